@@ -1,0 +1,30 @@
+/* SPDX-License-Identifier: MIT */
+/* Attributes and small macros that every file may use. Knows nothing of RDMA. */
+#ifndef AV_BASE_COMPILER_H
+#define AV_BASE_COMPILER_H
+
+#include <stddef.h>
+
+#define AV_MUST_USE   __attribute__((warn_unused_result))
+#define AV_PRINTF(f, a) __attribute__((format(printf, f, a)))
+#define AV_CACHE_LINE 64
+#define AV_ALIGNED(n) __attribute__((aligned(n)))
+#define AV_ARRAY_SIZE(a) (sizeof(a) / sizeof((a)[0]))
+
+#define av_likely(x)   __builtin_expect(!!(x), 1)
+#define av_unlikely(x) __builtin_expect(!!(x), 0)
+
+/* The structure that contains @member, given a pointer to the member. */
+#define av_container_of(ptr, type, member) ((type *)((char *)(ptr) - offsetof(type, member)))
+
+/* One turn of a spin loop: tells the core that a sibling thread may have the pipeline. */
+static inline void av_pause(void)
+{
+#if defined(__x86_64__)
+	__builtin_ia32_pause();
+#elif defined(__aarch64__)
+	__asm__ volatile("isb" ::: "memory");
+#endif
+}
+
+#endif

@@ -1,0 +1,74 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * What devices there are and what each of them says about itself: names, limits, port, addresses. Everything here is
+ * private to the process and constant once read, except the GID table, which follows the host's addresses.
+ *
+ * ANYVERBS_DEVICES configures the list: devices separated by commas, each "NAME[:KEY=VALUE]...", for example
+ *     ANYVERBS_DEVICES="any0,mlx5_0:link=infiniband:lid=7,rxe0:mtu=1024:max_qp=100"
+ * Without it there is one device, "any0". See anyverbs(7).
+ */
+#ifndef AV_HCA_DEVICE_H
+#define AV_HCA_DEVICE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <infiniband/verbs.h>
+
+#define AV_DEVICE_MAX 16  /* devices in one list */
+#define AV_GID_MAX    64  /* rows of the port's GID table (gid_tbl_len is smaller by configuration only) */
+#define AV_PKEY_DEFAULT 0xffff
+
+/* One populated row of the GID table. */
+struct av_gid {
+	union ibv_gid gid;
+	uint32_t type;	  /* enum ibv_gid_type: IBV_GID_TYPE_ROCE_V2, or IBV_GID_TYPE_IB on InfiniBand */
+	uint32_t ifindex; /* network interface it was derived from; 0 on InfiniBand */
+	char ifname[16];  /* its name, NUL terminated; "" on InfiniBand */
+};
+
+struct av_device {
+	struct ibv_device ibv; /* must be first: what ibv_get_device_list() hands out */
+	uint8_t peek_pad[512]; /* zeros: provider libraries look behind a struct ibv_device for private fields */
+
+	unsigned int index;    /* position in the list */
+	uint8_t link_layer;    /* IBV_LINK_LAYER_ETHERNET or IBV_LINK_LAYER_INFINIBAND */
+	enum ibv_mtu mtu;      /* active_mtu and max_mtu */
+	uint16_t lid;	       /* InfiniBand only, else 0 */
+	uint64_t guid;	       /* node and system image GUID, host byte order, never 0, the same in every process */
+	char pci_name[16];     /* the name under /sys/kernel/debug/mlx5 and of the "device" link: "anyverbs.N" */
+	struct ibv_device_attr attr; /* complete; what ibv_query_device() copies */
+	struct ibv_port_attr port;   /* complete; what ibv_query_port() copies */
+};
+
+/**
+ * av_devices() - the configured devices
+ * @count: out, 1 .. AV_DEVICE_MAX (0 only if memory is short)
+ *
+ * Read once per process, from ANYVERBS_DEVICES, at the first call. A part of the setting that cannot be understood
+ * is reported once through the log and left out; a setting without any usable device gives the default one.
+ * Context: any thread. Ownership: static, never freed, so that a struct ibv_device stays valid for ever.
+ */
+struct av_device *const *av_devices(unsigned int *count);
+
+/* The device if @dev is one of ours, else NULL. Compares pointers only: safe for any pointer. */
+struct av_device *av_device_of(const struct ibv_device *dev);
+
+/* The device of that name ("any0") or that uverbs name ("uverbs0"), or NULL. */
+struct av_device *av_device_by_name(const char *name);
+
+/**
+ * av_device_gids() - the port's GID table as of now
+ * @gids: out, at most AV_GID_MAX rows, densely populated from index 0
+ *
+ * Ethernet: RoCEv2 rows from the host's addresses. Order: IPv4 (mapped) and global IPv6 of interfaces that are up,
+ * in interface order, then link-local IPv6; loopback addresses only when there is nothing else (127.0.0.1, then ::1).
+ * So index 0 is always usable. InfiniBand: row 0 is fe80:: plus the GUID.
+ * Cost: a getifaddrs() call; not for the data path.
+ * Return: number of rows (>= 1)
+ */
+unsigned int av_device_gids(const struct av_device *dev, struct av_gid gids[AV_GID_MAX]);
+
+/* Extended attributes; fills min(attr_size, ours) bytes and zeroes the rest. ibv_query_device_ex(3). Returns 0. */
+int av_device_query_ex(const struct av_device *dev, struct ibv_device_attr_ex *attr, size_t attr_size);
+
+#endif
