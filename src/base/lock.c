@@ -1,0 +1,77 @@
+/* SPDX-License-Identifier: MIT */
+/* The waiting half of the cross-process lock: spin, yield, nap, and ask whether the owner lives. */
+#include "base/lock.h"
+
+#include <sched.h>
+#include <time.h>
+
+#include "base/clock.h"
+
+#define SPINS	      100
+#define YIELDS	      200
+#define NAP_NS	      50000
+#define LIVENESS_NS   2000000u /* ask at most this often: the answer costs a system call */
+
+static bool nobody_else(uint32_t owner)
+{
+	return false;
+}
+
+uint32_t av_lock_self = 1;
+bool (*av_lock_owner_alive)(uint32_t owner) = nobody_else;
+
+static _Thread_local uint64_t asked_ns;
+
+static bool time_to_ask(void)
+{
+	uint64_t now = av_now_coarse_ns();
+
+	if (now - asked_ns < LIVENESS_NS)
+		return false;
+	asked_ns = now;
+	return true;
+}
+
+/* True if the lock was held by a dead process and is held by the caller now. */
+static bool take_over(struct av_lock *lock, uint32_t owner)
+{
+	return owner != 0 && owner != av_lock_self && !av_lock_owner_alive(owner) &&
+	       atomic_compare_exchange_strong(&lock->owner, &owner, av_lock_self);
+}
+
+static void wait_a_little(unsigned int turn)
+{
+	struct timespec nap = {.tv_nsec = NAP_NS};
+
+	if (turn < SPINS)
+		av_pause();
+	else if (turn < SPINS + YIELDS)
+		sched_yield();
+	else
+		nanosleep(&nap, NULL);
+}
+
+enum av_lock_result av_lock_wait(struct av_lock *lock)
+{
+	for (unsigned int turn = 0;; turn += turn < SPINS + YIELDS) {
+		uint32_t owner = atomic_load_explicit(&lock->owner, memory_order_relaxed);
+
+		if (owner == 0) {
+			if (atomic_compare_exchange_strong(&lock->owner, &owner, av_lock_self))
+				return AV_LOCK_TAKEN;
+			continue;
+		}
+		if (turn >= SPINS && time_to_ask() && take_over(lock, owner))
+			return AV_LOCK_REPAIR;
+		wait_a_little(turn);
+	}
+}
+
+enum av_lock_result av_lock_try_dead(struct av_lock *lock)
+{
+	uint32_t owner = atomic_load_explicit(&lock->owner, memory_order_relaxed);
+
+	if (owner != 0 && owner != av_lock_self && time_to_ask() && take_over(lock, owner))
+		return AV_LOCK_REPAIR;
+	return AV_LOCK_BUSY;
+}

@@ -1,0 +1,97 @@
+/* SPDX-License-Identifier: MIT */
+/* FIFOs as cross-process bells, with a few open descriptors kept per segment. */
+#include "hca/bell.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+static void bell_name(char name[16], uint32_t id)
+{
+	snprintf(name, 16, "bell%u", id);
+}
+
+int av_bell_create(struct av_seg *seg, uint32_t id)
+{
+	char name[16];
+	int fd;
+
+	bell_name(name, id);
+	if (mkfifoat(seg->folder_fd, name, 0600))
+		return -errno;
+	/* Read and write: never at end of file, and opening does not wait for a writer (pipe(7)). */
+	fd = openat(seg->folder_fd, name, O_RDWR | O_CLOEXEC);
+	if (fd < 0) {
+		int ret = -errno;
+
+		unlinkat(seg->folder_fd, name, 0);
+		return ret;
+	}
+	return fd;
+}
+
+static void forget(struct av_seg *seg, uint32_t id)
+{
+	for (size_t i = 0; i < AV_ARRAY_SIZE(seg->bell); i++) {
+		if (seg->bell[i].fd >= 0 && seg->bell[i].id == id) {
+			close(seg->bell[i].fd);
+			seg->bell[i].fd = -1;
+		}
+	}
+}
+
+void av_bell_remove(struct av_seg *seg, uint32_t id)
+{
+	char name[16];
+
+	bell_name(name, id);
+	unlinkat(seg->folder_fd, name, 0);
+	pthread_mutex_lock(&seg->bell_mutex);
+	forget(seg, id);
+	pthread_mutex_unlock(&seg->bell_mutex);
+}
+
+static int open_writer(struct av_seg *seg, uint32_t id)
+{
+	char name[16];
+
+	bell_name(name, id);
+	return openat(seg->folder_fd, name, O_WRONLY | O_NONBLOCK | O_CLOEXEC);
+}
+
+/* A descriptor to write to, kept for the next time; the caller holds bell_mutex. */
+static int writer(struct av_seg *seg, uint32_t id)
+{
+	size_t i = id % AV_ARRAY_SIZE(seg->bell);
+	int fd;
+
+	if (seg->bell[i].fd >= 0 && seg->bell[i].id == id)
+		return seg->bell[i].fd;
+	if (seg->bell[i].fd >= 0)
+		close(seg->bell[i].fd);
+	fd = open_writer(seg, id);
+	seg->bell[i].id = id;
+	seg->bell[i].fd = fd;
+	return fd;
+}
+
+int av_bell_ring(struct av_seg *seg, uint32_t id, const struct av_bell_record *record)
+{
+	ssize_t n = -1;
+	int saved = errno, ret = 0;
+	int fd;
+
+	pthread_mutex_lock(&seg->bell_mutex);
+	fd = writer(seg, id);
+	if (fd >= 0)
+		do
+			n = write(fd, record, sizeof(*record));
+		while (n < 0 && errno == EINTR);
+	if (n < 0 && errno != EAGAIN)
+		ret = -errno;
+	pthread_mutex_unlock(&seg->bell_mutex);
+	errno = saved;
+	return ret;
+}

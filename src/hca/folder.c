@@ -1,0 +1,116 @@
+/* SPDX-License-Identifier: MIT */
+/* Where shared files live, and making and removing their folders. */
+#include "hca/folder.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "hca/directory.h"
+#include "observe/log.h"
+
+static bool usable(const char *base)
+{
+	struct stat st;
+
+	return base && base[0] == '/' && stat(base, &st) == 0 && S_ISDIR(st.st_mode) &&
+	       access(base, W_OK | X_OK) == 0;
+}
+
+/* Every process of a user must come to the same answer, so it depends on nothing but these. */
+static const char *base_folder(void)
+{
+	const char *set = secure_getenv("ANYVERBS_DIR");
+	const char *candidates[] = {"/dev/shm", secure_getenv("XDG_RUNTIME_DIR"), "/tmp"};
+
+	if (set)
+		return set;
+	for (size_t i = 0; i < AV_ARRAY_SIZE(candidates); i++)
+		if (usable(candidates[i]))
+			return candidates[i];
+	return "/tmp";
+}
+
+static int check_ours(int fd, const char *path)
+{
+	struct stat st;
+
+	if (fstat(fd, &st))
+		return -errno;
+	if (st.st_uid == geteuid() && (st.st_mode & 077) == 0)
+		return 0;
+	av_warn_once("%s is not a private folder of this user (owner %u, mode %04o): not used", path,
+		     (unsigned int)st.st_uid, (unsigned int)st.st_mode & 07777u);
+	return -EACCES;
+}
+
+int av_folder_open(char *path, size_t size)
+{
+	int fd, ret;
+
+	ret = snprintf(path, size, "%s/anyverbs-%u-%d", base_folder(), (unsigned int)geteuid(), AV_LAYOUT);
+	if (ret < 0 || (size_t)ret >= size)
+		return -ENAMETOOLONG;
+	if (mkdir(path, 0700) && errno != EEXIST) {
+		ret = -errno;
+		av_warn_once("cannot make %s (errno %d); set ANYVERBS_DIR to a folder you may write to", path, -ret);
+		return ret;
+	}
+	fd = open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	if (fd < 0)
+		return errno == ENOENT ? -EAGAIN : -errno;
+	ret = check_ours(fd, path);
+	if (ret) {
+		close(fd);
+		return ret;
+	}
+	return fd;
+}
+
+void av_folder_remove_self(const char *path)
+{
+	rmdir(path);
+}
+
+static void empty_folder(int fd)
+{
+	DIR *d = fdopendir(fd);
+	struct dirent *e;
+
+	if (!d) {
+		close(fd);
+		return;
+	}
+	while ((e = readdir(d)))
+		if (e->d_name[0] != '.')
+			unlinkat(dirfd(d), e->d_name, 0);
+	closedir(d);
+}
+
+void av_folder_remove(int parent_fd, const char *name)
+{
+	int fd = openat(parent_fd, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+
+	if (fd >= 0)
+		empty_folder(fd);
+	unlinkat(parent_fd, name, AT_REMOVEDIR);
+}
+
+int av_folder_make(int parent_fd, const char *name)
+{
+	int fd;
+
+	if (mkdirat(parent_fd, name, 0700)) {
+		if (errno != EEXIST)
+			return -errno;
+		av_folder_remove(parent_fd, name);
+		if (mkdirat(parent_fd, name, 0700))
+			return -errno;
+	}
+	fd = openat(parent_fd, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	return fd < 0 ? -errno : fd;
+}

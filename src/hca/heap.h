@@ -1,0 +1,17 @@
+/* SPDX-License-Identifier: MIT */
+/* The owner's private book-keeping of a segment's heap and tables. Only segment.c and heap.c use it. */
+#ifndef AV_HCA_HEAP_H
+#define AV_HCA_HEAP_H
+
+#include <stdint.h>
+
+struct av_heap;
+
+/* @fd: the segment's file (borrowed); the heap hands out offsets in [begin, end). NULL if memory is short. */
+struct av_heap *av_heap_create(int fd, uint64_t begin, uint64_t end);
+void av_heap_destroy(struct av_heap *heap);
+
+/* Back [0, size) of the file with real pages, so that touching them cannot fail. Return: 0 or -errno. */
+int av_file_back(int fd, uint64_t offset, uint64_t size);
+
+#endif

@@ -1,0 +1,277 @@
+/* SPDX-License-Identifier: MIT */
+/* Creating the own segment of a context, and the table of all segments this process has mapped. */
+#include "hca/segment.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "hca/directory.h"
+#include "hca/heap.h"
+
+#define ALIVE_FOR_NS 5000000u /* trust an answer "alive" that long; far less than a PID needs to come round again */
+
+/* By context slot; an entry is replaced when the slot's generation has changed. Guarded by @mutex. */
+static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
+static struct av_seg *mapped[AV_REF_SLOTS];
+
+static uint64_t my_pidns(void)
+{
+	struct stat st;
+
+	return stat("/proc/self/ns/pid", &st) ? 0 : (uint64_t)st.st_ino;
+}
+
+static struct av_seg *seg_new(uint32_t ref, int folder_fd)
+{
+	struct av_seg *seg = calloc(1, sizeof(*seg));
+
+	if (!seg)
+		return NULL;
+	seg->ref = ref;
+	seg->folder_fd = folder_fd;
+	seg->fd = -1;
+	seg->users = 1;
+	pthread_mutex_init(&seg->bell_mutex, NULL);
+	for (size_t i = 0; i < AV_ARRAY_SIZE(seg->bell); i++)
+		seg->bell[i].fd = -1;
+	return seg;
+}
+
+static void seg_delete(struct av_seg *seg)
+{
+	av_heap_destroy(seg->heap);
+	if (seg->head)
+		munmap(seg->head, AV_SEG_BYTES);
+	for (size_t i = 0; i < AV_ARRAY_SIZE(seg->bell); i++)
+		if (seg->bell[i].fd >= 0)
+			close(seg->bell[i].fd);
+	if (seg->fd >= 0)
+		close(seg->fd);
+	if (seg->folder_fd >= 0)
+		close(seg->folder_fd);
+	pthread_mutex_destroy(&seg->bell_mutex);
+	free(seg);
+}
+
+static int seg_map(struct av_seg *seg, int fd)
+{
+	void *p = mmap(NULL, AV_SEG_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, fd, 0);
+
+	if (p == MAP_FAILED)
+		return -errno;
+	seg->head = p;
+	return 0;
+}
+
+/* --- own segments ------------------------------------------------------------------------------------------- */
+
+/* A file beyond the process' size limit would be answered with SIGXFSZ, which kills. */
+static int set_size(int fd)
+{
+	struct rlimit rl;
+
+	if (getrlimit(RLIMIT_FSIZE, &rl) == 0 && rl.rlim_cur < AV_SEG_BYTES)
+		return -EFBIG;
+	return ftruncate(fd, (off_t)AV_SEG_BYTES) ? -errno : 0;
+}
+
+static int own_file(struct av_seg *seg)
+{
+	int ret;
+
+	seg->fd = openat(seg->folder_fd, "segment", O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+	if (seg->fd < 0)
+		return -errno;
+	ret = set_size(seg->fd);
+	if (ret == 0)
+		ret = av_file_back(seg->fd, 0, sizeof(struct av_seg_head));
+	if (ret == 0)
+		ret = seg_map(seg, seg->fd);
+	if (ret)
+		return ret;
+	seg->heap = av_heap_create(seg->fd, sizeof(struct av_seg_head), AV_STAGE_OFFSET);
+	return seg->heap ? 0 : -ENOMEM;
+}
+
+static void fill_head(struct av_seg *seg, const struct av_device *dev)
+{
+	struct av_seg_head *h = seg->head;
+	struct av_gid gids[AV_GID_MAX];
+
+	h->ref = seg->ref;
+	h->proc = seg->proc;
+	h->pid = seg->pid;
+	h->pidns = my_pidns();
+	h->link_layer = dev->link_layer;
+	h->lid = dev->lid;
+	h->gid_count = av_device_gids(dev, gids);
+	for (uint32_t i = 0; i < h->gid_count; i++)
+		h->gids[i] = gids[i].gid;
+	h->magic = AV_SEG_MAGIC;
+}
+
+static void table_add(struct av_seg *seg)
+{
+	pthread_mutex_lock(&mutex);
+	mapped[AV_REF_SLOT(seg->ref)] = seg; /* a mapped predecessor of this slot stays with its users */
+	pthread_mutex_unlock(&mutex);
+}
+
+struct av_seg *av_seg_create(const struct av_device *dev)
+{
+	struct av_seg *seg;
+	uint32_t ref;
+	int fd = av_dir_context_add(&ref);
+	int ret;
+
+	if (fd < 0) {
+		errno = -fd;
+		return NULL;
+	}
+	seg = seg_new(ref, fd);
+	if (!seg) {
+		close(fd);
+		av_dir_context_remove(ref);
+		errno = ENOMEM;
+		return NULL;
+	}
+	seg->own = seg->same_pidns = true;
+	seg->proc = av_lock_self;
+	seg->pid = getpid();
+	ret = own_file(seg);
+	if (ret) {
+		seg_delete(seg);
+		av_dir_context_remove(ref);
+		errno = -ret;
+		return NULL;
+	}
+	fill_head(seg, dev);
+	table_add(seg);
+	return seg;
+}
+
+void av_seg_close(struct av_seg *seg)
+{
+	atomic_store(&seg->head->closed, 1);
+	atomic_store(&seg->gone, true);
+	av_dir_context_remove(seg->ref);
+	av_seg_put(seg);
+}
+
+/* --- all segments --------------------------------------------------------------------------------------------- */
+
+static int peer_map(struct av_seg *seg)
+{
+	struct stat st;
+	int fd = openat(seg->folder_fd, "segment", O_RDWR | O_NOFOLLOW | O_CLOEXEC);
+	int ret;
+
+	if (fd < 0)
+		return -errno;
+	if (fstat(fd, &st))
+		ret = -errno;
+	else if (st.st_size != (off_t)AV_SEG_BYTES)
+		ret = -EPROTO;
+	else
+		ret = seg_map(seg, fd);
+	close(fd);
+	if (ret)
+		return ret;
+	if (seg->head->magic != AV_SEG_MAGIC || seg->head->ref != seg->ref)
+		return -EPROTO;
+	seg->pid = seg->head->pid;
+	seg->same_pidns = seg->head->pidns == my_pidns();
+	return 0;
+}
+
+/* The caller holds @mutex. */
+static struct av_seg *peer_open(uint32_t ref, uint32_t proc)
+{
+	int fd = av_dir_context_open(ref);
+	struct av_seg *seg;
+
+	if (fd < 0)
+		return NULL;
+	seg = seg_new(ref, fd);
+	if (!seg) {
+		close(fd);
+		return NULL;
+	}
+	seg->proc = proc;
+	if (peer_map(seg)) {
+		seg_delete(seg);
+		return NULL;
+	}
+	return seg;
+}
+
+struct av_seg *av_seg_get(uint32_t ref)
+{
+	uint32_t proc = av_dir_context_owner(ref);
+	struct av_seg *seg;
+
+	if (proc == 0)
+		return NULL;
+	pthread_mutex_lock(&mutex);
+	seg = mapped[AV_REF_SLOT(ref)];
+	if (seg && seg->ref == ref) {
+		seg->users++;
+	} else {
+		seg = peer_open(ref, proc);
+		if (seg)
+			mapped[AV_REF_SLOT(ref)] = seg;
+	}
+	pthread_mutex_unlock(&mutex);
+	return seg;
+}
+
+void av_seg_put(struct av_seg *seg)
+{
+	bool last;
+
+	if (!seg)
+		return;
+	pthread_mutex_lock(&mutex);
+	last = --seg->users == 0;
+	if (last && mapped[AV_REF_SLOT(seg->ref)] == seg)
+		mapped[AV_REF_SLOT(seg->ref)] = NULL;
+	pthread_mutex_unlock(&mutex);
+	if (last)
+		seg_delete(seg);
+}
+
+bool av_seg_alive(struct av_seg *seg)
+{
+	uint64_t now = av_now_coarse_ns();
+
+	if (atomic_load_explicit(&seg->gone, memory_order_relaxed))
+		return false;
+	if (atomic_load_explicit(&seg->head->closed, memory_order_acquire))
+		goto gone;
+	if (seg->own || now - atomic_load_explicit(&seg->alive_ns, memory_order_relaxed) < ALIVE_FOR_NS)
+		return true;
+	if (av_dir_context_owner(seg->ref) != seg->proc || !av_dir_proc_alive(seg->proc))
+		goto gone;
+	atomic_store_explicit(&seg->alive_ns, now, memory_order_relaxed);
+	return true;
+gone:
+	atomic_store(&seg->gone, true);
+	return false;
+}
+
+bool av_seg_has_gid(const struct av_seg *seg, const union ibv_gid *gid)
+{
+	uint32_t n = seg->head->gid_count;
+
+	for (uint32_t i = 0; i < n && i < AV_GID_MAX; i++)
+		if (memcmp(&seg->head->gids[i], gid, sizeof(*gid)) == 0)
+			return true;
+	return false;
+}

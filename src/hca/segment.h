@@ -1,0 +1,181 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The segment: the shared half of one opened context. A sparse file of AV_SEG_BYTES that the owner and every peer
+ * map whole; its pages come into being as they are used.
+ *
+ *   0                head: identity, addresses, hazards, tables of chunks
+ *   sizeof head ...  heap: chunks of objects, rings; grown by the owner, backed before it is used
+ *   AV_STAGE_OFFSET  staging buffers: backed when first touched, always through av_copy() (a full file system
+ *                    is then an answer, not a SIGBUS)
+ *
+ * References inside are offsets and indices. Whatever is read from a peer's segment passes av_seg_at() before it
+ * becomes a pointer: a peer that writes nonsense can spoil its own traffic but nobody's process.
+ *
+ * Objects live in tables of fixed type (queue pairs, receive queues, CQs, keys): memory that has once held a queue
+ * pair never holds anything else, so that a peer with a stale index finds a valid lock and a number that does not
+ * match, instead of someone's ring.
+ */
+#ifndef AV_HCA_SEGMENT_H
+#define AV_HCA_SEGMENT_H
+
+#include <assert.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <pthread.h>
+#include <sys/types.h>
+#include <infiniband/verbs.h>
+
+#include "base/checked.h"
+#include "base/compiler.h"
+#include "hca/device.h"
+#include "hca/limits.h"
+
+#define AV_SEG_MAGIC	0x746e656d67657361ull
+#define AV_SEG_BYTES	(16ull << 30)
+#define AV_STAGE_BYTES	16384u
+#define AV_STAGE_COUNT	4096u
+#define AV_STAGE_OFFSET (AV_SEG_BYTES - (uint64_t)AV_STAGE_BYTES * AV_STAGE_COUNT)
+#define AV_HAZARDS	128
+#define AV_SLAB_CHUNKS	1024
+
+/* The tables of shared objects: bytes of one object and objects per chunk. */
+enum av_slab { AV_SLAB_KEY, AV_SLAB_CQ, AV_SLAB_RQ, AV_SLAB_QP, AV_SLAB_N };
+#define AV_KEY_BYTES 64u
+#define AV_CQ_BYTES  256u
+#define AV_RQ_BYTES  192u
+#define AV_QP_BYTES  768u
+#define AV_KEY_CHUNK 1024u
+#define AV_OBJ_CHUNK 64u
+
+static_assert(AV_SLAB_CHUNKS * AV_OBJ_CHUNK >= AV_MAX_QP && AV_SLAB_CHUNKS * AV_OBJ_CHUNK >= AV_MAX_CQ, "tables");
+static_assert(AV_SLAB_CHUNKS * AV_KEY_CHUNK >= AV_MAX_MR, "key table");
+
+/* "This process is using that key": see memory/hazard.h. One per cache line, so that users do not disturb each other. */
+struct av_hazard {
+	_Atomic uint64_t word;
+} AV_ALIGNED(AV_CACHE_LINE);
+
+struct av_seg_head {
+	uint64_t magic;
+	uint32_t ref;  /* the context's reference in the directory */
+	uint32_t proc; /* its owner's */
+	int32_t pid;   /* in the owner's PID namespace, */
+	uint64_t pidns; /* which is this one (inode number) */
+	_Atomic uint32_t closed; /* the owner has closed the context */
+
+	/* Addresses, for "does this destination address lead to that context?". */
+	uint8_t link_layer;
+	uint16_t lid;
+	uint32_t gid_count;
+	union ibv_gid gids[AV_GID_MAX];
+
+	/* Futex of the owner's timer thread: raised by whoever parks a request there from outside. */
+	_Atomic uint32_t timer_bell;
+
+	/* Staging buffers: a stack of free ones (count << 32 | index + 1) and the first never used one. */
+	_Atomic uint64_t stage_free AV_ALIGNED(AV_CACHE_LINE);
+	_Atomic uint32_t stage_fresh;
+	_Atomic uint32_t stage_next[AV_STAGE_COUNT];
+
+	struct av_hazard hazard[AV_HAZARDS];
+	_Atomic uint64_t chunk[AV_SLAB_N][AV_SLAB_CHUNKS]; /* offsets, 0: not there yet */
+};
+
+struct av_heap;
+
+/* One mapped segment, of this process or of a peer. Private to the process. */
+struct av_seg {
+	struct av_seg_head *head;
+	uint32_t ref;
+	uint32_t proc;
+	pid_t pid;
+	bool own;	    /* belongs to a context of this process */
+	bool same_pidns;
+	int folder_fd;	    /* folder of the context */
+	int fd;		    /* the file; own segments only, else -1 */
+	struct av_heap *heap; /* own segments only */
+	unsigned int users; /* guarded by the mutex of peers.c */
+	_Atomic uint64_t alive_ns; /* when it was last known to live (coarse clock) */
+	_Atomic bool gone;	   /* its process was seen dead or the context closed: never comes back */
+	_Atomic bool vm_refused;   /* the kernel does not let us read and write that process' memory */
+	struct {
+		uint32_t id;
+		int fd; /* -1: free */
+	} bell[4];		   /* guarded by bell_mutex; see hca/bell.h */
+	pthread_mutex_t bell_mutex;
+};
+
+/**
+ * av_seg_create() - make this process' segment for a new context
+ *
+ * The device's addresses are written to the head. The directory must be joined.
+ * Return: the segment with one user, or NULL and errno
+ */
+struct av_seg *av_seg_create(const struct av_device *dev);
+
+/* Close an own segment: marks it closed, removes its files, drops the creator's use. */
+void av_seg_close(struct av_seg *seg);
+
+/**
+ * av_seg_get() - the segment behind a context reference, mapped if it is not yet
+ * Return: segment with one more user, to be given back with av_seg_put(); NULL if the context is gone
+ */
+struct av_seg *av_seg_get(uint32_t ref);
+void av_seg_put(struct av_seg *seg);
+
+/* Is its owner alive and the context open? Asks the kernel at most every few milliseconds. Once false, always false. */
+bool av_seg_alive(struct av_seg *seg);
+
+/* Check the address of a port (a destination GID, or a LID on InfiniBand) against the segment's. */
+bool av_seg_has_gid(const struct av_seg *seg, const union ibv_gid *gid);
+
+/**
+ * av_seg_at() - the memory at an offset of a segment, checked
+ * Return: pointer to @size bytes, or NULL if they are not wholly inside the segment or not 64-byte aligned
+ */
+static inline void *av_seg_at(const struct av_seg *seg, uint64_t offset, uint64_t size)
+{
+	if (av_unlikely(offset < sizeof(struct av_seg_head) || (offset & (AV_CACHE_LINE - 1)) ||
+			!av_range_within(offset, size, 0, AV_SEG_BYTES)))
+		return NULL;
+	return (uint8_t *)seg->head + offset;
+}
+
+/* The object @index of a table, or NULL if there is none. Use the typed wrappers of the object's header. */
+static inline void *av_slab_at(const struct av_seg *seg, enum av_slab slab, uint32_t index, uint32_t bytes,
+			       uint32_t per_chunk)
+{
+	uint8_t *chunk;
+	uint64_t offset;
+
+	if (av_unlikely(index / per_chunk >= AV_SLAB_CHUNKS))
+		return NULL;
+	offset = atomic_load_explicit(&seg->head->chunk[slab][index / per_chunk], memory_order_acquire);
+	chunk = av_seg_at(seg, offset, (uint64_t)bytes * per_chunk);
+	return av_likely(chunk != NULL) ? chunk + (uint64_t)(index % per_chunk) * bytes : NULL;
+}
+
+/* --- the owner's allocator; thread-safe within the owner's process ------------------------------------------- */
+
+/**
+ * av_seg_alloc() - take @size zeroed bytes, 64-byte aligned, from the heap of an own segment
+ * Return: offset, or 0 and errno ENOMEM
+ */
+uint64_t av_seg_alloc(struct av_seg *seg, uint64_t size);
+
+/* Give back what av_seg_alloc(seg, size) returned; offset 0 is ignored. */
+void av_seg_free(struct av_seg *seg, uint64_t offset, uint64_t size);
+
+/**
+ * av_slab_alloc() - take an index of a table
+ *
+ * Freed indices are used again as late as possible. The object's memory keeps what it held (zero at first).
+ * Index 0 is never given out.
+ * @limit: highest number of indices in use at a time
+ * Return: index, or 0 and errno ENOMEM
+ */
+uint32_t av_slab_alloc(struct av_seg *seg, enum av_slab slab, uint32_t limit);
+void av_slab_free(struct av_seg *seg, enum av_slab slab, uint32_t index);
+
+#endif
