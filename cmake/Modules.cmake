@@ -1,0 +1,10 @@
+# av_module(NAME [LOWER...]): the static library av_NAME of all sources in src/NAME, which may use the LOWER modules.
+# Linking is what keeps the arrows of the layout pointing downward: a module that calls upward does not link its tests.
+function(av_module name)
+  file(GLOB sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/src/${name}/*.c)
+  add_library(av_${name} STATIC ${sources})
+  target_link_libraries(av_${name} PUBLIC av_options)
+  foreach(lower ${ARGN})
+    target_link_libraries(av_${name} PUBLIC av_${lower})
+  endforeach()
+endfunction()
