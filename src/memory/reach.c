@@ -1,0 +1,262 @@
+/* SPDX-License-Identifier: MIT */
+/* Copies between translated lists, and atomics, by whichever way the bytes are reached. */
+#include "memory/reach.h"
+
+#include <errno.h>
+#include <sys/uio.h>
+
+#include "base/copy.h"
+#include "hca/directory.h"
+#include "observe/log.h"
+
+#define PAGE	     4096u
+#define BOUNCE_BYTES 8192u
+
+static enum av_reach refused(struct av_seg *seg)
+{
+	if (!atomic_exchange(&seg->vm_refused, true))
+		av_log(AV_LOG_WARN,
+		       "the kernel does not let this process read and write the memory of process %d (Yama, seccomp, "
+		       "another PID or user namespace, or a non-dumpable program): SEND works through shared memory, "
+		       "RDMA READ, WRITE and atomics between the two fail; see 'anyverbs doctor'",
+		       (int)seg->pid);
+	return AV_REACH_REFUSED;
+}
+
+/*
+ * One process_vm call. Return: bytes moved (> 0), or -errno. The owner's life is asked for first: a process number
+ * may belong to a stranger by now.
+ */
+static ssize_t vm_call(bool write, struct av_seg *seg, void *local, uint64_t remote, uint64_t bytes)
+{
+	struct iovec l = {.iov_base = local, .iov_len = bytes};
+	struct iovec r = {.iov_base = (void *)(uintptr_t)remote, .iov_len = bytes};
+	ssize_t n;
+
+	if (!av_seg_alive(seg))
+		return -ESRCH;
+	if (!seg->same_pidns || atomic_load_explicit(&seg->vm_refused, memory_order_relaxed))
+		return -EPERM;
+	n = write ? process_vm_writev(seg->pid, &l, 1, &r, 1, 0) : process_vm_readv(seg->pid, &l, 1, &r, 1, 0);
+	if (n > 0)
+		return n;
+	return n == 0 ? -EFAULT : -errno;
+}
+
+/* What a failed call means. @local is where this process' end stopped; @write: it was the source. */
+static enum av_reach vm_failure(int err, bool write, struct av_seg *seg, const void *local)
+{
+	bool local_bad;
+
+	switch (err) {
+	case EFAULT:
+		local_bad = av_copy_probe(local, !write) == AV_COPY_FAULT;
+		return local_bad == write ? AV_REACH_SRC_FAULT : AV_REACH_DST_FAULT;
+	case EPERM:
+	case ENOSYS:
+		return refused(seg);
+	case ESRCH:
+		return AV_REACH_GONE;
+	default: /* ENOMEM: the kernel could not; the remote side's fault as far as anybody can tell */
+		return write ? AV_REACH_DST_FAULT : AV_REACH_SRC_FAULT;
+	}
+}
+
+static enum av_reach vm_read(uint8_t *dst, struct av_seg *seg, uint64_t src, uint64_t bytes)
+{
+	while (bytes > 0) {
+		ssize_t n = vm_call(false, seg, dst, src, bytes);
+
+		if (n < 0)
+			return vm_failure((int)-n, false, seg, dst);
+		dst += n;
+		src += (uint64_t)n;
+		bytes -= (uint64_t)n;
+	}
+	return AV_REACH_OK;
+}
+
+static enum av_reach vm_write_plain(struct av_seg *seg, uint64_t dst, const uint8_t *src, uint64_t bytes)
+{
+	while (bytes > 0) {
+		ssize_t n = vm_call(true, seg, (void *)(uintptr_t)src, dst, bytes);
+
+		if (n < 0)
+			return vm_failure((int)-n, true, seg, src);
+		dst += (uint64_t)n;
+		src += n;
+		bytes -= (uint64_t)n;
+	}
+	return AV_REACH_OK;
+}
+
+/* Through a buffer whose page offset is the destination's. */
+static enum av_reach vm_write_bounced(struct av_seg *seg, uint64_t dst, const uint8_t *src, uint64_t bytes)
+{
+	uint8_t room[BOUNCE_BYTES + PAGE];
+	uint8_t *bounce = room + ((dst - (uintptr_t)room) & (PAGE - 1));
+
+	while (bytes > 0) {
+		uint64_t n = bytes < BOUNCE_BYTES ? bytes : BOUNCE_BYTES;
+		enum av_reach ret;
+
+		if (av_copy(bounce, src, n) != AV_COPY_OK)
+			return AV_REACH_SRC_FAULT;
+		ret = vm_write_plain(seg, dst, bounce, n);
+		if (ret != AV_REACH_OK)
+			return ret;
+		dst += n; /* BOUNCE_BYTES is a multiple of the page size: the offset stays equal */
+		src += n;
+		bytes -= n;
+	}
+	return AV_REACH_OK;
+}
+
+static bool would_tear(uint64_t dst, const void *src)
+{
+	uint64_t apart = (dst - (uintptr_t)src) & (PAGE - 1);
+
+	return apart >= 1 && apart <= 15;
+}
+
+static enum av_reach vm_write(struct av_seg *seg, uint64_t dst, const void *src, uint64_t bytes)
+{
+	if (would_tear(dst, src))
+		return vm_write_bounced(seg, dst, src, bytes);
+	return vm_write_plain(seg, dst, src, bytes);
+}
+
+/* Source and destination overlap so that ascending order would destroy the source: pieces from the end. */
+static enum av_reach own_copy_backwards(uint8_t *dst, const uint8_t *src, uint64_t bytes)
+{
+	uint8_t bounce[BOUNCE_BYTES];
+
+	while (bytes > 0) {
+		uint64_t n = bytes < BOUNCE_BYTES ? bytes : BOUNCE_BYTES;
+
+		bytes -= n;
+		if (av_copy(bounce, src + bytes, n) != AV_COPY_OK)
+			return AV_REACH_SRC_FAULT;
+		if (av_copy(dst + bytes, bounce, n) != AV_COPY_OK)
+			return AV_REACH_DST_FAULT;
+	}
+	return AV_REACH_OK;
+}
+
+static bool overlaps_upward(const uint8_t *dst, const uint8_t *src, uint64_t bytes)
+{
+	return (uintptr_t)dst > (uintptr_t)src && (uintptr_t)dst - (uintptr_t)src < bytes;
+}
+
+/* Which end stopped a copy is found by looking at each page of the source: rare, and exact enough for a status. */
+static bool source_is_bad(const uint8_t *src, uint64_t bytes)
+{
+	for (uint64_t off = 0; off < bytes; off += PAGE)
+		if (av_copy_probe(src + off, 0) == AV_COPY_FAULT)
+			return true;
+	return av_copy_probe(src + bytes - 1, 0) == AV_COPY_FAULT;
+}
+
+static enum av_reach own_copy(uint8_t *dst, const uint8_t *src, uint64_t bytes)
+{
+	if (av_unlikely(overlaps_upward(dst, src, bytes)))
+		return own_copy_backwards(dst, src, bytes);
+	if (av_likely(av_copy(dst, src, bytes) == AV_COPY_OK))
+		return AV_REACH_OK;
+	return source_is_bad(src, bytes) ? AV_REACH_SRC_FAULT : AV_REACH_DST_FAULT;
+}
+
+static enum av_reach copy_piece(const struct av_span *d, uint64_t doff, const struct av_span *s, uint64_t soff,
+				uint64_t bytes)
+{
+	uint8_t *dl = d->local ? (uint8_t *)d->local + doff : NULL;
+	const uint8_t *sl = s->local ? (const uint8_t *)s->local + soff : NULL;
+
+	if (dl && sl)
+		return own_copy(dl, sl, bytes);
+	if (dl)
+		return vm_read(dl, s->seg, s->addr + soff, bytes);
+	if (sl)
+		return vm_write(d->seg, d->addr + doff, sl, bytes);
+	return AV_REACH_REFUSED;
+}
+
+enum av_reach av_reach_copy(const struct av_spans *dst, const struct av_spans *src)
+{
+	uint64_t left = dst->bytes, doff = 0, soff = 0;
+	const struct av_span *d = dst->at, *s = src->at;
+
+	while (left > 0) {
+		uint64_t n = d->length - doff < s->length - soff ? d->length - doff : s->length - soff;
+		enum av_reach ret;
+
+		if (n > left)
+			n = left;
+		ret = copy_piece(d, doff, s, soff, n);
+		if (ret != AV_REACH_OK)
+			return ret;
+		left -= n;
+		doff += n;
+		soff += n;
+		if (doff == d->length) {
+			d++;
+			doff = 0;
+		}
+		if (soff == s->length) {
+			s++;
+			soff = 0;
+		}
+	}
+	return AV_REACH_OK;
+}
+
+/* --- atomics --------------------------------------------------------------------------------------------------- */
+
+static enum av_reach own_atomic(void *p, enum av_atomic_op op, uint64_t compare, uint64_t operand, uint64_t *old)
+{
+	enum av_copy_result ret = op == AV_ATOMIC_FETCH_ADD ? av_copy_fetch_add(p, operand, old)
+							     : av_copy_cmp_swap(p, compare, operand, old);
+
+	return ret == AV_COPY_OK ? AV_REACH_OK : AV_REACH_DST_FAULT;
+}
+
+/* Read, modify, write; the caller holds the word's lock. */
+static enum av_reach vm_atomic(struct av_seg *seg, uint64_t addr, enum av_atomic_op op, uint64_t compare,
+			       uint64_t operand, uint64_t *old)
+{
+	uint64_t room[2], *value = &room[would_tear(addr, &room[0])];
+	enum av_reach ret = vm_read((uint8_t *)old, seg, addr, sizeof(*old));
+
+	if (ret == AV_REACH_SRC_FAULT)
+		return AV_REACH_DST_FAULT;
+	if (ret != AV_REACH_OK)
+		return ret;
+	if (op == AV_ATOMIC_CMP_SWAP && *old != compare)
+		return AV_REACH_OK;
+	*value = op == AV_ATOMIC_FETCH_ADD ? *old + operand : operand;
+	return vm_write_plain(seg, addr, (uint8_t *)value, sizeof(*value));
+}
+
+enum av_reach av_reach_atomic(const struct av_span *span, enum av_atomic_op op, uint64_t compare, uint64_t operand,
+			      uint64_t *old)
+{
+	struct av_lock *lock = av_dir_atomic_lock(span->seg->pid, span->addr);
+	enum av_reach ret;
+
+	/* Bring the page in before the lock is taken: nobody waits for a page while others wait for the lock. */
+	if (span->local) {
+		if (av_copy_probe(span->local, 0) != AV_COPY_OK)
+			return AV_REACH_DST_FAULT;
+	} else {
+		ret = vm_read((uint8_t *)old, span->seg, span->addr, sizeof(*old));
+		if (ret != AV_REACH_OK)
+			return ret == AV_REACH_SRC_FAULT ? AV_REACH_DST_FAULT : ret;
+	}
+	av_lock_acquire_plain(lock);
+	if (span->local)
+		ret = own_atomic(span->local, op, compare, operand, old);
+	else
+		ret = vm_atomic(span->seg, span->addr, op, compare, operand, old);
+	av_lock_release(lock);
+	return ret;
+}

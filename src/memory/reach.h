@@ -1,0 +1,56 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Moving bytes that have been translated, within this process and between processes of one host.
+ *
+ * own:  both ends are addresses of this process (its own memory, or shared memory it maps): av_copy().
+ * vm:   one end is another process' memory: process_vm_readv(), process_vm_writev().
+ *
+ * Order and tearing (design: the bytes of an RDMA WRITE become visible in ascending order, aligned 8-byte words are
+ * never torn): av_copy() has both; process_vm_writev() has the first, and the second unless destination and source
+ * differ by 1 to 15 bytes modulo the page size - such pieces go through a buffer at the destination's page offset.
+ */
+#ifndef AV_MEMORY_REACH_H
+#define AV_MEMORY_REACH_H
+
+#include <stdint.h>
+
+#include "base/compiler.h"
+#include "memory/translate.h"
+
+enum av_reach {
+	AV_REACH_OK,
+	AV_REACH_SRC_FAULT, /* source memory is not there (unmapped, protected) */
+	AV_REACH_DST_FAULT, /* destination memory is not there or not writable */
+	AV_REACH_REFUSED,   /* the kernel does not let this process into the other's memory */
+	AV_REACH_GONE,	    /* the other process is gone */
+};
+
+/**
+ * av_reach_copy() - copy @dst->bytes from @src to @dst
+ *
+ * Both lists hold at least @dst->bytes. At most one of them is in another process.
+ * Context: any thread, no lock held that others wait for: waits for pages.
+ * Return:  on anything but AV_REACH_OK a part, from the beginning, may have been copied
+ */
+AV_MUST_USE enum av_reach av_reach_copy(const struct av_spans *dst, const struct av_spans *src);
+
+/* Can that segment's memory be reached at all? Remembers a refusal; the first one per process is logged. */
+static inline bool av_reach_refused(const struct av_seg *seg)
+{
+	return !seg->own && atomic_load_explicit(&seg->vm_refused, memory_order_relaxed);
+}
+
+enum av_atomic_op { AV_ATOMIC_FETCH_ADD, AV_ATOMIC_CMP_SWAP };
+
+/**
+ * av_reach_atomic() - one 8-byte read-modify-write, atomic among all processes of the device (IBV_ATOMIC_HCA)
+ * @span:    8 bytes, 8-byte aligned (checked by the caller)
+ * @operand: to add, or to swap in; @compare: for AV_ATOMIC_CMP_SWAP
+ * @old:     out, the original value
+ *
+ * Return:  a fault is AV_REACH_DST_FAULT; the memory is then unchanged
+ */
+AV_MUST_USE enum av_reach av_reach_atomic(const struct av_span *span, enum av_atomic_op op, uint64_t compare,
+					  uint64_t operand, uint64_t *old);
+
+#endif

@@ -1,0 +1,91 @@
+/* SPDX-License-Identifier: MIT */
+/* Registration of ordinary memory. */
+#include "memory/region.h"
+
+#include <errno.h>
+#include <infiniband/verbs.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "base/checked.h"
+#include "base/copy.h"
+#include "memory/key.h"
+#include "memory/mapped.h"
+
+#ifndef MADV_POPULATE_READ
+#define MADV_POPULATE_READ  22
+#define MADV_POPULATE_WRITE 23
+#endif
+
+#define REMOTE_CHANGES (IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_ATOMIC)
+#define WRITERS	       (IBV_ACCESS_LOCAL_WRITE | REMOTE_CHANGES | IBV_ACCESS_MW_BIND)
+#define KNOWN                                                                                                          \
+	(IBV_ACCESS_LOCAL_WRITE | REMOTE_CHANGES | IBV_ACCESS_REMOTE_READ | IBV_ACCESS_MW_BIND |                       \
+	 IBV_ACCESS_ZERO_BASED | IBV_ACCESS_HUGETLB | IBV_ACCESS_OPTIONAL_RANGE)
+
+int av_region_check_access(uint32_t access)
+{
+	if ((access & REMOTE_CHANGES) && !(access & IBV_ACCESS_LOCAL_WRITE))
+		return EINVAL;
+	if (access & ~(uint32_t)KNOWN) /* IBV_ACCESS_ON_DEMAND is not among them: no ODP is advertised */
+		return EINVAL;
+	return 0;
+}
+
+static int check_range(const struct av_region_request *req, uint64_t page)
+{
+	if (av_range_wraps(req->addr, req->length) || av_range_wraps(req->iova, req->length))
+		return EINVAL;
+	if (req->length && req->addr + (req->length - 1) > UINT64_MAX - page) /* its page round-up wraps */
+		return EINVAL;
+	if ((req->addr ^ req->iova) & (page - 1))
+		return EINVAL;
+	return 0;
+}
+
+/* Bring in all pages of the range, or find out which kind of range it is. */
+static int populate(uint64_t addr, uint64_t length, bool writable, uint64_t page)
+{
+	uint64_t begin = addr & ~(page - 1);
+	uint64_t bytes = av_round_up(addr - begin + length, page);
+	int advice = writable ? MADV_POPULATE_WRITE : MADV_POPULATE_READ;
+
+	if (length == 0)
+		return 0;
+	while (madvise((void *)(uintptr_t)begin, bytes, advice)) {
+		if (errno == EINTR || errno == EAGAIN)
+			continue;
+		if (errno == ENOMEM)
+			return av_mapped_check(begin, bytes, writable) ? EFAULT : ENOMEM;
+		if (errno == EFAULT || errno == EHWPOISON)
+			return EFAULT;
+		/* EINVAL: a kernel before 5.14, a device mapping that cannot be populated, or missing rights. */
+		return av_mapped_check(begin, bytes, writable);
+	}
+	return 0;
+}
+
+uint32_t av_region_create(struct av_seg *seg, const struct av_region_request *req)
+{
+	uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE);
+	struct av_key what = {
+		.pd = req->pd,
+		.access = req->access,
+		.kind = AV_KEY_REGION,
+		.base = req->access & IBV_ACCESS_ZERO_BASED ? 0 : req->iova,
+		.length = req->length,
+		.addr = req->addr,
+	};
+	int ret = check_range(req, page);
+
+	if (ret == 0)
+		ret = av_region_check_access(req->access);
+	if (ret == 0)
+		ret = populate(req->addr, req->length, req->access & WRITERS, page);
+	if (ret) {
+		errno = ret;
+		return 0;
+	}
+	(void)av_copy_init(); /* without it copies take the slow way */
+	return av_key_create(seg, &what, req->limit);
+}

@@ -1,0 +1,33 @@
+/* SPDX-License-Identifier: MIT */
+/* Registering ordinary memory: the checks of ibv_reg_mr(3) that concern the memory and the access flags. */
+#ifndef AV_MEMORY_REGION_H
+#define AV_MEMORY_REGION_H
+
+#include <stdint.h>
+
+#include "base/compiler.h"
+#include "hca/segment.h"
+
+struct av_region_request {
+	uint64_t addr;	 /* first byte in this process */
+	uint64_t length; /* bytes; 0 is allowed: the region then permits zero-length access only */
+	uint64_t iova;	 /* address of the first byte in work requests */
+	uint32_t access; /* enum ibv_access_flags */
+	uint32_t pd;
+	uint32_t limit; /* max_mr */
+};
+
+/**
+ * av_region_create() - register memory of this process
+ *
+ * The pages are brought in (writable if the flags say that anybody may write), as pinning would, but not locked.
+ * Context: any thread; waits for pages; no lock held.
+ * Return:  the key, or 0 and errno: EINVAL (flags, wrap-around, address and iova in different places of a page),
+ *          EFAULT (unmapped, or not writable), ENOMEM
+ */
+AV_MUST_USE uint32_t av_region_create(struct av_seg *seg, const struct av_region_request *req);
+
+/* The flags alone: 0 or EINVAL. Bits of the optional range are never refused. */
+AV_MUST_USE int av_region_check_access(uint32_t access);
+
+#endif

@@ -1,0 +1,87 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The one door from keys to bytes: given a key, an address, a length, the access wanted and the protection domain,
+ * which bytes are these? No other file compares addresses with regions.
+ */
+#ifndef AV_MEMORY_TRANSLATE_H
+#define AV_MEMORY_TRANSLATE_H
+
+#include <stdint.h>
+#include <infiniband/verbs.h>
+
+#include "base/compiler.h"
+#include "hca/limits.h"
+#include "hca/segment.h"
+#include "memory/hazard.h"
+
+enum av_mem_fault {
+	AV_MEM_OK,
+	AV_MEM_NO_KEY, /* the key is not, or no longer, a key */
+	AV_MEM_PD,     /* it belongs to another protection domain */
+	AV_MEM_ACCESS, /* it does not allow this kind of access */
+	AV_MEM_RANGE,  /* the range is not wholly inside */
+	AV_MEM_FAULT_N
+};
+
+struct av_mem_request {
+	uint32_t key;	 /* host order */
+	uint32_t pd;	 /* protection domain in force, in the key's context */
+	uint32_t access; /* enum ibv_access_flags needed: 0 for local reads */
+	uint64_t addr;	 /* in the key's own address space */
+	uint64_t length; /* bytes, > 0 */
+};
+
+/* A run of bytes that may be accessed until av_mem_put(). */
+struct av_span {
+	void *local;   /* where this process finds the bytes, or NULL: they are in the other process, */
+	uint64_t addr; /* at this virtual address there */
+	uint64_t length;
+	struct av_seg *seg;	  /* the context they belong to; borrowed */
+	struct av_hazard *hazard; /* keeps the key alive; NULL for bytes behind no key */
+};
+
+/* A scatter/gather list, translated. */
+struct av_spans {
+	uint32_t count;
+	uint64_t bytes; /* sum of the lengths */
+	struct av_span at[AV_MAX_SGE];
+};
+
+/**
+ * av_mem_get() - translate one keyed range
+ * @seg:  the context whose key it is, own or a peer's
+ * @span: out; on AV_MEM_OK it holds the key alive until av_mem_put(). Deregistration waits for that, so it is held
+ *        for one transfer only.
+ *
+ * Context: any thread; does not wait; touches none of the program's memory.
+ * Source:  IBTA volume 1, 10.6.3 (memory access checks); ibv_reg_mr(3).
+ */
+AV_MUST_USE enum av_mem_fault av_mem_get(struct av_seg *seg, const struct av_mem_request *req, struct av_span *span);
+
+static inline void av_mem_put(struct av_span *span)
+{
+	if (span->hazard)
+		av_hazard_end(span->hazard);
+}
+
+/**
+ * av_mem_get_list() - translate a scatter/gather list, up to @bytes of it
+ * @sge, @count: the list; elements of length 0 are skipped unseen, and so is what lies beyond @bytes
+ * @spans: out; on AV_MEM_OK to be given to av_mem_put_list(), else nothing is held
+ *
+ * The sum of the lengths must be at least @bytes (the caller has checked).
+ */
+AV_MUST_USE enum av_mem_fault av_mem_get_list(struct av_seg *seg, uint32_t pd, uint32_t access,
+					      const struct ibv_sge *sge, uint32_t count, uint64_t bytes,
+					      struct av_spans *spans);
+void av_mem_put_list(struct av_spans *spans);
+
+/* A list of one run of bytes that is behind no key and that this process reaches at @local. */
+static inline void av_spans_local(struct av_spans *spans, struct av_seg *seg, void *local, uint64_t bytes)
+{
+	spans->count = 1;
+	spans->bytes = bytes;
+	spans->at[0] = (struct av_span){.local = local, .length = bytes, .seg = seg};
+}
+
+#endif

@@ -1,0 +1,165 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Log lines. The process is a stranger's: it may close every descriptor, change its directory or lose its standard
+ * error, and none of that may send our text to the wrong place or end the process. So a log file is opened anew for
+ * each line (a number kept open could be the program's own socket by now), its name is made absolute at the start,
+ * and SIGPIPE is not delivered for what we write.
+ */
+#include "observe/log.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#define LINE_BYTES 1024 /* a longer line is cut, so that one write() carries it whole */
+
+static const char *const level_names[] = {
+	[AV_LOG_OFF] = "off",
+	[AV_LOG_WARN] = "warn",
+	[AV_LOG_INFO] = "info",
+	[AV_LOG_DEBUG] = "debug",
+};
+
+static pthread_once_t setting_once = PTHREAD_ONCE_INIT;
+static enum av_log_level setting_level = AV_LOG_WARN; /* written under setting_once, constant afterwards */
+static char setting_file[PATH_MAX];		       /* likewise; "" is standard error */
+
+/* Write whole or not at all; a reader that went away is not the program's problem. */
+static void write_quietly(int fd, const char *text, size_t len)
+{
+	static const struct timespec now = {0, 0};
+	sigset_t pipe_set, old_set, pending;
+	bool was_pending;
+	ssize_t n;
+
+	sigemptyset(&pipe_set);
+	sigaddset(&pipe_set, SIGPIPE);
+	sigemptyset(&pending);
+	sigpending(&pending);
+	was_pending = sigismember(&pending, SIGPIPE);
+	if (pthread_sigmask(SIG_BLOCK, &pipe_set, &old_set))
+		return;
+	do
+		n = write(fd, text, len);
+	while (n < 0 && errno == EINTR);
+	/* Ours is taken back; one that was pending before belongs to the program. */
+	if (n < 0 && errno == EPIPE && !was_pending)
+		while (sigtimedwait(&pipe_set, NULL, &now) < 0 && errno == EINTR)
+			;
+	pthread_sigmask(SIG_SETMASK, &old_set, NULL);
+}
+
+/* One line is one line whatever the arguments contained; bytes of UTF-8 pass. */
+static void replace_controls(char *text)
+{
+	for (; *text; text++)
+		if ((unsigned char)*text < ' ' || *text == 0x7f)
+			*text = '?';
+}
+
+AV_PRINTF(2, 0)
+static void emit(enum av_log_level level, const char *fmt, va_list ap)
+{
+	char line[LINE_BYTES];
+	int head, body, fd = -1;
+	size_t len;
+
+	head = snprintf(line, sizeof(line), "anyverbs[%d]: %s: ", (int)getpid(), level_names[level]);
+	body = vsnprintf(line + head, sizeof(line) - (size_t)head, fmt, ap);
+	if (body < 0)
+		return;
+	replace_controls(line);
+	len = strlen(line);
+	if (len == sizeof(line) - 1)
+		memcpy(line + len - 4, "... ", 4);
+	line[len == sizeof(line) - 1 ? len - 1 : len++] = '\n';
+
+	if (setting_file[0])
+		fd = open(setting_file, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_NOCTTY, 0600);
+	write_quietly(fd >= 0 ? fd : STDERR_FILENO, line, len);
+	if (fd >= 0)
+		close(fd);
+}
+
+/* For setting_init() itself, which must not wait for itself. */
+AV_PRINTF(1, 2)
+static void warn_unchecked(const char *fmt, ...)
+{
+	va_list ap;
+
+	va_start(ap, fmt);
+	emit(AV_LOG_WARN, fmt, ap);
+	va_end(ap);
+}
+
+/* Remember @name as an absolute path; returns false if that does not fit or the current directory is unknown. */
+static bool set_file(const char *name)
+{
+	char dir[PATH_MAX] = "";
+	int len;
+
+	if (name[0] != '/' && !getcwd(dir, sizeof(dir)))
+		return false;
+	len = snprintf(setting_file, sizeof(setting_file), "%s%s%s", dir, dir[0] ? "/" : "", name);
+	if (len > 0 && (size_t)len < sizeof(setting_file))
+		return true;
+	setting_file[0] = '\0';
+	return false;
+}
+
+static void setting_init(void)
+{
+	const char *text = secure_getenv("ANYVERBS_LOG");
+	const char *colon;
+	size_t len, i;
+
+	if (!text || !*text)
+		return;
+	colon = strchrnul(text, ':');
+	len = (size_t)(colon - text);
+	for (i = 0; i < AV_ARRAY_SIZE(level_names); i++)
+		if (strlen(level_names[i]) == len && !memcmp(level_names[i], text, len))
+			break;
+	if (i == AV_ARRAY_SIZE(level_names)) {
+		warn_unchecked("ANYVERBS_LOG: '%.*s' is not off, warn, info or debug", (int)len, text);
+		return;
+	}
+	setting_level = (enum av_log_level)i;
+	if (*colon && (!colon[1] || !set_file(colon + 1)))
+		warn_unchecked("ANYVERBS_LOG: '%s' does not name a file; using standard error", colon + 1);
+}
+
+/* As setting_init, for the errno of whoever happens to log first. */
+static void setting_init_once(void)
+{
+	int saved = errno;
+
+	pthread_once(&setting_once, setting_init);
+	errno = saved;
+}
+
+bool av_log_enabled(enum av_log_level level)
+{
+	setting_init_once();
+	return level > AV_LOG_OFF && level <= setting_level;
+}
+
+void av_log(enum av_log_level level, const char *fmt, ...)
+{
+	int saved = errno;
+	va_list ap;
+
+	if (!av_log_enabled(level))
+		return;
+	va_start(ap, fmt);
+	emit(level, fmt, ap);
+	va_end(ap);
+	errno = saved;
+}
