@@ -53,7 +53,8 @@ static bool span_is(struct span s, const char *word)
 	return strlen(word) == s.len && !memcmp(s.text, word, s.len);
 }
 
-/* Take the part of *rest before @separator; *rest becomes what is behind it, or no text if it was the last part. */
+/* Take the part of *rest before @separator; *rest becomes what is behind it, or no text if it was the last
+ * part. */
 static struct span cut(struct span *rest, char separator)
 {
 	const char *end = memchr(rest->text, separator, rest->len);
@@ -156,7 +157,10 @@ static bool set_guid(struct av_device_spec *spec, struct span value, const struc
 	return true;
 }
 
-#define NUMBER(name, max) {#name, set_number, NULL, offsetof(struct av_device_spec, name), max}
+#define NUMBER(name, max)                                                           \
+	{                                                                           \
+#name, set_number, NULL, offsetof(struct av_device_spec, name), max \
+	}
 
 static const struct key keys[] = {
 	{"link", set_link, "ethernet or infiniband", 0, 0},
@@ -216,8 +220,8 @@ static void parse_setting(struct av_config *config, struct av_device_spec *spec,
 	} else if (keys[row].set(spec, value, &keys[row])) {
 		*seen |= 1u << row;
 	} else if (keys[row].wanted) {
-		complain(config, "%s: %s '%.*s' is not %s", spec->name, keys[row].name, quote_len(value), value.text,
-			 keys[row].wanted);
+		complain(config, "%s: %s '%.*s' is not %s", spec->name, keys[row].name, quote_len(value),
+			 value.text, keys[row].wanted);
 	} else {
 		complain(config, "%s: %s '%.*s' is not 1 to %u", spec->name, keys[row].name, quote_len(value),
 			 value.text, keys[row].max);
@@ -232,8 +236,8 @@ static bool name_is_usable(struct span name)
 		char c = name.text[i];
 
 		/* Not isalnum(): a name must not depend on the program's locale. */
-		if (!((c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_' ||
-		      c == '.' || c == '-'))
+		if (!((c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
+		      c == '_' || c == '.' || c == '-'))
 			return false;
 	}
 	return true;
@@ -288,8 +292,8 @@ static void parse_device(struct av_config *config, struct span text)
 	unsigned int seen = 0;
 
 	if (!name_is_usable(name)) {
-		complain(config, "'%.*s' is not a device name (1 to 63 of A-Z a-z 0-9 _ . -)", quote_len(name),
-			 name.text);
+		complain(config, "'%.*s' is not a device name (1 to 63 of A-Z a-z 0-9 _ . -)",
+			 quote_len(name), name.text);
 		return;
 	}
 	if (name_is_taken(config, name)) {
@@ -297,7 +301,8 @@ static void parse_device(struct av_config *config, struct span text)
 		return;
 	}
 	if (config->device_count == AV_DEVICE_MAX) {
-		complain(config, "'%.*s' is one device more than %d", quote_len(name), name.text, AV_DEVICE_MAX);
+		complain(config, "'%.*s' is one device more than %d", quote_len(name), name.text,
+			 AV_DEVICE_MAX);
 		return;
 	}
 	memcpy(spec.name, name.text, name.len);

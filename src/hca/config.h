@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The text of ANYVERBS_DEVICES, understood. Knows the grammar and the permitted values, and nothing of the host:
- * a pure function from a string to device specifications and complaints.
+ * The text of ANYVERBS_DEVICES, understood. Knows the grammar and the permitted values, and nothing of the
+ * host: a pure function from a string to device specifications and complaints.
  *
  *     LIST    = DEVICE *("," DEVICE)
  *     DEVICE  = NAME *(":" KEY "=" VALUE)
@@ -13,7 +13,7 @@
  *     guid=16 hex digits, not 0         node GUID; derived from the host's identity
  *     gids=1..AV_GID_MAX                length of the GID table
  *     max_qp= max_qp_wr= max_sge= max_cq= max_cqe= max_mr= max_pd=
- *                                       smaller limits, 1 up to the constant of hca/limits.h, which is the default
+ *                                       smaller limits, from 1 to the default in hca/limits.h
  */
 #ifndef AV_HCA_CONFIG_H
 #define AV_HCA_CONFIG_H
@@ -55,9 +55,9 @@ struct av_config {
  * @text:   the setting, or NULL if there is none
  * @config: out, overwritten
  *
- * A setting of a device that is not understood is complained of and left out, so that its default holds; a device
- * whose name is unusable is left out whole. If no device is left, there is the default one, "any0". The empty text
- * and NULL mean the default without complaint.
+ * A setting of a device that is not understood is complained of and left out, so that its default holds; a
+ * device whose name is unusable is left out whole. If no device is left, there is the default one, "any0".
+ * The empty text and NULL mean the default without complaint.
  * Context: any thread; allocates nothing, keeps nothing
  */
 void av_config_parse(const char *text, struct av_config *config);

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What devices there are and what each of them says about itself: names, limits, port, addresses. Everything here is
- * private to the process and constant once read, except the GID table, which follows the host's addresses.
+ * What devices there are and what each of them says about itself: names, limits, port, addresses. Everything
+ * here is private to the process and constant once read, except the GID table, which follows the host's
+ * addresses.
  *
  * ANYVERBS_DEVICES configures the list: devices separated by commas, each "NAME[:KEY=VALUE]...", for example
  *     ANYVERBS_DEVICES="any0,mlx5_0:link=infiniband:lid=7,rxe0:mtu=1024:max_qp=100"
@@ -10,12 +11,12 @@
 #ifndef AV_HCA_DEVICE_H
 #define AV_HCA_DEVICE_H
 
-#include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 #include <infiniband/verbs.h>
 
-#define AV_DEVICE_MAX 16  /* devices in one list */
-#define AV_GID_MAX    64  /* rows of the port's GID table (gid_tbl_len is smaller by configuration only) */
+#define AV_DEVICE_MAX	16 /* devices in one list */
+#define AV_GID_MAX	64 /* rows of the port's GID table (gid_tbl_len is smaller by configuration only) */
 #define AV_PKEY_DEFAULT 0xffff
 
 /* One populated row of the GID table. */
@@ -28,25 +29,28 @@ struct av_gid {
 
 struct av_device {
 	struct ibv_device ibv; /* must be first: what ibv_get_device_list() hands out */
-	uint8_t peek_pad[512]; /* zeros: provider libraries look behind a struct ibv_device for private fields */
+	uint8_t peek_pad[512]; /* zeros: provider libraries look for private fields behind a struct ibv_device
+				*/
 
-	unsigned int index;    /* position in the list */
-	uint8_t link_layer;    /* IBV_LINK_LAYER_ETHERNET or IBV_LINK_LAYER_INFINIBAND */
-	enum ibv_mtu mtu;      /* active_mtu and max_mtu */
-	uint16_t lid;	       /* InfiniBand only, else 0 */
-	uint64_t guid;	       /* node and system image GUID, host byte order, never 0, the same in every process */
-	char pci_name[16];     /* the name under /sys/kernel/debug/mlx5 and of the "device" link: "anyverbs.N" */
+	unsigned int index; /* position in the list */
+	uint8_t link_layer; /* IBV_LINK_LAYER_ETHERNET or IBV_LINK_LAYER_INFINIBAND */
+	enum ibv_mtu mtu;   /* active_mtu and max_mtu */
+	uint16_t lid;	    /* InfiniBand only, else 0 */
+	uint64_t guid;	    /* node and system image GUID, host byte order; not 0; same in every process */
+	char pci_name[16];  /* the name under /sys/kernel/debug/mlx5 and of the "device" link: "anyverbs.N" */
 	struct ibv_device_attr attr; /* complete; what ibv_query_device() copies */
 	struct ibv_port_attr port;   /* complete; what ibv_query_port() copies */
 };
 
 /**
  * av_devices() - the configured devices
- * @count: out, 1 .. AV_DEVICE_MAX (0 only if memory is short)
+ * @count: out, 1 .. AV_DEVICE_MAX
  *
- * Read once per process, from ANYVERBS_DEVICES, at the first call. A part of the setting that cannot be understood
- * is reported once through the log and left out; a setting without any usable device gives the default one.
- * Context: any thread. Ownership: static, never freed, so that a struct ibv_device stays valid for ever.
+ * Read once per process, from ANYVERBS_DEVICES, at the first call. A part of the setting that cannot be
+ * understood is reported once through the log and left out; a setting without any usable device gives the
+ * default one.
+ * Context: any thread. Keeps errno.
+ * Ownership: static, never freed, so that a struct ibv_device stays valid for ever.
  */
 struct av_device *const *av_devices(unsigned int *count);
 
@@ -60,15 +64,38 @@ struct av_device *av_device_by_name(const char *name);
  * av_device_gids() - the port's GID table as of now
  * @gids: out, at most AV_GID_MAX rows, densely populated from index 0
  *
- * Ethernet: RoCEv2 rows from the host's addresses. Order: IPv4 (mapped) and global IPv6 of interfaces that are up,
- * in interface order, then link-local IPv6; loopback addresses only when there is nothing else (127.0.0.1, then ::1).
- * So index 0 is always usable. InfiniBand: row 0 is fe80:: plus the GUID.
- * Cost: a getifaddrs() call; not for the data path.
- * Return: number of rows (>= 1)
+ * Ethernet: RoCEv2 rows from the host's addresses. Order: IPv4 (mapped) and global IPv6 of interfaces that
+ * are up, in interface order, then link-local IPv6; loopback addresses only when there is nothing else
+ * (127.0.0.1, then ::1). So index 0 is always usable. InfiniBand: row 0 is fe80:: plus the GUID.
+ * Cost: a getifaddrs() call; not for the data path. Keeps errno.
+ * Return: number of rows, 1 .. port.gid_tbl_len
  */
 unsigned int av_device_gids(const struct av_device *dev, struct av_gid gids[AV_GID_MAX]);
 
-/* Extended attributes; fills min(attr_size, ours) bytes and zeroes the rest. ibv_query_device_ex(3). Returns 0. */
+/* Declared in hca/config.h. */
+struct av_device_spec;
+
+/**
+ * av_device_init() - fill in a device from what was configured
+ * @dev:   out, overwritten
+ * @spec:  with a GUID, which is taken over as it is
+ * @index: position in the list
+ *
+ * A pure function; av_devices() and tests use it.
+ */
+void av_device_init(struct av_device *dev, const struct av_device_spec *spec, unsigned int index);
+
+/**
+ * av_device_guid() - the GUID of a device for which none is configured
+ * @host_id: text that identifies the host
+ *
+ * The same arguments always give the same GUID, of the locally administered kind (bit 57 set, bit 56 clear;
+ * so never 0), in host byte order. @host_id cannot be read back from it.
+ */
+uint64_t av_device_guid(const char *host_id, const char *name, unsigned int index);
+
+/* Extended attributes: fills min(attr_size, ours) bytes, zeroes the rest, returns 0. ibv_query_device_ex(3).
+ */
 int av_device_query_ex(const struct av_device *dev, struct ibv_device_attr_ex *attr, size_t attr_size);
 
 #endif

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: MIT */
-/* GIDs from the host's addresses. Each address gets a rank; the order of the table is the order of the ranks. */
+/* GIDs from the host's addresses. Each address has a rank; the table is in the order of the ranks. */
 #include "hca/gid.h"
 
 #include <endian.h>
 #include <errno.h>
 #include <ifaddrs.h>
 #include <net/if.h>
+#include <netpacket/packet.h>
 #include <netinet/in.h>
 #include <stdlib.h>
 #include <string.h>
@@ -67,19 +68,162 @@ static enum rank rank_of(const struct av_host_addr *a)
 }
 
 /*
- * The sort key: rank, interface, family, position; unique, so that any sort is a stable one. Both loopback addresses
- * belong to one interface as a rule, so the family decides between them.
+ * What the table is sorted by, as one number: rank (3 bits), interface (32), family (1), position among the
+ * addresses (28). Unique. Both loopback addresses belong to one interface as a rule, so the family decides
+ * between them.
  */
-static int compare(const void *pa, const void *pb)
+static uint64_t sort_key(const struct av_host_addr *a, size_t position)
 {
-	const struct av_host_addr *const *a = pa, *const *b = pb;
-	int v4_a = is_mapped_v4((*a)->addr), v4_b = is_mapped_v4((*b)->addr);
+	uint64_t is_v6 = !is_mapped_v4(a->addr);
 
-	if ((*a)->rank != (*b)->rank)
-		return (*a)->rank < (*b)->rank ? -1 : 1;
-	if ((*a)->ifindex != (*b)->ifindex)
-		return (*a)->ifindex < (*b)->ifindex ? -1 : 1;
-	if (v4_a != v4_b)
-		return v4_b - v4_a;
-	return *a < *b ? -1 : *a > *b;
+	return (uint64_t)rank_of(a) << 61 | (uint64_t)a->ifindex << 29 | is_v6 << 28 | (uint64_t)position;
+}
+
+/* The address with the smallest key that is >= *key, and its key in *key; NULL if there is none. */
+static const struct av_host_addr *next_addr(const struct av_host_addr *addrs, size_t count, uint64_t *key)
+{
+	const struct av_host_addr *best = NULL;
+	uint64_t best_key = UINT64_MAX, k;
+
+	for (size_t i = 0; i < count; i++) {
+		k = sort_key(&addrs[i], i);
+		if (k < *key || k >= best_key)
+			continue;
+		best_key = k;
+		best = &addrs[i];
+	}
+	*key = best_key;
+	return best;
+}
+
+static bool is_listed(const uint8_t addr[16], const struct av_gid *gids, unsigned int rows)
+{
+	for (unsigned int i = 0; i < rows; i++)
+		if (!memcmp(gids[i].gid.raw, addr, sizeof(gids[i].gid.raw)))
+			return true;
+	return false;
+}
+
+static void fill_row(const struct av_host_addr *a, struct av_gid *row)
+{
+	memset(row, 0, sizeof(*row));
+	memcpy(row->gid.raw, a->addr, sizeof(row->gid.raw));
+	row->type = IBV_GID_TYPE_ROCE_V2;
+	row->ifindex = a->ifindex;
+	memcpy(row->ifname, a->ifname, sizeof(row->ifname));
+}
+
+unsigned int av_gid_table(const struct av_host_addr *addrs, size_t count, struct av_gid *gids,
+			  unsigned int max)
+{
+	enum rank end = RANK_NONE; /* the first rank that has no rows */
+	const struct av_host_addr *a;
+	unsigned int rows = 0;
+	uint64_t key = 0;
+
+	while (rows < max && (a = next_addr(addrs, count, &key)) != NULL) {
+		if (rank_of(a) < RANK_LOOPBACK)
+			end = RANK_LOOPBACK;
+		if (rank_of(a) >= end)
+			break;
+		if (!is_listed(a->addr, gids, rows))
+			fill_row(a, &gids[rows++]);
+		key++;
+	}
+	if (!rows)
+		gids[rows++] = last_resort;
+	return rows;
+}
+
+/* The address of one entry of getifaddrs(); false if it is not of IPv4 or IPv6. */
+static bool read_addr(const struct ifaddrs *ifa, uint8_t addr[16])
+{
+	struct sockaddr_in6 v6;
+	struct sockaddr_in v4;
+
+	if (ifa->ifa_addr && ifa->ifa_addr->sa_family == AF_INET) {
+		memcpy(&v4, ifa->ifa_addr, sizeof(v4));
+		memcpy(addr, mapped_prefix, sizeof(mapped_prefix));
+		memcpy(addr + sizeof(mapped_prefix), &v4.sin_addr, sizeof(v4.sin_addr));
+		return true;
+	}
+	if (ifa->ifa_addr && ifa->ifa_addr->sa_family == AF_INET6) {
+		memcpy(&v6, ifa->ifa_addr, sizeof(v6));
+		memcpy(addr, &v6.sin6_addr, sizeof(v6.sin6_addr));
+		return true;
+	}
+	return false;
+}
+
+/*
+ * An address may carry a label instead of its interface's name: by convention the name, a colon, anything.
+ * The list's entry for the interface itself (family AF_PACKET) knows the number.
+ */
+static void read_interface(const struct ifaddrs *list, const struct ifaddrs *ifa, struct av_host_addr *a)
+{
+	size_t len = strcspn(ifa->ifa_name, ":");
+	struct sockaddr_ll link;
+
+	if (len >= sizeof(a->ifname))
+		len = sizeof(a->ifname) - 1;
+	memcpy(a->ifname, ifa->ifa_name, len);
+	a->ifname[len] = '\0';
+	for (; list; list = list->ifa_next) {
+		if (!list->ifa_addr || list->ifa_addr->sa_family != AF_PACKET ||
+		    strcmp(list->ifa_name, a->ifname))
+			continue;
+		memcpy(&link, list->ifa_addr, sizeof(link));
+		a->ifindex = (uint32_t)link.sll_ifindex;
+		return;
+	}
+	a->ifindex = if_nametoindex(a->ifname);
+}
+
+/* Fill @addrs (room for as many as @list is long) and return how many there are. */
+static size_t read_list(const struct ifaddrs *list, struct av_host_addr *addrs)
+{
+	size_t count = 0;
+
+	for (const struct ifaddrs *ifa = list; ifa; ifa = ifa->ifa_next) {
+		struct av_host_addr *a = &addrs[count];
+
+		if (!read_addr(ifa, a->addr))
+			continue;
+		read_interface(list, ifa, a);
+		a->up = ifa->ifa_flags & IFF_UP;
+		a->loopback = ifa->ifa_flags & IFF_LOOPBACK;
+		count++;
+	}
+	return count;
+}
+
+unsigned int av_gid_from_host(struct av_gid *gids, unsigned int max)
+{
+	struct av_host_addr *addrs = NULL;
+	struct ifaddrs *list = NULL;
+	size_t room = 0, count = 0;
+	int saved = errno;
+	unsigned int rows;
+
+	if (getifaddrs(&list))
+		list = NULL;
+	for (const struct ifaddrs *ifa = list; ifa; ifa = ifa->ifa_next)
+		room++;
+	if (room)
+		addrs = calloc(room, sizeof(*addrs));
+	if (addrs)
+		count = read_list(list, addrs);
+	rows = av_gid_table(addrs, count, gids, max);
+	free(addrs);
+	freeifaddrs(list);
+	errno = saved;
+	return rows;
+}
+
+void av_gid_from_guid(uint64_t guid, struct av_gid *gid)
+{
+	memset(gid, 0, sizeof(*gid));
+	gid->gid.global.subnet_prefix = htobe64(0xfe80ull << 48);
+	gid->gid.global.interface_id = htobe64(guid);
+	gid->type = IBV_GID_TYPE_IB;
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The GID table of an Ethernet port: which rows, in which order, from which addresses. The rule is a pure function;
- * asking the host for its addresses is a separate, thin one.
+ * The GID table of an Ethernet port: which rows, in which order, from which addresses. The rule is a pure
+ * function; asking the host for its addresses is a separate, thin one.
  */
 #ifndef AV_HCA_GID_H
 #define AV_HCA_GID_H
@@ -14,27 +14,27 @@
 
 /* One address of one of the host's interfaces. */
 struct av_host_addr {
-	uint8_t addr[16];  /* IPv6, or IPv4 in its mapped form ::ffff:a.b.c.d; network byte order */
-	uint32_t ifindex;  /* of the interface */
-	char ifname[16];   /* its name, NUL terminated */
-	bool up;	   /* the interface is administratively up */
-	bool loopback;	   /* the interface is a loopback interface */
-	unsigned int rank; /* scratch of av_gid_table() */
+	uint8_t addr[16]; /* IPv6, or IPv4 in its mapped form ::ffff:a.b.c.d; network byte order */
+	uint32_t ifindex; /* of the interface */
+	char ifname[16];  /* its name, NUL terminated */
+	bool up;	  /* the interface is administratively up */
+	bool loopback;	  /* the interface is a loopback interface */
 };
 
 /**
  * av_gid_table() - the rows that these addresses give
- * @addrs: @count addresses in any order; reordered
+ * @addrs: @count addresses in any order; at most 2^28
  * @gids:  out, @max rows at least 1
  *
- * First IPv4 and global IPv6 addresses by interface number, IPv4 before IPv6 within an interface and else in the
- * order given, then link-local IPv6 likewise. Those of loopback interfaces only if that gives nothing: loopback
- * addresses first, 127.0.0.1 before ::1. A GID that is there already is not repeated; interfaces that are down and
- * addresses that name no host (unspecified, multicast) give no row. If no row results, there is 127.0.0.1, which is
- * good for peers on this host.
+ * First IPv4 and global IPv6 addresses by interface number, IPv4 before IPv6 within an interface and else in
+ * the order given, then link-local IPv6 likewise. Those of loopback interfaces only if that gives nothing:
+ * loopback addresses first, 127.0.0.1 before ::1. A GID that is there already is not repeated; interfaces
+ * that are down and addresses that name no host (unspecified, multicast) give no row. If no row results,
+ * there is 127.0.0.1, which is good for peers on this host.
  * Return: number of rows, 1 .. @max
  */
-unsigned int av_gid_table(struct av_host_addr *addrs, size_t count, struct av_gid *gids, unsigned int max);
+unsigned int av_gid_table(const struct av_host_addr *addrs, size_t count, struct av_gid *gids,
+			  unsigned int max);
 
 /**
  * av_gid_from_host() - av_gid_table() of the addresses the host has now

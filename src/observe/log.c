@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Log lines. The process is a stranger's: it may close every descriptor, change its directory or lose its standard
- * error, and none of that may send our text to the wrong place or end the process. So a log file is opened anew for
- * each line (a number kept open could be the program's own socket by now), its name is made absolute at the start,
- * and SIGPIPE is not delivered for what we write.
+ * Log lines. The process is a stranger's: it may close every descriptor, change its directory or lose its
+ * standard error, and none of that may send our text to the wrong place or end the process. So a log file is
+ * opened anew for each line (a number kept open could be the program's own socket by now), its name is made
+ * absolute at the start, and SIGPIPE is not delivered for what we write.
  */
 #include "observe/log.h"
 
@@ -29,7 +29,7 @@ static const char *const level_names[] = {
 
 static pthread_once_t setting_once = PTHREAD_ONCE_INIT;
 static enum av_log_level setting_level = AV_LOG_WARN; /* written under setting_once, constant afterwards */
-static char setting_file[PATH_MAX];		       /* likewise; "" is standard error */
+static char setting_file[PATH_MAX];		      /* likewise; "" is standard error */
 
 /* Write whole or not at all; a reader that went away is not the program's problem. */
 static void write_quietly(int fd, const char *text, size_t len)
@@ -78,8 +78,8 @@ static void emit(enum av_log_level level, const char *fmt, va_list ap)
 	replace_controls(line);
 	len = strlen(line);
 	if (len == sizeof(line) - 1)
-		memcpy(line + len - 4, "... ", 4);
-	line[len == sizeof(line) - 1 ? len - 1 : len++] = '\n';
+		memcpy(&line[--len - 3], "...", 3);
+	line[len++] = '\n';
 
 	if (setting_file[0])
 		fd = open(setting_file, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_NOCTTY, 0600);
@@ -99,7 +99,7 @@ static void warn_unchecked(const char *fmt, ...)
 	va_end(ap);
 }
 
-/* Remember @name as an absolute path; returns false if that does not fit or the current directory is unknown. */
+/* Remember @name as an absolute path; false if that is too long or the current directory is unknown. */
 static bool set_file(const char *name)
 {
 	char dir[PATH_MAX] = "";
