@@ -1,0 +1,45 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * A table from small numbers (handles) to private objects. Look-ups are lock-free and the table never moves, so
+ * that a data path may look up while another thread adds.
+ */
+#ifndef AV_BASE_TABLE_H
+#define AV_BASE_TABLE_H
+
+#include <stdatomic.h>
+#include <stdint.h>
+
+#include "base/compiler.h"
+
+#define AV_TABLE_CHUNKS 1024u
+#define AV_TABLE_CHUNK	1024u
+
+struct av_table {
+	_Atomic(_Atomic(void *) *) chunk[AV_TABLE_CHUNKS];
+};
+
+/* Set entry @id to @object. Return: 0, or ENOMEM (also for an id beyond the table). */
+AV_MUST_USE int av_table_set(struct av_table *table, uint32_t id, void *object);
+
+/* Clear entry @id, which must have been set. */
+void av_table_clear(struct av_table *table, uint32_t id);
+
+/* Free the chunks; the objects are the caller's business. */
+void av_table_fini(struct av_table *table);
+
+/* The object of that number, or NULL. The caller keeps it from being freed meanwhile. */
+static inline void *av_table_get(const struct av_table *table, uint32_t id)
+{
+	_Atomic(void *) *chunk;
+
+	if (av_unlikely(id >= AV_TABLE_CHUNKS * AV_TABLE_CHUNK))
+		return NULL;
+	chunk = atomic_load_explicit(&table->chunk[id / AV_TABLE_CHUNK], memory_order_acquire);
+	return av_likely(chunk != NULL) ? atomic_load_explicit(&chunk[id % AV_TABLE_CHUNK], memory_order_acquire)
+					: NULL;
+}
+
+/* Call @visit for every object; objects may be cleared during the walk. */
+void av_table_each(struct av_table *table, void (*visit)(void *object, void *arg), void *arg);
+
+#endif

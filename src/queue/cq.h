@@ -1,0 +1,127 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Completion queues: a ring in the owner's segment. Anybody who executes work for a queue pair of the owner appends
+ * to it; only the owner takes from it.
+ *
+ * Thread-safety: appending takes the queue's @lock (any process), taking entries takes @poll_lock (the owner's
+ * threads). The two meet in @tail (release by the appender, acquire by the poller) and @head (the other way round).
+ * An appender that dies holding @lock has changed nothing that is visible before its last store, to @tail: taking
+ * the lock over needs no repair.
+ */
+#ifndef AV_QUEUE_CQ_H
+#define AV_QUEUE_CQ_H
+
+#include <assert.h>
+#include <stdatomic.h>
+#include <stdint.h>
+#include <infiniband/verbs.h>
+
+#include "base/compiler.h"
+#include "base/lock.h"
+#include "hca/segment.h"
+
+#define AV_CQE_DATA 64 /* payload carried in the entry itself */
+
+enum av_cqe_flag {
+	AV_CQE_RECV = 1,      /* completes a receive request: @wqe counts in its receive queue */
+	AV_CQE_SOLICITED = 2, /* fires a CQ armed for solicited events only */
+};
+
+/* One entry. Host byte order but @imm. */
+struct av_cqe {
+	uint64_t wr_id;
+	uint32_t status; /* enum ibv_wc_status */
+	uint32_t opcode; /* enum ibv_wc_opcode */
+	uint32_t byte_len;
+	uint32_t imm; /* immediate data in network order, or the invalidated rkey */
+	uint32_t wc_flags;
+	uint32_t qpn;	   /* local QP */
+	uint32_t src_qp;   /* remote QP */
+	uint32_t qp;	   /* index of the local QP in its table, */
+	uint32_t wqe;	   /* whose request with this free-running number is completed */
+	uint16_t flags;	   /* enum av_cqe_flag */
+	uint16_t data_len; /* payload in @data, to be placed when polled */
+	uint32_t stage;	   /* else: first staging buffer + 1, 0: the payload is in place */
+	uint32_t stage_len;
+	uint64_t unused;
+	uint8_t data[AV_CQE_DATA];
+};
+static_assert(sizeof(struct av_cqe) == 128, "two cache lines");
+
+enum av_cq_armed { AV_CQ_NOT_ARMED, AV_CQ_ARMED_SOLICITED, AV_CQ_ARMED_ANY };
+
+/* The shared part. */
+struct av_cq_shared {
+	/* Constant while the CQ exists, but for a resize, which holds both locks. */
+	_Atomic uint32_t id; /* differs for each CQ of this index; 0: none */
+	uint32_t capacity;   /* entries it may hold: what ibv_create_cq() was asked for */
+	uint32_t mask;	     /* the ring has mask + 1 entries */
+	uint32_t bell;	     /* of its completion channel, 0: none */
+	uint64_t ring;	     /* offset */
+
+	struct av_lock lock AV_ALIGNED(AV_CACHE_LINE);
+	_Atomic uint32_t tail;	     /* free-running; written under lock */
+	uint32_t head_seen;	     /* appender's copy of @head */
+	uint32_t armed;		     /* enum av_cq_armed, under lock */
+	_Atomic uint32_t overrun;    /* an entry was lost: the CQ is broken */
+
+	struct av_lock poll_lock AV_ALIGNED(AV_CACHE_LINE);
+	_Atomic uint32_t head;	      /* free-running; written under poll_lock */
+	_Atomic uint32_t empty_polls; /* in a row */
+};
+static_assert(sizeof(struct av_cq_shared) <= AV_CQ_BYTES, "CQ table entry");
+
+static inline struct av_cq_shared *av_cq_at(const struct av_seg *seg, uint32_t index)
+{
+	return av_slab_at(seg, AV_SLAB_CQ, index, AV_CQ_BYTES, AV_OBJ_CHUNK);
+}
+
+/**
+ * av_cq_init() - set up a CQ of an own segment
+ * @capacity: 1 .. AV_MAX_CQE; @bell: completion channel's bell or 0; @id: never 0
+ * Return: index, or 0 and errno ENOMEM
+ */
+AV_MUST_USE uint32_t av_cq_init(struct av_seg *seg, uint32_t capacity, uint32_t bell, uint32_t id, uint32_t limit);
+void av_cq_fini(struct av_seg *seg, uint32_t index);
+
+/**
+ * av_cq_push() - append an entry
+ *
+ * Rings the completion channel if the CQ is armed for such an entry, and raises the overrun event once.
+ * Context: any process and thread, no lock below the CQ's held; may make a system call (the bell).
+ * Return:  0, or -ENOSPC if the CQ was full (it is broken from then on)
+ */
+int av_cq_push(struct av_seg *seg, uint32_t index, const struct av_cqe *cqe);
+
+/* Arm for the next entry appended from now on; AV_CQ_ARMED_ANY is not weakened by AV_CQ_ARMED_SOLICITED. */
+void av_cq_arm(struct av_cq_shared *cq, enum av_cq_armed how);
+
+/* True if there is nothing to take. No lock needed. */
+static inline bool av_cq_empty(struct av_cq_shared *cq)
+{
+	return atomic_load_explicit(&cq->tail, memory_order_acquire) ==
+	       atomic_load_explicit(&cq->head, memory_order_relaxed);
+}
+
+/* The oldest entry, NULL if there is none; stays valid until av_cq_take(). The caller holds poll_lock. */
+const struct av_cqe *av_cq_peek(struct av_seg *seg, struct av_cq_shared *cq);
+
+/* Drop the oldest entry. The caller holds poll_lock. */
+static inline void av_cq_take(struct av_cq_shared *cq)
+{
+	uint32_t head = atomic_load_explicit(&cq->head, memory_order_relaxed);
+
+	atomic_store_explicit(&cq->head, head + 1, memory_order_release);
+}
+
+/**
+ * av_cq_purge() - remove all entries of a queue pair (it was reset or destroyed)
+ * @dropped: called for each entry removed, to give back what it holds
+ */
+void av_cq_purge(struct av_seg *seg, uint32_t index, uint32_t qpn,
+		 void (*dropped)(struct av_seg *seg, const struct av_cqe *cqe));
+
+/* Is the receive request number @wqe of QP @qpn among the entries? For repair after a death. */
+bool av_cq_holds_receive(struct av_seg *seg, uint32_t index, uint32_t qpn, uint32_t wqe);
+
+#endif

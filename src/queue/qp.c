@@ -1,0 +1,93 @@
+/* SPDX-License-Identifier: MIT */
+/* Setting up and taking down the shared part of a queue pair. */
+#include "queue/qp.h"
+
+#include <errno.h>
+#include <string.h>
+
+#include "hca/directory.h"
+
+static uint32_t slots(uint32_t capacity)
+{
+	return capacity <= 1 ? 1 : 1u << (32 - __builtin_clz(capacity - 1));
+}
+
+static uint32_t stride(const struct ibv_qp_cap *cap)
+{
+	uint32_t sges = cap->max_send_sge * (uint32_t)sizeof(struct ibv_sge);
+	uint32_t room = sges > cap->max_inline_data ? sges : cap->max_inline_data;
+
+	return (uint32_t)av_round_up(sizeof(struct av_sq_wqe) + room, AV_CACHE_LINE);
+}
+
+static uint64_t ring_bytes(const struct av_qp_shared *qp)
+{
+	return ((uint64_t)qp->sq_mask + 1) * qp->sq_stride;
+}
+
+/* Everything but the number. The locks keep their words: a peer with a stale index may hold one this moment. */
+static void fill(struct av_qp_shared *qp, uint32_t index, const struct av_qp_request *req)
+{
+	qp->type = req->type;
+	qp->index = index;
+	qp->pd = req->pd;
+	qp->send_cq = req->send_cq;
+	qp->recv_cq = req->recv_cq;
+	qp->sig_all = req->sig_all;
+	qp->sq_capacity = req->cap.max_send_wr;
+	qp->sq_mask = slots(req->cap.max_send_wr) - 1;
+	qp->sq_stride = stride(&req->cap);
+	qp->sq_max_sge = req->cap.max_send_sge;
+	qp->max_inline = req->cap.max_inline_data;
+	memset(&qp->attr, 0, sizeof(qp->attr));
+	qp->attr.cap = req->cap;
+	atomic_store(&qp->state, IBV_QPS_RESET);
+	atomic_store(&qp->sq_tail, 0);
+	atomic_store(&qp->sq_freed, 0);
+	atomic_store(&qp->kick, 0);
+	qp->sq_next = qp->next_psn = qp->park = qp->retries = qp->drain_notify = 0;
+	qp->expected_psn = qp->msn = qp->receiving = qp->established = 0;
+}
+
+uint32_t av_qp_init(struct av_seg *seg, const struct av_qp_request *req)
+{
+	uint32_t index = av_slab_alloc(seg, AV_SLAB_QP, AV_MAX_QP);
+	struct av_qp_shared *qp = index ? av_qp_at(seg, index) : NULL;
+	int qpn;
+
+	if (!qp)
+		return 0;
+	av_lock_acquire_plain(&qp->exec);
+	av_lock_acquire_plain(&qp->resp);
+	fill(qp, index, req);
+	qp->rq = av_rq_init(seg, req->cap.max_recv_wr, req->cap.max_recv_sge, req->pd);
+	qp->sq_ring = av_seg_alloc(seg, ring_bytes(qp));
+	qpn = qp->rq && qp->sq_ring ? av_dir_qpn_add(seg->ref, index, req->limit) : -ENOMEM;
+	if (qpn > 0)
+		atomic_store(&qp->qpn, (uint32_t)qpn);
+	av_lock_release(&qp->resp);
+	av_lock_release(&qp->exec);
+	if (qpn > 0)
+		return index;
+	if (qp->rq)
+		av_rq_fini(seg, qp->rq);
+	av_seg_free(seg, qp->sq_ring, ring_bytes(qp));
+	av_slab_free(seg, AV_SLAB_QP, index);
+	errno = ENOMEM;
+	return 0;
+}
+
+void av_qp_fini(struct av_seg *seg, uint32_t index)
+{
+	struct av_qp_shared *qp = av_qp_at(seg, index);
+
+	av_dir_qpn_remove(atomic_load(&qp->qpn));
+	av_lock_acquire_plain(&qp->exec);
+	av_lock_acquire_plain(&qp->resp);
+	atomic_store(&qp->qpn, 0); /* whoever found us before and locks now sees that it is too late */
+	av_lock_release(&qp->resp);
+	av_lock_release(&qp->exec);
+	av_rq_fini(seg, qp->rq);
+	av_seg_free(seg, qp->sq_ring, ring_bytes(qp));
+	av_slab_free(seg, AV_SLAB_QP, index);
+}

@@ -1,0 +1,134 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Queue pairs: the shared part, the private part, and their creation and end. What a queue pair *does* with its
+ * requests is transport/'s business.
+ *
+ * The shared part has two execution tokens (struct av_lock used as such, docs/LOCKING.md):
+ *  - @exec, the requester's: whoever holds it executes the send queue, in order. Taken by trying; a poster that does
+ *    not get it leaves its requests to the holder.
+ *  - @resp, the responder's: held while a peer's request is executed against this queue pair, and while its state
+ *    changes. State changes hold both, exec first.
+ */
+#ifndef AV_QUEUE_QP_H
+#define AV_QUEUE_QP_H
+
+#include <assert.h>
+#include <stdatomic.h>
+#include <stdint.h>
+#include <infiniband/verbs.h>
+
+#include "base/compiler.h"
+#include "base/lock.h"
+#include "hca/segment.h"
+#include "queue/cq.h"
+#include "queue/rq.h"
+
+/* Why the request at the head of a send queue has not been executed. */
+enum av_park {
+	AV_PARK_NOT,
+	AV_PARK_RNR,	   /* the peer has no receive posted */
+	AV_PARK_NO_ANSWER, /* the peer is not there, or not in a state to answer */
+};
+
+/* A send request as it lies in the ring: header, then elements or inline data. */
+struct av_sq_wqe {
+	uint64_t wr_id;
+	uint64_t remote_addr;
+	uint64_t compare_add;
+	uint64_t swap;
+	uint64_t bytes;	  /* sum of the elements, or of the inline data */
+	uint32_t opcode;  /* enum ibv_wr_opcode */
+	uint32_t flags;	  /* enum ibv_send_flags */
+	uint32_t imm;	  /* network order, or the rkey to invalidate */
+	uint32_t rkey;
+	uint32_t count;	  /* elements; 0 with inline data */
+	uint32_t unused;
+	union {
+		struct ibv_sge sge[0];
+		uint8_t data[0];
+	};
+};
+static_assert(sizeof(struct av_sq_wqe) == 64, "header of a send request");
+
+struct av_qp_shared {
+	/* Who this is: written by the owner with both tokens held, read with either. */
+	_Atomic uint32_t qpn;	/* 0: no queue pair here */
+	_Atomic uint32_t state; /* enum ibv_qp_state; also read without a token as a hint */
+	uint32_t type;		/* enum ibv_qp_type */
+	uint32_t index;
+	uint32_t pd;
+	uint32_t send_cq, recv_cq; /* indices in this segment */
+	uint32_t rq;		   /* index of the receive queue */
+	uint32_t sq_capacity;
+	uint32_t sq_mask;
+	uint32_t sq_stride;
+	uint32_t sq_max_sge;
+	uint32_t max_inline;
+	uint32_t sig_all;
+	uint64_t sq_ring; /* offset */
+	struct ibv_qp_attr attr;
+
+	/* Requester. Guarded by @exec unless said otherwise. */
+	struct av_lock exec AV_ALIGNED(AV_CACHE_LINE);
+	uint32_t sq_next;	  /* free-running: next request to execute */
+	uint32_t next_psn;
+	uint32_t park;		  /* enum av_park */
+	uint32_t retries;	  /* left for the parked request */
+	uint64_t deadline_ns;	  /* of the parked request's next retry; UINT64_MAX: none */
+	uint32_t drain_notify;	  /* raise SQ_DRAINED once nothing is in flight */
+	_Atomic uint32_t kick;	  /* somebody removed an obstacle; set without the token */
+	_Atomic uint32_t sq_tail AV_ALIGNED(AV_CACHE_LINE); /* requests posted; owner, under its post lock */
+	_Atomic uint32_t sq_freed; /* requests whose slots are free again; the owner's pollers */
+
+	/* Responder. Guarded by @resp. */
+	struct av_lock resp AV_ALIGNED(AV_CACHE_LINE);
+	uint32_t expected_psn;
+	uint32_t msn;	     /* messages completed */
+	uint32_t receiving;  /* free-running number + 1 of the receive request in use; 0: none. For repair. */
+	uint32_t established; /* COMM_EST has been raised */
+};
+static_assert(sizeof(struct av_qp_shared) <= AV_QP_BYTES, "QP table entry");
+
+static inline struct av_qp_shared *av_qp_at(const struct av_seg *seg, uint32_t index)
+{
+	return av_slab_at(seg, AV_SLAB_QP, index, AV_QP_BYTES, AV_OBJ_CHUNK);
+}
+
+/* A queue pair as the one executing work sees it: which segment, and where in this process' mapping of it. */
+struct av_qp_end {
+	struct av_seg *seg;
+	struct av_qp_shared *qp; /* NULL: nowhere */
+};
+
+struct av_qp_request {
+	uint32_t type;
+	uint32_t pd;
+	uint32_t send_cq, recv_cq;
+	uint32_t sig_all;
+	struct ibv_qp_cap cap; /* checked against the device's limits by the caller */
+	uint32_t limit;	       /* max_qp of the device, all processes together */
+};
+
+/**
+ * av_qp_init() - set up a queue pair in state RESET in an own segment, and give it a number
+ * Return: index, or 0 and errno ENOMEM
+ */
+AV_MUST_USE uint32_t av_qp_init(struct av_seg *seg, const struct av_qp_request *req);
+
+/* The end of a queue pair in state RESET that nobody can find any more. */
+void av_qp_fini(struct av_seg *seg, uint32_t index);
+
+/* Slot of a send request; NULL if the ring is unsound (a peer's segment may hold anything). */
+struct av_sq_wqe *av_sq_slot(const struct av_qp_end *end, uint32_t number);
+
+/**
+ * av_sq_post() - append a list of send requests, in the owner's process, without executing any
+ *
+ * Context: the caller holds the queue pair's post lock and has checked the state.
+ * @bad:    out on failure, the first request not posted; those before it are
+ * Return:  0, ENOMEM (full), EINVAL (opcode unknown or not for this service, too many elements, too much or
+ *          impossible inline data). ibv_post_send(3).
+ */
+AV_MUST_USE int av_sq_post(const struct av_qp_end *end, struct ibv_send_wr *wr, struct ibv_send_wr **bad);
+
+#endif

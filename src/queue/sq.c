@@ -1,0 +1,135 @@
+/* SPDX-License-Identifier: MIT */
+/* Putting send requests into the ring: the checks of ibv_post_send(3) that fail at once. */
+#include <errno.h>
+#include <string.h>
+
+#include "hca/limits.h"
+#include "queue/qp.h"
+
+#define MAX_STRIDE (64 + AV_MAX_INLINE + AV_MAX_SGE * 16)
+
+enum wr_form { FORM_NONE, FORM_MESSAGE, FORM_RDMA, FORM_ATOMIC };
+
+/* One row per opcode: which fields of the request it uses and whether its data may be inline. */
+static const struct {
+	enum wr_form form;
+	bool inline_data;
+} opcode_row[] = {
+	[IBV_WR_RDMA_WRITE] = {FORM_RDMA, true},
+	[IBV_WR_RDMA_WRITE_WITH_IMM] = {FORM_RDMA, true},
+	[IBV_WR_SEND] = {FORM_MESSAGE, true},
+	[IBV_WR_SEND_WITH_IMM] = {FORM_MESSAGE, true},
+	[IBV_WR_RDMA_READ] = {FORM_RDMA, false},
+	[IBV_WR_ATOMIC_CMP_AND_SWP] = {FORM_ATOMIC, false},
+	[IBV_WR_ATOMIC_FETCH_AND_ADD] = {FORM_ATOMIC, false},
+	[IBV_WR_SEND_WITH_INV] = {FORM_MESSAGE, true},
+};
+
+struct av_sq_wqe *av_sq_slot(const struct av_qp_end *end, uint32_t number)
+{
+	const struct av_qp_shared *qp = end->qp;
+	uint32_t mask = qp->sq_mask, stride = qp->sq_stride;
+	uint8_t *ring;
+
+	if (av_unlikely(mask >= AV_MAX_QP_WR * 2 || stride > MAX_STRIDE || stride < sizeof(struct av_sq_wqe)))
+		return NULL;
+	ring = av_seg_at(end->seg, qp->sq_ring, ((uint64_t)mask + 1) * stride);
+	return ring ? (struct av_sq_wqe *)(ring + (uint64_t)(number & mask) * stride) : NULL;
+}
+
+static uint64_t total(const struct ibv_send_wr *wr)
+{
+	uint64_t bytes = 0;
+
+	for (int i = 0; i < wr->num_sge; i++)
+		bytes += wr->sg_list[i].length;
+	return bytes;
+}
+
+static int check(const struct av_qp_shared *qp, const struct ibv_send_wr *wr)
+{
+	if ((unsigned int)wr->opcode >= AV_ARRAY_SIZE(opcode_row) || opcode_row[wr->opcode].form == FORM_NONE)
+		return EINVAL;
+	if (wr->num_sge < 0)
+		return EINVAL;
+	if (wr->send_flags & IBV_SEND_INLINE) {
+		if (!opcode_row[wr->opcode].inline_data || total(wr) > qp->max_inline)
+			return EINVAL;
+	} else if ((uint32_t)wr->num_sge > qp->sq_max_sge) {
+		return EINVAL;
+	}
+	return 0;
+}
+
+static void fill_target(struct av_sq_wqe *wqe, const struct ibv_send_wr *wr)
+{
+	switch (opcode_row[wr->opcode].form) {
+	case FORM_RDMA:
+		wqe->remote_addr = wr->wr.rdma.remote_addr;
+		wqe->rkey = wr->wr.rdma.rkey;
+		break;
+	case FORM_ATOMIC:
+		wqe->remote_addr = wr->wr.atomic.remote_addr;
+		wqe->rkey = wr->wr.atomic.rkey;
+		wqe->compare_add = wr->wr.atomic.compare_add;
+		wqe->swap = wr->wr.atomic.swap;
+		break;
+	default:
+		break;
+	}
+}
+
+/* The program's memory is read here, as any library's post routine does: its address is the caller's promise. */
+static void fill_inline(struct av_sq_wqe *wqe, const struct ibv_send_wr *wr)
+{
+	uint8_t *to = wqe->data;
+
+	wqe->count = 0;
+	for (int i = 0; i < wr->num_sge; i++) {
+		if (wr->sg_list[i].length == 0)
+			continue;
+		memcpy(to, (const void *)(uintptr_t)wr->sg_list[i].addr, wr->sg_list[i].length);
+		to += wr->sg_list[i].length;
+	}
+}
+
+static void fill(struct av_sq_wqe *wqe, const struct ibv_send_wr *wr)
+{
+	wqe->wr_id = wr->wr_id;
+	wqe->opcode = wr->opcode;
+	wqe->flags = wr->send_flags;
+	wqe->imm = wr->imm_data;
+	wqe->bytes = total(wr);
+	fill_target(wqe, wr);
+	if (wr->send_flags & IBV_SEND_INLINE) {
+		fill_inline(wqe, wr);
+		return;
+	}
+	wqe->count = (uint32_t)wr->num_sge;
+	for (int i = 0; i < wr->num_sge; i++)
+		wqe->sge[i] = wr->sg_list[i];
+}
+
+int av_sq_post(const struct av_qp_end *end, struct ibv_send_wr *wr, struct ibv_send_wr **bad)
+{
+	struct av_qp_shared *qp = end->qp;
+	uint32_t tail = atomic_load_explicit(&qp->sq_tail, memory_order_relaxed);
+	uint32_t freed = atomic_load_explicit(&qp->sq_freed, memory_order_acquire);
+	struct av_sq_wqe *wqe;
+	int ret = 0;
+
+	for (; wr; wr = wr->next, tail++) {
+		ret = tail - freed >= qp->sq_capacity ? ENOMEM : check(qp, wr);
+		wqe = av_sq_slot(end, tail);
+		if (ret == 0 && !wqe)
+			ret = EINVAL;
+		if (ret) {
+			*bad = wr;
+			break;
+		}
+		fill(wqe, wr);
+	}
+	/* Full barrier with the poster's following try of the token: see av_drive(). */
+	atomic_store(&qp->sq_tail, tail);
+	return ret;
+}
