@@ -29,8 +29,7 @@ struct av_gid {
 
 struct av_device {
 	struct ibv_device ibv; /* must be first: what ibv_get_device_list() hands out */
-	uint8_t peek_pad[512]; /* zeros: provider libraries look for private fields behind a struct ibv_device
-				*/
+	uint8_t peek_pad[512]; /* zeros: libraries look for private fields behind a struct ibv_device */
 
 	unsigned int index; /* position in the list */
 	uint8_t link_layer; /* IBV_LINK_LAYER_ETHERNET or IBV_LINK_LAYER_INFINIBAND */
@@ -94,8 +93,7 @@ void av_device_init(struct av_device *dev, const struct av_device_spec *spec, un
  */
 uint64_t av_device_guid(const char *host_id, const char *name, unsigned int index);
 
-/* Extended attributes: fills min(attr_size, ours) bytes, zeroes the rest, returns 0. ibv_query_device_ex(3).
- */
+/* ibv_query_device_ex(3): fills min(attr_size, ours) bytes, zeroes the rest, returns 0. */
 int av_device_query_ex(const struct av_device *dev, struct ibv_device_attr_ex *attr, size_t attr_size);
 
 #endif

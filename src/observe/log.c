@@ -81,8 +81,10 @@ static void emit(enum av_log_level level, const char *fmt, va_list ap)
 		memcpy(&line[--len - 3], "...", 3);
 	line[len++] = '\n';
 
+	/* Not blocking: a FIFO that nobody reads must not stop the program. */
 	if (setting_file[0])
-		fd = open(setting_file, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_NOCTTY, 0600);
+		fd = open(setting_file, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_NOCTTY | O_NONBLOCK,
+			  0600);
 	write_quietly(fd >= 0 ? fd : STDERR_FILENO, line, len);
 	if (fd >= 0)
 		close(fd);

@@ -20,8 +20,7 @@
 
 static char folder[] = "/tmp/anyverbs-log-XXXXXX";
 
-/* The setting is read once per process, so each case runs in a child; its standard error comes back in @text.
- */
+/* The setting is read once per process, so each case has a child; its standard error comes back in @text. */
 static int run(const char *setting, void (*body)(void), char *text, size_t size)
 {
 	int fds[2], status;
