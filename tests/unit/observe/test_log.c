@@ -11,6 +11,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 #include <cmocka.h>
@@ -345,6 +346,18 @@ static void file_survives_a_program_that_closes_everything(void **state)
 	assert_non_null(strstr(text, "warn: b\n"));
 }
 
+static void fifo_that_nobody_reads_does_not_stop_the_program(void **state)
+{
+	char path[128], setting[256], text[1024];
+
+	snprintf(path, sizeof(path), "%s/fifo", folder);
+	snprintf(setting, sizeof(setting), "warn:%s", path);
+	assert_return_code(mkfifo(path, 0600), errno);
+	assert_int_equal(run(setting, log_formatted, text, sizeof(text)), 0);
+	assert_non_null(strstr(text, "warn: QP 17: no\n"));
+	unlink(path);
+}
+
 static int make_folder(void **state)
 {
 	return mkdtemp(folder) ? 0 : -1;
@@ -382,6 +395,7 @@ int main(void)
 		cmocka_unit_test(warn_once_is_once_per_site),
 		cmocka_unit_test(file_takes_the_lines),
 		cmocka_unit_test(relative_file_name_is_meant_at_the_first_line),
+		cmocka_unit_test(fifo_that_nobody_reads_does_not_stop_the_program),
 		cmocka_unit_test(file_survives_a_program_that_closes_everything),
 	};
 	int failed = run_levels();
