@@ -65,6 +65,10 @@ enum av_mem_fault av_mem_get_list(struct av_seg *seg, uint32_t pd, uint32_t acce
 		spans->count++;
 		bytes -= req.length;
 	}
+	if (bytes > 0) { /* a list in a peer's segment that contradicts itself */
+		av_mem_put_list(spans);
+		return AV_MEM_RANGE;
+	}
 	return AV_MEM_OK;
 }
 
@@ -73,4 +77,22 @@ void av_mem_put_list(struct av_spans *spans)
 	for (uint32_t i = 0; i < spans->count; i++)
 		av_mem_put(&spans->at[i]);
 	spans->count = 0;
+}
+
+void av_spans_skip(struct av_spans *spans, uint64_t bytes)
+{
+	uint32_t gone = 0;
+
+	spans->bytes -= bytes;
+	while (gone < spans->count && bytes >= spans->at[gone].length)
+		bytes -= spans->at[gone++].length;
+	spans->count -= gone;
+	for (uint32_t i = 0; i < spans->count; i++)
+		spans->at[i] = spans->at[i + gone];
+	if (spans->count == 0)
+		return;
+	if (spans->at[0].local)
+		spans->at[0].local = (uint8_t *)spans->at[0].local + bytes;
+	spans->at[0].addr += bytes;
+	spans->at[0].length -= bytes;
 }

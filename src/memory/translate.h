@@ -69,7 +69,7 @@ static inline void av_mem_put(struct av_span *span)
  * @sge, @count: the list; elements of length 0 are skipped unseen, and so is what lies beyond @bytes
  * @spans: out; on AV_MEM_OK to be given to av_mem_put_list(), else nothing is held
  *
- * The sum of the lengths must be at least @bytes (the caller has checked).
+ * Return: AV_MEM_RANGE also if the list is shorter than @bytes.
  */
 AV_MUST_USE enum av_mem_fault av_mem_get_list(struct av_seg *seg, uint32_t pd, uint32_t access,
 					      const struct ibv_sge *sge, uint32_t count, uint64_t bytes,
@@ -83,5 +83,8 @@ static inline void av_spans_local(struct av_spans *spans, struct av_seg *seg, vo
 	spans->bytes = bytes;
 	spans->at[0] = (struct av_span){.local = local, .length = bytes, .seg = seg};
 }
+
+/* Drop the first @bytes of a list that is borrowed from another (nothing is put). */
+void av_spans_skip(struct av_spans *spans, uint64_t bytes);
 
 #endif

@@ -1,0 +1,201 @@
+/* SPDX-License-Identifier: MIT */
+/* Consuming receive requests. */
+#include "transport/deliver.h"
+
+#include <string.h>
+
+#include "base/copy.h"
+#include "memory/reach.h"
+#include "queue/stage.h"
+
+const struct av_rq_wqe *av_deliver_request(const struct av_qp_end *rsp)
+{
+	struct av_rq_shared *rq = av_rq_at(rsp->seg, rsp->qp->rq);
+	const struct av_rq_wqe *request;
+
+	if (!rq)
+		return NULL;
+	request = av_rq_next(rsp->seg, rq);
+	if (av_likely(request != NULL))
+		return request;
+	atomic_store(&rq->waiting, 1); /* before the second look: pairs with av_rq_post() */
+	return av_rq_next(rsp->seg, rq);
+}
+
+/* Append the completion of the receive queue's next request and consume it. */
+static int complete(const struct av_qp_end *rsp, const struct av_rq_wqe *request, struct av_cqe *cqe)
+{
+	struct av_rq_shared *rq = av_rq_at(rsp->seg, rsp->qp->rq);
+	uint32_t number = atomic_load_explicit(&rq->head, memory_order_relaxed);
+	int ret;
+
+	cqe->wr_id = request->wr_id;
+	cqe->qpn = atomic_load_explicit(&rsp->qp->qpn, memory_order_relaxed);
+	cqe->qp = rsp->qp->index;
+	cqe->wqe = number;
+	cqe->flags |= AV_CQE_RECV;
+	rsp->qp->receiving = number + 1; /* until it is consumed: whoever repairs after our death looks here */
+	ret = av_cq_push(rsp->seg, rsp->qp->recv_cq, cqe);
+	av_rq_consume(rq);
+	rsp->qp->receiving = 0;
+	return ret;
+}
+
+static void message_cqe(struct av_cqe *cqe, const struct av_message *msg)
+{
+	memset(cqe, 0, offsetof(struct av_cqe, data));
+	cqe->status = IBV_WC_SUCCESS;
+	cqe->opcode = msg->opcode;
+	cqe->byte_len = (uint32_t)msg->bytes;
+	cqe->imm = msg->imm;
+	cqe->wc_flags = msg->wc_flags;
+	cqe->src_qp = msg->src_qpn;
+	cqe->flags = msg->solicited ? AV_CQE_SOLICITED : 0;
+}
+
+enum av_fault av_deliver_completion(const struct av_message *msg, const struct av_rq_wqe *request)
+{
+	struct av_cqe cqe;
+
+	message_cqe(&cqe, msg);
+	return complete(msg->rsp, request, &cqe) ? AV_FAULT_RECV_CQ : AV_FAULT_NONE;
+}
+
+static enum av_fault fault_of_reach(enum av_reach reach)
+{
+	switch (reach) {
+	case AV_REACH_OK:
+		return AV_FAULT_NONE;
+	case AV_REACH_SRC_FAULT:
+		return AV_FAULT_LOC_PROT;
+	case AV_REACH_DST_FAULT:
+		return AV_FAULT_RECV_PROT;
+	default:
+		return AV_FAULT_FORBIDDEN;
+	}
+}
+
+/* Payload that fits the completion entry travels in it. */
+static enum av_fault carry(struct av_cqe *cqe, const struct av_message *msg, const struct av_spans *from)
+{
+	struct av_spans to;
+
+	av_spans_local(&to, NULL, cqe->data, msg->bytes);
+	cqe->data_len = (uint16_t)msg->bytes;
+	return fault_of_reach(av_reach_copy(&to, from));
+}
+
+/* A copy into the chain's buffers, one after the other; @from is consumed piece by piece. */
+static enum av_fault fill_chain(struct av_seg *seg, uint32_t link, uint64_t bytes, const struct av_spans *from)
+{
+	struct av_spans rest = *from, to;
+
+	while (bytes > 0) {
+		uint64_t n = bytes < AV_STAGE_BYTES ? bytes : AV_STAGE_BYTES;
+		enum av_reach ret;
+
+		av_spans_local(&to, NULL, av_stage_buffer(seg, link), n);
+		if (!to.at[0].local)
+			return AV_FAULT_FORBIDDEN;
+		ret = av_reach_copy(&to, &rest);
+		if (ret == AV_REACH_DST_FAULT) /* the shared file system is full */
+			return AV_FAULT_FORBIDDEN;
+		if (ret != AV_REACH_OK)
+			return fault_of_reach(ret);
+		av_spans_skip(&rest, n);
+		bytes -= n;
+		link = av_stage_next(seg, link);
+	}
+	return AV_FAULT_NONE;
+}
+
+static enum av_fault stage(struct av_cqe *cqe, const struct av_message *msg, const struct av_spans *from)
+{
+	struct av_seg *seg = msg->rsp->seg;
+	enum av_fault fault;
+
+	cqe->stage = av_stage_take(seg, msg->bytes);
+	if (!cqe->stage)
+		return AV_FAULT_FORBIDDEN;
+	cqe->stage_len = (uint32_t)msg->bytes;
+	fault = fill_chain(seg, cqe->stage, msg->bytes, from);
+	if (fault != AV_FAULT_NONE) {
+		av_stage_give(seg, cqe->stage, msg->bytes);
+		cqe->stage = 0;
+	}
+	return fault;
+}
+
+/* Choose how the bytes travel. @to holds the receive buffers, translated. */
+static enum av_fault move(struct av_cqe *cqe, const struct av_message *msg, const struct av_spans *from,
+			  const struct av_spans *to)
+{
+	struct av_seg *seg = msg->rsp->seg;
+	enum av_fault fault = AV_FAULT_FORBIDDEN;
+
+	if (seg->own)
+		return fault_of_reach(av_reach_copy(to, from));
+	if (msg->bytes <= AV_CQE_DATA)
+		return carry(cqe, msg, from);
+	if (msg->bytes <= AV_STAGE_LIMIT)
+		fault = stage(cqe, msg, from);
+	if (fault == AV_FAULT_FORBIDDEN && !av_reach_refused(seg))
+		fault = fault_of_reach(av_reach_copy(to, from));
+	if (fault == AV_FAULT_FORBIDDEN && msg->bytes > AV_STAGE_LIMIT)
+		fault = stage(cqe, msg, from);
+	return fault;
+}
+
+enum av_fault av_deliver_send(const struct av_message *msg, const struct av_spans *from,
+			      const struct av_rq_wqe *request)
+{
+	struct av_rq_shared *rq = av_rq_at(msg->rsp->seg, msg->rsp->qp->rq);
+	enum av_fault fault = AV_FAULT_NONE;
+	struct av_spans to;
+	struct av_cqe cqe;
+
+	if (msg->bytes > request->bytes)
+		return AV_FAULT_RECV_SHORT;
+	message_cqe(&cqe, msg);
+	if (msg->bytes > 0) {
+		if (av_mem_get_list(msg->rsp->seg, rq->pd, IBV_ACCESS_LOCAL_WRITE, request->sge, request->count,
+				    msg->bytes, &to) != AV_MEM_OK)
+			return AV_FAULT_RECV_PROT;
+		fault = move(&cqe, msg, from, &to);
+		av_mem_put_list(&to);
+	}
+	if (fault != AV_FAULT_NONE)
+		return fault;
+	if (complete(msg->rsp, request, &cqe) == 0)
+		return AV_FAULT_NONE;
+	av_stage_give(msg->rsp->seg, cqe.stage, cqe.stage_len);
+	return AV_FAULT_RECV_CQ;
+}
+
+static void complete_in_error(const struct av_qp_end *rsp, const struct av_rq_wqe *request, enum ibv_wc_status status)
+{
+	struct av_cqe cqe;
+
+	memset(&cqe, 0, offsetof(struct av_cqe, data));
+	cqe.status = status;
+	cqe.opcode = IBV_WC_RECV;
+	(void)complete(rsp, request, &cqe); /* a full CQ has said so by its own event */
+}
+
+void av_deliver_error(const struct av_qp_end *rsp, enum ibv_wc_status status)
+{
+	struct av_rq_shared *rq = av_rq_at(rsp->seg, rsp->qp->rq);
+	const struct av_rq_wqe *request = rq ? av_rq_next(rsp->seg, rq) : NULL;
+
+	if (request)
+		complete_in_error(rsp, request, status);
+}
+
+void av_deliver_flush(const struct av_qp_end *rsp)
+{
+	struct av_rq_shared *rq = av_rq_at(rsp->seg, rsp->qp->rq);
+	const struct av_rq_wqe *request;
+
+	while (rq && (request = av_rq_next(rsp->seg, rq)))
+		complete_in_error(rsp, request, IBV_WC_WR_FLUSH_ERR);
+}

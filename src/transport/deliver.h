@@ -1,0 +1,53 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The receiving half of a message: the receive request it consumes, how its bytes get there, its completion.
+ * All functions: the responder's token is held.
+ */
+#ifndef AV_TRANSPORT_DELIVER_H
+#define AV_TRANSPORT_DELIVER_H
+
+#include "base/compiler.h"
+#include "memory/translate.h"
+#include "queue/qp.h"
+#include "transport/rules.h"
+
+/* SENDs up to this size into another process are staged and placed by the receiver's poll; see docs/STAGING.md. */
+#define AV_STAGE_LIMIT 16384u
+
+struct av_message {
+	const struct av_qp_end *rsp;
+	uint32_t src_qpn;
+	uint32_t opcode;   /* enum ibv_wc_opcode */
+	uint32_t wc_flags; /* enum ibv_wc_flags */
+	uint32_t imm;
+	uint64_t bytes;
+	bool solicited;
+};
+
+/**
+ * av_deliver_request() - the receive request the message will consume
+ *
+ * If there is none, leaves a mark for the receiver's next post and looks once more.
+ * Return: the request, or NULL: receiver not ready
+ */
+const struct av_rq_wqe *av_deliver_request(const struct av_qp_end *rsp);
+
+/**
+ * av_deliver_send() - bring the bytes of a SEND to the receive request, and complete it
+ * @from: the bytes; @request: from av_deliver_request()
+ * Return: AV_FAULT_NONE; AV_FAULT_RECV_*; AV_FAULT_LOC_PROT (a sender's buffer); AV_FAULT_FORBIDDEN (the bytes are
+ *         in a process whose memory this one may not read, or there is no staging buffer left)
+ */
+AV_MUST_USE enum av_fault av_deliver_send(const struct av_message *msg, const struct av_spans *from,
+					  const struct av_rq_wqe *request);
+
+/* Complete the receive request of a message whose bytes are in place (RDMA WRITE with immediate). */
+AV_MUST_USE enum av_fault av_deliver_completion(const struct av_message *msg, const struct av_rq_wqe *request);
+
+/* Complete the next receive request, if there is one, with an error. */
+void av_deliver_error(const struct av_qp_end *rsp, enum ibv_wc_status status);
+
+/* Complete all receive requests as flushed. */
+void av_deliver_flush(const struct av_qp_end *rsp);
+
+#endif

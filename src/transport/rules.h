@@ -1,0 +1,59 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The outcomes of a request on a reliable connection: for each fault, what the requester's completion says, what the
+ * responder answers, and what becomes of the responder. One table for every way of moving data.
+ *
+ * Source: IBTA volume 1, 9.9 (error detection and handling), tables "requester/responder side error behaviour".
+ */
+#ifndef AV_TRANSPORT_RULES_H
+#define AV_TRANSPORT_RULES_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <infiniband/verbs.h>
+
+enum av_fault {
+	AV_FAULT_NONE,
+
+	/* Found at the requester; the responder never hears of it. */
+	AV_FAULT_LOC_LEN,   /* message too long, or an atomic's buffer is not 8 bytes */
+	AV_FAULT_LOC_QP_OP, /* operation this queue pair was not set up for */
+	AV_FAULT_LOC_PROT,  /* a local buffer cannot be used */
+
+	/* Found at the responder. */
+	AV_FAULT_REM_ACCESS, /* the rkey does not permit it, or the memory behind it is gone */
+	AV_FAULT_REM_OP_DENIED, /* the queue pair's access flags do not permit the operation */
+	AV_FAULT_REM_NO_RD_ATOMIC, /* it accepts no READs or atomics */
+	AV_FAULT_REM_MISALIGNED, /* atomic at an address that is not a multiple of 8 */
+	AV_FAULT_RECV_SHORT, /* message longer than the receive request */
+	AV_FAULT_RECV_PROT,  /* a receive buffer cannot be used */
+	AV_FAULT_RECV_CQ,    /* the receive completion does not fit the CQ */
+	AV_FAULT_INVALIDATE, /* SEND_WITH_INV of a key that cannot be invalidated */
+	AV_FAULT_FORBIDDEN,  /* the kernel keeps the two processes apart */
+
+	/* No acceptable answer in time. */
+	AV_FAULT_RNR_EXHAUSTED,
+	AV_FAULT_RETRY_EXHAUSTED,
+
+	AV_FAULT_N
+};
+
+#define AV_NAK_NONE	      0
+#define AV_NAK_INVALID_REQUEST 0x61
+#define AV_NAK_REMOTE_ACCESS  0x62
+#define AV_NAK_REMOTE_OP      0x63
+#define AV_EVENT_NONE	      (-1)
+
+struct av_rule {
+	const char *name;
+	enum ibv_wc_status requester; /* IBV_WC_SUCCESS: hears nothing, and runs into its retries */
+	uint8_t nak;		      /* AETH syndrome, AV_NAK_NONE if nothing is sent */
+	enum ibv_wc_status receive;   /* of the receive request in use, if one is; IBV_WC_SUCCESS: flushed */
+	bool responder_fails;	      /* the responder's queue pair goes to the error state */
+	int event;		      /* enum ibv_event_type at the responder, or AV_EVENT_NONE */
+};
+
+/* The row of a fault; @fault < AV_FAULT_N. */
+const struct av_rule *av_rule(enum av_fault fault);
+
+#endif
