@@ -58,7 +58,8 @@ static int open_writer(struct av_seg *seg, uint32_t id)
 	char name[16];
 
 	bell_name(name, id);
-	return openat(seg->folder_fd, name, O_WRONLY | O_NONBLOCK | O_CLOEXEC);
+	/* Read and write: when the owner dies we are still a reader, so that writing raises no SIGPIPE. */
+	return openat(seg->folder_fd, name, O_RDWR | O_NONBLOCK | O_CLOEXEC);
 }
 
 /* A descriptor to write to, kept for the next time; the caller holds bell_mutex. */

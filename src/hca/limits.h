@@ -8,13 +8,13 @@
 #ifndef AV_HCA_LIMITS_H
 #define AV_HCA_LIMITS_H
 
-#define AV_MAX_QP	 65536	 /* queue pairs of a device */
+#define AV_MAX_QP	 65535	 /* queue pairs of a device */
 #define AV_MAX_QP_WR	 16384	 /* work requests of one send or receive queue */
 #define AV_MAX_SGE	 32	 /* scatter/gather elements of one work request */
 #define AV_MAX_INLINE	 1024	 /* bytes of inline data of one send request; no attribute reports it */
-#define AV_MAX_CQ	 65536	 /* completion queues of a device */
+#define AV_MAX_CQ	 65535	 /* completion queues of a device */
 #define AV_MAX_CQE	 1048575 /* entries of one completion queue */
-#define AV_MAX_MR	 1048576 /* memory regions of a device */
+#define AV_MAX_MR	 1048575 /* memory regions of a device */
 #define AV_MAX_PD	 65536	 /* protection domains of a device */
 #define AV_MAX_RD_ATOM	 128	 /* outstanding RDMA READs and atomics of one queue pair, either direction */
 #define AV_MAX_MSG_BYTES (1u << 30) /* length of one message: the port's max_msg_sz */

@@ -266,6 +266,12 @@ gone:
 	return false;
 }
 
+bool av_seg_alive_now(struct av_seg *seg)
+{
+	atomic_store_explicit(&seg->alive_ns, 0, memory_order_relaxed);
+	return av_seg_alive(seg);
+}
+
 bool av_seg_has_gid(const struct av_seg *seg, const union ibv_gid *gid)
 {
 	uint32_t n = seg->head->gid_count;

@@ -83,6 +83,7 @@ struct av_seg_head {
 };
 
 struct av_heap;
+struct av_timer;
 
 /* One mapped segment, of this process or of a peer. Private to the process. */
 struct av_seg {
@@ -95,6 +96,7 @@ struct av_seg {
 	int folder_fd;	    /* folder of the context */
 	int fd;		    /* the file; own segments only, else -1 */
 	struct av_heap *heap; /* own segments only */
+	_Atomic(struct av_timer *) timer; /* own segments only, transport/timer.h; NULL until needed */
 	unsigned int users; /* guarded by the mutex of peers.c */
 	_Atomic uint64_t alive_ns; /* when it was last known to live (coarse clock) */
 	_Atomic bool gone;	   /* its process was seen dead or the context closed: never comes back */
@@ -126,6 +128,9 @@ void av_seg_put(struct av_seg *seg);
 
 /* Is its owner alive and the context open? Asks the kernel at most every few milliseconds. Once false, always false. */
 bool av_seg_alive(struct av_seg *seg);
+
+/* The same, asking now: for when something has just gone wrong. */
+bool av_seg_alive_now(struct av_seg *seg);
 
 /* Check the address of a port (a destination GID, or a LID on InfiniBand) against the segment's. */
 bool av_seg_has_gid(const struct av_seg *seg, const union ibv_gid *gid);

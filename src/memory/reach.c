@@ -183,7 +183,12 @@ static enum av_reach copy_piece(const struct av_span *d, uint64_t doff, const st
 
 enum av_reach av_reach_copy(const struct av_spans *dst, const struct av_spans *src)
 {
-	uint64_t left = dst->bytes, doff = 0, soff = 0;
+	return av_reach_copy_part(dst, src, dst->bytes);
+}
+
+enum av_reach av_reach_copy_part(const struct av_spans *dst, const struct av_spans *src, uint64_t bytes)
+{
+	uint64_t left = bytes, doff = 0, soff = 0;
 	const struct av_span *d = dst->at, *s = src->at;
 
 	while (left > 0) {

@@ -34,6 +34,9 @@ enum av_reach {
  */
 AV_MUST_USE enum av_reach av_reach_copy(const struct av_spans *dst, const struct av_spans *src);
 
+/* The same for the first @bytes only. */
+AV_MUST_USE enum av_reach av_reach_copy_part(const struct av_spans *dst, const struct av_spans *src, uint64_t bytes);
+
 /* Can that segment's memory be reached at all? Remembers a refusal; the first one per process is logged. */
 static inline bool av_reach_refused(const struct av_seg *seg)
 {

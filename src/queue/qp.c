@@ -45,7 +45,8 @@ static void fill(struct av_qp_shared *qp, uint32_t index, const struct av_qp_req
 	atomic_store(&qp->sq_tail, 0);
 	atomic_store(&qp->sq_freed, 0);
 	atomic_store(&qp->kick, 0);
-	qp->sq_next = qp->next_psn = qp->park = qp->retries = qp->drain_notify = 0;
+	atomic_store(&qp->park, AV_PARK_NOT);
+	qp->sq_next = qp->next_psn = qp->retries = qp->drain_notify = 0;
 	qp->expected_psn = qp->msn = qp->receiving = qp->established = 0;
 }
 

@@ -1,0 +1,36 @@
+/* SPDX-License-Identifier: MIT */
+/* Destination of a connected queue pair. */
+#include "transport/connect.h"
+
+#include "hca/directory.h"
+
+/* Does the address vector lead to a port of that context? */
+static bool at_address(const struct ibv_ah_attr *ah, const struct av_seg *seg)
+{
+	if (ah->is_global)
+		return av_seg_has_gid(seg, &ah->grh.dgid);
+	return seg->head->link_layer == IBV_LINK_LAYER_INFINIBAND && seg->head->lid == ah->dlid;
+}
+
+void av_disconnect(struct av_qp_end *peer)
+{
+	av_seg_put(peer->seg);
+	*peer = (struct av_qp_end){0};
+}
+
+void av_connect(const struct av_qp_end *end, struct av_qp_end *peer)
+{
+	uint32_t qpn = end->qp->attr.dest_qp_num;
+	struct av_qp_home home;
+
+	if (av_likely(peer->qp && atomic_load_explicit(&peer->qp->qpn, memory_order_relaxed) == qpn))
+		return;
+	av_disconnect(peer);
+	home = av_dir_qpn_find(qpn);
+	peer->seg = home.ref ? av_seg_get(home.ref) : NULL;
+	if (!peer->seg)
+		return;
+	peer->qp = av_qp_at(peer->seg, home.index);
+	if (!peer->qp || atomic_load(&peer->qp->qpn) != qpn || !at_address(&end->qp->attr.ah_attr, peer->seg))
+		av_disconnect(peer);
+}

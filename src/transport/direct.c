@@ -1,0 +1,404 @@
+/* SPDX-License-Identifier: MIT */
+/* One send request against a queue pair of the same host. */
+#include "transport/direct.h"
+
+#include <string.h>
+
+#include "hca/limits.h"
+#include "memory/reach.h"
+#include "memory/translate.h"
+#include "transport/deliver.h"
+#include "transport/event.h"
+#include "transport/state.h"
+
+/* A request under execution. */
+struct work {
+	const struct av_qp_end *req, *rsp;
+	const struct av_sq_wqe *ring; /* the request in the ring, for its elements and inline data */
+	struct av_sq_wqe head;	      /* a copy of its header: a peer's ring may change under our eyes */
+	uint32_t qpn;		      /* the responder's number */
+	struct av_spans local;	      /* the requester's buffers */
+	struct av_direct_result result;
+	int events[2]; /* to raise at the responder when its token is released */
+	unsigned int event_count;
+};
+
+static bool park(struct work *w, enum av_park why)
+{
+	w->result.park = why;
+	return false;
+}
+
+static void note_event(struct work *w, int event)
+{
+	if (event != AV_EVENT_NONE)
+		w->events[w->event_count++] = event;
+}
+
+/* --- is there an answer? ----------------------------------------------------------------------------------- */
+
+static uint32_t packets(const struct av_qp_shared *qp, uint64_t bytes)
+{
+	unsigned int shift = 7 + qp->attr.path_mtu; /* IBV_MTU_256 is 1 */
+	uint64_t n = (bytes + (1ull << shift) - 1) >> shift;
+
+	return n ? (uint32_t)n : 1;
+}
+
+/* A requester whose packets would reach this responder, and be the ones it expects next. */
+static bool expected(const struct work *w)
+{
+	const struct av_qp_shared *p = w->rsp->qp, *q = w->req->qp;
+	uint32_t state = atomic_load_explicit(&p->state, memory_order_relaxed);
+
+	if (state != IBV_QPS_RTR && state != IBV_QPS_RTS && state != IBV_QPS_SQD && state != IBV_QPS_SQE)
+		return false;
+	return p->type == q->type && p->attr.dest_qp_num == atomic_load_explicit(&q->qpn, memory_order_relaxed) &&
+	       p->expected_psn == q->next_psn;
+}
+
+/*
+ * Take the responder's token, if the queue pair is still the one meant and in a state to answer. A token left by a
+ * dead executor means that a message may be half delivered: the queue pair fails, as it would after a fatal error.
+ */
+static bool responder_begin(struct work *w)
+{
+	struct av_qp_shared *p = w->rsp->qp;
+	uint32_t dest = w->req->qp->attr.dest_qp_num;
+
+	if (!p || !av_seg_alive(w->rsp->seg)) {
+		w->result.gone = true;
+		return park(w, AV_PARK_NO_ANSWER);
+	}
+	if (av_lock_acquire(&p->resp) == AV_LOCK_REPAIR)
+		av_responder_repair(w->rsp);
+	w->qpn = atomic_load_explicit(&p->qpn, memory_order_relaxed);
+	w->result.gone = w->qpn != dest;
+	if (w->qpn == dest && expected(w)) {
+		if (atomic_load(&p->state) == IBV_QPS_RTR && !p->established) {
+			p->established = 1;
+			note_event(w, IBV_EVENT_COMM_EST);
+		}
+		return true;
+	}
+	av_lock_release(&p->resp);
+	return park(w, AV_PARK_NO_ANSWER);
+}
+
+static void responder_end(struct work *w)
+{
+	av_lock_release(&w->rsp->qp->resp);
+	for (unsigned int i = 0; i < w->event_count; i++)
+		av_event_raise(w->rsp, w->qpn, (enum ibv_event_type)w->events[i]);
+}
+
+/* The responder's side of a fault, its token held. */
+static void responder_fail(struct work *w)
+{
+	const struct av_rule *rule = av_rule(w->result.fault);
+	bool uses_receive = w->head.opcode != IBV_WR_RDMA_WRITE && w->head.opcode != IBV_WR_RDMA_READ &&
+			    w->head.opcode != IBV_WR_ATOMIC_CMP_AND_SWP &&
+			    w->head.opcode != IBV_WR_ATOMIC_FETCH_AND_ADD;
+
+	if (!rule->responder_fails)
+		return;
+	if (uses_receive && rule->receive != IBV_WC_SUCCESS)
+		av_deliver_error(w->rsp, rule->receive);
+	av_responder_error(w->rsp);
+	note_event(w, rule->event);
+	w->result.responder_failed = true;
+}
+
+/* --- memory -------------------------------------------------------------------------------------------------- */
+
+/* Translate the requester's buffers; @access 0 for sources, IBV_ACCESS_LOCAL_WRITE for destinations. */
+static enum av_fault local_begin(struct work *w, uint32_t access)
+{
+	struct av_seg *seg = w->req->seg;
+
+	if (w->head.flags & IBV_SEND_INLINE) {
+		av_spans_local(&w->local, seg, (void *)(uintptr_t)w->ring->data, w->head.bytes);
+		return w->head.bytes <= AV_MAX_INLINE ? AV_FAULT_NONE : AV_FAULT_LOC_LEN;
+	}
+	if (av_mem_get_list(seg, w->req->qp->pd, access, w->ring->sge, w->head.count, w->head.bytes, &w->local) ==
+	    AV_MEM_OK)
+		return AV_FAULT_NONE;
+	return AV_FAULT_LOC_PROT;
+}
+
+static void local_end(struct work *w)
+{
+	av_mem_put_list(&w->local);
+}
+
+/* Translate the responder's memory that an rkey names. */
+static enum av_fault remote_begin(struct work *w, uint32_t access, struct av_spans *remote)
+{
+	struct av_mem_request req = {
+		.key = w->head.rkey,
+		.pd = w->rsp->qp->pd,
+		.access = access,
+		.addr = w->head.remote_addr,
+		.length = w->head.bytes,
+	};
+
+	remote->count = 1;
+	remote->bytes = w->head.bytes;
+	return av_mem_get(w->rsp->seg, &req, &remote->at[0]) == AV_MEM_OK ? AV_FAULT_NONE : AV_FAULT_REM_ACCESS;
+}
+
+/* The responder died under our hands. */
+static enum av_fault gone(struct work *w)
+{
+	w->result.gone = true;
+	park(w, AV_PARK_NO_ANSWER);
+	return AV_FAULT_NONE;
+}
+
+/*
+ * What a copy that stopped means. @src and @dst: the fault that memory of that side missing stands for. Memory that
+ * is gone because its process is gone is no answer at all.
+ */
+static enum av_fault moved(struct work *w, enum av_reach reach, enum av_fault src, enum av_fault dst)
+{
+	switch (reach) {
+	case AV_REACH_OK:
+		return AV_FAULT_NONE;
+	case AV_REACH_SRC_FAULT:
+	case AV_REACH_DST_FAULT:
+		if (!av_seg_alive_now(w->rsp->seg))
+			break;
+		return reach == AV_REACH_SRC_FAULT ? src : dst;
+	case AV_REACH_REFUSED:
+		return AV_FAULT_FORBIDDEN;
+	case AV_REACH_GONE:
+		break;
+	}
+	return gone(w);
+}
+
+/* --- operations: the responder's token is held; parking is AV_FAULT_NONE with result.park set ----------------- */
+
+static void message_of(const struct work *w, struct av_message *msg)
+{
+	bool write = w->head.opcode == IBV_WR_RDMA_WRITE_WITH_IMM;
+	bool imm = write || w->head.opcode == IBV_WR_SEND_WITH_IMM;
+
+	*msg = (struct av_message){
+		.rsp = w->rsp,
+		.src_qpn = atomic_load_explicit(&w->req->qp->qpn, memory_order_relaxed),
+		.opcode = write ? IBV_WC_RECV_RDMA_WITH_IMM : IBV_WC_RECV,
+		.wc_flags = imm ? IBV_WC_WITH_IMM : 0,
+		.imm = imm ? w->head.imm : 0,
+		.bytes = w->head.bytes,
+		.solicited = w->head.flags & IBV_SEND_SOLICITED,
+	};
+}
+
+static enum av_fault not_ready(struct work *w)
+{
+	park(w, AV_PARK_RNR);
+	return AV_FAULT_NONE;
+}
+
+static enum av_fault do_send(struct work *w)
+{
+	enum av_fault fault = local_begin(w, 0);
+	const struct av_rq_wqe *request;
+	struct av_message msg;
+
+	if (fault != AV_FAULT_NONE)
+		return fault;
+	request = av_deliver_request(w->rsp);
+	if (!request) {
+		fault = not_ready(w);
+	} else if (w->head.opcode == IBV_WR_SEND_WITH_INV) {
+		fault = AV_FAULT_INVALIDATE; /* no kind of key there is can be invalidated */
+	} else {
+		message_of(w, &msg);
+		fault = av_deliver_send(&msg, &w->local, request);
+		if (fault != AV_FAULT_NONE && !av_seg_alive_now(w->rsp->seg)) {
+			fault = gone(w);
+		} else if (fault == AV_FAULT_FORBIDDEN && !w->req->seg->own) {
+			w->result.owner_only = true;
+			fault = not_ready(w);
+		}
+	}
+	local_end(w);
+	return fault;
+}
+
+static enum av_fault write_bytes(struct work *w)
+{
+	struct av_spans remote;
+	enum av_fault fault = local_begin(w, 0);
+
+	if (fault != AV_FAULT_NONE)
+		return fault;
+	if (!(w->rsp->qp->attr.qp_access_flags & IBV_ACCESS_REMOTE_WRITE))
+		fault = AV_FAULT_REM_OP_DENIED;
+	else if (w->head.bytes > 0)
+		fault = remote_begin(w, IBV_ACCESS_REMOTE_WRITE, &remote);
+	if (fault == AV_FAULT_NONE && w->head.bytes > 0) {
+		if (w->head.opcode == IBV_WR_RDMA_WRITE_WITH_IMM && !av_deliver_request(w->rsp))
+			fault = not_ready(w);
+		else
+			fault = moved(w, av_reach_copy(&remote, &w->local), AV_FAULT_LOC_PROT,
+				      AV_FAULT_REM_ACCESS);
+		av_mem_put(&remote.at[0]);
+	}
+	local_end(w);
+	return fault;
+}
+
+static enum av_fault do_write(struct work *w)
+{
+	return write_bytes(w);
+}
+
+static enum av_fault do_write_imm(struct work *w)
+{
+	enum av_fault fault = write_bytes(w);
+	const struct av_rq_wqe *request;
+	struct av_message msg;
+
+	if (fault != AV_FAULT_NONE || w->result.park != AV_PARK_NOT)
+		return fault;
+	request = av_deliver_request(w->rsp);
+	if (!request)
+		return not_ready(w);
+	message_of(w, &msg);
+	return av_deliver_completion(&msg, request);
+}
+
+/* May the two sides do READs and atomics at all? */
+static enum av_fault check_rd_atomic(const struct work *w)
+{
+	if (w->req->qp->attr.max_rd_atomic == 0)
+		return AV_FAULT_LOC_QP_OP;
+	return w->rsp->qp->attr.max_dest_rd_atomic == 0 ? AV_FAULT_REM_NO_RD_ATOMIC : AV_FAULT_NONE;
+}
+
+static enum av_fault do_read(struct work *w)
+{
+	struct av_spans remote;
+	enum av_fault fault = check_rd_atomic(w);
+
+	if (fault != AV_FAULT_NONE)
+		return fault;
+	if (!(w->rsp->qp->attr.qp_access_flags & IBV_ACCESS_REMOTE_READ))
+		return AV_FAULT_REM_OP_DENIED;
+	if (w->head.bytes == 0)
+		return AV_FAULT_NONE;
+	fault = remote_begin(w, IBV_ACCESS_REMOTE_READ, &remote);
+	if (fault != AV_FAULT_NONE)
+		return fault;
+	fault = local_begin(w, IBV_ACCESS_LOCAL_WRITE);
+	if (fault == AV_FAULT_NONE) {
+		fault = moved(w, av_reach_copy(&w->local, &remote), AV_FAULT_REM_ACCESS, AV_FAULT_LOC_PROT);
+		local_end(w);
+	}
+	av_mem_put(&remote.at[0]);
+	return fault;
+}
+
+/* Put the original value where the request wants it; the remote memory is already changed. */
+static enum av_fault return_original(struct work *w, uint64_t old)
+{
+	struct av_spans from;
+	enum av_fault fault = local_begin(w, IBV_ACCESS_LOCAL_WRITE);
+
+	if (fault != AV_FAULT_NONE)
+		return fault;
+	av_spans_local(&from, NULL, &old, sizeof(old));
+	fault = moved(w, av_reach_copy(&w->local, &from), AV_FAULT_LOC_PROT, AV_FAULT_LOC_PROT);
+	local_end(w);
+	return fault;
+}
+
+static enum av_fault do_atomic(struct work *w)
+{
+	bool add = w->head.opcode == IBV_WR_ATOMIC_FETCH_AND_ADD;
+	enum av_fault fault = check_rd_atomic(w);
+	struct av_spans remote;
+	uint64_t old = 0;
+
+	if (fault != AV_FAULT_NONE)
+		return fault;
+	if (!(w->rsp->qp->attr.qp_access_flags & IBV_ACCESS_REMOTE_ATOMIC))
+		return AV_FAULT_REM_OP_DENIED;
+	if (w->head.remote_addr & 7)
+		return AV_FAULT_REM_MISALIGNED;
+	fault = remote_begin(w, IBV_ACCESS_REMOTE_ATOMIC, &remote);
+	if (fault != AV_FAULT_NONE)
+		return fault;
+	if (remote.at[0].addr & 7) /* a region whose first byte is not aligned: aligned in key space only */
+		fault = AV_FAULT_REM_MISALIGNED;
+	else
+		fault = moved(w,
+			      av_reach_atomic(&remote.at[0], add ? AV_ATOMIC_FETCH_ADD : AV_ATOMIC_CMP_SWAP,
+					      w->head.compare_add, add ? w->head.compare_add : w->head.swap, &old),
+			      AV_FAULT_REM_ACCESS, AV_FAULT_REM_ACCESS);
+	av_mem_put(&remote.at[0]);
+	if (fault != AV_FAULT_NONE || w->result.park != AV_PARK_NOT)
+		return fault;
+	return return_original(w, old);
+}
+
+static enum av_fault (*const operation[])(struct work *w) = {
+	[IBV_WR_RDMA_WRITE] = do_write,
+	[IBV_WR_RDMA_WRITE_WITH_IMM] = do_write_imm,
+	[IBV_WR_SEND] = do_send,
+	[IBV_WR_SEND_WITH_IMM] = do_send,
+	[IBV_WR_RDMA_READ] = do_read,
+	[IBV_WR_ATOMIC_CMP_AND_SWP] = do_atomic,
+	[IBV_WR_ATOMIC_FETCH_AND_ADD] = do_atomic,
+	[IBV_WR_SEND_WITH_INV] = do_send,
+};
+
+/* --- the whole request ------------------------------------------------------------------------------------------ */
+
+/* What the requester refuses without asking anybody. */
+static enum av_fault check_request(const struct work *w)
+{
+	bool atomic;
+
+	if (w->head.opcode >= AV_ARRAY_SIZE(operation) || !operation[w->head.opcode] || w->head.count > AV_MAX_SGE)
+		return AV_FAULT_LOC_QP_OP;
+	atomic = w->head.opcode == IBV_WR_ATOMIC_CMP_AND_SWP || w->head.opcode == IBV_WR_ATOMIC_FETCH_AND_ADD;
+	if (w->head.bytes > AV_MAX_MSG_BYTES || (atomic && w->head.bytes != sizeof(uint64_t)))
+		return AV_FAULT_LOC_LEN;
+	return AV_FAULT_NONE;
+}
+
+static void advance(struct work *w)
+{
+	uint32_t n = packets(w->req->qp, w->head.bytes);
+
+	w->req->qp->next_psn = (w->req->qp->next_psn + n) & 0xffffff;
+	w->rsp->qp->expected_psn = (w->rsp->qp->expected_psn + n) & 0xffffff;
+	w->rsp->qp->msn = (w->rsp->qp->msn + 1) & 0xffffff;
+}
+
+struct av_direct_result av_direct_execute(const struct av_qp_end *req, const struct av_qp_end *rsp,
+					  const struct av_sq_wqe *wqe)
+{
+	struct work w;
+
+	w.req = req;
+	w.rsp = rsp;
+	w.ring = wqe;
+	w.head = *wqe;
+	w.event_count = 0;
+	w.local.count = 0;
+	w.result = (struct av_direct_result){.fault = check_request(&w)};
+	if (w.result.fault != AV_FAULT_NONE || !responder_begin(&w))
+		return w.result;
+	w.result.fault = operation[w.head.opcode](&w);
+	if (w.result.fault != AV_FAULT_NONE)
+		responder_fail(&w);
+	else if (w.result.park == AV_PARK_NOT)
+		advance(&w);
+	responder_end(&w);
+	return w.result;
+}

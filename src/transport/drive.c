@@ -1,0 +1,239 @@
+/* SPDX-License-Identifier: MIT */
+/* Executing send queues. */
+#include "transport/drive.h"
+
+#include <string.h>
+
+#include "base/clock.h"
+#include "hca/directory.h"
+#include "memory/reach.h"
+#include "transport/connect.h"
+#include "transport/direct.h"
+#include "transport/event.h"
+#include "transport/retry.h"
+#include "transport/state.h"
+#include "transport/timer.h"
+
+/* What the holder of the token saw last; whatever differs when it has let go is a reason to look again. */
+struct view {
+	uint32_t tail;
+	uint32_t state;
+	bool parked;
+};
+
+/* --- completions of the requester -------------------------------------------------------------------------- */
+
+/* By enum ibv_wr_opcode. */
+static const uint8_t wc_opcode[] = {
+	[IBV_WR_RDMA_WRITE] = IBV_WC_RDMA_WRITE,
+	[IBV_WR_RDMA_WRITE_WITH_IMM] = IBV_WC_RDMA_WRITE,
+	[IBV_WR_SEND] = IBV_WC_SEND,
+	[IBV_WR_SEND_WITH_IMM] = IBV_WC_SEND,
+	[IBV_WR_RDMA_READ] = IBV_WC_RDMA_READ,
+	[IBV_WR_ATOMIC_CMP_AND_SWP] = IBV_WC_COMP_SWAP,
+	[IBV_WR_ATOMIC_FETCH_AND_ADD] = IBV_WC_FETCH_ADD,
+	[IBV_WR_SEND_WITH_INV] = IBV_WC_SEND,
+};
+
+/* Append the completion of the request at the head and step over it. Return: 0, or -ENOSPC. */
+static int complete(const struct av_qp_end *end, const struct av_sq_wqe *wqe, enum ibv_wc_status status)
+{
+	struct av_qp_shared *qp = end->qp;
+	struct av_cqe cqe;
+	int ret;
+
+	memset(&cqe, 0, offsetof(struct av_cqe, data));
+	cqe.wr_id = wqe->wr_id;
+	cqe.status = status;
+	cqe.opcode = wqe->opcode < AV_ARRAY_SIZE(wc_opcode) ? wc_opcode[wqe->opcode] : IBV_WC_SEND;
+	cqe.byte_len = (uint32_t)wqe->bytes;
+	cqe.qpn = atomic_load_explicit(&qp->qpn, memory_order_relaxed);
+	cqe.qp = qp->index;
+	cqe.wqe = qp->sq_next;
+	ret = av_cq_push(end->seg, qp->send_cq, &cqe);
+	qp->sq_next++;
+	return ret;
+}
+
+/* Into the error state, with the requester's token held and the responder's not. */
+static void enter_error(const struct av_qp_end *end)
+{
+	atomic_store(&end->qp->park, AV_PARK_NOT);
+	if (av_lock_acquire(&end->qp->resp) == AV_LOCK_REPAIR)
+		av_responder_repair(end);
+	else
+		av_responder_error(end);
+	av_lock_release(&end->qp->resp);
+}
+
+static void fail(const struct av_qp_end *end, const struct av_sq_wqe *wqe, enum ibv_wc_status status)
+{
+	(void)complete(end, wqe, status); /* a full CQ has said so by its own event */
+	enter_error(end);
+}
+
+static void succeed(const struct av_qp_end *end, const struct av_sq_wqe *wqe)
+{
+	struct av_qp_shared *qp = end->qp;
+
+	atomic_store_explicit(&qp->park, AV_PARK_NOT, memory_order_relaxed);
+	if (!(wqe->flags & IBV_SEND_SIGNALED) && !qp->sig_all) {
+		qp->sq_next++;
+		return;
+	}
+	if (av_unlikely(complete(end, wqe, IBV_WC_SUCCESS))) {
+		enter_error(end);
+		av_event_raise(end, atomic_load(&qp->qpn), IBV_EVENT_QP_FATAL);
+	}
+}
+
+static void flush(const struct av_qp_end *end, uint32_t tail)
+{
+	while (end->qp->sq_next != tail) {
+		const struct av_sq_wqe *wqe = av_sq_slot(end, end->qp->sq_next);
+
+		if (!wqe)
+			return;
+		(void)complete(end, wqe, IBV_WC_WR_FLUSH_ERR);
+	}
+}
+
+/* --- one request -------------------------------------------------------------------------------------------- */
+
+/* The request cannot be executed now. Return: true if that was its last chance, and it has failed. */
+static bool wait_or_fail(const struct av_qp_end *end, const struct av_qp_end *peer, const struct av_sq_wqe *wqe,
+			 const struct av_direct_result *result)
+{
+	enum av_fault fault = av_retry(end, peer, result, av_now_ns());
+
+	if (fault != AV_FAULT_NONE) {
+		fail(end, wqe, av_rule(fault)->requester);
+		return true;
+	}
+	av_timer_watch(end, result->owner_only ? 0 : atomic_load(&end->qp->deadline_ns));
+	return false;
+}
+
+/* The responder failed under our request: it has requests of its own to flush. */
+static void flush_responder(const struct av_qp_end *end, const struct av_qp_end *peer)
+{
+	if (peer->qp != end->qp)
+		av_drive(peer, NULL);
+}
+
+/* Execute the request at the head. Return: false if it has to wait. */
+static bool step(const struct av_qp_end *end, struct av_qp_end *peer)
+{
+	const struct av_sq_wqe *wqe = av_sq_slot(end, end->qp->sq_next);
+	struct av_direct_result result;
+
+	if (!wqe)
+		return false;
+	av_connect(end, peer);
+	result = av_direct_execute(end, peer, wqe);
+	if (result.responder_failed)
+		flush_responder(end, peer);
+	if (av_likely(result.fault == AV_FAULT_NONE && result.park == AV_PARK_NOT)) {
+		succeed(end, wqe);
+		return true;
+	}
+	if (result.park == AV_PARK_NOT && av_rule(result.fault)->requester == IBV_WC_SUCCESS)
+		result.park = AV_PARK_NO_ANSWER; /* the responder failed without a word */
+	if (result.park != AV_PARK_NOT)
+		return wait_or_fail(end, peer, wqe, &result);
+	fail(end, wqe, av_rule(result.fault)->requester);
+	return true;
+}
+
+static void drained(const struct av_qp_end *end)
+{
+	if (end->qp->drain_notify) {
+		end->qp->drain_notify = 0;
+		av_event_raise(end, atomic_load(&end->qp->qpn), IBV_EVENT_SQ_DRAINED);
+	}
+}
+
+/* Execute as far as it goes; the token is held. */
+static void run(const struct av_qp_end *end, struct av_qp_end *peer, struct view *view)
+{
+	struct av_qp_shared *qp = end->qp;
+
+	atomic_exchange(&qp->kick, 0);
+	for (;;) {
+		bool in_flight = atomic_load_explicit(&qp->park, memory_order_relaxed) != AV_PARK_NOT;
+
+		view->state = atomic_load(&qp->state);
+		view->tail = atomic_load(&qp->sq_tail);
+		view->parked = false;
+		if (atomic_load_explicit(&qp->qpn, memory_order_relaxed) == 0)
+			return;
+		if (view->state == IBV_QPS_ERR)
+			flush(end, view->tail);
+		if (view->state == IBV_QPS_SQD && !in_flight)
+			drained(end);
+		if (qp->sq_next == view->tail)
+			return;
+		if (view->state != IBV_QPS_RTS && !(view->state == IBV_QPS_SQD && in_flight))
+			return;
+		if (!step(end, peer)) {
+			view->parked = true;
+			return;
+		}
+	}
+}
+
+/*
+ * Is there something new since the token's last holder looked? A poster publishes @sq_tail, and a helper @kick, and
+ * whoever fails a queue pair @state, before trying the token; the holder reads them after letting it go, with a full
+ * barrier between on either side: the newcomer gets the token, or the holder sees the news.
+ */
+static bool again(const struct av_qp_shared *qp, const struct view *view)
+{
+	return (!view->parked && atomic_load_explicit(&qp->sq_tail, memory_order_relaxed) != view->tail) ||
+	       atomic_load_explicit(&qp->kick, memory_order_relaxed) ||
+	       atomic_load_explicit(&qp->state, memory_order_relaxed) != view->state;
+}
+
+void av_drive(const struct av_qp_end *end, struct av_qp_end *peer)
+{
+	struct av_qp_end found = {0};
+	struct view view;
+
+	do {
+		enum av_lock_result got = av_lock_try(&end->qp->exec);
+
+		if (got == AV_LOCK_BUSY)
+			break;
+		if (av_unlikely(got == AV_LOCK_REPAIR))
+			enter_error(end); /* the executor died with a request half done */
+		run(end, peer ? peer : &found, &view);
+		av_lock_release_fence(&end->qp->exec);
+	} while (av_unlikely(again(end->qp, &view)));
+	if (!peer)
+		av_disconnect(&found);
+}
+
+void av_drive_peer(const struct av_qp_end *end)
+{
+	struct av_qp_end requester = {0};
+
+	av_connect(end, &requester);
+	if (requester.qp) {
+		atomic_store(&requester.qp->kick, 1);
+		if (av_reach_refused(requester.seg))
+			av_timer_watch(&requester, 0); /* only its own process can read its memory */
+		else
+			av_drive(&requester, NULL);
+	}
+	av_disconnect(&requester);
+}
+
+void av_fail(const struct av_qp_end *end)
+{
+	if (av_lock_acquire(&end->qp->resp) == AV_LOCK_REPAIR)
+		av_responder_repair(end);
+	else
+		av_responder_error(end);
+	av_lock_release(&end->qp->resp);
+	av_drive(end, NULL);
+}

@@ -1,0 +1,174 @@
+/* SPDX-License-Identifier: MIT */
+/* Taking completions and placing what came with them. */
+#include "transport/poll.h"
+
+#include <errno.h>
+#include <sched.h>
+#include <string.h>
+
+#include "memory/reach.h"
+#include "queue/qp.h"
+#include "queue/stage.h"
+#include "transport/drive.h"
+
+#define EMPTY_POLLS 100 /* measured: pure spinning collapses when peers share a core, yielding always beside a hog */
+
+/* A completion taken off the ring whose payload has to be placed: everything that needs, off shared memory. */
+struct placement {
+	struct av_cqe cqe;
+	uint32_t pd;
+	uint32_t count;
+	struct ibv_sge sge[AV_MAX_SGE];
+};
+
+static void fill_wc(struct ibv_wc *wc, const struct av_cqe *cqe)
+{
+	wc->wr_id = cqe->wr_id;
+	wc->status = (enum ibv_wc_status)cqe->status;
+	wc->opcode = (enum ibv_wc_opcode)cqe->opcode;
+	wc->vendor_err = 0;
+	wc->byte_len = cqe->byte_len;
+	wc->imm_data = cqe->imm;
+	wc->qp_num = cqe->qpn;
+	wc->src_qp = cqe->src_qp;
+	wc->wc_flags = cqe->wc_flags;
+	wc->pkey_index = 0;
+	wc->slid = 0;
+	wc->sl = 0;
+	wc->dlid_path_bits = 0;
+}
+
+/* Free the slot of the completed request. The QP exists: its completions are purged before it goes. */
+static void free_slot(struct av_seg *seg, const struct av_cqe *cqe, struct placement *place)
+{
+	struct av_qp_shared *qp = av_qp_at(seg, cqe->qp);
+	const struct av_rq_wqe *request;
+	struct av_rq_shared *rq;
+
+	if (!qp)
+		return;
+	if (!(cqe->flags & AV_CQE_RECV)) {
+		atomic_store_explicit(&qp->sq_freed, cqe->wqe + 1, memory_order_release);
+		return;
+	}
+	rq = av_rq_at(seg, qp->rq);
+	request = rq ? av_rq_wqe(seg, rq, cqe->wqe) : NULL;
+	if (!request)
+		return;
+	if (place) {
+		place->pd = rq->pd;
+		place->count = request->count;
+		memcpy(place->sge, request->sge, request->count * sizeof(request->sge[0]));
+	}
+	av_rq_slot_freed(rq);
+}
+
+/* Take completions until @count, or one with payload to place. Return: how many were written to @wc. */
+static int take(struct av_seg *seg, struct av_cq_shared *cq, int count, struct ibv_wc *wc, struct placement *place)
+{
+	const struct av_cqe *cqe;
+	int n = 0;
+
+	place->cqe.data_len = 0;
+	place->cqe.stage = 0;
+	av_lock_acquire_plain(&cq->poll_lock);
+	while (n < count && (cqe = av_cq_peek(seg, cq))) {
+		bool payload = cqe->data_len || cqe->stage;
+
+		fill_wc(&wc[n++], cqe);
+		free_slot(seg, cqe, payload ? place : NULL);
+		if (payload)
+			place->cqe = *cqe;
+		av_cq_take(cq);
+		if (payload)
+			break;
+	}
+	av_lock_release(&cq->poll_lock);
+	return n;
+}
+
+static enum av_reach place_chain(struct av_seg *seg, struct av_spans *to, const struct av_cqe *cqe)
+{
+	struct av_spans from, rest = *to;
+	uint32_t link = cqe->stage;
+
+	for (uint64_t left = cqe->stage_len; left > 0;) {
+		uint64_t n = left < AV_STAGE_BYTES ? left : AV_STAGE_BYTES;
+		enum av_reach ret;
+
+		av_spans_local(&from, NULL, av_stage_buffer(seg, link), n);
+		if (!from.at[0].local)
+			return AV_REACH_SRC_FAULT;
+		ret = av_reach_copy_part(&rest, &from, n);
+		if (ret != AV_REACH_OK)
+			return ret;
+		av_spans_skip(&rest, n);
+		left -= n;
+		link = av_stage_next(seg, link);
+	}
+	return AV_REACH_OK;
+}
+
+static bool place_payload(struct av_seg *seg, struct placement *p)
+{
+	uint64_t bytes = p->cqe.data_len ? p->cqe.data_len : p->cqe.stage_len;
+	enum av_reach ret = AV_REACH_DST_FAULT;
+	struct av_spans to, from;
+
+	if (av_mem_get_list(seg, p->pd, IBV_ACCESS_LOCAL_WRITE, p->sge, p->count, bytes, &to) == AV_MEM_OK) {
+		if (p->cqe.data_len) {
+			av_spans_local(&from, NULL, p->cqe.data, bytes);
+			ret = av_reach_copy(&to, &from);
+		} else {
+			ret = place_chain(seg, &to, &p->cqe);
+		}
+		av_mem_put_list(&to);
+	}
+	av_stage_give(seg, p->cqe.stage, p->cqe.stage_len);
+	return ret == AV_REACH_OK;
+}
+
+/* The buffer went away between the message's arrival and now: the same end as if it had gone before. */
+static void placement_failed(struct av_seg *seg, const struct av_cqe *cqe, struct ibv_wc *wc)
+{
+	struct av_qp_end end = {seg, av_qp_at(seg, cqe->qp)};
+
+	wc->status = IBV_WC_LOC_PROT_ERR;
+	if (end.qp && atomic_load(&end.qp->qpn) == cqe->qpn)
+		av_fail(&end);
+}
+
+static int nothing(struct av_cq_shared *cq)
+{
+	uint32_t polls = atomic_load_explicit(&cq->empty_polls, memory_order_relaxed) + 1;
+
+	if (polls >= EMPTY_POLLS) {
+		polls = 0;
+		sched_yield();
+	}
+	atomic_store_explicit(&cq->empty_polls, polls, memory_order_relaxed);
+	return av_unlikely(atomic_load_explicit(&cq->overrun, memory_order_relaxed)) ? -EIO : 0;
+}
+
+int av_poll(struct av_seg *seg, uint32_t index, int count, struct ibv_wc *wc)
+{
+	struct av_cq_shared *cq = av_cq_at(seg, index);
+	struct placement place;
+	int n = 0;
+
+	if (!cq || count < 0)
+		return -EINVAL;
+	if (av_cq_empty(cq))
+		return nothing(cq);
+	atomic_store_explicit(&cq->empty_polls, 0, memory_order_relaxed);
+	while (n < count) {
+		int taken = take(seg, cq, count - n, wc + n, &place);
+
+		n += taken;
+		if (!place.cqe.data_len && !place.cqe.stage)
+			break;
+		if (!place_payload(seg, &place))
+			placement_failed(seg, &place.cqe, &wc[n - 1]);
+	}
+	return n;
+}

@@ -1,0 +1,95 @@
+/* SPDX-License-Identifier: MIT */
+/* Effects of state changes. */
+#include "transport/state.h"
+
+#include "queue/stage.h"
+#include "transport/deliver.h"
+
+void av_responder_error(const struct av_qp_end *end)
+{
+	/* Full barrier: a post_recv that we do not see sees the state, and flushes itself. */
+	atomic_store(&end->qp->state, IBV_QPS_ERR);
+	av_deliver_flush(end);
+}
+
+/*
+ * The dead holder may have been anywhere between looking at the next receive request and consuming it. @receiving
+ * names the request from before its completion is appended until it is consumed, so three cases are left: the
+ * completion was never appended (the flush completes the request), it is in the CQ or has been polled (consume).
+ */
+void av_responder_repair(const struct av_qp_end *end)
+{
+	struct av_rq_shared *rq = av_rq_at(end->seg, end->qp->rq);
+	uint32_t qpn = atomic_load(&end->qp->qpn), number = end->qp->receiving - 1;
+
+	if (qpn == 0)
+		return;
+	if (rq && end->qp->receiving && atomic_load(&rq->head) == number &&
+	    ((int32_t)(atomic_load(&rq->freed) - number) > 0 ||
+	     av_cq_holds_receive(end->seg, end->qp->recv_cq, qpn, number)))
+		av_rq_consume(rq);
+	end->qp->receiving = 0;
+	av_responder_error(end);
+}
+
+void av_qp_quiesce(const struct av_qp_end *end)
+{
+	bool repair = av_lock_acquire(&end->qp->exec) == AV_LOCK_REPAIR;
+
+	if (av_lock_acquire(&end->qp->resp) == AV_LOCK_REPAIR)
+		av_responder_repair(end);
+	else if (repair)
+		av_responder_error(end);
+}
+
+void av_qp_resume(const struct av_qp_end *end)
+{
+	av_lock_release(&end->qp->resp);
+	av_lock_release_fence(&end->qp->exec);
+}
+
+static void give_back(struct av_seg *seg, const struct av_cqe *cqe)
+{
+	av_stage_give(seg, cqe->stage, cqe->stage_len);
+}
+
+void av_qp_purge(const struct av_qp_end *end)
+{
+	uint32_t qpn = atomic_load(&end->qp->qpn);
+
+	av_cq_purge(end->seg, end->qp->send_cq, qpn, give_back);
+	if (end->qp->recv_cq != end->qp->send_cq)
+		av_cq_purge(end->seg, end->qp->recv_cq, qpn, give_back);
+}
+
+static void empty_queues(const struct av_qp_end *end)
+{
+	struct av_qp_shared *qp = end->qp;
+
+	av_qp_purge(end);
+	av_rq_reset(av_rq_at(end->seg, qp->rq));
+	atomic_store(&qp->sq_tail, 0);
+	atomic_store(&qp->sq_freed, 0);
+	qp->sq_next = 0;
+	atomic_store(&qp->park, AV_PARK_NOT);
+	qp->drain_notify = 0;
+	qp->receiving = qp->established = qp->msn = 0;
+}
+
+void av_qp_apply_state(const struct av_qp_end *end, enum ibv_qp_state from, enum ibv_qp_state to)
+{
+	struct av_qp_shared *qp = end->qp;
+
+	if (to == IBV_QPS_RESET)
+		empty_queues(end);
+	if (from == IBV_QPS_INIT && to == IBV_QPS_RTR)
+		qp->expected_psn = qp->attr.rq_psn & 0xffffff;
+	if (from == IBV_QPS_RTR && to == IBV_QPS_RTS)
+		qp->next_psn = qp->attr.sq_psn & 0xffffff;
+	if (from == IBV_QPS_RTS && to == IBV_QPS_SQD)
+		qp->drain_notify = qp->attr.en_sqd_async_notify;
+	if (to == IBV_QPS_ERR)
+		av_responder_error(end);
+	else
+		atomic_store(&qp->state, to);
+}

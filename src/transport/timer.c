@@ -1,0 +1,209 @@
+/* SPDX-License-Identifier: MIT */
+/* The timer thread. */
+#include "transport/timer.h"
+
+#include <errno.h>
+#include <limits.h>
+#include <linux/futex.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "hca/limits.h"
+#include "observe/log.h"
+#include "transport/drive.h"
+
+#define STACK_BYTES (256u << 10)
+
+struct av_timer {
+	struct av_seg *seg; /* borrowed: the timer ends before the segment */
+	pthread_t thread;
+	_Atomic bool stop;
+	_Atomic uint64_t awake_ns; /* when the thread will look next; 0 while it looks */
+	pthread_mutex_t mutex;	   /* guards what follows */
+	uint32_t *watched;	   /* indices of queue pairs that have ever waited */
+	uint32_t count, room;
+	uint8_t known[AV_MAX_QP + AV_OBJ_CHUNK]; /* by index: is in @watched */
+};
+
+static long futex(_Atomic uint32_t *word, int op, uint32_t value, const struct timespec *timeout)
+{
+	return syscall(SYS_futex, word, op, value, timeout, NULL, 0);
+}
+
+static void ring(struct av_seg *seg)
+{
+	atomic_fetch_add(&seg->head->timer_bell, 1);
+	futex(&seg->head->timer_bell, FUTEX_WAKE, INT_MAX, NULL);
+}
+
+static uint32_t watched_at(struct av_timer *t, uint32_t i)
+{
+	uint32_t index = 0;
+
+	pthread_mutex_lock(&t->mutex);
+	if (i < t->count)
+		index = t->watched[i];
+	pthread_mutex_unlock(&t->mutex);
+	return index;
+}
+
+/* Drive what is due. Return: when to look again. */
+static uint64_t look(struct av_timer *t)
+{
+	uint64_t next = UINT64_MAX;
+	uint32_t index;
+
+	for (uint32_t i = 0; (index = watched_at(t, i)); i++) {
+		struct av_qp_end end = {t->seg, av_qp_at(t->seg, index)};
+		uint64_t deadline;
+
+		if (!end.qp || atomic_load(&end.qp->park) == AV_PARK_NOT)
+			continue;
+		deadline = atomic_load(&end.qp->deadline_ns);
+		if (deadline <= av_now_ns() || atomic_load(&end.qp->kick)) {
+			av_drive(&end, NULL);
+			deadline = atomic_load(&end.qp->park) ? atomic_load(&end.qp->deadline_ns) : UINT64_MAX;
+		}
+		if (deadline < next)
+			next = deadline;
+	}
+	return next;
+}
+
+static void sleep_until(struct av_timer *t, uint32_t bell, uint64_t when)
+{
+	uint64_t now = av_now_ns(), wait = when > now ? when - now : 0;
+	struct timespec ts = {.tv_sec = (time_t)(wait / 1000000000u), .tv_nsec = (long)(wait % 1000000000u)};
+
+	futex(&t->seg->head->timer_bell, FUTEX_WAIT, bell, when == UINT64_MAX ? NULL : &ts);
+}
+
+static void *timer_main(void *arg)
+{
+	struct av_timer *t = arg;
+
+	while (!atomic_load(&t->stop)) {
+		uint32_t bell = atomic_load(&t->seg->head->timer_bell);
+		uint64_t next;
+
+		atomic_store(&t->awake_ns, 0);
+		next = look(t);
+		atomic_store(&t->awake_ns, next);
+		sleep_until(t, bell, next);
+	}
+	return NULL;
+}
+
+/* All signals are the program's own threads' business, but those that our copies may raise. */
+static int start_thread(struct av_timer *t)
+{
+	pthread_attr_t attr;
+	sigset_t all, old;
+	int ret;
+
+	sigfillset(&all);
+	sigdelset(&all, SIGSEGV);
+	sigdelset(&all, SIGBUS);
+	pthread_attr_init(&attr);
+	pthread_attr_setstacksize(&attr, STACK_BYTES);
+	pthread_sigmask(SIG_SETMASK, &all, &old);
+	ret = pthread_create(&t->thread, &attr, timer_main, t);
+	pthread_sigmask(SIG_SETMASK, &old, NULL);
+	pthread_attr_destroy(&attr);
+	if (ret == 0)
+		pthread_setname_np(t->thread, "anyverbs-timer");
+	return ret;
+}
+
+static struct av_timer *timer_create_for(struct av_seg *seg)
+{
+	struct av_timer *t = calloc(1, sizeof(*t));
+
+	if (!t)
+		return NULL;
+	t->seg = seg;
+	pthread_mutex_init(&t->mutex, NULL);
+	if (start_thread(t)) {
+		pthread_mutex_destroy(&t->mutex);
+		free(t);
+		return NULL;
+	}
+	return t;
+}
+
+static struct av_timer *timer_of(struct av_seg *seg)
+{
+	static pthread_mutex_t starting = PTHREAD_MUTEX_INITIALIZER;
+	struct av_timer *t = atomic_load(&seg->timer);
+
+	if (t)
+		return t;
+	pthread_mutex_lock(&starting);
+	t = atomic_load(&seg->timer);
+	if (!t) {
+		t = timer_create_for(seg);
+		if (!t)
+			av_warn_once("no thread for timeouts: requests that wait for a peer may wait for ever");
+		atomic_store(&seg->timer, t);
+	}
+	pthread_mutex_unlock(&starting);
+	return t;
+}
+
+static void add(struct av_timer *t, uint32_t index)
+{
+	pthread_mutex_lock(&t->mutex);
+	if (index < sizeof(t->known) && !t->known[index]) {
+		if (t->count == t->room) {
+			uint32_t *grown = realloc(t->watched, (t->room * 2 + 16) * sizeof(*grown));
+
+			if (!grown)
+				goto out;
+			t->watched = grown;
+			t->room = t->room * 2 + 16;
+		}
+		t->watched[t->count++] = index;
+		t->known[index] = 1;
+	}
+out:
+	pthread_mutex_unlock(&t->mutex);
+}
+
+void av_timer_watch(const struct av_qp_end *end, uint64_t deadline_ns)
+{
+	struct av_timer *t;
+
+	if (!end->seg->own) {
+		ring(end->seg);
+		return;
+	}
+	t = timer_of(end->seg);
+	if (!t)
+		return;
+	add(t, end->qp->index);
+	/*
+	 * While the thread looks (0), it may have passed this queue pair already; when it sleeps beyond the deadline
+	 * it must be woken. If it publishes its waking time after this load, it looked at @park after it was set.
+	 */
+	if (atomic_load(&t->awake_ns) == 0 || atomic_load(&t->awake_ns) > deadline_ns)
+		ring(end->seg);
+}
+
+void av_timer_stop(struct av_seg *seg)
+{
+	struct av_timer *t = atomic_exchange(&seg->timer, NULL);
+
+	if (!t)
+		return;
+	atomic_store(&t->stop, true);
+	ring(seg);
+	pthread_join(t->thread, NULL);
+	pthread_mutex_destroy(&t->mutex);
+	free(t->watched);
+	free(t);
+}
