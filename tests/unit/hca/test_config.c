@@ -95,13 +95,13 @@ struct value_row {
 	}
 
 static const struct value_row value_rows[] = {
-	NUMBER_ROWS(max_qp, AV_MAX_QP, "65536", "65537"),
+	NUMBER_ROWS(max_qp, AV_MAX_QP, "65535", "65536"),
 	NUMBER_ROWS(max_qp_wr, AV_MAX_QP_WR, "16384", "16385"),
 	NUMBER_ROWS(max_sge, AV_MAX_SGE, "32", "33"),
-	NUMBER_ROWS(max_cq, AV_MAX_CQ, "65536", "65537"),
+	NUMBER_ROWS(max_cq, AV_MAX_CQ, "65535", "65536"),
 	NUMBER_ROWS(max_cqe, AV_MAX_CQE, "1048575", "1048576"),
-	NUMBER_ROWS(max_mr, AV_MAX_MR, "1048576", "1048577"),
-	NUMBER_ROWS(max_pd, AV_MAX_PD, "65536", "65537"),
+	NUMBER_ROWS(max_mr, AV_MAX_MR, "1048575", "1048576"),
+	NUMBER_ROWS(max_pd, AV_MAX_PD, "65535", "65536"),
 	NUMBER_ROWS(gids, AV_GID_MAX, "64", "65"),
 	{"a", FIELD(link_layer), IBV_LINK_LAYER_ETHERNET, NULL},
 	{"a:link=ethernet", FIELD(link_layer), IBV_LINK_LAYER_ETHERNET, NULL},
