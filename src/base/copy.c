@@ -18,6 +18,7 @@
 #define WORD_BYTES   8u
 #define PAGE_BYTES   4096u /* the smallest page: pieces and offsets by it suit every other size too */
 #define BOUNCE_BYTES 1024u
+#define PIPE_ALIGN   64u /* a power of two above TEAR_DISTANCE */
 
 /*
  * The kernel copies with byte-string instructions, which tear words if the destination lies less than one
@@ -25,6 +26,12 @@
  * on.
  */
 #define TEAR_DISTANCE 16u
+
+/* Addresses are the program's: adding to one must mean nothing to the compiler, whatever they are. */
+static void *at_offset(const void *p, size_t offset)
+{
+	return (void *)((uintptr_t)p + offset);
+}
 
 static size_t min_size(size_t a, size_t b)
 {
@@ -43,40 +50,55 @@ static size_t piece_bytes(const void *dst, const void *src, size_t len)
 }
 
 /*
+ * What the kernel is to fill: the bytes before the first word boundary are an element of their own, so that
+ * it starts the rest with a whole word.
+ */
+static void split_at_word(struct iovec out[2], void *dst, size_t len)
+{
+	const size_t head = min_size(len, -(uintptr_t)dst % WORD_BYTES);
+
+	out[0] = (struct iovec){.iov_base = dst, .iov_len = head};
+	out[1] = (struct iovec){.iov_base = at_offset(dst, head), .iov_len = len - head};
+}
+
+/*
+ * As much as the kernel copies at once; 0 or less if that is nothing. getpid() every time: a stored number
+ * would be the parent's after fork(). The system calls here and below are made by number because sanitizers
+ * would check the program's memory in their own versions.
+ */
+static ssize_t copy_by_process_vm(void *dst, const void *src, size_t len)
+{
+	const struct iovec remote = {.iov_base = at_offset(src, 0), .iov_len = len};
+	struct iovec local[2];
+
+	split_at_word(local, dst, len);
+	return syscall(SYS_process_vm_readv, (long)getpid(), local, 2UL, &remote, 1UL, 0UL);
+}
+
+/*
  * One piece through a pipe, which needs nobody's permission and reads what has no struct page (device
  * memory), as process_vm_readv() does not. A pipe of its own each time: no state, nothing to inherit; this is
- * the way of last resort, and the one that keeps no word whole. System calls by number: sanitizers would
- * check the program's memory in their own versions of read and write.
+ * the way of last resort. Some bytes for nothing go ahead, so that in the pipe's page, too, the piece lies
+ * where it cannot tear.
  */
 static bool copy_piece_by_pipe(void *dst, const void *src, size_t len)
 {
+	char nothing[PIPE_ALIGN] = {0};
+	const size_t ahead = (uintptr_t)dst % PIPE_ALIGN;
+	const long total = (long)(ahead + len);
+	const struct iovec in[2] = {{.iov_base = nothing, .iov_len = ahead},
+				    {.iov_base = at_offset(src, 0), .iov_len = len}};
+	struct iovec out[3] = {{.iov_base = nothing, .iov_len = ahead}};
 	int fds[2];
 	bool ok;
 
 	if (pipe2(fds, O_CLOEXEC | O_NONBLOCK) != 0)
 		return false;
-	ok = syscall(SYS_write, fds[1], src, len) == (long)len &&
-	     syscall(SYS_read, fds[0], dst, len) == (long)len;
+	split_at_word(&out[1], dst, len);
+	ok = syscall(SYS_writev, fds[1], in, 2UL) == total && syscall(SYS_readv, fds[0], out, 3UL) == total;
 	close(fds[0]);
 	close(fds[1]);
 	return ok;
-}
-
-/*
- * As much as the kernel copies at once; 0 or less if that is nothing. The bytes before the first word
- * boundary of the destination are an element of their own, so that the kernel starts the rest with a whole
- * word. getpid() every time: a stored number would be the parent's after fork().
- */
-static ssize_t copy_by_process_vm(void *dst, const void *src, size_t len)
-{
-	const size_t head = min_size(len, -(uintptr_t)dst % WORD_BYTES);
-	const struct iovec local[2] = {
-		{.iov_base = dst, .iov_len = head},
-		{.iov_base = (char *)dst + head, .iov_len = len - head},
-	};
-	const struct iovec remote = {.iov_base = (void *)(uintptr_t)src, .iov_len = len};
-
-	return syscall(SYS_process_vm_readv, (long)getpid(), local, 2UL, &remote, 1UL, 0UL);
 }
 
 /*
@@ -88,8 +110,8 @@ static size_t kernel_copy(void *dst, const void *src, size_t len)
 	size_t at = 0;
 
 	while (at < len) {
-		char *to = (char *)dst + at;
-		const char *from = (const char *)src + at;
+		void *to = at_offset(dst, at);
+		const void *from = at_offset(src, at);
 		ssize_t done = copy_by_process_vm(to, from, len - at);
 
 		if (done <= 0) {
@@ -112,11 +134,11 @@ static size_t bounced_copy(void *dst, const void *src, size_t len)
 	size_t at = 0;
 
 	while (at < len) {
-		char *to = (char *)dst + at;
+		void *to = at_offset(dst, at);
 		char *middle = buffer + ((uintptr_t)to - (uintptr_t)buffer) % PAGE_BYTES;
 		const size_t room = BOUNCE_BYTES - (uintptr_t)to % BOUNCE_BYTES;
 		const size_t piece = min_size(len - at, room);
-		const size_t got = kernel_copy(middle, (const char *)src + at, piece);
+		const size_t got = kernel_copy(middle, at_offset(src, at), piece);
 		const size_t put = kernel_copy(to, middle, got);
 
 		at += put;
@@ -203,7 +225,7 @@ enum av_copy_result av_copy_probe(const void *addr, int write)
 
 	if (av_unlikely(!av_fault_guard_ready()))
 		return unguarded_probe(addr, write);
-	failed = write ? av_raw_touch((void *)(uintptr_t)addr) : av_raw_load(addr);
+	failed = write ? av_raw_touch(at_offset(addr, 0)) : av_raw_load(addr);
 	return failed ? AV_COPY_FAULT : AV_COPY_OK;
 }
 

@@ -104,8 +104,7 @@ static void pass_to_default(int sig, siginfo_t *info)
 		raise(sig);
 }
 
-/* Call the handler that was there before us. Its mask, SA_NODEFER and SA_RESTART are in force: we have copied
- * them. */
+/* Call what was there before us. Its mask, SA_NODEFER and SA_RESTART are in force: we have copied them. */
 static void pass_on(int sig, siginfo_t *info, void *uc)
 {
 	struct hooked_signal *h = hooked_find(sig);
