@@ -29,8 +29,8 @@
 #include "base/fault_guard.h"
 
 #define BUFFER_BYTES  (64 * 1024 + 8192)
-#define POLLS_A_YIELD 200 /* so that writer and reader may share a core */
-#define END	      0	  /* a generation that is none: the writer has finished */
+#define POLLS_A_YIELD 50 /* so that writer and reader may share a core */
+#define END	      0	 /* a generation that is none: the writer has finished */
 
 /* Shared by both. The writer writes all but @seen, @error and @error_at, which are the reader's. */
 struct shared {
@@ -275,25 +275,25 @@ static void use_guard(void)
 static void last_byte_is_last_for_a_thread(void **state)
 {
 	use_guard();
-	watch_all(false, 200, watch_from_thread);
+	watch_all(false, 120, watch_from_thread);
 }
 
 static void last_byte_is_last_for_a_process(void **state)
 {
 	use_guard();
-	watch_all(false, 200, watch_from_process);
+	watch_all(false, 120, watch_from_process);
 }
 
 static void words_are_whole_for_a_thread(void **state)
 {
 	use_guard();
-	watch_all(true, 600, watch_from_thread);
+	watch_all(true, 400, watch_from_thread);
 }
 
 static void words_are_whole_for_a_process(void **state)
 {
 	use_guard();
-	watch_all(true, 600, watch_from_process);
+	watch_all(true, 400, watch_from_process);
 }
 
 static void kernel_copies_the_last_byte_last(void **state)
