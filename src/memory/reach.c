@@ -112,11 +112,15 @@ static enum av_reach vm_write_bounced(struct av_seg *seg, uint64_t dst, const ui
 	return AV_REACH_OK;
 }
 
+/*
+ * The kernel copies with byte-string instructions, which tear words when both ends are not equally aligned, and when
+ * the destination lies less than a vector above the source within the page (docs/COPY.md).
+ */
 static bool would_tear(uint64_t dst, const void *src)
 {
 	uint64_t apart = (dst - (uintptr_t)src) & (PAGE - 1);
 
-	return apart >= 1 && apart <= 15;
+	return apart % sizeof(uint64_t) != 0 || (apart > 0 && apart < 16);
 }
 
 static enum av_reach vm_write(struct av_seg *seg, uint64_t dst, const void *src, uint64_t bytes)

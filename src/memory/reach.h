@@ -6,8 +6,8 @@
  * vm:   one end is another process' memory: process_vm_readv(), process_vm_writev().
  *
  * Order and tearing (design: the bytes of an RDMA WRITE become visible in ascending order, aligned 8-byte words are
- * never torn): av_copy() has both; process_vm_writev() has the first, and the second unless destination and source
- * differ by 1 to 15 bytes modulo the page size - such pieces go through a buffer at the destination's page offset.
+ * never torn): av_copy() has both; process_vm_writev() has the first, and the second only for some
+ * alignments - other pieces go through a buffer at the destination's page offset.
  */
 #ifndef AV_MEMORY_REACH_H
 #define AV_MEMORY_REACH_H

@@ -1,0 +1,174 @@
+/* SPDX-License-Identifier: MIT */
+/* Completion channels: reading events, acknowledging them. */
+#include <poll.h>
+#include <stdlib.h>
+#include <sys/ioctl.h>
+#include <unistd.h>
+
+#include "front/context.h"
+
+#define MAX_CHANNELS 65535u
+
+static struct av_channel *channel_find(struct ibv_comp_channel *ibv)
+{
+	struct av_channel *channel = av_container_of(ibv, struct av_channel, ibv);
+
+	return av_table_get(&av_context_of(ibv->context)->channels.table, channel->bell) == channel ? channel : NULL;
+}
+
+AV_EXPORT struct ibv_comp_channel *ibv_create_comp_channel(struct ibv_context *context)
+{
+	struct av_channel *channel;
+	struct av_context *ctx;
+	int fd = -ENOMEM;
+
+	if (!av_ours(context))
+		return AV_NEXT(ibv_create_comp_channel, "IBVERBS_1.0")(context);
+	ctx = av_context_of(context);
+	channel = calloc(1, sizeof(*channel));
+	if (!channel)
+		return av_fail_null(ENOMEM);
+	channel->bell = ctx->forked ? 0 : av_handles_add(&ctx->channels, channel, MAX_CHANNELS);
+	if (channel->bell)
+		fd = av_bell_create(ctx->seg, channel->bell);
+	if (fd < 0) {
+		if (channel->bell)
+			av_handles_remove(&ctx->channels, channel->bell);
+		free(channel);
+		return av_fail_null(-fd);
+	}
+	pthread_mutex_init(&channel->mutex, NULL);
+	channel->ibv.context = context;
+	channel->ibv.fd = fd;
+	return &channel->ibv;
+}
+
+AV_EXPORT int ibv_destroy_comp_channel(struct ibv_comp_channel *ibv)
+{
+	struct av_channel *channel;
+	struct av_context *ctx;
+	int busy;
+
+	if (!av_ours(ibv->context))
+		return AV_NEXT(ibv_destroy_comp_channel, "IBVERBS_1.0")(ibv);
+	ctx = av_context_of(ibv->context);
+	channel = channel_find(ibv);
+	if (!channel)
+		return av_fail_errno(ENOENT);
+	pthread_mutex_lock(&ctx->verbs.context.mutex);
+	busy = ibv->refcnt;
+	pthread_mutex_unlock(&ctx->verbs.context.mutex);
+	if (busy)
+		return av_fail_errno(EBUSY);
+	if (!ctx->forked)
+		av_bell_remove(ctx->seg, channel->bell);
+	close(ibv->fd);
+	av_handles_remove(&ctx->channels, channel->bell);
+	pthread_mutex_destroy(&channel->mutex);
+	free(channel);
+	return 0;
+}
+
+/* One record off the FIFO; blocks unless the program made the descriptor non-blocking. Return: 0, or -1 and errno. */
+static int read_record(int fd, struct av_bell_record *record)
+{
+	ssize_t n = read(fd, record, sizeof(*record));
+
+	if (n == (ssize_t)sizeof(*record))
+		return 0;
+	if (n >= 0)
+		errno = EIO;
+	return -1;
+}
+
+/* The CQ a record is about, counted as delivered; NULL if it has ended since. */
+static struct av_cq *deliver(struct av_context *ctx, const struct av_bell_record *record)
+{
+	struct av_cq *cq;
+
+	pthread_mutex_lock(&ctx->verbs.context.mutex);
+	cq = av_table_get(&ctx->cqs, record->index);
+	if (cq && cq->id != record->id)
+		cq = NULL;
+	if (cq) {
+		pthread_mutex_lock(&cq->ibv.mutex);
+		cq->comp_delivered++;
+		pthread_mutex_unlock(&cq->ibv.mutex);
+	}
+	pthread_mutex_unlock(&ctx->verbs.context.mutex);
+	return cq;
+}
+
+AV_EXPORT int ibv_get_cq_event(struct ibv_comp_channel *ibv, struct ibv_cq **cq_out, void **cq_context)
+{
+	struct av_bell_record record;
+	struct av_cq *cq = NULL;
+
+	if (!av_ours(ibv->context))
+		return AV_NEXT(ibv_get_cq_event, "IBVERBS_1.1")(ibv, cq_out, cq_context);
+	while (!cq) {
+		if (read_record(ibv->fd, &record))
+			return -1;
+		cq = deliver(av_context_of(ibv->context), &record);
+	}
+	*cq_out = &cq->ibv;
+	*cq_context = cq->ibv.cq_context;
+	return 0;
+}
+
+void av_event_acknowledge(pthread_mutex_t *mutex, pthread_cond_t *cond, uint32_t *completed, uint32_t n)
+{
+	pthread_mutex_lock(mutex);
+	*completed += n;
+	pthread_cond_signal(cond);
+	pthread_mutex_unlock(mutex);
+}
+
+void av_event_wait(pthread_mutex_t *mutex, pthread_cond_t *cond, const uint32_t *completed, const uint32_t *delivered)
+{
+	pthread_mutex_lock(mutex);
+	while (*completed != *delivered)
+		pthread_cond_wait(cond, mutex);
+	pthread_mutex_unlock(mutex);
+}
+
+AV_EXPORT void ibv_ack_cq_events(struct ibv_cq *cq, unsigned int nevents)
+{
+	if (!av_ours(cq->context)) {
+		AV_NEXT(ibv_ack_cq_events, "IBVERBS_1.1")(cq, nevents);
+		return;
+	}
+	av_event_acknowledge(&cq->mutex, &cq->cond, &cq->comp_events_completed, nevents);
+}
+
+/* How many records are there to read, whatever the blocking mode of the descriptor. */
+static int pending(int fd)
+{
+	int bytes = 0;
+
+	return ioctl(fd, FIONREAD, &bytes) ? 0 : bytes / (int)sizeof(struct av_bell_record);
+}
+
+static bool readable(int fd)
+{
+	struct pollfd p = {.fd = fd, .events = POLLIN};
+
+	return poll(&p, 1, 0) > 0;
+}
+
+/* Take every record once and put back those of others, in order. Readers in between only shorten the work. */
+void av_channel_forget(struct av_channel *channel, uint32_t cq_index, uint32_t cq_id)
+{
+	struct av_bell_record record;
+	struct av_seg *seg = av_context_of(channel->ibv.context)->seg;
+	int fd = channel->ibv.fd;
+
+	pthread_mutex_lock(&channel->mutex);
+	for (int n = pending(fd); n > 0 && readable(fd); n--) {
+		if (read_record(fd, &record))
+			break;
+		if (record.index != cq_index || record.id != cq_id)
+			(void)av_bell_ring(seg, channel->bell, &record);
+	}
+	pthread_mutex_unlock(&channel->mutex);
+}

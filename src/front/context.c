@@ -1,0 +1,170 @@
+/* SPDX-License-Identifier: MIT */
+/* Opening and closing contexts, and what becomes of them at exit and in a forked child. */
+#include "front/context.h"
+
+#include <stdlib.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "hca/directory.h"
+#include "transport/timer.h"
+
+static pthread_mutex_t list_mutex = PTHREAD_MUTEX_INITIALIZER;
+static struct av_context *list;
+
+/* Contexts of the parent belong to the parent: nothing in their segments may be touched from here. */
+static void after_fork_in_child(void)
+{
+	pthread_mutex_init(&list_mutex, NULL);
+	for (struct av_context *ctx = list; ctx; ctx = ctx->next)
+		ctx->forked = true;
+}
+
+static void register_fork_handler(void)
+{
+	pthread_atfork(NULL, NULL, after_fork_in_child);
+}
+
+static void list_add(struct av_context *ctx)
+{
+	static pthread_once_t once = PTHREAD_ONCE_INIT;
+
+	pthread_once(&once, register_fork_handler);
+	pthread_mutex_lock(&list_mutex);
+	ctx->next = list;
+	list = ctx;
+	pthread_mutex_unlock(&list_mutex);
+}
+
+static void list_remove(struct av_context *ctx)
+{
+	pthread_mutex_lock(&list_mutex);
+	for (struct av_context **p = &list; *p; p = &(*p)->next) {
+		if (*p == ctx) {
+			*p = ctx->next;
+			break;
+		}
+	}
+	pthread_mutex_unlock(&list_mutex);
+}
+
+static bool same_file(int a, int b)
+{
+	struct stat sa, sb;
+
+	return fstat(a, &sa) == 0 && fstat(b, &sb) == 0 && sa.st_dev == sb.st_dev && sa.st_ino == sb.st_ino;
+}
+
+bool av_context_has_fd(int fd)
+{
+	bool found = false;
+
+	pthread_mutex_lock(&list_mutex);
+	for (struct av_context *ctx = list; ctx && !found; ctx = ctx->next)
+		found = same_file(fd, ctx->verbs.context.cmd_fd);
+	pthread_mutex_unlock(&list_mutex);
+	return found;
+}
+
+void av_unlist(struct av_context *ctx, struct av_table *table, uint32_t handle)
+{
+	pthread_mutex_lock(&ctx->verbs.context.mutex);
+	av_table_clear(table, handle);
+	pthread_mutex_unlock(&ctx->verbs.context.mutex);
+}
+
+/* A program that exits without closing its devices leaves nothing behind; one that is killed is swept by the next. */
+__attribute__((destructor)) static void at_exit(void)
+{
+	av_dir_abandon();
+}
+
+static void init_public(struct av_context *ctx)
+{
+	struct ibv_context *c = &ctx->verbs.context;
+	long cpus = sysconf(_SC_NPROCESSORS_ONLN);
+
+	av_ops_fill(&ctx->verbs);
+	ctx->verbs.sz = sizeof(ctx->verbs);
+	c->device = &ctx->dev->ibv;
+	c->num_comp_vectors = cpus > 0 ? (int)cpus : 1;
+	c->abi_compat = __VERBS_ABI_IS_EXTENDED;
+	pthread_mutex_init(&c->mutex, NULL);
+	pthread_mutex_init(&ctx->pds.mutex, NULL);
+	pthread_mutex_init(&ctx->channels.mutex, NULL);
+}
+
+static void free_context(struct av_context *ctx)
+{
+	av_table_fini(&ctx->pds.table);
+	av_table_fini(&ctx->channels.table);
+	av_table_fini(&ctx->mrs);
+	av_table_fini(&ctx->cqs);
+	av_table_fini(&ctx->qps);
+	free(ctx);
+}
+
+/* The segment, and the two descriptors that programs expect in a context. Return: 0 or errno. */
+static int open_segment(struct av_context *ctx)
+{
+	struct ibv_context *c = &ctx->verbs.context;
+
+	ctx->seg = av_seg_create(ctx->dev);
+	if (!ctx->seg)
+		return errno;
+	c->async_fd = av_bell_create(ctx->seg, AV_BELL_ASYNC);
+	if (c->async_fd < 0) {
+		int err = -c->async_fd;
+
+		av_seg_close(ctx->seg);
+		return err;
+	}
+	c->cmd_fd = ctx->seg->fd;
+	return 0;
+}
+
+struct ibv_context *av_context_open(struct av_device *dev)
+{
+	struct av_context *ctx = calloc(1, sizeof(*ctx));
+	int err;
+
+	if (!ctx)
+		return av_fail_null(ENOMEM);
+	err = -av_dir_join();
+	if (err) {
+		free(ctx);
+		return av_fail_null(err);
+	}
+	ctx->dev = dev;
+	init_public(ctx);
+	err = open_segment(ctx);
+	if (err) {
+		av_dir_leave();
+		free_context(ctx);
+		return av_fail_null(err);
+	}
+	list_add(ctx);
+	return &ctx->verbs.context;
+}
+
+/* Objects that the program did not destroy: their memory is the program's leak, their keys and queues end here. */
+static void drop_peer(void *object, void *arg)
+{
+	struct av_qp *qp = object;
+
+	av_seg_put(qp->peer.seg);
+}
+
+int av_context_close(struct av_context *ctx)
+{
+	list_remove(ctx);
+	close(ctx->verbs.context.async_fd);
+	if (!ctx->forked) {
+		av_timer_stop(ctx->seg);
+		av_table_each(&ctx->qps, drop_peer, NULL);
+		av_seg_close(ctx->seg);
+		av_dir_leave();
+	}
+	free_context(ctx);
+	return 0;
+}

@@ -1,0 +1,178 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The private halves of verbs objects, and how a call gets from the pointer it was given to the object.
+ *
+ * An object is looked up by its context and handle and must then be the very one the pointer names; the pointer
+ * itself is never trusted to lead to a private half. Each struct begins with the public struct, followed by zeros:
+ * provider libraries look for their own private fields behind the objects of any device.
+ */
+#ifndef AV_FRONT_CONTEXT_H
+#define AV_FRONT_CONTEXT_H
+
+#include <errno.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <infiniband/verbs.h>
+
+#include "base/compiler.h"
+#include "base/lock.h"
+#include "base/table.h"
+#include "front/export.h"
+#include "front/handles.h"
+#include "hca/bell.h"
+#include "hca/device.h"
+#include "hca/segment.h"
+#include "queue/qp.h"
+
+#define AV_PEEK_PAD 256
+
+struct av_context {
+	struct av_device *dev;
+	struct av_seg *seg;
+	bool forked; /* inherited from the parent process: its objects can only be dropped */
+	_Atomic uint32_t cq_ids;
+	struct av_handles pds, channels;
+	struct av_table mrs, cqs, qps; /* by index in the segment's tables */
+	struct av_context *next;       /* list of contexts of the process, guarded by its mutex */
+	struct verbs_context verbs;    /* ends with the struct ibv_context that the program has */
+	uint8_t peek_pad[AV_PEEK_PAD];
+};
+
+struct av_pd {
+	struct ibv_pd ibv;
+	uint8_t peek_pad[AV_PEEK_PAD];
+	_Atomic uint32_t users; /* MRs and QPs */
+};
+
+struct av_mr {
+	struct ibv_mr ibv;
+	uint8_t peek_pad[AV_PEEK_PAD];
+	struct av_pd *pd;
+};
+
+struct av_channel {
+	struct ibv_comp_channel ibv;
+	uint8_t peek_pad[AV_PEEK_PAD];
+	uint32_t bell;
+	pthread_mutex_t mutex; /* readers of the FIFO against those who rewrite it */
+};
+
+struct av_cq {
+	union {
+		struct ibv_cq ibv;
+		struct ibv_cq_ex ex;
+	};
+	uint8_t peek_pad[AV_PEEK_PAD];
+	struct av_cq_shared *shared;
+	uint32_t id;
+	_Atomic uint32_t users;	    /* QPs; one with both queues here counts twice */
+	uint32_t comp_delivered;    /* under ibv.mutex */
+	uint32_t async_delivered;   /* likewise */
+};
+
+struct av_qp {
+	union {
+		struct ibv_qp ibv;
+		struct ibv_qp_ex ex;
+	};
+	uint8_t peek_pad[AV_PEEK_PAD];
+	struct av_qp_end end;
+	struct av_rq_shared *rq;
+	struct av_qp_end peer; /* its destination, guarded by the @exec token */
+	struct av_lock post_lock;
+	struct av_pd *pd;
+	struct av_cq *send_cq, *recv_cq;
+	void *qp_context;
+	uint32_t async_delivered; /* under ibv.mutex */
+};
+
+/* Is this context one of ours? Compares pointers only. */
+static inline bool av_ours(const struct ibv_context *context)
+{
+	return av_device_of(context->device) != NULL;
+}
+
+/* Our context behind a public one that is ours. */
+static inline struct av_context *av_context_of(const struct ibv_context *context)
+{
+	return av_container_of(context, struct av_context, verbs.context);
+}
+
+/* Objects of our contexts by pointer; NULL if the handle does not lead back to the pointer. */
+static inline struct av_pd *av_pd_find(const struct ibv_pd *pd)
+{
+	struct av_pd *found = av_table_get(&av_context_of(pd->context)->pds.table, pd->handle);
+
+	return found && &found->ibv == pd ? found : NULL;
+}
+
+static inline struct av_mr *av_mr_find(const struct ibv_mr *mr)
+{
+	struct av_mr *found = av_table_get(&av_context_of(mr->context)->mrs, mr->handle);
+
+	return found && &found->ibv == mr ? found : NULL;
+}
+
+static inline struct av_cq *av_cq_find(const struct ibv_cq *cq)
+{
+	struct av_cq *found = av_table_get(&av_context_of(cq->context)->cqs, cq->handle);
+
+	return av_likely(found && &found->ibv == cq) ? found : NULL;
+}
+
+static inline struct av_qp *av_qp_find(const struct ibv_qp *qp)
+{
+	struct av_qp *found = av_table_get(&av_context_of(qp->context)->qps, qp->handle);
+
+	return av_likely(found && &found->ibv == qp) ? found : NULL;
+}
+
+/* The two ways in which verbs report a failure. */
+static inline int av_fail_errno(int err)
+{
+	errno = err;
+	return err;
+}
+
+static inline void *av_fail_null(int err)
+{
+	errno = err;
+	return NULL;
+}
+
+/* Open and close a context of one of our devices; what ibv_open_device() and ibv_close_device() do. */
+struct ibv_context *av_context_open(struct av_device *dev);
+int av_context_close(struct av_context *ctx);
+
+/* Is this a descriptor (or a duplicate) of an open context's cmd_fd? */
+bool av_context_has_fd(int fd);
+
+/*
+ * Taking an object out of a table that events are delivered through: afterwards no event finds it, and the events
+ * that did have been counted.
+ */
+void av_unlist(struct av_context *ctx, struct av_table *table, uint32_t handle);
+
+/* Fill the dispatch tables that the inline verbs of <infiniband/verbs.h> go through. front/ops.c. */
+void av_ops_fill(struct verbs_context *verbs);
+
+/* Verbs that are reached through the dispatch tables only. */
+int av_poll_cq(struct ibv_cq *cq, int count, struct ibv_wc *wc);
+int av_req_notify_cq(struct ibv_cq *cq, int solicited_only);
+int av_post_send(struct ibv_qp *qp, struct ibv_send_wr *wr, struct ibv_send_wr **bad_wr);
+int av_post_recv(struct ibv_qp *qp, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad_wr);
+int av_query_port(struct ibv_context *context, uint8_t port, struct ibv_port_attr *attr, size_t size);
+int av_query_device_ex(struct ibv_context *context, const struct ibv_query_device_ex_input *input,
+		       struct ibv_device_attr_ex *attr, size_t size);
+
+/* Deliver an asynchronous event to an object's count, so that its end waits for the acknowledgement. */
+void av_event_acknowledge(pthread_mutex_t *mutex, pthread_cond_t *cond, uint32_t *completed, uint32_t n);
+
+/* Wait, mutex not held, until @completed has caught up with @delivered; both guarded by @mutex. */
+void av_event_wait(pthread_mutex_t *mutex, pthread_cond_t *cond, const uint32_t *completed, const uint32_t *delivered);
+
+/* Remove unread records of a CQ that ends from its channel's FIFO. */
+void av_channel_forget(struct av_channel *channel, uint32_t cq_index, uint32_t cq_id);
+
+#endif

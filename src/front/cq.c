@@ -1,0 +1,124 @@
+/* SPDX-License-Identifier: MIT */
+/* Completion queues. */
+#include <stdlib.h>
+
+#include "front/context.h"
+#include "transport/poll.h"
+
+static int check_create(const struct av_context *ctx, int cqe, const struct ibv_comp_channel *channel, int vector)
+{
+	if (cqe < 1 || cqe > ctx->dev->attr.max_cqe)
+		return EINVAL;
+	if (vector < 0 || vector >= ctx->verbs.context.num_comp_vectors)
+		return EINVAL;
+	if (channel && channel->context != &ctx->verbs.context)
+		return EINVAL;
+	return ctx->forked ? EPERM : 0;
+}
+
+static void init_public(struct ibv_cq *ibv, struct av_context *ctx, uint32_t index, int cqe)
+{
+	ibv->context = &ctx->verbs.context;
+	ibv->handle = index;
+	ibv->cqe = cqe;
+	pthread_mutex_init(&ibv->mutex, NULL);
+	pthread_cond_init(&ibv->cond, NULL);
+}
+
+static void hold_channel(struct ibv_comp_channel *channel, int by)
+{
+	if (!channel)
+		return;
+	pthread_mutex_lock(&channel->context->mutex);
+	channel->refcnt += by;
+	pthread_mutex_unlock(&channel->context->mutex);
+}
+
+AV_EXPORT struct ibv_cq *ibv_create_cq(struct ibv_context *context, int cqe, void *cq_context,
+				       struct ibv_comp_channel *channel, int comp_vector)
+{
+	struct av_context *ctx;
+	struct av_cq *cq;
+	uint32_t index;
+	int err;
+
+	if (!av_ours(context))
+		return AV_NEXT(ibv_create_cq, "IBVERBS_1.1")(context, cqe, cq_context, channel, comp_vector);
+	ctx = av_context_of(context);
+	err = check_create(ctx, cqe, channel, comp_vector);
+	if (err)
+		return av_fail_null(err);
+	cq = calloc(1, sizeof(*cq));
+	if (!cq)
+		return av_fail_null(ENOMEM);
+	cq->id = atomic_fetch_add(&ctx->cq_ids, 1) + 1;
+	index = av_cq_init(ctx->seg, (uint32_t)cqe,
+			   channel ? av_container_of(channel, struct av_channel, ibv)->bell : 0, cq->id,
+			   (uint32_t)ctx->dev->attr.max_cq);
+	if (!index || av_table_set(&ctx->cqs, index, cq)) {
+		if (index)
+			av_cq_fini(ctx->seg, index);
+		free(cq);
+		return av_fail_null(ENOMEM);
+	}
+	cq->shared = av_cq_at(ctx->seg, index);
+	init_public(&cq->ibv, ctx, index, cqe);
+	cq->ibv.channel = channel;
+	cq->ibv.cq_context = cq_context;
+	hold_channel(channel, 1);
+	return &cq->ibv;
+}
+
+AV_EXPORT int ibv_destroy_cq(struct ibv_cq *ibv)
+{
+	struct av_context *ctx;
+	struct av_cq *cq;
+
+	if (!av_ours(ibv->context))
+		return AV_NEXT(ibv_destroy_cq, "IBVERBS_1.1")(ibv);
+	ctx = av_context_of(ibv->context);
+	cq = av_cq_find(ibv);
+	if (!cq)
+		return av_fail_errno(ENOENT);
+	if (atomic_load(&cq->users))
+		return av_fail_errno(EBUSY);
+	av_unlist(ctx, &ctx->cqs, ibv->handle);
+	if (!ctx->forked) {
+		if (ibv->channel)
+			av_channel_forget(av_container_of(ibv->channel, struct av_channel, ibv), ibv->handle, cq->id);
+		av_event_wait(&ibv->mutex, &ibv->cond, &ibv->comp_events_completed, &cq->comp_delivered);
+		av_event_wait(&ibv->mutex, &ibv->cond, &ibv->async_events_completed, &cq->async_delivered);
+		av_cq_fini(ctx->seg, ibv->handle);
+	}
+	hold_channel(ibv->channel, -1);
+	pthread_mutex_destroy(&ibv->mutex);
+	pthread_cond_destroy(&ibv->cond);
+	free(cq);
+	return 0;
+}
+
+AV_EXPORT int ibv_resize_cq(struct ibv_cq *ibv, int cqe)
+{
+	if (!av_ours(ibv->context))
+		return AV_NEXT(ibv_resize_cq, "IBVERBS_1.1")(ibv, cqe);
+	return av_fail_errno(EOPNOTSUPP);
+}
+
+int av_poll_cq(struct ibv_cq *ibv, int count, struct ibv_wc *wc)
+{
+	struct av_cq *cq = av_cq_find(ibv);
+
+	if (av_unlikely(!cq))
+		return -EINVAL;
+	return av_poll(av_context_of(ibv->context)->seg, ibv->handle, count, wc);
+}
+
+int av_req_notify_cq(struct ibv_cq *ibv, int solicited_only)
+{
+	struct av_cq *cq = av_cq_find(ibv);
+
+	if (!cq)
+		return av_fail_errno(ENOENT);
+	av_cq_arm(cq->shared, solicited_only ? AV_CQ_ARMED_SOLICITED : AV_CQ_ARMED_ANY);
+	return 0;
+}

@@ -1,0 +1,58 @@
+/* SPDX-License-Identifier: MIT */
+/* Posting work requests. */
+#include "front/context.h"
+#include "transport/drive.h"
+#include "transport/deliver.h"
+#include "transport/state.h"
+
+static int refuse_send(struct ibv_send_wr *wr, struct ibv_send_wr **bad_wr, int err)
+{
+	*bad_wr = wr;
+	return av_fail_errno(err);
+}
+
+int av_post_send(struct ibv_qp *ibv, struct ibv_send_wr *wr, struct ibv_send_wr **bad_wr)
+{
+	struct av_qp *qp = av_qp_find(ibv);
+	uint32_t state;
+	int err;
+
+	if (av_unlikely(!qp))
+		return refuse_send(wr, bad_wr, EINVAL);
+	state = atomic_load_explicit(&qp->end.qp->state, memory_order_relaxed);
+	if (av_unlikely(state == IBV_QPS_RESET || state == IBV_QPS_INIT || state == IBV_QPS_RTR))
+		return refuse_send(wr, bad_wr, EINVAL);
+	av_lock_acquire_plain(&qp->post_lock);
+	err = av_sq_post(&qp->end, wr, bad_wr);
+	av_lock_release(&qp->post_lock);
+	av_drive(&qp->end, &qp->peer);
+	return av_unlikely(err) ? av_fail_errno(err) : 0;
+}
+
+/* A requester waits for what was just posted, or the queue pair has failed and takes no more. */
+static void after_post_recv(struct av_qp *qp)
+{
+	if (av_unlikely(atomic_load_explicit(&qp->rq->waiting, memory_order_relaxed)) &&
+	    atomic_exchange(&qp->rq->waiting, 0))
+		av_drive_peer(&qp->end);
+	if (av_unlikely(atomic_load_explicit(&qp->end.qp->state, memory_order_relaxed) == IBV_QPS_ERR)) {
+		av_lock_acquire_plain(&qp->end.qp->resp);
+		av_deliver_flush(&qp->end);
+		av_lock_release(&qp->end.qp->resp);
+	}
+}
+
+int av_post_recv(struct ibv_qp *ibv, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad_wr)
+{
+	struct av_qp *qp = av_qp_find(ibv);
+	int err;
+
+	if (av_unlikely(!qp ||
+			atomic_load_explicit(&qp->end.qp->state, memory_order_relaxed) == IBV_QPS_RESET)) {
+		*bad_wr = wr;
+		return av_fail_errno(EINVAL);
+	}
+	err = av_rq_post(qp->end.seg, qp->rq, wr, bad_wr);
+	after_post_recv(qp);
+	return av_unlikely(err) ? av_fail_errno(err) : 0;
+}

@@ -1,0 +1,135 @@
+/* SPDX-License-Identifier: MIT */
+/* ibv_modify_qp(): values, then the state table, then the effects. */
+#include "front/qp_modify.h"
+
+#include "front/context.h"
+#include "hca/limits.h"
+#include "queue/qp_state.h"
+#include "transport/connect.h"
+#include "transport/drive.h"
+#include "transport/state.h"
+
+#define QP_ACCESS (IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC)
+
+static int check_address(const struct av_device *dev, const struct ibv_ah_attr *ah)
+{
+	struct av_gid gids[AV_GID_MAX];
+
+	if (ah->port_num != 1)
+		return EINVAL;
+	if (!ah->is_global)
+		return dev->link_layer == IBV_LINK_LAYER_ETHERNET ? EINVAL : 0;
+	return ah->grh.sgid_index < av_device_gids(dev, gids) ? 0 : EINVAL;
+}
+
+int av_qp_check_values(const struct av_device *dev, const struct ibv_qp_attr *attr, int mask)
+{
+	const struct {
+		int bit;
+		bool bad;
+	} rule[] = {
+		{IBV_QP_PORT, attr->port_num != 1},
+		{IBV_QP_PKEY_INDEX, attr->pkey_index != 0},
+		{IBV_QP_ALT_PATH, true}, /* no automatic path migration is advertised */
+		{IBV_QP_PATH_MIG_STATE, attr->path_mig_state != IBV_MIG_MIGRATED},
+		{IBV_QP_PATH_MTU, attr->path_mtu < IBV_MTU_256 || attr->path_mtu > dev->mtu},
+		{IBV_QP_TIMEOUT, attr->timeout > 31},
+		{IBV_QP_RETRY_CNT, attr->retry_cnt > 7},
+		{IBV_QP_RNR_RETRY, attr->rnr_retry > 7},
+		{IBV_QP_MIN_RNR_TIMER, attr->min_rnr_timer > 31},
+		{IBV_QP_MAX_QP_RD_ATOMIC, attr->max_rd_atomic > dev->attr.max_qp_init_rd_atom},
+		{IBV_QP_MAX_DEST_RD_ATOMIC, attr->max_dest_rd_atomic > dev->attr.max_qp_rd_atom},
+		{IBV_QP_ACCESS_FLAGS, (attr->qp_access_flags & ~(unsigned int)(QP_ACCESS | IBV_ACCESS_MW_BIND |
+										IBV_ACCESS_OPTIONAL_RANGE)) != 0},
+	};
+
+	for (size_t i = 0; i < AV_ARRAY_SIZE(rule); i++)
+		if ((mask & rule[i].bit) && rule[i].bad)
+			return EINVAL;
+	return mask & IBV_QP_AV ? check_address(dev, &attr->ah_attr) : 0;
+}
+
+/* Copy the attributes that @mask names. */
+static void store(struct ibv_qp_attr *to, const struct ibv_qp_attr *from, int mask)
+{
+#define STORE(bit, field)                                                                                              \
+	do {                                                                                                           \
+		if (mask & (bit))                                                                                      \
+			to->field = from->field;                                                                       \
+	} while (0)
+	STORE(IBV_QP_EN_SQD_ASYNC_NOTIFY, en_sqd_async_notify);
+	STORE(IBV_QP_ACCESS_FLAGS, qp_access_flags);
+	STORE(IBV_QP_PKEY_INDEX, pkey_index);
+	STORE(IBV_QP_PORT, port_num);
+	STORE(IBV_QP_QKEY, qkey);
+	STORE(IBV_QP_AV, ah_attr);
+	STORE(IBV_QP_PATH_MTU, path_mtu);
+	STORE(IBV_QP_TIMEOUT, timeout);
+	STORE(IBV_QP_RETRY_CNT, retry_cnt);
+	STORE(IBV_QP_RNR_RETRY, rnr_retry);
+	STORE(IBV_QP_RQ_PSN, rq_psn);
+	STORE(IBV_QP_MAX_QP_RD_ATOMIC, max_rd_atomic);
+	STORE(IBV_QP_MIN_RNR_TIMER, min_rnr_timer);
+	STORE(IBV_QP_SQ_PSN, sq_psn);
+	STORE(IBV_QP_MAX_DEST_RD_ATOMIC, max_dest_rd_atomic);
+	STORE(IBV_QP_PATH_MIG_STATE, path_mig_state);
+	STORE(IBV_QP_DEST_QPN, dest_qp_num);
+#undef STORE
+	to->rq_psn &= 0xffffff;
+	to->sq_psn &= 0xffffff;
+	to->dest_qp_num &= 0xffffff;
+}
+
+/* Check against the state table and apply; both tokens held. Return: 0 or EINVAL, with nothing changed. */
+static int apply(struct av_qp *qp, const struct ibv_qp_attr *attr, int mask, enum ibv_qp_state *to)
+{
+	enum ibv_qp_state from = (enum ibv_qp_state)atomic_load(&qp->end.qp->state);
+	int err = av_qp_check_modify(qp->ibv.qp_type, from, attr->cur_qp_state, attr->qp_state, mask, to);
+
+	if (err)
+		return err;
+	store(&qp->end.qp->attr, attr, mask);
+	if (mask & IBV_QP_STATE)
+		av_qp_apply_state(&qp->end, from, *to);
+	if (*to == IBV_QPS_RESET || (mask & (IBV_QP_DEST_QPN | IBV_QP_AV)))
+		av_disconnect(&qp->peer);
+	return 0;
+}
+
+static int modify(struct av_context *ctx, struct av_qp *qp, const struct ibv_qp_attr *attr, int mask)
+{
+	enum ibv_qp_state to = IBV_QPS_RESET;
+	int err = av_qp_check_values(ctx->dev, attr, mask);
+
+	if (err)
+		return err;
+	av_qp_quiesce(&qp->end);
+	err = apply(qp, attr, mask, &to);
+	av_qp_resume(&qp->end);
+	if (err)
+		return err;
+	if (mask & IBV_QP_STATE)
+		qp->ibv.state = to;
+	av_drive(&qp->end, &qp->peer); /* go on, flush, or note that the queue is drained */
+	if (to == IBV_QPS_RTR)
+		av_drive_peer(&qp->end); /* it may have been sending to us too early */
+	return 0;
+}
+
+AV_EXPORT int ibv_modify_qp(struct ibv_qp *ibv, struct ibv_qp_attr *attr, int attr_mask)
+{
+	struct av_context *ctx;
+	struct av_qp *qp;
+	int err;
+
+	if (!av_ours(ibv->context))
+		return AV_NEXT(ibv_modify_qp, "IBVERBS_1.1")(ibv, attr, attr_mask);
+	ctx = av_context_of(ibv->context);
+	qp = av_qp_find(ibv);
+	if (!qp)
+		return av_fail_errno(ENOENT);
+	if (ctx->forked)
+		return av_fail_errno(EPERM);
+	err = modify(ctx, qp, attr, attr_mask);
+	return err ? av_fail_errno(err) : 0;
+}

@@ -1,0 +1,138 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Exported verbs that this device does not have (yet): on our objects the documented "not supported", on those of
+ * other devices the system's own.
+ */
+#include <string.h>
+
+#include "front/context.h"
+
+AV_EXPORT struct ibv_srq *ibv_create_srq(struct ibv_pd *pd, struct ibv_srq_init_attr *attr)
+{
+	return av_ours(pd->context) ? av_fail_null(EOPNOTSUPP) : AV_NEXT(ibv_create_srq, "IBVERBS_1.1")(pd, attr);
+}
+
+AV_EXPORT int ibv_modify_srq(struct ibv_srq *srq, struct ibv_srq_attr *attr, int mask)
+{
+	return av_ours(srq->context) ? av_fail_errno(EOPNOTSUPP)
+				     : AV_NEXT(ibv_modify_srq, "IBVERBS_1.1")(srq, attr, mask);
+}
+
+AV_EXPORT int ibv_query_srq(struct ibv_srq *srq, struct ibv_srq_attr *attr)
+{
+	return av_ours(srq->context) ? av_fail_errno(EOPNOTSUPP) : AV_NEXT(ibv_query_srq, "IBVERBS_1.1")(srq, attr);
+}
+
+AV_EXPORT int ibv_destroy_srq(struct ibv_srq *srq)
+{
+	return av_ours(srq->context) ? av_fail_errno(EOPNOTSUPP) : AV_NEXT(ibv_destroy_srq, "IBVERBS_1.1")(srq);
+}
+
+AV_EXPORT struct ibv_ah *ibv_create_ah(struct ibv_pd *pd, struct ibv_ah_attr *attr)
+{
+	return av_ours(pd->context) ? av_fail_null(EOPNOTSUPP) : AV_NEXT(ibv_create_ah, "IBVERBS_1.1")(pd, attr);
+}
+
+AV_EXPORT int ibv_destroy_ah(struct ibv_ah *ah)
+{
+	return av_ours(ah->context) ? av_fail_errno(EOPNOTSUPP) : AV_NEXT(ibv_destroy_ah, "IBVERBS_1.1")(ah);
+}
+
+AV_EXPORT int ibv_init_ah_from_wc(struct ibv_context *context, uint8_t port, struct ibv_wc *wc, struct ibv_grh *grh,
+				  struct ibv_ah_attr *attr)
+{
+	return av_ours(context) ? av_fail_errno(EOPNOTSUPP)
+				: AV_NEXT(ibv_init_ah_from_wc, "IBVERBS_1.1")(context, port, wc, grh, attr);
+}
+
+AV_EXPORT struct ibv_ah *ibv_create_ah_from_wc(struct ibv_pd *pd, struct ibv_wc *wc, struct ibv_grh *grh, uint8_t port)
+{
+	return av_ours(pd->context) ? av_fail_null(EOPNOTSUPP)
+				    : AV_NEXT(ibv_create_ah_from_wc, "IBVERBS_1.1")(pd, wc, grh, port);
+}
+
+AV_EXPORT int ibv_attach_mcast(struct ibv_qp *qp, const union ibv_gid *gid, uint16_t lid)
+{
+	return av_ours(qp->context) ? av_fail_errno(EOPNOTSUPP)
+				    : AV_NEXT(ibv_attach_mcast, "IBVERBS_1.1")(qp, gid, lid);
+}
+
+AV_EXPORT int ibv_detach_mcast(struct ibv_qp *qp, const union ibv_gid *gid, uint16_t lid)
+{
+	return av_ours(qp->context) ? av_fail_errno(EOPNOTSUPP)
+				    : AV_NEXT(ibv_detach_mcast, "IBVERBS_1.1")(qp, gid, lid);
+}
+
+AV_EXPORT int ibv_resolve_eth_l2_from_gid(struct ibv_context *context, struct ibv_ah_attr *attr,
+					  uint8_t eth_mac[ETHERNET_LL_SIZE], uint16_t *vid)
+{
+	return av_ours(context) ? av_fail_errno(EOPNOTSUPP)
+				: AV_NEXT(ibv_resolve_eth_l2_from_gid, "IBVERBS_1.1")(context, attr, eth_mac, vid);
+}
+
+AV_EXPORT int ibv_rereg_mr(struct ibv_mr *mr, int flags, struct ibv_pd *pd, void *addr, size_t length, int access)
+{
+	if (!av_ours(mr->context))
+		return AV_NEXT(ibv_rereg_mr, "IBVERBS_1.1")(mr, flags, pd, addr, length, access);
+	errno = EOPNOTSUPP;
+	return IBV_REREG_MR_ERR_CMD;
+}
+
+AV_EXPORT struct ibv_mr *ibv_reg_dmabuf_mr(struct ibv_pd *pd, uint64_t offset, size_t length, uint64_t iova, int fd,
+					   int access)
+{
+	return av_ours(pd->context)
+		       ? av_fail_null(EOPNOTSUPP)
+		       : AV_NEXT(ibv_reg_dmabuf_mr, "IBVERBS_1.12")(pd, offset, length, iova, fd, access);
+}
+
+AV_EXPORT struct ibv_context *ibv_import_device(int cmd_fd)
+{
+	return av_context_has_fd(cmd_fd) ? av_fail_null(EOPNOTSUPP) : AV_NEXT(ibv_import_device, "IBVERBS_1.10")(cmd_fd);
+}
+
+AV_EXPORT struct ibv_pd *ibv_import_pd(struct ibv_context *context, uint32_t handle)
+{
+	return av_ours(context) ? av_fail_null(EOPNOTSUPP) : AV_NEXT(ibv_import_pd, "IBVERBS_1.10")(context, handle);
+}
+
+AV_EXPORT void ibv_unimport_pd(struct ibv_pd *pd)
+{
+	if (!av_ours(pd->context))
+		AV_NEXT(ibv_unimport_pd, "IBVERBS_1.10")(pd);
+}
+
+AV_EXPORT struct ibv_mr *ibv_import_mr(struct ibv_pd *pd, uint32_t handle)
+{
+	return av_ours(pd->context) ? av_fail_null(EOPNOTSUPP) : AV_NEXT(ibv_import_mr, "IBVERBS_1.10")(pd, handle);
+}
+
+AV_EXPORT void ibv_unimport_mr(struct ibv_mr *mr)
+{
+	if (!av_ours(mr->context))
+		AV_NEXT(ibv_unimport_mr, "IBVERBS_1.10")(mr);
+}
+
+AV_EXPORT struct ibv_dm *ibv_import_dm(struct ibv_context *context, uint32_t handle)
+{
+	return av_ours(context) ? av_fail_null(EOPNOTSUPP) : AV_NEXT(ibv_import_dm, "IBVERBS_1.13")(context, handle);
+}
+
+AV_EXPORT void ibv_unimport_dm(struct ibv_dm *dm)
+{
+	if (!av_ours(dm->context))
+		AV_NEXT(ibv_unimport_dm, "IBVERBS_1.13")(dm);
+}
+
+AV_EXPORT int ibv_query_ece(struct ibv_qp *qp, struct ibv_ece *ece)
+{
+	if (!av_ours(qp->context))
+		return AV_NEXT(ibv_query_ece, "IBVERBS_1.10")(qp, ece);
+	memset(ece, 0, sizeof(*ece));
+	return av_fail_errno(EOPNOTSUPP);
+}
+
+AV_EXPORT int ibv_set_ece(struct ibv_qp *qp, struct ibv_ece *ece)
+{
+	return av_ours(qp->context) ? av_fail_errno(EOPNOTSUPP) : AV_NEXT(ibv_set_ece, "IBVERBS_1.10")(qp, ece);
+}
