@@ -1,0 +1,66 @@
+/* SPDX-License-Identifier: MIT */
+/* "anyverbs devices": a line for each device. */
+#include "command.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "describe.h"
+#include "hca/device.h"
+
+/* How a peer names the device's port: its LID on InfiniBand, its first GID elsewhere. */
+static void print_address(const struct av_device *dev)
+{
+	struct av_gid gids[AV_GID_MAX];
+	char text[AV_GID_TEXT];
+
+	if (dev->link_layer == IBV_LINK_LAYER_INFINIBAND) {
+		printf("LID %u\n", dev->lid);
+		return;
+	}
+	av_device_gids(dev, gids);
+	printf("%s", av_describe_gid(&gids[0].gid, text));
+	if (gids[0].ifname[0])
+		printf(" (%s)", gids[0].ifname);
+	putchar('\n');
+}
+
+static int longest_name(struct av_device *const *list, unsigned int count)
+{
+	size_t width = strlen("DEVICE");
+
+	for (unsigned int i = 0; i < count; i++)
+		if (strlen(list[i]->ibv.name) > width)
+			width = strlen(list[i]->ibv.name);
+	return (int)width;
+}
+
+static int devices_main(int argc, char **argv)
+{
+	struct av_device *const *list;
+	unsigned int count;
+	int width;
+
+	if (argc != 1)
+		return av_tool_usage(&av_command_devices);
+	list = av_devices(&count);
+	width = longest_name(list, count);
+	printf("%-*s  %-10s  %-7s  %4s  %s\n", width, "DEVICE", "LINK", "STATE", "MTU", "ADDRESS");
+	for (unsigned int i = 0; i < count; i++) {
+		const struct av_device *dev = list[i];
+
+		printf("%-*s  %-10s  %-7s  %4u  ", width, dev->ibv.name, av_describe_link(dev->link_layer),
+		       av_describe_state(dev->port.state), av_describe_mtu(dev->mtu));
+		print_address(dev);
+	}
+	return AV_EXIT_OK;
+}
+
+const struct av_command av_command_devices = {
+	.name = "devices",
+	.summary = "List the devices that programs see",
+	.synopsis = "",
+	.details = "Which devices there are is set by ANYVERBS_DEVICES: see anyverbs(7). Adapters that the\n"
+		   "kernel knows are listed by 'anyverbs run -- ibv_devices', after these.\n",
+	.main = devices_main,
+};

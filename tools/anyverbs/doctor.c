@@ -1,0 +1,149 @@
+/* SPDX-License-Identifier: MIT */
+/* "anyverbs doctor": what this machine allows and what that means. Here: going through the checks and writing
+ * them. */
+#include "command.h"
+
+#include <getopt.h>
+#include <jansson.h>
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "doctor.h"
+
+static const char *const verdict_names[] = {
+	[AV_VERDICT_OK] = "ok",
+	[AV_VERDICT_LIMITED] = "limited",
+	[AV_VERDICT_MISSING] = "missing",
+};
+
+static const struct av_check *const tables[] = {av_checks_process, av_checks_memory, av_checks_system};
+
+void av_finding_value(struct av_finding *finding, const char *fmt, ...)
+{
+	va_list ap;
+
+	va_start(ap, fmt);
+	vsnprintf(finding->value, sizeof(finding->value), fmt, ap);
+	va_end(ap);
+}
+
+void av_finding_set(struct av_finding *finding, enum av_verdict verdict, const char *consequence,
+		    const char *advice)
+{
+	finding->verdict = verdict;
+	snprintf(finding->consequence, sizeof(finding->consequence), "%s", consequence);
+	snprintf(finding->advice, sizeof(finding->advice), "%s", advice);
+}
+
+const char *av_read_line(const char *path, char *text, int size)
+{
+	FILE *f = fopen(path, "re");
+
+	if (!f || !fgets(text, size, f))
+		text[0] = '\0';
+	if (f)
+		fclose(f);
+	text[strcspn(text, "\n")] = '\0';
+	return text;
+}
+
+static void print_text(const struct av_check *check, const struct av_finding *finding)
+{
+	printf("%-7s  %s: %s\n         %s\n", verdict_names[finding->verdict], check->title, finding->value,
+	       finding->consequence);
+	if (finding->advice[0])
+		printf("         Advice: %s\n", finding->advice);
+}
+
+static int add_json(json_t *list, const struct av_check *check, const struct av_finding *finding)
+{
+	json_t *row =
+		json_pack("{s:s, s:s, s:s, s:b, s:s, s:s}", "check", check->id, "finding",
+			  verdict_names[finding->verdict], "value", finding->value, "essential",
+			  check->essential, "consequence", finding->consequence, "advice", finding->advice);
+
+	return json_array_append_new(list, row);
+}
+
+/* @list: NULL for text. Return: was everything essential there? */
+static bool go_through(const struct av_check *check, json_t *list, bool *written)
+{
+	bool fine = true;
+
+	for (; check->id; check++) {
+		struct av_finding finding = {.verdict = AV_VERDICT_OK};
+
+		check->look(&finding);
+		if (!list)
+			print_text(check, &finding);
+		else if (add_json(list, check, &finding))
+			*written = false;
+		if (check->essential && finding.verdict == AV_VERDICT_MISSING)
+			fine = false;
+	}
+	return fine;
+}
+
+static void print_end(bool fine)
+{
+	puts(fine ? "\nNothing essential is missing."
+		  : "\nSomething essential is missing: see the lines that begin with \"missing\".");
+}
+
+static bool print_json(json_t *list, bool fine)
+{
+	json_t *all = json_pack("{s:s, s:b, s:O}", "version", AV_VERSION, "ok", fine, "checks", list);
+	bool ok = all && json_dumpf(all, stdout, JSON_INDENT(2)) == 0;
+
+	json_decref(all);
+	putchar('\n');
+	return ok;
+}
+
+static int examine(bool json)
+{
+	json_t *list = json ? json_array() : NULL;
+	bool fine = true, written = !json || list;
+
+	for (size_t i = 0; written && i < AV_ARRAY_SIZE(tables); i++)
+		fine &= go_through(tables[i], list, &written);
+	if (!json)
+		print_end(fine);
+	else
+		written = written && print_json(list, fine);
+	json_decref(list);
+	if (!written)
+		av_tool_complain("cannot write the output");
+	return fine && written ? AV_EXIT_OK : AV_EXIT_NO;
+}
+
+static int doctor_main(int argc, char **argv)
+{
+	static const struct option options[] = {{"json", no_argument, NULL, 'j'}, {NULL, 0, NULL, 0}};
+	bool json = false;
+	int c;
+
+	while ((c = getopt_long(argc, argv, "j", options, NULL)) != -1) {
+		if (c != 'j')
+			return av_tool_usage(&av_command_doctor);
+		json = true;
+	}
+	if (optind != argc)
+		return av_tool_usage(&av_command_doctor);
+	setenv("ANYVERBS_LOG", "off", 0); /* what would be warned of is a finding */
+	return examine(json);
+}
+
+const struct av_command av_command_doctor = {
+	.name = "doctor",
+	.summary = "Say what this machine allows, and what that means",
+	.synopsis = "[--json]",
+	.details = "  -j, --json  write a JSON object instead of text\n"
+		   "\n"
+		   "Run it where the programs run: as the same user, in the same container.\n"
+		   "Exit status 0 if nothing essential is missing, otherwise 1.\n",
+	.main = doctor_main,
+};

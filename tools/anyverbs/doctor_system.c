@@ -1,0 +1,147 @@
+/* SPDX-License-Identifier: MIT */
+/* Checks: kernel, processors, the libraries on both sides of ours, the configuration, other devices. */
+#include "doctor.h"
+
+#include <dirent.h>
+#include <dlfcn.h>
+#include <limits.h>
+#include <sched.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/utsname.h>
+#include <unistd.h>
+
+#include "hca/config.h"
+#include "library.h"
+
+#define VERBS_LIBRARY "libibverbs.so.1"
+
+/* Where the system's verbs library is, its version in the file's name; NULL if there is none. To be freed. */
+static char *system_verbs(void)
+{
+	void *handle = dlopen(VERBS_LIBRARY, RTLD_LAZY | RTLD_LOCAL);
+	void *symbol = handle ? dlsym(handle, "ibv_get_device_list") : NULL;
+	char *path = NULL;
+	Dl_info info;
+
+	if (symbol && dladdr(symbol, &info))
+		path = realpath(info.dli_fname, NULL);
+	if (handle)
+		dlclose(handle);
+	return path;
+}
+
+static void look_system_verbs(struct av_finding *f)
+{
+	char *path = system_verbs();
+
+	av_finding_value(f, "%s", path ? path : "not installed");
+	if (path)
+		av_finding_set(f, AV_VERDICT_OK,
+			       "Programs find it behind anyverbs; its helpers and its devices keep working.",
+			       "");
+	else
+		av_finding_set(f, AV_VERDICT_MISSING,
+			       "Neither anyverbs' library nor any verbs program can start.",
+			       "Debian, Ubuntu: apt install libibverbs1");
+	free(path);
+}
+
+static void look_our_library(struct av_finding *f)
+{
+	char path[PATH_MAX];
+	int found = av_library_find(path);
+
+	av_finding_value(f, "%.100s", path);
+	if (found)
+		av_finding_set(f, AV_VERDICT_OK, "'anyverbs run' preloads it.", "");
+	else
+		av_finding_set(f, AV_VERDICT_MISSING,
+			       "It is not there, so 'anyverbs run' cannot run anything.",
+			       "Install tool and library together, or set ANYVERBS_LIBRARY to where it is.");
+}
+
+static void look_configuration(struct av_finding *f)
+{
+	struct av_config config;
+
+	av_config_parse(getenv("ANYVERBS_DEVICES"), &config);
+	av_finding_value(f, "%u %s, %u misunderstood", config.device_count,
+			 config.device_count == 1 ? "device" : "devices", config.complaint_count);
+	if (config.complaint_count)
+		av_finding_set(f, AV_VERDICT_LIMITED, config.complaint[0],
+			       "Correct ANYVERBS_DEVICES: anyverbs(7) says what can be in it.");
+	else
+		av_finding_set(f, AV_VERDICT_OK, "'anyverbs devices' lists what programs see.", "");
+}
+
+static void look_kernel(struct av_finding *f)
+{
+	struct utsname name;
+
+	if (uname(&name))
+		name = (struct utsname){.release = "unknown", .machine = ""};
+	av_finding_value(f, "%.80s %.30s", name.release, name.machine);
+	av_finding_set(f, AV_VERDICT_OK,
+		       "No module is needed; what depends on the kernel's version has a line of its own.",
+		       "");
+}
+
+static void look_processors(struct av_finding *f)
+{
+	cpu_set_t set;
+	int count = sched_getaffinity(0, sizeof(set), &set) ? (int)sysconf(_SC_NPROCESSORS_ONLN)
+							    : CPU_COUNT(&set);
+
+	av_finding_value(f, "%d", count);
+	if (count > 1)
+		av_finding_set(f, AV_VERDICT_OK, "Two programs that poll can run side by side.", "");
+	else
+		av_finding_set(f, AV_VERDICT_LIMITED,
+			       "Programs that poll take turns: every message costs a change of process.",
+			       "Measure latency on at least two processors.");
+}
+
+/* Names below /sys/class/infiniband, for as far as @text has room. Return: their number. */
+static int list_adapters(char *text, size_t size)
+{
+	DIR *d = opendir("/sys/class/infiniband");
+	struct dirent *e;
+	int count = 0;
+
+	text[0] = '\0';
+	while (d && (e = readdir(d))) {
+		if (e->d_name[0] == '.')
+			continue;
+		if (strlen(text) + strlen(e->d_name) + 2 < size) {
+			strcat(text, count ? " " : "");
+			strcat(text, e->d_name);
+		}
+		count++;
+	}
+	if (d)
+		closedir(d);
+	return count;
+}
+
+static void look_adapters(struct av_finding *f)
+{
+	char names[96];
+	int count = list_adapters(names, sizeof(names));
+
+	av_finding_value(f, "%s", count ? names : "none");
+	av_finding_set(f, AV_VERDICT_OK,
+		       count ? "Programs see them after anyverbs' devices, and use them as before."
+			     : "Programs see anyverbs' devices only.",
+		       "");
+}
+
+const struct av_check av_checks_system[] = {
+	{"library", "Library of anyverbs", 1, look_our_library},
+	{"libibverbs", "Library of the system", 1, look_system_verbs},
+	{"configuration", "Configuration (ANYVERBS_DEVICES)", 0, look_configuration},
+	{"kernel", "Kernel", 0, look_kernel},
+	{"processors", "Processors", 0, look_processors},
+	{"adapters", "Other RDMA devices", 0, look_adapters},
+	{NULL, NULL, 0, NULL},
+};

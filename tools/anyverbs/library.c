@@ -1,0 +1,56 @@
+/* SPDX-License-Identifier: MIT */
+/* Finding libanyverbs.so.1 from where this tool itself is. */
+#include "library.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/compiler.h"
+
+#define LIBRARY "libanyverbs.so.1"
+
+/* From the folder of the tool. AV_TOOL_LIBDIR is where "make install" puts libraries, seen from the tool. */
+static const char *const places[] = {
+	AV_TOOL_LIBDIR "/" LIBRARY, "src/front/" LIBRARY, /* the build tree */
+	LIBRARY,					  /* both copied into one folder */
+};
+
+/* The folder of this tool, whatever it was called as; "" if unknown. */
+static void own_folder(char path[PATH_MAX])
+{
+	ssize_t n = readlink("/proc/self/exe", path, PATH_MAX - 1);
+	char *slash;
+
+	path[n > 0 ? n : 0] = '\0';
+	slash = strrchr(path, '/');
+	if (slash)
+		*slash = '\0';
+}
+
+static bool usable(const char *file, char path[PATH_MAX])
+{
+	return access(file, R_OK) == 0 && realpath(file, path);
+}
+
+bool av_library_find(char path[PATH_MAX])
+{
+	const char *set = getenv("ANYVERBS_LIBRARY");
+	char folder[PATH_MAX], file[2 * PATH_MAX];
+
+	if (set && *set) {
+		if (usable(set, path))
+			return true;
+		snprintf(path, PATH_MAX, "%s", set);
+		return false;
+	}
+	own_folder(folder);
+	for (size_t i = 0; i < AV_ARRAY_SIZE(places); i++) {
+		snprintf(file, sizeof(file), "%s/%s", folder, places[i]);
+		if (usable(file, path))
+			return true;
+	}
+	snprintf(path, PATH_MAX, "%.*s/%s", PATH_MAX / 2, folder, places[0]);
+	return false;
+}
