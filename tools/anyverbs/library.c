@@ -11,10 +11,11 @@
 
 #define LIBRARY "libanyverbs.so.1"
 
-/* From the folder of the tool. AV_TOOL_LIBDIR is where "make install" puts libraries, seen from the tool. */
+/* Folders, seen from that of the tool. */
 static const char *const places[] = {
-	AV_TOOL_LIBDIR "/" LIBRARY, "src/front/" LIBRARY, /* the build tree */
-	LIBRARY,					  /* both copied into one folder */
+	AV_TOOL_LIBDIR, /* where "make install" puts libraries */
+	"src/front",	/* the build tree */
+	".",		/* both copied into one folder */
 };
 
 /* The folder of this tool, whatever it was called as; "" if unknown. */
@@ -47,10 +48,10 @@ bool av_library_find(char path[PATH_MAX])
 	}
 	own_folder(folder);
 	for (size_t i = 0; i < AV_ARRAY_SIZE(places); i++) {
-		snprintf(file, sizeof(file), "%s/%s", folder, places[i]);
+		snprintf(file, sizeof(file), "%s/%s/" LIBRARY, folder, places[i]);
 		if (usable(file, path))
 			return true;
 	}
-	snprintf(path, PATH_MAX, "%.*s/%s", PATH_MAX / 2, folder, places[0]);
+	snprintf(path, PATH_MAX, "%.*s/%s/" LIBRARY, PATH_MAX / 2, folder, places[0]);
 	return false;
 }

@@ -1,0 +1,35 @@
+# SPDX-License-Identifier: MIT
+# For the tests of the tool. Usage: TEST TOOL; a rule that does not hold is printed, and makes the exit status 1.
+set -u
+tool=$1
+failures=0
+unset ANYVERBS_DEVICES ANYVERBS_LIBRARY ANYVERBS_LOG LD_PRELOAD
+# Programs that are not ours may leak.
+export ASAN_OPTIONS=detect_leaks=0
+
+# holds RULE COMMAND...: the command succeeds
+holds() {
+	local rule=$1
+	shift
+	"$@" && return
+	echo "does not hold: $rule ($*)" >&2
+	failures=$((failures + 1))
+}
+
+# exits RULE STATUS COMMAND...: the command ends with that status
+exits() {
+	local rule=$1 wanted=$2 status=0
+	shift 2
+	"$@" >/dev/null 2>&1 || status=$?
+	holds "$rule" test "$status" = "$wanted"
+}
+
+# says RULE PATTERN TEXT: a line of the text matches the extended regular expression
+says() {
+	holds "$1" grep -qE -e "$2" <<<"$3"
+}
+
+finish() {
+	test "$failures" = 0
+	exit
+}

@@ -1,0 +1,33 @@
+#!/bin/bash
+# SPDX-License-Identifier: MIT
+# "anyverbs devices" and "anyverbs info": what they say of each configuration.
+. "$(dirname "$0")/lib.sh"
+
+text=$("$tool" devices)
+says default_is_any0 '^any0 +Ethernet +active +4096 +[0-9a-f:.]+( \(.+\))?$' "$text"
+holds one_line_and_a_heading test "$(wc -l <<<"$text")" = 2
+
+export ANYVERBS_DEVICES=any0,mlx5_0:link=infiniband:lid=7:mtu=1024
+text=$("$tool" devices)
+says infiniband_has_a_lid '^mlx5_0 +InfiniBand +active +1024 +LID 7$' "$text"
+holds line_for_each_device test "$(wc -l <<<"$text")" = 3
+
+text=$("$tool" info mlx5_0)
+says info_tells_the_lid '^ +LID +7$' "$text"
+says info_tells_the_mtu '^ +MTU +1024$' "$text"
+says info_tells_the_gids '^ +0 +InfiniBand +- +fe80:' "$text"
+holds info_of_one_device test "$(grep -c '^[^ ]' <<<"$text")" = 1
+says info_by_uverbs_name '^mlx5_0$' "$("$tool" info uverbs1)"
+holds info_of_all_devices test "$("$tool" info | grep -c '^[^ ]')" = 2
+exits unknown_device_is_1 1 "$tool" info nosuch0
+exits too_many_arguments_are_2 2 "$tool" info any0 mlx5_0
+exits devices_takes_none 2 "$tool" devices any0
+
+text=$(ANYVERBS_DEVICES=any0:max_qp=10:guid=0200000000001234 "$tool" info any0)
+says info_tells_the_limits '^ +queue pairs +10$' "$text"
+says info_tells_the_guid '^ +GUID +0200000000001234$' "$text"
+
+text=$(ANYVERBS_DEVICES=any0:mtu=1 "$tool" devices 2>&1)
+says misunderstood_setting_is_reported 'warn: ANYVERBS_DEVICES: any0: mtu' "$text"
+exits full_disk_is_not_a_success 1 sh -c '"$1" devices >/dev/full' sh "$tool"
+finish

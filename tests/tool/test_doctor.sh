@@ -1,0 +1,59 @@
+#!/bin/bash
+# SPDX-License-Identifier: MIT
+# "anyverbs doctor": every check has a finding and a consequence, limits are noticed, nothing is left behind.
+. "$(dirname "$0")/lib.sh"
+
+folder=$(mktemp -d)
+export ANYVERBS_DIR=$folder
+status=0
+text=$("$tool" doctor) || status=$?
+json=$("$tool" doctor --json)
+holds nothing_is_left_behind rmdir "$folder"
+mkdir "$folder"
+
+# Text: "finding  Title: value", a consequence, perhaps advice; an empty line and the verdict at the end.
+holds every_finding_has_a_consequence awk '
+	/^$/ { exit wanted }
+	/^(ok|limited|missing) +[A-Z][^:]*: ./ { if (wanted) exit 1; wanted = 1; next }
+	/^ +Advice: .+\.?$/ { if (wanted) exit 1; next }
+	/^ +[^ ].*$/ { wanted = 0; next }
+	{ exit 1 }' <<<"$text"
+holds there_are_twenty_checks_and_more test "$(grep -cE '^(ok|limited|missing) ' <<<"$text")" -ge 20
+for subject in 'Memory of other processes' Yama Dumpable Seccomp 'PID namespace' 'User namespace' Userfaultfd Memfd \
+	'Transparent huge pages' 'Shared folder' 'ulimit -l' 'ulimit -n' 'ulimit -f' 'ulimit -v' max_map_count Kernel \
+	MADV_POPULATE 'Library of the system' Processors 'Other RDMA devices'; do
+	says "looks_at_$subject" "^(ok|limited|missing) +.*$subject" "$text"
+done
+if grep -q 'Nothing essential is missing' <<<"$text"; then
+	holds status_is_0_if_nothing_is_missing test "$status" = 0
+else
+	holds status_is_1_if_something_is_missing test "$status" = 1
+fi
+
+holds json_has_the_same_checks python3 - "$(grep -cE '^(ok|limited|missing) ' <<<"$text")" "$json" <<'PYTHON'
+import json, sys
+report = json.loads(sys.argv[2])
+checks = report["checks"]
+assert len(checks) == int(sys.argv[1])
+assert all(c["finding"] in ("ok", "limited", "missing") and c["consequence"] and c["value"] for c in checks)
+assert all(c["finding"] == "ok" or c["advice"] for c in checks)
+assert report["ok"] == all(c["finding"] != "missing" for c in checks if c["essential"])
+assert len({c["check"] for c in checks}) == len(checks)
+PYTHON
+
+text=$(ulimit -f 1000 && "$tool" doctor)
+says short_files_are_noticed '^missing +Limit of file size' "$text"
+says and_make_opening_impossible '^missing +File of a context' "$text"
+exits and_are_essential 1 bash -c 'ulimit -f 1000; "$1" doctor | cat >/dev/null; exit "${PIPESTATUS[0]}"' bash "$tool"
+text=$(ulimit -n 64 && "$tool" doctor)
+says few_descriptors_are_noticed '^limited +Limit of open files' "$text"
+text=$(ANYVERBS_DIR=/proc "$tool" doctor 2>&1)
+says unusable_folder_is_noticed '^missing +Shared folder: /proc' "$text"
+holds and_said_once test -z "$(grep warn: <<<"$text")"
+text=$(ANYVERBS_LIBRARY=/nowhere "$tool" doctor)
+says absent_library_is_noticed '^missing +Library of anyverbs' "$text"
+text=$(ANYVERBS_DEVICES=any0:mtu=1 "$tool" doctor)
+says misunderstood_devices_are_noticed '^limited +Configuration' "$text"
+exits unknown_option_is_2 2 "$tool" doctor --no-such-option
+rm -r "$folder"
+finish

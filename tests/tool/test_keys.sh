@@ -1,0 +1,27 @@
+#!/bin/bash
+# SPDX-License-Identifier: MIT
+# TEST TOOL MAN-FOLDER: what the manual says of the keys of ANYVERBS_DEVICES is what the parser takes.
+. "$(dirname "$0")/lib.sh"
+man=$2
+
+takes() {
+	"$tool" run --device "any0:link=$3:$1=$2" true
+}
+
+keys=$(sed -n 's/^\.It Li \([a-z_]\+\)= .*/\1/p' "$man/anyverbs.7")
+holds there_are_keys test "$(wc -w <<<"$keys")" -ge 12
+for key in $keys; do
+	case $key in
+	link) holds "$key" "$tool" run --device any0:link=ethernet true ;;
+	mtu) holds "$key" takes mtu 256 ethernet ;;
+	lid) holds "$key" takes lid 49151 infiniband ;;
+	guid) holds "$key" takes guid 0123456789abcdef ethernet ;;
+	gids) holds "$key" takes gids 64 ethernet ;;
+	*)
+		largest=$(sed -n "/^\.It Li $key= /{n;s/.*1 to \([0-9]*\)\.$/\1/p}" "$man/anyverbs.7")
+		holds "$key takes its documented maximum" takes "$key" "$largest" ethernet
+		exits "$key takes no more" 125 takes "$key" $((largest + 1)) ethernet
+		;;
+	esac
+done
+finish
