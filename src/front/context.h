@@ -69,6 +69,13 @@ struct av_cq {
 	_Atomic uint32_t users;	    /* QPs; one with both queues here counts twice */
 	uint32_t comp_delivered;    /* under ibv.mutex */
 	uint32_t async_delivered;   /* likewise */
+
+	/* Extended polling. */
+	pthread_mutex_t batch; /* held from ibv_start_poll() to ibv_end_poll() */
+	bool single_threaded;  /* the program promised: @batch is not taken */
+	bool in_batch;
+	struct ibv_wc current; /* the completion being read */
+	uint64_t stamp_ns;     /* when it was appended */
 };
 
 struct av_qp {
@@ -81,9 +88,14 @@ struct av_qp {
 	struct av_rq_shared *rq;
 	struct av_qp_end peer; /* its destination, guarded by the @exec token */
 	struct av_lock post_lock;
+	bool extended; /* created with send operations for ibv_wr_*() */
+	struct {
+		uint32_t tail;	       /* behind the last request built */
+		int err;	       /* the first error since ibv_wr_start() */
+		struct av_sq_wqe *wqe; /* the request under construction, NULL: none, or an error */
+	} build;		       /* under post_lock */
 	struct av_pd *pd;
 	struct av_cq *send_cq, *recv_cq;
-	void *qp_context;
 	uint32_t async_delivered; /* under ibv.mutex */
 };
 

@@ -2,7 +2,7 @@
 /* Completion queues. */
 #include <stdlib.h>
 
-#include "front/context.h"
+#include "front/cq.h"
 #include "transport/poll.h"
 
 static int check_create(const struct av_context *ctx, int cqe, const struct ibv_comp_channel *channel, int vector)
@@ -23,6 +23,7 @@ static void init_public(struct ibv_cq *ibv, struct av_context *ctx, uint32_t ind
 	ibv->cqe = cqe;
 	pthread_mutex_init(&ibv->mutex, NULL);
 	pthread_cond_init(&ibv->cond, NULL);
+	pthread_mutex_init(&av_container_of(ibv, struct av_cq, ibv)->batch, NULL);
 }
 
 static void hold_channel(struct ibv_comp_channel *channel, int by)
@@ -34,18 +35,13 @@ static void hold_channel(struct ibv_comp_channel *channel, int by)
 	pthread_mutex_unlock(&channel->context->mutex);
 }
 
-AV_EXPORT struct ibv_cq *ibv_create_cq(struct ibv_context *context, int cqe, void *cq_context,
-				       struct ibv_comp_channel *channel, int comp_vector)
+struct ibv_cq *av_cq_create(struct av_context *ctx, int cqe, void *cq_context, struct ibv_comp_channel *channel,
+			    int comp_vector)
 {
-	struct av_context *ctx;
+	int err = check_create(ctx, cqe, channel, comp_vector);
 	struct av_cq *cq;
 	uint32_t index;
-	int err;
 
-	if (!av_ours(context))
-		return AV_NEXT(ibv_create_cq, "IBVERBS_1.1")(context, cqe, cq_context, channel, comp_vector);
-	ctx = av_context_of(context);
-	err = check_create(ctx, cqe, channel, comp_vector);
 	if (err)
 		return av_fail_null(err);
 	cq = calloc(1, sizeof(*cq));
@@ -67,6 +63,14 @@ AV_EXPORT struct ibv_cq *ibv_create_cq(struct ibv_context *context, int cqe, voi
 	cq->ibv.cq_context = cq_context;
 	hold_channel(channel, 1);
 	return &cq->ibv;
+}
+
+AV_EXPORT struct ibv_cq *ibv_create_cq(struct ibv_context *context, int cqe, void *cq_context,
+				       struct ibv_comp_channel *channel, int comp_vector)
+{
+	if (!av_ours(context))
+		return AV_NEXT(ibv_create_cq, "IBVERBS_1.1")(context, cqe, cq_context, channel, comp_vector);
+	return av_cq_create(av_context_of(context), cqe, cq_context, channel, comp_vector);
 }
 
 AV_EXPORT int ibv_destroy_cq(struct ibv_cq *ibv)
@@ -93,6 +97,7 @@ AV_EXPORT int ibv_destroy_cq(struct ibv_cq *ibv)
 	hold_channel(ibv->channel, -1);
 	pthread_mutex_destroy(&ibv->mutex);
 	pthread_cond_destroy(&ibv->cond);
+	pthread_mutex_destroy(&cq->batch);
 	free(cq);
 	return 0;
 }

@@ -4,6 +4,8 @@
  * "not supported" as the manual pages document, so that no program meets a NULL.
  */
 #include "front/context.h"
+#include "front/cq_ex.h"
+#include "front/qp_ex.h"
 
 /* clang-format off */
 #define NO_INT(name, ...) static int name(__VA_ARGS__) { return av_fail_errno(EOPNOTSUPP); }
@@ -32,12 +34,9 @@ NO_PTR(struct ibv_rwq_ind_table, no_create_rwq_ind_table, struct ibv_context *co
 NO_INT(no_destroy_wq, struct ibv_wq *wq)
 NO_INT(no_modify_wq, struct ibv_wq *wq, struct ibv_wq_attr *attr)
 NO_PTR(struct ibv_wq, no_create_wq, struct ibv_context *context, struct ibv_wq_init_attr *attr)
-NO_INT(no_query_rt_values, struct ibv_context *context, struct ibv_values_ex *values)
-NO_PTR(struct ibv_cq_ex, no_create_cq_ex, struct ibv_context *context, struct ibv_cq_init_attr_ex *attr)
 NO_INT(no_destroy_flow, struct ibv_flow *flow)
 NO_PTR(struct ibv_flow, no_create_flow, struct ibv_qp *qp, struct ibv_flow_attr *attr)
 NO_PTR(struct ibv_qp, no_open_qp, struct ibv_context *context, struct ibv_qp_open_attr *attr)
-NO_PTR(struct ibv_qp, no_create_qp_ex, struct ibv_context *context, struct ibv_qp_init_attr_ex *attr)
 NO_INT(no_get_srq_num, struct ibv_srq *srq, uint32_t *number)
 NO_PTR(struct ibv_srq, no_create_srq_ex, struct ibv_context *context, struct ibv_srq_init_attr_ex *attr)
 NO_PTR(struct ibv_xrcd, no_open_xrcd, struct ibv_context *context, struct ibv_xrcd_init_attr *attr)
@@ -80,14 +79,14 @@ static void fill_extended(struct verbs_context *v)
 	v->destroy_wq = no_destroy_wq;
 	v->modify_wq = no_modify_wq;
 	v->create_wq = no_create_wq;
-	v->query_rt_values = no_query_rt_values;
-	v->create_cq_ex = no_create_cq_ex;
+	v->query_rt_values = av_query_rt_values;
+	v->create_cq_ex = av_create_cq_ex;
 	v->ibv_destroy_flow = no_destroy_flow;
 	v->ABI_placeholder2 = no_placeholder;
 	v->ibv_create_flow = no_create_flow;
 	v->ABI_placeholder1 = no_placeholder;
 	v->open_qp = no_open_qp;
-	v->create_qp_ex = no_create_qp_ex;
+	v->create_qp_ex = av_create_qp_ex;
 	v->get_srq_num = no_get_srq_num;
 	v->create_srq_ex = no_create_srq_ex;
 	v->open_xrcd = no_open_xrcd;

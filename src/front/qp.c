@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "front/context.h"
+#include "front/qp.h"
 #include "front/qp_modify.h"
 #include "hca/limits.h"
 #include "transport/connect.h"
@@ -104,7 +104,7 @@ static uint32_t init_shared(struct av_context *ctx, struct av_qp *qp, struct ibv
 	return index;
 }
 
-static struct ibv_qp *create_qp(struct av_context *ctx, struct ibv_pd *pd, struct ibv_qp_init_attr *attr)
+struct ibv_qp *av_qp_create(struct av_context *ctx, struct ibv_pd *pd, struct ibv_qp_init_attr *attr)
 {
 	struct av_qp *qp;
 	uint32_t index;
@@ -135,7 +135,7 @@ AV_EXPORT struct ibv_qp *ibv_create_qp(struct ibv_pd *pd, struct ibv_qp_init_att
 {
 	if (!av_ours(pd->context))
 		return AV_NEXT(ibv_create_qp, "IBVERBS_1.1")(pd, attr);
-	return create_qp(av_context_of(pd->context), pd, attr);
+	return av_qp_create(av_context_of(pd->context), pd, attr);
 }
 
 /* In-flight executors of others finish before the tokens are ours; RESET empties the queues and purges the CQs. */
@@ -201,10 +201,14 @@ AV_EXPORT int ibv_query_qp(struct ibv_qp *ibv, struct ibv_qp_attr *attr, int att
 	return 0;
 }
 
-/* Extended send operations are offered only to queue pairs created with them, and none is. */
-AV_EXPORT struct ibv_qp_ex *ibv_qp_to_qp_ex(struct ibv_qp *qp)
+AV_EXPORT struct ibv_qp_ex *ibv_qp_to_qp_ex(struct ibv_qp *ibv)
 {
-	return av_ours(qp->context) ? NULL : AV_NEXT(ibv_qp_to_qp_ex, "IBVERBS_1.6")(qp);
+	struct av_qp *qp;
+
+	if (!av_ours(ibv->context))
+		return AV_NEXT(ibv_qp_to_qp_ex, "IBVERBS_1.6")(ibv);
+	qp = av_qp_find(ibv);
+	return qp && qp->extended ? &qp->ex : NULL;
 }
 
 AV_EXPORT int ibv_query_qp_data_in_order(struct ibv_qp *qp, enum ibv_wr_opcode op, uint32_t flags)

@@ -271,6 +271,8 @@ int av_device_query_ex(const struct av_device *dev, struct ibv_device_attr_ex *a
 	struct ibv_device_attr_ex ours = {.orig_attr = dev->attr};
 	size_t known = attr_size < sizeof(ours) ? attr_size : sizeof(ours);
 
+	ours.completion_timestamp_mask = UINT64_MAX; /* nanoseconds of the monotonic clock: */
+	ours.hca_core_clock = 1000000;		     /* 1 GHz, in kHz */
 	ours.device_cap_flags_ex = dev->attr.device_cap_flags;
 	ours.phys_port_cnt_ex = dev->attr.phys_port_cnt;
 	memcpy(attr, &ours, known);

@@ -5,6 +5,7 @@
 #include <errno.h>
 #include <string.h>
 
+#include "base/clock.h"
 #include "hca/bell.h"
 
 static uint32_t ring_entries(uint32_t capacity)
@@ -72,9 +73,11 @@ static bool fires(struct av_cq_shared *cq, const struct av_cqe *cqe)
 	return true;
 }
 
-static void copy_entry(struct av_cqe *to, const struct av_cqe *from)
+static void copy_entry(const struct av_cq_shared *cq, struct av_cqe *to, const struct av_cqe *from)
 {
 	memcpy(to, from, offsetof(struct av_cqe, data));
+	if (atomic_load_explicit(&cq->stamped, memory_order_relaxed))
+		to->stamp_ns = av_now_ns();
 	if (from->data_len)
 		memcpy(to->data, from->data, AV_CQE_DATA);
 }
@@ -101,7 +104,7 @@ int av_cq_push(struct av_seg *seg, uint32_t index, const struct av_cqe *cqe)
 	id = atomic_load_explicit(&cq->id, memory_order_relaxed);
 	bell = cq->bell;
 	if (av_likely(to && has_room(cq, tail) && !atomic_load_explicit(&cq->overrun, memory_order_relaxed))) {
-		copy_entry(to, cqe);
+		copy_entry(cq, to, cqe);
 		atomic_store_explicit(&cq->tail, tail + 1, memory_order_release);
 		fire = fires(cq, cqe);
 	} else {

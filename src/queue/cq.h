@@ -43,7 +43,7 @@ struct av_cqe {
 	uint16_t data_len; /* payload in @data, to be placed when polled */
 	uint32_t stage;	   /* else: first staging buffer + 1, 0: the payload is in place */
 	uint32_t stage_len;
-	uint64_t unused;
+	uint64_t stamp_ns;  /* when it was appended, if the CQ is @stamped */
 	uint8_t data[AV_CQE_DATA];
 };
 static_assert(sizeof(struct av_cqe) == 128, "two cache lines");
@@ -64,6 +64,7 @@ struct av_cq_shared {
 	uint32_t head_seen;	     /* appender's copy of @head */
 	uint32_t armed;		     /* enum av_cq_armed, under lock */
 	_Atomic uint32_t overrun;    /* an entry was lost: the CQ is broken */
+	_Atomic uint32_t stamped;    /* entries carry the time; set before the CQ is used */
 
 	struct av_lock poll_lock AV_ALIGNED(AV_CACHE_LINE);
 	_Atomic uint32_t head;	      /* free-running; written under poll_lock */

@@ -64,7 +64,8 @@ static void free_slot(struct av_seg *seg, const struct av_cqe *cqe, struct place
 }
 
 /* Take completions until @count, or one with payload to place. Return: how many were written to @wc. */
-static int take(struct av_seg *seg, struct av_cq_shared *cq, int count, struct ibv_wc *wc, struct placement *place)
+static int take(struct av_seg *seg, struct av_cq_shared *cq, int count, struct ibv_wc *wc, uint64_t *stamp_ns,
+		struct placement *place)
 {
 	const struct av_cqe *cqe;
 	int n = 0;
@@ -75,7 +76,10 @@ static int take(struct av_seg *seg, struct av_cq_shared *cq, int count, struct i
 	while (n < count && (cqe = av_cq_peek(seg, cq))) {
 		bool payload = cqe->data_len || cqe->stage;
 
-		fill_wc(&wc[n++], cqe);
+		fill_wc(&wc[n], cqe);
+		if (stamp_ns)
+			stamp_ns[n] = cqe->stamp_ns;
+		n++;
 		free_slot(seg, cqe, payload ? place : NULL);
 		if (payload)
 			place->cqe = *cqe;
@@ -152,6 +156,11 @@ static int nothing(struct av_cq_shared *cq)
 
 int av_poll(struct av_seg *seg, uint32_t index, int count, struct ibv_wc *wc)
 {
+	return av_poll_stamped(seg, index, count, wc, NULL);
+}
+
+int av_poll_stamped(struct av_seg *seg, uint32_t index, int count, struct ibv_wc *wc, uint64_t *stamp_ns)
+{
 	struct av_cq_shared *cq = av_cq_at(seg, index);
 	struct placement place;
 	int n = 0;
@@ -162,7 +171,7 @@ int av_poll(struct av_seg *seg, uint32_t index, int count, struct ibv_wc *wc)
 		return nothing(cq);
 	atomic_store_explicit(&cq->empty_polls, 0, memory_order_relaxed);
 	while (n < count) {
-		int taken = take(seg, cq, count - n, wc + n, &place);
+		int taken = take(seg, cq, count - n, wc + n, stamp_ns ? stamp_ns + n : NULL, &place);
 
 		n += taken;
 		if (!place.cqe.data_len && !place.cqe.stage)

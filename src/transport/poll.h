@@ -17,4 +17,7 @@
  */
 int av_poll(struct av_seg *seg, uint32_t cq, int count, struct ibv_wc *wc);
 
+/* The same, with the time at which each was appended in @stamp_ns, if the CQ records it. */
+int av_poll_stamped(struct av_seg *seg, uint32_t cq, int count, struct ibv_wc *wc, uint64_t *stamp_ns);
+
 #endif

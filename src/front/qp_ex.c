@@ -1,0 +1,275 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The extended posting interface. Builders write the request straight into the send queue's ring, behind what is
+ * posted; ibv_wr_complete() publishes all of them at once, ibv_wr_abort() forgets them. The queue pair's post lock is
+ * held from ibv_wr_start() to either.
+ */
+#include "front/qp_ex.h"
+
+#include <string.h>
+
+#include "front/context.h"
+#include "front/qp.h"
+#include "transport/drive.h"
+
+/* By service: operations the builders can be asked for. */
+static const uint64_t rc_ops = IBV_QP_EX_WITH_RDMA_WRITE | IBV_QP_EX_WITH_RDMA_WRITE_WITH_IMM | IBV_QP_EX_WITH_SEND |
+			       IBV_QP_EX_WITH_SEND_WITH_IMM | IBV_QP_EX_WITH_RDMA_READ |
+			       IBV_QP_EX_WITH_ATOMIC_CMP_AND_SWP | IBV_QP_EX_WITH_ATOMIC_FETCH_AND_ADD |
+			       IBV_QP_EX_WITH_SEND_WITH_INV;
+
+static struct av_qp *qp_of(struct ibv_qp_ex *ex)
+{
+	return av_container_of(ex, struct av_qp, ex);
+}
+
+static void wr_start(struct ibv_qp_ex *ex)
+{
+	struct av_qp *qp = qp_of(ex);
+
+	av_lock_acquire_plain(&qp->post_lock);
+	qp->build.tail = atomic_load_explicit(&qp->end.qp->sq_tail, memory_order_relaxed);
+	qp->build.err = 0;
+	qp->build.wqe = NULL;
+}
+
+static void note(struct av_qp *qp, int err)
+{
+	if (!qp->build.err)
+		qp->build.err = err;
+	qp->build.wqe = NULL;
+}
+
+/* Begin the next request; NULL after the first error, or if the queue is full. */
+static struct av_sq_wqe *next(struct ibv_qp_ex *ex, enum ibv_wr_opcode opcode)
+{
+	struct av_qp *qp = qp_of(ex);
+	struct av_sq_wqe *wqe;
+
+	if (qp->build.err)
+		return NULL;
+	wqe = av_sq_slot(&qp->end, qp->build.tail);
+	if (!wqe || qp->build.tail - atomic_load_explicit(&qp->end.qp->sq_freed, memory_order_acquire) >=
+			    qp->end.qp->sq_capacity) {
+		note(qp, ENOMEM);
+		return NULL;
+	}
+	memset(wqe, 0, sizeof(*wqe));
+	wqe->wr_id = ex->wr_id;
+	wqe->flags = ex->wr_flags & ~(unsigned int)IBV_SEND_INLINE;
+	wqe->opcode = opcode;
+	qp->build.tail++;
+	qp->build.wqe = wqe;
+	return wqe;
+}
+
+static void build_rdma(struct ibv_qp_ex *ex, enum ibv_wr_opcode opcode, uint32_t rkey, uint64_t addr, __be32 imm)
+{
+	struct av_sq_wqe *wqe = next(ex, opcode);
+
+	if (!wqe)
+		return;
+	wqe->rkey = rkey;
+	wqe->remote_addr = addr;
+	wqe->imm = imm;
+}
+
+static void build_send(struct ibv_qp_ex *ex, enum ibv_wr_opcode opcode, uint32_t imm)
+{
+	struct av_sq_wqe *wqe = next(ex, opcode);
+
+	if (wqe)
+		wqe->imm = imm;
+}
+
+static void wr_rdma_write(struct ibv_qp_ex *ex, uint32_t rkey, uint64_t addr)
+{
+	build_rdma(ex, IBV_WR_RDMA_WRITE, rkey, addr, 0);
+}
+
+static void wr_rdma_write_imm(struct ibv_qp_ex *ex, uint32_t rkey, uint64_t addr, __be32 imm)
+{
+	build_rdma(ex, IBV_WR_RDMA_WRITE_WITH_IMM, rkey, addr, imm);
+}
+
+static void wr_rdma_read(struct ibv_qp_ex *ex, uint32_t rkey, uint64_t addr)
+{
+	build_rdma(ex, IBV_WR_RDMA_READ, rkey, addr, 0);
+}
+
+static void wr_send(struct ibv_qp_ex *ex)
+{
+	build_send(ex, IBV_WR_SEND, 0);
+}
+
+static void wr_send_imm(struct ibv_qp_ex *ex, __be32 imm)
+{
+	build_send(ex, IBV_WR_SEND_WITH_IMM, imm);
+}
+
+static void wr_send_inv(struct ibv_qp_ex *ex, uint32_t rkey)
+{
+	build_send(ex, IBV_WR_SEND_WITH_INV, rkey);
+}
+
+static void wr_atomic_cmp_swp(struct ibv_qp_ex *ex, uint32_t rkey, uint64_t addr, uint64_t compare, uint64_t swap)
+{
+	struct av_sq_wqe *wqe = next(ex, IBV_WR_ATOMIC_CMP_AND_SWP);
+
+	if (!wqe)
+		return;
+	wqe->rkey = rkey;
+	wqe->remote_addr = addr;
+	wqe->compare_add = compare;
+	wqe->swap = swap;
+}
+
+static void wr_atomic_fetch_add(struct ibv_qp_ex *ex, uint32_t rkey, uint64_t addr, uint64_t add)
+{
+	struct av_sq_wqe *wqe = next(ex, IBV_WR_ATOMIC_FETCH_AND_ADD);
+
+	if (!wqe)
+		return;
+	wqe->rkey = rkey;
+	wqe->remote_addr = addr;
+	wqe->compare_add = add;
+}
+
+static void wr_set_sge_list(struct ibv_qp_ex *ex, size_t count, const struct ibv_sge *sge)
+{
+	struct av_qp *qp = qp_of(ex);
+	struct av_sq_wqe *wqe = qp->build.wqe;
+
+	if (!wqe)
+		return;
+	if (count > qp->end.qp->sq_max_sge) {
+		note(qp, EINVAL);
+		return;
+	}
+	wqe->bytes = 0;
+	wqe->count = (uint32_t)count;
+	for (size_t i = 0; i < count; i++) {
+		wqe->sge[i] = sge[i];
+		wqe->bytes += sge[i].length;
+	}
+}
+
+static void wr_set_sge(struct ibv_qp_ex *ex, uint32_t lkey, uint64_t addr, uint32_t length)
+{
+	struct ibv_sge sge = {.addr = addr, .length = length, .lkey = lkey};
+
+	wr_set_sge_list(ex, 1, &sge);
+}
+
+static bool may_inline(uint32_t opcode)
+{
+	return opcode != IBV_WR_RDMA_READ && opcode != IBV_WR_ATOMIC_CMP_AND_SWP &&
+	       opcode != IBV_WR_ATOMIC_FETCH_AND_ADD;
+}
+
+static void wr_set_inline_data_list(struct ibv_qp_ex *ex, size_t count, const struct ibv_data_buf *buf)
+{
+	struct av_qp *qp = qp_of(ex);
+	struct av_sq_wqe *wqe = qp->build.wqe;
+
+	if (!wqe)
+		return;
+	wqe->bytes = 0;
+	wqe->count = 0;
+	wqe->flags |= IBV_SEND_INLINE;
+	for (size_t i = 0; i < count; i++) {
+		if (!may_inline(wqe->opcode) || buf[i].length > qp->end.qp->max_inline - wqe->bytes) {
+			note(qp, EINVAL);
+			return;
+		}
+		memcpy(wqe->data + wqe->bytes, buf[i].addr, buf[i].length);
+		wqe->bytes += buf[i].length;
+	}
+}
+
+static void wr_set_inline_data(struct ibv_qp_ex *ex, void *addr, size_t length)
+{
+	struct ibv_data_buf buf = {.addr = addr, .length = length};
+
+	wr_set_inline_data_list(ex, 1, &buf);
+}
+
+static int wr_complete(struct ibv_qp_ex *ex)
+{
+	struct av_qp *qp = qp_of(ex);
+	uint32_t state = atomic_load_explicit(&qp->end.qp->state, memory_order_relaxed);
+	int err = qp->build.err;
+
+	if (state == IBV_QPS_RESET || state == IBV_QPS_INIT || state == IBV_QPS_RTR)
+		err = EINVAL;
+	qp->build.wqe = NULL;
+	if (!err)
+		atomic_store(&qp->end.qp->sq_tail, qp->build.tail);
+	av_lock_release(&qp->post_lock);
+	if (err)
+		return av_fail_errno(err);
+	av_drive(&qp->end, &qp->peer);
+	return 0;
+}
+
+static void wr_abort(struct ibv_qp_ex *ex)
+{
+	qp_of(ex)->build.wqe = NULL;
+	av_lock_release(&qp_of(ex)->post_lock);
+}
+
+/* Builders that were not asked for stay NULL, as the manual page has it. */
+static void fill_builders(struct ibv_qp_ex *ex, uint64_t ops)
+{
+#define BUILDER(flag, member, function) (ex->member = ops & (flag) ? (function) : NULL)
+	BUILDER(IBV_QP_EX_WITH_RDMA_WRITE, wr_rdma_write, wr_rdma_write);
+	BUILDER(IBV_QP_EX_WITH_RDMA_WRITE_WITH_IMM, wr_rdma_write_imm, wr_rdma_write_imm);
+	BUILDER(IBV_QP_EX_WITH_SEND, wr_send, wr_send);
+	BUILDER(IBV_QP_EX_WITH_SEND_WITH_IMM, wr_send_imm, wr_send_imm);
+	BUILDER(IBV_QP_EX_WITH_SEND_WITH_INV, wr_send_inv, wr_send_inv);
+	BUILDER(IBV_QP_EX_WITH_RDMA_READ, wr_rdma_read, wr_rdma_read);
+	BUILDER(IBV_QP_EX_WITH_ATOMIC_CMP_AND_SWP, wr_atomic_cmp_swp, wr_atomic_cmp_swp);
+	BUILDER(IBV_QP_EX_WITH_ATOMIC_FETCH_AND_ADD, wr_atomic_fetch_add, wr_atomic_fetch_add);
+#undef BUILDER
+	ex->wr_set_sge = wr_set_sge;
+	ex->wr_set_sge_list = wr_set_sge_list;
+	ex->wr_set_inline_data = wr_set_inline_data;
+	ex->wr_set_inline_data_list = wr_set_inline_data_list;
+	ex->wr_start = wr_start;
+	ex->wr_complete = wr_complete;
+	ex->wr_abort = wr_abort;
+}
+
+static int check_attr(const struct ibv_qp_init_attr_ex *attr)
+{
+	if (attr->comp_mask & ~(uint32_t)(IBV_QP_INIT_ATTR_PD | IBV_QP_INIT_ATTR_XRCD | IBV_QP_INIT_ATTR_CREATE_FLAGS |
+					  IBV_QP_INIT_ATTR_SEND_OPS_FLAGS))
+		return EOPNOTSUPP;
+	if (!(attr->comp_mask & IBV_QP_INIT_ATTR_PD))
+		return EINVAL;
+	if ((attr->comp_mask & IBV_QP_INIT_ATTR_CREATE_FLAGS) && attr->create_flags)
+		return EOPNOTSUPP;
+	if ((attr->comp_mask & IBV_QP_INIT_ATTR_SEND_OPS_FLAGS) && (attr->send_ops_flags & ~rc_ops))
+		return EOPNOTSUPP;
+	return 0;
+}
+
+struct ibv_qp *av_create_qp_ex(struct ibv_context *context, struct ibv_qp_init_attr_ex *attr)
+{
+	struct ibv_qp *ibv;
+	struct av_qp *qp;
+	int err = check_attr(attr);
+
+	if (err)
+		return av_fail_null(err);
+	if (attr->pd->context != context)
+		return av_fail_null(EINVAL);
+	/* The first members are those of struct ibv_qp_init_attr. */
+	ibv = av_qp_create(av_context_of(context), attr->pd, (struct ibv_qp_init_attr *)attr);
+	if (!ibv || !(attr->comp_mask & IBV_QP_INIT_ATTR_SEND_OPS_FLAGS))
+		return ibv;
+	qp = av_container_of(ibv, struct av_qp, ibv);
+	qp->extended = true;
+	fill_builders(&qp->ex, attr->send_ops_flags);
+	return ibv;
+}
