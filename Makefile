@@ -1,0 +1,38 @@
+# SPDX-License-Identifier: MIT
+# The few things one types; CMake does the work (CMakePresets.json).
+PREFIX ?= /usr/local
+DESTDIR ?=
+
+.PHONY: all deps demo check bench install clean
+.NOTPARALLEL:
+
+all:
+	cmake --preset release
+	cmake --build --preset release
+
+# Install missing packages (as root), or say which they are.
+deps:
+	packaging/deps.sh
+
+# Two unmodified programs talk RDMA to each other on this machine.
+demo: deps
+	@cmake --preset release >/dev/null
+	@cmake --build --preset release --target anyverbs anyverbs-tool
+	@scripts/demo.sh build/release
+
+check: deps
+	cmake --preset dev
+	cmake --build --preset dev
+	ctest --preset dev
+
+bench: all
+	bench/run.sh build/release
+
+# Library, tool and manual. The prefix is configured, since the tool finds the library by it.
+install:
+	cmake --preset release -DCMAKE_INSTALL_PREFIX="$(PREFIX)"
+	cmake --build --preset release
+	DESTDIR="$(DESTDIR)" cmake --install build/release
+
+clean:
+	rm -rf build
