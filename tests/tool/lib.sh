@@ -4,8 +4,6 @@ set -u
 tool=$1
 failures=0
 unset ANYVERBS_DEVICES ANYVERBS_LIBRARY ANYVERBS_LOG LD_PRELOAD
-# Programs that are not ours may leak.
-export ASAN_OPTIONS=detect_leaks=0
 
 # holds RULE COMMAND...: the command succeeds
 holds() {

@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: MIT
 # TEST TOOL MAN-FOLDER: what the manual says of the keys of ANYVERBS_DEVICES is what the parser takes.
 . "$(dirname "$0")/lib.sh"
+export ASAN_OPTIONS=detect_leaks=0 # programs that are not ours may leak
 man=$2
 
 takes() {
