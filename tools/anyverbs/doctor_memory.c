@@ -2,6 +2,7 @@
 /* Checks: memory, the files that contexts live in, and limits of resources. */
 #include "doctor.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
@@ -35,6 +36,8 @@
 #define NOFILE_LOW	256
 #define MAP_COUNT_LOW	4096
 #define AS_LOW		(64 * GIB) /* own segment, a few peers', and the program */
+
+static_assert(AV_SEG_BYTES == 16 * GIB && STAGE_MIB == 64, "the sentences below name these numbers");
 
 static bool try_userfaultfd(int flags)
 {
