@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "hca/config.h"
+#include "hca/device.h"
 #include "library.h"
 
 #define VERBS_LIBRARY "libibverbs.so.1"
@@ -102,7 +103,10 @@ static void look_processors(struct av_finding *f)
 			       "Measure latency on at least two processors.");
 }
 
-/* Names below /sys/class/infiniband, for as far as @text has room. Return: their number. */
+/*
+ * Names below /sys/class/infiniband, for as far as @text has room. Return: their number. Ours are there too
+ * when this tool is itself run with the library.
+ */
 static int list_adapters(char *text, size_t size)
 {
 	DIR *d = opendir("/sys/class/infiniband");
@@ -111,7 +115,7 @@ static int list_adapters(char *text, size_t size)
 
 	text[0] = '\0';
 	while (d && (e = readdir(d))) {
-		if (e->d_name[0] == '.')
+		if (e->d_name[0] == '.' || av_device_by_name(e->d_name))
 			continue;
 		if (strlen(text) + strlen(e->d_name) + 2 < size) {
 			strcat(text, count ? " " : "");
