@@ -3,6 +3,7 @@
 #include <unistd.h>
 
 #include "front/context.h"
+#include "front/srq.h"
 
 static void count(pthread_mutex_t *mutex, uint32_t *delivered)
 {
@@ -33,6 +34,17 @@ static bool for_cq(struct av_context *ctx, const struct av_bell_record *record, 
 	return true;
 }
 
+static bool for_srq(struct av_context *ctx, const struct av_bell_record *record, struct ibv_async_event *event)
+{
+	struct av_srq *srq = av_table_get(&ctx->srqs, record->index);
+
+	if (!srq || srq->id != record->id)
+		return false;
+	count(&srq->ibv.mutex, &srq->async_delivered);
+	event->element.srq = &srq->ibv;
+	return true;
+}
+
 /* Turn a record into an event. Return: false if its object has ended since. */
 static bool deliver(struct av_context *ctx, const struct av_bell_record *record, struct ibv_async_event *event)
 {
@@ -42,6 +54,8 @@ static bool deliver(struct av_context *ctx, const struct av_bell_record *record,
 		return for_qp(ctx, record, event);
 	case AV_SLAB_CQ:
 		return for_cq(ctx, record, event);
+	case AV_SLAB_RQ:
+		return for_srq(ctx, record, event);
 	default:
 		event->element.port_num = (int)record->index;
 		return true;
@@ -106,6 +120,9 @@ AV_EXPORT void ibv_ack_async_event(struct ibv_async_event *event)
 	else if (event->event_type == IBV_EVENT_CQ_ERR)
 		av_event_acknowledge(&event->element.cq->mutex, &event->element.cq->cond,
 				     &event->element.cq->async_events_completed, 1);
+	else if (event->event_type == IBV_EVENT_SRQ_LIMIT_REACHED || event->event_type == IBV_EVENT_SRQ_ERR)
+		av_event_acknowledge(&event->element.srq->mutex, &event->element.srq->cond,
+				     &event->element.srq->events_completed, 1);
 	else
 		av_event_acknowledge(&event->element.qp->mutex, &event->element.qp->cond,
 				     &event->element.qp->events_completed, 1);

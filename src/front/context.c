@@ -101,6 +101,7 @@ static void free_context(struct av_context *ctx)
 	av_table_fini(&ctx->mrs);
 	av_table_fini(&ctx->cqs);
 	av_table_fini(&ctx->qps);
+	av_table_fini(&ctx->srqs);
 	free(ctx);
 }
 

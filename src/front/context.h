@@ -31,9 +31,9 @@ struct av_context {
 	struct av_device *dev;
 	struct av_seg *seg;
 	bool forked; /* inherited from the parent process: its objects can only be dropped */
-	_Atomic uint32_t cq_ids;
+	_Atomic uint32_t cq_ids; /* numbers of CQs and SRQs, to tell one from the next of the same index */
 	struct av_handles pds, channels;
-	struct av_table mrs, cqs, qps; /* by index in the segment's tables */
+	struct av_table mrs, cqs, qps, srqs; /* by index in the segment's tables */
 	struct av_context *next;       /* list of contexts of the process, guarded by its mutex */
 	struct verbs_context verbs;    /* ends with the struct ibv_context that the program has */
 	uint8_t peek_pad[AV_PEEK_PAD];
@@ -57,6 +57,8 @@ struct av_channel {
 	uint32_t bell;
 	pthread_mutex_t mutex; /* readers of the FIFO against those who rewrite it */
 };
+
+struct av_srq;
 
 struct av_cq {
 	union {
@@ -96,6 +98,8 @@ struct av_qp {
 	} build;		       /* under post_lock */
 	struct av_pd *pd;
 	struct av_cq *send_cq, *recv_cq;
+	struct av_srq *srq; /* NULL: a receive queue of its own */
+	struct av_qp *next_on_srq;
 	uint32_t async_delivered; /* under ibv.mutex */
 };
 

@@ -6,6 +6,7 @@
 #include "front/context.h"
 #include "front/cq_ex.h"
 #include "front/qp_ex.h"
+#include "front/srq.h"
 
 /* clang-format off */
 #define NO_INT(name, ...) static int name(__VA_ARGS__) { return av_fail_errno(EOPNOTSUPP); }
@@ -44,7 +45,6 @@ NO_INT(no_close_xrcd, struct ibv_xrcd *xrcd)
 NO_PTR(struct ibv_mw, no_alloc_mw, struct ibv_pd *pd, enum ibv_mw_type type)
 NO_INT(no_bind_mw, struct ibv_qp *qp, struct ibv_mw *mw, struct ibv_mw_bind *bind)
 NO_INT(no_dealloc_mw, struct ibv_mw *mw)
-NO_INT(no_post_srq_recv, struct ibv_srq *srq, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad_wr)
 NO_PTR(void, no_compat, void)
 /* clang-format on */
 
@@ -133,7 +133,7 @@ void av_ops_fill(struct verbs_context *verbs)
 	ops->dealloc_mw = no_dealloc_mw;
 	ops->poll_cq = av_poll_cq;
 	ops->req_notify_cq = av_req_notify_cq;
-	ops->post_srq_recv = no_post_srq_recv;
+	ops->post_srq_recv = av_post_srq_recv;
 	ops->post_send = av_post_send;
 	ops->post_recv = av_post_recv;
 }

@@ -47,7 +47,7 @@ int av_post_recv(struct ibv_qp *ibv, struct ibv_recv_wr *wr, struct ibv_recv_wr 
 	struct av_qp *qp = av_qp_find(ibv);
 	int err;
 
-	if (av_unlikely(!qp ||
+	if (av_unlikely(!qp || qp->srq ||
 			atomic_load_explicit(&qp->end.qp->state, memory_order_relaxed) == IBV_QPS_RESET)) {
 		*bad_wr = wr;
 		return av_fail_errno(EINVAL);

@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "front/qp.h"
-#include "front/qp_modify.h"
+#include "front/srq.h"
 #include "hca/limits.h"
 #include "transport/connect.h"
 #include "transport/state.h"
@@ -52,8 +52,8 @@ static int check_create(struct av_context *ctx, struct ibv_pd *pd, const struct 
 		return ENOENT;
 	if (!cq_of(ctx, attr->send_cq) || !cq_of(ctx, attr->recv_cq))
 		return EINVAL;
-	if (attr->srq)
-		return EOPNOTSUPP;
+	if (attr->srq && !(attr->srq->context == &ctx->verbs.context && av_srq_find(ctx, attr->srq)))
+		return EINVAL;
 	return ctx->forked ? EPERM : 0;
 }
 
@@ -63,6 +63,10 @@ static void hold(struct av_qp *qp, int by)
 	atomic_fetch_add(&qp->pd->users, (uint32_t)by);
 	atomic_fetch_add(&qp->send_cq->users, (uint32_t)by);
 	atomic_fetch_add(&qp->recv_cq->users, (uint32_t)by);
+	if (qp->srq && by > 0)
+		av_srq_attach(qp->srq, qp);
+	else if (qp->srq)
+		av_srq_detach(qp->srq, qp);
 }
 
 static void init_public(struct av_qp *qp, struct ibv_pd *pd, const struct ibv_qp_init_attr *attr, uint32_t index)
@@ -74,6 +78,7 @@ static void init_public(struct av_qp *qp, struct ibv_pd *pd, const struct ibv_qp
 	ibv->pd = pd;
 	ibv->send_cq = attr->send_cq;
 	ibv->recv_cq = attr->recv_cq;
+	ibv->srq = attr->srq;
 	ibv->handle = index;
 	ibv->qp_num = atomic_load(&qp->end.qp->qpn);
 	ibv->state = IBV_QPS_RESET;
@@ -91,6 +96,7 @@ static uint32_t init_shared(struct av_context *ctx, struct av_qp *qp, struct ibv
 		.send_cq = attr->send_cq->handle,
 		.recv_cq = attr->recv_cq->handle,
 		.sig_all = attr->sq_sig_all != 0,
+		.srq = qp->srq ? qp->srq->index : 0,
 		.cap = attr->cap,
 		.limit = (uint32_t)ctx->dev->attr.max_qp,
 	};
@@ -118,15 +124,17 @@ struct ibv_qp *av_qp_create(struct av_context *ctx, struct ibv_pd *pd, struct ib
 	qp->pd = av_pd_find(pd);
 	qp->send_cq = av_cq_find(attr->send_cq);
 	qp->recv_cq = av_cq_find(attr->recv_cq);
-	hold(qp, 1);
+	qp->srq = attr->srq ? av_srq_find(ctx, attr->srq) : NULL;
+	if (qp->srq)
+		attr->cap.max_recv_wr = attr->cap.max_recv_sge = 0; /* ignored, and reported as what they are */
 	index = init_shared(ctx, qp, pd, attr);
 	if (!index || av_table_set(&ctx->qps, index, qp)) {
 		if (index)
 			av_qp_fini(ctx->seg, index);
-		hold(qp, -1);
 		free(qp);
 		return av_fail_null(ENOMEM);
 	}
+	hold(qp, 1);
 	init_public(qp, pd, attr, index);
 	return &qp->ibv;
 }

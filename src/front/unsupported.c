@@ -7,27 +7,6 @@
 
 #include "front/context.h"
 
-AV_EXPORT struct ibv_srq *ibv_create_srq(struct ibv_pd *pd, struct ibv_srq_init_attr *attr)
-{
-	return av_ours(pd->context) ? av_fail_null(EOPNOTSUPP) : AV_NEXT(ibv_create_srq, "IBVERBS_1.1")(pd, attr);
-}
-
-AV_EXPORT int ibv_modify_srq(struct ibv_srq *srq, struct ibv_srq_attr *attr, int mask)
-{
-	return av_ours(srq->context) ? av_fail_errno(EOPNOTSUPP)
-				     : AV_NEXT(ibv_modify_srq, "IBVERBS_1.1")(srq, attr, mask);
-}
-
-AV_EXPORT int ibv_query_srq(struct ibv_srq *srq, struct ibv_srq_attr *attr)
-{
-	return av_ours(srq->context) ? av_fail_errno(EOPNOTSUPP) : AV_NEXT(ibv_query_srq, "IBVERBS_1.1")(srq, attr);
-}
-
-AV_EXPORT int ibv_destroy_srq(struct ibv_srq *srq)
-{
-	return av_ours(srq->context) ? av_fail_errno(EOPNOTSUPP) : AV_NEXT(ibv_destroy_srq, "IBVERBS_1.1")(srq);
-}
-
 AV_EXPORT struct ibv_ah *ibv_create_ah(struct ibv_pd *pd, struct ibv_ah_attr *attr)
 {
 	return av_ours(pd->context) ? av_fail_null(EOPNOTSUPP) : AV_NEXT(ibv_create_ah, "IBVERBS_1.1")(pd, attr);

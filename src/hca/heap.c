@@ -46,7 +46,7 @@ static const struct {
 } slab_shape[AV_SLAB_N] = {
 	[AV_SLAB_KEY] = {AV_KEY_BYTES, AV_KEY_CHUNK},
 	[AV_SLAB_CQ] = {AV_CQ_BYTES, AV_OBJ_CHUNK},
-	[AV_SLAB_RQ] = {AV_RQ_BYTES, AV_OBJ_CHUNK},
+	[AV_SLAB_RQ] = {AV_RQ_BYTES, AV_RQ_CHUNK},
 	[AV_SLAB_QP] = {AV_QP_BYTES, AV_OBJ_CHUNK},
 };
 

@@ -15,6 +15,8 @@
 #define AV_MAX_CQ	 65535	 /* completion queues of a device */
 #define AV_MAX_CQE	 1048575 /* entries of one completion queue */
 #define AV_MAX_MR	 1048575 /* memory regions of a device */
+#define AV_MAX_SRQ	 65535	 /* shared receive queues of a device */
+#define AV_MAX_SRQ_WR	 16384	 /* receive requests of one */
 #define AV_MAX_PD	 65536	 /* protection domains of a device */
 #define AV_MAX_RD_ATOM	 128	 /* outstanding RDMA READs and atomics of one queue pair, either direction */
 #define AV_MAX_MSG_BYTES (1u << 30) /* length of one message: the port's max_msg_sz */

@@ -43,13 +43,15 @@
 enum av_slab { AV_SLAB_KEY, AV_SLAB_CQ, AV_SLAB_RQ, AV_SLAB_QP, AV_SLAB_N };
 #define AV_KEY_BYTES 64u
 #define AV_CQ_BYTES  256u
-#define AV_RQ_BYTES  192u
+#define AV_RQ_BYTES  256u
 #define AV_QP_BYTES  768u
 #define AV_KEY_CHUNK 1024u
 #define AV_OBJ_CHUNK 64u
+#define AV_RQ_CHUNK  128u /* receive queues of queue pairs, and shared ones */
 
 static_assert(AV_SLAB_CHUNKS * AV_OBJ_CHUNK >= AV_MAX_QP && AV_SLAB_CHUNKS * AV_OBJ_CHUNK >= AV_MAX_CQ, "tables");
 static_assert(AV_SLAB_CHUNKS * AV_KEY_CHUNK >= AV_MAX_MR, "key table");
+static_assert(AV_SLAB_CHUNKS * AV_RQ_CHUNK >= AV_MAX_QP + AV_MAX_SRQ, "receive queue table");
 
 /* "This process is using that key": see memory/hazard.h. One per cache line, so that users do not disturb each other. */
 struct av_hazard {

@@ -34,6 +34,7 @@ static void fill(struct av_qp_shared *qp, uint32_t index, const struct av_qp_req
 	qp->send_cq = req->send_cq;
 	qp->recv_cq = req->recv_cq;
 	qp->sig_all = req->sig_all;
+	qp->srq = req->srq != 0;
 	qp->sq_capacity = req->cap.max_send_wr;
 	qp->sq_mask = slots(req->cap.max_send_wr) - 1;
 	qp->sq_stride = stride(&req->cap);
@@ -45,9 +46,21 @@ static void fill(struct av_qp_shared *qp, uint32_t index, const struct av_qp_req
 	atomic_store(&qp->sq_tail, 0);
 	atomic_store(&qp->sq_freed, 0);
 	atomic_store(&qp->kick, 0);
+	atomic_store(&qp->last_wqe, 0);
 	atomic_store(&qp->park, AV_PARK_NOT);
 	qp->sq_next = qp->next_psn = qp->retries = qp->drain_notify = 0;
 	qp->expected_psn = qp->msn = qp->receiving = qp->established = 0;
+}
+
+static uint32_t own_rq(struct av_seg *seg, const struct av_qp_request *req)
+{
+	struct av_rq_request rq = {
+		.capacity = req->cap.max_recv_wr,
+		.max_sge = req->cap.max_recv_sge,
+		.pd = req->pd,
+	};
+
+	return av_rq_init(seg, &rq);
 }
 
 uint32_t av_qp_init(struct av_seg *seg, const struct av_qp_request *req)
@@ -61,7 +74,7 @@ uint32_t av_qp_init(struct av_seg *seg, const struct av_qp_request *req)
 	av_lock_acquire_plain(&qp->exec);
 	av_lock_acquire_plain(&qp->resp);
 	fill(qp, index, req);
-	qp->rq = av_rq_init(seg, req->cap.max_recv_wr, req->cap.max_recv_sge, req->pd);
+	qp->rq = req->srq ? req->srq : own_rq(seg, req);
 	qp->sq_ring = av_seg_alloc(seg, ring_bytes(qp));
 	qpn = qp->rq && qp->sq_ring ? av_dir_qpn_add(seg->ref, index, req->limit) : -ENOMEM;
 	if (qpn > 0)
@@ -70,7 +83,7 @@ uint32_t av_qp_init(struct av_seg *seg, const struct av_qp_request *req)
 	av_lock_release(&qp->exec);
 	if (qpn > 0)
 		return index;
-	if (qp->rq)
+	if (qp->rq && !qp->srq)
 		av_rq_fini(seg, qp->rq);
 	av_seg_free(seg, qp->sq_ring, ring_bytes(qp));
 	av_slab_free(seg, AV_SLAB_QP, index);
@@ -88,7 +101,8 @@ void av_qp_fini(struct av_seg *seg, uint32_t index)
 	atomic_store(&qp->qpn, 0); /* whoever found us before and locks now sees that it is too late */
 	av_lock_release(&qp->resp);
 	av_lock_release(&qp->exec);
-	av_rq_fini(seg, qp->rq);
+	if (!qp->srq)
+		av_rq_fini(seg, qp->rq);
 	av_seg_free(seg, qp->sq_ring, ring_bytes(qp));
 	av_slab_free(seg, AV_SLAB_QP, index);
 }

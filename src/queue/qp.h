@@ -58,7 +58,8 @@ struct av_qp_shared {
 	uint32_t index;
 	uint32_t pd;
 	uint32_t send_cq, recv_cq; /* indices in this segment */
-	uint32_t rq;		   /* index of the receive queue */
+	uint32_t rq;		   /* index of the receive queue, */
+	uint32_t srq;		   /* which is shared (1) or its own (0) */
 	uint32_t sq_capacity;
 	uint32_t sq_mask;
 	uint32_t sq_stride;
@@ -84,8 +85,9 @@ struct av_qp_shared {
 	struct av_lock resp AV_ALIGNED(AV_CACHE_LINE);
 	uint32_t expected_psn;
 	uint32_t msn;	     /* messages completed */
-	uint32_t receiving;  /* free-running number + 1 of the receive request in use; 0: none. For repair. */
+	uint32_t receiving;  /* place + 1 of the receive request that was taken and not completed yet; 0: none */
 	uint32_t established; /* COMM_EST has been raised */
+	_Atomic uint32_t last_wqe; /* LAST_WQE_REACHED is due; raised by the next to drive the send queue */
 };
 static_assert(sizeof(struct av_qp_shared) <= AV_QP_BYTES, "QP table entry");
 
@@ -105,6 +107,7 @@ struct av_qp_request {
 	uint32_t pd;
 	uint32_t send_cq, recv_cq;
 	uint32_t sig_all;
+	uint32_t srq; /* index of a shared receive queue, or 0: one of its own */
 	struct ibv_qp_cap cap; /* checked against the device's limits by the caller */
 	uint32_t limit;	       /* max_qp of the device, all processes together */
 };

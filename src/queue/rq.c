@@ -5,6 +5,7 @@
 #include <errno.h>
 #include <string.h>
 
+#include "hca/bell.h"
 #include "hca/limits.h"
 
 static uint64_t stride(uint32_t max_sge)
@@ -17,32 +18,51 @@ static uint32_t slots(uint32_t capacity)
 	return capacity <= 1 ? 1 : 1u << (32 - __builtin_clz(capacity - 1));
 }
 
+static uint64_t order_bytes(uint32_t mask)
+{
+	return ((uint64_t)mask + 1) * sizeof(uint32_t);
+}
+
 static uint64_t ring_bytes(uint32_t mask, uint32_t max_sge)
 {
 	return ((uint64_t)mask + 1) * stride(max_sge);
 }
 
-uint32_t av_rq_init(struct av_seg *seg, uint32_t capacity, uint32_t max_sge, uint32_t pd)
+/* The two arrays of a shared queue. */
+static bool init_sharing(struct av_seg *seg, struct av_rq_shared *rq)
 {
-	uint32_t index = av_slab_alloc(seg, AV_SLAB_RQ, AV_MAX_QP);
-	uint32_t mask = slots(capacity) - 1;
-	struct av_rq_shared *rq;
-	uint64_t ring;
+	uint32_t *stack;
 
-	if (!index)
+	rq->order = av_seg_alloc(seg, order_bytes(rq->mask));
+	rq->stack = av_seg_alloc(seg, order_bytes(rq->mask));
+	if (!rq->order || !rq->stack)
+		return false;
+	stack = av_seg_at(seg, rq->stack, order_bytes(rq->mask));
+	for (rq->stacked = 0; rq->stacked < rq->capacity; rq->stacked++)
+		stack[rq->stacked] = rq->stacked;
+	return true;
+}
+
+uint32_t av_rq_init(struct av_seg *seg, const struct av_rq_request *req)
+{
+	uint32_t index = av_slab_alloc(seg, AV_SLAB_RQ, AV_MAX_QP + AV_MAX_SRQ);
+	struct av_rq_shared *rq = index ? av_rq_at(seg, index) : NULL;
+
+	if (!rq)
 		return 0;
-	ring = av_seg_alloc(seg, ring_bytes(mask, max_sge));
-	rq = av_rq_at(seg, index);
-	if (!ring || !rq) {
-		av_slab_free(seg, AV_SLAB_RQ, index);
+	memset(rq, 0, sizeof(*rq));
+	rq->index = index;
+	rq->capacity = req->capacity;
+	rq->mask = slots(req->capacity) - 1;
+	rq->max_sge = req->max_sge;
+	rq->pd = req->pd;
+	rq->ring = av_seg_alloc(seg, ring_bytes(rq->mask, rq->max_sge));
+	if (!rq->ring || (req->id && !init_sharing(seg, rq))) {
+		av_rq_fini(seg, index);
+		errno = ENOMEM;
 		return 0;
 	}
-	memset(rq, 0, sizeof(*rq));
-	rq->capacity = capacity;
-	rq->mask = mask;
-	rq->max_sge = max_sge;
-	rq->pd = pd;
-	rq->ring = ring;
+	atomic_store_explicit(&rq->id, req->id, memory_order_release);
 	return index;
 }
 
@@ -50,7 +70,10 @@ void av_rq_fini(struct av_seg *seg, uint32_t index)
 {
 	struct av_rq_shared *rq = av_rq_at(seg, index);
 
+	atomic_store(&rq->id, 0);
 	av_seg_free(seg, rq->ring, ring_bytes(rq->mask, rq->max_sge));
+	av_seg_free(seg, rq->order, order_bytes(rq->mask));
+	av_seg_free(seg, rq->stack, order_bytes(rq->mask));
 	av_slab_free(seg, AV_SLAB_RQ, index);
 }
 
@@ -60,6 +83,11 @@ void av_rq_reset(struct av_rq_shared *rq)
 	atomic_store(&rq->freed, 0);
 	atomic_store(&rq->tail, 0);
 	atomic_store(&rq->waiting, 0);
+}
+
+static bool is_shared(const struct av_rq_shared *rq)
+{
+	return rq->order != 0;
 }
 
 static struct av_rq_wqe *slot(struct av_seg *seg, const struct av_rq_shared *rq, uint32_t number)
@@ -84,6 +112,29 @@ static void fill(struct av_rq_wqe *wqe, const struct ibv_recv_wr *wr)
 	}
 }
 
+/* Where entry @number of a shared queue's order is; NULL if the array is unsound. */
+static uint32_t *order_entry(struct av_seg *seg, const struct av_rq_shared *rq, uint32_t number)
+{
+	uint32_t mask = rq->mask;
+	uint32_t *order = mask < AV_MAX_QP_WR * 2 ? av_seg_at(seg, rq->order, order_bytes(mask)) : NULL;
+
+	return order ? &order[number & mask] : NULL;
+}
+
+/* A free place for request @number; the caller holds post_lock and knows that there is one. */
+static uint32_t place_for(struct av_seg *seg, struct av_rq_shared *rq, uint32_t number)
+{
+	uint32_t *stack, *order, place;
+
+	if (!is_shared(rq))
+		return number;
+	stack = av_seg_at(seg, rq->stack, order_bytes(rq->mask));
+	order = order_entry(seg, rq, number);
+	place = stack[--rq->stacked];
+	*order = place;
+	return place;
+}
+
 int av_rq_post(struct av_seg *seg, struct av_rq_shared *rq, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad)
 {
 	uint32_t tail;
@@ -100,7 +151,7 @@ int av_rq_post(struct av_seg *seg, struct av_rq_shared *rq, struct ibv_recv_wr *
 			*bad = wr;
 			break;
 		}
-		fill(slot(seg, rq, tail), wr);
+		fill(slot(seg, rq, place_for(seg, rq, tail)), wr);
 	}
 	/* Full barrier: what the caller reads next (waiting, QP state) is read after the requests are visible. */
 	atomic_exchange(&rq->tail, tail);
@@ -108,18 +159,154 @@ int av_rq_post(struct av_seg *seg, struct av_rq_shared *rq, struct ibv_recv_wr *
 	return ret;
 }
 
-const struct av_rq_wqe *av_rq_wqe(struct av_seg *seg, const struct av_rq_shared *rq, uint32_t number)
+const struct av_rq_wqe *av_rq_wqe(struct av_seg *seg, const struct av_rq_shared *rq, uint32_t place)
 {
-	const struct av_rq_wqe *wqe = slot(seg, rq, number);
+	const struct av_rq_wqe *wqe = slot(seg, rq, place);
 
 	return wqe && wqe->count <= rq->max_sge && wqe->count <= AV_MAX_SGE ? wqe : NULL;
 }
 
-const struct av_rq_wqe *av_rq_next(struct av_seg *seg, struct av_rq_shared *rq)
+static void raise_limit(struct av_seg *seg, const struct av_rq_shared *rq)
 {
-	uint32_t head = atomic_load_explicit(&rq->head, memory_order_relaxed);
+	struct av_bell_record record = {
+		.event = IBV_EVENT_SRQ_LIMIT_REACHED,
+		.kind = AV_SLAB_RQ,
+		.index = rq->index,
+		.id = atomic_load(&rq->id),
+	};
 
+	(void)av_bell_ring(seg, AV_BELL_ASYNC, &record);
+}
+
+/* Is the limit undercut? It is disarmed then. The caller holds take_lock. */
+static bool limit_reached(struct av_rq_shared *rq)
+{
+	uint32_t limit = atomic_load_explicit(&rq->limit, memory_order_relaxed);
+
+	if (av_likely(limit == 0) || atomic_load(&rq->tail) - atomic_load(&rq->head) >= limit)
+		return false;
+	atomic_store(&rq->limit, 0);
+	return true;
+}
+
+static const struct av_rq_wqe *take_shared(struct av_seg *seg, struct av_rq_shared *rq, uint32_t qpn,
+					   uint32_t *receiving)
+{
+	struct av_rq_wqe *wqe = NULL;
+	bool raise = false;
+	uint32_t head, *order;
+
+	av_lock_acquire_plain(&rq->take_lock);
+	head = atomic_load_explicit(&rq->head, memory_order_relaxed);
+	order = order_entry(seg, rq, head);
+	if (order && atomic_load(&rq->tail) != head)
+		wqe = (struct av_rq_wqe *)av_rq_wqe(seg, rq, *order);
+	if (wqe) {
+		wqe->taker = qpn;
+		*receiving = *order + 1;
+		atomic_store_explicit(&rq->head, head + 1, memory_order_release);
+		raise = limit_reached(rq);
+	}
+	av_lock_release(&rq->take_lock);
+	if (raise)
+		raise_limit(seg, rq);
+	return wqe;
+}
+
+const struct av_rq_wqe *av_rq_take(struct av_seg *seg, struct av_rq_shared *rq, uint32_t qpn, uint32_t *receiving)
+{
+	const struct av_rq_wqe *wqe;
+	uint32_t head;
+
+	if (is_shared(rq))
+		return take_shared(seg, rq, qpn, receiving);
+	head = atomic_load_explicit(&rq->head, memory_order_relaxed);
 	if (atomic_load(&rq->tail) == head)
 		return NULL;
-	return av_rq_wqe(seg, rq, head);
+	wqe = av_rq_wqe(seg, rq, head);
+	if (av_unlikely(!wqe))
+		return NULL;
+	*receiving = head + 1;
+	atomic_store_explicit(&rq->head, head + 1, memory_order_release);
+	return wqe;
+}
+
+void av_rq_untake(struct av_seg *seg, struct av_rq_shared *rq, uint32_t place)
+{
+	uint32_t head, *order;
+
+	if (!is_shared(rq)) {
+		atomic_store_explicit(&rq->head, place, memory_order_release);
+		return;
+	}
+	av_lock_acquire_plain(&rq->take_lock);
+	head = atomic_load_explicit(&rq->head, memory_order_relaxed) - 1;
+	order = order_entry(seg, rq, head);
+	if (order) {
+		*order = place;
+		atomic_store_explicit(&rq->head, head, memory_order_release);
+	}
+	av_lock_release(&rq->take_lock);
+}
+
+void av_rq_freed(struct av_seg *seg, struct av_rq_shared *rq, uint32_t place)
+{
+	struct av_rq_wqe *wqe;
+	uint32_t *stack;
+
+	if (!is_shared(rq)) {
+		atomic_fetch_add_explicit(&rq->freed, 1, memory_order_release);
+		return;
+	}
+	av_lock_acquire_plain(&rq->post_lock);
+	stack = av_seg_at(seg, rq->stack, order_bytes(rq->mask));
+	wqe = slot(seg, rq, place);
+	if (stack && wqe && rq->stacked < rq->capacity) {
+		wqe->taker = 0;
+		stack[rq->stacked++] = place & rq->mask;
+		atomic_fetch_add_explicit(&rq->freed, 1, memory_order_release);
+	}
+	av_lock_release(&rq->post_lock);
+}
+
+/* Is that slot of a shared queue still waiting to be taken? */
+static bool queued(struct av_seg *seg, struct av_rq_shared *rq, uint32_t place)
+{
+	uint32_t tail = atomic_load(&rq->tail);
+	bool found = false;
+
+	av_lock_acquire_plain(&rq->take_lock);
+	for (uint32_t i = atomic_load(&rq->head); i != tail && !found; i++) {
+		const uint32_t *order = order_entry(seg, rq, i);
+
+		found = order && *order == place;
+	}
+	av_lock_release(&rq->take_lock);
+	return found;
+}
+
+void av_rq_repair(struct av_seg *seg, struct av_rq_shared *rq, uint32_t qpn, uint32_t place, bool in_cq)
+{
+	const struct av_rq_wqe *wqe = av_rq_wqe(seg, rq, place);
+
+	if (in_cq || !wqe)
+		return;
+	if (is_shared(rq)) {
+		if (wqe->taker == qpn && !queued(seg, rq, place))
+			av_rq_untake(seg, rq, place);
+	} else if (atomic_load(&rq->head) == place + 1 && (int32_t)(atomic_load(&rq->freed) - place) <= 0) {
+		av_rq_untake(seg, rq, place);
+	}
+}
+
+void av_rq_set_limit(struct av_seg *seg, struct av_rq_shared *rq, uint32_t limit)
+{
+	bool raise;
+
+	av_lock_acquire_plain(&rq->take_lock);
+	atomic_store(&rq->limit, limit);
+	raise = limit_reached(rq);
+	av_lock_release(&rq->take_lock);
+	if (raise)
+		raise_limit(seg, rq);
 }

@@ -1,17 +1,23 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Receive queues: a ring of receive requests in the owner's segment. The owner posts, whoever executes a message
- * for it consumes, and a request's slot is free again when its completion has been polled.
+ * Receive queues: rings of receive requests in the owner's segment, of one queue pair or shared by many (SRQ). The
+ * owner posts, whoever executes a message for it takes, and a request's slot is free again when its completion has
+ * been polled.
  *
- * Thread-safety: posting takes @post_lock (the owner's threads). Consuming is done by the holder of the queue pair's
- * responder token. @tail is published by the poster with a full barrier and followed by a look at @waiting, and the
- * consumer sets @waiting before its last look at @tail: one of them sees the other.
+ * In the queue of one queue pair requests complete in order, so the slot of request @number is number & mask. In a
+ * shared one they do not: there @order says which slot each number has, and free slots form a stack.
+ *
+ * Thread-safety: posting and freeing of shared slots take @post_lock (the owner's threads). Taking is done by the
+ * holder of the queue pair's responder token, and in a shared queue with @take_lock. @tail is published by the poster
+ * with a full barrier and followed by a look at @waiting, and the taker sets @waiting before its last look at @tail:
+ * one of them sees the other.
  */
 #ifndef AV_QUEUE_RQ_H
 #define AV_QUEUE_RQ_H
 
 #include <assert.h>
 #include <stdatomic.h>
+#include <stdbool.h>
 #include <stdint.h>
 #include <infiniband/verbs.h>
 
@@ -22,44 +28,57 @@
 struct av_rq_wqe {
 	uint64_t wr_id;
 	uint32_t count; /* elements */
-	uint32_t unused;
-	uint64_t bytes; /* sum of their lengths */
-	uint64_t unused2;
+	uint32_t taker; /* number of the queue pair that took it, 0: free or posted. For repair, in shared queues. */
+	uint64_t bytes; /* sum of the elements' lengths */
+	uint64_t unused;
 	struct ibv_sge sge[];
 };
 
 /* The shared part. */
 struct av_rq_shared {
 	/* Constant while the queue exists. */
+	_Atomic uint32_t id; /* shared queues: differs for each of this index; 0: belongs to one queue pair */
+	uint32_t index;
 	uint32_t capacity; /* requests it may hold */
 	uint32_t mask;	   /* the ring has mask + 1 slots */
 	uint32_t max_sge;
 	uint32_t pd; /* protection domain its buffers are checked against */
 	uint64_t ring;
+	uint64_t order; /* shared queues: uint32_t[mask + 1], slot by number */
+	uint64_t stack; /* shared queues: uint32_t[capacity], free slots */
 
 	struct av_lock post_lock AV_ALIGNED(AV_CACHE_LINE);
 	_Atomic uint32_t tail;	/* free-running: requests posted */
 	_Atomic uint32_t freed; /* requests whose slots are free again */
+	uint32_t stacked;	/* entries of @stack */
 
-	_Atomic uint32_t head AV_ALIGNED(AV_CACHE_LINE); /* requests consumed; the consumer's token holder writes */
+	struct av_lock take_lock AV_ALIGNED(AV_CACHE_LINE);
+	_Atomic uint32_t head;	  /* requests taken */
 	_Atomic uint32_t waiting; /* a requester waits for the next request */
+	_Atomic uint32_t limit;	  /* shared queues: raise SRQ_LIMIT_REACHED when fewer are left; 0: never */
 };
 static_assert(sizeof(struct av_rq_shared) <= AV_RQ_BYTES, "receive queue table entry");
 
 static inline struct av_rq_shared *av_rq_at(const struct av_seg *seg, uint32_t index)
 {
-	return av_slab_at(seg, AV_SLAB_RQ, index, AV_RQ_BYTES, AV_OBJ_CHUNK);
+	return av_slab_at(seg, AV_SLAB_RQ, index, AV_RQ_BYTES, AV_RQ_CHUNK);
 }
+
+struct av_rq_request {
+	uint32_t capacity; /* 0 .. AV_MAX_QP_WR requests */
+	uint32_t max_sge;  /* of at most so many elements */
+	uint32_t pd;
+	uint32_t id; /* not 0: a shared queue */
+};
 
 /**
  * av_rq_init() - set up a receive queue of an own segment
- * @capacity: 0 .. AV_MAX_QP_WR requests of at most @max_sge elements
  * Return: index, or 0 and errno ENOMEM
  */
-AV_MUST_USE uint32_t av_rq_init(struct av_seg *seg, uint32_t capacity, uint32_t max_sge, uint32_t pd);
+AV_MUST_USE uint32_t av_rq_init(struct av_seg *seg, const struct av_rq_request *req);
 void av_rq_fini(struct av_seg *seg, uint32_t index);
 
-/* Forget all requests (the queue pair was reset); the caller excludes posters, consumers and pollers' use. */
+/* Forget all requests (the queue pair was reset); the caller excludes posters, takers and pollers' use. */
 void av_rq_reset(struct av_rq_shared *rq);
 
 /**
@@ -71,25 +90,30 @@ AV_MUST_USE int av_rq_post(struct av_seg *seg, struct av_rq_shared *rq, struct i
 			   struct ibv_recv_wr **bad);
 
 /**
- * av_rq_next() - the request the next message will consume
- * Return: the request, its @count checked against AV_MAX_SGE; NULL if none is posted. It stays in the queue.
+ * av_rq_take() - take the next request for queue pair @qpn, whose responder token is held
+ * @receiving: out, before the request is gone from the queue: where it is, + 1. For repair after a death.
+ *
+ * Raises SRQ_LIMIT_REACHED where that is due.
+ * Return: the request, its @count checked, or NULL if none is posted
  */
-const struct av_rq_wqe *av_rq_next(struct av_seg *seg, struct av_rq_shared *rq);
+const struct av_rq_wqe *av_rq_take(struct av_seg *seg, struct av_rq_shared *rq, uint32_t qpn, uint32_t *receiving);
 
-/* The request of that free-running number, which has been posted and not freed; NULL if the ring is unsound. */
-const struct av_rq_wqe *av_rq_wqe(struct av_seg *seg, const struct av_rq_shared *rq, uint32_t number);
+/* Put back what was just taken: the next message will take it. */
+void av_rq_untake(struct av_seg *seg, struct av_rq_shared *rq, uint32_t place);
 
-/* Consume what av_rq_next() returned. */
-static inline void av_rq_consume(struct av_rq_shared *rq)
-{
-	atomic_store_explicit(&rq->head, atomic_load_explicit(&rq->head, memory_order_relaxed) + 1,
-			      memory_order_release);
-}
+/* The request at that place (number of a taken request, or slot in a shared queue); NULL if the ring is unsound. */
+const struct av_rq_wqe *av_rq_wqe(struct av_seg *seg, const struct av_rq_shared *rq, uint32_t place);
 
-/* One slot is free again: its completion was polled. */
-static inline void av_rq_slot_freed(struct av_rq_shared *rq)
-{
-	atomic_fetch_add_explicit(&rq->freed, 1, memory_order_release);
-}
+/* One place is free again: its completion was polled. */
+void av_rq_freed(struct av_seg *seg, struct av_rq_shared *rq, uint32_t place);
+
+/**
+ * av_rq_repair() - put back the request that a dead holder of @qpn's token took from @place and never completed
+ * @in_cq: there is a completion of it in the CQ; nothing is put back then, nor if it was polled already
+ */
+void av_rq_repair(struct av_seg *seg, struct av_rq_shared *rq, uint32_t qpn, uint32_t place, bool in_cq);
+
+/* Set the limit of a shared queue; raises the event at once if it is already undercut. */
+void av_rq_set_limit(struct av_seg *seg, struct av_rq_shared *rq, uint32_t limit);
 
 #endif

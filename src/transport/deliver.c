@@ -8,36 +8,52 @@
 #include "memory/reach.h"
 #include "queue/stage.h"
 
-const struct av_rq_wqe *av_deliver_request(const struct av_qp_end *rsp)
+static struct av_rq_shared *rq_of(const struct av_qp_end *rsp)
 {
-	struct av_rq_shared *rq = av_rq_at(rsp->seg, rsp->qp->rq);
-	const struct av_rq_wqe *request;
-
-	if (!rq)
-		return NULL;
-	request = av_rq_next(rsp->seg, rq);
-	if (av_likely(request != NULL))
-		return request;
-	atomic_store(&rq->waiting, 1); /* before the second look: pairs with av_rq_post() */
-	return av_rq_next(rsp->seg, rq);
+	return av_rq_at(rsp->seg, rsp->qp->rq);
 }
 
-/* Append the completion of the receive queue's next request and consume it. */
+static const struct av_rq_wqe *take(const struct av_qp_end *rsp)
+{
+	struct av_rq_shared *rq = rq_of(rsp);
+
+	return rq ? av_rq_take(rsp->seg, rq, atomic_load_explicit(&rsp->qp->qpn, memory_order_relaxed),
+			       &rsp->qp->receiving)
+		  : NULL;
+}
+
+const struct av_rq_wqe *av_deliver_request(const struct av_qp_end *rsp)
+{
+	const struct av_rq_wqe *request = take(rsp);
+	struct av_rq_shared *rq;
+
+	if (av_likely(request != NULL))
+		return request;
+	rq = rq_of(rsp);
+	if (!rq)
+		return NULL;
+	atomic_store(&rq->waiting, 1); /* before the second look: pairs with av_rq_post() */
+	return take(rsp);
+}
+
+void av_deliver_cancel(const struct av_qp_end *rsp)
+{
+	av_rq_untake(rsp->seg, rq_of(rsp), rsp->qp->receiving - 1);
+	rsp->qp->receiving = 0;
+}
+
+/* Append the completion of the request that was taken. */
 static int complete(const struct av_qp_end *rsp, const struct av_rq_wqe *request, struct av_cqe *cqe)
 {
-	struct av_rq_shared *rq = av_rq_at(rsp->seg, rsp->qp->rq);
-	uint32_t number = atomic_load_explicit(&rq->head, memory_order_relaxed);
 	int ret;
 
 	cqe->wr_id = request->wr_id;
 	cqe->qpn = atomic_load_explicit(&rsp->qp->qpn, memory_order_relaxed);
 	cqe->qp = rsp->qp->index;
-	cqe->wqe = number;
+	cqe->wqe = rsp->qp->receiving - 1;
 	cqe->flags |= AV_CQE_RECV;
-	rsp->qp->receiving = number + 1; /* until it is consumed: whoever repairs after our death looks here */
 	ret = av_cq_push(rsp->seg, rsp->qp->recv_cq, cqe);
-	av_rq_consume(rq);
-	rsp->qp->receiving = 0;
+	rsp->qp->receiving = 0; /* only now: whoever repairs after our death looks here */
 	return ret;
 }
 
@@ -149,7 +165,7 @@ static enum av_fault move(struct av_cqe *cqe, const struct av_message *msg, cons
 enum av_fault av_deliver_send(const struct av_message *msg, const struct av_spans *from,
 			      const struct av_rq_wqe *request)
 {
-	struct av_rq_shared *rq = av_rq_at(msg->rsp->seg, msg->rsp->qp->rq);
+	struct av_rq_shared *rq = rq_of(msg->rsp);
 	enum av_fault fault = AV_FAULT_NONE;
 	struct av_spans to;
 	struct av_cqe cqe;
@@ -184,18 +200,22 @@ static void complete_in_error(const struct av_qp_end *rsp, const struct av_rq_wq
 
 void av_deliver_error(const struct av_qp_end *rsp, enum ibv_wc_status status)
 {
-	struct av_rq_shared *rq = av_rq_at(rsp->seg, rsp->qp->rq);
-	const struct av_rq_wqe *request = rq ? av_rq_next(rsp->seg, rq) : NULL;
+	const struct av_rq_wqe *request;
 
+	if (rsp->qp->receiving)
+		request = av_rq_wqe(rsp->seg, rq_of(rsp), rsp->qp->receiving - 1);
+	else
+		request = take(rsp);
 	if (request)
 		complete_in_error(rsp, request, status);
 }
 
 void av_deliver_flush(const struct av_qp_end *rsp)
 {
-	struct av_rq_shared *rq = av_rq_at(rsp->seg, rsp->qp->rq);
 	const struct av_rq_wqe *request;
 
-	while (rq && (request = av_rq_next(rsp->seg, rq)))
+	if (rsp->qp->srq)
+		return;
+	while ((request = take(rsp)))
 		complete_in_error(rsp, request, IBV_WC_WR_FLUSH_ERR);
 }

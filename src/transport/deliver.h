@@ -25,18 +25,24 @@ struct av_message {
 };
 
 /**
- * av_deliver_request() - the receive request the message will consume
+ * av_deliver_request() - take the receive request that the message will use
  *
- * If there is none, leaves a mark for the receiver's next post and looks once more.
+ * If there is none, leaves a mark for the receiver's next post and looks once more. Afterwards exactly one of
+ * av_deliver_send() and av_deliver_completion() (which complete it, unless they say otherwise),
+ * av_deliver_error() and av_deliver_cancel() is called.
  * Return: the request, or NULL: receiver not ready
  */
 const struct av_rq_wqe *av_deliver_request(const struct av_qp_end *rsp);
 
+/* Put the request back: the fault is not the receiver's. */
+void av_deliver_cancel(const struct av_qp_end *rsp);
+
 /**
  * av_deliver_send() - bring the bytes of a SEND to the receive request, and complete it
  * @from: the bytes; @request: from av_deliver_request()
- * Return: AV_FAULT_NONE; AV_FAULT_RECV_*; AV_FAULT_LOC_PROT (a sender's buffer); AV_FAULT_FORBIDDEN (the bytes are
- *         in a process whose memory this one may not read, or there is no staging buffer left)
+ * Return: AV_FAULT_NONE: completed. Not completed: AV_FAULT_RECV_SHORT, AV_FAULT_RECV_PROT; AV_FAULT_LOC_PROT (a
+ *         sender's buffer); AV_FAULT_FORBIDDEN (the bytes are in a process whose memory this one may not read, or
+ *         there is no staging buffer left). AV_FAULT_RECV_CQ: lost with the CQ.
  */
 AV_MUST_USE enum av_fault av_deliver_send(const struct av_message *msg, const struct av_spans *from,
 					  const struct av_rq_wqe *request);
@@ -44,10 +50,10 @@ AV_MUST_USE enum av_fault av_deliver_send(const struct av_message *msg, const st
 /* Complete the receive request of a message whose bytes are in place (RDMA WRITE with immediate). */
 AV_MUST_USE enum av_fault av_deliver_completion(const struct av_message *msg, const struct av_rq_wqe *request);
 
-/* Complete the next receive request, if there is one, with an error. */
+/* Complete the taken request, or if none is taken the next one if there is one, with an error. */
 void av_deliver_error(const struct av_qp_end *rsp, enum ibv_wc_status status);
 
-/* Complete all receive requests as flushed. */
+/* Complete all receive requests as flushed; those of a shared queue stay for the others. */
 void av_deliver_flush(const struct av_qp_end *rsp);
 
 #endif

@@ -201,36 +201,65 @@ static enum av_fault not_ready(struct work *w)
 	return AV_FAULT_NONE;
 }
 
+/* Hand the bytes over; a receive request is taken. */
+static enum av_fault send_bytes(struct work *w, const struct av_rq_wqe *request)
+{
+	enum av_fault fault;
+	struct av_message msg;
+
+	if (w->head.opcode == IBV_WR_SEND_WITH_INV)
+		return AV_FAULT_INVALIDATE; /* no kind of key there is can be invalidated */
+	message_of(w, &msg);
+	fault = av_deliver_send(&msg, &w->local, request);
+	if (fault != AV_FAULT_NONE && !av_seg_alive_now(w->rsp->seg))
+		return gone(w);
+	if (fault == AV_FAULT_FORBIDDEN && !w->req->seg->own) {
+		w->result.owner_only = true;
+		fault = not_ready(w);
+	}
+	if (fault == AV_FAULT_LOC_PROT || fault == AV_FAULT_FORBIDDEN || w->result.park != AV_PARK_NOT)
+		av_deliver_cancel(w->rsp);
+	return fault;
+}
+
 static enum av_fault do_send(struct work *w)
 {
 	enum av_fault fault = local_begin(w, 0);
 	const struct av_rq_wqe *request;
-	struct av_message msg;
 
 	if (fault != AV_FAULT_NONE)
 		return fault;
 	request = av_deliver_request(w->rsp);
-	if (!request) {
-		fault = not_ready(w);
-	} else if (w->head.opcode == IBV_WR_SEND_WITH_INV) {
-		fault = AV_FAULT_INVALIDATE; /* no kind of key there is can be invalidated */
-	} else {
-		message_of(w, &msg);
-		fault = av_deliver_send(&msg, &w->local, request);
-		if (fault != AV_FAULT_NONE && !av_seg_alive_now(w->rsp->seg)) {
-			fault = gone(w);
-		} else if (fault == AV_FAULT_FORBIDDEN && !w->req->seg->own) {
-			w->result.owner_only = true;
-			fault = not_ready(w);
-		}
-	}
+	fault = request ? send_bytes(w, request) : not_ready(w);
 	local_end(w);
 	return fault;
 }
 
+/* Copy to the memory the rkey names. */
 static enum av_fault write_bytes(struct work *w)
 {
 	struct av_spans remote;
+	enum av_fault fault = remote_begin(w, IBV_ACCESS_REMOTE_WRITE, &remote);
+
+	if (fault != AV_FAULT_NONE)
+		return fault;
+	fault = moved(w, av_reach_copy(&remote, &w->local), AV_FAULT_LOC_PROT, AV_FAULT_REM_ACCESS);
+	av_mem_put(&remote.at[0]);
+	return fault;
+}
+
+static enum av_fault check_rkey(struct work *w)
+{
+	struct av_spans remote;
+	enum av_fault fault = remote_begin(w, IBV_ACCESS_REMOTE_WRITE, &remote);
+
+	if (fault == AV_FAULT_NONE)
+		av_mem_put(&remote.at[0]);
+	return fault;
+}
+
+static enum av_fault do_write(struct work *w)
+{
 	enum av_fault fault = local_begin(w, 0);
 
 	if (fault != AV_FAULT_NONE)
@@ -238,37 +267,45 @@ static enum av_fault write_bytes(struct work *w)
 	if (!(w->rsp->qp->attr.qp_access_flags & IBV_ACCESS_REMOTE_WRITE))
 		fault = AV_FAULT_REM_OP_DENIED;
 	else if (w->head.bytes > 0)
-		fault = remote_begin(w, IBV_ACCESS_REMOTE_WRITE, &remote);
-	if (fault == AV_FAULT_NONE && w->head.bytes > 0) {
-		if (w->head.opcode == IBV_WR_RDMA_WRITE_WITH_IMM && !av_deliver_request(w->rsp))
-			fault = not_ready(w);
-		else
-			fault = moved(w, av_reach_copy(&remote, &w->local), AV_FAULT_LOC_PROT,
-				      AV_FAULT_REM_ACCESS);
-		av_mem_put(&remote.at[0]);
-	}
+		fault = write_bytes(w);
 	local_end(w);
 	return fault;
 }
 
-static enum av_fault do_write(struct work *w)
+/* The rkey is checked before a receive request is taken, and the bytes move after: a fault must find the request. */
+static enum av_fault write_imm(struct work *w)
 {
-	return write_bytes(w);
-}
-
-static enum av_fault do_write_imm(struct work *w)
-{
-	enum av_fault fault = write_bytes(w);
+	enum av_fault fault = w->head.bytes > 0 ? check_rkey(w) : AV_FAULT_NONE;
 	const struct av_rq_wqe *request;
 	struct av_message msg;
 
-	if (fault != AV_FAULT_NONE || w->result.park != AV_PARK_NOT)
+	if (fault != AV_FAULT_NONE)
 		return fault;
 	request = av_deliver_request(w->rsp);
 	if (!request)
 		return not_ready(w);
+	if (w->head.bytes > 0)
+		fault = write_bytes(w);
+	if (fault == AV_FAULT_LOC_PROT || fault == AV_FAULT_FORBIDDEN || w->result.park != AV_PARK_NOT)
+		av_deliver_cancel(w->rsp);
+	if (fault != AV_FAULT_NONE || w->result.park != AV_PARK_NOT)
+		return fault;
 	message_of(w, &msg);
 	return av_deliver_completion(&msg, request);
+}
+
+static enum av_fault do_write_imm(struct work *w)
+{
+	enum av_fault fault = local_begin(w, 0);
+
+	if (fault != AV_FAULT_NONE)
+		return fault;
+	if (!(w->rsp->qp->attr.qp_access_flags & IBV_ACCESS_REMOTE_WRITE))
+		fault = AV_FAULT_REM_OP_DENIED;
+	else
+		fault = write_imm(w);
+	local_end(w);
+	return fault;
 }
 
 /* May the two sides do READs and atomics at all? */

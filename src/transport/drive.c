@@ -169,6 +169,9 @@ static void run(const struct av_qp_end *end, struct av_qp_end *peer, struct view
 			return;
 		if (view->state == IBV_QPS_ERR)
 			flush(end, view->tail);
+		if (av_unlikely(atomic_load_explicit(&qp->last_wqe, memory_order_relaxed)) &&
+		    atomic_exchange(&qp->last_wqe, 0))
+			av_event_raise(end, atomic_load(&qp->qpn), IBV_EVENT_QP_LAST_WQE_REACHED);
 		if (view->state == IBV_QPS_SQD && !in_flight)
 			drained(end);
 		if (qp->sq_next == view->tail)

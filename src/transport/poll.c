@@ -60,7 +60,7 @@ static void free_slot(struct av_seg *seg, const struct av_cqe *cqe, struct place
 		place->count = request->count;
 		memcpy(place->sge, request->sge, request->count * sizeof(request->sge[0]));
 	}
-	av_rq_slot_freed(rq);
+	av_rq_freed(seg, rq, cqe->wqe);
 }
 
 /* Take completions until @count, or one with payload to place. Return: how many were written to @wc. */

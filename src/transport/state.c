@@ -8,26 +8,25 @@
 void av_responder_error(const struct av_qp_end *end)
 {
 	/* Full barrier: a post_recv that we do not see sees the state, and flushes itself. */
-	atomic_store(&end->qp->state, IBV_QPS_ERR);
+	if (atomic_exchange(&end->qp->state, IBV_QPS_ERR) != IBV_QPS_ERR && end->qp->srq)
+		atomic_store(&end->qp->last_wqe, 1);
 	av_deliver_flush(end);
 }
 
 /*
- * The dead holder may have been anywhere between looking at the next receive request and consuming it. @receiving
- * names the request from before its completion is appended until it is consumed, so three cases are left: the
- * completion was never appended (the flush completes the request), it is in the CQ or has been polled (consume).
+ * The dead holder may have been anywhere between taking a receive request and completing it. @receiving names the
+ * request from before it leaves the queue until its completion is in the CQ.
  */
 void av_responder_repair(const struct av_qp_end *end)
 {
 	struct av_rq_shared *rq = av_rq_at(end->seg, end->qp->rq);
-	uint32_t qpn = atomic_load(&end->qp->qpn), number = end->qp->receiving - 1;
+	uint32_t qpn = atomic_load(&end->qp->qpn), place = end->qp->receiving - 1;
 
 	if (qpn == 0)
 		return;
-	if (rq && end->qp->receiving && atomic_load(&rq->head) == number &&
-	    ((int32_t)(atomic_load(&rq->freed) - number) > 0 ||
-	     av_cq_holds_receive(end->seg, end->qp->recv_cq, qpn, number)))
-		av_rq_consume(rq);
+	if (rq && end->qp->receiving)
+		av_rq_repair(end->seg, rq, qpn, place,
+			     av_cq_holds_receive(end->seg, end->qp->recv_cq, qpn, place));
 	end->qp->receiving = 0;
 	av_responder_error(end);
 }
@@ -48,9 +47,14 @@ void av_qp_resume(const struct av_qp_end *end)
 	av_lock_release_fence(&end->qp->exec);
 }
 
+/* What a completion that nobody will poll holds: staged payload, and its place in a shared receive queue. */
 static void give_back(struct av_seg *seg, const struct av_cqe *cqe)
 {
+	struct av_qp_shared *qp = av_qp_at(seg, cqe->qp);
+
 	av_stage_give(seg, cqe->stage, cqe->stage_len);
+	if ((cqe->flags & AV_CQE_RECV) && qp && qp->srq)
+		av_rq_freed(seg, av_rq_at(seg, qp->rq), cqe->wqe);
 }
 
 void av_qp_purge(const struct av_qp_end *end)
@@ -67,7 +71,8 @@ static void empty_queues(const struct av_qp_end *end)
 	struct av_qp_shared *qp = end->qp;
 
 	av_qp_purge(end);
-	av_rq_reset(av_rq_at(end->seg, qp->rq));
+	if (!qp->srq)
+		av_rq_reset(av_rq_at(end->seg, qp->rq));
 	atomic_store(&qp->sq_tail, 0);
 	atomic_store(&qp->sq_freed, 0);
 	qp->sq_next = 0;

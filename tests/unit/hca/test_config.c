@@ -101,7 +101,7 @@ static const struct value_row value_rows[] = {
 	NUMBER_ROWS(max_cq, AV_MAX_CQ, "65535", "65536"),
 	NUMBER_ROWS(max_cqe, AV_MAX_CQE, "1048575", "1048576"),
 	NUMBER_ROWS(max_mr, AV_MAX_MR, "1048575", "1048576"),
-	NUMBER_ROWS(max_pd, AV_MAX_PD, "65535", "65536"),
+	NUMBER_ROWS(max_pd, AV_MAX_PD, "65536", "65537"),
 	NUMBER_ROWS(gids, AV_GID_MAX, "64", "65"),
 	{"a", FIELD(link_layer), IBV_LINK_LAYER_ETHERNET, NULL},
 	{"a:link=ethernet", FIELD(link_layer), IBV_LINK_LAYER_ETHERNET, NULL},
