@@ -7,6 +7,7 @@
 #include "front/srq.h"
 #include "hca/limits.h"
 #include "transport/connect.h"
+#include "transport/drive.h"
 #include "transport/state.h"
 
 static int check_type(enum ibv_qp_type type)
@@ -200,7 +201,10 @@ AV_EXPORT int ibv_query_qp(struct ibv_qp *ibv, struct ibv_qp_attr *attr, int att
 	qp = av_qp_find(ibv);
 	if (!qp)
 		return av_fail_errno(ENOENT);
+	av_qp_quiesce(&qp->end); /* whole values, not halves of a change */
 	*attr = qp->end.qp->attr;
+	av_qp_resume(&qp->end);
+	av_drive(&qp->end, &qp->peer); /* what was posted while we held the token */
 	attr->qp_state = attr->cur_qp_state = (enum ibv_qp_state)atomic_load(&qp->end.qp->state);
 	attr->sq_draining = attr->qp_state == IBV_QPS_SQD && atomic_load(&qp->end.qp->park) != AV_PARK_NOT;
 	fill_init_attr(qp, init);

@@ -444,9 +444,11 @@ void av_dir_qpn_remove(uint32_t qpn)
 
 	change_begin();
 	ref = (uint32_t)(atomic_load(entry) >> 32);
-	atomic_store(entry, qpn_word(0, 0, qpn >> AV_QPN_INDEX_BITS));
-	dir->qps--;
-	dir->context[AV_REF_SLOT(ref)].qps--;
+	if (ref && atomic_load(&dir->context[AV_REF_SLOT(ref)].ref) == ref) { /* else swept at exit already */
+		atomic_store(entry, qpn_word(0, 0, qpn >> AV_QPN_INDEX_BITS));
+		dir->qps--;
+		dir->context[AV_REF_SLOT(ref)].qps--;
+	}
 	change_end();
 }
 

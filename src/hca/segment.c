@@ -21,6 +21,18 @@
 static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
 static struct av_seg *mapped[AV_REF_SLOTS];
 
+/* What was own is the parent's, and will be found as a peer's if it is looked for. */
+static void after_fork_in_child(void)
+{
+	pthread_mutex_init(&mutex, NULL);
+	memset(mapped, 0, sizeof(mapped));
+}
+
+static void register_fork_handler(void)
+{
+	pthread_atfork(NULL, NULL, after_fork_in_child);
+}
+
 static uint64_t my_pidns(void)
 {
 	struct stat st;
@@ -126,11 +138,13 @@ static void table_add(struct av_seg *seg)
 
 struct av_seg *av_seg_create(const struct av_device *dev)
 {
+	static pthread_once_t once = PTHREAD_ONCE_INIT;
 	struct av_seg *seg;
 	uint32_t ref;
 	int fd = av_dir_context_add(&ref);
 	int ret;
 
+	pthread_once(&once, register_fork_handler);
 	if (fd < 0) {
 		errno = -fd;
 		return NULL;

@@ -14,6 +14,7 @@
 struct av_direct_result {
 	enum av_fault fault; /* AV_FAULT_NONE: done, unless parked */
 	enum av_park park;   /* AV_PARK_NOT: executed, with @fault or without */
+	uint8_t rnr_timer;   /* with AV_PARK_RNR: the responder's timer code */
 	bool gone;	     /* with AV_PARK_NO_ANSWER: there will never be an answer */
 	bool owner_only;     /* with AV_PARK_RNR: only the requester's own process can go on */
 	bool responder_failed; /* the responder is in the error state now and its send queue wants flushing */

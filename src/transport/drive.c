@@ -76,7 +76,8 @@ static void succeed(const struct av_qp_end *end, const struct av_sq_wqe *wqe)
 {
 	struct av_qp_shared *qp = end->qp;
 
-	atomic_store_explicit(&qp->park, AV_PARK_NOT, memory_order_relaxed);
+	if (av_likely(end->seg->own))
+		atomic_store_explicit(&qp->park, AV_PARK_NOT, memory_order_relaxed);
 	if (!(wqe->flags & IBV_SEND_SIGNALED) && !qp->sig_all) {
 		qp->sq_next++;
 		return;
@@ -101,10 +102,10 @@ static void flush(const struct av_qp_end *end, uint32_t tail)
 /* --- one request -------------------------------------------------------------------------------------------- */
 
 /* The request cannot be executed now. Return: true if that was its last chance, and it has failed. */
-static bool wait_or_fail(const struct av_qp_end *end, const struct av_qp_end *peer, const struct av_sq_wqe *wqe,
+static bool wait_or_fail(const struct av_qp_end *end, const struct av_sq_wqe *wqe,
 			 const struct av_direct_result *result)
 {
-	enum av_fault fault = av_retry(end, peer, result, av_now_ns());
+	enum av_fault fault = av_retry(end, result, av_now_ns());
 
 	if (fault != AV_FAULT_NONE) {
 		fail(end, wqe, av_rule(fault)->requester);
@@ -140,7 +141,7 @@ static bool step(const struct av_qp_end *end, struct av_qp_end *peer)
 	if (result.park == AV_PARK_NOT && av_rule(result.fault)->requester == IBV_WC_SUCCESS)
 		result.park = AV_PARK_NO_ANSWER; /* the responder failed without a word */
 	if (result.park != AV_PARK_NOT)
-		return wait_or_fail(end, peer, wqe, &result);
+		return wait_or_fail(end, wqe, &result);
 	fail(end, wqe, av_rule(result.fault)->requester);
 	return true;
 }
@@ -154,7 +155,7 @@ static void drained(const struct av_qp_end *end)
 }
 
 /* Execute as far as it goes; the token is held. */
-static void run(const struct av_qp_end *end, struct av_qp_end *peer, struct view *view)
+static void execute(const struct av_qp_end *end, struct av_qp_end *peer, struct view *view)
 {
 	struct av_qp_shared *qp = end->qp;
 
@@ -183,6 +184,17 @@ static void run(const struct av_qp_end *end, struct av_qp_end *peer, struct view
 			return;
 		}
 	}
+}
+
+/*
+ * A peer that drives our queue may die in the middle of it. The request stays marked as parked for as long as the
+ * peer is at work, so that our timer keeps an eye on it and finds the token abandoned.
+ */
+static void run(const struct av_qp_end *end, struct av_qp_end *peer, struct view *view)
+{
+	execute(end, peer, view);
+	if (!end->seg->own && !view->parked)
+		atomic_store(&end->qp->park, AV_PARK_NOT);
 }
 
 /*

@@ -22,14 +22,14 @@ struct patience {
 	bool endless;
 };
 
-static struct patience patience(const struct ibv_qp_attr *attr, const struct av_qp_end *peer, enum av_park why)
+static struct patience patience(const struct ibv_qp_attr *attr, const struct av_direct_result *result)
 {
 	struct patience p;
 
-	if (why == AV_PARK_RNR) {
+	if (result->park == AV_PARK_RNR) {
 		p.endless = attr->rnr_retry >= ALWAYS;
 		p.retries = attr->rnr_retry;
-		p.interval_ns = av_rnr_timer_ns(peer->qp ? peer->qp->attr.min_rnr_timer : 0);
+		p.interval_ns = av_rnr_timer_ns(result->rnr_timer);
 	} else {
 		p.endless = attr->timeout == 0;
 		p.retries = attr->retry_cnt + 1u; /* the first transmission has its timeout, too */
@@ -40,11 +40,10 @@ static struct patience patience(const struct ibv_qp_attr *attr, const struct av_
 	return p;
 }
 
-enum av_fault av_retry(const struct av_qp_end *end, const struct av_qp_end *peer,
-		       const struct av_direct_result *result, uint64_t now_ns)
+enum av_fault av_retry(const struct av_qp_end *end, const struct av_direct_result *result, uint64_t now_ns)
 {
 	enum av_fault fault = result->park == AV_PARK_RNR ? AV_FAULT_RNR_EXHAUSTED : AV_FAULT_RETRY_EXHAUSTED;
-	struct patience p = patience(&end->qp->attr, peer, result->park);
+	struct patience p = patience(&end->qp->attr, result);
 	struct av_qp_shared *qp = end->qp;
 
 	if (result->gone)
