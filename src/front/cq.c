@@ -113,7 +113,7 @@ int av_poll_cq(struct ibv_cq *ibv, int count, struct ibv_wc *wc)
 {
 	struct av_cq *cq = av_cq_find(ibv);
 
-	if (av_unlikely(!cq))
+	if (av_unlikely(!cq || av_context_of(ibv->context)->forked))
 		return -EINVAL;
 	return av_poll(av_context_of(ibv->context)->seg, ibv->handle, count, wc);
 }

@@ -17,7 +17,7 @@ int av_post_send(struct ibv_qp *ibv, struct ibv_send_wr *wr, struct ibv_send_wr 
 	uint32_t state;
 	int err;
 
-	if (av_unlikely(!qp))
+	if (av_unlikely(!qp || av_context_of(ibv->context)->forked))
 		return refuse_send(wr, bad_wr, EINVAL);
 	state = atomic_load_explicit(&qp->end.qp->state, memory_order_relaxed);
 	if (av_unlikely(state == IBV_QPS_RESET || state == IBV_QPS_INIT || state == IBV_QPS_RTR))
@@ -47,7 +47,7 @@ int av_post_recv(struct ibv_qp *ibv, struct ibv_recv_wr *wr, struct ibv_recv_wr 
 	struct av_qp *qp = av_qp_find(ibv);
 	int err;
 
-	if (av_unlikely(!qp || qp->srq ||
+	if (av_unlikely(!qp || qp->srq || av_context_of(ibv->context)->forked ||
 			atomic_load_explicit(&qp->end.qp->state, memory_order_relaxed) == IBV_QPS_RESET)) {
 		*bad_wr = wr;
 		return av_fail_errno(EINVAL);

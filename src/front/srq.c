@@ -174,7 +174,7 @@ int av_post_srq_recv(struct ibv_srq *ibv, struct ibv_recv_wr *wr, struct ibv_rec
 	struct av_srq *srq = av_srq_find(ctx, ibv);
 	int err;
 
-	if (av_unlikely(!srq)) {
+	if (av_unlikely(!srq || ctx->forked)) {
 		*bad_wr = wr;
 		return av_fail_errno(EINVAL);
 	}

@@ -11,7 +11,7 @@
 #include "queue/qp.h"
 #include "transport/rules.h"
 
-/* SENDs up to this size into another process are staged and placed by the receiver's poll; see docs/STAGING.md. */
+/* SENDs up to this size into another process are staged and placed by the receiver's poll; see docs/ARCHITECTURE.md. */
 #define AV_STAGE_LIMIT 16384u
 
 struct av_message {
