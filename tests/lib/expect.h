@@ -1,0 +1,56 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Rows and their failures. A test is a list of rows; each failed expectation is printed with the row's name,
+ * and the test goes on with the next expectation. Time limits are here, too: nothing in these tests may hang.
+ */
+#ifndef TEST_EXPECT_H
+#define TEST_EXPECT_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#define TEST_PRINTF(fmt, args) __attribute__((format(printf, fmt, args)))
+#define COUNT_OF(array)	       (sizeof(array) / sizeof((array)[0]))
+
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+#define TEST_SANITIZED 1
+#else
+#define TEST_SANITIZED 0
+#endif
+
+/* Begin a row: what its failures are printed under. */
+void row(const char *fmt, ...) TEST_PRINTF(1, 2);
+const char *row_name(void);
+
+/* Note a failure of the current row. */
+void fail_at(const char *file, int line, const char *fmt, ...) TEST_PRINTF(3, 4);
+
+/* True if @cond; else a failure of the current row is printed and counted. */
+#define EXPECT(cond, ...)                                         \
+	({                                                        \
+		bool ok_ = (cond);                                \
+		if (!ok_)                                         \
+			fail_at(__FILE__, __LINE__, __VA_ARGS__); \
+		ok_;                                              \
+	})
+
+/* Something a row needs cannot be had: the whole test ends, failed. */
+void die_at(const char *file, int line, const char *fmt, ...) TEST_PRINTF(3, 4) __attribute__((noreturn));
+#define DIE(...) die_at(__FILE__, __LINE__, __VA_ARGS__)
+
+unsigned int failures(void);
+
+/* Prints how many rows there were. Return: exit status for main(). */
+int summary(void);
+
+/* End this process, with the name of its row, if it still runs after that many seconds. */
+void time_limit(unsigned int seconds);
+
+uint64_t now_ns(void);
+
+static inline uint64_t now_ms(void)
+{
+	return now_ns() / 1000000;
+}
+
+#endif

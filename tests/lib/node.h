@@ -1,0 +1,144 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * One end of the tests' traffic: an opened device with protection domains, an arena of memory registered in
+ * every way that makes a difference, completion queues and numbered queue pairs. lib/side.h puts a node into
+ * this process or into another one.
+ *
+ * What cannot fail in any test (opening, registering the arena) ends the program when it does. What a test
+ * looks at returns the errno value.
+ */
+#ifndef TEST_NODE_H
+#define TEST_NODE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <infiniband/verbs.h>
+
+#define NODE_QPS   8
+#define NODE_CQS   6
+#define NODE_ARENA (8ul << 20)
+#define NODE_SGE   32
+#define NODE_LIST  32 /* work requests of one post */
+
+/* What the arena is registered as. A request names the memory by one of these and an offset in the arena. */
+enum key {
+	KEY_FULL,	 /* all rights */
+	KEY_READ_ONLY,	 /* no access flags: local reads */
+	KEY_LOCAL,	 /* local writes, nothing remote */
+	KEY_NO_WRITE,	 /* all rights but REMOTE_WRITE, */
+	KEY_NO_READ,	 /* but REMOTE_READ, */
+	KEY_NO_ATOMIC,	 /* but REMOTE_ATOMIC */
+	KEY_ATOMIC_ONLY, /* LOCAL_WRITE and REMOTE_ATOMIC */
+	KEY_OTHER_PD,	 /* all rights, in a protection domain that is not the queue pairs' */
+	KEY_ZERO_BASED,	 /* all rights, addresses are offsets */
+	KEY_IOVA,	 /* all rights, addresses are what the program chose */
+	KEY_DEAD,	 /* deregistered */
+	KEY_GONE,	 /* memory of its own that cannot be reached any more */
+	KEY_WRONG,	 /* a key that was never given out */
+	KEY_ZERO,	 /* 0 */
+	KEY_N
+};
+
+struct node_info {
+	union ibv_gid gid;
+	uint64_t base[KEY_N]; /* of the arena's first byte in that key's address space */
+	uint32_t key[KEY_N];
+	uint32_t comp_vectors;
+	struct ibv_device_attr device;
+};
+
+struct node_qp_spec {
+	struct ibv_qp_cap cap;
+	uint32_t send_cq, recv_cq; /* numbers */
+	int sq_sig_all;
+};
+
+/* Both halves of a connection as one end sees it. */
+struct node_link {
+	uint32_t dest_qpn;
+	union ibv_gid dgid;
+	uint32_t sq_psn, rq_psn;
+	uint32_t access;
+	uint8_t mtu, timeout, retry_cnt, rnr_retry, min_rnr_timer, rd_atomic, dest_rd_atomic;
+	enum ibv_qp_state to; /* stop after entering this state: INIT, RTR or RTS */
+};
+
+/* Work requests without pointers. */
+struct node_send {
+	uint64_t wr_id;
+	enum ibv_wr_opcode opcode;
+	unsigned int flags;
+	uint32_t imm; /* network order */
+	uint64_t remote_addr;
+	uint32_t rkey;
+	uint64_t compare_add, swap;
+	int num_sge;
+	struct ibv_sge sge[NODE_SGE];
+};
+
+struct node_recv {
+	uint64_t wr_id;
+	int num_sge;
+	struct ibv_sge sge[NODE_SGE];
+};
+
+/* What a post routine said. */
+struct node_posted {
+	int ret, errno_;
+	int bad; /* index of *bad_wr in the list, -1: not set */
+};
+
+struct node_event {
+	bool any;
+	enum ibv_event_type type;
+	int qp, cq; /* number of the object, -1: none of the node's */
+};
+
+struct node {
+	struct ibv_context *ctx;
+	bool borrowed_ctx;
+	struct ibv_pd *pd, *other_pd;
+	struct ibv_comp_channel *channel;
+	struct ibv_cq *cq[NODE_CQS];
+	struct ibv_qp *qp[NODE_QPS];
+	struct ibv_mr *mr[KEY_N];
+	uint8_t *arena;
+	struct node_info info;
+};
+
+/* Open ours among the devices; ends the program if it is not there. */
+struct ibv_context *node_open_device(void);
+
+/* @shared: a context to use, NULL: open one. CQ 0 and 1 (the usual ones for sends and receives) exist
+ * afterwards. */
+void node_open(struct node *n, struct ibv_context *shared);
+/* Destroy everything, expecting success of each. */
+void node_close(struct node *n);
+
+/* A queue pair in RESET, in a free place. Return: errno value */
+int node_create_qp(struct node *n, int qp, struct node_qp_spec *spec);
+int node_destroy_qp(struct node *n, int qp);
+int node_connect(struct node *n, int qp, const struct node_link *link);
+int node_modify(struct node *n, int qp, struct ibv_qp_attr *attr, int mask);
+int node_set_state(struct node *n, int qp, enum ibv_qp_state state);
+enum ibv_qp_state node_state(struct node *n, int qp);
+
+int node_create_cq(struct node *n, int cq, int cqe, bool channel);
+int node_destroy_cq(struct node *n, int cq);
+
+struct node_posted node_post_send(struct node *n, int qp, const struct node_send *list, int count);
+struct node_posted node_post_recv(struct node *n, int qp, const struct node_recv *list, int count);
+
+/* Poll until there are @want completions or @ms are over. Return: their number, negative if polling failed.
+ */
+int node_poll(struct node *n, int cq, int want, unsigned int ms, struct ibv_wc *wc);
+
+/* The next asynchronous event, acknowledged; waits at most @ms. */
+struct node_event node_async(struct node *n, unsigned int ms);
+
+int node_arm(struct node *n, int cq, int solicited_only);
+/* The next event of the completion channel, acknowledged. Return: number of its CQ, or -1 if there is none in
+ * time */
+int node_comp_event(struct node *n, unsigned int ms);
+
+#endif

@@ -1,0 +1,51 @@
+/* SPDX-License-Identifier: MIT */
+#include "lib/sandbox.h"
+
+#include <dirent.h>
+#include <ftw.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "lib/expect.h"
+
+static char path[64];
+
+void sandbox_enter(void)
+{
+	snprintf(path, sizeof(path), "%s/anyverbs-test-XXXXXX",
+		 access("/dev/shm", W_OK) ? "/tmp" : "/dev/shm");
+	if (!mkdtemp(path))
+		DIE("no folder for shared files: %s", path);
+	setenv("ANYVERBS_DIR", path, 1);
+}
+
+unsigned int sandbox_entries(void)
+{
+	DIR *d = opendir(path);
+	unsigned int n = 0;
+	struct dirent *e;
+
+	if (!d)
+		return 0;
+	while ((e = readdir(d)))
+		n += strcmp(e->d_name, ".") && strcmp(e->d_name, "..");
+	closedir(d);
+	return n;
+}
+
+static int remove_one(const char *name, const struct stat *st, int type, struct FTW *ftw)
+{
+	printf("     left behind: %s\n", name);
+	return remove(name);
+}
+
+void sandbox_leave(void)
+{
+	row("the last process to leave removes every shared file");
+	if (!EXPECT(sandbox_entries() == 0, "%u entries left", sandbox_entries()))
+		nftw(path, remove_one, 16, FTW_DEPTH | FTW_PHYS);
+	else
+		rmdir(path);
+}

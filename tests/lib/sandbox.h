@@ -1,0 +1,20 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * A folder of its own for each run's shared files (ANYVERBS_DIR), so that runs do not meet each other, and so
+ * that what a run leaves behind can be seen.
+ */
+#ifndef TEST_SANDBOX_H
+#define TEST_SANDBOX_H
+
+#include <stdbool.h>
+
+/* Make it and point ANYVERBS_DIR to it; for all processes started from now on. */
+void sandbox_enter(void);
+
+/* Number of entries in it. */
+unsigned int sandbox_entries(void);
+
+/* Expect it to be empty, and remove it with all there is. Nobody may use the device any more. */
+void sandbox_leave(void);
+
+#endif

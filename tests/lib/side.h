@@ -1,0 +1,75 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * A node (lib/node.h) in this process or in another one, used in the same way: each function below does what
+ * the node_ function of that name does. The other process is this program, executed afresh (verbs objects do
+ * not survive a fork, and equal addresses in both would hide mistakes); it does what it is told over a
+ * socket.
+ *
+ * main() calls side_agent_main() first.
+ */
+#ifndef TEST_SIDE_H
+#define TEST_SIDE_H
+
+#include <sys/types.h>
+
+#include "lib/node.h"
+
+struct side {
+	struct node *node; /* in this process; NULL: in the other */
+	int sock;
+	pid_t pid;
+	int first_qp; /* its queue pairs are the node's from here: two sides may share a node's context or
+			 queue pair */
+	struct node_info info;
+};
+
+/* The agent's main loop, if this process has been started as one: does not return then. */
+void side_agent_main(int argc, char **argv);
+
+void side_start(struct side *s);			    /* in another process */
+void side_open(struct side *s, struct ibv_context *shared); /* in this one */
+void side_stop(struct side *s);
+
+int side_create_qp(struct side *s, int qp, struct node_qp_spec *spec, uint32_t *qpn);
+int side_destroy_qp(struct side *s, int qp);
+int side_connect(struct side *s, int qp, const struct node_link *link);
+int side_modify(struct side *s, int qp, struct ibv_qp_attr *attr, int mask);
+int side_set_state(struct side *s, int qp, enum ibv_qp_state state);
+enum ibv_qp_state side_state(struct side *s, int qp);
+int side_create_cq(struct side *s, int cq, int cqe, bool channel);
+int side_destroy_cq(struct side *s, int cq);
+struct node_posted side_post_send(struct side *s, int qp, const struct node_send *list, int count);
+struct node_posted side_post_recv(struct side *s, int qp, const struct node_recv *list, int count);
+int side_poll(struct side *s, int cq, int want, unsigned int ms, struct ibv_wc *wc);
+struct node_event side_async(struct side *s, unsigned int ms);
+int side_arm(struct side *s, int cq, int solicited_only);
+int side_comp_event(struct side *s, unsigned int ms);
+
+/* Bytes of the arena; see lib/pattern.h. */
+void side_fill(struct side *s, uint64_t offset, uint64_t bytes, uint64_t seed, uint64_t from);
+int64_t side_check(struct side *s, uint64_t offset, uint64_t bytes, uint64_t seed, uint64_t from);
+void side_poke(struct side *s, uint64_t offset, uint64_t word);
+uint64_t side_peek(struct side *s, uint64_t offset);
+
+/* Lists of one request in one place. */
+struct ibv_sge side_sge(const struct side *s, enum key key, uint64_t offset, uint32_t bytes);
+void side_recv_one(struct side *s, int qp, uint64_t wr_id, uint64_t offset, uint32_t bytes);
+
+/* The link attributes most rows use: small timers, everything permitted. */
+struct node_link link_default(void);
+
+/* Queue pairs of the usual size. */
+struct node_qp_spec spec_default(void);
+
+/*
+ * Create and connect qp of @a and qp of @b with each other; the attributes of each end (NULL: default) are
+ * completed with numbers and addresses. The same side and number twice: a queue pair connected with itself.
+ */
+void pair_create(struct side *a, int qa, struct side *b, int qb, const struct node_qp_spec *spec);
+void pair_connect(struct side *a, int qa, const struct node_link *la, struct side *b, int qb,
+		  const struct node_link *lb);
+void pair_destroy(struct side *a, int qa, struct side *b, int qb);
+
+uint32_t side_qpn(struct side *s, int qp);
+
+#endif
