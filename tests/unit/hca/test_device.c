@@ -282,17 +282,17 @@ struct number_row {
 	}
 
 static const struct number_row attr_rows[] = {
-	ATTR(max_qp, 65536),
+	ATTR(max_qp, 65535),
 	ATTR(max_qp_wr, 16384),
 	ATTR(max_sge, 32),
 	ATTR(max_sge_rd, 32),
-	ATTR(max_cq, 65536),
+	ATTR(max_cq, 65535),
 	ATTR(max_cqe, 1048575),
-	ATTR(max_mr, 1048576),
+	ATTR(max_mr, 1048575),
 	ATTR(max_pd, 65536),
 	ATTR(max_qp_rd_atom, 128),
 	ATTR(max_qp_init_rd_atom, 128),
-	ATTR(max_res_rd_atom, 128 * 65536),
+	ATTR(max_res_rd_atom, 128 * 65535),
 	ATTR(max_ee_rd_atom, 0),
 	ATTR(max_ee_init_rd_atom, 0),
 	ATTR(atomic_cap, IBV_ATOMIC_HCA),
