@@ -108,7 +108,7 @@ static int own_file(struct av_seg *seg)
 		ret = seg_map(seg, seg->fd);
 	if (ret)
 		return ret;
-	seg->heap = av_heap_create(seg->fd, sizeof(struct av_seg_head), AV_STAGE_OFFSET);
+	seg->heap = av_heap_create(seg->fd, sizeof(struct av_seg_head), AV_ODP_OFFSET);
 	return seg->heap ? 0 : -ENOMEM;
 }
 

@@ -5,6 +5,7 @@
  *
  *   0                head: identity, addresses, hazards, tables of chunks
  *   sizeof head ...  heap: chunks of objects, rings; grown by the owner, backed before it is used
+ *   AV_ODP_OFFSET    nodes of the device page table (memory/odp_table.h), taken by whoever needs one; and
  *   AV_STAGE_OFFSET  staging buffers: backed when first touched, always through av_copy() (a full file system
  *                    is then an answer, not a SIGBUS)
  *
@@ -36,6 +37,8 @@
 #define AV_STAGE_BYTES	16384u
 #define AV_STAGE_COUNT	4096u
 #define AV_STAGE_OFFSET (AV_SEG_BYTES - (uint64_t)AV_STAGE_BYTES * AV_STAGE_COUNT)
+#define AV_ODP_BYTES	(1ull << 30)
+#define AV_ODP_OFFSET	(AV_STAGE_OFFSET - AV_ODP_BYTES)
 #define AV_HAZARDS	128
 #define AV_SLAB_CHUNKS	1024
 
@@ -75,6 +78,11 @@ struct av_seg_head {
 	/* Futex of the owner's timer thread: raised by whoever parks a request there from outside. */
 	_Atomic uint32_t timer_bell;
 
+	/* Device page table: offset of its root, end of its nodes, and a count of invalidations. */
+	_Atomic uint64_t odp_root;
+	_Atomic uint64_t odp_brk;
+	_Atomic uint64_t odp_seq;
+
 	/* Staging buffers: a stack of free ones (count << 32 | index + 1) and the first never used one. */
 	_Atomic uint64_t stage_free AV_ALIGNED(AV_CACHE_LINE);
 	_Atomic uint32_t stage_fresh;
@@ -86,6 +94,8 @@ struct av_seg_head {
 
 struct av_heap;
 struct av_timer;
+struct av_odp_counters;
+struct av_odp_gauge;
 
 /* One mapped segment, of this process or of a peer. Private to the process. */
 struct av_seg {
@@ -99,6 +109,8 @@ struct av_seg {
 	int fd;		    /* the file; own segments only, else -1 */
 	struct av_heap *heap; /* own segments only */
 	_Atomic(struct av_timer *) timer; /* own segments only, transport/timer.h; NULL until needed */
+	struct av_odp_counters *odp;   /* the device's, in the directory */
+	struct av_odp_gauge *odp_gauge; /* this context's, likewise; own segments only */
 	unsigned int users; /* guarded by the mutex of peers.c */
 	_Atomic uint64_t alive_ns; /* when it was last known to live (coarse clock) */
 	_Atomic bool gone;	   /* its process was seen dead or the context closed: never comes back */
