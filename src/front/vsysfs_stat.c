@@ -32,13 +32,13 @@ static time_t read_boot_time(void)
 	return atomic_compare_exchange_strong(&boot_time, &seen, boot) ? boot : seen;
 }
 
-static void fill_dir(const struct av_vsysfs_node *node, struct stat *st)
+/* Add our subdirectories to the links; find(1) descends no further than there are any left to find. */
+static void count_links(const struct av_vsysfs_node *node, struct stat *st)
 {
-	nlink_t links = 2;
+	nlink_t links = 0;
 
 	av_vsysfs_list(node, count_dir, &links);
-	st->st_nlink = links;
-	st->st_mode = S_IFDIR | 0755;
+	st->st_nlink += links;
 }
 
 static void fill_link(const struct av_vsysfs_node *node, struct stat *st)
@@ -50,7 +50,7 @@ static void fill_link(const struct av_vsysfs_node *node, struct stat *st)
 	st->st_size = len < 0 ? 0 : len;
 }
 
-static void fill_stat(const struct av_vsysfs_node *node, struct stat *st)
+static void fill_ours(const struct av_vsysfs_node *node, struct stat *st)
 {
 	memset(st, 0, sizeof(*st));
 	st->st_dev = TREE_DEV;
@@ -62,7 +62,9 @@ static void fill_stat(const struct av_vsysfs_node *node, struct stat *st)
 	st->st_ctime = st->st_atime;
 	switch (node->kind) {
 	case AV_VSYSFS_DIR:
-		fill_dir(node, st);
+		st->st_mode = S_IFDIR | 0755;
+		st->st_nlink = 2;
+		count_links(node, st);
 		break;
 	case AV_VSYSFS_FILE:
 		st->st_mode = S_IFREG | 0444;
@@ -77,6 +79,18 @@ static void fill_stat(const struct av_vsysfs_node *node, struct stat *st)
 		st->st_rdev = av_vsysfs_rdev(node->dev);
 		break;
 	}
+}
+
+static void fill_stat(const struct av_vsysfs_node *node, struct stat *st)
+{
+	int saved = errno;
+
+	/* The only shared nodes that are answered here are directories: the kernel's, with ours added. */
+	if (node->shared && !av_next_fstatat()(AT_FDCWD, node->path, st, AT_SYMLINK_NOFOLLOW))
+		count_links(node, st);
+	else
+		fill_ours(node, st);
+	errno = saved;
 }
 
 static struct statx_timestamp statx_time(time_t seconds)
@@ -118,7 +132,7 @@ static int stat_suspect(int dirfd, const char *path, struct stat *st, int flags)
 {
 	struct av_vlibc_claim claim;
 
-	if (!av_vlibc_claim(&dirfd, &path, how_of_flags(flags), &claim))
+	if (!av_vlibc_claim(&dirfd, &path, how_of_flags(flags) | AV_VLIBC_UNION, &claim))
 		return av_next_fstatat()(dirfd, path, st, flags);
 	if (claim.error)
 		return av_vlibc_fail(claim.error);
@@ -130,14 +144,8 @@ static int stat_suspect(int dirfd, const char *path, struct stat *st, int flags)
 static void correct_stat(int fd, struct stat *st)
 {
 	struct av_vsysfs_node node;
-	struct av_vlibc_claim claim;
-	const char *path = node.path;
 
-	if (!av_vlibc_node_of(fd, st, &node))
-		return;
-	/* Of a directory that the kernel has, too, stat() tells what the kernel says. */
-	if (av_vlibc_claim_path(&path, 0, &claim) ||
-	    av_next_fstatat()(AT_FDCWD, path, st, AT_SYMLINK_NOFOLLOW))
+	if (av_vlibc_node_of(fd, st, &node))
 		fill_stat(&node, st);
 }
 
@@ -226,7 +234,7 @@ static int statx_suspect(int dirfd, const char *path, int flags, unsigned int ma
 {
 	struct av_vlibc_claim claim;
 
-	if (!av_vlibc_claim(&dirfd, &path, how_of_flags(flags), &claim))
+	if (!av_vlibc_claim(&dirfd, &path, how_of_flags(flags) | AV_VLIBC_UNION, &claim))
 		return av_next_statx()(dirfd, path, flags, mask, stx);
 	if (claim.error)
 		return av_vlibc_fail(claim.error);

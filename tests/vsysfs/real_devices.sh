@@ -1,0 +1,72 @@
+#!/bin/bash
+# SPDX-License-Identifier: MIT
+# The virtual sysfs where the kernel has devices, too: both are there. The kernel's are played by files in a mount
+# namespace of our own. Usage: real_devices.sh LIBANYVERBS
+set -u
+library=$1
+failures=0
+unset ANYVERBS_LOG LD_PRELOAD
+export LC_ALL=C ANYVERBS_DEVICES=any0,real1
+ib=/sys/class/infiniband verbs=/sys/class/infiniband_verbs
+
+if [ "${IN_NAMESPACE:-}" != yes ]; then
+	map=
+	[ "$(id -u)" = 0 ] || map=-r
+	if ! unshare $map -m true 2>/dev/null; then
+		echo "no permission to create a mount namespace"
+		exit 77
+	fi
+	if ! LD_PRELOAD=$library /bin/true 2>/dev/null || [ -n "$(LD_PRELOAD=$library /bin/true 2>&1)" ]; then
+		echo "the library cannot be preloaded into plain programs (is it built with a sanitizer?)"
+		exit 77
+	fi
+	IN_NAMESPACE=yes exec unshare $map -m "$0" "$@"
+fi
+
+mount -t tmpfs none /sys/class && mount -t tmpfs none /dev || exit 77
+mkdir -p $ib/real0/ports/1 $ib/real1 $verbs/uverbs0 $verbs/uverbs7 /dev/infiniband
+echo theirs >$ib/real0/node_guid
+echo theirs >$ib/real1/node_guid
+echo 99 >$verbs/abi_version
+echo real0 >$verbs/uverbs7/ibdev
+echo theirs >/dev/infiniband/uverbs0
+echo theirs >/dev/infiniband/rdma_cm
+
+# prints RULE EXPECTED COMMAND...: its standard output and error
+prints() {
+	local rule=$1 expected=$2 text
+	shift 2
+	text=$(LD_PRELOAD=$library "$@" 2>&1)
+	if [ "$text" != "$expected" ]; then
+		echo "does not hold: $rule: $* printed:" >&2
+		echo "$text" >&2
+		failures=$((failures + 1))
+	fi
+}
+
+prints both_are_listed_once "any0
+real0
+real1" ls $ib
+prints theirs_are_read theirs cat $ib/real0/node_guid
+prints theirs_are_read_by_way_of_ours theirs cat $ib/any0/../real0/node_guid
+prints ours_come_before_theirs_of_the_same_name "4: ACTIVE" cat $ib/real1/ports/1/state
+prints shared_files_are_theirs 99 cat $verbs/abi_version
+prints find_descends_into_both "$ib/any0/node_guid
+$ib/real0/node_guid
+$ib/real1/node_guid" sh -c "find $ib -name node_guid | sort"
+prints device_nodes_are_theirs_first theirs cat /dev/infiniband/uverbs0
+prints device_nodes_are_ours_else "cat: /dev/infiniband/uverbs1: No such device or address" cat /dev/infiniband/uverbs1
+prints device_nodes_are_listed_once "rdma_cm
+uverbs0
+uverbs1" ls /dev/infiniband
+prints theirs_can_be_created "new" sh -c "echo new >$ib/real0/new; cat $ib/real0/new"
+if command -v python3 >/dev/null; then
+	prints theirs_relative_to_a_descriptor "b'theirs\\n'" python3 -c "
+import os
+d = os.open('$ib', os.O_RDONLY)
+print(os.read(os.open('real0/node_guid', os.O_RDONLY, dir_fd=d), 99))"
+	prints descriptor_and_path_are_the_same_file "True" python3 -c "
+import os
+print(os.fstat(os.open('$ib', os.O_RDONLY)) == os.stat('$ib'))"
+fi
+[ $failures = 0 ]
