@@ -1,0 +1,198 @@
+#!/usr/bin/python3
+# SPDX-License-Identifier: MIT
+"""What ibv_devices and ibv_devinfo say about the devices of ANYVERBS_DEVICES, and traffic between two of them."""
+import argparse
+import re
+import subprocess
+import sys
+
+import pair
+
+LIMITS = {"max_qp": 16, "max_qp_wr": 600, "max_sge": 4, "max_cq": 8, "max_cqe": 2000, "max_mr": 32, "max_pd": 4}
+TWO = "mlx5_0,rxe0:mtu=1024:gids=2:" + ":".join("%s=%d" % item for item in LIMITS.items())
+TWO_IB = "a0:link=infiniband,a1:link=infiniband:lid=77"
+
+CASES = []
+
+
+def case(function):
+    CASES.append(function)
+    return function
+
+
+class Failed(Exception):
+    pass
+
+
+def check(condition, *what):
+    if not condition:
+        raise Failed(" ".join(str(w) for w in what))
+
+
+def run(scratch, command, status=0):
+    settings, words = pair.split_command(command)
+    done = subprocess.run(words, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=30, check=False,
+                          env=scratch.environment(settings), cwd=scratch.path, **scratch.identity())
+    check(done.returncode == status, command, "exited", done.returncode, done.stdout, done.stderr)
+    return done
+
+
+def listed(scratch, devices):
+    """{name: GUID as 16 hex digits}, in the order of ibv_devices."""
+    out = run(scratch, devices + "ibv_devices").stdout
+    return dict(re.findall(r"^\s+(\S+)\s+([0-9a-f]{16})$", out, re.MULTILINE))
+
+
+def info(scratch, devices, name):
+    """The "key: value" lines of ibv_devinfo -v, by key."""
+    out = run(scratch, "%sibv_devinfo -v -d %s" % (devices, name)).stdout
+    return {key.strip(): value.strip() for key, value in re.findall(r"^([^:\n]+):[ \t]+(.*)$", out, re.MULTILINE)}
+
+
+def expect(found, wanted):
+    for key, value in wanted.items():
+        check(found.get(key) == str(value), key, "is", repr(found.get(key)), "not", repr(value))
+
+
+def pair_passes(scratch, server, client):
+    verdict = pair.run_pair(scratch, server, client)
+    check(verdict.passed, "%s // %s: %s\n%s" % (server, client, verdict.reason, verdict.tails))
+
+
+@case
+def the_default_is_one_device_any0(scratch):
+    found = listed(scratch, "")
+    check(list(found)[:1] == ["any0"], "ibv_devices lists", found)
+    check(int(found["any0"], 16) != 0, "its GUID is zero")
+    check("any0" in run(scratch, "ibv_devinfo -l").stdout, "ibv_devinfo -l does not list any0")
+
+
+@case
+def devinfo_of_any0(scratch):
+    found = info(scratch, "", "any0")
+    guid = listed(scratch, "")["any0"]
+    expect(found, {"hca_id": "any0", "transport": "InfiniBand (0)", "node_guid": ":".join(re.findall("....", guid)),
+                   "phys_port_cnt": 1, "port": 1, "state": "PORT_ACTIVE (4)", "phys_state": "LINK_UP (5)",
+                   "max_mtu": "4096 (5)", "active_mtu": "4096 (5)", "link_layer": "Ethernet", "port_lid": 0})
+    for key in ("max_qp", "max_qp_wr", "max_sge", "max_sge_rd", "max_cq", "max_cqe", "max_mr", "max_pd",
+                "max_qp_rd_atom", "max_qp_init_rd_atom", "max_pkeys", "pkey_tbl_len", "gid_tbl_len",
+                "num_comp_vectors"):
+        check(int(found[key]) > 0, key, "is", found[key])
+    for key in ("max_mr_size", "page_size_cap", "max_msg_sz"):
+        check(int(found[key], 16) > 0, key, "is", found[key])
+    check(found["atomic_cap"].startswith(("ATOMIC_HCA", "ATOMIC_GLOB")), "atomic_cap is", found["atomic_cap"])
+    check(found.get("GID[  0]", "").endswith("RoCE v2"), "GID 0 is", found.get("GID[  0]"))
+
+
+@case
+def a_name_that_is_not_there(scratch):
+    done = run(scratch, "ibv_devinfo -d any1", status=255)
+    check("any1" in done.stderr, "nothing about any1 in:", done.stderr)
+
+
+@case
+def names_are_what_was_asked_for(scratch):
+    found = listed(scratch, "ANYVERBS_DEVICES=%s " % TWO)
+    check(list(found)[:2] == ["mlx5_0", "rxe0"], "ibv_devices lists", found)
+    check("any0" not in found, "any0 is there too")
+    check(found["mlx5_0"] != found["rxe0"], "both have GUID", found["rxe0"])
+
+
+@case
+def limits_are_what_was_asked_for(scratch):
+    devices = "ANYVERBS_DEVICES=%s " % TWO
+    small = info(scratch, devices, "rxe0")
+    expect(small, LIMITS)
+    expect(small, {"active_mtu": "1024 (3)", "gid_tbl_len": 2})
+    large = info(scratch, devices, "mlx5_0")
+    expect(large, {"active_mtu": "4096 (5)"})
+    for key, limit in LIMITS.items():
+        check(int(large[key]) > limit, "the limit of rxe0 also holds for mlx5_0:", key)
+
+
+@case
+def a_guid_can_be_chosen(scratch):
+    guid = "00112233aabbccdd"
+    found = listed(scratch, "ANYVERBS_DEVICES=any0:guid=%s " % guid)
+    check(found == {"any0": guid}, "ibv_devices lists", found)
+
+
+@case
+def infiniband_has_lids(scratch):
+    devices = "ANYVERBS_DEVICES=%s " % TWO_IB
+    expect(info(scratch, devices, "a0"), {"link_layer": "InfiniBand", "port_lid": 1})
+    expect(info(scratch, devices, "a1"), {"link_layer": "InfiniBand", "port_lid": 77})
+
+
+@case
+def nonsense_is_named_and_left_out(scratch):
+    done = run(scratch, "ANYVERBS_DEVICES=any0:nope=1,.. ibv_devinfo -l")
+    check("any0" in done.stdout, "any0 is lost:", done.stdout)
+    check("nope" in done.stderr and "'..'" in done.stderr, "no complaint in:", done.stderr)
+
+
+@case
+def limits_hold(scratch):
+    """ibv_rc_pingpong posts 500 receives."""
+    enough = "ANYVERBS_DEVICES=rxe0:max_qp_wr=500 ibv_rc_pingpong -g 0 -d rxe0"
+    pair_passes(scratch, enough, enough)
+    done = run(scratch, "ANYVERBS_DEVICES=rxe0:max_qp_wr=499 ibv_rc_pingpong -g 0 -d rxe0", status=1)
+    check("QP" in done.stderr, "refused for another reason:", done.stderr)
+
+
+@case
+def traffic_between_two_devices_of_one_list(scratch):
+    for program in ("ibv_rc_pingpong -g 0 -c", "ib_write_bw -n 100", "ib_read_lat -n 100", "ib_atomic_bw -n 100",
+                    "ib_send_bw -n 100"):
+        command = "ANYVERBS_DEVICES=%s %s -d " % (TWO, program)
+        pair_passes(scratch, command + "mlx5_0", command + "rxe0")
+
+
+@case
+def traffic_between_processes_with_different_lists(scratch):
+    pair_passes(scratch, "ANYVERBS_DEVICES=mlx5_0 ibv_rc_pingpong -g 0 -c -d mlx5_0",
+                "ANYVERBS_DEVICES=rxe0 ibv_rc_pingpong -g 0 -c -d rxe0")
+
+
+@case
+def traffic_between_two_infiniband_devices(scratch):
+    for program in ("ibv_rc_pingpong -c", "ib_read_bw -n 100"):
+        command = "ANYVERBS_DEVICES=%s %s -d " % (TWO_IB, program)
+        pair_passes(scratch, command + "a0", command + "a1")
+
+
+@case
+def names_of_vendors_are_only_names(scratch):
+    """perftest chooses its ways by these prefixes."""
+    for name in ("mlx4_0", "mlx5_0", "efa_0", "rxe0", "siw0"):
+        command = "ANYVERBS_DEVICES=%s ib_send_lat -n 100 -d %s" % (name, name)
+        pair_passes(scratch, command, command)
+
+
+def passes(scratch, function):
+    name = function.__name__.replace("_", " ")
+    try:
+        function(scratch)
+    except Failed as failed:
+        print("FAIL %s: %s" % (name, failed), flush=True)
+        return False
+    print("PASS", name, flush=True)
+    return True
+
+
+def main():
+    p = argparse.ArgumentParser(description=__doc__)
+    p.add_argument("--library", required=True)
+    p.add_argument("--preload", action="append", default=[], help="preloaded before it, such as a sanitizer's library")
+    p.add_argument("--user", help="run as this user")
+    args = p.parse_args()
+    pair.require_programs()
+    if args.user:
+        pair.require_root()
+    with pair.Scratch(args.library, args.user, args.preload) as scratch:
+        bad = [c for c in CASES if not passes(scratch, c)]
+    sys.exit(1 if bad else 0)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,267 @@
+# SPDX-License-Identifier: MIT
+"""
+One server and one client, two unmodified programs of the distribution, each a process of its own with the
+library preloaded; and the judgement of what they printed. Knows nothing of where commands come from.
+
+    with Scratch(library, user="nobody") as scratch:
+        verdict = run_pair(scratch, "ibv_rc_pingpong -g 0", "ibv_rc_pingpong -g 0")
+"""
+import os
+import pwd
+import re
+import shlex
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+
+SKIPPED = 77         # what ctest counts as skipped
+POLL_SECONDS = 0.005
+FOLLOW_SECONDS = 10  # for one side to end after the other has
+TAIL_LINES = 25
+SIZES_OF_ALL = 23    # perftest -a: 2^1 .. 2^23 bytes
+PROGRAMS = ("ibv_devices ibv_devinfo ibv_rc_pingpong ibv_srq_pingpong ib_write_bw ib_write_lat ib_read_bw ib_read_lat "
+            "ib_send_bw ib_send_lat ib_atomic_bw ib_atomic_lat").split()
+
+LISTEN = "0A"
+PERFTEST_ROW = re.compile(r"^\s*\d+\s+\d+(\s+\d+\.\d+)+\s*$", re.MULTILINE)
+
+
+def skip(reason):
+    print("SKIPPED:", reason)
+    sys.exit(SKIPPED)
+
+
+def require_programs():
+    missing = [p for p in PROGRAMS if not shutil.which(p)]
+    if missing:
+        skip("not installed (packages ibverbs-utils, perftest): " + " ".join(missing))
+
+
+def require_root():
+    if os.geteuid() != 0:
+        skip("only root can become another user; the tests without that user run as %s already" %
+             pwd.getpwuid(os.geteuid()).pw_name)
+
+
+class Scratch:
+    """
+    A folder for one test: the library, the device's own folder and the logs. Both are private: other tests, other
+    builds and the user's own programs do not meet here. The library is a copy, because an unprivileged user need
+    not be able to reach the build folder.
+    """
+
+    def __init__(self, library, user=None, also_preload=()):
+        self.user = pwd.getpwnam(user) if user else None
+        self.path = tempfile.mkdtemp(prefix="anyverbs-client-")
+        self.library = shutil.copy(library, os.path.join(self.path, "libanyverbs.so.1"))
+        os.chmod(self.library, 0o755)
+        self.preload = " ".join([*also_preload, self.library])
+        self.devices = os.path.join(self.path, "devices")
+        os.mkdir(self.devices, 0o700)
+        if self.user:
+            self.give_away(self.path)
+            self.give_away(self.devices)
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        shutil.rmtree(self.path, ignore_errors=True)
+
+    def give_away(self, path):
+        os.chown(path, self.user.pw_uid, self.user.pw_gid)
+
+    def identity(self):
+        """Arguments of Popen() that make the child this scratch's user, with no group or capability left over."""
+        if not self.user:
+            return {}
+        return {"user": self.user.pw_uid, "group": self.user.pw_gid, "extra_groups": []}
+
+    def environment(self, settings=None):
+        env = dict(os.environ, LD_PRELOAD=self.preload, ANYVERBS_DIR=self.devices, LC_ALL="C")
+        env.pop("ANYVERBS_DEVICES", None)
+        env.update(settings or {})
+        return env
+
+
+def split_command(text):
+    """"A=1 prog -x" -> ({"A": "1"}, ["prog", "-x"])"""
+    words = shlex.split(text)
+    settings = {}
+    while "=" in words[0]:
+        name, value = words.pop(0).split("=", 1)
+        settings[name] = value
+    return settings, words
+
+
+class Side:
+    """One running process and its log."""
+
+    def __init__(self, scratch, name, settings, words):
+        self.name = name
+        self.log = os.path.join(scratch.path, name + ".log")
+        with open(self.log, "wb") as out:
+            self.process = subprocess.Popen(words, stdin=subprocess.DEVNULL, stdout=out, stderr=subprocess.STDOUT,
+                                            env=scratch.environment(settings), cwd=scratch.path,
+                                            start_new_session=True, **scratch.identity())
+
+    def output(self):
+        with open(self.log, encoding="utf-8", errors="replace") as f:
+            return f.read()
+
+    def code(self):
+        return self.process.poll()
+
+    def wait_until(self, deadline):
+        """True if it has ended."""
+        try:
+            self.process.wait(max(0, deadline - time.monotonic()))
+            return True
+        except subprocess.TimeoutExpired:
+            return False
+
+    def end(self):
+        if self.code() is None:
+            os.killpg(self.process.pid, signal.SIGKILL)
+            self.process.wait()
+
+    def ending(self):
+        code = self.code()
+        if code is None:
+            return "%s still running" % self.name
+        if code < 0:
+            return "%s killed by %s" % (self.name, signal.Signals(-code).name)
+        return "%s exited %d" % (self.name, code)
+
+    def tail(self):
+        lines = self.output().splitlines()[-TAIL_LINES:]
+        return "\n".join("    %s| %s" % (self.name, line) for line in lines)
+
+
+class Verdict:
+    """What became of a pair. @clean: nobody crashed and nobody had to be stopped, whatever the result."""
+
+    def __init__(self, passed, clean, reason, seconds, tails):
+        self.passed = passed
+        self.clean = clean
+        self.reason = reason
+        self.seconds = seconds
+        self.tails = tails
+
+
+def free_port():
+    """A port outside the range the kernel hands out by itself, so that nobody gets it before the server binds it."""
+    start = 20000 + (os.getpid() * 37 + time.monotonic_ns() // 1000) % 10000
+    for port in range(start, start + 2000):
+        with socket.socket() as s:
+            s.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            try:
+                s.bind(("", port))
+                return port
+            except OSError:
+                continue
+    raise RuntimeError("no free TCP port")
+
+
+def listening(port):
+    suffix = ":%04X" % port
+    for table in ("/proc/net/tcp", "/proc/net/tcp6"):
+        try:
+            with open(table, encoding="ascii") as f:
+                rows = [line.split() for line in f]
+        except FileNotFoundError:
+            continue
+        if any(row[1].endswith(suffix) and row[3] == LISTEN for row in rows[1:]):
+            return True
+    return False
+
+
+def wait_for_listener(server, port, deadline):
+    """None when it listens, otherwise what happened instead."""
+    while not listening(port):
+        if server.code() is not None:
+            return "%s before it listened" % server.ending()
+        if time.monotonic() > deadline:
+            return "the server did not listen within the time limit"
+        time.sleep(POLL_SECONDS)
+    return None
+
+
+def complete(words, port):
+    """The arguments every command needs and no row wants to repeat."""
+    extra = ["-p", str(port)]
+    if "-d" not in words:
+        extra += ["-d", "any0"]
+    if words[0].startswith("ib_"):
+        extra += ["-F"]  # perftest: do not complain about the CPU's frequency governor
+    return words + extra
+
+
+def judge_pingpong(words, outputs):
+    for name, text in outputs.items():
+        if "iters in" not in text:
+            return "no \"iters in\" from the %s" % name
+        if "-c" in words and "invalid data" in text:
+            return "the %s read invalid data" % name
+    return None
+
+
+def judge_perftest(words, outputs):
+    rows = PERFTEST_ROW.findall(outputs["client"])
+    wanted = SIZES_OF_ALL if "-a" in words else 1
+    if len(rows) != wanted:
+        return "%d rows of results from the client, not %d" % (len(rows), wanted)
+    return None
+
+
+def judge(words, sides):
+    """None if all is well."""
+    if any(side.code() != 0 for side in sides):
+        return ", ".join(side.ending() for side in sides)
+    outputs = {side.name: side.output() for side in sides}
+    return (judge_perftest if words[0].startswith("ib_") else judge_pingpong)(words, outputs)
+
+
+def wait_for_both(server, client, deadline):
+    """None when both have ended; when one has, the other is not worth the whole time limit."""
+    while server.code() is None and client.code() is None:
+        if time.monotonic() > deadline:
+            return "time limit: both still running"
+        time.sleep(POLL_SECONDS)
+    deadline = min(deadline, time.monotonic() + FOLLOW_SECONDS)
+    if all([server.wait_until(deadline), client.wait_until(deadline)]):
+        return None
+    return "%s, %s" % (server.ending(), client.ending())
+
+
+def run_sides(scratch, server_text, client_text, sides, limit):
+    """Start both and wait; @sides is filled as they start. Return: None, or what went wrong with their running."""
+    port = free_port()
+    deadline = time.monotonic() + limit
+    settings, words = split_command(server_text)
+    sides.append(Side(scratch, "server", settings, complete(words, port)))
+    problem = wait_for_listener(sides[0], port, deadline)
+    if problem:
+        return problem
+    settings, words = split_command(client_text)
+    sides.append(Side(scratch, "client", settings, complete(words, port) + ["127.0.0.1"]))
+    return wait_for_both(*sides, deadline)
+
+
+def run_pair(scratch, server_text, client_text, limit=60):
+    sides = []
+    start = time.monotonic()
+    try:
+        problem = run_sides(scratch, server_text, client_text, sides, limit)
+        clean = all(side.code() is not None and side.code() >= 0 for side in sides)
+    finally:
+        for side in sides:
+            side.end()
+    if problem is None:
+        problem = judge(split_command(client_text)[1], sides)
+    return Verdict(problem is None, clean, problem or "", time.monotonic() - start,
+                   "\n".join(side.tail() for side in sides))

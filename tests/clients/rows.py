@@ -1,0 +1,89 @@
+#!/usr/bin/python3
+# SPDX-License-Identifier: MIT
+"""Runs the rows of one section of a table such as rc_lines.txt, which explains the columns."""
+import argparse
+import os
+import sys
+from collections import namedtuple
+
+import pair
+
+STATES = ("pass", "expected-fail")
+RUNS = ("main", "main+user")
+
+Row = namedtuple("Row", "section state runs needs command")
+
+
+def parse_row(section, line, where):
+    fields = [field.strip() for field in line.split("|", 3)]
+    if section is None or len(fields) != 4 or fields[0] not in STATES or fields[1] not in RUNS:
+        sys.exit("%s: not understood: %s" % (where, line))
+    return Row(section, *fields)
+
+
+def read_rows(path):
+    section, rows = None, []
+    with open(path, encoding="utf-8") as f:
+        for number, line in enumerate(f, 1):
+            line = line.strip()
+            if line.startswith("["):
+                section = line.strip("[]")
+            elif line and not line.startswith("#"):
+                rows.append(parse_row(section, line, "%s:%d" % (path, number)))
+    return rows
+
+
+def outcome(row, verdict):
+    """(good, the line to print). Only a clean refusal is an expected failure: a crash or a hang never is."""
+    if row.state == "pass":
+        return verdict.passed, "PASS" if verdict.passed else "FAIL (%s)" % verdict.reason
+    if verdict.passed:
+        return False, "FAIL (passes, but is expected to fail: %s; change its state)" % row.needs
+    if not verdict.clean:
+        return False, "FAIL (expected to fail for want of: %s; but %s)" % (row.needs, verdict.reason)
+    return True, "PASS (expected failure, %s: %s)" % (row.needs, verdict.reason)
+
+
+def run_row(scratch, row, limit):
+    verdict = pair.run_pair(scratch, row.command, row.command, limit)
+    good, text = outcome(row, verdict)
+    print("%5.1f s  %s  %s" % (verdict.seconds, row.command, text), flush=True)
+    if not good and not verdict.passed:
+        print(verdict.tails, flush=True)
+    return good
+
+
+def options():
+    p = argparse.ArgumentParser(description=__doc__)
+    p.add_argument("--library", required=True)
+    p.add_argument("--preload", action="append", default=[], help="preloaded before it, such as a sanitizer's library")
+    p.add_argument("--user", help="run as this user, and only the rows marked main+user")
+    p.add_argument("--limit", type=float, default=60, help="seconds for one row")
+    p.add_argument("--only", help="only the rows that contain this text")
+    p.add_argument("--table", default=os.path.join(os.path.dirname(os.path.abspath(__file__)), "rc_lines.txt"))
+    p.add_argument("section", nargs="*", help="all if there is none")
+    return p.parse_args()
+
+
+def chosen(rows, args):
+    return [r for r in rows if (not args.section or r.section in args.section)
+            and (not args.user or r.runs == "main+user")
+            and (not args.only or args.only in r.command)]
+
+
+def main():
+    args = options()
+    pair.require_programs()
+    if args.user:
+        pair.require_root()
+    rows = chosen(read_rows(args.table), args)
+    if not rows:
+        sys.exit("no such rows")
+    with pair.Scratch(args.library, args.user, args.preload) as scratch:
+        bad = [row for row in rows if not run_row(scratch, row, args.limit)]
+    print("%d of %d rows as expected" % (len(rows) - len(bad), len(rows)))
+    sys.exit(1 if bad else 0)
+
+
+if __name__ == "__main__":
+    main()
