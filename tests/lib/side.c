@@ -41,6 +41,9 @@ enum op {
 	OP_CHECK,
 	OP_POKE,
 	OP_PEEK,
+	OP_CLEAR_AREAS,
+	OP_LOAD_AREAS,
+	OP_CHECK_AREAS,
 };
 
 struct call {
@@ -55,6 +58,7 @@ struct call {
 		struct ibv_qp_attr attr;
 		struct node_send send[NODE_LIST];
 		struct node_recv recv[NODE_LIST];
+		struct area areas[NODE_SGE];
 	};
 };
 
@@ -79,6 +83,10 @@ static size_t call_size(const struct call *c)
 		return offsetof(struct call, send) + (size_t)c->n * sizeof(c->send[0]);
 	case OP_POST_RECV:
 		return offsetof(struct call, recv) + (size_t)c->n * sizeof(c->recv[0]);
+	case OP_CLEAR_AREAS:
+	case OP_LOAD_AREAS:
+	case OP_CHECK_AREAS:
+		return offsetof(struct call, areas) + (size_t)c->n * sizeof(c->areas[0]);
 	default:
 		return offsetof(struct call, send) + sizeof(struct ibv_qp_attr);
 	}
@@ -137,6 +145,15 @@ static void do_memory(struct node *n, const struct call *c, struct reply *r)
 		break;
 	case OP_PEEK:
 		memcpy(&r->value, n->arena + c->offset, sizeof(r->value));
+		break;
+	case OP_CLEAR_AREAS:
+		areas_clear(n->arena, c->areas, c->n);
+		break;
+	case OP_LOAD_AREAS:
+		areas_load(n->arena, c->areas, c->n, c->seed);
+		break;
+	case OP_CHECK_AREAS:
+		r->value = (uint64_t)areas_check(n->arena, c->areas, c->n, c->seed, c->bytes);
 		break;
 	default:
 		do_objects(n, c, r);
@@ -408,6 +425,30 @@ uint64_t side_peek(struct side *s, uint64_t offset)
 	struct call c = {.op = OP_PEEK, .offset = offset};
 
 	return side_call(s, &c)->value;
+}
+
+static uint64_t call_areas(struct side *s, enum op op, const struct area *areas, int count, uint64_t seed,
+			   uint64_t bytes)
+{
+	struct call c = {.op = op, .n = count, .seed = seed, .bytes = bytes};
+
+	memcpy(c.areas, areas, (size_t)count * sizeof(*areas));
+	return side_call(s, &c)->value;
+}
+
+void side_clear_areas(struct side *s, const struct area *areas, int count)
+{
+	(void)call_areas(s, OP_CLEAR_AREAS, areas, count, 0, 0);
+}
+
+void side_load_areas(struct side *s, const struct area *areas, int count, uint64_t seed)
+{
+	(void)call_areas(s, OP_LOAD_AREAS, areas, count, seed, 0);
+}
+
+int64_t side_check_areas(struct side *s, const struct area *areas, int count, uint64_t seed, uint64_t bytes)
+{
+	return (int64_t)call_areas(s, OP_CHECK_AREAS, areas, count, seed, bytes);
 }
 
 struct ibv_sge side_sge(const struct side *s, enum key key, uint64_t offset, uint32_t bytes)

@@ -13,6 +13,7 @@
 #include <sys/types.h>
 
 #include "lib/node.h"
+#include "lib/pattern.h"
 
 struct side {
 	struct node *node; /* in this process; NULL: in the other */
@@ -50,6 +51,11 @@ void side_fill(struct side *s, uint64_t offset, uint64_t bytes, uint64_t seed, u
 int64_t side_check(struct side *s, uint64_t offset, uint64_t bytes, uint64_t seed, uint64_t from);
 void side_poke(struct side *s, uint64_t offset, uint64_t word);
 uint64_t side_peek(struct side *s, uint64_t offset);
+
+/* Pieces of messages; see lib/pattern.h. */
+void side_clear_areas(struct side *s, const struct area *areas, int count);
+void side_load_areas(struct side *s, const struct area *areas, int count, uint64_t seed);
+int64_t side_check_areas(struct side *s, const struct area *areas, int count, uint64_t seed, uint64_t bytes);
 
 /* Lists of one request in one place. */
 struct ibv_sge side_sge(const struct side *s, enum key key, uint64_t offset, uint32_t bytes);
