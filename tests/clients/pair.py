@@ -99,19 +99,26 @@ def split_command(text):
 
 
 class Side:
-    """One running process and its log."""
+    """
+    One running process and its logs. Standard error has its own: it says why a program gave up, and standard
+    output, which the C library writes late, would push it out of what is shown.
+    """
 
     def __init__(self, scratch, name, settings, words):
         self.name = name
-        self.log = os.path.join(scratch.path, name + ".log")
-        with open(self.log, "wb") as out:
-            self.process = subprocess.Popen(words, stdin=subprocess.DEVNULL, stdout=out, stderr=subprocess.STDOUT,
+        self.logs = [os.path.join(scratch.path, name + end) for end in (".out", ".err")]
+        with open(self.logs[0], "wb") as out, open(self.logs[1], "wb") as err:
+            self.process = subprocess.Popen(words, stdin=subprocess.DEVNULL, stdout=out, stderr=err,
                                             env=scratch.environment(settings), cwd=scratch.path,
                                             start_new_session=True, **scratch.identity())
 
+    def texts(self):
+        for log in self.logs:
+            with open(log, encoding="utf-8", errors="replace") as f:
+                yield f.read()
+
     def output(self):
-        with open(self.log, encoding="utf-8", errors="replace") as f:
-            return f.read()
+        return "\n".join(self.texts())
 
     def code(self):
         return self.process.poll()
@@ -138,7 +145,7 @@ class Side:
         return "%s exited %d" % (self.name, code)
 
     def tail(self):
-        lines = self.output().splitlines()[-TAIL_LINES:]
+        lines = [line for text in self.texts() for line in text.splitlines()[-TAIL_LINES:]]
         return "\n".join("    %s| %s" % (self.name, line) for line in lines)
 
 
