@@ -7,7 +7,7 @@
 #include <stddef.h>
 #include <infiniband/verbs.h>
 
-#include "front/context.h"
+#include "front/mr.h"
 
 #define AT(type, member, offset) _Static_assert(offsetof(type, member) == (offset), #type "." #member)
 

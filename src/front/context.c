@@ -16,8 +16,12 @@ static struct av_context *list;
 static void after_fork_in_child(void)
 {
 	pthread_mutex_init(&list_mutex, NULL);
-	for (struct av_context *ctx = list; ctx; ctx = ctx->next)
+	for (struct av_context *ctx = list; ctx; ctx = ctx->next) {
+		pthread_mutex_init(&ctx->verbs.context.mutex, NULL);
+		pthread_mutex_init(&ctx->dms.mutex, NULL);
 		ctx->forked = true;
+		ctx->child_seg = NULL; /* a grandchild's grandparent's */
+	}
 }
 
 static void register_fork_handler(void)
@@ -46,6 +50,26 @@ static void list_remove(struct av_context *ctx)
 		}
 	}
 	pthread_mutex_unlock(&list_mutex);
+}
+
+struct av_seg *av_context_memory(struct av_context *ctx)
+{
+	int err;
+
+	if (!ctx->forked)
+		return ctx->seg;
+	pthread_mutex_lock(&ctx->verbs.context.mutex);
+	if (!ctx->child_seg) {
+		err = -av_dir_join();
+		if (err == 0)
+			ctx->child_seg = av_seg_create(ctx->dev);
+		else
+			errno = err;
+		if (err == 0 && !ctx->child_seg)
+			av_dir_leave();
+	}
+	pthread_mutex_unlock(&ctx->verbs.context.mutex);
+	return ctx->child_seg;
 }
 
 static bool same_file(int a, int b)
@@ -92,13 +116,18 @@ static void init_public(struct av_context *ctx)
 	pthread_mutex_init(&c->mutex, NULL);
 	pthread_mutex_init(&ctx->pds.mutex, NULL);
 	pthread_mutex_init(&ctx->channels.mutex, NULL);
+	pthread_mutex_init(&ctx->tds.mutex, NULL);
+	pthread_mutex_init(&ctx->dms.mutex, NULL);
 }
 
 static void free_context(struct av_context *ctx)
 {
 	av_table_fini(&ctx->pds.table);
 	av_table_fini(&ctx->channels.table);
+	av_table_fini(&ctx->tds.table);
+	av_table_fini(&ctx->dms.table);
 	av_table_fini(&ctx->mrs);
+	av_table_fini(&ctx->mws);
 	av_table_fini(&ctx->cqs);
 	av_table_fini(&ctx->qps);
 	av_table_fini(&ctx->srqs);
@@ -164,6 +193,9 @@ int av_context_close(struct av_context *ctx)
 		av_timer_stop(ctx->seg);
 		av_table_each(&ctx->qps, drop_peer, NULL);
 		av_seg_close(ctx->seg);
+		av_dir_leave();
+	} else if (ctx->child_seg) {
+		av_seg_close(ctx->child_seg);
 		av_dir_leave();
 	}
 	free_context(ctx);

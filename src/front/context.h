@@ -30,26 +30,32 @@
 struct av_context {
 	struct av_device *dev;
 	struct av_seg *seg;
+	struct av_seg *child_seg; /* in a forked child: its own, NULL until needed */
 	bool forked; /* inherited from the parent process: its objects can only be dropped */
 	_Atomic uint32_t cq_ids; /* numbers of CQs and SRQs, to tell one from the next of the same index */
-	struct av_handles pds, channels;
-	struct av_table mrs, cqs, qps, srqs; /* by index in the segment's tables */
+	_Atomic uint32_t mw_count;
+	struct av_handles pds, tds, dms, channels;
+	struct av_table mrs, mws, cqs, qps, srqs; /* by index in the segment's tables */
 	struct av_context *next;       /* list of contexts of the process, guarded by its mutex */
 	struct verbs_context verbs;    /* ends with the struct ibv_context that the program has */
 	uint8_t peek_pad[AV_PEEK_PAD];
 };
 
+struct av_td;
+
 struct av_pd {
 	struct ibv_pd ibv;
 	uint8_t peek_pad[AV_PEEK_PAD];
-	_Atomic uint32_t users; /* MRs and QPs */
+	_Atomic uint32_t users; /* MRs, MWs, QPs, SRQs and parent domains */
+	struct av_pd *contains; /* of a parent domain: what it is around; else NULL */
+	struct av_td *td;
 };
 
-struct av_mr {
-	struct ibv_mr ibv;
-	uint8_t peek_pad[AV_PEEK_PAD];
-	struct av_pd *pd;
-};
+/* The number by which keys and queue pairs of a domain know each other. */
+static inline uint32_t av_pd_id(const struct av_pd *pd)
+{
+	return pd->contains ? pd->contains->ibv.handle : pd->ibv.handle;
+}
 
 struct av_channel {
 	struct ibv_comp_channel ibv;
@@ -123,13 +129,6 @@ static inline struct av_pd *av_pd_find(const struct ibv_pd *pd)
 	return found && &found->ibv == pd ? found : NULL;
 }
 
-static inline struct av_mr *av_mr_find(const struct ibv_mr *mr)
-{
-	struct av_mr *found = av_table_get(&av_context_of(mr->context)->mrs, mr->handle);
-
-	return found && &found->ibv == mr ? found : NULL;
-}
-
 static inline struct av_cq *av_cq_find(const struct ibv_cq *cq)
 {
 	struct av_cq *found = av_table_get(&av_context_of(cq->context)->cqs, cq->handle);
@@ -160,6 +159,15 @@ static inline void *av_fail_null(int err)
 /* Open and close a context of one of our devices; what ibv_open_device() and ibv_close_device() do. */
 struct ibv_context *av_context_open(struct av_device *dev);
 int av_context_close(struct av_context *ctx);
+
+/*
+ * The segment in which this process may take memory for a new object: the context's, or in a forked child, which must
+ * not touch its parent's, one of its own. NULL and errno if there is none. For device memory.
+ */
+struct av_seg *av_context_memory(struct av_context *ctx);
+
+/* May windows be bound to that region at all? */
+bool av_mr_may_bind(const struct ibv_mr *mr);
 
 /* Is this a descriptor (or a duplicate) of an open context's cmd_fd? */
 bool av_context_has_fd(int fd);

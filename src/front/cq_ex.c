@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Extended completion queues: completions are taken one by one and read through functions. The completion being
- * read lies in the private half; a batch (start to end) belongs to one thread, which holds @batch.
+ * Extended completion queues: completions are taken one by one and read through functions. The completion
+ * being read lies in the private half; a batch (start to end) belongs to one thread, which holds @batch.
  */
 #include "front/cq_ex.h"
 
@@ -12,8 +12,9 @@
 #include "front/cq.h"
 #include "transport/poll.h"
 
-#define READABLE                                                                                                       \
-	(IBV_WC_STANDARD_FLAGS | IBV_WC_EX_WITH_COMPLETION_TIMESTAMP | IBV_WC_EX_WITH_COMPLETION_TIMESTAMP_WALLCLOCK)
+#define READABLE                                                       \
+	(IBV_WC_STANDARD_FLAGS | IBV_WC_EX_WITH_COMPLETION_TIMESTAMP | \
+	 IBV_WC_EX_WITH_COMPLETION_TIMESTAMP_WALLCLOCK)
 
 static struct av_cq *cq_of(struct ibv_cq_ex *ex)
 {
@@ -23,7 +24,8 @@ static struct av_cq *cq_of(struct ibv_cq_ex *ex)
 /* Take the next completion into the private half. Return: 0, ENOENT (none), or another errno (broken CQ). */
 static int take(struct av_cq *cq)
 {
-	int n = av_poll_stamped(av_context_of(cq->ibv.context)->seg, cq->ibv.handle, 1, &cq->current, &cq->stamp_ns);
+	int n = av_poll_stamped(av_context_of(cq->ibv.context)->seg, cq->ibv.handle, 1, &cq->current,
+				&cq->stamp_ns);
 
 	if (n == 0)
 		return ENOENT;
@@ -125,7 +127,8 @@ static uint64_t read_completion_ts(struct ibv_cq_ex *ex)
 	return cq_of(ex)->stamp_ns;
 }
 
-/* The entry carries monotonic time; what separates the two clocks changes only when somebody sets the time. */
+/* The entry carries monotonic time; what separates the two clocks changes only when somebody sets the time.
+ */
 static uint64_t read_wallclock(struct ibv_cq_ex *ex)
 {
 	struct timespec ts;
@@ -156,14 +159,22 @@ static void fill_readers(struct ibv_cq_ex *ex, uint64_t flags)
 		flags & IBV_WC_EX_WITH_COMPLETION_TIMESTAMP_WALLCLOCK ? read_wallclock : NULL;
 }
 
-static int check_attr(const struct ibv_cq_init_attr_ex *attr)
+static bool is_parent_domain(const struct ibv_context *context, const struct ibv_pd *ibv)
+{
+	const struct av_pd *pd = ibv && ibv->context == context ? av_pd_find(ibv) : NULL;
+
+	return pd && pd->contains;
+}
+
+static int check_attr(const struct ibv_context *context, const struct ibv_cq_init_attr_ex *attr)
 {
 	if (attr->comp_mask & ~(uint32_t)(IBV_CQ_INIT_ATTR_MASK_FLAGS | IBV_CQ_INIT_ATTR_MASK_PD))
 		return EINVAL;
 	if ((attr->comp_mask & IBV_CQ_INIT_ATTR_MASK_FLAGS) &&
-	    (attr->flags & ~(uint32_t)(IBV_CREATE_CQ_ATTR_SINGLE_THREADED | IBV_CREATE_CQ_ATTR_IGNORE_OVERRUN)))
+	    (attr->flags &
+	     ~(uint32_t)(IBV_CREATE_CQ_ATTR_SINGLE_THREADED | IBV_CREATE_CQ_ATTR_IGNORE_OVERRUN)))
 		return EINVAL;
-	if (attr->comp_mask & IBV_CQ_INIT_ATTR_MASK_PD) /* only a parent domain may be given, and there is none */
+	if ((attr->comp_mask & IBV_CQ_INIT_ATTR_MASK_PD) && !is_parent_domain(context, attr->parent_domain))
 		return EINVAL;
 	return attr->wc_flags & ~(uint64_t)READABLE ? EOPNOTSUPP : 0;
 }
@@ -172,7 +183,7 @@ struct ibv_cq_ex *av_create_cq_ex(struct ibv_context *context, struct ibv_cq_ini
 {
 	struct ibv_cq *ibv;
 	struct av_cq *cq;
-	int err = check_attr(attr);
+	int err = check_attr(context, attr);
 
 	if (err)
 		return av_fail_null(err);
@@ -185,7 +196,8 @@ struct ibv_cq_ex *av_create_cq_ex(struct ibv_context *context, struct ibv_cq_ini
 	cq = av_container_of(ibv, struct av_cq, ibv);
 	cq->single_threaded = (attr->comp_mask & IBV_CQ_INIT_ATTR_MASK_FLAGS) &&
 			      (attr->flags & IBV_CREATE_CQ_ATTR_SINGLE_THREADED);
-	if (attr->wc_flags & (IBV_WC_EX_WITH_COMPLETION_TIMESTAMP | IBV_WC_EX_WITH_COMPLETION_TIMESTAMP_WALLCLOCK))
+	if (attr->wc_flags &
+	    (IBV_WC_EX_WITH_COMPLETION_TIMESTAMP | IBV_WC_EX_WITH_COMPLETION_TIMESTAMP_WALLCLOCK))
 		atomic_store(&cq->shared->stamped, 1);
 	fill_readers(&cq->ex, attr->wc_flags);
 	return &cq->ex;

@@ -1,63 +1,92 @@
 /* SPDX-License-Identifier: MIT */
 /* Memory regions. */
+#include "front/mr.h"
+
 #include <stdlib.h>
 
-#include "front/context.h"
-#include "memory/key.h"
+#include "front/dm.h"
 #include "memory/region.h"
 
 #undef ibv_reg_mr
 #undef ibv_reg_mr_iova
 
-static struct ibv_mr *publish(struct av_context *ctx, struct av_mr *mr, const struct av_region_request *req)
+static struct av_mr *mr_find(const struct ibv_mr *mr)
 {
-	uint32_t key = av_region_create(ctx->seg, req);
-	struct ibv_mr *ibv = &mr->ibv;
+	struct av_mr *found = av_table_get(&av_context_of(mr->context)->mrs, mr->handle);
 
-	if (!key)
-		return NULL;
-	ibv->context = &ctx->verbs.context;
-	ibv->pd = &mr->pd->ibv;
-	ibv->addr = (void *)(uintptr_t)req->addr;
-	ibv->length = req->length;
-	ibv->handle = AV_KEY_INDEX(key);
-	ibv->lkey = ibv->rkey = key;
-	if (av_table_set(&ctx->mrs, ibv->handle, mr)) {
-		av_key_destroy(ctx->seg, key);
-		return av_fail_null(ENOMEM);
-	}
-	return ibv;
+	return found && &found->ibv == mr ? found : NULL;
 }
 
-static struct ibv_mr *reg_mr(struct ibv_pd *ibv_pd, void *addr, size_t length, uint64_t iova, unsigned int access)
+bool av_mr_may_bind(const struct ibv_mr *ibv)
+{
+	const struct av_mr *mr = mr_find(ibv);
+
+	return !mr || mr->sort == AV_MR_PLAIN; /* a damaged one fails when the bind is executed */
+}
+
+static int publish(struct av_context *ctx, struct av_mr *mr, const struct av_key *what)
+{
+	uint32_t key = av_key_create(ctx->seg, what, (uint32_t)ctx->dev->attr.max_mr);
+
+	if (!key)
+		return ENOMEM;
+	mr->ibv.handle = AV_KEY_INDEX(key);
+	mr->ibv.lkey = key;
+	mr->ibv.rkey = what->kind == AV_KEY_NULL ? 0 : key;
+	if (av_table_set(&ctx->mrs, mr->ibv.handle, mr) == 0)
+		return 0;
+	(void)!av_key_destroy(ctx->seg, key);
+	return ENOMEM;
+}
+
+struct ibv_mr *av_mr_publish(struct ibv_pd *ibv_pd, struct av_key *what, void *addr, struct av_dm *dm)
 {
 	struct av_context *ctx = av_context_of(ibv_pd->context);
 	struct av_pd *pd = av_pd_find(ibv_pd);
+	struct av_mr *mr;
+
+	if (!pd)
+		return av_fail_null(ENOENT);
+	mr = calloc(1, sizeof(*mr));
+	if (!mr)
+		return av_fail_null(ENOMEM);
+	what->pd = av_pd_id(pd);
+	mr->pd = pd;
+	mr->dm = dm;
+	mr->sort = what->kind == AV_KEY_NULL ? AV_MR_NULL : dm ? AV_MR_DEVICE : AV_MR_PLAIN;
+	mr->access = what->access;
+	mr->ibv.context = ibv_pd->context;
+	mr->ibv.pd = ibv_pd;
+	mr->ibv.addr = addr;
+	mr->ibv.length = what->length;
+	if (publish(ctx, mr, what)) {
+		free(mr);
+		return av_fail_null(ENOMEM);
+	}
+	atomic_fetch_add(&pd->users, 1);
+	return &mr->ibv;
+}
+
+static struct ibv_mr *reg_mr(struct ibv_pd *pd, void *addr, size_t length, uint64_t iova, unsigned int access)
+{
+	struct av_context *ctx = av_context_of(pd->context);
 	struct av_region_request req = {
 		.addr = (uintptr_t)addr,
 		.length = length,
 		.iova = iova,
 		.access = access,
-		.pd = ibv_pd->handle,
-		.limit = (uint32_t)ctx->dev->attr.max_mr,
 	};
-	struct av_mr *mr;
+	struct av_key what;
+	int err;
 
-	if (!pd)
+	if (!av_pd_find(pd))
 		return av_fail_null(ENOENT);
+	if (ctx->forked)
+		return av_fail_null(EPERM);
 	if (length > ctx->dev->attr.max_mr_size)
 		return av_fail_null(EINVAL);
-	mr = calloc(1, sizeof(*mr));
-	if (!mr)
-		return av_fail_null(ENOMEM);
-	mr->pd = pd;
-	atomic_fetch_add(&pd->users, 1);
-	if (!publish(ctx, mr, &req)) {
-		atomic_fetch_sub(&pd->users, 1);
-		free(mr);
-		return NULL;
-	}
-	return &mr->ibv;
+	err = av_region_prepare(&req, &what);
+	return err ? av_fail_null(err) : av_mr_publish(pd, &what, addr, NULL);
 }
 
 AV_EXPORT struct ibv_mr *ibv_reg_mr(struct ibv_pd *pd, void *addr, size_t length, int access)
@@ -67,7 +96,8 @@ AV_EXPORT struct ibv_mr *ibv_reg_mr(struct ibv_pd *pd, void *addr, size_t length
 	return reg_mr(pd, addr, length, (uintptr_t)addr, (unsigned int)access);
 }
 
-AV_EXPORT struct ibv_mr *ibv_reg_mr_iova(struct ibv_pd *pd, void *addr, size_t length, uint64_t iova, int access)
+AV_EXPORT struct ibv_mr *ibv_reg_mr_iova(struct ibv_pd *pd, void *addr, size_t length, uint64_t iova,
+					 int access)
 {
 	if (!av_ours(pd->context))
 		return AV_NEXT(ibv_reg_mr_iova, "IBVERBS_1.7")(pd, addr, length, iova, access);
@@ -82,6 +112,14 @@ AV_EXPORT struct ibv_mr *ibv_reg_mr_iova2(struct ibv_pd *pd, void *addr, size_t 
 	return reg_mr(pd, addr, length, iova, access);
 }
 
+struct ibv_mr *av_alloc_null_mr(struct ibv_pd *pd)
+{
+	struct av_key what = {.kind = AV_KEY_NULL, .access = IBV_ACCESS_LOCAL_WRITE, .length = SIZE_MAX};
+
+	return av_context_of(pd->context)->forked ? av_fail_null(EPERM)
+						  : av_mr_publish(pd, &what, NULL, NULL);
+}
+
 AV_EXPORT int ibv_dereg_mr(struct ibv_mr *ibv)
 {
 	struct av_context *ctx;
@@ -90,13 +128,120 @@ AV_EXPORT int ibv_dereg_mr(struct ibv_mr *ibv)
 	if (!av_ours(ibv->context))
 		return AV_NEXT(ibv_dereg_mr, "IBVERBS_1.1")(ibv);
 	ctx = av_context_of(ibv->context);
-	mr = av_mr_find(ibv);
+	mr = mr_find(ibv);
 	if (!mr)
 		return av_fail_errno(ENOENT);
+	/* The handle goes first: when the key's index is free, another thread may be given it at once. */
 	av_table_clear(&ctx->mrs, ibv->handle);
-	if (!ctx->forked)
-		av_key_destroy(ctx->seg, ibv->lkey);
+	if (!ctx->forked && av_key_destroy(ctx->seg, ibv->lkey)) {
+		(void)!av_table_set(&ctx->mrs, ibv->handle, mr);
+		return av_fail_errno(EBUSY);
+	}
+	if (mr->dm)
+		av_dm_released(mr->dm);
 	atomic_fetch_sub(&mr->pd->users, 1);
 	free(mr);
 	return 0;
+}
+
+/* --- re-registration
+ * ------------------------------------------------------------------------------------------- */
+
+/* Refused before anything happens: ibv_rereg_mr(3), IBV_REREG_MR_ERR_INPUT. */
+static bool bad_input(const struct av_mr *mr, int flags, const void *addr, size_t length, int access)
+{
+	const int known =
+		IBV_REREG_MR_CHANGE_TRANSLATION | IBV_REREG_MR_CHANGE_PD | IBV_REREG_MR_CHANGE_ACCESS;
+
+	if (!mr || mr->sort == AV_MR_NULL || (flags & ~known))
+		return true;
+	if ((flags & IBV_REREG_MR_CHANGE_TRANSLATION) && (!addr || !length))
+		return true;
+	return access && !(flags & IBV_REREG_MR_CHANGE_ACCESS);
+}
+
+/* Refused by the device. Return: 0 or errno. */
+static int check_change(const struct av_mr *mr, int flags, struct ibv_pd *pd, int access)
+{
+	if (flags == 0 || mr->sort != AV_MR_PLAIN)
+		return EINVAL;
+	if ((flags & IBV_REREG_MR_CHANGE_ACCESS) && av_region_check_access((uint32_t)access))
+		return EINVAL;
+	if (flags & IBV_REREG_MR_CHANGE_PD)
+		return pd && pd->context == mr->ibv.context && av_pd_find(pd) ? 0 : ENOENT;
+	return 0;
+}
+
+/* What the region will be: as it is, but for what the flags name. The pages are brought in if they may
+ * change. */
+static int describe(const struct av_context *ctx, const struct av_mr *mr, int flags, void *addr,
+		    size_t length, uint32_t access, struct av_key *what)
+{
+	const struct av_key *now = av_key_entry(ctx->seg, mr->ibv.lkey);
+	bool moved = flags & IBV_REREG_MR_CHANGE_TRANSLATION;
+	struct av_region_request req = {
+		.addr = moved ? (uintptr_t)addr : now->addr,
+		.length = moved ? length : now->length,
+		.iova = moved ? (uintptr_t)addr : now->base,
+		.access = access,
+	};
+
+	if (!moved && av_region_same_rights(mr->access, access)) {
+		*what = *now;
+		what->access = access;
+		what->base = access & IBV_ACCESS_ZERO_BASED ? 0 : now->base;
+		return 0;
+	}
+	return av_region_prepare(&req, what);
+}
+
+static int change(struct av_context *ctx, struct av_mr *mr, int flags, struct ibv_pd *ibv_pd, void *addr,
+		  size_t length, int access)
+{
+	struct av_pd *pd = flags & IBV_REREG_MR_CHANGE_PD ? av_pd_find(ibv_pd) : mr->pd;
+	uint32_t rights = flags & IBV_REREG_MR_CHANGE_ACCESS ? (uint32_t)access : mr->access;
+	struct av_key what;
+	int err = describe(ctx, mr, flags, addr, length, rights, &what);
+
+	if (err)
+		return err;
+	what.pd = av_pd_id(pd);
+	err = av_key_change(ctx->seg, mr->ibv.lkey, &what);
+	if (err)
+		return err;
+	atomic_fetch_add(&pd->users, 1);
+	atomic_fetch_sub(&mr->pd->users, 1);
+	mr->pd = pd;
+	mr->access = rights;
+	if (flags & IBV_REREG_MR_CHANGE_PD)
+		mr->ibv.pd = ibv_pd;
+	if (flags & IBV_REREG_MR_CHANGE_TRANSLATION) {
+		mr->ibv.addr = addr;
+		mr->ibv.length = length;
+	}
+	return 0;
+}
+
+AV_EXPORT int ibv_rereg_mr(struct ibv_mr *ibv, int flags, struct ibv_pd *pd, void *addr, size_t length,
+			   int access)
+{
+	struct av_context *ctx;
+	struct av_mr *mr;
+	int err;
+
+	if (!av_ours(ibv->context))
+		return AV_NEXT(ibv_rereg_mr, "IBVERBS_1.1")(ibv, flags, pd, addr, length, access);
+	ctx = av_context_of(ibv->context);
+	mr = mr_find(ibv);
+	if (bad_input(mr, flags, addr, length, access)) {
+		errno = EINVAL;
+		return IBV_REREG_MR_ERR_INPUT;
+	}
+	err = ctx->forked ? EPERM : check_change(mr, flags, pd, access);
+	if (err == 0)
+		err = change(ctx, mr, flags, pd, addr, length, access);
+	if (err == 0)
+		return 0;
+	errno = err;
+	return IBV_REREG_MR_ERR_CMD;
 }

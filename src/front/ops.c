@@ -5,6 +5,10 @@
  */
 #include "front/context.h"
 #include "front/cq_ex.h"
+#include "front/dm.h"
+#include "front/mr.h"
+#include "front/mw.h"
+#include "front/pd.h"
 #include "front/qp_ex.h"
 #include "front/srq.h"
 
@@ -13,21 +17,14 @@
 #define NO_PTR(type, name, ...) static type *name(__VA_ARGS__) { return av_fail_null(EOPNOTSUPP); }
 
 NO_INT(no_advise_mr, struct ibv_pd *pd, enum ibv_advise_mr_advice advice, uint32_t flags, struct ibv_sge *sge, uint32_t count)
-NO_PTR(struct ibv_mr, no_alloc_null_mr, struct ibv_pd *pd)
 NO_INT(no_read_counters, struct ibv_counters *counters, uint64_t *values, uint32_t count, uint32_t flags)
 NO_INT(no_attach_counters, struct ibv_counters *counters, struct ibv_counter_attach_attr *attr, struct ibv_flow *flow)
 NO_PTR(struct ibv_counters, no_create_counters, struct ibv_context *context, struct ibv_counters_init_attr *attr)
 NO_INT(no_destroy_counters, struct ibv_counters *counters)
-NO_PTR(struct ibv_mr, no_reg_dm_mr, struct ibv_pd *pd, struct ibv_dm *dm, uint64_t offset, size_t length, unsigned int access)
-NO_PTR(struct ibv_dm, no_alloc_dm, struct ibv_context *context, struct ibv_alloc_dm_attr *attr)
-NO_INT(no_free_dm, struct ibv_dm *dm)
 NO_INT(no_modify_flow_action_esp, struct ibv_flow_action *action, struct ibv_flow_action_esp_attr *attr)
 NO_INT(no_destroy_flow_action, struct ibv_flow_action *action)
 NO_PTR(struct ibv_flow_action, no_create_flow_action_esp, struct ibv_context *context, struct ibv_flow_action_esp_attr *attr)
 NO_INT(no_modify_qp_rate_limit, struct ibv_qp *qp, struct ibv_qp_rate_limit_attr *attr)
-NO_PTR(struct ibv_pd, no_alloc_parent_domain, struct ibv_context *context, struct ibv_parent_domain_init_attr *attr)
-NO_INT(no_dealloc_td, struct ibv_td *td)
-NO_PTR(struct ibv_td, no_alloc_td, struct ibv_context *context, struct ibv_td_init_attr *attr)
 NO_INT(no_modify_cq, struct ibv_cq *cq, struct ibv_modify_cq_attr *attr)
 NO_INT(no_post_srq_ops, struct ibv_srq *srq, struct ibv_ops_wr *op, struct ibv_ops_wr **bad_op)
 NO_INT(no_destroy_rwq_ind_table, struct ibv_rwq_ind_table *table)
@@ -42,9 +39,6 @@ NO_INT(no_get_srq_num, struct ibv_srq *srq, uint32_t *number)
 NO_PTR(struct ibv_srq, no_create_srq_ex, struct ibv_context *context, struct ibv_srq_init_attr_ex *attr)
 NO_PTR(struct ibv_xrcd, no_open_xrcd, struct ibv_context *context, struct ibv_xrcd_init_attr *attr)
 NO_INT(no_close_xrcd, struct ibv_xrcd *xrcd)
-NO_PTR(struct ibv_mw, no_alloc_mw, struct ibv_pd *pd, enum ibv_mw_type type)
-NO_INT(no_bind_mw, struct ibv_qp *qp, struct ibv_mw *mw, struct ibv_mw_bind *bind)
-NO_INT(no_dealloc_mw, struct ibv_mw *mw)
 NO_PTR(void, no_compat, void)
 /* clang-format on */
 
@@ -57,21 +51,21 @@ static void fill_extended(struct verbs_context *v)
 	v->query_port = av_query_port;
 	v->query_device_ex = av_query_device_ex;
 	v->advise_mr = no_advise_mr;
-	v->alloc_null_mr = no_alloc_null_mr;
+	v->alloc_null_mr = av_alloc_null_mr;
 	v->read_counters = no_read_counters;
 	v->attach_counters_point_flow = no_attach_counters;
 	v->create_counters = no_create_counters;
 	v->destroy_counters = no_destroy_counters;
-	v->reg_dm_mr = no_reg_dm_mr;
-	v->alloc_dm = no_alloc_dm;
-	v->free_dm = no_free_dm;
+	v->reg_dm_mr = av_reg_dm_mr;
+	v->alloc_dm = av_alloc_dm;
+	v->free_dm = av_free_dm;
 	v->modify_flow_action_esp = no_modify_flow_action_esp;
 	v->destroy_flow_action = no_destroy_flow_action;
 	v->create_flow_action_esp = no_create_flow_action_esp;
 	v->modify_qp_rate_limit = no_modify_qp_rate_limit;
-	v->alloc_parent_domain = no_alloc_parent_domain;
-	v->dealloc_td = no_dealloc_td;
-	v->alloc_td = no_alloc_td;
+	v->alloc_parent_domain = av_alloc_parent_domain;
+	v->dealloc_td = av_dealloc_td;
+	v->alloc_td = av_alloc_td;
 	v->modify_cq = no_modify_cq;
 	v->post_srq_ops = no_post_srq_ops;
 	v->destroy_rwq_ind_table = no_destroy_rwq_ind_table;
@@ -128,9 +122,9 @@ void av_ops_fill(struct verbs_context *verbs)
 
 	fill_extended(verbs);
 	fill_compat(ops);
-	ops->alloc_mw = no_alloc_mw;
-	ops->bind_mw = no_bind_mw;
-	ops->dealloc_mw = no_dealloc_mw;
+	ops->alloc_mw = av_alloc_mw;
+	ops->bind_mw = av_bind_mw;
+	ops->dealloc_mw = av_dealloc_mw;
 	ops->poll_cq = av_poll_cq;
 	ops->req_notify_cq = av_req_notify_cq;
 	ops->post_srq_recv = av_post_srq_recv;

@@ -1,27 +1,46 @@
 /* SPDX-License-Identifier: MIT */
-/* Protection domains. */
+/*
+ * Protection domains, and the thread and parent domains around them. A parent domain protects exactly like
+ * the domain it contains: regions and queue pairs made on either belong together. Its allocators are accepted
+ * and not called: rings lie in the segment, where peers reach them.
+ */
+#include "front/pd.h"
+
 #include <stdlib.h>
 
-#include "front/context.h"
+struct av_td {
+	struct ibv_td ibv;
+	uint8_t peek_pad[AV_PEEK_PAD];
+	uint32_t handle;
+	_Atomic uint32_t users; /* parent domains */
+};
 
-AV_EXPORT struct ibv_pd *ibv_alloc_pd(struct ibv_context *context)
+static struct ibv_pd *create_pd(struct av_context *ctx, struct av_pd *contains, struct av_td *td)
 {
-	struct av_context *ctx;
-	struct av_pd *pd;
+	struct av_pd *pd = calloc(1, sizeof(*pd));
 
-	if (!av_ours(context))
-		return AV_NEXT(ibv_alloc_pd, "IBVERBS_1.1")(context);
-	ctx = av_context_of(context);
-	pd = calloc(1, sizeof(*pd));
 	if (!pd)
 		return av_fail_null(ENOMEM);
-	pd->ibv.context = context;
+	pd->ibv.context = &ctx->verbs.context;
+	pd->contains = contains;
+	pd->td = td;
 	pd->ibv.handle = av_handles_add(&ctx->pds, pd, (uint32_t)ctx->dev->attr.max_pd);
 	if (!pd->ibv.handle) {
 		free(pd);
 		return NULL;
 	}
+	if (contains)
+		atomic_fetch_add(&contains->users, 1);
+	if (td)
+		atomic_fetch_add(&td->users, 1);
 	return &pd->ibv;
+}
+
+AV_EXPORT struct ibv_pd *ibv_alloc_pd(struct ibv_context *context)
+{
+	if (!av_ours(context))
+		return AV_NEXT(ibv_alloc_pd, "IBVERBS_1.1")(context);
+	return create_pd(av_context_of(context), NULL, NULL);
 }
 
 AV_EXPORT int ibv_dealloc_pd(struct ibv_pd *ibv)
@@ -36,6 +55,61 @@ AV_EXPORT int ibv_dealloc_pd(struct ibv_pd *ibv)
 	if (atomic_load(&pd->users))
 		return av_fail_errno(EBUSY);
 	av_handles_remove(&av_context_of(ibv->context)->pds, ibv->handle);
+	if (pd->contains)
+		atomic_fetch_sub(&pd->contains->users, 1);
+	if (pd->td)
+		atomic_fetch_sub(&pd->td->users, 1);
 	free(pd);
 	return 0;
+}
+
+static struct av_td *td_find(struct ibv_td *ibv)
+{
+	struct av_td *td = av_container_of(ibv, struct av_td, ibv);
+
+	return av_table_get(&av_context_of(ibv->context)->tds.table, td->handle) == td ? td : NULL;
+}
+
+struct ibv_td *av_alloc_td(struct ibv_context *context, struct ibv_td_init_attr *attr)
+{
+	struct av_context *ctx = av_context_of(context);
+	struct av_td *td;
+
+	if (attr->comp_mask)
+		return av_fail_null(EINVAL);
+	td = calloc(1, sizeof(*td));
+	if (!td)
+		return av_fail_null(ENOMEM);
+	td->ibv.context = context;
+	td->handle = av_handles_add(&ctx->tds, td, (uint32_t)ctx->dev->attr.max_pd);
+	if (!td->handle) {
+		free(td);
+		return NULL;
+	}
+	return &td->ibv;
+}
+
+int av_dealloc_td(struct ibv_td *ibv)
+{
+	struct av_td *td = td_find(ibv);
+
+	if (!td)
+		return av_fail_errno(ENOENT);
+	if (atomic_load(&td->users))
+		return av_fail_errno(EBUSY);
+	av_handles_remove(&av_context_of(ibv->context)->tds, td->handle);
+	free(td);
+	return 0;
+}
+
+struct ibv_pd *av_alloc_parent_domain(struct ibv_context *context, struct ibv_parent_domain_init_attr *attr)
+{
+	const uint32_t known =
+		IBV_PARENT_DOMAIN_INIT_ATTR_ALLOCATORS | IBV_PARENT_DOMAIN_INIT_ATTR_PD_CONTEXT;
+	struct av_pd *pd = attr->pd && attr->pd->context == context ? av_pd_find(attr->pd) : NULL;
+	struct av_td *td = attr->td && attr->td->context == context ? td_find(attr->td) : NULL;
+
+	if (!pd || pd->contains || (attr->td && !td) || (attr->comp_mask & ~known))
+		return av_fail_null(EINVAL);
+	return create_pd(av_context_of(context), pd, td);
 }

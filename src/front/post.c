@@ -11,6 +11,14 @@ static int refuse_send(struct ibv_send_wr *wr, struct ibv_send_wr **bad_wr, int 
 	return av_fail_errno(err);
 }
 
+/* A window's key is the one of the last bind posted, from the moment it is posted. */
+static void note_binds(struct ibv_send_wr *wr, const struct ibv_send_wr *end)
+{
+	for (; av_unlikely(wr != end && wr); wr = wr->next)
+		if (av_unlikely(wr->opcode == IBV_WR_BIND_MW))
+			wr->bind_mw.mw->rkey = (wr->bind_mw.mw->rkey & ~0xffu) | (wr->bind_mw.rkey & 0xff);
+}
+
 int av_post_send(struct ibv_qp *ibv, struct ibv_send_wr *wr, struct ibv_send_wr **bad_wr)
 {
 	struct av_qp *qp = av_qp_find(ibv);
@@ -25,6 +33,7 @@ int av_post_send(struct ibv_qp *ibv, struct ibv_send_wr *wr, struct ibv_send_wr 
 	av_lock_acquire_plain(&qp->post_lock);
 	err = av_sq_post(&qp->end, wr, bad_wr);
 	av_lock_release(&qp->post_lock);
+	note_binds(wr, err ? *bad_wr : NULL);
 	av_drive(&qp->end, &qp->peer);
 	return av_unlikely(err) ? av_fail_errno(err) : 0;
 }

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "front/qp.h"
+#include "front/mw.h"
 #include "front/srq.h"
 #include "hca/limits.h"
 #include "transport/connect.h"
@@ -93,7 +94,7 @@ static uint32_t init_shared(struct av_context *ctx, struct av_qp *qp, struct ibv
 {
 	struct av_qp_request req = {
 		.type = attr->qp_type,
-		.pd = pd->handle,
+		.pd = av_pd_id(qp->pd),
 		.send_cq = attr->send_cq->handle,
 		.recv_cq = attr->recv_cq->handle,
 		.sig_all = attr->sq_sig_all != 0,
@@ -154,6 +155,7 @@ static void end_shared(struct av_qp *qp)
 	av_qp_apply_state(&qp->end, (enum ibv_qp_state)atomic_load(&qp->end.qp->state), IBV_QPS_RESET);
 	av_disconnect(&qp->peer);
 	av_qp_resume(&qp->end);
+	av_mw_queue_pair_ends(av_context_of(qp->ibv.context), atomic_load(&qp->end.qp->qpn));
 	av_qp_fini(qp->end.seg, qp->end.qp->index);
 }
 

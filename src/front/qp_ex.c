@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The extended posting interface. Builders write the request straight into the send queue's ring, behind what is
- * posted; ibv_wr_complete() publishes all of them at once, ibv_wr_abort() forgets them. The queue pair's post lock is
- * held from ibv_wr_start() to either.
+ * The extended posting interface. Builders write the request straight into the send queue's ring, behind what
+ * is posted; ibv_wr_complete() publishes all of them at once, ibv_wr_abort() forgets them. The queue pair's
+ * post lock is held from ibv_wr_start() to either.
  */
 #include "front/qp_ex.h"
 
@@ -13,10 +13,11 @@
 #include "transport/drive.h"
 
 /* By service: operations the builders can be asked for. */
-static const uint64_t rc_ops = IBV_QP_EX_WITH_RDMA_WRITE | IBV_QP_EX_WITH_RDMA_WRITE_WITH_IMM | IBV_QP_EX_WITH_SEND |
-			       IBV_QP_EX_WITH_SEND_WITH_IMM | IBV_QP_EX_WITH_RDMA_READ |
+static const uint64_t rc_ops = IBV_QP_EX_WITH_RDMA_WRITE | IBV_QP_EX_WITH_RDMA_WRITE_WITH_IMM |
+			       IBV_QP_EX_WITH_SEND | IBV_QP_EX_WITH_SEND_WITH_IMM | IBV_QP_EX_WITH_RDMA_READ |
 			       IBV_QP_EX_WITH_ATOMIC_CMP_AND_SWP | IBV_QP_EX_WITH_ATOMIC_FETCH_AND_ADD |
-			       IBV_QP_EX_WITH_SEND_WITH_INV;
+			       IBV_QP_EX_WITH_SEND_WITH_INV | IBV_QP_EX_WITH_LOCAL_INV |
+			       IBV_QP_EX_WITH_BIND_MW;
 
 static struct av_qp *qp_of(struct ibv_qp_ex *ex)
 {
@@ -63,7 +64,8 @@ static struct av_sq_wqe *next(struct ibv_qp_ex *ex, enum ibv_wr_opcode opcode)
 	return wqe;
 }
 
-static void build_rdma(struct ibv_qp_ex *ex, enum ibv_wr_opcode opcode, uint32_t rkey, uint64_t addr, __be32 imm)
+static void build_rdma(struct ibv_qp_ex *ex, enum ibv_wr_opcode opcode, uint32_t rkey, uint64_t addr,
+		       __be32 imm)
 {
 	struct av_sq_wqe *wqe = next(ex, opcode);
 
@@ -112,7 +114,22 @@ static void wr_send_inv(struct ibv_qp_ex *ex, uint32_t rkey)
 	build_send(ex, IBV_WR_SEND_WITH_INV, rkey);
 }
 
-static void wr_atomic_cmp_swp(struct ibv_qp_ex *ex, uint32_t rkey, uint64_t addr, uint64_t compare, uint64_t swap)
+static void wr_local_inv(struct ibv_qp_ex *ex, uint32_t rkey)
+{
+	build_send(ex, IBV_WR_LOCAL_INV, rkey);
+}
+
+static void wr_bind_mw(struct ibv_qp_ex *ex, struct ibv_mw *mw, uint32_t rkey,
+		       const struct ibv_mw_bind_info *info)
+{
+	struct av_sq_wqe *wqe = next(ex, IBV_WR_BIND_MW);
+
+	if (wqe)
+		av_sq_fill_bind(wqe, mw, rkey, info);
+}
+
+static void wr_atomic_cmp_swp(struct ibv_qp_ex *ex, uint32_t rkey, uint64_t addr, uint64_t compare,
+			      uint64_t swap)
 {
 	struct av_sq_wqe *wqe = next(ex, IBV_WR_ATOMIC_CMP_AND_SWP);
 
@@ -227,6 +244,8 @@ static void fill_builders(struct ibv_qp_ex *ex, uint64_t ops)
 	BUILDER(IBV_QP_EX_WITH_SEND, wr_send, wr_send);
 	BUILDER(IBV_QP_EX_WITH_SEND_WITH_IMM, wr_send_imm, wr_send_imm);
 	BUILDER(IBV_QP_EX_WITH_SEND_WITH_INV, wr_send_inv, wr_send_inv);
+	BUILDER(IBV_QP_EX_WITH_LOCAL_INV, wr_local_inv, wr_local_inv);
+	BUILDER(IBV_QP_EX_WITH_BIND_MW, wr_bind_mw, wr_bind_mw);
 	BUILDER(IBV_QP_EX_WITH_RDMA_READ, wr_rdma_read, wr_rdma_read);
 	BUILDER(IBV_QP_EX_WITH_ATOMIC_CMP_AND_SWP, wr_atomic_cmp_swp, wr_atomic_cmp_swp);
 	BUILDER(IBV_QP_EX_WITH_ATOMIC_FETCH_AND_ADD, wr_atomic_fetch_add, wr_atomic_fetch_add);
@@ -242,8 +261,8 @@ static void fill_builders(struct ibv_qp_ex *ex, uint64_t ops)
 
 static int check_attr(const struct ibv_qp_init_attr_ex *attr)
 {
-	if (attr->comp_mask & ~(uint32_t)(IBV_QP_INIT_ATTR_PD | IBV_QP_INIT_ATTR_XRCD | IBV_QP_INIT_ATTR_CREATE_FLAGS |
-					  IBV_QP_INIT_ATTR_SEND_OPS_FLAGS))
+	if (attr->comp_mask & ~(uint32_t)(IBV_QP_INIT_ATTR_PD | IBV_QP_INIT_ATTR_XRCD |
+					  IBV_QP_INIT_ATTR_CREATE_FLAGS | IBV_QP_INIT_ATTR_SEND_OPS_FLAGS))
 		return EOPNOTSUPP;
 	if (!(attr->comp_mask & IBV_QP_INIT_ATTR_PD))
 		return EINVAL;

@@ -63,7 +63,7 @@ static struct ibv_srq *create(struct av_context *ctx, struct ibv_pd *pd, const s
 	struct av_rq_request req = {
 		.capacity = init->attr.max_wr,
 		.max_sge = init->attr.max_sge,
-		.pd = pd->handle,
+		.pd = av_pd_id(av_pd_find(pd)),
 		.id = atomic_fetch_add(&ctx->cq_ids, 1) + 1,
 	};
 

@@ -49,14 +49,6 @@ AV_EXPORT int ibv_resolve_eth_l2_from_gid(struct ibv_context *context, struct ib
 				: AV_NEXT(ibv_resolve_eth_l2_from_gid, "IBVERBS_1.1")(context, attr, eth_mac, vid);
 }
 
-AV_EXPORT int ibv_rereg_mr(struct ibv_mr *mr, int flags, struct ibv_pd *pd, void *addr, size_t length, int access)
-{
-	if (!av_ours(mr->context))
-		return AV_NEXT(ibv_rereg_mr, "IBVERBS_1.1")(mr, flags, pd, addr, length, access);
-	errno = EOPNOTSUPP;
-	return IBV_REREG_MR_ERR_CMD;
-}
-
 AV_EXPORT struct ibv_mr *ibv_reg_dmabuf_mr(struct ibv_pd *pd, uint64_t offset, size_t length, uint64_t iova, int fd,
 					   int access)
 {

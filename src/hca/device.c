@@ -43,7 +43,8 @@ static const struct ibv_device_attr default_attr = {
 	.max_qp = AV_MAX_QP,
 	.max_qp_wr = AV_MAX_QP_WR,
 	.device_cap_flags =
-		IBV_DEVICE_SYS_IMAGE_GUID | IBV_DEVICE_RC_RNR_NAK_GEN | IBV_DEVICE_CURR_QP_STATE_MOD,
+		IBV_DEVICE_SYS_IMAGE_GUID | IBV_DEVICE_RC_RNR_NAK_GEN | IBV_DEVICE_CURR_QP_STATE_MOD |
+		IBV_DEVICE_MEM_WINDOW | IBV_DEVICE_MEM_WINDOW_TYPE_2B | IBV_DEVICE_MEM_MGT_EXTENSIONS,
 	.max_sge = AV_MAX_SGE,
 	.max_sge_rd = AV_MAX_SGE,
 	.max_cq = AV_MAX_CQ,
@@ -57,7 +58,7 @@ static const struct ibv_device_attr default_attr = {
 	.max_res_rd_atom = AV_MAX_RD_ATOM * AV_MAX_QP,
 	.max_qp_init_rd_atom = AV_MAX_RD_ATOM,
 	.atomic_cap = IBV_ATOMIC_HCA,
-	.max_mw = 0,
+	.max_mw = AV_MAX_MR, /* windows and regions share one table of keys */
 	.max_mcast_grp = 0,
 	.max_mcast_qp_attach = 0,
 	.max_total_mcast_qp_attach = 0,
@@ -271,6 +272,7 @@ int av_device_query_ex(const struct av_device *dev, struct ibv_device_attr_ex *a
 	struct ibv_device_attr_ex ours = {.orig_attr = dev->attr};
 	size_t known = attr_size < sizeof(ours) ? attr_size : sizeof(ours);
 
+	ours.max_dm_size = AV_MAX_DM_BYTES;
 	ours.completion_timestamp_mask = UINT64_MAX; /* nanoseconds of the monotonic clock: */
 	ours.hca_core_clock = 1000000;		     /* 1 GHz, in kHz */
 	ours.device_cap_flags_ex = dev->attr.device_cap_flags;

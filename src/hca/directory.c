@@ -30,6 +30,7 @@ struct dir_context {
 	uint32_t last;
 	_Atomic uint32_t proc;
 	uint32_t qps;
+	uint64_t dm_bytes;
 };
 
 /* One word, so that a reader sees all of it or nothing: ref << 32 | index in the context << 8 | tag. */
@@ -39,6 +40,7 @@ struct dir {
 	uint64_t magic;
 	uint32_t layout;
 	uint32_t qpn_cursor;
+	uint64_t dm_bytes; /* device memory in use, likewise */
 	uint32_t qps; /* numbers in use, living contexts and dead ones that are not swept yet */
 	struct dir_proc proc[AV_REF_SLOTS];
 	struct dir_context context[AV_REF_SLOTS];
@@ -119,6 +121,8 @@ static void context_free(struct dir_context *c)
 	atomic_store(&c->ref, 0);
 	dir->qps -= c->qps < dir->qps ? c->qps : dir->qps;
 	c->qps = 0;
+	dir->dm_bytes -= c->dm_bytes < dir->dm_bytes ? c->dm_bytes : dir->dm_bytes;
+	c->dm_bytes = 0;
 	av_folder_remove(folder_fd, name);
 }
 
@@ -462,6 +466,36 @@ struct av_qp_home av_dir_qpn_find(uint32_t qpn)
 		home.index = (uint32_t)(word >> 8) & 0xffffff;
 	}
 	return home;
+}
+
+/* --- device memory ----------------------------------------------------------------------------------------- */
+
+int av_dir_dm_take(uint32_t ref, uint64_t bytes, uint64_t limit)
+{
+	int ret = -ENOMEM;
+
+	change_begin();
+	if (bytes > limit - (dir->dm_bytes < limit ? dir->dm_bytes : limit))
+		(void)sweep();
+	if (dir->dm_bytes <= limit && bytes <= limit - dir->dm_bytes) {
+		dir->dm_bytes += bytes;
+		dir->context[AV_REF_SLOT(ref)].dm_bytes += bytes;
+		ret = 0;
+	}
+	change_end();
+	return ret;
+}
+
+void av_dir_dm_give(uint32_t ref, uint64_t bytes)
+{
+	struct dir_context *c = &dir->context[AV_REF_SLOT(ref)];
+
+	change_begin();
+	if (atomic_load(&c->ref) == ref && c->dm_bytes >= bytes) {
+		c->dm_bytes -= bytes;
+		dir->dm_bytes -= bytes;
+	}
+	change_end();
 }
 
 struct av_lock *av_dir_atomic_lock(pid_t pid, uint64_t addr)

@@ -28,7 +28,7 @@
 #include "base/compiler.h"
 #include "base/lock.h"
 
-#define AV_LAYOUT	  1 /* version of everything in shared memory; changes with any change of a layout */
+#define AV_LAYOUT	  2 /* version of everything in shared memory; changes with any change of a layout */
 #define AV_REF_SLOT_BITS  12
 #define AV_REF_SLOTS	  (1u << AV_REF_SLOT_BITS)
 #define AV_REF_SLOT(ref)  ((ref) & (AV_REF_SLOTS - 1))
@@ -91,6 +91,14 @@ void av_dir_qpn_remove(uint32_t qpn);
 
 /* Where that queue pair is; .ref is 0 if the number is not in use. Lock-free. */
 struct av_qp_home av_dir_qpn_find(uint32_t qpn);
+
+/**
+ * av_dir_dm_take() - count @bytes of device memory as used by a context of this process
+ * @limit: bytes that all processes together may use
+ * Return: 0 or -ENOMEM. Given back by av_dir_dm_give(), or when the context ends.
+ */
+AV_MUST_USE int av_dir_dm_take(uint32_t ref, uint64_t bytes, uint64_t limit);
+void av_dir_dm_give(uint32_t ref, uint64_t bytes);
 
 /*
  * The lock that makes read-modify-write of one 8-byte word atomic among all processes (IBV_ATOMIC_HCA): one of

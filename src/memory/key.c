@@ -24,32 +24,74 @@ static uint32_t first_tag(const struct av_seg *seg, uint32_t index)
 	return (seg->ref * 0x9e3779b1u ^ index * 0x85ebca6bu) >> 24;
 }
 
+static void fill(struct av_key *k, const struct av_key *what)
+{
+	k->pd = what->pd;
+	k->access = what->access;
+	k->base = what->base;
+	k->length = what->length;
+	k->addr = what->addr;
+}
+
 uint32_t av_key_create(struct av_seg *seg, const struct av_key *what, uint32_t limit)
 {
 	uint32_t index = av_slab_alloc(seg, AV_SLAB_KEY, limit);
-	struct av_key *k;
+	struct av_key *k = index ? av_key_entry(seg, index << 8) : NULL;
 	uint32_t key;
 
-	if (!index)
+	if (!k)
 		return 0;
-	k = av_key_entry(seg, index << 8);
 	if (k->kind == AV_KEY_NONE)
 		k->tag = first_tag(seg, index);
 	k->tag = next_tag(k->tag, index);
 	key = index << 8 | k->tag;
-	k->pd = what->pd;
-	k->access = what->access;
+	fill(k, what);
 	k->kind = what->kind;
-	k->base = what->base;
-	k->length = what->length;
-	k->addr = what->addr;
-	atomic_store_explicit(&k->key, key, memory_order_release);
+	k->window_type = what->window_type;
+	k->qpn = k->region = k->windows = 0;
+	if (what->kind != AV_KEY_WINDOW) /* a window's key is good for nothing until it is bound */
+		atomic_store_explicit(&k->key, key, memory_order_release);
 	return key;
 }
 
-void av_key_destroy(struct av_seg *seg, uint32_t key)
+/* Kill the key unless windows are bound. The lock is held on success. */
+static int kill_key(struct av_key *k)
 {
-	atomic_store(&av_key_entry(seg, key)->key, 0);
+	av_lock_acquire_plain(&k->lock);
+	if (k->windows) {
+		av_lock_release(&k->lock);
+		return EBUSY;
+	}
+	atomic_store(&k->key, 0);
+	return 0;
+}
+
+int av_key_destroy(struct av_seg *seg, uint32_t key)
+{
+	struct av_key *k = av_key_entry(seg, key);
+
+	if (kill_key(k))
+		return EBUSY;
+	k->tag = key & 0xff;
+	av_lock_release(&k->lock);
 	av_hazard_drain(seg, key);
 	av_slab_free(seg, AV_SLAB_KEY, AV_KEY_INDEX(key));
+	return 0;
+}
+
+int av_key_change(struct av_seg *seg, uint32_t key, const struct av_key *what)
+{
+	struct av_key *k = av_key_entry(seg, key);
+
+	atomic_store(&k->changing, key);
+	if (kill_key(k)) {
+		atomic_store(&k->changing, 0);
+		return EBUSY;
+	}
+	av_lock_release(&k->lock);
+	av_hazard_drain(seg, key);
+	fill(k, what);
+	atomic_store_explicit(&k->key, key, memory_order_release);
+	atomic_store_explicit(&k->changing, 0, memory_order_release);
+	return 0;
 }

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The key table of a context: what an lkey or rkey stands for. Shared, so that a peer checks an rkey without the
- * help of its owner.
+ * The key table of a context: what an lkey or rkey stands for. Shared, so that a peer checks an rkey without
+ * the help of its owner.
  *
- * A key is index << 8 | tag. The tag changes with each use of an index, and freed indices rest as long as possible,
- * so that a stale key is refused for as long as the key space allows. 0, 0xffffffff and 0xdeadbeef are never keys.
+ * A key is index << 8 | tag. The tag changes with each use of an index, and freed indices rest as long as
+ * possible, so that a stale key is refused for as long as the key space allows. 0, 0xffffffff and 0xdeadbeef
+ * are never keys.
  */
 #ifndef AV_MEMORY_KEY_H
 #define AV_MEMORY_KEY_H
@@ -13,6 +14,7 @@
 #include <stdint.h>
 
 #include "base/compiler.h"
+#include "base/lock.h"
 #include "hca/segment.h"
 
 #define AV_KEY_INDEX(key) ((key) >> 8)
@@ -20,23 +22,33 @@
 /* What kind of thing is behind a key. */
 enum av_key_kind {
 	AV_KEY_NONE,
-	AV_KEY_REGION, /* memory of the owner's address space */
+	AV_KEY_REGION, /* memory of the owner's address space; @addr: virtual address */
+	AV_KEY_DEVICE, /* device memory; @addr: offset in the segment */
+	AV_KEY_NULL,   /* no memory: reads give zeros, writes vanish; local use only */
+	AV_KEY_WINDOW, /* window onto a region: @addr and @under are the region's; remote use only */
 };
 
 /*
- * Written by the owner only. @key is the publication: a reader that finds its own key there after the hazard is set
- * may use the other fields until it ends the hazard, because they change only while @key is 0 and drained.
+ * The fields but @key, @lock, @windows and @changing change only while @key is 0 and drained: a reader that
+ * finds its own key there after the hazard is set may use them until it ends the hazard.
  */
 struct av_key {
-	_Atomic uint32_t key; /* 0: dead */
-	uint32_t tag;	      /* the last one used; owner only */
-	uint32_t pd;	      /* handle of the protection domain */
-	uint32_t access;      /* enum ibv_access_flags */
-	uint32_t kind;	      /* enum av_key_kind */
-	uint64_t base;	      /* address of the first byte in the key's own address space */
-	uint64_t length;      /* bytes */
-	uint64_t addr;	      /* virtual address of the first byte in the owner's process */
-	uint64_t unused[2];
+	_Atomic uint32_t key;	   /* 0: dead, or a window that is not bound */
+	_Atomic uint32_t changing; /* the key of a region that is being re-registered: look again */
+	struct av_lock lock;	   /* binding, invalidating, re-registering and deregistering */
+	uint32_t tag;		   /* the last one used; owner only */
+	uint32_t pd;		   /* handle of the protection domain */
+	uint32_t access;	   /* enum ibv_access_flags */
+	uint8_t kind;		   /* enum av_key_kind */
+	uint8_t under;		   /* of a window: the kind of its region */
+	uint8_t window_type;	   /* enum ibv_mw_type */
+	uint8_t unused;
+	uint32_t qpn;	  /* of a bound type-2 window: the only queue pair that may use it */
+	uint32_t region;  /* of a bound window: its region's key */
+	uint32_t windows; /* of a region: windows bound to it; under @lock */
+	uint64_t base;	  /* address of the first byte in the key's own address space */
+	uint64_t length;  /* bytes */
+	uint64_t addr;	  /* where the first byte is; see the kinds */
 };
 static_assert(sizeof(struct av_key) == AV_KEY_BYTES, "key table entry");
 
@@ -48,11 +60,19 @@ static_assert(sizeof(struct av_key) == AV_KEY_BYTES, "key table entry");
 AV_MUST_USE uint32_t av_key_create(struct av_seg *seg, const struct av_key *what, uint32_t limit);
 
 /**
- * av_key_destroy() - kill a key and wait until nobody uses it
+ * av_key_destroy() - kill the key of a region and wait until nobody uses it
  *
  * After the return no access through it is under way and none will succeed. May wait as long as a copy takes.
+ * Return: 0, or EBUSY while windows are bound to it (nothing has changed then)
  */
-void av_key_destroy(struct av_seg *seg, uint32_t key);
+AV_MUST_USE int av_key_destroy(struct av_seg *seg, uint32_t key);
+
+/**
+ * av_key_change() - replace what a region's key stands for: fields pd, access, base, length and addr
+ *
+ * Accesses that began before finish first; those that come meanwhile wait. Same return as av_key_destroy().
+ */
+AV_MUST_USE int av_key_change(struct av_seg *seg, uint32_t key, const struct av_key *what);
 
 /* The table's entry for a key's index, whatever key is there now; NULL if there is no such index. */
 static inline struct av_key *av_key_entry(const struct av_seg *seg, uint32_t key)

@@ -16,16 +16,18 @@ static enum av_reach refused(struct av_seg *seg)
 {
 	if (!atomic_exchange(&seg->vm_refused, true))
 		av_log(AV_LOG_WARN,
-		       "the kernel does not let this process read and write the memory of process %d (Yama, seccomp, "
-		       "another PID or user namespace, or a non-dumpable program): SEND works through shared memory, "
+		       "the kernel does not let this process read and write the memory of process %d (Yama, "
+		       "seccomp, "
+		       "another PID or user namespace, or a non-dumpable program): SEND works through shared "
+		       "memory, "
 		       "RDMA READ, WRITE and atomics between the two fail; see 'anyverbs doctor'",
 		       (int)seg->pid);
 	return AV_REACH_REFUSED;
 }
 
 /*
- * One process_vm call. Return: bytes moved (> 0), or -errno. The owner's life is asked for first: a process number
- * may belong to a stranger by now.
+ * One process_vm call. Return: bytes moved (> 0), or -errno. The owner's life is asked for first: a process
+ * number may belong to a stranger by now.
  */
 static ssize_t vm_call(bool write, struct av_seg *seg, void *local, uint64_t remote, uint64_t bytes)
 {
@@ -37,7 +39,8 @@ static ssize_t vm_call(bool write, struct av_seg *seg, void *local, uint64_t rem
 		return -ESRCH;
 	if (!seg->same_pidns || atomic_load_explicit(&seg->vm_refused, memory_order_relaxed))
 		return -EPERM;
-	n = write ? process_vm_writev(seg->pid, &l, 1, &r, 1, 0) : process_vm_readv(seg->pid, &l, 1, &r, 1, 0);
+	n = write ? process_vm_writev(seg->pid, &l, 1, &r, 1, 0)
+		  : process_vm_readv(seg->pid, &l, 1, &r, 1, 0);
 	if (n > 0)
 		return n;
 	return n == 0 ? -EFAULT : -errno;
@@ -113,8 +116,8 @@ static enum av_reach vm_write_bounced(struct av_seg *seg, uint64_t dst, const ui
 }
 
 /*
- * The kernel copies with byte-string instructions, which tear words when both ends are not equally aligned, and when
- * the destination lies less than a vector above the source within the page (docs/COPY.md).
+ * The kernel copies with byte-string instructions, which tear words when both ends are not equally aligned,
+ * and when the destination lies less than a vector above the source within the page (docs/COPY.md).
  */
 static bool would_tear(uint64_t dst, const void *src)
 {
@@ -152,7 +155,8 @@ static bool overlaps_upward(const uint8_t *dst, const uint8_t *src, uint64_t byt
 	return (uintptr_t)dst > (uintptr_t)src && (uintptr_t)dst - (uintptr_t)src < bytes;
 }
 
-/* Which end stopped a copy is found by looking at each page of the source: rare, and exact enough for a status. */
+/* Which end stopped a copy is found by looking at each page of the source: rare, and exact enough for a
+ * status. */
 static bool source_is_bad(const uint8_t *src, uint64_t bytes)
 {
 	for (uint64_t off = 0; off < bytes; off += PAGE)
@@ -170,12 +174,34 @@ static enum av_reach own_copy(uint8_t *dst, const uint8_t *src, uint64_t bytes)
 	return source_is_bad(src, bytes) ? AV_REACH_SRC_FAULT : AV_REACH_DST_FAULT;
 }
 
-static enum av_reach copy_piece(const struct av_span *d, uint64_t doff, const struct av_span *s, uint64_t soff,
-				uint64_t bytes)
+/* Bytes of a null region: there is nothing to read them from. */
+static enum av_reach write_zeros(const struct av_span *d, uint64_t doff, uint64_t bytes)
+{
+	static const uint8_t zeros[BOUNCE_BYTES];
+
+	while (bytes > 0) {
+		uint64_t n = bytes < BOUNCE_BYTES ? bytes : BOUNCE_BYTES;
+		enum av_reach ret = d->local ? own_copy((uint8_t *)d->local + doff, zeros, n)
+					     : vm_write(d->seg, d->addr + doff, zeros, n);
+
+		if (ret != AV_REACH_OK)
+			return ret;
+		doff += n;
+		bytes -= n;
+	}
+	return AV_REACH_OK;
+}
+
+static enum av_reach copy_piece(const struct av_span *d, uint64_t doff, const struct av_span *s,
+				uint64_t soff, uint64_t bytes)
 {
 	uint8_t *dl = d->local ? (uint8_t *)d->local + doff : NULL;
 	const uint8_t *sl = s->local ? (const uint8_t *)s->local + soff : NULL;
 
+	if (av_unlikely(d->null))
+		return AV_REACH_OK;
+	if (av_unlikely(s->null))
+		return write_zeros(d, doff, bytes);
 	if (dl && sl)
 		return own_copy(dl, sl, bytes);
 	if (dl)
@@ -219,12 +245,14 @@ enum av_reach av_reach_copy_part(const struct av_spans *dst, const struct av_spa
 	return AV_REACH_OK;
 }
 
-/* --- atomics --------------------------------------------------------------------------------------------------- */
+/* --- atomics
+ * --------------------------------------------------------------------------------------------------- */
 
-static enum av_reach own_atomic(void *p, enum av_atomic_op op, uint64_t compare, uint64_t operand, uint64_t *old)
+static enum av_reach own_atomic(void *p, enum av_atomic_op op, uint64_t compare, uint64_t operand,
+				uint64_t *old)
 {
 	enum av_copy_result ret = op == AV_ATOMIC_FETCH_ADD ? av_copy_fetch_add(p, operand, old)
-							     : av_copy_cmp_swap(p, compare, operand, old);
+							    : av_copy_cmp_swap(p, compare, operand, old);
 
 	return ret == AV_COPY_OK ? AV_REACH_OK : AV_REACH_DST_FAULT;
 }
@@ -246,13 +274,14 @@ static enum av_reach vm_atomic(struct av_seg *seg, uint64_t addr, enum av_atomic
 	return vm_write_plain(seg, addr, (uint8_t *)value, sizeof(*value));
 }
 
-enum av_reach av_reach_atomic(const struct av_span *span, enum av_atomic_op op, uint64_t compare, uint64_t operand,
-			      uint64_t *old)
+enum av_reach av_reach_atomic(const struct av_span *span, enum av_atomic_op op, uint64_t compare,
+			      uint64_t operand, uint64_t *old)
 {
 	struct av_lock *lock = av_dir_atomic_lock(span->seg->pid, span->addr);
 	enum av_reach ret;
 
-	/* Bring the page in before the lock is taken: nobody waits for a page while others wait for the lock. */
+	/* Bring the page in before the lock is taken: nobody waits for a page while others wait for the lock.
+	 */
 	if (span->local) {
 		if (av_copy_probe(span->local, 0) != AV_COPY_OK)
 			return AV_REACH_DST_FAULT;

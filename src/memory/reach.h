@@ -5,8 +5,8 @@
  * own:  both ends are addresses of this process (its own memory, or shared memory it maps): av_copy().
  * vm:   one end is another process' memory: process_vm_readv(), process_vm_writev().
  *
- * Order and tearing (design: the bytes of an RDMA WRITE become visible in ascending order, aligned 8-byte words are
- * never torn): av_copy() has both; process_vm_writev() has the first, and the second only for some
+ * Order and tearing (design: the bytes of an RDMA WRITE become visible in ascending order, aligned 8-byte
+ * words are never torn): av_copy() has both; process_vm_writev() has the first, and the second only for some
  * alignments - other pieces go through a buffer at the destination's page offset.
  */
 #ifndef AV_MEMORY_REACH_H
@@ -35,7 +35,8 @@ enum av_reach {
 AV_MUST_USE enum av_reach av_reach_copy(const struct av_spans *dst, const struct av_spans *src);
 
 /* The same for the first @bytes only. */
-AV_MUST_USE enum av_reach av_reach_copy_part(const struct av_spans *dst, const struct av_spans *src, uint64_t bytes);
+AV_MUST_USE enum av_reach av_reach_copy_part(const struct av_spans *dst, const struct av_spans *src,
+					     uint64_t bytes);
 
 /* Can that segment's memory be reached at all? Remembers a refusal; the first one per process is logged. */
 static inline bool av_reach_refused(const struct av_seg *seg)

@@ -19,8 +19,8 @@
 
 #define REMOTE_CHANGES (IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_ATOMIC)
 #define WRITERS	       (IBV_ACCESS_LOCAL_WRITE | REMOTE_CHANGES | IBV_ACCESS_MW_BIND)
-#define KNOWN                                                                                                          \
-	(IBV_ACCESS_LOCAL_WRITE | REMOTE_CHANGES | IBV_ACCESS_REMOTE_READ | IBV_ACCESS_MW_BIND |                       \
+#define KNOWN                                                                                    \
+	(IBV_ACCESS_LOCAL_WRITE | REMOTE_CHANGES | IBV_ACCESS_REMOTE_READ | IBV_ACCESS_MW_BIND | \
 	 IBV_ACCESS_ZERO_BASED | IBV_ACCESS_HUGETLB | IBV_ACCESS_OPTIONAL_RANGE)
 
 int av_region_check_access(uint32_t access)
@@ -59,33 +59,36 @@ static int populate(uint64_t addr, uint64_t length, bool writable, uint64_t page
 			return av_mapped_check(begin, bytes, writable) ? EFAULT : ENOMEM;
 		if (errno == EFAULT || errno == EHWPOISON)
 			return EFAULT;
-		/* EINVAL: a kernel before 5.14, a device mapping that cannot be populated, or missing rights. */
+		/* EINVAL: a kernel before 5.14, a device mapping that cannot be populated, or missing rights.
+		 */
 		return av_mapped_check(begin, bytes, writable);
 	}
 	return 0;
 }
 
-uint32_t av_region_create(struct av_seg *seg, const struct av_region_request *req)
+bool av_region_same_rights(uint32_t from, uint32_t to)
+{
+	return (from & WRITERS) || !(to & WRITERS); /* pages that may be written may also only be read */
+}
+
+int av_region_prepare(const struct av_region_request *req, struct av_key *what)
 {
 	uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE);
-	struct av_key what = {
-		.pd = req->pd,
-		.access = req->access,
-		.kind = AV_KEY_REGION,
-		.base = req->access & IBV_ACCESS_ZERO_BASED ? 0 : req->iova,
-		.length = req->length,
-		.addr = req->addr,
-	};
 	int ret = check_range(req, page);
 
 	if (ret == 0)
 		ret = av_region_check_access(req->access);
 	if (ret == 0)
 		ret = populate(req->addr, req->length, req->access & WRITERS, page);
-	if (ret) {
-		errno = ret;
-		return 0;
-	}
+	if (ret)
+		return ret;
 	(void)av_copy_init(); /* without it copies take the slow way */
-	return av_key_create(seg, &what, req->limit);
+	*what = (struct av_key){
+		.kind = AV_KEY_REGION,
+		.access = req->access,
+		.base = req->access & IBV_ACCESS_ZERO_BASED ? 0 : req->iova,
+		.length = req->length,
+		.addr = req->addr,
+	};
+	return 0;
 }

@@ -3,29 +3,33 @@
 #ifndef AV_MEMORY_REGION_H
 #define AV_MEMORY_REGION_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "base/compiler.h"
 #include "hca/segment.h"
+
+struct av_key;
 
 struct av_region_request {
 	uint64_t addr;	 /* first byte in this process */
 	uint64_t length; /* bytes; 0 is allowed: the region then permits zero-length access only */
 	uint64_t iova;	 /* address of the first byte in work requests */
 	uint32_t access; /* enum ibv_access_flags */
-	uint32_t pd;
-	uint32_t limit; /* max_mr */
 };
 
 /**
- * av_region_create() - register memory of this process
+ * av_region_prepare() - make memory of this process ready to be registered
+ * @what: out, the fields of its key but pd
  *
- * The pages are brought in (writable if the flags say that anybody may write), as pinning would, but not locked.
- * Context: any thread; waits for pages; no lock held.
- * Return:  the key, or 0 and errno: EINVAL (flags, wrap-around, address and iova in different places of a page),
- *          EFAULT (unmapped, or not writable), ENOMEM
+ * The pages are brought in (writable if the flags say that anybody may write), as pinning would, but not
+ * locked. Context: any thread; waits for pages; no lock held. Return:  0, or EINVAL (flags, wrap-around,
+ * address and iova in different places of a page), EFAULT (unmapped, or not writable), ENOMEM
  */
-AV_MUST_USE uint32_t av_region_create(struct av_seg *seg, const struct av_region_request *req);
+AV_MUST_USE int av_region_prepare(const struct av_region_request *req, struct av_key *what);
+
+/* Does a change from one set of flags to the other leave what the pages must permit as it is? */
+bool av_region_same_rights(uint32_t from, uint32_t to);
 
 /* The flags alone: 0 or EINVAL. Bits of the optional range are never refused. */
 AV_MUST_USE int av_region_check_access(uint32_t access);

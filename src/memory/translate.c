@@ -1,42 +1,89 @@
 /* SPDX-License-Identifier: MIT */
-/* The checks behind the one door, in the order of the specification: key, protection domain, access, range. */
+/* The checks behind the one door, in the order of the specification: key, protection domain, access, range.
+ */
 #include "memory/translate.h"
+
+#include <sched.h>
 
 #include "base/checked.h"
 #include "memory/key.h"
 
 static enum av_mem_fault check(const struct av_key *k, const struct av_mem_request *req)
 {
+	bool only_remote = k->kind == AV_KEY_WINDOW, only_local = k->kind == AV_KEY_NULL;
+
+	if (req->remote ? only_local : only_remote)
+		return AV_MEM_NO_KEY;
 	if (k->pd != req->pd)
 		return AV_MEM_PD;
+	if (k->qpn && k->qpn != req->qpn)
+		return AV_MEM_ACCESS;
 	if ((k->access & req->access) != req->access)
 		return AV_MEM_ACCESS;
-	if (!av_range_within(req->addr, req->length, k->base, k->length))
+	if (k->kind != AV_KEY_NULL && !av_range_within(req->addr, req->length, k->base, k->length))
 		return AV_MEM_RANGE;
 	return AV_MEM_OK;
+}
+
+/* Where the bytes are, as seen from this process. */
+static enum av_mem_fault locate(struct av_seg *seg, const struct av_key *k, const struct av_mem_request *req,
+				struct av_span *span)
+{
+	uint8_t kind = k->kind == AV_KEY_WINDOW ? k->under : k->kind;
+	uint64_t at = k->addr + (req->addr - k->base);
+
+	span->length = req->length;
+	span->seg = seg;
+	span->null = kind == AV_KEY_NULL;
+	span->addr = at;
+	span->local = NULL;
+	if (kind == AV_KEY_DEVICE) {
+		if (!av_range_within(at, req->length, sizeof(struct av_seg_head),
+				     AV_SEG_BYTES - sizeof(struct av_seg_head)))
+			return AV_MEM_RANGE; /* a peer's table that contradicts itself */
+		span->local = (uint8_t *)seg->head + at;
+	} else if (seg->own) {
+		span->local = (void *)(uintptr_t)at;
+	}
+	return AV_MEM_OK;
+}
+
+/* One try. AV_MEM_NO_KEY with *again: the region is being re-registered this moment. */
+static enum av_mem_fault get(struct av_seg *seg, struct av_key *k, const struct av_mem_request *req,
+			     struct av_span *span, bool *again)
+{
+	struct av_hazard *hazard = av_hazard_begin(seg, req->key);
+	enum av_mem_fault fault = AV_MEM_NO_KEY;
+
+	*again = false;
+	if (av_likely(atomic_load_explicit(&k->key, memory_order_acquire) == req->key)) {
+		fault = check(k, req);
+		if (fault == AV_MEM_OK)
+			fault = locate(seg, k, req, span);
+	} else {
+		*again = atomic_load(&k->changing) == req->key && av_seg_alive(seg);
+	}
+	if (fault == AV_MEM_OK)
+		span->hazard = hazard;
+	else
+		av_hazard_end(hazard);
+	return fault;
 }
 
 enum av_mem_fault av_mem_get(struct av_seg *seg, const struct av_mem_request *req, struct av_span *span)
 {
 	struct av_key *k = av_key_entry(seg, req->key);
-	enum av_mem_fault fault = AV_MEM_NO_KEY;
-	struct av_hazard *hazard;
+	enum av_mem_fault fault;
+	bool again;
 
 	if (!k || req->key == 0)
 		return AV_MEM_NO_KEY;
-	hazard = av_hazard_begin(seg, req->key);
-	if (atomic_load_explicit(&k->key, memory_order_acquire) == req->key)
-		fault = check(k, req);
-	if (fault != AV_MEM_OK) {
-		av_hazard_end(hazard);
-		return fault;
-	}
-	span->addr = k->addr + (req->addr - k->base);
-	span->local = seg->own ? (void *)(uintptr_t)span->addr : NULL;
-	span->length = req->length;
-	span->seg = seg;
-	span->hazard = hazard;
-	return AV_MEM_OK;
+	do {
+		fault = get(seg, k, req, span, &again);
+		if (av_unlikely(again))
+			sched_yield();
+	} while (av_unlikely(again));
+	return fault;
 }
 
 enum av_mem_fault av_mem_get_list(struct av_seg *seg, uint32_t pd, uint32_t access, const struct ibv_sge *sge,

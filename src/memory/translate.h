@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The one door from keys to bytes: given a key, an address, a length, the access wanted and the protection domain,
- * which bytes are these? No other file compares addresses with regions.
+ * The one door from keys to bytes: given a key, an address, a length, the access wanted and the protection
+ * domain, which bytes are these? No other file compares addresses with regions.
  */
 #ifndef AV_MEMORY_TRANSLATE_H
 #define AV_MEMORY_TRANSLATE_H
 
+#include <stdbool.h>
 #include <stdint.h>
 #include <infiniband/verbs.h>
 
@@ -27,6 +28,8 @@ struct av_mem_request {
 	uint32_t key;	 /* host order */
 	uint32_t pd;	 /* protection domain in force, in the key's context */
 	uint32_t access; /* enum ibv_access_flags needed: 0 for local reads */
+	uint32_t qpn;	 /* the owner's queue pair on whose behalf, for windows bound to one */
+	bool remote;	 /* an rkey: windows are accepted, null regions are not; and the other way round */
 	uint64_t addr;	 /* in the key's own address space */
 	uint64_t length; /* bytes, > 0 */
 };
@@ -36,6 +39,7 @@ struct av_span {
 	void *local;   /* where this process finds the bytes, or NULL: they are in the other process, */
 	uint64_t addr; /* at this virtual address there */
 	uint64_t length;
+	bool null;		  /* no bytes at all: zeros to read, nothing to write */
 	struct av_seg *seg;	  /* the context they belong to; borrowed */
 	struct av_hazard *hazard; /* keeps the key alive; NULL for bytes behind no key */
 };
@@ -50,13 +54,14 @@ struct av_spans {
 /**
  * av_mem_get() - translate one keyed range
  * @seg:  the context whose key it is, own or a peer's
- * @span: out; on AV_MEM_OK it holds the key alive until av_mem_put(). Deregistration waits for that, so it is held
- *        for one transfer only.
+ * @span: out; on AV_MEM_OK it holds the key alive until av_mem_put(). Deregistration waits for that, so it is
+ * held for one transfer only.
  *
  * Context: any thread; does not wait; touches none of the program's memory.
  * Source:  IBTA volume 1, 10.6.3 (memory access checks); ibv_reg_mr(3).
  */
-AV_MUST_USE enum av_mem_fault av_mem_get(struct av_seg *seg, const struct av_mem_request *req, struct av_span *span);
+AV_MUST_USE enum av_mem_fault av_mem_get(struct av_seg *seg, const struct av_mem_request *req,
+					 struct av_span *span);
 
 static inline void av_mem_put(struct av_span *span)
 {

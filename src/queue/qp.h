@@ -34,15 +34,21 @@ enum av_park {
 struct av_sq_wqe {
 	uint64_t wr_id;
 	uint64_t remote_addr;
-	uint64_t compare_add;
-	uint64_t swap;
+	uint64_t compare_add; /* or the length of a window */
+	union {
+		uint64_t swap;
+		struct {
+			uint32_t region; /* binding a window: lkey of its region, 0: none */
+			uint32_t access; /* and its rights */
+		};
+	};
 	uint64_t bytes;	  /* sum of the elements, or of the inline data */
 	uint32_t opcode;  /* enum ibv_wr_opcode */
 	uint32_t flags;	  /* enum ibv_send_flags */
 	uint32_t imm;	  /* network order, or the rkey to invalidate */
 	uint32_t rkey;
 	uint32_t count;	  /* elements; 0 with inline data */
-	uint32_t unused;
+	uint32_t window;  /* binding a window: a key of its index */
 	union {
 		struct ibv_sge sge[0];
 		uint8_t data[0];
@@ -120,6 +126,9 @@ AV_MUST_USE uint32_t av_qp_init(struct av_seg *seg, const struct av_qp_request *
 
 /* The end of a queue pair in state RESET that nobody can find any more. */
 void av_qp_fini(struct av_seg *seg, uint32_t index);
+
+/* The fields of a bind request. */
+void av_sq_fill_bind(struct av_sq_wqe *wqe, const struct ibv_mw *mw, uint32_t rkey, const struct ibv_mw_bind_info *info);
 
 /* Slot of a send request; NULL if the ring is unsound (a peer's segment may hold anything). */
 struct av_sq_wqe *av_sq_slot(const struct av_qp_end *end, uint32_t number);

@@ -8,7 +8,7 @@
 
 #define MAX_STRIDE (64 + AV_MAX_INLINE + AV_MAX_SGE * 16)
 
-enum wr_form { FORM_NONE, FORM_MESSAGE, FORM_RDMA, FORM_ATOMIC };
+enum wr_form { FORM_NONE, FORM_MESSAGE, FORM_RDMA, FORM_ATOMIC, FORM_LOCAL, FORM_BIND };
 
 /* One row per opcode: which fields of the request it uses and whether its data may be inline. */
 static const struct {
@@ -22,6 +22,8 @@ static const struct {
 	[IBV_WR_RDMA_READ] = {FORM_RDMA, false},
 	[IBV_WR_ATOMIC_CMP_AND_SWP] = {FORM_ATOMIC, false},
 	[IBV_WR_ATOMIC_FETCH_AND_ADD] = {FORM_ATOMIC, false},
+	[IBV_WR_LOCAL_INV] = {FORM_LOCAL, false},
+	[IBV_WR_BIND_MW] = {FORM_BIND, false},
 	[IBV_WR_SEND_WITH_INV] = {FORM_MESSAGE, true},
 };
 
@@ -61,6 +63,16 @@ static int check(const struct av_qp_shared *qp, const struct ibv_send_wr *wr)
 	return 0;
 }
 
+void av_sq_fill_bind(struct av_sq_wqe *wqe, const struct ibv_mw *mw, uint32_t rkey, const struct ibv_mw_bind_info *info)
+{
+	wqe->window = mw->rkey;
+	wqe->rkey = (mw->rkey & ~0xffu) | (rkey & 0xff);
+	wqe->remote_addr = info->addr;
+	wqe->compare_add = info->length;
+	wqe->region = info->mr ? info->mr->lkey : 0;
+	wqe->access = info->mw_access_flags;
+}
+
 static void fill_target(struct av_sq_wqe *wqe, const struct ibv_send_wr *wr)
 {
 	switch (opcode_row[wr->opcode].form) {
@@ -73,6 +85,9 @@ static void fill_target(struct av_sq_wqe *wqe, const struct ibv_send_wr *wr)
 		wqe->rkey = wr->wr.atomic.rkey;
 		wqe->compare_add = wr->wr.atomic.compare_add;
 		wqe->swap = wr->wr.atomic.swap;
+		break;
+	case FORM_BIND:
+		av_sq_fill_bind(wqe, wr->bind_mw.mw, wr->bind_mw.rkey, &wr->bind_mw.bind_info);
 		break;
 	default:
 		break;
@@ -101,6 +116,10 @@ static void fill(struct av_sq_wqe *wqe, const struct ibv_send_wr *wr)
 	wqe->imm = wr->imm_data;
 	wqe->bytes = total(wr);
 	fill_target(wqe, wr);
+	if (opcode_row[wr->opcode].form == FORM_LOCAL || opcode_row[wr->opcode].form == FORM_BIND) {
+		wqe->bytes = wqe->count = 0;
+		return;
+	}
 	if (wr->send_flags & IBV_SEND_INLINE) {
 		fill_inline(wqe, wr);
 		return;

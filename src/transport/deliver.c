@@ -6,6 +6,7 @@
 
 #include "base/copy.h"
 #include "memory/reach.h"
+#include "memory/window.h"
 #include "queue/stage.h"
 
 static struct av_rq_shared *rq_of(const struct av_qp_end *rsp)
@@ -179,6 +180,11 @@ enum av_fault av_deliver_send(const struct av_message *msg, const struct av_span
 			return AV_FAULT_RECV_PROT;
 		fault = move(&cqe, msg, from, &to);
 		av_mem_put_list(&to);
+	}
+	if (fault == AV_FAULT_NONE && msg->invalidate &&
+	    av_window_invalidate(msg->rsp->seg, msg->invalidate, atomic_load(&msg->rsp->qp->qpn)) != AV_INVALIDATED) {
+		av_stage_give(msg->rsp->seg, cqe.stage, cqe.stage_len);
+		fault = AV_FAULT_INVALIDATE;
 	}
 	if (fault != AV_FAULT_NONE)
 		return fault;

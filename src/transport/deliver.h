@@ -20,6 +20,7 @@ struct av_message {
 	uint32_t opcode;   /* enum ibv_wc_opcode */
 	uint32_t wc_flags; /* enum ibv_wc_flags */
 	uint32_t imm;
+	uint32_t invalidate; /* rkey that the message invalidates before it completes, 0: none */
 	uint64_t bytes;
 	bool solicited;
 };

@@ -7,6 +7,7 @@
 #include "hca/limits.h"
 #include "memory/reach.h"
 #include "memory/translate.h"
+#include "memory/window.h"
 #include "transport/deliver.h"
 #include "transport/event.h"
 #include "transport/state.h"
@@ -138,6 +139,8 @@ static enum av_fault remote_begin(struct work *w, uint32_t access, struct av_spa
 		.key = w->head.rkey,
 		.pd = w->rsp->qp->pd,
 		.access = access,
+		.qpn = w->qpn,
+		.remote = true,
 		.addr = w->head.remote_addr,
 		.length = w->head.bytes,
 	};
@@ -183,13 +186,15 @@ static void message_of(const struct work *w, struct av_message *msg)
 {
 	bool write = w->head.opcode == IBV_WR_RDMA_WRITE_WITH_IMM;
 	bool imm = write || w->head.opcode == IBV_WR_SEND_WITH_IMM;
+	bool inv = w->head.opcode == IBV_WR_SEND_WITH_INV;
 
 	*msg = (struct av_message){
 		.rsp = w->rsp,
 		.src_qpn = atomic_load_explicit(&w->req->qp->qpn, memory_order_relaxed),
 		.opcode = write ? IBV_WC_RECV_RDMA_WITH_IMM : IBV_WC_RECV,
-		.wc_flags = imm ? IBV_WC_WITH_IMM : 0,
-		.imm = imm ? w->head.imm : 0,
+		.wc_flags = imm ? IBV_WC_WITH_IMM : inv ? IBV_WC_WITH_INV : 0,
+		.imm = imm || inv ? w->head.imm : 0,
+		.invalidate = inv ? w->head.imm : 0,
 		.bytes = w->head.bytes,
 		.solicited = w->head.flags & IBV_SEND_SOLICITED,
 	};
@@ -208,8 +213,9 @@ static enum av_fault send_bytes(struct work *w, const struct av_rq_wqe *request)
 	enum av_fault fault;
 	struct av_message msg;
 
-	if (w->head.opcode == IBV_WR_SEND_WITH_INV)
-		return AV_FAULT_INVALIDATE; /* no kind of key there is can be invalidated */
+	if (w->head.opcode == IBV_WR_SEND_WITH_INV &&
+	    av_window_may_invalidate(w->rsp->seg, w->head.imm, w->qpn) != AV_INVALIDATED)
+		return AV_FAULT_INVALIDATE;
 	message_of(w, &msg);
 	fault = av_deliver_send(&msg, &w->local, request);
 	if (fault != AV_FAULT_NONE && !av_seg_alive_now(w->rsp->seg))
@@ -394,6 +400,48 @@ static enum av_fault (*const operation[])(struct work *w) = {
 	[IBV_WR_SEND_WITH_INV] = do_send,
 };
 
+/* --- operations on the requester's own keys: no responder is involved ------------------------------------------ */
+
+static enum av_fault do_bind(struct work *w)
+{
+	struct av_window_bind bind = {
+		.window = w->head.window,
+		.rkey = w->head.rkey,
+		.region = w->head.region,
+		.access = w->head.access,
+		.pd = w->req->qp->pd,
+		.qpn = atomic_load_explicit(&w->req->qp->qpn, memory_order_relaxed),
+		.addr = w->head.remote_addr,
+		.length = w->head.compare_add,
+	};
+
+	return av_window_bind(w->req->seg, &bind) ? AV_FAULT_MW_BIND : AV_FAULT_NONE;
+}
+
+static enum av_fault do_local_inv(struct work *w)
+{
+	uint32_t qpn = atomic_load_explicit(&w->req->qp->qpn, memory_order_relaxed);
+
+	switch (av_window_invalidate(w->req->seg, w->head.imm, qpn)) {
+	case AV_INVALIDATED:
+		return AV_FAULT_NONE;
+	case AV_INVALIDATE_NOT_BOUND:
+		return AV_FAULT_MW_BIND;
+	default:
+		return AV_FAULT_LOC_QP_OP;
+	}
+}
+
+static enum av_fault (*const local_operation[])(struct work *w) = {
+	[IBV_WR_LOCAL_INV] = do_local_inv,
+	[IBV_WR_BIND_MW] = do_bind,
+};
+
+static bool is_local(uint32_t opcode)
+{
+	return opcode < AV_ARRAY_SIZE(local_operation) && local_operation[opcode];
+}
+
 /* --- the whole request ------------------------------------------------------------------------------------------ */
 
 /* What the requester refuses without asking anybody. */
@@ -401,6 +449,8 @@ static enum av_fault check_request(const struct work *w)
 {
 	bool atomic;
 
+	if (is_local(w->head.opcode))
+		return AV_FAULT_NONE;
 	if (w->head.opcode >= AV_ARRAY_SIZE(operation) || !operation[w->head.opcode] || w->head.count > AV_MAX_SGE)
 		return AV_FAULT_LOC_QP_OP;
 	atomic = w->head.opcode == IBV_WR_ATOMIC_CMP_AND_SWP || w->head.opcode == IBV_WR_ATOMIC_FETCH_AND_ADD;
@@ -430,6 +480,10 @@ struct av_direct_result av_direct_execute(const struct av_qp_end *req, const str
 	w.event_count = 0;
 	w.local.count = 0;
 	w.result = (struct av_direct_result){.fault = check_request(&w)};
+	if (is_local(w.head.opcode)) {
+		w.result.fault = local_operation[w.head.opcode](&w);
+		return w.result;
+	}
 	if (w.result.fault != AV_FAULT_NONE || !responder_begin(&w))
 		return w.result;
 	w.result.fault = operation[w.head.opcode](&w);

@@ -13,6 +13,7 @@ static const struct av_rule table[] = {
 	[AV_FAULT_LOC_LEN]          = {"local length",              IBV_WC_LOC_LEN_ERR,       AV_NAK_NONE,            OK,                     false, AV_EVENT_NONE},
 	[AV_FAULT_LOC_QP_OP]        = {"local operation",           IBV_WC_LOC_QP_OP_ERR,     AV_NAK_NONE,            OK,                     false, AV_EVENT_NONE},
 	[AV_FAULT_LOC_PROT]         = {"local protection",          IBV_WC_LOC_PROT_ERR,      AV_NAK_NONE,            OK,                     false, AV_EVENT_NONE},
+	[AV_FAULT_MW_BIND]          = {"memory window",             IBV_WC_MW_BIND_ERR,       AV_NAK_NONE,            OK,                     false, AV_EVENT_NONE},
 	[AV_FAULT_REM_ACCESS]       = {"remote access",             IBV_WC_REM_ACCESS_ERR,    AV_NAK_REMOTE_ACCESS,   IBV_WC_LOC_ACCESS_ERR,  true,  IBV_EVENT_QP_ACCESS_ERR},
 	[AV_FAULT_REM_OP_DENIED]    = {"operation denied by QP",    IBV_WC_REM_INV_REQ_ERR,   AV_NAK_INVALID_REQUEST, OK,                     true,  IBV_EVENT_QP_REQ_ERR},
 	[AV_FAULT_REM_NO_RD_ATOMIC] = {"no responder resources",    IBV_WC_REM_INV_REQ_ERR,   AV_NAK_INVALID_REQUEST, OK,                     true,  IBV_EVENT_QP_REQ_ERR},

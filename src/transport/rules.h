@@ -19,6 +19,7 @@ enum av_fault {
 	AV_FAULT_LOC_LEN,   /* message too long, or an atomic's buffer is not 8 bytes */
 	AV_FAULT_LOC_QP_OP, /* operation this queue pair was not set up for */
 	AV_FAULT_LOC_PROT,  /* a local buffer cannot be used */
+	AV_FAULT_MW_BIND,   /* a window cannot be bound, or invalidated, like that */
 
 	/* Found at the responder. */
 	AV_FAULT_REM_ACCESS, /* the rkey does not permit it, or the memory behind it is gone */

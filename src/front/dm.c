@@ -1,0 +1,195 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Device memory: blocks of the context's segment, so that every process reaches them by plain copies. Its
+ * total size is the device's, counted over all processes in the directory; what a killed process had comes
+ * back when it is swept.
+ */
+#include "front/dm.h"
+
+#include <stdlib.h>
+
+#include "base/checked.h"
+#include "base/copy.h"
+#include "front/mr.h"
+#include "hca/directory.h"
+#include "hca/limits.h"
+#include "memory/key.h"
+#include "memory/region.h"
+
+#define COPY_UNIT     4u /* offsets and lengths of ibv_memcpy_*_dm() */
+#define LOG_ALIGN_MAX 12u
+
+struct av_dm {
+	struct ibv_dm ibv;
+	uint8_t peek_pad[AV_PEEK_PAD];
+	struct av_seg *seg; /* of the process that allocated it */
+	uint64_t offset;    /* in the segment */
+	uint64_t length;
+	uint64_t block; /* bytes taken from the segment */
+	_Atomic uint32_t users;
+};
+
+static struct av_dm *dm_find(const struct ibv_dm *dm)
+{
+	struct av_dm *found = av_table_get(&av_context_of(dm->context)->dms.table, dm->handle);
+
+	return found && &found->ibv == dm ? found : NULL;
+}
+
+static int check_copy(const struct av_dm *dm, uint64_t offset, size_t length)
+{
+	if (!dm)
+		return ENOENT;
+	if (!av_range_within(offset, length, 0, dm->length))
+		return EFAULT;
+	return offset % COPY_UNIT || length % COPY_UNIT ? EINVAL : 0;
+}
+
+static void *bytes_at(const struct av_dm *dm, uint64_t offset)
+{
+	return (uint8_t *)dm->seg->head + dm->offset + offset;
+}
+
+static int memcpy_to_dm(struct ibv_dm *ibv, uint64_t offset, const void *host, size_t length)
+{
+	struct av_dm *dm = dm_find(ibv);
+	int err = check_copy(dm, offset, length);
+
+	if (err == 0 && av_copy(bytes_at(dm, offset), host, length) != AV_COPY_OK)
+		err = EFAULT;
+	return err ? av_fail_errno(err) : 0;
+}
+
+static int memcpy_from_dm(void *host, struct ibv_dm *ibv, uint64_t offset, size_t length)
+{
+	struct av_dm *dm = dm_find(ibv);
+	int err = check_copy(dm, offset, length);
+
+	if (err == 0 && av_copy(host, bytes_at(dm, offset), length) != AV_COPY_OK)
+		err = EFAULT;
+	return err ? av_fail_errno(err) : 0;
+}
+
+static int check_alloc(const struct ibv_alloc_dm_attr *attr)
+{
+	if (attr->comp_mask || attr->length == 0 || attr->length > AV_MAX_DM_BYTES ||
+	    attr->log_align_req > LOG_ALIGN_MAX)
+		return EINVAL;
+	return 0;
+}
+
+/* Blocks of the segment are aligned to their size up to a page. */
+static int take_memory(struct av_dm *dm, const struct ibv_alloc_dm_attr *attr)
+{
+	uint64_t align = 1ull << attr->log_align_req;
+
+	dm->length = attr->length;
+	dm->block = attr->length > align ? attr->length : align;
+	if (av_dir_dm_take(dm->seg->ref, dm->length, AV_MAX_DM_BYTES))
+		return ENOMEM;
+	dm->offset = av_seg_alloc(dm->seg, dm->block);
+	if (dm->offset)
+		return 0;
+	av_dir_dm_give(dm->seg->ref, dm->length);
+	return ENOMEM;
+}
+
+static void give_memory(const struct av_dm *dm)
+{
+	av_seg_free(dm->seg, dm->offset, dm->block);
+	av_dir_dm_give(dm->seg->ref, dm->length);
+}
+
+static struct ibv_dm *create(struct av_context *ctx, struct av_seg *seg, const struct ibv_alloc_dm_attr *attr)
+{
+	struct av_dm *dm = calloc(1, sizeof(*dm));
+	int err;
+
+	if (!dm)
+		return av_fail_null(ENOMEM);
+	dm->seg = seg;
+	err = take_memory(dm, attr);
+	if (err) {
+		free(dm);
+		return av_fail_null(err);
+	}
+	dm->ibv.context = &ctx->verbs.context;
+	dm->ibv.memcpy_to_dm = memcpy_to_dm;
+	dm->ibv.memcpy_from_dm = memcpy_from_dm;
+	dm->ibv.comp_mask = 1; /* the handle is valid */
+	dm->ibv.handle = av_handles_add(&ctx->dms, dm, AV_MAX_PD);
+	if (!dm->ibv.handle) {
+		give_memory(dm);
+		free(dm);
+		return av_fail_null(ENOMEM);
+	}
+	return &dm->ibv;
+}
+
+struct ibv_dm *av_alloc_dm(struct ibv_context *context, struct ibv_alloc_dm_attr *attr)
+{
+	struct av_context *ctx = av_context_of(context);
+	int err = check_alloc(attr);
+	struct av_seg *seg;
+
+	if (err)
+		return av_fail_null(err);
+	seg = av_context_memory(ctx);
+	if (!seg)
+		return NULL;
+	(void)av_copy_init();
+	return create(ctx, seg, attr);
+}
+
+int av_free_dm(struct ibv_dm *ibv)
+{
+	struct av_context *ctx = av_context_of(ibv->context);
+	struct av_dm *dm = dm_find(ibv);
+
+	if (!dm)
+		return av_fail_errno(ENOENT);
+	if (atomic_load(&dm->users))
+		return av_fail_errno(EBUSY);
+	av_handles_remove(&ctx->dms, ibv->handle);
+	if (!ctx->forked || dm->seg == ctx->child_seg)
+		give_memory(dm);
+	free(dm);
+	return 0;
+}
+
+void av_dm_released(struct av_dm *dm)
+{
+	atomic_fetch_sub(&dm->users, 1);
+}
+
+static int check_register(const struct av_dm *dm, uint64_t offset, size_t length, unsigned int access)
+{
+	const unsigned int permitted = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE |
+				       IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC |
+				       IBV_ACCESS_ZERO_BASED | IBV_ACCESS_OPTIONAL_RANGE;
+
+	if (!dm)
+		return ENOENT;
+	if (av_context_of(dm->ibv.context)->forked)
+		return EPERM;
+	if ((access & ~permitted) || !(access & IBV_ACCESS_ZERO_BASED) || av_region_check_access(access))
+		return EINVAL;
+	return av_range_within(offset, length, 0, dm->length) ? 0 : EINVAL;
+}
+
+struct ibv_mr *av_reg_dm_mr(struct ibv_pd *pd, struct ibv_dm *ibv, uint64_t offset, size_t length,
+			    unsigned int access)
+{
+	struct av_dm *dm = ibv->context == pd->context ? dm_find(ibv) : NULL;
+	struct av_key what = {.kind = AV_KEY_DEVICE, .access = access, .length = length};
+	struct ibv_mr *mr;
+	int err = check_register(dm, offset, length, access);
+
+	if (err)
+		return av_fail_null(err);
+	what.addr = dm->offset + offset;
+	mr = av_mr_publish(pd, &what, NULL, dm);
+	if (mr)
+		atomic_fetch_add(&dm->users, 1);
+	return mr;
+}

@@ -1,0 +1,18 @@
+/* SPDX-License-Identifier: MIT */
+/* Device memory. ibv_alloc_dm(3). */
+#ifndef AV_FRONT_DM_H
+#define AV_FRONT_DM_H
+
+#include "front/context.h"
+
+struct av_dm;
+
+struct ibv_dm *av_alloc_dm(struct ibv_context *context, struct ibv_alloc_dm_attr *attr);
+int av_free_dm(struct ibv_dm *dm);
+struct ibv_mr *av_reg_dm_mr(struct ibv_pd *pd, struct ibv_dm *dm, uint64_t offset, size_t length,
+			    unsigned int access);
+
+/* A region on it has ended. */
+void av_dm_released(struct av_dm *dm);
+
+#endif

@@ -1,0 +1,36 @@
+/* SPDX-License-Identifier: MIT */
+/* Memory regions of all kinds: the private half, and creating one around a key. */
+#ifndef AV_FRONT_MR_H
+#define AV_FRONT_MR_H
+
+#include "front/context.h"
+#include "memory/key.h"
+
+struct av_dm;
+
+/* How ibv_rereg_mr() and ibv_bind_mw() treat a region. */
+enum av_mr_sort {
+	AV_MR_PLAIN,  /* memory of the process */
+	AV_MR_NULL,   /* ibv_alloc_null_mr() */
+	AV_MR_DEVICE, /* ibv_reg_dm_mr() */
+};
+
+struct av_mr {
+	struct ibv_mr ibv;
+	uint8_t peek_pad[AV_PEEK_PAD];
+	struct av_pd *pd;
+	enum av_mr_sort sort;
+	uint32_t access;
+	struct av_dm *dm; /* AV_MR_DEVICE: the device memory it is on */
+};
+
+/**
+ * av_mr_publish() - a region of @pd with a new key
+ * @what: the key's fields but pd; @addr: what ibv_mr.addr says; @dm: device memory or NULL
+ * Return: region, or NULL and errno (ENOENT: damaged PD; ENOMEM)
+ */
+struct ibv_mr *av_mr_publish(struct ibv_pd *pd, struct av_key *what, void *addr, struct av_dm *dm);
+
+struct ibv_mr *av_alloc_null_mr(struct ibv_pd *pd);
+
+#endif

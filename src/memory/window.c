@@ -1,0 +1,190 @@
+/* SPDX-License-Identifier: MIT */
+/* Binding and unbinding memory windows. */
+#include "memory/window.h"
+
+#include <errno.h>
+
+#include "base/checked.h"
+#include "memory/hazard.h"
+#include "memory/key.h"
+
+/* Local rights mean nothing in a window; programs pass IBV_ACCESS_LOCAL_WRITE out of habit. */
+#define WINDOW_ACCESS                                                                \
+	(IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ | \
+	 IBV_ACCESS_REMOTE_ATOMIC | IBV_ACCESS_ZERO_BASED)
+
+uint32_t av_window_create(struct av_seg *seg, enum ibv_mw_type type, uint32_t pd, uint32_t limit)
+{
+	struct av_key what = {.kind = AV_KEY_WINDOW, .window_type = (uint8_t)type, .pd = pd};
+
+	return av_key_create(seg, &what, limit);
+}
+
+static struct av_key *window_entry(struct av_seg *seg, uint32_t key)
+{
+	struct av_key *k = av_key_entry(seg, key);
+
+	return k && k->kind == AV_KEY_WINDOW ? k : NULL;
+}
+
+static void region_released(struct av_seg *seg, uint32_t region)
+{
+	struct av_key *r = av_key_entry(seg, region);
+
+	if (!r)
+		return;
+	av_lock_acquire_plain(&r->lock);
+	if (r->windows > 0)
+		r->windows--;
+	av_lock_release(&r->lock);
+}
+
+/* The window's lock is held. Afterwards nobody uses the old binding any more. */
+static void unbind(struct av_seg *seg, struct av_key *w)
+{
+	uint32_t key = atomic_load(&w->key), region = w->region;
+
+	if (key == 0)
+		return;
+	atomic_store(&w->key, 0);
+	av_hazard_drain(seg, key);
+	w->qpn = 0;
+	w->region = 0;
+	region_released(seg, region);
+}
+
+void av_window_destroy(struct av_seg *seg, uint32_t key)
+{
+	struct av_key *w = window_entry(seg, key);
+
+	if (!w)
+		return;
+	av_lock_acquire_plain(&w->lock);
+	unbind(seg, w);
+	w->kind = AV_KEY_REGION; /* no longer a window, not yet anything else */
+	av_lock_release(&w->lock);
+	av_slab_free(seg, AV_SLAB_KEY, AV_KEY_INDEX(key));
+}
+
+/* May the region be looked through like that? Its lock is held. */
+static bool region_permits(const struct av_key *r, const struct av_window_bind *bind)
+{
+	uint32_t changes = IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_ATOMIC;
+
+	if (atomic_load(&r->key) != bind->region || r->kind != AV_KEY_REGION || r->pd != bind->pd)
+		return false;
+	if (!(r->access & IBV_ACCESS_MW_BIND) || (r->access & IBV_ACCESS_ZERO_BASED))
+		return false;
+	if ((bind->access & changes) && !(r->access & IBV_ACCESS_LOCAL_WRITE))
+		return false;
+	return av_range_within(bind->addr, bind->length, r->base, r->length);
+}
+
+/* What of the bind concerns the window alone. Its lock is held. */
+static bool window_permits(const struct av_key *w, const struct av_window_bind *bind)
+{
+	if (w->pd != bind->pd || (bind->access & ~(uint32_t)WINDOW_ACCESS))
+		return false;
+	if (AV_KEY_INDEX(bind->rkey) != AV_KEY_INDEX(bind->window) || bind->rkey == 0)
+		return false;
+	if (w->window_type == IBV_MW_TYPE_1)
+		return !(bind->access & IBV_ACCESS_ZERO_BASED) && (bind->region || bind->length == 0);
+	return bind->region && bind->length > 0 && atomic_load(&w->key) == 0;
+}
+
+/* Count the window at its region, taking what is needed of it. */
+static bool hold_region(struct av_seg *seg, const struct av_window_bind *bind, struct av_key *copy)
+{
+	struct av_key *r = av_key_entry(seg, bind->region);
+	bool ok;
+
+	if (!r)
+		return false;
+	av_lock_acquire_plain(&r->lock);
+	ok = region_permits(r, bind);
+	if (ok) {
+		r->windows++;
+		copy->kind = r->kind;
+		copy->addr = r->addr + (bind->addr - r->base);
+	}
+	av_lock_release(&r->lock);
+	return ok;
+}
+
+static int bind_locked(struct av_seg *seg, struct av_key *w, const struct av_window_bind *bind)
+{
+	struct av_key region;
+
+	if (!window_permits(w, bind))
+		return EINVAL;
+	if (bind->length == 0) {
+		unbind(seg, w);
+		return 0;
+	}
+	if (!hold_region(seg, bind, &region))
+		return EINVAL;
+	unbind(seg, w);
+	w->access = bind->access;
+	w->under = region.kind;
+	w->addr = region.addr;
+	w->base = bind->access & IBV_ACCESS_ZERO_BASED ? 0 : bind->addr;
+	w->length = bind->length;
+	w->region = bind->region;
+	w->qpn = w->window_type == IBV_MW_TYPE_2 ? bind->qpn : 0;
+	atomic_store_explicit(&w->key, bind->rkey, memory_order_release);
+	return 0;
+}
+
+int av_window_bind(struct av_seg *seg, const struct av_window_bind *bind)
+{
+	struct av_key *w = window_entry(seg, bind->window);
+	int ret;
+
+	if (!w)
+		return EINVAL;
+	av_lock_acquire_plain(&w->lock);
+	ret = bind_locked(seg, w, bind);
+	av_lock_release(&w->lock);
+	return ret;
+}
+
+static enum av_invalidate may_invalidate(const struct av_key *w, uint32_t rkey, uint32_t qpn)
+{
+	return atomic_load(&w->key) == rkey && w->window_type == IBV_MW_TYPE_2 && w->qpn == qpn
+		       ? AV_INVALIDATED
+		       : AV_INVALIDATE_NOT_BOUND;
+}
+
+enum av_invalidate av_window_may_invalidate(struct av_seg *seg, uint32_t rkey, uint32_t qpn)
+{
+	struct av_key *w = window_entry(seg, rkey);
+
+	return w && rkey ? may_invalidate(w, rkey, qpn) : AV_INVALIDATE_NO_WINDOW;
+}
+
+enum av_invalidate av_window_invalidate(struct av_seg *seg, uint32_t rkey, uint32_t qpn)
+{
+	struct av_key *w = window_entry(seg, rkey);
+	enum av_invalidate ret;
+
+	if (!w || rkey == 0)
+		return AV_INVALIDATE_NO_WINDOW;
+	av_lock_acquire_plain(&w->lock);
+	ret = may_invalidate(w, rkey, qpn);
+	if (ret == AV_INVALIDATED)
+		unbind(seg, w);
+	av_lock_release(&w->lock);
+	return ret;
+}
+
+void av_window_queue_pair_ends(struct av_seg *seg, uint32_t key, uint32_t qpn)
+{
+	struct av_key *w = window_entry(seg, key);
+
+	if (!w)
+		return;
+	av_lock_acquire_plain(&w->lock);
+	if (w->qpn == qpn)
+		unbind(seg, w);
+	av_lock_release(&w->lock);
+}

@@ -1,0 +1,53 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Memory windows: keys for remote use that are bound to a part of a region, and unbound again, by work
+ * requests. Type 1 may be rebound at will and used through any queue pair of its protection domain; type 2B
+ * is bound once, must be invalidated before it is bound again, and belongs to the queue pair that bound it.
+ *
+ * Source: IBTA volume 1, 10.6.7.2; ibv_bind_mw(3), ibv_alloc_mw(3).
+ */
+#ifndef AV_MEMORY_WINDOW_H
+#define AV_MEMORY_WINDOW_H
+
+#include <infiniband/verbs.h>
+
+#include "base/compiler.h"
+#include "hca/segment.h"
+
+struct av_window_bind {
+	uint32_t window; /* any key of the window's index */
+	uint32_t rkey;	 /* the new key: same index, tag chosen by the program */
+	uint32_t region; /* lkey, 0 with length 0: unbind (type 1) */
+	uint32_t access; /* of the window */
+	uint32_t pd;	 /* of the queue pair */
+	uint32_t qpn;	 /* the binding queue pair */
+	uint64_t addr;
+	uint64_t length;
+};
+
+/* A new window. Return: a key of its index that nothing can be reached through, or 0 and errno ENOMEM. */
+AV_MUST_USE uint32_t av_window_create(struct av_seg *seg, enum ibv_mw_type type, uint32_t pd, uint32_t limit);
+
+/* Unbind and free; waits until nobody uses it. */
+void av_window_destroy(struct av_seg *seg, uint32_t key);
+
+/**
+ * av_window_bind() - execute a bind
+ *
+ * Any process, the queue pair's @exec token held. May wait as long as an access through the old binding
+ * takes. Return: 0, or EINVAL: a bind the specification refuses (nothing has changed)
+ */
+AV_MUST_USE int av_window_bind(struct av_seg *seg, const struct av_window_bind *bind);
+
+enum av_invalidate { AV_INVALIDATED, AV_INVALIDATE_NOT_BOUND, AV_INVALIDATE_NO_WINDOW };
+
+/* Unbind the type-2 window bound as @rkey on @qpn. Nothing changes unless AV_INVALIDATED. */
+AV_MUST_USE enum av_invalidate av_window_invalidate(struct av_seg *seg, uint32_t rkey, uint32_t qpn);
+
+/* Would it? Without doing it. */
+AV_MUST_USE enum av_invalidate av_window_may_invalidate(struct av_seg *seg, uint32_t rkey, uint32_t qpn);
+
+/* Unbind the window of this index if it is bound on @qpn, which ends. */
+void av_window_queue_pair_ends(struct av_seg *seg, uint32_t key, uint32_t qpn);
+
+#endif
