@@ -56,6 +56,8 @@ class Scratch:
 
     def __init__(self, library, user=None, also_preload=()):
         self.user = pwd.getpwnam(user) if user else None
+        if not os.path.isfile(library):
+            sys.exit("no library " + library)
         self.path = tempfile.mkdtemp(prefix="anyverbs-client-")
         self.library = shutil.copy(library, os.path.join(self.path, "libanyverbs.so.1"))
         os.chmod(self.library, 0o755)
