@@ -3,7 +3,6 @@
 #include "front/context.h"
 
 #include <stdlib.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include "hca/directory.h"
@@ -18,7 +17,6 @@ static void after_fork_in_child(void)
 	pthread_mutex_init(&list_mutex, NULL);
 	for (struct av_context *ctx = list; ctx; ctx = ctx->next) {
 		pthread_mutex_init(&ctx->verbs.context.mutex, NULL);
-		pthread_mutex_init(&ctx->dms.mutex, NULL);
 		ctx->forked = true;
 		ctx->child_seg = NULL; /* a grandchild's grandparent's */
 	}
@@ -62,7 +60,7 @@ struct av_seg *av_context_memory(struct av_context *ctx)
 	if (!ctx->child_seg) {
 		err = -av_dir_join();
 		if (err == 0)
-			ctx->child_seg = av_seg_create(ctx->dev);
+			ctx->child_seg = av_seg_create(ctx->dev, 0);
 		else
 			errno = err;
 		if (err == 0 && !ctx->child_seg)
@@ -72,24 +70,6 @@ struct av_seg *av_context_memory(struct av_context *ctx)
 	return ctx->child_seg;
 }
 
-static bool same_file(int a, int b)
-{
-	struct stat sa, sb;
-
-	return fstat(a, &sa) == 0 && fstat(b, &sb) == 0 && sa.st_dev == sb.st_dev && sa.st_ino == sb.st_ino;
-}
-
-bool av_context_has_fd(int fd)
-{
-	bool found = false;
-
-	pthread_mutex_lock(&list_mutex);
-	for (struct av_context *ctx = list; ctx && !found; ctx = ctx->next)
-		found = same_file(fd, ctx->verbs.context.cmd_fd);
-	pthread_mutex_unlock(&list_mutex);
-	return found;
-}
-
 void av_unlist(struct av_context *ctx, struct av_table *table, uint32_t handle)
 {
 	pthread_mutex_lock(&ctx->verbs.context.mutex);
@@ -97,7 +77,8 @@ void av_unlist(struct av_context *ctx, struct av_table *table, uint32_t handle)
 	pthread_mutex_unlock(&ctx->verbs.context.mutex);
 }
 
-/* A program that exits without closing its devices leaves nothing behind; one that is killed is swept by the next. */
+/* A program that exits without closing its devices leaves nothing behind; one that is killed is swept by the
+ * next. */
 __attribute__((destructor)) static void at_exit(void)
 {
 	av_dir_abandon();
@@ -117,7 +98,6 @@ static void init_public(struct av_context *ctx)
 	pthread_mutex_init(&ctx->pds.mutex, NULL);
 	pthread_mutex_init(&ctx->channels.mutex, NULL);
 	pthread_mutex_init(&ctx->tds.mutex, NULL);
-	pthread_mutex_init(&ctx->dms.mutex, NULL);
 }
 
 static void free_context(struct av_context *ctx)
@@ -125,7 +105,7 @@ static void free_context(struct av_context *ctx)
 	av_table_fini(&ctx->pds.table);
 	av_table_fini(&ctx->channels.table);
 	av_table_fini(&ctx->tds.table);
-	av_table_fini(&ctx->dms.table);
+	av_table_fini(&ctx->dms);
 	av_table_fini(&ctx->mrs);
 	av_table_fini(&ctx->mws);
 	av_table_fini(&ctx->cqs);
@@ -135,11 +115,11 @@ static void free_context(struct av_context *ctx)
 }
 
 /* The segment, and the two descriptors that programs expect in a context. Return: 0 or errno. */
-static int open_segment(struct av_context *ctx)
+static int open_segment(struct av_context *ctx, uint32_t origin)
 {
 	struct ibv_context *c = &ctx->verbs.context;
 
-	ctx->seg = av_seg_create(ctx->dev);
+	ctx->seg = av_seg_create(ctx->dev, origin);
 	if (!ctx->seg)
 		return errno;
 	c->async_fd = av_bell_create(ctx->seg, AV_BELL_ASYNC);
@@ -153,7 +133,7 @@ static int open_segment(struct av_context *ctx)
 	return 0;
 }
 
-struct ibv_context *av_context_open(struct av_device *dev)
+struct ibv_context *av_context_open(struct av_device *dev, uint32_t origin)
 {
 	struct av_context *ctx = calloc(1, sizeof(*ctx));
 	int err;
@@ -166,8 +146,9 @@ struct ibv_context *av_context_open(struct av_device *dev)
 		return av_fail_null(err);
 	}
 	ctx->dev = dev;
+	ctx->pds.base = origin ? AV_IMPORT_PDS : 0;
 	init_public(ctx);
-	err = open_segment(ctx);
+	err = open_segment(ctx, origin);
 	if (err) {
 		av_dir_leave();
 		free_context(ctx);
@@ -177,7 +158,8 @@ struct ibv_context *av_context_open(struct av_device *dev)
 	return &ctx->verbs.context;
 }
 
-/* Objects that the program did not destroy: their memory is the program's leak, their keys and queues end here. */
+/* Objects that the program did not destroy: their memory is the program's leak, their keys and queues end
+ * here. */
 static void drop_peer(void *object, void *arg)
 {
 	struct av_qp *qp = object;
@@ -189,6 +171,8 @@ int av_context_close(struct av_context *ctx)
 {
 	list_remove(ctx);
 	close(ctx->verbs.context.async_fd);
+	if (ctx->verbs.context.cmd_fd != ctx->seg->fd)
+		close(ctx->verbs.context.cmd_fd); /* the one ibv_import_device() was given */
 	if (!ctx->forked) {
 		av_timer_stop(ctx->seg);
 		av_table_each(&ctx->qps, drop_peer, NULL);

@@ -2,9 +2,9 @@
 /*
  * The private halves of verbs objects, and how a call gets from the pointer it was given to the object.
  *
- * An object is looked up by its context and handle and must then be the very one the pointer names; the pointer
- * itself is never trusted to lead to a private half. Each struct begins with the public struct, followed by zeros:
- * provider libraries look for their own private fields behind the objects of any device.
+ * An object is looked up by its context and handle and must then be the very one the pointer names; the
+ * pointer itself is never trusted to lead to a private half. Each struct begins with the public struct,
+ * followed by zeros: provider libraries look for their own private fields behind the objects of any device.
  */
 #ifndef AV_FRONT_CONTEXT_H
 #define AV_FRONT_CONTEXT_H
@@ -31,13 +31,13 @@ struct av_context {
 	struct av_device *dev;
 	struct av_seg *seg;
 	struct av_seg *child_seg; /* in a forked child: its own, NULL until needed */
-	bool forked; /* inherited from the parent process: its objects can only be dropped */
-	_Atomic uint32_t cq_ids; /* numbers of CQs and SRQs, to tell one from the next of the same index */
+	bool forked;		  /* inherited from the parent process: its objects can only be dropped */
+	_Atomic uint32_t cq_ids;  /* numbers of CQs and SRQs, to tell one from the next of the same index */
 	_Atomic uint32_t mw_count;
-	struct av_handles pds, tds, dms, channels;
-	struct av_table mrs, mws, cqs, qps, srqs; /* by index in the segment's tables */
-	struct av_context *next;       /* list of contexts of the process, guarded by its mutex */
-	struct verbs_context verbs;    /* ends with the struct ibv_context that the program has */
+	struct av_handles pds, tds, channels;
+	struct av_table mrs, mws, dms, cqs, qps, srqs; /* by index in the segment's tables */
+	struct av_context *next;    /* list of contexts of the process, guarded by its mutex */
+	struct verbs_context verbs; /* ends with the struct ibv_context that the program has */
 	uint8_t peek_pad[AV_PEEK_PAD];
 };
 
@@ -47,6 +47,7 @@ struct av_pd {
 	struct ibv_pd ibv;
 	uint8_t peek_pad[AV_PEEK_PAD];
 	_Atomic uint32_t users; /* MRs, MWs, QPs, SRQs and parent domains */
+	bool imported;
 	struct av_pd *contains; /* of a parent domain: what it is around; else NULL */
 	struct av_td *td;
 };
@@ -74,9 +75,9 @@ struct av_cq {
 	uint8_t peek_pad[AV_PEEK_PAD];
 	struct av_cq_shared *shared;
 	uint32_t id;
-	_Atomic uint32_t users;	    /* QPs; one with both queues here counts twice */
-	uint32_t comp_delivered;    /* under ibv.mutex */
-	uint32_t async_delivered;   /* likewise */
+	_Atomic uint32_t users;	  /* QPs; one with both queues here counts twice */
+	uint32_t comp_delivered;  /* under ibv.mutex */
+	uint32_t async_delivered; /* likewise */
 
 	/* Extended polling. */
 	pthread_mutex_t batch; /* held from ibv_start_poll() to ibv_end_poll() */
@@ -156,25 +157,25 @@ static inline void *av_fail_null(int err)
 	return NULL;
 }
 
-/* Open and close a context of one of our devices; what ibv_open_device() and ibv_close_device() do. */
-struct ibv_context *av_context_open(struct av_device *dev);
+/*
+ * Open and close a context of one of our devices; what ibv_open_device() and ibv_close_device() do. @origin:
+ * the context it imports from, or 0.
+ */
+struct ibv_context *av_context_open(struct av_device *dev, uint32_t origin);
 int av_context_close(struct av_context *ctx);
 
 /*
- * The segment in which this process may take memory for a new object: the context's, or in a forked child, which must
- * not touch its parent's, one of its own. NULL and errno if there is none. For device memory.
+ * The segment in which this process may take memory for a new object: the context's, or in a forked child,
+ * which must not touch its parent's, one of its own. NULL and errno if there is none. For device memory.
  */
 struct av_seg *av_context_memory(struct av_context *ctx);
 
 /* May windows be bound to that region at all? */
 bool av_mr_may_bind(const struct ibv_mr *mr);
 
-/* Is this a descriptor (or a duplicate) of an open context's cmd_fd? */
-bool av_context_has_fd(int fd);
-
 /*
- * Taking an object out of a table that events are delivered through: afterwards no event finds it, and the events
- * that did have been counted.
+ * Taking an object out of a table that events are delivered through: afterwards no event finds it, and the
+ * events that did have been counted.
  */
 void av_unlist(struct av_context *ctx, struct av_table *table, uint32_t handle);
 
@@ -194,7 +195,8 @@ int av_query_device_ex(struct ibv_context *context, const struct ibv_query_devic
 void av_event_acknowledge(pthread_mutex_t *mutex, pthread_cond_t *cond, uint32_t *completed, uint32_t n);
 
 /* Wait, mutex not held, until @completed has caught up with @delivered; both guarded by @mutex. */
-void av_event_wait(pthread_mutex_t *mutex, pthread_cond_t *cond, const uint32_t *completed, const uint32_t *delivered);
+void av_event_wait(pthread_mutex_t *mutex, pthread_cond_t *cond, const uint32_t *completed,
+		   const uint32_t *delivered);
 
 /* Remove unread records of a CQ that ends from its channel's FIFO. */
 void av_channel_forget(struct av_channel *channel, uint32_t cq_index, uint32_t cq_id);

@@ -90,7 +90,7 @@ AV_EXPORT struct ibv_context *ibv_open_device(struct ibv_device *device)
 {
 	struct av_device *dev = av_device_of(device);
 
-	return dev ? av_context_open(dev) : AV_NEXT(ibv_open_device, "IBVERBS_1.1")(device);
+	return dev ? av_context_open(dev, 0) : AV_NEXT(ibv_open_device, "IBVERBS_1.1")(device);
 }
 
 AV_EXPORT int ibv_close_device(struct ibv_context *context)

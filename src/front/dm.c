@@ -22,6 +22,7 @@
 struct av_dm {
 	struct ibv_dm ibv;
 	uint8_t peek_pad[AV_PEEK_PAD];
+	bool imported;
 	struct av_seg *seg; /* of the process that allocated it */
 	uint64_t offset;    /* in the segment */
 	uint64_t length;
@@ -31,7 +32,7 @@ struct av_dm {
 
 static struct av_dm *dm_find(const struct ibv_dm *dm)
 {
-	struct av_dm *found = av_table_get(&av_context_of(dm->context)->dms.table, dm->handle);
+	struct av_dm *found = av_table_get(&av_context_of(dm->context)->dms, dm->handle);
 
 	return found && &found->ibv == dm ? found : NULL;
 }
@@ -100,6 +101,32 @@ static void give_memory(const struct av_dm *dm)
 	av_dir_dm_give(dm->seg->ref, dm->length);
 }
 
+static struct ibv_dm *publish(struct av_context *ctx, struct av_dm *dm, uint32_t handle)
+{
+	dm->ibv.context = &ctx->verbs.context;
+	dm->ibv.memcpy_to_dm = memcpy_to_dm;
+	dm->ibv.memcpy_from_dm = memcpy_from_dm;
+	dm->ibv.comp_mask = 1; /* the handle is valid */
+	dm->ibv.handle = handle;
+	return av_table_set(&ctx->dms, handle, dm) ? av_fail_null(ENOMEM) : &dm->ibv;
+}
+
+/* An entry in the table of keys, for whoever imports it. Return: its index, or 0. */
+static uint32_t announce(const struct av_dm *dm)
+{
+	struct av_key what = {.kind = AV_KEY_DM_BLOCK, .addr = dm->offset, .length = dm->length};
+	uint32_t key = av_key_create(dm->seg, &what, AV_MAX_MR);
+
+	return AV_KEY_INDEX(key);
+}
+
+static void withdraw(const struct av_dm *dm)
+{
+	struct av_key *k = av_key_entry(dm->seg, dm->ibv.handle << 8);
+
+	(void)!av_key_destroy(dm->seg, atomic_load(&k->key));
+}
+
 static struct ibv_dm *create(struct av_context *ctx, struct av_seg *seg, const struct ibv_alloc_dm_attr *attr)
 {
 	struct av_dm *dm = calloc(1, sizeof(*dm));
@@ -113,17 +140,48 @@ static struct ibv_dm *create(struct av_context *ctx, struct av_seg *seg, const s
 		free(dm);
 		return av_fail_null(err);
 	}
-	dm->ibv.context = &ctx->verbs.context;
-	dm->ibv.memcpy_to_dm = memcpy_to_dm;
-	dm->ibv.memcpy_from_dm = memcpy_from_dm;
-	dm->ibv.comp_mask = 1; /* the handle is valid */
-	dm->ibv.handle = av_handles_add(&ctx->dms, dm, AV_MAX_PD);
-	if (!dm->ibv.handle) {
-		give_memory(dm);
-		free(dm);
+	dm->ibv.handle = announce(dm);
+	if (dm->ibv.handle && publish(ctx, dm, dm->ibv.handle))
+		return &dm->ibv;
+	if (dm->ibv.handle)
+		withdraw(dm);
+	give_memory(dm);
+	free(dm);
+	return av_fail_null(ENOMEM);
+}
+
+struct ibv_dm *av_dm_import(struct av_context *ctx, uint32_t handle)
+{
+	struct av_seg *origin = ctx->seg->head->origin ? av_seg_origin(ctx->seg) : NULL;
+	const struct av_key *k = origin && handle ? av_key_entry(origin, handle << 8) : NULL;
+	struct av_dm *dm;
+
+	if (!k || k->kind != AV_KEY_DM_BLOCK || !atomic_load(&k->key) ||
+	    !av_seg_at(origin, k->addr, k->length))
+		return av_fail_null(ENOENT);
+	if (av_table_get(&ctx->dms, handle))
+		return av_fail_null(EBUSY);
+	dm = calloc(1, sizeof(*dm));
+	if (!dm)
 		return av_fail_null(ENOMEM);
-	}
-	return &dm->ibv;
+	dm->imported = true;
+	dm->seg = origin;
+	dm->offset = k->addr;
+	dm->length = k->length;
+	if (publish(ctx, dm, handle))
+		return &dm->ibv;
+	free(dm);
+	return NULL;
+}
+
+void av_dm_forget(struct ibv_dm *ibv)
+{
+	struct av_dm *dm = dm_find(ibv);
+
+	if (!dm)
+		return;
+	av_table_clear(&av_context_of(ibv->context)->dms, ibv->handle);
+	free(dm);
 }
 
 struct ibv_dm *av_alloc_dm(struct ibv_context *context, struct ibv_alloc_dm_attr *attr)
@@ -150,9 +208,11 @@ int av_free_dm(struct ibv_dm *ibv)
 		return av_fail_errno(ENOENT);
 	if (atomic_load(&dm->users))
 		return av_fail_errno(EBUSY);
-	av_handles_remove(&ctx->dms, ibv->handle);
-	if (!ctx->forked || dm->seg == ctx->child_seg)
+	av_table_clear(&ctx->dms, ibv->handle);
+	if (!dm->imported && (!ctx->forked || dm->seg == ctx->child_seg)) {
+		withdraw(dm);
 		give_memory(dm);
+	}
 	free(dm);
 	return 0;
 }
@@ -188,6 +248,7 @@ struct ibv_mr *av_reg_dm_mr(struct ibv_pd *pd, struct ibv_dm *ibv, uint64_t offs
 	if (err)
 		return av_fail_null(err);
 	what.addr = dm->offset + offset;
+	what.in_origin = dm->imported;
 	mr = av_mr_publish(pd, &what, NULL, dm);
 	if (mr)
 		atomic_fetch_add(&dm->users, 1);

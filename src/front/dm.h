@@ -12,6 +12,11 @@ int av_free_dm(struct ibv_dm *dm);
 struct ibv_mr *av_reg_dm_mr(struct ibv_pd *pd, struct ibv_dm *dm, uint64_t offset, size_t length,
 			    unsigned int access);
 
+/* Device memory of the context that is imported from, by its handle there; NULL and errno. And its local end.
+ */
+struct ibv_dm *av_dm_import(struct av_context *ctx, uint32_t handle);
+void av_dm_forget(struct ibv_dm *dm);
+
 /* A region on it has ended. */
 void av_dm_released(struct av_dm *dm);
 

@@ -11,7 +11,7 @@ static uint32_t next_free(struct av_handles *handles, uint32_t limit)
 
 	do
 		n = n >= limit ? 1 : n + 1;
-	while (av_table_get(&handles->table, n));
+	while (av_table_get(&handles->table, handles->base + n));
 	return n;
 }
 
@@ -21,9 +21,11 @@ uint32_t av_handles_add(struct av_handles *handles, void *object, uint32_t limit
 
 	pthread_mutex_lock(&handles->mutex);
 	if (handles->used < limit) {
-		handle = next_free(handles, limit);
+		uint32_t n = next_free(handles, limit);
+
+		handle = handles->base + n;
 		if (av_table_set(&handles->table, handle, object) == 0) {
-			handles->last = handle;
+			handles->last = n;
 			handles->used++;
 		} else {
 			handle = 0;

@@ -10,6 +10,7 @@
 struct av_handles {
 	struct av_table table;
 	pthread_mutex_t mutex;
+	uint32_t base; /* numbers are base + 1, ... */
 	uint32_t last, used;
 };
 

@@ -3,6 +3,7 @@
 #include "front/mr.h"
 
 #include <stdlib.h>
+#include <sys/mman.h>
 
 #include "front/dm.h"
 #include "memory/region.h"
@@ -10,7 +11,7 @@
 #undef ibv_reg_mr
 #undef ibv_reg_mr_iova
 
-static struct av_mr *mr_find(const struct ibv_mr *mr)
+struct av_mr *av_mr_find(const struct ibv_mr *mr)
 {
 	struct av_mr *found = av_table_get(&av_context_of(mr->context)->mrs, mr->handle);
 
@@ -19,7 +20,7 @@ static struct av_mr *mr_find(const struct ibv_mr *mr)
 
 bool av_mr_may_bind(const struct ibv_mr *ibv)
 {
-	const struct av_mr *mr = mr_find(ibv);
+	const struct av_mr *mr = av_mr_find(ibv);
 
 	return !mr || mr->sort == AV_MR_PLAIN; /* a damaged one fails when the bind is executed */
 }
@@ -120,6 +121,31 @@ struct ibv_mr *av_alloc_null_mr(struct ibv_pd *pd)
 						  : av_mr_publish(pd, &what, NULL, NULL);
 }
 
+/* End the key. Return: 0 or EBUSY. */
+static int end_key(struct av_context *ctx, struct av_mr *mr)
+{
+	struct av_seg *origin;
+
+	if (ctx->forked)
+		return 0;
+	if (mr->sort != AV_MR_IMPORTED)
+		return av_key_destroy(ctx->seg, mr->ibv.lkey);
+	origin = av_seg_origin(ctx->seg);
+	if (origin)
+		av_key_kill(origin, mr->ibv.lkey);
+	return 0;
+}
+
+void av_mr_forget(struct av_mr *mr)
+{
+	if (mr->dm)
+		av_dm_released(mr->dm);
+	if (mr->mapping)
+		munmap(mr->mapping, mr->mapped);
+	atomic_fetch_sub(&mr->pd->users, 1);
+	free(mr);
+}
+
 AV_EXPORT int ibv_dereg_mr(struct ibv_mr *ibv)
 {
 	struct av_context *ctx;
@@ -128,19 +154,16 @@ AV_EXPORT int ibv_dereg_mr(struct ibv_mr *ibv)
 	if (!av_ours(ibv->context))
 		return AV_NEXT(ibv_dereg_mr, "IBVERBS_1.1")(ibv);
 	ctx = av_context_of(ibv->context);
-	mr = mr_find(ibv);
+	mr = av_mr_find(ibv);
 	if (!mr)
 		return av_fail_errno(ENOENT);
 	/* The handle goes first: when the key's index is free, another thread may be given it at once. */
 	av_table_clear(&ctx->mrs, ibv->handle);
-	if (!ctx->forked && av_key_destroy(ctx->seg, ibv->lkey)) {
+	if (end_key(ctx, mr)) {
 		(void)!av_table_set(&ctx->mrs, ibv->handle, mr);
 		return av_fail_errno(EBUSY);
 	}
-	if (mr->dm)
-		av_dm_released(mr->dm);
-	atomic_fetch_sub(&mr->pd->users, 1);
-	free(mr);
+	av_mr_forget(mr);
 	return 0;
 }
 
@@ -153,7 +176,8 @@ static bool bad_input(const struct av_mr *mr, int flags, const void *addr, size_
 	const int known =
 		IBV_REREG_MR_CHANGE_TRANSLATION | IBV_REREG_MR_CHANGE_PD | IBV_REREG_MR_CHANGE_ACCESS;
 
-	if (!mr || mr->sort == AV_MR_NULL || (flags & ~known))
+	if (!mr || mr->sort == AV_MR_NULL || mr->sort == AV_MR_DMABUF || mr->sort == AV_MR_IMPORTED ||
+	    (flags & ~known))
 		return true;
 	if ((flags & IBV_REREG_MR_CHANGE_TRANSLATION) && (!addr || !length))
 		return true;
@@ -232,7 +256,7 @@ AV_EXPORT int ibv_rereg_mr(struct ibv_mr *ibv, int flags, struct ibv_pd *pd, voi
 	if (!av_ours(ibv->context))
 		return AV_NEXT(ibv_rereg_mr, "IBVERBS_1.1")(ibv, flags, pd, addr, length, access);
 	ctx = av_context_of(ibv->context);
-	mr = mr_find(ibv);
+	mr = av_mr_find(ibv);
 	if (bad_input(mr, flags, addr, length, access)) {
 		errno = EINVAL;
 		return IBV_REREG_MR_ERR_INPUT;

@@ -10,9 +10,11 @@ struct av_dm;
 
 /* How ibv_rereg_mr() and ibv_bind_mw() treat a region. */
 enum av_mr_sort {
-	AV_MR_PLAIN,  /* memory of the process */
-	AV_MR_NULL,   /* ibv_alloc_null_mr() */
-	AV_MR_DEVICE, /* ibv_reg_dm_mr() */
+	AV_MR_PLAIN,	/* memory of the process */
+	AV_MR_NULL,	/* ibv_alloc_null_mr() */
+	AV_MR_DEVICE,	/* ibv_reg_dm_mr() */
+	AV_MR_DMABUF,	/* ibv_reg_dmabuf_mr() */
+	AV_MR_IMPORTED, /* ibv_import_mr(): the key is another context's */
 };
 
 struct av_mr {
@@ -22,6 +24,8 @@ struct av_mr {
 	enum av_mr_sort sort;
 	uint32_t access;
 	struct av_dm *dm; /* AV_MR_DEVICE: the device memory it is on */
+	void *mapping;	  /* AV_MR_DMABUF: our mapping of the buffer, */
+	size_t mapped;	  /* so many bytes */
 };
 
 /**
@@ -30,6 +34,12 @@ struct av_mr {
  * Return: region, or NULL and errno (ENOENT: damaged PD; ENOMEM)
  */
 struct ibv_mr *av_mr_publish(struct ibv_pd *pd, struct av_key *what, void *addr, struct av_dm *dm);
+
+/* The region, if pointer and handle belong together; else NULL. */
+struct av_mr *av_mr_find(const struct ibv_mr *mr);
+
+/* Free the private half of a region whose key has ended, and what it holds. */
+void av_mr_forget(struct av_mr *mr);
 
 struct ibv_mr *av_alloc_null_mr(struct ibv_pd *pd);
 

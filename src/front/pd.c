@@ -8,12 +8,54 @@
 
 #include <stdlib.h>
 
+#include "hca/limits.h"
+
 struct av_td {
 	struct ibv_td ibv;
 	uint8_t peek_pad[AV_PEEK_PAD];
 	uint32_t handle;
 	_Atomic uint32_t users; /* parent domains */
 };
+
+/* The bit by which importing contexts know that a domain exists. */
+static void announce(struct av_context *ctx, uint32_t handle, bool exists)
+{
+	uint64_t bit = 1ull << (handle % 64);
+
+	if (handle > AV_MAX_PD || ctx->forked)
+		return;
+	if (exists)
+		atomic_fetch_or(&ctx->seg->head->pds[handle / 64], bit);
+	else
+		atomic_fetch_and(&ctx->seg->head->pds[handle / 64], ~bit);
+}
+
+struct ibv_pd *av_pd_import(struct av_context *ctx, uint32_t handle)
+{
+	struct av_seg *origin = ctx->seg->head->origin ? av_seg_origin(ctx->seg) : NULL;
+	struct av_pd *pd;
+
+	if (!origin || handle == 0 || handle > AV_MAX_PD ||
+	    !(atomic_load(&origin->head->pds[handle / 64]) & 1ull << (handle % 64)))
+		return av_fail_null(ENOENT);
+	if (av_table_get(&ctx->pds.table, handle))
+		return av_fail_null(EBUSY);
+	pd = calloc(1, sizeof(*pd));
+	if (!pd || av_table_set(&ctx->pds.table, handle, pd)) {
+		free(pd);
+		return av_fail_null(ENOMEM);
+	}
+	pd->imported = true;
+	pd->ibv.context = &ctx->verbs.context;
+	pd->ibv.handle = handle;
+	return &pd->ibv;
+}
+
+void av_pd_forget(struct av_pd *pd)
+{
+	av_table_clear(&av_context_of(pd->ibv.context)->pds.table, pd->ibv.handle);
+	free(pd);
+}
 
 static struct ibv_pd *create_pd(struct av_context *ctx, struct av_pd *contains, struct av_td *td)
 {
@@ -29,6 +71,8 @@ static struct ibv_pd *create_pd(struct av_context *ctx, struct av_pd *contains, 
 		free(pd);
 		return NULL;
 	}
+	if (!contains)
+		announce(ctx, pd->ibv.handle, true);
 	if (contains)
 		atomic_fetch_add(&contains->users, 1);
 	if (td)
@@ -54,6 +98,12 @@ AV_EXPORT int ibv_dealloc_pd(struct ibv_pd *ibv)
 		return av_fail_errno(ENOENT);
 	if (atomic_load(&pd->users))
 		return av_fail_errno(EBUSY);
+	if (pd->imported) {
+		av_pd_forget(pd);
+		return 0;
+	}
+	if (!pd->contains)
+		announce(av_context_of(ibv->context), ibv->handle, false);
 	av_handles_remove(&av_context_of(ibv->context)->pds, ibv->handle);
 	if (pd->contains)
 		atomic_fetch_sub(&pd->contains->users, 1);

@@ -49,52 +49,6 @@ AV_EXPORT int ibv_resolve_eth_l2_from_gid(struct ibv_context *context, struct ib
 				: AV_NEXT(ibv_resolve_eth_l2_from_gid, "IBVERBS_1.1")(context, attr, eth_mac, vid);
 }
 
-AV_EXPORT struct ibv_mr *ibv_reg_dmabuf_mr(struct ibv_pd *pd, uint64_t offset, size_t length, uint64_t iova, int fd,
-					   int access)
-{
-	return av_ours(pd->context)
-		       ? av_fail_null(EOPNOTSUPP)
-		       : AV_NEXT(ibv_reg_dmabuf_mr, "IBVERBS_1.12")(pd, offset, length, iova, fd, access);
-}
-
-AV_EXPORT struct ibv_context *ibv_import_device(int cmd_fd)
-{
-	return av_context_has_fd(cmd_fd) ? av_fail_null(EOPNOTSUPP) : AV_NEXT(ibv_import_device, "IBVERBS_1.10")(cmd_fd);
-}
-
-AV_EXPORT struct ibv_pd *ibv_import_pd(struct ibv_context *context, uint32_t handle)
-{
-	return av_ours(context) ? av_fail_null(EOPNOTSUPP) : AV_NEXT(ibv_import_pd, "IBVERBS_1.10")(context, handle);
-}
-
-AV_EXPORT void ibv_unimport_pd(struct ibv_pd *pd)
-{
-	if (!av_ours(pd->context))
-		AV_NEXT(ibv_unimport_pd, "IBVERBS_1.10")(pd);
-}
-
-AV_EXPORT struct ibv_mr *ibv_import_mr(struct ibv_pd *pd, uint32_t handle)
-{
-	return av_ours(pd->context) ? av_fail_null(EOPNOTSUPP) : AV_NEXT(ibv_import_mr, "IBVERBS_1.10")(pd, handle);
-}
-
-AV_EXPORT void ibv_unimport_mr(struct ibv_mr *mr)
-{
-	if (!av_ours(mr->context))
-		AV_NEXT(ibv_unimport_mr, "IBVERBS_1.10")(mr);
-}
-
-AV_EXPORT struct ibv_dm *ibv_import_dm(struct ibv_context *context, uint32_t handle)
-{
-	return av_ours(context) ? av_fail_null(EOPNOTSUPP) : AV_NEXT(ibv_import_dm, "IBVERBS_1.13")(context, handle);
-}
-
-AV_EXPORT void ibv_unimport_dm(struct ibv_dm *dm)
-{
-	if (!av_ours(dm->context))
-		AV_NEXT(ibv_unimport_dm, "IBVERBS_1.13")(dm);
-}
-
 AV_EXPORT int ibv_query_ece(struct ibv_qp *qp, struct ibv_ece *ece)
 {
 	if (!av_ours(qp->context))

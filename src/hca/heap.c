@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Memory of a segment, handed out by its owner: blocks of powers of two from free lists, fresh ones from the end,
- * and indices of the object tables. All book-keeping is private memory of the owner, so nothing a peer writes can
- * upset it.
+ * Memory of a segment, handed out by its owner: blocks of powers of two from free lists, fresh ones from the
+ * end, and indices of the object tables. All book-keeping is private memory of the owner, so nothing a peer
+ * writes can upset it.
  */
 #include "hca/heap.h"
 
@@ -15,11 +15,11 @@
 
 #include "hca/segment.h"
 
-#define CLASS_MIN     6			/* 64 bytes */
-#define CLASS_N	      29		/* up to 16 GiB */
-#define BACK_STEP     (256u << 10)	/* the file is backed in steps of this size */
-#define PUNCH_MIN     (64u << 10)	/* freed blocks of this size and more give their pages back */
-#define REUSE_AFTER   256		/* freed indices rest until this many are free */
+#define CLASS_MIN   6		 /* 64 bytes */
+#define CLASS_N	    29		 /* up to 16 GiB */
+#define BACK_STEP   (256u << 10) /* the file is backed in steps of this size */
+#define PUNCH_MIN   (64u << 10)	 /* freed blocks of this size and more give their pages back */
+#define REUSE_AFTER 256		 /* freed indices rest until this many are free */
 
 struct offsets {
 	uint64_t *at;
@@ -29,7 +29,8 @@ struct offsets {
 struct indices {
 	uint32_t *ring; /* freed ones, oldest first */
 	uint32_t head, count, room;
-	uint32_t fresh; /* lowest index never used */
+	uint32_t fresh;	 /* lowest index never used */
+	uint32_t issued; /* how many have been used */
 	uint32_t used;
 };
 
@@ -50,7 +51,7 @@ static const struct {
 	[AV_SLAB_QP] = {AV_QP_BYTES, AV_OBJ_CHUNK},
 };
 
-struct av_heap *av_heap_create(int fd, uint64_t begin, uint64_t end)
+struct av_heap *av_heap_create(int fd, uint64_t begin, uint64_t end, uint32_t first_key)
 {
 	struct av_heap *heap = calloc(1, sizeof(*heap));
 
@@ -61,7 +62,7 @@ struct av_heap *av_heap_create(int fd, uint64_t begin, uint64_t end)
 	heap->brk = heap->backed = av_round_up(begin, 4096);
 	heap->end = end;
 	for (int i = 0; i < AV_SLAB_N; i++)
-		heap->slab[i].fresh = 1;
+		heap->slab[i].fresh = i == AV_SLAB_KEY ? first_key : 1;
 	return heap;
 }
 
@@ -87,7 +88,8 @@ int av_file_back(int fd, uint64_t offset, uint64_t size)
 	return -ret;
 }
 
-/* --- blocks ------------------------------------------------------------------------------------------------- */
+/* --- blocks
+ * ------------------------------------------------------------------------------------------------- */
 
 static unsigned int class_of(uint64_t size)
 {
@@ -182,7 +184,8 @@ void av_seg_free(struct av_seg *seg, uint64_t offset, uint64_t size)
 	pthread_mutex_unlock(&heap->mutex);
 }
 
-/* --- indices of the object tables ----------------------------------------------------------------------------- */
+/* --- indices of the object tables
+ * ----------------------------------------------------------------------------- */
 
 /* Make room in the ring for every index handed out so far, so that freeing one never needs memory. */
 static bool reserve(struct indices *s)
@@ -190,7 +193,7 @@ static bool reserve(struct indices *s)
 	uint32_t room, i;
 	uint32_t *ring;
 
-	if (s->fresh < s->room)
+	if (s->issued < s->room)
 		return true;
 	room = s->room * 2 + 64;
 	ring = malloc(room * sizeof(*ring));
@@ -239,7 +242,7 @@ uint32_t av_slab_alloc(struct av_seg *seg, enum av_slab slab, uint32_t limit)
 	pthread_mutex_lock(&seg->heap->mutex);
 	if (s->used < limit) {
 		if (s->count <= REUSE_AFTER && reserve(s) && have_chunk(seg, slab, s->fresh))
-			index = s->fresh++;
+			index = s->fresh++, s->issued++;
 		else if (s->count)
 			index = pop_oldest(s);
 	}

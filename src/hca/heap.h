@@ -7,8 +7,9 @@
 
 struct av_heap;
 
-/* @fd: the segment's file (borrowed); the heap hands out offsets in [begin, end). NULL if memory is short. */
-struct av_heap *av_heap_create(int fd, uint64_t begin, uint64_t end);
+/* @fd: the segment's file (borrowed); the heap hands out offsets in [begin, end) and key indices
+ * from @first_key. NULL if memory is short. */
+struct av_heap *av_heap_create(int fd, uint64_t begin, uint64_t end, uint32_t first_key);
 void av_heap_destroy(struct av_heap *heap);
 
 /* Back [0, size) of the file with real pages, so that touching them cannot fail. Return: 0 or -errno. */

@@ -4,6 +4,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -15,7 +16,8 @@
 #include "hca/directory.h"
 #include "hca/heap.h"
 
-#define ALIVE_FOR_NS 5000000u /* trust an answer "alive" that long; far less than a PID needs to come round again */
+#define ALIVE_FOR_NS \
+	5000000u /* trust an answer "alive" that long; far less than a PID needs to come round again */
 
 /* By context slot; an entry is replaced when the slot's generation has changed. Guarded by @mutex. */
 static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
@@ -58,6 +60,7 @@ static struct av_seg *seg_new(uint32_t ref, int folder_fd)
 
 static void seg_delete(struct av_seg *seg)
 {
+	av_seg_put(atomic_load(&seg->origin));
 	av_heap_destroy(seg->heap);
 	if (seg->head)
 		munmap(seg->head, AV_SEG_BYTES);
@@ -82,7 +85,8 @@ static int seg_map(struct av_seg *seg, int fd)
 	return 0;
 }
 
-/* --- own segments ------------------------------------------------------------------------------------------- */
+/* --- own segments
+ * ------------------------------------------------------------------------------------------- */
 
 /* A file beyond the process' size limit would be answered with SIGXFSZ, which kills. */
 static int set_size(int fd)
@@ -94,7 +98,7 @@ static int set_size(int fd)
 	return ftruncate(fd, (off_t)AV_SEG_BYTES) ? -errno : 0;
 }
 
-static int own_file(struct av_seg *seg)
+static int own_file(struct av_seg *seg, uint32_t origin)
 {
 	int ret;
 
@@ -108,11 +112,12 @@ static int own_file(struct av_seg *seg)
 		ret = seg_map(seg, seg->fd);
 	if (ret)
 		return ret;
-	seg->heap = av_heap_create(seg->fd, sizeof(struct av_seg_head), AV_ODP_OFFSET);
+	seg->heap = av_heap_create(seg->fd, sizeof(struct av_seg_head), AV_ODP_OFFSET,
+				   origin ? AV_IMPORT_KEYS : 1);
 	return seg->heap ? 0 : -ENOMEM;
 }
 
-static void fill_head(struct av_seg *seg, const struct av_device *dev)
+static void fill_head(struct av_seg *seg, const struct av_device *dev, uint32_t origin)
 {
 	struct av_seg_head *h = seg->head;
 	struct av_gid gids[AV_GID_MAX];
@@ -121,6 +126,8 @@ static void fill_head(struct av_seg *seg, const struct av_device *dev)
 	h->proc = seg->proc;
 	h->pid = seg->pid;
 	h->pidns = my_pidns();
+	h->origin = origin;
+	snprintf(h->device, sizeof(h->device), "%s", dev->ibv.name);
 	h->link_layer = dev->link_layer;
 	h->lid = dev->lid;
 	h->gid_count = av_device_gids(dev, gids);
@@ -136,7 +143,7 @@ static void table_add(struct av_seg *seg)
 	pthread_mutex_unlock(&mutex);
 }
 
-struct av_seg *av_seg_create(const struct av_device *dev)
+struct av_seg *av_seg_create(const struct av_device *dev, uint32_t origin)
 {
 	static pthread_once_t once = PTHREAD_ONCE_INIT;
 	struct av_seg *seg;
@@ -159,14 +166,14 @@ struct av_seg *av_seg_create(const struct av_device *dev)
 	seg->own = seg->same_pidns = true;
 	seg->proc = av_lock_self;
 	seg->pid = getpid();
-	ret = own_file(seg);
+	ret = own_file(seg, origin);
 	if (ret) {
 		seg_delete(seg);
 		av_dir_context_remove(ref);
 		errno = -ret;
 		return NULL;
 	}
-	fill_head(seg, dev);
+	fill_head(seg, dev, origin);
 	table_add(seg);
 	return seg;
 }
@@ -179,7 +186,8 @@ void av_seg_close(struct av_seg *seg)
 	av_seg_put(seg);
 }
 
-/* --- all segments --------------------------------------------------------------------------------------------- */
+/* --- all segments
+ * --------------------------------------------------------------------------------------------- */
 
 static int peer_map(struct av_seg *seg)
 {
@@ -259,6 +267,20 @@ void av_seg_put(struct av_seg *seg)
 	pthread_mutex_unlock(&mutex);
 	if (last)
 		seg_delete(seg);
+}
+
+struct av_seg *av_seg_origin(struct av_seg *seg)
+{
+	struct av_seg *origin = atomic_load_explicit(&seg->origin, memory_order_acquire), *none = NULL;
+
+	if (av_likely(origin != NULL))
+		return origin;
+	origin = av_seg_get(seg->head->origin);
+	if (origin && !atomic_compare_exchange_strong(&seg->origin, &none, origin)) {
+		av_seg_put(origin);
+		return none;
+	}
+	return origin;
 }
 
 bool av_seg_alive(struct av_seg *seg)

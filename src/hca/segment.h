@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The segment: the shared half of one opened context. A sparse file of AV_SEG_BYTES that the owner and every peer
- * map whole; its pages come into being as they are used.
+ * The segment: the shared half of one opened context. A sparse file of AV_SEG_BYTES that the owner and every
+ * peer map whole; its pages come into being as they are used.
  *
  *   0                head: identity, addresses, hazards, tables of chunks
  *   sizeof head ...  heap: chunks of objects, rings; grown by the owner, backed before it is used
@@ -9,12 +9,12 @@
  *   AV_STAGE_OFFSET  staging buffers: backed when first touched, always through av_copy() (a full file system
  *                    is then an answer, not a SIGBUS)
  *
- * References inside are offsets and indices. Whatever is read from a peer's segment passes av_seg_at() before it
- * becomes a pointer: a peer that writes nonsense can spoil its own traffic but nobody's process.
+ * References inside are offsets and indices. Whatever is read from a peer's segment passes av_seg_at() before
+ * it becomes a pointer: a peer that writes nonsense can spoil its own traffic but nobody's process.
  *
- * Objects live in tables of fixed type (queue pairs, receive queues, CQs, keys): memory that has once held a queue
- * pair never holds anything else, so that a peer with a stale index finds a valid lock and a number that does not
- * match, instead of someone's ring.
+ * Objects live in tables of fixed type (queue pairs, receive queues, CQs, keys): memory that has once held a
+ * queue pair never holds anything else, so that a peer with a stale index finds a valid lock and a number
+ * that does not match, instead of someone's ring.
  */
 #ifndef AV_HCA_SEGMENT_H
 #define AV_HCA_SEGMENT_H
@@ -41,6 +41,8 @@
 #define AV_ODP_OFFSET	(AV_STAGE_OFFSET - AV_ODP_BYTES)
 #define AV_HAZARDS	128
 #define AV_SLAB_CHUNKS	1024
+#define AV_IMPORT_KEYS	(1u << 19)
+#define AV_IMPORT_PDS	(1u << 17)
 
 /* The tables of shared objects: bytes of one object and objects per chunk. */
 enum av_slab { AV_SLAB_KEY, AV_SLAB_CQ, AV_SLAB_RQ, AV_SLAB_QP, AV_SLAB_N };
@@ -52,22 +54,34 @@ enum av_slab { AV_SLAB_KEY, AV_SLAB_CQ, AV_SLAB_RQ, AV_SLAB_QP, AV_SLAB_N };
 #define AV_OBJ_CHUNK 64u
 #define AV_RQ_CHUNK  128u /* receive queues of queue pairs, and shared ones */
 
-static_assert(AV_SLAB_CHUNKS * AV_OBJ_CHUNK >= AV_MAX_QP && AV_SLAB_CHUNKS * AV_OBJ_CHUNK >= AV_MAX_CQ, "tables");
+static_assert(AV_SLAB_CHUNKS * AV_OBJ_CHUNK >= AV_MAX_QP && AV_SLAB_CHUNKS * AV_OBJ_CHUNK >= AV_MAX_CQ,
+	      "tables");
 static_assert(AV_SLAB_CHUNKS * AV_KEY_CHUNK >= AV_MAX_MR, "key table");
 static_assert(AV_SLAB_CHUNKS * AV_RQ_CHUNK >= AV_MAX_QP + AV_MAX_SRQ, "receive queue table");
 
-/* "This process is using that key": see memory/hazard.h. One per cache line, so that users do not disturb each other. */
+/* "This process is using that key": see memory/hazard.h. One per cache line, so that users do not disturb
+ * each other. */
 struct av_hazard {
 	_Atomic uint64_t word;
 } AV_ALIGNED(AV_CACHE_LINE);
 
 struct av_seg_head {
 	uint64_t magic;
-	uint32_t ref;  /* the context's reference in the directory */
-	uint32_t proc; /* its owner's */
-	int32_t pid;   /* in the owner's PID namespace, */
-	uint64_t pidns; /* which is this one (inode number) */
+	uint32_t ref;		 /* the context's reference in the directory */
+	uint32_t proc;		 /* its owner's */
+	int32_t pid;		 /* in the owner's PID namespace, */
+	uint64_t pidns;		 /* which is this one (inode number) */
 	_Atomic uint32_t closed; /* the owner has closed the context */
+
+	char device[64]; /* name of the device it was opened as */
+
+	/*
+	 * Importing (ibv_import_device(3)): the context whose objects this one can use, 0: none; and which
+	 * protection domains of this one exist, a bit per handle. Keys and domains of an importing context
+	 * have numbers of their own, from AV_IMPORT_KEYS and AV_IMPORT_PDS: what is below means the origin's.
+	 */
+	uint32_t origin;
+	_Atomic uint64_t pds[AV_MAX_PD / 64 + 1];
 
 	/* Addresses, for "does this destination address lead to that context?". */
 	uint8_t link_layer;
@@ -103,22 +117,23 @@ struct av_seg {
 	uint32_t ref;
 	uint32_t proc;
 	pid_t pid;
-	bool own;	    /* belongs to a context of this process */
+	bool own; /* belongs to a context of this process */
 	bool same_pidns;
-	int folder_fd;	    /* folder of the context */
-	int fd;		    /* the file; own segments only, else -1 */
-	struct av_heap *heap; /* own segments only */
+	int folder_fd;			  /* folder of the context */
+	int fd;				  /* the file; own segments only, else -1 */
+	struct av_heap *heap;		  /* own segments only */
 	_Atomic(struct av_timer *) timer; /* own segments only, transport/timer.h; NULL until needed */
-	struct av_odp_counters *odp;   /* the device's, in the directory */
-	struct av_odp_gauge *odp_gauge; /* this context's, likewise; own segments only */
-	unsigned int users; /* guarded by the mutex of peers.c */
-	_Atomic uint64_t alive_ns; /* when it was last known to live (coarse clock) */
-	_Atomic bool gone;	   /* its process was seen dead or the context closed: never comes back */
-	_Atomic bool vm_refused;   /* the kernel does not let us read and write that process' memory */
+	struct av_odp_counters *odp;	  /* the device's, in the directory */
+	struct av_odp_gauge *odp_gauge;	  /* this context's, likewise; own segments only */
+	_Atomic(struct av_seg *) origin;  /* av_seg_origin() */
+	unsigned int users;		  /* guarded by the mutex of peers.c */
+	_Atomic uint64_t alive_ns;	  /* when it was last known to live (coarse clock) */
+	_Atomic bool gone;	 /* its process was seen dead or the context closed: never comes back */
+	_Atomic bool vm_refused; /* the kernel does not let us read and write that process' memory */
 	struct {
 		uint32_t id;
 		int fd; /* -1: free */
-	} bell[4];		   /* guarded by bell_mutex; see hca/bell.h */
+	} bell[4];	/* guarded by bell_mutex; see hca/bell.h */
 	pthread_mutex_t bell_mutex;
 };
 
@@ -126,9 +141,10 @@ struct av_seg {
  * av_seg_create() - make this process' segment for a new context
  *
  * The device's addresses are written to the head. The directory must be joined.
+ * @origin: context to import from, or 0
  * Return: the segment with one user, or NULL and errno
  */
-struct av_seg *av_seg_create(const struct av_device *dev);
+struct av_seg *av_seg_create(const struct av_device *dev, uint32_t origin);
 
 /* Close an own segment: marks it closed, removes its files, drops the creator's use. */
 void av_seg_close(struct av_seg *seg);
@@ -140,11 +156,16 @@ void av_seg_close(struct av_seg *seg);
 struct av_seg *av_seg_get(uint32_t ref);
 void av_seg_put(struct av_seg *seg);
 
-/* Is its owner alive and the context open? Asks the kernel at most every few milliseconds. Once false, always false. */
+/* Is its owner alive and the context open? Asks the kernel at most every few milliseconds. Once false, always
+ * false. */
 bool av_seg_alive(struct av_seg *seg);
 
 /* The same, asking now: for when something has just gone wrong. */
 bool av_seg_alive_now(struct av_seg *seg);
+
+/* The segment of the context this one imports from: a use that lasts as long as @seg's. NULL if it is gone.
+ */
+struct av_seg *av_seg_origin(struct av_seg *seg);
 
 /* Check the address of a port (a destination GID, or a LID on InfiniBand) against the segment's. */
 bool av_seg_has_gid(const struct av_seg *seg, const union ibv_gid *gid);
@@ -175,7 +196,8 @@ static inline void *av_slab_at(const struct av_seg *seg, enum av_slab slab, uint
 	return av_likely(chunk != NULL) ? chunk + (uint64_t)(index % per_chunk) * bytes : NULL;
 }
 
-/* --- the owner's allocator; thread-safe within the owner's process ------------------------------------------- */
+/* --- the owner's allocator; thread-safe within the owner's process
+ * ------------------------------------------- */
 
 /**
  * av_seg_alloc() - take @size zeroed bytes, 64-byte aligned, from the heap of an own segment

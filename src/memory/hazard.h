@@ -2,11 +2,12 @@
 /*
  * Hazards: "a process is using this key right now".
  *
- * Whoever is about to touch memory behind a key first claims one of the target segment's hazard words with that key,
- * then looks the key up; whoever deregisters first kills the key, then waits until no hazard names it. With full
- * barriers on both sides, either the user sees the dead key or the other sees the hazard. A hazard costs its user
- * one atomic operation on a cache line that nobody else writes, and nothing has to be repaired when a user dies:
- * the word names its process, and the words of dead processes are cleared by whoever waits for them.
+ * Whoever is about to touch memory behind a key first claims one of the target segment's hazard words with
+ * that key, then looks the key up; whoever deregisters first kills the key, then waits until no hazard names
+ * it. With full barriers on both sides, either the user sees the dead key or the other sees the hazard. A
+ * hazard costs its user one atomic operation on a cache line that nobody else writes, and nothing has to be
+ * repaired when a user dies: the word names its process, and the words of dead processes are cleared by
+ * whoever waits for them.
  */
 #ifndef AV_MEMORY_HAZARD_H
 #define AV_MEMORY_HAZARD_H

@@ -31,6 +31,7 @@ static void fill(struct av_key *k, const struct av_key *what)
 	k->base = what->base;
 	k->length = what->length;
 	k->addr = what->addr;
+	k->in_origin = what->in_origin;
 }
 
 uint32_t av_key_create(struct av_seg *seg, const struct av_key *what, uint32_t limit)
@@ -77,6 +78,14 @@ int av_key_destroy(struct av_seg *seg, uint32_t key)
 	av_hazard_drain(seg, key);
 	av_slab_free(seg, AV_SLAB_KEY, AV_KEY_INDEX(key));
 	return 0;
+}
+
+void av_key_kill(struct av_seg *seg, uint32_t key)
+{
+	struct av_key *k = av_key_entry(seg, key);
+
+	if (k && atomic_compare_exchange_strong(&k->key, &(uint32_t){key}, 0))
+		av_hazard_drain(seg, key);
 }
 
 int av_key_change(struct av_seg *seg, uint32_t key, const struct av_key *what)

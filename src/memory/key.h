@@ -22,10 +22,12 @@
 /* What kind of thing is behind a key. */
 enum av_key_kind {
 	AV_KEY_NONE,
-	AV_KEY_REGION, /* memory of the owner's address space; @addr: virtual address */
-	AV_KEY_DEVICE, /* device memory; @addr: offset in the segment */
-	AV_KEY_NULL,   /* no memory: reads give zeros, writes vanish; local use only */
-	AV_KEY_WINDOW, /* window onto a region: @addr and @under are the region's; remote use only */
+	AV_KEY_REGION,	 /* memory of the owner's address space; @addr: virtual address */
+	AV_KEY_DEVICE,	 /* device memory; @addr: offset in the segment */
+	AV_KEY_NULL,	 /* no memory: reads give zeros, writes vanish; local use only */
+	AV_KEY_DM_BLOCK, /* no key at all: a block of device memory, for importing it by handle; @addr as
+			    above */
+	AV_KEY_WINDOW,	 /* window onto a region: @addr and @under are the region's; remote use only */
 };
 
 /*
@@ -42,13 +44,13 @@ struct av_key {
 	uint8_t kind;		   /* enum av_key_kind */
 	uint8_t under;		   /* of a window: the kind of its region */
 	uint8_t window_type;	   /* enum ibv_mw_type */
-	uint8_t unused;
-	uint32_t qpn;	  /* of a bound type-2 window: the only queue pair that may use it */
-	uint32_t region;  /* of a bound window: its region's key */
-	uint32_t windows; /* of a region: windows bound to it; under @lock */
-	uint64_t base;	  /* address of the first byte in the key's own address space */
-	uint64_t length;  /* bytes */
-	uint64_t addr;	  /* where the first byte is; see the kinds */
+	uint8_t in_origin;	   /* device memory of the context that is imported from */
+	uint32_t qpn;		   /* of a bound type-2 window: the only queue pair that may use it */
+	uint32_t region;	   /* of a bound window: its region's key */
+	uint32_t windows;	   /* of a region: windows bound to it; under @lock */
+	uint64_t base;		   /* address of the first byte in the key's own address space */
+	uint64_t length;	   /* bytes */
+	uint64_t addr;		   /* where the first byte is; see the kinds */
 };
 static_assert(sizeof(struct av_key) == AV_KEY_BYTES, "key table entry");
 
@@ -73,6 +75,9 @@ AV_MUST_USE int av_key_destroy(struct av_seg *seg, uint32_t key);
  * Accesses that began before finish first; those that come meanwhile wait. Same return as av_key_destroy().
  */
 AV_MUST_USE int av_key_change(struct av_seg *seg, uint32_t key, const struct av_key *what);
+
+/* Kill a key of another context, which its owner still has to destroy: a destroy of what was imported. */
+void av_key_kill(struct av_seg *seg, uint32_t key);
 
 /* The table's entry for a key's index, whatever key is there now; NULL if there is no such index. */
 static inline struct av_key *av_key_entry(const struct av_seg *seg, uint32_t key)

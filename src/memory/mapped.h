@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* What the kernel says is mapped in this process: /proc/self/maps, for when no cheaper question has an answer. */
+/* What the kernel says is mapped in this process: /proc/self/maps, for when no cheaper question has an
+ * answer. */
 #ifndef AV_MEMORY_MAPPED_H
 #define AV_MEMORY_MAPPED_H
 

@@ -12,6 +12,9 @@ static enum av_mem_fault check(const struct av_key *k, const struct av_mem_reque
 {
 	bool only_remote = k->kind == AV_KEY_WINDOW, only_local = k->kind == AV_KEY_NULL;
 
+	if (k->kind == AV_KEY_DM_BLOCK)
+		return AV_MEM_NO_KEY;
+
 	if (req->remote ? only_local : only_remote)
 		return AV_MEM_NO_KEY;
 	if (k->pd != req->pd)
@@ -41,6 +44,10 @@ static enum av_mem_fault locate(struct av_seg *seg, const struct av_key *k, cons
 		if (!av_range_within(at, req->length, sizeof(struct av_seg_head),
 				     AV_SEG_BYTES - sizeof(struct av_seg_head)))
 			return AV_MEM_RANGE; /* a peer's table that contradicts itself */
+		if (k->in_origin)
+			seg = av_seg_origin(seg);
+		if (!seg)
+			return AV_MEM_RANGE;
 		span->local = (uint8_t *)seg->head + at;
 	} else if (seg->own) {
 		span->local = (void *)(uintptr_t)at;
@@ -72,10 +79,16 @@ static enum av_mem_fault get(struct av_seg *seg, struct av_key *k, const struct 
 
 enum av_mem_fault av_mem_get(struct av_seg *seg, const struct av_mem_request *req, struct av_span *span)
 {
-	struct av_key *k = av_key_entry(seg, req->key);
 	enum av_mem_fault fault;
+	struct av_key *k;
 	bool again;
 
+	if (av_unlikely(seg->head->origin) && AV_KEY_INDEX(req->key) < AV_IMPORT_KEYS) {
+		seg = av_seg_origin(seg);
+		if (!seg)
+			return AV_MEM_NO_KEY;
+	}
+	k = av_key_entry(seg, req->key);
 	if (!k || req->key == 0)
 		return AV_MEM_NO_KEY;
 	do {
