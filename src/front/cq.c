@@ -124,6 +124,6 @@ int av_req_notify_cq(struct ibv_cq *ibv, int solicited_only)
 
 	if (!cq)
 		return av_fail_errno(ENOENT);
-	av_cq_arm(cq->shared, solicited_only ? AV_CQ_ARMED_SOLICITED : AV_CQ_ARMED_ANY);
+	av_cq_arm(av_context_of(ibv->context)->seg, ibv->handle, solicited_only ? AV_CQ_ARMED_SOLICITED : AV_CQ_ARMED_ANY);
 	return 0;
 }

@@ -124,15 +124,13 @@ static uint64_t hash_bytes(uint64_t hash, const void *bytes, size_t len)
 	return hash;
 }
 
-uint64_t av_device_guid(const char *host_id, const char *name, unsigned int index)
+uint64_t av_device_guid(const char *host_id, const char *name)
 {
 	uint64_t guid = 0xcbf29ce484222325u;
-	uint8_t number = (uint8_t)index;
 
 	/* With their NULs, so that the end of one text is not taken for the start of the next. */
 	guid = hash_bytes(guid, host_id, strlen(host_id) + 1);
 	guid = hash_bytes(guid, name, strlen(name) + 1);
-	guid = hash_bytes(guid, &number, sizeof(number));
 	/* FNV leaves the upper bits of similar texts alike; this spreads the lower ones over them. */
 	guid ^= guid >> 32;
 	guid *= 0x9e3779b97f4a7c15u;
@@ -219,7 +217,7 @@ static void read_devices(void)
 		struct av_device_spec *spec = &config.device[i];
 
 		if (!spec->guid)
-			spec->guid = av_device_guid(host_id, spec->name, i);
+			spec->guid = av_device_guid(host_id, spec->name);
 		av_device_init(&devices[i], spec, i);
 		device_list[i] = &devices[i];
 	}

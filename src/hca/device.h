@@ -91,7 +91,7 @@ void av_device_init(struct av_device *dev, const struct av_device_spec *spec, un
  * The same arguments always give the same GUID, of the locally administered kind (bit 57 set, bit 56 clear;
  * so never 0), in host byte order. @host_id cannot be read back from it.
  */
-uint64_t av_device_guid(const char *host_id, const char *name, unsigned int index);
+uint64_t av_device_guid(const char *host_id, const char *name);
 
 /* ibv_query_device_ex(3): fills min(attr_size, ours) bytes, zeroes the rest, returns 0. */
 int av_device_query_ex(const struct av_device *dev, struct ibv_device_attr_ex *attr, size_t attr_size);

@@ -119,12 +119,32 @@ int av_cq_push(struct av_seg *seg, uint32_t index, const struct av_cqe *cqe)
 	return av_likely(to != NULL) ? 0 : -ENOSPC;
 }
 
-void av_cq_arm(struct av_cq_shared *cq, enum av_cq_armed how)
+/* Is there an entry that fires the CQ as it is armed? It is disarmed then. The lock is held. */
+static bool fires_already(struct av_seg *seg, struct av_cq_shared *cq)
 {
+	uint32_t tail = atomic_load_explicit(&cq->tail, memory_order_relaxed);
+
+	for (uint32_t i = atomic_load(&cq->head); i != tail; i++) {
+		const struct av_cqe *e = entry(seg, cq, i);
+
+		if (e && fires(cq, e))
+			return true;
+	}
+	return false;
+}
+
+void av_cq_arm(struct av_seg *seg, uint32_t index, enum av_cq_armed how)
+{
+	struct av_cq_shared *cq = av_cq_at(seg, index);
+	bool fire;
+
 	av_lock_acquire_plain(&cq->lock); /* so that an appender after us sees it without a barrier of its own */
 	if (cq->armed < (uint32_t)how)
 		cq->armed = how;
+	fire = fires_already(seg, cq);
 	av_lock_release(&cq->lock);
+	if (fire && cq->bell)
+		ring_bell(seg, cq->bell, 0, index, atomic_load(&cq->id));
 }
 
 const struct av_cqe *av_cq_peek(struct av_seg *seg, struct av_cq_shared *cq)

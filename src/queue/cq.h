@@ -94,8 +94,11 @@ void av_cq_fini(struct av_seg *seg, uint32_t index);
  */
 int av_cq_push(struct av_seg *seg, uint32_t index, const struct av_cqe *cqe);
 
-/* Arm for the next entry appended from now on; AV_CQ_ARMED_ANY is not weakened by AV_CQ_ARMED_SOLICITED. */
-void av_cq_arm(struct av_cq_shared *cq, enum av_cq_armed how);
+/*
+ * Arm an own CQ for the next entry, and fire at once if it holds one that counts already, as adapters do.
+ * AV_CQ_ARMED_ANY is not weakened by AV_CQ_ARMED_SOLICITED.
+ */
+void av_cq_arm(struct av_seg *seg, uint32_t index, enum av_cq_armed how);
 
 /* True if there is nothing to take. No lock needed. */
 static inline bool av_cq_empty(struct av_cq_shared *cq)

@@ -46,7 +46,7 @@ enum av_fault av_retry(const struct av_qp_end *end, const struct av_direct_resul
 	struct patience p = patience(&end->qp->attr, result);
 	struct av_qp_shared *qp = end->qp;
 
-	if (result->gone)
+	if (result->gone && p.endless) /* nobody will ever answer, and no timer would ever say so */
 		return fault;
 	if (atomic_load(&qp->park) != result->park) {
 		if (p.retries == 0 && !p.endless)
