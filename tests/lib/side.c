@@ -50,7 +50,7 @@ struct call {
 	enum op op;
 	int i; /* queue pair or CQ */
 	int n; /* how many, or which state, or a mask */
-	unsigned int ms;
+	unsigned int ms, later_ms;
 	uint64_t offset, bytes, seed, from;
 	union {
 		struct node_qp_spec spec;
@@ -207,10 +207,15 @@ void side_agent_main(int argc, char **argv)
 	row("(agent)");
 	while (recv(sock, &c, sizeof(c), 0) > 0) {
 		memset(&r, 0, sizeof(r));
-		execute(&node, &c, &r);
+		if (!c.later_ms)
+			execute(&node, &c, &r);
 		r.failures = failures();
 		if (send(sock, &r, sizeof(r), MSG_NOSIGNAL) != sizeof(r) || c.op == OP_CLOSE)
 			break;
+		if (c.later_ms) {
+			usleep(c.later_ms * 1000);
+			execute(&node, &c, &r);
+		}
 	}
 	exit(0);
 }
@@ -222,6 +227,8 @@ static struct reply *side_call(struct side *s, struct call *c)
 	static struct reply r;
 
 	memset(&r, 0, sizeof(r));
+	c->later_ms = s->later_ms;
+	s->later_ms = 0;
 	if (s->node) {
 		execute(s->node, c, &r);
 		return &r;
@@ -232,6 +239,13 @@ static struct reply *side_call(struct side *s, struct call *c)
 		DIE("call %d: no answer from the other process", (int)c->op);
 	EXPECT(r.failures == 0, "%u failures in the other process", r.failures);
 	return &r;
+}
+
+void side_later(struct side *s, unsigned int ms)
+{
+	if (s->node)
+		DIE("side_later() in this process");
+	s->later_ms = ms;
 }
 
 void side_start(struct side *s)

@@ -19,6 +19,7 @@ struct side {
 	struct node *node; /* in this process; NULL: in the other */
 	int sock;
 	pid_t pid;
+	unsigned int later_ms; /* see side_later() */
 	int first_qp; /* its queue pairs are the node's from here: two sides may share a node's context or
 			 queue pair */
 	struct node_info info;
@@ -30,6 +31,12 @@ void side_agent_main(int argc, char **argv);
 void side_start(struct side *s);			    /* in another process */
 void side_open(struct side *s, struct ibv_context *shared); /* in this one */
 void side_stop(struct side *s);
+
+/*
+ * The next call is answered at once and done that much later (other process only): for what has to happen
+ * while the caller waits. What the call returns is lost.
+ */
+void side_later(struct side *s, unsigned int ms);
 
 int side_create_qp(struct side *s, int qp, struct node_qp_spec *spec, uint32_t *qpn);
 int side_destroy_qp(struct side *s, int qp);
