@@ -98,6 +98,8 @@ static void init_public(struct av_context *ctx)
 	pthread_mutex_init(&ctx->pds.mutex, NULL);
 	pthread_mutex_init(&ctx->channels.mutex, NULL);
 	pthread_mutex_init(&ctx->tds.mutex, NULL);
+	pthread_mutex_init(&ctx->ahs.mutex, NULL);
+	pthread_mutex_init(&ctx->xrcds.mutex, NULL);
 }
 
 static void free_context(struct av_context *ctx)
@@ -105,6 +107,8 @@ static void free_context(struct av_context *ctx)
 	av_table_fini(&ctx->pds.table);
 	av_table_fini(&ctx->channels.table);
 	av_table_fini(&ctx->tds.table);
+	av_table_fini(&ctx->ahs.table);
+	av_table_fini(&ctx->xrcds.table);
 	av_table_fini(&ctx->dms);
 	av_table_fini(&ctx->mrs);
 	av_table_fini(&ctx->mws);
@@ -177,6 +181,7 @@ int av_context_close(struct av_context *ctx)
 		av_timer_stop(ctx->seg);
 		av_table_each(&ctx->qps, drop_peer, NULL);
 		av_seg_close(ctx->seg);
+		av_seg_drop_idle();
 		av_dir_leave();
 	} else if (ctx->child_seg) {
 		av_seg_close(ctx->child_seg);

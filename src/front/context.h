@@ -33,8 +33,9 @@ struct av_context {
 	struct av_seg *child_seg; /* in a forked child: its own, NULL until needed */
 	bool forked;		  /* inherited from the parent process: its objects can only be dropped */
 	_Atomic uint32_t cq_ids;  /* numbers of CQs and SRQs, to tell one from the next of the same index */
+	_Atomic uint32_t opened; /* queue pairs opened so far */
 	_Atomic uint32_t mw_count;
-	struct av_handles pds, tds, channels;
+	struct av_handles pds, tds, channels, ahs, xrcds;
 	struct av_table mrs, mws, dms, cqs, qps, srqs; /* by index in the segment's tables */
 	struct av_context *next;    /* list of contexts of the process, guarded by its mutex */
 	struct verbs_context verbs; /* ends with the struct ibv_context that the program has */
@@ -97,6 +98,7 @@ struct av_qp {
 	struct av_rq_shared *rq;
 	struct av_qp_end peer; /* its destination, guarded by the @exec token */
 	struct av_lock post_lock;
+	bool opened;   /* by ibv_open_qp(): the shared half is somebody else's */
 	bool extended; /* created with send operations for ibv_wr_*() */
 	struct {
 		uint32_t tail;	       /* behind the last request built */
@@ -105,6 +107,8 @@ struct av_qp {
 	} build;		       /* under post_lock */
 	struct av_pd *pd;
 	struct av_cq *send_cq, *recv_cq;
+	struct av_xrcd *xrcd; /* XRC_RECV */
+	_Atomic uint32_t groups; /* multicast attachments */
 	struct av_srq *srq; /* NULL: a receive queue of its own */
 	struct av_qp *next_on_srq;
 	uint32_t async_delivered; /* under ibv.mutex */

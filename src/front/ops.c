@@ -9,8 +9,10 @@
 #include "front/mr.h"
 #include "front/mw.h"
 #include "front/pd.h"
+#include "front/qp.h"
 #include "front/qp_ex.h"
 #include "front/srq.h"
+#include "front/xrcd.h"
 
 /* clang-format off */
 #define NO_INT(name, ...) static int name(__VA_ARGS__) { return av_fail_errno(EOPNOTSUPP); }
@@ -34,11 +36,6 @@ NO_INT(no_modify_wq, struct ibv_wq *wq, struct ibv_wq_attr *attr)
 NO_PTR(struct ibv_wq, no_create_wq, struct ibv_context *context, struct ibv_wq_init_attr *attr)
 NO_INT(no_destroy_flow, struct ibv_flow *flow)
 NO_PTR(struct ibv_flow, no_create_flow, struct ibv_qp *qp, struct ibv_flow_attr *attr)
-NO_PTR(struct ibv_qp, no_open_qp, struct ibv_context *context, struct ibv_qp_open_attr *attr)
-NO_INT(no_get_srq_num, struct ibv_srq *srq, uint32_t *number)
-NO_PTR(struct ibv_srq, no_create_srq_ex, struct ibv_context *context, struct ibv_srq_init_attr_ex *attr)
-NO_PTR(struct ibv_xrcd, no_open_xrcd, struct ibv_context *context, struct ibv_xrcd_init_attr *attr)
-NO_INT(no_close_xrcd, struct ibv_xrcd *xrcd)
 NO_PTR(void, no_compat, void)
 /* clang-format on */
 
@@ -79,12 +76,12 @@ static void fill_extended(struct verbs_context *v)
 	v->ABI_placeholder2 = no_placeholder;
 	v->ibv_create_flow = no_create_flow;
 	v->ABI_placeholder1 = no_placeholder;
-	v->open_qp = no_open_qp;
+	v->open_qp = av_open_qp;
 	v->create_qp_ex = av_create_qp_ex;
-	v->get_srq_num = no_get_srq_num;
-	v->create_srq_ex = no_create_srq_ex;
-	v->open_xrcd = no_open_xrcd;
-	v->close_xrcd = no_close_xrcd;
+	v->get_srq_num = av_get_srq_num;
+	v->create_srq_ex = av_create_srq_ex;
+	v->open_xrcd = av_open_xrcd;
+	v->close_xrcd = av_close_xrcd;
 }
 
 /* Names that programs from before the extended tables call through. */

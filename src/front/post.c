@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Posting work requests. */
+#include "front/ah.h"
 #include "front/context.h"
 #include "transport/drive.h"
 #include "transport/deliver.h"
@@ -25,13 +26,13 @@ int av_post_send(struct ibv_qp *ibv, struct ibv_send_wr *wr, struct ibv_send_wr 
 	uint32_t state;
 	int err;
 
-	if (av_unlikely(!qp || av_context_of(ibv->context)->forked))
+	if (av_unlikely(!qp || !qp->send_cq || av_context_of(ibv->context)->forked))
 		return refuse_send(wr, bad_wr, EINVAL);
 	state = atomic_load_explicit(&qp->end.qp->state, memory_order_relaxed);
 	if (av_unlikely(state == IBV_QPS_RESET || state == IBV_QPS_INIT || state == IBV_QPS_RTR))
 		return refuse_send(wr, bad_wr, EINVAL);
 	av_lock_acquire_plain(&qp->post_lock);
-	err = av_sq_post(&qp->end, wr, bad_wr);
+	err = av_sq_post(&qp->end, wr, bad_wr, av_ah_attr);
 	av_lock_release(&qp->post_lock);
 	note_binds(wr, err ? *bad_wr : NULL);
 	av_drive(&qp->end, &qp->peer);
@@ -56,7 +57,7 @@ int av_post_recv(struct ibv_qp *ibv, struct ibv_recv_wr *wr, struct ibv_recv_wr 
 	struct av_qp *qp = av_qp_find(ibv);
 	int err;
 
-	if (av_unlikely(!qp || qp->srq || av_context_of(ibv->context)->forked ||
+	if (av_unlikely(!qp || qp->srq || !qp->recv_cq || av_context_of(ibv->context)->forked ||
 			atomic_load_explicit(&qp->end.qp->state, memory_order_relaxed) == IBV_QPS_RESET)) {
 		*bad_wr = wr;
 		return av_fail_errno(EINVAL);

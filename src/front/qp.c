@@ -6,6 +6,8 @@
 #include "front/qp.h"
 #include "front/mw.h"
 #include "front/srq.h"
+#include "front/xrcd.h"
+#include "hca/directory.h"
 #include "hca/limits.h"
 #include "transport/connect.h"
 #include "transport/drive.h"
@@ -15,12 +17,12 @@ static int check_type(enum ibv_qp_type type)
 {
 	switch (type) {
 	case IBV_QPT_RC:
-		return 0;
 	case IBV_QPT_UC:
 	case IBV_QPT_UD:
-	case IBV_QPT_RAW_PACKET:
 	case IBV_QPT_XRC_SEND:
 	case IBV_QPT_XRC_RECV:
+		return 0;
+	case IBV_QPT_RAW_PACKET:
 	case IBV_QPT_DRIVER:
 		return EOPNOTSUPP;
 	default:
@@ -42,7 +44,32 @@ static struct av_cq *cq_of(const struct av_context *ctx, struct ibv_cq *cq)
 	return cq && cq->context == &ctx->verbs.context ? av_cq_find(cq) : NULL;
 }
 
-static int check_create(struct av_context *ctx, struct ibv_pd *pd, const struct ibv_qp_init_attr *attr)
+static bool sends(enum ibv_qp_type type)
+{
+	return type != IBV_QPT_XRC_RECV;
+}
+
+static bool receives(enum ibv_qp_type type)
+{
+	return type != IBV_QPT_XRC_SEND && type != IBV_QPT_XRC_RECV;
+}
+
+static int check_queues(struct av_context *ctx, const struct ibv_qp_init_attr *attr)
+{
+	struct av_srq *srq;
+
+	if (sends(attr->qp_type) && !cq_of(ctx, attr->send_cq))
+		return EINVAL;
+	if (receives(attr->qp_type) && !cq_of(ctx, attr->recv_cq))
+		return EINVAL;
+	if (!attr->srq || !receives(attr->qp_type))
+		return 0;
+	srq = attr->srq->context == &ctx->verbs.context ? av_srq_find(ctx, attr->srq) : NULL;
+	return srq && !srq->xrcd ? 0 : EINVAL;
+}
+
+static int check_create(struct av_context *ctx, struct ibv_pd *pd, struct ibv_xrcd *xrcd,
+			const struct ibv_qp_init_attr *attr)
 {
 	int err = check_type(attr->qp_type);
 
@@ -50,37 +77,42 @@ static int check_create(struct av_context *ctx, struct ibv_pd *pd, const struct 
 		err = check_cap(&ctx->dev->attr, &attr->cap);
 	if (err)
 		return err;
-	if (!av_pd_find(pd))
-		return ENOENT;
-	if (!cq_of(ctx, attr->send_cq) || !cq_of(ctx, attr->recv_cq))
-		return EINVAL;
-	if (attr->srq && !(attr->srq->context == &ctx->verbs.context && av_srq_find(ctx, attr->srq)))
-		return EINVAL;
+	if (attr->qp_type == IBV_QPT_XRC_RECV ? !xrcd || !av_xrcd_find(ctx, xrcd) : !pd || !av_pd_find(pd))
+		return attr->qp_type == IBV_QPT_XRC_RECV ? EINVAL : ENOENT;
+	err = check_queues(ctx, attr);
+	if (err)
+		return err;
 	return ctx->forked ? EPERM : 0;
 }
 
 /* The objects a queue pair keeps from being destroyed. */
 static void hold(struct av_qp *qp, int by)
 {
-	atomic_fetch_add(&qp->pd->users, (uint32_t)by);
-	atomic_fetch_add(&qp->send_cq->users, (uint32_t)by);
-	atomic_fetch_add(&qp->recv_cq->users, (uint32_t)by);
+	if (qp->pd)
+		atomic_fetch_add(&qp->pd->users, (uint32_t)by);
+	if (qp->xrcd)
+		atomic_fetch_add(&qp->xrcd->users, (uint32_t)by);
+	if (qp->send_cq)
+		atomic_fetch_add(&qp->send_cq->users, (uint32_t)by);
+	if (qp->recv_cq)
+		atomic_fetch_add(&qp->recv_cq->users, (uint32_t)by);
 	if (qp->srq && by > 0)
 		av_srq_attach(qp->srq, qp);
 	else if (qp->srq)
 		av_srq_detach(qp->srq, qp);
 }
 
-static void init_public(struct av_qp *qp, struct ibv_pd *pd, const struct ibv_qp_init_attr *attr, uint32_t index)
+static void init_public(struct av_context *ctx, struct av_qp *qp, struct ibv_pd *pd,
+			const struct ibv_qp_init_attr *attr, uint32_t index)
 {
 	struct ibv_qp *ibv = &qp->ibv;
 
-	ibv->context = pd->context;
+	ibv->context = &ctx->verbs.context;
 	ibv->qp_context = attr->qp_context;
 	ibv->pd = pd;
-	ibv->send_cq = attr->send_cq;
-	ibv->recv_cq = attr->recv_cq;
-	ibv->srq = attr->srq;
+	ibv->send_cq = qp->send_cq ? attr->send_cq : NULL;
+	ibv->recv_cq = qp->recv_cq ? attr->recv_cq : NULL;
+	ibv->srq = qp->srq ? attr->srq : NULL;
 	ibv->handle = index;
 	ibv->qp_num = atomic_load(&qp->end.qp->qpn);
 	ibv->state = IBV_QPS_RESET;
@@ -89,16 +121,16 @@ static void init_public(struct av_qp *qp, struct ibv_pd *pd, const struct ibv_qp
 	pthread_cond_init(&ibv->cond, NULL);
 }
 
-static uint32_t init_shared(struct av_context *ctx, struct av_qp *qp, struct ibv_pd *pd,
-			    const struct ibv_qp_init_attr *attr)
+static uint32_t init_shared(struct av_context *ctx, struct av_qp *qp, const struct ibv_qp_init_attr *attr)
 {
 	struct av_qp_request req = {
 		.type = attr->qp_type,
-		.pd = av_pd_id(qp->pd),
-		.send_cq = attr->send_cq->handle,
-		.recv_cq = attr->recv_cq->handle,
+		.pd = qp->pd ? av_pd_id(qp->pd) : 0,
+		.send_cq = qp->send_cq ? qp->send_cq->ibv.handle : 0,
+		.recv_cq = qp->recv_cq ? qp->recv_cq->ibv.handle : 0,
 		.sig_all = attr->sq_sig_all != 0,
 		.srq = qp->srq ? qp->srq->index : 0,
+		.xrcd = qp->xrcd ? qp->xrcd->number : 0,
 		.cap = attr->cap,
 		.limit = (uint32_t)ctx->dev->attr.max_qp,
 	};
@@ -112,24 +144,40 @@ static uint32_t init_shared(struct av_context *ctx, struct av_qp *qp, struct ibv
 	return index;
 }
 
-struct ibv_qp *av_qp_create(struct av_context *ctx, struct ibv_pd *pd, struct ibv_qp_init_attr *attr)
+/* The private halves of what the attributes name, and the capabilities of the queues that are there. */
+static void resolve(struct av_context *ctx, struct av_qp *qp, struct ibv_pd *pd, struct ibv_xrcd *xrcd,
+		    struct ibv_qp_init_attr *attr)
 {
+	if (attr->qp_type == IBV_QPT_XRC_RECV)
+		qp->xrcd = av_xrcd_find(ctx, xrcd);
+	else
+		qp->pd = av_pd_find(pd);
+	if (sends(attr->qp_type))
+		qp->send_cq = av_cq_find(attr->send_cq);
+	else
+		attr->cap.max_send_wr = attr->cap.max_send_sge = attr->cap.max_inline_data = 0;
+	if (receives(attr->qp_type)) {
+		qp->recv_cq = av_cq_find(attr->recv_cq);
+		qp->srq = attr->srq ? av_srq_find(ctx, attr->srq) : NULL;
+	}
+	if (!receives(attr->qp_type) || qp->srq) /* ignored, and reported as what they are */
+		attr->cap.max_recv_wr = attr->cap.max_recv_sge = 0;
+}
+
+struct ibv_qp *av_qp_create(struct av_context *ctx, struct ibv_pd *pd, struct ibv_xrcd *xrcd,
+			    struct ibv_qp_init_attr *attr)
+{
+	int err = check_create(ctx, pd, xrcd, attr);
 	struct av_qp *qp;
 	uint32_t index;
-	int err = check_create(ctx, pd, attr);
 
 	if (err)
 		return av_fail_null(err);
 	qp = calloc(1, sizeof(*qp));
 	if (!qp)
 		return av_fail_null(ENOMEM);
-	qp->pd = av_pd_find(pd);
-	qp->send_cq = av_cq_find(attr->send_cq);
-	qp->recv_cq = av_cq_find(attr->recv_cq);
-	qp->srq = attr->srq ? av_srq_find(ctx, attr->srq) : NULL;
-	if (qp->srq)
-		attr->cap.max_recv_wr = attr->cap.max_recv_sge = 0; /* ignored, and reported as what they are */
-	index = init_shared(ctx, qp, pd, attr);
+	resolve(ctx, qp, pd, xrcd, attr);
+	index = init_shared(ctx, qp, attr);
 	if (!index || av_table_set(&ctx->qps, index, qp)) {
 		if (index)
 			av_qp_fini(ctx->seg, index);
@@ -137,7 +185,7 @@ struct ibv_qp *av_qp_create(struct av_context *ctx, struct ibv_pd *pd, struct ib
 		return av_fail_null(ENOMEM);
 	}
 	hold(qp, 1);
-	init_public(qp, pd, attr, index);
+	init_public(ctx, qp, pd, attr, index);
 	return &qp->ibv;
 }
 
@@ -145,10 +193,11 @@ AV_EXPORT struct ibv_qp *ibv_create_qp(struct ibv_pd *pd, struct ibv_qp_init_att
 {
 	if (!av_ours(pd->context))
 		return AV_NEXT(ibv_create_qp, "IBVERBS_1.1")(pd, attr);
-	return av_qp_create(av_context_of(pd->context), pd, attr);
+	return av_qp_create(av_context_of(pd->context), pd, NULL, attr);
 }
 
-/* In-flight executors of others finish before the tokens are ours; RESET empties the queues and purges the CQs. */
+/* In-flight executors of others finish before the tokens are ours; RESET empties the queues and purges the
+ * CQs. */
 static void end_shared(struct av_qp *qp)
 {
 	av_qp_quiesce(&qp->end);
@@ -157,6 +206,26 @@ static void end_shared(struct av_qp *qp)
 	av_qp_resume(&qp->end);
 	av_mw_queue_pair_ends(av_context_of(qp->ibv.context), atomic_load(&qp->end.qp->qpn));
 	av_qp_fini(qp->end.seg, qp->end.qp->index);
+}
+
+/* Names of queue pairs that were opened have handles of their own, beyond those of the segment's table. */
+static struct ibv_qp *publish_opened(struct av_context *ctx, struct av_qp *qp,
+				     const struct ibv_qp_open_attr *attr)
+{
+	struct ibv_qp_init_attr init = {.qp_type = IBV_QPT_XRC_RECV};
+	uint32_t handle = AV_SLAB_CHUNKS * AV_OBJ_CHUNK + (atomic_fetch_add(&ctx->opened, 1) & 0x7ffff);
+
+	if (attr->comp_mask & IBV_QP_OPEN_ATTR_CONTEXT)
+		init.qp_context = attr->qp_context;
+	if (av_table_get(&ctx->qps, handle) || av_table_set(&ctx->qps, handle, qp)) {
+		av_seg_put(qp->end.seg);
+		free(qp);
+		return av_fail_null(ENOMEM);
+	}
+	hold(qp, 1);
+	init_public(ctx, qp, NULL, &init, handle);
+	qp->ibv.state = (enum ibv_qp_state)atomic_load(&qp->end.qp->state);
+	return &qp->ibv;
 }
 
 AV_EXPORT int ibv_destroy_qp(struct ibv_qp *ibv)
@@ -170,8 +239,12 @@ AV_EXPORT int ibv_destroy_qp(struct ibv_qp *ibv)
 	qp = av_qp_find(ibv);
 	if (!qp)
 		return av_fail_errno(ENOENT);
+	if (atomic_load(&qp->groups))
+		return av_fail_errno(EBUSY);
 	av_unlist(ctx, &ctx->qps, ibv->handle);
-	if (!ctx->forked) {
+	if (qp->opened) {
+		av_seg_put(qp->end.seg);
+	} else if (!ctx->forked) {
 		av_event_wait(&ibv->mutex, &ibv->cond, &ibv->events_completed, &qp->async_delivered);
 		end_shared(qp);
 	}
@@ -194,7 +267,8 @@ static void fill_init_attr(const struct av_qp *qp, struct ibv_qp_init_attr *init
 	init->sq_sig_all = (int)qp->end.qp->sig_all;
 }
 
-AV_EXPORT int ibv_query_qp(struct ibv_qp *ibv, struct ibv_qp_attr *attr, int attr_mask, struct ibv_qp_init_attr *init)
+AV_EXPORT int ibv_query_qp(struct ibv_qp *ibv, struct ibv_qp_attr *attr, int attr_mask,
+			   struct ibv_qp_init_attr *init)
 {
 	struct av_qp *qp;
 
@@ -230,4 +304,38 @@ AV_EXPORT int ibv_query_qp_data_in_order(struct ibv_qp *qp, enum ibv_wr_opcode o
 	if (!av_ours(qp->context))
 		return AV_NEXT(ibv_query_qp_data_in_order, "IBVERBS_1.14")(qp, op, flags);
 	return 0;
+}
+
+/*
+ * Another name for an XRC_RECV queue pair, of this process or another: the same shared half. It ends with the
+ * one who created it.
+ */
+struct ibv_qp *av_open_qp(struct ibv_context *context, struct ibv_qp_open_attr *attr)
+{
+	const uint32_t needed = IBV_QP_OPEN_ATTR_NUM | IBV_QP_OPEN_ATTR_XRCD | IBV_QP_OPEN_ATTR_TYPE;
+	struct av_context *ctx = av_context_of(context);
+	struct av_qp_home home;
+	struct av_xrcd *xrcd;
+	struct av_qp *qp;
+
+	if ((attr->comp_mask & needed) != needed || attr->qp_type != IBV_QPT_XRC_RECV)
+		return av_fail_null(EINVAL);
+	xrcd = av_xrcd_find(ctx, attr->xrcd);
+	if (!xrcd)
+		return av_fail_null(EINVAL);
+	qp = calloc(1, sizeof(*qp));
+	if (!qp)
+		return av_fail_null(ENOMEM);
+	home = av_dir_qpn_find(attr->qp_num);
+	qp->opened = true;
+	qp->xrcd = xrcd;
+	qp->end.seg = home.ref ? av_seg_get(home.ref) : NULL;
+	qp->end.qp = qp->end.seg ? av_qp_at(qp->end.seg, home.index) : NULL;
+	if (!qp->end.qp || atomic_load(&qp->end.qp->qpn) != attr->qp_num ||
+	    qp->end.qp->xrcd != xrcd->number || qp->end.qp->type != IBV_QPT_XRC_RECV) {
+		av_seg_put(qp->end.seg);
+		free(qp);
+		return av_fail_null(ENOENT);
+	}
+	return publish_opened(ctx, qp, attr);
 }

@@ -5,7 +5,12 @@
 
 #include "front/context.h"
 
-/* ibv_create_qp() on one of our contexts. Return: queue pair in RESET, or NULL and errno. */
-struct ibv_qp *av_qp_create(struct av_context *ctx, struct ibv_pd *pd, struct ibv_qp_init_attr *attr);
+/* ibv_create_qp() on one of our contexts; @pd, or for XRC_RECV @xrcd. Return: queue pair in RESET, or NULL
+ * and errno. */
+struct ibv_qp *av_qp_create(struct av_context *ctx, struct ibv_pd *pd, struct ibv_xrcd *xrcd,
+			    struct ibv_qp_init_attr *attr);
+
+/* ibv_open_qp(3): another name for an XRC_RECV queue pair. */
+struct ibv_qp *av_open_qp(struct ibv_context *context, struct ibv_qp_open_attr *attr);
 
 #endif

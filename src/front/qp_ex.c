@@ -8,16 +8,32 @@
 
 #include <string.h>
 
+#include "front/ah.h"
 #include "front/context.h"
 #include "front/qp.h"
 #include "transport/drive.h"
 
-/* By service: operations the builders can be asked for. */
-static const uint64_t rc_ops = IBV_QP_EX_WITH_RDMA_WRITE | IBV_QP_EX_WITH_RDMA_WRITE_WITH_IMM |
-			       IBV_QP_EX_WITH_SEND | IBV_QP_EX_WITH_SEND_WITH_IMM | IBV_QP_EX_WITH_RDMA_READ |
-			       IBV_QP_EX_WITH_ATOMIC_CMP_AND_SWP | IBV_QP_EX_WITH_ATOMIC_FETCH_AND_ADD |
-			       IBV_QP_EX_WITH_SEND_WITH_INV | IBV_QP_EX_WITH_LOCAL_INV |
-			       IBV_QP_EX_WITH_BIND_MW;
+#define MESSAGES (IBV_QP_EX_WITH_SEND | IBV_QP_EX_WITH_SEND_WITH_IMM)
+#define WRITES	 (IBV_QP_EX_WITH_RDMA_WRITE | IBV_QP_EX_WITH_RDMA_WRITE_WITH_IMM)
+#define READS \
+	(IBV_QP_EX_WITH_RDMA_READ | IBV_QP_EX_WITH_ATOMIC_CMP_AND_SWP | IBV_QP_EX_WITH_ATOMIC_FETCH_AND_ADD)
+#define KEYS (IBV_QP_EX_WITH_SEND_WITH_INV | IBV_QP_EX_WITH_LOCAL_INV | IBV_QP_EX_WITH_BIND_MW)
+
+/* The operations the builders of a service can be asked for. */
+static uint64_t operations(enum ibv_qp_type type)
+{
+	switch (type) {
+	case IBV_QPT_RC:
+	case IBV_QPT_XRC_SEND:
+		return MESSAGES | WRITES | READS | KEYS;
+	case IBV_QPT_UC:
+		return MESSAGES | WRITES | IBV_QP_EX_WITH_LOCAL_INV | IBV_QP_EX_WITH_BIND_MW;
+	case IBV_QPT_UD:
+		return MESSAGES;
+	default:
+		return 0;
+	}
+}
 
 static struct av_qp *qp_of(struct ibv_qp_ex *ex)
 {
@@ -152,6 +168,27 @@ static void wr_atomic_fetch_add(struct ibv_qp_ex *ex, uint32_t rkey, uint64_t ad
 	wqe->compare_add = add;
 }
 
+static void wr_set_ud_addr(struct ibv_qp_ex *ex, struct ibv_ah *ah, uint32_t qpn, uint32_t qkey)
+{
+	struct av_qp *qp = qp_of(ex);
+	const struct ibv_ah_attr *attr = av_ah_attr(ah);
+
+	if (!qp->build.wqe)
+		return;
+	if (attr)
+		av_sq_fill_ud(qp->build.wqe, attr, qpn, qkey);
+	else
+		note(qp, EINVAL);
+}
+
+static void wr_set_xrc_srqn(struct ibv_qp_ex *ex, uint32_t srqn)
+{
+	struct av_sq_wqe *wqe = qp_of(ex)->build.wqe;
+
+	if (wqe)
+		wqe->srqn = srqn;
+}
+
 static void wr_set_sge_list(struct ibv_qp_ex *ex, size_t count, const struct ibv_sge *sge)
 {
 	struct av_qp *qp = qp_of(ex);
@@ -250,6 +287,8 @@ static void fill_builders(struct ibv_qp_ex *ex, uint64_t ops)
 	BUILDER(IBV_QP_EX_WITH_ATOMIC_CMP_AND_SWP, wr_atomic_cmp_swp, wr_atomic_cmp_swp);
 	BUILDER(IBV_QP_EX_WITH_ATOMIC_FETCH_AND_ADD, wr_atomic_fetch_add, wr_atomic_fetch_add);
 #undef BUILDER
+	ex->wr_set_ud_addr = wr_set_ud_addr;
+	ex->wr_set_xrc_srqn = wr_set_xrc_srqn;
 	ex->wr_set_sge = wr_set_sge;
 	ex->wr_set_sge_list = wr_set_sge_list;
 	ex->wr_set_inline_data = wr_set_inline_data;
@@ -264,27 +303,35 @@ static int check_attr(const struct ibv_qp_init_attr_ex *attr)
 	if (attr->comp_mask & ~(uint32_t)(IBV_QP_INIT_ATTR_PD | IBV_QP_INIT_ATTR_XRCD |
 					  IBV_QP_INIT_ATTR_CREATE_FLAGS | IBV_QP_INIT_ATTR_SEND_OPS_FLAGS))
 		return EOPNOTSUPP;
-	if (!(attr->comp_mask & IBV_QP_INIT_ATTR_PD))
+	if (!(attr->comp_mask &
+	      (attr->qp_type == IBV_QPT_XRC_RECV ? IBV_QP_INIT_ATTR_XRCD : IBV_QP_INIT_ATTR_PD)))
 		return EINVAL;
 	if ((attr->comp_mask & IBV_QP_INIT_ATTR_CREATE_FLAGS) && attr->create_flags)
 		return EOPNOTSUPP;
-	if ((attr->comp_mask & IBV_QP_INIT_ATTR_SEND_OPS_FLAGS) && (attr->send_ops_flags & ~rc_ops))
+	if ((attr->comp_mask & IBV_QP_INIT_ATTR_SEND_OPS_FLAGS) &&
+	    (attr->send_ops_flags & ~operations(attr->qp_type)))
 		return EOPNOTSUPP;
 	return 0;
 }
 
 struct ibv_qp *av_create_qp_ex(struct ibv_context *context, struct ibv_qp_init_attr_ex *attr)
 {
+	struct ibv_xrcd *xrcd = NULL;
+	struct ibv_pd *pd = NULL;
 	struct ibv_qp *ibv;
 	struct av_qp *qp;
 	int err = check_attr(attr);
 
 	if (err)
 		return av_fail_null(err);
-	if (attr->pd->context != context)
+	if (attr->comp_mask & IBV_QP_INIT_ATTR_PD)
+		pd = attr->pd;
+	if (attr->comp_mask & IBV_QP_INIT_ATTR_XRCD)
+		xrcd = attr->xrcd;
+	if ((pd && pd->context != context) || (xrcd && xrcd->context != context))
 		return av_fail_null(EINVAL);
 	/* The first members are those of struct ibv_qp_init_attr. */
-	ibv = av_qp_create(av_context_of(context), attr->pd, (struct ibv_qp_init_attr *)attr);
+	ibv = av_qp_create(av_context_of(context), pd, xrcd, (struct ibv_qp_init_attr *)attr);
 	if (!ibv || !(attr->comp_mask & IBV_QP_INIT_ATTR_SEND_OPS_FLAGS))
 		return ibv;
 	qp = av_container_of(ibv, struct av_qp, ibv);

@@ -4,7 +4,8 @@
 
 #include <stdlib.h>
 
-#include "hca/limits.h"
+#include "front/xrcd.h"
+#include "hca/directory.h"
 #include "transport/drive.h"
 
 struct av_srq *av_srq_find(const struct av_context *ctx, const struct ibv_srq *ibv)
@@ -34,12 +35,12 @@ void av_srq_detach(struct av_srq *srq, struct av_qp *qp)
 	pthread_mutex_unlock(&srq->users_mutex);
 }
 
-static int check_create(struct av_context *ctx, struct ibv_pd *pd, const struct ibv_srq_init_attr *init)
+static int check_create(struct av_context *ctx, struct ibv_pd *pd, const struct ibv_srq_attr *attr)
 {
 	const struct ibv_device_attr *dev = &ctx->dev->attr;
 
-	if (init->attr.max_wr == 0 || init->attr.max_wr > (uint32_t)dev->max_srq_wr ||
-	    init->attr.max_sge > (uint32_t)dev->max_srq_sge || init->attr.srq_limit > init->attr.max_wr)
+	if (attr->max_wr == 0 || attr->max_wr > (uint32_t)dev->max_srq_wr ||
+	    attr->max_sge > (uint32_t)dev->max_srq_sge || attr->srq_limit > attr->max_wr)
 		return EINVAL;
 	if (!av_pd_find(pd))
 		return ENOENT;
@@ -57,43 +58,120 @@ static void init_public(struct av_srq *srq, struct ibv_pd *pd, void *srq_context
 	pthread_mutex_init(&srq->users_mutex, NULL);
 }
 
-static struct ibv_srq *create(struct av_context *ctx, struct ibv_pd *pd, const struct ibv_srq_init_attr *init)
+/* What an XRC queue has besides: a domain, a CQ and a number. */
+struct xrc_part {
+	struct av_xrcd *xrcd;
+	struct av_cq *cq;
+};
+
+static uint32_t init_shared(struct av_context *ctx, struct av_srq *srq, const struct ibv_srq_attr *attr)
+{
+	struct av_rq_request req = {
+		.capacity = attr->max_wr,
+		.max_sge = attr->max_sge,
+		.pd = av_pd_id(srq->pd),
+		.id = srq->id,
+		.xrcd = srq->xrcd ? srq->xrcd->number : 0,
+		.cq = srq->cq ? srq->cq->ibv.handle : 0,
+	};
+	uint32_t index = av_rq_init(ctx->seg, &req);
+	int number;
+
+	if (!index || !srq->xrcd)
+		return index;
+	number = av_dir_qpn_add(ctx->seg->ref, index, (uint32_t)ctx->dev->attr.max_qp);
+	if (number > 0) {
+		av_rq_at(ctx->seg, index)->srqn = (uint32_t)number;
+		return index;
+	}
+	av_rq_fini(ctx->seg, index);
+	return 0;
+}
+
+static void end_shared(struct av_context *ctx, uint32_t index)
+{
+	uint32_t number = av_rq_at(ctx->seg, index)->srqn;
+
+	if (number)
+		av_dir_qpn_remove(number);
+	av_rq_fini(ctx->seg, index);
+}
+
+static void hold(struct av_srq *srq, int by)
+{
+	atomic_fetch_add(&srq->pd->users, (uint32_t)by);
+	if (srq->xrcd)
+		atomic_fetch_add(&srq->xrcd->users, (uint32_t)by);
+	if (srq->cq)
+		atomic_fetch_add(&srq->cq->users, (uint32_t)by);
+}
+
+static struct ibv_srq *create(struct av_context *ctx, struct ibv_pd *pd, const struct xrc_part *xrc,
+			      void *srq_context, const struct ibv_srq_attr *attr)
 {
 	struct av_srq *srq = calloc(1, sizeof(*srq));
-	struct av_rq_request req = {
-		.capacity = init->attr.max_wr,
-		.max_sge = init->attr.max_sge,
-		.pd = av_pd_id(av_pd_find(pd)),
-		.id = atomic_fetch_add(&ctx->cq_ids, 1) + 1,
-	};
 
 	if (!srq)
 		return av_fail_null(ENOMEM);
-	srq->index = av_rq_init(ctx->seg, &req);
+	srq->id = atomic_fetch_add(&ctx->cq_ids, 1) + 1;
+	srq->pd = av_pd_find(pd);
+	srq->xrcd = xrc->xrcd;
+	srq->cq = xrc->cq;
+	srq->index = init_shared(ctx, srq, attr);
 	if (!srq->index || av_table_set(&ctx->srqs, srq->index, srq)) {
 		if (srq->index)
-			av_rq_fini(ctx->seg, srq->index);
+			end_shared(ctx, srq->index);
 		free(srq);
 		return av_fail_null(ENOMEM);
 	}
-	srq->id = req.id;
 	srq->shared = av_rq_at(ctx->seg, srq->index);
-	srq->pd = av_pd_find(pd);
-	atomic_fetch_add(&srq->pd->users, 1);
-	init_public(srq, pd, init->srq_context);
+	hold(srq, 1);
+	init_public(srq, pd, srq_context);
 	return &srq->ibv;
 }
 
 AV_EXPORT struct ibv_srq *ibv_create_srq(struct ibv_pd *pd, struct ibv_srq_init_attr *init)
 {
+	const struct xrc_part none = {0};
 	struct av_context *ctx;
 	int err;
 
 	if (!av_ours(pd->context))
 		return AV_NEXT(ibv_create_srq, "IBVERBS_1.1")(pd, init);
 	ctx = av_context_of(pd->context);
-	err = check_create(ctx, pd, init);
-	return err ? av_fail_null(err) : create(ctx, pd, init);
+	err = check_create(ctx, pd, &init->attr);
+	return err ? av_fail_null(err) : create(ctx, pd, &none, init->srq_context, &init->attr);
+}
+
+struct ibv_srq *av_create_srq_ex(struct ibv_context *context, struct ibv_srq_init_attr_ex *init)
+{
+	const uint32_t needed = IBV_SRQ_INIT_ATTR_PD | IBV_SRQ_INIT_ATTR_XRCD | IBV_SRQ_INIT_ATTR_CQ;
+	struct av_context *ctx = av_context_of(context);
+	struct xrc_part xrc;
+	int err;
+
+	if ((init->comp_mask & IBV_SRQ_INIT_ATTR_TM) || init->comp_mask >= IBV_SRQ_INIT_ATTR_RESERVED)
+		return av_fail_null(EOPNOTSUPP);
+	if (!(init->comp_mask & IBV_SRQ_INIT_ATTR_TYPE) || init->srq_type != IBV_SRQT_XRC ||
+	    (init->comp_mask & needed) != needed)
+		return av_fail_null(EINVAL);
+	xrc.xrcd = av_xrcd_find(ctx, init->xrcd);
+	xrc.cq = init->cq->context == context ? av_cq_find(init->cq) : NULL;
+	err = xrc.xrcd && xrc.cq && init->pd->context == context ? check_create(ctx, init->pd, &init->attr)
+								 : EINVAL;
+	return err ? av_fail_null(err) : create(ctx, init->pd, &xrc, init->srq_context, &init->attr);
+}
+
+int av_get_srq_num(struct ibv_srq *ibv, uint32_t *number)
+{
+	struct av_srq *srq = av_srq_find(av_context_of(ibv->context), ibv);
+
+	if (!srq)
+		return av_fail_errno(ENOENT);
+	if (!srq->xrcd)
+		return av_fail_errno(EINVAL);
+	*number = srq->shared->srqn;
+	return 0;
 }
 
 AV_EXPORT int ibv_modify_srq(struct ibv_srq *ibv, struct ibv_srq_attr *attr, int mask)
@@ -149,9 +227,9 @@ AV_EXPORT int ibv_destroy_srq(struct ibv_srq *ibv)
 	av_unlist(ctx, &ctx->srqs, ibv->handle);
 	if (!ctx->forked) {
 		av_event_wait(&ibv->mutex, &ibv->cond, &ibv->events_completed, &srq->async_delivered);
-		av_rq_fini(ctx->seg, srq->index);
+		end_shared(ctx, srq->index);
 	}
-	atomic_fetch_sub(&srq->pd->users, 1);
+	hold(srq, -1);
 	pthread_mutex_destroy(&ibv->mutex);
 	pthread_cond_destroy(&ibv->cond);
 	pthread_mutex_destroy(&srq->users_mutex);
@@ -159,9 +237,24 @@ AV_EXPORT int ibv_destroy_srq(struct ibv_srq *ibv)
 	return 0;
 }
 
-/* Some requester waits for what was just posted: it may be the peer of any queue pair on this queue. */
-static void wake_requesters(struct av_srq *srq)
+static void wake_if_xrc(void *object, void *arg)
 {
+	struct av_qp *qp = object;
+	const struct av_srq *srq = arg;
+
+	if (qp->xrcd && qp->xrcd->number == srq->xrcd->number)
+		av_drive_peer(&qp->end);
+}
+
+/*
+ * Some requester waits for what was just posted: it may be the peer of any queue pair on this queue, or of
+ * any XRC_RECV queue pair of its domain. Of the latter, other processes' are found by their requesters'
+ * timers.
+ */
+static void wake_requesters(struct av_context *ctx, struct av_srq *srq)
+{
+	if (srq->xrcd)
+		av_table_each(&ctx->qps, wake_if_xrc, srq);
 	pthread_mutex_lock(&srq->users_mutex);
 	for (struct av_qp *qp = srq->users; qp; qp = qp->next_on_srq)
 		av_drive_peer(&qp->end);
@@ -181,6 +274,6 @@ int av_post_srq_recv(struct ibv_srq *ibv, struct ibv_recv_wr *wr, struct ibv_rec
 	err = av_rq_post(ctx->seg, srq->shared, wr, bad_wr);
 	if (av_unlikely(atomic_load_explicit(&srq->shared->waiting, memory_order_relaxed)) &&
 	    atomic_exchange(&srq->shared->waiting, 0))
-		wake_requesters(srq);
+		wake_requesters(ctx, srq);
 	return av_unlikely(err) ? av_fail_errno(err) : 0;
 }

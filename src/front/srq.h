@@ -10,6 +10,8 @@ struct av_srq {
 	uint8_t peek_pad[AV_PEEK_PAD];
 	struct av_rq_shared *shared;
 	struct av_pd *pd;
+	struct av_xrcd *xrcd; /* XRC only, */
+	struct av_cq *cq;     /* and this */
 	uint32_t index, id;
 	pthread_mutex_t users_mutex;
 	struct av_qp *users;	  /* list of the queue pairs on it, under users_mutex */
@@ -23,6 +25,8 @@ struct av_srq *av_srq_find(const struct av_context *ctx, const struct ibv_srq *s
 void av_srq_attach(struct av_srq *srq, struct av_qp *qp);
 void av_srq_detach(struct av_srq *srq, struct av_qp *qp);
 
+struct ibv_srq *av_create_srq_ex(struct ibv_context *context, struct ibv_srq_init_attr_ex *init);
+int av_get_srq_num(struct ibv_srq *srq, uint32_t *number);
 int av_post_srq_recv(struct ibv_srq *srq, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad_wr);
 
 #endif

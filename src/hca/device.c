@@ -44,7 +44,7 @@ static const struct ibv_device_attr default_attr = {
 	.max_qp_wr = AV_MAX_QP_WR,
 	.device_cap_flags =
 		IBV_DEVICE_SYS_IMAGE_GUID | IBV_DEVICE_RC_RNR_NAK_GEN | IBV_DEVICE_CURR_QP_STATE_MOD |
-		IBV_DEVICE_MEM_WINDOW | IBV_DEVICE_MEM_WINDOW_TYPE_2B | IBV_DEVICE_MEM_MGT_EXTENSIONS,
+		IBV_DEVICE_XRC | IBV_DEVICE_UD_AV_PORT_ENFORCE | IBV_DEVICE_MEM_WINDOW | IBV_DEVICE_MEM_WINDOW_TYPE_2B | IBV_DEVICE_MEM_MGT_EXTENSIONS,
 	.max_sge = AV_MAX_SGE,
 	.max_sge_rd = AV_MAX_SGE,
 	.max_cq = AV_MAX_CQ,
@@ -59,10 +59,10 @@ static const struct ibv_device_attr default_attr = {
 	.max_qp_init_rd_atom = AV_MAX_RD_ATOM,
 	.atomic_cap = IBV_ATOMIC_HCA,
 	.max_mw = AV_MAX_MR, /* windows and regions share one table of keys */
-	.max_mcast_grp = 0,
-	.max_mcast_qp_attach = 0,
-	.max_total_mcast_qp_attach = 0,
-	.max_ah = 0,
+	.max_mcast_grp = AV_MAX_MCAST_ATTACH,
+	.max_mcast_qp_attach = AV_MAX_MCAST_ATTACH,
+	.max_total_mcast_qp_attach = AV_MAX_MCAST_ATTACH,
+	.max_ah = AV_MAX_AH,
 	.max_pkeys = 1,
 	.local_ca_ack_delay = 15, /* 4.096 us * 2^15 = 134 ms: a process may wait that long for a core */
 	.phys_port_cnt = 1,

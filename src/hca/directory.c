@@ -12,13 +12,15 @@
 #include <unistd.h>
 
 #include "hca/folder.h"
+#include "hca/limits.h"
+#include "hca/multicast.h"
 #include "observe/log.h"
 
-#define MAGIC	   0x31737262766e7961ull
-#define QPN_COUNT  (1u << AV_QPN_INDEX_BITS)
-#define QPN_FIRST  16u /* indices below are left to the numbers with a meaning of their own (0, 1) */
-#define LOCK_CHANGE 0  /* byte of the file: whoever changes the directory */
-#define LOCK_SLOT   1  /* byte LOCK_SLOT + slot: the process in that slot lives */
+#define MAGIC	    0x31737262766e7961ull
+#define QPN_COUNT   (1u << AV_QPN_INDEX_BITS)
+#define QPN_FIRST   16u /* indices below are left to the numbers with a meaning of their own (0, 1) */
+#define LOCK_CHANGE 0	/* byte of the file: whoever changes the directory */
+#define LOCK_SLOT   1	/* byte LOCK_SLOT + slot: the process in that slot lives */
 
 struct dir_proc {
 	_Atomic uint32_t ref; /* 0: free */
@@ -36,17 +38,39 @@ struct dir_context {
 /* One word, so that a reader sees all of it or nothing: ref << 32 | index in the context << 8 | tag. */
 typedef _Atomic uint64_t dir_qpn;
 
+/* An XRC domain: opened by a context, more than once perhaps. The same domain has one entry per context. */
+struct dir_xrcd {
+	_Atomic uint32_t ref; /* context that has it open; 0: free */
+	uint32_t number;
+	uint32_t opens;
+	uint32_t unused;
+	uint64_t dev, ino; /* of the file that names it; 0, 0: private */
+};
+
+/* @qpn is the publication: written last, cleared first. */
+struct dir_member {
+	_Atomic uint32_t qpn; /* 0: free */
+	uint32_t index;
+	_Atomic uint32_t ref;
+	uint32_t unused;
+	union ibv_gid gid;
+};
+
 struct dir {
 	uint64_t magic;
 	uint32_t layout;
 	uint32_t qpn_cursor;
 	uint64_t dm_bytes; /* device memory in use, likewise */
-	uint32_t qps; /* numbers in use, living contexts and dead ones that are not swept yet */
+	uint32_t qps;	   /* numbers in use, living contexts and dead ones that are not swept yet */
 	struct dir_proc proc[AV_REF_SLOTS];
 	struct dir_context context[AV_REF_SLOTS];
 	struct {
 		struct av_lock lock;
 	} AV_ALIGNED(AV_CACHE_LINE) atomic[AV_ATOMIC_STRIPES];
+	uint32_t xrcd_last; /* number given last */
+	struct dir_xrcd xrcd[AV_MAX_XRCD];
+	_Atomic uint32_t member_end; /* members in use lie before it */
+	struct dir_member member[AV_MAX_MCAST_ATTACH];
 	dir_qpn qpn[QPN_COUNT];
 };
 
@@ -60,7 +84,8 @@ static unsigned int joins;
 static bool forked_child;
 static char path[256];
 
-/* --- record locks ---------------------------------------------------------------------------------------- */
+/* --- record locks ----------------------------------------------------------------------------------------
+ */
 
 static int record_lock(int cmd, short type, off_t byte)
 {
@@ -94,7 +119,8 @@ bool av_dir_proc_alive(uint32_t proc)
 	return proc == self || record_lock(F_GETLK, F_WRLCK, LOCK_SLOT + (off_t)AV_REF_SLOT(proc)) != 0;
 }
 
-/* --- references ------------------------------------------------------------------------------------------ */
+/* --- references ------------------------------------------------------------------------------------------
+ */
 
 static uint32_t next_ref(uint32_t slot, uint32_t *last)
 {
@@ -109,7 +135,8 @@ static void context_name(char name[32], uint32_t ref)
 	snprintf(name, 32, "c%u-%u", AV_REF_SLOT(ref), ref >> AV_REF_SLOT_BITS);
 }
 
-/* --- sweeping; the change lock is held ------------------------------------------------------------------- */
+/* --- sweeping; the change lock is held -------------------------------------------------------------------
+ */
 
 static void context_free(struct dir_context *c)
 {
@@ -154,11 +181,13 @@ static unsigned int sweep(void)
 	return living;
 }
 
-/* --- joining and leaving --------------------------------------------------------------------------------- */
+/* --- joining and leaving ---------------------------------------------------------------------------------
+ */
 
 static void after_fork_in_child(void)
 {
-	/* The mutex may have been held by a thread that does not exist here; record locks were not inherited. */
+	/* The mutex may have been held by a thread that does not exist here; record locks were not inherited.
+	 */
 	pthread_mutex_init(&mutex, NULL);
 	if (joins) {
 		forked_child = true;
@@ -279,7 +308,8 @@ int av_dir_join(void)
 	return ret;
 }
 
-/* The change lock is held. Whoever opens the file after the unlink makes a new one; before it, sees nlink 0. */
+/* The change lock is held. Whoever opens the file after the unlink makes a new one; before it, sees nlink 0.
+ */
 static void remove_traces(void)
 {
 	process_free(AV_REF_SLOT(self));
@@ -324,7 +354,8 @@ const char *av_dir_path(void)
 	return path;
 }
 
-/* --- contexts -------------------------------------------------------------------------------------------- */
+/* --- contexts --------------------------------------------------------------------------------------------
+ */
 
 static struct dir_context *free_context_slot(uint32_t *slot)
 {
@@ -395,7 +426,8 @@ int av_dir_context_open(uint32_t ref)
 	return fd < 0 ? -errno : fd;
 }
 
-/* --- queue-pair numbers ---------------------------------------------------------------------------------- */
+/* --- queue-pair numbers ----------------------------------------------------------------------------------
+ */
 
 static uint64_t qpn_word(uint32_t ref, uint32_t index, uint32_t tag)
 {
@@ -468,7 +500,174 @@ struct av_qp_home av_dir_qpn_find(uint32_t qpn)
 	return home;
 }
 
-/* --- device memory ----------------------------------------------------------------------------------------- */
+/* --- multicast groups
+ * --------------------------------------------------------------------------------------- */
+
+static bool same_gid(const union ibv_gid *a, const union ibv_gid *b)
+{
+	return memcmp(a, b, sizeof(*a)) == 0;
+}
+
+/* The member @qpn of a group, or with 0, a free place. The change lock is held. */
+static struct dir_member *find_member(const union ibv_gid *gid, uint32_t qpn)
+{
+	for (uint32_t i = 0; i < AV_MAX_MCAST_ATTACH; i++) {
+		struct dir_member *m = &dir->member[i];
+		uint32_t there = atomic_load(&m->qpn);
+
+		if (there && !av_dir_context_owner(atomic_load(&m->ref)))
+			atomic_store(&m->qpn, there = 0); /* its process is gone */
+		if (there == qpn && (qpn == 0 || same_gid(&m->gid, gid)))
+			return m;
+	}
+	return NULL;
+}
+
+int av_multicast_attach(const union ibv_gid *gid, const struct av_multicast_member *member)
+{
+	struct dir_member *m;
+
+	change_begin();
+	m = find_member(gid, member->qpn);
+	if (!m) {
+		m = find_member(gid, 0);
+		if (m) {
+			uint32_t end = (uint32_t)(m - dir->member) + 1;
+
+			m->gid = *gid;
+			m->index = member->home.index;
+			atomic_store(&m->ref, member->home.ref);
+			atomic_store(&m->qpn, member->qpn);
+			if (atomic_load(&dir->member_end) < end)
+				atomic_store(&dir->member_end, end);
+		}
+	}
+	change_end();
+	return m ? 0 : -ENOMEM;
+}
+
+bool av_multicast_has(const union ibv_gid *gid, uint32_t qpn)
+{
+	struct av_multicast_member member;
+	uint32_t at = 0;
+
+	while (av_multicast_next(gid, &at, &member))
+		if (member.qpn == qpn)
+			return true;
+	return false;
+}
+
+int av_multicast_detach(const union ibv_gid *gid, uint32_t qpn)
+{
+	struct dir_member *m;
+
+	change_begin();
+	m = find_member(gid, qpn);
+	if (m)
+		atomic_store(&m->qpn, 0);
+	change_end();
+	return m ? 0 : -EINVAL;
+}
+
+bool av_multicast_next(const union ibv_gid *gid, uint32_t *at, struct av_multicast_member *member)
+{
+	uint32_t end = atomic_load(&dir->member_end);
+
+	while (*at < end && *at < AV_MAX_MCAST_ATTACH) {
+		const struct dir_member *m = &dir->member[(*at)++];
+		uint32_t qpn = atomic_load(&m->qpn);
+
+		if (qpn == 0 || !same_gid(&m->gid, gid))
+			continue;
+		*member = (struct av_multicast_member){{atomic_load(&m->ref), m->index}, qpn};
+		if (atomic_load(&m->qpn) == qpn)
+			return true;
+	}
+	return false;
+}
+
+/* --- XRC domains -------------------------------------------------------------------------------------------
+ */
+
+static bool xrcd_live(struct dir_xrcd *x)
+{
+	uint32_t ref = atomic_load(&x->ref);
+
+	if (ref && !av_dir_context_owner(ref))
+		atomic_store(&x->ref, ref = 0);
+	return ref != 0;
+}
+
+/* The number of the domain a file names, 0 if nobody has it open; and this context's entry of it. */
+static uint32_t xrcd_find(uint32_t ref, uint64_t dev, uint64_t ino, struct dir_xrcd **mine,
+			  struct dir_xrcd **free)
+{
+	uint32_t number = 0;
+
+	for (uint32_t i = 0; i < AV_MAX_XRCD; i++) {
+		struct dir_xrcd *x = &dir->xrcd[i];
+
+		if (!xrcd_live(x)) {
+			if (!*free)
+				*free = x;
+		} else if ((dev || ino) && x->dev == dev && x->ino == ino) {
+			number = x->number;
+			if (atomic_load(&x->ref) == ref)
+				*mine = x;
+		}
+	}
+	return number;
+}
+
+static int xrcd_open(uint32_t ref, uint64_t dev, uint64_t ino, int oflags)
+{
+	struct dir_xrcd *mine = NULL, *free = NULL;
+	uint32_t number = xrcd_find(ref, dev, ino, &mine, &free);
+
+	if (!number && !(oflags & O_CREAT))
+		return -EAGAIN;
+	if (number && (oflags & O_EXCL))
+		return -EINVAL;
+	if (mine) {
+		mine->opens++;
+		return (int)number;
+	}
+	if (!free)
+		return -ENOMEM;
+	if (!number)
+		number = ++dir->xrcd_last & 0x7fffffff;
+	*free = (struct dir_xrcd){.number = number, .opens = 1, .dev = dev, .ino = ino};
+	atomic_store(&free->ref, ref);
+	return (int)number;
+}
+
+int av_dir_xrcd_open(uint32_t ref, uint64_t dev, uint64_t ino, int oflags)
+{
+	int ret;
+
+	change_begin();
+	ret = xrcd_open(ref, dev, ino, oflags);
+	change_end();
+	return ret;
+}
+
+void av_dir_xrcd_close(uint32_t ref, uint32_t number)
+{
+	change_begin();
+	for (uint32_t i = 0; i < AV_MAX_XRCD; i++) {
+		struct dir_xrcd *x = &dir->xrcd[i];
+
+		if (atomic_load(&x->ref) == ref && x->number == number) {
+			if (--x->opens == 0)
+				atomic_store(&x->ref, 0);
+			break;
+		}
+	}
+	change_end();
+}
+
+/* --- device memory -----------------------------------------------------------------------------------------
+ */
 
 int av_dir_dm_take(uint32_t ref, uint64_t bytes, uint64_t limit)
 {

@@ -1,21 +1,21 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The directory: one small shared file per user that says which processes use anyverbs, which contexts they have
- * open, and which context owns a queue-pair number. It is the only thing processes find by name; everything else
- * is reached from it.
+ * The directory: one small shared file per user that says which processes use anyverbs, which contexts they
+ * have open, and which context owns a queue-pair number. It is the only thing processes find by name;
+ * everything else is reached from it.
  *
- * Where: DIR/anyverbs-UID-LAYOUT/ (mode 0700), DIR being $ANYVERBS_DIR or else the first usable one of /dev/shm,
- * $XDG_RUNTIME_DIR and /tmp. Each context has a folder "cSLOT-GENERATION" in it (segment, FIFOs).
+ * Where: DIR/anyverbs-UID-LAYOUT/ (mode 0700), DIR being $ANYVERBS_DIR or else the first usable one of
+ * /dev/shm, $XDG_RUNTIME_DIR and /tmp. Each context has a folder "cSLOT-GENERATION" in it (segment, FIFOs).
  *
- * Life and death: a process holds a POSIX record lock on the byte of its slot; the kernel drops it when the process
- * ends, however it ends. A slot whose byte is free is dead, and whoever next changes the directory sweeps it: folders
- * removed, numbers freed. The last one to leave removes everything.
+ * Life and death: a process holds a POSIX record lock on the byte of its slot; the kernel drops it when the
+ * process ends, however it ends. A slot whose byte is free is dead, and whoever next changes the directory
+ * sweeps it: folders removed, numbers freed. The last one to leave removes everything.
  *
- * Identities: a process or context *reference* is generation << AV_REF_SLOT_BITS | slot, never 0, and not used again
- * before 2^20 later occupants of the slot, so that a stale one is recognised.
+ * Identities: a process or context *reference* is generation << AV_REF_SLOT_BITS | slot, never 0, and not
+ * used again before 2^20 later occupants of the slot, so that a stale one is recognised.
  *
- * Thread-safety: changes are serialised by a process-wide mutex and a record lock on byte 0 of the file (dropped
- * by the kernel at death as well); look-ups are lock-free reads of single words.
+ * Thread-safety: changes are serialised by a process-wide mutex and a record lock on byte 0 of the file
+ * (dropped by the kernel at death as well); look-ups are lock-free reads of single words.
  */
 #ifndef AV_HCA_DIRECTORY_H
 #define AV_HCA_DIRECTORY_H
@@ -28,7 +28,7 @@
 #include "base/compiler.h"
 #include "base/lock.h"
 
-#define AV_LAYOUT	  3 /* version of everything in shared memory; changes with any change of a layout */
+#define AV_LAYOUT	  4 /* version of everything in shared memory; changes with any change of a layout */
 #define AV_REF_SLOT_BITS  12
 #define AV_REF_SLOTS	  (1u << AV_REF_SLOT_BITS)
 #define AV_REF_SLOT(ref)  ((ref) & (AV_REF_SLOTS - 1))
@@ -38,7 +38,8 @@
 #define AV_QPN_INDEX_BITS 17
 #define AV_QPN_MASK	  0xffffffu
 
-/* Where the queue pair of a number is: context reference and index in that context's table; ref 0: nowhere. */
+/* Where the queue pair of a number is: context reference and index in that context's table; ref 0: nowhere.
+ */
 struct av_qp_home {
 	uint32_t ref;
 	uint32_t index;
@@ -93,6 +94,15 @@ void av_dir_qpn_remove(uint32_t qpn);
 struct av_qp_home av_dir_qpn_find(uint32_t qpn);
 
 /**
+ * av_dir_xrcd_open() - open an XRC domain in a context of this process
+ * @dev, @ino: of the file that names it; both 0: a private one
+ * @oflags:    O_CREAT, O_EXCL as in ibv_open_xrcd(3)
+ * Return: its number (> 0), or -EAGAIN (unknown, without O_CREAT), -EINVAL (known, with O_EXCL), -ENOMEM
+ */
+AV_MUST_USE int av_dir_xrcd_open(uint32_t ref, uint64_t dev, uint64_t ino, int oflags);
+void av_dir_xrcd_close(uint32_t ref, uint32_t number);
+
+/**
  * av_dir_dm_take() - count @bytes of device memory as used by a context of this process
  * @limit: bytes that all processes together may use
  * Return: 0 or -ENOMEM. Given back by av_dir_dm_give(), or when the context ends.
@@ -101,8 +111,8 @@ AV_MUST_USE int av_dir_dm_take(uint32_t ref, uint64_t bytes, uint64_t limit);
 void av_dir_dm_give(uint32_t ref, uint64_t bytes);
 
 /*
- * The lock that makes read-modify-write of one 8-byte word atomic among all processes (IBV_ATOMIC_HCA): one of
- * AV_ATOMIC_STRIPES, chosen by owner and address. Taking it over from a dead process needs no repair.
+ * The lock that makes read-modify-write of one 8-byte word atomic among all processes (IBV_ATOMIC_HCA): one
+ * of AV_ATOMIC_STRIPES, chosen by owner and address. Taking it over from a dead process needs no repair.
  */
 struct av_lock *av_dir_atomic_lock(pid_t pid, uint64_t addr);
 

@@ -19,6 +19,9 @@
 #define AV_MAX_SRQ_WR	 16384	 /* receive requests of one */
 #define AV_MAX_PD	 65536	 /* protection domains of a device */
 #define AV_MAX_RD_ATOM	 128	 /* outstanding RDMA READs and atomics of one queue pair, either direction */
+#define AV_MAX_MCAST_ATTACH 4096 /* attachments of queue pairs to multicast groups, all together */
+#define AV_MAX_AH	 65535	 /* address handles of a device */
+#define AV_MAX_XRCD	 1024	 /* XRC domains open, counted once per context */
 #define AV_MAX_DM_BYTES	 5242880 /* device memory, all processes together */
 #define AV_MAX_MSG_BYTES (1u << 30) /* length of one message: the port's max_msg_sz */
 

@@ -19,15 +19,22 @@
 #define ALIVE_FOR_NS \
 	5000000u /* trust an answer "alive" that long; far less than a PID needs to come round again */
 
-/* By context slot; an entry is replaced when the slot's generation has changed. Guarded by @mutex. */
+#define IDLE_MAX 64 /* peers' segments that stay mapped without a user: datagrams come back to them */
+
+/*
+ * By context slot; an entry is replaced when the slot's generation has changed. Peers' segments stay here
+ * when their last user has gone, up to IDLE_MAX. Guarded by @mutex.
+ */
 static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
 static struct av_seg *mapped[AV_REF_SLOTS];
+static unsigned int idle;
 
 /* What was own is the parent's, and will be found as a peer's if it is looked for. */
 static void after_fork_in_child(void)
 {
 	pthread_mutex_init(&mutex, NULL);
 	memset(mapped, 0, sizeof(mapped));
+	idle = 0;
 }
 
 static void register_fork_handler(void)
@@ -60,7 +67,6 @@ static struct av_seg *seg_new(uint32_t ref, int folder_fd)
 
 static void seg_delete(struct av_seg *seg)
 {
-	av_seg_put(atomic_load(&seg->origin));
 	av_heap_destroy(seg->heap);
 	if (seg->head)
 		munmap(seg->head, AV_SEG_BYTES);
@@ -130,6 +136,7 @@ static void fill_head(struct av_seg *seg, const struct av_device *dev, uint32_t 
 	snprintf(h->device, sizeof(h->device), "%s", dev->ibv.name);
 	h->link_layer = dev->link_layer;
 	h->lid = dev->lid;
+	h->mtu = (uint8_t)dev->mtu;
 	h->gid_count = av_device_gids(dev, gids);
 	for (uint32_t i = 0; i < h->gid_count; i++)
 		h->gids[i] = gids[i].gid;
@@ -234,6 +241,18 @@ static struct av_seg *peer_open(uint32_t ref, uint32_t proc)
 	return seg;
 }
 
+/* Unmap what is in that slot if nobody uses it; the caller holds @mutex. */
+static void drop_idle(uint32_t slot)
+{
+	struct av_seg *seg = mapped[slot];
+
+	if (!seg || seg->users)
+		return;
+	mapped[slot] = NULL;
+	idle--;
+	seg_delete(seg);
+}
+
 struct av_seg *av_seg_get(uint32_t ref)
 {
 	uint32_t proc = av_dir_context_owner(ref);
@@ -244,8 +263,9 @@ struct av_seg *av_seg_get(uint32_t ref)
 	pthread_mutex_lock(&mutex);
 	seg = mapped[AV_REF_SLOT(ref)];
 	if (seg && seg->ref == ref) {
-		seg->users++;
+		idle -= seg->users++ == 0;
 	} else {
+		drop_idle(AV_REF_SLOT(ref));
 		seg = peer_open(ref, proc);
 		if (seg)
 			mapped[AV_REF_SLOT(ref)] = seg;
@@ -254,18 +274,32 @@ struct av_seg *av_seg_get(uint32_t ref)
 	return seg;
 }
 
+void av_seg_drop_idle(void)
+{
+	pthread_mutex_lock(&mutex);
+	for (uint32_t slot = 0; slot < AV_REF_SLOTS; slot++)
+		drop_idle(slot);
+	pthread_mutex_unlock(&mutex);
+}
+
 void av_seg_put(struct av_seg *seg)
 {
-	bool last;
+	bool last, keep;
 
 	if (!seg)
 		return;
 	pthread_mutex_lock(&mutex);
 	last = --seg->users == 0;
-	if (last && mapped[AV_REF_SLOT(seg->ref)] == seg)
+	keep = !seg->own && idle < IDLE_MAX && mapped[AV_REF_SLOT(seg->ref)] == seg &&
+	       !atomic_load(&seg->head->closed);
+	if (last && keep)
+		idle++;
+	else if (last && mapped[AV_REF_SLOT(seg->ref)] == seg)
 		mapped[AV_REF_SLOT(seg->ref)] = NULL;
 	pthread_mutex_unlock(&mutex);
 	if (last)
+		av_seg_put(atomic_exchange(&seg->origin, NULL));
+	if (last && !keep)
 		seg_delete(seg);
 }
 

@@ -85,6 +85,7 @@ struct av_seg_head {
 
 	/* Addresses, for "does this destination address lead to that context?". */
 	uint8_t link_layer;
+	uint8_t mtu; /* enum ibv_mtu */
 	uint16_t lid;
 	uint32_t gid_count;
 	union ibv_gid gids[AV_GID_MAX];
@@ -155,6 +156,9 @@ void av_seg_close(struct av_seg *seg);
  */
 struct av_seg *av_seg_get(uint32_t ref);
 void av_seg_put(struct av_seg *seg);
+
+/* Unmap peers' segments that are kept for next time; before the directory is left. */
+void av_seg_drop_idle(void);
 
 /* Is its owner alive and the context open? Asks the kernel at most every few milliseconds. Once false, always
  * false. */

@@ -48,7 +48,7 @@ struct av_span {
 struct av_spans {
 	uint32_t count;
 	uint64_t bytes; /* sum of the lengths */
-	struct av_span at[AV_MAX_SGE];
+	struct av_span at[AV_MAX_SGE + 1]; /* one more: a header before a list */
 };
 
 /**

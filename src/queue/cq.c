@@ -67,7 +67,8 @@ static bool fires(struct av_cq_shared *cq, const struct av_cqe *cqe)
 {
 	if (av_likely(cq->armed == AV_CQ_NOT_ARMED))
 		return false;
-	if (cq->armed == AV_CQ_ARMED_SOLICITED && !(cqe->flags & AV_CQE_SOLICITED) && cqe->status == IBV_WC_SUCCESS)
+	if (cq->armed == AV_CQ_ARMED_SOLICITED && !(cqe->flags & AV_CQE_SOLICITED) &&
+	    cqe->status == IBV_WC_SUCCESS)
 		return false;
 	cq->armed = AV_CQ_NOT_ARMED;
 	return true;
@@ -103,7 +104,8 @@ int av_cq_push(struct av_seg *seg, uint32_t index, const struct av_cqe *cqe)
 	to = entry(seg, cq, tail);
 	id = atomic_load_explicit(&cq->id, memory_order_relaxed);
 	bell = cq->bell;
-	if (av_likely(to && has_room(cq, tail) && !atomic_load_explicit(&cq->overrun, memory_order_relaxed))) {
+	if (av_likely(to && has_room(cq, tail) &&
+		      !atomic_load_explicit(&cq->overrun, memory_order_relaxed))) {
 		copy_entry(cq, to, cqe);
 		atomic_store_explicit(&cq->tail, tail + 1, memory_order_release);
 		fire = fires(cq, cqe);
@@ -138,7 +140,8 @@ void av_cq_arm(struct av_seg *seg, uint32_t index, enum av_cq_armed how)
 	struct av_cq_shared *cq = av_cq_at(seg, index);
 	bool fire;
 
-	av_lock_acquire_plain(&cq->lock); /* so that an appender after us sees it without a barrier of its own */
+	av_lock_acquire_plain(
+		&cq->lock); /* so that an appender after us sees it without a barrier of its own */
 	if (cq->armed < (uint32_t)how)
 		cq->armed = how;
 	fire = fires_already(seg, cq);
@@ -157,8 +160,8 @@ const struct av_cqe *av_cq_peek(struct av_seg *seg, struct av_cq_shared *cq)
 }
 
 /*
- * Both locks are held, so nobody sees the ring half compacted but an owner that died in here, which nobody polls
- * any more.
+ * Both locks are held, so nobody sees the ring half compacted but an owner that died in here, which nobody
+ * polls any more.
  */
 void av_cq_purge(struct av_seg *seg, uint32_t index, uint32_t qpn,
 		 void (*dropped)(struct av_seg *seg, const struct av_cqe *cqe))

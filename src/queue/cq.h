@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Completion queues: a ring in the owner's segment. Anybody who executes work for a queue pair of the owner appends
- * to it; only the owner takes from it.
+ * Completion queues: a ring in the owner's segment. Anybody who executes work for a queue pair of the owner
+ * appends to it; only the owner takes from it.
  *
- * Thread-safety: appending takes the queue's @lock (any process), taking entries takes @poll_lock (the owner's
- * threads). The two meet in @tail (release by the appender, acquire by the poller) and @head (the other way round).
- * An appender that dies holding @lock has changed nothing that is visible before its last store, to @tail: taking
- * the lock over needs no repair.
+ * Thread-safety: appending takes the queue's @lock (any process), taking entries takes @poll_lock (the
+ * owner's threads). The two meet in @tail (release by the appender, acquire by the poller) and @head (the
+ * other way round). An appender that dies holding @lock has changed nothing that is visible before its last
+ * store, to @tail: taking the lock over needs no repair.
  */
 #ifndef AV_QUEUE_CQ_H
 #define AV_QUEUE_CQ_H
@@ -30,20 +30,23 @@ enum av_cqe_flag {
 /* One entry. Host byte order but @imm. */
 struct av_cqe {
 	uint64_t wr_id;
-	uint32_t status; /* enum ibv_wc_status */
-	uint32_t opcode; /* enum ibv_wc_opcode */
+	uint16_t status; /* enum ibv_wc_status */
+	uint16_t opcode; /* enum ibv_wc_opcode */
+	uint16_t slid;
+	uint8_t sl;
+	uint8_t unused;
 	uint32_t byte_len;
 	uint32_t imm; /* immediate data in network order, or the invalidated rkey */
 	uint32_t wc_flags;
 	uint32_t qpn;	   /* local QP */
 	uint32_t src_qp;   /* remote QP */
-	uint32_t qp;	   /* index of the local QP in its table, */
-	uint32_t wqe;	   /* whose request with this free-running number is completed */
+	uint32_t queue;	   /* index of the local QP, or for a receive of the receive queue, in its table: */
+	uint32_t wqe;	   /* the number, or place, of the request there that is completed */
 	uint16_t flags;	   /* enum av_cqe_flag */
 	uint16_t data_len; /* payload in @data, to be placed when polled */
 	uint32_t stage;	   /* else: first staging buffer + 1, 0: the payload is in place */
 	uint32_t stage_len;
-	uint64_t stamp_ns;  /* when it was appended, if the CQ is @stamped */
+	uint64_t stamp_ns; /* when it was appended, if the CQ is @stamped */
 	uint8_t data[AV_CQE_DATA];
 };
 static_assert(sizeof(struct av_cqe) == 128, "two cache lines");
@@ -60,11 +63,11 @@ struct av_cq_shared {
 	uint64_t ring;	     /* offset */
 
 	struct av_lock lock AV_ALIGNED(AV_CACHE_LINE);
-	_Atomic uint32_t tail;	     /* free-running; written under lock */
-	uint32_t head_seen;	     /* appender's copy of @head */
-	uint32_t armed;		     /* enum av_cq_armed, under lock */
-	_Atomic uint32_t overrun;    /* an entry was lost: the CQ is broken */
-	_Atomic uint32_t stamped;    /* entries carry the time; set before the CQ is used */
+	_Atomic uint32_t tail;	  /* free-running; written under lock */
+	uint32_t head_seen;	  /* appender's copy of @head */
+	uint32_t armed;		  /* enum av_cq_armed, under lock */
+	_Atomic uint32_t overrun; /* an entry was lost: the CQ is broken */
+	_Atomic uint32_t stamped; /* entries carry the time; set before the CQ is used */
 
 	struct av_lock poll_lock AV_ALIGNED(AV_CACHE_LINE);
 	_Atomic uint32_t head;	      /* free-running; written under poll_lock */
@@ -82,7 +85,8 @@ static inline struct av_cq_shared *av_cq_at(const struct av_seg *seg, uint32_t i
  * @capacity: 1 .. AV_MAX_CQE; @bell: completion channel's bell or 0; @id: never 0
  * Return: index, or 0 and errno ENOMEM
  */
-AV_MUST_USE uint32_t av_cq_init(struct av_seg *seg, uint32_t capacity, uint32_t bell, uint32_t id, uint32_t limit);
+AV_MUST_USE uint32_t av_cq_init(struct av_seg *seg, uint32_t capacity, uint32_t bell, uint32_t id,
+				uint32_t limit);
 void av_cq_fini(struct av_seg *seg, uint32_t index);
 
 /**

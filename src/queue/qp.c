@@ -25,7 +25,8 @@ static uint64_t ring_bytes(const struct av_qp_shared *qp)
 	return ((uint64_t)qp->sq_mask + 1) * qp->sq_stride;
 }
 
-/* Everything but the number. The locks keep their words: a peer with a stale index may hold one this moment. */
+/* Everything but the number. The locks keep their words: a peer with a stale index may hold one this moment.
+ */
 static void fill(struct av_qp_shared *qp, uint32_t index, const struct av_qp_request *req)
 {
 	qp->type = req->type;
@@ -35,6 +36,7 @@ static void fill(struct av_qp_shared *qp, uint32_t index, const struct av_qp_req
 	qp->recv_cq = req->recv_cq;
 	qp->sig_all = req->sig_all;
 	qp->srq = req->srq != 0;
+	qp->xrcd = req->xrcd;
 	qp->sq_capacity = req->cap.max_send_wr;
 	qp->sq_mask = slots(req->cap.max_send_wr) - 1;
 	qp->sq_stride = stride(&req->cap);

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Queue pairs: the shared part, the private part, and their creation and end. What a queue pair *does* with its
- * requests is transport/'s business.
+ * Queue pairs: the shared part, the private part, and their creation and end. What a queue pair *does* with
+ * its requests is transport/'s business.
  *
  * The shared part has two execution tokens (struct av_lock used as such, docs/LOCKING.md):
- *  - @exec, the requester's: whoever holds it executes the send queue, in order. Taken by trying; a poster that does
- *    not get it leaves its requests to the holder.
- *  - @resp, the responder's: held while a peer's request is executed against this queue pair, and while its state
- *    changes. State changes hold both, exec first.
+ *  - @exec, the requester's: whoever holds it executes the send queue, in order. Taken by trying; a poster
+ * that does not get it leaves its requests to the holder.
+ *  - @resp, the responder's: held while a peer's request is executed against this queue pair, and while its
+ * state changes. State changes hold both, exec first.
  */
 #ifndef AV_QUEUE_QP_H
 #define AV_QUEUE_QP_H
@@ -33,22 +33,41 @@ enum av_park {
 /* A send request as it lies in the ring: header, then elements or inline data. */
 struct av_sq_wqe {
 	uint64_t wr_id;
-	uint64_t remote_addr;
-	uint64_t compare_add; /* or the length of a window */
 	union {
-		uint64_t swap;
 		struct {
-			uint32_t region; /* binding a window: lkey of its region, 0: none */
-			uint32_t access; /* and its rights */
+			uint64_t remote_addr;
+			uint64_t compare_add; /* or the length of a window */
+			union {
+				uint64_t swap;
+				struct {
+					uint32_t region; /* binding a window: lkey of its region, 0: none */
+					uint32_t access; /* and its rights */
+				};
+			};
 		};
+		struct {
+			union ibv_gid dgid;
+			uint32_t qpn, qkey;
+		} ud; /* a datagram's destination, copied when it was posted */
 	};
-	uint64_t bytes;	  /* sum of the elements, or of the inline data */
-	uint32_t opcode;  /* enum ibv_wr_opcode */
-	uint32_t flags;	  /* enum ibv_send_flags */
-	uint32_t imm;	  /* network order, or the rkey to invalidate */
-	uint32_t rkey;
-	uint32_t count;	  /* elements; 0 with inline data */
-	uint32_t window;  /* binding a window: a key of its index */
+	uint64_t bytes;	 /* sum of the elements, or of the inline data */
+	uint32_t opcode; /* enum ibv_wr_opcode */
+	uint32_t flags;	 /* enum ibv_send_flags */
+	uint32_t imm;	 /* network order, or the rkey to invalidate */
+	uint32_t count;	 /* elements; 0 with inline data */
+	union {
+		struct {
+			uint32_t rkey;
+			union {
+				uint32_t window; /* binding a window: a key of its index */
+				uint32_t srqn;	 /* XRC: number of the shared receive queue */
+			};
+		};
+		struct {
+			uint32_t flow_label : 20, traffic_class : 8, sl : 4;
+			uint32_t dlid : 16, sgid_index : 7, is_global : 1, hop_limit : 8;
+		} route; /* the rest of a datagram's address vector */
+	};
 	union {
 		struct ibv_sge sge[0];
 		uint8_t data[0];
@@ -65,6 +84,7 @@ struct av_qp_shared {
 	uint32_t pd;
 	uint32_t send_cq, recv_cq; /* indices in this segment */
 	uint32_t rq;		   /* index of the receive queue, */
+	uint32_t xrcd;		   /* XRC_RECV: number of its domain */
 	uint32_t srq;		   /* which is shared (1) or its own (0) */
 	uint32_t sq_capacity;
 	uint32_t sq_mask;
@@ -77,22 +97,24 @@ struct av_qp_shared {
 
 	/* Requester. Guarded by @exec unless said otherwise. */
 	struct av_lock exec AV_ALIGNED(AV_CACHE_LINE);
-	uint32_t sq_next;	  /* free-running: next request to execute */
+	uint32_t sq_next; /* free-running: next request to execute */
 	uint32_t next_psn;
-	uint32_t retries;	  /* left for the parked request */
-	uint32_t drain_notify;	  /* raise SQ_DRAINED once nothing is in flight */
-	_Atomic uint32_t park;	  /* enum av_park; also read by the owner's timer, without the token */
+	uint32_t retries;	      /* left for the parked request */
+	uint32_t drain_notify;	      /* raise SQ_DRAINED once nothing is in flight */
+	_Atomic uint32_t park;	      /* enum av_park; also read by the owner's timer, without the token */
 	_Atomic uint64_t deadline_ns; /* of the parked request's next retry; likewise */
-	_Atomic uint32_t kick;	  /* somebody removed an obstacle; set without the token */
+	_Atomic uint32_t kick;	      /* somebody removed an obstacle; set without the token */
 	_Atomic uint32_t sq_tail AV_ALIGNED(AV_CACHE_LINE); /* requests posted; owner, under its post lock */
 	_Atomic uint32_t sq_freed; /* requests whose slots are free again; the owner's pollers */
 
 	/* Responder. Guarded by @resp. */
 	struct av_lock resp AV_ALIGNED(AV_CACHE_LINE);
 	uint32_t expected_psn;
-	uint32_t msn;	     /* messages completed */
-	uint32_t receiving;  /* place + 1 of the receive request that was taken and not completed yet; 0: none */
-	uint32_t established; /* COMM_EST has been raised */
+	uint32_t msn;		 /* messages completed */
+	uint32_t receiving_srqn; /* XRC: number of the queue it was taken from */
+	uint32_t receiving; /* place + 1 of the receive request that was taken and not completed yet; 0: none
+			     */
+	uint32_t established;	   /* COMM_EST has been raised */
 	_Atomic uint32_t last_wqe; /* LAST_WQE_REACHED is due; raised by the next to drive the send queue */
 };
 static_assert(sizeof(struct av_qp_shared) <= AV_QP_BYTES, "QP table entry");
@@ -113,7 +135,8 @@ struct av_qp_request {
 	uint32_t pd;
 	uint32_t send_cq, recv_cq;
 	uint32_t sig_all;
-	uint32_t srq; /* index of a shared receive queue, or 0: one of its own */
+	uint32_t srq;	       /* index of a shared receive queue, or 0: one of its own */
+	uint32_t xrcd;	       /* XRC_RECV: number of its domain */
 	struct ibv_qp_cap cap; /* checked against the device's limits by the caller */
 	uint32_t limit;	       /* max_qp of the device, all processes together */
 };
@@ -128,7 +151,15 @@ AV_MUST_USE uint32_t av_qp_init(struct av_seg *seg, const struct av_qp_request *
 void av_qp_fini(struct av_seg *seg, uint32_t index);
 
 /* The fields of a bind request. */
-void av_sq_fill_bind(struct av_sq_wqe *wqe, const struct ibv_mw *mw, uint32_t rkey, const struct ibv_mw_bind_info *info);
+void av_sq_fill_bind(struct av_sq_wqe *wqe, const struct ibv_mw *mw, uint32_t rkey,
+		     const struct ibv_mw_bind_info *info);
+
+/* The fields of a datagram's destination. */
+void av_sq_fill_ud(struct av_sq_wqe *wqe, const struct ibv_ah_attr *ah, uint32_t qpn, uint32_t qkey);
+
+/* The address vector behind an address handle of the context, or NULL. Given to av_sq_post() by who knows
+ * handles. */
+typedef const struct ibv_ah_attr *av_ah_lookup(const struct ibv_ah *ah);
 
 /* Slot of a send request; NULL if the ring is unsound (a peer's segment may hold anything). */
 struct av_sq_wqe *av_sq_slot(const struct av_qp_end *end, uint32_t number);
@@ -139,8 +170,9 @@ struct av_sq_wqe *av_sq_slot(const struct av_qp_end *end, uint32_t number);
  * Context: the caller holds the queue pair's post lock and has checked the state.
  * @bad:    out on failure, the first request not posted; those before it are
  * Return:  0, ENOMEM (full), EINVAL (opcode unknown or not for this service, too many elements, too much or
- *          impossible inline data). ibv_post_send(3).
+ *          impossible inline data, an address handle that is none). ibv_post_send(3).
  */
-AV_MUST_USE int av_sq_post(const struct av_qp_end *end, struct ibv_send_wr *wr, struct ibv_send_wr **bad);
+AV_MUST_USE int av_sq_post(const struct av_qp_end *end, struct ibv_send_wr *wr, struct ibv_send_wr **bad,
+			   av_ah_lookup *find_ah);
 
 #endif

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The queue-pair state machine as a table: which transitions exist for which service, and which attribute-mask
- * bits each of them requires or permits. Pure functions, no object is touched.
+ * The queue-pair state machine as a table: which transitions exist for which service, and which
+ * attribute-mask bits each of them requires or permits. Pure functions, no object is touched.
  *
  * Source: IBTA volume 1, 10.3.1 and 11.2.5.2 (Modify Queue Pair); ibv_modify_qp(3).
  */
@@ -29,16 +29,16 @@ struct av_qp_transition av_qp_transition(enum ibv_qp_type type, enum ibv_qp_stat
 /**
  * av_qp_check_modify() - may this attribute mask be applied to a QP in state @from?
  * @attr_mask: as given to ibv_modify_qp(). Without IBV_QP_STATE the transition is @from -> @from. With
- *             IBV_QP_CUR_STATE, @cur (RTR, RTS, SQD or SQE) replaces @from. Attributes that do not exist for an XRC
- *             service (but which RC-shaped programs pass) are ignored: XRC_SEND MAX_DEST_RD_ATOMIC and MIN_RNR_TIMER;
- *             XRC_RECV MAX_QP_RD_ATOMIC, RETRY_CNT and RNR_RETRY.
+ *             IBV_QP_CUR_STATE, @cur (RTR, RTS, SQD or SQE) replaces @from. Attributes that do not exist for
+ * an XRC service (but which RC-shaped programs pass) are ignored: XRC_SEND MAX_DEST_RD_ATOMIC and
+ * MIN_RNR_TIMER; XRC_RECV MAX_QP_RD_ATOMIC, RETRY_CNT and RNR_RETRY.
  * @to_out:    the state the QP will be in afterwards; written only on success
  *
- * Return: 0, or EINVAL for an invalid transition, a missing required bit or a bit that is neither required nor
- *         optional. Values of attributes are not looked at here.
+ * Return: 0, or EINVAL for an invalid transition, a missing required bit or a bit that is neither required
+ * nor optional. Values of attributes are not looked at here.
  */
-int av_qp_check_modify(enum ibv_qp_type type, enum ibv_qp_state from, enum ibv_qp_state cur, enum ibv_qp_state to,
-		       int attr_mask, enum ibv_qp_state *to_out);
+int av_qp_check_modify(enum ibv_qp_type type, enum ibv_qp_state from, enum ibv_qp_state cur,
+		       enum ibv_qp_state to, int attr_mask, enum ibv_qp_state *to_out);
 
 /* "RTS" and so on; "?" for a value outside the enum. */
 const char *av_qp_state_name(enum ibv_qp_state state);

@@ -56,6 +56,8 @@ uint32_t av_rq_init(struct av_seg *seg, const struct av_rq_request *req)
 	rq->mask = slots(req->capacity) - 1;
 	rq->max_sge = req->max_sge;
 	rq->pd = req->pd;
+	rq->xrcd = req->xrcd;
+	rq->cq = req->cq;
 	rq->ring = av_seg_alloc(seg, ring_bytes(rq->mask, rq->max_sge));
 	if (!rq->ring || (req->id && !init_sharing(seg, rq))) {
 		av_rq_fini(seg, index);
@@ -153,7 +155,8 @@ int av_rq_post(struct av_seg *seg, struct av_rq_shared *rq, struct ibv_recv_wr *
 		}
 		fill(slot(seg, rq, place_for(seg, rq, tail)), wr);
 	}
-	/* Full barrier: what the caller reads next (waiting, QP state) is read after the requests are visible. */
+	/* Full barrier: what the caller reads next (waiting, QP state) is read after the requests are
+	 * visible. */
 	atomic_exchange(&rq->tail, tail);
 	av_lock_release(&rq->post_lock);
 	return ret;
@@ -213,7 +216,8 @@ static const struct av_rq_wqe *take_shared(struct av_seg *seg, struct av_rq_shar
 	return wqe;
 }
 
-const struct av_rq_wqe *av_rq_take(struct av_seg *seg, struct av_rq_shared *rq, uint32_t qpn, uint32_t *receiving)
+const struct av_rq_wqe *av_rq_take(struct av_seg *seg, struct av_rq_shared *rq, uint32_t qpn,
+				   uint32_t *receiving)
 {
 	const struct av_rq_wqe *wqe;
 	uint32_t head;

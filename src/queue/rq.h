@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Receive queues: rings of receive requests in the owner's segment, of one queue pair or shared by many (SRQ). The
- * owner posts, whoever executes a message for it takes, and a request's slot is free again when its completion has
- * been polled.
+ * Receive queues: rings of receive requests in the owner's segment, of one queue pair or shared by many
+ * (SRQ). The owner posts, whoever executes a message for it takes, and a request's slot is free again when
+ * its completion has been polled.
  *
- * In the queue of one queue pair requests complete in order, so the slot of request @number is number & mask. In a
- * shared one they do not: there @order says which slot each number has, and free slots form a stack.
+ * In the queue of one queue pair requests complete in order, so the slot of request @number is number & mask.
+ * In a shared one they do not: there @order says which slot each number has, and free slots form a stack.
  *
- * Thread-safety: posting and freeing of shared slots take @post_lock (the owner's threads). Taking is done by the
- * holder of the queue pair's responder token, and in a shared queue with @take_lock. @tail is published by the poster
- * with a full barrier and followed by a look at @waiting, and the taker sets @waiting before its last look at @tail:
- * one of them sees the other.
+ * Thread-safety: posting and freeing of shared slots take @post_lock (the owner's threads). Taking is done by
+ * the holder of the queue pair's responder token, and in a shared queue with @take_lock. @tail is published
+ * by the poster with a full barrier and followed by a look at @waiting, and the taker sets @waiting before
+ * its last look at @tail: one of them sees the other.
  */
 #ifndef AV_QUEUE_RQ_H
 #define AV_QUEUE_RQ_H
@@ -28,7 +28,8 @@
 struct av_rq_wqe {
 	uint64_t wr_id;
 	uint32_t count; /* elements */
-	uint32_t taker; /* number of the queue pair that took it, 0: free or posted. For repair, in shared queues. */
+	uint32_t taker; /* number of the queue pair that took it, 0: free or posted. For repair, in shared
+			   queues. */
 	uint64_t bytes; /* sum of the elements' lengths */
 	uint64_t unused;
 	struct ibv_sge sge[];
@@ -46,6 +47,9 @@ struct av_rq_shared {
 	uint64_t ring;
 	uint64_t order; /* shared queues: uint32_t[mask + 1], slot by number */
 	uint64_t stack; /* shared queues: uint32_t[capacity], free slots */
+	uint32_t srqn;	/* XRC: its number, the domain it is in, and the CQ of its completions */
+	uint32_t xrcd;
+	uint32_t cq;
 
 	struct av_lock post_lock AV_ALIGNED(AV_CACHE_LINE);
 	_Atomic uint32_t tail;	/* free-running: requests posted */
@@ -68,7 +72,8 @@ struct av_rq_request {
 	uint32_t capacity; /* 0 .. AV_MAX_QP_WR requests */
 	uint32_t max_sge;  /* of at most so many elements */
 	uint32_t pd;
-	uint32_t id; /* not 0: a shared queue */
+	uint32_t id;	   /* not 0: a shared queue */
+	uint32_t xrcd, cq; /* XRC: see struct av_rq_shared */
 };
 
 /**
@@ -96,19 +101,22 @@ AV_MUST_USE int av_rq_post(struct av_seg *seg, struct av_rq_shared *rq, struct i
  * Raises SRQ_LIMIT_REACHED where that is due.
  * Return: the request, its @count checked, or NULL if none is posted
  */
-const struct av_rq_wqe *av_rq_take(struct av_seg *seg, struct av_rq_shared *rq, uint32_t qpn, uint32_t *receiving);
+const struct av_rq_wqe *av_rq_take(struct av_seg *seg, struct av_rq_shared *rq, uint32_t qpn,
+				   uint32_t *receiving);
 
 /* Put back what was just taken: the next message will take it. */
 void av_rq_untake(struct av_seg *seg, struct av_rq_shared *rq, uint32_t place);
 
-/* The request at that place (number of a taken request, or slot in a shared queue); NULL if the ring is unsound. */
+/* The request at that place (number of a taken request, or slot in a shared queue); NULL if the ring is
+ * unsound. */
 const struct av_rq_wqe *av_rq_wqe(struct av_seg *seg, const struct av_rq_shared *rq, uint32_t place);
 
 /* One place is free again: its completion was polled. */
 void av_rq_freed(struct av_seg *seg, struct av_rq_shared *rq, uint32_t place);
 
 /**
- * av_rq_repair() - put back the request that a dead holder of @qpn's token took from @place and never completed
+ * av_rq_repair() - put back the request that a dead holder of @qpn's token took from @place and never
+ * completed
  * @in_cq: there is a completion of it in the CQ; nothing is put back then, nor if it was polled already
  */
 void av_rq_repair(struct av_seg *seg, struct av_rq_shared *rq, uint32_t qpn, uint32_t place, bool in_cq);

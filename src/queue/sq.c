@@ -39,6 +39,11 @@ struct av_sq_wqe *av_sq_slot(const struct av_qp_end *end, uint32_t number)
 	return ring ? (struct av_sq_wqe *)(ring + (uint64_t)(number & mask) * stride) : NULL;
 }
 
+static bool is_send(enum ibv_wr_opcode opcode)
+{
+	return opcode == IBV_WR_SEND || opcode == IBV_WR_SEND_WITH_IMM;
+}
+
 static uint64_t total(const struct ibv_send_wr *wr)
 {
 	uint64_t bytes = 0;
@@ -63,7 +68,8 @@ static int check(const struct av_qp_shared *qp, const struct ibv_send_wr *wr)
 	return 0;
 }
 
-void av_sq_fill_bind(struct av_sq_wqe *wqe, const struct ibv_mw *mw, uint32_t rkey, const struct ibv_mw_bind_info *info)
+void av_sq_fill_bind(struct av_sq_wqe *wqe, const struct ibv_mw *mw, uint32_t rkey,
+		     const struct ibv_mw_bind_info *info)
 {
 	wqe->window = mw->rkey;
 	wqe->rkey = (mw->rkey & ~0xffu) | (rkey & 0xff);
@@ -73,8 +79,23 @@ void av_sq_fill_bind(struct av_sq_wqe *wqe, const struct ibv_mw *mw, uint32_t rk
 	wqe->access = info->mw_access_flags;
 }
 
+void av_sq_fill_ud(struct av_sq_wqe *wqe, const struct ibv_ah_attr *ah, uint32_t qpn, uint32_t qkey)
+{
+	wqe->ud.dgid = ah->grh.dgid;
+	wqe->ud.qpn = qpn;
+	wqe->ud.qkey = qkey;
+	wqe->route.flow_label = ah->grh.flow_label & 0xfffff;
+	wqe->route.traffic_class = ah->grh.traffic_class;
+	wqe->route.sl = ah->sl & 15;
+	wqe->route.dlid = ah->dlid;
+	wqe->route.sgid_index = ah->grh.sgid_index & 0x7f;
+	wqe->route.is_global = ah->is_global != 0;
+	wqe->route.hop_limit = ah->grh.hop_limit;
+}
+
 static void fill_target(struct av_sq_wqe *wqe, const struct ibv_send_wr *wr)
 {
+	wqe->srqn = wr->qp_type.xrc.remote_srqn;
 	switch (opcode_row[wr->opcode].form) {
 	case FORM_RDMA:
 		wqe->remote_addr = wr->wr.rdma.remote_addr;
@@ -94,7 +115,8 @@ static void fill_target(struct av_sq_wqe *wqe, const struct ibv_send_wr *wr)
 	}
 }
 
-/* The program's memory is read here, as any library's post routine does: its address is the caller's promise. */
+/* The program's memory is read here, as any library's post routine does: its address is the caller's promise.
+ */
 static void fill_inline(struct av_sq_wqe *wqe, const struct ibv_send_wr *wr)
 {
 	uint8_t *to = wqe->data;
@@ -108,7 +130,7 @@ static void fill_inline(struct av_sq_wqe *wqe, const struct ibv_send_wr *wr)
 	}
 }
 
-static void fill(struct av_sq_wqe *wqe, const struct ibv_send_wr *wr)
+static void fill(struct av_sq_wqe *wqe, const struct ibv_send_wr *wr, const struct ibv_ah_attr *ah)
 {
 	wqe->wr_id = wr->wr_id;
 	wqe->opcode = wr->opcode;
@@ -116,6 +138,8 @@ static void fill(struct av_sq_wqe *wqe, const struct ibv_send_wr *wr)
 	wqe->imm = wr->imm_data;
 	wqe->bytes = total(wr);
 	fill_target(wqe, wr);
+	if (ah)
+		av_sq_fill_ud(wqe, ah, wr->wr.ud.remote_qpn, wr->wr.ud.remote_qkey);
 	if (opcode_row[wr->opcode].form == FORM_LOCAL || opcode_row[wr->opcode].form == FORM_BIND) {
 		wqe->bytes = wqe->count = 0;
 		return;
@@ -129,7 +153,8 @@ static void fill(struct av_sq_wqe *wqe, const struct ibv_send_wr *wr)
 		wqe->sge[i] = wr->sg_list[i];
 }
 
-int av_sq_post(const struct av_qp_end *end, struct ibv_send_wr *wr, struct ibv_send_wr **bad)
+int av_sq_post(const struct av_qp_end *end, struct ibv_send_wr *wr, struct ibv_send_wr **bad,
+	       av_ah_lookup *find_ah)
 {
 	struct av_qp_shared *qp = end->qp;
 	uint32_t tail = atomic_load_explicit(&qp->sq_tail, memory_order_relaxed);
@@ -138,15 +163,20 @@ int av_sq_post(const struct av_qp_end *end, struct ibv_send_wr *wr, struct ibv_s
 	int ret = 0;
 
 	for (; wr; wr = wr->next, tail++) {
+		const struct ibv_ah_attr *ah = NULL;
+
 		ret = tail - freed >= qp->sq_capacity ? ENOMEM : check(qp, wr);
 		wqe = av_sq_slot(end, tail);
+		if (ret == 0 && qp->type == IBV_QPT_UD && is_send(wr->opcode) &&
+		    !(ah = find_ah(wr->wr.ud.ah)))
+			ret = EINVAL;
 		if (ret == 0 && !wqe)
 			ret = EINVAL;
 		if (ret) {
 			*bad = wr;
 			break;
 		}
-		fill(wqe, wr);
+		fill(wqe, wr, ah);
 	}
 	/* Full barrier with the poster's following try of the token: see av_drive(). */
 	atomic_store(&qp->sq_tail, tail);

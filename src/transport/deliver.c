@@ -9,52 +9,55 @@
 #include "memory/window.h"
 #include "queue/stage.h"
 
-static struct av_rq_shared *rq_of(const struct av_qp_end *rsp)
+static struct av_rq_shared *rq_of(const struct av_receiver *to)
 {
-	return av_rq_at(rsp->seg, rsp->qp->rq);
+	return av_rq_at(to->seg, to->rq);
 }
 
-static const struct av_rq_wqe *take(const struct av_qp_end *rsp)
+static uint32_t qpn_of(const struct av_receiver *to)
 {
-	struct av_rq_shared *rq = rq_of(rsp);
-
-	return rq ? av_rq_take(rsp->seg, rq, atomic_load_explicit(&rsp->qp->qpn, memory_order_relaxed),
-			       &rsp->qp->receiving)
-		  : NULL;
+	return atomic_load_explicit(&to->rsp->qp->qpn, memory_order_relaxed);
 }
 
-const struct av_rq_wqe *av_deliver_request(const struct av_qp_end *rsp)
+static const struct av_rq_wqe *take(const struct av_receiver *to)
 {
-	const struct av_rq_wqe *request = take(rsp);
+	struct av_rq_shared *rq = rq_of(to);
+
+	return rq ? av_rq_take(to->seg, rq, qpn_of(to), &to->rsp->qp->receiving) : NULL;
+}
+
+const struct av_rq_wqe *av_deliver_request(const struct av_receiver *to)
+{
+	const struct av_rq_wqe *request = take(to);
 	struct av_rq_shared *rq;
 
 	if (av_likely(request != NULL))
 		return request;
-	rq = rq_of(rsp);
+	rq = rq_of(to);
 	if (!rq)
 		return NULL;
 	atomic_store(&rq->waiting, 1); /* before the second look: pairs with av_rq_post() */
-	return take(rsp);
+	return take(to);
 }
 
-void av_deliver_cancel(const struct av_qp_end *rsp)
+void av_deliver_cancel(const struct av_receiver *to)
 {
-	av_rq_untake(rsp->seg, rq_of(rsp), rsp->qp->receiving - 1);
-	rsp->qp->receiving = 0;
+	av_rq_untake(to->seg, rq_of(to), to->rsp->qp->receiving - 1);
+	to->rsp->qp->receiving = 0;
 }
 
 /* Append the completion of the request that was taken. */
-static int complete(const struct av_qp_end *rsp, const struct av_rq_wqe *request, struct av_cqe *cqe)
+static int complete(const struct av_receiver *to, const struct av_rq_wqe *request, struct av_cqe *cqe)
 {
 	int ret;
 
 	cqe->wr_id = request->wr_id;
-	cqe->qpn = atomic_load_explicit(&rsp->qp->qpn, memory_order_relaxed);
-	cqe->qp = rsp->qp->index;
-	cqe->wqe = rsp->qp->receiving - 1;
+	cqe->qpn = qpn_of(to);
+	cqe->queue = to->rq;
+	cqe->wqe = to->rsp->qp->receiving - 1;
 	cqe->flags |= AV_CQE_RECV;
-	ret = av_cq_push(rsp->seg, rsp->qp->recv_cq, cqe);
-	rsp->qp->receiving = 0; /* only now: whoever repairs after our death looks here */
+	ret = av_cq_push(to->seg, to->cq, cqe);
+	to->rsp->qp->receiving = 0; /* only now: whoever repairs after our death looks here */
 	return ret;
 }
 
@@ -62,11 +65,13 @@ static void message_cqe(struct av_cqe *cqe, const struct av_message *msg)
 {
 	memset(cqe, 0, offsetof(struct av_cqe, data));
 	cqe->status = IBV_WC_SUCCESS;
-	cqe->opcode = msg->opcode;
+	cqe->opcode = (uint16_t)msg->opcode;
 	cqe->byte_len = (uint32_t)msg->bytes;
 	cqe->imm = msg->imm;
 	cqe->wc_flags = msg->wc_flags;
 	cqe->src_qp = msg->src_qpn;
+	cqe->slid = msg->slid;
+	cqe->sl = msg->sl;
 	cqe->flags = msg->solicited ? AV_CQE_SOLICITED : 0;
 }
 
@@ -75,7 +80,7 @@ enum av_fault av_deliver_completion(const struct av_message *msg, const struct a
 	struct av_cqe cqe;
 
 	message_cqe(&cqe, msg);
-	return complete(msg->rsp, request, &cqe) ? AV_FAULT_RECV_CQ : AV_FAULT_NONE;
+	return complete(msg->to, request, &cqe) ? AV_FAULT_RECV_CQ : AV_FAULT_NONE;
 }
 
 static enum av_fault fault_of_reach(enum av_reach reach)
@@ -103,7 +108,8 @@ static enum av_fault carry(struct av_cqe *cqe, const struct av_message *msg, con
 }
 
 /* A copy into the chain's buffers, one after the other; @from is consumed piece by piece. */
-static enum av_fault fill_chain(struct av_seg *seg, uint32_t link, uint64_t bytes, const struct av_spans *from)
+static enum av_fault fill_chain(struct av_seg *seg, uint32_t link, uint64_t bytes,
+				const struct av_spans *from)
 {
 	struct av_spans rest = *from, to;
 
@@ -128,7 +134,7 @@ static enum av_fault fill_chain(struct av_seg *seg, uint32_t link, uint64_t byte
 
 static enum av_fault stage(struct av_cqe *cqe, const struct av_message *msg, const struct av_spans *from)
 {
-	struct av_seg *seg = msg->rsp->seg;
+	struct av_seg *seg = msg->to->seg;
 	enum av_fault fault;
 
 	cqe->stage = av_stage_take(seg, msg->bytes);
@@ -147,7 +153,7 @@ static enum av_fault stage(struct av_cqe *cqe, const struct av_message *msg, con
 static enum av_fault move(struct av_cqe *cqe, const struct av_message *msg, const struct av_spans *from,
 			  const struct av_spans *to)
 {
-	struct av_seg *seg = msg->rsp->seg;
+	struct av_seg *seg = msg->to->seg;
 	enum av_fault fault = AV_FAULT_FORBIDDEN;
 
 	if (seg->own)
@@ -166,7 +172,7 @@ static enum av_fault move(struct av_cqe *cqe, const struct av_message *msg, cons
 enum av_fault av_deliver_send(const struct av_message *msg, const struct av_spans *from,
 			      const struct av_rq_wqe *request)
 {
-	struct av_rq_shared *rq = rq_of(msg->rsp);
+	struct av_rq_shared *rq = rq_of(msg->to);
 	enum av_fault fault = AV_FAULT_NONE;
 	struct av_spans to;
 	struct av_cqe cqe;
@@ -175,53 +181,55 @@ enum av_fault av_deliver_send(const struct av_message *msg, const struct av_span
 		return AV_FAULT_RECV_SHORT;
 	message_cqe(&cqe, msg);
 	if (msg->bytes > 0) {
-		if (av_mem_get_list(msg->rsp->seg, rq->pd, IBV_ACCESS_LOCAL_WRITE, request->sge, request->count,
-				    msg->bytes, &to) != AV_MEM_OK)
+		if (av_mem_get_list(msg->to->seg, rq->pd, IBV_ACCESS_LOCAL_WRITE, request->sge,
+				    request->count, msg->bytes, &to) != AV_MEM_OK)
 			return AV_FAULT_RECV_PROT;
 		fault = move(&cqe, msg, from, &to);
 		av_mem_put_list(&to);
 	}
 	if (fault == AV_FAULT_NONE && msg->invalidate &&
-	    av_window_invalidate(msg->rsp->seg, msg->invalidate, atomic_load(&msg->rsp->qp->qpn)) != AV_INVALIDATED) {
-		av_stage_give(msg->rsp->seg, cqe.stage, cqe.stage_len);
+	    av_window_invalidate(msg->to->seg, msg->invalidate, qpn_of(msg->to)) != AV_INVALIDATED) {
+		av_stage_give(msg->to->seg, cqe.stage, cqe.stage_len);
 		fault = AV_FAULT_INVALIDATE;
 	}
 	if (fault != AV_FAULT_NONE)
 		return fault;
-	if (complete(msg->rsp, request, &cqe) == 0)
+	if (complete(msg->to, request, &cqe) == 0)
 		return AV_FAULT_NONE;
-	av_stage_give(msg->rsp->seg, cqe.stage, cqe.stage_len);
+	av_stage_give(msg->to->seg, cqe.stage, cqe.stage_len);
 	return AV_FAULT_RECV_CQ;
 }
 
-static void complete_in_error(const struct av_qp_end *rsp, const struct av_rq_wqe *request, enum ibv_wc_status status)
+static void complete_in_error(const struct av_receiver *to, const struct av_rq_wqe *request,
+			      enum ibv_wc_status status)
 {
 	struct av_cqe cqe;
 
 	memset(&cqe, 0, offsetof(struct av_cqe, data));
-	cqe.status = status;
+	cqe.status = (uint16_t)status;
 	cqe.opcode = IBV_WC_RECV;
-	(void)complete(rsp, request, &cqe); /* a full CQ has said so by its own event */
+	(void)complete(to, request, &cqe); /* a full CQ has said so by its own event */
 }
 
-void av_deliver_error(const struct av_qp_end *rsp, enum ibv_wc_status status)
+void av_deliver_error(const struct av_receiver *to, enum ibv_wc_status status)
 {
 	const struct av_rq_wqe *request;
 
-	if (rsp->qp->receiving)
-		request = av_rq_wqe(rsp->seg, rq_of(rsp), rsp->qp->receiving - 1);
+	if (to->rsp->qp->receiving)
+		request = av_rq_wqe(to->seg, rq_of(to), to->rsp->qp->receiving - 1);
 	else
-		request = take(rsp);
+		request = take(to);
 	if (request)
-		complete_in_error(rsp, request, status);
+		complete_in_error(to, request, status);
 }
 
 void av_deliver_flush(const struct av_qp_end *rsp)
 {
+	struct av_receiver to = av_receiver_of(rsp);
 	const struct av_rq_wqe *request;
 
-	if (rsp->qp->srq)
+	if (rsp->qp->srq || rsp->qp->type == IBV_QPT_XRC_SEND || rsp->qp->type == IBV_QPT_XRC_RECV)
 		return;
-	while ((request = take(rsp)))
-		complete_in_error(rsp, request, IBV_WC_WR_FLUSH_ERR);
+	while ((request = take(&to)))
+		complete_in_error(&to, request, IBV_WC_WR_FLUSH_ERR);
 }

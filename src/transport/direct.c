@@ -11,6 +11,7 @@
 #include "transport/deliver.h"
 #include "transport/event.h"
 #include "transport/state.h"
+#include "transport/xrc.h"
 
 /* A request under execution. */
 struct work {
@@ -18,7 +19,10 @@ struct work {
 	const struct av_sq_wqe *ring; /* the request in the ring, for its elements and inline data */
 	struct av_sq_wqe head;	      /* a copy of its header: a peer's ring may change under our eyes */
 	uint32_t qpn;		      /* the responder's number */
-	struct av_spans local;	      /* the requester's buffers */
+	struct av_receiver to;	/* where it receives: its own segment, or that of an XRC request's SRQ, */
+	uint32_t pd;		/* against whose domain its keys are checked */
+	struct av_seg *srq_seg; /* held for an XRC request */
+	struct av_spans local;	/* the requester's buffers */
 	struct av_direct_result result;
 	int events[2]; /* to raise at the responder when its token is released */
 	unsigned int event_count;
@@ -36,7 +40,8 @@ static void note_event(struct work *w, int event)
 		w->events[w->event_count++] = event;
 }
 
-/* --- is there an answer? ----------------------------------------------------------------------------------- */
+/* --- is there an answer? -----------------------------------------------------------------------------------
+ */
 
 static uint32_t packets(const struct av_qp_shared *qp, uint64_t bytes)
 {
@@ -44,6 +49,12 @@ static uint32_t packets(const struct av_qp_shared *qp, uint64_t bytes)
 	uint64_t n = (bytes + (1ull << shift) - 1) >> shift;
 
 	return n ? (uint32_t)n : 1;
+}
+
+/* The service a queue pair of this type talks to. */
+static uint32_t opposite(uint32_t type)
+{
+	return type == IBV_QPT_XRC_SEND ? IBV_QPT_XRC_RECV : type;
 }
 
 /* A requester whose packets would reach this responder, and be the ones it expects next. */
@@ -54,13 +65,32 @@ static bool expected(const struct work *w)
 
 	if (state != IBV_QPS_RTR && state != IBV_QPS_RTS && state != IBV_QPS_SQD && state != IBV_QPS_SQE)
 		return false;
-	return p->type == q->type && p->attr.dest_qp_num == atomic_load_explicit(&q->qpn, memory_order_relaxed) &&
-	       p->expected_psn == q->next_psn;
+	if (p->type != opposite(q->type) ||
+	    p->attr.dest_qp_num != atomic_load_explicit(&q->qpn, memory_order_relaxed))
+		return false;
+	return q->type == IBV_QPT_UC || p->expected_psn == q->next_psn;
+}
+
+/* Where the message is received, and against which domain its keys are checked. */
+static void find_receiver(struct work *w)
+{
+	struct av_rq_shared *srq;
+
+	w->to = av_receiver_of(w->rsp);
+	w->pd = w->rsp->qp->pd;
+	w->srq_seg = NULL;
+	if (av_likely(w->rsp->qp->type != IBV_QPT_XRC_RECV))
+		return;
+	w->srq_seg = av_xrc_receiver(w->rsp, w->head.srqn, &w->to);
+	srq = w->srq_seg ? av_rq_at(w->to.seg, w->to.rq) : NULL;
+	w->pd = srq ? srq->pd : 0;
+	w->rsp->qp->receiving_srqn = w->head.srqn;
 }
 
 /*
- * Take the responder's token, if the queue pair is still the one meant and in a state to answer. A token left by a
- * dead executor means that a message may be half delivered: the queue pair fails, as it would after a fatal error.
+ * Take the responder's token, if the queue pair is still the one meant and in a state to answer. A token left
+ * by a dead executor means that a message may be half delivered: the queue pair fails, as it would after a
+ * fatal error.
  */
 static bool responder_begin(struct work *w)
 {
@@ -80,6 +110,7 @@ static bool responder_begin(struct work *w)
 			p->established = 1;
 			note_event(w, IBV_EVENT_COMM_EST);
 		}
+		find_receiver(w);
 		return true;
 	}
 	av_lock_release(&p->resp);
@@ -89,6 +120,7 @@ static bool responder_begin(struct work *w)
 static void responder_end(struct work *w)
 {
 	av_lock_release(&w->rsp->qp->resp);
+	av_seg_put(w->srq_seg);
 	for (unsigned int i = 0; i < w->event_count; i++)
 		av_event_raise(w->rsp, w->qpn, (enum ibv_event_type)w->events[i]);
 }
@@ -104,13 +136,14 @@ static void responder_fail(struct work *w)
 	if (!rule->responder_fails)
 		return;
 	if (uses_receive && rule->receive != IBV_WC_SUCCESS)
-		av_deliver_error(w->rsp, rule->receive);
+		av_deliver_error(&w->to, rule->receive);
 	av_responder_error(w->rsp);
 	note_event(w, rule->event);
 	w->result.responder_failed = true;
 }
 
-/* --- memory -------------------------------------------------------------------------------------------------- */
+/* --- memory
+ * -------------------------------------------------------------------------------------------------- */
 
 /* Translate the requester's buffers; @access 0 for sources, IBV_ACCESS_LOCAL_WRITE for destinations. */
 static enum av_fault local_begin(struct work *w, uint32_t access)
@@ -121,8 +154,8 @@ static enum av_fault local_begin(struct work *w, uint32_t access)
 		av_spans_local(&w->local, seg, (void *)(uintptr_t)w->ring->data, w->head.bytes);
 		return w->head.bytes <= AV_MAX_INLINE ? AV_FAULT_NONE : AV_FAULT_LOC_LEN;
 	}
-	if (av_mem_get_list(seg, w->req->qp->pd, access, w->ring->sge, w->head.count, w->head.bytes, &w->local) ==
-	    AV_MEM_OK)
+	if (av_mem_get_list(seg, w->req->qp->pd, access, w->ring->sge, w->head.count, w->head.bytes,
+			    &w->local) == AV_MEM_OK)
 		return AV_FAULT_NONE;
 	return AV_FAULT_LOC_PROT;
 }
@@ -137,7 +170,7 @@ static enum av_fault remote_begin(struct work *w, uint32_t access, struct av_spa
 {
 	struct av_mem_request req = {
 		.key = w->head.rkey,
-		.pd = w->rsp->qp->pd,
+		.pd = w->pd,
 		.access = access,
 		.qpn = w->qpn,
 		.remote = true,
@@ -147,7 +180,7 @@ static enum av_fault remote_begin(struct work *w, uint32_t access, struct av_spa
 
 	remote->count = 1;
 	remote->bytes = w->head.bytes;
-	return av_mem_get(w->rsp->seg, &req, &remote->at[0]) == AV_MEM_OK ? AV_FAULT_NONE : AV_FAULT_REM_ACCESS;
+	return av_mem_get(w->to.seg, &req, &remote->at[0]) == AV_MEM_OK ? AV_FAULT_NONE : AV_FAULT_REM_ACCESS;
 }
 
 /* The responder died under our hands. */
@@ -159,8 +192,8 @@ static enum av_fault gone(struct work *w)
 }
 
 /*
- * What a copy that stopped means. @src and @dst: the fault that memory of that side missing stands for. Memory that
- * is gone because its process is gone is no answer at all.
+ * What a copy that stopped means. @src and @dst: the fault that memory of that side missing stands for.
+ * Memory that is gone because its process is gone is no answer at all.
  */
 static enum av_fault moved(struct work *w, enum av_reach reach, enum av_fault src, enum av_fault dst)
 {
@@ -180,7 +213,8 @@ static enum av_fault moved(struct work *w, enum av_reach reach, enum av_fault sr
 	return gone(w);
 }
 
-/* --- operations: the responder's token is held; parking is AV_FAULT_NONE with result.park set ----------------- */
+/* --- operations: the responder's token is held; parking is AV_FAULT_NONE with result.park set
+ * ----------------- */
 
 static void message_of(const struct work *w, struct av_message *msg)
 {
@@ -189,10 +223,12 @@ static void message_of(const struct work *w, struct av_message *msg)
 	bool inv = w->head.opcode == IBV_WR_SEND_WITH_INV;
 
 	*msg = (struct av_message){
-		.rsp = w->rsp,
+		.to = &w->to,
 		.src_qpn = atomic_load_explicit(&w->req->qp->qpn, memory_order_relaxed),
 		.opcode = write ? IBV_WC_RECV_RDMA_WITH_IMM : IBV_WC_RECV,
-		.wc_flags = imm ? IBV_WC_WITH_IMM : inv ? IBV_WC_WITH_INV : 0,
+		.wc_flags = imm	  ? IBV_WC_WITH_IMM
+			    : inv ? IBV_WC_WITH_INV
+				  : 0,
 		.imm = imm || inv ? w->head.imm : 0,
 		.invalidate = inv ? w->head.imm : 0,
 		.bytes = w->head.bytes,
@@ -214,7 +250,7 @@ static enum av_fault send_bytes(struct work *w, const struct av_rq_wqe *request)
 	struct av_message msg;
 
 	if (w->head.opcode == IBV_WR_SEND_WITH_INV &&
-	    av_window_may_invalidate(w->rsp->seg, w->head.imm, w->qpn) != AV_INVALIDATED)
+	    av_window_may_invalidate(w->to.seg, w->head.imm, w->qpn) != AV_INVALIDATED)
 		return AV_FAULT_INVALIDATE;
 	message_of(w, &msg);
 	fault = av_deliver_send(&msg, &w->local, request);
@@ -225,7 +261,7 @@ static enum av_fault send_bytes(struct work *w, const struct av_rq_wqe *request)
 		fault = not_ready(w);
 	}
 	if (fault == AV_FAULT_LOC_PROT || fault == AV_FAULT_FORBIDDEN || w->result.park != AV_PARK_NOT)
-		av_deliver_cancel(w->rsp);
+		av_deliver_cancel(&w->to);
 	return fault;
 }
 
@@ -236,7 +272,7 @@ static enum av_fault do_send(struct work *w)
 
 	if (fault != AV_FAULT_NONE)
 		return fault;
-	request = av_deliver_request(w->rsp);
+	request = av_deliver_request(&w->to);
 	fault = request ? send_bytes(w, request) : not_ready(w);
 	local_end(w);
 	return fault;
@@ -279,7 +315,8 @@ static enum av_fault do_write(struct work *w)
 	return fault;
 }
 
-/* The rkey is checked before a receive request is taken, and the bytes move after: a fault must find the request. */
+/* The rkey is checked before a receive request is taken, and the bytes move after: a fault must find the
+ * request. */
 static enum av_fault write_imm(struct work *w)
 {
 	enum av_fault fault = w->head.bytes > 0 ? check_rkey(w) : AV_FAULT_NONE;
@@ -288,13 +325,13 @@ static enum av_fault write_imm(struct work *w)
 
 	if (fault != AV_FAULT_NONE)
 		return fault;
-	request = av_deliver_request(w->rsp);
+	request = av_deliver_request(&w->to);
 	if (!request)
 		return not_ready(w);
 	if (w->head.bytes > 0)
 		fault = write_bytes(w);
 	if (fault == AV_FAULT_LOC_PROT || fault == AV_FAULT_FORBIDDEN || w->result.park != AV_PARK_NOT)
-		av_deliver_cancel(w->rsp);
+		av_deliver_cancel(&w->to);
 	if (fault != AV_FAULT_NONE || w->result.park != AV_PARK_NOT)
 		return fault;
 	message_of(w, &msg);
@@ -381,7 +418,8 @@ static enum av_fault do_atomic(struct work *w)
 	else
 		fault = moved(w,
 			      av_reach_atomic(&remote.at[0], add ? AV_ATOMIC_FETCH_ADD : AV_ATOMIC_CMP_SWAP,
-					      w->head.compare_add, add ? w->head.compare_add : w->head.swap, &old),
+					      w->head.compare_add, add ? w->head.compare_add : w->head.swap,
+					      &old),
 			      AV_FAULT_REM_ACCESS, AV_FAULT_REM_ACCESS);
 	av_mem_put(&remote.at[0]);
 	if (fault != AV_FAULT_NONE || w->result.park != AV_PARK_NOT)
@@ -400,7 +438,8 @@ static enum av_fault (*const operation[])(struct work *w) = {
 	[IBV_WR_SEND_WITH_INV] = do_send,
 };
 
-/* --- operations on the requester's own keys: no responder is involved ------------------------------------------ */
+/* --- operations on the requester's own keys: no responder is involved
+ * ------------------------------------------ */
 
 static enum av_fault do_bind(struct work *w)
 {
@@ -442,7 +481,15 @@ static bool is_local(uint32_t opcode)
 	return opcode < AV_ARRAY_SIZE(local_operation) && local_operation[opcode];
 }
 
-/* --- the whole request ------------------------------------------------------------------------------------------ */
+/* --- the whole request
+ * ------------------------------------------------------------------------------------------ */
+
+/* IBTA volume 1, 9.4: the operations of the unreliable connection. */
+static bool for_uc(uint32_t opcode)
+{
+	return opcode == IBV_WR_SEND || opcode == IBV_WR_SEND_WITH_IMM || opcode == IBV_WR_RDMA_WRITE ||
+	       opcode == IBV_WR_RDMA_WRITE_WITH_IMM;
+}
 
 /* What the requester refuses without asking anybody. */
 static enum av_fault check_request(const struct work *w)
@@ -451,7 +498,10 @@ static enum av_fault check_request(const struct work *w)
 
 	if (is_local(w->head.opcode))
 		return AV_FAULT_NONE;
-	if (w->head.opcode >= AV_ARRAY_SIZE(operation) || !operation[w->head.opcode] || w->head.count > AV_MAX_SGE)
+	if (w->head.opcode >= AV_ARRAY_SIZE(operation) || !operation[w->head.opcode] ||
+	    w->head.count > AV_MAX_SGE)
+		return AV_FAULT_LOC_QP_OP;
+	if (w->req->qp->type == IBV_QPT_UC && !for_uc(w->head.opcode))
 		return AV_FAULT_LOC_QP_OP;
 	atomic = w->head.opcode == IBV_WR_ATOMIC_CMP_AND_SWP || w->head.opcode == IBV_WR_ATOMIC_FETCH_AND_ADD;
 	if (w->head.bytes > AV_MAX_MSG_BYTES || (atomic && w->head.bytes != sizeof(uint64_t)))
@@ -466,6 +516,46 @@ static void advance(struct work *w)
 	w->req->qp->next_psn = (w->req->qp->next_psn + n) & 0xffffff;
 	w->rsp->qp->expected_psn = (w->rsp->qp->expected_psn + n) & 0xffffff;
 	w->rsp->qp->msn = (w->rsp->qp->msn + 1) & 0xffffff;
+}
+
+/*
+ * The unreliable connection: what the responder cannot take is lost, and neither side hears of it. Its
+ * receive request stays for the next message. IBTA volume 1, 9.8.3.
+ */
+static void lose(struct work *w)
+{
+	if (w->rsp->qp->receiving)
+		av_deliver_cancel(&w->to);
+	w->result = (struct av_direct_result){0};
+}
+
+static bool found_at_requester(enum av_fault fault)
+{
+	return fault == AV_FAULT_LOC_LEN || fault == AV_FAULT_LOC_QP_OP || fault == AV_FAULT_LOC_PROT;
+}
+
+static void advance_uc(struct work *w)
+{
+	w->req->qp->next_psn = (w->req->qp->next_psn + packets(w->req->qp, w->head.bytes)) & 0xffffff;
+	w->rsp->qp->expected_psn = w->req->qp->next_psn;
+}
+
+/* The outcome of an operation, both tokens still held. */
+static void settle(struct work *w)
+{
+	bool unreliable = w->req->qp->type == IBV_QPT_UC;
+	bool undone = w->result.fault != AV_FAULT_NONE || w->result.park != AV_PARK_NOT;
+
+	if (unreliable && undone && !found_at_requester(w->result.fault))
+		lose(w);
+	else if (w->result.fault != AV_FAULT_NONE)
+		responder_fail(w);
+	if (w->result.fault != AV_FAULT_NONE || w->result.park != AV_PARK_NOT)
+		return;
+	if (unreliable)
+		advance_uc(w);
+	else
+		advance(w);
 }
 
 struct av_direct_result av_direct_execute(const struct av_qp_end *req, const struct av_qp_end *rsp,
@@ -484,13 +574,15 @@ struct av_direct_result av_direct_execute(const struct av_qp_end *req, const str
 		w.result.fault = local_operation[w.head.opcode](&w);
 		return w.result;
 	}
-	if (w.result.fault != AV_FAULT_NONE || !responder_begin(&w))
-		return w.result;
-	w.result.fault = operation[w.head.opcode](&w);
 	if (w.result.fault != AV_FAULT_NONE)
-		responder_fail(&w);
-	else if (w.result.park == AV_PARK_NOT)
-		advance(&w);
+		return w.result;
+	if (!responder_begin(&w)) {
+		if (req->qp->type == IBV_QPT_UC)
+			w.result = (struct av_direct_result){0}; /* nobody there: sent and lost */
+		return w.result;
+	}
+	w.result.fault = operation[w.head.opcode](&w);
+	settle(&w);
 	responder_end(&w);
 	return w.result;
 }

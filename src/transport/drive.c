@@ -8,6 +8,7 @@
 #include "hca/directory.h"
 #include "memory/reach.h"
 #include "transport/connect.h"
+#include "transport/datagram.h"
 #include "transport/direct.h"
 #include "transport/event.h"
 #include "transport/retry.h"
@@ -21,7 +22,8 @@ struct view {
 	bool parked;
 };
 
-/* --- completions of the requester -------------------------------------------------------------------------- */
+/* --- completions of the requester --------------------------------------------------------------------------
+ */
 
 /* By enum ibv_wr_opcode. */
 static const uint8_t wc_opcode[] = {
@@ -46,11 +48,11 @@ static int complete(const struct av_qp_end *end, const struct av_sq_wqe *wqe, en
 
 	memset(&cqe, 0, offsetof(struct av_cqe, data));
 	cqe.wr_id = wqe->wr_id;
-	cqe.status = status;
+	cqe.status = (uint16_t)status;
 	cqe.opcode = wqe->opcode < AV_ARRAY_SIZE(wc_opcode) ? wc_opcode[wqe->opcode] : IBV_WC_SEND;
 	cqe.byte_len = (uint32_t)wqe->bytes;
 	cqe.qpn = atomic_load_explicit(&qp->qpn, memory_order_relaxed);
-	cqe.qp = qp->index;
+	cqe.queue = qp->index;
 	cqe.wqe = qp->sq_next;
 	ret = av_cq_push(end->seg, qp->send_cq, &cqe);
 	qp->sq_next++;
@@ -101,7 +103,8 @@ static void flush(const struct av_qp_end *end, uint32_t tail)
 	}
 }
 
-/* --- one request -------------------------------------------------------------------------------------------- */
+/* --- one request
+ * -------------------------------------------------------------------------------------------- */
 
 /* The request cannot be executed now. Return: true if that was its last chance, and it has failed. */
 static bool wait_or_fail(const struct av_qp_end *end, const struct av_sq_wqe *wqe,
@@ -132,8 +135,12 @@ static bool step(const struct av_qp_end *end, struct av_qp_end *peer)
 
 	if (!wqe)
 		return false;
-	av_connect(end, peer);
-	result = av_direct_execute(end, peer, wqe);
+	if (end->qp->type == IBV_QPT_UD) {
+		result = av_datagram_execute(end, wqe);
+	} else {
+		av_connect(end, peer);
+		result = av_direct_execute(end, peer, wqe);
+	}
 	if (result.responder_failed)
 		flush_responder(end, peer);
 	if (av_likely(result.fault == AV_FAULT_NONE && result.park == AV_PARK_NOT)) {
@@ -189,8 +196,8 @@ static void execute(const struct av_qp_end *end, struct av_qp_end *peer, struct 
 }
 
 /*
- * A peer that drives our queue may die in the middle of it. The request stays marked as parked for as long as the
- * peer is at work, so that our timer keeps an eye on it and finds the token abandoned.
+ * A peer that drives our queue may die in the middle of it. The request stays marked as parked for as long as
+ * the peer is at work, so that our timer keeps an eye on it and finds the token abandoned.
  */
 static void run(const struct av_qp_end *end, struct av_qp_end *peer, struct view *view)
 {
@@ -200,9 +207,10 @@ static void run(const struct av_qp_end *end, struct av_qp_end *peer, struct view
 }
 
 /*
- * Is there something new since the token's last holder looked? A poster publishes @sq_tail, and a helper @kick, and
- * whoever fails a queue pair @state, before trying the token; the holder reads them after letting it go, with a full
- * barrier between on either side: the newcomer gets the token, or the holder sees the news.
+ * Is there something new since the token's last holder looked? A poster publishes @sq_tail, and a helper
+ * @kick, and whoever fails a queue pair @state, before trying the token; the holder reads them after letting
+ * it go, with a full barrier between on either side: the newcomer gets the token, or the holder sees the
+ * news.
  */
 static bool again(const struct av_qp_shared *qp, const struct view *view)
 {

@@ -2,8 +2,9 @@
 /*
  * Driving send queues: executing what is posted, in order, and what happens when it cannot be executed yet.
  *
- * Whoever has a reason to think that a send queue can go on drives it: the poster, a peer that removed an obstacle
- * (posted a receive, became ready), the timer. One of them at a time, the holder of @exec, does the work.
+ * Whoever has a reason to think that a send queue can go on drives it: the poster, a peer that removed an
+ * obstacle (posted a receive, became ready), the timer. One of them at a time, the holder of @exec, does the
+ * work.
  */
 #ifndef AV_TRANSPORT_DRIVE_H
 #define AV_TRANSPORT_DRIVE_H
@@ -27,7 +28,8 @@ void av_drive(const struct av_qp_end *end, struct av_qp_end *peer);
  */
 void av_drive_peer(const struct av_qp_end *end);
 
-/* Put an own queue pair into the error state from outside any execution, flushing both queues. No token held. */
+/* Put an own queue pair into the error state from outside any execution, flushing both queues. No token held.
+ */
 void av_fail(const struct av_qp_end *end);
 
 #endif

@@ -6,14 +6,17 @@
 #include <sched.h>
 #include <string.h>
 
+#include "hca/directory.h"
 #include "memory/reach.h"
 #include "queue/qp.h"
 #include "queue/stage.h"
 #include "transport/drive.h"
 
-#define EMPTY_POLLS 100 /* measured: pure spinning collapses when peers share a core, yielding always beside a hog */
+#define EMPTY_POLLS \
+	100 /* measured: pure spinning collapses when peers share a core, yielding always beside a hog */
 
-/* A completion taken off the ring whose payload has to be placed: everything that needs, off shared memory. */
+/* A completion taken off the ring whose payload has to be placed: everything that needs, off shared memory.
+ */
 struct placement {
 	struct av_cqe cqe;
 	uint32_t pd;
@@ -33,26 +36,17 @@ static void fill_wc(struct ibv_wc *wc, const struct av_cqe *cqe)
 	wc->src_qp = cqe->src_qp;
 	wc->wc_flags = cqe->wc_flags;
 	wc->pkey_index = 0;
-	wc->slid = 0;
-	wc->sl = 0;
+	wc->slid = cqe->slid;
+	wc->sl = cqe->sl;
 	wc->dlid_path_bits = 0;
 }
 
-/* Free the slot of the completed request. The QP exists: its completions are purged before it goes. */
-static void free_slot(struct av_seg *seg, const struct av_cqe *cqe, struct placement *place)
+/* Free the slot of a completed receive request, after taking what its payload needs. */
+static void free_receive_slot(struct av_seg *seg, const struct av_cqe *cqe, struct placement *place)
 {
-	struct av_qp_shared *qp = av_qp_at(seg, cqe->qp);
-	const struct av_rq_wqe *request;
-	struct av_rq_shared *rq;
+	struct av_rq_shared *rq = av_rq_at(seg, cqe->queue);
+	const struct av_rq_wqe *request = rq ? av_rq_wqe(seg, rq, cqe->wqe) : NULL;
 
-	if (!qp)
-		return;
-	if (!(cqe->flags & AV_CQE_RECV)) {
-		atomic_store_explicit(&qp->sq_freed, cqe->wqe + 1, memory_order_release);
-		return;
-	}
-	rq = av_rq_at(seg, qp->rq);
-	request = rq ? av_rq_wqe(seg, rq, cqe->wqe) : NULL;
 	if (!request)
 		return;
 	if (place) {
@@ -61,6 +55,20 @@ static void free_slot(struct av_seg *seg, const struct av_cqe *cqe, struct place
 		memcpy(place->sge, request->sge, request->count * sizeof(request->sge[0]));
 	}
 	av_rq_freed(seg, rq, cqe->wqe);
+}
+
+/* Free the slot of the completed request. Its queue exists: completions are purged before it goes. */
+static void free_slot(struct av_seg *seg, const struct av_cqe *cqe, struct placement *place)
+{
+	struct av_qp_shared *qp;
+
+	if (cqe->flags & AV_CQE_RECV) {
+		free_receive_slot(seg, cqe, place);
+		return;
+	}
+	qp = av_qp_at(seg, cqe->queue);
+	if (qp)
+		atomic_store_explicit(&qp->sq_freed, cqe->wqe + 1, memory_order_release);
 }
 
 /* Take completions until @count, or one with payload to place. Return: how many were written to @wc. */
@@ -135,9 +143,12 @@ static bool place_payload(struct av_seg *seg, struct placement *p)
 /* The buffer went away between the message's arrival and now: the same end as if it had gone before. */
 static void placement_failed(struct av_seg *seg, const struct av_cqe *cqe, struct ibv_wc *wc)
 {
-	struct av_qp_end end = {seg, av_qp_at(seg, cqe->qp)};
+	struct av_qp_home home = av_dir_qpn_find(cqe->qpn);
+	struct av_qp_end end = {seg, NULL};
 
 	wc->status = IBV_WC_LOC_PROT_ERR;
+	if (home.ref == seg->ref)
+		end.qp = av_qp_at(seg, home.index);
 	if (end.qp && atomic_load(&end.qp->qpn) == cqe->qpn)
 		av_fail(&end);
 }

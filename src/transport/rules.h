@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The outcomes of a request on a reliable connection: for each fault, what the requester's completion says, what the
- * responder answers, and what becomes of the responder. One table for every way of moving data.
+ * The outcomes of a request on a reliable connection: for each fault, what the requester's completion says,
+ * what the responder answers, and what becomes of the responder. One table for every way of moving data.
  *
- * Source: IBTA volume 1, 9.9 (error detection and handling), tables "requester/responder side error behaviour".
+ * Source: IBTA volume 1, 9.9 (error detection and handling), tables "requester/responder side error
+ * behaviour".
  */
 #ifndef AV_TRANSPORT_RULES_H
 #define AV_TRANSPORT_RULES_H
@@ -22,15 +23,15 @@ enum av_fault {
 	AV_FAULT_MW_BIND,   /* a window cannot be bound, or invalidated, like that */
 
 	/* Found at the responder. */
-	AV_FAULT_REM_ACCESS, /* the rkey does not permit it, or the memory behind it is gone */
-	AV_FAULT_REM_OP_DENIED, /* the queue pair's access flags do not permit the operation */
+	AV_FAULT_REM_ACCESS,	   /* the rkey does not permit it, or the memory behind it is gone */
+	AV_FAULT_REM_OP_DENIED,	   /* the queue pair's access flags do not permit the operation */
 	AV_FAULT_REM_NO_RD_ATOMIC, /* it accepts no READs or atomics */
-	AV_FAULT_REM_MISALIGNED, /* atomic at an address that is not a multiple of 8 */
-	AV_FAULT_RECV_SHORT, /* message longer than the receive request */
-	AV_FAULT_RECV_PROT,  /* a receive buffer cannot be used */
-	AV_FAULT_RECV_CQ,    /* the receive completion does not fit the CQ */
-	AV_FAULT_INVALIDATE, /* SEND_WITH_INV of a key that cannot be invalidated */
-	AV_FAULT_FORBIDDEN,  /* the kernel keeps the two processes apart */
+	AV_FAULT_REM_MISALIGNED,   /* atomic at an address that is not a multiple of 8 */
+	AV_FAULT_RECV_SHORT,	   /* message longer than the receive request */
+	AV_FAULT_RECV_PROT,	   /* a receive buffer cannot be used */
+	AV_FAULT_RECV_CQ,	   /* the receive completion does not fit the CQ */
+	AV_FAULT_INVALIDATE,	   /* SEND_WITH_INV of a key that cannot be invalidated */
+	AV_FAULT_FORBIDDEN,	   /* the kernel keeps the two processes apart */
 
 	/* No acceptable answer in time. */
 	AV_FAULT_RNR_EXHAUSTED,
@@ -39,11 +40,11 @@ enum av_fault {
 	AV_FAULT_N
 };
 
-#define AV_NAK_NONE	      0
+#define AV_NAK_NONE	       0
 #define AV_NAK_INVALID_REQUEST 0x61
-#define AV_NAK_REMOTE_ACCESS  0x62
-#define AV_NAK_REMOTE_OP      0x63
-#define AV_EVENT_NONE	      (-1)
+#define AV_NAK_REMOTE_ACCESS   0x62
+#define AV_NAK_REMOTE_OP       0x63
+#define AV_EVENT_NONE	       (-1)
 
 struct av_rule {
 	const char *name;

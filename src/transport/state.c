@@ -4,6 +4,7 @@
 
 #include "queue/stage.h"
 #include "transport/deliver.h"
+#include "transport/xrc.h"
 
 void av_responder_error(const struct av_qp_end *end)
 {
@@ -14,21 +15,26 @@ void av_responder_error(const struct av_qp_end *end)
 }
 
 /*
- * The dead holder may have been anywhere between taking a receive request and completing it. @receiving names the
- * request from before it leaves the queue until its completion is in the CQ.
+ * The dead holder may have been anywhere between taking a receive request and completing it. @receiving names
+ * the request from before it leaves the queue until its completion is in the CQ.
  */
 void av_responder_repair(const struct av_qp_end *end)
 {
-	struct av_rq_shared *rq = av_rq_at(end->seg, end->qp->rq);
+	struct av_receiver to = av_receiver_of(end);
 	uint32_t qpn = atomic_load(&end->qp->qpn), place = end->qp->receiving - 1;
+	struct av_seg *srq_seg = NULL;
+	struct av_rq_shared *rq;
 
 	if (qpn == 0)
 		return;
+	if (end->qp->type == IBV_QPT_XRC_RECV)
+		srq_seg = av_xrc_receiver(end, end->qp->receiving_srqn, &to);
+	rq = av_rq_at(to.seg, to.rq);
 	if (rq && end->qp->receiving)
-		av_rq_repair(end->seg, rq, qpn, place,
-			     av_cq_holds_receive(end->seg, end->qp->recv_cq, qpn, place));
+		av_rq_repair(to.seg, rq, qpn, place, av_cq_holds_receive(to.seg, to.cq, qpn, place));
 	end->qp->receiving = 0;
 	av_responder_error(end);
+	av_seg_put(srq_seg);
 }
 
 void av_qp_quiesce(const struct av_qp_end *end)
@@ -50,19 +56,20 @@ void av_qp_resume(const struct av_qp_end *end)
 /* What a completion that nobody will poll holds: staged payload, and its place in a shared receive queue. */
 static void give_back(struct av_seg *seg, const struct av_cqe *cqe)
 {
-	struct av_qp_shared *qp = av_qp_at(seg, cqe->qp);
+	struct av_rq_shared *rq = cqe->flags & AV_CQE_RECV ? av_rq_at(seg, cqe->queue) : NULL;
 
 	av_stage_give(seg, cqe->stage, cqe->stage_len);
-	if ((cqe->flags & AV_CQE_RECV) && qp && qp->srq)
-		av_rq_freed(seg, av_rq_at(seg, qp->rq), cqe->wqe);
+	if (rq && atomic_load(&rq->id)) /* one of a single queue pair is emptied as a whole */
+		av_rq_freed(seg, rq, cqe->wqe);
 }
 
 void av_qp_purge(const struct av_qp_end *end)
 {
 	uint32_t qpn = atomic_load(&end->qp->qpn);
 
-	av_cq_purge(end->seg, end->qp->send_cq, qpn, give_back);
-	if (end->qp->recv_cq != end->qp->send_cq)
+	if (end->qp->send_cq)
+		av_cq_purge(end->seg, end->qp->send_cq, qpn, give_back);
+	if (end->qp->recv_cq && end->qp->recv_cq != end->qp->send_cq)
 		av_cq_purge(end->seg, end->qp->recv_cq, qpn, give_back);
 }
 
@@ -71,7 +78,7 @@ static void empty_queues(const struct av_qp_end *end)
 	struct av_qp_shared *qp = end->qp;
 
 	av_qp_purge(end);
-	if (!qp->srq)
+	if (!qp->srq && qp->rq)
 		av_rq_reset(av_rq_at(end->seg, qp->rq));
 	atomic_store(&qp->sq_tail, 0);
 	atomic_store(&qp->sq_freed, 0);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What changes of state do to a queue pair: emptying its queues, failing it, repairing it after the death of whoever
- * was executing work for it. Which changes are allowed is queue/qp_state.h.
+ * What changes of state do to a queue pair: emptying its queues, failing it, repairing it after the death of
+ * whoever was executing work for it. Which changes are allowed is queue/qp_state.h.
  */
 #ifndef AV_TRANSPORT_STATE_H
 #define AV_TRANSPORT_STATE_H
@@ -22,8 +22,9 @@ void av_qp_resume(const struct av_qp_end *end);
 /**
  * av_qp_apply_state() - the effects of entering @to, both tokens held
  *
- * RESET empties both queues and removes the completions of this queue pair from its CQs; RTR and RTS set the PSNs
- * from the attributes, which have been stored before; ERR flushes the receive queue (av_drive() flushes the other).
+ * RESET empties both queues and removes the completions of this queue pair from its CQs; RTR and RTS set the
+ * PSNs from the attributes, which have been stored before; ERR flushes the receive queue (av_drive() flushes
+ * the other).
  */
 void av_qp_apply_state(const struct av_qp_end *end, enum ibv_qp_state from, enum ibv_qp_state to);
 

@@ -67,7 +67,8 @@ static uint64_t look(struct av_timer *t)
 		deadline = atomic_load(&end.qp->deadline_ns);
 		if (deadline <= av_now_ns() || atomic_load(&end.qp->kick)) {
 			av_drive(&end, NULL);
-			deadline = atomic_load(&end.qp->park) ? atomic_load(&end.qp->deadline_ns) : UINT64_MAX;
+			deadline =
+				atomic_load(&end.qp->park) ? atomic_load(&end.qp->deadline_ns) : UINT64_MAX;
 		}
 		if (deadline < next)
 			next = deadline;
@@ -148,7 +149,8 @@ static struct av_timer *timer_of(struct av_seg *seg)
 	if (!t) {
 		t = timer_create_for(seg);
 		if (!t)
-			av_warn_once("no thread for timeouts: requests that wait for a peer may wait for ever");
+			av_warn_once(
+				"no thread for timeouts: requests that wait for a peer may wait for ever");
 		atomic_store(&seg->timer, t);
 	}
 	pthread_mutex_unlock(&starting);
@@ -187,8 +189,9 @@ void av_timer_watch(const struct av_qp_end *end, uint64_t deadline_ns)
 		return;
 	add(t, end->qp->index);
 	/*
-	 * While the thread looks (0), it may have passed this queue pair already; when it sleeps beyond the deadline
-	 * it must be woken. If it publishes its waking time after this load, it looked at @park after it was set.
+	 * While the thread looks (0), it may have passed this queue pair already; when it sleeps beyond the
+	 * deadline it must be woken. If it publishes its waking time after this load, it looked at @park
+	 * after it was set.
 	 */
 	if (atomic_load(&t->awake_ns) == 0 || atomic_load(&t->awake_ns) > deadline_ns)
 		ring(end->seg);

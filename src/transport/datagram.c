@@ -1,0 +1,166 @@
+/* SPDX-License-Identifier: MIT */
+/* Datagrams. */
+#include "transport/datagram.h"
+
+#include "hca/directory.h"
+#include "hca/multicast.h"
+#include "memory/translate.h"
+#include "transport/deliver.h"
+#include "transport/event.h"
+#include "transport/grh.h"
+#include "transport/state.h"
+
+#define MULTICAST_QPN 0xffffffu
+#define USE_OWN_QKEY  0x80000000u
+
+struct datagram {
+	const struct av_qp_end *req;
+	struct av_sq_wqe head;
+	uint8_t grh[AV_GRH_BYTES];
+	bool has_grh;
+	struct av_spans from; /* header area and payload */
+	bool source_bad;      /* the sender's own memory failed */
+};
+
+/* What the receiver finds before the payload. */
+static void write_header(struct datagram *d)
+{
+	const struct av_seg_head *h = d->req->seg->head;
+	struct av_grh_fields f = {
+		.dgid = d->head.ud.dgid,
+		.flow_label = d->head.route.flow_label,
+		.traffic_class = d->head.route.traffic_class,
+		.hop_limit = d->head.route.hop_limit,
+		.payload = (uint32_t)d->head.bytes,
+		.immediate = d->head.opcode == IBV_WR_SEND_WITH_IMM,
+		.infiniband = h->link_layer == IBV_LINK_LAYER_INFINIBAND,
+	};
+
+	d->has_grh = d->head.route.is_global;
+	f.sgid = h->gids[d->head.route.sgid_index < AV_GID_MAX ? d->head.route.sgid_index : 0];
+	av_grh_write(d->grh, &f);
+}
+
+/* The header area and the sender's buffers as one list. */
+static enum av_fault collect(struct datagram *d, const struct av_sq_wqe *ring)
+{
+	struct av_spans local;
+
+	if (d->head.flags & IBV_SEND_INLINE)
+		av_spans_local(&local, d->req->seg, (void *)(uintptr_t)ring->data, d->head.bytes);
+	else if (av_mem_get_list(d->req->seg, d->req->qp->pd, 0, ring->sge, d->head.count, d->head.bytes,
+				 &local) != AV_MEM_OK)
+		return AV_FAULT_LOC_PROT;
+	av_spans_local(&d->from, NULL, d->grh, AV_GRH_BYTES);
+	for (uint32_t i = 0; i < local.count; i++)
+		d->from.at[1 + i] = local.at[i];
+	d->from.count = 1 + (d->head.bytes ? local.count : 0);
+	d->from.bytes = AV_GRH_BYTES + d->head.bytes;
+	return AV_FAULT_NONE;
+}
+
+static bool accepts(const struct datagram *d, const struct av_qp_shared *p, uint32_t qpn)
+{
+	uint32_t state = atomic_load_explicit(&p->state, memory_order_relaxed), qkey = d->head.ud.qkey;
+
+	if (qkey & USE_OWN_QKEY)
+		qkey = d->req->qp->attr.qkey;
+	return atomic_load_explicit(&p->qpn, memory_order_relaxed) == qpn && p->type == IBV_QPT_UD &&
+	       (state == IBV_QPS_RTR || state == IBV_QPS_RTS || state == IBV_QPS_SQD ||
+		state == IBV_QPS_SQE) &&
+	       p->attr.qkey == qkey;
+}
+
+/* Hand over to a queue pair whose token is held. What does not fit, or finds nothing to fit into, is lost. */
+static void deliver(struct datagram *d, const struct av_qp_end *rsp)
+{
+	struct av_receiver to = av_receiver_of(rsp);
+	bool imm = d->head.opcode == IBV_WR_SEND_WITH_IMM;
+	struct av_message msg = {
+		.to = &to,
+		.src_qpn = atomic_load_explicit(&d->req->qp->qpn, memory_order_relaxed),
+		.slid = d->req->seg->head->lid,
+		.sl = d->req->seg->head->lid ? d->head.route.sl : 0,
+		.opcode = IBV_WC_RECV,
+		.wc_flags = (d->has_grh ? IBV_WC_GRH : 0) | (imm ? IBV_WC_WITH_IMM : 0),
+		.imm = imm ? d->head.imm : 0,
+		.bytes = d->from.bytes,
+		.solicited = d->head.flags & IBV_SEND_SOLICITED,
+	};
+	const struct av_rq_wqe *request = av_deliver_request(&to);
+	enum av_fault fault = request ? av_deliver_send(&msg, &d->from, request) : AV_FAULT_NONE;
+
+	if (fault == AV_FAULT_LOC_PROT)
+		d->source_bad = true;
+	if (fault != AV_FAULT_NONE && rsp->qp->receiving)
+		av_deliver_cancel(&to);
+}
+
+static void send_to(struct datagram *d, const struct av_qp_home *home, uint32_t qpn)
+{
+	struct av_seg *seg = home->ref ? av_seg_get(home->ref) : NULL;
+	struct av_qp_end rsp = {seg, seg ? av_qp_at(seg, home->index) : NULL};
+
+	if (rsp.qp && av_seg_alive(seg)) {
+		if (av_lock_acquire(&rsp.qp->resp) == AV_LOCK_REPAIR)
+			av_responder_repair(&rsp);
+		if (accepts(d, rsp.qp, qpn))
+			deliver(d, &rsp);
+		av_lock_release(&rsp.qp->resp);
+	}
+	av_seg_put(seg);
+}
+
+static void send_one(struct datagram *d)
+{
+	uint32_t qpn = d->head.ud.qpn & AV_QPN_MASK;
+	struct av_qp_home home = av_dir_qpn_find(qpn);
+	struct av_seg *seg = home.ref ? av_seg_get(home.ref) : NULL;
+	bool there = seg && (d->has_grh ? av_seg_has_gid(seg, &d->head.ud.dgid)
+					: seg->head->lid == d->head.route.dlid && seg->head->lid);
+
+	av_seg_put(seg);
+	if (there)
+		send_to(d, &home, qpn);
+}
+
+/* Each member of the group gets a copy, but for the sending queue pair itself. */
+static void send_group(struct datagram *d)
+{
+	struct av_multicast_member member;
+	uint32_t at = 0, own = atomic_load_explicit(&d->req->qp->qpn, memory_order_relaxed);
+
+	while (av_multicast_next(&d->head.ud.dgid, &at, &member))
+		if (member.qpn != own)
+			send_to(d, &member.home, member.qpn);
+}
+
+static enum av_fault check(const struct datagram *d)
+{
+	if (d->head.opcode != IBV_WR_SEND && d->head.opcode != IBV_WR_SEND_WITH_IMM)
+		return AV_FAULT_LOC_QP_OP;
+	if (d->head.count > AV_MAX_SGE)
+		return AV_FAULT_LOC_QP_OP;
+	return d->head.bytes > 128ull << d->req->seg->head->mtu ? AV_FAULT_LOC_LEN : AV_FAULT_NONE;
+}
+
+struct av_direct_result av_datagram_execute(const struct av_qp_end *req, const struct av_sq_wqe *wqe)
+{
+	struct datagram d = {.req = req, .head = *wqe};
+	struct av_direct_result result = {.fault = check(&d)};
+
+	if (result.fault == AV_FAULT_NONE)
+		result.fault = collect(&d, wqe);
+	if (result.fault != AV_FAULT_NONE)
+		return result;
+	write_header(&d);
+	if (d.has_grh && d.head.ud.dgid.raw[0] == 0xff)
+		send_group(&d);
+	else
+		send_one(&d);
+	av_mem_put_list(&d.from);
+	req->qp->next_psn = (req->qp->next_psn + 1) & 0xffffff;
+	if (d.source_bad)
+		result.fault = AV_FAULT_LOC_PROT;
+	return result;
+}
