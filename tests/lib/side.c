@@ -44,6 +44,7 @@ enum op {
 	OP_CLEAR_AREAS,
 	OP_LOAD_AREAS,
 	OP_CHECK_AREAS,
+	OP_WORK,
 };
 
 struct call {
@@ -59,6 +60,7 @@ struct call {
 		struct node_send send[NODE_LIST];
 		struct node_recv recv[NODE_LIST];
 		struct area areas[NODE_SGE];
+		struct side_job job;
 	};
 };
 
@@ -188,10 +190,15 @@ static void execute(struct node *n, const struct call *c, struct reply *r)
 	case OP_COMP_EVENT:
 		r->ret = node_comp_event(n, c->ms);
 		break;
+	case OP_WORK:
+		r->value = side_work(n, &c->job);
+		break;
 	default:
 		do_memory(n, c, r);
 	}
 }
+
+uint64_t (*side_work)(struct node *n, const struct side_job *job);
 
 void side_agent_main(int argc, char **argv)
 {
@@ -222,6 +229,17 @@ void side_agent_main(int argc, char **argv)
 
 /* --- the caller's end --- */
 
+static struct reply *side_answer(struct side *s, const struct call *c)
+{
+	static struct reply r;
+
+	memset(&r, 0, sizeof(r));
+	if (recv(s->sock, &r, sizeof(r), 0) != sizeof(r))
+		DIE("call %d: no answer from the other process", (int)c->op);
+	EXPECT(r.failures == 0, "%u failures in the other process", r.failures);
+	return &r;
+}
+
 static struct reply *side_call(struct side *s, struct call *c)
 {
 	static struct reply r;
@@ -235,10 +253,22 @@ static struct reply *side_call(struct side *s, struct call *c)
 	}
 	if (send(s->sock, c, call_size(c), MSG_NOSIGNAL) < 0)
 		DIE("call %d: the other process is gone", (int)c->op);
-	if (recv(s->sock, &r, sizeof(r), 0) != sizeof(r))
-		DIE("call %d: no answer from the other process", (int)c->op);
-	EXPECT(r.failures == 0, "%u failures in the other process", r.failures);
-	return &r;
+	return side_answer(s, c);
+}
+
+void side_begin(struct side *s, const struct side_job *job)
+{
+	struct call c = {.op = OP_WORK, .job = *job};
+
+	if (send(s->sock, &c, call_size(&c), MSG_NOSIGNAL) < 0)
+		DIE("the other process is gone");
+}
+
+uint64_t side_end(struct side *s)
+{
+	const struct call c = {.op = OP_WORK};
+
+	return side_answer(s, &c)->value;
 }
 
 void side_later(struct side *s, unsigned int ms)

@@ -28,6 +28,17 @@ struct side {
 /* The agent's main loop, if this process has been started as one: does not return then. */
 void side_agent_main(int argc, char **argv);
 
+/*
+ * Something only this test does, in the other process, while the caller goes on: set before
+ * side_agent_main(), begun by side_begin(), and its result fetched by side_end().
+ */
+struct side_job {
+	uint64_t arg[4];
+};
+extern uint64_t (*side_work)(struct node *n, const struct side_job *job);
+void side_begin(struct side *s, const struct side_job *job);
+uint64_t side_end(struct side *s);
+
 void side_start(struct side *s);			    /* in another process */
 void side_open(struct side *s, struct ibv_context *shared); /* in this one */
 void side_stop(struct side *s);
