@@ -104,9 +104,23 @@ AV_EXPORT int ibv_destroy_cq(struct ibv_cq *ibv)
 
 AV_EXPORT int ibv_resize_cq(struct ibv_cq *ibv, int cqe)
 {
+	struct av_context *ctx;
+	struct av_cq *cq;
+	int err;
+
 	if (!av_ours(ibv->context))
 		return AV_NEXT(ibv_resize_cq, "IBVERBS_1.1")(ibv, cqe);
-	return av_fail_errno(EOPNOTSUPP);
+	cq = av_cq_find(ibv);
+	if (!cq)
+		return av_fail_errno(ENOENT);
+	ctx = av_context_of(ibv->context);
+	err = ctx->forked ? EPERM : EINVAL;
+	if (!ctx->forked && cqe >= 1 && cqe <= ctx->dev->attr.max_cqe)
+		err = av_cq_resize(ctx->seg, ibv->handle, (uint32_t)cqe);
+	if (err)
+		return av_fail_errno(err);
+	ibv->cqe = cqe;
+	return 0;
 }
 
 int av_poll_cq(struct ibv_cq *ibv, int count, struct ibv_wc *wc)

@@ -54,6 +54,49 @@ void av_cq_fini(struct av_seg *seg, uint32_t index)
 	av_slab_free(seg, AV_SLAB_CQ, index);
 }
 
+/* Move the entries to another ring; both locks are held. Return: offset of the ring that is not used any more, or 0. */
+static uint64_t change_ring(struct av_seg *seg, struct av_cq_shared *cq, uint64_t ring, uint32_t mask, uint32_t capacity)
+{
+	uint32_t head = atomic_load(&cq->head), tail = atomic_load(&cq->tail);
+	struct av_cqe *to = av_seg_at(seg, ring, ((uint64_t)mask + 1) * sizeof(*to));
+	uint64_t old = cq->ring;
+
+	if (!to || tail - head > capacity)
+		return 0;
+	for (uint32_t i = head; i != tail; i++) {
+		const struct av_cqe *from = entry(seg, cq, i);
+
+		if (from)
+			to[i & mask] = *from;
+	}
+	cq->ring = ring;
+	cq->mask = mask;
+	cq->capacity = capacity;
+	return old;
+}
+
+int av_cq_resize(struct av_seg *seg, uint32_t index, uint32_t capacity)
+{
+	struct av_cq_shared *cq = av_cq_at(seg, index);
+	uint32_t mask = ring_entries(capacity) - 1, old_mask;
+	uint64_t ring = av_seg_alloc(seg, ((uint64_t)mask + 1) * sizeof(struct av_cqe)), old;
+
+	if (!ring || !cq)
+		return ENOMEM;
+	av_lock_acquire_plain(&cq->poll_lock);
+	av_lock_acquire_plain(&cq->lock);
+	old_mask = cq->mask;
+	old = change_ring(seg, cq, ring, mask, capacity);
+	av_lock_release(&cq->lock);
+	av_lock_release(&cq->poll_lock);
+	if (!old) {
+		av_seg_free(seg, ring, ((uint64_t)mask + 1) * sizeof(struct av_cqe));
+		return EINVAL;
+	}
+	av_seg_free(seg, old, ((uint64_t)old_mask + 1) * sizeof(struct av_cqe));
+	return 0;
+}
+
 /* Room for one more? The caller holds the lock. */
 static bool has_room(struct av_cq_shared *cq, uint32_t tail)
 {

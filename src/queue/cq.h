@@ -90,6 +90,13 @@ AV_MUST_USE uint32_t av_cq_init(struct av_seg *seg, uint32_t capacity, uint32_t 
 void av_cq_fini(struct av_seg *seg, uint32_t index);
 
 /**
+ * av_cq_resize() - give an own CQ another capacity, keeping its entries
+ * @capacity: 1 .. AV_MAX_CQE
+ * Return: 0, EINVAL (it holds more entries than that) or ENOMEM; nothing has changed then
+ */
+AV_MUST_USE int av_cq_resize(struct av_seg *seg, uint32_t index, uint32_t capacity);
+
+/**
  * av_cq_push() - append an entry
  *
  * Rings the completion channel if the CQ is armed for such an entry, and raises the overrun event once.
