@@ -227,8 +227,8 @@ static void list_rows(void)
 /* An atomic whose result nobody wants still changes its word. */
 static void atomic_row(enum ibv_wr_opcode op)
 {
-	static const struct layout l = {"n", 8};
-	struct node_send s = from_list(&l, op);
+	static const struct layout one = {"n", 8}, any = {"nnn", 8};
+	struct node_send s = from_list(&one, op);
 
 	row("[%s] %s with its result in the null region", mode, probe_name(op));
 	fill_pieces(1000);
@@ -242,7 +242,7 @@ static void atomic_row(enum ibv_wr_opcode op)
 	}
 	EXPECT(side_peek(&b, THEIRS_AT) == (op == IBV_WR_ATOMIC_FETCH_AND_ADD ? 44 : 42), "value %lu",
 	       side_peek(&b, THEIRS_AT));
-	expect_piece(&l, 2, 1000, SEED, 0);
+	expect_piece(&any, 2, 1000, SEED, 0);
 }
 
 /* A message too large for anything but the null region. */

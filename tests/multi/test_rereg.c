@@ -825,9 +825,10 @@ static void *writer(void *arg)
 	struct ibv_wc wc;
 
 	while (!atomic_load(&stop)) {
-		if (node_post_send(n, 2 + me, &s, 1).ret || node_poll(n, 2 + me, 1, 10000, &wc) != 1 ||
-		    wc.status != IBV_WC_SUCCESS)
-			DIE("a WRITE between regions that change");
+		if (node_post_send(n, 2 + me, &s, 1).ret || node_poll(n, 2 + me, 1, 10000, &wc) != 1)
+			DIE("a WRITE between regions that change has no completion");
+		if (wc.status != IBV_WC_SUCCESS)
+			DIE("a WRITE between regions that change: '%s'", ibv_wc_status_str(wc.status));
 		atomic_fetch_add(&moved[me], 1);
 	}
 	return NULL;
