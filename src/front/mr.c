@@ -78,6 +78,7 @@ static struct ibv_mr *reg_mr(struct ibv_pd *pd, void *addr, size_t length, uint6
 		.access = access,
 	};
 	struct av_key what;
+	struct ibv_mr *mr;
 	int err;
 
 	if (!av_pd_find(pd))
@@ -87,7 +88,12 @@ static struct ibv_mr *reg_mr(struct ibv_pd *pd, void *addr, size_t length, uint6
 	if (length > ctx->dev->attr.max_mr_size)
 		return av_fail_null(EINVAL);
 	err = av_region_prepare(&req, &what);
-	return err ? av_fail_null(err) : av_mr_publish(pd, &what, addr, NULL);
+	if (err)
+		return av_fail_null(err);
+	mr = av_mr_publish(pd, &what, addr, NULL);
+	if (mr)
+		av_mr_find(mr)->iova = iova;
+	return mr;
 }
 
 AV_EXPORT struct ibv_mr *ibv_reg_mr(struct ibv_pd *pd, void *addr, size_t length, int access)
@@ -176,7 +182,9 @@ static bool bad_input(const struct av_mr *mr, int flags, const void *addr, size_
 	const int known =
 		IBV_REREG_MR_CHANGE_TRANSLATION | IBV_REREG_MR_CHANGE_PD | IBV_REREG_MR_CHANGE_ACCESS;
 
-	if (!mr || mr->sort == AV_MR_NULL || mr->sort == AV_MR_DMABUF || mr->sort == AV_MR_IMPORTED ||
+	if (!mr)
+		return false; /* the device will say so */
+	if (mr->sort == AV_MR_NULL || mr->sort == AV_MR_DMABUF || mr->sort == AV_MR_IMPORTED ||
 	    (flags & ~known))
 		return true;
 	if ((flags & IBV_REREG_MR_CHANGE_TRANSLATION) && (!addr || !length))
@@ -206,14 +214,14 @@ static int describe(const struct av_context *ctx, const struct av_mr *mr, int fl
 	struct av_region_request req = {
 		.addr = moved ? (uintptr_t)addr : now->addr,
 		.length = moved ? length : now->length,
-		.iova = moved ? (uintptr_t)addr : now->base,
+		.iova = moved ? (uintptr_t)addr : mr->iova,
 		.access = access,
 	};
 
 	if (!moved && av_region_same_rights(mr->access, access)) {
 		*what = *now;
 		what->access = access;
-		what->base = access & IBV_ACCESS_ZERO_BASED ? 0 : now->base;
+		what->base = access & IBV_ACCESS_ZERO_BASED ? 0 : mr->iova;
 		return 0;
 	}
 	return av_region_prepare(&req, what);
@@ -240,6 +248,7 @@ static int change(struct av_context *ctx, struct av_mr *mr, int flags, struct ib
 	if (flags & IBV_REREG_MR_CHANGE_PD)
 		mr->ibv.pd = ibv_pd;
 	if (flags & IBV_REREG_MR_CHANGE_TRANSLATION) {
+		mr->iova = (uintptr_t)addr;
 		mr->ibv.addr = addr;
 		mr->ibv.length = length;
 	}
@@ -261,7 +270,7 @@ AV_EXPORT int ibv_rereg_mr(struct ibv_mr *ibv, int flags, struct ibv_pd *pd, voi
 		errno = EINVAL;
 		return IBV_REREG_MR_ERR_INPUT;
 	}
-	err = ctx->forked ? EPERM : check_change(mr, flags, pd, access);
+	err = !mr ? ENOENT : ctx->forked ? EPERM : check_change(mr, flags, pd, access);
 	if (err == 0)
 		err = change(ctx, mr, flags, pd, addr, length, access);
 	if (err == 0)

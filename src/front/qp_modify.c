@@ -89,6 +89,8 @@ static int apply(struct av_qp *qp, const struct ibv_qp_attr *attr, int mask, enu
 	if (err)
 		return err;
 	store(&qp->end.qp->attr, attr, mask);
+	if (!(mask & IBV_QP_EN_SQD_ASYNC_NOTIFY)) /* asked for once at a time */
+		qp->end.qp->attr.en_sqd_async_notify = 0;
 	if (mask & IBV_QP_STATE)
 		av_qp_apply_state(&qp->end, from, *to);
 	if (*to == IBV_QPS_RESET || (mask & (IBV_QP_DEST_QPN | IBV_QP_AV)))

@@ -143,14 +143,15 @@ static void context_free(struct dir_context *c)
 	char name[32];
 	uint32_t ref = atomic_load(&c->ref);
 
+	/* The slot goes last: who dies in here leaves it to the next to sweep, folder and all. */
 	context_name(name, ref);
+	av_folder_remove(folder_fd, name);
 	atomic_store(&c->proc, 0);
-	atomic_store(&c->ref, 0);
 	dir->qps -= c->qps < dir->qps ? c->qps : dir->qps;
 	c->qps = 0;
 	dir->dm_bytes -= c->dm_bytes < dir->dm_bytes ? c->dm_bytes : dir->dm_bytes;
 	c->dm_bytes = 0;
-	av_folder_remove(folder_fd, name);
+	atomic_store(&c->ref, 0);
 }
 
 static void process_free(uint32_t slot)
@@ -178,6 +179,9 @@ static unsigned int sweep(void)
 		else
 			process_free(slot);
 	}
+	for (uint32_t i = 0; i < AV_REF_SLOTS; i++)
+		if (atomic_load(&dir->context[i].ref) && !atomic_load(&dir->context[i].proc))
+			context_free(&dir->context[i]); /* somebody died freeing it */
 	return living;
 }
 
@@ -314,6 +318,7 @@ static void remove_traces(void)
 {
 	process_free(AV_REF_SLOT(self));
 	if (sweep() == 0) {
+		av_folder_clear(folder_fd); /* of somebody who died between making it and taking its slot */
 		unlinkat(folder_fd, "directory", 0);
 		av_folder_remove_self(path);
 	}

@@ -100,6 +100,23 @@ void av_folder_remove(int parent_fd, const char *name)
 	unlinkat(parent_fd, name, AT_REMOVEDIR);
 }
 
+void av_folder_clear(int fd)
+{
+	int copy = openat(fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	DIR *d = copy >= 0 ? fdopendir(copy) : NULL;
+	struct dirent *e;
+
+	if (!d) {
+		if (copy >= 0)
+			close(copy);
+		return;
+	}
+	while ((e = readdir(d)))
+		if (e->d_name[0] == 'c')
+			av_folder_remove(fd, e->d_name);
+	closedir(d);
+}
+
 int av_folder_make(int parent_fd, const char *name)
 {
 	int fd;

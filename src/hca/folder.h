@@ -20,6 +20,9 @@ AV_MUST_USE int av_folder_open(char *path, size_t size);
 /* Remove the (empty) main folder; fails silently when something is still in it. */
 void av_folder_remove_self(const char *path);
 
+/* Remove all subfolders. */
+void av_folder_clear(int fd);
+
 /* Make the subfolder @name, mode 0700, removing a left-over of that name first. Return: descriptor or -errno. */
 AV_MUST_USE int av_folder_make(int parent_fd, const char *name);
 

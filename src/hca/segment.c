@@ -291,7 +291,7 @@ void av_seg_put(struct av_seg *seg)
 	pthread_mutex_lock(&mutex);
 	last = --seg->users == 0;
 	keep = !seg->own && idle < IDLE_MAX && mapped[AV_REF_SLOT(seg->ref)] == seg &&
-	       !atomic_load(&seg->head->closed);
+	       !atomic_load(&seg->head->closed) && !atomic_load(&seg->gone);
 	if (last && keep)
 		idle++;
 	else if (last && mapped[AV_REF_SLOT(seg->ref)] == seg)

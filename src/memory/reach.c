@@ -26,12 +26,13 @@ static enum av_reach refused(struct av_seg *seg)
 }
 
 /*
- * One process_vm call. Return: bytes moved (> 0), or -errno. The owner's life is asked for first: a process
- * number may belong to a stranger by now.
+ * One process_vm call: @l, consecutive pieces of this process' memory, against the other's at @remote.
+ * Return: bytes moved (> 0), or -errno. The owner's life is asked for first: a process number may belong to a
+ * stranger by now.
  */
-static ssize_t vm_call(bool write, struct av_seg *seg, void *local, uint64_t remote, uint64_t bytes)
+static ssize_t vm_call(bool write, struct av_seg *seg, const struct iovec *l, size_t count, uint64_t remote,
+		       uint64_t bytes)
 {
-	struct iovec l = {.iov_base = local, .iov_len = bytes};
 	struct iovec r = {.iov_base = (void *)(uintptr_t)remote, .iov_len = bytes};
 	ssize_t n;
 
@@ -39,8 +40,8 @@ static ssize_t vm_call(bool write, struct av_seg *seg, void *local, uint64_t rem
 		return -ESRCH;
 	if (!seg->same_pidns || atomic_load_explicit(&seg->vm_refused, memory_order_relaxed))
 		return -EPERM;
-	n = write ? process_vm_writev(seg->pid, &l, 1, &r, 1, 0)
-		  : process_vm_readv(seg->pid, &l, 1, &r, 1, 0);
+	n = write ? process_vm_writev(seg->pid, l, count, &r, 1, 0)
+		  : process_vm_readv(seg->pid, l, count, &r, 1, 0);
 	if (n > 0)
 		return n;
 	return n == 0 ? -EFAULT : -errno;
@@ -68,7 +69,8 @@ static enum av_reach vm_failure(int err, bool write, struct av_seg *seg, const v
 static enum av_reach vm_read(uint8_t *dst, struct av_seg *seg, uint64_t src, uint64_t bytes)
 {
 	while (bytes > 0) {
-		ssize_t n = vm_call(false, seg, dst, src, bytes);
+		struct iovec l = {.iov_base = dst, .iov_len = bytes};
+		ssize_t n = vm_call(false, seg, &l, 1, src, bytes);
 
 		if (n < 0)
 			return vm_failure((int)-n, false, seg, dst);
@@ -79,11 +81,77 @@ static enum av_reach vm_read(uint8_t *dst, struct av_seg *seg, uint64_t src, uin
 	return AV_REACH_OK;
 }
 
-static enum av_reach vm_write_plain(struct av_seg *seg, uint64_t dst, const uint8_t *src, uint64_t bytes)
+/* --- writing into another process: order and whole words
+ ----------------------------------------------------------
+
+ * The kernel copies each piece it is given with one byte-string instruction. Within one such instruction
+ stores come in
+ * any order, and words are torn where the processor's 64-byte steps, or the bytes left over at the end, cut
+ them;
+ * stores of different instructions keep their order (Intel SDM volume 3, "Memory-ordering model for string
+ * operations"). So a write is cut into pieces: single words up to the first 64-byte boundary of the
+ destination, the
+ * body, and the rest in single words again, the last word last. That takes equal alignment of both ends;
+ where they
+ * differ, the bytes go through a buffer at the destination's page offset.
+ */
+
+#define STEP  64u
+#define WORD  sizeof(uint64_t)
+#define PARTS (2 * (STEP / WORD) + 3)
+
+struct parts {
+	struct iovec at[PARTS];
+	size_t count;
+	const uint8_t *next; /* source of the next part */
+};
+
+static void add_part(struct parts *p, uint64_t bytes)
+{
+	if (bytes == 0)
+		return;
+	p->at[p->count++] = (struct iovec){.iov_base = (void *)(uintptr_t)p->next, .iov_len = bytes};
+	p->next += bytes;
+}
+
+/* Single words, a partial one first or last, up to @bytes. @dst: address of the first. */
+static void add_words(struct parts *p, uint64_t dst, uint64_t bytes)
 {
 	while (bytes > 0) {
-		ssize_t n = vm_call(true, seg, (void *)(uintptr_t)src, dst, bytes);
+		uint64_t n = WORD - dst % WORD;
 
+		n = n < bytes ? n : bytes;
+		add_part(p, n);
+		dst += n;
+		bytes -= n;
+	}
+}
+
+static void cut(struct parts *p, uint64_t dst, const uint8_t *src, uint64_t bytes)
+{
+	uint64_t head = -dst % STEP, body;
+
+	p->count = 0;
+	p->next = src;
+	head = head < bytes ? head : bytes;
+	body = (bytes - head) / STEP * STEP;
+	if (body > 0 && body + head == bytes)
+		body -= STEP; /* so that the last word is a part of its own */
+	add_words(p, dst, head);
+	add_part(p, body);
+	add_words(p, dst + head + body, bytes - head - body);
+}
+
+/* Source and destination are equally aligned. */
+static enum av_reach vm_write_aligned(struct av_seg *seg, uint64_t dst, const uint8_t *src, uint64_t bytes)
+{
+	struct parts parts;
+
+	while (bytes > 0) {
+		ssize_t n;
+
+		cut(&parts, dst, src, bytes);
+		n = vm_call(true, seg, parts.at, parts.count, dst, bytes);
 		if (n < 0)
 			return vm_failure((int)-n, true, seg, src);
 		dst += (uint64_t)n;
@@ -97,40 +165,31 @@ static enum av_reach vm_write_plain(struct av_seg *seg, uint64_t dst, const uint
 static enum av_reach vm_write_bounced(struct av_seg *seg, uint64_t dst, const uint8_t *src, uint64_t bytes)
 {
 	uint8_t room[BOUNCE_BYTES + PAGE];
-	uint8_t *bounce = room + ((dst - (uintptr_t)room) & (PAGE - 1));
 
 	while (bytes > 0) {
-		uint64_t n = bytes < BOUNCE_BYTES ? bytes : BOUNCE_BYTES;
+		uint8_t *bounce = room + ((dst - (uintptr_t)room) & (PAGE - 1));
+		uint64_t n =
+			BOUNCE_BYTES - (dst & (PAGE - 1)); /* pieces end with a page, not within a word */
 		enum av_reach ret;
 
+		n = n < bytes ? n : bytes;
 		if (av_copy(bounce, src, n) != AV_COPY_OK)
 			return AV_REACH_SRC_FAULT;
-		ret = vm_write_plain(seg, dst, bounce, n);
+		ret = vm_write_aligned(seg, dst, bounce, n);
 		if (ret != AV_REACH_OK)
 			return ret;
-		dst += n; /* BOUNCE_BYTES is a multiple of the page size: the offset stays equal */
+		dst += n;
 		src += n;
 		bytes -= n;
 	}
 	return AV_REACH_OK;
 }
 
-/*
- * The kernel copies with byte-string instructions, which tear words when both ends are not equally aligned,
- * and when the destination lies less than a vector above the source within the page (docs/COPY.md).
- */
-static bool would_tear(uint64_t dst, const void *src)
-{
-	uint64_t apart = (dst - (uintptr_t)src) & (PAGE - 1);
-
-	return apart % sizeof(uint64_t) != 0 || (apart > 0 && apart < 16);
-}
-
 static enum av_reach vm_write(struct av_seg *seg, uint64_t dst, const void *src, uint64_t bytes)
 {
-	if (would_tear(dst, src))
+	if ((dst - (uintptr_t)src) % STEP)
 		return vm_write_bounced(seg, dst, src, bytes);
-	return vm_write_plain(seg, dst, src, bytes);
+	return vm_write_aligned(seg, dst, src, bytes);
 }
 
 /* Source and destination overlap so that ascending order would destroy the source: pieces from the end. */
@@ -261,7 +320,8 @@ static enum av_reach own_atomic(void *p, enum av_atomic_op op, uint64_t compare,
 static enum av_reach vm_atomic(struct av_seg *seg, uint64_t addr, enum av_atomic_op op, uint64_t compare,
 			       uint64_t operand, uint64_t *old)
 {
-	uint64_t room[2], *value = &room[would_tear(addr, &room[0])];
+	uint64_t room[2 * STEP / WORD] AV_ALIGNED(STEP),
+		*value = &room[addr % STEP / WORD]; /* equally aligned */
 	enum av_reach ret = vm_read((uint8_t *)old, seg, addr, sizeof(*old));
 
 	if (ret == AV_REACH_SRC_FAULT)
@@ -271,7 +331,7 @@ static enum av_reach vm_atomic(struct av_seg *seg, uint64_t addr, enum av_atomic
 	if (op == AV_ATOMIC_CMP_SWAP && *old != compare)
 		return AV_REACH_OK;
 	*value = op == AV_ATOMIC_FETCH_ADD ? *old + operand : operand;
-	return vm_write_plain(seg, addr, (uint8_t *)value, sizeof(*value));
+	return vm_write_aligned(seg, addr, (uint8_t *)value, sizeof(*value));
 }
 
 enum av_reach av_reach_atomic(const struct av_span *span, enum av_atomic_op op, uint64_t compare,

@@ -3,8 +3,6 @@
  */
 #include "memory/translate.h"
 
-#include <sched.h>
-
 #include "base/checked.h"
 #include "memory/key.h"
 
@@ -55,20 +53,22 @@ static enum av_mem_fault locate(struct av_seg *seg, const struct av_key *k, cons
 	return AV_MEM_OK;
 }
 
-/* One try. AV_MEM_NO_KEY with *again: the region is being re-registered this moment. */
+/*
+ * Who finds the region being re-registered must not wait here: it may hold other regions' hazards, which another
+ * re-registration waits for, and so on in a circle.
+ */
 static enum av_mem_fault get(struct av_seg *seg, struct av_key *k, const struct av_mem_request *req,
-			     struct av_span *span, bool *again)
+			     struct av_span *span)
 {
 	struct av_hazard *hazard = av_hazard_begin(seg, req->key);
 	enum av_mem_fault fault = AV_MEM_NO_KEY;
 
-	*again = false;
 	if (av_likely(atomic_load_explicit(&k->key, memory_order_acquire) == req->key)) {
 		fault = check(k, req);
 		if (fault == AV_MEM_OK)
 			fault = locate(seg, k, req, span);
-	} else {
-		*again = atomic_load(&k->changing) == req->key && av_seg_alive(seg);
+	} else if ((atomic_load(&k->changing) == req->key || atomic_load(&k->key) == req->key) && av_seg_alive(seg)) {
+		fault = AV_MEM_BUSY; /* or was, a moment ago */
 	}
 	if (fault == AV_MEM_OK)
 		span->hazard = hazard;
@@ -79,9 +79,7 @@ static enum av_mem_fault get(struct av_seg *seg, struct av_key *k, const struct 
 
 enum av_mem_fault av_mem_get(struct av_seg *seg, const struct av_mem_request *req, struct av_span *span)
 {
-	enum av_mem_fault fault;
 	struct av_key *k;
-	bool again;
 
 	if (av_unlikely(seg->head->origin) && AV_KEY_INDEX(req->key) < AV_IMPORT_KEYS) {
 		seg = av_seg_origin(seg);
@@ -91,12 +89,7 @@ enum av_mem_fault av_mem_get(struct av_seg *seg, const struct av_mem_request *re
 	k = av_key_entry(seg, req->key);
 	if (!k || req->key == 0)
 		return AV_MEM_NO_KEY;
-	do {
-		fault = get(seg, k, req, span, &again);
-		if (av_unlikely(again))
-			sched_yield();
-	} while (av_unlikely(again));
-	return fault;
+	return get(seg, k, req, span);
 }
 
 enum av_mem_fault av_mem_get_list(struct av_seg *seg, uint32_t pd, uint32_t access, const struct ibv_sge *sge,

@@ -131,6 +131,7 @@ static int bind_locked(struct av_seg *seg, struct av_key *w, const struct av_win
 	w->length = bind->length;
 	w->region = bind->region;
 	w->qpn = w->window_type == IBV_MW_TYPE_2 ? bind->qpn : 0;
+	w->tag = bind->rkey & 0xff; /* the next occupant of this index goes on from here */
 	atomic_store_explicit(&w->key, bind->rkey, memory_order_release);
 	return 0;
 }

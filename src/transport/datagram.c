@@ -2,6 +2,8 @@
 /* Datagrams. */
 #include "transport/datagram.h"
 
+#include <sched.h>
+
 #include "hca/directory.h"
 #include "hca/multicast.h"
 #include "memory/translate.h"
@@ -44,12 +46,16 @@ static void write_header(struct datagram *d)
 /* The header area and the sender's buffers as one list. */
 static enum av_fault collect(struct datagram *d, const struct av_sq_wqe *ring)
 {
+	enum av_mem_fault found = AV_MEM_OK;
 	struct av_spans local;
 
 	if (d->head.flags & IBV_SEND_INLINE)
 		av_spans_local(&local, d->req->seg, (void *)(uintptr_t)ring->data, d->head.bytes);
-	else if (av_mem_get_list(d->req->seg, d->req->qp->pd, 0, ring->sge, d->head.count, d->head.bytes,
-				 &local) != AV_MEM_OK)
+	else
+		while ((found = av_mem_get_list(d->req->seg, d->req->qp->pd, 0, ring->sge, d->head.count,
+						d->head.bytes, &local)) == AV_MEM_BUSY)
+			sched_yield();
+	if (found != AV_MEM_OK)
 		return AV_FAULT_LOC_PROT;
 	av_spans_local(&d->from, NULL, d->grh, AV_GRH_BYTES);
 	for (uint32_t i = 0; i < local.count; i++)

@@ -181,9 +181,11 @@ enum av_fault av_deliver_send(const struct av_message *msg, const struct av_span
 		return AV_FAULT_RECV_SHORT;
 	message_cqe(&cqe, msg);
 	if (msg->bytes > 0) {
-		if (av_mem_get_list(msg->to->seg, rq->pd, IBV_ACCESS_LOCAL_WRITE, request->sge,
-				    request->count, msg->bytes, &to) != AV_MEM_OK)
-			return AV_FAULT_RECV_PROT;
+		enum av_mem_fault found = av_mem_get_list(msg->to->seg, rq->pd, IBV_ACCESS_LOCAL_WRITE,
+							  request->sge, request->count, msg->bytes, &to);
+
+		if (found != AV_MEM_OK)
+			return found == AV_MEM_BUSY ? AV_FAULT_BUSY : AV_FAULT_RECV_PROT;
 		fault = move(&cqe, msg, from, &to);
 		av_mem_put_list(&to);
 	}

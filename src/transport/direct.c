@@ -2,6 +2,7 @@
 /* One send request against a queue pair of the same host. */
 #include "transport/direct.h"
 
+#include <sched.h>
 #include <string.h>
 
 #include "hca/limits.h"
@@ -154,10 +155,15 @@ static enum av_fault local_begin(struct work *w, uint32_t access)
 		av_spans_local(&w->local, seg, (void *)(uintptr_t)w->ring->data, w->head.bytes);
 		return w->head.bytes <= AV_MAX_INLINE ? AV_FAULT_NONE : AV_FAULT_LOC_LEN;
 	}
-	if (av_mem_get_list(seg, w->req->qp->pd, access, w->ring->sge, w->head.count, w->head.bytes,
-			    &w->local) == AV_MEM_OK)
+	switch (av_mem_get_list(seg, w->req->qp->pd, access, w->ring->sge, w->head.count, w->head.bytes,
+				&w->local)) {
+	case AV_MEM_OK:
 		return AV_FAULT_NONE;
-	return AV_FAULT_LOC_PROT;
+	case AV_MEM_BUSY:
+		return AV_FAULT_BUSY;
+	default:
+		return AV_FAULT_LOC_PROT;
+	}
 }
 
 static void local_end(struct work *w)
@@ -180,7 +186,14 @@ static enum av_fault remote_begin(struct work *w, uint32_t access, struct av_spa
 
 	remote->count = 1;
 	remote->bytes = w->head.bytes;
-	return av_mem_get(w->to.seg, &req, &remote->at[0]) == AV_MEM_OK ? AV_FAULT_NONE : AV_FAULT_REM_ACCESS;
+	switch (av_mem_get(w->to.seg, &req, &remote->at[0])) {
+	case AV_MEM_OK:
+		return AV_FAULT_NONE;
+	case AV_MEM_BUSY:
+		return AV_FAULT_BUSY;
+	default:
+		return AV_FAULT_REM_ACCESS;
+	}
 }
 
 /* The responder died under our hands. */
@@ -243,6 +256,12 @@ static enum av_fault not_ready(struct work *w)
 	return AV_FAULT_NONE;
 }
 
+/* Faults that leave the receive request for the next message. */
+static bool not_the_receivers(enum av_fault fault)
+{
+	return fault == AV_FAULT_LOC_PROT || fault == AV_FAULT_FORBIDDEN || fault == AV_FAULT_BUSY;
+}
+
 /* Hand the bytes over; a receive request is taken. */
 static enum av_fault send_bytes(struct work *w, const struct av_rq_wqe *request)
 {
@@ -260,7 +279,7 @@ static enum av_fault send_bytes(struct work *w, const struct av_rq_wqe *request)
 		w->result.owner_only = true;
 		fault = not_ready(w);
 	}
-	if (fault == AV_FAULT_LOC_PROT || fault == AV_FAULT_FORBIDDEN || w->result.park != AV_PARK_NOT)
+	if (not_the_receivers(fault) || w->result.park != AV_PARK_NOT)
 		av_deliver_cancel(&w->to);
 	return fault;
 }
@@ -330,7 +349,7 @@ static enum av_fault write_imm(struct work *w)
 		return not_ready(w);
 	if (w->head.bytes > 0)
 		fault = write_bytes(w);
-	if (fault == AV_FAULT_LOC_PROT || fault == AV_FAULT_FORBIDDEN || w->result.park != AV_PARK_NOT)
+	if (not_the_receivers(fault) || w->result.park != AV_PARK_NOT)
 		av_deliver_cancel(&w->to);
 	if (fault != AV_FAULT_NONE || w->result.park != AV_PARK_NOT)
 		return fault;
@@ -387,8 +406,10 @@ static enum av_fault do_read(struct work *w)
 static enum av_fault return_original(struct work *w, uint64_t old)
 {
 	struct av_spans from;
-	enum av_fault fault = local_begin(w, IBV_ACCESS_LOCAL_WRITE);
+	enum av_fault fault;
 
+	while ((fault = local_begin(w, IBV_ACCESS_LOCAL_WRITE)) == AV_FAULT_BUSY)
+		sched_yield(); /* not the whole operation again: the memory is changed; no hazard is held */
 	if (fault != AV_FAULT_NONE)
 		return fault;
 	av_spans_local(&from, NULL, &old, sizeof(old));
@@ -534,6 +555,17 @@ static bool found_at_requester(enum av_fault fault)
 	return fault == AV_FAULT_LOC_LEN || fault == AV_FAULT_LOC_QP_OP || fault == AV_FAULT_LOC_PROT;
 }
 
+/* The operation; again for as long as regions are being re-registered. Nothing but the tokens is held in
+ * between. */
+static enum av_fault operate(struct work *w)
+{
+	enum av_fault fault;
+
+	while ((fault = operation[w->head.opcode](w)) == AV_FAULT_BUSY)
+		sched_yield();
+	return fault;
+}
+
 static void advance_uc(struct work *w)
 {
 	w->req->qp->next_psn = (w->req->qp->next_psn + packets(w->req->qp, w->head.bytes)) & 0xffffff;
@@ -581,7 +613,7 @@ struct av_direct_result av_direct_execute(const struct av_qp_end *req, const str
 			w.result = (struct av_direct_result){0}; /* nobody there: sent and lost */
 		return w.result;
 	}
-	w.result.fault = operation[w.head.opcode](&w);
+	w.result.fault = operate(&w);
 	settle(&w);
 	responder_end(&w);
 	return w.result;

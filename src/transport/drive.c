@@ -80,8 +80,7 @@ static void succeed(const struct av_qp_end *end, const struct av_sq_wqe *wqe)
 {
 	struct av_qp_shared *qp = end->qp;
 
-	if (av_likely(end->seg->own))
-		atomic_store_explicit(&qp->park, AV_PARK_NOT, memory_order_relaxed);
+	atomic_store_explicit(&qp->park, AV_PARK_NOT, memory_order_relaxed);
 	if (!(wqe->flags & IBV_SEND_SIGNALED) && !qp->sig_all) {
 		qp->sq_next++;
 		return;
@@ -163,15 +162,20 @@ static void drained(const struct av_qp_end *end)
 	}
 }
 
+/* May the request at the head go? In SQD only one that was under way before. */
+static bool may_execute(uint32_t state, bool under_way)
+{
+	return state == IBV_QPS_RTS || (state == IBV_QPS_SQD && under_way);
+}
+
 /* Execute as far as it goes; the token is held. */
 static void execute(const struct av_qp_end *end, struct av_qp_end *peer, struct view *view)
 {
 	struct av_qp_shared *qp = end->qp;
+	bool under_way = atomic_load_explicit(&qp->park, memory_order_relaxed) != AV_PARK_NOT;
 
 	atomic_exchange(&qp->kick, 0);
-	for (;;) {
-		bool in_flight = atomic_load_explicit(&qp->park, memory_order_relaxed) != AV_PARK_NOT;
-
+	for (;; under_way = false) {
 		view->state = atomic_load(&qp->state);
 		view->tail = atomic_load(&qp->sq_tail);
 		view->parked = false;
@@ -182,11 +186,9 @@ static void execute(const struct av_qp_end *end, struct av_qp_end *peer, struct 
 		if (av_unlikely(atomic_load_explicit(&qp->last_wqe, memory_order_relaxed)) &&
 		    atomic_exchange(&qp->last_wqe, 0))
 			av_event_raise(end, atomic_load(&qp->qpn), IBV_EVENT_QP_LAST_WQE_REACHED);
-		if (view->state == IBV_QPS_SQD && !in_flight)
+		if (view->state == IBV_QPS_SQD && !under_way)
 			drained(end);
-		if (qp->sq_next == view->tail)
-			return;
-		if (view->state != IBV_QPS_RTS && !(view->state == IBV_QPS_SQD && in_flight))
+		if (qp->sq_next == view->tail || !may_execute(view->state, under_way))
 			return;
 		if (!step(end, peer)) {
 			view->parked = true;
@@ -196,14 +198,16 @@ static void execute(const struct av_qp_end *end, struct av_qp_end *peer, struct 
 }
 
 /*
- * A peer that drives our queue may die in the middle of it. The request stays marked as parked for as long as
- * the peer is at work, so that our timer keeps an eye on it and finds the token abandoned.
+ * A peer that drives our queue may die in the middle of it, when nothing is parked any more and nobody has a
+ * reason to look. @driven makes our timer come by until the peer is done: it finds the token abandoned.
  */
 static void run(const struct av_qp_end *end, struct av_qp_end *peer, struct view *view)
 {
+	if (!end->seg->own)
+		atomic_store(&end->qp->driven, 1);
 	execute(end, peer, view);
-	if (!end->seg->own && !view->parked)
-		atomic_store(&end->qp->park, AV_PARK_NOT);
+	if (!end->seg->own)
+		atomic_store(&end->qp->driven, 0);
 }
 
 /*
@@ -229,8 +233,10 @@ void av_drive(const struct av_qp_end *end, struct av_qp_end *peer)
 
 		if (got == AV_LOCK_BUSY)
 			break;
-		if (av_unlikely(got == AV_LOCK_REPAIR))
+		if (av_unlikely(got == AV_LOCK_REPAIR)) {
+			atomic_store(&end->qp->driven, 0);
 			enter_error(end); /* the executor died with a request half done */
+		}
 		run(end, peer ? peer : &found, &view);
 		av_lock_release_fence(&end->qp->exec);
 	} while (av_unlikely(again(end->qp, &view)));

@@ -126,8 +126,12 @@ static bool place_payload(struct av_seg *seg, struct placement *p)
 	uint64_t bytes = p->cqe.data_len ? p->cqe.data_len : p->cqe.stage_len;
 	enum av_reach ret = AV_REACH_DST_FAULT;
 	struct av_spans to, from;
+	enum av_mem_fault found;
 
-	if (av_mem_get_list(seg, p->pd, IBV_ACCESS_LOCAL_WRITE, p->sge, p->count, bytes, &to) == AV_MEM_OK) {
+	while ((found = av_mem_get_list(seg, p->pd, IBV_ACCESS_LOCAL_WRITE, p->sge, p->count, bytes, &to)) ==
+	       AV_MEM_BUSY)
+		sched_yield();
+	if (found == AV_MEM_OK) {
 		if (p->cqe.data_len) {
 			av_spans_local(&from, NULL, p->cqe.data, bytes);
 			ret = av_reach_copy(&to, &from);

@@ -23,6 +23,7 @@ static const struct av_rule table[] = {
 	[AV_FAULT_RECV_CQ]          = {"receive CQ full",           IBV_WC_REM_OP_ERR,        AV_NAK_REMOTE_OP,       OK,                     true,  IBV_EVENT_QP_FATAL},
 	[AV_FAULT_INVALIDATE]       = {"key cannot be invalidated", OK,                       AV_NAK_NONE,            IBV_WC_LOC_QP_OP_ERR,   true,  AV_EVENT_NONE},
 	[AV_FAULT_FORBIDDEN]        = {"memory out of reach",       IBV_WC_REM_OP_ERR,        AV_NAK_REMOTE_OP,       OK,                     false, AV_EVENT_NONE},
+	[AV_FAULT_BUSY]             = {"busy",                      IBV_WC_GENERAL_ERR,       AV_NAK_NONE,            OK,                     false, AV_EVENT_NONE},
 	[AV_FAULT_RNR_EXHAUSTED]    = {"receiver not ready",        IBV_WC_RNR_RETRY_EXC_ERR, AV_NAK_NONE,            OK,                     false, AV_EVENT_NONE},
 	[AV_FAULT_RETRY_EXHAUSTED]  = {"no answer",                 IBV_WC_RETRY_EXC_ERR,     AV_NAK_NONE,            OK,                     false, AV_EVENT_NONE},
 };

@@ -33,6 +33,8 @@ enum av_fault {
 	AV_FAULT_INVALIDATE,	   /* SEND_WITH_INV of a key that cannot be invalidated */
 	AV_FAULT_FORBIDDEN,	   /* the kernel keeps the two processes apart */
 
+	AV_FAULT_BUSY, /* no fault: a region is being re-registered, try again; never leaves the transport */
+
 	/* No acceptable answer in time. */
 	AV_FAULT_RNR_EXHAUSTED,
 	AV_FAULT_RETRY_EXHAUSTED,

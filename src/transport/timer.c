@@ -18,6 +18,7 @@
 #include "transport/drive.h"
 
 #define STACK_BYTES (256u << 10)
+#define DRIVEN_NS   50000000u
 
 struct av_timer {
 	struct av_seg *seg; /* borrowed: the timer ends before the segment */
@@ -52,6 +53,22 @@ static uint32_t watched_at(struct av_timer *t, uint32_t i)
 	return index;
 }
 
+/* See to one queue pair. Return: when to look at it again. */
+static uint64_t look_at(const struct av_qp_end *end)
+{
+	uint64_t now = av_now_ns();
+
+	if (atomic_load(&end->qp->driven)) { /* by another process: does it still live? */
+		av_drive(end, NULL);
+		return now + DRIVEN_NS;
+	}
+	if (atomic_load(&end->qp->park) == AV_PARK_NOT)
+		return UINT64_MAX;
+	if (atomic_load(&end->qp->deadline_ns) <= now || atomic_load(&end->qp->kick))
+		av_drive(end, NULL);
+	return atomic_load(&end->qp->park) ? atomic_load(&end->qp->deadline_ns) : UINT64_MAX;
+}
+
 /* Drive what is due. Return: when to look again. */
 static uint64_t look(struct av_timer *t)
 {
@@ -60,18 +77,10 @@ static uint64_t look(struct av_timer *t)
 
 	for (uint32_t i = 0; (index = watched_at(t, i)); i++) {
 		struct av_qp_end end = {t->seg, av_qp_at(t->seg, index)};
-		uint64_t deadline;
+		uint64_t when = end.qp ? look_at(&end) : UINT64_MAX;
 
-		if (!end.qp || atomic_load(&end.qp->park) == AV_PARK_NOT)
-			continue;
-		deadline = atomic_load(&end.qp->deadline_ns);
-		if (deadline <= av_now_ns() || atomic_load(&end.qp->kick)) {
-			av_drive(&end, NULL);
-			deadline =
-				atomic_load(&end.qp->park) ? atomic_load(&end.qp->deadline_ns) : UINT64_MAX;
-		}
-		if (deadline < next)
-			next = deadline;
+		if (when < next)
+			next = when;
 	}
 	return next;
 }
