@@ -274,7 +274,7 @@ static const struct bad_row bad[] = {
 	 EINVAL,
 	 0},
 	{"length SIZE_MAX", TRANSLATION, {.at = AT_NEW, .length = SIZE_MAX}, ERR_CMD, EINVAL, 0},
-	{"length 2^62", TRANSLATION, {.at = AT_NEW, .length = 1ul << 62}, ERR_CMD, EFAULT, EINVAL},
+	{"length 2^62", TRANSLATION, {.at = AT_HOLE_BEHIND, .length = 1ul << 62}, ERR_CMD, EFAULT, EINVAL},
 	{"domain NULL", PD, {.pd = PD_NULL}, ERR_CMD, ENOENT, 0},
 	{"domain of another context", PD, {.pd = PD_FOREIGN}, ERR_CMD, ENOENT, 0},
 	{"REMOTE_WRITE without LOCAL_WRITE", ACCESS, {.access = IBV_ACCESS_REMOTE_WRITE}, ERR_CMD, EINVAL, 0},
