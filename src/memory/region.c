@@ -17,6 +17,7 @@
 #define MADV_POPULATE_WRITE 23
 #endif
 
+#define LOOK_FIRST     (16u << 20) /* bytes from which looking at the list of mappings costs nothing in comparison */
 #define REMOTE_CHANGES (IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_ATOMIC)
 #define WRITERS	       (IBV_ACCESS_LOCAL_WRITE | REMOTE_CHANGES | IBV_ACCESS_MW_BIND)
 #define KNOWN                                                                                    \
@@ -52,6 +53,12 @@ static int populate(uint64_t addr, uint64_t length, bool writable, uint64_t page
 
 	if (length == 0)
 		return 0;
+	/*
+	 * A range that is mapped in parts would be brought in up to its first hole, and what lies in a mistaken range of
+	 * gigabytes can be anything, our own sparse segments included.
+	 */
+	if (bytes > LOOK_FIRST && av_mapped_check(begin, bytes, writable))
+		return EFAULT;
 	while (madvise((void *)(uintptr_t)begin, bytes, advice)) {
 		if (errno == EINTR || errno == EAGAIN)
 			continue;
