@@ -870,6 +870,8 @@ static void circle_row(void)
 	uint64_t end;
 
 	row("regions written from one to the other, both changing without pause");
+	atomic_store(&stop, false);
+	changed[0] = changed[1] = 0;
 	ring_open();
 	for (intptr_t i = 0; i < 4; i++)
 		pthread_create(&thread[i], NULL, i < 2 ? writer : changer, (void *)(i & 1));
@@ -887,6 +889,92 @@ static void circle_row(void)
 	       "%lu and %lu written, %lu and %lu changes", moved[0], moved[1], changed[0], changed[1]);
 	for (int i = 0; i < 2; i++)
 		EXPECT(ibv_dereg_mr(ring[i]) == 0, "ibv_dereg_mr");
+}
+
+/* --- receives into a region that changes all the time --- */
+
+static void change_while(void (*work)(uint32_t bytes), uint32_t bytes)
+{
+	pthread_t thread;
+
+	atomic_store(&stop, false);
+	changed[0] = 0;
+	ring[0] = ibv_reg_mr(n->pd, n->arena + OLD_AT, 65536, PROBE_ALL | IBV_ACCESS_ZERO_BASED);
+	pthread_create(&thread, NULL, changer, (void *)0);
+	work(bytes);
+	atomic_store(&stop, true);
+	pthread_join(thread, NULL);
+	EXPECT(changed[0] > 10, "%lu changes", changed[0]);
+	EXPECT(ibv_dereg_mr(ring[0]) == 0, "ibv_dereg_mr");
+}
+
+static struct node_recv changing_receive(uint32_t bytes)
+{
+	return (struct node_recv){.num_sge = 1, .sge = {{.addr = 8, .length = bytes, .lkey = ring[0]->lkey}}};
+}
+
+static void expect_message(uint32_t bytes, uint64_t number)
+{
+	struct ibv_wc wc = {.status = IBV_WC_GENERAL_ERR};
+
+	if (node_poll(n, 1, 1, PROBE_PATIENCE, &wc) != 1)
+		DIE("message %lu: no receive completion", number);
+	EXPECT(wc.status == IBV_WC_SUCCESS, "message %lu: receive '%s'", number,
+	       ibv_wc_status_str(wc.status));
+	EXPECT(pattern_check(n->arena + OLD_AT + 8, bytes, number, 0) == -1, "message %lu: bytes", number);
+}
+
+static void messages_from_other(uint32_t bytes)
+{
+	struct node_recv r = changing_receive(bytes);
+	struct node_send s = {.opcode = IBV_WR_SEND,
+			      .flags = IBV_SEND_SIGNALED,
+			      .num_sge = 1,
+			      .sge = {side_sge(&b, KEY_FULL, PROBE_AT, bytes)}};
+	enum ibv_wc_status got;
+
+	for (uint64_t i = 0; (i < 500 || changed[0] < 500) && failures() == 0; i++) {
+		side_fill(&b, PROBE_AT, bytes, i, 0);
+		EXPECT(node_post_recv(n, 0, &r, 1).ret == 0, "ibv_post_recv");
+		got = probe_request(&b, &a, 0, &s);
+		if (EXPECT(got == IBV_WC_SUCCESS, "message %lu: '%s'", i, ibv_wc_status_str(got)))
+			expect_message(bytes, i);
+	}
+}
+
+/* Queue pair 4 sends to itself, out of the changing region as well. */
+static void messages_from_self(uint32_t bytes)
+{
+	struct node_recv r = changing_receive(bytes);
+	struct node_send s = {.opcode = IBV_WR_SEND, .flags = IBV_SEND_SIGNALED, .num_sge = 2};
+	struct ibv_wc wc = {.status = IBV_WC_GENERAL_ERR};
+
+	s.sge[0] = side_sge(&a, KEY_FULL, PROBE_AT, bytes - 4);
+	s.sge[1] = (struct ibv_sge){.addr = 60000, .length = 4, .lkey = ring[0]->lkey};
+	for (uint64_t i = 0; (i < 500 || changed[0] < 500) && failures() == 0; i++) {
+		pattern_fill(n->arena + PROBE_AT, bytes - 4, i, 0);
+		pattern_fill(n->arena + OLD_AT + 60000, 4, i, bytes - 4);
+		EXPECT(node_post_recv(n, 4, &r, 1).ret == 0 && node_post_send(n, 4, &s, 1).ret == 0, "post");
+		EXPECT(node_poll(n, 0, 1, PROBE_PATIENCE, &wc) == 1 && wc.status == IBV_WC_SUCCESS,
+		       "message %lu: '%s'", i, ibv_wc_status_str(wc.status));
+		expect_message(bytes, i);
+	}
+}
+
+static void message_rows(void)
+{
+	static const uint32_t sizes[] = {8, 5000, 40000};
+
+	pair_create(&a, 4, &a, 4, NULL);
+	pair_connect(&a, 4, NULL, &a, 4, NULL);
+	for (size_t i = 0; i < COUNT_OF(sizes); i++) {
+		row("messages of %u bytes from another process into a region that changes all the time",
+		    sizes[i]);
+		change_while(messages_from_other, sizes[i]);
+		row("messages of %u bytes from and into a region that changes all the time", sizes[i]);
+		change_while(messages_from_self, sizes[i]);
+	}
+	pair_destroy(&a, 4, &a, 4);
 }
 
 /* --- */
@@ -927,6 +1015,7 @@ static void run(void)
 	away_rows();
 	dereg_under_traffic_row();
 	flood_end(&flood);
+	message_rows();
 	circle_row();
 }
 
