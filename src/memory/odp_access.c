@@ -1,0 +1,42 @@
+/* SPDX-License-Identifier: MIT */
+/* Page fault events. */
+#include "memory/odp_access.h"
+
+#include "memory/odp_counters.h"
+#include "memory/odp_notify.h"
+#include "memory/odp_table.h"
+#include "memory/odp_track.h"
+
+void av_odp_begin(struct av_seg *seg, uint64_t addr, uint64_t len, bool write, struct av_odp_access *access)
+{
+	av_odp_settle(seg);
+	*access = (struct av_odp_access){.seg = seg, .addr = addr, .len = len, .write = write};
+	access->missing = av_odp_missing(seg, addr, len, write);
+	if (av_likely(access->missing == 0))
+		return;
+	access->markable = av_odp_prepare(seg, addr, len, &access->stamp);
+	access->steady = av_odp_track(seg, addr, len); /* in this order: see there */
+}
+
+/* The bytes were moved. The pages become valid, unless the mappings have changed since begin(). */
+static void resolved(const struct av_odp_access *a)
+{
+	uint64_t pages = a->missing;
+
+	if (!a->steady || (a->markable && !av_odp_mark(a->seg, a->addr, a->len, a->write, a->stamp, &pages)))
+		av_odp_count(a->seg, AV_ODP_COUNT_CONTENTIONS, 1);
+	else
+		av_odp_count(a->seg, AV_ODP_COUNT_FAULT_PAGES, pages);
+}
+
+void av_odp_end_fault(const struct av_odp_access *access, bool ok)
+{
+	av_odp_count(access->seg, AV_ODP_COUNT_FAULTS, 1);
+	if (ok) {
+		resolved(access);
+		return;
+	}
+	av_odp_count(access->seg, AV_ODP_COUNT_FAILED_RESOLUTIONS, 1);
+	if (access->missing == 0)
+		av_odp_clear(access->seg, access->addr, access->len);
+}

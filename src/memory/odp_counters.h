@@ -1,0 +1,72 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * ODP statistics: what mlx5 shows below /sys/class/infiniband_verbs/uverbsN/ (standard) and
+ * /sys/kernel/debug/mlx5/ID/odp_stats/ (debug). Totals of a device, of all processes, since it came into
+ * being.
+ *
+ * The counts live in the directory, one block per device; struct av_seg.odp leads there. The two gauges are
+ * kept per context (struct av_seg.odp_gauge), so that what a dead process had registered goes away with its
+ * context: who shows them adds up the living contexts.
+ */
+#ifndef AV_MEMORY_ODP_COUNTERS_H
+#define AV_MEMORY_ODP_COUNTERS_H
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "hca/segment.h"
+
+enum av_odp_counter {
+	AV_ODP_COUNT_CONTENTIONS,
+	AV_ODP_COUNT_INVALIDATION_PAGES,
+	AV_ODP_COUNT_INVALIDATIONS,
+	AV_ODP_COUNT_FAULT_PAGES,
+	AV_ODP_COUNT_FAULTS,
+	AV_ODP_COUNT_PREFETCHES,
+	AV_ODP_COUNT_PREFETCH_PAGES,
+	AV_ODP_COUNT_FAILED_RESOLUTIONS,
+	AV_ODP_COUNT_MRS_NOT_FOUND,
+	AV_ODP_COUNT_MR_PAGES, /* gauge: not in struct av_odp_counters */
+	AV_ODP_COUNT_MRS,      /* gauge: likewise */
+	AV_ODP_COUNTER_N
+};
+
+struct av_odp_counters {
+	_Atomic uint64_t value[AV_ODP_COUNTER_N]; /* by enum av_odp_counter; those of the gauges stay 0 */
+};
+
+/* What one context has registered now. */
+struct av_odp_gauge {
+	_Atomic uint64_t regions;
+	_Atomic uint64_t pages;
+};
+
+struct av_odp_counter_info {
+	const char *name; /* of the file */
+	const char *unit;
+	const char *help;
+	bool debug; /* among the debug statistics */
+	bool gauge;
+};
+
+/* By enum av_odp_counter, in the order in which the documentation lists them. */
+extern const struct av_odp_counter_info av_odp_counter_info[AV_ODP_COUNTER_N];
+
+/* Add @n to a counter (not a gauge) of the segment's device. Any process, any thread, never blocks. */
+static inline void av_odp_count(const struct av_seg *seg, enum av_odp_counter which, uint64_t n)
+{
+	if (seg->odp && n)
+		atomic_fetch_add_explicit(&seg->odp->value[which], n, memory_order_relaxed);
+}
+
+/**
+ * av_odp_region_added() - an ODP region of @pages pages was registered in the own context @seg
+ *
+ * An implicit region has no size of its own: its @pages is 0. Undone by av_odp_region_removed(), same
+ * arguments.
+ */
+void av_odp_region_added(struct av_seg *seg, uint64_t pages);
+void av_odp_region_removed(struct av_seg *seg, uint64_t pages);
+
+#endif

@@ -1,0 +1,425 @@
+/* SPDX-License-Identifier: MIT */
+/* Prefetching: in pieces, each brought in by the kernel and then marked; and the thread that does it later.
+ */
+#include "memory/odp_prefetch.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/checked.h"
+#include "base/copy.h"
+#include "memory/mapped.h"
+#include "memory/odp_counters.h"
+#include "memory/odp_notify.h"
+#include "memory/odp_table.h"
+#include "memory/odp_track.h"
+
+#ifndef MADV_POPULATE_READ
+#define MADV_POPULATE_READ  22
+#define MADV_POPULATE_WRITE 23
+#endif
+
+#define PIECE_BYTES   (8 * AV_ODP_LEAF_SPAN) /* what is lost, and done again, when pages go away meanwhile */
+#define RESTARTS      8
+#define PAGEMAP_BATCH 256
+#define PRESENT	      (1ull << 63) /* of an entry of /proc/PID/pagemap, see proc_pid_pagemap(5) */
+
+/* One advice being followed. */
+struct job {
+	struct job *next;
+	struct av_seg *seg;
+	enum ib_uverbs_advise_mr_advice advice;
+	uint64_t pages; /* that became valid so far */
+	uint32_t count;
+	struct av_odp_range range[];
+};
+
+struct piece {
+	uint64_t addr, len;
+};
+
+static bool wants_write(const struct job *job)
+{
+	return job->advice == IBV_ADVISE_MR_ADVICE_PREFETCH_WRITE;
+}
+
+static uint64_t page_bytes(void)
+{
+	return (uint64_t)sysconf(_SC_PAGESIZE);
+}
+
+/* The whole pages around a piece; the last page of the address space is never mapped, so nothing wraps. */
+static struct piece whole_pages(const struct piece *p)
+{
+	uint64_t page = page_bytes(), begin = p->addr & ~(page - 1);
+
+	return (struct piece){begin, av_round_up(p->addr - begin + p->len, page)};
+}
+
+/* --- bringing in ---------------------------------------------------------------------------------------- */
+
+/* Page by page, for kernels before 5.14 and special mappings. */
+static int touch_all(const struct piece *pages, bool write)
+{
+	for (uint64_t at = 0; at < pages->len; at += page_bytes())
+		if (av_copy_probe((const void *)(uintptr_t)(pages->addr + at), write) != AV_COPY_OK)
+			return EFAULT;
+	return 0;
+}
+
+/* Return: 0, EFAULT or ENOMEM */
+static int bring_in(const struct piece *p, bool write)
+{
+	struct piece pages = whole_pages(p);
+	int advice = write ? MADV_POPULATE_WRITE : MADV_POPULATE_READ;
+
+	while (madvise((void *)(uintptr_t)pages.addr, pages.len, advice)) {
+		if (errno == EINTR || errno == EAGAIN)
+			continue;
+		if (errno == EFAULT || errno == EHWPOISON || av_mapped_check(pages.addr, pages.len, write))
+			return EFAULT;
+		if (errno == ENOMEM)
+			return ENOMEM;
+		return touch_all(&pages, write);
+	}
+	return 0;
+}
+
+/*
+ * A piece may be invalidated between its coming in and its being marked; it is done again then. After some
+ * restarts it stays as it is: that is what would be seen if the last invalidation had come just after the
+ * marking.
+ */
+static int fetch_piece(struct job *job, const struct piece *p)
+{
+	for (int i = 0; i < RESTARTS; i++) {
+		uint64_t stamp, fresh;
+		bool markable, steady;
+		int ret;
+
+		av_odp_settle(job->seg);
+		markable = av_odp_prepare(job->seg, p->addr, p->len, &stamp);
+		steady = av_odp_track(job->seg, p->addr, p->len);
+		ret = bring_in(p, wants_write(job));
+		if (ret || !markable)
+			return ret;
+		if (steady && av_odp_mark(job->seg, p->addr, p->len, wants_write(job), stamp, &fresh)) {
+			job->pages += fresh;
+			return 0;
+		}
+		av_odp_count(job->seg, AV_ODP_COUNT_CONTENTIONS, 1);
+	}
+	return 0;
+}
+
+/* --- what is present already ---------------------------------------------------------------------------- */
+
+/* Mark the system's pages [first, first + count) of @p, which begin at @base. Return: how many became valid.
+ */
+static uint64_t mark_run(struct job *job, const struct piece *p, uint64_t base, size_t first, size_t count)
+{
+	uint64_t begin = base + first * page_bytes(), end = begin + count * page_bytes();
+
+	/* The system's pages may be larger than the table's. */
+	begin = begin < p->addr ? p->addr : begin;
+	end = end > p->addr + p->len ? p->addr + p->len : end;
+	return av_odp_set(job->seg, begin, end - begin, false);
+}
+
+/* Mark what @entry says is present. Return: how many became valid. */
+static uint64_t mark_present(struct job *job, const struct piece *p, const uint64_t *entry, size_t entries)
+{
+	uint64_t base = whole_pages(p).addr, fresh = 0;
+
+	for (size_t i = 0, n; i < entries; i += n) {
+		n = 1;
+		if (!(entry[i] & PRESENT))
+			continue;
+		while (i + n < entries && (entry[i + n] & PRESENT))
+			n++;
+		fresh += mark_run(job, p, base, i, n);
+	}
+	return fresh;
+}
+
+/*
+ * The pages of @p that are in this process' page table become valid. Swapped pages are not present, nor are
+ * pages of a file that are merely in the page cache: both would be faults, and mincore(2) would have called
+ * both present.
+ */
+static void snap_piece(struct job *job, int pagemap, const struct piece *p)
+{
+	struct piece pages = whole_pages(p);
+	uint64_t entry[PAGEMAP_BATCH], stamp, fresh;
+	size_t bytes = pages.len / page_bytes() * sizeof(*entry);
+	bool steady;
+
+	for (int i = 0; i < RESTARTS; i++) {
+		av_odp_settle(job->seg);
+		if (!av_odp_prepare(job->seg, p->addr, p->len, &stamp))
+			return;
+		steady = av_odp_track(job->seg, p->addr, p->len);
+		if (pread(pagemap, entry, bytes, (off_t)(pages.addr / page_bytes() * sizeof(*entry))) !=
+		    (ssize_t)bytes)
+			return;
+		fresh = mark_present(job, p, entry, bytes / sizeof(*entry));
+		if (steady && av_odp_unchanged(job->seg, p->addr, p->len, stamp)) {
+			job->pages += fresh;
+			return;
+		}
+		av_odp_clear(job->seg, p->addr, p->len);
+		av_odp_count(job->seg, AV_ODP_COUNT_CONTENTIONS, 1);
+	}
+}
+
+/* --- one advice ----------------------------------------------------------------------------------------- */
+
+/* Take the first piece of [at, end): up to the next multiple of @bytes. */
+static struct piece next_piece(uint64_t at, uint64_t end, uint64_t bytes)
+{
+	uint64_t rest = bytes - at % bytes;
+
+	return (struct piece){at, end - at < rest ? end - at : rest};
+}
+
+static int fetch_range(struct job *job, uint64_t addr, uint64_t len)
+{
+	for (uint64_t at = addr, end = addr + len; at != end;) {
+		struct piece p = next_piece(at, end, PIECE_BYTES);
+		int ret = fetch_piece(job, &p);
+
+		if (ret)
+			return ret;
+		at += p.len;
+	}
+	return 0;
+}
+
+/* Where the kernel does not show its page table, no page is known to be present: the advice is followed, in
+ * vain. */
+static int snap_range(struct job *job, uint64_t addr, uint64_t len)
+{
+	struct piece all = {addr, len}, pages = whole_pages(&all);
+	int pagemap;
+
+	if (av_mapped_check(pages.addr, pages.len, false))
+		return EFAULT;
+	pagemap = open("/proc/self/pagemap", O_RDONLY | O_CLOEXEC);
+	if (pagemap < 0)
+		return 0;
+	for (uint64_t at = addr, end = addr + len; at != end;) {
+		struct piece p = next_piece(at, end, PAGEMAP_BATCH * page_bytes());
+
+		snap_piece(job, pagemap, &p);
+		at += p.len;
+	}
+	close(pagemap);
+	return 0;
+}
+
+static int one_range(struct job *job, const struct av_odp_range *r)
+{
+	if (r->length == 0)
+		return 0;
+	if (av_range_wraps(r->addr, r->length) || r->addr + (r->length - 1) > UINT64_MAX - page_bytes())
+		return EFAULT;
+	if (job->advice == IBV_ADVISE_MR_ADVICE_PREFETCH_NO_FAULT)
+		return snap_range(job, r->addr, r->length);
+	return fetch_range(job, r->addr, r->length);
+}
+
+static int follow(struct job *job, const struct av_odp_range *range)
+{
+	int ret = 0;
+
+	for (uint32_t i = 0; i < job->count && ret == 0; i++)
+		ret = one_range(job, &range[i]);
+	if (ret == 0)
+		av_odp_count(job->seg, AV_ODP_COUNT_PREFETCHES, 1);
+	av_odp_count(job->seg, AV_ODP_COUNT_PREFETCH_PAGES, job->pages);
+	return ret;
+}
+
+/* --- later ---------------------------------------------------------------------------------------------- */
+
+#define QUEUE_MAX   64
+#define STACK_BYTES (256u << 10)
+#define IDLE_S	    1 /* the thread goes when it has had nothing to do for that long */
+
+static struct {
+	pthread_mutex_t mutex;
+	pthread_cond_t more; /* a job was queued */
+	pthread_cond_t less; /* a job is done */
+	struct job *first, **last;
+	unsigned int queued;
+	bool running;	     /* there is a thread */
+	struct av_seg *busy; /* whose job it is doing */
+} later = {
+	.mutex = PTHREAD_MUTEX_INITIALIZER,
+	.more = PTHREAD_COND_INITIALIZER,
+	.less = PTHREAD_COND_INITIALIZER,
+	.last = &later.first,
+};
+
+/* What was queued is the parent's; its jobs' memory is lost in the child. */
+static void after_fork_in_child(void)
+{
+	pthread_mutex_init(&later.mutex, NULL);
+	pthread_cond_init(&later.more, NULL);
+	pthread_cond_init(&later.less, NULL);
+	later.first = NULL;
+	later.last = &later.first;
+	later.queued = 0;
+	later.running = false;
+	later.busy = NULL;
+}
+
+static void register_fork_handler(void)
+{
+	pthread_atfork(NULL, NULL, after_fork_in_child);
+}
+
+/* The next job, or NULL if there was none for a while. The caller holds the mutex. */
+static struct job *take_job(void)
+{
+	struct timespec until;
+	struct job *job;
+	int ret = 0;
+
+	clock_gettime(CLOCK_REALTIME, &until);
+	until.tv_sec += IDLE_S;
+	while (!later.first && ret == 0)
+		ret = pthread_cond_timedwait(&later.more, &later.mutex, &until);
+	job = later.first;
+	if (!job)
+		return NULL;
+	later.first = job->next;
+	if (!later.first)
+		later.last = &later.first;
+	later.queued--;
+	later.busy = job->seg;
+	return job;
+}
+
+static void *later_main(void *arg)
+{
+	struct job *job;
+
+	pthread_mutex_lock(&later.mutex);
+	while ((job = take_job())) {
+		pthread_mutex_unlock(&later.mutex);
+		(void)follow(job, job->range);
+		pthread_mutex_lock(&later.mutex);
+		later.busy = NULL;
+		pthread_cond_broadcast(&later.less);
+		pthread_mutex_unlock(&later.mutex);
+		free(job); /* may unmap, and so wait for the listener: holding nothing */
+		pthread_mutex_lock(&later.mutex);
+	}
+	later.running = false;
+	pthread_mutex_unlock(&later.mutex);
+	return NULL;
+}
+
+/* All signals are the program's own threads' business, but those that our probes may raise. */
+static bool start_thread(void)
+{
+	pthread_attr_t attr;
+	pthread_t thread;
+	sigset_t all, old;
+	int ret;
+
+	sigfillset(&all);
+	sigdelset(&all, SIGSEGV);
+	sigdelset(&all, SIGBUS);
+	pthread_attr_init(&attr);
+	pthread_attr_setstacksize(&attr, STACK_BYTES);
+	pthread_attr_setdetachstate(&attr, PTHREAD_CREATE_DETACHED);
+	pthread_sigmask(SIG_SETMASK, &all, &old);
+	ret = pthread_create(&thread, &attr, later_main, NULL);
+	pthread_sigmask(SIG_SETMASK, &old, NULL);
+	pthread_attr_destroy(&attr);
+	return ret == 0;
+}
+
+/* Return: false if the caller has to do it itself: there is no thread, or more queued than it will soon do.
+ */
+static bool queue(struct job *job)
+{
+	static pthread_once_t once = PTHREAD_ONCE_INIT;
+	bool taken = false;
+
+	pthread_once(&once, register_fork_handler);
+	pthread_mutex_lock(&later.mutex);
+	if (!later.running)
+		later.running = start_thread();
+	if (later.running && later.queued < QUEUE_MAX) {
+		*later.last = job;
+		later.last = &job->next;
+		later.queued++;
+		pthread_cond_signal(&later.more);
+		taken = true;
+	}
+	pthread_mutex_unlock(&later.mutex);
+	return taken;
+}
+
+static int advise_later(const struct job *what, const struct av_odp_range *range)
+{
+	size_t bytes = sizeof(struct job) + what->count * sizeof(*range);
+	struct job *job = malloc(bytes);
+
+	if (!job)
+		return ENOMEM;
+	*job = *what;
+	memcpy(job->range, range, what->count * sizeof(*range));
+	if (!queue(job)) {
+		(void)follow(job, job->range);
+		free(job);
+	}
+	return 0;
+}
+
+int av_odp_advise(struct av_seg *seg, const struct av_odp_range *range, uint32_t count,
+		  enum ib_uverbs_advise_mr_advice advice, bool flush)
+{
+	struct job job = {.seg = seg, .advice = advice, .count = count};
+	int saved = errno, cancel, ret;
+
+	/* Not a cancellation point: jobs must not be lost half queued, nor descriptors left open. */
+	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel);
+	ret = flush ? follow(&job, range) : advise_later(&job, range);
+	pthread_setcancelstate(cancel, NULL);
+	errno = saved;
+	return ret;
+}
+
+/* The caller holds the mutex. */
+static bool has_jobs(const struct av_seg *seg)
+{
+	if (later.busy == seg)
+		return true;
+	for (const struct job *job = later.first; job; job = job->next)
+		if (job->seg == seg)
+			return true;
+	return false;
+}
+
+void av_odp_quiesce(struct av_seg *seg)
+{
+	int cancel;
+
+	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel);
+	pthread_mutex_lock(&later.mutex);
+	while (has_jobs(seg))
+		pthread_cond_wait(&later.less, &later.mutex);
+	pthread_mutex_unlock(&later.mutex);
+	pthread_setcancelstate(cancel, NULL);
+}

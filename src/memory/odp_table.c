@@ -1,0 +1,329 @@
+/* SPDX-License-Identifier: MIT */
+/* The device page table. */
+#include "memory/odp_table.h"
+
+#include "base/checked.h"
+#include "base/copy.h"
+
+#define LEAF_PAGES (1u << AV_ODP_LEAF_SHIFT)
+#define L2_ENTRIES (1u << AV_ODP_L2_SHIFT)
+#define L1_ENTRIES (1u << AV_ODP_L1_SHIFT)
+#define L1_SHIFT   (AV_ODP_LEAF_SHIFT + AV_ODP_L2_SHIFT) /* pages below one entry of the root */
+#define PAGES	   (1ull << (L1_SHIFT + AV_ODP_L1_SHIFT))
+
+#define WORD_PAGES 32u /* two bits each: bit 0 valid for reading, bit 1 for writing too */
+#define READ_BITS  0x5555555555555555ull
+#define WRITE_BITS 0xaaaaaaaaaaaaaaaaull
+
+struct leaf {
+	_Atomic uint64_t word[LEAF_PAGES / WORD_PAGES];
+};
+
+/* Entry: number of the leaf + 1 (0: none) in the low bits, count of invalidations above; the latter wraps. */
+#define LEAF_BITS  24
+#define LEAF_MASK  ((1ull << LEAF_BITS) - 1)
+#define STAMP_STEP (1ull << LEAF_BITS)
+
+struct l2 {
+	_Atomic uint64_t entry[L2_ENTRIES];
+};
+
+static_assert(AV_ODP_BYTES / sizeof(struct leaf) < LEAF_MASK, "leaf numbers");
+
+/* --- nodes ---------------------------------------------------------------------------------------------- */
+
+/* What other processes wrote is not believed: a node lies within the area, or there is none. */
+static void *node_at(const struct av_seg *seg, uint64_t offset, uint64_t bytes)
+{
+	if (av_unlikely((offset & (AV_CACHE_LINE - 1)) ||
+			!av_range_within(offset, bytes, AV_ODP_OFFSET, AV_ODP_BYTES)))
+		return NULL;
+	return (uint8_t *)seg->head + offset;
+}
+
+static struct leaf *leaf_of(const struct av_seg *seg, uint64_t entry)
+{
+	uint64_t number = entry & LEAF_MASK;
+
+	return number ? node_at(seg, AV_ODP_OFFSET + (number - 1) * sizeof(struct leaf), sizeof(struct leaf))
+		      : NULL;
+}
+
+static struct l2 *l2_of(const struct av_seg *seg, const struct av_odp_root *root, uint64_t page)
+{
+	uint64_t offset = atomic_load_explicit(&root->l1[page >> L1_SHIFT], memory_order_acquire);
+
+	return node_at(seg, offset, sizeof(struct l2));
+}
+
+struct av_odp_root *av_odp_root(const struct av_seg *seg)
+{
+	return node_at(seg, atomic_load_explicit(&seg->head->odp_root, memory_order_acquire),
+		       sizeof(struct av_odp_root));
+}
+
+/* Have the file system give real pages for a stretch of the area; a full one is an answer. */
+static bool back(const struct av_seg *seg, uint64_t offset, uint64_t bytes)
+{
+	const uint8_t *p = (const uint8_t *)seg->head + offset;
+
+	for (uint64_t at = 0; at < bytes; at += 4096)
+		if (av_copy_probe(p + at, 1) != AV_COPY_OK)
+			return false;
+	return av_copy_probe(p + bytes - 1, 1) == AV_COPY_OK;
+}
+
+/*
+ * Zeroed bytes for a node. They are backed before they are taken, so that a full file system does not use the
+ * area up by and by; another process may take the same bytes meanwhile, to which the probing does nothing.
+ * Return: offset in the segment, or 0
+ */
+static uint64_t node_take(struct av_seg *seg, uint64_t bytes)
+{
+	_Atomic uint64_t *brk = &seg->head->odp_brk;
+	uint64_t align = bytes < 4096 ? bytes : 4096; /* no leaf straddles a page */
+	uint64_t old = atomic_load(brk), begin;
+
+	do {
+		if (old > AV_ODP_BYTES)
+			return 0;
+		begin = av_round_up(old, align);
+		if (!av_range_within(begin, bytes, 0, AV_ODP_BYTES) ||
+		    !back(seg, AV_ODP_OFFSET + begin, bytes))
+			return 0;
+	} while (!atomic_compare_exchange_weak(brk, &old, begin + bytes));
+	return AV_ODP_OFFSET + begin;
+}
+
+/* Make a node and publish it at @where. If somebody else was faster, ours stays unused. */
+static void node_publish(struct av_seg *seg, _Atomic uint64_t *where, uint64_t bytes)
+{
+	uint64_t none = 0, offset = node_take(seg, bytes);
+
+	if (offset)
+		atomic_compare_exchange_strong(where, &none, offset);
+}
+
+struct av_odp_root *av_odp_root_make(struct av_seg *seg)
+{
+	struct av_odp_root *root = av_odp_root(seg);
+
+	if (root)
+		return root;
+	node_publish(seg, &seg->head->odp_root, sizeof(*root));
+	return av_odp_root(seg);
+}
+
+static struct l2 *l2_make(struct av_seg *seg, struct av_odp_root *root, uint64_t page)
+{
+	struct l2 *l2 = l2_of(seg, root, page);
+
+	if (l2)
+		return l2;
+	node_publish(seg, &root->l1[page >> L1_SHIFT], sizeof(*l2));
+	return l2_of(seg, root, page);
+}
+
+/* Return: the entry, or 0 if there can be no leaf. */
+static uint64_t leaf_make(struct av_seg *seg, _Atomic uint64_t *entry)
+{
+	uint64_t old = atomic_load(entry), offset, number;
+
+	if (old & LEAF_MASK)
+		return leaf_of(seg, old) ? old : 0;
+	offset = node_take(seg, sizeof(struct leaf));
+	if (!offset)
+		return 0;
+	number = (offset - AV_ODP_OFFSET) / sizeof(struct leaf) + 1;
+	while (!(old & LEAF_MASK))
+		if (atomic_compare_exchange_weak(entry, &old, old | number))
+			return old | number;
+	return leaf_of(seg, old) ? old : 0;
+}
+
+/* --- ranges --------------------------------------------------------------------------------------------- */
+
+struct run {
+	uint64_t first, last; /* pages, both included */
+};
+
+/* Return: false if the range is empty. */
+static bool run_of(uint64_t addr, uint64_t len, struct run *r)
+{
+	if (len == 0)
+		return false;
+	r->first = addr >> AV_ODP_PAGE_SHIFT;
+	r->last = (av_range_wraps(addr, len) ? UINT64_MAX : addr + (len - 1)) >> AV_ODP_PAGE_SHIFT;
+	return true;
+}
+
+uint64_t av_odp_pages(uint64_t addr, uint64_t len)
+{
+	struct run r;
+
+	return run_of(addr, len, &r) ? r.last - r.first + 1 : 0;
+}
+
+/* The bits of pages [first, last] of a leaf in its word @w. */
+static uint64_t word_mask(uint32_t w, uint32_t first, uint32_t last)
+{
+	uint64_t mask = UINT64_MAX;
+
+	if (w == first / WORD_PAGES)
+		mask <<= first % WORD_PAGES * 2;
+	if (w == last / WORD_PAGES)
+		mask &= UINT64_MAX >> (WORD_PAGES - 1 - last % WORD_PAGES) * 2;
+	return mask;
+}
+
+/* What is done to a word: @mask covers the pages meant. Each returns a number of pages. */
+typedef uint64_t (*word_fn)(_Atomic uint64_t *word, uint64_t mask, bool write);
+
+static uint64_t word_valid(_Atomic uint64_t *word, uint64_t mask, bool write)
+{
+	uint64_t bits = atomic_load_explicit(word, memory_order_relaxed);
+
+	return (uint64_t)__builtin_popcountll(bits & mask & (write ? WRITE_BITS : READ_BITS));
+}
+
+static uint64_t word_set(_Atomic uint64_t *word, uint64_t mask, bool write)
+{
+	uint64_t want = write ? mask : mask & READ_BITS;
+	uint64_t old = atomic_load_explicit(word, memory_order_relaxed);
+
+	if ((old & want) != want)
+		old = atomic_fetch_or(word, want);
+	return (uint64_t)__builtin_popcountll(~old & mask & (write ? WRITE_BITS : READ_BITS));
+}
+
+static uint64_t word_clear(_Atomic uint64_t *word, uint64_t mask, bool write)
+{
+	uint64_t old = 0;
+
+	if (atomic_load(word) & mask)
+		old = atomic_fetch_and(word, ~mask) & mask;
+	return (uint64_t)__builtin_popcountll((old | old >> 1) & READ_BITS);
+}
+
+/*
+ * Do @fn to every word of every populated leaf of a range; @step is added to the entries first. Inlined, so
+ * that each caller has a loop of its own. Return: the sum of what @fn returned
+ */
+static inline __attribute__((always_inline)) uint64_t walk(const struct av_seg *seg, struct run r, word_fn fn,
+							   bool write, uint64_t step)
+{
+	struct av_odp_root *root = av_odp_root(seg);
+	uint64_t sum = 0, page = r.first, end;
+
+	if (!root || r.first >= PAGES)
+		return 0;
+	for (r.last = r.last < PAGES ? r.last : PAGES - 1; page <= r.last; page = end + 1) {
+		struct l2 *l2 = l2_of(seg, root, page);
+		_Atomic uint64_t *entry;
+		struct leaf *leaf;
+
+		end = l2 ? page | (LEAF_PAGES - 1) : page | ((1u << L1_SHIFT) - 1);
+		if (end > r.last)
+			end = r.last;
+		if (!l2)
+			continue;
+		entry = &l2->entry[page / LEAF_PAGES % L2_ENTRIES];
+		leaf = leaf_of(seg, atomic_load_explicit(entry, memory_order_acquire));
+		if (!leaf)
+			continue;
+		if (step)
+			atomic_fetch_add(entry, step);
+		for (uint32_t f = page % LEAF_PAGES, l = end % LEAF_PAGES, w = f / WORD_PAGES;
+		     w <= l / WORD_PAGES; w++)
+			sum += fn(&leaf->word[w], word_mask(w, f, l), write);
+	}
+	return sum;
+}
+
+uint64_t av_odp_missing(const struct av_seg *seg, uint64_t addr, uint64_t len, bool write)
+{
+	struct run r;
+
+	if (!run_of(addr, len, &r))
+		return 0;
+	return r.last - r.first + 1 - walk(seg, r, word_valid, write, 0);
+}
+
+uint64_t av_odp_set(struct av_seg *seg, uint64_t addr, uint64_t len, bool write)
+{
+	struct run r;
+
+	return run_of(addr, len, &r) ? walk(seg, r, word_set, write, 0) : 0;
+}
+
+uint64_t av_odp_clear(struct av_seg *seg, uint64_t addr, uint64_t len)
+{
+	struct run r;
+
+	return run_of(addr, len, &r) ? walk(seg, r, word_clear, false, STAMP_STEP) : 0;
+}
+
+bool av_odp_prepare(struct av_seg *seg, uint64_t addr, uint64_t len, uint64_t *stamp)
+{
+	struct av_odp_root *root = av_odp_root_make(seg);
+	struct run r;
+
+	*stamp = 0;
+	if (!run_of(addr, len, &r))
+		return true;
+	if (!root || r.last >= PAGES)
+		return false;
+	for (uint64_t page = r.first; page <= r.last; page = (page | (LEAF_PAGES - 1)) + 1) {
+		struct l2 *l2 = l2_make(seg, root, page);
+		uint64_t entry = l2 ? leaf_make(seg, &l2->entry[page / LEAF_PAGES % L2_ENTRIES]) : 0;
+
+		if (!entry)
+			return false;
+		*stamp += entry >> LEAF_BITS;
+	}
+	return true;
+}
+
+/* The stamp of a range whose nodes exist. */
+static uint64_t stamp_of(const struct av_seg *seg, struct run r)
+{
+	struct av_odp_root *root = av_odp_root(seg);
+	uint64_t stamp = 0;
+
+	for (uint64_t page = r.first; root && page <= r.last; page = (page | (LEAF_PAGES - 1)) + 1) {
+		struct l2 *l2 = l2_of(seg, root, page);
+
+		if (l2)
+			stamp += atomic_load(&l2->entry[page / LEAF_PAGES % L2_ENTRIES]) >> LEAF_BITS;
+	}
+	return stamp;
+}
+
+bool av_odp_unchanged(const struct av_seg *seg, uint64_t addr, uint64_t len, uint64_t stamp)
+{
+	struct run r;
+
+	return !run_of(addr, len, &r) || (r.last < PAGES && stamp_of(seg, r) == stamp);
+}
+
+/*
+ * Who invalidates changes the stamp, then clears. So if the stamp is still the same after the bits were set,
+ * the clearing is yet to come and will find them; if it is not, the clearing may have passed and they are
+ * taken back.
+ */
+bool av_odp_mark(struct av_seg *seg, uint64_t addr, uint64_t len, bool write, uint64_t stamp, uint64_t *fresh)
+{
+	struct run r;
+
+	*fresh = 0;
+	if (!run_of(addr, len, &r))
+		return true;
+	if (r.last >= PAGES || stamp_of(seg, r) != stamp)
+		return false;
+	*fresh = walk(seg, r, word_set, write, 0);
+	if (av_likely(stamp_of(seg, r) == stamp))
+		return true;
+	walk(seg, r, word_clear, false, 0);
+	*fresh = 0;
+	return false;
+}

@@ -1,0 +1,179 @@
+/* SPDX-License-Identifier: MIT */
+/* Registering mappings with the owner's userfaultfd, and remembering which. */
+#include "memory/odp_track.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/userfaultfd.h>
+#include <stdio.h>
+#include <sys/ioctl.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "base/checked.h"
+#include "memory/odp_notify.h"
+#include "memory/odp_table.h"
+#include "memory/vma.h"
+
+#ifndef SYS_pidfd_open
+#define SYS_pidfd_open 434
+#endif
+#ifndef SYS_pidfd_getfd
+#define SYS_pidfd_getfd 438
+#endif
+
+/*
+ * What this thread has lately seen to (watched, or found that it cannot be), good as long as the context's
+ * @unmaps has not moved. Per thread: no lock, nothing to repair.
+ */
+#define SEEN	 4
+#define LOOKS	 16 /* at mappings that change while they are looked at */
+#define REFUSALS 3
+struct seen {
+	uint32_t ref; /* the context's, never 0 */
+	uint64_t unmaps;
+	uint64_t begin, end;
+};
+static __thread struct seen seen[SEEN] __attribute__((tls_model("initial-exec")));
+static __thread unsigned int seen_next __attribute__((tls_model("initial-exec")));
+
+static bool was_seen(uint32_t ref, uint64_t unmaps, uint64_t addr, uint64_t len)
+{
+	for (unsigned int i = 0; i < SEEN; i++) {
+		const struct seen *s = &seen[i];
+
+		if (s->ref == ref && s->unmaps == unmaps &&
+		    av_range_within(addr, len, s->begin, s->end - s->begin))
+			return true;
+	}
+	return false;
+}
+
+static void remember(uint32_t ref, uint64_t unmaps, const struct av_vma *vma)
+{
+	seen[seen_next++ % SEEN] = (struct seen){ref, unmaps, vma->begin, vma->end};
+}
+
+/* System calls by number: the callers hold tokens, and the library's versions are cancellation points. */
+static void close_fd(int fd)
+{
+	if (fd >= 0)
+		syscall(SYS_close, fd);
+}
+
+static int open_maps(const struct av_seg *seg)
+{
+	char path[32] = "/proc/self/maps";
+
+	if (!seg->own)
+		snprintf(path, sizeof(path), "/proc/%d/maps", (int)seg->pid);
+	return (int)syscall(SYS_openat, AT_FDCWD, path, O_RDONLY | O_CLOEXEC, 0);
+}
+
+/* A peer's descriptor, for a moment. The number may be anybody's: what is not a userfaultfd refuses the
+ * request. */
+static int borrow_uffd(struct av_seg *seg, const struct av_odp_root *root)
+{
+	uint32_t number = atomic_load(&root->uffd);
+	int pidfd, fd = -1;
+
+	if (number == 0 || !seg->same_pidns || atomic_load_explicit(&seg->vm_refused, memory_order_relaxed))
+		return -1;
+	pidfd = (int)syscall(SYS_pidfd_open, seg->pid, 0);
+	if (pidfd < 0)
+		return -1;
+	if (av_seg_alive(
+		    seg)) /* asked after opening: the number belongs to the owner and not to a successor */
+		fd = (int)syscall(SYS_pidfd_getfd, pidfd, number - 1, 0);
+	close_fd(pidfd);
+	return fd;
+}
+
+/* Is it still there in the same shape? If not, it was refused for what it had become. */
+static bool unchanged(int maps, const struct av_vma *vma)
+{
+	struct av_vma now;
+
+	return av_vma_next(maps, vma->begin, &now) && now.begin == vma->begin && now.end == vma->end;
+}
+
+/*
+ * Watch one mapping, or find that the kernel does not want to. Return: false if it has changed under our
+ * hands, so that another look is due.
+ *
+ * The kernel says EINVAL both of a mapping that it does not register and of a range that has become a hole,
+ * and a hole may be filled again by the time we look. Anonymous memory is always registered, so it was a
+ * hole; of a file's, we believe it when it has been said several times.
+ */
+static bool register_one(int uffd, int maps, const struct av_vma *vma)
+{
+	for (int i = 0; i < REFUSALS; i++) {
+		struct uffdio_register reg = {
+			.range = {.start = vma->begin, .len = vma->end - vma->begin},
+			.mode = UFFDIO_REGISTER_MODE_WP,
+		};
+		int err = ioctl(uffd, UFFDIO_REGISTER, &reg) ? errno : 0;
+
+		if (err == ENOMEM || (err == EINVAL && vma->anonymous) || !unchanged(maps, vma))
+			return false;
+		if (err != EINVAL)
+			return true;
+	}
+	return true;
+}
+
+/*
+ * Watch the mappings in [addr, addr + len). Return: false if part of it is not mapped, or would not hold
+ * still: it may have an unwatched mapping by the time of the access.
+ */
+static bool register_all(int uffd, int maps, uint32_t ref, uint64_t unmaps, uint64_t addr, uint64_t len)
+{
+	uint64_t last = av_range_wraps(addr, len) ? UINT64_MAX : addr + (len - 1);
+	struct av_vma vma;
+
+	for (unsigned int again = 0; again < LOOKS;) {
+		if (!av_vma_next(maps, addr, &vma) || vma.begin > addr)
+			return false;
+		if (!register_one(uffd, maps, &vma)) {
+			again++;
+			continue;
+		}
+		remember(ref, unmaps, &vma);
+		if (vma.end > last)
+			return true;
+		addr = vma.end;
+	}
+	return false;
+}
+
+static bool track(struct av_seg *seg, const struct av_odp_root *root, uint64_t unmaps, uint64_t addr,
+		  uint64_t len)
+{
+	int uffd = seg->own ? av_odp_uffd() : borrow_uffd(seg, root);
+	int maps = uffd < 0 ? -1 : open_maps(seg);
+	bool ret = true;
+
+	if (maps >= 0)
+		ret = register_all(uffd, maps, seg->ref, unmaps, addr, len);
+	close_fd(maps);
+	if (!seg->own)
+		close_fd(uffd);
+	return ret;
+}
+
+bool av_odp_track(struct av_seg *seg, uint64_t addr, uint64_t len)
+{
+	const struct av_odp_root *root = av_odp_root(seg);
+	uint64_t unmaps;
+	int saved = errno;
+	bool ret;
+
+	if (!root || len == 0 || atomic_load_explicit(&root->uffd, memory_order_relaxed) == 0)
+		return true;
+	unmaps = atomic_load(&root->unmaps);
+	if (was_seen(seg->ref, unmaps, addr, len))
+		return true;
+	ret = track(seg, root, unmaps, addr, len);
+	errno = saved;
+	return ret;
+}

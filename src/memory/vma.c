@@ -1,0 +1,78 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Reading "maps" piece by piece. System calls are made by number: the library's versions would be
+ * cancellation points, and callers hold tokens.
+ */
+#include "memory/vma.h"
+
+#include <errno.h>
+#include <sys/ioctl.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+/* <linux/fs.h> since 6.11. */
+struct procmap_question {
+	uint64_t size, flags, addr;
+	uint64_t begin, end, rights, page_size, offset, inode;
+	uint32_t dev_major, dev_minor, name_size, build_id_size;
+	uint64_t name_addr, build_id_addr;
+};
+#define PROCMAP_QUESTION	 _IOWR('f', 17, struct procmap_question)
+#define PROCMAP_COVERING_OR_NEXT 0x10
+#define PROCMAP_SHARED		 0x08
+
+bool av_vma_next(int maps, uint64_t addr, struct av_vma *vma)
+{
+	struct procmap_question q = {.size = sizeof(q), .flags = PROCMAP_COVERING_OR_NEXT, .addr = addr};
+
+	if (ioctl(maps, PROCMAP_QUESTION, &q))
+		return errno != ENOENT && av_vma_next_text(maps, addr, vma);
+	*vma = (struct av_vma){
+		.begin = q.begin, .end = q.end, .anonymous = !q.inode && !(q.rights & PROCMAP_SHARED)};
+	return true;
+}
+
+/* Where the scan of the text is: a line is "BEGIN-END rwxp OFFSET DEVICE INODE  NAME". */
+struct scan {
+	enum { BEGIN, END, RIGHTS, OFFSET, DEVICE, INODE, NAME } field;
+	uint64_t value[2];
+	bool shared, file;
+};
+
+/* Take one character. Return: true when all that matters of a line is known. */
+static bool scan_take(struct scan *s, char c)
+{
+	bool ends = c == ' ' || c == '\n' || (c == '-' && s->field == BEGIN);
+
+	if (s->field <= END && !ends)
+		s->value[s->field] =
+			s->value[s->field] << 4 | (uint64_t)(c <= '9' ? c - '0' : (c | 0x20) - 'a' + 10);
+	else if (s->field == RIGHTS && c == 's')
+		s->shared = true;
+	else if (s->field == INODE && !ends && c != '0')
+		s->file = true;
+	if (ends && s->field < NAME)
+		return ++s->field == NAME;
+	return false;
+}
+
+bool av_vma_next_text(int maps, uint64_t addr, struct av_vma *vma)
+{
+	struct scan s = {0};
+	char text[1024];
+	off_t at = 0;
+	long n;
+
+	while ((n = syscall(SYS_pread64, maps, text, sizeof(text), at)) > 0) {
+		for (long i = 0; i < n; i++) {
+			if (scan_take(&s, text[i]) && s.value[1] > addr) {
+				*vma = (struct av_vma){s.value[0], s.value[1], !s.shared && !s.file};
+				return true;
+			}
+			if (text[i] == '\n')
+				s = (struct scan){0};
+		}
+		at += n;
+	}
+	return false;
+}
