@@ -1,0 +1,86 @@
+/* SPDX-License-Identifier: MIT */
+/* A context's segment without a directory: enough of one for the device page table. */
+#ifndef AV_TESTS_FAKE_SEG_H
+#define AV_TESTS_FAKE_SEG_H
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "hca/segment.h"
+#include "memory/odp_counters.h"
+
+#ifndef __has_feature
+#define __has_feature(x) 0
+#endif
+/* ThreadSanitizer: a child forked from a process with threads may start none. */
+#if defined(__SANITIZE_THREAD__) || __has_feature(thread_sanitizer)
+#define UNDER_TSAN 1
+#else
+#define UNDER_TSAN 0
+#endif
+#if UNDER_TSAN || defined(__SANITIZE_ADDRESS__) || __has_feature(address_sanitizer)
+#define SANITIZED 1
+#else
+#define SANITIZED 0
+#endif
+
+struct fake_seg {
+	struct av_seg seg;
+	struct av_odp_counters *counters; /* shared with forked children */
+	struct av_odp_gauge gauge;
+	int fd;
+};
+
+/* For checks in forked children and threads too, where an assertion of the test library has nowhere to go. */
+#define CHECK(cond)                                                                                        \
+	do {                                                                                               \
+		if (!(cond)) {                                                                             \
+			fprintf(stderr, "%s:%d: %s: not true: %s\n", __FILE__, __LINE__, __func__, #cond); \
+			abort();                                                                           \
+		}                                                                                          \
+	} while (0)
+
+#define CHECK_EQUAL(a, b)                                                                                  \
+	do {                                                                                               \
+		uint64_t a_ = (uint64_t)(a), b_ = (uint64_t)(b);                                           \
+		if (a_ != b_) {                                                                            \
+			fprintf(stderr, "%s:%d: %s: %s is %llu, not %llu\n", __FILE__, __LINE__, __func__, \
+				#a, (unsigned long long)a_, (unsigned long long)b_);                       \
+			abort();                                                                           \
+		}                                                                                          \
+	} while (0)
+
+static inline void fake_open(struct fake_seg *f, uint32_t ref)
+{
+	memset(f, 0, sizeof(*f));
+	f->fd = memfd_create("segment", MFD_CLOEXEC);
+	CHECK(f->fd >= 0 && ftruncate(f->fd, (off_t)AV_SEG_BYTES) == 0);
+	f->seg.head = mmap(NULL, AV_SEG_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, f->fd, 0);
+	f->counters = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	CHECK(f->seg.head != MAP_FAILED && f->counters != MAP_FAILED);
+	f->seg.ref = ref;
+	f->seg.pid = getpid();
+	f->seg.own = f->seg.same_pidns = true;
+	f->seg.odp = f->counters;
+	f->seg.odp_gauge = &f->gauge;
+}
+
+static inline void fake_close(struct fake_seg *f)
+{
+	munmap(f->seg.head, AV_SEG_BYTES);
+	munmap(f->counters, 4096);
+	close(f->fd);
+}
+
+static inline uint64_t counted(const struct fake_seg *f, enum av_odp_counter which)
+{
+	return atomic_load(&f->counters->value[which]);
+}
+
+#endif

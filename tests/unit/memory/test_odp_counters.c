@@ -1,0 +1,73 @@
+/* SPDX-License-Identifier: MIT */
+/* The table of ODP statistics, and the gauges. */
+#include <stdarg.h>
+#include <setjmp.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include "fake_seg.h"
+#include "memory/odp_counters.h"
+
+/* As the documentation lists them. */
+static const struct {
+	const char *name;
+	bool debug, gauge;
+} documented[] = {
+	{"invalidations_faults_contentions", false, false},
+	{"num_invalidation_pages", false, false},
+	{"num_invalidations", false, false},
+	{"num_page_fault_pages", false, false},
+	{"num_page_faults", false, false},
+	{"num_prefetchs_handled", false, false},
+	{"num_prefetch_pages", false, false},
+	{"num_failed_resolutions", true, false},
+	{"num_mrs_not_found", true, false},
+	{"num_odp_mr_pages", true, true},
+	{"num_odp_mrs", true, true},
+};
+
+static void every_documented_counter_is_there(void **state)
+{
+	assert_int_equal(AV_ODP_COUNTER_N, sizeof(documented) / sizeof(documented[0]));
+	for (int i = 0; i < AV_ODP_COUNTER_N; i++) {
+		assert_string_equal(av_odp_counter_info[i].name, documented[i].name);
+		assert_int_equal(av_odp_counter_info[i].debug, documented[i].debug);
+		assert_int_equal(av_odp_counter_info[i].gauge, documented[i].gauge);
+		assert_non_null(av_odp_counter_info[i].unit);
+		assert_non_null(av_odp_counter_info[i].help);
+	}
+}
+
+static void counts_and_gauges(void **state)
+{
+	struct fake_seg f;
+
+	fake_open(&f, 1);
+	av_odp_count(&f.seg, AV_ODP_COUNT_FAULTS, 2);
+	av_odp_count(&f.seg, AV_ODP_COUNT_FAULTS, 0);
+	assert_int_equal(counted(&f, AV_ODP_COUNT_FAULTS), 2);
+	av_odp_region_added(&f.seg, 5);
+	av_odp_region_added(&f.seg, 0);
+	assert_int_equal(f.gauge.regions, 2);
+	assert_int_equal(f.gauge.pages, 5);
+	av_odp_region_removed(&f.seg, 5);
+	assert_int_equal(f.gauge.regions, 1);
+	assert_int_equal(f.gauge.pages, 0);
+	f.seg.odp = NULL;
+	f.seg.odp_gauge = NULL;
+	av_odp_count(&f.seg, AV_ODP_COUNT_FAULTS, 1);
+	av_odp_region_added(&f.seg, 1);
+	av_odp_region_removed(&f.seg, 1);
+	fake_close(&f);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(every_documented_counter_is_there),
+		cmocka_unit_test(counts_and_gauges),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

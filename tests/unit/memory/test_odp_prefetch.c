@@ -1,0 +1,351 @@
+/* SPDX-License-Identifier: MIT */
+/* Advice: which pages become valid, which are brought in, what is refused, and what is counted. */
+#include <stdarg.h>
+#include <setjmp.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include <errno.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <sys/wait.h>
+
+#include "base/compiler.h"
+#include "fake_seg.h"
+#include "memory/odp_access.h"
+#include "memory/odp_notify.h"
+#include "memory/odp_prefetch.h"
+#include "memory/odp_table.h"
+
+#define PAGE	 4096u
+#define PAGES	 16
+#define READ	 IBV_ADVISE_MR_ADVICE_PREFETCH
+#define WRITE	 IBV_ADVISE_MR_ADVICE_PREFETCH_WRITE
+#define NO_FAULT IBV_ADVISE_MR_ADVICE_PREFETCH_NO_FAULT
+
+static struct fake_seg f;
+static uint8_t *room; /* PAGES pages between two that are not mapped */
+
+/* Sanitizers would map something of their own into a hole. */
+static int make_hole(uint8_t *p)
+{
+	return SANITIZED ? mprotect(p, PAGE, PROT_NONE) : munmap(p, PAGE);
+}
+
+static int setup(void **state)
+{
+	fake_open(&f, 1);
+	av_odp_watch(&f.seg);
+	room = mmap(NULL, (PAGES + 2) * PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	if (room == MAP_FAILED || madvise(room, (PAGES + 2) * PAGE, MADV_NOHUGEPAGE))
+		return -1;
+	room += PAGE;
+	return make_hole(room - PAGE) || make_hole(room + PAGES * PAGE) ? -1 : 0;
+}
+
+static int teardown(void **state)
+{
+	av_odp_quiesce(&f.seg);
+	munmap(room, PAGES * PAGE);
+	if (SANITIZED) { /* else somebody may have mapped something there */
+		munmap(room - PAGE, PAGE);
+		munmap(room + PAGES * PAGE, PAGE);
+	}
+	av_odp_unwatch(&f.seg);
+	fake_close(&f);
+	return 0;
+}
+
+static int advise(const uint8_t *p, uint64_t len, enum ib_uverbs_advise_mr_advice advice, bool flush)
+{
+	struct av_odp_range range = {(uintptr_t)p, len};
+
+	return av_odp_advise(&f.seg, &range, 1, advice, flush);
+}
+
+static uint64_t missing(const uint8_t *p, uint64_t len, bool write)
+{
+	return av_odp_missing(&f.seg, (uintptr_t)p, len, write);
+}
+
+static bool present(const uint8_t *p)
+{
+	int fd = open("/proc/self/pagemap", O_RDONLY | O_CLOEXEC);
+	uint64_t entry = 0;
+
+	assert_true(fd >= 0 && pread(fd, &entry, 8, (off_t)((uintptr_t)p / PAGE * 8)) == 8);
+	close(fd);
+	return entry >> 63;
+}
+
+static void check_counts(uint64_t handled, uint64_t pages)
+{
+	assert_int_equal(counted(&f, AV_ODP_COUNT_PREFETCHES), handled);
+	assert_int_equal(counted(&f, AV_ODP_COUNT_PREFETCH_PAGES), pages);
+	assert_int_equal(counted(&f, AV_ODP_COUNT_FAULTS), 0);
+	assert_int_equal(counted(&f, AV_ODP_COUNT_CONTENTIONS), 0);
+}
+
+/* --- what becomes valid --------------------------------------------------------------------------------- */
+
+static void prefetch_is_for_reading(void **state)
+{
+	assert_int_equal(advise(room + PAGE + 5, 3 * PAGE, READ, true), 0);
+	assert_int_equal(missing(room + PAGE, 4 * PAGE, false), 0);
+	assert_int_equal(missing(room, PAGES * PAGE, false), PAGES - 4);
+	assert_int_equal(missing(room, PAGES * PAGE, true), PAGES);
+	assert_true(present(room + PAGE) && present(room + 4 * PAGE));
+	assert_true(!present(room) && !present(room + 5 * PAGE));
+	check_counts(1, 4);
+	assert_int_equal(advise(room, PAGES * PAGE, READ, true), 0); /* the rest */
+	check_counts(2, PAGES);
+}
+
+static void prefetch_write_is_for_both(void **state)
+{
+	struct av_odp_access access;
+
+	assert_int_equal(advise(room, PAGES * PAGE, WRITE, true), 0);
+	assert_int_equal(missing(room, PAGES * PAGE, false), 0);
+	assert_int_equal(missing(room, PAGES * PAGE, true), 0);
+	check_counts(1, PAGES);
+	av_odp_begin(&f.seg, (uintptr_t)room, PAGES * PAGE, true, &access);
+	av_odp_end(&access, true);
+	check_counts(1, PAGES);
+}
+
+static void no_fault_takes_what_is_there(void **state)
+{
+	room[2 * PAGE] = room[3 * PAGE] = room[7 * PAGE] = 1;
+	assert_int_equal(advise(room + 1, PAGES * PAGE - 1, NO_FAULT, true), 0);
+	for (int i = 0; i < PAGES; i++) {
+		bool there = i == 2 || i == 3 || i == 7;
+
+		assert_int_equal(present(room + i * PAGE), there);
+		assert_int_equal(missing(room + i * PAGE, 1, false), !there);
+		assert_int_equal(missing(room + i * PAGE, 1, true), 1);
+	}
+	check_counts(1, 3);
+}
+
+static void no_fault_in_much(void **state)
+{
+	uint64_t bytes = 64 << 20;
+	uint8_t *p =
+		mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+
+	assert_true(p != MAP_FAILED && madvise(p, bytes, MADV_NOHUGEPAGE) == 0);
+	for (uint64_t at = 0; at < bytes; at += 64 * PAGE)
+		p[at] = 1;
+	assert_int_equal(advise(p, bytes, NO_FAULT, true), 0);
+	check_counts(1, bytes / PAGE / 64);
+	munmap(p, bytes);
+}
+
+static void pieces_are_joined(void **state)
+{
+	uint64_t bytes = 150ull << 20; /* of the zero page: reading costs no memory */
+	uint8_t *p =
+		mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+
+	assert_true(p != MAP_FAILED);
+	assert_int_equal(advise(p + 1, bytes - 2, READ, true), 0);
+	assert_int_equal(missing(p, bytes, false), 0);
+	check_counts(1, bytes / PAGE);
+	munmap(p, bytes);
+}
+
+static void nothing_to_do(void **state)
+{
+	assert_int_equal(advise(NULL, 0, WRITE, true), 0);
+	check_counts(1, 0);
+}
+
+/* --- what is refused ------------------------------------------------------------------------------------ */
+
+static void check_refused(const uint8_t *p, uint64_t len)
+{
+	assert_int_equal(advise(p, len, READ, true), EFAULT);
+	assert_int_equal(advise(p, len, WRITE, true), EFAULT);
+	assert_int_equal(advise(p, len, NO_FAULT, true), EFAULT);
+	check_counts(0, 0);
+}
+
+static void what_is_not_mapped(void **state)
+{
+	check_refused(room - PAGE, PAGE);
+	check_refused(room - 1, 2);
+	check_refused(room + (PAGES - 1) * PAGE, PAGE + 1);
+	check_refused((uint8_t *)-1, 1);
+	check_refused((uint8_t *)-PAGE, 2 * PAGE);
+	check_refused((uint8_t *)(1ull << 62), PAGE);
+	assert_int_equal(make_hole(room + 4 * PAGE), 0);
+	check_refused(room, PAGES * PAGE);
+	assert_int_equal(mprotect(room, PAGE, PROT_NONE), 0);
+	check_refused(room, PAGE);
+}
+
+static void what_is_read_only(void **state)
+{
+	assert_int_equal(mprotect(room, PAGES * PAGE, PROT_READ), 0);
+	assert_int_equal(advise(room, PAGE, WRITE, true), EFAULT);
+	check_counts(0, 0);
+	assert_int_equal(advise(room, PAGE, READ, true), 0);
+	check_counts(1, 1);
+}
+
+static void what_is_beyond_its_file(void **state)
+{
+	int fd = memfd_create("short", MFD_CLOEXEC);
+	uint8_t *p = mmap(NULL, 2 * PAGE, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+
+	assert_true(p != MAP_FAILED && ftruncate(fd, PAGE) == 0);
+	assert_int_equal(advise(p, 2 * PAGE, READ, true), EFAULT);
+	assert_int_equal(advise(p, 2 * PAGE, WRITE, true), EFAULT);
+	assert_int_equal(advise(p, PAGE, WRITE, true), 0);
+	munmap(p, 2 * PAGE);
+	close(fd);
+}
+
+static void ranges_before_a_failure_stay(void **state)
+{
+	struct av_odp_range range[3] = {
+		{(uintptr_t)room, 2 * PAGE},
+		{(uintptr_t)room - PAGE, PAGE},
+		{(uintptr_t)room + 4 * PAGE, PAGE},
+	};
+
+	assert_int_equal(av_odp_advise(&f.seg, range, 3, WRITE, true), EFAULT);
+	assert_int_equal(missing(room, 2 * PAGE, true), 0);
+	assert_int_equal(missing(room + 4 * PAGE, PAGE, true), 1);
+	check_counts(0, 2);
+}
+
+/* --- later ---------------------------------------------------------------------------------------------- */
+
+static void later_is_soon(void **state)
+{
+	assert_int_equal(advise(room, PAGES * PAGE, WRITE, false), 0);
+	av_odp_quiesce(&f.seg);
+	assert_int_equal(missing(room, PAGES * PAGE, true), 0);
+	check_counts(1, PAGES);
+}
+
+static void later_failures_are_not_seen(void **state)
+{
+	assert_int_equal(advise(room - PAGE, PAGE, WRITE, false), 0);
+	assert_int_equal(advise(room, PAGE, WRITE, false), 0);
+	av_odp_quiesce(&f.seg);
+	check_counts(1, 1);
+}
+
+static void more_than_the_queue_holds(void **state)
+{
+	for (uint64_t i = 0; i < 500; i++)
+		assert_int_equal(advise(room + i % PAGES * PAGE, PAGE, READ, false), 0);
+	av_odp_quiesce(&f.seg);
+	check_counts(500, PAGES);
+}
+
+/* The child has neither the thread nor what was queued. */
+static void a_forked_child_begins_anew(void **state)
+{
+	int status;
+	pid_t pid;
+
+	assert_int_equal(advise(room, PAGE, READ, false), 0);
+	pid = fork();
+	assert_true(pid >= 0);
+	if (pid == 0) {
+		struct fake_seg g;
+
+		alarm(20);
+		av_odp_quiesce(&f.seg);
+		if (UNDER_TSAN)
+			_exit(0);
+		fake_open(&g, 2);
+		f = g;
+		CHECK(advise(room, PAGES * PAGE, WRITE, false) == 0);
+		av_odp_quiesce(&f.seg);
+		CHECK(missing(room, PAGES * PAGE, true) == 0);
+		_exit(0);
+	}
+	assert_int_equal(waitpid(pid, &status, 0), pid);
+	assert_int_equal(status, 0);
+	av_odp_quiesce(&f.seg);
+	check_counts(1, 1);
+}
+
+/* --- pages that go away meanwhile ----------------------------------------------------------------------- */
+
+static atomic_bool stop;
+
+static void *disturb(void *arg)
+{
+	while (!atomic_load(&stop))
+		av_odp_clear(&f.seg, (uintptr_t)room, PAGE);
+	return NULL;
+}
+
+/* Restarted, counted, and in the end done: advice is not held up for ever, nor does it fail. */
+static void restarts_are_counted(void **state)
+{
+	pthread_t t;
+	int n = 0;
+
+	atomic_store(&stop, false);
+	assert_int_equal(pthread_create(&t, NULL, disturb, NULL), 0);
+	while (counted(&f, AV_ODP_COUNT_CONTENTIONS) == 0 && n < 20000) {
+		assert_int_equal(advise(room, PAGES * PAGE, n % 2 ? READ : NO_FAULT, true), 0);
+		n++;
+	}
+	atomic_store(&stop, true);
+	pthread_join(t, NULL);
+	assert_true(counted(&f, AV_ODP_COUNT_CONTENTIONS) > 0);
+	assert_int_equal(counted(&f, AV_ODP_COUNT_PREFETCHES), n);
+	assert_int_equal(advise(room, PAGES * PAGE, WRITE, true), 0);
+	assert_int_equal(missing(room, PAGES * PAGE, true), 0);
+}
+
+static void pages_that_were_thrown_away_are_not_valid(void **state)
+{
+	uint64_t before;
+
+	if (av_odp_uffd() < 0)
+		skip();
+	assert_int_equal(advise(room, PAGES * PAGE, WRITE, true), 0);
+	assert_int_equal(madvise(room + PAGE, 2 * PAGE, MADV_DONTNEED), 0);
+	av_odp_settle(&f.seg);
+	assert_int_equal(missing(room, PAGES * PAGE, false), 2);
+	before = counted(&f, AV_ODP_COUNT_PREFETCH_PAGES);
+	assert_int_equal(advise(room, PAGES * PAGE, WRITE, true), 0);
+	assert_int_equal(counted(&f, AV_ODP_COUNT_PREFETCH_PAGES), before + 2);
+	assert_int_equal(counted(&f, AV_ODP_COUNT_INVALIDATIONS), 1);
+}
+
+#define CASE(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		CASE(prefetch_is_for_reading),
+		CASE(prefetch_write_is_for_both),
+		CASE(no_fault_takes_what_is_there),
+		CASE(no_fault_in_much),
+		CASE(pieces_are_joined),
+		CASE(nothing_to_do),
+		CASE(what_is_not_mapped),
+		CASE(what_is_read_only),
+		CASE(what_is_beyond_its_file),
+		CASE(ranges_before_a_failure_stay),
+		CASE(later_is_soon),
+		CASE(later_failures_are_not_seen),
+		CASE(more_than_the_queue_holds),
+		CASE(a_forked_child_begins_anew),
+		CASE(restarts_are_counted),
+		CASE(pages_that_were_thrown_away_are_not_valid),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,322 @@
+/* SPDX-License-Identifier: MIT */
+/* The device page table against a model, at its edges, with nonsense in it, and from several threads. */
+#include <stdarg.h>
+#include <setjmp.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include <pthread.h>
+
+#include "base/compiler.h"
+#include "fake_seg.h"
+#include "memory/odp_table.h"
+
+#define PAGE 4096ull
+
+static struct fake_seg f;
+
+static int setup(void **state)
+{
+	fake_open(&f, 1);
+	return 0;
+}
+
+static int teardown(void **state)
+{
+	fake_close(&f);
+	return 0;
+}
+
+static uint32_t seed = 12345;
+
+static uint32_t random_below(uint32_t n)
+{
+	seed = seed * 1664525u + 1013904223u;
+	return (uint32_t)((uint64_t)seed * n >> 32);
+}
+
+static uint64_t fill(uint64_t addr, uint64_t len, bool write)
+{
+	uint64_t stamp;
+
+	assert_true(av_odp_prepare(&f.seg, addr, len, &stamp));
+	return av_odp_set(&f.seg, addr, len, write);
+}
+
+/* --- against a model: every operation on random ranges, aligned to nothing, across both kinds of boundary
+ * --------- */
+
+#define MODEL_PAGES 16384u
+#define MODEL_BASE  ((3ull << 34) - MODEL_PAGES / 2 * PAGE)
+
+static uint8_t model[MODEL_PAGES]; /* bit 0: readable, bit 1: writable */
+
+static uint64_t model_op(char op, uint32_t first, uint32_t last, bool write)
+{
+	uint8_t want = write ? 2 : 1;
+	uint64_t n = 0;
+
+	for (uint32_t i = first; i <= last; i++) {
+		n += op == 'c' ? model[i] != 0 : !(model[i] & want);
+		if (op == 's')
+			model[i] |= write ? 3 : 1;
+		else if (op == 'c')
+			model[i] = 0;
+	}
+	return n;
+}
+
+static void behaves_like_a_bitmap(void **state)
+{
+	for (int i = 0; i < 20000; i++) {
+		uint32_t most = random_below(4) ? 40 * PAGE : MODEL_PAGES * PAGE;
+		uint64_t offset = random_below(MODEL_PAGES * PAGE), len = 1 + random_below(most);
+		bool write = random_below(2);
+		char op = "msc"[random_below(3)];
+		uint32_t first = (uint32_t)(offset / PAGE), last;
+		uint64_t got;
+
+		if (offset + len > MODEL_PAGES * PAGE)
+			len = MODEL_PAGES * PAGE - offset;
+		last = (uint32_t)((offset + len - 1) / PAGE);
+		if (op == 'm')
+			got = av_odp_missing(&f.seg, MODEL_BASE + offset, len, write);
+		else if (op == 's')
+			got = fill(MODEL_BASE + offset, len, write);
+		else
+			got = av_odp_clear(&f.seg, MODEL_BASE + offset, len);
+		assert_int_equal(got, model_op(op, first, last, write));
+	}
+}
+
+/* --- edges ---------------------------------------------------------------------------------------------- */
+
+static void writing_includes_reading(void **state)
+{
+	assert_int_equal(fill(PAGE, PAGE, false), 1);
+	assert_int_equal(av_odp_missing(&f.seg, PAGE, 1, true), 1);
+	assert_int_equal(fill(PAGE, PAGE, true), 1);
+	assert_int_equal(fill(PAGE, PAGE, false), 0);
+	assert_int_equal(av_odp_missing(&f.seg, PAGE, 1, true), 0);
+	assert_int_equal(av_odp_clear(&f.seg, PAGE, 1), 1);
+}
+
+static void empty_ranges_are_hits(void **state)
+{
+	uint64_t stamp, fresh;
+
+	assert_int_equal(av_odp_pages(123, 0), 0);
+	assert_int_equal(av_odp_missing(&f.seg, 123, 0, true), 0);
+	assert_int_equal(av_odp_clear(&f.seg, 123, 0), 0);
+	assert_true(av_odp_prepare(&f.seg, UINT64_MAX, 0, &stamp));
+	assert_true(av_odp_mark(&f.seg, UINT64_MAX, 0, true, stamp, &fresh));
+}
+
+static void pages_touched_are_counted(void **state)
+{
+	assert_int_equal(av_odp_pages(PAGE - 1, 2), 2);
+	assert_int_equal(av_odp_pages(PAGE, PAGE), 1);
+	assert_int_equal(av_odp_pages(0, UINT64_MAX), 1ull << 52);
+	assert_int_equal(av_odp_pages(UINT64_MAX, 1), 1);
+	assert_int_equal(av_odp_pages(UINT64_MAX - 1, 100), 1);
+}
+
+static void little_in_much_is_cleared_cheaply(void **state)
+{
+	assert_int_equal(fill(0x1000, 1, true), 1);
+	assert_int_equal(fill(1ull << 40, 3 * PAGE, false), 3);
+	assert_int_equal(fill((1ull << 47) - PAGE, PAGE, false), 1);
+	assert_int_equal(av_odp_missing(&f.seg, 1ull << 40, 1ull << 40, false), (1ull << 28) - 3);
+	assert_int_equal(av_odp_missing(&f.seg, 0, UINT64_MAX, false), (1ull << 52) - 5);
+	for (int i = 0; i < 1000; i++) /* would take hours page by page */
+		assert_int_equal(av_odp_clear(&f.seg, 2ull << 40, 1ull << 44), 0);
+	assert_int_equal(av_odp_clear(&f.seg, 0, UINT64_MAX), 5);
+	assert_int_equal(av_odp_clear(&f.seg, 0, UINT64_MAX), 0);
+}
+
+static void beyond_47_bits_nothing_is_valid(void **state)
+{
+	uint64_t end = 1ull << 47, stamp, fresh;
+
+	assert_false(av_odp_prepare(&f.seg, end, PAGE, &stamp));
+	assert_false(av_odp_prepare(&f.seg, end - PAGE, 2 * PAGE, &stamp));
+	assert_false(av_odp_mark(&f.seg, end, PAGE, true, 0, &fresh));
+	assert_int_equal(av_odp_set(&f.seg, end, PAGE, true), 0);
+	assert_int_equal(av_odp_missing(&f.seg, end, PAGE, false), 1);
+	assert_int_equal(fill(end - PAGE, PAGE, true), 1);
+	assert_int_equal(av_odp_missing(&f.seg, end - PAGE, 3 * PAGE, true), 2);
+}
+
+/* --- no room, nonsense ---------------------------------------------------------------------------------- */
+
+static void a_full_area_is_no_node(void **state)
+{
+	uint64_t stamp;
+
+	assert_int_equal(fill(PAGE, PAGE, true), 1);
+	atomic_store(&f.seg.head->odp_brk, AV_ODP_BYTES);
+	assert_false(av_odp_prepare(&f.seg, 1ull << 30, PAGE, &stamp));
+	assert_int_equal(av_odp_set(&f.seg, 1ull << 30, PAGE, true), 0);
+	atomic_store(&f.seg.head->odp_brk, UINT64_MAX);
+	assert_false(av_odp_prepare(&f.seg, 1ull << 30, PAGE, &stamp));
+	assert_int_equal(av_odp_missing(&f.seg, PAGE, PAGE, true), 0);
+}
+
+/* Memory beyond the end of the file faults as memory of a full file system does. */
+static void a_full_file_system_is_no_node_and_uses_nothing_up(void **state)
+{
+	uint64_t stamp, before;
+
+	assert_int_equal(ftruncate(f.fd, (off_t)AV_ODP_OFFSET), 0);
+	assert_false(av_odp_prepare(&f.seg, PAGE, PAGE, &stamp));
+	assert_int_equal(atomic_load(&f.seg.head->odp_brk), 0);
+	assert_int_equal(ftruncate(f.fd, (off_t)AV_SEG_BYTES), 0);
+	assert_true(av_odp_prepare(&f.seg, PAGE, PAGE, &stamp));
+	before = atomic_load(&f.seg.head->odp_brk);
+	assert_true(av_odp_prepare(&f.seg, PAGE, PAGE, &stamp));
+	assert_int_equal(atomic_load(&f.seg.head->odp_brk), before);
+}
+
+static void nonsense_is_no_node(void **state)
+{
+	static const uint64_t offset[] = {1,
+					  64,
+					  AV_ODP_OFFSET + 1,
+					  AV_ODP_OFFSET + AV_ODP_BYTES - 64,
+					  AV_SEG_BYTES,
+					  UINT64_MAX & ~63ull,
+					  UINT64_MAX};
+	struct av_odp_root *root = av_odp_root_make(&f.seg);
+	uint64_t stamp, good = atomic_load(&f.seg.head->odp_root);
+
+	for (size_t i = 0; i < AV_ARRAY_SIZE(offset); i++) {
+		atomic_store(&f.seg.head->odp_root, offset[i]);
+		assert_null(av_odp_root(&f.seg));
+		assert_false(av_odp_prepare(&f.seg, PAGE, PAGE, &stamp));
+		assert_int_equal(av_odp_missing(&f.seg, PAGE, PAGE, true), 1);
+		atomic_store(&f.seg.head->odp_root, good);
+
+		atomic_store(&root->l1[0], offset[i]);
+		assert_false(av_odp_prepare(&f.seg, PAGE, PAGE, &stamp));
+		assert_int_equal(av_odp_set(&f.seg, PAGE, PAGE, true), 0);
+		assert_int_equal(av_odp_clear(&f.seg, 0, UINT64_MAX), 0);
+		atomic_store(&root->l1[0], 0);
+	}
+	assert_int_equal(fill(PAGE, PAGE, true), 1);
+	*(_Atomic uint64_t *)((uint8_t *)f.seg.head + atomic_load(&root->l1[0])) =
+		0xffffff; /* no such leaf */
+	assert_false(av_odp_prepare(&f.seg, PAGE, PAGE, &stamp));
+	assert_int_equal(av_odp_missing(&f.seg, PAGE, PAGE, true), 1);
+	assert_int_equal(av_odp_clear(&f.seg, 0, UINT64_MAX), 0);
+}
+
+/* --- stamps --------------------------------------------------------------------------------------------- */
+
+static void a_stamp_is_of_its_range(void **state)
+{
+	uint64_t addr = 5 * AV_ODP_LEAF_SPAN - PAGE, stamp, fresh;
+
+	assert_true(av_odp_prepare(&f.seg, addr, 2 * PAGE, &stamp));
+	av_odp_clear(&f.seg, addr + 2 * AV_ODP_LEAF_SPAN, PAGE);
+	av_odp_clear(&f.seg, addr - 2 * AV_ODP_LEAF_SPAN, PAGE);
+	assert_true(av_odp_mark(&f.seg, addr, 2 * PAGE, true, stamp, &fresh));
+	assert_int_equal(fresh, 2);
+	av_odp_clear(&f.seg, addr + PAGE, PAGE);
+	assert_false(av_odp_unchanged(&f.seg, addr, 2 * PAGE, stamp));
+	assert_false(av_odp_mark(&f.seg, addr, 2 * PAGE, true, stamp, &fresh));
+	assert_int_equal(fresh, 0);
+	assert_int_equal(av_odp_missing(&f.seg, addr, 2 * PAGE, true), 1);
+}
+
+/* --- threads -------------------------------------------------------------------------------------------- */
+
+#define THREADS 4
+#define ROUNDS	3000
+
+/* Each thread owns every fourth page, so that all of them share words, leaves and the making of nodes. */
+static void *own_pages(void *arg)
+{
+	uint64_t me = (uintptr_t)arg, stamp;
+
+	for (uint64_t i = 0; i < ROUNDS; i++) {
+		uint64_t addr = (i * THREADS * 7 % 8192 * 4 + me) * PAGE;
+
+		CHECK(av_odp_prepare(&f.seg, addr, PAGE, &stamp));
+		CHECK_EQUAL(av_odp_set(&f.seg, addr, PAGE, i & 1), 1);
+		CHECK_EQUAL(av_odp_missing(&f.seg, addr, PAGE, i & 1), 0);
+		CHECK_EQUAL(av_odp_clear(&f.seg, addr, PAGE), 1);
+	}
+	return NULL;
+}
+
+static void threads_do_not_disturb_each_other(void **state)
+{
+	pthread_t t[THREADS];
+
+	for (uintptr_t i = 0; i < THREADS; i++)
+		assert_int_equal(pthread_create(&t[i], NULL, own_pages, (void *)i), 0);
+	for (int i = 0; i < THREADS; i++)
+		pthread_join(t[i], NULL);
+	assert_int_equal(av_odp_clear(&f.seg, 0, UINT64_MAX), 0);
+}
+
+/* What is mapped there, as a number; the marker's copy is reading it. */
+static _Atomic uint64_t mapping, seen;
+static pthread_barrier_t barrier;
+
+static void *invalidator(void *arg)
+{
+	for (int i = 0; i < ROUNDS; i++) {
+		pthread_barrier_wait(&barrier);
+		atomic_fetch_add(&mapping, 1);
+		av_odp_clear(&f.seg, 0, 4 * PAGE);
+		pthread_barrier_wait(&barrier);
+	}
+	return NULL;
+}
+
+/* A page that was read before it was exchanged is never left valid. */
+static void what_is_valid_is_what_was_seen(void **state)
+{
+	pthread_t t;
+
+	pthread_barrier_init(&barrier, NULL, 2);
+	assert_int_equal(pthread_create(&t, NULL, invalidator, NULL), 0);
+	for (int i = 0; i < ROUNDS; i++) {
+		uint64_t stamp, fresh;
+
+		pthread_barrier_wait(&barrier);
+		CHECK(av_odp_prepare(&f.seg, PAGE, PAGE, &stamp));
+		atomic_store(&seen, atomic_load(&mapping));
+		if (!av_odp_mark(&f.seg, PAGE, PAGE, true, stamp, &fresh))
+			CHECK_EQUAL(fresh, 0);
+		pthread_barrier_wait(&barrier);
+		if (av_odp_missing(&f.seg, PAGE, PAGE, true) == 0)
+			CHECK_EQUAL(atomic_load(&seen), atomic_load(&mapping));
+	}
+	pthread_join(t, NULL);
+	pthread_barrier_destroy(&barrier);
+}
+
+#define CASE(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		CASE(behaves_like_a_bitmap),
+		CASE(writing_includes_reading),
+		CASE(empty_ranges_are_hits),
+		CASE(pages_touched_are_counted),
+		CASE(little_in_much_is_cleared_cheaply),
+		CASE(beyond_47_bits_nothing_is_valid),
+		CASE(a_full_area_is_no_node),
+		CASE(a_full_file_system_is_no_node_and_uses_nothing_up),
+		CASE(nonsense_is_no_node),
+		CASE(a_stamp_is_of_its_range),
+		CASE(threads_do_not_disturb_each_other),
+		CASE(what_is_valid_is_what_was_seen),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
