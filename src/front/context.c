@@ -6,6 +6,8 @@
 #include <unistd.h>
 
 #include "hca/directory.h"
+#include "memory/odp_notify.h"
+#include "memory/odp_prefetch.h"
 #include "transport/timer.h"
 
 static pthread_mutex_t list_mutex = PTHREAD_MUTEX_INITIALIZER;
@@ -179,6 +181,8 @@ int av_context_close(struct av_context *ctx)
 		close(ctx->verbs.context.cmd_fd); /* the one ibv_import_device() was given */
 	if (!ctx->forked) {
 		av_timer_stop(ctx->seg);
+		av_odp_quiesce(ctx->seg);
+		av_odp_unwatch(ctx->seg);
 		av_table_each(&ctx->qps, drop_peer, NULL);
 		av_seg_close(ctx->seg);
 		av_seg_drop_idle();

@@ -6,6 +6,10 @@
 #include <sys/mman.h>
 
 #include "front/dm.h"
+#include "memory/odp_counters.h"
+#include "memory/odp_notify.h"
+#include "memory/odp_prefetch.h"
+#include "memory/odp_table.h"
 #include "memory/region.h"
 
 #undef ibv_reg_mr
@@ -68,6 +72,22 @@ struct ibv_mr *av_mr_publish(struct ibv_pd *ibv_pd, struct av_key *what, void *a
 	return &mr->ibv;
 }
 
+/* Size in pages of an ODP region; the implicit one has none of its own. */
+static uint64_t odp_size(uint64_t addr, uint64_t length)
+{
+	return length == SIZE_MAX ? 0 : av_odp_pages(addr, length);
+}
+
+/* An ODP region stops being what it was, its key is dead or changed: nothing of it stays valid for the
+ * device. */
+static void odp_end(struct av_context *ctx, const struct av_mr *mr)
+{
+	if (!(mr->access & IBV_ACCESS_ON_DEMAND) || mr->sort != AV_MR_PLAIN || ctx->forked)
+		return;
+	(void)av_odp_clear(ctx->seg, (uintptr_t)mr->ibv.addr, mr->ibv.length);
+	av_odp_region_removed(ctx->seg, odp_size((uintptr_t)mr->ibv.addr, mr->ibv.length));
+}
+
 static struct ibv_mr *reg_mr(struct ibv_pd *pd, void *addr, size_t length, uint64_t iova, unsigned int access)
 {
 	struct av_context *ctx = av_context_of(pd->context);
@@ -90,9 +110,14 @@ static struct ibv_mr *reg_mr(struct ibv_pd *pd, void *addr, size_t length, uint6
 	err = av_region_prepare(&req, &what);
 	if (err)
 		return av_fail_null(err);
+	if (what.kind == AV_KEY_ODP)
+		av_odp_watch(ctx->seg);
 	mr = av_mr_publish(pd, &what, addr, NULL);
-	if (mr)
-		av_mr_find(mr)->iova = iova;
+	if (!mr)
+		return NULL;
+	av_mr_find(mr)->iova = iova;
+	if (what.kind == AV_KEY_ODP)
+		av_odp_region_added(ctx->seg, odp_size((uintptr_t)addr, length));
 	return mr;
 }
 
@@ -134,6 +159,8 @@ static int end_key(struct av_context *ctx, struct av_mr *mr)
 
 	if (ctx->forked)
 		return 0;
+	if (mr->access & IBV_ACCESS_ON_DEMAND)
+		av_odp_quiesce(ctx->seg);
 	if (mr->sort != AV_MR_IMPORTED)
 		return av_key_destroy(ctx->seg, mr->ibv.lkey);
 	origin = av_seg_origin(ctx->seg);
@@ -169,6 +196,7 @@ AV_EXPORT int ibv_dereg_mr(struct ibv_mr *ibv)
 		(void)!av_table_set(&ctx->mrs, ibv->handle, mr);
 		return av_fail_errno(EBUSY);
 	}
+	odp_end(ctx, mr);
 	av_mr_forget(mr);
 	return 0;
 }
@@ -197,6 +225,10 @@ static int check_change(const struct av_mr *mr, int flags, struct ibv_pd *pd, in
 {
 	if (flags == 0 || mr->sort != AV_MR_PLAIN)
 		return EINVAL;
+	if ((flags & IBV_REREG_MR_CHANGE_ACCESS) && ((mr->access ^ (uint32_t)access) & IBV_ACCESS_ON_DEMAND))
+		return EOPNOTSUPP; /* paged on demand is not made of pinned memory, nor the other way round */
+	if ((flags & IBV_REREG_MR_CHANGE_TRANSLATION) && mr->ibv.length == SIZE_MAX)
+		return EOPNOTSUPP; /* the implicit region is the whole address space */
 	if ((flags & IBV_REREG_MR_CHANGE_ACCESS) && av_region_check_access((uint32_t)access))
 		return EINVAL;
 	if (flags & IBV_REREG_MR_CHANGE_PD)
@@ -238,9 +270,14 @@ static int change(struct av_context *ctx, struct av_mr *mr, int flags, struct ib
 	if (err)
 		return err;
 	what.pd = av_pd_id(pd);
+	av_odp_quiesce(ctx->seg);
 	err = av_key_change(ctx->seg, mr->ibv.lkey, &what);
 	if (err)
 		return err;
+	if (flags & IBV_REREG_MR_CHANGE_TRANSLATION)
+		odp_end(ctx, mr);
+	if ((flags & IBV_REREG_MR_CHANGE_TRANSLATION) && what.kind == AV_KEY_ODP)
+		av_odp_region_added(ctx->seg, odp_size((uintptr_t)addr, length));
 	atomic_fetch_add(&pd->users, 1);
 	atomic_fetch_sub(&mr->pd->users, 1);
 	mr->pd = pd;

@@ -42,6 +42,9 @@ struct av_mr *av_mr_find(const struct ibv_mr *mr);
 /* Free the private half of a region whose key has ended, and what it holds. */
 void av_mr_forget(struct av_mr *mr);
 
+int av_advise_mr(struct ibv_pd *pd, enum ibv_advise_mr_advice advice, uint32_t flags, struct ibv_sge *sge,
+		 uint32_t count);
+
 struct ibv_mr *av_alloc_null_mr(struct ibv_pd *pd);
 
 #endif

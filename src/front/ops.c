@@ -18,7 +18,6 @@
 #define NO_INT(name, ...) static int name(__VA_ARGS__) { return av_fail_errno(EOPNOTSUPP); }
 #define NO_PTR(type, name, ...) static type *name(__VA_ARGS__) { return av_fail_null(EOPNOTSUPP); }
 
-NO_INT(no_advise_mr, struct ibv_pd *pd, enum ibv_advise_mr_advice advice, uint32_t flags, struct ibv_sge *sge, uint32_t count)
 NO_INT(no_read_counters, struct ibv_counters *counters, uint64_t *values, uint32_t count, uint32_t flags)
 NO_INT(no_attach_counters, struct ibv_counters *counters, struct ibv_counter_attach_attr *attr, struct ibv_flow *flow)
 NO_PTR(struct ibv_counters, no_create_counters, struct ibv_context *context, struct ibv_counters_init_attr *attr)
@@ -47,7 +46,7 @@ static void fill_extended(struct verbs_context *v)
 {
 	v->query_port = av_query_port;
 	v->query_device_ex = av_query_device_ex;
-	v->advise_mr = no_advise_mr;
+	v->advise_mr = av_advise_mr;
 	v->alloc_null_mr = av_alloc_null_mr;
 	v->read_counters = no_read_counters;
 	v->attach_counters_point_flow = no_attach_counters;

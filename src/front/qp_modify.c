@@ -9,7 +9,10 @@
 #include "transport/drive.h"
 #include "transport/state.h"
 
-#define QP_ACCESS (IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC)
+/* What a queue pair permits, and flags of regions that programs pass along; the latter mean nothing here. */
+#define QP_ACCESS                                                                                                      \
+	(IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC |        \
+	 IBV_ACCESS_ON_DEMAND | IBV_ACCESS_ZERO_BASED | IBV_ACCESS_HUGETLB)
 
 static int check_address(const struct av_device *dev, const struct ibv_ah_attr *ah)
 {

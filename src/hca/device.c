@@ -42,9 +42,10 @@ static const struct ibv_device_attr default_attr = {
 	.hw_ver = 1,
 	.max_qp = AV_MAX_QP,
 	.max_qp_wr = AV_MAX_QP_WR,
-	.device_cap_flags =
-		IBV_DEVICE_SYS_IMAGE_GUID | IBV_DEVICE_RC_RNR_NAK_GEN | IBV_DEVICE_CURR_QP_STATE_MOD |
-		IBV_DEVICE_XRC | IBV_DEVICE_UD_AV_PORT_ENFORCE | IBV_DEVICE_MEM_WINDOW | IBV_DEVICE_MEM_WINDOW_TYPE_2B | IBV_DEVICE_MEM_MGT_EXTENSIONS,
+	.device_cap_flags = IBV_DEVICE_SYS_IMAGE_GUID | IBV_DEVICE_RC_RNR_NAK_GEN |
+			    IBV_DEVICE_CURR_QP_STATE_MOD | IBV_DEVICE_XRC | IBV_DEVICE_UD_AV_PORT_ENFORCE |
+			    IBV_DEVICE_MEM_WINDOW | IBV_DEVICE_MEM_WINDOW_TYPE_2B |
+			    IBV_DEVICE_MEM_MGT_EXTENSIONS,
 	.max_sge = AV_MAX_SGE,
 	.max_sge_rd = AV_MAX_SGE,
 	.max_cq = AV_MAX_CQ,
@@ -265,11 +266,20 @@ unsigned int av_device_gids(const struct av_device *dev, struct av_gid gids[AV_G
 	return 1;
 }
 
+#define ODP_MESSAGES (IBV_ODP_SUPPORT_SEND | IBV_ODP_SUPPORT_RECV | IBV_ODP_SUPPORT_SRQ_RECV)
+#define ODP_WRITE    IBV_ODP_SUPPORT_WRITE
+#define ODP_READS    (IBV_ODP_SUPPORT_READ | IBV_ODP_SUPPORT_ATOMIC)
+
 int av_device_query_ex(const struct av_device *dev, struct ibv_device_attr_ex *attr, size_t attr_size)
 {
 	struct ibv_device_attr_ex ours = {.orig_attr = dev->attr};
 	size_t known = attr_size < sizeof(ours) ? attr_size : sizeof(ours);
 
+	ours.odp_caps.general_caps = IBV_ODP_SUPPORT | IBV_ODP_SUPPORT_IMPLICIT;
+	ours.odp_caps.per_transport_caps.rc_odp_caps = ODP_MESSAGES | ODP_WRITE | ODP_READS;
+	ours.odp_caps.per_transport_caps.uc_odp_caps = ODP_MESSAGES | ODP_WRITE;
+	ours.odp_caps.per_transport_caps.ud_odp_caps = ODP_MESSAGES;
+	ours.xrc_odp_caps = ODP_MESSAGES | ODP_WRITE | ODP_READS;
 	ours.max_dm_size = AV_MAX_DM_BYTES;
 	ours.completion_timestamp_mask = UINT64_MAX; /* nanoseconds of the monotonic clock: */
 	ours.hca_core_clock = 1000000;		     /* 1 GHz, in kHz */

@@ -19,12 +19,19 @@
 #define MAGIC	    0x31737262766e7961ull
 #define QPN_COUNT   (1u << AV_QPN_INDEX_BITS)
 #define QPN_FIRST   16u /* indices below are left to the numbers with a meaning of their own (0, 1) */
-#define LOCK_CHANGE 0	/* byte of the file: whoever changes the directory */
-#define LOCK_SLOT   1	/* byte LOCK_SLOT + slot: the process in that slot lives */
+#define MAX_DEVICES 64
+#define LOCK_CHANGE 0 /* byte of the file: whoever changes the directory */
+#define LOCK_SLOT   1 /* byte LOCK_SLOT + slot: the process in that slot lives */
 
 struct dir_proc {
 	_Atomic uint32_t ref; /* 0: free */
 	uint32_t last;	      /* the slot's last generation */
+};
+
+/* By name: processes may have different lists. */
+struct dir_device {
+	char name[64]; /* "": free */
+	_Atomic uint64_t counter[AV_DIR_COUNTERS];
 };
 
 struct dir_context {
@@ -33,6 +40,8 @@ struct dir_context {
 	_Atomic uint32_t proc;
 	uint32_t qps;
 	uint64_t dm_bytes;
+	uint32_t device; /* index in the table of devices + 1 */
+	_Atomic uint64_t gauge[AV_DIR_GAUGES];
 };
 
 /* One word, so that a reader sees all of it or nothing: ref << 32 | index in the context << 8 | tag. */
@@ -67,6 +76,7 @@ struct dir {
 	struct {
 		struct av_lock lock;
 	} AV_ALIGNED(AV_CACHE_LINE) atomic[AV_ATOMIC_STRIPES];
+	struct dir_device device[MAX_DEVICES];
 	uint32_t xrcd_last; /* number given last */
 	struct dir_xrcd xrcd[AV_MAX_XRCD];
 	_Atomic uint32_t member_end; /* members in use lie before it */
@@ -151,6 +161,9 @@ static void context_free(struct dir_context *c)
 	c->qps = 0;
 	dir->dm_bytes -= c->dm_bytes < dir->dm_bytes ? c->dm_bytes : dir->dm_bytes;
 	c->dm_bytes = 0;
+	c->device = 0;
+	for (int i = 0; i < AV_DIR_GAUGES; i++)
+		atomic_store(&c->gauge[i], 0);
 	atomic_store(&c->ref, 0);
 }
 
@@ -700,6 +713,91 @@ void av_dir_dm_give(uint32_t ref, uint64_t bytes)
 		dir->dm_bytes -= bytes;
 	}
 	change_end();
+}
+
+/* --- statistics --------------------------------------------------------------------------------------------
+ */
+
+/* Index + 1 of a device, which gets a place if it has none and @add; 0: none. */
+static uint32_t find_device(const struct dir *d, const char *name)
+{
+	for (uint32_t i = 0; i < MAX_DEVICES; i++)
+		if (strncmp(d->device[i].name, name, sizeof(d->device[i].name)) == 0)
+			return i + 1;
+	return 0;
+}
+
+static uint32_t device_place(const char *name)
+{
+	uint32_t place;
+
+	change_begin();
+	place = find_device(dir, name);
+	if (!place) {
+		place = find_device(dir, "");
+		if (place)
+			snprintf(dir->device[place - 1].name, sizeof(dir->device[0].name), "%s", name);
+	}
+	change_end();
+	return place;
+}
+
+_Atomic uint64_t *av_dir_counters(const char *device)
+{
+	uint32_t place = device_place(device);
+
+	return place ? dir->device[place - 1].counter : NULL;
+}
+
+_Atomic uint64_t *av_dir_gauges(uint32_t ref, const char *device)
+{
+	struct dir_context *c = &dir->context[AV_REF_SLOT(ref)];
+
+	c->device = device_place(device);
+	return c->gauge;
+}
+
+static void read_from(const struct dir *d, const char *device, uint64_t *counters, uint64_t *gauges)
+{
+	uint32_t place = find_device(d, device);
+
+	if (!place)
+		return;
+	for (int i = 0; i < AV_DIR_COUNTERS; i++)
+		counters[i] = atomic_load(&d->device[place - 1].counter[i]);
+	for (uint32_t slot = 0; slot < AV_REF_SLOTS; slot++)
+		for (int i = 0; d->context[slot].device == place && i < AV_DIR_GAUGES; i++)
+			gauges[i] += atomic_load(&d->context[slot].gauge[i]);
+}
+
+void av_dir_read(const char *device, uint64_t counters[AV_DIR_COUNTERS], uint64_t gauges[AV_DIR_GAUGES])
+{
+	const struct dir *d = NULL;
+	char name[256];
+	void *p;
+	int folder = -1, fd = -1;
+
+	memset(counters, 0, AV_DIR_COUNTERS * sizeof(*counters));
+	memset(gauges, 0, AV_DIR_GAUGES * sizeof(*gauges));
+	pthread_mutex_lock(&mutex);
+	if (joins > 0)
+		read_from(dir, device, counters, gauges);
+	else
+		folder = av_folder_find(name, sizeof(name));
+	pthread_mutex_unlock(&mutex);
+	if (folder < 0)
+		return;
+	fd = openat(folder, "directory", O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
+	close(folder);
+	p = fd >= 0 ? mmap(NULL, sizeof(*d), PROT_READ, MAP_SHARED, fd, 0) : MAP_FAILED;
+	if (fd >= 0)
+		close(fd); /* this process holds no record lock that this could drop: it has not joined */
+	if (p == MAP_FAILED)
+		return;
+	d = p;
+	if (d->magic == MAGIC && d->layout == AV_LAYOUT)
+		read_from(d, device, counters, gauges);
+	munmap(p, sizeof(*d));
 }
 
 struct av_lock *av_dir_atomic_lock(pid_t pid, uint64_t addr)

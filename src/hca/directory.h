@@ -28,7 +28,7 @@
 #include "base/compiler.h"
 #include "base/lock.h"
 
-#define AV_LAYOUT	  4 /* version of everything in shared memory; changes with any change of a layout */
+#define AV_LAYOUT	  5 /* version of everything in shared memory; changes with any change of a layout */
 #define AV_REF_SLOT_BITS  12
 #define AV_REF_SLOTS	  (1u << AV_REF_SLOT_BITS)
 #define AV_REF_SLOT(ref)  ((ref) & (AV_REF_SLOTS - 1))
@@ -115,6 +115,28 @@ void av_dir_dm_give(uint32_t ref, uint64_t bytes);
  * of AV_ATOMIC_STRIPES, chosen by owner and address. Taking it over from a dead process needs no repair.
  */
 struct av_lock *av_dir_atomic_lock(pid_t pid, uint64_t addr);
+
+/*
+ * Statistics of a device, kept in the directory for all processes: AV_DIR_COUNTERS counters since the device
+ * came into being, and AV_DIR_GAUGES gauges per context, which end with it. What they mean is their users'
+ * business.
+ */
+#define AV_DIR_COUNTERS 16
+#define AV_DIR_GAUGES	2
+
+/* A device's counters, for the life of the directory; NULL if there are too many devices. The directory is
+ * joined. */
+_Atomic uint64_t *av_dir_counters(const char *device);
+
+/* The gauges of a context of this process, whose device is @device. */
+_Atomic uint64_t *av_dir_gauges(uint32_t ref, const char *device);
+
+/**
+ * av_dir_read() - a device's counters and the sums of its gauges, as of now
+ *
+ * Needs no join: reads the file, if there is one. Without any process that uses the device, all are 0.
+ */
+void av_dir_read(const char *device, uint64_t counters[AV_DIR_COUNTERS], uint64_t gauges[AV_DIR_GAUGES]);
 
 /* Path of the directory's folder for messages; "" before the first join. */
 const char *av_dir_path(void);

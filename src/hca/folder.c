@@ -48,27 +48,40 @@ static int check_ours(int fd, const char *path)
 	return -EACCES;
 }
 
-int av_folder_open(char *path, size_t size)
+int av_folder_find(char *path, size_t size)
 {
-	int fd, ret;
+	int ret =
+		snprintf(path, size, "%s/anyverbs-%u-%d", base_folder(), (unsigned int)geteuid(), AV_LAYOUT);
+	int fd;
 
-	ret = snprintf(path, size, "%s/anyverbs-%u-%d", base_folder(), (unsigned int)geteuid(), AV_LAYOUT);
 	if (ret < 0 || (size_t)ret >= size)
 		return -ENAMETOOLONG;
-	if (mkdir(path, 0700) && errno != EEXIST) {
-		ret = -errno;
-		av_warn_once("cannot make %s (errno %d); set ANYVERBS_DIR to a folder you may write to", path, -ret);
-		return ret;
-	}
 	fd = open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 	if (fd < 0)
-		return errno == ENOENT ? -EAGAIN : -errno;
+		return -errno;
 	ret = check_ours(fd, path);
 	if (ret) {
 		close(fd);
 		return ret;
 	}
 	return fd;
+}
+
+int av_folder_open(char *path, size_t size)
+{
+	int fd = av_folder_find(path, size);
+
+	if (fd != -ENOENT)
+		return fd;
+	if (mkdir(path, 0700) && errno != EEXIST) {
+		int err = errno;
+
+		av_warn_once("cannot make %s (errno %d); set ANYVERBS_DIR to a folder you may write to", path,
+			     err);
+		return -err;
+	}
+	fd = av_folder_find(path, size);
+	return fd == -ENOENT ? -EAGAIN : fd;
 }
 
 void av_folder_remove_self(const char *path)

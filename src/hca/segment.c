@@ -181,6 +181,8 @@ struct av_seg *av_seg_create(const struct av_device *dev, uint32_t origin)
 		return NULL;
 	}
 	fill_head(seg, dev, origin);
+	seg->odp = (struct av_odp_counters *)av_dir_counters(dev->ibv.name);
+	seg->odp_gauge = (struct av_odp_gauge *)av_dir_gauges(ref, dev->ibv.name);
 	table_add(seg);
 	return seg;
 }
@@ -195,6 +197,15 @@ void av_seg_close(struct av_seg *seg)
 
 /* --- all segments
  * --------------------------------------------------------------------------------------------- */
+
+/* The counters of the device that the peer opened; its name comes from its segment. */
+static struct av_odp_counters *peer_counters(const struct av_seg *seg)
+{
+	char name[sizeof(seg->head->device)];
+
+	snprintf(name, sizeof(name), "%.*s", (int)sizeof(name) - 1, seg->head->device);
+	return (struct av_odp_counters *)av_dir_counters(name);
+}
 
 static int peer_map(struct av_seg *seg)
 {
@@ -216,6 +227,7 @@ static int peer_map(struct av_seg *seg)
 	if (seg->head->magic != AV_SEG_MAGIC || seg->head->ref != seg->ref)
 		return -EPROTO;
 	seg->pid = seg->head->pid;
+	seg->odp = peer_counters(seg);
 	seg->same_pidns = seg->head->pidns == my_pidns();
 	return 0;
 }

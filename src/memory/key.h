@@ -23,7 +23,8 @@
 enum av_key_kind {
 	AV_KEY_NONE,
 	AV_KEY_REGION,	 /* memory of the owner's address space; @addr: virtual address */
-	AV_KEY_DEVICE,	 /* device memory; @addr: offset in the segment */
+	AV_KEY_ODP,    /* the same, paged in on demand */
+	AV_KEY_DEVICE, /* device memory; @addr: offset in the segment */
 	AV_KEY_NULL,	 /* no memory: reads give zeros, writes vanish; local use only */
 	AV_KEY_DM_BLOCK, /* no key at all: a block of device memory, for importing it by handle; @addr as
 			    above */

@@ -7,6 +7,7 @@
 
 #include "base/copy.h"
 #include "hca/directory.h"
+#include "memory/odp_access.h"
 #include "observe/log.h"
 
 #define PAGE	     4096u
@@ -251,7 +252,7 @@ static enum av_reach write_zeros(const struct av_span *d, uint64_t doff, uint64_
 	return AV_REACH_OK;
 }
 
-static enum av_reach copy_piece(const struct av_span *d, uint64_t doff, const struct av_span *s,
+static enum av_reach move_piece(const struct av_span *d, uint64_t doff, const struct av_span *s,
 				uint64_t soff, uint64_t bytes)
 {
 	uint8_t *dl = d->local ? (uint8_t *)d->local + doff : NULL;
@@ -268,6 +269,27 @@ static enum av_reach copy_piece(const struct av_span *d, uint64_t doff, const st
 	if (sl)
 		return vm_write(d->seg, d->addr + doff, sl, bytes);
 	return AV_REACH_REFUSED;
+}
+
+/* The same, with the page fault events of memory that is paged on demand. */
+static enum av_reach copy_piece(const struct av_span *d, uint64_t doff, const struct av_span *s,
+				uint64_t soff, uint64_t bytes)
+{
+	struct av_odp_access write, read;
+	enum av_reach ret;
+
+	if (av_likely(!d->odp && !s->odp))
+		return move_piece(d, doff, s, soff, bytes);
+	if (d->odp)
+		av_odp_begin(d->seg, d->addr + doff, bytes, true, &write);
+	if (s->odp)
+		av_odp_begin(s->seg, s->addr + soff, bytes, false, &read);
+	ret = move_piece(d, doff, s, soff, bytes);
+	if (s->odp && (ret == AV_REACH_OK || ret == AV_REACH_SRC_FAULT))
+		av_odp_end(&read, ret == AV_REACH_OK);
+	if (d->odp && (ret == AV_REACH_OK || ret == AV_REACH_DST_FAULT))
+		av_odp_end(&write, ret == AV_REACH_OK);
+	return ret;
 }
 
 enum av_reach av_reach_copy(const struct av_spans *dst, const struct av_spans *src)
@@ -334,8 +356,8 @@ static enum av_reach vm_atomic(struct av_seg *seg, uint64_t addr, enum av_atomic
 	return vm_write_aligned(seg, addr, (uint8_t *)value, sizeof(*value));
 }
 
-enum av_reach av_reach_atomic(const struct av_span *span, enum av_atomic_op op, uint64_t compare,
-			      uint64_t operand, uint64_t *old)
+static enum av_reach atomic(const struct av_span *span, enum av_atomic_op op, uint64_t compare,
+			    uint64_t operand, uint64_t *old)
 {
 	struct av_lock *lock = av_dir_atomic_lock(span->seg->pid, span->addr);
 	enum av_reach ret;
@@ -356,5 +378,20 @@ enum av_reach av_reach_atomic(const struct av_span *span, enum av_atomic_op op, 
 	else
 		ret = vm_atomic(span->seg, span->addr, op, compare, operand, old);
 	av_lock_release(lock);
+	return ret;
+}
+
+enum av_reach av_reach_atomic(const struct av_span *span, enum av_atomic_op op, uint64_t compare,
+			      uint64_t operand, uint64_t *old)
+{
+	struct av_odp_access access;
+	enum av_reach ret;
+
+	if (av_likely(!span->odp))
+		return atomic(span, op, compare, operand, old);
+	av_odp_begin(span->seg, span->addr, span->length, true, &access);
+	ret = atomic(span, op, compare, operand, old);
+	if (ret == AV_REACH_OK || ret == AV_REACH_DST_FAULT)
+		av_odp_end(&access, ret == AV_REACH_OK);
 	return ret;
 }

@@ -5,10 +5,10 @@
  * own:  both ends are addresses of this process (its own memory, or shared memory it maps): av_copy().
  * vm:   one end is another process' memory: process_vm_readv(), process_vm_writev().
  *
- * Order and tearing (design: the bytes of an RDMA WRITE become visible in ascending order, the last word last, and
- * aligned 8-byte words are never torn): av_copy() has all of it. process_vm_writev() has it only if it is given the
- * right pieces (see reach.c): then words are whole, the last one comes last, and the order is that of pages; within a
- * page the body's words may become visible in any order.
+ * Order and tearing (design: the bytes of an RDMA WRITE become visible in ascending order, the last word
+ * last, and aligned 8-byte words are never torn): av_copy() has all of it. process_vm_writev() has it only if
+ * it is given the right pieces (see reach.c): then words are whole, the last one comes last, and the order is
+ * that of pages; within a page the body's words may become visible in any order.
  */
 #ifndef AV_MEMORY_REACH_H
 #define AV_MEMORY_REACH_H

@@ -17,18 +17,19 @@
 #define MADV_POPULATE_WRITE 23
 #endif
 
-#define LOOK_FIRST     (16u << 20) /* bytes from which looking at the list of mappings costs nothing in comparison */
+#define LOOK_FIRST \
+	(16u << 20) /* bytes from which looking at the list of mappings costs nothing in comparison */
 #define REMOTE_CHANGES (IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_ATOMIC)
 #define WRITERS	       (IBV_ACCESS_LOCAL_WRITE | REMOTE_CHANGES | IBV_ACCESS_MW_BIND)
-#define KNOWN                                                                                    \
-	(IBV_ACCESS_LOCAL_WRITE | REMOTE_CHANGES | IBV_ACCESS_REMOTE_READ | IBV_ACCESS_MW_BIND | \
-	 IBV_ACCESS_ZERO_BASED | IBV_ACCESS_HUGETLB | IBV_ACCESS_OPTIONAL_RANGE)
+#define KNOWN                                                                                      \
+	(IBV_ACCESS_ON_DEMAND | IBV_ACCESS_LOCAL_WRITE | REMOTE_CHANGES | IBV_ACCESS_REMOTE_READ | \
+	 IBV_ACCESS_MW_BIND | IBV_ACCESS_ZERO_BASED | IBV_ACCESS_HUGETLB | IBV_ACCESS_OPTIONAL_RANGE)
 
 int av_region_check_access(uint32_t access)
 {
 	if ((access & REMOTE_CHANGES) && !(access & IBV_ACCESS_LOCAL_WRITE))
 		return EINVAL;
-	if (access & ~(uint32_t)KNOWN) /* IBV_ACCESS_ON_DEMAND is not among them: no ODP is advertised */
+	if (access & ~(uint32_t)KNOWN)
 		return EINVAL;
 	return 0;
 }
@@ -54,8 +55,8 @@ static int populate(uint64_t addr, uint64_t length, bool writable, uint64_t page
 	if (length == 0)
 		return 0;
 	/*
-	 * A range that is mapped in parts would be brought in up to its first hole, and what lies in a mistaken range of
-	 * gigabytes can be anything, our own sparse segments included.
+	 * A range that is mapped in parts would be brought in up to its first hole, and what lies in a
+	 * mistaken range of gigabytes can be anything, our own sparse segments included.
 	 */
 	if (bytes > LOOK_FIRST && av_mapped_check(begin, bytes, writable))
 		return EFAULT;
@@ -78,20 +79,46 @@ bool av_region_same_rights(uint32_t from, uint32_t to)
 	return (from & WRITERS) || !(to & WRITERS); /* pages that may be written may also only be read */
 }
 
-int av_region_prepare(const struct av_region_request *req, struct av_key *what)
+/* Memory that is paged on demand is not looked at: any range will do. The whole address space is (0,
+ * SIZE_MAX). */
+static int check_on_demand(const struct av_region_request *req)
 {
-	uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE);
+	if (req->length == SIZE_MAX)
+		return req->addr || req->iova || (req->access & IBV_ACCESS_HUGETLB) ? EINVAL : 0;
+	if (req->length == 0)
+		return EINVAL;
+	return av_range_wraps(req->addr, req->length) ? EOVERFLOW : 0;
+}
+
+static int prepare_on_demand(const struct av_region_request *req, uint64_t page)
+{
+	int ret = check_on_demand(req);
+
+	return ret || req->length == SIZE_MAX ? ret : check_range(req, page);
+}
+
+static int prepare_pinned(const struct av_region_request *req, uint64_t page)
+{
 	int ret = check_range(req, page);
 
 	if (ret == 0)
-		ret = av_region_check_access(req->access);
-	if (ret == 0)
 		ret = populate(req->addr, req->length, req->access & WRITERS, page);
+	return ret;
+}
+
+int av_region_prepare(const struct av_region_request *req, struct av_key *what)
+{
+	uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE);
+	bool on_demand = req->access & IBV_ACCESS_ON_DEMAND;
+	int ret = av_region_check_access(req->access);
+
+	if (ret == 0)
+		ret = on_demand ? prepare_on_demand(req, page) : prepare_pinned(req, page);
 	if (ret)
 		return ret;
 	(void)av_copy_init(); /* without it copies take the slow way */
 	*what = (struct av_key){
-		.kind = AV_KEY_REGION,
+		.kind = on_demand ? AV_KEY_ODP : AV_KEY_REGION,
 		.access = req->access,
 		.base = req->access & IBV_ACCESS_ZERO_BASED ? 0 : req->iova,
 		.length = req->length,

@@ -5,6 +5,7 @@
 
 #include "base/checked.h"
 #include "memory/key.h"
+#include "memory/odp_counters.h"
 
 static enum av_mem_fault check(const struct av_key *k, const struct av_mem_request *req)
 {
@@ -36,6 +37,7 @@ static enum av_mem_fault locate(struct av_seg *seg, const struct av_key *k, cons
 	span->length = req->length;
 	span->seg = seg;
 	span->null = kind == AV_KEY_NULL;
+	span->odp = kind == AV_KEY_ODP;
 	span->addr = at;
 	span->local = NULL;
 	if (kind == AV_KEY_DEVICE) {
@@ -54,8 +56,8 @@ static enum av_mem_fault locate(struct av_seg *seg, const struct av_key *k, cons
 }
 
 /*
- * Who finds the region being re-registered must not wait here: it may hold other regions' hazards, which another
- * re-registration waits for, and so on in a circle.
+ * Who finds the region being re-registered must not wait here: it may hold other regions' hazards, which
+ * another re-registration waits for, and so on in a circle.
  */
 static enum av_mem_fault get(struct av_seg *seg, struct av_key *k, const struct av_mem_request *req,
 			     struct av_span *span)
@@ -67,9 +69,12 @@ static enum av_mem_fault get(struct av_seg *seg, struct av_key *k, const struct 
 		fault = check(k, req);
 		if (fault == AV_MEM_OK)
 			fault = locate(seg, k, req, span);
-	} else if ((atomic_load(&k->changing) == req->key || atomic_load(&k->key) == req->key) && av_seg_alive(seg)) {
+	} else if ((atomic_load(&k->changing) == req->key || atomic_load(&k->key) == req->key) &&
+		   av_seg_alive(seg)) {
 		fault = AV_MEM_BUSY; /* or was, a moment ago */
 	}
+	if (fault == AV_MEM_NO_KEY && k->kind == AV_KEY_ODP)
+		av_odp_count(seg, AV_ODP_COUNT_MRS_NOT_FOUND, 1);
 	if (fault == AV_MEM_OK)
 		span->hazard = hazard;
 	else

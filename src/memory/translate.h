@@ -40,6 +40,7 @@ struct av_span {
 	void *local;   /* where this process finds the bytes, or NULL: they are in the other process, */
 	uint64_t addr; /* at this virtual address there */
 	uint64_t length;
+	bool odp;		  /* paged in on demand: an access may be a page fault event */
 	bool null;		  /* no bytes at all: zeros to read, nothing to write */
 	struct av_seg *seg;	  /* the context they belong to; borrowed */
 	struct av_hazard *hazard; /* keeps the key alive; NULL for bytes behind no key */
@@ -48,7 +49,7 @@ struct av_span {
 /* A scatter/gather list, translated. */
 struct av_spans {
 	uint32_t count;
-	uint64_t bytes; /* sum of the lengths */
+	uint64_t bytes;			   /* sum of the lengths */
 	struct av_span at[AV_MAX_SGE + 1]; /* one more: a header before a list */
 };
 

@@ -1,0 +1,85 @@
+/* SPDX-License-Identifier: MIT */
+/* ibv_advise_mr(3): what is checked before the advice is followed (memory/odp_prefetch.h). */
+#include <stdlib.h>
+
+#include "base/checked.h"
+#include "front/mr.h"
+#include "memory/odp_prefetch.h"
+
+#define WRITERS \
+	(IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_ATOMIC | IBV_ACCESS_MW_BIND)
+
+static int check_call(const struct av_pd *pd, enum ibv_advise_mr_advice advice, uint32_t flags,
+		      uint32_t count)
+{
+	if (!pd || (flags & ~(uint32_t)IBV_ADVISE_MR_FLAG_FLUSH) || count == 0)
+		return EINVAL;
+	if (advice != IBV_ADVISE_MR_ADVICE_PREFETCH && advice != IBV_ADVISE_MR_ADVICE_PREFETCH_WRITE &&
+	    advice != IBV_ADVISE_MR_ADVICE_PREFETCH_NO_FAULT)
+		return EOPNOTSUPP;
+	return 0;
+}
+
+/* What kind of key is it, and may it be advised like that? */
+static int check_key(const struct av_key *k, uint32_t lkey, const struct av_pd *pd,
+		     enum ibv_advise_mr_advice advice)
+{
+	if (k && k->kind == AV_KEY_WINDOW && AV_KEY_INDEX(lkey))
+		return EINVAL;
+	if (!k || lkey == 0 || atomic_load(&k->key) != lkey || k->kind != AV_KEY_ODP)
+		return ENOENT;
+	if (k->pd != av_pd_id(pd))
+		return EPERM;
+	if (advice == IBV_ADVISE_MR_ADVICE_PREFETCH_WRITE && !(k->access & WRITERS))
+		return EPERM;
+	return 0;
+}
+
+/* One element. A range outside the region is an error only of a call that waits for the result. */
+static int resolve(struct av_context *ctx, const struct av_pd *pd, enum ibv_advise_mr_advice advice,
+		   bool flush, const struct ibv_sge *sge, struct av_odp_range *range)
+{
+	const struct av_key *k = av_key_entry(ctx->seg, sge->lkey);
+	int err = check_key(k, sge->lkey, pd, advice);
+
+	if (err)
+		return err;
+	range->length = 0;
+	if (!av_range_within(sge->addr, sge->length, k->base, k->length))
+		return flush ? EFAULT : 0;
+	range->addr = k->addr + (sge->addr - k->base);
+	range->length = sge->length;
+	return 0;
+}
+
+static int advise(struct av_context *ctx, const struct av_pd *pd, enum ibv_advise_mr_advice advice,
+		  bool flush, const struct ibv_sge *sge, uint32_t count)
+{
+	struct av_odp_range *range = calloc(count, sizeof(*range));
+	uint32_t good = 0;
+	int err = 0, done;
+
+	if (!range)
+		return ENOMEM;
+	while (good < count && !(err = resolve(ctx, pd, advice, flush, &sge[good], &range[good])))
+		good++;
+	if (err && err != EFAULT)
+		good = 0; /* refused before anything is done; only memory that is not there comes to light
+			     later */
+	done = good ? av_odp_advise(ctx->seg, range, good, (enum ib_uverbs_advise_mr_advice)advice, flush)
+		    : 0;
+	free(range);
+	return done ? done : err;
+}
+
+int av_advise_mr(struct ibv_pd *ibv, enum ibv_advise_mr_advice advice, uint32_t flags, struct ibv_sge *sge,
+		 uint32_t count)
+{
+	struct av_context *ctx = av_context_of(ibv->context);
+	const struct av_pd *pd = av_pd_find(ibv);
+	int err = ctx->forked ? EPERM : check_call(pd, advice, flags, count);
+
+	if (err == 0)
+		err = advise(ctx, pd, advice, flags & IBV_ADVISE_MR_FLAG_FLUSH, sge, count);
+	return err ? av_fail_errno(err) : 0;
+}
