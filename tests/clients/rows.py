@@ -1,6 +1,6 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: MIT
-"""Runs the rows of one section of a table such as rc_lines.txt, which explains the columns."""
+"""Runs the rows of one section of a table such as rows.txt, which explains the columns."""
 import argparse
 import os
 import sys
@@ -60,7 +60,7 @@ def options():
     p.add_argument("--user", help="run as this user, and only the rows marked main+user")
     p.add_argument("--limit", type=float, default=60, help="seconds for one row")
     p.add_argument("--only", help="only the rows that contain this text")
-    p.add_argument("--table", default=os.path.join(os.path.dirname(os.path.abspath(__file__)), "rc_lines.txt"))
+    p.add_argument("--table", default=os.path.join(os.path.dirname(os.path.abspath(__file__)), "rows.txt"))
     p.add_argument("section", nargs="*", help="all if there is none")
     return p.parse_args()
 
