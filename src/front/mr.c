@@ -6,6 +6,7 @@
 #include <sys/mman.h>
 
 #include "front/dm.h"
+#include "front/mw.h"
 #include "memory/odp_counters.h"
 #include "memory/odp_notify.h"
 #include "memory/odp_prefetch.h"
@@ -161,8 +162,12 @@ static int end_key(struct av_context *ctx, struct av_mr *mr)
 		return 0;
 	if (mr->access & IBV_ACCESS_ON_DEMAND)
 		av_odp_quiesce(ctx->seg);
-	if (mr->sort != AV_MR_IMPORTED)
+	if (mr->sort != AV_MR_IMPORTED) {
+		if (av_key_destroy(ctx->seg, mr->ibv.lkey) == 0)
+			return 0;
+		av_mw_finish(ctx, mr->ibv.lkey);
 		return av_key_destroy(ctx->seg, mr->ibv.lkey);
+	}
 	origin = av_seg_origin(ctx->seg);
 	if (origin)
 		av_key_kill(origin, mr->ibv.lkey);

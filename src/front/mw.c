@@ -103,6 +103,27 @@ static void unbind_from(void *object, void *arg)
 	av_window_queue_pair_ends(e->seg, mw->ibv.handle << 8, e->qpn);
 }
 
+struct leaving {
+	struct av_seg *seg;
+	uint32_t region;
+};
+
+static void finish_for(void *object, void *arg)
+{
+	const struct leaving *l = arg;
+	const struct av_mw *mw = object;
+
+	av_window_finish(l->seg, mw->ibv.handle << 8, l->region);
+}
+
+void av_mw_finish(struct av_context *ctx, uint32_t region)
+{
+	struct leaving l = {ctx->seg, region};
+
+	if (atomic_load(&ctx->mw_count))
+		av_table_each(&ctx->mws, finish_for, &l);
+}
+
 void av_mw_queue_pair_ends(struct av_context *ctx, uint32_t qpn)
 {
 	struct ending e = {ctx->seg, qpn};

@@ -2,7 +2,8 @@
 /*
  * The tree of the virtual sysfs, as a table of path patterns. A pattern's last component may be a placeholder
  * in angle brackets, which stands for as many names as there are devices, rows of a table, network
- * interfaces. What a directory contains follows from the table: every pattern that is one component longer.
+ * interfaces, statistics. What a directory contains follows from the table: every pattern that is one
+ * component longer.
  *
  * In the kernel's sysfs the entries of /sys/class/infiniband are symbolic links to directories below
  * /sys/devices; here they are the directories themselves. "device" is a link, as there: its target's name
@@ -16,6 +17,7 @@
 #include <sys/sysmacros.h>
 
 #include "front/vsysfs_show.h"
+#include "memory/odp_counters.h"
 
 #define NAME_BYTES                                                                              \
 	64 /* of what a placeholder stands for, with its NUL: IBV_SYSFS_NAME_MAX is the longest \
@@ -108,6 +110,7 @@ static const struct av_vsysfs_row rows[] = {
 	FILE(UVERBS "/dev", av_show_dev),
 	FILE(UVERBS "/uevent", av_show_uverbs_uevent),
 	LINK(UVERBS "/device", av_show_link_to_bus),
+	FILE(UVERBS "/<odp>", av_show_odp),
 
 	SHARED_DIR(MAD),
 	SHARED_FILE(MAD "/abi_version", av_show_mad_abi),
@@ -130,6 +133,7 @@ static const struct av_vsysfs_row rows[] = {
 	SHARED_DIR(DEBUG),
 	DIR(DEBUG "/<bus>"),
 	DIR(DEBUG "/<bus>/odp_stats"),
+	FILE(DEBUG "/<bus>/odp_stats/<odp_debug>", av_show_odp),
 
 	SHARED_DIR(DEVDIR),
 	SHARED_CHAR(DEVDIR "/<uverbs>"),
@@ -198,6 +202,27 @@ static void each_pkey(const struct binding *b, visit_name *visit, void *arg)
 	each_number(b, b->dev->port.pkey_tbl_len, visit, arg);
 }
 
+/* The ODP statistics of one set; the index is that of av_odp_counter_info[]. */
+static void each_counter(const struct binding *b, bool debug, visit_name *visit, void *arg)
+{
+	for (unsigned int i = 0; i < AV_ODP_COUNTER_N; i++) {
+		struct binding one = {.dev = b->dev, .index = i};
+
+		if (av_odp_counter_info[i].debug == debug && !visit(arg, av_odp_counter_info[i].name, &one))
+			return;
+	}
+}
+
+static void each_odp(const struct binding *b, visit_name *visit, void *arg)
+{
+	each_counter(b, false, visit, arg);
+}
+
+static void each_odp_debug(const struct binding *b, visit_name *visit, void *arg)
+{
+	each_counter(b, true, visit, arg);
+}
+
 static bool is_repeated(const struct av_gid *gids, unsigned int i)
 {
 	for (unsigned int j = 0; j < i; j++)
@@ -221,8 +246,9 @@ static const struct {
 	const char *text;
 	void (*each)(const struct binding *b, visit_name *visit, void *arg);
 } placeholders[] = {
-	{"<dev>", each_dev}, {"<uverbs>", each_uverbs}, {"<bus>", each_bus},
-	{"<gid>", each_gid}, {"<pkey>", each_pkey},	{"<net>", each_net},
+	{"<dev>", each_dev}, {"<uverbs>", each_uverbs},	      {"<bus>", each_bus},
+	{"<gid>", each_gid}, {"<pkey>", each_pkey},	      {"<net>", each_net},
+	{"<odp>", each_odp}, {"<odp_debug>", each_odp_debug},
 };
 
 /* Visit the names that a pattern's component stands for: itself, or its placeholder's. */

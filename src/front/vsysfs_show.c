@@ -3,11 +3,14 @@
 #include "front/vsysfs_show.h"
 
 #include <errno.h>
+#include <inttypes.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/sysmacros.h>
 #include <unistd.h>
+
+#include "memory/odp_report.h"
 
 /* What the interfaces to the kernel say they are: rdma/ib_user_verbs.h, ib_user_mad.h. */
 #define VERBS_ABI_VERSION  6
@@ -306,6 +309,14 @@ ssize_t av_show_local_cpulist(const struct av_vsysfs_node *node, char *bytes)
 ssize_t av_show_bus_uevent(const struct av_vsysfs_node *node, char *bytes)
 {
 	return put(bytes, "DRIVER=anyverbs\n");
+}
+
+ssize_t av_show_odp(const struct av_vsysfs_node *node, char *bytes)
+{
+	uint64_t value[AV_ODP_COUNTER_N];
+
+	av_odp_report(node->dev->ibv.name, value);
+	return put(bytes, "%" PRIu64 "\n", value[node->index]);
 }
 
 ssize_t av_show_link_to_bus(const struct av_vsysfs_node *node, char *bytes)

@@ -143,9 +143,22 @@ static void fill_head(struct av_seg *seg, const struct av_device *dev, uint32_t 
 	h->magic = AV_SEG_MAGIC;
 }
 
+/* Unmap what is in that slot if nobody uses it; the caller holds @mutex. */
+static void drop_idle(uint32_t slot)
+{
+	struct av_seg *seg = mapped[slot];
+
+	if (!seg || seg->users)
+		return;
+	mapped[slot] = NULL;
+	idle--;
+	seg_delete(seg);
+}
+
 static void table_add(struct av_seg *seg)
 {
 	pthread_mutex_lock(&mutex);
+	drop_idle(AV_REF_SLOT(seg->ref));
 	mapped[AV_REF_SLOT(seg->ref)] = seg; /* a mapped predecessor of this slot stays with its users */
 	pthread_mutex_unlock(&mutex);
 }
@@ -251,18 +264,6 @@ static struct av_seg *peer_open(uint32_t ref, uint32_t proc)
 		return NULL;
 	}
 	return seg;
-}
-
-/* Unmap what is in that slot if nobody uses it; the caller holds @mutex. */
-static void drop_idle(uint32_t slot)
-{
-	struct av_seg *seg = mapped[slot];
-
-	if (!seg || seg->users)
-		return;
-	mapped[slot] = NULL;
-	idle--;
-	seg_delete(seg);
 }
 
 struct av_seg *av_seg_get(uint32_t ref)

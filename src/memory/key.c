@@ -50,19 +50,23 @@ uint32_t av_key_create(struct av_seg *seg, const struct av_key *what, uint32_t l
 	k->kind = what->kind;
 	k->window_type = what->window_type;
 	k->qpn = k->region = k->windows = 0;
-	if (what->kind != AV_KEY_WINDOW) /* a window's key is good for nothing until it is bound */
+	if (what->kind != AV_KEY_WINDOW) { /* a window's key is good for nothing until it is bound */
+		atomic_store(&k->held, key);
 		atomic_store_explicit(&k->key, key, memory_order_release);
+	}
 	return key;
 }
 
-/* Kill the key unless windows are bound. The lock is held on success. */
-static int kill_key(struct av_key *k)
+/* Withdraw the key unless windows are bound; for good, or until it is put back. The lock is held on success. */
+static int withdraw(struct av_key *k, bool for_good)
 {
 	av_lock_acquire_plain(&k->lock);
 	if (k->windows) {
 		av_lock_release(&k->lock);
 		return EBUSY;
 	}
+	if (for_good)
+		atomic_store(&k->held, 0);
 	atomic_store(&k->key, 0);
 	return 0;
 }
@@ -71,7 +75,7 @@ int av_key_destroy(struct av_seg *seg, uint32_t key)
 {
 	struct av_key *k = av_key_entry(seg, key);
 
-	if (kill_key(k))
+	if (withdraw(k, true))
 		return EBUSY;
 	k->tag = key & 0xff;
 	av_lock_release(&k->lock);
@@ -84,23 +88,21 @@ void av_key_kill(struct av_seg *seg, uint32_t key)
 {
 	struct av_key *k = av_key_entry(seg, key);
 
-	if (k && atomic_compare_exchange_strong(&k->key, &(uint32_t){key}, 0))
-		av_hazard_drain(seg, key);
+	if (!k || !atomic_compare_exchange_strong(&k->held, &(uint32_t){key}, 0))
+		return;
+	atomic_store(&k->key, 0);
+	av_hazard_drain(seg, key);
 }
 
 int av_key_change(struct av_seg *seg, uint32_t key, const struct av_key *what)
 {
 	struct av_key *k = av_key_entry(seg, key);
 
-	atomic_store(&k->changing, key);
-	if (kill_key(k)) {
-		atomic_store(&k->changing, 0);
+	if (withdraw(k, false))
 		return EBUSY;
-	}
 	av_lock_release(&k->lock);
 	av_hazard_drain(seg, key);
 	fill(k, what);
 	atomic_store_explicit(&k->key, key, memory_order_release);
-	atomic_store_explicit(&k->changing, 0, memory_order_release);
 	return 0;
 }

@@ -32,12 +32,12 @@ enum av_key_kind {
 };
 
 /*
- * The fields but @key, @lock, @windows and @changing change only while @key is 0 and drained: a reader that
+ * The fields but @key, @lock, @windows and @held change only while @key is 0 and drained: a reader that
  * finds its own key there after the hazard is set may use them until it ends the hazard.
  */
 struct av_key {
 	_Atomic uint32_t key;	   /* 0: dead, or a window that is not bound */
-	_Atomic uint32_t changing; /* the key of a region that is being re-registered: look again */
+	_Atomic uint32_t held;	   /* a region's key for as long as it exists, also while it is being changed */
 	struct av_lock lock;	   /* binding, invalidating, re-registering and deregistering */
 	uint32_t tag;		   /* the last one used; owner only */
 	uint32_t pd;		   /* handle of the protection domain */

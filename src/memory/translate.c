@@ -69,9 +69,8 @@ static enum av_mem_fault get(struct av_seg *seg, struct av_key *k, const struct 
 		fault = check(k, req);
 		if (fault == AV_MEM_OK)
 			fault = locate(seg, k, req, span);
-	} else if ((atomic_load(&k->changing) == req->key || atomic_load(&k->key) == req->key) &&
-		   av_seg_alive(seg)) {
-		fault = AV_MEM_BUSY; /* or was, a moment ago */
+	} else if (atomic_load(&k->held) == req->key && av_seg_alive(seg)) {
+		fault = AV_MEM_BUSY; /* the region exists: its key is withdrawn for a moment, or was */
 	}
 	if (fault == AV_MEM_NO_KEY && k->kind == AV_KEY_ODP)
 		av_odp_count(seg, AV_ODP_COUNT_MRS_NOT_FOUND, 1);

@@ -39,6 +39,20 @@ static void region_released(struct av_seg *seg, uint32_t region)
 	av_lock_release(&r->lock);
 }
 
+void av_window_finish(struct av_seg *seg, uint32_t key, uint32_t region)
+{
+	struct av_key *w = window_entry(seg, key);
+
+	if (!w)
+		return;
+	av_lock_acquire_plain(&w->lock);
+	if (atomic_load(&w->key) == 0 && w->region == region) {
+		region_released(seg, region);
+		w->region = 0;
+	}
+	av_lock_release(&w->lock);
+}
+
 /* The window's lock is held. Afterwards nobody uses the old binding any more. */
 static void unbind(struct av_seg *seg, struct av_key *w)
 {
@@ -49,8 +63,8 @@ static void unbind(struct av_seg *seg, struct av_key *w)
 	atomic_store(&w->key, 0);
 	av_hazard_drain(seg, key);
 	w->qpn = 0;
-	w->region = 0;
 	region_released(seg, region);
+	w->region = 0; /* last: see av_window_finish() */
 }
 
 void av_window_destroy(struct av_seg *seg, uint32_t key)

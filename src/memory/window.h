@@ -47,6 +47,12 @@ AV_MUST_USE enum av_invalidate av_window_invalidate(struct av_seg *seg, uint32_t
 /* Would it? Without doing it. */
 AV_MUST_USE enum av_invalidate av_window_may_invalidate(struct av_seg *seg, uint32_t rkey, uint32_t qpn);
 
+/*
+ * Finish the unbinding of a window from @region that a peer died in the middle of: the key is dead, and the region still
+ * counts the window.
+ */
+void av_window_finish(struct av_seg *seg, uint32_t key, uint32_t region);
+
 /* Unbind the window of this index if it is bound on @qpn, which ends. */
 void av_window_queue_pair_ends(struct av_seg *seg, uint32_t key, uint32_t qpn);
 

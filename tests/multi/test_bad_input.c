@@ -391,7 +391,7 @@ static void access_rows(void)
 		{"REMOTE_WRITE without LOCAL_WRITE", RW, EINVAL},
 		{"REMOTE_ATOMIC without LOCAL_WRITE", RA, EINVAL},
 		{"both without LOCAL_WRITE", RW | RA | RR, EINVAL},
-		{"ON_DEMAND, which the device does not offer", LW | IBV_ACCESS_ON_DEMAND, EINVAL},
+		{"ON_DEMAND", LW | IBV_ACCESS_ON_DEMAND, 0},
 		{"no flags", 0, 0},
 		{"REMOTE_READ alone", RR, 0},
 		{"MW_BIND alone", IBV_ACCESS_MW_BIND, 0},
@@ -1022,7 +1022,7 @@ static void query_rows(void)
 	expect_errno(ibv_query_port(n->ctx, 0, &port), EINVAL);
 	expect_errno(ibv_query_port(n->ctx, 2, &port), EINVAL);
 	row("query_device_ex: unknown input");
-	expect_errno(ibv_query_device_ex(n->ctx, &input, &ex), EINVAL);
+	EXPECT(ibv_query_device_ex(n->ctx, &input, &ex) == EINVAL, "the inline verb refuses it without errno");
 }
 
 int main(int argc, char **argv)
