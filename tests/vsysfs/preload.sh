@@ -34,8 +34,14 @@ python() {
 	prints "$1" "$2" python3 -c "$3"
 }
 
+copy=$(mktemp -d)
+trap 'rm -rf "$copy"' EXIT
+export ANYVERBS_DIR=$copy # nothing runs there
+
 prints cat "0200:c0ff:ee00:1234" cat $ib/any0/node_guid
 prints cat_through_link "anyverbs" cat $ib/any0/device/infiniband/any0/board_id
+prints cat_odp_statistics "0 0" \
+	sh -c 'echo $(cat /sys/class/infiniband_verbs/uverbs1/num_page_faults /sys/kernel/debug/mlx5/anyverbs.1/odp_stats/num_odp_mrs)'
 prints cat_missing "cat: $ib/any0/nix: No such file or directory" cat $ib/any0/nix
 prints ls_all "any0
 mlx5_0" ls $ib
@@ -64,8 +70,6 @@ prints bash_tests "yes yes yes" bash -c "
 	[ ! -w $ib/any0/node_guid ] && [ ! -e $ib/any0/nix ] && [ ! -e $ib/any1 ] && echo yes"
 prints uverbs_cannot_be_opened "cat: /dev/infiniband/uverbs0: No such device or address" cat /dev/infiniband/uverbs0
 
-copy=$(mktemp -d)
-trap 'rm -rf "$copy"' EXIT
 prints cp "0200:c0ff:ee00:1234" sh -c "cp $ib/any0/node_guid '$copy/guid' && cat '$copy/guid'"
 prints cp_recursive "0x7" sh -c "cp -r $ib/mlx5_0/ports '$copy' 2>/dev/null; cat '$copy/ports/1/lid'"
 

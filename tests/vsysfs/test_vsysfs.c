@@ -17,6 +17,7 @@
 #define IB    "/sys/class/infiniband"
 #define VERBS "/sys/class/infiniband_verbs"
 #define BUS   "/sys/devices/virtual/anyverbs"
+#define DEBUG "/sys/kernel/debug/mlx5"
 
 /* Three devices; the third has the longest name there can be. */
 #define LONG_NAME "a123456789012345678901234567890123456789012345678901234567890.2"
@@ -109,6 +110,37 @@ static void each_file_says_what_the_kernels_would(void **state)
 	}
 }
 
+/* The names as the kernel's documentation has them; nothing runs here. */
+static void each_device_has_its_odp_statistics(void **state)
+{
+	static const struct {
+		const char *before, *after; /* the number of the device */
+	} paths[] = {
+		{VERBS "/uverbs", "/invalidations_faults_contentions"},
+		{VERBS "/uverbs", "/num_invalidation_pages"},
+		{VERBS "/uverbs", "/num_invalidations"},
+		{VERBS "/uverbs", "/num_page_fault_pages"},
+		{VERBS "/uverbs", "/num_page_faults"},
+		{VERBS "/uverbs", "/num_prefetchs_handled"},
+		{VERBS "/uverbs", "/num_prefetch_pages"},
+		{DEBUG "/anyverbs.", "/odp_stats/num_failed_resolutions"},
+		{DEBUG "/anyverbs.", "/odp_stats/num_mrs_not_found"},
+		{DEBUG "/anyverbs.", "/odp_stats/num_odp_mr_pages"},
+		{DEBUG "/anyverbs.", "/odp_stats/num_odp_mrs"},
+	};
+	char path[128];
+
+	for (size_t i = 0; i < AV_ARRAY_SIZE(paths); i++)
+		for (int dev = 0; dev < 3; dev++) {
+			struct av_vsysfs_node node;
+
+			snprintf(path, sizeof(path), "%s%d%s", paths[i].before, dev, paths[i].after);
+			node = node_at(path);
+			assert_int_equal(node.kind, AV_VSYSFS_FILE);
+			assert_string_equal(content_of(&node), "0\n");
+		}
+}
+
 static void gid_files_are_the_gid_table(void **state)
 {
 	const struct av_device *dev = av_device_by_name("any0");
@@ -157,8 +189,8 @@ static void each_path_is_of_one_kind(void **state)
 		{VERBS, AV_VSYSFS_DIR, true},
 		{VERBS "/abi_version", AV_VSYSFS_FILE, true},
 		{"/sys/class/infiniband_mad", AV_VSYSFS_DIR, true},
-		{"/sys/kernel/debug/mlx5", AV_VSYSFS_DIR, true},
-		{"/sys/kernel/debug/mlx5/anyverbs.0/odp_stats", AV_VSYSFS_DIR, false},
+		{DEBUG, AV_VSYSFS_DIR, true},
+		{DEBUG "/anyverbs.0/odp_stats", AV_VSYSFS_DIR, false},
 		{"/dev/infiniband", AV_VSYSFS_DIR, true},
 		{"/dev/infiniband/uverbs2", AV_VSYSFS_CHAR, true},
 		{IB "/any0", AV_VSYSFS_DIR, false},
@@ -204,6 +236,9 @@ static void no_other_path_is_in_the_tree(void **state)
 		IB "/any0/node_type/x",
 		VERBS "/any0",
 		VERBS "/uverbs3",
+		VERBS "/uverbs0/num_odp_mrs",
+		DEBUG "/anyverbs.0/odp_stats/num_page_faults",
+		DEBUG "/anyverbs.0/num_odp_mrs",
 		BUS "/anyverbs.0/infiniband/mlx5_0",
 		BUS "/anyverbs.0/infiniband_verbs/uverbs1",
 		BUS "/anyverbs.1/net/lo",
@@ -331,9 +366,9 @@ static void everything_listed_is_there(void **state)
 		/* any0 has 3 * 64 files of GIDs, as has the third device; mlx5_0, too: the table has that
 		   size */
 		{IB, {3 * 10, 3 * (9 + 9 + 1 + 3 * 64), 3 * 1, 0}},
-		{VERBS, {3, 1 + 3 * 4, 3, 0}},
+		{VERBS, {3, 1 + 3 * (4 + 7), 3, 0}},
 		{"/sys/class/infiniband_mad", {0, 1, 0, 0}},
-		{"/sys/kernel/debug/mlx5", {6, 0, 0, 0}},
+		{DEBUG, {6, 3 * 4, 0, 0}},
 		{"/dev/infiniband", {0, 0, 0, 3}},
 	};
 
@@ -392,6 +427,7 @@ int main(void)
 {
 	static const struct CMUnitTest tests[] = {
 		cmocka_unit_test(each_file_says_what_the_kernels_would),
+		cmocka_unit_test(each_device_has_its_odp_statistics),
 		cmocka_unit_test(gid_files_are_the_gid_table),
 		cmocka_unit_test(cpus_are_a_list_and_a_bitmap_of_the_same),
 		cmocka_unit_test(each_path_is_of_one_kind),
@@ -404,6 +440,14 @@ int main(void)
 		cmocka_unit_test(other_paths_are_no_suspects),
 	};
 
+	char dir[] = "/tmp/anyverbs-test-XXXXXX"; /* in which nothing runs */
+	int status;
+
+	if (!mkdtemp(dir))
+		return 1;
+	setenv("ANYVERBS_DIR", dir, 1);
 	setenv("ANYVERBS_DEVICES", DEVICES, 1);
-	return cmocka_run_group_tests(tests, NULL, NULL);
+	status = cmocka_run_group_tests(tests, NULL, NULL);
+	rmdir(dir);
+	return status;
 }

@@ -1,0 +1,394 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The statistics of on-demand paging as programs find them, in the virtual sysfs: what each access of another
+ * process, each prefetch, each unmapping and each deregistration adds, exactly; and that a third process,
+ * which uses no verbs, reads the same.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/userfaultfd.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "lib/expect.h"
+#include "lib/probe.h"
+#include "lib/sandbox.h"
+#include "lib/spawn.h"
+
+#ifndef UFFD_USER_MODE_ONLY
+#define UFFD_USER_MODE_ONLY 1
+#endif
+
+#define PAGE	  4096u
+#define PAGES	  16u
+#define BYTES	  ((uint64_t)PAGES * PAGE)
+#define HUGE	  (1ul << 40) /* bytes of address space of the region that costs nothing */
+#define ODP	  (PROBE_ALL | IBV_ACCESS_ON_DEMAND)
+#define READER	  "--reader"
+#define SETTLE_MS 2000u /* until an invalidation is counted */
+#define HOLDER	  "--holder"
+
+/* The numbers, each a file of its own. */
+enum counter {
+	CONTENTIONS,
+	INVALIDATION_PAGES,
+	INVALIDATIONS,
+	FAULT_PAGES,
+	FAULTS,
+	PREFETCHES,
+	PREFETCH_PAGES,
+	FAILED_RESOLUTIONS,
+	MRS_NOT_FOUND,
+	MR_PAGES,
+	MRS,
+	COUNTERS
+};
+
+struct numbers {
+	uint64_t of[COUNTERS];
+};
+
+static const char *const names[COUNTERS] = {
+	"invalidations_faults_contentions",
+	"num_invalidation_pages",
+	"num_invalidations",
+	"num_page_fault_pages",
+	"num_page_faults",
+	"num_prefetchs_handled",
+	"num_prefetch_pages",
+	"num_failed_resolutions",
+	"num_mrs_not_found",
+	"num_odp_mr_pages",
+	"num_odp_mrs",
+};
+
+static struct side a, b; /* the regions are a's, in this process; b accesses them */
+static struct numbers last;
+
+/* --- reading ------------------------------------------------------------------------------------------- */
+
+static const char *folder_of(enum counter which)
+{
+	return which < FAILED_RESOLUTIONS ? "/sys/class/infiniband_verbs/uverbs0"
+					  : "/sys/kernel/debug/mlx5/anyverbs.0/odp_stats";
+}
+
+static uint64_t read_one(enum counter which)
+{
+	char path[128], text[64], *end;
+	uint64_t value;
+	ssize_t n;
+	int fd;
+
+	snprintf(path, sizeof(path), "%s/%s", folder_of(which), names[which]);
+	fd = open(path, O_RDONLY);
+	n = fd >= 0 ? read(fd, text, sizeof(text) - 1) : -1;
+	if (n <= 0)
+		DIE("%s: errno %d", path, errno);
+	close(fd);
+	text[n] = '\0';
+	value = strtoull(text, &end, 10);
+	EXPECT(end != text && !strcmp(end, "\n"), "%s says '%s'", path, text);
+	return value;
+}
+
+static struct numbers read_all(void)
+{
+	struct numbers now;
+
+	for (int i = 0; i < COUNTERS; i++)
+		now.of[i] = read_one((enum counter)i);
+	return now;
+}
+
+/* Expected differences to the last time, as pairs of counter and number; all others: none. */
+#define EXPECT_ADDED(...)                                         \
+	expect_added(__LINE__, (const int64_t[][2]){__VA_ARGS__}, \
+		     sizeof((const int64_t[][2]){__VA_ARGS__}) / 16)
+#define EXPECT_NOTHING_ADDED() expect_added(__LINE__, NULL, 0)
+
+static int64_t wanted(const int64_t (*list)[2], size_t count, int which)
+{
+	for (size_t i = 0; i < count; i++)
+		if (list[i][0] == which)
+			return list[i][1];
+	return 0;
+}
+
+static void expect_added(int line, const int64_t (*list)[2], size_t count)
+{
+	struct numbers now = read_all();
+
+	for (int i = 0; i < COUNTERS; i++) {
+		int64_t added = (int64_t)(now.of[i] - last.of[i]);
+
+		if (added != wanted(list, count, i))
+			fail_at(__FILE__, line, "%s: %+ld, not %+ld", names[i], added,
+				wanted(list, count, i));
+	}
+	last = now;
+}
+
+/* --- doing --------------------------------------------------------------------------------------------- */
+
+static uint8_t *map_pages(size_t bytes)
+{
+	uint8_t *p =
+		mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+
+	if (p == MAP_FAILED)
+		DIE("mmap: errno %d", errno);
+	return p;
+}
+
+static struct ibv_mr *region(void *addr, size_t length)
+{
+	struct ibv_mr *mr = ibv_reg_mr(a.node->pd, addr, length, ODP);
+
+	if (!mr)
+		DIE("ibv_reg_mr: errno %d", errno);
+	return mr;
+}
+
+static void expect_access(enum ibv_wr_opcode op, const struct ibv_mr *mr, uint32_t bytes,
+			  enum ibv_wc_status want)
+{
+	EXPECT_PROBE(&b, &a, 0, op, (uintptr_t)mr->addr, mr->rkey, bytes, want);
+}
+
+static int advise(const struct ibv_mr *mr, enum ibv_advise_mr_advice advice, uint32_t bytes)
+{
+	struct ibv_sge sge = {(uintptr_t)mr->addr, bytes, mr->lkey};
+
+	return ibv_advise_mr(mr->pd, advice, IBV_ADVISE_MR_FLAG_FLUSH, &sge, 1);
+}
+
+/*
+ * Invalidate pages and wait until that is counted: munmap() returns when the device knows of it, which may be
+ * a moment earlier.
+ */
+static void invalidate(void *addr, size_t bytes, bool unmap)
+{
+	const struct timespec moment = {.tv_nsec = 100000};
+	uint64_t before = read_one(INVALIDATIONS), end = now_ms() + SETTLE_MS;
+
+	if (unmap ? munmap(addr, bytes) : madvise(addr, bytes, MADV_DONTNEED))
+		DIE("errno %d", errno);
+	while (read_one(INVALIDATIONS) == before && now_ms() < end)
+		nanosleep(&moment, NULL);
+}
+
+/* --- rows ---------------------------------------------------------------------------------------------- */
+
+static void registration_row(void)
+{
+	uint8_t *p = map_pages(HUGE);
+	struct ibv_mr *mr;
+	uint64_t start, took;
+
+	row("registering counts in the gauges only, and a terabyte costs no more than a page");
+	start = now_ns();
+	mr = region(p, HUGE);
+	took = now_ns() - start;
+	EXPECT(took < 100000000, "%lu ns", took);
+	EXPECT_ADDED({MRS, 1}, {MR_PAGES, HUGE / PAGE});
+	EXPECT(ibv_dereg_mr(mr) == 0, "ibv_dereg_mr");
+	EXPECT_ADDED({MRS, -1}, {MR_PAGES, -(int64_t)(HUGE / PAGE)});
+	munmap(p, HUGE);
+	EXPECT_NOTHING_ADDED();
+}
+
+/* From the first access to the last: the life of one region. */
+static void life_row(void)
+{
+	uint8_t *p = map_pages(BYTES);
+	struct ibv_mr *mr = region(p, BYTES);
+
+	row("registration");
+	EXPECT_ADDED({MRS, 1}, {MR_PAGES, PAGES});
+	row("the first READ faults all pages, in one event");
+	expect_access(IBV_WR_RDMA_READ, mr, BYTES, IBV_WC_SUCCESS);
+	EXPECT_ADDED({FAULTS, 1}, {FAULT_PAGES, PAGES});
+	row("the second READ faults none");
+	expect_access(IBV_WR_RDMA_READ, mr, BYTES, IBV_WC_SUCCESS);
+	EXPECT_NOTHING_ADDED();
+	row("WRITE to pages that were read only faults them for writing");
+	expect_access(IBV_WR_RDMA_WRITE, mr, 3 * PAGE, IBV_WC_SUCCESS);
+	EXPECT_ADDED({FAULTS, 1}, {FAULT_PAGES, 3});
+	row("WRITE faults only those of its pages that are not valid");
+	expect_access(IBV_WR_RDMA_WRITE, mr, 5 * PAGE, IBV_WC_SUCCESS);
+	EXPECT_ADDED({FAULTS, 1}, {FAULT_PAGES, 2});
+	row("atomics on a page that is valid");
+	expect_access(IBV_WR_ATOMIC_FETCH_AND_ADD, mr, 8, IBV_WC_SUCCESS);
+	EXPECT_NOTHING_ADDED();
+	row("unmapping invalidates the pages, in one event");
+	invalidate(p, BYTES, true);
+	EXPECT_ADDED({INVALIDATIONS, 1}, {INVALIDATION_PAGES, PAGES});
+	row("access to unmapped memory is refused");
+	expect_access(IBV_WR_RDMA_READ, mr, BYTES, IBV_WC_REM_ACCESS_ERR);
+	EXPECT_ADDED({FAULTS, 1}, {FAILED_RESOLUTIONS, 1});
+	row("deregistration");
+	EXPECT(ibv_dereg_mr(mr) == 0, "ibv_dereg_mr");
+	EXPECT_ADDED({MRS, -1}, {MR_PAGES, -(int64_t)PAGES});
+}
+
+static void prefetch_row(void)
+{
+	uint8_t *p = map_pages(BYTES);
+	struct ibv_mr *mr = region(p, BYTES);
+
+	last = read_all();
+	row("a flushed prefetch for writing");
+	EXPECT(advise(mr, IBV_ADVISE_MR_ADVICE_PREFETCH_WRITE, BYTES) == 0, "ibv_advise_mr");
+	EXPECT_ADDED({PREFETCHES, 1}, {PREFETCH_PAGES, PAGES});
+	row("access to prefetched pages faults none");
+	expect_access(IBV_WR_RDMA_WRITE, mr, BYTES, IBV_WC_SUCCESS);
+	expect_access(IBV_WR_RDMA_READ, mr, BYTES, IBV_WC_SUCCESS);
+	EXPECT_NOTHING_ADDED();
+	row("a prefetch of what is valid brings no pages");
+	EXPECT(advise(mr, IBV_ADVISE_MR_ADVICE_PREFETCH, BYTES) == 0, "ibv_advise_mr");
+	EXPECT_ADDED({PREFETCHES, 1});
+	row("discarded pages fault again");
+	invalidate(p, 4 * PAGE, false);
+	EXPECT_ADDED({INVALIDATIONS, 1}, {INVALIDATION_PAGES, 4});
+	expect_access(IBV_WR_RDMA_READ, mr, BYTES, IBV_WC_SUCCESS);
+	EXPECT_ADDED({FAULTS, 1}, {FAULT_PAGES, 4});
+	invalidate(p, BYTES, true);
+	last = read_all();
+	row("a prefetch of unmapped memory fails, and is not counted");
+	EXPECT(advise(mr, IBV_ADVISE_MR_ADVICE_PREFETCH, BYTES) == EFAULT, "ibv_advise_mr");
+	EXPECT_NOTHING_ADDED();
+	ibv_dereg_mr(mr);
+	last = read_all();
+}
+
+/* Without ON_DEMAND nothing of this happens. */
+static void plain_region_row(void)
+{
+	uint8_t *p = map_pages(BYTES);
+	struct ibv_mr *mr = ibv_reg_mr(a.node->pd, p, BYTES, PROBE_ALL);
+
+	row("a region that is not on demand counts nothing");
+	expect_access(IBV_WR_RDMA_READ, mr, BYTES, IBV_WC_SUCCESS);
+	expect_access(IBV_WR_RDMA_WRITE, mr, BYTES, IBV_WC_SUCCESS);
+	ibv_dereg_mr(mr);
+	munmap(p, BYTES);
+	EXPECT_NOTHING_ADDED();
+}
+
+/* --- a process that only reads --- */
+
+static void reader_main(int sock)
+{
+	struct numbers now = read_all();
+
+	spawn_send(sock, &now, sizeof(now));
+	exit(failures() ? 1 : 0);
+}
+
+static void stranger_row(void)
+{
+	struct spawned reader;
+	struct numbers theirs;
+
+	row("a process that opens no device reads the same");
+	spawn_self(&reader, READER);
+	spawn_receive(reader.sock, &theirs, sizeof(theirs));
+	spawn_wait(&reader);
+	last = read_all();
+	for (int i = 0; i < COUNTERS; i++)
+		EXPECT(theirs.of[i] == last.of[i], "%s: %lu there, %lu here", names[i], theirs.of[i],
+		       last.of[i]);
+}
+
+/* --- a process that dies --- */
+
+static void holder_main(int sock)
+{
+	struct ibv_context *ctx = node_open_device();
+	struct ibv_mr *mr = ibv_reg_mr(ibv_alloc_pd(ctx), map_pages(BYTES), BYTES, ODP);
+
+	if (!mr)
+		DIE("ibv_reg_mr: errno %d", errno);
+	spawn_send(sock, "", 1);
+	pause();
+	exit(1);
+}
+
+static void death_row(void)
+{
+	struct spawned holder, second;
+	char byte;
+
+	row("regions of another process count");
+	spawn_self(&holder, HOLDER);
+	spawn_receive(holder.sock, &byte, 1);
+	EXPECT_ADDED({MRS, 1}, {MR_PAGES, PAGES});
+	row("what a killed process had registered is gone when the next one has opened the device");
+	spawn_kill(&holder);
+	spawn_self(&second, HOLDER);
+	spawn_receive(second.sock, &byte, 1);
+	EXPECT_NOTHING_ADDED();
+	spawn_kill(&second);
+}
+
+/* --- */
+
+/* Without it the device does not hear of unmappings. */
+static bool has_userfaultfd(void)
+{
+	int fd = (int)syscall(SYS_userfaultfd, O_CLOEXEC | UFFD_USER_MODE_ONLY);
+
+	if (fd < 0)
+		return false;
+	close(fd);
+	return true;
+}
+
+static void run(void)
+{
+	last = read_all();
+	row("nothing has been counted yet");
+	for (int i = 0; i < COUNTERS; i++)
+		EXPECT(last.of[i] == 0, "%s: %lu", names[i], last.of[i]);
+	registration_row();
+	life_row();
+	prefetch_row();
+	plain_region_row();
+	stranger_row();
+	death_row();
+}
+
+int main(int argc, char **argv)
+{
+	int sock;
+
+	time_limit(60);
+	side_agent_main(argc, argv);
+	sock = spawn_role(argc, argv, READER);
+	if (sock >= 0)
+		reader_main(sock);
+	sock = spawn_role(argc, argv, HOLDER);
+	if (sock >= 0)
+		holder_main(sock);
+	if (!has_userfaultfd()) {
+		puts("no userfaultfd here: invalidations go unnoticed");
+		return 77;
+	}
+	sandbox_enter();
+	setenv("ANYVERBS_DEVICES", "any0", 1);
+	side_open(&a, NULL);
+	side_start(&b);
+	probe_open(&b, &a, 0);
+	run();
+	probe_close(&b, &a, 0);
+	side_stop(&b);
+	side_stop(&a);
+	sandbox_leave();
+	return summary();
+}
