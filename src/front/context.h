@@ -34,6 +34,7 @@ struct av_context {
 	bool forked;		  /* inherited from the parent process: its objects can only be dropped */
 	_Atomic uint32_t cq_ids;  /* numbers of CQs and SRQs, to tell one from the next of the same index */
 	_Atomic uint32_t opened; /* queue pairs opened so far */
+	_Atomic uint32_t srq_count;
 	_Atomic uint32_t mw_count;
 	struct av_handles pds, tds, channels, ahs, xrcds;
 	struct av_table mrs, mws, dms, cqs, qps, srqs; /* by index in the segment's tables */

@@ -113,6 +113,11 @@ static struct ibv_srq *create(struct av_context *ctx, struct ibv_pd *pd, const s
 
 	if (!srq)
 		return av_fail_null(ENOMEM);
+	if (atomic_fetch_add(&ctx->srq_count, 1) >= (uint32_t)ctx->dev->attr.max_srq) {
+		atomic_fetch_sub(&ctx->srq_count, 1);
+		free(srq);
+		return av_fail_null(ENOMEM);
+	}
 	srq->id = atomic_fetch_add(&ctx->cq_ids, 1) + 1;
 	srq->pd = av_pd_find(pd);
 	srq->xrcd = xrc->xrcd;
@@ -121,6 +126,7 @@ static struct ibv_srq *create(struct av_context *ctx, struct ibv_pd *pd, const s
 	if (!srq->index || av_table_set(&ctx->srqs, srq->index, srq)) {
 		if (srq->index)
 			end_shared(ctx, srq->index);
+		atomic_fetch_sub(&ctx->srq_count, 1);
 		free(srq);
 		return av_fail_null(ENOMEM);
 	}
@@ -230,6 +236,7 @@ AV_EXPORT int ibv_destroy_srq(struct ibv_srq *ibv)
 		end_shared(ctx, srq->index);
 	}
 	hold(srq, -1);
+	atomic_fetch_sub(&ctx->srq_count, 1);
 	pthread_mutex_destroy(&ibv->mutex);
 	pthread_cond_destroy(&ibv->cond);
 	pthread_mutex_destroy(&srq->users_mutex);
