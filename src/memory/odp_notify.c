@@ -37,6 +37,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/thread.h"
 #include "base/copy.h"
 #include "hca/directory.h"
 #include "memory/odp_counters.h"
@@ -51,8 +52,6 @@
 #endif
 #define EVENTS (UFFD_FEATURE_EVENT_UNMAP | UFFD_FEATURE_EVENT_REMOVE | UFFD_FEATURE_EVENT_REMAP)
 
-#define STACK_BYTES \
-	(256u << 10) /* of which little is used; the program's thread-local variables need room too */
 #define BATCH	       16
 #define SPINS	       200
 #define SETTLE_WAIT_NS 10000000u
@@ -276,26 +275,6 @@ static void *watched_page(int fd)
 	return NULL;
 }
 
-static int start_thread(void)
-{
-	pthread_attr_t attr;
-	sigset_t all, old;
-	int ret;
-
-	sigfillset(&all);
-	sigdelset(&all, SIGSEGV);
-	sigdelset(&all, SIGBUS);
-	pthread_attr_init(&attr);
-	pthread_attr_setstacksize(&attr, STACK_BYTES);
-	pthread_sigmask(SIG_SETMASK, &all, &old);
-	ret = pthread_create(&notify.thread, &attr, listener_main, NULL);
-	pthread_sigmask(SIG_SETMASK, &old, NULL);
-	pthread_attr_destroy(&attr);
-	if (ret == 0)
-		pthread_setname_np(notify.thread, "anyverbs-odp");
-	return ret;
-}
-
 /* The caller holds the mutex. */
 static bool start(void)
 {
@@ -306,7 +285,7 @@ static bool start(void)
 	notify.page = watched_page(fd);
 	atomic_store(&notify.stop, false);
 	atomic_store(&notify.fd, fd);
-	notify.running = notify.page && start_thread() == 0;
+	notify.running = notify.page && av_thread_start(&notify.thread, "anyverbs-odp", listener_main, NULL) == 0;
 	if (notify.running)
 		return true;
 	atomic_store(&notify.fd, -1);

@@ -14,6 +14,7 @@
 #include <unistd.h>
 
 #include "base/checked.h"
+#include "base/thread.h"
 #include "base/copy.h"
 #include "memory/mapped.h"
 #include "memory/odp_counters.h"
@@ -250,7 +251,6 @@ static int follow(struct job *job, const struct av_odp_range *range)
 /* --- later ---------------------------------------------------------------------------------------------- */
 
 #define QUEUE_MAX   64
-#define STACK_BYTES (256u << 10)
 #define IDLE_S	    1 /* the thread goes when it has had nothing to do for that long */
 
 static struct {
@@ -328,25 +328,14 @@ static void *later_main(void *arg)
 	return NULL;
 }
 
-/* All signals are the program's own threads' business, but those that our probes may raise. */
 static bool start_thread(void)
 {
-	pthread_attr_t attr;
 	pthread_t thread;
-	sigset_t all, old;
-	int ret;
 
-	sigfillset(&all);
-	sigdelset(&all, SIGSEGV);
-	sigdelset(&all, SIGBUS);
-	pthread_attr_init(&attr);
-	pthread_attr_setstacksize(&attr, STACK_BYTES);
-	pthread_attr_setdetachstate(&attr, PTHREAD_CREATE_DETACHED);
-	pthread_sigmask(SIG_SETMASK, &all, &old);
-	ret = pthread_create(&thread, &attr, later_main, NULL);
-	pthread_sigmask(SIG_SETMASK, &old, NULL);
-	pthread_attr_destroy(&attr);
-	return ret == 0;
+	if (av_thread_start(&thread, "anyverbs-ahead", later_main, NULL))
+		return false;
+	pthread_detach(thread);
+	return true;
 }
 
 /* Return: false if the caller has to do it itself: there is no thread, or more queued than it will soon do.

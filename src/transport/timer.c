@@ -6,19 +6,18 @@
 #include <limits.h>
 #include <linux/futex.h>
 #include <pthread.h>
-#include <signal.h>
 #include <stdlib.h>
 #include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/thread.h"
 #include "hca/limits.h"
 #include "observe/log.h"
 #include "transport/drive.h"
 
-#define STACK_BYTES (256u << 10)
-#define DRIVEN_NS   50000000u
+#define DRIVEN_NS 50000000u
 
 struct av_timer {
 	struct av_seg *seg; /* borrowed: the timer ends before the segment */
@@ -109,27 +108,6 @@ static void *timer_main(void *arg)
 	return NULL;
 }
 
-/* All signals are the program's own threads' business, but those that our copies may raise. */
-static int start_thread(struct av_timer *t)
-{
-	pthread_attr_t attr;
-	sigset_t all, old;
-	int ret;
-
-	sigfillset(&all);
-	sigdelset(&all, SIGSEGV);
-	sigdelset(&all, SIGBUS);
-	pthread_attr_init(&attr);
-	pthread_attr_setstacksize(&attr, STACK_BYTES);
-	pthread_sigmask(SIG_SETMASK, &all, &old);
-	ret = pthread_create(&t->thread, &attr, timer_main, t);
-	pthread_sigmask(SIG_SETMASK, &old, NULL);
-	pthread_attr_destroy(&attr);
-	if (ret == 0)
-		pthread_setname_np(t->thread, "anyverbs-timer");
-	return ret;
-}
-
 static struct av_timer *timer_create_for(struct av_seg *seg)
 {
 	struct av_timer *t = calloc(1, sizeof(*t));
@@ -138,7 +116,7 @@ static struct av_timer *timer_create_for(struct av_seg *seg)
 		return NULL;
 	t->seg = seg;
 	pthread_mutex_init(&t->mutex, NULL);
-	if (start_thread(t)) {
+	if (av_thread_start(&t->thread, "anyverbs-timer", timer_main, t)) {
 		pthread_mutex_destroy(&t->mutex);
 		free(t);
 		return NULL;

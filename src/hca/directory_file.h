@@ -1,0 +1,105 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Inside the directory file: its layout, and changing it. Only the files that keep something in it include
+ * this: directory.c (processes and contexts), qp_number.c, multicast.c, xrc_domain.c, device_memory.c,
+ * statistics.c.
+ */
+#ifndef AV_HCA_DIRECTORY_FILE_H
+#define AV_HCA_DIRECTORY_FILE_H
+
+#include <stdatomic.h>
+#include <stdint.h>
+#include <infiniband/verbs.h>
+
+#include "hca/directory.h"
+#include "hca/limits.h"
+
+#define AV_DIR_MAGIC	 0x31737262766e7961ull
+#define AV_DIR_QPNS	 (1u << AV_QPN_INDEX_BITS)
+#define AV_DIR_QPN_FIRST 16u /* indices below are left to the numbers with a meaning of their own (0, 1) */
+#define AV_DIR_DEVICES	 64
+
+struct av_dir_proc {
+	_Atomic uint32_t ref; /* 0: free */
+	uint32_t last;	      /* the slot's last generation */
+};
+
+/* By name: processes may have different lists. */
+struct av_dir_device {
+	char name[64]; /* "": free */
+	_Atomic uint64_t counter[AV_DIR_COUNTERS];
+};
+
+struct av_dir_context {
+	_Atomic uint32_t ref; /* 0: free */
+	uint32_t last;
+	_Atomic uint32_t proc;
+	uint32_t qps;
+	uint64_t dm_bytes;
+	uint32_t device; /* index in the table of devices + 1 */
+	_Atomic uint64_t gauge[AV_DIR_GAUGES];
+};
+
+/* One word, so that a reader sees all of it or nothing: ref << 32 | index in the context << 8 | tag. */
+typedef _Atomic uint64_t av_dir_qpn;
+
+/* An XRC domain: opened by a context, more than once perhaps. The same domain has one entry per context. */
+struct av_dir_xrcd {
+	_Atomic uint32_t ref; /* context that has it open; 0: free */
+	uint32_t number;
+	uint32_t opens;
+	uint32_t unused;
+	uint64_t dev, ino; /* of the file that names it; 0, 0: private */
+};
+
+/* @qpn is the publication: written last, cleared first. */
+struct av_dir_member {
+	_Atomic uint32_t qpn; /* 0: free */
+	uint32_t index;
+	_Atomic uint32_t ref;
+	uint32_t unused;
+	union ibv_gid gid;
+};
+
+struct av_dir_file {
+	uint64_t magic;
+	uint32_t layout;
+	uint32_t qpn_cursor;
+	uint64_t dm_bytes; /* device memory in use, likewise */
+	uint32_t qps;	   /* numbers in use, living contexts and dead ones that are not swept yet */
+	struct av_dir_proc proc[AV_REF_SLOTS];
+	struct av_dir_context context[AV_REF_SLOTS];
+	struct {
+		struct av_lock lock;
+	} AV_ALIGNED(AV_CACHE_LINE) atomic[AV_ATOMIC_STRIPES];
+	struct av_dir_device device[AV_DIR_DEVICES];
+	uint32_t xrcd_last; /* number given last */
+	struct av_dir_xrcd xrcd[AV_MAX_XRCD];
+	_Atomic uint32_t member_end; /* members in use lie before it */
+	struct av_dir_member member[AV_MAX_MCAST_ATTACH];
+	av_dir_qpn qpn[AV_DIR_QPNS];
+};
+
+/* The file, while this process has joined; else NULL. */
+extern struct av_dir_file *av_dir;
+
+/* Byte of the file whose record lock says that the process in a slot lives. */
+#define AV_DIR_LOCK_SLOT(slot) (1 + (off_t)(slot))
+
+/*
+ * A change of the directory: serialises the threads of this process by a mutex and the processes by a record
+ * lock. Context: the directory is joined; no lock of the data path held; waits for other processes.
+ */
+void av_dir_change_begin(void);
+void av_dir_change_end(void);
+
+/* Within a change: free what dead processes left. Return: number of living processes, the caller's included.
+ */
+unsigned int av_dir_sweep(void);
+
+/* The mutex alone, for a reader that may find the directory not joined: keeps it from being joined meanwhile.
+ */
+void av_dir_hold(void);
+void av_dir_release(void);
+
+#endif
