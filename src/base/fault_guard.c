@@ -181,6 +181,10 @@ int av_fault_guard_install(void)
 {
 	int ret = 0;
 
+	/* Every registration passes here; one under way in a forking process must not leave its child the
+	 * lock. */
+	if (atomic_load_explicit(&av_fault_guard_installed, memory_order_acquire))
+		return 0;
 	pthread_mutex_lock(&install_lock);
 	for (size_t i = 0; i < AV_ARRAY_SIZE(hooked) && ret == 0; i++)
 		ret = hook(&hooked[i]);

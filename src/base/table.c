@@ -36,7 +36,7 @@ void av_table_fini(struct av_table *table)
 		free(atomic_load(&table->chunk[i]));
 }
 
-void av_table_each(struct av_table *table, void (*visit)(void *object, void *arg), void *arg)
+void av_table_each(struct av_table *table, void (*visit)(uint32_t id, void *object, void *arg), void *arg)
 {
 	for (uint32_t i = 0; i < AV_TABLE_CHUNKS; i++) {
 		_Atomic(void *) *chunk = atomic_load(&table->chunk[i]);
@@ -45,7 +45,7 @@ void av_table_each(struct av_table *table, void (*visit)(void *object, void *arg
 			void *object = atomic_load(&chunk[j]);
 
 			if (object)
-				visit(object, arg);
+				visit(i * AV_TABLE_CHUNK + j, object, arg);
 		}
 	}
 }

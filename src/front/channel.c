@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT */
 /* Completion channels: reading events, acknowledging them. */
-#include <poll.h>
 #include <stdlib.h>
 #include <sys/ioctl.h>
 #include <unistd.h>
@@ -13,7 +12,8 @@ static struct av_channel *channel_find(struct ibv_comp_channel *ibv)
 {
 	struct av_channel *channel = av_container_of(ibv, struct av_channel, ibv);
 
-	return av_table_get(&av_context_of(ibv->context)->channels.table, channel->bell) == channel ? channel : NULL;
+	return av_table_get(&av_context_of(ibv->context)->channels.table, channel->bell) == channel ? channel
+												    : NULL;
 }
 
 AV_EXPORT struct ibv_comp_channel *ibv_create_comp_channel(struct ibv_context *context)
@@ -69,7 +69,8 @@ AV_EXPORT int ibv_destroy_comp_channel(struct ibv_comp_channel *ibv)
 	return 0;
 }
 
-/* One record off the FIFO; blocks unless the program made the descriptor non-blocking. Return: 0, or -1 and errno. */
+/* One record off the FIFO; blocks unless the program made the descriptor non-blocking. Return: 0, or -1 and
+ * errno. */
 static int read_record(int fd, struct av_bell_record *record)
 {
 	ssize_t n = read(fd, record, sizeof(*record));
@@ -124,7 +125,8 @@ void av_event_acknowledge(pthread_mutex_t *mutex, pthread_cond_t *cond, uint32_t
 	pthread_mutex_unlock(mutex);
 }
 
-void av_event_wait(pthread_mutex_t *mutex, pthread_cond_t *cond, const uint32_t *completed, const uint32_t *delivered)
+void av_event_wait(pthread_mutex_t *mutex, pthread_cond_t *cond, const uint32_t *completed,
+		   const uint32_t *delivered)
 {
 	pthread_mutex_lock(mutex);
 	while (*completed != *delivered)
@@ -149,26 +151,22 @@ static int pending(int fd)
 	return ioctl(fd, FIONREAD, &bytes) ? 0 : bytes / (int)sizeof(struct av_bell_record);
 }
 
-static bool readable(int fd)
-{
-	struct pollfd p = {.fd = fd, .events = POLLIN};
-
-	return poll(&p, 1, 0) > 0;
-}
-
 /* Take every record once and put back those of others, in order. Readers in between only shorten the work. */
 void av_channel_forget(struct av_channel *channel, uint32_t cq_index, uint32_t cq_id)
 {
 	struct av_bell_record record;
 	struct av_seg *seg = av_context_of(channel->ibv.context)->seg;
-	int fd = channel->ibv.fd;
+	int fd = av_bell_peek(seg, channel->bell); /* another thread may read between our look and our read */
 
+	if (fd < 0)
+		return;
 	pthread_mutex_lock(&channel->mutex);
-	for (int n = pending(fd); n > 0 && readable(fd); n--) {
+	for (int n = pending(fd); n > 0; n--) {
 		if (read_record(fd, &record))
 			break;
 		if (record.index != cq_index || record.id != cq_id)
 			(void)av_bell_ring(seg, channel->bell, &record);
 	}
 	pthread_mutex_unlock(&channel->mutex);
+	close(fd);
 }

@@ -13,12 +13,22 @@
 static pthread_mutex_t list_mutex = PTHREAD_MUTEX_INITIALIZER;
 static struct av_context *list;
 
+static void init_mutexes(struct av_context *ctx)
+{
+	pthread_mutex_init(&ctx->verbs.context.mutex, NULL);
+	pthread_mutex_init(&ctx->pds.mutex, NULL);
+	pthread_mutex_init(&ctx->channels.mutex, NULL);
+	pthread_mutex_init(&ctx->tds.mutex, NULL);
+	pthread_mutex_init(&ctx->ahs.mutex, NULL);
+	pthread_mutex_init(&ctx->xrcds.mutex, NULL);
+}
+
 /* Contexts of the parent belong to the parent: nothing in their segments may be touched from here. */
 static void after_fork_in_child(void)
 {
 	pthread_mutex_init(&list_mutex, NULL);
 	for (struct av_context *ctx = list; ctx; ctx = ctx->next) {
-		pthread_mutex_init(&ctx->verbs.context.mutex, NULL);
+		init_mutexes(ctx);
 		ctx->forked = true;
 		ctx->child_seg = NULL; /* a grandchild's grandparent's */
 	}
@@ -96,12 +106,7 @@ static void init_public(struct av_context *ctx)
 	c->device = &ctx->dev->ibv;
 	c->num_comp_vectors = cpus > 0 ? (int)cpus : 1;
 	c->abi_compat = __VERBS_ABI_IS_EXTENDED;
-	pthread_mutex_init(&c->mutex, NULL);
-	pthread_mutex_init(&ctx->pds.mutex, NULL);
-	pthread_mutex_init(&ctx->channels.mutex, NULL);
-	pthread_mutex_init(&ctx->tds.mutex, NULL);
-	pthread_mutex_init(&ctx->ahs.mutex, NULL);
-	pthread_mutex_init(&ctx->xrcds.mutex, NULL);
+	init_mutexes(ctx);
 }
 
 static void free_context(struct av_context *ctx)
@@ -166,7 +171,7 @@ struct ibv_context *av_context_open(struct av_device *dev, uint32_t origin)
 
 /* Objects that the program did not destroy: their memory is the program's leak, their keys and queues end
  * here. */
-static void drop_peer(void *object, void *arg)
+static void drop_peer(uint32_t id, void *object, void *arg)
 {
 	struct av_qp *qp = object;
 

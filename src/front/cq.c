@@ -5,7 +5,8 @@
 #include "front/cq.h"
 #include "transport/poll.h"
 
-static int check_create(const struct av_context *ctx, int cqe, const struct ibv_comp_channel *channel, int vector)
+static int check_create(const struct av_context *ctx, int cqe, const struct ibv_comp_channel *channel,
+			int vector)
 {
 	if (cqe < 1 || cqe > ctx->dev->attr.max_cqe)
 		return EINVAL;
@@ -35,8 +36,8 @@ static void hold_channel(struct ibv_comp_channel *channel, int by)
 	pthread_mutex_unlock(&channel->context->mutex);
 }
 
-struct ibv_cq *av_cq_create(struct av_context *ctx, int cqe, void *cq_context, struct ibv_comp_channel *channel,
-			    int comp_vector)
+struct ibv_cq *av_cq_create(struct av_context *ctx, int cqe, void *cq_context,
+			    struct ibv_comp_channel *channel, int comp_vector)
 {
 	int err = check_create(ctx, cqe, channel, comp_vector);
 	struct av_cq *cq;
@@ -89,7 +90,8 @@ AV_EXPORT int ibv_destroy_cq(struct ibv_cq *ibv)
 	av_unlist(ctx, &ctx->cqs, ibv->handle);
 	if (!ctx->forked) {
 		if (ibv->channel)
-			av_channel_forget(av_container_of(ibv->channel, struct av_channel, ibv), ibv->handle, cq->id);
+			av_channel_forget(av_container_of(ibv->channel, struct av_channel, ibv), ibv->handle,
+					  cq->id);
 		av_event_wait(&ibv->mutex, &ibv->cond, &ibv->comp_events_completed, &cq->comp_delivered);
 		av_event_wait(&ibv->mutex, &ibv->cond, &ibv->async_events_completed, &cq->async_delivered);
 		av_cq_fini(ctx->seg, ibv->handle);
@@ -138,6 +140,9 @@ int av_req_notify_cq(struct ibv_cq *ibv, int solicited_only)
 
 	if (!cq)
 		return av_fail_errno(ENOENT);
-	av_cq_arm(av_context_of(ibv->context)->seg, ibv->handle, solicited_only ? AV_CQ_ARMED_SOLICITED : AV_CQ_ARMED_ANY);
+	if (av_context_of(ibv->context)->forked)
+		return av_fail_errno(EPERM);
+	av_cq_arm(av_context_of(ibv->context)->seg, ibv->handle,
+		  solicited_only ? AV_CQ_ARMED_SOLICITED : AV_CQ_ARMED_ANY);
 	return 0;
 }

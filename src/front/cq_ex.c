@@ -41,7 +41,7 @@ static int start_poll(struct ibv_cq_ex *ex, struct ibv_poll_cq_attr *attr)
 	struct av_cq *cq = cq_of(ex);
 	int err;
 
-	if (attr && attr->comp_mask)
+	if ((attr && attr->comp_mask) || av_context_of(ex->context)->forked)
 		return EINVAL;
 	if (!cq->single_threaded)
 		pthread_mutex_lock(&cq->batch);

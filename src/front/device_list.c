@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Listing, naming, opening and closing devices. */
 #include <endian.h>
+#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -9,17 +10,45 @@
 
 #undef ibv_get_device_list
 
-/* The system's list, taken while the virtual files are off: it would find our devices there, without a driver. */
+/* The system's library holds a lock of its own meanwhile; a child born then would never get it. */
+static pthread_mutex_t foreign_mutex = PTHREAD_MUTEX_INITIALIZER;
+
+static void before_fork(void)
+{
+	pthread_mutex_lock(&foreign_mutex);
+}
+
+static void after_fork_in_parent(void)
+{
+	pthread_mutex_unlock(&foreign_mutex);
+}
+
+static void after_fork_in_child(void)
+{
+	pthread_mutex_init(&foreign_mutex, NULL);
+}
+
+static void prepare_forks(void)
+{
+	pthread_atfork(before_fork, after_fork_in_parent, after_fork_in_child);
+}
+
+/* The system's list, taken while the virtual files are off: it would find our devices there, without a
+ * driver. */
 static struct ibv_device **foreign_list(int *count)
 {
+	static pthread_once_t prepared = PTHREAD_ONCE_INIT;
 	struct ibv_device **(*next)(int *) = av_next("ibv_get_device_list", "IBVERBS_1.1");
 	struct ibv_device **devices = NULL;
 
 	*count = 0;
 	if (next) {
+		pthread_once(&prepared, prepare_forks);
+		pthread_mutex_lock(&foreign_mutex);
 		av_vsysfs_suspend(true);
 		devices = next(count);
 		av_vsysfs_suspend(false);
+		pthread_mutex_unlock(&foreign_mutex);
 	}
 	if (!devices)
 		*count = 0;
@@ -27,8 +56,8 @@ static struct ibv_device **foreign_list(int *count)
 }
 
 /*
- * The array handed out: a hidden first element holds the system's list, which must be freed as a whole with the
- * function it came from.
+ * The array handed out: a hidden first element holds the system's list, which must be freed as a whole with
+ * the function it came from.
  */
 AV_EXPORT struct ibv_device **ibv_get_device_list(int *num_devices)
 {

@@ -7,6 +7,8 @@ static int check(const struct av_qp *qp, const union ibv_gid *gid)
 {
 	if (!qp)
 		return ENOENT;
+	if (av_context_of(qp->ibv.context)->forked)
+		return EPERM;
 	return qp->ibv.qp_type == IBV_QPT_UD && gid->raw[0] == 0xff ? 0 : EINVAL;
 }
 

@@ -95,12 +95,11 @@ struct ending {
 	uint32_t qpn;
 };
 
-static void unbind_from(void *object, void *arg)
+static void unbind_from(uint32_t id, void *object, void *arg)
 {
 	const struct ending *e = arg;
-	const struct av_mw *mw = object;
 
-	av_window_queue_pair_ends(e->seg, mw->ibv.handle << 8, e->qpn);
+	av_window_queue_pair_ends(e->seg, id << 8, e->qpn);
 }
 
 struct leaving {
@@ -108,12 +107,11 @@ struct leaving {
 	uint32_t region;
 };
 
-static void finish_for(void *object, void *arg)
+static void finish_for(uint32_t id, void *object, void *arg)
 {
 	const struct leaving *l = arg;
-	const struct av_mw *mw = object;
 
-	av_window_finish(l->seg, mw->ibv.handle << 8, l->region);
+	av_window_finish(l->seg, id << 8, l->region);
 }
 
 void av_mw_finish(struct av_context *ctx, uint32_t region)

@@ -46,8 +46,10 @@ static void after_post_recv(struct av_qp *qp)
 	    atomic_exchange(&qp->rq->waiting, 0))
 		av_drive_peer(&qp->end);
 	if (av_unlikely(atomic_load_explicit(&qp->end.qp->state, memory_order_relaxed) == IBV_QPS_ERR)) {
-		av_lock_acquire_plain(&qp->end.qp->resp);
-		av_deliver_flush(&qp->end);
+		if (av_lock_acquire(&qp->end.qp->resp) == AV_LOCK_REPAIR)
+			av_responder_repair(&qp->end);
+		else
+			av_deliver_flush(&qp->end);
 		av_lock_release(&qp->end.qp->resp);
 	}
 }

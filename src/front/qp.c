@@ -98,7 +98,7 @@ static void hold(struct av_qp *qp, int by)
 		atomic_fetch_add(&qp->recv_cq->users, (uint32_t)by);
 	if (qp->srq && by > 0)
 		av_srq_attach(qp->srq, qp);
-	else if (qp->srq)
+	else if (qp->srq && !av_context_of(qp->ibv.context)->forked)
 		av_srq_detach(qp->srq, qp);
 }
 
@@ -277,6 +277,8 @@ AV_EXPORT int ibv_query_qp(struct ibv_qp *ibv, struct ibv_qp_attr *attr, int att
 	qp = av_qp_find(ibv);
 	if (!qp)
 		return av_fail_errno(ENOENT);
+	if (av_context_of(ibv->context)->forked)
+		return av_fail_errno(EPERM);
 	av_qp_quiesce(&qp->end); /* whole values, not halves of a change */
 	*attr = qp->end.qp->attr;
 	av_qp_resume(&qp->end);

@@ -254,7 +254,8 @@ static int wr_complete(struct ibv_qp_ex *ex)
 	uint32_t state = atomic_load_explicit(&qp->end.qp->state, memory_order_relaxed);
 	int err = qp->build.err;
 
-	if (state == IBV_QPS_RESET || state == IBV_QPS_INIT || state == IBV_QPS_RTR)
+	if (state == IBV_QPS_RESET || state == IBV_QPS_INIT || state == IBV_QPS_RTR ||
+	    av_context_of(ex->qp_base.context)->forked)
 		err = EINVAL;
 	qp->build.wqe = NULL;
 	if (!err)

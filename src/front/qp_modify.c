@@ -10,9 +10,9 @@
 #include "transport/state.h"
 
 /* What a queue pair permits, and flags of regions that programs pass along; the latter mean nothing here. */
-#define QP_ACCESS                                                                                                      \
-	(IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC |        \
-	 IBV_ACCESS_ON_DEMAND | IBV_ACCESS_ZERO_BASED | IBV_ACCESS_HUGETLB)
+#define QP_ACCESS                                                                    \
+	(IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ | \
+	 IBV_ACCESS_REMOTE_ATOMIC | IBV_ACCESS_ON_DEMAND | IBV_ACCESS_ZERO_BASED | IBV_ACCESS_HUGETLB)
 
 static int check_address(const struct av_device *dev, const struct ibv_ah_attr *ah)
 {
@@ -42,8 +42,9 @@ int av_qp_check_values(const struct av_device *dev, const struct ibv_qp_attr *at
 		{IBV_QP_MIN_RNR_TIMER, attr->min_rnr_timer > 31},
 		{IBV_QP_MAX_QP_RD_ATOMIC, attr->max_rd_atomic > dev->attr.max_qp_init_rd_atom},
 		{IBV_QP_MAX_DEST_RD_ATOMIC, attr->max_dest_rd_atomic > dev->attr.max_qp_rd_atom},
-		{IBV_QP_ACCESS_FLAGS, (attr->qp_access_flags & ~(unsigned int)(QP_ACCESS | IBV_ACCESS_MW_BIND |
-										IBV_ACCESS_OPTIONAL_RANGE)) != 0},
+		{IBV_QP_ACCESS_FLAGS,
+		 (attr->qp_access_flags &
+		  ~(unsigned int)(QP_ACCESS | IBV_ACCESS_MW_BIND | IBV_ACCESS_OPTIONAL_RANGE)) != 0},
 	};
 
 	for (size_t i = 0; i < AV_ARRAY_SIZE(rule); i++)
@@ -55,10 +56,10 @@ int av_qp_check_values(const struct av_device *dev, const struct ibv_qp_attr *at
 /* Copy the attributes that @mask names. */
 static void store(struct ibv_qp_attr *to, const struct ibv_qp_attr *from, int mask)
 {
-#define STORE(bit, field)                                                                                              \
-	do {                                                                                                           \
-		if (mask & (bit))                                                                                      \
-			to->field = from->field;                                                                       \
+#define STORE(bit, field)                        \
+	do {                                     \
+		if (mask & (bit))                \
+			to->field = from->field; \
 	} while (0)
 	STORE(IBV_QP_EN_SQD_ASYNC_NOTIFY, en_sqd_async_notify);
 	STORE(IBV_QP_ACCESS_FLAGS, qp_access_flags);
@@ -109,13 +110,17 @@ static int modify(struct av_context *ctx, struct av_qp *qp, const struct ibv_qp_
 	if (err)
 		return err;
 	av_qp_quiesce(&qp->end);
-	err = apply(qp, attr, mask, &to);
+	if (atomic_load(&qp->end.qp->qpn) != qp->ibv.qp_num)
+		err = EINVAL; /* opened by its number, and ended by its creator since */
+	else
+		err = apply(qp, attr, mask, &to);
 	av_qp_resume(&qp->end);
+	if (err == 0 && (mask & IBV_QP_STATE))
+		qp->ibv.state = to;
+	av_drive(&qp->end,
+		 &qp->peer); /* go on, flush, note that the queue is drained; and what was posted meanwhile */
 	if (err)
 		return err;
-	if (mask & IBV_QP_STATE)
-		qp->ibv.state = to;
-	av_drive(&qp->end, &qp->peer); /* go on, flush, or note that the queue is drained */
 	if (to == IBV_QPS_RTR)
 		av_drive_peer(&qp->end); /* it may have been sending to us too early */
 	return 0;

@@ -191,6 +191,8 @@ AV_EXPORT int ibv_modify_srq(struct ibv_srq *ibv, struct ibv_srq_attr *attr, int
 	srq = av_srq_find(ctx, ibv);
 	if (!srq)
 		return av_fail_errno(ENOENT);
+	if (ctx->forked)
+		return av_fail_errno(EPERM);
 	if (mask & ~(IBV_SRQ_MAX_WR | IBV_SRQ_LIMIT))
 		return av_fail_errno(EINVAL);
 	if (mask & IBV_SRQ_MAX_WR) /* IBV_DEVICE_SRQ_RESIZE is not advertised */
@@ -244,28 +246,45 @@ AV_EXPORT int ibv_destroy_srq(struct ibv_srq *ibv)
 	return 0;
 }
 
-static void wake_if_xrc(void *object, void *arg)
-{
-	struct av_qp *qp = object;
-	const struct av_srq *srq = arg;
+#define WAKE_MAX 64
 
-	if (qp->xrcd && qp->xrcd->number == srq->xrcd->number)
-		av_drive_peer(&qp->end);
+/* Queue pairs whose requesters are to be woken: their shared halves, which stay valid memory. */
+struct wake {
+	const struct av_srq *srq;
+	unsigned int count;
+	struct av_qp_end end[WAKE_MAX];
+};
+
+static void collect_xrc(uint32_t id, void *object, void *arg)
+{
+	const struct av_qp *qp = object;
+	struct wake *w = arg;
+
+	if (qp->xrcd && qp->xrcd->number == w->srq->xrcd->number && w->count < WAKE_MAX)
+		w->end[w->count++] = qp->end;
 }
 
 /*
  * Some requester waits for what was just posted: it may be the peer of any queue pair on this queue, or of
- * any XRC_RECV queue pair of its domain. Of the latter, other processes' are found by their requesters'
- * timers.
+ * any XRC_RECV queue pair of its domain. Those beyond the first WAKE_MAX, and of the latter those of other
+ * processes, are found by their requesters' timers.
  */
 static void wake_requesters(struct av_context *ctx, struct av_srq *srq)
 {
-	if (srq->xrcd)
-		av_table_each(&ctx->qps, wake_if_xrc, srq);
+	struct wake w = {.srq = srq};
+
+	if (srq->xrcd) {
+		pthread_mutex_lock(
+			&ctx->verbs.context.mutex); /* keeps queue pairs from ending: av_unlist() */
+		av_table_each(&ctx->qps, collect_xrc, &w);
+		pthread_mutex_unlock(&ctx->verbs.context.mutex);
+	}
 	pthread_mutex_lock(&srq->users_mutex);
-	for (struct av_qp *qp = srq->users; qp; qp = qp->next_on_srq)
-		av_drive_peer(&qp->end);
+	for (struct av_qp *qp = srq->users; qp && w.count < WAKE_MAX; qp = qp->next_on_srq)
+		w.end[w.count++] = qp->end;
 	pthread_mutex_unlock(&srq->users_mutex);
+	for (unsigned int i = 0; i < w.count; i++)
+		av_drive_peer(&w.end[i]);
 }
 
 int av_post_srq_recv(struct ibv_srq *ibv, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad_wr)

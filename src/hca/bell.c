@@ -53,6 +53,16 @@ void av_bell_remove(struct av_seg *seg, uint32_t id)
 	pthread_mutex_unlock(&seg->bell_mutex);
 }
 
+int av_bell_peek(struct av_seg *seg, uint32_t id)
+{
+	char name[16];
+	int fd;
+
+	bell_name(name, id);
+	fd = openat(seg->folder_fd, name, O_RDWR | O_NONBLOCK | O_CLOEXEC);
+	return fd < 0 ? -errno : fd;
+}
+
 static int open_writer(struct av_seg *seg, uint32_t id)
 {
 	char name[16];

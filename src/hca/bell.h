@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Bells: how one process makes a descriptor of another readable. Each is a FIFO in the folder of a context; what is
- * written are whole records, so that a bell is also the queue of what happened. The descriptor a program polls
- * (ibv_comp_channel.fd, ibv_context.async_fd) is the reading end.
+ * Bells: how one process makes a descriptor of another readable. Each is a FIFO in the folder of a context;
+ * what is written are whole records, so that a bell is also the queue of what happened. The descriptor a
+ * program polls (ibv_comp_channel.fd, ibv_context.async_fd) is the reading end.
  *
- * Why FIFOs: an eventfd cannot be reached from another process without its help, a datagram socket holds as few as
- * ten records; a FIFO holds 4096 of ours and needs nothing from its owner.
+ * Why FIFOs: an eventfd cannot be reached from another process without its help, a datagram socket holds as
+ * few as ten records; a FIFO holds 4096 of ours and needs nothing from its owner.
  */
 #ifndef AV_HCA_BELL_H
 #define AV_HCA_BELL_H
@@ -30,6 +30,9 @@ struct av_bell_record {
  * Return: descriptor to read records from (close-on-exec, blocking), owned by the caller; or -errno
  */
 AV_MUST_USE int av_bell_create(struct av_seg *seg, uint32_t id);
+
+/* One more descriptor to read a bell of an own segment from, which does not block. Or -errno. */
+AV_MUST_USE int av_bell_peek(struct av_seg *seg, uint32_t id);
 
 /* Remove the name of a bell of an own segment; the caller closes its descriptor. */
 void av_bell_remove(struct av_seg *seg, uint32_t id);

@@ -268,16 +268,20 @@ int av_dir_join(void)
 	return ret;
 }
 
-/* The change lock is held. Whoever opens the file after the unlink makes a new one; before it, sees nlink 0.
- */
+/* Nobody else is there. Whoever opens the file after the unlink makes a new one; before it, sees nlink 0. */
+static void remove_everything(void)
+{
+	av_folder_clear(folder_fd); /* of somebody who died between making it and taking its slot */
+	unlinkat(folder_fd, "directory", 0);
+	av_folder_remove_self(path);
+}
+
+/* The change lock is held. */
 static void remove_traces(void)
 {
 	process_free(AV_REF_SLOT(self));
-	if (av_dir_sweep() == 0) {
-		av_folder_clear(folder_fd); /* of somebody who died between making it and taking its slot */
-		unlinkat(folder_fd, "directory", 0);
-		av_folder_remove_self(path);
-	}
+	if (av_dir_sweep() == 0)
+		remove_everything();
 }
 
 void av_dir_leave(void)
@@ -292,14 +296,26 @@ void av_dir_leave(void)
 	pthread_mutex_unlock(&mutex);
 }
 
+/*
+ * Threads of ours may still run, with tokens in their hands: the process is not declared dead, which would
+ * let peers take those over. The kernel does that when it really ends, by dropping the record lock.
+ */
 void av_dir_abandon(void)
 {
+	char name[32];
+
 	if (pthread_mutex_trylock(&mutex))
 		return; /* a thread still runs in here: the next process sweeps */
 	if (joins > 0) {
 		(void)record_lock(F_SETLKW, F_WRLCK, LOCK_CHANGE);
-		remove_traces();
-		joins = 0;
+		for (uint32_t i = 0; i < AV_REF_SLOTS; i++) {
+			if (atomic_load(&av_dir->context[i].proc) != self)
+				continue;
+			context_name(name, atomic_load(&av_dir->context[i].ref));
+			av_folder_remove(folder_fd, name);
+		}
+		if (av_dir_sweep() == 1)
+			remove_everything();
 		(void)record_lock(F_SETLK, F_UNLCK, LOCK_CHANGE);
 	}
 	pthread_mutex_unlock(&mutex);

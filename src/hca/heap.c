@@ -221,6 +221,8 @@ static bool have_chunk(struct av_seg *seg, enum av_slab slab, uint32_t index)
 	at = take(seg->heap, class_of(bytes)); /* fresh or punched: zero either way */
 	if (!at)
 		return false;
+	memset((uint8_t *)seg->head + at, 0,
+	       bytes); /* a block used before, or a file system that cannot punch holes */
 	atomic_store_explicit(&seg->head->chunk[slab][n], at, memory_order_release);
 	return true;
 }

@@ -60,6 +60,7 @@ static struct av_seg *seg_new(uint32_t ref, int folder_fd)
 	seg->fd = -1;
 	seg->users = 1;
 	pthread_mutex_init(&seg->bell_mutex, NULL);
+	pthread_mutex_init(&seg->timer_mutex, NULL);
 	for (size_t i = 0; i < AV_ARRAY_SIZE(seg->bell); i++)
 		seg->bell[i].fd = -1;
 	return seg;
@@ -78,6 +79,7 @@ static void seg_delete(struct av_seg *seg)
 	if (seg->folder_fd >= 0)
 		close(seg->folder_fd);
 	pthread_mutex_destroy(&seg->bell_mutex);
+	pthread_mutex_destroy(&seg->timer_mutex);
 	free(seg);
 }
 

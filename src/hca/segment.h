@@ -124,6 +124,7 @@ struct av_seg {
 	int fd;				  /* the file; own segments only, else -1 */
 	struct av_heap *heap;		  /* own segments only */
 	_Atomic(struct av_timer *) timer; /* own segments only, transport/timer.h; NULL until needed */
+	pthread_mutex_t timer_mutex;	  /* held to start it */
 	struct av_odp_counters *odp;	  /* the device's, in the directory */
 	struct av_odp_gauge *odp_gauge;	  /* this context's, likewise; own segments only */
 	_Atomic(struct av_seg *) origin;  /* av_seg_origin() */

@@ -17,21 +17,41 @@ static uint64_t word_of(uint32_t proc, uint32_t key)
 	return (uint64_t)proc << 32 | key;
 }
 
+/* One turn over all words. Return: the one taken, or NULL. */
+static struct av_hazard *find_free(struct av_hazard *all, uint64_t word)
+{
+	for (uint32_t i = 0; i < AV_HAZARDS; i++) {
+		struct av_hazard *h = &all[(my_place + i) % AV_HAZARDS];
+		uint64_t free = 0;
+
+		if (atomic_compare_exchange_strong(&h->word, &free, word))
+			return h;
+	}
+	return NULL;
+}
+
+/* Words of processes that died with them. */
+static void clear_dead(struct av_hazard *all)
+{
+	for (uint32_t i = 0; i < AV_HAZARDS; i++) {
+		uint64_t word = atomic_load(&all[i].word);
+
+		if (word && !av_dir_proc_alive((uint32_t)(word >> 32)))
+			atomic_compare_exchange_strong(&all[i].word, &word, 0);
+	}
+}
+
 struct av_hazard *av_hazard_begin(struct av_seg *seg, uint32_t key)
 {
-	struct av_hazard *all = seg->head->hazard;
+	struct av_hazard *all = seg->head->hazard, *h;
 
 	if (av_unlikely(my_place == 0))
 		my_place = atomic_fetch_add(&places, 1) * 7 + av_lock_self * 13 + 1;
-	for (uint32_t i = my_place;; i++) {
-		struct av_hazard *h = &all[i % AV_HAZARDS];
-		uint64_t free = 0;
-
-		if (atomic_compare_exchange_strong(&h->word, &free, word_of(av_lock_self, key)))
-			return h;
-		if (i - my_place > AV_HAZARDS)
-			sched_yield();
-	}
+	h = find_free(all, word_of(av_lock_self, key));
+	if (av_likely(h != NULL))
+		return h;
+	clear_dead(all);
+	return find_free(all, word_of(av_lock_self, key));
 }
 
 static void wait_for(struct av_hazard *h, uint64_t word)

@@ -21,8 +21,9 @@
  * av_hazard_begin() - announce the use of @key of @seg
  *
  * A full barrier: what is read afterwards was not read before.
- * Context: any thread; spins if all AV_HAZARDS words are taken.
- * Return:  the word, to be given to av_hazard_end()
+ * Context: any thread; does not wait.
+ * Return:  the word, to be given to av_hazard_end(); NULL if all AV_HAZARDS words are taken: the caller, who
+ * may hold others, puts those and tries again later
  */
 AV_MUST_USE struct av_hazard *av_hazard_begin(struct av_seg *seg, uint32_t key);
 

@@ -65,6 +65,8 @@ static enum av_mem_fault get(struct av_seg *seg, struct av_key *k, const struct 
 	struct av_hazard *hazard = av_hazard_begin(seg, req->key);
 	enum av_mem_fault fault = AV_MEM_NO_KEY;
 
+	if (av_unlikely(!hazard))
+		return AV_MEM_BUSY;
 	if (av_likely(atomic_load_explicit(&k->key, memory_order_acquire) == req->key)) {
 		fault = check(k, req);
 		if (fault == AV_MEM_OK)

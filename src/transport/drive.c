@@ -251,10 +251,12 @@ void av_drive_peer(const struct av_qp_end *end)
 	av_connect(end, &requester);
 	if (requester.qp) {
 		atomic_store(&requester.qp->kick, 1);
-		if (av_reach_refused(requester.seg))
-			av_timer_watch(&requester, 0); /* only its own process can read its memory */
-		else
+		if (!av_reach_refused(requester.seg))
 			av_drive(&requester, NULL);
+		if (av_reach_refused(requester.seg)) { /* perhaps learnt just now: its own process has to */
+			atomic_store(&requester.qp->kick, 1);
+			av_timer_watch(&requester, 0);
+		}
 	}
 	av_disconnect(&requester);
 }

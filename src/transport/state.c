@@ -15,6 +15,17 @@ void av_responder_error(const struct av_qp_end *end)
 }
 
 /*
+ * Half a message on a connection is the end of the connection. Half a datagram is a lost datagram, and
+ * outside these states there is no message.
+ */
+static bool connected(const struct av_qp_shared *qp)
+{
+	uint32_t state = atomic_load(&qp->state);
+
+	return qp->type != IBV_QPT_UD && state >= IBV_QPS_RTR && state <= IBV_QPS_SQE;
+}
+
+/*
  * The dead holder may have been anywhere between taking a receive request and completing it. @receiving names
  * the request from before it leaves the queue until its completion is in the CQ.
  */
@@ -33,7 +44,8 @@ void av_responder_repair(const struct av_qp_end *end)
 	if (rq && end->qp->receiving)
 		av_rq_repair(to.seg, rq, qpn, place, av_cq_holds_receive(to.seg, to.cq, qpn, place));
 	end->qp->receiving = 0;
-	av_responder_error(end);
+	if (connected(end->qp))
+		av_responder_error(end);
 	av_seg_put(srq_seg);
 }
 

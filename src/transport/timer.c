@@ -126,12 +126,11 @@ static struct av_timer *timer_create_for(struct av_seg *seg)
 
 static struct av_timer *timer_of(struct av_seg *seg)
 {
-	static pthread_mutex_t starting = PTHREAD_MUTEX_INITIALIZER;
 	struct av_timer *t = atomic_load(&seg->timer);
 
 	if (t)
 		return t;
-	pthread_mutex_lock(&starting);
+	pthread_mutex_lock(&seg->timer_mutex);
 	t = atomic_load(&seg->timer);
 	if (!t) {
 		t = timer_create_for(seg);
@@ -140,7 +139,7 @@ static struct av_timer *timer_of(struct av_seg *seg)
 				"no thread for timeouts: requests that wait for a peer may wait for ever");
 		atomic_store(&seg->timer, t);
 	}
-	pthread_mutex_unlock(&starting);
+	pthread_mutex_unlock(&seg->timer_mutex);
 	return t;
 }
 

@@ -26,7 +26,7 @@
 #define FROM	     0x3u
 #define INTO	     0x400000u
 #define PATIENCE     5000u
-#define RESUME_LIMIT 600u   /* ms; the first time as long as the timer (492), otherwise at once */
+#define RESUME_LIMIT 250u   /* ms; the RNR timer alone would take 492 */
 #define SOMEBODY     54321u /* a user without privileges */
 #define QKEY	     0x1234u
 #define DM_BYTES     4096u

@@ -598,15 +598,6 @@ static void talk_row(unsigned int n)
 
 /* --- */
 
-/* Rows that show known bugs; with TEST_PENDING in the environment they run. */
-static bool expected_to_pass(const char *what)
-{
-	if (getenv("TEST_PENDING"))
-		return true;
-	printf("SKIPPED until it is fixed (TEST_PENDING=1 runs it): %s\n", what);
-	return false;
-}
-
 int main(int argc, char **argv)
 {
 	side_work = echo;
@@ -626,10 +617,9 @@ int main(int argc, char **argv)
 	if (TEST_SANITIZED)
 		printf("SKIPPED: forks while others allocate; the sanitizer's allocator does not survive "
 		       "them\n");
-	else if (expected_to_pass("forks while others open and close"))
+	else
 		storm("forks while others open and close", STORM_MS, 2);
-	if (expected_to_pass("queries of what was inherited"))
-		query_row();
+	query_row();
 	traffic_stop();
 	side_stop(&b);
 	side_stop(&a);
