@@ -7,6 +7,8 @@
 #include "front/xrcd.h"
 #include "hca/directory.h"
 #include "transport/drive.h"
+#include "transport/state.h"
+#include "transport/xrc.h"
 
 struct av_srq *av_srq_find(const struct av_context *ctx, const struct ibv_srq *ibv)
 {
@@ -90,10 +92,8 @@ static uint32_t init_shared(struct av_context *ctx, struct av_srq *srq, const st
 
 static void end_shared(struct av_context *ctx, uint32_t index)
 {
-	uint32_t number = av_rq_at(ctx->seg, index)->srqn;
-
-	if (number)
-		av_dir_qpn_remove(number);
+	av_xrc_retire(ctx->seg, av_rq_at(ctx->seg, index));
+	av_srq_purge(ctx->seg, index);
 	av_rq_fini(ctx->seg, index);
 }
 

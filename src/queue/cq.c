@@ -54,8 +54,10 @@ void av_cq_fini(struct av_seg *seg, uint32_t index)
 	av_slab_free(seg, AV_SLAB_CQ, index);
 }
 
-/* Move the entries to another ring; both locks are held. Return: offset of the ring that is not used any more, or 0. */
-static uint64_t change_ring(struct av_seg *seg, struct av_cq_shared *cq, uint64_t ring, uint32_t mask, uint32_t capacity)
+/* Move the entries to another ring; both locks are held. Return: offset of the ring that is not used any
+ * more, or 0. */
+static uint64_t change_ring(struct av_seg *seg, struct av_cq_shared *cq, uint64_t ring, uint32_t mask,
+			    uint32_t capacity)
 {
 	uint32_t head = atomic_load(&cq->head), tail = atomic_load(&cq->tail);
 	struct av_cqe *to = av_seg_at(seg, ring, ((uint64_t)mask + 1) * sizeof(*to));
@@ -206,8 +208,8 @@ const struct av_cqe *av_cq_peek(struct av_seg *seg, struct av_cq_shared *cq)
  * Both locks are held, so nobody sees the ring half compacted but an owner that died in here, which nobody
  * polls any more.
  */
-void av_cq_purge(struct av_seg *seg, uint32_t index, uint32_t qpn,
-		 void (*dropped)(struct av_seg *seg, const struct av_cqe *cqe))
+void av_cq_purge(struct av_seg *seg, uint32_t index, bool (*of)(const struct av_cqe *cqe, uint32_t number),
+		 uint32_t number, void (*dropped)(struct av_seg *seg, const struct av_cqe *cqe))
 {
 	struct av_cq_shared *cq = av_cq_at(seg, index);
 	uint32_t head, tail, to;
@@ -222,7 +224,7 @@ void av_cq_purge(struct av_seg *seg, uint32_t index, uint32_t qpn,
 
 		if (!e || !gap)
 			break;
-		if (e->qpn == qpn) {
+		if (of(e, number)) {
 			dropped(seg, e);
 			continue;
 		}

@@ -130,11 +130,12 @@ static inline void av_cq_take(struct av_cq_shared *cq)
 }
 
 /**
- * av_cq_purge() - remove all entries of a queue pair (it was reset or destroyed)
+ * av_cq_purge() - remove all entries of an object that was reset or is being destroyed
+ * @of:	     is this entry of the object called @number?
  * @dropped: called for each entry removed, to give back what it holds
  */
-void av_cq_purge(struct av_seg *seg, uint32_t index, uint32_t qpn,
-		 void (*dropped)(struct av_seg *seg, const struct av_cqe *cqe));
+void av_cq_purge(struct av_seg *seg, uint32_t index, bool (*of)(const struct av_cqe *cqe, uint32_t number),
+		 uint32_t number, void (*dropped)(struct av_seg *seg, const struct av_cqe *cqe));
 
 /* Is the receive request number @wqe of QP @qpn among the entries? For repair after a death. */
 bool av_cq_holds_receive(struct av_seg *seg, uint32_t index, uint32_t qpn, uint32_t wqe);

@@ -48,7 +48,6 @@ static void fill(struct av_qp_shared *qp, uint32_t index, const struct av_qp_req
 	atomic_store(&qp->sq_tail, 0);
 	atomic_store(&qp->sq_freed, 0);
 	atomic_store(&qp->kick, 0);
-	atomic_store(&qp->driven, 0);
 	atomic_store(&qp->last_wqe, 0);
 	atomic_store(&qp->park, AV_PARK_NOT);
 	qp->sq_next = qp->next_psn = qp->retries = qp->drain_notify = 0;

@@ -103,8 +103,7 @@ struct av_qp_shared {
 	uint32_t drain_notify;	      /* raise SQ_DRAINED once nothing is in flight */
 	_Atomic uint32_t park;	      /* enum av_park; also read by the owner's timer, without the token */
 	_Atomic uint64_t deadline_ns; /* of the parked request's next retry; likewise */
-	_Atomic uint32_t driven; /* another process than the owner's holds the token */
-	_Atomic uint32_t kick; /* somebody removed an obstacle; set without the token */
+	_Atomic uint32_t kick;	      /* somebody removed an obstacle; set without the token */
 	_Atomic uint32_t sq_tail AV_ALIGNED(AV_CACHE_LINE); /* requests posted; owner, under its post lock */
 	_Atomic uint32_t sq_freed; /* requests whose slots are free again; the owner's pollers */
 

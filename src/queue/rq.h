@@ -45,9 +45,9 @@ struct av_rq_shared {
 	uint32_t max_sge;
 	uint32_t pd; /* protection domain its buffers are checked against */
 	uint64_t ring;
-	uint64_t order; /* shared queues: uint32_t[mask + 1], slot by number */
-	uint64_t stack; /* shared queues: uint32_t[capacity], free slots */
-	uint32_t srqn;	/* XRC: its number, the domain it is in, and the CQ of its completions */
+	uint64_t order;	       /* shared queues: uint32_t[mask + 1], slot by number */
+	uint64_t stack;	       /* shared queues: uint32_t[capacity], free slots */
+	_Atomic uint32_t srqn; /* XRC: its number, the domain it is in, and the CQ of its completions */
 	uint32_t xrcd;
 	uint32_t cq;
 

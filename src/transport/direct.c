@@ -20,10 +20,10 @@ struct work {
 	const struct av_sq_wqe *ring; /* the request in the ring, for its elements and inline data */
 	struct av_sq_wqe head;	      /* a copy of its header: a peer's ring may change under our eyes */
 	uint32_t qpn;		      /* the responder's number */
-	struct av_receiver to;	/* where it receives: its own segment, or that of an XRC request's SRQ, */
-	uint32_t pd;		/* against whose domain its keys are checked */
-	struct av_seg *srq_seg; /* held for an XRC request */
-	struct av_spans local;	/* the requester's buffers */
+	struct av_receiver to; /* where it receives: its own segment, or that of an XRC request's SRQ, */
+	uint32_t pd;	       /* against whose domain its keys are checked */
+	struct av_xrc_use srq; /* held for an XRC request */
+	struct av_spans local; /* the requester's buffers */
 	struct av_direct_result result;
 	int events[2]; /* to raise at the responder when its token is released */
 	unsigned int event_count;
@@ -73,19 +73,21 @@ static bool expected(const struct work *w)
 }
 
 /* Where the message is received, and against which domain its keys are checked. */
-static void find_receiver(struct work *w)
+static enum av_fault find_receiver(struct work *w)
 {
-	struct av_rq_shared *srq;
+	enum av_xrc_found found;
 
 	w->to = av_receiver_of(w->rsp);
 	w->pd = w->rsp->qp->pd;
-	w->srq_seg = NULL;
 	if (av_likely(w->rsp->qp->type != IBV_QPT_XRC_RECV))
-		return;
-	w->srq_seg = av_xrc_receiver(w->rsp, w->head.srqn, &w->to);
-	srq = w->srq_seg ? av_rq_at(w->to.seg, w->to.rq) : NULL;
-	w->pd = srq ? srq->pd : 0;
+		return AV_FAULT_NONE;
+	w->pd = 0;
+	found = av_xrc_begin(w->rsp, w->head.srqn, &w->srq, &w->to);
+	if (found != AV_XRC_FOUND)
+		return found == AV_XRC_BUSY ? AV_FAULT_BUSY : AV_FAULT_REM_OP_DENIED;
+	w->pd = av_rq_at(w->to.seg, w->to.rq)->pd;
 	w->rsp->qp->receiving_srqn = w->head.srqn;
+	return AV_FAULT_NONE;
 }
 
 /*
@@ -111,7 +113,6 @@ static bool responder_begin(struct work *w)
 			p->established = 1;
 			note_event(w, IBV_EVENT_COMM_EST);
 		}
-		find_receiver(w);
 		return true;
 	}
 	av_lock_release(&p->resp);
@@ -121,7 +122,7 @@ static bool responder_begin(struct work *w)
 static void responder_end(struct work *w)
 {
 	av_lock_release(&w->rsp->qp->resp);
-	av_seg_put(w->srq_seg);
+	av_xrc_end(&w->srq);
 	for (unsigned int i = 0; i < w->event_count; i++)
 		av_event_raise(w->rsp, w->qpn, (enum ibv_event_type)w->events[i]);
 }
@@ -559,11 +560,16 @@ static bool found_at_requester(enum av_fault fault)
  * between. */
 static enum av_fault operate(struct work *w)
 {
-	enum av_fault fault;
+	for (;;) {
+		enum av_fault fault = find_receiver(w);
 
-	while ((fault = operation[w->head.opcode](w)) == AV_FAULT_BUSY)
+		if (fault == AV_FAULT_NONE)
+			fault = operation[w->head.opcode](w);
+		if (fault != AV_FAULT_BUSY)
+			return fault;
+		av_xrc_end(&w->srq);
 		sched_yield();
-	return fault;
+	}
 }
 
 static void advance_uc(struct work *w)
@@ -601,6 +607,7 @@ struct av_direct_result av_direct_execute(const struct av_qp_end *req, const str
 	w.head = *wqe;
 	w.event_count = 0;
 	w.local.count = 0;
+	w.srq = (struct av_xrc_use){0};
 	w.result = (struct av_direct_result){.fault = check_request(&w)};
 	if (is_local(w.head.opcode)) {
 		w.result.fault = local_operation[w.head.opcode](&w);

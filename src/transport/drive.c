@@ -198,16 +198,14 @@ static void execute(const struct av_qp_end *end, struct av_qp_end *peer, struct 
 }
 
 /*
- * A peer that drives our queue may die in the middle of it, when nothing is parked any more and nobody has a
- * reason to look. @driven makes our timer come by until the peer is done: it finds the token abandoned.
+ * A peer that drives our queue may die in the middle of it. What was parked then is looked at by our timer
+ * when its time comes; what is posted meanwhile finds the token busy here, and has the timer come by until
+ * the peer is done: it finds the token abandoned.
  */
-static void run(const struct av_qp_end *end, struct av_qp_end *peer, struct view *view)
+static void left_to_other(const struct av_qp_end *end)
 {
-	if (!end->seg->own)
-		atomic_store(&end->qp->driven, 1);
-	execute(end, peer, view);
-	if (!end->seg->own)
-		atomic_store(&end->qp->driven, 0);
+	if (end->seg->own && av_driven_by_other(end->qp))
+		av_timer_watch(end, av_now_ns() + AV_DRIVEN_NS);
 }
 
 /*
@@ -231,13 +229,13 @@ void av_drive(const struct av_qp_end *end, struct av_qp_end *peer)
 	do {
 		enum av_lock_result got = av_lock_try(&end->qp->exec);
 
-		if (got == AV_LOCK_BUSY)
+		if (got == AV_LOCK_BUSY) {
+			left_to_other(end);
 			break;
-		if (av_unlikely(got == AV_LOCK_REPAIR)) {
-			atomic_store(&end->qp->driven, 0);
-			enter_error(end); /* the executor died with a request half done */
 		}
-		run(end, peer ? peer : &found, &view);
+		if (av_unlikely(got == AV_LOCK_REPAIR))
+			enter_error(end); /* the executor died with a request half done */
+		execute(end, peer ? peer : &found, &view);
 		av_lock_release_fence(&end->qp->exec);
 	} while (av_unlikely(again(end->qp, &view)));
 	if (!peer)

@@ -2,6 +2,8 @@
 /* Effects of state changes. */
 #include "transport/state.h"
 
+#include <sched.h>
+
 #include "queue/stage.h"
 #include "transport/deliver.h"
 #include "transport/xrc.h"
@@ -33,20 +35,23 @@ void av_responder_repair(const struct av_qp_end *end)
 {
 	struct av_receiver to = av_receiver_of(end);
 	uint32_t qpn = atomic_load(&end->qp->qpn), place = end->qp->receiving - 1;
-	struct av_seg *srq_seg = NULL;
+	struct av_xrc_use use = {0};
 	struct av_rq_shared *rq;
 
 	if (qpn == 0)
 		return;
 	if (end->qp->type == IBV_QPT_XRC_RECV)
-		srq_seg = av_xrc_receiver(end, end->qp->receiving_srqn, &to);
+		while (av_xrc_begin(end, end->qp->receiving_srqn, &use, &to) == AV_XRC_BUSY) {
+			av_xrc_end(&use);
+			sched_yield();
+		}
 	rq = av_rq_at(to.seg, to.rq);
 	if (rq && end->qp->receiving)
 		av_rq_repair(to.seg, rq, qpn, place, av_cq_holds_receive(to.seg, to.cq, qpn, place));
 	end->qp->receiving = 0;
 	if (connected(end->qp))
 		av_responder_error(end);
-	av_seg_put(srq_seg);
+	av_xrc_end(&use);
 }
 
 void av_qp_quiesce(const struct av_qp_end *end)
@@ -75,14 +80,32 @@ static void give_back(struct av_seg *seg, const struct av_cqe *cqe)
 		av_rq_freed(seg, rq, cqe->wqe);
 }
 
+static bool of_qp(const struct av_cqe *cqe, uint32_t qpn)
+{
+	return cqe->qpn == qpn;
+}
+
+static bool of_rq(const struct av_cqe *cqe, uint32_t rq)
+{
+	return cqe->flags & AV_CQE_RECV && cqe->queue == rq;
+}
+
+void av_srq_purge(struct av_seg *seg, uint32_t index)
+{
+	const struct av_rq_shared *rq = av_rq_at(seg, index);
+
+	if (rq->cq)
+		av_cq_purge(seg, rq->cq, of_rq, index, give_back);
+}
+
 void av_qp_purge(const struct av_qp_end *end)
 {
 	uint32_t qpn = atomic_load(&end->qp->qpn);
 
 	if (end->qp->send_cq)
-		av_cq_purge(end->seg, end->qp->send_cq, qpn, give_back);
+		av_cq_purge(end->seg, end->qp->send_cq, of_qp, qpn, give_back);
 	if (end->qp->recv_cq && end->qp->recv_cq != end->qp->send_cq)
-		av_cq_purge(end->seg, end->qp->recv_cq, qpn, give_back);
+		av_cq_purge(end->seg, end->qp->recv_cq, of_qp, qpn, give_back);
 }
 
 static void empty_queues(const struct av_qp_end *end)

@@ -31,4 +31,7 @@ void av_qp_apply_state(const struct av_qp_end *end, enum ibv_qp_state from, enum
 /* Remove the completions of this queue pair from its CQs, and what they hold. No token needed. */
 void av_qp_purge(const struct av_qp_end *end);
 
+/* Likewise the completions of an own XRC shared receive queue, which is retired; its QPs may live on. */
+void av_srq_purge(struct av_seg *seg, uint32_t index);
+
 #endif

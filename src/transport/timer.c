@@ -17,8 +17,6 @@
 #include "observe/log.h"
 #include "transport/drive.h"
 
-#define DRIVEN_NS 50000000u
-
 struct av_timer {
 	struct av_seg *seg; /* borrowed: the timer ends before the segment */
 	pthread_t thread;
@@ -57,9 +55,10 @@ static uint64_t look_at(const struct av_qp_end *end)
 {
 	uint64_t now = av_now_ns();
 
-	if (atomic_load(&end->qp->driven)) { /* by another process: does it still live? */
-		av_drive(end, NULL);
-		return now + DRIVEN_NS;
+	if (av_driven_by_other(end->qp)) {
+		if (!av_lock_owner_alive(atomic_load(&end->qp->exec.owner)))
+			av_drive(end, NULL); /* takes it over */
+		return now + AV_DRIVEN_NS;
 	}
 	if (atomic_load(&end->qp->park) == AV_PARK_NOT)
 		return UINT64_MAX;

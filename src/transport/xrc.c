@@ -4,16 +4,39 @@
 
 #include "hca/directory.h"
 
-struct av_seg *av_xrc_receiver(const struct av_qp_end *rsp, uint32_t srqn, struct av_receiver *to)
+enum av_xrc_found av_xrc_begin(const struct av_qp_end *rsp, uint32_t srqn, struct av_xrc_use *use,
+			       struct av_receiver *to)
 {
 	struct av_qp_home home = av_dir_qpn_find(srqn & AV_QPN_MASK);
-	struct av_seg *seg = home.ref ? av_seg_get(home.ref) : NULL;
-	const struct av_rq_shared *rq = seg ? av_rq_at(seg, home.index) : NULL;
+	struct av_rq_shared *rq;
 
-	if (rq && rq->srqn == srqn && rq->srqn && rq->xrcd == rsp->qp->xrcd) {
-		*to = (struct av_receiver){rsp, seg, home.index, rq->cq};
-		return seg;
-	}
-	av_seg_put(seg);
-	return NULL;
+	*use = (struct av_xrc_use){.seg = home.ref ? av_seg_get(home.ref) : NULL};
+	if (!use->seg || !av_seg_alive(use->seg))
+		return AV_XRC_NONE;
+	use->hazard = av_hazard_begin(use->seg, srqn);
+	if (!use->hazard)
+		return AV_XRC_BUSY;
+	rq = av_rq_at(use->seg, home.index); /* behind the hazard: what is found now stays */
+	if (!rq || srqn == 0 || atomic_load(&rq->srqn) != srqn || rq->xrcd != rsp->qp->xrcd)
+		return AV_XRC_NONE;
+	*to = (struct av_receiver){rsp, use->seg, home.index, rq->cq};
+	return AV_XRC_FOUND;
+}
+
+void av_xrc_end(struct av_xrc_use *use)
+{
+	if (use->hazard)
+		av_hazard_end(use->hazard);
+	av_seg_put(use->seg);
+	*use = (struct av_xrc_use){0};
+}
+
+void av_xrc_retire(struct av_seg *seg, struct av_rq_shared *rq)
+{
+	uint32_t srqn = atomic_exchange(&rq->srqn, 0);
+
+	if (srqn == 0)
+		return;
+	av_dir_qpn_remove(srqn);
+	av_hazard_drain(seg, srqn);
 }

@@ -981,7 +981,9 @@ static void message_rows(void)
 
 static void make_holes(void)
 {
-	holes = mmap(NULL, 6 * page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	void *lonely = (void *)0x200000000000; /* a hole where nobody else's mappings come to lie */
+
+	holes = mmap(lonely, 6 * page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	if (holes == MAP_FAILED)
 		DIE("mmap");
 	holes += page; /* one ordinary page before the gap */
