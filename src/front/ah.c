@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "front/context.h"
+#include "front/pd.h"
 #include "hca/limits.h"
 #include "transport/grh.h"
 
@@ -64,7 +65,7 @@ static struct ibv_ah *create(struct av_context *ctx, struct ibv_pd *ibv_pd, cons
 		free(ah);
 		return NULL;
 	}
-	atomic_fetch_add(&pd->users, 1);
+	av_pd_hold(pd);
 	return &ah->ibv;
 }
 
@@ -85,7 +86,7 @@ AV_EXPORT int ibv_destroy_ah(struct ibv_ah *ibv)
 	if (!ah)
 		return av_fail_errno(ENOENT);
 	av_handles_remove(&av_context_of(ibv->context)->ahs, ibv->handle);
-	atomic_fetch_sub(&ah->pd->users, 1);
+	av_pd_release(ah->pd);
 	free(ah);
 	return 0;
 }

@@ -48,7 +48,7 @@ struct av_td;
 struct av_pd {
 	struct ibv_pd ibv;
 	uint8_t peek_pad[AV_PEEK_PAD];
-	_Atomic uint32_t users; /* MRs, MWs, QPs, SRQs and parent domains */
+	_Atomic uint32_t users; /* MRs, MWs, QPs, SRQs and parent domains; and AV_PD_FORGOTTEN */
 	bool imported;
 	struct av_pd *contains; /* of a parent domain: what it is around; else NULL */
 	struct av_td *td;

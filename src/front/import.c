@@ -105,7 +105,7 @@ static struct ibv_mr *import_mr(struct av_context *ctx, struct av_pd *pd, const 
 		free(mr);
 		return av_fail_null(EBUSY);
 	}
-	atomic_fetch_add(&pd->users, 1);
+	av_pd_hold(pd);
 	return &mr->ibv;
 }
 

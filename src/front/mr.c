@@ -7,6 +7,7 @@
 
 #include "front/dm.h"
 #include "front/mw.h"
+#include "front/pd.h"
 #include "memory/odp_counters.h"
 #include "memory/odp_notify.h"
 #include "memory/odp_prefetch.h"
@@ -69,7 +70,7 @@ struct ibv_mr *av_mr_publish(struct ibv_pd *ibv_pd, struct av_key *what, void *a
 		free(mr);
 		return av_fail_null(ENOMEM);
 	}
-	atomic_fetch_add(&pd->users, 1);
+	av_pd_hold(pd);
 	return &mr->ibv;
 }
 
@@ -180,7 +181,7 @@ void av_mr_forget(struct av_mr *mr)
 		av_dm_released(mr->dm);
 	if (mr->mapping)
 		munmap(mr->mapping, mr->mapped);
-	atomic_fetch_sub(&mr->pd->users, 1);
+	av_pd_release(mr->pd);
 	free(mr);
 }
 
@@ -283,8 +284,8 @@ static int change(struct av_context *ctx, struct av_mr *mr, int flags, struct ib
 		odp_end(ctx, mr);
 	if ((flags & IBV_REREG_MR_CHANGE_TRANSLATION) && what.kind == AV_KEY_ODP)
 		av_odp_region_added(ctx->seg, odp_size((uintptr_t)addr, length));
-	atomic_fetch_add(&pd->users, 1);
-	atomic_fetch_sub(&mr->pd->users, 1);
+	av_pd_hold(pd);
+	av_pd_release(mr->pd);
 	mr->pd = pd;
 	mr->access = rights;
 	if (flags & IBV_REREG_MR_CHANGE_PD)

@@ -23,7 +23,7 @@ struct av_mr {
 	struct av_pd *pd;
 	enum av_mr_sort sort;
 	uint32_t access;
-	uint64_t iova; /* address of the first byte that the program chose, whatever the key says */
+	uint64_t iova;	  /* address of the first byte that the program chose, whatever the key says */
 	struct av_dm *dm; /* AV_MR_DEVICE: the device memory it is on */
 	void *mapping;	  /* AV_MR_DMABUF: our mapping of the buffer, */
 	size_t mapped;	  /* so many bytes */

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Memory windows. */
 #include "front/mw.h"
+#include "front/pd.h"
 
 #include <stdlib.h>
 
@@ -48,7 +49,7 @@ struct ibv_mw *av_alloc_mw(struct ibv_pd *ibv_pd, enum ibv_mw_type type)
 		free(mw);
 		return av_fail_null(ENOMEM);
 	}
-	atomic_fetch_add(&pd->users, 1);
+	av_pd_hold(pd);
 	atomic_fetch_add(&ctx->mw_count, 1);
 	return &mw->ibv;
 }
@@ -64,7 +65,7 @@ int av_dealloc_mw(struct ibv_mw *ibv)
 	if (!ctx->forked)
 		av_window_destroy(ctx->seg, ibv->handle << 8);
 	atomic_fetch_sub(&ctx->mw_count, 1);
-	atomic_fetch_sub(&mw->pd->users, 1);
+	av_pd_release(mw->pd);
 	free(mw);
 	return 0;
 }

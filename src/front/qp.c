@@ -7,6 +7,7 @@
 #include "front/mw.h"
 #include "front/srq.h"
 #include "front/xrcd.h"
+#include "front/pd.h"
 #include "hca/directory.h"
 #include "hca/limits.h"
 #include "transport/connect.h"
@@ -88,8 +89,10 @@ static int check_create(struct av_context *ctx, struct ibv_pd *pd, struct ibv_xr
 /* The objects a queue pair keeps from being destroyed. */
 static void hold(struct av_qp *qp, int by)
 {
-	if (qp->pd)
-		atomic_fetch_add(&qp->pd->users, (uint32_t)by);
+	if (qp->pd && by > 0)
+		av_pd_hold(qp->pd);
+	else if (qp->pd)
+		av_pd_release(qp->pd);
 	if (qp->xrcd)
 		atomic_fetch_add(&qp->xrcd->users, (uint32_t)by);
 	if (qp->send_cq)

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 
 #include "front/xrcd.h"
+#include "front/pd.h"
 #include "hca/directory.h"
 #include "transport/drive.h"
 #include "transport/state.h"
@@ -99,7 +100,10 @@ static void end_shared(struct av_context *ctx, uint32_t index)
 
 static void hold(struct av_srq *srq, int by)
 {
-	atomic_fetch_add(&srq->pd->users, (uint32_t)by);
+	if (by > 0)
+		av_pd_hold(srq->pd);
+	else
+		av_pd_release(srq->pd);
 	if (srq->xrcd)
 		atomic_fetch_add(&srq->xrcd->users, (uint32_t)by);
 	if (srq->cq)

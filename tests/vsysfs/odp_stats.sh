@@ -13,7 +13,7 @@ if ! command -v ibv_rc_pingpong >/dev/null; then
 	echo "there is no ibv_rc_pingpong"
 	exit 77
 fi
-if [ -n "$(LD_PRELOAD=$library /bin/true 2>&1)" ]; then
+if ! LD_PRELOAD=$library /bin/true 2>/dev/null || [ -n "$(LD_PRELOAD=$library /bin/true 2>&1)" ]; then
 	echo "the library cannot be preloaded into plain programs (is it built with a sanitizer?)"
 	exit 77
 fi
