@@ -35,18 +35,18 @@ static int check_key(const struct av_key *k, uint32_t lkey, const struct av_pd *
 	return 0;
 }
 
-/* One element. A range outside the region is an error only of a call that waits for the result. */
+/* One element. A range outside the region is found out like one that is not mapped: by a call that waits. */
 static int resolve(struct av_context *ctx, const struct av_pd *pd, enum ibv_advise_mr_advice advice,
-		   bool flush, const struct ibv_sge *sge, struct av_odp_range *range)
+		   const struct ibv_sge *sge, struct av_odp_range *range)
 {
 	const struct av_key *k = av_key_entry(ctx->seg, sge->lkey);
 	int err = check_key(k, sge->lkey, pd, advice);
 
 	if (err)
 		return err;
-	range->length = 0;
+	range->length = AV_ODP_NOWHERE;
 	if (!av_range_within(sge->addr, sge->length, k->base, k->length))
-		return flush ? EFAULT : 0;
+		return 0;
 	range->addr = k->addr + (sge->addr - k->base);
 	range->length = sge->length;
 	return 0;
@@ -56,20 +56,16 @@ static int advise(struct av_context *ctx, const struct av_pd *pd, enum ibv_advis
 		  bool flush, const struct ibv_sge *sge, uint32_t count)
 {
 	struct av_odp_range *range = calloc(count, sizeof(*range));
-	uint32_t good = 0;
-	int err = 0, done;
+	int err = 0;
 
 	if (!range)
 		return ENOMEM;
-	while (good < count && !(err = resolve(ctx, pd, advice, flush, &sge[good], &range[good])))
-		good++;
-	if (err && err != EFAULT)
-		good = 0; /* refused before anything is done; only memory that is not there comes to light
-			     later */
-	done = good ? av_odp_advise(ctx->seg, range, good, (enum ib_uverbs_advise_mr_advice)advice, flush)
-		    : 0;
+	for (uint32_t i = 0; i < count && err == 0; i++)
+		err = resolve(ctx, pd, advice, &sge[i], &range[i]);
+	if (err == 0) /* otherwise refused before anything is done */
+		err = av_odp_advise(ctx->seg, range, count, (enum ib_uverbs_advise_mr_advice)advice, flush);
 	free(range);
-	return done ? done : err;
+	return err;
 }
 
 int av_advise_mr(struct ibv_pd *ibv, enum ibv_advise_mr_advice advice, uint32_t flags, struct ibv_sge *sge,

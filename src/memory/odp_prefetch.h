@@ -12,8 +12,9 @@
 
 struct av_odp_range {
 	uint64_t addr;	 /* in this process */
-	uint64_t length; /* bytes; 0: nothing to do */
+	uint64_t length; /* bytes; 0: nothing to do, AV_ODP_NOWHERE: fails like memory that is not there */
 };
+#define AV_ODP_NOWHERE UINT64_MAX
 
 /**
  * av_odp_advise() - follow one advice for @count ranges of an own context

@@ -319,7 +319,7 @@ static const struct rule rules[] = {
 	{"NO_FAULT without FLUSH", NO_FAULT, 0, LIST(ALL(W_FULL)), 0, 1, 5, 11, 16, 5},
 	{"a hole, without FLUSH", READ, 0, LIST(PART(W_HOLED, 0, 2 * BYTES)), 0, 0, ANY, ANY, ANY, 0},
 	{"read-only memory, without FLUSH", WRITE, 0, LIST(ALL(W_MEM_READ_ONLY)), 0, 0, 0, ANY, ANY, 0},
-	{"out of bounds, without FLUSH", READ, 0, LIST(PART(W_FULL, BEYOND, 1)), 0, ANY, 0, ANY, ANY, 0},
+	{"out of bounds, without FLUSH", READ, 0, LIST(PART(W_FULL, BEYOND, 1)), 0, 0, 0, ANY, ANY, 0},
 
 	/* Lists. */
 	{"two regions", READ, FLUSH, LIST(ALL(W_FULL), ALL(W_SECOND)), 0, 1, 32, 0, 16, 0},
@@ -330,6 +330,8 @@ static const struct rule rules[] = {
 	{"the same range twice", READ, FLUSH, LIST(ALL(W_FULL), ALL(W_FULL)), 0, 1, 16, 0, 16, 0},
 	{"the second is unmapped: the first stays", READ, FLUSH,
 	 LIST(ALL(W_FULL), PART(W_HOLED, BYTES, PAGE)), EFAULT, 0, 16, 0, 16, 0},
+	{"the second is out of bounds: the first stays", READ, FLUSH,
+	 LIST(ALL(W_FULL), PART(W_SECOND, BEYOND, 1)), EFAULT, 0, 16, 0, 16, 0},
 	{"the second is no ODP region", READ, FLUSH, LIST(ALL(W_FULL), ALL(W_PINNED)), ENOENT, 0, ANY, ANY,
 	 ANY, 0},
 	{"the second's key is dead, later", READ, 0, LIST(ALL(W_FULL), ALL(W_DEAD)), ENOENT, 0, ANY, ANY, ANY,
