@@ -95,10 +95,12 @@ static void *timer_main(void *arg)
 {
 	struct av_timer *t = arg;
 
-	while (!atomic_load(&t->stop)) {
+	for (;;) {
 		uint32_t bell = atomic_load(&t->seg->head->timer_bell);
 		uint64_t next;
 
+		if (atomic_load(&t->stop)) /* after the bell, which whoever stops us rings after */
+			break;
 		atomic_store(&t->awake_ns, 0);
 		next = look(t);
 		atomic_store(&t->awake_ns, next);
