@@ -14,6 +14,7 @@
 #include <unistd.h>
 
 #include "base/fault_guard.h"
+#include "base/pieces.h"
 
 #define WORD_BYTES   8u
 #define PAGE_BYTES   4096u /* the smallest page: pieces and offsets by it suit every other size too */
@@ -50,18 +51,6 @@ static size_t piece_bytes(const void *dst, const void *src, size_t len)
 }
 
 /*
- * What the kernel is to fill: the bytes before the first word boundary are an element of their own, so that
- * it starts the rest with a whole word.
- */
-static void split_at_word(struct iovec out[2], void *dst, size_t len)
-{
-	const size_t head = min_size(len, -(uintptr_t)dst % WORD_BYTES);
-
-	out[0] = (struct iovec){.iov_base = dst, .iov_len = head};
-	out[1] = (struct iovec){.iov_base = at_offset(dst, head), .iov_len = len - head};
-}
-
-/*
  * As much as the kernel copies at once; 0 or less if that is nothing. getpid() every time: a stored number
  * would be the parent's after fork(). The system calls here and below are made by number because sanitizers
  * would check the program's memory in their own versions.
@@ -69,10 +58,10 @@ static void split_at_word(struct iovec out[2], void *dst, size_t len)
 static ssize_t copy_by_process_vm(void *dst, const void *src, size_t len)
 {
 	const struct iovec remote = {.iov_base = at_offset(src, 0), .iov_len = len};
-	struct iovec local[2];
+	struct av_pieces local;
 
-	split_at_word(local, dst, len);
-	return syscall(SYS_process_vm_readv, (long)getpid(), local, 2UL, &remote, 1UL, 0UL);
+	av_pieces_cut(&local, (uintptr_t)dst, dst, len);
+	return syscall(SYS_process_vm_readv, (long)getpid(), local.at, local.count, &remote, 1UL, 0UL);
 }
 
 /*
@@ -88,14 +77,16 @@ static bool copy_piece_by_pipe(void *dst, const void *src, size_t len)
 	const long total = (long)(ahead + len);
 	const struct iovec in[2] = {{.iov_base = nothing, .iov_len = ahead},
 				    {.iov_base = at_offset(src, 0), .iov_len = len}};
-	struct iovec out[3] = {{.iov_base = nothing, .iov_len = ahead}};
+	struct av_pieces out;
 	int fds[2];
 	bool ok;
 
 	if (pipe2(fds, O_CLOEXEC | O_NONBLOCK) != 0)
 		return false;
-	split_at_word(&out[1], dst, len);
-	ok = syscall(SYS_writev, fds[1], in, 2UL) == total && syscall(SYS_readv, fds[0], out, 3UL) == total;
+	av_pieces_cut(&out, (uintptr_t)dst, dst, len);
+	ok = syscall(SYS_writev, fds[1], in, 2UL) == total &&
+	     (ahead == 0 || read(fds[0], nothing, ahead) == (ssize_t)ahead) &&
+	     syscall(SYS_readv, fds[0], out.at, out.count) == (long)len;
 	close(fds[0]);
 	close(fds[1]);
 	return ok;

@@ -6,6 +6,7 @@
 #include <sys/uio.h>
 
 #include "base/copy.h"
+#include "base/pieces.h"
 #include "hca/directory.h"
 #include "memory/odp_access.h"
 #include "observe/log.h"
@@ -82,77 +83,16 @@ static enum av_reach vm_read(uint8_t *dst, struct av_seg *seg, uint64_t src, uin
 	return AV_REACH_OK;
 }
 
-/* --- writing into another process: order and whole words
- ----------------------------------------------------------
-
- * The kernel copies each piece it is given with one byte-string instruction. Within one such instruction
- stores come in
- * any order, and words are torn where the processor's 64-byte steps, or the bytes left over at the end, cut
- them;
- * stores of different instructions keep their order (Intel SDM volume 3, "Memory-ordering model for string
- * operations"). So a write is cut into pieces: single words up to the first 64-byte boundary of the
- destination, the
- * body, and the rest in single words again, the last word last. That takes equal alignment of both ends;
- where they
- * differ, the bytes go through a buffer at the destination's page offset.
- */
-
-#define STEP  64u
-#define WORD  sizeof(uint64_t)
-#define PARTS (2 * (STEP / WORD) + 3)
-
-struct parts {
-	struct iovec at[PARTS];
-	size_t count;
-	const uint8_t *next; /* source of the next part */
-};
-
-static void add_part(struct parts *p, uint64_t bytes)
-{
-	if (bytes == 0)
-		return;
-	p->at[p->count++] = (struct iovec){.iov_base = (void *)(uintptr_t)p->next, .iov_len = bytes};
-	p->next += bytes;
-}
-
-/* Single words, a partial one first or last, up to @bytes. @dst: address of the first. */
-static void add_words(struct parts *p, uint64_t dst, uint64_t bytes)
-{
-	while (bytes > 0) {
-		uint64_t n = WORD - dst % WORD;
-
-		n = n < bytes ? n : bytes;
-		add_part(p, n);
-		dst += n;
-		bytes -= n;
-	}
-}
-
-static void cut(struct parts *p, uint64_t dst, const uint8_t *src, uint64_t bytes)
-{
-	uint64_t head = -dst % STEP, body;
-
-	p->count = 0;
-	p->next = src;
-	head = head < bytes ? head : bytes;
-	body = (bytes - head) / STEP * STEP;
-	if (body > 0 && body + head == bytes)
-		body -= STEP; /* so that the last word is a part of its own */
-	add_words(p, dst, head);
-	add_part(p, body);
-	add_words(p, dst + head + body, bytes - head - body);
-}
-
 /* Source and destination are equally aligned. */
 static enum av_reach vm_write_aligned(struct av_seg *seg, uint64_t dst, const uint8_t *src, uint64_t bytes)
 {
-	struct parts parts;
+	struct av_pieces pieces;
 
 	while (bytes > 0) {
 		ssize_t n;
 
-		cut(&parts, dst, src, bytes);
-		n = vm_call(true, seg, parts.at, parts.count, dst, bytes);
+		av_pieces_cut(&pieces, dst, src, bytes);
+		n = vm_call(true, seg, pieces.at, pieces.count, dst, bytes);
 		if (n < 0)
 			return vm_failure((int)-n, true, seg, src);
 		dst += (uint64_t)n;
@@ -188,7 +128,7 @@ static enum av_reach vm_write_bounced(struct av_seg *seg, uint64_t dst, const ui
 
 static enum av_reach vm_write(struct av_seg *seg, uint64_t dst, const void *src, uint64_t bytes)
 {
-	if ((dst - (uintptr_t)src) % STEP)
+	if ((dst - (uintptr_t)src) % AV_PIECES_STEP)
 		return vm_write_bounced(seg, dst, src, bytes);
 	return vm_write_aligned(seg, dst, src, bytes);
 }
@@ -342,8 +282,8 @@ static enum av_reach own_atomic(void *p, enum av_atomic_op op, uint64_t compare,
 static enum av_reach vm_atomic(struct av_seg *seg, uint64_t addr, enum av_atomic_op op, uint64_t compare,
 			       uint64_t operand, uint64_t *old)
 {
-	uint64_t room[2 * STEP / WORD] AV_ALIGNED(STEP),
-		*value = &room[addr % STEP / WORD]; /* equally aligned */
+	uint64_t room[2 * AV_PIECES_STEP / sizeof(uint64_t)] AV_ALIGNED(AV_PIECES_STEP),
+		*value = &room[addr % AV_PIECES_STEP / sizeof(uint64_t)]; /* equally aligned */
 	enum av_reach ret = vm_read((uint8_t *)old, seg, addr, sizeof(*old));
 
 	if (ret == AV_REACH_SRC_FAULT)
