@@ -7,10 +7,10 @@
 
 #include "base/clock.h"
 
-#define SPINS	      100
-#define YIELDS	      200
-#define NAP_NS	      50000
-#define LIVENESS_NS   2000000u /* ask at most this often: the answer costs a system call */
+#define SPINS	    100
+#define YIELDS	    200
+#define NAP_NS	    50000
+#define LIVENESS_NS 2000000u /* ask at most this often: the answer costs a system call */
 
 static bool nobody_else(uint32_t owner)
 {
@@ -69,9 +69,9 @@ enum av_lock_result av_lock_wait(struct av_lock *lock)
 
 enum av_lock_result av_lock_try_dead(struct av_lock *lock)
 {
-	uint32_t owner = atomic_load_explicit(&lock->owner, memory_order_relaxed);
+	uint32_t owner = av_lock_other(lock);
 
-	if (owner != 0 && owner != av_lock_self && time_to_ask() && take_over(lock, owner))
+	if (owner != 0 && time_to_ask() && take_over(lock, owner))
 		return AV_LOCK_REPAIR;
 	return AV_LOCK_BUSY;
 }

@@ -2,16 +2,16 @@
 /*
  * A lock for memory that several processes map, which survives the death of its holder.
  *
- * The word holds the identity of the owning *process* (av_lock_self), 0 when free. A waiter spins, yields, then
- * sleeps in short naps, and from time to time asks whether the owner still lives; a dead owner's lock is taken over
- * and the new holder is told, so that it can repair what the lock protects. Nobody is ever woken by a release, which
- * is therefore a single store.
+ * The word holds the identity of the owning *process* (av_lock_self), 0 when free. A waiter spins, yields,
+ * then sleeps in short naps, and from time to time asks whether the owner still lives; a dead owner's lock is
+ * taken over and the new holder is told, so that it can repair what the lock protects. Nobody is ever woken
+ * by a release, which is therefore a single store.
  *
- * Why not a robust pthread mutex: it costs four times as much uncontended (two atomic operations and the robust
- * list), and these locks are taken on paths whose whole budget is about 100 ns.
+ * Why not a robust pthread mutex: it costs four times as much uncontended (two atomic operations and the
+ * robust list), and these locks are taken on paths whose whole budget is about 100 ns.
  *
- * Rules: not recursive; held for bounded work only; no memory of the program is touched and nothing is waited for
- * while one is held (docs/LOCKING.md has the order and the one exception, execution tokens).
+ * Rules: not recursive; held for bounded work only; no memory of the program is touched and nothing is waited
+ * for while one is held (docs/LOCKING.md has the order and the one exception, execution tokens).
  */
 #ifndef AV_BASE_LOCK_H
 #define AV_BASE_LOCK_H
@@ -29,13 +29,15 @@ struct av_lock {
 enum av_lock_result {
 	AV_LOCK_BUSY = -1,  /* av_lock_try() only: held by a living process */
 	AV_LOCK_TAKEN = 0,  /* held by the caller now */
-	AV_LOCK_REPAIR = 1, /* held by the caller now, taken over from a process that died with it: repair first */
+	AV_LOCK_REPAIR = 1, /* the same, but its last holder died with it: repair first */
 };
 
-/* This process' identity, set once by av_process_join() before any lock is taken, and again in a forked child. */
+/* This process' identity, set once by av_process_join() before any lock is taken, and again in a forked
+ * child. */
 extern uint32_t av_lock_self;
 
-/* How to find out whether a process identity is alive; set together with av_lock_self. May be slow (system calls). */
+/* How to find out whether a process identity is alive; set together with av_lock_self. May be slow (system
+ * calls). */
 extern bool (*av_lock_owner_alive)(uint32_t owner);
 
 /* The slow part of av_lock_acquire(). */
@@ -67,8 +69,8 @@ static inline void av_lock_acquire_plain(struct av_lock *lock)
 /**
  * av_lock_try() - take the lock if nobody (living) holds it
  *
- * A busy lock's owner is asked for its life only once in a few milliseconds per thread, so that a loop around this
- * function stays cheap.
+ * A busy lock's owner is asked for its life only once in a few milliseconds per thread, so that a loop around
+ * this function stays cheap.
  */
 AV_MUST_USE static inline enum av_lock_result av_lock_try(struct av_lock *lock)
 {
@@ -80,14 +82,22 @@ AV_MUST_USE static inline enum av_lock_result av_lock_try(struct av_lock *lock)
 	return av_lock_try_dead(lock);
 }
 
+/* The other process, dead or alive, that holds the lock; 0: free, or held by this one. */
+static inline uint32_t av_lock_other(const struct av_lock *lock)
+{
+	uint32_t owner = atomic_load_explicit(&lock->owner, memory_order_relaxed);
+
+	return owner == av_lock_self ? 0 : owner;
+}
+
 static inline void av_lock_release(struct av_lock *lock)
 {
 	atomic_store_explicit(&lock->owner, 0, memory_order_release);
 }
 
 /*
- * Release with a full barrier behind it: a load after this call is not performed before the lock is seen free.
- * For "release, then look whether somebody left work while I held it".
+ * Release with a full barrier behind it: a load after this call is not performed before the lock is seen
+ * free. For "release, then look whether somebody left work while I held it".
  */
 static inline void av_lock_release_fence(struct av_lock *lock)
 {

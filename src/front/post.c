@@ -46,10 +46,8 @@ static void after_post_recv(struct av_qp *qp)
 	    atomic_exchange(&qp->rq->waiting, 0))
 		av_drive_peer(&qp->end);
 	if (av_unlikely(atomic_load_explicit(&qp->end.qp->state, memory_order_relaxed) == IBV_QPS_ERR)) {
-		if (av_lock_acquire(&qp->end.qp->resp) == AV_LOCK_REPAIR)
-			av_responder_repair(&qp->end);
-		else
-			av_deliver_flush(&qp->end);
+		av_responder_acquire(&qp->end);
+		av_deliver_flush(&qp->end);
 		av_lock_release(&qp->end.qp->resp);
 	}
 }

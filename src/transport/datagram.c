@@ -108,8 +108,7 @@ static void send_to(struct datagram *d, const struct av_qp_home *home, uint32_t 
 	struct av_qp_end rsp = {seg, seg ? av_qp_at(seg, home->index) : NULL};
 
 	if (rsp.qp && av_seg_alive(seg)) {
-		if (av_lock_acquire(&rsp.qp->resp) == AV_LOCK_REPAIR)
-			av_responder_repair(&rsp);
+		av_responder_acquire(&rsp);
 		if (accepts(d, rsp.qp, qpn))
 			deliver(d, &rsp);
 		av_lock_release(&rsp.qp->resp);

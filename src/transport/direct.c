@@ -104,8 +104,7 @@ static bool responder_begin(struct work *w)
 		w->result.gone = true;
 		return park(w, AV_PARK_NO_ANSWER);
 	}
-	if (av_lock_acquire(&p->resp) == AV_LOCK_REPAIR)
-		av_responder_repair(w->rsp);
+	av_responder_acquire(w->rsp);
 	w->qpn = atomic_load_explicit(&p->qpn, memory_order_relaxed);
 	w->result.gone = w->qpn != dest;
 	if (w->qpn == dest && expected(w)) {

@@ -59,15 +59,18 @@ static int complete(const struct av_qp_end *end, const struct av_sq_wqe *wqe, en
 	return ret;
 }
 
+static void fail_responder(const struct av_qp_end *end)
+{
+	av_responder_acquire(end);
+	av_responder_error(end);
+	av_lock_release(&end->qp->resp);
+}
+
 /* Into the error state, with the requester's token held and the responder's not. */
 static void enter_error(const struct av_qp_end *end)
 {
 	atomic_store(&end->qp->park, AV_PARK_NOT);
-	if (av_lock_acquire(&end->qp->resp) == AV_LOCK_REPAIR)
-		av_responder_repair(end);
-	else
-		av_responder_error(end);
-	av_lock_release(&end->qp->resp);
+	fail_responder(end);
 }
 
 static void fail(const struct av_qp_end *end, const struct av_sq_wqe *wqe, enum ibv_wc_status status)
@@ -204,7 +207,7 @@ static void execute(const struct av_qp_end *end, struct av_qp_end *peer, struct 
  */
 static void left_to_other(const struct av_qp_end *end)
 {
-	if (end->seg->own && av_driven_by_other(end->qp))
+	if (end->seg->own && av_lock_other(&end->qp->exec))
 		av_timer_watch(end, av_now_ns() + AV_DRIVEN_NS);
 }
 
@@ -261,10 +264,6 @@ void av_drive_peer(const struct av_qp_end *end)
 
 void av_fail(const struct av_qp_end *end)
 {
-	if (av_lock_acquire(&end->qp->resp) == AV_LOCK_REPAIR)
-		av_responder_repair(end);
-	else
-		av_responder_error(end);
-	av_lock_release(&end->qp->resp);
+	fail_responder(end);
 	av_drive(end, NULL);
 }

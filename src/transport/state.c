@@ -58,9 +58,8 @@ void av_qp_quiesce(const struct av_qp_end *end)
 {
 	bool repair = av_lock_acquire(&end->qp->exec) == AV_LOCK_REPAIR;
 
-	if (av_lock_acquire(&end->qp->resp) == AV_LOCK_REPAIR)
-		av_responder_repair(end);
-	else if (repair)
+	av_responder_acquire(end);
+	if (repair)
 		av_responder_error(end);
 }
 

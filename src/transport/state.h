@@ -15,6 +15,13 @@ void av_responder_error(const struct av_qp_end *end);
 /* After taking @resp over from a dead process: finish or undo what it was doing, and fail. @resp held. */
 void av_responder_repair(const struct av_qp_end *end);
 
+/* Take @resp, repairing what a dead holder left. Released by av_lock_release(). */
+static inline void av_responder_acquire(const struct av_qp_end *end)
+{
+	if (av_unlikely(av_lock_acquire(&end->qp->resp) == AV_LOCK_REPAIR))
+		av_responder_repair(end);
+}
+
 /* Take both tokens of an own queue pair, repairing what a dead holder left; and release them. */
 void av_qp_quiesce(const struct av_qp_end *end);
 void av_qp_resume(const struct av_qp_end *end);

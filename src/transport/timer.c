@@ -53,10 +53,11 @@ static uint32_t watched_at(struct av_timer *t, uint32_t i)
 /* See to one queue pair. Return: when to look at it again. */
 static uint64_t look_at(const struct av_qp_end *end)
 {
+	uint32_t other = av_lock_other(&end->qp->exec);
 	uint64_t now = av_now_ns();
 
-	if (av_driven_by_other(end->qp)) {
-		if (!av_lock_owner_alive(atomic_load(&end->qp->exec.owner)))
+	if (other) {
+		if (!av_lock_owner_alive(other))
 			av_drive(end, NULL); /* takes it over */
 		return now + AV_DRIVEN_NS;
 	}

@@ -18,15 +18,7 @@
  */
 void av_timer_watch(const struct av_qp_end *end, uint64_t deadline_ns);
 
-/* Is the send queue of an own queue pair in the hands of another process, which may die with it? */
-static inline bool av_driven_by_other(const struct av_qp_shared *qp)
-{
-	uint32_t owner = atomic_load(&qp->exec.owner);
-
-	return owner != 0 && owner != av_lock_self;
-}
-
-/* How soon a queue pair in such hands is looked at again. */
+/* How soon an own queue pair is looked at again that another process drives: it may die with it. */
 #define AV_DRIVEN_NS 50000000u
 
 /* Stop the timer of an own segment and wait for its thread to end. */
