@@ -16,17 +16,8 @@
 #include "base/fault_guard.h"
 #include "base/pieces.h"
 
-#define WORD_BYTES   8u
 #define PAGE_BYTES   4096u /* the smallest page: pieces and offsets by it suit every other size too */
 #define BOUNCE_BYTES 1024u
-#define PIPE_ALIGN   64u /* a power of two above TEAR_DISTANCE */
-
-/*
- * The kernel copies with byte-string instructions, which tear words if the destination lies less than one
- * vector above the source, counted modulo the page; measured at 4 and 8, and free of it at 0, -8 and from 16
- * on.
- */
-#define TEAR_DISTANCE 16u
 
 /* Addresses are the program's: adding to one must mean nothing to the compiler, whatever they are. */
 static void *at_offset(const void *p, size_t offset)
@@ -72,8 +63,8 @@ static ssize_t copy_by_process_vm(void *dst, const void *src, size_t len)
  */
 static bool copy_piece_by_pipe(void *dst, const void *src, size_t len)
 {
-	char nothing[PIPE_ALIGN] = {0};
-	const size_t ahead = (uintptr_t)dst % PIPE_ALIGN;
+	char nothing[AV_PIECES_LINE] = {0};
+	const size_t ahead = (uintptr_t)dst % AV_PIECES_LINE;
 	const long total = (long)(ahead + len);
 	const struct iovec in[2] = {{.iov_base = nothing, .iov_len = ahead},
 				    {.iov_base = at_offset(src, 0), .iov_len = len}};
@@ -139,12 +130,11 @@ static size_t bounced_copy(void *dst, const void *src, size_t len)
 	return at;
 }
 
-/* Does the kernel, copying directly, perhaps store an aligned word of the destination in pieces? */
+/* Does the kernel, copying directly, perhaps store an aligned word of the destination in pieces? See
+ * pieces.h. */
 static bool may_tear(const void *dst, const void *src)
 {
-	const size_t distance = ((uintptr_t)dst - (uintptr_t)src) % PAGE_BYTES;
-
-	return distance % WORD_BYTES != 0 || (distance > 0 && distance < TEAR_DISTANCE);
+	return ((uintptr_t)dst - (uintptr_t)src) % AV_PIECES_LINE != 0;
 }
 
 /* The kernel reads the source under another address, so its copy loop does not see that the ranges overlap.

@@ -2,15 +2,15 @@
 /*
  * How the kernel is told to copy, so that others see whole words and the last byte last.
  *
- * The kernel copies each element of a vector with one byte-string instruction (or by a loop of its own).
- * Within one such instruction stores come in any order, and words are torn where the processor's 64-byte
- * steps, or the bytes left over at the end, cut them; stores of different instructions keep their order
- * (Intel SDM volume 3, "Memory-ordering model for string operations"). So a copy is cut into pieces:
- * naturally aligned ones of 1 to 8 bytes up to the first 64-byte boundary of the destination, the body, and
- * small ones again to the end.
+ * The kernel copies each element of a vector with one byte-string instruction. Within one such instruction
+ * stores to different 64-byte lines may become visible in any order; those of different instructions keep
+ * their order (Intel SDM volume 3, "Memory-ordering model for string operations"). Measured beyond that:
+ * within a line they ascend; words stay whole in whole lines, and in one element for the rest of a line, but
+ * a row of elements of a word or two is stored byte by byte. So a copy is cut in three: to the first line
+ * boundary of the destination, whole lines, and the last line, which may be a part or a whole.
  *
- * Pure functions; they need equal alignment of both ends (see the callers for what is done where they
- * differ).
+ * Pure functions; they need equal alignment of both ends within a line (see the callers for what is done
+ * where that differs).
  */
 #ifndef AV_BASE_PIECES_H
 #define AV_BASE_PIECES_H
@@ -19,8 +19,8 @@
 #include <stdint.h>
 #include <sys/uio.h>
 
-#define AV_PIECES_STEP 64u
-#define AV_PIECES_MAX  24u /* 3 + 7 up to the boundary, the body, 8 + 3 behind it, and 2 spare */
+#define AV_PIECES_LINE 64u
+#define AV_PIECES_MAX  3u
 
 struct av_pieces {
 	struct iovec at[AV_PIECES_MAX];

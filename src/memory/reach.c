@@ -128,7 +128,7 @@ static enum av_reach vm_write_bounced(struct av_seg *seg, uint64_t dst, const ui
 
 static enum av_reach vm_write(struct av_seg *seg, uint64_t dst, const void *src, uint64_t bytes)
 {
-	if ((dst - (uintptr_t)src) % AV_PIECES_STEP)
+	if ((dst - (uintptr_t)src) % AV_PIECES_LINE)
 		return vm_write_bounced(seg, dst, src, bytes);
 	return vm_write_aligned(seg, dst, src, bytes);
 }
@@ -282,8 +282,8 @@ static enum av_reach own_atomic(void *p, enum av_atomic_op op, uint64_t compare,
 static enum av_reach vm_atomic(struct av_seg *seg, uint64_t addr, enum av_atomic_op op, uint64_t compare,
 			       uint64_t operand, uint64_t *old)
 {
-	uint64_t room[2 * AV_PIECES_STEP / sizeof(uint64_t)] AV_ALIGNED(AV_PIECES_STEP),
-		*value = &room[addr % AV_PIECES_STEP / sizeof(uint64_t)]; /* equally aligned */
+	uint64_t room[2 * AV_PIECES_LINE / sizeof(uint64_t)] AV_ALIGNED(AV_PIECES_LINE),
+		*value = &room[addr % AV_PIECES_LINE / sizeof(uint64_t)]; /* equally aligned */
 	enum av_reach ret = vm_read((uint8_t *)old, seg, addr, sizeof(*old));
 
 	if (ret == AV_REACH_SRC_FAULT)
