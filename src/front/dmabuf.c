@@ -47,7 +47,7 @@ static struct ibv_mr *reg(struct ibv_pd *pd, uint64_t offset, size_t length, uin
 	if (p == MAP_FAILED)
 		return av_fail_null(errno == EACCES ? EACCES : EINVAL);
 	req.addr = (uintptr_t)p + skip;
-	err = av_region_prepare(&req, &what);
+	err = av_region_prepare(av_context_of(pd->context)->seg, &req, &what);
 	if (err)
 		errno = err;
 	else

@@ -109,7 +109,7 @@ static struct ibv_mr *reg_mr(struct ibv_pd *pd, void *addr, size_t length, uint6
 		return av_fail_null(EPERM);
 	if (length > ctx->dev->attr.max_mr_size)
 		return av_fail_null(EINVAL);
-	err = av_region_prepare(&req, &what);
+	err = av_region_prepare(ctx->seg, &req, &what);
 	if (err)
 		return av_fail_null(err);
 	if (what.kind == AV_KEY_ODP)
@@ -262,7 +262,7 @@ static int describe(const struct av_context *ctx, const struct av_mr *mr, int fl
 		what->base = access & IBV_ACCESS_ZERO_BASED ? 0 : mr->iova;
 		return 0;
 	}
-	return av_region_prepare(&req, what);
+	return av_region_prepare(ctx->seg, &req, what);
 }
 
 static int change(struct av_context *ctx, struct av_mr *mr, int flags, struct ibv_pd *ibv_pd, void *addr,

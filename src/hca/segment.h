@@ -5,7 +5,8 @@
  *
  *   0                head: identity, addresses, hazards, tables of chunks
  *   sizeof head ...  heap: chunks of objects, rings; grown by the owner, backed before it is used
- *   AV_ODP_OFFSET    nodes of the device page table (memory/odp_table.h), taken by whoever needs one; and
+ *   AV_ODP_OFFSET    nodes of the device page table (memory/odp_table.h) and of the record of unmappings
+ *                    (memory/unmapped.h), taken by whoever needs one; and
  *   AV_STAGE_OFFSET  staging buffers: backed when first touched, always through av_copy() (a full file system
  *                    is then an answer, not a SIGBUS)
  *
@@ -97,6 +98,7 @@ struct av_seg_head {
 	_Atomic uint64_t odp_root;
 	_Atomic uint64_t odp_brk;
 	_Atomic uint64_t odp_seq;
+	_Atomic uint64_t unmapped_root; /* of the record of unmappings (memory/unmapped.h) */
 
 	/* Staging buffers: a stack of free ones (count << 32 | index + 1) and the first never used one. */
 	_Atomic uint64_t stage_free AV_ALIGNED(AV_CACHE_LINE);

@@ -7,21 +7,21 @@
 
 #include "memory/hazard.h"
 
-static uint32_t next_tag(uint32_t tag, uint32_t index)
+static uint8_t next_tag(uint8_t tag, uint32_t index)
 {
 	uint32_t key;
 
 	do {
-		tag = (tag + 1) & 0xff;
+		tag++;
 		key = index << 8 | tag;
 	} while (key == 0 || key == 0xffffffffu || key == 0xdeadbeefu);
 	return tag;
 }
 
 /* A first tag that differs from context to context, so that a key of one is rarely a key of another. */
-static uint32_t first_tag(const struct av_seg *seg, uint32_t index)
+static uint8_t first_tag(const struct av_seg *seg, uint32_t index)
 {
-	return (seg->ref * 0x9e3779b1u ^ index * 0x85ebca6bu) >> 24;
+	return (uint8_t)((seg->ref * 0x9e3779b1u ^ index * 0x85ebca6bu) >> 24);
 }
 
 static void fill(struct av_key *k, const struct av_key *what)
@@ -32,6 +32,7 @@ static void fill(struct av_key *k, const struct av_key *what)
 	k->length = what->length;
 	k->addr = what->addr;
 	k->in_origin = what->in_origin;
+	atomic_store_explicit(&k->intact, what->intact, memory_order_relaxed);
 }
 
 uint32_t av_key_create(struct av_seg *seg, const struct av_key *what, uint32_t limit)
@@ -48,8 +49,9 @@ uint32_t av_key_create(struct av_seg *seg, const struct av_key *what, uint32_t l
 	key = index << 8 | k->tag;
 	fill(k, what);
 	k->kind = what->kind;
-	k->window_type = what->window_type;
-	k->qpn = k->region = k->windows = 0;
+	k->qpn = k->windows = 0;
+	if (what->kind == AV_KEY_WINDOW)
+		k->window_type = what->window_type;
 	if (what->kind != AV_KEY_WINDOW) { /* a window's key is good for nothing until it is bound */
 		atomic_store(&k->held, key);
 		atomic_store_explicit(&k->key, key, memory_order_release);

@@ -23,8 +23,8 @@
 enum av_key_kind {
 	AV_KEY_NONE,
 	AV_KEY_REGION,	 /* memory of the owner's address space; @addr: virtual address */
-	AV_KEY_ODP,    /* the same, paged in on demand */
-	AV_KEY_DEVICE, /* device memory; @addr: offset in the segment */
+	AV_KEY_ODP,	 /* the same, paged in on demand */
+	AV_KEY_DEVICE,	 /* device memory; @addr: offset in the segment */
 	AV_KEY_NULL,	 /* no memory: reads give zeros, writes vanish; local use only */
 	AV_KEY_DM_BLOCK, /* no key at all: a block of device memory, for importing it by handle; @addr as
 			    above */
@@ -32,26 +32,31 @@ enum av_key_kind {
 };
 
 /*
- * The fields but @key, @lock, @windows and @held change only while @key is 0 and drained: a reader that
- * finds its own key there after the hazard is set may use them until it ends the hazard.
+ * The fields but @key, @lock, @windows, @intact and @held change only while @key is 0 and drained: a reader
+ * that finds its own key there after the hazard is set may use them until it ends the hazard.
  */
 struct av_key {
-	_Atomic uint32_t key;	   /* 0: dead, or a window that is not bound */
-	_Atomic uint32_t held;	   /* a region's key for as long as it exists, also while it is being changed */
-	struct av_lock lock;	   /* binding, invalidating, re-registering and deregistering */
-	uint32_t tag;		   /* the last one used; owner only */
-	uint32_t pd;		   /* handle of the protection domain */
-	uint32_t access;	   /* enum ibv_access_flags */
-	uint8_t kind;		   /* enum av_key_kind */
-	uint8_t under;		   /* of a window: the kind of its region */
-	uint8_t window_type;	   /* enum ibv_mw_type */
-	uint8_t in_origin;	   /* device memory of the context that is imported from */
-	uint32_t qpn;		   /* of a bound type-2 window: the only queue pair that may use it */
-	uint32_t region;	   /* of a bound window: its region's key */
-	uint32_t windows;	   /* of a region: windows bound to it; under @lock */
-	uint64_t base;		   /* address of the first byte in the key's own address space */
-	uint64_t length;	   /* bytes */
-	uint64_t addr;		   /* where the first byte is; see the kinds */
+	_Atomic uint32_t key;  /* 0: dead, or a window that is not bound */
+	_Atomic uint32_t held; /* a region's key for as long as it exists, also while it is being changed */
+	struct av_lock lock;   /* binding, invalidating, re-registering and deregistering */
+	uint32_t pd;	       /* handle of the protection domain */
+	uint32_t access;       /* enum ibv_access_flags */
+	uint8_t kind;	       /* enum av_key_kind */
+	uint8_t under;	       /* of a window: the kind of its region */
+	uint8_t tag;	       /* the last one used; owner only */
+	union {
+		uint8_t window_type; /* enum ibv_mw_type */
+		uint8_t in_origin;   /* of device memory: it is in the context that is imported from */
+	};
+	uint32_t qpn; /* of a bound type-2 window: the only queue pair that may use it */
+	union {
+		uint32_t region;  /* of a bound window: its region's key */
+		uint32_t windows; /* of a region: windows bound to it; under @lock */
+	};
+	_Atomic uint64_t intact; /* of plain memory: moment up to which it stayed mapped; memory/unmapped.h */
+	uint64_t base;		 /* address of the first byte in the key's own address space */
+	uint64_t length;	 /* bytes */
+	uint64_t addr;		 /* where the first byte is; see the kinds */
 };
 static_assert(sizeof(struct av_key) == AV_KEY_BYTES, "key table entry");
 

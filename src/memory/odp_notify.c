@@ -42,6 +42,7 @@
 #include "hca/directory.h"
 #include "memory/odp_counters.h"
 #include "memory/odp_table.h"
+#include "memory/unmapped.h"
 #include "observe/log.h"
 
 #ifndef UFFD_USER_MODE_ONLY
@@ -66,6 +67,7 @@ static struct {
 	ino_t ino;  /* and the number is somebody else's then */
 	_Atomic int fd;
 	_Atomic bool stop;
+	_Atomic bool refused;	/* the kernel does not let this process have one: not asked again */
 	_Atomic uint64_t round; /* odd while the listener may be using entries of @context */
 	_Atomic uint32_t used;	/* entries of @context that have ever been used */
 	_Atomic(struct av_seg *) context[AV_REF_SLOTS];
@@ -120,7 +122,7 @@ static void set_seq(uint64_t odd)
 	}
 }
 
-/* A range is gone from the address space: an invalidation event of every device that held a page of it. */
+/* A range is not what it was: an invalidation event of every device that held a page of it. */
 static void invalidate(struct av_seg *seg, uint64_t addr, uint64_t len)
 {
 	uint64_t pages = av_odp_clear(seg, addr, len);
@@ -131,7 +133,8 @@ static void invalidate(struct av_seg *seg, uint64_t addr, uint64_t len)
 	av_odp_count(seg, AV_ODP_COUNT_INVALIDATION_PAGES, pages);
 }
 
-static void handle_range(uint64_t addr, uint64_t len, bool registration_lost)
+/* @unmapped: and so not watched any more. */
+static void handle_range(uint64_t addr, uint64_t len, bool unmapped)
 {
 	for (uint32_t i = 0, n = context_slots(); i < n; i++) {
 		struct av_seg *seg = context_at(i);
@@ -139,8 +142,10 @@ static void handle_range(uint64_t addr, uint64_t len, bool registration_lost)
 
 		if (!root)
 			continue;
-		if (registration_lost)
+		if (unmapped) {
 			atomic_fetch_add(&root->unmaps, 1);
+			av_unmapped_record(seg, addr, len);
+		}
 		invalidate(seg, addr, len);
 	}
 }
@@ -181,6 +186,7 @@ static bool handle_batch(int fd)
 	ours = still_ours(fd);
 	if (ours)
 		n = read(fd, msg, sizeof(msg));
+	set_seq(1); /* of contexts that have come since */
 	for (ssize_t i = 0; i < n / (ssize_t)sizeof(*msg); i++)
 		handle(&msg[i]);
 	set_seq(0);
@@ -236,6 +242,7 @@ static int open_with(uint64_t features)
 		fd = (int)syscall(SYS_userfaultfd, O_CLOEXEC | O_NONBLOCK);
 	if (fd >= 0 && ioctl(fd, UFFDIO_API, &api)) {
 		close(fd);
+		errno = EINVAL;
 		return -1;
 	}
 	return fd;
@@ -280,12 +287,16 @@ static bool start(void)
 {
 	int fd = open_uffd();
 
-	if (fd < 0)
+	if (fd < 0) {
+		if (errno != EMFILE && errno != ENFILE && errno != ENOMEM)
+			atomic_store(&notify.refused, true);
 		return false;
+	}
 	notify.page = watched_page(fd);
 	atomic_store(&notify.stop, false);
 	atomic_store(&notify.fd, fd);
-	notify.running = notify.page && av_thread_start(&notify.thread, "anyverbs-odp", listener_main, NULL) == 0;
+	notify.running =
+		notify.page && av_thread_start(&notify.thread, "anyverbs-odp", listener_main, NULL) == 0;
 	if (notify.running)
 		return true;
 	atomic_store(&notify.fd, -1);
@@ -359,11 +370,20 @@ static void add(struct av_seg *seg)
 	publish_fd(seg, atomic_load(&notify.fd));
 }
 
+static bool is_watched(const struct av_seg *seg)
+{
+	const struct av_odp_root *root = av_odp_root(seg);
+
+	return root && atomic_load_explicit(&root->uffd, memory_order_relaxed) != 0;
+}
+
 void av_odp_watch(struct av_seg *seg)
 {
 	static pthread_once_t once = PTHREAD_ONCE_INIT;
 	int saved = errno;
 
+	if (is_watched(seg) || atomic_load_explicit(&notify.refused, memory_order_relaxed))
+		return;
 	pthread_once(&once, register_fork_handler);
 	(void)av_copy_init(); /* without it the page table is backed the slow way */
 	pthread_mutex_lock(&notify.mutex);
@@ -371,8 +391,9 @@ void av_odp_watch(struct av_seg *seg)
 		if (notify.running || start())
 			add(seg);
 		else
-			av_log(AV_LOG_INFO,
-			       "no userfaultfd: invalidations of on-demand pages are not counted");
+			av_log(AV_LOG_INFO, "no userfaultfd: invalidations of on-demand pages are not "
+					    "counted, and memory that "
+					    "is unmapped under a region is not noticed");
 		if (notify.running && notify.users == 0)
 			stop();
 	}
@@ -387,6 +408,35 @@ static void wait_for_round(void)
 
 	for (unsigned int turn = 0; (round & 1) && atomic_load(&notify.round) == round; turn++)
 		pause_or_yield(turn);
+}
+
+/*
+ * Does the kernel say that an unmapping is under way whose report has not been taken? It looks at that first
+ * (since 5.7), before it finds that nothing is asked of it.
+ */
+static bool report_outstanding(int fd)
+{
+	struct uffdio_writeprotect nothing = {0};
+
+	return ioctl(fd, UFFDIO_WRITEPROTECT, &nothing) && errno == EAGAIN;
+}
+
+void av_odp_barrier(void)
+{
+	int fd = av_odp_uffd(), saved = errno;
+	uint64_t until = 0;
+
+	if (fd < 0)
+		return;
+	for (unsigned int turn = 0; report_outstanding(fd); turn++) {
+		pause_or_yield(turn);
+		if (turn == 0)
+			until = av_now_ns() + SETTLE_WAIT_NS;
+		else if (turn > SPINS && av_now_ns() > until)
+			break; /* its thread is stopped */
+	}
+	wait_for_round();
+	errno = saved;
 }
 
 void av_odp_unwatch(struct av_seg *seg)

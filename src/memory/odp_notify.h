@@ -40,6 +40,16 @@ void av_odp_watch(struct av_seg *seg);
  */
 void av_odp_unwatch(struct av_seg *seg);
 
+/**
+ * av_odp_barrier() - wait until every unmapping that has taken effect is recorded
+ *
+ * Addresses are free again before the kernel reports that they were unmapped. After the return no report is
+ * outstanding of a mapping that is not there any more: what is mapped now will be unmapped by a later one.
+ *
+ * Context: any thread of the owner, not the listener; a system call, and bounded waiting.
+ */
+void av_odp_barrier(void);
+
 /* The userfaultfd of this process, or -1. Valid while a watched context is open. */
 int av_odp_uffd(void);
 

@@ -3,7 +3,7 @@
 #include "memory/odp_table.h"
 
 #include "base/checked.h"
-#include "base/copy.h"
+#include "memory/nodes.h"
 
 #define LEAF_PAGES (1u << AV_ODP_LEAF_SHIFT)
 #define L2_ENTRIES (1u << AV_ODP_L2_SHIFT)
@@ -32,20 +32,11 @@ static_assert(AV_ODP_BYTES / sizeof(struct leaf) < LEAF_MASK, "leaf numbers");
 
 /* --- nodes ---------------------------------------------------------------------------------------------- */
 
-/* What other processes wrote is not believed: a node lies within the area, or there is none. */
-static void *node_at(const struct av_seg *seg, uint64_t offset, uint64_t bytes)
-{
-	if (av_unlikely((offset & (AV_CACHE_LINE - 1)) ||
-			!av_range_within(offset, bytes, AV_ODP_OFFSET, AV_ODP_BYTES)))
-		return NULL;
-	return (uint8_t *)seg->head + offset;
-}
-
 static struct leaf *leaf_of(const struct av_seg *seg, uint64_t entry)
 {
 	uint64_t number = entry & LEAF_MASK;
 
-	return number ? node_at(seg, AV_ODP_OFFSET + (number - 1) * sizeof(struct leaf), sizeof(struct leaf))
+	return number ? av_node_at(seg, AV_ODP_OFFSET + (number - 1) * sizeof(struct leaf), sizeof(struct leaf))
 		      : NULL;
 }
 
@@ -53,55 +44,13 @@ static struct l2 *l2_of(const struct av_seg *seg, const struct av_odp_root *root
 {
 	uint64_t offset = atomic_load_explicit(&root->l1[page >> L1_SHIFT], memory_order_acquire);
 
-	return node_at(seg, offset, sizeof(struct l2));
+	return av_node_at(seg, offset, sizeof(struct l2));
 }
 
 struct av_odp_root *av_odp_root(const struct av_seg *seg)
 {
-	return node_at(seg, atomic_load_explicit(&seg->head->odp_root, memory_order_acquire),
+	return av_node_at(seg, atomic_load_explicit(&seg->head->odp_root, memory_order_acquire),
 		       sizeof(struct av_odp_root));
-}
-
-/* Have the file system give real pages for a stretch of the area; a full one is an answer. */
-static bool back(const struct av_seg *seg, uint64_t offset, uint64_t bytes)
-{
-	const uint8_t *p = (const uint8_t *)seg->head + offset;
-
-	for (uint64_t at = 0; at < bytes; at += 4096)
-		if (av_copy_probe(p + at, 1) != AV_COPY_OK)
-			return false;
-	return av_copy_probe(p + bytes - 1, 1) == AV_COPY_OK;
-}
-
-/*
- * Zeroed bytes for a node. They are backed before they are taken, so that a full file system does not use the
- * area up by and by; another process may take the same bytes meanwhile, to which the probing does nothing.
- * Return: offset in the segment, or 0
- */
-static uint64_t node_take(struct av_seg *seg, uint64_t bytes)
-{
-	_Atomic uint64_t *brk = &seg->head->odp_brk;
-	uint64_t align = bytes < 4096 ? bytes : 4096; /* no leaf straddles a page */
-	uint64_t old = atomic_load(brk), begin;
-
-	do {
-		if (old > AV_ODP_BYTES)
-			return 0;
-		begin = av_round_up(old, align);
-		if (!av_range_within(begin, bytes, 0, AV_ODP_BYTES) ||
-		    !back(seg, AV_ODP_OFFSET + begin, bytes))
-			return 0;
-	} while (!atomic_compare_exchange_weak(brk, &old, begin + bytes));
-	return AV_ODP_OFFSET + begin;
-}
-
-/* Make a node and publish it at @where. If somebody else was faster, ours stays unused. */
-static void node_publish(struct av_seg *seg, _Atomic uint64_t *where, uint64_t bytes)
-{
-	uint64_t none = 0, offset = node_take(seg, bytes);
-
-	if (offset)
-		atomic_compare_exchange_strong(where, &none, offset);
 }
 
 struct av_odp_root *av_odp_root_make(struct av_seg *seg)
@@ -110,7 +59,7 @@ struct av_odp_root *av_odp_root_make(struct av_seg *seg)
 
 	if (root)
 		return root;
-	node_publish(seg, &seg->head->odp_root, sizeof(*root));
+	av_node_publish(seg, &seg->head->odp_root, sizeof(*root));
 	return av_odp_root(seg);
 }
 
@@ -120,7 +69,7 @@ static struct l2 *l2_make(struct av_seg *seg, struct av_odp_root *root, uint64_t
 
 	if (l2)
 		return l2;
-	node_publish(seg, &root->l1[page >> L1_SHIFT], sizeof(*l2));
+	av_node_publish(seg, &root->l1[page >> L1_SHIFT], sizeof(*l2));
 	return l2_of(seg, root, page);
 }
 
@@ -131,7 +80,7 @@ static uint64_t leaf_make(struct av_seg *seg, _Atomic uint64_t *entry)
 
 	if (old & LEAF_MASK)
 		return leaf_of(seg, old) ? old : 0;
-	offset = node_take(seg, sizeof(struct leaf));
+	offset = av_node_take(seg, sizeof(struct leaf));
 	if (!offset)
 		return 0;
 	number = (offset - AV_ODP_OFFSET) / sizeof(struct leaf) + 1;

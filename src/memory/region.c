@@ -3,6 +3,8 @@
 #include "memory/region.h"
 
 #include <errno.h>
+#include <stdlib.h>
+#include <string.h>
 #include <infiniband/verbs.h>
 #include <sys/mman.h>
 #include <unistd.h>
@@ -11,6 +13,9 @@
 #include "base/copy.h"
 #include "memory/key.h"
 #include "memory/mapped.h"
+#include "memory/odp_notify.h"
+#include "memory/odp_track.h"
+#include "memory/unmapped.h"
 
 #ifndef MADV_POPULATE_READ
 #define MADV_POPULATE_READ  22
@@ -97,23 +102,61 @@ static int prepare_on_demand(const struct av_region_request *req, uint64_t page)
 	return ret || req->length == SIZE_MAX ? ret : check_range(req, page);
 }
 
-static int prepare_pinned(const struct av_region_request *req, uint64_t page)
+/* ANYVERBS_WATCH=odp: a program that has reasons of its own to be told nothing, or to watch this memory
+ * itself. */
+static bool watching(void)
+{
+	static _Atomic int chosen; /* 0: not asked yet, 1: no, 2: yes */
+	int now = atomic_load_explicit(&chosen, memory_order_relaxed);
+
+	if (av_unlikely(now == 0)) {
+		const char *text = secure_getenv("ANYVERBS_WATCH");
+
+		now = text && strcmp(text, "odp") == 0 ? 1 : 2;
+		atomic_store_explicit(&chosen, now, memory_order_relaxed);
+	}
+	return now == 2;
+}
+
+/*
+ * Have the range watched. What was unmapped before is recorded first, lest it be taken for an unmapping of
+ * this memory: another thread's munmap() may still be waiting for its event to be heard, though its addresses
+ * are in use again. Return: the moment from which an unmapping is one of this region.
+ */
+static uint64_t watch(struct av_seg *seg, uint64_t addr, uint64_t length)
+{
+	uint64_t moment;
+
+	if (!watching())
+		return AV_UNMAPPED_NEVER;
+	av_odp_watch(seg);
+	av_odp_barrier();
+	moment = av_unmapped_now(seg);
+	(void)!av_odp_track(seg, addr, length); /* a hole: bringing the pages in will find it */
+	return moment;
+}
+
+static int prepare_pinned(struct av_seg *seg, const struct av_region_request *req, uint64_t page,
+			  uint64_t *moment)
 {
 	int ret = check_range(req, page);
 
+	if (ret == 0 && req->length)
+		*moment = watch(seg, req->addr, req->length);
 	if (ret == 0)
 		ret = populate(req->addr, req->length, req->access & WRITERS, page);
 	return ret;
 }
 
-int av_region_prepare(const struct av_region_request *req, struct av_key *what)
+int av_region_prepare(struct av_seg *seg, const struct av_region_request *req, struct av_key *what)
 {
 	uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE);
 	bool on_demand = req->access & IBV_ACCESS_ON_DEMAND;
+	uint64_t moment = 0;
 	int ret = av_region_check_access(req->access);
 
 	if (ret == 0)
-		ret = on_demand ? prepare_on_demand(req, page) : prepare_pinned(req, page);
+		ret = on_demand ? prepare_on_demand(req, page) : prepare_pinned(seg, req, page, &moment);
 	if (ret)
 		return ret;
 	(void)av_copy_init(); /* without it copies take the slow way */
@@ -123,6 +166,7 @@ int av_region_prepare(const struct av_region_request *req, struct av_key *what)
 		.base = req->access & IBV_ACCESS_ZERO_BASED ? 0 : req->iova,
 		.length = req->length,
 		.addr = req->addr,
+		.intact = moment,
 	};
 	return 0;
 }

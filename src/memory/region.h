@@ -20,13 +20,14 @@ struct av_region_request {
 
 /**
  * av_region_prepare() - make memory of this process ready to be registered
+ * @seg: the own context it is for
  * @what: out, the fields of its key but pd
  *
  * The pages are brought in (writable if the flags say that anybody may write), as pinning would, but not
- * locked. Context: any thread; waits for pages; no lock held. Return:  0, or EINVAL (flags, wrap-around,
+ * locked; from then on their unmapping is noticed (memory/unmapped.h). Context: any thread; waits for pages; no lock held. Return:  0, or EINVAL (flags, wrap-around,
  * address and iova in different places of a page), EFAULT (unmapped, or not writable), ENOMEM
  */
-AV_MUST_USE int av_region_prepare(const struct av_region_request *req, struct av_key *what);
+AV_MUST_USE int av_region_prepare(struct av_seg *seg, const struct av_region_request *req, struct av_key *what);
 
 /* Does a change from one set of flags to the other leave what the pages must permit as it is? */
 bool av_region_same_rights(uint32_t from, uint32_t to);

@@ -6,6 +6,7 @@
 #include "base/checked.h"
 #include "memory/key.h"
 #include "memory/odp_counters.h"
+#include "memory/unmapped.h"
 
 static enum av_mem_fault check(const struct av_key *k, const struct av_mem_request *req)
 {
@@ -28,7 +29,7 @@ static enum av_mem_fault check(const struct av_key *k, const struct av_mem_reque
 }
 
 /* Where the bytes are, as seen from this process. */
-static enum av_mem_fault locate(struct av_seg *seg, const struct av_key *k, const struct av_mem_request *req,
+static enum av_mem_fault locate(struct av_seg *seg, struct av_key *k, const struct av_mem_request *req,
 				struct av_span *span)
 {
 	uint8_t kind = k->kind == AV_KEY_WINDOW ? k->under : k->kind;
@@ -40,6 +41,8 @@ static enum av_mem_fault locate(struct av_seg *seg, const struct av_key *k, cons
 	span->odp = kind == AV_KEY_ODP;
 	span->addr = at;
 	span->local = NULL;
+	if (kind == AV_KEY_REGION && av_unlikely(!av_still_mapped(seg, k, at, req->length)))
+		return AV_MEM_GONE;
 	if (kind == AV_KEY_DEVICE) {
 		if (!av_range_within(at, req->length, sizeof(struct av_seg_head),
 				     AV_SEG_BYTES - sizeof(struct av_seg_head)))

@@ -21,6 +21,7 @@ enum av_mem_fault {
 	AV_MEM_PD,     /* it belongs to another protection domain */
 	AV_MEM_ACCESS, /* it does not allow this kind of access */
 	AV_MEM_RANGE,  /* the range is not wholly inside */
+	AV_MEM_GONE,   /* the program has unmapped part of it since the region was registered */
 	AV_MEM_BUSY,   /* the region is being re-registered: put everything that is held, and try again */
 	AV_MEM_FAULT_N
 };

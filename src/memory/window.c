@@ -120,6 +120,7 @@ static bool hold_region(struct av_seg *seg, const struct av_window_bind *bind, s
 		r->windows++;
 		copy->kind = r->kind;
 		copy->addr = r->addr + (bind->addr - r->base);
+		atomic_store_explicit(&copy->intact, atomic_load(&r->intact), memory_order_relaxed);
 	}
 	av_lock_release(&r->lock);
 	return ok;
@@ -141,6 +142,7 @@ static int bind_locked(struct av_seg *seg, struct av_key *w, const struct av_win
 	w->access = bind->access;
 	w->under = region.kind;
 	w->addr = region.addr;
+	atomic_store_explicit(&w->intact, region.intact, memory_order_relaxed);
 	w->base = bind->access & IBV_ACCESS_ZERO_BASED ? 0 : bind->addr;
 	w->length = bind->length;
 	w->region = bind->region;

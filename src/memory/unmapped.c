@@ -1,0 +1,210 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The record of unmappings: four levels, 9 + 9 + 9 + 8 bits of the page's number. An entry says when all of
+ * its pages were last unmapped at once, and when the last of any; so large unmappings are short to write, and
+ * large regions short to check. Nodes: 12 KiB above, 2 KiB for the pages of a MiB.
+ */
+#include "memory/unmapped.h"
+
+#include <inttypes.h>
+
+#include "base/checked.h"
+#include "memory/nodes.h"
+#include "memory/odp_notify.h"
+#include "observe/log.h"
+
+#define PAGE_SHIFT 12
+#define INNER_BITS 9
+#define LEAF_BITS  8
+#define LEVELS	   3 /* above the leaves */
+#define PAGES	   (1ull << (LEVELS * INNER_BITS + LEAF_BITS))
+#define INNER	   (1u << INNER_BITS)
+#define LEAF	   (1u << LEAF_BITS)
+
+struct entry {
+	_Atomic uint64_t child; /* offset of the node below, or 0 */
+	_Atomic uint64_t all;	/* moment at which all pages below were unmapped at once */
+	_Atomic uint64_t any;	/* the last one at which some were */
+};
+
+struct inner {
+	struct entry entry[INNER];
+};
+
+struct leaf {
+	_Atomic uint64_t page[LEAF];
+};
+
+/* Pages, both included. */
+struct run {
+	uint64_t first, last;
+};
+
+static bool run_of(uint64_t addr, uint64_t len, struct run *r)
+{
+	if (len == 0)
+		return false;
+	r->first = addr >> PAGE_SHIFT;
+	r->last = (av_range_wraps(addr, len) ? UINT64_MAX : addr + (len - 1)) >> PAGE_SHIFT;
+	if (r->last >= PAGES)
+		r->last = PAGES - 1;
+	return r->first <= r->last;
+}
+
+/* log2 of the pages below an entry of a node at that level, the root's being 0. */
+static unsigned int entry_bits(unsigned int level)
+{
+	return LEAF_BITS + (LEVELS - 1 - level) * INNER_BITS;
+}
+
+/* The part of a run that begins at @page and stays within one entry. */
+static struct run part_of(struct run r, uint64_t page, unsigned int bits)
+{
+	uint64_t end = page | ((1ull << bits) - 1);
+
+	return (struct run){page, end < r.last ? end : r.last};
+}
+
+static uint64_t node_bytes(unsigned int level)
+{
+	return level < LEVELS ? sizeof(struct inner) : sizeof(struct leaf);
+}
+
+static void *child_of(const struct av_seg *seg, struct entry *e, unsigned int level)
+{
+	return av_node_at(seg, atomic_load_explicit(&e->child, memory_order_acquire), node_bytes(level + 1));
+}
+
+/* --- recording ------------------------------------------------------------------------------------------ */
+
+static void *child_make(struct av_seg *seg, struct entry *e, unsigned int level)
+{
+	void *child = child_of(seg, e, level);
+
+	if (child)
+		return child;
+	av_node_publish(seg, &e->child, node_bytes(level + 1));
+	return child_of(seg, e, level);
+}
+
+static void record(struct av_seg *seg, void *node, unsigned int level, struct run r, uint64_t moment);
+
+static void record_entry(struct av_seg *seg, struct entry *e, unsigned int level, struct run part,
+			 uint64_t moment)
+{
+	void *child;
+
+	if (part.last - part.first + 1 == 1ull << entry_bits(level)) {
+		atomic_store(&e->all, moment);
+	} else {
+		child = child_make(seg, e, level);
+		if (child)
+			record(seg, child, level + 1, part, moment);
+	}
+	atomic_store(&e->any, moment);
+}
+
+/* As deep as the tree: LEVELS + 1 calls. */
+static void record(struct av_seg *seg, void *node, unsigned int level, struct run r, uint64_t moment)
+{
+	struct leaf *leaf = node;
+	struct inner *inner = node;
+
+	if (level == LEVELS) {
+		for (uint64_t page = r.first; page <= r.last; page++)
+			atomic_store_explicit(&leaf->page[page % LEAF], moment, memory_order_relaxed);
+		return;
+	}
+	for (uint64_t page = r.first; page <= r.last;) {
+		unsigned int bits = entry_bits(level);
+		struct run part = part_of(r, page, bits);
+
+		record_entry(seg, &inner->entry[(page >> bits) % INNER], level, part, moment);
+		page = part.last + 1;
+	}
+}
+
+void av_unmapped_record(struct av_seg *seg, uint64_t addr, uint64_t len)
+{
+	uint64_t moment = atomic_load(&seg->head->odp_seq);
+	struct run r;
+	void *root;
+
+	if (!run_of(addr, len, &r))
+		return;
+	root = av_node_at(seg, atomic_load(&seg->head->unmapped_root), sizeof(struct inner));
+	if (!root) {
+		av_node_publish(seg, &seg->head->unmapped_root, sizeof(struct inner));
+		root = av_node_at(seg, atomic_load(&seg->head->unmapped_root), sizeof(struct inner));
+	}
+	if (root)
+		record(seg, root, 0, r, moment);
+}
+
+/* --- asking --------------------------------------------------------------------------------------------- */
+
+static bool since(const struct av_seg *seg, void *node, unsigned int level, struct run r, uint64_t moment);
+
+static bool entry_since(const struct av_seg *seg, struct entry *e, unsigned int level, struct run part,
+			uint64_t moment)
+{
+	void *child;
+
+	if (atomic_load_explicit(&e->any, memory_order_acquire) <= moment)
+		return false;
+	if (atomic_load_explicit(&e->all, memory_order_relaxed) > moment)
+		return true;
+	child = child_of(seg, e, level);
+	return child && since(seg, child, level + 1, part, moment);
+}
+
+static bool since(const struct av_seg *seg, void *node, unsigned int level, struct run r, uint64_t moment)
+{
+	struct leaf *leaf = node;
+	struct inner *inner = node;
+
+	if (level == LEVELS) {
+		for (uint64_t page = r.first; page <= r.last; page++)
+			if (atomic_load_explicit(&leaf->page[page % LEAF], memory_order_relaxed) > moment)
+				return true;
+		return false;
+	}
+	for (uint64_t page = r.first; page <= r.last;) {
+		unsigned int bits = entry_bits(level);
+		struct run part = part_of(r, page, bits);
+
+		if (entry_since(seg, &inner->entry[(page >> bits) % INNER], level, part, moment))
+			return true;
+		page = part.last + 1;
+	}
+	return false;
+}
+
+bool av_unmapped_since(const struct av_seg *seg, uint64_t addr, uint64_t len, uint64_t moment)
+{
+	void *root = av_node_at(seg, atomic_load_explicit(&seg->head->unmapped_root, memory_order_acquire),
+				sizeof(struct inner));
+	struct run r;
+
+	return root && run_of(addr, len, &r) && since(seg, root, 0, r, moment);
+}
+
+bool av_still_mapped_check(const struct av_seg *seg, struct av_key *k, uint64_t addr, uint64_t len)
+{
+	uint64_t intact = atomic_load_explicit(&k->intact, memory_order_relaxed), now;
+
+	av_odp_settle(seg);
+	now = av_unmapped_now(seg);
+	if (av_unmapped_since(seg, k->addr, k->length, intact)) {
+		if (!av_unmapped_since(seg, addr, len, intact))
+			return true;
+		av_log(AV_LOG_INFO,
+		       "access to %#" PRIx64 " + %" PRIu64 " of process %d refused: memory there has been "
+		       "unmapped since its region was registered",
+		       addr, len, (int)seg->pid);
+		return false;
+	}
+	while (intact < now && !atomic_compare_exchange_weak(&k->intact, &intact, now))
+		;
+	return true;
+}

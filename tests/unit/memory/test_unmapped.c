@@ -1,0 +1,184 @@
+/* SPDX-License-Identifier: MIT */
+/* The record of unmappings against a model, at the edges of its nodes, with nonsense in it. */
+#include <stdarg.h>
+#include <setjmp.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include "base/compiler.h"
+#include "fake_seg.h"
+#include "memory/unmapped.h"
+
+#define PAGE 4096ull
+#define TOP  (1ull << 47)
+
+static struct fake_seg f;
+
+static int setup(void **state)
+{
+	fake_open(&f, 1);
+	return 0;
+}
+
+static int teardown(void **state)
+{
+	fake_close(&f);
+	return 0;
+}
+
+static uint32_t seed = 4711;
+
+static uint64_t random_below(uint64_t n)
+{
+	seed = seed * 1664525u + 1013904223u;
+	return ((uint64_t)seed * n) >> 32;
+}
+
+/* As the listener does: odd while recording. */
+static uint64_t record(uint64_t addr, uint64_t len)
+{
+	atomic_fetch_add(&f.seg.head->odp_seq, 1);
+	av_unmapped_record(&f.seg, addr, len);
+	return atomic_fetch_add(&f.seg.head->odp_seq, 1);
+}
+
+/* --- against a model: the moment of each page, around a boundary of the topmost nodes --- */
+
+#define MODEL_PAGES 2048u
+#define MODEL_BASE  ((5ull << 38) - MODEL_PAGES / 2 * PAGE)
+
+static uint64_t model[MODEL_PAGES];
+
+static bool model_since(uint64_t first, uint64_t last, uint64_t moment)
+{
+	for (uint64_t i = first; i <= last; i++)
+		if (model[i] > moment)
+			return true;
+	return false;
+}
+
+static void behaves_like_an_array(void **state)
+{
+	for (int round = 0; round < 20000; round++) {
+		uint64_t first = random_below(MODEL_PAGES);
+		uint64_t last = first + random_below(round % 3 ? 20 : MODEL_PAGES - first);
+		uint64_t now = av_unmapped_now(&f.seg), moment = random_below(now + 2);
+		uint64_t addr, len;
+
+		last = last < MODEL_PAGES ? last : MODEL_PAGES - 1;
+		addr = MODEL_BASE + first * PAGE + random_below(PAGE);
+		len = MODEL_BASE + last * PAGE + random_below(PAGE) - addr + 1;
+		if (MODEL_BASE + last * PAGE < addr)
+			len = 1, last = first;
+		if (round % 2)
+			assert_int_equal(av_unmapped_since(&f.seg, addr, len, moment),
+					 model_since(first, last, moment));
+		else
+			for (uint64_t i = first, at = record(addr, len); i <= last; i++)
+				model[i] = at;
+	}
+}
+
+/* --- sizes: from a page to everything, at and around every kind of boundary --- */
+
+static void sizes_and_edges(void **state)
+{
+	static const unsigned int shift[] = {12, 20, 29, 38};
+
+	for (size_t i = 0; i < AV_ARRAY_SIZE(shift); i++) {
+		const uint64_t len = 1ull << shift[i], addr = 7 * len;
+
+		for (uint64_t before = 0; before <= PAGE; before += PAGE)
+			for (uint64_t behind = 0; behind <= PAGE; behind += PAGE) {
+				const uint64_t then = av_unmapped_now(&f.seg), at = addr - before;
+				const uint64_t all = before + len + behind;
+
+				record(at, all);
+				assert_true(av_unmapped_since(&f.seg, at, 1, then));
+				assert_true(av_unmapped_since(&f.seg, at + all - 1, 1, then));
+				assert_true(av_unmapped_since(&f.seg, 0, TOP, then));
+				assert_false(av_unmapped_since(&f.seg, at - PAGE, PAGE, then));
+				assert_false(av_unmapped_since(&f.seg, at + all, PAGE, then));
+				assert_false(av_unmapped_since(&f.seg, 0, TOP, av_unmapped_now(&f.seg)));
+			}
+	}
+}
+
+static void everything_and_nothing(void **state)
+{
+	uint64_t then = av_unmapped_now(&f.seg);
+
+	assert_false(av_unmapped_since(&f.seg, 0, UINT64_MAX, then));
+	record(PAGE, 0);
+	assert_int_equal(atomic_load(&f.seg.head->unmapped_root), 0);
+	record(TOP, PAGE); /* beyond what there is */
+	assert_false(av_unmapped_since(&f.seg, TOP, PAGE, then));
+	record(0, UINT64_MAX);
+	assert_true(av_unmapped_since(&f.seg, 0, 1, then));
+	assert_true(av_unmapped_since(&f.seg, TOP - 1, 1, then));
+	assert_false(av_unmapped_since(&f.seg, 0, 0, then));
+}
+
+/* --- a key: its range stays intact, or the part of it that is asked for --- */
+
+static void a_key_remembers_that_it_is_intact(void **state)
+{
+	struct av_key k = {.addr = 0x100000, .length = 16 * PAGE, .intact = av_unmapped_now(&f.seg)};
+
+	assert_true(av_still_mapped(&f.seg, &k, k.addr, k.length));
+	record(0x500000, PAGE);
+	assert_true(av_still_mapped(&f.seg, &k, k.addr, 1));
+	assert_int_equal(k.intact, av_unmapped_now(&f.seg));
+	record(k.addr + 5 * PAGE, PAGE);
+	for (int again = 0; again < 2; again++) {
+		assert_true(av_still_mapped(&f.seg, &k, k.addr, 5 * PAGE));
+		assert_true(av_still_mapped(&f.seg, &k, k.addr + 6 * PAGE, 10 * PAGE));
+		assert_false(av_still_mapped(&f.seg, &k, k.addr + 5 * PAGE - 1, 2));
+		assert_false(av_still_mapped(&f.seg, &k, k.addr + 5 * PAGE, 1));
+		record(0x500000, PAGE);
+	}
+	k.intact = av_unmapped_now(&f.seg); /* registered anew */
+	assert_true(av_still_mapped(&f.seg, &k, k.addr, k.length));
+}
+
+/* --- nonsense that another process wrote --- */
+
+static void nonsense_is_not_followed(void **state)
+{
+	static const uint64_t offsets[] = {
+		1, 64, AV_ODP_OFFSET - 64, AV_ODP_OFFSET + AV_ODP_BYTES - 64, AV_SEG_BYTES, UINT64_MAX - 63};
+
+	record(PAGE, PAGE);
+	for (size_t i = 0; i < AV_ARRAY_SIZE(offsets); i++) {
+		atomic_store(&f.seg.head->unmapped_root, offsets[i]);
+		assert_false(av_unmapped_since(&f.seg, 0, TOP, 0));
+		record(PAGE, PAGE);
+	}
+}
+
+/* A full area: what cannot be recorded is not, and nothing else is lost. */
+static void a_full_area_is_an_answer(void **state)
+{
+	uint64_t then = av_unmapped_now(&f.seg);
+
+	record(PAGE, PAGE);
+	atomic_store(&f.seg.head->odp_brk, AV_ODP_BYTES);
+	record(TOP / 2 + PAGE, PAGE);
+	assert_true(av_unmapped_since(&f.seg, PAGE, PAGE, then));
+	assert_false(av_unmapped_since(&f.seg, TOP / 2, 3 * PAGE, then));
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test_setup_teardown(behaves_like_an_array, setup, teardown),
+		cmocka_unit_test_setup_teardown(sizes_and_edges, setup, teardown),
+		cmocka_unit_test_setup_teardown(everything_and_nothing, setup, teardown),
+		cmocka_unit_test_setup_teardown(a_key_remembers_that_it_is_intact, setup, teardown),
+		cmocka_unit_test_setup_teardown(nonsense_is_not_followed, setup, teardown),
+		cmocka_unit_test_setup_teardown(a_full_area_is_an_answer, setup, teardown),
+	};
+
+	return cmocka_run_group_tests_name("record of unmappings", tests, NULL, NULL);
+}
