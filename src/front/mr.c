@@ -8,6 +8,7 @@
 #include "front/dm.h"
 #include "front/mw.h"
 #include "front/pd.h"
+#include "memory/fork_guard.h"
 #include "memory/odp_counters.h"
 #include "memory/odp_notify.h"
 #include "memory/odp_prefetch.h"
@@ -90,6 +91,12 @@ static void odp_end(struct av_context *ctx, const struct av_mr *mr)
 	av_odp_region_removed(ctx->seg, odp_size((uintptr_t)mr->ibv.addr, mr->ibv.length));
 }
 
+/* On-demand memory is nowhere pinned, so that children may always have it. */
+static bool is_fork_guarded(const struct av_mr *mr)
+{
+	return mr->sort == AV_MR_PLAIN && !(mr->access & IBV_ACCESS_ON_DEMAND);
+}
+
 static struct ibv_mr *reg_mr(struct ibv_pd *pd, void *addr, size_t length, uint64_t iova, unsigned int access)
 {
 	struct av_context *ctx = av_context_of(pd->context);
@@ -114,9 +121,16 @@ static struct ibv_mr *reg_mr(struct ibv_pd *pd, void *addr, size_t length, uint6
 		return av_fail_null(err);
 	if (what.kind == AV_KEY_ODP)
 		av_odp_watch(ctx->seg);
+	if (what.kind == AV_KEY_REGION)
+		err = av_fork_guard((uintptr_t)addr, length);
+	if (err)
+		return av_fail_null(err);
 	mr = av_mr_publish(pd, &what, addr, NULL);
-	if (!mr)
+	if (!mr) {
+		if (what.kind == AV_KEY_REGION)
+			(void)!av_fork_unguard((uintptr_t)addr, length);
 		return NULL;
+	}
 	av_mr_find(mr)->iova = iova;
 	if (what.kind == AV_KEY_ODP)
 		av_odp_region_added(ctx->seg, odp_size((uintptr_t)addr, length));
@@ -203,6 +217,8 @@ AV_EXPORT int ibv_dereg_mr(struct ibv_mr *ibv)
 		return av_fail_errno(EBUSY);
 	}
 	odp_end(ctx, mr);
+	if (is_fork_guarded(mr) && !ctx->forked)
+		(void)!av_fork_unguard((uintptr_t)mr->ibv.addr, mr->ibv.length);
 	av_mr_forget(mr);
 	return 0;
 }
@@ -298,6 +314,43 @@ static int change(struct av_context *ctx, struct av_mr *mr, int flags, struct ib
 	return 0;
 }
 
+/* The command and what has to be right for it. Return: 0 or errno; the region is as it was then. */
+static int command(struct av_context *ctx, struct av_mr *mr, int flags, struct ibv_pd *pd, void *addr,
+		   size_t length, int access)
+{
+	int err = !mr ? ENOENT : ctx->forked ? EPERM : check_change(mr, flags, pd, access);
+
+	return err ? err : change(ctx, mr, flags, pd, addr, length, access);
+}
+
+/*
+ * The command of a change of translation, between the new range's leaving the children of fork() and the old
+ * one's return to them. Return: 0, or enum ibv_rereg_mr_err_code and errno
+ */
+static int move(struct av_context *ctx, struct av_mr *mr, int flags, struct ibv_pd *pd, void *addr, size_t length,
+		int access)
+{
+	const uintptr_t old = (uintptr_t)mr->ibv.addr;
+	const size_t old_length = mr->ibv.length;
+	int err = av_fork_guard((uintptr_t)addr, length), undone;
+
+	if (err) {
+		errno = err;
+		return IBV_REREG_MR_ERR_DONT_FORK_NEW;
+	}
+	err = command(ctx, mr, flags, pd, addr, length, access);
+	if (err) {
+		undone = av_fork_unguard((uintptr_t)addr, length);
+		errno = err;
+		return undone ? IBV_REREG_MR_ERR_CMD_AND_DO_FORK_NEW : IBV_REREG_MR_ERR_CMD;
+	}
+	err = av_fork_unguard(old, old_length);
+	if (err == 0)
+		return 0;
+	errno = err;
+	return IBV_REREG_MR_ERR_DO_FORK_OLD;
+}
+
 AV_EXPORT int ibv_rereg_mr(struct ibv_mr *ibv, int flags, struct ibv_pd *pd, void *addr, size_t length,
 			   int access)
 {
@@ -313,9 +366,9 @@ AV_EXPORT int ibv_rereg_mr(struct ibv_mr *ibv, int flags, struct ibv_pd *pd, voi
 		errno = EINVAL;
 		return IBV_REREG_MR_ERR_INPUT;
 	}
-	err = !mr ? ENOENT : ctx->forked ? EPERM : check_change(mr, flags, pd, access);
-	if (err == 0)
-		err = change(ctx, mr, flags, pd, addr, length, access);
+	if (mr && is_fork_guarded(mr) && (flags & IBV_REREG_MR_CHANGE_TRANSLATION) && !ctx->forked)
+		return move(ctx, mr, flags, pd, addr, length, access);
+	err = command(ctx, mr, flags, pd, addr, length, access);
 	if (err == 0)
 		return 0;
 	errno = err;

@@ -1,0 +1,210 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Runs of pages, in ascending order and without gaps between the lowest and the highest address ever given,
+ * each with the number of regions that cover it. Neighbours are equal only for a moment. An array: this is a
+ * mode for trying programs out, and a million regions are not tried.
+ */
+#include "memory/fork_guard.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "base/checked.h"
+
+struct run {
+	uint64_t begin; /* first page's address; it ends where the next one begins */
+	uint32_t regions;
+};
+
+static struct {
+	pthread_mutex_t mutex;
+	struct run *run; /* the last one's count is 0: it only ends the one before */
+	size_t count, room;
+} guarded = {.mutex = PTHREAD_MUTEX_INITIALIZER};
+
+struct range {
+	uint64_t begin, end; /* of whole pages */
+};
+
+static bool wanted(void)
+{
+	static _Atomic int chosen; /* 0: not asked yet, 1: no, 2: yes */
+	int now = atomic_load_explicit(&chosen, memory_order_relaxed);
+
+	if (av_unlikely(now == 0)) {
+		const char *text = secure_getenv("ANYVERBS_FORK");
+
+		now = text && strcmp(text, "dontfork") == 0 ? 2 : 1;
+		atomic_store_explicit(&chosen, now, memory_order_relaxed);
+	}
+	return now == 2;
+}
+
+static bool range_of(uint64_t addr, uint64_t length, struct range *r)
+{
+	const uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE);
+
+	if (length == 0 || av_range_wraps(addr, length) || addr + (length - 1) > UINT64_MAX - page)
+		return false;
+	r->begin = addr & ~(page - 1);
+	r->end = av_round_up(addr + length, page);
+	return true;
+}
+
+/* Index of the first run that begins at @at or above. */
+static size_t find(uint64_t at)
+{
+	size_t low = 0, high = guarded.count;
+
+	while (low < high) {
+		size_t middle = (low + high) / 2;
+
+		if (guarded.run[middle].begin < at)
+			low = middle + 1;
+		else
+			high = middle;
+	}
+	return low;
+}
+
+static bool make_room(size_t more)
+{
+	size_t room = guarded.room ? guarded.room : 16;
+	struct run *run;
+
+	while (room < guarded.count + more)
+		room *= 2;
+	if (room == guarded.room)
+		return true;
+	run = realloc(guarded.run, room * sizeof(*run));
+	if (!run)
+		return false;
+	guarded.run = run;
+	guarded.room = room;
+	return true;
+}
+
+/* Have a run begin at @at. There is room for it. Return: its index */
+static size_t split(uint64_t at)
+{
+	size_t i = find(at);
+
+	if (i < guarded.count && guarded.run[i].begin == at)
+		return i;
+	memmove(&guarded.run[i + 1], &guarded.run[i], (guarded.count - i) * sizeof(*guarded.run));
+	guarded.run[i] = (struct run){.begin = at, .regions = i ? guarded.run[i - 1].regions : 0};
+	guarded.count++;
+	return i;
+}
+
+/* Join neighbours that are equal, from the run before @first to the one at @last. */
+static void join(size_t first, size_t last)
+{
+	size_t to = first ? first - 1 : 0;
+
+	for (size_t i = to; i < guarded.count; i++)
+		if (i > last || to == 0 || guarded.run[to - 1].regions != guarded.run[i].regions)
+			guarded.run[to++] = guarded.run[i];
+	guarded.count = to;
+	if (guarded.count == 1) /* nothing but an end */
+		guarded.count = 0;
+}
+
+/* Advise the runs in [from, to) that @regions cover. Return: 0, or errno of the first that failed */
+static int advise(size_t from, size_t to, uint32_t regions, int advice)
+{
+	int err = 0;
+
+	for (size_t i = from; i < to; i++) {
+		const struct run *r = &guarded.run[i];
+
+		if (r->regions != regions ||
+		    madvise((void *)(uintptr_t)r->begin, guarded.run[i + 1].begin - r->begin, advice) == 0 ||
+		    err)
+			continue;
+		err = errno;
+	}
+	return err;
+}
+
+/* The caller holds the mutex. */
+static int guard(const struct range *r)
+{
+	size_t from, to;
+	int err;
+
+	if (!make_room(2))
+		return ENOMEM;
+	from = split(r->begin);
+	to = split(r->end);
+	err = advise(from, to, 0, MADV_DONTFORK);
+	if (err)
+		(void)advise(from, to, 0, MADV_DOFORK);
+	for (size_t i = from; err == 0 && i < to; i++)
+		guarded.run[i].regions++;
+	join(from, to);
+	return err;
+}
+
+/* The caller holds the mutex. Room may be needed: runs may have been joined since. */
+static int unguard(const struct range *r)
+{
+	size_t from, to;
+	int err;
+
+	if (!make_room(2))
+		return ENOMEM;
+	from = split(r->begin);
+	to = split(r->end);
+	err = advise(from, to, 1, MADV_DOFORK);
+	for (size_t i = from; i < to; i++)
+		if (guarded.run[i].regions > 0)
+			guarded.run[i].regions--;
+	join(from, to);
+	return err;
+}
+
+/* What is guarded is not in a child. Another thread of the parent may have been changing the array: it is
+ * left. */
+static void forget_in_child(void)
+{
+	pthread_mutex_init(&guarded.mutex, NULL);
+	guarded.run = NULL;
+	guarded.count = guarded.room = 0;
+}
+
+static void register_fork_handler(void)
+{
+	pthread_atfork(NULL, NULL, forget_in_child);
+}
+
+static int change(uint64_t addr, uint64_t length, int (*how)(const struct range *))
+{
+	static pthread_once_t once = PTHREAD_ONCE_INIT;
+	int saved = errno, err;
+	struct range r;
+
+	if (av_likely(!wanted()) || !range_of(addr, length, &r))
+		return 0;
+	pthread_once(&once, register_fork_handler);
+	pthread_mutex_lock(&guarded.mutex);
+	err = how(&r);
+	pthread_mutex_unlock(&guarded.mutex);
+	errno = saved;
+	return err;
+}
+
+int av_fork_guard(uint64_t addr, uint64_t length)
+{
+	return change(addr, length, guard);
+}
+
+int av_fork_unguard(uint64_t addr, uint64_t length)
+{
+	return change(addr, length, unguard);
+}

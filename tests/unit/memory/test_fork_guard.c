@@ -1,0 +1,150 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Which pages a child does not get, against a model: random ranges come and go; what madvise() is asked for
+ * (it is replaced here) must be what the model says has changed, no more and no less, also when it refuses.
+ */
+#include <stdarg.h>
+#include <setjmp.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include <errno.h>
+#include <stdbool.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "memory/fork_guard.h"
+
+#define PAGES 64u
+#define BASE  0x10000000ul
+#define SLOTS 24u
+
+static size_t page;
+static bool guarded[PAGES];	    /* as madvise() was told */
+static unsigned int calls, fail_at; /* the call that fails, from 1; 0: none */
+static unsigned int wanted[PAGES];
+
+int madvise(void *addr, size_t bytes, int advice)
+{
+	const size_t first = ((uintptr_t)addr - BASE) / page;
+
+	if (advice != MADV_DONTFORK && advice != MADV_DOFORK)
+		return 0;
+	if (++calls == fail_at) {
+		errno = ENOMEM;
+		return -1;
+	}
+	assert_int_equal((uintptr_t)addr % page, 0);
+	assert_true((uintptr_t)addr >= BASE && first + bytes / page <= PAGES && bytes % page == 0 &&
+		    bytes > 0);
+	for (size_t i = 0; i < bytes / page; i++)
+		guarded[first + i] = advice == MADV_DONTFORK;
+	return 0;
+}
+
+static uint32_t seed = 99;
+
+static uint32_t random_below(uint32_t n)
+{
+	seed = seed * 1664525u + 1013904223u;
+	return (uint32_t)((uint64_t)seed * n >> 32);
+}
+
+struct slot {
+	uint64_t addr, length; /* 0: free */
+};
+
+static void count(const struct slot *s, int by)
+{
+	for (uint64_t p = s->addr / page; p <= (s->addr + s->length - 1) / page; p++)
+		wanted[p - BASE / page] += (unsigned int)by;
+}
+
+static void expect_model(void)
+{
+	for (size_t i = 0; i < PAGES; i++)
+		assert_int_equal(guarded[i], wanted[i] > 0);
+}
+
+static struct slot random_range(void)
+{
+	const uint64_t at = random_below(PAGES * (uint32_t)page);
+	const uint64_t rest = PAGES * page - at;
+
+	return (struct slot){BASE + at, 1 + random_below((uint32_t)(rest < 9 * page ? rest : 9 * page))};
+}
+
+static void toggle(struct slot *s, bool refuse)
+{
+	if (s->length) {
+		assert_int_equal(av_fork_unguard(s->addr, s->length), 0);
+		count(s, -1);
+		s->length = 0;
+		return;
+	}
+	*s = random_range();
+	if (refuse) {
+		fail_at = calls + 1 + random_below(2);
+		if (av_fork_guard(s->addr, s->length) == ENOMEM) {
+			s->length = 0; /* nothing has changed */
+			fail_at = 0;
+			return;
+		}
+		fail_at = 0; /* so few calls were needed that none failed */
+	} else {
+		assert_int_equal(av_fork_guard(s->addr, s->length), 0);
+	}
+	count(s, 1);
+}
+
+static void ranges_come_and_go(void **state)
+{
+	static struct slot slot[SLOTS];
+
+	for (int turn = 0; turn < 20000; turn++) {
+		toggle(&slot[random_below(SLOTS)], turn % 5 == 0);
+		expect_model();
+	}
+	for (size_t i = 0; i < SLOTS; i++)
+		if (slot[i].length)
+			toggle(&slot[i], false);
+	expect_model();
+}
+
+/* The kernel refuses to give a range back: it counts as given back, and may be guarded again. */
+static void a_refused_return_is_forgotten(void **state)
+{
+	assert_int_equal(av_fork_guard(BASE, 3 * page), 0);
+	fail_at = calls + 1;
+	assert_int_equal(av_fork_unguard(BASE, 3 * page), ENOMEM);
+	fail_at = 0;
+	assert_int_equal(av_fork_guard(BASE, 3 * page), 0);
+	assert_int_equal(av_fork_unguard(BASE, 3 * page), 0);
+	expect_model();
+}
+
+static void nothing_and_nonsense(void **state)
+{
+	const unsigned int before = calls;
+
+	assert_int_equal(av_fork_guard(BASE, 0), 0);
+	assert_int_equal(av_fork_unguard(BASE, 0), 0);
+	assert_int_equal(av_fork_guard(UINT64_MAX - 10, 20), 0);
+	assert_int_equal(av_fork_guard(UINT64_MAX - 10, 5), 0);
+	assert_int_equal(calls, before);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(ranges_come_and_go),
+		cmocka_unit_test(a_refused_return_is_forgotten),
+		cmocka_unit_test(nothing_and_nonsense),
+	};
+
+	page = (size_t)sysconf(_SC_PAGESIZE);
+	setenv("ANYVERBS_FORK", "dontfork", 1);
+	return cmocka_run_group_tests_name("memory kept from children", tests, NULL, NULL);
+}
