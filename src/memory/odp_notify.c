@@ -53,9 +53,13 @@
 #endif
 #define EVENTS (UFFD_FEATURE_EVENT_UNMAP | UFFD_FEATURE_EVENT_REMOVE | UFFD_FEATURE_EVENT_REMAP)
 
-#define BATCH	       16
-#define SPINS	       200
-#define SETTLE_WAIT_NS 10000000u
+#define BATCH 16
+#define SPINS 200
+
+/* How long to wait for the listener: a stopped peer must not stop us, and of this process nothing but a
+ * debugger stops one thread. */
+#define PEER_WAIT_NS 10000000u
+#define OWN_WAIT_NS  1000000000u
 
 static struct {
 	pthread_mutex_t mutex; /* guards users, running, thread, page; never taken by the listener */
@@ -88,7 +92,7 @@ static void pause_or_yield(unsigned int turn)
 
 void av_odp_settle_wait(const struct av_seg *seg, uint64_t seq)
 {
-	uint64_t until = av_now_ns() + SETTLE_WAIT_NS;
+	uint64_t until = av_now_ns() + (seg->own ? OWN_WAIT_NS : PEER_WAIT_NS);
 
 	for (unsigned int turn = 0; atomic_load_explicit(&seg->head->odp_seq, memory_order_acquire) == seq;
 	     turn++) {
@@ -431,7 +435,7 @@ void av_odp_barrier(void)
 	for (unsigned int turn = 0; report_outstanding(fd); turn++) {
 		pause_or_yield(turn);
 		if (turn == 0)
-			until = av_now_ns() + SETTLE_WAIT_NS;
+			until = av_now_ns() + OWN_WAIT_NS;
 		else if (turn > SPINS && av_now_ns() > until)
 			break; /* its thread is stopped */
 	}

@@ -767,6 +767,7 @@ static void stopped_child(const void *arg)
 {
 	uint64_t start = av_now_ns();
 
+	f.seg.own = false;
 	atomic_store(&f.seg.head->odp_seq, 1);
 	av_odp_settle(&f.seg);
 	CHECK(av_now_ns() - start < 1000000000u);
