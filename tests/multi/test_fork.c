@@ -600,10 +600,11 @@ static void talk_row(unsigned int n)
 int main(int argc, char **argv)
 {
 	side_work = echo;
-#ifdef __SANITIZE_THREAD__
-	setenv("ANYVERBS_WATCH", "odp", 1); /* its children cannot start a thread if their parents had some */
-#endif
 	side_agent_main(argc, argv);
+#ifdef __SANITIZE_THREAD__
+	puts("SKIPPED: ThreadSanitizer lets no child start a thread if its parent had some");
+	return 77;
+#endif
 	time_limit(60);
 	sandbox_enter();
 	meeting = mmap(NULL, sizeof(*meeting), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
