@@ -140,6 +140,6 @@ AV_EXPORT int ibv_modify_qp(struct ibv_qp *ibv, struct ibv_qp_attr *attr, int at
 		return av_fail_errno(ENOENT);
 	if (ctx->forked)
 		return av_fail_errno(EPERM);
-	err = modify(ctx, qp, attr, attr_mask);
+	err = modify(ctx, qp, attr, av_qp_own_mask(ibv->qp_type, attr_mask));
 	return err ? av_fail_errno(err) : 0;
 }
