@@ -35,12 +35,16 @@ const struct ibv_ah_attr *av_ah_attr(const struct ibv_ah *ah)
 static int check_attr(const struct av_device *dev, const struct ibv_ah_attr *attr)
 {
 	struct av_gid gids[AV_GID_MAX];
+	unsigned int count;
 
 	if (attr->port_num != 1)
 		return EINVAL;
 	if (!attr->is_global)
 		return dev->link_layer == IBV_LINK_LAYER_ETHERNET ? EINVAL : 0;
-	return attr->grh.sgid_index < av_device_gids(dev, gids) ? 0 : EINVAL;
+	count = av_device_gids(dev, gids);
+	if (count == 0)
+		return ENOMEM;
+	return attr->grh.sgid_index < count ? 0 : EINVAL;
 }
 
 static struct ibv_ah *create(struct av_context *ctx, struct ibv_pd *ibv_pd, const struct ibv_ah_attr *attr)
@@ -91,16 +95,17 @@ AV_EXPORT int ibv_destroy_ah(struct ibv_ah *ibv)
 	return 0;
 }
 
-/* Row of the GID table with that address; 0 if there is none (it came by multicast). */
-static uint8_t sgid_index(const struct av_device *dev, const union ibv_gid *gid)
+/* Row of the GID table with that address; 0 if there is none (it came by multicast). Return: 0 or ENOMEM */
+static int find_sgid(const struct av_device *dev, const union ibv_gid *gid, uint8_t *index)
 {
 	struct av_gid gids[AV_GID_MAX];
 	unsigned int count = av_device_gids(dev, gids);
 
+	*index = 0;
 	for (unsigned int i = 0; i < count; i++)
 		if (memcmp(&gids[i].gid, gid, sizeof(*gid)) == 0)
-			return (uint8_t)i;
-	return 0;
+			*index = (uint8_t)i;
+	return count ? 0 : ENOMEM;
 }
 
 static int init_from_wc(struct av_context *ctx, uint8_t port, const struct ibv_wc *wc,
@@ -121,11 +126,10 @@ static int init_from_wc(struct av_context *ctx, uint8_t port, const struct ibv_w
 		return EINVAL;
 	attr->is_global = 1;
 	attr->grh.dgid = f.sgid;
-	attr->grh.sgid_index = sgid_index(ctx->dev, &f.dgid);
 	attr->grh.flow_label = f.flow_label;
 	attr->grh.hop_limit = 0xff;
 	attr->grh.traffic_class = f.traffic_class;
-	return 0;
+	return find_sgid(ctx->dev, &f.dgid, &attr->grh.sgid_index);
 }
 
 AV_EXPORT int ibv_init_ah_from_wc(struct ibv_context *context, uint8_t port, struct ibv_wc *wc,

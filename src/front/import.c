@@ -89,8 +89,11 @@ static const struct av_key *origin_region(struct av_context *ctx, const struct a
 static struct ibv_mr *import_mr(struct av_context *ctx, struct av_pd *pd, const struct av_key *k,
 				uint32_t handle)
 {
-	struct av_mr *mr = calloc(1, sizeof(*mr));
+	struct av_mr *mr;
 
+	if (av_table_get(&ctx->mrs, handle))
+		return av_fail_null(EBUSY);
+	mr = calloc(1, sizeof(*mr));
 	if (!mr)
 		return av_fail_null(ENOMEM);
 	mr->sort = AV_MR_IMPORTED;
@@ -101,9 +104,9 @@ static struct ibv_mr *import_mr(struct av_context *ctx, struct av_pd *pd, const 
 	mr->ibv.length = k->length;
 	mr->ibv.handle = handle;
 	mr->ibv.lkey = mr->ibv.rkey = atomic_load(&k->key);
-	if (av_table_get(&ctx->mrs, handle) || av_table_set(&ctx->mrs, handle, mr)) {
+	if (av_table_set(&ctx->mrs, handle, mr)) {
 		free(mr);
-		return av_fail_null(EBUSY);
+		return av_fail_null(ENOMEM);
 	}
 	av_pd_hold(pd);
 	return &mr->ibv;

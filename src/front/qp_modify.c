@@ -17,12 +17,16 @@
 static int check_address(const struct av_device *dev, const struct ibv_ah_attr *ah)
 {
 	struct av_gid gids[AV_GID_MAX];
+	unsigned int count;
 
 	if (ah->port_num != 1)
 		return EINVAL;
 	if (!ah->is_global)
 		return dev->link_layer == IBV_LINK_LAYER_ETHERNET ? EINVAL : 0;
-	return ah->grh.sgid_index < av_device_gids(dev, gids) ? 0 : EINVAL;
+	count = av_device_gids(dev, gids);
+	if (count == 0)
+		return ENOMEM;
+	return ah->grh.sgid_index < count ? 0 : EINVAL;
 }
 
 int av_qp_check_values(const struct av_device *dev, const struct ibv_qp_attr *attr, int mask)
@@ -140,6 +144,6 @@ AV_EXPORT int ibv_modify_qp(struct ibv_qp *ibv, struct ibv_qp_attr *attr, int at
 		return av_fail_errno(ENOENT);
 	if (ctx->forked)
 		return av_fail_errno(EPERM);
-	err = modify(ctx, qp, attr, attr_mask);
+	err = modify(ctx, qp, attr, av_qp_own_mask(ibv->qp_type, attr_mask));
 	return err ? av_fail_errno(err) : 0;
 }

@@ -62,6 +62,10 @@ AV_EXPORT int ibv_query_gid(struct ibv_context *context, uint8_t port, int index
 		return -1;
 	}
 	count = av_device_gids(device_of(context), gids);
+	if (count == 0) {
+		errno = ENOMEM;
+		return -1;
+	}
 	if ((unsigned int)index < count)
 		*gid = gids[index].gid;
 	else
@@ -87,12 +91,16 @@ AV_EXPORT int _ibv_query_gid_ex(struct ibv_context *context, uint32_t port, uint
 				struct ibv_gid_entry *entry, uint32_t flags, size_t entry_size)
 {
 	struct av_gid gids[AV_GID_MAX];
+	unsigned int count;
 
 	if (!av_ours(context))
 		return AV_NEXT(_ibv_query_gid_ex, "IBVERBS_1.11")(context, port, index, entry, flags, entry_size);
 	if (port != 1 || flags || index >= (uint32_t)device_of(context)->port.gid_tbl_len)
 		return av_fail_errno(EINVAL);
-	if (index >= av_device_gids(device_of(context), gids))
+	count = av_device_gids(device_of(context), gids);
+	if (count == 0)
+		return av_fail_errno(ENOMEM);
+	if (index >= count)
 		return av_fail_errno(ENODATA);
 	fill_entry(entry, &gids[index], index, entry_size);
 	return 0;
@@ -110,6 +118,8 @@ AV_EXPORT ssize_t _ibv_query_gid_table(struct ibv_context *context, struct ibv_g
 	count = av_device_gids(device_of(context), gids);
 	if (flags || count > max_entries)
 		return -av_fail_errno(EINVAL);
+	if (count == 0)
+		return -av_fail_errno(ENOMEM);
 	for (unsigned int i = 0; i < count; i++)
 		fill_entry((struct ibv_gid_entry *)((char *)entries + i * entry_size), &gids[i], i, entry_size);
 	return (ssize_t)count;
@@ -124,6 +134,7 @@ int ibv_query_gid_type(struct ibv_context *context, uint8_t port, unsigned int i
 AV_EXPORT int ibv_query_gid_type(struct ibv_context *context, uint8_t port, unsigned int index, unsigned int *type)
 {
 	struct av_gid gids[AV_GID_MAX];
+	unsigned int count;
 
 	if (!av_ours(context))
 		return AV_NEXT(ibv_query_gid_type, NULL)(context, port, index, type);
@@ -131,9 +142,12 @@ AV_EXPORT int ibv_query_gid_type(struct ibv_context *context, uint8_t port, unsi
 		errno = EINVAL;
 		return -1;
 	}
-	*type = 0;
-	if (index < av_device_gids(device_of(context), gids))
-		*type = gids[index].type == IBV_GID_TYPE_ROCE_V2;
+	count = av_device_gids(device_of(context), gids);
+	if (count == 0) {
+		errno = ENOMEM;
+		return -1;
+	}
+	*type = index < count && gids[index].type == IBV_GID_TYPE_ROCE_V2;
 	return 0;
 }
 

@@ -67,7 +67,7 @@ struct av_device *av_device_by_name(const char *name);
  * are up, in interface order, then link-local IPv6; loopback addresses only when there is nothing else
  * (127.0.0.1, then ::1). So index 0 is always usable. InfiniBand: row 0 is fe80:: plus the GUID.
  * Cost: a getifaddrs() call; not for the data path. Keeps errno.
- * Return: number of rows, 1 .. port.gid_tbl_len
+ * Return: number of rows, 1 .. port.gid_tbl_len; 0: no memory to ask with
  */
 unsigned int av_device_gids(const struct av_device *dev, struct av_gid gids[AV_GID_MAX]);
 

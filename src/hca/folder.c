@@ -89,45 +89,56 @@ void av_folder_remove_self(const char *path)
 	rmdir(path);
 }
 
-static void empty_folder(int fd)
+/*
+ * Visit each name of a folder. No stream of the C library: it would need memory, and what is removed because
+ * there is none must not stay.
+ */
+static void each_name(int fd, void (*visit)(int fd, const char *name))
 {
-	DIR *d = fdopendir(fd);
-	struct dirent *e;
+	_Alignas(struct dirent64) char buffer[2048];
+	ssize_t n;
 
-	if (!d) {
-		close(fd);
-		return;
+	while ((n = getdents64(fd, buffer, sizeof(buffer))) > 0) {
+		for (ssize_t at = 0; at < n;) {
+			const struct dirent64 *e = (const struct dirent64 *)(buffer + at);
+
+			visit(fd, e->d_name);
+			at += e->d_reclen;
+		}
 	}
-	while ((e = readdir(d)))
-		if (e->d_name[0] != '.')
-			unlinkat(dirfd(d), e->d_name, 0);
-	closedir(d);
+}
+
+static void remove_file(int fd, const char *name)
+{
+	if (name[0] != '.')
+		unlinkat(fd, name, 0);
 }
 
 void av_folder_remove(int parent_fd, const char *name)
 {
 	int fd = openat(parent_fd, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 
-	if (fd >= 0)
-		empty_folder(fd);
+	if (fd >= 0) {
+		each_name(fd, remove_file);
+		close(fd);
+	}
 	unlinkat(parent_fd, name, AT_REMOVEDIR);
+}
+
+static void remove_context(int fd, const char *name)
+{
+	if (name[0] == 'c')
+		av_folder_remove(fd, name);
 }
 
 void av_folder_clear(int fd)
 {
 	int copy = openat(fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-	DIR *d = copy >= 0 ? fdopendir(copy) : NULL;
-	struct dirent *e;
 
-	if (!d) {
-		if (copy >= 0)
-			close(copy);
+	if (copy < 0)
 		return;
-	}
-	while ((e = readdir(d)))
-		if (e->d_name[0] == 'c')
-			av_folder_remove(fd, e->d_name);
-	closedir(d);
+	each_name(copy, remove_context);
+	close(copy);
 }
 
 int av_folder_make(int parent_fd, const char *name)

@@ -204,16 +204,20 @@ unsigned int av_gid_from_host(struct av_gid *gids, unsigned int max)
 	size_t room = 0, count = 0;
 	int saved = errno;
 	unsigned int rows;
+	bool nomem = false;
 
-	if (getifaddrs(&list))
+	if (getifaddrs(&list)) {
 		list = NULL;
+		nomem = errno == ENOMEM || errno == ENOBUFS;
+	}
 	for (const struct ifaddrs *ifa = list; ifa; ifa = ifa->ifa_next)
 		room++;
 	if (room)
 		addrs = calloc(room, sizeof(*addrs));
 	if (addrs)
 		count = read_list(list, addrs);
-	rows = av_gid_table(addrs, count, gids, max);
+	nomem = nomem || (room && !addrs);
+	rows = nomem ? 0 : av_gid_table(addrs, count, gids, max);
 	free(addrs);
 	freeifaddrs(list);
 	errno = saved;

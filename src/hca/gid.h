@@ -40,7 +40,7 @@ unsigned int av_gid_table(const struct av_host_addr *addrs, size_t count, struct
  * av_gid_from_host() - av_gid_table() of the addresses the host has now
  *
  * Context: any thread; allocates; keeps errno. If the host cannot be asked, the row for 127.0.0.1.
- * Return:  number of rows, 1 .. @max
+ * Return:  number of rows, 1 .. @max; 0: no memory to ask with
  */
 unsigned int av_gid_from_host(struct av_gid *gids, unsigned int max);
 

@@ -125,7 +125,8 @@ static int own_file(struct av_seg *seg, uint32_t origin)
 	return seg->heap ? 0 : -ENOMEM;
 }
 
-static void fill_head(struct av_seg *seg, const struct av_device *dev, uint32_t origin)
+/* Return: 0 or -ENOMEM */
+static int fill_head(struct av_seg *seg, const struct av_device *dev, uint32_t origin)
 {
 	struct av_seg_head *h = seg->head;
 	struct av_gid gids[AV_GID_MAX];
@@ -143,6 +144,7 @@ static void fill_head(struct av_seg *seg, const struct av_device *dev, uint32_t 
 	for (uint32_t i = 0; i < h->gid_count; i++)
 		h->gids[i] = gids[i].gid;
 	h->magic = AV_SEG_MAGIC;
+	return h->gid_count ? 0 : -ENOMEM;
 }
 
 /* Unmap what is in that slot if nobody uses it; the caller holds @mutex. */
@@ -189,13 +191,14 @@ struct av_seg *av_seg_create(const struct av_device *dev, uint32_t origin)
 	seg->proc = av_lock_self;
 	seg->pid = getpid();
 	ret = own_file(seg, origin);
+	if (ret == 0)
+		ret = fill_head(seg, dev, origin);
 	if (ret) {
 		seg_delete(seg);
 		av_dir_context_remove(ref);
 		errno = -ret;
 		return NULL;
 	}
-	fill_head(seg, dev, origin);
 	seg->odp = (struct av_odp_counters *)av_dir_counters(dev->ibv.name);
 	seg->odp_gauge = (struct av_odp_gauge *)av_dir_gauges(ref, dev->ibv.name);
 	table_add(seg);

@@ -57,8 +57,10 @@ static char *read_all(int fd)
 		if (room - size < 4096) {
 			char *grown = realloc(text, room *= 2);
 
-			if (!grown)
-				break;
+			if (!grown) {
+				free(text);
+				return NULL;
+			}
 			text = grown;
 		}
 	}
@@ -71,7 +73,7 @@ int av_mapped_check(uint64_t addr, uint64_t bytes, bool writable)
 {
 	int fd = open("/proc/self/maps", O_RDONLY | O_CLOEXEC);
 	char *text;
-	int ret = EFAULT;
+	int ret = ENOMEM;
 
 	if (fd < 0)
 		return EFAULT;

@@ -11,7 +11,7 @@
 
 /**
  * av_mapped_check() - is [addr, addr + bytes) mapped without holes, readable, and if asked writable?
- * Return: 0 or EFAULT (also if the list of mappings cannot be read)
+ * Return: 0, EFAULT (also if the list of mappings cannot be opened), or ENOMEM to read it
  */
 AV_MUST_USE int av_mapped_check(uint64_t addr, uint64_t bytes, bool writable);
 

@@ -168,10 +168,15 @@ static bool may_be_current(enum ibv_qp_state state)
 	return state == IBV_QPS_RTR || state == IBV_QPS_RTS || state == IBV_QPS_SQD || state == IBV_QPS_SQE;
 }
 
+int av_qp_own_mask(enum ibv_qp_type type, int attr_mask)
+{
+	return attr_mask & ~ignored_bits(type);
+}
+
 int av_qp_check_modify(enum ibv_qp_type type, enum ibv_qp_state from, enum ibv_qp_state cur,
 		       enum ibv_qp_state to, int attr_mask, enum ibv_qp_state *to_out)
 {
-	const int mask = attr_mask & ~IBV_QP_STATE & ~ignored_bits(type);
+	const int mask = av_qp_own_mask(type, attr_mask) & ~IBV_QP_STATE;
 	const bool moves = attr_mask & IBV_QP_STATE;
 	const enum ibv_qp_state start = mask & CUR_STATE ? cur : from;
 	struct av_qp_transition cell;

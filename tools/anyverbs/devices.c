@@ -18,7 +18,10 @@ static void print_address(const struct av_device *dev)
 		printf("LID %u\n", dev->lid);
 		return;
 	}
-	av_device_gids(dev, gids);
+	if (!av_device_gids(dev, gids)) {
+		printf("no memory to ask for addresses\n");
+		return;
+	}
 	printf("%s", av_describe_gid(&gids[0].gid, text));
 	if (gids[0].ifname[0])
 		printf(" (%s)", gids[0].ifname);

@@ -1,0 +1,86 @@
+/* SPDX-License-Identifier: MIT */
+#include "lib/fail_alloc.h"
+
+#include <dlfcn.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+
+static _Thread_local struct {
+	bool active, failed;
+	enum fail_alloc how;
+	unsigned int left; /* that succeed before the one that fails, and that one */
+} plan;
+
+void fail_alloc_begin(enum fail_alloc how, unsigned int nth)
+{
+	plan.how = how;
+	plan.left = nth;
+	plan.failed = false;
+	plan.active = true;
+}
+
+bool fail_alloc_end(void)
+{
+	plan.active = false;
+	return plan.failed;
+}
+
+static bool fails(void)
+{
+	if (!plan.active)
+		return false;
+	if (plan.left > 0)
+		plan.left--;
+	if (plan.left > 0 || (plan.failed && plan.how == FAIL_ONCE))
+		return false;
+	plan.failed = true;
+	return true;
+}
+
+#define EXPORT __attribute__((visibility("default")))
+
+/* What the program would have without this file: the sanitizer's, or the C library's. */
+#define NEXT(name)                                                                     \
+	({                                                                             \
+		static typeof(name) *_Atomic next_;                                    \
+		if (!atomic_load(&next_))                                              \
+			atomic_store(&next_, (typeof(name) *)dlsym(RTLD_NEXT, #name)); \
+		atomic_load(&next_);                                                   \
+	})
+
+static void *no_memory(void)
+{
+	errno = ENOMEM;
+	return NULL;
+}
+
+EXPORT void *malloc(size_t size)
+{
+	return fails() ? no_memory() : NEXT(malloc)(size);
+}
+
+EXPORT void *calloc(size_t count, size_t size)
+{
+	return fails() ? no_memory() : NEXT(calloc)(count, size);
+}
+
+EXPORT void *realloc(void *old, size_t size)
+{
+	return fails() ? no_memory() : NEXT(realloc)(old, size);
+}
+
+EXPORT void *mmap(void *addr, size_t length, int prot, int flags, int fd, off_t offset)
+{
+	if (!fails())
+		return NEXT(mmap)(addr, length, prot, flags, fd, offset);
+	errno = ENOMEM;
+	return MAP_FAILED;
+}
+
+EXPORT int posix_fallocate(int fd, off_t offset, off_t length)
+{
+	return fails() ? ENOSPC : NEXT(posix_fallocate)(fd, offset, length);
+}
