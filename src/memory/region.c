@@ -55,7 +55,7 @@ static int populate(uint64_t addr, uint64_t length, bool writable, uint64_t page
 {
 	uint64_t begin = addr & ~(page - 1);
 	uint64_t bytes = av_round_up(addr - begin + length, page);
-	int advice = writable ? MADV_POPULATE_WRITE : MADV_POPULATE_READ;
+	int advice = writable ? MADV_POPULATE_WRITE : MADV_POPULATE_READ, err = 0;
 
 	if (length == 0)
 		return 0;
@@ -63,13 +63,17 @@ static int populate(uint64_t addr, uint64_t length, bool writable, uint64_t page
 	 * A range that is mapped in parts would be brought in up to its first hole, and what lies in a
 	 * mistaken range of gigabytes can be anything, our own sparse segments included.
 	 */
-	if (bytes > LOOK_FIRST && av_mapped_check(begin, bytes, writable))
-		return EFAULT;
+	if (bytes > LOOK_FIRST)
+		err = av_mapped_check(begin, bytes, writable);
+	if (err)
+		return err;
 	while (madvise((void *)(uintptr_t)begin, bytes, advice)) {
 		if (errno == EINTR || errno == EAGAIN)
 			continue;
-		if (errno == ENOMEM)
-			return av_mapped_check(begin, bytes, writable) ? EFAULT : ENOMEM;
+		if (errno == ENOMEM) {
+			err = av_mapped_check(begin, bytes, writable);
+			return err ? err : ENOMEM;
+		}
 		if (errno == EFAULT || errno == EHWPOISON)
 			return EFAULT;
 		/* EINVAL: a kernel before 5.14, a device mapping that cannot be populated, or missing rights.
