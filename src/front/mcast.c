@@ -9,7 +9,7 @@ static int check(const struct av_qp *qp, const union ibv_gid *gid)
 		return ENOENT;
 	if (av_context_of(qp->ibv.context)->forked)
 		return EPERM;
-	return qp->ibv.qp_type == IBV_QPT_UD && gid->raw[0] == 0xff ? 0 : EINVAL;
+	return qp->ibv.qp_type == IBV_QPT_UD && av_multicast_gid(gid) ? 0 : EINVAL;
 }
 
 static int attach(struct av_qp *qp, const union ibv_gid *gid)

@@ -10,6 +10,9 @@
 #include "base/compiler.h"
 #include "hca/directory.h"
 
+/* Does it name a group? ff00::/8, or the mapped form of an IPv4 group, ::ffff:224.0.0.0/100. */
+bool av_multicast_gid(const union ibv_gid *gid);
+
 struct av_multicast_member {
 	struct av_qp_home home;
 	uint32_t qpn;

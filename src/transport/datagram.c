@@ -159,7 +159,7 @@ struct av_direct_result av_datagram_execute(const struct av_qp_end *req, const s
 	if (result.fault != AV_FAULT_NONE)
 		return result;
 	write_header(&d);
-	if (d.has_grh && d.head.ud.dgid.raw[0] == 0xff)
+	if (d.has_grh && av_multicast_gid(&d.head.ud.dgid))
 		send_group(&d);
 	else
 		send_one(&d);
