@@ -23,6 +23,7 @@ POLL_SECONDS = 0.005
 FOLLOW_SECONDS = 10  # for one side to end after the other has
 TAIL_LINES = 25
 SIZES_OF_ALL = 23    # perftest -a: 2^1 .. 2^23 bytes
+FILE_BYTES = 16 << 20
 PROGRAMS = ("ibv_devices ibv_devinfo ibv_rc_pingpong ibv_srq_pingpong ib_write_bw ib_write_lat ib_read_bw ib_read_lat "
             "ib_send_bw ib_send_lat ib_atomic_bw ib_atomic_lat").split()
 
@@ -82,6 +83,15 @@ class Scratch:
         if not self.user:
             return {}
         return {"user": self.user.pw_uid, "group": self.user.pw_gid, "extra_groups": []}
+
+    def file(self, name):
+        """A sparse file of zeros."""
+        path = os.path.join(self.path, name)
+        with open(path, "wb") as f:
+            f.truncate(FILE_BYTES)
+        if self.user:
+            self.give_away(path)
+        return path
 
     def environment(self, settings=None):
         env = dict(os.environ, LD_PRELOAD=self.preload, ANYVERBS_DIR=self.devices, LC_ALL="C")

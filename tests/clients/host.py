@@ -1,0 +1,39 @@
+# SPDX-License-Identifier: MIT
+"""What only some machines have, and some tests need."""
+import ctypes
+import re
+import subprocess
+
+HUGE_PAGE = 2 << 20
+HUGE_POOL = "/sys/kernel/mm/hugepages/hugepages-2048kB/"
+IPC_CREAT, SHM_HUGETLB, IPC_RMID = 0o1000, 0o4000, 0
+
+
+def free_huge_pages():
+    """Those that anybody can have: free, and not promised."""
+    def number(name):
+        with open(HUGE_POOL + name, encoding="ascii") as f:
+            return int(f.read())
+    try:
+        return number("free_hugepages") - number("resv_hugepages")
+    except OSError:
+        return 0
+
+
+def shared_huge_memory():
+    """Shared memory of huge pages is for privileged users. Return: None, or why this process cannot have it."""
+    libc = ctypes.CDLL(None, use_errno=True)
+    libc.shmget.argtypes = (ctypes.c_int, ctypes.c_size_t, ctypes.c_int)
+    segment = libc.shmget(0, 16 * HUGE_PAGE, IPC_CREAT | SHM_HUGETLB | 0o600)
+    if segment < 0:
+        return "shmget(SHM_HUGETLB) fails with errno %d" % ctypes.get_errno()
+    libc.shmctl(segment, IPC_RMID, None)
+    return None
+
+
+def gid(scratch, family):
+    """Index of the first row of any0's GID table that is an "IPv4" or "IPv6" address; None if there is no such row."""
+    done = subprocess.run(["ibv_devinfo", "-v", "-d", "any0"], stdin=subprocess.DEVNULL, capture_output=True, text=True,
+                          timeout=30, check=True, env=scratch.environment(), cwd=scratch.path, **scratch.identity())
+    rows = re.findall(r"GID\[\s*(\d+)\]:\s+(\S+),", done.stdout)
+    return next((int(index) for index, text in rows if text.startswith("::ffff:") == (family == "IPv4")), None)
