@@ -17,6 +17,17 @@
 /* The structure that contains @member, given a pointer to the member. */
 #define av_container_of(ptr, type, member) ((type *)((char *)(ptr) - offsetof(type, member)))
 
+/*
+ * For ThreadSanitizer, which sees one process: what a thread released at @word, and this one got by way of
+ * another process that acquired it there, was not got in a race. No instruction otherwise.
+ */
+#if defined(__SANITIZE_THREAD__)
+#include <sanitizer/tsan_interface.h>
+#define AV_CAME_BY_PEER(word) __tsan_acquire(word)
+#else
+#define AV_CAME_BY_PEER(word) ((void)(word))
+#endif
+
 /* One turn of a spin loop: tells the core that a sibling thread may have the pipeline. */
 static inline void av_pause(void)
 {

@@ -45,8 +45,13 @@ static void fill_wc(struct ibv_wc *wc, const struct av_cqe *cqe)
 static void free_receive_slot(struct av_seg *seg, const struct av_cqe *cqe, struct placement *place)
 {
 	struct av_rq_shared *rq = av_rq_at(seg, cqe->queue);
-	const struct av_rq_wqe *request = rq ? av_rq_wqe(seg, rq, cqe->wqe) : NULL;
+	const struct av_rq_wqe *request;
 
+	if (!rq)
+		return;
+	AV_CAME_BY_PEER(&rq->tail);	 /* the posted request: a peer may have taken it, */
+	AV_CAME_BY_PEER(&rq->take_lock); /* after threads of this process had taken theirs */
+	request = av_rq_wqe(seg, rq, cqe->wqe);
 	if (!request)
 		return;
 	if (place) {
@@ -67,8 +72,11 @@ static void free_slot(struct av_seg *seg, const struct av_cqe *cqe, struct place
 		return;
 	}
 	qp = av_qp_at(seg, cqe->queue);
-	if (qp)
-		atomic_store_explicit(&qp->sq_freed, cqe->wqe + 1, memory_order_release);
+	if (!qp)
+		return;
+	AV_CAME_BY_PEER(&qp->sq_tail); /* the posted request: a peer may have executed it, */
+	AV_CAME_BY_PEER(&qp->exec);    /* after threads of this process had tried to */
+	atomic_store_explicit(&qp->sq_freed, cqe->wqe + 1, memory_order_release);
 }
 
 /* Take completions until @count, or one with payload to place. Return: how many were written to @wc. */
