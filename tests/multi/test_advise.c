@@ -5,22 +5,17 @@
  */
 #include <errno.h>
 #include <fcntl.h>
-#include <linux/userfaultfd.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <sys/syscall.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "lib/expect.h"
+#include "lib/odp_counters.h"
 #include "lib/probe.h"
 #include "lib/sandbox.h"
-
-#ifndef UFFD_USER_MODE_ONLY
-#define UFFD_USER_MODE_ONLY 1
-#endif
+#include "lib/userfaultfd.h"
 
 /*
  * Addresses that nothing else is mapped at, so that no other thread's mapping lands in the holes. Each row
@@ -56,35 +51,10 @@ struct numbers {
 	uint64_t handled, pages, faults, fault_pages;
 };
 
-static uint64_t read_one(const char *name)
-{
-	char path[128], text[64];
-	ssize_t n;
-	int fd;
-
-	snprintf(path, sizeof(path), "/sys/class/infiniband_verbs/uverbs0/%s", name);
-	fd = open(path, O_RDONLY);
-	n = fd >= 0 ? read(fd, text, sizeof(text) - 1) : -1;
-	if (n <= 0)
-		DIE("%s: errno %d", path, errno);
-	close(fd);
-	text[n] = '\0';
-	return strtoull(text, NULL, 10);
-}
-
 static struct numbers read_all(void)
 {
-	return (struct numbers){read_one("num_prefetchs_handled"), read_one("num_prefetch_pages"),
-				read_one("num_page_faults"), read_one("num_page_fault_pages")};
-}
-
-static void wait_handled(uint64_t until)
-{
-	const struct timespec moment = {.tv_nsec = 100000};
-	uint64_t end = now_ms() + SETTLE_MS;
-
-	while (read_one("num_prefetchs_handled") < until && now_ms() < end)
-		nanosleep(&moment, NULL);
+	return (struct numbers){odp_counter(ODP_PREFETCHES), odp_counter(ODP_PREFETCH_PAGES),
+				odp_counter(ODP_FAULTS), odp_counter(ODP_FAULT_PAGES)};
 }
 
 /* --- keys ----------------------------------------------------------------------------------------------- */
@@ -480,7 +450,7 @@ static void call(const struct rule *r, struct objects *o)
 		EXPECT(pages_of_program() == (unsigned int)r->touched, "brought in %u pages",
 		       pages_of_program() - (unsigned int)r->touched);
 	if (!(r->flags & FLUSH) && r->handled > 0)
-		wait_handled(before.handled + 1);
+		odp_counter_wait(ODP_PREFETCHES, before.handled + 1, SETTLE_MS);
 	else if (!(r->flags & FLUSH))
 		return;
 	now = read_all();
@@ -639,17 +609,6 @@ static void late_mapping_rows(void)
 
 /* --- */
 
-/* Without it the device does not hear of unmappings, and what one row unmaps would be valid in the next. */
-static bool has_userfaultfd(void)
-{
-	int fd = (int)syscall(SYS_userfaultfd, O_CLOEXEC | UFFD_USER_MODE_ONLY);
-
-	if (fd < 0)
-		return false;
-	close(fd);
-	return true;
-}
-
 static void run(void)
 {
 	for (size_t i = 0; i < COUNT_OF(rules); i++)
@@ -664,6 +623,7 @@ int main(int argc, char **argv)
 {
 	time_limit(60);
 	side_agent_main(argc, argv);
+	/* What one row unmaps would be valid in the next. */
 	if (!has_userfaultfd()) {
 		puts("no userfaultfd here: invalidations go unnoticed");
 		return 77;

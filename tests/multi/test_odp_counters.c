@@ -5,24 +5,18 @@
  * which uses no verbs, reads the same.
  */
 #include <errno.h>
-#include <fcntl.h>
-#include <linux/userfaultfd.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <sys/syscall.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "lib/expect.h"
+#include "lib/odp_counters.h"
 #include "lib/probe.h"
 #include "lib/sandbox.h"
 #include "lib/spawn.h"
-
-#ifndef UFFD_USER_MODE_ONLY
-#define UFFD_USER_MODE_ONLY 1
-#endif
+#include "lib/userfaultfd.h"
 
 #define PAGE	  4096u
 #define PAGES	  16u
@@ -33,78 +27,10 @@
 #define SETTLE_MS 2000u /* until an invalidation is counted */
 #define HOLDER	  "--holder"
 
-/* The numbers, each a file of its own. */
-enum counter {
-	CONTENTIONS,
-	INVALIDATION_PAGES,
-	INVALIDATIONS,
-	FAULT_PAGES,
-	FAULTS,
-	PREFETCHES,
-	PREFETCH_PAGES,
-	FAILED_RESOLUTIONS,
-	MRS_NOT_FOUND,
-	MR_PAGES,
-	MRS,
-	COUNTERS
-};
-
-struct numbers {
-	uint64_t of[COUNTERS];
-};
-
-static const char *const names[COUNTERS] = {
-	"invalidations_faults_contentions",
-	"num_invalidation_pages",
-	"num_invalidations",
-	"num_page_fault_pages",
-	"num_page_faults",
-	"num_prefetchs_handled",
-	"num_prefetch_pages",
-	"num_failed_resolutions",
-	"num_mrs_not_found",
-	"num_odp_mr_pages",
-	"num_odp_mrs",
-};
-
 static struct side a, b; /* the regions are a's, in this process; b accesses them */
-static struct numbers last;
+static struct odp_counters last;
 
-/* --- reading ------------------------------------------------------------------------------------------- */
-
-static const char *folder_of(enum counter which)
-{
-	return which < FAILED_RESOLUTIONS ? "/sys/class/infiniband_verbs/uverbs0"
-					  : "/sys/kernel/debug/mlx5/anyverbs.0/odp_stats";
-}
-
-static uint64_t read_one(enum counter which)
-{
-	char path[128], text[64], *end;
-	uint64_t value;
-	ssize_t n;
-	int fd;
-
-	snprintf(path, sizeof(path), "%s/%s", folder_of(which), names[which]);
-	fd = open(path, O_RDONLY);
-	n = fd >= 0 ? read(fd, text, sizeof(text) - 1) : -1;
-	if (n <= 0)
-		DIE("%s: errno %d", path, errno);
-	close(fd);
-	text[n] = '\0';
-	value = strtoull(text, &end, 10);
-	EXPECT(end != text && !strcmp(end, "\n"), "%s says '%s'", path, text);
-	return value;
-}
-
-static struct numbers read_all(void)
-{
-	struct numbers now;
-
-	for (int i = 0; i < COUNTERS; i++)
-		now.of[i] = read_one((enum counter)i);
-	return now;
-}
+/* --- comparing ---------------------------------------------------------------------------------------- */
 
 /* Expected differences to the last time, as pairs of counter and number; all others: none. */
 #define EXPECT_ADDED(...)                                         \
@@ -122,14 +48,14 @@ static int64_t wanted(const int64_t (*list)[2], size_t count, int which)
 
 static void expect_added(int line, const int64_t (*list)[2], size_t count)
 {
-	struct numbers now = read_all();
+	struct odp_counters now = odp_counters_read();
 
-	for (int i = 0; i < COUNTERS; i++) {
+	for (int i = 0; i < ODP_COUNTERS; i++) {
 		int64_t added = (int64_t)(now.of[i] - last.of[i]);
 
 		if (added != wanted(list, count, i))
-			fail_at(__FILE__, line, "%s: %+ld, not %+ld", names[i], added,
-				wanted(list, count, i));
+			fail_at(__FILE__, line, "%s: %+ld, not %+ld", odp_counter_name((enum odp_counter)i),
+				added, wanted(list, count, i));
 	}
 	last = now;
 }
@@ -174,13 +100,11 @@ static int advise(const struct ibv_mr *mr, enum ibv_advise_mr_advice advice, uin
  */
 static void invalidate(void *addr, size_t bytes, bool unmap)
 {
-	const struct timespec moment = {.tv_nsec = 100000};
-	uint64_t before = read_one(INVALIDATIONS), end = now_ms() + SETTLE_MS;
+	uint64_t before = odp_counter(ODP_INVALIDATIONS);
 
 	if (unmap ? munmap(addr, bytes) : madvise(addr, bytes, MADV_DONTNEED))
 		DIE("errno %d", errno);
-	while (read_one(INVALIDATIONS) == before && now_ms() < end)
-		nanosleep(&moment, NULL);
+	odp_counter_wait(ODP_INVALIDATIONS, before + 1, SETTLE_MS);
 }
 
 /* --- rows ---------------------------------------------------------------------------------------------- */
@@ -196,9 +120,9 @@ static void registration_row(void)
 	mr = region(p, HUGE);
 	took = now_ns() - start;
 	EXPECT(took < 100000000, "%lu ns", took);
-	EXPECT_ADDED({MRS, 1}, {MR_PAGES, HUGE / PAGE});
+	EXPECT_ADDED({ODP_MRS, 1}, {ODP_MR_PAGES, HUGE / PAGE});
 	EXPECT(ibv_dereg_mr(mr) == 0, "ibv_dereg_mr");
-	EXPECT_ADDED({MRS, -1}, {MR_PAGES, -(int64_t)(HUGE / PAGE)});
+	EXPECT_ADDED({ODP_MRS, -1}, {ODP_MR_PAGES, -(int64_t)(HUGE / PAGE)});
 	munmap(p, HUGE);
 	EXPECT_NOTHING_ADDED();
 }
@@ -210,31 +134,31 @@ static void life_row(void)
 	struct ibv_mr *mr = region(p, BYTES);
 
 	row("registration");
-	EXPECT_ADDED({MRS, 1}, {MR_PAGES, PAGES});
+	EXPECT_ADDED({ODP_MRS, 1}, {ODP_MR_PAGES, PAGES});
 	row("the first READ faults all pages, in one event");
 	expect_access(IBV_WR_RDMA_READ, mr, BYTES, IBV_WC_SUCCESS);
-	EXPECT_ADDED({FAULTS, 1}, {FAULT_PAGES, PAGES});
+	EXPECT_ADDED({ODP_FAULTS, 1}, {ODP_FAULT_PAGES, PAGES});
 	row("the second READ faults none");
 	expect_access(IBV_WR_RDMA_READ, mr, BYTES, IBV_WC_SUCCESS);
 	EXPECT_NOTHING_ADDED();
 	row("WRITE to pages that were read only faults them for writing");
 	expect_access(IBV_WR_RDMA_WRITE, mr, 3 * PAGE, IBV_WC_SUCCESS);
-	EXPECT_ADDED({FAULTS, 1}, {FAULT_PAGES, 3});
+	EXPECT_ADDED({ODP_FAULTS, 1}, {ODP_FAULT_PAGES, 3});
 	row("WRITE faults only those of its pages that are not valid");
 	expect_access(IBV_WR_RDMA_WRITE, mr, 5 * PAGE, IBV_WC_SUCCESS);
-	EXPECT_ADDED({FAULTS, 1}, {FAULT_PAGES, 2});
+	EXPECT_ADDED({ODP_FAULTS, 1}, {ODP_FAULT_PAGES, 2});
 	row("atomics on a page that is valid");
 	expect_access(IBV_WR_ATOMIC_FETCH_AND_ADD, mr, 8, IBV_WC_SUCCESS);
 	EXPECT_NOTHING_ADDED();
 	row("unmapping invalidates the pages, in one event");
 	invalidate(p, BYTES, true);
-	EXPECT_ADDED({INVALIDATIONS, 1}, {INVALIDATION_PAGES, PAGES});
+	EXPECT_ADDED({ODP_INVALIDATIONS, 1}, {ODP_INVALIDATION_PAGES, PAGES});
 	row("access to unmapped memory is refused");
 	expect_access(IBV_WR_RDMA_READ, mr, BYTES, IBV_WC_REM_ACCESS_ERR);
-	EXPECT_ADDED({FAULTS, 1}, {FAILED_RESOLUTIONS, 1});
+	EXPECT_ADDED({ODP_FAULTS, 1}, {ODP_FAILED_RESOLUTIONS, 1});
 	row("deregistration");
 	EXPECT(ibv_dereg_mr(mr) == 0, "ibv_dereg_mr");
-	EXPECT_ADDED({MRS, -1}, {MR_PAGES, -(int64_t)PAGES});
+	EXPECT_ADDED({ODP_MRS, -1}, {ODP_MR_PAGES, -(int64_t)PAGES});
 }
 
 static void prefetch_row(void)
@@ -242,29 +166,29 @@ static void prefetch_row(void)
 	uint8_t *p = map_pages(BYTES);
 	struct ibv_mr *mr = region(p, BYTES);
 
-	last = read_all();
+	last = odp_counters_read();
 	row("a flushed prefetch for writing");
 	EXPECT(advise(mr, IBV_ADVISE_MR_ADVICE_PREFETCH_WRITE, BYTES) == 0, "ibv_advise_mr");
-	EXPECT_ADDED({PREFETCHES, 1}, {PREFETCH_PAGES, PAGES});
+	EXPECT_ADDED({ODP_PREFETCHES, 1}, {ODP_PREFETCH_PAGES, PAGES});
 	row("access to prefetched pages faults none");
 	expect_access(IBV_WR_RDMA_WRITE, mr, BYTES, IBV_WC_SUCCESS);
 	expect_access(IBV_WR_RDMA_READ, mr, BYTES, IBV_WC_SUCCESS);
 	EXPECT_NOTHING_ADDED();
 	row("a prefetch of what is valid brings no pages");
 	EXPECT(advise(mr, IBV_ADVISE_MR_ADVICE_PREFETCH, BYTES) == 0, "ibv_advise_mr");
-	EXPECT_ADDED({PREFETCHES, 1});
+	EXPECT_ADDED({ODP_PREFETCHES, 1});
 	row("discarded pages fault again");
 	invalidate(p, 4 * PAGE, false);
-	EXPECT_ADDED({INVALIDATIONS, 1}, {INVALIDATION_PAGES, 4});
+	EXPECT_ADDED({ODP_INVALIDATIONS, 1}, {ODP_INVALIDATION_PAGES, 4});
 	expect_access(IBV_WR_RDMA_READ, mr, BYTES, IBV_WC_SUCCESS);
-	EXPECT_ADDED({FAULTS, 1}, {FAULT_PAGES, 4});
+	EXPECT_ADDED({ODP_FAULTS, 1}, {ODP_FAULT_PAGES, 4});
 	invalidate(p, BYTES, true);
-	last = read_all();
+	last = odp_counters_read();
 	row("a prefetch of unmapped memory fails, and is not counted");
 	EXPECT(advise(mr, IBV_ADVISE_MR_ADVICE_PREFETCH, BYTES) == EFAULT, "ibv_advise_mr");
 	EXPECT_NOTHING_ADDED();
 	ibv_dereg_mr(mr);
-	last = read_all();
+	last = odp_counters_read();
 }
 
 /* Without ON_DEMAND nothing of this happens. */
@@ -285,7 +209,7 @@ static void plain_region_row(void)
 
 static void reader_main(int sock)
 {
-	struct numbers now = read_all();
+	struct odp_counters now = odp_counters_read();
 
 	spawn_send(sock, &now, sizeof(now));
 	exit(failures() ? 1 : 0);
@@ -294,16 +218,16 @@ static void reader_main(int sock)
 static void stranger_row(void)
 {
 	struct spawned reader;
-	struct numbers theirs;
+	struct odp_counters theirs;
 
 	row("a process that opens no device reads the same");
 	spawn_self(&reader, READER);
 	spawn_receive(reader.sock, &theirs, sizeof(theirs));
 	spawn_wait(&reader);
-	last = read_all();
-	for (int i = 0; i < COUNTERS; i++)
-		EXPECT(theirs.of[i] == last.of[i], "%s: %lu there, %lu here", names[i], theirs.of[i],
-		       last.of[i]);
+	last = odp_counters_read();
+	for (int i = 0; i < ODP_COUNTERS; i++)
+		EXPECT(theirs.of[i] == last.of[i], "%s: %lu there, %lu here",
+		       odp_counter_name((enum odp_counter)i), theirs.of[i], last.of[i]);
 }
 
 /* --- a process that dies --- */
@@ -328,7 +252,7 @@ static void death_row(void)
 	row("regions of another process count");
 	spawn_self(&holder, HOLDER);
 	spawn_receive(holder.sock, &byte, 1);
-	EXPECT_ADDED({MRS, 1}, {MR_PAGES, PAGES});
+	EXPECT_ADDED({ODP_MRS, 1}, {ODP_MR_PAGES, PAGES});
 	row("what a killed process had registered is gone when the next one has opened the device");
 	spawn_kill(&holder);
 	spawn_self(&second, HOLDER);
@@ -339,23 +263,12 @@ static void death_row(void)
 
 /* --- */
 
-/* Without it the device does not hear of unmappings. */
-static bool has_userfaultfd(void)
-{
-	int fd = (int)syscall(SYS_userfaultfd, O_CLOEXEC | UFFD_USER_MODE_ONLY);
-
-	if (fd < 0)
-		return false;
-	close(fd);
-	return true;
-}
-
 static void run(void)
 {
-	last = read_all();
+	last = odp_counters_read();
 	row("nothing has been counted yet");
-	for (int i = 0; i < COUNTERS; i++)
-		EXPECT(last.of[i] == 0, "%s: %lu", names[i], last.of[i]);
+	for (int i = 0; i < ODP_COUNTERS; i++)
+		EXPECT(last.of[i] == 0, "%s: %lu", odp_counter_name((enum odp_counter)i), last.of[i]);
 	registration_row();
 	life_row();
 	prefetch_row();

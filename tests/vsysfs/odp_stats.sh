@@ -1,11 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: MIT
 # The ODP statistics as cat(1) reads them while ibv_rc_pingpong -o runs. Usage: odp_stats.sh LIBANYVERBS
-set -u
-library=$1
-failures=0
-unset ANYVERBS_LOG LD_PRELOAD
-export LC_ALL=C ANYVERBS_DEVICES=any0
+. "$(dirname "$0")/lib.sh"
+export ANYVERBS_DEVICES=any0
 standard=/sys/class/infiniband_verbs/uverbs0
 debug=/sys/kernel/debug/mlx5/anyverbs.0/odp_stats
 
@@ -13,10 +10,7 @@ if ! command -v ibv_rc_pingpong >/dev/null; then
 	echo "there is no ibv_rc_pingpong"
 	exit 77
 fi
-if ! LD_PRELOAD=$library /bin/true 2>/dev/null || [ -n "$(LD_PRELOAD=$library /bin/true 2>&1)" ]; then
-	echo "the library cannot be preloaded into plain programs (is it built with a sanitizer?)"
-	exit 77
-fi
+require_preload
 
 ANYVERBS_DIR=$(mktemp -d)
 export ANYVERBS_DIR
@@ -76,4 +70,4 @@ stop
 LD_PRELOAD=$library ibv_devinfo >/dev/null # the next to open the device finds what the dead had
 says no_regions_of_the_dead $debug/num_odp_mrs 0
 says counting_begins_anew $standard/num_page_faults 0
-[ $failures = 0 ]
+finish

@@ -1,33 +1,15 @@
 #!/bin/bash
 # SPDX-License-Identifier: MIT
 # Unmodified programs in the virtual sysfs. Usage: preload.sh LIBANYVERBS
-set -u
-library=$1
-failures=0
-unset ANYVERBS_LOG LD_PRELOAD
-export LC_ALL=C ANYVERBS_DEVICES=any0:guid=0200c0ffee001234:gids=4,mlx5_0:link=infiniband:lid=7:gids=1
+. "$(dirname "$0")/lib.sh"
+export ANYVERBS_DEVICES=any0:guid=0200c0ffee001234:gids=4,mlx5_0:link=infiniband:lid=7:gids=1
 ib=/sys/class/infiniband
 
 if [ -e $ib ] || [ -e /dev/infiniband ]; then
 	echo "this host has devices of its own: see real_devices.sh"
 	exit 77
 fi
-if ! LD_PRELOAD=$library /bin/true 2>/dev/null || [ -n "$(LD_PRELOAD=$library /bin/true 2>&1)" ]; then
-	echo "the library cannot be preloaded into plain programs (is it built with a sanitizer?)"
-	exit 77
-fi
-
-# prints RULE EXPECTED COMMAND...: its standard output and error
-prints() {
-	local rule=$1 expected=$2 text
-	shift 2
-	text=$(LD_PRELOAD=$library "$@" 2>&1)
-	if [ "$text" != "$expected" ]; then
-		echo "does not hold: $rule: $* printed:" >&2
-		echo "$text" >&2
-		failures=$((failures + 1))
-	fi
-}
+require_preload
 
 # python RULE EXPECTED TEXT
 python() {
@@ -99,4 +81,4 @@ def error(call):
 print([error(lambda: open('$ib/any0')), error(lambda: os.listdir('$ib/any0/fw_ver')), error(lambda: open('$ib/any0/fw_ver', 'w')),
        error(lambda: open('$ib/nix')), error(lambda: open('$ib/mlx5_0/ports/1/gid_attrs/ndevs/0').read())])"
 fi
-[ $failures = 0 ]
+finish

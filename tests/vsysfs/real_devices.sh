@@ -2,11 +2,8 @@
 # SPDX-License-Identifier: MIT
 # The virtual sysfs where the kernel has devices, too: both are there. The kernel's are played by files in a mount
 # namespace of our own. Usage: real_devices.sh LIBANYVERBS
-set -u
-library=$1
-failures=0
-unset ANYVERBS_LOG LD_PRELOAD
-export LC_ALL=C ANYVERBS_DEVICES=any0,real1
+. "$(dirname "$0")/lib.sh"
+export ANYVERBS_DEVICES=any0,real1
 ib=/sys/class/infiniband verbs=/sys/class/infiniband_verbs
 
 if [ "${IN_NAMESPACE:-}" != yes ]; then
@@ -16,10 +13,7 @@ if [ "${IN_NAMESPACE:-}" != yes ]; then
 		echo "no permission to create a mount namespace"
 		exit 77
 	fi
-	if ! LD_PRELOAD=$library /bin/true 2>/dev/null || [ -n "$(LD_PRELOAD=$library /bin/true 2>&1)" ]; then
-		echo "the library cannot be preloaded into plain programs (is it built with a sanitizer?)"
-		exit 77
-	fi
+	require_preload
 	IN_NAMESPACE=yes exec unshare $map -m "$0" "$@"
 fi
 
@@ -31,18 +25,6 @@ echo 99 >$verbs/abi_version
 echo real0 >$verbs/uverbs7/ibdev
 echo theirs >/dev/infiniband/uverbs0
 echo theirs >/dev/infiniband/rdma_cm
-
-# prints RULE EXPECTED COMMAND...: its standard output and error
-prints() {
-	local rule=$1 expected=$2 text
-	shift 2
-	text=$(LD_PRELOAD=$library "$@" 2>&1)
-	if [ "$text" != "$expected" ]; then
-		echo "does not hold: $rule: $* printed:" >&2
-		echo "$text" >&2
-		failures=$((failures + 1))
-	fi
-}
 
 prints both_are_listed_once "any0
 real0
@@ -69,4 +51,4 @@ print(os.read(os.open('real0/node_guid', os.O_RDONLY, dir_fd=d), 99))"
 import os
 print(os.fstat(os.open('$ib', os.O_RDONLY)) == os.stat('$ib'))"
 fi
-[ $failures = 0 ]
+finish

@@ -1,0 +1,36 @@
+/* SPDX-License-Identifier: MIT */
+/* The statistics of on-demand paging as programs find them: files of the virtual sysfs, for the first device.
+ */
+#ifndef TEST_ODP_COUNTERS_H
+#define TEST_ODP_COUNTERS_H
+
+#include <stdint.h>
+
+enum odp_counter {
+	ODP_CONTENTIONS,
+	ODP_INVALIDATION_PAGES,
+	ODP_INVALIDATIONS,
+	ODP_FAULT_PAGES,
+	ODP_FAULTS,
+	ODP_PREFETCHES,
+	ODP_PREFETCH_PAGES,
+	ODP_FAILED_RESOLUTIONS,
+	ODP_MRS_NOT_FOUND,
+	ODP_MR_PAGES,
+	ODP_MRS,
+	ODP_COUNTERS
+};
+
+struct odp_counters {
+	uint64_t of[ODP_COUNTERS];
+};
+
+/* Name of the file. */
+const char *odp_counter_name(enum odp_counter which);
+/* What it says; ends the program if there is no such file. */
+uint64_t odp_counter(enum odp_counter which);
+struct odp_counters odp_counters_read(void);
+/* Wait until it says at least @least, or @ms are over. */
+void odp_counter_wait(enum odp_counter which, uint64_t least, unsigned int ms);
+
+#endif
