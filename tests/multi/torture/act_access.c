@@ -17,12 +17,18 @@ static unsigned int right_for(enum ibv_wr_opcode op)
 					: IBV_ACCESS_REMOTE_ATOMIC;
 }
 
+/* Where the access begins, in the store. */
+static uint64_t offset(const struct object *o)
+{
+	return o->at + (order.addr - o->base);
+}
+
 static uint64_t word_under(const struct object *o)
 {
 	uint64_t w = 0;
 
-	if (o && o->store && inside(order.addr, 8, o))
-		memcpy(&w, o->store->shadow + o->at + (order.addr - o->base), 8);
+	if (o && o->store && inside(order.addr, 8, o) && offset(o) <= o->store->size - 8)
+		memcpy(&w, o->store->shadow + offset(o), 8);
 	return w;
 }
 
@@ -49,7 +55,7 @@ static enum ibv_wc_status predict(const struct object *o, uint64_t *good)
 		return IBV_WC_REM_ACCESS_ERR;
 	if (!(o->access & right_for(order.opcode)) || !inside(order.addr, order.bytes, o))
 		return IBV_WC_REM_ACCESS_ERR;
-	at = o->at + (order.addr - o->base);
+	at = offset(o);
 	if (atomic && at & 7)
 		return IBV_WC_REM_INV_REQ_ERR;
 	return present(o->store, at, order.bytes, stores(o), good) ? IBV_WC_SUCCESS : IBV_WC_REM_ACCESS_ERR;
@@ -70,7 +76,7 @@ static void apply_atomic(uint8_t *at)
 
 static void apply(struct object *o)
 {
-	uint64_t at = o->at + (order.addr - o->base);
+	uint64_t at = offset(o);
 
 	if (order.opcode == IBV_WR_RDMA_WRITE)
 		memcpy(o->store->shadow + at, order.data, order.bytes);
@@ -97,7 +103,7 @@ static void do_access(struct object *o)
 	if (want == IBV_WC_SUCCESS)
 		return;
 	if (order.opcode == IBV_WR_RDMA_WRITE && good) {
-		at = o->at + (order.addr - o->base);
+		at = offset(o);
 		adopt_prefix(o->store, at, order.data, good);
 	}
 	reconnect(order.qp);
@@ -112,7 +118,7 @@ static void random_access(const struct object *o, uint64_t base, uint64_t length
 	order.qp = (int)rnd(QPS);
 	if (o && o->mw && o->qp >= 0 && chance(90))
 		order.qp = o->qp;
-	random_place(base, length < SPACE ? length : SPACE);
+	random_place(base, length);
 	random_data();
 	order.compare_add = chance(70) ? word_under(o) : rnd(0);
 	order.swap = rnd(0);
@@ -121,11 +127,13 @@ static void random_access(const struct object *o, uint64_t base, uint64_t length
 void act_access(void)
 {
 	struct object *o = pick(is_keyed);
+	uint64_t base, length;
 
 	if (!o || o->length == 0)
 		return say("nothing to access");
 	order.key = o->key;
-	random_access(o, o->base, o->length);
+	target(o, &base, &length);
+	random_access(o, base, length);
 	do_access(o);
 }
 

@@ -98,10 +98,12 @@ static void do_local(struct object *o, uint64_t addr, uint32_t bytes, bool read)
 void act_local(void)
 {
 	struct object *o = pick(is_keyed);
+	uint64_t base, length;
 
 	if (!o || o->length == 0)
 		return say("nothing to use locally");
 	order.opcode = IBV_WR_RDMA_WRITE;
-	random_place(o->base, o->length < SPACE ? o->length : SPACE);
+	target(o, &base, &length);
+	random_place(base, length);
 	do_local(o, order.addr, order.bytes < 8000 ? order.bytes : 8000, chance(50));
 }

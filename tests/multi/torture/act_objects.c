@@ -49,21 +49,29 @@ void act_destroy(void)
 static int after_change(struct object *next, int flags)
 {
 	const struct object *o = next;
-	bool moved = flags & IBV_REREG_MR_CHANGE_TRANSLATION, had_writer = o->access & WRITER;
+	bool moved = flags & IBV_REREG_MR_CHANGE_TRANSLATION, whole = is_implicit(o);
+	unsigned int was = o->access;
 	unsigned int zero = o->access & IBV_ACCESS_ZERO_BASED; /* that flag stays as it is */
 
 	if (moved) {
-		random_range(&next->at, &next->length);
+		random_range(next->kind, &next->at, &next->length);
 		next->base = zero ? 0 : SPACE_AT + next->at;
 	}
 	if (flags & IBV_REREG_MR_CHANGE_PD)
 		next->pd = chance(80) ? 0 : 1;
 	if (flags & IBV_REREG_MR_CHANGE_ACCESS)
 		next->access = random_rights() | zero | o->kind->extra;
-	if (flags == 0 || !o->kind->changeable || bad_rights(next->access))
+	if (flags & IBV_REREG_MR_CHANGE_ACCESS && chance(5))
+		next->access ^= IBV_ACCESS_ON_DEMAND;
+	if (flags == 0 || !o->kind->changeable)
+		return EINVAL;
+	/* What is paged on demand stays so, and the implicit region where it is. */
+	if ((next->access ^ was) & IBV_ACCESS_ON_DEMAND || (moved && whole))
+		return EOPNOTSUPP;
+	if (bad_rights(next->access))
 		return EINVAL;
 	/* Pages are asked for when there are new ones, or when they must permit more than before. */
-	return moved || (next->access & WRITER && !had_writer)
+	return moved || (next->access & WRITER && !(was & WRITER))
 		       ? range_error(o->kind, next->at, next->length, next->access)
 		       : 0;
 }
@@ -79,7 +87,7 @@ void act_change(void)
 	error = after_change(&next, flags);
 	say("re-register %s with flags %d: %s", name_of(o), flags, name_of(&next));
 	errno = 0;
-	ret = ibv_rereg_mr(o->mr, flags, pd_of(next.pd), space + next.at, next.length,
+	ret = ibv_rereg_mr(o->mr, flags, pd_of(next.pd), (void *)(SPACE_AT + next.at), next.length,
 			   flags & IBV_REREG_MR_CHANGE_ACCESS ? (int)next.access : 0);
 	err = errno;
 	want = is_null(o) ? IBV_REREG_MR_ERR_INPUT : error || o->windows ? IBV_REREG_MR_ERR_CMD : 0;

@@ -38,6 +38,8 @@ static int call_error(const struct object *w, const struct object *o, const stru
 
 static void random_bind(const struct object *w, const struct object *o, struct ibv_mw_bind_info *info)
 {
+	uint64_t base, length;
+
 	*info = (struct ibv_mw_bind_info){.mw_access_flags = REMOTE};
 	if (chance(30))
 		info->mw_access_flags &= (unsigned int)rnd(REMOTE + 1);
@@ -48,8 +50,9 @@ static void random_bind(const struct object *w, const struct object *o, struct i
 	if (!o)
 		return;
 	info->mr = o->mr;
-	info->addr = o->base + rnd(o->length < SPACE ? o->length : SPACE);
-	info->length = chance(2) ? 0 : 1 + rnd(is_null(o) ? 64 : o->base + o->length - info->addr);
+	target(o, &base, &length);
+	info->addr = base + rnd(length);
+	info->length = chance(2) ? 0 : 1 + rnd(is_null(o) ? 64 : base + length - info->addr);
 	if (chance(3))
 		info->length += rnd(9000);
 }

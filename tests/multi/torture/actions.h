@@ -18,6 +18,7 @@ void act_access(void); /* by the other process */
 void act_access_dead(void);
 void act_local(void);
 
+void act_advise(void);
 void act_device(void);
 void act_pages(void);
 void act_store(void); /* the program itself */

@@ -25,10 +25,10 @@ bool bad_rights(unsigned int access)
 	return access & CHANGE && !(access & IBV_ACCESS_LOCAL_WRITE);
 }
 
-void random_range(uint64_t *at, uint64_t *length)
+void random_range(const struct kind *k, uint64_t *at, uint64_t *length)
 {
 	*length = 1 + rnd(chance(50) ? 4 * PAGE : 1000);
-	*at = rnd(SPACE - *length);
+	*at = rnd((k->asks_for_pages ? PINNED : SPACE) - *length);
 	if (chance(50))
 		*at &= ~7ul;
 	if (chance(20))
@@ -71,7 +71,7 @@ static void create_region(struct object *o)
 	uint64_t iova;
 
 	o->store = &pages;
-	random_range(&o->at, &o->length);
+	random_range(o->kind, &o->at, &o->length);
 	o->access = random_rights() | o->kind->extra | (form == ZERO_BASED ? IBV_ACCESS_ZERO_BASED : 0u);
 	o->base = form == ZERO_BASED ? 0 : form == CHOSEN ? IOVA + o->at : SPACE_AT + o->at;
 	iova = form == CHOSEN ? o->base : SPACE_AT + o->at;
@@ -79,6 +79,21 @@ static void create_region(struct object *o)
 	errno = 0;
 	mr = ibv_reg_mr_iova(pd_of(o->pd), space + o->at, o->length, iova, o->access);
 	region_made(o, mr, range_error(o->kind, o->at, o->length, o->access));
+}
+
+/* The whole address space: at its place in the store is what has the address SPACE_AT. */
+static void create_implicit(struct object *o)
+{
+	int want;
+
+	o->store = &pages;
+	o->at = -(uint64_t)SPACE_AT;
+	o->length = SIZE_MAX;
+	o->access = random_rights() | o->kind->extra;
+	want = bad_rights(o->access) ? EINVAL : 0;
+	say("register %s", name_of(o));
+	errno = 0;
+	region_made(o, ibv_reg_mr(pd_of(o->pd), NULL, SIZE_MAX, o->access), want);
 }
 
 static void create_device(struct object *o)
@@ -122,7 +137,9 @@ static void create_window(struct object *o)
 }
 
 static const struct kind kinds[] = {
-	{"region", 40, 0, 0, true, true, true, create_region},
+	{"region", 25, 0, 0, true, true, true, create_region},
+	{"ODP region", 30, 0, IBV_ACCESS_ON_DEMAND, false, true, true, create_region},
+	{"implicit region", 5, 0, IBV_ACCESS_ON_DEMAND, false, true, true, create_implicit},
 	{"device region", 15, 0, IBV_ACCESS_ZERO_BASED, false, false, false, create_device},
 	{"null region", 3, 0, 0, false, false, false, create_null},
 	{"window of type 1", 15, IBV_MW_TYPE_1, 0, false, false, false, create_window},

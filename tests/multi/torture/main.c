@@ -29,9 +29,9 @@ static const struct {
 	unsigned int weight;
 	void (*act)(void);
 } actions[] = {
-	{8, act_create},     {5, act_destroy},	{8, act_change},  {8, act_bind},
-	{3, act_invalidate}, {1, act_send_inv}, {40, act_access}, {4, act_access_dead},
-	{12, act_local},     {3, act_device},	{6, act_pages},	  {4, act_store},
+	{8, act_create},   {5, act_destroy}, {8, act_change},	   {8, act_bind},   {3, act_invalidate},
+	{1, act_send_inv}, {40, act_access}, {4, act_access_dead}, {12, act_local}, {3, act_device},
+	{9, act_pages},	   {4, act_store},   {8, act_advise},
 };
 
 static void one_step(void)

@@ -88,6 +88,29 @@ bool is_null(const struct object *o)
 	return o->mr && !o->store;
 }
 
+bool is_pinned(uint64_t page)
+{
+	for (size_t i = 0; i < OBJECTS; i++) {
+		const struct object *o = &object[i];
+
+		if (o->kind && o->kind->asks_for_pages && page >= o->at / PAGE &&
+		    page <= (o->at + o->length - 1) / PAGE)
+			return true;
+	}
+	return false;
+}
+
+bool is_implicit(const struct object *o)
+{
+	return is_region(o) && o->store == &pages && o->length == SIZE_MAX;
+}
+
+void target(const struct object *o, uint64_t *base, uint64_t *length)
+{
+	*base = is_implicit(o) ? SPACE_AT : o->base;
+	*length = o->length < SPACE ? o->length : SPACE;
+}
+
 bool inside(uint64_t addr, uint64_t bytes, const struct object *o)
 {
 	return addr >= o->base && addr - o->base <= o->length && bytes <= o->length - (addr - o->base);

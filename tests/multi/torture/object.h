@@ -62,6 +62,11 @@ bool is_region(const struct object *o);
 bool is_keyed(const struct object *o);
 /* Of a region: the null region? */
 bool is_null(const struct object *o);
+/* Is there a region on that page whose pages were asked for? */
+bool is_pinned(uint64_t page);
+bool is_implicit(const struct object *o);
+/* Where accesses are aimed: of what is larger than the memory that is modelled, at that. */
+void target(const struct object *o, uint64_t *base, uint64_t *length);
 /* Are these bytes within it? */
 bool inside(uint64_t addr, uint64_t bytes, const struct object *o);
 
@@ -69,7 +74,8 @@ const struct kind *random_kind(void);
 unsigned int random_rights(void);
 /* Rights that no region can have. */
 bool bad_rights(unsigned int access);
-void random_range(uint64_t *at, uint64_t *length);
+/* Of memory such a region may lie on. */
+void random_range(const struct kind *k, uint64_t *at, uint64_t *length);
 /* errno of registering that range with these rights, 0: good. */
 int range_error(const struct kind *k, uint64_t at, uint64_t length, unsigned int access);
 

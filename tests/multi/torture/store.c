@@ -20,12 +20,14 @@ uint64_t dm_used, dm_max;
 bool present(const struct store *s, uint64_t at, uint64_t bytes, bool write, uint64_t *good)
 {
 	*good = bytes;
-	if (s != &pages || bytes == 0)
+	if (s != &pages)
 		return true;
-	for (uint64_t p = at / PAGE; p <= (at + bytes - 1) / PAGE; p++) {
-		if (state[p] == RW || (state[p] == RO && !write))
+	for (uint64_t done = 0; done < bytes; done += PAGE - (at + done) % PAGE) {
+		uint64_t here = at + done;
+
+		if (here < SPACE && (state[here / PAGE] == RW || (state[here / PAGE] == RO && !write)))
 			continue;
-		*good = p * PAGE > at ? p * PAGE - at : 0;
+		*good = done;
 		return false;
 	}
 	return true;

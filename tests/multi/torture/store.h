@@ -11,8 +11,9 @@
 #include <infiniband/verbs.h>
 
 #define PAGE   4096u
-#define PAGES  48u
+#define PAGES  64u
 #define SPACE  (PAGES * PAGE)
+#define PINNED (SPACE / 2) /* regions that are not paged on demand lie below this */
 #define BLOCKS 8u
 
 /* An address that nothing else is mapped at, and far from where the kernel puts mappings by itself. */
@@ -42,7 +43,8 @@ void store_open(void);
 /* Free the device memory that is left. */
 void store_close(void);
 
-/* Can these bytes be accessed? *good: how many from the beginning can. */
+/* Can these bytes be accessed? Nothing is mapped beyond the end of the address space that is modelled. *good:
+ * how many from the beginning can. */
 bool present(const struct store *s, uint64_t at, uint64_t bytes, bool write, uint64_t *good);
 
 /* The bytes at @real must be those of @model from @at. */
