@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Memory regions, windows, device memory and the address space below them, changed at random by one process
- * and accessed at random by another, step by step, against a model that predicts the outcome of every call
- * and request, and every byte. All the while a third process writes to a region that nobody changes, which
- * must never fail.
+ * Memory regions, pinned and paged on demand, windows, device memory and the address space below them,
+ * changed at random by one process and accessed at random by another, step by step, against a model that
+ * predicts the outcome of every call and request, and every byte. All the while a third process writes to a
+ * region that nobody changes, which must never fail.
  *
- * TORTURE_SEED repeats a run; TORTURE_SECONDS (10) is its length, TORTURE_STEPS ends it earlier.
+ * TORTURE_SEED repeats a run; TORTURE_SECONDS (else the argument, else 10) is its length,
+ * TORTURE_STEPS ends it earlier.
  *
  * A further kind of region is a row of kinds[] (kinds.c), a further thing to do a row of actions[].
  */
@@ -109,7 +110,7 @@ int main(int argc, char **argv)
 
 	peer_main(argc, argv);
 	flood_agent_main(argc, argv);
-	seconds = number("TORTURE_SECONDS", 10);
+	seconds = number("TORTURE_SECONDS", argc > 1 ? strtoull(argv[1], NULL, 10) : 10);
 	time_limit((unsigned int)seconds + 60);
 	run_begin(number("TORTURE_SEED", (uint64_t)time(NULL) * 1000003u + (uint64_t)getpid()));
 	printf("TORTURE_SEED=%lu\n", seed);
