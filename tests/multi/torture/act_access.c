@@ -56,6 +56,8 @@ static enum ibv_wc_status predict(const struct object *o, uint64_t *good)
 	if (!(o->access & right_for(order.opcode)) || !inside(order.addr, order.bytes, o))
 		return IBV_WC_REM_ACCESS_ERR;
 	at = offset(o);
+	if (is_lost(o, at, order.bytes))
+		return IBV_WC_REM_ACCESS_ERR;
 	if (atomic && at & 7)
 		return IBV_WC_REM_INV_REQ_ERR;
 	return present(o->store, at, order.bytes, stores(o), good) ? IBV_WC_SUCCESS : IBV_WC_REM_ACCESS_ERR;

@@ -111,6 +111,18 @@ void target(const struct object *o, uint64_t *base, uint64_t *length)
 	*length = o->length < SPACE ? o->length : SPACE;
 }
 
+bool is_lost(const struct object *o, uint64_t at, uint64_t bytes)
+{
+	const struct object *region = o->under ? o->under : o;
+
+	if (!region->kind->asks_for_pages || !unmapping_is_noticed)
+		return false;
+	for (uint64_t p = at / PAGE; p <= (at + bytes - 1) / PAGE; p++)
+		if (state[p] == GONE)
+			return true;
+	return false;
+}
+
 bool inside(uint64_t addr, uint64_t bytes, const struct object *o)
 {
 	return addr >= o->base && addr - o->base <= o->length && bytes <= o->length - (addr - o->base);

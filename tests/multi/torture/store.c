@@ -7,10 +7,12 @@
 #include <string.h>
 #include <sys/mman.h>
 
+#include "lib/userfaultfd.h"
 #include "torture/peer.h"
 #include "torture/run.h"
 
 uint8_t *space;
+bool unmapping_is_noticed;
 static uint8_t shadow[SPACE];
 enum page_state state[PAGES];
 struct store pages = {.size = SPACE, .shadow = shadow};
@@ -98,6 +100,7 @@ void store_open(void)
 	if (ibv_query_device_ex(n->ctx, NULL, &attr))
 		DIE("ibv_query_device_ex");
 	dm_max = attr.max_dm_size;
+	unmapping_is_noticed = has_userfaultfd();
 	space = mmap((void *)SPACE_AT, SPACE, PROT_READ | PROT_WRITE,
 		     MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, -1, 0);
 	if (space != (void *)SPACE_AT)

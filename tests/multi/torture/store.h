@@ -36,7 +36,8 @@ extern uint8_t *space;
 extern enum page_state state[PAGES];
 extern struct store pages; /* the address space */
 extern struct store block[BLOCKS];
-extern uint64_t dm_used, dm_max; /* bytes of device memory */
+extern bool unmapping_is_noticed; /* by the device: docs/DEVIATIONS.md */
+extern uint64_t dm_used, dm_max;  /* bytes of device memory */
 
 /* Map the address space, and ask how much device memory there is. */
 void store_open(void);
