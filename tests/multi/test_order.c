@@ -17,7 +17,7 @@
 #define ROW_MS	  60u
 #define LOCAL_AT  0x10000u
 #define TARGET_AT 0x200000u
-#define SANE	  100 /* rounds between two looks, else the last byte says nothing */
+#define SANE	  100 /* rounds during a look, else the last byte says nothing: it counts to 255 */
 
 enum verdict { FINE, TORN, STALE, STALE_BYTE };
 
@@ -59,6 +59,7 @@ static uint64_t fault(enum verdict v, size_t at)
 /* One look at the whole target. Return: FINE and the round in the low bits, or a fault and where. */
 static uint64_t look(const struct target *t)
 {
+	uint32_t before = (uint32_t)atomic_load(&t->words[t->count - 1]);
 	uint8_t byte = t->last ? atomic_load(t->last) : 0;
 	uint64_t w = atomic_load(&t->words[t->count - 1]);
 	uint32_t round = (uint32_t)w, first = 0;
@@ -74,7 +75,7 @@ static uint64_t look(const struct target *t)
 		if (i == 0)
 			first = (uint32_t)w;
 	}
-	if (t->last && first - round < SANE && (int8_t)((uint8_t)first - byte) < 0)
+	if (t->last && first - before < SANE && (int8_t)((uint8_t)first - byte) < 0)
 		return fault(STALE_BYTE, 0);
 	return round;
 }
