@@ -31,9 +31,10 @@ static enum ibv_wc_status predict_local(const struct object *o, uint64_t addr, u
 		return IBV_WC_LOC_PROT_ERR;
 	if (is_null(o))
 		return IBV_WC_SUCCESS;
-	if (!inside(addr, bytes, o) || !present(o->store, o->at + (addr - o->base), bytes, write, good))
+	if (!inside(addr, bytes, o) || is_lost(o, o->at + (addr - o->base), bytes))
 		return IBV_WC_LOC_PROT_ERR;
-	return IBV_WC_SUCCESS;
+	return present(o->store, o->at + (addr - o->base), bytes, write, good) ? IBV_WC_SUCCESS
+									       : IBV_WC_LOC_PROT_ERR;
 }
 
 /* What the other process has now: zeros for null elements, the object's bytes behind them. */

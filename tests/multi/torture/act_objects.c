@@ -71,9 +71,10 @@ static int after_change(struct object *next, int flags)
 	if (bad_rights(next->access))
 		return EINVAL;
 	/* Pages are asked for when there are new ones, or when they must permit more than before. */
-	return moved || (next->access & WRITER && !(was & WRITER))
-		       ? range_error(o->kind, next->at, next->length, next->access)
-		       : 0;
+	if (!moved && !(next->access & WRITER && !(was & WRITER)))
+		return 0;
+	next->asked = moment();
+	return range_error(o->kind, next->at, next->length, next->access);
 }
 
 void act_change(void)

@@ -16,29 +16,25 @@ static void set_state(uint64_t first, uint64_t count, enum page_state to)
 		state[p] = to;
 }
 
-/*
- * Only what is paged on demand follows when other memory is mapped where some was: there, nothing may lie on
- * it but that.
- */
-static bool may_replace(uint64_t first, uint64_t count)
+/* They are not at their place any more, whatever comes there. */
+static void take_away(uint64_t first, uint64_t count)
 {
+	const uint64_t now = tick();
+
 	for (uint64_t p = first; p < first + count; p++)
-		if (is_pinned(p))
-			return false;
-	return true;
+		unmapped[p] = now;
 }
 
 static void map_pages(uint64_t first, uint64_t count)
 {
 	uint8_t *at = space + first * PAGE;
 
-	if (!may_replace(first, count))
-		return say("nothing may be mapped at %lu + %lu", first, count);
 	say("map pages %lu + %lu anew", first, count);
 	if (mmap(at, count * PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0) !=
 	    at)
 		DIE("mmap");
 	memset(pages.shadow + first * PAGE, 0, count * PAGE);
+	take_away(first, count);
 	set_state(first, count, RW);
 }
 
@@ -47,6 +43,7 @@ static void unmap_pages(uint64_t first, uint64_t count)
 	say("unmap pages %lu + %lu", first, count);
 	if (munmap(space + first * PAGE, count * PAGE))
 		DIE("munmap");
+	take_away(first, count);
 	set_state(first, count, GONE);
 }
 
@@ -55,8 +52,6 @@ static void move_pages(uint64_t first, uint64_t count)
 {
 	uint8_t *at = space + first * PAGE, *from;
 
-	if (!may_replace(first, count))
-		return say("nothing may be moved to %lu + %lu", first, count);
 	from = mmap(NULL, count * PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	say("move other pages to %lu + %lu", first, count);
 	if (from == MAP_FAILED)
@@ -66,6 +61,7 @@ static void move_pages(uint64_t first, uint64_t count)
 	memcpy(pages.shadow + first * PAGE, from, count * PAGE);
 	if (mremap(from, count * PAGE, count * PAGE, MREMAP_MAYMOVE | MREMAP_FIXED, at) != at)
 		DIE("mremap");
+	take_away(first, count);
 	set_state(first, count, RW);
 }
 
@@ -78,6 +74,8 @@ static void carry_page(uint64_t from, uint64_t to)
 	if (mremap(space + from * PAGE, PAGE, PAGE, MREMAP_MAYMOVE | MREMAP_FIXED, at) != at)
 		DIE("mremap");
 	memcpy(pages.shadow + to * PAGE, pages.shadow + from * PAGE, PAGE);
+	take_away(from, 1);
+	take_away(to, 1);
 	state[to] = state[from];
 	state[from] = GONE;
 }
@@ -87,8 +85,6 @@ static void carry_pages(uint64_t first, uint64_t count)
 {
 	uint64_t to = rnd(PAGES - count + 1);
 
-	if (!may_replace(to, count))
-		return say("nothing may be carried to %lu + %lu", to, count);
 	say("carry pages %lu + %lu to %lu", first, count, to);
 	for (uint64_t i = 0; i < count; i++)
 		carry_page(first + i, to + i);

@@ -28,7 +28,7 @@ bool bad_rights(unsigned int access)
 void random_range(const struct kind *k, uint64_t *at, uint64_t *length)
 {
 	*length = 1 + rnd(chance(50) ? 4 * PAGE : 1000);
-	*at = rnd((k->asks_for_pages ? PINNED : SPACE) - *length);
+	*at = rnd(SPACE - *length);
 	if (chance(50))
 		*at &= ~7ul;
 	if (chance(20))
@@ -77,6 +77,7 @@ static void create_region(struct object *o)
 	iova = form == CHOSEN ? o->base : SPACE_AT + o->at;
 	say("register %s", name_of(o));
 	errno = 0;
+	o->asked = moment();
 	mr = ibv_reg_mr_iova(pd_of(o->pd), space + o->at, o->length, iova, o->access);
 	region_made(o, mr, range_error(o->kind, o->at, o->length, o->access));
 }

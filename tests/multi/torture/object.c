@@ -88,18 +88,6 @@ bool is_null(const struct object *o)
 	return o->mr && !o->store;
 }
 
-bool is_pinned(uint64_t page)
-{
-	for (size_t i = 0; i < OBJECTS; i++) {
-		const struct object *o = &object[i];
-
-		if (o->kind && o->kind->asks_for_pages && page >= o->at / PAGE &&
-		    page <= (o->at + o->length - 1) / PAGE)
-			return true;
-	}
-	return false;
-}
-
 bool is_implicit(const struct object *o)
 {
 	return is_region(o) && o->store == &pages && o->length == SIZE_MAX;
@@ -118,7 +106,7 @@ bool is_lost(const struct object *o, uint64_t at, uint64_t bytes)
 	if (!region->kind->asks_for_pages || !unmapping_is_noticed)
 		return false;
 	for (uint64_t p = at / PAGE; p <= (at + bytes - 1) / PAGE; p++)
-		if (state[p] == GONE)
+		if (unmapped[p] > region->asked)
 			return true;
 	return false;
 }

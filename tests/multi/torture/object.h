@@ -24,6 +24,7 @@ struct object {
 	uint64_t base, length; /* in its own address space */
 	struct store *store;
 	uint64_t at;	      /* of the first byte, in the store */
+	uint64_t asked;	      /* for its pages: the moment */
 	uint32_t key;	      /* that is good, 0: none */
 	unsigned int windows; /* bound to it */
 	struct object *under; /* of a bound window */
@@ -62,8 +63,6 @@ bool is_region(const struct object *o);
 bool is_keyed(const struct object *o);
 /* Of a region: the null region? */
 bool is_null(const struct object *o);
-/* Is there a region on that page whose pages were asked for? */
-bool is_pinned(uint64_t page);
 bool is_implicit(const struct object *o);
 /* Where accesses are aimed: of what is larger than the memory that is modelled, at that. */
 void target(const struct object *o, uint64_t *base, uint64_t *length);

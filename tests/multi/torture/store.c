@@ -15,9 +15,21 @@ uint8_t *space;
 bool unmapping_is_noticed;
 static uint8_t shadow[SPACE];
 enum page_state state[PAGES];
+uint64_t unmapped[PAGES];
+static uint64_t now;
 struct store pages = {.size = SPACE, .shadow = shadow};
 struct store block[BLOCKS];
 uint64_t dm_used, dm_max;
+
+uint64_t tick(void)
+{
+	return ++now;
+}
+
+uint64_t moment(void)
+{
+	return now;
+}
 
 bool present(const struct store *s, uint64_t at, uint64_t bytes, bool write, uint64_t *good)
 {

@@ -13,7 +13,6 @@
 #define PAGE   4096u
 #define PAGES  64u
 #define SPACE  (PAGES * PAGE)
-#define PINNED (SPACE / 2) /* regions that are not paged on demand lie below this */
 #define BLOCKS 8u
 
 /* An address that nothing else is mapped at, and far from where the kernel puts mappings by itself. */
@@ -34,10 +33,15 @@ struct store {
 
 extern uint8_t *space;
 extern enum page_state state[PAGES];
+extern uint64_t unmapped[PAGES]; /* moment at which each was last taken from its place, 0: never */
 extern struct store pages; /* the address space */
 extern struct store block[BLOCKS];
 extern bool unmapping_is_noticed; /* by the device: docs/DEVIATIONS.md */
 extern uint64_t dm_used, dm_max;  /* bytes of device memory */
+
+/* The next moment. A region on pages remembers the one at which it asked for them. */
+uint64_t tick(void);
+uint64_t moment(void);
 
 /* Map the address space, and ask how much device memory there is. */
 void store_open(void);
