@@ -16,7 +16,8 @@
 #define MESSAGES (IBV_QP_EX_WITH_SEND | IBV_QP_EX_WITH_SEND_WITH_IMM)
 #define WRITES	 (IBV_QP_EX_WITH_RDMA_WRITE | IBV_QP_EX_WITH_RDMA_WRITE_WITH_IMM)
 #define READS \
-	(IBV_QP_EX_WITH_RDMA_READ | IBV_QP_EX_WITH_ATOMIC_CMP_AND_SWP | IBV_QP_EX_WITH_ATOMIC_FETCH_AND_ADD)
+	(IBV_QP_EX_WITH_RDMA_READ | IBV_QP_EX_WITH_ATOMIC_CMP_AND_SWP | IBV_QP_EX_WITH_ATOMIC_FETCH_AND_ADD | \
+	 IBV_QP_EX_WITH_ATOMIC_WRITE)
 #define KEYS (IBV_QP_EX_WITH_SEND_WITH_INV | IBV_QP_EX_WITH_LOCAL_INV | IBV_QP_EX_WITH_BIND_MW)
 
 /* The operations the builders of a service can be asked for. */
@@ -168,6 +169,20 @@ static void wr_atomic_fetch_add(struct ibv_qp_ex *ex, uint32_t rkey, uint64_t ad
 	wqe->compare_add = add;
 }
 
+/* The word is the request's own: neither elements nor inline data of the queue are needed. */
+static void wr_atomic_write(struct ibv_qp_ex *ex, uint32_t rkey, uint64_t addr, const void *word)
+{
+	struct av_sq_wqe *wqe = next(ex, IBV_WR_ATOMIC_WRITE);
+
+	if (!wqe)
+		return;
+	wqe->rkey = rkey;
+	wqe->remote_addr = addr;
+	wqe->flags |= IBV_SEND_INLINE;
+	wqe->bytes = sizeof(uint64_t);
+	memcpy(wqe->data, word, sizeof(uint64_t));
+}
+
 static void wr_set_ud_addr(struct ibv_qp_ex *ex, struct ibv_ah *ah, uint32_t qpn, uint32_t qkey)
 {
 	struct av_qp *qp = qp_of(ex);
@@ -196,7 +211,7 @@ static void wr_set_sge_list(struct ibv_qp_ex *ex, size_t count, const struct ibv
 
 	if (!wqe)
 		return;
-	if (count > qp->end.qp->sq_max_sge) {
+	if (count > qp->end.qp->sq_max_sge || wqe->opcode == IBV_WR_ATOMIC_WRITE) {
 		note(qp, EINVAL);
 		return;
 	}
@@ -218,7 +233,7 @@ static void wr_set_sge(struct ibv_qp_ex *ex, uint32_t lkey, uint64_t addr, uint3
 static bool may_inline(uint32_t opcode)
 {
 	return opcode != IBV_WR_RDMA_READ && opcode != IBV_WR_ATOMIC_CMP_AND_SWP &&
-	       opcode != IBV_WR_ATOMIC_FETCH_AND_ADD;
+	       opcode != IBV_WR_ATOMIC_FETCH_AND_ADD && opcode != IBV_WR_ATOMIC_WRITE;
 }
 
 static void wr_set_inline_data_list(struct ibv_qp_ex *ex, size_t count, const struct ibv_data_buf *buf)
@@ -287,6 +302,7 @@ static void fill_builders(struct ibv_qp_ex *ex, uint64_t ops)
 	BUILDER(IBV_QP_EX_WITH_RDMA_READ, wr_rdma_read, wr_rdma_read);
 	BUILDER(IBV_QP_EX_WITH_ATOMIC_CMP_AND_SWP, wr_atomic_cmp_swp, wr_atomic_cmp_swp);
 	BUILDER(IBV_QP_EX_WITH_ATOMIC_FETCH_AND_ADD, wr_atomic_fetch_add, wr_atomic_fetch_add);
+	BUILDER(IBV_QP_EX_WITH_ATOMIC_WRITE, wr_atomic_write, wr_atomic_write);
 #undef BUILDER
 	ex->wr_set_ud_addr = wr_set_ud_addr;
 	ex->wr_set_xrc_srqn = wr_set_xrc_srqn;

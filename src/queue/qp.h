@@ -30,7 +30,7 @@ enum av_park {
 	AV_PARK_NO_ANSWER, /* the peer is not there, or not in a state to answer */
 };
 
-/* A send request as it lies in the ring: header, then elements or inline data. */
+/* A send request as it lies in the ring: header, then elements or inline data; there is room for a word. */
 struct av_sq_wqe {
 	uint64_t wr_id;
 	union {
