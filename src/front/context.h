@@ -17,6 +17,7 @@
 
 #include "base/compiler.h"
 #include "base/lock.h"
+#include "base/newer_verbs.h"
 #include "base/table.h"
 #include "front/export.h"
 #include "front/handles.h"
@@ -93,6 +94,10 @@ struct av_qp {
 	union {
 		struct ibv_qp ibv;
 		struct ibv_qp_ex ex;
+		struct {
+			uint8_t known[AV_WR_FLUSH_SLOT];
+			av_wr_flush *wr_flush;
+		} newer; /* builders that the header may not have */
 	};
 	uint8_t peek_pad[AV_PEEK_PAD];
 	struct av_qp_end end;

@@ -36,12 +36,16 @@ struct av_sq_wqe {
 	union {
 		struct {
 			uint64_t remote_addr;
-			uint64_t compare_add; /* or the length of a window */
+			uint64_t compare_add; /* or the length of a window, or of a FLUSH */
 			union {
 				uint64_t swap;
 				struct {
 					uint32_t region; /* binding a window: lkey of its region, 0: none */
 					uint32_t access; /* and its rights */
+				};
+				struct {
+					uint32_t placement;   /* FLUSH: what is wanted, */
+					uint32_t selectivity; /* of the range or of all that the key names */
 				};
 			};
 		};

@@ -5,6 +5,7 @@
 #include <sched.h>
 #include <string.h>
 
+#include "base/newer_verbs.h"
 #include "hca/limits.h"
 #include "memory/reach.h"
 #include "memory/translate.h"
@@ -175,6 +176,18 @@ static void local_end(struct work *w)
 	av_mem_put_list(&w->local);
 }
 
+static enum av_fault remote_fault(enum av_mem_fault found)
+{
+	switch (found) {
+	case AV_MEM_OK:
+		return AV_FAULT_NONE;
+	case AV_MEM_BUSY:
+		return AV_FAULT_BUSY;
+	default:
+		return AV_FAULT_REM_ACCESS;
+	}
+}
+
 /* Translate the responder's memory that an rkey names. */
 static enum av_fault remote_begin(struct work *w, uint32_t access, struct av_spans *remote)
 {
@@ -190,14 +203,7 @@ static enum av_fault remote_begin(struct work *w, uint32_t access, struct av_spa
 
 	remote->count = 1;
 	remote->bytes = w->head.bytes;
-	switch (av_mem_get(w->to.seg, &req, &remote->at[0])) {
-	case AV_MEM_OK:
-		return AV_FAULT_NONE;
-	case AV_MEM_BUSY:
-		return AV_FAULT_BUSY;
-	default:
-		return AV_FAULT_REM_ACCESS;
-	}
+	return remote_fault(av_mem_get(w->to.seg, &req, &remote->at[0]));
 }
 
 /* The responder died under our hands. */
@@ -484,6 +490,47 @@ static enum av_fault do_atomic_write(struct work *w)
 	return on_word(w, IBV_ACCESS_REMOTE_WRITE, AV_ATOMIC_WRITE, value, &none);
 }
 
+/* The rights that a FLUSH needs, of the queue pair and of the key. */
+static uint32_t flush_rights(uint32_t placement)
+{
+	return (placement & AV_FLUSH_GLOBAL ? AV_ACCESS_FLUSH_GLOBAL : 0) |
+	       (placement & ~(uint32_t)AV_FLUSH_GLOBAL ? AV_ACCESS_FLUSH_PERSISTENT : 0);
+}
+
+/*
+ * FLUSH, IBTA volume 1, release 1.5. What earlier requests of the queue pair wrote is in the responder's
+ * memory when they are done, and its processors' caches are coherent: for global visibility nothing is left
+ * to do but to be ordered behind them. Persistence is never granted, so asking for it is refused with the
+ * right.
+ */
+static enum av_fault do_flush(struct work *w)
+{
+	uint32_t rights = flush_rights(w->head.placement);
+	enum av_fault fault = check_rd_atomic(w);
+	struct av_mem_request req = {
+		.key = w->head.rkey,
+		.pd = w->pd,
+		.access = rights,
+		.qpn = w->qpn,
+		.remote = true,
+		.addr = w->head.remote_addr,
+		.length = w->head.compare_add,
+		.whole = w->head.selectivity == AV_FLUSH_MR || w->head.compare_add == 0,
+	};
+	struct av_span span;
+
+	if (fault != AV_FAULT_NONE)
+		return fault;
+	if ((w->rsp->qp->attr.qp_access_flags & rights) != rights)
+		return AV_FAULT_REM_OP_DENIED;
+	fault = remote_fault(av_mem_get(w->to.seg, &req, &span));
+	if (fault != AV_FAULT_NONE)
+		return fault;
+	atomic_thread_fence(memory_order_seq_cst);
+	av_mem_put(&span);
+	return AV_FAULT_NONE;
+}
+
 static enum av_fault (*const operation[])(struct work *w) = {
 	[IBV_WR_RDMA_WRITE] = do_write,
 	[IBV_WR_RDMA_WRITE_WITH_IMM] = do_write_imm,
@@ -493,6 +540,7 @@ static enum av_fault (*const operation[])(struct work *w) = {
 	[IBV_WR_ATOMIC_CMP_AND_SWP] = do_atomic,
 	[IBV_WR_ATOMIC_FETCH_AND_ADD] = do_atomic,
 	[IBV_WR_SEND_WITH_INV] = do_send,
+	[AV_WR_FLUSH] = do_flush,
 	[IBV_WR_ATOMIC_WRITE] = do_atomic_write,
 };
 
