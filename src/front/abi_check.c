@@ -76,3 +76,19 @@ AT(struct av_mr, ibv, 0);
 AT(struct av_cq, ibv, 0);
 AT(struct av_qp, ibv, 0);
 AT(struct av_channel, ibv, 0);
+
+/* What the library knows of newer headers by value, where the header has it. */
+#define SAME(ours, theirs) _Static_assert((int)(ours) == (int)(theirs), #theirs)
+#ifdef AV_HEADER_HAS_FLUSH
+SAME(AV_WR_FLUSH, IBV_WR_FLUSH);
+SAME(AV_WC_FLUSH, IBV_WC_FLUSH);
+SAME(AV_QP_EX_WITH_FLUSH, IBV_QP_EX_WITH_FLUSH);
+SAME(AV_ACCESS_FLUSH_GLOBAL, IBV_ACCESS_FLUSH_GLOBAL);
+SAME(AV_ACCESS_FLUSH_PERSISTENT, IBV_ACCESS_FLUSH_PERSISTENT);
+SAME(AV_FLUSH_GLOBAL, IBV_FLUSH_GLOBAL);
+SAME(AV_FLUSH_PERSISTENT, IBV_FLUSH_PERSISTENT);
+SAME(AV_FLUSH_RANGE, IBV_FLUSH_RANGE);
+SAME(AV_FLUSH_MR, IBV_FLUSH_MR);
+AT(struct ibv_qp_ex, wr_flush, AV_WR_FLUSH_SLOT);
+#endif
+AT(struct av_qp, newer.wr_flush, AV_WR_FLUSH_SLOT);

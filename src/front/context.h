@@ -17,6 +17,7 @@
 
 #include "base/compiler.h"
 #include "base/lock.h"
+#include "base/newer_verbs.h"
 #include "base/table.h"
 #include "front/export.h"
 #include "front/handles.h"
@@ -93,6 +94,10 @@ struct av_qp {
 	union {
 		struct ibv_qp ibv;
 		struct ibv_qp_ex ex;
+		struct {
+			uint8_t known[AV_WR_FLUSH_SLOT];
+			av_wr_flush *wr_flush;
+		} newer; /* builders that the header may not have */
 	};
 	uint8_t peek_pad[AV_PEEK_PAD];
 	struct av_qp_end end;
@@ -190,6 +195,7 @@ void av_ops_fill(struct verbs_context *verbs);
 /* Verbs that are reached through the dispatch tables only. */
 int av_poll_cq(struct ibv_cq *cq, int count, struct ibv_wc *wc);
 int av_req_notify_cq(struct ibv_cq *cq, int solicited_only);
+int av_modify_cq(struct ibv_cq *cq, struct ibv_modify_cq_attr *attr);
 int av_post_send(struct ibv_qp *qp, struct ibv_send_wr *wr, struct ibv_send_wr **bad_wr);
 int av_post_recv(struct ibv_qp *qp, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad_wr);
 int av_query_port(struct ibv_context *context, uint8_t port, struct ibv_port_attr *attr, size_t size);

@@ -4,6 +4,7 @@
 
 #include "front/cq.h"
 #include "transport/poll.h"
+#include "transport/timer.h"
 
 static int check_create(const struct av_context *ctx, int cqe, const struct ibv_comp_channel *channel,
 			int vector)
@@ -94,6 +95,7 @@ AV_EXPORT int ibv_destroy_cq(struct ibv_cq *ibv)
 					  cq->id);
 		av_event_wait(&ibv->mutex, &ibv->cond, &ibv->comp_events_completed, &cq->comp_delivered);
 		av_event_wait(&ibv->mutex, &ibv->cond, &ibv->async_events_completed, &cq->async_delivered);
+		av_timer_forget_cq(ctx->seg, ibv->handle);
 		av_cq_fini(ctx->seg, ibv->handle);
 	}
 	hold_channel(ibv->channel, -1);
@@ -101,6 +103,29 @@ AV_EXPORT int ibv_destroy_cq(struct ibv_cq *ibv)
 	pthread_cond_destroy(&ibv->cond);
 	pthread_mutex_destroy(&cq->batch);
 	free(cq);
+	return 0;
+}
+
+int av_modify_cq(struct ibv_cq *ibv, struct ibv_modify_cq_attr *attr)
+{
+	struct av_cq *cq = av_cq_find(ibv);
+	struct av_context *ctx;
+	int err = 0;
+
+	if (!cq)
+		return av_fail_errno(ENOENT);
+	ctx = av_context_of(ibv->context);
+	if (ctx->forked)
+		return av_fail_errno(EPERM);
+	if (attr->attr_mask >= IBV_CQ_ATTR_RESERVED)
+		return av_fail_errno(EINVAL);
+	if (!(attr->attr_mask & IBV_CQ_ATTR_MODERATE))
+		return 0;
+	if (attr->moderate.cq_period)
+		err = av_timer_watch_cq(ctx->seg, ibv->handle);
+	if (err)
+		return av_fail_errno(err);
+	av_cq_moderate(ctx->seg, ibv->handle, attr->moderate.cq_count, attr->moderate.cq_period);
 	return 0;
 }
 

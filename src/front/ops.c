@@ -26,7 +26,6 @@ NO_INT(no_modify_flow_action_esp, struct ibv_flow_action *action, struct ibv_flo
 NO_INT(no_destroy_flow_action, struct ibv_flow_action *action)
 NO_PTR(struct ibv_flow_action, no_create_flow_action_esp, struct ibv_context *context, struct ibv_flow_action_esp_attr *attr)
 NO_INT(no_modify_qp_rate_limit, struct ibv_qp *qp, struct ibv_qp_rate_limit_attr *attr)
-NO_INT(no_modify_cq, struct ibv_cq *cq, struct ibv_modify_cq_attr *attr)
 NO_INT(no_post_srq_ops, struct ibv_srq *srq, struct ibv_ops_wr *op, struct ibv_ops_wr **bad_op)
 NO_INT(no_destroy_rwq_ind_table, struct ibv_rwq_ind_table *table)
 NO_PTR(struct ibv_rwq_ind_table, no_create_rwq_ind_table, struct ibv_context *context, struct ibv_rwq_ind_table_init_attr *attr)
@@ -62,7 +61,7 @@ static void fill_extended(struct verbs_context *v)
 	v->alloc_parent_domain = av_alloc_parent_domain;
 	v->dealloc_td = av_dealloc_td;
 	v->alloc_td = av_alloc_td;
-	v->modify_cq = no_modify_cq;
+	v->modify_cq = av_modify_cq;
 	v->post_srq_ops = no_post_srq_ops;
 	v->destroy_rwq_ind_table = no_destroy_rwq_ind_table;
 	v->create_rwq_ind_table = no_create_rwq_ind_table;

@@ -15,8 +15,9 @@
 
 #define MESSAGES (IBV_QP_EX_WITH_SEND | IBV_QP_EX_WITH_SEND_WITH_IMM)
 #define WRITES	 (IBV_QP_EX_WITH_RDMA_WRITE | IBV_QP_EX_WITH_RDMA_WRITE_WITH_IMM)
-#define READS \
-	(IBV_QP_EX_WITH_RDMA_READ | IBV_QP_EX_WITH_ATOMIC_CMP_AND_SWP | IBV_QP_EX_WITH_ATOMIC_FETCH_AND_ADD)
+#define READS                                                           \
+	(IBV_QP_EX_WITH_RDMA_READ | IBV_QP_EX_WITH_ATOMIC_CMP_AND_SWP | \
+	 IBV_QP_EX_WITH_ATOMIC_FETCH_AND_ADD | IBV_QP_EX_WITH_ATOMIC_WRITE | AV_QP_EX_WITH_FLUSH)
 #define KEYS (IBV_QP_EX_WITH_SEND_WITH_INV | IBV_QP_EX_WITH_LOCAL_INV | IBV_QP_EX_WITH_BIND_MW)
 
 /* The operations the builders of a service can be asked for. */
@@ -168,6 +169,38 @@ static void wr_atomic_fetch_add(struct ibv_qp_ex *ex, uint32_t rkey, uint64_t ad
 	wqe->compare_add = add;
 }
 
+/* The word is the request's own: neither elements nor inline data of the queue are needed. */
+static void wr_atomic_write(struct ibv_qp_ex *ex, uint32_t rkey, uint64_t addr, const void *word)
+{
+	struct av_sq_wqe *wqe = next(ex, IBV_WR_ATOMIC_WRITE);
+
+	if (!wqe)
+		return;
+	wqe->rkey = rkey;
+	wqe->remote_addr = addr;
+	wqe->flags |= IBV_SEND_INLINE;
+	wqe->bytes = sizeof(uint64_t);
+	memcpy(wqe->data, word, sizeof(uint64_t));
+}
+
+static void wr_flush(struct ibv_qp_ex *ex, uint32_t rkey, uint64_t addr, size_t length, uint8_t type,
+		     uint8_t level)
+{
+	struct av_sq_wqe *wqe = next(ex, (enum ibv_wr_opcode)AV_WR_FLUSH);
+
+	if (!wqe)
+		return;
+	if (!type || (type & ~(AV_FLUSH_GLOBAL | AV_FLUSH_PERSISTENT)) || level > AV_FLUSH_MR) {
+		note(qp_of(ex), EINVAL);
+		return;
+	}
+	wqe->rkey = rkey;
+	wqe->remote_addr = addr;
+	wqe->compare_add = length;
+	wqe->placement = type;
+	wqe->selectivity = level;
+}
+
 static void wr_set_ud_addr(struct ibv_qp_ex *ex, struct ibv_ah *ah, uint32_t qpn, uint32_t qkey)
 {
 	struct av_qp *qp = qp_of(ex);
@@ -196,7 +229,8 @@ static void wr_set_sge_list(struct ibv_qp_ex *ex, size_t count, const struct ibv
 
 	if (!wqe)
 		return;
-	if (count > qp->end.qp->sq_max_sge) {
+	if (count > qp->end.qp->sq_max_sge || wqe->opcode == IBV_WR_ATOMIC_WRITE ||
+	    wqe->opcode == AV_WR_FLUSH) {
 		note(qp, EINVAL);
 		return;
 	}
@@ -218,7 +252,8 @@ static void wr_set_sge(struct ibv_qp_ex *ex, uint32_t lkey, uint64_t addr, uint3
 static bool may_inline(uint32_t opcode)
 {
 	return opcode != IBV_WR_RDMA_READ && opcode != IBV_WR_ATOMIC_CMP_AND_SWP &&
-	       opcode != IBV_WR_ATOMIC_FETCH_AND_ADD;
+	       opcode != IBV_WR_ATOMIC_FETCH_AND_ADD && opcode != IBV_WR_ATOMIC_WRITE &&
+	       opcode != AV_WR_FLUSH;
 }
 
 static void wr_set_inline_data_list(struct ibv_qp_ex *ex, size_t count, const struct ibv_data_buf *buf)
@@ -274,8 +309,10 @@ static void wr_abort(struct ibv_qp_ex *ex)
 }
 
 /* Builders that were not asked for stay NULL, as the manual page has it. */
-static void fill_builders(struct ibv_qp_ex *ex, uint64_t ops)
+static void fill_builders(struct av_qp *qp, uint64_t ops)
 {
+	struct ibv_qp_ex *ex = &qp->ex;
+
 #define BUILDER(flag, member, function) (ex->member = ops & (flag) ? (function) : NULL)
 	BUILDER(IBV_QP_EX_WITH_RDMA_WRITE, wr_rdma_write, wr_rdma_write);
 	BUILDER(IBV_QP_EX_WITH_RDMA_WRITE_WITH_IMM, wr_rdma_write_imm, wr_rdma_write_imm);
@@ -287,7 +324,9 @@ static void fill_builders(struct ibv_qp_ex *ex, uint64_t ops)
 	BUILDER(IBV_QP_EX_WITH_RDMA_READ, wr_rdma_read, wr_rdma_read);
 	BUILDER(IBV_QP_EX_WITH_ATOMIC_CMP_AND_SWP, wr_atomic_cmp_swp, wr_atomic_cmp_swp);
 	BUILDER(IBV_QP_EX_WITH_ATOMIC_FETCH_AND_ADD, wr_atomic_fetch_add, wr_atomic_fetch_add);
+	BUILDER(IBV_QP_EX_WITH_ATOMIC_WRITE, wr_atomic_write, wr_atomic_write);
 #undef BUILDER
+	qp->newer.wr_flush = ops & AV_QP_EX_WITH_FLUSH ? wr_flush : NULL;
 	ex->wr_set_ud_addr = wr_set_ud_addr;
 	ex->wr_set_xrc_srqn = wr_set_xrc_srqn;
 	ex->wr_set_sge = wr_set_sge;
@@ -337,6 +376,6 @@ struct ibv_qp *av_create_qp_ex(struct ibv_context *context, struct ibv_qp_init_a
 		return ibv;
 	qp = av_container_of(ibv, struct av_qp, ibv);
 	qp->extended = true;
-	fill_builders(&qp->ex, attr->send_ops_flags);
+	fill_builders(qp, attr->send_ops_flags);
 	return ibv;
 }

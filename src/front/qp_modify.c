@@ -2,6 +2,7 @@
 /* ibv_modify_qp(): values, then the state table, then the effects. */
 #include "front/qp_modify.h"
 
+#include "base/newer_verbs.h"
 #include "front/context.h"
 #include "hca/limits.h"
 #include "queue/qp_state.h"
@@ -12,7 +13,8 @@
 /* What a queue pair permits, and flags of regions that programs pass along; the latter mean nothing here. */
 #define QP_ACCESS                                                                    \
 	(IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ | \
-	 IBV_ACCESS_REMOTE_ATOMIC | IBV_ACCESS_ON_DEMAND | IBV_ACCESS_ZERO_BASED | IBV_ACCESS_HUGETLB)
+	 IBV_ACCESS_REMOTE_ATOMIC | IBV_ACCESS_ON_DEMAND | IBV_ACCESS_ZERO_BASED |         \
+	 IBV_ACCESS_HUGETLB | AV_ACCESS_FLUSH_GLOBAL)
 
 static int check_address(const struct av_device *dev, const struct ibv_ah_attr *ah)
 {

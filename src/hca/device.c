@@ -14,6 +14,7 @@
 #include <unistd.h>
 
 #include "base/compiler.h"
+#include "base/newer_verbs.h"
 #include "hca/config.h"
 #include "hca/gid.h"
 #include "hca/limits.h"
@@ -268,7 +269,8 @@ unsigned int av_device_gids(const struct av_device *dev, struct av_gid gids[AV_G
 
 #define ODP_MESSAGES (IBV_ODP_SUPPORT_SEND | IBV_ODP_SUPPORT_RECV | IBV_ODP_SUPPORT_SRQ_RECV)
 #define ODP_WRITE    IBV_ODP_SUPPORT_WRITE
-#define ODP_READS    (IBV_ODP_SUPPORT_READ | IBV_ODP_SUPPORT_ATOMIC)
+#define ODP_READS \
+	(IBV_ODP_SUPPORT_READ | IBV_ODP_SUPPORT_ATOMIC | AV_ODP_SUPPORT_FLUSH | AV_ODP_SUPPORT_ATOMIC_WRITE)
 
 int av_device_query_ex(const struct av_device *dev, struct ibv_device_attr_ex *attr, size_t attr_size)
 {
@@ -280,10 +282,13 @@ int av_device_query_ex(const struct av_device *dev, struct ibv_device_attr_ex *a
 	ours.odp_caps.per_transport_caps.uc_odp_caps = ODP_MESSAGES | ODP_WRITE;
 	ours.odp_caps.per_transport_caps.ud_odp_caps = ODP_MESSAGES;
 	ours.xrc_odp_caps = ODP_MESSAGES | ODP_WRITE | ODP_READS;
+	ours.cq_mod_caps.max_cq_count = UINT16_MAX; /* all that the call can say */
+	ours.cq_mod_caps.max_cq_period = UINT16_MAX;
 	ours.max_dm_size = AV_MAX_DM_BYTES;
 	ours.completion_timestamp_mask = UINT64_MAX; /* nanoseconds of the monotonic clock: */
 	ours.hca_core_clock = 1000000;		     /* 1 GHz, in kHz */
-	ours.device_cap_flags_ex = dev->attr.device_cap_flags;
+	ours.device_cap_flags_ex = 
+		dev->attr.device_cap_flags | AV_DEVICE_FLUSH_GLOBAL | AV_DEVICE_ATOMIC_WRITE;
 	ours.phys_port_cnt_ex = dev->attr.phys_port_cnt;
 	memcpy(attr, &ours, known);
 	memset((char *)attr + known, 0, attr_size - known);

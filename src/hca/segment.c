@@ -4,12 +4,15 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
+#include <linux/futex.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "base/clock.h"
@@ -368,4 +371,10 @@ bool av_seg_has_gid(const struct av_seg *seg, const union ibv_gid *gid)
 		if (memcmp(&seg->head->gids[i], gid, sizeof(*gid)) == 0)
 			return true;
 	return false;
+}
+
+void av_seg_wake_timer(struct av_seg *seg)
+{
+	atomic_fetch_add(&seg->head->timer_bell, 1);
+	syscall(SYS_futex, &seg->head->timer_bell, FUTEX_WAKE, INT_MAX, NULL, NULL, 0);
 }

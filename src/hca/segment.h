@@ -91,7 +91,7 @@ struct av_seg_head {
 	uint32_t gid_count;
 	union ibv_gid gids[AV_GID_MAX];
 
-	/* Futex of the owner's timer thread: raised by whoever parks a request there from outside. */
+	/* Futex of the owner's timer thread: av_seg_wake_timer(). */
 	_Atomic uint32_t timer_bell;
 
 	/* Device page table: offset of its root, end of its nodes, and a count of invalidations. */
@@ -225,5 +225,11 @@ void av_seg_free(struct av_seg *seg, uint64_t offset, uint64_t size);
  */
 uint32_t av_slab_alloc(struct av_seg *seg, enum av_slab slab, uint32_t limit);
 void av_slab_free(struct av_seg *seg, enum av_slab slab, uint32_t index);
+
+/*
+ * Wake the timer thread of a segment's owner: a request was parked there from outside, or an event of a CQ
+ * was put off. Any process; makes a system call.
+ */
+void av_seg_wake_timer(struct av_seg *seg);
 
 #endif

@@ -272,20 +272,32 @@ enum av_reach av_reach_copy_part(const struct av_spans *dst, const struct av_spa
 static enum av_reach own_atomic(void *p, enum av_atomic_op op, uint64_t compare, uint64_t operand,
 				uint64_t *old)
 {
-	enum av_copy_result ret = op == AV_ATOMIC_FETCH_ADD ? av_copy_fetch_add(p, operand, old)
-							    : av_copy_cmp_swap(p, compare, operand, old);
+	enum av_copy_result ret = AV_COPY_FAULT;
 
+	switch (op) {
+	case AV_ATOMIC_FETCH_ADD:
+		ret = av_copy_fetch_add(p, operand, old);
+		break;
+	case AV_ATOMIC_CMP_SWAP:
+		ret = av_copy_cmp_swap(p, compare, operand, old);
+		break;
+	case AV_ATOMIC_WRITE:
+		ret = av_copy(p, &operand, sizeof(operand)); /* an aligned word is stored whole */
+		break;
+	}
 	return ret == AV_COPY_OK ? AV_REACH_OK : AV_REACH_DST_FAULT;
 }
 
-/* Read, modify, write; the caller holds the word's lock. */
+/* Read if it depends on what is there, modify, write; the caller holds the word's lock. */
 static enum av_reach vm_atomic(struct av_seg *seg, uint64_t addr, enum av_atomic_op op, uint64_t compare,
 			       uint64_t operand, uint64_t *old)
 {
 	uint64_t room[2 * AV_PIECES_LINE / sizeof(uint64_t)] AV_ALIGNED(AV_PIECES_LINE),
 		*value = &room[addr % AV_PIECES_LINE / sizeof(uint64_t)]; /* equally aligned */
-	enum av_reach ret = vm_read((uint8_t *)old, seg, addr, sizeof(*old));
+	enum av_reach ret = AV_REACH_OK;
 
+	if (op != AV_ATOMIC_WRITE)
+		ret = vm_read((uint8_t *)old, seg, addr, sizeof(*old));
 	if (ret == AV_REACH_SRC_FAULT)
 		return AV_REACH_DST_FAULT;
 	if (ret != AV_REACH_OK)

@@ -45,13 +45,14 @@ static inline bool av_reach_refused(const struct av_seg *seg)
 	return !seg->own && atomic_load_explicit(&seg->vm_refused, memory_order_relaxed);
 }
 
-enum av_atomic_op { AV_ATOMIC_FETCH_ADD, AV_ATOMIC_CMP_SWAP };
+enum av_atomic_op { AV_ATOMIC_FETCH_ADD, AV_ATOMIC_CMP_SWAP, AV_ATOMIC_WRITE };
 
 /**
- * av_reach_atomic() - one 8-byte read-modify-write, atomic among all processes of the device (IBV_ATOMIC_HCA)
+ * av_reach_atomic() - one 8-byte read-modify-write, or write, atomic among all processes of the device
+ * (IBV_ATOMIC_HCA)
  * @span:    8 bytes, 8-byte aligned (checked by the caller)
- * @operand: to add, or to swap in; @compare: for AV_ATOMIC_CMP_SWAP
- * @old:     out, the original value
+ * @operand: to add, to swap in, or to write; @compare: for AV_ATOMIC_CMP_SWAP
+ * @old:     out, the original value; of AV_ATOMIC_WRITE undefined
  *
  * Return:  a fault is AV_REACH_DST_FAULT; the memory is then unchanged
  */

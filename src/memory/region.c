@@ -11,6 +11,7 @@
 
 #include "base/checked.h"
 #include "base/copy.h"
+#include "base/newer_verbs.h"
 #include "memory/key.h"
 #include "memory/mapped.h"
 #include "memory/odp_notify.h"
@@ -28,12 +29,15 @@
 #define WRITERS	       (IBV_ACCESS_LOCAL_WRITE | REMOTE_CHANGES | IBV_ACCESS_MW_BIND)
 #define KNOWN                                                                                      \
 	(IBV_ACCESS_ON_DEMAND | IBV_ACCESS_LOCAL_WRITE | REMOTE_CHANGES | IBV_ACCESS_REMOTE_READ | \
-	 IBV_ACCESS_MW_BIND | IBV_ACCESS_ZERO_BASED | IBV_ACCESS_HUGETLB | IBV_ACCESS_OPTIONAL_RANGE)
+	 IBV_ACCESS_MW_BIND | IBV_ACCESS_ZERO_BASED | IBV_ACCESS_HUGETLB | AV_ACCESS_FLUSH_GLOBAL |  \
+	 IBV_ACCESS_OPTIONAL_RANGE)
 
 int av_region_check_access(uint32_t access)
 {
 	if ((access & REMOTE_CHANGES) && !(access & IBV_ACCESS_LOCAL_WRITE))
 		return EINVAL;
+	if (access & AV_ACCESS_FLUSH_PERSISTENT)
+		return EOPNOTSUPP; /* a right of devices that can make memory persistent */
 	if (access & ~(uint32_t)KNOWN)
 		return EINVAL;
 	return 0;

@@ -32,7 +32,7 @@ AV_MUST_USE int av_region_prepare(struct av_seg *seg, const struct av_region_req
 /* Does a change from one set of flags to the other leave what the pages must permit as it is? */
 bool av_region_same_rights(uint32_t from, uint32_t to);
 
-/* The flags alone: 0 or EINVAL. Bits of the optional range are never refused. */
+/* The flags alone: 0, EINVAL or EOPNOTSUPP. Bits of the optional range are never refused. */
 AV_MUST_USE int av_region_check_access(uint32_t access);
 
 #endif

@@ -23,7 +23,8 @@ static enum av_mem_fault check(const struct av_key *k, const struct av_mem_reque
 		return AV_MEM_ACCESS;
 	if ((k->access & req->access) != req->access)
 		return AV_MEM_ACCESS;
-	if (k->kind != AV_KEY_NULL && !av_range_within(req->addr, req->length, k->base, k->length))
+	if (k->kind != AV_KEY_NULL && !req->whole &&
+	    !av_range_within(req->addr, req->length, k->base, k->length))
 		return AV_MEM_RANGE;
 	return AV_MEM_OK;
 }
@@ -33,9 +34,9 @@ static enum av_mem_fault locate(struct av_seg *seg, struct av_key *k, const stru
 				struct av_span *span)
 {
 	uint8_t kind = k->kind == AV_KEY_WINDOW ? k->under : k->kind;
-	uint64_t at = k->addr + (req->addr - k->base);
+	uint64_t at = req->whole ? k->addr : k->addr + (req->addr - k->base);
 
-	span->length = req->length;
+	span->length = req->whole ? k->length : req->length;
 	span->seg = seg;
 	span->null = kind == AV_KEY_NULL;
 	span->odp = kind == AV_KEY_ODP;
@@ -44,7 +45,7 @@ static enum av_mem_fault locate(struct av_seg *seg, struct av_key *k, const stru
 	if (kind == AV_KEY_REGION && av_unlikely(!av_still_mapped(seg, k, at, req->length)))
 		return AV_MEM_GONE;
 	if (kind == AV_KEY_DEVICE) {
-		if (!av_range_within(at, req->length, sizeof(struct av_seg_head),
+		if (!av_range_within(at, span->length, sizeof(struct av_seg_head),
 				     AV_SEG_BYTES - sizeof(struct av_seg_head)))
 			return AV_MEM_RANGE; /* a peer's table that contradicts itself */
 		if (k->in_origin)

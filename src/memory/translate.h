@@ -34,6 +34,7 @@ struct av_mem_request {
 	bool remote;	 /* an rkey: windows are accepted, null regions are not; and the other way round */
 	uint64_t addr;	 /* in the key's own address space */
 	uint64_t length; /* bytes, > 0 */
+	bool whole;	 /* all that the key names, wherever it lies: @addr and @length do not count */
 };
 
 /* A run of bytes that may be accessed until av_mem_put(). */

@@ -5,13 +5,14 @@
 #include <errno.h>
 
 #include "base/checked.h"
+#include "base/newer_verbs.h"
 #include "memory/hazard.h"
 #include "memory/key.h"
 
 /* Local rights mean nothing in a window; programs pass IBV_ACCESS_LOCAL_WRITE out of habit. */
 #define WINDOW_ACCESS                                                                \
 	(IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ | \
-	 IBV_ACCESS_REMOTE_ATOMIC | IBV_ACCESS_ZERO_BASED)
+	 IBV_ACCESS_REMOTE_ATOMIC | IBV_ACCESS_ZERO_BASED | AV_ACCESS_FLUSH_GLOBAL)
 
 uint32_t av_window_create(struct av_seg *seg, enum ibv_mw_type type, uint32_t pd, uint32_t limit)
 {

@@ -108,15 +108,44 @@ static bool has_room(struct av_cq_shared *cq, uint32_t tail)
 	return tail - cq->head_seen < cq->capacity;
 }
 
-static bool fires(struct av_cq_shared *cq, const struct av_cqe *cqe)
+static bool moderated(const struct av_cq_shared *cq)
+{
+	return cq->event_count || cq->event_period_us;
+}
+
+/* What an entry, or a change of the bounds, means for the event of an armed CQ. */
+enum event { EVENT_NONE, EVENT_NOW, EVENT_LATER /* the timer has to be told */ };
+
+static enum event event_now(struct av_cq_shared *cq)
+{
+	cq->armed = AV_CQ_NOT_ARMED;
+	cq->counted = 0;
+	atomic_store(&cq->event_due_ns, 0);
+	return EVENT_NOW;
+}
+
+/* Entries that want an event have been counted. The lock is held. */
+static enum event put_off(struct av_cq_shared *cq)
+{
+	if (!moderated(cq) || (cq->event_count && cq->counted >= cq->event_count))
+		return event_now(cq);
+	if (!cq->event_period_us || atomic_load(&cq->event_due_ns))
+		return EVENT_NONE;
+	atomic_store(&cq->event_due_ns, av_now_ns() + cq->event_period_us * 1000ull);
+	return EVENT_LATER;
+}
+
+/* The event that an entry makes. The lock is held. */
+static enum event event_of(struct av_cq_shared *cq, const struct av_cqe *cqe)
 {
 	if (av_likely(cq->armed == AV_CQ_NOT_ARMED))
-		return false;
-	if (cq->armed == AV_CQ_ARMED_SOLICITED && !(cqe->flags & AV_CQE_SOLICITED) &&
-	    cqe->status == IBV_WC_SUCCESS)
-		return false;
-	cq->armed = AV_CQ_NOT_ARMED;
-	return true;
+		return EVENT_NONE;
+	if (cqe->status != IBV_WC_SUCCESS)
+		return event_now(cq);
+	if (cq->armed == AV_CQ_ARMED_SOLICITED && !(cqe->flags & AV_CQE_SOLICITED))
+		return EVENT_NONE;
+	cq->counted++;
+	return put_off(cq);
 }
 
 static void copy_entry(const struct av_cq_shared *cq, struct av_cqe *to, const struct av_cqe *from)
@@ -135,11 +164,20 @@ static void ring_bell(struct av_seg *seg, uint32_t bell, uint32_t event, uint32_
 	(void)av_bell_ring(seg, bell, &record);
 }
 
+static void send_event(struct av_seg *seg, enum event event, uint32_t bell, uint32_t index, uint32_t id)
+{
+	if (event == EVENT_LATER)
+		av_seg_wake_timer(seg);
+	else if (event == EVENT_NOW && bell)
+		ring_bell(seg, bell, 0, index, id);
+}
+
 int av_cq_push(struct av_seg *seg, uint32_t index, const struct av_cqe *cqe)
 {
 	struct av_cq_shared *cq = av_cq_at(seg, index);
 	struct av_cqe *to;
-	bool fire = false, first_overrun = false;
+	enum event event = EVENT_NONE;
+	bool first_overrun = false;
 	uint32_t tail, id, bell;
 
 	if (!cq)
@@ -153,46 +191,90 @@ int av_cq_push(struct av_seg *seg, uint32_t index, const struct av_cqe *cqe)
 		      !atomic_load_explicit(&cq->overrun, memory_order_relaxed))) {
 		copy_entry(cq, to, cqe);
 		atomic_store_explicit(&cq->tail, tail + 1, memory_order_release);
-		fire = fires(cq, cqe);
+		event = event_of(cq, cqe);
 	} else {
 		to = NULL;
 		first_overrun = !atomic_exchange(&cq->overrun, 1);
 	}
 	av_lock_release(&cq->lock);
-	if (av_unlikely(fire && bell))
-		ring_bell(seg, bell, 0, index, id);
+	if (av_unlikely(event != EVENT_NONE))
+		send_event(seg, event, bell, index, id);
 	if (av_unlikely(first_overrun))
 		ring_bell(seg, AV_BELL_ASYNC, IBV_EVENT_CQ_ERR, index, id);
 	return av_likely(to != NULL) ? 0 : -ENOSPC;
 }
 
-/* Is there an entry that fires the CQ as it is armed? It is disarmed then. The lock is held. */
-static bool fires_already(struct av_seg *seg, struct av_cq_shared *cq)
+/* The event that the entries make which are there as the CQ is armed. The lock is held. */
+static enum event event_already(struct av_seg *seg, struct av_cq_shared *cq)
 {
 	uint32_t tail = atomic_load_explicit(&cq->tail, memory_order_relaxed);
+	enum event event = EVENT_NONE;
 
+	cq->counted = 0;
 	for (uint32_t i = atomic_load(&cq->head); i != tail; i++) {
 		const struct av_cqe *e = entry(seg, cq, i);
 
-		if (e && fires(cq, e))
-			return true;
+		if (!e)
+			continue;
+		switch (event_of(cq, e)) {
+		case EVENT_NOW:
+			return EVENT_NOW;
+		case EVENT_LATER:
+			event = EVENT_LATER;
+			break;
+		case EVENT_NONE:
+			break;
+		}
 	}
-	return false;
+	return event;
 }
 
 void av_cq_arm(struct av_seg *seg, uint32_t index, enum av_cq_armed how)
 {
 	struct av_cq_shared *cq = av_cq_at(seg, index);
-	bool fire;
+	enum event event;
 
 	av_lock_acquire_plain(
 		&cq->lock); /* so that an appender after us sees it without a barrier of its own */
 	if (cq->armed < (uint32_t)how)
 		cq->armed = how;
-	fire = fires_already(seg, cq);
+	event = event_already(seg, cq);
 	av_lock_release(&cq->lock);
-	if (fire && cq->bell)
-		ring_bell(seg, cq->bell, 0, index, atomic_load(&cq->id));
+	send_event(seg, event, cq->bell, index, atomic_load(&cq->id));
+}
+
+void av_cq_moderate(struct av_seg *seg, uint32_t index, uint32_t count, uint32_t period_us)
+{
+	struct av_cq_shared *cq = av_cq_at(seg, index);
+	enum event event = EVENT_NONE;
+
+	av_lock_acquire_plain(&cq->lock);
+	cq->event_count = count;
+	cq->event_period_us = period_us;
+	atomic_store(&cq->event_due_ns, 0);
+	if (cq->armed != AV_CQ_NOT_ARMED && cq->counted)
+		event = put_off(cq);
+	av_lock_release(&cq->lock);
+	send_event(seg, event, cq->bell, index, atomic_load(&cq->id));
+}
+
+uint64_t av_cq_put_off(struct av_seg *seg, uint32_t index, uint64_t now_ns)
+{
+	struct av_cq_shared *cq = av_cq_at(seg, index);
+	enum event event = EVENT_NONE;
+	uint64_t due;
+
+	if (!cq || !atomic_load(&cq->event_due_ns))
+		return UINT64_MAX;
+	av_lock_acquire_plain(&cq->lock);
+	due = atomic_load(&cq->event_due_ns);
+	if (due && due <= now_ns) {
+		event = event_now(cq);
+		due = 0;
+	}
+	av_lock_release(&cq->lock);
+	send_event(seg, event, cq->bell, index, atomic_load(&cq->id));
+	return due ? due : UINT64_MAX;
 }
 
 const struct av_cqe *av_cq_peek(struct av_seg *seg, struct av_cq_shared *cq)

@@ -68,6 +68,11 @@ struct av_cq_shared {
 	uint32_t armed;		  /* enum av_cq_armed, under lock */
 	_Atomic uint32_t overrun; /* an entry was lost: the CQ is broken */
 	_Atomic uint32_t stamped; /* entries carry the time; set before the CQ is used */
+	/* Moderation of an armed CQ's event; 0: no such bound; both 0: none. Under lock. */
+	uint32_t event_count;	       /* so many entries make an event */
+	uint32_t event_period_us;      /* so long the first of them may wait */
+	uint32_t counted;	       /* entries that want the event that is due */
+	_Atomic uint64_t event_due_ns; /* when it is sent at the latest, 0: not by time */
 
 	struct av_lock poll_lock AV_ALIGNED(AV_CACHE_LINE);
 	_Atomic uint32_t head;	      /* free-running; written under poll_lock */
@@ -110,6 +115,19 @@ int av_cq_push(struct av_seg *seg, uint32_t index, const struct av_cqe *cqe);
  * AV_CQ_ARMED_ANY is not weakened by AV_CQ_ARMED_SOLICITED.
  */
 void av_cq_arm(struct av_seg *seg, uint32_t index, enum av_cq_armed how);
+
+/**
+ * av_cq_moderate() - put off the events of an own CQ: ibv_modify_cq(3)
+ * @count:     send one when so many entries want it, 0: any number will do once @period_us is over
+ * @period_us: or so long after the first, 0: however long that takes; both 0: with the first entry
+ *
+ * Entries in error do not wait. The owner has asked its timer to look first, if @period_us is not 0.
+ */
+void av_cq_moderate(struct av_seg *seg, uint32_t index, uint32_t count, uint32_t period_us);
+
+/* The timer's look at an own CQ: send the event that has been put off if it is due. Return: when to look
+ * again, UINT64_MAX: when woken. */
+uint64_t av_cq_put_off(struct av_seg *seg, uint32_t index, uint64_t now_ns);
 
 /* True if there is nothing to take. No lock needed. */
 static inline bool av_cq_empty(struct av_cq_shared *cq)

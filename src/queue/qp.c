@@ -17,6 +17,8 @@ static uint32_t stride(const struct ibv_qp_cap *cap)
 	uint32_t sges = cap->max_send_sge * (uint32_t)sizeof(struct ibv_sge);
 	uint32_t room = sges > cap->max_inline_data ? sges : cap->max_inline_data;
 
+	if (room < sizeof(uint64_t)) /* ibv_wr_atomic_write() needs neither elements nor inline data */
+		room = sizeof(uint64_t);
 	return (uint32_t)av_round_up(sizeof(struct av_sq_wqe) + room, AV_CACHE_LINE);
 }
 

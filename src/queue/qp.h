@@ -30,18 +30,22 @@ enum av_park {
 	AV_PARK_NO_ANSWER, /* the peer is not there, or not in a state to answer */
 };
 
-/* A send request as it lies in the ring: header, then elements or inline data. */
+/* A send request as it lies in the ring: header, then elements or inline data; there is room for a word. */
 struct av_sq_wqe {
 	uint64_t wr_id;
 	union {
 		struct {
 			uint64_t remote_addr;
-			uint64_t compare_add; /* or the length of a window */
+			uint64_t compare_add; /* or the length of a window, or of a FLUSH */
 			union {
 				uint64_t swap;
 				struct {
 					uint32_t region; /* binding a window: lkey of its region, 0: none */
 					uint32_t access; /* and its rights */
+				};
+				struct {
+					uint32_t placement;   /* FLUSH: what is wanted, */
+					uint32_t selectivity; /* of the range or of all that the key names */
 				};
 			};
 		};

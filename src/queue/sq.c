@@ -25,6 +25,7 @@ static const struct {
 	[IBV_WR_LOCAL_INV] = {FORM_LOCAL, false},
 	[IBV_WR_BIND_MW] = {FORM_BIND, false},
 	[IBV_WR_SEND_WITH_INV] = {FORM_MESSAGE, true},
+	[IBV_WR_ATOMIC_WRITE] = {FORM_RDMA, true},
 };
 
 struct av_sq_wqe *av_sq_slot(const struct av_qp_end *end, uint32_t number)

@@ -5,6 +5,7 @@
 #include <sched.h>
 #include <string.h>
 
+#include "base/newer_verbs.h"
 #include "hca/limits.h"
 #include "memory/reach.h"
 #include "memory/translate.h"
@@ -126,17 +127,21 @@ static void responder_end(struct work *w)
 		av_event_raise(w->rsp, w->qpn, (enum ibv_event_type)w->events[i]);
 }
 
+/* The operations that consume a receive request. */
+static bool uses_receive(uint32_t opcode)
+{
+	return opcode == IBV_WR_SEND || opcode == IBV_WR_SEND_WITH_IMM || opcode == IBV_WR_SEND_WITH_INV ||
+	       opcode == IBV_WR_RDMA_WRITE_WITH_IMM;
+}
+
 /* The responder's side of a fault, its token held. */
 static void responder_fail(struct work *w)
 {
 	const struct av_rule *rule = av_rule(w->result.fault);
-	bool uses_receive = w->head.opcode != IBV_WR_RDMA_WRITE && w->head.opcode != IBV_WR_RDMA_READ &&
-			    w->head.opcode != IBV_WR_ATOMIC_CMP_AND_SWP &&
-			    w->head.opcode != IBV_WR_ATOMIC_FETCH_AND_ADD;
 
 	if (!rule->responder_fails)
 		return;
-	if (uses_receive && rule->receive != IBV_WC_SUCCESS)
+	if (uses_receive(w->head.opcode) && rule->receive != IBV_WC_SUCCESS)
 		av_deliver_error(&w->to, rule->receive);
 	av_responder_error(w->rsp);
 	note_event(w, rule->event);
@@ -171,6 +176,18 @@ static void local_end(struct work *w)
 	av_mem_put_list(&w->local);
 }
 
+static enum av_fault remote_fault(enum av_mem_fault found)
+{
+	switch (found) {
+	case AV_MEM_OK:
+		return AV_FAULT_NONE;
+	case AV_MEM_BUSY:
+		return AV_FAULT_BUSY;
+	default:
+		return AV_FAULT_REM_ACCESS;
+	}
+}
+
 /* Translate the responder's memory that an rkey names. */
 static enum av_fault remote_begin(struct work *w, uint32_t access, struct av_spans *remote)
 {
@@ -186,14 +203,7 @@ static enum av_fault remote_begin(struct work *w, uint32_t access, struct av_spa
 
 	remote->count = 1;
 	remote->bytes = w->head.bytes;
-	switch (av_mem_get(w->to.seg, &req, &remote->at[0])) {
-	case AV_MEM_OK:
-		return AV_FAULT_NONE;
-	case AV_MEM_BUSY:
-		return AV_FAULT_BUSY;
-	default:
-		return AV_FAULT_REM_ACCESS;
-	}
+	return remote_fault(av_mem_get(w->to.seg, &req, &remote->at[0]));
 }
 
 /* The responder died under our hands. */
@@ -371,7 +381,7 @@ static enum av_fault do_write_imm(struct work *w)
 	return fault;
 }
 
-/* May the two sides do READs and atomics at all? */
+/* May the two sides do READs, atomics and what else takes a responder's resource at all? */
 static enum av_fault check_rd_atomic(const struct work *w)
 {
 	if (w->req->qp->attr.max_rd_atomic == 0)
@@ -418,34 +428,107 @@ static enum av_fault return_original(struct work *w, uint64_t old)
 	return fault;
 }
 
+/* An atomic operation on the word that the rkey names. */
+static enum av_fault on_word(struct work *w, uint32_t access, enum av_atomic_op op, uint64_t operand,
+			     uint64_t *old)
+{
+	struct av_spans remote;
+	enum av_fault fault;
+
+	if (w->head.remote_addr & 7)
+		return AV_FAULT_REM_MISALIGNED;
+	fault = remote_begin(w, access, &remote);
+	if (fault != AV_FAULT_NONE)
+		return fault;
+	if (remote.at[0].addr & 7) /* a region whose first byte is not aligned: aligned in key space only */
+		fault = AV_FAULT_REM_MISALIGNED;
+	else
+		fault = moved(w, av_reach_atomic(&remote.at[0], op, w->head.compare_add, operand, old),
+			      AV_FAULT_REM_ACCESS, AV_FAULT_REM_ACCESS);
+	av_mem_put(&remote.at[0]);
+	return fault;
+}
+
 static enum av_fault do_atomic(struct work *w)
 {
 	bool add = w->head.opcode == IBV_WR_ATOMIC_FETCH_AND_ADD;
 	enum av_fault fault = check_rd_atomic(w);
-	struct av_spans remote;
 	uint64_t old = 0;
 
 	if (fault != AV_FAULT_NONE)
 		return fault;
 	if (!(w->rsp->qp->attr.qp_access_flags & IBV_ACCESS_REMOTE_ATOMIC))
 		return AV_FAULT_REM_OP_DENIED;
-	if (w->head.remote_addr & 7)
-		return AV_FAULT_REM_MISALIGNED;
-	fault = remote_begin(w, IBV_ACCESS_REMOTE_ATOMIC, &remote);
-	if (fault != AV_FAULT_NONE)
-		return fault;
-	if (remote.at[0].addr & 7) /* a region whose first byte is not aligned: aligned in key space only */
-		fault = AV_FAULT_REM_MISALIGNED;
-	else
-		fault = moved(w,
-			      av_reach_atomic(&remote.at[0], add ? AV_ATOMIC_FETCH_ADD : AV_ATOMIC_CMP_SWAP,
-					      w->head.compare_add, add ? w->head.compare_add : w->head.swap,
-					      &old),
-			      AV_FAULT_REM_ACCESS, AV_FAULT_REM_ACCESS);
-	av_mem_put(&remote.at[0]);
+	fault = on_word(w, IBV_ACCESS_REMOTE_ATOMIC, add ? AV_ATOMIC_FETCH_ADD : AV_ATOMIC_CMP_SWAP,
+			add ? w->head.compare_add : w->head.swap, &old);
 	if (fault != AV_FAULT_NONE || w->result.park != AV_PARK_NOT)
 		return fault;
 	return return_original(w, old);
+}
+
+/*
+ * ATOMIC WRITE, IBTA volume 1, release 1.5. What it writes travels with it, so the requester's memory comes
+ * first, as with a WRITE.
+ */
+static enum av_fault do_atomic_write(struct work *w)
+{
+	enum av_fault fault = check_rd_atomic(w);
+	uint64_t value, none;
+	struct av_spans to;
+
+	if (fault == AV_FAULT_NONE)
+		fault = local_begin(w, 0);
+	if (fault != AV_FAULT_NONE)
+		return fault;
+	av_spans_local(&to, NULL, &value, sizeof(value));
+	fault = moved(w, av_reach_copy(&to, &w->local), AV_FAULT_LOC_PROT, AV_FAULT_LOC_PROT);
+	local_end(w);
+	if (fault != AV_FAULT_NONE || w->result.park != AV_PARK_NOT)
+		return fault;
+	if (!(w->rsp->qp->attr.qp_access_flags & IBV_ACCESS_REMOTE_WRITE))
+		return AV_FAULT_REM_OP_DENIED;
+	return on_word(w, IBV_ACCESS_REMOTE_WRITE, AV_ATOMIC_WRITE, value, &none);
+}
+
+/* The rights that a FLUSH needs, of the queue pair and of the key. */
+static uint32_t flush_rights(uint32_t placement)
+{
+	return (placement & AV_FLUSH_GLOBAL ? AV_ACCESS_FLUSH_GLOBAL : 0) |
+	       (placement & ~(uint32_t)AV_FLUSH_GLOBAL ? AV_ACCESS_FLUSH_PERSISTENT : 0);
+}
+
+/*
+ * FLUSH, IBTA volume 1, release 1.5. What earlier requests of the queue pair wrote is in the responder's
+ * memory when they are done, and its processors' caches are coherent: for global visibility nothing is left
+ * to do but to be ordered behind them. Persistence is never granted, so asking for it is refused with the
+ * right.
+ */
+static enum av_fault do_flush(struct work *w)
+{
+	uint32_t rights = flush_rights(w->head.placement);
+	enum av_fault fault = check_rd_atomic(w);
+	struct av_mem_request req = {
+		.key = w->head.rkey,
+		.pd = w->pd,
+		.access = rights,
+		.qpn = w->qpn,
+		.remote = true,
+		.addr = w->head.remote_addr,
+		.length = w->head.compare_add,
+		.whole = w->head.selectivity == AV_FLUSH_MR || w->head.compare_add == 0,
+	};
+	struct av_span span;
+
+	if (fault != AV_FAULT_NONE)
+		return fault;
+	if ((w->rsp->qp->attr.qp_access_flags & rights) != rights)
+		return AV_FAULT_REM_OP_DENIED;
+	fault = remote_fault(av_mem_get(w->to.seg, &req, &span));
+	if (fault != AV_FAULT_NONE)
+		return fault;
+	atomic_thread_fence(memory_order_seq_cst);
+	av_mem_put(&span);
+	return AV_FAULT_NONE;
 }
 
 static enum av_fault (*const operation[])(struct work *w) = {
@@ -457,6 +540,8 @@ static enum av_fault (*const operation[])(struct work *w) = {
 	[IBV_WR_ATOMIC_CMP_AND_SWP] = do_atomic,
 	[IBV_WR_ATOMIC_FETCH_AND_ADD] = do_atomic,
 	[IBV_WR_SEND_WITH_INV] = do_send,
+	[AV_WR_FLUSH] = do_flush,
+	[IBV_WR_ATOMIC_WRITE] = do_atomic_write,
 };
 
 /* --- operations on the requester's own keys: no responder is involved
@@ -512,11 +597,15 @@ static bool for_uc(uint32_t opcode)
 	       opcode == IBV_WR_RDMA_WRITE_WITH_IMM;
 }
 
+static bool of_a_word(uint32_t opcode)
+{
+	return opcode == IBV_WR_ATOMIC_CMP_AND_SWP || opcode == IBV_WR_ATOMIC_FETCH_AND_ADD ||
+	       opcode == IBV_WR_ATOMIC_WRITE;
+}
+
 /* What the requester refuses without asking anybody. */
 static enum av_fault check_request(const struct work *w)
 {
-	bool atomic;
-
 	if (is_local(w->head.opcode))
 		return AV_FAULT_NONE;
 	if (w->head.opcode >= AV_ARRAY_SIZE(operation) || !operation[w->head.opcode] ||
@@ -524,8 +613,8 @@ static enum av_fault check_request(const struct work *w)
 		return AV_FAULT_LOC_QP_OP;
 	if (w->req->qp->type == IBV_QPT_UC && !for_uc(w->head.opcode))
 		return AV_FAULT_LOC_QP_OP;
-	atomic = w->head.opcode == IBV_WR_ATOMIC_CMP_AND_SWP || w->head.opcode == IBV_WR_ATOMIC_FETCH_AND_ADD;
-	if (w->head.bytes > AV_MAX_MSG_BYTES || (atomic && w->head.bytes != sizeof(uint64_t)))
+	if (w->head.bytes > AV_MAX_MSG_BYTES ||
+	    (of_a_word(w->head.opcode) && w->head.bytes != sizeof(uint64_t)))
 		return AV_FAULT_LOC_LEN;
 	return AV_FAULT_NONE;
 }

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/clock.h"
+#include "base/newer_verbs.h"
 #include "hca/directory.h"
 #include "memory/reach.h"
 #include "transport/connect.h"
@@ -37,6 +38,8 @@ static const uint8_t wc_opcode[] = {
 	[IBV_WR_LOCAL_INV] = IBV_WC_LOCAL_INV,
 	[IBV_WR_BIND_MW] = IBV_WC_BIND_MW,
 	[IBV_WR_SEND_WITH_INV] = IBV_WC_SEND,
+	[AV_WR_FLUSH] = AV_WC_FLUSH,
+	[IBV_WR_ATOMIC_WRITE] = IBV_WC_ATOMIC_WRITE,
 };
 
 /* Append the completion of the request at the head and step over it. Return: 0, or -ENOSPC. */

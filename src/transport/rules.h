@@ -17,7 +17,7 @@ enum av_fault {
 	AV_FAULT_NONE,
 
 	/* Found at the requester; the responder never hears of it. */
-	AV_FAULT_LOC_LEN,   /* message too long, or an atomic's buffer is not 8 bytes */
+	AV_FAULT_LOC_LEN,   /* message too long, or what an atomic operation brings or wants is not 8 bytes */
 	AV_FAULT_LOC_QP_OP, /* operation this queue pair was not set up for */
 	AV_FAULT_LOC_PROT,  /* a local buffer cannot be used */
 	AV_FAULT_MW_BIND,   /* a window cannot be bound, or invalidated, like that */
@@ -25,7 +25,7 @@ enum av_fault {
 	/* Found at the responder. */
 	AV_FAULT_REM_ACCESS,	   /* the rkey does not permit it, or the memory behind it is gone */
 	AV_FAULT_REM_OP_DENIED,	   /* the queue pair's access flags do not permit the operation */
-	AV_FAULT_REM_NO_RD_ATOMIC, /* it accepts no READs or atomics */
+	AV_FAULT_REM_NO_RD_ATOMIC, /* it accepts no READs, atomics and the like */
 	AV_FAULT_REM_MISALIGNED,   /* atomic at an address that is not a multiple of 8 */
 	AV_FAULT_RECV_SHORT,	   /* message longer than the receive request */
 	AV_FAULT_RECV_PROT,	   /* a receive buffer cannot be used */

@@ -3,7 +3,6 @@
 #include "transport/timer.h"
 
 #include <errno.h>
-#include <limits.h>
 #include <linux/futex.h>
 #include <pthread.h>
 #include <stdlib.h>
@@ -26,18 +25,10 @@ struct av_timer {
 	uint32_t *watched;	   /* indices of queue pairs that have ever waited */
 	uint32_t count, room;
 	uint8_t known[AV_MAX_QP + AV_OBJ_CHUNK]; /* by index: is in @watched */
+	pthread_mutex_t cq_mutex;		 /* guards these, and is held while the CQs are looked at */
+	uint8_t cq[AV_MAX_CQ + AV_OBJ_CHUNK];	 /* by index: its events may be put off */
+	uint32_t cq_end;			 /* behind the last of them */
 };
-
-static long futex(_Atomic uint32_t *word, int op, uint32_t value, const struct timespec *timeout)
-{
-	return syscall(SYS_futex, word, op, value, timeout, NULL, 0);
-}
-
-static void ring(struct av_seg *seg)
-{
-	atomic_fetch_add(&seg->head->timer_bell, 1);
-	futex(&seg->head->timer_bell, FUTEX_WAKE, INT_MAX, NULL);
-}
 
 static uint32_t watched_at(struct av_timer *t, uint32_t i)
 {
@@ -84,12 +75,29 @@ static uint64_t look(struct av_timer *t)
 	return next;
 }
 
+/* Send the events of CQs that were put off long enough. Return: when to look again. */
+static uint64_t look_at_cqs(struct av_timer *t)
+{
+	uint64_t next = UINT64_MAX;
+
+	pthread_mutex_lock(&t->cq_mutex);
+	for (uint32_t i = 0; i < t->cq_end; i++) {
+		uint64_t when = t->cq[i] ? av_cq_put_off(t->seg, i, av_now_ns()) : UINT64_MAX;
+
+		if (when < next)
+			next = when;
+	}
+	pthread_mutex_unlock(&t->cq_mutex);
+	return next;
+}
+
 static void sleep_until(struct av_timer *t, uint32_t bell, uint64_t when)
 {
 	uint64_t now = av_now_ns(), wait = when > now ? when - now : 0;
 	struct timespec ts = {.tv_sec = (time_t)(wait / 1000000000u), .tv_nsec = (long)(wait % 1000000000u)};
 
-	futex(&t->seg->head->timer_bell, FUTEX_WAIT, bell, when == UINT64_MAX ? NULL : &ts);
+	syscall(SYS_futex, &t->seg->head->timer_bell, FUTEX_WAIT, bell, when == UINT64_MAX ? NULL : &ts, NULL,
+		0);
 }
 
 static void *timer_main(void *arg)
@@ -98,12 +106,14 @@ static void *timer_main(void *arg)
 
 	for (;;) {
 		uint32_t bell = atomic_load(&t->seg->head->timer_bell);
-		uint64_t next;
+		uint64_t next, cqs;
 
 		if (atomic_load(&t->stop)) /* after the bell, which whoever stops us rings after */
 			break;
 		atomic_store(&t->awake_ns, 0);
 		next = look(t);
+		cqs = look_at_cqs(t);
+		next = cqs < next ? cqs : next;
 		atomic_store(&t->awake_ns, next);
 		sleep_until(t, bell, next);
 	}
@@ -118,8 +128,10 @@ static struct av_timer *timer_create_for(struct av_seg *seg)
 		return NULL;
 	t->seg = seg;
 	pthread_mutex_init(&t->mutex, NULL);
+	pthread_mutex_init(&t->cq_mutex, NULL);
 	if (av_thread_start(&t->thread, "anyverbs-timer", timer_main, t)) {
 		pthread_mutex_destroy(&t->mutex);
+		pthread_mutex_destroy(&t->cq_mutex);
 		free(t);
 		return NULL;
 	}
@@ -169,7 +181,7 @@ void av_timer_watch(const struct av_qp_end *end, uint64_t deadline_ns)
 	struct av_timer *t;
 
 	if (!end->seg->own) {
-		ring(end->seg);
+		av_seg_wake_timer(end->seg);
 		return;
 	}
 	t = timer_of(end->seg);
@@ -182,7 +194,33 @@ void av_timer_watch(const struct av_qp_end *end, uint64_t deadline_ns)
 	 * after it was set.
 	 */
 	if (atomic_load(&t->awake_ns) == 0 || atomic_load(&t->awake_ns) > deadline_ns)
-		ring(end->seg);
+		av_seg_wake_timer(end->seg);
+}
+
+int av_timer_watch_cq(struct av_seg *seg, uint32_t index)
+{
+	struct av_timer *t = timer_of(seg);
+
+	if (!t || index >= sizeof(t->cq))
+		return ENOMEM;
+	pthread_mutex_lock(&t->cq_mutex);
+	t->cq[index] = 1;
+	if (t->cq_end <= index)
+		t->cq_end = index + 1;
+	pthread_mutex_unlock(&t->cq_mutex);
+	av_seg_wake_timer(seg);
+	return 0;
+}
+
+void av_timer_forget_cq(struct av_seg *seg, uint32_t index)
+{
+	struct av_timer *t = atomic_load(&seg->timer);
+
+	if (!t || index >= sizeof(t->cq))
+		return;
+	pthread_mutex_lock(&t->cq_mutex);
+	t->cq[index] = 0;
+	pthread_mutex_unlock(&t->cq_mutex);
 }
 
 void av_timer_stop(struct av_seg *seg)
@@ -192,9 +230,10 @@ void av_timer_stop(struct av_seg *seg)
 	if (!t)
 		return;
 	atomic_store(&t->stop, true);
-	ring(seg);
+	av_seg_wake_timer(seg);
 	pthread_join(t->thread, NULL);
 	pthread_mutex_destroy(&t->mutex);
+	pthread_mutex_destroy(&t->cq_mutex);
 	free(t->watched);
 	free(t);
 }

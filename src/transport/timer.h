@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The timer of a context: one thread, started when a request of the context first has to wait, that drives
- * send queues whose retry time has come. The last resort that makes timeouts true even when the program makes
+ * The timer of a context: one thread, started when a request of the context first has to wait, or the events
+ * of a CQ are moderated by time, that drives send queues whose retry time has come, and sends the events. The last resort that makes timeouts true even when the program makes
  * no call.
  */
 #ifndef AV_TRANSPORT_TIMER_H
@@ -20,6 +20,16 @@ void av_timer_watch(const struct av_qp_end *end, uint64_t deadline_ns);
 
 /* How soon an own queue pair is looked at again that another process drives: it may die with it. */
 #define AV_DRIVEN_NS 50000000u
+
+/**
+ * av_timer_watch_cq() - from now on see to the events of an own CQ that are put off, av_cq_put_off()
+ *
+ * Context: no lock held; may create a thread. Return: 0, or ENOMEM (there can be no timer)
+ */
+AV_MUST_USE int av_timer_watch_cq(struct av_seg *seg, uint32_t index);
+
+/* The CQ ends: on return the timer does not look at it, and will not. Context: no lock held. */
+void av_timer_forget_cq(struct av_seg *seg, uint32_t index);
 
 /* Stop the timer of an own segment and wait for its thread to end. */
 void av_timer_stop(struct av_seg *seg);

@@ -13,7 +13,7 @@
 #define FLOOD_PACKET 1024u /* bytes: the path MTU of its connection */
 
 struct flood_work {
-	enum ibv_wr_opcode opcode; /* RDMA_WRITE, RDMA_READ or ATOMIC_FETCH_AND_ADD */
+	enum ibv_wr_opcode opcode; /* RDMA_WRITE, RDMA_READ, ATOMIC_FETCH_AND_ADD or ATOMIC_WRITE */
 	uint64_t remote_addr;
 	uint32_t rkey;
 	uint32_t bytes; /* multiple of 8 */

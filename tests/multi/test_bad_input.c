@@ -399,11 +399,13 @@ static void access_rows(void)
 		{"ZERO_BASED", LW | IBV_ACCESS_ZERO_BASED, 0},
 		{"HUGETLB without ON_DEMAND is ignored", LW | IBV_ACCESS_HUGETLB, 0},
 		{"RELAXED_ORDERING", LW | IBV_ACCESS_RELAXED_ORDERING, 0},
+		{"FLUSH_GLOBAL of newer headers", 1 << 8, 0},
+		{"FLUSH_PERSISTENT of newer headers", 1 << 9, EOPNOTSUPP},
 	};
 
 	for (size_t i = 0; i < COUNT_OF(rows); i++)
 		mr_row(rows[i].name, n->arena, PAGE, rows[i].access, rows[i].want);
-	for (int bit = 8; bit < 32; bit++) {
+	for (int bit = 10; bit < 32; bit++) {
 		char name[64];
 		bool optional = bit >= 20 && bit <= 29;
 

@@ -49,7 +49,7 @@ static void open_end(void)
 	me.xrcd = ibv_open_xrcd(me.ctx, &xrcd);
 	me.cq = ibv_create_cq(me.ctx, 2 * DEPTH, NULL, NULL, 0);
 	me.mr = ibv_reg_mr(me.pd, me.bytes, sizeof(me.bytes),
-			   IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE);
+			   IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ);
 	if (!me.pd || !me.xrcd || !me.cq || !me.mr || ibv_query_gid(me.ctx, 1, 0, &me.gid))
 		DIE("cannot open: %s", strerror(errno));
 }
@@ -386,6 +386,27 @@ static void named_row(void)
 	destroy_queue(1);
 }
 
+static void atomic_write_row(void)
+{
+	const uint64_t value = 0x0123456789abcdefull;
+	uint64_t back;
+	uint32_t srqn;
+
+	row("an atomic write goes where the queue's domain permits it");
+	reconnect();
+	srqn = create_queue(0, 1);
+	memcpy(me.bytes, &value, sizeof(value));
+	post(IBV_WR_ATOMIC_WRITE, srqn, sizeof(value));
+	expect_status(IBV_WC_SUCCESS);
+	memset(me.bytes, 0, sizeof(value));
+	post(IBV_WR_RDMA_READ, srqn, sizeof(value));
+	expect_status(IBV_WC_SUCCESS);
+	memcpy(&back, me.bytes, sizeof(back));
+	EXPECT(back == value, "0x%lx", back);
+	expect_received(0, 0, 0);
+	destroy_queue(0);
+}
+
 static void refused(const char *what, enum ibv_wr_opcode opcode, uint32_t bytes, uint32_t srqn)
 {
 	struct ibv_qp_attr attr;
@@ -417,6 +438,7 @@ static void refused_rows(void)
 		{IBV_WR_RDMA_READ, 8},
 		{IBV_WR_ATOMIC_CMP_AND_SWP, 8},
 		{IBV_WR_ATOMIC_FETCH_AND_ADD, 8},
+		{IBV_WR_ATOMIC_WRITE, 8},
 	};
 	uint32_t foreign = create_queue(2, 1), destroyed = create_queue(0, 1);
 
@@ -500,6 +522,7 @@ int main(int argc, char **argv)
 	create_qp(IBV_QPT_XRC_SEND);
 	peer = ask((struct order){.verb = HELLO});
 	named_row();
+	atomic_write_row();
 	refused_rows();
 	unpolled_row();
 	traffic_rows();

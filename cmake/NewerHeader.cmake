@@ -1,0 +1,14 @@
+# av_newer_header(TARGET): define what the installed <infiniband/verbs.h> has beyond that of rdma-core 44. The library
+# offers the same with either (src/base/newer_verbs.h); where the header has it, the two are compared.
+include(CheckCSourceCompiles)
+
+function(av_newer_header target)
+  set(CMAKE_REQUIRED_INCLUDES ${IBVERBS_INCLUDE_DIRS})
+  check_c_source_compiles("#include <infiniband/verbs.h>
+    int main(void) { return IBV_WR_FLUSH; }" AV_HEADER_HAS_FLUSH)
+  foreach(name AV_HEADER_HAS_FLUSH)
+    if(${name})
+      target_compile_definitions(${target} INTERFACE ${name})
+    endif()
+  endforeach()
+endfunction()
