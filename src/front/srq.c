@@ -184,10 +184,28 @@ int av_get_srq_num(struct ibv_srq *ibv, uint32_t *number)
 	return 0;
 }
 
+/* The size first: the limit is judged by it. */
+static int modify(struct av_context *ctx, struct av_srq *srq, const struct ibv_srq_attr *attr, int mask)
+{
+	const uint32_t max_wr = mask & IBV_SRQ_MAX_WR ? attr->max_wr : srq->shared->capacity;
+	int err = 0;
+
+	if (max_wr == 0 || max_wr > (uint32_t)ctx->dev->attr.max_srq_wr)
+		return EINVAL;
+	if ((mask & IBV_SRQ_LIMIT) && attr->srq_limit > max_wr)
+		return EINVAL;
+	if (mask & IBV_SRQ_MAX_WR)
+		err = av_rq_resize(ctx->seg, srq->shared, max_wr);
+	if (err == 0 && (mask & IBV_SRQ_LIMIT))
+		av_rq_set_limit(ctx->seg, srq->shared, attr->srq_limit);
+	return err;
+}
+
 AV_EXPORT int ibv_modify_srq(struct ibv_srq *ibv, struct ibv_srq_attr *attr, int mask)
 {
 	struct av_context *ctx;
 	struct av_srq *srq;
+	int err;
 
 	if (!av_ours(ibv->context))
 		return AV_NEXT(ibv_modify_srq, "IBVERBS_1.1")(ibv, attr, mask);
@@ -199,13 +217,10 @@ AV_EXPORT int ibv_modify_srq(struct ibv_srq *ibv, struct ibv_srq_attr *attr, int
 		return av_fail_errno(EPERM);
 	if (mask & ~(IBV_SRQ_MAX_WR | IBV_SRQ_LIMIT))
 		return av_fail_errno(EINVAL);
-	if (mask & IBV_SRQ_MAX_WR) /* IBV_DEVICE_SRQ_RESIZE is not advertised */
-		return av_fail_errno(EOPNOTSUPP);
-	if ((mask & IBV_SRQ_LIMIT) && attr->srq_limit > srq->shared->capacity)
-		return av_fail_errno(EINVAL);
-	if (mask & IBV_SRQ_LIMIT)
-		av_rq_set_limit(ctx->seg, srq->shared, attr->srq_limit);
-	return 0;
+	pthread_mutex_lock(&srq->users_mutex); /* one change at a time */
+	err = modify(ctx, srq, attr, mask);
+	pthread_mutex_unlock(&srq->users_mutex);
+	return err ? av_fail_errno(err) : 0;
 }
 
 AV_EXPORT int ibv_query_srq(struct ibv_srq *ibv, struct ibv_srq_attr *attr)
@@ -217,7 +232,9 @@ AV_EXPORT int ibv_query_srq(struct ibv_srq *ibv, struct ibv_srq_attr *attr)
 	srq = av_srq_find(av_context_of(ibv->context), ibv);
 	if (!srq)
 		return av_fail_errno(ENOENT);
+	pthread_mutex_lock(&srq->users_mutex);
 	attr->max_wr = srq->shared->capacity;
+	pthread_mutex_unlock(&srq->users_mutex);
 	attr->max_sge = srq->shared->max_sge;
 	attr->srq_limit = atomic_load(&srq->shared->limit);
 	return 0;

@@ -46,7 +46,7 @@ static const struct ibv_device_attr default_attr = {
 	.device_cap_flags = IBV_DEVICE_SYS_IMAGE_GUID | IBV_DEVICE_RC_RNR_NAK_GEN |
 			    IBV_DEVICE_CURR_QP_STATE_MOD | IBV_DEVICE_XRC | IBV_DEVICE_UD_AV_PORT_ENFORCE |
 			    IBV_DEVICE_MEM_WINDOW | IBV_DEVICE_MEM_WINDOW_TYPE_2B |
-			    IBV_DEVICE_MEM_MGT_EXTENSIONS,
+			    IBV_DEVICE_MEM_MGT_EXTENSIONS | IBV_DEVICE_SRQ_RESIZE,
 	.max_sge = AV_MAX_SGE,
 	.max_sge_rd = AV_MAX_SGE,
 	.max_cq = AV_MAX_CQ,
@@ -287,7 +287,7 @@ int av_device_query_ex(const struct av_device *dev, struct ibv_device_attr_ex *a
 	ours.max_dm_size = AV_MAX_DM_BYTES;
 	ours.completion_timestamp_mask = UINT64_MAX; /* nanoseconds of the monotonic clock: */
 	ours.hca_core_clock = 1000000;		     /* 1 GHz, in kHz */
-	ours.device_cap_flags_ex = 
+	ours.device_cap_flags_ex =
 		dev->attr.device_cap_flags | AV_DEVICE_FLUSH_GLOBAL | AV_DEVICE_ATOMIC_WRITE;
 	ours.phys_port_cnt_ex = dev->attr.phys_port_cnt;
 	memcpy(attr, &ours, known);

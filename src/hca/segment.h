@@ -49,7 +49,7 @@
 enum av_slab { AV_SLAB_KEY, AV_SLAB_CQ, AV_SLAB_RQ, AV_SLAB_QP, AV_SLAB_N };
 #define AV_KEY_BYTES 64u
 #define AV_CQ_BYTES  256u
-#define AV_RQ_BYTES  256u
+#define AV_RQ_BYTES  384u
 #define AV_QP_BYTES  768u
 #define AV_KEY_CHUNK 1024u
 #define AV_OBJ_CHUNK 64u

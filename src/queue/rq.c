@@ -8,6 +8,11 @@
 #include "hca/bell.h"
 #include "hca/limits.h"
 
+static bool is_shared(const struct av_rq_shared *rq)
+{
+	return rq->order != 0;
+}
+
 static uint64_t stride(uint32_t max_sge)
 {
 	return av_round_up(sizeof(struct av_rq_wqe) + (uint64_t)max_sge * sizeof(struct ibv_sge), 32);
@@ -18,14 +23,34 @@ static uint32_t slots(uint32_t capacity)
 	return capacity <= 1 ? 1 : 1u << (32 - __builtin_clz(capacity - 1));
 }
 
-static uint64_t order_bytes(uint32_t mask)
+static uint64_t index_bytes(uint32_t entries)
 {
-	return ((uint64_t)mask + 1) * sizeof(uint32_t);
+	return (uint64_t)entries * sizeof(uint32_t);
 }
 
-static uint64_t ring_bytes(uint32_t mask, uint32_t max_sge)
+static uint64_t ring_bytes(uint64_t slots, uint32_t max_sge)
 {
-	return ((uint64_t)mask + 1) * stride(max_sge);
+	return slots * stride(max_sge);
+}
+
+/* Slots of the ring, and with it all of a queue that was never made larger. */
+static uint32_t first_slots(const struct av_rq_shared *rq)
+{
+	return rq->mask + 1;
+}
+
+static uint64_t run_bytes(const struct av_rq_shared *rq, unsigned int run)
+{
+	return ring_bytes((uint64_t)first_slots(rq) << run, rq->max_sge);
+}
+
+static bool alloc_sharing(struct av_seg *seg, struct av_rq_shared *rq)
+{
+	rq->places = first_slots(rq);
+	rq->order_mask = rq->mask;
+	rq->order = av_seg_alloc(seg, index_bytes(rq->order_mask + 1));
+	rq->stack = av_seg_alloc(seg, index_bytes(rq->places));
+	return rq->order && rq->stack;
 }
 
 /* The two arrays of a shared queue. */
@@ -33,12 +58,10 @@ static bool init_sharing(struct av_seg *seg, struct av_rq_shared *rq)
 {
 	uint32_t *stack;
 
-	rq->order = av_seg_alloc(seg, order_bytes(rq->mask));
-	rq->stack = av_seg_alloc(seg, order_bytes(rq->mask));
-	if (!rq->order || !rq->stack)
+	if (!alloc_sharing(seg, rq))
 		return false;
-	stack = av_seg_at(seg, rq->stack, order_bytes(rq->mask));
-	for (rq->stacked = 0; rq->stacked < rq->capacity; rq->stacked++)
+	stack = av_seg_at(seg, rq->stack, index_bytes(rq->places));
+	for (rq->stacked = 0; rq->stacked < rq->places; rq->stacked++)
 		stack[rq->stacked] = rq->stacked;
 	return true;
 }
@@ -58,7 +81,7 @@ uint32_t av_rq_init(struct av_seg *seg, const struct av_rq_request *req)
 	rq->pd = req->pd;
 	rq->xrcd = req->xrcd;
 	rq->cq = req->cq;
-	rq->ring = av_seg_alloc(seg, ring_bytes(rq->mask, rq->max_sge));
+	rq->ring = av_seg_alloc(seg, ring_bytes(first_slots(rq), rq->max_sge));
 	if (!rq->ring || (req->id && !init_sharing(seg, rq))) {
 		av_rq_fini(seg, index);
 		errno = ENOMEM;
@@ -73,9 +96,11 @@ void av_rq_fini(struct av_seg *seg, uint32_t index)
 	struct av_rq_shared *rq = av_rq_at(seg, index);
 
 	atomic_store(&rq->id, 0);
-	av_seg_free(seg, rq->ring, ring_bytes(rq->mask, rq->max_sge));
-	av_seg_free(seg, rq->order, order_bytes(rq->mask));
-	av_seg_free(seg, rq->stack, order_bytes(rq->mask));
+	av_seg_free(seg, rq->ring, ring_bytes(first_slots(rq), rq->max_sge));
+	for (unsigned int i = 0; i < AV_RQ_RUNS; i++)
+		av_seg_free(seg, atomic_load(&rq->more[i]), run_bytes(rq, i));
+	av_seg_free(seg, rq->order, index_bytes(rq->order_mask + 1));
+	av_seg_free(seg, rq->stack, index_bytes(rq->places));
 	av_slab_free(seg, AV_SLAB_RQ, index);
 }
 
@@ -87,20 +112,36 @@ void av_rq_reset(struct av_rq_shared *rq)
 	atomic_store(&rq->waiting, 0);
 }
 
-static bool is_shared(const struct av_rq_shared *rq)
+/* What other processes wrote is not believed. */
+static bool sound(const struct av_rq_shared *rq)
 {
-	return rq->order != 0;
+	return rq->mask < AV_MAX_QP_WR * 2 && rq->max_sge <= AV_MAX_SGE;
+}
+
+/* A slot of a shared queue behind its ring. */
+static struct av_rq_wqe *further_slot(struct av_seg *seg, const struct av_rq_shared *rq, uint32_t place)
+{
+	unsigned int run = 31 - (unsigned int)__builtin_clz(place / first_slots(rq));
+	uint8_t *slots;
+
+	if (run >= AV_RQ_RUNS)
+		return NULL;
+	slots = av_seg_at(seg, atomic_load_explicit(&rq->more[run], memory_order_acquire),
+			  run_bytes(rq, run));
+	place -= first_slots(rq) << run;
+	return slots ? (struct av_rq_wqe *)(slots + place * stride(rq->max_sge)) : NULL;
 }
 
 static struct av_rq_wqe *slot(struct av_seg *seg, const struct av_rq_shared *rq, uint32_t number)
 {
-	uint32_t mask = rq->mask, max_sge = rq->max_sge;
 	uint8_t *ring;
 
-	if (av_unlikely(mask >= AV_MAX_QP_WR * 2 || max_sge > AV_MAX_SGE))
+	if (av_unlikely(!sound(rq)))
 		return NULL;
-	ring = av_seg_at(seg, rq->ring, ring_bytes(mask, max_sge));
-	return ring ? (struct av_rq_wqe *)(ring + (number & mask) * stride(max_sge)) : NULL;
+	if (number > rq->mask && is_shared(rq))
+		return further_slot(seg, rq, number);
+	ring = av_seg_at(seg, rq->ring, ring_bytes(first_slots(rq), rq->max_sge));
+	return ring ? (struct av_rq_wqe *)(ring + (number & rq->mask) * stride(rq->max_sge)) : NULL;
 }
 
 static void fill(struct av_rq_wqe *wqe, const struct ibv_recv_wr *wr)
@@ -114,11 +155,11 @@ static void fill(struct av_rq_wqe *wqe, const struct ibv_recv_wr *wr)
 	}
 }
 
-/* Where entry @number of a shared queue's order is; NULL if the array is unsound. */
+/* Where entry @number of a shared queue's order is; NULL if the array is unsound. A lock is held. */
 static uint32_t *order_entry(struct av_seg *seg, const struct av_rq_shared *rq, uint32_t number)
 {
-	uint32_t mask = rq->mask;
-	uint32_t *order = mask < AV_MAX_QP_WR * 2 ? av_seg_at(seg, rq->order, order_bytes(mask)) : NULL;
+	uint32_t mask = rq->order_mask;
+	uint32_t *order = mask < AV_MAX_QP_WR * 2 ? av_seg_at(seg, rq->order, index_bytes(mask + 1)) : NULL;
 
 	return order ? &order[number & mask] : NULL;
 }
@@ -130,7 +171,7 @@ static uint32_t place_for(struct av_seg *seg, struct av_rq_shared *rq, uint32_t 
 
 	if (!is_shared(rq))
 		return number;
-	stack = av_seg_at(seg, rq->stack, order_bytes(rq->mask));
+	stack = av_seg_at(seg, rq->stack, index_bytes(rq->places));
 	order = order_entry(seg, rq, number);
 	place = stack[--rq->stacked];
 	*order = place;
@@ -263,11 +304,11 @@ void av_rq_freed(struct av_seg *seg, struct av_rq_shared *rq, uint32_t place)
 		return;
 	}
 	av_lock_acquire_plain(&rq->post_lock);
-	stack = av_seg_at(seg, rq->stack, order_bytes(rq->mask));
-	wqe = slot(seg, rq, place);
-	if (stack && wqe && rq->stacked < rq->capacity) {
+	stack = av_seg_at(seg, rq->stack, index_bytes(rq->places));
+	wqe = place < rq->places ? slot(seg, rq, place) : NULL;
+	if (stack && wqe && rq->stacked < rq->places) {
 		wqe->taker = 0;
-		stack[rq->stacked++] = place & rq->mask;
+		stack[rq->stacked++] = place;
 		atomic_fetch_add_explicit(&rq->freed, 1, memory_order_release);
 	}
 	av_lock_release(&rq->post_lock);
@@ -301,6 +342,88 @@ void av_rq_repair(struct av_seg *seg, struct av_rq_shared *rq, uint32_t qpn, uin
 	} else if (atomic_load(&rq->head) == place + 1 && (int32_t)(atomic_load(&rq->freed) - place) <= 0) {
 		av_rq_untake(seg, rq, place);
 	}
+}
+
+/* --- resizing ------------------------------------------------------------------------------------------- */
+
+/* Runs of slots until there are @wanted. Nobody uses them yet. Return: slots there are then, or 0 (ENOMEM) */
+static uint32_t add_runs(struct av_seg *seg, struct av_rq_shared *rq, uint32_t wanted)
+{
+	uint32_t places = rq->places;
+
+	while (places < wanted) {
+		unsigned int run = 31 - (unsigned int)__builtin_clz(places / first_slots(rq));
+		uint64_t slots = atomic_load(&rq->more[run]);
+
+		if (!slots) /* else an earlier call made it and then ran out of memory */
+			slots = av_seg_alloc(seg, run_bytes(rq, run));
+		if (!slots)
+			return 0;
+		atomic_store_explicit(&rq->more[run], slots, memory_order_release);
+		places *= 2;
+	}
+	return places;
+}
+
+/* Larger arrays in place of the present ones. Both locks are held. */
+struct arrays {
+	uint64_t order, stack;
+	uint32_t places;
+};
+
+static void exchange(struct av_seg *seg, struct av_rq_shared *rq, struct arrays *with)
+{
+	const struct arrays old = {rq->order, rq->stack, rq->places};
+	uint32_t *order = av_seg_at(seg, with->order, index_bytes(with->places));
+	uint32_t *stack = av_seg_at(seg, with->stack, index_bytes(with->places));
+	const uint32_t *old_stack = av_seg_at(seg, old.stack, index_bytes(old.places));
+
+	for (uint32_t i = atomic_load(&rq->head), n = atomic_load(&rq->tail); i != n; i++)
+		order[i & (with->places - 1)] = *order_entry(seg, rq, i);
+	memcpy(stack, old_stack, index_bytes(rq->stacked));
+	for (uint32_t place = old.places; place < with->places; place++)
+		stack[rq->stacked++] = place;
+	rq->order = with->order;
+	rq->stack = with->stack;
+	rq->places = with->places;
+	rq->order_mask = with->places - 1;
+	*with = old;
+}
+
+static int set_capacity(struct av_seg *seg, struct av_rq_shared *rq, uint32_t capacity, struct arrays *with)
+{
+	int ret = 0;
+
+	av_lock_acquire_plain(&rq->post_lock);
+	av_lock_acquire_plain(&rq->take_lock);
+	if (atomic_load(&rq->tail) - atomic_load(&rq->freed) > capacity || atomic_load(&rq->limit) > capacity)
+		ret = EINVAL;
+	if (ret == 0 && with->places)
+		exchange(seg, rq, with);
+	if (ret == 0)
+		rq->capacity = capacity;
+	av_lock_release(&rq->take_lock);
+	av_lock_release(&rq->post_lock);
+	return ret;
+}
+
+int av_rq_resize(struct av_seg *seg, struct av_rq_shared *rq, uint32_t capacity)
+{
+	struct arrays with = {0};
+	int ret = 0;
+
+	if (capacity > rq->places) {
+		with.places = add_runs(seg, rq, capacity);
+		with.order = with.places ? av_seg_alloc(seg, index_bytes(with.places)) : 0;
+		with.stack = with.order ? av_seg_alloc(seg, index_bytes(with.places)) : 0;
+		if (!with.stack)
+			ret = ENOMEM;
+	}
+	if (ret == 0)
+		ret = set_capacity(seg, rq, capacity, &with);
+	av_seg_free(seg, with.order, index_bytes(with.places));
+	av_seg_free(seg, with.stack, index_bytes(with.places));
+	return ret;
 }
 
 void av_rq_set_limit(struct av_seg *seg, struct av_rq_shared *rq, uint32_t limit)

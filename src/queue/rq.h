@@ -6,6 +6,8 @@
  *
  * In the queue of one queue pair requests complete in order, so the slot of request @number is number & mask.
  * In a shared one they do not: there @order says which slot each number has, and free slots form a stack.
+ * A shared queue that is resized gets further runs of slots behind the ring, each as long as all before it;
+ * slots never move, since completions and takers hold their numbers.
  *
  * Thread-safety: posting and freeing of shared slots take @post_lock (the owner's threads). Taking is done by
  * the holder of the queue pair's responder token, and in a shared queue with @take_lock. @tail is published
@@ -23,6 +25,7 @@
 
 #include "base/compiler.h"
 #include "base/lock.h"
+#include "hca/limits.h"
 #include "hca/segment.h"
 
 struct av_rq_wqe {
@@ -35,21 +38,30 @@ struct av_rq_wqe {
 	struct ibv_sge sge[];
 };
 
+#define AV_RQ_RUNS 16 /* from one slot to more than there can be */
+static_assert((1u << AV_RQ_RUNS) > AV_MAX_SRQ_WR, "runs of slots");
+
 /* The shared part. */
 struct av_rq_shared {
 	/* Constant while the queue exists. */
 	_Atomic uint32_t id; /* shared queues: differs for each of this index; 0: belongs to one queue pair */
 	uint32_t index;
-	uint32_t capacity; /* requests it may hold */
-	uint32_t mask;	   /* the ring has mask + 1 slots */
+	uint32_t mask; /* the ring has mask + 1 slots */
 	uint32_t max_sge;
 	uint32_t pd; /* protection domain its buffers are checked against */
 	uint64_t ring;
-	uint64_t order;	       /* shared queues: uint32_t[mask + 1], slot by number */
-	uint64_t stack;	       /* shared queues: uint32_t[capacity], free slots */
 	_Atomic uint32_t srqn; /* XRC: its number, the domain it is in, and the CQ of its completions */
 	uint32_t xrcd;
 	uint32_t cq;
+
+	/* Changed by resizing, with both locks held; each is looked at under one of them. */
+	uint32_t capacity;   /* requests it may hold */
+	uint32_t places;     /* shared queues: slots there are */
+	uint32_t order_mask; /* @order has so many entries, and one more */
+	uint64_t order;	     /* shared queues: uint32_t[], slot by number; 0: not shared */
+	uint64_t stack;	     /* shared queues: uint32_t[places], free slots */
+	/* Further slots: run i has (mask + 1) << i of them. Only added to, before a slot of it is used. */
+	_Atomic uint64_t more[AV_RQ_RUNS];
 
 	struct av_lock post_lock AV_ALIGNED(AV_CACHE_LINE);
 	_Atomic uint32_t tail;	/* free-running: requests posted */
@@ -82,6 +94,14 @@ struct av_rq_request {
  */
 AV_MUST_USE uint32_t av_rq_init(struct av_seg *seg, const struct av_rq_request *req);
 void av_rq_fini(struct av_seg *seg, uint32_t index);
+
+/**
+ * av_rq_resize() - have a shared queue hold @capacity requests
+ *
+ * Requests that are posted, taken or not polled yet are kept. Context: owner's threads, one at a time for a
+ * queue; takers and posters go on. Return: 0, EINVAL (more are in use, or the limit is higher), ENOMEM
+ */
+AV_MUST_USE int av_rq_resize(struct av_seg *seg, struct av_rq_shared *rq, uint32_t capacity);
 
 /* Forget all requests (the queue pair was reset); the caller excludes posters, takers and pollers' use. */
 void av_rq_reset(struct av_rq_shared *rq);
