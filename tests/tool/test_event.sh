@@ -27,6 +27,7 @@ ANYVERBS_DIR=$(mktemp -d)
 export ANYVERBS_DIR
 log=$ANYVERBS_DIR/log
 trap 'kill $watcher; wait $watcher; rm -r "$ANYVERBS_DIR"' EXIT
+touch "$log"
 "$tool" run -- stdbuf -oL ibv_asyncwatch -d any0 >"$log" &
 watcher=$!
 
@@ -77,7 +78,9 @@ holds interface_down_is_port_down test "$(state)" = "1: DOWN"
 ip link set v0 up
 expect interface_up_is_port_active PORT_ACTIVE GID_CHANGE
 holds interface_up_is_port_up test "$(state)" = "4: ACTIVE"
-ip addr flush dev v0
+ip addr del 192.0.2.3/32 dev v0
+expect each_lost_address_is_one_event GID_CHANGE
+ip addr del 192.0.2.2/32 dev v0
 expect losing_all_addresses_is_no_port_err GID_CHANGE
 holds port_without_addresses_is_up test "$(state)" = "4: ACTIVE"
 
