@@ -73,8 +73,10 @@ int av_advise_mr(struct ibv_pd *ibv, enum ibv_advise_mr_advice advice, uint32_t 
 {
 	struct av_context *ctx = av_context_of(ibv->context);
 	const struct av_pd *pd = av_pd_find(ibv);
-	int err = ctx->forked ? EPERM : check_call(pd, advice, flags, count);
+	int err = av_context_err(ctx);
 
+	if (err == 0)
+		err = check_call(pd, advice, flags, count);
 	if (err == 0)
 		err = advise(ctx, pd, advice, flags & IBV_ADVISE_MR_FLAG_FLUSH, sge, count);
 	return err ? av_fail_errno(err) : 0;

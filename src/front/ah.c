@@ -44,7 +44,7 @@ static int check_attr(const struct av_device *dev, const struct ibv_ah_attr *att
 	count = av_device_gids(dev, gids);
 	if (count == 0)
 		return ENOMEM;
-	return attr->grh.sgid_index < count ? 0 : EINVAL;
+	return av_gid_there(gids, count, attr->grh.sgid_index) ? 0 : EINVAL;
 }
 
 static struct ibv_ah *create(struct av_context *ctx, struct ibv_pd *ibv_pd, const struct ibv_ah_attr *attr)
@@ -55,6 +55,8 @@ static struct ibv_ah *create(struct av_context *ctx, struct ibv_pd *ibv_pd, cons
 
 	if (err == 0 && !pd)
 		err = ENOENT;
+	if (err == 0 && !ctx->forked)
+		err = av_context_err(ctx);
 	if (err)
 		return av_fail_null(err);
 	ah = calloc(1, sizeof(*ah));

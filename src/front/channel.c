@@ -25,6 +25,8 @@ AV_EXPORT struct ibv_comp_channel *ibv_create_comp_channel(struct ibv_context *c
 	if (!av_ours(context))
 		return AV_NEXT(ibv_create_comp_channel, "IBVERBS_1.0")(context);
 	ctx = av_context_of(context);
+	if (!ctx->forked && av_context_err(ctx))
+		return av_fail_null(EIO);
 	channel = calloc(1, sizeof(*channel));
 	if (!channel)
 		return av_fail_null(ENOMEM);

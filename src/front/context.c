@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include "hca/directory.h"
+#include "hca/port_watch.h"
 #include "memory/odp_notify.h"
 #include "memory/odp_prefetch.h"
 #include "transport/timer.h"
@@ -141,6 +142,7 @@ static int open_segment(struct av_context *ctx, uint32_t origin)
 		return err;
 	}
 	c->cmd_fd = ctx->seg->fd;
+	av_port_watch();
 	return 0;
 }
 
@@ -185,6 +187,7 @@ int av_context_close(struct av_context *ctx)
 	if (ctx->verbs.context.cmd_fd != ctx->seg->fd)
 		close(ctx->verbs.context.cmd_fd); /* the one ibv_import_device() was given */
 	if (!ctx->forked) {
+		av_port_unwatch();
 		av_timer_stop(ctx->seg);
 		av_odp_quiesce(ctx->seg);
 		av_odp_unwatch(ctx->seg);

@@ -34,7 +34,7 @@ struct av_context {
 	struct av_seg *child_seg; /* in a forked child: its own, NULL until needed */
 	bool forked;		  /* inherited from the parent process: its objects can only be dropped */
 	_Atomic uint32_t cq_ids;  /* numbers of CQs and SRQs, to tell one from the next of the same index */
-	_Atomic uint32_t opened; /* queue pairs opened so far */
+	_Atomic uint32_t opened;  /* queue pairs opened so far */
 	_Atomic uint32_t srq_count;
 	_Atomic uint32_t mw_count;
 	struct av_handles pds, tds, channels, ahs, xrcds;
@@ -113,9 +113,9 @@ struct av_qp {
 	} build;		       /* under post_lock */
 	struct av_pd *pd;
 	struct av_cq *send_cq, *recv_cq;
-	struct av_xrcd *xrcd; /* XRC_RECV */
+	struct av_xrcd *xrcd;	 /* XRC_RECV */
 	_Atomic uint32_t groups; /* multicast attachments */
-	struct av_srq *srq; /* NULL: a receive queue of its own */
+	struct av_srq *srq;	 /* NULL: a receive queue of its own */
 	struct av_qp *next_on_srq;
 	uint32_t async_delivered; /* under ibv.mutex */
 };
@@ -130,6 +130,15 @@ static inline bool av_ours(const struct ibv_context *context)
 static inline struct av_context *av_context_of(const struct ibv_context *context)
 {
 	return av_container_of(context, struct av_context, verbs.context);
+}
+
+/* 0, or the errno value of verbs that need the device: the parent's context in a forked child; a device that
+ * failed. */
+static inline int av_context_err(const struct av_context *ctx)
+{
+	if (av_unlikely(ctx->forked))
+		return EPERM;
+	return av_unlikely(atomic_load(&ctx->seg->head->fatal)) ? EIO : 0;
 }
 
 /* Objects of our contexts by pointer; NULL if the handle does not lead back to the pointer. */

@@ -15,7 +15,7 @@ static int check_create(const struct av_context *ctx, int cqe, const struct ibv_
 		return EINVAL;
 	if (channel && channel->context != &ctx->verbs.context)
 		return EINVAL;
-	return ctx->forked ? EPERM : 0;
+	return av_context_err(ctx);
 }
 
 static void init_public(struct ibv_cq *ibv, struct av_context *ctx, uint32_t index, int cqe)
@@ -141,8 +141,10 @@ AV_EXPORT int ibv_resize_cq(struct ibv_cq *ibv, int cqe)
 	if (!cq)
 		return av_fail_errno(ENOENT);
 	ctx = av_context_of(ibv->context);
-	err = ctx->forked ? EPERM : EINVAL;
-	if (!ctx->forked && cqe >= 1 && cqe <= ctx->dev->attr.max_cqe)
+	err = av_context_err(ctx);
+	if (err == 0 && (cqe < 1 || cqe > ctx->dev->attr.max_cqe))
+		err = EINVAL;
+	if (err == 0)
 		err = av_cq_resize(ctx->seg, ibv->handle, (uint32_t)cqe);
 	if (err)
 		return av_fail_errno(err);

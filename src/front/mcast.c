@@ -20,6 +20,8 @@ static int attach(struct av_qp *qp, const union ibv_gid *gid)
 	};
 	int err = check(qp, gid);
 
+	if (err == 0)
+		err = av_context_err(av_context_of(qp->ibv.context));
 	if (err == 0 && !av_multicast_has(gid, qp->ibv.qp_num)) {
 		err = -av_multicast_attach(gid, &member);
 		if (err == 0)

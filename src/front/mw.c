@@ -27,13 +27,14 @@ struct ibv_mw *av_alloc_mw(struct ibv_pd *ibv_pd, enum ibv_mw_type type)
 	struct av_context *ctx = av_context_of(ibv_pd->context);
 	struct av_pd *pd = av_pd_find(ibv_pd);
 	struct av_mw *mw;
+	int err = av_context_err(ctx);
 
 	if (type != IBV_MW_TYPE_1 && type != IBV_MW_TYPE_2)
 		return av_fail_null(EINVAL);
 	if (!pd)
 		return av_fail_null(ENOENT);
-	if (ctx->forked)
-		return av_fail_null(EPERM);
+	if (err)
+		return av_fail_null(err);
 	mw = calloc(1, sizeof(*mw));
 	if (!mw)
 		return av_fail_null(ENOMEM);

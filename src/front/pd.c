@@ -66,8 +66,15 @@ void av_pd_release(struct av_pd *pd)
 
 static struct ibv_pd *create_pd(struct av_context *ctx, struct av_pd *contains, struct av_td *td)
 {
-	struct av_pd *pd = calloc(1, sizeof(*pd));
+	int err =
+		ctx->forked
+			? 0
+			: av_context_err(ctx); /* a forked child may have domains, though nothing to put in */
+	struct av_pd *pd;
 
+	if (err)
+		return av_fail_null(err);
+	pd = calloc(1, sizeof(*pd));
 	if (!pd)
 		return av_fail_null(ENOMEM);
 	pd->ibv.context = &ctx->verbs.context;

@@ -83,7 +83,7 @@ static int check_create(struct av_context *ctx, struct ibv_pd *pd, struct ibv_xr
 	err = check_queues(ctx, attr);
 	if (err)
 		return err;
-	return ctx->forked ? EPERM : 0;
+	return av_context_err(ctx);
 }
 
 /* The objects a queue pair keeps from being destroyed. */
@@ -274,14 +274,16 @@ AV_EXPORT int ibv_query_qp(struct ibv_qp *ibv, struct ibv_qp_attr *attr, int att
 			   struct ibv_qp_init_attr *init)
 {
 	struct av_qp *qp;
+	int err;
 
 	if (!av_ours(ibv->context))
 		return AV_NEXT(ibv_query_qp, "IBVERBS_1.1")(ibv, attr, attr_mask, init);
 	qp = av_qp_find(ibv);
 	if (!qp)
 		return av_fail_errno(ENOENT);
-	if (av_context_of(ibv->context)->forked)
-		return av_fail_errno(EPERM);
+	err = av_context_err(av_context_of(ibv->context));
+	if (err)
+		return av_fail_errno(err);
 	av_qp_quiesce(&qp->end); /* whole values, not halves of a change */
 	*attr = qp->end.qp->attr;
 	av_qp_resume(&qp->end);

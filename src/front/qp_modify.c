@@ -28,7 +28,7 @@ static int check_address(const struct av_device *dev, const struct ibv_ah_attr *
 	count = av_device_gids(dev, gids);
 	if (count == 0)
 		return ENOMEM;
-	return ah->grh.sgid_index < count ? 0 : EINVAL;
+	return av_gid_there(gids, count, ah->grh.sgid_index) ? 0 : EINVAL;
 }
 
 int av_qp_check_values(const struct av_device *dev, const struct ibv_qp_attr *attr, int mask)
@@ -119,6 +119,9 @@ static int modify(struct av_context *ctx, struct av_qp *qp, const struct ibv_qp_
 	if (atomic_load(&qp->end.qp->qpn) != qp->ibv.qp_num)
 		err = EINVAL; /* opened by its number, and ended by its creator since */
 	else
+		err = av_context_err(
+			ctx); /* with the tokens: a device that fails takes them after it has said so */
+	if (err == 0)
 		err = apply(qp, attr, mask, &to);
 	av_qp_resume(&qp->end);
 	if (err == 0 && (mask & IBV_QP_STATE))
@@ -144,8 +147,8 @@ AV_EXPORT int ibv_modify_qp(struct ibv_qp *ibv, struct ibv_qp_attr *attr, int at
 	qp = av_qp_find(ibv);
 	if (!qp)
 		return av_fail_errno(ENOENT);
-	if (ctx->forked)
-		return av_fail_errno(EPERM);
-	err = modify(ctx, qp, attr, av_qp_own_mask(ibv->qp_type, attr_mask));
+	err = av_context_err(ctx);
+	if (err == 0)
+		err = modify(ctx, qp, attr, av_qp_own_mask(ibv->qp_type, attr_mask));
 	return err ? av_fail_errno(err) : 0;
 }

@@ -12,10 +12,18 @@ static struct av_device *device_of(const struct ibv_context *context)
 	return av_context_of(context)->dev;
 }
 
+/* The device has failed. What it says about itself is private memory, which a forked child may have, too. */
+static bool has_failed(const struct ibv_context *context)
+{
+	return atomic_load(&av_context_of(context)->seg->head->fatal);
+}
+
 AV_EXPORT int ibv_query_device(struct ibv_context *context, struct ibv_device_attr *attr)
 {
 	if (!av_ours(context))
 		return AV_NEXT(ibv_query_device, "IBVERBS_1.1")(context, attr);
+	if (has_failed(context))
+		return av_fail_errno(EIO);
 	*attr = device_of(context)->attr;
 	return 0;
 }
@@ -25,17 +33,22 @@ int av_query_device_ex(struct ibv_context *context, const struct ibv_query_devic
 {
 	if (input && input->comp_mask)
 		return av_fail_errno(EINVAL);
+	if (has_failed(context))
+		return av_fail_errno(EIO);
 	return av_device_query_ex(device_of(context), attr, size);
 }
 
 int av_query_port(struct ibv_context *context, uint8_t port, struct ibv_port_attr *attr, size_t size)
 {
-	const struct ibv_port_attr *ours = &device_of(context)->port;
+	struct ibv_port_attr ours;
 
 	if (port != 1)
 		return av_fail_errno(EINVAL);
+	if (has_failed(context))
+		return av_fail_errno(EIO);
+	av_device_port(device_of(context), &ours);
 	memset(attr, 0, size);
-	memcpy(attr, ours, size < sizeof(*ours) ? size : sizeof(*ours));
+	memcpy(attr, &ours, size < sizeof(ours) ? size : sizeof(ours));
 	return 0;
 }
 
@@ -48,7 +61,8 @@ AV_EXPORT int ibv_query_port(struct ibv_context *context, uint8_t port, struct _
 			     offsetof(struct ibv_port_attr, port_cap_flags2));
 }
 
-/* --- GIDs --------------------------------------------------------------------------------------------------- */
+/* --- GIDs
+ * --------------------------------------------------------------------------------------------------- */
 
 AV_EXPORT int ibv_query_gid(struct ibv_context *context, uint8_t port, int index, union ibv_gid *gid)
 {
@@ -94,13 +108,14 @@ AV_EXPORT int _ibv_query_gid_ex(struct ibv_context *context, uint32_t port, uint
 	unsigned int count;
 
 	if (!av_ours(context))
-		return AV_NEXT(_ibv_query_gid_ex, "IBVERBS_1.11")(context, port, index, entry, flags, entry_size);
+		return AV_NEXT(_ibv_query_gid_ex, "IBVERBS_1.11")(context, port, index, entry, flags,
+								  entry_size);
 	if (port != 1 || flags || index >= (uint32_t)device_of(context)->port.gid_tbl_len)
 		return av_fail_errno(EINVAL);
 	count = av_device_gids(device_of(context), gids);
 	if (count == 0)
 		return av_fail_errno(ENOMEM);
-	if (index >= count)
+	if (!av_gid_there(gids, count, index))
 		return av_fail_errno(ENODATA);
 	fill_entry(entry, &gids[index], index, entry_size);
 	return 0;
@@ -110,28 +125,35 @@ AV_EXPORT ssize_t _ibv_query_gid_table(struct ibv_context *context, struct ibv_g
 				       size_t max_entries, uint32_t flags, size_t entry_size)
 {
 	struct av_gid gids[AV_GID_MAX];
-	unsigned int count;
+	unsigned int count, found = 0;
 
 	if (!av_ours(context))
 		return AV_NEXT(_ibv_query_gid_table, "IBVERBS_1.11")(context, entries, max_entries, flags,
-								      entry_size);
+								     entry_size);
 	count = av_device_gids(device_of(context), gids);
-	if (flags || count > max_entries)
+	if (flags)
 		return -av_fail_errno(EINVAL);
 	if (count == 0)
 		return -av_fail_errno(ENOMEM);
-	for (unsigned int i = 0; i < count; i++)
-		fill_entry((struct ibv_gid_entry *)((char *)entries + i * entry_size), &gids[i], i, entry_size);
-	return (ssize_t)count;
+	for (unsigned int i = 0; i < count; i++) {
+		if (av_gid_is_empty(&gids[i]))
+			continue;
+		if (found == max_entries)
+			return -av_fail_errno(EINVAL);
+		fill_entry((struct ibv_gid_entry *)((char *)entries + found++ * entry_size), &gids[i], i,
+			   entry_size);
+	}
+	return (ssize_t)found;
 }
 
 /*
- * A private symbol of libibverbs that ibv_devinfo and pyverbs use: what the file gid_attrs/types says. Its enum, by
- * the order of the kernel's words: 0 "IB/RoCE v1", 1 "RoCE v2".
+ * A private symbol of libibverbs that ibv_devinfo and pyverbs use: what the file gid_attrs/types says. Its
+ * enum, by the order of the kernel's words: 0 "IB/RoCE v1", 1 "RoCE v2".
  */
 int ibv_query_gid_type(struct ibv_context *context, uint8_t port, unsigned int index, unsigned int *type);
 
-AV_EXPORT int ibv_query_gid_type(struct ibv_context *context, uint8_t port, unsigned int index, unsigned int *type)
+AV_EXPORT int ibv_query_gid_type(struct ibv_context *context, uint8_t port, unsigned int index,
+				 unsigned int *type)
 {
 	struct av_gid gids[AV_GID_MAX];
 	unsigned int count;
@@ -151,7 +173,8 @@ AV_EXPORT int ibv_query_gid_type(struct ibv_context *context, uint8_t port, unsi
 	return 0;
 }
 
-/* --- P_Keys --------------------------------------------------------------------------------------------------- */
+/* --- P_Keys
+ * --------------------------------------------------------------------------------------------------- */
 
 AV_EXPORT int ibv_query_pkey(struct ibv_context *context, uint8_t port, int index, __be16 *pkey)
 {

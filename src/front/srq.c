@@ -47,7 +47,7 @@ static int check_create(struct av_context *ctx, struct ibv_pd *pd, const struct 
 		return EINVAL;
 	if (!av_pd_find(pd))
 		return ENOENT;
-	return ctx->forked ? EPERM : 0;
+	return av_context_err(ctx);
 }
 
 static void init_public(struct av_srq *srq, struct ibv_pd *pd, void *srq_context)
@@ -213,8 +213,9 @@ AV_EXPORT int ibv_modify_srq(struct ibv_srq *ibv, struct ibv_srq_attr *attr, int
 	srq = av_srq_find(ctx, ibv);
 	if (!srq)
 		return av_fail_errno(ENOENT);
-	if (ctx->forked)
-		return av_fail_errno(EPERM);
+	err = av_context_err(ctx);
+	if (err)
+		return av_fail_errno(err);
 	if (mask & ~(IBV_SRQ_MAX_WR | IBV_SRQ_LIMIT))
 		return av_fail_errno(EINVAL);
 	pthread_mutex_lock(&srq->users_mutex); /* one change at a time */
@@ -232,6 +233,8 @@ AV_EXPORT int ibv_query_srq(struct ibv_srq *ibv, struct ibv_srq_attr *attr)
 	srq = av_srq_find(av_context_of(ibv->context), ibv);
 	if (!srq)
 		return av_fail_errno(ENOENT);
+	if (atomic_load(&av_context_of(ibv->context)->seg->head->fatal))
+		return av_fail_errno(EIO);
 	pthread_mutex_lock(&srq->users_mutex);
 	attr->max_wr = srq->shared->capacity;
 	pthread_mutex_unlock(&srq->users_mutex);

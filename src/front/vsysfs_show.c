@@ -96,7 +96,10 @@ ssize_t av_show_state(const struct av_vsysfs_node *node, char *bytes)
 {
 	static const char *const names[] = {"NOP", "DOWN", "INIT", "ARMED", "ACTIVE", "ACTIVE_DEFER"};
 
-	return put_state(bytes, node->dev->port.state, names, AV_ARRAY_SIZE(names));
+	struct ibv_port_attr port;
+
+	av_device_port(node->dev, &port);
+	return put_state(bytes, port.state, names, AV_ARRAY_SIZE(names));
 }
 
 ssize_t av_show_phys_state(const struct av_vsysfs_node *node, char *bytes)
@@ -110,8 +113,10 @@ ssize_t av_show_phys_state(const struct av_vsysfs_node *node, char *bytes)
 					    "LinkUp",
 					    "LinkErrorRecovery",
 					    "Phy Test"};
+	struct ibv_port_attr port;
 
-	return put_state(bytes, node->dev->port.phys_state, names, AV_ARRAY_SIZE(names));
+	av_device_port(node->dev, &port);
+	return put_state(bytes, port.phys_state, names, AV_ARRAY_SIZE(names));
 }
 
 /* PortInfo's code of a link width, as a number of lanes. */
@@ -193,7 +198,7 @@ static bool read_row(const struct av_vsysfs_node *node, struct av_gid *row)
 {
 	struct av_gid gids[AV_GID_MAX];
 
-	if (node->index >= av_device_gids(node->dev, gids))
+	if (!av_gid_there(gids, av_device_gids(node->dev, gids), node->index))
 		return false;
 	*row = gids[node->index];
 	return true;

@@ -38,7 +38,7 @@ static int check(const struct av_context *ctx, const struct ibv_xrcd_init_attr *
 		return EOPNOTSUPP;
 	if ((attr->comp_mask & needed) != needed)
 		return EINVAL;
-	return ctx->forked ? EPERM : 0;
+	return av_context_err(ctx);
 }
 
 struct ibv_xrcd *av_open_xrcd(struct ibv_context *context, struct ibv_xrcd_init_attr *attr)

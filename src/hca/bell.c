@@ -8,6 +8,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "hca/directory.h"
+
 static void bell_name(char name[16], uint32_t id)
 {
 	snprintf(name, 16, "bell%u", id);
@@ -63,13 +65,13 @@ int av_bell_peek(struct av_seg *seg, uint32_t id)
 	return fd < 0 ? -errno : fd;
 }
 
-static int open_writer(struct av_seg *seg, uint32_t id)
+static int open_writer(int folder_fd, uint32_t id)
 {
 	char name[16];
 
 	bell_name(name, id);
 	/* Read and write: when the owner dies we are still a reader, so that writing raises no SIGPIPE. */
-	return openat(seg->folder_fd, name, O_RDWR | O_NONBLOCK | O_CLOEXEC);
+	return openat(folder_fd, name, O_RDWR | O_NONBLOCK | O_CLOEXEC);
 }
 
 /* A descriptor to write to, kept for the next time; the caller holds bell_mutex. */
@@ -82,27 +84,46 @@ static int writer(struct av_seg *seg, uint32_t id)
 		return seg->bell[i].fd;
 	if (seg->bell[i].fd >= 0)
 		close(seg->bell[i].fd);
-	fd = open_writer(seg, id);
+	fd = open_writer(seg->folder_fd, id);
 	seg->bell[i].id = id;
 	seg->bell[i].fd = fd;
 	return fd;
 }
 
-int av_bell_ring(struct av_seg *seg, uint32_t id, const struct av_bell_record *record)
+/* Return: 0, also if there is no room; or -errno. @fd may be -1, errno saying why. */
+static int append(int fd, const struct av_bell_record *record)
 {
 	ssize_t n = -1;
-	int saved = errno, ret = 0;
-	int fd;
 
-	pthread_mutex_lock(&seg->bell_mutex);
-	fd = writer(seg, id);
 	if (fd >= 0)
 		do
 			n = write(fd, record, sizeof(*record));
 		while (n < 0 && errno == EINTR);
-	if (n < 0 && errno != EAGAIN)
-		ret = -errno;
+	return n < 0 && errno != EAGAIN ? -errno : 0;
+}
+
+int av_bell_ring(struct av_seg *seg, uint32_t id, const struct av_bell_record *record)
+{
+	int saved = errno, ret;
+
+	pthread_mutex_lock(&seg->bell_mutex);
+	ret = append(writer(seg, id), record);
 	pthread_mutex_unlock(&seg->bell_mutex);
+	errno = saved;
+	return ret;
+}
+
+int av_bell_ring_context(uint32_t ref, uint32_t id, const struct av_bell_record *record)
+{
+	int saved = errno, folder = av_dir_context_open(ref), fd, ret;
+
+	if (folder < 0)
+		return folder;
+	fd = open_writer(folder, id);
+	ret = append(fd, record);
+	if (fd >= 0)
+		close(fd);
+	close(folder);
 	errno = saved;
 	return ret;
 }

@@ -46,4 +46,8 @@ void av_bell_remove(struct av_seg *seg, uint32_t id);
  */
 int av_bell_ring(struct av_seg *seg, uint32_t id, const struct av_bell_record *record);
 
+/* The same for a context that need not be mapped, by its reference. Opens and closes the FIFO: not for the
+ * data path. */
+int av_bell_ring_context(uint32_t ref, uint32_t id, const struct av_bell_record *record);
+
 #endif

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * What devices there are and what each of them says about itself: names, limits, port, addresses. Everything
- * here is private to the process and constant once read, except the GID table, which follows the host's
- * addresses.
+ * here is private to the process and constant once read, except the GID table and the port's state, which
+ * follow the host's addresses.
  *
  * ANYVERBS_DEVICES configures the list: devices separated by commas, each "NAME[:KEY=VALUE]...", for example
  *     ANYVERBS_DEVICES="any0,mlx5_0:link=infiniband:lid=7,rxe0:mtu=1024:max_qp=100"
@@ -11,6 +11,7 @@
 #ifndef AV_HCA_DEVICE_H
 #define AV_HCA_DEVICE_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <infiniband/verbs.h>
@@ -27,6 +28,17 @@ struct av_gid {
 	char ifname[16];  /* its name, NUL terminated; "" on InfiniBand */
 };
 
+static inline bool av_gid_is_empty(const struct av_gid *row)
+{
+	return !row->gid.global.subnet_prefix && !row->gid.global.interface_id;
+}
+
+/* Is row @index of a table with @count rows populated? */
+static inline bool av_gid_there(const struct av_gid *gids, unsigned int count, unsigned int index)
+{
+	return index < count && !av_gid_is_empty(&gids[index]);
+}
+
 struct av_device {
 	struct ibv_device ibv; /* must be first: what ibv_get_device_list() hands out */
 	uint8_t peek_pad[512]; /* zeros: libraries look for private fields behind a struct ibv_device */
@@ -38,7 +50,7 @@ struct av_device {
 	uint64_t guid;	    /* node and system image GUID, host byte order; not 0; same in every process */
 	char pci_name[16];  /* the name under /sys/kernel/debug/mlx5 and of the "device" link: "anyverbs.N" */
 	struct ibv_device_attr attr; /* complete; what ibv_query_device() copies */
-	struct ibv_port_attr port;   /* complete; what ibv_query_port() copies */
+	struct ibv_port_attr port;   /* complete, while the port is up: see av_device_port() */
 };
 
 /**
@@ -61,15 +73,20 @@ struct av_device *av_device_by_name(const char *name);
 
 /**
  * av_device_gids() - the port's GID table as of now
- * @gids: out, at most AV_GID_MAX rows, densely populated from index 0
+ * @gids: out, at most AV_GID_MAX rows; see av_gid_there()
  *
  * Ethernet: RoCEv2 rows from the host's addresses. Order: IPv4 (mapped) and global IPv6 of interfaces that
  * are up, in interface order, then link-local IPv6; loopback addresses only when there is nothing else
- * (127.0.0.1, then ::1). So index 0 is always usable. InfiniBand: row 0 is fe80:: plus the GUID.
- * Cost: a getifaddrs() call; not for the data path. Keeps errno.
- * Return: number of rows, 1 .. port.gid_tbl_len; 0: no memory to ask with
+ * (127.0.0.1, then ::1). InfiniBand: row 0 is fe80:: plus the GUID. While the device is open somewhere, its
+ * table (hca/port.h) follows the host: rows that stay valid keep their index, others become empty or are used
+ * anew. Cost: a getifaddrs() call; not for the data path. Keeps errno. May raise events: no lock held.
+ * Return: number of rows, 1 .. port.gid_tbl_len, the last one populated; 0: no memory to ask with
  */
 unsigned int av_device_gids(const struct av_device *dev, struct av_gid gids[AV_GID_MAX]);
+
+/* Keeps errno. What ibv_query_port() says as of now: @dev->port, and the state of the port while the device
+ * is open somewhere. */
+void av_device_port(const struct av_device *dev, struct ibv_port_attr *port);
 
 /* Declared in hca/config.h. */
 struct av_device_spec;

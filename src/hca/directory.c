@@ -105,6 +105,7 @@ static void context_free(struct av_dir_context *c)
 	av_dir->dm_bytes -= c->dm_bytes < av_dir->dm_bytes ? c->dm_bytes : av_dir->dm_bytes;
 	c->dm_bytes = 0;
 	c->device = 0;
+	atomic_store(&c->port, 0);
 	for (int i = 0; i < AV_DIR_GAUGES; i++)
 		atomic_store(&c->gauge[i], 0);
 	atomic_store(&c->ref, 0);
@@ -268,6 +269,17 @@ int av_dir_join(void)
 	return ret;
 }
 
+bool av_dir_join_again(void)
+{
+	bool joined;
+
+	pthread_mutex_lock(&mutex);
+	joined = joins > 0;
+	joins += joined;
+	pthread_mutex_unlock(&mutex);
+	return joined;
+}
+
 /* Nobody else is there. Whoever opens the file after the unlink makes a new one; before it, sees nlink 0. */
 static void remove_everything(void)
 {
@@ -391,6 +403,17 @@ uint32_t av_dir_context_owner(uint32_t ref)
 	c = &av_dir->context[AV_REF_SLOT(ref)];
 	proc = atomic_load(&c->proc);
 	return atomic_load(&c->ref) == ref ? proc : 0;
+}
+
+uint32_t av_dir_context_at(uint32_t *slot)
+{
+	while (*slot < AV_REF_SLOTS) {
+		uint32_t ref = atomic_load(&av_dir->context[(*slot)++].ref);
+
+		if (ref)
+			return ref;
+	}
+	return 0;
 }
 
 int av_dir_context_open(uint32_t ref)

@@ -28,7 +28,7 @@
 #include "base/compiler.h"
 #include "base/lock.h"
 
-#define AV_LAYOUT	  8 /* version of everything in shared memory; changes with any change of a layout */
+#define AV_LAYOUT	  9 /* version of everything in shared memory; changes with any change of a layout */
 #define AV_REF_SLOT_BITS  12
 #define AV_REF_SLOTS	  (1u << AV_REF_SLOT_BITS)
 #define AV_REF_SLOT(ref)  ((ref) & (AV_REF_SLOTS - 1))
@@ -54,6 +54,9 @@ struct av_qp_home {
  */
 AV_MUST_USE int av_dir_join(void);
 
+/* One more use of the directory if this process has joined; else nothing, and false. */
+AV_MUST_USE bool av_dir_join_again(void);
+
 /* Undo one av_dir_join(). The last one frees the process slot, and the last process removes the directory. */
 void av_dir_leave(void);
 
@@ -78,6 +81,13 @@ void av_dir_context_remove(uint32_t ref);
 
 /* The process that owns a context, or 0 if that context is gone. Lock-free. */
 uint32_t av_dir_context_owner(uint32_t ref);
+
+/**
+ * av_dir_context_at() - the contexts there are, one after another
+ * @slot: in and out; 0 at first
+ * Return: the next one's reference, or 0 after the last. Lock-free; the context may end at any time.
+ */
+uint32_t av_dir_context_at(uint32_t *slot);
 
 /* Descriptor (O_PATH) of a live context's folder, own or peer's; or -errno. */
 AV_MUST_USE int av_dir_context_open(uint32_t ref);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Inside the directory file: its layout, and changing it. Only the files that keep something in it include
- * this: directory.c (processes and contexts), qp_number.c, multicast.c, xrc_domain.c, device_memory.c,
- * statistics.c.
+ * this: directory.c (processes and contexts), directory_view.c, port.c, qp_number.c, multicast.c,
+ * xrc_domain.c, device_memory.c, statistics.c.
  */
 #ifndef AV_HCA_DIRECTORY_FILE_H
 #define AV_HCA_DIRECTORY_FILE_H
@@ -11,6 +11,7 @@
 #include <stdint.h>
 #include <infiniband/verbs.h>
 
+#include "hca/device.h"
 #include "hca/directory.h"
 #include "hca/limits.h"
 
@@ -18,6 +19,7 @@
 #define AV_DIR_QPNS	 (1u << AV_QPN_INDEX_BITS)
 #define AV_DIR_QPN_FIRST 16u /* indices below are left to the numbers with a meaning of their own (0, 1) */
 #define AV_DIR_DEVICES	 64
+#define AV_DIR_PORTS	 64 /* in use at a time */
 
 struct av_dir_proc {
 	_Atomic uint32_t ref; /* 0: free */
@@ -30,13 +32,39 @@ struct av_dir_device {
 	_Atomic uint64_t counter[AV_DIR_COUNTERS];
 };
 
+/* A row of a GID table. @stamp is the publication: odd while the row is populated, another number after each
+ * change. */
+struct av_dir_gid {
+	_Atomic uint32_t stamp;
+	_Atomic uint32_t type, ifindex;
+	uint32_t unused;
+	_Atomic uint64_t gid[2], ifname[2];
+};
+
+/*
+ * A port: of a device in a network namespace, as all contexts share it that were opened there. It exists
+ * while one of them does. Changed within a change of the directory, read at any time. hca/port.c.
+ */
+struct av_dir_port {
+	char device[64];
+	uint64_t netns;		/* inode number; 0: unknown */
+	uint32_t max;		/* rows that the device may have */
+	uint32_t served;	/* enum av_link of the host when it last was well */
+	_Atomic uint32_t state; /* enum port_state of hca/port.c */
+	uint32_t follows;	/* its GIDs are the host's addresses (Ethernet) */
+	struct av_dir_gid row[AV_GID_MAX];
+	uint32_t past_count; /* addresses that have left the table: the last AV_GID_MAX of them */
+	_Atomic uint64_t past[AV_GID_MAX][2];
+};
+
 struct av_dir_context {
 	_Atomic uint32_t ref; /* 0: free */
 	uint32_t last;
 	_Atomic uint32_t proc;
 	uint32_t qps;
 	uint64_t dm_bytes;
-	uint32_t device; /* index in the table of devices + 1 */
+	uint32_t device;       /* index in the table of devices + 1 */
+	_Atomic uint32_t port; /* index in the table of ports + 1 */
 	_Atomic uint64_t gauge[AV_DIR_GAUGES];
 };
 
@@ -73,6 +101,7 @@ struct av_dir_file {
 		struct av_lock lock;
 	} AV_ALIGNED(AV_CACHE_LINE) atomic[AV_ATOMIC_STRIPES];
 	struct av_dir_device device[AV_DIR_DEVICES];
+	struct av_dir_port port[AV_DIR_PORTS];
 	uint32_t xrcd_last; /* number given last */
 	struct av_dir_xrcd xrcd[AV_MAX_XRCD];
 	_Atomic uint32_t member_end; /* members in use lie before it */
@@ -97,8 +126,21 @@ void av_dir_change_end(void);
  */
 unsigned int av_dir_sweep(void);
 
-/* The mutex alone, for a reader that may find the directory not joined: keeps it from being joined meanwhile.
+/*
+ * The directory for a reader that may find it not joined: keeps it from being joined or left meanwhile.
+ * Between the two calls the mutex of the directory is held. Return of the first: false if there is none.
  */
+struct av_dir_view {
+	const struct av_dir_file *dir;
+	int fd; /* -1: joined */
+};
+bool av_dir_view(struct av_dir_view *view);
+void av_dir_view_end(struct av_dir_view *view);
+
+/* Does the process of the context in that slot live? */
+bool av_dir_view_lives(const struct av_dir_view *view, uint32_t slot);
+
+/* The mutex alone. */
 void av_dir_hold(void);
 void av_dir_release(void);
 

@@ -10,7 +10,9 @@
 #include <netinet/in.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <sys/socket.h>
+#include <unistd.h>
 
 /* In table order. The ranks from RANK_LOOPBACK on count only when there are none before. */
 enum rank {
@@ -29,7 +31,7 @@ static const uint8_t unspecified[16];
 static const struct av_gid last_resort = {
 	.gid.raw = {[10] = 0xff, [11] = 0xff, [12] = 127, [15] = 1},
 	.type = IBV_GID_TYPE_ROCE_V2,
-	.ifindex = 1,
+	.ifindex = AV_LOOPBACK_IFINDEX,
 	.ifname = "lo",
 };
 
@@ -135,6 +137,63 @@ unsigned int av_gid_table(const struct av_host_addr *addrs, size_t count, struct
 	return rows;
 }
 
+enum av_link av_gid_link(const struct av_host_addr *addrs, size_t count)
+{
+	enum av_link link = AV_LINK_NONE;
+
+	for (size_t i = 0; i < count; i++) {
+		enum rank rank = rank_of(&addrs[i]);
+
+		if (rank < RANK_LOOPBACK)
+			return AV_LINK_NETWORK;
+		if (rank != RANK_NONE)
+			link = AV_LINK_LOOPBACK;
+	}
+	return link;
+}
+
+static bool same_row(const struct av_gid *a, const struct av_gid *b)
+{
+	return a->ifindex == b->ifindex && a->type == b->type && !strcmp(a->ifname, b->ifname) &&
+	       !memcmp(a->gid.raw, b->gid.raw, sizeof(a->gid.raw));
+}
+
+static bool has_row(const struct av_gid *rows, unsigned int count, const struct av_gid *row)
+{
+	for (unsigned int i = 0; i < count; i++)
+		if (same_row(&rows[i], row))
+			return true;
+	return false;
+}
+
+static struct av_gid *empty_row(struct av_gid *table, unsigned int max)
+{
+	for (unsigned int i = 0; i < max; i++)
+		if (av_gid_is_empty(&table[i]))
+			return &table[i];
+	return NULL;
+}
+
+bool av_gid_merge(struct av_gid *table, unsigned int max, const struct av_gid *fresh, unsigned int count)
+{
+	bool changed = false;
+	struct av_gid *row;
+
+	for (unsigned int i = 0; i < max; i++) {
+		if (av_gid_is_empty(&table[i]) || has_row(fresh, count, &table[i]))
+			continue;
+		memset(&table[i], 0, sizeof(table[i]));
+		changed = true;
+	}
+	for (unsigned int i = 0; i < count; i++) {
+		if (has_row(table, max, &fresh[i]) || !(row = empty_row(table, max)))
+			continue;
+		*row = fresh[i];
+		changed = true;
+	}
+	return changed;
+}
+
 /* The address of one entry of getifaddrs(); false if it is not of IPv4 or IPv6. */
 static bool read_addr(const struct ifaddrs *ifa, uint8_t addr[16])
 {
@@ -197,13 +256,12 @@ static size_t read_list(const struct ifaddrs *list, struct av_host_addr *addrs)
 	return count;
 }
 
-unsigned int av_gid_from_host(struct av_gid *gids, unsigned int max)
+void av_gid_from_host(struct av_host_gids *host, unsigned int max)
 {
 	struct av_host_addr *addrs = NULL;
 	struct ifaddrs *list = NULL;
 	size_t room = 0, count = 0;
 	int saved = errno;
-	unsigned int rows;
 	bool nomem = false;
 
 	if (getifaddrs(&list)) {
@@ -217,11 +275,27 @@ unsigned int av_gid_from_host(struct av_gid *gids, unsigned int max)
 	if (addrs)
 		count = read_list(list, addrs);
 	nomem = nomem || (room && !addrs);
-	rows = nomem ? 0 : av_gid_table(addrs, count, gids, max);
+	host->count = nomem ? 0 : av_gid_table(addrs, count, host->row, max);
+	host->link = av_gid_link(addrs, count);
 	free(addrs);
 	freeifaddrs(list);
 	errno = saved;
-	return rows;
+}
+
+bool av_gid_interface_up(uint32_t ifindex)
+{
+	struct ifreq req = {0};
+	int saved = errno;
+	bool up = false;
+	int fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+
+	if (fd >= 0) {
+		up = if_indextoname(ifindex, req.ifr_name) && ioctl(fd, SIOCGIFFLAGS, &req) == 0 &&
+		     (req.ifr_flags & IFF_UP);
+		close(fd);
+	}
+	errno = saved;
+	return up;
 }
 
 void av_gid_from_guid(uint64_t guid, struct av_gid *gid)

@@ -12,6 +12,8 @@
 
 #include "hca/device.h"
 
+#define AV_LOOPBACK_IFINDEX 1 /* of "lo" in every network namespace */
+
 /* One address of one of the host's interfaces. */
 struct av_host_addr {
 	uint8_t addr[16]; /* IPv6, or IPv4 in its mapped form ::ffff:a.b.c.d; network byte order */
@@ -36,13 +38,42 @@ struct av_host_addr {
 unsigned int av_gid_table(const struct av_host_addr *addrs, size_t count, struct av_gid *gids,
 			  unsigned int max);
 
+/* How far peers may be that a table leads to; more is further. */
+enum av_link {
+	AV_LINK_NONE,	  /* no interface is up: the row for 127.0.0.1 stands for none */
+	AV_LINK_LOOPBACK, /* addresses of loopback interfaces only */
+	AV_LINK_NETWORK,
+};
+
+/* What the table of these addresses is made of. */
+enum av_link av_gid_link(const struct av_host_addr *addrs, size_t count);
+
+/* A table as the host's addresses give it. */
+struct av_host_gids {
+	struct av_gid row[AV_GID_MAX];
+	unsigned int count; /* 1 .. AV_GID_MAX; 0: there was no memory to ask with */
+	enum av_link link;
+};
+
 /**
- * av_gid_from_host() - av_gid_table() of the addresses the host has now
+ * av_gid_from_host() - av_gid_table(), at most @max rows, of the addresses the host has now
  *
  * Context: any thread; allocates; keeps errno. If the host cannot be asked, the row for 127.0.0.1.
- * Return:  number of rows, 1 .. @max; 0: no memory to ask with
  */
-unsigned int av_gid_from_host(struct av_gid *gids, unsigned int max);
+void av_gid_from_host(struct av_host_gids *host, unsigned int max);
+
+/* Is that interface of the host administratively up? Keeps errno. */
+bool av_gid_interface_up(uint32_t ifindex);
+
+/**
+ * av_gid_merge() - bring a table in use up to date
+ * @table: @max rows, some of them empty; changed
+ * @fresh: @count rows that it should have, all different
+ *
+ * Rows that are not wanted any more become empty. Wanted ones stay where they are; new ones go to the first
+ * empty rows, in the order given, as far as there are any. Return: true if something changed
+ */
+bool av_gid_merge(struct av_gid *table, unsigned int max, const struct av_gid *fresh, unsigned int count);
 
 /* The GID fe80:: plus @guid (host byte order): row 0 of an InfiniBand port. */
 void av_gid_from_guid(uint64_t guid, struct av_gid *gid);

@@ -18,6 +18,7 @@
 #include "base/clock.h"
 #include "hca/directory.h"
 #include "hca/heap.h"
+#include "hca/port.h"
 
 #define ALIVE_FOR_NS \
 	5000000u /* trust an answer "alive" that long; far less than a PID needs to come round again */
@@ -128,11 +129,9 @@ static int own_file(struct av_seg *seg, uint32_t origin)
 	return seg->heap ? 0 : -ENOMEM;
 }
 
-/* Return: 0 or -ENOMEM */
-static int fill_head(struct av_seg *seg, const struct av_device *dev, uint32_t origin)
+static void fill_head(struct av_seg *seg, const struct av_device *dev, uint32_t origin, uint32_t port)
 {
 	struct av_seg_head *h = seg->head;
-	struct av_gid gids[AV_GID_MAX];
 
 	h->ref = seg->ref;
 	h->proc = seg->proc;
@@ -143,11 +142,8 @@ static int fill_head(struct av_seg *seg, const struct av_device *dev, uint32_t o
 	h->link_layer = dev->link_layer;
 	h->lid = dev->lid;
 	h->mtu = (uint8_t)dev->mtu;
-	h->gid_count = av_device_gids(dev, gids);
-	for (uint32_t i = 0; i < h->gid_count; i++)
-		h->gids[i] = gids[i].gid;
+	h->port = port;
 	h->magic = AV_SEG_MAGIC;
-	return h->gid_count ? 0 : -ENOMEM;
 }
 
 /* Unmap what is in that slot if nobody uses it; the caller holds @mutex. */
@@ -176,7 +172,7 @@ struct av_seg *av_seg_create(const struct av_device *dev, uint32_t origin)
 	struct av_seg *seg;
 	uint32_t ref;
 	int fd = av_dir_context_add(&ref);
-	int ret;
+	int ret, port;
 
 	pthread_once(&once, register_fork_handler);
 	if (fd < 0) {
@@ -194,14 +190,15 @@ struct av_seg *av_seg_create(const struct av_device *dev, uint32_t origin)
 	seg->proc = av_lock_self;
 	seg->pid = getpid();
 	ret = own_file(seg, origin);
-	if (ret == 0)
-		ret = fill_head(seg, dev, origin);
+	port = ret ? ret : av_port_open(ref, dev);
+	ret = port < 0 ? port : 0;
 	if (ret) {
 		seg_delete(seg);
 		av_dir_context_remove(ref);
 		errno = -ret;
 		return NULL;
 	}
+	fill_head(seg, dev, origin, (uint32_t)port);
 	seg->odp = (struct av_odp_counters *)av_dir_counters(dev->ibv.name);
 	seg->odp_gauge = (struct av_odp_gauge *)av_dir_gauges(ref, dev->ibv.name);
 	table_add(seg);
@@ -365,12 +362,7 @@ bool av_seg_alive_now(struct av_seg *seg)
 
 bool av_seg_has_gid(const struct av_seg *seg, const union ibv_gid *gid)
 {
-	uint32_t n = seg->head->gid_count;
-
-	for (uint32_t i = 0; i < n && i < AV_GID_MAX; i++)
-		if (memcmp(&seg->head->gids[i], gid, sizeof(*gid)) == 0)
-			return true;
-	return false;
+	return av_port_has_gid(seg->head->port, gid);
 }
 
 void av_seg_wake_timer(struct av_seg *seg)

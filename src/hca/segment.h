@@ -73,6 +73,7 @@ struct av_seg_head {
 	int32_t pid;		 /* in the owner's PID namespace, */
 	uint64_t pidns;		 /* which is this one (inode number) */
 	_Atomic uint32_t closed; /* the owner has closed the context */
+	_Atomic uint32_t fatal;	 /* its device has failed: transport/fatal.h */
 
 	char device[64]; /* name of the device it was opened as */
 
@@ -88,8 +89,7 @@ struct av_seg_head {
 	uint8_t link_layer;
 	uint8_t mtu; /* enum ibv_mtu */
 	uint16_t lid;
-	uint32_t gid_count;
-	union ibv_gid gids[AV_GID_MAX];
+	uint32_t port; /* whose GIDs: hca/port.h */
 
 	/* Futex of the owner's timer thread: av_seg_wake_timer(). */
 	_Atomic uint32_t timer_bell;

@@ -6,6 +6,7 @@
 
 #include "hca/directory.h"
 #include "hca/multicast.h"
+#include "hca/port.h"
 #include "memory/translate.h"
 #include "transport/deliver.h"
 #include "transport/event.h"
@@ -39,7 +40,7 @@ static void write_header(struct datagram *d)
 	};
 
 	d->has_grh = d->head.route.is_global;
-	f.sgid = h->gids[d->head.route.sgid_index < AV_GID_MAX ? d->head.route.sgid_index : 0];
+	av_port_gid(h->port, d->head.route.sgid_index, &f.sgid);
 	av_grh_write(d->grh, &f);
 }
 

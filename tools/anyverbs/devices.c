@@ -13,6 +13,7 @@ static void print_address(const struct av_device *dev)
 {
 	struct av_gid gids[AV_GID_MAX];
 	char text[AV_GID_TEXT];
+	unsigned int i = 0;
 
 	if (dev->link_layer == IBV_LINK_LAYER_INFINIBAND) {
 		printf("LID %u\n", dev->lid);
@@ -22,9 +23,11 @@ static void print_address(const struct av_device *dev)
 		printf("no memory to ask for addresses\n");
 		return;
 	}
-	printf("%s", av_describe_gid(&gids[0].gid, text));
-	if (gids[0].ifname[0])
-		printf(" (%s)", gids[0].ifname);
+	while (av_gid_is_empty(&gids[i])) /* the last one is not */
+		i++;
+	printf("%s", av_describe_gid(&gids[i].gid, text));
+	if (gids[i].ifname[0])
+		printf(" (%s)", gids[i].ifname);
 	putchar('\n');
 }
 
@@ -51,9 +54,11 @@ static int devices_main(int argc, char **argv)
 	printf("%-*s  %-10s  %-7s  %4s  %s\n", width, "DEVICE", "LINK", "STATE", "MTU", "ADDRESS");
 	for (unsigned int i = 0; i < count; i++) {
 		const struct av_device *dev = list[i];
+		struct ibv_port_attr port;
 
+		av_device_port(dev, &port);
 		printf("%-*s  %-10s  %-7s  %4u  ", width, dev->ibv.name, av_describe_link(dev->link_layer),
-		       av_describe_state(dev->port.state), av_describe_mtu(dev->mtu));
+		       av_describe_state(port.state), av_describe_mtu(dev->mtu));
 		print_address(dev);
 	}
 	return AV_EXIT_OK;

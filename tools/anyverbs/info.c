@@ -106,8 +106,11 @@ static void print_identity(const struct av_device *dev)
 
 static void print_port(const struct av_device *dev)
 {
+	struct ibv_port_attr port;
+
 	printf("\n port 1\n");
-	print_text("state", av_describe_state(dev->port.state));
+	av_device_port(dev, &port);
+	print_text("state", av_describe_state(port.state));
 	print_number("MTU", av_describe_mtu(dev->port.active_mtu));
 	if (dev->link_layer == IBV_LINK_LAYER_INFINIBAND) {
 		print_number("LID", dev->port.lid);
@@ -149,6 +152,8 @@ static void print_gids(const struct av_device *dev)
 	for (unsigned int i = 0; i < count; i++) {
 		char text[AV_GID_TEXT];
 
+		if (av_gid_is_empty(&gids[i]))
+			continue;
 		printf("  %5u  %-10s  %-16s%s\n", i, av_describe_gid_type(gids[i].type),
 		       gids[i].ifname[0] ? gids[i].ifname : "-", av_describe_gid(&gids[i].gid, text));
 	}

@@ -146,28 +146,100 @@ static void table_ends_at_its_length(void **state)
 
 static void host_has_a_first_row(void **state)
 {
-	struct av_gid gids[AV_GID_MAX];
-	unsigned int rows;
+	struct av_host_gids host;
 
 	errno = EXDEV;
-	rows = av_gid_from_host(gids, AV_GID_MAX);
+	av_gid_from_host(&host, AV_GID_MAX);
 	assert_int_equal(errno, EXDEV);
-	assert_in_range(rows, 1, AV_GID_MAX);
-	for (unsigned int i = 0; i < rows; i++) {
-		assert_int_not_equal(gids[i].ifindex, 0);
-		assert_int_not_equal(gids[i].ifname[0], 0);
+	assert_in_range(host.count, 1, AV_GID_MAX);
+	for (unsigned int i = 0; i < host.count; i++) {
+		assert_int_not_equal(host.row[i].ifindex, 0);
+		assert_int_not_equal(host.row[i].ifname[0], 0);
+		assert_int_equal(av_gid_interface_up(host.row[i].ifindex), host.link != AV_LINK_NONE);
 	}
+	assert_int_equal(errno, EXDEV);
 }
 
 static void host_is_cut_to_one_row(void **state)
 {
-	struct av_gid gids[2], all[AV_GID_MAX];
+	struct av_host_gids one, all;
 
-	memset(gids, 0xee, sizeof(gids));
-	av_gid_from_host(all, AV_GID_MAX);
-	assert_int_equal(av_gid_from_host(gids, 1), 1);
-	assert_memory_equal(&gids[0], &all[0], sizeof(gids[0]));
-	assert_int_equal(gids[1].gid.raw[0], 0xee);
+	memset(&one, 0xee, sizeof(one));
+	av_gid_from_host(&all, AV_GID_MAX);
+	av_gid_from_host(&one, 1);
+	assert_int_equal(one.count, 1);
+	assert_memory_equal(&one.row[0], &all.row[0], sizeof(one.row[0]));
+	assert_int_equal(one.row[1].gid.raw[0], 0xee);
+}
+
+/* A table in use and what it should hold, rows by a letter each and "." for an empty one. */
+struct merge_row {
+	const char *rule, *table, *fresh, *after;
+};
+
+static const struct merge_row merge_rows[] = {
+	{"nothing_new_changes_nothing", "ab..", "ab", "ab.."},
+	{"order_of_what_is_there_does_not_matter", "ab..", "ba", "ab.."},
+	{"new_row_comes_behind", "a...", "ab", "ab.."},
+	{"new_row_comes_behind_even_if_it_is_named_first", "b...", "ab", "ba.."},
+	{"lost_row_becomes_empty", "abc.", "ac", "a.c."},
+	{"first_empty_row_is_used_first", "a.c.", "acd", "adc."},
+	{"row_that_is_lost_makes_room", "abcd", "acde", "aecd"},
+	{"all_change", "ab..", "cd", "cd.."},
+	{"too_many_are_cut", "abc.", "abcde", "abcd"},
+};
+
+static void make_rows(const char *letters, struct av_gid *rows)
+{
+	for (; *letters; letters++, rows++) {
+		memset(rows, 0, sizeof(*rows));
+		if (*letters != '.')
+			rows->gid.raw[15] = (uint8_t)*letters;
+	}
+}
+
+static void merges(void **state)
+{
+	const struct merge_row *row = *state;
+	struct av_gid table[4], after[4], fresh[8];
+
+	make_rows(row->table, table);
+	make_rows(row->fresh, fresh);
+	make_rows(row->after, after);
+	assert_int_equal(av_gid_merge(table, 4, fresh, (unsigned int)strlen(row->fresh)),
+			 strcmp(row->table, row->after) != 0);
+	assert_memory_equal(table, after, sizeof(table));
+}
+
+static void same_address_of_another_interface_is_another_row(void **state)
+{
+	struct av_gid table[2], fresh[1];
+
+	make_rows("a.", table);
+	make_rows("a", fresh);
+	fresh[0].ifindex = 7;
+	assert_true(av_gid_merge(table, 2, fresh, 1));
+	assert_int_equal(table[0].ifindex, 7);
+	assert_true(av_gid_is_empty(&table[1]));
+}
+
+static void link_is_the_furthest_there_is(void **state)
+{
+	const struct {
+		struct given given;
+		enum av_link link;
+	} more[] = {
+		{{"!10.0.0.1", 2}, AV_LINK_NONE},     {{"!127.0.0.1", 1}, AV_LINK_NONE},
+		{{"127.0.0.1", 1}, AV_LINK_LOOPBACK}, {{"10.0.0.1", 1}, AV_LINK_LOOPBACK},
+		{{"fe80::1", 2}, AV_LINK_NETWORK},    {{"!10.0.0.1", 2}, AV_LINK_NETWORK},
+	};
+	struct av_host_addr addrs[AV_ARRAY_SIZE(more)];
+
+	assert_int_equal(av_gid_link(NULL, 0), AV_LINK_NONE);
+	for (size_t i = 0; i < AV_ARRAY_SIZE(more); i++) {
+		make_addr(&more[i].given, &addrs[i]);
+		assert_int_equal(av_gid_link(addrs, i + 1), more[i].link);
+	}
 }
 
 static void infiniband_gid_is_link_local_prefix_and_guid(void **state)
@@ -195,6 +267,19 @@ static int run_tables(void)
 	return cmocka_run_group_tests_name("GID table", tests, NULL, NULL);
 }
 
+static int run_merges(void)
+{
+	struct CMUnitTest tests[AV_ARRAY_SIZE(merge_rows)];
+
+	for (size_t i = 0; i < AV_ARRAY_SIZE(merge_rows); i++)
+		tests[i] = (struct CMUnitTest){
+			.name = merge_rows[i].rule,
+			.test_func = merges,
+			.initial_state = (void *)(uintptr_t)&merge_rows[i],
+		};
+	return cmocka_run_group_tests_name("GID table in use", tests, NULL, NULL);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -202,9 +287,11 @@ int main(void)
 		cmocka_unit_test(table_ends_at_its_length),
 		cmocka_unit_test(host_has_a_first_row),
 		cmocka_unit_test(host_is_cut_to_one_row),
+		cmocka_unit_test(same_address_of_another_interface_is_another_row),
+		cmocka_unit_test(link_is_the_furthest_there_is),
 		cmocka_unit_test(infiniband_gid_is_link_local_prefix_and_guid),
 	};
-	int failed = run_tables();
+	int failed = run_tables() + run_merges();
 
 	return failed + cmocka_run_group_tests_name("GIDs", tests, NULL, NULL);
 }

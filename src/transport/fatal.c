@@ -1,0 +1,46 @@
+/* SPDX-License-Identifier: MIT */
+/* Failing a device. */
+#include "transport/fatal.h"
+
+#include <string.h>
+
+#include "hca/bell.h"
+#include "hca/directory.h"
+#include "transport/drive.h"
+
+static void fail_queue_pairs(struct av_seg *seg)
+{
+	for (uint32_t i = 1; i < AV_MAX_QP + AV_OBJ_CHUNK; i++) {
+		struct av_qp_end end = {seg, av_qp_at(seg, i)};
+
+		if (end.qp && atomic_load(&end.qp->qpn) && atomic_load(&end.qp->state) != IBV_QPS_RESET)
+			av_fail(&end);
+	}
+}
+
+static bool fail_context(struct av_seg *seg, const char *device)
+{
+	struct av_bell_record record = {.event = IBV_EVENT_DEVICE_FATAL, .kind = AV_SLAB_N};
+
+	if (strncmp(seg->head->device, device, sizeof(seg->head->device)) || !av_seg_alive(seg))
+		return false;
+	if (atomic_exchange(&seg->head->fatal, 1))
+		return false;
+	fail_queue_pairs(seg);
+	return av_bell_ring(seg, AV_BELL_ASYNC, &record) == 0;
+}
+
+unsigned int av_device_fatal(const char *device)
+{
+	unsigned int failed = 0;
+	uint32_t slot = 0, ref;
+
+	while ((ref = av_dir_context_at(&slot))) {
+		struct av_seg *seg = av_seg_get(ref);
+
+		if (seg)
+			failed += fail_context(seg, device);
+		av_seg_put(seg);
+	}
+	return failed;
+}

@@ -1,0 +1,85 @@
+/* SPDX-License-Identifier: MIT */
+/* "anyverbs event": what happens to adapters, made to happen to a device. */
+#include "command.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "hca/device.h"
+#include "hca/directory.h"
+#include "hca/port.h"
+#include "hca/segment.h"
+#include "transport/fatal.h"
+
+static unsigned int port_err(const char *device)
+{
+	return av_port_force(device, true);
+}
+
+static unsigned int port_active(const char *device)
+{
+	return av_port_force(device, false);
+}
+
+static const struct {
+	const char *name;
+	unsigned int (*raise)(const char *device); /* Return: number of contexts that were told */
+} events[] = {
+	{"device-fatal", av_device_fatal},
+	{"port-err", port_err},
+	{"port-active", port_active},
+};
+
+static int raise_event(size_t event, const char *device)
+{
+	int ret = av_dir_join();
+	unsigned int told;
+
+	if (ret) {
+		av_tool_complain("cannot look for programs that have '%s' open: %s", device, strerror(-ret));
+		return AV_EXIT_NO;
+	}
+	told = events[event].raise(device);
+	av_seg_drop_idle();
+	av_dir_leave();
+	if (!told) {
+		av_tool_complain("nobody who could be told has '%s' open", device);
+		return AV_EXIT_NO;
+	}
+	printf("%s: %s: %u context%s told\n", device, events[event].name, told, told == 1 ? "" : "s");
+	return AV_EXIT_OK;
+}
+
+static int event_main(int argc, char **argv)
+{
+	const struct av_device *dev;
+
+	if (argc != 3)
+		return av_tool_usage(&av_command_event);
+	dev = av_device_by_name(argv[1]);
+	if (!dev) {
+		av_tool_complain("there is no device '%s'; 'anyverbs devices' lists them", argv[1]);
+		return AV_EXIT_NO;
+	}
+	for (size_t i = 0; i < AV_ARRAY_SIZE(events); i++)
+		if (!strcmp(argv[2], events[i].name))
+			return raise_event(i, dev->ibv.name);
+	av_tool_complain("there is no event '%s'", argv[2]);
+	return av_tool_usage(&av_command_event);
+}
+
+const struct av_command av_command_event = {
+	.name = "event",
+	.summary = "Let a device fail, or its port go down or up",
+	.synopsis = "DEVICE device-fatal|port-err|port-active",
+	.details = "All programs of this user that have DEVICE open get the event.\n"
+		   "\n"
+		   "  device-fatal  their queue pairs go to the error state, and verbs fail with EIO;\n"
+		   "                who opens the device afterwards finds it well\n"
+		   "  port-err      the port is down, and stays so until\n"
+		   "  port-active   the port is up\n"
+		   "\n"
+		   "A port that is down says so and does nothing else: requests go on.\n",
+	.main = event_main,
+};
