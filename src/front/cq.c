@@ -115,8 +115,9 @@ int av_modify_cq(struct ibv_cq *ibv, struct ibv_modify_cq_attr *attr)
 	if (!cq)
 		return av_fail_errno(ENOENT);
 	ctx = av_context_of(ibv->context);
-	if (ctx->forked)
-		return av_fail_errno(EPERM);
+	err = av_context_err(ctx);
+	if (err)
+		return av_fail_errno(err);
 	if (attr->attr_mask >= IBV_CQ_ATTR_RESERVED)
 		return av_fail_errno(EINVAL);
 	if (!(attr->attr_mask & IBV_CQ_ATTR_MODERATE))

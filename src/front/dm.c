@@ -190,6 +190,8 @@ struct ibv_dm *av_alloc_dm(struct ibv_context *context, struct ibv_alloc_dm_attr
 	int err = check_alloc(attr);
 	struct av_seg *seg;
 
+	if (err == 0 && atomic_load(&ctx->seg->head->fatal))
+		err = EIO;
 	if (err)
 		return av_fail_null(err);
 	seg = av_context_memory(ctx);
@@ -228,10 +230,13 @@ static int check_register(const struct av_dm *dm, uint64_t offset, size_t length
 				       IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC |
 				       IBV_ACCESS_ZERO_BASED | IBV_ACCESS_OPTIONAL_RANGE;
 
+	int err;
+
 	if (!dm)
 		return ENOENT;
-	if (av_context_of(dm->ibv.context)->forked)
-		return EPERM;
+	err = av_context_err(av_context_of(dm->ibv.context));
+	if (err)
+		return err;
 	if ((access & ~permitted) || !(access & IBV_ACCESS_ZERO_BASED) || av_region_check_access(access))
 		return EINVAL;
 	return av_range_within(offset, length, 0, dm->length) ? 0 : EINVAL;

@@ -112,8 +112,9 @@ static struct ibv_mr *reg_mr(struct ibv_pd *pd, void *addr, size_t length, uint6
 
 	if (!av_pd_find(pd))
 		return av_fail_null(ENOENT);
-	if (ctx->forked)
-		return av_fail_null(EPERM);
+	err = av_context_err(ctx);
+	if (err)
+		return av_fail_null(err);
 	if (length > ctx->dev->attr.max_mr_size)
 		return av_fail_null(EINVAL);
 	err = av_region_prepare(ctx->seg, &req, &what);
@@ -164,8 +165,9 @@ struct ibv_mr *av_alloc_null_mr(struct ibv_pd *pd)
 {
 	struct av_key what = {.kind = AV_KEY_NULL, .access = IBV_ACCESS_LOCAL_WRITE, .length = SIZE_MAX};
 
-	return av_context_of(pd->context)->forked ? av_fail_null(EPERM)
-						  : av_mr_publish(pd, &what, NULL, NULL);
+	int err = av_context_err(av_context_of(pd->context));
+
+	return err ? av_fail_null(err) : av_mr_publish(pd, &what, NULL, NULL);
 }
 
 /* End the key. Return: 0 or EBUSY. */
@@ -318,8 +320,10 @@ static int change(struct av_context *ctx, struct av_mr *mr, int flags, struct ib
 static int command(struct av_context *ctx, struct av_mr *mr, int flags, struct ibv_pd *pd, void *addr,
 		   size_t length, int access)
 {
-	int err = !mr ? ENOENT : ctx->forked ? EPERM : check_change(mr, flags, pd, access);
+	int err = mr ? av_context_err(ctx) : ENOENT;
 
+	if (err == 0)
+		err = check_change(mr, flags, pd, access);
 	return err ? err : change(ctx, mr, flags, pd, addr, length, access);
 }
 
