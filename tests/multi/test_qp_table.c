@@ -238,8 +238,10 @@ static void cell_row(const struct qp_cell *c)
 		try_mask(c, c->required ^ BIT(bit)); /* one missing, or one more */
 	if (c->valid)
 		return;
-	for (int to = 0; to < QP_TABLE_STATES; to++) /* nor with what would be right elsewhere */
-		try_mask(c, qp_table_cell(c->service, c->from, to).required);
+	for (int other = 0; other < QP_TABLE_STATES; other++) { /* nor with what would be right elsewhere */
+		try_mask(c, qp_table_cell(c->service, c->from, other).required);
+		try_mask(c, qp_table_cell(c->service, other, c->to).required);
+	}
 	try_mask(c, ~(IBV_QP_STATE | IBV_QP_ALT_PATH));
 }
 
@@ -441,6 +443,8 @@ static void address_rows(void)
 		value_row(&(struct value){"port of the address", IBV_QP_AV, ports[i], false, set_av_port});
 	value_row(&(struct value){"GRH", IBV_QP_AV, 0, false, set_av_global});
 	range_rows("index of the source GID", IBV_QP_AV, set_av_sgid, 0, gids - 1, 255);
+	value_row(&(struct value){"index of the source GID", IBV_QP_AV, (uint64_t)port.gid_tbl_len - 1, false,
+				  set_av_sgid});
 }
 
 static void value_rows(void)
