@@ -1,95 +1,20 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The copy routine: what it copies, what it answers where memory is missing, and that the rest of the process
- * does not notice its signal handler.
+ * What the copy routine copies, and what it answers where memory is missing.
  *
- * The rules of copying run twice, before av_copy_init() (the kernel copies) and after it (the guarded
- * routines do). What concerns handlers runs in forked children, each with a history of its own, before the
- * parent has a handler.
+ * The rules run twice, before av_copy_init() (the kernel copies) and after it (the guarded routines do).
  */
-#include <stdarg.h>
-#include <setjmp.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
+#include "copy_fixture.h"
 
 #include <errno.h>
-#include <linux/filter.h>
-#include <linux/seccomp.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdbool.h>
-#include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <sys/prctl.h>
-#include <sys/syscall.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
 #include "base/copy.h"
 #include "base/fault_guard.h"
-
-/* An access that is meant to fault is not the sanitizers' business. */
-#define NO_SANITIZE __attribute__((no_sanitize("address", "thread", "undefined"), noinline))
-/* ThreadSanitizer runs every handler with all signals blocked, whatever its mask says. */
-#ifndef __has_feature
-#define __has_feature(x) 0
-#endif
-#if defined(__SANITIZE_THREAD__) || __has_feature(thread_sanitizer)
-#define HANDLER_MASK_IS_FULL 1
-#else
-#define HANDLER_MASK_IS_FULL 0
-#endif
-
-#define PATTERN(i) ((unsigned char)((i)*7 + 13 + ((i) >> 8)))
-
-static size_t page;
-
-static void fill(unsigned char *p, size_t len)
-{
-	for (size_t i = 0; i < len; i++)
-		p[i] = PATTERN(i);
-}
-
-static unsigned char *map_pages(size_t count)
-{
-	void *p = mmap(NULL, count * page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-
-	if (p == MAP_FAILED)
-		abort();
-	return p;
-}
-
-/* What follows a stretch of good memory. */
-enum edge { EDGE_NONE, EDGE_UNMAPPED, EDGE_END_OF_FILE, EDGE_READ_ONLY, EDGE_N };
-
-/* The first bad address: the two pages before it can be read and written, the one behind it is as @edge says.
- */
-static unsigned char *make_edge(enum edge edge)
-{
-	unsigned char *p = map_pages(3);
-
-	if (edge == EDGE_END_OF_FILE) {
-		FILE *file = tmpfile();
-
-		if (!file || ftruncate(fileno(file), (off_t)(2 * page)) != 0 ||
-		    mmap(p, 3 * page, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, fileno(file), 0) != p)
-			abort();
-		fclose(file);
-	} else if (edge == EDGE_UNMAPPED) {
-		munmap(p + 2 * page, page);
-	} else {
-		mprotect(p + 2 * page, page, edge == EDGE_READ_ONLY ? PROT_READ : PROT_NONE);
-	}
-	return p + 2 * page;
-}
-
-static void drop_edge(unsigned char *edge)
-{
-	munmap(edge - 2 * page, 3 * page);
-}
 
 /*
  * cmocka puts its own handlers in place for each test, so a test of the guarded way has to put ours back, as
@@ -111,8 +36,7 @@ static void choose_way(void **state)
 	assert_int_equal(av_fault_guard_ready(), want_guard);
 }
 
-/* --- what is copied
- * ------------------------------------------------------------------------------------------ */
+/* --- what is copied --- */
 
 static void every_size_at_every_offset(void **state)
 {
@@ -199,8 +123,7 @@ static void errno_is_left_alone(void **state)
 	drop_edge(edge);
 }
 
-/* --- where memory is missing
- * --------------------------------------------------------------------------------- */
+/* --- where memory is missing --- */
 
 static const size_t before[] = {0,  1,	 2,   7,   8,	9,   16,  31,	63,   64,
 				65, 100, 127, 128, 129, 255, 300, 1000, 4097, 5000};
@@ -315,6 +238,8 @@ static void probe_tells_what_may_be_done(void **state)
 	}
 }
 
+/* --- atomics --- */
+
 static void atomics_return_the_old_value(void **state)
 {
 	uint64_t word = 40, old = 0;
@@ -384,433 +309,6 @@ static void concurrent_additions_are_all_counted(void **state)
 	assert_int_equal(word, ADDERS * ADD_TURNS);
 }
 
-/* --- the rest of the process
- * --------------------------------------------------------------------------------- */
-
-/* In a child: report the line by the exit status, which must not be cmocka's business there. */
-#define CHECK(cond)                                                                       \
-	do {                                                                              \
-		if (!(cond)) {                                                            \
-			fprintf(stderr, "child: %s:%d: %s\n", __FILE__, __LINE__, #cond); \
-			_exit(99);                                                        \
-		}                                                                         \
-	} while (0)
-
-/* Longer than a thread may believe what it knows of its handlers, whatever the kernel's tick. */
-static void wait_for_next_check(void)
-{
-	usleep(30000);
-}
-
-static int run_child(void (*body)(void))
-{
-	int status;
-	pid_t pid;
-
-	fflush(NULL);
-	pid = fork();
-	if (pid == 0) {
-		body();
-		_exit(0);
-	}
-	assert_true(pid > 0);
-	assert_int_equal(waitpid(pid, &status, 0), pid);
-	return status;
-}
-
-static void child_succeeds(void (*body)(void))
-{
-	int status = run_child(body);
-
-	if (!WIFEXITED(status) || WEXITSTATUS(status) != 0)
-		fail_msg("child ended with status 0x%x", (unsigned int)status);
-}
-
-static void child_dies_of(void (*body)(void), int sig)
-{
-	int status = run_child(body);
-
-	if (!WIFSIGNALED(status) || WTERMSIG(status) != sig)
-		fail_msg("child ended with status 0x%x instead of signal %d", (unsigned int)status, sig);
-}
-
-static void set_both(void (*handler)(int))
-{
-	signal(SIGSEGV, handler);
-	signal(SIGBUS, handler);
-}
-
-static void init_guard(void)
-{
-	CHECK(av_copy_init() == 0);
-	CHECK(av_fault_guard_ready());
-}
-
-static NO_SANITIZE void touch(volatile unsigned char *p)
-{
-	*p = 1;
-}
-
-static void copy_faults(void)
-{
-	unsigned char *edge = make_edge(EDGE_NONE), *eof = make_edge(EDGE_END_OF_FILE), byte = 0;
-	uint64_t old;
-
-	CHECK(av_copy(&byte, edge, 1) == AV_COPY_FAULT);
-	CHECK(av_copy(edge - 4, edge - 16, 8) == AV_COPY_FAULT);
-	CHECK(av_copy(&byte, eof, 1) == AV_COPY_FAULT);
-	CHECK(av_copy_probe(eof, 1) == AV_COPY_FAULT);
-	CHECK(av_copy_fetch_add(edge, 1, &old) == AV_COPY_FAULT);
-	drop_edge(edge);
-	drop_edge(eof);
-}
-
-static void default_then_touch_none(void)
-{
-	set_both(SIG_DFL);
-	init_guard();
-	copy_faults();
-	touch(make_edge(EDGE_NONE));
-}
-
-static void default_then_touch_end_of_file(void)
-{
-	set_both(SIG_DFL);
-	init_guard();
-	touch(make_edge(EDGE_END_OF_FILE));
-}
-
-static void default_then_sent(void)
-{
-	set_both(SIG_DFL);
-	init_guard();
-	raise(SIGSEGV);
-}
-
-static void default_then_killed(void)
-{
-	set_both(SIG_DFL);
-	init_guard();
-	kill(getpid(), SIGBUS);
-	pause();
-}
-
-static void default_action_is_kept(void **state)
-{
-	child_dies_of(default_then_touch_none, SIGSEGV);
-	child_dies_of(default_then_touch_end_of_file, SIGBUS);
-	child_dies_of(default_then_sent, SIGSEGV);
-	child_dies_of(default_then_killed, SIGBUS);
-}
-
-static void ignored_then_sent(void)
-{
-	set_both(SIG_IGN);
-	init_guard();
-	raise(SIGSEGV);
-	raise(SIGBUS);
-	copy_faults();
-}
-
-static void ignored_then_touch(void)
-{
-	set_both(SIG_IGN);
-	init_guard();
-	touch(make_edge(EDGE_NONE));
-}
-
-static void ignored_is_ignored_unless_it_is_a_fault(void **state)
-{
-	child_succeeds(ignored_then_sent);
-	child_dies_of(ignored_then_touch, SIGSEGV);
-}
-
-static volatile sig_atomic_t calls, seen_signal;
-static volatile int seen_code;
-static void *volatile seen_addr;
-static sigset_t seen_mask;
-static sigjmp_buf back;
-
-static void program_handler(int sig, siginfo_t *info, void *uc)
-{
-	calls++;
-	seen_signal = sig;
-	seen_code = info->si_code;
-	seen_addr = info->si_addr;
-	pthread_sigmask(SIG_BLOCK, NULL, &seen_mask);
-	if (info->si_code > 0)
-		siglongjmp(back, 1);
-}
-
-static void program_plain_handler(int sig)
-{
-	calls++;
-	seen_signal = sig;
-	siglongjmp(back, 1);
-}
-
-static void install(int sig, int flags)
-{
-	struct sigaction sa = {.sa_sigaction = program_handler, .sa_flags = SA_SIGINFO | flags};
-
-	sigemptyset(&sa.sa_mask);
-	sigaddset(&sa.sa_mask, SIGUSR1);
-	CHECK(sigaction(sig, &sa, NULL) == 0);
-}
-
-static void earlier_handler_gets_faults(void)
-{
-	unsigned char *edge = make_edge(EDGE_NONE), *eof = make_edge(EDGE_END_OF_FILE);
-
-	install(SIGSEGV, 0);
-	install(SIGBUS, 0);
-	init_guard();
-	copy_faults();
-	CHECK(calls == 0);
-	if (sigsetjmp(back, 1) == 0)
-		touch(edge + 5);
-	CHECK(calls == 1 && seen_signal == SIGSEGV && seen_code > 0 && seen_addr == edge + 5);
-	CHECK(sigismember(&seen_mask, SIGUSR1) && sigismember(&seen_mask, SIGSEGV));
-	if (sigsetjmp(back, 1) == 0)
-		touch(eof + 6);
-	CHECK(calls == 2 && seen_signal == SIGBUS && seen_code > 0 && seen_addr == eof + 6);
-	copy_faults();
-	CHECK(calls == 2);
-}
-
-static void earlier_handler_gets_sent_signals(void)
-{
-	install(SIGSEGV, 0);
-	install(SIGBUS, SA_NODEFER);
-	init_guard();
-	copy_faults();
-	raise(SIGSEGV);
-	CHECK(calls == 1 && seen_signal == SIGSEGV && seen_code <= 0);
-	CHECK(sigismember(&seen_mask, SIGUSR1) && sigismember(&seen_mask, SIGSEGV));
-	raise(SIGBUS);
-	CHECK(calls == 2 && seen_signal == SIGBUS && seen_code <= 0);
-	CHECK(sigismember(&seen_mask, SIGBUS) == HANDLER_MASK_IS_FULL);
-	copy_faults();
-	CHECK(calls == 2);
-}
-
-static void earlier_plain_handler(void)
-{
-	set_both(program_plain_handler);
-	init_guard();
-	copy_faults();
-	if (sigsetjmp(back, 1) == 0)
-		touch(make_edge(EDGE_UNMAPPED));
-	CHECK(calls == 1 && seen_signal == SIGSEGV);
-	copy_faults();
-}
-
-static void earlier_handler_for_once(void)
-{
-	install(SIGSEGV, SA_RESETHAND);
-	install(SIGBUS, 0);
-	init_guard();
-	if (sigsetjmp(back, 1) == 0)
-		touch(make_edge(EDGE_NONE));
-	CHECK(calls == 1);
-	copy_faults();
-	touch(make_edge(EDGE_NONE));
-}
-
-static void earlier_handlers_work_as_before(void **state)
-{
-	child_succeeds(earlier_handler_gets_faults);
-	child_succeeds(earlier_handler_gets_sent_signals);
-	child_succeeds(earlier_plain_handler);
-	child_dies_of(earlier_handler_for_once, SIGSEGV);
-}
-
-static void later_handler(void)
-{
-	set_both(SIG_DFL);
-	init_guard();
-	copy_faults();
-	install(SIGSEGV, 0);
-	wait_for_next_check();
-	copy_faults();
-	CHECK(calls == 0);
-	CHECK(av_copy_init() == 0);
-	wait_for_next_check();
-	copy_faults();
-	CHECK(calls == 0);
-	if (sigsetjmp(back, 1) == 0)
-		touch(make_edge(EDGE_NONE));
-	CHECK(calls == 1);
-}
-
-static struct sigaction chained_to;
-
-static void chaining_handler(int sig, siginfo_t *info, void *uc)
-{
-	calls++;
-	chained_to.sa_sigaction(sig, info, uc);
-}
-
-/* A program that puts itself above us and calls what it found: no circle, and default still means death. */
-static void later_handler_that_chains(void)
-{
-	struct sigaction sa = {.sa_sigaction = chaining_handler, .sa_flags = SA_SIGINFO};
-
-	set_both(SIG_DFL);
-	init_guard();
-	CHECK(sigaction(SIGSEGV, &sa, &chained_to) == 0);
-	CHECK(av_copy_init() == 0);
-	wait_for_next_check();
-	copy_faults();
-	CHECK(calls == 0);
-	touch(make_edge(EDGE_NONE));
-}
-
-static void later_handlers_see_no_fault_of_a_copy(void **state)
-{
-	child_succeeds(later_handler);
-	child_dies_of(later_handler_that_chains, SIGSEGV);
-}
-
-static void blocked_signals(void)
-{
-	sigset_t all, mask;
-
-	set_both(SIG_DFL);
-	init_guard();
-	copy_faults();
-	sigfillset(&all);
-	CHECK(pthread_sigmask(SIG_BLOCK, &all, NULL) == 0);
-	wait_for_next_check();
-	copy_faults();
-	CHECK(pthread_sigmask(SIG_BLOCK, NULL, &mask) == 0);
-	CHECK(sigismember(&mask, SIGSEGV) && sigismember(&mask, SIGBUS));
-	CHECK(pthread_sigmask(SIG_UNBLOCK, &all, NULL) == 0);
-	wait_for_next_check();
-	copy_faults();
-}
-
-static void *copy_faults_in_thread(void *arg)
-{
-	copy_faults();
-	return NULL;
-}
-
-/* One thread blocks everything, the other nothing; a thread's first copy needs no waiting. */
-static void blocked_in_one_thread(void)
-{
-	sigset_t all;
-	pthread_t thread;
-
-	set_both(SIG_DFL);
-	init_guard();
-	copy_faults();
-	CHECK(pthread_create(&thread, NULL, copy_faults_in_thread, NULL) == 0);
-	CHECK(pthread_join(thread, NULL) == 0);
-	sigfillset(&all);
-	CHECK(pthread_sigmask(SIG_BLOCK, &all, NULL) == 0);
-	CHECK(pthread_create(&thread, NULL, copy_faults_in_thread, NULL) == 0);
-	CHECK(pthread_join(thread, NULL) == 0);
-}
-
-static void blocked_signals_are_no_danger(void **state)
-{
-	child_succeeds(blocked_signals);
-	child_succeeds(blocked_in_one_thread);
-}
-
-static void state_of_signals_after_faults(void)
-{
-	sigset_t before_mask, after_mask;
-	stack_t before_stack, after_stack;
-
-	set_both(SIG_DFL);
-	init_guard();
-	sigemptyset(&before_mask);
-	sigaddset(&before_mask, SIGUSR2);
-	pthread_sigmask(SIG_SETMASK, &before_mask, NULL);
-	sigaltstack(NULL, &before_stack);
-	for (int i = 0; i < 20; i++)
-		copy_faults();
-	pthread_sigmask(SIG_BLOCK, NULL, &after_mask);
-	sigaltstack(NULL, &after_stack);
-	for (int sig = 1; sig < 32; sig++)
-		CHECK(sigismember(&before_mask, sig) == sigismember(&after_mask, sig));
-	CHECK(before_stack.ss_flags == after_stack.ss_flags && before_stack.ss_sp == after_stack.ss_sp);
-}
-
-static void fault_leaves_mask_and_stack_alone(void **state)
-{
-	child_succeeds(state_of_signals_after_faults);
-}
-
-static void fork_after_init(void)
-{
-	int status;
-	pid_t pid;
-
-	set_both(SIG_DFL);
-	init_guard();
-	pid = fork();
-	if (pid == 0) {
-		copy_faults();
-		wait_for_next_check();
-		copy_faults();
-		_exit(0);
-	}
-	CHECK(pid > 0 && waitpid(pid, &status, 0) == pid && status == 0);
-	copy_faults();
-}
-
-static void forked_child_is_protected_too(void **state)
-{
-	child_succeeds(fork_after_init);
-}
-
-/* Some containers forbid the system call that the slow path prefers. */
-static void forbid_process_vm(void)
-{
-	struct sock_filter code[] = {
-		BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
-		BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_process_vm_readv, 0, 1),
-		BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | EPERM),
-		BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
-	};
-	struct sock_fprog filter = {.len = AV_ARRAY_SIZE(code), .filter = code};
-
-	if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0 ||
-	    prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &filter, 0, 0) != 0)
-		_exit(77);
-}
-
-static void copy_without_process_vm(void)
-{
-	unsigned char *src = map_pages(4), *dst = map_pages(4), *edge = make_edge(EDGE_NONE);
-
-	forbid_process_vm();
-	fill(src, 4 * page);
-	for (size_t offset = 0; offset < 20; offset++) {
-		memset(dst, 0, 4 * page);
-		CHECK(av_copy(dst + offset, src + 3, 2 * page + offset) == AV_COPY_OK);
-		CHECK(memcmp(dst + offset, src + 3, 2 * page + offset) == 0 &&
-		      dst[2 * page + 2 * offset] == 0);
-		memset(dst, 0, page);
-		fill(edge - 600, 600);
-		CHECK(av_copy(dst + offset, edge - 600, 700) == AV_COPY_FAULT);
-		CHECK(memcmp(dst + offset, edge - 600, 600) == 0 && dst[600 + offset] == 0);
-	}
-	copy_faults();
-}
-
-static void slow_path_survives_a_system_call_filter(void **state)
-{
-	int status = run_child(copy_without_process_vm);
-
-	if (WIFEXITED(status) && WEXITSTATUS(status) == 77)
-		skip(); /* no filters here; the other tests of this program have run all the same */
-	assert_int_equal(status, 0);
-}
-
 /* Every rule of copying, by the way that @way points to. */
 #define RULES(way)                                                                            \
 	{                                                                                     \
@@ -831,23 +329,10 @@ static void slow_path_survives_a_system_call_filter(void **state)
 
 int main(void)
 {
-	const struct CMUnitTest process_tests[] = {
-		cmocka_unit_test(default_action_is_kept),
-		cmocka_unit_test(ignored_is_ignored_unless_it_is_a_fault),
-		cmocka_unit_test(earlier_handlers_work_as_before),
-		cmocka_unit_test(later_handlers_see_no_fault_of_a_copy),
-		cmocka_unit_test(blocked_signals_are_no_danger),
-		cmocka_unit_test(fault_leaves_mask_and_stack_alone),
-		cmocka_unit_test(forked_child_is_protected_too),
-		cmocka_unit_test(slow_path_survives_a_system_call_filter),
-	};
 	const struct CMUnitTest kernel_tests[] = RULES(&by_kernel);
 	const struct CMUnitTest guarded_tests[] = RULES(&guarded);
-	int failed;
+	int failed = cmocka_run_group_tests_name("copy: by the kernel", kernel_tests, NULL, NULL);
 
-	page = (size_t)sysconf(_SC_PAGESIZE);
-	failed = cmocka_run_group_tests_name("copy: the process", process_tests, NULL, NULL);
-	failed += cmocka_run_group_tests_name("copy: by the kernel", kernel_tests, NULL, NULL);
 	if (av_copy_init() != 0 || sigaction(SIGSEGV, NULL, &our_segv) != 0 ||
 	    sigaction(SIGBUS, NULL, &our_bus) != 0)
 		return 1;
