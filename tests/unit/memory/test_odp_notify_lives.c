@@ -1,0 +1,144 @@
+/* SPDX-License-Identifier: MIT */
+/* Contexts that come and go, forked children, and programs that close our descriptor: who is still told. */
+#include "odp_notify_fixture.h"
+
+#include <fcntl.h>
+
+static void close_child(const void *arg)
+{
+	uint8_t *p = map_kind(PRIVATE), *q = map_kind(SHARED);
+	struct fake_seg g;
+	int fds, threads;
+
+	CHECK(av_odp_uffd() >= 0);
+	av_odp_unwatch(&f.seg);
+	fds = entries_of("/proc/self/fd");
+	threads = entries_of("/proc/self/task");
+	for (int i = 0; i < 20; i++) {
+		fake_open(&g, 2);
+		av_odp_watch(&f.seg);
+		av_odp_watch(&f.seg);
+		av_odp_watch(&g.seg);
+		CHECK(access_at(p, PAGES * PAGE, true) && access_at(q, PAGES * PAGE, true));
+		CHECK(madvise(q, PAGES * PAGE, MADV_DONTNEED) == 0 && !is_valid(q)); /* watched anew */
+		av_odp_unwatch(&f.seg);
+		CHECK(av_odp_uffd() >= 0);
+		CHECK(madvise(p, PAGES * PAGE, MADV_DONTNEED) == 0);
+		CHECK(is_valid(p)); /* nobody is watching for this context */
+		av_odp_unwatch(&g.seg);
+		av_odp_unwatch(&g.seg);
+		fake_close(&g);
+		CHECK(av_odp_uffd() == -1);
+		CHECK(munmap(q, PAGE) == 0 &&
+		      mmap(q, PAGE, 3, MAP_FIXED | MAP_SHARED | MAP_ANONYMOUS, -1, 0) == q);
+		CHECK(madvise(q, PAGES * PAGE, MADV_DONTNEED) == 0); /* does not wait for anybody */
+	}
+	CHECK_EQUAL(entries_of("/proc/self/fd"), fds);
+	CHECK_EQUAL(entries_of("/proc/self/task"), threads);
+}
+
+static void the_last_context_leaves_nothing_behind(void **state)
+{
+	as_both(close_child, NULL);
+}
+
+static void two_contexts_child(const void *arg)
+{
+	uint8_t *p = map_kind(PRIVATE);
+	struct av_odp_access access;
+	struct fake_seg g;
+
+	fake_open(&g, 2);
+	av_odp_watch(&g.seg);
+	CHECK(access_at(p, PAGES * PAGE, true));
+	av_odp_begin(&g.seg, (uintptr_t)p, 2 * PAGE, true, &access);
+	CHECK_EQUAL(access.missing, 2);
+	av_odp_end(&access, true);
+	CHECK(munmap(p, PAGES * PAGE) == 0);
+	check_only_invalid(p, 0, PAGES);
+	CHECK_EQUAL(counted(&f, AV_ODP_COUNT_INVALIDATION_PAGES), PAGES);
+	CHECK_EQUAL(counted(&g, AV_ODP_COUNT_INVALIDATION_PAGES), 2);
+}
+
+static void every_context_hears_of_it(void **state)
+{
+	as_both(two_contexts_child, NULL);
+}
+
+static void fork_child(const void *arg)
+{
+	uint8_t *p = map_kind(PRIVATE);
+	pid_t pid;
+
+	CHECK(access_at(p, PAGES * PAGE, true));
+	pid = fork();
+	CHECK(pid >= 0);
+	if (pid == 0) {
+		struct fake_seg g;
+
+		alarm(20);
+		CHECK(av_odp_uffd() == -1);
+		CHECK(madvise(p, PAGE, MADV_DONTNEED) == 0);
+		CHECK(munmap(p + PAGE, PAGE) == 0);
+		av_odp_unwatch(&f.seg);
+		if (UNDER_TSAN)
+			_exit(0);
+		fake_open(&g, 3); /* the child's own */
+		av_odp_watch(&g.seg);
+		f = g;
+		CHECK(access_at(p, PAGE, true) && is_valid(p));
+		CHECK(munmap(p, PAGE) == 0);
+		CHECK(!is_valid(p));
+		_exit(0);
+	}
+	CHECK(wait_child(pid) == 0);
+	check_only_invalid(p, 0, 0); /* the child's doing is not ours */
+	CHECK(munmap(p, PAGES * PAGE) == 0);
+	check_only_invalid(p, 0, PAGES);
+}
+
+static void a_forked_child_is_somebody_else(void **state)
+{
+	as_both(fork_child, NULL);
+}
+
+/* A program that closes all descriptors, and opens its own: nothing of its is read, and it does not hang. */
+static void closed_child(const void *arg)
+{
+	uint8_t *p = map_kind(PRIVATE);
+	int uffd = av_odp_uffd(), ends[2];
+	char bytes[64] = {0};
+
+	CHECK(access_at(p, PAGES * PAGE, true));
+	CHECK(pipe(ends) == 0 && dup2(ends[0], uffd) == uffd && close(ends[0]) == 0);
+	CHECK(write(ends[1], bytes, sizeof(bytes)) == sizeof(bytes));
+	CHECK(munmap(p, PAGES * PAGE) == 0);
+	for (int i = 0; av_odp_uffd() >= 0 && i < 1000; i++)
+		usleep(1000);
+	CHECK(av_odp_uffd() == -1);
+	CHECK(read(uffd, bytes, sizeof(bytes)) == sizeof(bytes));
+	p = map_kind(PRIVATE);
+	CHECK(access_at(p, PAGES * PAGE, true));
+	CHECK(munmap(p, PAGES * PAGE) == 0);
+	av_odp_unwatch(&f.seg);
+	CHECK(fcntl(uffd, F_GETFD) >= 0);
+}
+
+static void a_program_may_close_our_descriptor(void **state)
+{
+	as_both(closed_child, NULL);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(the_last_context_leaves_nothing_behind),
+		cmocka_unit_test(every_context_hears_of_it),
+		cmocka_unit_test(a_forked_child_is_somebody_else),
+		cmocka_unit_test(a_program_may_close_our_descriptor),
+	};
+
+	if (!can_watch())
+		return 77;
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
