@@ -22,6 +22,7 @@
 struct av_dm {
 	struct ibv_dm ibv;
 	uint8_t peek_pad[AV_PEEK_PAD];
+	struct ibv_exp_dm exp; /* its other name */
 	bool imported;
 	struct av_seg *seg; /* of the process that allocated it */
 	uint64_t offset;    /* in the segment */
@@ -35,6 +36,23 @@ static struct av_dm *dm_find(const struct ibv_dm *dm)
 	struct av_dm *found = av_table_get(&av_context_of(dm->context)->dms, dm->handle);
 
 	return found && &found->ibv == dm ? found : NULL;
+}
+
+struct ibv_exp_dm *av_dm_exp(struct ibv_dm *ibv)
+{
+	return &dm_find(ibv)->exp;
+}
+
+struct ibv_dm *av_dm_of_exp(const struct ibv_exp_dm *exp)
+{
+	struct av_dm *found = av_table_get(&av_context_of(exp->context)->dms, exp->handle);
+
+	return found && &found->exp == exp ? &found->ibv : NULL;
+}
+
+uint64_t av_dm_length(const struct ibv_dm *ibv)
+{
+	return dm_find(ibv)->length;
 }
 
 static int check_copy(const struct av_dm *dm, uint64_t offset, size_t length)
@@ -108,6 +126,8 @@ static struct ibv_dm *publish(struct av_context *ctx, struct av_dm *dm, uint32_t
 	dm->ibv.memcpy_from_dm = memcpy_from_dm;
 	dm->ibv.comp_mask = 1; /* the handle is valid */
 	dm->ibv.handle = handle;
+	dm->exp.context = dm->ibv.context;
+	dm->exp.handle = handle;
 	return av_table_set(&ctx->dms, handle, dm) ? av_fail_null(ENOMEM) : &dm->ibv;
 }
 

@@ -3,6 +3,8 @@
 #ifndef AV_FRONT_DM_H
 #define AV_FRONT_DM_H
 
+#include <infiniband/verbs_exp.h>
+
 #include "front/context.h"
 
 struct av_dm;
@@ -16,6 +18,13 @@ struct ibv_mr *av_reg_dm_mr(struct ibv_pd *pd, struct ibv_dm *dm, uint64_t offse
  */
 struct ibv_dm *av_dm_import(struct av_context *ctx, uint32_t handle);
 void av_dm_forget(struct ibv_dm *dm);
+
+/* Its other name: what ibv_exp_alloc_dm() hands out, and back; NULL if that pointer is none. */
+struct ibv_exp_dm *av_dm_exp(struct ibv_dm *dm);
+struct ibv_dm *av_dm_of_exp(const struct ibv_exp_dm *exp);
+
+/* Bytes. @dm is one. */
+uint64_t av_dm_length(const struct ibv_dm *dm);
 
 /* A region on it has ended. */
 void av_dm_released(struct av_dm *dm);

@@ -134,6 +134,11 @@ static struct av_td *td_find(struct ibv_td *ibv)
 	return av_table_get(&av_context_of(ibv->context)->tds.table, td->handle) == td ? td : NULL;
 }
 
+bool av_td_valid(struct ibv_td *td)
+{
+	return td_find(td) != NULL;
+}
+
 struct ibv_td *av_alloc_td(struct ibv_context *context, struct ibv_td_init_attr *attr)
 {
 	struct av_context *ctx = av_context_of(context);

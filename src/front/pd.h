@@ -7,6 +7,8 @@
 
 struct ibv_td *av_alloc_td(struct ibv_context *context, struct ibv_td_init_attr *attr);
 int av_dealloc_td(struct ibv_td *td);
+/* Is it a thread domain of its context? */
+bool av_td_valid(struct ibv_td *td);
 struct ibv_pd *av_alloc_parent_domain(struct ibv_context *context, struct ibv_parent_domain_init_attr *attr);
 
 /* A domain of the context that is imported from, by its handle there; NULL and errno. */

@@ -1,0 +1,148 @@
+/* SPDX-License-Identifier: MIT */
+/* ibv_exp_query_device(): one row per group of attributes that this device fills. */
+#include <string.h>
+
+#include "exp/exp.h"
+
+static_assert(offsetof(struct ibv_exp_device_attr, max_mw) == offsetof(struct ibv_device_attr, max_mw) &&
+		      offsetof(struct ibv_exp_device_attr, comp_mask) <= sizeof(struct ibv_device_attr),
+	      "the part without comp_mask is struct ibv_device_attr");
+
+#define TRANSPORT_BITS                                                                     \
+	(IBV_EXP_ODP_SUPPORT_SEND | IBV_EXP_ODP_SUPPORT_RECV | IBV_EXP_ODP_SUPPORT_WRITE | \
+	 IBV_EXP_ODP_SUPPORT_READ | IBV_EXP_ODP_SUPPORT_ATOMIC | IBV_EXP_ODP_SUPPORT_SRQ_RECV)
+
+static uint64_t cap_flags(const struct ibv_device_attr_ex *now)
+{
+	uint64_t plain = now->orig_attr.device_cap_flags, caps = plain;
+
+	if (now->odp_caps.general_caps & IBV_ODP_SUPPORT)
+		caps |= IBV_EXP_DEVICE_ODP;
+	if (plain & IBV_DEVICE_MEM_WINDOW)
+		caps |= IBV_EXP_DEVICE_MEM_WINDOW;
+	if (plain & IBV_DEVICE_MEM_WINDOW_TYPE_2B)
+		caps |= IBV_EXP_DEVICE_MW_TYPE_2B;
+	if (plain & IBV_DEVICE_MEM_MGT_EXTENSIONS)
+		caps |= IBV_EXP_DEVICE_MEM_MGT_EXTENSIONS;
+	return caps;
+}
+
+static void fill_calc(struct ibv_exp_device_attr *attr, const struct ibv_device_attr_ex *now)
+{
+	memset(&attr->calc_cap, 0, sizeof(attr->calc_cap));
+}
+
+static void fill_timestamp_mask(struct ibv_exp_device_attr *attr, const struct ibv_device_attr_ex *now)
+{
+	attr->timestamp_mask = now->completion_timestamp_mask;
+}
+
+static void fill_clock(struct ibv_exp_device_attr *attr, const struct ibv_device_attr_ex *now)
+{
+	attr->hca_core_clock = now->hca_core_clock;
+}
+
+static void fill_cap_flags(struct ibv_exp_device_attr *attr, const struct ibv_device_attr_ex *now)
+{
+	attr->exp_device_cap_flags = cap_flags(now);
+}
+
+static void fill_inline_recv(struct ibv_exp_device_attr *attr, const struct ibv_device_attr_ex *now)
+{
+	attr->inline_recv_sz = 0;
+}
+
+/* The transports' bits have the same places; upstream has more of them. */
+static void fill_odp(struct ibv_exp_device_attr *attr, const struct ibv_device_attr_ex *now)
+{
+	struct ibv_exp_odp_caps caps = {
+		.general_odp_caps =
+			now->odp_caps.general_caps & (IBV_EXP_ODP_SUPPORT | IBV_EXP_ODP_SUPPORT_IMPLICIT),
+	};
+
+	caps.per_transport_caps.rc_odp_caps = now->odp_caps.per_transport_caps.rc_odp_caps & TRANSPORT_BITS;
+	caps.per_transport_caps.uc_odp_caps = now->odp_caps.per_transport_caps.uc_odp_caps & TRANSPORT_BITS;
+	caps.per_transport_caps.ud_odp_caps = now->odp_caps.per_transport_caps.ud_odp_caps & TRANSPORT_BITS;
+	caps.per_transport_caps.xrc_odp_caps = now->xrc_odp_caps & TRANSPORT_BITS;
+	attr->odp_caps = caps;
+}
+
+static void fill_res_domain(struct ibv_exp_device_attr *attr, const struct ibv_device_attr_ex *now)
+{
+	attr->max_ctx_res_domain = now->orig_attr.max_pd; /* they are thread domains, see av_alloc_td() */
+}
+
+static void fill_odp_size(struct ibv_exp_device_attr *attr, const struct ibv_device_attr_ex *now)
+{
+	attr->odp_mr_max_size = now->orig_attr.max_mr_size;
+}
+
+static void fill_dm_size(struct ibv_exp_device_attr *attr, const struct ibv_device_attr_ex *now)
+{
+	attr->max_dm_size = now->max_dm_size;
+}
+
+static void fill_tunneled_atomic(struct ibv_exp_device_attr *attr, const struct ibv_device_attr_ex *now)
+{
+	attr->tunneled_atomic_caps = 0;
+}
+
+/* No group of the second mask is filled. */
+static void fill_mask_2(struct ibv_exp_device_attr *attr, const struct ibv_device_attr_ex *now)
+{
+	attr->comp_mask_2 = 0;
+}
+
+static const struct {
+	uint32_t bit;
+	void (*fill)(struct ibv_exp_device_attr *attr, const struct ibv_device_attr_ex *now);
+} group[] = {
+	{IBV_EXP_DEVICE_ATTR_CALC_CAP, fill_calc},
+	{IBV_EXP_DEVICE_ATTR_WITH_TIMESTAMP_MASK, fill_timestamp_mask},
+	{IBV_EXP_DEVICE_ATTR_WITH_HCA_CORE_CLOCK, fill_clock},
+	{IBV_EXP_DEVICE_ATTR_EXP_CAP_FLAGS, fill_cap_flags},
+	{IBV_EXP_DEVICE_ATTR_INLINE_RECV_SZ, fill_inline_recv},
+	{IBV_EXP_DEVICE_ATTR_ODP, fill_odp},
+	{IBV_EXP_DEVICE_ATTR_MAX_CTX_RES_DOMAIN, fill_res_domain},
+	{IBV_EXP_DEVICE_ATTR_ODP_MAX_SIZE, fill_odp_size},
+	{IBV_EXP_DEVICE_ATTR_MAX_DM_SIZE, fill_dm_size},
+	{IBV_EXP_DEVICE_ATTR_TUNNELED_ATOMIC, fill_tunneled_atomic},
+	{(uint32_t)IBV_EXP_DEVICE_ATTR_COMP_MASK_2, fill_mask_2},
+};
+
+AV_EXPORT int ibv_exp_query_device(struct ibv_context *context, struct ibv_exp_device_attr *attr)
+{
+	struct ibv_device_attr_ex now;
+	uint32_t wanted = attr->comp_mask;
+	int err;
+
+	if (!av_ours(context))
+		return ENOSYS;
+	if (wanted & (uint32_t)IBV_EXP_DEVICE_ATTR_COMP_MASK_2)
+		IBV_EXP_RET_EINVAL_ON_INVALID_COMP_MASK(attr->comp_mask_2,
+							(uint64_t)IBV_EXP_DEVICE_ATTR_RESERVED_2 - 1);
+	err = av_query_device_ex(context, NULL, &now, sizeof(now));
+	if (err)
+		return err;
+	memcpy(attr, &now.orig_attr, offsetof(struct ibv_exp_device_attr, comp_mask));
+	attr->comp_mask = 0;
+	for (size_t i = 0; i < AV_ARRAY_SIZE(group); i++) {
+		if (!(wanted & group[i].bit))
+			continue;
+		group[i].fill(attr, &now);
+		attr->comp_mask |= group[i].bit;
+	}
+	return 0;
+}
+
+AV_EXPORT struct ibv_device **ibv_exp_get_device_list(int *num_devices)
+{
+	return (ibv_get_device_list)(num_devices);
+}
+
+/* The one attribute it had was for memory of other devices. */
+AV_EXPORT struct ibv_context *ibv_exp_open_device(struct ibv_device *device,
+						  struct ibv_exp_open_device_attr *attr)
+{
+	return av_fail_null(attr->comp_mask == IBV_EXP_SET_ATTR_PEER_INFO ? ENOSYS : EINVAL);
+}

@@ -1,0 +1,539 @@
+/* SPDX-License-Identifier: MIT */
+/* Creating and changing objects through the experimental verbs: one row per rule of what is accepted. */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <infiniband/verbs_exp.h>
+
+#include "lib/expect.h"
+#include "lib/node.h"
+#include "lib/sandbox.h"
+
+#define BYTES	 65536ul
+#define GARBAGE	 ((void *)0x5a5a5a5a5a5aul)
+#define ALL	 (IBV_EXP_ACCESS_LOCAL_WRITE | REMOTE)
+#define REMOTE	 (IBV_EXP_ACCESS_REMOTE_WRITE | IBV_EXP_ACCESS_REMOTE_READ | IBV_EXP_ACCESS_REMOTE_ATOMIC)
+#define ODP	 (ALL | IBV_EXP_ACCESS_ON_DEMAND)
+#define IMPLICIT IBV_EXP_IMPLICIT_MR_SIZE
+
+static struct ibv_context *ctx;
+static struct ibv_pd *pd, *other_pd;
+static struct ibv_cq *cq;
+static struct ibv_exp_res_domain *domain;
+static struct ibv_exp_dm *dm;
+static uint8_t *memory, *hole;
+
+static void expect_null(const void *object, int want)
+{
+	int err = errno;
+
+	EXPECT(!object == (want != 0), "%s", object ? "accepted" : "refused");
+	EXPECT(want == 0 || err == want, "errno %d, not %d", err, want);
+}
+
+static void expect_ret(int ret, int want)
+{
+	int err = errno;
+
+	EXPECT(ret == want, "returned %d, not %d", ret, want);
+	EXPECT(want == 0 || err == want, "errno %d, not %d", err, want);
+}
+
+/* --- regions --- */
+
+static void reg_rows(void)
+{
+	const struct {
+		const char *name;
+		void *addr;
+		size_t length;
+		uint64_t access;
+		uint32_t comp_mask, create_flags;
+		struct ibv_exp_dm *dm;
+		int want;
+	} rows[] = {
+		{"plain, garbage behind the mask", memory, BYTES, ALL, 0, UINT32_MAX, GARBAGE, 0},
+		{"no rights", memory, BYTES, 0, 0, 0, NULL, 0},
+		{"relaxed ordering", memory, BYTES, ALL | IBV_EXP_ACCESS_RELAXED_ORDERING, 0, 0, NULL, 0},
+		{"create flags 0", memory, BYTES, ALL, 1, 0, GARBAGE, 0},
+		{"unknown create flag", memory, BYTES, ALL, 1, 2, NULL, EINVAL},
+		{"unknown mask", memory, BYTES, ALL, 4, 0, NULL, EINVAL},
+		{"access RESERVED", memory, BYTES, IBV_EXP_ACCESS_RESERVED, 0, 0, NULL, EINVAL},
+		{"access bit 63", memory, BYTES, 1ull << 63, 0, 0, NULL, EINVAL},
+		{"access bit 5", memory, BYTES, 1 << 5, 0, 0, NULL, EINVAL},
+		{"access bit 36", memory, BYTES, 1ull << 36, 0, 0, NULL, EINVAL},
+		{"remote write alone", memory, BYTES, IBV_EXP_ACCESS_REMOTE_WRITE, 0, 0, NULL, EINVAL},
+		{"remote atomic alone", memory, BYTES, IBV_EXP_ACCESS_REMOTE_ATOMIC, 0, 0, NULL, EINVAL},
+		{"zero based", memory, BYTES, ALL | IBV_EXP_ACCESS_MW_ZERO_BASED, 0, 0, NULL, EINVAL},
+		{"tunneled atomic", memory, BYTES, ALL | IBV_EXP_ACCESS_TUNNELED_ATOMIC, 0, 0, NULL, EINVAL},
+		{"physical", NULL, 0, IBV_EXP_ACCESS_LOCAL_WRITE | IBV_EXP_ACCESS_PHYSICAL_ADDR, 0, 0, NULL,
+		 EINVAL},
+		{"unmapped", hole, BYTES, ALL, 0, 0, NULL, EFAULT},
+		{"allocated, with an address", memory, BYTES, ALL | IBV_EXP_ACCESS_ALLOCATE_MR, 0, 0, NULL,
+		 EINVAL},
+		{"allocated on demand", NULL, BYTES, ODP | IBV_EXP_ACCESS_ALLOCATE_MR, 0, 0, NULL, EINVAL},
+		{"allocated twice over", NULL, BYTES, ALL | IBV_EXP_ACCESS_ALLOCATE_MR, 1, 1, NULL, EINVAL},
+		{"on demand", memory, BYTES, ODP, 0, UINT32_MAX, GARBAGE, 0},
+		{"on demand, unmapped", hole, BYTES, ODP, 0, 0, NULL, 0},
+		{"on demand, length 0", memory, 0, ODP, 0, 0, NULL, EINVAL},
+		{"implicit", NULL, IMPLICIT, ODP, 0, 0, NULL, 0},
+		{"implicit, local", NULL, IMPLICIT, IBV_EXP_ACCESS_ON_DEMAND, 0, 0, NULL, 0},
+		{"implicit, not from 0", memory, IMPLICIT, ODP, 0, 0, NULL, EINVAL},
+		{"relaxed", memory, BYTES, ODP | IBV_EXP_ACCESS_RELAXED, 0, 0, NULL, 0},
+		{"relaxed, 128 MiB", hole, 128ul << 20, ODP | IBV_EXP_ACCESS_RELAXED, 0, 0, NULL, 0},
+		{"relaxed, more", hole, (128ul << 20) + 1, ODP | IBV_EXP_ACCESS_RELAXED, 0, 0, NULL, EINVAL},
+		{"relaxed, not on demand", memory, BYTES, ALL | IBV_EXP_ACCESS_RELAXED, 0, 0, NULL, EINVAL},
+		{"device memory", NULL, 4096, ALL, 2, 0, dm, 0},
+		{"device memory, the end", (void *)4000, 96, ALL, 3, 0, dm, 0},
+		{"device memory, too far", (void *)4000, 97, ALL, 2, 0, dm, EFAULT},
+		{"device memory, none", NULL, 4096, ALL, 2, 0, NULL, EINVAL},
+		{"device memory on demand", NULL, 4096, ODP, 2, 0, dm, EINVAL},
+		{"device memory with MW_BIND", NULL, 4096, ALL | IBV_EXP_ACCESS_MW_BIND, 2, 0, dm, EINVAL},
+		{"device memory, remote write alone", NULL, 4096, IBV_EXP_ACCESS_REMOTE_WRITE, 2, 0, dm,
+		 EINVAL},
+	};
+
+	for (size_t i = 0; i < COUNT_OF(rows); i++) {
+		struct ibv_exp_reg_mr_in in = {.pd = pd,
+					       .addr = rows[i].addr,
+					       .length = rows[i].length,
+					       .exp_access = rows[i].access,
+					       .comp_mask = rows[i].comp_mask,
+					       .create_flags = rows[i].create_flags,
+					       .dm = rows[i].dm};
+		struct ibv_mr *mr;
+
+		row("ibv_exp_reg_mr: %s", rows[i].name);
+		errno = 0;
+		mr = ibv_exp_reg_mr(&in);
+		expect_null(mr, rows[i].want);
+		EXPECT(!mr || (mr->length == rows[i].length && mr->pd == pd && mr->lkey), "fields");
+		EXPECT(!mr || ibv_dereg_mr(mr) == 0, "ibv_dereg_mr");
+	}
+}
+
+static struct ibv_mr *need_mr(void *addr, size_t length, uint64_t access)
+{
+	struct ibv_exp_reg_mr_in in = {.pd = pd, .addr = addr, .length = length, .exp_access = access};
+	struct ibv_mr *mr = ibv_exp_reg_mr(&in);
+
+	if (!mr)
+		DIE("ibv_exp_reg_mr: errno %d", errno);
+	return mr;
+}
+
+static void rereg_rows(void)
+{
+	enum {
+		T = IBV_EXP_REREG_MR_CHANGE_TRANSLATION,
+		P = IBV_EXP_REREG_MR_CHANGE_PD,
+		A = IBV_EXP_REREG_MR_CHANGE_ACCESS,
+		K = IBV_EXP_REREG_MR_KEEP_VALID
+	};
+	const uint64_t allocate = ALL | IBV_EXP_ACCESS_ALLOCATE_MR;
+	const struct {
+		const char *name;
+		int flags;
+		void *addr;
+		size_t length;
+		uint64_t access;
+		uint32_t comp_mask;
+		int want;
+	} rows[] = {
+		{"translation, the rest garbage", T, memory + 4096, 4096, ~allocate, 0, 0},
+		{"domain, the rest garbage", P, GARBAGE, 0, 0, 0, 0},
+		{"rights, the rest garbage", A, GARBAGE, 0, ALL, 0, 0},
+		{"everything", T | P | A, memory, 8192, ALL, 0, 0},
+		{"unknown flag", 16, memory, 4096, 0, 0, EINVAL},
+		{"unknown mask", P, memory, 4096, 0, 1, EINVAL},
+		{"length 0", T, memory, 0, 0, 0, EINVAL},
+		{"address NULL", T, NULL, 4096, 0, 0, EINVAL},
+		{"allocated without translation", A, NULL, 4096, allocate, 0, EINVAL},
+		{"allocated with an address", T | A, memory, 4096, allocate, 0, EINVAL},
+		{"allocated, length 0", T | A, NULL, 0, allocate, 0, EINVAL},
+		{"kept valid", T | K, memory, 4096, 0, 0, ENOTSUP},
+		{"impossible rights", A, memory, 4096, IBV_EXP_ACCESS_REMOTE_WRITE, 0, EINVAL},
+		{"unknown rights", A, memory, 4096, IBV_EXP_ACCESS_RESERVED, 0, EINVAL},
+		{"unmapped", T, hole, 4096, 0, 0, EFAULT},
+	};
+
+	for (size_t i = 0; i < COUNT_OF(rows); i++) {
+		struct ibv_exp_rereg_mr_attr attr = {.comp_mask = rows[i].comp_mask};
+		struct ibv_mr *mr = need_mr(memory, BYTES, ALL);
+		struct ibv_pd *now = rows[i].flags & P ? other_pd : GARBAGE;
+
+		row("ibv_exp_rereg_mr: %s", rows[i].name);
+		errno = 0;
+		expect_ret(ibv_exp_rereg_mr(mr, rows[i].flags, now, rows[i].addr, rows[i].length,
+					    rows[i].access, rows[i].comp_mask ? &attr : NULL),
+			   rows[i].want);
+		if (rows[i].want == 0) {
+			bool moved = rows[i].flags & T;
+
+			EXPECT(mr->addr == (moved ? rows[i].addr : memory), "address");
+			EXPECT(mr->length == (moved ? rows[i].length : BYTES), "length");
+			EXPECT(mr->pd == (rows[i].flags & P ? other_pd : pd), "domain");
+		}
+		EXPECT(ibv_dereg_mr(mr) == 0, "ibv_dereg_mr");
+	}
+}
+
+static void prefetch_rows(void)
+{
+	struct ibv_mr *plain = need_mr(memory, BYTES, ALL), *odp = need_mr(memory, BYTES, ODP);
+	struct ibv_mr *reader = need_mr(memory, BYTES, IBV_EXP_ACCESS_ON_DEMAND),
+		      *all = need_mr(NULL, IMPLICIT, ODP);
+	struct ibv_mr *gone = need_mr(hole, BYTES, ODP);
+	const struct {
+		const char *name;
+		struct ibv_mr *mr;
+		uint32_t flags;
+		uint8_t *addr;
+		size_t length;
+		uint32_t comp_mask;
+		int want;
+	} rows[] = {
+		{"for reading", odp, 0, memory, BYTES, 0, 0},
+		{"for writing", odp, IBV_EXP_PREFETCH_WRITE_ACCESS, memory + 1, BYTES - 1, 0, 0},
+		{"nothing", odp, 0, memory, 0, 0, 0},
+		{"implicit", all, IBV_EXP_PREFETCH_WRITE_ACCESS, memory, BYTES, 0, 0},
+		{"implicit, unmapped", all, 0, hole, BYTES, 0, EFAULT},
+		{"unmapped", gone, 0, hole, BYTES, 0, EFAULT},
+		{"beyond the region", odp, 0, memory, BYTES + 1, 0, EFAULT},
+		{"before the region", odp, 0, memory - 1, 1, 0, EFAULT},
+		{"not on demand", plain, 0, memory, BYTES, 0, EINVAL},
+		{"for writing, not writable", reader, IBV_EXP_PREFETCH_WRITE_ACCESS, memory, BYTES, 0,
+		 EINVAL},
+		{"unknown flag", odp, 2, memory, BYTES, 0, EINVAL},
+		{"unknown mask", odp, 0, memory, BYTES, 1, EINVAL},
+	};
+
+	for (size_t i = 0; i < COUNT_OF(rows); i++) {
+		struct ibv_exp_prefetch_attr attr = {rows[i].flags, rows[i].addr, rows[i].length,
+						     rows[i].comp_mask};
+
+		row("ibv_exp_prefetch_mr: %s", rows[i].name);
+		errno = 0;
+		expect_ret(ibv_exp_prefetch_mr(rows[i].mr, &attr), rows[i].want);
+	}
+	EXPECT(ibv_dereg_mr(plain) == 0 && ibv_dereg_mr(odp) == 0 && ibv_dereg_mr(reader) == 0 &&
+		       ibv_dereg_mr(all) == 0 && ibv_dereg_mr(gone) == 0,
+	       "ibv_dereg_mr");
+}
+
+/* --- device memory --- */
+
+static void dm_rows(void)
+{
+	struct ibv_exp_device_attr device = {.comp_mask = IBV_EXP_DEVICE_ATTR_MAX_DM_SIZE};
+	struct ibv_exp_alloc_dm_attr alloc = {.length = 64, .comp_mask = 1};
+	uint8_t out[64], in[64];
+	const struct {
+		const char *name;
+		int dir;
+		uint64_t offset;
+		size_t length;
+		uint32_t comp_mask;
+		int want;
+	} rows[] = {
+		{"in", IBV_EXP_DM_CPY_TO_DEVICE, 4032, 64, 0, 0},
+		{"out", IBV_EXP_DM_CPY_TO_HOST, 4032, 64, 0, 0},
+		{"nothing", IBV_EXP_DM_CPY_TO_HOST, 4096, 0, 0, 0},
+		{"beyond the end", IBV_EXP_DM_CPY_TO_DEVICE, 4036, 64, 0, EINVAL},
+		{"far away", IBV_EXP_DM_CPY_TO_DEVICE, UINT64_MAX - 3, 64, 0, EINVAL},
+		{"odd offset", IBV_EXP_DM_CPY_TO_DEVICE, 2, 4, 0, EINVAL},
+		{"no direction", 2, 0, 4, 0, EINVAL},
+		{"unknown mask", IBV_EXP_DM_CPY_TO_DEVICE, 0, 4, 1, EINVAL},
+	};
+	struct ibv_exp_reg_mr_in on = {.pd = pd, .length = 64, .exp_access = ALL, .comp_mask = 2, .dm = dm};
+	struct ibv_mr *mr;
+
+	EXPECT(ibv_exp_query_device(ctx, &device) == 0, "ibv_exp_query_device");
+	row("ibv_exp_alloc_dm: unknown mask");
+	expect_null(ibv_exp_alloc_dm(ctx, &alloc), EINVAL);
+	row("ibv_exp_alloc_dm: more than there is");
+	alloc = (struct ibv_exp_alloc_dm_attr){.length = device.max_dm_size + 1};
+	expect_null(ibv_exp_alloc_dm(ctx, &alloc), EINVAL);
+	for (size_t i = 0; i < sizeof(in); i++)
+		out[i] = (uint8_t)(i * 7 + 1);
+	memset(in, 0, sizeof(in));
+	for (size_t i = 0; i < COUNT_OF(rows); i++) {
+		struct ibv_exp_memcpy_dm_attr copy = {
+			.memcpy_dir = (enum ibv_exp_dm_memcpy_dir)rows[i].dir,
+			.host_addr = rows[i].dir == IBV_EXP_DM_CPY_TO_HOST ? in : out,
+			.dm_offset = rows[i].offset,
+			.length = rows[i].length,
+			.comp_mask = rows[i].comp_mask,
+		};
+
+		row("ibv_exp_memcpy_dm: %s", rows[i].name);
+		errno = 0;
+		expect_ret(ibv_exp_memcpy_dm(dm, &copy), rows[i].want);
+	}
+	row("ibv_exp_memcpy_dm: the bytes");
+	EXPECT(memcmp(in, out, sizeof(in)) == 0, "others came back");
+	row("ibv_exp_free_dm: a region on it");
+	mr = ibv_exp_reg_mr(&on);
+	expect_null(mr, 0);
+	expect_ret(ibv_exp_free_dm(dm), EBUSY);
+	EXPECT(mr && ibv_dereg_mr(mr) == 0, "ibv_dereg_mr");
+}
+
+/* --- queue pairs --- */
+
+static struct ibv_exp_qp_init_attr qp_attr(uint32_t comp_mask)
+{
+	return (struct ibv_exp_qp_init_attr){
+		.send_cq = cq,
+		.recv_cq = cq,
+		.cap = {.max_send_wr = 4, .max_recv_wr = 4, .max_send_sge = 1, .max_recv_sge = 1},
+		.qp_type = IBV_QPT_RC,
+		.comp_mask = comp_mask,
+		.pd = pd,
+		.exp_create_flags = 0,
+		.max_inl_recv = 64,
+		.res_domain = domain,
+		.port_num = 1,
+	};
+}
+
+static void qp_rows(void)
+{
+	enum {
+		PD = IBV_EXP_QP_INIT_ATTR_PD,
+		FLAGS = IBV_EXP_QP_INIT_ATTR_CREATE_FLAGS,
+		KLMS = IBV_EXP_QP_INIT_ATTR_MAX_INL_KLMS,
+		ATOMICS = IBV_EXP_QP_INIT_ATTR_ATOMICS_ARG,
+		DOMAIN = IBV_EXP_QP_INIT_ATTR_RES_DOMAIN,
+		INL = IBV_EXP_QP_INIT_ATTR_INL_RECV
+	};
+	const struct {
+		const char *name;
+		uint32_t comp_mask, flags, atomic;
+		int want;
+	} rows[] = {
+		{"domain only", PD, UINT32_MAX, 0, 0},
+		{"domain and flags 0", PD | FLAGS, 0, 0, 0},
+		{"flags not read without their bit", PD | DOMAIN, UINT32_MAX, 0, 0},
+		{"inline receive", PD | INL, 0, 0, 0},
+		{"atomics of 8 bytes", PD | ATOMICS, 0, 8, 0},
+		{"atomics of 16 bytes", PD | ATOMICS, 0, 16, EINVAL},
+		{"resource domain", PD | DOMAIN, 0, 0, 0},
+		{"unknown mask", PD | IBV_EXP_QP_INIT_ATTR_RESERVED1, 0, 0, EINVAL},
+		{"no protection domain", FLAGS, 0, 0, EINVAL},
+		{"flag outside of the mask", PD | FLAGS, IBV_EXP_QP_CREATE_INTERNAL_USE, 0, EINVAL},
+		{"UMR without lists", PD | FLAGS, IBV_EXP_QP_CREATE_UMR, 0, EINVAL},
+		{"lists without UMR", PD | KLMS, 0, 0, EINVAL},
+		{"UMR", PD | FLAGS | KLMS, IBV_EXP_QP_CREATE_UMR, 0, ENOTSUP},
+		{"cross-channel", PD | FLAGS, IBV_EXP_QP_CREATE_CROSS_CHANNEL, 0, ENOTSUP},
+	};
+
+	for (size_t i = 0; i < COUNT_OF(rows); i++) {
+		struct ibv_exp_qp_init_attr attr = qp_attr(rows[i].comp_mask);
+		struct ibv_qp *qp;
+
+		row("ibv_exp_create_qp: %s", rows[i].name);
+		attr.exp_create_flags = rows[i].flags;
+		attr.max_atomic_arg = rows[i].atomic;
+		errno = 0;
+		qp = ibv_exp_create_qp(ctx, &attr);
+		expect_null(qp, rows[i].want);
+		if (qp && (rows[i].comp_mask & INL))
+			EXPECT(attr.max_inl_recv == 0 && !(attr.comp_mask & INL), "inline receive of %u",
+			       attr.max_inl_recv);
+		EXPECT(!qp || attr.cap.max_send_wr >= 4, "capabilities");
+		EXPECT(!qp || ibv_destroy_qp(qp) == 0, "ibv_destroy_qp");
+	}
+	row("ibv_exp_create_qp: a resource domain that is none");
+	for (int i = 0; i < 1; i++) {
+		struct ibv_exp_qp_init_attr attr = qp_attr(PD | DOMAIN);
+
+		attr.res_domain = NULL;
+		expect_null(ibv_exp_create_qp(ctx, &attr), EINVAL);
+	}
+}
+
+static void modify_qp_rows(void)
+{
+	const uint64_t init =
+		IBV_EXP_QP_STATE | IBV_EXP_QP_PKEY_INDEX | IBV_EXP_QP_PORT | IBV_EXP_QP_ACCESS_FLAGS;
+	const struct {
+		const char *name;
+		uint64_t mask;
+		uint32_t comp_mask;
+		int want;
+	} rows[] = {
+		{"out-of-order placement", init | IBV_EXP_QP_OOO_RW_DATA_PLACEMENT, 0, EINVAL},
+		{"rate limit", init | IBV_EXP_QP_RATE_LIMIT, 0, EINVAL},
+		{"a plain bit that is none here", init | 1 << 25, 0, EINVAL},
+		{"unknown mask", init, IBV_EXP_QP_ATTR_RESERVED, EINVAL},
+		{"an attribute is missing", init & ~(uint64_t)IBV_EXP_QP_PORT, 0, EINVAL},
+		{"to INIT", init, IBV_EXP_QP_ATTR_RESERVED - 1, 0},
+	};
+	struct ibv_exp_qp_init_attr create =
+		qp_attr(IBV_EXP_QP_INIT_ATTR_PD | IBV_EXP_QP_INIT_ATTR_CREATE_FLAGS);
+	struct ibv_qp *qp = ibv_exp_create_qp(ctx, &create);
+	struct ibv_qp_init_attr out;
+	struct ibv_qp_attr now;
+
+	if (!qp)
+		DIE("ibv_exp_create_qp: errno %d", errno);
+	for (size_t i = 0; i < COUNT_OF(rows); i++) {
+		struct ibv_exp_qp_attr attr = {.qp_state = IBV_QPS_INIT,
+					       .port_num = 1,
+					       .qp_access_flags = IBV_ACCESS_REMOTE_READ,
+					       .comp_mask = rows[i].comp_mask};
+
+		row("ibv_exp_modify_qp: %s", rows[i].name);
+		errno = 0;
+		expect_ret(ibv_exp_modify_qp(qp, &attr, rows[i].mask), rows[i].want);
+	}
+	EXPECT(ibv_query_qp(qp, &now, IBV_QP_STATE, &out) == 0 && now.qp_state == IBV_QPS_INIT &&
+		       now.qp_access_flags == IBV_ACCESS_REMOTE_READ && now.port_num == 1,
+	       "attributes");
+	EXPECT(ibv_destroy_qp(qp) == 0, "ibv_destroy_qp");
+}
+
+/* --- completion queues, resource domains --- */
+
+static void cq_rows(void)
+{
+	enum { FLAGS = IBV_EXP_CQ_INIT_ATTR_FLAGS, DOMAIN = IBV_EXP_CQ_INIT_ATTR_RES_DOMAIN };
+	const struct {
+		const char *name;
+		int cqe;
+		uint32_t comp_mask, flags;
+		struct ibv_exp_res_domain *domain;
+		int want;
+	} rows[] = {
+		{"all garbage behind the mask", 4, 0, UINT32_MAX, GARBAGE, 0},
+		{"flags, garbage domain", 4, FLAGS, 0, GARBAGE, 0},
+		{"time stamps", 4, FLAGS, IBV_EXP_CQ_TIMESTAMP, NULL, 0},
+		{"compressed", 4, FLAGS, IBV_EXP_CQ_COMPRESSED_CQE, NULL, 0},
+		{"AS notify", 4, FLAGS, IBV_EXP_CQ_AS_NOTIFY, NULL, 0},
+		{"resource domain", 4, DOMAIN, UINT32_MAX, domain, 0},
+		{"no resource domain", 4, DOMAIN, 0, NULL, EINVAL},
+		{"unknown flag", 4, FLAGS, 32, NULL, EINVAL},
+		{"unknown mask", 4, 8, 0, NULL, EINVAL},
+		{"cross-channel", 4, FLAGS, IBV_EXP_CQ_CREATE_CROSS_CHANNEL, NULL, ENOTSUP},
+		{"peer direct", 4, IBV_EXP_CQ_INIT_ATTR_PEER_DIRECT, 0, NULL, ENOTSUP},
+		{"no entries", 0, 0, 0, NULL, EINVAL},
+	};
+
+	for (size_t i = 0; i < COUNT_OF(rows); i++) {
+		struct ibv_exp_cq_init_attr attr = {rows[i].comp_mask, rows[i].flags, rows[i].domain,
+						    GARBAGE};
+		struct ibv_cq *new;
+
+		row("ibv_exp_create_cq: %s", rows[i].name);
+		errno = 0;
+		new = ibv_exp_create_cq(ctx, rows[i].cqe, &attr, NULL, 0, &attr);
+		expect_null(new, rows[i].want);
+		EXPECT(!new || (new->cq_context == &attr &&new->cqe >= 4), "fields");
+		EXPECT(!new || ibv_destroy_cq(new) == 0, "ibv_destroy_cq");
+	}
+}
+
+static void modify_cq_rows(void)
+{
+	const struct {
+		const char *name;
+		int mask;
+		uint16_t count;
+		uint32_t caps, comp_mask;
+		int want;
+	} rows[] = {
+		{"nothing", 0, 9, 9, 3, 0},
+		{"every completion", IBV_EXP_CQ_MODERATION, 1, 9, 0, 0},
+		{"moderation", IBV_EXP_CQ_MODERATION, 16, 0, 0, ENOTSUP},
+		{"no capabilities", IBV_EXP_CQ_CAP_FLAGS, 9, 0, 0, 0},
+		{"ignored overruns", IBV_EXP_CQ_CAP_FLAGS, 0, IBV_EXP_CQ_IGNORE_OVERRUN, 0, ENOTSUP},
+		{"unknown capability", IBV_EXP_CQ_CAP_FLAGS, 0, 2, 0, EINVAL},
+		{"unknown attribute", 4, 0, 0, 0, EINVAL},
+		{"unknown mask", 0, 0, 0, 4, EINVAL},
+	};
+
+	for (size_t i = 0; i < COUNT_OF(rows); i++) {
+		struct ibv_exp_cq_attr attr = {.comp_mask = rows[i].comp_mask,
+					       .moderation = {rows[i].count, 9},
+					       .cq_cap_flags = rows[i].caps};
+
+		row("ibv_exp_modify_cq: %s", rows[i].name);
+		errno = 0;
+		expect_ret(ibv_exp_modify_cq(cq, &attr, rows[i].mask), rows[i].want);
+	}
+}
+
+static void domain_rows(void)
+{
+	const struct {
+		const char *name;
+		uint32_t comp_mask, thread, msg;
+		int want;
+	} rows[] = {
+		{"garbage behind the mask", 0, 99, 99, 0},
+		{"single thread, low latency", 3, IBV_EXP_THREAD_SINGLE, IBV_EXP_MSG_FORCE_LOW_LATENCY, 0},
+		{"unknown thread model", 1, 3, 0, EINVAL},
+		{"unknown message model", 2, 0, 4, EINVAL},
+		{"unknown mask", 4, 0, 0, EINVAL},
+	};
+
+	for (size_t i = 0; i < COUNT_OF(rows); i++) {
+		struct ibv_exp_res_domain_init_attr attr = {rows[i].comp_mask,
+							    (enum ibv_exp_thread_model)rows[i].thread,
+							    (enum ibv_exp_msg_model)rows[i].msg};
+		struct ibv_exp_destroy_res_domain_attr end = {.comp_mask = 1};
+		struct ibv_exp_res_domain *new;
+
+		row("ibv_exp_create_res_domain: %s", rows[i].name);
+		errno = 0;
+		new = ibv_exp_create_res_domain(ctx, &attr);
+		expect_null(new, rows[i].want);
+		if (!new)
+			continue;
+		expect_ret(ibv_exp_destroy_res_domain(ctx, new, &end), EINVAL);
+		expect_ret(ibv_exp_destroy_res_domain(ctx, new, NULL), 0);
+	}
+}
+
+static void open_all(void)
+{
+	struct ibv_exp_res_domain_init_attr none = {.comp_mask = 0};
+	struct ibv_exp_alloc_dm_attr alloc = {.length = 4096};
+
+	ctx = node_open_device();
+	pd = ibv_alloc_pd(ctx);
+	other_pd = ibv_alloc_pd(ctx);
+	cq = ibv_create_cq(ctx, 16, NULL, NULL, 0);
+	domain = ibv_exp_create_res_domain(ctx, &none);
+	dm = ibv_exp_alloc_dm(ctx, &alloc);
+	memory = mmap(NULL, BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	hole = mmap(NULL, BYTES, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	if (!pd || !other_pd || !cq || !domain || !dm || memory == MAP_FAILED || hole == MAP_FAILED)
+		DIE("setting up: errno %d", errno);
+}
+
+int main(void)
+{
+	time_limit(100);
+	sandbox_enter();
+	open_all();
+	reg_rows();
+	rereg_rows();
+	prefetch_rows();
+	dm_rows();
+	qp_rows();
+	modify_qp_rows();
+	cq_rows();
+	modify_cq_rows();
+	domain_rows();
+	row("the end");
+	EXPECT(ibv_exp_free_dm(dm) == 0, "ibv_exp_free_dm");
+	EXPECT(ibv_exp_destroy_res_domain(ctx, domain, NULL) == 0, "ibv_exp_destroy_res_domain");
+	EXPECT(ibv_destroy_cq(cq) == 0 && ibv_dealloc_pd(other_pd) == 0 && ibv_dealloc_pd(pd) == 0 &&
+		       ibv_close_device(ctx) == 0,
+	       "closing");
+	sandbox_leave();
+	return summary();
+}
