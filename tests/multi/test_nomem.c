@@ -543,7 +543,7 @@ static const struct verb verbs[] = {
 	{"ibv_create_qp_ex: UD", QP_NEEDS, make_ud, end_qp, false},
 	{"ibv_create_qp_ex: XRC_SEND", QP_NEEDS, make_xrc_send, end_qp, false},
 	{"ibv_create_qp_ex: XRC_RECV", QP_NEEDS | NEED_XRCD, make_xrc_recv, end_qp, false},
-	{"ibv_modify_qp: to RTR", QP_NEEDS | NEED_RC, do_connect, back_to_init, false},
+	{"ibv_modify_qp: to RTR", QP_NEEDS | NEED_RC, do_connect, back_to_init, true},
 	{"ibv_create_srq", MR_NEEDS, make_srq, end_srq, false},
 	{"ibv_create_srq_ex: XRC", QP_NEEDS | NEED_XRCD, make_xrc_srq, end_srq, false},
 	{"ibv_open_xrcd", NEED_CTX, make_xrcd, end_xrcd, false},
