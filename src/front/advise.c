@@ -20,13 +20,20 @@ static int check_call(const struct av_pd *pd, enum ibv_advise_mr_advice advice, 
 	return 0;
 }
 
-/* What kind of key is it, and may it be advised like that? */
-static int check_key(const struct av_key *k, uint32_t lkey, const struct av_pd *pd,
+/*
+ * What kind of key is it, and may it be advised like that? Of what is unknown here, an adapter, whose keys
+ * are one table for all contexts, can tell whether it is somebody else's.
+ */
+static int check_key(const struct av_context *ctx, uint32_t lkey, const struct av_pd *pd,
 		     enum ibv_advise_mr_advice advice)
 {
+	const struct av_key *k = av_key_entry(ctx->seg, lkey);
+
 	if (k && k->kind == AV_KEY_WINDOW && AV_KEY_INDEX(lkey))
 		return EINVAL;
-	if (!k || lkey == 0 || atomic_load(&k->key) != lkey || k->kind != AV_KEY_ODP)
+	if (!k || lkey == 0 || atomic_load(&k->key) != lkey)
+		return av_context_other_has(ctx, lkey) ? EPERM : ENOENT;
+	if (k->kind != AV_KEY_ODP)
 		return ENOENT;
 	if (k->pd != av_pd_id(pd))
 		return EPERM;
@@ -40,7 +47,7 @@ static int resolve(struct av_context *ctx, const struct av_pd *pd, enum ibv_advi
 		   const struct ibv_sge *sge, struct av_odp_range *range)
 {
 	const struct av_key *k = av_key_entry(ctx->seg, sge->lkey);
-	int err = check_key(k, sge->lkey, pd, advice);
+	int err = check_key(ctx, sge->lkey, pd, advice);
 
 	if (err)
 		return err;

@@ -7,6 +7,7 @@
 
 #include "hca/directory.h"
 #include "hca/port_watch.h"
+#include "memory/key.h"
 #include "memory/odp_notify.h"
 #include "memory/odp_prefetch.h"
 #include "transport/timer.h"
@@ -61,6 +62,19 @@ static void list_remove(struct av_context *ctx)
 		}
 	}
 	pthread_mutex_unlock(&list_mutex);
+}
+
+/* What is on the list has its segment: a context leaves the list first. */
+bool av_context_other_has(const struct av_context *ctx, uint32_t lkey)
+{
+	bool has = false;
+
+	pthread_mutex_lock(&list_mutex);
+	for (const struct av_context *other = list; other && !has; other = other->next)
+		if (other != ctx && other->dev == ctx->dev && !other->forked)
+			has = av_key_is_on_demand(other->seg, lkey);
+	pthread_mutex_unlock(&list_mutex);
+	return has;
 }
 
 struct av_seg *av_context_memory(struct av_context *ctx)

@@ -189,6 +189,12 @@ int av_context_close(struct av_context *ctx);
  */
 struct av_seg *av_context_memory(struct av_context *ctx);
 
+/*
+ * Is that key one of a region on demand of another context, open in this process on the same device? Context:
+ * any thread, no lock held.
+ */
+bool av_context_other_has(const struct av_context *ctx, uint32_t lkey);
+
 /* May windows be bound to that region at all? */
 bool av_mr_may_bind(const struct ibv_mr *mr);
 

@@ -108,3 +108,17 @@ int av_key_change(struct av_seg *seg, uint32_t key, const struct av_key *what)
 	atomic_store_explicit(&k->key, key, memory_order_release);
 	return 0;
 }
+
+bool av_key_is_on_demand(struct av_seg *seg, uint32_t key)
+{
+	struct av_key *k = av_key_entry(seg, key);
+	bool is;
+
+	/* Not the lock of a window, which may be held for long. */
+	if (!k || key == 0 || atomic_load(&k->held) != key)
+		return false;
+	av_lock_acquire_plain(&k->lock);
+	is = atomic_load(&k->held) == key && k->kind == AV_KEY_ODP;
+	av_lock_release(&k->lock);
+	return is;
+}

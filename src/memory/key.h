@@ -11,6 +11,7 @@
 #define AV_MEMORY_KEY_H
 
 #include <stdatomic.h>
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "base/compiler.h"
@@ -84,6 +85,13 @@ AV_MUST_USE int av_key_change(struct av_seg *seg, uint32_t key, const struct av_
 
 /* Kill a key of another context, which its owner still has to destroy: a destroy of what was imported. */
 void av_key_kill(struct av_seg *seg, uint32_t key);
+
+/*
+ * Is that the key of a region on demand, now? For who has no part in what the segment's owner does with it:
+ * looks with the key's lock, so that nothing of it changes meanwhile. The segment stays (the caller's
+ * business).
+ */
+bool av_key_is_on_demand(struct av_seg *seg, uint32_t key);
 
 /* The table's entry for a key's index, whatever key is there now; NULL if there is no such index. */
 static inline struct av_key *av_key_entry(const struct av_seg *seg, uint32_t key)

@@ -36,6 +36,7 @@
 #define IOVA	  0x7000000000ul
 #define SETTLE_MS 5000u /* until a call that does not wait has been followed */
 #define ELEMENTS  2
+#define TRIES	  5000
 #define ANY	  (-1) /* the document does not say */
 
 #define READ	 IBV_ADVISE_MR_ADVICE_PREFETCH
@@ -76,6 +77,9 @@ enum what {
 	W_IMPLICIT_READ,
 	W_OTHER_PD,
 	W_PINNED,
+	W_FOREIGN, /* of another context of this process */
+	W_FOREIGN_PINNED,
+	W_FOREIGN_READ,
 	W_DM,
 	W_REGIONS, /* those above are described in spec[] */
 	W_NULL = W_REGIONS,
@@ -83,6 +87,7 @@ enum what {
 	W_MW1_BOUND,
 	W_MW2,
 	W_DEAD,
+	W_FOREIGN_DEAD,
 	W_WRONG,
 	W_ZERO,
 	W_N
@@ -106,6 +111,9 @@ static const struct {
 	[W_IMPLICIT_READ] = {FIRST, 0, IBV_ACCESS_REMOTE_READ | IBV_ACCESS_ON_DEMAND, 0},
 	[W_OTHER_PD] = {FIRST, PAGES, ODP, 0},
 	[W_PINNED] = {FIRST, PAGES, PROBE_ALL | IBV_ACCESS_MW_BIND, 0},
+	[W_FOREIGN] = {FIRST, PAGES, ODP, 0},
+	[W_FOREIGN_PINNED] = {FIRST, PAGES, PROBE_ALL, 0},
+	[W_FOREIGN_READ] = {FIRST, PAGES, IBV_ACCESS_REMOTE_READ | IBV_ACCESS_ON_DEMAND, 0},
 };
 
 static uint8_t *space = (uint8_t *)SPACES_AT;
@@ -142,6 +150,30 @@ static void unmap_space(void)
 
 static struct ibv_dm *dm;
 static struct ibv_mw *mw;
+static struct ibv_pd *foreign; /* a domain of a context of its own */
+
+static struct ibv_pd *open_foreign(void)
+{
+	struct ibv_pd *pd = ibv_alloc_pd(node_open_device());
+
+	if (!pd)
+		DIE("ibv_alloc_pd: errno %d", errno);
+	return pd;
+}
+
+static void close_foreign(struct ibv_pd *pd)
+{
+	struct ibv_context *ctx = pd->context;
+
+	EXPECT(ibv_dealloc_pd(pd) == 0 && ibv_close_device(ctx) == 0, "closing the other context");
+}
+
+static struct ibv_pd *domain_of(enum what w)
+{
+	if (w >= W_FOREIGN && w <= W_FOREIGN_READ)
+		return foreign;
+	return w == W_OTHER_PD ? a.node->other_pd : a.node->pd;
+}
 
 static struct ibv_mr *make_dm(void)
 {
@@ -155,7 +187,7 @@ static struct ibv_mr *make_dm(void)
 
 static struct ibv_mr *make_region(enum what w)
 {
-	struct ibv_pd *pd = w == W_OTHER_PD ? a.node->other_pd : a.node->pd;
+	struct ibv_pd *pd = domain_of(w);
 	void *at = space + spec[w].page * PAGE;
 
 	if (w == W_DM)
@@ -192,10 +224,11 @@ struct objects {
 
 static struct ibv_mr *make_mr(enum what w)
 {
-	struct ibv_mr *mr = w < W_REGIONS ? make_region(w)
-			    : w == W_NULL ? ibv_alloc_null_mr(a.node->pd)
-			    : w < W_DEAD  ? make_region(W_PINNED)
-					  : make_region(W_FULL);
+	struct ibv_mr *mr = w < W_REGIONS	  ? make_region(w)
+			    : w == W_NULL	  ? ibv_alloc_null_mr(a.node->pd)
+			    : w < W_DEAD	  ? make_region(W_PINNED)
+			    : w == W_FOREIGN_DEAD ? make_region(W_FOREIGN)
+						  : make_region(W_FULL);
 
 	if (!mr)
 		DIE("registration of kind %d: errno %d", w, errno);
@@ -212,7 +245,7 @@ static void make(struct objects *o, int i, enum what w)
 		o->lkey[i] ^= 0x7fff0000;
 	if (w == W_ZERO)
 		o->lkey[i] = 0;
-	if (w == W_DEAD) {
+	if (w == W_DEAD || w == W_FOREIGN_DEAD) {
 		EXPECT(ibv_dereg_mr(o->mr[i]) == 0, "ibv_dereg_mr");
 		o->mr[i] = NULL;
 	}
@@ -352,10 +385,21 @@ static const struct rule rules[] = {
 	{"a deregistered region", READ, FLUSH, LIST(ALL(W_DEAD)), ENOENT, REFUSED, 0},
 	{"a key that was never given out", READ, FLUSH, LIST(ALL(W_WRONG)), ENOENT, REFUSED, 0},
 	{"key 0", READ, FLUSH, LIST(ALL(W_ZERO)), ENOENT, REFUSED, 0},
+	{"a pinned region of another context", READ, FLUSH, LIST(ALL(W_FOREIGN_PINNED)), ENOENT, REFUSED, 0},
+	{"a deregistered region of another context", READ, FLUSH, LIST(ALL(W_FOREIGN_DEAD)), ENOENT, REFUSED,
+	 0},
 
 	/* EPERM */
 	{"a region of another PD", READ, FLUSH, LIST(ALL(W_OTHER_PD)), EPERM, REFUSED, 0},
 	{"a region of another PD, later", NO_FAULT, 0, LIST(ALL(W_OTHER_PD)), EPERM, REFUSED, 0},
+	{"a region of another context", READ, FLUSH, LIST(ALL(W_FOREIGN)), EPERM, REFUSED, 0},
+	{"a region of another context, later", WRITE, 0, LIST(ALL(W_FOREIGN)), EPERM, REFUSED, 0},
+	{"a region of another context, NO_FAULT", NO_FAULT, FLUSH, LIST(ALL(W_FOREIGN_READ)), EPERM, REFUSED,
+	 0},
+	{"a region of another context, out of bounds", READ, FLUSH, LIST(PART(W_FOREIGN, BEYOND, 1)), EPERM,
+	 REFUSED, 0},
+	{"the second is of another context", READ, FLUSH, LIST(ALL(W_FULL), ALL(W_FOREIGN)), EPERM, 0, 0, ANY,
+	 ANY, 0},
 	{"for writing, region read-only", WRITE, FLUSH, LIST(ALL(W_READ_ONLY)), EPERM, REFUSED, 0},
 	{"the same, later", WRITE, 0, LIST(ALL(W_READ_ONLY)), EPERM, REFUSED, 0},
 	{"for writing, region without rights", WRITE, FLUSH, LIST(ALL(W_NO_RIGHTS)), EPERM, REFUSED, 0},
@@ -513,6 +557,36 @@ static void invalid_pd_row(void)
 	end_region(mr);
 }
 
+/* Keys differ from context to context by chance only: opened again and again, one has the own one's. */
+static void key_of_both_row(void)
+{
+	struct ibv_pd *own = open_foreign();
+	struct ibv_mr *mr, *theirs;
+	struct ibv_sge sge;
+	int tries = TRIES, ret;
+
+	row("a key of this context and of another one is this one's");
+	map_space();
+	mr = ibv_reg_mr(own, space, BYTES, ODP);
+	if (!mr)
+		DIE("ibv_reg_mr: errno %d", errno);
+	for (foreign = open_foreign(); (theirs = make_mr(W_FOREIGN))->lkey != mr->lkey && --tries;) {
+		ibv_dereg_mr(theirs);
+		close_foreign(foreign);
+		foreign = open_foreign();
+	}
+	EXPECT(theirs->lkey == mr->lkey, "no context of %d has it", TRIES);
+	sge = (struct ibv_sge){(uintptr_t)space, BYTES, mr->lkey};
+	ret = advise(own, READ, FLUSH, &sge, 1);
+	EXPECT(ret == 0, "returns %d", ret);
+	EXPECT(ibv_dereg_mr(mr) == 0, "ibv_dereg_mr");
+	ret = advise(own, READ, FLUSH, &sge, 1);
+	EXPECT(ret == EPERM, "returns %d when it is the other's alone", ret);
+	end_region(theirs);
+	close_foreign(foreign);
+	close_foreign(own);
+}
+
 #define MANY 300u
 
 static void many_elements_row(void)
@@ -609,10 +683,23 @@ static void late_mapping_rows(void)
 
 /* --- */
 
-static void run(void)
+/* Its first keys are passed over, so that none of it is one of the node's, by chance. */
+static void rules_rows(void)
 {
+	foreign = open_foreign();
+	map_space();
+	for (int i = 0; i < KEY_N; i++)
+		EXPECT(ibv_dereg_mr(make_mr(W_FOREIGN)) == 0, "ibv_dereg_mr");
+	unmap_space();
 	for (size_t i = 0; i < COUNT_OF(rules); i++)
 		check(&rules[i]);
+	close_foreign(foreign);
+}
+
+static void run(void)
+{
+	rules_rows();
+	key_of_both_row();
 	invalid_pd_row();
 	many_elements_row();
 	local_access_rows();
