@@ -301,7 +301,7 @@ int av_device_query_ex(const struct av_device *dev, struct ibv_device_attr_ex *a
 	ours.odp_caps.per_transport_caps.rc_odp_caps = ODP_MESSAGES | ODP_WRITE | ODP_READS;
 	ours.odp_caps.per_transport_caps.uc_odp_caps = ODP_MESSAGES | ODP_WRITE;
 	ours.odp_caps.per_transport_caps.ud_odp_caps = ODP_MESSAGES;
-	ours.xrc_odp_caps = ODP_MESSAGES | ODP_WRITE | ODP_READS;
+	ours.xrc_odp_caps = (ODP_MESSAGES & ~IBV_ODP_SUPPORT_RECV) | ODP_WRITE | ODP_READS; /* no own queue */
 	ours.cq_mod_caps.max_cq_count = UINT16_MAX; /* all that the call can say */
 	ours.cq_mod_caps.max_cq_period = UINT16_MAX;
 	ours.max_dm_size = AV_MAX_DM_BYTES;
