@@ -494,7 +494,7 @@ static void call(const struct rule *r, struct objects *o)
 		EXPECT(pages_of_program() == (unsigned int)r->touched, "brought in %u pages",
 		       pages_of_program() - (unsigned int)r->touched);
 	if (!(r->flags & FLUSH) && r->handled > 0)
-		odp_counter_wait(ODP_PREFETCHES, before.handled + 1, SETTLE_MS);
+		odp_counter_wait(0, ODP_PREFETCHES, before.handled + 1, SETTLE_MS);
 	else if (!(r->flags & FLUSH))
 		return;
 	now = read_all();

@@ -14,6 +14,7 @@
 #include <unistd.h>
 
 #include "lib/expect.h"
+#include "lib/odp_counters.h"
 #include "lib/probe.h"
 #include "lib/sandbox.h"
 #include "lib/userfaultfd.h"
@@ -321,20 +322,6 @@ static uint64_t tell(enum end end, enum job what)
 	return ask(end, what, 0, 0, 0, 0);
 }
 
-static uint64_t page_faults(void)
-{
-	const char *path = "/sys/class/infiniband_verbs/uverbs0/num_page_faults";
-	char text[64];
-	int fd = open(path, O_RDONLY);
-	ssize_t n = fd >= 0 ? read(fd, text, sizeof(text) - 1) : -1;
-
-	if (n <= 0)
-		DIE("%s: errno %d", path, errno);
-	close(fd);
-	text[n] = '\0';
-	return strtoull(text, NULL, 10);
-}
-
 /* Return: what the requester addresses, as post() has it */
 static uint64_t connect_ends(enum transport t, bool srq)
 {
@@ -397,9 +384,9 @@ static void try_way(enum transport t, const struct way *way, enum kind kind, uin
 	row("%s, %s%s", transports[t].name, way->name, kind == IMPLICIT ? ", implicit" : "");
 	ask(REQUESTER, MAP, way->on_demand == REQUESTER ? kind : PINNED, 0, 0, 0);
 	rkey = (uint32_t)ask(RESPONDER, MAP, way->on_demand == RESPONDER ? kind : PINNED, 0, 0, 0);
-	before = page_faults();
+	before = odp_counter(ODP_FAULTS);
 	works = transfer(t, way, peer, rkey);
-	faults = page_faults() - before;
+	faults = odp_counter(ODP_FAULTS) - before;
 	EXPECT(works == has, "works: %d", works);
 	EXPECT((faults > 0) == has, "%lu page faults", faults);
 	EXPECT(((caps & way->bit) != 0) == has, "its bit is %sset", has ? "not " : "");

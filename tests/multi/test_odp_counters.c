@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * The statistics of on-demand paging as programs find them, in the virtual sysfs: what each access of another
- * process, each prefetch, each unmapping and each deregistration adds, exactly; and that a third process,
- * which uses no verbs, reads the same.
+ * process, each prefetch, each unmapping and each deregistration adds, exactly, and to its own device alone;
+ * and that a third process, which uses no verbs, reads the same.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -26,11 +26,19 @@
 #define READER	  "--reader"
 #define SETTLE_MS 2000u /* until an invalidation is counted */
 #define HOLDER	  "--holder"
+#define DEVICES	  2u
 
 static struct side a, b; /* the regions are a's, in this process; b accesses them */
-static struct odp_counters last;
+static struct odp_counters last[DEVICES];
+static unsigned int subject; /* the device that is used; the other one must not count anything */
 
 /* --- comparing ---------------------------------------------------------------------------------------- */
+
+static void catch_up(void)
+{
+	for (unsigned int d = 0; d < DEVICES; d++)
+		last[d] = odp_counters_read(d);
+}
 
 /* Expected differences to the last time, as pairs of counter and number; all others: none. */
 #define EXPECT_ADDED(...)                                         \
@@ -46,18 +54,24 @@ static int64_t wanted(const int64_t (*list)[2], size_t count, int which)
 	return 0;
 }
 
-static void expect_added(int line, const int64_t (*list)[2], size_t count)
+static void expect_added_to(int line, unsigned int device, const int64_t (*list)[2], size_t count)
 {
-	struct odp_counters now = odp_counters_read();
+	struct odp_counters now = odp_counters_read(device);
 
 	for (int i = 0; i < ODP_COUNTERS; i++) {
-		int64_t added = (int64_t)(now.of[i] - last.of[i]);
+		int64_t added = (int64_t)(now.of[i] - last[device].of[i]);
 
 		if (added != wanted(list, count, i))
-			fail_at(__FILE__, line, "%s: %+ld, not %+ld", odp_counter_name((enum odp_counter)i),
-				added, wanted(list, count, i));
+			fail_at(__FILE__, line, "device %u, %s: %+ld, not %+ld", device,
+				odp_counter_name((enum odp_counter)i), added, wanted(list, count, i));
 	}
-	last = now;
+	last[device] = now;
+}
+
+static void expect_added(int line, const int64_t (*list)[2], size_t count)
+{
+	for (unsigned int d = 0; d < DEVICES; d++)
+		expect_added_to(line, d, list, d == subject ? count : 0);
 }
 
 /* --- doing --------------------------------------------------------------------------------------------- */
@@ -100,11 +114,11 @@ static int advise(const struct ibv_mr *mr, enum ibv_advise_mr_advice advice, uin
  */
 static void invalidate(void *addr, size_t bytes, bool unmap)
 {
-	uint64_t before = odp_counter(ODP_INVALIDATIONS);
+	uint64_t before = odp_counter_of(subject, ODP_INVALIDATIONS);
 
 	if (unmap ? munmap(addr, bytes) : madvise(addr, bytes, MADV_DONTNEED))
 		DIE("errno %d", errno);
-	odp_counter_wait(ODP_INVALIDATIONS, before + 1, SETTLE_MS);
+	odp_counter_wait(subject, ODP_INVALIDATIONS, before + 1, SETTLE_MS);
 }
 
 /* --- rows ---------------------------------------------------------------------------------------------- */
@@ -161,12 +175,41 @@ static void life_row(void)
 	EXPECT_ADDED({ODP_MRS, -1}, {ODP_MR_PAGES, -(int64_t)PAGES});
 }
 
+/* By the key of a region that is gone, from either side. */
+static void gone_row(void)
+{
+	uint8_t *p = map_pages(BYTES);
+	struct ibv_mr *mr = region(p, BYTES);
+	uint32_t key = mr->rkey;
+	struct node_send local = {
+		.opcode = IBV_WR_RDMA_WRITE,
+		.flags = IBV_SEND_SIGNALED,
+		.remote_addr = b.info.base[KEY_FULL],
+		.rkey = b.info.key[KEY_FULL],
+		.num_sge = 1,
+		.sge = {{(uintptr_t)p, BYTES, key}},
+	};
+	enum ibv_wc_status status;
+
+	EXPECT(ibv_dereg_mr(mr) == 0, "ibv_dereg_mr");
+	catch_up();
+	row("remote access to a deregistered region");
+	EXPECT_PROBE(&b, &a, 0, IBV_WR_RDMA_READ, (uintptr_t)p, key, BYTES, IBV_WC_REM_ACCESS_ERR);
+	EXPECT_ADDED({ODP_MRS_NOT_FOUND, 1});
+	row("local access to a deregistered region");
+	status = probe_request(&a, &b, 0, &local);
+	EXPECT(status == IBV_WC_LOC_PROT_ERR, "'%s'", ibv_wc_status_str(status));
+	EXPECT_ADDED({ODP_MRS_NOT_FOUND, 1});
+	munmap(p, BYTES);
+	EXPECT_NOTHING_ADDED();
+}
+
 static void prefetch_row(void)
 {
 	uint8_t *p = map_pages(BYTES);
 	struct ibv_mr *mr = region(p, BYTES);
 
-	last = odp_counters_read();
+	catch_up();
 	row("a flushed prefetch for writing");
 	EXPECT(advise(mr, IBV_ADVISE_MR_ADVICE_PREFETCH_WRITE, BYTES) == 0, "ibv_advise_mr");
 	EXPECT_ADDED({ODP_PREFETCHES, 1}, {ODP_PREFETCH_PAGES, PAGES});
@@ -183,12 +226,12 @@ static void prefetch_row(void)
 	expect_access(IBV_WR_RDMA_READ, mr, BYTES, IBV_WC_SUCCESS);
 	EXPECT_ADDED({ODP_FAULTS, 1}, {ODP_FAULT_PAGES, 4});
 	invalidate(p, BYTES, true);
-	last = odp_counters_read();
+	catch_up();
 	row("a prefetch of unmapped memory fails, and is not counted");
 	EXPECT(advise(mr, IBV_ADVISE_MR_ADVICE_PREFETCH, BYTES) == EFAULT, "ibv_advise_mr");
 	EXPECT_NOTHING_ADDED();
 	ibv_dereg_mr(mr);
-	last = odp_counters_read();
+	catch_up();
 }
 
 /* Without ON_DEMAND nothing of this happens. */
@@ -205,11 +248,56 @@ static void plain_region_row(void)
 	EXPECT_NOTHING_ADDED();
 }
 
+/* --- another device --- */
+
+static struct ibv_context *open_second(void)
+{
+	struct ibv_device **list = ibv_get_device_list(NULL);
+	struct ibv_context *ctx = list && list[0] && list[1] ? ibv_open_device(list[1]) : NULL;
+
+	if (!ctx)
+		DIE("no second device: errno %d", errno);
+	ibv_free_device_list(list);
+	return ctx;
+}
+
+/* All that counts, on the second device of the same process; a queue pair connected with itself is enough. */
+static void second_device_row(void)
+{
+	uint8_t *p = map_pages(BYTES);
+	struct ibv_context *ctx = open_second();
+	struct ibv_mr *mr;
+	struct side c;
+
+	side_open(&c, ctx);
+	probe_open(&c, &c, 0);
+	subject = 1;
+	row("another device counts by itself");
+	mr = ibv_reg_mr(c.node->pd, p, BYTES, ODP);
+	if (!mr)
+		DIE("ibv_reg_mr: errno %d", errno);
+	EXPECT_ADDED({ODP_MRS, 1}, {ODP_MR_PAGES, PAGES});
+	EXPECT_PROBE(&c, &c, 0, IBV_WR_RDMA_READ, (uintptr_t)p, mr->rkey, 3 * PAGE, IBV_WC_SUCCESS);
+	EXPECT_ADDED({ODP_FAULTS, 1}, {ODP_FAULT_PAGES, 3});
+	EXPECT(advise(mr, IBV_ADVISE_MR_ADVICE_PREFETCH, BYTES) == 0, "ibv_advise_mr");
+	EXPECT_ADDED({ODP_PREFETCHES, 1}, {ODP_PREFETCH_PAGES, PAGES - 3});
+	invalidate(p, BYTES, true);
+	EXPECT_ADDED({ODP_INVALIDATIONS, 1}, {ODP_INVALIDATION_PAGES, PAGES});
+	EXPECT_PROBE(&c, &c, 0, IBV_WR_RDMA_READ, (uintptr_t)p, mr->rkey, BYTES, IBV_WC_REM_ACCESS_ERR);
+	EXPECT_ADDED({ODP_FAULTS, 1}, {ODP_FAILED_RESOLUTIONS, 1});
+	EXPECT(ibv_dereg_mr(mr) == 0, "ibv_dereg_mr");
+	EXPECT_ADDED({ODP_MRS, -1}, {ODP_MR_PAGES, -(int64_t)PAGES});
+	subject = 0;
+	probe_close(&c, &c, 0);
+	side_stop(&c);
+	EXPECT(ibv_close_device(ctx) == 0, "ibv_close_device");
+}
+
 /* --- a process that only reads --- */
 
 static void reader_main(int sock)
 {
-	struct odp_counters now = odp_counters_read();
+	struct odp_counters now = odp_counters_read(0);
 
 	spawn_send(sock, &now, sizeof(now));
 	exit(failures() ? 1 : 0);
@@ -224,10 +312,10 @@ static void stranger_row(void)
 	spawn_self(&reader, READER);
 	spawn_receive(reader.sock, &theirs, sizeof(theirs));
 	spawn_wait(&reader);
-	last = odp_counters_read();
+	catch_up();
 	for (int i = 0; i < ODP_COUNTERS; i++)
-		EXPECT(theirs.of[i] == last.of[i], "%s: %lu there, %lu here",
-		       odp_counter_name((enum odp_counter)i), theirs.of[i], last.of[i]);
+		EXPECT(theirs.of[i] == last[0].of[i], "%s: %lu there, %lu here",
+		       odp_counter_name((enum odp_counter)i), theirs.of[i], last[0].of[i]);
 }
 
 /* --- a process that dies --- */
@@ -265,14 +353,17 @@ static void death_row(void)
 
 static void run(void)
 {
-	last = odp_counters_read();
+	catch_up();
 	row("nothing has been counted yet");
 	for (int i = 0; i < ODP_COUNTERS; i++)
-		EXPECT(last.of[i] == 0, "%s: %lu", odp_counter_name((enum odp_counter)i), last.of[i]);
+		EXPECT(last[0].of[i] + last[1].of[i] == 0, "%s: %lu and %lu",
+		       odp_counter_name((enum odp_counter)i), last[0].of[i], last[1].of[i]);
 	registration_row();
 	life_row();
+	gone_row();
 	prefetch_row();
 	plain_region_row();
+	second_device_row();
 	stranger_row();
 	death_row();
 }
@@ -294,7 +385,7 @@ int main(int argc, char **argv)
 		return 77;
 	}
 	sandbox_enter();
-	setenv("ANYVERBS_DEVICES", "any0", 1);
+	setenv("ANYVERBS_DEVICES", "any0,any1", 1);
 	side_open(&a, NULL);
 	side_start(&b);
 	probe_open(&b, &a, 0);
