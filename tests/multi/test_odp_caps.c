@@ -11,9 +11,9 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <unistd.h>
 
 #include "lib/expect.h"
+#include "lib/newer_verbs.h"
 #include "lib/odp_counters.h"
 #include "lib/probe.h"
 #include "lib/sandbox.h"
@@ -28,7 +28,8 @@
 #define QKEY	 0x1234u
 #define PATIENCE 10000u
 #define QP	 0 /* number of the only queue pair of a side */
-#define ODP	 (PROBE_ALL | IBV_ACCESS_ON_DEMAND)
+#define RIGHTS	 (PROBE_ALL | ACCESS_FLUSH_GLOBAL)
+#define ODP	 (RIGHTS | IBV_ACCESS_ON_DEMAND)
 
 #define SEND	 IBV_ODP_SUPPORT_SEND
 #define RECV	 IBV_ODP_SUPPORT_RECV
@@ -36,7 +37,10 @@
 #define READ	 IBV_ODP_SUPPORT_READ
 #define ATOMIC	 IBV_ODP_SUPPORT_ATOMIC
 #define SRQ_RECV IBV_ODP_SUPPORT_SRQ_RECV
-#define ALL_BITS (SEND | RECV | WRITE | READ | ATOMIC | SRQ_RECV)
+#define FLUSH	 ODP_SUPPORT_FLUSH
+#define A_WRITE	 ODP_SUPPORT_ATOMIC_WRITE
+#define RDMA	 (WRITE | READ | ATOMIC | FLUSH | A_WRITE)
+#define ALL_BITS (SEND | RECV | SRQ_RECV | RDMA)
 
 enum transport { RC, UC, UD, XRC, TRANSPORTS };
 
@@ -46,10 +50,10 @@ static const struct {
 	enum ibv_qp_type from, to;
 	uint32_t operations;
 } transports[TRANSPORTS] = {
-	[RC] = {"RC", IBV_QPT_RC, IBV_QPT_RC, SEND | RECV | WRITE | READ | ATOMIC | SRQ_RECV},
+	[RC] = {"RC", IBV_QPT_RC, IBV_QPT_RC, SEND | RECV | SRQ_RECV | RDMA},
 	[UC] = {"UC", IBV_QPT_UC, IBV_QPT_UC, SEND | RECV | WRITE | SRQ_RECV},
 	[UD] = {"UD", IBV_QPT_UD, IBV_QPT_UD, SEND | RECV | SRQ_RECV},
-	[XRC] = {"XRC", IBV_QPT_XRC_SEND, IBV_QPT_XRC_RECV, SEND | WRITE | READ | ATOMIC | SRQ_RECV},
+	[XRC] = {"XRC", IBV_QPT_XRC_SEND, IBV_QPT_XRC_RECV, SEND | SRQ_RECV | RDMA},
 };
 
 enum kind { PINNED, EXPLICIT, IMPLICIT };
@@ -74,6 +78,9 @@ static const struct way {
 	{"compare and swap", ATOMIC, IBV_WR_ATOMIC_CMP_AND_SWP, RESPONDER},
 	{"fetch and add, old value", ATOMIC, IBV_WR_ATOMIC_FETCH_AND_ADD, REQUESTER},
 	{"fetch and add", ATOMIC, IBV_WR_ATOMIC_FETCH_AND_ADD, RESPONDER},
+	{"atomic write from", A_WRITE, IBV_WR_ATOMIC_WRITE, REQUESTER},
+	{"atomic write to", A_WRITE, IBV_WR_ATOMIC_WRITE, RESPONDER},
+	{"flush", FLUSH, (enum ibv_wr_opcode)WR_FLUSH, RESPONDER},
 };
 
 /* --- what a side does in its own process --- */
@@ -86,6 +93,7 @@ static struct {
 	struct ibv_xrcd *xrcd;
 	struct ibv_srq *srq;
 	struct ibv_ah *ah;
+	bool flushes;
 } my;
 
 static void open_srq(struct node *n, bool xrc)
@@ -116,8 +124,23 @@ static void open_xrcd(struct node *n)
 		DIE("ibv_open_xrcd: errno %d", errno);
 }
 
+/* With the builders for FLUSH, if its kind has them. */
+static struct ibv_qp *create_qp(struct node *n, struct ibv_qp_init_attr_ex *init, bool flush)
+{
+	struct ibv_qp *qp = NULL;
+
+	if (flush) {
+		init->comp_mask |= IBV_QP_INIT_ATTR_SEND_OPS_FLAGS;
+		init->send_ops_flags = QP_EX_WITH_FLUSH | IBV_QP_EX_WITH_RDMA_WRITE;
+		qp = ibv_create_qp_ex(n->ctx, init);
+		init->comp_mask &= ~(uint32_t)IBV_QP_INIT_ATTR_SEND_OPS_FLAGS;
+	}
+	my.flushes = qp != NULL;
+	return qp ? qp : ibv_create_qp_ex(n->ctx, init);
+}
+
 /* The queue pair, and what it needs. Return: its number, and above it that of its XRC receive queue. */
-static uint64_t open_qp(struct node *n, enum ibv_qp_type type, bool srq)
+static uint64_t open_qp(struct node *n, enum ibv_qp_type type, bool srq, bool flush)
 {
 	bool xrc = type == IBV_QPT_XRC_RECV;
 	struct ibv_qp_init_attr_ex init = {
@@ -136,7 +159,7 @@ static uint64_t open_qp(struct node *n, enum ibv_qp_type type, bool srq)
 		open_srq(n, xrc);
 	init.srq = xrc ? NULL : my.srq;
 	init.xrcd = my.xrcd;
-	n->qp[QP] = ibv_create_qp_ex(n->ctx, &init);
+	n->qp[QP] = create_qp(n, &init, flush);
 	if (!n->qp[QP] || (xrc && ibv_get_srq_num(my.srq, &srqn)))
 		DIE("ibv_create_qp_ex: errno %d", errno);
 	return (uint64_t)srqn << 32 | n->qp[QP]->qp_num;
@@ -188,6 +211,8 @@ static uint64_t connect_qp(struct node *n, uint32_t dest, const uint64_t gid[2])
 	};
 	int ret;
 
+	if (n->qp[QP]->qp_type != IBV_QPT_UC)
+		attr.qp_access_flags |= ACCESS_FLUSH_GLOBAL;
 	memcpy(&attr.ah_attr.grh.dgid, gid, sizeof(attr.ah_attr.grh.dgid));
 	ret = node_modify(n, QP, &attr, IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | mask->init);
 	attr.qp_state = IBV_QPS_RTR;
@@ -214,8 +239,7 @@ static uint64_t map(struct node *n, enum kind kind)
 	if (kind == IMPLICIT)
 		my.mr = ibv_reg_mr(n->pd, NULL, SIZE_MAX, ODP);
 	else
-		my.mr = ibv_reg_mr(n->pd, my.memory, (size_t)PAGES * PAGE,
-				   kind == EXPLICIT ? ODP : PROBE_ALL);
+		my.mr = ibv_reg_mr(n->pd, my.memory, (size_t)PAGES * PAGE, kind == EXPLICIT ? ODP : RIGHTS);
 	if (!my.mr)
 		DIE("ibv_reg_mr: errno %d", errno);
 	return my.mr->rkey;
@@ -241,10 +265,15 @@ static bool is_atomic(enum ibv_wr_opcode opcode)
 	return opcode == IBV_WR_ATOMIC_CMP_AND_SWP || opcode == IBV_WR_ATOMIC_FETCH_AND_ADD;
 }
 
+static bool is_word(enum ibv_wr_opcode opcode)
+{
+	return is_atomic(opcode) || opcode == IBV_WR_ATOMIC_WRITE;
+}
+
 /* @peer: number of its queue pair, and above it that of its XRC receive queue */
 static uint64_t post(struct node *n, enum ibv_wr_opcode opcode, uint64_t addr, uint32_t rkey, uint64_t peer)
 {
-	struct ibv_sge sge = my_sge(is_atomic(opcode) ? sizeof(uint64_t) : BYTES);
+	struct ibv_sge sge = my_sge(is_word(opcode) ? sizeof(uint64_t) : BYTES);
 	struct ibv_send_wr *bad, wr = {.sg_list = &sge,
 				       .num_sge = 1,
 				       .opcode = opcode,
@@ -267,6 +296,25 @@ static uint64_t post(struct node *n, enum ibv_wr_opcode opcode, uint64_t addr, u
 	return (uint64_t)ibv_post_send(n->qp[QP], &wr, &bad);
 }
 
+/* A WRITE, and a FLUSH of what it wrote. */
+static uint64_t post_flush(struct node *n, uint64_t addr, uint32_t rkey, uint64_t peer)
+{
+	struct ibv_qp_ex *ex = ibv_qp_to_qp_ex(n->qp[QP]);
+	struct ibv_sge sge = my_sge(BYTES);
+
+	if (!my.flushes)
+		return EOPNOTSUPP;
+	ibv_wr_start(ex);
+	ex->wr_flags = 0;
+	ibv_wr_rdma_write(ex, rkey, addr);
+	ibv_wr_set_xrc_srqn(ex, (uint32_t)(peer >> 32));
+	ibv_wr_set_sge(ex, sge.lkey, sge.addr, sge.length);
+	ex->wr_flags = IBV_SEND_SIGNALED;
+	flush_of(ex)(ex, rkey, addr, BYTES, GLOBAL, RANGE);
+	ibv_wr_set_xrc_srqn(ex, (uint32_t)(peer >> 32));
+	return (uint64_t)ibv_wr_complete(ex);
+}
+
 static uint64_t work(struct node *n, const struct side_job *job)
 {
 	uint64_t x = job->arg[0] >> 8;
@@ -274,7 +322,7 @@ static uint64_t work(struct node *n, const struct side_job *job)
 
 	switch ((enum job)(job->arg[0] & 0xff)) {
 	case OPEN:
-		return open_qp(n, (enum ibv_qp_type)x, job->arg[1]);
+		return open_qp(n, (enum ibv_qp_type)x, job->arg[1], job->arg[2]);
 	case CONNECT:
 		return connect_qp(n, (uint32_t)job->arg[1], job->arg + 2);
 	case MAP:
@@ -295,6 +343,8 @@ static uint64_t work(struct node *n, const struct side_job *job)
 	case RECEIVE:
 		return receive(n, (uint32_t)x, job->arg[1]);
 	case POST:
+		if (x == WR_FLUSH)
+			return post_flush(n, job->arg[1], (uint32_t)job->arg[2], job->arg[3]);
 		return post(n, (enum ibv_wr_opcode)x, job->arg[1], (uint32_t)job->arg[2], job->arg[3]);
 	case CLOSE:
 		close_qp(n);
@@ -323,10 +373,10 @@ static uint64_t tell(enum end end, enum job what)
 }
 
 /* Return: what the requester addresses, as post() has it */
-static uint64_t connect_ends(enum transport t, bool srq)
+static uint64_t connect_ends(enum transport t, const struct way *way)
 {
-	uint64_t from = ask(REQUESTER, OPEN, transports[t].from, false, 0, 0);
-	uint64_t to = ask(RESPONDER, OPEN, transports[t].to, srq, 0, 0);
+	uint64_t from = ask(REQUESTER, OPEN, transports[t].from, false, way->bit == FLUSH, 0);
+	uint64_t to = ask(RESPONDER, OPEN, transports[t].to, way->bit == SRQ_RECV, false, 0);
 	const union ibv_gid *from_gid = &ends[REQUESTER].info.gid, *to_gid = &ends[RESPONDER].info.gid;
 	uint64_t gid[2];
 
@@ -351,8 +401,9 @@ static bool completed(enum end end, int cq)
 /* Did the word or the bytes arrive, there and here? */
 static bool arrived(enum transport t, enum ibv_wr_opcode opcode)
 {
-	if (is_atomic(opcode))
-		return tell(RESPONDER, PEEK) == WORD + 1 && tell(REQUESTER, PEEK) == WORD;
+	if (is_word(opcode))
+		return tell(RESPONDER, PEEK) == WORD + 1 &&
+		       tell(REQUESTER, PEEK) == (is_atomic(opcode) ? WORD : WORD + 1);
 	return ask(opcode == IBV_WR_RDMA_READ ? REQUESTER : RESPONDER, CHECK,
 		   t == UD && opcode == IBV_WR_SEND ? GRH : 0, 0, 0, 0);
 }
@@ -362,6 +413,8 @@ static bool transfer(enum transport t, const struct way *way, uint64_t peer, uin
 {
 	if (is_atomic(way->opcode))
 		ask(RESPONDER, POKE, 0, WORD, 0, 0);
+	else if (is_word(way->opcode))
+		ask(REQUESTER, POKE, 0, WORD + 1, 0, 0);
 	else
 		tell(way->opcode == IBV_WR_RDMA_READ ? RESPONDER : REQUESTER, FILL);
 	if (way->opcode == IBV_WR_SEND && ask(RESPONDER, RECEIVE, BYTES + GRH, way->bit == RECV, 0, 0))
@@ -378,10 +431,11 @@ static bool transfer(enum transport t, const struct way *way, uint64_t peer, uin
 static void try_way(enum transport t, const struct way *way, enum kind kind, uint32_t caps)
 {
 	bool has = transports[t].operations & way->bit, works;
-	uint64_t peer = connect_ends(t, way->bit == SRQ_RECV), before, faults;
+	uint64_t peer, before, faults;
 	uint32_t rkey;
 
 	row("%s, %s%s", transports[t].name, way->name, kind == IMPLICIT ? ", implicit" : "");
+	peer = connect_ends(t, way);
 	ask(REQUESTER, MAP, way->on_demand == REQUESTER ? kind : PINNED, 0, 0, 0);
 	rkey = (uint32_t)ask(RESPONDER, MAP, way->on_demand == RESPONDER ? kind : PINNED, 0, 0, 0);
 	before = odp_counter(ODP_FAULTS);

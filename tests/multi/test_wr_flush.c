@@ -8,21 +8,9 @@
 #include <string.h>
 
 #include "lib/expect.h"
+#include "lib/newer_verbs.h"
 #include "lib/probe.h"
 #include "lib/sandbox.h"
-
-/* What a header of rdma-core 46 or newer has. */
-#define WR_FLUSH		14
-#define WC_FLUSH		8
-#define QP_EX_WITH_FLUSH	(1 << 11)
-#define ACCESS_FLUSH_GLOBAL	(1 << 8)
-#define ACCESS_FLUSH_PERSISTENT (1 << 9)
-#define CAP_FLUSH_GLOBAL	(1ull << 38)
-#define CAP_FLUSH_PERSISTENT	(1ull << 39)
-enum { GLOBAL = 1, PERSISTENT = 2 };
-enum { RANGE, WHOLE };
-typedef void wr_flush(struct ibv_qp_ex *qp, uint32_t rkey, uint64_t addr, size_t len, uint8_t type,
-		      uint8_t level);
 
 #define QP_EX	2
 #define AT	0x200000u
@@ -51,16 +39,6 @@ static struct ibv_qp *create_ex(struct node *me, enum ibv_qp_type type, uint64_t
 	};
 
 	return ibv_create_qp_ex(me->ctx, &attr);
-}
-
-/* The builder is behind what older headers know of the structure. */
-static wr_flush *flush_of(struct ibv_qp_ex *ex)
-{
-	uintptr_t slot = (uintptr_t)&ex->wr_atomic_write + sizeof(ex->wr_atomic_write);
-	wr_flush *f;
-
-	memcpy(&f, (const void *)slot, sizeof(f));
-	return f;
 }
 
 static void begin(struct ibv_qp_ex *ex, uint64_t wr_id, unsigned int flags)
