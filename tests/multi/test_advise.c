@@ -11,6 +11,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "lib/apart.h"
 #include "lib/expect.h"
 #include "lib/odp_counters.h"
 #include "lib/probe.h"
@@ -18,16 +19,9 @@
 #include "lib/userfaultfd.h"
 
 /*
- * Addresses that nothing else is mapped at, so that no other thread's mapping lands in the holes. Each row
- * takes the next: the device may hear late of what the last row unmapped (a busy machine; docs/ODP.md), and
- * would take it for this one's.
+ * Each row takes the next place: the device may hear late of what the last row unmapped (a busy machine;
+ * docs/ODP.md), and would take it for this one's.
  */
-#ifdef __SANITIZE_THREAD__
-#define SPACES_AT 0x1000000000ul
-#else
-#define SPACES_AT 0x200000000000ul
-#endif
-
 #define STEP	  (16ul << 20) /* more than what is invalidated together */
 #define PAGE	  4096u
 #define PAGES	  16u /* of each region that has a size */
@@ -116,7 +110,7 @@ static const struct {
 	[W_FOREIGN_READ] = {FIRST, PAGES, IBV_ACCESS_REMOTE_READ | IBV_ACCESS_ON_DEMAND, 0},
 };
 
-static uint8_t *space = (uint8_t *)SPACES_AT;
+static uint8_t *space = (uint8_t *)APART_AT;
 
 static uint64_t base_of(enum what w)
 {

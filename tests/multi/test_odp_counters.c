@@ -11,6 +11,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "lib/apart.h"
 #include "lib/expect.h"
 #include "lib/odp_counters.h"
 #include "lib/probe.h"
@@ -21,12 +22,19 @@
 #define PAGE	  4096u
 #define PAGES	  16u
 #define BYTES	  ((uint64_t)PAGES * PAGE)
-#define HUGE	  (1ul << 40) /* bytes of address space of the region that costs nothing */
 #define ODP	  (PROBE_ALL | IBV_ACCESS_ON_DEMAND)
 #define READER	  "--reader"
 #define SETTLE_MS 2000u /* until an invalidation is counted */
 #define HOLDER	  "--holder"
 #define DEVICES	  2u
+#define STEP	  (16ul << 20) /* from one piece of memory to the next: more than what is invalidated together */
+
+/* Bytes of address space of the region that costs nothing. */
+#ifdef __SANITIZE_THREAD__
+#define HUGE (1ul << 36)
+#else
+#define HUGE (1ul << 40)
+#endif
 
 static struct side a, b; /* the regions are a's, in this process; b accesses them */
 static struct odp_counters last[DEVICES];
@@ -76,14 +84,17 @@ static void expect_added(int line, const int64_t (*list)[2], size_t count)
 
 /* --- doing --------------------------------------------------------------------------------------------- */
 
+/* Each piece in a place of its own: what is unmapped is not what somebody else maps next. */
 static uint8_t *map_pages(size_t bytes)
 {
-	uint8_t *p =
-		mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+	static uintptr_t next = APART_AT;
+	uint8_t *want = (uint8_t *)next;
 
-	if (p == MAP_FAILED)
-		DIE("mmap: errno %d", errno);
-	return p;
+	if (mmap(want, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0) !=
+	    want)
+		DIE("mmap: errno %d, or something is mapped there", errno);
+	next += bytes + STEP;
+	return want;
 }
 
 static struct ibv_mr *region(void *addr, size_t length)
@@ -129,7 +140,7 @@ static void registration_row(void)
 	struct ibv_mr *mr;
 	uint64_t start, took;
 
-	row("registering counts in the gauges only, and a terabyte costs no more than a page");
+	row("registering counts in the gauges only, and %lu GiB cost no more than a page", HUGE >> 30);
 	start = now_ns();
 	mr = region(p, HUGE);
 	took = now_ns() - start;
