@@ -2,7 +2,7 @@
 /*
  * What headers newer than rdma-core 44's have, by value: programs that were built with them are served
  * whichever header this library was built with. front/abi_check.c compares with the header where that has
- * them.
+ * them; the compiler compares the prototypes.
  *
  * Sources: <infiniband/verbs.h> of rdma-core 65; the kernel's enum ib_uverbs_device_cap_flags for the bits of
  * device_cap_flags_ex, which no header of libibverbs names.
@@ -35,5 +35,72 @@ enum { AV_FLUSH_RANGE, AV_FLUSH_MR };
 typedef void av_wr_flush(struct ibv_qp_ex *qp, uint32_t rkey, uint64_t remote_addr, size_t length,
 			 uint8_t type, uint8_t level);
 #define AV_WR_FLUSH_SLOT (offsetof(struct ibv_qp_ex, wr_atomic_write) + sizeof(void (*)(void)))
+
+/* What ibv_reg_mr_ex() is told. Members are there if the mask says so: older programs' structure ends
+ * earlier. */
+enum {
+	AV_REG_MR_IOVA = 1 << 0,
+	AV_REG_MR_ADDR = 1 << 1,
+	AV_REG_MR_FD = 1 << 2,
+	AV_REG_MR_FD_OFFSET = 1 << 3,
+	AV_REG_MR_DMAH = 1 << 4,
+	AV_REG_MR_BUF = 1 << 5,
+};
+
+struct av_mr_init_attr {
+	size_t length;
+	int access;
+	uint64_t comp_mask;
+	uint64_t iova;
+	void *addr;
+	int fd;
+	uint64_t fd_offset;
+	struct ibv_dmah *dmah;
+	struct ibv_buf *buf;
+};
+
+/* How DMA handles and completion counters begin. */
+struct av_newer_object {
+	struct ibv_context *context;
+};
+
+/* --- the functions, by the version node that they came with --- */
+
+struct ibv_buf; /* opaque */
+struct ibv_comp_cntr;
+struct ibv_comp_cntr_caps;
+struct ibv_comp_cntr_init_attr;
+struct ibv_dmah;
+struct ibv_dmah_init_attr;
+struct ibv_mr_init_attr;
+struct ibv_qp_attach_comp_cntr_attr;
+
+/* IBVERBS_1.15 */
+struct ibv_dmah *ibv_alloc_dmah(struct ibv_context *context, struct ibv_dmah_init_attr *attr);
+int ibv_dealloc_dmah(struct ibv_dmah *dmah);
+struct ibv_mr *ibv_reg_mr_ex(struct ibv_pd *pd, struct ibv_mr_init_attr *attr);
+
+/* IBVERBS_1.16 */
+int ibv_dm_export_dmabuf_fd(struct ibv_dm *dm);
+int ibv_query_port_speed(struct ibv_context *context, uint32_t port, uint64_t *speed);
+
+/* IBVERBS_1.17 */
+void *ibv_alloc_buf(struct ibv_pd *pd, size_t size, struct ibv_buf **buf);
+void ibv_free_buf(struct ibv_buf *buf);
+struct ibv_mr *ibv_reg_buf_mr(struct ibv_pd *pd, struct ibv_buf *buf, void *addr, size_t length, int access);
+
+/* IBVERBS_1.18 */
+int _ibv_query_comp_cntr_caps(struct ibv_context *context, struct ibv_comp_cntr_caps *caps, size_t size);
+struct ibv_comp_cntr *ibv_create_comp_cntr(struct ibv_context *context, struct ibv_comp_cntr_init_attr *attr);
+int ibv_destroy_comp_cntr(struct ibv_comp_cntr *counter);
+int ibv_export_buf_dmabuf_fd(struct ibv_buf *buf);
+int ibv_inc_comp_cntr(struct ibv_comp_cntr *counter, uint64_t amount);
+int ibv_inc_err_comp_cntr(struct ibv_comp_cntr *counter, uint64_t amount);
+int ibv_qp_attach_comp_cntr(struct ibv_qp *qp, struct ibv_comp_cntr *counter,
+			    struct ibv_qp_attach_comp_cntr_attr *attr);
+int ibv_read_comp_cntr(struct ibv_comp_cntr *counter, uint64_t *value);
+int ibv_read_err_comp_cntr(struct ibv_comp_cntr *counter, uint64_t *value);
+int ibv_set_comp_cntr(struct ibv_comp_cntr *counter, uint64_t value);
+int ibv_set_err_comp_cntr(struct ibv_comp_cntr *counter, uint64_t value);
 
 #endif

@@ -92,3 +92,27 @@ SAME(AV_FLUSH_MR, IBV_FLUSH_MR);
 AT(struct ibv_qp_ex, wr_flush, AV_WR_FLUSH_SLOT);
 #endif
 AT(struct av_qp, newer.wr_flush, AV_WR_FLUSH_SLOT);
+#ifdef AV_HEADER_HAS_REG_MR_EX
+#define SAME_ATTR(member) AT(struct ibv_mr_init_attr, member, offsetof(struct av_mr_init_attr, member))
+SAME(AV_REG_MR_IOVA, IBV_REG_MR_MASK_IOVA);
+SAME(AV_REG_MR_ADDR, IBV_REG_MR_MASK_ADDR);
+SAME(AV_REG_MR_FD, IBV_REG_MR_MASK_FD);
+SAME(AV_REG_MR_FD_OFFSET, IBV_REG_MR_MASK_FD_OFFSET);
+SAME(AV_REG_MR_DMAH, IBV_REG_MR_MASK_DMAH);
+SAME_ATTR(length);
+SAME_ATTR(access);
+SAME_ATTR(comp_mask);
+SAME_ATTR(iova);
+SAME_ATTR(addr);
+SAME_ATTR(fd);
+SAME_ATTR(fd_offset);
+SAME_ATTR(dmah);
+AT(struct ibv_dmah, context, offsetof(struct av_newer_object, context));
+#endif
+#ifdef AV_HEADER_HAS_BUF
+SAME(AV_REG_MR_BUF, IBV_REG_MR_MASK_BUF);
+SAME_ATTR(buf);
+#endif
+#ifdef AV_HEADER_HAS_COMP_CNTR
+AT(struct ibv_comp_cntr, context, offsetof(struct av_newer_object, context));
+#endif

@@ -163,7 +163,7 @@ static inline struct av_qp *av_qp_find(const struct ibv_qp *qp)
 	return av_likely(found && &found->ibv == qp) ? found : NULL;
 }
 
-/* The two ways in which verbs report a failure. */
+/* The ways in which verbs report a failure. */
 static inline int av_fail_errno(int err)
 {
 	errno = err;
@@ -174,6 +174,12 @@ static inline void *av_fail_null(int err)
 {
 	errno = err;
 	return NULL;
+}
+
+static inline int av_fail_fd(int err)
+{
+	errno = err;
+	return -1;
 }
 
 /*

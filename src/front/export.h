@@ -26,4 +26,14 @@ void *av_next(const char *name, const char *version);
 		(__typeof__(&name)) __atomic_load_n(&next_, __ATOMIC_RELAXED);                                         \
 	})
 
+/*
+ * A call of a verb that the library behind us may be too old to have; @missing: the value then.
+ * AV_NEXT_OR(av_fail_null(EOPNOTSUPP), ibv_alloc_dmah, "IBVERBS_1.15", context, attr)
+ */
+#define AV_NEXT_OR(missing, name, version, ...)                    \
+	({                                                         \
+		__typeof__(&name) newer_ = AV_NEXT(name, version); \
+		newer_ ? newer_(__VA_ARGS__) : (missing);          \
+	})
+
 #endif

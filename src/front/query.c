@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "front/context.h"
+#include "front/port_rate.h"
 
 #undef ibv_query_port
 
@@ -59,6 +60,21 @@ AV_EXPORT int ibv_query_port(struct ibv_context *context, uint8_t port, struct _
 		return AV_NEXT(ibv_query_port, "IBVERBS_1.1")(context, port, attr);
 	return av_query_port(context, port, (struct ibv_port_attr *)attr,
 			     offsetof(struct ibv_port_attr, port_cap_flags2));
+}
+
+AV_EXPORT int ibv_query_port_speed(struct ibv_context *context, uint32_t port, uint64_t *speed)
+{
+	struct ibv_port_attr attr;
+	int err;
+
+	if (!av_ours(context))
+		return AV_NEXT_OR(av_fail_errno(EOPNOTSUPP), ibv_query_port_speed, "IBVERBS_1.16", context,
+				  port, speed);
+	err = port > UINT8_MAX ? av_fail_errno(EINVAL)
+			       : av_query_port(context, (uint8_t)port, &attr, sizeof(attr));
+	if (err == 0)
+		*speed = av_port_rate(&attr).rate;
+	return err;
 }
 
 /* --- GIDs

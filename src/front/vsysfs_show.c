@@ -10,6 +10,7 @@
 #include <sys/sysmacros.h>
 #include <unistd.h>
 
+#include "front/port_rate.h"
 #include "memory/odp_report.h"
 
 /* What the interfaces to the kernel say they are: rdma/ib_user_verbs.h, ib_user_mad.h. */
@@ -119,41 +120,11 @@ ssize_t av_show_phys_state(const struct av_vsysfs_node *node, char *bytes)
 	return put_state(bytes, port.phys_state, names, AV_ARRAY_SIZE(names));
 }
 
-/* PortInfo's code of a link width, as a number of lanes. */
-static unsigned int lanes_of(uint8_t width)
-{
-	switch (width) {
-	case 2:
-		return 4;
-	case 4:
-		return 8;
-	case 8:
-		return 12;
-	case 16:
-		return 2;
-	default:
-		return 1;
-	}
-}
-
 ssize_t av_show_rate(const struct av_vsysfs_node *node, char *bytes)
 {
-	/* PortInfo's code of a link speed, what the kernel takes one lane for, in 100 Mb/s, and its name */
-	static const struct {
-		uint8_t code;
-		unsigned int rate;
-		const char *name;
-	} speeds[] = {
-		{1, 25, "SDR"},	  {2, 50, "DDR"},   {4, 100, "QDR"},  {8, 100, "FDR10"},
-		{16, 140, "FDR"}, {32, 250, "EDR"}, {64, 500, "HDR"}, {128, 1000, "NDR"},
-	};
-	unsigned int lanes = lanes_of(node->dev->port.active_width);
-	unsigned int i = 0, rate;
+	const struct av_port_rate r = av_port_rate(&node->dev->port);
 
-	while (i < AV_ARRAY_SIZE(speeds) - 1 && speeds[i].code < node->dev->port.active_speed)
-		i++;
-	rate = speeds[i].rate * lanes;
-	return put(bytes, "%u%s Gb/sec (%uX %s)\n", rate / 10, rate % 10 ? ".5" : "", lanes, speeds[i].name);
+	return put(bytes, "%u%s Gb/sec (%uX %s)\n", r.rate / 10, r.rate % 10 ? ".5" : "", r.lanes, r.name);
 }
 
 ssize_t av_show_lid(const struct av_vsysfs_node *node, char *bytes)
