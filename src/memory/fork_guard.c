@@ -8,13 +8,13 @@
 
 #include <errno.h>
 #include <pthread.h>
-#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
 #include "base/checked.h"
+#include "base/setting.h"
 
 struct run {
 	uint64_t begin; /* first page's address; it ends where the next one begins */
@@ -33,16 +33,9 @@ struct range {
 
 static bool wanted(void)
 {
-	static _Atomic int chosen; /* 0: not asked yet, 1: no, 2: yes */
-	int now = atomic_load_explicit(&chosen, memory_order_relaxed);
+	static struct av_setting setting = {.variable = "ANYVERBS_FORK", .value = "dontfork"};
 
-	if (av_unlikely(now == 0)) {
-		const char *text = secure_getenv("ANYVERBS_FORK");
-
-		now = text && strcmp(text, "dontfork") == 0 ? 2 : 1;
-		atomic_store_explicit(&chosen, now, memory_order_relaxed);
-	}
-	return now == 2;
+	return av_setting_is(&setting);
 }
 
 static bool range_of(uint64_t addr, uint64_t length, struct range *r)
@@ -132,16 +125,24 @@ static int advise(size_t from, size_t to, uint32_t regions, int advice)
 	return err;
 }
 
-/* The caller holds the mutex. */
+/* Have the range begin and end with runs. Return: false without memory */
+static bool cut(const struct range *r, size_t *from, size_t *to)
+{
+	if (!make_room(2)) /* also to give back: runs may have been joined since */
+		return false;
+	*from = split(r->begin);
+	*to = split(r->end);
+	return true;
+}
+
+/* The caller holds the mutex; so below. */
 static int guard(const struct range *r)
 {
 	size_t from, to;
 	int err;
 
-	if (!make_room(2))
+	if (!cut(r, &from, &to))
 		return ENOMEM;
-	from = split(r->begin);
-	to = split(r->end);
 	err = advise(from, to, 0, MADV_DONTFORK);
 	if (err)
 		(void)advise(from, to, 0, MADV_DOFORK);
@@ -151,16 +152,13 @@ static int guard(const struct range *r)
 	return err;
 }
 
-/* The caller holds the mutex. Room may be needed: runs may have been joined since. */
 static int unguard(const struct range *r)
 {
 	size_t from, to;
 	int err;
 
-	if (!make_room(2))
+	if (!cut(r, &from, &to))
 		return ENOMEM;
-	from = split(r->begin);
-	to = split(r->end);
 	err = advise(from, to, 1, MADV_DOFORK);
 	for (size_t i = from; i < to; i++)
 		if (guarded.run[i].regions > 0)

@@ -3,8 +3,6 @@
 #include "memory/region.h"
 
 #include <errno.h>
-#include <stdlib.h>
-#include <string.h>
 #include <infiniband/verbs.h>
 #include <sys/mman.h>
 #include <unistd.h>
@@ -12,6 +10,7 @@
 #include "base/checked.h"
 #include "base/copy.h"
 #include "base/newer_verbs.h"
+#include "base/setting.h"
 #include "memory/key.h"
 #include "memory/mapped.h"
 #include "memory/odp_notify.h"
@@ -27,9 +26,9 @@
 	(16u << 20) /* bytes from which looking at the list of mappings costs nothing in comparison */
 #define REMOTE_CHANGES (IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_ATOMIC)
 #define WRITERS	       (IBV_ACCESS_LOCAL_WRITE | REMOTE_CHANGES | IBV_ACCESS_MW_BIND)
-#define KNOWN                                                                                      \
-	(IBV_ACCESS_ON_DEMAND | IBV_ACCESS_LOCAL_WRITE | REMOTE_CHANGES | IBV_ACCESS_REMOTE_READ | \
-	 IBV_ACCESS_MW_BIND | IBV_ACCESS_ZERO_BASED | IBV_ACCESS_HUGETLB | AV_ACCESS_FLUSH_GLOBAL |  \
+#define KNOWN                                                                                       \
+	(IBV_ACCESS_ON_DEMAND | IBV_ACCESS_LOCAL_WRITE | REMOTE_CHANGES | IBV_ACCESS_REMOTE_READ |  \
+	 IBV_ACCESS_MW_BIND | IBV_ACCESS_ZERO_BASED | IBV_ACCESS_HUGETLB | AV_ACCESS_FLUSH_GLOBAL | \
 	 IBV_ACCESS_OPTIONAL_RANGE)
 
 int av_region_check_access(uint32_t access)
@@ -114,16 +113,9 @@ static int prepare_on_demand(const struct av_region_request *req, uint64_t page)
  * itself. */
 static bool watching(void)
 {
-	static _Atomic int chosen; /* 0: not asked yet, 1: no, 2: yes */
-	int now = atomic_load_explicit(&chosen, memory_order_relaxed);
+	static struct av_setting setting = {.variable = "ANYVERBS_WATCH", .value = "odp"};
 
-	if (av_unlikely(now == 0)) {
-		const char *text = secure_getenv("ANYVERBS_WATCH");
-
-		now = text && strcmp(text, "odp") == 0 ? 1 : 2;
-		atomic_store_explicit(&chosen, now, memory_order_relaxed);
-	}
-	return now == 2;
+	return !av_setting_is(&setting);
 }
 
 /*
