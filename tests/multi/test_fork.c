@@ -246,13 +246,15 @@ static void child_misuses(void)
 
 static void child_opens_and(void (*end)(int status))
 {
+	struct node_link patient = link_default();
 	struct side own;
 	struct ibv_wc wc;
 
+	patient.rnr_retry = 7; /* however long it takes to post the receive */
 	side_open(&own, NULL);
 	pair_create(&own, 0, &own, 0,
 		    NULL); /* with itself; the message waits, so that there is a timer, too */
-	pair_connect(&own, 0, NULL, &own, 0, NULL);
+	pair_connect(&own, 0, &patient, &own, 0, &patient);
 	EXPECT(side_post_send(&own, 0, &(struct node_send){.opcode = IBV_WR_SEND, .flags = IBV_SEND_SIGNALED},
 			      1)
 			       .ret == 0,
