@@ -1,0 +1,8 @@
+/* SPDX-License-Identifier: MIT */
+/* Rows of ../layout.c: what <infiniband/exp/dct.h> declares. */
+
+VALUE(IBV_EXP_DCT_OOO_RW_DATA_PLACEMENT, 1);
+VALUE(IBV_EXP_DCT_CREATE_FLAGS_MASK, 1);
+VALUE(IBV_EXP_DCT_STATE_ACTIVE, 0);
+VALUE(IBV_EXP_DCT_STATE_DRAINING, 1);
+VALUE(IBV_EXP_DCT_STATE_DRAINED, 2);

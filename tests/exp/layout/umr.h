@@ -1,0 +1,41 @@
+/* SPDX-License-Identifier: MIT */
+/* Rows of ../layout.c: what <infiniband/exp/umr.h> declares. */
+
+OFFSET(ibv_exp_mr_init_attr, max_klm_list_size, 0);
+OFFSET(ibv_exp_mr_init_attr, create_flags, 4);
+OFFSET(ibv_exp_mr_init_attr, exp_access_flags, 8);
+SIZE(ibv_exp_mr_init_attr, 16);
+OFFSET(ibv_exp_create_mr_in, pd, 0);
+OFFSET(ibv_exp_create_mr_in, attr, 8);
+OFFSET(ibv_exp_create_mr_in, comp_mask, 24);
+SIZE(ibv_exp_create_mr_in, 32);
+OFFSET(ibv_exp_mkey_attr, max_klm_list_size, 0);
+OFFSET(ibv_exp_mkey_attr, comp_mask, 4);
+SIZE(ibv_exp_mkey_attr, 8);
+OFFSET(ibv_exp_mkey_list_container, max_klm_list_size, 0);
+OFFSET(ibv_exp_mkey_list_container, context, 8);
+SIZE(ibv_exp_mkey_list_container, 16);
+OFFSET(ibv_exp_mkey_list_container_attr, pd, 0);
+OFFSET(ibv_exp_mkey_list_container_attr, mkey_list_type, 8);
+OFFSET(ibv_exp_mkey_list_container_attr, max_klm_list_size, 12);
+OFFSET(ibv_exp_mkey_list_container_attr, comp_mask, 16);
+SIZE(ibv_exp_mkey_list_container_attr, 24);
+OFFSET(ibv_exp_mem_region, base_addr, 0);
+OFFSET(ibv_exp_mem_region, mr, 8);
+OFFSET(ibv_exp_mem_region, length, 16);
+SIZE(ibv_exp_mem_region, 24);
+OFFSET(ibv_exp_mem_repeat_block, base_addr, 0);
+OFFSET(ibv_exp_mem_repeat_block, mr, 8);
+OFFSET(ibv_exp_mem_repeat_block, byte_count, 16);
+OFFSET(ibv_exp_mem_repeat_block, stride, 24);
+SIZE(ibv_exp_mem_repeat_block, 32);
+VALUE(IBV_EXP_MR_SIGNATURE_EN, 1);
+VALUE(IBV_EXP_MR_INDIRECT_KLMS, 2);
+VALUE(IBV_EXP_MR_FIXED_BUFFER_SIZE, 4);
+VALUE(IBV_EXP_CREATE_MR_IN_RESERVED, 1);
+VALUE(IBV_EXP_MKEY_ATTR_RESERVED, 1);
+VALUE(IBV_EXP_MKEY_LIST_TYPE_INDIRECT_MR, 0);
+VALUE(IBV_EXP_MKEY_LIST_CONTAINER_RESERVED, 1);
+VALUE(IBV_EXP_UMR_MR_LIST, 0);
+VALUE(IBV_EXP_UMR_REPEAT, 1);
+VALUE(IBV_EXP_UMR_MR_LIST_FIXED_SIZE, 2);
