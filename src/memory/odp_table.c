@@ -3,7 +3,6 @@
 #include "memory/odp_table.h"
 
 #include "base/checked.h"
-#include "memory/nodes.h"
 
 #define LEAF_PAGES (1u << AV_ODP_LEAF_SHIFT)
 #define L2_ENTRIES (1u << AV_ODP_L2_SHIFT)
@@ -36,7 +35,8 @@ static struct leaf *leaf_of(const struct av_seg *seg, uint64_t entry)
 {
 	uint64_t number = entry & LEAF_MASK;
 
-	return number ? av_node_at(seg, AV_ODP_OFFSET + (number - 1) * sizeof(struct leaf), sizeof(struct leaf))
+	return number ? av_node_at(seg, AV_ODP_OFFSET + (number - 1) * sizeof(struct leaf),
+				   sizeof(struct leaf))
 		      : NULL;
 }
 
@@ -50,7 +50,7 @@ static struct l2 *l2_of(const struct av_seg *seg, const struct av_odp_root *root
 struct av_odp_root *av_odp_root(const struct av_seg *seg)
 {
 	return av_node_at(seg, atomic_load_explicit(&seg->head->odp_root, memory_order_acquire),
-		       sizeof(struct av_odp_root));
+			  sizeof(struct av_odp_root));
 }
 
 struct av_odp_root *av_odp_root_make(struct av_seg *seg)
@@ -92,25 +92,11 @@ static uint64_t leaf_make(struct av_seg *seg, _Atomic uint64_t *entry)
 
 /* --- ranges --------------------------------------------------------------------------------------------- */
 
-struct run {
-	uint64_t first, last; /* pages, both included */
-};
-
-/* Return: false if the range is empty. */
-static bool run_of(uint64_t addr, uint64_t len, struct run *r)
-{
-	if (len == 0)
-		return false;
-	r->first = addr >> AV_ODP_PAGE_SHIFT;
-	r->last = (av_range_wraps(addr, len) ? UINT64_MAX : addr + (len - 1)) >> AV_ODP_PAGE_SHIFT;
-	return true;
-}
-
 uint64_t av_odp_pages(uint64_t addr, uint64_t len)
 {
-	struct run r;
+	struct av_page_run r;
 
-	return run_of(addr, len, &r) ? r.last - r.first + 1 : 0;
+	return av_page_run_of(addr, len, &r) ? r.last - r.first + 1 : 0;
 }
 
 /* The bits of pages [first, last] of a leaf in its word @w. */
@@ -158,8 +144,8 @@ static uint64_t word_clear(_Atomic uint64_t *word, uint64_t mask, bool write)
  * Do @fn to every word of every populated leaf of a range; @step is added to the entries first. Inlined, so
  * that each caller has a loop of its own. Return: the sum of what @fn returned
  */
-static inline __attribute__((always_inline)) uint64_t walk(const struct av_seg *seg, struct run r, word_fn fn,
-							   bool write, uint64_t step)
+static inline __attribute__((always_inline)) uint64_t walk(const struct av_seg *seg, struct av_page_run r,
+							   word_fn fn, bool write, uint64_t step)
 {
 	struct av_odp_root *root = av_odp_root(seg);
 	uint64_t sum = 0, page = r.first, end;
@@ -191,34 +177,34 @@ static inline __attribute__((always_inline)) uint64_t walk(const struct av_seg *
 
 uint64_t av_odp_missing(const struct av_seg *seg, uint64_t addr, uint64_t len, bool write)
 {
-	struct run r;
+	struct av_page_run r;
 
-	if (!run_of(addr, len, &r))
+	if (!av_page_run_of(addr, len, &r))
 		return 0;
 	return r.last - r.first + 1 - walk(seg, r, word_valid, write, 0);
 }
 
 uint64_t av_odp_set(struct av_seg *seg, uint64_t addr, uint64_t len, bool write)
 {
-	struct run r;
+	struct av_page_run r;
 
-	return run_of(addr, len, &r) ? walk(seg, r, word_set, write, 0) : 0;
+	return av_page_run_of(addr, len, &r) ? walk(seg, r, word_set, write, 0) : 0;
 }
 
 uint64_t av_odp_clear(struct av_seg *seg, uint64_t addr, uint64_t len)
 {
-	struct run r;
+	struct av_page_run r;
 
-	return run_of(addr, len, &r) ? walk(seg, r, word_clear, false, STAMP_STEP) : 0;
+	return av_page_run_of(addr, len, &r) ? walk(seg, r, word_clear, false, STAMP_STEP) : 0;
 }
 
 bool av_odp_prepare(struct av_seg *seg, uint64_t addr, uint64_t len, uint64_t *stamp)
 {
 	struct av_odp_root *root = av_odp_root_make(seg);
-	struct run r;
+	struct av_page_run r;
 
 	*stamp = 0;
-	if (!run_of(addr, len, &r))
+	if (!av_page_run_of(addr, len, &r))
 		return true;
 	if (!root || r.last >= PAGES)
 		return false;
@@ -234,7 +220,7 @@ bool av_odp_prepare(struct av_seg *seg, uint64_t addr, uint64_t len, uint64_t *s
 }
 
 /* The stamp of a range whose nodes exist. */
-static uint64_t stamp_of(const struct av_seg *seg, struct run r)
+static uint64_t stamp_of(const struct av_seg *seg, struct av_page_run r)
 {
 	struct av_odp_root *root = av_odp_root(seg);
 	uint64_t stamp = 0;
@@ -250,9 +236,9 @@ static uint64_t stamp_of(const struct av_seg *seg, struct run r)
 
 bool av_odp_unchanged(const struct av_seg *seg, uint64_t addr, uint64_t len, uint64_t stamp)
 {
-	struct run r;
+	struct av_page_run r;
 
-	return !run_of(addr, len, &r) || (r.last < PAGES && stamp_of(seg, r) == stamp);
+	return !av_page_run_of(addr, len, &r) || (r.last < PAGES && stamp_of(seg, r) == stamp);
 }
 
 /*
@@ -262,10 +248,10 @@ bool av_odp_unchanged(const struct av_seg *seg, uint64_t addr, uint64_t len, uin
  */
 bool av_odp_mark(struct av_seg *seg, uint64_t addr, uint64_t len, bool write, uint64_t stamp, uint64_t *fresh)
 {
-	struct run r;
+	struct av_page_run r;
 
 	*fresh = 0;
-	if (!run_of(addr, len, &r))
+	if (!av_page_run_of(addr, len, &r))
 		return true;
 	if (r.last >= PAGES || stamp_of(seg, r) != stamp)
 		return false;

@@ -27,12 +27,12 @@
 
 #include "base/compiler.h"
 #include "hca/segment.h"
+#include "memory/nodes.h"
 
-#define AV_ODP_PAGE_SHIFT 12
 #define AV_ODP_LEAF_SHIFT 11
 #define AV_ODP_L2_SHIFT	  11
 #define AV_ODP_L1_SHIFT	  13
-#define AV_ODP_LEAF_SPAN  (1ull << (AV_ODP_LEAF_SHIFT + AV_ODP_PAGE_SHIFT)) /* bytes of address space */
+#define AV_ODP_LEAF_SPAN  (1ull << (AV_ODP_LEAF_SHIFT + AV_NODE_PAGE_SHIFT)) /* bytes of address space */
 
 /* The root node: what peers need to know beside the table, and its first level. */
 struct av_odp_root {

@@ -8,12 +8,10 @@
 
 #include <inttypes.h>
 
-#include "base/checked.h"
 #include "memory/nodes.h"
 #include "memory/odp_notify.h"
 #include "observe/log.h"
 
-#define PAGE_SHIFT 12
 #define INNER_BITS 9
 #define LEAF_BITS  8
 #define LEVELS	   3 /* above the leaves */
@@ -35,17 +33,11 @@ struct leaf {
 	_Atomic uint64_t page[LEAF];
 };
 
-/* Pages, both included. */
-struct run {
-	uint64_t first, last;
-};
-
-static bool run_of(uint64_t addr, uint64_t len, struct run *r)
+/* The pages of a range that the tree has. Return: false if there are none */
+static bool run_of(uint64_t addr, uint64_t len, struct av_page_run *r)
 {
-	if (len == 0)
+	if (!av_page_run_of(addr, len, r))
 		return false;
-	r->first = addr >> PAGE_SHIFT;
-	r->last = (av_range_wraps(addr, len) ? UINT64_MAX : addr + (len - 1)) >> PAGE_SHIFT;
 	if (r->last >= PAGES)
 		r->last = PAGES - 1;
 	return r->first <= r->last;
@@ -58,11 +50,11 @@ static unsigned int entry_bits(unsigned int level)
 }
 
 /* The part of a run that begins at @page and stays within one entry. */
-static struct run part_of(struct run r, uint64_t page, unsigned int bits)
+static struct av_page_run part_of(struct av_page_run r, uint64_t page, unsigned int bits)
 {
 	uint64_t end = page | ((1ull << bits) - 1);
 
-	return (struct run){page, end < r.last ? end : r.last};
+	return (struct av_page_run){page, end < r.last ? end : r.last};
 }
 
 static uint64_t node_bytes(unsigned int level)
@@ -87,9 +79,9 @@ static void *child_make(struct av_seg *seg, struct entry *e, unsigned int level)
 	return child_of(seg, e, level);
 }
 
-static void record(struct av_seg *seg, void *node, unsigned int level, struct run r, uint64_t moment);
+static void record(struct av_seg *seg, void *node, unsigned int level, struct av_page_run r, uint64_t moment);
 
-static void record_entry(struct av_seg *seg, struct entry *e, unsigned int level, struct run part,
+static void record_entry(struct av_seg *seg, struct entry *e, unsigned int level, struct av_page_run part,
 			 uint64_t moment)
 {
 	void *child;
@@ -105,7 +97,7 @@ static void record_entry(struct av_seg *seg, struct entry *e, unsigned int level
 }
 
 /* As deep as the tree: LEVELS + 1 calls. */
-static void record(struct av_seg *seg, void *node, unsigned int level, struct run r, uint64_t moment)
+static void record(struct av_seg *seg, void *node, unsigned int level, struct av_page_run r, uint64_t moment)
 {
 	struct leaf *leaf = node;
 	struct inner *inner = node;
@@ -117,7 +109,7 @@ static void record(struct av_seg *seg, void *node, unsigned int level, struct ru
 	}
 	for (uint64_t page = r.first; page <= r.last;) {
 		unsigned int bits = entry_bits(level);
-		struct run part = part_of(r, page, bits);
+		struct av_page_run part = part_of(r, page, bits);
 
 		record_entry(seg, &inner->entry[(page >> bits) % INNER], level, part, moment);
 		page = part.last + 1;
@@ -127,7 +119,7 @@ static void record(struct av_seg *seg, void *node, unsigned int level, struct ru
 void av_unmapped_record(struct av_seg *seg, uint64_t addr, uint64_t len)
 {
 	uint64_t moment = atomic_load(&seg->head->odp_seq);
-	struct run r;
+	struct av_page_run r;
 	void *root;
 
 	if (!run_of(addr, len, &r))
@@ -143,10 +135,11 @@ void av_unmapped_record(struct av_seg *seg, uint64_t addr, uint64_t len)
 
 /* --- asking --------------------------------------------------------------------------------------------- */
 
-static bool since(const struct av_seg *seg, void *node, unsigned int level, struct run r, uint64_t moment);
+static bool since(const struct av_seg *seg, void *node, unsigned int level, struct av_page_run r,
+		  uint64_t moment);
 
-static bool entry_since(const struct av_seg *seg, struct entry *e, unsigned int level, struct run part,
-			uint64_t moment)
+static bool entry_since(const struct av_seg *seg, struct entry *e, unsigned int level,
+			struct av_page_run part, uint64_t moment)
 {
 	void *child;
 
@@ -158,7 +151,8 @@ static bool entry_since(const struct av_seg *seg, struct entry *e, unsigned int 
 	return child && since(seg, child, level + 1, part, moment);
 }
 
-static bool since(const struct av_seg *seg, void *node, unsigned int level, struct run r, uint64_t moment)
+static bool since(const struct av_seg *seg, void *node, unsigned int level, struct av_page_run r,
+		  uint64_t moment)
 {
 	struct leaf *leaf = node;
 	struct inner *inner = node;
@@ -171,7 +165,7 @@ static bool since(const struct av_seg *seg, void *node, unsigned int level, stru
 	}
 	for (uint64_t page = r.first; page <= r.last;) {
 		unsigned int bits = entry_bits(level);
-		struct run part = part_of(r, page, bits);
+		struct av_page_run part = part_of(r, page, bits);
 
 		if (entry_since(seg, &inner->entry[(page >> bits) % INNER], level, part, moment))
 			return true;
@@ -184,7 +178,7 @@ bool av_unmapped_since(const struct av_seg *seg, uint64_t addr, uint64_t len, ui
 {
 	void *root = av_node_at(seg, atomic_load_explicit(&seg->head->unmapped_root, memory_order_acquire),
 				sizeof(struct inner));
-	struct run r;
+	struct av_page_run r;
 
 	return root && run_of(addr, len, &r) && since(seg, root, 0, r, moment);
 }

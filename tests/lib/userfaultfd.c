@@ -3,6 +3,8 @@
 
 #include <fcntl.h>
 #include <linux/userfaultfd.h>
+#include <stdio.h>
+#include <stdlib.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -14,4 +16,12 @@ bool has_userfaultfd(void)
 		return false;
 	close(fd);
 	return true;
+}
+
+void need_userfaultfd(void)
+{
+	if (has_userfaultfd())
+		return;
+	puts("no userfaultfd here: invalidations go unnoticed");
+	exit(77);
 }

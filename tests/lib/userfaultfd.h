@@ -5,7 +5,10 @@
 
 #include <stdbool.h>
 
-/* Can this process have a userfaultfd? Where it cannot, tests of invalidations skip. */
+/* Can this process have a userfaultfd? */
 bool has_userfaultfd(void);
+
+/* Ends the whole test as skipped, saying why, where it cannot: invalidations go unnoticed then. */
+void need_userfaultfd(void);
 
 #endif

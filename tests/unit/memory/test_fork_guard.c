@@ -16,6 +16,7 @@
 #include <unistd.h>
 
 #include "memory/fork_guard.h"
+#include "random.h"
 
 #define PAGES 64u
 #define BASE  0x10000000ul
@@ -48,8 +49,7 @@ static uint32_t seed = 99;
 
 static uint32_t random_below(uint32_t n)
 {
-	seed = seed * 1664525u + 1013904223u;
-	return (uint32_t)((uint64_t)seed * n >> 32);
+	return random_from(&seed, n);
 }
 
 struct slot {

@@ -11,6 +11,7 @@
 #include "base/compiler.h"
 #include "fake_seg.h"
 #include "memory/odp_table.h"
+#include "random.h"
 
 #define PAGE 4096ull
 
@@ -32,8 +33,7 @@ static uint32_t seed = 12345;
 
 static uint32_t random_below(uint32_t n)
 {
-	seed = seed * 1664525u + 1013904223u;
-	return (uint32_t)((uint64_t)seed * n >> 32);
+	return random_from(&seed, n);
 }
 
 static uint64_t fill(uint64_t addr, uint64_t len, bool write)

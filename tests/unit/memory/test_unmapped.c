@@ -9,6 +9,7 @@
 #include "base/compiler.h"
 #include "fake_seg.h"
 #include "memory/unmapped.h"
+#include "random.h"
 
 #define PAGE 4096ull
 #define TOP  (1ull << 47)
@@ -29,10 +30,9 @@ static int teardown(void **state)
 
 static uint32_t seed = 4711;
 
-static uint64_t random_below(uint64_t n)
+static uint32_t random_below(uint32_t n)
 {
-	seed = seed * 1664525u + 1013904223u;
-	return ((uint64_t)seed * n) >> 32;
+	return random_from(&seed, n);
 }
 
 /* As the listener does: odd while recording. */
