@@ -2,7 +2,7 @@
 /*
  * Inside the directory file: its layout, and changing it. Only the files that keep something in it include
  * this: directory.c (processes and contexts), directory_view.c, port.c, qp_number.c, multicast.c,
- * xrc_domain.c, device_memory.c, statistics.c.
+ * xrc_domain.c, device_memory.c, statistics.c, switches.c.
  */
 #ifndef AV_HCA_DIRECTORY_FILE_H
 #define AV_HCA_DIRECTORY_FILE_H
@@ -139,6 +139,9 @@ void av_dir_view_end(struct av_dir_view *view);
 
 /* Does the process of the context in that slot live? */
 bool av_dir_view_lives(const struct av_dir_view *view, uint32_t slot);
+
+/* Place of a device in the table of devices, index + 1; 0: it has none. */
+uint32_t av_dir_find_device(const struct av_dir_file *d, const char *name);
 
 /* The mutex alone. */
 void av_dir_hold(void);

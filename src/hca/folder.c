@@ -22,7 +22,7 @@ static bool usable(const char *base)
 }
 
 /* Every process of a user must come to the same answer, so it depends on nothing but these. */
-static const char *base_folder(void)
+const char *av_folder_base(void)
 {
 	const char *set = secure_getenv("ANYVERBS_DIR");
 	const char *candidates[] = {"/dev/shm", secure_getenv("XDG_RUNTIME_DIR"), "/tmp"};
@@ -51,7 +51,7 @@ static int check_ours(int fd, const char *path)
 int av_folder_find(char *path, size_t size)
 {
 	int ret =
-		snprintf(path, size, "%s/anyverbs-%u-%d", base_folder(), (unsigned int)geteuid(), AV_LAYOUT);
+		snprintf(path, size, "%s/anyverbs-%u-%d", av_folder_base(), (unsigned int)geteuid(), AV_LAYOUT);
 	int fd;
 
 	if (ret < 0 || (size_t)ret >= size)

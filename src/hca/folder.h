@@ -7,6 +7,9 @@
 
 #include "base/compiler.h"
 
+/* The folder that this user's is in: DIR of hca/directory.h. Static, or of the environment; never NULL. */
+const char *av_folder_base(void);
+
 /**
  * av_folder_open() - open this user's folder, making it if need be
  * @path: out, its path, for messages and for av_folder_remove_self()

@@ -19,6 +19,7 @@
 #include "hca/directory.h"
 #include "hca/heap.h"
 #include "hca/port.h"
+#include "hca/switches.h"
 
 #define ALIVE_FOR_NS \
 	5000000u /* trust an answer "alive" that long; far less than a PID needs to come round again */
@@ -201,6 +202,7 @@ struct av_seg *av_seg_create(const struct av_device *dev, uint32_t origin)
 	fill_head(seg, dev, origin, (uint32_t)port);
 	seg->odp = (struct av_odp_counters *)av_dir_counters(dev->ibv.name);
 	seg->odp_gauge = (struct av_odp_gauge *)av_dir_gauges(ref, dev->ibv.name);
+	seg->head->switches = av_switches_take(dev->ibv.name);
 	table_add(seg);
 	return seg;
 }

@@ -75,7 +75,8 @@ struct av_seg_head {
 	_Atomic uint32_t closed; /* the owner has closed the context */
 	_Atomic uint32_t fatal;	 /* its device has failed: transport/fatal.h */
 
-	char device[64]; /* name of the device it was opened as */
+	char device[64];   /* name of the device it was opened as, */
+	uint32_t switches; /* and which of its switches were on: hca/switches.h */
 
 	/*
 	 * Importing (ibv_import_device(3)): the context whose objects this one can use, 0: none; and which

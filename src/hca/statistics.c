@@ -5,8 +5,7 @@
 
 #include "hca/directory_file.h"
 
-/* Index + 1 of a device, which gets a place if it has none and @add; 0: none. */
-static uint32_t find_device(const struct av_dir_file *d, const char *name)
+uint32_t av_dir_find_device(const struct av_dir_file *d, const char *name)
 {
 	for (uint32_t i = 0; i < AV_DIR_DEVICES; i++)
 		if (strncmp(d->device[i].name, name, sizeof(d->device[i].name)) == 0)
@@ -19,9 +18,9 @@ static uint32_t device_place(const char *name)
 	uint32_t place;
 
 	av_dir_change_begin();
-	place = find_device(av_dir, name);
+	place = av_dir_find_device(av_dir, name);
 	if (!place) {
-		place = find_device(av_dir, "");
+		place = av_dir_find_device(av_dir, "");
 		if (place)
 			snprintf(av_dir->device[place - 1].name, sizeof(av_dir->device[0].name), "%s", name);
 	}
@@ -53,7 +52,7 @@ void av_dir_read(const char *device, uint64_t counters[AV_DIR_COUNTERS], uint64_
 	memset(gauges, 0, AV_DIR_GAUGES * sizeof(*gauges));
 	if (!av_dir_view(&view))
 		return;
-	place = find_device(view.dir, device);
+	place = av_dir_find_device(view.dir, device);
 	for (int i = 0; place && i < AV_DIR_COUNTERS; i++)
 		counters[i] = atomic_load(&view.dir->device[place - 1].counter[i]);
 	for (uint32_t slot = 0; place && slot < AV_REF_SLOTS; slot++)

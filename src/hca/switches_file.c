@@ -1,0 +1,244 @@
+/* SPDX-License-Identifier: MIT */
+/* Lines of "DEVICE SWITCH SWITCH...", in files that are replaced whole. */
+#include "hca/switches_file.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "hca/folder.h"
+#include "hca/switches.h"
+#include "observe/log.h"
+
+#define FILE_BYTES 16384 /* AV_SWITCH_ROWS full lines fit */
+
+/* --- tables ----------------------------------------------------------------------------------------------
+ */
+
+static struct av_switch_row *find(const struct av_switch_table *table, const char *device)
+{
+	for (unsigned int i = 0; i < table->count; i++)
+		if (!strcmp(table->row[i].device, device))
+			return (struct av_switch_row *)&table->row[i];
+	return NULL;
+}
+
+uint32_t av_switch_table_get(const struct av_switch_table *table, const char *device)
+{
+	const struct av_switch_row *row = find(table, device);
+
+	return row ? row->on : 0;
+}
+
+int av_switch_table_put(struct av_switch_table *table, const char *device, uint32_t on)
+{
+	struct av_switch_row *row = find(table, device);
+
+	if (!row && on) {
+		if (table->count == AV_SWITCH_ROWS)
+			return -ENOSPC;
+		row = &table->row[table->count++];
+		snprintf(row->device, sizeof(row->device), "%s", device);
+	}
+	if (row)
+		row->on = on;
+	if (row && !on)
+		*row = table->row[--table->count];
+	return 0;
+}
+
+/* --- text ------------------------------------------------------------------------------------------------
+ */
+
+static void parse_line(struct av_switch_table *table, char *line)
+{
+	char *rest = line, *device = strsep(&rest, " "), *word;
+	uint32_t on = 0;
+
+	if (strlen(device) >= sizeof(table->row[0].device))
+		return;
+	while ((word = strsep(&rest, " "))) {
+		enum av_switch which = av_switch_by_name(word, strlen(word));
+
+		if (which != AV_SWITCH_N)
+			on |= AV_SWITCH_BIT(which);
+	}
+	if (*device && on)
+		(void)!av_switch_table_put(table, device, on);
+}
+
+static void parse(struct av_switch_table *table, char *text)
+{
+	char *line;
+
+	while ((line = strsep(&text, "\n")))
+		parse_line(table, line);
+}
+
+static size_t print_line(char *to, size_t room, const struct av_switch_row *row)
+{
+	size_t at = (size_t)snprintf(to, room, "%s", row->device);
+
+	for (int i = 0; i < AV_SWITCH_N; i++)
+		if (row->on & AV_SWITCH_BIT(i))
+			at += (size_t)snprintf(to + at, room - at, " %s", av_switch_info[i].name);
+	return at + (size_t)snprintf(to + at, room - at, "\n");
+}
+
+/* --- places ----------------------------------------------------------------------------------------------
+ */
+
+static int base_path(char path[PATH_MAX], enum av_switch_file which)
+{
+	int n = snprintf(path, PATH_MAX, "%s/anyverbs-%u.%s", av_folder_base(), (unsigned int)geteuid(),
+			 which == AV_SWITCH_FILE_CURRENT ? "current" : "next-boot");
+
+	return n < PATH_MAX ? 0 : -ENAMETOOLONG;
+}
+
+/* The folder of the user's configuration; false: there is none, or it is not to be used. */
+static bool config_folder(char path[PATH_MAX])
+{
+	const char *xdg = secure_getenv("XDG_CONFIG_HOME"), *home = secure_getenv("HOME");
+	int n = PATH_MAX;
+
+	if (secure_getenv("ANYVERBS_DIR"))
+		return false;
+	if (xdg && xdg[0] == '/')
+		n = snprintf(path, PATH_MAX, "%s", xdg);
+	else if (home && home[0] == '/')
+		n = snprintf(path, PATH_MAX, "%s/.config", home);
+	return n < PATH_MAX;
+}
+
+/* @suffix: what comes behind the folder. False if that is too long, or there is no folder. */
+static bool config_path(char path[PATH_MAX], const char *suffix)
+{
+	size_t n;
+
+	if (!config_folder(path))
+		return false;
+	n = strlen(path);
+	return (size_t)snprintf(path + n, PATH_MAX - n, "%s", suffix) < PATH_MAX - n;
+}
+
+/* --- files -----------------------------------------------------------------------------------------------
+ */
+
+/* The name in a folder that is everybody's is predictable: what somebody else put there is not believed. */
+static bool is_ours(int fd, const char *path)
+{
+	struct stat st;
+
+	if (fstat(fd, &st))
+		return false;
+	if (S_ISREG(st.st_mode) && st.st_uid == geteuid() && (st.st_mode & 022) == 0)
+		return true;
+	av_warn_once("%s is not a file that only this user may write (owner %u, mode %04o): not used", path,
+		     (unsigned int)st.st_uid, (unsigned int)st.st_mode & 07777u);
+	return false;
+}
+
+static bool read_path(const char *path, struct av_switch_table *table)
+{
+	char text[FILE_BYTES];
+	size_t have = 0;
+	ssize_t n = 0;
+	int fd = open(path, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+	bool ours;
+
+	if (fd < 0)
+		return false;
+	ours = is_ours(fd, path);
+	while (ours && have < sizeof(text) - 1 &&
+	       ((n = read(fd, text + have, sizeof(text) - 1 - have)) > 0 || (n < 0 && errno == EINTR)))
+		have += n > 0 ? (size_t)n : 0;
+	close(fd);
+	text[have] = '\0';
+	if (ours && n >= 0)
+		parse(table, text);
+	return ours;
+}
+
+bool av_switch_file_read(enum av_switch_file which, struct av_switch_table *table)
+{
+	char path[PATH_MAX];
+
+	table->count = 0;
+	if (which == AV_SWITCH_FILE_NEXT && config_path(path, "/anyverbs/next-boot") &&
+	    read_path(path, table))
+		return true;
+	return base_path(path, which) == 0 && read_path(path, table);
+}
+
+/* Return: 0 or -errno */
+static int write_all(int fd, const char *text, size_t bytes)
+{
+	while (bytes > 0) {
+		ssize_t n = write(fd, text, bytes);
+
+		if (n < 0 && errno != EINTR)
+			return -errno;
+		text += n > 0 ? n : 0;
+		bytes -= n > 0 ? (size_t)n : 0;
+	}
+	return 0;
+}
+
+/* Under another name first. Its old bearer, if there is one, died writing it: changes are made one at a time.
+ */
+static int write_path(const char *path, const char *text, size_t bytes)
+{
+	char fresh[PATH_MAX];
+	int fd, ret;
+
+	if (snprintf(fresh, sizeof(fresh), "%s.new", path) >= (int)sizeof(fresh))
+		return -ENAMETOOLONG;
+	unlink(fresh);
+	fd = open(fresh, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
+	if (fd < 0)
+		return -errno;
+	ret = write_all(fd, text, bytes);
+	if (close(fd) && ret == 0)
+		ret = -errno;
+	if (ret == 0 && rename(fresh, path))
+		ret = -errno;
+	if (ret)
+		unlink(fresh);
+	return ret;
+}
+
+/* In the folder of the user's configuration, which is made. False: it is not there. */
+static bool write_config(const char *text, size_t bytes)
+{
+	char path[PATH_MAX];
+
+	if (config_path(path, ""))
+		(void)!mkdir(path, 0700);
+	if (config_path(path, "/anyverbs"))
+		(void)!mkdir(path, 0700);
+	return config_path(path, "/anyverbs/next-boot") && write_path(path, text, bytes) == 0;
+}
+
+int av_switch_file_write(enum av_switch_file which, const struct av_switch_table *table)
+{
+	char text[FILE_BYTES], path[PATH_MAX];
+	size_t at = 0;
+	int ret;
+
+	for (unsigned int i = 0; i < table->count; i++)
+		at += print_line(text + at, sizeof(text) - at, &table->row[i]);
+	ret = base_path(path, which);
+	if (ret)
+		return ret;
+	if (which == AV_SWITCH_FILE_NEXT && write_config(text, at)) {
+		unlink(path); /* of a time without the other folder */
+		return 0;
+	}
+	return write_path(path, text, at);
+}
