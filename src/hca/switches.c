@@ -40,15 +40,13 @@ enum av_switch av_switch_lacking(uint32_t set, enum av_switch *by)
 	return AV_SWITCH_N;
 }
 
-/* Both tables; true if there is a file of what is in force, and not just what the other says. */
-static bool read_both(struct av_switch_table *current, struct av_switch_table *next)
+static void read_both(struct av_switch_table *current, struct av_switch_table *next)
 {
 	bool there = av_switch_file_read(AV_SWITCH_FILE_CURRENT, current);
 
 	(void)av_switch_file_read(AV_SWITCH_FILE_NEXT, next);
 	if (!there)
 		*current = *next;
-	return there;
 }
 
 struct av_switches av_switches_read(const char *device)
@@ -62,17 +60,33 @@ struct av_switches av_switches_read(const char *device)
 	};
 }
 
+/* Within a change. Where everything has its default, there are no files. */
+static int write_both(const struct av_switch_table *current, const struct av_switch_table *next)
+{
+	int ret = av_switch_file_write(AV_SWITCH_FILE_CURRENT, current);
+
+	if (ret == 0)
+		ret = av_switch_file_write(AV_SWITCH_FILE_NEXT, next);
+	if (ret == 0 && !current->count && !next->count) {
+		av_switch_file_remove(AV_SWITCH_FILE_NEXT);
+		av_switch_file_remove(AV_SWITCH_FILE_CURRENT);
+	}
+	return ret;
+}
+
 /* A change of the directory is under way. */
 static int set(const char *device, uint32_t mask, uint32_t on)
 {
 	struct av_switch_table current, next;
-	bool there = read_both(&current, &next);
-	uint32_t before = av_switch_table_get(&next, device);
-	int ret = av_switch_table_put(&next, device, (before & ~mask) | (on & mask));
+	enum av_switch by;
+	int ret;
 
-	if (ret == 0 && !there) /* from now on the two differ */
-		ret = av_switch_file_write(AV_SWITCH_FILE_CURRENT, &current);
-	return ret ? ret : av_switch_file_write(AV_SWITCH_FILE_NEXT, &next);
+	read_both(&current, &next);
+	on = (av_switch_table_get(&next, device) & ~mask) | (on & mask);
+	if (av_switch_lacking(on, &by) != AV_SWITCH_N)
+		return -EPERM;
+	ret = av_switch_table_put(&next, device, on);
+	return ret ? ret : write_both(&current, &next);
 }
 
 int av_switches_set(const char *device, uint32_t mask, uint32_t on)
@@ -117,7 +131,7 @@ static int reset(const char *device)
 
 	read_both(&current, &next);
 	ret = av_switch_table_put(&current, device, av_switch_table_get(&next, device));
-	return ret ? ret : av_switch_file_write(AV_SWITCH_FILE_CURRENT, &current);
+	return ret ? ret : write_both(&current, &next);
 }
 
 int av_switches_reset(const char *device, const uint32_t *failed, size_t count)

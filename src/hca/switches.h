@@ -72,7 +72,8 @@ struct av_switches av_switches_read(const char *device);
  * av_switches_set() - what the next reset is to bring into force: the switches of @mask as in @on
  *
  * Context: the directory is joined; no lock held; reads and writes files.
- * Return: 0, or -errno of writing; nothing has changed then
+ * Return: 0; -EPERM: a switch would be on without one that it needs (av_switch_lacking()); or -errno of
+ *         writing. Nothing has changed then.
  */
 AV_MUST_USE int av_switches_set(const char *device, uint32_t mask, uint32_t on);
 

@@ -242,3 +242,13 @@ int av_switch_file_write(enum av_switch_file which, const struct av_switch_table
 	}
 	return write_path(path, text, at);
 }
+
+void av_switch_file_remove(enum av_switch_file which)
+{
+	char path[PATH_MAX];
+
+	if (base_path(path, which) == 0)
+		unlink(path);
+	if (which == AV_SWITCH_FILE_NEXT && config_path(path, "/anyverbs/next-boot"))
+		unlink(path);
+}

@@ -30,8 +30,15 @@ enum av_switch_file { AV_SWITCH_FILE_CURRENT, AV_SWITCH_FILE_NEXT };
  */
 bool av_switch_file_read(enum av_switch_file which, struct av_switch_table *table);
 
-/* Replace a file: readers see the old text or the new. Return: 0 or -errno */
+/**
+ * av_switch_file_write() - replace a file: readers see the old text or the new
+ *
+ * Changes are made one at a time: within a change of the directory. Return: 0 or -errno
+ */
 AV_MUST_USE int av_switch_file_write(enum av_switch_file which, const struct av_switch_table *table);
+
+/* Remove it. There need not be one. */
+void av_switch_file_remove(enum av_switch_file which);
 
 /* The device's set in a table. */
 uint32_t av_switch_table_get(const struct av_switch_table *table, const char *device);
