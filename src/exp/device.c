@@ -4,6 +4,8 @@
 
 #include "exp/exp.h"
 
+#include "hca/switches.h"
+
 static_assert(offsetof(struct ibv_exp_device_attr, max_mw) == offsetof(struct ibv_device_attr, max_mw) &&
 		      offsetof(struct ibv_exp_device_attr, comp_mask) <= sizeof(struct ibv_device_attr),
 	      "the part without comp_mask is struct ibv_device_attr");
@@ -110,6 +112,13 @@ static const struct {
 	{(uint32_t)IBV_EXP_DEVICE_ATTR_COMP_MASK_2, fill_mask_2},
 };
 
+/* What there is because a switch of the device is on. */
+static void add_switched(struct ibv_exp_device_attr *attr, const struct av_seg *seg)
+{
+	if ((attr->comp_mask & IBV_EXP_DEVICE_ATTR_EXP_CAP_FLAGS) && av_switch_on(seg, AV_SWITCH_CAPI))
+		attr->exp_device_cap_flags |= IBV_EXP_DEVICE_CAPI;
+}
+
 AV_EXPORT int ibv_exp_query_device(struct ibv_context *context, struct ibv_exp_device_attr *attr)
 {
 	struct ibv_device_attr_ex now;
@@ -132,6 +141,7 @@ AV_EXPORT int ibv_exp_query_device(struct ibv_context *context, struct ibv_exp_d
 		group[i].fill(attr, &now);
 		attr->comp_mask |= group[i].bit;
 	}
+	add_switched(attr, av_context_of(context)->seg);
 	return 0;
 }
 

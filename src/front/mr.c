@@ -120,7 +120,7 @@ static struct ibv_mr *reg_mr(struct ibv_pd *pd, void *addr, size_t length, uint6
 	err = av_region_prepare(ctx->seg, &req, &what);
 	if (err)
 		return av_fail_null(err);
-	if (what.kind == AV_KEY_ODP)
+	if (what.kind == AV_KEY_ODP && av_odp_has_table(ctx->seg))
 		av_odp_watch(ctx->seg);
 	if (what.kind == AV_KEY_REGION)
 		err = av_fork_guard((uintptr_t)addr, length);

@@ -382,6 +382,8 @@ int av_odp_advise(struct av_seg *seg, const struct av_odp_range *range, uint32_t
 	struct job job = {.seg = seg, .advice = advice, .count = count};
 	int saved = errno, cancel, ret;
 
+	if (!av_odp_has_table(seg))
+		return 0;
 	/* Not a cancellation point: jobs must not be lost half queued, nor descriptors left open. */
 	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel);
 	ret = flush ? follow(&job, range) : advise_later(&job, range);

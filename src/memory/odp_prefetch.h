@@ -23,6 +23,8 @@ struct av_odp_range {
  *          reading that are present in this process, and brings none in
  * @flush:  do it before returning; otherwise a thread does, and its failures are seen by nobody
  *
+ * Without a page table of the device's own (av_odp_has_table()) there is nothing to do, and nothing is done.
+ *
  * The caller has checked keys, protection domain, access and bounds, and that @advice is one of these. The
  * ranges are copied. Context: any thread; with @flush, or if very much is queued, waits for pages; no lock
  * held. Return:  0; EFAULT (flush: part of a range is not mapped, or not with these rights; the ranges before

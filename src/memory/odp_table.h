@@ -27,6 +27,7 @@
 
 #include "base/compiler.h"
 #include "hca/segment.h"
+#include "hca/switches.h"
 #include "memory/nodes.h"
 
 #define AV_ODP_LEAF_SHIFT 11
@@ -41,6 +42,16 @@ struct av_odp_root {
 	_Atomic uint64_t
 		l1[1 << AV_ODP_L1_SHIFT] AV_ALIGNED(AV_CACHE_LINE); /* offsets of the second level, or 0 */
 };
+
+/*
+ * Does the device have such a table for that context? With its switch for CAPI on it uses the host's page
+ * tables instead: no access is a page fault event, nothing is invalidated, and prefetching has nothing to
+ * fill.
+ */
+static inline bool av_odp_has_table(const struct av_seg *seg)
+{
+	return !av_switch_on(seg, AV_SWITCH_CAPI);
+}
 
 /* The root node, or NULL if there is none yet. */
 struct av_odp_root *av_odp_root(const struct av_seg *seg);

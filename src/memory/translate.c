@@ -6,6 +6,7 @@
 #include "base/checked.h"
 #include "memory/key.h"
 #include "memory/odp_counters.h"
+#include "memory/odp_table.h"
 #include "memory/unmapped.h"
 
 static enum av_mem_fault check(const struct av_key *k, const struct av_mem_request *req)
@@ -39,7 +40,7 @@ static enum av_mem_fault locate(struct av_seg *seg, struct av_key *k, const stru
 	span->length = req->whole ? k->length : req->length;
 	span->seg = seg;
 	span->null = kind == AV_KEY_NULL;
-	span->odp = kind == AV_KEY_ODP;
+	span->odp = kind == AV_KEY_ODP && av_odp_has_table(seg);
 	span->addr = at;
 	span->local = NULL;
 	if (kind == AV_KEY_REGION && av_unlikely(!av_still_mapped(seg, k, at, req->length)))
@@ -78,7 +79,7 @@ static enum av_mem_fault get(struct av_seg *seg, struct av_key *k, const struct 
 	} else if (atomic_load(&k->held) == req->key && av_seg_alive(seg)) {
 		fault = AV_MEM_BUSY; /* the region exists: its key is withdrawn for a moment, or was */
 	}
-	if (fault == AV_MEM_NO_KEY && k->kind == AV_KEY_ODP)
+	if (fault == AV_MEM_NO_KEY && k->kind == AV_KEY_ODP && av_odp_has_table(seg))
 		av_odp_count(seg, AV_ODP_COUNT_MRS_NOT_FOUND, 1);
 	if (fault == AV_MEM_OK)
 		span->hazard = hazard;
