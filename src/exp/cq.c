@@ -5,11 +5,14 @@
 #include "exp/exp.h"
 
 #include "front/cq.h"
+#include "hca/switches.h"
+#include "queue/notify.h"
 #include "transport/poll.h"
 
 #define BATCH 16
 
-/* Compressed entries are nothing a program sees; AS notify falls back to the ordinary event, as it may. */
+/* Compressed entries are nothing a program sees; without its switch, AS notify falls back to the ordinary
+ * event. */
 #define FLAGS (IBV_EXP_CQ_TIMESTAMP | IBV_EXP_CQ_COMPRESSED_CQE | IBV_EXP_CQ_AS_NOTIFY)
 
 static int check_create(struct ibv_context *context, const struct ibv_exp_cq_init_attr *attr)
@@ -26,6 +29,14 @@ static int check_create(struct ibv_context *context, const struct ibv_exp_cq_ini
 	return attr->comp_mask & IBV_EXP_CQ_INIT_ATTR_PEER_DIRECT ? ENOTSUP : 0;
 }
 
+static void apply_flags(const struct av_context *ctx, struct av_cq *cq, uint32_t flags)
+{
+	if (flags & IBV_EXP_CQ_TIMESTAMP)
+		atomic_store(&cq->shared->stamped, 1);
+	if ((flags & IBV_EXP_CQ_AS_NOTIFY) && av_switch_on(ctx->seg, AV_SWITCH_AS_NOTIFY))
+		av_cq_notify_make(cq->shared);
+}
+
 AV_EXPORT struct ibv_cq *ibv_exp_create_cq(struct ibv_context *context, int cqe, void *cq_context,
 					   struct ibv_comp_channel *channel, int comp_vector,
 					   struct ibv_exp_cq_init_attr *attr)
@@ -40,8 +51,8 @@ AV_EXPORT struct ibv_cq *ibv_exp_create_cq(struct ibv_context *context, int cqe,
 	if (err)
 		return av_fail_null(err);
 	cq = av_cq_create(av_context_of(context), cqe, cq_context, channel, comp_vector);
-	if (cq && (attr->comp_mask & IBV_EXP_CQ_INIT_ATTR_FLAGS) && (attr->flags & IBV_EXP_CQ_TIMESTAMP))
-		atomic_store(&av_container_of(cq, struct av_cq, ibv)->shared->stamped, 1);
+	if (cq && (attr->comp_mask & IBV_EXP_CQ_INIT_ATTR_FLAGS))
+		apply_flags(av_context_of(context), av_container_of(cq, struct av_cq, ibv), attr->flags);
 	return cq;
 }
 

@@ -1,12 +1,16 @@
 /* SPDX-License-Identifier: MIT */
 /* Completion channels: reading events, acknowledging them. */
+#include <poll.h>
 #include <stdlib.h>
 #include <sys/ioctl.h>
 #include <unistd.h>
 
-#include "front/context.h"
+#include "base/clock.h"
+#include "front/channel.h"
 
-#define MAX_CHANNELS 65535u
+#define MAX_CHANNELS   65535u
+#define OTHERS_NAP_NS  1000000u
+#define LONGEST_NAP_NS 1000000000000u /* more may not be a time */
 
 static struct av_channel *channel_find(struct ibv_comp_channel *ibv)
 {
@@ -153,22 +157,82 @@ static int pending(int fd)
 	return ioctl(fd, FIONREAD, &bytes) ? 0 : bytes / (int)sizeof(struct av_bell_record);
 }
 
-/* Take every record once and put back those of others, in order. Readers in between only shorten the work. */
-void av_channel_forget(struct av_channel *channel, uint32_t cq_index, uint32_t cq_id)
+/*
+ * Take every record once and put back those of others, in order. Readers in between only shorten the work.
+ * Return: how many were this CQ's; *others: how many were not
+ */
+static int sort_out(struct av_channel *channel, int fd, uint32_t cq_index, uint32_t cq_id, int *others)
 {
 	struct av_bell_record record;
 	struct av_seg *seg = av_context_of(channel->ibv.context)->seg;
-	int fd = av_bell_peek(seg, channel->bell); /* another thread may read between our look and our read */
+	int found = 0;
 
-	if (fd < 0)
-		return;
+	*others = 0;
 	pthread_mutex_lock(&channel->mutex);
 	for (int n = pending(fd); n > 0; n--) {
 		if (read_record(fd, &record))
 			break;
-		if (record.index != cq_index || record.id != cq_id)
-			(void)av_bell_ring(seg, channel->bell, &record);
+		if (record.index == cq_index && record.id == cq_id) {
+			found++;
+			continue;
+		}
+		(void)av_bell_ring(seg, channel->bell, &record);
+		++*others;
 	}
 	pthread_mutex_unlock(&channel->mutex);
+	return found;
+}
+
+void av_channel_forget(struct av_channel *channel, uint32_t cq_index, uint32_t cq_id)
+{
+	struct av_seg *seg = av_context_of(channel->ibv.context)->seg;
+	int fd = av_bell_peek(seg, channel->bell); /* another thread may read between our look and our read */
+	int others;
+
+	if (fd < 0)
+		return;
+	(void)sort_out(channel, fd, cq_index, cq_id, &others);
 	close(fd);
+}
+
+/* Sleep until the FIFO has something to read, or for a while if it has what is not for us. Return: 0 or errno
+ */
+static int wait_readable(int fd, bool others, uint64_t until_ns)
+{
+	uint64_t now = av_now_ns(), left = now < until_ns ? until_ns - now : 0;
+	struct pollfd p = {.fd = others ? -1 : fd, .events = POLLIN};
+	struct timespec t;
+
+	if (!left)
+		return ETIMEDOUT;
+	if (others && left > OTHERS_NAP_NS)
+		left = OTHERS_NAP_NS;
+	if (left > LONGEST_NAP_NS)
+		left = LONGEST_NAP_NS;
+	t = (struct timespec){.tv_sec = (time_t)(left / 1000000000u), .tv_nsec = (long)(left % 1000000000u)};
+	return ppoll(&p, 1, &t, NULL) < 0 ? errno : 0;
+}
+
+static int wait_on(struct av_channel *channel, int fd, const struct av_cq *cq, uint64_t until_ns)
+{
+	int others, err = 0;
+
+	while (!sort_out(channel, fd, cq->ibv.handle, cq->id, &others)) {
+		if (err)
+			return err;
+		err = wait_readable(fd, others, until_ns);
+	}
+	return 0;
+}
+
+int av_channel_wait(struct av_channel *channel, const struct av_cq *cq, uint64_t until_ns)
+{
+	int fd = av_bell_peek(av_context_of(channel->ibv.context)->seg, channel->bell);
+	int ret;
+
+	if (fd < 0)
+		return -fd;
+	ret = wait_on(channel, fd, cq, until_ns);
+	close(fd);
+	return ret;
 }

@@ -79,6 +79,7 @@ struct av_cq {
 	struct av_cq_shared *shared;
 	uint32_t id;
 	_Atomic uint32_t users;	  /* QPs; one with both queues here counts twice */
+	_Atomic uint32_t waiting; /* threads in anyverbs_cq_wait() */
 	uint32_t comp_delivered;  /* under ibv.mutex */
 	uint32_t async_delivered; /* likewise */
 
@@ -229,8 +230,5 @@ void av_event_acknowledge(pthread_mutex_t *mutex, pthread_cond_t *cond, uint32_t
 /* Wait, mutex not held, until @completed has caught up with @delivered; both guarded by @mutex. */
 void av_event_wait(pthread_mutex_t *mutex, pthread_cond_t *cond, const uint32_t *completed,
 		   const uint32_t *delivered);
-
-/* Remove unread records of a CQ that ends from its channel's FIFO. */
-void av_channel_forget(struct av_channel *channel, uint32_t cq_index, uint32_t cq_id);
 
 #endif

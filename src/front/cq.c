@@ -2,6 +2,7 @@
 /* Completion queues. */
 #include <stdlib.h>
 
+#include "front/channel.h"
 #include "front/cq.h"
 #include "transport/poll.h"
 #include "transport/timer.h"
@@ -86,7 +87,7 @@ AV_EXPORT int ibv_destroy_cq(struct ibv_cq *ibv)
 	cq = av_cq_find(ibv);
 	if (!cq)
 		return av_fail_errno(ENOENT);
-	if (atomic_load(&cq->users))
+	if (atomic_load(&cq->users) || atomic_load(&cq->waiting))
 		return av_fail_errno(EBUSY);
 	av_unlist(ctx, &ctx->cqs, ibv->handle);
 	if (!ctx->forked) {

@@ -6,7 +6,7 @@
 #include "front/context.h"
 
 /* ibv_create_cq() on one of our contexts. Return: CQ, or NULL and errno. */
-struct ibv_cq *av_cq_create(struct av_context *ctx, int cqe, void *cq_context, struct ibv_comp_channel *channel,
-			    int comp_vector);
+struct ibv_cq *av_cq_create(struct av_context *ctx, int cqe, void *cq_context,
+			    struct ibv_comp_channel *channel, int comp_vector);
 
 #endif

@@ -7,6 +7,7 @@
 
 #include "base/clock.h"
 #include "hca/bell.h"
+#include "queue/notify.h"
 
 static uint32_t ring_entries(uint32_t capacity)
 {
@@ -114,14 +115,22 @@ static bool moderated(const struct av_cq_shared *cq)
 }
 
 /* What an entry, or a change of the bounds, means for the event of an armed CQ. */
-enum event { EVENT_NONE, EVENT_NOW, EVENT_LATER /* the timer has to be told */ };
+enum event {
+	EVENT_NONE,
+	EVENT_NOW,   /* for the completion channel */
+	EVENT_WAKE,  /* for a thread that waits directly */
+	EVENT_LATER, /* the timer has to be told */
+};
 
 static enum event event_now(struct av_cq_shared *cq)
 {
 	cq->armed = AV_CQ_NOT_ARMED;
 	cq->counted = 0;
 	atomic_store(&cq->event_due_ns, 0);
-	return EVENT_NOW;
+	if (av_likely(!av_cq_notifies(cq)))
+		return EVENT_NOW;
+	atomic_store(&cq->ready, 1); /* before @waiters is looked at: queue/notify.h */
+	return atomic_load(&cq->notify) == AV_CQ_NOTIFY_USED ? EVENT_WAKE : EVENT_NOW;
 }
 
 /* Entries that want an event have been counted. The lock is held. */
@@ -168,6 +177,8 @@ static void send_event(struct av_seg *seg, enum event event, uint32_t bell, uint
 {
 	if (event == EVENT_LATER)
 		av_seg_wake_timer(seg);
+	else if (event == EVENT_WAKE)
+		av_cq_notify_wake(av_cq_at(seg, index));
 	else if (event == EVENT_NOW && bell)
 		ring_bell(seg, bell, 0, index, id);
 }
@@ -208,7 +219,7 @@ int av_cq_push(struct av_seg *seg, uint32_t index, const struct av_cqe *cqe)
 static enum event event_already(struct av_seg *seg, struct av_cq_shared *cq)
 {
 	uint32_t tail = atomic_load_explicit(&cq->tail, memory_order_relaxed);
-	enum event event = EVENT_NONE;
+	enum event event = EVENT_NONE, now;
 
 	cq->counted = 0;
 	for (uint32_t i = atomic_load(&cq->head); i != tail; i++) {
@@ -216,9 +227,11 @@ static enum event event_already(struct av_seg *seg, struct av_cq_shared *cq)
 
 		if (!e)
 			continue;
-		switch (event_of(cq, e)) {
+		now = event_of(cq, e);
+		switch (now) {
 		case EVENT_NOW:
-			return EVENT_NOW;
+		case EVENT_WAKE:
+			return now;
 		case EVENT_LATER:
 			event = EVENT_LATER;
 			break;
@@ -236,9 +249,35 @@ void av_cq_arm(struct av_seg *seg, uint32_t index, enum av_cq_armed how)
 
 	av_lock_acquire_plain(
 		&cq->lock); /* so that an appender after us sees it without a barrier of its own */
+	if (cq->armed == AV_CQ_NOT_ARMED)
+		atomic_store_explicit(&cq->ready, 0, memory_order_relaxed); /* the last event is over */
 	if (cq->armed < (uint32_t)how)
 		cq->armed = how;
 	event = event_already(seg, cq);
+	av_lock_release(&cq->lock);
+	send_event(seg, event, cq->bell, index, atomic_load(&cq->id));
+}
+
+bool av_cq_notify_waits(struct av_cq_shared *cq)
+{
+	uint32_t before;
+
+	if (av_likely(atomic_load_explicit(&cq->notify, memory_order_relaxed) == AV_CQ_NOTIFY_USED))
+		return false;
+	av_lock_acquire_plain(&cq->lock); /* no event is being made: the next one goes the new way */
+	before = atomic_exchange(&cq->notify, AV_CQ_NOTIFY_USED);
+	av_lock_release(&cq->lock);
+	return before != AV_CQ_NOTIFY_USED;
+}
+
+void av_cq_look_again(struct av_seg *seg, uint32_t index)
+{
+	struct av_cq_shared *cq = av_cq_at(seg, index);
+	enum event event = EVENT_NONE;
+
+	av_lock_acquire_plain(&cq->lock);
+	if (cq->armed != AV_CQ_NOT_ARMED && !moderated(cq))
+		event = event_already(seg, cq);
 	av_lock_release(&cq->lock);
 	send_event(seg, event, cq->bell, index, atomic_load(&cq->id));
 }

@@ -53,6 +53,13 @@ static_assert(sizeof(struct av_cqe) == 128, "two cache lines");
 
 enum av_cq_armed { AV_CQ_NOT_ARMED, AV_CQ_ARMED_SOLICITED, AV_CQ_ARMED_ANY };
 
+/* Who hears of its events; see queue/notify.h. */
+enum av_cq_notify {
+	AV_CQ_NOTIFY_NOT,  /* the completion channel */
+	AV_CQ_NOTIFY_MADE, /* likewise, as long as no thread has waited for one directly */
+	AV_CQ_NOTIFY_USED, /* the threads that wait for them directly */
+};
+
 /* The shared part. */
 struct av_cq_shared {
 	/* Constant while the CQ exists, but for a resize, which holds both locks. */
@@ -77,6 +84,11 @@ struct av_cq_shared {
 	struct av_lock poll_lock AV_ALIGNED(AV_CACHE_LINE);
 	_Atomic uint32_t head;	      /* free-running; written under poll_lock */
 	_Atomic uint32_t empty_polls; /* in a row */
+
+	/* AS notify. The line changes only when there is something to tell: cores rest on it. */
+	_Atomic uint32_t ready AV_ALIGNED(AV_CACHE_LINE); /* there is an event to take */
+	_Atomic uint32_t waiters;			  /* threads that may be asleep for it */
+	_Atomic uint32_t notify;			  /* enum av_cq_notify; changed under @lock */
 };
 static_assert(sizeof(struct av_cq_shared) <= AV_CQ_BYTES, "CQ table entry");
 
@@ -115,6 +127,16 @@ int av_cq_push(struct av_seg *seg, uint32_t index, const struct av_cqe *cqe);
  * AV_CQ_ARMED_ANY is not weakened by AV_CQ_ARMED_SOLICITED.
  */
 void av_cq_arm(struct av_seg *seg, uint32_t index, enum av_cq_armed how);
+
+/* From now on the events of an own CQ for AS notify are for those who wait for them directly. Return: were
+ * they not before? */
+bool av_cq_notify_waits(struct av_cq_shared *cq);
+
+/*
+ * Is an own CQ armed, though it holds entries that count? Then who appended them died before the event: send
+ * it. Not while events are put off, where that is nothing unusual.
+ */
+void av_cq_look_again(struct av_seg *seg, uint32_t index);
 
 /**
  * av_cq_moderate() - put off the events of an own CQ: ibv_modify_cq(3)

@@ -1,0 +1,97 @@
+/* SPDX-License-Identifier: MIT */
+/* The instructions, and how to find out whether they are there. */
+#include "base/hw_wait.h"
+
+#include <stddef.h>
+#include <string.h>
+
+#include "base/compiler.h"
+
+#if defined(__x86_64__)
+#include <cpuid.h>
+#include <x86gprintrin.h>
+#include <x86intrin.h>
+#endif
+
+#define REST_CYCLES 100000u /* Linux lets UMWAIT rest no longer */
+#define LOOP_PAUSES 1000u
+
+static bool always(void)
+{
+	return true;
+}
+
+/* For machines without, and for trying what is around it: a loop. */
+static void loop(const _Atomic uint32_t *word, uint32_t expected)
+{
+	for (unsigned int i = 0; i < LOOP_PAUSES; i++) {
+		if (atomic_load_explicit(word, memory_order_relaxed) != expected)
+			return;
+		av_pause();
+	}
+}
+
+#if defined(__x86_64__)
+
+#define WAITPKG	 (1u << 5)  /* leaf 7, ECX */
+#define MONITORX (1u << 29) /* leaf 0x80000001, ECX */
+
+static bool has_waitpkg(void)
+{
+	unsigned int a, b, c, d;
+
+	return __get_cpuid_count(7, 0, &a, &b, &c, &d) && (c & WAITPKG);
+}
+
+static bool has_monitorx(void)
+{
+	unsigned int a, b, c, d;
+
+	return __get_cpuid(0x80000001u, &a, &b, &c, &d) && (c & MONITORX);
+}
+
+/* The line is watched from the first instruction on: a store after the load ends the rest, or has before it
+ * began. */
+__attribute__((target("waitpkg"))) static void umwait(const _Atomic uint32_t *word, uint32_t expected)
+{
+	_umonitor((void *)(uintptr_t)word);
+	if (atomic_load(word) == expected)
+		(void)_umwait(0, __rdtsc() + REST_CYCLES);
+}
+
+#define MWAITX_TIMED 2u	   /* the third operand is a number of cycles */
+#define MWAITX_C0    0xf0u /* the lightest sleep */
+
+__attribute__((target("mwaitx"))) static void mwaitx(const _Atomic uint32_t *word, uint32_t expected)
+{
+	_mm_monitorx((void *)(uintptr_t)word, 0, 0);
+	if (atomic_load(word) == expected)
+		_mm_mwaitx(MWAITX_TIMED, MWAITX_C0, REST_CYCLES);
+}
+
+#endif
+
+const struct av_hw_wait av_hw_waits[] = {
+#if defined(__x86_64__)
+	{"umwait", has_waitpkg, true, umwait},
+	{"mwaitx", has_monitorx, true, mwaitx},
+#endif
+	{"loop", always, false, loop},
+	{NULL, NULL, false, NULL},
+};
+
+const struct av_hw_wait *av_hw_wait_by_name(const char *name)
+{
+	for (const struct av_hw_wait *w = av_hw_waits; w->name; w++)
+		if (!strcmp(w->name, name))
+			return w->available() ? w : NULL;
+	return NULL;
+}
+
+const struct av_hw_wait *av_hw_wait_best(void)
+{
+	for (const struct av_hw_wait *w = av_hw_waits; w->name; w++)
+		if (w->resting && w->available())
+			return w;
+	return NULL;
+}
