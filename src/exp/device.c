@@ -51,7 +51,7 @@ static void fill_cap_flags(struct ibv_exp_device_attr *attr, const struct ibv_de
 
 static void fill_inline_recv(struct ibv_exp_device_attr *attr, const struct ibv_device_attr_ex *now)
 {
-	attr->inline_recv_sz = 0;
+	attr->inline_recv_sz = AV_MAX_INLINE_RECV;
 }
 
 /* The transports' bits have the same places; upstream has more of them. */

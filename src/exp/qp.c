@@ -51,12 +51,14 @@ static int check_create(struct ibv_context *context, const struct ibv_exp_qp_ini
 }
 
 /* What was granted. */
-static void report(struct ibv_exp_qp_init_attr *attr, const struct ibv_qp_init_attr *plain)
+static void report(struct ibv_exp_qp_init_attr *attr, const struct ibv_qp_init_attr *plain,
+		   const struct av_qp_extra *extra)
 {
 	attr->cap = plain->cap;
 	if (has(attr, IBV_EXP_QP_INIT_ATTR_INL_RECV))
-		attr->max_inl_recv = 0;
-	attr->comp_mask &= ~(uint32_t)IBV_EXP_QP_INIT_ATTR_INL_RECV;
+		attr->max_inl_recv = extra->inline_recv;
+	if (!extra->inline_recv)
+		attr->comp_mask &= ~(uint32_t)IBV_EXP_QP_INIT_ATTR_INL_RECV;
 }
 
 AV_EXPORT struct ibv_qp *ibv_exp_create_qp(struct ibv_context *context, struct ibv_exp_qp_init_attr *attr)
@@ -70,6 +72,8 @@ AV_EXPORT struct ibv_qp *ibv_exp_create_qp(struct ibv_context *context, struct i
 		.qp_type = attr->qp_type,
 		.sq_sig_all = attr->sq_sig_all,
 	};
+	struct av_qp_extra extra = {
+		.inline_recv = has(attr, IBV_EXP_QP_INIT_ATTR_INL_RECV) ? attr->max_inl_recv : 0};
 	bool plain_only = attr->comp_mask == IBV_EXP_QP_INIT_ATTR_PD;
 	struct ibv_qp *qp;
 	int err;
@@ -83,9 +87,9 @@ AV_EXPORT struct ibv_qp *ibv_exp_create_qp(struct ibv_context *context, struct i
 	if (plain_only)
 		qp = ibv_create_qp(attr->pd, &plain);
 	else
-		qp = av_qp_create(av_context_of(context), attr->pd, attr->xrcd, &plain);
+		qp = av_qp_create(av_context_of(context), attr->pd, attr->xrcd, &plain, &extra);
 	if (qp)
-		report(attr, &plain);
+		report(attr, &plain, &extra);
 	return qp;
 }
 

@@ -124,7 +124,31 @@ static void init_public(struct av_context *ctx, struct av_qp *qp, struct ibv_pd 
 	pthread_cond_init(&ibv->cond, NULL);
 }
 
-static uint32_t init_shared(struct av_context *ctx, struct av_qp *qp, const struct ibv_qp_init_attr *attr)
+/*
+ * Inline receive, as far as there is a place for the payload: in the completion, and in the slots of a
+ * receive queue of one's own. XRC receives into queues that know nothing of its queue pairs.
+ */
+static uint32_t grant_inline(const struct av_qp *qp, const struct ibv_qp_init_attr *attr, uint32_t wanted)
+{
+	uint32_t room = 0;
+
+	if (receives(attr->qp_type))
+		room = qp->srq ? AV_CQE_DATA : AV_MAX_INLINE_RECV;
+	else if (attr->qp_type == IBV_QPT_XRC_SEND && attr->sq_sig_all)
+		room = AV_CQE_DATA; /* responses only */
+	return wanted < room ? wanted : room;
+}
+
+/* Answers to RDMA READs and atomics can only wait for a poller who is sure to come. */
+static uint32_t answers_inline(const struct ibv_qp_init_attr *attr, uint32_t granted)
+{
+	if (!attr->sq_sig_all || (attr->qp_type != IBV_QPT_RC && attr->qp_type != IBV_QPT_XRC_SEND))
+		return 0;
+	return granted < AV_CQE_DATA ? granted : AV_CQE_DATA;
+}
+
+static uint32_t init_shared(struct av_context *ctx, struct av_qp *qp, const struct ibv_qp_init_attr *attr,
+			    uint32_t inline_recv)
 {
 	struct av_qp_request req = {
 		.type = attr->qp_type,
@@ -134,6 +158,8 @@ static uint32_t init_shared(struct av_context *ctx, struct av_qp *qp, const stru
 		.sig_all = attr->sq_sig_all != 0,
 		.srq = qp->srq ? qp->srq->index : 0,
 		.xrcd = qp->xrcd ? qp->xrcd->number : 0,
+		.inline_recv = inline_recv,
+		.inline_answer = answers_inline(attr, inline_recv),
 		.cap = attr->cap,
 		.limit = (uint32_t)ctx->dev->attr.max_qp,
 	};
@@ -168,9 +194,10 @@ static void resolve(struct av_context *ctx, struct av_qp *qp, struct ibv_pd *pd,
 }
 
 struct ibv_qp *av_qp_create(struct av_context *ctx, struct ibv_pd *pd, struct ibv_xrcd *xrcd,
-			    struct ibv_qp_init_attr *attr)
+			    struct ibv_qp_init_attr *attr, struct av_qp_extra *extra)
 {
 	int err = check_create(ctx, pd, xrcd, attr);
+	struct av_qp_extra none = {0};
 	struct av_qp *qp;
 	uint32_t index;
 
@@ -180,7 +207,9 @@ struct ibv_qp *av_qp_create(struct av_context *ctx, struct ibv_pd *pd, struct ib
 	if (!qp)
 		return av_fail_null(ENOMEM);
 	resolve(ctx, qp, pd, xrcd, attr);
-	index = init_shared(ctx, qp, attr);
+	extra = extra ? extra : &none;
+	extra->inline_recv = grant_inline(qp, attr, extra->inline_recv);
+	index = init_shared(ctx, qp, attr, extra->inline_recv);
 	if (!index || av_table_set(&ctx->qps, index, qp)) {
 		if (index)
 			av_qp_fini(ctx->seg, index);
@@ -196,7 +225,7 @@ AV_EXPORT struct ibv_qp *ibv_create_qp(struct ibv_pd *pd, struct ibv_qp_init_att
 {
 	if (!av_ours(pd->context))
 		return AV_NEXT(ibv_create_qp, "IBVERBS_1.1")(pd, attr);
-	return av_qp_create(av_context_of(pd->context), pd, NULL, attr);
+	return av_qp_create(av_context_of(pd->context), pd, NULL, attr, NULL);
 }
 
 /* In-flight executors of others finish before the tokens are ours; RESET empties the queues and purges the

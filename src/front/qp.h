@@ -5,10 +5,17 @@
 
 #include "front/context.h"
 
-/* ibv_create_qp() on one of our contexts; @pd, or for XRC_RECV @xrcd. Return: queue pair in RESET, or NULL
- * and errno. */
+/* What the attributes of ibv_create_qp() cannot say. */
+struct av_qp_extra {
+	uint32_t inline_recv; /* in: bytes wanted of inline receive; out: granted, 0: off */
+};
+
+/*
+ * ibv_create_qp() on one of our contexts; @pd, or for XRC_RECV @xrcd; @extra may be NULL. Return: queue pair
+ * in RESET, or NULL and errno.
+ */
 struct ibv_qp *av_qp_create(struct av_context *ctx, struct ibv_pd *pd, struct ibv_xrcd *xrcd,
-			    struct ibv_qp_init_attr *attr);
+			    struct ibv_qp_init_attr *attr, struct av_qp_extra *extra);
 
 /* ibv_open_qp(3): another name for an XRC_RECV queue pair. */
 struct ibv_qp *av_open_qp(struct ibv_context *context, struct ibv_qp_open_attr *attr);

@@ -371,7 +371,7 @@ struct ibv_qp *av_create_qp_ex(struct ibv_context *context, struct ibv_qp_init_a
 	if ((pd && pd->context != context) || (xrcd && xrcd->context != context))
 		return av_fail_null(EINVAL);
 	/* The first members are those of struct ibv_qp_init_attr. */
-	ibv = av_qp_create(av_context_of(context), pd, xrcd, (struct ibv_qp_init_attr *)attr);
+	ibv = av_qp_create(av_context_of(context), pd, xrcd, (struct ibv_qp_init_attr *)attr, NULL);
 	if (!ibv || !(attr->comp_mask & IBV_QP_INIT_ATTR_SEND_OPS_FLAGS))
 		return ibv;
 	qp = av_container_of(ibv, struct av_qp, ibv);

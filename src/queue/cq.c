@@ -14,7 +14,7 @@ static uint32_t ring_entries(uint32_t capacity)
 	return capacity <= 1 ? 1 : 1u << (32 - __builtin_clz(capacity - 1));
 }
 
-static struct av_cqe *entry(struct av_seg *seg, const struct av_cq_shared *cq, uint32_t number)
+struct av_cqe *av_cq_entry(struct av_seg *seg, const struct av_cq_shared *cq, uint32_t number)
 {
 	uint32_t mask = cq->mask & (AV_MAX_CQE | (AV_MAX_CQE >> 1));
 	struct av_cqe *ring = av_seg_at(seg, cq->ring, ((uint64_t)mask + 1) * sizeof(*ring));
@@ -67,7 +67,7 @@ static uint64_t change_ring(struct av_seg *seg, struct av_cq_shared *cq, uint64_
 	if (!to || tail - head > capacity)
 		return 0;
 	for (uint32_t i = head; i != tail; i++) {
-		const struct av_cqe *from = entry(seg, cq, i);
+		const struct av_cqe *from = av_cq_entry(seg, cq, i);
 
 		if (from)
 			to[i & mask] = *from;
@@ -195,7 +195,7 @@ int av_cq_push(struct av_seg *seg, uint32_t index, const struct av_cqe *cqe)
 		return -ENOSPC;
 	av_lock_acquire_plain(&cq->lock);
 	tail = atomic_load_explicit(&cq->tail, memory_order_relaxed);
-	to = entry(seg, cq, tail);
+	to = av_cq_entry(seg, cq, tail);
 	id = atomic_load_explicit(&cq->id, memory_order_relaxed);
 	bell = cq->bell;
 	if (av_likely(to && has_room(cq, tail) &&
@@ -223,7 +223,7 @@ static enum event event_already(struct av_seg *seg, struct av_cq_shared *cq)
 
 	cq->counted = 0;
 	for (uint32_t i = atomic_load(&cq->head); i != tail; i++) {
-		const struct av_cqe *e = entry(seg, cq, i);
+		const struct av_cqe *e = av_cq_entry(seg, cq, i);
 
 		if (!e)
 			continue;
@@ -322,7 +322,7 @@ const struct av_cqe *av_cq_peek(struct av_seg *seg, struct av_cq_shared *cq)
 
 	if (atomic_load_explicit(&cq->tail, memory_order_acquire) == head)
 		return NULL;
-	return entry(seg, cq, head);
+	return av_cq_entry(seg, cq, head);
 }
 
 /*
@@ -341,7 +341,7 @@ void av_cq_purge(struct av_seg *seg, uint32_t index, bool (*of)(const struct av_
 	tail = atomic_load(&cq->tail);
 	to = head;
 	for (uint32_t from = head; from != tail; from++) {
-		struct av_cqe *e = entry(seg, cq, from), *gap = entry(seg, cq, to);
+		struct av_cqe *e = av_cq_entry(seg, cq, from), *gap = av_cq_entry(seg, cq, to);
 
 		if (!e || !gap)
 			break;
@@ -369,7 +369,7 @@ bool av_cq_holds_receive(struct av_seg *seg, uint32_t index, uint32_t qpn, uint3
 	av_lock_acquire_plain(&cq->lock);
 	tail = atomic_load(&cq->tail);
 	for (uint32_t i = atomic_load(&cq->head); i != tail && !found; i++) {
-		const struct av_cqe *e = entry(seg, cq, i);
+		const struct av_cqe *e = av_cq_entry(seg, cq, i);
 
 		found = e && e->qpn == qpn && e->wqe == wqe && (e->flags & AV_CQE_RECV);
 	}

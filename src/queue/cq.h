@@ -25,6 +25,7 @@
 enum av_cqe_flag {
 	AV_CQE_RECV = 1,      /* completes a receive request: @wqe counts in its receive queue */
 	AV_CQE_SOLICITED = 2, /* fires a CQ armed for solicited events only */
+	AV_CQE_IN_SLOT = 4,   /* the payload, of @stage_len bytes, is in the receive request's slot */
 };
 
 /* One entry. Host byte order but @imm. */
@@ -160,6 +161,9 @@ static inline bool av_cq_empty(struct av_cq_shared *cq)
 
 /* The oldest entry, NULL if there is none; stays valid until av_cq_take(). The caller holds poll_lock. */
 const struct av_cqe *av_cq_peek(struct av_seg *seg, struct av_cq_shared *cq);
+
+/* Entry @number, between head and tail. The caller holds poll_lock. NULL if the ring is unsound. */
+struct av_cqe *av_cq_entry(struct av_seg *seg, const struct av_cq_shared *cq, uint32_t number);
 
 /* Drop the oldest entry. The caller holds poll_lock. */
 static inline void av_cq_take(struct av_cq_shared *cq)

@@ -37,6 +37,8 @@ static void fill(struct av_qp_shared *qp, uint32_t index, const struct av_qp_req
 	qp->send_cq = req->send_cq;
 	qp->recv_cq = req->recv_cq;
 	qp->sig_all = req->sig_all;
+	qp->inline_recv = req->inline_recv;
+	qp->inline_answer = req->inline_answer;
 	qp->srq = req->srq != 0;
 	qp->xrcd = req->xrcd;
 	qp->sq_capacity = req->cap.max_send_wr;
@@ -49,6 +51,7 @@ static void fill(struct av_qp_shared *qp, uint32_t index, const struct av_qp_req
 	atomic_store(&qp->state, IBV_QPS_RESET);
 	atomic_store(&qp->sq_tail, 0);
 	atomic_store(&qp->sq_freed, 0);
+	atomic_store(&qp->answers, 0);
 	atomic_store(&qp->kick, 0);
 	atomic_store(&qp->last_wqe, 0);
 	atomic_store(&qp->park, AV_PARK_NOT);
@@ -62,6 +65,8 @@ static uint32_t own_rq(struct av_seg *seg, const struct av_qp_request *req)
 		.capacity = req->cap.max_recv_wr,
 		.max_sge = req->cap.max_recv_sge,
 		.pd = req->pd,
+		.inline_bytes =
+			req->inline_recv > AV_CQE_DATA ? req->inline_recv : 0, /* else in the completion */
 	};
 
 	return av_rq_init(seg, &rq);

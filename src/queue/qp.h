@@ -28,6 +28,7 @@ enum av_park {
 	AV_PARK_NOT,
 	AV_PARK_RNR,	   /* the peer has no receive posted */
 	AV_PARK_NO_ANSWER, /* the peer is not there, or not in a state to answer */
+	AV_PARK_FENCED,	   /* it is fenced, and earlier answers have to be placed by the owner's process */
 };
 
 /* A send request as it lies in the ring: header, then elements or inline data; there is room for a word. */
@@ -96,6 +97,9 @@ struct av_qp_shared {
 	uint32_t sq_max_sge;
 	uint32_t max_inline;
 	uint32_t sig_all;
+	/* Inline receive: messages, and answers to its own requests, of up to so many bytes wait for the
+	 * poller. */
+	uint32_t inline_recv, inline_answer;
 	uint64_t sq_ring; /* offset */
 	struct ibv_qp_attr attr;
 
@@ -107,7 +111,8 @@ struct av_qp_shared {
 	uint32_t drain_notify;	      /* raise SQ_DRAINED once nothing is in flight */
 	_Atomic uint32_t park;	      /* enum av_park; also read by the owner's timer, without the token */
 	_Atomic uint64_t deadline_ns; /* of the parked request's next retry; likewise */
-	_Atomic uint32_t kick;	      /* somebody removed an obstacle; set without the token */
+	_Atomic uint32_t answers; /* that wait for the poller; counted up by executors, down by the owner */
+	_Atomic uint32_t kick;	  /* somebody removed an obstacle; set without the token */
 	_Atomic uint32_t sq_tail AV_ALIGNED(AV_CACHE_LINE); /* requests posted; owner, under its post lock */
 	_Atomic uint32_t sq_freed; /* requests whose slots are free again; the owner's pollers */
 
@@ -139,10 +144,12 @@ struct av_qp_request {
 	uint32_t pd;
 	uint32_t send_cq, recv_cq;
 	uint32_t sig_all;
-	uint32_t srq;	       /* index of a shared receive queue, or 0: one of its own */
-	uint32_t xrcd;	       /* XRC_RECV: number of its domain */
-	struct ibv_qp_cap cap; /* checked against the device's limits by the caller */
-	uint32_t limit;	       /* max_qp of the device, all processes together */
+	uint32_t srq;		/* index of a shared receive queue, or 0: one of its own */
+	uint32_t xrcd;		/* XRC_RECV: number of its domain */
+	uint32_t inline_answer; /* 0 .. AV_CQE_DATA; only with @sig_all */
+	uint32_t inline_recv;	/* 0 .. AV_MAX_INLINE_RECV; with a shared queue .. AV_CQE_DATA */
+	struct ibv_qp_cap cap;	/* checked against the device's limits by the caller */
+	uint32_t limit;		/* max_qp of the device, all processes together */
 };
 
 /**

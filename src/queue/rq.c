@@ -13,9 +13,15 @@ static bool is_shared(const struct av_rq_shared *rq)
 	return rq->order != 0;
 }
 
-static uint64_t stride(uint32_t max_sge)
+/* Where the room for payload is in a slot. */
+static uint64_t payload_at(const struct av_rq_shared *rq)
 {
-	return av_round_up(sizeof(struct av_rq_wqe) + (uint64_t)max_sge * sizeof(struct ibv_sge), 32);
+	return av_round_up(sizeof(struct av_rq_wqe) + (uint64_t)rq->max_sge * sizeof(struct ibv_sge), 32);
+}
+
+static uint64_t stride(const struct av_rq_shared *rq)
+{
+	return payload_at(rq) + av_round_up(rq->inline_bytes, 32);
 }
 
 static uint32_t slots(uint32_t capacity)
@@ -28,9 +34,9 @@ static uint64_t index_bytes(uint32_t entries)
 	return (uint64_t)entries * sizeof(uint32_t);
 }
 
-static uint64_t ring_bytes(uint64_t slots, uint32_t max_sge)
+static uint64_t ring_bytes(const struct av_rq_shared *rq, uint64_t slots)
 {
-	return slots * stride(max_sge);
+	return slots * stride(rq);
 }
 
 /* Slots of the ring, and with it all of a queue that was never made larger. */
@@ -41,7 +47,7 @@ static uint32_t first_slots(const struct av_rq_shared *rq)
 
 static uint64_t run_bytes(const struct av_rq_shared *rq, unsigned int run)
 {
-	return ring_bytes((uint64_t)first_slots(rq) << run, rq->max_sge);
+	return ring_bytes(rq, (uint64_t)first_slots(rq) << run);
 }
 
 static bool alloc_sharing(struct av_seg *seg, struct av_rq_shared *rq)
@@ -78,10 +84,11 @@ uint32_t av_rq_init(struct av_seg *seg, const struct av_rq_request *req)
 	rq->capacity = req->capacity;
 	rq->mask = slots(req->capacity) - 1;
 	rq->max_sge = req->max_sge;
+	rq->inline_bytes = req->inline_bytes;
 	rq->pd = req->pd;
 	rq->xrcd = req->xrcd;
 	rq->cq = req->cq;
-	rq->ring = av_seg_alloc(seg, ring_bytes(first_slots(rq), rq->max_sge));
+	rq->ring = av_seg_alloc(seg, ring_bytes(rq, first_slots(rq)));
 	if (!rq->ring || (req->id && !init_sharing(seg, rq))) {
 		av_rq_fini(seg, index);
 		errno = ENOMEM;
@@ -96,7 +103,7 @@ void av_rq_fini(struct av_seg *seg, uint32_t index)
 	struct av_rq_shared *rq = av_rq_at(seg, index);
 
 	atomic_store(&rq->id, 0);
-	av_seg_free(seg, rq->ring, ring_bytes(first_slots(rq), rq->max_sge));
+	av_seg_free(seg, rq->ring, ring_bytes(rq, first_slots(rq)));
 	for (unsigned int i = 0; i < AV_RQ_RUNS; i++)
 		av_seg_free(seg, atomic_load(&rq->more[i]), run_bytes(rq, i));
 	av_seg_free(seg, rq->order, index_bytes(rq->order_mask + 1));
@@ -115,7 +122,8 @@ void av_rq_reset(struct av_rq_shared *rq)
 /* What other processes wrote is not believed. */
 static bool sound(const struct av_rq_shared *rq)
 {
-	return rq->mask < AV_MAX_QP_WR * 2 && rq->max_sge <= AV_MAX_SGE;
+	return rq->mask < AV_MAX_QP_WR * 2 && rq->max_sge <= AV_MAX_SGE &&
+	       rq->inline_bytes <= AV_MAX_INLINE_RECV;
 }
 
 /* A slot of a shared queue behind its ring. */
@@ -129,7 +137,7 @@ static struct av_rq_wqe *further_slot(struct av_seg *seg, const struct av_rq_sha
 	slots = av_seg_at(seg, atomic_load_explicit(&rq->more[run], memory_order_acquire),
 			  run_bytes(rq, run));
 	place -= first_slots(rq) << run;
-	return slots ? (struct av_rq_wqe *)(slots + place * stride(rq->max_sge)) : NULL;
+	return slots ? (struct av_rq_wqe *)(slots + place * stride(rq)) : NULL;
 }
 
 static struct av_rq_wqe *slot(struct av_seg *seg, const struct av_rq_shared *rq, uint32_t number)
@@ -140,8 +148,8 @@ static struct av_rq_wqe *slot(struct av_seg *seg, const struct av_rq_shared *rq,
 		return NULL;
 	if (number > rq->mask && is_shared(rq))
 		return further_slot(seg, rq, number);
-	ring = av_seg_at(seg, rq->ring, ring_bytes(first_slots(rq), rq->max_sge));
-	return ring ? (struct av_rq_wqe *)(ring + (number & rq->mask) * stride(rq->max_sge)) : NULL;
+	ring = av_seg_at(seg, rq->ring, ring_bytes(rq, first_slots(rq)));
+	return ring ? (struct av_rq_wqe *)(ring + (number & rq->mask) * stride(rq)) : NULL;
 }
 
 static void fill(struct av_rq_wqe *wqe, const struct ibv_recv_wr *wr)
@@ -208,6 +216,13 @@ const struct av_rq_wqe *av_rq_wqe(struct av_seg *seg, const struct av_rq_shared 
 	const struct av_rq_wqe *wqe = slot(seg, rq, place);
 
 	return wqe && wqe->count <= rq->max_sge && wqe->count <= AV_MAX_SGE ? wqe : NULL;
+}
+
+uint8_t *av_rq_payload(struct av_seg *seg, const struct av_rq_shared *rq, uint32_t place)
+{
+	struct av_rq_wqe *wqe = rq->inline_bytes ? slot(seg, rq, place) : NULL;
+
+	return wqe ? (uint8_t *)wqe + payload_at(rq) : NULL;
 }
 
 static void raise_limit(struct av_seg *seg, const struct av_rq_shared *rq)

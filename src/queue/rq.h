@@ -48,7 +48,8 @@ struct av_rq_shared {
 	uint32_t index;
 	uint32_t mask; /* the ring has mask + 1 slots */
 	uint32_t max_sge;
-	uint32_t pd; /* protection domain its buffers are checked against */
+	uint32_t inline_bytes; /* a slot has room for so much payload, behind its elements */
+	uint32_t pd;	       /* protection domain its buffers are checked against */
 	uint64_t ring;
 	_Atomic uint32_t srqn; /* XRC: its number, the domain it is in, and the CQ of its completions */
 	uint32_t xrcd;
@@ -84,8 +85,9 @@ struct av_rq_request {
 	uint32_t capacity; /* 0 .. AV_MAX_QP_WR requests */
 	uint32_t max_sge;  /* of at most so many elements */
 	uint32_t pd;
-	uint32_t id;	   /* not 0: a shared queue */
-	uint32_t xrcd, cq; /* XRC: see struct av_rq_shared */
+	uint32_t inline_bytes; /* 0 .. AV_MAX_INLINE_RECV: room for payload in each slot */
+	uint32_t id;	       /* not 0: a shared queue */
+	uint32_t xrcd, cq;     /* XRC: see struct av_rq_shared */
 };
 
 /**
@@ -130,6 +132,9 @@ void av_rq_untake(struct av_seg *seg, struct av_rq_shared *rq, uint32_t place);
 /* The request at that place (number of a taken request, or slot in a shared queue); NULL if the ring is
  * unsound. */
 const struct av_rq_wqe *av_rq_wqe(struct av_seg *seg, const struct av_rq_shared *rq, uint32_t place);
+
+/* Its room for payload, @inline_bytes of the queue; NULL if it has none, or the ring is unsound. */
+uint8_t *av_rq_payload(struct av_seg *seg, const struct av_rq_shared *rq, uint32_t place);
 
 /* One place is free again: its completion was polled. */
 void av_rq_freed(struct av_seg *seg, struct av_rq_shared *rq, uint32_t place);

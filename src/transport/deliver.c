@@ -149,6 +149,37 @@ static enum av_fault stage(struct av_cqe *cqe, const struct av_message *msg, con
 	return fault;
 }
 
+/*
+ * Inline receive: the payload waits for the poller in the completion or beside the request, whoever executes.
+ * The receive buffers are not looked at before it is placed.
+ */
+static enum av_fault leave_for_poller(struct av_cqe *cqe, const struct av_message *msg,
+				      const struct av_spans *from)
+{
+	struct av_seg *seg = msg->to->seg;
+	struct av_spans to;
+
+	if (msg->bytes <= AV_CQE_DATA)
+		return carry(cqe, msg, from);
+	av_spans_local(&to, NULL, av_rq_payload(seg, rq_of(msg->to), msg->to->rsp->qp->receiving - 1),
+		       msg->bytes);
+	if (!to.at[0].local)
+		return AV_FAULT_RECV_PROT; /* a peer's queue that contradicts itself */
+	cqe->flags |= AV_CQE_IN_SLOT;
+	cqe->stage_len = (uint32_t)msg->bytes;
+	return fault_of_reach(av_reach_copy(&to, from));
+}
+
+/* Is inline receive active for a message of that length? What a peer's segment says is not believed. */
+static bool is_inline(const struct av_message *msg)
+{
+	uint64_t room = rq_of(msg->to)->inline_bytes;
+
+	if (msg->bytes == 0 || msg->bytes > msg->to->rsp->qp->inline_recv)
+		return false;
+	return msg->bytes <= AV_CQE_DATA || (msg->bytes <= room && msg->bytes <= AV_MAX_INLINE_RECV);
+}
+
 /* Choose how the bytes travel. @to holds the receive buffers, translated. */
 static enum av_fault move(struct av_cqe *cqe, const struct av_message *msg, const struct av_spans *from,
 			  const struct av_spans *to)
@@ -180,7 +211,9 @@ enum av_fault av_deliver_send(const struct av_message *msg, const struct av_span
 	if (msg->bytes > request->bytes)
 		return AV_FAULT_RECV_SHORT;
 	message_cqe(&cqe, msg);
-	if (msg->bytes > 0) {
+	if (is_inline(msg)) {
+		fault = leave_for_poller(&cqe, msg, from);
+	} else if (msg->bytes > 0) {
 		enum av_mem_fault found = av_mem_get_list(msg->to->seg, rq->pd, IBV_ACCESS_LOCAL_WRITE,
 							  request->sge, request->count, msg->bytes, &to);
 

@@ -25,6 +25,7 @@ struct work {
 	uint32_t pd;	       /* against whose domain its keys are checked */
 	struct av_xrc_use srq; /* held for an XRC request */
 	struct av_spans local; /* the requester's buffers */
+	uint8_t *answer;       /* for what is not put there, but left for the poller */
 	struct av_direct_result result;
 	int events[2]; /* to raise at the responder when its token is released */
 	unsigned int event_count;
@@ -389,6 +390,45 @@ static enum av_fault check_rd_atomic(const struct work *w)
 	return w->rsp->qp->attr.max_dest_rd_atomic == 0 ? AV_FAULT_REM_NO_RD_ATOMIC : AV_FAULT_NONE;
 }
 
+/*
+ * Inline receive of the requester: another process leaves a short answer for the poller. The requester's own
+ * has no shorter way than to place it.
+ */
+static bool leaves_answer(const struct work *w)
+{
+	const struct av_qp_shared *q = w->req->qp;
+
+	return av_unlikely(!w->req->seg->own) && w->head.bytes <= q->inline_answer &&
+	       w->head.bytes <= AV_CQE_DATA;
+}
+
+static enum av_fault leave_answer(struct work *w, const struct av_spans *from)
+{
+	struct av_spans to;
+	enum av_fault fault;
+
+	av_spans_local(&to, NULL, w->answer, from->bytes);
+	fault = moved(w, av_reach_copy(&to, from), AV_FAULT_REM_ACCESS, AV_FAULT_LOC_PROT);
+	if (fault == AV_FAULT_NONE && w->result.park == AV_PARK_NOT)
+		w->result.answer_bytes = (uint8_t)from->bytes;
+	return fault;
+}
+
+/* What a READ brings, to where the request wants it. */
+static enum av_fault read_bytes(struct work *w, const struct av_spans *remote)
+{
+	enum av_fault fault;
+
+	if (leaves_answer(w))
+		return leave_answer(w, remote);
+	fault = local_begin(w, IBV_ACCESS_LOCAL_WRITE);
+	if (fault != AV_FAULT_NONE)
+		return fault;
+	fault = moved(w, av_reach_copy(&w->local, remote), AV_FAULT_REM_ACCESS, AV_FAULT_LOC_PROT);
+	local_end(w);
+	return fault;
+}
+
 static enum av_fault do_read(struct work *w)
 {
 	struct av_spans remote;
@@ -403,11 +443,7 @@ static enum av_fault do_read(struct work *w)
 	fault = remote_begin(w, IBV_ACCESS_REMOTE_READ, &remote);
 	if (fault != AV_FAULT_NONE)
 		return fault;
-	fault = local_begin(w, IBV_ACCESS_LOCAL_WRITE);
-	if (fault == AV_FAULT_NONE) {
-		fault = moved(w, av_reach_copy(&w->local, &remote), AV_FAULT_REM_ACCESS, AV_FAULT_LOC_PROT);
-		local_end(w);
-	}
+	fault = read_bytes(w, &remote);
 	av_mem_put(&remote.at[0]);
 	return fault;
 }
@@ -418,11 +454,13 @@ static enum av_fault return_original(struct work *w, uint64_t old)
 	struct av_spans from;
 	enum av_fault fault;
 
+	av_spans_local(&from, NULL, &old, sizeof(old));
+	if (leaves_answer(w))
+		return leave_answer(w, &from);
 	while ((fault = local_begin(w, IBV_ACCESS_LOCAL_WRITE)) == AV_FAULT_BUSY)
 		sched_yield(); /* not the whole operation again: the memory is changed; no hazard is held */
 	if (fault != AV_FAULT_NONE)
 		return fault;
-	av_spans_local(&from, NULL, &old, sizeof(old));
 	fault = moved(w, av_reach_copy(&w->local, &from), AV_FAULT_LOC_PROT, AV_FAULT_LOC_PROT);
 	local_end(w);
 	return fault;
@@ -685,13 +723,14 @@ static void settle(struct work *w)
 }
 
 struct av_direct_result av_direct_execute(const struct av_qp_end *req, const struct av_qp_end *rsp,
-					  const struct av_sq_wqe *wqe)
+					  const struct av_sq_wqe *wqe, uint8_t *answer)
 {
 	struct work w;
 
 	w.req = req;
 	w.rsp = rsp;
 	w.ring = wqe;
+	w.answer = answer;
 	w.head = *wqe;
 	w.event_count = 0;
 	w.local.count = 0;

@@ -12,6 +12,7 @@
 #include "transport/datagram.h"
 #include "transport/direct.h"
 #include "transport/event.h"
+#include "transport/poll.h"
 #include "transport/retry.h"
 #include "transport/state.h"
 #include "transport/timer.h"
@@ -42,8 +43,24 @@ static const uint8_t wc_opcode[] = {
 	[IBV_WR_ATOMIC_WRITE] = IBV_WC_ATOMIC_WRITE,
 };
 
+/* An answer that waits for the poller; @bytes 0: there is none. */
+struct answer {
+	uint8_t bytes;
+	uint8_t data[AV_CQE_DATA];
+};
+
+static void attach(struct av_qp_shared *qp, struct av_cqe *cqe, const struct answer *answer)
+{
+	if (av_likely(!answer || !answer->bytes))
+		return;
+	atomic_fetch_add(&qp->answers, 1); /* before it is there to be placed */
+	cqe->data_len = answer->bytes;
+	memcpy(cqe->data, answer->data, sizeof(cqe->data));
+}
+
 /* Append the completion of the request at the head and step over it. Return: 0, or -ENOSPC. */
-static int complete(const struct av_qp_end *end, const struct av_sq_wqe *wqe, enum ibv_wc_status status)
+static int complete(const struct av_qp_end *end, const struct av_sq_wqe *wqe, enum ibv_wc_status status,
+		    const struct answer *answer)
 {
 	struct av_qp_shared *qp = end->qp;
 	struct av_cqe cqe;
@@ -57,6 +74,7 @@ static int complete(const struct av_qp_end *end, const struct av_sq_wqe *wqe, en
 	cqe.qpn = atomic_load_explicit(&qp->qpn, memory_order_relaxed);
 	cqe.queue = qp->index;
 	cqe.wqe = qp->sq_next;
+	attach(qp, &cqe, answer);
 	ret = av_cq_push(end->seg, qp->send_cq, &cqe);
 	qp->sq_next++;
 	return ret;
@@ -78,11 +96,11 @@ static void enter_error(const struct av_qp_end *end)
 
 static void fail(const struct av_qp_end *end, const struct av_sq_wqe *wqe, enum ibv_wc_status status)
 {
-	(void)complete(end, wqe, status); /* a full CQ has said so by its own event */
+	(void)complete(end, wqe, status, NULL); /* a full CQ has said so by its own event */
 	enter_error(end);
 }
 
-static void succeed(const struct av_qp_end *end, const struct av_sq_wqe *wqe)
+static void succeed(const struct av_qp_end *end, const struct av_sq_wqe *wqe, const struct answer *answer)
 {
 	struct av_qp_shared *qp = end->qp;
 
@@ -91,7 +109,7 @@ static void succeed(const struct av_qp_end *end, const struct av_sq_wqe *wqe)
 		qp->sq_next++;
 		return;
 	}
-	if (av_unlikely(complete(end, wqe, IBV_WC_SUCCESS))) {
+	if (av_unlikely(complete(end, wqe, IBV_WC_SUCCESS, answer))) {
 		enter_error(end);
 		av_event_raise(end, atomic_load(&qp->qpn), IBV_EVENT_QP_FATAL);
 	}
@@ -104,7 +122,7 @@ static void flush(const struct av_qp_end *end, uint32_t tail)
 
 		if (!wqe)
 			return;
-		(void)complete(end, wqe, IBV_WC_WR_FLUSH_ERR);
+		(void)complete(end, wqe, IBV_WC_WR_FLUSH_ERR, NULL);
 	}
 }
 
@@ -132,24 +150,52 @@ static void flush_responder(const struct av_qp_end *end, const struct av_qp_end 
 		av_drive(peer, NULL);
 }
 
+/*
+ * A fenced request begins when the answers to those before it are where the program wants them; those that
+ * wait for the poller are placed early, by who can. Return: may it begin?
+ */
+static bool pass_fence(const struct av_qp_end *end)
+{
+	if (!end->seg->own) {
+		atomic_store(&end->qp->deadline_ns, 0);
+		atomic_store(&end->qp->park, AV_PARK_FENCED);
+		av_timer_watch(end, 0);
+		return false;
+	}
+	if (!av_poll_place_answers(end))
+		enter_error(end); /* the request is flushed */
+	return true;
+}
+
+static bool is_fenced(const struct av_qp_end *end, const struct av_sq_wqe *wqe)
+{
+	return av_unlikely(wqe->flags & IBV_SEND_FENCE) && atomic_load(&end->qp->answers);
+}
+
 /* Execute the request at the head. Return: false if it has to wait. */
 static bool step(const struct av_qp_end *end, struct av_qp_end *peer)
 {
 	const struct av_sq_wqe *wqe = av_sq_slot(end, end->qp->sq_next);
 	struct av_direct_result result;
+	struct answer answer;
 
 	if (!wqe)
 		return false;
+	if (is_fenced(end, wqe) && !pass_fence(end))
+		return false;
+	if (av_unlikely(atomic_load_explicit(&end->qp->state, memory_order_relaxed) == IBV_QPS_ERR))
+		return true; /* it has failed at the fence, and flushes next */
 	if (end->qp->type == IBV_QPT_UD) {
 		result = av_datagram_execute(end, wqe);
 	} else {
 		av_connect(end, peer);
-		result = av_direct_execute(end, peer, wqe);
+		result = av_direct_execute(end, peer, wqe, answer.data);
 	}
 	if (result.responder_failed)
 		flush_responder(end, peer);
 	if (av_likely(result.fault == AV_FAULT_NONE && result.park == AV_PARK_NOT)) {
-		succeed(end, wqe);
+		answer.bytes = result.answer_bytes;
+		succeed(end, wqe, &answer);
 		return true;
 	}
 	if (result.park == AV_PARK_NOT && av_rule(result.fault)->requester == IBV_WC_SUCCESS)

@@ -22,7 +22,13 @@ struct placement {
 	uint32_t pd;
 	uint32_t count;
 	struct ibv_sge sge[AV_MAX_SGE];
+	uint8_t payload[AV_MAX_INLINE_RECV]; /* what was in the request's slot */
 };
+
+static bool has_payload(const struct av_cqe *cqe)
+{
+	return cqe->data_len || cqe->stage || (cqe->flags & AV_CQE_IN_SLOT);
+}
 
 static void fill_wc(struct ibv_wc *wc, const struct av_cqe *cqe)
 {
@@ -39,6 +45,18 @@ static void fill_wc(struct ibv_wc *wc, const struct av_cqe *cqe)
 	wc->slid = cqe->slid;
 	wc->sl = cqe->sl;
 	wc->dlid_path_bits = 0;
+}
+
+/* Payload beside a receive request, before its slot is free. A peer wrote the completion: its length is
+ * checked. */
+static void fetch_payload(struct av_seg *seg, const struct av_rq_shared *rq, const struct av_cqe *cqe,
+			  struct placement *place)
+{
+	const uint8_t *from = av_rq_payload(seg, rq, cqe->wqe);
+	uint32_t room = rq->inline_bytes < AV_MAX_INLINE_RECV ? rq->inline_bytes : AV_MAX_INLINE_RECV;
+
+	if (from && cqe->stage_len <= room)
+		memcpy(place->payload, from, cqe->stage_len);
 }
 
 /* Free the slot of a completed receive request, after taking what its payload needs. */
@@ -58,8 +76,22 @@ static void free_receive_slot(struct av_seg *seg, const struct av_cqe *cqe, stru
 		place->pd = rq->pd;
 		place->count = request->count;
 		memcpy(place->sge, request->sge, request->count * sizeof(request->sge[0]));
+		if (cqe->flags & AV_CQE_IN_SLOT)
+			fetch_payload(seg, rq, cqe, place);
 	}
 	av_rq_freed(seg, rq, cqe->wqe);
+}
+
+/* Where the answer to a send request is wanted. */
+static void fetch_elements(struct av_seg *seg, struct av_qp_shared *qp, const struct av_cqe *cqe,
+			   struct placement *place)
+{
+	const struct av_sq_wqe *wqe = av_sq_slot(&(struct av_qp_end){seg, qp}, cqe->wqe);
+
+	place->pd = qp->pd;
+	place->count = wqe && wqe->count <= AV_MAX_SGE ? wqe->count : 0;
+	if (wqe)
+		memcpy(place->sge, wqe->sge, place->count * sizeof(wqe->sge[0]));
 }
 
 /* Free the slot of the completed request. Its queue exists: completions are purged before it goes. */
@@ -76,6 +108,8 @@ static void free_slot(struct av_seg *seg, const struct av_cqe *cqe, struct place
 		return;
 	AV_CAME_BY_PEER(&qp->sq_tail); /* the posted request: a peer may have executed it, */
 	AV_CAME_BY_PEER(&qp->exec);    /* after threads of this process had tried to */
+	if (av_unlikely(place != NULL))
+		fetch_elements(seg, qp, cqe, place);
 	atomic_store_explicit(&qp->sq_freed, cqe->wqe + 1, memory_order_release);
 }
 
@@ -88,9 +122,10 @@ static int take(struct av_seg *seg, struct av_cq_shared *cq, int count, struct i
 
 	place->cqe.data_len = 0;
 	place->cqe.stage = 0;
+	place->cqe.flags = 0;
 	av_lock_acquire_plain(&cq->poll_lock);
 	while (n < count && (cqe = av_cq_peek(seg, cq))) {
-		bool payload = cqe->data_len || cqe->stage;
+		bool payload = has_payload(cqe);
 
 		fill_wc(&wc[n], cqe);
 		if (stamp_ns)
@@ -129,19 +164,38 @@ static enum av_reach place_chain(struct av_seg *seg, struct av_spans *to, const 
 	return AV_REACH_OK;
 }
 
+/* Where the payload is in this process' own memory; NULL: in staging buffers. */
+static uint8_t *payload_here(struct placement *p)
+{
+	if (p->cqe.data_len)
+		return p->cqe.data;
+	return p->cqe.flags & AV_CQE_IN_SLOT ? p->payload : NULL;
+}
+
+/* Its length. Return: 0: more than there can be; a peer wrote the completion */
+static uint64_t payload_bytes(const struct placement *p)
+{
+	if (p->cqe.data_len)
+		return p->cqe.data_len <= AV_CQE_DATA ? p->cqe.data_len : 0;
+	return p->cqe.flags & AV_CQE_IN_SLOT && p->cqe.stage_len > AV_MAX_INLINE_RECV ? 0 : p->cqe.stage_len;
+}
+
 static bool place_payload(struct av_seg *seg, struct placement *p)
 {
-	uint64_t bytes = p->cqe.data_len ? p->cqe.data_len : p->cqe.stage_len;
+	uint64_t bytes = payload_bytes(p);
+	uint8_t *here = payload_here(p);
 	enum av_reach ret = AV_REACH_DST_FAULT;
 	struct av_spans to, from;
 	enum av_mem_fault found;
 
+	if (bytes == 0)
+		return false;
 	while ((found = av_mem_get_list(seg, p->pd, IBV_ACCESS_LOCAL_WRITE, p->sge, p->count, bytes, &to)) ==
 	       AV_MEM_BUSY)
 		sched_yield();
 	if (found == AV_MEM_OK) {
-		if (p->cqe.data_len) {
-			av_spans_local(&from, NULL, p->cqe.data, bytes);
+		if (here) {
+			av_spans_local(&from, NULL, here, bytes);
 			ret = av_reach_copy(&to, &from);
 		} else {
 			ret = place_chain(seg, &to, &p->cqe);
@@ -163,6 +217,95 @@ static void placement_failed(struct av_seg *seg, const struct av_cqe *cqe, struc
 		end.qp = av_qp_at(seg, home.index);
 	if (end.qp && atomic_load(&end.qp->qpn) == cqe->qpn)
 		av_fail(&end);
+}
+
+/* One answer less that waits; of a queue pair that was reset meanwhile, none does. */
+static void answer_placed(struct av_seg *seg, const struct av_cqe *cqe)
+{
+	struct av_qp_shared *qp = cqe->flags & AV_CQE_RECV ? NULL : av_qp_at(seg, cqe->queue);
+	uint32_t left = qp ? atomic_load(&qp->answers) : 0;
+
+	while (left && !atomic_compare_exchange_weak(&qp->answers, &left, left - 1))
+		;
+}
+
+/* The first answer of that queue pair in its CQ that is not placed yet, and where it is wanted. */
+static bool find_answer(const struct av_qp_end *end, struct av_cq_shared *cq, struct placement *place,
+			uint32_t *number)
+{
+	uint32_t qpn = atomic_load(&end->qp->qpn);
+	bool found = false;
+
+	av_lock_acquire_plain(&cq->poll_lock);
+	for (uint32_t i = atomic_load(&cq->head); i != atomic_load(&cq->tail) && !found; i++) {
+		const struct av_cqe *e = av_cq_entry(end->seg, cq, i);
+
+		found = e && e->qpn == qpn && !(e->flags & AV_CQE_RECV) && e->data_len;
+		if (!found)
+			continue;
+		place->cqe = *e;
+		fetch_elements(end->seg, end->qp, e, place);
+		*number = i;
+	}
+	av_lock_release(&cq->poll_lock);
+	return found;
+}
+
+/* Is it there still, or has a poller taken it? poll_lock is held, which keeps it as it is. */
+static struct av_cqe *still_there(const struct av_qp_end *end, struct av_cq_shared *cq, uint32_t number)
+{
+	uint32_t head = atomic_load(&cq->head);
+
+	return number - head < atomic_load(&cq->tail) - head ? av_cq_entry(end->seg, cq, number) : NULL;
+}
+
+/*
+ * Place one that was found, unless it was taken. A poller that came now would return before the bytes are
+ * there: so poll_lock is held over these few of them, which are this process' own.
+ */
+static bool place_early(const struct av_qp_end *end, struct av_cq_shared *cq, struct placement *p,
+			uint32_t number)
+{
+	uint64_t bytes = payload_bytes(p);
+	enum av_reach ret = AV_REACH_DST_FAULT;
+	struct av_spans to, from;
+	enum av_mem_fault found;
+	struct av_cqe *cqe;
+
+	while ((found = av_mem_get_list(end->seg, p->pd, IBV_ACCESS_LOCAL_WRITE, p->sge, p->count, bytes,
+					&to)) == AV_MEM_BUSY)
+		sched_yield();
+	av_lock_acquire_plain(&cq->poll_lock);
+	cqe = still_there(end, cq, number);
+	av_spans_local(&from, NULL, p->cqe.data, bytes);
+	if (cqe && found == AV_MEM_OK)
+		ret = av_reach_copy(&to, &from);
+	if (cqe)
+		cqe->data_len = 0;
+	if (cqe && ret != AV_REACH_OK)
+		cqe->status = IBV_WC_LOC_PROT_ERR;
+	av_lock_release(&cq->poll_lock);
+	if (found == AV_MEM_OK)
+		av_mem_put_list(&to);
+	if (cqe)
+		answer_placed(end->seg, &p->cqe);
+	return !cqe || ret == AV_REACH_OK;
+}
+
+bool av_poll_place_answers(const struct av_qp_end *end)
+{
+	struct av_cq_shared *cq = av_cq_at(end->seg, end->qp->send_cq);
+	struct placement place;
+	uint32_t number;
+	bool ok = true;
+
+	while (cq && ok && atomic_load(&end->qp->answers)) {
+		if (find_answer(end, cq, &place, &number))
+			ok = place_early(end, cq, &place, number);
+		else
+			sched_yield(); /* a poller is placing it */
+	}
+	return ok;
 }
 
 static int nothing(struct av_cq_shared *cq)
@@ -197,10 +340,11 @@ int av_poll_stamped(struct av_seg *seg, uint32_t index, int count, struct ibv_wc
 		int taken = take(seg, cq, count - n, wc + n, stamp_ns ? stamp_ns + n : NULL, &place);
 
 		n += taken;
-		if (!place.cqe.data_len && !place.cqe.stage)
+		if (!has_payload(&place.cqe))
 			break;
 		if (!place_payload(seg, &place))
 			placement_failed(seg, &place.cqe, &wc[n - 1]);
+		answer_placed(seg, &place.cqe);
 	}
 	return n;
 }

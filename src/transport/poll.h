@@ -6,6 +6,7 @@
 #include <infiniband/verbs.h>
 
 #include "hca/segment.h"
+#include "queue/qp.h"
 
 /**
  * av_poll() - take up to @count completions of an own CQ, oldest first
@@ -19,5 +20,14 @@ int av_poll(struct av_seg *seg, uint32_t cq, int count, struct ibv_wc *wc);
 
 /* The same, with the time at which each was appended in @stamp_ns, if the CQ records it. */
 int av_poll_stamped(struct av_seg *seg, uint32_t cq, int count, struct ibv_wc *wc, uint64_t *stamp_ns);
+
+/**
+ * av_poll_place_answers() - place what waits for the poller of the queue pair's send CQ before it is polled
+ *
+ * Answers to RDMA READs and atomics that other processes have left there. Context: the owner's process; the
+ * @exec token of the queue pair is held, so that no more come; waits for pollers that are placing some.
+ * Return: false: one could not be placed; its completion says so now
+ */
+AV_MUST_USE bool av_poll_place_answers(const struct av_qp_end *end);
 
 #endif

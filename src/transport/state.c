@@ -117,6 +117,7 @@ static void empty_queues(const struct av_qp_end *end)
 	atomic_store(&qp->sq_tail, 0);
 	atomic_store(&qp->sq_freed, 0);
 	qp->sq_next = 0;
+	atomic_store(&qp->answers, 0);
 	atomic_store(&qp->park, AV_PARK_NOT);
 	qp->drain_notify = 0;
 	qp->receiving = qp->established = qp->msn = 0;

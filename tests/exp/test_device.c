@@ -139,7 +139,7 @@ static void value_rows(void)
 		 plain.odp_caps.per_transport_caps.ud_odp_caps & 0x3f},
 		{"xrc_odp_caps", attr.odp_caps.per_transport_caps.xrc_odp_caps, plain.xrc_odp_caps & 0x3f},
 		{"dc_odp_caps", attr.odp_caps.per_transport_caps.dc_odp_caps, 0},
-		{"inline_recv_sz", (uint64_t)attr.inline_recv_sz, 0},
+		{"inline_recv_sz", (uint64_t)attr.inline_recv_sz, 1024},
 		{"tunneled_atomic_caps", attr.tunneled_atomic_caps, 0},
 		{"odp_mr_max_size", attr.odp_mr_max_size, plain.orig_attr.max_mr_size},
 		{"comp_mask_2", attr.comp_mask_2, 0},
