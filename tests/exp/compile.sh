@@ -35,6 +35,7 @@ for l in $languages; do
 	compile "$l" "alone" -I"$top/include" -DINCLUDE_FIRST="$exp"
 	compile "$l" "after verbs.h" -I"$top/include" -DINCLUDE_FIRST="$plain" -DINCLUDE_SECOND="$exp"
 	compile "$l" "before verbs.h" -I"$top/include" -DINCLUDE_FIRST="$exp" -DINCLUDE_SECOND="$plain"
+	compile "$l" "after as_notify.h" -I"$top/include" -DINCLUDE_FIRST='<anyverbs/as_notify.h>' -DINCLUDE_SECOND="$exp"
 	compile "$l" "wrapper alone" -I"$top/include/wrapper" -I"$top/include" -DINCLUDE_FIRST="$plain"
 	compile "$l" "wrapper second" -I"$top/include/wrapper" -I"$top/include" -DINCLUDE_FIRST="$exp" \
 		-DINCLUDE_SECOND="$plain"
