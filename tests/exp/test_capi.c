@@ -281,6 +281,8 @@ static void capability_row(void)
 /* The memory is gone: the same answer, and no event. */
 static void gone_row(void)
 {
+	uint32_t rkey;
+
 	row("%s: memory that is not there", capi ? "CAPI" : "no CAPI");
 	map();
 	mr = reg(memory, BYTES, RIGHTS | IBV_EXP_ACCESS_ON_DEMAND);
@@ -289,9 +291,10 @@ static void gone_row(void)
 	EXPECT_PROBE(&b, &a, 0, IBV_WR_RDMA_WRITE, address(), mr->rkey, LENGTH, IBV_WC_REM_ACCESS_ERR);
 	expect_counted(ODP_FAILED_RESOLUTIONS);
 	row("%s: a region that is not there", capi ? "CAPI" : "no CAPI");
+	rkey = mr->rkey;
 	ibv_dereg_mr(mr);
 	catch_up();
-	EXPECT_PROBE(&b, &a, 0, IBV_WR_RDMA_WRITE, address(), mr->rkey, LENGTH, IBV_WC_REM_ACCESS_ERR);
+	EXPECT_PROBE(&b, &a, 0, IBV_WR_RDMA_WRITE, address(), rkey, LENGTH, IBV_WC_REM_ACCESS_ERR);
 	expect_counted(ODP_MRS_NOT_FOUND);
 }
 
