@@ -2,6 +2,8 @@
 /* Access flags: where the experimental bits lie among the plain ones. */
 #include "exp/exp.h"
 
+#include "memory/key.h"
+
 static const struct {
 	uint64_t exp;
 	unsigned int plain;
@@ -13,6 +15,7 @@ static const struct {
 	{IBV_EXP_ACCESS_MW_BIND, IBV_ACCESS_MW_BIND},
 	{IBV_EXP_ACCESS_MW_ZERO_BASED, IBV_ACCESS_ZERO_BASED},
 	{IBV_EXP_ACCESS_ON_DEMAND, IBV_ACCESS_ON_DEMAND},
+	{IBV_EXP_ACCESS_TUNNELED_ATOMIC, AV_ACCESS_TUNNELED},
 	{IBV_EXP_ACCESS_RELAXED_ORDERING, IBV_ACCESS_RELAXED_ORDERING},
 };
 

@@ -26,6 +26,8 @@ static uint64_t cap_flags(const struct ibv_device_attr_ex *now)
 		caps |= IBV_EXP_DEVICE_MW_TYPE_2B;
 	if (plain & IBV_DEVICE_MEM_MGT_EXTENSIONS)
 		caps |= IBV_EXP_DEVICE_MEM_MGT_EXTENSIONS;
+	if (now->orig_attr.atomic_cap != IBV_ATOMIC_NONE)
+		caps |= IBV_EXP_DEVICE_EXT_ATOMICS | IBV_EXP_DEVICE_EXT_MASKED_ATOMICS;
 	return caps;
 }
 
@@ -47,6 +49,29 @@ static void fill_clock(struct ibv_exp_device_attr *attr, const struct ibv_device
 static void fill_cap_flags(struct ibv_exp_device_attr *attr, const struct ibv_device_attr_ex *now)
 {
 	attr->exp_device_cap_flags = cap_flags(now);
+}
+
+#define LARGEST_OPERAND_LOG ((uint32_t)__builtin_ctz(AV_ATOMIC_MAX_BYTES))
+#define OPERAND_SIZES	    (2ull * AV_ATOMIC_MAX_BYTES - 1) /* a bit for each power of two */
+
+/* An addition carries as far as the operand reaches. */
+static void fill_ext_atomics(struct ibv_exp_device_attr *attr, const struct ibv_device_attr_ex *now)
+{
+	attr->ext_atom = (struct ibv_exp_ext_atomics_params){
+		.log_atomic_arg_sizes = OPERAND_SIZES,
+		.max_fa_bit_boundary = 8 * AV_ATOMIC_MAX_BYTES,
+		.log_max_atomic_inline = LARGEST_OPERAND_LOG,
+	};
+}
+
+/* Replies are in the host's byte order, of all sizes. */
+static void fill_masked_atomics(struct ibv_exp_device_attr *attr, const struct ibv_device_attr_ex *now)
+{
+	attr->masked_atomic = (struct ibv_exp_masked_atomic_params){
+		.max_fa_bit_boundary = 8 * AV_ATOMIC_MAX_BYTES,
+		.log_max_atomic_inline = LARGEST_OPERAND_LOG,
+		.masked_log_atomic_arg_sizes = OPERAND_SIZES,
+	};
 }
 
 static void fill_inline_recv(struct ibv_exp_device_attr *attr, const struct ibv_device_attr_ex *now)
@@ -84,15 +109,25 @@ static void fill_dm_size(struct ibv_exp_device_attr *attr, const struct ibv_devi
 	attr->max_dm_size = now->max_dm_size;
 }
 
+/* Without the switch. */
 static void fill_tunneled_atomic(struct ibv_exp_device_attr *attr, const struct ibv_device_attr_ex *now)
 {
 	attr->tunneled_atomic_caps = 0;
 }
 
-/* No group of the second mask is filled. */
+/*
+ * The second mask. What a device's atomics are to the processor's: nothing, here as in the plain attributes
+ * (IBV_ATOMIC_HCA).
+ */
 static void fill_mask_2(struct ibv_exp_device_attr *attr, const struct ibv_device_attr_ex *now)
 {
-	attr->comp_mask_2 = 0;
+	attr->comp_mask_2 &= IBV_EXP_DEVICE_ATTR_PCI_ATOMIC_CAPS;
+	if (attr->comp_mask_2)
+		attr->pci_atomic_caps = (struct ibv_exp_pci_atomic_caps){
+			.fetch_add = now->pci_atomic_caps.fetch_add,
+			.swap = now->pci_atomic_caps.swap,
+			.compare_swap = now->pci_atomic_caps.compare_swap,
+		};
 }
 
 static const struct {
@@ -104,8 +139,10 @@ static const struct {
 	{IBV_EXP_DEVICE_ATTR_WITH_HCA_CORE_CLOCK, fill_clock},
 	{IBV_EXP_DEVICE_ATTR_EXP_CAP_FLAGS, fill_cap_flags},
 	{IBV_EXP_DEVICE_ATTR_INLINE_RECV_SZ, fill_inline_recv},
+	{IBV_EXP_DEVICE_ATTR_EXT_ATOMIC_ARGS, fill_ext_atomics},
 	{IBV_EXP_DEVICE_ATTR_ODP, fill_odp},
 	{IBV_EXP_DEVICE_ATTR_MAX_CTX_RES_DOMAIN, fill_res_domain},
+	{IBV_EXP_DEVICE_ATTR_MASKED_ATOMICS, fill_masked_atomics},
 	{IBV_EXP_DEVICE_ATTR_ODP_MAX_SIZE, fill_odp_size},
 	{IBV_EXP_DEVICE_ATTR_MAX_DM_SIZE, fill_dm_size},
 	{IBV_EXP_DEVICE_ATTR_TUNNELED_ATOMIC, fill_tunneled_atomic},
@@ -117,6 +154,9 @@ static void add_switched(struct ibv_exp_device_attr *attr, const struct av_seg *
 {
 	if ((attr->comp_mask & IBV_EXP_DEVICE_ATTR_EXP_CAP_FLAGS) && av_switch_on(seg, AV_SWITCH_CAPI))
 		attr->exp_device_cap_flags |= IBV_EXP_DEVICE_CAPI;
+	if ((attr->comp_mask & IBV_EXP_DEVICE_ATTR_TUNNELED_ATOMIC) &&
+	    av_switch_on(seg, AV_SWITCH_TUNNELED_ATOMIC))
+		attr->tunneled_atomic_caps |= IBV_EXP_TUNNELED_ATOMIC_SUPPORTED;
 }
 
 AV_EXPORT int ibv_exp_query_device(struct ibv_context *context, struct ibv_exp_device_attr *attr)

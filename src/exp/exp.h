@@ -23,8 +23,8 @@ static inline void *av_exp_absent_null(void)
 }
 
 /**
- * av_exp_access() - rights of a region or window as plain access flags
- * @exp: those of enum ibv_exp_access_flags that have plain counterparts; others are refused
+ * av_exp_access() - rights of a region or window as plain access flags, and AV_ACCESS_TUNNELED
+ * @exp: those of enum ibv_exp_access_flags that have counterparts; others are refused
  * Return: 0 or EINVAL
  */
 AV_MUST_USE int av_exp_access(uint64_t exp, unsigned int *plain);

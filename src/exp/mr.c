@@ -52,7 +52,7 @@ static struct ibv_mr *reg_memory(const struct ibv_exp_reg_mr_in *in)
 		err = av_exp_access(in->exp_access & ~(uint64_t)IBV_EXP_ACCESS_RELAXED, &access);
 	if (err)
 		return av_fail_null(err);
-	return ibv_reg_mr_iova2(in->pd, in->addr, in->length, (uintptr_t)in->addr, access);
+	return av_reg_mr(in->pd, in->addr, in->length, (uintptr_t)in->addr, access);
 }
 
 /* Memory that the library would allocate. */
@@ -125,7 +125,7 @@ AV_EXPORT int ibv_exp_rereg_mr(struct ibv_mr *mr, int flags, struct ibv_pd *pd, 
 		err = access & IBV_EXP_ACCESS_MW_ZERO_BASED ? EINVAL : av_exp_access(access, &rights);
 	if (err)
 		return av_fail_errno(err);
-	return ibv_rereg_mr(mr, flags, pd, addr, length, (int)rights) ? errno : 0;
+	return av_rereg_mr(mr, flags, pd, addr, length, rights) ? errno : 0;
 }
 
 /* --- prefetching --- */

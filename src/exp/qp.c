@@ -6,7 +6,6 @@
 
 #include "front/qp.h"
 
-#define ATOMIC_BYTES 8u
 /* The bits behind DEST_QPN have other meanings among the plain ones, or none. */
 #define PLAIN_MASK ((uint64_t)IBV_QP_DEST_QPN * 2 - 1)
 
@@ -15,10 +14,19 @@ static bool has(const struct ibv_exp_qp_init_attr *attr, uint32_t bit)
 	return attr->comp_mask & bit;
 }
 
-/* What the device has nothing for, asked for in earnest. */
+/* Operands come in all sizes up to the largest, on the services that have atomics. */
+static uint32_t max_operand(const struct ibv_exp_qp_init_attr *attr)
+{
+	bool atomics = attr->qp_type == IBV_QPT_RC || attr->qp_type == IBV_QPT_XRC_SEND;
+
+	return atomics && has(attr, IBV_EXP_QP_INIT_ATTR_ATOMICS_ARG) ? attr->max_atomic_arg : 0;
+}
+
+/* What the device has nothing for, asked for in earnest. That a reply may be big endian is: it never is. */
 static bool unsupported(const struct ibv_exp_qp_init_attr *attr)
 {
-	return (has(attr, IBV_EXP_QP_INIT_ATTR_CREATE_FLAGS) && attr->exp_create_flags) ||
+	return (has(attr, IBV_EXP_QP_INIT_ATTR_CREATE_FLAGS) &&
+		(attr->exp_create_flags & ~(uint32_t)IBV_EXP_QP_CREATE_ATOMIC_BE_REPLY)) ||
 	       (has(attr, IBV_EXP_QP_INIT_ATTR_QPG) && attr->qpg.qpg_type != IBV_EXP_QPG_NONE) ||
 	       (has(attr, IBV_EXP_QP_INIT_ATTR_RX_HASH) && attr->rx_hash_conf) ||
 	       (has(attr, IBV_EXP_QP_INIT_ATTR_PEER_DIRECT) && attr->peer_direct_attrs) ||
@@ -43,7 +51,7 @@ static int check_create(struct ibv_context *context, const struct ibv_exp_qp_ini
 		return EINVAL;
 	if (has(attr, IBV_EXP_QP_INIT_ATTR_RES_DOMAIN) && !av_exp_domain_valid(context, attr->res_domain))
 		return EINVAL;
-	if (has(attr, IBV_EXP_QP_INIT_ATTR_ATOMICS_ARG) && attr->max_atomic_arg > ATOMIC_BYTES)
+	if (max_operand(attr) > AV_ATOMIC_MAX_BYTES)
 		return EINVAL;
 	if (has(attr, IBV_EXP_QP_INIT_ATTR_PORT) && attr->port_num != 1)
 		return EINVAL;
@@ -73,7 +81,9 @@ AV_EXPORT struct ibv_qp *ibv_exp_create_qp(struct ibv_context *context, struct i
 		.sq_sig_all = attr->sq_sig_all,
 	};
 	struct av_qp_extra extra = {
-		.inline_recv = has(attr, IBV_EXP_QP_INIT_ATTR_INL_RECV) ? attr->max_inl_recv : 0};
+		.inline_recv = has(attr, IBV_EXP_QP_INIT_ATTR_INL_RECV) ? attr->max_inl_recv : 0,
+		.max_operand = max_operand(attr),
+	};
 	bool plain_only = attr->comp_mask == IBV_EXP_QP_INIT_ATTR_PD;
 	struct ibv_qp *qp;
 	int err;

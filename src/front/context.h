@@ -219,6 +219,9 @@ int av_poll_cq(struct ibv_cq *cq, int count, struct ibv_wc *wc);
 int av_req_notify_cq(struct ibv_cq *cq, int solicited_only);
 int av_modify_cq(struct ibv_cq *cq, struct ibv_modify_cq_attr *attr);
 int av_post_send(struct ibv_qp *qp, struct ibv_send_wr *wr, struct ibv_send_wr **bad_wr);
+
+/* av_post_send() of requests that the library made of others: av_sq_post() with @translated. */
+int av_post_translated(struct ibv_qp *qp, struct ibv_send_wr *wr, struct ibv_send_wr **bad_wr);
 int av_post_recv(struct ibv_qp *qp, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad_wr);
 int av_query_port(struct ibv_context *context, uint8_t port, struct ibv_port_attr *attr, size_t size);
 int av_query_device_ex(struct ibv_context *context, const struct ibv_query_device_ex_input *input,

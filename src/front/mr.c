@@ -15,6 +15,8 @@
 #include "memory/odp_table.h"
 #include "memory/region.h"
 
+#define AV_ACCESS_NOBODYS (1u << 30) /* a bit without a meaning */
+
 #undef ibv_reg_mr
 #undef ibv_reg_mr_iova
 
@@ -97,7 +99,7 @@ static bool is_fork_guarded(const struct av_mr *mr)
 	return mr->sort == AV_MR_PLAIN && !(mr->access & IBV_ACCESS_ON_DEMAND);
 }
 
-static struct ibv_mr *reg_mr(struct ibv_pd *pd, void *addr, size_t length, uint64_t iova, unsigned int access)
+struct ibv_mr *av_reg_mr(struct ibv_pd *pd, void *addr, size_t length, uint64_t iova, uint32_t access)
 {
 	struct av_context *ctx = av_context_of(pd->context);
 	struct av_region_request req = {
@@ -138,11 +140,17 @@ static struct ibv_mr *reg_mr(struct ibv_pd *pd, void *addr, size_t length, uint6
 	return mr;
 }
 
+/* As a program names rights in a plain verb: the library's own is to it as unknown as any other bit. */
+static uint32_t plain_rights(uint32_t access)
+{
+	return access & AV_ACCESS_TUNNELED ? AV_ACCESS_NOBODYS : access;
+}
+
 AV_EXPORT struct ibv_mr *ibv_reg_mr(struct ibv_pd *pd, void *addr, size_t length, int access)
 {
 	if (!av_ours(pd->context))
 		return AV_NEXT(ibv_reg_mr, "IBVERBS_1.1")(pd, addr, length, access);
-	return reg_mr(pd, addr, length, (uintptr_t)addr, (unsigned int)access);
+	return av_reg_mr(pd, addr, length, (uintptr_t)addr, plain_rights((uint32_t)access));
 }
 
 AV_EXPORT struct ibv_mr *ibv_reg_mr_iova(struct ibv_pd *pd, void *addr, size_t length, uint64_t iova,
@@ -150,7 +158,7 @@ AV_EXPORT struct ibv_mr *ibv_reg_mr_iova(struct ibv_pd *pd, void *addr, size_t l
 {
 	if (!av_ours(pd->context))
 		return AV_NEXT(ibv_reg_mr_iova, "IBVERBS_1.7")(pd, addr, length, iova, access);
-	return reg_mr(pd, addr, length, iova, (unsigned int)access);
+	return av_reg_mr(pd, addr, length, iova, plain_rights((uint32_t)access));
 }
 
 AV_EXPORT struct ibv_mr *ibv_reg_mr_iova2(struct ibv_pd *pd, void *addr, size_t length, uint64_t iova,
@@ -158,7 +166,7 @@ AV_EXPORT struct ibv_mr *ibv_reg_mr_iova2(struct ibv_pd *pd, void *addr, size_t 
 {
 	if (!av_ours(pd->context))
 		return AV_NEXT(ibv_reg_mr_iova2, "IBVERBS_1.8")(pd, addr, length, iova, access);
-	return reg_mr(pd, addr, length, iova, access);
+	return av_reg_mr(pd, addr, length, iova, plain_rights(access));
 }
 
 struct ibv_mr *av_alloc_null_mr(struct ibv_pd *pd)
@@ -229,7 +237,7 @@ AV_EXPORT int ibv_dereg_mr(struct ibv_mr *ibv)
  * ------------------------------------------------------------------------------------------- */
 
 /* Refused before anything happens: ibv_rereg_mr(3), IBV_REREG_MR_ERR_INPUT. */
-static bool bad_input(const struct av_mr *mr, int flags, const void *addr, size_t length, int access)
+static bool bad_input(const struct av_mr *mr, int flags, const void *addr, size_t length, uint32_t access)
 {
 	const int known =
 		IBV_REREG_MR_CHANGE_TRANSLATION | IBV_REREG_MR_CHANGE_PD | IBV_REREG_MR_CHANGE_ACCESS;
@@ -245,15 +253,16 @@ static bool bad_input(const struct av_mr *mr, int flags, const void *addr, size_
 }
 
 /* Refused by the device. Return: 0 or errno. */
-static int check_change(const struct av_mr *mr, int flags, struct ibv_pd *pd, int access)
+static int check_change(const struct av_context *ctx, const struct av_mr *mr, int flags, struct ibv_pd *pd,
+			uint32_t access)
 {
 	if (flags == 0 || mr->sort != AV_MR_PLAIN)
 		return EINVAL;
-	if ((flags & IBV_REREG_MR_CHANGE_ACCESS) && ((mr->access ^ (uint32_t)access) & IBV_ACCESS_ON_DEMAND))
+	if ((flags & IBV_REREG_MR_CHANGE_ACCESS) && ((mr->access ^ access) & IBV_ACCESS_ON_DEMAND))
 		return EOPNOTSUPP; /* paged on demand is not made of pinned memory, nor the other way round */
 	if ((flags & IBV_REREG_MR_CHANGE_TRANSLATION) && mr->ibv.length == SIZE_MAX)
 		return EOPNOTSUPP; /* the implicit region is the whole address space */
-	if ((flags & IBV_REREG_MR_CHANGE_ACCESS) && av_region_check_access((uint32_t)access))
+	if ((flags & IBV_REREG_MR_CHANGE_ACCESS) && av_region_check_rights(ctx->seg, access))
 		return EINVAL;
 	if (flags & IBV_REREG_MR_CHANGE_PD)
 		return pd && pd->context == mr->ibv.context && av_pd_find(pd) ? 0 : ENOENT;
@@ -284,10 +293,10 @@ static int describe(const struct av_context *ctx, const struct av_mr *mr, int fl
 }
 
 static int change(struct av_context *ctx, struct av_mr *mr, int flags, struct ibv_pd *ibv_pd, void *addr,
-		  size_t length, int access)
+		  size_t length, uint32_t access)
 {
 	struct av_pd *pd = flags & IBV_REREG_MR_CHANGE_PD ? av_pd_find(ibv_pd) : mr->pd;
-	uint32_t rights = flags & IBV_REREG_MR_CHANGE_ACCESS ? (uint32_t)access : mr->access;
+	uint32_t rights = flags & IBV_REREG_MR_CHANGE_ACCESS ? access : mr->access;
 	struct av_key what;
 	int err = describe(ctx, mr, flags, addr, length, rights, &what);
 
@@ -318,12 +327,12 @@ static int change(struct av_context *ctx, struct av_mr *mr, int flags, struct ib
 
 /* The command and what has to be right for it. Return: 0 or errno; the region is as it was then. */
 static int command(struct av_context *ctx, struct av_mr *mr, int flags, struct ibv_pd *pd, void *addr,
-		   size_t length, int access)
+		   size_t length, uint32_t access)
 {
 	int err = mr ? av_context_err(ctx) : ENOENT;
 
 	if (err == 0)
-		err = check_change(mr, flags, pd, access);
+		err = check_change(ctx, mr, flags, pd, access);
 	return err ? err : change(ctx, mr, flags, pd, addr, length, access);
 }
 
@@ -331,8 +340,8 @@ static int command(struct av_context *ctx, struct av_mr *mr, int flags, struct i
  * The command of a change of translation, between the new range's leaving the children of fork() and the old
  * one's return to them. Return: 0, or enum ibv_rereg_mr_err_code and errno
  */
-static int move(struct av_context *ctx, struct av_mr *mr, int flags, struct ibv_pd *pd, void *addr, size_t length,
-		int access)
+static int move(struct av_context *ctx, struct av_mr *mr, int flags, struct ibv_pd *pd, void *addr,
+		size_t length, uint32_t access)
 {
 	const uintptr_t old = (uintptr_t)mr->ibv.addr;
 	const size_t old_length = mr->ibv.length;
@@ -355,17 +364,12 @@ static int move(struct av_context *ctx, struct av_mr *mr, int flags, struct ibv_
 	return IBV_REREG_MR_ERR_DO_FORK_OLD;
 }
 
-AV_EXPORT int ibv_rereg_mr(struct ibv_mr *ibv, int flags, struct ibv_pd *pd, void *addr, size_t length,
-			   int access)
+int av_rereg_mr(struct ibv_mr *ibv, int flags, struct ibv_pd *pd, void *addr, size_t length, uint32_t access)
 {
-	struct av_context *ctx;
-	struct av_mr *mr;
+	struct av_context *ctx = av_context_of(ibv->context);
+	struct av_mr *mr = av_mr_find(ibv);
 	int err;
 
-	if (!av_ours(ibv->context))
-		return AV_NEXT(ibv_rereg_mr, "IBVERBS_1.1")(ibv, flags, pd, addr, length, access);
-	ctx = av_context_of(ibv->context);
-	mr = av_mr_find(ibv);
 	if (bad_input(mr, flags, addr, length, access)) {
 		errno = EINVAL;
 		return IBV_REREG_MR_ERR_INPUT;
@@ -377,4 +381,12 @@ AV_EXPORT int ibv_rereg_mr(struct ibv_mr *ibv, int flags, struct ibv_pd *pd, voi
 		return 0;
 	errno = err;
 	return IBV_REREG_MR_ERR_CMD;
+}
+
+AV_EXPORT int ibv_rereg_mr(struct ibv_mr *ibv, int flags, struct ibv_pd *pd, void *addr, size_t length,
+			   int access)
+{
+	if (!av_ours(ibv->context))
+		return AV_NEXT(ibv_rereg_mr, "IBVERBS_1.1")(ibv, flags, pd, addr, length, access);
+	return av_rereg_mr(ibv, flags, pd, addr, length, plain_rights((uint32_t)access));
 }

@@ -36,6 +36,13 @@ struct av_mr {
  */
 struct ibv_mr *av_mr_publish(struct ibv_pd *pd, struct av_key *what, void *addr, struct av_dm *dm);
 
+/*
+ * ibv_reg_mr_iova2() and ibv_rereg_mr() on a context of ours; @access as of struct av_key, so that it may
+ * name rights that the plain verbs do not know. av_rereg_mr() returns enum ibv_rereg_mr_err_code and errno.
+ */
+struct ibv_mr *av_reg_mr(struct ibv_pd *pd, void *addr, size_t length, uint64_t iova, uint32_t access);
+int av_rereg_mr(struct ibv_mr *ibv, int flags, struct ibv_pd *pd, void *addr, size_t length, uint32_t access);
+
 /* The region, if pointer and handle belong together; else NULL. */
 struct av_mr *av_mr_find(const struct ibv_mr *mr);
 

@@ -20,7 +20,7 @@ static void note_binds(struct ibv_send_wr *wr, const struct ibv_send_wr *end)
 			wr->bind_mw.mw->rkey = (wr->bind_mw.mw->rkey & ~0xffu) | (wr->bind_mw.rkey & 0xff);
 }
 
-int av_post_send(struct ibv_qp *ibv, struct ibv_send_wr *wr, struct ibv_send_wr **bad_wr)
+static int post_send(struct ibv_qp *ibv, struct ibv_send_wr *wr, struct ibv_send_wr **bad_wr, bool translated)
 {
 	struct av_qp *qp = av_qp_find(ibv);
 	uint32_t state;
@@ -32,11 +32,21 @@ int av_post_send(struct ibv_qp *ibv, struct ibv_send_wr *wr, struct ibv_send_wr 
 	if (av_unlikely(state == IBV_QPS_RESET || state == IBV_QPS_INIT || state == IBV_QPS_RTR))
 		return refuse_send(wr, bad_wr, EINVAL);
 	av_lock_acquire_plain(&qp->post_lock);
-	err = av_sq_post(&qp->end, wr, bad_wr, av_ah_attr);
+	err = av_sq_post(&qp->end, wr, bad_wr, av_ah_attr, translated);
 	av_lock_release(&qp->post_lock);
 	note_binds(wr, err ? *bad_wr : NULL);
 	av_drive(&qp->end, &qp->peer);
 	return av_unlikely(err) ? av_fail_errno(err) : 0;
+}
+
+int av_post_send(struct ibv_qp *ibv, struct ibv_send_wr *wr, struct ibv_send_wr **bad_wr)
+{
+	return post_send(ibv, wr, bad_wr, false);
+}
+
+int av_post_translated(struct ibv_qp *ibv, struct ibv_send_wr *wr, struct ibv_send_wr **bad_wr)
+{
+	return post_send(ibv, wr, bad_wr, true);
 }
 
 /* A requester waits for what was just posted, or the queue pair has failed and takes no more. */

@@ -148,7 +148,7 @@ static uint32_t answers_inline(const struct ibv_qp_init_attr *attr, uint32_t gra
 }
 
 static uint32_t init_shared(struct av_context *ctx, struct av_qp *qp, const struct ibv_qp_init_attr *attr,
-			    uint32_t inline_recv)
+			    const struct av_qp_extra *extra)
 {
 	struct av_qp_request req = {
 		.type = attr->qp_type,
@@ -158,8 +158,9 @@ static uint32_t init_shared(struct av_context *ctx, struct av_qp *qp, const stru
 		.sig_all = attr->sq_sig_all != 0,
 		.srq = qp->srq ? qp->srq->index : 0,
 		.xrcd = qp->xrcd ? qp->xrcd->number : 0,
-		.inline_recv = inline_recv,
-		.inline_answer = answers_inline(attr, inline_recv),
+		.inline_recv = extra->inline_recv,
+		.inline_answer = answers_inline(attr, extra->inline_recv),
+		.max_operand = extra->max_operand,
 		.cap = attr->cap,
 		.limit = (uint32_t)ctx->dev->attr.max_qp,
 	};
@@ -209,7 +210,7 @@ struct ibv_qp *av_qp_create(struct av_context *ctx, struct ibv_pd *pd, struct ib
 	resolve(ctx, qp, pd, xrcd, attr);
 	extra = extra ? extra : &none;
 	extra->inline_recv = grant_inline(qp, attr, extra->inline_recv);
-	index = init_shared(ctx, qp, attr, extra->inline_recv);
+	index = init_shared(ctx, qp, attr, extra);
 	if (!index || av_table_set(&ctx->qps, index, qp)) {
 		if (index)
 			av_qp_fini(ctx->seg, index);

@@ -8,6 +8,7 @@
 /* What the attributes of ibv_create_qp() cannot say. */
 struct av_qp_extra {
 	uint32_t inline_recv; /* in: bytes wanted of inline receive; out: granted, 0: off */
+	uint32_t max_operand; /* in: bytes of the operands of extended atomics, 0: it has none of these */
 };
 
 /*

@@ -428,7 +428,7 @@ int av_dir_context_open(uint32_t ref)
 
 struct av_lock *av_dir_atomic_lock(pid_t pid, uint64_t addr)
 {
-	uint64_t h = ((addr >> 3) ^ ((uint64_t)pid << 20)) * 0x9e3779b97f4a7c15ull;
+	uint64_t h = ((addr / AV_ATOMIC_BLOCK) ^ ((uint64_t)pid << 20)) * 0x9e3779b97f4a7c15ull;
 
 	return &av_dir->atomic[h >> 58].lock;
 }

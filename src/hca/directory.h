@@ -28,11 +28,12 @@
 #include "base/compiler.h"
 #include "base/lock.h"
 
-#define AV_LAYOUT	  10 /* version of everything in shared memory; changes with any change of a layout */
+#define AV_LAYOUT	  11 /* version of everything in shared memory; changes with any change of a layout */
 #define AV_REF_SLOT_BITS  12
 #define AV_REF_SLOTS	  (1u << AV_REF_SLOT_BITS)
 #define AV_REF_SLOT(ref)  ((ref) & (AV_REF_SLOTS - 1))
 #define AV_ATOMIC_STRIPES 64
+#define AV_ATOMIC_BLOCK	  32u /* the largest operand: operations of different sizes meet in one lock */
 
 /* A QP number is tag << AV_QPN_INDEX_BITS | index: the tag changes with each reuse of an index. */
 #define AV_QPN_INDEX_BITS 17
@@ -121,8 +122,9 @@ AV_MUST_USE int av_dir_dm_take(uint32_t ref, uint64_t bytes, uint64_t limit);
 void av_dir_dm_give(uint32_t ref, uint64_t bytes);
 
 /*
- * The lock that makes read-modify-write of one 8-byte word atomic among all processes (IBV_ATOMIC_HCA): one
- * of AV_ATOMIC_STRIPES, chosen by owner and address. Taking it over from a dead process needs no repair.
+ * The lock that makes read-modify-write atomic among all processes (IBV_ATOMIC_HCA), for whatever lies in one
+ * aligned block of AV_ATOMIC_BLOCK bytes: one of AV_ATOMIC_STRIPES, chosen by owner and address. Taking it
+ * over from a dead process needs no repair.
  */
 struct av_lock *av_dir_atomic_lock(pid_t pid, uint64_t addr);
 

@@ -20,6 +20,12 @@
 
 #define AV_KEY_INDEX(key) ((key) >> 8)
 
+/*
+ * A right beside those of enum ibv_access_flags, of which it uses no bit: the payload of an RDMA WRITE is
+ * atomic commands (transport/tunnel.h). Plain verbs do not know it.
+ */
+#define AV_ACCESS_TUNNELED (1u << 31)
+
 /* What kind of thing is behind a key. */
 enum av_key_kind {
 	AV_KEY_NONE,
@@ -41,7 +47,7 @@ struct av_key {
 	_Atomic uint32_t held; /* a region's key for as long as it exists, also while it is being changed */
 	struct av_lock lock;   /* binding, invalidating, re-registering and deregistering */
 	uint32_t pd;	       /* handle of the protection domain */
-	uint32_t access;       /* enum ibv_access_flags */
+	uint32_t access;       /* enum ibv_access_flags, and AV_ACCESS_TUNNELED */
 	uint8_t kind;	       /* enum av_key_kind */
 	uint8_t under;	       /* of a window: the kind of its region */
 	uint8_t tag;	       /* the last one used; owner only */

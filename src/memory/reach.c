@@ -3,6 +3,7 @@
 #include "memory/reach.h"
 
 #include <errno.h>
+#include <string.h>
 #include <sys/uio.h>
 
 #include "base/copy.h"
@@ -269,47 +270,83 @@ enum av_reach av_reach_copy_part(const struct av_spans *dst, const struct av_spa
 /* --- atomics
  * --------------------------------------------------------------------------------------------------- */
 
-static enum av_reach own_atomic(void *p, enum av_atomic_op op, uint64_t compare, uint64_t operand,
-				uint64_t *old)
+static bool all_ones(const struct av_operand *mask)
 {
-	enum av_copy_result ret = AV_COPY_FAULT;
+	return mask->word[0] == UINT64_MAX;
+}
 
-	switch (op) {
-	case AV_ATOMIC_FETCH_ADD:
-		ret = av_copy_fetch_add(p, operand, old);
-		break;
-	case AV_ATOMIC_CMP_SWAP:
-		ret = av_copy_cmp_swap(p, compare, operand, old);
-		break;
-	case AV_ATOMIC_WRITE:
-		ret = av_copy(p, &operand, sizeof(operand)); /* an aligned word is stored whole */
-		break;
-	}
+/*
+ * Operands within a word: by exchanging the aligned word around them, which the processor's own stores to the
+ * rest of it do not meet. The word is in one page and in the same block of the lock as the operand.
+ */
+static enum av_copy_result own_in_word(uint8_t *p, const struct av_atomic *a, struct av_operand *old)
+{
+	unsigned int shift = 8 * (unsigned int)((uintptr_t)p % sizeof(uint64_t));
+	uint64_t bits = UINT64_MAX >> (64 - 8 * a->bytes) << shift, seen, was;
+	uint8_t *word = p - (uintptr_t)p % sizeof(uint64_t);
+	struct av_operand new;
+	enum av_copy_result ret = av_copy(&was, word, sizeof(was));
+
+	do {
+		if (ret != AV_COPY_OK)
+			return ret;
+		seen = was;
+		old->word[0] = (seen & bits) >> shift;
+		(void)!av_atomic_apply(a, old, &new);
+		ret = av_copy_cmp_swap(word, seen, (seen & ~bits) | ((new.word[0] << shift) & bits), &was);
+	} while (ret != AV_COPY_OK || was != seen);
+	return AV_COPY_OK;
+}
+
+/* Operands of several words: the lock is what makes them atomic. */
+static enum av_copy_result own_wide(uint8_t *p, const struct av_atomic *a, struct av_operand *old)
+{
+	struct av_operand new;
+
+	if (av_copy(old, p, a->bytes) != AV_COPY_OK)
+		return AV_COPY_FAULT;
+	if (av_atomic_apply(a, old, &new))
+		return av_copy(p, &new, a->bytes);
+	return av_copy_probe(p, 1); /* memory that may not be written is a fault in any case */
+}
+
+static enum av_reach own_atomic(void *p, const struct av_atomic *a, struct av_operand *old)
+{
+	enum av_copy_result ret;
+
+	if (a->bytes > sizeof(uint64_t))
+		ret = own_wide(p, a, old);
+	else if (a->bytes < sizeof(uint64_t) || a->swapped)
+		ret = own_in_word(p, a, old);
+	else if (a->op == AV_ATOMIC_ADD && a->mask.word[0] == 0)
+		ret = av_copy_fetch_add(p, a->value.word[0], &old->word[0]);
+	else if (a->op == AV_ATOMIC_CMP_SWAP && all_ones(&a->mask) && all_ones(&a->compare_mask))
+		ret = av_copy_cmp_swap(p, a->compare.word[0], a->value.word[0], &old->word[0]);
+	else
+		ret = own_in_word(p, a, old);
 	return ret == AV_COPY_OK ? AV_REACH_OK : AV_REACH_DST_FAULT;
 }
 
-/* Read if it depends on what is there, modify, write; the caller holds the word's lock. */
-static enum av_reach vm_atomic(struct av_seg *seg, uint64_t addr, enum av_atomic_op op, uint64_t compare,
-			       uint64_t operand, uint64_t *old)
+/* Read if it depends on what is there, modify, write; the caller holds the operand's lock. */
+static enum av_reach vm_atomic(struct av_seg *seg, uint64_t addr, const struct av_atomic *a,
+			       struct av_operand *old)
 {
-	uint64_t room[2 * AV_PIECES_LINE / sizeof(uint64_t)] AV_ALIGNED(AV_PIECES_LINE),
-		*value = &room[addr % AV_PIECES_LINE / sizeof(uint64_t)]; /* equally aligned */
+	uint8_t room[2 * AV_PIECES_LINE] AV_ALIGNED(AV_PIECES_LINE),
+		*place = &room[addr % AV_PIECES_LINE]; /* equally aligned */
 	enum av_reach ret = AV_REACH_OK;
+	struct av_operand new;
 
-	if (op != AV_ATOMIC_WRITE)
-		ret = vm_read((uint8_t *)old, seg, addr, sizeof(*old));
+	if (a->op != AV_ATOMIC_SWAP)
+		ret = vm_read((uint8_t *)old, seg, addr, a->bytes);
 	if (ret == AV_REACH_SRC_FAULT)
 		return AV_REACH_DST_FAULT;
-	if (ret != AV_REACH_OK)
+	if (ret != AV_REACH_OK || !av_atomic_apply(a, old, &new))
 		return ret;
-	if (op == AV_ATOMIC_CMP_SWAP && *old != compare)
-		return AV_REACH_OK;
-	*value = op == AV_ATOMIC_FETCH_ADD ? *old + operand : operand;
-	return vm_write_aligned(seg, addr, (uint8_t *)value, sizeof(*value));
+	memcpy(place, &new, a->bytes);
+	return vm_write_aligned(seg, addr, place, a->bytes);
 }
 
-static enum av_reach atomic(const struct av_span *span, enum av_atomic_op op, uint64_t compare,
-			    uint64_t operand, uint64_t *old)
+static enum av_reach atomic(const struct av_span *span, const struct av_atomic *a, struct av_operand *old)
 {
 	struct av_lock *lock = av_dir_atomic_lock(span->seg->pid, span->addr);
 	enum av_reach ret;
@@ -320,29 +357,28 @@ static enum av_reach atomic(const struct av_span *span, enum av_atomic_op op, ui
 		if (av_copy_probe(span->local, 0) != AV_COPY_OK)
 			return AV_REACH_DST_FAULT;
 	} else {
-		ret = vm_read((uint8_t *)old, span->seg, span->addr, sizeof(*old));
+		ret = vm_read((uint8_t *)old, span->seg, span->addr, a->bytes);
 		if (ret != AV_REACH_OK)
 			return ret == AV_REACH_SRC_FAULT ? AV_REACH_DST_FAULT : ret;
 	}
 	av_lock_acquire_plain(lock);
 	if (span->local)
-		ret = own_atomic(span->local, op, compare, operand, old);
+		ret = own_atomic(span->local, a, old);
 	else
-		ret = vm_atomic(span->seg, span->addr, op, compare, operand, old);
+		ret = vm_atomic(span->seg, span->addr, a, old);
 	av_lock_release(lock);
 	return ret;
 }
 
-enum av_reach av_reach_atomic(const struct av_span *span, enum av_atomic_op op, uint64_t compare,
-			      uint64_t operand, uint64_t *old)
+enum av_reach av_reach_atomic(const struct av_span *span, const struct av_atomic *a, struct av_operand *old)
 {
 	struct av_odp_access access;
 	enum av_reach ret;
 
 	if (av_likely(!span->odp))
-		return atomic(span, op, compare, operand, old);
+		return atomic(span, a, old);
 	av_odp_begin(span->seg, span->addr, span->length, true, &access);
-	ret = atomic(span, op, compare, operand, old);
+	ret = atomic(span, a, old);
 	if (ret == AV_REACH_OK || ret == AV_REACH_DST_FAULT)
 		av_odp_end(&access, ret == AV_REACH_OK);
 	return ret;

@@ -16,6 +16,7 @@
 #include <stdint.h>
 
 #include "base/compiler.h"
+#include "memory/atomic_op.h"
 #include "memory/translate.h"
 
 enum av_reach {
@@ -45,18 +46,16 @@ static inline bool av_reach_refused(const struct av_seg *seg)
 	return !seg->own && atomic_load_explicit(&seg->vm_refused, memory_order_relaxed);
 }
 
-enum av_atomic_op { AV_ATOMIC_FETCH_ADD, AV_ATOMIC_CMP_SWAP, AV_ATOMIC_WRITE };
-
 /**
- * av_reach_atomic() - one 8-byte read-modify-write, or write, atomic among all processes of the device
- * (IBV_ATOMIC_HCA)
- * @span:    8 bytes, 8-byte aligned (checked by the caller)
- * @operand: to add, to swap in, or to write; @compare: for AV_ATOMIC_CMP_SWAP
- * @old:     out, the original value; of AV_ATOMIC_WRITE undefined
+ * av_reach_atomic() - one atomic operation on an operand, atomic among all processes of the device and all
+ * sizes of operands (IBV_ATOMIC_HCA)
+ * @span: atomic->bytes bytes, aligned to their number (checked by the caller)
+ * @old:  out, the original value; words beyond the operand's size undefined, and all of AV_ATOMIC_SWAP
  *
+ * Context: as av_reach_copy(); takes the operand's lock in the directory meanwhile.
  * Return:  a fault is AV_REACH_DST_FAULT; the memory is then unchanged
  */
-AV_MUST_USE enum av_reach av_reach_atomic(const struct av_span *span, enum av_atomic_op op, uint64_t compare,
-					  uint64_t operand, uint64_t *old);
+AV_MUST_USE enum av_reach av_reach_atomic(const struct av_span *span, const struct av_atomic *atomic,
+					  struct av_operand *old);
 
 #endif

@@ -11,6 +11,7 @@
 #include "base/copy.h"
 #include "base/newer_verbs.h"
 #include "base/setting.h"
+#include "hca/switches.h"
 #include "memory/key.h"
 #include "memory/mapped.h"
 #include "memory/odp_notify.h"
@@ -40,6 +41,14 @@ int av_region_check_access(uint32_t access)
 	if (access & ~(uint32_t)KNOWN)
 		return EINVAL;
 	return 0;
+}
+
+int av_region_check_rights(const struct av_seg *seg, uint32_t access)
+{
+	if ((access & AV_ACCESS_TUNNELED) &&
+	    !(av_switch_on(seg, AV_SWITCH_TUNNELED_ATOMIC) && (access & IBV_ACCESS_LOCAL_WRITE)))
+		return EINVAL;
+	return av_region_check_access(access & ~AV_ACCESS_TUNNELED);
 }
 
 static int check_range(const struct av_region_request *req, uint64_t page)
@@ -153,7 +162,7 @@ int av_region_prepare(struct av_seg *seg, const struct av_region_request *req, s
 	uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE);
 	bool on_demand = req->access & IBV_ACCESS_ON_DEMAND;
 	uint64_t moment = 0;
-	int ret = av_region_check_access(req->access);
+	int ret = av_region_check_rights(seg, req->access);
 
 	if (ret == 0)
 		ret = on_demand ? prepare_on_demand(req, page) : prepare_pinned(seg, req, page, &moment);

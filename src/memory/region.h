@@ -15,7 +15,7 @@ struct av_region_request {
 	uint64_t addr;	 /* first byte in this process */
 	uint64_t length; /* bytes; 0 is allowed: the region then permits zero-length access only */
 	uint64_t iova;	 /* address of the first byte in work requests */
-	uint32_t access; /* enum ibv_access_flags */
+	uint32_t access; /* as of struct av_key */
 };
 
 /**
@@ -24,15 +24,21 @@ struct av_region_request {
  * @what: out, the fields of its key but pd
  *
  * The pages are brought in (writable if the flags say that anybody may write), as pinning would, but not
- * locked; from then on their unmapping is noticed (memory/unmapped.h). Context: any thread; waits for pages; no lock held. Return:  0, or EINVAL (flags, wrap-around,
- * address and iova in different places of a page), EFAULT (unmapped, or not writable), ENOMEM
+ * locked; from then on their unmapping is noticed (memory/unmapped.h). Context: any thread; waits for pages;
+ * no lock held. Return:  0, or EINVAL (flags, wrap-around, address and iova in different places of a page),
+ * EFAULT (unmapped, or not writable), ENOMEM
  */
-AV_MUST_USE int av_region_prepare(struct av_seg *seg, const struct av_region_request *req, struct av_key *what);
+AV_MUST_USE int av_region_prepare(struct av_seg *seg, const struct av_region_request *req,
+				  struct av_key *what);
 
 /* Does a change from one set of flags to the other leave what the pages must permit as it is? */
 bool av_region_same_rights(uint32_t from, uint32_t to);
 
 /* The flags alone: 0, EINVAL or EOPNOTSUPP. Bits of the optional range are never refused. */
 AV_MUST_USE int av_region_check_access(uint32_t access);
+
+/* The same for a region of an own context's ordinary memory, which may have AV_ACCESS_TUNNELED if the
+ * device's switch is on. */
+AV_MUST_USE int av_region_check_rights(const struct av_seg *seg, uint32_t access);
 
 #endif

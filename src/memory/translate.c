@@ -24,6 +24,8 @@ static enum av_mem_fault check(const struct av_key *k, const struct av_mem_reque
 		return AV_MEM_ACCESS;
 	if ((k->access & req->access) != req->access)
 		return AV_MEM_ACCESS;
+	if (av_unlikely(k->access & AV_ACCESS_TUNNELED) && req->payload)
+		return AV_MEM_TUNNELED;
 	if (k->kind != AV_KEY_NULL && !req->whole &&
 	    !av_range_within(req->addr, req->length, k->base, k->length))
 		return AV_MEM_RANGE;
@@ -53,6 +55,7 @@ static enum av_mem_fault locate(struct av_seg *seg, struct av_key *k, const stru
 			seg = av_seg_origin(seg);
 		if (!seg)
 			return AV_MEM_RANGE;
+		span->seg = seg; /* one name for the bytes, whoever has a key to them: atomics lock by it */
 		span->local = (uint8_t *)seg->head + at;
 	} else if (seg->own) {
 		span->local = (void *)(uintptr_t)at;

@@ -17,12 +17,13 @@
 
 enum av_mem_fault {
 	AV_MEM_OK,
-	AV_MEM_NO_KEY, /* the key is not, or no longer, a key */
-	AV_MEM_PD,     /* it belongs to another protection domain */
-	AV_MEM_ACCESS, /* it does not allow this kind of access */
-	AV_MEM_RANGE,  /* the range is not wholly inside */
-	AV_MEM_GONE,   /* the program has unmapped part of it since the region was registered */
-	AV_MEM_BUSY,   /* the region is being re-registered: put everything that is held, and try again */
+	AV_MEM_NO_KEY,	 /* the key is not, or no longer, a key */
+	AV_MEM_PD,	 /* it belongs to another protection domain */
+	AV_MEM_ACCESS,	 /* it does not allow this kind of access */
+	AV_MEM_RANGE,	 /* the range is not wholly inside */
+	AV_MEM_GONE,	 /* the program has unmapped part of it since the region was registered */
+	AV_MEM_TUNNELED, /* a payload for a region of tunneled atomics; its range was not looked at */
+	AV_MEM_BUSY,	 /* the region is being re-registered: put everything that is held, and try again */
 	AV_MEM_FAULT_N
 };
 
@@ -31,6 +32,7 @@ struct av_mem_request {
 	uint32_t pd;	 /* protection domain in force, in the key's context */
 	uint32_t access; /* enum ibv_access_flags needed: 0 for local reads */
 	uint32_t qpn;	 /* the owner's queue pair on whose behalf, for windows bound to one */
+	bool payload;	 /* it is to be stored what an RDMA WRITE brings: see AV_MEM_TUNNELED */
 	bool remote;	 /* an rkey: windows are accepted, null regions are not; and the other way round */
 	uint64_t addr;	 /* in the key's own address space */
 	uint64_t length; /* bytes, > 0 */

@@ -86,7 +86,8 @@ static bool region_permits(const struct av_key *r, const struct av_window_bind *
 {
 	uint32_t changes = IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_ATOMIC;
 
-	if (atomic_load(&r->key) != bind->region || (r->kind != AV_KEY_REGION && r->kind != AV_KEY_ODP) || r->pd != bind->pd)
+	if (atomic_load(&r->key) != bind->region || (r->kind != AV_KEY_REGION && r->kind != AV_KEY_ODP) ||
+	    r->pd != bind->pd)
 		return false;
 	if (!(r->access & IBV_ACCESS_MW_BIND) || (r->access & IBV_ACCESS_ZERO_BASED))
 		return false;
@@ -120,6 +121,7 @@ static bool hold_region(struct av_seg *seg, const struct av_window_bind *bind, s
 	if (ok) {
 		r->windows++;
 		copy->kind = r->kind;
+		copy->access = r->access;
 		copy->addr = r->addr + (bind->addr - r->base);
 		atomic_store_explicit(&copy->intact, atomic_load(&r->intact), memory_order_relaxed);
 	}
@@ -140,7 +142,7 @@ static int bind_locked(struct av_seg *seg, struct av_key *w, const struct av_win
 	if (!hold_region(seg, bind, &region))
 		return EINVAL;
 	unbind(seg, w);
-	w->access = bind->access;
+	w->access = bind->access | (region.access & AV_ACCESS_TUNNELED);
 	w->under = region.kind;
 	w->addr = region.addr;
 	atomic_store_explicit(&w->intact, region.intact, memory_order_relaxed);

@@ -12,13 +12,15 @@ static uint32_t slots(uint32_t capacity)
 	return capacity <= 1 ? 1 : 1u << (32 - __builtin_clz(capacity - 1));
 }
 
-static uint32_t stride(const struct ibv_qp_cap *cap)
+static uint32_t stride(const struct ibv_qp_cap *cap, uint32_t max_operand)
 {
 	uint32_t sges = cap->max_send_sge * (uint32_t)sizeof(struct ibv_sge);
 	uint32_t room = sges > cap->max_inline_data ? sges : cap->max_inline_data;
 
 	if (room < sizeof(uint64_t)) /* ibv_wr_atomic_write() needs neither elements nor inline data */
 		room = sizeof(uint64_t);
+	if (max_operand)
+		room = (uint32_t)(av_round_up(room, sizeof(uint64_t)) + sizeof(struct av_atomic));
 	return (uint32_t)av_round_up(sizeof(struct av_sq_wqe) + room, AV_CACHE_LINE);
 }
 
@@ -43,9 +45,10 @@ static void fill(struct av_qp_shared *qp, uint32_t index, const struct av_qp_req
 	qp->xrcd = req->xrcd;
 	qp->sq_capacity = req->cap.max_send_wr;
 	qp->sq_mask = slots(req->cap.max_send_wr) - 1;
-	qp->sq_stride = stride(&req->cap);
+	qp->sq_stride = stride(&req->cap, req->max_operand);
 	qp->sq_max_sge = req->cap.max_send_sge;
 	qp->max_inline = req->cap.max_inline_data;
+	qp->max_operand = req->max_operand;
 	memset(&qp->attr, 0, sizeof(qp->attr));
 	qp->attr.cap = req->cap;
 	atomic_store(&qp->state, IBV_QPS_RESET);

@@ -20,6 +20,7 @@
 #include "base/compiler.h"
 #include "base/lock.h"
 #include "hca/segment.h"
+#include "memory/atomic_op.h"
 #include "queue/cq.h"
 #include "queue/rq.h"
 
@@ -31,7 +32,24 @@ enum av_park {
 	AV_PARK_FENCED,	   /* it is fenced, and earlier answers have to be placed by the owner's process */
 };
 
-/* A send request as it lies in the ring: header, then elements or inline data; there is room for a word. */
+/*
+ * Operations with operands of their own, beside those of enum ibv_wr_opcode. The masked ones and their
+ * completions have the values of enum ibv_exp_wr_opcode and enum ibv_exp_wc_opcode; the others are the plain
+ * ones with another size of operands, and complete as those do.
+ */
+enum {
+	AV_WR_SIZED_CMP_AND_SWP = 97,
+	AV_WR_SIZED_FETCH_AND_ADD = 98,
+	AV_WR_MASKED_CMP_AND_SWP = 99,
+	AV_WR_MASKED_FETCH_AND_ADD = 100,
+	AV_WC_MASKED_CMP_AND_SWP = 9,
+	AV_WC_MASKED_FETCH_AND_ADD = 10,
+};
+
+/*
+ * A send request as it lies in the ring: header, then elements or inline data; there is room for a word. Of
+ * queue pairs that have operations with operands, those lie at the end of the slot: av_sq_operands().
+ */
 struct av_sq_wqe {
 	uint64_t wr_id;
 	union {
@@ -96,6 +114,8 @@ struct av_qp_shared {
 	uint32_t sq_stride;
 	uint32_t sq_max_sge;
 	uint32_t max_inline;
+	uint32_t max_operand; /* bytes of the operands of its atomic operations; 0: it has only the plain ones
+			       */
 	uint32_t sig_all;
 	/* Inline receive: messages, and answers to its own requests, of up to so many bytes wait for the
 	 * poller. */
@@ -148,6 +168,7 @@ struct av_qp_request {
 	uint32_t xrcd;		/* XRC_RECV: number of its domain */
 	uint32_t inline_answer; /* 0 .. AV_CQE_DATA; only with @sig_all */
 	uint32_t inline_recv;	/* 0 .. AV_MAX_INLINE_RECV; with a shared queue .. AV_CQE_DATA */
+	uint32_t max_operand;	/* see struct av_qp_shared */
 	struct ibv_qp_cap cap;	/* checked against the device's limits by the caller */
 	uint32_t limit;		/* max_qp of the device, all processes together */
 };
@@ -175,15 +196,21 @@ typedef const struct ibv_ah_attr *av_ah_lookup(const struct ibv_ah *ah);
 /* Slot of a send request; NULL if the ring is unsound (a peer's segment may hold anything). */
 struct av_sq_wqe *av_sq_slot(const struct av_qp_end *end, uint32_t number);
 
+/* The operands of the request in a slot that av_sq_slot() found; NULL if the queue has no room for them. */
+struct av_atomic *av_sq_operands(const struct av_qp_end *end, const struct av_sq_wqe *wqe);
+
 /**
  * av_sq_post() - append a list of send requests, in the owner's process, without executing any
  *
+ * @translated: made by the library: the opcodes above are permitted. Of theirs, wr.atomic.compare_add is the
+ *          address of a struct av_atomic with the operation and its operands, which is copied.
  * Context: the caller holds the queue pair's post lock and has checked the state.
  * @bad:    out on failure, the first request not posted; those before it are
  * Return:  0, ENOMEM (full), EINVAL (opcode unknown or not for this service, too many elements, too much or
- *          impossible inline data, an address handle that is none). ibv_post_send(3).
+ *          impossible inline data, an operand of a wrong size or a result for no element, an address handle
+ *          that is none). ibv_post_send(3).
  */
 AV_MUST_USE int av_sq_post(const struct av_qp_end *end, struct ibv_send_wr *wr, struct ibv_send_wr **bad,
-			   av_ah_lookup *find_ah);
+			   av_ah_lookup *find_ah, bool translated);
 
 #endif

@@ -6,9 +6,9 @@
 #include "hca/limits.h"
 #include "queue/qp.h"
 
-#define MAX_STRIDE (64 + AV_MAX_INLINE + AV_MAX_SGE * 16)
+#define MAX_STRIDE (64 + AV_MAX_INLINE + AV_MAX_SGE * 16 + 256)
 
-enum wr_form { FORM_NONE, FORM_MESSAGE, FORM_RDMA, FORM_ATOMIC, FORM_LOCAL, FORM_BIND };
+enum wr_form { FORM_NONE, FORM_MESSAGE, FORM_RDMA, FORM_ATOMIC, FORM_LOCAL, FORM_BIND, FORM_OPERANDS };
 
 /* One row per opcode: which fields of the request it uses and whether its data may be inline. */
 static const struct {
@@ -26,6 +26,10 @@ static const struct {
 	[IBV_WR_BIND_MW] = {FORM_BIND, false},
 	[IBV_WR_SEND_WITH_INV] = {FORM_MESSAGE, true},
 	[IBV_WR_ATOMIC_WRITE] = {FORM_RDMA, true},
+	[AV_WR_SIZED_CMP_AND_SWP] = {FORM_OPERANDS, false},
+	[AV_WR_SIZED_FETCH_AND_ADD] = {FORM_OPERANDS, false},
+	[AV_WR_MASKED_CMP_AND_SWP] = {FORM_OPERANDS, false},
+	[AV_WR_MASKED_FETCH_AND_ADD] = {FORM_OPERANDS, false},
 };
 
 struct av_sq_wqe *av_sq_slot(const struct av_qp_end *end, uint32_t number)
@@ -38,6 +42,16 @@ struct av_sq_wqe *av_sq_slot(const struct av_qp_end *end, uint32_t number)
 		return NULL;
 	ring = av_seg_at(end->seg, qp->sq_ring, ((uint64_t)mask + 1) * stride);
 	return ring ? (struct av_sq_wqe *)(ring + (uint64_t)(number & mask) * stride) : NULL;
+}
+
+struct av_atomic *av_sq_operands(const struct av_qp_end *end, const struct av_sq_wqe *wqe)
+{
+	uint32_t stride = end->qp->sq_stride;
+
+	if (!end->qp->max_operand || stride < sizeof(*wqe) + sizeof(struct av_atomic) ||
+	    stride > MAX_STRIDE || stride % AV_CACHE_LINE)
+		return NULL;
+	return (struct av_atomic *)((uintptr_t)wqe + stride - sizeof(struct av_atomic));
 }
 
 static bool is_send(enum ibv_wr_opcode opcode)
@@ -54,11 +68,26 @@ static uint64_t total(const struct ibv_send_wr *wr)
 	return bytes;
 }
 
-static int check(const struct av_qp_shared *qp, const struct ibv_send_wr *wr)
+static const struct av_atomic *operands_of(const struct ibv_send_wr *wr)
+{
+	return (const struct av_atomic *)(uintptr_t)wr->wr.atomic.compare_add;
+}
+
+static int check_operands(const struct av_qp_shared *qp, const struct ibv_send_wr *wr)
+{
+	uint32_t bytes = operands_of(wr)->bytes;
+
+	return wr->num_sge > 0 && av_atomic_size_valid(bytes) && bytes <= qp->max_operand ? 0 : EINVAL;
+}
+
+static int check(const struct av_qp_shared *qp, const struct ibv_send_wr *wr, bool translated)
 {
 	if ((unsigned int)wr->opcode >= AV_ARRAY_SIZE(opcode_row) || opcode_row[wr->opcode].form == FORM_NONE)
 		return EINVAL;
 	if (wr->num_sge < 0)
+		return EINVAL;
+	if (av_unlikely(opcode_row[wr->opcode].form == FORM_OPERANDS) &&
+	    (!translated || check_operands(qp, wr)))
 		return EINVAL;
 	if (wr->send_flags & IBV_SEND_INLINE) {
 		if (!opcode_row[wr->opcode].inline_data || total(wr) > qp->max_inline)
@@ -108,6 +137,10 @@ static void fill_target(struct av_sq_wqe *wqe, const struct ibv_send_wr *wr)
 		wqe->compare_add = wr->wr.atomic.compare_add;
 		wqe->swap = wr->wr.atomic.swap;
 		break;
+	case FORM_OPERANDS:
+		wqe->remote_addr = wr->wr.atomic.remote_addr;
+		wqe->rkey = wr->wr.atomic.rkey;
+		break;
 	case FORM_BIND:
 		av_sq_fill_bind(wqe, wr->bind_mw.mw, wr->bind_mw.rkey, &wr->bind_mw.bind_info);
 		break;
@@ -129,6 +162,17 @@ static void fill_inline(struct av_sq_wqe *wqe, const struct ibv_send_wr *wr)
 		memcpy(to, (const void *)(uintptr_t)wr->sg_list[i].addr, wr->sg_list[i].length);
 		to += wr->sg_list[i].length;
 	}
+}
+
+static int fill_operands(const struct av_qp_end *end, const struct av_sq_wqe *wqe,
+			 const struct ibv_send_wr *wr)
+{
+	struct av_atomic *to = av_sq_operands(end, wqe);
+
+	if (!to)
+		return EINVAL;
+	*to = *operands_of(wr);
+	return 0;
 }
 
 static void fill(struct av_sq_wqe *wqe, const struct ibv_send_wr *wr, const struct ibv_ah_attr *ah)
@@ -155,7 +199,7 @@ static void fill(struct av_sq_wqe *wqe, const struct ibv_send_wr *wr, const stru
 }
 
 int av_sq_post(const struct av_qp_end *end, struct ibv_send_wr *wr, struct ibv_send_wr **bad,
-	       av_ah_lookup *find_ah)
+	       av_ah_lookup *find_ah, bool translated)
 {
 	struct av_qp_shared *qp = end->qp;
 	uint32_t tail = atomic_load_explicit(&qp->sq_tail, memory_order_relaxed);
@@ -166,13 +210,15 @@ int av_sq_post(const struct av_qp_end *end, struct ibv_send_wr *wr, struct ibv_s
 	for (; wr; wr = wr->next, tail++) {
 		const struct ibv_ah_attr *ah = NULL;
 
-		ret = tail - freed >= qp->sq_capacity ? ENOMEM : check(qp, wr);
+		ret = tail - freed >= qp->sq_capacity ? ENOMEM : check(qp, wr, translated);
 		wqe = av_sq_slot(end, tail);
 		if (ret == 0 && qp->type == IBV_QPT_UD && is_send(wr->opcode) &&
 		    !(ah = find_ah(wr->wr.ud.ah)))
 			ret = EINVAL;
 		if (ret == 0 && !wqe)
 			ret = EINVAL;
+		if (ret == 0 && av_unlikely(opcode_row[wr->opcode].form == FORM_OPERANDS))
+			ret = fill_operands(end, wqe, wr);
 		if (ret) {
 			*bad = wr;
 			break;

@@ -13,6 +13,7 @@
 #include "transport/deliver.h"
 #include "transport/event.h"
 #include "transport/state.h"
+#include "transport/tunnel.h"
 #include "transport/xrc.h"
 
 /* A request under execution. */
@@ -184,15 +185,17 @@ static enum av_fault remote_fault(enum av_mem_fault found)
 		return AV_FAULT_NONE;
 	case AV_MEM_BUSY:
 		return AV_FAULT_BUSY;
+	case AV_MEM_TUNNELED:
+		return AV_FAULT_TUNNELED;
 	default:
 		return AV_FAULT_REM_ACCESS;
 	}
 }
 
-/* Translate the responder's memory that an rkey names. */
-static enum av_fault remote_begin(struct work *w, uint32_t access, struct av_spans *remote)
+/* The responder's memory that the request's rkey names. */
+static struct av_mem_request remote_request(const struct work *w, uint32_t access)
 {
-	struct av_mem_request req = {
+	return (struct av_mem_request){
 		.key = w->head.rkey,
 		.pd = w->pd,
 		.access = access,
@@ -201,10 +204,14 @@ static enum av_fault remote_begin(struct work *w, uint32_t access, struct av_spa
 		.addr = w->head.remote_addr,
 		.length = w->head.bytes,
 	};
+}
 
+static enum av_fault remote_begin(const struct work *w, const struct av_mem_request *req,
+				  struct av_spans *remote)
+{
 	remote->count = 1;
-	remote->bytes = w->head.bytes;
-	return remote_fault(av_mem_get(w->to.seg, &req, &remote->at[0]));
+	remote->bytes = req->length;
+	return remote_fault(av_mem_get(w->to.seg, req, &remote->at[0]));
 }
 
 /* The responder died under our hands. */
@@ -308,12 +315,86 @@ static enum av_fault do_send(struct work *w)
 	return fault;
 }
 
+/* An atomic operation on the operand that the key names; its size is the length. @old: NULL to only look
+ * whether it is permitted. */
+static enum av_fault on_operand(struct work *w, const struct av_mem_request *req,
+				const struct av_atomic *atomic, struct av_operand *old)
+{
+	struct av_spans remote;
+	enum av_fault fault;
+
+	if (req->addr & (req->length - 1))
+		return AV_FAULT_REM_MISALIGNED;
+	fault = remote_begin(w, req, &remote);
+	if (fault != AV_FAULT_NONE)
+		return fault;
+	if (remote.at[0].addr & (req->length - 1)) /* a region whose first byte is not aligned: aligned in key
+						      space only */
+		fault = AV_FAULT_REM_MISALIGNED;
+	else if (old)
+		fault = moved(w, av_reach_atomic(&remote.at[0], atomic, old), AV_FAULT_REM_ACCESS,
+			      AV_FAULT_REM_ACCESS);
+	av_mem_put(&remote.at[0]);
+	return fault;
+}
+
+/* Look at a tunneled atomic, or do it. */
+static enum av_fault tunneled(struct work *w, const struct anyverbs_tunneled_atomic *command, bool apply)
+{
+	struct av_mem_request req = remote_request(w, IBV_ACCESS_REMOTE_WRITE);
+	struct av_atomic atomic;
+	struct av_operand old;
+
+	if (!av_tunnel_decode(command, &atomic))
+		return AV_FAULT_REM_NO_COMMAND;
+	req.addr += command->offset;
+	req.length = atomic.bytes;
+	return on_operand(w, &req, &atomic, apply ? &old : NULL);
+}
+
+/*
+ * The payload of an RDMA WRITE to a region of tunneled atomics. It is read once, and nothing is done before
+ * all of it has been looked at.
+ */
+static enum av_fault tunnel(struct work *w, bool apply)
+{
+	struct anyverbs_tunneled_atomic command[ANYVERBS_TUNNELED_MAX];
+	unsigned int count = av_tunnel_count(w->head.bytes);
+	struct av_spans to;
+	enum av_fault fault;
+
+	if (count == 0)
+		return AV_FAULT_REM_NO_COMMAND;
+	av_spans_local(&to, NULL, command, w->head.bytes);
+	fault = moved(w, av_reach_copy(&to, &w->local), AV_FAULT_LOC_PROT, AV_FAULT_LOC_PROT);
+	if (w->result.park != AV_PARK_NOT)
+		return fault;
+	for (unsigned int i = 0; i < count && fault == AV_FAULT_NONE; i++)
+		fault = tunneled(w, &command[i], false);
+	if (!apply)
+		return fault;
+	for (unsigned int i = 0; i < count && fault == AV_FAULT_NONE && w->result.park == AV_PARK_NOT; i++)
+		fault = tunneled(w, &command[i], true);
+	return fault;
+}
+
+/* Translate where an RDMA WRITE goes; AV_FAULT_TUNNELED: it is to be understood instead. */
+static enum av_fault write_begin(const struct work *w, struct av_spans *remote)
+{
+	struct av_mem_request req = remote_request(w, IBV_ACCESS_REMOTE_WRITE);
+
+	req.payload = true;
+	return remote_begin(w, &req, remote);
+}
+
 /* Copy to the memory the rkey names. */
 static enum av_fault write_bytes(struct work *w)
 {
 	struct av_spans remote;
-	enum av_fault fault = remote_begin(w, IBV_ACCESS_REMOTE_WRITE, &remote);
+	enum av_fault fault = write_begin(w, &remote);
 
+	if (av_unlikely(fault == AV_FAULT_TUNNELED))
+		return tunnel(w, true);
 	if (fault != AV_FAULT_NONE)
 		return fault;
 	fault = moved(w, av_reach_copy(&remote, &w->local), AV_FAULT_LOC_PROT, AV_FAULT_REM_ACCESS);
@@ -324,8 +405,10 @@ static enum av_fault write_bytes(struct work *w)
 static enum av_fault check_rkey(struct work *w)
 {
 	struct av_spans remote;
-	enum av_fault fault = remote_begin(w, IBV_ACCESS_REMOTE_WRITE, &remote);
+	enum av_fault fault = write_begin(w, &remote);
 
+	if (av_unlikely(fault == AV_FAULT_TUNNELED))
+		return tunnel(w, false);
 	if (fault == AV_FAULT_NONE)
 		av_mem_put(&remote.at[0]);
 	return fault;
@@ -431,8 +514,9 @@ static enum av_fault read_bytes(struct work *w, const struct av_spans *remote)
 
 static enum av_fault do_read(struct work *w)
 {
-	struct av_spans remote;
+	struct av_mem_request req = remote_request(w, IBV_ACCESS_REMOTE_READ);
 	enum av_fault fault = check_rd_atomic(w);
+	struct av_spans remote;
 
 	if (fault != AV_FAULT_NONE)
 		return fault;
@@ -440,7 +524,7 @@ static enum av_fault do_read(struct work *w)
 		return AV_FAULT_REM_OP_DENIED;
 	if (w->head.bytes == 0)
 		return AV_FAULT_NONE;
-	fault = remote_begin(w, IBV_ACCESS_REMOTE_READ, &remote);
+	fault = remote_begin(w, &req, &remote);
 	if (fault != AV_FAULT_NONE)
 		return fault;
 	fault = read_bytes(w, &remote);
@@ -449,12 +533,12 @@ static enum av_fault do_read(struct work *w)
 }
 
 /* Put the original value where the request wants it; the remote memory is already changed. */
-static enum av_fault return_original(struct work *w, uint64_t old)
+static enum av_fault return_original(struct work *w, struct av_operand *old)
 {
 	struct av_spans from;
 	enum av_fault fault;
 
-	av_spans_local(&from, NULL, &old, sizeof(old));
+	av_spans_local(&from, NULL, old, w->head.bytes);
 	if (leaves_answer(w))
 		return leave_answer(w, &from);
 	while ((fault = local_begin(w, IBV_ACCESS_LOCAL_WRITE)) == AV_FAULT_BUSY)
@@ -466,42 +550,59 @@ static enum av_fault return_original(struct work *w, uint64_t old)
 	return fault;
 }
 
-/* An atomic operation on the word that the rkey names. */
-static enum av_fault on_word(struct work *w, uint32_t access, enum av_atomic_op op, uint64_t operand,
-			     uint64_t *old)
+static enum av_fault atomic_request(struct work *w, const struct av_atomic *atomic)
 {
-	struct av_spans remote;
-	enum av_fault fault;
-
-	if (w->head.remote_addr & 7)
-		return AV_FAULT_REM_MISALIGNED;
-	fault = remote_begin(w, access, &remote);
-	if (fault != AV_FAULT_NONE)
-		return fault;
-	if (remote.at[0].addr & 7) /* a region whose first byte is not aligned: aligned in key space only */
-		fault = AV_FAULT_REM_MISALIGNED;
-	else
-		fault = moved(w, av_reach_atomic(&remote.at[0], op, w->head.compare_add, operand, old),
-			      AV_FAULT_REM_ACCESS, AV_FAULT_REM_ACCESS);
-	av_mem_put(&remote.at[0]);
-	return fault;
-}
-
-static enum av_fault do_atomic(struct work *w)
-{
-	bool add = w->head.opcode == IBV_WR_ATOMIC_FETCH_AND_ADD;
+	struct av_mem_request req = remote_request(w, IBV_ACCESS_REMOTE_ATOMIC);
 	enum av_fault fault = check_rd_atomic(w);
-	uint64_t old = 0;
+	struct av_operand old;
 
 	if (fault != AV_FAULT_NONE)
 		return fault;
 	if (!(w->rsp->qp->attr.qp_access_flags & IBV_ACCESS_REMOTE_ATOMIC))
 		return AV_FAULT_REM_OP_DENIED;
-	fault = on_word(w, IBV_ACCESS_REMOTE_ATOMIC, add ? AV_ATOMIC_FETCH_ADD : AV_ATOMIC_CMP_SWAP,
-			add ? w->head.compare_add : w->head.swap, &old);
+	fault = on_operand(w, &req, atomic, &old);
 	if (fault != AV_FAULT_NONE || w->result.park != AV_PARK_NOT)
 		return fault;
-	return return_original(w, old);
+	return return_original(w, &old);
+}
+
+static enum av_fault do_fetch_add(struct work *w)
+{
+	const struct av_atomic atomic = {
+		.op = AV_ATOMIC_ADD,
+		.bytes = sizeof(uint64_t),
+		.value = {{w->head.compare_add}},
+	};
+
+	return atomic_request(w, &atomic);
+}
+
+static enum av_fault do_cmp_swap(struct work *w)
+{
+	const struct av_atomic atomic = {
+		.op = AV_ATOMIC_CMP_SWAP,
+		.bytes = sizeof(uint64_t),
+		.value = {{w->head.swap}},
+		.compare = {{w->head.compare_add}},
+		.mask = {{UINT64_MAX}},
+		.compare_mask = {{UINT64_MAX}},
+	};
+
+	return atomic_request(w, &atomic);
+}
+
+/* Operations whose operands lie behind the request. What a peer's ring holds there is looked at once. */
+static enum av_fault do_with_operands(struct work *w)
+{
+	const struct av_atomic *in_ring = av_sq_operands(w->req, w->ring);
+	struct av_atomic atomic;
+
+	if (!in_ring)
+		return AV_FAULT_LOC_QP_OP;
+	atomic = *in_ring;
+	if (atomic.op >= AV_ATOMIC_OP_N || !av_atomic_size_valid(atomic.bytes))
+		return AV_FAULT_LOC_QP_OP;
+	return w->head.bytes == atomic.bytes ? atomic_request(w, &atomic) : AV_FAULT_LOC_LEN;
 }
 
 /*
@@ -511,21 +612,23 @@ static enum av_fault do_atomic(struct work *w)
 static enum av_fault do_atomic_write(struct work *w)
 {
 	enum av_fault fault = check_rd_atomic(w);
-	uint64_t value, none;
+	struct av_mem_request req = remote_request(w, IBV_ACCESS_REMOTE_WRITE);
+	struct av_atomic atomic = {.op = AV_ATOMIC_SWAP, .bytes = sizeof(uint64_t)};
+	struct av_operand none;
 	struct av_spans to;
 
 	if (fault == AV_FAULT_NONE)
 		fault = local_begin(w, 0);
 	if (fault != AV_FAULT_NONE)
 		return fault;
-	av_spans_local(&to, NULL, &value, sizeof(value));
+	av_spans_local(&to, NULL, &atomic.value, sizeof(uint64_t));
 	fault = moved(w, av_reach_copy(&to, &w->local), AV_FAULT_LOC_PROT, AV_FAULT_LOC_PROT);
 	local_end(w);
 	if (fault != AV_FAULT_NONE || w->result.park != AV_PARK_NOT)
 		return fault;
 	if (!(w->rsp->qp->attr.qp_access_flags & IBV_ACCESS_REMOTE_WRITE))
 		return AV_FAULT_REM_OP_DENIED;
-	return on_word(w, IBV_ACCESS_REMOTE_WRITE, AV_ATOMIC_WRITE, value, &none);
+	return on_operand(w, &req, &atomic, &none);
 }
 
 /* The rights that a FLUSH needs, of the queue pair and of the key. */
@@ -544,19 +647,12 @@ static uint32_t flush_rights(uint32_t placement)
 static enum av_fault do_flush(struct work *w)
 {
 	uint32_t rights = flush_rights(w->head.placement);
+	struct av_mem_request req = remote_request(w, rights);
 	enum av_fault fault = check_rd_atomic(w);
-	struct av_mem_request req = {
-		.key = w->head.rkey,
-		.pd = w->pd,
-		.access = rights,
-		.qpn = w->qpn,
-		.remote = true,
-		.addr = w->head.remote_addr,
-		.length = w->head.compare_add,
-		.whole = w->head.selectivity == AV_FLUSH_MR || w->head.compare_add == 0,
-	};
 	struct av_span span;
 
+	req.length = w->head.compare_add;
+	req.whole = w->head.selectivity == AV_FLUSH_MR || req.length == 0;
 	if (fault != AV_FAULT_NONE)
 		return fault;
 	if ((w->rsp->qp->attr.qp_access_flags & rights) != rights)
@@ -575,11 +671,15 @@ static enum av_fault (*const operation[])(struct work *w) = {
 	[IBV_WR_SEND] = do_send,
 	[IBV_WR_SEND_WITH_IMM] = do_send,
 	[IBV_WR_RDMA_READ] = do_read,
-	[IBV_WR_ATOMIC_CMP_AND_SWP] = do_atomic,
-	[IBV_WR_ATOMIC_FETCH_AND_ADD] = do_atomic,
+	[IBV_WR_ATOMIC_CMP_AND_SWP] = do_cmp_swap,
+	[IBV_WR_ATOMIC_FETCH_AND_ADD] = do_fetch_add,
 	[IBV_WR_SEND_WITH_INV] = do_send,
 	[AV_WR_FLUSH] = do_flush,
 	[IBV_WR_ATOMIC_WRITE] = do_atomic_write,
+	[AV_WR_SIZED_CMP_AND_SWP] = do_with_operands,
+	[AV_WR_SIZED_FETCH_AND_ADD] = do_with_operands,
+	[AV_WR_MASKED_CMP_AND_SWP] = do_with_operands,
+	[AV_WR_MASKED_FETCH_AND_ADD] = do_with_operands,
 };
 
 /* --- operations on the requester's own keys: no responder is involved

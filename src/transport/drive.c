@@ -41,6 +41,10 @@ static const uint8_t wc_opcode[] = {
 	[IBV_WR_SEND_WITH_INV] = IBV_WC_SEND,
 	[AV_WR_FLUSH] = AV_WC_FLUSH,
 	[IBV_WR_ATOMIC_WRITE] = IBV_WC_ATOMIC_WRITE,
+	[AV_WR_SIZED_CMP_AND_SWP] = IBV_WC_COMP_SWAP,
+	[AV_WR_SIZED_FETCH_AND_ADD] = IBV_WC_FETCH_ADD,
+	[AV_WR_MASKED_CMP_AND_SWP] = AV_WC_MASKED_CMP_AND_SWP,
+	[AV_WR_MASKED_FETCH_AND_ADD] = AV_WC_MASKED_FETCH_AND_ADD,
 };
 
 /* An answer that waits for the poller; @bytes 0: there is none. */

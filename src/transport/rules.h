@@ -26,14 +26,17 @@ enum av_fault {
 	AV_FAULT_REM_ACCESS,	   /* the rkey does not permit it, or the memory behind it is gone */
 	AV_FAULT_REM_OP_DENIED,	   /* the queue pair's access flags do not permit the operation */
 	AV_FAULT_REM_NO_RD_ATOMIC, /* it accepts no READs, atomics and the like */
-	AV_FAULT_REM_MISALIGNED,   /* atomic at an address that is not a multiple of 8 */
+	AV_FAULT_REM_MISALIGNED,   /* atomic at an address that is not a multiple of its size */
+	AV_FAULT_REM_NO_COMMAND,   /* tunneled atomics, and the payload says none */
 	AV_FAULT_RECV_SHORT,	   /* message longer than the receive request */
 	AV_FAULT_RECV_PROT,	   /* a receive buffer cannot be used */
 	AV_FAULT_RECV_CQ,	   /* the receive completion does not fit the CQ */
 	AV_FAULT_INVALIDATE,	   /* SEND_WITH_INV of a key that cannot be invalidated */
 	AV_FAULT_FORBIDDEN,	   /* the kernel keeps the two processes apart */
 
-	AV_FAULT_BUSY, /* no fault: a region is being re-registered, try again; never leaves the transport */
+	/* No faults: these never leave the transport. */
+	AV_FAULT_BUSY,	   /* a region is being re-registered, try again */
+	AV_FAULT_TUNNELED, /* the bytes are not to be written, but to be understood */
 
 	/* No acceptable answer in time. */
 	AV_FAULT_RNR_EXHAUSTED,
