@@ -32,8 +32,10 @@ static const struct {
 	GROUP(IBV_EXP_DEVICE_ATTR_WITH_HCA_CORE_CLOCK, hca_core_clock),
 	GROUP(IBV_EXP_DEVICE_ATTR_EXP_CAP_FLAGS, exp_device_cap_flags),
 	GROUP(IBV_EXP_DEVICE_ATTR_INLINE_RECV_SZ, inline_recv_sz),
+	GROUP(IBV_EXP_DEVICE_ATTR_EXT_ATOMIC_ARGS, ext_atom),
 	GROUP(IBV_EXP_DEVICE_ATTR_ODP, odp_caps),
 	GROUP(IBV_EXP_DEVICE_ATTR_MAX_CTX_RES_DOMAIN, max_ctx_res_domain),
+	GROUP(IBV_EXP_DEVICE_ATTR_MASKED_ATOMICS, masked_atomic),
 	GROUP(IBV_EXP_DEVICE_ATTR_ODP_MAX_SIZE, odp_mr_max_size),
 	GROUP(IBV_EXP_DEVICE_ATTR_MAX_DM_SIZE, max_dm_size),
 	GROUP(IBV_EXP_DEVICE_ATTR_TUNNELED_ATOMIC, tunneled_atomic_caps),
@@ -124,7 +126,8 @@ static void value_rows(void)
 		 plain.orig_attr.device_cap_flags},
 		{"extended capabilities", attr.exp_device_cap_flags >> 32,
 		 (IBV_EXP_DEVICE_ODP | IBV_EXP_DEVICE_MEM_WINDOW | IBV_EXP_DEVICE_MW_TYPE_2B |
-		  IBV_EXP_DEVICE_MEM_MGT_EXTENSIONS) >>
+		  IBV_EXP_DEVICE_MEM_MGT_EXTENSIONS | IBV_EXP_DEVICE_EXT_ATOMICS |
+		  IBV_EXP_DEVICE_EXT_MASKED_ATOMICS) >>
 			 32},
 		{"max_dm_size", attr.max_dm_size, plain.max_dm_size},
 		{"timestamp_mask", attr.timestamp_mask, plain.completion_timestamp_mask},
@@ -142,7 +145,18 @@ static void value_rows(void)
 		{"inline_recv_sz", (uint64_t)attr.inline_recv_sz, 1024},
 		{"tunneled_atomic_caps", attr.tunneled_atomic_caps, 0},
 		{"odp_mr_max_size", attr.odp_mr_max_size, plain.orig_attr.max_mr_size},
-		{"comp_mask_2", attr.comp_mask_2, 0},
+		{"comp_mask_2", attr.comp_mask_2, IBV_EXP_DEVICE_ATTR_PCI_ATOMIC_CAPS},
+		{"pci_atomic_caps.fetch_add", attr.pci_atomic_caps.fetch_add, 0},
+		{"pci_atomic_caps.swap", attr.pci_atomic_caps.swap, 0},
+		{"pci_atomic_caps.compare_swap", attr.pci_atomic_caps.compare_swap, 0},
+		{"log_atomic_arg_sizes", attr.ext_atom.log_atomic_arg_sizes, 0x3f},
+		{"ext_atom.max_fa_bit_boundary", attr.ext_atom.max_fa_bit_boundary, 256},
+		{"ext_atom.log_max_atomic_inline", attr.ext_atom.log_max_atomic_inline, 5},
+		{"masked_atomic.max_fa_bit_boundary", attr.masked_atomic.max_fa_bit_boundary, 256},
+		{"masked_atomic.log_max_atomic_inline", attr.masked_atomic.log_max_atomic_inline, 5},
+		{"masked_log_atomic_arg_sizes", attr.masked_atomic.masked_log_atomic_arg_sizes, 0x3f},
+		{"masked_log_atomic_arg_sizes_network_endianness",
+		 attr.masked_atomic.masked_log_atomic_arg_sizes_network_endianness, 0},
 	};
 
 	for (size_t i = 0; i < COUNT_OF(rows); i++) {
