@@ -50,7 +50,7 @@ struct anyverbs_tunneled_atomic {
 	uint8_t operation; /* enum anyverbs_tunneled_operation */
 	uint8_t bytes;	   /* of M: 4 or 8 */
 	uint8_t order;	   /* enum anyverbs_tunneled_order */
-	uint64_t offset;   /* M is at remote_addr of the WRITE plus this; a multiple of its size there */
+	uint64_t offset;   /* M is at remote_addr of the WRITE plus this, modulo 2^64, aligned to its size */
 	uint64_t value;	   /* of these, the low 4 bytes count if M has 4; the others are 0 */
 	uint64_t compare;
 	uint64_t mask;

@@ -55,4 +55,5 @@ void assign(struct ibv_exp_device_attr *device, struct ibv_exp_send_wr *wr, stru
 #include "layout/qp.h"
 #include "layout/send.h"
 #include "layout/task.h"
+#include "layout/tunneled_atomic.h"
 #include "layout/umr.h"

@@ -23,6 +23,19 @@ exits unknown_device_is_1 1 "$tool" info nosuch0
 exits too_many_arguments_are_2 2 "$tool" info any0 mlx5_0
 exits devices_takes_none 2 "$tool" devices any0
 
+ANYVERBS_DIR=$(mktemp -d)
+export ANYVERBS_DIR
+text=$(ANYVERBS_DEVICES=any0,any1 "$tool" devices -v)
+holds verbose_is_a_line_more test "$(wc -l <<<"$text")" = 5
+holds tunneled_atomics_are_off test "$(grep -c '^  Tunneled atomic: NOT SUPPORTED$' <<<"$text")" = 2
+echo 'any1 IBM_TUNNELED_ATOMIC_EN' >"$ANYVERBS_DIR/anyverbs-$(id -u).current"
+text=$(ANYVERBS_DEVICES=any0,any1 "$tool" devices -v)
+says tunneled_atomics_of_one_are_on '^  Tunneled atomic: SUPPORT$' "$(sed -n 5p <<<"$text")"
+says and_not_of_the_other '^  Tunneled atomic: NOT SUPPORTED$' "$(sed -n 3p <<<"$text")"
+rm -r "$ANYVERBS_DIR"
+unset ANYVERBS_DIR
+exits devices_knows_no_other_option 2 "$tool" devices -x
+
 text=$(ANYVERBS_DEVICES=any0:max_qp=10:guid=0200000000001234 "$tool" info any0)
 says info_tells_the_limits '^ +queue pairs +10$' "$text"
 says info_tells_the_guid '^ +GUID +0200000000001234$' "$text"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* "anyverbs devices": a line for each device. */
+/* "anyverbs devices": a line for each device, and on request what its switches make of it. */
 #include "command.h"
 
 #include <stdio.h>
@@ -7,6 +7,7 @@
 
 #include "describe.h"
 #include "hca/device.h"
+#include "hca/switches.h"
 
 /* How a peer names the device's port: its LID on InfiniBand, its first GID elsewhere. */
 static void print_address(const struct av_device *dev)
@@ -41,13 +42,22 @@ static int longest_name(struct av_device *const *list, unsigned int count)
 	return (int)width;
 }
 
+/* In force for whoever opens it now. Worded as ibv_devinfo -v of MLNX_OFED has it. */
+static void print_switches(const struct av_device *dev)
+{
+	bool tunneled = av_switches_read(dev->ibv.name).current & AV_SWITCH_BIT(AV_SWITCH_TUNNELED_ATOMIC);
+
+	printf("  Tunneled atomic: %s\n", tunneled ? "SUPPORT" : "NOT SUPPORTED");
+}
+
 static int devices_main(int argc, char **argv)
 {
+	bool verbose = argc == 2 && !strcmp(argv[1], "-v");
 	struct av_device *const *list;
 	unsigned int count;
 	int width;
 
-	if (argc != 1)
+	if (argc != 1 && !verbose)
 		return av_tool_usage(&av_command_devices);
 	list = av_devices(&count);
 	width = longest_name(list, count);
@@ -60,6 +70,8 @@ static int devices_main(int argc, char **argv)
 		printf("%-*s  %-10s  %-7s  %4u  ", width, dev->ibv.name, av_describe_link(dev->link_layer),
 		       av_describe_state(port.state), av_describe_mtu(dev->mtu));
 		print_address(dev);
+		if (verbose)
+			print_switches(dev);
 	}
 	return AV_EXIT_OK;
 }
@@ -67,8 +79,9 @@ static int devices_main(int argc, char **argv)
 const struct av_command av_command_devices = {
 	.name = "devices",
 	.summary = "List the devices that programs see",
-	.synopsis = "",
-	.details = "Which devices there are is set by ANYVERBS_DEVICES: see anyverbs(7). Adapters that the\n"
+	.synopsis = "[-v]",
+	.details = "With -v, also what the switches of 'anyverbs config' make of them. Which devices there "
+		   "are is set by ANYVERBS_DEVICES: see anyverbs(7). Adapters that the\n"
 		   "kernel knows are listed by 'anyverbs run -- ibv_devices', after these.\n",
 	.main = devices_main,
 };
