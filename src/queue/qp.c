@@ -20,7 +20,7 @@ static uint32_t stride(const struct ibv_qp_cap *cap, uint32_t max_operand)
 	if (room < sizeof(uint64_t)) /* ibv_wr_atomic_write() needs neither elements nor inline data */
 		room = sizeof(uint64_t);
 	if (max_operand)
-		room = (uint32_t)(av_round_up(room, sizeof(uint64_t)) + sizeof(struct av_atomic));
+		room = (uint32_t)av_round_up(room, AV_CACHE_LINE) + AV_SQ_OPERANDS;
 	return (uint32_t)av_round_up(sizeof(struct av_sq_wqe) + room, AV_CACHE_LINE);
 }
 

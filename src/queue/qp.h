@@ -98,6 +98,10 @@ struct av_sq_wqe {
 };
 static_assert(sizeof(struct av_sq_wqe) == 64, "header of a send request");
 
+/* Bytes of a slot that hold operands, in queues that have room for them. */
+#define AV_SQ_OPERANDS \
+	((uint32_t)(sizeof(struct av_atomic) + AV_CACHE_LINE - 1) / AV_CACHE_LINE * AV_CACHE_LINE)
+
 struct av_qp_shared {
 	/* Who this is: written by the owner with both tokens held, read with either. */
 	_Atomic uint32_t qpn;	/* 0: no queue pair here */

@@ -6,7 +6,7 @@
 #include "hca/limits.h"
 #include "queue/qp.h"
 
-#define MAX_STRIDE (64 + AV_MAX_INLINE + AV_MAX_SGE * 16 + 256)
+#define MAX_STRIDE (64 + AV_MAX_INLINE + AV_MAX_SGE * 16 + AV_SQ_OPERANDS)
 
 enum wr_form { FORM_NONE, FORM_MESSAGE, FORM_RDMA, FORM_ATOMIC, FORM_LOCAL, FORM_BIND, FORM_OPERANDS };
 
@@ -48,10 +48,11 @@ struct av_atomic *av_sq_operands(const struct av_qp_end *end, const struct av_sq
 {
 	uint32_t stride = end->qp->sq_stride;
 
-	if (!end->qp->max_operand || stride < sizeof(*wqe) + sizeof(struct av_atomic) ||
-	    stride > MAX_STRIDE || stride % AV_CACHE_LINE)
+	if (!end->qp->max_operand || stride < sizeof(*wqe) + AV_SQ_OPERANDS || stride > MAX_STRIDE)
 		return NULL;
-	return (struct av_atomic *)((uintptr_t)wqe + stride - sizeof(struct av_atomic));
+	/* The stride may have changed since it led to the slot: the place is looked up as any other. */
+	return av_seg_at(end->seg, (uintptr_t)wqe - (uintptr_t)end->seg->head + stride - AV_SQ_OPERANDS,
+			 AV_SQ_OPERANDS);
 }
 
 static bool is_send(enum ibv_wr_opcode opcode)

@@ -530,6 +530,46 @@ static void qp_rows(void)
 	}
 }
 
+/*
+ * Behind a message that waits for its receive request: whoever posts that, in the other process, executes
+ * them, and finds the operands in this process' queue.
+ */
+static void waiting_row(uint32_t bytes)
+{
+	struct av_atomic atomic = {.op = AV_ATOMIC_ADD, .bytes = bytes, .value = {{5}}};
+	struct node_send message = {
+		.opcode = IBV_WR_SEND, .flags = IBV_SEND_SIGNALED, .num_sge = 1, .sge = {at(ROOM_AT, 8)}};
+	struct node_link patient = link_default();
+	struct ibv_sge sge = at(RESULT_AT, bytes);
+	struct ibv_exp_send_wr wr, *bad;
+	struct ibv_wc wc[2];
+
+	row("%u bytes, executed by the other process", bytes);
+	patient.rnr_retry = 7;
+	side_set_state(&a, QP_PEER, IBV_QPS_RESET);
+	side_set_state(&b, QP_PEER, IBV_QPS_RESET);
+	pair_connect(&a, QP_PEER, &patient, &b, QP_PEER, NULL);
+	side_fill(&b, BLOCK_AT, 64, 0, 0);
+	for (unsigned int i = 0; i < 64; i += 8)
+		side_poke(&b, BLOCK_AT + i, 0);
+	side_poke(&b, BLOCK_AT, 37);
+	extended_request(&wr, &atomic, true, b.info.base[KEY_FULL] + BLOCK_AT, b.info.key[KEY_FULL], &sge, 1);
+	wr.exp_send_flags |= IBV_EXP_SEND_SIGNALED;
+	EXPECT(side_post_send(&a, QP_PEER, &message, 1).ret == 0 &&
+		       ibv_exp_post_send(n->qp[QP_PEER], &wr, &bad) == 0,
+	       "refused");
+	EXPECT(side_peek(&b, BLOCK_AT) == 37, "executed before its turn");
+	memset(n->arena + RESULT_AT, 0xcc, 64);
+	side_recv_one(&b, QP_PEER, 1, ROOM_AT, 64);
+	EXPECT(side_poll(&a, 0, 2, PROBE_PATIENCE, wc) == 2 && wc[0].status == SUCCESS &&
+		       wc[1].status == SUCCESS,
+	       "completions");
+	EXPECT(side_peek(&b, BLOCK_AT) == 42, "%llu", (unsigned long long)side_peek(&b, BLOCK_AT));
+	EXPECT(n->arena[RESULT_AT] == 37 && n->arena[RESULT_AT + bytes] == 0xcc, "result");
+	EXPECT(side_poll(&b, 1, 1, PROBE_PATIENCE, wc) == 1, "not received");
+	probe_reconnect(&a, &b, QP_PEER);
+}
+
 /* --- creating queue pairs --- */
 
 static void create_rows(void)
@@ -620,6 +660,8 @@ static void run(void)
 	misaligned_rows();
 	gone_rows();
 	qp_rows();
+	for (size_t s = 0; s < COUNT_OF(sizes); s++)
+		waiting_row(sizes[s]);
 	create_rows();
 	ring_row();
 }

@@ -7,9 +7,13 @@
  */
 #include <arpa/inet.h>
 #include <errno.h>
+#include <pthread.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include "lib/expect.h"
 #include "lib/extended.h"
@@ -20,6 +24,7 @@
 #define QP_PEER	   0	    /* to the other process */
 #define QP_SELF	   1	    /* of this process with itself */
 #define QP_UC	   2	    /* likewise, unreliable */
+#define QP_MORTAL  3	    /* to one that is killed */
 #define BLOCK_AT   0x30000u /* of the target in the arenas */
 #define BLOCK	   64u	    /* its bytes */
 #define OPERAND_AT 16u	    /* in the block */
@@ -34,7 +39,7 @@
 #define RIGHTS \
 	(LOCAL | IBV_EXP_ACCESS_REMOTE_WRITE | IBV_EXP_ACCESS_REMOTE_READ | IBV_EXP_ACCESS_REMOTE_ATOMIC)
 
-static struct side a, b; /* a is here, and asks */
+static struct side a, b, mortal; /* a is here, and asks */
 static struct node *n;
 
 /* --- regions, in either process --- */
@@ -684,6 +689,74 @@ static void local_row(void)
 	EXPECT(side_check(&a, BLOCK_AT, BLOCK, PROBE_SEED + 1, 0) == -1, "payload of the READ");
 }
 
+/* With immediate data, and no receive request: it waits, and the other process executes it, once. */
+static void waiting_row(enum way way)
+{
+	struct target t = peer("the other process", KIND_PLAIN);
+	struct node_send s = write_request(&t, WAY_IMM, t.addr, COMMAND);
+	struct av_atomic one = operation(AV_ATOMIC_ADD, 8, 1);
+	struct node_link patient = link_default();
+	struct ibv_wc wc;
+
+	row("waiting for a receive request, %s", way_name[way]);
+	patient.rnr_retry = 7;
+	side_set_state(&a, QP_PEER, IBV_QPS_RESET);
+	side_set_state(&b, QP_PEER, IBV_QPS_RESET);
+	pair_connect(&a, QP_PEER, &patient, &b, QP_PEER, NULL);
+	pair[0] = tunneled_command(&one, 0);
+	put_commands(pair, 1);
+	side_poke(&b, BLOCK_AT, 41);
+	if (way == WAY_INLINE)
+		s.flags |= IBV_SEND_INLINE;
+	EXPECT(side_post_send(&a, QP_PEER, &s, 1).ret == 0, "refused");
+	EXPECT(side_peek(&b, BLOCK_AT) == 41, "executed before it could be received");
+	side_recv_one(&b, QP_PEER, 1, 0, 0);
+	EXPECT(side_poll(&a, 0, 1, PROBE_PATIENCE, &wc) == 1 && wc.status == SUCCESS, "status");
+	expect_immediate(&t, COMMAND, SUCCESS);
+	EXPECT(side_peek(&b, BLOCK_AT) == 42, "%llu", (unsigned long long)side_peek(&b, BLOCK_AT));
+	recover(&t);
+}
+
+static void *kill_soon(void *arg)
+{
+	usleep(20000);
+	if (kill(*(const pid_t *)arg, SIGKILL))
+		DIE("kill");
+	return NULL;
+}
+
+/* The other process is killed while commands come. */
+static void kill_row(void)
+{
+	struct target t = {.name = "a process that is killed", .qp = QP_MORTAL, .side = &mortal};
+	struct target other = peer("the other process", KIND_PLAIN);
+	struct side_job job = {{KIND_PLAIN}};
+	struct av_atomic one = operation(AV_ATOMIC_ADD, 8, 1);
+	enum ibv_wc_status got;
+	pthread_t thread;
+	int status;
+
+	row("%s", t.name);
+	side_start(&mortal);
+	pair_create(&a, QP_MORTAL, &mortal, QP_PEER, NULL);
+	pair_connect(&a, QP_MORTAL, NULL, &mortal, QP_PEER, NULL);
+	side_begin(&mortal, &job);
+	t.rkey = (uint32_t)side_end(&mortal);
+	t.addr = mortal.info.base[KEY_FULL] + BLOCK_AT;
+	pair[0] = pair[1] = tunneled_command(&one, 0);
+	put_commands(pair, 2);
+	if (pthread_create(&thread, NULL, kill_soon, &mortal.pid))
+		DIE("pthread_create");
+	while ((got = write_payload(&t, WAY_WRITE, t.addr, 2 * COMMAND)) == SUCCESS)
+		;
+	EXPECT(got == IBV_WC_RETRY_EXC_ERR, "'%s'", ibv_wc_status_str(got));
+	pthread_join(thread, NULL);
+	waitpid(mortal.pid, &status, 0);
+	close(mortal.sock);
+	EXPECT(side_destroy_qp(&a, QP_MORTAL) == 0, "ibv_destroy_qp");
+	EXPECT(write_payload(&other, WAY_WRITE, other.addr, COMMAND) == SUCCESS, "the others do not go on");
+}
+
 /* --- the unreliable connection --- */
 
 static void connect_uc(void)
@@ -897,6 +970,9 @@ static void run(void)
 	empty_rows();
 	other_operation_rows();
 	local_row();
+	waiting_row(WAY_WRITE);
+	waiting_row(WAY_INLINE);
+	kill_row();
 	uc_rows();
 	rereg_rows();
 }
