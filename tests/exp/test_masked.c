@@ -18,6 +18,7 @@
 #define QP_SMALL   2 /* operands of up to 4 bytes */
 #define QP_PLAIN   3 /* none but the plain ones */
 #define QP_UC	   4
+#define QP_INLINE  6	    /* with inline receive */
 #define BLOCK_AT   0x30000u /* of the target in the arenas */
 #define BLOCK	   96u	    /* its bytes */
 #define OPERAND_AT 32u	    /* in the block */
@@ -534,7 +535,7 @@ static void qp_rows(void)
  * Behind a message that waits for its receive request: whoever posts that, in the other process, executes
  * them, and finds the operands in this process' queue.
  */
-static void waiting_row(uint32_t bytes)
+static void waiting_row(int qp, uint32_t bytes)
 {
 	struct av_atomic atomic = {.op = AV_ATOMIC_ADD, .bytes = bytes, .value = {{5}}};
 	struct node_send message = {
@@ -544,30 +545,62 @@ static void waiting_row(uint32_t bytes)
 	struct ibv_exp_send_wr wr, *bad;
 	struct ibv_wc wc[2];
 
-	row("%u bytes, executed by the other process", bytes);
+	row("%u bytes, executed by the other process%s", bytes, qp == QP_INLINE ? ", the answer inline" : "");
 	patient.rnr_retry = 7;
-	side_set_state(&a, QP_PEER, IBV_QPS_RESET);
-	side_set_state(&b, QP_PEER, IBV_QPS_RESET);
-	pair_connect(&a, QP_PEER, &patient, &b, QP_PEER, NULL);
+	side_set_state(&a, qp, IBV_QPS_RESET);
+	side_set_state(&b, qp, IBV_QPS_RESET);
+	pair_connect(&a, qp, &patient, &b, qp, NULL);
 	side_fill(&b, BLOCK_AT, 64, 0, 0);
 	for (unsigned int i = 0; i < 64; i += 8)
 		side_poke(&b, BLOCK_AT + i, 0);
 	side_poke(&b, BLOCK_AT, 37);
 	extended_request(&wr, &atomic, true, b.info.base[KEY_FULL] + BLOCK_AT, b.info.key[KEY_FULL], &sge, 1);
 	wr.exp_send_flags |= IBV_EXP_SEND_SIGNALED;
-	EXPECT(side_post_send(&a, QP_PEER, &message, 1).ret == 0 &&
-		       ibv_exp_post_send(n->qp[QP_PEER], &wr, &bad) == 0,
+	EXPECT(side_post_send(&a, qp, &message, 1).ret == 0 && ibv_exp_post_send(n->qp[qp], &wr, &bad) == 0,
 	       "refused");
 	EXPECT(side_peek(&b, BLOCK_AT) == 37, "executed before its turn");
 	memset(n->arena + RESULT_AT, 0xcc, 64);
-	side_recv_one(&b, QP_PEER, 1, ROOM_AT, 64);
+	side_recv_one(&b, qp, 1, ROOM_AT, 64);
 	EXPECT(side_poll(&a, 0, 2, PROBE_PATIENCE, wc) == 2 && wc[0].status == SUCCESS &&
 		       wc[1].status == SUCCESS,
 	       "completions");
 	EXPECT(side_peek(&b, BLOCK_AT) == 42, "%llu", (unsigned long long)side_peek(&b, BLOCK_AT));
 	EXPECT(n->arena[RESULT_AT] == 37 && n->arena[RESULT_AT + bytes] == 0xcc, "result");
 	EXPECT(side_poll(&b, 1, 1, PROBE_PATIENCE, wc) == 1, "not received");
-	probe_reconnect(&a, &b, QP_PEER);
+	probe_reconnect(&a, &b, qp);
+}
+
+/* Another process leaves the old value of such a queue pair's operations for the poller. */
+static void open_inline(void)
+{
+	struct node_qp_spec spec = spec_default();
+	struct ibv_exp_qp_init_attr init = {
+		.send_cq = n->cq[0],
+		.recv_cq = n->cq[1],
+		.cap = spec.cap,
+		.qp_type = IBV_QPT_RC,
+		.sq_sig_all = 1,
+		.comp_mask = IBV_EXP_QP_INIT_ATTR_PD | IBV_EXP_QP_INIT_ATTR_INL_RECV |
+			     IBV_EXP_QP_INIT_ATTR_ATOMICS_ARG,
+		.pd = n->pd,
+		.max_atomic_arg = 32,
+		.max_inl_recv = 64,
+	};
+
+	n->qp[QP_INLINE] = ibv_exp_create_qp(n->ctx, &init);
+	if (!n->qp[QP_INLINE] || init.max_inl_recv != 64 || side_create_qp(&b, QP_INLINE, &spec, NULL))
+		DIE("queue pairs: errno %d", errno);
+	pair_connect(&a, QP_INLINE, NULL, &b, QP_INLINE, NULL);
+}
+
+static void waiting_rows(void)
+{
+	open_inline();
+	for (size_t s = 0; s < COUNT_OF(sizes); s++) {
+		waiting_row(QP_PEER, sizes[s]);
+		waiting_row(QP_INLINE, sizes[s]);
+	}
+	pair_destroy(&a, QP_INLINE, &b, QP_INLINE);
 }
 
 /* --- creating queue pairs --- */
@@ -660,8 +693,7 @@ static void run(void)
 	misaligned_rows();
 	gone_rows();
 	qp_rows();
-	for (size_t s = 0; s < COUNT_OF(sizes); s++)
-		waiting_row(sizes[s]);
+	waiting_rows();
 	create_rows();
 	ring_row();
 }

@@ -23,17 +23,27 @@ exits unknown_device_is_1 1 "$tool" info nosuch0
 exits too_many_arguments_are_2 2 "$tool" info any0 mlx5_0
 exits devices_takes_none 2 "$tool" devices any0
 
+# Tunneled atomics, by the steps of the documentation of adapters: enable, power cycle, disable, power cycle.
 ANYVERBS_DIR=$(mktemp -d)
-export ANYVERBS_DIR
-text=$(ANYVERBS_DEVICES=any0,any1 "$tool" devices -v)
-holds verbose_is_a_line_more test "$(wc -l <<<"$text")" = 5
-holds tunneled_atomics_are_off test "$(grep -c '^  Tunneled atomic: NOT SUPPORTED$' <<<"$text")" = 2
-echo 'any1 IBM_TUNNELED_ATOMIC_EN' >"$ANYVERBS_DIR/anyverbs-$(id -u).current"
-text=$(ANYVERBS_DEVICES=any0,any1 "$tool" devices -v)
-says tunneled_atomics_of_one_are_on '^  Tunneled atomic: SUPPORT$' "$(sed -n 5p <<<"$text")"
-says and_not_of_the_other '^  Tunneled atomic: NOT SUPPORTED$' "$(sed -n 3p <<<"$text")"
+export ANYVERBS_DIR ANYVERBS_DEVICES=any0,any1
+tunneled() # RULE, and what is said of any0 and any1
+{
+	text=$("$tool" devices -v)
+	holds "$1: a line more for each" test "$(wc -l <<<"$text")" = 5
+	holds "$1: any0" test "$(sed -n 3p <<<"$text")" = "  Tunneled atomic: $2"
+	holds "$1: any1" test "$(sed -n 5p <<<"$text")" = "  Tunneled atomic: $3"
+}
+tunneled off_by_default "NOT SUPPORTED" "NOT SUPPORTED"
+holds enable "$tool" config -d any1 set IBM_TUNNELED_ATOMIC_EN=1 >/dev/null
+tunneled not_before_the_reset "NOT SUPPORTED" "NOT SUPPORTED"
+holds reset "$tool" reset -d any1 >/dev/null
+tunneled on "NOT SUPPORTED" SUPPORT
+holds disable "$tool" config -d any1 set IBM_TUNNELED_ATOMIC_EN=0 >/dev/null
+tunneled until_the_reset "NOT SUPPORTED" SUPPORT
+holds reset_again "$tool" reset -d any1 >/dev/null
+tunneled off_again "NOT SUPPORTED" "NOT SUPPORTED"
 rm -r "$ANYVERBS_DIR"
-unset ANYVERBS_DIR
+unset ANYVERBS_DIR ANYVERBS_DEVICES
 exits devices_knows_no_other_option 2 "$tool" devices -x
 
 text=$(ANYVERBS_DEVICES=any0:max_qp=10:guid=0200000000001234 "$tool" info any0)
