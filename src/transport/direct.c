@@ -7,6 +7,7 @@
 
 #include "base/newer_verbs.h"
 #include "hca/limits.h"
+#include "memory/key.h"
 #include "memory/reach.h"
 #include "memory/translate.h"
 #include "memory/window.h"
@@ -341,7 +342,7 @@ static enum av_fault on_operand(struct work *w, const struct av_mem_request *req
 /* Look at a tunneled atomic, or do it. */
 static enum av_fault tunneled(struct work *w, const struct anyverbs_tunneled_atomic *command, bool apply)
 {
-	struct av_mem_request req = remote_request(w, IBV_ACCESS_REMOTE_WRITE);
+	struct av_mem_request req = remote_request(w, IBV_ACCESS_REMOTE_WRITE | AV_ACCESS_TUNNELED);
 	struct av_atomic atomic;
 	struct av_operand old;
 
@@ -350,6 +351,16 @@ static enum av_fault tunneled(struct work *w, const struct anyverbs_tunneled_ato
 	req.addr += command->offset;
 	req.length = atomic.bytes;
 	return on_operand(w, &req, &atomic, apply ? &old : NULL);
+}
+
+/* Not the whole payload again if the region is being re-registered: what comes before is done. */
+static enum av_fault do_tunneled(struct work *w, const struct anyverbs_tunneled_atomic *command)
+{
+	enum av_fault fault;
+
+	while ((fault = tunneled(w, command, true)) == AV_FAULT_BUSY)
+		sched_yield(); /* no hazard is held */
+	return fault;
 }
 
 /*
@@ -371,10 +382,11 @@ static enum av_fault tunnel(struct work *w, bool apply)
 		return fault;
 	for (unsigned int i = 0; i < count && fault == AV_FAULT_NONE; i++)
 		fault = tunneled(w, &command[i], false);
-	if (!apply)
+	if (fault != AV_FAULT_NONE || !apply)
 		return fault;
+	local_end(w);
 	for (unsigned int i = 0; i < count && fault == AV_FAULT_NONE && w->result.park == AV_PARK_NOT; i++)
-		fault = tunneled(w, &command[i], true);
+		fault = do_tunneled(w, &command[i]);
 	return fault;
 }
 

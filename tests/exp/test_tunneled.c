@@ -9,6 +9,7 @@
 #include <errno.h>
 #include <pthread.h>
 #include <signal.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -917,6 +918,50 @@ static void rereg_rows(void)
 	EXPECT(ibv_dereg_mr(mr) == 0, "ibv_dereg_mr");
 }
 
+static struct ibv_mr *restless;
+static atomic_bool rest;
+
+static void *rereg_always(void *arg)
+{
+	uint64_t access = RIGHTS;
+
+	while (!atomic_load(&rest)) {
+		access ^= IBV_EXP_ACCESS_MW_BIND;
+		if (ibv_exp_rereg_mr(restless, IBV_EXP_REREG_MR_CHANGE_ACCESS, NULL, NULL, 0, access, NULL))
+			DIE("ibv_exp_rereg_mr");
+	}
+	return NULL;
+}
+
+/* A region that is re-registered all the while: no command is lost, and none done twice. */
+static void restless_row(void)
+{
+	enum { PAYLOADS = TEST_SANITIZED ? 200 : 3000 };
+	struct ibv_exp_reg_mr_in in = {
+		.pd = n->pd, .addr = n->arena, .length = NODE_ARENA, .exp_access = RIGHTS};
+	struct anyverbs_tunneled_atomic c[ANYVERBS_TUNNELED_MAX];
+	struct av_atomic one = operation(AV_ATOMIC_ADD, 8, 1);
+	struct target t;
+	pthread_t thread;
+
+	row("a region that is being re-registered");
+	restless = ibv_exp_reg_mr(&in);
+	t = self("this process", restless->rkey);
+	for (unsigned int i = 0; i < ANYVERBS_TUNNELED_MAX; i++)
+		c[i] = tunneled_command(&one, 0);
+	put_commands(c, ANYVERBS_TUNNELED_MAX);
+	side_poke(&a, BLOCK_AT, 0);
+	if (pthread_create(&thread, NULL, rereg_always, NULL))
+		DIE("pthread_create");
+	for (int i = 0; i < PAYLOADS; i++)
+		EXPECT(write_payload(&t, WAY_WRITE, t.addr, sizeof(c)) == SUCCESS, "status");
+	atomic_store(&rest, true);
+	pthread_join(thread, NULL);
+	EXPECT(side_peek(&a, BLOCK_AT) == PAYLOADS * ANYVERBS_TUNNELED_MAX, "%llu, not %u",
+	       (unsigned long long)side_peek(&a, BLOCK_AT), PAYLOADS * ANYVERBS_TUNNELED_MAX);
+	EXPECT(ibv_dereg_mr(restless) == 0, "ibv_dereg_mr");
+}
+
 static void caps_row(struct ibv_context *ctx, bool on)
 {
 	struct ibv_exp_device_attr attr = {.comp_mask = IBV_EXP_DEVICE_ATTR_TUNNELED_ATOMIC,
@@ -975,6 +1020,7 @@ static void run(void)
 	kill_row();
 	uc_rows();
 	rereg_rows();
+	restless_row();
 }
 
 int main(int argc, char **argv)
