@@ -3,7 +3,7 @@
  * What the device says of on-demand paging, transport by transport, is what it does: each operation is tried
  * between two processes with a region on demand at one end and a pinned one at the other, and its bit is set
  * if and only if the bytes arrived and pages were faulted for them. The table says which transport has which
- * operation. The rows are those of two programs, by plain and by experimental verbs (odp_caps_fixture.h).
+ * operation. The rows are those of two programs, by plain and by experimental verbs (odp_fixture.h).
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -18,7 +18,7 @@
 #include "lib/probe.h"
 #include "lib/sandbox.h"
 #include "lib/userfaultfd.h"
-#include "odp_caps_fixture.h"
+#include "odp_fixture.h"
 
 #define PAGE	 4096u
 #define PAGES	 4u

@@ -1,11 +1,14 @@
 /* SPDX-License-Identifier: MIT */
-#include "odp_caps_fixture.h"
+#include "odp_fixture.h"
 
 #include <errno.h>
 
 #include "lib/expect.h"
 #include "lib/newer_verbs.h"
 #include "lib/probe.h"
+
+#define PIECE  (1u << 30) /* of what is prefetched: an element has 32 bits of length */
+#define PIECES 4
 
 const uint32_t api_operations = ~0u;
 
@@ -26,6 +29,24 @@ struct ibv_mr *api_register(struct ibv_pd *pd, void *addr, size_t length, bool o
 {
 	return ibv_reg_mr(pd, addr, addr ? length : SIZE_MAX,
 			  PROBE_ALL | ACCESS_FLUSH_GLOBAL | (on_demand ? IBV_ACCESS_ON_DEMAND : 0));
+}
+
+int api_prefetch(struct ibv_mr *mr, void *addr, size_t length, bool for_writing)
+{
+	struct ibv_sge sge[PIECES];
+	int count = 0;
+
+	for (size_t done = 0; done < length; done += sge[count++].length) {
+		size_t left = length - done;
+
+		if (count == PIECES)
+			return E2BIG;
+		sge[count] = (struct ibv_sge){(uintptr_t)addr + done, left < PIECE ? (uint32_t)left : PIECE,
+					      mr->lkey};
+	}
+	return ibv_advise_mr(
+		mr->pd, for_writing ? IBV_ADVISE_MR_ADVICE_PREFETCH_WRITE : IBV_ADVISE_MR_ADVICE_PREFETCH,
+		IBV_ADVISE_MR_FLAG_FLUSH, sge, (uint32_t)count);
 }
 
 struct ibv_qp *api_create_qp(struct ibv_context *ctx, struct ibv_qp_init_attr_ex *init)

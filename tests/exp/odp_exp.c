@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
-/* The rows of multi/test_odp_caps.c by experimental verbs. */
+/* The rows of multi/test_odp_*.c by experimental verbs. */
 #include <errno.h>
 #include <string.h>
 #include <infiniband/verbs_exp.h>
 
 #include "lib/expect.h"
-#include "multi/odp_caps_fixture.h"
+#include "multi/odp_fixture.h"
 
 #define RIGHTS                                                                                   \
 	(IBV_EXP_ACCESS_LOCAL_WRITE | IBV_EXP_ACCESS_REMOTE_WRITE | IBV_EXP_ACCESS_REMOTE_READ | \
@@ -49,6 +49,22 @@ struct ibv_mr *api_register(struct ibv_pd *pd, void *addr, size_t length, bool o
 	in.exp_access = RIGHTS | (on_demand ? IBV_EXP_ACCESS_ON_DEMAND : 0);
 	in.comp_mask = 0;
 	return ibv_exp_reg_mr(&in);
+}
+
+int api_prefetch(struct ibv_mr *mr, void *addr, size_t length, bool for_writing)
+{
+	struct ibv_exp_prefetch_attr attr;
+	int ret;
+
+	memset(&attr, GARBAGE, sizeof(attr));
+	attr.flags = for_writing ? IBV_EXP_PREFETCH_WRITE_ACCESS : 0;
+	attr.addr = addr;
+	attr.length = length;
+	attr.comp_mask = 0;
+	errno = 0;
+	ret = ibv_exp_prefetch_mr(mr, &attr);
+	EXPECT(errno == ret, "errno %d", errno);
+	return ret;
 }
 
 struct ibv_qp *api_create_qp(struct ibv_context *ctx, struct ibv_qp_init_attr_ex *init)
