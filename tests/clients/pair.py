@@ -223,8 +223,8 @@ def complete(words, port):
 
 def judge_pingpong(words, outputs):
     for name, text in outputs.items():
-        # ibv_xsrq_pingpong measures nothing and says so.
-        if not re.search(r"iters in|^success$", text, re.MULTILINE):
+        # ibv_xsrq_pingpong and shared_mr measure nothing and say so.
+        if not re.search(r"iters in|^success$|data match$|has succeeded$", text, re.MULTILINE):
             return "no \"iters in\" and no \"success\" from the %s" % name
         if "-c" in words and "invalid data" in text:
             return "the %s read invalid data" % name
