@@ -29,6 +29,7 @@
 #include <infiniband/exp/send.h>
 #include <infiniband/exp/task.h>
 #include <infiniband/exp/dct.h>
+#include <infiniband/exp/interface.h>
 #include <infiniband/exp/environment.h>
 #include <infiniband/exp/provider.h>
 

@@ -56,23 +56,31 @@ AV_EXPORT struct ibv_cq *ibv_exp_create_cq(struct ibv_context *context, int cqe,
 	return cq;
 }
 
-/* There is no moderation and no ignoring of overruns: the values that mean so are accepted. */
+/* Overruns are not ignored: asking for none of it is accepted. */
+static int check_modify(const struct ibv_exp_cq_attr *attr, int mask)
+{
+	if (mask & ~(IBV_EXP_CQ_MODERATION | IBV_EXP_CQ_CAP_FLAGS))
+		return EINVAL;
+	if (!(mask & IBV_EXP_CQ_CAP_FLAGS))
+		return 0;
+	if (attr->cq_cap_flags & ~(uint32_t)IBV_EXP_CQ_CAP_MASK)
+		return EINVAL;
+	return attr->cq_cap_flags ? ENOTSUP : 0;
+}
+
 AV_EXPORT int ibv_exp_modify_cq(struct ibv_cq *cq, struct ibv_exp_cq_attr *cq_attr, int cq_attr_mask)
 {
+	struct ibv_modify_cq_attr plain = {
+		.attr_mask = cq_attr_mask & IBV_EXP_CQ_MODERATION ? IBV_CQ_ATTR_MODERATE : 0,
+		.moderate = {cq_attr->moderation.cq_count, cq_attr->moderation.cq_period},
+	};
+	int err;
+
 	if (!av_ours(cq->context))
 		return ENOSYS;
 	IBV_EXP_RET_EINVAL_ON_INVALID_COMP_MASK(cq_attr->comp_mask, (uint32_t)IBV_EXP_CQ_ATTR_RESERVED - 1);
-	if (!av_cq_find(cq))
-		return av_fail_errno(ENOENT);
-	if ((cq_attr_mask & ~(IBV_EXP_CQ_MODERATION | IBV_EXP_CQ_CAP_FLAGS)) ||
-	    ((cq_attr_mask & IBV_EXP_CQ_CAP_FLAGS) &&
-	     (cq_attr->cq_cap_flags & ~(uint32_t)IBV_EXP_CQ_CAP_MASK)))
-		return av_fail_errno(EINVAL);
-	if ((cq_attr_mask & IBV_EXP_CQ_MODERATION) && cq_attr->moderation.cq_count > 1)
-		return av_fail_errno(ENOTSUP);
-	if ((cq_attr_mask & IBV_EXP_CQ_CAP_FLAGS) && cq_attr->cq_cap_flags)
-		return av_fail_errno(ENOTSUP);
-	return 0;
+	err = check_modify(cq_attr, cq_attr_mask);
+	return err ? av_fail_errno(err) : av_modify_cq(cq, &plain);
 }
 
 static void translate(struct ibv_exp_wc *to, const struct ibv_wc *wc, bool stamped, uint64_t stamp_ns)

@@ -17,6 +17,7 @@
 	 IBV_EXP_ACCESS_REMOTE_ATOMIC)
 #define RELAXED_MAX    (128ul << 20)
 #define PREFETCH_PIECE (1ul << 30) /* an element of a request has 32 bits of length */
+#define PREFETCH_LIST  64	   /* elements of a request: longer ranges are several prefetches */
 
 /* --- registration --- */
 
@@ -140,22 +141,32 @@ static int check_prefetch(const struct av_mr *mr, const struct ibv_exp_prefetch_
 		       : EFAULT;
 }
 
-/* In pieces, each waited for, so that a hole in the address space is found. Return: 0 or errno */
+/* The first pieces of a range. Return: how many bytes of it they are */
+static size_t cut(uint64_t at, size_t length, uint32_t lkey, struct ibv_sge *list, int *count)
+{
+	size_t done = 0;
+
+	for (*count = 0; done < length && *count < PREFETCH_LIST; (*count)++) {
+		size_t left = length - done, piece = left < PREFETCH_PIECE ? left : PREFETCH_PIECE;
+
+		list[*count] = (struct ibv_sge){at + done, (uint32_t)piece, lkey};
+		done += piece;
+	}
+	return done;
+}
+
+/* Waits, so that a hole in the address space is found. Return: 0 or errno */
 static int prefetch(struct av_mr *mr, const struct ibv_exp_prefetch_attr *attr)
 {
 	enum ibv_advise_mr_advice advice = attr->flags & IBV_EXP_PREFETCH_WRITE_ACCESS
 						   ? IBV_ADVISE_MR_ADVICE_PREFETCH_WRITE
 						   : IBV_ADVISE_MR_ADVICE_PREFETCH;
-	size_t left = attr->length;
-	int err = 0;
+	struct ibv_sge list[PREFETCH_LIST];
+	int count, err = 0;
 
-	for (uint64_t at = (uintptr_t)attr->addr; left && err == 0;) {
-		size_t piece = left < PREFETCH_PIECE ? left : PREFETCH_PIECE;
-		struct ibv_sge sge = {.addr = at, .length = (uint32_t)piece, .lkey = mr->ibv.lkey};
-
-		err = av_advise_mr(mr->ibv.pd, advice, IBV_ADVISE_MR_FLAG_FLUSH, &sge, 1);
-		at += piece;
-		left -= piece;
+	for (size_t done = 0; done < attr->length && err == 0;) {
+		done += cut((uintptr_t)attr->addr + done, attr->length - done, mr->ibv.lkey, list, &count);
+		err = av_advise_mr(mr->ibv.pd, advice, IBV_ADVISE_MR_FLAG_FLUSH, list, (uint32_t)count);
 	}
 	return err == EPERM ? EINVAL : err; /* not a writable region: no code of this verb's own */
 }

@@ -28,6 +28,7 @@ PROGRAMS = ("ibv_devices ibv_devinfo ibv_rc_pingpong ibv_srq_pingpong ib_write_b
             "ib_send_bw ib_send_lat ib_atomic_bw ib_atomic_lat").split()
 
 LISTEN = "0A"
+UCX_ROW = re.compile(r"^\s*\d+(\s+\d+\.\d+){5}\s+\d+\s+\d+\s*$", re.MULTILINE)
 PERFTEST_ROW = re.compile(r"^\s*\d+\s+\d+(\s+\d+\.\d+)+\s*$", re.MULTILINE)
 
 
@@ -213,7 +214,7 @@ def wait_for_listener(server, port, deadline):
 def complete(words, port):
     """The arguments every command needs and no row wants to repeat."""
     extra = ["-p", str(port)]
-    if "-d" not in words:
+    if "-d" not in words and not words[0].startswith("ucx_"):  # which has devices for some tests only
         extra += ["-d", "any0"]
     if words[0].startswith("ib_"):
         extra += ["-F"]  # perftest: do not complain about the CPU's frequency governor
@@ -222,8 +223,8 @@ def complete(words, port):
 
 def judge_pingpong(words, outputs):
     for name, text in outputs.items():
-        # ibv_xsrq_pingpong measures nothing and says so.
-        if not re.search(r"iters in|^success$", text, re.MULTILINE):
+        # ibv_xsrq_pingpong and shared_mr measure nothing and say so.
+        if not re.search(r"iters in|^success$|data match$|has succeeded$", text, re.MULTILINE):
             return "no \"iters in\" and no \"success\" from the %s" % name
         if "-c" in words and "invalid data" in text:
             return "the %s read invalid data" % name
@@ -238,12 +239,19 @@ def judge_perftest(words, outputs):
     return None
 
 
+def judge_ucx(words, outputs):
+    return None if len(UCX_ROW.findall(outputs["client"])) == 1 else "no row of results from the client"
+
+
+JUDGES = {"ib_": judge_perftest, "ibv_": judge_pingpong, "ucx_": judge_ucx}
+
+
 def judge(words, sides):
     """None if all is well."""
     if any(side.code() != 0 for side in sides):
         return ", ".join(side.ending() for side in sides)
     outputs = {side.name: side.output() for side in sides}
-    return (judge_perftest if words[0].startswith("ib_") else judge_pingpong)(words, outputs)
+    return JUDGES[words[0].split("_")[0] + "_"](words, outputs)
 
 
 def wait_for_both(server, client, deadline):

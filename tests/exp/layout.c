@@ -47,6 +47,7 @@ void assign(struct ibv_exp_device_attr *device, struct ibv_exp_send_wr *wr, stru
 #include "layout/dm.h"
 #include "layout/domain.h"
 #include "layout/environment.h"
+#include "layout/interface.h"
 #include "layout/mr.h"
 #include "layout/mw.h"
 #include "layout/plain.h"

@@ -295,6 +295,8 @@ static void absent_rows(void)
 	struct ibv_exp_create_mr_in umr = {.comp_mask = 0};
 	struct ibv_exp_mkey_list_container_attr list = {.comp_mask = 0};
 	struct ibv_exp_open_device_attr open = {.comp_mask = 0};
+	struct ibv_exp_query_intf_params family = {.intf = IBV_EXP_INTF_CQ};
+	enum ibv_exp_query_intf_status status = IBV_EXP_INTF_STAT_OK;
 
 	row("verbs that the device does not have");
 	errno = 0;
@@ -303,7 +305,18 @@ static void absent_rows(void)
 	EXPECT(!ibv_exp_alloc_mkey_list_memory(&list) && errno == ENOSYS, "ibv_exp_alloc_mkey_list_memory");
 	errno = 0;
 	EXPECT(!ibv_exp_create_dct(ctx, NULL) && errno == ENOSYS, "ibv_exp_create_dct");
+	EXPECT(ibv_exp_query_dct(NULL, NULL) == ENOSYS, "ibv_exp_query_dct");
+	EXPECT(ibv_exp_arm_dct(NULL, NULL) == ENOSYS, "ibv_exp_arm_dct");
+	EXPECT(ibv_exp_destroy_dct(NULL) == ENOSYS, "ibv_exp_destroy_dct");
+	errno = 0;
+	EXPECT(ibv_exp_poll_dc_info(ctx, NULL, 1, 1) == -1 && errno == ENOSYS, "ibv_exp_poll_dc_info");
 	EXPECT(ibv_exp_post_task(ctx, NULL, NULL) == ENOSYS, "ibv_exp_post_task");
+	errno = 0;
+	EXPECT(!ibv_exp_query_intf(ctx, &family, &status) && errno == ENOSYS &&
+		       status == IBV_EXP_INTF_STAT_INTF_NOT_SUPPORTED,
+	       "ibv_exp_query_intf");
+	errno = 0;
+	EXPECT(ibv_exp_release_intf(ctx, NULL, NULL) == ENOSYS && errno == ENOSYS, "ibv_exp_release_intf");
 	EXPECT(!ibv_exp_open_device(ctx->device, &open) && errno == EINVAL,
 	       "ibv_exp_open_device without attributes");
 	open.comp_mask = IBV_EXP_SET_ATTR_PEER_INFO;

@@ -448,7 +448,7 @@ static void modify_cq_rows(void)
 	} rows[] = {
 		{"nothing", 0, 9, 9, 3, 0},
 		{"every completion", IBV_EXP_CQ_MODERATION, 1, 9, 0, 0},
-		{"moderation", IBV_EXP_CQ_MODERATION, 16, 0, 0, ENOTSUP},
+		{"moderation", IBV_EXP_CQ_MODERATION, 16, 0, 0, 0},
 		{"no capabilities", IBV_EXP_CQ_CAP_FLAGS, 9, 0, 0, 0},
 		{"ignored overruns", IBV_EXP_CQ_CAP_FLAGS, 0, IBV_EXP_CQ_IGNORE_OVERRUN, 0, ENOTSUP},
 		{"unknown capability", IBV_EXP_CQ_CAP_FLAGS, 0, 2, 0, EINVAL},
@@ -499,6 +499,41 @@ static void domain_rows(void)
 	}
 }
 
+/* A domain serves its own context only; what was created with it outlives it. */
+static void domain_use_rows(void)
+{
+	struct ibv_exp_res_domain_init_attr none = {.comp_mask = 0};
+	struct ibv_context *other = node_open_device();
+	struct ibv_exp_res_domain *theirs = ibv_exp_create_res_domain(other, &none),
+				  *ours = ibv_exp_create_res_domain(ctx, &none);
+	struct ibv_exp_cq_init_attr attr = {.comp_mask = IBV_EXP_CQ_INIT_ATTR_RES_DOMAIN,
+					    .res_domain = theirs};
+	struct ibv_exp_qp_init_attr init = qp_attr(IBV_EXP_QP_INIT_ATTR_PD | IBV_EXP_QP_INIT_ATTR_RES_DOMAIN);
+	struct ibv_cq *of_domain;
+	struct ibv_qp *qp;
+
+	if (!theirs || !ours)
+		DIE("ibv_exp_create_res_domain: errno %d", errno);
+	row("resource domain of another context");
+	expect_null(ibv_exp_create_cq(ctx, 4, NULL, NULL, 0, &attr), EINVAL);
+	init.res_domain = theirs;
+	expect_null(ibv_exp_create_qp(ctx, &init), EINVAL);
+	errno = 0;
+	expect_ret(ibv_exp_destroy_res_domain(ctx, theirs, NULL), EINVAL);
+	row("resource domain that queues were created with");
+	attr.res_domain = init.res_domain = ours;
+	of_domain = ibv_exp_create_cq(ctx, 4, NULL, NULL, 0, &attr);
+	init.send_cq = init.recv_cq = of_domain;
+	qp = of_domain ? ibv_exp_create_qp(ctx, &init) : NULL;
+	if (!EXPECT(qp, "errno %d", errno))
+		return;
+	errno = 0;
+	expect_ret(ibv_exp_destroy_res_domain(ctx, ours, NULL), 0);
+	EXPECT(ibv_destroy_qp(qp) == 0 && ibv_destroy_cq(of_domain) == 0, "destroying");
+	EXPECT(ibv_exp_destroy_res_domain(other, theirs, NULL) == 0 && ibv_close_device(other) == 0,
+	       "closing");
+}
+
 static void open_all(void)
 {
 	struct ibv_exp_res_domain_init_attr none = {.comp_mask = 0};
@@ -530,6 +565,7 @@ int main(void)
 	cq_rows();
 	modify_cq_rows();
 	domain_rows();
+	domain_use_rows();
 	row("the end");
 	EXPECT(ibv_exp_free_dm(dm) == 0, "ibv_exp_free_dm");
 	EXPECT(ibv_exp_destroy_res_domain(ctx, domain, NULL) == 0, "ibv_exp_destroy_res_domain");

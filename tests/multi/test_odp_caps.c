@@ -3,7 +3,7 @@
  * What the device says of on-demand paging, transport by transport, is what it does: each operation is tried
  * between two processes with a region on demand at one end and a pinned one at the other, and its bit is set
  * if and only if the bytes arrived and pages were faulted for them. The table says which transport has which
- * operation.
+ * operation. The rows are those of two programs, by plain and by experimental verbs (odp_fixture.h).
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -18,6 +18,7 @@
 #include "lib/probe.h"
 #include "lib/sandbox.h"
 #include "lib/userfaultfd.h"
+#include "odp_fixture.h"
 
 #define PAGE	 4096u
 #define PAGES	 4u
@@ -28,8 +29,6 @@
 #define QKEY	 0x1234u
 #define PATIENCE 10000u
 #define QP	 0 /* number of the only queue pair of a side */
-#define RIGHTS	 (PROBE_ALL | ACCESS_FLUSH_GLOBAL)
-#define ODP	 (RIGHTS | IBV_ACCESS_ON_DEMAND)
 
 #define SEND	 IBV_ODP_SUPPORT_SEND
 #define RECV	 IBV_ODP_SUPPORT_RECV
@@ -41,8 +40,6 @@
 #define A_WRITE	 ODP_SUPPORT_ATOMIC_WRITE
 #define RDMA	 (WRITE | READ | ATOMIC | FLUSH | A_WRITE)
 #define ALL_BITS (SEND | RECV | SRQ_RECV | RDMA)
-
-enum transport { RC, UC, UD, XRC, TRANSPORTS };
 
 /* What each has by specification. XRC receives from shared queues only. */
 static const struct {
@@ -85,7 +82,8 @@ static const struct way {
 
 /* --- what a side does in its own process --- */
 
-enum job { OPEN, CONNECT, MAP, WHERE, FILL, CHECK, PEEK, POKE, RECEIVE, POST, CLOSE, FORGET };
+enum polled { NOTHING, BAD, GOOD };
+enum job { OPEN, CONNECT, MAP, WHERE, FILL, CHECK, PEEK, POKE, RECEIVE, POST, POLL, CLOSE, FORGET };
 
 static struct {
 	uint8_t *memory;
@@ -136,7 +134,7 @@ static struct ibv_qp *create_qp(struct node *n, struct ibv_qp_init_attr_ex *init
 		init->comp_mask &= ~(uint32_t)IBV_QP_INIT_ATTR_SEND_OPS_FLAGS;
 	}
 	my.flushes = qp != NULL;
-	return qp ? qp : ibv_create_qp_ex(n->ctx, init);
+	return qp ? qp : api_create_qp(n->ctx, init);
 }
 
 /* The queue pair, and what it needs. Return: its number, and above it that of its XRC receive queue. */
@@ -161,7 +159,7 @@ static uint64_t open_qp(struct node *n, enum ibv_qp_type type, bool srq, bool fl
 	init.xrcd = my.xrcd;
 	n->qp[QP] = create_qp(n, &init, flush);
 	if (!n->qp[QP] || (xrc && ibv_get_srq_num(my.srq, &srqn)))
-		DIE("ibv_create_qp_ex: errno %d", errno);
+		DIE("creating a queue pair: errno %d", errno);
 	return (uint64_t)srqn << 32 | n->qp[QP]->qp_num;
 }
 
@@ -214,13 +212,13 @@ static uint64_t connect_qp(struct node *n, uint32_t dest, const uint64_t gid[2])
 	if (n->qp[QP]->qp_type != IBV_QPT_UC)
 		attr.qp_access_flags |= ACCESS_FLUSH_GLOBAL;
 	memcpy(&attr.ah_attr.grh.dgid, gid, sizeof(attr.ah_attr.grh.dgid));
-	ret = node_modify(n, QP, &attr, IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | mask->init);
+	ret = api_modify_qp(n->qp[QP], &attr, IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | mask->init);
 	attr.qp_state = IBV_QPS_RTR;
 	if (ret == 0)
-		ret = node_modify(n, QP, &attr, IBV_QP_STATE | mask->rtr);
+		ret = api_modify_qp(n->qp[QP], &attr, IBV_QP_STATE | mask->rtr);
 	attr.qp_state = IBV_QPS_RTS;
 	if (ret == 0)
-		ret = node_modify(n, QP, &attr, IBV_QP_STATE | IBV_QP_SQ_PSN | mask->rts);
+		ret = api_modify_qp(n->qp[QP], &attr, IBV_QP_STATE | IBV_QP_SQ_PSN | mask->rts);
 	if (ret == 0 && n->qp[QP]->qp_type == IBV_QPT_UD)
 		my.ah = ibv_create_ah(n->pd, &attr.ah_attr);
 	return (uint64_t)ret;
@@ -236,12 +234,10 @@ static uint64_t map(struct node *n, enum kind kind)
 		mmap(NULL, (size_t)PAGES * PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	if (my.memory == MAP_FAILED)
 		DIE("mmap: errno %d", errno);
-	if (kind == IMPLICIT)
-		my.mr = ibv_reg_mr(n->pd, NULL, SIZE_MAX, ODP);
-	else
-		my.mr = ibv_reg_mr(n->pd, my.memory, (size_t)PAGES * PAGE, kind == EXPLICIT ? ODP : RIGHTS);
+	my.mr = api_register(n->pd, kind == IMPLICIT ? NULL : my.memory, (size_t)PAGES * PAGE,
+			     kind != PINNED);
 	if (!my.mr)
-		DIE("ibv_reg_mr: errno %d", errno);
+		DIE("registering: errno %d", errno);
 	return my.mr->rkey;
 }
 
@@ -274,11 +270,11 @@ static bool is_word(enum ibv_wr_opcode opcode)
 static uint64_t post(struct node *n, enum ibv_wr_opcode opcode, uint64_t addr, uint32_t rkey, uint64_t peer)
 {
 	struct ibv_sge sge = my_sge(is_word(opcode) ? sizeof(uint64_t) : BYTES);
-	struct ibv_send_wr *bad, wr = {.sg_list = &sge,
-				       .num_sge = 1,
-				       .opcode = opcode,
-				       .send_flags = IBV_SEND_SIGNALED,
-				       .qp_type.xrc.remote_srqn = (uint32_t)(peer >> 32)};
+	struct ibv_send_wr wr = {.sg_list = &sge,
+				 .num_sge = 1,
+				 .opcode = opcode,
+				 .send_flags = IBV_SEND_SIGNALED,
+				 .qp_type.xrc.remote_srqn = (uint32_t)(peer >> 32)};
 
 	if (n->qp[QP]->qp_type == IBV_QPT_UD && opcode == IBV_WR_SEND) {
 		wr.wr.ud.ah = my.ah;
@@ -293,7 +289,7 @@ static uint64_t post(struct node *n, enum ibv_wr_opcode opcode, uint64_t addr, u
 		wr.wr.rdma.remote_addr = addr;
 		wr.wr.rdma.rkey = rkey;
 	}
-	return (uint64_t)ibv_post_send(n->qp[QP], &wr, &bad);
+	return (uint64_t)api_post_send(n->qp[QP], &wr);
 }
 
 /* A WRITE, and a FLUSH of what it wrote. */
@@ -313,6 +309,19 @@ static uint64_t post_flush(struct node *n, uint64_t addr, uint32_t rkey, uint64_
 	flush_of(ex)(ex, rkey, addr, BYTES, GLOBAL, RANGE);
 	ibv_wr_set_xrc_srqn(ex, (uint32_t)(peer >> 32));
 	return (uint64_t)ibv_wr_complete(ex);
+}
+
+/* Return: did the next completion of that queue come, and how did it end? */
+static uint64_t poll_one(struct node *n, uint64_t cq)
+{
+	uint64_t end = now_ms() + PATIENCE;
+	enum ibv_wc_status status;
+	int got;
+
+	do
+		got = api_poll(n->cq[cq], &status);
+	while (got == 0 && now_ms() < end);
+	return got != 1 ? NOTHING : status == IBV_WC_SUCCESS ? GOOD : BAD;
 }
 
 static uint64_t work(struct node *n, const struct side_job *job)
@@ -346,6 +355,8 @@ static uint64_t work(struct node *n, const struct side_job *job)
 		if (x == WR_FLUSH)
 			return post_flush(n, job->arg[1], (uint32_t)job->arg[2], job->arg[3]);
 		return post(n, (enum ibv_wr_opcode)x, job->arg[1], (uint32_t)job->arg[2], job->arg[3]);
+	case POLL:
+		return poll_one(n, x);
 	case CLOSE:
 		close_qp(n);
 		return 0;
@@ -389,13 +400,12 @@ static uint64_t connect_ends(enum transport t, const struct way *way)
 	return to;
 }
 
-static bool completed(enum end end, int cq)
+static bool completed(enum end end, uint64_t cq)
 {
-	struct ibv_wc wc[1] = {{.status = IBV_WC_SUCCESS}};
+	uint64_t got = ask(end, POLL, cq, 0, 0, 0);
 
-	if (!EXPECT(side_poll(&ends[end], cq, 1, PATIENCE, wc) == 1, "no completion"))
-		return false;
-	return wc[0].status == IBV_WC_SUCCESS;
+	EXPECT(got != NOTHING, "no completion");
+	return got == GOOD;
 }
 
 /* Did the word or the bytes arrive, there and here? */
@@ -449,39 +459,26 @@ static void try_way(enum transport t, const struct way *way, enum kind kind, uin
 	EXPECT(tell(REQUESTER, FORGET) == 0 && tell(RESPONDER, FORGET) == 0, "ibv_dereg_mr");
 }
 
-static void try_all(const struct ibv_odp_caps *caps, uint32_t xrc)
+static void try_all(const struct odp_answer *device)
 {
-	const uint32_t of[TRANSPORTS] = {
-		[RC] = caps->per_transport_caps.rc_odp_caps,
-		[UC] = caps->per_transport_caps.uc_odp_caps,
-		[UD] = caps->per_transport_caps.ud_odp_caps,
-		[XRC] = xrc,
-	};
-
 	for (int t = RC; t < TRANSPORTS; t++) {
 		for (size_t i = 0; i < COUNT_OF(ways); i++)
 			for (enum kind kind = EXPLICIT; kind <= IMPLICIT; kind++)
-				try_way((enum transport)t, &ways[i], kind, of[t]);
+				if (ways[i].bit & api_operations)
+					try_way((enum transport)t, &ways[i], kind, device->of[t]);
 		row("%s has no bit without a meaning", transports[t].name);
-		EXPECT((of[t] & ~(uint32_t)ALL_BITS) == 0, "mask 0x%x", of[t]);
+		EXPECT((device->of[t] & ~(uint32_t)(ALL_BITS & api_operations)) == 0, "mask 0x%x",
+		       device->of[t]);
 	}
 	row("explicit and implicit regions, and no bit beyond");
-	EXPECT(caps->general_caps == (IBV_ODP_SUPPORT | IBV_ODP_SUPPORT_IMPLICIT), "mask 0x%lx",
-	       caps->general_caps);
-}
-
-static void query(struct ibv_device_attr_ex *attr)
-{
-	struct ibv_context *ctx = node_open_device();
-
-	if (ibv_query_device_ex(ctx, NULL, attr))
-		DIE("ibv_query_device_ex: errno %d", errno);
-	ibv_close_device(ctx);
+	EXPECT(device->general == (IBV_ODP_SUPPORT | IBV_ODP_SUPPORT_IMPLICIT), "mask 0x%lx",
+	       device->general);
 }
 
 int main(int argc, char **argv)
 {
-	struct ibv_device_attr_ex attr;
+	struct ibv_context *ctx;
+	struct odp_answer device;
 
 	time_limit(120);
 	side_work = work;
@@ -489,10 +486,12 @@ int main(int argc, char **argv)
 	need_userfaultfd();
 	sandbox_enter();
 	setenv("ANYVERBS_DEVICES", "any0", 1);
-	query(&attr);
+	ctx = node_open_device();
+	api_query(ctx, &device);
+	ibv_close_device(ctx);
 	side_start(&ends[REQUESTER]);
 	side_start(&ends[RESPONDER]);
-	try_all(&attr.odp_caps, attr.xrc_odp_caps);
+	try_all(&device);
 	side_stop(&ends[REQUESTER]);
 	side_stop(&ends[RESPONDER]);
 	sandbox_leave();

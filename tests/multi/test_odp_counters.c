@@ -2,7 +2,8 @@
 /*
  * The statistics of on-demand paging as programs find them, in the virtual sysfs: what each access of another
  * process, each prefetch, each unmapping and each deregistration adds, exactly, and to its own device alone;
- * and that a third process, which uses no verbs, reads the same.
+ * and that a third process, which uses no verbs, reads the same. The rows are those of two programs, by plain
+ * and by experimental verbs (odp_fixture.h).
  */
 #include <errno.h>
 #include <stdio.h>
@@ -18,15 +19,16 @@
 #include "lib/sandbox.h"
 #include "lib/spawn.h"
 #include "lib/userfaultfd.h"
+#include "odp_fixture.h"
 
 #define PAGE	  4096u
 #define PAGES	  16u
 #define BYTES	  ((uint64_t)PAGES * PAGE)
-#define ODP	  (PROBE_ALL | IBV_ACCESS_ON_DEMAND)
 #define READER	  "--reader"
 #define SETTLE_MS 2000u /* until an invalidation is counted */
 #define HOLDER	  "--holder"
 #define DEVICES	  2u
+#define LARGE	  ((1ul << 30) + BYTES)
 #define STEP	  (16ul << 20) /* from one piece of memory to the next: more than what is invalidated together */
 
 /* Bytes of address space of the region that costs nothing. */
@@ -99,10 +101,10 @@ static uint8_t *map_pages(size_t bytes)
 
 static struct ibv_mr *region(void *addr, size_t length)
 {
-	struct ibv_mr *mr = ibv_reg_mr(a.node->pd, addr, length, ODP);
+	struct ibv_mr *mr = api_register(a.node->pd, addr, length, true);
 
 	if (!mr)
-		DIE("ibv_reg_mr: errno %d", errno);
+		DIE("registering: errno %d", errno);
 	return mr;
 }
 
@@ -112,11 +114,9 @@ static void expect_access(enum ibv_wr_opcode op, const struct ibv_mr *mr, uint32
 	EXPECT_PROBE(&b, &a, 0, op, (uintptr_t)mr->addr, mr->rkey, bytes, want);
 }
 
-static int advise(const struct ibv_mr *mr, enum ibv_advise_mr_advice advice, uint32_t bytes)
+static int prefetch(struct ibv_mr *mr, bool for_writing)
 {
-	struct ibv_sge sge = {(uintptr_t)mr->addr, bytes, mr->lkey};
-
-	return ibv_advise_mr(mr->pd, advice, IBV_ADVISE_MR_FLAG_FLUSH, &sge, 1);
+	return api_prefetch(mr, mr->addr, mr->length, for_writing);
 }
 
 /*
@@ -215,6 +215,20 @@ static void gone_row(void)
 	EXPECT_NOTHING_ADDED();
 }
 
+/* For reading: the pages that come are all the same one, of zeros. */
+static void large_prefetch(void)
+{
+	uint8_t *p = map_pages(LARGE);
+	struct ibv_mr *mr = region(p, LARGE);
+
+	catch_up();
+	EXPECT(prefetch(mr, false) == 0, "the prefetch");
+	EXPECT_ADDED({ODP_PREFETCHES, 1}, {ODP_PREFETCH_PAGES, LARGE / PAGE});
+	ibv_dereg_mr(mr);
+	munmap(p, LARGE);
+	catch_up();
+}
+
 static void prefetch_row(void)
 {
 	uint8_t *p = map_pages(BYTES);
@@ -222,15 +236,17 @@ static void prefetch_row(void)
 
 	catch_up();
 	row("a flushed prefetch for writing");
-	EXPECT(advise(mr, IBV_ADVISE_MR_ADVICE_PREFETCH_WRITE, BYTES) == 0, "ibv_advise_mr");
+	EXPECT(prefetch(mr, true) == 0, "the prefetch");
 	EXPECT_ADDED({ODP_PREFETCHES, 1}, {ODP_PREFETCH_PAGES, PAGES});
 	row("access to prefetched pages faults none");
 	expect_access(IBV_WR_RDMA_WRITE, mr, BYTES, IBV_WC_SUCCESS);
 	expect_access(IBV_WR_RDMA_READ, mr, BYTES, IBV_WC_SUCCESS);
 	EXPECT_NOTHING_ADDED();
 	row("a prefetch of what is valid brings no pages");
-	EXPECT(advise(mr, IBV_ADVISE_MR_ADVICE_PREFETCH, BYTES) == 0, "ibv_advise_mr");
+	EXPECT(prefetch(mr, false) == 0, "the prefetch");
 	EXPECT_ADDED({ODP_PREFETCHES, 1});
+	row("a prefetch of more than a gigabyte is one");
+	large_prefetch();
 	row("discarded pages fault again");
 	invalidate(p, 4 * PAGE, false);
 	EXPECT_ADDED({ODP_INVALIDATIONS, 1}, {ODP_INVALIDATION_PAGES, 4});
@@ -239,7 +255,7 @@ static void prefetch_row(void)
 	invalidate(p, BYTES, true);
 	catch_up();
 	row("a prefetch of unmapped memory fails, and is not counted");
-	EXPECT(advise(mr, IBV_ADVISE_MR_ADVICE_PREFETCH, BYTES) == EFAULT, "ibv_advise_mr");
+	EXPECT(prefetch(mr, false) == EFAULT, "the prefetch");
 	EXPECT_NOTHING_ADDED();
 	ibv_dereg_mr(mr);
 	catch_up();
@@ -249,7 +265,7 @@ static void prefetch_row(void)
 static void plain_region_row(void)
 {
 	uint8_t *p = map_pages(BYTES);
-	struct ibv_mr *mr = ibv_reg_mr(a.node->pd, p, BYTES, PROBE_ALL);
+	struct ibv_mr *mr = api_register(a.node->pd, p, BYTES, false);
 
 	row("a region that is not on demand counts nothing");
 	expect_access(IBV_WR_RDMA_READ, mr, BYTES, IBV_WC_SUCCESS);
@@ -284,13 +300,13 @@ static void second_device_row(void)
 	probe_open(&c, &c, 0);
 	subject = 1;
 	row("another device counts by itself");
-	mr = ibv_reg_mr(c.node->pd, p, BYTES, ODP);
+	mr = api_register(c.node->pd, p, BYTES, true);
 	if (!mr)
-		DIE("ibv_reg_mr: errno %d", errno);
+		DIE("registering: errno %d", errno);
 	EXPECT_ADDED({ODP_MRS, 1}, {ODP_MR_PAGES, PAGES});
 	EXPECT_PROBE(&c, &c, 0, IBV_WR_RDMA_READ, (uintptr_t)p, mr->rkey, 3 * PAGE, IBV_WC_SUCCESS);
 	EXPECT_ADDED({ODP_FAULTS, 1}, {ODP_FAULT_PAGES, 3});
-	EXPECT(advise(mr, IBV_ADVISE_MR_ADVICE_PREFETCH, BYTES) == 0, "ibv_advise_mr");
+	EXPECT(prefetch(mr, false) == 0, "the prefetch");
 	EXPECT_ADDED({ODP_PREFETCHES, 1}, {ODP_PREFETCH_PAGES, PAGES - 3});
 	invalidate(p, BYTES, true);
 	EXPECT_ADDED({ODP_INVALIDATIONS, 1}, {ODP_INVALIDATION_PAGES, PAGES});
@@ -334,10 +350,10 @@ static void stranger_row(void)
 static void holder_main(int sock)
 {
 	struct ibv_context *ctx = node_open_device();
-	struct ibv_mr *mr = ibv_reg_mr(ibv_alloc_pd(ctx), map_pages(BYTES), BYTES, ODP);
+	struct ibv_mr *mr = api_register(ibv_alloc_pd(ctx), map_pages(BYTES), BYTES, true);
 
 	if (!mr)
-		DIE("ibv_reg_mr: errno %d", errno);
+		DIE("registering: errno %d", errno);
 	spawn_send(sock, "", 1);
 	pause();
 	exit(1);

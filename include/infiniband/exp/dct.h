@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Targets of the dynamically connected transport, which anyverbs does not have: the verbs answer ENOSYS. */
+/* Targets of the dynamically connected transport, which anyverbs does not have, and the log of those who
+ * could not connect to them: the verbs answer ENOSYS. */
 #ifndef INFINIBAND_EXP_DCT_H
 #define INFINIBAND_EXP_DCT_H
 
@@ -49,9 +50,53 @@ struct ibv_exp_dct_init_attr {
 	uint32_t comp_mask;
 };
 
+enum ibv_exp_dct_attr_comp_mask {
+	IBV_EXP_DCT_ATTR_RESERVED = 1 << 0,
+};
+
+struct ibv_exp_dct_attr {
+	uint64_t dc_key;
+	uint8_t port;
+	uint32_t access_flags;
+	uint8_t min_rnr_timer;
+	uint8_t tclass;
+	uint32_t flow_label;
+	enum ibv_mtu mtu;
+	uint8_t pkey_index;
+	uint8_t gid_index;
+	uint8_t hop_limit;
+	uint32_t key_violations;
+	uint8_t state; /* enum ibv_exp_dct_state */
+	struct ibv_srq *srq;
+	struct ibv_cq *cq;
+	struct ibv_pd *pd;
+	uint32_t comp_mask;
+};
+
+enum ibv_exp_arm_attr_comp_mask {
+	IBV_EXP_ARM_ATTR_RESERVED = 1 << 0,
+};
+
+struct ibv_exp_arm_attr {
+	uint32_t comp_mask;
+};
+
+enum {
+	IBV_EXP_NUM_DC_INFO_LIDS = 30,
+};
+
+struct ibv_exp_dc_info_ent {
+	uint16_t lid[IBV_EXP_NUM_DC_INFO_LIDS];
+	uint32_t seqnum;
+};
+
 IBV_EXP_BEGIN_DECLS_
 struct ibv_exp_dct *ibv_exp_create_dct(struct ibv_context *context, struct ibv_exp_dct_init_attr *attr);
 int ibv_exp_destroy_dct(struct ibv_exp_dct *dct);
+int ibv_exp_query_dct(struct ibv_exp_dct *dct, struct ibv_exp_dct_attr *attr);
+int ibv_exp_arm_dct(struct ibv_exp_dct *dct, struct ibv_exp_arm_attr *attr);
+/* Return: how many entries, or negative */
+int ibv_exp_poll_dc_info(struct ibv_context *context, struct ibv_exp_dc_info_ent *ents, int nent, int port);
 IBV_EXP_END_DECLS_
 
 #endif
