@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * AS notify: waiting for the event of a completion queue without the completion channel's file. For queues made by
- * ibv_exp_create_cq() with IBV_EXP_CQ_AS_NOTIFY, on a device whose switch IBM_AS_NOTIFY_EN is on; for others it waits
- * for the channel's event. anyverbs_cq_wait(3) says all.
+ * AS notify: waiting for the event of a completion queue without the completion channel's file. For queues
+ * made by ibv_exp_create_cq() with IBV_EXP_CQ_AS_NOTIFY, on a device whose switch IBM_AS_NOTIFY_EN is on; for
+ * others it waits for the channel's event. anyverbs_cq_wait(3) says all.
  */
 #ifndef ANYVERBS_AS_NOTIFY_H
 #define ANYVERBS_AS_NOTIFY_H
