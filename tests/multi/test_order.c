@@ -172,7 +172,7 @@ int main(int argc, char **argv)
 	}
 	printf("%lu different rounds were seen\n", seen);
 	row("the watcher saw the writer at work");
-	EXPECT(seen > 1000, "only %lu rounds", seen);
+	EXPECT(seen > 50, "only %lu rounds", seen); /* fewer say nothing */
 	pair_destroy(&a, 0, &b, 0);
 	side_stop(&b);
 	side_stop(&a);
