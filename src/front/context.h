@@ -28,6 +28,8 @@
 
 #define AV_PEEK_PAD 256
 
+struct av_environment;
+
 struct av_context {
 	struct av_device *dev;
 	struct av_seg *seg;
@@ -39,6 +41,7 @@ struct av_context {
 	_Atomic uint32_t mw_count;
 	struct av_handles pds, tds, channels, ahs, xrcds;
 	struct av_table mrs, mws, dms, cqs, qps, srqs; /* by index in the segment's tables */
+	_Atomic(struct av_environment *) environment;  /* its own settings; NULL: the process' */
 	struct av_context *next;    /* list of contexts of the process, guarded by its mutex */
 	struct verbs_context verbs; /* ends with the struct ibv_context that the program has */
 	uint8_t peek_pad[AV_PEEK_PAD];

@@ -4,8 +4,12 @@
 
 #include "front/channel.h"
 #include "front/cq.h"
+#include "front/environment.h"
 #include "transport/poll.h"
 #include "transport/timer.h"
+
+static const struct av_page_object cq_pages = {
+	.name = "CQ", .huge_variable = "HUGE_CQ", .fallback = AV_ALLOC_PREFER_CONTIG};
 
 static int check_create(const struct av_context *ctx, int cqe, const struct ibv_comp_channel *channel,
 			int vector)
@@ -42,18 +46,20 @@ struct ibv_cq *av_cq_create(struct av_context *ctx, int cqe, void *cq_context,
 			    struct ibv_comp_channel *channel, int comp_vector)
 {
 	int err = check_create(ctx, cqe, channel, comp_vector);
+	struct av_page_policy policy;
 	struct av_cq *cq;
 	uint32_t index;
 
 	if (err)
 		return av_fail_null(err);
+	policy = av_environment_pages(ctx, &cq_pages);
 	cq = calloc(1, sizeof(*cq));
 	if (!cq)
 		return av_fail_null(ENOMEM);
 	cq->id = atomic_fetch_add(&ctx->cq_ids, 1) + 1;
 	index = av_cq_init(ctx->seg, (uint32_t)cqe,
 			   channel ? av_container_of(channel, struct av_channel, ibv)->bell : 0, cq->id,
-			   (uint32_t)ctx->dev->attr.max_cq);
+			   (uint32_t)ctx->dev->attr.max_cq, &policy);
 	if (!index || av_table_set(&ctx->cqs, index, cq)) {
 		if (index)
 			av_cq_fini(ctx->seg, index);
@@ -133,6 +139,7 @@ int av_modify_cq(struct ibv_cq *ibv, struct ibv_modify_cq_attr *attr)
 
 AV_EXPORT int ibv_resize_cq(struct ibv_cq *ibv, int cqe)
 {
+	struct av_page_policy policy;
 	struct av_context *ctx;
 	struct av_cq *cq;
 	int err;
@@ -146,8 +153,10 @@ AV_EXPORT int ibv_resize_cq(struct ibv_cq *ibv, int cqe)
 	err = av_context_err(ctx);
 	if (err == 0 && (cqe < 1 || cqe > ctx->dev->attr.max_cqe))
 		err = EINVAL;
-	if (err == 0)
-		err = av_cq_resize(ctx->seg, ibv->handle, (uint32_t)cqe);
+	if (err == 0) {
+		policy = av_environment_pages(ctx, &cq_pages);
+		err = av_cq_resize(ctx->seg, ibv->handle, (uint32_t)cqe, &policy);
+	}
 	if (err)
 		return av_fail_errno(err);
 	ibv->cqe = cqe;

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "front/qp.h"
+#include "front/environment.h"
 #include "front/mw.h"
 #include "front/srq.h"
 #include "front/xrcd.h"
@@ -147,6 +148,20 @@ static uint32_t answers_inline(const struct ibv_qp_init_attr *attr, uint32_t gra
 	return granted < AV_CQE_DATA ? granted : AV_CQE_DATA;
 }
 
+/* The wishes for a queue pair's rings. */
+static struct av_page_policy pages_of(const struct av_context *ctx, enum ibv_qp_type type)
+{
+	struct av_page_object object = {.name = "QP", .fallback = AV_ALLOC_PREFER_CONTIG};
+
+	if (type == IBV_QPT_RC)
+		object.huge_variable = "HUGE_RC";
+	else if (type == IBV_QPT_UC)
+		object.huge_variable = "HUGE_UC";
+	else if (type == IBV_QPT_UD)
+		object.huge_variable = "HUGE_UD";
+	return av_environment_pages(ctx, &object);
+}
+
 static uint32_t init_shared(struct av_context *ctx, struct av_qp *qp, const struct ibv_qp_init_attr *attr,
 			    const struct av_qp_extra *extra)
 {
@@ -164,8 +179,11 @@ static uint32_t init_shared(struct av_context *ctx, struct av_qp *qp, const stru
 		.cap = attr->cap,
 		.limit = (uint32_t)ctx->dev->attr.max_qp,
 	};
-	uint32_t index = av_qp_init(ctx->seg, &req);
+	struct av_page_policy policy = pages_of(ctx, attr->qp_type);
+	uint32_t index;
 
+	req.policy = &policy;
+	index = av_qp_init(ctx->seg, &req);
 	if (!index)
 		return 0;
 	qp->end.seg = ctx->seg;

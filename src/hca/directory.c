@@ -30,7 +30,7 @@ static char path[256];
 /* --- record locks ----------------------------------------------------------------------------------------
  */
 
-static int record_lock(int cmd, short type, off_t byte)
+int av_dir_record_lock(int cmd, short type, off_t byte)
 {
 	struct flock fl = {.l_type = type, .l_whence = SEEK_SET, .l_start = byte, .l_len = 1};
 	int ret;
@@ -46,12 +46,12 @@ static int record_lock(int cmd, short type, off_t byte)
 void av_dir_change_begin(void)
 {
 	pthread_mutex_lock(&mutex);
-	(void)record_lock(F_SETLKW, F_WRLCK, LOCK_CHANGE);
+	(void)av_dir_record_lock(F_SETLKW, F_WRLCK, LOCK_CHANGE);
 }
 
 void av_dir_change_end(void)
 {
-	(void)record_lock(F_SETLK, F_UNLCK, LOCK_CHANGE);
+	(void)av_dir_record_lock(F_SETLK, F_UNLCK, LOCK_CHANGE);
 	pthread_mutex_unlock(&mutex);
 }
 
@@ -69,7 +69,7 @@ bool av_dir_proc_alive(uint32_t proc)
 {
 	if (proc == 0 || !av_dir || atomic_load(&av_dir->proc[AV_REF_SLOT(proc)].ref) != proc)
 		return false;
-	return proc == self || record_lock(F_GETLK, F_WRLCK, AV_DIR_LOCK_SLOT(AV_REF_SLOT(proc))) != 0;
+	return proc == self || av_dir_record_lock(F_GETLK, F_WRLCK, AV_DIR_LOCK_SLOT(AV_REF_SLOT(proc))) != 0;
 }
 
 /* --- references ------------------------------------------------------------------------------------------
@@ -207,7 +207,7 @@ static int open_file(void)
 	dir_fd = openat(folder_fd, "directory", O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
 	if (dir_fd < 0)
 		return errno == ENOENT ? -EAGAIN : -errno;
-	ret = record_lock(F_SETLKW, F_WRLCK, LOCK_CHANGE);
+	ret = av_dir_record_lock(F_SETLKW, F_WRLCK, LOCK_CHANGE);
 	if (ret)
 		return ret;
 	if (fstat(dir_fd, &st))
@@ -220,7 +220,7 @@ static int take_process_slot(void)
 	for (uint32_t slot = 0; slot < AV_REF_SLOTS; slot++) {
 		if (atomic_load(&av_dir->proc[slot].ref))
 			continue;
-		if (record_lock(F_SETLK, F_WRLCK, AV_DIR_LOCK_SLOT(slot)))
+		if (av_dir_record_lock(F_SETLK, F_WRLCK, AV_DIR_LOCK_SLOT(slot)))
 			continue;
 		self = next_ref(slot, &av_dir->proc[slot].last);
 		atomic_store(&av_dir->proc[slot].ref, self);
@@ -250,7 +250,7 @@ static int join_first(void)
 	}
 	av_lock_self = self;
 	av_lock_owner_alive = av_dir_proc_alive;
-	(void)record_lock(F_SETLK, F_UNLCK, LOCK_CHANGE);
+	(void)av_dir_record_lock(F_SETLK, F_UNLCK, LOCK_CHANGE);
 	return 0;
 }
 
@@ -300,7 +300,7 @@ void av_dir_leave(void)
 {
 	pthread_mutex_lock(&mutex);
 	if (joins > 0 && --joins == 0) {
-		(void)record_lock(F_SETLKW, F_WRLCK, LOCK_CHANGE);
+		(void)av_dir_record_lock(F_SETLKW, F_WRLCK, LOCK_CHANGE);
 		remove_traces();
 		self = 0;
 		close_all(); /* drops the locks */
@@ -319,7 +319,7 @@ void av_dir_abandon(void)
 	if (pthread_mutex_trylock(&mutex))
 		return; /* a thread still runs in here: the next process sweeps */
 	if (joins > 0) {
-		(void)record_lock(F_SETLKW, F_WRLCK, LOCK_CHANGE);
+		(void)av_dir_record_lock(F_SETLKW, F_WRLCK, LOCK_CHANGE);
 		for (uint32_t i = 0; i < AV_REF_SLOTS; i++) {
 			if (atomic_load(&av_dir->context[i].proc) != self)
 				continue;
@@ -328,7 +328,7 @@ void av_dir_abandon(void)
 		}
 		if (av_dir_sweep() == 1)
 			remove_everything();
-		(void)record_lock(F_SETLK, F_UNLCK, LOCK_CHANGE);
+		(void)av_dir_record_lock(F_SETLK, F_UNLCK, LOCK_CHANGE);
 	}
 	pthread_mutex_unlock(&mutex);
 }

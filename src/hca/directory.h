@@ -28,7 +28,7 @@
 #include "base/compiler.h"
 #include "base/lock.h"
 
-#define AV_LAYOUT	  11 /* version of everything in shared memory; changes with any change of a layout */
+#define AV_LAYOUT	  12 /* version of everything in shared memory; changes with any change of a layout */
 #define AV_REF_SLOT_BITS  12
 #define AV_REF_SLOTS	  (1u << AV_REF_SLOT_BITS)
 #define AV_REF_SLOT(ref)  ((ref) & (AV_REF_SLOTS - 1))
@@ -149,6 +149,13 @@ _Atomic uint64_t *av_dir_gauges(uint32_t ref, const char *device);
  * Needs no join: reads the file, if there is one. Without any process that uses the device, all are 0.
  */
 void av_dir_read(const char *device, uint64_t counters[AV_DIR_COUNTERS], uint64_t gauges[AV_DIR_GAUGES]);
+
+/**
+ * av_dir_contexts() - the contexts of a device whose processes live
+ * @refs: out, room for AV_REF_SLOTS
+ * Return: their number. Needs no join, as above.
+ */
+unsigned int av_dir_contexts(const char *device, uint32_t *refs);
 
 /* Path of the directory's folder for messages; "" before the first join. */
 const char *av_dir_path(void);

@@ -122,6 +122,13 @@ extern struct av_dir_file *av_dir;
 void av_dir_change_begin(void);
 void av_dir_change_end(void);
 
+/*
+ * A record lock of this process on one byte of the file: fcntl() with @cmd F_SETLK, F_SETLKW or F_GETLK.
+ * Return: 0 or -errno; of F_GETLK 1 if another process has one that is in the way. Within a change, but for
+ * the lock that makes the change.
+ */
+int av_dir_record_lock(int cmd, short type, off_t byte);
+
 /* Within a change: free what dead processes left. Return: number of living processes, the caller's included.
  */
 unsigned int av_dir_sweep(void);

@@ -13,6 +13,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "hca/pages.h"
 #include "hca/segment.h"
 
 #define CLASS_MIN   6		 /* 64 bytes */
@@ -122,6 +123,23 @@ static uint64_t extend(struct av_heap *heap, uint64_t size)
 	return at;
 }
 
+uint64_t av_heap_take_end(struct av_heap *heap, uint64_t bytes, uint64_t align, uint64_t *taken)
+{
+	uint64_t at = 0;
+
+	pthread_mutex_lock(&heap->mutex);
+	if (bytes <= heap->end - heap->backed)
+		at = (heap->end - bytes) & ~(align - 1);
+	if (at < heap->backed)
+		at = 0;
+	if (at) {
+		*taken = heap->end - at;
+		heap->end = at;
+	}
+	pthread_mutex_unlock(&heap->mutex);
+	return at;
+}
+
 static uint64_t take(struct av_heap *heap, unsigned int class)
 {
 	struct offsets *list = &heap->free[class];
@@ -176,6 +194,10 @@ void av_seg_free(struct av_seg *seg, uint64_t offset, uint64_t size)
 
 	if (!offset)
 		return;
+	if (av_pages_owns(seg, offset)) {
+		av_pages_free(seg, offset);
+		return;
+	}
 	if (class_bytes(class) >= PUNCH_MIN)
 		(void)!fallocate(heap->fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, (off_t)offset,
 				 (off_t)class_bytes(class));

@@ -18,6 +18,9 @@
 #include "base/clock.h"
 #include "hca/directory.h"
 #include "hca/heap.h"
+#include "hca/home.h"
+#include "hca/map_file.h"
+#include "hca/pages.h"
 #include "hca/port.h"
 #include "hca/switches.h"
 
@@ -66,6 +69,7 @@ static struct av_seg *seg_new(uint32_t ref, int folder_fd)
 	seg->users = 1;
 	pthread_mutex_init(&seg->bell_mutex, NULL);
 	pthread_mutex_init(&seg->timer_mutex, NULL);
+	pthread_mutex_init(&seg->home_mutex, NULL);
 	for (size_t i = 0; i < AV_ARRAY_SIZE(seg->bell); i++)
 		seg->bell[i].fd = -1;
 	return seg;
@@ -74,6 +78,8 @@ static struct av_seg *seg_new(uint32_t ref, int folder_fd)
 static void seg_delete(struct av_seg *seg)
 {
 	av_heap_destroy(seg->heap);
+	av_pages_destroy(seg->pages);
+	av_home_forget(seg);
 	if (seg->head)
 		munmap(seg->head, AV_SEG_BYTES);
 	for (size_t i = 0; i < AV_ARRAY_SIZE(seg->bell); i++)
@@ -85,17 +91,14 @@ static void seg_delete(struct av_seg *seg)
 		close(seg->folder_fd);
 	pthread_mutex_destroy(&seg->bell_mutex);
 	pthread_mutex_destroy(&seg->timer_mutex);
+	pthread_mutex_destroy(&seg->home_mutex);
 	free(seg);
 }
 
 static int seg_map(struct av_seg *seg, int fd)
 {
-	void *p = mmap(NULL, AV_SEG_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, fd, 0);
-
-	if (p == MAP_FAILED)
-		return -errno;
-	seg->head = p;
-	return 0;
+	seg->head = av_map_file(NULL, AV_SEG_BYTES, PROT_READ | PROT_WRITE, fd, 0);
+	return seg->head ? 0 : -errno;
 }
 
 /* --- own segments
@@ -127,7 +130,8 @@ static int own_file(struct av_seg *seg, uint32_t origin)
 		return ret;
 	seg->heap = av_heap_create(seg->fd, sizeof(struct av_seg_head), AV_ODP_OFFSET,
 				   origin ? AV_IMPORT_KEYS : 1);
-	return seg->heap ? 0 : -ENOMEM;
+	seg->pages = av_pages_create();
+	return seg->heap && seg->pages ? 0 : -ENOMEM;
 }
 
 static void fill_head(struct av_seg *seg, const struct av_device *dev, uint32_t origin, uint32_t port)

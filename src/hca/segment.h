@@ -5,6 +5,7 @@
  *
  *   0                head: identity, addresses, hazards, tables of chunks
  *   sizeof head ...  heap: chunks of objects, rings; grown by the owner, backed before it is used
+ *   ... AV_ODP_OFFSET pages of regions that the library allocates, and of large rings (hca/pages.h)
  *   AV_ODP_OFFSET    nodes of the device page table (memory/odp_table.h) and of the record of unmappings
  *                    (memory/unmapped.h), taken by whoever needs one; and
  *   AV_STAGE_OFFSET  staging buffers: backed when first touched, always through av_copy() (a full file system
@@ -44,6 +45,7 @@
 #define AV_SLAB_CHUNKS	1024
 #define AV_IMPORT_KEYS	(1u << 19)
 #define AV_IMPORT_PDS	(1u << 17)
+#define AV_SEG_HOMES	32
 
 /* The tables of shared objects: bytes of one object and objects per chunk. */
 enum av_slab { AV_SLAB_KEY, AV_SLAB_CQ, AV_SLAB_RQ, AV_SLAB_QP, AV_SLAB_N };
@@ -111,6 +113,7 @@ struct av_seg_head {
 };
 
 struct av_heap;
+struct av_pages;
 struct av_timer;
 struct av_odp_counters;
 struct av_odp_gauge;
@@ -126,6 +129,7 @@ struct av_seg {
 	int folder_fd;			  /* folder of the context */
 	int fd;				  /* the file; own segments only, else -1 */
 	struct av_heap *heap;		  /* own segments only */
+	struct av_pages *pages;		  /* likewise */
 	_Atomic(struct av_timer *) timer; /* own segments only, transport/timer.h; NULL until needed */
 	pthread_mutex_t timer_mutex;	  /* held to start it */
 	struct av_odp_counters *odp;	  /* the device's, in the directory */
@@ -140,6 +144,14 @@ struct av_seg {
 		int fd; /* -1: free */
 	} bell[4];	/* guarded by bell_mutex; see hca/bell.h */
 	pthread_mutex_t bell_mutex;
+	struct av_seg_home {
+		_Atomic uint32_t ref; /* context whose pages regions of this one are on; 0: free */
+		uint32_t users;	      /* of an own segment: regions */
+		uint8_t *base;	      /* that context's segment */
+		struct av_seg
+			*seg; /* of an own segment: it, with a use; of a peer's NULL: mapped by this entry */
+	} home[AV_SEG_HOMES]; /* changes guarded by home_mutex; see hca/home.h */
+	pthread_mutex_t home_mutex;
 };
 
 /**

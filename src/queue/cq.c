@@ -8,6 +8,7 @@
 #include "base/clock.h"
 #include "hca/bell.h"
 #include "queue/notify.h"
+#include "queue/ring.h"
 
 static uint32_t ring_entries(uint32_t capacity)
 {
@@ -22,7 +23,8 @@ struct av_cqe *av_cq_entry(struct av_seg *seg, const struct av_cq_shared *cq, ui
 	return ring ? &ring[number & mask] : NULL;
 }
 
-uint32_t av_cq_init(struct av_seg *seg, uint32_t capacity, uint32_t bell, uint32_t id, uint32_t limit)
+uint32_t av_cq_init(struct av_seg *seg, uint32_t capacity, uint32_t bell, uint32_t id, uint32_t limit,
+		    const struct av_page_policy *policy)
 {
 	uint32_t index = av_slab_alloc(seg, AV_SLAB_CQ, limit);
 	uint32_t entries = ring_entries(capacity);
@@ -31,7 +33,7 @@ uint32_t av_cq_init(struct av_seg *seg, uint32_t capacity, uint32_t bell, uint32
 
 	if (!index)
 		return 0;
-	ring = av_seg_alloc(seg, (uint64_t)entries * sizeof(struct av_cqe));
+	ring = av_ring_alloc(seg, (uint64_t)entries * sizeof(struct av_cqe), policy);
 	cq = av_cq_at(seg, index);
 	if (!ring || !cq) {
 		av_slab_free(seg, AV_SLAB_CQ, index);
@@ -78,11 +80,11 @@ static uint64_t change_ring(struct av_seg *seg, struct av_cq_shared *cq, uint64_
 	return old;
 }
 
-int av_cq_resize(struct av_seg *seg, uint32_t index, uint32_t capacity)
+int av_cq_resize(struct av_seg *seg, uint32_t index, uint32_t capacity, const struct av_page_policy *policy)
 {
 	struct av_cq_shared *cq = av_cq_at(seg, index);
 	uint32_t mask = ring_entries(capacity) - 1, old_mask;
-	uint64_t ring = av_seg_alloc(seg, ((uint64_t)mask + 1) * sizeof(struct av_cqe)), old;
+	uint64_t ring = av_ring_alloc(seg, ((uint64_t)mask + 1) * sizeof(struct av_cqe), policy), old;
 
 	if (!ring || !cq)
 		return ENOMEM;

@@ -18,6 +18,7 @@
 
 #include "base/compiler.h"
 #include "base/lock.h"
+#include "hca/page_policy.h"
 #include "hca/segment.h"
 
 #define AV_CQE_DATA 64 /* payload carried in the entry itself */
@@ -100,19 +101,20 @@ static inline struct av_cq_shared *av_cq_at(const struct av_seg *seg, uint32_t i
 
 /**
  * av_cq_init() - set up a CQ of an own segment
- * @capacity: 1 .. AV_MAX_CQE; @bell: completion channel's bell or 0; @id: never 0
- * Return: index, or 0 and errno ENOMEM
+ * @capacity: 1 .. AV_MAX_CQE; @bell: completion channel's bell or 0; @id: never 0; @policy: of its ring's
+ * pages, NULL: any Return: index, or 0 and errno ENOMEM
  */
 AV_MUST_USE uint32_t av_cq_init(struct av_seg *seg, uint32_t capacity, uint32_t bell, uint32_t id,
-				uint32_t limit);
+				uint32_t limit, const struct av_page_policy *policy);
 void av_cq_fini(struct av_seg *seg, uint32_t index);
 
 /**
  * av_cq_resize() - give an own CQ another capacity, keeping its entries
- * @capacity: 1 .. AV_MAX_CQE
+ * @capacity: 1 .. AV_MAX_CQE; @policy: as above
  * Return: 0, EINVAL (it holds more entries than that) or ENOMEM; nothing has changed then
  */
-AV_MUST_USE int av_cq_resize(struct av_seg *seg, uint32_t index, uint32_t capacity);
+AV_MUST_USE int av_cq_resize(struct av_seg *seg, uint32_t index, uint32_t capacity,
+			     const struct av_page_policy *policy);
 
 /**
  * av_cq_push() - append an entry

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "hca/directory.h"
+#include "queue/ring.h"
 
 static uint32_t slots(uint32_t capacity)
 {
@@ -70,6 +71,7 @@ static uint32_t own_rq(struct av_seg *seg, const struct av_qp_request *req)
 		.pd = req->pd,
 		.inline_bytes =
 			req->inline_recv > AV_CQE_DATA ? req->inline_recv : 0, /* else in the completion */
+		.policy = req->policy,
 	};
 
 	return av_rq_init(seg, &rq);
@@ -87,7 +89,7 @@ uint32_t av_qp_init(struct av_seg *seg, const struct av_qp_request *req)
 	av_lock_acquire_plain(&qp->resp);
 	fill(qp, index, req);
 	qp->rq = req->srq ? req->srq : own_rq(seg, req);
-	qp->sq_ring = av_seg_alloc(seg, ring_bytes(qp));
+	qp->sq_ring = av_ring_alloc(seg, ring_bytes(qp), req->policy);
 	qpn = qp->rq && qp->sq_ring ? av_dir_qpn_add(seg->ref, index, req->limit) : -ENOMEM;
 	if (qpn > 0)
 		atomic_store(&qp->qpn, (uint32_t)qpn);

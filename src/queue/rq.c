@@ -7,6 +7,7 @@
 
 #include "hca/bell.h"
 #include "hca/limits.h"
+#include "queue/ring.h"
 
 static bool is_shared(const struct av_rq_shared *rq)
 {
@@ -88,7 +89,7 @@ uint32_t av_rq_init(struct av_seg *seg, const struct av_rq_request *req)
 	rq->pd = req->pd;
 	rq->xrcd = req->xrcd;
 	rq->cq = req->cq;
-	rq->ring = av_seg_alloc(seg, ring_bytes(rq, first_slots(rq)));
+	rq->ring = av_ring_alloc(seg, ring_bytes(rq, first_slots(rq)), req->policy);
 	if (!rq->ring || (req->id && !init_sharing(seg, rq))) {
 		av_rq_fini(seg, index);
 		errno = ENOMEM;

@@ -26,6 +26,7 @@
 #include "base/compiler.h"
 #include "base/lock.h"
 #include "hca/limits.h"
+#include "hca/page_policy.h"
 #include "hca/segment.h"
 
 struct av_rq_wqe {
@@ -85,9 +86,10 @@ struct av_rq_request {
 	uint32_t capacity; /* 0 .. AV_MAX_QP_WR requests */
 	uint32_t max_sge;  /* of at most so many elements */
 	uint32_t pd;
-	uint32_t inline_bytes; /* 0 .. AV_MAX_INLINE_RECV: room for payload in each slot */
-	uint32_t id;	       /* not 0: a shared queue */
-	uint32_t xrcd, cq;     /* XRC: see struct av_rq_shared */
+	uint32_t inline_bytes;		     /* 0 .. AV_MAX_INLINE_RECV: room for payload in each slot */
+	uint32_t id;			     /* not 0: a shared queue */
+	uint32_t xrcd, cq;		     /* XRC: see struct av_rq_shared */
+	const struct av_page_policy *policy; /* of its ring's pages, NULL: any */
 };
 
 /**

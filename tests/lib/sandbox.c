@@ -2,6 +2,7 @@
 #include "lib/sandbox.h"
 
 #include <dirent.h>
+#include <fcntl.h>
 #include <ftw.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -50,6 +51,30 @@ unsigned int sandbox_entries(void)
 	while ((e = readdir(d)))
 		n += strcmp(e->d_name, ".") && strcmp(e->d_name, "..");
 	closedir(d);
+	return n;
+}
+
+static size_t total;
+
+static int add_one(const char *name, const struct stat *st, int type, struct FTW *ftw)
+{
+	total += type == FTW_F ? (size_t)st->st_blocks * 512 / st->st_nlink : 0; /* each name has its share */
+	return 0;
+}
+
+size_t sandbox_bytes(void)
+{
+	total = 0;
+	nftw(path, add_one, 16, FTW_PHYS);
+	return total;
+}
+
+unsigned int open_descriptors(void)
+{
+	unsigned int n = 0;
+
+	for (int fd = 0; fd < 1024; fd++)
+		n += fcntl(fd, F_GETFD) >= 0;
 	return n;
 }
 

@@ -7,12 +7,19 @@
 #define TEST_SANDBOX_H
 
 #include <stdbool.h>
+#include <stddef.h>
 
 /* Make it and point ANYVERBS_DIR to it; for all processes started from now on. */
 void sandbox_enter(void);
 
 /* Number of entries in it. */
 unsigned int sandbox_entries(void);
+
+/* Bytes of memory that the files in it take. */
+size_t sandbox_bytes(void);
+
+/* Number of descriptors that this process has open. */
+unsigned int open_descriptors(void);
 
 /* Expect it to be empty, and remove it with all there is. Nobody may use the device any more. */
 void sandbox_leave(void);
