@@ -28,7 +28,7 @@ static uint64_t cap_flags(const struct ibv_device_attr_ex *now)
 		caps |= IBV_EXP_DEVICE_MEM_MGT_EXTENSIONS;
 	if (now->orig_attr.atomic_cap != IBV_ATOMIC_NONE)
 		caps |= IBV_EXP_DEVICE_EXT_ATOMICS | IBV_EXP_DEVICE_EXT_MASKED_ATOMICS;
-	return caps;
+	return caps | IBV_EXP_DEVICE_MR_ALLOCATE | IBV_EXP_DEVICE_SHARED_MR;
 }
 
 static void fill_calc(struct ibv_exp_device_attr *attr, const struct ibv_device_attr_ex *now)

@@ -7,11 +7,14 @@
 #include "front/mr.h"
 #include "memory/region.h"
 
-#define SHARED                                                                        \
-	(IBV_EXP_ACCESS_SHARED_MR_USER_READ | IBV_EXP_ACCESS_SHARED_MR_USER_WRITE |   \
-	 IBV_EXP_ACCESS_SHARED_MR_GROUP_READ | IBV_EXP_ACCESS_SHARED_MR_GROUP_WRITE | \
-	 IBV_EXP_ACCESS_SHARED_MR_OTHER_READ | IBV_EXP_ACCESS_SHARED_MR_OTHER_WRITE | \
-	 IBV_EXP_ACCESS_NO_RDMA)
+#define SHARED_READ                                                                 \
+	(IBV_EXP_ACCESS_SHARED_MR_USER_READ | IBV_EXP_ACCESS_SHARED_MR_GROUP_READ | \
+	 IBV_EXP_ACCESS_SHARED_MR_OTHER_READ)
+#define SHARED_WRITE                                                                  \
+	(IBV_EXP_ACCESS_SHARED_MR_USER_WRITE | IBV_EXP_ACCESS_SHARED_MR_GROUP_WRITE | \
+	 IBV_EXP_ACCESS_SHARED_MR_OTHER_WRITE)
+#define SHARED	   (SHARED_READ | SHARED_WRITE)
+#define SHARE_PAGE 4096u
 #define DM_RIGHTS                                                                                \
 	(IBV_EXP_ACCESS_LOCAL_WRITE | IBV_EXP_ACCESS_REMOTE_WRITE | IBV_EXP_ACCESS_REMOTE_READ | \
 	 IBV_EXP_ACCESS_REMOTE_ATOMIC)
@@ -56,14 +59,40 @@ static struct ibv_mr *reg_memory(const struct ibv_exp_reg_mr_in *in)
 	return av_reg_mr(in->pd, in->addr, in->length, (uintptr_t)in->addr, access);
 }
 
-/* Memory that the library would allocate. */
-static struct ibv_mr *reg_allocated(const struct ibv_exp_reg_mr_in *in, bool contiguous)
+/* Of the rights that a shared region gives, those of its user are kept: nobody else reaches the device. */
+static uint8_t share_of(uint64_t exp_access)
 {
-	bool allocate = in->exp_access & IBV_EXP_ACCESS_ALLOCATE_MR;
+	uint8_t share = exp_access & SHARED ? AV_SHARED : 0;
 
-	if ((allocate && (in->addr || contiguous)) || (in->exp_access & IBV_EXP_ACCESS_ON_DEMAND))
+	if (exp_access & IBV_EXP_ACCESS_SHARED_MR_USER_READ)
+		share |= AV_SHARE_READ;
+	if (exp_access & IBV_EXP_ACCESS_SHARED_MR_USER_WRITE)
+		share |= AV_SHARE_WRITE;
+	return share;
+}
+
+/* Memory that comes with the region. @contiguous: the form without ALLOCATE_MR, with or without an address */
+static struct ibv_mr *reg_allocated(struct ibv_exp_reg_mr_in *in, bool contiguous)
+{
+	const uint64_t kind = IBV_EXP_ACCESS_ALLOCATE_MR | SHARED | IBV_EXP_ACCESS_NO_RDMA;
+	bool allocate = in->exp_access & IBV_EXP_ACCESS_ALLOCATE_MR;
+	struct av_allocate_request req = {
+		.wanted = in->addr,
+		.length = in->length,
+		.no_rdma = in->exp_access & IBV_EXP_ACCESS_NO_RDMA,
+		.share = share_of(in->exp_access),
+	};
+	struct ibv_mr *mr;
+
+	if ((allocate && (in->addr || contiguous)) || (in->exp_access & IBV_EXP_ACCESS_MW_ZERO_BASED) ||
+	    av_exp_access(in->exp_access & ~kind, &req.access))
 		return av_fail_null(EINVAL);
-	return av_fail_null(ENOTSUP);
+	if (req.share ? in->length % SHARE_PAGE != 0 : req.no_rdma)
+		return av_fail_null(EINVAL);
+	mr = av_mr_allocate(in->pd, &req);
+	if (mr)
+		in->addr = mr->addr;
+	return mr;
 }
 
 /* Fields behind comp_mask are read by their bits only: most programs leave them as they were on the stack. */
@@ -80,53 +109,71 @@ AV_EXPORT struct ibv_mr *ibv_exp_reg_mr(struct ibv_exp_reg_mr_in *in)
 	contiguous = contiguous && in->create_flags;
 	if (in->exp_access >= IBV_EXP_ACCESS_RESERVED)
 		return av_fail_null(EINVAL);
-	if (in->exp_access & SHARED) {
-		fprintf(stderr, "%s: shared memory regions are not supported\n", __func__);
-		return av_fail_null(ENOTSUP);
-	}
 	if (in->comp_mask & IBV_EXP_REG_MR_DM)
 		return reg_dm(in);
 	if (contiguous || (in->exp_access & IBV_EXP_ACCESS_ALLOCATE_MR))
 		return reg_allocated(in, contiguous);
-	return reg_memory(in);
+	return reg_memory(in); /* which has no memory that could be shared */
 }
 
 AV_EXPORT struct ibv_mr *ibv_exp_reg_shared_mr(struct ibv_exp_reg_shared_mr_in *in)
 {
-	return av_exp_absent_null();
+	struct av_attach_request req = {
+		.handle = in->mr_handle,
+		.wanted = in->addr,
+		.write = in->exp_access & SHARED_WRITE,
+		.no_rdma = in->exp_access & IBV_EXP_ACCESS_NO_RDMA,
+	};
+
+	if (!av_ours(in->pd->context))
+		return av_exp_absent_null();
+	IBV_EXP_RET_NULL_ON_INVALID_COMP_MASK(in->comp_mask, (uint32_t)IBV_EXP_REG_SHARED_MR_RESERVED - 1);
+	if ((in->exp_access & IBV_EXP_ACCESS_MW_ZERO_BASED) ||
+	    av_exp_access(in->exp_access & ~(uint64_t)(SHARED | IBV_EXP_ACCESS_NO_RDMA), &req.access))
+		return av_fail_null(EINVAL);
+	return av_mr_attach(in->pd, &req);
 }
 
 /* --- re-registration --- */
 
-static int check_rereg(int flags, const void *addr, size_t length, uint64_t access,
-		       const struct ibv_exp_rereg_mr_attr *attr)
+/* @access counts for ALLOCATE_MR also where it does not for the rights. */
+static int check_rereg(const struct av_mr_change *c, const struct ibv_exp_rereg_mr_attr *attr)
 {
-	bool moves = flags & IBV_EXP_REREG_MR_CHANGE_TRANSLATION;
-	bool allocates = access & IBV_EXP_ACCESS_ALLOCATE_MR;
+	bool moves = c->flags & IBV_EXP_REREG_MR_CHANGE_TRANSLATION;
 
-	if ((attr && attr->comp_mask) || (flags & ~IBV_EXP_REREG_MR_FLAGS_SUPPORTED))
+	if ((attr && attr->comp_mask) || (c->flags & ~IBV_EXP_REREG_MR_FLAGS_SUPPORTED))
 		return EINVAL;
-	if (allocates ? !moves || addr : moves && !addr)
+	if (c->allocate ? !moves || c->addr : moves && !c->addr)
 		return EINVAL;
-	if (moves && length == 0)
+	if (moves && c->length == 0)
 		return EINVAL;
-	return allocates || (flags & IBV_EXP_REREG_MR_KEEP_VALID) ? ENOTSUP : 0;
+	return c->flags & IBV_EXP_REREG_MR_KEEP_VALID ? ENOTSUP : 0;
 }
 
 AV_EXPORT int ibv_exp_rereg_mr(struct ibv_mr *mr, int flags, struct ibv_pd *pd, void *addr, size_t length,
 			       uint64_t access, struct ibv_exp_rereg_mr_attr *attr)
 {
+	struct av_mr_change c = {
+		.flags = flags,
+		.pd = pd,
+		.addr = addr,
+		.length = length,
+		.allocate = access & IBV_EXP_ACCESS_ALLOCATE_MR,
+	};
 	unsigned int rights = 0;
 	int err;
 
 	if (!av_ours(mr->context))
 		return av_exp_absent();
-	err = check_rereg(flags, addr, length, access, attr);
+	err = check_rereg(&c, attr);
 	if (err == 0 && (flags & IBV_EXP_REREG_MR_CHANGE_ACCESS))
-		err = access & IBV_EXP_ACCESS_MW_ZERO_BASED ? EINVAL : av_exp_access(access, &rights);
+		err = access & IBV_EXP_ACCESS_MW_ZERO_BASED
+			      ? EINVAL
+			      : av_exp_access(access & ~(uint64_t)IBV_EXP_ACCESS_ALLOCATE_MR, &rights);
 	if (err)
 		return av_fail_errno(err);
-	return av_rereg_mr(mr, flags, pd, addr, length, rights) ? errno : 0;
+	c.access = rights;
+	return av_mr_rereg(mr, &c) ? errno : 0;
 }
 
 /* --- prefetching --- */

@@ -5,6 +5,8 @@
 #include <stdlib.h>
 #include <unistd.h>
 
+#include "front/environment.h"
+#include "front/mr.h"
 #include "hca/directory.h"
 #include "hca/port_watch.h"
 #include "memory/key.h"
@@ -137,6 +139,7 @@ static void free_context(struct av_context *ctx)
 	av_table_fini(&ctx->cqs);
 	av_table_fini(&ctx->qps);
 	av_table_fini(&ctx->srqs);
+	av_environment_free(ctx);
 	free(ctx);
 }
 
@@ -194,9 +197,17 @@ static void drop_peer(uint32_t id, void *object, void *arg)
 	av_seg_put(qp->peer.seg);
 }
 
+static void drop_memory(uint32_t id, void *object, void *arg)
+{
+	struct av_mr *mr = object;
+
+	av_allocated_end(&mr->memory, mr->memory.map && av_context_of(mr->ibv.context)->forked);
+}
+
 int av_context_close(struct av_context *ctx)
 {
 	list_remove(ctx);
+	av_table_each(&ctx->mrs, drop_memory, NULL);
 	close(ctx->verbs.context.async_fd);
 	if (ctx->verbs.context.cmd_fd != ctx->seg->fd)
 		close(ctx->verbs.context.cmd_fd); /* the one ibv_import_device() was given */

@@ -79,9 +79,10 @@ AV_EXPORT void ibv_unimport_pd(struct ibv_pd *ibv)
 static const struct av_key *origin_region(struct av_context *ctx, const struct av_pd *pd, uint32_t handle)
 {
 	struct av_seg *origin = ctx->seg->head->origin ? av_seg_origin(ctx->seg) : NULL;
-	const struct av_key *k = origin && handle ? av_key_entry(origin, handle << 8) : NULL;
+	const struct av_key *k = origin && handle ? av_key_entry(origin, av_mr_place(handle) << 8) : NULL;
 
-	if (!k || (k->kind != AV_KEY_REGION && k->kind != AV_KEY_DEVICE) || !atomic_load(&k->key))
+	if (!k || (k->kind != AV_KEY_REGION && k->kind != AV_KEY_PAGES && k->kind != AV_KEY_DEVICE) ||
+	    !atomic_load(&k->key))
 		return NULL;
 	return k->pd == av_pd_id(pd) ? k : NULL;
 }
@@ -91,7 +92,7 @@ static struct ibv_mr *import_mr(struct av_context *ctx, struct av_pd *pd, const 
 {
 	struct av_mr *mr;
 
-	if (av_table_get(&ctx->mrs, handle))
+	if (av_table_get(&ctx->mrs, av_mr_place(handle)))
 		return av_fail_null(EBUSY);
 	mr = calloc(1, sizeof(*mr));
 	if (!mr)
@@ -102,9 +103,9 @@ static struct ibv_mr *import_mr(struct av_context *ctx, struct av_pd *pd, const 
 	mr->ibv.context = &ctx->verbs.context;
 	mr->ibv.pd = &pd->ibv;
 	mr->ibv.length = k->length;
-	mr->ibv.handle = handle;
+	mr->handle = mr->ibv.handle = handle;
 	mr->ibv.lkey = mr->ibv.rkey = atomic_load(&k->key);
-	if (av_table_set(&ctx->mrs, handle, mr)) {
+	if (av_table_set(&ctx->mrs, av_mr_place(handle), mr)) {
 		free(mr);
 		return av_fail_null(ENOMEM);
 	}
@@ -137,7 +138,7 @@ AV_EXPORT void ibv_unimport_mr(struct ibv_mr *ibv)
 	mr = av_mr_find(ibv);
 	if (!mr || mr->sort != AV_MR_IMPORTED)
 		return;
-	av_table_clear(&av_context_of(ibv->context)->mrs, ibv->handle);
+	av_table_clear(&av_context_of(ibv->context)->mrs, av_mr_place(ibv->handle));
 	av_mr_forget(mr);
 }
 

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <sys/mman.h>
 
+#include "base/checked.h"
 #include "front/dm.h"
 #include "front/mw.h"
 #include "front/pd.h"
@@ -22,16 +23,17 @@
 
 struct av_mr *av_mr_find(const struct ibv_mr *mr)
 {
-	struct av_mr *found = av_table_get(&av_context_of(mr->context)->mrs, mr->handle);
+	struct av_mr *found = av_table_get(&av_context_of(mr->context)->mrs, av_mr_place(mr->handle));
 
-	return found && &found->ibv == mr ? found : NULL;
+	return found && &found->ibv == mr && found->handle == mr->handle ? found : NULL;
 }
 
 bool av_mr_may_bind(const struct ibv_mr *ibv)
 {
 	const struct av_mr *mr = av_mr_find(ibv);
 
-	return !mr || mr->sort == AV_MR_PLAIN; /* a damaged one fails when the bind is executed */
+	return !mr || mr->sort == AV_MR_PLAIN ||
+	       mr->sort == AV_MR_ALLOCATED; /* a damaged one fails when the bind is executed */
 }
 
 static int publish(struct av_context *ctx, struct av_mr *mr, const struct av_key *what)
@@ -40,7 +42,7 @@ static int publish(struct av_context *ctx, struct av_mr *mr, const struct av_key
 
 	if (!key)
 		return ENOMEM;
-	mr->ibv.handle = AV_KEY_INDEX(key);
+	mr->handle = mr->ibv.handle = AV_KEY_INDEX(key);
 	mr->ibv.lkey = key;
 	mr->ibv.rkey = what->kind == AV_KEY_NULL ? 0 : key;
 	if (av_table_set(&ctx->mrs, mr->ibv.handle, mr) == 0)
@@ -205,6 +207,7 @@ void av_mr_forget(struct av_mr *mr)
 		av_dm_released(mr->dm);
 	if (mr->mapping)
 		munmap(mr->mapping, mr->mapped);
+	av_allocated_end(&mr->memory, av_context_of(mr->ibv.context)->forked);
 	av_pd_release(mr->pd);
 	free(mr);
 }
@@ -221,9 +224,9 @@ AV_EXPORT int ibv_dereg_mr(struct ibv_mr *ibv)
 	if (!mr)
 		return av_fail_errno(ENOENT);
 	/* The handle goes first: when the key's index is free, another thread may be given it at once. */
-	av_table_clear(&ctx->mrs, ibv->handle);
+	av_table_clear(&ctx->mrs, av_mr_place(ibv->handle));
 	if (end_key(ctx, mr)) {
-		(void)!av_table_set(&ctx->mrs, ibv->handle, mr);
+		(void)!av_table_set(&ctx->mrs, av_mr_place(ibv->handle), mr);
 		return av_fail_errno(EBUSY);
 	}
 	odp_end(ctx, mr);
@@ -237,7 +240,7 @@ AV_EXPORT int ibv_dereg_mr(struct ibv_mr *ibv)
  * ------------------------------------------------------------------------------------------- */
 
 /* Refused before anything happens: ibv_rereg_mr(3), IBV_REREG_MR_ERR_INPUT. */
-static bool bad_input(const struct av_mr *mr, int flags, const void *addr, size_t length, uint32_t access)
+static bool bad_input(const struct av_mr *mr, const struct av_mr_change *c)
 {
 	const int known =
 		IBV_REREG_MR_CHANGE_TRANSLATION | IBV_REREG_MR_CHANGE_PD | IBV_REREG_MR_CHANGE_ACCESS;
@@ -245,45 +248,89 @@ static bool bad_input(const struct av_mr *mr, int flags, const void *addr, size_
 	if (!mr)
 		return false; /* the device will say so */
 	if (mr->sort == AV_MR_NULL || mr->sort == AV_MR_DMABUF || mr->sort == AV_MR_IMPORTED ||
-	    (flags & ~known))
+	    (c->flags & ~known))
 		return true;
-	if ((flags & IBV_REREG_MR_CHANGE_TRANSLATION) && (!addr || !length))
+	if ((c->flags & IBV_REREG_MR_CHANGE_TRANSLATION) && ((!c->addr && !c->allocate) || !c->length))
 		return true;
-	return access && !(flags & IBV_REREG_MR_CHANGE_ACCESS);
+	return c->access && !(c->flags & IBV_REREG_MR_CHANGE_ACCESS);
+}
+
+/* Would the region be moved onto memory that goes with its present one? */
+static bool moves_onto_itself(const struct av_mr *mr, const struct av_mr_change *c)
+{
+	uintptr_t addr = (uintptr_t)c->addr, own = (uintptr_t)mr->memory.map;
+
+	return mr->memory.map && (c->flags & IBV_REREG_MR_CHANGE_TRANSLATION) && !c->allocate &&
+	       (av_range_within(addr, 1, own, mr->memory.bytes) || av_range_within(own, 1, addr, c->length));
+}
+
+/* Paged on demand is not made of pinned memory, nor the other way round, and never of pages of the library's.
+ */
+static int check_paging(const struct av_mr *mr, const struct av_mr_change *c)
+{
+	bool moves = c->flags & IBV_REREG_MR_CHANGE_TRANSLATION,
+	     changes = c->flags & IBV_REREG_MR_CHANGE_ACCESS;
+	bool on_pages = c->allocate || (mr->sort == AV_MR_ALLOCATED && !moves);
+
+	if (changes && on_pages && (c->access & IBV_ACCESS_ON_DEMAND))
+		return EINVAL;
+	if (changes && ((mr->access ^ c->access) & IBV_ACCESS_ON_DEMAND))
+		return EOPNOTSUPP;
+	return moves && mr->ibv.length == SIZE_MAX ? EOPNOTSUPP
+						   : 0; /* the implicit region is the whole address space */
+}
+
+static int check_rights(const struct av_context *ctx, const struct av_mr *mr, const struct av_mr_change *c)
+{
+	if (!(c->flags & IBV_REREG_MR_CHANGE_ACCESS))
+		return 0;
+	if (mr->sort == AV_MR_ALLOCATED && !(c->flags & IBV_REREG_MR_CHANGE_TRANSLATION))
+		return av_allocated_check_access(&mr->memory, c->access);
+	return av_region_check_rights(ctx->seg, c->access) ? EINVAL : 0;
 }
 
 /* Refused by the device. Return: 0 or errno. */
-static int check_change(const struct av_context *ctx, const struct av_mr *mr, int flags, struct ibv_pd *pd,
-			uint32_t access)
+static int check_change(const struct av_context *ctx, const struct av_mr *mr, const struct av_mr_change *c)
 {
-	if (flags == 0 || mr->sort != AV_MR_PLAIN)
+	int err;
+
+	if (c->flags == 0 || (mr->sort != AV_MR_PLAIN && mr->sort != AV_MR_ALLOCATED))
 		return EINVAL;
-	if ((flags & IBV_REREG_MR_CHANGE_ACCESS) && ((mr->access ^ access) & IBV_ACCESS_ON_DEMAND))
-		return EOPNOTSUPP; /* paged on demand is not made of pinned memory, nor the other way round */
-	if ((flags & IBV_REREG_MR_CHANGE_TRANSLATION) && mr->ibv.length == SIZE_MAX)
-		return EOPNOTSUPP; /* the implicit region is the whole address space */
-	if ((flags & IBV_REREG_MR_CHANGE_ACCESS) && av_region_check_rights(ctx->seg, access))
-		return EINVAL;
-	if (flags & IBV_REREG_MR_CHANGE_PD)
-		return pd && pd->context == mr->ibv.context && av_pd_find(pd) ? 0 : ENOENT;
-	return 0;
+	err = check_paging(mr, c);
+	if (err == 0)
+		err = check_rights(ctx, mr, c);
+	if (err == 0 && moves_onto_itself(mr, c))
+		err = EFAULT;
+	if (err || !(c->flags & IBV_REREG_MR_CHANGE_PD))
+		return err;
+	return c->pd && c->pd->context == mr->ibv.context && av_pd_find(c->pd) ? 0 : ENOENT;
 }
 
-/* What the region will be: as it is, but for what the flags name. The pages are brought in if they may
- * change. */
-static int describe(const struct av_context *ctx, const struct av_mr *mr, int flags, void *addr,
-		    size_t length, uint32_t access, struct av_key *what)
+/*
+ * What the region will be: as it is, but for what the flags name. The pages are brought in if they may
+ * change. @fresh: memory that is to be the region's.
+ */
+static int describe(const struct av_context *ctx, const struct av_mr *mr, const struct av_mr_change *c,
+		    uint32_t access, struct av_allocated *fresh, struct av_key *what)
 {
 	const struct av_key *now = av_key_entry(ctx->seg, mr->ibv.lkey);
-	bool moved = flags & IBV_REREG_MR_CHANGE_TRANSLATION;
+	bool moved = c->flags & IBV_REREG_MR_CHANGE_TRANSLATION;
 	struct av_region_request req = {
-		.addr = moved ? (uintptr_t)addr : now->addr,
-		.length = moved ? length : now->length,
-		.iova = moved ? (uintptr_t)addr : mr->iova,
+		.addr = moved ? (uintptr_t)c->addr : now->addr,
+		.length = moved ? c->length : now->length,
+		.iova = moved ? (uintptr_t)c->addr : mr->iova,
 		.access = access,
 	};
 
-	if (!moved && av_region_same_rights(mr->access, access)) {
+	if (c->allocate) {
+		struct av_allocate_request own = {
+			.length = c->length, .access = access, .policy = av_mr_pages(ctx)};
+
+		return c->length <= ctx->dev->attr.max_mr_size
+			       ? av_allocated_make(ctx->seg, &own, fresh, what)
+			       : EINVAL;
+	}
+	if (!moved && (mr->sort == AV_MR_ALLOCATED || av_region_same_rights(mr->access, access))) {
 		*what = *now;
 		what->access = access;
 		what->base = access & IBV_ACCESS_ZERO_BASED ? 0 : mr->iova;
@@ -292,68 +339,78 @@ static int describe(const struct av_context *ctx, const struct av_mr *mr, int fl
 	return av_region_prepare(ctx->seg, &req, what);
 }
 
-static int change(struct av_context *ctx, struct av_mr *mr, int flags, struct ibv_pd *ibv_pd, void *addr,
-		  size_t length, uint32_t access)
+/* The translation has changed: the memory that came with the region goes, if there was any. */
+static void moved(struct av_mr *mr, const struct av_mr_change *c, const struct av_allocated *fresh)
 {
-	struct av_pd *pd = flags & IBV_REREG_MR_CHANGE_PD ? av_pd_find(ibv_pd) : mr->pd;
-	uint32_t rights = flags & IBV_REREG_MR_CHANGE_ACCESS ? access : mr->access;
+	av_allocated_end(&mr->memory, false);
+	mr->memory = *fresh;
+	mr->sort = c->allocate ? AV_MR_ALLOCATED : AV_MR_PLAIN;
+	mr->ibv.addr = c->allocate ? fresh->map : c->addr;
+	mr->ibv.length = c->length;
+	mr->iova = (uintptr_t)mr->ibv.addr;
+}
+
+static int change(struct av_context *ctx, struct av_mr *mr, const struct av_mr_change *c)
+{
+	struct av_pd *pd = c->flags & IBV_REREG_MR_CHANGE_PD ? av_pd_find(c->pd) : mr->pd;
+	uint32_t rights = c->flags & IBV_REREG_MR_CHANGE_ACCESS ? c->access : mr->access;
+	struct av_allocated fresh = {.map = NULL};
 	struct av_key what;
-	int err = describe(ctx, mr, flags, addr, length, rights, &what);
+	int err = describe(ctx, mr, c, rights, &fresh, &what);
 
 	if (err)
 		return err;
 	what.pd = av_pd_id(pd);
 	av_odp_quiesce(ctx->seg);
 	err = av_key_change(ctx->seg, mr->ibv.lkey, &what);
-	if (err)
+	if (err) {
+		av_allocated_end(&fresh, false);
 		return err;
-	if (flags & IBV_REREG_MR_CHANGE_TRANSLATION)
+	}
+	if (c->flags & IBV_REREG_MR_CHANGE_TRANSLATION)
 		odp_end(ctx, mr);
-	if ((flags & IBV_REREG_MR_CHANGE_TRANSLATION) && what.kind == AV_KEY_ODP)
-		av_odp_region_added(ctx->seg, odp_size((uintptr_t)addr, length));
+	if ((c->flags & IBV_REREG_MR_CHANGE_TRANSLATION) && what.kind == AV_KEY_ODP)
+		av_odp_region_added(ctx->seg, odp_size((uintptr_t)c->addr, c->length));
 	av_pd_hold(pd);
 	av_pd_release(mr->pd);
 	mr->pd = pd;
 	mr->access = rights;
-	if (flags & IBV_REREG_MR_CHANGE_PD)
-		mr->ibv.pd = ibv_pd;
-	if (flags & IBV_REREG_MR_CHANGE_TRANSLATION) {
-		mr->iova = (uintptr_t)addr;
-		mr->ibv.addr = addr;
-		mr->ibv.length = length;
-	}
+	if (c->flags & IBV_REREG_MR_CHANGE_PD)
+		mr->ibv.pd = c->pd;
+	if (c->flags & IBV_REREG_MR_CHANGE_TRANSLATION)
+		moved(mr, c, &fresh);
 	return 0;
 }
 
 /* The command and what has to be right for it. Return: 0 or errno; the region is as it was then. */
-static int command(struct av_context *ctx, struct av_mr *mr, int flags, struct ibv_pd *pd, void *addr,
-		   size_t length, uint32_t access)
+static int command(struct av_context *ctx, struct av_mr *mr, const struct av_mr_change *c)
 {
 	int err = mr ? av_context_err(ctx) : ENOENT;
 
 	if (err == 0)
-		err = check_change(ctx, mr, flags, pd, access);
-	return err ? err : change(ctx, mr, flags, pd, addr, length, access);
+		err = check_change(ctx, mr, c);
+	return err ? err : change(ctx, mr, c);
 }
 
 /*
  * The command of a change of translation, between the new range's leaving the children of fork() and the old
- * one's return to them. Return: 0, or enum ibv_rereg_mr_err_code and errno
+ * one's return to them; memory of the library's is no part of that. Return: 0, or enum ibv_rereg_mr_err_code
+ * and errno
  */
-static int move(struct av_context *ctx, struct av_mr *mr, int flags, struct ibv_pd *pd, void *addr,
-		size_t length, uint32_t access)
+static int move(struct av_context *ctx, struct av_mr *mr, const struct av_mr_change *c)
 {
 	const uintptr_t old = (uintptr_t)mr->ibv.addr;
-	const size_t old_length = mr->ibv.length;
-	int err = av_fork_guard((uintptr_t)addr, length), undone;
+	const size_t old_length = is_fork_guarded(mr) ? mr->ibv.length : 0;
+	const size_t length = c->allocate ? 0 : c->length;
+	int err = av_fork_guard((uintptr_t)c->addr, length), undone;
 
 	if (err) {
 		errno = err;
 		return IBV_REREG_MR_ERR_DONT_FORK_NEW;
 	}
-	err = command(ctx, mr, flags, pd, addr, length, access);
+	err = command(ctx, mr, c);
 	if (err) {
-		undone = av_fork_unguard((uintptr_t)addr, length);
+		undone = av_fork_unguard((uintptr_t)c->addr, length);
 		errno = err;
 		return undone ? IBV_REREG_MR_ERR_CMD_AND_DO_FORK_NEW : IBV_REREG_MR_ERR_CMD;
 	}
@@ -364,19 +421,20 @@ static int move(struct av_context *ctx, struct av_mr *mr, int flags, struct ibv_
 	return IBV_REREG_MR_ERR_DO_FORK_OLD;
 }
 
-int av_rereg_mr(struct ibv_mr *ibv, int flags, struct ibv_pd *pd, void *addr, size_t length, uint32_t access)
+int av_mr_rereg(struct ibv_mr *ibv, const struct av_mr_change *c)
 {
 	struct av_context *ctx = av_context_of(ibv->context);
 	struct av_mr *mr = av_mr_find(ibv);
 	int err;
 
-	if (bad_input(mr, flags, addr, length, access)) {
+	if (bad_input(mr, c)) {
 		errno = EINVAL;
 		return IBV_REREG_MR_ERR_INPUT;
 	}
-	if (mr && is_fork_guarded(mr) && (flags & IBV_REREG_MR_CHANGE_TRANSLATION) && !ctx->forked)
-		return move(ctx, mr, flags, pd, addr, length, access);
-	err = command(ctx, mr, flags, pd, addr, length, access);
+	if (mr && (is_fork_guarded(mr) || mr->sort == AV_MR_ALLOCATED) &&
+	    (c->flags & IBV_REREG_MR_CHANGE_TRANSLATION) && !ctx->forked)
+		return move(ctx, mr, c);
+	err = command(ctx, mr, c);
 	if (err == 0)
 		return 0;
 	errno = err;
@@ -386,7 +444,15 @@ int av_rereg_mr(struct ibv_mr *ibv, int flags, struct ibv_pd *pd, void *addr, si
 AV_EXPORT int ibv_rereg_mr(struct ibv_mr *ibv, int flags, struct ibv_pd *pd, void *addr, size_t length,
 			   int access)
 {
+	const struct av_mr_change c = {
+		.flags = flags,
+		.pd = pd,
+		.addr = addr,
+		.length = length,
+		.access = plain_rights((uint32_t)access),
+	};
+
 	if (!av_ours(ibv->context))
 		return AV_NEXT(ibv_rereg_mr, "IBVERBS_1.1")(ibv, flags, pd, addr, length, access);
-	return av_rereg_mr(ibv, flags, pd, addr, length, plain_rights((uint32_t)access));
+	return av_mr_rereg(ibv, &c);
 }

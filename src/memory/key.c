@@ -59,7 +59,8 @@ uint32_t av_key_create(struct av_seg *seg, const struct av_key *what, uint32_t l
 	return key;
 }
 
-/* Withdraw the key unless windows are bound; for good, or until it is put back. The lock is held on success. */
+/* Withdraw the key unless windows are bound; for good, or until it is put back. The lock is held on success.
+ */
 static int withdraw(struct av_key *k, bool for_good)
 {
 	av_lock_acquire_plain(&k->lock);
@@ -104,7 +105,10 @@ int av_key_change(struct av_seg *seg, uint32_t key, const struct av_key *what)
 		return EBUSY;
 	av_lock_release(&k->lock);
 	av_hazard_drain(seg, key);
+	av_lock_acquire_plain(&k->lock); /* those that look at it without a hazard */
 	fill(k, what);
+	k->kind = what->kind;
+	av_lock_release(&k->lock);
 	atomic_store_explicit(&k->key, key, memory_order_release);
 	return 0;
 }

@@ -35,7 +35,9 @@ enum av_key_kind {
 	AV_KEY_NULL,	 /* no memory: reads give zeros, writes vanish; local use only */
 	AV_KEY_DM_BLOCK, /* no key at all: a block of device memory, for importing it by handle; @addr as
 			    above */
-	AV_KEY_WINDOW,	 /* window onto a region: @addr and @under are the region's; remote use only */
+	AV_KEY_PAGES,  /* pages that the library allocated; @addr: offset in the segment of context @intact */
+	AV_KEY_MAPPED, /* the same for the program's own loads and stores: no key at all */
+	AV_KEY_WINDOW, /* window onto a region: @addr and @under are the region's; remote use only */
 };
 
 /*
@@ -54,18 +56,29 @@ struct av_key {
 	union {
 		uint8_t window_type; /* enum ibv_mw_type */
 		uint8_t in_origin;   /* of device memory: it is in the context that is imported from */
+		uint8_t share; /* of pages: memory/allocated.h; of plain memory: AV_KEY_PRIVATE and its like
+				*/
 	};
 	uint32_t qpn; /* of a bound type-2 window: the only queue pair that may use it */
 	union {
 		uint32_t region;  /* of a bound window: its region's key */
 		uint32_t windows; /* of a region: windows bound to it; under @lock */
 	};
-	_Atomic uint64_t intact; /* of plain memory: moment up to which it stayed mapped; memory/unmapped.h */
-	uint64_t base;		 /* address of the first byte in the key's own address space */
-	uint64_t length;	 /* bytes */
-	uint64_t addr;		 /* where the first byte is; see the kinds */
+	/*
+	 * Of plain memory: moment up to which it stayed mapped; memory/unmapped.h. Of pages: the context in
+	 * whose segment they are, and what they are, from bit 32: enum av_alloc_type, number of huge ones.
+	 */
+	_Atomic uint64_t intact;
+	uint64_t base;	 /* address of the first byte in the key's own address space */
+	uint64_t length; /* bytes */
+	uint64_t addr;	 /* where the first byte is; see the kinds */
 };
 static_assert(sizeof(struct av_key) == AV_KEY_BYTES, "key table entry");
+
+#define AV_KEY_PRIVATE	  (1u << 6) /* memory that the library allocated, but not pages of a segment */
+#define AV_KEY_HUGETLB	  (1u << 4) /* the same, from the system's pool of huge pages */
+#define AV_KEY_HUGE_SHIFT 4	    /* in the upper half of @intact */
+#define AV_KEY_HUGE_MAX	  (UINT32_MAX >> AV_KEY_HUGE_SHIFT)
 
 /**
  * av_key_create() - publish a key with the fields of @what (all but key and tag)
@@ -83,7 +96,7 @@ AV_MUST_USE uint32_t av_key_create(struct av_seg *seg, const struct av_key *what
 AV_MUST_USE int av_key_destroy(struct av_seg *seg, uint32_t key);
 
 /**
- * av_key_change() - replace what a region's key stands for: fields pd, access, base, length and addr
+ * av_key_change() - replace what a region's key stands for: all fields but those of windows
  *
  * Accesses that began before finish first; those that come meanwhile wait. Same return as av_key_destroy().
  */

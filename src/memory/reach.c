@@ -348,7 +348,8 @@ static enum av_reach vm_atomic(struct av_seg *seg, uint64_t addr, const struct a
 
 static enum av_reach atomic(const struct av_span *span, const struct av_atomic *a, struct av_operand *old)
 {
-	struct av_lock *lock = av_dir_atomic_lock(span->seg->pid, span->addr);
+	struct av_lock *lock = span->home ? av_dir_atomic_lock((pid_t)span->home, span->offset)
+					  : av_dir_atomic_lock(span->seg->pid, span->addr);
 	enum av_reach ret;
 
 	/* Bring the page in before the lock is taken: nobody waits for a page while others wait for the lock.

@@ -4,6 +4,7 @@
 #include "memory/translate.h"
 
 #include "base/checked.h"
+#include "hca/home.h"
 #include "memory/key.h"
 #include "memory/odp_counters.h"
 #include "memory/odp_table.h"
@@ -13,7 +14,7 @@ static enum av_mem_fault check(const struct av_key *k, const struct av_mem_reque
 {
 	bool only_remote = k->kind == AV_KEY_WINDOW, only_local = k->kind == AV_KEY_NULL;
 
-	if (k->kind == AV_KEY_DM_BLOCK)
+	if (k->kind == AV_KEY_DM_BLOCK || k->kind == AV_KEY_MAPPED)
 		return AV_MEM_NO_KEY;
 
 	if (req->remote ? only_local : only_remote)
@@ -32,6 +33,33 @@ static enum av_mem_fault check(const struct av_key *k, const struct av_mem_reque
 	return AV_MEM_OK;
 }
 
+/* Where the program of the key's owner has pages mapped that are at offset @at of a segment. */
+static uint64_t address_of(const struct av_seg *seg, const struct av_key *k, uint64_t at)
+{
+	const struct av_key *region = k->kind == AV_KEY_WINDOW ? av_key_entry(seg, k->region) : k;
+
+	return region ? region->base + (at - region->addr) : 0;
+}
+
+/* Pages: through the mapping of the segment that they are in, if that can be had. */
+static enum av_mem_fault locate_pages(struct av_seg *seg, const struct av_key *k, uint64_t at,
+				      struct av_span *span)
+{
+	uint32_t home = (uint32_t)atomic_load_explicit(&k->intact, memory_order_relaxed);
+	uint8_t *base;
+
+	if (!av_range_within(at, span->length, sizeof(struct av_seg_head), AV_ODP_OFFSET))
+		return AV_MEM_RANGE; /* a peer's table that contradicts itself */
+	span->home = home;
+	span->offset = at;
+	base = av_likely(home == seg->ref) ? (uint8_t *)seg->head : av_home_base(seg, home);
+	if (base)
+		span->local = base + at;
+	else
+		span->addr = address_of(seg, k, at);
+	return AV_MEM_OK;
+}
+
 /* Where the bytes are, as seen from this process. */
 static enum av_mem_fault locate(struct av_seg *seg, struct av_key *k, const struct av_mem_request *req,
 				struct av_span *span)
@@ -45,8 +73,11 @@ static enum av_mem_fault locate(struct av_seg *seg, struct av_key *k, const stru
 	span->odp = kind == AV_KEY_ODP && av_odp_has_table(seg);
 	span->addr = at;
 	span->local = NULL;
+	span->home = 0;
 	if (kind == AV_KEY_REGION && av_unlikely(!av_still_mapped(seg, k, at, req->length)))
 		return AV_MEM_GONE;
+	if (kind == AV_KEY_PAGES)
+		return locate_pages(seg, k, at, span);
 	if (kind == AV_KEY_DEVICE) {
 		if (!av_range_within(at, span->length, sizeof(struct av_seg_head),
 				     AV_SEG_BYTES - sizeof(struct av_seg_head)))

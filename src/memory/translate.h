@@ -47,6 +47,8 @@ struct av_span {
 	bool odp;		  /* paged in on demand: an access may be a page fault event */
 	bool null;		  /* no bytes at all: zeros to read, nothing to write */
 	struct av_seg *seg;	  /* the context they belong to; borrowed */
+	uint32_t home;		  /* of pages: the context in whose segment they are, */
+	uint64_t offset;	  /* and where there; atomics know them by that, whoever has a key. Else 0 */
 	struct av_hazard *hazard; /* keeps the key alive; NULL for bytes behind no key */
 };
 

@@ -86,7 +86,8 @@ static bool region_permits(const struct av_key *r, const struct av_window_bind *
 {
 	uint32_t changes = IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_ATOMIC;
 
-	if (atomic_load(&r->key) != bind->region || (r->kind != AV_KEY_REGION && r->kind != AV_KEY_ODP) ||
+	if (atomic_load(&r->key) != bind->region ||
+	    (r->kind != AV_KEY_REGION && r->kind != AV_KEY_ODP && r->kind != AV_KEY_PAGES) ||
 	    r->pd != bind->pd)
 		return false;
 	if (!(r->access & IBV_ACCESS_MW_BIND) || (r->access & IBV_ACCESS_ZERO_BASED))

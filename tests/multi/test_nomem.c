@@ -13,6 +13,7 @@
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
+#include <infiniband/verbs_exp.h>
 
 #include "lib/expect.h"
 #include "lib/fail_alloc.h"
@@ -23,9 +24,9 @@
 #define REPEATS (TEST_SANITIZED ? 200 : 1500) /* of a failure */
 #define MOST	100			      /* allocations of one call */
 #define BYTES	8192u
-#define DEPTH	32u /* small rings: thousands are made, and yet seen if they are lost */
+#define DEPTH	32u  /* small rings: thousands are made, and yet seen if they are lost */
 #define SLACK	1024 /* blocks a context's file may grow by: numbers rest before they come again */
-#define FULL (IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ)
+#define FULL	(IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ)
 
 static struct ibv_device *device;
 static struct ibv_context *ctx, *second;
@@ -55,6 +56,7 @@ enum need {
 	NEED_DM = 1 << 9,
 	NEED_SECOND = 1 << 10, /* a context that imports from the first */
 	NEED_IMPORTED_PD = 1 << 11,
+	NEED_SHARED = 1 << 12, /* a shared region */
 };
 
 static void must(bool cond, const char *what)
@@ -122,8 +124,26 @@ static void *make_dm(void)
 	return ibv_alloc_dm(ctx, &attr);
 }
 
+static struct ibv_mr *make_shared(void)
+{
+	struct ibv_exp_reg_mr_in in = {.pd = pd,
+				       .length = BYTES,
+				       .exp_access = FULL | IBV_EXP_ACCESS_ALLOCATE_MR |
+						     IBV_EXP_ACCESS_SHARED_MR_USER_READ |
+						     IBV_EXP_ACCESS_SHARED_MR_USER_WRITE};
+
+	return ibv_exp_reg_mr(&in);
+}
+
+static void *make_shared_mr(void)
+{
+	return make_shared();
+}
+
 static void prepare_regions(int needs)
 {
+	if (needs & NEED_SHARED)
+		must((mr = make_shared()), "ibv_exp_reg_mr");
 	if (needs & NEED_MR)
 		must((mr = ibv_reg_mr(pd, memory, BYTES, FULL)), "ibv_reg_mr");
 	if (needs & NEED_ODP)
@@ -413,6 +433,30 @@ static void *make_implicit(void)
 	return ibv_reg_mr(pd, NULL, SIZE_MAX, FULL | IBV_ACCESS_ON_DEMAND);
 }
 
+/* Memory of the library's: always pages of the context's, as MLX_MR_ALLOC_TYPE is CONTIG. */
+static void *make_allocated(void)
+{
+	struct ibv_exp_reg_mr_in in = {
+		.pd = pd, .length = BYTES, .exp_access = FULL | IBV_EXP_ACCESS_ALLOCATE_MR};
+
+	return ibv_exp_reg_mr(&in);
+}
+
+static void *make_attached(void)
+{
+	struct ibv_exp_reg_shared_mr_in in = {.mr_handle = mr->handle, .pd = pd, .exp_access = FULL};
+
+	return ibv_exp_reg_shared_mr(&in);
+}
+
+static void *do_reallocate(void)
+{
+	return ibv_exp_rereg_mr(mr, IBV_EXP_REREG_MR_CHANGE_TRANSLATION, NULL, NULL, 2 * BYTES,
+				IBV_EXP_ACCESS_ALLOCATE_MR, NULL)
+		       ? NULL
+		       : mr;
+}
+
 static void *make_null(void)
 {
 	return ibv_alloc_null_mr(pd);
@@ -552,6 +596,10 @@ static const struct verb verbs[] = {
 	{"ibv_reg_mr", MR_NEEDS, make_mr, end_mr, false},
 	{"ibv_reg_mr: on demand", MR_NEEDS, make_odp, end_mr, false},
 	{"ibv_reg_mr: implicit", MR_NEEDS, make_implicit, end_mr, false},
+	{"ibv_exp_reg_mr: allocated", MR_NEEDS, make_allocated, end_mr, false},
+	{"ibv_exp_reg_mr: shared", MR_NEEDS, make_shared_mr, end_mr, false},
+	{"ibv_exp_reg_shared_mr", MR_NEEDS | NEED_SHARED, make_attached, end_mr, false},
+	{"ibv_exp_rereg_mr: allocated", MR_NEEDS | NEED_MR, do_reallocate, back_to_old, false},
 	{"ibv_alloc_null_mr", MR_NEEDS, make_null, end_mr, false},
 	{"ibv_alloc_dm", NEED_CTX, make_dm, end_dm, false},
 	{"ibv_reg_dm_mr", MR_NEEDS | NEED_DM, make_dm_mr, end_mr, false},
@@ -657,6 +705,7 @@ int main(void)
 	time_limit(200);
 	sandbox_enter();
 	setenv("ANYVERBS_DEVICES", LIMITS, 1);
+	setenv("MLX_MR_ALLOC_TYPE", "CONTIG", 1);
 	list = ibv_get_device_list(NULL);
 	must(list && list[0], "ibv_get_device_list");
 	device = list[0];

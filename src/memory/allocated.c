@@ -1,0 +1,346 @@
+/* SPDX-License-Identifier: MIT */
+/* Allocating a region's memory, mapping a shared region's, and their ends. */
+#include "memory/allocated.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <infiniband/verbs.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "base/copy.h"
+#include "hca/holders.h"
+#include "hca/home.h"
+#include "hca/map_file.h"
+#include "memory/region.h"
+
+#define WRITERS (IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_ATOMIC)
+
+/* --- what both ways have in common --- */
+
+static int check_request(const struct av_seg *seg, uint32_t access, const void *wanted)
+{
+	if (access & (IBV_ACCESS_ON_DEMAND | IBV_ACCESS_ZERO_BASED))
+		return EINVAL;
+	if ((uintptr_t)wanted % AV_PAGE_BYTES)
+		return EINVAL;
+	return av_region_check_rights(seg, access);
+}
+
+/* The key of a region on pages: addresses are the program's, and lead to the segment. */
+static struct av_key key_on_pages(const struct av_allocated *memory, uint64_t length, uint32_t access,
+				  bool no_rdma, uint8_t share)
+{
+	return (struct av_key){
+		.kind = no_rdma ? AV_KEY_MAPPED : AV_KEY_PAGES,
+		.access = access,
+		.base = (uintptr_t)memory->map,
+		.length = length,
+		.addr = memory->at,
+		.intact = memory->home,
+		.share = share,
+	};
+}
+
+/* --- allocating --- */
+
+static uint32_t describe_pages(const struct av_page_policy *policy, uint64_t huge)
+{
+	uint32_t count = huge < AV_KEY_HUGE_MAX ? (uint32_t)huge : AV_KEY_HUGE_MAX;
+
+	return count << AV_KEY_HUGE_SHIFT | (uint32_t)policy->type;
+}
+
+static int map_pages(struct av_allocated *out, const struct av_allocate_request *req)
+{
+	out->writable = true;
+	out->map = av_map_file(req->wanted, out->bytes, PROT_READ | PROT_WRITE, out->seg->fd, out->at);
+	return out->map ? 0 : errno;
+}
+
+static int make_pages(struct av_seg *seg, const struct av_allocate_request *req, enum av_pages_wish wish,
+		      struct av_allocated *out, struct av_key *what)
+{
+	struct av_page_block block;
+	int ret = av_pages_alloc(seg, req->length, wish, &block);
+
+	if (ret)
+		return ret;
+	*out = (struct av_allocated){.seg = seg, .home = seg->ref, .at = block.at, .bytes = block.bytes};
+	ret = map_pages(out, req);
+	if (ret == 0 && req->share)
+		ret = av_holders_join(seg->ref, block.at);
+	if (ret) {
+		if (out->map)
+			munmap(out->map, out->bytes);
+		av_pages_free(seg, block.at);
+		out->map = NULL;
+		return ret;
+	}
+	out->shared = req->share;
+	*what = key_on_pages(out, req->length, req->access, req->no_rdma, req->share);
+	what->intact |= (uint64_t)describe_pages(&req->policy, block.huge) << 32;
+	return 0;
+}
+
+static int make_private(struct av_seg *seg, const struct av_allocate_request *req, bool huge,
+			struct av_allocated *out, struct av_key *what)
+{
+	struct av_region_request region = {.length = req->length, .access = req->access};
+	int ret;
+
+	*out = (struct av_allocated){
+		.seg = seg,
+		.writable = true,
+		.bytes = av_round_up(req->length, huge ? AV_HUGE_PAGE_BYTES : AV_PAGE_BYTES)};
+	out->map = av_map_private(req->wanted, out->bytes, huge);
+	if (!out->map)
+		return errno;
+	region.addr = region.iova = (uintptr_t)out->map;
+	ret = av_region_prepare(seg, &region, what);
+	if (ret) {
+		munmap(out->map, out->bytes);
+		out->map = NULL;
+		return ret;
+	}
+	what->share = AV_KEY_PRIVATE | (huge ? AV_KEY_HUGETLB : 0);
+	return 0;
+}
+
+/*
+ * Pages of the segment are tried first: they are mapped by peers. Huge ones come from the system's pool if it
+ * has any where the kernel makes none. What others map, or nobody's keys lead to, cannot be private.
+ */
+static int make(struct av_seg *seg, const struct av_allocate_request *req, const struct av_page_plan *plan,
+		struct av_allocated *out, struct av_key *what)
+{
+	bool never_private = req->share || req->no_rdma;
+	int ret = ENOMEM;
+
+	if (plan->pages && !plan->never)
+		ret = make_pages(seg, req, plan->wish, out, what);
+	if (ret == ENOMEM && plan->pages && !plan->never && plan->wish == AV_PAGES_HUGE && !never_private)
+		ret = make_private(seg, req, true, out, what);
+	if (ret != ENOMEM || plan->or_fail)
+		return ret;
+	if (never_private)
+		return make_pages(seg, req, AV_PAGES_SMALL, out, what);
+	return make_private(seg, req, false, out, what);
+}
+
+int av_allocated_make(struct av_seg *seg, const struct av_allocate_request *req, struct av_allocated *out,
+		      struct av_key *what)
+{
+	struct av_page_plan plan = av_page_plan(&req->policy);
+	int ret = check_request(seg, req->access, req->wanted);
+
+	out->map = NULL;
+	if (ret)
+		return ret;
+	if (req->length == 0 || req->length > SIZE_MAX - AV_HUGE_PAGE_BYTES)
+		return EINVAL;
+	(void)av_copy_init(); /* without it copies take the slow way */
+	return make(seg, req, &plan, out, what);
+}
+
+/* --- a shared region of somebody --- */
+
+/* Its fields, if there is one of that handle now; @home is mapped. */
+static int look_up(struct av_seg *home, uint32_t handle, struct av_key *copy)
+{
+	struct av_key *k = av_key_entry(home, handle << 8);
+	int ret = EINVAL;
+
+	if (!k || !atomic_load(&k->held)) /* nor the lock of a window, which may be held for long */
+		return EINVAL;
+	av_lock_acquire_plain(&k->lock);
+	if (atomic_load(&k->held) && (k->kind == AV_KEY_PAGES || k->kind == AV_KEY_MAPPED) &&
+	    (k->share & AV_SHARED)) {
+		*copy = (struct av_key){.share = k->share,
+					.addr = k->addr,
+					.length = k->length,
+					.intact = atomic_load(&k->intact)};
+		ret = 0;
+	}
+	av_lock_release(&k->lock);
+	return ret;
+}
+
+static int check_rights(const struct av_attach_request *req, const struct av_key *original)
+{
+	if (!(original->share & AV_SHARE_READ))
+		return EACCES;
+	return (req->write || (req->access & WRITERS)) && !(original->share & AV_SHARE_WRITE) ? EACCES : 0;
+}
+
+/* What a peer's table says is checked before it is believed. */
+static bool sound(const struct av_key *k)
+{
+	return k->addr % AV_PAGE_BYTES == 0 && k->length &&
+	       av_range_within(k->addr, k->length, AV_PAGE_BYTES, AV_ODP_OFFSET);
+}
+
+static int map_original(struct av_seg *home, const struct av_attach_request *req, struct av_allocated *out)
+{
+	int fd = openat(home->folder_fd, "segment", O_RDWR | O_NOFOLLOW | O_CLOEXEC);
+
+	if (fd < 0)
+		return EINVAL; /* its process has just gone */
+	out->writable = req->write || (req->access & WRITERS);
+	out->map = av_map_file(req->wanted, out->bytes, out->writable ? PROT_READ | PROT_WRITE : PROT_READ,
+			       fd, out->at);
+	close(fd);
+	return out->map ? 0 : errno;
+}
+
+static bool same(const struct av_key *a, const struct av_key *b)
+{
+	return a->addr == b->addr && a->length == b->length && a->intact == b->intact;
+}
+
+/* Nobody else holds what we just took hold of: its owner has ended it meanwhile, and frees it. */
+static void nothing(void *arg)
+{
+}
+
+/* Its pages cannot go any more once they are held; whether the region has, is seen by looking again. */
+static int hold(struct av_seg *home, uint32_t handle, const struct av_key *original)
+{
+	struct av_key again;
+	int ret = av_holders_join((uint32_t)original->intact, original->addr);
+
+	if (ret)
+		return ret;
+	if (look_up(home, handle, &again) == 0 && same(&again, original))
+		return 0;
+	(void)av_holders_leave((uint32_t)original->intact, original->addr, nothing, NULL);
+	return EINVAL;
+}
+
+static int attach(struct av_seg *seg, struct av_seg *home, const struct av_attach_request *req,
+		  const struct av_key *original, struct av_allocated *out)
+{
+	int ret;
+
+	*out = (struct av_allocated){.seg = seg,
+				     .home = home->ref,
+				     .at = original->addr,
+				     .bytes = av_round_up(original->length, AV_PAGE_BYTES),
+				     .shared = true};
+	ret = map_original(home, req, out);
+	if (ret == 0 && home != seg)
+		ret = av_home_hold(seg, home);
+	if (ret && out->map)
+		munmap(out->map, out->bytes);
+	if (ret)
+		out->map = NULL;
+	return ret;
+}
+
+/* The segment that a handle leads to, with a use. */
+static struct av_seg *home_of(uint32_t handle)
+{
+	uint32_t wanted = handle >> AV_HANDLE_INDEX_BITS, slot = wanted;
+	uint32_t ref = av_dir_context_at(&slot);
+
+	return ref && AV_REF_SLOT(ref) == wanted ? av_seg_get(ref) : NULL;
+}
+
+/* Is it a context of the same device? */
+static bool same_device(const struct av_seg *a, const struct av_seg *b)
+{
+	return strncmp(a->head->device, b->head->device, sizeof(a->head->device)) == 0;
+}
+
+static int attach_to(struct av_seg *seg, struct av_seg *home, const struct av_attach_request *req,
+		     struct av_allocated *out, struct av_key *what)
+{
+	uint32_t index = req->handle & ((1u << AV_HANDLE_INDEX_BITS) - 1);
+	struct av_key original;
+	int ret = look_up(home, index, &original);
+
+	if (ret == 0 && ((uint32_t)original.intact != home->ref || !sound(&original)))
+		ret = EINVAL;
+	if (ret == 0)
+		ret = check_rights(req, &original);
+	if (ret == 0)
+		ret = hold(home, index, &original);
+	if (ret)
+		return ret;
+	ret = attach(seg, home, req, &original, out);
+	if (ret) {
+		(void)av_holders_leave(home->ref, original.addr, nothing, NULL);
+		return ret;
+	}
+	*what = key_on_pages(out, original.length, req->access, req->no_rdma, AV_SHARE_SECOND);
+	what->intact = original.intact;
+	return 0;
+}
+
+int av_allocated_attach(struct av_seg *seg, const struct av_attach_request *req, struct av_allocated *out,
+			struct av_key *what)
+{
+	int ret = check_request(seg, req->access, req->wanted);
+	struct av_seg *home;
+
+	out->map = NULL;
+	if (ret)
+		return ret;
+	home = home_of(req->handle);
+	if (!home)
+		return EINVAL;
+	(void)av_copy_init();
+	/* Its owner need not be swept yet to be gone. */
+	ret = av_seg_alive_now(home) && same_device(seg, home) ? attach_to(seg, home, req, out, what)
+							       : EINVAL;
+	av_seg_put(home);
+	return ret;
+}
+
+/* --- the end --- */
+
+/* Nobody holds it any more. Its owner has it back; another takes the pages away, and leaves the range to the
+ * owner. */
+static void free_pages(void *arg)
+{
+	const struct av_allocated *memory = arg;
+	uint8_t *base;
+
+	if (memory->home == memory->seg->ref) {
+		av_pages_free(memory->seg, memory->at);
+		return;
+	}
+	base = av_home_base(memory->seg, memory->home);
+	if (base)
+		(void)!madvise(base + memory->at, memory->bytes, MADV_REMOVE);
+}
+
+static void give_back(struct av_allocated *memory)
+{
+	bool own = memory->home == memory->seg->ref;
+
+	if (!memory->shared)
+		av_pages_free(memory->seg, memory->at);
+	else if (!av_holders_leave(memory->home, memory->at, free_pages, memory) && own)
+		av_pages_linger(memory->seg, memory->at);
+	if (!own)
+		av_home_drop(memory->seg, memory->home);
+}
+
+void av_allocated_end(struct av_allocated *memory, bool inherited)
+{
+	if (!memory->map)
+		return;
+	munmap(memory->map, memory->bytes);
+	memory->map = NULL;
+	if (memory->home && !inherited)
+		give_back(memory);
+}
+
+int av_allocated_check_access(const struct av_allocated *memory, uint32_t access)
+{
+	int ret = check_request(memory->seg, access, memory->map);
+
+	return ret == 0 && (access & WRITERS) && !memory->writable ? EACCES : ret;
+}
