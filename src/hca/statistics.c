@@ -61,3 +61,19 @@ void av_dir_read(const char *device, uint64_t counters[AV_DIR_COUNTERS], uint64_
 				gauges[i] += atomic_load(&view.dir->context[slot].gauge[i]);
 	av_dir_view_end(&view);
 }
+
+unsigned int av_dir_contexts(const char *device, uint32_t *refs)
+{
+	struct av_dir_view view;
+	unsigned int count = 0;
+	uint32_t place;
+
+	if (!av_dir_view(&view))
+		return 0;
+	place = av_dir_find_device(view.dir, device);
+	for (uint32_t slot = 0; place && slot < AV_REF_SLOTS; slot++)
+		if (view.dir->context[slot].device == place && av_dir_view_lives(&view, slot))
+			refs[count++] = atomic_load(&view.dir->context[slot].ref);
+	av_dir_view_end(&view);
+	return count;
+}

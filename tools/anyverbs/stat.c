@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* "anyverbs stat": what devices have counted, of all processes together. */
+/* "anyverbs stat": what devices have counted, of all processes together, and what regions there are. */
 #include "command.h"
 
 #include <getopt.h>
@@ -12,6 +12,7 @@
 
 #include "hca/device.h"
 #include "memory/odp_report.h"
+#include "stat_mr.h"
 
 /* One number of a device, as it is shown. */
 struct statistic {
@@ -26,8 +27,9 @@ struct group {
 	const char *name;
 	const char *summary;
 
-	/* Return: number of statistics stored */
-	unsigned int (*read)(const struct av_device *dev, struct statistic list[STATISTICS_MAX]);
+	void (*print)(const struct av_device *dev);
+	json_t *(*make_json)(
+		const struct av_device *dev); /* owned by the caller; NULL if there is no memory */
 };
 
 static unsigned int read_odp(const struct av_device *dev, struct statistic list[STATISTICS_MAX])
@@ -43,8 +45,45 @@ static unsigned int read_odp(const struct av_device *dev, struct statistic list[
 	return AV_ODP_COUNTER_N;
 }
 
+static void print_odp(const struct av_device *dev)
+{
+	struct statistic list[STATISTICS_MAX];
+	unsigned int count = read_odp(dev, list);
+	size_t width = strlen("COUNTER");
+
+	for (unsigned int i = 0; i < count; i++)
+		if (strlen(list[i].name) > width)
+			width = strlen(list[i].name);
+	printf("%s\n  %-*s  %12s  %-7s  %s\n", dev->ibv.name, (int)width, "COUNTER", "VALUE", "UNIT",
+	       "MEANING");
+	for (unsigned int i = 0; i < count; i++)
+		printf("  %-*s  %12" PRIu64 "  %-7s  %s\n", (int)width, list[i].name, list[i].value,
+		       list[i].unit, list[i].help);
+}
+
+static json_t *make_odp_json(const struct av_device *dev)
+{
+	struct statistic list[STATISTICS_MAX];
+	unsigned int count = read_odp(dev, list);
+	json_t *rows = json_array();
+
+	for (unsigned int i = 0; rows && i < count; i++) {
+		json_t *row = json_pack("{s:s, s:I, s:s, s:b, s:s}", "counter", list[i].name, "value",
+					(json_int_t)list[i].value, "unit", list[i].unit, "gauge",
+					list[i].gauge, "help", list[i].help);
+
+		if (json_array_append_new(rows, row)) {
+			json_decref(rows);
+			return NULL;
+		}
+	}
+	return rows ? json_pack("{s:s, s:o}", "device", dev->ibv.name, "counters", rows) : NULL;
+}
+
 static const struct group groups[] = {
-	{"odp", "On-demand paging: page faults, invalidations, prefetches", read_odp},
+	{"odp", "On-demand paging: page faults, invalidations, prefetches", print_odp, make_odp_json},
+	{"mr", "Memory regions: whose they are, and what pages they are on", av_stat_mr_print,
+	 av_stat_mr_json},
 };
 
 static void print_groups(void)
@@ -59,38 +98,6 @@ static const struct group *find_group(const char *name)
 		if (!strcmp(name, groups[i].name))
 			return &groups[i];
 	return NULL;
-}
-
-static void print_table(const struct av_device *dev, const struct statistic *list, unsigned int count)
-{
-	size_t width = strlen("COUNTER");
-
-	for (unsigned int i = 0; i < count; i++)
-		if (strlen(list[i].name) > width)
-			width = strlen(list[i].name);
-	printf("%s\n  %-*s  %12s  %-7s  %s\n", dev->ibv.name, (int)width, "COUNTER", "VALUE", "UNIT",
-	       "MEANING");
-	for (unsigned int i = 0; i < count; i++)
-		printf("  %-*s  %12" PRIu64 "  %-7s  %s\n", (int)width, list[i].name, list[i].value,
-		       list[i].unit, list[i].help);
-}
-
-/* Owned by the caller; NULL if there is no memory. */
-static json_t *make_json(const struct av_device *dev, const struct statistic *list, unsigned int count)
-{
-	json_t *rows = json_array();
-
-	for (unsigned int i = 0; rows && i < count; i++) {
-		json_t *row = json_pack("{s:s, s:I, s:s, s:b, s:s}", "counter", list[i].name, "value",
-					(json_int_t)list[i].value, "unit", list[i].unit, "gauge",
-					list[i].gauge, "help", list[i].help);
-
-		if (json_array_append_new(rows, row)) {
-			json_decref(rows);
-			return NULL;
-		}
-	}
-	return rows ? json_pack("{s:s, s:o}", "device", dev->ibv.name, "counters", rows) : NULL;
 }
 
 static bool print_json(const struct group *group, json_t *devices)
@@ -110,16 +117,13 @@ static int show(const struct group *group, struct av_device *const *devs, unsign
 	bool written = !json || devices;
 
 	for (unsigned int i = 0; written && i < count; i++) {
-		struct statistic list[STATISTICS_MAX];
-		unsigned int n = group->read(devs[i], list);
-
 		if (json) {
-			written = json_array_append_new(devices, make_json(devs[i], list, n)) == 0;
+			written = json_array_append_new(devices, group->make_json(devs[i])) == 0;
 			continue;
 		}
 		if (i)
 			putchar('\n');
-		print_table(devs[i], list, n);
+		group->print(devs[i]);
 	}
 	if (json)
 		written = written && print_json(group, devices);
@@ -170,8 +174,8 @@ static int stat_main(int argc, char **argv)
 
 const struct av_command av_command_stat = {
 	.name = "stat",
-	.summary = "Show what devices have counted",
-	.synopsis = "[odp [DEVICE] [--json]]",
+	.summary = "Show what devices have counted and what is registered with them",
+	.synopsis = "[odp | mr [DEVICE] [--json]]",
 	.details = "Without arguments, the groups of statistics there are. Without DEVICE, all devices.\n"
 		   "\n"
 		   "  -j, --json  write a JSON object instead of text\n"

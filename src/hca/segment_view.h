@@ -1,0 +1,13 @@
+/* SPDX-License-Identifier: MIT */
+/* A segment as somebody sees it who has not joined the directory: to be read, with what hca/segment.h has for
+ * reading. */
+#ifndef AV_HCA_SEGMENT_VIEW_H
+#define AV_HCA_SEGMENT_VIEW_H
+
+#include "hca/segment.h"
+
+/* The segment of that context, or NULL. Ended by av_seg_view_end(), which takes NULL, too. */
+struct av_seg *av_seg_view(uint32_t ref);
+void av_seg_view_end(struct av_seg *seg);
+
+#endif

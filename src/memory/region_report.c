@@ -1,0 +1,112 @@
+/* SPDX-License-Identifier: MIT */
+#include "memory/region_report.h"
+
+#include <stdlib.h>
+
+#include "hca/directory.h"
+#include "hca/page_policy.h"
+#include "hca/segment_view.h"
+#include "memory/allocated.h"
+#include "memory/key.h"
+
+static const struct {
+	uint8_t kind;
+	enum av_region_memory memory;
+} kinds[] = {
+	{AV_KEY_REGION, AV_REGION_PLAIN},  {AV_KEY_ODP, AV_REGION_ON_DEMAND},
+	{AV_KEY_DEVICE, AV_REGION_DEVICE}, {AV_KEY_NULL, AV_REGION_NULL},
+	{AV_KEY_PAGES, AV_REGION_PAGES},   {AV_KEY_MAPPED, AV_REGION_MAPPED},
+};
+
+const char *av_region_memory_name(enum av_region_memory memory)
+{
+	static const char *const names[AV_REGION_MEMORY_N] = {
+		[AV_REGION_PLAIN] = "plain",   [AV_REGION_ON_DEMAND] = "on-demand",
+		[AV_REGION_DEVICE] = "device", [AV_REGION_NULL] = "null",
+		[AV_REGION_PAGES] = "pages",   [AV_REGION_PRIVATE] = "private",
+		[AV_REGION_MAPPED] = "mapped",
+	};
+
+	return names[memory];
+}
+
+static bool memory_of(const struct av_key *k, enum av_region_memory *memory)
+{
+	for (size_t i = 0; i < AV_ARRAY_SIZE(kinds); i++) {
+		if (kinds[i].kind != k->kind)
+			continue;
+		*memory = kinds[i].memory;
+		if (k->kind == AV_KEY_REGION && (k->share & AV_KEY_PRIVATE))
+			*memory = AV_REGION_PRIVATE;
+		return true;
+	}
+	return false;
+}
+
+static void fill_pages(const struct av_key *k, struct av_region_info *info)
+{
+	uint64_t what = atomic_load(&k->intact),
+		 bytes = k->length ? av_round_up(k->length, AV_PAGE_BYTES) : 0;
+	uint32_t pages = (uint32_t)(what >> 32);
+
+	if (info->memory == AV_REGION_PRIVATE && (k->share & AV_KEY_HUGETLB)) {
+		info->huge = (bytes + AV_HUGE_PAGE_BYTES - 1) / AV_HUGE_PAGE_BYTES;
+		info->type = AV_ALLOC_HUGE;
+		return;
+	}
+	if (info->memory == AV_REGION_PRIVATE) {
+		info->small = bytes / AV_PAGE_BYTES;
+		info->type = AV_ALLOC_ANON;
+		return;
+	}
+	info->type = pages & ((1u << AV_KEY_HUGE_SHIFT) - 1);
+	info->huge = pages >> AV_KEY_HUGE_SHIFT;
+	if (bytes > info->huge * AV_HUGE_PAGE_BYTES)
+		info->small = (bytes - info->huge * AV_HUGE_PAGE_BYTES) / AV_PAGE_BYTES;
+	info->shared = k->share & (AV_SHARED | AV_SHARE_SECOND);
+	info->writable = k->share & AV_SHARE_WRITE;
+	info->second = k->share & AV_SHARE_SECOND;
+}
+
+/* One entry of a table that may change at any time. Return: false if it is no region now, or changed
+ * meanwhile. */
+static bool look(const struct av_seg *seg, const struct av_key *k, struct av_region_info *info)
+{
+	uint32_t key = atomic_load(&k->key);
+
+	*info = (struct av_region_info){
+		.pid = seg->head->pid, .key = key, .addr = k->base, .length = k->length};
+	if (key == 0 || !memory_of(k, &info->memory))
+		return false;
+	if (info->memory >= AV_REGION_PAGES)
+		fill_pages(k, info);
+	return atomic_load(&k->key) == key;
+}
+
+static void report_context(uint32_t ref, void (*visit)(const struct av_region_info *info, void *arg),
+			   void *arg)
+{
+	struct av_seg *seg = av_seg_view(ref);
+
+	for (uint32_t index = 0; seg && index < AV_SLAB_CHUNKS * AV_KEY_CHUNK; index++) {
+		const struct av_key *k = av_key_entry(seg, index << 8);
+		struct av_region_info info;
+
+		if (!k)
+			index += AV_KEY_CHUNK - 1; /* that whole chunk */
+		else if (look(seg, k, &info))
+			visit(&info, arg);
+	}
+	av_seg_view_end(seg);
+}
+
+void av_region_report(const char *device, void (*visit)(const struct av_region_info *info, void *arg),
+		      void *arg)
+{
+	uint32_t *refs = calloc(AV_REF_SLOTS, sizeof(*refs));
+	unsigned int count = refs ? av_dir_contexts(device, refs) : 0;
+
+	for (unsigned int i = 0; i < count; i++)
+		report_context(refs[i], visit, arg);
+	free(refs);
+}

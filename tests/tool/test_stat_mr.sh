@@ -1,0 +1,53 @@
+#!/bin/bash
+# SPDX-License-Identifier: MIT
+# "anyverbs stat mr": the regions of another process, by kind and by the pages they are on. Usage: test_stat_mr.sh TOOL HOLDER
+. "$(dirname "$0")/lib.sh"
+holder=$2
+export ANYVERBS_DEVICES=any0,mlx5_0
+ANYVERBS_DIR=$(mktemp -d -p /dev/shm anyverbs-test-XXXXXX)
+export ANYVERBS_DIR
+trap 'rm -r "$ANYVERBS_DIR"' EXIT
+
+says group_is_listed '^mr +[A-Z]' "$("$tool" stat)"
+holds nobody_no_rows test "$("$tool" stat mr | grep -cE '^ +[0-9]')" = 0
+holds reading_leaves_no_files test -z "$(ls -A "$ANYVERBS_DIR")"
+
+coproc "$holder"
+pid=$COPROC_PID
+in=${COPROC[1]}
+read -r ready <&"${COPROC[0]}"
+holds regions_are_there test "$ready" = ready
+
+# region RULE MEMORY LENGTH REST: a row of that process
+region() {
+	says "$1" "^ +$pid  0x[0-9a-f]{8}  0x[0-9a-f]{12} +$3  $2 +$4" "$text"
+}
+
+text=$("$tool" stat mr any0)
+region plain plain 4096 '- +- +-$'
+region on_demand on-demand 4096 '- +- +-$'
+region small_pages pages 8192 'ALL +- +2 x 4 KiB$'
+region huge_pages pages 5242880 'ALL +- +(2 x 2 MiB \+ 256|1280) x 4 KiB$'
+region mapped_only mapped 4096 'ALL +read +1 x 4 KiB$'
+region shared pages 12288 'ALL +read-write +3 x 4 KiB$'
+region second pages 12288 'ALL +second +3 x 4 KiB$'
+region private private 20480 'ANON +- +5 x 4 KiB$'
+holds all_rows test "$(grep -cE "^ +$pid " <<<"$text")" = 8
+holds other_device_has_none test "$("$tool" stat mr mlx5_0 | wc -l)" = 2
+if command -v python3 >/dev/null; then
+	text=$("$tool" stat mr --json | python3 -c '
+import json, sys
+all = json.load(sys.stdin)
+print(all["group"], [(d["device"], len(d["regions"])) for d in all["devices"]])
+for r in all["devices"][0]["regions"]:
+    print(r["pid"], r["length"], r["memory"], r["type"], r["shared"], r["huge_pages"] * 512 + r["small_pages"])')
+	says json_has_devices "^mr \[\('any0', 8\), \('mlx5_0', 0\)\]$" "$text"
+	says json_has_rows "^$pid 5242880 pages ALL - 1280$" "$text"
+	says json_says_private "^$pid 20480 private ANON - 5$" "$text"
+fi
+exits full_disk_is_not_a_success 1 sh -c '"$1" stat mr --json >/dev/full' sh "$tool"
+
+exec {in}>&-
+wait "$pid"
+holds gone_with_the_process test "$("$tool" stat mr | grep -cE '^ +[0-9]')" = 0
+finish
