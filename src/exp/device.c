@@ -28,7 +28,8 @@ static uint64_t cap_flags(const struct ibv_device_attr_ex *now)
 		caps |= IBV_EXP_DEVICE_MEM_MGT_EXTENSIONS;
 	if (now->orig_attr.atomic_cap != IBV_ATOMIC_NONE)
 		caps |= IBV_EXP_DEVICE_EXT_ATOMICS | IBV_EXP_DEVICE_EXT_MASKED_ATOMICS;
-	return caps | IBV_EXP_DEVICE_MR_ALLOCATE | IBV_EXP_DEVICE_SHARED_MR;
+	return caps | IBV_EXP_DEVICE_MR_ALLOCATE | IBV_EXP_DEVICE_SHARED_MR | IBV_EXP_DEVICE_NOP |
+	       IBV_EXP_DEVICE_UMR | IBV_EXP_DEVICE_UMR_FIXED_SIZE;
 }
 
 static void fill_calc(struct ibv_exp_device_attr *attr, const struct ibv_device_attr_ex *now)
@@ -79,6 +80,16 @@ static void fill_inline_recv(struct ibv_exp_device_attr *attr, const struct ibv_
 	attr->inline_recv_sz = AV_MAX_INLINE_RECV;
 }
 
+static void fill_umr(struct ibv_exp_device_attr *attr, const struct ibv_device_attr_ex *now)
+{
+	attr->umr_caps = (struct ibv_exp_umr_caps){
+		.max_klm_list_size = AV_MAX_KLMS,
+		.max_send_wqe_inline_klms = AV_MAX_INLINE_KLMS,
+		.max_umr_recursion_depth = AV_INDIRECT_DEPTH,
+		.max_umr_stride_dimension = 1,
+	};
+}
+
 /* The transports' bits have the same places; upstream has more of them. */
 static void fill_odp(struct ibv_exp_device_attr *attr, const struct ibv_device_attr_ex *now)
 {
@@ -121,13 +132,15 @@ static void fill_tunneled_atomic(struct ibv_exp_device_attr *attr, const struct 
  */
 static void fill_mask_2(struct ibv_exp_device_attr *attr, const struct ibv_device_attr_ex *now)
 {
-	attr->comp_mask_2 &= IBV_EXP_DEVICE_ATTR_PCI_ATOMIC_CAPS;
-	if (attr->comp_mask_2)
+	attr->comp_mask_2 &= IBV_EXP_DEVICE_ATTR_PCI_ATOMIC_CAPS | IBV_EXP_DEVICE_ATTR_UMR_FIXED_SIZE_CAPS;
+	if (attr->comp_mask_2 & IBV_EXP_DEVICE_ATTR_PCI_ATOMIC_CAPS)
 		attr->pci_atomic_caps = (struct ibv_exp_pci_atomic_caps){
 			.fetch_add = now->pci_atomic_caps.fetch_add,
 			.swap = now->pci_atomic_caps.swap,
 			.compare_swap = now->pci_atomic_caps.compare_swap,
 		};
+	if (attr->comp_mask_2 & IBV_EXP_DEVICE_ATTR_UMR_FIXED_SIZE_CAPS)
+		attr->umr_fixed_size_caps.max_entity_size = AV_MAX_ENTITY_BYTES;
 }
 
 static const struct {
@@ -140,6 +153,7 @@ static const struct {
 	{IBV_EXP_DEVICE_ATTR_EXP_CAP_FLAGS, fill_cap_flags},
 	{IBV_EXP_DEVICE_ATTR_INLINE_RECV_SZ, fill_inline_recv},
 	{IBV_EXP_DEVICE_ATTR_EXT_ATOMIC_ARGS, fill_ext_atomics},
+	{IBV_EXP_DEVICE_ATTR_UMR, fill_umr},
 	{IBV_EXP_DEVICE_ATTR_ODP, fill_odp},
 	{IBV_EXP_DEVICE_ATTR_MAX_CTX_RES_DOMAIN, fill_res_domain},
 	{IBV_EXP_DEVICE_ATTR_MASKED_ATOMICS, fill_masked_atomics},

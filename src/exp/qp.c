@@ -5,6 +5,7 @@
 #include "exp/exp.h"
 
 #include "front/qp.h"
+#include "memory/indirect.h"
 
 /* The bits behind DEST_QPN have other meanings among the plain ones, or none. */
 #define PLAIN_MASK ((uint64_t)IBV_QP_DEST_QPN * 2 - 1)
@@ -26,7 +27,8 @@ static uint32_t max_operand(const struct ibv_exp_qp_init_attr *attr)
 static bool unsupported(const struct ibv_exp_qp_init_attr *attr)
 {
 	return (has(attr, IBV_EXP_QP_INIT_ATTR_CREATE_FLAGS) &&
-		(attr->exp_create_flags & ~(uint32_t)IBV_EXP_QP_CREATE_ATOMIC_BE_REPLY)) ||
+		(attr->exp_create_flags &
+		 ~(uint32_t)(IBV_EXP_QP_CREATE_ATOMIC_BE_REPLY | IBV_EXP_QP_CREATE_UMR))) ||
 	       (has(attr, IBV_EXP_QP_INIT_ATTR_QPG) && attr->qpg.qpg_type != IBV_EXP_QPG_NONE) ||
 	       (has(attr, IBV_EXP_QP_INIT_ATTR_RX_HASH) && attr->rx_hash_conf) ||
 	       (has(attr, IBV_EXP_QP_INIT_ATTR_PEER_DIRECT) && attr->peer_direct_attrs) ||
@@ -47,7 +49,8 @@ static int check_create(struct ibv_context *context, const struct ibv_exp_qp_ini
 	    (!has(attr, IBV_EXP_QP_INIT_ATTR_XRCD) || !attr->xrcd || attr->xrcd->context != context))
 		return EINVAL;
 	if ((flags & ~(uint32_t)IBV_EXP_QP_CREATE_MASK) ||
-	    umr != has(attr, IBV_EXP_QP_INIT_ATTR_MAX_INL_KLMS))
+	    umr != has(attr, IBV_EXP_QP_INIT_ATTR_MAX_INL_KLMS) ||
+	    (umr && attr->max_inl_send_klms > AV_MAX_INLINE_KLMS))
 		return EINVAL;
 	if (has(attr, IBV_EXP_QP_INIT_ATTR_RES_DOMAIN) && !av_exp_domain_valid(context, attr->res_domain))
 		return EINVAL;
@@ -56,6 +59,32 @@ static int check_create(struct ibv_context *context, const struct ibv_exp_qp_ini
 	if (has(attr, IBV_EXP_QP_INIT_ATTR_PORT) && attr->port_num != 1)
 		return EINVAL;
 	return unsupported(attr) ? ENOTSUP : 0;
+}
+
+/* Lists in requests for user-mode registration lie where inline data does. */
+static bool wants_umr(const struct ibv_exp_qp_init_attr *attr)
+{
+	return has(attr, IBV_EXP_QP_INIT_ATTR_MAX_INL_KLMS) &&
+	       (attr->qp_type == IBV_QPT_RC || attr->qp_type == IBV_QPT_XRC_SEND);
+}
+
+static void make_room(struct ibv_qp_cap *cap, const struct ibv_exp_qp_init_attr *attr)
+{
+	uint32_t bytes = attr->max_inl_send_klms * (uint32_t)sizeof(struct av_indirect_entry);
+
+	if (wants_umr(attr) && cap->max_inline_data < bytes)
+		cap->max_inline_data = bytes;
+}
+
+static void grant_umr(struct ibv_qp *ibv, struct ibv_exp_qp_init_attr *attr)
+{
+	struct av_qp *qp = av_qp_find(ibv);
+
+	if (!has(attr, IBV_EXP_QP_INIT_ATTR_MAX_INL_KLMS))
+		return;
+	qp->umr = wants_umr(attr);
+	qp->inline_klms = qp->umr ? attr->max_inl_send_klms : 0;
+	attr->max_inl_send_klms = qp->inline_klms;
 }
 
 /* What was granted. */
@@ -94,10 +123,14 @@ AV_EXPORT struct ibv_qp *ibv_exp_create_qp(struct ibv_context *context, struct i
 	err = plain_only ? 0 : check_create(context, attr);
 	if (err)
 		return av_fail_null(err);
-	if (plain_only)
+	if (plain_only) {
 		qp = ibv_create_qp(attr->pd, &plain);
-	else
+	} else {
+		make_room(&plain.cap, attr);
 		qp = av_qp_create(av_context_of(context), attr->pd, attr->xrcd, &plain, &extra);
+	}
+	if (qp && !plain_only)
+		grant_umr(qp, attr);
 	if (qp)
 		report(attr, &plain, &extra);
 	return qp;

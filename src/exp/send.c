@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * ibv_exp_post_send(): work requests are translated a batch at a time and posted as plain ones, or as those
- * of the library's own that queue/qp.h names. Opcodes without a counterpart are refused.
+ * of the library's own that queue/qp.h names; UMR and NOP one by one. Opcodes without a counterpart are
+ * refused.
  */
 #include <string.h>
 
 #include "exp/exp.h"
+#include "exp/umr.h"
 
 #define BATCH 16
 #define COMMON \
@@ -184,7 +186,7 @@ AV_EXPORT int ibv_exp_post_send(struct ibv_qp *ibv, struct ibv_exp_send_wr *wr,
 {
 	struct ibv_send_wr batch[BATCH], *bad;
 	struct av_atomic operands[BATCH];
-	const struct av_qp *qp;
+	struct av_qp *qp;
 
 	if (!av_ours(ibv->context))
 		return -ENOSYS;
@@ -195,7 +197,7 @@ AV_EXPORT int ibv_exp_post_send(struct ibv_qp *ibv, struct ibv_exp_send_wr *wr,
 		struct ibv_exp_send_wr *first = wr;
 		int n = 0, err = 0, posted;
 
-		for (; wr && n < BATCH; wr = wr->next, n++) {
+		for (; wr && n < BATCH && !av_exp_is_special(wr); wr = wr->next, n++) {
 			err = translate(&batch[n], wr, qp, &operands[n]);
 			if (err)
 				break;
@@ -206,6 +208,10 @@ AV_EXPORT int ibv_exp_post_send(struct ibv_qp *ibv, struct ibv_exp_send_wr *wr,
 		if (posted) {
 			*bad_wr = counterpart(first, batch, bad);
 			return posted;
+		}
+		if (!err && wr && av_exp_is_special(wr)) {
+			err = av_exp_post_special(qp, wr);
+			wr = err ? wr : wr->next;
 		}
 		if (err)
 			return refuse(wr, bad_wr, err);

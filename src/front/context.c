@@ -25,6 +25,7 @@ static void init_mutexes(struct av_context *ctx)
 	pthread_mutex_init(&ctx->tds.mutex, NULL);
 	pthread_mutex_init(&ctx->ahs.mutex, NULL);
 	pthread_mutex_init(&ctx->xrcds.mutex, NULL);
+	pthread_mutex_init(&ctx->klm_lists.mutex, NULL);
 }
 
 /* Contexts of the parent belong to the parent: nothing in their segments may be touched from here. */
@@ -133,6 +134,7 @@ static void free_context(struct av_context *ctx)
 	av_table_fini(&ctx->tds.table);
 	av_table_fini(&ctx->ahs.table);
 	av_table_fini(&ctx->xrcds.table);
+	av_table_fini(&ctx->klm_lists.table);
 	av_table_fini(&ctx->dms);
 	av_table_fini(&ctx->mrs);
 	av_table_fini(&ctx->mws);

@@ -39,7 +39,7 @@ struct av_context {
 	_Atomic uint32_t opened;  /* queue pairs opened so far */
 	_Atomic uint32_t srq_count;
 	_Atomic uint32_t mw_count;
-	struct av_handles pds, tds, channels, ahs, xrcds;
+	struct av_handles pds, tds, channels, ahs, xrcds, klm_lists;
 	struct av_table mrs, mws, dms, cqs, qps, srqs; /* by index in the segment's tables */
 	_Atomic(struct av_environment *) environment;  /* its own settings; NULL: the process' */
 	struct av_context *next;    /* list of contexts of the process, guarded by its mutex */
@@ -110,6 +110,8 @@ struct av_qp {
 	struct av_lock post_lock;
 	bool opened;   /* by ibv_open_qp(): the shared half is somebody else's */
 	bool extended; /* created with send operations for ibv_wr_*() */
+	bool umr;      /* may change indirect keys; with lists of so many elements in the request: */
+	uint32_t inline_klms;
 	struct {
 		uint32_t tail;	       /* behind the last request built */
 		int err;	       /* the first error since ibv_wr_start() */
@@ -225,6 +227,10 @@ int av_post_send(struct ibv_qp *qp, struct ibv_send_wr *wr, struct ibv_send_wr *
 
 /* av_post_send() of requests that the library made of others: av_sq_post() with @translated. */
 int av_post_translated(struct ibv_qp *qp, struct ibv_send_wr *wr, struct ibv_send_wr **bad_wr);
+
+/* One request that plain verbs do not have. Return: 0, EINVAL (state, list too long for the queue), ENOMEM
+ * (full) */
+int av_post_special(struct av_qp *qp, const struct av_sq_special *req);
 int av_post_recv(struct ibv_qp *qp, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad_wr);
 int av_query_port(struct ibv_context *context, uint8_t port, struct ibv_port_attr *attr, size_t size);
 int av_query_device_ex(struct ibv_context *context, const struct ibv_query_device_ex_input *input,

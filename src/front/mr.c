@@ -10,6 +10,7 @@
 #include "front/mw.h"
 #include "front/pd.h"
 #include "memory/fork_guard.h"
+#include "memory/indirect.h"
 #include "memory/odp_counters.h"
 #include "memory/odp_notify.h"
 #include "memory/odp_prefetch.h"
@@ -203,11 +204,15 @@ static int end_key(struct av_context *ctx, struct av_mr *mr)
 
 void av_mr_forget(struct av_mr *mr)
 {
+	struct av_context *ctx = av_context_of(mr->ibv.context);
+
 	if (mr->dm)
 		av_dm_released(mr->dm);
 	if (mr->mapping)
 		munmap(mr->mapping, mr->mapped);
-	av_allocated_end(&mr->memory, av_context_of(mr->ibv.context)->forked);
+	av_allocated_end(&mr->memory, ctx->forked);
+	if (mr->sort == AV_MR_INDIRECT && !ctx->forked)
+		av_indirect_free(ctx->seg, mr->list, mr->klms);
 	av_pd_release(mr->pd);
 	free(mr);
 }

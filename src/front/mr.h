@@ -16,6 +16,7 @@ enum av_mr_sort {
 	AV_MR_NULL,	 /* ibv_alloc_null_mr() */
 	AV_MR_DEVICE,	 /* ibv_reg_dm_mr() */
 	AV_MR_DMABUF,	 /* ibv_reg_dmabuf_mr() */
+	AV_MR_INDIRECT,	 /* ibv_exp_create_mr() */
 	AV_MR_IMPORTED,	 /* ibv_import_mr(): the key is another context's */
 };
 
@@ -31,6 +32,9 @@ struct av_mr {
 	void *mapping;	  /* AV_MR_DMABUF: our mapping of the buffer, */
 	size_t mapped;	  /* so many bytes */
 	struct av_allocated memory;
+	uint64_t list; /* AV_MR_INDIRECT: its list in the segment, with room for */
+	uint32_t klms; /* so many elements, */
+	bool fixed;    /* which are of equal length */
 };
 
 /**

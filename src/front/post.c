@@ -20,16 +20,35 @@ static void note_binds(struct ibv_send_wr *wr, const struct ibv_send_wr *end)
 			wr->bind_mw.mw->rkey = (wr->bind_mw.mw->rkey & ~0xffu) | (wr->bind_mw.rkey & 0xff);
 }
 
+static bool may_send(const struct av_qp *qp)
+{
+	uint32_t state;
+
+	if (av_unlikely(!qp || !qp->send_cq || av_context_of(qp->ibv.context)->forked))
+		return false;
+	state = atomic_load_explicit(&qp->end.qp->state, memory_order_relaxed);
+	return av_likely(state != IBV_QPS_RESET && state != IBV_QPS_INIT && state != IBV_QPS_RTR);
+}
+
+int av_post_special(struct av_qp *qp, const struct av_sq_special *req)
+{
+	int err;
+
+	if (!may_send(qp))
+		return EINVAL;
+	av_lock_acquire_plain(&qp->post_lock);
+	err = av_sq_post_special(&qp->end, req);
+	av_lock_release(&qp->post_lock);
+	av_drive(&qp->end, &qp->peer);
+	return err;
+}
+
 static int post_send(struct ibv_qp *ibv, struct ibv_send_wr *wr, struct ibv_send_wr **bad_wr, bool translated)
 {
 	struct av_qp *qp = av_qp_find(ibv);
-	uint32_t state;
 	int err;
 
-	if (av_unlikely(!qp || !qp->send_cq || av_context_of(ibv->context)->forked))
-		return refuse_send(wr, bad_wr, EINVAL);
-	state = atomic_load_explicit(&qp->end.qp->state, memory_order_relaxed);
-	if (av_unlikely(state == IBV_QPS_RESET || state == IBV_QPS_INIT || state == IBV_QPS_RTR))
+	if (!may_send(qp))
 		return refuse_send(wr, bad_wr, EINVAL);
 	av_lock_acquire_plain(&qp->post_lock);
 	err = av_sq_post(&qp->end, wr, bad_wr, av_ah_attr, translated);

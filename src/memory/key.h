@@ -37,7 +37,9 @@ enum av_key_kind {
 			    above */
 	AV_KEY_PAGES,  /* pages that the library allocated; @addr: offset in the segment of context @intact */
 	AV_KEY_MAPPED, /* the same for the program's own loads and stores: no key at all */
-	AV_KEY_WINDOW, /* window onto a region: @addr and @under are the region's; remote use only */
+	AV_KEY_INDIRECT, /* pieces of other keys: memory/indirect.h; @addr: offset of the list in the segment
+			  */
+	AV_KEY_WINDOW,	 /* window onto a region: @addr and @under are the region's; remote use only */
 };
 
 /*
@@ -47,7 +49,7 @@ enum av_key_kind {
 struct av_key {
 	_Atomic uint32_t key;  /* 0: dead, or a window that is not bound */
 	_Atomic uint32_t held; /* a region's key for as long as it exists, also while it is being changed */
-	struct av_lock lock;   /* binding, invalidating, re-registering and deregistering */
+	struct av_lock lock;   /* binding, filling, invalidating, re-registering and deregistering */
 	uint32_t pd;	       /* handle of the protection domain */
 	uint32_t access;       /* enum ibv_access_flags, and AV_ACCESS_TUNNELED */
 	uint8_t kind;	       /* enum av_key_kind */

@@ -9,7 +9,9 @@
 #include "base/copy.h"
 #include "base/pieces.h"
 #include "hca/directory.h"
+#include "memory/gather.h"
 #include "memory/odp_access.h"
+#include "memory/vm.h"
 #include "observe/log.h"
 
 #define PAGE	     4096u
@@ -28,26 +30,13 @@ static enum av_reach refused(struct av_seg *seg)
 	return AV_REACH_REFUSED;
 }
 
-/*
- * One process_vm call: @l, consecutive pieces of this process' memory, against the other's at @remote.
- * Return: bytes moved (> 0), or -errno. The owner's life is asked for first: a process number may belong to a
- * stranger by now.
- */
+/* One process_vm call: @l, consecutive pieces of this process' memory, against the other's at @remote. */
 static ssize_t vm_call(bool write, struct av_seg *seg, const struct iovec *l, size_t count, uint64_t remote,
 		       uint64_t bytes)
 {
 	struct iovec r = {.iov_base = (void *)(uintptr_t)remote, .iov_len = bytes};
-	ssize_t n;
 
-	if (!av_seg_alive(seg))
-		return -ESRCH;
-	if (!seg->same_pidns || atomic_load_explicit(&seg->vm_refused, memory_order_relaxed))
-		return -EPERM;
-	n = write ? process_vm_writev(seg->pid, l, count, &r, 1, 0)
-		  : process_vm_readv(seg->pid, l, count, &r, 1, 0);
-	if (n > 0)
-		return n;
-	return n == 0 ? -EFAULT : -errno;
+	return av_vm_call(write, seg, l, count, &r, 1);
 }
 
 /* What a failed call means. @local is where this process' end stopped; @write: it was the source. */
@@ -213,8 +202,8 @@ static enum av_reach move_piece(const struct av_span *d, uint64_t doff, const st
 }
 
 /* The same, with the page fault events of memory that is paged on demand. */
-static enum av_reach copy_piece(const struct av_span *d, uint64_t doff, const struct av_span *s,
-				uint64_t soff, uint64_t bytes)
+enum av_reach av_reach_copy_span(const struct av_span *d, uint64_t doff, const struct av_span *s,
+				 uint64_t soff, uint64_t bytes)
 {
 	struct av_odp_access write, read;
 	enum av_reach ret;
@@ -231,6 +220,14 @@ static enum av_reach copy_piece(const struct av_span *d, uint64_t doff, const st
 	if (d->odp && (ret == AV_REACH_OK || ret == AV_REACH_DST_FAULT))
 		av_odp_end(&write, ret == AV_REACH_OK);
 	return ret;
+}
+
+static enum av_reach copy_piece(const struct av_span *d, uint64_t doff, const struct av_span *s,
+				uint64_t soff, uint64_t bytes)
+{
+	if (av_unlikely(d->indirect || s->indirect))
+		return av_gather_copy(d, doff, s, soff, bytes);
+	return av_reach_copy_span(d, doff, s, soff, bytes);
 }
 
 enum av_reach av_reach_copy(const struct av_spans *dst, const struct av_spans *src)
@@ -376,6 +373,8 @@ enum av_reach av_reach_atomic(const struct av_span *span, const struct av_atomic
 	struct av_odp_access access;
 	enum av_reach ret;
 
+	if (av_unlikely(span->indirect))
+		return av_gather_atomic(span, a, old);
 	if (av_likely(!span->odp))
 		return atomic(span, a, old);
 	av_odp_begin(span->seg, span->addr, span->length, true, &access);

@@ -25,6 +25,8 @@ enum av_reach {
 	AV_REACH_DST_FAULT, /* destination memory is not there or not writable */
 	AV_REACH_REFUSED,   /* the kernel does not let this process into the other's memory */
 	AV_REACH_GONE,	    /* the other process is gone */
+	AV_REACH_BUSY,	/* behind an indirect key, a key is being changed: put all keys, and start again */
+	AV_REACH_SPLIT, /* the word of an atomic is not one aligned word where it lies */
 };
 
 /**
@@ -40,6 +42,10 @@ AV_MUST_USE enum av_reach av_reach_copy(const struct av_spans *dst, const struct
 AV_MUST_USE enum av_reach av_reach_copy_part(const struct av_spans *dst, const struct av_spans *src,
 					     uint64_t bytes);
 
+/* For memory/gather.c: between two spans, neither of which is indirect. */
+AV_MUST_USE enum av_reach av_reach_copy_span(const struct av_span *d, uint64_t doff, const struct av_span *s,
+					     uint64_t soff, uint64_t bytes);
+
 /* Can that segment's memory be reached at all? Remembers a refusal; the first one per process is logged. */
 static inline bool av_reach_refused(const struct av_seg *seg)
 {
@@ -49,11 +55,11 @@ static inline bool av_reach_refused(const struct av_seg *seg)
 /**
  * av_reach_atomic() - one atomic operation on an operand, atomic among all processes of the device and all
  * sizes of operands (IBV_ATOMIC_HCA)
- * @span: atomic->bytes bytes, aligned to their number (checked by the caller)
+ * @span: atomic->bytes bytes, aligned to their number (checked by the caller; of pieces behind an indirect key, here)
  * @old:  out, the original value; words beyond the operand's size undefined, and all of AV_ATOMIC_SWAP
  *
  * Context: as av_reach_copy(); takes the operand's lock in the directory meanwhile.
- * Return:  a fault is AV_REACH_DST_FAULT; the memory is then unchanged
+ * Return:  a fault is AV_REACH_DST_FAULT; the memory is then unchanged, as with AV_REACH_BUSY and _SPLIT
  */
 AV_MUST_USE enum av_reach av_reach_atomic(const struct av_span *span, const struct av_atomic *atomic,
 					  struct av_operand *old);

@@ -4,11 +4,16 @@
 #include "memory/translate.h"
 
 #include "base/checked.h"
+#include "base/newer_verbs.h"
 #include "hca/home.h"
 #include "memory/key.h"
 #include "memory/odp_counters.h"
 #include "memory/odp_table.h"
 #include "memory/unmapped.h"
+#include "memory/walk.h"
+
+#define FLUSHES (AV_ACCESS_FLUSH_GLOBAL | AV_ACCESS_FLUSH_PERSISTENT) /* move no byte, of any length */
+#define WRITERS (IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_ATOMIC)
 
 static enum av_mem_fault check(const struct av_key *k, const struct av_mem_request *req)
 {
@@ -74,6 +79,14 @@ static enum av_mem_fault locate(struct av_seg *seg, struct av_key *k, const stru
 	span->addr = at;
 	span->local = NULL;
 	span->home = 0;
+	span->hazard = NULL;
+	span->indirect = NULL;
+	if (av_unlikely(kind == AV_KEY_INDIRECT)) {
+		span->indirect = k;
+		span->addr = req->whole ? k->base : req->addr;
+		span->writes = req->access & WRITERS;
+		return AV_MEM_OK;
+	}
 	if (kind == AV_KEY_REGION && av_unlikely(!av_still_mapped(seg, k, at, req->length)))
 		return AV_MEM_GONE;
 	if (kind == AV_KEY_PAGES)
@@ -94,6 +107,38 @@ static enum av_mem_fault locate(struct av_seg *seg, struct av_key *k, const stru
 	return AV_MEM_OK;
 }
 
+struct av_seg *av_mem_home(struct av_seg *seg, uint32_t key)
+{
+	if (av_likely(!seg->head->origin) || AV_KEY_INDEX(key) >= AV_IMPORT_KEYS)
+		return seg;
+	return av_seg_origin(seg);
+}
+
+/* A hazard names the key. */
+static enum av_mem_fault resolve(struct av_seg *seg, struct av_key *k, const struct av_mem_request *req,
+				 struct av_span *span)
+{
+	enum av_mem_fault fault = AV_MEM_NO_KEY;
+
+	if (av_likely(atomic_load_explicit(&k->key, memory_order_acquire) == req->key)) {
+		fault = check(k, req);
+		if (fault == AV_MEM_OK)
+			fault = locate(seg, k, req, span);
+	} else if (atomic_load(&k->held) == req->key && k->kind != AV_KEY_INDIRECT && av_seg_alive(seg)) {
+		fault = AV_MEM_BUSY; /* the region exists: its key is withdrawn for a moment, or was */
+	}
+	if (fault == AV_MEM_NO_KEY && k->kind == AV_KEY_ODP && av_odp_has_table(seg))
+		av_odp_count(seg, AV_ODP_COUNT_MRS_NOT_FOUND, 1);
+	return fault;
+}
+
+enum av_mem_fault av_mem_resolve(struct av_seg *seg, const struct av_mem_request *req, struct av_span *span)
+{
+	struct av_key *k = av_key_entry(seg, req->key);
+
+	return k && req->key ? resolve(seg, k, req, span) : AV_MEM_NO_KEY;
+}
+
 /*
  * Who finds the region being re-registered must not wait here: it may hold other regions' hazards, which
  * another re-registration waits for, and so on in a circle.
@@ -102,19 +147,13 @@ static enum av_mem_fault get(struct av_seg *seg, struct av_key *k, const struct 
 			     struct av_span *span)
 {
 	struct av_hazard *hazard = av_hazard_begin(seg, req->key);
-	enum av_mem_fault fault = AV_MEM_NO_KEY;
+	enum av_mem_fault fault;
 
 	if (av_unlikely(!hazard))
 		return AV_MEM_BUSY;
-	if (av_likely(atomic_load_explicit(&k->key, memory_order_acquire) == req->key)) {
-		fault = check(k, req);
-		if (fault == AV_MEM_OK)
-			fault = locate(seg, k, req, span);
-	} else if (atomic_load(&k->held) == req->key && av_seg_alive(seg)) {
-		fault = AV_MEM_BUSY; /* the region exists: its key is withdrawn for a moment, or was */
-	}
-	if (fault == AV_MEM_NO_KEY && k->kind == AV_KEY_ODP && av_odp_has_table(seg))
-		av_odp_count(seg, AV_ODP_COUNT_MRS_NOT_FOUND, 1);
+	fault = resolve(seg, k, req, span);
+	if (fault == AV_MEM_OK && av_unlikely(span->indirect) && !(req->access & FLUSHES))
+		fault = av_walk_check(span);
 	if (fault == AV_MEM_OK)
 		span->hazard = hazard;
 	else
@@ -126,12 +165,8 @@ enum av_mem_fault av_mem_get(struct av_seg *seg, const struct av_mem_request *re
 {
 	struct av_key *k;
 
-	if (av_unlikely(seg->head->origin) && AV_KEY_INDEX(req->key) < AV_IMPORT_KEYS) {
-		seg = av_seg_origin(seg);
-		if (!seg)
-			return AV_MEM_NO_KEY;
-	}
-	k = av_key_entry(seg, req->key);
+	seg = av_mem_home(seg, req->key);
+	k = seg ? av_key_entry(seg, req->key) : NULL;
 	if (!k || req->key == 0)
 		return AV_MEM_NO_KEY;
 	return get(seg, k, req, span);

@@ -23,9 +23,12 @@ enum av_mem_fault {
 	AV_MEM_RANGE,	 /* the range is not wholly inside */
 	AV_MEM_GONE,	 /* the program has unmapped part of it since the region was registered */
 	AV_MEM_TUNNELED, /* a payload for a region of tunneled atomics; its range was not looked at */
+	AV_MEM_DEPTH,	 /* keys made of keys, too many on the way to the bytes, or in a circle */
 	AV_MEM_BUSY,	 /* the region is being re-registered: put everything that is held, and try again */
 	AV_MEM_FAULT_N
 };
+
+struct av_key;
 
 struct av_mem_request {
 	uint32_t key;	 /* host order */
@@ -46,10 +49,13 @@ struct av_span {
 	uint64_t length;
 	bool odp;		  /* paged in on demand: an access may be a page fault event */
 	bool null;		  /* no bytes at all: zeros to read, nothing to write */
+	bool writes;		  /* of an indirect span: the access changes what it reaches */
 	struct av_seg *seg;	  /* the context they belong to; borrowed */
 	uint32_t home;		  /* of pages: the context in whose segment they are, */
 	uint64_t offset;	  /* and where there; atomics know them by that, whoever has a key. Else 0 */
 	struct av_hazard *hazard; /* keeps the key alive; NULL for bytes behind no key */
+	/* Not NULL: pieces behind other keys, memory/walk.h; @addr is an address of this key's own space. */
+	const struct av_key *indirect;
 };
 
 /* A scatter/gather list, translated. */
@@ -63,13 +69,25 @@ struct av_spans {
  * av_mem_get() - translate one keyed range
  * @seg:  the context whose key it is, own or a peer's
  * @span: out; on AV_MEM_OK it holds the key alive until av_mem_put(). Deregistration waits for that, so it is
- * held for one transfer only.
+ * held for one transfer only. Of an indirect key all pieces have been checked, unless it is to be flushed.
  *
  * Context: any thread; does not wait; touches none of the program's memory.
  * Source:  IBTA volume 1, 10.6.3 (memory access checks); ibv_reg_mr(3).
  */
 AV_MUST_USE enum av_mem_fault av_mem_get(struct av_seg *seg, const struct av_mem_request *req,
 					 struct av_span *span);
+
+/* For memory/walk.c: the context whose table a key of @seg's is in, which is the origin's for a key that was
+ * imported from there; NULL if that is gone. */
+struct av_seg *av_mem_home(struct av_seg *seg, uint32_t key);
+
+/**
+ * av_mem_resolve() - av_mem_get() for a key that a hazard of the caller's keeps alive, one step only
+ * @seg:  av_mem_home() of the key
+ * @span: out; without a hazard, and perhaps indirect
+ */
+AV_MUST_USE enum av_mem_fault av_mem_resolve(struct av_seg *seg, const struct av_mem_request *req,
+					     struct av_span *span);
 
 static inline void av_mem_put(struct av_span *span)
 {

@@ -21,6 +21,7 @@
 #include "base/lock.h"
 #include "hca/segment.h"
 #include "memory/atomic_op.h"
+#include "memory/indirect.h"
 #include "queue/cq.h"
 #include "queue/rq.h"
 
@@ -30,6 +31,15 @@ enum av_park {
 	AV_PARK_RNR,	   /* the peer has no receive posted */
 	AV_PARK_NO_ANSWER, /* the peer is not there, or not in a state to answer */
 	AV_PARK_FENCED,	   /* it is fenced, and earlier answers have to be placed by the owner's process */
+};
+
+/* Opcodes of requests and completions that plain verbs do not have; the values are the experimental verbs'.
+ */
+enum {
+	AV_WR_NOP = 101,
+	AV_WR_UMR_FILL = 102,
+	AV_WR_UMR_INVALIDATE = 103,
+	AV_WC_UMR = 0x100,
 };
 
 /*
@@ -69,6 +79,11 @@ struct av_sq_wqe {
 			};
 		};
 		struct {
+			uint64_t base;	 /* first address of an indirect key, */
+			uint64_t rounds; /* how often its list is gone through, */
+			uint64_t list;	 /* and where that is: offset, 0: in the request */
+		} umr;
+		struct {
 			union ibv_gid dgid;
 			uint32_t qpn, qkey;
 		} ud; /* a datagram's destination, copied when it was posted */
@@ -77,13 +92,14 @@ struct av_sq_wqe {
 	uint32_t opcode; /* enum ibv_wr_opcode */
 	uint32_t flags;	 /* enum ibv_send_flags */
 	uint32_t imm;	 /* network order, or the rkey to invalidate */
-	uint32_t count;	 /* elements; 0 with inline data */
+	uint32_t count;	 /* elements; 0 with inline data; or those of an indirect key's list */
 	union {
 		struct {
 			uint32_t rkey;
 			union {
 				uint32_t window; /* binding a window: a key of its index */
 				uint32_t srqn;	 /* XRC: number of the shared receive queue */
+				uint32_t rights; /* of an indirect key */
 			};
 		};
 		struct {
@@ -94,6 +110,7 @@ struct av_sq_wqe {
 	union {
 		struct ibv_sge sge[0];
 		uint8_t data[0];
+		struct av_indirect_entry list[0];
 	};
 };
 static_assert(sizeof(struct av_sq_wqe) == 64, "header of a send request");
@@ -203,6 +220,32 @@ struct av_sq_wqe *av_sq_slot(const struct av_qp_end *end, uint32_t number);
 
 /* The operands of the request in a slot that av_sq_slot() found; NULL if the queue has no room for them. */
 struct av_atomic *av_sq_operands(const struct av_qp_end *end, const struct av_sq_wqe *wqe);
+
+/* A request that plain verbs do not have. */
+struct av_sq_special {
+	uint64_t wr_id;
+	uint32_t opcode; /* AV_WR_... */
+	uint32_t flags;	 /* enum ibv_send_flags */
+	uint32_t key;	 /* UMR: the indirect key that is meant; and to fill it: */
+	uint32_t rights; /* enum ibv_access_flags */
+	uint64_t base, rounds;
+	uint32_t count; /* of the list's elements, laid out by av_indirect_layout() */
+	const struct av_indirect_entry *inlined; /* to be copied into the request; else NULL, */
+	uint64_t list; /* and they are there in the own segment until the request is completed */
+};
+
+/**
+ * av_sq_post_special() - append one such request, as av_sq_post() does
+ * Return: 0, ENOMEM (full), EINVAL (the list does not fit the queue's slots)
+ */
+AV_MUST_USE int av_sq_post_special(const struct av_qp_end *end, const struct av_sq_special *req);
+
+/*
+ * The elements of the list of an indirect key's request. @ring: in the ring, @head: a copy of its header.
+ * NULL if they are not wholly in the ring's slot, or in the segment.
+ */
+const struct av_indirect_entry *av_sq_list(const struct av_qp_end *end, const struct av_sq_wqe *ring,
+					   const struct av_sq_wqe *head);
 
 /**
  * av_sq_post() - append a list of send requests, in the owner's process, without executing any

@@ -230,3 +230,53 @@ int av_sq_post(const struct av_qp_end *end, struct ibv_send_wr *wr, struct ibv_s
 	atomic_store(&qp->sq_tail, tail);
 	return ret;
 }
+
+/* Is there room for that many elements of an indirect key's list in a slot? */
+static bool holds(const struct av_qp_shared *qp, uint32_t count)
+{
+	return qp->sq_stride <= MAX_STRIDE && qp->sq_stride >= sizeof(struct av_sq_wqe) &&
+	       count <= (qp->sq_stride - sizeof(struct av_sq_wqe)) / sizeof(struct av_indirect_entry);
+}
+
+const struct av_indirect_entry *av_sq_list(const struct av_qp_end *end, const struct av_sq_wqe *ring,
+					   const struct av_sq_wqe *head)
+{
+	if (head->count > AV_MAX_KLMS)
+		return NULL;
+	if (head->umr.list)
+		return av_seg_at(end->seg, head->umr.list, head->count * sizeof(ring->list[0]));
+	return holds(end->qp, head->count) ? ring->list : NULL;
+}
+
+static int fill_special(const struct av_qp_shared *qp, struct av_sq_wqe *wqe, const struct av_sq_special *req)
+{
+	if (!wqe || (req->inlined && !holds(qp, req->count)))
+		return EINVAL;
+	memset(wqe, 0, sizeof(*wqe));
+	wqe->wr_id = req->wr_id;
+	wqe->opcode = req->opcode;
+	wqe->flags = req->flags;
+	wqe->rkey = req->key;
+	wqe->rights = req->rights;
+	wqe->umr.base = req->base;
+	wqe->umr.rounds = req->rounds;
+	wqe->umr.list = req->list;
+	wqe->count = req->count;
+	if (req->inlined)
+		memcpy(wqe->list, req->inlined, req->count * sizeof(wqe->list[0]));
+	return 0;
+}
+
+int av_sq_post_special(const struct av_qp_end *end, const struct av_sq_special *req)
+{
+	struct av_qp_shared *qp = end->qp;
+	uint32_t tail = atomic_load_explicit(&qp->sq_tail, memory_order_relaxed);
+	uint32_t freed = atomic_load_explicit(&qp->sq_freed, memory_order_acquire);
+	int ret = tail - freed >= qp->sq_capacity ? ENOMEM : 0;
+
+	if (ret == 0)
+		ret = fill_special(qp, av_sq_slot(end, tail), req);
+	if (ret == 0)
+		atomic_store(&qp->sq_tail, tail + 1); /* as in av_sq_post() */
+	return ret;
+}

@@ -92,6 +92,8 @@ static enum av_fault fault_of_reach(enum av_reach reach)
 		return AV_FAULT_LOC_PROT;
 	case AV_REACH_DST_FAULT:
 		return AV_FAULT_RECV_PROT;
+	case AV_REACH_BUSY:
+		return AV_FAULT_BUSY;
 	default:
 		return AV_FAULT_FORBIDDEN;
 	}

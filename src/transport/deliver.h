@@ -60,7 +60,8 @@ void av_deliver_cancel(const struct av_receiver *to);
  * @from: the bytes; @request: from av_deliver_request()
  * Return: AV_FAULT_NONE: completed. Not completed: AV_FAULT_RECV_SHORT, AV_FAULT_RECV_PROT; AV_FAULT_LOC_PROT
  * (a sender's buffer); AV_FAULT_FORBIDDEN (the bytes are in a process whose memory this one may not read, or
- *         there is no staging buffer left). AV_FAULT_RECV_CQ: lost with the CQ.
+ *         there is no staging buffer left); AV_FAULT_BUSY (a key is being changed). AV_FAULT_RECV_CQ: lost
+ *         with the CQ.
  */
 AV_MUST_USE enum av_fault av_deliver_send(const struct av_message *msg, const struct av_spans *from,
 					  const struct av_rq_wqe *request);

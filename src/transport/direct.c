@@ -8,6 +8,7 @@
 #include "base/newer_verbs.h"
 #include "hca/limits.h"
 #include "memory/key.h"
+#include "memory/indirect.h"
 #include "memory/reach.h"
 #include "memory/translate.h"
 #include "memory/window.h"
@@ -239,6 +240,10 @@ static enum av_fault moved(struct work *w, enum av_reach reach, enum av_fault sr
 		return reach == AV_REACH_SRC_FAULT ? src : dst;
 	case AV_REACH_REFUSED:
 		return AV_FAULT_FORBIDDEN;
+	case AV_REACH_BUSY:
+		return AV_FAULT_BUSY;
+	case AV_REACH_SPLIT:
+		return AV_FAULT_REM_MISALIGNED;
 	case AV_REACH_GONE:
 		break;
 	}
@@ -544,21 +549,31 @@ static enum av_fault do_read(struct work *w)
 	return fault;
 }
 
+static enum av_fault put_original(struct work *w, struct av_operand *old)
+{
+	enum av_fault fault = local_begin(w, IBV_ACCESS_LOCAL_WRITE);
+	struct av_spans from;
+
+	if (fault != AV_FAULT_NONE)
+		return fault;
+	av_spans_local(&from, NULL, old, w->head.bytes);
+	fault = moved(w, av_reach_copy(&w->local, &from), AV_FAULT_LOC_PROT, AV_FAULT_LOC_PROT);
+	local_end(w);
+	return fault;
+}
+
 /* Put the original value where the request wants it; the remote memory is already changed. */
 static enum av_fault return_original(struct work *w, struct av_operand *old)
 {
 	struct av_spans from;
 	enum av_fault fault;
 
-	av_spans_local(&from, NULL, old, w->head.bytes);
-	if (leaves_answer(w))
+	if (leaves_answer(w)) {
+		av_spans_local(&from, NULL, old, w->head.bytes);
 		return leave_answer(w, &from);
-	while ((fault = local_begin(w, IBV_ACCESS_LOCAL_WRITE)) == AV_FAULT_BUSY)
+	}
+	while ((fault = put_original(w, old)) == AV_FAULT_BUSY)
 		sched_yield(); /* not the whole operation again: the memory is changed; no hazard is held */
-	if (fault != AV_FAULT_NONE)
-		return fault;
-	fault = moved(w, av_reach_copy(&w->local, &from), AV_FAULT_LOC_PROT, AV_FAULT_LOC_PROT);
-	local_end(w);
 	return fault;
 }
 
@@ -727,9 +742,40 @@ static enum av_fault do_local_inv(struct work *w)
 	}
 }
 
+static enum av_fault do_nop(struct work *w)
+{
+	return AV_FAULT_NONE;
+}
+
+/* User-mode registration: the list is in the request, or elsewhere in the requester's segment. */
+static enum av_fault do_umr_fill(struct work *w)
+{
+	struct av_indirect_fill fill = {
+		.key = w->head.rkey,
+		.pd = w->req->qp->pd,
+		.access = w->head.rights,
+		.base = w->head.umr.base,
+		.rounds = w->head.umr.rounds,
+		.entries = av_sq_list(w->req, w->ring, &w->head),
+		.count = w->head.count,
+	};
+
+	return fill.entries && av_indirect_fill(w->req->seg, &fill) == 0 ? AV_FAULT_NONE : AV_FAULT_MW_BIND;
+}
+
+static enum av_fault do_umr_invalidate(struct work *w)
+{
+	struct av_indirect_fill nothing = {.key = w->head.rkey, .pd = w->req->qp->pd};
+
+	return av_indirect_fill(w->req->seg, &nothing) ? AV_FAULT_MW_BIND : AV_FAULT_NONE;
+}
+
 static enum av_fault (*const local_operation[])(struct work *w) = {
 	[IBV_WR_LOCAL_INV] = do_local_inv,
 	[IBV_WR_BIND_MW] = do_bind,
+	[AV_WR_NOP] = do_nop,
+	[AV_WR_UMR_FILL] = do_umr_fill,
+	[AV_WR_UMR_INVALIDATE] = do_umr_invalidate,
 };
 
 static bool is_local(uint32_t opcode)

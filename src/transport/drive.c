@@ -27,8 +27,8 @@ struct view {
 /* --- completions of the requester --------------------------------------------------------------------------
  */
 
-/* By enum ibv_wr_opcode. */
-static const uint8_t wc_opcode[] = {
+/* By enum ibv_wr_opcode, and those that plain verbs do not have. */
+static const uint16_t wc_opcode[] = {
 	[IBV_WR_RDMA_WRITE] = IBV_WC_RDMA_WRITE,
 	[IBV_WR_RDMA_WRITE_WITH_IMM] = IBV_WC_RDMA_WRITE,
 	[IBV_WR_SEND] = IBV_WC_SEND,
@@ -45,6 +45,9 @@ static const uint8_t wc_opcode[] = {
 	[AV_WR_SIZED_FETCH_AND_ADD] = IBV_WC_FETCH_ADD,
 	[AV_WR_MASKED_CMP_AND_SWP] = AV_WC_MASKED_CMP_AND_SWP,
 	[AV_WR_MASKED_FETCH_AND_ADD] = AV_WC_MASKED_FETCH_AND_ADD,
+	[AV_WR_NOP] = IBV_WC_SEND,
+	[AV_WR_UMR_FILL] = AV_WC_UMR,
+	[AV_WR_UMR_INVALIDATE] = AV_WC_UMR,
 };
 
 /* An answer that waits for the poller; @bytes 0: there is none. */

@@ -180,28 +180,35 @@ static uint64_t payload_bytes(const struct placement *p)
 	return p->cqe.flags & AV_CQE_IN_SLOT && p->cqe.stage_len > AV_MAX_INLINE_RECV ? 0 : p->cqe.stage_len;
 }
 
-static bool place_payload(struct av_seg *seg, struct placement *p)
+static enum av_reach place_once(struct av_seg *seg, struct placement *p)
 {
 	uint64_t bytes = payload_bytes(p);
 	uint8_t *here = payload_here(p);
-	enum av_reach ret = AV_REACH_DST_FAULT;
 	struct av_spans to, from;
+	enum av_reach ret;
 	enum av_mem_fault found;
 
 	if (bytes == 0)
-		return false;
-	while ((found = av_mem_get_list(seg, p->pd, IBV_ACCESS_LOCAL_WRITE, p->sge, p->count, bytes, &to)) ==
-	       AV_MEM_BUSY)
-		sched_yield();
-	if (found == AV_MEM_OK) {
-		if (here) {
-			av_spans_local(&from, NULL, here, bytes);
-			ret = av_reach_copy(&to, &from);
-		} else {
-			ret = place_chain(seg, &to, &p->cqe);
-		}
-		av_mem_put_list(&to);
+		return AV_REACH_DST_FAULT;
+	found = av_mem_get_list(seg, p->pd, IBV_ACCESS_LOCAL_WRITE, p->sge, p->count, bytes, &to);
+	if (found != AV_MEM_OK)
+		return found == AV_MEM_BUSY ? AV_REACH_BUSY : AV_REACH_DST_FAULT;
+	if (here) {
+		av_spans_local(&from, NULL, here, bytes);
+		ret = av_reach_copy(&to, &from);
+	} else {
+		ret = place_chain(seg, &to, &p->cqe);
 	}
+	av_mem_put_list(&to);
+	return ret;
+}
+
+static bool place_payload(struct av_seg *seg, struct placement *p)
+{
+	enum av_reach ret;
+
+	while ((ret = place_once(seg, p)) == AV_REACH_BUSY)
+		sched_yield();
 	av_stage_give(seg, p->cqe.stage, p->cqe.stage_len);
 	return ret == AV_REACH_OK;
 }
@@ -263,33 +270,43 @@ static struct av_cqe *still_there(const struct av_qp_end *end, struct av_cq_shar
  * Place one that was found, unless it was taken. A poller that came now would return before the bytes are
  * there: so poll_lock is held over these few of them, which are this process' own.
  */
-static bool place_early(const struct av_qp_end *end, struct av_cq_shared *cq, struct placement *p,
-			uint32_t number)
+static enum av_reach place_early_once(const struct av_qp_end *end, struct av_cq_shared *cq,
+				      struct placement *p, uint32_t number)
 {
 	uint64_t bytes = payload_bytes(p);
 	enum av_reach ret = AV_REACH_DST_FAULT;
 	struct av_spans to, from;
-	enum av_mem_fault found;
 	struct av_cqe *cqe;
+	enum av_mem_fault found =
+		av_mem_get_list(end->seg, p->pd, IBV_ACCESS_LOCAL_WRITE, p->sge, p->count, bytes, &to);
 
-	while ((found = av_mem_get_list(end->seg, p->pd, IBV_ACCESS_LOCAL_WRITE, p->sge, p->count, bytes,
-					&to)) == AV_MEM_BUSY)
-		sched_yield();
+	if (found == AV_MEM_BUSY)
+		return AV_REACH_BUSY;
 	av_lock_acquire_plain(&cq->poll_lock);
 	cqe = still_there(end, cq, number);
 	av_spans_local(&from, NULL, p->cqe.data, bytes);
 	if (cqe && found == AV_MEM_OK)
 		ret = av_reach_copy(&to, &from);
-	if (cqe)
+	if (cqe && ret != AV_REACH_BUSY)
 		cqe->data_len = 0;
-	if (cqe && ret != AV_REACH_OK)
+	if (cqe && ret != AV_REACH_OK && ret != AV_REACH_BUSY)
 		cqe->status = IBV_WC_LOC_PROT_ERR;
 	av_lock_release(&cq->poll_lock);
 	if (found == AV_MEM_OK)
 		av_mem_put_list(&to);
-	if (cqe)
+	if (cqe && ret != AV_REACH_BUSY)
 		answer_placed(end->seg, &p->cqe);
-	return !cqe || ret == AV_REACH_OK;
+	return cqe ? ret : AV_REACH_OK;
+}
+
+static bool place_early(const struct av_qp_end *end, struct av_cq_shared *cq, struct placement *p,
+			uint32_t number)
+{
+	enum av_reach ret;
+
+	while ((ret = place_early_once(end, cq, p, number)) == AV_REACH_BUSY)
+		sched_yield();
+	return ret == AV_REACH_OK;
 }
 
 bool av_poll_place_answers(const struct av_qp_end *end)

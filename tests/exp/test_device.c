@@ -33,6 +33,7 @@ static const struct {
 	GROUP(IBV_EXP_DEVICE_ATTR_EXP_CAP_FLAGS, exp_device_cap_flags),
 	GROUP(IBV_EXP_DEVICE_ATTR_INLINE_RECV_SZ, inline_recv_sz),
 	GROUP(IBV_EXP_DEVICE_ATTR_EXT_ATOMIC_ARGS, ext_atom),
+	GROUP(IBV_EXP_DEVICE_ATTR_UMR, umr_caps),
 	GROUP(IBV_EXP_DEVICE_ATTR_ODP, odp_caps),
 	GROUP(IBV_EXP_DEVICE_ATTR_MAX_CTX_RES_DOMAIN, max_ctx_res_domain),
 	GROUP(IBV_EXP_DEVICE_ATTR_MASKED_ATOMICS, masked_atomic),
@@ -127,8 +128,8 @@ static void value_rows(void)
 		{"extended capabilities", attr.exp_device_cap_flags >> 32,
 		 ((uint64_t)IBV_EXP_DEVICE_ODP | IBV_EXP_DEVICE_MEM_WINDOW | IBV_EXP_DEVICE_MW_TYPE_2B |
 		  IBV_EXP_DEVICE_MEM_MGT_EXTENSIONS | IBV_EXP_DEVICE_EXT_ATOMICS |
-		  IBV_EXP_DEVICE_EXT_MASKED_ATOMICS | IBV_EXP_DEVICE_MR_ALLOCATE |
-		  IBV_EXP_DEVICE_SHARED_MR) >>
+		  IBV_EXP_DEVICE_EXT_MASKED_ATOMICS | IBV_EXP_DEVICE_MR_ALLOCATE | IBV_EXP_DEVICE_SHARED_MR |
+		  IBV_EXP_DEVICE_NOP | IBV_EXP_DEVICE_UMR | IBV_EXP_DEVICE_UMR_FIXED_SIZE) >>
 			 32},
 		{"max_dm_size", attr.max_dm_size, plain.max_dm_size},
 		{"timestamp_mask", attr.timestamp_mask, plain.completion_timestamp_mask},
@@ -146,7 +147,8 @@ static void value_rows(void)
 		{"inline_recv_sz", (uint64_t)attr.inline_recv_sz, 1024},
 		{"tunneled_atomic_caps", attr.tunneled_atomic_caps, 0},
 		{"odp_mr_max_size", attr.odp_mr_max_size, plain.orig_attr.max_mr_size},
-		{"comp_mask_2", attr.comp_mask_2, IBV_EXP_DEVICE_ATTR_PCI_ATOMIC_CAPS},
+		{"comp_mask_2", attr.comp_mask_2,
+		 IBV_EXP_DEVICE_ATTR_PCI_ATOMIC_CAPS | IBV_EXP_DEVICE_ATTR_UMR_FIXED_SIZE_CAPS},
 		{"pci_atomic_caps.fetch_add", attr.pci_atomic_caps.fetch_add, 0},
 		{"pci_atomic_caps.swap", attr.pci_atomic_caps.swap, 0},
 		{"pci_atomic_caps.compare_swap", attr.pci_atomic_caps.compare_swap, 0},
@@ -158,6 +160,11 @@ static void value_rows(void)
 		{"masked_log_atomic_arg_sizes", attr.masked_atomic.masked_log_atomic_arg_sizes, 0x3f},
 		{"masked_log_atomic_arg_sizes_network_endianness",
 		 attr.masked_atomic.masked_log_atomic_arg_sizes_network_endianness, 0},
+		{"umr_caps.max_klm_list_size", attr.umr_caps.max_klm_list_size, 65536},
+		{"umr_caps.max_send_wqe_inline_klms", attr.umr_caps.max_send_wqe_inline_klms, 20},
+		{"umr_caps.max_umr_recursion_depth", attr.umr_caps.max_umr_recursion_depth, 4},
+		{"umr_caps.max_umr_stride_dimension", attr.umr_caps.max_umr_stride_dimension, 1},
+		{"umr_fixed_size_caps.max_entity_size", attr.umr_fixed_size_caps.max_entity_size, 1ull << 31},
 	};
 
 	for (size_t i = 0; i < COUNT_OF(rows); i++) {
@@ -287,17 +294,11 @@ static void provider_rows(void)
 
 static void absent_rows(void)
 {
-	struct ibv_exp_create_mr_in umr = {.comp_mask = 0};
-	struct ibv_exp_mkey_list_container_attr list = {.comp_mask = 0};
 	struct ibv_exp_open_device_attr open = {.comp_mask = 0};
 	struct ibv_exp_query_intf_params family = {.intf = IBV_EXP_INTF_CQ};
 	enum ibv_exp_query_intf_status status = IBV_EXP_INTF_STAT_OK;
 
 	row("verbs that the device does not have");
-	errno = 0;
-	EXPECT(!ibv_exp_create_mr(&umr) && errno == ENOSYS, "ibv_exp_create_mr");
-	errno = 0;
-	EXPECT(!ibv_exp_alloc_mkey_list_memory(&list) && errno == ENOSYS, "ibv_exp_alloc_mkey_list_memory");
 	errno = 0;
 	EXPECT(!ibv_exp_create_dct(ctx, NULL) && errno == ENOSYS, "ibv_exp_create_dct");
 	EXPECT(ibv_exp_query_dct(NULL, NULL) == ENOSYS, "ibv_exp_query_dct");

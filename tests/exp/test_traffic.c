@@ -215,7 +215,6 @@ static void refusal_rows(void)
 		int want;
 	} rows[] = {
 		{"opcode 10", 10, 1, SIGNALED, EINVAL},
-		{"NOP", IBV_EXP_WR_NOP, 1, SIGNALED, EINVAL},
 		{"UMR_FILL", IBV_EXP_WR_UMR_FILL, 1, SIGNALED, EINVAL},
 		{"masked atomic", IBV_EXP_WR_EXT_MASKED_ATOMIC_FETCH_AND_ADD, 1, SIGNALED, EINVAL},
 		{"opcode -1", -1, 1, SIGNALED, EINVAL},
