@@ -126,12 +126,19 @@ enum event {
 
 static enum event event_now(struct av_cq_shared *cq)
 {
+	bool notifies = av_cq_notifies(cq);
+
+	if (av_unlikely(notifies)) {
+		/* Before @waiters is looked at: queue/notify.h. And before the CQ is not armed any more:
+		 * whoever dies in between leaves an event, or a CQ that av_cq_look_again() makes one of. */
+		atomic_store(&cq->ready, 1);
+		atomic_signal_fence(memory_order_seq_cst);
+	}
 	cq->armed = AV_CQ_NOT_ARMED;
 	cq->counted = 0;
 	atomic_store(&cq->event_due_ns, 0);
-	if (av_likely(!av_cq_notifies(cq)))
+	if (av_likely(!notifies))
 		return EVENT_NOW;
-	atomic_store(&cq->ready, 1); /* before @waiters is looked at: queue/notify.h */
 	return atomic_load(&cq->notify) == AV_CQ_NOTIFY_USED ? EVENT_WAKE : EVENT_NOW;
 }
 
