@@ -1,0 +1,131 @@
+# SPDX-License-Identifier: MIT
+"""
+What is compared with what, and what is expected of it: tables, and how a row is worked out.
+
+A value's key is (source, operation, size); see programs.py for operations and units. Ratios are taken within one
+round, whose runs follow each other closely, and the median of the rounds' ratios is what counts.
+"""
+from collections import namedtuple
+from statistics import median
+
+ANYVERBS, UCX, CMA, FABRIC, LIMIT, RXE = "anyverbs", "UCX", "UCX cma", "libfabric", "machine", "rdma_rxe"
+
+SIZES = [2, 8, 64, 512, 4096, 16384, 65536, 262144, 1 << 20, 8 << 20]
+CMA_SIZES = [8, 4096, 65536, 1 << 20]
+RXE_SIZES = [8, 65536]
+RATE_DEPTH = 128
+
+# @peers: (source, operation); the best of them counts. @most or @least bounds ours / theirs.
+Figure = namedtuple("Figure", "operation size peers most least")
+
+
+def at_most(operation, size, bound, *peers):
+    return Figure(operation, size, peers, bound, None)
+
+
+def at_least(operation, size, bound, *peers):
+    return Figure(operation, size, peers, None, bound)
+
+
+USER_LATENCY = [(LIMIT, "vm_lat"), (CMA, "write_lat")]
+USER_BANDWIDTH = [(LIMIT, "vm_bw"), (CMA, "write_bw")]
+
+EXPECTED = [
+    at_most("send_lat", 8, 1.0, (UCX, "send_lat")),
+    at_most("send_lat", 4096, 1.0, (UCX, "send_lat")),
+    at_most("write_lat", 8, 2.0, (UCX, "write_lat")),
+    at_most("write_lat", 8, 0.12, *USER_LATENCY),
+    at_most("read_lat", 8, 3.0, (LIMIT, "line_lat")),
+    at_most("atomic_lat", 8, 3.0, (LIMIT, "line_lat")),
+    at_least("write_bw", 65536, 0.85, (UCX, "write_bw")),
+    at_least("write_bw", 1 << 20, 0.85, (UCX, "write_bw")),
+    at_least("read_bw", 65536, 0.85, (UCX, "write_bw")),
+    at_least("read_bw", 1 << 20, 0.85, (UCX, "write_bw")),
+    at_least("write_bw", 65536, 3.5, *USER_BANDWIDTH),
+    at_least("write_bw", 1 << 20, 3.5, *USER_BANDWIDTH),
+    at_least("read_bw", 65536, 3.5, *USER_BANDWIDTH),
+    at_least("read_bw", 1 << 20, 3.5, *USER_BANDWIDTH),
+    at_least("send_bw", 65536, 2.0, (UCX, "send_bw")),
+    at_least("send_bw", 1 << 20, 2.0, (UCX, "send_bw")),
+    at_least("send_rate", 8, 1.5, (UCX, "am_rate")),
+    at_least("write_rate", 8, 1.5, (UCX, "write_rate")),
+]
+
+EXPECTED_RXE = [
+    figure
+    for operation in ("send", "write", "read")
+    for figure in (at_most(operation + "_lat", 8, 0.1, (RXE, operation + "_lat")),
+                   at_least(operation + "_bw", 65536, 20.0, (RXE, operation + "_bw")))
+]
+
+# At every size, never behind the same kind of operation of a peer. The peers' PUT and GET reach only memory that they
+# have allocated themselves; what they do to ordinary memory is compared where it was measured.
+EVERY_SIZE = [
+    ("send_lat", [(UCX, "send_lat"), (FABRIC, "send_lat")]),
+    ("send_bw", [(UCX, "send_bw")]),
+    ("write_lat", [(CMA, "write_lat")]),
+    ("write_bw", [(CMA, "write_bw")]),
+    ("write_lat", [(UCX, "write_lat")]),
+    ("write_bw", [(UCX, "write_bw")]),
+    ("read_lat", [(UCX, "read_lat")]),
+    ("read_bw", [(UCX, "read_bw")]),
+    ("atomic_lat", [(UCX, "atomic_lat")]),
+]
+
+
+def falls(operation):
+    """Is less better?"""
+    return operation.endswith("_lat")
+
+
+def every_size():
+    for operation, peers in EVERY_SIZE:
+        for size in SIZES:
+            bound = at_most if falls(operation) else at_least
+            yield bound(operation, size, 1.0, *peers)
+
+
+def best(values, operation):
+    return min(values) if falls(operation) else max(values)
+
+
+class Row:
+    """A figure, worked out from the rounds' values."""
+
+    def __init__(self, figure, rounds):
+        self.figure = figure
+        self.ours, self.theirs, self.ratios = [], [], []
+        for values in rounds:
+            mine = values.get((ANYVERBS, figure.operation, figure.size))
+            peers = [values[key] for key in self.keys() if key in values]
+            if mine and peers:
+                self.ours.append(mine)
+                self.theirs.append(best(peers, figure.operation))
+                self.ratios.append(self.ours[-1] / self.theirs[-1])
+
+    def keys(self):
+        for source, operation in self.figure.peers:
+            yield source, operation, 8 if operation == "line_lat" else self.figure.size
+
+    def known(self):
+        return bool(self.ratios)
+
+    def ratio(self):
+        return median(self.ratios)
+
+    def spread(self):
+        return (max(self.ratios) - min(self.ratios)) / self.ratio()
+
+    def met(self):
+        if self.figure.most is not None:
+            return self.ratio() <= self.figure.most
+        return self.ratio() >= self.figure.least
+
+    def name(self):
+        """For the file of recorded ratios."""
+        return "%s/%d/%s" % (self.figure.operation, self.figure.size,
+                             "+".join("%s.%s" % peer for peer in self.figure.peers).replace(" ", "_"))
+
+
+def rows(figures, rounds):
+    return [row for row in (Row(figure, rounds) for figure in figures) if row.known()]

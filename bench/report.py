@@ -1,0 +1,107 @@
+# SPDX-License-Identifier: MIT
+"""What was measured, as people read it: a table on a terminal, and a picture per figure (gnuplot, SVG)."""
+import os
+import subprocess
+import tempfile
+from statistics import median
+
+import figures
+
+UNIT = {"lat": "us", "bw": "GB/s", "rate": "M/s"}
+
+
+def size_text(size):
+    for unit, name in ((1 << 20, "MiB"), (1 << 10, "KiB")):
+        if size >= unit:
+            return "%d %s" % (size // unit, name)
+    return "%d B" % size
+
+
+def number(value):
+    return "%.3g" % value if value < 100 else "%.0f" % value
+
+
+def unit(operation):
+    return UNIT[operation.rsplit("_", 1)[1]]
+
+
+def peers_text(figure):
+    return " or ".join("%s %s" % peer for peer in figure.peers)
+
+
+def bound_text(figure):
+    return "<= %g" % figure.most if figure.most is not None else ">= %g" % figure.least
+
+
+def print_rows(title, rows):
+    if not rows:
+        return
+    print("\n%s" % title)
+    print("%-11s %8s %14s %14s %8s %7s %8s %-4s %s" %
+          ("FIGURE", "SIZE", "ANYVERBS", "PEER", "RATIO", "SPREAD", "EXPECTED", "", "AGAINST"))
+    for row in rows:
+        figure = row.figure
+        print("%-11s %8s %14s %14s %8s %6.0f%% %8s %-4s %s" %
+              (figure.operation, size_text(figure.size),
+               "%s %s" % (number(median(row.ours)), unit(figure.operation)),
+               "%s %s" % (number(median(row.theirs)), unit(figure.operation)),
+               number(row.ratio()), 100 * row.spread(), bound_text(figure), "met" if row.met() else "NOT",
+               peers_text(figure)))
+    print("%d of %d met" % (sum(row.met() for row in rows), len(rows)))
+
+
+# --- pictures ---
+
+PICTURES = {
+    "send_lat": [(figures.ANYVERBS, "send_lat"), (figures.UCX, "send_lat"), (figures.FABRIC, "send_lat")],
+    "write_lat": [(figures.ANYVERBS, "write_lat"), (figures.UCX, "write_lat"), (figures.CMA, "write_lat"),
+                  (figures.LIMIT, "vm_lat")],
+    "read_lat": [(figures.ANYVERBS, "read_lat"), (figures.UCX, "read_lat")],
+    "send_bw": [(figures.ANYVERBS, "send_bw"), (figures.UCX, "send_bw"), (figures.LIMIT, "memcpy_bw")],
+    "write_bw": [(figures.ANYVERBS, "write_bw"), (figures.UCX, "write_bw"), (figures.CMA, "write_bw"),
+                 (figures.LIMIT, "memcpy_bw"), (figures.LIMIT, "vm_bw")],
+    "read_bw": [(figures.ANYVERBS, "read_bw"), (figures.UCX, "read_bw"), (figures.LIMIT, "memcpy_bw")],
+}
+
+SCRIPT = """
+set terminal svg size 800,500 background '#ffffff'
+set output '%(output)s'
+set title '%(title)s'
+set logscale xy
+set format x "%%.0b %%BB"
+set xlabel 'message'
+set ylabel '%(unit)s'
+set key left top
+set grid
+set xtics 2, 16
+plot %(plots)s
+"""
+
+
+def points(rounds, source, operation):
+    sizes = sorted({size for values in rounds for (s, o, size) in values if (s, o) == (source, operation)})
+    for size in sizes:
+        yield size, median(v[(source, operation, size)] for v in rounds if (source, operation, size) in v)
+
+
+def draw(folder, name, lines, rounds):
+    with tempfile.TemporaryDirectory() as scratch:
+        plots = []
+        for index, (source, operation) in enumerate(lines):
+            path = os.path.join(scratch, "%d.dat" % index)
+            with open(path, "w", encoding="ascii") as f:
+                data = list(points(rounds, source, operation))
+                f.writelines("%d %g\n" % point for point in data)
+            if data:
+                title = source if operation == name else "%s %s" % (source, operation.split("_")[0])
+                plots.append("'%s' with linespoints linewidth 2 title '%s'" % (path, title))
+        text = SCRIPT % {"output": os.path.join(folder, name + ".svg"), "title": name.replace("_", " "),
+                         "unit": unit(name), "plots": ", ".join(plots)}
+        subprocess.run(["gnuplot"], input=text, text=True, check=True)
+
+
+def draw_all(folder, rounds):
+    os.makedirs(folder, exist_ok=True)
+    for name, lines in PICTURES.items():
+        draw(folder, name, lines, rounds)
+    print("pictures: %s/*.svg" % folder)
