@@ -115,7 +115,7 @@ static void process_free(uint32_t slot)
 {
 	uint32_t ref = atomic_load(&av_dir->proc[slot].ref);
 
-	for (uint32_t i = 0; i < AV_REF_SLOTS; i++)
+	for (uint32_t i = 0; i < atomic_load(&av_dir->context_end); i++)
 		if (atomic_load(&av_dir->context[i].ref) && atomic_load(&av_dir->context[i].proc) == ref)
 			context_free(&av_dir->context[i]);
 	atomic_store(&av_dir->proc[slot].ref, 0);
@@ -126,7 +126,7 @@ unsigned int av_dir_sweep(void)
 {
 	unsigned int living = 0;
 
-	for (uint32_t slot = 0; slot < AV_REF_SLOTS; slot++) {
+	for (uint32_t slot = 0; slot < atomic_load(&av_dir->proc_end); slot++) {
 		uint32_t ref = atomic_load(&av_dir->proc[slot].ref);
 
 		if (ref == 0)
@@ -136,7 +136,7 @@ unsigned int av_dir_sweep(void)
 		else
 			process_free(slot);
 	}
-	for (uint32_t i = 0; i < AV_REF_SLOTS; i++)
+	for (uint32_t i = 0; i < atomic_load(&av_dir->context_end); i++)
 		if (atomic_load(&av_dir->context[i].ref) && !atomic_load(&av_dir->context[i].proc))
 			context_free(&av_dir->context[i]); /* somebody died freeing it */
 	return living;
@@ -222,6 +222,7 @@ static int take_process_slot(void)
 			continue;
 		if (av_dir_record_lock(F_SETLK, F_WRLCK, AV_DIR_LOCK_SLOT(slot)))
 			continue;
+		av_dir_will_use(&av_dir->proc_end, slot);
 		self = next_ref(slot, &av_dir->proc[slot].last);
 		atomic_store(&av_dir->proc[slot].ref, self);
 		return 0;
@@ -320,7 +321,7 @@ void av_dir_abandon(void)
 		return; /* a thread still runs in here: the next process sweeps */
 	if (joins > 0) {
 		(void)av_dir_record_lock(F_SETLKW, F_WRLCK, LOCK_CHANGE);
-		for (uint32_t i = 0; i < AV_REF_SLOTS; i++) {
+		for (uint32_t i = 0; i < atomic_load(&av_dir->context_end); i++) {
 			if (atomic_load(&av_dir->context[i].proc) != self)
 				continue;
 			context_name(name, atomic_load(&av_dir->context[i].ref));
@@ -369,6 +370,7 @@ int av_dir_context_add(uint32_t *ref)
 	if (!c && av_dir_sweep() > 0)
 		c = free_context_slot(&slot);
 	if (c) {
+		av_dir_will_use(&av_dir->context_end, slot);
 		r = next_ref(slot, &c->last);
 		context_name(name, r);
 		fd = av_folder_make(folder_fd, name);
@@ -407,7 +409,7 @@ uint32_t av_dir_context_owner(uint32_t ref)
 
 uint32_t av_dir_context_at(uint32_t *slot)
 {
-	while (*slot < AV_REF_SLOTS) {
+	while (*slot < atomic_load(&av_dir->context_end)) {
 		uint32_t ref = atomic_load(&av_dir->context[(*slot)++].ref);
 
 		if (ref)

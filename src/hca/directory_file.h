@@ -95,6 +95,9 @@ struct av_dir_file {
 	uint32_t qpn_cursor;
 	uint64_t dm_bytes; /* device memory in use, likewise */
 	uint32_t qps;	   /* numbers in use, living contexts and dead ones that are not swept yet */
+	/* What has ever been used lies before these: so nobody looks at, and has in memory, tables for
+	 * thousands. Raised within a change, before the first use. */
+	_Atomic uint32_t proc_end, context_end, port_end;
 	struct av_dir_proc proc[AV_REF_SLOTS];
 	struct av_dir_context context[AV_REF_SLOTS];
 	struct {
@@ -143,6 +146,13 @@ struct av_dir_view {
 };
 bool av_dir_view(struct av_dir_view *view);
 void av_dir_view_end(struct av_dir_view *view);
+
+/* Within a change: entry @index of a table is going to be used. */
+static inline void av_dir_will_use(_Atomic uint32_t *end, uint32_t index)
+{
+	if (atomic_load(end) <= index)
+		atomic_store(end, index + 1);
+}
 
 /* Does the process of the context in that slot live? */
 bool av_dir_view_lives(const struct av_dir_view *view, uint32_t slot);

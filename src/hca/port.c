@@ -114,7 +114,7 @@ static uint64_t netns_of_thread(void)
 
 static bool in_use(const struct av_dir_file *d, uint32_t port)
 {
-	for (uint32_t i = 0; i < AV_REF_SLOTS; i++)
+	for (uint32_t i = 0; i < atomic_load(&d->context_end); i++)
 		if (atomic_load(&d->context[i].port) == port && atomic_load(&d->context[i].ref))
 			return true;
 	return false;
@@ -128,7 +128,7 @@ static bool is_of(const struct av_dir_port *p, const char *device)
 /* Number of the device's port in that namespace, if it is open; else 0. */
 static uint32_t find(const struct av_dir_file *d, const char *device, uint64_t netns)
 {
-	for (uint32_t i = 0; i < AV_DIR_PORTS; i++)
+	for (uint32_t i = 0; i < atomic_load(&d->port_end); i++)
 		if (is_of(&d->port[i], device) && d->port[i].netns == netns && in_use(d, i + 1))
 			return i + 1;
 	return 0;
@@ -147,7 +147,7 @@ static uint32_t find_living(const struct av_dir_view *view, const char *device, 
 {
 	uint32_t port = find(view->dir, device, netns);
 
-	for (uint32_t i = 0; port && i < AV_REF_SLOTS; i++)
+	for (uint32_t i = 0; port && i < atomic_load(&view->dir->context_end); i++)
 		if (atomic_load(&view->dir->context[i].port) == port && av_dir_view_lives(view, i))
 			return port;
 	return 0;
@@ -279,7 +279,7 @@ static void follow(uint32_t port)
 
 void av_port_follow(void)
 {
-	for (uint32_t port = 1; port <= AV_DIR_PORTS; port++)
+	for (uint32_t port = 1; port <= atomic_load(&av_dir->port_end); port++)
 		if (is_followed(&av_dir->port[port - 1]) && in_use(av_dir, port))
 			follow(port);
 }
@@ -335,8 +335,10 @@ int av_port_open(uint32_t ref, const struct av_device *dev)
 		else if (!make(&av_dir->port[port - 1], dev, netns))
 			err = ENOMEM;
 	}
-	if (!err)
+	if (!err) {
+		av_dir_will_use(&av_dir->port_end, port - 1);
 		atomic_store(&av_dir->context[AV_REF_SLOT(ref)].port, port);
+	}
 	av_dir_change_end();
 	return err ? -err : (int)port;
 }
@@ -400,6 +402,12 @@ bool av_port_has_gid(uint32_t port, const union ibv_gid *gid)
 	return false;
 }
 
+bool av_port_has_row(uint32_t port, uint32_t row)
+{
+	return av_dir && port - 1 < AV_DIR_PORTS && row < AV_GID_MAX &&
+	       (atomic_load_explicit(&av_dir->port[port - 1].row[row].stamp, memory_order_acquire) & 1);
+}
+
 void av_port_gid(uint32_t port, uint32_t row, union ibv_gid *gid)
 {
 	uint64_t words[2] = {0};
@@ -418,7 +426,7 @@ unsigned int av_port_force(const char *device, bool down)
 {
 	unsigned int told = 0;
 
-	for (uint32_t port = 1; port <= AV_DIR_PORTS; port++) {
+	for (uint32_t port = 1; port <= atomic_load(&av_dir->port_end); port++) {
 		struct av_dir_port *p = &av_dir->port[port - 1];
 		bool there;
 

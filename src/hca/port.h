@@ -54,6 +54,9 @@ bool av_port_is_down(const struct av_device *dev);
  */
 bool av_port_has_gid(uint32_t port, const union ibv_gid *gid);
 
+/* Is that row of the port populated, as far as is known? Neither asks the host nor waits. Likewise. */
+bool av_port_has_row(uint32_t port, uint32_t row);
+
 /* The address of a row, or of the row's last address if it is empty now; 0 if it never had one. Likewise. */
 void av_port_gid(uint32_t port, uint32_t row, union ibv_gid *gid);
 

@@ -55,7 +55,7 @@ void av_dir_read(const char *device, uint64_t counters[AV_DIR_COUNTERS], uint64_
 	place = av_dir_find_device(view.dir, device);
 	for (int i = 0; place && i < AV_DIR_COUNTERS; i++)
 		counters[i] = atomic_load(&view.dir->device[place - 1].counter[i]);
-	for (uint32_t slot = 0; place && slot < AV_REF_SLOTS; slot++)
+	for (uint32_t slot = 0; place && slot < atomic_load(&view.dir->context_end); slot++)
 		if (view.dir->context[slot].device == place && av_dir_view_lives(&view, slot))
 			for (int i = 0; i < AV_DIR_GAUGES; i++)
 				gauges[i] += atomic_load(&view.dir->context[slot].gauge[i]);
