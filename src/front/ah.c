@@ -9,6 +9,7 @@
 #include "front/context.h"
 #include "front/pd.h"
 #include "hca/limits.h"
+#include "hca/port.h"
 #include "transport/grh.h"
 
 struct av_ah {
@@ -32,7 +33,7 @@ const struct ibv_ah_attr *av_ah_attr(const struct ibv_ah *ah)
 	return found ? &found->attr : NULL;
 }
 
-static int check_attr(const struct av_device *dev, const struct ibv_ah_attr *attr)
+int av_check_ah_attr(const struct av_context *ctx, const struct ibv_ah_attr *attr)
 {
 	struct av_gid gids[AV_GID_MAX];
 	unsigned int count;
@@ -40,8 +41,10 @@ static int check_attr(const struct av_device *dev, const struct ibv_ah_attr *att
 	if (attr->port_num != 1)
 		return EINVAL;
 	if (!attr->is_global)
-		return dev->link_layer == IBV_LINK_LAYER_ETHERNET ? EINVAL : 0;
-	count = av_device_gids(dev, gids);
+		return ctx->dev->link_layer == IBV_LINK_LAYER_ETHERNET ? EINVAL : 0;
+	if (av_port_has_row(ctx->seg->head->port, attr->grh.sgid_index))
+		return 0;
+	count = av_device_gids(ctx->dev, gids);
 	if (count == 0)
 		return ENOMEM;
 	return av_gid_there(gids, count, attr->grh.sgid_index) ? 0 : EINVAL;
@@ -51,7 +54,7 @@ static struct ibv_ah *create(struct av_context *ctx, struct ibv_pd *ibv_pd, cons
 {
 	struct av_pd *pd = av_pd_find(ibv_pd);
 	struct av_ah *ah;
-	int err = check_attr(ctx->dev, attr);
+	int err = av_check_ah_attr(ctx, attr);
 
 	if (err == 0 && !pd)
 		err = ENOENT;

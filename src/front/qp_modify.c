@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* ibv_modify_qp(): values, then the state table, then the effects. */
-#include "front/qp_modify.h"
-
 #include "base/newer_verbs.h"
+#include "front/ah.h"
 #include "front/context.h"
 #include "hca/limits.h"
 #include "queue/qp_state.h"
@@ -11,28 +10,15 @@
 #include "transport/state.h"
 
 /* What a queue pair permits, and flags of regions that programs pass along; the latter mean nothing here. */
-#define QP_ACCESS                                                                    \
-	(IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ | \
-	 IBV_ACCESS_REMOTE_ATOMIC | IBV_ACCESS_ON_DEMAND | IBV_ACCESS_ZERO_BASED |         \
-	 IBV_ACCESS_HUGETLB | AV_ACCESS_FLUSH_GLOBAL)
+#define QP_ACCESS                                                                                       \
+	(IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ |                    \
+	 IBV_ACCESS_REMOTE_ATOMIC | IBV_ACCESS_ON_DEMAND | IBV_ACCESS_ZERO_BASED | IBV_ACCESS_HUGETLB | \
+	 AV_ACCESS_FLUSH_GLOBAL)
 
-static int check_address(const struct av_device *dev, const struct ibv_ah_attr *ah)
+/* Are the values of the attributes in @mask acceptable? Return: 0 or EINVAL. ibv_modify_qp(3) */
+static int check_values(const struct av_context *ctx, const struct ibv_qp_attr *attr, int mask)
 {
-	struct av_gid gids[AV_GID_MAX];
-	unsigned int count;
-
-	if (ah->port_num != 1)
-		return EINVAL;
-	if (!ah->is_global)
-		return dev->link_layer == IBV_LINK_LAYER_ETHERNET ? EINVAL : 0;
-	count = av_device_gids(dev, gids);
-	if (count == 0)
-		return ENOMEM;
-	return av_gid_there(gids, count, ah->grh.sgid_index) ? 0 : EINVAL;
-}
-
-int av_qp_check_values(const struct av_device *dev, const struct ibv_qp_attr *attr, int mask)
-{
+	const struct av_device *dev = ctx->dev;
 	const struct {
 		int bit;
 		bool bad;
@@ -56,7 +42,7 @@ int av_qp_check_values(const struct av_device *dev, const struct ibv_qp_attr *at
 	for (size_t i = 0; i < AV_ARRAY_SIZE(rule); i++)
 		if ((mask & rule[i].bit) && rule[i].bad)
 			return EINVAL;
-	return mask & IBV_QP_AV ? check_address(dev, &attr->ah_attr) : 0;
+	return mask & IBV_QP_AV ? av_check_ah_attr(ctx, &attr->ah_attr) : 0;
 }
 
 /* Copy the attributes that @mask names. */
@@ -111,7 +97,7 @@ static int apply(struct av_qp *qp, const struct ibv_qp_attr *attr, int mask, enu
 static int modify(struct av_context *ctx, struct av_qp *qp, const struct ibv_qp_attr *attr, int mask)
 {
 	enum ibv_qp_state to = IBV_QPS_RESET;
-	int err = av_qp_check_values(ctx->dev, attr, mask);
+	int err = check_values(ctx, attr, mask);
 
 	if (err)
 		return err;
