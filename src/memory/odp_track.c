@@ -33,25 +33,27 @@ struct seen {
 	uint32_t ref; /* the context's, never 0 */
 	uint64_t unmaps;
 	uint64_t begin, end;
+	bool plain; /* private, of no file, and watched: so it is still that */
 };
 static __thread struct seen seen[SEEN] __attribute__((tls_model("initial-exec")));
 static __thread unsigned int seen_next __attribute__((tls_model("initial-exec")));
 
-static bool was_seen(uint32_t ref, uint64_t unmaps, uint64_t addr, uint64_t len)
+static const struct seen *find_seen(uint32_t ref, uint64_t unmaps, uint64_t addr, uint64_t len)
 {
 	for (unsigned int i = 0; i < SEEN; i++) {
 		const struct seen *s = &seen[i];
 
 		if (s->ref == ref && s->unmaps == unmaps &&
 		    av_range_within(addr, len, s->begin, s->end - s->begin))
-			return true;
+			return s;
 	}
-	return false;
+	return NULL;
 }
 
-static void remember(uint32_t ref, uint64_t unmaps, const struct av_vma *vma)
+static void remember(uint32_t ref, uint64_t unmaps, const struct av_vma *vma, bool watched)
 {
-	seen[seen_next++ % SEEN] = (struct seen){ref, unmaps, vma->begin, vma->end};
+	seen[seen_next++ % SEEN] =
+		(struct seen){ref, unmaps, vma->begin, vma->end, watched && vma->anonymous};
 }
 
 /* System calls by number: the callers hold tokens, and the library's versions are cancellation points. */
@@ -105,7 +107,7 @@ static bool unchanged(int maps, const struct av_vma *vma)
  * and a hole may be filled again by the time we look. Anonymous memory is always registered, so it was a
  * hole; of a file's, we believe it when it has been said several times.
  */
-static bool register_one(int uffd, int maps, const struct av_vma *vma)
+static bool register_one(int uffd, int maps, const struct av_vma *vma, bool *watched)
 {
 	for (int i = 0; i < REFUSALS; i++) {
 		struct uffdio_register reg = {
@@ -114,6 +116,7 @@ static bool register_one(int uffd, int maps, const struct av_vma *vma)
 		};
 		int err = ioctl(uffd, UFFDIO_REGISTER, &reg) ? errno : 0;
 
+		*watched = err == 0;
 		if (err == ENOMEM || (err == EINVAL && vma->anonymous) || !unchanged(maps, vma))
 			return false;
 		if (err != EINVAL)
@@ -130,15 +133,16 @@ static bool register_all(int uffd, int maps, uint32_t ref, uint64_t unmaps, uint
 {
 	uint64_t last = av_range_wraps(addr, len) ? UINT64_MAX : addr + (len - 1);
 	struct av_vma vma;
+	bool watched;
 
 	for (unsigned int again = 0; again < LOOKS;) {
 		if (!av_vma_next(maps, addr, &vma) || vma.begin > addr)
 			return false;
-		if (!register_one(uffd, maps, &vma)) {
+		if (!register_one(uffd, maps, &vma, &watched)) {
 			again++;
 			continue;
 		}
-		remember(ref, unmaps, &vma);
+		remember(ref, unmaps, &vma, watched);
 		if (vma.end > last)
 			return true;
 		addr = vma.end;
@@ -171,9 +175,17 @@ bool av_odp_track(struct av_seg *seg, uint64_t addr, uint64_t len)
 	if (!root || len == 0 || atomic_load_explicit(&root->uffd, memory_order_relaxed) == 0)
 		return true;
 	unmaps = atomic_load(&root->unmaps);
-	if (was_seen(seg->ref, unmaps, addr, len))
+	if (find_seen(seg->ref, unmaps, addr, len))
 		return true;
 	ret = track(seg, root, unmaps, addr, len);
 	errno = saved;
 	return ret;
+}
+
+bool av_odp_is_plain(const struct av_seg *seg, uint64_t addr, uint64_t len)
+{
+	const struct av_odp_root *root = av_odp_root(seg);
+	const struct seen *s = root ? find_seen(seg->ref, atomic_load(&root->unmaps), addr, len) : NULL;
+
+	return s && s->plain;
 }

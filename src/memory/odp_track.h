@@ -38,4 +38,11 @@
  */
 AV_MUST_USE bool av_odp_track(struct av_seg *seg, uint64_t addr, uint64_t len);
 
+/*
+ * Is the range, which av_odp_track() has just seen to, known to be private memory of no file? Then touching
+ * it has no effect but to bring pages in, which cannot be said of the memory of a device. If it lies in more
+ * than one mapping, it is not known.
+ */
+bool av_odp_is_plain(const struct av_seg *seg, uint64_t addr, uint64_t len);
+
 #endif

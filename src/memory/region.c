@@ -25,6 +25,7 @@
 
 #define LOOK_FIRST \
 	(16u << 20) /* bytes from which looking at the list of mappings costs nothing in comparison */
+#define TOUCH_PAGES    2 /* a page that is not aligned */
 #define REMOTE_CHANGES (IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_ATOMIC)
 #define WRITERS	       (IBV_ACCESS_LOCAL_WRITE | REMOTE_CHANGES | IBV_ACCESS_MW_BIND)
 #define KNOWN                                                                                       \
@@ -62,20 +63,34 @@ static int check_range(const struct av_region_request *req, uint64_t page)
 	return 0;
 }
 
-/* Bring in all pages of the range, or find out which kind of range it is. */
-static int populate(uint64_t addr, uint64_t length, bool writable, uint64_t page)
+/*
+ * Bring in a few pages by touching them, where that is all that it does: quicker than a system call, and
+ * much quicker if they are there. Return: false if the kernel is to be asked, which says what is wrong
+ */
+static bool touch(uint64_t addr, uint64_t length, bool writable, uint64_t page)
+{
+	uint64_t last = addr + (length - 1);
+
+	if (last - (addr & ~(page - 1)) >= TOUCH_PAGES * page)
+		return false;
+	for (uint64_t at = addr; at <= last; at = (at & ~(page - 1)) + page)
+		if (av_copy_probe((const void *)(uintptr_t)at, writable) != AV_COPY_OK)
+			return false;
+	return true;
+}
+
+/* Bring in all pages of the range, or find out which kind of range it is. @plain: av_odp_is_plain() */
+static int populate(uint64_t addr, uint64_t length, bool writable, uint64_t page, bool plain)
 {
 	uint64_t begin = addr & ~(page - 1);
 	uint64_t bytes = av_round_up(addr - begin + length, page);
 	int advice = writable ? MADV_POPULATE_WRITE : MADV_POPULATE_READ, err = 0;
 
-	if (length == 0)
-		return 0;
 	/*
-	 * A range that is mapped in parts would be brought in up to its first hole, and what lies in a
+	 * A large range that is mapped in parts would be brought in up to its first hole, and what lies in a
 	 * mistaken range of gigabytes can be anything, our own sparse segments included.
 	 */
-	if (bytes > LOOK_FIRST)
+	if (bytes > LOOK_FIRST && !plain)
 		err = av_mapped_check(begin, bytes, writable);
 	if (err)
 		return err;
@@ -149,12 +164,15 @@ static int prepare_pinned(struct av_seg *seg, const struct av_region_request *re
 			  uint64_t *moment)
 {
 	int ret = check_range(req, page);
+	bool writable = req->access & WRITERS, plain;
 
-	if (ret == 0 && req->length)
-		*moment = watch(seg, req->addr, req->length);
-	if (ret == 0)
-		ret = populate(req->addr, req->length, req->access & WRITERS, page);
-	return ret;
+	if (ret || req->length == 0)
+		return ret;
+	*moment = watch(seg, req->addr, req->length);
+	plain = av_odp_is_plain(seg, req->addr, req->length);
+	if (plain && touch(req->addr, req->length, writable, page))
+		return 0;
+	return populate(req->addr, req->length, writable, page, plain);
 }
 
 int av_region_prepare(struct av_seg *seg, const struct av_region_request *req, struct av_key *what)

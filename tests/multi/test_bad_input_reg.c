@@ -104,6 +104,43 @@ static void range_rows(void)
 	munmap(shared, 2 * PAGE);
 }
 
+#ifndef MADV_GUARD_INSTALL
+#define MADV_GUARD_INSTALL 102 /* Linux 6.13 */
+#endif
+
+static bool is_there(void *page)
+{
+	unsigned char present = 0;
+
+	return mincore(page, PAGE, &present) == 0 && (present & 1);
+}
+
+/* A mapping that the library has looked at, and that has changed since without its being told. */
+static void known_mapping_rows(void)
+{
+	uint8_t *p = mmap(LONELY, 8 * PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+	mr_row("the first page of a mapping", p, PAGE, LW, 0);
+	EXPECT(!is_there(p + PAGE), "another page has been brought in, too");
+	mr_row("a page of a known mapping", p + PAGE, PAGE, LW, 0);
+	EXPECT(is_there(p + PAGE), "it has not been brought in");
+	mr_row("bytes of two pages of a known mapping", p + 3 * PAGE - 1, 2, LW, 0);
+	EXPECT(is_there(p + 2 * PAGE) && is_there(p + 3 * PAGE), "they have not been brought in");
+	EXPECT(!is_there(p + 4 * PAGE), "another page has been brought in, too");
+	mprotect(p + PAGE, PAGE, PROT_NONE);
+	mr_row("known, rights taken away", p + PAGE, PAGE, LW, EFAULT);
+	mr_row("known, rights taken away, for reading", p + PAGE, PAGE, 0, EFAULT);
+	mr_row("known, rights taken away from the second page", p + PAGE - 1, 2, 0, EFAULT);
+	mprotect(p + 2 * PAGE, PAGE, PROT_READ);
+	mr_row("known, now read-only, LOCAL_WRITE", p + 2 * PAGE, PAGE, LW, EFAULT);
+	mr_row("known, now read-only, REMOTE_READ", p + 2 * PAGE, PAGE, RR, 0);
+	if (madvise(p + 5 * PAGE, PAGE, MADV_GUARD_INSTALL) == 0)
+		mr_row("known, now a guard page", p + 5 * PAGE, PAGE, LW, EFAULT);
+	munmap(p + 6 * PAGE, PAGE);
+	mr_row("known, unmapped", p + 6 * PAGE, PAGE, LW, EFAULT);
+	munmap(p, 8 * PAGE);
+}
+
 static void iova_rows(void)
 {
 	const struct {
@@ -160,6 +197,7 @@ static void run(void)
 {
 	access_rows();
 	range_rows();
+	known_mapping_rows();
 	iova_rows();
 	key_rows();
 }
