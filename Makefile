@@ -25,8 +25,11 @@ check: deps
 	cmake --build --preset dev
 	ctest --preset dev
 
+# Measure, against what else there is on the machine; what is missing and cannot be installed is left out.
 bench: all
+	@packaging/deps.sh run bench || true
 	bench/run.sh build/release
+	bench/compare.py build/release --pictures build/release/bench/pictures
 
 # Library, tool and manual. The prefix is configured, since the tool finds the library by it.
 install:

@@ -16,8 +16,8 @@
 
 #define LIMIT	  1024u
 #define DEPTH	  64u
-#define EXCHANGES 20000u
-#define WARM_UP	  2000u
+#define EXCHANGES 4000u
+#define WARM_UP	  400u
 #define SEND_AT	  0x100000u
 #define RIGHTS \
 	(IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC)
@@ -106,8 +106,9 @@ static int ascending(const void *x, const void *y)
 static uint64_t exchange(struct node *n, uint32_t bytes, uint32_t elements, bool first)
 {
 	static uint32_t took[EXCHANGES + WARM_UP];
+	uint32_t warm_up = (uint32_t)bench_count(WARM_UP, 1), count = (uint32_t)bench_count(EXCHANGES, 3);
 
-	for (uint32_t i = 0; i < EXCHANGES + WARM_UP; i++) {
+	for (uint32_t i = 0; i < count + warm_up; i++) {
 		uint64_t begin = now_ns();
 
 		if (first)
@@ -118,8 +119,8 @@ static uint64_t exchange(struct node *n, uint32_t bytes, uint32_t elements, bool
 			send_one(n, bytes);
 		took[i] = (uint32_t)(now_ns() - begin);
 	}
-	qsort(took + WARM_UP, EXCHANGES, sizeof(took[0]), ascending);
-	return took[WARM_UP + EXCHANGES / 2] / 2;
+	qsort(took + warm_up, count, sizeof(took[0]), ascending);
+	return took[warm_up + count / 2] / 2;
 }
 
 /* --- what waits for a receive --- */

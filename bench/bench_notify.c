@@ -34,6 +34,11 @@ static struct side a, b; /* a is here */
 static struct way way;
 static uint32_t one_way[EXCHANGES], call[EXCHANGES];
 
+static uint32_t exchanges(void)
+{
+	return (uint32_t)bench_count(EXCHANGES, 3);
+}
+
 /* The completion queue of receives. */
 static void make(struct node *n, bool notify)
 {
@@ -103,7 +108,9 @@ static uint32_t send_one(struct node *n)
 
 static void exchange(struct node *n, bool first)
 {
-	for (uint32_t i = 0; i < WARM_UP + EXCHANGES; i++) {
+	uint32_t warm_up = (uint32_t)bench_count(WARM_UP, 1);
+
+	for (uint32_t i = 0; i < warm_up + exchanges(); i++) {
 		uint64_t begin = now_ns();
 		uint32_t took = 0;
 
@@ -113,10 +120,10 @@ static void exchange(struct node *n, bool first)
 		post(n, i);
 		if (!first)
 			(void)send_one(n);
-		if (i < WARM_UP)
+		if (i < warm_up)
 			continue;
-		call[i - WARM_UP] = took;
-		one_way[i - WARM_UP] = (uint32_t)((now_ns() - begin) / 2);
+		call[i - warm_up] = took;
+		one_way[i - warm_up] = (uint32_t)((now_ns() - begin) / 2);
 	}
 }
 
@@ -144,8 +151,8 @@ static int ascending(const void *x, const void *y)
 
 static double median(uint32_t *of)
 {
-	qsort(of, EXCHANGES, sizeof(of[0]), ascending);
-	return of[EXCHANGES / 2];
+	qsort(of, exchanges(), sizeof(of[0]), ascending);
+	return of[exchanges() / 2];
 }
 
 /* Fills one_way[] and call[]. */

@@ -1,16 +1,20 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What registering memory costs, and on what it depends: changing the rights of a large region against
- * making it anew, the number of regions there are, the length of an on-demand region.
+ * What registering memory costs: against bringing in the same pages without registering them, changing the
+ * rights of a large region against making it anew, and on-demand regions of any length. (How it depends on
+ * the number of regions: bench_key.c.)
  */
 #include <errno.h>
 #include <stdlib.h>
 #include <sys/mman.h>
 
+#include "ends.h"
 #include "lib/expect.h"
-#include "lib/node.h"
 #include "measure.h"
 
+#ifndef MADV_POPULATE_WRITE
+#define MADV_POPULATE_WRITE 23
+#endif
 #define LARGE	   (1ul << 30)
 #define HUGE_RANGE (1ul << 40)
 #define PAGE	   4096ul
@@ -18,35 +22,162 @@
 #define REMOTE	   (LOCAL | IBV_ACCESS_REMOTE_READ)
 #define ODP	   IBV_ACCESS_ON_DEMAND
 
-static struct ibv_pd *pd;
+static struct end e;
 
-static void *map(size_t bytes, int prot, int flags)
+/* --- pinned memory --- */
+
+#define PIECES 512 /* at most */
+
+/* So many pieces of one mapping, with as much between them as they are long. */
+static const struct shape {
+	size_t bytes;
+	int pieces;
+	bool huge; /* pages, where the system gives them */
+	const char *name;
+} shape[] = {
+	{PAGE, PIECES, false, "4KiB"},	       {8 * PAGE, 64, false, "32KiB"},
+	{64 * PAGE, 16, false, "256KiB"},      {16384 * PAGE, 1, false, "64MiB"},
+	{16384 * PAGE, 1, true, "64MiB huge"}, {LARGE, 1, false, "1GiB"},
+};
+
+static int pieces_of(const struct shape *s)
 {
-	void *at = mmap(NULL, bytes, prot, MAP_PRIVATE | MAP_ANONYMOUS | flags, -1, 0);
+	return bench_count(s->pieces, 1);
+}
 
-	if (at == MAP_FAILED)
-		DIE("mmap of %zu bytes: errno %d", bytes, errno);
+static size_t bytes_of(const struct shape *s)
+{
+	return bench_bytes(s->bytes, PAGE);
+}
+
+static void *new_memory(const struct shape *s)
+{
+	size_t bytes = 2 * bytes_of(s) * (size_t)pieces_of(s);
+	uint8_t *at = bench_map(bytes, PROT_READ | PROT_WRITE, 0);
+
+	if (s->huge)
+		(void)!madvise(at, bytes, MADV_HUGEPAGE);
+	/* The mapping is known to the library from here on: what that costs is a figure of its own. */
+	end_dereg(end_reg(&e, at + bytes_of(s), PAGE, LOCAL));
 	return at;
 }
 
-static struct ibv_mr *reg(void *at, size_t bytes, int access)
+static void free_memory(const struct shape *s, void *at)
 {
-	struct ibv_mr *mr = ibv_reg_mr(pd, at, bytes, access);
-
-	if (!mr)
-		DIE("ibv_reg_mr of %zu bytes: errno %d", bytes, errno);
-	return mr;
+	munmap(at, 2 * bytes_of(s) * (size_t)pieces_of(s));
 }
 
-static void dereg(struct ibv_mr *mr)
+static double populate_us(const struct shape *s, uint8_t *at)
 {
-	if (ibv_dereg_mr(mr))
-		DIE("ibv_dereg_mr: errno %d", errno);
+	double us[PIECES];
+
+	for (int i = 0; i < pieces_of(s); i++) {
+		uint64_t begin = now_ns();
+
+		if (madvise(at + 2 * bytes_of(s) * (size_t)i, bytes_of(s), MADV_POPULATE_WRITE))
+			DIE("MADV_POPULATE_WRITE: errno %d", errno);
+		us[i] = us_each(begin, 1);
+	}
+	return median_of(us, pieces_of(s));
 }
 
-static double us_since(uint64_t begin)
+static double reg_us(const struct shape *s, uint8_t *at)
 {
-	return (double)(now_ns() - begin) / 1000;
+	struct ibv_mr *mr[PIECES];
+	double us[PIECES];
+
+	for (int i = 0; i < pieces_of(s); i++) {
+		uint64_t begin = now_ns();
+
+		mr[i] = end_reg(&e, at + 2 * bytes_of(s) * (size_t)i, bytes_of(s), LOCAL);
+		us[i] = us_each(begin, 1);
+	}
+	for (int i = 0; i < pieces_of(s); i++)
+		end_dereg(mr[i]);
+	return median_of(us, pieces_of(s));
+}
+
+/* With all pages there. One piece is done several times: the first time after so much else is cold. */
+static double present_us(const struct shape *s, uint8_t *at, double (*us_of)(const struct shape *, uint8_t *))
+{
+	int times = s->pieces == 1 ? 5 : 1;
+	double us[5];
+
+	for (int i = 0; i < times; i++)
+		us[i] = us_of(s, at);
+	return median_of(us, times);
+}
+
+/* Each of the two on memory of its own, in turns as to which is first: fresh pages, then the same again. */
+static void once(const struct shape *s, bool reg_first, double reg[2], double populate[2])
+{
+	for (int i = 0; i < 2; i++) {
+		bool registers = (i == 0) == reg_first;
+		double *us = registers ? reg : populate;
+		void *at = new_memory(s);
+
+		us[0] = registers ? reg_us(s, at) : populate_us(s, at);
+		us[1] = present_us(s, at, registers ? reg_us : populate_us);
+		free_memory(s, at);
+	}
+}
+
+static void pinned(const struct shape *s)
+{
+	static const char *const names[2][3] = {
+		{"reg_fresh_us", "populate_fresh_us", "reg/populate_fresh"},
+		{"reg_present_us", "populate_present_us", "reg/populate_present"},
+	};
+	struct series all[2][3] = {0};
+	double reg[2], populate[2];
+
+	for (int i = 0; i < BENCH_RUNS; i++) {
+		once(s, i % 2, reg, populate);
+		for (int present = 0; present < 2; present++) {
+			series_add(&all[present][0], reg[present]);
+			series_add(&all[present][1], populate[present]);
+			series_add(&all[present][2], reg[present] / populate[present]);
+		}
+	}
+	for (int present = 0; present < 2; present++) {
+		series_print(&all[present][0], names[present][0], s->name);
+		series_print(&all[present][1], names[present][1], s->name);
+		series_print_most(&all[present][2], names[present][2], s->name, 1.3);
+	}
+}
+
+/* --- the first region on a mapping --- */
+
+#define MAPPINGS 64
+
+/* Of mappings that lie apart. */
+static double first_us(void)
+{
+	uint8_t *at = bench_map(2 * PAGE * MAPPINGS, PROT_NONE, 0);
+	struct ibv_mr *mr[MAPPINGS];
+	uint64_t begin;
+	double us;
+
+	for (int i = 0; i < MAPPINGS; i++)
+		if (mprotect(at + 2 * PAGE * (size_t)i, PAGE, PROT_READ | PROT_WRITE))
+			DIE("mprotect: errno %d", errno);
+	begin = now_ns();
+	for (int i = 0; i < MAPPINGS; i++)
+		mr[i] = end_reg(&e, at + 2 * PAGE * (size_t)i, PAGE, LOCAL);
+	us = us_each(begin, MAPPINGS);
+	for (int i = 0; i < MAPPINGS; i++)
+		end_dereg(mr[i]);
+	munmap(at, 2 * PAGE * MAPPINGS);
+	return us;
+}
+
+static void new_mappings(void)
+{
+	struct series s = {0};
+
+	for (int i = 0; i < BENCH_RUNS; i++)
+		series_add(&s, first_us());
+	series_print(&s, "reg_fresh_new_mapping_us", "4KiB");
 }
 
 /* --- rights of a large region --- */
@@ -57,24 +188,25 @@ static double rereg_us(struct ibv_mr *mr, int access)
 
 	if (ibv_rereg_mr(mr, IBV_REREG_MR_CHANGE_ACCESS, NULL, NULL, 0, access))
 		DIE("ibv_rereg_mr: errno %d", errno);
-	return us_since(begin);
+	return us_each(begin, 1);
 }
 
 /* The same change the long way round. */
 static double anew_us(struct ibv_mr **mr, void *at, int access)
 {
 	uint64_t begin = now_ns();
+	size_t bytes = (*mr)->length;
 
-	dereg(*mr);
-	*mr = reg(at, LARGE, access);
-	return us_since(begin);
+	end_dereg(*mr);
+	*mr = end_reg(&e, at, bytes, access);
+	return us_each(begin, 1);
 }
 
 /* From one set of rights to another; the way back is not measured. */
-static void change_rights(const char *const name[3], void *at, int from, int to)
+static void change_rights(const char *const name[3], void *at, size_t bytes, int from, int to)
 {
 	struct series cheap = {0}, dear = {0}, ratio = {0};
-	struct ibv_mr *mr = reg(at, LARGE, from);
+	struct ibv_mr *mr = end_reg(&e, at, bytes, from);
 
 	for (int i = 0; i < BENCH_RUNS; i++) {
 		double rereg = rereg_us(mr, to), anew;
@@ -86,10 +218,10 @@ static void change_rights(const char *const name[3], void *at, int from, int to)
 		series_add(&dear, anew);
 		series_add(&ratio, rereg / anew);
 	}
-	dereg(mr);
+	end_dereg(mr);
 	series_print(&cheap, name[0], "1GiB");
 	series_print(&dear, name[1], "1GiB");
-	series_print(&ratio, name[2], "1GiB");
+	series_print_most(&ratio, name[2], "1GiB", 1.1);
 }
 
 /* Remote rights say nothing about pages; the right to write does: all of them must be writable then. */
@@ -99,85 +231,13 @@ static void large_region(void)
 	static const char *const write[] = {"write_rereg_us", "write_anew_us", "write_rereg/anew"};
 	static const char *const no_write[] = {"no_write_rereg_us", "no_write_anew_us",
 					       "no_write_rereg/anew"};
-	void *at = map(LARGE, PROT_READ | PROT_WRITE, MAP_POPULATE);
+	size_t bytes = bench_bytes(LARGE, PAGE);
+	void *at = bench_map(bytes, PROT_READ | PROT_WRITE, MAP_POPULATE);
 
-	change_rights(remote, at, LOCAL, REMOTE);
-	change_rights(write, at, 0, LOCAL);
-	change_rights(no_write, at, LOCAL, 0);
-	munmap(at, LARGE);
-}
-
-/* --- many regions --- */
-
-#define MANY   1000000
-#define WINDOW 10000
-
-enum part { FIRST, MIDDLE, LAST, PARTS };
-
-static const int part_begin[PARTS] = {0, (MANY - WINDOW) / 2, MANY - WINDOW};
-
-struct many {
-	struct series ns[PARTS], flat;
-};
-
-static void reg_range(struct ibv_mr **mr, void *at, int begin, int end)
-{
-	for (int i = begin; i < end; i++)
-		mr[i] = reg(at, PAGE, LOCAL);
-}
-
-static void dereg_range(struct ibv_mr **mr, void *at, int begin, int end)
-{
-	for (int i = begin; i < end; i++)
-		dereg(mr[i]);
-}
-
-static void go_through(struct many *m, void (*range)(struct ibv_mr **, void *, int, int), struct ibv_mr **mr,
-		       void *at)
-{
-	double ns[PARTS];
-	int done = 0;
-
-	for (int p = 0; p < PARTS; p++) {
-		uint64_t begin;
-
-		range(mr, at, done, part_begin[p]);
-		done = part_begin[p] + WINDOW;
-		begin = now_ns();
-		range(mr, at, part_begin[p], done);
-		ns[p] = (double)(now_ns() - begin) / WINDOW;
-		series_add(&m->ns[p], ns[p]);
-	}
-	series_add(&m->flat, ns[LAST] / ns[FIRST]);
-}
-
-static void print_many(struct many *m, const char *const name[PARTS + 1])
-{
-	for (int p = 0; p < PARTS; p++)
-		series_print(&m->ns[p], name[p], "1000000");
-	series_print(&m->flat, name[PARTS], "1000000");
-}
-
-static void many_regions(void)
-{
-	static const char *const reg_name[] = {"reg_first_ns", "reg_middle_ns", "reg_last_ns",
-					       "reg_last/first"};
-	static const char *const dereg_name[] = {"dereg_first_ns", "dereg_middle_ns", "dereg_last_ns",
-						 "dereg_last/first"};
-	struct ibv_mr **mr = calloc(MANY, sizeof(*mr));
-	void *at = map(PAGE, PROT_READ | PROT_WRITE, MAP_POPULATE);
-	struct many regs = {0}, deregs = {0};
-
-	if (!mr)
-		DIE("no memory");
-	for (int i = 0; i < BENCH_RUNS; i++) {
-		go_through(&regs, reg_range, mr, at);
-		go_through(&deregs, dereg_range, mr, at);
-	}
-	print_many(&regs, reg_name);
-	print_many(&deregs, dereg_name);
-	munmap(at, PAGE);
-	free(mr);
+	change_rights(remote, at, bytes, LOCAL, REMOTE);
+	change_rights(write, at, bytes, 0, LOCAL);
+	change_rights(no_write, at, bytes, LOCAL, 0);
+	munmap(at, bytes);
 }
 
 /* --- on-demand regions --- */
@@ -188,49 +248,47 @@ static void many_regions(void)
 static double odp_reg_ns(void *at, size_t bytes)
 {
 	struct ibv_mr *mr[ODP_REGIONS];
-	uint64_t begin = now_ns(), end;
+	uint64_t begin = now_ns();
+	double ns;
 
 	for (int i = 0; i < ODP_REGIONS; i++)
-		mr[i] = reg(at, bytes, LOCAL | ODP);
-	end = now_ns();
+		mr[i] = end_reg(&e, at, bytes, LOCAL | ODP);
+	ns = ns_each(begin, ODP_REGIONS);
 	for (int i = 0; i < ODP_REGIONS; i++)
-		dereg(mr[i]);
-	return (double)(end - begin) / ODP_REGIONS;
+		end_dereg(mr[i]);
+	return ns;
 }
 
 static void on_demand(void)
 {
 	struct series small = {0}, huge = {0}, ratio = {0};
-	void *at = map(HUGE_RANGE, PROT_NONE, MAP_NORESERVE);
+	size_t bytes = bench_bytes(HUGE_RANGE, PAGE);
+	void *at = bench_map(bytes, PROT_NONE, MAP_NORESERVE);
 
 	/* The first on-demand region of a process may set up what all of them share. */
 	odp_reg_ns(at, PAGE);
 	for (int i = 0; i < BENCH_RUNS; i++) {
-		double few = odp_reg_ns(at, PAGE), lots = odp_reg_ns(at, HUGE_RANGE);
+		double few = odp_reg_ns(at, PAGE), lots = odp_reg_ns(at, bytes);
 
 		series_add(&small, few);
 		series_add(&huge, lots);
 		series_add(&ratio, lots / few);
 	}
-	munmap(at, HUGE_RANGE);
+	munmap(at, bytes);
 	series_print(&small, "odp_reg_ns", "4KiB");
 	series_print(&huge, "odp_reg_ns", "1TiB");
-	series_print(&ratio, "odp_reg_1TiB/4KiB", "1TiB");
+	series_print_most(&ratio, "odp_reg_1TiB/4KiB", "1TiB", 1.3);
 }
 
 int main(void)
 {
-	struct ibv_context *ctx;
-
 	time_limit(600);
-	ctx = node_open_device();
-	pd = ibv_alloc_pd(ctx);
-	if (!pd)
-		DIE("ibv_alloc_pd: errno %d", errno);
+	end_open(&e);
+	for (size_t i = 0; i < COUNT_OF(shape); i++)
+		pinned(&shape[i]);
+	new_mappings();
 	large_region();
-	many_regions();
 	on_demand();
-	if (ibv_dealloc_pd(pd) || ibv_close_device(ctx))
-		DIE("closing: errno %d", errno);
+	end_close(&e);
 	return 0;
 }

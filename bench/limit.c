@@ -8,7 +8,6 @@
  *     vm_lat SIZE      process_vm_writev() into the other's private memory, microseconds
  *     vm_bw SIZE       the same, 10^9 bytes/s
  */
-#define _GNU_SOURCE
 #include <sched.h>
 #include <signal.h>
 #include <stdatomic.h>

@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 #include "measure.h"
 
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/mman.h>
 
 #include "lib/expect.h"
 
@@ -22,20 +24,67 @@ static int ascending(const void *a, const void *b)
 
 static int decimals(double value)
 {
-	return value < 1 ? 6 : value < 1000 ? 2 : 0;
+	return value < 0.01 ? 6 : value < 1000 ? 2 : 0;
 }
 
-void series_print(struct series *s, const char *name, const char *size)
+double median_of(double *values, int count)
+{
+	qsort(values, (size_t)count, sizeof(values[0]), ascending);
+	return values[count / 2];
+}
+
+/* All of a line but its end. Return: the median */
+static double print(struct series *s, const char *name, const char *size)
 {
 	double median, width;
 
 	if (s->count != BENCH_RUNS)
 		DIE("%s: %d values", name, s->count);
-	qsort(s->value, BENCH_RUNS, sizeof(s->value[0]), ascending);
-	median = s->value[BENCH_RUNS / 2];
+	median = median_of(s->value, BENCH_RUNS);
 	width = s->value[BENCH_RUNS - 1] - s->value[0];
-	printf("%-24s %10s %12.*f %12.2f\n", name, size, decimals(median), median,
+	printf("%-28s %10s %12.*f %8.2f", name, size, decimals(median), median,
 	       median > 0 ? width / median : 0.0);
+	return median;
+}
+
+void series_print(struct series *s, const char *name, const char *size)
+{
+	print(s, name, size);
+	printf("\n");
 	/* A table that grows tells which benchmark takes long. */
 	fflush(stdout);
+}
+
+void series_print_most(struct series *s, const char *name, const char *size, double most)
+{
+	double median = print(s, name, size);
+	char bound[32];
+
+	snprintf(bound, sizeof(bound), "<= %g", most);
+	printf(" %12s %s\n", bound, median <= most ? "met" : "NOT");
+	fflush(stdout);
+}
+
+int bench_count(int count, int few)
+{
+	return getenv("BENCH_QUICK") ? few : count;
+}
+
+double us_each(uint64_t begin, int count)
+{
+	return ns_each(begin, count) / 1000;
+}
+
+double ns_each(uint64_t begin, int count)
+{
+	return (double)(now_ns() - begin) / count;
+}
+
+void *bench_map(size_t bytes, int prot, int flags)
+{
+	void *at = mmap(NULL, bytes, prot, MAP_PRIVATE | MAP_ANONYMOUS | flags, -1, 0);
+
+	if (at == MAP_FAILED)
+		DIE("mmap of %zu bytes: errno %d", bytes, errno);
+	return at;
 }

@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: MIT
-# run.sh BUILD-FOLDER: measure, and print a table. The unit is part of the name: _us and _ns are times of one call,
-# a/b is a ratio. SPREAD is (maximum - minimum) / median.
+# run.sh BUILD-FOLDER: run all benchmarks of our own, and print a table. The unit is part of the name: _us, _ns and
+# _KiB are of one call or object, a/b is a ratio. SPREAD is (maximum - minimum) / median, of seven.
 set -euo pipefail
 build=${1:?usage: run.sh BUILD-FOLDER}
 
@@ -13,13 +13,15 @@ export ANYVERBS_DIR
 trap 'rm -rf "$ANYVERBS_DIR"' EXIT
 trap 'exit 1' HUP INT TERM
 
-printf '%-24s %10s %12s %12s\n' BENCHMARK SIZE MEDIAN SPREAD
+table=$ANYVERBS_DIR/table
+printf '%-28s %10s %12s %8s %12s\n' BENCHMARK SIZE MEDIAN SPREAD EXPECTED
 failed=0
 for source in "$(dirname "$0")"/bench_*.c; do
 	name=$(basename "$source" .c)
-	if ! "$build/bench/$name"; then
+	if ! "$build/bench/$name" | tee -a "$table"; then
 		echo "run.sh: $name failed" >&2
 		failed=1
 	fi
 done
+echo "$(grep -c ' met$' "$table") of $(grep -cE ' (met|NOT)$' "$table") met, in $SECONDS s"
 exit "$failed"

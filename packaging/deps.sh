@@ -1,8 +1,11 @@
 #!/bin/bash
 # SPDX-License-Identifier: MIT
-# Install the packages of debian-packages.txt that are missing; without the right to, say which they are.
+# deps.sh [WHAT-FOR...]: install the packages of debian-packages.txt that are missing and for that (without arguments:
+# to build, check and run); without the right to, say which they are, and fail.
 set -euo pipefail
 list=$(dirname "$0")/debian-packages.txt
+[ $# -gt 0 ] || set -- build check run
+what_for=$(IFS='|' && echo "$*")
 
 installed() {
 	[ "$(dpkg-query -W -f '${db:Status-Status}' "$1" 2>/dev/null)" = installed ]
@@ -16,7 +19,7 @@ fi
 missing=()
 while read -r _ package _; do
 	installed "$package" || missing+=("$package")
-done < <(grep -E '^(build|check|run)[[:space:]]' "$list")
+done < <(grep -E "^($what_for)[[:space:]]" "$list")
 
 [ ${#missing[@]} -gt 0 ] || exit 0
 if [ "$(id -u)" != 0 ]; then
