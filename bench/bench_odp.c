@@ -116,7 +116,7 @@ static void run(void)
 	for (int f = 0; f < FIGURES; f++)
 		series_add(&all[f], ns[f]);
 	series_add(&known, ns[KNOWN] / ns[PINNED]);
-	series_add(&prefetched, ns[PREFETCH] / (ns[FAULT] - ns[KNOWN]));
+	series_add(&prefetched, ns[PREFETCH_ABSENT] / (ns[FAULT_ABSENT] - ns[KNOWN]));
 }
 
 int main(void)
@@ -132,7 +132,7 @@ int main(void)
 	for (int f = 0; f < FIGURES; f++)
 		series_print(&all[f], name[f], "4KiB");
 	series_print_most(&known, "odp_known/pinned", "4KiB", 1.3);
-	series_print_most(&prefetched, "odp_prefetch/fault", "4KiB", 1);
+	series_print_most(&prefetched, "odp_prefetch/fault_absent", "4KiB", 1);
 	end_dereg(source);
 	end_close(&e);
 	munmap(at, PAGE);

@@ -119,11 +119,11 @@ struct av_qp {
 	} build;		       /* under post_lock */
 	struct av_pd *pd;
 	struct av_cq *send_cq, *recv_cq;
-	struct av_xrcd *xrcd;	 /* XRC_RECV */
-	_Atomic uint32_t groups; /* multicast attachments */
-	struct av_srq *srq;	 /* NULL: a receive queue of its own */
-	struct av_qp *next_on_srq;
-	uint32_t async_delivered; /* under ibv.mutex */
+	struct av_xrcd *xrcd;			  /* XRC_RECV */
+	_Atomic uint32_t groups;		  /* multicast attachments */
+	struct av_srq *srq;			  /* NULL: a receive queue of its own */
+	struct av_qp *next_on_srq, **link_on_srq; /* in its list of users: the next, and what points here */
+	uint32_t async_delivered;		  /* under ibv.mutex */
 };
 
 /* Is this context one of ours? Compares pointers only. */

@@ -22,6 +22,9 @@ void av_srq_attach(struct av_srq *srq, struct av_qp *qp)
 {
 	pthread_mutex_lock(&srq->users_mutex);
 	qp->next_on_srq = srq->users;
+	qp->link_on_srq = &srq->users;
+	if (qp->next_on_srq)
+		qp->next_on_srq->link_on_srq = &qp->next_on_srq;
 	srq->users = qp;
 	pthread_mutex_unlock(&srq->users_mutex);
 }
@@ -29,12 +32,9 @@ void av_srq_attach(struct av_srq *srq, struct av_qp *qp)
 void av_srq_detach(struct av_srq *srq, struct av_qp *qp)
 {
 	pthread_mutex_lock(&srq->users_mutex);
-	for (struct av_qp **p = &srq->users; *p; p = &(*p)->next_on_srq) {
-		if (*p == qp) {
-			*p = qp->next_on_srq;
-			break;
-		}
-	}
+	*qp->link_on_srq = qp->next_on_srq;
+	if (qp->next_on_srq)
+		qp->next_on_srq->link_on_srq = qp->link_on_srq;
 	pthread_mutex_unlock(&srq->users_mutex);
 }
 
