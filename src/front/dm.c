@@ -97,13 +97,13 @@ static int check_alloc(const struct ibv_alloc_dm_attr *attr)
 	return 0;
 }
 
-/* Blocks of the segment are aligned to their size up to a page. */
+/* Blocks of the segment are aligned to what divides their size, up to a page. */
 static int take_memory(struct av_dm *dm, const struct ibv_alloc_dm_attr *attr)
 {
 	uint64_t align = 1ull << attr->log_align_req;
 
 	dm->length = attr->length;
-	dm->block = attr->length > align ? attr->length : align;
+	dm->block = av_round_up(attr->length, align);
 	if (av_dir_dm_take(dm->seg->ref, dm->length, AV_MAX_DM_BYTES))
 		return ENOMEM;
 	dm->offset = av_seg_alloc(dm->seg, dm->block);

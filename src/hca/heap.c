@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Memory of a segment, handed out by its owner: blocks of powers of two from free lists, fresh ones from the
- * end, and indices of the object tables. All book-keeping is private memory of the owner, so nothing a peer
- * writes can upset it.
+ * Memory of a segment, handed out by its owner: blocks of four sizes per power of two from free lists, fresh
+ * ones from the end, and indices of the object tables. All book-keeping is private memory of the owner, so
+ * nothing a peer writes can upset it.
  */
 #include "hca/heap.h"
 
@@ -16,8 +16,7 @@
 #include "hca/pages.h"
 #include "hca/segment.h"
 
-#define CLASS_MIN   6		 /* 64 bytes */
-#define CLASS_N	    29		 /* up to 16 GiB */
+#define CLASS_N	    108		 /* up to 16 GiB */
 #define BACK_STEP   (256u << 10) /* the file is backed in steps of this size */
 #define PUNCH_MIN   (64u << 10)	 /* freed blocks of this size and more give their pages back */
 #define REUSE_AFTER 256		 /* freed indices rest until this many are free */
@@ -92,22 +91,37 @@ int av_file_back(int fd, uint64_t offset, uint64_t size)
 /* --- blocks
  * ------------------------------------------------------------------------------------------------- */
 
+/*
+ * Classes: 64, 128, 192, 256; then four from each power of two to the next, so that a ring whose entries are
+ * no power of two wastes a fifth at most.
+ */
 static unsigned int class_of(uint64_t size)
 {
-	unsigned int bits = size <= 1 ? 0 : 64 - (unsigned int)__builtin_clzll(size - 1);
+	unsigned int shift;
 
-	return bits <= CLASS_MIN ? 0 : bits - CLASS_MIN;
+	if (size <= 256)
+		return size <= 64 ? 0 : (unsigned int)((size - 1) / 64);
+	shift = 63 - (unsigned int)__builtin_clzll(size - 1); /* 2^shift < size <= 2^(shift + 1) */
+	return 4 * (shift - 7) + (unsigned int)((size - 1 - (1ull << shift)) >> (shift - 2));
 }
 
 static uint64_t class_bytes(unsigned int class)
 {
-	return 1ull << (class + CLASS_MIN);
+	return class < 4 ? 64ull * (class + 1) : (64ull << (class / 4 - 1)) * (5 + class % 4);
+}
+
+/* The largest power of two that divides it, a page at most. */
+static uint64_t alignment_of(uint64_t size)
+{
+	uint64_t lowest = size & -size;
+
+	return lowest < 4096 ? lowest : 4096;
 }
 
 /* The next @size bytes from the end of the heap, or 0. */
 static uint64_t extend(struct av_heap *heap, uint64_t size)
 {
-	uint64_t at = av_round_up(heap->brk, size < 4096 ? size : 4096);
+	uint64_t at = av_round_up(heap->brk, alignment_of(size));
 	uint64_t want;
 
 	if (!av_range_within(at, size, 0, heap->end))

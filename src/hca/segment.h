@@ -220,7 +220,9 @@ static inline void *av_slab_at(const struct av_seg *seg, enum av_slab slab, uint
  * ------------------------------------------- */
 
 /**
- * av_seg_alloc() - take @size zeroed bytes, 64-byte aligned, from the heap of an own segment
+ * av_seg_alloc() - take @size zeroed bytes from the heap of an own segment
+ *
+ * Aligned to 64 bytes, and to any larger power of two up to 4096 that divides @size.
  * Return: offset, or 0 and errno ENOMEM
  */
 uint64_t av_seg_alloc(struct av_seg *seg, uint64_t size);
