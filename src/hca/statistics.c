@@ -71,7 +71,7 @@ unsigned int av_dir_contexts(const char *device, uint32_t *refs)
 	if (!av_dir_view(&view))
 		return 0;
 	place = av_dir_find_device(view.dir, device);
-	for (uint32_t slot = 0; place && slot < AV_REF_SLOTS; slot++)
+	for (uint32_t slot = 0; place && slot < atomic_load(&view.dir->context_end); slot++)
 		if (view.dir->context[slot].device == place && av_dir_view_lives(&view, slot))
 			refs[count++] = atomic_load(&view.dir->context[slot].ref);
 	av_dir_view_end(&view);
