@@ -52,7 +52,7 @@ struct av_key {
 	struct av_lock lock;   /* binding, filling, invalidating, re-registering and deregistering */
 	uint32_t pd;	       /* handle of the protection domain */
 	uint32_t access;       /* enum ibv_access_flags, and AV_ACCESS_TUNNELED */
-	uint8_t kind;	       /* enum av_key_kind */
+	_Atomic uint8_t kind;  /* enum av_key_kind; also looked at while the key is withdrawn */
 	uint8_t under;	       /* of a window: the kind of its region */
 	uint8_t tag;	       /* the last one used; owner only */
 	union {
