@@ -90,6 +90,12 @@ static inline uint32_t av_lock_other(const struct av_lock *lock)
 	return owner == av_lock_self ? 0 : owner;
 }
 
+/* Does this process hold it? */
+static inline bool av_lock_mine(const struct av_lock *lock)
+{
+	return atomic_load_explicit(&lock->owner, memory_order_relaxed) == av_lock_self;
+}
+
 static inline void av_lock_release(struct av_lock *lock)
 {
 	atomic_store_explicit(&lock->owner, 0, memory_order_release);
@@ -102,6 +108,20 @@ static inline void av_lock_release(struct av_lock *lock)
 static inline void av_lock_release_fence(struct av_lock *lock)
 {
 	atomic_exchange_explicit(&lock->owner, 0, memory_order_seq_cst);
+}
+
+/*
+ * Publish @value at @word before trying a lock: who holds the lock and lets it go by av_lock_release_fence()
+ * sees the value, or the try succeeds. On x86 the try's locked instruction, successful or not, is the barrier
+ * between the two, and a second one costs as much as the rest of the store.
+ */
+static inline void av_publish_before_try(_Atomic uint32_t *word, uint32_t value)
+{
+#if defined(__x86_64__)
+	atomic_store_explicit(word, value, memory_order_release);
+#else
+	atomic_store(word, value);
+#endif
 }
 
 #endif

@@ -27,7 +27,7 @@ static int deadline(const struct timespec *timeout, uint64_t *until_ns)
 /* The event that went to the channel because nobody had waited yet is taken here. */
 static int wait_directly(struct av_context *ctx, struct av_cq *cq, uint64_t until_ns)
 {
-	bool first = av_cq_notify_waits(cq->shared);
+	bool first = av_cq_notify_waits(ctx->seg, cq->shared);
 
 	if (first && cq->ibv.channel)
 		av_channel_forget(av_container_of(cq->ibv.channel, struct av_channel, ibv), cq->ibv.handle,

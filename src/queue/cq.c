@@ -17,8 +17,10 @@ static uint32_t ring_entries(uint32_t capacity)
 
 struct av_cqe *av_cq_entry(struct av_seg *seg, const struct av_cq_shared *cq, uint32_t number)
 {
-	uint32_t mask = cq->mask & (AV_MAX_CQE | (AV_MAX_CQE >> 1));
-	struct av_cqe *ring = av_seg_at(seg, cq->ring, ((uint64_t)mask + 1) * sizeof(*ring));
+	uint32_t mask =
+		atomic_load_explicit(&cq->mask, memory_order_relaxed) & (AV_MAX_CQE | (AV_MAX_CQE >> 1));
+	struct av_cqe *ring = av_seg_at(seg, atomic_load_explicit(&cq->ring, memory_order_relaxed),
+					((uint64_t)mask + 1) * sizeof(*ring));
 
 	return ring ? &ring[number & mask] : NULL;
 }
@@ -57,12 +59,71 @@ void av_cq_fini(struct av_seg *seg, uint32_t index)
 	av_slab_free(seg, AV_SLAB_CQ, index);
 }
 
+/* Is that the entry of this number, and not one of an earlier turn of the ring? */
+static bool is_number(const struct av_cqe *e, uint32_t number)
+{
+	return atomic_load_explicit(&e->number, memory_order_acquire) == number + 1;
+}
+
+static void publish(struct av_cqe *e, uint32_t number)
+{
+	atomic_store_explicit(&e->number, number + 1, memory_order_release);
+}
+
+/* All but the number and the time. */
+static void fill(struct av_cqe *to, const struct av_cqe *from)
+{
+	if (from->data_len > sizeof(uint64_t)) /* else the second cache line is not touched */
+		memcpy(to->data, from->data, sizeof(to->data));
+	else
+		memcpy(to->data, from->data, sizeof(uint64_t));
+	memcpy(to, from, offsetof(struct av_cqe, number));
+}
+
+static void copy_to(struct av_cqe *to, const struct av_cqe *from, uint32_t number)
+{
+	fill(to, from);
+	to->stamp_ns = from->stamp_ns;
+	publish(to, number);
+}
+
+/* No entry of any number that its place will be asked for. */
+static void retract(struct av_cqe *e, uint32_t number)
+{
+	atomic_store_explicit(&e->number, number, memory_order_relaxed);
+}
+
+static uint32_t tail_of(const struct av_cq_shared *cq)
+{
+	return atomic_load_explicit(&cq->tail, memory_order_relaxed);
+}
+
+static void set_tail(struct av_cq_shared *cq, uint32_t tail)
+{
+	atomic_store_explicit(&cq->tail, tail, memory_order_release);
+}
+
+/*
+ * Take the lock. Whoever held it may have died after its entry was there and before it was counted: the
+ * owner may have taken that entry already.
+ */
+static void lock(struct av_seg *seg, struct av_cq_shared *cq)
+{
+	const struct av_cqe *next;
+
+	if (av_likely(av_lock_acquire(&cq->lock) == AV_LOCK_TAKEN))
+		return;
+	next = av_cq_entry(seg, cq, tail_of(cq));
+	if (next && is_number(next, tail_of(cq)))
+		set_tail(cq, tail_of(cq) + 1);
+}
+
 /* Move the entries to another ring; both locks are held. Return: offset of the ring that is not used any
  * more, or 0. */
 static uint64_t change_ring(struct av_seg *seg, struct av_cq_shared *cq, uint64_t ring, uint32_t mask,
 			    uint32_t capacity)
 {
-	uint32_t head = atomic_load(&cq->head), tail = atomic_load(&cq->tail);
+	uint32_t head = atomic_load(&cq->head), tail = tail_of(cq);
 	struct av_cqe *to = av_seg_at(seg, ring, ((uint64_t)mask + 1) * sizeof(*to));
 	uint64_t old = cq->ring;
 
@@ -72,10 +133,10 @@ static uint64_t change_ring(struct av_seg *seg, struct av_cq_shared *cq, uint64_
 		const struct av_cqe *from = av_cq_entry(seg, cq, i);
 
 		if (from)
-			to[i & mask] = *from;
+			copy_to(&to[i & mask], from, i);
 	}
-	cq->ring = ring;
-	cq->mask = mask;
+	atomic_store_explicit(&cq->ring, ring, memory_order_relaxed);
+	atomic_store_explicit(&cq->mask, mask, memory_order_relaxed);
 	cq->capacity = capacity;
 	return old;
 }
@@ -89,7 +150,7 @@ int av_cq_resize(struct av_seg *seg, uint32_t index, uint32_t capacity, const st
 	if (!ring || !cq)
 		return ENOMEM;
 	av_lock_acquire_plain(&cq->poll_lock);
-	av_lock_acquire_plain(&cq->lock);
+	lock(seg, cq);
 	old_mask = cq->mask;
 	old = change_ring(seg, cq, ring, mask, capacity);
 	av_lock_release(&cq->lock);
@@ -166,15 +227,6 @@ static enum event event_of(struct av_cq_shared *cq, const struct av_cqe *cqe)
 	return put_off(cq);
 }
 
-static void copy_entry(const struct av_cq_shared *cq, struct av_cqe *to, const struct av_cqe *from)
-{
-	memcpy(to, from, offsetof(struct av_cqe, data));
-	if (atomic_load_explicit(&cq->stamped, memory_order_relaxed))
-		to->stamp_ns = av_now_ns();
-	if (from->data_len)
-		memcpy(to->data, from->data, AV_CQE_DATA);
-}
-
 static void ring_bell(struct av_seg *seg, uint32_t bell, uint32_t event, uint32_t index, uint32_t id)
 {
 	struct av_bell_record record = {.event = event, .kind = AV_SLAB_CQ, .index = index, .id = id};
@@ -202,15 +254,18 @@ int av_cq_push(struct av_seg *seg, uint32_t index, const struct av_cqe *cqe)
 
 	if (!cq)
 		return -ENOSPC;
-	av_lock_acquire_plain(&cq->lock);
-	tail = atomic_load_explicit(&cq->tail, memory_order_relaxed);
+	lock(seg, cq);
+	tail = tail_of(cq);
 	to = av_cq_entry(seg, cq, tail);
 	id = atomic_load_explicit(&cq->id, memory_order_relaxed);
 	bell = cq->bell;
 	if (av_likely(to && has_room(cq, tail) &&
 		      !atomic_load_explicit(&cq->overrun, memory_order_relaxed))) {
-		copy_entry(cq, to, cqe);
-		atomic_store_explicit(&cq->tail, tail + 1, memory_order_release);
+		fill(to, cqe);
+		if (atomic_load_explicit(&cq->stamped, memory_order_relaxed))
+			to->stamp_ns = av_now_ns();
+		publish(to, tail);
+		set_tail(cq, tail + 1);
 		event = event_of(cq, cqe);
 	} else {
 		to = NULL;
@@ -227,11 +282,10 @@ int av_cq_push(struct av_seg *seg, uint32_t index, const struct av_cqe *cqe)
 /* The event that the entries make which are there as the CQ is armed. The lock is held. */
 static enum event event_already(struct av_seg *seg, struct av_cq_shared *cq)
 {
-	uint32_t tail = atomic_load_explicit(&cq->tail, memory_order_relaxed);
 	enum event event = EVENT_NONE, now;
 
 	cq->counted = 0;
-	for (uint32_t i = atomic_load(&cq->head); i != tail; i++) {
+	for (uint32_t i = atomic_load(&cq->head); i != tail_of(cq); i++) {
 		const struct av_cqe *e = av_cq_entry(seg, cq, i);
 
 		if (!e)
@@ -256,8 +310,7 @@ void av_cq_arm(struct av_seg *seg, uint32_t index, enum av_cq_armed how)
 	struct av_cq_shared *cq = av_cq_at(seg, index);
 	enum event event;
 
-	av_lock_acquire_plain(
-		&cq->lock); /* so that an appender after us sees it without a barrier of its own */
+	lock(seg, cq); /* so that an appender after us sees it without a barrier of its own */
 	if (cq->armed == AV_CQ_NOT_ARMED)
 		atomic_store_explicit(&cq->ready, 0, memory_order_relaxed); /* the last event is over */
 	if (cq->armed < (uint32_t)how)
@@ -267,13 +320,13 @@ void av_cq_arm(struct av_seg *seg, uint32_t index, enum av_cq_armed how)
 	send_event(seg, event, cq->bell, index, atomic_load(&cq->id));
 }
 
-bool av_cq_notify_waits(struct av_cq_shared *cq)
+bool av_cq_notify_waits(struct av_seg *seg, struct av_cq_shared *cq)
 {
 	uint32_t before;
 
 	if (av_likely(atomic_load_explicit(&cq->notify, memory_order_relaxed) == AV_CQ_NOTIFY_USED))
 		return false;
-	av_lock_acquire_plain(&cq->lock); /* no event is being made: the next one goes the new way */
+	lock(seg, cq); /* no event is being made: the next one goes the new way */
 	before = atomic_exchange(&cq->notify, AV_CQ_NOTIFY_USED);
 	av_lock_release(&cq->lock);
 	return before != AV_CQ_NOTIFY_USED;
@@ -284,7 +337,7 @@ void av_cq_look_again(struct av_seg *seg, uint32_t index)
 	struct av_cq_shared *cq = av_cq_at(seg, index);
 	enum event event = EVENT_NONE;
 
-	av_lock_acquire_plain(&cq->lock);
+	lock(seg, cq);
 	if (cq->armed != AV_CQ_NOT_ARMED && !moderated(cq))
 		event = event_already(seg, cq);
 	av_lock_release(&cq->lock);
@@ -296,7 +349,7 @@ void av_cq_moderate(struct av_seg *seg, uint32_t index, uint32_t count, uint32_t
 	struct av_cq_shared *cq = av_cq_at(seg, index);
 	enum event event = EVENT_NONE;
 
-	av_lock_acquire_plain(&cq->lock);
+	lock(seg, cq);
 	cq->event_count = count;
 	cq->event_period_us = period_us;
 	atomic_store(&cq->event_due_ns, 0);
@@ -314,7 +367,7 @@ uint64_t av_cq_put_off(struct av_seg *seg, uint32_t index, uint64_t now_ns)
 
 	if (!cq || !atomic_load(&cq->event_due_ns))
 		return UINT64_MAX;
-	av_lock_acquire_plain(&cq->lock);
+	lock(seg, cq);
 	due = atomic_load(&cq->event_due_ns);
 	if (due && due <= now_ns) {
 		event = event_now(cq);
@@ -328,10 +381,22 @@ uint64_t av_cq_put_off(struct av_seg *seg, uint32_t index, uint64_t now_ns)
 const struct av_cqe *av_cq_peek(struct av_seg *seg, struct av_cq_shared *cq)
 {
 	uint32_t head = atomic_load_explicit(&cq->head, memory_order_relaxed);
+	const struct av_cqe *e = av_cq_entry(seg, cq, head);
 
-	if (atomic_load_explicit(&cq->tail, memory_order_acquire) == head)
-		return NULL;
-	return av_cq_entry(seg, cq, head);
+	return e && is_number(e, head) ? e : NULL;
+}
+
+void av_cq_prefetch(struct av_seg *seg, uint32_t index)
+{
+	struct av_cq_shared *cq = av_cq_at(seg, index);
+	const struct av_cqe *e;
+
+	if (!cq)
+		return;
+	__builtin_prefetch(&cq->lock, 1);
+	e = av_cq_entry(seg, cq, tail_of(cq));
+	if (e)
+		__builtin_prefetch(&e->stamp_ns, 1);
 }
 
 /*
@@ -345,9 +410,9 @@ void av_cq_purge(struct av_seg *seg, uint32_t index, bool (*of)(const struct av_
 	uint32_t head, tail, to;
 
 	av_lock_acquire_plain(&cq->poll_lock);
-	av_lock_acquire_plain(&cq->lock);
+	lock(seg, cq);
 	head = atomic_load(&cq->head);
-	tail = atomic_load(&cq->tail);
+	tail = tail_of(cq);
 	to = head;
 	for (uint32_t from = head; from != tail; from++) {
 		struct av_cqe *e = av_cq_entry(seg, cq, from), *gap = av_cq_entry(seg, cq, to);
@@ -359,10 +424,16 @@ void av_cq_purge(struct av_seg *seg, uint32_t index, bool (*of)(const struct av_
 			continue;
 		}
 		if (from != to)
-			*gap = *e;
+			copy_to(gap, e, to);
 		to++;
 	}
-	atomic_store(&cq->tail, to);
+	for (uint32_t gone = to; gone != tail; gone++) {
+		struct av_cqe *e = av_cq_entry(seg, cq, gone);
+
+		if (e)
+			retract(e, gone);
+	}
+	set_tail(cq, to);
 	av_lock_release(&cq->lock);
 	av_lock_release(&cq->poll_lock);
 }
@@ -371,13 +442,11 @@ bool av_cq_holds_receive(struct av_seg *seg, uint32_t index, uint32_t qpn, uint3
 {
 	struct av_cq_shared *cq = av_cq_at(seg, index);
 	bool found = false;
-	uint32_t tail;
 
 	if (!cq)
 		return false;
-	av_lock_acquire_plain(&cq->lock);
-	tail = atomic_load(&cq->tail);
-	for (uint32_t i = atomic_load(&cq->head); i != tail && !found; i++) {
+	lock(seg, cq);
+	for (uint32_t i = atomic_load(&cq->head); i != tail_of(cq) && !found; i++) {
 		const struct av_cqe *e = av_cq_entry(seg, cq, i);
 
 		found = e && e->qpn == qpn && e->wqe == wqe && (e->flags & AV_CQE_RECV);

@@ -4,15 +4,18 @@
  * appends to it; only the owner takes from it.
  *
  * Thread-safety: appending takes the queue's @lock (any process), taking entries takes @poll_lock (the
- * owner's threads). The two meet in @tail (release by the appender, acquire by the poller) and @head (the
- * other way round). An appender that dies holding @lock has changed nothing that is visible before its last
- * store, to @tail: taking the lock over needs no repair.
+ * owner's threads). The two meet in the entry's @number (release by the appender, acquire by the poller) and
+ * in
+ * @head (the other way round): a poller that waits looks at nothing but the entry that comes next, so that
+ * the appenders' cache line stays with them. An appender may die between an entry's @number and @tail:
+ * whoever takes the lock over counts that entry.
  */
 #ifndef AV_QUEUE_CQ_H
 #define AV_QUEUE_CQ_H
 
 #include <assert.h>
 #include <stdatomic.h>
+#include <stddef.h>
 #include <stdint.h>
 #include <infiniband/verbs.h>
 
@@ -32,26 +35,28 @@ enum av_cqe_flag {
 /* One entry. Host byte order but @imm. */
 struct av_cqe {
 	uint64_t wr_id;
-	uint16_t status; /* enum ibv_wc_status */
+	uint8_t status; /* enum ibv_wc_status */
+	uint8_t sl;
 	uint16_t opcode; /* enum ibv_wc_opcode */
 	uint16_t slid;
-	uint8_t sl;
-	uint8_t unused;
+	uint8_t flags;	  /* enum av_cqe_flag */
+	uint8_t data_len; /* payload in @data, to be placed when polled */
 	uint32_t byte_len;
 	uint32_t imm; /* immediate data in network order, or the invalidated rkey */
 	uint32_t wc_flags;
-	uint32_t qpn;	   /* local QP */
-	uint32_t src_qp;   /* remote QP */
-	uint32_t queue;	   /* index of the local QP, or for a receive of the receive queue, in its table: */
-	uint32_t wqe;	   /* the number, or place, of the request there that is completed */
-	uint16_t flags;	   /* enum av_cqe_flag */
-	uint16_t data_len; /* payload in @data, to be placed when polled */
-	uint32_t stage;	   /* else: first staging buffer + 1, 0: the payload is in place */
+	uint32_t qpn;	 /* local QP */
+	uint32_t src_qp; /* remote QP */
+	uint32_t queue;	 /* index of the local QP, or for a receive of the receive queue, in its table: */
+	uint32_t wqe;	 /* the number, or place, of the request there that is completed */
+	uint32_t stage;	 /* without @data_len: first staging buffer + 1, 0: the payload is in place */
 	uint32_t stage_len;
-	uint64_t stamp_ns; /* when it was appended, if the CQ is @stamped */
+	_Atomic uint32_t number; /* its number + 1, stored last: the entry is there */
+	/* The first word is in the same cache line: a message of 8 bytes is one line from core to core. */
 	uint8_t data[AV_CQE_DATA];
+	uint64_t stamp_ns; /* when it was appended, if the CQ is @stamped */
 };
 static_assert(sizeof(struct av_cqe) == 128, "two cache lines");
+static_assert(offsetof(struct av_cqe, data) == AV_CACHE_LINE - sizeof(uint64_t), "see there");
 
 enum av_cq_armed { AV_CQ_NOT_ARMED, AV_CQ_ARMED_SOLICITED, AV_CQ_ARMED_ANY };
 
@@ -65,14 +70,14 @@ enum av_cq_notify {
 /* The shared part. */
 struct av_cq_shared {
 	/* Constant while the CQ exists, but for a resize, which holds both locks. */
-	_Atomic uint32_t id; /* differs for each CQ of this index; 0: none */
-	uint32_t capacity;   /* entries it may hold: what ibv_create_cq() was asked for */
-	uint32_t mask;	     /* the ring has mask + 1 entries */
-	uint32_t bell;	     /* of its completion channel, 0: none */
-	uint64_t ring;	     /* offset */
+	_Atomic uint32_t id;   /* differs for each CQ of this index; 0: none */
+	uint32_t capacity;     /* entries it may hold: what ibv_create_cq() was asked for */
+	_Atomic uint32_t mask; /* the ring has mask + 1 entries */
+	uint32_t bell;	       /* of its completion channel, 0: none */
+	_Atomic uint64_t ring; /* offset */
 
 	struct av_lock lock AV_ALIGNED(AV_CACHE_LINE);
-	_Atomic uint32_t tail;	  /* free-running; written under lock */
+	_Atomic uint32_t tail;	  /* free-running; under lock, but for hints */
 	uint32_t head_seen;	  /* appender's copy of @head */
 	uint32_t armed;		  /* enum av_cq_armed, under lock */
 	_Atomic uint32_t overrun; /* an entry was lost: the CQ is broken */
@@ -133,7 +138,7 @@ void av_cq_arm(struct av_seg *seg, uint32_t index, enum av_cq_armed how);
 
 /* From now on the events of an own CQ for AS notify are for those who wait for them directly. Return: were
  * they not before? */
-bool av_cq_notify_waits(struct av_cq_shared *cq);
+bool av_cq_notify_waits(struct av_seg *seg, struct av_cq_shared *cq);
 
 /*
  * Is an own CQ armed, though it holds entries that count? Then who appended them died before the event: send
@@ -154,18 +159,19 @@ void av_cq_moderate(struct av_seg *seg, uint32_t index, uint32_t count, uint32_t
  * again, UINT64_MAX: when woken. */
 uint64_t av_cq_put_off(struct av_seg *seg, uint32_t index, uint64_t now_ns);
 
-/* True if there is nothing to take. No lock needed. */
-static inline bool av_cq_empty(struct av_cq_shared *cq)
-{
-	return atomic_load_explicit(&cq->tail, memory_order_acquire) ==
-	       atomic_load_explicit(&cq->head, memory_order_relaxed);
-}
-
-/* The oldest entry, NULL if there is none; stays valid until av_cq_take(). The caller holds poll_lock. */
+/*
+ * The oldest entry, NULL if there is none. Without poll_lock that is a hint; of who holds it the entry stays
+ * valid until av_cq_take().
+ */
 const struct av_cqe *av_cq_peek(struct av_seg *seg, struct av_cq_shared *cq);
 
 /* Entry @number, between head and tail. The caller holds poll_lock. NULL if the ring is unsound. */
 struct av_cqe *av_cq_entry(struct av_seg *seg, const struct av_cq_shared *cq, uint32_t number);
+/*
+ * Have the cache lines of the lock and of the next entry's payload brought in to be written: a push comes
+ * soon. Not that of the entry itself, which a waiting poller would only take away again.
+ */
+void av_cq_prefetch(struct av_seg *seg, uint32_t index);
 
 /* Drop the oldest entry. The caller holds poll_lock. */
 static inline void av_cq_take(struct av_cq_shared *cq)

@@ -118,6 +118,7 @@ void av_rq_reset(struct av_rq_shared *rq)
 	atomic_store(&rq->freed, 0);
 	atomic_store(&rq->tail, 0);
 	atomic_store(&rq->waiting, 0);
+	rq->tail_seen = 0;
 }
 
 /* What other processes wrote is not believed. */
@@ -205,6 +206,8 @@ int av_rq_post(struct av_seg *seg, struct av_rq_shared *rq, struct ibv_recv_wr *
 		}
 		fill(slot(seg, rq, place_for(seg, rq, tail)), wr);
 	}
+	if (!is_shared(rq)) /* the next post's slot, which takers have looked at since it was last written */
+		__builtin_prefetch(slot(seg, rq, tail), 1);
 	/* Full barrier: what the caller reads next (waiting, QP state) is read after the requests are
 	 * visible. */
 	atomic_exchange(&rq->tail, tail);
@@ -282,7 +285,9 @@ const struct av_rq_wqe *av_rq_take(struct av_seg *seg, struct av_rq_shared *rq, 
 	if (is_shared(rq))
 		return take_shared(seg, rq, qpn, receiving);
 	head = atomic_load_explicit(&rq->head, memory_order_relaxed);
-	if (atomic_load(&rq->tail) == head)
+	if (rq->tail_seen == head)
+		rq->tail_seen = atomic_load(&rq->tail);
+	if (rq->tail_seen == head)
 		return NULL;
 	wqe = av_rq_wqe(seg, rq, head);
 	if (av_unlikely(!wqe))
@@ -290,6 +295,13 @@ const struct av_rq_wqe *av_rq_take(struct av_seg *seg, struct av_rq_shared *rq, 
 	*receiving = head + 1;
 	atomic_store_explicit(&rq->head, head + 1, memory_order_release);
 	return wqe;
+}
+
+void av_rq_prefetch(struct av_seg *seg, const struct av_rq_shared *rq)
+{
+	__builtin_prefetch(&rq->take_lock, 1);
+	if (!is_shared(rq))
+		__builtin_prefetch(slot(seg, rq, atomic_load_explicit(&rq->head, memory_order_relaxed)));
 }
 
 void av_rq_untake(struct av_seg *seg, struct av_rq_shared *rq, uint32_t place)

@@ -69,11 +69,13 @@ struct av_rq_shared {
 	_Atomic uint32_t tail;	/* free-running: requests posted */
 	_Atomic uint32_t freed; /* requests whose slots are free again */
 	uint32_t stacked;	/* entries of @stack */
+	/* A requester waits for the next request. Here, since posters look at it each time. */
+	_Atomic uint32_t waiting;
 
 	struct av_lock take_lock AV_ALIGNED(AV_CACHE_LINE);
-	_Atomic uint32_t head;	  /* requests taken */
-	_Atomic uint32_t waiting; /* a requester waits for the next request */
-	_Atomic uint32_t limit;	  /* shared queues: raise SRQ_LIMIT_REACHED when fewer are left; 0: never */
+	_Atomic uint32_t head; /* requests taken */
+	uint32_t tail_seen; /* takers' copy of @tail, so that posters' line is looked at rarely; not shared */
+	_Atomic uint32_t limit; /* shared queues: raise SRQ_LIMIT_REACHED when fewer are left; 0: never */
 };
 static_assert(sizeof(struct av_rq_shared) <= AV_RQ_BYTES, "receive queue table entry");
 
@@ -127,6 +129,9 @@ AV_MUST_USE int av_rq_post(struct av_seg *seg, struct av_rq_shared *rq, struct i
  */
 const struct av_rq_wqe *av_rq_take(struct av_seg *seg, struct av_rq_shared *rq, uint32_t qpn,
 				   uint32_t *receiving);
+
+/* Have what the next av_rq_take() will look at brought in. A hint: takes no lock and may be wrong. */
+void av_rq_prefetch(struct av_seg *seg, const struct av_rq_shared *rq);
 
 /* Put back what was just taken: the next message will take it. */
 void av_rq_untake(struct av_seg *seg, struct av_rq_shared *rq, uint32_t place);

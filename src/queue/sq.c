@@ -226,8 +226,7 @@ int av_sq_post(const struct av_qp_end *end, struct ibv_send_wr *wr, struct ibv_s
 		}
 		fill(wqe, wr, ah);
 	}
-	/* Full barrier with the poster's following try of the token: see av_drive(). */
-	atomic_store(&qp->sq_tail, tail);
+	av_publish_before_try(&qp->sq_tail, tail); /* the token: see av_drive() */
 	return ret;
 }
 

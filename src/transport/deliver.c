@@ -26,6 +26,15 @@ static const struct av_rq_wqe *take(const struct av_receiver *to)
 	return rq ? av_rq_take(to->seg, rq, qpn_of(to), &to->rsp->qp->receiving) : NULL;
 }
 
+void av_deliver_prefetch(const struct av_qp_end *rsp)
+{
+	const struct av_rq_shared *rq = av_rq_at(rsp->seg, rsp->qp->rq);
+
+	if (rq)
+		av_rq_prefetch(rsp->seg, rq);
+	av_cq_prefetch(rsp->seg, rsp->qp->recv_cq);
+}
+
 const struct av_rq_wqe *av_deliver_request(const struct av_receiver *to)
 {
 	const struct av_rq_wqe *request = take(to);
@@ -105,7 +114,7 @@ static enum av_fault carry(struct av_cqe *cqe, const struct av_message *msg, con
 	struct av_spans to;
 
 	av_spans_local(&to, NULL, cqe->data, msg->bytes);
-	cqe->data_len = (uint16_t)msg->bytes;
+	cqe->data_len = (uint8_t)msg->bytes;
 	return fault_of_reach(av_reach_copy(&to, from));
 }
 
@@ -243,7 +252,7 @@ static void complete_in_error(const struct av_receiver *to, const struct av_rq_w
 	struct av_cqe cqe;
 
 	memset(&cqe, 0, offsetof(struct av_cqe, data));
-	cqe.status = (uint16_t)status;
+	cqe.status = (uint8_t)status;
 	cqe.opcode = IBV_WC_RECV;
 	(void)complete(to, request, &cqe); /* a full CQ has said so by its own event */
 }

@@ -42,6 +42,12 @@ struct av_message {
 	bool solicited;
 };
 
+/*
+ * A message for that queue pair is about to be executed: have the cache lines that it will need, which its
+ * owner has written, brought in together instead of one after the other. A hint; no token is needed.
+ */
+void av_deliver_prefetch(const struct av_qp_end *rsp);
+
 /**
  * av_deliver_request() - take the receive request that the message will use
  *

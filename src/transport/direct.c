@@ -900,6 +900,8 @@ struct av_direct_result av_direct_execute(const struct av_qp_end *req, const str
 	}
 	if (w.result.fault != AV_FAULT_NONE)
 		return w.result;
+	if (rsp->qp && uses_receive(w.head.opcode))
+		av_deliver_prefetch(rsp);
 	if (!responder_begin(&w)) {
 		if (req->qp->type == IBV_QPT_UC)
 			w.result = (struct av_direct_result){0}; /* nobody there: sent and lost */

@@ -12,6 +12,7 @@
 #include "transport/datagram.h"
 #include "transport/direct.h"
 #include "transport/event.h"
+#include "transport/park.h"
 #include "transport/poll.h"
 #include "transport/retry.h"
 #include "transport/state.h"
@@ -75,7 +76,7 @@ static int complete(const struct av_qp_end *end, const struct av_sq_wqe *wqe, en
 
 	memset(&cqe, 0, offsetof(struct av_cqe, data));
 	cqe.wr_id = wqe->wr_id;
-	cqe.status = (uint16_t)status;
+	cqe.status = (uint8_t)status;
 	cqe.opcode = wqe->opcode < AV_ARRAY_SIZE(wc_opcode) ? wc_opcode[wqe->opcode] : IBV_WC_SEND;
 	cqe.byte_len = (uint32_t)wqe->bytes;
 	cqe.qpn = atomic_load_explicit(&qp->qpn, memory_order_relaxed);
@@ -137,7 +138,7 @@ static void flush(const struct av_qp_end *end, uint32_t tail)
  * -------------------------------------------------------------------------------------------- */
 
 /* The request cannot be executed now. Return: true if that was its last chance, and it has failed. */
-static bool wait_or_fail(const struct av_qp_end *end, const struct av_sq_wqe *wqe,
+static bool wait_or_fail(const struct av_qp_end *end, struct av_sq_wqe *wqe,
 			 const struct av_direct_result *result)
 {
 	enum av_fault fault = av_retry(end, result, av_now_ns());
@@ -146,6 +147,8 @@ static bool wait_or_fail(const struct av_qp_end *end, const struct av_sq_wqe *wq
 		fail(end, wqe, av_rule(fault)->requester);
 		return true;
 	}
+	if (result->park == AV_PARK_RNR)
+		av_park_payload(end, wqe);
 	av_timer_watch(end, result->owner_only ? 0 : atomic_load(&end->qp->deadline_ns));
 	return false;
 }
@@ -182,7 +185,7 @@ static bool is_fenced(const struct av_qp_end *end, const struct av_sq_wqe *wqe)
 /* Execute the request at the head. Return: false if it has to wait. */
 static bool step(const struct av_qp_end *end, struct av_qp_end *peer)
 {
-	const struct av_sq_wqe *wqe = av_sq_slot(end, end->qp->sq_next);
+	struct av_sq_wqe *wqe = av_sq_slot(end, end->qp->sq_next);
 	struct av_direct_result result;
 	struct answer answer;
 
@@ -233,7 +236,10 @@ static void execute(const struct av_qp_end *end, struct av_qp_end *peer, struct 
 	struct av_qp_shared *qp = end->qp;
 	bool under_way = atomic_load_explicit(&qp->park, memory_order_relaxed) != AV_PARK_NOT;
 
-	atomic_exchange(&qp->kick, 0);
+	/* Only if it is set: an exchange costs a full barrier, and this one follows that of taking the token.
+	 */
+	if (atomic_load(&qp->kick))
+		atomic_exchange(&qp->kick, 0);
 	for (;; under_way = false) {
 		view->state = atomic_load(&qp->state);
 		view->tail = atomic_load(&qp->sq_tail);
@@ -263,7 +269,9 @@ static void execute(const struct av_qp_end *end, struct av_qp_end *peer, struct 
  */
 static void left_to_other(const struct av_qp_end *end)
 {
-	if (end->seg->own && av_lock_other(&end->qp->exec))
+	/* Also if the token is free by now: its holder may look again, take our request and leave it parked, to a timer
+	 * that knows of the queue pair by this call only. */
+	if (end->seg->own && !av_lock_mine(&end->qp->exec))
 		av_timer_watch(end, av_now_ns() + AV_DRIVEN_NS);
 }
 

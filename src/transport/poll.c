@@ -113,6 +113,12 @@ static void free_slot(struct av_seg *seg, const struct av_cqe *cqe, struct place
 	atomic_store_explicit(&qp->sq_freed, cqe->wqe + 1, memory_order_release);
 }
 
+/* The entry, off shared memory; its second cache line only if there is payload in it. */
+static void keep(struct placement *place, const struct av_cqe *cqe)
+{
+	memcpy(&place->cqe, cqe, cqe->data_len > sizeof(uint64_t) ? sizeof(*cqe) : AV_CACHE_LINE);
+}
+
 /* Take completions until @count, or one with payload to place. Return: how many were written to @wc. */
 static int take(struct av_seg *seg, struct av_cq_shared *cq, int count, struct ibv_wc *wc, uint64_t *stamp_ns,
 		struct placement *place)
@@ -133,7 +139,7 @@ static int take(struct av_seg *seg, struct av_cq_shared *cq, int count, struct i
 		n++;
 		free_slot(seg, cqe, payload ? place : NULL);
 		if (payload)
-			place->cqe = *cqe;
+			keep(place, cqe);
 		av_cq_take(cq);
 		if (payload)
 			break;
@@ -350,7 +356,7 @@ int av_poll_stamped(struct av_seg *seg, uint32_t index, int count, struct ibv_wc
 
 	if (!cq || count < 0)
 		return -EINVAL;
-	if (av_cq_empty(cq))
+	if (!av_cq_peek(seg, cq))
 		return nothing(cq);
 	atomic_store_explicit(&cq->empty_polls, 0, memory_order_relaxed);
 	while (n < count) {

@@ -44,7 +44,7 @@ static void set_up_cq(uint32_t index)
 	it->ring = RING_AT + index * (CQES * sizeof(struct av_cqe));
 	atomic_store(&it->id, 1);
 	av_cq_notify_make(it);
-	(void)av_cq_notify_waits(it);
+	(void)av_cq_notify_waits(&fake.seg, it);
 }
 
 static int set_up(void **state)

@@ -1,0 +1,37 @@
+/* SPDX-License-Identifier: MIT */
+/* Preparing a request for being resumed by another process. */
+#include "transport/park.h"
+
+#include <string.h>
+
+#include "memory/reach.h"
+#include "memory/translate.h"
+
+#define PAYLOAD_MAX 256u /* more than that travels better from where it is */
+
+static bool worth_taking(const struct av_qp_end *end, const struct av_sq_wqe *wqe)
+{
+	uint64_t room = end->qp->sq_stride - sizeof(*wqe);
+
+	return end->seg->own && !(wqe->flags & IBV_SEND_INLINE) && wqe->bytes > 0 && wqe->bytes <= room &&
+	       wqe->bytes <= PAYLOAD_MAX;
+}
+
+void av_park_payload(const struct av_qp_end *end, struct av_sq_wqe *wqe)
+{
+	uint8_t payload[PAYLOAD_MAX]; /* on the way: what is read says where the rest is */
+	struct av_spans from, to;
+	enum av_reach ret;
+
+	if (!worth_taking(end, wqe) ||
+	    av_mem_get_list(end->seg, end->qp->pd, 0, wqe->sge, wqe->count, wqe->bytes, &from) != AV_MEM_OK)
+		return;
+	av_spans_local(&to, NULL, payload, wqe->bytes);
+	ret = av_reach_copy(&to, &from);
+	av_mem_put_list(&from);
+	if (ret != AV_REACH_OK)
+		return;
+	memcpy(wqe->data, payload, wqe->bytes);
+	wqe->count = 0;
+	wqe->flags |= IBV_SEND_INLINE;
+}
