@@ -11,6 +11,12 @@
 #define AV_ALIGNED(n) __attribute__((aligned(n)))
 #define AV_ARRAY_SIZE(a) (sizeof(a) / sizeof((a)[0]))
 
+/*
+ * A thread's own small variable, reached without a call. The library is preloaded or linked, and then such
+ * variables have their place from the start; loaded later, it takes a few bytes of what the C library keeps for that.
+ */
+#define AV_TLS_FAST __attribute__((tls_model("initial-exec")))
+
 #define av_likely(x)   __builtin_expect(!!(x), 1)
 #define av_unlikely(x) __builtin_expect(!!(x), 0)
 

@@ -9,7 +9,9 @@
 #include "front/mr.h"
 #include "hca/directory.h"
 #include "hca/port_watch.h"
+#include "memory/adopt.h"
 #include "memory/key.h"
+#include "memory/moving.h"
 #include "memory/odp_notify.h"
 #include "memory/odp_prefetch.h"
 #include "transport/timer.h"
@@ -161,6 +163,7 @@ static int open_segment(struct av_context *ctx, uint32_t origin)
 		return err;
 	}
 	c->cmd_fd = ctx->seg->fd;
+	av_moving_add(ctx->seg);
 	av_port_watch();
 	return 0;
 }
@@ -217,6 +220,8 @@ int av_context_close(struct av_context *ctx)
 		av_port_unwatch();
 		av_timer_stop(ctx->seg);
 		av_odp_quiesce(ctx->seg);
+		av_adopt_close(ctx->seg);
+		av_moving_remove(ctx->seg);
 		av_odp_unwatch(ctx->seg);
 		av_table_each(&ctx->qps, drop_peer, NULL);
 		av_seg_close(ctx->seg);

@@ -9,6 +9,7 @@
 #include "front/dm.h"
 #include "front/mw.h"
 #include "front/pd.h"
+#include "memory/adopt.h"
 #include "memory/fork_guard.h"
 #include "memory/indirect.h"
 #include "memory/odp_counters.h"
@@ -58,21 +59,23 @@ struct ibv_mr *av_mr_publish(struct ibv_pd *ibv_pd, struct av_key *what, void *a
 	struct av_pd *pd = av_pd_find(ibv_pd);
 	struct av_mr *mr;
 
-	if (!pd)
-		return av_fail_null(ENOENT);
-	mr = calloc(1, sizeof(*mr));
-	if (!mr)
-		return av_fail_null(ENOMEM);
+	mr = pd ? calloc(1, sizeof(*mr)) : NULL;
+	if (!mr) {
+		av_adopt_end(ctx->seg, what->adopted);
+		return av_fail_null(pd ? ENOMEM : ENOENT);
+	}
 	what->pd = av_pd_id(pd);
 	mr->pd = pd;
 	mr->dm = dm;
 	mr->sort = what->kind == AV_KEY_NULL ? AV_MR_NULL : dm ? AV_MR_DEVICE : AV_MR_PLAIN;
 	mr->access = what->access;
+	mr->adopted = what->adopted;
 	mr->ibv.context = ibv_pd->context;
 	mr->ibv.pd = ibv_pd;
 	mr->ibv.addr = addr;
 	mr->ibv.length = what->length;
 	if (publish(ctx, mr, what)) {
+		av_adopt_end(ctx->seg, mr->adopted);
 		free(mr);
 		return av_fail_null(ENOMEM);
 	}
@@ -129,8 +132,10 @@ struct ibv_mr *av_reg_mr(struct ibv_pd *pd, void *addr, size_t length, uint64_t 
 		av_odp_watch(ctx->seg);
 	if (what.kind == AV_KEY_REGION)
 		err = av_fork_guard((uintptr_t)addr, length);
-	if (err)
+	if (err) {
+		av_adopt_end(ctx->seg, what.adopted);
 		return av_fail_null(err);
+	}
 	mr = av_mr_publish(pd, &what, addr, NULL);
 	if (!mr) {
 		if (what.kind == AV_KEY_REGION)
@@ -206,6 +211,8 @@ void av_mr_forget(struct av_mr *mr)
 {
 	struct av_context *ctx = av_context_of(mr->ibv.context);
 
+	if (!ctx->forked)
+		av_adopt_end(ctx->seg, mr->adopted);
 	if (mr->dm)
 		av_dm_released(mr->dm);
 	if (mr->mapping)
@@ -311,6 +318,14 @@ static int check_change(const struct av_context *ctx, const struct av_mr *mr, co
 	return c->pd && c->pd->context == mr->ibv.context && av_pd_find(c->pd) ? 0 : ENOENT;
 }
 
+/* Will the region's pages be others, or have to permit something else? */
+static bool changes_pages(const struct av_mr *mr, const struct av_mr_change *c, uint32_t access)
+{
+	if (c->flags & IBV_REREG_MR_CHANGE_TRANSLATION)
+		return true;
+	return mr->sort != AV_MR_ALLOCATED && !av_region_same_rights(mr->access, access);
+}
+
 /*
  * What the region will be: as it is, but for what the flags name. The pages are brought in if they may
  * change. @fresh: memory that is to be the region's.
@@ -335,7 +350,7 @@ static int describe(const struct av_context *ctx, const struct av_mr *mr, const 
 			       ? av_allocated_make(ctx->seg, &own, fresh, what)
 			       : EINVAL;
 	}
-	if (!moved && (mr->sort == AV_MR_ALLOCATED || av_region_same_rights(mr->access, access))) {
+	if (!changes_pages(mr, c, access)) {
 		*what = *now;
 		what->access = access;
 		what->base = access & IBV_ACCESS_ZERO_BASED ? 0 : mr->iova;
@@ -360,6 +375,7 @@ static int change(struct av_context *ctx, struct av_mr *mr, const struct av_mr_c
 	struct av_pd *pd = c->flags & IBV_REREG_MR_CHANGE_PD ? av_pd_find(c->pd) : mr->pd;
 	uint32_t rights = c->flags & IBV_REREG_MR_CHANGE_ACCESS ? c->access : mr->access;
 	struct av_allocated fresh = {.map = NULL};
+	bool prepared = changes_pages(mr, c, rights);
 	struct av_key what;
 	int err = describe(ctx, mr, c, rights, &fresh, &what);
 
@@ -369,9 +385,14 @@ static int change(struct av_context *ctx, struct av_mr *mr, const struct av_mr_c
 	av_odp_quiesce(ctx->seg);
 	err = av_key_change(ctx->seg, mr->ibv.lkey, &what);
 	if (err) {
+		if (prepared)
+			av_adopt_end(ctx->seg, what.adopted);
 		av_allocated_end(&fresh, false);
 		return err;
 	}
+	if (prepared)
+		av_adopt_end(ctx->seg, mr->adopted);
+	mr->adopted = what.adopted;
 	if (c->flags & IBV_REREG_MR_CHANGE_TRANSLATION)
 		odp_end(ctx, mr);
 	if ((c->flags & IBV_REREG_MR_CHANGE_TRANSLATION) && what.kind == AV_KEY_ODP)

@@ -32,9 +32,10 @@ struct av_mr {
 	void *mapping;	  /* AV_MR_DMABUF: our mapping of the buffer, */
 	size_t mapped;	  /* so many bytes */
 	struct av_allocated memory;
-	uint64_t list; /* AV_MR_INDIRECT: its list in the segment, with room for */
-	uint32_t klms; /* so many elements, */
-	bool fixed;    /* which are of equal length */
+	uint64_t list;	  /* AV_MR_INDIRECT: its list in the segment, with room for */
+	uint32_t klms;	  /* so many elements, */
+	bool fixed;	  /* which are of equal length */
+	uint32_t adopted; /* what of its memory is: memory/adopt.h */
 };
 
 /**

@@ -102,6 +102,7 @@ struct av_seg_head {
 	_Atomic uint64_t odp_brk;
 	_Atomic uint64_t odp_seq;
 	_Atomic uint64_t unmapped_root; /* of the record of unmappings (memory/unmapped.h) */
+	_Atomic uint32_t moving;	/* the owner moves pages of its memory: memory/moving.h */
 
 	/* Staging buffers: a stack of free ones (count << 32 | index + 1) and the first never used one. */
 	_Atomic uint64_t stage_free AV_ALIGNED(AV_CACHE_LINE);
@@ -152,6 +153,7 @@ struct av_seg {
 			*seg; /* of an own segment: it, with a use; of a peer's NULL: mapped by this entry */
 	} home[AV_SEG_HOMES]; /* changes guarded by home_mutex; see hca/home.h */
 	pthread_mutex_t home_mutex;
+	struct av_seg *next_own; /* of those whose memory may move: memory/moving.h */
 };
 
 /**

@@ -87,7 +87,7 @@ static int make_pages(struct av_seg *seg, const struct av_allocate_request *req,
 static int make_private(struct av_seg *seg, const struct av_allocate_request *req, bool huge,
 			struct av_allocated *out, struct av_key *what)
 {
-	struct av_region_request region = {.length = req->length, .access = req->access};
+	struct av_region_request region = {.length = req->length, .access = req->access, .private = true};
 	int ret;
 
 	*out = (struct av_allocated){

@@ -9,7 +9,7 @@
 #include "hca/directory.h"
 
 /* Where this thread looks for a free word first: its own place in most programs. 0: not chosen yet. */
-static _Thread_local uint32_t my_place;
+static _Thread_local uint32_t my_place AV_TLS_FAST;
 static _Atomic uint32_t places;
 
 static uint64_t word_of(uint32_t proc, uint32_t key)
@@ -78,6 +78,18 @@ void av_hazard_drain(struct av_seg *seg, uint32_t key)
 		uint64_t word = atomic_load_explicit(&h->word, memory_order_acquire);
 
 		if (word != 0 && (uint32_t)word == key)
+			wait_for(h, word);
+	}
+}
+
+void av_hazard_drain_all(struct av_seg *seg)
+{
+	atomic_thread_fence(memory_order_seq_cst); /* as above */
+	for (uint32_t i = 0; i < AV_HAZARDS; i++) {
+		struct av_hazard *h = &seg->head->hazard[i];
+		uint64_t word = atomic_load_explicit(&h->word, memory_order_acquire);
+
+		if (word != 0)
 			wait_for(h, word);
 	}
 }

@@ -39,4 +39,7 @@ static inline void av_hazard_end(struct av_hazard *hazard)
  */
 void av_hazard_drain(struct av_seg *seg, uint32_t key);
 
+/* The same for all keys of @seg, whose users have been told to stay away. */
+void av_hazard_drain_all(struct av_seg *seg);
+
 #endif

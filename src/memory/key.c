@@ -33,6 +33,8 @@ static void fill(struct av_key *k, const struct av_key *what)
 	k->addr = what->addr;
 	k->in_origin = what->in_origin;
 	atomic_store_explicit(&k->intact, what->intact, memory_order_relaxed);
+	if (k->kind != AV_KEY_WINDOW)
+		k->adopted = what->adopted;
 }
 
 uint32_t av_key_create(struct av_seg *seg, const struct av_key *what, uint32_t limit)
@@ -47,9 +49,9 @@ uint32_t av_key_create(struct av_seg *seg, const struct av_key *what, uint32_t l
 		k->tag = first_tag(seg, index);
 	k->tag = next_tag(k->tag, index);
 	key = index << 8 | k->tag;
-	fill(k, what);
 	k->kind = what->kind;
 	k->qpn = k->windows = 0;
+	fill(k, what);
 	if (what->kind == AV_KEY_WINDOW)
 		k->window_type = what->window_type;
 	if (what->kind != AV_KEY_WINDOW) { /* a window's key is good for nothing until it is bound */

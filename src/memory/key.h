@@ -61,7 +61,10 @@ struct av_key {
 		uint8_t share; /* of pages: memory/allocated.h; of plain memory: AV_KEY_PRIVATE and its like
 				*/
 	};
-	uint32_t qpn; /* of a bound type-2 window: the only queue pair that may use it */
+	union {
+		uint32_t qpn;	  /* of a bound type-2 window: the only queue pair that may use it */
+		uint32_t adopted; /* of plain memory: where its pages are, 0: in the owner; memory/adopt.h */
+	};
 	union {
 		uint32_t region;  /* of a bound window: its region's key */
 		uint32_t windows; /* of a region: windows bound to it; under @lock */

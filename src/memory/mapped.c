@@ -69,16 +69,23 @@ static char *read_all(int fd)
 	return text;
 }
 
+char *av_mapped_text(const char *path)
+{
+	int fd = open(path, O_RDONLY | O_CLOEXEC);
+	char *text = fd < 0 ? NULL : read_all(fd);
+
+	if (fd >= 0)
+		close(fd);
+	else
+		errno = EFAULT;
+	return text;
+}
+
 int av_mapped_check(uint64_t addr, uint64_t bytes, bool writable)
 {
-	int fd = open("/proc/self/maps", O_RDONLY | O_CLOEXEC);
-	char *text;
-	int ret = ENOMEM;
+	char *text = av_mapped_text("/proc/self/maps");
+	int ret = errno == EFAULT ? EFAULT : ENOMEM;
 
-	if (fd < 0)
-		return EFAULT;
-	text = read_all(fd);
-	close(fd);
 	if (text)
 		ret = av_mapped_check_text(text, addr, bytes, writable);
 	free(text);

@@ -18,4 +18,7 @@ AV_MUST_USE int av_mapped_check(uint64_t addr, uint64_t bytes, bool writable);
 /* The same over the text of a maps file, for tests. Return: 0 or EFAULT. */
 AV_MUST_USE int av_mapped_check_text(const char *maps, uint64_t addr, uint64_t bytes, bool writable);
 
+/* The text of a file of this process in /proc, to be freed; NULL if it cannot be had. */
+AV_MUST_USE char *av_mapped_text(const char *path);
+
 #endif

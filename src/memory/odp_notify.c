@@ -40,6 +40,7 @@
 #include "base/thread.h"
 #include "base/copy.h"
 #include "hca/directory.h"
+#include "memory/adopt.h"
 #include "memory/odp_counters.h"
 #include "memory/odp_table.h"
 #include "memory/unmapped.h"
@@ -161,6 +162,7 @@ static void handle(const struct uffd_msg *msg)
 		handle_range(msg->arg.remove.start, msg->arg.remove.end - msg->arg.remove.start, true);
 		break;
 	case UFFD_EVENT_REMOVE:
+		av_adopt_discard(msg->arg.remove.start, msg->arg.remove.end - msg->arg.remove.start);
 		handle_range(msg->arg.remove.start, msg->arg.remove.end - msg->arg.remove.start, false);
 		break;
 	case UFFD_EVENT_REMAP:
@@ -372,6 +374,17 @@ static void add(struct av_seg *seg)
 		atomic_store(&notify.used, i + 1);
 	notify.users++;
 	publish_fd(seg, atomic_load(&notify.fd));
+}
+
+void av_odp_forget_seen(void)
+{
+	for (uint32_t i = 0, n = context_slots(); i < n; i++) {
+		struct av_seg *seg = context_at(i);
+		struct av_odp_root *root = seg ? av_odp_root(seg) : NULL;
+
+		if (root)
+			atomic_fetch_add(&root->unmaps, 1);
+	}
 }
 
 static bool is_watched(const struct av_seg *seg)

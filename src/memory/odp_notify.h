@@ -50,6 +50,9 @@ void av_odp_unwatch(struct av_seg *seg);
  */
 void av_odp_barrier(void);
 
+/* What threads remember of watched mappings is not to be believed any more, of any own context. */
+void av_odp_forget_seen(void);
+
 /* The userfaultfd of this process, or -1. Valid while a watched context is open. */
 int av_odp_uffd(void);
 

@@ -182,6 +182,17 @@ bool av_odp_track(struct av_seg *seg, uint64_t addr, uint64_t len)
 	return ret;
 }
 
+void av_odp_untrack(uint64_t addr, uint64_t len)
+{
+	struct uffdio_range range = {.start = addr, .len = len};
+	int uffd = av_odp_uffd(), saved = errno;
+
+	if (uffd >= 0)
+		(void)!ioctl(uffd, UFFDIO_UNREGISTER, &range);
+	av_odp_forget_seen();
+	errno = saved;
+}
+
 bool av_odp_is_plain(const struct av_seg *seg, uint64_t addr, uint64_t len)
 {
 	const struct av_odp_root *root = av_odp_root(seg);

@@ -12,6 +12,7 @@
 #include "base/newer_verbs.h"
 #include "base/setting.h"
 #include "hca/switches.h"
+#include "memory/adopt.h"
 #include "memory/key.h"
 #include "memory/mapped.h"
 #include "memory/odp_notify.h"
@@ -24,7 +25,7 @@
 #endif
 
 #define LOOK_FIRST \
-	(16u << 20) /* bytes from which looking at the list of mappings costs nothing in comparison */
+	(16u << 20)	 /* bytes from which looking at the list of mappings costs nothing in comparison */
 #define TOUCH_PAGES    2 /* a page that is not aligned */
 #define REMOTE_CHANGES (IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_ATOMIC)
 #define WRITERS	       (IBV_ACCESS_LOCAL_WRITE | REMOTE_CHANGES | IBV_ACCESS_MW_BIND)
@@ -160,40 +161,50 @@ static uint64_t watch(struct av_seg *seg, uint64_t addr, uint64_t length)
 	return moment;
 }
 
+/* Only what is watched: peers must not find pages where the program has put others. */
+static bool may_adopt(struct av_seg *seg, const struct av_region_request *req)
+{
+	if (req->private || !watching())
+		return false;
+	av_odp_watch(seg);
+	return av_odp_uffd() >= 0;
+}
+
 static int prepare_pinned(struct av_seg *seg, const struct av_region_request *req, uint64_t page,
-			  uint64_t *moment)
+			  struct av_key *what)
 {
 	int ret = check_range(req, page);
 	bool writable = req->access & WRITERS, plain;
 
 	if (ret || req->length == 0)
 		return ret;
-	*moment = watch(seg, req->addr, req->length);
+	what->adopted = may_adopt(seg, req) ? av_adopt(seg, req->addr, req->length) : 0;
+	what->intact = watch(seg, req->addr, req->length);
 	plain = av_odp_is_plain(seg, req->addr, req->length);
 	if (plain && touch(req->addr, req->length, writable, page))
 		return 0;
-	return populate(req->addr, req->length, writable, page, plain);
+	ret = populate(req->addr, req->length, writable, page, plain);
+	if (ret)
+		av_adopt_end(seg, what->adopted);
+	return ret;
 }
 
 int av_region_prepare(struct av_seg *seg, const struct av_region_request *req, struct av_key *what)
 {
 	uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE);
 	bool on_demand = req->access & IBV_ACCESS_ON_DEMAND;
-	uint64_t moment = 0;
 	int ret = av_region_check_rights(seg, req->access);
 
-	if (ret == 0)
-		ret = on_demand ? prepare_on_demand(req, page) : prepare_pinned(seg, req, page, &moment);
-	if (ret)
-		return ret;
-	(void)av_copy_init(); /* without it copies take the slow way */
 	*what = (struct av_key){
 		.kind = on_demand ? AV_KEY_ODP : AV_KEY_REGION,
 		.access = req->access,
 		.base = req->access & IBV_ACCESS_ZERO_BASED ? 0 : req->iova,
 		.length = req->length,
 		.addr = req->addr,
-		.intact = moment,
 	};
-	return 0;
+	if (ret == 0)
+		ret = on_demand ? prepare_on_demand(req, page) : prepare_pinned(seg, req, page, what);
+	if (ret == 0)
+		(void)av_copy_init(); /* without it copies take the slow way */
+	return ret;
 }

@@ -16,6 +16,7 @@ struct av_region_request {
 	uint64_t length; /* bytes; 0 is allowed: the region then permits zero-length access only */
 	uint64_t iova;	 /* address of the first byte in work requests */
 	uint32_t access; /* as of struct av_key */
+	bool private;	 /* the pages are to stay where they are: memory/adopt.h */
 };
 
 /**
@@ -24,9 +25,10 @@ struct av_region_request {
  * @what: out, the fields of its key but pd
  *
  * The pages are brought in (writable if the flags say that anybody may write), as pinning would, but not
- * locked; from then on their unmapping is noticed (memory/unmapped.h). Context: any thread; waits for pages;
- * no lock held. Return:  0, or EINVAL (flags, wrap-around, address and iova in different places of a page),
- * EFAULT (unmapped, or not writable), ENOMEM
+ * locked; from then on their unmapping is noticed (memory/unmapped.h). What of it is adopted (memory/adopt.h)
+ * the caller ends with the region. Context: any thread; waits for pages; no lock held. Return:  0, or EINVAL
+ * (flags, wrap-around, address and iova in different places of a page), EFAULT (unmapped, or not writable),
+ * ENOMEM
  */
 AV_MUST_USE int av_region_prepare(struct av_seg *seg, const struct av_region_request *req,
 				  struct av_key *what);

@@ -6,6 +6,7 @@
 #include "hca/directory.h"
 #include "hca/page_policy.h"
 #include "hca/segment_view.h"
+#include "memory/adopt.h"
 #include "memory/allocated.h"
 #include "memory/key.h"
 
@@ -21,16 +22,24 @@ static const struct {
 const char *av_region_memory_name(enum av_region_memory memory)
 {
 	static const char *const names[AV_REGION_MEMORY_N] = {
-		[AV_REGION_PLAIN] = "plain",   [AV_REGION_ON_DEMAND] = "on-demand",
-		[AV_REGION_DEVICE] = "device", [AV_REGION_NULL] = "null",
-		[AV_REGION_PAGES] = "pages",   [AV_REGION_PRIVATE] = "private",
-		[AV_REGION_MAPPED] = "mapped",
+		[AV_REGION_PLAIN] = "plain",	     [AV_REGION_ADOPTED] = "adopted",
+		[AV_REGION_ON_DEMAND] = "on-demand", [AV_REGION_DEVICE] = "device",
+		[AV_REGION_NULL] = "null",	     [AV_REGION_PAGES] = "pages",
+		[AV_REGION_PRIVATE] = "private",     [AV_REGION_MAPPED] = "mapped",
 	};
 
 	return names[memory];
 }
 
-static bool memory_of(const struct av_key *k, enum av_region_memory *memory)
+static bool is_adopted(const struct av_seg *seg, const struct av_key *k)
+{
+	const struct av_adopted *a =
+		k->adopted ? av_seg_at(seg, (uint64_t)k->adopted << AV_ADOPTED_SHIFT, sizeof(*a)) : NULL;
+
+	return a && atomic_load(&a->at);
+}
+
+static bool memory_of(const struct av_seg *seg, const struct av_key *k, enum av_region_memory *memory)
 {
 	for (size_t i = 0; i < AV_ARRAY_SIZE(kinds); i++) {
 		if (kinds[i].kind != k->kind)
@@ -38,6 +47,8 @@ static bool memory_of(const struct av_key *k, enum av_region_memory *memory)
 		*memory = kinds[i].memory;
 		if (k->kind == AV_KEY_REGION && (k->share & AV_KEY_PRIVATE))
 			*memory = AV_REGION_PRIVATE;
+		else if (k->kind == AV_KEY_REGION && is_adopted(seg, k))
+			*memory = AV_REGION_ADOPTED;
 		return true;
 	}
 	return false;
@@ -76,7 +87,7 @@ static bool look(const struct av_seg *seg, const struct av_key *k, struct av_reg
 
 	*info = (struct av_region_info){
 		.pid = seg->head->pid, .key = key, .addr = k->base, .length = k->length};
-	if (key == 0 || !memory_of(k, &info->memory))
+	if (key == 0 || !memory_of(seg, k, &info->memory))
 		return false;
 	if (info->memory >= AV_REGION_PAGES)
 		fill_pages(k, info);

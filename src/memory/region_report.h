@@ -9,6 +9,7 @@
 /* What its memory is. */
 enum av_region_memory {
 	AV_REGION_PLAIN,     /* the program's */
+	AV_REGION_ADOPTED,   /* the same, its whole pages moved to where all processes reach them */
 	AV_REGION_ON_DEMAND, /* the program's, paged in on demand */
 	AV_REGION_DEVICE,    /* device memory */
 	AV_REGION_NULL,	     /* none */

@@ -6,7 +6,9 @@
 #include "base/checked.h"
 #include "base/newer_verbs.h"
 #include "hca/home.h"
+#include "memory/adopt.h"
 #include "memory/key.h"
+#include "memory/moving.h"
 #include "memory/odp_counters.h"
 #include "memory/odp_table.h"
 #include "memory/unmapped.h"
@@ -26,7 +28,7 @@ static enum av_mem_fault check(const struct av_key *k, const struct av_mem_reque
 		return AV_MEM_NO_KEY;
 	if (k->pd != req->pd)
 		return AV_MEM_PD;
-	if (k->qpn && k->qpn != req->qpn)
+	if (k->kind == AV_KEY_WINDOW && k->qpn && k->qpn != req->qpn)
 		return AV_MEM_ACCESS;
 	if ((k->access & req->access) != req->access)
 		return AV_MEM_ACCESS;
@@ -65,6 +67,16 @@ static enum av_mem_fault locate_pages(struct av_seg *seg, const struct av_key *k
 	return AV_MEM_OK;
 }
 
+/* Plain memory whose pages are in the segment. */
+static void *adopted(const struct av_seg *seg, const struct av_key *k, uint64_t at, uint64_t len)
+{
+	const struct av_key *region = k->kind == AV_KEY_WINDOW ? av_key_entry(seg, k->region) : k;
+
+	if (!region || region->kind != AV_KEY_REGION || av_likely(!region->adopted))
+		return NULL;
+	return av_adopted_at(seg, region->adopted, at, len);
+}
+
 /* Where the bytes are, as seen from this process. */
 static enum av_mem_fault locate(struct av_seg *seg, struct av_key *k, const struct av_mem_request *req,
 				struct av_span *span)
@@ -87,6 +99,11 @@ static enum av_mem_fault locate(struct av_seg *seg, struct av_key *k, const stru
 		span->writes = req->access & WRITERS;
 		return AV_MEM_OK;
 	}
+	if (kind == AV_KEY_REGION || kind == AV_KEY_ODP) {
+		if (av_moving(seg))
+			return AV_MEM_BUSY;
+		span->local = seg->own ? (void *)(uintptr_t)at : adopted(seg, k, at, span->length);
+	}
 	if (kind == AV_KEY_REGION && av_unlikely(!av_still_mapped(seg, k, at, req->length)))
 		return AV_MEM_GONE;
 	if (kind == AV_KEY_PAGES)
@@ -101,8 +118,6 @@ static enum av_mem_fault locate(struct av_seg *seg, struct av_key *k, const stru
 			return AV_MEM_RANGE;
 		span->seg = seg; /* one name for the bytes, whoever has a key to them: atomics lock by it */
 		span->local = (uint8_t *)seg->head + at;
-	} else if (seg->own) {
-		span->local = (void *)(uintptr_t)at;
 	}
 	return AV_MEM_OK;
 }

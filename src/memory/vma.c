@@ -19,6 +19,8 @@ struct procmap_question {
 };
 #define PROCMAP_QUESTION	 _IOWR('f', 17, struct procmap_question)
 #define PROCMAP_COVERING_OR_NEXT 0x10
+#define PROCMAP_READABLE	 0x01
+#define PROCMAP_WRITABLE	 0x02
 #define PROCMAP_SHARED		 0x08
 
 bool av_vma_next(int maps, uint64_t addr, struct av_vma *vma)
@@ -28,32 +30,67 @@ bool av_vma_next(int maps, uint64_t addr, struct av_vma *vma)
 	if (ioctl(maps, PROCMAP_QUESTION, &q))
 		return errno != ENOENT && av_vma_next_text(maps, addr, vma);
 	*vma = (struct av_vma){
-		.begin = q.begin, .end = q.end, .anonymous = !q.inode && !(q.rights & PROCMAP_SHARED)};
+		.begin = q.begin,
+		.end = q.end,
+		.anonymous = !q.inode && !(q.rights & PROCMAP_SHARED),
+		.readable = q.rights & PROCMAP_READABLE,
+		.writable = q.rights & PROCMAP_WRITABLE,
+		.shared = q.rights & PROCMAP_SHARED,
+		.inode = q.inode,
+		.offset = q.offset,
+	};
 	return true;
 }
 
 /* Where the scan of the text is: a line is "BEGIN-END rwxp OFFSET DEVICE INODE  NAME". */
 struct scan {
 	enum { BEGIN, END, RIGHTS, OFFSET, DEVICE, INODE, NAME } field;
-	uint64_t value[2];
-	bool shared, file;
+	uint64_t value[NAME]; /* of the fields that are numbers */
+	bool readable, writable, shared;
 };
+
+static uint64_t digit(char c)
+{
+	return (uint64_t)(c <= '9' ? c - '0' : (c | 0x20) - 'a' + 10);
+}
 
 /* Take one character. Return: true when all that matters of a line is known. */
 static bool scan_take(struct scan *s, char c)
 {
 	bool ends = c == ' ' || c == '\n' || (c == '-' && s->field == BEGIN);
 
-	if (s->field <= END && !ends)
-		s->value[s->field] =
-			s->value[s->field] << 4 | (uint64_t)(c <= '9' ? c - '0' : (c | 0x20) - 'a' + 10);
-	else if (s->field == RIGHTS && c == 's')
-		s->shared = true;
-	else if (s->field == INODE && !ends && c != '0')
-		s->file = true;
-	if (ends && s->field < NAME)
+	if (s->field == NAME)
+		return false;
+	if (ends)
 		return ++s->field == NAME;
+	switch (s->field) {
+	case RIGHTS:
+		s->shared |= c == 's';
+		s->readable |= c == 'r';
+		s->writable |= c == 'w';
+		break;
+	case INODE:
+		s->value[INODE] = s->value[INODE] * 10 + digit(c);
+		break;
+	default:
+		s->value[s->field] = s->value[s->field] << 4 | digit(c);
+		break;
+	}
 	return false;
+}
+
+static struct av_vma vma_of(const struct scan *s)
+{
+	return (struct av_vma){
+		.begin = s->value[BEGIN],
+		.end = s->value[END],
+		.anonymous = !s->shared && !s->value[INODE],
+		.readable = s->readable,
+		.writable = s->writable,
+		.shared = s->shared,
+		.inode = s->value[INODE],
+		.offset = s->value[OFFSET],
+	};
 }
 
 bool av_vma_next_text(int maps, uint64_t addr, struct av_vma *vma)
@@ -65,8 +102,8 @@ bool av_vma_next_text(int maps, uint64_t addr, struct av_vma *vma)
 
 	while ((n = syscall(SYS_pread64, maps, text, sizeof(text), at)) > 0) {
 		for (long i = 0; i < n; i++) {
-			if (scan_take(&s, text[i]) && s.value[1] > addr) {
-				*vma = (struct av_vma){s.value[0], s.value[1], !s.shared && !s.file};
+			if (scan_take(&s, text[i]) && s.value[END] > addr) {
+				*vma = vma_of(&s);
 				return true;
 			}
 			if (text[i] == '\n')

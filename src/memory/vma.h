@@ -12,6 +12,9 @@
 struct av_vma {
 	uint64_t begin, end; /* addresses */
 	bool anonymous;	     /* private and of no file */
+	bool readable, writable, shared;
+	uint64_t inode;	 /* of the file; 0: none */
+	uint64_t offset; /* in the file */
 };
 
 /**

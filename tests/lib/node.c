@@ -69,7 +69,8 @@ static void register_arena(struct node *n)
 /* Keys that must not work. */
 static void spoil_keys(struct node *n)
 {
-	void *gone = mmap(NULL, GONE_BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	/* Shared, which is never adopted: an adapter does not ask whether the program may touch its pages. */
+	void *gone = mmap(NULL, GONE_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
 
 	set_key(n, KEY_DEAD, (uintptr_t)n->arena, ibv_reg_mr(n->pd, n->arena, NODE_ARENA, ALL_RIGHTS));
 	if (ibv_dereg_mr(n->mr[KEY_DEAD]))

@@ -24,7 +24,7 @@ region() {
 }
 
 text=$("$tool" stat mr any0)
-region plain plain 4096 '- +- +-$'
+region plain '(plain|adopted)' 4096 '- +- +-$'
 region on_demand on-demand 4096 '- +- +-$'
 region small_pages pages 8192 'ALL +- +2 x 4 KiB$'
 region huge_pages pages 5242880 'ALL +- +(2 x 2 MiB \+ 256|1280) x 4 KiB$'

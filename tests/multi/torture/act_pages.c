@@ -2,6 +2,7 @@
 /* What the program does to its address space. */
 #include "torture/actions.h"
 
+#include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 
@@ -117,14 +118,24 @@ static void drop_pages(uint64_t first, uint64_t count)
 	}
 }
 
+/* Peers are not stopped by what the program does to the rights of adopted pages, as an adapter is not. */
+static bool rights_count(void)
+{
+	const char *adopt = getenv("ANYVERBS_ADOPT");
+
+	return adopt && strcmp(adopt, "never") == 0;
+}
+
 void act_pages(void)
 {
 	static void (*const change[])(uint64_t first,
 				      uint64_t count) = {map_pages,  map_pages,	  map_pages,	 unmap_pages,
 							 move_pages, carry_pages, protect_pages, drop_pages};
 	uint64_t count = 1 + rnd(3), first = rnd(PAGES - count + 1);
+	uint64_t which = rnd(COUNT_OF(change));
 
-	change[rnd(COUNT_OF(change))](first, count);
+	if (change[which] != protect_pages || rights_count())
+		change[which](first, count);
 }
 
 /* The program itself stores. */

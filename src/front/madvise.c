@@ -1,0 +1,71 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * madvise(2) of the program's, for memory that is adopted (memory/adopt.h): discarding it must leave zeros,
+ * and MADV_FREE must go on working, though the pages are not private any more. Everything else goes to the
+ * kernel as it is.
+ *
+ * What does not come through here (the system call by number, the C library's own) reaches us as an event of
+ * userfaultfd: memory/odp_notify.c.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "base/checked.h"
+#include "front/export.h"
+#include "memory/adopt.h"
+
+static int kernel(uint64_t addr, uint64_t len, int advice)
+{
+	return (int)syscall(SYS_madvise, addr, len, advice);
+}
+
+/* Pages that may be freed may also be kept: of those that are adopted nothing need be done. */
+static int free_others(int maps, uint64_t addr, uint64_t end)
+{
+	struct av_adopt_piece piece;
+	int ret = 0;
+
+	while (ret == 0 && av_adopt_next(maps, addr, end, &piece)) {
+		if (piece.begin > addr)
+			ret = kernel(addr, piece.begin - addr, MADV_FREE);
+		addr = piece.end;
+	}
+	return ret == 0 && addr < end ? kernel(addr, end - addr, MADV_FREE) : ret;
+}
+
+static int free_pages(uint64_t addr, uint64_t len)
+{
+	int maps = (int)syscall(SYS_openat, AT_FDCWD, "/proc/self/maps", O_RDONLY | O_CLOEXEC, 0);
+	int ret;
+
+	if (maps < 0)
+		return kernel(addr, len, MADV_FREE);
+	ret = free_others(maps, addr, addr + len);
+	syscall(SYS_close, maps);
+	return ret;
+}
+
+AV_EXPORT int madvise(void *start, size_t len, int advice)
+{
+	uint64_t addr = (uintptr_t)start;
+	int ret;
+
+	if (av_likely(!av_adopt_any()) || addr % (uint64_t)sysconf(_SC_PAGESIZE) ||
+	    len > UINT64_MAX - addr - (uint64_t)sysconf(_SC_PAGESIZE))
+		return kernel(addr, len, advice);
+	len = av_round_up(len, (uint64_t)sysconf(_SC_PAGESIZE)); /* as the kernel does */
+	if (advice == MADV_FREE)
+		return free_pages(addr, len);
+	ret = kernel(addr, len, advice);
+	if (ret == 0 && advice == MADV_DONTNEED) {
+		int saved = errno;
+
+		av_adopt_discard(addr,
+				 av_round_up(len, (uint64_t)sysconf(_SC_PAGESIZE))); /* as the kernel does */
+		errno = saved;
+	}
+	return ret;
+}

@@ -1,0 +1,415 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * What is adopted, and when that pays. An array that is searched from end to end: there are few, since each
+ * takes time that is limited.
+ */
+#include "memory/adopt.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/falloc.h>
+#include <pthread.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/setting.h"
+#include "hca/pages.h"
+#include "memory/adopt_pages.h"
+#include "memory/moving.h"
+#include "memory/vma.h"
+
+#define ADOPTIONS 1024
+
+/*
+ * Moving a page costs less than 2 us in all (both ways; measured: docs/ADOPTION.md). A program that registers
+ * and deregisters the same memory all the time must not pay for each: what may be spent is so much at once,
+ * and this part of the time that has passed since.
+ */
+#define NS_PER_PAGE   2000u
+#define ALLOWANCE_NS  150000000u
+#define ALLOWANCE_DIV 32u
+
+/* One adoption. Free if @refs is 0 and @end is 0. */
+struct adoption {
+	_Atomic uint64_t begin,
+		end;		/* addresses; read without the mutex by who discards. Equal: given back */
+	_Atomic uint64_t at;	/* offset in the segment */
+	_Atomic uint64_t inode; /* of the segment\'s file */
+	_Atomic int fd;
+	struct av_adopt_pages pages; /* the rest under the mutex */
+	uint32_t id;
+	uint32_t refs; /* regions */
+};
+
+static struct {
+	pthread_mutex_t mutex;
+	struct adoption list[ADOPTIONS];
+	_Atomic uint32_t used; /* entries that have ever been used */
+	_Atomic uint32_t count;
+	uint64_t spent_ns, since_ns;
+} adopted = {.mutex = PTHREAD_MUTEX_INITIALIZER};
+
+bool av_adopt_any(void)
+{
+	return atomic_load_explicit(&adopted.count, memory_order_relaxed) != 0;
+}
+
+/* --- entries; the mutex is held unless said otherwise --------------------------------------------------- */
+
+static bool is_free(const struct adoption *a)
+{
+	return a->refs == 0 && atomic_load(&a->end) == 0;
+}
+
+/* Pages are in the segment now. */
+static bool is_out(const struct adoption *a)
+{
+	return atomic_load(&a->begin) != atomic_load(&a->end);
+}
+
+static struct adoption *free_entry(void)
+{
+	for (uint32_t i = 0; i < ADOPTIONS; i++)
+		if (is_free(&adopted.list[i])) {
+			if (i >= atomic_load(&adopted.used))
+				atomic_store(&adopted.used, i + 1);
+			return &adopted.list[i];
+		}
+	return NULL;
+}
+
+/* The first that meets the range, from @i on. Also without the mutex. */
+static struct adoption *meeting(uint32_t i, uint64_t addr, uint64_t len)
+{
+	for (uint32_t n = atomic_load(&adopted.used); i < n; i++) {
+		struct adoption *a = &adopted.list[i];
+		uint64_t begin = atomic_load(&a->begin), end = atomic_load(&a->end);
+
+		if (begin != end && addr < end && begin < addr + len)
+			return a;
+	}
+	return NULL;
+}
+
+static struct adoption *by_id(const struct av_seg *seg, uint32_t id)
+{
+	for (uint32_t i = 0, n = atomic_load(&adopted.used); i < n; i++)
+		if (adopted.list[i].refs && adopted.list[i].id == id && adopted.list[i].pages.seg == seg)
+			return &adopted.list[i];
+	return NULL;
+}
+
+static void show(struct adoption *a)
+{
+	struct stat file = {.st_ino = 0};
+
+	(void)!fstat(a->pages.seg->fd, &file);
+	atomic_store(&a->inode, file.st_ino);
+	atomic_store(&a->at, a->pages.at);
+	atomic_store(&a->fd, a->pages.seg->fd);
+	atomic_store(&a->begin, a->pages.begin);
+	atomic_store(&a->end, a->pages.begin + a->pages.bytes);
+	atomic_fetch_add(&adopted.count, 1);
+}
+
+static void hide(struct adoption *a)
+{
+	atomic_store(&a->begin, 0);
+	atomic_store(&a->end, 0);
+	atomic_fetch_sub(&adopted.count, 1);
+}
+
+/* --- when ------------------------------------------------------------------------------------------------
+ */
+
+static bool never(void)
+{
+	static struct av_setting setting = {.variable = "ANYVERBS_ADOPT", .value = "never"};
+	/* Such a region's memory is to be absent from children: private memory that comes back would not be.
+	 */
+	static struct av_setting fork = {.variable = "ANYVERBS_FORK", .value = "dontfork"};
+
+	return av_setting_is(&setting) || av_setting_is(&fork);
+}
+
+static bool always(void)
+{
+	static struct av_setting setting = {.variable = "ANYVERBS_ADOPT", .value = "always"};
+
+	return av_setting_is(&setting);
+}
+
+static bool affordable(uint64_t bytes, uint64_t now)
+{
+	uint64_t cost = bytes / AV_PAGE_BYTES * NS_PER_PAGE;
+
+	if (adopted.since_ns == 0)
+		adopted.since_ns = now;
+	return adopted.spent_ns + cost <= ALLOWANCE_NS + (now - adopted.since_ns) / ALLOWANCE_DIV;
+}
+
+/* --- in and out ------------------------------------------------------------------------------------------
+ */
+
+/* The descriptor that peers look at. Return: what goes into keys, or 0 */
+static uint32_t describe(const struct av_adopt_pages *p)
+{
+	uint64_t offset = av_seg_alloc(p->seg, sizeof(struct av_adopted));
+	struct av_adopted *d = offset ? av_seg_at(p->seg, offset, sizeof(*d)) : NULL;
+
+	if (!d)
+		return 0;
+	d->addr = p->begin;
+	d->bytes = p->bytes;
+	atomic_store(&d->at, p->at);
+	return (uint32_t)(offset >> AV_ADOPTED_SHIFT);
+}
+
+static void undescribe(struct av_seg *seg, uint32_t id)
+{
+	av_seg_free(seg, (uint64_t)id << AV_ADOPTED_SHIFT, sizeof(struct av_adopted));
+}
+
+static struct av_adopted *descriptor(const struct adoption *a)
+{
+	return av_seg_at(a->pages.seg, (uint64_t)a->id << AV_ADOPTED_SHIFT, sizeof(struct av_adopted));
+}
+
+/* The pages go back; peers reach the memory in the owner's process again. Keys that say where they were stay.
+ */
+static void give_back(struct adoption *a)
+{
+	struct av_adopted *d = descriptor(a);
+
+	av_moving_begin();
+	if (d)
+		atomic_store(&d->at, 0);
+	if (av_adopt_move_out(&a->pages))
+		hide(a);
+	else if (d)
+		atomic_store(&d->at, a->pages.at); /* no memory: they stay where they are */
+	av_moving_end();
+}
+
+static uint32_t take(struct av_seg *seg, uint64_t begin, uint64_t bytes)
+{
+	struct adoption *a = free_entry();
+	struct av_adopt_pages pages = {.seg = seg, .begin = begin, .bytes = bytes};
+	bool moved;
+
+	if (!a || !av_adopt_suitable(begin, bytes) || !av_adopt_undisturbed())
+		return 0;
+	av_moving_begin();
+	moved = av_adopt_move_in(&pages);
+	av_moving_end();
+	if (!moved)
+		return 0;
+	a->pages = pages;
+	a->id = describe(&pages);
+	a->refs = 1;
+	show(a);
+	if (a->id)
+		return a->id;
+	give_back(a);
+	a->refs = 0;
+	return 0;
+}
+
+/*
+ * Another region on memory that is adopted. All that it touches of it must be in place: peers will look for
+ * that there, also on pages of which the region has a part.
+ */
+static uint32_t again(struct adoption *a, const struct av_seg *seg, uint64_t begin, uint64_t bytes)
+{
+	uint64_t first = begin - AV_PAGE_BYTES, last = begin + bytes + AV_PAGE_BYTES;
+
+	if (a->pages.seg != seg || !a->refs || !av_range_within(begin, bytes, a->pages.begin, a->pages.bytes))
+		return 0;
+	first = first > a->pages.begin ? first : a->pages.begin;
+	last = last < a->pages.begin + a->pages.bytes ? last : a->pages.begin + a->pages.bytes;
+	if (!av_adopt_in_place(&a->pages, first, last - first))
+		return 0;
+	a->refs++;
+	return a->id;
+}
+
+static uint32_t adopt(struct av_seg *seg, uint64_t begin, uint64_t bytes)
+{
+	struct adoption *a = meeting(0, begin, bytes);
+	uint64_t now = av_now_ns();
+	uint32_t id;
+
+	if (a)
+		return again(a, seg, begin, bytes);
+	if (!always() && !affordable(bytes, now))
+		return 0;
+	id = take(seg, begin, bytes);
+	adopted.spent_ns += av_now_ns() - now;
+	return id;
+}
+
+/* --- fork ------------------------------------------------------------------------------------------------
+ */
+
+/* A child gets copies of private memory: it is private again before the fork, in both. */
+static void before_fork(void)
+{
+	int saved = errno;
+
+	pthread_mutex_lock(&adopted.mutex);
+	for (uint32_t i = 0, n = atomic_load(&adopted.used); i < n; i++)
+		if (is_out(&adopted.list[i]))
+			give_back(&adopted.list[i]);
+	errno = saved;
+}
+
+static void after_fork_in_parent(void)
+{
+	pthread_mutex_unlock(&adopted.mutex);
+}
+
+/* Nothing is adopted, and the regions are the parent's. */
+static void after_fork_in_child(void)
+{
+	pthread_mutex_init(&adopted.mutex, NULL);
+	for (uint32_t i = 0, n = atomic_load(&adopted.used); i < n; i++)
+		adopted.list[i].refs = 0;
+}
+
+static void register_fork_handlers(void)
+{
+	pthread_atfork(before_fork, after_fork_in_parent, after_fork_in_child);
+}
+
+/* --- regions ---------------------------------------------------------------------------------------------
+ */
+
+uint32_t av_adopt(struct av_seg *seg, uint64_t addr, uint64_t length)
+{
+	static pthread_once_t once = PTHREAD_ONCE_INIT;
+	uint64_t begin = av_round_up(addr, AV_PAGE_BYTES),
+		 end = (addr + length) & ~(uint64_t)(AV_PAGE_BYTES - 1);
+	int saved = errno;
+	uint32_t id;
+
+	if (never() || length < AV_PAGE_BYTES || begin >= end || sysconf(_SC_PAGESIZE) != AV_PAGE_BYTES)
+		return 0;
+	pthread_once(&once, register_fork_handlers);
+	pthread_mutex_lock(&adopted.mutex);
+	id = adopt(seg, begin, end - begin);
+	pthread_mutex_unlock(&adopted.mutex);
+	errno = saved;
+	return id;
+}
+
+static void end(struct adoption *a)
+{
+	uint64_t begin = av_now_ns();
+
+	if (is_out(a))
+		give_back(a);
+	undescribe(a->pages.seg, a->id);
+	a->refs = 0;
+	adopted.spent_ns += av_now_ns() - begin;
+}
+
+void av_adopt_end(struct av_seg *seg, uint32_t id)
+{
+	struct adoption *a;
+	int saved = errno;
+
+	if (!id)
+		return;
+	pthread_mutex_lock(&adopted.mutex);
+	a = by_id(seg, id);
+	if (a && a->refs == 1)
+		end(a);
+	else if (a)
+		a->refs--;
+	pthread_mutex_unlock(&adopted.mutex);
+	errno = saved;
+}
+
+void av_adopt_close(struct av_seg *seg)
+{
+	int saved = errno;
+
+	pthread_mutex_lock(&adopted.mutex);
+	for (uint32_t i = 0, n = atomic_load(&adopted.used); i < n; i++)
+		if (adopted.list[i].refs && adopted.list[i].pages.seg == seg)
+			end(&adopted.list[i]);
+	pthread_mutex_unlock(&adopted.mutex);
+	errno = saved;
+}
+
+/* --- discarding ------------------------------------------------------------------------------------------
+ */
+
+/* The part of a mapping, from @addr on, that is the pages of @a. */
+static bool piece_of(struct adoption *a, const struct av_vma *vma, uint64_t addr,
+		     struct av_adopt_piece *piece)
+{
+	uint64_t bytes = atomic_load(&a->end) - atomic_load(&a->begin), at = atomic_load(&a->at);
+	uint64_t from = vma->offset + (addr > vma->begin ? addr - vma->begin : 0);
+	uint64_t last = vma->offset + (vma->end - vma->begin);
+
+	from = from > at ? from : at;
+	last = last < at + bytes ? last : at + bytes;
+	if (!bytes || vma->inode != atomic_load(&a->inode) || from >= last)
+		return false;
+	*piece = (struct av_adopt_piece){
+		.begin = vma->begin + (from - vma->offset),
+		.end = vma->begin + (last - vma->offset),
+		.fd = atomic_load(&a->fd),
+		.at = from,
+	};
+	return true;
+}
+
+/* The first such part of any. */
+static bool first_piece(const struct av_vma *vma, uint64_t addr, struct av_adopt_piece *piece)
+{
+	struct av_adopt_piece one;
+	bool found = false;
+
+	for (uint32_t i = 0, n = atomic_load(&adopted.used); i < n; i++) {
+		if (!piece_of(&adopted.list[i], vma, addr, &one) || (found && one.begin >= piece->begin))
+			continue;
+		*piece = one;
+		found = true;
+	}
+	return found;
+}
+
+bool av_adopt_next(int maps, uint64_t addr, uint64_t end, struct av_adopt_piece *piece)
+{
+	struct av_vma vma;
+
+	while (addr < end && av_vma_next(maps, addr, &vma) && vma.begin < end) {
+		if (vma.shared && first_piece(&vma, addr, piece) && piece->begin < end) {
+			piece->end = piece->end < end ? piece->end : end;
+			return true;
+		}
+		addr = vma.end;
+	}
+	return false;
+}
+
+/* System calls by number: the library's versions are cancellation points. */
+void av_adopt_discard(uint64_t addr, uint64_t len)
+{
+	struct av_adopt_piece piece;
+	int maps;
+
+	if (av_likely(!av_adopt_any()))
+		return;
+	maps = (int)syscall(SYS_openat, AT_FDCWD, "/proc/self/maps", O_RDONLY | O_CLOEXEC, 0);
+	if (maps < 0)
+		return;
+	for (uint64_t at = addr; av_adopt_next(maps, at, addr + len, &piece); at = piece.end)
+		(void)!syscall(SYS_fallocate, piece.fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, piece.at,
+			       piece.end - piece.begin);
+	syscall(SYS_close, maps);
+}

@@ -1,0 +1,422 @@
+/* SPDX-License-Identifier: MIT */
+#include "memory/adopt_pages.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/falloc.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <sys/statvfs.h>
+#include <sys/types.h>
+#include <unistd.h>
+
+#include "base/checked.h"
+#include "base/thread.h"
+#include "hca/pages.h"
+#include "memory/mapped.h"
+#include "memory/odp_track.h"
+#include "memory/vma.h"
+
+#ifndef MADV_POPULATE_WRITE
+#define MADV_POPULATE_WRITE 23
+#endif
+
+#define PIECE (4ul << 20) /* bytes that are in two places for a moment when they move out */
+#define RUNS  64
+
+/* <linux/fs.h> since 6.7. */
+struct page_scan {
+	uint64_t size, flags, start, end, walk_end, vec, vec_len, max_pages;
+	uint64_t inverted, all, any, wanted;
+};
+struct page_runs {
+	uint64_t start, end, categories;
+};
+#define PAGE_SCAN    _IOWR('f', 16, struct page_scan)
+#define SCAN_PRESENT (1u << 3)
+#define SCAN_SWAPPED (1u << 4)
+#define SCAN_HUGE    (1u << 6)
+
+static int open_own(const char *path)
+{
+	return open(path, O_RDONLY | O_CLOEXEC);
+}
+
+static void *pointer(uint64_t addr)
+{
+	return (void *)(uintptr_t)addr;
+}
+
+/* --- which memory --------------------------------------------------------------------------------------- */
+
+static bool all_private(int maps, uint64_t begin, uint64_t end)
+{
+	uint64_t here = (uintptr_t)__builtin_frame_address(0);
+	struct av_vma vma;
+
+	for (uint64_t at = begin; at < end; at = vma.end) {
+		if (!av_vma_next(maps, at, &vma) || vma.begin > at || !vma.anonymous || !vma.readable ||
+		    !vma.writable)
+			return false;
+		if (here >= vma.begin && here < vma.end)
+			return false;
+	}
+	return true;
+}
+
+/* Runs of pages in [*@begin, @end) that have one of these properties, at most RUNS. Return: their number, -1:
+ * the kernel does not say */
+static int scan(int pagemap, uint64_t *begin, uint64_t end, uint64_t any, struct page_runs *runs)
+{
+	struct page_scan s = {
+		.size = sizeof(s),
+		.start = *begin,
+		.end = end,
+		.vec = (uintptr_t)runs,
+		.vec_len = RUNS,
+		.any = any,
+		.wanted = any,
+	};
+	int n = ioctl(pagemap, PAGE_SCAN, &s);
+
+	if (n >= 0)
+		*begin = n < RUNS ? end : s.walk_end;
+	return n;
+}
+
+static bool has_huge(uint64_t begin, uint64_t end)
+{
+	struct page_runs runs[RUNS];
+	int pagemap = open_own("/proc/self/pagemap");
+	int n = pagemap < 0 ? -1 : scan(pagemap, &begin, end, SCAN_HUGE, runs);
+
+	if (pagemap >= 0)
+		close(pagemap);
+	return n != 0; /* a kernel that does not say: perhaps */
+}
+
+bool av_adopt_suitable(uint64_t begin, uint64_t bytes)
+{
+	int maps = open_own("/proc/self/maps");
+	bool ret = maps >= 0 && all_private(maps, begin, begin + bytes);
+
+	if (maps >= 0)
+		close(maps);
+	return ret && !has_huge(begin, begin + bytes);
+}
+
+/* Mappings that mean that something else than a processor writes to this process' memory, or will not let it
+ * go: asynchronous input, and adapters and other devices that have pages pinned. */
+static const char *const strangers[] = {
+	"[io_uring]", "/[aio]", "/dev/infiniband/", "/dev/vfio/", "/dev/nvidia", "/dev/dri/", "/dev/kfd",
+};
+
+static bool no_strangers(void)
+{
+	char *maps = av_mapped_text("/proc/self/maps");
+	bool ret = maps != NULL;
+
+	for (size_t i = 0; ret && i < AV_ARRAY_SIZE(strangers); i++)
+		ret = !strstr(maps, strangers[i]);
+	free(maps);
+	return ret;
+}
+
+/* Memory that the program has locked would not be afterwards. */
+static bool nothing_locked(void)
+{
+	char *status = av_mapped_text("/proc/self/status"), *line;
+	bool ret;
+
+	line = status ? strstr(status, "\nVmLck:") : NULL;
+	ret = line && strtoul(line + sizeof("\nVmLck:") - 1, NULL, 10) == 0;
+	free(status);
+	return ret;
+}
+
+static bool single_threaded(void)
+{
+	struct stat st;
+
+	/* Its folder has a link of each thread's, its own and its parent's. */
+	return stat("/proc/self/task", &st) == 0 && st.st_nlink <= 3 + av_thread_own();
+}
+
+bool av_adopt_undisturbed(void)
+{
+	return single_threaded() && nothing_locked() && no_strangers();
+}
+
+/* --- in ------------------------------------------------------------------------------------------------- */
+
+static bool copy_in(const struct av_adopt_pages *p, uint64_t begin, uint64_t end)
+{
+	while (begin < end) {
+		ssize_t n =
+			pwrite(p->seg->fd, pointer(begin), end - begin, (off_t)(p->at + (begin - p->begin)));
+
+		if (n <= 0)
+			return false;
+		begin += (uint64_t)n;
+	}
+	return true;
+}
+
+/* Pages that are not there yet stay so: they are zeros on either side. */
+static bool copy_present(const struct av_adopt_pages *p)
+{
+	int pagemap = open_own("/proc/self/pagemap");
+	uint64_t at = p->begin, end = p->begin + p->bytes;
+	struct page_runs runs[RUNS];
+	bool ret = pagemap >= 0;
+
+	while (ret && at < end) {
+		int n = scan(pagemap, &at, end, SCAN_PRESENT | SCAN_SWAPPED, runs);
+
+		ret = n >= 0;
+		for (int i = 0; ret && i < n; i++)
+			ret = copy_in(p, runs[i].start, runs[i].end);
+	}
+	if (pagemap >= 0)
+		close(pagemap);
+	return ret;
+}
+
+/* The program's signal handlers may write anywhere. */
+static void block_signals(sigset_t *old)
+{
+	sigset_t all;
+
+	sigfillset(&all);
+	pthread_sigmask(SIG_SETMASK, &all, old);
+}
+
+static void unblock_signals(const sigset_t *old)
+{
+	pthread_sigmask(SIG_SETMASK, old, NULL);
+}
+
+static bool exchange_in(const struct av_adopt_pages *p)
+{
+	sigset_t signals;
+	bool ret;
+
+	block_signals(&signals);
+	av_odp_untrack(p->begin, p->bytes);
+	ret = copy_present(p) && mmap(pointer(p->begin), p->bytes, PROT_READ | PROT_WRITE,
+				      MAP_SHARED | MAP_FIXED, p->seg->fd, (off_t)p->at) != MAP_FAILED;
+	(void)!av_odp_track(p->seg, p->begin, p->bytes);
+	unblock_signals(&signals);
+	return ret;
+}
+
+/* Half of what is left in the file system is for others: without room there nobody can open a device. */
+static bool affords(const struct av_adopt_pages *p)
+{
+	struct statvfs fs;
+
+	return fstatvfs(p->seg->fd, &fs) == 0 && p->bytes / fs.f_frsize < fs.f_bavail / 2;
+}
+
+bool av_adopt_move_in(struct av_adopt_pages *p)
+{
+	struct av_page_block block;
+
+	if (!affords(p) || av_pages_alloc(p->seg, p->bytes, AV_PAGES_SMALL, &block))
+		return false;
+	p->block = p->at = block.at;
+	if (exchange_in(p))
+		return true;
+	av_pages_free(p->seg, block.at);
+	return false;
+}
+
+/* --- out ------------------------------------------------------------------------------------------------ */
+
+static int rights(const struct av_vma *vma)
+{
+	return (vma->readable ? PROT_READ : 0) | (vma->writable ? PROT_WRITE : 0);
+}
+
+/* Copy what is there; holes stay holes. */
+static bool copy_out(const struct av_adopt_pages *p, uint64_t at, uint64_t bytes, uint8_t *to)
+{
+	off_t pos = (off_t)at, end = (off_t)(at + bytes);
+
+	while (pos < end) {
+		off_t data = lseek(p->seg->fd, pos, SEEK_DATA), hole;
+		ssize_t n;
+
+		if (data < 0 || data >= end)
+			return data >= 0 || errno == ENXIO;
+		hole = lseek(p->seg->fd, data, SEEK_HOLE);
+		hole = hole < 0 || hole > end ? end : hole;
+		n = pread(p->seg->fd, to + (data - (off_t)at), (size_t)(hole - data), data);
+		if (n <= 0)
+			return false;
+		pos = data + n;
+	}
+	return true;
+}
+
+/* With nobody writing meanwhile: new private memory in its place. */
+static bool replace(const struct av_adopt_pages *p, uint64_t addr, uint64_t bytes, uint64_t at, int prot)
+{
+	void *fresh = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	bool ret = fresh != MAP_FAILED && copy_out(p, at, bytes, fresh);
+
+	if (ret && prot != (PROT_READ | PROT_WRITE))
+		ret = mprotect(fresh, bytes, prot) == 0;
+	ret = ret && mremap(fresh, bytes, bytes, MREMAP_MAYMOVE | MREMAP_FIXED, pointer(addr)) != MAP_FAILED;
+	if (!ret && fresh != MAP_FAILED)
+		munmap(fresh, bytes);
+	return ret;
+}
+
+/*
+ * With threads that may write at any moment: a private mapping of the same pages takes their place in one
+ * step, a store is in the page before or in the private copy after. Then all of it is copied, and the file's
+ * pages go, so that what the program discards later reads as zeros. That part of the segment is never used
+ * again.
+ */
+static bool privatise(const struct av_adopt_pages *p, uint64_t addr, uint64_t bytes, uint64_t at, int prot)
+{
+	if (mmap(pointer(addr), bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_FIXED, p->seg->fd,
+		 (off_t)at) == MAP_FAILED)
+		return false;
+	if (madvise(pointer(addr), bytes, MADV_POPULATE_WRITE) == 0)
+		(void)!fallocate(p->seg->fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, (off_t)at,
+				 (off_t)bytes);
+	if (prot != (PROT_READ | PROT_WRITE))
+		(void)!mprotect(pointer(addr), bytes, prot);
+	return true;
+}
+
+/* By the piece, since the program may have put something between them that cannot be watched, or nothing. */
+static bool exchange_piece(const struct av_adopt_pages *p, uint64_t addr, uint64_t bytes, uint64_t at,
+			   int prot, bool alone)
+{
+	bool ret;
+
+	av_odp_untrack(addr, bytes);
+	ret = (alone ? replace : privatise)(p, addr, bytes, at, prot);
+	(void)!av_odp_track(p->seg, addr, bytes);
+	return ret;
+}
+
+/* The part of a mapping that is our pages: [*@begin, *@end), addresses. Return: false if there is none */
+static bool ours(const struct av_adopt_pages *p, const struct av_vma *vma, uint64_t inode, uint64_t *begin,
+		 uint64_t *end)
+{
+	uint64_t first = vma->offset > p->at ? vma->offset : p->at;
+	uint64_t last = vma->offset + (vma->end - vma->begin), stop = p->at + p->bytes;
+
+	last = last < stop ? last : stop;
+	if (!vma->shared || vma->inode != inode || first >= last)
+		return false;
+	*begin = vma->begin + (first - vma->offset);
+	*end = vma->begin + (last - vma->offset);
+	return true;
+}
+
+static bool covered(const struct av_adopt_pages *p, int maps, uint64_t inode, uint64_t at, uint64_t end)
+{
+	struct av_vma vma;
+
+	for (; at < end; at = vma.end)
+		if (!av_vma_next(maps, at, &vma) || vma.begin > at || !vma.shared || vma.inode != inode ||
+		    vma.offset + (at - vma.begin) != p->at + (at - p->begin))
+			return false;
+	return true;
+}
+
+bool av_adopt_in_place(const struct av_adopt_pages *p, uint64_t begin, uint64_t bytes)
+{
+	int maps = open_own("/proc/self/maps");
+	struct stat file;
+	bool ret;
+
+	if (maps < 0)
+		return false;
+	ret = fstat(p->seg->fd, &file) == 0 && covered(p, maps, file.st_ino, begin, begin + bytes);
+	close(maps);
+	return ret;
+}
+
+/* The view of the segment that we have ourselves is no mapping of the program's. */
+static bool is_segment(const struct av_adopt_pages *p, const struct av_vma *vma)
+{
+	return av_range_within(vma->begin, vma->end - vma->begin, (uintptr_t)p->seg->head, AV_SEG_BYTES);
+}
+
+/* Exchange what is ours in a mapping. Return: bytes, or -1 */
+static int64_t exchange_in_mapping(const struct av_adopt_pages *p, const struct av_vma *vma, uint64_t inode,
+				   bool alone)
+{
+	uint64_t begin, end;
+	int64_t bytes;
+
+	if (!ours(p, vma, inode, &begin, &end) || is_segment(p, vma))
+		return 0;
+	bytes = (int64_t)(end - begin);
+	while (begin < end) {
+		uint64_t n = end - begin < PIECE ? end - begin : PIECE;
+
+		if (!exchange_piece(p, begin, n, vma->offset + (begin - vma->begin), rights(vma), alone))
+			return -1;
+		begin += n;
+	}
+	return bytes;
+}
+
+/* In the mappings that meet [at, end). Return: bytes, or -1 */
+static int64_t exchange_in_range(const struct av_adopt_pages *p, int maps, uint64_t inode, uint64_t at,
+				 uint64_t end, bool alone)
+{
+	struct av_vma vma;
+	int64_t sum = 0;
+
+	while (at < end && av_vma_next(maps, at, &vma) && vma.begin < end) {
+		int64_t n = exchange_in_mapping(p, &vma, inode, alone);
+
+		if (n < 0)
+			return -1;
+		sum += n;
+		at = vma.end;
+	}
+	return sum;
+}
+
+/* Nearly always all of it is where it was put. What the program has moved is somewhere. */
+static bool exchange_out(const struct av_adopt_pages *p, bool alone)
+{
+	int maps = open_own("/proc/self/maps");
+	struct stat file;
+	int64_t n = -1;
+
+	if (maps < 0)
+		return false;
+	if (fstat(p->seg->fd, &file) == 0)
+		n = exchange_in_range(p, maps, file.st_ino, p->begin, p->begin + p->bytes, alone);
+	if (n >= 0 && (uint64_t)n < p->bytes)
+		n = exchange_in_range(p, maps, file.st_ino, 0, UINT64_MAX, alone);
+	close(maps);
+	return n >= 0;
+}
+
+bool av_adopt_move_out(const struct av_adopt_pages *p)
+{
+	bool alone = single_threaded(), ret;
+	sigset_t signals;
+
+	block_signals(&signals);
+	ret = exchange_out(p, alone);
+	unblock_signals(&signals);
+	if (ret && alone)
+		av_pages_free(p->seg, p->block);
+	return ret;
+}

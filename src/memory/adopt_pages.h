@@ -1,0 +1,53 @@
+/* SPDX-License-Identifier: MIT */
+/* Moving pages between the program's memory and a segment: the mechanism of memory/adopt.h. */
+#ifndef AV_MEMORY_ADOPT_PAGES_H
+#define AV_MEMORY_ADOPT_PAGES_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/compiler.h"
+#include "hca/segment.h"
+
+/* Pages of this process that are, or will be, pages of a segment. */
+struct av_adopt_pages {
+	struct av_seg *seg;
+	uint64_t begin, bytes; /* page-aligned */
+	uint64_t at;	       /* offset in the segment */
+	uint64_t block;	       /* of hca/pages.h, which they are in */
+};
+
+/**
+ * av_adopt_suitable() - is it memory that can be adopted without the program's noticing?
+ *
+ * Private anonymous memory that may be written, without huge pages, not the stack that the caller runs on.
+ * That nobody else writes there is the caller's business. Context: any thread; system calls
+ */
+AV_MUST_USE bool av_adopt_suitable(uint64_t begin, uint64_t bytes);
+
+/*
+ * Is this process' memory written by its threads' instructions and our copies alone? There is one thread
+ * beside ours, and no sign of asynchronous input or of another adapter. System calls; takes memory.
+ */
+AV_MUST_USE bool av_adopt_undisturbed(void);
+
+/**
+ * av_adopt_move_in() - @p's seg, begin and bytes are given; at and block are set
+ *
+ * Context: moving (memory/moving.h); nobody writes to the memory. Return: false: nothing has changed
+ */
+AV_MUST_USE bool av_adopt_move_in(struct av_adopt_pages *p);
+
+/* Are these of the pages, whole ones, still mapped where they were put? The program may have put others
+ * there. */
+AV_MUST_USE bool av_adopt_in_place(const struct av_adopt_pages *p, uint64_t begin, uint64_t bytes);
+
+/**
+ * av_adopt_move_out() - the pages become private memory again, wherever the program has them mapped by now
+ *
+ * Other threads of the program may go on: no store is lost.
+ * Context: moving. Return: false: some of it could not be moved for want of memory
+ */
+AV_MUST_USE bool av_adopt_move_out(const struct av_adopt_pages *p);
+
+#endif

@@ -1,0 +1,39 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Nobody touches the memory of this process while its pages move.
+ *
+ * What is behind every key of every context of the process is out of bounds from av_moving_begin() to
+ * av_moving_end(): accesses under way have ended, and new ones, by whatever process, are told to come again
+ * (AV_MEM_BUSY, as while a region is re-registered). Regions may overlap and belong to different contexts, so
+ * that no single key would do.
+ *
+ * Each access announces itself by a hazard, a full barrier, before it looks at the segment's flag; the mover
+ * sets the flag, then looks at the hazards. One sees the other.
+ */
+#ifndef AV_MEMORY_MOVING_H
+#define AV_MEMORY_MOVING_H
+
+#include <stdatomic.h>
+#include <stdbool.h>
+
+#include "base/compiler.h"
+#include "hca/segment.h"
+
+/* An own context whose memory may move, from its opening to its closing. Context: any thread; a mutex. */
+void av_moving_add(struct av_seg *seg);
+void av_moving_remove(struct av_seg *seg);
+
+/*
+ * Context: one mover at a time, whose thread holds no hazard; waits for as long as copies under way take. In
+ * between no context is added or removed.
+ */
+void av_moving_begin(void);
+void av_moving_end(void);
+
+/* Is it out of bounds? Asked with a hazard held. A mover that has died moves no more. */
+static inline bool av_moving(struct av_seg *seg)
+{
+	return av_unlikely(atomic_load(&seg->head->moving)) && av_seg_alive(seg);
+}
+
+#endif
