@@ -75,7 +75,7 @@ static void fill(struct av_cqe *to, const struct av_cqe *from)
 {
 	if (from->data_len > sizeof(uint64_t)) /* else the second cache line is not touched */
 		memcpy(to->data, from->data, sizeof(to->data));
-	else
+	else if (from->data_len) /* what an entry without payload has there was never written */
 		memcpy(to->data, from->data, sizeof(uint64_t));
 	memcpy(to, from, offsetof(struct av_cqe, number));
 }
