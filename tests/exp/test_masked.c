@@ -660,26 +660,6 @@ static void open_pairs(void)
 	pair_connect(&a, QP_PLAIN, NULL, &b, QP_PLAIN, NULL);
 }
 
-/* The unreliable one with itself: it only has to take requests. */
-static void open_uc(void)
-{
-	struct ibv_qp_attr attr = {.qp_state = IBV_QPS_INIT, .port_num = 1};
-
-	if (side_modify(&a, QP_UC, &attr,
-			IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS))
-		DIE("to INIT");
-	attr = (struct ibv_qp_attr){.qp_state = IBV_QPS_RTR,
-				    .path_mtu = IBV_MTU_1024,
-				    .dest_qp_num = n->qp[QP_UC]->qp_num,
-				    .ah_attr = {.is_global = 1, .port_num = 1, .grh.dgid = a.info.gid}};
-	if (side_modify(&a, QP_UC, &attr,
-			IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN))
-		DIE("to RTR");
-	attr = (struct ibv_qp_attr){.qp_state = IBV_QPS_RTS};
-	if (side_modify(&a, QP_UC, &attr, IBV_QP_STATE | IBV_QP_SQ_PSN))
-		DIE("to RTS");
-}
-
 static void run(void)
 {
 	all_targets();
@@ -710,7 +690,7 @@ int main(int argc, char **argv)
 	side_start(&b);
 	n = a.node;
 	open_pairs();
-	open_uc();
+	side_connect_uc_to_itself(&a, QP_UC, 0);
 	run();
 	unmake_all();
 	side_begin(&b, &end);

@@ -762,23 +762,9 @@ static void kill_row(void)
 
 static void connect_uc(void)
 {
-	struct ibv_qp_attr attr = {
-		.qp_state = IBV_QPS_INIT, .port_num = 1, .qp_access_flags = IBV_ACCESS_REMOTE_WRITE};
-
-	if (extended_create_qp(n, QP_UC, IBV_QPT_UC, 0) ||
-	    side_modify(&a, QP_UC, &attr,
-			IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS))
-		DIE("to INIT");
-	attr = (struct ibv_qp_attr){.qp_state = IBV_QPS_RTR,
-				    .path_mtu = IBV_MTU_1024,
-				    .dest_qp_num = n->qp[QP_UC]->qp_num,
-				    .ah_attr = {.is_global = 1, .port_num = 1, .grh.dgid = a.info.gid}};
-	if (side_modify(&a, QP_UC, &attr,
-			IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN))
-		DIE("to RTR");
-	attr = (struct ibv_qp_attr){.qp_state = IBV_QPS_RTS};
-	if (side_modify(&a, QP_UC, &attr, IBV_QP_STATE | IBV_QP_SQ_PSN))
-		DIE("to RTS");
+	if (extended_create_qp(n, QP_UC, IBV_QPT_UC, 0))
+		DIE("no queue pair");
+	side_connect_uc_to_itself(&a, QP_UC, IBV_ACCESS_REMOTE_WRITE);
 }
 
 /* What is refused there is lost, and neither side hears of it. */

@@ -581,3 +581,21 @@ void pair_destroy(struct side *a, int qa, struct side *b, int qb)
 	if (!same_qp(a, qa, b, qb))
 		EXPECT(side_destroy_qp(b, qb) == 0, "ibv_destroy_qp");
 }
+
+void side_connect_uc_to_itself(struct side *s, int qp, unsigned int access)
+{
+	struct ibv_qp_attr attr = {.qp_state = IBV_QPS_INIT, .port_num = 1, .qp_access_flags = access};
+
+	if (side_modify(s, qp, &attr, IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS))
+		DIE("to INIT");
+	attr = (struct ibv_qp_attr){.qp_state = IBV_QPS_RTR,
+				    .path_mtu = IBV_MTU_1024,
+				    .dest_qp_num = side_qpn(s, qp),
+				    .ah_attr = {.is_global = 1, .port_num = 1, .grh.dgid = s->info.gid}};
+	if (side_modify(s, qp, &attr,
+			IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN))
+		DIE("to RTR");
+	attr = (struct ibv_qp_attr){.qp_state = IBV_QPS_RTS};
+	if (side_modify(s, qp, &attr, IBV_QP_STATE | IBV_QP_SQ_PSN))
+		DIE("to RTS");
+}

@@ -94,6 +94,9 @@ void pair_connect(struct side *a, int qa, const struct node_link *la, struct sid
 		  const struct node_link *lb);
 void pair_destroy(struct side *a, int qa, struct side *b, int qb);
 
+/* An unreliable connection of a queue pair in RESET with itself: one that only has to take requests. */
+void side_connect_uc_to_itself(struct side *s, int qp, unsigned int access);
+
 uint32_t side_qpn(struct side *s, int qp);
 
 #endif
