@@ -3,13 +3,16 @@
 Programs of others, built from their sources against our header. Where the sources are is said by an environment variable;
 without it, or without what they need beside it, the test is skipped.
 """
+import argparse
 import concurrent.futures
 import os
 import subprocess
 import sys
+import tempfile
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "clients"))
 import pair  # pylint: disable=wrong-import-position
+import rows  # pylint: disable=wrong-import-position
 
 JOBS = 2
 LINES = 12  # of a compiler's complaints
@@ -52,3 +55,27 @@ def run_all(commands):
     for said in faults:
         print("FAILED:", said)
     return len(faults)
+
+
+def options(description, limit):
+    p = argparse.ArgumentParser(description=description)
+    p.add_argument("--cc", required=True)
+    p.add_argument("--library", required=True)
+    p.add_argument("--include", required=True, help="our include folder")
+    p.add_argument("--preload", action="append", default=[], help="preloaded before it, such as a sanitizer's library")
+    p.add_argument("--only", help="only the rows that contain this text")
+    p.add_argument("--limit", type=float, default=limit, help="seconds for one row")
+    return p.parse_args()
+
+
+def run_rows(args, table, name, build):
+    """Build the programs with @build(args, folder), and run the rows of the file @table with them; ends the test."""
+    table = rows.read_rows(table)
+    with tempfile.TemporaryDirectory(prefix="anyverbs-%s-" % name) as out:
+        build(args, out)
+        os.environ["PATH"] = out + ":" + os.environ["PATH"]
+        with pair.Scratch(args.library, also_preload=args.preload) as scratch:
+            results = [rows.run_row(scratch, row, args.limit) for row in table
+                       if not args.only or args.only in row.command]
+    print("%d of %d rows as expected, %d skipped" % (results.count(True), len(results), results.count(None)))
+    sys.exit(1 if False in results else 0)

@@ -4,14 +4,10 @@
 perftest 4.4 (the last with experimental verbs) built with all of its experimental paths, and run over the library between
 two processes: the rows of perftest_rows.txt. ANYVERBS_PERFTEST_SRC names the folder of its sources, tag v4.4-0.4.
 """
-import argparse
 import os
 import sys
-import tempfile
 
 import building
-import pair
-import rows
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 
@@ -27,17 +23,6 @@ RAW = "raw_ethernet_send_bw raw_ethernet_send_lat raw_ethernet_send_burst_lat".s
 HEADERS = "rdma/rdma_cma.h infiniband/umad.h infiniband/verbs.h".split()
 # Tentative definitions in its headers: compilers merged them then.
 FLAGS = "-O1 -w -Werror=implicit-function-declaration -std=gnu99 -D_GNU_SOURCE -DVERSION=\"5.60\" -fcommon".split()
-
-
-def options():
-    p = argparse.ArgumentParser(description=__doc__)
-    p.add_argument("--cc", required=True)
-    p.add_argument("--library", required=True)
-    p.add_argument("--include", required=True, help="our include folder")
-    p.add_argument("--preload", action="append", default=[], help="preloaded before it, such as a sanitizer's library")
-    p.add_argument("--only", help="only the rows that contain this text")
-    p.add_argument("--limit", type=float, default=120, help="seconds for one row")
-    return p.parse_args()
 
 
 def compile_commands(compiler, source, out):
@@ -67,18 +52,5 @@ def build(args, out):
     print("built with " + " ".join(FEATURES), flush=True)
 
 
-def main():
-    args = options()
-    table = rows.read_rows(os.path.join(HERE, "perftest_rows.txt"))
-    with tempfile.TemporaryDirectory(prefix="anyverbs-perftest-") as out:
-        build(args, out)
-        os.environ["PATH"] = out + ":" + os.environ["PATH"]
-        with pair.Scratch(args.library, also_preload=args.preload) as scratch:
-            results = [rows.run_row(scratch, row, args.limit) for row in table
-                       if not args.only or args.only in row.command]
-    print("%d of %d rows as expected, %d skipped" % (results.count(True), len(results), results.count(None)))
-    sys.exit(1 if False in results else 0)
-
-
 if __name__ == "__main__":
-    main()
+    building.run_rows(building.options(__doc__, limit=120), os.path.join(HERE, "perftest_rows.txt"), "perftest", build)
