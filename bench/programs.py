@@ -8,13 +8,15 @@ Nothing is judged here; figures.py knows what is compared with what.
 """
 import os
 import shutil
-import socket
 import subprocess
+import sys
 import tempfile
 import time
 
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "tests", "clients"))
+from pair import free_port, listening  # pylint: disable=wrong-import-position
+
 LIMIT_SECONDS = 120  # for one pair: only a program that hangs meets it
-LISTEN = "0A"
 LATENCY_BYTES = 100 << 20    # moved in one measurement, so that each takes about as long
 BANDWIDTH_BYTES = 600 << 20
 
@@ -31,28 +33,6 @@ def cores():
 
 def rounds_of(size, total, least, most):
     return max(least, min(most, total // size))
-
-
-def listening(port):
-    for table in ("/proc/net/tcp", "/proc/net/tcp6"):
-        with open(table, encoding="ascii") as f:
-            rows = [line.split() for line in f]
-        if any(row[1].endswith(":%04X" % port) and row[3] == LISTEN for row in rows[1:]):
-            return True
-    return False
-
-
-def free_port():
-    """Outside the range that the kernel hands out by itself."""
-    start = 20000 + (os.getpid() * 37 + time.monotonic_ns() // 1000) % 10000
-    for port in range(start, start + 2000):
-        with socket.socket() as s:
-            try:
-                s.bind(("", port))
-                return port
-            except OSError:
-                continue
-    raise Failed("no free TCP port")
 
 
 def wait_for(server, port):
