@@ -64,7 +64,7 @@ struct av_fault_guard_cache {
 };
 
 /* initial-exec: one instruction to reach, and never an allocation. */
-extern __thread struct av_fault_guard_cache av_fault_guard_cache __attribute__((tls_model("initial-exec")));
+extern __thread struct av_fault_guard_cache av_fault_guard_cache AV_TLS_FAST;
 extern atomic_bool av_fault_guard_installed;
 
 /* Install the handlers, once per process. 0 or -errno. */

@@ -8,7 +8,6 @@
  * userfaultfd: memory/odp_notify.c.
  */
 #include <errno.h>
-#include <fcntl.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -16,6 +15,7 @@
 #include "base/checked.h"
 #include "front/export.h"
 #include "memory/adopt.h"
+#include "memory/vma.h"
 
 static int kernel(uint64_t addr, uint64_t len, int advice)
 {
@@ -38,7 +38,7 @@ static int free_others(int maps, uint64_t addr, uint64_t end)
 
 static int free_pages(uint64_t addr, uint64_t len)
 {
-	int maps = (int)syscall(SYS_openat, AT_FDCWD, "/proc/self/maps", O_RDONLY | O_CLOEXEC, 0);
+	int maps = av_vma_open_own();
 	int ret;
 
 	if (maps < 0)

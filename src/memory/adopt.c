@@ -13,6 +13,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "base/compiler.h"
 #include "base/clock.h"
 #include "base/setting.h"
 #include "hca/pages.h"
@@ -405,7 +406,7 @@ void av_adopt_discard(uint64_t addr, uint64_t len)
 
 	if (av_likely(!av_adopt_any()))
 		return;
-	maps = (int)syscall(SYS_openat, AT_FDCWD, "/proc/self/maps", O_RDONLY | O_CLOEXEC, 0);
+	maps = av_vma_open_own();
 	if (maps < 0)
 		return;
 	for (uint64_t at = addr; av_adopt_next(maps, at, addr + len, &piece); at = piece.end)

@@ -41,9 +41,9 @@ struct page_runs {
 #define SCAN_SWAPPED (1u << 4)
 #define SCAN_HUGE    (1u << 6)
 
-static int open_own(const char *path)
+static int open_pagemap(void)
 {
-	return open(path, O_RDONLY | O_CLOEXEC);
+	return open("/proc/self/pagemap", O_RDONLY | O_CLOEXEC);
 }
 
 static void *pointer(uint64_t addr)
@@ -91,7 +91,7 @@ static int scan(int pagemap, uint64_t *begin, uint64_t end, uint64_t any, struct
 static bool has_huge(uint64_t begin, uint64_t end)
 {
 	struct page_runs runs[RUNS];
-	int pagemap = open_own("/proc/self/pagemap");
+	int pagemap = open_pagemap();
 	int n = pagemap < 0 ? -1 : scan(pagemap, &begin, end, SCAN_HUGE, runs);
 
 	if (pagemap >= 0)
@@ -101,7 +101,7 @@ static bool has_huge(uint64_t begin, uint64_t end)
 
 bool av_adopt_suitable(uint64_t begin, uint64_t bytes)
 {
-	int maps = open_own("/proc/self/maps");
+	int maps = av_vma_open_own();
 	bool ret = maps >= 0 && all_private(maps, begin, begin + bytes);
 
 	if (maps >= 0)
@@ -169,7 +169,7 @@ static bool copy_in(const struct av_adopt_pages *p, uint64_t begin, uint64_t end
 /* Pages that are not there yet stay so: they are zeros on either side. */
 static bool copy_present(const struct av_adopt_pages *p)
 {
-	int pagemap = open_own("/proc/self/pagemap");
+	int pagemap = open_pagemap();
 	uint64_t at = p->begin, end = p->begin + p->bytes;
 	struct page_runs runs[RUNS];
 	bool ret = pagemap >= 0;
@@ -336,7 +336,7 @@ static bool covered(const struct av_adopt_pages *p, int maps, uint64_t inode, ui
 
 bool av_adopt_in_place(const struct av_adopt_pages *p, uint64_t begin, uint64_t bytes)
 {
-	int maps = open_own("/proc/self/maps");
+	int maps = av_vma_open_own();
 	struct stat file;
 	bool ret;
 
@@ -394,7 +394,7 @@ static int64_t exchange_in_range(const struct av_adopt_pages *p, int maps, uint6
 /* Nearly always all of it is where it was put. What the program has moved is somewhere. */
 static bool exchange_out(const struct av_adopt_pages *p, bool alone)
 {
-	int maps = open_own("/proc/self/maps");
+	int maps = av_vma_open_own();
 	struct stat file;
 	int64_t n = -1;
 

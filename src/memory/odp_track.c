@@ -10,6 +10,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "base/compiler.h"
 #include "base/checked.h"
 #include "memory/odp_notify.h"
 #include "memory/odp_table.h"
@@ -35,8 +36,8 @@ struct seen {
 	uint64_t begin, end;
 	bool plain; /* private, of no file, and watched: so it is still that */
 };
-static __thread struct seen seen[SEEN] __attribute__((tls_model("initial-exec")));
-static __thread unsigned int seen_next __attribute__((tls_model("initial-exec")));
+static _Thread_local struct seen seen[SEEN] AV_TLS_FAST;
+static _Thread_local unsigned int seen_next AV_TLS_FAST;
 
 static const struct seen *find_seen(uint32_t ref, uint64_t unmaps, uint64_t addr, uint64_t len)
 {

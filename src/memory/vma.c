@@ -6,6 +6,7 @@
 #include "memory/vma.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <sys/ioctl.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -22,6 +23,11 @@ struct procmap_question {
 #define PROCMAP_READABLE	 0x01
 #define PROCMAP_WRITABLE	 0x02
 #define PROCMAP_SHARED		 0x08
+
+int av_vma_open_own(void)
+{
+	return (int)syscall(SYS_openat, AT_FDCWD, "/proc/self/maps", O_RDONLY | O_CLOEXEC, 0);
+}
 
 bool av_vma_next(int maps, uint64_t addr, struct av_vma *vma)
 {

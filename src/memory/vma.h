@@ -17,6 +17,9 @@ struct av_vma {
 	uint64_t offset; /* in the file */
 };
 
+/* This process' own list, to be closed by the caller; -1 and errno. A system call by number, as below. */
+int av_vma_open_own(void);
+
 /**
  * av_vma_next() - the mapping that covers @addr, or else the first one above it
  * @maps: descriptor of a process' "maps" in /proc
