@@ -187,11 +187,11 @@ int av_copy_init(void)
 	return av_fault_guard_install();
 }
 
-enum av_copy_result av_copy(void *dst, const void *src, size_t len)
+enum av_copy_result av_copy_at(void *dst, const void *src, size_t len, uint64_t now_ns)
 {
 	int failed;
 
-	if (av_unlikely(!av_fault_guard_ready()))
+	if (av_unlikely(!av_fault_guard_ready(now_ns)))
 		return unguarded_copy(dst, src, len);
 	if (len >= AV_RAW_WIDE_MIN && av_raw_wide_usable())
 		failed = av_raw_copy_wide(dst, src, len);
@@ -200,11 +200,11 @@ enum av_copy_result av_copy(void *dst, const void *src, size_t len)
 	return failed ? AV_COPY_FAULT : AV_COPY_OK;
 }
 
-enum av_copy_result av_copy_probe(const void *addr, int write)
+enum av_copy_result av_copy_probe_at(const void *addr, int write, uint64_t now_ns)
 {
 	int failed;
 
-	if (av_unlikely(!av_fault_guard_ready()))
+	if (av_unlikely(!av_fault_guard_ready(now_ns)))
 		return unguarded_probe(addr, write);
 	failed = write ? av_raw_touch(at_offset(addr, 0)) : av_raw_load(addr);
 	return failed ? AV_COPY_FAULT : AV_COPY_OK;
@@ -215,9 +215,9 @@ enum av_copy_result av_copy_probe(const void *addr, int write)
  * beforehand: both halves lie in one page, which was readable and writable a moment ago. If another thread
  * takes the page away within that moment, the program gets the signal that its own access would have got.
  */
-static bool may_access(const void *addr)
+static bool may_access(const void *addr, uint64_t now_ns)
 {
-	return av_fault_guard_ready() || unguarded_probe(addr, 1) == AV_COPY_OK;
+	return av_fault_guard_ready(now_ns) || unguarded_probe(addr, 1) == AV_COPY_OK;
 }
 
 static enum av_copy_result atomic_result(struct av_raw_atomic r, uint64_t *old)
@@ -228,16 +228,17 @@ static enum av_copy_result atomic_result(struct av_raw_atomic r, uint64_t *old)
 	return AV_COPY_OK;
 }
 
-enum av_copy_result av_copy_fetch_add(void *addr, uint64_t add, uint64_t *old)
+enum av_copy_result av_copy_fetch_add_at(void *addr, uint64_t add, uint64_t *old, uint64_t now_ns)
 {
-	if (av_unlikely(!may_access(addr)))
+	if (av_unlikely(!may_access(addr, now_ns)))
 		return AV_COPY_FAULT;
 	return atomic_result(av_raw_fetch_add(addr, add), old);
 }
 
-enum av_copy_result av_copy_cmp_swap(void *addr, uint64_t compare, uint64_t swap, uint64_t *old)
+enum av_copy_result av_copy_cmp_swap_at(void *addr, uint64_t compare, uint64_t swap, uint64_t *old,
+					uint64_t now_ns)
 {
-	if (av_unlikely(!may_access(addr)))
+	if (av_unlikely(!may_access(addr, now_ns)))
 		return AV_COPY_FAULT;
 	return atomic_result(av_raw_cmp_swap(addr, compare, swap), old);
 }

@@ -20,9 +20,11 @@
 #ifndef AV_BASE_COPY_H
 #define AV_BASE_COPY_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
+#include "base/clock.h"
 #include "base/compiler.h"
 
 enum av_copy_result {
@@ -41,6 +43,14 @@ enum av_copy_result {
  */
 int av_copy_init(void);
 
+/* The functions below, for who has read the coarse clock already (base/clock.h): @now_ns. */
+AV_MUST_USE enum av_copy_result av_copy_at(void *dst, const void *src, size_t len, uint64_t now_ns);
+AV_MUST_USE enum av_copy_result av_copy_probe_at(const void *addr, int write, uint64_t now_ns);
+AV_MUST_USE enum av_copy_result av_copy_fetch_add_at(void *addr, uint64_t add, uint64_t *old,
+						     uint64_t now_ns);
+AV_MUST_USE enum av_copy_result av_copy_cmp_swap_at(void *addr, uint64_t compare, uint64_t swap,
+						    uint64_t *old, uint64_t now_ns);
+
 /**
  * av_copy() - copy @len bytes from @src to @dst, both in this process, in ascending order
  *
@@ -48,7 +58,10 @@ int av_copy_init(void);
  *          The ranges may overlap only if dst <= src.
  * Return:  AV_COPY_OK, or AV_COPY_FAULT
  */
-AV_MUST_USE enum av_copy_result av_copy(void *dst, const void *src, size_t len);
+AV_MUST_USE static inline enum av_copy_result av_copy(void *dst, const void *src, size_t len)
+{
+	return av_copy_at(dst, src, len, av_now_coarse_ns());
+}
 
 /**
  * av_copy_probe() - can this byte be read (and with @write non-zero, written back unchanged) without a fault?
@@ -57,7 +70,10 @@ AV_MUST_USE enum av_copy_result av_copy(void *dst, const void *src, size_t len);
  * path the add covers the aligned 4 bytes around @addr, and may wake a futex waiter there without cause.
  * Return:  AV_COPY_OK or AV_COPY_FAULT
  */
-AV_MUST_USE enum av_copy_result av_copy_probe(const void *addr, int write);
+AV_MUST_USE static inline enum av_copy_result av_copy_probe(const void *addr, int write)
+{
+	return av_copy_probe_at(addr, write, av_now_coarse_ns());
+}
 
 /*
  * 8-byte atomic operations on this process' own memory, with the same protection against faults as av_copy()
@@ -65,7 +81,15 @@ AV_MUST_USE enum av_copy_result av_copy_probe(const void *addr, int write);
  * original value is stored to *old, on success only. Sequentially consistent. Memory that may not be written
  * is a fault even if the comparison fails.
  */
-AV_MUST_USE enum av_copy_result av_copy_fetch_add(void *addr, uint64_t add, uint64_t *old);
-AV_MUST_USE enum av_copy_result av_copy_cmp_swap(void *addr, uint64_t compare, uint64_t swap, uint64_t *old);
+AV_MUST_USE static inline enum av_copy_result av_copy_fetch_add(void *addr, uint64_t add, uint64_t *old)
+{
+	return av_copy_fetch_add_at(addr, add, old, av_now_coarse_ns());
+}
+
+AV_MUST_USE static inline enum av_copy_result av_copy_cmp_swap(void *addr, uint64_t compare, uint64_t swap,
+							       uint64_t *old)
+{
+	return av_copy_cmp_swap_at(addr, compare, swap, old, av_now_coarse_ns());
+}
 
 #endif

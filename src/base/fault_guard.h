@@ -20,7 +20,6 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "base/clock.h"
 #include "base/compiler.h"
 
 /* How old a thread's knowledge of its handlers and signal mask may be: the longest usual tick of the coarse
@@ -75,17 +74,15 @@ bool av_fault_guard_check(uint64_t now_ns);
 
 /*
  * av_fault_guard_ready() - would a fault of this thread come to our handler?
+ * @now_ns: the coarse clock
  *
  * False before the installation, after somebody replaced one of the handlers, and while this thread blocks
  * one of the two signals. The answer may be AV_FAULT_GUARD_FRESH_NS old.
  */
-static inline bool av_fault_guard_ready(void)
+static inline bool av_fault_guard_ready(uint64_t now_ns)
 {
-	uint64_t now_ns;
-
 	if (!atomic_load_explicit(&av_fault_guard_installed, memory_order_acquire))
 		return false;
-	now_ns = av_now_coarse_ns();
 	if (av_likely(now_ns - av_fault_guard_cache.checked_ns < AV_FAULT_GUARD_FRESH_NS))
 		return av_fault_guard_cache.ready;
 	return av_fault_guard_check(now_ns);

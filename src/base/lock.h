@@ -82,6 +82,15 @@ AV_MUST_USE static inline enum av_lock_result av_lock_try(struct av_lock *lock)
 	return av_lock_try_dead(lock);
 }
 
+/* Take the lock if it is free; whoever holds it, alive or dead, is left alone. */
+AV_MUST_USE static inline bool av_lock_try_free(struct av_lock *lock)
+{
+	uint32_t free = 0;
+
+	return av_likely(atomic_compare_exchange_strong_explicit(&lock->owner, &free, av_lock_self,
+								 memory_order_seq_cst, memory_order_relaxed));
+}
+
 /* The other process, dead or alive, that holds the lock; 0: free, or held by this one. */
 static inline uint32_t av_lock_other(const struct av_lock *lock)
 {

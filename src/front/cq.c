@@ -6,6 +6,7 @@
 #include "front/cq.h"
 #include "front/environment.h"
 #include "transport/poll.h"
+#include "transport/rnr.h"
 #include "transport/timer.h"
 
 static const struct av_page_object cq_pages = {
@@ -182,5 +183,6 @@ int av_req_notify_cq(struct ibv_cq *ibv, int solicited_only)
 		return av_fail_errno(EPERM);
 	av_cq_arm(av_context_of(ibv->context)->seg, ibv->handle,
 		  solicited_only ? AV_CQ_ARMED_SOLICITED : AV_CQ_ARMED_ANY);
+	av_rnr_armed(av_context_of(ibv->context)->seg, cq->shared);
 	return 0;
 }

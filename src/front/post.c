@@ -4,6 +4,7 @@
 #include "front/context.h"
 #include "transport/drive.h"
 #include "transport/deliver.h"
+#include "transport/rnr.h"
 #include "transport/state.h"
 
 static int refuse_send(struct ibv_send_wr *wr, struct ibv_send_wr **bad_wr, int err)
@@ -71,9 +72,8 @@ int av_post_translated(struct ibv_qp *ibv, struct ibv_send_wr *wr, struct ibv_se
 /* A requester waits for what was just posted, or the queue pair has failed and takes no more. */
 static void after_post_recv(struct av_qp *qp)
 {
-	if (av_unlikely(atomic_load_explicit(&qp->rq->waiting, memory_order_relaxed)) &&
-	    atomic_exchange(&qp->rq->waiting, 0))
-		av_drive_peer(&qp->end);
+	if (av_unlikely(atomic_load_explicit(&qp->rq->waiting, memory_order_relaxed)))
+		av_rnr_posted(&qp->end, qp->rq);
 	if (av_unlikely(atomic_load_explicit(&qp->end.qp->state, memory_order_relaxed) == IBV_QPS_ERR)) {
 		av_responder_acquire(&qp->end);
 		av_deliver_flush(&qp->end);

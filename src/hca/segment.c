@@ -24,9 +24,6 @@
 #include "hca/port.h"
 #include "hca/switches.h"
 
-#define ALIVE_FOR_NS \
-	5000000u /* trust an answer "alive" that long; far less than a PID needs to come round again */
-
 #define IDLE_MAX 64 /* peers' segments that stay mapped without a user: datagrams come back to them */
 
 /*
@@ -75,13 +72,27 @@ static struct av_seg *seg_new(uint32_t ref, int folder_fd)
 	return seg;
 }
 
+/* The hazards that threads of this process keep; in a forked child they are its parent's, and stay. */
+static void give_hazards(struct av_seg *seg)
+{
+	for (uint32_t i = 0; i < AV_HAZARD_THREADS * AV_HAZARD_USES; i++) {
+		struct av_hazard *h = seg->kept[i / AV_HAZARD_USES][i % AV_HAZARD_USES];
+		uint64_t unused = (uint64_t)av_lock_self << 32;
+
+		if (h)
+			(void)!atomic_compare_exchange_strong(&h->word, &unused, 0);
+	}
+}
+
 static void seg_delete(struct av_seg *seg)
 {
 	av_heap_destroy(seg->heap);
 	av_pages_destroy(seg->pages);
 	av_home_forget(seg);
-	if (seg->head)
+	if (seg->head) {
+		give_hazards(seg);
 		munmap(seg->head, AV_SEG_BYTES);
+	}
 	for (size_t i = 0; i < AV_ARRAY_SIZE(seg->bell); i++)
 		if (seg->bell[i].fd >= 0)
 			close(seg->bell[i].fd);
@@ -349,7 +360,7 @@ bool av_seg_alive(struct av_seg *seg)
 		return false;
 	if (atomic_load_explicit(&seg->head->closed, memory_order_acquire))
 		goto gone;
-	if (seg->own || now - atomic_load_explicit(&seg->alive_ns, memory_order_relaxed) < ALIVE_FOR_NS)
+	if (av_seg_known_alive(seg, now))
 		return true;
 	if (av_dir_context_owner(seg->ref) != seg->proc || !av_dir_proc_alive(seg->proc))
 		goto gone;

@@ -34,18 +34,20 @@
 #include "hca/device.h"
 #include "hca/limits.h"
 
-#define AV_SEG_MAGIC	0x746e656d67657361ull
-#define AV_SEG_BYTES	(16ull << 30)
-#define AV_STAGE_BYTES	16384u
-#define AV_STAGE_COUNT	4096u
-#define AV_STAGE_OFFSET (AV_SEG_BYTES - (uint64_t)AV_STAGE_BYTES * AV_STAGE_COUNT)
-#define AV_ODP_BYTES	(1ull << 30)
-#define AV_ODP_OFFSET	(AV_STAGE_OFFSET - AV_ODP_BYTES)
-#define AV_HAZARDS	128
-#define AV_SLAB_CHUNKS	1024
-#define AV_IMPORT_KEYS	(1u << 19)
-#define AV_IMPORT_PDS	(1u << 17)
-#define AV_SEG_HOMES	32
+#define AV_SEG_MAGIC	  0x746e656d67657361ull
+#define AV_SEG_BYTES	  (16ull << 30)
+#define AV_STAGE_BYTES	  16384u
+#define AV_STAGE_COUNT	  4096u
+#define AV_STAGE_OFFSET	  (AV_SEG_BYTES - (uint64_t)AV_STAGE_BYTES * AV_STAGE_COUNT)
+#define AV_ODP_BYTES	  (1ull << 30)
+#define AV_ODP_OFFSET	  (AV_STAGE_OFFSET - AV_ODP_BYTES)
+#define AV_HAZARDS	  256
+#define AV_HAZARD_THREADS 16 /* threads of a process that keep hazards for themselves, */
+#define AV_HAZARD_USES	  2  /* so many each */
+#define AV_SLAB_CHUNKS	  1024
+#define AV_IMPORT_KEYS	  (1u << 19)
+#define AV_IMPORT_PDS	  (1u << 17)
+#define AV_SEG_HOMES	  32
 
 /* The tables of shared objects: bytes of one object and objects per chunk. */
 enum av_slab { AV_SLAB_KEY, AV_SLAB_CQ, AV_SLAB_RQ, AV_SLAB_QP, AV_SLAB_N };
@@ -154,6 +156,8 @@ struct av_seg {
 	} home[AV_SEG_HOMES]; /* changes guarded by home_mutex; see hca/home.h */
 	pthread_mutex_t home_mutex;
 	struct av_seg *next_own; /* of those whose memory may move: memory/moving.h */
+	struct av_hazard *kept[AV_HAZARD_THREADS][AV_HAZARD_USES]; /* each thread's own: memory/hazard.h */
+	_Atomic bool none_to_keep;				   /* others keep all that may be kept */
 };
 
 /**
@@ -181,6 +185,18 @@ void av_seg_drop_idle(void);
 /* Is its owner alive and the context open? Asks the kernel at most every few milliseconds. Once false, always
  * false. */
 bool av_seg_alive(struct av_seg *seg);
+
+#define AV_SEG_ALIVE_NS \
+	5000000u /* trust an answer "alive" that long; far less than a PID needs to come round again */
+
+/* Is it known to be without asking? @now: coarse clock. No: av_seg_alive() finds out. */
+static inline bool av_seg_known_alive(struct av_seg *seg, uint64_t now)
+{
+	return !atomic_load_explicit(&seg->gone, memory_order_relaxed) &&
+	       !atomic_load_explicit(&seg->head->closed, memory_order_acquire) &&
+	       (seg->own ||
+		now - atomic_load_explicit(&seg->alive_ns, memory_order_relaxed) < AV_SEG_ALIVE_NS);
+}
 
 /* The same, asking now: for when something has just gone wrong. */
 bool av_seg_alive_now(struct av_seg *seg);

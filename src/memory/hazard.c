@@ -1,12 +1,15 @@
 /* SPDX-License-Identifier: MIT */
-/* Claiming hazard words and waiting for them. */
+/* Claiming hazard words, keeping them, and waiting for them. */
 #include "memory/hazard.h"
 
+#include <pthread.h>
 #include <sched.h>
 #include <time.h>
 
 #include "base/lock.h"
 #include "hca/directory.h"
+
+#define KEPT_MAX (AV_HAZARDS / 4 * 3) /* the others are for those who find none to keep */
 
 /* Where this thread looks for a free word first: its own place in most programs. 0: not chosen yet. */
 static _Thread_local uint32_t my_place AV_TLS_FAST;
@@ -17,11 +20,60 @@ static uint64_t word_of(uint32_t proc, uint32_t key)
 	return (uint64_t)proc << 32 | key;
 }
 
-/* One turn over all words. Return: the one taken, or NULL. */
-static struct av_hazard *find_free(struct av_hazard *all, uint64_t word)
+/* --- words that threads keep --------------------------------------------------------------------------- */
+
+_Thread_local uint32_t av_hazard_thread AV_TLS_FAST = AV_HAZARD_THREADS;
+
+static struct {
+	pthread_once_t once;
+	pthread_key_t key; /* its destructor gives the place back */
+	bool made;
+	_Atomic uint32_t taken; /* places of threads that live */
+} keepers = {.once = PTHREAD_ONCE_INIT};
+static_assert(AV_HAZARD_THREADS < 32, "bits");
+
+static void leave_place(void *place)
 {
-	for (uint32_t i = 0; i < AV_HAZARDS; i++) {
-		struct av_hazard *h = &all[(my_place + i) % AV_HAZARDS];
+	av_hazard_thread = AV_HAZARD_THREADS;
+	atomic_fetch_and(&keepers.taken, ~(1u << ((uintptr_t)place - 1)));
+}
+
+/* The forking thread is the only one there. */
+static void after_fork_in_child(void)
+{
+	atomic_store(&keepers.taken, av_hazard_thread < AV_HAZARD_THREADS ? 1u << av_hazard_thread : 0);
+}
+
+static void make_key(void)
+{
+	keepers.made = pthread_key_create(&keepers.key, leave_place) == 0 &&
+		       pthread_atfork(NULL, NULL, after_fork_in_child) == 0;
+}
+
+/* A place for this thread, if there is one. */
+static void take_place(void)
+{
+	uint32_t taken = atomic_load(&keepers.taken), place;
+
+	pthread_once(&keepers.once, make_key);
+	if (!keepers.made)
+		return;
+	do {
+		place = (uint32_t)__builtin_ctz(~taken | 1u << AV_HAZARD_THREADS);
+		if (place >= AV_HAZARD_THREADS)
+			return;
+	} while (!atomic_compare_exchange_weak(&keepers.taken, &taken, taken | 1u << place));
+	if (pthread_setspecific(keepers.key, (void *)((uintptr_t)place + 1)))
+		atomic_fetch_and(&keepers.taken, ~(1u << place));
+	else
+		av_hazard_thread = place;
+}
+
+/* One turn over the first @count words. Return: the one taken, or NULL. */
+static struct av_hazard *find_free(struct av_hazard *all, uint32_t count, uint64_t word)
+{
+	for (uint32_t i = 0; i < count; i++) {
+		struct av_hazard *h = &all[(my_place + i) % count];
 		uint64_t free = 0;
 
 		if (atomic_compare_exchange_strong(&h->word, &free, word))
@@ -41,17 +93,39 @@ static void clear_dead(struct av_hazard *all)
 	}
 }
 
-struct av_hazard *av_hazard_begin(struct av_seg *seg, uint32_t key)
+static struct av_hazard *claim(struct av_hazard *all, uint32_t count, uint64_t word)
 {
-	struct av_hazard *all = seg->head->hazard, *h;
+	struct av_hazard *h;
 
 	if (av_unlikely(my_place == 0))
 		my_place = atomic_fetch_add(&places, 1) * 7 + av_lock_self * 13 + 1;
-	h = find_free(all, word_of(av_lock_self, key));
+	h = find_free(all, count, word);
 	if (av_likely(h != NULL))
 		return h;
 	clear_dead(all);
-	return find_free(all, word_of(av_lock_self, key));
+	return find_free(all, count, word);
+}
+
+struct av_hazard *av_hazard_begin(struct av_seg *seg, uint32_t key)
+{
+	return claim(seg->head->hazard, AV_HAZARDS, word_of(av_lock_self, key));
+}
+
+struct av_hazard *av_hazard_keep(struct av_seg *seg, enum av_hazard_use use)
+{
+	struct av_hazard *h;
+
+	if (atomic_load_explicit(&seg->none_to_keep, memory_order_relaxed))
+		return NULL;
+	if (av_hazard_thread >= AV_HAZARD_THREADS)
+		take_place();
+	if (av_hazard_thread >= AV_HAZARD_THREADS)
+		return NULL;
+	h = claim(seg->head->hazard, KEPT_MAX, word_of(av_lock_self, 0));
+	if (!h)
+		atomic_store_explicit(&seg->none_to_keep, true, memory_order_relaxed);
+	seg->kept[av_hazard_thread][use] = h;
+	return h;
 }
 
 static void wait_for(struct av_hazard *h, uint64_t word)
@@ -89,7 +163,7 @@ void av_hazard_drain_all(struct av_seg *seg)
 		struct av_hazard *h = &seg->head->hazard[i];
 		uint64_t word = atomic_load_explicit(&h->word, memory_order_acquire);
 
-		if (word != 0)
+		if ((uint32_t)word != 0)
 			wait_for(h, word);
 	}
 }

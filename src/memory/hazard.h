@@ -15,6 +15,7 @@
 #include <stdint.h>
 
 #include "base/compiler.h"
+#include "base/lock.h"
 #include "hca/segment.h"
 
 /**
@@ -30,6 +31,60 @@ AV_MUST_USE struct av_hazard *av_hazard_begin(struct av_seg *seg, uint32_t key);
 static inline void av_hazard_end(struct av_hazard *hazard)
 {
 	atomic_store_explicit(&hazard->word, 0, memory_order_release);
+}
+
+/*
+ * Kept hazards. A thread that uses keys of a segment again and again keeps words there for itself: such a
+ * word names the process always, and a key while one is in use, which is two plain stores. What is missing
+ * then is the full barrier; the caller has one to make anyway, a lock or token that it takes in between.
+ */
+enum av_hazard_use {
+	AV_HAZARD_LOCAL,  /* of the segment of who asks for the operation, */
+	AV_HAZARD_REMOTE, /* and of the other's, which may be the same one */
+};
+static_assert(AV_HAZARD_REMOTE < AV_HAZARD_USES, "two words");
+
+/* This thread's place among those that keep words; AV_HAZARD_THREADS: it has none yet, or none is left. */
+extern _Thread_local uint32_t av_hazard_thread AV_TLS_FAST;
+
+/* The slow part of av_hazard_kept(): claims the word. */
+struct av_hazard *av_hazard_keep(struct av_seg *seg, enum av_hazard_use use);
+
+/**
+ * av_hazard_kept() - this thread's own word in @seg, which names no key now
+ *
+ * Context: any thread; does not wait. The thread has no other use of the word under way.
+ * Return:  the word, or NULL if there is none to be had: av_hazard_begin() serves
+ */
+static inline struct av_hazard *av_hazard_kept(struct av_seg *seg, enum av_hazard_use use)
+{
+	uint32_t thread = av_hazard_thread;
+	struct av_hazard *h = av_likely(thread < AV_HAZARD_THREADS) ? seg->kept[thread][use] : NULL;
+
+	return av_likely(h != NULL) ? h : av_hazard_keep(seg, use);
+}
+
+/* Announce the use of @key. Nothing of it is looked at before av_hazard_barrier(). */
+static inline void av_hazard_announce(struct av_hazard *kept, uint32_t key)
+{
+	atomic_store_explicit(&kept->word, (uint64_t)av_lock_self << 32 | key, memory_order_relaxed);
+}
+
+/* After announcing, and after an atomic read-modify-write of the caller's that came later: on x86 that was
+ * the barrier. */
+static inline void av_hazard_barrier(void)
+{
+#if defined(__x86_64__)
+	atomic_signal_fence(memory_order_seq_cst);
+#else
+	atomic_thread_fence(memory_order_seq_cst);
+#endif
+}
+
+/* The key is not used any more. */
+static inline void av_hazard_rest(struct av_hazard *kept)
+{
+	atomic_store_explicit(&kept->word, (uint64_t)av_lock_self << 32, memory_order_release);
 }
 
 /**

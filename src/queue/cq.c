@@ -244,39 +244,89 @@ static void send_event(struct av_seg *seg, enum event event, uint32_t bell, uint
 		ring_bell(seg, bell, 0, index, id);
 }
 
-int av_cq_push(struct av_seg *seg, uint32_t index, const struct av_cqe *cqe)
+/* Is there a place for one more entry? The lock is held. */
+static bool open_place(struct av_cq_append *a)
+{
+	a->tail = tail_of(a->cq);
+	a->to = av_cq_entry(a->seg, a->cq, a->tail);
+	return av_likely(a->to && has_room(a->cq, a->tail) &&
+			 !atomic_load_explicit(&a->cq->overrun, memory_order_relaxed));
+}
+
+bool av_cq_append_begin(struct av_seg *seg, uint32_t index, struct av_cq_append *a)
+{
+	a->seg = seg;
+	a->index = index;
+	a->cq = av_cq_at(seg, index);
+	if (av_unlikely(!a->cq))
+		return false;
+	lock(seg, a->cq);
+	if (av_likely(open_place(a)))
+		return true;
+	av_lock_release(&a->cq->lock);
+	return false;
+}
+
+/*
+ * The entry after the next was last read by the poller, a turn of the ring ago: bring it in to be written.
+ * Not the next one, which a poller who waits looks at all the time.
+ */
+static void prefetch_later(const struct av_cq_append *a)
+{
+	const struct av_cqe *later = av_cq_entry(a->seg, a->cq, a->tail + 2);
+
+	if (later)
+		__builtin_prefetch(later, 1);
+}
+
+void av_cq_append_end(const struct av_cq_append *a)
+{
+	struct av_cq_shared *cq = a->cq;
+	uint32_t id, bell = cq->bell;
+	enum event event;
+
+	if (av_unlikely(atomic_load_explicit(&cq->stamped, memory_order_relaxed)))
+		a->to->stamp_ns = av_now_ns();
+	publish(a->to, a->tail);
+	set_tail(cq, a->tail + 1);
+	prefetch_later(a);
+	if (av_likely(cq->armed == AV_CQ_NOT_ARMED)) {
+		av_lock_release(&cq->lock);
+		return;
+	}
+	event = event_of(cq, a->to);
+	id = atomic_load_explicit(&cq->id, memory_order_relaxed);
+	av_lock_release(&cq->lock);
+	send_event(a->seg, event, bell, a->index, id);
+}
+
+void av_cq_overrun(struct av_seg *seg, uint32_t index)
 {
 	struct av_cq_shared *cq = av_cq_at(seg, index);
-	struct av_cqe *to;
-	enum event event = EVENT_NONE;
-	bool first_overrun = false;
-	uint32_t tail, id, bell;
+	uint32_t id;
+	bool first;
 
 	if (!cq)
-		return -ENOSPC;
+		return;
 	lock(seg, cq);
-	tail = tail_of(cq);
-	to = av_cq_entry(seg, cq, tail);
 	id = atomic_load_explicit(&cq->id, memory_order_relaxed);
-	bell = cq->bell;
-	if (av_likely(to && has_room(cq, tail) &&
-		      !atomic_load_explicit(&cq->overrun, memory_order_relaxed))) {
-		fill(to, cqe);
-		if (atomic_load_explicit(&cq->stamped, memory_order_relaxed))
-			to->stamp_ns = av_now_ns();
-		publish(to, tail);
-		set_tail(cq, tail + 1);
-		event = event_of(cq, cqe);
-	} else {
-		to = NULL;
-		first_overrun = !atomic_exchange(&cq->overrun, 1);
-	}
+	first = !atomic_exchange(&cq->overrun, 1);
 	av_lock_release(&cq->lock);
-	if (av_unlikely(event != EVENT_NONE))
-		send_event(seg, event, bell, index, id);
-	if (av_unlikely(first_overrun))
+	if (first)
 		ring_bell(seg, AV_BELL_ASYNC, IBV_EVENT_CQ_ERR, index, id);
-	return av_likely(to != NULL) ? 0 : -ENOSPC;
+}
+
+int av_cq_push(struct av_seg *seg, uint32_t index, const struct av_cqe *cqe)
+{
+	struct av_cq_append a;
+
+	if (av_unlikely(!av_cq_append_begin(seg, index, &a))) {
+		av_cq_overrun(seg, index);
+		return -ENOSPC;
+	}
+	fill(a.to, cqe);
+	av_cq_append_end(&a);
+	return 0;
 }
 
 /* The event that the entries make which are there as the CQ is armed. The lock is held. */

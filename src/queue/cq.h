@@ -75,12 +75,13 @@ struct av_cq_shared {
 	_Atomic uint32_t mask; /* the ring has mask + 1 entries */
 	uint32_t bell;	       /* of its completion channel, 0: none */
 	_Atomic uint64_t ring; /* offset */
+	/* An entry was lost: the CQ is broken. Here, since a poller that waits looks at it each time. */
+	_Atomic uint32_t overrun;
 
 	struct av_lock lock AV_ALIGNED(AV_CACHE_LINE);
 	_Atomic uint32_t tail;	  /* free-running; under lock, but for hints */
 	uint32_t head_seen;	  /* appender's copy of @head */
 	uint32_t armed;		  /* enum av_cq_armed, under lock */
-	_Atomic uint32_t overrun; /* an entry was lost: the CQ is broken */
 	_Atomic uint32_t stamped; /* entries carry the time; set before the CQ is used */
 	/* Moderation of an armed CQ's event; 0: no such bound; both 0: none. Under lock. */
 	uint32_t event_count;	       /* so many entries make an event */
@@ -91,6 +92,9 @@ struct av_cq_shared {
 	struct av_lock poll_lock AV_ALIGNED(AV_CACHE_LINE);
 	_Atomic uint32_t head;	      /* free-running; written under poll_lock */
 	_Atomic uint32_t empty_polls; /* in a row */
+	/* Hints for polling in vain (transport/rnr.h): a queue pair whose sends complete here that waits for
+	 * its peer, and one that receives here and whose peer waits for it; indices, 0: none. */
+	_Atomic uint32_t parked, owed;
 
 	/* AS notify. The line changes only when there is something to tell: cores rest on it. */
 	_Atomic uint32_t ready AV_ALIGNED(AV_CACHE_LINE); /* there is an event to take */
@@ -129,6 +133,35 @@ AV_MUST_USE int av_cq_resize(struct av_seg *seg, uint32_t index, uint32_t capaci
  * Return:  0, or -ENOSPC if the CQ was full (it is broken from then on)
  */
 int av_cq_push(struct av_seg *seg, uint32_t index, const struct av_cqe *cqe);
+
+/* An entry that is being appended in place. */
+struct av_cq_append {
+	struct av_seg *seg;
+	struct av_cq_shared *cq;
+	uint32_t index, tail;
+	struct av_cqe *to;
+};
+
+/**
+ * av_cq_append_begin() - take the CQ's lock, and the place of the next entry
+ *
+ * The caller writes all fields of a.to but @number, @stamp_ns, and of @data more than @data_len, touching no
+ * memory of the program, and calls av_cq_append_end().
+ * Return: false if there is no room, or no such CQ: nothing is held
+ */
+AV_MUST_USE bool av_cq_append_begin(struct av_seg *seg, uint32_t index, struct av_cq_append *a);
+
+/* The entry is there; as av_cq_push(). */
+void av_cq_append_end(const struct av_cq_append *a);
+
+/* There is none after all. */
+static inline void av_cq_append_cancel(const struct av_cq_append *a)
+{
+	av_lock_release(&a->cq->lock);
+}
+
+/* An entry found no room and is lost: the CQ is broken. Raises the event, once. */
+void av_cq_overrun(struct av_seg *seg, uint32_t index);
 
 /*
  * Arm an own CQ for the next entry, and fire at once if it holds one that counts already, as adapters do.

@@ -299,9 +299,11 @@ const struct av_rq_wqe *av_rq_take(struct av_seg *seg, struct av_rq_shared *rq, 
 
 void av_rq_prefetch(struct av_seg *seg, const struct av_rq_shared *rq)
 {
+	uint32_t head = atomic_load_explicit(&rq->head, memory_order_relaxed);
+
 	__builtin_prefetch(&rq->take_lock, 1);
-	if (!is_shared(rq))
-		__builtin_prefetch(slot(seg, rq, atomic_load_explicit(&rq->head, memory_order_relaxed)));
+	if (!is_shared(rq) && rq->tail_seen != head) /* else its poster is about to write there */
+		__builtin_prefetch(slot(seg, rq, head));
 }
 
 void av_rq_untake(struct av_seg *seg, struct av_rq_shared *rq, uint32_t place)
@@ -327,8 +329,9 @@ void av_rq_freed(struct av_seg *seg, struct av_rq_shared *rq, uint32_t place)
 	struct av_rq_wqe *wqe;
 	uint32_t *stack;
 
-	if (!is_shared(rq)) {
-		atomic_fetch_add_explicit(&rq->freed, 1, memory_order_release);
+	if (!is_shared(rq)) { /* its completions are in one CQ, whose poll_lock is held */
+		atomic_store_explicit(&rq->freed, atomic_load_explicit(&rq->freed, memory_order_relaxed) + 1,
+				      memory_order_release);
 		return;
 	}
 	av_lock_acquire_plain(&rq->post_lock);

@@ -64,6 +64,8 @@ static uint64_t total(const struct ibv_send_wr *wr)
 {
 	uint64_t bytes = 0;
 
+	if (av_likely(wr->num_sge == 1))
+		return wr->sg_list[0].length;
 	for (int i = 0; i < wr->num_sge; i++)
 		bytes += wr->sg_list[i].length;
 	return bytes;
@@ -81,21 +83,28 @@ static int check_operands(const struct av_qp_shared *qp, const struct ibv_send_w
 	return wr->num_sge > 0 && av_atomic_size_valid(bytes) && bytes <= qp->max_operand ? 0 : EINVAL;
 }
 
-static int check(const struct av_qp_shared *qp, const struct ibv_send_wr *wr, bool translated)
+static enum wr_form form_of(const struct ibv_send_wr *wr)
 {
-	if ((unsigned int)wr->opcode >= AV_ARRAY_SIZE(opcode_row) || opcode_row[wr->opcode].form == FORM_NONE)
+	return av_likely((unsigned int)wr->opcode < AV_ARRAY_SIZE(opcode_row)) ? opcode_row[wr->opcode].form
+									       : FORM_NONE;
+}
+
+/* @bytes: out, the sum of the elements */
+static int check(const struct av_qp_shared *qp, const struct ibv_send_wr *wr, bool translated,
+		 uint64_t *bytes)
+{
+	enum wr_form form = form_of(wr);
+
+	if (form == FORM_NONE || wr->num_sge < 0)
 		return EINVAL;
-	if (wr->num_sge < 0)
+	if (av_unlikely(form == FORM_OPERANDS) && (!translated || check_operands(qp, wr)))
 		return EINVAL;
-	if (av_unlikely(opcode_row[wr->opcode].form == FORM_OPERANDS) &&
-	    (!translated || check_operands(qp, wr)))
+	if (!(wr->send_flags & IBV_SEND_INLINE) && (uint32_t)wr->num_sge > qp->sq_max_sge)
 		return EINVAL;
-	if (wr->send_flags & IBV_SEND_INLINE) {
-		if (!opcode_row[wr->opcode].inline_data || total(wr) > qp->max_inline)
-			return EINVAL;
-	} else if ((uint32_t)wr->num_sge > qp->sq_max_sge) {
+	*bytes = total(wr);
+	if (wr->send_flags & IBV_SEND_INLINE &&
+	    (!opcode_row[wr->opcode].inline_data || *bytes > qp->max_inline))
 		return EINVAL;
-	}
 	return 0;
 }
 
@@ -124,10 +133,10 @@ void av_sq_fill_ud(struct av_sq_wqe *wqe, const struct ibv_ah_attr *ah, uint32_t
 	wqe->route.hop_limit = ah->grh.hop_limit;
 }
 
-static void fill_target(struct av_sq_wqe *wqe, const struct ibv_send_wr *wr)
+static void fill_target(struct av_sq_wqe *wqe, const struct ibv_send_wr *wr, enum wr_form form)
 {
 	wqe->srqn = wr->qp_type.xrc.remote_srqn;
-	switch (opcode_row[wr->opcode].form) {
+	switch (form) {
 	case FORM_RDMA:
 		wqe->remote_addr = wr->wr.rdma.remote_addr;
 		wqe->rkey = wr->wr.rdma.rkey;
@@ -176,17 +185,17 @@ static int fill_operands(const struct av_qp_end *end, const struct av_sq_wqe *wq
 	return 0;
 }
 
-static void fill(struct av_sq_wqe *wqe, const struct ibv_send_wr *wr, const struct ibv_ah_attr *ah)
+static void fill(struct av_sq_wqe *wqe, const struct ibv_send_wr *wr, uint64_t bytes)
 {
+	enum wr_form form = form_of(wr);
+
 	wqe->wr_id = wr->wr_id;
 	wqe->opcode = wr->opcode;
 	wqe->flags = wr->send_flags;
 	wqe->imm = wr->imm_data;
-	wqe->bytes = total(wr);
-	fill_target(wqe, wr);
-	if (ah)
-		av_sq_fill_ud(wqe, ah, wr->wr.ud.remote_qpn, wr->wr.ud.remote_qkey);
-	if (opcode_row[wr->opcode].form == FORM_LOCAL || opcode_row[wr->opcode].form == FORM_BIND) {
+	wqe->bytes = bytes;
+	fill_target(wqe, wr, form);
+	if (av_unlikely(form == FORM_LOCAL || form == FORM_BIND)) {
 		wqe->bytes = wqe->count = 0;
 		return;
 	}
@@ -195,8 +204,47 @@ static void fill(struct av_sq_wqe *wqe, const struct ibv_send_wr *wr, const stru
 		return;
 	}
 	wqe->count = (uint32_t)wr->num_sge;
+	if (av_likely(wr->num_sge == 1)) {
+		wqe->sge[0] = wr->sg_list[0];
+		return;
+	}
 	for (int i = 0; i < wr->num_sge; i++)
 		wqe->sge[i] = wr->sg_list[i];
+}
+
+/* What few requests have: the operands of an extended atomic, the destination of a datagram. */
+static int fill_more(const struct av_qp_end *end, struct av_sq_wqe *wqe, const struct ibv_send_wr *wr,
+		     av_ah_lookup *find_ah)
+{
+	const struct ibv_ah_attr *ah;
+
+	if (form_of(wr) == FORM_OPERANDS)
+		return fill_operands(end, wqe, wr);
+	if (end->qp->type != IBV_QPT_UD || !is_send(wr->opcode))
+		return 0;
+	ah = find_ah(wr->wr.ud.ah);
+	if (!ah)
+		return EINVAL;
+	av_sq_fill_ud(wqe, ah, wr->wr.ud.remote_qpn, wr->wr.ud.remote_qkey);
+	return 0;
+}
+
+static int post_one(const struct av_qp_end *end, uint32_t number, const struct ibv_send_wr *wr,
+		    av_ah_lookup *find_ah, bool translated)
+{
+	uint64_t bytes;
+	int ret = check(end->qp, wr, translated, &bytes);
+	struct av_sq_wqe *wqe;
+
+	if (av_unlikely(ret))
+		return ret;
+	wqe = av_sq_slot(end, number);
+	if (av_unlikely(!wqe))
+		return EINVAL;
+	fill(wqe, wr, bytes);
+	if (av_unlikely(translated || end->qp->type == IBV_QPT_UD))
+		return fill_more(end, wqe, wr, find_ah);
+	return 0;
 }
 
 int av_sq_post(const struct av_qp_end *end, struct ibv_send_wr *wr, struct ibv_send_wr **bad,
@@ -205,26 +253,14 @@ int av_sq_post(const struct av_qp_end *end, struct ibv_send_wr *wr, struct ibv_s
 	struct av_qp_shared *qp = end->qp;
 	uint32_t tail = atomic_load_explicit(&qp->sq_tail, memory_order_relaxed);
 	uint32_t freed = atomic_load_explicit(&qp->sq_freed, memory_order_acquire);
-	struct av_sq_wqe *wqe;
 	int ret = 0;
 
 	for (; wr; wr = wr->next, tail++) {
-		const struct ibv_ah_attr *ah = NULL;
-
-		ret = tail - freed >= qp->sq_capacity ? ENOMEM : check(qp, wr, translated);
-		wqe = av_sq_slot(end, tail);
-		if (ret == 0 && qp->type == IBV_QPT_UD && is_send(wr->opcode) &&
-		    !(ah = find_ah(wr->wr.ud.ah)))
-			ret = EINVAL;
-		if (ret == 0 && !wqe)
-			ret = EINVAL;
-		if (ret == 0 && av_unlikely(opcode_row[wr->opcode].form == FORM_OPERANDS))
-			ret = fill_operands(end, wqe, wr);
+		ret = tail - freed >= qp->sq_capacity ? ENOMEM : post_one(end, tail, wr, find_ah, translated);
 		if (ret) {
 			*bad = wr;
 			break;
 		}
-		fill(wqe, wr, ah);
 	}
 	av_publish_before_try(&qp->sq_tail, tail); /* the token: see av_drive() */
 	return ret;

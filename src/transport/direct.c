@@ -14,6 +14,7 @@
 #include "memory/window.h"
 #include "transport/deliver.h"
 #include "transport/event.h"
+#include "transport/responder.h"
 #include "transport/state.h"
 #include "transport/tunnel.h"
 #include "transport/xrc.h"
@@ -48,34 +49,6 @@ static void note_event(struct work *w, int event)
 
 /* --- is there an answer? -----------------------------------------------------------------------------------
  */
-
-static uint32_t packets(const struct av_qp_shared *qp, uint64_t bytes)
-{
-	unsigned int shift = 7 + qp->attr.path_mtu; /* IBV_MTU_256 is 1 */
-	uint64_t n = (bytes + (1ull << shift) - 1) >> shift;
-
-	return n ? (uint32_t)n : 1;
-}
-
-/* The service a queue pair of this type talks to. */
-static uint32_t opposite(uint32_t type)
-{
-	return type == IBV_QPT_XRC_SEND ? IBV_QPT_XRC_RECV : type;
-}
-
-/* A requester whose packets would reach this responder, and be the ones it expects next. */
-static bool expected(const struct work *w)
-{
-	const struct av_qp_shared *p = w->rsp->qp, *q = w->req->qp;
-	uint32_t state = atomic_load_explicit(&p->state, memory_order_relaxed);
-
-	if (state != IBV_QPS_RTR && state != IBV_QPS_RTS && state != IBV_QPS_SQD && state != IBV_QPS_SQE)
-		return false;
-	if (p->type != opposite(q->type) ||
-	    p->attr.dest_qp_num != atomic_load_explicit(&q->qpn, memory_order_relaxed))
-		return false;
-	return q->type == IBV_QPT_UC || p->expected_psn == q->next_psn;
-}
 
 /* Where the message is received, and against which domain its keys are checked. */
 static enum av_fault find_receiver(struct work *w)
@@ -112,7 +85,7 @@ static bool responder_begin(struct work *w)
 	av_responder_acquire(w->rsp);
 	w->qpn = atomic_load_explicit(&p->qpn, memory_order_relaxed);
 	w->result.gone = w->qpn != dest;
-	if (w->qpn == dest && expected(w)) {
+	if (w->qpn == dest && av_responder_expects(p, w->req->qp)) {
 		if (atomic_load(&p->state) == IBV_QPS_RTR && !p->established) {
 			p->established = 1;
 			note_event(w, IBV_EVENT_COMM_EST);
@@ -815,15 +788,6 @@ static enum av_fault check_request(const struct work *w)
 	return AV_FAULT_NONE;
 }
 
-static void advance(struct work *w)
-{
-	uint32_t n = packets(w->req->qp, w->head.bytes);
-
-	w->req->qp->next_psn = (w->req->qp->next_psn + n) & 0xffffff;
-	w->rsp->qp->expected_psn = (w->rsp->qp->expected_psn + n) & 0xffffff;
-	w->rsp->qp->msn = (w->rsp->qp->msn + 1) & 0xffffff;
-}
-
 /*
  * The unreliable connection: what the responder cannot take is lost, and neither side hears of it. Its
  * receive request stays for the next message. IBTA volume 1, 9.8.3.
@@ -858,7 +822,7 @@ static enum av_fault operate(struct work *w)
 
 static void advance_uc(struct work *w)
 {
-	w->req->qp->next_psn = (w->req->qp->next_psn + packets(w->req->qp, w->head.bytes)) & 0xffffff;
+	w->req->qp->next_psn = (w->req->qp->next_psn + av_packets(w->req->qp, w->head.bytes)) & 0xffffff;
 	w->rsp->qp->expected_psn = w->req->qp->next_psn;
 }
 
@@ -877,7 +841,7 @@ static void settle(struct work *w)
 	if (unreliable)
 		advance_uc(w);
 	else
-		advance(w);
+		av_responder_advance(w->rsp->qp, w->req->qp, w->head.bytes);
 }
 
 struct av_direct_result av_direct_execute(const struct av_qp_end *req, const struct av_qp_end *rsp,

@@ -12,9 +12,11 @@
 #include "transport/datagram.h"
 #include "transport/direct.h"
 #include "transport/event.h"
+#include "transport/express.h"
 #include "transport/park.h"
 #include "transport/poll.h"
 #include "transport/retry.h"
+#include "transport/rnr.h"
 #include "transport/state.h"
 #include "transport/timer.h"
 
@@ -59,6 +61,7 @@ struct answer {
 
 static void attach(struct av_qp_shared *qp, struct av_cqe *cqe, const struct answer *answer)
 {
+	cqe->data_len = 0;
 	if (av_likely(!answer || !answer->bytes))
 		return;
 	atomic_fetch_add(&qp->answers, 1); /* before it is there to be placed */
@@ -71,21 +74,30 @@ static int complete(const struct av_qp_end *end, const struct av_sq_wqe *wqe, en
 		    const struct answer *answer)
 {
 	struct av_qp_shared *qp = end->qp;
-	struct av_cqe cqe;
-	int ret;
+	struct av_cq_append a;
 
-	memset(&cqe, 0, offsetof(struct av_cqe, data));
-	cqe.wr_id = wqe->wr_id;
-	cqe.status = (uint8_t)status;
-	cqe.opcode = wqe->opcode < AV_ARRAY_SIZE(wc_opcode) ? wc_opcode[wqe->opcode] : IBV_WC_SEND;
-	cqe.byte_len = (uint32_t)wqe->bytes;
-	cqe.qpn = atomic_load_explicit(&qp->qpn, memory_order_relaxed);
-	cqe.queue = qp->index;
-	cqe.wqe = qp->sq_next;
-	attach(qp, &cqe, answer);
-	ret = av_cq_push(end->seg, qp->send_cq, &cqe);
+	if (av_unlikely(!av_cq_append_begin(end->seg, qp->send_cq, &a))) {
+		av_cq_overrun(end->seg, qp->send_cq);
+		qp->sq_next++;
+		return -ENOSPC;
+	}
+	a.to->wr_id = wqe->wr_id;
+	a.to->status = (uint8_t)status;
+	a.to->sl = 0;
+	a.to->opcode = wqe->opcode < AV_ARRAY_SIZE(wc_opcode) ? wc_opcode[wqe->opcode] : IBV_WC_SEND;
+	a.to->slid = 0;
+	a.to->flags = 0;
+	a.to->byte_len = (uint32_t)wqe->bytes;
+	a.to->imm = a.to->wc_flags = 0;
+	a.to->qpn = atomic_load_explicit(&qp->qpn, memory_order_relaxed);
+	a.to->src_qp = 0;
+	a.to->queue = qp->index;
+	a.to->wqe = qp->sq_next;
+	a.to->stage = a.to->stage_len = 0;
+	attach(qp, a.to, answer);
+	av_cq_append_end(&a);
 	qp->sq_next++;
-	return ret;
+	return 0;
 }
 
 static void fail_responder(const struct av_qp_end *end)
@@ -147,8 +159,11 @@ static bool wait_or_fail(const struct av_qp_end *end, struct av_sq_wqe *wqe,
 		fail(end, wqe, av_rule(fault)->requester);
 		return true;
 	}
-	if (result->park == AV_PARK_RNR)
+	if (result->park == AV_PARK_RNR) {
 		av_park_payload(end, wqe);
+		if (end->seg->own)
+			av_rnr_parked(end);
+	}
 	av_timer_watch(end, result->owner_only ? 0 : atomic_load(&end->qp->deadline_ns));
 	return false;
 }
@@ -186,6 +201,7 @@ static bool is_fenced(const struct av_qp_end *end, const struct av_sq_wqe *wqe)
 static bool step(const struct av_qp_end *end, struct av_qp_end *peer)
 {
 	struct av_sq_wqe *wqe = av_sq_slot(end, end->qp->sq_next);
+	enum av_fault fault;
 	struct av_direct_result result;
 	struct answer answer;
 
@@ -199,6 +215,13 @@ static bool step(const struct av_qp_end *end, struct av_qp_end *peer)
 		result = av_datagram_execute(end, wqe);
 	} else {
 		av_connect(end, peer);
+		if (av_likely(av_express(end, peer, wqe, &fault))) {
+			if (av_likely(fault == AV_FAULT_NONE))
+				succeed(end, wqe, NULL);
+			else
+				fail(end, wqe, av_rule(fault)->requester);
+			return true;
+		}
 		result = av_direct_execute(end, peer, wqe, answer.data);
 	}
 	if (result.responder_failed)
@@ -269,8 +292,8 @@ static void execute(const struct av_qp_end *end, struct av_qp_end *peer, struct 
  */
 static void left_to_other(const struct av_qp_end *end)
 {
-	/* Also if the token is free by now: its holder may look again, take our request and leave it parked, to a timer
-	 * that knows of the queue pair by this call only. */
+	/* Also if the token is free by now: its holder may look again, take our request and leave it parked,
+	 * to a timer that knows of the queue pair by this call only. */
 	if (end->seg->own && !av_lock_mine(&end->qp->exec))
 		av_timer_watch(end, av_now_ns() + AV_DRIVEN_NS);
 }

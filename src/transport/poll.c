@@ -6,11 +6,16 @@
 #include <sched.h>
 #include <string.h>
 
+#include "base/clock.h"
+#include "base/copy.h"
 #include "hca/directory.h"
+#include "memory/hazard.h"
+#include "memory/plain.h"
 #include "memory/reach.h"
 #include "queue/qp.h"
 #include "queue/stage.h"
 #include "transport/drive.h"
+#include "transport/rnr.h"
 
 #define EMPTY_POLLS \
 	100 /* measured: pure spinning collapses when peers share a core, yielding always beside a hog */
@@ -220,15 +225,15 @@ static bool place_payload(struct av_seg *seg, struct placement *p)
 }
 
 /* The buffer went away between the message's arrival and now: the same end as if it had gone before. */
-static void placement_failed(struct av_seg *seg, const struct av_cqe *cqe, struct ibv_wc *wc)
+static void placement_failed(struct av_seg *seg, struct ibv_wc *wc)
 {
-	struct av_qp_home home = av_dir_qpn_find(cqe->qpn);
+	struct av_qp_home home = av_dir_qpn_find(wc->qp_num);
 	struct av_qp_end end = {seg, NULL};
 
 	wc->status = IBV_WC_LOC_PROT_ERR;
 	if (home.ref == seg->ref)
 		end.qp = av_qp_at(seg, home.index);
-	if (end.qp && atomic_load(&end.qp->qpn) == cqe->qpn)
+	if (end.qp && atomic_load(&end.qp->qpn) == wc->qp_num)
 		av_fail(&end);
 }
 
@@ -331,15 +336,95 @@ bool av_poll_place_answers(const struct av_qp_end *end)
 	return ok;
 }
 
-static int nothing(struct av_cq_shared *cq)
+/* --- the short way: a message in its completion, for one element -----------------------------------------
+ */
+
+struct carried {
+	const struct av_cqe *cqe;
+	struct av_rq_shared *rq;
+	const struct av_rq_wqe *request;
+	struct av_hazard *hazard;
+	struct ibv_sge to;
+};
+
+static bool is_carried(const struct av_cqe *cqe)
+{
+	return cqe->data_len && cqe->data_len <= AV_CQE_DATA && cqe->flags & AV_CQE_RECV;
+}
+
+/* Look where the next completion's payload belongs, and announce that key. No lock is held: a guess. */
+static bool guess(struct av_seg *seg, struct av_cq_shared *cq, struct carried *c)
+{
+	c->cqe = av_cq_peek(seg, cq);
+	if (!c->cqe || !is_carried(c->cqe))
+		return false;
+	c->rq = av_rq_at(seg, c->cqe->queue);
+	c->request = c->rq ? av_rq_wqe(seg, c->rq, c->cqe->wqe) : NULL;
+	c->hazard = c->request && c->request->count == 1 ? av_hazard_kept(seg, AV_HAZARD_LOCAL) : NULL;
+	if (!c->hazard)
+		return false;
+	AV_CAME_BY_PEER(&c->rq->tail); /* as in free_receive_slot() */
+	AV_CAME_BY_PEER(&c->rq->take_lock);
+	c->to = c->request->sge[0];
+	av_hazard_announce(c->hazard, c->to.lkey);
+	return true;
+}
+
+/* Was the guess right, and is the key in order? poll_lock is held. Return: where the payload belongs, or NULL
+ */
+static uint8_t *confirm(struct av_seg *seg, struct av_cq_shared *cq, const struct carried *c)
+{
+	const struct ibv_sge *now = c->request->sge;
+
+	if (av_cq_peek(seg, cq) != c->cqe || !is_carried(c->cqe) || av_rq_at(seg, c->cqe->queue) != c->rq ||
+	    av_rq_wqe(seg, c->rq, c->cqe->wqe) != c->request || c->request->count != 1 ||
+	    now->lkey != c->to.lkey || now->addr != c->to.addr || now->length != c->to.length ||
+	    c->cqe->data_len > c->to.length)
+		return NULL;
+	return av_plain_at(seg, c->to.lkey, c->rq->pd, IBV_ACCESS_LOCAL_WRITE, c->to.addr, c->cqe->data_len)
+		.local;
+}
+
+/* Take such a completion and place its payload. Return: false: it is another one, or not that easy; nothing
+ * has been taken */
+static bool take_carried(struct av_seg *seg, struct av_cq_shared *cq, struct ibv_wc *wc, uint64_t *stamp_ns)
+{
+	uint8_t data[AV_CQE_DATA], *to, bytes = 0;
+	struct carried c;
+	bool ok = true;
+
+	if (!guess(seg, cq, &c))
+		return false;
+	av_lock_acquire_plain(&cq->poll_lock);
+	av_hazard_barrier(); /* after the lock was taken */
+	to = confirm(seg, cq, &c);
+	if (av_likely(to != NULL)) {
+		fill_wc(wc, c.cqe);
+		if (stamp_ns)
+			*stamp_ns = c.cqe->stamp_ns;
+		bytes = c.cqe->data_len;
+		memcpy(data, c.cqe->data, bytes > sizeof(uint64_t) ? sizeof(data) : sizeof(uint64_t));
+		av_rq_freed(seg, c.rq, c.cqe->wqe);
+		av_cq_take(cq);
+	}
+	av_lock_release(&cq->poll_lock);
+	if (av_likely(to != NULL))
+		ok = av_copy(to, data, bytes) == AV_COPY_OK;
+	av_hazard_rest(c.hazard);
+	if (av_unlikely(!ok))
+		placement_failed(seg, wc);
+	return to != NULL;
+}
+
+static int nothing(struct av_seg *seg, struct av_cq_shared *cq)
 {
 	uint32_t polls = atomic_load_explicit(&cq->empty_polls, memory_order_relaxed) + 1;
+	bool enough = polls >= EMPTY_POLLS;
 
-	if (polls >= EMPTY_POLLS) {
-		polls = 0;
+	atomic_store_explicit(&cq->empty_polls, enough ? 0 : polls, memory_order_relaxed);
+	av_rnr_polled(seg, cq, enough);
+	if (enough)
 		sched_yield();
-	}
-	atomic_store_explicit(&cq->empty_polls, polls, memory_order_relaxed);
 	return av_unlikely(atomic_load_explicit(&cq->overrun, memory_order_relaxed)) ? -EIO : 0;
 }
 
@@ -357,16 +442,18 @@ int av_poll_stamped(struct av_seg *seg, uint32_t index, int count, struct ibv_wc
 	if (!cq || count < 0)
 		return -EINVAL;
 	if (!av_cq_peek(seg, cq))
-		return nothing(cq);
+		return nothing(seg, cq);
 	atomic_store_explicit(&cq->empty_polls, 0, memory_order_relaxed);
-	while (n < count) {
-		int taken = take(seg, cq, count - n, wc + n, stamp_ns ? stamp_ns + n : NULL, &place);
-
-		n += taken;
+	while (n < count && av_cq_peek(seg, cq)) {
+		if (take_carried(seg, cq, wc + n, stamp_ns ? stamp_ns + n : NULL)) {
+			n++;
+			continue;
+		}
+		n += take(seg, cq, count - n, wc + n, stamp_ns ? stamp_ns + n : NULL, &place);
 		if (!has_payload(&place.cqe))
 			break;
 		if (!place_payload(seg, &place))
-			placement_failed(seg, &place.cqe, &wc[n - 1]);
+			placement_failed(seg, &wc[n - 1]);
 		answer_placed(seg, &place.cqe);
 	}
 	return n;

@@ -4,6 +4,8 @@
 
 #define ALWAYS	   7u		/* rnr_retry: retry for ever */
 #define LOOK_AGAIN 100000000ull /* where nothing else is due: does the peer still live? */
+#define RNR_LOOK_AGAIN \
+	2000000ull /* and has it posted what nobody was woken for (rnr.h)? The order of usual RNR timers */
 
 /* Microseconds by code; IBTA volume 1, table "RNR NAK timer field encoding". */
 static const uint32_t rnr_us[32] = {
@@ -37,7 +39,7 @@ static struct patience patience(const struct ibv_qp_attr *attr, const struct av_
 		p.interval_ns = 4096ull << (attr->timeout & 31);
 	}
 	if (p.endless)
-		p.interval_ns = LOOK_AGAIN;
+		p.interval_ns = result->park == AV_PARK_RNR ? RNR_LOOK_AGAIN : LOOK_AGAIN;
 	return p;
 }
 

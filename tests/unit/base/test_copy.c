@@ -33,7 +33,7 @@ static void choose_way(void **state)
 		sigaction(SIGBUS, &our_bus, NULL);
 	}
 	av_fault_guard_check(av_now_coarse_ns());
-	assert_int_equal(av_fault_guard_ready(), want_guard);
+	assert_int_equal(av_fault_guard_ready(av_now_coarse_ns()), want_guard);
 }
 
 /* --- what is copied --- */

@@ -1,0 +1,54 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * What a responder makes of a requester that reaches it, on connected services: does it expect this one, and
+ * how far do both get with a request?
+ */
+#ifndef AV_TRANSPORT_RESPONDER_H
+#define AV_TRANSPORT_RESPONDER_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "queue/qp.h"
+
+/* Packets of a message of so many bytes: one at least. */
+static inline uint32_t av_packets(const struct av_qp_shared *qp, uint64_t bytes)
+{
+	unsigned int shift = 7 + qp->attr.path_mtu; /* IBV_MTU_256 is 1 */
+
+	if (av_likely(bytes <= 1ull << shift))
+		return 1;
+	return (uint32_t)((bytes + (1ull << shift) - 1) >> shift);
+}
+
+/* Does a queue pair in this state answer requests? */
+static inline bool av_responder_answers(uint32_t state)
+{
+	return state == IBV_QPS_RTR || state == IBV_QPS_RTS || state == IBV_QPS_SQD || state == IBV_QPS_SQE;
+}
+
+/* A requester whose packets would reach this responder, and be the ones it expects next. Both tokens are
+ * held. */
+static inline bool av_responder_expects(const struct av_qp_shared *rsp, const struct av_qp_shared *req)
+{
+	uint32_t opposite = req->type == IBV_QPT_XRC_SEND ? IBV_QPT_XRC_RECV : req->type;
+
+	if (!av_responder_answers(atomic_load_explicit(&rsp->state, memory_order_relaxed)))
+		return false;
+	if (rsp->type != opposite ||
+	    rsp->attr.dest_qp_num != atomic_load_explicit(&req->qpn, memory_order_relaxed))
+		return false;
+	return req->type == IBV_QPT_UC || rsp->expected_psn == req->next_psn;
+}
+
+/* A message of a reliable connection has been executed and acknowledged. Both tokens are held. */
+static inline void av_responder_advance(struct av_qp_shared *rsp, struct av_qp_shared *req, uint64_t bytes)
+{
+	uint32_t n = av_packets(req, bytes);
+
+	req->next_psn = (req->next_psn + n) & 0xffffff;
+	rsp->expected_psn = (rsp->expected_psn + n) & 0xffffff;
+	rsp->msn = (rsp->msn + 1) & 0xffffff;
+}
+
+#endif
