@@ -107,7 +107,8 @@ struct av_qp {
 	struct av_qp_end end;
 	struct av_rq_shared *rq;
 	struct av_qp_end peer; /* its destination, guarded by the @exec token */
-	struct av_lock post_lock;
+	struct av_lock post_lock; /* av_post_begin() */
+	bool one_thread;	  /* in a thread domain */
 	bool opened;   /* by ibv_open_qp(): the shared half is somebody else's */
 	bool extended; /* created with send operations for ibv_wr_*() */
 	bool umr;      /* may change indirect keys; with lists of so many elements in the request: */

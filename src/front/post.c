@@ -2,6 +2,7 @@
 /* Posting work requests. */
 #include "front/ah.h"
 #include "front/context.h"
+#include "front/qp.h"
 #include "transport/drive.h"
 #include "transport/deliver.h"
 #include "transport/rnr.h"
@@ -37,9 +38,9 @@ int av_post_special(struct av_qp *qp, const struct av_sq_special *req)
 
 	if (!may_send(qp))
 		return EINVAL;
-	av_lock_acquire_plain(&qp->post_lock);
+	av_post_begin(qp);
 	err = av_sq_post_special(&qp->end, req);
-	av_lock_release(&qp->post_lock);
+	av_post_end(qp);
 	av_drive(&qp->end, &qp->peer);
 	return err;
 }
@@ -51,9 +52,9 @@ static int post_send(struct ibv_qp *ibv, struct ibv_send_wr *wr, struct ibv_send
 
 	if (!may_send(qp))
 		return refuse_send(wr, bad_wr, EINVAL);
-	av_lock_acquire_plain(&qp->post_lock);
+	av_post_begin(qp);
 	err = av_sq_post(&qp->end, wr, bad_wr, av_ah_attr, translated);
-	av_lock_release(&qp->post_lock);
+	av_post_end(qp);
 	note_binds(wr, err ? *bad_wr : NULL);
 	av_drive(&qp->end, &qp->peer);
 	return av_unlikely(err) ? av_fail_errno(err) : 0;

@@ -12,6 +12,22 @@ struct av_qp_extra {
 };
 
 /*
+ * Keep other threads from posting to the queue pair's send queue. Of a queue pair in a thread domain the
+ * program has promised that there is but one: ibv_alloc_td(3).
+ */
+static inline void av_post_begin(struct av_qp *qp)
+{
+	if (!qp->one_thread)
+		av_lock_acquire_plain(&qp->post_lock);
+}
+
+static inline void av_post_end(struct av_qp *qp)
+{
+	if (!qp->one_thread)
+		av_lock_release(&qp->post_lock);
+}
+
+/*
  * ibv_create_qp() on one of our contexts; @pd, or for XRC_RECV @xrcd; @extra may be NULL. Return: queue pair
  * in RESET, or NULL and errno.
  */

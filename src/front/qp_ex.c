@@ -45,7 +45,7 @@ static void wr_start(struct ibv_qp_ex *ex)
 {
 	struct av_qp *qp = qp_of(ex);
 
-	av_lock_acquire_plain(&qp->post_lock);
+	av_post_begin(qp);
 	qp->build.tail = atomic_load_explicit(&qp->end.qp->sq_tail, memory_order_relaxed);
 	qp->build.err = 0;
 	qp->build.wqe = NULL;
@@ -294,8 +294,8 @@ static int wr_complete(struct ibv_qp_ex *ex)
 		err = EINVAL;
 	qp->build.wqe = NULL;
 	if (!err)
-		atomic_store(&qp->end.qp->sq_tail, qp->build.tail);
-	av_lock_release(&qp->post_lock);
+		av_publish_before_try(&qp->end.qp->sq_tail, qp->build.tail); /* the token: see av_drive() */
+	av_post_end(qp);
 	if (err)
 		return av_fail_errno(err);
 	av_drive(&qp->end, &qp->peer);
@@ -305,7 +305,7 @@ static int wr_complete(struct ibv_qp_ex *ex)
 static void wr_abort(struct ibv_qp_ex *ex)
 {
 	qp_of(ex)->build.wqe = NULL;
-	av_lock_release(&qp_of(ex)->post_lock);
+	av_post_end(qp_of(ex));
 }
 
 /* Builders that were not asked for stay NULL, as the manual page has it. */
