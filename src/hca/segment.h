@@ -70,6 +70,13 @@ struct av_hazard {
 	_Atomic uint64_t word;
 } AV_ALIGNED(AV_CACHE_LINE);
 
+/* Why requests of a context must not take the express lane (transport/express.h): somebody looks at each of
+ * them. */
+enum av_watched {
+	AV_WATCHED_CAPTURE = 1,
+	AV_WATCHED_FAULTS = 2,
+};
+
 struct av_seg_head {
 	uint64_t magic;
 	uint32_t ref;		 /* the context's reference in the directory */
@@ -105,6 +112,7 @@ struct av_seg_head {
 	_Atomic uint64_t odp_seq;
 	_Atomic uint64_t unmapped_root; /* of the record of unmappings (memory/unmapped.h) */
 	_Atomic uint32_t moving;	/* the owner moves pages of its memory: memory/moving.h */
+	_Atomic uint32_t watched;	/* enum av_watched: somebody looks at each request of this context */
 
 	/* Staging buffers: a stack of free ones (count << 32 | index + 1) and the first never used one. */
 	_Atomic uint64_t stage_free AV_ALIGNED(AV_CACHE_LINE);
