@@ -91,7 +91,8 @@ struct av_cq_shared {
 
 	struct av_lock poll_lock AV_ALIGNED(AV_CACHE_LINE);
 	_Atomic uint32_t head;	      /* free-running; written under poll_lock */
-	_Atomic uint32_t empty_polls; /* in a row */
+	_Atomic uint32_t empty_polls; /* in a row, */
+	_Atomic uint32_t patience; /* and how many are made before the core is given up: transport/poll.c */
 	/* Hints for polling in vain (transport/rnr.h): a queue pair whose sends complete here that waits for
 	 * its peer, and one that receives here and whose peer waits for it; indices, 0: none. */
 	_Atomic uint32_t parked, owed;

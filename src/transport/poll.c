@@ -17,8 +17,14 @@
 #include "transport/drive.h"
 #include "transport/rnr.h"
 
-#define EMPTY_POLLS \
-	100 /* measured: pure spinning collapses when peers share a core, yielding always beside a hog */
+/*
+ * Polls in vain before a thread gives up its core for once. Measured: pure spinning collapses when peers
+ * share a core, yielding always beside a hog; and where nobody wants the core a message waits for the system
+ * call to end. So the less of it the less it brings.
+ */
+#define PATIENCE_MIN  100u
+#define PATIENCE_MAX  6400u
+#define OTHERS_RAN_NS 2000u /* a yield that took so long let somebody else run */
 
 /* A completion taken off the ring whose payload has to be placed: everything that needs, off shared memory.
  */
@@ -416,15 +422,29 @@ static bool take_carried(struct av_seg *seg, struct av_cq_shared *cq, struct ibv
 	return to != NULL;
 }
 
+/* Let others have the core, and learn from whether there are any. */
+static void yield(struct av_cq_shared *cq)
+{
+	uint32_t patience = atomic_load_explicit(&cq->patience, memory_order_relaxed);
+	uint64_t before = av_now_ns();
+
+	sched_yield();
+	if (av_now_ns() - before >= OTHERS_RAN_NS || patience < PATIENCE_MIN)
+		patience = PATIENCE_MIN;
+	else if (patience < PATIENCE_MAX)
+		patience *= 2;
+	atomic_store_explicit(&cq->patience, patience, memory_order_relaxed);
+}
+
 static int nothing(struct av_seg *seg, struct av_cq_shared *cq)
 {
 	uint32_t polls = atomic_load_explicit(&cq->empty_polls, memory_order_relaxed) + 1;
-	bool enough = polls >= EMPTY_POLLS;
+	bool out_of_patience = polls > atomic_load_explicit(&cq->patience, memory_order_relaxed);
 
-	atomic_store_explicit(&cq->empty_polls, enough ? 0 : polls, memory_order_relaxed);
-	av_rnr_polled(seg, cq, enough);
-	if (enough)
-		sched_yield();
+	atomic_store_explicit(&cq->empty_polls, out_of_patience ? 0 : polls, memory_order_relaxed);
+	av_rnr_polled(seg, cq, polls % PATIENCE_MIN == 0);
+	if (av_unlikely(out_of_patience))
+		yield(cq);
 	return av_unlikely(atomic_load_explicit(&cq->overrun, memory_order_relaxed)) ? -EIO : 0;
 }
 
