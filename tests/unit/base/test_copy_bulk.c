@@ -26,7 +26,7 @@ static void use_guard(void)
 	sigaction(SIGSEGV, &our_segv, NULL);
 	sigaction(SIGBUS, &our_bus, NULL);
 	av_fault_guard_check(av_now_coarse_ns());
-	assert_true(av_fault_guard_ready());
+	assert_true(av_fault_guard_ready(av_now_coarse_ns()));
 }
 
 /* --- what is copied --- */
