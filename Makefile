@@ -25,11 +25,14 @@ check: deps
 	cmake --build --preset dev
 	ctest --preset dev
 
-# Measure, against what else there is on the machine; what is missing and cannot be installed is left out.
+# Measure, against what else there is on the machine; what is missing and cannot be installed is left out. Fails if a
+# ratio is much worse than the one recorded (bench/compare.py --record).
+recorded = $(wildcard bench/recorded.txt)
+
 bench: all
 	@packaging/deps.sh run bench || true
 	bench/run.sh build/release
-	bench/compare.py build/release --pictures build/release/bench/pictures
+	bench/compare.py build/release --pictures build/release/bench/pictures $(recorded:%=--guard %)
 
 # Library, tool and manual. The prefix is configured, since the tool finds the library by it.
 install:

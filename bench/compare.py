@@ -1,10 +1,13 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
 """
-compare.py BUILD-FOLDER [--rounds N] [--pictures FOLDER] [--guard FILE] [--record FILE]
+compare.py BUILD-FOLDER [--rounds N] [--only rxe] [--pictures FOLDER] [--guard FILE] [--record FILE]
 
 anyverbs under unmodified perftest programs beside other ways between two processes of this machine, in the same run:
 all sources take turns, round after round. A peer that is not installed is left out and named.
+
+--only rxe: nothing but what is compared with the kernel's Soft-RoCE, for a machine that is slow and has that.
+--record FILE writes the ratios of this run, and --guard FILE fails if one is much worse than there.
 """
 import argparse
 import os
@@ -25,9 +28,21 @@ def measure_perftest(perftest, sizes, kinds=("send", "write", "read")):
             yield lambda k=kind, s=size: perftest.bandwidth(k, s)
 
 
-def anyverbs(build):
+def measure_figures(perftest, wanted):
+    """Only what these figures need."""
+    for figure in wanted:
+        kind, what = figure.operation.split("_")
+        measure = {"lat": perftest.latency, "bw": perftest.bandwidth}[what]
+        yield lambda m=measure, k=kind, s=figure.size: m(k, s)
+
+
+def our_perftest(build):
     settings = {"LD_PRELOAD": os.path.abspath(os.path.join(build, "src", "front", "libanyverbs.so.1"))}
-    perftest = programs.Perftest("any0", settings)
+    return programs.Perftest("any0", settings)
+
+
+def anyverbs(build):
+    perftest = our_perftest(build)
     yield from measure_perftest(perftest, figures.SIZES)
     yield lambda: perftest.latency("atomic", 8)
     yield lambda: perftest.rate("send", 8, figures.RATE_DEPTH)
@@ -43,6 +58,18 @@ def kernel_device():
     return next((name for name in names if name.startswith("rxe")), None)
 
 
+def soft_roce():
+    device = kernel_device()
+    if not device:
+        return figures.RXE, [], "the kernel has no such device"
+    perftest = programs.Perftest(device, {}, bandwidth_bytes=programs.SLOW_BANDWIDTH_BYTES)
+    return figures.RXE, list(measure_figures(perftest, figures.EXPECTED_RXE)), None
+
+
+def sources_of_soft_roce(build):
+    return [(figures.ANYVERBS, list(measure_figures(our_perftest(build), figures.EXPECTED_RXE)), None), soft_roce()]
+
+
 def sources(build):
     """(name, list of measurements, why not) for each source."""
     found = [(figures.ANYVERBS, list(anyverbs(build)), None),
@@ -56,12 +83,7 @@ def sources(build):
         found.append((figures.FABRIC, [lambda s=size: programs.fabric(s) for size in figures.SIZES], None))
     else:
         found.append((figures.FABRIC, [], "fi_pingpong is not installed (package libfabric-bin)"))
-    rxe = kernel_device()
-    if rxe:
-        perftest = programs.Perftest(rxe, {})
-        found.append((figures.RXE, list(measure_perftest(perftest, figures.RXE_SIZES)), None))
-    else:
-        found.append((figures.RXE, [], "the kernel has no such device"))
+    found.append(soft_roce())
     return found
 
 
@@ -103,6 +125,7 @@ def arguments():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("build")
     parser.add_argument("--rounds", type=int, default=7)
+    parser.add_argument("--only", choices=["rxe"])
     parser.add_argument("--pictures")
     parser.add_argument("--guard")
     parser.add_argument("--record")
@@ -111,7 +134,7 @@ def arguments():
 
 def main():
     args = arguments()
-    found = sources(args.build)
+    found = sources_of_soft_roce(args.build) if args.only else sources(args.build)
     complaints, rounds = {}, []
     begin = time.monotonic()
     for _ in range(args.rounds):

@@ -12,7 +12,6 @@ ANYVERBS, UCX, CMA, FABRIC, LIMIT, RXE = "anyverbs", "UCX", "UCX cma", "libfabri
 
 SIZES = [2, 8, 64, 512, 4096, 16384, 65536, 262144, 1 << 20, 8 << 20]
 CMA_SIZES = [8, 4096, 65536, 1 << 20]
-RXE_SIZES = [8, 65536]
 RATE_DEPTH = 128
 
 # @peers: (source, operation); the best of them counts. @most or @least bounds ours / theirs.

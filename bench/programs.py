@@ -19,6 +19,7 @@ from pair import free_port, listening  # pylint: disable=wrong-import-position
 LIMIT_SECONDS = 120  # for one pair: only a program that hangs meets it
 LATENCY_BYTES = 100 << 20    # moved in one measurement, so that each takes about as long
 BANDWIDTH_BYTES = 600 << 20
+SLOW_BANDWIDTH_BYTES = 60 << 20  # by what is known to be slow
 
 
 class Failed(Exception):
@@ -82,10 +83,11 @@ def perftest_row(output):
 class Perftest:
     """On the device of that name; @settings preload the library, or nothing for a device of the kernel's."""
 
-    def __init__(self, device, settings, extra=()):
+    def __init__(self, device, settings, extra=(), bandwidth_bytes=BANDWIDTH_BYTES):
         self.device = device
         self.settings = settings
         self.extra = list(extra)
+        self.bandwidth_bytes = bandwidth_bytes
 
     def run(self, program, *options):
         port = free_port()
@@ -99,7 +101,7 @@ class Perftest:
         return {("%s_lat" % operation, size): row[4]}  # t_typical: the median
 
     def bandwidth(self, operation, size):
-        count = rounds_of(size, BANDWIDTH_BYTES, 60, 20000)
+        count = rounds_of(size, self.bandwidth_bytes, 60, 20000)
         row = self.run("ib_%s_bw" % operation, "-s", str(size), "-n", str(count), "--report_gbits")
         return {("%s_bw" % operation, size): row[3] / 8}
 

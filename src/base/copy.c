@@ -13,6 +13,7 @@
 #include <sys/uio.h>
 #include <unistd.h>
 
+#include "base/bulk.h"
 #include "base/fault_guard.h"
 #include "base/pieces.h"
 
@@ -184,6 +185,7 @@ static enum av_copy_result unguarded_probe(const void *addr, int write)
 
 int av_copy_init(void)
 {
+	av_bulk_init();
 	return av_fault_guard_install();
 }
 
@@ -193,7 +195,9 @@ enum av_copy_result av_copy_at(void *dst, const void *src, size_t len, uint64_t 
 
 	if (av_unlikely(!av_fault_guard_ready(now_ns)))
 		return unguarded_copy(dst, src, len);
-	if (len >= AV_RAW_WIDE_MIN && av_raw_wide_usable())
+	if (len >= AV_BULK_MIN)
+		failed = av_bulk_copy(dst, src, len);
+	else if (len >= AV_RAW_WIDE_MIN && av_raw_wide_usable())
 		failed = av_raw_copy_wide(dst, src, len);
 	else
 		failed = av_raw_copy(dst, src, len);

@@ -3,10 +3,11 @@
  * The copy routine for memory that belongs to the program.
  *
  * Three things distinguish it from memcpy:
- *  - Order: bytes become visible in ascending address order and the last (partial) word is stored last, with
- *    release; programs poll the last byte of an RDMA WRITE. An aligned 8-byte word of the destination is
- *    stored whole whenever its 8 source bytes are copied whole, never torn. (On arm64 only the last word is
- *    ordered after all the others; these may become visible in any order among themselves.)
+ *  - Order: the last (partial) word is stored last, with release; programs poll the last byte of an RDMA
+ *    WRITE. Below 16 KiB all bytes become visible in ascending address order. An aligned 8-byte word of the
+ *    destination is stored whole whenever its 8 source bytes are copied whole, never torn. (On arm64 only
+ *    the last word is ordered after all the others; these may become visible in any order among
+ *    themselves.)
  *  - Faults are answers: an address that is unmapped, protected or lies beyond the end of its file ends the
  *    copy with AV_COPY_FAULT instead of a signal to the program.
  *  - Nothing but the two ranges is read or written (a destination's neighbours are never rewritten).
@@ -52,7 +53,7 @@ AV_MUST_USE enum av_copy_result av_copy_cmp_swap_at(void *addr, uint64_t compare
 						    uint64_t *old, uint64_t now_ns);
 
 /**
- * av_copy() - copy @len bytes from @src to @dst, both in this process, in ascending order
+ * av_copy() - copy @len bytes from @src to @dst, both in this process, the last ones last
  *
  * Context: any thread; may wait for pages; the caller holds no lock another thread needs to make progress.
  *          The ranges may overlap only if dst <= src.

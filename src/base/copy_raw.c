@@ -13,10 +13,18 @@
  * everything before they store anything, which is safe for overlapping ranges as long as the destination is
  * the lower one.
  *
+ * The inner part of a large copy (base/bulk.h) has two routines without any order, for whole words.
+ *
  * After a fault the copy goes on at "careful": word by word, and after a second fault byte by byte until the
  * third, so that everything before the first inaccessible byte is copied.
  */
 #include "base/fault_guard.h"
+
+#if defined(__x86_64__)
+#include <cpuid.h>
+
+#define bit_ENHANCED_STRINGS (1u << 9) /* of EBX, leaf 7 */
+#endif
 
 /* clang-format off */
 
@@ -41,7 +49,8 @@
 /*
  * %rdi destination, %rsi source, %rdx bytes left.
  *
- * Stores become visible in program order on this machine, so ascending stores are all that is needed. A 16-byte
+ * Stores become visible in program order on this machine (but for those of the two routines of large copies), so
+ * ascending stores are all that is needed. A 16-byte
  * aligned vector store is atomic wherever AVX exists, and is never split within a word anywhere else.
  */
 __asm__(
@@ -302,12 +311,65 @@ PLACE("av_raw_wide_failed")
 	"subq	$-128, %rdx\n"
 	"jmp	av_raw_careful\n"
 END("av_raw_copy_wide")
+
+	/* Whole words in any order, by the processor's own loop. %rcx counts them down. */
+FUNCTION("av_raw_copy_string")
+	"movq	%rdx, %rcx\n"
+	"shrq	$3, %rcx\n"
+PLACE("av_raw_string_loop")
+	"rep movsq\n"
+PLACE("av_raw_string_end")
+	"xorl	%eax, %eax\n"
+	"ret\n"
+PLACE("av_raw_string_failed")
+	"leaq	(,%rcx,8), %rdx\n"
+	"jmp	av_raw_careful\n"
+END("av_raw_copy_string")
+
+	/* Past the caches. Such stores are ordered by the fence only, so there is one on every way out. */
+FUNCTION("av_raw_copy_stream")
+PLACE("av_raw_stream_loop")
+	"vmovdqu (%rsi), %ymm0\n"
+	"vmovdqu 32(%rsi), %ymm1\n"
+	"vmovdqu 64(%rsi), %ymm2\n"
+	"vmovdqu 96(%rsi), %ymm3\n"
+	"vmovntdq %ymm0, (%rdi)\n"
+	"vmovntdq %ymm1, 32(%rdi)\n"
+	"vmovntdq %ymm2, 64(%rdi)\n"
+	"vmovntdq %ymm3, 96(%rdi)\n"
+	"subq	$-128, %rsi\n"
+	"subq	$-128, %rdi\n"
+	"addq	$-128, %rdx\n"
+	"jnz	av_raw_stream_loop\n"
+PLACE("av_raw_stream_end")
+	"vzeroupper\n"
+	"sfence\n"
+	"xorl	%eax, %eax\n"
+	"ret\n"
+PLACE("av_raw_stream_failed")
+	"vzeroupper\n"
+	"sfence\n"
+	"jmp	av_raw_careful\n"
+END("av_raw_copy_stream")
 ".popsection\n"
 );
 
 bool av_raw_wide_usable(void)
 {
 	return __builtin_cpu_supports("avx2");
+}
+
+/* "Enhanced REP MOVSB/STOSB", Intel SDM volume 2, CPUID: string instructions move lines and not words. */
+bool av_raw_string_usable(void)
+{
+	unsigned int eax, ebx, ecx, edx;
+
+	return __get_cpuid_count(7, 0, &eax, &ebx, &ecx, &edx) && ebx & bit_ENHANCED_STRINGS;
+}
+
+bool av_raw_stream_usable(void)
+{
+	return av_raw_wide_usable();
 }
 
 #elif defined(__aarch64__)
@@ -501,6 +563,26 @@ int av_raw_copy_wide(void *dst, const void *src, size_t len)
 	return av_raw_copy(dst, src, len);
 }
 
+bool av_raw_string_usable(void)
+{
+	return false;
+}
+
+int av_raw_copy_string(void *dst, const void *src, size_t len)
+{
+	return av_raw_copy(dst, src, len);
+}
+
+bool av_raw_stream_usable(void)
+{
+	return false;
+}
+
+int av_raw_copy_stream(void *dst, const void *src, size_t len)
+{
+	return av_raw_copy(dst, src, len);
+}
+
 #else
 #error "copy_raw: no copy routine for this machine"
 #endif
@@ -511,6 +593,8 @@ int av_raw_copy_wide(void *dst, const void *src, size_t len)
 CODE av_raw_careful[], av_raw_bytes[], av_raw_end[], av_raw_failed[];
 #if defined(__x86_64__)
 CODE av_raw_wide_loop[], av_raw_wide_end[], av_raw_wide_failed[];
+CODE av_raw_string_loop[], av_raw_string_end[], av_raw_string_failed[];
+CODE av_raw_stream_loop[], av_raw_stream_end[], av_raw_stream_failed[];
 #endif
 
 /* The routines lie one after the other from av_raw_copy to av_raw_end, in the order of the file. */
@@ -521,6 +605,8 @@ const struct av_fault_range av_fault_ranges[] = {
 #if defined(__x86_64__)
 	{(const char *)av_raw_copy_wide, av_raw_wide_loop, av_raw_careful},
 	{av_raw_wide_loop, av_raw_wide_end, av_raw_wide_failed},
+	{av_raw_string_loop, av_raw_string_end, av_raw_string_failed},
+	{av_raw_stream_loop, av_raw_stream_end, av_raw_stream_failed},
 #endif
 };
 const size_t av_fault_range_count = AV_ARRAY_SIZE(av_fault_ranges);

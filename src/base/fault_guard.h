@@ -38,9 +38,13 @@ extern const size_t av_fault_range_count;
  * The guarded routines. Each returns 0, or -1 as soon as a byte cannot be accessed; they may only be called
  * while av_fault_guard_ready() is true for this thread. av_raw_copy() has stored every byte before the first
  * one that could not be copied. av_raw_copy_wide() is the same for at least AV_RAW_WIDE_MIN bytes, and exists
- * if av_raw_wide_usable() says so. av_raw_touch() adds zero to one byte atomically.
+ * if av_raw_wide_usable() says so. av_raw_copy_string() and av_raw_copy_stream() copy the inner part of a
+ * large range, if usable: @dst is on a cache line, @len a multiple of AV_RAW_LINES and not 0, the ranges do
+ * not overlap, and for av_raw_copy_string() @src lies as @dst within a line. They store in no order, but
+ * before anything that is stored afterwards. av_raw_touch() adds zero to one byte atomically.
  */
 #define AV_RAW_WIDE_MIN 256
+#define AV_RAW_LINES	128
 
 /* Comes back in two registers, so that a landing need not know where the caller keeps it. */
 struct av_raw_atomic {
@@ -51,6 +55,10 @@ struct av_raw_atomic {
 int av_raw_copy(void *dst, const void *src, size_t len);
 int av_raw_copy_wide(void *dst, const void *src, size_t len);
 bool av_raw_wide_usable(void);
+int av_raw_copy_string(void *dst, const void *src, size_t len);
+bool av_raw_string_usable(void);
+int av_raw_copy_stream(void *dst, const void *src, size_t len);
+bool av_raw_stream_usable(void);
 int av_raw_load(const void *addr);
 int av_raw_touch(void *addr);
 struct av_raw_atomic av_raw_fetch_add(void *addr, uint64_t add);

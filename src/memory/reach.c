@@ -58,12 +58,16 @@ static enum av_reach vm_failure(int err, bool write, struct av_seg *seg, const v
 	}
 }
 
-static enum av_reach vm_read(uint8_t *dst, struct av_seg *seg, uint64_t src, uint64_t bytes)
+/* Source and destination are equally aligned. */
+static enum av_reach vm_read_aligned(uint8_t *dst, struct av_seg *seg, uint64_t src, uint64_t bytes)
 {
-	while (bytes > 0) {
-		struct iovec l = {.iov_base = dst, .iov_len = bytes};
-		ssize_t n = vm_call(false, seg, &l, 1, src, bytes);
+	struct av_pieces pieces;
 
+	while (bytes > 0) {
+		ssize_t n;
+
+		av_pieces_cut(&pieces, (uintptr_t)dst, dst, bytes);
+		n = vm_call(false, seg, pieces.at, pieces.count, src, bytes);
 		if (n < 0)
 			return vm_failure((int)-n, false, seg, dst);
 		dst += n;
@@ -71,6 +75,37 @@ static enum av_reach vm_read(uint8_t *dst, struct av_seg *seg, uint64_t src, uin
 		bytes -= (uint64_t)n;
 	}
 	return AV_REACH_OK;
+}
+
+/* Through a buffer, of which av_copy() makes whole words, the last one last. */
+static enum av_reach vm_read_bounced(uint8_t *dst, struct av_seg *seg, uint64_t src, uint64_t bytes)
+{
+	uint8_t bounce[BOUNCE_BYTES] AV_ALIGNED(AV_PIECES_LINE);
+
+	while (bytes > 0) {
+		/* pieces end with a page of the destination, not within a word */
+		uint64_t n = BOUNCE_BYTES - ((uintptr_t)dst & (PAGE - 1));
+		enum av_reach ret;
+
+		n = n < bytes ? n : bytes;
+		ret = vm_read_aligned(bounce, seg, src, n);
+		if (ret != AV_REACH_OK)
+			return ret;
+		if (av_copy(dst, bounce, n) != AV_COPY_OK)
+			return AV_REACH_DST_FAULT;
+		dst += n;
+		src += n;
+		bytes -= n;
+	}
+	return AV_REACH_OK;
+}
+
+/* Not only for READ: a WRITE that had to wait may be executed by the process it writes to. */
+static enum av_reach vm_read(uint8_t *dst, struct av_seg *seg, uint64_t src, uint64_t bytes)
+{
+	if (((uintptr_t)dst - src) % AV_PIECES_LINE)
+		return vm_read_bounced(dst, seg, src, bytes);
+	return vm_read_aligned(dst, seg, src, bytes);
 }
 
 /* Source and destination are equally aligned. */

@@ -6,9 +6,10 @@
  * vm:   one end is another process' memory: process_vm_readv(), process_vm_writev().
  *
  * Order and tearing (design: the bytes of an RDMA WRITE become visible in ascending order, the last word
- * last, and aligned 8-byte words are never torn): av_copy() has all of it. process_vm_writev() has it only if
- * it is given the right pieces (see reach.c): then words are whole, the last one comes last, and the order is
- * that of pages; within a page the body's words may become visible in any order.
+ * last, and aligned 8-byte words are never torn): av_copy() has all of it up to 16 KiB, and beyond that all
+ * but the ascending order. process_vm_writev() has it only if it is given the right pieces (see reach.c):
+ * then words are whole, the last one comes last, and the order is that of pages; within a page the body's
+ * words may become visible in any order.
  */
 #ifndef AV_MEMORY_REACH_H
 #define AV_MEMORY_REACH_H
@@ -55,7 +56,8 @@ static inline bool av_reach_refused(const struct av_seg *seg)
 /**
  * av_reach_atomic() - one atomic operation on an operand, atomic among all processes of the device and all
  * sizes of operands (IBV_ATOMIC_HCA)
- * @span: atomic->bytes bytes, aligned to their number (checked by the caller; of pieces behind an indirect key, here)
+ * @span: atomic->bytes bytes, aligned to their number (checked by the caller; of pieces behind an indirect
+ * key, here)
  * @old:  out, the original value; words beyond the operand's size undefined, and all of AV_ATOMIC_SWAP
  *
  * Context: as av_reach_copy(); takes the operand's lock in the directory meanwhile.

@@ -24,6 +24,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "base/bulk.h"
 #include "base/checked.h"
 #include "base/copy.h"
 #include "base/fault_guard.h"
@@ -41,10 +42,20 @@ struct shared {
 	size_t error_at;
 };
 
-static const size_t sizes[] = {8, 16, 24, 63, 64, 100, 256, 1000, 4096, 10000, 65536};
+static const size_t sizes[] = {8, 16, 24, 63, 64, 100, 256, 1000, 4096, 10000, 20000, 65536};
 static const struct {
 	size_t from, to;
-} offsets[] = {{0, 0}, {0, 8}, {8, 0}, {4, 0}, {0, 4}, {3, 5}, {5, 3}, {0, 40}, {7, 4095}};
+} offsets[] = {{0, 0}, {0, 8}, {8, 0}, {4, 0}, {0, 4}, {3, 5}, {5, 3}, {0, 40}, {7, 4095}, {5, 69}};
+
+/* How the writers copy what is large: as av_copy() chooses, or by this way where it is possible. */
+static enum av_bulk_way forced = AV_BULK_N;
+
+static enum av_copy_result copy(void *dst, const void *src, size_t size)
+{
+	if (forced == AV_BULK_N || !av_bulk_possible(forced, dst, src, size))
+		return av_copy(dst, src, size);
+	return av_bulk_copy_by(forced, dst, src, size) == 0 ? AV_COPY_OK : AV_COPY_FAULT;
+}
 
 static unsigned char generation_byte(uint32_t round)
 {
@@ -123,7 +134,7 @@ static void writer_waits_for_reader(struct shared *sh, unsigned char *source, si
 		unsigned int polls = 0;
 
 		memset(source + from, generation_byte(round), size);
-		if (av_copy(sh->target + to, source + from, size) != AV_COPY_OK)
+		if (copy(sh->target + to, source + from, size) != AV_COPY_OK)
 			report(sh, FAULT, 0);
 		while (atomic_load_explicit(&sh->seen, memory_order_acquire) != round)
 			pause_politely(&polls);
@@ -161,7 +172,7 @@ static void writer_runs_free(struct shared *sh, unsigned char *source, size_t fr
 		pause_politely(&polls);
 	for (uint32_t round = 1; round <= turns; round++) {
 		memset(source + from, generation_byte(round), size);
-		if (av_copy(sh->target + to, source + from, size) != AV_COPY_OK)
+		if (copy(sh->target + to, source + from, size) != AV_COPY_OK)
 			report(sh, FAULT, 0);
 	}
 	atomic_store(&sh->round, END);
@@ -249,6 +260,8 @@ static void watch_all(bool tearing, unsigned int effort,
 			struct watch w = {sh,	  offsets[j].from, to, sizes[i], turns_for(sizes[i], effort),
 					  tearing};
 
+			if (forced != AV_BULK_N && sizes[i] < AV_BULK_MIN)
+				continue;
 			if (tearing && end_of_words(to, sizes[i]) <= first_word(to))
 				continue; /* no whole word to look at */
 			start_over(sh);
@@ -296,6 +309,27 @@ static void words_are_whole_for_a_process(void **state)
 	watch_all(true, 400, watch_from_process);
 }
 
+/* Those that are large enough, by each way: av_copy() takes some of them only beyond tens of MiB. */
+static void every_way_of_large_copies(bool tearing)
+{
+	use_guard();
+	for (enum av_bulk_way way = 0; way < AV_BULK_N; way++) {
+		forced = way;
+		watch_all(tearing, 200, watch_from_thread);
+	}
+	forced = AV_BULK_N;
+}
+
+static void last_byte_is_last_by_every_way(void **state)
+{
+	every_way_of_large_copies(false);
+}
+
+static void words_are_whole_by_every_way(void **state)
+{
+	every_way_of_large_copies(true);
+}
+
 static void kernel_copies_the_last_byte_last(void **state)
 {
 	watch_all(false, 50, watch_from_thread);
@@ -317,6 +351,8 @@ int main(void)
 		cmocka_unit_test(last_byte_is_last_for_a_process),
 		cmocka_unit_test(words_are_whole_for_a_thread),
 		cmocka_unit_test(words_are_whole_for_a_process),
+		cmocka_unit_test(last_byte_is_last_by_every_way),
+		cmocka_unit_test(words_are_whole_by_every_way),
 	};
 	int failed = cmocka_run_group_tests_name("copy order: by the kernel", kernel_tests, NULL, NULL);
 
