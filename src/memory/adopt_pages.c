@@ -16,6 +16,7 @@
 
 #include "base/checked.h"
 #include "base/thread.h"
+#include "hca/map_file.h"
 #include "hca/pages.h"
 #include "memory/mapped.h"
 #include "memory/odp_track.h"
@@ -88,25 +89,55 @@ static int scan(int pagemap, uint64_t *begin, uint64_t end, uint64_t any, struct
 	return n;
 }
 
-static bool has_huge(uint64_t begin, uint64_t end)
+enum huge { HUGE_NONE, HUGE_SOME, HUGE_UNKNOWN };
+
+static enum huge has_huge(int pagemap, uint64_t begin, uint64_t end)
 {
 	struct page_runs runs[RUNS];
-	int pagemap = open_pagemap();
-	int n = pagemap < 0 ? -1 : scan(pagemap, &begin, end, SCAN_HUGE, runs);
+	int n = begin < end ? scan(pagemap, &begin, end, SCAN_HUGE, runs) : 0;
 
-	if (pagemap >= 0)
-		close(pagemap);
-	return n != 0; /* a kernel that does not say: perhaps */
+	return n < 0 ? HUGE_UNKNOWN : n > 0 ? HUGE_SOME : HUGE_NONE;
 }
 
-bool av_adopt_suitable(uint64_t begin, uint64_t bytes)
+/* A huge page of which an end of the range has a part would be torn: it stays where it is. */
+static bool leave_torn(int pagemap, struct av_adopt_pages *p)
+{
+	const uint64_t unit = AV_HUGE_PAGE_BYTES;
+	uint64_t end = p->begin + p->bytes;
+	uint64_t first = av_round_up(p->begin, unit), last = end & ~(unit - 1);
+	enum huge head = has_huge(pagemap, p->begin, first < end ? first : end);
+	enum huge tail = last >= first ? has_huge(pagemap, last, end) : HUGE_NONE;
+
+	if (head == HUGE_SOME)
+		p->begin = first;
+	if (tail == HUGE_SOME)
+		end = last;
+	p->bytes = end > p->begin ? end - p->begin : 0;
+	return head != HUGE_UNKNOWN && tail != HUGE_UNKNOWN && p->bytes;
+}
+
+static bool see_huge(struct av_adopt_pages *p)
+{
+	int pagemap = open_pagemap();
+	enum huge some = HUGE_UNKNOWN;
+
+	if (pagemap < 0)
+		return false;
+	if (leave_torn(pagemap, p))
+		some = has_huge(pagemap, p->begin, p->begin + p->bytes);
+	close(pagemap);
+	p->huge = some == HUGE_SOME;
+	return some != HUGE_UNKNOWN; /* a kernel that does not say: perhaps */
+}
+
+bool av_adopt_suitable(struct av_adopt_pages *p)
 {
 	int maps = av_vma_open_own();
-	bool ret = maps >= 0 && all_private(maps, begin, begin + bytes);
+	bool ret = maps >= 0 && all_private(maps, p->begin, p->begin + p->bytes);
 
 	if (maps >= 0)
 		close(maps);
-	return ret && !has_huge(begin, begin + bytes);
+	return ret && see_huge(p);
 }
 
 /* Mappings that mean that something else than a processor writes to this process' memory, or will not let it
@@ -226,10 +257,10 @@ bool av_adopt_move_in(struct av_adopt_pages *p)
 {
 	struct av_page_block block;
 
-	if (!affords(p) || av_pages_alloc(p->seg, p->bytes, AV_PAGES_SMALL, &block))
+	if (!affords(p) || av_pages_alloc_for(p->seg, p->bytes, p->begin, &block))
 		return false;
 	p->block = p->at = block.at;
-	if (exchange_in(p))
+	if ((!p->huge || block.huge == av_pages_room(&block)) && exchange_in(p))
 		return true;
 	av_pages_free(p->seg, block.at);
 	return false;
@@ -263,16 +294,28 @@ static bool copy_out(const struct av_adopt_pages *p, uint64_t at, uint64_t bytes
 	return true;
 }
 
+/* Memory that has had huge pages gets them back: at once by the advice, or else afterwards. */
+static void *fresh_memory(const struct av_adopt_pages *p, uint64_t addr, uint64_t bytes)
+{
+	void *fresh = av_map_private_like(bytes, addr);
+
+	if (fresh && p->huge)
+		(void)!madvise(fresh, bytes, MADV_HUGEPAGE);
+	return fresh;
+}
+
 /* With nobody writing meanwhile: new private memory in its place. */
 static bool replace(const struct av_adopt_pages *p, uint64_t addr, uint64_t bytes, uint64_t at, int prot)
 {
-	void *fresh = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-	bool ret = fresh != MAP_FAILED && copy_out(p, at, bytes, fresh);
+	void *fresh = fresh_memory(p, addr, bytes);
+	bool ret = fresh && copy_out(p, at, bytes, fresh);
 
+	if (ret && p->huge)
+		av_pages_collapse(fresh, bytes);
 	if (ret && prot != (PROT_READ | PROT_WRITE))
 		ret = mprotect(fresh, bytes, prot) == 0;
 	ret = ret && mremap(fresh, bytes, bytes, MREMAP_MAYMOVE | MREMAP_FIXED, pointer(addr)) != MAP_FAILED;
-	if (!ret && fresh != MAP_FAILED)
+	if (!ret && fresh)
 		munmap(fresh, bytes);
 	return ret;
 }
@@ -364,7 +407,8 @@ static int64_t exchange_in_mapping(const struct av_adopt_pages *p, const struct 
 		return 0;
 	bytes = (int64_t)(end - begin);
 	while (begin < end) {
-		uint64_t n = end - begin < PIECE ? end - begin : PIECE;
+		uint64_t room = PIECE - begin % PIECE; /* up to where a huge page may begin */
+		uint64_t n = end - begin < room ? end - begin : room;
 
 		if (!exchange_piece(p, begin, n, vma->offset + (begin - vma->begin), rights(vma), alone))
 			return -1;

@@ -15,15 +15,17 @@ struct av_adopt_pages {
 	uint64_t begin, bytes; /* page-aligned */
 	uint64_t at;	       /* offset in the segment */
 	uint64_t block;	       /* of hca/pages.h, which they are in */
+	bool huge;	       /* some of them were huge pages, and are to be when they move out */
 };
 
 /**
  * av_adopt_suitable() - is it memory that can be adopted without the program's noticing?
+ * @p: begin and bytes are given, and become less where a huge page reaches over an end; huge is set
  *
- * Private anonymous memory that may be written, without huge pages, not the stack that the caller runs on.
- * That nobody else writes there is the caller's business. Context: any thread; system calls
+ * Private anonymous memory that may be written, not the stack that the caller runs on. That nobody else
+ * writes there is the caller's business. Context: any thread; system calls
  */
-AV_MUST_USE bool av_adopt_suitable(uint64_t begin, uint64_t bytes);
+AV_MUST_USE bool av_adopt_suitable(struct av_adopt_pages *p);
 
 /*
  * Is this process' memory written by its threads' instructions and our copies alone? There is one thread
@@ -32,9 +34,10 @@ AV_MUST_USE bool av_adopt_suitable(uint64_t begin, uint64_t bytes);
 AV_MUST_USE bool av_adopt_undisturbed(void);
 
 /**
- * av_adopt_move_in() - @p's seg, begin and bytes are given; at and block are set
+ * av_adopt_move_in() - @p's seg, begin, bytes and huge are given; at and block are set
  *
- * Context: moving (memory/moving.h); nobody writes to the memory. Return: false: nothing has changed
+ * Context: moving (memory/moving.h); nobody writes to the memory. Return: false: nothing has changed (also:
+ * huge pages would be lost)
  */
 AV_MUST_USE bool av_adopt_move_in(struct av_adopt_pages *p);
 
