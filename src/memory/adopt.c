@@ -201,19 +201,21 @@ static uint32_t take(struct av_seg *seg, uint64_t begin, uint64_t bytes)
 	struct av_adopt_pages pages = {.seg = seg, .begin = begin, .bytes = bytes};
 	bool moved;
 
-	if (!a || !av_adopt_suitable(&pages) || !av_adopt_undisturbed())
+	if (!a || !av_adopt_suitable(&pages) || !av_adopt_undisturbed(&pages) || !av_adopt_place(&pages))
 		return 0;
+	a->pages = pages;
+	show(a); /* before: what a thread discards as soon as the pages have moved is found */
 	av_moving_begin();
 	moved = av_adopt_move_in(&pages);
 	av_moving_end();
-	if (!moved)
+	if (!moved) {
+		hide(a);
 		return 0;
-	a->pages = pages;
+	}
 	a->asked_begin = begin;
 	a->asked = bytes;
 	a->id = describe(&pages);
 	a->refs = 1;
-	show(a);
 	if (a->id)
 		return a->id;
 	give_back(a);
