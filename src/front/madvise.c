@@ -15,6 +15,7 @@
 #include "base/checked.h"
 #include "front/export.h"
 #include "memory/adopt.h"
+#include "memory/adopt_held.h"
 #include "memory/vma.h"
 
 static int kernel(uint64_t addr, uint64_t len, int advice)
@@ -48,24 +49,34 @@ static int free_pages(uint64_t addr, uint64_t len)
 	return ret;
 }
 
-AV_EXPORT int madvise(void *start, size_t len, int advice)
+/* Pages that come or go meanwhile are discarded in the other place, too. */
+static int discard(uint64_t addr, uint64_t len)
 {
-	uint64_t addr = (uintptr_t)start;
+	uint64_t before;
 	int ret;
 
-	if (av_likely(!av_adopt_any()) || addr % (uint64_t)sysconf(_SC_PAGESIZE) ||
-	    len > UINT64_MAX - addr - (uint64_t)sysconf(_SC_PAGESIZE))
-		return kernel(addr, len, advice);
-	len = av_round_up(len, (uint64_t)sysconf(_SC_PAGESIZE)); /* as the kernel does */
-	if (advice == MADV_FREE)
-		return free_pages(addr, len);
-	ret = kernel(addr, len, advice);
-	if (ret == 0 && advice == MADV_DONTNEED) {
-		int saved = errno;
+	do {
+		before = av_adopt_exchange_settle();
+		ret = kernel(addr, len, MADV_DONTNEED);
+		if (ret == 0 && av_unlikely(av_adopt_any())) {
+			int saved = errno;
 
-		av_adopt_discard(addr,
-				 av_round_up(len, (uint64_t)sysconf(_SC_PAGESIZE))); /* as the kernel does */
-		errno = saved;
-	}
+			av_adopt_discard(addr, len);
+			errno = saved;
+		}
+	} while (ret == 0 && av_unlikely(av_adopt_exchange_settle() != before));
 	return ret;
+}
+
+AV_EXPORT int madvise(void *start, size_t len, int advice)
+{
+	uint64_t addr = (uintptr_t)start, page = (uint64_t)sysconf(_SC_PAGESIZE);
+
+	if (addr % page || len > UINT64_MAX - addr - page)
+		return kernel(addr, len, advice);
+	if (advice == MADV_DONTNEED)
+		return discard(addr, av_round_up(len, page)); /* as the kernel does */
+	if (advice == MADV_FREE && av_unlikely(av_adopt_any()))
+		return free_pages(addr, av_round_up(len, page));
+	return kernel(addr, len, advice);
 }

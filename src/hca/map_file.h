@@ -18,4 +18,8 @@ void *av_map_file(void *wanted, uint64_t bytes, int prot, int fd, uint64_t offse
  * whole ones. */
 void *av_map_private(void *wanted, uint64_t bytes, bool huge);
 
+/* Private memory whose address equals @like modulo the size of a huge page: its huge pages can be moved there
+ * as such. @bytes: whole pages. Return: address, or NULL */
+void *av_map_private_like(uint64_t bytes, uint64_t like);
+
 #endif

@@ -135,10 +135,11 @@ static void carve(struct av_pages *p, uint32_t i, uint64_t at, uint64_t bytes)
 		insert(p, i, (struct block){whole.at, before, FREE});
 }
 
-static uint64_t first_fit(struct av_pages *p, uint64_t bytes, uint64_t align)
+/* @phase: modulo @align. */
+static uint64_t first_fit(struct av_pages *p, uint64_t bytes, uint64_t align, uint64_t phase)
 {
 	for (uint32_t i = 0; i < p->count; i++) {
-		uint64_t at = av_round_up(p->list[i].at, align);
+		uint64_t at = p->list[i].at + ((phase - p->list[i].at) & (align - 1));
 
 		if (p->list[i].state != FREE || !av_range_within(at, bytes, p->list[i].at, p->list[i].bytes))
 			continue;
@@ -163,16 +164,16 @@ static bool extend(struct av_seg *seg, uint64_t bytes)
 	return true;
 }
 
-static uint64_t take(struct av_seg *seg, uint64_t bytes, uint64_t align)
+static uint64_t take(struct av_seg *seg, uint64_t bytes, uint64_t align, uint64_t phase)
 {
 	struct av_pages *p = seg->pages;
 	uint64_t at = 0;
 
 	pthread_mutex_lock(&p->mutex);
 	if (reserve(p, 3)) {
-		at = first_fit(p, bytes, align);
-		if (!at && extend(seg, bytes))
-			at = first_fit(p, bytes, align);
+		at = first_fit(p, bytes, align, phase);
+		if (!at && extend(seg, phase + bytes))
+			at = first_fit(p, bytes, align, phase);
 	}
 	pthread_mutex_unlock(&p->mutex);
 	return at;
@@ -191,6 +192,14 @@ static int collapse(void *addr, uint64_t bytes)
 	return ENOMEM;
 }
 
+void av_pages_collapse(void *addr, uint64_t bytes)
+{
+	uint64_t at = av_round_up((uintptr_t)addr, AV_HUGE_PAGE_BYTES), end = (uintptr_t)addr + bytes;
+
+	for (; at + AV_HUGE_PAGE_BYTES <= end; at += AV_HUGE_PAGE_BYTES)
+		(void)!collapse((void *)(uintptr_t)at, AV_HUGE_PAGE_BYTES);
+}
+
 /* A hole cannot be collapsed; one page of it is enough. */
 static bool seed(struct av_seg *seg, uint64_t at, uint64_t bytes)
 {
@@ -202,10 +211,10 @@ static bool seed(struct av_seg *seg, uint64_t at, uint64_t bytes)
 
 /* Make huge pages of all that a block has room for; unless @all must be, as many as there are. Return: their
  * number */
-static uint64_t make_huge(struct av_seg *seg, uint64_t at, uint64_t bytes, bool all)
+static uint64_t make_huge(struct av_seg *seg, const struct av_page_block *block, bool all)
 {
+	uint64_t at = av_round_up(block->at, AV_HUGE_PAGE_BYTES), whole = av_pages_room(block), done = 0;
 	uint8_t *begin = (uint8_t *)seg->head + at;
-	uint64_t whole = bytes / AV_HUGE_PAGE_BYTES, done = 0;
 
 	if (whole == 0 || !seed(seg, at, whole * AV_HUGE_PAGE_BYTES))
 		return 0;
@@ -230,7 +239,7 @@ static void drop_pages(struct av_seg *seg, uint64_t at, uint64_t bytes)
 static bool back(struct av_seg *seg, enum av_pages_wish wish, struct av_page_block *block)
 {
 	if (wish != AV_PAGES_SMALL)
-		block->huge = make_huge(seg, block->at, block->bytes, wish == AV_PAGES_HUGE);
+		block->huge = make_huge(seg, block, wish == AV_PAGES_HUGE);
 	if (block->huge * AV_HUGE_PAGE_BYTES == block->bytes)
 		return true;
 	return wish != AV_PAGES_HUGE && av_file_back(seg->fd, block->at, block->bytes) == 0;
@@ -272,7 +281,8 @@ static void sweep(struct av_seg *seg)
 	} while (at);
 }
 
-int av_pages_alloc(struct av_seg *seg, uint64_t bytes, enum av_pages_wish wish, struct av_page_block *block)
+static int alloc(struct av_seg *seg, uint64_t bytes, enum av_pages_wish wish, uint64_t addr,
+		 struct av_page_block *block)
 {
 	uint64_t unit = wish == AV_PAGES_HUGE ? AV_HUGE_PAGE_BYTES : AV_PAGE_BYTES;
 	uint64_t align = wish != AV_PAGES_SMALL && bytes >= AV_HUGE_PAGE_BYTES ? AV_HUGE_PAGE_BYTES : unit;
@@ -283,7 +293,7 @@ int av_pages_alloc(struct av_seg *seg, uint64_t bytes, enum av_pages_wish wish, 
 	if (atomic_load(&seg->pages->lingering))
 		sweep(seg);
 	block->bytes = av_round_up(bytes, unit);
-	block->at = take(seg, block->bytes, align);
+	block->at = take(seg, block->bytes, align, addr & (align - 1));
 	if (!block->at)
 		return ENOMEM;
 	if (back(seg, wish, block))
@@ -291,6 +301,23 @@ int av_pages_alloc(struct av_seg *seg, uint64_t bytes, enum av_pages_wish wish, 
 	av_pages_free(seg, block->at);
 	block->at = 0;
 	return ENOMEM;
+}
+
+int av_pages_alloc(struct av_seg *seg, uint64_t bytes, enum av_pages_wish wish, struct av_page_block *block)
+{
+	return alloc(seg, bytes, wish, 0, block);
+}
+
+int av_pages_alloc_for(struct av_seg *seg, uint64_t bytes, uint64_t addr, struct av_page_block *block)
+{
+	return alloc(seg, bytes, AV_PAGES_TRY, addr, block);
+}
+
+uint64_t av_pages_room(const struct av_page_block *block)
+{
+	uint64_t first = av_round_up(block->at, AV_HUGE_PAGE_BYTES), end = block->at + block->bytes;
+
+	return end > first ? (end - first) / AV_HUGE_PAGE_BYTES : 0;
 }
 
 void av_pages_free(struct av_seg *seg, uint64_t at)

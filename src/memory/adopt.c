@@ -40,6 +40,7 @@ struct adoption {
 	_Atomic uint64_t inode; /* of the segment\'s file */
 	_Atomic int fd;
 	struct av_adopt_pages pages; /* the rest under the mutex */
+	uint64_t asked_begin, asked; /* address and bytes of the first region's whole pages */
 	uint32_t id;
 	uint32_t refs; /* regions */
 };
@@ -200,17 +201,21 @@ static uint32_t take(struct av_seg *seg, uint64_t begin, uint64_t bytes)
 	struct av_adopt_pages pages = {.seg = seg, .begin = begin, .bytes = bytes};
 	bool moved;
 
-	if (!a || !av_adopt_suitable(begin, bytes) || !av_adopt_undisturbed())
+	if (!a || !av_adopt_suitable(&pages) || !av_adopt_undisturbed(&pages) || !av_adopt_place(&pages))
 		return 0;
+	a->pages = pages;
+	show(a); /* before: what a thread discards as soon as the pages have moved is found */
 	av_moving_begin();
 	moved = av_adopt_move_in(&pages);
 	av_moving_end();
-	if (!moved)
+	if (!moved) {
+		hide(a);
 		return 0;
-	a->pages = pages;
+	}
+	a->asked_begin = begin;
+	a->asked = bytes;
 	a->id = describe(&pages);
 	a->refs = 1;
-	show(a);
 	if (a->id)
 		return a->id;
 	give_back(a);
@@ -226,11 +231,11 @@ static uint32_t again(struct adoption *a, const struct av_seg *seg, uint64_t beg
 {
 	uint64_t first = begin - AV_PAGE_BYTES, last = begin + bytes + AV_PAGE_BYTES;
 
-	if (a->pages.seg != seg || !a->refs || !av_range_within(begin, bytes, a->pages.begin, a->pages.bytes))
+	if (a->pages.seg != seg || !a->refs || !av_range_within(begin, bytes, a->asked_begin, a->asked))
 		return 0;
 	first = first > a->pages.begin ? first : a->pages.begin;
 	last = last < a->pages.begin + a->pages.bytes ? last : a->pages.begin + a->pages.bytes;
-	if (!av_adopt_in_place(&a->pages, first, last - first))
+	if (first >= last || !av_adopt_in_place(&a->pages, first, last - first))
 		return 0;
 	a->refs++;
 	return a->id;

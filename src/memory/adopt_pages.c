@@ -16,7 +16,10 @@
 
 #include "base/checked.h"
 #include "base/thread.h"
+#include "hca/map_file.h"
 #include "hca/pages.h"
+#include "memory/adopt_held.h"
+#include "memory/hold.h"
 #include "memory/mapped.h"
 #include "memory/odp_track.h"
 #include "memory/vma.h"
@@ -88,25 +91,57 @@ static int scan(int pagemap, uint64_t *begin, uint64_t end, uint64_t any, struct
 	return n;
 }
 
-static bool has_huge(uint64_t begin, uint64_t end)
+enum huge { HUGE_NONE, HUGE_SOME, HUGE_UNKNOWN };
+
+static enum huge has_huge(int pagemap, uint64_t begin, uint64_t end)
 {
 	struct page_runs runs[RUNS];
-	int pagemap = open_pagemap();
-	int n = pagemap < 0 ? -1 : scan(pagemap, &begin, end, SCAN_HUGE, runs);
+	int n = begin < end ? scan(pagemap, &begin, end, SCAN_HUGE, runs) : 0;
 
-	if (pagemap >= 0)
-		close(pagemap);
-	return n != 0; /* a kernel that does not say: perhaps */
+	return n < 0 ? HUGE_UNKNOWN : n > 0 ? HUGE_SOME : HUGE_NONE;
 }
 
-bool av_adopt_suitable(uint64_t begin, uint64_t bytes)
+/* A huge page of which an end of the range has a part would be torn: it stays where it is. */
+static bool leave_torn(int pagemap, struct av_adopt_pages *p)
+{
+	const uint64_t unit = AV_HUGE_PAGE_BYTES;
+	uint64_t end = p->begin + p->bytes;
+	uint64_t first = av_round_up(p->begin, unit), last = end & ~(unit - 1);
+	enum huge head = has_huge(pagemap, p->begin, first < end ? first : end);
+	enum huge tail = last >= first ? has_huge(pagemap, last, end) : HUGE_NONE;
+
+	if (head == HUGE_SOME)
+		p->begin = first;
+	if (tail == HUGE_SOME)
+		end = last;
+	p->bytes = end > p->begin ? end - p->begin : 0;
+	return head != HUGE_UNKNOWN && tail != HUGE_UNKNOWN && p->bytes;
+}
+
+static bool see_huge(struct av_adopt_pages *p)
+{
+	int pagemap = open_pagemap();
+	enum huge some = HUGE_UNKNOWN;
+
+	if (pagemap < 0)
+		return false;
+	if (leave_torn(pagemap, p))
+		some = has_huge(pagemap, p->begin, p->begin + p->bytes);
+	close(pagemap);
+	p->huge = some == HUGE_SOME;
+	if (p->huge && !av_hold_possible())
+		return false;	     /* there may be threads when it moves back: they would be lost then */
+	return some != HUGE_UNKNOWN; /* a kernel that does not say: perhaps */
+}
+
+bool av_adopt_suitable(struct av_adopt_pages *p)
 {
 	int maps = av_vma_open_own();
-	bool ret = maps >= 0 && all_private(maps, begin, begin + bytes);
+	bool ret = maps >= 0 && all_private(maps, p->begin, p->begin + p->bytes);
 
 	if (maps >= 0)
 		close(maps);
-	return ret && !has_huge(begin, begin + bytes);
+	return ret && see_huge(p);
 }
 
 /* Mappings that mean that something else than a processor writes to this process' memory, or will not let it
@@ -146,31 +181,32 @@ static bool single_threaded(void)
 	return stat("/proc/self/task", &st) == 0 && st.st_nlink <= 3 + av_thread_own();
 }
 
-bool av_adopt_undisturbed(void)
+bool av_adopt_undisturbed(struct av_adopt_pages *p)
 {
-	return single_threaded() && nothing_locked() && no_strangers();
+	p->held = !single_threaded();
+	return nothing_locked() && no_strangers() && (!p->held || av_adopt_can_hold(p->begin, p->bytes));
 }
 
 /* --- in ------------------------------------------------------------------------------------------------- */
 
-static bool copy_in(const struct av_adopt_pages *p, uint64_t begin, uint64_t end)
+static bool copy_run(int fd, uint64_t at, uint64_t begin, uint64_t end)
 {
 	while (begin < end) {
-		ssize_t n =
-			pwrite(p->seg->fd, pointer(begin), end - begin, (off_t)(p->at + (begin - p->begin)));
+		ssize_t n = pwrite(fd, pointer(begin), end - begin, (off_t)at);
 
 		if (n <= 0)
 			return false;
 		begin += (uint64_t)n;
+		at += (uint64_t)n;
 	}
 	return true;
 }
 
 /* Pages that are not there yet stay so: they are zeros on either side. */
-static bool copy_present(const struct av_adopt_pages *p)
+static bool copy_in(const struct av_adopt_copy *c, uint64_t memory)
 {
 	int pagemap = open_pagemap();
-	uint64_t at = p->begin, end = p->begin + p->bytes;
+	uint64_t at = memory, end = memory + c->bytes;
 	struct page_runs runs[RUNS];
 	bool ret = pagemap >= 0;
 
@@ -179,7 +215,7 @@ static bool copy_present(const struct av_adopt_pages *p)
 
 		ret = n >= 0;
 		for (int i = 0; ret && i < n; i++)
-			ret = copy_in(p, runs[i].start, runs[i].end);
+			ret = copy_run(c->fd, c->at + (runs[i].start - memory), runs[i].start, runs[i].end);
 	}
 	if (pagemap >= 0)
 		close(pagemap);
@@ -200,15 +236,28 @@ static void unblock_signals(const sigset_t *old)
 	pthread_sigmask(SIG_SETMASK, old, NULL);
 }
 
+static bool exchange_alone(const struct av_adopt_copy *c)
+{
+	return c->copy(c, c->addr) && mmap(pointer(c->addr), c->bytes, c->prot, MAP_SHARED | MAP_FIXED, c->fd,
+					   (off_t)c->at) != MAP_FAILED;
+}
+
 static bool exchange_in(const struct av_adopt_pages *p)
 {
+	const struct av_adopt_copy c = {
+		.fd = p->seg->fd,
+		.addr = p->begin,
+		.bytes = p->bytes,
+		.at = p->at,
+		.prot = PROT_READ | PROT_WRITE,
+		.copy = copy_in,
+	};
 	sigset_t signals;
 	bool ret;
 
 	block_signals(&signals);
 	av_odp_untrack(p->begin, p->bytes);
-	ret = copy_present(p) && mmap(pointer(p->begin), p->bytes, PROT_READ | PROT_WRITE,
-				      MAP_SHARED | MAP_FIXED, p->seg->fd, (off_t)p->at) != MAP_FAILED;
+	ret = p->held ? av_adopt_held_in(&c) : exchange_alone(&c);
 	(void)!av_odp_track(p->seg, p->begin, p->bytes);
 	unblock_signals(&signals);
 	return ret;
@@ -222,16 +271,24 @@ static bool affords(const struct av_adopt_pages *p)
 	return fstatvfs(p->seg->fd, &fs) == 0 && p->bytes / fs.f_frsize < fs.f_bavail / 2;
 }
 
-bool av_adopt_move_in(struct av_adopt_pages *p)
+bool av_adopt_place(struct av_adopt_pages *p)
 {
 	struct av_page_block block;
 
-	if (!affords(p) || av_pages_alloc(p->seg, p->bytes, AV_PAGES_SMALL, &block))
+	if (!affords(p) || av_pages_alloc_for(p->seg, p->bytes, p->begin, &block))
 		return false;
 	p->block = p->at = block.at;
-	if (exchange_in(p))
+	if (!p->huge || block.huge == av_pages_room(&block))
 		return true;
 	av_pages_free(p->seg, block.at);
+	return false;
+}
+
+bool av_adopt_move_in(const struct av_adopt_pages *p)
+{
+	if (exchange_in(p))
+		return true;
+	av_pages_free(p->seg, p->block);
 	return false;
 }
 
@@ -243,19 +300,19 @@ static int rights(const struct av_vma *vma)
 }
 
 /* Copy what is there; holes stay holes. */
-static bool copy_out(const struct av_adopt_pages *p, uint64_t at, uint64_t bytes, uint8_t *to)
+static bool copy_out(const struct av_adopt_copy *c, uint64_t memory)
 {
-	off_t pos = (off_t)at, end = (off_t)(at + bytes);
+	off_t pos = (off_t)c->at, end = (off_t)(c->at + c->bytes);
 
 	while (pos < end) {
-		off_t data = lseek(p->seg->fd, pos, SEEK_DATA), hole;
+		off_t data = lseek(c->fd, pos, SEEK_DATA), hole;
 		ssize_t n;
 
 		if (data < 0 || data >= end)
 			return data >= 0 || errno == ENXIO;
-		hole = lseek(p->seg->fd, data, SEEK_HOLE);
+		hole = lseek(c->fd, data, SEEK_HOLE);
 		hole = hole < 0 || hole > end ? end : hole;
-		n = pread(p->seg->fd, to + (data - (off_t)at), (size_t)(hole - data), data);
+		n = pread(c->fd, pointer(memory + (uint64_t)data - c->at), (size_t)(hole - data), data);
 		if (n <= 0)
 			return false;
 		pos = data + n;
@@ -263,48 +320,82 @@ static bool copy_out(const struct av_adopt_pages *p, uint64_t at, uint64_t bytes
 	return true;
 }
 
-/* With nobody writing meanwhile: new private memory in its place. */
-static bool replace(const struct av_adopt_pages *p, uint64_t addr, uint64_t bytes, uint64_t at, int prot)
+/* Memory that has had huge pages gets them back: at once by the advice, or else afterwards. */
+static void *fresh_memory(const struct av_adopt_copy *c)
 {
-	void *fresh = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-	bool ret = fresh != MAP_FAILED && copy_out(p, at, bytes, fresh);
+	void *fresh = av_map_private_like(c->bytes, c->addr);
 
-	if (ret && prot != (PROT_READ | PROT_WRITE))
-		ret = mprotect(fresh, bytes, prot) == 0;
-	ret = ret && mremap(fresh, bytes, bytes, MREMAP_MAYMOVE | MREMAP_FIXED, pointer(addr)) != MAP_FAILED;
-	if (!ret && fresh != MAP_FAILED)
-		munmap(fresh, bytes);
+	if (fresh && c->huge)
+		(void)!madvise(fresh, c->bytes, MADV_HUGEPAGE);
+	return fresh;
+}
+
+/* With nobody writing meanwhile: new private memory in its place. */
+static bool replace(const struct av_adopt_copy *c)
+{
+	void *fresh = fresh_memory(c);
+	bool ret = fresh && c->copy(c, (uintptr_t)fresh);
+
+	if (ret && c->huge)
+		av_pages_collapse(fresh, c->bytes);
+	if (ret && c->prot != (PROT_READ | PROT_WRITE))
+		ret = mprotect(fresh, c->bytes, c->prot) == 0;
+	ret = ret && mremap(fresh, c->bytes, c->bytes, MREMAP_MAYMOVE | MREMAP_FIXED, pointer(c->addr)) !=
+			     MAP_FAILED;
+	if (!ret && fresh)
+		munmap(fresh, c->bytes);
 	return ret;
 }
 
 /*
- * With threads that may write at any moment: a private mapping of the same pages takes their place in one
- * step, a store is in the page before or in the private copy after. Then all of it is copied, and the file's
- * pages go, so that what the program discards later reads as zeros. That part of the segment is never used
- * again.
+ * With threads that may write at any moment, and cannot be held: a private mapping of the same pages takes
+ * their place in one step, a store is in the page before or in the private copy after. Then all of it is
+ * copied, and the file's pages go, so that what the program discards later reads as zeros. That part of the
+ * segment is never used again.
  */
-static bool privatise(const struct av_adopt_pages *p, uint64_t addr, uint64_t bytes, uint64_t at, int prot)
+static bool privatise(const struct av_adopt_copy *c)
 {
-	if (mmap(pointer(addr), bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_FIXED, p->seg->fd,
-		 (off_t)at) == MAP_FAILED)
+	if (mmap(pointer(c->addr), c->bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_FIXED, c->fd,
+		 (off_t)c->at) == MAP_FAILED)
 		return false;
-	if (madvise(pointer(addr), bytes, MADV_POPULATE_WRITE) == 0)
-		(void)!fallocate(p->seg->fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, (off_t)at,
-				 (off_t)bytes);
-	if (prot != (PROT_READ | PROT_WRITE))
-		(void)!mprotect(pointer(addr), bytes, prot);
+	if (madvise(pointer(c->addr), c->bytes, MADV_POPULATE_WRITE) == 0)
+		(void)!fallocate(c->fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, (off_t)c->at,
+				 (off_t)c->bytes);
+	if (c->prot != (PROT_READ | PROT_WRITE))
+		(void)!mprotect(pointer(c->addr), c->bytes, c->prot);
 	return true;
 }
 
-/* By the piece, since the program may have put something between them that cannot be watched, or nothing. */
-static bool exchange_piece(const struct av_adopt_pages *p, uint64_t addr, uint64_t bytes, uint64_t at,
-			   int prot, bool alone)
+enum how {
+	ALONE,
+	HELD,
+	PRIVATISED, /* some of it at least */
+};
+
+/* Change @how if it cannot be done so. */
+static bool exchange_somehow(const struct av_adopt_copy *c, enum how *how)
 {
 	bool ret;
 
-	av_odp_untrack(addr, bytes);
-	ret = (alone ? replace : privatise)(p, addr, bytes, at, prot);
-	(void)!av_odp_track(p->seg, addr, bytes);
+	if (*how == ALONE)
+		return replace(c);
+	if (*how == HELD && av_adopt_can_hold(c->addr, c->bytes) && av_adopt_held_out(c))
+		return true;
+	*how = PRIVATISED;
+	av_adopt_exchange_begin();
+	ret = privatise(c);
+	av_adopt_exchange_end();
+	return ret;
+}
+
+/* By the piece, since the program may have put something between them that cannot be watched, or nothing. */
+static bool exchange_piece(const struct av_adopt_pages *p, const struct av_adopt_copy *c, enum how *how)
+{
+	bool ret;
+
+	av_odp_untrack(c->addr, c->bytes);
+	ret = exchange_somehow(c, how);
+	(void)!av_odp_track(p->seg, c->addr, c->bytes);
 	return ret;
 }
 
@@ -355,7 +446,7 @@ static bool is_segment(const struct av_adopt_pages *p, const struct av_vma *vma)
 
 /* Exchange what is ours in a mapping. Return: bytes, or -1 */
 static int64_t exchange_in_mapping(const struct av_adopt_pages *p, const struct av_vma *vma, uint64_t inode,
-				   bool alone)
+				   enum how *how)
 {
 	uint64_t begin, end;
 	int64_t bytes;
@@ -364,9 +455,20 @@ static int64_t exchange_in_mapping(const struct av_adopt_pages *p, const struct 
 		return 0;
 	bytes = (int64_t)(end - begin);
 	while (begin < end) {
-		uint64_t n = end - begin < PIECE ? end - begin : PIECE;
+		uint64_t room = PIECE - begin % PIECE; /* up to where a huge page may begin */
+		uint64_t n = end - begin < room ? end - begin : room;
 
-		if (!exchange_piece(p, begin, n, vma->offset + (begin - vma->begin), rights(vma), alone))
+		struct av_adopt_copy c = {
+			.fd = p->seg->fd,
+			.addr = begin,
+			.bytes = n,
+			.at = vma->offset + (begin - vma->begin),
+			.prot = rights(vma),
+			.huge = p->huge,
+			.copy = copy_out,
+		};
+
+		if (!exchange_piece(p, &c, how))
 			return -1;
 		begin += n;
 	}
@@ -375,13 +477,13 @@ static int64_t exchange_in_mapping(const struct av_adopt_pages *p, const struct 
 
 /* In the mappings that meet [at, end). Return: bytes, or -1 */
 static int64_t exchange_in_range(const struct av_adopt_pages *p, int maps, uint64_t inode, uint64_t at,
-				 uint64_t end, bool alone)
+				 uint64_t end, enum how *how)
 {
 	struct av_vma vma;
 	int64_t sum = 0;
 
 	while (at < end && av_vma_next(maps, at, &vma) && vma.begin < end) {
-		int64_t n = exchange_in_mapping(p, &vma, inode, alone);
+		int64_t n = exchange_in_mapping(p, &vma, inode, how);
 
 		if (n < 0)
 			return -1;
@@ -392,7 +494,7 @@ static int64_t exchange_in_range(const struct av_adopt_pages *p, int maps, uint6
 }
 
 /* Nearly always all of it is where it was put. What the program has moved is somewhere. */
-static bool exchange_out(const struct av_adopt_pages *p, bool alone)
+static bool exchange_out(const struct av_adopt_pages *p, enum how *how)
 {
 	int maps = av_vma_open_own();
 	struct stat file;
@@ -401,22 +503,23 @@ static bool exchange_out(const struct av_adopt_pages *p, bool alone)
 	if (maps < 0)
 		return false;
 	if (fstat(p->seg->fd, &file) == 0)
-		n = exchange_in_range(p, maps, file.st_ino, p->begin, p->begin + p->bytes, alone);
+		n = exchange_in_range(p, maps, file.st_ino, p->begin, p->begin + p->bytes, how);
 	if (n >= 0 && (uint64_t)n < p->bytes)
-		n = exchange_in_range(p, maps, file.st_ino, 0, UINT64_MAX, alone);
+		n = exchange_in_range(p, maps, file.st_ino, 0, UINT64_MAX, how);
 	close(maps);
 	return n >= 0;
 }
 
 bool av_adopt_move_out(const struct av_adopt_pages *p)
 {
-	bool alone = single_threaded(), ret;
+	enum how how = single_threaded() ? ALONE : HELD;
 	sigset_t signals;
+	bool ret;
 
 	block_signals(&signals);
-	ret = exchange_out(p, alone);
+	ret = exchange_out(p, &how);
 	unblock_signals(&signals);
-	if (ret && alone)
+	if (ret && how != PRIVATISED)
 		av_pages_free(p->seg, p->block);
 	return ret;
 }

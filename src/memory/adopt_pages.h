@@ -15,28 +15,37 @@ struct av_adopt_pages {
 	uint64_t begin, bytes; /* page-aligned */
 	uint64_t at;	       /* offset in the segment */
 	uint64_t block;	       /* of hca/pages.h, which they are in */
+	bool huge;	       /* some of them were huge pages, and are to be when they move out */
+	bool held;	       /* there are threads, which wait while they move in */
 };
 
 /**
  * av_adopt_suitable() - is it memory that can be adopted without the program's noticing?
+ * @p: begin and bytes are given, and become less where a huge page reaches over an end; huge is set
  *
- * Private anonymous memory that may be written, without huge pages, not the stack that the caller runs on.
- * That nobody else writes there is the caller's business. Context: any thread; system calls
+ * Private anonymous memory that may be written, not the stack that the caller runs on. That nobody else
+ * writes there is the caller's business. Context: any thread; system calls
  */
-AV_MUST_USE bool av_adopt_suitable(uint64_t begin, uint64_t bytes);
+AV_MUST_USE bool av_adopt_suitable(struct av_adopt_pages *p);
 
 /*
- * Is this process' memory written by its threads' instructions and our copies alone? There is one thread
- * beside ours, and no sign of asynchronous input or of another adapter. System calls; takes memory.
+ * Is this process' memory written by its threads' instructions and system calls, and our copies, alone? There
+ * is no sign of asynchronous input or of another adapter, and one thread beside ours, or they can wait: @p's
+ * held is set. System calls; takes memory.
  */
-AV_MUST_USE bool av_adopt_undisturbed(void);
+AV_MUST_USE bool av_adopt_undisturbed(struct av_adopt_pages *p);
+
+/* Take a block for @p, whose seg, begin, bytes and huge are given; at and block are set. Return: false: there
+ * is none (also: none with huge pages, which would be lost) */
+AV_MUST_USE bool av_adopt_place(struct av_adopt_pages *p);
 
 /**
- * av_adopt_move_in() - @p's seg, begin and bytes are given; at and block are set
+ * av_adopt_move_in() - the pages become the block's
  *
- * Context: moving (memory/moving.h); nobody writes to the memory. Return: false: nothing has changed
+ * Context: moving (memory/moving.h); nobody writes to the memory, or @p is held. Return: false: nothing has
+ * changed, and the block is gone
  */
-AV_MUST_USE bool av_adopt_move_in(struct av_adopt_pages *p);
+AV_MUST_USE bool av_adopt_move_in(const struct av_adopt_pages *p);
 
 /* Are these of the pages, whole ones, still mapped where they were put? The program may have put others
  * there. */

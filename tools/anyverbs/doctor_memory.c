@@ -55,14 +55,19 @@ static void look_userfaultfd(struct av_finding *f)
 
 	av_finding_value(f, "%s", full ? "all faults" : user ? "faults of user mode only" : strerror(errno));
 	if (full)
-		av_finding_set(f, AV_VERDICT_OK,
-			       "The kernel can tell us when registered memory is unmapped or moved.", "");
+		av_finding_set(
+			f, AV_VERDICT_OK,
+			"The kernel can tell us when registered memory is unmapped or moved, and memory of "
+			"programs with several threads can be adopted.",
+			"");
 	else if (user)
 		av_finding_set(
 			f, AV_VERDICT_OK,
 			"The kernel can tell us when registered memory is unmapped or moved; faults inside "
-			"system calls cannot be waited for.",
-			"");
+			"system calls cannot be waited for, so memory of programs with several threads, and "
+			"huge "
+			"pages, are not adopted.",
+			"For that, as root: sysctl vm.unprivileged_userfaultfd=1");
 	else
 		av_finding_set(
 			f, AV_VERDICT_LIMITED,
