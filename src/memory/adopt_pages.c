@@ -22,6 +22,7 @@
 #include "memory/hold.h"
 #include "memory/mapped.h"
 #include "memory/odp_track.h"
+#include "memory/page_scan.h"
 #include "memory/vma.h"
 
 #ifndef MADV_POPULATE_WRITE
@@ -29,25 +30,6 @@
 #endif
 
 #define PIECE (4ul << 20) /* bytes that are in two places for a moment when they move out */
-#define RUNS  64
-
-/* <linux/fs.h> since 6.7. */
-struct page_scan {
-	uint64_t size, flags, start, end, walk_end, vec, vec_len, max_pages;
-	uint64_t inverted, all, any, wanted;
-};
-struct page_runs {
-	uint64_t start, end, categories;
-};
-#define PAGE_SCAN    _IOWR('f', 16, struct page_scan)
-#define SCAN_PRESENT (1u << 3)
-#define SCAN_SWAPPED (1u << 4)
-#define SCAN_HUGE    (1u << 6)
-
-static int open_pagemap(void)
-{
-	return open("/proc/self/pagemap", O_RDONLY | O_CLOEXEC);
-}
 
 static void *pointer(uint64_t addr)
 {
@@ -71,44 +53,24 @@ static bool all_private(int maps, uint64_t begin, uint64_t end)
 	return true;
 }
 
-/* Runs of pages in [*@begin, @end) that have one of these properties, at most RUNS. Return: their number, -1:
- * the kernel does not say */
-static int scan(int pagemap, uint64_t *begin, uint64_t end, uint64_t any, struct page_runs *runs)
-{
-	struct page_scan s = {
-		.size = sizeof(s),
-		.start = *begin,
-		.end = end,
-		.vec = (uintptr_t)runs,
-		.vec_len = RUNS,
-		.any = any,
-		.wanted = any,
-	};
-	int n = ioctl(pagemap, PAGE_SCAN, &s);
-
-	if (n >= 0)
-		*begin = n < RUNS ? end : s.walk_end;
-	return n;
-}
-
 enum huge { HUGE_NONE, HUGE_SOME, HUGE_UNKNOWN };
 
-static enum huge has_huge(int pagemap, uint64_t begin, uint64_t end)
+static enum huge has_huge(uint64_t begin, uint64_t end)
 {
-	struct page_runs runs[RUNS];
-	int n = begin < end ? scan(pagemap, &begin, end, SCAN_HUGE, runs) : 0;
+	struct av_page_scan_run runs[AV_PAGE_RUNS];
+	int n = begin < end ? av_page_scan_huge(&begin, end, runs) : 0;
 
 	return n < 0 ? HUGE_UNKNOWN : n > 0 ? HUGE_SOME : HUGE_NONE;
 }
 
 /* A huge page of which an end of the range has a part would be torn: it stays where it is. */
-static bool leave_torn(int pagemap, struct av_adopt_pages *p)
+static bool leave_torn(struct av_adopt_pages *p)
 {
 	const uint64_t unit = AV_HUGE_PAGE_BYTES;
 	uint64_t end = p->begin + p->bytes;
 	uint64_t first = av_round_up(p->begin, unit), last = end & ~(unit - 1);
-	enum huge head = has_huge(pagemap, p->begin, first < end ? first : end);
-	enum huge tail = last >= first ? has_huge(pagemap, last, end) : HUGE_NONE;
+	enum huge head = has_huge(p->begin, first < end ? first : end);
+	enum huge tail = last >= first ? has_huge(last, end) : HUGE_NONE;
 
 	if (head == HUGE_SOME)
 		p->begin = first;
@@ -120,14 +82,10 @@ static bool leave_torn(int pagemap, struct av_adopt_pages *p)
 
 static bool see_huge(struct av_adopt_pages *p)
 {
-	int pagemap = open_pagemap();
 	enum huge some = HUGE_UNKNOWN;
 
-	if (pagemap < 0)
-		return false;
-	if (leave_torn(pagemap, p))
-		some = has_huge(pagemap, p->begin, p->begin + p->bytes);
-	close(pagemap);
+	if (leave_torn(p))
+		some = has_huge(p->begin, p->begin + p->bytes);
 	p->huge = some == HUGE_SOME;
 	if (p->huge && !av_hold_possible())
 		return false;	     /* there may be threads when it moves back: they would be lost then */
@@ -205,20 +163,17 @@ static bool copy_run(int fd, uint64_t at, uint64_t begin, uint64_t end)
 /* Pages that are not there yet stay so: they are zeros on either side. */
 static bool copy_in(const struct av_adopt_copy *c, uint64_t memory)
 {
-	int pagemap = open_pagemap();
 	uint64_t at = memory, end = memory + c->bytes;
-	struct page_runs runs[RUNS];
-	bool ret = pagemap >= 0;
+	struct av_page_scan_run runs[AV_PAGE_RUNS];
+	bool ret = true;
 
 	while (ret && at < end) {
-		int n = scan(pagemap, &at, end, SCAN_PRESENT | SCAN_SWAPPED, runs);
+		int n = av_page_scan_present(&at, end, runs);
 
 		ret = n >= 0;
 		for (int i = 0; ret && i < n; i++)
-			ret = copy_run(c->fd, c->at + (runs[i].start - memory), runs[i].start, runs[i].end);
+			ret = copy_run(c->fd, c->at + (runs[i].begin - memory), runs[i].begin, runs[i].end);
 	}
-	if (pagemap >= 0)
-		close(pagemap);
 	return ret;
 }
 

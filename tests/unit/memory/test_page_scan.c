@@ -1,0 +1,160 @@
+/* SPDX-License-Identifier: MIT */
+/* Which pages are there, and which are huge: by the request of newer kernels and by what older ones have. */
+#include <stdarg.h>
+#include <setjmp.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include <stdbool.h>
+#include <sys/mman.h>
+
+#include "memory/page_scan.h"
+
+#define PAGE  4096ull
+#define HUGE  (2ull << 20)
+#define PAGES 1024ull
+
+#ifndef MADV_COLLAPSE
+#define MADV_COLLAPSE 25
+#endif
+
+typedef int scan_function(uint64_t *begin, uint64_t end, struct av_page_scan_run *runs);
+
+static uint8_t *map(uint64_t bytes)
+{
+	uint8_t *p = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+	assert_ptr_not_equal(p, MAP_FAILED);
+	return p;
+}
+
+/* Touched pages; the runs that follow from them. */
+struct touched_row {
+	const char *name;
+	uint64_t every, length; /* @length pages of each @every */
+};
+
+static bool touched(const struct touched_row *row, uint64_t page)
+{
+	return row->every && page % row->every < row->length;
+}
+
+/* Every page that was touched is in a run and no other one is; runs ascend and do not meet. */
+static void expect_touched(scan_function *scan, const struct touched_row *row, const uint8_t *memory,
+			   uint64_t first, uint64_t last)
+{
+	struct av_page_scan_run runs[AV_PAGE_RUNS];
+	uint64_t at = (uintptr_t)memory + first * PAGE, end = (uintptr_t)memory + last * PAGE, page = first;
+
+	while (at < end) {
+		uint64_t before = at;
+		int n = scan(&at, end, runs);
+
+		assert_true(n >= 0 && n <= AV_PAGE_RUNS && at > before && at <= end);
+		for (int i = 0; i < n; i++) {
+			assert_true(runs[i].begin >= before && runs[i].end > runs[i].begin &&
+				    runs[i].end <= end);
+			for (; (uintptr_t)memory + page * PAGE < runs[i].begin; page++)
+				assert_false(touched(row, page));
+			for (; (uintptr_t)memory + page * PAGE < runs[i].end; page++)
+				assert_true(touched(row, page));
+		}
+	}
+	for (; page < last; page++)
+		assert_false(touched(row, page));
+}
+
+static void present(void **state)
+{
+	static const struct touched_row rows[] = {
+		{"none", 0, 0},
+		{"all", 1, 1},
+		{"every other", 2, 1},
+		{"runs", 7, 3},
+		{"few", 512, 100},
+		{"65 runs", PAGES / 65, 1},
+		{"64 runs", PAGES / 64, 1},
+	};
+	static const uint64_t parts[][2] = {{0, PAGES}, {1, PAGES - 1}, {3, 4}, {500, 700}};
+
+	for (size_t i = 0; i < AV_ARRAY_SIZE(rows); i++) {
+		uint8_t *memory = map(PAGES * PAGE);
+
+		assert_int_equal(madvise(memory, PAGES * PAGE, MADV_NOHUGEPAGE), 0);
+		for (uint64_t page = 0; page < PAGES; page++)
+			if (touched(&rows[i], page))
+				memory[page * PAGE] = 1;
+		for (size_t k = 0; k < AV_ARRAY_SIZE(parts); k++) {
+			expect_touched(av_page_scan_present, &rows[i], memory, parts[k][0], parts[k][1]);
+			expect_touched(av_page_scan_present_text, &rows[i], memory, parts[k][0], parts[k][1]);
+		}
+		munmap(memory, PAGES * PAGE);
+	}
+}
+
+static int scan_all(scan_function *scan, const uint8_t *from, uint64_t bytes, struct av_page_scan_run *runs)
+{
+	uint64_t begin = (uintptr_t)from;
+	int n = scan(&begin, (uintptr_t)from + bytes, runs);
+
+	assert_int_equal(begin, (uintptr_t)from + bytes);
+	return n;
+}
+
+static void small_pages_are_not_huge(void **state)
+{
+	struct av_page_scan_run runs[AV_PAGE_RUNS];
+	uint8_t *memory = map(4 * HUGE);
+
+	assert_int_equal(madvise(memory, 4 * HUGE, MADV_NOHUGEPAGE), 0);
+	for (uint64_t at = 0; at < 4 * HUGE; at += PAGE)
+		memory[at] = 1;
+	assert_int_equal(scan_all(av_page_scan_huge, memory, 4 * HUGE, runs), 0);
+	assert_int_equal(scan_all(av_page_scan_huge_text, memory, 4 * HUGE, runs), 0);
+	munmap(memory, 4 * HUGE);
+}
+
+static void huge_pages_are_seen(void **state)
+{
+	struct av_page_scan_run runs[AV_PAGE_RUNS];
+	uint8_t *memory = map(5 * HUGE), *at = (uint8_t *)(((uintptr_t)memory + HUGE - 1) & ~(HUGE - 1));
+
+	for (uint64_t i = 0; i < HUGE; i += PAGE)
+		at[HUGE + i] = 1;
+	if (madvise(at + HUGE, HUGE, MADV_COLLAPSE)) {
+		munmap(memory, 5 * HUGE);
+		skip(); /* the system has none to give */
+	}
+	assert_int_equal(scan_all(av_page_scan_huge, at, 3 * HUGE, runs), 1);
+	assert_true(runs[0].begin <= (uintptr_t)at + HUGE && runs[0].end >= (uintptr_t)at + 2 * HUGE);
+	/* Mappings next to each other may have become one; in the range, it is all of it. */
+	assert_int_equal(scan_all(av_page_scan_huge_text, at, 3 * HUGE, runs), 1);
+	assert_int_equal(runs[0].begin, (uintptr_t)at);
+	assert_int_equal(runs[0].end, (uintptr_t)at + 3 * HUGE);
+	munmap(memory, 5 * HUGE);
+}
+
+static void nothing_is_mapped(void **state)
+{
+	struct av_page_scan_run runs[AV_PAGE_RUNS];
+	uint8_t *memory = map(PAGES * PAGE);
+
+	munmap(memory, PAGES * PAGE);
+	assert_int_equal(scan_all(av_page_scan_present, memory, PAGES * PAGE, runs), 0);
+	assert_int_equal(scan_all(av_page_scan_present_text, memory, PAGES * PAGE, runs), 0);
+	assert_int_equal(scan_all(av_page_scan_huge, memory, PAGES * PAGE, runs), 0);
+	assert_int_equal(scan_all(av_page_scan_huge_text, memory, PAGES * PAGE, runs), 0);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(present),
+		cmocka_unit_test(small_pages_are_not_huge),
+		cmocka_unit_test(huge_pages_are_seen),
+		cmocka_unit_test(nothing_is_mapped),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
