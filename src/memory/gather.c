@@ -27,7 +27,8 @@ struct batch {
 	uint64_t used; /* of the bounce buffer */
 	struct pair pair[PAIRS];
 	struct iovec remote[PAIRS];
-	uint8_t *from[PAIRS]; /* what is written to each run */
+	uint8_t *at[PAIRS];	/* where each piece is in the buffer, */
+	uint8_t *run_at[PAIRS]; /* and each run */
 	struct iovec local[PAIRS * AV_PIECES_MAX];
 	uint8_t room[BOUNCE_BYTES + AV_PIECES_LINE] AV_ALIGNED(AV_PIECES_LINE);
 };
@@ -38,23 +39,14 @@ static bool is_small(const struct pair *p)
 	       !p->s->null;
 }
 
-/* To be read: straight into place. Return: number of pieces of this process' memory */
-static size_t landing(struct batch *b)
-{
-	for (uint32_t i = 0; i < b->count; i++)
-		b->local[i] = (struct iovec){.iov_base = (uint8_t *)b->pair[i].d->local + b->pair[i].doff,
-					     .iov_len = b->pair[i].bytes};
-	return b->count;
-}
-
-/* To be written: each run cut where it wants to be cut, base/pieces.h. */
+/* Each run cut where it wants to be cut, base/pieces.h. Return: number of pieces of the buffer */
 static size_t cut_runs(struct batch *b)
 {
 	struct av_pieces cut;
 	size_t count = 0;
 
 	for (uint32_t i = 0; i < b->runs; i++) {
-		av_pieces_cut(&cut, (uintptr_t)b->remote[i].iov_base, b->from[i], b->remote[i].iov_len);
+		av_pieces_cut(&cut, (uintptr_t)b->remote[i].iov_base, b->run_at[i], b->remote[i].iov_len);
 		for (size_t k = 0; k < cut.count; k++)
 			b->local[count++] = cut.at[k];
 	}
@@ -65,9 +57,17 @@ static uint64_t move_batch(struct batch *b)
 {
 	bool write = !b->pair[0].d->local;
 	struct av_seg *seg = write ? b->pair[0].d->seg : b->pair[0].s->seg;
-	ssize_t n = av_vm_call(write, seg, b->local, write ? cut_runs(b) : landing(b), b->remote, b->runs);
+	ssize_t n = av_vm_call(write, seg, b->local, cut_runs(b), b->remote, b->runs);
 
 	return n > 0 ? (uint64_t)n : 0;
+}
+
+/* What was read goes where it belongs in order, whole words at a time; what was written is there. */
+static bool placed(const struct batch *b, uint32_t i)
+{
+	const struct pair *p = &b->pair[i];
+
+	return !p->d->local || av_copy((uint8_t *)p->d->local + p->doff, b->at[i], p->bytes) == AV_COPY_OK;
 }
 
 /* What the one call leaves undone is done piece by piece, which finds out what was wrong. */
@@ -79,7 +79,7 @@ static enum av_reach flush(struct batch *b)
 	for (uint32_t i = 0; i < b->count && ret == AV_REACH_OK; i++) {
 		const struct pair *p = &b->pair[i];
 
-		if (moved >= p->bytes) {
+		if (moved >= p->bytes && placed(b, i)) {
 			moved -= p->bytes;
 			continue;
 		}
@@ -91,28 +91,35 @@ static enum av_reach flush(struct batch *b)
 	return ret;
 }
 
+/* Room in the buffer, at the place in a line of 64 bytes that the other process' bytes have; so those of one
+ * run lie together there, too. */
+static uint8_t *room_for(struct batch *b, uint64_t remote, uint64_t bytes)
+{
+	uint8_t *at = b->room + b->used + ((remote - b->used) & (AV_PIECES_LINE - 1));
+
+	b->used = (uint64_t)(at - b->room) + bytes;
+	return at;
+}
+
 /* Note the other process' bytes of a piece, in one run with those before if they lie together. */
-static void add(struct batch *b, const struct pair *p, uint64_t remote, uint8_t *from)
+static void add(struct batch *b, const struct pair *p, uint64_t remote, uint8_t *at)
 {
 	struct iovec *last = b->runs ? &b->remote[b->runs - 1] : NULL;
 
+	b->at[b->count] = at;
 	b->pair[b->count++] = *p;
 	if (last && (uintptr_t)last->iov_base + last->iov_len == remote) {
 		last->iov_len += p->bytes;
 		return;
 	}
-	b->from[b->runs] = from;
+	b->run_at[b->runs] = at;
 	b->remote[b->runs++] = (struct iovec){.iov_base = (void *)(uintptr_t)remote, .iov_len = p->bytes};
 }
 
-/*
- * The bytes go through a buffer, at the destination's place in a line of 64 bytes; so those of one run lie
- * together there, too.
- */
 static enum av_reach add_write(struct batch *b, const struct pair *p)
 {
 	uint64_t to = p->d->addr + p->doff;
-	uint8_t *at = b->room + b->used + ((to - b->used) & (AV_PIECES_LINE - 1));
+	uint8_t *at = room_for(b, to, p->bytes);
 
 	if (av_copy(at, (const uint8_t *)p->s->local + p->soff, p->bytes) != AV_COPY_OK) {
 		enum av_reach ret = flush(b);
@@ -120,7 +127,6 @@ static enum av_reach add_write(struct batch *b, const struct pair *p)
 		return ret == AV_REACH_OK ? av_reach_copy_span(p->d, p->doff, p->s, p->soff, p->bytes) : ret;
 	}
 	add(b, p, to, at);
-	b->used = (uint64_t)(at - b->room) + p->bytes;
 	return AV_REACH_OK;
 }
 
@@ -139,7 +145,7 @@ static enum av_reach move(struct batch *b, const struct pair *p)
 		return ret;
 	if (!p->d->local)
 		return add_write(b, p);
-	add(b, p, p->s->addr + p->soff, NULL);
+	add(b, p, p->s->addr + p->soff, room_for(b, p->s->addr + p->soff, p->bytes));
 	return AV_REACH_OK;
 }
 

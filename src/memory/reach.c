@@ -80,11 +80,12 @@ static enum av_reach vm_read_aligned(uint8_t *dst, struct av_seg *seg, uint64_t 
 /* Through a buffer, of which av_copy() makes whole words, the last one last. */
 static enum av_reach vm_read_bounced(uint8_t *dst, struct av_seg *seg, uint64_t src, uint64_t bytes)
 {
-	uint8_t bounce[BOUNCE_BYTES] AV_ALIGNED(AV_PIECES_LINE);
+	uint8_t room[BOUNCE_BYTES + AV_PIECES_LINE] AV_ALIGNED(AV_PIECES_LINE);
 
 	while (bytes > 0) {
 		/* pieces end with a page of the destination, not within a word */
 		uint64_t n = BOUNCE_BYTES - ((uintptr_t)dst & (PAGE - 1));
+		uint8_t *bounce = room + src % AV_PIECES_LINE; /* what is read does not tear, either */
 		enum av_reach ret;
 
 		n = n < bytes ? n : bytes;
