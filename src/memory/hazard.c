@@ -8,8 +8,16 @@
 
 #include "base/lock.h"
 #include "hca/directory.h"
+#include "hca/limits.h"
+#include "memory/walk.h"
 
-#define KEPT_MAX (AV_HAZARDS / 4 * 3) /* the others are for those who find none to keep */
+/*
+ * The others are for those who find none to keep. They suffice for the request that needs most of them: a
+ * SEND within one context, of and into all the elements there can be, one an indirect key's. It would wait
+ * for ever for more, since what is kept is not given back.
+ */
+#define KEPT_MAX (AV_HAZARDS / 2)
+static_assert(AV_HAZARDS - KEPT_MAX >= 2 * AV_MAX_SGE + AV_RUN_HOLDS, "words that are not kept");
 
 /* Where this thread looks for a free word first: its own place in most programs. 0: not chosen yet. */
 static _Thread_local uint32_t my_place AV_TLS_FAST;
@@ -115,12 +123,13 @@ struct av_hazard *av_hazard_keep(struct av_seg *seg, enum av_hazard_use use)
 {
 	struct av_hazard *h;
 
-	if (atomic_load_explicit(&seg->none_to_keep, memory_order_relaxed))
-		return NULL;
 	if (av_hazard_thread >= AV_HAZARD_THREADS)
 		take_place();
 	if (av_hazard_thread >= AV_HAZARD_THREADS)
 		return NULL;
+	h = seg->kept[av_hazard_thread][use]; /* of a thread that had the place before */
+	if (h || atomic_load_explicit(&seg->none_to_keep, memory_order_relaxed))
+		return h;
 	h = claim(seg->head->hazard, KEPT_MAX, word_of(av_lock_self, 0));
 	if (!h)
 		atomic_store_explicit(&seg->none_to_keep, true, memory_order_relaxed);

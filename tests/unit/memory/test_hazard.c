@@ -1,0 +1,403 @@
+/* SPDX-License-Identifier: MIT */
+/* Hazard words that threads keep: who gets one, who waits for it, and what becomes of it. */
+#include <pthread.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <cmocka.h>
+
+#include "base/lock.h"
+#include "fake_seg.h"
+#include "hca/directory.h"
+#include "hca/limits.h"
+#include "memory/hazard.h"
+#include "memory/walk.h"
+
+#define KEY	  0x507u
+#define OTHER_KEY 0x508u
+#define NOBODY	  0x7ffffffu /* identity of no process */
+#define KEPT	  (AV_HAZARDS / 2)
+#define NEEDED	  (2 * AV_MAX_SGE + AV_RUN_HOLDS) /* by one request at the same time */
+#define LOOK_NS	  50000000l
+
+static struct fake_seg f;
+static char folder[] = "/dev/shm/anyverbs-test-XXXXXX";
+
+static int group_setup(void **state)
+{
+	return !mkdtemp(folder) || setenv("ANYVERBS_DIR", folder, 1) || av_dir_join();
+}
+
+static int group_teardown(void **state)
+{
+	av_dir_leave();
+	return 0;
+}
+
+static int setup(void **state)
+{
+	fake_open(&f, 1);
+	return 0;
+}
+
+static int teardown(void **state)
+{
+	fake_close(&f);
+	return 0;
+}
+
+static struct av_hazard *kept(enum av_hazard_use use)
+{
+	return av_hazard_kept(&f.seg, use);
+}
+
+static uint64_t word(uint32_t proc, uint32_t key)
+{
+	return (uint64_t)proc << 32 | key;
+}
+
+static void occupy(unsigned int count, uint64_t with)
+{
+	for (unsigned int i = 0; i < count; i++)
+		atomic_store(&f.seg.head->hazard[i].word, with);
+}
+
+/* --- who gets which --- */
+
+static void a_thread_keeps_one_for_each_use(void **state)
+{
+	struct av_hazard *local = kept(AV_HAZARD_LOCAL), *remote = kept(AV_HAZARD_REMOTE);
+
+	assert_non_null(local);
+	assert_non_null(remote);
+	assert_ptr_not_equal(local, remote);
+	assert_ptr_equal(kept(AV_HAZARD_LOCAL), local);
+	assert_ptr_equal(kept(AV_HAZARD_REMOTE), remote);
+	assert_int_equal(atomic_load(&local->word), word(av_lock_self, 0));
+}
+
+static void announcing_and_resting(void **state)
+{
+	struct av_hazard *h = kept(AV_HAZARD_LOCAL);
+
+	av_hazard_announce(h, KEY);
+	assert_int_equal(atomic_load(&h->word), word(av_lock_self, KEY));
+	av_hazard_rest(h);
+	assert_int_equal(atomic_load(&h->word), word(av_lock_self, 0));
+	assert_ptr_equal(kept(AV_HAZARD_LOCAL), h);
+}
+
+static void each_segment_has_its_own(void **state)
+{
+	struct av_hazard *h = kept(AV_HAZARD_LOCAL), *there;
+	struct fake_seg other;
+
+	fake_open(&other, 2);
+	there = av_hazard_kept(&other.seg, AV_HAZARD_LOCAL);
+	assert_true(there >= other.seg.head->hazard && there < other.seg.head->hazard + AV_HAZARDS);
+	assert_true(h >= f.seg.head->hazard && h < f.seg.head->hazard + AV_HAZARDS);
+	fake_close(&other);
+}
+
+static void *keep_one(void *arg)
+{
+	return kept(AV_HAZARD_LOCAL);
+}
+
+static struct av_hazard *in_a_thread(void)
+{
+	pthread_t thread;
+	void *h;
+
+	CHECK(pthread_create(&thread, NULL, keep_one, NULL) == 0 && pthread_join(thread, &h) == 0);
+	return h;
+}
+
+static void the_place_of_a_thread_that_ended_is_taken_over(void **state)
+{
+	struct av_hazard *own = kept(AV_HAZARD_LOCAL), *first = in_a_thread();
+
+	assert_non_null(first);
+	assert_ptr_not_equal(first, own);
+	for (int i = 0; i < 3 * AV_HAZARD_THREADS; i++)
+		assert_ptr_equal(in_a_thread(), first);
+	assert_int_equal(atomic_load(&first->word), word(av_lock_self, 0));
+}
+
+/* --- more threads than places --- */
+
+#define THREADS (AV_HAZARD_THREADS + 4)
+
+static pthread_barrier_t all_have, all_seen;
+static struct av_hazard *has[THREADS];
+
+static void *keep_until_seen(void *arg)
+{
+	struct av_hazard **mine = arg, *begun;
+
+	*mine = kept(AV_HAZARD_LOCAL);
+	if (!*mine) {
+		begun = av_hazard_begin(&f.seg, KEY); /* serves instead */
+		CHECK(begun && atomic_load(&begun->word) == word(av_lock_self, KEY));
+		av_hazard_end(begun);
+	}
+	pthread_barrier_wait(&all_have);
+	pthread_barrier_wait(&all_seen);
+	return NULL;
+}
+
+static void start_all(pthread_t *threads)
+{
+	pthread_barrier_init(&all_have, NULL, THREADS + 1);
+	pthread_barrier_init(&all_seen, NULL, THREADS + 1);
+	for (int i = 0; i < THREADS; i++)
+		CHECK(pthread_create(&threads[i], NULL, keep_until_seen, &has[i]) == 0);
+	pthread_barrier_wait(&all_have);
+}
+
+static void end_all(pthread_t *threads)
+{
+	pthread_barrier_wait(&all_seen);
+	for (int i = 0; i < THREADS; i++)
+		pthread_join(threads[i], NULL);
+	pthread_barrier_destroy(&all_have);
+	pthread_barrier_destroy(&all_seen);
+}
+
+static void more_threads_than_places(void **state)
+{
+	struct av_hazard *own = kept(AV_HAZARD_LOCAL);
+	pthread_t threads[THREADS];
+	int keepers = 0;
+
+	start_all(threads);
+	for (int i = 0; i < THREADS; i++) {
+		keepers += has[i] != NULL;
+		assert_ptr_not_equal(has[i], own);
+		for (int k = 0; k < i; k++)
+			assert_true(!has[i] || has[i] != has[k]);
+	}
+	assert_int_equal(keepers, AV_HAZARD_THREADS - 1); /* this one has a place, too */
+	end_all(threads);
+	assert_non_null(in_a_thread());
+}
+
+/* --- words run out --- */
+
+static void most_words_may_be_kept(void **state)
+{
+	occupy(KEPT - 1, word(av_lock_self, 0));
+	assert_ptr_equal(kept(AV_HAZARD_LOCAL), &f.seg.head->hazard[KEPT - 1]);
+	assert_null(kept(AV_HAZARD_REMOTE));
+	assert_null(kept(AV_HAZARD_REMOTE));
+	assert_ptr_equal(kept(AV_HAZARD_LOCAL), &f.seg.head->hazard[KEPT - 1]);
+}
+
+static void the_largest_request_finds_enough_that_are_not_kept(void **state)
+{
+	struct av_hazard *h[NEEDED];
+
+	occupy(KEPT, word(av_lock_self, 0));
+	while (kept(AV_HAZARD_LOCAL))
+		fail_msg("one too many is kept");
+	for (unsigned int i = 0; i < NEEDED; i++) {
+		h[i] = av_hazard_begin(&f.seg, KEY);
+		if (!h[i])
+			fail_msg("%u words", i);
+		for (unsigned int k = 0; k < i; k++)
+			assert_ptr_not_equal(h[i], h[k]);
+	}
+	for (unsigned int i = 0; i < NEEDED; i++)
+		av_hazard_end(h[i]);
+}
+
+static void none_at_all_is_an_answer(void **state)
+{
+	occupy(AV_HAZARDS, word(av_lock_self, 0));
+	assert_null(kept(AV_HAZARD_LOCAL));
+	assert_null(av_hazard_begin(&f.seg, KEY));
+	atomic_store(&f.seg.head->hazard[200].word, 0);
+	assert_ptr_equal(av_hazard_begin(&f.seg, KEY), &f.seg.head->hazard[200]);
+}
+
+/* --- processes that died --- */
+
+static void words_of_the_dead_are_taken(void **state)
+{
+	static const uint32_t keys[] = {0, KEY};
+
+	for (int i = 0; i < 2; i++) {
+		struct av_hazard *h;
+
+		teardown(state);
+		setup(state);
+		occupy(AV_HAZARDS, word(NOBODY, keys[i]));
+		h = kept(AV_HAZARD_LOCAL);
+		assert_non_null(h);
+		assert_int_equal(atomic_load(&h->word), word(av_lock_self, 0));
+		assert_non_null(av_hazard_begin(&f.seg, KEY));
+	}
+}
+
+static void the_dead_are_not_waited_for(void **state)
+{
+	occupy(AV_HAZARDS, word(NOBODY, KEY));
+	av_hazard_drain(&f.seg, KEY);
+	for (int i = 0; i < AV_HAZARDS; i++)
+		assert_int_equal(atomic_load(&f.seg.head->hazard[i].word), 0);
+	occupy(AV_HAZARDS, word(NOBODY, KEY));
+	av_hazard_drain_all(&f.seg);
+	assert_int_equal(atomic_load(&f.seg.head->hazard[AV_HAZARDS - 1].word), 0);
+}
+
+/* --- waiting --- */
+
+static _Atomic bool drained;
+
+static void *drain_key(void *arg)
+{
+	av_hazard_drain(&f.seg, KEY);
+	atomic_store(&drained, true);
+	return NULL;
+}
+
+static void *drain_all(void *arg)
+{
+	av_hazard_drain_all(&f.seg);
+	atomic_store(&drained, true);
+	return NULL;
+}
+
+static void nap(void)
+{
+	nanosleep(&(struct timespec){.tv_nsec = LOOK_NS}, NULL);
+}
+
+/* What of a kept word makes whom wait. */
+static const struct {
+	const char *name;
+	void *(*who)(void *arg);
+	uint32_t key; /* announced, 0: the word rests */
+	bool waits;
+} waits[] = {
+	{"for the key, announced", drain_key, KEY, true},
+	{"for the key, another one announced", drain_key, OTHER_KEY, false},
+	{"for the key, nothing announced", drain_key, 0, false},
+	{"for all, one announced", drain_all, KEY, true},
+	{"for all, nothing announced", drain_all, 0, false},
+};
+
+static void waiting(void **state)
+{
+	for (size_t i = 0; i < sizeof(waits) / sizeof(waits[0]); i++) {
+		struct av_hazard *h = kept(AV_HAZARD_REMOTE);
+		pthread_t thread;
+
+		(void)kept(AV_HAZARD_LOCAL); /* rests */
+		atomic_store(&drained, false);
+		av_hazard_announce(h, waits[i].key);
+		CHECK(pthread_create(&thread, NULL, waits[i].who, NULL) == 0);
+		if (waits[i].waits) {
+			nap();
+			if (atomic_load(&drained))
+				fail_msg("%s: did not wait", waits[i].name);
+			av_hazard_rest(h);
+		}
+		pthread_join(thread, NULL); /* a hang is the test's time limit */
+		av_hazard_rest(h);
+	}
+}
+
+/* A key is killed, and found dead by who announces it from then on: nobody uses it once it is drained. */
+static _Atomic uint32_t living;
+static _Atomic bool in_use, stop;
+static struct av_lock between;
+
+static void *use_again_and_again(void *arg)
+{
+	struct av_hazard *h = kept(AV_HAZARD_LOCAL);
+
+	while (!atomic_load_explicit(&stop, memory_order_relaxed)) {
+		av_hazard_announce(h, KEY);
+		av_lock_acquire_plain(&between);
+		av_hazard_barrier();
+		if (atomic_load_explicit(&living, memory_order_relaxed) == KEY) {
+			atomic_store_explicit(&in_use, true, memory_order_relaxed);
+			atomic_store_explicit(&in_use, false, memory_order_relaxed);
+		}
+		av_lock_release(&between);
+		av_hazard_rest(h);
+	}
+	return NULL;
+}
+
+static void a_drained_key_is_not_in_use(void **state)
+{
+	pthread_t thread;
+
+	atomic_store(&stop, false);
+	CHECK(pthread_create(&thread, NULL, use_again_and_again, NULL) == 0);
+	for (int i = 0; i < (SANITIZED ? 2000 : 20000); i++) {
+		atomic_store(&living, KEY);
+		if (i % 16 == 0)
+			nanosleep(&(struct timespec){.tv_nsec = 1000}, NULL);
+		atomic_store(&living, 0);
+		av_hazard_drain(&f.seg, KEY);
+		if (atomic_load(&in_use))
+			fail_msg("round %d", i);
+	}
+	atomic_store(&stop, true);
+	pthread_join(thread, NULL);
+}
+
+/* --- fork --- */
+
+/* All places are taken in the parent. In the child, its one thread has a place, and the others' are free. */
+static void a_forked_child_has_its_parents_threads_places(void **state)
+{
+	struct av_hazard *own = kept(AV_HAZARD_LOCAL);
+	pthread_t threads[THREADS];
+	int status;
+	pid_t pid;
+
+	if (UNDER_TSAN)
+		skip();
+	start_all(threads);
+	pid = fork();
+	if (pid == 0) {
+		fake_open(&f, 2); /* as it opens a context of its own */
+		CHECK(kept(AV_HAZARD_LOCAL) && kept(AV_HAZARD_REMOTE));
+		for (int i = 0; i < 3 * AV_HAZARD_THREADS; i++)
+			CHECK(in_a_thread());
+		_exit(0);
+	}
+	assert_true(pid > 0 && waitpid(pid, &status, 0) == pid && status == 0);
+	assert_int_equal(atomic_load(&own->word), word(av_lock_self, 0));
+	end_all(threads);
+}
+
+#define ON_A_SEGMENT(test) cmocka_unit_test_setup_teardown(test, setup, teardown)
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		ON_A_SEGMENT(a_thread_keeps_one_for_each_use),
+		ON_A_SEGMENT(announcing_and_resting),
+		ON_A_SEGMENT(each_segment_has_its_own),
+		ON_A_SEGMENT(the_place_of_a_thread_that_ended_is_taken_over),
+		ON_A_SEGMENT(more_threads_than_places),
+		ON_A_SEGMENT(most_words_may_be_kept),
+		ON_A_SEGMENT(the_largest_request_finds_enough_that_are_not_kept),
+		ON_A_SEGMENT(none_at_all_is_an_answer),
+		ON_A_SEGMENT(words_of_the_dead_are_taken),
+		ON_A_SEGMENT(the_dead_are_not_waited_for),
+		ON_A_SEGMENT(waiting),
+		ON_A_SEGMENT(a_drained_key_is_not_in_use),
+		ON_A_SEGMENT(a_forked_child_has_its_parents_threads_places),
+	};
+
+	return cmocka_run_group_tests(tests, group_setup, group_teardown);
+}
