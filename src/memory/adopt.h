@@ -26,7 +26,8 @@ struct av_adopted {
 				moving (memory/moving.h) */
 };
 
-#define AV_ADOPTED_SHIFT 6 /* objects of the heap are aligned so: their offsets fit a key's 32 bits */
+#define AV_ADOPTED_ALIGN 4096u /* of both addresses: whole pages */
+#define AV_ADOPTED_SHIFT 6     /* objects of the heap are aligned so: their offsets fit a key's 32 bits */
 
 /**
  * av_adopt() - have the whole pages of a range that is being registered adopted
@@ -64,18 +65,25 @@ AV_MUST_USE bool av_adopt_next(int maps, uint64_t addr, uint64_t end, struct av_
 /* madvise(MADV_DONTNEED) of a range: what of it is adopted reads as zeros from now on. Context: as above. */
 void av_adopt_discard(uint64_t addr, uint64_t len);
 
-/* Where this process finds bytes of a key's memory, or NULL: not in the segment. The key is kept alive by a
- * hazard. */
+/*
+ * Where this process finds bytes of a key's memory, or NULL: not in the segment. The key is kept alive by a
+ * hazard. A peer's segment may say anything, and something else the next moment: each word is read once, and
+ * what is aligned there is aligned here.
+ */
 static inline void *av_adopted_at(const struct av_seg *seg, uint32_t adopted, uint64_t addr, uint64_t len)
 {
 	const struct av_adopted *a = av_seg_at(seg, (uint64_t)adopted << AV_ADOPTED_SHIFT, sizeof(*a));
-	uint64_t at = a ? atomic_load_explicit(&a->at, memory_order_relaxed) : 0;
+	uint64_t at = a ? atomic_load_explicit(&a->at, memory_order_relaxed) : 0, first, bytes;
 
-	if (!at || !av_range_within(addr, len, a->addr, a->bytes) ||
-	    !av_range_within(at, a->bytes, sizeof(struct av_seg_head),
+	if (!at)
+		return NULL;
+	first = __atomic_load_n(&a->addr, __ATOMIC_RELAXED);
+	bytes = __atomic_load_n(&a->bytes, __ATOMIC_RELAXED);
+	if ((at ^ first) & (AV_ADOPTED_ALIGN - 1) || !av_range_within(addr, len, first, bytes) ||
+	    !av_range_within(at, bytes, sizeof(struct av_seg_head),
 			     AV_SEG_BYTES - sizeof(struct av_seg_head)))
 		return NULL;
-	return (uint8_t *)seg->head + at + (addr - a->addr);
+	return (uint8_t *)seg->head + at + (addr - first);
 }
 
 #endif
