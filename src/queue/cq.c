@@ -428,12 +428,16 @@ uint64_t av_cq_put_off(struct av_seg *seg, uint32_t index, uint64_t now_ns)
 	return due ? due : UINT64_MAX;
 }
 
+struct av_cqe *av_cq_present(struct av_seg *seg, const struct av_cq_shared *cq, uint32_t number)
+{
+	struct av_cqe *e = av_cq_entry(seg, cq, number);
+
+	return e && is_number(e, number) ? e : NULL;
+}
+
 const struct av_cqe *av_cq_peek(struct av_seg *seg, struct av_cq_shared *cq)
 {
-	uint32_t head = atomic_load_explicit(&cq->head, memory_order_relaxed);
-	const struct av_cqe *e = av_cq_entry(seg, cq, head);
-
-	return e && is_number(e, head) ? e : NULL;
+	return av_cq_present(seg, cq, atomic_load_explicit(&cq->head, memory_order_relaxed));
 }
 
 void av_cq_prefetch(struct av_seg *seg, uint32_t index)

@@ -199,8 +199,15 @@ uint64_t av_cq_put_off(struct av_seg *seg, uint32_t index, uint64_t now_ns);
  */
 const struct av_cqe *av_cq_peek(struct av_seg *seg, struct av_cq_shared *cq);
 
-/* Entry @number, between head and tail. The caller holds poll_lock. NULL if the ring is unsound. */
+/* The place of entry @number, whatever is there. The caller holds a lock. NULL if the ring is unsound. */
 struct av_cqe *av_cq_entry(struct av_seg *seg, const struct av_cq_shared *cq, uint32_t number);
+
+/*
+ * Entry @number, from head on, NULL if it is not there yet. The caller holds poll_lock. Not counted by the
+ * tail, which an entry may precede, and a poller with it.
+ */
+struct av_cqe *av_cq_present(struct av_seg *seg, const struct av_cq_shared *cq, uint32_t number);
+
 /*
  * Have the cache lines of the lock and of the next entry's payload brought in to be written: a push comes
  * soon. Not that of the entry itself, which a waiting poller would only take away again.

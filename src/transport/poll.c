@@ -258,13 +258,12 @@ static bool find_answer(const struct av_qp_end *end, struct av_cq_shared *cq, st
 			uint32_t *number)
 {
 	uint32_t qpn = atomic_load(&end->qp->qpn);
+	const struct av_cqe *e;
 	bool found = false;
 
 	av_lock_acquire_plain(&cq->poll_lock);
-	for (uint32_t i = atomic_load(&cq->head); i != atomic_load(&cq->tail) && !found; i++) {
-		const struct av_cqe *e = av_cq_entry(end->seg, cq, i);
-
-		found = e && e->qpn == qpn && !(e->flags & AV_CQE_RECV) && e->data_len;
+	for (uint32_t i = atomic_load(&cq->head); !found && (e = av_cq_present(end->seg, cq, i)); i++) {
+		found = e->qpn == qpn && !(e->flags & AV_CQE_RECV) && e->data_len;
 		if (!found)
 			continue;
 		place->cqe = *e;
@@ -278,9 +277,7 @@ static bool find_answer(const struct av_qp_end *end, struct av_cq_shared *cq, st
 /* Is it there still, or has a poller taken it? poll_lock is held, which keeps it as it is. */
 static struct av_cqe *still_there(const struct av_qp_end *end, struct av_cq_shared *cq, uint32_t number)
 {
-	uint32_t head = atomic_load(&cq->head);
-
-	return number - head < atomic_load(&cq->tail) - head ? av_cq_entry(end->seg, cq, number) : NULL;
+	return (int32_t)(number - atomic_load(&cq->head)) >= 0 ? av_cq_present(end->seg, cq, number) : NULL;
 }
 
 /*
@@ -351,18 +348,22 @@ struct carried {
 	const struct av_rq_wqe *request;
 	struct av_hazard *hazard;
 	struct ibv_sge to;
+	uint8_t bytes; /* as they were confirmed; a peer wrote the completion, and may write it again */
 };
 
-static bool is_carried(const struct av_cqe *cqe)
+/* Bytes that are carried, 0: none, or more than there can be. Read once. */
+static uint8_t carried_bytes(const struct av_cqe *cqe)
 {
-	return cqe->data_len && cqe->data_len <= AV_CQE_DATA && cqe->flags & AV_CQE_RECV;
+	uint8_t bytes = __atomic_load_n(&cqe->data_len, __ATOMIC_RELAXED);
+
+	return bytes <= AV_CQE_DATA && cqe->flags & AV_CQE_RECV ? bytes : 0;
 }
 
 /* Look where the next completion's payload belongs, and announce that key. No lock is held: a guess. */
 static bool guess(struct av_seg *seg, struct av_cq_shared *cq, struct carried *c)
 {
 	c->cqe = av_cq_peek(seg, cq);
-	if (!c->cqe || !is_carried(c->cqe))
+	if (!c->cqe || !carried_bytes(c->cqe))
 		return false;
 	c->rq = av_rq_at(seg, c->cqe->queue);
 	c->request = c->rq ? av_rq_wqe(seg, c->rq, c->cqe->wqe) : NULL;
@@ -378,24 +379,24 @@ static bool guess(struct av_seg *seg, struct av_cq_shared *cq, struct carried *c
 
 /* Was the guess right, and is the key in order? poll_lock is held. Return: where the payload belongs, or NULL
  */
-static uint8_t *confirm(struct av_seg *seg, struct av_cq_shared *cq, const struct carried *c)
+static uint8_t *confirm(struct av_seg *seg, struct av_cq_shared *cq, struct carried *c)
 {
 	const struct ibv_sge *now = c->request->sge;
 
-	if (av_cq_peek(seg, cq) != c->cqe || !is_carried(c->cqe) || av_rq_at(seg, c->cqe->queue) != c->rq ||
+	c->bytes = carried_bytes(c->cqe);
+	if (av_cq_peek(seg, cq) != c->cqe || !c->bytes || av_rq_at(seg, c->cqe->queue) != c->rq ||
 	    av_rq_wqe(seg, c->rq, c->cqe->wqe) != c->request || c->request->count != 1 ||
 	    now->lkey != c->to.lkey || now->addr != c->to.addr || now->length != c->to.length ||
-	    c->cqe->data_len > c->to.length)
+	    c->bytes > c->to.length)
 		return NULL;
-	return av_plain_at(seg, c->to.lkey, c->rq->pd, IBV_ACCESS_LOCAL_WRITE, c->to.addr, c->cqe->data_len)
-		.local;
+	return av_plain_at(seg, c->to.lkey, c->rq->pd, IBV_ACCESS_LOCAL_WRITE, c->to.addr, c->bytes).local;
 }
 
 /* Take such a completion and place its payload. Return: false: it is another one, or not that easy; nothing
  * has been taken */
 static bool take_carried(struct av_seg *seg, struct av_cq_shared *cq, struct ibv_wc *wc, uint64_t *stamp_ns)
 {
-	uint8_t data[AV_CQE_DATA], *to, bytes = 0;
+	uint8_t data[AV_CQE_DATA], *to;
 	struct carried c;
 	bool ok = true;
 
@@ -408,14 +409,13 @@ static bool take_carried(struct av_seg *seg, struct av_cq_shared *cq, struct ibv
 		fill_wc(wc, c.cqe);
 		if (stamp_ns)
 			*stamp_ns = c.cqe->stamp_ns;
-		bytes = c.cqe->data_len;
-		memcpy(data, c.cqe->data, bytes > sizeof(uint64_t) ? sizeof(data) : sizeof(uint64_t));
+		memcpy(data, c.cqe->data, c.bytes > sizeof(uint64_t) ? sizeof(data) : sizeof(uint64_t));
 		av_rq_freed(seg, c.rq, c.cqe->wqe);
 		av_cq_take(cq);
 	}
 	av_lock_release(&cq->poll_lock);
 	if (av_likely(to != NULL))
-		ok = av_copy(to, data, bytes) == AV_COPY_OK;
+		ok = av_copy(to, data, c.bytes) == AV_COPY_OK;
 	av_hazard_rest(c.hazard);
 	if (av_unlikely(!ok))
 		placement_failed(seg, wc);

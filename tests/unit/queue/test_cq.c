@@ -1,0 +1,297 @@
+/* SPDX-License-Identifier: MIT */
+/* Appending to a CQ in place: begun, ended, cancelled, without room, and by who dies in between. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+#include <cmocka.h>
+
+#include "queue/cq.h"
+#include "unit/memory/fake_seg.h"
+
+#define INDEX	 1u
+#define CQES	 8u
+#define CAPACITY 6u
+#define CHUNK_AT (1ul << 26)
+#define RING_AT	 (1ul << 27)
+#define PEER	 2u /* identity of another process */
+
+static struct fake_seg fake;
+static struct av_cq_shared *cq;
+
+static int set_up(void **state)
+{
+	fake_open(&fake, 1);
+	atomic_store(&fake.seg.head->chunk[AV_SLAB_CQ][0], CHUNK_AT);
+	cq = av_cq_at(&fake.seg, INDEX);
+	cq->capacity = CAPACITY;
+	cq->mask = CQES - 1;
+	cq->ring = RING_AT;
+	atomic_store(&cq->id, 1);
+	return 0;
+}
+
+static int tear_down(void **state)
+{
+	fake_close(&fake);
+	return 0;
+}
+
+/* All that whoever appends in place has to write. */
+static void fill(struct av_cqe *e, uint64_t wr_id)
+{
+	*e = (struct av_cqe){.wr_id = wr_id, .number = atomic_load(&e->number), .stamp_ns = e->stamp_ns};
+}
+
+static void append(uint64_t wr_id)
+{
+	struct av_cq_append a;
+
+	assert_true(av_cq_append_begin(&fake.seg, INDEX, &a));
+	fill(a.to, wr_id);
+	av_cq_append_end(&a);
+}
+
+static uint64_t take(void)
+{
+	const struct av_cqe *e = av_cq_peek(&fake.seg, cq);
+	uint64_t wr_id = e ? e->wr_id : 0;
+
+	if (e)
+		av_cq_take(cq);
+	return wr_id;
+}
+
+static bool locked(void)
+{
+	return atomic_load(&cq->lock.owner) != 0;
+}
+
+/* --- the usual course --- */
+
+static void entries_come_in_order_over_many_turns_of_the_ring(void **state)
+{
+	uint64_t in = 0, out = 0;
+
+	for (unsigned int round = 0; round < 200; round++) {
+		for (unsigned int i = 0; i < 1 + round % CAPACITY; i++)
+			append(++in);
+		while (out < in)
+			assert_int_equal(take(), ++out);
+		assert_null(av_cq_peek(&fake.seg, cq));
+		assert_false(locked());
+	}
+}
+
+static void an_entry_is_there_when_it_is_ended(void **state)
+{
+	struct av_cq_append a;
+
+	assert_true(av_cq_append_begin(&fake.seg, INDEX, &a));
+	assert_true(locked());
+	fill(a.to, 1);
+	assert_null(av_cq_peek(&fake.seg, cq));
+	av_cq_append_end(&a);
+	assert_false(locked());
+	assert_int_equal(take(), 1);
+}
+
+static void a_cancelled_entry_never_was(void **state)
+{
+	struct av_cq_append a;
+
+	append(1);
+	for (int written = 0; written < 2; written++) {
+		assert_true(av_cq_append_begin(&fake.seg, INDEX, &a));
+		if (written)
+			fill(a.to, 99);
+		av_cq_append_cancel(&a);
+		assert_false(locked());
+	}
+	assert_int_equal(atomic_load(&cq->tail), 1);
+	append(2);
+	assert_int_equal(take(), 1);
+	assert_int_equal(take(), 2);
+	assert_null(av_cq_peek(&fake.seg, cq));
+}
+
+static void the_time_is_put_down_if_it_is_wanted(void **state)
+{
+	for (uint32_t stamped = 0; stamped < 2; stamped++) {
+		atomic_store(&cq->stamped, stamped);
+		append(1);
+		assert_int_equal(av_cq_peek(&fake.seg, cq)->stamp_ns != 0, stamped);
+		(void)take();
+	}
+}
+
+/* --- no room --- */
+
+static void fill_up(void)
+{
+	for (unsigned int i = 0; i < CAPACITY; i++)
+		append(i + 1);
+}
+
+static void a_full_cq_gives_no_place_and_is_not_broken_by_asking(void **state)
+{
+	struct av_cq_append a;
+
+	fill_up();
+	assert_false(av_cq_append_begin(&fake.seg, INDEX, &a));
+	assert_false(locked());
+	assert_int_equal(atomic_load(&cq->overrun), 0);
+	assert_int_equal(take(), 1);
+	append(CAPACITY + 1);
+	for (unsigned int i = 2; i <= CAPACITY + 1; i++)
+		assert_int_equal(take(), i);
+}
+
+static void a_cq_that_was_overrun_takes_no_more(void **state)
+{
+	struct av_cq_append a;
+	struct av_cqe e = {.wr_id = 7};
+
+	fill_up();
+	assert_int_equal(av_cq_push(&fake.seg, INDEX, &e), -ENOSPC);
+	assert_int_equal(atomic_load(&cq->overrun), 1);
+	assert_false(locked());
+	for (unsigned int i = 1; i <= CAPACITY; i++)
+		assert_int_equal(take(), i);
+	assert_false(av_cq_append_begin(&fake.seg, INDEX, &a));
+	assert_int_equal(av_cq_push(&fake.seg, INDEX, &e), -ENOSPC);
+	assert_false(locked());
+}
+
+static void no_cq_gives_no_place(void **state)
+{
+	struct av_cq_append a;
+
+	assert_false(av_cq_append_begin(&fake.seg, AV_SLAB_CHUNKS * AV_OBJ_CHUNK, &a));
+	assert_false(av_cq_append_begin(&fake.seg, AV_OBJ_CHUNK + 1, &a)); /* of a table that is not there */
+	av_cq_overrun(&fake.seg, AV_OBJ_CHUNK + 1);
+	atomic_store(&cq->ring, AV_SEG_BYTES); /* a peer's nonsense */
+	assert_false(av_cq_append_begin(&fake.seg, INDEX, &a));
+	assert_false(locked());
+}
+
+/* --- events --- */
+
+static const struct {
+	enum av_cq_armed how;
+	uint8_t flags, status;
+	bool event;
+} rows[] = {
+	{AV_CQ_NOT_ARMED, AV_CQE_SOLICITED, IBV_WC_SUCCESS, false},
+	{AV_CQ_ARMED_ANY, 0, IBV_WC_SUCCESS, true},
+	{AV_CQ_ARMED_ANY, 0, IBV_WC_WR_FLUSH_ERR, true},
+	{AV_CQ_ARMED_SOLICITED, 0, IBV_WC_SUCCESS, false},
+	{AV_CQ_ARMED_SOLICITED, AV_CQE_SOLICITED, IBV_WC_SUCCESS, true},
+	{AV_CQ_ARMED_SOLICITED, 0, IBV_WC_WR_FLUSH_ERR, true},
+};
+
+static void an_event_disarms(void **state)
+{
+	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+		struct av_cq_append a;
+
+		tear_down(state);
+		set_up(state);
+		cq->armed = rows[i].how;
+		assert_true(av_cq_append_begin(&fake.seg, INDEX, &a));
+		fill(a.to, 1);
+		a.to->flags = rows[i].flags;
+		a.to->status = rows[i].status;
+		av_cq_append_end(&a);
+		if ((cq->armed != rows[i].how) != rows[i].event)
+			fail_msg("row %zu", i);
+		assert_false(locked());
+	}
+}
+
+static void a_cancelled_entry_is_no_event(void **state)
+{
+	struct av_cq_append a;
+
+	cq->armed = AV_CQ_ARMED_ANY;
+	assert_true(av_cq_append_begin(&fake.seg, INDEX, &a));
+	av_cq_append_cancel(&a);
+	assert_int_equal(cq->armed, AV_CQ_ARMED_ANY);
+}
+
+/* --- who appends dies with the lock --- */
+
+static bool all_dead(uint32_t owner)
+{
+	return false;
+}
+
+/* The moments: nothing written, written, published, counted. */
+static void death_in_between(void **state)
+{
+	for (int moment = 0; moment < 4; moment++) {
+		bool (*const alive)(uint32_t) = av_lock_owner_alive;
+		struct av_cq_append a;
+
+		for (int polled = 0; polled < 2; polled++) {
+			tear_down(state);
+			set_up(state);
+			append(1);
+			assert_true(av_cq_append_begin(&fake.seg, INDEX, &a));
+			if (moment >= 1)
+				fill(a.to, 2);
+			if (moment >= 2)
+				atomic_store(&a.to->number, a.tail + 1);
+			if (moment >= 3)
+				atomic_store(&cq->tail, a.tail + 1);
+			atomic_store(&cq->lock.owner, PEER);
+			for (int i = 0; polled && i < 1 + (moment >= 2); i++)
+				assert_int_equal(take(), i + 1);
+			av_lock_owner_alive = all_dead;
+			append(3);
+			av_lock_owner_alive = alive;
+			if (!polled)
+				assert_int_equal(take(), 1);
+			if (!polled && moment >= 2)
+				assert_int_equal(take(), 2);
+			assert_int_equal(take(), 3);
+			assert_null(av_cq_peek(&fake.seg, cq));
+			assert_int_equal(atomic_load(&cq->head), atomic_load(&cq->tail));
+		}
+	}
+}
+
+/* --- which entries are there --- */
+
+static void an_entry_is_present_before_it_is_counted_and_not_a_turn_later(void **state)
+{
+	append(1);
+	append(2);
+	atomic_store(&cq->tail, 1); /* as between publishing the second and counting it */
+	assert_non_null(av_cq_present(&fake.seg, cq, 0));
+	assert_non_null(av_cq_present(&fake.seg, cq, 1));
+	for (uint32_t i = 2; i < 4 * CQES; i++)
+		assert_null(av_cq_present(&fake.seg, cq, i));
+}
+
+#define ON_A_CQ(test) cmocka_unit_test_setup_teardown(test, set_up, tear_down)
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		ON_A_CQ(entries_come_in_order_over_many_turns_of_the_ring),
+		ON_A_CQ(an_entry_is_there_when_it_is_ended),
+		ON_A_CQ(a_cancelled_entry_never_was),
+		ON_A_CQ(the_time_is_put_down_if_it_is_wanted),
+		ON_A_CQ(a_full_cq_gives_no_place_and_is_not_broken_by_asking),
+		ON_A_CQ(a_cq_that_was_overrun_takes_no_more),
+		ON_A_CQ(no_cq_gives_no_place),
+		ON_A_CQ(an_event_disarms),
+		ON_A_CQ(a_cancelled_entry_is_no_event),
+		ON_A_CQ(death_in_between),
+		ON_A_CQ(an_entry_is_present_before_it_is_counted_and_not_a_turn_later),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,229 @@
+/* SPDX-License-Identifier: MIT */
+/* What a poller does with entries that an appender is just counting, or that a peer writes again meanwhile.
+ */
+#include <pthread.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <cmocka.h>
+
+#include "base/copy.h"
+#include "hca/directory.h"
+#include "memory/key.h"
+#include "queue/qp.h"
+#include "transport/poll.h"
+#include "unit/memory/fake_seg.h"
+
+#define CHUNKS_AT(slab) ((uint64_t)((slab) + 1) << 26)
+#define SQ_AT		(6ull << 26)
+#define RQ_AT		(7ull << 26)
+#define CQ_AT		(8ull << 26)
+#define INDEX		1u
+#define SLOTS		8u
+#define QPN		77u
+#define PD		3u
+#define KEY		(INDEX << 8 | 7)
+#define ROOM		AV_CQE_DATA /* of the buffer, */
+#define BEHIND		256u	    /* and bytes behind it that nobody may touch */
+#define NAP_NS		100000000l
+
+static struct fake_seg f;
+static struct av_qp_end end;
+static struct av_cq_shared *cq;
+static struct av_rq_shared *rq;
+static uint8_t buffer[ROOM + BEHIND];
+static char folder[] = "/dev/shm/anyverbs-test-XXXXXX";
+
+static int group_setup(void **state)
+{
+	return !mkdtemp(folder) || setenv("ANYVERBS_DIR", folder, 1) || av_dir_join() || av_copy_init();
+}
+
+static int group_teardown(void **state)
+{
+	av_dir_leave();
+	return 0;
+}
+
+static void set_up_key(void)
+{
+	struct av_key *k = av_key_entry(&f.seg, KEY);
+
+	CHECK(k);
+	k->kind = AV_KEY_REGION;
+	k->pd = PD;
+	k->access = IBV_ACCESS_LOCAL_WRITE;
+	k->base = k->addr = (uintptr_t)buffer;
+	k->length = ROOM;
+	atomic_store(&k->key, KEY);
+}
+
+static void set_up_queues(void)
+{
+	end = (struct av_qp_end){&f.seg, av_qp_at(&f.seg, INDEX)};
+	end.qp->sq_ring = SQ_AT;
+	end.qp->sq_mask = SLOTS - 1;
+	end.qp->sq_stride = 2 * AV_CACHE_LINE;
+	end.qp->pd = PD;
+	end.qp->send_cq = INDEX;
+	end.qp->index = INDEX;
+	atomic_store(&end.qp->qpn, QPN);
+	rq = av_rq_at(&f.seg, INDEX);
+	rq->ring = RQ_AT;
+	rq->mask = SLOTS - 1;
+	rq->max_sge = 1;
+	rq->capacity = SLOTS;
+	rq->pd = PD;
+	cq = av_cq_at(&f.seg, INDEX);
+	cq->ring = CQ_AT;
+	cq->mask = SLOTS - 1;
+	cq->capacity = SLOTS;
+}
+
+static int setup(void **state)
+{
+	fake_open(&f, 1);
+	for (int slab = 0; slab < AV_SLAB_N; slab++)
+		atomic_store(&f.seg.head->chunk[slab][0], CHUNKS_AT(slab));
+	set_up_key();
+	set_up_queues();
+	memset(buffer, 0xee, sizeof(buffer));
+	return 0;
+}
+
+static int teardown(void **state)
+{
+	fake_close(&f);
+	return 0;
+}
+
+static void expect_untouched(const uint8_t *at, size_t bytes)
+{
+	for (size_t i = 0; i < bytes; i++)
+		if (at[i] != 0xee)
+			fail_msg("byte %zu was written", (size_t)(at - buffer) + i);
+}
+
+/* --- an answer that is placed early --- */
+
+/* An answer of 8 bytes to request 0. */
+static void append_answer(void)
+{
+	struct av_sq_wqe *wqe = av_sq_slot(&end, 0);
+	struct av_cqe e = {.qpn = QPN, .queue = INDEX, .data_len = 8, .data = "answered"};
+
+	wqe->count = 1;
+	wqe->sge[0] = (struct ibv_sge){.addr = (uintptr_t)buffer, .length = 8, .lkey = KEY};
+	atomic_store(&end.qp->answers, 1);
+	assert_int_equal(av_cq_push(&f.seg, INDEX, &e), 0);
+}
+
+static void an_answer_is_placed_where_it_is_wanted(void **state)
+{
+	append_answer();
+	assert_true(av_poll_place_answers(&end));
+	assert_memory_equal(buffer, "answered", 8);
+	assert_int_equal(atomic_load(&end.qp->answers), 0);
+}
+
+static void an_answer_is_placed_before_its_entry_is_counted(void **state)
+{
+	append_answer();
+	atomic_store(&cq->tail, 0);
+	assert_true(av_poll_place_answers(&end));
+	assert_memory_equal(buffer, "answered", 8);
+}
+
+static void *place_later(void *arg)
+{
+	nanosleep(&(struct timespec){.tv_nsec = NAP_NS}, NULL);
+	atomic_store(&end.qp->answers, 0); /* the other poller has placed it */
+	return NULL;
+}
+
+/*
+ * Another poller has taken the answer, and will place it; the entry behind it has been taken, too, before it
+ * was counted. So the head is ahead of the tail, and there is nothing to be found: not what is left of the
+ * entries taken.
+ */
+static void what_another_poller_has_taken_is_left_to_it(void **state)
+{
+	struct av_cqe other = {.qpn = QPN + 1, .queue = INDEX};
+	pthread_t thread;
+
+	append_answer();
+	assert_int_equal(av_cq_push(&f.seg, INDEX, &other), 0);
+	atomic_store(&cq->head, 2);
+	atomic_store(&cq->tail, 1);
+	assert_int_equal(pthread_create(&thread, NULL, place_later, NULL), 0);
+	assert_true(av_poll_place_answers(&end));
+	pthread_join(thread, NULL);
+	expect_untouched(buffer, sizeof(buffer));
+}
+
+/* --- a message in its completion, whose length changes --- */
+
+static _Atomic bool stop;
+
+static void *change_length(void *arg)
+{
+	struct av_cqe *ring = av_cq_entry(&f.seg, cq, 0);
+
+	while (!atomic_load_explicit(&stop, memory_order_relaxed))
+		for (unsigned int i = 0; i < SLOTS; i++)
+			__atomic_store_n(&ring[i].data_len, i & 1 ? 8 : 255, __ATOMIC_RELAXED),
+				__atomic_store_n(&ring[i].data_len, i & 1 ? 255 : 8, __ATOMIC_RELAXED);
+	return NULL;
+}
+
+static void post_and_complete(uint32_t number)
+{
+	struct ibv_sge sge = {.addr = (uintptr_t)buffer, .length = ROOM, .lkey = KEY};
+	struct ibv_recv_wr wr = {.sg_list = &sge, .num_sge = 1}, *bad;
+	struct av_cqe e = {.qpn = QPN,
+			   .queue = INDEX,
+			   .wqe = number,
+			   .flags = AV_CQE_RECV,
+			   .opcode = IBV_WC_RECV,
+			   .data_len = 8,
+			   .byte_len = 8};
+
+	assert_int_equal(av_rq_post(&f.seg, rq, &wr, &bad), 0);
+	assert_int_equal(av_cq_push(&f.seg, INDEX, &e), 0);
+}
+
+static void a_length_that_changes_is_checked_as_it_is_used(void **state)
+{
+	struct ibv_wc wc;
+	pthread_t thread;
+
+	if (UNDER_TSAN)
+		skip(); /* it is a race, of a peer that means ill */
+	atomic_store(&stop, false);
+	assert_int_equal(pthread_create(&thread, NULL, change_length, NULL), 0);
+	for (uint32_t i = 0; i < (SANITIZED ? 50000 : 300000); i++) {
+		post_and_complete(i);
+		assert_int_equal(av_poll(&f.seg, INDEX, 1, &wc), 1);
+	}
+	atomic_store(&stop, true);
+	pthread_join(thread, NULL);
+	expect_untouched(buffer + ROOM, BEHIND);
+}
+
+#define ON_A_SEGMENT(test) cmocka_unit_test_setup_teardown(test, setup, teardown)
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		ON_A_SEGMENT(an_answer_is_placed_where_it_is_wanted),
+		ON_A_SEGMENT(an_answer_is_placed_before_its_entry_is_counted),
+		ON_A_SEGMENT(what_another_poller_has_taken_is_left_to_it),
+		ON_A_SEGMENT(a_length_that_changes_is_checked_as_it_is_used),
+	};
+
+	return cmocka_run_group_tests(tests, group_setup, group_teardown);
+}
