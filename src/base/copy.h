@@ -53,10 +53,19 @@ AV_MUST_USE enum av_copy_result av_copy_cmp_swap_at(void *addr, uint64_t compare
 						    uint64_t *old, uint64_t now_ns);
 
 /**
+ * av_copy_destroys() - would a copy in ascending order overwrite bytes of the source that it has yet to read?
+ * @len: > 0
+ */
+static inline bool av_copy_destroys(const void *dst, const void *src, size_t len)
+{
+	return (uintptr_t)dst - (uintptr_t)src - 1 < len - 1;
+}
+
+/**
  * av_copy() - copy @len bytes from @src to @dst, both in this process, the last ones last
  *
  * Context: any thread; may wait for pages; the caller holds no lock another thread needs to make progress.
- *          The ranges may overlap only if dst <= src.
+ *          The ranges may overlap only if dst <= src: see av_copy_destroys().
  * Return:  AV_COPY_OK, or AV_COPY_FAULT
  */
 AV_MUST_USE static inline enum av_copy_result av_copy(void *dst, const void *src, size_t len)

@@ -176,11 +176,6 @@ static enum av_reach own_copy_backwards(uint8_t *dst, const uint8_t *src, uint64
 	return AV_REACH_OK;
 }
 
-static bool overlaps_upward(const uint8_t *dst, const uint8_t *src, uint64_t bytes)
-{
-	return (uintptr_t)dst > (uintptr_t)src && (uintptr_t)dst - (uintptr_t)src < bytes;
-}
-
 /* Which end stopped a copy is found by looking at each page of the source: rare, and exact enough for a
  * status. */
 static bool source_is_bad(const uint8_t *src, uint64_t bytes)
@@ -193,7 +188,7 @@ static bool source_is_bad(const uint8_t *src, uint64_t bytes)
 
 static enum av_reach own_copy(uint8_t *dst, const uint8_t *src, uint64_t bytes)
 {
-	if (av_unlikely(overlaps_upward(dst, src, bytes)))
+	if (av_unlikely(av_copy_destroys(dst, src, bytes)))
 		return own_copy_backwards(dst, src, bytes);
 	if (av_likely(av_copy(dst, src, bytes) == AV_COPY_OK))
 		return AV_REACH_OK;

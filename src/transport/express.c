@@ -40,7 +40,8 @@ static struct av_plain remote_bytes(const struct express *x, uint32_t access)
 
 static bool copy(const struct express *x, void *to, const void *from)
 {
-	return to && from && av_copy_at(to, from, x->sge.length, x->now_ns) == AV_COPY_OK;
+	return to && from && av_likely(!av_copy_destroys(to, from, x->sge.length)) &&
+	       av_copy_at(to, from, x->sge.length, x->now_ns) == AV_COPY_OK;
 }
 
 static bool do_write(struct express *x)

@@ -229,6 +229,16 @@ enum ibv_qp_state node_state(struct node *n, int qp)
 	return ibv_query_qp(n->qp[qp], &attr, IBV_QP_STATE, &init) ? IBV_QPS_UNKNOWN : attr.qp_state;
 }
 
+struct node_psns node_psns(struct node *n, int qp)
+{
+	struct ibv_qp_init_attr init;
+	struct ibv_qp_attr attr;
+
+	if (ibv_query_qp(n->qp[qp], &attr, IBV_QP_SQ_PSN | IBV_QP_RQ_PSN, &init))
+		return (struct node_psns){UINT32_MAX, UINT32_MAX};
+	return (struct node_psns){attr.sq_psn, attr.rq_psn};
+}
+
 /* --- completion queues --- */
 
 int node_create_cq(struct node *n, int cq, int cqe, bool channel)

@@ -123,6 +123,12 @@ int node_modify(struct node *n, int qp, struct ibv_qp_attr *attr, int mask);
 int node_set_state(struct node *n, int qp, enum ibv_qp_state state);
 enum ibv_qp_state node_state(struct node *n, int qp);
 
+/* What the requester sends next, and the responder expects next. */
+struct node_psns {
+	uint32_t sq, rq;
+};
+struct node_psns node_psns(struct node *n, int qp);
+
 int node_create_cq(struct node *n, int cq, int cqe, bool channel);
 int node_destroy_cq(struct node *n, int cq);
 

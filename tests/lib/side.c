@@ -28,6 +28,7 @@ enum op {
 	OP_MODIFY,
 	OP_SET_STATE,
 	OP_STATE,
+	OP_PSNS,
 	OP_QPN,
 	OP_CREATE_CQ,
 	OP_DESTROY_CQ,
@@ -73,6 +74,7 @@ struct reply {
 		struct node_qp_spec spec;
 		struct node_posted posted;
 		struct node_event event;
+		struct node_psns psns;
 		struct ibv_wc wc[NODE_LIST];
 	};
 };
@@ -118,6 +120,9 @@ static void do_objects(struct node *n, const struct call *c, struct reply *r)
 		break;
 	case OP_STATE:
 		r->ret = (int)node_state(n, c->i);
+		break;
+	case OP_PSNS:
+		r->psns = node_psns(n, c->i);
 		break;
 	case OP_QPN:
 		r->value = n->qp[c->i]->qp_num;
@@ -371,6 +376,13 @@ uint32_t side_qpn(struct side *s, int qp)
 	struct call c = {.op = OP_QPN, .i = s->first_qp + qp};
 
 	return (uint32_t)side_call(s, &c)->value;
+}
+
+struct node_psns side_psns(struct side *s, int qp)
+{
+	struct call c = {.op = OP_PSNS, .i = s->first_qp + qp};
+
+	return side_call(s, &c)->psns;
 }
 
 int side_create_cq(struct side *s, int cq, int cqe, bool channel)

@@ -55,6 +55,7 @@ int side_connect(struct side *s, int qp, const struct node_link *link);
 int side_modify(struct side *s, int qp, struct ibv_qp_attr *attr, int mask);
 int side_set_state(struct side *s, int qp, enum ibv_qp_state state);
 enum ibv_qp_state side_state(struct side *s, int qp);
+struct node_psns side_psns(struct side *s, int qp);
 int side_create_cq(struct side *s, int cq, int cqe, bool channel);
 int side_destroy_cq(struct side *s, int cq);
 struct node_posted side_post_send(struct side *s, int qp, const struct node_send *list, int count);
