@@ -70,6 +70,12 @@ static inline void av_hazard_announce(struct av_hazard *kept, uint32_t key)
 	atomic_store_explicit(&kept->word, (uint64_t)av_lock_self << 32 | key, memory_order_relaxed);
 }
 
+/* The same for who takes no lock or token in between: it is the atomic read-modify-write itself. */
+static inline void av_hazard_announce_alone(struct av_hazard *kept, uint32_t key)
+{
+	(void)atomic_exchange(&kept->word, (uint64_t)av_lock_self << 32 | key);
+}
+
 /* After announcing, and after an atomic read-modify-write of the caller's that came later: on x86 that was
  * the barrier. */
 static inline void av_hazard_barrier(void)

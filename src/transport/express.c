@@ -151,8 +151,8 @@ static bool put(struct express *x, const struct av_rq_shared *rq, uint64_t wr_id
 	struct av_cq_append a;
 	struct av_plain at;
 
-	av_hazard_announce(x->remote, to->lkey);
-	atomic_thread_fence(memory_order_seq_cst);
+	av_hazard_announce_alone(x->remote, to->lkey);
+	av_hazard_barrier();
 	at = av_plain_at(x->there, to->lkey, rq->pd, IBV_ACCESS_LOCAL_WRITE, to->addr, x->sge.length);
 	if (!copy(x, at.local, local_bytes(x, 0)) || !av_cq_append_begin(x->there, x->rsp->recv_cq, &a))
 		return false;
