@@ -5,15 +5,16 @@
 
 #include <stddef.h>
 
-#define AV_MUST_USE   __attribute__((warn_unused_result))
-#define AV_PRINTF(f, a) __attribute__((format(printf, f, a)))
-#define AV_CACHE_LINE 64
-#define AV_ALIGNED(n) __attribute__((aligned(n)))
+#define AV_MUST_USE	 __attribute__((warn_unused_result))
+#define AV_PRINTF(f, a)	 __attribute__((format(printf, f, a)))
+#define AV_CACHE_LINE	 64
+#define AV_ALIGNED(n)	 __attribute__((aligned(n)))
 #define AV_ARRAY_SIZE(a) (sizeof(a) / sizeof((a)[0]))
 
 /*
  * A thread's own small variable, reached without a call. The library is preloaded or linked, and then such
- * variables have their place from the start; loaded later, it takes a few bytes of what the C library keeps for that.
+ * variables have their place from the start; loaded later, it takes a few bytes of what the C library keeps
+ * for that.
  */
 #define AV_TLS_FAST __attribute__((tls_model("initial-exec")))
 
@@ -21,7 +22,7 @@
 #define av_unlikely(x) __builtin_expect(!!(x), 0)
 
 /* The structure that contains @member, given a pointer to the member. */
-#define av_container_of(ptr, type, member) ((type *)((char *)(ptr) - offsetof(type, member)))
+#define av_container_of(ptr, type, member) ((type *)((char *)(ptr)-offsetof(type, member)))
 
 /*
  * For ThreadSanitizer, which sees one process: what a thread released at @word, and this one got by way of
@@ -43,5 +44,11 @@ static inline void av_pause(void)
 	__asm__ volatile("isb" ::: "memory");
 #endif
 }
+
+/*
+ * A function that reads what others may be writing, a word at a time, and whose answer is confirmed under a
+ * lock before it is used: ThreadSanitizer does not look.
+ */
+#define AV_RACY __attribute__((no_sanitize("thread")))
 
 #endif

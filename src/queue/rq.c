@@ -222,6 +222,19 @@ const struct av_rq_wqe *av_rq_wqe(struct av_seg *seg, const struct av_rq_shared 
 	return wqe && wqe->count <= rq->max_sge && wqe->count <= AV_MAX_SGE ? wqe : NULL;
 }
 
+AV_RACY const struct av_rq_wqe *av_rq_guess(struct av_seg *seg, const struct av_rq_shared *rq, uint32_t place,
+					    struct ibv_sge *sge)
+{
+	const struct av_rq_wqe *wqe = slot(seg, rq, place);
+
+	if (!wqe || __atomic_load_n(&wqe->count, __ATOMIC_RELAXED) != 1)
+		return NULL;
+	sge->addr = __atomic_load_n(&wqe->sge[0].addr, __ATOMIC_RELAXED);
+	sge->length = __atomic_load_n(&wqe->sge[0].length, __ATOMIC_RELAXED);
+	sge->lkey = __atomic_load_n(&wqe->sge[0].lkey, __ATOMIC_RELAXED);
+	return wqe;
+}
+
 uint8_t *av_rq_payload(struct av_seg *seg, const struct av_rq_shared *rq, uint32_t place)
 {
 	struct av_rq_wqe *wqe = rq->inline_bytes ? slot(seg, rq, place) : NULL;

@@ -140,6 +140,15 @@ void av_rq_untake(struct av_seg *seg, struct av_rq_shared *rq, uint32_t place);
  * unsound. */
 const struct av_rq_wqe *av_rq_wqe(struct av_seg *seg, const struct av_rq_shared *rq, uint32_t place);
 
+/**
+ * av_rq_guess() - the element of the request at that place, without a lock
+ *
+ * A poster may be writing there: the caller confirms it under the lock that keeps the slot from being free.
+ * Return: the slot; NULL: the request has not one element, or the ring is unsound
+ */
+const struct av_rq_wqe *av_rq_guess(struct av_seg *seg, const struct av_rq_shared *rq, uint32_t place,
+				    struct ibv_sge *sge);
+
 /* Its room for payload, @inline_bytes of the queue; NULL if it has none, or the ring is unsound. */
 uint8_t *av_rq_payload(struct av_seg *seg, const struct av_rq_shared *rq, uint32_t place);
 

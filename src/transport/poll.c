@@ -352,7 +352,7 @@ struct carried {
 };
 
 /* Bytes that are carried, 0: none, or more than there can be. Read once. */
-static uint8_t carried_bytes(const struct av_cqe *cqe)
+static AV_RACY uint8_t carried_bytes(const struct av_cqe *cqe)
 {
 	uint8_t bytes = __atomic_load_n(&cqe->data_len, __ATOMIC_RELAXED);
 
@@ -360,19 +360,18 @@ static uint8_t carried_bytes(const struct av_cqe *cqe)
 }
 
 /* Look where the next completion's payload belongs, and announce that key. No lock is held: a guess. */
-static bool guess(struct av_seg *seg, struct av_cq_shared *cq, struct carried *c)
+static AV_RACY bool guess(struct av_seg *seg, struct av_cq_shared *cq, struct carried *c)
 {
 	c->cqe = av_cq_peek(seg, cq);
 	if (!c->cqe || !carried_bytes(c->cqe))
 		return false;
 	c->rq = av_rq_at(seg, c->cqe->queue);
-	c->request = c->rq ? av_rq_wqe(seg, c->rq, c->cqe->wqe) : NULL;
-	c->hazard = c->request && c->request->count == 1 ? av_hazard_kept(seg, AV_HAZARD_LOCAL) : NULL;
+	c->request = c->rq ? av_rq_guess(seg, c->rq, c->cqe->wqe, &c->to) : NULL;
+	c->hazard = c->request ? av_hazard_kept(seg, AV_HAZARD_LOCAL) : NULL;
 	if (!c->hazard)
 		return false;
 	AV_CAME_BY_PEER(&c->rq->tail); /* as in free_receive_slot() */
 	AV_CAME_BY_PEER(&c->rq->take_lock);
-	c->to = c->request->sge[0];
 	av_hazard_announce(c->hazard, c->to.lkey);
 	return true;
 }
