@@ -125,7 +125,7 @@ static void fill_receive(struct av_cqe *e, const struct express *x, uint64_t wr_
 /* A short message travels in the completion; whoever polls that places it. */
 static bool carry(struct express *x, const struct av_rq_shared *rq, uint64_t wr_id, const struct ibv_sge *to)
 {
-	uint8_t data[AV_CQE_DATA] AV_ALIGNED(16);
+	uint8_t data[AV_CQE_DATA] AV_ALIGNED(16) = {0}; /* all of it goes into the entry */
 	struct av_cq_append a;
 
 	if (!copy(x, data, local_bytes(x, 0)))
