@@ -195,12 +195,14 @@ enum av_mem_fault av_mem_get_list(struct av_seg *seg, uint32_t pd, uint32_t acce
 	spans->count = 0;
 	spans->bytes = bytes;
 	for (uint32_t i = 0; i < count && bytes > 0; i++) {
+		/* once: a list in a segment may change under our eyes */
+		uint32_t length = __atomic_load_n(&sge[i].length, __ATOMIC_RELAXED);
 		struct av_mem_request req = {
-			.key = sge[i].lkey,
+			.key = __atomic_load_n(&sge[i].lkey, __ATOMIC_RELAXED),
 			.pd = pd,
 			.access = access,
-			.addr = sge[i].addr,
-			.length = sge[i].length < bytes ? sge[i].length : bytes,
+			.addr = __atomic_load_n(&sge[i].addr, __ATOMIC_RELAXED),
+			.length = length < bytes ? length : bytes,
 		};
 
 		if (req.length == 0)

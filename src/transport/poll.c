@@ -70,6 +70,14 @@ static void fetch_payload(struct av_seg *seg, const struct av_rq_shared *rq, con
 		memcpy(place->payload, from, cqe->stage_len);
 }
 
+/* Elements of a request, no more than there can be: peers may write to the segment, so it is read once. */
+static uint32_t count_of(const uint32_t *count)
+{
+	uint32_t n = __atomic_load_n(count, __ATOMIC_RELAXED);
+
+	return n <= AV_MAX_SGE ? n : 0;
+}
+
 /* Free the slot of a completed receive request, after taking what its payload needs. */
 static void free_receive_slot(struct av_seg *seg, const struct av_cqe *cqe, struct placement *place)
 {
@@ -85,8 +93,8 @@ static void free_receive_slot(struct av_seg *seg, const struct av_cqe *cqe, stru
 		return;
 	if (place) {
 		place->pd = rq->pd;
-		place->count = request->count;
-		memcpy(place->sge, request->sge, request->count * sizeof(request->sge[0]));
+		place->count = count_of(&request->count);
+		memcpy(place->sge, request->sge, place->count * sizeof(request->sge[0]));
 		if (cqe->flags & AV_CQE_IN_SLOT)
 			fetch_payload(seg, rq, cqe, place);
 	}
@@ -100,7 +108,7 @@ static void fetch_elements(struct av_seg *seg, struct av_qp_shared *qp, const st
 	const struct av_sq_wqe *wqe = av_sq_slot(&(struct av_qp_end){seg, qp}, cqe->wqe);
 
 	place->pd = qp->pd;
-	place->count = wqe && wqe->count <= AV_MAX_SGE ? wqe->count : 0;
+	place->count = wqe ? count_of(&wqe->count) : 0;
 	if (wqe)
 		memcpy(place->sge, wqe->sge, place->count * sizeof(wqe->sge[0]));
 }
