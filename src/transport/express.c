@@ -242,7 +242,8 @@ static uint32_t announced(const struct express *x)
 static bool is_candidate(const struct av_qp_end *req, const struct av_qp_end *rsp, uint32_t opcode)
 {
 	return av_likely(opcode < AV_ARRAY_SIZE(operation) && operation[opcode] && rsp->qp &&
-			 req->seg->own) &&
+			 req->seg->own &&
+			 !atomic_load_explicit(&req->seg->head->watched, memory_order_relaxed)) &&
 	       req->qp->type == IBV_QPT_RC;
 }
 
