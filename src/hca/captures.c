@@ -174,6 +174,11 @@ uint64_t av_capture_take(unsigned int number, uint64_t frames)
 	return n;
 }
 
+void av_capture_untake(unsigned int number, uint64_t frames)
+{
+	atomic_fetch_sub(&at_number(number)->frames, frames);
+}
+
 void av_capture_stop(unsigned int number, int err)
 {
 	atomic_store(&at_number(number)->err, err);
@@ -188,6 +193,10 @@ struct av_capture_state av_capture_state(unsigned int number)
 {
 	const struct av_dir_capture *c = at_number(number);
 
-	return (struct av_capture_state){atomic_load(&c->frames), atomic_load(&c->lost),
-					 atomic_load(&c->err)};
+	return (struct av_capture_state){
+		.frames = atomic_load(&c->frames),
+		.lost = atomic_load(&c->lost),
+		.err = atomic_load(&c->err),
+		.over = is_over(c),
+	};
 }

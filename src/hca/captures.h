@@ -65,6 +65,9 @@ bool av_capture_spec(unsigned int number, uint32_t stamp, struct av_capture_spec
 /* Take the right to write @frames frames. Return: how many may be written: fewer at the end */
 uint64_t av_capture_take(unsigned int number, uint64_t frames);
 
+/* Give it back: they were not written. */
+void av_capture_untake(unsigned int number, uint64_t frames);
+
 /* Nothing could be written, because of @err: nobody tries any more. */
 void av_capture_stop(unsigned int number, int err);
 
@@ -73,7 +76,8 @@ void av_capture_lost(unsigned int number, uint64_t frames);
 
 struct av_capture_state {
 	uint64_t frames, lost;
-	int err; /* not 0: it has stopped because of that */
+	int err;   /* not 0: it has stopped because of that, */
+	bool over; /* or because it has all the frames it wants */
 };
 struct av_capture_state av_capture_state(unsigned int number);
 

@@ -134,8 +134,10 @@ static void write_out(struct av_capture_batch *b)
 	uint64_t frames = b->frames ? av_capture_take(b->number, b->frames) : 0;
 	int ret = frames ? append(b, bytes_of(b, frames)) : 0;
 
-	if (ret)
+	if (ret) {
+		av_capture_untake(b->number, frames);
 		av_capture_lost(b->number, frames);
+	}
 	if (ret && ret != -EBADF)
 		av_capture_stop(b->number, -ret);
 	b->used = 0;
