@@ -20,10 +20,16 @@ static struct av_dir_capture *at_number(unsigned int number)
 	return &av_dir->capture[number - 1];
 }
 
-/* A row is in use while its stamp is odd. */
+/* A row is in use while its stamp is not 0. */
 static bool in_use(uint32_t stamp)
 {
-	return stamp & 1;
+	return stamp != 0;
+}
+
+/* Differs from all that processes may remember, of earlier directories too. */
+static uint32_t new_stamp(void)
+{
+	return (uint32_t)av_now_ns() | 1;
 }
 
 static bool owner_lives(unsigned int number, uint32_t stamp)
@@ -57,16 +63,13 @@ static int find_free(void)
 
 static void fill(struct av_dir_capture *c, const struct av_capture_spec *spec)
 {
-	uint32_t stamp = atomic_load(&c->stamp);
-
-	if (in_use(stamp)) /* of a process that died */
-		atomic_store(&c->stamp, ++stamp);
+	atomic_store(&c->stamp, 0); /* of a process that died */
 	c->proc = av_lock_self;
 	c->spec = *spec;
 	atomic_store(&c->frames, 0);
 	atomic_store(&c->lost, 0);
 	atomic_store(&c->err, 0);
-	atomic_store(&c->stamp, stamp + 1);
+	atomic_store(&c->stamp, new_stamp());
 }
 
 int av_capture_begin(const struct av_capture_spec *spec)
@@ -85,9 +88,7 @@ int av_capture_begin(const struct av_capture_spec *spec)
 
 void av_capture_end(unsigned int number)
 {
-	av_dir_change_begin();
-	atomic_fetch_add(&at_number(number)->stamp, 1);
-	av_dir_change_end();
+	atomic_store(&at_number(number)->stamp, 0);
 }
 
 static bool concerns(const struct av_dir_capture *c, const struct av_seg *seg)
@@ -149,9 +150,12 @@ void av_capture_watch(void)
 
 uint32_t av_capture_stamp(unsigned int number)
 {
-	uint32_t stamp = atomic_load(&at_number(number)->stamp);
+	return atomic_load(&at_number(number)->stamp);
+}
 
-	return in_use(stamp) ? stamp : 0;
+bool av_capture_is_mine(unsigned int number, uint32_t stamp)
+{
+	return av_capture_stamp(number) == stamp && at_number(number)->proc == av_lock_self;
 }
 
 bool av_capture_spec(unsigned int number, uint32_t stamp, struct av_capture_spec *spec)

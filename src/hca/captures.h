@@ -59,6 +59,9 @@ void av_capture_unwatch_context(struct av_seg *seg);
 /* Which capture has that number now: differs for each that ever had it; 0: none. */
 uint32_t av_capture_stamp(unsigned int number);
 
+/* Has this process begun it, since it last joined the directory? */
+bool av_capture_is_mine(unsigned int number, uint32_t stamp);
+
 /* What it is. Return: false: it is over, or was another one than @stamp says */
 bool av_capture_spec(unsigned int number, uint32_t stamp, struct av_capture_spec *spec);
 

@@ -90,7 +90,7 @@ struct av_dir_member {
 	union ibv_gid gid;
 };
 
-/* A capture: hca/captures.c. @stamp is the publication, as of a row of GIDs. */
+/* A capture: hca/captures.c. @stamp is the publication: 0: free; else another number for each. */
 struct av_dir_capture {
 	_Atomic uint32_t stamp;
 	uint32_t proc; /* that began it */

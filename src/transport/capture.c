@@ -372,11 +372,19 @@ static bool reaches_the_wire(const struct request *r)
 	}
 }
 
-/* It waited already, and its time has not come: on a wire nothing would happen. */
+/*
+ * It waited already, and its time has not come, or this was only a last look whether there is an answer to
+ * what was sent: on a wire nothing happens.
+ */
 static bool only_waits(const struct request *r)
 {
-	return r->result->park != AV_PARK_NOT && r->mark->park == r->result->park &&
-	       av_now_ns() < atomic_load(&r->req->qp->deadline_ns);
+	const struct av_qp_shared *q = r->req->qp;
+
+	if (r->result->park == AV_PARK_NOT || r->mark->park != r->result->park)
+		return false;
+	if (av_now_ns() < atomic_load(&q->deadline_ns))
+		return true;
+	return r->result->park == AV_PARK_NO_ANSWER && q->attr.timeout != 0 && q->retries <= 1;
 }
 
 static void find_operands(struct request *r, struct av_atomic *copy)

@@ -13,7 +13,8 @@
 #include "transport/capture.h"
 
 static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
-static uint32_t begun; /* identity of the process in the directory when it began its capture */
+static unsigned int number; /* of the capture that was begun last, 0: none, */
+static uint32_t stamp;	    /* and which that was */
 
 static void init_mutex(void)
 {
@@ -43,18 +44,26 @@ static int make_file(const char *name, struct av_capture_spec *spec)
 	return err;
 }
 
+static int begin_as(const struct av_capture_spec *spec)
+{
+	int ret = av_capture_begin(spec);
+
+	if (ret < 0)
+		return -ret;
+	number = (unsigned int)ret;
+	stamp = av_capture_stamp(number);
+	return 0;
+}
+
 static void begin(const char *name)
 {
 	struct av_capture_spec *spec = calloc(1, sizeof(*spec));
 	int err = spec ? make_file(name, spec) : ENOMEM;
 
 	if (err == 0) {
-		int number;
-
 		spec->snaplen = UINT32_MAX;
 		spec->limit = UINT64_MAX;
-		number = av_capture_begin(spec);
-		err = number < 0 ? -number : 0;
+		err = begin_as(spec);
 	}
 	free(spec);
 	if (err)
@@ -70,10 +79,8 @@ void av_capture_context_opened(struct av_seg *seg)
 
 	pthread_once(&once, register_fork_handler);
 	pthread_mutex_lock(&mutex);
-	if (name && *name && begun != seg->proc) {
-		begun = seg->proc;
+	if (name && *name && !(number && av_capture_is_mine(number, stamp)))
 		begin(name);
-	}
 	pthread_mutex_unlock(&mutex);
 	av_capture_watch_context(seg);
 	errno = saved;
