@@ -100,6 +100,12 @@ static bool is_reliable(const struct request *r)
 	return r->req->qp->type != IBV_QPT_UC && r->req->qp->type != IBV_QPT_UD;
 }
 
+/* In bytes; a peer's segment may say anything. */
+static uint32_t mtu_of(uint32_t mtu)
+{
+	return 128u << (mtu >= IBV_MTU_256 && mtu <= IBV_MTU_4096 ? mtu : IBV_MTU_256);
+}
+
 /* --- payload ------------------------------------------------------------------------------------------- */
 
 /* The requester's buffers. What cannot be reached at once is left out: nobody waits for a capture. */
@@ -231,7 +237,7 @@ static struct av_wire_message request_message(const struct request *r, const str
 		.operation = k->operation,
 		.tail = k->tail,
 		.bytes = has_payload(k) ? r->head.bytes : 0,
-		.mtu = 128u << r->req->qp->attr.path_mtu,
+		.mtu = mtu_of(r->req->qp->attr.path_mtu),
 		.head = request_head(r, k),
 	};
 }
@@ -265,7 +271,7 @@ static struct av_wire_message answer_message(const struct request *r, enum av_op
 	return (struct av_wire_message){
 		.service = service_of(r->req),
 		.operation = operation,
-		.mtu = 128u << r->req->qp->attr.path_mtu,
+		.mtu = mtu_of(r->req->qp->attr.path_mtu),
 		.head = {.migrated = true,
 			 .pkey = AV_PKEY_DEFAULT,
 			 .dest_qpn = qpn_of(r->req),
@@ -346,7 +352,7 @@ static void put_datagram(struct request *r, const struct kind *k)
 	struct av_frame f;
 	struct source s;
 
-	m.mtu = 128u << r->req->seg->head->mtu;
+	m.mtu = mtu_of(r->req->seg->head->mtu);
 	m.head.dest_qpn = r->head.ud.qpn & AV_QPN_MASK;
 	m.head.qkey = qkey & QKEY_OWN ? r->req->qp->attr.qkey : qkey;
 	m.head.src_qpn = qpn_of(r->req);
@@ -368,7 +374,7 @@ static bool reaches_the_wire(const struct request *r)
 	case AV_FAULT_MW_BIND:
 		return false;
 	default:
-		return !r->result->owner_only;
+		return !r->result->owner_only && r->head.bytes <= AV_MAX_MSG_BYTES;
 	}
 }
 
