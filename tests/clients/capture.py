@@ -8,6 +8,7 @@ neither; the CRC by zlib, over fields masked as the annex on RoCEv2 says.
 import argparse
 import collections
 import os
+import re
 import shutil
 import struct
 import subprocess
@@ -21,7 +22,9 @@ IPV4, IPV6 = 0x0800, 0x86DD
 BLOCK_OF_PACKET = 6
 RC, UC, UD, XRC = 0x00, 0x20, 0x60, 0xA0
 FIRST_OF_READ_RESPONSE, LAST_OPCODE_OF_RESPONSES, READ_REQUEST = 0x0D, 0x12, 0x0C
-ACK = 0x1F
+
+# Protocols of a frame in which tshark has guessed what the payload is; it may guess wrong.
+GUESSED = re.compile(r"infiniband:(?!data|_ws)")
 
 # Command, and the opcodes that there must be: all of them, and no other.
 ROWS = (
@@ -152,8 +155,10 @@ def tshark(path, *words):
 
 def check_with_tshark(path, frames):
     bad = tshark(path, "-Y", "_ws.malformed || _ws.expert.severity >= \"Note\" || ip.checksum.status != 1 || "
-                 "(ipv6 && udp.checksum.status != 1)")
-    check(not bad, "tshark complains:\n" + bad)
+                 "(ipv6 && udp.checksum.status != 1)", "-T", "fields", "-e", "frame.number", "-e", "frame.protocols", "-e",
+                 "_ws.expert.message")
+    bad = [line for line in bad.splitlines() if not GUESSED.search(line)]
+    check(not bad, "tshark complains:", *bad[:5])
     rows = [row.split("\t") for row in tshark(path, "-T", "fields", "-e", "infiniband.bth.opcode", "-e",
                                               "infiniband.bth.psn", "-e", "infiniband.bth.destqp").splitlines()]
     wanted = [[str(f.opcode), str(f.psn), "0x%06x" % f.qpn] for f in frames]
