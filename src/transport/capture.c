@@ -405,9 +405,9 @@ static void find_operands(struct request *r, struct av_atomic *copy)
 	}
 }
 
-struct av_capture_mark av_capture_mark(const struct av_qp_end *req)
+void av_capture_mark(struct av_capture_mark *mark, const struct av_qp_end *req)
 {
-	return (struct av_capture_mark){
+	*mark = (struct av_capture_mark){
 		.on = true,
 		.psn = req->qp->next_psn,
 		.park = atomic_load_explicit(&req->qp->park, memory_order_relaxed),

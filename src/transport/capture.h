@@ -26,14 +26,16 @@ struct av_capture_mark {
 };
 
 /* For contexts that are watched; av_capture_request_begin() is what executors call. */
-struct av_capture_mark av_capture_mark(const struct av_qp_end *req);
+void av_capture_mark(struct av_capture_mark *mark, const struct av_qp_end *req);
 
-static inline struct av_capture_mark av_capture_request_begin(const struct av_qp_end *req)
+/* @mark: out; of the usual request nothing but .on is written. */
+static inline void av_capture_request_begin(struct av_capture_mark *mark, const struct av_qp_end *req)
 {
-	if (av_likely(!(atomic_load_explicit(&req->seg->head->watched, memory_order_relaxed) &
-			AV_WATCHED_CAPTURE)))
-		return (struct av_capture_mark){.on = false};
-	return av_capture_mark(req);
+	uint32_t watched = atomic_load_explicit(&req->seg->head->watched, memory_order_relaxed);
+
+	mark->on = watched & AV_WATCHED_CAPTURE;
+	if (av_unlikely(mark->on))
+		av_capture_mark(mark, req);
 }
 
 /**

@@ -213,7 +213,7 @@ static bool step(const struct av_qp_end *end, struct av_qp_end *peer)
 		return false;
 	if (av_unlikely(atomic_load_explicit(&end->qp->state, memory_order_relaxed) == IBV_QPS_ERR))
 		return true; /* it has failed at the fence, and flushes next */
-	capture = av_capture_request_begin(end);
+	av_capture_request_begin(&capture, end);
 	if (end->qp->type == IBV_QPT_UD) {
 		result = av_datagram_execute(end, wqe);
 	} else {
