@@ -14,6 +14,7 @@
 #include "memory/moving.h"
 #include "memory/odp_notify.h"
 #include "memory/odp_prefetch.h"
+#include "transport/capture.h"
 #include "transport/timer.h"
 
 static pthread_mutex_t list_mutex = PTHREAD_MUTEX_INITIALIZER;
@@ -165,6 +166,7 @@ static int open_segment(struct av_context *ctx, uint32_t origin)
 	c->cmd_fd = ctx->seg->fd;
 	av_moving_add(ctx->seg);
 	av_port_watch();
+	av_capture_context_opened(ctx->seg);
 	return 0;
 }
 

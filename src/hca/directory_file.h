@@ -2,7 +2,7 @@
 /*
  * Inside the directory file: its layout, and changing it. Only the files that keep something in it include
  * this: directory.c (processes and contexts), directory_view.c, port.c, qp_number.c, multicast.c,
- * xrc_domain.c, device_memory.c, statistics.c, switches.c.
+ * xrc_domain.c, device_memory.c, statistics.c, switches.c, captures.c.
  */
 #ifndef AV_HCA_DIRECTORY_FILE_H
 #define AV_HCA_DIRECTORY_FILE_H
@@ -11,6 +11,7 @@
 #include <stdint.h>
 #include <infiniband/verbs.h>
 
+#include "hca/captures.h"
 #include "hca/device.h"
 #include "hca/directory.h"
 #include "hca/limits.h"
@@ -89,6 +90,16 @@ struct av_dir_member {
 	union ibv_gid gid;
 };
 
+/* A capture: hca/captures.c. @stamp is the publication: 0: free; else another number for each. */
+struct av_dir_capture {
+	_Atomic uint32_t stamp;
+	uint32_t proc; /* that began it */
+	_Atomic uint64_t frames, lost;
+	_Atomic int32_t err;
+	uint32_t unused;
+	struct av_capture_spec spec;
+};
+
 struct av_dir_file {
 	uint64_t magic;
 	uint32_t layout;
@@ -97,7 +108,7 @@ struct av_dir_file {
 	uint32_t qps;	   /* numbers in use, living contexts and dead ones that are not swept yet */
 	/* What has ever been used lies before these: so nobody looks at, and has in memory, tables for
 	 * thousands. Raised within a change, before the first use. */
-	_Atomic uint32_t proc_end, context_end, port_end;
+	_Atomic uint32_t proc_end, context_end, port_end, capture_end;
 	struct av_dir_proc proc[AV_REF_SLOTS];
 	struct av_dir_context context[AV_REF_SLOTS];
 	struct {
@@ -109,6 +120,7 @@ struct av_dir_file {
 	struct av_dir_xrcd xrcd[AV_MAX_XRCD];
 	_Atomic uint32_t member_end; /* members in use lie before it */
 	struct av_dir_member member[AV_MAX_MCAST_ATTACH];
+	struct av_dir_capture capture[AV_CAPTURES];
 	av_dir_qpn qpn[AV_DIR_QPNS];
 };
 

@@ -8,6 +8,7 @@
 #include "base/newer_verbs.h"
 #include "hca/directory.h"
 #include "memory/reach.h"
+#include "transport/capture.h"
 #include "transport/connect.h"
 #include "transport/datagram.h"
 #include "transport/direct.h"
@@ -202,6 +203,7 @@ static bool step(const struct av_qp_end *end, struct av_qp_end *peer)
 {
 	struct av_sq_wqe *wqe = av_sq_slot(end, end->qp->sq_next);
 	enum av_fault fault;
+	struct av_capture_mark capture;
 	struct av_direct_result result;
 	struct answer answer;
 
@@ -211,11 +213,12 @@ static bool step(const struct av_qp_end *end, struct av_qp_end *peer)
 		return false;
 	if (av_unlikely(atomic_load_explicit(&end->qp->state, memory_order_relaxed) == IBV_QPS_ERR))
 		return true; /* it has failed at the fence, and flushes next */
+	av_capture_request_begin(&capture, end);
 	if (end->qp->type == IBV_QPT_UD) {
 		result = av_datagram_execute(end, wqe);
 	} else {
 		av_connect(end, peer);
-		if (av_likely(av_express(end, peer, wqe, &fault))) {
+		if (av_likely(!capture.on && av_express(end, peer, wqe, &fault))) {
 			if (av_likely(fault == AV_FAULT_NONE))
 				succeed(end, wqe, NULL);
 			else
@@ -224,6 +227,8 @@ static bool step(const struct av_qp_end *end, struct av_qp_end *peer)
 		}
 		result = av_direct_execute(end, peer, wqe, answer.data);
 	}
+	if (av_unlikely(capture.on))
+		av_capture_request(&capture, end, peer, wqe, &result, answer.data);
 	if (result.responder_failed)
 		flush_responder(end, peer);
 	if (av_likely(result.fault == AV_FAULT_NONE && result.park == AV_PARK_NOT)) {

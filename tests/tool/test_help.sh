@@ -23,7 +23,7 @@ exits help_of_unknown_command_is_2 2 "$tool" help frobnicate
 says unknown_command_gets_a_hint 'anyverbs help' "$("$tool" frobnicate 2>&1)"
 holds help_goes_to_stdout test -z "$("$tool" --help 2>&1 >/dev/null)"
 
-for variable in ANYVERBS_DEVICES ANYVERBS_DIR ANYVERBS_LOG; do
+for variable in ANYVERBS_CAPTURE ANYVERBS_DEVICES ANYVERBS_DIR ANYVERBS_LOG; do
 	holds "manual_explains_$variable" grep -qx "\.It Ev $variable" "$man/anyverbs.7"
 done
 finish

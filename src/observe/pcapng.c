@@ -1,0 +1,207 @@
+/* SPDX-License-Identifier: MIT */
+#include "observe/pcapng.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+#define SECTION_HEADER	      0x0a0d0d0au
+#define BYTE_ORDER_MAGIC      0x1a2b3c4du
+#define INTERFACE_DESCRIPTION 1u
+#define ENHANCED_PACKET	      6u
+#define LINKTYPE_ETHERNET     1u
+#define OPTION_END	      0u
+#define OPTION_COMMENT	      1u
+#define OPTION_IF_NAME	      2u
+#define OPTION_IF_TSRESOL     9u
+#define NANOSECONDS	      9u /* 10^-9 */
+
+/* A file is written in the byte order of who writes it, and says which that is. */
+struct prologue {
+	struct {
+		uint32_t type, bytes, magic;
+		uint16_t major, minor;
+		uint32_t length[2];
+		uint32_t bytes_again;
+	} section;
+	struct {
+		uint32_t type, bytes;
+		uint16_t link_type, reserved;
+		uint32_t snaplen; /* 0: any */
+		struct {
+			uint16_t code, length;
+		} name;
+		char name_text[8];
+		struct {
+			uint16_t code, length;
+			uint8_t value, padding[3];
+		} resolution;
+		struct {
+			uint16_t code, length;
+		} end;
+		uint32_t bytes_again;
+	} interface;
+};
+
+static const struct prologue prologue = {
+	.section = {SECTION_HEADER,
+		    sizeof(prologue.section),
+		    BYTE_ORDER_MAGIC,
+		    1,
+		    0,
+		    {UINT32_MAX, UINT32_MAX}, /* the section's length is not known */
+		    sizeof(prologue.section)},
+	.interface = {.type = INTERFACE_DESCRIPTION,
+		      .bytes = sizeof(prologue.interface),
+		      .link_type = LINKTYPE_ETHERNET,
+		      .name = {OPTION_IF_NAME, sizeof(prologue.interface.name_text)},
+		      .name_text = {'a', 'n', 'y', 'v', 'e', 'r', 'b', 's'},
+		      .resolution = {OPTION_IF_TSRESOL, 1, NANOSECONDS, {0}},
+		      .end = {OPTION_END, 0},
+		      .bytes_again = sizeof(prologue.interface)},
+};
+_Static_assert(sizeof(prologue.section) == 28 && sizeof(prologue.interface) == 44, "no padding but pcapng's");
+
+/* --- blocks -------------------------------------------------------------------------------------------- */
+
+/* Zeros after what began at @from and ends at @end, to a multiple of four. Return: the end of them */
+static uint8_t *pad(const uint8_t *from, uint8_t *end)
+{
+	while ((end - from) & 3)
+		*end++ = 0;
+	return end;
+}
+
+static uint8_t *put(uint8_t *to, const void *from, size_t bytes)
+{
+	memcpy(to, from, bytes);
+	return pad(to, to + bytes);
+}
+
+static uint8_t *put32(uint8_t *to, uint32_t value)
+{
+	return put(to, &value, sizeof(value));
+}
+
+static uint8_t *put_comment(uint8_t *to, const char *text)
+{
+	const uint16_t option[2] = {OPTION_COMMENT, (uint16_t)strnlen(text, AV_PCAPNG_COMMENT_MAX)};
+
+	to = put(to, option, sizeof(option));
+	to = put(to, text, option[1]);
+	return put32(to, OPTION_END);
+}
+
+size_t av_pcapng_block(uint8_t *block, const struct av_pcapng_frame *frame)
+{
+	const uint32_t head[] = {
+		0, /* interface */
+		(uint32_t)(frame->time_ns >> 32),
+		(uint32_t)frame->time_ns,
+		frame->captured,
+		frame->length,
+	};
+	uint8_t *data = block + AV_PCAPNG_DATA_AT, *at = pad(data, data + frame->captured);
+	uint32_t bytes;
+
+	if (frame->comment)
+		at = put_comment(at, frame->comment);
+	bytes = (uint32_t)(at - block) + 4;
+	put32(block, ENHANCED_PACKET);
+	put32(block + 4, bytes);
+	put(block + 8, head, sizeof(head));
+	put32(at, bytes);
+	return bytes;
+}
+
+/* --- files --------------------------------------------------------------------------------------------- */
+
+/* A file that has just been made, or is one of ours. Return: 0 or -errno */
+static int begin(int fd, bool anew)
+{
+	struct prologue found;
+	ssize_t n;
+
+	if (anew && ftruncate(fd, 0))
+		return -errno;
+	n = pread(fd, &found, sizeof(found), 0);
+	if (n == 0)
+		return av_pcapng_append(fd, (const uint8_t *)&prologue, sizeof(prologue));
+	if (n < 0)
+		return -errno;
+	return n == sizeof(found) && memcmp(&found, &prologue, sizeof(found)) == 0 ? 0 : -EBADMSG;
+}
+
+int av_pcapng_open(const char *path, bool anew)
+{
+	/* Not blocking: a FIFO must not hold us up before it is seen to be one. */
+	int fd = open(path, O_RDWR | O_APPEND | O_CREAT | O_CLOEXEC | O_NOCTTY | O_NONBLOCK, 0666);
+	struct stat st;
+	int ret;
+
+	if (fd < 0)
+		return -errno;
+	ret = fstat(fd, &st) || !S_ISREG(st.st_mode) ? -EINVAL : 0;
+	if (ret == 0 && flock(fd, LOCK_EX))
+		ret = -errno;
+	if (ret == 0)
+		ret = begin(fd, anew);
+	if (ret == 0) {
+		(void)flock(fd, LOCK_UN);
+		return fd;
+	}
+	close(fd);
+	return ret;
+}
+
+/* write(), without the signal that ends programs whose file has become too large. */
+static ssize_t write_quietly(int fd, const uint8_t *bytes, size_t n)
+{
+	static const struct timespec now = {0, 0};
+	sigset_t too_large, old, pending;
+	ssize_t done;
+	int err;
+
+	sigemptyset(&too_large);
+	sigaddset(&too_large, SIGXFSZ);
+	sigemptyset(&pending);
+	sigpending(&pending);
+	pthread_sigmask(SIG_BLOCK, &too_large, &old);
+	do
+		done = write(fd, bytes, n);
+	while (done < 0 && errno == EINTR);
+	err = errno;
+	if (done < 0 && err == EFBIG && !sigismember(&pending, SIGXFSZ))
+		while (sigtimedwait(&too_large, NULL, &now) < 0 && errno == EINTR)
+			;
+	pthread_sigmask(SIG_SETMASK, &old, NULL);
+	errno = err;
+	return done;
+}
+
+/* Take back what was written last, if nobody has appended since. */
+static void cut_off(int fd, off_t bytes)
+{
+	off_t end = lseek(fd, 0, SEEK_CUR);
+	struct stat st;
+
+	if (end >= bytes && fstat(fd, &st) == 0 && st.st_size == end)
+		(void)!ftruncate(fd, end - bytes);
+}
+
+int av_pcapng_append(int fd, const uint8_t *blocks, size_t bytes)
+{
+	ssize_t done = write_quietly(fd, blocks, bytes);
+
+	if (done == (ssize_t)bytes)
+		return 0;
+	if (done < 0)
+		return -errno;
+	cut_off(fd, done);
+	return -ENOSPC;
+}

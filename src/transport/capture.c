@@ -1,0 +1,448 @@
+/* SPDX-License-Identifier: MIT */
+#include "transport/capture.h"
+
+#include <arpa/inet.h>
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+
+#include "base/clock.h"
+#include "base/newer_verbs.h"
+#include "hca/captures.h"
+#include "hca/directory.h"
+#include "memory/reach.h"
+#include "memory/translate.h"
+#include "transport/capture_file.h"
+#include "transport/capture_flow.h"
+#include "transport/responder.h"
+#include "wire/message.h"
+
+#define QKEY_OWN 0x80000000u
+#define WORD	 8u
+
+/* A request that is written down. */
+struct request {
+	const struct av_capture_mark *mark;
+	const struct av_qp_end *req, *rsp;
+	const struct av_sq_wqe *ring;
+	struct av_sq_wqe head; /* a copy: a peer's ring may change under our eyes */
+	const struct av_direct_result *result;
+	const uint8_t *answer;
+	const struct av_atomic *extended; /* an operation with operands; NULL: none */
+	struct av_capture_batch batch;
+};
+
+/* Where payload is. */
+struct source {
+	bool held, known;
+	struct av_spans spans;
+};
+
+/* By opcode of the request: what it is on the wire, and what answers it. */
+static const struct kind {
+	bool there;
+	enum av_operation operation;
+	enum av_tail tail;
+	enum av_operation answer;
+} kinds[] = {
+	[IBV_WR_SEND] = {true, AV_OP_SEND, AV_TAIL_NONE, AV_OP_ACK},
+	[IBV_WR_SEND_WITH_IMM] = {true, AV_OP_SEND, AV_TAIL_IMM, AV_OP_ACK},
+	[IBV_WR_SEND_WITH_INV] = {true, AV_OP_SEND, AV_TAIL_INVALIDATE, AV_OP_ACK},
+	[IBV_WR_RDMA_WRITE] = {true, AV_OP_WRITE, AV_TAIL_NONE, AV_OP_ACK},
+	[IBV_WR_RDMA_WRITE_WITH_IMM] = {true, AV_OP_WRITE, AV_TAIL_IMM, AV_OP_ACK},
+	[IBV_WR_RDMA_READ] = {true, AV_OP_READ, AV_TAIL_NONE, AV_OP_READ_RESPONSE},
+	[IBV_WR_ATOMIC_CMP_AND_SWP] = {true, AV_OP_CMP_SWAP, AV_TAIL_NONE, AV_OP_ATOMIC_ACK},
+	[IBV_WR_ATOMIC_FETCH_AND_ADD] = {true, AV_OP_FETCH_ADD, AV_TAIL_NONE, AV_OP_ATOMIC_ACK},
+	[AV_WR_SIZED_CMP_AND_SWP] = {true, AV_OP_CMP_SWAP, AV_TAIL_NONE, AV_OP_ATOMIC_ACK},
+	[AV_WR_SIZED_FETCH_AND_ADD] = {true, AV_OP_FETCH_ADD, AV_TAIL_NONE, AV_OP_ATOMIC_ACK},
+	[AV_WR_MASKED_CMP_AND_SWP] = {true, AV_OP_CMP_SWAP, AV_TAIL_NONE, AV_OP_ATOMIC_ACK},
+	[AV_WR_MASKED_FETCH_AND_ADD] = {true, AV_OP_FETCH_ADD, AV_TAIL_NONE, AV_OP_ATOMIC_ACK},
+	[AV_WR_FLUSH] = {true, AV_OP_FLUSH, AV_TAIL_NONE, AV_OP_READ_RESPONSE},
+	[IBV_WR_ATOMIC_WRITE] = {true, AV_OP_ATOMIC_WRITE, AV_TAIL_NONE, AV_OP_READ_RESPONSE},
+};
+
+static const struct kind *kind_of(const struct request *r)
+{
+	bool known = r->head.opcode < AV_ARRAY_SIZE(kinds) && kinds[r->head.opcode].there;
+
+	return known ? &kinds[r->head.opcode] : NULL;
+}
+
+static uint64_t now_real_ns(void)
+{
+	struct timespec ts;
+
+	clock_gettime(CLOCK_REALTIME, &ts);
+	return (uint64_t)ts.tv_sec * 1000000000u + (uint64_t)ts.tv_nsec;
+}
+
+static uint32_t qpn_of(const struct av_qp_end *end)
+{
+	return atomic_load_explicit(&end->qp->qpn, memory_order_relaxed);
+}
+
+static enum av_service service_of(const struct av_qp_end *end)
+{
+	switch (end->qp->type) {
+	case IBV_QPT_UC:
+		return AV_SERVICE_UC;
+	case IBV_QPT_UD:
+		return AV_SERVICE_UD;
+	case IBV_QPT_XRC_SEND:
+		return AV_SERVICE_XRC;
+	default:
+		return AV_SERVICE_RC;
+	}
+}
+
+static bool is_reliable(const struct request *r)
+{
+	return r->req->qp->type != IBV_QPT_UC && r->req->qp->type != IBV_QPT_UD;
+}
+
+/* In bytes; a peer's segment may say anything. */
+static uint32_t mtu_of(uint32_t mtu)
+{
+	return 128u << (mtu >= IBV_MTU_256 && mtu <= IBV_MTU_4096 ? mtu : IBV_MTU_256);
+}
+
+/* --- payload ------------------------------------------------------------------------------------------- */
+
+/* The requester's buffers. What cannot be reached at once is left out: nobody waits for a capture. */
+static void source_local(struct source *s, const struct request *r)
+{
+	s->held = s->known = false;
+	if (r->head.flags & IBV_SEND_INLINE) {
+		av_spans_local(&s->spans, r->req->seg, (void *)(uintptr_t)r->ring->data, r->head.bytes);
+		s->known = r->head.bytes <= AV_MAX_INLINE;
+	} else if (r->head.count <= AV_MAX_SGE) {
+		s->held = s->known = av_mem_get_list(r->req->seg, r->req->qp->pd, 0, r->ring->sge,
+						     r->head.count, r->head.bytes, &s->spans) == AV_MEM_OK;
+	}
+}
+
+/* What came back: in the requester's buffers, or still on the way there. */
+static void source_answer(struct source *s, const struct request *r)
+{
+	if (!r->result->answer_bytes) {
+		source_local(s, r);
+		return;
+	}
+	av_spans_local(&s->spans, NULL, (void *)(uintptr_t)r->answer, r->result->answer_bytes);
+	s->held = false;
+	s->known = true;
+}
+
+static void source_end(struct source *s)
+{
+	if (s->held)
+		av_mem_put_list(&s->spans);
+}
+
+static bool source_read(const struct source *s, uint64_t offset, uint8_t *to, uint32_t bytes)
+{
+	struct av_spans from, there;
+
+	if (bytes == 0)
+		return true;
+	if (!s->known || offset + bytes > s->spans.bytes)
+		return false;
+	from = s->spans;
+	av_spans_skip(&from, offset);
+	av_spans_local(&there, NULL, to, bytes);
+	return av_reach_copy_part(&there, &from, bytes) == AV_REACH_OK;
+}
+
+/* --- frames -------------------------------------------------------------------------------------------- */
+
+static const char *comment_of(const struct request *r, char text[AV_PCAPNG_COMMENT_MAX])
+{
+	if (!r->extended)
+		return NULL;
+	snprintf(text, AV_PCAPNG_COMMENT_MAX,
+		 "extended atomic operation of %u bytes: masks and further words are not shown",
+		 r->extended->bytes);
+	return text;
+}
+
+/* Packets @first to @last of a message, with payload from @s. */
+static void put_message(struct request *r, const struct av_wire_message *m, uint32_t last,
+			const struct av_frame *f, const struct source *s, uint64_t time_ns)
+{
+	char text[AV_PCAPNG_COMMENT_MAX];
+
+	for (uint32_t i = 0; i <= last; i++) {
+		uint8_t *bytes = av_capture_batch_room(&r->batch);
+		struct av_pcapng_frame frame = {.time_ns = time_ns, .comment = comment_of(r, text)};
+		struct av_packet p;
+		int64_t offset = av_wire_packet(m, i, &p);
+		size_t at;
+
+		if (!bytes || offset < 0)
+			return;
+		at = av_frame_payload_at(f, p.opcode);
+		p.payload = bytes + at;
+		frame.captured = (uint32_t)at;
+		if (source_read(s, (uint64_t)offset, bytes + at, p.payload_bytes))
+			frame.captured = AV_FRAME_MAX;
+		frame.length = (uint32_t)av_frame_put(f, &p, bytes, AV_FRAME_MAX);
+		if (frame.captured > frame.length)
+			frame.captured = frame.length;
+		if (frame.length)
+			av_capture_batch_add(&r->batch, &frame);
+	}
+}
+
+/* --- the request --------------------------------------------------------------------------------------- */
+
+static bool has_payload(const struct kind *k)
+{
+	return k->operation == AV_OP_SEND || k->operation == AV_OP_WRITE ||
+	       k->operation == AV_OP_ATOMIC_WRITE;
+}
+
+static struct av_packet request_head(const struct request *r, const struct kind *k)
+{
+	const struct av_sq_wqe *h = &r->head;
+	bool cmp_swap = k->operation == AV_OP_CMP_SWAP, flush = k->operation == AV_OP_FLUSH;
+
+	return (struct av_packet){
+		.solicited = h->flags & IBV_SEND_SOLICITED,
+		.migrated = true,
+		.ack_request = is_reliable(r),
+		.pkey = AV_PKEY_DEFAULT,
+		.dest_qpn = r->req->qp->attr.dest_qp_num,
+		.psn = r->mark->psn,
+		.srqn = h->srqn,
+		.placement = flush ? (uint8_t)h->placement : 0,
+		.selectivity = flush ? (uint8_t)h->selectivity : 0,
+		.addr = h->remote_addr,
+		.rkey = h->rkey,
+		.length = (uint32_t)(flush ? h->compare_add : h->bytes),
+		.swap_add = r->extended ? r->extended->value.word[0]
+			    : cmp_swap	? h->swap
+					: h->compare_add,
+		.compare = !cmp_swap	 ? 0
+			   : r->extended ? r->extended->compare.word[0]
+					 : h->compare_add,
+		.imm = ntohl(h->imm),
+		.invalidate = h->imm,
+	};
+}
+
+static struct av_wire_message request_message(const struct request *r, const struct kind *k)
+{
+	return (struct av_wire_message){
+		.service = service_of(r->req),
+		.operation = k->operation,
+		.tail = k->tail,
+		.bytes = has_payload(k) ? r->head.bytes : 0,
+		.mtu = mtu_of(r->req->qp->attr.path_mtu),
+		.head = request_head(r, k),
+	};
+}
+
+/*
+ * The packet that the answer is to, when it is a refusal. A responder sees at the first packet that it has no
+ * receive request, and what is wrong with the request; at the last what only the completion brings to light.
+ */
+static uint32_t refused_packet(const struct request *r, const struct kind *k, uint32_t last)
+{
+	bool send = k->operation == AV_OP_SEND;
+
+	if (r->result->park == AV_PARK_RNR)
+		return send ? 0 : last;
+	switch (r->result->fault) {
+	case AV_FAULT_REM_ACCESS:
+	case AV_FAULT_REM_OP_DENIED:
+	case AV_FAULT_REM_NO_RD_ATOMIC:
+	case AV_FAULT_REM_MISALIGNED:
+		return 0;
+	default:
+		return last;
+	}
+}
+
+/* --- the answer ---------------------------------------------------------------------------------------- */
+
+static struct av_wire_message answer_message(const struct request *r, enum av_operation operation,
+					     uint32_t psn, uint8_t syndrome)
+{
+	return (struct av_wire_message){
+		.service = service_of(r->req),
+		.operation = operation,
+		.mtu = mtu_of(r->req->qp->attr.path_mtu),
+		.head = {.migrated = true,
+			 .pkey = AV_PKEY_DEFAULT,
+			 .dest_qpn = qpn_of(r->req),
+			 .psn = psn & AV_PSN_MASK,
+			 .syndrome = syndrome,
+			 .msn = r->rsp->qp->msn & AV_PSN_MASK},
+	};
+}
+
+/* An acknowledgement without payload of packet @psn, or a refusal. */
+static void put_acknowledge(struct request *r, const struct av_frame *f, uint32_t psn, uint8_t syndrome)
+{
+	struct av_wire_message m = answer_message(r, AV_OP_ACK, psn, syndrome);
+
+	put_message(r, &m, 0, f, NULL, now_real_ns());
+}
+
+/* What the request wanted. */
+static void put_result(struct request *r, const struct kind *k, const struct av_frame *f)
+{
+	struct av_wire_message m = answer_message(r, k->answer, r->mark->psn, AV_SYNDROME_ACK);
+	struct source s;
+
+	source_answer(&s, r);
+	if (k->operation == AV_OP_READ)
+		m.bytes = r->head.bytes;
+	else if (k->answer == AV_OP_ATOMIC_ACK && r->head.bytes <= WORD)
+		(void)source_read(&s, 0, (uint8_t *)&m.head.original, (uint32_t)r->head.bytes);
+	else if (k->answer == AV_OP_ATOMIC_ACK)
+		(void)source_read(&s, 0, (uint8_t *)&m.head.original, WORD);
+	put_message(r, &m, av_wire_packets(m.bytes, m.mtu) - 1, f, &s, now_real_ns());
+	source_end(&s);
+}
+
+/* The AETH syndrome of a refusal; AV_NAK_NONE: there is no answer. */
+static uint8_t refusal(const struct request *r)
+{
+	if (r->result->park == AV_PARK_RNR)
+		return (uint8_t)(AV_SYNDROME_RNR_NAK | (r->result->rnr_timer & 31));
+	return r->result->park == AV_PARK_NOT ? av_rule(r->result->fault)->nak : AV_NAK_NONE;
+}
+
+static bool is_done(const struct request *r)
+{
+	return r->result->fault == AV_FAULT_NONE && r->result->park == AV_PARK_NOT;
+}
+
+static void put_connected(struct request *r, const struct kind *k)
+{
+	struct av_wire_message m = request_message(r, k);
+	uint32_t last = av_wire_packets(m.bytes, m.mtu) - 1;
+	struct av_frame f;
+	struct source s;
+
+	if (!is_done(r) && is_reliable(r) && refusal(r) != AV_NAK_NONE)
+		last = refused_packet(r, k, last);
+	av_capture_flow(&f, r->req, r->rsp);
+	if (has_payload(k))
+		source_local(&s, r);
+	put_message(r, &m, last, &f, has_payload(k) ? &s : NULL, r->mark->time_ns);
+	if (has_payload(k))
+		source_end(&s);
+	if (!is_reliable(r) || !r->rsp->qp)
+		return;
+	av_capture_flow_back(&f, r->req, r->rsp);
+	if (is_done(r) && k->answer != AV_OP_ACK)
+		put_result(r, k, &f);
+	else if (is_done(r))
+		put_acknowledge(r, &f, r->mark->psn + last, AV_SYNDROME_ACK);
+	else if (refusal(r) != AV_NAK_NONE)
+		put_acknowledge(r, &f, r->mark->psn + last, refusal(r));
+}
+
+static void put_datagram(struct request *r, const struct kind *k)
+{
+	struct av_wire_message m = request_message(r, k);
+	uint32_t qkey = r->head.ud.qkey;
+	struct av_frame f;
+	struct source s;
+
+	m.mtu = mtu_of(r->req->seg->head->mtu);
+	m.head.dest_qpn = r->head.ud.qpn & AV_QPN_MASK;
+	m.head.qkey = qkey & QKEY_OWN ? r->req->qp->attr.qkey : qkey;
+	m.head.src_qpn = qpn_of(r->req);
+	av_capture_flow_datagram(&f, r->req, &r->head);
+	source_local(&s, r);
+	put_message(r, &m, 0, &f, &s, r->mark->time_ns);
+	source_end(&s);
+}
+
+/* --- which requests ------------------------------------------------------------------------------------ */
+
+/* What the requester finds out by itself nobody else hears of. */
+static bool reaches_the_wire(const struct request *r)
+{
+	switch (r->result->fault) {
+	case AV_FAULT_LOC_LEN:
+	case AV_FAULT_LOC_QP_OP:
+	case AV_FAULT_LOC_PROT:
+	case AV_FAULT_MW_BIND:
+		return false;
+	default:
+		return !r->result->owner_only && r->head.bytes <= AV_MAX_MSG_BYTES;
+	}
+}
+
+/*
+ * It waited already, and its time has not come, or this was only a last look whether there is an answer to
+ * what was sent: on a wire nothing happens.
+ */
+static bool only_waits(const struct request *r)
+{
+	const struct av_qp_shared *q = r->req->qp;
+
+	if (r->result->park == AV_PARK_NOT || r->mark->park != r->result->park)
+		return false;
+	if (av_now_ns() < atomic_load(&q->deadline_ns))
+		return true;
+	return r->result->park == AV_PARK_NO_ANSWER && q->attr.timeout != 0 && q->retries <= 1;
+}
+
+static void find_operands(struct request *r, struct av_atomic *copy)
+{
+	const struct av_atomic *in_ring = NULL;
+
+	if (r->head.opcode >= AV_WR_SIZED_CMP_AND_SWP && r->head.opcode <= AV_WR_MASKED_FETCH_AND_ADD)
+		in_ring = av_sq_operands(r->req, r->ring);
+	if (in_ring) {
+		*copy = *in_ring;
+		r->extended = copy;
+	}
+}
+
+void av_capture_mark(struct av_capture_mark *mark, const struct av_qp_end *req)
+{
+	*mark = (struct av_capture_mark){
+		.on = true,
+		.psn = req->qp->next_psn,
+		.park = atomic_load_explicit(&req->qp->park, memory_order_relaxed),
+		.time_ns = now_real_ns(),
+	};
+}
+
+void av_capture_request(const struct av_capture_mark *mark, const struct av_qp_end *req,
+			const struct av_qp_end *rsp, const struct av_sq_wqe *wqe,
+			const struct av_direct_result *result, const uint8_t *answer)
+{
+	struct request r = {.mark = mark,
+			    .req = req,
+			    .rsp = rsp,
+			    .ring = wqe,
+			    .head = *wqe,
+			    .result = result,
+			    .answer = answer};
+	const struct kind *kind = kind_of(&r);
+	unsigned int at = 0, number, found = 0;
+	struct av_atomic operands;
+
+	if (!kind || !reaches_the_wire(&r) || only_waits(&r))
+		return;
+	find_operands(&r, &operands);
+	for (; (number = av_capture_next(req->seg, &at)); found++) {
+		av_capture_batch_begin(&r.batch, number);
+		if (req->qp->type == IBV_QPT_UD)
+			put_datagram(&r, kind);
+		else
+			put_connected(&r, kind);
+		av_capture_batch_end(&r.batch);
+	}
+	if (!found) {
+		av_capture_unwatch_context(req->seg);
+		av_capture_files_tidy();
+	}
+}

@@ -1,0 +1,180 @@
+/* SPDX-License-Identifier: MIT */
+#include "transport/capture_file.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "hca/captures.h"
+#include "observe/log.h"
+#include "wire/frame.h"
+
+#define BATCH_BYTES 65536u
+#define BLOCK_MAX   (AV_FRAME_MAX + AV_PCAPNG_AROUND_MAX)
+static_assert(BATCH_BYTES >= BLOCK_MAX, "a batch of one block");
+
+/* Of one capture, as long as its stamp is that of the directory. */
+struct file {
+	uint32_t stamp; /* 0: none */
+	int fd;		/* -1: it could not be opened */
+	uint64_t dev, ino;
+	uint32_t snaplen;
+};
+
+static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
+static struct file files[AV_CAPTURES]; /* by number, from 1 */
+
+/* The program may have closed the descriptor, and have something else by that number. */
+static bool is_still(const struct file *f)
+{
+	struct stat st;
+
+	return f->fd >= 0 && fstat(f->fd, &st) == 0 && st.st_dev == f->dev && st.st_ino == f->ino;
+}
+
+static void close_file(struct file *f)
+{
+	if (f->stamp && is_still(f))
+		close(f->fd);
+	*f = (struct file){.fd = -1};
+}
+
+static void after_fork_in_child(void)
+{
+	pthread_mutex_init(&mutex, NULL);
+	for (size_t i = 0; i < AV_CAPTURES; i++)
+		close_file(&files[i]); /* they share their position with the parent's */
+}
+
+static void register_fork_handler(void)
+{
+	pthread_atfork(NULL, NULL, after_fork_in_child);
+}
+
+static void open_file(struct file *f, unsigned int number, uint32_t stamp)
+{
+	static pthread_once_t once = PTHREAD_ONCE_INIT;
+	struct av_capture_spec spec;
+
+	pthread_once(&once, register_fork_handler);
+	close_file(f);
+	if (!av_capture_spec(number, stamp, &spec))
+		return;
+	*f = (struct file){.stamp = stamp, .dev = spec.dev, .ino = spec.ino, .snaplen = spec.snaplen};
+	f->fd = av_pcapng_open(spec.path, false);
+	if (f->fd >= 0 && is_still(f))
+		return;
+	if (f->fd >= 0)
+		close(f->fd); /* in another mount namespace: some other file of that name */
+	f->fd = -1;
+	av_warn_once("cannot write to %s: what this process executes will be missing from the capture",
+		     spec.path);
+}
+
+/* The mutex is held. Return: the file, or NULL */
+static struct file *find_file(unsigned int number, uint32_t stamp)
+{
+	struct file *f = &files[number - 1];
+
+	if (f->stamp != stamp)
+		open_file(f, number, stamp);
+	return f->stamp == stamp ? f : NULL;
+}
+
+void av_capture_batch_begin(struct av_capture_batch *b, unsigned int number)
+{
+	uint32_t stamp = av_capture_stamp(number);
+	struct file *f;
+
+	*b = (struct av_capture_batch){.number = number, .stamp = stamp};
+	if (!stamp)
+		return;
+	pthread_mutex_lock(&mutex);
+	f = find_file(number, stamp);
+	b->snaplen = f ? f->snaplen : 0;
+	pthread_mutex_unlock(&mutex);
+	if (f)
+		b->blocks = malloc(BATCH_BYTES);
+}
+
+/* Bytes of the first @frames blocks. */
+static size_t bytes_of(const struct av_capture_batch *b, uint64_t frames)
+{
+	size_t at = 0;
+
+	for (; frames > 0; frames--) {
+		uint32_t bytes;
+
+		memcpy(&bytes, b->blocks + at + 4, sizeof(bytes));
+		at += bytes;
+	}
+	return at;
+}
+
+static int append(const struct av_capture_batch *b, size_t bytes)
+{
+	struct file *f;
+	int ret = -EBADF;
+
+	pthread_mutex_lock(&mutex);
+	f = find_file(b->number, b->stamp);
+	if (f && is_still(f))
+		ret = av_pcapng_append(f->fd, b->blocks, bytes);
+	else if (f)
+		f->stamp = 0; /* to be opened again */
+	pthread_mutex_unlock(&mutex);
+	return ret;
+}
+
+static void write_out(struct av_capture_batch *b)
+{
+	uint64_t frames = b->frames ? av_capture_take(b->number, b->frames) : 0;
+	int ret = frames ? append(b, bytes_of(b, frames)) : 0;
+
+	if (ret) {
+		av_capture_untake(b->number, frames);
+		av_capture_lost(b->number, frames);
+	}
+	if (ret && ret != -EBADF)
+		av_capture_stop(b->number, -ret);
+	b->used = 0;
+	b->frames = 0;
+}
+
+uint8_t *av_capture_batch_room(struct av_capture_batch *b)
+{
+	if (!b->blocks)
+		return NULL;
+	if (BATCH_BYTES - b->used < BLOCK_MAX)
+		write_out(b);
+	return b->blocks + b->used + AV_PCAPNG_DATA_AT;
+}
+
+void av_capture_batch_add(struct av_capture_batch *b, struct av_pcapng_frame *frame)
+{
+	if (frame->captured > b->snaplen)
+		frame->captured = b->snaplen;
+	b->used += av_pcapng_block(b->blocks + b->used, frame);
+	b->frames++;
+}
+
+void av_capture_batch_end(struct av_capture_batch *b)
+{
+	if (b->blocks)
+		write_out(b);
+	else if (b->stamp)
+		av_capture_lost(b->number, 1);
+	free(b->blocks);
+}
+
+void av_capture_files_tidy(void)
+{
+	pthread_mutex_lock(&mutex);
+	for (unsigned int number = 1; number <= AV_CAPTURES; number++)
+		if (files[number - 1].stamp && av_capture_stamp(number) != files[number - 1].stamp)
+			close_file(&files[number - 1]);
+	pthread_mutex_unlock(&mutex);
+}

@@ -1,0 +1,274 @@
+/* SPDX-License-Identifier: MIT */
+#include "wire/frame.h"
+
+#include <string.h>
+
+#include "wire/bytes.h"
+#include "wire/icrc.h"
+
+#define TYPE_IPV4     0x0800
+#define TYPE_IPV6     0x86dd
+#define IPV4_BYTES    20
+#define IPV6_BYTES    40
+#define UDP_BYTES     8
+#define BTH_BYTES     12
+#define PROTOCOL_UDP  17
+#define DONT_FRAGMENT 0x4000
+#define FRAGMENT_MASK 0xbfff /* more fragments, and where this one belongs */
+#define DYNAMIC_PORTS 0xc000 /* the first of those for source ports */
+
+static const uint8_t mapped[12] = {[10] = 0xff, [11] = 0xff};
+static const uint8_t mapped_group[12] = {0xff, 0x0e, [10] = 0xff, [11] = 0xff};
+
+static bool is_ipv4(const uint8_t *gid)
+{
+	return memcmp(gid, mapped, 12) == 0 || memcmp(gid, mapped_group, 12) == 0;
+}
+
+static bool frame_is_ipv4(const struct av_frame *f)
+{
+	return is_ipv4(f->src) && is_ipv4(f->dst);
+}
+
+/* --- addresses ----------------------------------------------------------------------------------------- */
+
+void av_frame_mac(const uint8_t gid[16], uint8_t mac[6])
+{
+	static const uint8_t group4[3] = {0x01, 0x00, 0x5e}, group6[2] = {0x33, 0x33};
+
+	if (memcmp(gid, mapped_group, 12) == 0) { /* RFC 1112, 6.4 */
+		memcpy(mac, group4, 3);
+		memcpy(mac + 3, gid + 13, 3);
+		mac[3] &= 0x7f;
+	} else if (gid[0] == 0xff) { /* RFC 2464, 7 */
+		memcpy(mac, group6, 2);
+		memcpy(mac + 2, gid + 12, 4);
+	} else if (!is_ipv4(gid) && gid[11] == 0xff && gid[12] == 0xfe) { /* RFC 4291, appendix A */
+		memcpy(mac, gid + 8, 3);
+		memcpy(mac + 3, gid + 13, 3);
+		mac[0] ^= 2;
+	} else {
+		mac[0] = 2;
+		memcpy(mac + 1, gid + 11, 5);
+	}
+}
+
+uint16_t av_frame_source_port(uint32_t flow_label, uint32_t src_qpn, uint32_t dest_qpn)
+{
+	uint64_t v = flow_label;
+
+	if (!flow_label) {
+		v = (uint64_t)src_qpn * dest_qpn;
+		v ^= v >> 20;
+		v ^= v >> 40;
+	}
+	return (uint16_t)(DYNAMIC_PORTS | ((v & 0x3fff) ^ (v >> 14 & 0x3f)));
+}
+
+/* --- as bytes ------------------------------------------------------------------------------------------ */
+
+/* Ones' complement sum, RFC 1071. */
+static uint32_t sum16(uint32_t sum, const uint8_t *at, size_t bytes)
+{
+	for (; bytes > 1; at += 2, bytes -= 2)
+		sum += av_get16(at);
+	return bytes ? sum + (uint32_t)(at[0] << 8) : sum;
+}
+
+static uint16_t fold(uint32_t sum)
+{
+	sum = (sum & 0xffff) + (sum >> 16);
+	return (uint16_t) ~((sum & 0xffff) + (sum >> 16));
+}
+
+static void put_ethernet(const struct av_frame *f, uint8_t *to, uint32_t type)
+{
+	memcpy(to, f->eth_dst, 6);
+	memcpy(to + 6, f->eth_src, 6);
+	av_put16(to + 12, type);
+}
+
+static void put_ipv4(const struct av_frame *f, uint8_t *to, size_t udp_bytes)
+{
+	to[0] = 0x45;
+	to[1] = f->traffic_class;
+	av_put16(to + 2, (uint32_t)(IPV4_BYTES + udp_bytes));
+	av_put16(to + 4, f->identification);
+	av_put16(to + 6, DONT_FRAGMENT);
+	to[8] = f->hop_limit;
+	to[9] = PROTOCOL_UDP;
+	av_put16(to + 10, 0);
+	memcpy(to + 12, f->src + 12, 4);
+	memcpy(to + 16, f->dst + 12, 4);
+	av_put16(to + 10, fold(sum16(0, to, IPV4_BYTES)));
+}
+
+static void put_ipv6(const struct av_frame *f, uint8_t *to, size_t udp_bytes)
+{
+	av_put32(to, 6u << 28 | (uint32_t)f->traffic_class << 20 | (f->flow_label & 0xfffff));
+	av_put16(to + 4, (uint32_t)udp_bytes);
+	to[6] = PROTOCOL_UDP;
+	to[7] = f->hop_limit;
+	memcpy(to + 8, f->src, 16);
+	memcpy(to + 24, f->dst, 16);
+}
+
+/* Over addresses, length, protocol, and all that is there from the UDP header on. */
+static void put_checksum6(uint8_t *udp, size_t udp_bytes)
+{
+	uint32_t sum = sum16((uint32_t)udp_bytes + PROTOCOL_UDP, udp - 32, 32);
+	uint16_t checksum = fold(sum16(sum, udp, udp_bytes));
+
+	av_put16(udp + 6, checksum ? checksum : 0xffff);
+}
+
+static void put_udp(const struct av_frame *f, uint8_t *to, size_t udp_bytes)
+{
+	av_put16(to, f->source_port);
+	av_put16(to + 2, AV_ROCE_PORT);
+	av_put16(to + 4, (uint32_t)udp_bytes);
+	av_put16(to + 6, 0);
+}
+
+static size_t ip_bytes(const struct av_frame *f)
+{
+	return frame_is_ipv4(f) ? IPV4_BYTES : IPV6_BYTES;
+}
+
+size_t av_frame_payload_at(const struct av_frame *f, uint8_t opcode)
+{
+	size_t headers = av_packet_header_bytes(opcode);
+
+	return headers ? AV_ETH_BYTES + ip_bytes(f) + UDP_BYTES + headers : 0;
+}
+
+static void put_payload(const struct av_packet *p, uint8_t *to)
+{
+	if (p->payload_bytes && p->payload != to)
+		memcpy(to, p->payload, p->payload_bytes);
+	memset(to + p->payload_bytes, 0, av_packet_padding(p->payload_bytes));
+}
+
+size_t av_frame_put(const struct av_frame *f, const struct av_packet *p, uint8_t *to, size_t room)
+{
+	size_t at = av_frame_payload_at(f, p->opcode);
+	size_t end = at + p->payload_bytes + av_packet_padding(p->payload_bytes);
+	uint8_t *ip = to + AV_ETH_BYTES, *udp = ip + ip_bytes(f);
+	size_t udp_bytes = end + AV_ICRC_BYTES - (size_t)(udp - to);
+
+	if (!at || room < end + AV_ICRC_BYTES)
+		return 0;
+	put_payload(p, to + at);
+	put_ethernet(f, to, frame_is_ipv4(f) ? TYPE_IPV4 : TYPE_IPV6);
+	if (frame_is_ipv4(f))
+		put_ipv4(f, ip, udp_bytes);
+	else
+		put_ipv6(f, ip, udp_bytes);
+	put_udp(f, udp, udp_bytes);
+	(void)av_packet_put_headers(p, udp + UDP_BYTES);
+	av_icrc_put(to + end, av_icrc(ip, end - AV_ETH_BYTES));
+	if (!frame_is_ipv4(f))
+		put_checksum6(udp, udp_bytes);
+	return end + AV_ICRC_BYTES;
+}
+
+/* --- from bytes ---------------------------------------------------------------------------------------- */
+
+static void get_ethernet(struct av_frame *f, const uint8_t *from)
+{
+	memset(f, 0, sizeof(*f));
+	memcpy(f->eth_dst, from, 6);
+	memcpy(f->eth_src, from + 6, 6);
+}
+
+static void get_address4(uint8_t *gid, const uint8_t *from)
+{
+	memcpy(gid, from[0] >> 4 == 0xe ? mapped_group : mapped, 12);
+	memcpy(gid + 12, from, 4);
+}
+
+/* @bytes: out, of the IP packet. */
+static enum av_frame_fault get_ipv4(struct av_frame *f, const uint8_t *ip, size_t *bytes)
+{
+	size_t all = *bytes;
+
+	if (all < IPV4_BYTES)
+		return AV_FRAME_SHORT;
+	*bytes = av_get16(ip + 2);
+	if (ip[0] != 0x45 || fold(sum16(0, ip, IPV4_BYTES)) != 0 || *bytes < IPV4_BYTES)
+		return AV_FRAME_HEADER;
+	if (*bytes > all)
+		return AV_FRAME_SHORT;
+	if (ip[9] != PROTOCOL_UDP)
+		return AV_FRAME_FOREIGN;
+	if (av_get16(ip + 6) & FRAGMENT_MASK)
+		return AV_FRAME_HEADER;
+	f->traffic_class = ip[1];
+	f->identification = av_get16(ip + 4);
+	f->hop_limit = ip[8];
+	get_address4(f->src, ip + 12);
+	get_address4(f->dst, ip + 16);
+	return AV_FRAME_OK;
+}
+
+static enum av_frame_fault get_ipv6(struct av_frame *f, const uint8_t *ip, size_t *bytes)
+{
+	size_t all = *bytes;
+
+	if (all < IPV6_BYTES)
+		return AV_FRAME_SHORT;
+	if (ip[0] >> 4 != 6)
+		return AV_FRAME_HEADER;
+	*bytes = IPV6_BYTES + (size_t)av_get16(ip + 4);
+	if (*bytes > all)
+		return AV_FRAME_SHORT;
+	if (ip[6] != PROTOCOL_UDP)
+		return AV_FRAME_FOREIGN;
+	f->traffic_class = (uint8_t)(av_get16(ip) >> 4);
+	f->flow_label = av_get24(ip + 1) & 0xfffff;
+	f->hop_limit = ip[7];
+	memcpy(f->src, ip + 8, 16);
+	memcpy(f->dst, ip + 24, 16);
+	return AV_FRAME_OK;
+}
+
+/* @bytes: from the UDP header to the end of the IP packet. */
+static enum av_frame_fault get_udp(struct av_frame *f, const uint8_t *udp, size_t bytes)
+{
+	if (bytes < UDP_BYTES)
+		return AV_FRAME_HEADER;
+	if (av_get16(udp + 2) != AV_ROCE_PORT)
+		return AV_FRAME_FOREIGN;
+	if (av_get16(udp + 4) != bytes || bytes < UDP_BYTES + BTH_BYTES + AV_ICRC_BYTES)
+		return AV_FRAME_HEADER;
+	f->source_port = av_get16(udp);
+	return AV_FRAME_OK;
+}
+
+enum av_frame_fault av_frame_get(struct av_frame *f, struct av_packet *p, const uint8_t *from, size_t bytes)
+{
+	const uint8_t *ip = from + AV_ETH_BYTES, *udp;
+	enum av_frame_fault fault = AV_FRAME_FOREIGN;
+	size_t end;
+
+	if (bytes < AV_ETH_BYTES)
+		return AV_FRAME_SHORT;
+	get_ethernet(f, from);
+	bytes -= AV_ETH_BYTES;
+	if (av_get16(from + 12) == TYPE_IPV4)
+		fault = get_ipv4(f, ip, &bytes);
+	else if (av_get16(from + 12) == TYPE_IPV6)
+		fault = get_ipv6(f, ip, &bytes);
+	if (fault != AV_FRAME_OK)
+		return fault;
+	udp = ip + (ip[0] >> 4 == 4 ? IPV4_BYTES : IPV6_BYTES);
+	fault = get_udp(f, udp, bytes - (size_t)(udp - ip));
+	if (fault != AV_FRAME_OK)
+		return fault;
+	end = bytes - AV_ICRC_BYTES;
+	if (av_icrc(ip, end) != av_icrc_get(ip + end))
+		return AV_FRAME_CRC;
+	udp += UDP_BYTES;
+	return av_packet_get(p, udp, end - (size_t)(udp - ip)) == AV_PACKET_OK ? AV_FRAME_OK
+									       : AV_FRAME_PACKET;
+}

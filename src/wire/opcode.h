@@ -1,0 +1,84 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The opcodes of packets: which headers each brings, and which part of which operation it is. One table of
+ * the low five bits for all services, and one of the services.
+ *
+ * Source: IBTA volume 1, 9.2.1 (table of OpCode values) and 5.2 (order of headers); annex A14 (XRC); FLUSH
+ * and ATOMIC WRITE: annex A19.
+ */
+#ifndef AV_WIRE_OPCODE_H
+#define AV_WIRE_OPCODE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+/* The high three bits. */
+enum av_service {
+	AV_SERVICE_RC = 0x00,
+	AV_SERVICE_UC = 0x20,
+	AV_SERVICE_UD = 0x60,
+	AV_SERVICE_XRC = 0xa0,
+};
+
+/* Extended headers, in the order in which they follow each other in a packet. */
+enum av_header {
+	AV_HEADER_XRCETH,
+	AV_HEADER_DETH,
+	AV_HEADER_FETH,
+	AV_HEADER_RETH,
+	AV_HEADER_ATOMIC_ETH,
+	AV_HEADER_AETH,
+	AV_HEADER_ATOMIC_ACK_ETH,
+	AV_HEADER_IMMDT,
+	AV_HEADER_IETH,
+	AV_HEADER_N
+};
+
+enum av_operation {
+	AV_OP_SEND,
+	AV_OP_WRITE,
+	AV_OP_READ,
+	AV_OP_READ_RESPONSE,
+	AV_OP_ACK,
+	AV_OP_ATOMIC_ACK,
+	AV_OP_CMP_SWAP,
+	AV_OP_FETCH_ADD,
+	AV_OP_FLUSH,
+	AV_OP_ATOMIC_WRITE,
+	AV_OP_N
+};
+
+/* Which packet of its message. */
+enum av_place {
+	AV_PLACE_FIRST,
+	AV_PLACE_MIDDLE,
+	AV_PLACE_LAST,
+	AV_PLACE_ONLY,
+};
+
+/* What a message brings beside its payload, in its last packet. */
+enum av_tail {
+	AV_TAIL_NONE,
+	AV_TAIL_IMM,
+	AV_TAIL_INVALIDATE,
+};
+
+struct av_opcode {
+	const char *name; /* NULL: there is no such opcode */
+	uint16_t headers; /* a bit for each enum av_header */
+	uint8_t operation, place, tail;
+	bool response;
+	bool payload; /* it may have one */
+};
+
+/* What an opcode is, as the service has it. Return: false: no opcode of a service known here */
+bool av_opcode_info(uint8_t opcode, struct av_opcode *info);
+
+/**
+ * av_opcode_find() - the opcode of such a packet
+ * Return: opcode, or -1: the service has none
+ */
+int av_opcode_find(enum av_service service, enum av_operation operation, enum av_place place,
+		   enum av_tail tail);
+
+#endif

@@ -1,0 +1,237 @@
+/* SPDX-License-Identifier: MIT */
+#include "wire/packet.h"
+
+#include <string.h>
+
+#include "wire/bytes.h"
+
+#define BTH_BYTES	   12
+#define ATOMIC_WRITE_BYTES 8
+
+/* Second byte of the BTH. */
+#define SOLICITED    0x80
+#define MIGRATED     0x40
+#define PAD_SHIFT    4
+#define VERSION_MASK 0x0f
+/* Fifth and ninth byte. */
+#define FECN	    0x80
+#define BECN	    0x40
+#define ACK_REQUEST 0x80
+
+static void put_xrceth(const struct av_packet *p, uint8_t *to)
+{
+	av_put32(to, p->srqn & 0xffffff);
+}
+
+static void get_xrceth(struct av_packet *p, const uint8_t *from)
+{
+	p->srqn = av_get24(from + 1);
+}
+
+static void put_deth(const struct av_packet *p, uint8_t *to)
+{
+	av_put32(to, p->qkey);
+	av_put32(to + 4, p->src_qpn & 0xffffff);
+}
+
+static void get_deth(struct av_packet *p, const uint8_t *from)
+{
+	p->qkey = av_get32(from);
+	p->src_qpn = av_get24(from + 5);
+}
+
+static void put_feth(const struct av_packet *p, uint8_t *to)
+{
+	av_put32(to, (p->selectivity & 3u) << 4 | (p->placement & 15u));
+}
+
+static void get_feth(struct av_packet *p, const uint8_t *from)
+{
+	p->placement = from[3] & 15;
+	p->selectivity = from[3] >> 4 & 3;
+}
+
+static void put_reth(const struct av_packet *p, uint8_t *to)
+{
+	av_put64(to, p->addr);
+	av_put32(to + 8, p->rkey);
+	av_put32(to + 12, p->length);
+}
+
+static void get_reth(struct av_packet *p, const uint8_t *from)
+{
+	p->addr = av_get64(from);
+	p->rkey = av_get32(from + 8);
+	p->length = av_get32(from + 12);
+}
+
+static void put_atomic_eth(const struct av_packet *p, uint8_t *to)
+{
+	av_put64(to, p->addr);
+	av_put32(to + 8, p->rkey);
+	av_put64(to + 12, p->swap_add);
+	av_put64(to + 20, p->compare);
+}
+
+static void get_atomic_eth(struct av_packet *p, const uint8_t *from)
+{
+	p->addr = av_get64(from);
+	p->rkey = av_get32(from + 8);
+	p->swap_add = av_get64(from + 12);
+	p->compare = av_get64(from + 20);
+}
+
+static void put_aeth(const struct av_packet *p, uint8_t *to)
+{
+	to[0] = p->syndrome;
+	av_put24(to + 1, p->msn);
+}
+
+static void get_aeth(struct av_packet *p, const uint8_t *from)
+{
+	p->syndrome = from[0];
+	p->msn = av_get24(from + 1);
+}
+
+static void put_atomic_ack_eth(const struct av_packet *p, uint8_t *to)
+{
+	av_put64(to, p->original);
+}
+
+static void get_atomic_ack_eth(struct av_packet *p, const uint8_t *from)
+{
+	p->original = av_get64(from);
+}
+
+static void put_immdt(const struct av_packet *p, uint8_t *to)
+{
+	av_put32(to, p->imm);
+}
+
+static void get_immdt(struct av_packet *p, const uint8_t *from)
+{
+	p->imm = av_get32(from);
+}
+
+static void put_ieth(const struct av_packet *p, uint8_t *to)
+{
+	av_put32(to, p->invalidate);
+}
+
+static void get_ieth(struct av_packet *p, const uint8_t *from)
+{
+	p->invalidate = av_get32(from);
+}
+
+static const struct {
+	uint8_t bytes;
+	void (*put)(const struct av_packet *p, uint8_t *to);
+	void (*get)(struct av_packet *p, const uint8_t *from);
+} header[AV_HEADER_N] = {
+	[AV_HEADER_XRCETH] = {4, put_xrceth, get_xrceth},
+	[AV_HEADER_DETH] = {8, put_deth, get_deth},
+	[AV_HEADER_FETH] = {4, put_feth, get_feth},
+	[AV_HEADER_RETH] = {16, put_reth, get_reth},
+	[AV_HEADER_ATOMIC_ETH] = {28, put_atomic_eth, get_atomic_eth},
+	[AV_HEADER_AETH] = {4, put_aeth, get_aeth},
+	[AV_HEADER_ATOMIC_ACK_ETH] = {8, put_atomic_ack_eth, get_atomic_ack_eth},
+	[AV_HEADER_IMMDT] = {4, put_immdt, get_immdt},
+	[AV_HEADER_IETH] = {4, put_ieth, get_ieth},
+};
+
+static size_t header_bytes(const struct av_opcode *info)
+{
+	size_t sum = BTH_BYTES;
+
+	for (unsigned int i = 0; i < AV_HEADER_N; i++)
+		if (info->headers >> i & 1)
+			sum += header[i].bytes;
+	return sum;
+}
+
+size_t av_packet_header_bytes(uint8_t opcode)
+{
+	struct av_opcode info;
+
+	return av_opcode_info(opcode, &info) ? header_bytes(&info) : 0;
+}
+
+static void put_bth(const struct av_packet *p, uint8_t *to)
+{
+	to[0] = p->opcode;
+	to[1] = (uint8_t)((p->solicited ? SOLICITED : 0) | (p->migrated ? MIGRATED : 0) |
+			  av_packet_padding(p->payload_bytes) << PAD_SHIFT);
+	av_put16(to + 2, p->pkey);
+	to[4] = (uint8_t)((p->fecn ? FECN : 0) | (p->becn ? BECN : 0));
+	av_put24(to + 5, p->dest_qpn);
+	to[8] = p->ack_request ? ACK_REQUEST : 0;
+	av_put24(to + 9, p->psn);
+}
+
+static void get_bth(struct av_packet *p, const uint8_t *from)
+{
+	memset(p, 0, sizeof(*p));
+	p->opcode = from[0];
+	p->solicited = from[1] & SOLICITED;
+	p->migrated = from[1] & MIGRATED;
+	p->pkey = av_get16(from + 2);
+	p->fecn = from[4] & FECN;
+	p->becn = from[4] & BECN;
+	p->dest_qpn = av_get24(from + 5);
+	p->ack_request = from[8] & ACK_REQUEST;
+	p->psn = av_get24(from + 9);
+}
+
+size_t av_packet_put_headers(const struct av_packet *p, uint8_t *to)
+{
+	struct av_opcode info;
+	uint8_t *at = to + BTH_BYTES;
+
+	if (!av_opcode_info(p->opcode, &info))
+		return 0;
+	put_bth(p, to);
+	for (unsigned int i = 0; i < AV_HEADER_N; i++) {
+		if (!(info.headers >> i & 1))
+			continue;
+		header[i].put(p, at);
+		at += header[i].bytes;
+	}
+	return (size_t)(at - to);
+}
+
+static enum av_packet_fault get_payload(struct av_packet *p, const struct av_opcode *info, size_t pad,
+					const uint8_t *at, size_t bytes)
+{
+	if (bytes & 3 || pad > bytes)
+		return AV_PACKET_PADDING;
+	p->payload = at;
+	p->payload_bytes = (uint32_t)(bytes - pad);
+	if (bytes > 0 && !info->payload)
+		return AV_PACKET_PAYLOAD;
+	if (info->operation == AV_OP_ATOMIC_WRITE && p->payload_bytes != ATOMIC_WRITE_BYTES)
+		return AV_PACKET_PAYLOAD;
+	return AV_PACKET_OK;
+}
+
+enum av_packet_fault av_packet_get(struct av_packet *p, const uint8_t *from, size_t bytes)
+{
+	const uint8_t *at = from + BTH_BYTES;
+	struct av_opcode info;
+
+	if (bytes < BTH_BYTES)
+		return AV_PACKET_SHORT;
+	get_bth(p, from);
+	if (from[1] & VERSION_MASK)
+		return AV_PACKET_VERSION;
+	if (!av_opcode_info(p->opcode, &info))
+		return AV_PACKET_OPCODE;
+	if (bytes < header_bytes(&info))
+		return AV_PACKET_SHORT;
+	for (unsigned int i = 0; i < AV_HEADER_N; i++) {
+		if (!(info.headers >> i & 1))
+			continue;
+		header[i].get(p, at);
+		at += header[i].bytes;
+	}
+	return get_payload(p, &info, from[1] >> PAD_SHIFT & 3, at, bytes - (size_t)(at - from));
+}

@@ -1,0 +1,104 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Any bytes: as a packet, and - with lengths, checksum and CRC put right, which chance would never get right
+ * - as a frame. Whatever is understood must survive being written and read again.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "wire/bytes.h"
+#include "wire/frame.h"
+#include "wire/icrc.h"
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+static void check(int holds)
+{
+	if (!holds)
+		abort();
+}
+
+/* All but the address of the payload. */
+static int same(const struct av_packet *a, const struct av_packet *b)
+{
+	struct av_packet x = *a, y = *b;
+
+	x.payload = y.payload = NULL;
+	return memcmp(&x, &y, sizeof(x)) == 0 &&
+	       (!a->payload_bytes || memcmp(a->payload, b->payload, a->payload_bytes) == 0);
+}
+
+static void packet(const uint8_t *data, size_t size)
+{
+	uint8_t bytes[AV_PACKET_HEADERS_MAX + 512] = {0};
+	struct av_packet p, again;
+	size_t at;
+
+	if (av_packet_get(&p, data, size) != AV_PACKET_OK)
+		return;
+	at = av_packet_put_headers(&p, bytes);
+	check(at + p.payload_bytes + av_packet_padding(p.payload_bytes) == size);
+	if (p.payload_bytes)
+		memcpy(bytes + at, p.payload, p.payload_bytes);
+	check(av_packet_get(&again, bytes, size) == AV_PACKET_OK && same(&p, &again));
+}
+
+/* Make the frame one that could be. */
+static void mend(uint8_t *bytes, size_t size)
+{
+	size_t ip = bytes[0] & 1 ? 40 : 20, udp = AV_ETH_BYTES + ip;
+	uint32_t sum = 0;
+
+	if (size < udp + 8 + 12 + AV_ICRC_BYTES)
+		return;
+	av_put16(bytes + 12, ip == 20 ? 0x0800 : 0x86dd);
+	bytes[14] = ip == 20 ? 0x45 : (uint8_t)(0x60 | (bytes[14] & 15));
+	av_put16(bytes + (ip == 20 ? 16 : 18), (uint32_t)(size - (ip == 20 ? AV_ETH_BYTES : udp)));
+	bytes[ip == 20 ? 23 : 20] = 17;
+	if (ip == 20) {
+		av_put16(bytes + 20, 0x4000);
+		av_put16(bytes + 24, 0);
+		for (size_t i = 0; i < ip; i += 2)
+			sum += av_get16(bytes + AV_ETH_BYTES + i);
+		sum = (sum & 0xffff) + (sum >> 16);
+		av_put16(bytes + 24, ~(sum + (sum >> 16)));
+	}
+	av_put16(bytes + udp + 2, AV_ROCE_PORT);
+	av_put16(bytes + udp + 4, (uint32_t)(size - udp));
+	av_icrc_put(bytes + size - AV_ICRC_BYTES,
+		    av_icrc(bytes + AV_ETH_BYTES, size - AV_ETH_BYTES - AV_ICRC_BYTES));
+}
+
+static void frame(const uint8_t *data, size_t size)
+{
+	uint8_t bytes[AV_FRAME_MAX];
+	struct av_packet p, again;
+	struct av_frame f, f_again;
+	size_t n;
+
+	if (av_frame_get(&f, &p, data, size) != AV_FRAME_OK)
+		return;
+	n = av_frame_put(&f, &p, bytes, sizeof(bytes));
+	check(n > 0 && n <= size);
+	check(av_frame_get(&f_again, &again, bytes, n) == AV_FRAME_OK);
+	check(memcmp(&f, &f_again, sizeof(f)) == 0 && same(&p, &again));
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+	uint8_t *mended;
+
+	if (size > 512)
+		return 0;
+	packet(data, size);
+	frame(data, size);
+	mended = malloc(size ? size : 1); /* of exactly that size, for AddressSanitizer */
+	if (!mended)
+		return 0;
+	memcpy(mended, data, size);
+	if (size)
+		mend(mended, size);
+	frame(mended, size);
+	free(mended);
+	return 0;
+}

@@ -1,0 +1,344 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Frames byte by byte. The golden ones were made by other software: headers by scapy, the CRC by scapy (IPv4)
+ * or by zlib in Python over fields masked by hand (IPv6); and looked through, field by field.
+ */
+#include <stdarg.h>
+#include <setjmp.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/compiler.h"
+#include "wire/frame.h"
+
+/* clang-format off */
+static const uint8_t send_only_padded[] = {
+		0x02, 0xff, 0xc0, 0x00, 0x02, 0x02, 0x02, 0xff, 0xc0, 0x00, 0x02, 0x01, 0x08, 0x00, 0x45, 0x00,
+		0x00, 0x34, 0x00, 0x00, 0x40, 0x00, 0x40, 0x11, 0xb6, 0xb5, 0xc0, 0x00, 0x02, 0x01, 0xc0, 0x00,
+		0x02, 0x02, 0xc0, 0x01, 0x12, 0xb7, 0x00, 0x20, 0x00, 0x00, 0x04, 0xb0, 0xff, 0xff, 0x00, 0x00,
+		0x12, 0x34, 0x80, 0xab, 0xcd, 0xef, 0x68, 0x65, 0x6c, 0x6c, 0x6f, 0x00, 0x00, 0x00, 0x95, 0x71,
+		0x36, 0xb1,
+};
+
+static const uint8_t write_only_with_immediate[] = {
+		0x02, 0xff, 0xc0, 0x00, 0x02, 0x02, 0x02, 0xff, 0xc0, 0x00, 0x02, 0x01, 0x08, 0x00, 0x45, 0xb8,
+		0x00, 0x44, 0x47, 0x11, 0x40, 0x00, 0x40, 0x11, 0x6e, 0xdc, 0xc0, 0x00, 0x02, 0x01, 0xc0, 0x00,
+		0x02, 0x02, 0xff, 0xff, 0x12, 0xb7, 0x00, 0x30, 0x00, 0x00, 0x0b, 0x00, 0xff, 0xff, 0x00, 0x00,
+		0x00, 0x11, 0x80, 0x00, 0x00, 0x01, 0x00, 0x00, 0x7f, 0x00, 0x11, 0x22, 0x33, 0x44, 0x00, 0x00,
+		0x2a, 0x01, 0x00, 0x00, 0x00, 0x04, 0xde, 0xad, 0xbe, 0xef, 0x01, 0x02, 0x03, 0x04, 0xd3, 0x8b,
+		0xbd, 0x02,
+};
+
+static const uint8_t acknowledge[] = {
+		0x02, 0xff, 0xc0, 0x00, 0x02, 0x02, 0x02, 0xff, 0xc0, 0x00, 0x02, 0x01, 0x08, 0x00, 0x45, 0x00,
+		0x00, 0x30, 0x00, 0x00, 0x40, 0x00, 0x40, 0x11, 0xb6, 0xb9, 0xc0, 0x00, 0x02, 0x01, 0xc0, 0x00,
+		0x02, 0x02, 0xc0, 0x00, 0x12, 0xb7, 0x00, 0x1c, 0x00, 0x00, 0x11, 0x00, 0xff, 0xff, 0x00, 0x00,
+		0x00, 0x11, 0x00, 0x00, 0x00, 0x01, 0x1f, 0x00, 0x00, 0x07, 0xd2, 0x23, 0xec, 0x74,
+};
+
+static const uint8_t datagram_with_immediate_ipv6[] = {
+		0x02, 0x00, 0x00, 0x00, 0x00, 0x02, 0x02, 0x00, 0x00, 0x00, 0x00, 0x01, 0x86, 0xdd, 0x60, 0x35,
+		0x43, 0x21, 0x00, 0x28, 0x11, 0x40, 0x20, 0x01, 0x0d, 0xb8, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00,
+		0x00, 0x00, 0x00, 0x00, 0x00, 0x01, 0x20, 0x01, 0x0d, 0xb8, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00,
+		0x00, 0x00, 0x00, 0x00, 0x00, 0x02, 0xd0, 0x00, 0x12, 0xb7, 0x00, 0x28, 0x30, 0x48, 0x65, 0x20,
+		0xff, 0xff, 0x00, 0xff, 0xff, 0xff, 0x00, 0x00, 0x00, 0x09, 0x11, 0x11, 0x11, 0x11, 0x00, 0x00,
+		0x00, 0x77, 0x01, 0x02, 0x03, 0x04, 0x61, 0x62, 0x00, 0x00, 0xd8, 0x7f, 0xca, 0x7f,
+};
+
+static const uint8_t xrc_compare_swap_ipv6[] = {
+		0x02, 0x00, 0x00, 0x00, 0x00, 0x02, 0x02, 0x00, 0x00, 0x00, 0x00, 0x01, 0x86, 0xdd, 0x60, 0x00,
+		0x00, 0x00, 0x00, 0x38, 0x11, 0x40, 0x20, 0x01, 0x0d, 0xb8, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00,
+		0x00, 0x00, 0x00, 0x00, 0x00, 0x01, 0x20, 0x01, 0x0d, 0xb8, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00,
+		0x00, 0x00, 0x00, 0x00, 0x00, 0x02, 0xc1, 0x23, 0x12, 0xb7, 0x00, 0x38, 0x34, 0x04, 0xb3, 0x00,
+		0x80, 0x01, 0x00, 0x00, 0x00, 0x20, 0x80, 0xff, 0xff, 0xff, 0x00, 0x00, 0x00, 0x99, 0x00, 0x00,
+		0x00, 0x00, 0x00, 0x00, 0x10, 0x00, 0x00, 0x00, 0x00, 0x05, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00,
+		0x00, 0x06, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x07, 0xc5, 0xf9, 0x11, 0x64,
+};
+
+/* clang-format on */
+
+#define IPV4(last)                                 \
+	{                                          \
+		[10] = 0xff, 0xff, 192, 0, 2, last \
+	}
+#define IPV6(last)                                  \
+	{                                           \
+		0x20, 0x01, 0x0d, 0xb8, [15] = last \
+	}
+#define ETH4(last)                          \
+	{                                   \
+		0x02, 0xff, 192, 0, 2, last \
+	}
+#define ETH6(last)               \
+	{                        \
+		0x02, [5] = last \
+	}
+
+static const struct {
+	const uint8_t *bytes;
+	size_t size;
+	struct av_frame frame;
+	struct av_packet packet;
+} golden[] = {
+	{send_only_padded,
+	 sizeof(send_only_padded),
+	 {.eth_dst = ETH4(2),
+	  .eth_src = ETH4(1),
+	  .dst = IPV4(2),
+	  .src = IPV4(1),
+	  .hop_limit = 64,
+	  .source_port = 0xc001},
+	 {.opcode = 0x04,
+	  .solicited = true,
+	  .pkey = 0xffff,
+	  .dest_qpn = 0x1234,
+	  .ack_request = true,
+	  .psn = 0xabcdef,
+	  .payload = (const uint8_t *)"hello",
+	  .payload_bytes = 5}},
+	{write_only_with_immediate,
+	 sizeof(write_only_with_immediate),
+	 {.eth_dst = ETH4(2),
+	  .eth_src = ETH4(1),
+	  .dst = IPV4(2),
+	  .src = IPV4(1),
+	  .traffic_class = 0xb8,
+	  .identification = 0x4711,
+	  .hop_limit = 64,
+	  .source_port = 0xffff},
+	 {.opcode = 0x0b,
+	  .pkey = 0xffff,
+	  .dest_qpn = 0x11,
+	  .ack_request = true,
+	  .psn = 1,
+	  .addr = 0x7f0011223344,
+	  .rkey = 0x2a01,
+	  .length = 4,
+	  .imm = 0xdeadbeef,
+	  .payload = (const uint8_t *)"\1\2\3\4",
+	  .payload_bytes = 4}},
+	{acknowledge,
+	 sizeof(acknowledge),
+	 {.eth_dst = ETH4(2),
+	  .eth_src = ETH4(1),
+	  .dst = IPV4(2),
+	  .src = IPV4(1),
+	  .hop_limit = 64,
+	  .source_port = 0xc000},
+	 {.opcode = 0x11, .pkey = 0xffff, .dest_qpn = 0x11, .psn = 1, .syndrome = AV_SYNDROME_ACK, .msn = 7}},
+	{datagram_with_immediate_ipv6,
+	 sizeof(datagram_with_immediate_ipv6),
+	 {.eth_dst = ETH6(2),
+	  .eth_src = ETH6(1),
+	  .dst = IPV6(2),
+	  .src = IPV6(1),
+	  .traffic_class = 3,
+	  .flow_label = 0x54321,
+	  .hop_limit = 64,
+	  .source_port = 0xd000},
+	 {.opcode = 0x65,
+	  .pkey = 0xffff,
+	  .dest_qpn = 0xffffff,
+	  .psn = 9,
+	  .qkey = 0x11111111,
+	  .src_qpn = 0x77,
+	  .imm = 0x01020304,
+	  .payload = (const uint8_t *)"ab",
+	  .payload_bytes = 2}},
+	{xrc_compare_swap_ipv6,
+	 sizeof(xrc_compare_swap_ipv6),
+	 {.eth_dst = ETH6(2),
+	  .eth_src = ETH6(1),
+	  .dst = IPV6(2),
+	  .src = IPV6(1),
+	  .hop_limit = 64,
+	  .source_port = 0xc123},
+	 {.opcode = 0xb3,
+	  .pkey = 0x8001,
+	  .dest_qpn = 0x20,
+	  .ack_request = true,
+	  .psn = 0xffffff,
+	  .srqn = 0x99,
+	  .addr = 0x1000,
+	  .rkey = 5,
+	  .swap_add = 6,
+	  .compare = 7}},
+};
+
+static void written_as_others_write_them(void **unused)
+{
+	for (size_t i = 0; i < AV_ARRAY_SIZE(golden); i++) {
+		uint8_t bytes[AV_FRAME_MAX];
+
+		assert_int_equal(av_frame_put(&golden[i].frame, &golden[i].packet, bytes, sizeof(bytes)),
+				 golden[i].size);
+		assert_memory_equal(bytes, golden[i].bytes, golden[i].size);
+	}
+}
+
+static void read_as_others_write_them(void **unused)
+{
+	for (size_t i = 0; i < AV_ARRAY_SIZE(golden); i++) {
+		struct av_packet p, wanted = golden[i].packet;
+		struct av_frame f;
+
+		assert_int_equal(av_frame_get(&f, &p, golden[i].bytes, golden[i].size), AV_FRAME_OK);
+		assert_memory_equal(&f, &golden[i].frame, sizeof(f));
+		if (wanted.payload)
+			assert_memory_equal(p.payload, wanted.payload, wanted.payload_bytes);
+		wanted.payload = p.payload;
+		assert_memory_equal(&p, &wanted, sizeof(p));
+	}
+}
+
+/* Copies of exactly so many bytes, so that a sanitizer sees each byte read beyond. */
+static enum av_frame_fault get_exactly(const uint8_t *bytes, size_t size)
+{
+	uint8_t *copy = malloc(size ? size : 1);
+	enum av_frame_fault fault;
+	struct av_packet p;
+	struct av_frame f;
+
+	assert_non_null(copy);
+	memcpy(copy, bytes, size);
+	fault = av_frame_get(&f, &p, copy, size);
+	free(copy);
+	return fault;
+}
+
+static void every_prefix_is_refused(void **unused)
+{
+	for (size_t i = 0; i < AV_ARRAY_SIZE(golden); i++) {
+		for (size_t size = 0; size < golden[i].size; size++)
+			assert_int_equal(get_exactly(golden[i].bytes, size), AV_FRAME_SHORT);
+		assert_int_equal(get_exactly(golden[i].bytes, golden[i].size), AV_FRAME_OK);
+	}
+}
+
+/* What may change on the way and is no part of the CRC, by offset in the frame and mask. */
+static bool may_change(bool ipv4, size_t at, uint8_t bit)
+{
+	size_t ip = at - AV_ETH_BYTES, udp = ip - (ipv4 ? 20 : 40);
+
+	if (at < AV_ETH_BYTES)
+		return at < 12;
+	if (!ipv4 && (ip == 7 || (ip > 0 && ip < 4) || (ip == 0 && bit < 0x10)))
+		return true;
+	return udp == 6 || udp == 7 || udp == 8 + 4;
+}
+
+static void every_bit_counts_but_those_that_may_change(void **unused)
+{
+	for (size_t i = 0; i < AV_ARRAY_SIZE(golden); i++) {
+		bool ipv4 = golden[i].bytes[12] == 0x08;
+
+		for (size_t bit = 0; bit < golden[i].size * 8; bit++) {
+			uint8_t bytes[sizeof(xrc_compare_swap_ipv6)], mask = (uint8_t)(1 << bit % 8);
+
+			memcpy(bytes, golden[i].bytes, golden[i].size);
+			bytes[bit / 8] ^= mask;
+			assert_int_equal(get_exactly(bytes, golden[i].size) == AV_FRAME_OK,
+					 may_change(ipv4, bit / 8, mask));
+		}
+	}
+}
+
+/* A router counts down the time to live, and mends the header checksum. */
+static void time_to_live_may_change(void **unused)
+{
+	uint8_t bytes[sizeof(acknowledge)];
+
+	memcpy(bytes, acknowledge, sizeof(bytes));
+	bytes[22]--;
+	bytes[24]++; /* the checksum is the complement of a sum */
+	assert_int_equal(get_exactly(bytes, sizeof(bytes)), AV_FRAME_OK);
+}
+
+static void padding_of_the_link_is_no_part(void **unused)
+{
+	uint8_t bytes[sizeof(acknowledge) + 3] = {0};
+
+	memcpy(bytes, acknowledge, sizeof(acknowledge));
+	assert_int_equal(get_exactly(bytes, sizeof(bytes)), AV_FRAME_OK);
+}
+
+static void no_room_is_seen_before_writing(void **unused)
+{
+	for (size_t i = 0; i < AV_ARRAY_SIZE(golden); i++)
+		for (size_t room = 0; room < golden[i].size; room++) {
+			uint8_t *bytes = malloc(room ? room : 1);
+
+			assert_non_null(bytes);
+			assert_int_equal(av_frame_put(&golden[i].frame, &golden[i].packet, bytes, room), 0);
+			free(bytes);
+		}
+}
+
+static void the_largest_frame_fits(void **unused)
+{
+	static const uint8_t payload[AV_MTU_MAX];
+	struct av_packet p = {.opcode = 0x0b, .payload = payload, .payload_bytes = AV_MTU_MAX};
+	uint8_t bytes[AV_FRAME_MAX];
+
+	assert_int_not_equal(av_frame_put(&golden[4].frame, &p, bytes, sizeof(bytes)), 0);
+}
+
+/* What rdma-core's and the kernel's rules give, computed by hand. */
+static const struct {
+	uint32_t label, src, dest;
+	uint16_t port;
+} ports[] = {
+	{0x00001, 0, 0, 0xc001}, {0x04000, 0, 0, 0xc001},	  {0xfffff, 0, 0, 0xffc0},
+	{0, 0x11, 0x12, 0xc132}, {0, 0x100000, 0x100000, 0xc001}, {0, 0xffffff, 0xffffff, 0xff21},
+};
+
+static void source_ports(void **unused)
+{
+	for (size_t i = 0; i < AV_ARRAY_SIZE(ports); i++)
+		assert_int_equal(av_frame_source_port(ports[i].label, ports[i].src, ports[i].dest),
+				 ports[i].port);
+}
+
+static const struct {
+	uint8_t gid[16], mac[6];
+} macs[] = {
+	{IPV4(7), ETH4(7)},
+	{{[10] = 0xff, 0xff, 0xfe, 1, 2, 3}, {0x02, 0xff, 0xfe, 1, 2, 3}},
+	{{0xff, 0x0e, [10] = 0xff, 0xff, 239, 0x81, 2, 3}, {0x01, 0x00, 0x5e, 0x01, 2, 3}},
+	{{0xff, 0x02, [15] = 0x16}, {0x33, 0x33, 0, 0, 0, 0x16}},
+	{{0xfe, 0x80, [8] = 0x02, 0x11, 0x22, 0xff, 0xfe, 0x33, 0x44, 0x55},
+	 {0x00, 0x11, 0x22, 0x33, 0x44, 0x55}},
+	{IPV6(9), ETH6(9)},
+};
+
+static void ethernet_addresses(void **unused)
+{
+	for (size_t i = 0; i < AV_ARRAY_SIZE(macs); i++) {
+		uint8_t mac[6];
+
+		av_frame_mac(macs[i].gid, mac);
+		assert_memory_equal(mac, macs[i].mac, 6);
+	}
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(written_as_others_write_them),
+		cmocka_unit_test(read_as_others_write_them),
+		cmocka_unit_test(every_prefix_is_refused),
+		cmocka_unit_test(every_bit_counts_but_those_that_may_change),
+		cmocka_unit_test(time_to_live_may_change),
+		cmocka_unit_test(padding_of_the_link_is_no_part),
+		cmocka_unit_test(no_room_is_seen_before_writing),
+		cmocka_unit_test(the_largest_frame_fits),
+		cmocka_unit_test(source_ports),
+		cmocka_unit_test(ethernet_addresses),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,240 @@
+/* SPDX-License-Identifier: MIT */
+/* Every opcode of every service: which headers it has, there and back, and each way of being none. */
+#include <stdarg.h>
+#include <setjmp.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/compiler.h"
+#include "wire/packet.h"
+
+enum { RC = 1, UC = 2, UD = 4, XRC = 8 };
+
+/* IBTA volume 1, table of OpCodes: bytes of headers behind the BTH by service, written down again. */
+static const struct {
+	uint8_t low;
+	unsigned int services;
+	uint8_t bytes; /* of the reliable connection */
+	bool payload, response;
+} known[] = {
+	{0x00, RC | UC | XRC, 0, true, false},
+	{0x01, RC | UC | XRC, 0, true, false},
+	{0x02, RC | UC | XRC, 0, true, false},
+	{0x03, RC | UC | XRC, 4, true, false},
+	{0x04, RC | UC | UD | XRC, 0, true, false},
+	{0x05, RC | UC | UD | XRC, 4, true, false},
+	{0x06, RC | UC | XRC, 16, true, false},
+	{0x07, RC | UC | XRC, 0, true, false},
+	{0x08, RC | UC | XRC, 0, true, false},
+	{0x09, RC | UC | XRC, 4, true, false},
+	{0x0a, RC | UC | XRC, 16, true, false},
+	{0x0b, RC | UC | XRC, 20, true, false},
+	{0x0c, RC | XRC, 16, false, false},
+	{0x0d, RC | XRC, 4, true, true},
+	{0x0e, RC | XRC, 0, true, true},
+	{0x0f, RC | XRC, 4, true, true},
+	{0x10, RC | XRC, 4, true, true},
+	{0x11, RC | XRC, 4, false, true},
+	{0x12, RC | XRC, 12, false, true},
+	{0x13, RC | XRC, 28, false, false},
+	{0x14, RC | XRC, 28, false, false},
+	{0x16, RC | XRC, 4, true, false},
+	{0x17, RC | XRC, 4, true, false},
+	{0x1c, RC | XRC, 20, false, false},
+	{0x1d, RC | XRC, 16, true, false},
+};
+
+static const struct {
+	uint8_t prefix;
+	unsigned int service;
+	uint8_t more; /* bytes that its requests have beside */
+} services[] = {{0x00, RC, 0}, {0x20, UC, 0}, {0x60, UD, 8}, {0xa0, XRC, 4}};
+
+/* Bytes of the headers that an opcode should have; 0: it is none. @row: out, its place in @known. */
+static size_t wanted_bytes(unsigned int opcode, size_t *row)
+{
+	for (size_t s = 0; s < AV_ARRAY_SIZE(services); s++)
+		for (*row = 0; *row < AV_ARRAY_SIZE(known); (*row)++)
+			if (opcode == (services[s].prefix | known[*row].low) &&
+			    known[*row].services & services[s].service)
+				return 12u + known[*row].bytes +
+				       (known[*row].response ? 0 : services[s].more);
+	return 0;
+}
+
+static void headers_of_every_opcode(void **unused)
+{
+	size_t row;
+
+	for (unsigned int opcode = 0; opcode < 256; opcode++)
+		assert_int_equal(av_packet_header_bytes((uint8_t)opcode), wanted_bytes(opcode, &row));
+}
+
+/* All fields that there are, each bit of them in use. */
+static struct av_packet full(uint8_t opcode)
+{
+	return (struct av_packet){
+		.opcode = opcode,
+		.solicited = true,
+		.migrated = true,
+		.fecn = true,
+		.becn = true,
+		.ack_request = true,
+		.pkey = 0x8fa1,
+		.dest_qpn = 0xf1e2d3,
+		.psn = 0xc4b5a6,
+		.srqn = 0xe1e2e3,
+		.qkey = 0x80010203,
+		.src_qpn = 0xd1d2d3,
+		.placement = 0xf,
+		.selectivity = 3,
+		.addr = 0xf1f2f3f4f5f6f7f8,
+		.rkey = 0xfcfbfaf9,
+		.length = 0xa1a2a3a4,
+		.swap_add = 0xb1b2b3b4b5b6b7b8,
+		.compare = 0xc1c2c3c4c5c6c7c8,
+		.syndrome = 0xff,
+		.msn = 0x919293,
+		.original = 0x8182838485868788,
+		.imm = 0x71727374,
+		.invalidate = 0x61626364,
+	};
+}
+
+/* Bytes of a packet with @payload bytes of payload. */
+static size_t put(struct av_packet *p, uint32_t payload, uint8_t *bytes)
+{
+	size_t at;
+
+	p->payload_bytes = payload;
+	at = av_packet_put_headers(p, bytes);
+	memset(bytes + at, 0x5a, payload);
+	memset(bytes + at + payload, 0, av_packet_padding(payload));
+	return at + payload + av_packet_padding(payload);
+}
+
+static enum av_packet_fault get_exactly(struct av_packet *p, const uint8_t *bytes, size_t size)
+{
+	uint8_t *copy = malloc(size ? size : 1);
+	enum av_packet_fault fault;
+
+	assert_non_null(copy);
+	memcpy(copy, bytes, size);
+	fault = av_packet_get(p, copy, size);
+	free(copy);
+	return fault;
+}
+
+static uint32_t payload_of(size_t row, uint32_t bytes)
+{
+	return known[row].low == 0x1d ? 8 : known[row].payload ? bytes : 0;
+}
+
+/* What was read, written again, is the same bytes: so each field was read from where it was written, but for
+ * those that the opcode does not have, which are 0. */
+static void there_and_back(void **unused)
+{
+	uint8_t first[128], second[128];
+	struct av_packet p, read;
+	size_t row;
+
+	for (unsigned int opcode = 0; opcode < 256; opcode++) {
+		for (uint32_t payload = 0; wanted_bytes(opcode, &row) && payload < 6; payload++) {
+			size_t size;
+
+			p = full((uint8_t)opcode);
+			size = put(&p, payload_of(row, payload), first);
+			assert_int_equal(av_packet_get(&read, first, size), AV_PACKET_OK);
+			assert_int_equal(read.payload_bytes, payload_of(row, payload));
+			assert_int_equal(put(&read, read.payload_bytes, second), size);
+			assert_memory_equal(first, second, size);
+			assert_int_equal(read.psn, p.psn);
+			assert_int_equal(read.dest_qpn, p.dest_qpn);
+			assert_int_equal(read.pkey, p.pkey);
+		}
+	}
+}
+
+/* A prefix that ends within the headers is short; one that ends later is no multiple of four, or another
+ * packet with less payload: the length is not the packet's to know. */
+static void every_prefix(void **unused)
+{
+	struct av_packet p, read;
+	uint8_t bytes[128];
+	size_t row, headers;
+
+	for (unsigned int opcode = 0; opcode < 256; opcode++) {
+		headers = wanted_bytes(opcode, &row);
+		if (!headers)
+			continue;
+		p = full((uint8_t)opcode);
+		for (size_t size = put(&p, payload_of(row, 8), bytes); size-- > 0;) {
+			enum av_packet_fault fault = get_exactly(&read, bytes, size);
+
+			if (size < headers)
+				assert_int_equal(fault, AV_PACKET_SHORT);
+			else if (size % 4)
+				assert_int_equal(fault, AV_PACKET_PADDING);
+			else
+				assert_int_equal(fault,
+						 known[row].low == 0x1d ? AV_PACKET_PAYLOAD : AV_PACKET_OK);
+		}
+	}
+}
+
+static void unknown_opcodes(void **unused)
+{
+	uint8_t bytes[128] = {0};
+	struct av_packet p;
+	size_t row;
+
+	for (unsigned int opcode = 0; opcode < 256; opcode++) {
+		struct av_packet none = {.opcode = (uint8_t)opcode};
+
+		if (wanted_bytes(opcode, &row))
+			continue;
+		bytes[0] = (uint8_t)opcode;
+		assert_int_equal(av_packet_get(&p, bytes, sizeof(bytes)), AV_PACKET_OPCODE);
+		assert_int_equal(av_packet_put_headers(&none, bytes), 0);
+	}
+}
+
+static const struct {
+	uint8_t opcode, second; /* byte of the BTH */
+	size_t size;
+	enum av_packet_fault fault;
+} bad[] = {
+	{0x04, 0x00, 12, AV_PACKET_OK},	     {0x04, 0x01, 12, AV_PACKET_VERSION},
+	{0x04, 0x0f, 12, AV_PACKET_VERSION}, {0x04, 0x10, 12, AV_PACKET_PADDING},
+	{0x04, 0x30, 16, AV_PACKET_OK},	     {0x04, 0x00, 14, AV_PACKET_PADDING},
+	{0x11, 0x00, 16, AV_PACKET_OK},	     {0x11, 0x00, 20, AV_PACKET_PAYLOAD},
+	{0x0c, 0x00, 32, AV_PACKET_PAYLOAD}, {0x1d, 0x00, 36, AV_PACKET_OK},
+	{0x1d, 0x00, 28, AV_PACKET_PAYLOAD}, {0x1d, 0x00, 40, AV_PACKET_PAYLOAD},
+};
+
+static void what_contradicts_itself(void **unused)
+{
+	for (size_t i = 0; i < AV_ARRAY_SIZE(bad); i++) {
+		uint8_t bytes[64] = {bad[i].opcode, bad[i].second};
+		struct av_packet p;
+
+		assert_int_equal(get_exactly(&p, bytes, bad[i].size), bad[i].fault);
+	}
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(headers_of_every_opcode),
+		cmocka_unit_test(there_and_back),
+		cmocka_unit_test(every_prefix),
+		cmocka_unit_test(unknown_opcodes),
+		cmocka_unit_test(what_contradicts_itself),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
