@@ -11,7 +11,7 @@ PAGE is a manual page in mdoc (literal displays) or Markdown (fenced blocks). In
   - "&" at the end puts it into the background. If a later command of the block names localhost, that waits until
     something listens that did not before; at the end of the block what is in the background must end by itself, with 0,
     or by the block's own "kill".
-  - a block whose first line begins with "#include" is a whole C program: compiled, linked with libanyverbs and
+  - a block whose first line begins with "#include" and that has a main() is a C program: compiled, linked with libanyverbs and
     libibverbs, and run; it must exit with 0. "/* exit 1 */" on its last line: with that.
 
 All blocks of a page run in one folder of their own, below a folder of shared files of their own, in a network
@@ -143,6 +143,10 @@ def run(argv, env, folder):
                 pass
 
 
+def is_program(block):
+    return bool(block) and block[0][1].startswith("#include") and any("main(" in line for _, line in block)
+
+
 def run_program(block, args, env, folder):
     source = os.path.join(folder, f"line{block[0][0]}.c")
     with open(source, "w", encoding="utf-8") as file:
@@ -195,7 +199,7 @@ def main():
     with tempfile.TemporaryDirectory(prefix="examples-") as folder:
         env = environment(args, folder)
         for block in blocks(args.page):
-            program = bool(block) and block[0][1].startswith("#include")
+            program = is_program(block)
             found += program or any(line.startswith("$ ") for _, line in block)
             text = None if program else script(block)
             sys.stdout.flush()

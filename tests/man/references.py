@@ -34,18 +34,20 @@ def files_of(package, known={}):
     return known[package]
 
 
+def check_foreign(where, name, section, package):
+    if not package:
+        faults.append(f"{where}: there is no {name}({section})")
+    elif files_of(package) and f"{name}.{section}" not in files_of(package):
+        faults.append(f"{where}: {package} has no {name}({section})")
+
+
 def check_manual(path, own, others, used):
     with open(path, encoding="utf-8") as page:
         for number, line in enumerate(page, 1):
-            found = re.match(r"\.(?:It |Pq see |D1 )?Xr (\S+) (\d)", line)
-            if not found or (found[1], found[2]) in own:
-                continue
-            package = others.get((found[1], found[2]))
-            used.add((found[1], found[2]))
-            if not package:
-                faults.append(f"{path}:{number}: there is no {found[1]}({found[2]})")
-            elif files_of(package) and f"{found[1]}.{found[2]}" not in files_of(package):
-                faults.append(f"{path}:{number}: {package} has no {found[1]}({found[2]})")
+            for reference in re.findall(r"\bXr (\S+) (\d)", line) if line.startswith(".") else ():
+                if reference not in own:
+                    used.add(reference)
+                    check_foreign(f"{path}:{number}", *reference, others.get(reference))
 
 
 def check_markdown(path):

@@ -34,5 +34,7 @@ row missing_program_leaves_out 77 "" <<<$'$ no-such-program # needs no-such-prog
 row not_run_is_not_run 77 "" <<<$'$ false # not run: dangerous'
 row page_without_examples 77 "" <<<$'text'
 row page_that_must_have_examples 1 --must <<<$'text'
+row include_without_main_is_no_program 77 "" <<<"#include <nothing.h>"
+row program_is_compiled 1 "" <<<$'#include <nothing.h>\nint main(void)'
 row no_settings_of_the_caller 0 "" <<<$'$ test -z "${ANYVERBS_LOG:-}" && test "$HOME" = "$PWD"'
 test "$failures" = 0
