@@ -1,7 +1,7 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: MIT
 """
-The examples of a page are run. Usage: examples.py --bin FOLDER [--include FOLDER] [--library FOLDER] [--must] PAGE
+The examples of a page are run. Usage: examples.py --bin FOLDER [--include FOLDER] [--library FOLDER] [--examples FOLDER] [--must] PAGE
 
 PAGE is a manual page in mdoc (literal displays) or Markdown (fenced blocks). In such a block
 
@@ -14,7 +14,7 @@ PAGE is a manual page in mdoc (literal displays) or Markdown (fenced blocks). In
   - a block whose first line begins with "#include" and that has a main() is a C program: compiled, linked with libanyverbs and
     libibverbs, and run; it must exit with 0. "/* exit 1 */" on its last line: with that.
 
-All blocks of a page run in one folder of their own, below a folder of shared files of their own, in a network
+All blocks of a page run in one folder of their own, in which "examples" is the project's folder of that name, below a folder of shared files of their own, in a network
 namespace of their own if that is permitted, so that ports do not collide.
 Exit status: 0, 1: a command failed, 77: nothing could be run. --must: a page without examples is a failure.
 """
@@ -178,8 +178,9 @@ def own_network():
 def environment(args, folder):
     env = {k: v for k, v in os.environ.items() if not k.startswith(("ANYVERBS_", "MLX_")) and k not in ("LD_PRELOAD", "XDG_CONFIG_HOME")}
     shared = tempfile.mkdtemp(prefix="anyverbs-test-", dir="/dev/shm" if os.access("/dev/shm", os.W_OK) else None)
-    env.update(PATH=args.bin + ":" + env.get("PATH", "/usr/bin:/bin"), ANYVERBS_DIR=shared, HOME=folder, LC_ALL="C", TERM="dumb",
-               EXAMPLES=args.examples)
+    env.update(PATH=args.bin + ":" + env.get("PATH", "/usr/bin:/bin"), ANYVERBS_DIR=shared, HOME=folder, LC_ALL="C", TERM="dumb")
+    if args.examples:
+        os.symlink(args.examples, os.path.join(folder, "examples"))
     return env
 
 
