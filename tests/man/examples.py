@@ -1,12 +1,14 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: MIT
 """
-The examples of a page are run. Usage: examples.py --bin FOLDER [--include FOLDER] [--library FOLDER] [--examples FOLDER] [--must] PAGE
+The examples of a page are run. Usage:
+
+  examples.py --bin FOLDER [--include FOLDER] [--library FOLDER] [--tree FOLDER] [--must] PAGE
 
 PAGE is a manual page in mdoc (literal displays) or Markdown (fenced blocks). In such a block
 
-  - a line that begins with "$ " is a command of bash, continued by lines while it ends with a backslash. It must exit
-    with 0, or with what a comment at its end says ("# exit 1"). "# needs PROGRAM..." leaves the rest of its block out
+  - a line that begins with "$ " is a command of bash, continued by lines while it ends with a backslash, or until END
+    after <<'END'. It must exit with 0, or with what a comment at its end says ("# exit 1"). "# needs PROGRAM..." leaves the rest of its block out
     where one of these is not installed. "# not run: WHY" leaves the command out. All other lines are what it printed.
   - "&" at the end puts it into the background. If a later command of the block names localhost, that waits until
     something listens that did not before; at the end of the block what is in the background must end by itself, with 0,
@@ -14,8 +16,8 @@ PAGE is a manual page in mdoc (literal displays) or Markdown (fenced blocks). In
   - a block whose first line begins with "#include" and that has a main() is a C program: compiled, linked with libanyverbs and
     libibverbs, and run; it must exit with 0. "/* exit 1 */" on its last line: with that.
 
-All blocks of a page run in one folder of their own, in which "examples" is the project's folder of that name, below a folder of shared files of their own, in a network
-namespace of their own if that is permitted, so that ports do not collide.
+All blocks of a page run in one folder of their own, in which "examples" and "docs" are those of the source tree, below a
+folder of shared files of their own, in a network namespace of their own if that is permitted, so that ports do not collide.
 Exit status: 0, 1: a command failed, 77: nothing could be run. --must: a page without examples is a failure.
 """
 
@@ -30,6 +32,7 @@ import sys
 import tempfile
 
 BLOCK_SECONDS = 240
+TO_THE_END = 86  # the exit status of a block of which all was run
 
 RUNTIME = r"""
 set -u
@@ -84,21 +87,23 @@ def blocks(path):
 
 
 def commands(block):
-    """(line number, command) of the block; continued lines are joined."""
-    joined, start = None, 0
+    """(line number, command) of the block; continued lines and here-documents are joined."""
+    joined, start, end = None, 0, None
     for number, line in block:
         if joined is None and line.startswith("$ "):
             joined, start = line[2:], number
+            here = re.search(r"<<'(\w+)'", joined)
+            end = here[1] if here else None
         elif joined is not None:
             joined += "\n" + line
-        if joined is not None and not joined.endswith("\\"):
+        if joined is not None and (line == end if end else not joined.endswith("\\")):
             yield start, joined
             joined = None
 
 
 def comment(command, word):
     """What stands behind "# WORD" at the end of the command; None: no such comment."""
-    found = re.search(r"\s#.*\b" + word + r"\s+([^#]*)$", command)
+    found = re.search(r"\s#.*\b" + word + r"\s+([^#\n]*)$", command, re.M)
     return found.group(1).strip() if found else None
 
 
@@ -124,7 +129,7 @@ def script(block):
                 lines.append("await_listener")
             continue
         lines += [command, f"status {wanted} $? {number} {shlex.quote(command)}"]
-    lines.append("finish_background")
+    lines += ["finish_background", f"exit {TO_THE_END}"]
     return "\n".join(lines) + "\n" if count else None
 
 
@@ -179,14 +184,14 @@ def environment(args, folder):
     env = {k: v for k, v in os.environ.items() if not k.startswith(("ANYVERBS_", "MLX_")) and k not in ("LD_PRELOAD", "XDG_CONFIG_HOME")}
     shared = tempfile.mkdtemp(prefix="anyverbs-test-", dir="/dev/shm" if os.access("/dev/shm", os.W_OK) else None)
     env.update(PATH=args.bin + ":" + env.get("PATH", "/usr/bin:/bin"), ANYVERBS_DIR=shared, HOME=folder, LC_ALL="C", TERM="dumb")
-    if args.examples:
-        os.symlink(args.examples, os.path.join(folder, "examples"))
+    for part in ("examples", "docs") if args.tree else ():
+        os.symlink(os.path.join(args.tree, part), os.path.join(folder, part))
     return env
 
 
 def main():
     parse = argparse.ArgumentParser()
-    for option in ("--bin", "--include", "--library", "--examples"):
+    for option in ("--bin", "--include", "--library", "--tree"):
         parse.add_argument(option, default="", type=lambda text: os.path.abspath(text) if text else "")
     parse.add_argument("--cc", default="cc")
     parse.add_argument("--cflags", default="")
@@ -207,7 +212,7 @@ def main():
             if program:
                 failed += run_program(block, args, env, folder)
             elif text:
-                failed += run(["bash", "-c", text], env, folder) != 0
+                failed += run(["bash", "-c", text], env, folder) != TO_THE_END
             ran += program or text is not None
         shutil.rmtree(env["ANYVERBS_DIR"], ignore_errors=True)
     print(f"{os.path.basename(args.page)}: {ran} blocks, {failed} failed")
