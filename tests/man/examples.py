@@ -9,7 +9,7 @@ PAGE is a manual page in mdoc (literal displays) or Markdown (fenced blocks). In
 
   - a line that begins with "$ " is a command of bash, continued by lines while it ends with a backslash, or until END
     after <<'END'. It must exit with 0, or with what a comment at its end says ("# exit 1"). "# needs PROGRAM..." leaves the rest of its block out
-    where one of these is not installed. "# not run: WHY" leaves the command out. All other lines are what it printed.
+    where one of these is not installed, "# if COMMAND" where that fails. "# not run: WHY" leaves the command out. All other lines are what it printed.
   - "&" at the end puts it into the background. If a later command of the block names localhost, that waits until
     something listens that did not before; at the end of the block what is in the background must end by itself, with 0,
     or by the block's own "kill".
@@ -102,9 +102,23 @@ def commands(block):
 
 
 def comment(command, word):
-    """What stands behind "# WORD" at the end of the command; None: no such comment."""
-    found = re.search(r"\s#.*\b" + word + r"\s+([^#\n]*)$", command, re.M)
-    return found.group(1).strip() if found else None
+    """What stands behind "# WORD " at the end of a line of the command; None: no such comment."""
+    for line in command.split("\n"):
+        for part in re.split(r"\s#\s", line)[1:]:
+            if part.startswith(word + " "):
+                return part[len(word):].strip()
+    return None
+
+
+def possible(number, command):
+    """Is there what the command, and what comes behind it, needs?"""
+    missing = [p for p in (comment(command, "needs") or "").split() if not shutil.which(p)]
+    condition = comment(command, "if")
+    if condition and subprocess.run(["sh", "-c", condition], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, check=False).returncode:
+        missing.append("success of " + condition)
+    if missing:
+        print(f"line {number}: left out from here: no {' '.join(missing)}")
+    return not missing
 
 
 def script(block):
@@ -112,9 +126,7 @@ def script(block):
     lines, count = [RUNTIME], 0
     rows = list(commands(block))
     for at, (number, command) in enumerate(rows):
-        missing = [p for p in (comment(command, "needs") or "").split() if not shutil.which(p)]
-        if missing:
-            print(f"line {number}: left out from here: no {' '.join(missing)}")
+        if not possible(number, command):
             break
         if re.search(r"\s# not run: ", command):
             print(f"line {number}: left out: {command}")
