@@ -17,6 +17,11 @@ for page in "$source"/man/*.[1-9]; do
 	echo "not installed: $page" >&2
 	failures=1
 done
+for file in bash-completion/completions/anyverbs zsh/site-functions/_anyverbs; do
+	[ -e "$root$prefix/share/$file" ] && continue
+	echo "not installed: $file" >&2
+	failures=1
+done
 if grep -rlI -e "$build" -e "$source" "$root$prefix"; then
 	echo "these files name the tree that they were built in" >&2
 	failures=1
