@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * confine [--no-memory] PROGRAM [ARGUMENT]...: run a program under a system call filter that refuses what the default
- * profile of container engines refuses and RDMA on shared memory would like to have; with --no-memory also access to the memory of
- * other processes, as old engines do. For docs/guide/container.md, on machines without such an engine.
+ * confine [--no-memory] PROGRAM [ARGUMENT]...: run a program under a system call filter that refuses what the
+ * default profile of container engines refuses and RDMA on shared memory would like to have; with --no-memory
+ * also access to the memory of other processes, as old engines do. For docs/guide/container.md, on machines
+ * without such an engine.
  */
 #include <errno.h>
 #include <linux/audit.h>

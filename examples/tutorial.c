@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* docs/TUTORIAL.md explains this program: a queue pair talks to itself, and the device counts what it takes. */
+/* docs/TUTORIAL.md explains this program: a queue pair talks to itself, and the device counts what it takes.
+ */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -41,27 +42,43 @@ static void report(const char *when)
 static struct ibv_qp *connect_to_itself(struct ibv_pd *pd, struct ibv_cq *cq)
 {
 	struct ibv_qp_init_attr init = {
-		.send_cq = cq, .recv_cq = cq, .qp_type = IBV_QPT_RC, .sq_sig_all = 1,
+		.send_cq = cq,
+		.recv_cq = cq,
+		.qp_type = IBV_QPT_RC,
+		.sq_sig_all = 1,
 		.cap = {.max_send_wr = 8, .max_recv_wr = 8, .max_send_sge = 1, .max_recv_sge = 1},
 	};
 	struct ibv_qp *qp = ibv_create_qp(pd, &init);
 	struct ibv_qp_attr attr = {
-		.qp_state = IBV_QPS_INIT, .port_num = 1, .qp_access_flags = IBV_ACCESS_REMOTE_WRITE,
-		.path_mtu = IBV_MTU_1024, .timeout = 14, .retry_cnt = 7, .rnr_retry = 7,
-		.max_rd_atomic = 1, .max_dest_rd_atomic = 1, .min_rnr_timer = 12,
+		.qp_state = IBV_QPS_INIT,
+		.port_num = 1,
+		.qp_access_flags = IBV_ACCESS_REMOTE_WRITE,
+		.path_mtu = IBV_MTU_1024,
+		.timeout = 14,
+		.retry_cnt = 7,
+		.rnr_retry = 7,
+		.max_rd_atomic = 1,
+		.max_dest_rd_atomic = 1,
+		.min_rnr_timer = 12,
 		.ah_attr = {.is_global = 1, .port_num = 1, .grh.hop_limit = 1},
 	};
 
 	must(qp != NULL, "ibv_create_qp");
 	attr.dest_qp_num = qp->qp_num;
 	must(ibv_query_gid(pd->context, 1, 0, &attr.ah_attr.grh.dgid) == 0, "ibv_query_gid");
-	must(ibv_modify_qp(qp, &attr, IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS) == 0, "INIT");
+	must(ibv_modify_qp(qp, &attr, IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS) ==
+		     0,
+	     "INIT");
 	attr.qp_state = IBV_QPS_RTR;
-	must(ibv_modify_qp(qp, &attr, IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN |
-			   IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER) == 0, "RTR");
+	must(ibv_modify_qp(qp, &attr,
+			   IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN |
+				   IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER) == 0,
+	     "RTR");
 	attr.qp_state = IBV_QPS_RTS;
-	must(ibv_modify_qp(qp, &attr, IBV_QP_STATE | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY |
-			   IBV_QP_SQ_PSN | IBV_QP_MAX_QP_RD_ATOMIC) == 0, "RTS");
+	must(ibv_modify_qp(qp, &attr,
+			   IBV_QP_STATE | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY |
+				   IBV_QP_SQ_PSN | IBV_QP_MAX_QP_RD_ATOMIC) == 0,
+	     "RTS");
 	return qp;
 }
 
@@ -78,7 +95,8 @@ static void rdma_write(struct ibv_qp *qp, struct ibv_mr *from, struct ibv_mr *to
 	must(ibv_post_send(qp, &wr, &bad) == 0, "ibv_post_send");
 	while ((n = ibv_poll_cq(qp->send_cq, 1, &wc)) == 0)
 		;
-	must(n == 1 && wc.status == IBV_WC_SUCCESS, ibv_wc_status_str(n == 1 ? wc.status : IBV_WC_GENERAL_ERR));
+	must(n == 1 && wc.status == IBV_WC_SUCCESS,
+	     ibv_wc_status_str(n == 1 ? wc.status : IBV_WC_GENERAL_ERR));
 }
 
 static char *new_pages(void)
@@ -132,13 +150,15 @@ int main(void)
 		usleep(1000); /* it is known at once, and counted a moment later */
 	report("pages dropped");
 	struct ibv_sge range = {(uintptr_t)lazy, SIZE, odp->lkey};
-	must(ibv_advise_mr(pd, IBV_ADVISE_MR_ADVICE_PREFETCH_WRITE, IBV_ADVISE_MR_FLAG_FLUSH, &range, 1) == 0, "ibv_advise_mr");
+	must(ibv_advise_mr(pd, IBV_ADVISE_MR_ADVICE_PREFETCH_WRITE, IBV_ADVISE_MR_FLAG_FLUSH, &range, 1) == 0,
+	     "ibv_advise_mr");
 	report("prefetched");
 	rdma_write(qp, from, odp);
 	report("written, no fault");
 	printf("on-demand buffer: %s\n", lazy);
 
-	must(!ibv_destroy_qp(qp) && !ibv_dereg_mr(odp) && !ibv_dereg_mr(to) && !ibv_dereg_mr(from), "destroying");
+	must(!ibv_destroy_qp(qp) && !ibv_dereg_mr(odp) && !ibv_dereg_mr(to) && !ibv_dereg_mr(from),
+	     "destroying");
 	must(!ibv_destroy_cq(cq) && !ibv_dealloc_pd(pd) && !ibv_close_device(context), "closing");
 	ibv_free_device_list(list);
 	return 0;
