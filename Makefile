@@ -3,7 +3,7 @@
 PREFIX ?= /usr/local
 DESTDIR ?=
 
-.PHONY: all deps demo check bench install clean
+.PHONY: all deps demo check bench install deb check-deb clean
 .NOTPARALLEL:
 
 all:
@@ -39,6 +39,17 @@ install:
 	cmake --preset release -DCMAKE_INSTALL_PREFIX="$(PREFIX)"
 	cmake --build --preset release
 	DESTDIR="$(DESTDIR)" cmake --install build/release
+
+# Debian packages, in build/deb.
+deb:
+	@packaging/deps.sh deb
+	packaging/deb.sh build/deb
+
+# The same, installed into a bare Debian and used there.
+check-deb: deb
+	@packaging/deps.sh check-deb
+	cmake --preset dev
+	ctest --preset dev -C deb -L deb
 
 clean:
 	rm -rf build

@@ -9,7 +9,7 @@ takes() {
 	"$tool" run --device "any0:link=$3:$1=$2" true
 }
 
-keys=$(sed -n 's/^\.It Li \([a-z_]\+\)= .*/\1/p' "$man/anyverbs.7")
+keys=$(sed -n 's/^\.It Li \([a-z_]\+\)= .*/\1/p' "$man/anyverbs_config.5")
 holds there_are_keys test "$(wc -w <<<"$keys")" -ge 12
 for key in $keys; do
 	case $key in
@@ -19,7 +19,7 @@ for key in $keys; do
 	guid) holds "$key" takes guid 0123456789abcdef ethernet ;;
 	gids) holds "$key" takes gids 64 ethernet ;;
 	*)
-		largest=$(sed -n "/^\.It Li $key= /{n;s/.*1 to \([0-9]*\)\.$/\1/p}" "$man/anyverbs.7")
+		largest=$(sed -n "/^\.It Li $key= /{n;s/.*1 to \([0-9]*\)\.$/\1/p}" "$man/anyverbs_config.5")
 		holds "$key takes its documented maximum" takes "$key" "$largest" ethernet
 		exits "$key takes no more" 125 takes "$key" $((largest + 1)) ethernet
 		;;

@@ -1,0 +1,70 @@
+# SPDX-License-Identifier: MIT
+# Completion for bash. What there is to complete is asked of the command itself: "anyverbs help" lists the commands, and the usage
+# line and the lines of options of "anyverbs help COMMAND" say what goes where. In a usage line, words in lower case stand for
+# themselves, DEVICE, SWITCH, COMMAND, PROGRAM and FILE for what they name.
+
+# __anyverbs_words TOOL WHAT: names of that kind
+__anyverbs_words() {
+	case $2 in
+	COMMAND) "$1" help | sed -n 's/^  \([a-z][a-z-]*\) .*/\1/p' ;;
+	DEVICE | SPEC) "$1" devices | awk 'NR > 1 { print $1 }' ;;
+	SWITCH) "$1" config query | grep -oE '^[* ] [A-Z][A-Z_]+' | cut -c 3- | sort -u ;;
+	esac 2>/dev/null
+}
+
+# __anyverbs_candidates TOOL COMMAND: options, words, and names of what its usage line has
+__anyverbs_candidates() {
+	local help usage kind
+	help=$("$1" help "$2" 2>/dev/null) || return
+	usage=$(sed -n "1s/^usage: anyverbs $2//p" <<<"$help")
+	grep -E '^ +-' <<<"$help" | sed 's/   *[^- ].*//' | cat - <(echo "$usage") | grep -oE -e '(^|[[ ,|])--?[a-z][a-z-]*' | tr -d '[ ,|'
+	sed -E 's/(^|[[ ,|])--?[a-z][a-z-]*/\1/g' <<<"$usage" | grep -oE '[a-z][a-z0-9-]+'
+	for kind in DEVICE SWITCH COMMAND; do
+		! grep -qw "$kind" <<<"$usage" || __anyverbs_words "$1" "$kind"
+	done
+}
+
+# __anyverbs_argument TOOL COMMAND OPTION: what the option's argument is called; nothing if it has none
+__anyverbs_argument() {
+	"$1" help "$2" 2>/dev/null | grep -E '^ +-' | sed -nE "s/^( *|.*, *)$3[ =]([A-Z]+).*/\2/p; s/^ *$3, --[a-z-]+[ =]([A-Z]+).*/\1/p" | head -n 1
+}
+
+# Where the program of "anyverbs run" stands among the words.
+__anyverbs_program() {
+	local i
+	for ((i = 2; i < COMP_CWORD; i++)); do
+		case ${COMP_WORDS[i]} in
+		-d | --device) ((i++)) ;;
+		--) echo $((i + 1)) && return ;;
+		-*) ;;
+		*) echo "$i" && return ;;
+		esac
+	done
+	echo "$COMP_CWORD"
+}
+
+_anyverbs() {
+	local tool=${COMP_WORDS[0]} cur=${COMP_WORDS[COMP_CWORD]} prev=${COMP_WORDS[COMP_CWORD - 1]}
+	local command=${COMP_WORDS[1]} argument at
+	COMPREPLY=()
+	if [ "$COMP_CWORD" = 1 ]; then
+		mapfile -t COMPREPLY < <(compgen -W "$(__anyverbs_words "$tool" COMMAND) --help --version" -- "$cur")
+		return
+	fi
+	if [ "$command" = run ] && at=$(__anyverbs_program) && [ "$COMP_CWORD" -ge "$at" ] && [[ $prev != -d && $prev != --device && $cur != -* ]]; then
+		[ "$COMP_CWORD" = "$at" ] && mapfile -t COMPREPLY < <(compgen -c -- "$cur")
+		compopt -o default 2>/dev/null
+		return
+	fi
+	if [ "$cur" = = ] || [ "$prev" = = ]; then # SWITCH=VALUE are three words
+		mapfile -t COMPREPLY < <(compgen -W 'true false' -- "${cur#=}")
+		return
+	fi
+	[[ $prev == -* ]] && argument=$(__anyverbs_argument "$tool" "$command" "$prev")
+	case $argument in
+	'') mapfile -t COMPREPLY < <(compgen -W "$(__anyverbs_candidates "$tool" "$command")" -- "$cur") ;;
+	FILE) compopt -o default 2>/dev/null ;;
+	*) mapfile -t COMPREPLY < <(compgen -W "$(__anyverbs_words "$tool" "$argument")" -- "$cur") ;;
+	esac
+}
+complete -F _anyverbs anyverbs
