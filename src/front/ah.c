@@ -59,7 +59,7 @@ static struct ibv_ah *create(struct av_context *ctx, struct ibv_pd *ibv_pd, cons
 	if (err == 0 && !pd)
 		err = ENOENT;
 	if (err == 0 && !ctx->forked)
-		err = av_context_err(ctx);
+		err = av_verb_err(ctx, AV_FAIL_CREATE_AH);
 	if (err)
 		return av_fail_null(err);
 	ah = calloc(1, sizeof(*ah));

@@ -24,13 +24,14 @@ AV_EXPORT struct ibv_comp_channel *ibv_create_comp_channel(struct ibv_context *c
 {
 	struct av_channel *channel;
 	struct av_context *ctx;
-	int fd = -ENOMEM;
+	int fd = -ENOMEM, err;
 
 	if (!av_ours(context))
 		return AV_NEXT(ibv_create_comp_channel, "IBVERBS_1.0")(context);
 	ctx = av_context_of(context);
-	if (!ctx->forked && av_context_err(ctx))
-		return av_fail_null(EIO);
+	err = ctx->forked ? 0 : av_verb_err(ctx, AV_FAIL_CREATE_COMP_CHANNEL);
+	if (err)
+		return av_fail_null(err);
 	channel = calloc(1, sizeof(*channel));
 	if (!channel)
 		return av_fail_null(ENOMEM);

@@ -15,6 +15,7 @@
 #include "memory/odp_notify.h"
 #include "memory/odp_prefetch.h"
 #include "transport/capture.h"
+#include "transport/inject.h"
 #include "transport/timer.h"
 
 static pthread_mutex_t list_mutex = PTHREAD_MUTEX_INITIALIZER;
@@ -165,6 +166,7 @@ static int open_segment(struct av_context *ctx, uint32_t origin)
 	}
 	c->cmd_fd = ctx->seg->fd;
 	av_moving_add(ctx->seg);
+	av_inject_begin(ctx->seg);
 	av_port_watch();
 	av_capture_context_opened(ctx->seg);
 	return 0;
@@ -221,6 +223,7 @@ int av_context_close(struct av_context *ctx)
 	if (!ctx->forked) {
 		av_port_unwatch();
 		av_timer_stop(ctx->seg);
+		av_inject_end(ctx->seg);
 		av_odp_quiesce(ctx->seg);
 		av_adopt_close(ctx->seg);
 		av_moving_remove(ctx->seg);

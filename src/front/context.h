@@ -25,6 +25,7 @@
 #include "hca/device.h"
 #include "hca/segment.h"
 #include "queue/qp.h"
+#include "transport/inject.h"
 
 #define AV_PEEK_PAD 256
 
@@ -146,6 +147,14 @@ static inline int av_context_err(const struct av_context *ctx)
 	if (av_unlikely(ctx->forked))
 		return EPERM;
 	return av_unlikely(atomic_load(&ctx->seg->head->fatal)) ? EIO : 0;
+}
+
+/* The same for a verb that makes or changes an object: it may also fail on demand. */
+static inline int av_verb_err(const struct av_context *ctx, enum av_fail verb)
+{
+	int err = av_context_err(ctx);
+
+	return err || !av_faults_watched(ctx->seg) ? err : av_inject_verb(ctx->seg, verb);
 }
 
 /* Objects of our contexts by pointer; NULL if the handle does not lead back to the pointer. */

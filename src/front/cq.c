@@ -21,7 +21,7 @@ static int check_create(const struct av_context *ctx, int cqe, const struct ibv_
 		return EINVAL;
 	if (channel && channel->context != &ctx->verbs.context)
 		return EINVAL;
-	return av_context_err(ctx);
+	return av_verb_err(ctx, AV_FAIL_CREATE_CQ);
 }
 
 static void init_public(struct ibv_cq *ibv, struct av_context *ctx, uint32_t index, int cqe)
@@ -151,7 +151,7 @@ AV_EXPORT int ibv_resize_cq(struct ibv_cq *ibv, int cqe)
 	if (!cq)
 		return av_fail_errno(ENOENT);
 	ctx = av_context_of(ibv->context);
-	err = av_context_err(ctx);
+	err = av_verb_err(ctx, AV_FAIL_RESIZE_CQ);
 	if (err == 0 && (cqe < 1 || cqe > ctx->dev->attr.max_cqe))
 		err = EINVAL;
 	if (err == 0) {

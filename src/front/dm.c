@@ -212,6 +212,8 @@ struct ibv_dm *av_alloc_dm(struct ibv_context *context, struct ibv_alloc_dm_attr
 
 	if (err == 0 && atomic_load(&ctx->seg->head->fatal))
 		err = EIO;
+	if (err == 0 && !ctx->forked)
+		err = av_verb_err(ctx, AV_FAIL_ALLOC_DM);
 	if (err)
 		return av_fail_null(err);
 	seg = av_context_memory(ctx);
@@ -254,7 +256,7 @@ static int check_register(const struct av_dm *dm, uint64_t offset, size_t length
 
 	if (!dm)
 		return ENOENT;
-	err = av_context_err(av_context_of(dm->ibv.context));
+	err = av_verb_err(av_context_of(dm->ibv.context), AV_FAIL_REG_MR);
 	if (err)
 		return err;
 	if ((access & ~permitted) || !(access & IBV_ACCESS_ZERO_BASED) || av_region_check_access(access))

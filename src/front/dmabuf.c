@@ -70,7 +70,7 @@ AV_EXPORT struct ibv_mr *ibv_reg_dmabuf_mr(struct ibv_pd *pd, uint64_t offset, s
 
 	if (!av_ours(pd->context))
 		return AV_NEXT(ibv_reg_dmabuf_mr, "IBVERBS_1.12")(pd, offset, length, iova, fd, access);
-	err = av_context_err(av_context_of(pd->context));
+	err = av_verb_err(av_context_of(pd->context), AV_FAIL_REG_DMABUF_MR);
 	if (err)
 		return av_fail_null(err);
 	if (((uint32_t)access & ~permitted) || av_region_check_access((uint32_t)access) ||

@@ -120,7 +120,7 @@ struct ibv_mr *av_reg_mr(struct ibv_pd *pd, void *addr, size_t length, uint64_t 
 
 	if (!av_pd_find(pd))
 		return av_fail_null(ENOENT);
-	err = av_context_err(ctx);
+	err = av_verb_err(ctx, AV_FAIL_REG_MR);
 	if (err)
 		return av_fail_null(err);
 	if (length > ctx->dev->attr.max_mr_size)
@@ -181,7 +181,7 @@ struct ibv_mr *av_alloc_null_mr(struct ibv_pd *pd)
 {
 	struct av_key what = {.kind = AV_KEY_NULL, .access = IBV_ACCESS_LOCAL_WRITE, .length = SIZE_MAX};
 
-	int err = av_context_err(av_context_of(pd->context));
+	int err = av_verb_err(av_context_of(pd->context), AV_FAIL_ALLOC_NULL_MR);
 
 	return err ? av_fail_null(err) : av_mr_publish(pd, &what, NULL, NULL);
 }
@@ -411,7 +411,7 @@ static int change(struct av_context *ctx, struct av_mr *mr, const struct av_mr_c
 /* The command and what has to be right for it. Return: 0 or errno; the region is as it was then. */
 static int command(struct av_context *ctx, struct av_mr *mr, const struct av_mr_change *c)
 {
-	int err = mr ? av_context_err(ctx) : ENOENT;
+	int err = mr ? av_verb_err(ctx, AV_FAIL_REREG_MR) : ENOENT;
 
 	if (err == 0)
 		err = check_change(ctx, mr, c);

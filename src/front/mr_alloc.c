@@ -13,7 +13,7 @@ struct av_page_policy av_mr_pages(const struct av_context *ctx)
 
 static int check(struct ibv_pd *pd)
 {
-	return av_pd_find(pd) ? av_context_err(av_context_of(pd->context)) : ENOENT;
+	return av_pd_find(pd) ? av_verb_err(av_context_of(pd->context), AV_FAIL_REG_MR) : ENOENT;
 }
 
 /* The region around memory that is there; if it cannot be, that goes. */

@@ -66,10 +66,8 @@ void av_pd_release(struct av_pd *pd)
 
 static struct ibv_pd *create_pd(struct av_context *ctx, struct av_pd *contains, struct av_td *td)
 {
-	int err =
-		ctx->forked
-			? 0
-			: av_context_err(ctx); /* a forked child may have domains, though nothing to put in */
+	int err = ctx->forked ? 0 : av_verb_err(ctx, AV_FAIL_ALLOC_PD); /* a forked child may have domains,
+									   though nothing to put in */
 	struct av_pd *pd;
 
 	if (err)
@@ -143,9 +141,13 @@ struct ibv_td *av_alloc_td(struct ibv_context *context, struct ibv_td_init_attr 
 {
 	struct av_context *ctx = av_context_of(context);
 	struct av_td *td;
+	int err;
 
 	if (attr->comp_mask)
 		return av_fail_null(EINVAL);
+	err = ctx->forked ? 0 : av_verb_err(ctx, AV_FAIL_ALLOC_TD);
+	if (err)
+		return av_fail_null(err);
 	td = calloc(1, sizeof(*td));
 	if (!td)
 		return av_fail_null(ENOMEM);

@@ -84,7 +84,7 @@ static int check_create(struct av_context *ctx, struct ibv_pd *pd, struct ibv_xr
 	err = check_queues(ctx, attr);
 	if (err)
 		return err;
-	return av_context_err(ctx);
+	return av_verb_err(ctx, AV_FAIL_CREATE_QP);
 }
 
 /* The objects a queue pair keeps from being destroyed. */

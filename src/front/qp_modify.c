@@ -133,7 +133,7 @@ AV_EXPORT int ibv_modify_qp(struct ibv_qp *ibv, struct ibv_qp_attr *attr, int at
 	qp = av_qp_find(ibv);
 	if (!qp)
 		return av_fail_errno(ENOENT);
-	err = av_context_err(ctx);
+	err = av_verb_err(ctx, AV_FAIL_MODIFY_QP);
 	if (err == 0)
 		err = modify(ctx, qp, attr, av_qp_own_mask(ibv->qp_type, attr_mask));
 	return err ? av_fail_errno(err) : 0;

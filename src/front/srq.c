@@ -47,7 +47,7 @@ static int check_create(struct av_context *ctx, struct ibv_pd *pd, const struct 
 		return EINVAL;
 	if (!av_pd_find(pd))
 		return ENOENT;
-	return av_context_err(ctx);
+	return av_verb_err(ctx, AV_FAIL_CREATE_SRQ);
 }
 
 static void init_public(struct av_srq *srq, struct ibv_pd *pd, void *srq_context)
@@ -213,7 +213,7 @@ AV_EXPORT int ibv_modify_srq(struct ibv_srq *ibv, struct ibv_srq_attr *attr, int
 	srq = av_srq_find(ctx, ibv);
 	if (!srq)
 		return av_fail_errno(ENOENT);
-	err = av_context_err(ctx);
+	err = av_verb_err(ctx, AV_FAIL_MODIFY_SRQ);
 	if (err)
 		return av_fail_errno(err);
 	if (mask & ~(IBV_SRQ_MAX_WR | IBV_SRQ_LIMIT))

@@ -38,7 +38,7 @@ static int check(const struct av_context *ctx, const struct ibv_xrcd_init_attr *
 		return EOPNOTSUPP;
 	if ((attr->comp_mask & needed) != needed)
 		return EINVAL;
-	return av_context_err(ctx);
+	return av_verb_err(ctx, AV_FAIL_OPEN_XRCD);
 }
 
 struct ibv_xrcd *av_open_xrcd(struct ibv_context *context, struct ibv_xrcd_init_attr *attr)

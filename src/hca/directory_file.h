@@ -2,7 +2,7 @@
 /*
  * Inside the directory file: its layout, and changing it. Only the files that keep something in it include
  * this: directory.c (processes and contexts), directory_view.c, port.c, qp_number.c, multicast.c,
- * xrc_domain.c, device_memory.c, statistics.c, switches.c, captures.c.
+ * xrc_domain.c, device_memory.c, statistics.c, switches.c, captures.c, faults.c.
  */
 #ifndef AV_HCA_DIRECTORY_FILE_H
 #define AV_HCA_DIRECTORY_FILE_H

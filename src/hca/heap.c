@@ -6,6 +6,8 @@
  */
 #include "hca/heap.h"
 
+#include "hca/faults.h"
+
 #include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
@@ -174,7 +176,7 @@ uint64_t av_seg_alloc(struct av_seg *seg, uint64_t size)
 	unsigned int class = class_of(size);
 	uint64_t at = 0;
 
-	if (class < CLASS_N) {
+	if (class < CLASS_N && !(av_faults_watched(seg) && av_faults_no_memory(seg))) {
 		pthread_mutex_lock(&heap->mutex);
 		at = take(heap, class);
 		pthread_mutex_unlock(&heap->mutex);

@@ -2,6 +2,8 @@
 /* Blocks of pages in an own segment: one sorted list of all of them, first fit. */
 #include "hca/pages.h"
 
+#include "hca/faults.h"
+
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/falloc.h>
@@ -289,6 +291,8 @@ static int alloc(struct av_seg *seg, uint64_t bytes, enum av_pages_wish wish, ui
 
 	*block = (struct av_page_block){.at = 0};
 	if (bytes == 0 || bytes > AV_SEG_BYTES)
+		return ENOMEM;
+	if (av_faults_watched(seg) && av_faults_no_memory(seg))
 		return ENOMEM;
 	if (atomic_load(&seg->pages->lingering))
 		sweep(seg);

@@ -75,6 +75,7 @@ struct av_hazard {
 enum av_watched {
 	AV_WATCHED_CAPTURE = 1,
 	AV_WATCHED_FAULTS = 2,
+	AV_WATCHED_MISUSE = 4,
 };
 
 struct av_seg_head {
@@ -113,6 +114,7 @@ struct av_seg_head {
 	_Atomic uint64_t unmapped_root; /* of the record of unmappings (memory/unmapped.h) */
 	_Atomic uint32_t moving;	/* the owner moves pages of its memory: memory/moving.h */
 	_Atomic uint32_t watched;	/* enum av_watched: somebody looks at each request of this context */
+	_Atomic uint32_t faults_change; /* counts changes of the device's rules of faults: hca/faults.h */
 
 	/* Staging buffers: a stack of free ones (count << 32 | index + 1) and the first never used one. */
 	_Atomic uint64_t stage_free AV_ALIGNED(AV_CACHE_LINE);
@@ -128,6 +130,8 @@ struct av_pages;
 struct av_timer;
 struct av_odp_counters;
 struct av_odp_gauge;
+struct av_faults;
+struct av_injections;
 
 /* One mapped segment, of this process or of a peer. Private to the process. */
 struct av_seg {
@@ -143,6 +147,8 @@ struct av_seg {
 	struct av_pages *pages;		  /* likewise */
 	_Atomic(struct av_timer *) timer; /* own segments only, transport/timer.h; NULL until needed */
 	pthread_mutex_t timer_mutex;	  /* held to start it */
+	_Atomic(struct av_faults *) faults;	/* own segments only, hca/faults.h; NULL until needed */
+	_Atomic(struct av_injections *) inject;	/* likewise, transport/inject.h */
 	struct av_odp_counters *odp;	  /* the device's, in the directory */
 	struct av_odp_gauge *odp_gauge;	  /* this context's, likewise; own segments only */
 	_Atomic(struct av_seg *) origin;  /* av_seg_origin() */

@@ -12,8 +12,8 @@
 #include <unistd.h>
 
 #include "hca/folder.h"
+#include "hca/small_file.h"
 #include "hca/switches.h"
-#include "observe/log.h"
 
 #define FILE_BYTES 16384 /* AV_SWITCH_ROWS full lines fit */
 
@@ -130,39 +130,14 @@ static bool config_path(char path[PATH_MAX], const char *suffix)
 /* --- files -----------------------------------------------------------------------------------------------
  */
 
-/* The name in a folder that is everybody's is predictable: what somebody else put there is not believed. */
-static bool is_ours(int fd, const char *path)
-{
-	struct stat st;
-
-	if (fstat(fd, &st))
-		return false;
-	if (S_ISREG(st.st_mode) && st.st_uid == geteuid() && (st.st_mode & 022) == 0)
-		return true;
-	av_warn_once("%s is not a file that only this user may write (owner %u, mode %04o): not used", path,
-		     (unsigned int)st.st_uid, (unsigned int)st.st_mode & 07777u);
-	return false;
-}
-
 static bool read_path(const char *path, struct av_switch_table *table)
 {
 	char text[FILE_BYTES];
-	size_t have = 0;
-	ssize_t n = 0;
-	int fd = open(path, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
-	bool ours;
 
-	if (fd < 0)
+	if (!av_small_file_read(path, text, sizeof(text)))
 		return false;
-	ours = is_ours(fd, path);
-	while (ours && have < sizeof(text) - 1 &&
-	       ((n = read(fd, text + have, sizeof(text) - 1 - have)) > 0 || (n < 0 && errno == EINTR)))
-		have += n > 0 ? (size_t)n : 0;
-	close(fd);
-	text[have] = '\0';
-	if (ours && n >= 0)
-		parse(table, text);
-	return ours;
+	parse(table, text);
+	return true;
 }
 
 bool av_switch_file_read(enum av_switch_file which, struct av_switch_table *table)
@@ -176,43 +151,6 @@ bool av_switch_file_read(enum av_switch_file which, struct av_switch_table *tabl
 	return base_path(path, which) == 0 && read_path(path, table);
 }
 
-/* Return: 0 or -errno */
-static int write_all(int fd, const char *text, size_t bytes)
-{
-	while (bytes > 0) {
-		ssize_t n = write(fd, text, bytes);
-
-		if (n < 0 && errno != EINTR)
-			return -errno;
-		text += n > 0 ? n : 0;
-		bytes -= n > 0 ? (size_t)n : 0;
-	}
-	return 0;
-}
-
-/* Under another name first. Its old bearer, if there is one, died writing it: changes are made one at a time.
- */
-static int write_path(const char *path, const char *text, size_t bytes)
-{
-	char fresh[PATH_MAX];
-	int fd, ret;
-
-	if (snprintf(fresh, sizeof(fresh), "%s.new", path) >= (int)sizeof(fresh))
-		return -ENAMETOOLONG;
-	unlink(fresh);
-	fd = open(fresh, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
-	if (fd < 0)
-		return -errno;
-	ret = write_all(fd, text, bytes);
-	if (close(fd) && ret == 0)
-		ret = -errno;
-	if (ret == 0 && rename(fresh, path))
-		ret = -errno;
-	if (ret)
-		unlink(fresh);
-	return ret;
-}
-
 /* In the folder of the user's configuration, which is made. False: it is not there. */
 static bool write_config(const char *text, size_t bytes)
 {
@@ -222,7 +160,7 @@ static bool write_config(const char *text, size_t bytes)
 		(void)!mkdir(path, 0700);
 	if (config_path(path, "/anyverbs"))
 		(void)!mkdir(path, 0700);
-	return config_path(path, "/anyverbs/next-boot") && write_path(path, text, bytes) == 0;
+	return config_path(path, "/anyverbs/next-boot") && av_small_file_write(path, text, bytes) == 0;
 }
 
 int av_switch_file_write(enum av_switch_file which, const struct av_switch_table *table)
@@ -240,7 +178,7 @@ int av_switch_file_write(enum av_switch_file which, const struct av_switch_table
 		unlink(path); /* of a time without the other folder */
 		return 0;
 	}
-	return write_path(path, text, at);
+	return av_small_file_write(path, text, at);
 }
 
 void av_switch_file_remove(enum av_switch_file which)

@@ -127,8 +127,7 @@ static void set_seq(uint64_t odd)
 	}
 }
 
-/* A range is not what it was: an invalidation event of every device that held a page of it. */
-static void invalidate(struct av_seg *seg, uint64_t addr, uint64_t len)
+void av_odp_invalidate(struct av_seg *seg, uint64_t addr, uint64_t len)
 {
 	uint64_t pages = av_odp_clear(seg, addr, len);
 
@@ -151,7 +150,7 @@ static void handle_range(uint64_t addr, uint64_t len, bool unmapped)
 			atomic_fetch_add(&root->unmaps, 1);
 			av_unmapped_record(seg, addr, len);
 		}
-		invalidate(seg, addr, len);
+		av_odp_invalidate(seg, addr, len);
 	}
 }
 

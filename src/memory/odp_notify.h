@@ -50,6 +50,12 @@ void av_odp_unwatch(struct av_seg *seg);
  */
 void av_odp_barrier(void);
 
+/*
+ * A range is not what it was: its pages are not valid any more for the device of that context, which is one
+ * invalidation event if any was. Any process and thread; takes no lock.
+ */
+void av_odp_invalidate(struct av_seg *seg, uint64_t addr, uint64_t len);
+
 /* What threads remember of watched mappings is not to be believed any more, of any own context. */
 void av_odp_forget_seen(void);
 

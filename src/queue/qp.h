@@ -31,6 +31,7 @@ enum av_park {
 	AV_PARK_RNR,	   /* the peer has no receive posted */
 	AV_PARK_NO_ANSWER, /* the peer is not there, or not in a state to answer */
 	AV_PARK_FENCED,	   /* it is fenced, and earlier answers have to be placed by the owner's process */
+	AV_PARK_HELD,	   /* it is held on demand: transport/inject.h */
 };
 
 /* Opcodes of requests and completions that plain verbs do not have; the values are the experimental verbs'.

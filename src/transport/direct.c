@@ -751,7 +751,7 @@ static enum av_fault (*const local_operation[])(struct work *w) = {
 	[AV_WR_UMR_INVALIDATE] = do_umr_invalidate,
 };
 
-static bool is_local(uint32_t opcode)
+bool av_direct_is_local(uint32_t opcode)
 {
 	return opcode < AV_ARRAY_SIZE(local_operation) && local_operation[opcode];
 }
@@ -775,7 +775,7 @@ static bool of_a_word(uint32_t opcode)
 /* What the requester refuses without asking anybody. */
 static enum av_fault check_request(const struct work *w)
 {
-	if (is_local(w->head.opcode))
+	if (av_direct_is_local(w->head.opcode))
 		return AV_FAULT_NONE;
 	if (w->head.opcode >= AV_ARRAY_SIZE(operation) || !operation[w->head.opcode] ||
 	    w->head.count > AV_MAX_SGE)
@@ -844,21 +844,46 @@ static void settle(struct work *w)
 		av_responder_advance(w->rsp->qp, w->req->qp, w->head.bytes);
 }
 
+/* Not cleared as a whole: the spans are large. */
+static void begin(struct work *w, const struct av_qp_end *req, const struct av_qp_end *rsp,
+		  const struct av_sq_wqe *wqe)
+{
+	w->req = req;
+	w->rsp = rsp;
+	w->ring = wqe;
+	w->head = *wqe;
+	w->event_count = 0;
+	w->local.count = 0;
+	w->srq = (struct av_xrc_use){0};
+}
+
+struct av_direct_result av_direct_refuse(const struct av_qp_end *req, const struct av_qp_end *rsp,
+					 const struct av_sq_wqe *wqe, enum av_fault fault)
+{
+	enum av_fault found;
+	struct work w;
+
+	begin(&w, req, rsp, wqe);
+	w.result = (struct av_direct_result){.fault = AV_FAULT_NONE};
+	if (!responder_begin(&w))
+		return w.result;
+	while ((found = find_receiver(&w)) == AV_FAULT_BUSY)
+		sched_yield();
+	w.result.fault = found == AV_FAULT_NONE ? fault : found;
+	settle(&w);
+	responder_end(&w);
+	return w.result;
+}
+
 struct av_direct_result av_direct_execute(const struct av_qp_end *req, const struct av_qp_end *rsp,
 					  const struct av_sq_wqe *wqe, uint8_t *answer)
 {
 	struct work w;
 
-	w.req = req;
-	w.rsp = rsp;
-	w.ring = wqe;
+	begin(&w, req, rsp, wqe);
 	w.answer = answer;
-	w.head = *wqe;
-	w.event_count = 0;
-	w.local.count = 0;
-	w.srq = (struct av_xrc_use){0};
 	w.result = (struct av_direct_result){.fault = check_request(&w)};
-	if (is_local(w.head.opcode)) {
+	if (av_direct_is_local(w.head.opcode)) {
 		w.result.fault = local_operation[w.head.opcode](&w);
 		return w.result;
 	}

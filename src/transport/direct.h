@@ -35,4 +35,14 @@ struct av_direct_result {
 struct av_direct_result av_direct_execute(const struct av_qp_end *req, const struct av_qp_end *rsp,
 					  const struct av_sq_wqe *wqe, uint8_t *answer);
 
+/*
+ * The same, with a responder that finds @fault, whatever the request is: no bytes are moved, and the fault
+ * has its effects on either side. A reliable connection's request only.
+ */
+struct av_direct_result av_direct_refuse(const struct av_qp_end *req, const struct av_qp_end *rsp,
+					 const struct av_sq_wqe *wqe, enum av_fault fault);
+
+/* Is that an operation on the requester's own keys, which no responder hears of? */
+bool av_direct_is_local(uint32_t opcode);
+
 #endif

@@ -14,6 +14,7 @@
 #include "transport/direct.h"
 #include "transport/event.h"
 #include "transport/express.h"
+#include "transport/inject.h"
 #include "transport/park.h"
 #include "transport/poll.h"
 #include "transport/retry.h"
@@ -121,6 +122,13 @@ static void fail(const struct av_qp_end *end, const struct av_sq_wqe *wqe, enum 
 	enter_error(end);
 }
 
+/* The completion of the request at the head found no room. */
+static void overrun(const struct av_qp_end *end)
+{
+	enter_error(end);
+	av_event_raise(end, atomic_load(&end->qp->qpn), IBV_EVENT_QP_FATAL);
+}
+
 static void succeed(const struct av_qp_end *end, const struct av_sq_wqe *wqe, const struct answer *answer)
 {
 	struct av_qp_shared *qp = end->qp;
@@ -130,10 +138,8 @@ static void succeed(const struct av_qp_end *end, const struct av_sq_wqe *wqe, co
 		qp->sq_next++;
 		return;
 	}
-	if (av_unlikely(complete(end, wqe, IBV_WC_SUCCESS, answer))) {
-		enter_error(end);
-		av_event_raise(end, atomic_load(&qp->qpn), IBV_EVENT_QP_FATAL);
-	}
+	if (av_unlikely(complete(end, wqe, IBV_WC_SUCCESS, answer)))
+		overrun(end);
 }
 
 static void flush(const struct av_qp_end *end, uint32_t tail)
@@ -198,9 +204,51 @@ static bool is_fenced(const struct av_qp_end *end, const struct av_sq_wqe *wqe)
 	return av_unlikely(wqe->flags & IBV_SEND_FENCE) && atomic_load(&end->qp->answers);
 }
 
+/* What came of the request at the head. Return: false if it has to wait. */
+static bool outcome(const struct av_qp_end *end, struct av_qp_end *peer, struct av_sq_wqe *wqe,
+		    struct av_direct_result result, struct answer *answer)
+{
+	if (result.responder_failed)
+		flush_responder(end, peer);
+	if (av_likely(result.fault == AV_FAULT_NONE && result.park == AV_PARK_NOT)) {
+		answer->bytes = result.answer_bytes;
+		succeed(end, wqe, answer);
+		return true;
+	}
+	if (result.park == AV_PARK_NOT && av_rule(result.fault)->requester == IBV_WC_SUCCESS)
+		result.park = AV_PARK_NO_ANSWER; /* the responder failed without a word */
+	if (result.park != AV_PARK_NOT)
+		return wait_or_fail(end, wqe, &result);
+	fail(end, wqe, av_rule(result.fault)->requester);
+	return true;
+}
+
+/* Instead of the execution of the request at the head. Return: as of step() */
+static bool befall(const struct av_qp_end *end, struct av_qp_end *peer, struct av_sq_wqe *wqe,
+		   const struct av_injected *in)
+{
+	struct answer none;
+
+	switch (in->what) {
+	case AV_INJECTED_RESULT:
+		return outcome(end, peer, wqe, in->result, &none);
+	case AV_INJECTED_STATUS:
+		fail(end, wqe, in->status);
+		return true;
+	case AV_INJECTED_OVERRUN:
+		av_cq_overrun(end->seg, end->qp->send_cq);
+		end->qp->sq_next++;
+		overrun(end);
+		return true;
+	default:
+		return false;
+	}
+}
+
 /* Execute the request at the head. Return: false if it has to wait. */
 static bool step(const struct av_qp_end *end, struct av_qp_end *peer)
 {
+	uint32_t watched = atomic_load_explicit(&end->seg->head->watched, memory_order_relaxed);
 	struct av_sq_wqe *wqe = av_sq_slot(end, end->qp->sq_next);
 	enum av_fault fault;
 	struct av_capture_mark capture;
@@ -214,11 +262,17 @@ static bool step(const struct av_qp_end *end, struct av_qp_end *peer)
 	if (av_unlikely(atomic_load_explicit(&end->qp->state, memory_order_relaxed) == IBV_QPS_ERR))
 		return true; /* it has failed at the fence, and flushes next */
 	av_capture_request_begin(&capture, end);
+	if (av_unlikely(watched & AV_WATCHED_FAULTS) && end->seg->own) {
+		struct av_injected in = av_inject(end, peer, wqe);
+
+		if (in.what != AV_INJECTED_NOT)
+			return befall(end, peer, wqe, &in);
+	}
 	if (end->qp->type == IBV_QPT_UD) {
 		result = av_datagram_execute(end, wqe);
 	} else {
 		av_connect(end, peer);
-		if (av_likely(!capture.on && av_express(end, peer, wqe, &fault))) {
+		if (av_likely(!watched && av_express(end, peer, wqe, &fault))) {
 			if (av_likely(fault == AV_FAULT_NONE))
 				succeed(end, wqe, NULL);
 			else
@@ -229,19 +283,7 @@ static bool step(const struct av_qp_end *end, struct av_qp_end *peer)
 	}
 	if (av_unlikely(capture.on))
 		av_capture_request(&capture, end, peer, wqe, &result, answer.data);
-	if (result.responder_failed)
-		flush_responder(end, peer);
-	if (av_likely(result.fault == AV_FAULT_NONE && result.park == AV_PARK_NOT)) {
-		answer.bytes = result.answer_bytes;
-		succeed(end, wqe, &answer);
-		return true;
-	}
-	if (result.park == AV_PARK_NOT && av_rule(result.fault)->requester == IBV_WC_SUCCESS)
-		result.park = AV_PARK_NO_ANSWER; /* the responder failed without a word */
-	if (result.park != AV_PARK_NOT)
-		return wait_or_fail(end, wqe, &result);
-	fail(end, wqe, av_rule(result.fault)->requester);
-	return true;
+	return outcome(end, peer, wqe, result, &answer);
 }
 
 static void drained(const struct av_qp_end *end)
@@ -337,6 +379,13 @@ void av_drive(const struct av_qp_end *end, struct av_qp_end *peer)
 		av_disconnect(&found);
 }
 
+/* Its own process has to execute what is posted there: nobody else may enter its memory, or faults are to
+ * befall it. */
+static bool is_its_own_business(const struct av_seg *seg)
+{
+	return av_reach_refused(seg) || (av_faults_watched(seg) && !seg->own);
+}
+
 void av_drive_peer(const struct av_qp_end *end)
 {
 	struct av_qp_end requester = {0};
@@ -344,9 +393,10 @@ void av_drive_peer(const struct av_qp_end *end)
 	av_connect(end, &requester);
 	if (requester.qp) {
 		atomic_store(&requester.qp->kick, 1);
-		if (!av_reach_refused(requester.seg))
+		if (!is_its_own_business(requester.seg))
 			av_drive(&requester, NULL);
-		if (av_reach_refused(requester.seg)) { /* perhaps learnt just now: its own process has to */
+		if (is_its_own_business(
+			    requester.seg)) { /* perhaps learnt just now: its own process has to */
 			atomic_store(&requester.qp->kick, 1);
 			av_timer_watch(&requester, 0);
 		}

@@ -18,16 +18,19 @@ static void fail_queue_pairs(struct av_seg *seg)
 	}
 }
 
-static bool fail_context(struct av_seg *seg, const char *device)
+bool av_context_fatal(struct av_seg *seg)
 {
 	struct av_bell_record record = {.event = IBV_EVENT_DEVICE_FATAL, .kind = AV_SLAB_N};
 
-	if (strncmp(seg->head->device, device, sizeof(seg->head->device)) || !av_seg_alive(seg))
-		return false;
 	if (atomic_exchange(&seg->head->fatal, 1))
 		return false;
 	fail_queue_pairs(seg);
 	return av_bell_ring(seg, AV_BELL_ASYNC, &record) == 0;
+}
+
+static bool is_of(struct av_seg *seg, const char *device)
+{
+	return strncmp(seg->head->device, device, sizeof(seg->head->device)) == 0 && av_seg_alive(seg);
 }
 
 unsigned int av_device_fatal(const char *device)
@@ -38,8 +41,8 @@ unsigned int av_device_fatal(const char *device)
 	while ((ref = av_dir_context_at(&slot))) {
 		struct av_seg *seg = av_seg_get(ref);
 
-		if (seg)
-			failed += fail_context(seg, device);
+		if (seg && is_of(seg, device))
+			failed += av_context_fatal(seg);
 		av_seg_put(seg);
 	}
 	return failed;

@@ -10,6 +10,10 @@
 #ifndef AV_TRANSPORT_FATAL_H
 #define AV_TRANSPORT_FATAL_H
 
+#include <stdbool.h>
+
+#include "hca/segment.h"
+
 /**
  * av_device_fatal() - let a device fail, in all contexts of all processes that have it open
  *
@@ -17,5 +21,8 @@
  * Return: number of contexts that failed; those that had failed before do not count
  */
 unsigned int av_device_fatal(const char *device);
+
+/* The same in one context, own or a peer's, that is open. Return: has it failed now? Context: as above. */
+bool av_context_fatal(struct av_seg *seg);
 
 #endif

@@ -15,6 +15,7 @@
 #include "hca/limits.h"
 #include "observe/log.h"
 #include "transport/drive.h"
+#include "transport/inject.h"
 
 struct av_timer {
 	struct av_seg *seg; /* borrowed: the timer ends before the segment */
@@ -106,14 +107,16 @@ static void *timer_main(void *arg)
 
 	for (;;) {
 		uint32_t bell = atomic_load(&t->seg->head->timer_bell);
-		uint64_t next, cqs;
+		uint64_t next, cqs, faults;
 
 		if (atomic_load(&t->stop)) /* after the bell, which whoever stops us rings after */
 			break;
 		atomic_store(&t->awake_ns, 0);
 		next = look(t);
 		cqs = look_at_cqs(t);
+		faults = av_inject_look(t->seg);
 		next = cqs < next ? cqs : next;
+		next = faults < next ? faults : next;
 		atomic_store(&t->awake_ns, next);
 		sleep_until(t, bell, next);
 	}
@@ -155,6 +158,11 @@ static struct av_timer *timer_of(struct av_seg *seg)
 	}
 	pthread_mutex_unlock(&seg->timer_mutex);
 	return t;
+}
+
+void av_timer_start(struct av_seg *seg)
+{
+	(void)timer_of(seg);
 }
 
 static void add(struct av_timer *t, uint32_t index)

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * The timer of a context: one thread, started when a request of the context first has to wait, or the events
- * of a CQ are moderated by time, that drives send queues whose retry time has come, and sends the events. The last resort that makes timeouts true even when the program makes
- * no call.
+ * of a CQ are moderated by time, that drives send queues whose retry time has come, and sends the events. The
+ * last resort that makes timeouts true even when the program makes no call.
  */
 #ifndef AV_TRANSPORT_TIMER_H
 #define AV_TRANSPORT_TIMER_H
@@ -17,6 +17,9 @@
  * or has just been released; may create a thread.
  */
 void av_timer_watch(const struct av_qp_end *end, uint64_t deadline_ns);
+
+/* Have the timer of an own segment run; without memory for it, it does not. May create a thread. */
+void av_timer_start(struct av_seg *seg);
 
 /* How soon an own queue pair is looked at again that another process drives: it may die with it. */
 #define AV_DRIVEN_NS 50000000u

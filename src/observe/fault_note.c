@@ -1,0 +1,23 @@
+/* SPDX-License-Identifier: MIT */
+/* Noting faults made on demand. */
+#include "observe/fault_note.h"
+
+#include <inttypes.h>
+
+#include "observe/log.h"
+
+void av_fault_note(const char *device, const struct av_faults_rule *rule, uint64_t nth, uint32_t qpn,
+		   uint64_t wr_id)
+{
+	const char *name = av_faults_name[rule->what];
+
+	if (rule->what == AV_INJECT_FAIL)
+		av_log(AV_LOG_INFO, "%s: injected: rule %u, fail %s, occasion %" PRIu64, device, rule->number,
+		       av_faults_verb_name[rule->verb], nth);
+	else if (qpn)
+		av_log(AV_LOG_INFO, "%s: injected: rule %u, %s, occasion %" PRIu64 ": QP %u, wr_id %" PRIu64,
+		       device, rule->number, name, nth, qpn, wr_id);
+	else
+		av_log(AV_LOG_INFO, "%s: injected: rule %u, %s, occasion %" PRIu64, device, rule->number,
+		       name, nth);
+}

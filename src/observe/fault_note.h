@@ -1,0 +1,19 @@
+/* SPDX-License-Identifier: MIT */
+/* Every fault that was made on demand is noted here, so that nobody takes it for a real one. */
+#ifndef AV_OBSERVE_FAULT_NOTE_H
+#define AV_OBSERVE_FAULT_NOTE_H
+
+#include <stdint.h>
+
+#include "observe/faults_rule.h"
+
+/**
+ * av_fault_note() - a rule has struck
+ * @nth: which of its occasions it was; @qpn, @wr_id: of the request, 0: of none
+ *
+ * Context: any thread; tokens may be held. A line of level "info".
+ */
+void av_fault_note(const char *device, const struct av_faults_rule *rule, uint64_t nth, uint32_t qpn,
+		   uint64_t wr_id);
+
+#endif

@@ -1,0 +1,191 @@
+/* SPDX-License-Identifier: MIT */
+/* Deciding which faults strike. */
+#include "observe/faults.h"
+
+#include <errno.h>
+#include <string.h>
+#include <unistd.h>
+
+#define SPLITMIX_STEP 0x9e3779b97f4a7c15ull
+
+/* Operations with operands of another size are the plain ones to a user. */
+enum { SIZED_CMP_AND_SWP = 97, SIZED_FETCH_AND_ADD = 98 };
+
+uint64_t av_faults_draw(uint64_t seed, uint32_t rule, uint64_t nth)
+{
+	uint64_t z = seed + rule + nth * SPLITMIX_STEP;
+
+	z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9ull;
+	z = (z ^ (z >> 27)) * 0x94d049bb133111ebull;
+	return z ^ (z >> 31);
+}
+
+void av_faults_init(struct av_faults *f)
+{
+	memset(f, 0, sizeof(*f));
+	pthread_mutex_init(&f->mutex, NULL);
+}
+
+void av_faults_fini(struct av_faults *f)
+{
+	pthread_mutex_destroy(&f->mutex);
+}
+
+/* --- setting -------------------------------------------------------------------------------------------- */
+
+static bool is_ours(const struct av_faults_rule *rule, const char *device)
+{
+	return (!rule->device[0] || !strcmp(rule->device, device)) &&
+	       (!rule->process[0] || !strcmp(rule->process, program_invocation_short_name)) &&
+	       (!rule->pid || rule->pid == (uint32_t)getpid());
+}
+
+static void add(struct av_faults *f, const struct av_faults_rule *rule)
+{
+	uint64_t first = rule->after_ns ? rule->after_ns : rule->every_ns;
+
+	f->active[f->count++] = (struct av_faults_active){
+		.rule = *rule,
+		.tick_ns = av_faults_is_timed(rule) ? f->begin_ns + first : UINT64_MAX,
+	};
+}
+
+unsigned int av_faults_set(struct av_faults *f, uint32_t change, const char *const *texts, unsigned int count,
+			   const char *device, uint64_t now_ns)
+{
+	static struct av_faults_rule rules[AV_FAULTS_RULES]; /* under the mutex of parsing */
+	static pthread_mutex_t parsing = PTHREAD_MUTEX_INITIALIZER;
+	struct av_faults_error error;
+
+	pthread_mutex_lock(&parsing);
+	pthread_mutex_lock(&f->mutex);
+	f->count = 0;
+	f->begin_ns = now_ns;
+	for (unsigned int t = 0; t < count && t < 2; t++) {
+		int n = texts[t] ? av_faults_parse(texts[t], rules, &error) : 0;
+
+		for (int i = 0; i < n; i++)
+			if (is_ours(&rules[i], device))
+				add(f, &rules[i]);
+	}
+	count = f->count;
+	atomic_store(&f->change, change);
+	pthread_mutex_unlock(&f->mutex);
+	pthread_mutex_unlock(&parsing);
+	return count;
+}
+
+/* --- striking ------------------------------------------------------------------------------------------- */
+
+/* What is about answers, or the lack of them. */
+static bool needs_answers(enum av_inject what)
+{
+	return what == AV_INJECT_RNR || what == AV_INJECT_RNR_EXHAUSTED ||
+	       what == AV_INJECT_RETRY_EXHAUSTED || what == AV_INJECT_PEER_DEATH;
+}
+
+static bool selects_opcode(const struct av_faults_rule *rule, uint32_t opcode)
+{
+	const char *plain = opcode == SIZED_CMP_AND_SWP	    ? "ATOMIC_CMP_AND_SWP"
+			    : opcode == SIZED_FETCH_AND_ADD ? "ATOMIC_FETCH_AND_ADD"
+							    : NULL;
+
+	if (!rule->opcodes)
+		return true;
+	if (plain)
+		opcode = av_faults_opcode[av_faults_opcode_place(
+						  (struct av_faults_word){plain, strlen(plain)})]
+				 .opcode;
+	for (int i = 0; i < AV_FAULTS_OPCODES; i++)
+		if ((rule->opcodes & 1u << i) && av_faults_opcode[i].opcode == opcode)
+			return true;
+	return false;
+}
+
+static bool selects_key(const struct av_faults_rule *rule, const struct av_faults_occasion *o)
+{
+	if (!rule->has_key || rule->what == AV_INJECT_EVICT) /* of eviction the key says what, not when */
+		return true;
+	for (uint32_t i = 0; i < o->key_count; i++)
+		if (o->keys[i] == rule->key)
+			return true;
+	return false;
+}
+
+static bool selects_request(const struct av_faults_rule *rule, const struct av_faults_occasion *o)
+{
+	return rule->what != AV_INJECT_FAIL && !av_faults_is_timed(rule) &&
+	       (!rule->qpn || rule->qpn == o->qpn) && selects_opcode(rule, o->opcode) &&
+	       selects_key(rule, o) && (o->reliable || !needs_answers(rule->what));
+}
+
+static bool selects_verb(const struct av_faults_rule *rule, const struct av_faults_occasion *o)
+{
+	return rule->what == AV_INJECT_FAIL &&
+	       (rule->verb == o->verb || (rule->verb == AV_FAIL_ANY && o->verb != AV_FAIL_MEMORY));
+}
+
+/* Is this an occasion of that rule's? */
+static bool selects(struct av_faults_active *a, const struct av_faults_occasion *o, uint64_t begin_ns)
+{
+	const struct av_faults_rule *rule = &a->rule;
+	uint64_t age = o->now_ns - begin_ns;
+
+	if (rule->for_ns && age >= rule->after_ns + rule->for_ns)
+		return false;
+	if (o->kind == AV_FAULTS_REQUEST)
+		return age >= rule->after_ns && selects_request(rule, o);
+	if (o->kind == AV_FAULTS_VERB)
+		return age >= rule->after_ns && selects_verb(rule, o);
+	if (a->tick_ns > o->now_ns)
+		return false;
+	a->tick_ns = rule->every_ns ? o->now_ns + rule->every_ns : UINT64_MAX;
+	return true;
+}
+
+/* An occasion more: does it strike? */
+static bool strikes(struct av_faults_active *a)
+{
+	const struct av_faults_rule *rule = &a->rule;
+	uint64_t n = ++a->seen;
+
+	if ((rule->nth && n != rule->nth) || (rule->every && n % rule->every) ||
+	    (rule->first && a->struck >= rule->first))
+		return false;
+	if (rule->parts < AV_FAULTS_CERTAIN &&
+	    av_faults_below(av_faults_draw(rule->seed, rule->number, n), AV_FAULTS_CERTAIN) >= rule->parts)
+		return false;
+	a->struck++;
+	return true;
+}
+
+bool av_faults_strike(struct av_faults *f, const struct av_faults_occasion *o, unsigned int *at,
+		      struct av_faults_rule *rule, uint64_t *occasion)
+{
+	bool struck = false;
+
+	pthread_mutex_lock(&f->mutex);
+	while (!struck && *at < f->count) {
+		struct av_faults_active *a = &f->active[(*at)++];
+
+		struck = selects(a, o, f->begin_ns) && strikes(a);
+		if (struck) {
+			*rule = a->rule;
+			*occasion = a->seen;
+		}
+	}
+	pthread_mutex_unlock(&f->mutex);
+	return struck;
+}
+
+uint64_t av_faults_next_tick(struct av_faults *f)
+{
+	uint64_t next = UINT64_MAX;
+
+	pthread_mutex_lock(&f->mutex);
+	for (unsigned int i = 0; i < f->count; i++)
+		if (f->active[i].tick_ns < next)
+			next = f->active[i].tick_ns;
+	pthread_mutex_unlock(&f->mutex);
+	return next;
+}

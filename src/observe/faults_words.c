@@ -1,0 +1,178 @@
+/* SPDX-License-Identifier: MIT */
+/* The words of the language of faults that name something of the verbs. */
+#include "observe/faults_rule.h"
+
+#include <errno.h>
+#include <string.h>
+#include <infiniband/verbs.h>
+
+#include "base/compiler.h"
+#include "base/newer_verbs.h"
+
+#define ERROR(name)         \
+	{                   \
+#name, name \
+	}
+
+const char *const av_faults_name[AV_INJECT_N] = {
+	[AV_INJECT_DELAY] = "delay",
+	[AV_INJECT_STALL] = "stall",
+	[AV_INJECT_RNR] = "rnr",
+	[AV_INJECT_RNR_EXHAUSTED] = "rnr-exhausted",
+	[AV_INJECT_LOSE] = "lose",
+	[AV_INJECT_RETRY_EXHAUSTED] = "retry-exhausted",
+	[AV_INJECT_STATUS] = "status",
+	[AV_INJECT_PEER_DEATH] = "peer-death",
+	[AV_INJECT_CQ_OVERRUN] = "cq-overrun",
+	[AV_INJECT_EVICT] = "evict",
+	[AV_INJECT_FATAL] = "fatal",
+	[AV_INJECT_PORT_DOWN] = "port-down",
+	[AV_INJECT_PORT_UP] = "port-up",
+	[AV_INJECT_KILL] = "kill",
+	[AV_INJECT_FAIL] = "fail",
+};
+
+const char *const av_faults_verb_name[AV_FAIL_N] = {
+	[AV_FAIL_ALLOC_PD] = "alloc_pd",
+	[AV_FAIL_ALLOC_TD] = "alloc_td",
+	[AV_FAIL_ALLOC_MW] = "alloc_mw",
+	[AV_FAIL_ALLOC_DM] = "alloc_dm",
+	[AV_FAIL_ALLOC_NULL_MR] = "alloc_null_mr",
+	[AV_FAIL_REG_MR] = "reg_mr",
+	[AV_FAIL_REG_DMABUF_MR] = "reg_dmabuf_mr",
+	[AV_FAIL_REREG_MR] = "rereg_mr",
+	[AV_FAIL_CREATE_AH] = "create_ah",
+	[AV_FAIL_CREATE_COMP_CHANNEL] = "create_comp_channel",
+	[AV_FAIL_CREATE_CQ] = "create_cq",
+	[AV_FAIL_RESIZE_CQ] = "resize_cq",
+	[AV_FAIL_CREATE_QP] = "create_qp",
+	[AV_FAIL_MODIFY_QP] = "modify_qp",
+	[AV_FAIL_CREATE_SRQ] = "create_srq",
+	[AV_FAIL_MODIFY_SRQ] = "modify_srq",
+	[AV_FAIL_OPEN_XRCD] = "open_xrcd",
+	[AV_FAIL_MEMORY] = "memory",
+	[AV_FAIL_ANY] = "any",
+};
+
+/* Those without a public name have the experimental verbs'; some have a short name, too. */
+const struct av_faults_opcode av_faults_opcode[AV_FAULTS_OPCODES] = {
+	{"RDMA_WRITE", IBV_WR_RDMA_WRITE},
+	{"RDMA_WRITE_WITH_IMM", IBV_WR_RDMA_WRITE_WITH_IMM},
+	{"SEND", IBV_WR_SEND},
+	{"SEND_WITH_IMM", IBV_WR_SEND_WITH_IMM},
+	{"RDMA_READ", IBV_WR_RDMA_READ},
+	{"ATOMIC_CMP_AND_SWP", IBV_WR_ATOMIC_CMP_AND_SWP},
+	{"ATOMIC_FETCH_AND_ADD", IBV_WR_ATOMIC_FETCH_AND_ADD},
+	{"LOCAL_INV", IBV_WR_LOCAL_INV},
+	{"BIND_MW", IBV_WR_BIND_MW},
+	{"SEND_WITH_INV", IBV_WR_SEND_WITH_INV},
+	{"FLUSH", AV_WR_FLUSH},
+	{"ATOMIC_WRITE", IBV_WR_ATOMIC_WRITE},
+	{"WRITE", IBV_WR_RDMA_WRITE},
+	{"READ", IBV_WR_RDMA_READ},
+	{"CMP_AND_SWP", IBV_WR_ATOMIC_CMP_AND_SWP},
+	{"FETCH_AND_ADD", IBV_WR_ATOMIC_FETCH_AND_ADD},
+	{"EXT_MASKED_ATOMIC_CMP_AND_SWP", 99},
+	{"EXT_MASKED_ATOMIC_FETCH_AND_ADD", 100},
+	{"NOP", 101},
+};
+
+/* By enum ibv_wc_status; a success is no fault. */
+static const char *const statuses[] = {
+	[IBV_WC_LOC_LEN_ERR] = "LOC_LEN_ERR",
+	[IBV_WC_LOC_QP_OP_ERR] = "LOC_QP_OP_ERR",
+	[IBV_WC_LOC_EEC_OP_ERR] = "LOC_EEC_OP_ERR",
+	[IBV_WC_LOC_PROT_ERR] = "LOC_PROT_ERR",
+	[IBV_WC_WR_FLUSH_ERR] = "WR_FLUSH_ERR",
+	[IBV_WC_MW_BIND_ERR] = "MW_BIND_ERR",
+	[IBV_WC_BAD_RESP_ERR] = "BAD_RESP_ERR",
+	[IBV_WC_LOC_ACCESS_ERR] = "LOC_ACCESS_ERR",
+	[IBV_WC_REM_INV_REQ_ERR] = "REM_INV_REQ_ERR",
+	[IBV_WC_REM_ACCESS_ERR] = "REM_ACCESS_ERR",
+	[IBV_WC_REM_OP_ERR] = "REM_OP_ERR",
+	[IBV_WC_RETRY_EXC_ERR] = "RETRY_EXC_ERR",
+	[IBV_WC_RNR_RETRY_EXC_ERR] = "RNR_RETRY_EXC_ERR",
+	[IBV_WC_LOC_RDD_VIOL_ERR] = "LOC_RDD_VIOL_ERR",
+	[IBV_WC_REM_INV_RD_REQ_ERR] = "REM_INV_RD_REQ_ERR",
+	[IBV_WC_REM_ABORT_ERR] = "REM_ABORT_ERR",
+	[IBV_WC_INV_EECN_ERR] = "INV_EECN_ERR",
+	[IBV_WC_INV_EEC_STATE_ERR] = "INV_EEC_STATE_ERR",
+	[IBV_WC_FATAL_ERR] = "FATAL_ERR",
+	[IBV_WC_RESP_TIMEOUT_ERR] = "RESP_TIMEOUT_ERR",
+	[IBV_WC_GENERAL_ERR] = "GENERAL_ERR",
+};
+
+/* What verbs may fail with. */
+static const struct {
+	const char *name;
+	int value;
+} errors[] = {
+	ERROR(EPERM),  ERROR(ENOENT),  ERROR(EINTR),	ERROR(EIO),	  ERROR(ENXIO),	     ERROR(EAGAIN),
+	ERROR(ENOMEM), ERROR(EACCES),  ERROR(EFAULT),	ERROR(EBUSY),	  ERROR(EEXIST),     ERROR(ENODEV),
+	ERROR(EINVAL), ERROR(ENFILE),  ERROR(EMFILE),	ERROR(ENOSPC),	  ERROR(ENOSYS),     ERROR(EPROTO),
+	ERROR(ERANGE), ERROR(ENODATA), ERROR(EMSGSIZE), ERROR(ETIMEDOUT), ERROR(EOPNOTSUPP), ERROR(ECANCELED),
+};
+
+/* ASCII whatever the locale. */
+static char plain(char c)
+{
+	if (c >= 'A' && c <= 'Z')
+		return (char)(c - 'A' + 'a');
+	return c == '-' ? '_' : c;
+}
+
+/* Does the word begin so? */
+static bool begins(struct av_faults_word word, const char *with)
+{
+	size_t i = 0;
+
+	while (with[i] && i < word.len && plain(word.text[i]) == plain(with[i]))
+		i++;
+	return !with[i];
+}
+
+static bool is(struct av_faults_word word, const char *name)
+{
+	return word.len == strlen(name) && begins(word, name);
+}
+
+unsigned int av_faults_find(struct av_faults_word word, const char *prefix, const char *const *names,
+			    unsigned int count)
+{
+	unsigned int i = 0;
+
+	if (begins(word, prefix)) {
+		word.text += strlen(prefix);
+		word.len -= strlen(prefix);
+	}
+	while (i < count && (!names[i] || !is(word, names[i])))
+		i++;
+	return i;
+}
+
+int av_faults_status(struct av_faults_word word)
+{
+	unsigned int i = av_faults_find(word, "ibv_wc_", statuses, AV_ARRAY_SIZE(statuses));
+
+	return i < AV_ARRAY_SIZE(statuses) ? (int)i : -1;
+}
+
+int av_faults_opcode_place(struct av_faults_word word)
+{
+	const char *name;
+
+	for (int i = 0; i < AV_FAULTS_OPCODES; i++) {
+		name = av_faults_opcode[i].name;
+		if (av_faults_find(word, "ibv_wr_", &name, 1) == 0)
+			return i;
+	}
+	return -1;
+}
+
+int av_faults_errno(struct av_faults_word word)
+{
+	for (size_t i = 0; i < AV_ARRAY_SIZE(errors); i++)
+		if (is(word, errors[i].name))
+			return errors[i].value;
+	return -1;
+}

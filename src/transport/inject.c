@@ -1,0 +1,387 @@
+/* SPDX-License-Identifier: MIT */
+/* Faults on demand. */
+#include "transport/inject.h"
+
+#include <signal.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "hca/port.h"
+#include "memory/odp_evict.h"
+#include "observe/fault_note.h"
+#include "transport/connect.h"
+#include "transport/fatal.h"
+#include "transport/timer.h"
+
+#define LOOK_AGAIN_NS 100000000u /* at what is held until something changes */
+#define PLACES	      (AV_SLAB_CHUNKS * AV_OBJ_CHUNK)
+
+/* What was decided about the request at the head of a queue pair. Guarded by its @exec token. */
+struct decision {
+	uint32_t qpn, number; /* which request, */
+	uint32_t change;      /* and under which rules */
+	struct av_injected outcome;
+	uint32_t left; /* of an outcome that is not the last: answers of that kind, AV_FAULTS_ALL: no end */
+	uint64_t until_ns;  /* or as long as that, 0: it is counted */
+	uint64_t begins_ns; /* until then it is held, UINT64_MAX: for good */
+};
+
+struct av_injections {
+	struct decision at[PLACES];
+	/* For the timer. */
+	_Atomic uint32_t fatal;	      /* the device is to fail */
+	_Atomic uint32_t port;	      /* enum port_wish */
+	_Atomic uint64_t port_for_ns; /* how long a port that is to go down stays down, 0: it stays */
+	uint64_t port_up_ns;	      /* the timer's: when it is taken up again, 0: not */
+};
+
+enum port_wish { PORT_NOTHING, PORT_DOWN, PORT_UP };
+
+static struct av_injections *inject_of(struct av_seg *seg)
+{
+	struct av_injections *have = atomic_load(&seg->inject), *none = NULL;
+
+	if (have)
+		return have;
+	have = calloc(1, sizeof(*have));
+	if (!have || atomic_compare_exchange_strong(&seg->inject, &none, have))
+		return have;
+	free(have);
+	return none;
+}
+
+/* --- what happens to a context -------------------------------------------------------------------------- */
+
+struct chance {
+	const struct av_faults_rule *rule;
+	uint64_t occasion, drawn;
+};
+
+/* Numbers that belong to this occasion of this rule, none of them the one that decided about it. */
+static uint64_t choose(void *arg, uint64_t below)
+{
+	struct chance *c = arg;
+
+	return av_faults_below(
+		av_faults_draw(c->rule->seed ^ c->occasion, c->rule->number + AV_FAULTS_RULES, ++c->drawn),
+		below);
+}
+
+static void evict(struct av_seg *seg, const struct av_faults_rule *rule, uint64_t occasion)
+{
+	struct chance c = {.rule = rule, .occasion = occasion};
+	struct av_odp_eviction how = {
+		.pages = rule->count,
+		.chance = choose,
+		.arg = &c,
+		.key = rule->has_key ? rule->key : 0,
+	};
+
+	av_odp_evict(seg, &how);
+}
+
+/* Leave to the timer what takes tokens or makes system calls of its own. */
+static void leave_to_timer(struct av_seg *seg, struct av_injections *in, const struct av_faults_rule *rule)
+{
+	if (rule->what == AV_INJECT_FATAL)
+		atomic_store(&in->fatal, 1);
+	if (rule->what == AV_INJECT_PORT_DOWN)
+		atomic_store(&in->port_for_ns, rule->time_ns);
+	if (rule->what == AV_INJECT_PORT_DOWN || rule->what == AV_INJECT_PORT_UP)
+		atomic_store(&in->port, rule->what == AV_INJECT_PORT_DOWN ? PORT_DOWN : PORT_UP);
+	av_timer_start(seg);
+	av_seg_wake_timer(seg);
+}
+
+static void strike_context(struct av_seg *seg, struct av_injections *in, const struct av_faults_rule *rule,
+			   uint64_t occasion)
+{
+	if (rule->what == AV_INJECT_EVICT)
+		evict(seg, rule, occasion);
+	else if (rule->what == AV_INJECT_KILL)
+		kill(getpid(), SIGKILL);
+	else
+		leave_to_timer(seg, in, rule);
+}
+
+/* --- what happens to a request -------------------------------------------------------------------------- */
+
+static struct av_direct_result result_of(enum av_inject what)
+{
+	switch (what) {
+	case AV_INJECT_RNR:
+		return (struct av_direct_result){.park = AV_PARK_RNR};
+	case AV_INJECT_RNR_EXHAUSTED:
+		return (struct av_direct_result){.fault = AV_FAULT_RNR_EXHAUSTED};
+	case AV_INJECT_RETRY_EXHAUSTED:
+		return (struct av_direct_result){.fault = AV_FAULT_RETRY_EXHAUSTED};
+	case AV_INJECT_PEER_DEATH:
+		return (struct av_direct_result){.park = AV_PARK_NO_ANSWER, .gone = true};
+	default:
+		return (struct av_direct_result){.park = AV_PARK_NO_ANSWER};
+	}
+}
+
+/* The fault of the table that a requester hears of by that status; AV_FAULT_NONE: nobody else is concerned.
+ */
+static enum av_fault fault_of(enum ibv_wc_status status)
+{
+	for (int f = AV_FAULT_NONE + 1; f < AV_FAULT_N; f++)
+		if (av_rule((enum av_fault)f)->requester == status)
+			return (enum av_fault)f;
+	return AV_FAULT_NONE;
+}
+
+/* What has no responder to speak of cannot be lost on the way to it. */
+static void decide_lost(const struct av_qp_end *end, struct decision *d, bool reliable)
+{
+	d->outcome.what = AV_INJECTED_RESULT;
+	d->outcome.result = (struct av_direct_result){0};
+	if (!reliable) {
+		d->left = AV_FAULTS_ALL;
+		return;
+	}
+	d->outcome.result = result_of(AV_INJECT_LOSE);
+	if (end->qp->attr.timeout == 0) /* nobody would ever send it again */
+		d->left = AV_FAULTS_ALL;
+}
+
+/* The first rule that says how the request ends decides that; delays add nothing to each other. */
+static void decide_outcome(const struct av_qp_end *end, struct decision *d, const struct av_faults_rule *rule,
+			   bool reliable, uint64_t now)
+{
+	if (rule->what == AV_INJECT_DELAY && d->begins_ns < now + rule->time_ns)
+		d->begins_ns = now + rule->time_ns;
+	if (rule->what == AV_INJECT_STALL || rule->what == AV_INJECT_FATAL)
+		d->begins_ns = UINT64_MAX;
+	if (rule->what >= AV_INJECT_EVICT || rule->what == AV_INJECT_DELAY || rule->what == AV_INJECT_STALL ||
+	    d->outcome.what != AV_INJECTED_NOT)
+		return;
+	d->left = rule->what == AV_INJECT_RNR || rule->what == AV_INJECT_LOSE ? rule->count : AV_FAULTS_ALL;
+	d->until_ns = rule->time_ns ? now + rule->time_ns : 0;
+	if (rule->what == AV_INJECT_LOSE) {
+		decide_lost(end, d, reliable);
+	} else if (rule->what == AV_INJECT_STATUS) {
+		d->outcome.what = AV_INJECTED_STATUS;
+		d->outcome.status = (enum ibv_wc_status)rule->status;
+	} else if (rule->what == AV_INJECT_CQ_OVERRUN) {
+		d->outcome.what = AV_INJECTED_OVERRUN;
+	} else {
+		d->outcome.what = AV_INJECTED_RESULT;
+		d->outcome.result = result_of(rule->what);
+	}
+}
+
+/* The keys that a request names. */
+static uint32_t keys_of(const struct av_sq_wqe *wqe, bool datagram, uint32_t keys[AV_MAX_SGE + 1])
+{
+	uint32_t n = 0;
+
+	if (!datagram)
+		keys[n++] = wqe->rkey;
+	if (!(wqe->flags & IBV_SEND_INLINE) && wqe->count <= AV_MAX_SGE && !av_direct_is_local(wqe->opcode))
+		for (uint32_t i = 0; i < wqe->count; i++)
+			keys[n++] = wqe->sge[i].lkey;
+	return n;
+}
+
+static bool is_reliable(const struct av_qp_end *end, const struct av_sq_wqe *wqe)
+{
+	return (end->qp->type == IBV_QPT_RC || end->qp->type == IBV_QPT_XRC_SEND) &&
+	       !av_direct_is_local(wqe->opcode);
+}
+
+static void decide(const struct av_qp_end *end, const struct av_sq_wqe *wqe, struct av_faults *f,
+		   struct decision *d)
+{
+	uint32_t keys[AV_MAX_SGE + 1];
+	struct av_faults_occasion o = {
+		.kind = AV_FAULTS_REQUEST,
+		.now_ns = av_now_ns(),
+		.qpn = d->qpn,
+		.opcode = wqe->opcode,
+		.reliable = is_reliable(end, wqe),
+		.keys = keys,
+		.key_count = keys_of(wqe, end->qp->type == IBV_QPT_UD, keys),
+	};
+	struct av_faults_rule rule;
+	unsigned int at = 0;
+	uint64_t nth;
+
+	d->outcome = (struct av_injected){.what = AV_INJECTED_NOT};
+	d->begins_ns = d->until_ns = 0;
+	while (av_faults_strike(f, &o, &at, &rule, &nth)) {
+		if (rule.what == AV_INJECT_FATAL && atomic_load(&end->seg->head->fatal))
+			continue; /* it cannot fail twice */
+		av_fault_note(end->seg->head->device, &rule, nth, d->qpn, wqe->wr_id);
+		decide_outcome(end, d, &rule, o.reliable, o.now_ns);
+		if (rule.what >= AV_INJECT_EVICT)
+			strike_context(end->seg, atomic_load(&end->seg->inject), &rule, nth);
+	}
+}
+
+/* Its @exec token is held: is this request looked at for the first time, or have the rules changed? */
+static bool is_new(const struct av_qp_end *end, const struct decision *d, uint32_t change)
+{
+	return atomic_load(&end->qp->park) == AV_PARK_NOT || d->number != end->qp->sq_next ||
+	       d->qpn != atomic_load(&end->qp->qpn) || d->change != change;
+}
+
+static struct av_injected hold(const struct av_qp_end *end, uint64_t begins_ns, uint64_t now)
+{
+	uint64_t until = begins_ns == UINT64_MAX ? now + LOOK_AGAIN_NS : begins_ns;
+
+	atomic_store(&end->qp->deadline_ns, until);
+	atomic_store(&end->qp->park, AV_PARK_HELD);
+	av_timer_watch(end, until);
+	return (struct av_injected){.what = AV_INJECTED_HELD};
+}
+
+/* It waits for its timer: a look before that is no try. */
+static bool is_early(const struct av_qp_end *end, const struct decision *d, uint64_t now)
+{
+	return atomic_load(&end->qp->park) == d->outcome.result.park &&
+	       now < atomic_load(&end->qp->deadline_ns);
+}
+
+/* One more answer, or none, of that kind; then the request is executed. */
+static struct av_injected again(const struct av_qp_end *end, struct decision *d, uint64_t now)
+{
+	if (d->until_ns ? now >= d->until_ns : d->left == 0)
+		d->outcome.what = AV_INJECTED_NOT;
+	else if (d->left != AV_FAULTS_ALL && !is_early(end, d, now))
+		d->left--;
+	return d->outcome;
+}
+
+/* A refusal that the responder knows of, or an answer that only it can time. */
+static void ask_responder(const struct av_qp_end *end, struct av_qp_end *peer, const struct av_sq_wqe *wqe,
+			  struct av_injected *in)
+{
+	enum av_fault fault;
+
+	if (!is_reliable(end, wqe))
+		return;
+	av_connect(end, peer);
+	if (in->what == AV_INJECTED_RESULT && in->result.park == AV_PARK_RNR)
+		in->result.rnr_timer = peer->qp ? peer->qp->attr.min_rnr_timer : end->qp->attr.min_rnr_timer;
+	if (in->what != AV_INJECTED_STATUS)
+		return;
+	fault = fault_of(in->status);
+	if (fault == AV_FAULT_NONE)
+		return;
+	in->what = AV_INJECTED_RESULT;
+	in->result = av_direct_refuse(end, peer, wqe, fault);
+}
+
+struct av_injected av_inject(const struct av_qp_end *end, struct av_qp_end *peer, const struct av_sq_wqe *wqe)
+{
+	struct av_injected in = {.what = AV_INJECTED_NOT};
+	struct av_faults *f = av_faults_of(end->seg);
+	struct av_injections *all = inject_of(end->seg);
+	uint64_t now = av_now_ns();
+	struct decision *d;
+
+	if (!f || !all || end->qp->index >= PLACES)
+		return in;
+	d = &all->at[end->qp->index];
+	if (d->change != atomic_load(&f->change) && av_faults_next_tick(f) != UINT64_MAX)
+		av_timer_start(end->seg);
+	if (is_new(end, d, atomic_load(&f->change))) {
+		d->change = atomic_load(&f->change);
+		d->number = end->qp->sq_next;
+		d->qpn = atomic_load(&end->qp->qpn);
+		decide(end, wqe, f, d);
+	}
+	if (d->begins_ns > now)
+		return hold(end, d->begins_ns, now);
+	if (d->outcome.what == AV_INJECTED_NOT)
+		return in;
+	in = again(end, d, now);
+	ask_responder(end, peer, wqe, &in);
+	return in;
+}
+
+/* --- the clock ------------------------------------------------------------------------------------------ */
+
+static void strike_by_clock(struct av_seg *seg, struct av_faults *f, struct av_injections *in)
+{
+	struct av_faults_occasion o = {.kind = AV_FAULTS_CLOCK, .now_ns = av_now_ns()};
+	struct av_faults_rule rule;
+	unsigned int at = 0;
+	uint64_t nth;
+
+	while (av_faults_strike(f, &o, &at, &rule, &nth)) {
+		av_fault_note(seg->head->device, &rule, nth, 0, 0);
+		strike_context(seg, in, &rule, nth);
+	}
+}
+
+/* What was left to the timer. */
+static void settle(struct av_seg *seg, struct av_injections *in)
+{
+	uint32_t wish = atomic_exchange(&in->port, PORT_NOTHING);
+	uint64_t stays = atomic_load(&in->port_for_ns);
+
+	if (atomic_exchange(&in->fatal, 0))
+		av_context_fatal(seg);
+	if (wish != PORT_NOTHING) {
+		(void)av_port_force(seg->head->device, wish == PORT_DOWN);
+		in->port_up_ns = wish == PORT_DOWN && stays ? av_now_ns() + stays : 0;
+	}
+	if (in->port_up_ns && in->port_up_ns <= av_now_ns()) {
+		(void)av_port_force(seg->head->device, false);
+		in->port_up_ns = 0;
+	}
+}
+
+uint64_t av_inject_look(struct av_seg *seg)
+{
+	struct av_faults *f = av_faults_watched(seg) ? av_faults_of(seg) : atomic_load(&seg->faults);
+	struct av_injections *in = f ? inject_of(seg) : NULL;
+	uint64_t next;
+
+	if (!in)
+		return UINT64_MAX;
+	strike_by_clock(seg, f, in);
+	settle(seg, in);
+	next = av_faults_next_tick(f);
+	return in->port_up_ns && in->port_up_ns < next ? in->port_up_ns : next;
+}
+
+void av_inject_begin(struct av_seg *seg)
+{
+	struct av_faults *f;
+
+	av_faults_attach(seg);
+	f = atomic_load(&seg->faults);
+	if (f && av_faults_next_tick(f) != UINT64_MAX)
+		av_timer_start(seg);
+}
+
+void av_inject_end(struct av_seg *seg)
+{
+	free(atomic_exchange(&seg->inject, NULL));
+	av_faults_detach(seg);
+}
+
+/* --- verbs ---------------------------------------------------------------------------------------------- */
+
+int av_inject_verb(struct av_seg *seg, enum av_fail verb)
+{
+	struct av_faults *f = av_faults_of(seg);
+	struct av_faults_occasion o = {.kind = AV_FAULTS_VERB, .verb = verb, .now_ns = av_now_ns()};
+	struct av_faults_rule rule;
+	unsigned int at = 0;
+	uint64_t nth;
+	int err = 0;
+
+	while (f && av_faults_strike(f, &o, &at, &rule, &nth)) {
+		err = err ? err : rule.err;
+		av_fault_note(seg->head->device, &rule, nth, 0, 0);
+	}
+	if (f && av_faults_next_tick(f) != UINT64_MAX)
+		av_timer_start(seg); /* the rules may be new */
+	return err;
+}
