@@ -47,6 +47,7 @@ AV_EXPORT struct ibv_comp_channel *ibv_create_comp_channel(struct ibv_context *c
 	pthread_mutex_init(&channel->mutex, NULL);
 	channel->ibv.context = context;
 	channel->ibv.fd = fd;
+	channel->made_at = __builtin_return_address(0);
 	return &channel->ibv;
 }
 
@@ -66,7 +67,7 @@ AV_EXPORT int ibv_destroy_comp_channel(struct ibv_comp_channel *ibv)
 	busy = ibv->refcnt;
 	pthread_mutex_unlock(&ctx->verbs.context.mutex);
 	if (busy)
-		return av_fail_errno(EBUSY);
+		return av_misuse_busy(ctx, "completion channel", channel->bell, channel->made_at);
 	if (!ctx->forked)
 		av_bell_remove(ctx->seg, channel->bell);
 	close(ibv->fd);

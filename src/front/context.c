@@ -16,6 +16,7 @@
 #include "memory/odp_prefetch.h"
 #include "transport/capture.h"
 #include "transport/inject.h"
+#include "transport/send_sum.h"
 #include "transport/timer.h"
 
 static pthread_mutex_t list_mutex = PTHREAD_MUTEX_INITIALIZER;
@@ -115,6 +116,8 @@ void av_unlist(struct av_context *ctx, struct av_table *table, uint32_t handle)
  * next. */
 __attribute__((destructor)) static void at_exit(void)
 {
+	if (av_misuse_on())
+		av_misuse_exit(list);
 	av_dir_abandon();
 }
 
@@ -167,6 +170,7 @@ static int open_segment(struct av_context *ctx, uint32_t origin)
 	c->cmd_fd = ctx->seg->fd;
 	av_moving_add(ctx->seg);
 	av_inject_begin(ctx->seg);
+	av_misuse_begin(ctx);
 	av_port_watch();
 	av_capture_context_opened(ctx->seg);
 	return 0;
@@ -215,6 +219,8 @@ static void drop_memory(uint32_t id, void *object, void *arg)
 
 int av_context_close(struct av_context *ctx)
 {
+	if (av_misuse_on())
+		av_misuse_context_ends(ctx);
 	list_remove(ctx);
 	av_table_each(&ctx->mrs, drop_memory, NULL);
 	close(ctx->verbs.context.async_fd);
@@ -224,6 +230,7 @@ int av_context_close(struct av_context *ctx)
 		av_port_unwatch();
 		av_timer_stop(ctx->seg);
 		av_inject_end(ctx->seg);
+		av_send_sum_end(ctx->seg);
 		av_odp_quiesce(ctx->seg);
 		av_adopt_close(ctx->seg);
 		av_moving_remove(ctx->seg);

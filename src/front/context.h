@@ -21,6 +21,7 @@
 #include "base/table.h"
 #include "front/export.h"
 #include "front/handles.h"
+#include "front/misuse.h"
 #include "hca/bell.h"
 #include "hca/device.h"
 #include "hca/segment.h"
@@ -55,6 +56,7 @@ struct av_pd {
 	uint8_t peek_pad[AV_PEEK_PAD];
 	_Atomic uint32_t users; /* MRs, MWs, QPs, SRQs and parent domains; and AV_PD_FORGOTTEN */
 	bool imported;
+	const void *made_at;	/* front/misuse.h */
 	struct av_pd *contains; /* of a parent domain: what it is around; else NULL */
 	struct av_td *td;
 };
@@ -69,6 +71,7 @@ struct av_channel {
 	struct ibv_comp_channel ibv;
 	uint8_t peek_pad[AV_PEEK_PAD];
 	uint32_t bell;
+	const void *made_at;   /* front/misuse.h */
 	pthread_mutex_t mutex; /* readers of the FIFO against those who rewrite it */
 };
 
@@ -81,6 +84,7 @@ struct av_cq {
 	};
 	uint8_t peek_pad[AV_PEEK_PAD];
 	struct av_cq_shared *shared;
+	const void *made_at; /* front/misuse.h */
 	uint32_t id;
 	_Atomic uint32_t users;	  /* QPs; one with both queues here counts twice */
 	_Atomic uint32_t waiting; /* threads in anyverbs_cq_wait() */
@@ -106,13 +110,14 @@ struct av_qp {
 	};
 	uint8_t peek_pad[AV_PEEK_PAD];
 	struct av_qp_end end;
+	const void *made_at; /* front/misuse.h */
 	struct av_rq_shared *rq;
-	struct av_qp_end peer; /* its destination, guarded by the @exec token */
+	struct av_qp_end peer;	  /* its destination, guarded by the @exec token */
 	struct av_lock post_lock; /* av_post_begin() */
 	bool one_thread;	  /* in a thread domain */
-	bool opened;   /* by ibv_open_qp(): the shared half is somebody else's */
-	bool extended; /* created with send operations for ibv_wr_*() */
-	bool umr;      /* may change indirect keys; with lists of so many elements in the request: */
+	bool opened;		  /* by ibv_open_qp(): the shared half is somebody else's */
+	bool extended;		  /* created with send operations for ibv_wr_*() */
+	bool umr; /* may change indirect keys; with lists of so many elements in the request: */
 	uint32_t inline_klms;
 	struct {
 		uint32_t tail;	       /* behind the last request built */

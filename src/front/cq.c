@@ -80,7 +80,8 @@ AV_EXPORT struct ibv_cq *ibv_create_cq(struct ibv_context *context, int cqe, voi
 {
 	if (!av_ours(context))
 		return AV_NEXT(ibv_create_cq, "IBVERBS_1.1")(context, cqe, cq_context, channel, comp_vector);
-	return av_cq_create(av_context_of(context), cqe, cq_context, channel, comp_vector);
+	return AV_MADE_HERE(struct av_cq,
+			    av_cq_create(av_context_of(context), cqe, cq_context, channel, comp_vector));
 }
 
 AV_EXPORT int ibv_destroy_cq(struct ibv_cq *ibv)
@@ -95,7 +96,9 @@ AV_EXPORT int ibv_destroy_cq(struct ibv_cq *ibv)
 	if (!cq)
 		return av_fail_errno(ENOENT);
 	if (atomic_load(&cq->users) || atomic_load(&cq->waiting))
-		return av_fail_errno(EBUSY);
+		return av_misuse_busy(ctx, "CQ", ibv->handle, cq->made_at);
+	if (av_misuse_on())
+		av_misuse_cq_ends(cq);
 	av_unlist(ctx, &ctx->cqs, ibv->handle);
 	if (!ctx->forked) {
 		if (ibv->channel)

@@ -194,6 +194,7 @@ struct ibv_cq_ex *av_create_cq_ex(struct ibv_context *context, struct ibv_cq_ini
 	if (!ibv)
 		return NULL;
 	cq = av_container_of(ibv, struct av_cq, ibv);
+	cq->made_at = __builtin_return_address(0);
 	cq->single_threaded = (attr->comp_mask & IBV_CQ_INIT_ATTR_MASK_FLAGS) &&
 			      (attr->flags & IBV_CREATE_CQ_ATTR_SINGLE_THREADED);
 	if (attr->wc_flags &

@@ -231,7 +231,7 @@ int av_free_dm(struct ibv_dm *ibv)
 	if (!dm)
 		return av_fail_errno(ENOENT);
 	if (atomic_load(&dm->users))
-		return av_fail_errno(EBUSY);
+		return av_misuse_busy(ctx, "DM", ibv->handle, NULL);
 	av_table_clear(&ctx->dms, ibv->handle);
 	if (!dm->imported && (!ctx->forked || dm->seg == ctx->child_seg)) {
 		withdraw(dm);

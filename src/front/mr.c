@@ -158,7 +158,8 @@ AV_EXPORT struct ibv_mr *ibv_reg_mr(struct ibv_pd *pd, void *addr, size_t length
 {
 	if (!av_ours(pd->context))
 		return AV_NEXT(ibv_reg_mr, "IBVERBS_1.1")(pd, addr, length, access);
-	return av_reg_mr(pd, addr, length, (uintptr_t)addr, plain_rights((uint32_t)access));
+	return AV_MADE_HERE(struct av_mr,
+			    av_reg_mr(pd, addr, length, (uintptr_t)addr, plain_rights((uint32_t)access)));
 }
 
 AV_EXPORT struct ibv_mr *ibv_reg_mr_iova(struct ibv_pd *pd, void *addr, size_t length, uint64_t iova,
@@ -166,7 +167,7 @@ AV_EXPORT struct ibv_mr *ibv_reg_mr_iova(struct ibv_pd *pd, void *addr, size_t l
 {
 	if (!av_ours(pd->context))
 		return AV_NEXT(ibv_reg_mr_iova, "IBVERBS_1.7")(pd, addr, length, iova, access);
-	return av_reg_mr(pd, addr, length, iova, plain_rights((uint32_t)access));
+	return AV_MADE_HERE(struct av_mr, av_reg_mr(pd, addr, length, iova, plain_rights((uint32_t)access)));
 }
 
 AV_EXPORT struct ibv_mr *ibv_reg_mr_iova2(struct ibv_pd *pd, void *addr, size_t length, uint64_t iova,
@@ -174,7 +175,7 @@ AV_EXPORT struct ibv_mr *ibv_reg_mr_iova2(struct ibv_pd *pd, void *addr, size_t 
 {
 	if (!av_ours(pd->context))
 		return AV_NEXT(ibv_reg_mr_iova2, "IBVERBS_1.8")(pd, addr, length, iova, access);
-	return av_reg_mr(pd, addr, length, iova, plain_rights(access));
+	return AV_MADE_HERE(struct av_mr, av_reg_mr(pd, addr, length, iova, plain_rights(access)));
 }
 
 struct ibv_mr *av_alloc_null_mr(struct ibv_pd *pd)
@@ -235,11 +236,13 @@ AV_EXPORT int ibv_dereg_mr(struct ibv_mr *ibv)
 	mr = av_mr_find(ibv);
 	if (!mr)
 		return av_fail_errno(ENOENT);
+	if (av_misuse_on())
+		av_misuse_mr_ends(mr);
 	/* The handle goes first: when the key's index is free, another thread may be given it at once. */
 	av_table_clear(&ctx->mrs, av_mr_place(ibv->handle));
 	if (end_key(ctx, mr)) {
 		(void)!av_table_set(&ctx->mrs, av_mr_place(ibv->handle), mr);
-		return av_fail_errno(EBUSY);
+		return av_misuse_busy(ctx, "MR", ibv->lkey, mr->made_at);
 	}
 	odp_end(ctx, mr);
 	if (is_fork_guarded(mr) && !ctx->forked)

@@ -24,6 +24,7 @@ struct av_mr {
 	struct ibv_mr ibv;
 	uint8_t peek_pad[AV_PEEK_PAD];
 	struct av_pd *pd;
+	const void *made_at; /* front/misuse.h */
 	enum av_mr_sort sort;
 	uint32_t handle; /* ibv.handle as we gave it */
 	uint32_t access;

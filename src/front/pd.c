@@ -96,7 +96,7 @@ AV_EXPORT struct ibv_pd *ibv_alloc_pd(struct ibv_context *context)
 {
 	if (!av_ours(context))
 		return AV_NEXT(ibv_alloc_pd, "IBVERBS_1.1")(context);
-	return create_pd(av_context_of(context), NULL, NULL);
+	return AV_MADE_HERE(struct av_pd, create_pd(av_context_of(context), NULL, NULL));
 }
 
 AV_EXPORT int ibv_dealloc_pd(struct ibv_pd *ibv)
@@ -109,7 +109,7 @@ AV_EXPORT int ibv_dealloc_pd(struct ibv_pd *ibv)
 	if (!pd)
 		return av_fail_errno(ENOENT);
 	if (atomic_load(&pd->users))
-		return av_fail_errno(EBUSY);
+		return av_misuse_busy(av_context_of(ibv->context), "PD", ibv->handle, pd->made_at);
 	if (pd->imported) {
 		av_pd_forget(pd);
 		return 0;
@@ -167,7 +167,7 @@ int av_dealloc_td(struct ibv_td *ibv)
 	if (!td)
 		return av_fail_errno(ENOENT);
 	if (atomic_load(&td->users))
-		return av_fail_errno(EBUSY);
+		return av_misuse_busy(av_context_of(ibv->context), "TD", td->handle, NULL);
 	av_handles_remove(&av_context_of(ibv->context)->tds, td->handle);
 	free(td);
 	return 0;
@@ -182,5 +182,5 @@ struct ibv_pd *av_alloc_parent_domain(struct ibv_context *context, struct ibv_pa
 
 	if (!pd || pd->contains || (attr->td && !td) || (attr->comp_mask & ~known))
 		return av_fail_null(EINVAL);
-	return create_pd(av_context_of(context), pd, td);
+	return AV_MADE_HERE(struct av_pd, create_pd(av_context_of(context), pd, td));
 }

@@ -245,7 +245,7 @@ AV_EXPORT struct ibv_qp *ibv_create_qp(struct ibv_pd *pd, struct ibv_qp_init_att
 {
 	if (!av_ours(pd->context))
 		return AV_NEXT(ibv_create_qp, "IBVERBS_1.1")(pd, attr);
-	return av_qp_create(av_context_of(pd->context), pd, NULL, attr, NULL);
+	return AV_MADE_HERE(struct av_qp, av_qp_create(av_context_of(pd->context), pd, NULL, attr, NULL));
 }
 
 /* In-flight executors of others finish before the tokens are ours; RESET empties the queues and purges the
@@ -292,7 +292,9 @@ AV_EXPORT int ibv_destroy_qp(struct ibv_qp *ibv)
 	if (!qp)
 		return av_fail_errno(ENOENT);
 	if (atomic_load(&qp->groups))
-		return av_fail_errno(EBUSY);
+		return av_misuse_busy(ctx, "QP", ibv->qp_num, qp->made_at);
+	if (av_misuse_on())
+		av_misuse_qp_ends(qp);
 	av_unlist(ctx, &ctx->qps, ibv->handle);
 	if (qp->opened) {
 		av_seg_put(qp->end.seg);

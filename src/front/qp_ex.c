@@ -372,9 +372,12 @@ struct ibv_qp *av_create_qp_ex(struct ibv_context *context, struct ibv_qp_init_a
 		return av_fail_null(EINVAL);
 	/* The first members are those of struct ibv_qp_init_attr. */
 	ibv = av_qp_create(av_context_of(context), pd, xrcd, (struct ibv_qp_init_attr *)attr, NULL);
-	if (!ibv || !(attr->comp_mask & IBV_QP_INIT_ATTR_SEND_OPS_FLAGS))
-		return ibv;
+	if (!ibv)
+		return NULL;
 	qp = av_container_of(ibv, struct av_qp, ibv);
+	qp->made_at = __builtin_return_address(0);
+	if (!(attr->comp_mask & IBV_QP_INIT_ATTR_SEND_OPS_FLAGS))
+		return ibv;
 	qp->extended = true;
 	fill_builders(qp, attr->send_ops_flags);
 	return ibv;

@@ -150,7 +150,8 @@ AV_EXPORT struct ibv_srq *ibv_create_srq(struct ibv_pd *pd, struct ibv_srq_init_
 		return AV_NEXT(ibv_create_srq, "IBVERBS_1.1")(pd, init);
 	ctx = av_context_of(pd->context);
 	err = check_create(ctx, pd, &init->attr);
-	return err ? av_fail_null(err) : create(ctx, pd, &none, init->srq_context, &init->attr);
+	return err ? av_fail_null(err)
+		   : AV_MADE_HERE(struct av_srq, create(ctx, pd, &none, init->srq_context, &init->attr));
 }
 
 struct ibv_srq *av_create_srq_ex(struct ibv_context *context, struct ibv_srq_init_attr_ex *init)
@@ -169,7 +170,8 @@ struct ibv_srq *av_create_srq_ex(struct ibv_context *context, struct ibv_srq_ini
 	xrc.cq = init->cq->context == context ? av_cq_find(init->cq) : NULL;
 	err = xrc.xrcd && xrc.cq && init->pd->context == context ? check_create(ctx, init->pd, &init->attr)
 								 : EINVAL;
-	return err ? av_fail_null(err) : create(ctx, init->pd, &xrc, init->srq_context, &init->attr);
+	return err ? av_fail_null(err)
+		   : AV_MADE_HERE(struct av_srq, create(ctx, init->pd, &xrc, init->srq_context, &init->attr));
 }
 
 int av_get_srq_num(struct ibv_srq *ibv, uint32_t *number)
@@ -255,7 +257,7 @@ AV_EXPORT int ibv_destroy_srq(struct ibv_srq *ibv)
 	if (!srq)
 		return av_fail_errno(ENOENT);
 	if (srq->users)
-		return av_fail_errno(EBUSY);
+		return av_misuse_busy(ctx, "SRQ", ibv->handle, srq->made_at);
 	av_unlist(ctx, &ctx->srqs, ibv->handle);
 	if (!ctx->forked) {
 		av_event_wait(&ibv->mutex, &ibv->cond, &ibv->events_completed, &srq->async_delivered);

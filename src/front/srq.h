@@ -10,12 +10,13 @@ struct av_srq {
 	uint8_t peek_pad[AV_PEEK_PAD];
 	struct av_rq_shared *shared;
 	struct av_pd *pd;
+	const void *made_at;  /* front/misuse.h */
 	struct av_xrcd *xrcd; /* XRC only, */
 	struct av_cq *cq;     /* and this */
 	uint32_t index, id;
 	pthread_mutex_t users_mutex; /* and one ibv_modify_srq() at a time */
-	struct av_qp *users;	  /* list of the queue pairs on it, under users_mutex */
-	uint32_t async_delivered; /* under ibv.mutex */
+	struct av_qp *users;	     /* list of the queue pairs on it, under users_mutex */
+	uint32_t async_delivered;    /* under ibv.mutex */
 };
 
 /* The SRQ if it is one of that context, else NULL. */

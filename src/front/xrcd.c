@@ -74,7 +74,7 @@ int av_close_xrcd(struct ibv_xrcd *ibv)
 	if (!xrcd)
 		return av_fail_errno(ENOENT);
 	if (atomic_load(&xrcd->users))
-		return av_fail_errno(EBUSY);
+		return av_misuse_busy(ctx, "XRCD", xrcd->handle, NULL);
 	if (!ctx->forked)
 		av_dir_xrcd_close(ctx->seg->ref, xrcd->number);
 	av_handles_remove(&ctx->xrcds, xrcd->handle);

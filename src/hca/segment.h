@@ -132,6 +132,7 @@ struct av_odp_counters;
 struct av_odp_gauge;
 struct av_faults;
 struct av_injections;
+struct av_send_sums;
 
 /* One mapped segment, of this process or of a peer. Private to the process. */
 struct av_seg {
@@ -141,19 +142,20 @@ struct av_seg {
 	pid_t pid;
 	bool own; /* belongs to a context of this process */
 	bool same_pidns;
-	int folder_fd;			  /* folder of the context */
-	int fd;				  /* the file; own segments only, else -1 */
-	struct av_heap *heap;		  /* own segments only */
-	struct av_pages *pages;		  /* likewise */
-	_Atomic(struct av_timer *) timer; /* own segments only, transport/timer.h; NULL until needed */
-	pthread_mutex_t timer_mutex;	  /* held to start it */
+	int folder_fd;				/* folder of the context */
+	int fd;					/* the file; own segments only, else -1 */
+	struct av_heap *heap;			/* own segments only */
+	struct av_pages *pages;			/* likewise */
+	_Atomic(struct av_timer *) timer;	/* own segments only, transport/timer.h; NULL until needed */
+	pthread_mutex_t timer_mutex;		/* held to start it */
 	_Atomic(struct av_faults *) faults;	/* own segments only, hca/faults.h; NULL until needed */
-	_Atomic(struct av_injections *) inject;	/* likewise, transport/inject.h */
-	struct av_odp_counters *odp;	  /* the device's, in the directory */
-	struct av_odp_gauge *odp_gauge;	  /* this context's, likewise; own segments only */
-	_Atomic(struct av_seg *) origin;  /* av_seg_origin() */
-	unsigned int users;		  /* guarded by the mutex of peers.c */
-	_Atomic uint64_t alive_ns;	  /* when it was last known to live (coarse clock) */
+	_Atomic(struct av_send_sums *) sums;	/* likewise, transport/send_sum.h */
+	_Atomic(struct av_injections *) inject; /* likewise, transport/inject.h */
+	struct av_odp_counters *odp;		/* the device's, in the directory */
+	struct av_odp_gauge *odp_gauge;		/* this context's, likewise; own segments only */
+	_Atomic(struct av_seg *) origin;	/* av_seg_origin() */
+	unsigned int users;			/* guarded by the mutex of peers.c */
+	_Atomic uint64_t alive_ns;		/* when it was last known to live (coarse clock) */
 	_Atomic bool gone;	 /* its process was seen dead or the context closed: never comes back */
 	_Atomic bool vm_refused; /* the kernel does not let us read and write that process' memory */
 	struct {

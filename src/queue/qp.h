@@ -124,10 +124,10 @@ struct av_qp_shared {
 	/* Who this is: written by the owner with both tokens held, read with either. */
 	_Atomic uint32_t qpn;	/* 0: no queue pair here */
 	_Atomic uint32_t state; /* enum ibv_qp_state; also read without a token as a hint */
-	/* LAST_WQE_REACHED is due; raised by the next to drive the send queue. Here, since that one always looks
-	 * and the responder's line is busy. */
+	/* LAST_WQE_REACHED is due; raised by the next to drive the send queue. Here, since that one always
+	 * looks and the responder's line is busy. */
 	_Atomic uint32_t last_wqe;
-	uint32_t type;		/* enum ibv_qp_type */
+	uint32_t type; /* enum ibv_qp_type */
 	uint32_t index;
 	uint32_t pd;
 	uint32_t send_cq, recv_cq; /* indices in this segment */
@@ -168,7 +168,8 @@ struct av_qp_shared {
 	uint32_t receiving_srqn; /* XRC: number of the queue it was taken from */
 	uint32_t receiving; /* place + 1 of the receive request that was taken and not completed yet; 0: none
 			     */
-	uint32_t established;	   /* COMM_EST has been raised */
+	uint32_t established; /* COMM_EST has been raised */
+	uint32_t rnr_naks;    /* requests that found no receive posted and had to wait */
 };
 static_assert(sizeof(struct av_qp_shared) <= AV_QP_BYTES, "QP table entry");
 

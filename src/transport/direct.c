@@ -249,6 +249,7 @@ static void message_of(const struct work *w, struct av_message *msg)
 static enum av_fault not_ready(struct work *w)
 {
 	w->result.rnr_timer = w->rsp->qp->attr.min_rnr_timer;
+	w->rsp->qp->rnr_naks += atomic_load(&w->req->qp->park) != AV_PARK_RNR;
 	park(w, AV_PARK_RNR);
 	return AV_FAULT_NONE;
 }

@@ -19,6 +19,7 @@
 #include "transport/poll.h"
 #include "transport/retry.h"
 #include "transport/rnr.h"
+#include "transport/send_sum.h"
 #include "transport/state.h"
 #include "transport/timer.h"
 
@@ -156,6 +157,13 @@ static void flush(const struct av_qp_end *end, uint32_t tail)
 /* --- one request
  * -------------------------------------------------------------------------------------------- */
 
+/* Is it watched what becomes of the buffers of requests that wait? */
+static bool is_checked(const struct av_qp_end *end)
+{
+	return end->seg->own &&
+	       (atomic_load_explicit(&end->seg->head->watched, memory_order_relaxed) & AV_WATCHED_MISUSE);
+}
+
 /* The request cannot be executed now. Return: true if that was its last chance, and it has failed. */
 static bool wait_or_fail(const struct av_qp_end *end, struct av_sq_wqe *wqe,
 			 const struct av_direct_result *result)
@@ -166,11 +174,12 @@ static bool wait_or_fail(const struct av_qp_end *end, struct av_sq_wqe *wqe,
 		fail(end, wqe, av_rule(fault)->requester);
 		return true;
 	}
-	if (result->park == AV_PARK_RNR) {
+	if (av_unlikely(is_checked(end)))
+		av_send_sum_look(end, wqe);
+	else if (result->park == AV_PARK_RNR)
 		av_park_payload(end, wqe);
-		if (end->seg->own)
-			av_rnr_parked(end);
-	}
+	if (result->park == AV_PARK_RNR && end->seg->own)
+		av_rnr_parked(end);
 	av_timer_watch(end, result->owner_only ? 0 : atomic_load(&end->qp->deadline_ns));
 	return false;
 }
@@ -262,6 +271,8 @@ static bool step(const struct av_qp_end *end, struct av_qp_end *peer)
 	if (av_unlikely(atomic_load_explicit(&end->qp->state, memory_order_relaxed) == IBV_QPS_ERR))
 		return true; /* it has failed at the fence, and flushes next */
 	av_capture_request_begin(&capture, end);
+	if (av_unlikely(watched) && is_checked(end) && atomic_load(&end->qp->park) != AV_PARK_NOT)
+		av_send_sum_look(end, wqe);
 	if (av_unlikely(watched & AV_WATCHED_FAULTS) && end->seg->own) {
 		struct av_injected in = av_inject(end, peer, wqe);
 
@@ -379,11 +390,14 @@ void av_drive(const struct av_qp_end *end, struct av_qp_end *peer)
 		av_disconnect(&found);
 }
 
-/* Its own process has to execute what is posted there: nobody else may enter its memory, or faults are to
- * befall it. */
+/* Its own process has to execute what is posted there: nobody else may enter its memory, or it is watched by
+ * what only it has. */
 static bool is_its_own_business(const struct av_seg *seg)
 {
-	return av_reach_refused(seg) || (av_faults_watched(seg) && !seg->own);
+	const uint32_t own = AV_WATCHED_FAULTS | AV_WATCHED_MISUSE;
+
+	return av_reach_refused(seg) ||
+	       (!seg->own && (atomic_load_explicit(&seg->head->watched, memory_order_relaxed) & own));
 }
 
 void av_drive_peer(const struct av_qp_end *end)
