@@ -5,6 +5,7 @@
  * rules are set by the tool, as a user would.
  */
 #include <errno.h>
+#include <signal.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -273,7 +274,7 @@ static const struct {
 	{"retry-exhausted after 900s &", 0},
 	{"retry-exhausted process nobody", 0},
 	{"retry-exhausted device any1 &", 0},
-	{"retry-exhausted 30% & seed 7", 0x232110},
+	{"retry-exhausted 30% & seed 7", 0x232110}, /* by the generator in anyverbs_faults(5) */
 };
 
 static void choice_row(size_t i)
@@ -384,6 +385,33 @@ static void port_row(void)
 	end();
 }
 
+/* Its own request kills a process: who is connected with it gets no answer, and nobody else hears of it. */
+static void kill_row(void)
+{
+	struct node_send s = {.wr_id = 1, .opcode = IBV_WR_RDMA_WRITE, .flags = IBV_SEND_SIGNALED};
+	enum ibv_wc_status status;
+	struct side c;
+	char text[100];
+	int how;
+
+	row("a process is killed on demand, and its peer's requests get no answer");
+	side_start(&c);
+	pair_create(&a, FAULTY, &c, 0, NULL);
+	pair_connect(&a, FAULTY, NULL, &c, 0, NULL);
+	snprintf(text, sizeof(text), "kill nth 1 pid %d", (int)c.pid);
+	set_rules(text);
+	side_later(&c, 1);
+	(void)side_post_send(&c, 0, &s, 1);
+	EXPECT(waitpid(c.pid, &how, 0) == c.pid && WIFSIGNALED(how) && WTERMSIG(how) == SIGKILL, "it lives");
+	close(c.sock);
+	post(FAULTY, IBV_WR_RDMA_WRITE);
+	status = result();
+	EXPECT(status == IBV_WC_RETRY_EXC_ERR, "the request ends as '%s'", ibv_wc_status_str(status));
+	clear_rules();
+	bystander_goes_on();
+	EXPECT(side_destroy_qp(&a, FAULTY) == 0, "destroy_qp");
+}
+
 /* The last row: the context is of no use behind it. */
 static void fatal_row(void)
 {
@@ -429,6 +457,7 @@ int main(int argc, char **argv)
 	evict_row("evict all 10% &");
 	evict_row("evict 20 every 2ms &");
 	port_row();
+	kill_row();
 	fatal_row();
 	side_stop(&a);
 	side_stop(&b);

@@ -1,0 +1,63 @@
+#!/bin/bash
+# SPDX-License-Identifier: MIT
+# "anyverbs faults": setting, listing and clearing rules, what is refused and how, and ANYVERBS_FAULTS. Usage:
+# test_faults.sh TOOL
+. "$(dirname "$0")/lib.sh"
+export LC_ALL=C
+unset ANYVERBS_FAULTS
+ANYVERBS_DIR=$(mktemp -d)
+export ANYVERBS_DIR
+trap 'rm -r "$ANYVERBS_DIR"' EXIT
+
+faults() {
+	"$tool" faults "$@" 2>&1
+}
+
+says no_faults_at_first '^any0: no faults$' "$(faults list)"
+says set_is_confirmed '^any0: faults set; 0 contexts told$' "$(faults set 'rnr 3 qp 17' 'seed 7; delay 1ms 5% ')"
+says first_rule_is_listed '^any0: 1: rnr 3 qp 17$' "$(faults list)"
+says second_rule_is_listed '^any0: 2: delay 1ms 5%$' "$(faults list)"
+holds they_are_in_one_file test "$(ls "$ANYVERBS_DIR")" = "anyverbs-$(id -u).faults.any0"
+says set_replaces '^any0: faults set' "$(faults set stall)"
+holds what_was_replaced_is_gone test "$(faults list)" = "any0: 1: stall"
+says clear_is_confirmed '^any0: faults cleared; 0 contexts told$' "$(faults clear)"
+says cleared_is_none '^any0: no faults$' "$(faults list)"
+holds nothing_is_left test -z "$(ls "$ANYVERBS_DIR")"
+holds clear_again "$tool" faults clear
+
+wrong=$(faults set 'delay 1ms' 'dely 1ms')
+says mistake_is_placed "^anyverbs: line 2, column 1: 'dely' is no fault" "$wrong"
+says mistake_is_shown '^    dely 1ms$' "$wrong"
+says mistake_is_pointed_at '^    \^$' "$wrong"
+exits mistake_is_2 2 "$tool" faults set 'dely 1ms'
+says mistake_changes_nothing '^any0: no faults$' "$(faults list)"
+exits nothing_to_set_is_2 2 "$tool" faults set
+exits only_a_comment_is_2 2 "$tool" faults set '# nothing'
+exits no_action_is_2 2 "$tool" faults
+exits unknown_action_is_2 2 "$tool" faults make
+exits argument_of_list_is_2 2 "$tool" faults list x
+exits argument_of_clear_is_2 2 "$tool" faults clear x
+exits unknown_device_is_1 1 "$tool" faults -d nosuch0 list
+
+export ANYVERBS_DEVICES=any0,any1
+says of_one_device '^any1: faults set' "$(faults -d any1 set kill)"
+says not_of_the_other '^any0: no faults$' "$(faults list)"
+says of_that_one '^any1: 1: kill$' "$(faults list)"
+holds clear_all "$tool" faults clear
+unset ANYVERBS_DEVICES
+
+# Programs: one warning about a mistake, and then they run as ever; and what is right strikes.
+if command -v ibv_rc_pingpong >/dev/null && "$tool" run -- ibv_devices >/dev/null 2>&1; then
+	client() {
+		timeout 20 "$tool" run -- ibv_rc_pingpong -g 0 127.0.0.1 2>&1
+	}
+	text=$(ANYVERBS_FAULTS='delay' client)
+	says mistake_is_warned_of "warn: ANYVERBS_FAULTS: line 1, column 6: 'delay' wants a time" "$text"
+	holds mistake_is_warned_of_once test "$(grep -c ANYVERBS_FAULTS <<<"$text")" = 1
+	says registration_fails "^Couldn't register MR$" "$(ANYVERBS_FAULTS='fail reg_mr' client)"
+	says creation_fails "^Couldn't create CQ$" "$(ANYVERBS_FAULTS='fail create_cq EAGAIN' client)"
+	holds set_for_all "$tool" faults set 'fail alloc_pd'
+	says device_rules_strike "^Couldn't allocate PD$" "$(client)"
+	holds clear_for_all "$tool" faults clear
+fi
+finish
