@@ -242,7 +242,8 @@ static bool befall(const struct av_qp_end *end, struct av_qp_end *peer, struct a
 	case AV_INJECTED_RESULT:
 		return outcome(end, peer, wqe, in->result, &none);
 	case AV_INJECTED_STATUS:
-		fail(end, wqe, in->status);
+		(void)complete(end, wqe, in->status, NULL);
+		enter_error(end);
 		return true;
 	case AV_INJECTED_OVERRUN:
 		av_cq_overrun(end->seg, end->qp->send_cq);
