@@ -255,6 +255,30 @@ static bool befall(const struct av_qp_end *end, struct av_qp_end *peer, struct a
 	}
 }
 
+/* A request of a context that is watched. Return: has something befallen it? @goes_on: then, as of step() */
+static __attribute__((noinline)) bool befell(const struct av_qp_end *end, struct av_qp_end *peer,
+					     struct av_sq_wqe *wqe, bool *goes_on)
+{
+	struct av_capture_mark capture;
+	struct av_injected in;
+
+	if (is_checked(end) && atomic_load(&end->qp->park) != AV_PARK_NOT)
+		av_send_sum_look(end, wqe);
+	if (!end->seg->own || !av_faults_watched(end->seg))
+		return false;
+	av_capture_request_begin(&capture, end);
+	in = av_inject(end, peer, wqe);
+	if (in.what == AV_INJECTED_NOT)
+		return false;
+	if (capture.on && in.what == AV_INJECTED_RESULT) {
+		if (end->qp->type != IBV_QPT_UD)
+			av_connect(end, peer);
+		av_capture_request(&capture, end, peer, wqe, &in.result, NULL);
+	}
+	*goes_on = befall(end, peer, wqe, &in);
+	return true;
+}
+
 /* Execute the request at the head. Return: false if it has to wait. */
 static bool step(const struct av_qp_end *end, struct av_qp_end *peer)
 {
@@ -264,6 +288,7 @@ static bool step(const struct av_qp_end *end, struct av_qp_end *peer)
 	struct av_capture_mark capture;
 	struct av_direct_result result;
 	struct answer answer;
+	bool goes_on;
 
 	if (!wqe)
 		return false;
@@ -271,15 +296,9 @@ static bool step(const struct av_qp_end *end, struct av_qp_end *peer)
 		return false;
 	if (av_unlikely(atomic_load_explicit(&end->qp->state, memory_order_relaxed) == IBV_QPS_ERR))
 		return true; /* it has failed at the fence, and flushes next */
+	if (av_unlikely(watched) && befell(end, peer, wqe, &goes_on))
+		return goes_on;
 	av_capture_request_begin(&capture, end);
-	if (av_unlikely(watched) && is_checked(end) && atomic_load(&end->qp->park) != AV_PARK_NOT)
-		av_send_sum_look(end, wqe);
-	if (av_unlikely(watched & AV_WATCHED_FAULTS) && end->seg->own) {
-		struct av_injected in = av_inject(end, peer, wqe);
-
-		if (in.what != AV_INJECTED_NOT)
-			return befall(end, peer, wqe, &in);
-	}
 	if (end->qp->type == IBV_QPT_UD) {
 		result = av_datagram_execute(end, wqe);
 	} else {
