@@ -24,6 +24,7 @@
 #include "hca/bell.h"
 #include "hca/device.h"
 #include "hca/segment.h"
+#include "observe/blame.h"
 #include "queue/qp.h"
 
 #define AV_PEEK_PAD 256
@@ -106,12 +107,12 @@ struct av_qp {
 	uint8_t peek_pad[AV_PEEK_PAD];
 	struct av_qp_end end;
 	struct av_rq_shared *rq;
-	struct av_qp_end peer; /* its destination, guarded by the @exec token */
+	struct av_qp_end peer;	  /* its destination, guarded by the @exec token */
 	struct av_lock post_lock; /* av_post_begin() */
 	bool one_thread;	  /* in a thread domain */
-	bool opened;   /* by ibv_open_qp(): the shared half is somebody else's */
-	bool extended; /* created with send operations for ibv_wr_*() */
-	bool umr;      /* may change indirect keys; with lists of so many elements in the request: */
+	bool opened;		  /* by ibv_open_qp(): the shared half is somebody else's */
+	bool extended;		  /* created with send operations for ibv_wr_*() */
+	bool umr; /* may change indirect keys; with lists of so many elements in the request: */
 	uint32_t inline_klms;
 	struct {
 		uint32_t tail;	       /* behind the last request built */
@@ -170,22 +171,28 @@ static inline struct av_qp *av_qp_find(const struct ibv_qp *qp)
 	return av_likely(found && &found->ibv == qp) ? found : NULL;
 }
 
-/* The ways in which verbs report a failure. */
-static inline int av_fail_errno(int err)
+/*
+ * The ways in which verbs report a failure; each leaves a record (observe/blame.h), with the check that said
+ * no if that was av_deny(). By the name of the function that fails it is known which verb that is.
+ */
+#define av_fail_errno(err) av_fail_errno_of(__func__, err)
+#define av_fail_null(err)  av_fail_null_of(__func__, err)
+#define av_fail_fd(err)	   av_fail_fd_of(__func__, err)
+
+static inline int av_fail_errno_of(const char *function, int err)
 {
-	errno = err;
-	return err;
+	return errno = av_refused(function, err);
 }
 
-static inline void *av_fail_null(int err)
+static inline void *av_fail_null_of(const char *function, int err)
 {
-	errno = err;
+	errno = av_refused(function, err);
 	return NULL;
 }
 
-static inline int av_fail_fd(int err)
+static inline int av_fail_fd_of(const char *function, int err)
 {
-	errno = err;
+	errno = av_refused(function, err);
 	return -1;
 }
 
