@@ -38,7 +38,7 @@
 	X(MR_NEEDS_LOCAL,   "ibv_reg_mr(3)",        "a remote right to write or for atomics ({access}) needs IBV_ACCESS_LOCAL_WRITE", "add IBV_ACCESS_LOCAL_WRITE") \
 	X(MR_PERSISTENT,    "ibv_reg_mr(3)",        "memory of this device cannot be made persistent", "flush with global visibility instead") \
 	X(MR_FLAGS,         "ibv_reg_mr(3)",        "access flags {wanted:x} are not known; those known are {limit:x}", "") \
-	X(MR_TUNNELED,      "ibv_exp_reg_mr(3)",    "tunneled atomics need the device's switch and IBV_ACCESS_LOCAL_WRITE", "anyverbs config set IBM_TUNNELED_ATOMIC_EN, then anyverbs reset") \
+	X(MR_TUNNELED,      "ibv_exp_reg_mr(3)",    "tunneled atomics need the device's switch and IBV_ACCESS_LOCAL_WRITE", "anyverbs config set IBM_TUNNELED_ATOMIC_EN=1, then anyverbs reset") \
 	X(MR_LENGTH,        "ibv_reg_mr(3)",        "{wanted} B, and a region may have {limit} B", "") \
 	X(MR_WRAPS,         "ibv_reg_mr(3)",        "{length} B from {address} wrap around the end of the address space", "") \
 	X(MR_IOVA,          "ibv_reg_mr_iova(3)",   "address and iova lie at different places of a page ({wanted} and {limit})", "they must be equal modulo the page size") \
