@@ -10,7 +10,8 @@
 
 /* What of a key is looked at: it may be changing at this moment. */
 struct look {
-	bool there; /* the index has been used */
+	bool there; /* the index has been used, */
+	bool given; /* and the key was given out */
 	uint32_t key, pd, access, qpn;
 	uint8_t kind, window_type;
 	uint64_t base, length;
@@ -66,7 +67,7 @@ static void say(struct av_flight_record *r, enum av_check check, uint64_t wanted
 
 static void say_dead(struct av_flight_record *r, const struct look *l)
 {
-	if (!l->there)
+	if (!l->given)
 		say(r, AV_CHECK_KEY_UNKNOWN, 0, 0);
 	else if (l->kind == AV_KEY_WINDOW && l->key == 0)
 		say(r, AV_CHECK_KEY_UNBOUND, 0, 0);
@@ -115,6 +116,7 @@ void av_mem_why(struct av_seg *seg, const struct av_mem_request *req, enum av_me
 	note_access(r, req);
 	seg = av_mem_home(seg, req->key);
 	l = look_at(seg ? av_key_entry(seg, req->key) : NULL);
+	l.given = seg && av_key_was_given(seg, req->key);
 	if (l.there && l.key == req->key)
 		note_region(r, seg, &l);
 	if (say_key(r, &l, req))

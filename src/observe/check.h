@@ -97,7 +97,7 @@
 	X(SRQ_LIMIT,        "ibv_modify_srq(3)",    "srq_limit {wanted}, and the queue has {limit} places", "") \
 	X(MW_TYPE,          "ibv_alloc_mw(3)",      "there is no window type {wanted}", "") \
 	X(MW_ZERO_BASED,    "ibv_bind_mw(3)",       "a window of type 1 cannot be zero based", "") \
-	X(MW_REGION,        "ibv_bind_mw(3)",       "windows cannot be bound to that region", "register it with IBV_ACCESS_MW_BIND, and not zero based") \
+	X(MW_REGION,        "ibv_bind_mw(3)",       "windows cannot be bound to a region of that kind", "they are for regions of ordinary memory, registered with IBV_ACCESS_MW_BIND") \
 	X(MCAST_SERVICE,    "ibv_attach_mcast(3)",  "the queue pair is not of type UD", "") \
 	X(MCAST_GID,        "ibv_attach_mcast(3)",  "the GID is no multicast address", "it must begin with ff") \
 	X(ADVISE_CALL,      "ibv_advise_mr(3)",     "the protection domain, a flag, or the number of elements ({wanted}) is not acceptable", "") \
