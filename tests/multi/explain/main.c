@@ -6,6 +6,7 @@
  */
 #include "lib/expect.h"
 #include "lib/sandbox.h"
+#include "lib/switches.h"
 #include "recorder.h"
 
 struct side a, b;
@@ -15,12 +16,14 @@ int main(int argc, char **argv)
 	side_agent_main(argc, argv);
 	time_limit(200);
 	sandbox_enter();
+	switches_in_force("IBM_TUNNELED_ATOMIC_EN");
 	side_open(&a, NULL);
 	side_start(&b);
 	recorder_open();
 	seed_verbs();
 	seed_requests();
 	seed_windows();
+	seed_experimental();
 	seed_events();
 	row("all checks");
 	recorder_except(AV_CHECK_REQUEST_OPERANDS, "only of a ring that somebody has damaged");
@@ -33,6 +36,7 @@ int main(int argc, char **argv)
 	side_stop(&b);
 	side_stop(&a);
 	recorder_close();
+	switches_in_force(NULL);
 	sandbox_leave();
 	return summary();
 }

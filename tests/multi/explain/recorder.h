@@ -37,6 +37,7 @@ void recorder_expect_all(unsigned int seeds);
 void seed_verbs(void);	  /* verbs that refuse */
 void seed_requests(void); /* requests between two processes */
 void seed_windows(void);  /* keys changed by requests, and kinds of keys */
+void seed_experimental(void);
 void seed_events(void);	  /* what happens by itself, and other services */
 
 #endif

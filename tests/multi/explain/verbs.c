@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Verbs that refuse: a row names the argument that is wrong, and the function makes the call. */
 #include <errno.h>
+#include <fcntl.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/wait.h>
@@ -588,6 +589,25 @@ static int gone_fd(uint64_t unused)
 	return failed(ibv_open_xrcd(n->ctx, &attr));
 }
 
+/* As many XRC domains as there can be, and one more. */
+static int xrcds_used_up(uint64_t unused)
+{
+	static struct ibv_xrcd *xrcd[4096];
+	struct ibv_xrcd_init_attr attr = {
+		.comp_mask = IBV_XRCD_INIT_ATTR_FD | IBV_XRCD_INIT_ATTR_OFLAGS, .fd = -1, .oflags = O_CREAT};
+	unsigned int count = 0;
+	int err = 0;
+
+	while (err == 0 && count < COUNT_OF(xrcd)) {
+		xrcd[count] = ibv_open_xrcd(n->ctx, &attr);
+		err = failed(xrcd[count]);
+		count += err == 0;
+	}
+	while (count > 0)
+		ibv_close_xrcd(xrcd[--count]);
+	return err;
+}
+
 static int dm_used_up(uint64_t unused)
 {
 	struct ibv_dm *dm[64];
@@ -628,6 +648,7 @@ static const struct verb_row rows[] = {
 	{"thread domain's mask", "ibv_alloc_td", AV_CHECK_ARGUMENT,       EINVAL, td_mask, 1, ANY, ANY, false},
 	{"descriptor not open", "ibv_open_xrcd", AV_CHECK_OTHER_ERROR,    EBADF,  gone_fd, 0, ANY, ANY, false},
 	{"unmapped memory",     "ibv_reg_mr",    AV_CHECK_BAD_ADDRESS,    EFAULT, reg_unmapped, 0, ANY, ANY, false},
+	{"XRC domains used up", "ibv_open_xrcd", AV_CHECK_NO_MEMORY,      ENOMEM, xrcds_used_up, 0, ANY, ANY, false},
 	{"device memory used up", "ibv_alloc_dm", AV_CHECK_DM_LENGTH,     ENOMEM, dm_used_up, 0, ANY, ANY, false},
 	{"child of fork()",     "ibv_req_notify_cq", AV_CHECK_NOT_PERMITTED, EPERM, child_of_fork, 0, ANY, ANY, false},
 
