@@ -108,7 +108,8 @@ static bool say_key(struct av_flight_record *r, const struct look *l, const stru
 	return true;
 }
 
-void av_mem_why(struct av_seg *seg, const struct av_mem_request *req, enum av_mem_fault found)
+/* Return: is it the key itself? */
+static bool examine(struct av_seg *seg, const struct av_mem_request *req, enum av_mem_fault found)
 {
 	struct av_flight_record *r = av_blame(AV_CHECK_NONE, 0, 0);
 	struct look l;
@@ -120,13 +121,19 @@ void av_mem_why(struct av_seg *seg, const struct av_mem_request *req, enum av_me
 	if (l.there && l.key == req->key)
 		note_region(r, seg, &l);
 	if (say_key(r, &l, req))
-		return;
-	if (l.kind == AV_KEY_INDIRECT)
+		return true;
+	if (l.kind == AV_KEY_INDIRECT && found != AV_MEM_OK)
 		say(r, AV_CHECK_KEY_PIECE, 0, 0);
 	else if (found == AV_MEM_GONE)
 		say(r, AV_CHECK_KEY_UNMAPPED, 0, 0);
 	else
 		say(r, AV_CHECK_MEMORY_FAULT, 0, 0);
+	return l.kind == AV_KEY_INDIRECT && found != AV_MEM_OK;
+}
+
+void av_mem_why(struct av_seg *seg, const struct av_mem_request *req, enum av_mem_fault found)
+{
+	(void)examine(seg, req, found);
 }
 
 void av_mem_why_fault(struct av_seg *seg, const struct av_mem_request *req)
@@ -134,31 +141,33 @@ void av_mem_why_fault(struct av_seg *seg, const struct av_mem_request *req)
 	av_mem_why(seg, req, AV_MEM_OK);
 }
 
+/* Is it the memory of this element, whose key is in order? */
+static bool is_gone(struct av_seg *seg, const struct av_mem_request *req)
+{
+	struct av_span span;
+	enum av_mem_fault now = av_mem_get(seg, req, &span);
+
+	if (now == AV_MEM_OK)
+		av_mem_put(&span);
+	return now == AV_MEM_GONE;
+}
+
 void av_mem_why_list(struct av_seg *seg, uint32_t pd, uint32_t access, const struct ibv_sge *sge,
 		     uint32_t count, uint64_t bytes, enum av_mem_fault found)
 {
 	struct av_mem_request req = {.pd = pd, .access = access};
-	struct av_span span;
 
+	/* Not by translating again: that counts keys that are not found. */
 	for (uint32_t i = 0; i < count && bytes > 0; bytes -= req.length, i++) {
-		enum av_mem_fault now;
-
 		req.key = sge[i].lkey;
 		req.addr = sge[i].addr;
 		req.length = sge[i].length < bytes ? sge[i].length : bytes;
 		if (req.length == 0)
 			continue;
-		now = av_mem_get(seg, &req, &span);
-		if (now != AV_MEM_OK) {
-			av_mem_why(seg, &req, now);
+		if (examine(seg, &req, found) || found == AV_MEM_OK)
 			return;
-		}
-		av_mem_put(&span);
-		if (found ==
-		    AV_MEM_OK) { /* all are in order: the memory of one of them could not be accessed */
-			av_mem_why_fault(seg, &req);
+		if (found == AV_MEM_GONE && is_gone(seg, &req))
 			return;
-		}
 	}
 	if (bytes > 0)
 		av_blame(AV_CHECK_KEY_LIST, bytes, 0);
