@@ -163,9 +163,8 @@ static void write_slot(struct slot *s, uint64_t stamp, const struct av_flight_re
 
 	memcpy(word, record, sizeof(word));
 	atomic_store_explicit(&s->stamp, 0, memory_order_relaxed);
-	atomic_thread_fence(memory_order_release);
-	for (size_t i = 0; i < WORDS; i++)
-		atomic_store_explicit(&s->word[i], word[i], memory_order_relaxed);
+	for (size_t i = 0; i < WORDS; i++) /* behind the stamp's going, each of them */
+		atomic_store_explicit(&s->word[i], word[i], memory_order_release);
 	atomic_store_explicit(&s->sum, sum_of(stamp, word), memory_order_relaxed);
 	atomic_store_explicit(&s->stamp, stamp, memory_order_release);
 }
@@ -224,10 +223,9 @@ bool av_flight_read(const struct av_flight_file *file, uint64_t number, struct a
 
 	if (atomic_load_explicit(&s->stamp, memory_order_acquire) != stamp)
 		return false;
-	for (size_t i = 0; i < WORDS; i++)
-		word[i] = atomic_load_explicit(&s->word[i], memory_order_relaxed);
-	sum = atomic_load_explicit(&s->sum, memory_order_relaxed);
-	atomic_thread_fence(memory_order_acquire);
+	for (size_t i = 0; i < WORDS; i++) /* before the stamp is looked at again */
+		word[i] = atomic_load_explicit(&s->word[i], memory_order_acquire);
+	sum = atomic_load_explicit(&s->sum, memory_order_acquire);
 	if (atomic_load_explicit(&s->stamp, memory_order_relaxed) != stamp || sum != sum_of(stamp, word))
 		return false;
 	memcpy(record, word, sizeof(*record));
