@@ -13,11 +13,19 @@ static int check_call(const struct av_pd *pd, enum ibv_advise_mr_advice advice, 
 		      uint32_t count)
 {
 	if (!pd || (flags & ~(uint32_t)IBV_ADVISE_MR_FLAG_FLUSH) || count == 0)
-		return EINVAL;
+		return av_deny(EINVAL, AV_CHECK_ADVISE_CALL, count, flags);
 	if (advice != IBV_ADVISE_MR_ADVICE_PREFETCH && advice != IBV_ADVISE_MR_ADVICE_PREFETCH_WRITE &&
 	    advice != IBV_ADVISE_MR_ADVICE_PREFETCH_NO_FAULT)
-		return EOPNOTSUPP;
+		return av_deny(EOPNOTSUPP, AV_CHECK_ADVISE_ADVICE, advice, 0);
 	return 0;
+}
+
+static int deny(int err, enum av_check check, uint32_t lkey)
+{
+	av_deny(err, check, 0, 0);
+	av_blame_draft()->key = lkey;
+	av_blame_draft()->has |= AV_HAS_ACCESS;
+	return err;
 }
 
 /*
@@ -30,15 +38,15 @@ static int check_key(const struct av_context *ctx, uint32_t lkey, const struct a
 	const struct av_key *k = av_key_entry(ctx->seg, lkey);
 
 	if (k && k->kind == AV_KEY_WINDOW && AV_KEY_INDEX(lkey))
-		return EINVAL;
+		return deny(EINVAL, AV_CHECK_ADVISE_KEY, lkey);
 	if (!k || lkey == 0 || atomic_load(&k->key) != lkey)
-		return av_context_other_has(ctx, lkey) ? EPERM : ENOENT;
+		return deny(av_context_other_has(ctx, lkey) ? EPERM : ENOENT, AV_CHECK_ADVISE_KEY, lkey);
 	if (k->kind != AV_KEY_ODP)
-		return ENOENT;
+		return deny(ENOENT, AV_CHECK_ADVISE_KEY, lkey);
 	if (k->pd != av_pd_id(pd))
-		return EPERM;
+		return deny(EPERM, AV_CHECK_ADVISE_PD, lkey);
 	if (advice == IBV_ADVISE_MR_ADVICE_PREFETCH_WRITE && !(k->access & WRITERS))
-		return EPERM;
+		return deny(EPERM, AV_CHECK_ADVISE_RIGHT, lkey);
 	return 0;
 }
 

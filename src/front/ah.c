@@ -39,18 +39,22 @@ int av_check_ah_attr(const struct av_context *ctx, const struct ibv_ah_attr *att
 	unsigned int count;
 
 	if (attr->port_num != 1)
-		return EINVAL;
+		return av_deny(EINVAL, AV_CHECK_AV_PORT, attr->port_num, 1);
 	if (!attr->is_global)
-		return ctx->dev->link_layer == IBV_LINK_LAYER_ETHERNET ? EINVAL : 0;
+		return ctx->dev->link_layer == IBV_LINK_LAYER_ETHERNET
+			       ? av_deny(EINVAL, AV_CHECK_AV_GLOBAL, 0, 1)
+			       : 0;
 	if (av_port_has_row(ctx->seg->head->port, attr->grh.sgid_index))
 		return 0;
 	count = av_device_gids(ctx->dev, gids);
 	if (count == 0)
 		return ENOMEM;
-	return av_gid_there(gids, count, attr->grh.sgid_index) ? 0 : EINVAL;
+	return av_gid_there(gids, count, attr->grh.sgid_index)
+		       ? 0
+		       : av_deny(EINVAL, AV_CHECK_AV_SGID, attr->grh.sgid_index, count);
 }
 
-static struct ibv_ah *create(struct av_context *ctx, struct ibv_pd *ibv_pd, const struct ibv_ah_attr *attr)
+static struct ibv_ah *create_ah(struct av_context *ctx, struct ibv_pd *ibv_pd, const struct ibv_ah_attr *attr)
 {
 	struct av_pd *pd = av_pd_find(ibv_pd);
 	struct av_ah *ah;
@@ -82,7 +86,7 @@ AV_EXPORT struct ibv_ah *ibv_create_ah(struct ibv_pd *pd, struct ibv_ah_attr *at
 {
 	if (!av_ours(pd->context))
 		return AV_NEXT(ibv_create_ah, "IBVERBS_1.1")(pd, attr);
-	return create(av_context_of(pd->context), pd, attr);
+	return create_ah(av_context_of(pd->context), pd, attr);
 }
 
 AV_EXPORT int ibv_destroy_ah(struct ibv_ah *ibv)

@@ -34,7 +34,8 @@ static bool for_cq(struct av_context *ctx, const struct av_bell_record *record, 
 	return true;
 }
 
-static bool for_srq(struct av_context *ctx, const struct av_bell_record *record, struct ibv_async_event *event)
+static bool for_srq(struct av_context *ctx, const struct av_bell_record *record,
+		    struct ibv_async_event *event)
 {
 	struct av_srq *srq = av_table_get(&ctx->srqs, record->index);
 
@@ -46,7 +47,8 @@ static bool for_srq(struct av_context *ctx, const struct av_bell_record *record,
 }
 
 /* Turn a record into an event. Return: false if its object has ended since. */
-static bool deliver(struct av_context *ctx, const struct av_bell_record *record, struct ibv_async_event *event)
+static bool deliver(struct av_context *ctx, const struct av_bell_record *record,
+		    struct ibv_async_event *event)
 {
 	event->event_type = (enum ibv_event_type)record->event;
 	switch (record->kind) {
@@ -81,6 +83,8 @@ AV_EXPORT int ibv_get_async_event(struct ibv_context *context, struct ibv_async_
 		delivered = deliver(av_context_of(context), &record, event);
 		pthread_mutex_unlock(&context->mutex);
 	} while (!delivered);
+	if (av_explaining())
+		av_explain_others();
 	return 0;
 }
 

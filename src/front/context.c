@@ -188,6 +188,7 @@ struct ibv_context *av_context_open(struct av_device *dev, uint32_t origin)
 		free(ctx);
 		return av_fail_null(err);
 	}
+	av_blame_device(dev->ibv.name);
 	ctx->dev = dev;
 	ctx->pds.base = origin ? AV_IMPORT_PDS : 0;
 	init_public(ctx);

@@ -25,6 +25,7 @@
 #include "hca/bell.h"
 #include "hca/device.h"
 #include "hca/segment.h"
+#include "observe/blame.h"
 #include "queue/qp.h"
 #include "transport/inject.h"
 
@@ -184,22 +185,28 @@ static inline struct av_qp *av_qp_find(const struct ibv_qp *qp)
 	return av_likely(found && &found->ibv == qp) ? found : NULL;
 }
 
-/* The ways in which verbs report a failure. */
-static inline int av_fail_errno(int err)
+/*
+ * The ways in which verbs report a failure; each leaves a record (observe/blame.h), with the check that said
+ * no if that was av_deny(). By the name of the function that fails it is known which verb that is.
+ */
+#define av_fail_errno(err) av_fail_errno_of(__func__, err)
+#define av_fail_null(err)  av_fail_null_of(__func__, err)
+#define av_fail_fd(err)	   av_fail_fd_of(__func__, err)
+
+static inline int av_fail_errno_of(const char *function, int err)
 {
-	errno = err;
-	return err;
+	return errno = av_refused(function, err);
 }
 
-static inline void *av_fail_null(int err)
+static inline void *av_fail_null_of(const char *function, int err)
 {
-	errno = err;
+	errno = av_refused(function, err);
 	return NULL;
 }
 
-static inline int av_fail_fd(int err)
+static inline int av_fail_fd_of(const char *function, int err)
 {
-	errno = err;
+	errno = av_refused(function, err);
 	return -1;
 }
 

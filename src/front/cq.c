@@ -12,15 +12,25 @@
 static const struct av_page_object cq_pages = {
 	.name = "CQ", .huge_variable = "HUGE_CQ", .fallback = AV_ALLOC_PREFER_CONTIG};
 
+static int check_size(const struct av_context *ctx, int cqe)
+{
+	if (cqe >= 1 && cqe <= ctx->dev->attr.max_cqe)
+		return 0;
+	return av_deny(EINVAL, AV_CHECK_CQ_SIZE, (uint32_t)cqe, (uint64_t)ctx->dev->attr.max_cqe);
+}
+
 static int check_create(const struct av_context *ctx, int cqe, const struct ibv_comp_channel *channel,
 			int vector)
 {
-	if (cqe < 1 || cqe > ctx->dev->attr.max_cqe)
-		return EINVAL;
-	if (vector < 0 || vector >= ctx->verbs.context.num_comp_vectors)
-		return EINVAL;
+	const int vectors = ctx->verbs.context.num_comp_vectors;
+	int err = check_size(ctx, cqe);
+
+	if (err)
+		return err;
+	if (vector < 0 || vector >= vectors)
+		return av_deny(EINVAL, AV_CHECK_CQ_VECTOR, (uint64_t)vector, (uint64_t)vectors);
 	if (channel && channel->context != &ctx->verbs.context)
-		return EINVAL;
+		return av_deny(EINVAL, AV_CHECK_CQ_CHANNEL, 0, 0);
 	return av_verb_err(ctx, AV_FAIL_CREATE_CQ);
 }
 
@@ -130,7 +140,8 @@ int av_modify_cq(struct ibv_cq *ibv, struct ibv_modify_cq_attr *attr)
 	if (err)
 		return av_fail_errno(err);
 	if (attr->attr_mask >= IBV_CQ_ATTR_RESERVED)
-		return av_fail_errno(EINVAL);
+		return av_fail_errno(
+			av_deny(EINVAL, AV_CHECK_CQ_MODIFY, attr->attr_mask, IBV_CQ_ATTR_MODERATE));
 	if (!(attr->attr_mask & IBV_CQ_ATTR_MODERATE))
 		return 0;
 	if (attr->moderate.cq_period)
@@ -155,8 +166,8 @@ AV_EXPORT int ibv_resize_cq(struct ibv_cq *ibv, int cqe)
 		return av_fail_errno(ENOENT);
 	ctx = av_context_of(ibv->context);
 	err = av_verb_err(ctx, AV_FAIL_RESIZE_CQ);
-	if (err == 0 && (cqe < 1 || cqe > ctx->dev->attr.max_cqe))
-		err = EINVAL;
+	if (err == 0)
+		err = check_size(ctx, cqe);
 	if (err == 0) {
 		policy = av_environment_pages(ctx, &cq_pages);
 		err = av_cq_resize(ctx->seg, ibv->handle, (uint32_t)cqe, &policy);

@@ -168,15 +168,18 @@ static bool is_parent_domain(const struct ibv_context *context, const struct ibv
 
 static int check_attr(const struct ibv_context *context, const struct ibv_cq_init_attr_ex *attr)
 {
-	if (attr->comp_mask & ~(uint32_t)(IBV_CQ_INIT_ATTR_MASK_FLAGS | IBV_CQ_INIT_ATTR_MASK_PD))
-		return EINVAL;
-	if ((attr->comp_mask & IBV_CQ_INIT_ATTR_MASK_FLAGS) &&
-	    (attr->flags &
-	     ~(uint32_t)(IBV_CREATE_CQ_ATTR_SINGLE_THREADED | IBV_CREATE_CQ_ATTR_IGNORE_OVERRUN)))
-		return EINVAL;
+	const uint32_t mask = IBV_CQ_INIT_ATTR_MASK_FLAGS | IBV_CQ_INIT_ATTR_MASK_PD;
+	const uint32_t flags = IBV_CREATE_CQ_ATTR_SINGLE_THREADED | IBV_CREATE_CQ_ATTR_IGNORE_OVERRUN;
+
+	if (attr->comp_mask & ~mask)
+		return av_deny(EINVAL, AV_CHECK_CQ_MASK, attr->comp_mask, mask);
+	if ((attr->comp_mask & IBV_CQ_INIT_ATTR_MASK_FLAGS) && (attr->flags & ~flags))
+		return av_deny(EINVAL, AV_CHECK_CQ_FLAGS, attr->flags, flags);
 	if ((attr->comp_mask & IBV_CQ_INIT_ATTR_MASK_PD) && !is_parent_domain(context, attr->parent_domain))
-		return EINVAL;
-	return attr->wc_flags & ~(uint64_t)READABLE ? EOPNOTSUPP : 0;
+		return av_deny(EINVAL, AV_CHECK_CQ_PARENT, 0, 0);
+	if (attr->wc_flags & ~(uint64_t)READABLE)
+		return av_deny(EOPNOTSUPP, AV_CHECK_CQ_WC_FLAGS, attr->wc_flags, READABLE);
+	return 0;
 }
 
 struct ibv_cq_ex *av_create_cq_ex(struct ibv_context *context, struct ibv_cq_init_attr_ex *attr)
@@ -188,7 +191,7 @@ struct ibv_cq_ex *av_create_cq_ex(struct ibv_context *context, struct ibv_cq_ini
 	if (err)
 		return av_fail_null(err);
 	if (attr->cqe > INT32_MAX || attr->comp_vector > INT32_MAX)
-		return av_fail_null(EINVAL);
+		return av_fail_null(av_deny(EINVAL, AV_CHECK_CQ_SIZE, attr->cqe, INT32_MAX));
 	ibv = av_cq_create(av_context_of(context), (int)attr->cqe, attr->cq_context, attr->channel,
 			   (int)attr->comp_vector);
 	if (!ibv)

@@ -60,8 +60,9 @@ static int check_copy(const struct av_dm *dm, uint64_t offset, size_t length)
 	if (!dm)
 		return ENOENT;
 	if (!av_range_within(offset, length, 0, dm->length))
-		return EFAULT;
-	return offset % COPY_UNIT || length % COPY_UNIT ? EINVAL : 0;
+		return av_deny(EFAULT, AV_CHECK_DM_RANGE, offset + length, dm->length);
+	return offset % COPY_UNIT || length % COPY_UNIT ? av_deny(EINVAL, AV_CHECK_DM_UNIT, offset, COPY_UNIT)
+							: 0;
 }
 
 static void *bytes_at(const struct av_dm *dm, uint64_t offset)
@@ -91,9 +92,12 @@ static int memcpy_from_dm(void *host, struct ibv_dm *ibv, uint64_t offset, size_
 
 static int check_alloc(const struct ibv_alloc_dm_attr *attr)
 {
-	if (attr->comp_mask || attr->length == 0 || attr->length > AV_MAX_DM_BYTES ||
-	    attr->log_align_req > LOG_ALIGN_MAX)
+	if (attr->comp_mask)
 		return EINVAL;
+	if (attr->length == 0 || attr->length > AV_MAX_DM_BYTES)
+		return av_deny(EINVAL, AV_CHECK_DM_LENGTH, attr->length, AV_MAX_DM_BYTES);
+	if (attr->log_align_req > LOG_ALIGN_MAX)
+		return av_deny(EINVAL, AV_CHECK_DM_ALIGN, attr->log_align_req, LOG_ALIGN_MAX);
 	return 0;
 }
 
@@ -105,7 +109,7 @@ static int take_memory(struct av_dm *dm, const struct ibv_alloc_dm_attr *attr)
 	dm->length = attr->length;
 	dm->block = av_round_up(attr->length, align);
 	if (av_dir_dm_take(dm->seg->ref, dm->length, AV_MAX_DM_BYTES))
-		return ENOMEM;
+		return av_deny(ENOMEM, AV_CHECK_DM_LENGTH, dm->length, AV_MAX_DM_BYTES);
 	dm->offset = av_seg_alloc(dm->seg, dm->block);
 	if (dm->offset)
 		return 0;
@@ -119,7 +123,7 @@ static void give_memory(const struct av_dm *dm)
 	av_dir_dm_give(dm->seg->ref, dm->length);
 }
 
-static struct ibv_dm *publish(struct av_context *ctx, struct av_dm *dm, uint32_t handle)
+static struct ibv_dm *publish_dm(struct av_context *ctx, struct av_dm *dm, uint32_t handle)
 {
 	dm->ibv.context = &ctx->verbs.context;
 	dm->ibv.memcpy_to_dm = memcpy_to_dm;
@@ -147,7 +151,8 @@ static void withdraw(const struct av_dm *dm)
 	(void)!av_key_destroy(dm->seg, atomic_load(&k->key));
 }
 
-static struct ibv_dm *create(struct av_context *ctx, struct av_seg *seg, const struct ibv_alloc_dm_attr *attr)
+static struct ibv_dm *create_dm(struct av_context *ctx, struct av_seg *seg,
+				const struct ibv_alloc_dm_attr *attr)
 {
 	struct av_dm *dm = calloc(1, sizeof(*dm));
 	int err;
@@ -161,7 +166,7 @@ static struct ibv_dm *create(struct av_context *ctx, struct av_seg *seg, const s
 		return av_fail_null(err);
 	}
 	dm->ibv.handle = announce(dm);
-	if (dm->ibv.handle && publish(ctx, dm, dm->ibv.handle))
+	if (dm->ibv.handle && publish_dm(ctx, dm, dm->ibv.handle))
 		return &dm->ibv;
 	if (dm->ibv.handle)
 		withdraw(dm);
@@ -188,7 +193,7 @@ struct ibv_dm *av_dm_import(struct av_context *ctx, uint32_t handle)
 	dm->seg = origin;
 	dm->offset = k->addr;
 	dm->length = k->length;
-	if (publish(ctx, dm, handle))
+	if (publish_dm(ctx, dm, handle))
 		return &dm->ibv;
 	free(dm);
 	return NULL;
@@ -220,7 +225,7 @@ struct ibv_dm *av_alloc_dm(struct ibv_context *context, struct ibv_alloc_dm_attr
 	if (!seg)
 		return NULL;
 	(void)av_copy_init();
-	return create(ctx, seg, attr);
+	return create_dm(ctx, seg, attr);
 }
 
 int av_free_dm(struct ibv_dm *ibv)
@@ -260,8 +265,10 @@ static int check_register(const struct av_dm *dm, uint64_t offset, size_t length
 	if (err)
 		return err;
 	if ((access & ~permitted) || !(access & IBV_ACCESS_ZERO_BASED) || av_region_check_access(access))
-		return EINVAL;
-	return av_range_within(offset, length, 0, dm->length) ? 0 : EINVAL;
+		return av_deny(EINVAL, AV_CHECK_DM_ACCESS, access, permitted);
+	return av_range_within(offset, length, 0, dm->length)
+		       ? 0
+		       : av_deny(EINVAL, AV_CHECK_DM_RANGE, offset + length, dm->length);
 }
 
 struct ibv_mr *av_reg_dm_mr(struct ibv_pd *pd, struct ibv_dm *ibv, uint64_t offset, size_t length,

@@ -33,8 +33,8 @@ static int check_buffer(int fd, uint64_t offset, size_t length)
 	return size >= 0 && length > 0 && av_range_within(offset, length, 0, (uint64_t)size) ? 0 : EINVAL;
 }
 
-static struct ibv_mr *reg(struct ibv_pd *pd, uint64_t offset, size_t length, uint64_t iova, int fd,
-			  uint32_t access)
+static struct ibv_mr *reg_dmabuf(struct ibv_pd *pd, uint64_t offset, size_t length, uint64_t iova, int fd,
+				 uint32_t access)
 {
 	uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE), skip = offset & (page - 1);
 	struct av_region_request req = {.length = length, .iova = iova, .access = access};
@@ -77,5 +77,5 @@ AV_EXPORT struct ibv_mr *ibv_reg_dmabuf_mr(struct ibv_pd *pd, uint64_t offset, s
 	    ((offset ^ iova) & (page - 1)))
 		return av_fail_null(EINVAL);
 	err = check_buffer(fd, offset, length);
-	return err ? av_fail_null(err) : reg(pd, offset, length, iova, fd, (uint32_t)access);
+	return err ? av_fail_null(err) : reg_dmabuf(pd, offset, length, iova, fd, (uint32_t)access);
 }

@@ -21,7 +21,7 @@ static bool read_head(int fd, struct av_seg_head *head)
 	return pread(fd, head, size, 0) == (ssize_t)size && head->magic == AV_SEG_MAGIC;
 }
 
-static struct ibv_context *import(int fd, const struct av_seg_head *head)
+static struct ibv_context *import_context(int fd, const struct av_seg_head *head)
 {
 	struct av_device *dev = av_device_by_name(head->device);
 	struct ibv_context *context;
@@ -50,7 +50,7 @@ AV_EXPORT struct ibv_context *ibv_import_device(int cmd_fd)
 	head->device[sizeof(head->device) - 1] = '\0';
 	ours = read_head(cmd_fd, head);
 	if (ours)
-		context = import(cmd_fd, head);
+		context = import_context(cmd_fd, head);
 	free(head);
 	return ours ? context : AV_NEXT(ibv_import_device, "IBVERBS_1.10")(cmd_fd);
 }

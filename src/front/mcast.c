@@ -9,7 +9,9 @@ static int check(const struct av_qp *qp, const union ibv_gid *gid)
 		return ENOENT;
 	if (av_context_of(qp->ibv.context)->forked)
 		return EPERM;
-	return qp->ibv.qp_type == IBV_QPT_UD && av_multicast_gid(gid) ? 0 : EINVAL;
+	if (qp->ibv.qp_type != IBV_QPT_UD)
+		return av_deny(EINVAL, AV_CHECK_MCAST_SERVICE, qp->ibv.qp_type, IBV_QPT_UD);
+	return av_multicast_gid(gid) ? 0 : av_deny(EINVAL, AV_CHECK_MCAST_GID, gid->raw[0], 0xff);
 }
 
 static int attach(struct av_qp *qp, const union ibv_gid *gid)

@@ -163,11 +163,10 @@ static void find_some(const struct av_context *ctx, enum av_misuse misuse, const
 		find(ctx, &what);
 }
 
-int av_misuse_busy(struct av_context *ctx, const char *kind, uint32_t number, const void *made_at)
+void av_misuse_still_used(struct av_context *ctx, const char *kind, uint32_t number, const void *made_at)
 {
 	if (av_misuse_on())
 		find_some(ctx, AV_MISUSE_WRONG_ORDER, kind, number, 1, made_at);
-	return av_fail_errno(EBUSY);
 }
 
 /* --- writing -------------------------------------------------------------------------------------------- */

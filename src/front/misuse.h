@@ -61,8 +61,12 @@ void av_misuse_qp_ends(struct av_qp *qp);
 void av_misuse_cq_ends(struct av_cq *cq);
 void av_misuse_mr_ends(struct av_mr *mr);
 
-/* An object's end was refused. Return: EBUSY, which is errno, too */
-int av_misuse_busy(struct av_context *ctx, const char *kind, uint32_t number, const void *made_at);
+/* An object's end was refused, as it is still in use. */
+void av_misuse_still_used(struct av_context *ctx, const char *kind, uint32_t number, const void *made_at);
+
+/* The same, by the verb that refuses. Return: EBUSY, which is errno, too */
+#define av_misuse_busy(ctx, kind, number, made_at) \
+	(av_misuse_still_used(ctx, kind, number, made_at), av_fail_errno(EBUSY))
 
 /* An object that was made for the program, by the verb that this is in; NULL is passed on. */
 #define AV_MADE_HERE(type, object)                                                                \

@@ -124,7 +124,7 @@ struct ibv_mr *av_reg_mr(struct ibv_pd *pd, void *addr, size_t length, uint64_t 
 	if (err)
 		return av_fail_null(err);
 	if (length > ctx->dev->attr.max_mr_size)
-		return av_fail_null(EINVAL);
+		return av_fail_null(av_deny(EINVAL, AV_CHECK_MR_LENGTH, length, ctx->dev->attr.max_mr_size));
 	err = av_region_prepare(ctx->seg, &req, &what);
 	if (err)
 		return av_fail_null(err);
@@ -242,6 +242,7 @@ AV_EXPORT int ibv_dereg_mr(struct ibv_mr *ibv)
 	av_table_clear(&ctx->mrs, av_mr_place(ibv->handle));
 	if (end_key(ctx, mr)) {
 		(void)!av_table_set(&ctx->mrs, av_mr_place(ibv->handle), mr);
+		(void)av_deny(EBUSY, AV_CHECK_MR_WINDOWS, 0, 0);
 		return av_misuse_busy(ctx, "MR", ibv->lkey, mr->made_at);
 	}
 	odp_end(ctx, mr);
@@ -288,11 +289,12 @@ static int check_paging(const struct av_mr *mr, const struct av_mr_change *c)
 	bool on_pages = c->allocate || (mr->sort == AV_MR_ALLOCATED && !moves);
 
 	if (changes && on_pages && (c->access & IBV_ACCESS_ON_DEMAND))
-		return EINVAL;
+		return av_deny(EINVAL, AV_CHECK_REREG_PAGING, c->access, mr->access);
 	if (changes && ((mr->access ^ c->access) & IBV_ACCESS_ON_DEMAND))
-		return EOPNOTSUPP;
-	return moves && mr->ibv.length == SIZE_MAX ? EOPNOTSUPP
-						   : 0; /* the implicit region is the whole address space */
+		return av_deny(EOPNOTSUPP, AV_CHECK_REREG_PAGING, c->access, mr->access);
+	return moves && mr->ibv.length == SIZE_MAX /* the implicit region is the whole address space */
+		       ? av_deny(EOPNOTSUPP, AV_CHECK_REREG_PAGING, 0, 0)
+		       : 0;
 }
 
 static int check_rights(const struct av_context *ctx, const struct av_mr *mr, const struct av_mr_change *c)
@@ -310,15 +312,17 @@ static int check_change(const struct av_context *ctx, const struct av_mr *mr, co
 	int err;
 
 	if (c->flags == 0 || (mr->sort != AV_MR_PLAIN && mr->sort != AV_MR_ALLOCATED))
-		return EINVAL;
+		return av_deny(EINVAL, AV_CHECK_REREG_FLAGS, (uint32_t)c->flags, 0);
 	err = check_paging(mr, c);
 	if (err == 0)
 		err = check_rights(ctx, mr, c);
 	if (err == 0 && moves_onto_itself(mr, c))
-		err = EFAULT;
+		err = av_deny(EFAULT, AV_CHECK_REREG_OVERLAP, (uintptr_t)c->addr, (uintptr_t)mr->memory.map);
 	if (err || !(c->flags & IBV_REREG_MR_CHANGE_PD))
 		return err;
-	return c->pd && c->pd->context == mr->ibv.context && av_pd_find(c->pd) ? 0 : ENOENT;
+	return c->pd && c->pd->context == mr->ibv.context && av_pd_find(c->pd)
+		       ? 0
+		       : av_deny(ENOENT, AV_CHECK_REREG_PD, 0, 0);
 }
 
 /* Will the region's pages be others, or have to permit something else? */
@@ -440,6 +444,7 @@ static int move(struct av_context *ctx, struct av_mr *mr, const struct av_mr_cha
 	err = command(ctx, mr, c);
 	if (err) {
 		undone = av_fork_unguard((uintptr_t)c->addr, length);
+		(void)av_refused("av_mr_rereg", err);
 		errno = err;
 		return undone ? IBV_REREG_MR_ERR_CMD_AND_DO_FORK_NEW : IBV_REREG_MR_ERR_CMD;
 	}
@@ -457,7 +462,7 @@ int av_mr_rereg(struct ibv_mr *ibv, const struct av_mr_change *c)
 	int err;
 
 	if (bad_input(mr, c)) {
-		errno = EINVAL;
+		(void)av_fail_errno(av_deny(EINVAL, AV_CHECK_REREG_INPUT, (uint32_t)c->flags, c->access));
 		return IBV_REREG_MR_ERR_INPUT;
 	}
 	if (mr && (is_fork_guarded(mr) || mr->sort == AV_MR_ALLOCATED) &&
@@ -466,7 +471,7 @@ int av_mr_rereg(struct ibv_mr *ibv, const struct av_mr_change *c)
 	err = command(ctx, mr, c);
 	if (err == 0)
 		return 0;
-	errno = err;
+	(void)av_fail_errno(err);
 	return IBV_REREG_MR_ERR_CMD;
 }
 

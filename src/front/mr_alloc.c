@@ -17,7 +17,7 @@ static int check(struct ibv_pd *pd)
 }
 
 /* The region around memory that is there; if it cannot be, that goes. */
-static struct ibv_mr *publish(struct ibv_pd *pd, struct av_allocated *memory, struct av_key *what)
+static struct ibv_mr *publish_allocated(struct ibv_pd *pd, struct av_allocated *memory, struct av_key *what)
 {
 	struct ibv_mr *ibv = av_mr_publish(pd, what, memory->map, NULL);
 	struct av_mr *mr;
@@ -48,7 +48,7 @@ struct ibv_mr *av_mr_allocate(struct ibv_pd *pd, struct av_allocate_request *req
 		return av_fail_null(err);
 	req->policy = av_mr_pages(ctx);
 	err = av_allocated_make(ctx->seg, req, &memory, &what);
-	return err ? av_fail_null(err) : publish(pd, &memory, &what);
+	return err ? av_fail_null(err) : publish_allocated(pd, &memory, &what);
 }
 
 struct ibv_mr *av_mr_attach(struct ibv_pd *pd, const struct av_attach_request *req)
@@ -60,5 +60,5 @@ struct ibv_mr *av_mr_attach(struct ibv_pd *pd, const struct av_attach_request *r
 
 	if (err == 0)
 		err = av_allocated_attach(ctx->seg, req, &memory, &what);
-	return err ? av_fail_null(err) : publish(pd, &memory, &what);
+	return err ? av_fail_null(err) : publish_allocated(pd, &memory, &what);
 }

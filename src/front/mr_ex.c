@@ -17,7 +17,7 @@ static int check_mask(uint64_t mask)
 	return mask & AV_REG_MR_ADDR ? 0 : EINVAL;
 }
 
-static struct ibv_mr *reg(struct ibv_pd *pd, const struct av_mr_init_attr *attr)
+static struct ibv_mr *reg_ex(struct ibv_pd *pd, const struct av_mr_init_attr *attr)
 {
 	uint64_t mask = attr->comp_mask;
 	int err = check_mask(mask);
@@ -38,7 +38,7 @@ AV_EXPORT struct ibv_mr *ibv_reg_mr_ex(struct ibv_pd *pd, struct ibv_mr_init_att
 {
 	if (!av_ours(pd->context))
 		return AV_NEXT_OR(av_fail_null(EOPNOTSUPP), ibv_reg_mr_ex, "IBVERBS_1.15", pd, attr);
-	return reg(pd, (const struct av_mr_init_attr *)(const void *)attr);
+	return reg_ex(pd, (const struct av_mr_init_attr *)(const void *)attr);
 }
 
 AV_EXPORT struct ibv_mr *ibv_reg_buf_mr(struct ibv_pd *pd, struct ibv_buf *buf, void *addr, size_t length,
@@ -55,5 +55,5 @@ AV_EXPORT struct ibv_mr *ibv_reg_buf_mr(struct ibv_pd *pd, struct ibv_buf *buf, 
 	if (!av_ours(pd->context))
 		return AV_NEXT_OR(av_fail_null(EOPNOTSUPP), ibv_reg_buf_mr, "IBVERBS_1.17", pd, buf, addr,
 				  length, access);
-	return reg(pd, &attr);
+	return reg_ex(pd, &attr);
 }

@@ -30,7 +30,7 @@ struct ibv_mw *av_alloc_mw(struct ibv_pd *ibv_pd, enum ibv_mw_type type)
 	int err = av_verb_err(ctx, AV_FAIL_ALLOC_MW);
 
 	if (type != IBV_MW_TYPE_1 && type != IBV_MW_TYPE_2)
-		return av_fail_null(EINVAL);
+		return av_fail_null(av_deny(EINVAL, AV_CHECK_MW_TYPE, type, 0));
 	if (!pd)
 		return av_fail_null(ENOENT);
 	if (err)
@@ -86,9 +86,9 @@ int av_bind_mw(struct ibv_qp *qp, struct ibv_mw *mw, struct ibv_mw_bind *bind)
 	if (!mw_find(mw))
 		return av_fail_errno(EINVAL);
 	if (bind->bind_info.mw_access_flags & IBV_ACCESS_ZERO_BASED)
-		return av_fail_errno(EINVAL);
+		return av_fail_errno(av_deny(EINVAL, AV_CHECK_MW_ZERO_BASED, IBV_ACCESS_ZERO_BASED, 0));
 	if (bind->bind_info.mr && !av_mr_may_bind(bind->bind_info.mr))
-		return av_fail_errno(ENOTSUP);
+		return av_fail_errno(av_deny(ENOTSUP, AV_CHECK_MW_REGION, 0, 0));
 	return av_post_send(qp, &wr, &bad);
 }
 

@@ -8,10 +8,38 @@
 #include "transport/rnr.h"
 #include "transport/state.h"
 
-static int refuse_send(struct ibv_send_wr *wr, struct ibv_send_wr **bad_wr, int err)
+/* The state is no state for that post, or the queue is not there at all. Return: EINVAL */
+static int deny(const struct av_qp *qp, bool there, enum av_check state_check)
 {
-	*bad_wr = wr;
-	return av_fail_errno(err);
+	uint32_t state = there ? atomic_load(&qp->end.qp->state) : 0;
+
+	av_deny(EINVAL, there ? state_check : AV_CHECK_POST_OBJECT, state, 0);
+	if (there) {
+		av_blame_draft()->state = state;
+		av_blame_draft()->has |= AV_HAS_STATE;
+	}
+	return EINVAL;
+}
+
+static void deny_qp(const struct ibv_qp *ibv, int err)
+{
+	av_deny_object(err, AV_OBJECT_QP, ibv->qp_num);
+}
+
+static int refuse_send(const struct ibv_qp *ibv, const struct av_qp *qp)
+{
+	bool there = qp && qp->send_cq && !av_context_of(ibv->context)->forked;
+
+	deny_qp(ibv, deny(qp, there, AV_CHECK_POST_SEND_STATE));
+	return av_fail_errno(EINVAL);
+}
+
+static int refuse_recv(const struct ibv_qp *ibv, const struct av_qp *qp)
+{
+	bool there = qp && !qp->srq && qp->recv_cq && !av_context_of(ibv->context)->forked;
+
+	deny_qp(ibv, deny(qp, there, AV_CHECK_POST_RECV_STATE));
+	return av_fail_errno(EINVAL);
 }
 
 /* A window's key is the one of the last bind posted, from the moment it is posted. */
@@ -50,14 +78,20 @@ static int post_send(struct ibv_qp *ibv, struct ibv_send_wr *wr, struct ibv_send
 	struct av_qp *qp = av_qp_find(ibv);
 	int err;
 
-	if (!may_send(qp))
-		return refuse_send(wr, bad_wr, EINVAL);
+	if (!may_send(qp)) {
+		*bad_wr = wr;
+		return refuse_send(ibv, qp);
+	}
 	av_post_begin(qp);
 	err = av_sq_post(&qp->end, wr, bad_wr, av_ah_attr, translated);
 	av_post_end(qp);
+	if (av_unlikely(err)) {
+		deny_qp(ibv, err);
+		(void)av_fail_errno(err);
+	}
 	note_binds(wr, err ? *bad_wr : NULL);
 	av_drive(&qp->end, &qp->peer);
-	return av_unlikely(err) ? av_fail_errno(err) : 0;
+	return av_unlikely(err) ? errno = err : 0;
 }
 
 int av_post_send(struct ibv_qp *ibv, struct ibv_send_wr *wr, struct ibv_send_wr **bad_wr)
@@ -90,9 +124,13 @@ int av_post_recv(struct ibv_qp *ibv, struct ibv_recv_wr *wr, struct ibv_recv_wr 
 	if (av_unlikely(!qp || qp->srq || !qp->recv_cq || av_context_of(ibv->context)->forked ||
 			atomic_load_explicit(&qp->end.qp->state, memory_order_relaxed) == IBV_QPS_RESET)) {
 		*bad_wr = wr;
-		return av_fail_errno(EINVAL);
+		return refuse_recv(ibv, qp);
 	}
 	err = av_rq_post(qp->end.seg, qp->rq, wr, bad_wr);
+	if (av_unlikely(err)) {
+		deny_qp(ibv, err);
+		(void)av_fail_errno(err);
+	}
 	after_post_recv(qp);
-	return av_unlikely(err) ? av_fail_errno(err) : 0;
+	return av_unlikely(err) ? errno = err : 0;
 }

@@ -26,18 +26,28 @@ static int check_type(enum ibv_qp_type type)
 		return 0;
 	case IBV_QPT_RAW_PACKET:
 	case IBV_QPT_DRIVER:
-		return EOPNOTSUPP;
+		return av_deny(EOPNOTSUPP, AV_CHECK_QP_TYPE, (uint64_t)type, 0);
 	default:
-		return EINVAL;
+		return av_deny(EINVAL, AV_CHECK_QP_TYPE, (uint64_t)type, 0);
 	}
 }
 
 static int check_cap(const struct ibv_device_attr *dev, const struct ibv_qp_cap *cap)
 {
-	if (cap->max_send_wr > (uint32_t)dev->max_qp_wr || cap->max_recv_wr > (uint32_t)dev->max_qp_wr ||
-	    cap->max_send_sge > (uint32_t)dev->max_sge || cap->max_recv_sge > (uint32_t)dev->max_sge ||
-	    cap->max_inline_data > AV_MAX_INLINE)
-		return EINVAL;
+	const struct {
+		uint32_t wanted, limit;
+		enum av_check check;
+	} rule[] = {
+		{cap->max_send_wr, (uint32_t)dev->max_qp_wr, AV_CHECK_QP_SEND_WR},
+		{cap->max_recv_wr, (uint32_t)dev->max_qp_wr, AV_CHECK_QP_RECV_WR},
+		{cap->max_send_sge, (uint32_t)dev->max_sge, AV_CHECK_QP_SEND_SGE},
+		{cap->max_recv_sge, (uint32_t)dev->max_sge, AV_CHECK_QP_RECV_SGE},
+		{cap->max_inline_data, AV_MAX_INLINE, AV_CHECK_QP_INLINE},
+	};
+
+	for (size_t i = 0; i < AV_ARRAY_SIZE(rule); i++)
+		if (rule[i].wanted > rule[i].limit)
+			return av_deny(EINVAL, rule[i].check, rule[i].wanted, rule[i].limit);
 	return 0;
 }
 
@@ -61,13 +71,13 @@ static int check_queues(struct av_context *ctx, const struct ibv_qp_init_attr *a
 	struct av_srq *srq;
 
 	if (sends(attr->qp_type) && !cq_of(ctx, attr->send_cq))
-		return EINVAL;
+		return av_deny(EINVAL, AV_CHECK_QP_SEND_CQ, 0, 0);
 	if (receives(attr->qp_type) && !cq_of(ctx, attr->recv_cq))
-		return EINVAL;
+		return av_deny(EINVAL, AV_CHECK_QP_RECV_CQ, 0, 0);
 	if (!attr->srq || !receives(attr->qp_type))
 		return 0;
 	srq = attr->srq->context == &ctx->verbs.context ? av_srq_find(ctx, attr->srq) : NULL;
-	return srq && !srq->xrcd ? 0 : EINVAL;
+	return srq && !srq->xrcd ? 0 : av_deny(EINVAL, AV_CHECK_QP_SRQ, 0, 0);
 }
 
 static int check_create(struct av_context *ctx, struct ibv_pd *pd, struct ibv_xrcd *xrcd,
@@ -80,7 +90,7 @@ static int check_create(struct av_context *ctx, struct ibv_pd *pd, struct ibv_xr
 	if (err)
 		return err;
 	if (attr->qp_type == IBV_QPT_XRC_RECV ? !xrcd || !av_xrcd_find(ctx, xrcd) : !pd || !av_pd_find(pd))
-		return attr->qp_type == IBV_QPT_XRC_RECV ? EINVAL : ENOENT;
+		return attr->qp_type == IBV_QPT_XRC_RECV ? av_deny(EINVAL, AV_CHECK_QP_XRCD, 0, 0) : ENOENT;
 	err = check_queues(ctx, attr);
 	if (err)
 		return err;

@@ -340,17 +340,20 @@ static void fill_builders(struct av_qp *qp, uint64_t ops)
 
 static int check_attr(const struct ibv_qp_init_attr_ex *attr)
 {
-	if (attr->comp_mask & ~(uint32_t)(IBV_QP_INIT_ATTR_PD | IBV_QP_INIT_ATTR_XRCD |
-					  IBV_QP_INIT_ATTR_CREATE_FLAGS | IBV_QP_INIT_ATTR_SEND_OPS_FLAGS))
-		return EOPNOTSUPP;
+	const uint32_t known = IBV_QP_INIT_ATTR_PD | IBV_QP_INIT_ATTR_XRCD | IBV_QP_INIT_ATTR_CREATE_FLAGS |
+			       IBV_QP_INIT_ATTR_SEND_OPS_FLAGS;
+
+	if (attr->comp_mask & ~known)
+		return av_deny(EOPNOTSUPP, AV_CHECK_QP_MASK, attr->comp_mask, known);
 	if (!(attr->comp_mask &
 	      (attr->qp_type == IBV_QPT_XRC_RECV ? IBV_QP_INIT_ATTR_XRCD : IBV_QP_INIT_ATTR_PD)))
-		return EINVAL;
+		return av_deny(EINVAL, AV_CHECK_QP_MASK, attr->comp_mask, known);
 	if ((attr->comp_mask & IBV_QP_INIT_ATTR_CREATE_FLAGS) && attr->create_flags)
-		return EOPNOTSUPP;
+		return av_deny(EOPNOTSUPP, AV_CHECK_QP_CREATE_FLAGS, attr->create_flags, 0);
 	if ((attr->comp_mask & IBV_QP_INIT_ATTR_SEND_OPS_FLAGS) &&
 	    (attr->send_ops_flags & ~operations(attr->qp_type)))
-		return EOPNOTSUPP;
+		return av_deny(EOPNOTSUPP, AV_CHECK_QP_SEND_OPS, attr->send_ops_flags,
+			       operations(attr->qp_type));
 	return 0;
 }
 

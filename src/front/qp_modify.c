@@ -19,29 +19,34 @@
 static int check_values(const struct av_context *ctx, const struct ibv_qp_attr *attr, int mask)
 {
 	const struct av_device *dev = ctx->dev;
+	const uint32_t access =
+		(uint32_t)QP_ACCESS | (uint32_t)IBV_ACCESS_MW_BIND | (uint32_t)IBV_ACCESS_OPTIONAL_RANGE;
+	const uint64_t rd = (uint64_t)dev->attr.max_qp_init_rd_atom,
+		       dest_rd = (uint64_t)dev->attr.max_qp_rd_atom;
 	const struct {
 		int bit;
-		bool bad;
+		enum av_check check;
+		uint64_t wanted, first, last;
 	} rule[] = {
-		{IBV_QP_PORT, attr->port_num != 1},
-		{IBV_QP_PKEY_INDEX, attr->pkey_index != 0},
-		{IBV_QP_ALT_PATH, true}, /* no automatic path migration is advertised */
-		{IBV_QP_PATH_MIG_STATE, attr->path_mig_state != IBV_MIG_MIGRATED},
-		{IBV_QP_PATH_MTU, attr->path_mtu < IBV_MTU_256 || attr->path_mtu > dev->mtu},
-		{IBV_QP_TIMEOUT, attr->timeout > 31},
-		{IBV_QP_RETRY_CNT, attr->retry_cnt > 7},
-		{IBV_QP_RNR_RETRY, attr->rnr_retry > 7},
-		{IBV_QP_MIN_RNR_TIMER, attr->min_rnr_timer > 31},
-		{IBV_QP_MAX_QP_RD_ATOMIC, attr->max_rd_atomic > dev->attr.max_qp_init_rd_atom},
-		{IBV_QP_MAX_DEST_RD_ATOMIC, attr->max_dest_rd_atomic > dev->attr.max_qp_rd_atom},
-		{IBV_QP_ACCESS_FLAGS,
-		 (attr->qp_access_flags &
-		  ~(unsigned int)(QP_ACCESS | IBV_ACCESS_MW_BIND | IBV_ACCESS_OPTIONAL_RANGE)) != 0},
+		{IBV_QP_PORT, AV_CHECK_ATTR_PORT, attr->port_num, 1, 1},
+		{IBV_QP_PKEY_INDEX, AV_CHECK_ATTR_PKEY, attr->pkey_index, 0, 0},
+		{IBV_QP_ALT_PATH, AV_CHECK_ATTR_ALT_PATH, 1, 0, 0}, /* it is not advertised */
+		{IBV_QP_PATH_MIG_STATE, AV_CHECK_ATTR_PATH_MIG, attr->path_mig_state, IBV_MIG_MIGRATED,
+		 IBV_MIG_MIGRATED},
+		{IBV_QP_PATH_MTU, AV_CHECK_ATTR_MTU, attr->path_mtu, IBV_MTU_256, dev->mtu},
+		{IBV_QP_TIMEOUT, AV_CHECK_ATTR_TIMEOUT, attr->timeout, 0, 31},
+		{IBV_QP_RETRY_CNT, AV_CHECK_ATTR_RETRY_CNT, attr->retry_cnt, 0, 7},
+		{IBV_QP_RNR_RETRY, AV_CHECK_ATTR_RNR_RETRY, attr->rnr_retry, 0, 7},
+		{IBV_QP_MIN_RNR_TIMER, AV_CHECK_ATTR_RNR_TIMER, attr->min_rnr_timer, 0, 31},
+		{IBV_QP_MAX_QP_RD_ATOMIC, AV_CHECK_ATTR_RD_ATOMIC, attr->max_rd_atomic, 0, rd},
+		{IBV_QP_MAX_DEST_RD_ATOMIC, AV_CHECK_ATTR_DEST_RD, attr->max_dest_rd_atomic, 0, dest_rd},
 	};
 
 	for (size_t i = 0; i < AV_ARRAY_SIZE(rule); i++)
-		if ((mask & rule[i].bit) && rule[i].bad)
-			return EINVAL;
+		if ((mask & rule[i].bit) && (rule[i].wanted < rule[i].first || rule[i].wanted > rule[i].last))
+			return av_deny(EINVAL, rule[i].check, rule[i].wanted, rule[i].last);
+	if ((mask & IBV_QP_ACCESS_FLAGS) && (attr->qp_access_flags & ~access))
+		return av_deny(EINVAL, AV_CHECK_ATTR_ACCESS, attr->qp_access_flags, access);
 	return mask & IBV_QP_AV ? av_check_ah_attr(ctx, &attr->ah_attr) : 0;
 }
 
@@ -136,5 +141,8 @@ AV_EXPORT int ibv_modify_qp(struct ibv_qp *ibv, struct ibv_qp_attr *attr, int at
 	err = av_verb_err(ctx, AV_FAIL_MODIFY_QP);
 	if (err == 0)
 		err = modify(ctx, qp, attr, av_qp_own_mask(ibv->qp_type, attr_mask));
-	return err ? av_fail_errno(err) : 0;
+	if (err == 0)
+		return 0;
+	av_deny_object(err, AV_OBJECT_QP, ibv->qp_num);
+	return av_fail_errno(err);
 }

@@ -87,15 +87,11 @@ AV_EXPORT int ibv_query_gid(struct ibv_context *context, uint8_t port, int index
 
 	if (!av_ours(context))
 		return AV_NEXT(ibv_query_gid, "IBVERBS_1.1")(context, port, index, gid);
-	if (port != 1 || index < 0 || index >= device_of(context)->port.gid_tbl_len) {
-		errno = EINVAL;
-		return -1;
-	}
+	if (port != 1 || index < 0 || index >= device_of(context)->port.gid_tbl_len)
+		return av_fail_fd(av_deny(EINVAL, AV_CHECK_GID_INDEX, (uint32_t)index, port));
 	count = av_device_gids(device_of(context), gids);
-	if (count == 0) {
-		errno = ENOMEM;
-		return -1;
-	}
+	if (count == 0)
+		return av_fail_fd(ENOMEM);
 	if ((unsigned int)index < count)
 		*gid = gids[index].gid;
 	else
@@ -127,7 +123,7 @@ AV_EXPORT int _ibv_query_gid_ex(struct ibv_context *context, uint32_t port, uint
 		return AV_NEXT(_ibv_query_gid_ex, "IBVERBS_1.11")(context, port, index, entry, flags,
 								  entry_size);
 	if (port != 1 || flags || index >= (uint32_t)device_of(context)->port.gid_tbl_len)
-		return av_fail_errno(EINVAL);
+		return av_fail_errno(av_deny(EINVAL, AV_CHECK_GID_INDEX, index, port));
 	count = av_device_gids(device_of(context), gids);
 	if (count == 0)
 		return av_fail_errno(ENOMEM);
@@ -176,15 +172,11 @@ AV_EXPORT int ibv_query_gid_type(struct ibv_context *context, uint8_t port, unsi
 
 	if (!av_ours(context))
 		return AV_NEXT(ibv_query_gid_type, NULL)(context, port, index, type);
-	if (port != 1 || index >= (unsigned int)device_of(context)->port.gid_tbl_len) {
-		errno = EINVAL;
-		return -1;
-	}
+	if (port != 1 || index >= (unsigned int)device_of(context)->port.gid_tbl_len)
+		return av_fail_fd(av_deny(EINVAL, AV_CHECK_GID_INDEX, index, port));
 	count = av_device_gids(device_of(context), gids);
-	if (count == 0) {
-		errno = ENOMEM;
-		return -1;
-	}
+	if (count == 0)
+		return av_fail_fd(ENOMEM);
 	*type = index < count && gids[index].type == IBV_GID_TYPE_ROCE_V2;
 	return 0;
 }
@@ -196,10 +188,8 @@ AV_EXPORT int ibv_query_pkey(struct ibv_context *context, uint8_t port, int inde
 {
 	if (!av_ours(context))
 		return AV_NEXT(ibv_query_pkey, "IBVERBS_1.1")(context, port, index, pkey);
-	if (port != 1 || index != 0) {
-		errno = EINVAL;
-		return -1;
-	}
+	if (port != 1 || index != 0)
+		return av_fail_fd(av_deny(EINVAL, AV_CHECK_GID_INDEX, (uint32_t)index, port));
 	*pkey = htons(AV_PKEY_DEFAULT);
 	return 0;
 }
@@ -210,6 +200,5 @@ AV_EXPORT int ibv_get_pkey_index(struct ibv_context *context, uint8_t port, __be
 		return AV_NEXT(ibv_get_pkey_index, "IBVERBS_1.5")(context, port, pkey);
 	if (port == 1 && pkey == htons(AV_PKEY_DEFAULT))
 		return 0;
-	errno = EINVAL;
-	return -1;
+	return av_fail_fd(EINVAL);
 }

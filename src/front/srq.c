@@ -42,9 +42,12 @@ static int check_create(struct av_context *ctx, struct ibv_pd *pd, const struct 
 {
 	const struct ibv_device_attr *dev = &ctx->dev->attr;
 
-	if (attr->max_wr == 0 || attr->max_wr > (uint32_t)dev->max_srq_wr ||
-	    attr->max_sge > (uint32_t)dev->max_srq_sge || attr->srq_limit > attr->max_wr)
-		return EINVAL;
+	if (attr->max_wr == 0 || attr->max_wr > (uint32_t)dev->max_srq_wr)
+		return av_deny(EINVAL, AV_CHECK_SRQ_SIZE, attr->max_wr, (uint32_t)dev->max_srq_wr);
+	if (attr->max_sge > (uint32_t)dev->max_srq_sge)
+		return av_deny(EINVAL, AV_CHECK_SRQ_SGE, attr->max_sge, (uint32_t)dev->max_srq_sge);
+	if (attr->srq_limit > attr->max_wr)
+		return av_deny(EINVAL, AV_CHECK_SRQ_LIMIT, attr->srq_limit, attr->max_wr);
 	if (!av_pd_find(pd))
 		return ENOENT;
 	return av_verb_err(ctx, AV_FAIL_CREATE_SRQ);
@@ -110,8 +113,8 @@ static void hold(struct av_srq *srq, int by)
 		atomic_fetch_add(&srq->cq->users, (uint32_t)by);
 }
 
-static struct ibv_srq *create(struct av_context *ctx, struct ibv_pd *pd, const struct xrc_part *xrc,
-			      void *srq_context, const struct ibv_srq_attr *attr)
+static struct ibv_srq *create_srq(struct av_context *ctx, struct ibv_pd *pd, const struct xrc_part *xrc,
+				  void *srq_context, const struct ibv_srq_attr *attr)
 {
 	struct av_srq *srq = calloc(1, sizeof(*srq));
 
@@ -151,7 +154,7 @@ AV_EXPORT struct ibv_srq *ibv_create_srq(struct ibv_pd *pd, struct ibv_srq_init_
 	ctx = av_context_of(pd->context);
 	err = check_create(ctx, pd, &init->attr);
 	return err ? av_fail_null(err)
-		   : AV_MADE_HERE(struct av_srq, create(ctx, pd, &none, init->srq_context, &init->attr));
+		   : AV_MADE_HERE(struct av_srq, create_srq(ctx, pd, &none, init->srq_context, &init->attr));
 }
 
 struct ibv_srq *av_create_srq_ex(struct ibv_context *context, struct ibv_srq_init_attr_ex *init)
@@ -171,7 +174,7 @@ struct ibv_srq *av_create_srq_ex(struct ibv_context *context, struct ibv_srq_ini
 	err = xrc.xrcd && xrc.cq && init->pd->context == context ? check_create(ctx, init->pd, &init->attr)
 								 : EINVAL;
 	return err ? av_fail_null(err)
-		   : AV_MADE_HERE(struct av_srq, create(ctx, init->pd, &xrc, init->srq_context, &init->attr));
+		   : AV_MADE_HERE(struct av_srq, create_srq(ctx, init->pd, &xrc, init->srq_context, &init->attr));
 }
 
 int av_get_srq_num(struct ibv_srq *ibv, uint32_t *number)
@@ -193,9 +196,9 @@ static int modify(struct av_context *ctx, struct av_srq *srq, const struct ibv_s
 	int err = 0;
 
 	if (max_wr == 0 || max_wr > (uint32_t)ctx->dev->attr.max_srq_wr)
-		return EINVAL;
+		return av_deny(EINVAL, AV_CHECK_SRQ_SIZE, max_wr, (uint32_t)ctx->dev->attr.max_srq_wr);
 	if ((mask & IBV_SRQ_LIMIT) && attr->srq_limit > max_wr)
-		return EINVAL;
+		return av_deny(EINVAL, AV_CHECK_SRQ_LIMIT, attr->srq_limit, max_wr);
 	if (mask & IBV_SRQ_MAX_WR)
 		err = av_rq_resize(ctx->seg, srq->shared, max_wr);
 	if (err == 0 && (mask & IBV_SRQ_LIMIT))
@@ -219,7 +222,8 @@ AV_EXPORT int ibv_modify_srq(struct ibv_srq *ibv, struct ibv_srq_attr *attr, int
 	if (err)
 		return av_fail_errno(err);
 	if (mask & ~(IBV_SRQ_MAX_WR | IBV_SRQ_LIMIT))
-		return av_fail_errno(EINVAL);
+		return av_fail_errno(
+			av_deny(EINVAL, AV_CHECK_SRQ_MASK, (uint32_t)mask, IBV_SRQ_MAX_WR | IBV_SRQ_LIMIT));
 	pthread_mutex_lock(&srq->users_mutex); /* one change at a time */
 	err = modify(ctx, srq, attr, mask);
 	pthread_mutex_unlock(&srq->users_mutex);
@@ -321,7 +325,7 @@ int av_post_srq_recv(struct ibv_srq *ibv, struct ibv_recv_wr *wr, struct ibv_rec
 
 	if (av_unlikely(!srq || ctx->forked)) {
 		*bad_wr = wr;
-		return av_fail_errno(EINVAL);
+		return av_fail_errno(av_deny(EINVAL, AV_CHECK_POST_OBJECT, 0, 0));
 	}
 	err = av_rq_post(ctx->seg, srq->shared, wr, bad_wr);
 	if (av_unlikely(atomic_load_explicit(&srq->shared->waiting, memory_order_relaxed)) &&

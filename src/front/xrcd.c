@@ -35,9 +35,9 @@ static int check(const struct av_context *ctx, const struct ibv_xrcd_init_attr *
 	const uint32_t needed = IBV_XRCD_INIT_ATTR_FD | IBV_XRCD_INIT_ATTR_OFLAGS;
 
 	if (attr->comp_mask >= IBV_XRCD_INIT_ATTR_RESERVED)
-		return EOPNOTSUPP;
+		return av_deny(EOPNOTSUPP, AV_CHECK_XRCD_MASK, attr->comp_mask, needed);
 	if ((attr->comp_mask & needed) != needed)
-		return EINVAL;
+		return av_deny(EINVAL, AV_CHECK_XRCD_MASK, attr->comp_mask, needed);
 	return av_verb_err(ctx, AV_FAIL_OPEN_XRCD);
 }
 

@@ -13,6 +13,7 @@
 
 #include "hca/directory_file.h"
 #include "hca/folder.h"
+#include "observe/flight.h"
 #include "observe/log.h"
 
 #define LOCK_CHANGE 0 /* byte of the file: whoever changes the directory */
@@ -150,6 +151,7 @@ static void after_fork_in_child(void)
 	/* The mutex may have been held by a thread that does not exist here; record locks were not inherited.
 	 */
 	pthread_mutex_init(&mutex, NULL);
+	av_flight_forked();
 	if (joins) {
 		forked_child = true;
 		joins = 0;
@@ -165,6 +167,7 @@ static void register_fork_handler(void)
 
 static void close_all(void)
 {
+	av_flight_leave();
 	if (av_dir)
 		munmap(av_dir, sizeof(*av_dir));
 	av_dir = NULL;
@@ -249,6 +252,7 @@ static int join_first(void)
 		close_all();
 		return ret;
 	}
+	av_flight_join(folder_fd);
 	av_lock_self = self;
 	av_lock_owner_alive = av_dir_proc_alive;
 	(void)av_dir_record_lock(F_SETLK, F_UNLCK, LOCK_CHANGE);
@@ -285,6 +289,7 @@ bool av_dir_join_again(void)
 static void remove_everything(void)
 {
 	av_folder_clear(folder_fd); /* of somebody who died between making it and taking its slot */
+	av_flight_forget(folder_fd);
 	unlinkat(folder_fd, "directory", 0);
 	av_folder_remove_self(path);
 }

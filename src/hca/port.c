@@ -13,6 +13,7 @@
 #include "hca/bell.h"
 #include "hca/directory_file.h"
 #include "hca/folder.h"
+#include "observe/blame.h"
 
 /* Why a port is down decides what brings it up. */
 enum port_state { PORT_UP, PORT_LINK_DOWN, PORT_FORCED_DOWN };
@@ -173,6 +174,19 @@ static void add(struct news *news, enum ibv_event_type event)
 	news->event[news->count++] = event;
 }
 
+static void report(const struct av_dir_port *p)
+{
+	struct av_flight_record *r = av_blame(AV_CHECK_PORT_DOWN, 0, 0);
+
+	r->kind = AV_FLIGHT_EVENT;
+	r->object = AV_OBJECT_PORT;
+	r->number = 1;
+	r->event = IBV_EVENT_PORT_ERR;
+	snprintf(r->device, sizeof(r->device), "%.*s", (int)sizeof(p->device) - 1, p->device);
+	r->has = AV_HAS_OBJECT | AV_HAS_EVENT;
+	av_report();
+}
+
 /* Return: number of contexts that were told. */
 static unsigned int tell(uint32_t port, enum ibv_event_type event)
 {
@@ -180,6 +194,8 @@ static unsigned int tell(uint32_t port, enum ibv_event_type event)
 	unsigned int told = 0;
 	uint32_t slot = 0, ref;
 
+	if (event == IBV_EVENT_PORT_ERR)
+		report(&av_dir->port[port - 1]);
 	while ((ref = av_dir_context_at(&slot)))
 		if (atomic_load(&av_dir->context[slot - 1].port) == port)
 			told += av_bell_ring_context(ref, AV_BELL_ASYNC, &record) == 0;

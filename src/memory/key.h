@@ -117,6 +117,12 @@ void av_key_kill(struct av_seg *seg, uint32_t key);
  */
 bool av_key_is_on_demand(struct av_seg *seg, uint32_t key);
 
+/*
+ * Was that key ever given out? By its tag: exact for the first 255 occupants of an index; afterwards, and for
+ * the windows' keys, whose tags programs choose, "yes". For explanations.
+ */
+bool av_key_was_given(const struct av_seg *seg, uint32_t key);
+
 /* The table's entry for a key's index, whatever key is there now; NULL if there is no such index. */
 static inline struct av_key *av_key_entry(const struct av_seg *seg, uint32_t key)
 {

@@ -250,8 +250,8 @@ static int follow(struct job *job, const struct av_odp_range *range)
 
 /* --- later ---------------------------------------------------------------------------------------------- */
 
-#define QUEUE_MAX   64
-#define IDLE_S	    1 /* the thread goes when it has had nothing to do for that long */
+#define QUEUE_MAX 64
+#define IDLE_S	  1 /* the thread goes when it has had nothing to do for that long */
 
 static struct {
 	pthread_mutex_t mutex;

@@ -18,6 +18,7 @@
 #include "memory/odp_notify.h"
 #include "memory/odp_track.h"
 #include "memory/unmapped.h"
+#include "observe/blame.h"
 
 #ifndef MADV_POPULATE_READ
 #define MADV_POPULATE_READ  22
@@ -34,14 +35,32 @@
 	 IBV_ACCESS_MW_BIND | IBV_ACCESS_ZERO_BASED | IBV_ACCESS_HUGETLB | AV_ACCESS_FLUSH_GLOBAL | \
 	 IBV_ACCESS_OPTIONAL_RANGE)
 
+static int deny_rights(uint32_t access)
+{
+	av_deny(EINVAL, AV_CHECK_MR_NEEDS_LOCAL, access, IBV_ACCESS_LOCAL_WRITE);
+	av_blame_draft()->access = access;
+	return EINVAL;
+}
+
+static int deny_range(const struct av_region_request *req)
+{
+	struct av_flight_record *r;
+
+	av_deny(EINVAL, AV_CHECK_MR_WRAPS, req->addr, req->length);
+	r = av_blame_draft();
+	r->address = req->addr;
+	r->length = req->length;
+	return EINVAL;
+}
+
 int av_region_check_access(uint32_t access)
 {
 	if ((access & REMOTE_CHANGES) && !(access & IBV_ACCESS_LOCAL_WRITE))
-		return EINVAL;
-	if (access & AV_ACCESS_FLUSH_PERSISTENT)
-		return EOPNOTSUPP; /* a right of devices that can make memory persistent */
+		return deny_rights(access);
+	if (access & AV_ACCESS_FLUSH_PERSISTENT) /* a right of devices that can make memory persistent */
+		return av_deny(EOPNOTSUPP, AV_CHECK_MR_PERSISTENT, access, 0);
 	if (access & ~(uint32_t)KNOWN)
-		return EINVAL;
+		return av_deny(EINVAL, AV_CHECK_MR_FLAGS, access, (uint32_t)KNOWN);
 	return 0;
 }
 
@@ -49,18 +68,18 @@ int av_region_check_rights(const struct av_seg *seg, uint32_t access)
 {
 	if ((access & AV_ACCESS_TUNNELED) &&
 	    !(av_switch_on(seg, AV_SWITCH_TUNNELED_ATOMIC) && (access & IBV_ACCESS_LOCAL_WRITE)))
-		return EINVAL;
+		return av_deny(EINVAL, AV_CHECK_MR_TUNNELED, access, 0);
 	return av_region_check_access(access & ~AV_ACCESS_TUNNELED);
 }
 
 static int check_range(const struct av_region_request *req, uint64_t page)
 {
 	if (av_range_wraps(req->addr, req->length) || av_range_wraps(req->iova, req->length))
-		return EINVAL;
+		return deny_range(req);
 	if (req->length && req->addr + (req->length - 1) > UINT64_MAX - page) /* its page round-up wraps */
-		return EINVAL;
+		return deny_range(req);
 	if ((req->addr ^ req->iova) & (page - 1))
-		return EINVAL;
+		return av_deny(EINVAL, AV_CHECK_MR_IOVA, req->addr & (page - 1), req->iova & (page - 1));
 	return 0;
 }
 

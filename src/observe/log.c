@@ -56,6 +56,14 @@ static void write_quietly(int fd, const char *text, size_t len)
 	pthread_sigmask(SIG_SETMASK, &old_set, NULL);
 }
 
+void av_log_raw(const char *text, size_t len)
+{
+	int saved = errno;
+
+	write_quietly(STDERR_FILENO, text, len);
+	errno = saved;
+}
+
 /* One line is one line whatever the arguments contained; bytes of UTF-8 pass. */
 static void replace_controls(char *text)
 {

@@ -3,10 +3,12 @@
 #include "queue/cq.h"
 
 #include <errno.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "base/clock.h"
 #include "hca/bell.h"
+#include "observe/blame.h"
 #include "queue/notify.h"
 #include "queue/ring.h"
 
@@ -300,6 +302,22 @@ void av_cq_append_end(const struct av_cq_append *a)
 	send_event(a->seg, event, bell, a->index, id);
 }
 
+static void report_overrun(const struct av_seg *seg, uint32_t index, uint32_t capacity)
+{
+	struct av_flight_record before = *av_blame_draft(); /* of the request whose completion it is */
+	struct av_flight_record *r = av_blame(AV_CHECK_CQ_OVERRUN, 0, capacity);
+
+	r->kind = AV_FLIGHT_EVENT;
+	r->object = AV_OBJECT_CQ;
+	r->number = index;
+	r->pid = seg->head->pid;
+	snprintf(r->device, sizeof(r->device), "%.*s", (int)sizeof(seg->head->device) - 1, seg->head->device);
+	r->event = IBV_EVENT_CQ_ERR;
+	r->has |= AV_HAS_OBJECT | AV_HAS_EVENT;
+	av_report();
+	*av_blame_draft() = before;
+}
+
 void av_cq_overrun(struct av_seg *seg, uint32_t index)
 {
 	struct av_cq_shared *cq = av_cq_at(seg, index);
@@ -312,8 +330,10 @@ void av_cq_overrun(struct av_seg *seg, uint32_t index)
 	id = atomic_load_explicit(&cq->id, memory_order_relaxed);
 	first = !atomic_exchange(&cq->overrun, 1);
 	av_lock_release(&cq->lock);
-	if (first)
-		ring_bell(seg, AV_BELL_ASYNC, IBV_EVENT_CQ_ERR, index, id);
+	if (!first)
+		return;
+	report_overrun(seg, index, cq->capacity);
+	ring_bell(seg, AV_BELL_ASYNC, IBV_EVENT_CQ_ERR, index, id);
 }
 
 int av_cq_push(struct av_seg *seg, uint32_t index, const struct av_cqe *cqe)

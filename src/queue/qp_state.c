@@ -9,6 +9,8 @@
 
 #include <errno.h>
 
+#include "observe/blame.h"
+
 /* The attribute bits by the names the tables of the specification use. */
 enum {
 	CUR_STATE = IBV_QP_CUR_STATE,
@@ -173,6 +175,15 @@ int av_qp_own_mask(enum ibv_qp_type type, int attr_mask)
 	return attr_mask & ~ignored_bits(type);
 }
 
+static int deny_change(enum ibv_qp_state from, enum ibv_qp_state to)
+{
+	int err = av_deny(EINVAL, AV_CHECK_STATE_CHANGE, to, from);
+
+	av_blame_draft()->state = from;
+	av_blame_draft()->has |= AV_HAS_STATE;
+	return err;
+}
+
 int av_qp_check_modify(enum ibv_qp_type type, enum ibv_qp_state from, enum ibv_qp_state cur,
 		       enum ibv_qp_state to, int attr_mask, enum ibv_qp_state *to_out)
 {
@@ -182,12 +193,17 @@ int av_qp_check_modify(enum ibv_qp_type type, enum ibv_qp_state from, enum ibv_q
 	struct av_qp_transition cell;
 
 	if (mask & CUR_STATE && !may_be_current(cur))
-		return EINVAL;
+		return av_deny(EINVAL, AV_CHECK_STATE_CURRENT, cur, 0);
 	cell = av_qp_transition(type, start, moves ? to : start);
 	if (!cell.valid)
-		return EINVAL;
-	if ((mask & cell.required) != cell.required || mask & ~(cell.required | cell.optional))
-		return EINVAL;
+		return deny_change(start, moves ? to : start);
+	if ((mask & cell.required) != cell.required)
+		return av_deny(EINVAL, AV_CHECK_STATE_MISSING, (uint32_t)(cell.required & ~mask),
+			       (uint32_t)cell.required);
+	if (mask & ~(cell.required | cell.optional))
+		return av_deny(EINVAL, AV_CHECK_STATE_EXTRA,
+			       (uint32_t)(mask & ~(cell.required | cell.optional)),
+			       (uint32_t)(cell.required | cell.optional));
 	/* A claimed current state only selects the cell; without IBV_QP_STATE nobody asked for another state.
 	 */
 	*to_out = moves ? to : from;

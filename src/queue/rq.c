@@ -7,6 +7,7 @@
 
 #include "hca/bell.h"
 #include "hca/limits.h"
+#include "observe/blame.h"
 #include "queue/ring.h"
 
 static bool is_shared(const struct av_rq_shared *rq)
@@ -197,9 +198,9 @@ int av_rq_post(struct av_seg *seg, struct av_rq_shared *rq, struct ibv_recv_wr *
 	tail = atomic_load_explicit(&rq->tail, memory_order_relaxed);
 	for (; wr; wr = wr->next, tail++) {
 		if (tail - atomic_load_explicit(&rq->freed, memory_order_acquire) >= rq->capacity)
-			ret = ENOMEM;
+			ret = av_deny(ENOMEM, AV_CHECK_POST_RECV_FULL, rq->capacity, rq->capacity);
 		else if (wr->num_sge < 0 || (uint32_t)wr->num_sge > rq->max_sge)
-			ret = EINVAL;
+			ret = av_deny(EINVAL, AV_CHECK_POST_RECV_SGE, (uint32_t)wr->num_sge, rq->max_sge);
 		if (ret) {
 			*bad = wr;
 			break;

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "hca/limits.h"
+#include "observe/blame.h"
 #include "queue/qp.h"
 
 #define MAX_STRIDE (64 + AV_MAX_INLINE + AV_MAX_SGE * 16 + AV_SQ_OPERANDS)
@@ -80,7 +81,9 @@ static int check_operands(const struct av_qp_shared *qp, const struct ibv_send_w
 {
 	uint32_t bytes = operands_of(wr)->bytes;
 
-	return wr->num_sge > 0 && av_atomic_size_valid(bytes) && bytes <= qp->max_operand ? 0 : EINVAL;
+	return wr->num_sge > 0 && av_atomic_size_valid(bytes) && bytes <= qp->max_operand
+		       ? 0
+		       : av_deny(EINVAL, AV_CHECK_POST_OPERANDS, bytes, qp->max_operand);
 }
 
 static enum wr_form form_of(const struct ibv_send_wr *wr)
@@ -95,17 +98,19 @@ static int check(const struct av_qp_shared *qp, const struct ibv_send_wr *wr, bo
 {
 	enum wr_form form = form_of(wr);
 
-	if (form == FORM_NONE || wr->num_sge < 0)
+	if (form == FORM_NONE || (av_unlikely(form == FORM_OPERANDS) && !translated))
+		return av_deny(EINVAL, AV_CHECK_POST_OPCODE, wr->opcode, 0);
+	if (av_unlikely(form == FORM_OPERANDS) && check_operands(qp, wr))
 		return EINVAL;
-	if (av_unlikely(form == FORM_OPERANDS) && (!translated || check_operands(qp, wr)))
-		return EINVAL;
-	if (!(wr->send_flags & IBV_SEND_INLINE) && (uint32_t)wr->num_sge > qp->sq_max_sge)
-		return EINVAL;
+	if (wr->num_sge < 0 ||
+	    (!(wr->send_flags & IBV_SEND_INLINE) && (uint32_t)wr->num_sge > qp->sq_max_sge))
+		return av_deny(EINVAL, AV_CHECK_POST_SEND_SGE, (uint32_t)wr->num_sge, qp->sq_max_sge);
 	*bytes = total(wr);
-	if (wr->send_flags & IBV_SEND_INLINE &&
-	    (!opcode_row[wr->opcode].inline_data || *bytes > qp->max_inline))
-		return EINVAL;
-	return 0;
+	if (!(wr->send_flags & IBV_SEND_INLINE))
+		return 0;
+	if (!opcode_row[wr->opcode].inline_data)
+		return av_deny(EINVAL, AV_CHECK_POST_INLINE_OP, wr->opcode, 0);
+	return *bytes > qp->max_inline ? av_deny(EINVAL, AV_CHECK_POST_INLINE, *bytes, qp->max_inline) : 0;
 }
 
 void av_sq_fill_bind(struct av_sq_wqe *wqe, const struct ibv_mw *mw, uint32_t rkey,
@@ -224,7 +229,7 @@ static int fill_more(const struct av_qp_end *end, struct av_sq_wqe *wqe, const s
 		return 0;
 	ah = find_ah(wr->wr.ud.ah);
 	if (!ah)
-		return EINVAL;
+		return av_deny(EINVAL, AV_CHECK_POST_AH, 0, 0);
 	av_sq_fill_ud(wqe, ah, wr->wr.ud.remote_qpn, wr->wr.ud.remote_qkey);
 	return 0;
 }
@@ -247,6 +252,11 @@ static int post_one(const struct av_qp_end *end, uint32_t number, const struct i
 	return 0;
 }
 
+static int full(const struct av_qp_shared *qp)
+{
+	return av_deny(ENOMEM, AV_CHECK_POST_SEND_FULL, qp->sq_capacity, qp->sq_capacity);
+}
+
 int av_sq_post(const struct av_qp_end *end, struct ibv_send_wr *wr, struct ibv_send_wr **bad,
 	       av_ah_lookup *find_ah, bool translated)
 {
@@ -256,7 +266,8 @@ int av_sq_post(const struct av_qp_end *end, struct ibv_send_wr *wr, struct ibv_s
 	int ret = 0;
 
 	for (; wr; wr = wr->next, tail++) {
-		ret = tail - freed >= qp->sq_capacity ? ENOMEM : post_one(end, tail, wr, find_ah, translated);
+		ret = tail - freed >= qp->sq_capacity ? full(qp)
+						      : post_one(end, tail, wr, find_ah, translated);
 		if (ret) {
 			*bad = wr;
 			break;
@@ -307,7 +318,7 @@ int av_sq_post_special(const struct av_qp_end *end, const struct av_sq_special *
 	struct av_qp_shared *qp = end->qp;
 	uint32_t tail = atomic_load_explicit(&qp->sq_tail, memory_order_relaxed);
 	uint32_t freed = atomic_load_explicit(&qp->sq_freed, memory_order_acquire);
-	int ret = tail - freed >= qp->sq_capacity ? ENOMEM : 0;
+	int ret = tail - freed >= qp->sq_capacity ? full(qp) : 0;
 
 	if (ret == 0)
 		ret = fill_special(qp, av_sq_slot(end, tail), req);

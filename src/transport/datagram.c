@@ -7,10 +7,11 @@
 #include "hca/directory.h"
 #include "hca/multicast.h"
 #include "hca/port.h"
-#include "memory/translate.h"
+#include "memory/why.h"
 #include "transport/deliver.h"
 #include "transport/event.h"
 #include "transport/grh.h"
+#include "transport/report.h"
 #include "transport/state.h"
 
 #define MULTICAST_QPN 0xffffffu
@@ -56,8 +57,11 @@ static enum av_fault collect(struct datagram *d, const struct av_sq_wqe *ring)
 		while ((found = av_mem_get_list(d->req->seg, d->req->qp->pd, 0, ring->sge, d->head.count,
 						d->head.bytes, &local)) == AV_MEM_BUSY)
 			sched_yield();
-	if (found != AV_MEM_OK)
+	if (found != AV_MEM_OK) {
+		av_mem_why_list(d->req->seg, d->req->qp->pd, 0, ring->sge, d->head.count, d->head.bytes,
+				found);
 		return AV_FAULT_LOC_PROT;
+	}
 	av_spans_local(&d->from, NULL, d->grh, AV_GRH_BYTES);
 	for (uint32_t i = 0; i < local.count; i++)
 		d->from.at[1 + i] = local.at[i];
@@ -97,6 +101,8 @@ static void deliver(struct datagram *d, const struct av_qp_end *rsp)
 	const struct av_rq_wqe *request = av_deliver_request(&to);
 	enum av_fault fault = request ? av_deliver_send(&msg, &d->from, request) : AV_FAULT_NONE;
 
+	if (fault != AV_FAULT_NONE)
+		av_blame_drop(); /* what the receiver cannot take is lost, and nobody hears of it */
 	if (fault == AV_FAULT_LOC_PROT)
 		d->source_bad = true;
 	if (fault != AV_FAULT_NONE && rsp->qp->receiving)

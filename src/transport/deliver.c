@@ -6,8 +6,9 @@
 
 #include "base/copy.h"
 #include "memory/reach.h"
-#include "memory/window.h"
+#include "memory/why.h"
 #include "queue/stage.h"
+#include "transport/report.h"
 
 static struct av_rq_shared *rq_of(const struct av_receiver *to)
 {
@@ -211,6 +212,16 @@ static enum av_fault move(struct av_cqe *cqe, const struct av_message *msg, cons
 	return fault;
 }
 
+static enum av_fault receive_fault(const struct av_message *msg, const struct av_rq_wqe *request, uint32_t pd,
+				   enum av_mem_fault found)
+{
+	if (found == AV_MEM_BUSY)
+		return AV_FAULT_BUSY;
+	av_mem_why_list(msg->to->seg, pd, IBV_ACCESS_LOCAL_WRITE, request->sge, request->count, msg->bytes,
+			found);
+	return AV_FAULT_RECV_PROT;
+}
+
 enum av_fault av_deliver_send(const struct av_message *msg, const struct av_spans *from,
 			      const struct av_rq_wqe *request)
 {
@@ -219,8 +230,10 @@ enum av_fault av_deliver_send(const struct av_message *msg, const struct av_span
 	struct av_spans to;
 	struct av_cqe cqe;
 
-	if (msg->bytes > request->bytes)
+	if (msg->bytes > request->bytes) {
+		av_blame(AV_CHECK_RECV_SHORT, msg->bytes, request->bytes);
 		return AV_FAULT_RECV_SHORT;
+	}
 	message_cqe(&cqe, msg);
 	if (is_inline(msg)) {
 		fault = leave_for_poller(&cqe, msg, from);
@@ -229,7 +242,7 @@ enum av_fault av_deliver_send(const struct av_message *msg, const struct av_span
 							  request->sge, request->count, msg->bytes, &to);
 
 		if (found != AV_MEM_OK)
-			return found == AV_MEM_BUSY ? AV_FAULT_BUSY : AV_FAULT_RECV_PROT;
+			return receive_fault(msg, request, rq->pd, found);
 		fault = move(&cqe, msg, from, &to);
 		av_mem_put_list(&to);
 	}
@@ -273,9 +286,13 @@ void av_deliver_flush(const struct av_qp_end *rsp)
 {
 	struct av_receiver to = av_receiver_of(rsp);
 	const struct av_rq_wqe *request;
+	uint32_t count = 0;
 
 	if (rsp->qp->srq || rsp->qp->type == IBV_QPT_XRC_SEND || rsp->qp->type == IBV_QPT_XRC_RECV)
 		return;
-	while ((request = take(&to)))
+	while ((request = take(&to))) {
 		complete_in_error(&to, request, IBV_WC_WR_FLUSH_ERR);
+		count++;
+	}
+	av_report_flush(rsp, count, true);
 }

@@ -11,9 +11,10 @@
 #include "memory/indirect.h"
 #include "memory/reach.h"
 #include "memory/translate.h"
-#include "memory/window.h"
+#include "memory/why.h"
 #include "transport/deliver.h"
 #include "transport/event.h"
+#include "transport/report.h"
 #include "transport/responder.h"
 #include "transport/state.h"
 #include "transport/tunnel.h"
@@ -61,8 +62,12 @@ static enum av_fault find_receiver(struct work *w)
 		return AV_FAULT_NONE;
 	w->pd = 0;
 	found = av_xrc_begin(w->rsp, w->head.srqn, &w->srq, &w->to);
-	if (found != AV_XRC_FOUND)
-		return found == AV_XRC_BUSY ? AV_FAULT_BUSY : AV_FAULT_REM_OP_DENIED;
+	if (found == AV_XRC_BUSY)
+		return AV_FAULT_BUSY;
+	if (found != AV_XRC_FOUND) {
+		av_blame(AV_CHECK_RESPONDER_SRQ, w->head.srqn, 0);
+		return AV_FAULT_REM_OP_DENIED;
+	}
 	w->pd = av_rq_at(w->to.seg, w->to.rq)->pd;
 	w->rsp->qp->receiving_srqn = w->head.srqn;
 	return AV_FAULT_NONE;
@@ -118,6 +123,7 @@ static void responder_fail(struct work *w)
 
 	if (!rule->responder_fails)
 		return;
+	av_report_responder(&(struct av_failed){w->req, w->rsp, &w->head, w->result.fault});
 	if (uses_receive(w->head.opcode) && rule->receive != IBV_WC_SUCCESS)
 		av_deliver_error(&w->to, rule->receive);
 	av_responder_error(w->rsp);
@@ -132,18 +138,22 @@ static void responder_fail(struct work *w)
 static enum av_fault local_begin(struct work *w, uint32_t access)
 {
 	struct av_seg *seg = w->req->seg;
+	enum av_mem_fault found;
 
 	if (w->head.flags & IBV_SEND_INLINE) {
 		av_spans_local(&w->local, seg, (void *)(uintptr_t)w->ring->data, w->head.bytes);
 		return w->head.bytes <= AV_MAX_INLINE ? AV_FAULT_NONE : AV_FAULT_LOC_LEN;
 	}
-	switch (av_mem_get_list(seg, w->req->qp->pd, access, w->ring->sge, w->head.count, w->head.bytes,
-				&w->local)) {
+	found = av_mem_get_list(seg, w->req->qp->pd, access, w->ring->sge, w->head.count, w->head.bytes,
+				&w->local);
+	switch (found) {
 	case AV_MEM_OK:
 		return AV_FAULT_NONE;
 	case AV_MEM_BUSY:
 		return AV_FAULT_BUSY;
 	default:
+		av_mem_why_list(seg, w->req->qp->pd, access, w->ring->sge, w->head.count, w->head.bytes,
+				found);
 		return AV_FAULT_LOC_PROT;
 	}
 }
@@ -153,7 +163,8 @@ static void local_end(struct work *w)
 	av_mem_put_list(&w->local);
 }
 
-static enum av_fault remote_fault(enum av_mem_fault found)
+static enum av_fault remote_fault(const struct work *w, const struct av_mem_request *req,
+				  enum av_mem_fault found)
 {
 	switch (found) {
 	case AV_MEM_OK:
@@ -163,6 +174,7 @@ static enum av_fault remote_fault(enum av_mem_fault found)
 	case AV_MEM_TUNNELED:
 		return AV_FAULT_TUNNELED;
 	default:
+		av_mem_why(w->to.seg, req, found);
 		return AV_FAULT_REM_ACCESS;
 	}
 }
@@ -186,7 +198,7 @@ static enum av_fault remote_begin(const struct work *w, const struct av_mem_requ
 {
 	remote->count = 1;
 	remote->bytes = req->length;
-	return remote_fault(av_mem_get(w->to.seg, req, &remote->at[0]));
+	return remote_fault(w, req, av_mem_get(w->to.seg, req, &remote->at[0]));
 }
 
 /* The responder died under our hands. */
@@ -658,7 +670,7 @@ static enum av_fault do_flush(struct work *w)
 		return fault;
 	if ((w->rsp->qp->attr.qp_access_flags & rights) != rights)
 		return AV_FAULT_REM_OP_DENIED;
-	fault = remote_fault(av_mem_get(w->to.seg, &req, &span));
+	fault = remote_fault(w, &req, av_mem_get(w->to.seg, &req, &span));
 	if (fault != AV_FAULT_NONE)
 		return fault;
 	atomic_thread_fence(memory_order_seq_cst);
@@ -699,21 +711,25 @@ static enum av_fault do_bind(struct work *w)
 		.length = w->head.compare_add,
 	};
 
-	return av_window_bind(w->req->seg, &bind) ? AV_FAULT_MW_BIND : AV_FAULT_NONE;
+	if (av_window_bind(w->req->seg, &bind) == 0)
+		return AV_FAULT_NONE;
+	av_window_why(w->req->seg, &bind);
+	return AV_FAULT_MW_BIND;
 }
 
 static enum av_fault do_local_inv(struct work *w)
 {
-	uint32_t qpn = atomic_load_explicit(&w->req->qp->qpn, memory_order_relaxed);
+	struct av_window_bind what = {
+		.rkey = w->head.imm,
+		.pd = w->req->qp->pd,
+		.qpn = atomic_load_explicit(&w->req->qp->qpn, memory_order_relaxed),
+	};
+	enum av_invalidate done = av_window_invalidate(w->req->seg, what.rkey, what.qpn);
 
-	switch (av_window_invalidate(w->req->seg, w->head.imm, qpn)) {
-	case AV_INVALIDATED:
+	if (done == AV_INVALIDATED)
 		return AV_FAULT_NONE;
-	case AV_INVALIDATE_NOT_BOUND:
-		return AV_FAULT_MW_BIND;
-	default:
-		return AV_FAULT_LOC_QP_OP;
-	}
+	av_invalidate_why(w->req->seg, &what, done);
+	return done == AV_INVALIDATE_NOT_BOUND ? AV_FAULT_MW_BIND : AV_FAULT_LOC_QP_OP;
 }
 
 static enum av_fault do_nop(struct work *w)
@@ -797,6 +813,7 @@ static void lose(struct work *w)
 {
 	if (w->rsp->qp->receiving)
 		av_deliver_cancel(&w->to);
+	av_blame_drop();
 	w->result = (struct av_direct_result){0};
 }
 

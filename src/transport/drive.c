@@ -17,6 +17,7 @@
 #include "transport/inject.h"
 #include "transport/park.h"
 #include "transport/poll.h"
+#include "transport/report.h"
 #include "transport/retry.h"
 #include "transport/rnr.h"
 #include "transport/send_sum.h"
@@ -117,15 +118,19 @@ static void enter_error(const struct av_qp_end *end)
 	fail_responder(end);
 }
 
-static void fail(const struct av_qp_end *end, const struct av_sq_wqe *wqe, enum ibv_wc_status status)
+static void fail(const struct av_qp_end *end, const struct av_qp_end *peer, const struct av_sq_wqe *wqe,
+		 enum av_fault fault)
 {
-	(void)complete(end, wqe, status, NULL); /* a full CQ has said so by its own event */
+	av_report_request(&(struct av_failed){end, peer, wqe, fault});
+	(void)complete(end, wqe, av_rule(fault)->requester,
+		       NULL); /* a full CQ has said so by its own event */
 	enter_error(end);
 }
 
 /* The completion of the request at the head found no room. */
 static void overrun(const struct av_qp_end *end)
 {
+	av_report_send_cq(end);
 	enter_error(end);
 	av_event_raise(end, atomic_load(&end->qp->qpn), IBV_EVENT_QP_FATAL);
 }
@@ -145,13 +150,16 @@ static void succeed(const struct av_qp_end *end, const struct av_sq_wqe *wqe, co
 
 static void flush(const struct av_qp_end *end, uint32_t tail)
 {
+	uint32_t first = end->qp->sq_next;
+
 	while (end->qp->sq_next != tail) {
 		const struct av_sq_wqe *wqe = av_sq_slot(end, end->qp->sq_next);
 
 		if (!wqe)
-			return;
+			break;
 		(void)complete(end, wqe, IBV_WC_WR_FLUSH_ERR, NULL);
 	}
+	av_report_flush(end, end->qp->sq_next - first, false);
 }
 
 /* --- one request
@@ -165,13 +173,13 @@ static bool is_checked(const struct av_qp_end *end)
 }
 
 /* The request cannot be executed now. Return: true if that was its last chance, and it has failed. */
-static bool wait_or_fail(const struct av_qp_end *end, struct av_sq_wqe *wqe,
+static bool wait_or_fail(const struct av_qp_end *end, const struct av_qp_end *peer, struct av_sq_wqe *wqe,
 			 const struct av_direct_result *result)
 {
 	enum av_fault fault = av_retry(end, result, av_now_ns());
 
 	if (fault != AV_FAULT_NONE) {
-		fail(end, wqe, av_rule(fault)->requester);
+		fail(end, peer, wqe, fault);
 		return true;
 	}
 	if (av_unlikely(is_checked(end)))
@@ -227,8 +235,8 @@ static bool outcome(const struct av_qp_end *end, struct av_qp_end *peer, struct 
 	if (result.park == AV_PARK_NOT && av_rule(result.fault)->requester == IBV_WC_SUCCESS)
 		result.park = AV_PARK_NO_ANSWER; /* the responder failed without a word */
 	if (result.park != AV_PARK_NOT)
-		return wait_or_fail(end, wqe, &result);
-	fail(end, wqe, av_rule(result.fault)->requester);
+		return wait_or_fail(end, peer, wqe, &result);
+	fail(end, peer, wqe, result.fault);
 	return true;
 }
 
@@ -307,7 +315,7 @@ static bool step(const struct av_qp_end *end, struct av_qp_end *peer)
 			if (av_likely(fault == AV_FAULT_NONE))
 				succeed(end, wqe, NULL);
 			else
-				fail(end, wqe, av_rule(fault)->requester);
+				fail(end, peer, wqe, fault);
 			return true;
 		}
 		result = av_direct_execute(end, peer, wqe, answer.data);
@@ -401,8 +409,10 @@ void av_drive(const struct av_qp_end *end, struct av_qp_end *peer)
 			left_to_other(end);
 			break;
 		}
-		if (av_unlikely(got == AV_LOCK_REPAIR))
-			enter_error(end); /* the executor died with a request half done */
+		if (av_unlikely(got == AV_LOCK_REPAIR)) { /* the executor died with a request half done */
+			av_report_event(end, AV_CHECK_EXECUTOR_DIED, AV_EVENT_NONE, 0);
+			enter_error(end);
+		}
 		execute(end, peer ? peer : &found, &view);
 		av_lock_release_fence(&end->qp->exec);
 	} while (av_unlikely(again(end->qp, &view)));

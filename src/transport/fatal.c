@@ -7,6 +7,7 @@
 #include "hca/bell.h"
 #include "hca/directory.h"
 #include "transport/drive.h"
+#include "transport/report.h"
 
 static void fail_queue_pairs(struct av_seg *seg)
 {
@@ -24,6 +25,7 @@ bool av_context_fatal(struct av_seg *seg)
 
 	if (atomic_exchange(&seg->head->fatal, 1))
 		return false;
+	av_report_fatal(seg);
 	fail_queue_pairs(seg);
 	return av_bell_ring(seg, AV_BELL_ASYNC, &record) == 0;
 }

@@ -15,6 +15,7 @@
 #include "queue/qp.h"
 #include "queue/stage.h"
 #include "transport/drive.h"
+#include "transport/report.h"
 #include "transport/rnr.h"
 
 /*
@@ -245,6 +246,7 @@ static void placement_failed(struct av_seg *seg, struct ibv_wc *wc)
 	struct av_qp_end end = {seg, NULL};
 
 	wc->status = IBV_WC_LOC_PROT_ERR;
+	av_report_placement(seg, wc);
 	if (home.ref == seg->ref)
 		end.qp = av_qp_at(seg, home.index);
 	if (end.qp && atomic_load(&end.qp->qpn) == wc->qp_num)
@@ -477,6 +479,8 @@ int av_poll_stamped(struct av_seg *seg, uint32_t index, int count, struct ibv_wc
 			continue;
 		}
 		n += take(seg, cq, count - n, wc + n, stamp_ns ? stamp_ns + n : NULL, &place);
+		if (av_unlikely(n > 0 && wc[n - 1].status != IBV_WC_SUCCESS) && av_explaining())
+			av_explain_others();
 		if (!has_payload(&place.cqe))
 			break;
 		if (!place_payload(seg, &place))

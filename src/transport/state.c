@@ -6,6 +6,7 @@
 
 #include "queue/stage.h"
 #include "transport/deliver.h"
+#include "transport/report.h"
 #include "transport/xrc.h"
 
 void av_responder_error(const struct av_qp_end *end)
@@ -49,8 +50,10 @@ void av_responder_repair(const struct av_qp_end *end)
 	if (rq && end->qp->receiving)
 		av_rq_repair(to.seg, rq, qpn, place, av_cq_holds_receive(to.seg, to.cq, qpn, place));
 	end->qp->receiving = 0;
-	if (connected(end->qp))
+	if (connected(end->qp)) {
+		av_report_event(end, AV_CHECK_EXECUTOR_DIED, AV_EVENT_NONE, 0);
 		av_responder_error(end);
+	}
 	av_xrc_end(&use);
 }
 
@@ -59,8 +62,10 @@ void av_qp_quiesce(const struct av_qp_end *end)
 	bool repair = av_lock_acquire(&end->qp->exec) == AV_LOCK_REPAIR;
 
 	av_responder_acquire(end);
-	if (repair)
+	if (repair) {
+		av_report_event(end, AV_CHECK_EXECUTOR_DIED, AV_EVENT_NONE, 0);
 		av_responder_error(end);
+	}
 }
 
 void av_qp_resume(const struct av_qp_end *end)

@@ -4,6 +4,7 @@
 #include <dirent.h>
 #include <fcntl.h>
 #include <ftw.h>
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -40,6 +41,25 @@ void sandbox_enter(void)
 	atexit(remove_quietly);
 }
 
+/* The flight recorder stays, if there is anything in it, so that what has failed can be looked at afterwards.
+ */
+static bool only_recorder(const char *folder)
+{
+	char name[sizeof(path) + NAME_MAX + 2];
+	bool only = true;
+	struct dirent *e;
+	DIR *d;
+
+	snprintf(name, sizeof(name), "%s/%s", path, folder);
+	d = opendir(name);
+	if (!d)
+		return false;
+	while ((e = readdir(d)))
+		only = only && (e->d_name[0] == '.' || !strcmp(e->d_name, "flight"));
+	closedir(d);
+	return only;
+}
+
 unsigned int sandbox_entries(void)
 {
 	DIR *d = opendir(path);
@@ -49,7 +69,7 @@ unsigned int sandbox_entries(void)
 	if (!d)
 		return 0;
 	while ((e = readdir(d)))
-		n += strcmp(e->d_name, ".") && strcmp(e->d_name, "..");
+		n += strcmp(e->d_name, ".") && strcmp(e->d_name, "..") && !only_recorder(e->d_name);
 	closedir(d);
 	return n;
 }
@@ -81,10 +101,7 @@ unsigned int open_descriptors(void)
 void sandbox_leave(void)
 {
 	row("the last process to leave removes every shared file");
-	telling = true;
-	if (!EXPECT(sandbox_entries() == 0, "%u entries left", sandbox_entries()))
-		nftw(path, remove_one, 16, FTW_DEPTH | FTW_PHYS);
-	else
-		rmdir(path);
+	telling = !EXPECT(sandbox_entries() == 0, "%u entries left", sandbox_entries());
+	nftw(path, remove_one, 16, FTW_DEPTH | FTW_PHYS);
 	path[0] = '\0';
 }

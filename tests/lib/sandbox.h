@@ -12,7 +12,7 @@
 /* Make it and point ANYVERBS_DIR to it; for all processes started from now on. */
 void sandbox_enter(void);
 
-/* Number of entries in it. */
+/* Number of entries in it, folders of nothing but the flight recorder not counted. */
 unsigned int sandbox_entries(void);
 
 /* Bytes of memory that the files in it take. */
@@ -21,7 +21,8 @@ size_t sandbox_bytes(void);
 /* Number of descriptors that this process has open. */
 unsigned int open_descriptors(void);
 
-/* Expect it to be empty, and remove it with all there is. Nobody may use the device any more. */
+/* Expect it to be empty but for the flight recorder, and remove it with all there is. Nobody may use the
+ * device any more. */
 void sandbox_leave(void);
 
 #endif

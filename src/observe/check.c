@@ -1,0 +1,36 @@
+/* SPDX-License-Identifier: MIT */
+/* The table of checks, in memory. */
+#include "observe/check.h"
+
+#include <errno.h>
+#include <stddef.h>
+
+static const struct av_check_row rows[] = {[AV_CHECK_NONE] = {"NONE", "", "the reason is not known", ""},
+#define AV_CHECK_ROW(id, clause, sentence, advice) [AV_CHECK_##id] = {#id, clause, sentence, advice},
+					   AV_CHECKS(AV_CHECK_ROW)
+#undef AV_CHECK_ROW
+};
+
+const struct av_check_row *av_check_row(unsigned int check)
+{
+	return &rows[check < AV_CHECK_N ? check : AV_CHECK_NONE];
+}
+
+enum av_check av_check_of_errno(int err)
+{
+	static const struct {
+		int err;
+		enum av_check check;
+	} row[] = {
+		{ENOENT, AV_CHECK_OBJECT_UNKNOWN}, {EBUSY, AV_CHECK_OBJECT_BUSY},
+		{ENOMEM, AV_CHECK_NO_MEMORY},	   {EPERM, AV_CHECK_NOT_PERMITTED},
+		{EIO, AV_CHECK_DEVICE_FAILED},	   {EOPNOTSUPP, AV_CHECK_NOT_SUPPORTED},
+		{EINVAL, AV_CHECK_ARGUMENT},	   {EFAULT, AV_CHECK_BAD_ADDRESS},
+		{ENOSYS, AV_CHECK_NO_SUCH_VERB},
+	};
+
+	for (size_t i = 0; i < AV_ARRAY_SIZE(row); i++)
+		if (row[i].err == err)
+			return row[i].check;
+	return AV_CHECK_OTHER_ERROR;
+}

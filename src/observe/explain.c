@@ -1,0 +1,135 @@
+/* SPDX-License-Identifier: MIT */
+/* Putting sentences together. */
+#include "observe/explain.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "observe/check.h"
+#include "observe/field.h"
+
+/* Text that grows, and stops growing when its room is full. */
+struct text {
+	char *at;
+	size_t used, size;
+};
+
+AV_PRINTF(2, 3)
+static void add(struct text *t, const char *fmt, ...)
+{
+	size_t room = t->size - t->used;
+	va_list ap;
+	int n;
+
+	va_start(ap, fmt);
+	n = vsnprintf(t->at + t->used, room, fmt, ap);
+	va_end(ap);
+	if (n > 0)
+		t->used += (size_t)n < room ? (size_t)n : room - 1;
+}
+
+/* What is between the braces: name, or name:form. */
+static void add_field(struct text *t, const char *name, const char *end,
+		      const struct av_flight_record *record)
+{
+	const char *colon = memchr(name, ':', (size_t)(end - name));
+	const struct av_field *field = av_field_find(name, colon ? colon : end);
+	char word[AV_FIELD_TEXT_MAX];
+
+	if (!field)
+		return;
+	av_field_write(field, colon ? av_field_form(colon + 1, end) : field->form, record, word);
+	add(t, "%s", word);
+}
+
+static void add_sentence(struct text *t, const char *sentence, const struct av_flight_record *record)
+{
+	const char *open, *close;
+
+	while ((open = strchr(sentence, '{')) && (close = strchr(open, '}'))) {
+		add(t, "%.*s", (int)(open - sentence), sentence);
+		add_field(t, open + 1, close, record);
+		sentence = close + 1;
+	}
+	add(t, "%s", sentence);
+}
+
+void av_explain_sentence(const char *sentence, const struct av_flight_record *record, char *text, size_t size)
+{
+	struct text t = {text, 0, size};
+
+	text[0] = '\0';
+	add_sentence(&t, sentence, record);
+}
+
+static void add_who(struct text *t, const struct av_flight_record *r)
+{
+	if (r->pid == r->by && r->process[0])
+		add_sentence(t, "{process}[{pid}]", r);
+	else
+		add_sentence(t, "[{pid}]", r);
+	if (r->device[0])
+		add_sentence(t, " {device}", r);
+	add(t, ": ");
+}
+
+/* The memory that it was about, if that is known. */
+static void add_memory(struct text *t, const struct av_flight_record *r)
+{
+	if (r->has & AV_HAS_ACCESS)
+		add_sentence(t,
+			     r->remote ? " of {length} B to {address} under rkey {key}"
+				       : " of {length} B at {address} under lkey {key}",
+			     r);
+}
+
+static void add_what(struct text *t, const struct av_flight_record *r)
+{
+	if (r->has & AV_HAS_VERB) {
+		add_sentence(t, "{verb}", r);
+		if (r->has & AV_HAS_OBJECT)
+			add_sentence(t, " of {object} {number}", r);
+	} else if (r->has & AV_HAS_OBJECT) {
+		add_sentence(t, "{object} {number}", r);
+	}
+	if (r->has & AV_HAS_REQUEST) {
+		add_sentence(t, r->kind == AV_FLIGHT_RECEIVE ? ": peer's {opcode}" : ": {opcode}", r);
+		add_memory(t, r);
+	}
+	add(t, ": ");
+}
+
+static void add_outcome(struct text *t, const struct av_flight_record *r)
+{
+	if (r->has & AV_HAS_REGION && r->region_pid && r->region_pid != r->pid)
+		add_sentence(t, " (registered by pid {region_pid})", r);
+	if (r->has & AV_HAS_VERB)
+		add_sentence(t, " ({error})", r);
+	if (r->has & AV_HAS_STATUS)
+		add_sentence(t, " ({status})", r);
+	if (r->has & AV_HAS_EVENT)
+		add_sentence(t, " ({event})", r);
+	if (r->repeats > 1)
+		add_sentence(t, ", {repeats} times in a row", r);
+	add(t, "\n");
+}
+
+size_t av_explain(const struct av_flight_record *record, char text[AV_EXPLAIN_MAX])
+{
+	const struct av_check_row *row = av_check_row(record->check);
+	struct text t = {text, 0, AV_EXPLAIN_MAX};
+
+	add_who(&t, record);
+	add_what(&t, record);
+	add_sentence(&t, row->sentence, record);
+	add_outcome(&t, record);
+	if (*row->advice) {
+		add(&t, "    ");
+		add_sentence(&t, row->advice, record);
+		add(&t, " [%s]\n", row->clause);
+	}
+	if (t.used == AV_EXPLAIN_MAX - 1)
+		text[t.used - 1] = '\n';
+	return t.used;
+}

@@ -1,0 +1,290 @@
+/* SPDX-License-Identifier: MIT */
+/* Reading and writing the fields of records. */
+#include "observe/field.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+#include <infiniband/verbs.h>
+
+#include "base/newer_verbs.h"
+#include "observe/check.h"
+#include "observe/verb.h"
+
+#define F(name, member, form, group)                                                           \
+	{                                                                                      \
+		name, offsetof(struct av_flight_record, member),                               \
+			sizeof(((struct av_flight_record *)0)->member), AV_FIELD_##form, group \
+	}
+
+/* clang-format off */
+static const struct av_field fields[] = {
+	F("time_ns",        time_ns,        DEC,    0),
+	F("monotonic_ns",   monotonic_ns,   DEC,    0),
+	F("pid",            pid,            SIGNED, 0),
+	F("by",             by,             SIGNED, 0),
+	F("process",        process,        TEXT,   0),
+	F("device",         device,         TEXT,   0),
+	F("kind",           kind,           KIND,   0),
+	F("check",          check,          CHECK,  0),
+	F("object",         object,         OBJECT, AV_HAS_OBJECT),
+	F("number",         number,         DEC,    AV_HAS_OBJECT),
+	F("verb",           verb,           VERB,   AV_HAS_VERB),
+	F("error",          error,          ERRNO,  AV_HAS_VERB),
+	F("opcode",         opcode,         OPCODE, AV_HAS_REQUEST),
+	F("wr_id",          wr_id,          DEC,    AV_HAS_REQUEST),
+	F("status",         status,         STATUS, AV_HAS_STATUS),
+	F("event",          event,          EVENT,  AV_HAS_EVENT),
+	F("state",          state,          STATE,  AV_HAS_STATE),
+	F("wanted",         wanted,         DEC,    AV_HAS_MEASURE),
+	F("limit",          limit,          DEC,    AV_HAS_MEASURE),
+	F("count",          count,          DEC,    AV_HAS_COUNT),
+	F("repeats",        repeats,        DEC,    0),
+	F("key",            key,            HEX,    AV_HAS_ACCESS),
+	F("remote",         remote,         DEC,    AV_HAS_ACCESS),
+	F("address",        address,        HEX,    AV_HAS_ACCESS),
+	F("length",         length,         DEC,    AV_HAS_ACCESS),
+	F("access",         access,         ACCESS, AV_HAS_ACCESS),
+	F("pd",             pd,             DEC,    AV_HAS_ACCESS),
+	F("region_kind",    region_kind,    REGION_KIND, AV_HAS_REGION),
+	F("region_address", region_address, HEX,    AV_HAS_REGION),
+	F("region_length",  region_length,  DEC,    AV_HAS_REGION),
+	F("region_access",  region_access,  ACCESS, AV_HAS_REGION),
+	F("region_pd",      region_pd,      DEC,    AV_HAS_REGION),
+	F("region_pid",     region_pid,     SIGNED, AV_HAS_REGION),
+	F("region_qp",      region_qp,      DEC,    AV_HAS_REGION_QP),
+	F("peer_pid",       peer_pid,       SIGNED, AV_HAS_PEER),
+	F("peer_qp",        peer_qp,        DEC,    AV_HAS_PEER),
+};
+/* clang-format on */
+
+const struct av_field *av_fields(unsigned int *count)
+{
+	*count = AV_ARRAY_SIZE(fields);
+	return fields;
+}
+
+static bool is(const char *row, const char *name, const char *end)
+{
+	return strlen(row) == (size_t)(end - name) && !memcmp(row, name, (size_t)(end - name));
+}
+
+const struct av_field *av_field_find(const char *name, const char *end)
+{
+	for (size_t i = 0; i < AV_ARRAY_SIZE(fields); i++)
+		if (is(fields[i].name, name, end))
+			return &fields[i];
+	return NULL;
+}
+
+unsigned int av_field_form(const char *name, const char *end)
+{
+	static const struct {
+		const char *name;
+		unsigned int form;
+	} row[] = {{"x", AV_FIELD_HEX}, {"state", AV_FIELD_STATE}, {"access", AV_FIELD_ACCESS}};
+
+	for (size_t i = 0; i < AV_ARRAY_SIZE(row); i++)
+		if (is(row[i].name, name, end))
+			return row[i].form;
+	return AV_FIELD_FORM_N;
+}
+
+bool av_field_is_set(const struct av_field *field, const struct av_flight_record *record)
+{
+	return field->group == 0 || (record->has & field->group);
+}
+
+bool av_field_is_number(const struct av_field *field)
+{
+	return field->form == AV_FIELD_DEC || field->form == AV_FIELD_SIGNED || field->form == AV_FIELD_HEX;
+}
+
+int64_t av_field_number(const struct av_field *field, const struct av_flight_record *record)
+{
+	const uint8_t *at = (const uint8_t *)record + field->offset;
+	uint64_t value = 0;
+
+	memcpy(&value, at, field->bytes); /* x86-64 and aarch64: little endian */
+	if (field->form == AV_FIELD_SIGNED || field->form == AV_FIELD_ERRNO || field->form == AV_FIELD_EVENT)
+		return (int32_t)value;
+	return (int64_t)value;
+}
+
+/* --- words ---------------------------------------------------------------------------------------------- */
+
+struct word {
+	uint64_t value;
+	const char *text;
+};
+
+static const struct word kinds[] = {
+	{AV_FLIGHT_REFUSAL, "refusal"}, {AV_FLIGHT_REQUEST, "request"}, {AV_FLIGHT_RECEIVE, "responder"},
+	{AV_FLIGHT_FLUSH, "flush"},	{AV_FLIGHT_EVENT, "event"},
+};
+
+static const struct word objects[] = {
+	{AV_OBJECT_NONE, "none"}, {AV_OBJECT_QP, "QP"}, {AV_OBJECT_CQ, "CQ"},
+	{AV_OBJECT_SRQ, "SRQ"},	  {AV_OBJECT_MR, "MR"}, {AV_OBJECT_PORT, "port"},
+};
+
+/* Values above those of the plain verbs: queue/qp.h. */
+static const struct word opcodes[] = {
+	{IBV_WR_RDMA_WRITE, "RDMA WRITE"},
+	{IBV_WR_RDMA_WRITE_WITH_IMM, "RDMA WRITE WITH IMMEDIATE"},
+	{IBV_WR_SEND, "SEND"},
+	{IBV_WR_SEND_WITH_IMM, "SEND WITH IMMEDIATE"},
+	{IBV_WR_RDMA_READ, "RDMA READ"},
+	{IBV_WR_ATOMIC_CMP_AND_SWP, "COMPARE AND SWAP"},
+	{IBV_WR_ATOMIC_FETCH_AND_ADD, "FETCH AND ADD"},
+	{IBV_WR_LOCAL_INV, "LOCAL INVALIDATE"},
+	{IBV_WR_BIND_MW, "BIND"},
+	{IBV_WR_SEND_WITH_INV, "SEND WITH INVALIDATE"},
+	{AV_WR_FLUSH, "FLUSH"},
+	{IBV_WR_ATOMIC_WRITE, "ATOMIC WRITE"},
+	{97, "COMPARE AND SWAP"},
+	{98, "FETCH AND ADD"},
+	{99, "MASKED COMPARE AND SWAP"},
+	{100, "MASKED FETCH AND ADD"},
+	{101, "NOP"},
+	{102, "UMR"},
+	{103, "UMR INVALIDATE"},
+};
+
+static const struct word errors[] = {
+	{EPERM, "EPERM"},     {ENOENT, "ENOENT"},	  {EIO, "EIO"},
+	{EBADF, "EBADF"},     {EAGAIN, "EAGAIN"},	  {ENOMEM, "ENOMEM"},
+	{EACCES, "EACCES"},   {EFAULT, "EFAULT"},	  {EBUSY, "EBUSY"},
+	{ENODEV, "ENODEV"},   {EINVAL, "EINVAL"},	  {ENOSYS, "ENOSYS"},
+	{ENODATA, "ENODATA"}, {EOPNOTSUPP, "EOPNOTSUPP"}, {ETIMEDOUT, "ETIMEDOUT"},
+	{EMFILE, "EMFILE"},
+};
+
+#define W(prefix, name)                     \
+	{                                   \
+		prefix##name, #prefix #name \
+	}
+static const struct word statuses[] = {
+	W(IBV_WC_, SUCCESS),	    W(IBV_WC_, LOC_LEN_ERR),	 W(IBV_WC_, LOC_QP_OP_ERR),
+	W(IBV_WC_, LOC_PROT_ERR),   W(IBV_WC_, WR_FLUSH_ERR),	 W(IBV_WC_, MW_BIND_ERR),
+	W(IBV_WC_, LOC_ACCESS_ERR), W(IBV_WC_, REM_INV_REQ_ERR), W(IBV_WC_, REM_ACCESS_ERR),
+	W(IBV_WC_, REM_OP_ERR),	    W(IBV_WC_, RETRY_EXC_ERR),	 W(IBV_WC_, RNR_RETRY_EXC_ERR),
+	W(IBV_WC_, FATAL_ERR),	    W(IBV_WC_, GENERAL_ERR),
+};
+
+static const struct word events[] = {
+	W(IBV_EVENT_, CQ_ERR),	      W(IBV_EVENT_, QP_FATAL), W(IBV_EVENT_, QP_REQ_ERR),
+	W(IBV_EVENT_, QP_ACCESS_ERR), W(IBV_EVENT_, SRQ_ERR),  W(IBV_EVENT_, DEVICE_FATAL),
+	W(IBV_EVENT_, PORT_ERR),
+};
+
+static const struct word states[] = {
+	{IBV_QPS_RESET, "RESET"}, {IBV_QPS_INIT, "INIT"}, {IBV_QPS_RTR, "RTR"}, {IBV_QPS_RTS, "RTS"},
+	{IBV_QPS_SQD, "SQD"},	  {IBV_QPS_SQE, "SQE"},	  {IBV_QPS_ERR, "ERR"},
+};
+
+/* enum av_key_kind of memory/key.h. */
+static const struct word region_kinds[] = {
+	{0, "nothing"},	     {1, "region"},	   {2, "region on demand"}, {3, "device memory"},
+	{4, "null region"},  {5, "nothing"},	   {6, "allocated region"}, {7, "nothing"},
+	{8, "indirect key"}, {9, "memory window"},
+};
+
+static const struct word rights[] = {
+	W(IBV_ACCESS_, LOCAL_WRITE),
+	W(IBV_ACCESS_, REMOTE_WRITE),
+	W(IBV_ACCESS_, REMOTE_READ),
+	W(IBV_ACCESS_, REMOTE_ATOMIC),
+	W(IBV_ACCESS_, MW_BIND),
+	W(IBV_ACCESS_, ZERO_BASED),
+	W(IBV_ACCESS_, ON_DEMAND),
+	{AV_ACCESS_FLUSH_GLOBAL, "IBV_ACCESS_FLUSH_GLOBAL"},
+	{AV_ACCESS_FLUSH_PERSISTENT, "IBV_ACCESS_FLUSH_PERSISTENT"},
+};
+
+static const struct {
+	const struct word *word;
+	size_t count;
+} words[AV_FIELD_FORM_N] = {
+	[AV_FIELD_KIND] = {kinds, AV_ARRAY_SIZE(kinds)},
+	[AV_FIELD_OBJECT] = {objects, AV_ARRAY_SIZE(objects)},
+	[AV_FIELD_OPCODE] = {opcodes, AV_ARRAY_SIZE(opcodes)},
+	[AV_FIELD_STATUS] = {statuses, AV_ARRAY_SIZE(statuses)},
+	[AV_FIELD_ERRNO] = {errors, AV_ARRAY_SIZE(errors)},
+	[AV_FIELD_EVENT] = {events, AV_ARRAY_SIZE(events)},
+	[AV_FIELD_STATE] = {states, AV_ARRAY_SIZE(states)},
+	[AV_FIELD_REGION_KIND] = {region_kinds, AV_ARRAY_SIZE(region_kinds)},
+};
+
+static void write_word(unsigned int form, uint64_t value, char *text)
+{
+	for (size_t i = 0; i < words[form].count; i++) {
+		if (words[form].word[i].value == value) {
+			snprintf(text, AV_FIELD_TEXT_MAX, "%s", words[form].word[i].text);
+			return;
+		}
+	}
+	snprintf(text, AV_FIELD_TEXT_MAX, "%" PRIu64, value);
+}
+
+static void write_rights(uint64_t value, char *text)
+{
+	size_t len = 0;
+
+	snprintf(text, AV_FIELD_TEXT_MAX, "%s", value ? "" : "no access flag");
+	for (size_t i = 0; i < AV_ARRAY_SIZE(rights); i++) {
+		if (!(value & rights[i].value) || len >= AV_FIELD_TEXT_MAX)
+			continue;
+		value &= ~rights[i].value;
+		len += (size_t)snprintf(text + len, AV_FIELD_TEXT_MAX - len, "%s%s", len ? " | " : "",
+					len ? rights[i].text + strlen("IBV_ACCESS_") : rights[i].text);
+	}
+	if (value && len < AV_FIELD_TEXT_MAX)
+		snprintf(text + len, AV_FIELD_TEXT_MAX - len, "%s0x%" PRIx64, len ? " | " : "", value);
+}
+
+/* What a stranger's record holds may be anything: one line stays one line. */
+static void write_text(const char *from, size_t bytes, char *text)
+{
+	size_t n = strnlen(from, bytes);
+
+	for (size_t i = 0; i < n; i++)
+		text[i] = from[i] < ' ' || from[i] == 0x7f ? '?' : from[i];
+	text[n] = '\0';
+}
+
+void av_field_write(const struct av_field *field, unsigned int form, const struct av_flight_record *record,
+		    char text[AV_FIELD_TEXT_MAX])
+{
+	int64_t value;
+
+	if (field->form == AV_FIELD_TEXT) {
+		write_text((const char *)record + field->offset, field->bytes, text);
+		return;
+	}
+	value = av_field_number(field, record);
+	switch (form) {
+	case AV_FIELD_DEC:
+		snprintf(text, AV_FIELD_TEXT_MAX, "%" PRIu64, (uint64_t)value);
+		break;
+	case AV_FIELD_SIGNED:
+		snprintf(text, AV_FIELD_TEXT_MAX, "%" PRId64, value);
+		break;
+	case AV_FIELD_HEX:
+		snprintf(text, AV_FIELD_TEXT_MAX, "0x%" PRIx64, (uint64_t)value);
+		break;
+	case AV_FIELD_CHECK:
+		snprintf(text, AV_FIELD_TEXT_MAX, "%s", av_check_row((unsigned int)value)->name);
+		break;
+	case AV_FIELD_VERB:
+		snprintf(text, AV_FIELD_TEXT_MAX, "%s", av_verb_name((unsigned int)value));
+		break;
+	case AV_FIELD_ACCESS:
+		write_rights((uint64_t)value, text);
+		break;
+	default:
+		write_word(form, (uint64_t)value, text);
+		break;
+	}
+}

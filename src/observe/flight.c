@@ -1,0 +1,244 @@
+/* SPDX-License-Identifier: MIT */
+/* The ring of the flight recorder. */
+#include "observe/flight.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/futex.h>
+#include <sched.h>
+#include <stdatomic.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+#define MAGIC	0x3154484749465641ull /* "AVFIGHT1" */
+#define VERSION 1u
+#define WORDS	(sizeof(struct av_flight_record) / sizeof(uint64_t))
+
+struct slot {
+	_Atomic uint64_t stamp; /* number + 1 of the record that is here; 0: none */
+	_Atomic uint64_t sum;
+	_Atomic uint64_t word[WORDS];
+};
+static_assert(sizeof(struct slot) == 256, "slots");
+
+struct av_flight_file {
+	uint64_t magic;
+	uint32_t version, records;
+	_Atomic uint32_t bell; /* futex: changes with each record that is complete */
+	uint32_t unused[11];
+	_Atomic uint64_t next AV_ALIGNED(AV_CACHE_LINE);
+	struct slot slot[AV_FLIGHT_RECORDS] AV_ALIGNED(256);
+};
+
+static _Atomic(struct av_flight_file *) ring;
+static _Atomic uint32_t users; /* of @ring, in this process */
+
+/* --- the file ------------------------------------------------------------------------------------------- */
+
+static bool is_ours(const struct av_flight_file *f)
+{
+	return f->magic == MAGIC && f->version == VERSION && f->records == AV_FLIGHT_RECORDS;
+}
+
+static struct av_flight_file *map(int fd, int prot)
+{
+	void *p = mmap(NULL, sizeof(struct av_flight_file), prot, MAP_SHARED, fd, 0);
+
+	return p == MAP_FAILED ? NULL : p;
+}
+
+/* Whoever has joined may change the file, and nobody maps it while it is shorter than this. */
+static bool has_its_size(int fd)
+{
+	struct stat st;
+
+	return fstat(fd, &st) == 0 && S_ISREG(st.st_mode) &&
+	       st.st_size >= (off_t)sizeof(struct av_flight_file);
+}
+
+/* With its size and backing, so that no later access can find the file system full. */
+static struct av_flight_file *prepare(int fd)
+{
+	struct av_flight_file *f;
+
+	if (posix_fallocate(fd, 0, sizeof(*f)))
+		return NULL;
+	f = map(fd, PROT_READ | PROT_WRITE);
+	if (!f || is_ours(f))
+		return f;
+	if (f->magic == 0) {
+		f->records = AV_FLIGHT_RECORDS;
+		f->version = VERSION;
+		f->magic = MAGIC;
+		return f;
+	}
+	munmap(f, sizeof(*f));
+	return NULL;
+}
+
+static struct av_flight_file *open_or_make(int folder_fd)
+{
+	int fd = openat(folder_fd, AV_FLIGHT_FILE, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK,
+			0600);
+	struct av_flight_file *f;
+
+	if (fd < 0)
+		return NULL;
+	f = prepare(fd);
+	close(fd);
+	return f;
+}
+
+void av_flight_join(int folder_fd)
+{
+	int saved = errno;
+	struct av_flight_file *f = open_or_make(folder_fd);
+
+	if (!f && unlinkat(folder_fd, AV_FLIGHT_FILE, 0) == 0) /* of another version, or the disk was full */
+		f = open_or_make(folder_fd);
+	atomic_store(&ring, f);
+	errno = saved;
+}
+
+void av_flight_leave(void)
+{
+	struct av_flight_file *f = atomic_exchange(&ring, NULL);
+
+	if (!f)
+		return;
+	while (atomic_load(&users))
+		sched_yield();
+	munmap(f, sizeof(*f));
+}
+
+void av_flight_forked(void)
+{
+	atomic_store(&users, 0);
+}
+
+void av_flight_forget(int folder_fd)
+{
+	const struct av_flight_file *f = av_flight_open(folder_fd);
+
+	if (!f || atomic_load(&f->next) == 0)
+		unlinkat(folder_fd, AV_FLIGHT_FILE, 0);
+	av_flight_close(f);
+}
+
+const struct av_flight_file *av_flight_own(void)
+{
+	struct av_flight_file *f;
+
+	atomic_fetch_add(&users, 1); /* before the look: pairs with av_flight_leave() */
+	f = atomic_load(&ring);
+	if (!f)
+		atomic_fetch_sub(&users, 1);
+	return f;
+}
+
+void av_flight_own_end(void)
+{
+	atomic_fetch_sub(&users, 1);
+}
+
+/* --- records -------------------------------------------------------------------------------------------- */
+
+/* Of a record and its stamp: what is mixed of two does not have it. */
+static uint64_t sum_of(uint64_t stamp, const uint64_t word[WORDS])
+{
+	uint64_t sum = stamp * 0x9e3779b97f4a7c15ull;
+
+	for (size_t i = 0; i < WORDS; i++)
+		sum = ((sum ^ word[i]) << 13 | (sum ^ word[i]) >> 51) * 0xff51afd7ed558ccdull;
+	return sum;
+}
+
+static void write_slot(struct slot *s, uint64_t stamp, const struct av_flight_record *record)
+{
+	uint64_t word[WORDS];
+
+	memcpy(word, record, sizeof(word));
+	atomic_store_explicit(&s->stamp, 0, memory_order_relaxed);
+	for (size_t i = 0; i < WORDS; i++) /* behind the stamp's going, each of them */
+		atomic_store_explicit(&s->word[i], word[i], memory_order_release);
+	atomic_store_explicit(&s->sum, sum_of(stamp, word), memory_order_relaxed);
+	atomic_store_explicit(&s->stamp, stamp, memory_order_release);
+}
+
+static long futex(const _Atomic uint32_t *word, int op, uint32_t value, const struct timespec *timeout)
+{
+	return syscall(SYS_futex, word, op, value, timeout, NULL, 0);
+}
+
+void av_flight_append(const struct av_flight_record *record)
+{
+	struct av_flight_file *f = (struct av_flight_file *)(uintptr_t)av_flight_own();
+	int saved = errno;
+	uint64_t number;
+
+	if (!f)
+		return;
+	number = atomic_fetch_add(&f->next, 1);
+	write_slot(&f->slot[number % AV_FLIGHT_RECORDS], number + 1, record);
+	atomic_fetch_add(&f->bell, 1);
+	(void)futex(&f->bell, FUTEX_WAKE, INT32_MAX, NULL);
+	av_flight_own_end();
+	errno = saved;
+}
+
+const struct av_flight_file *av_flight_open(int folder_fd)
+{
+	int fd = openat(folder_fd, AV_FLIGHT_FILE, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
+	struct av_flight_file *f;
+
+	if (fd < 0)
+		return NULL;
+	f = has_its_size(fd) ? map(fd, PROT_READ) : NULL;
+	close(fd);
+	if (!f || is_ours(f))
+		return f;
+	munmap(f, sizeof(*f));
+	return NULL;
+}
+
+void av_flight_close(const struct av_flight_file *file)
+{
+	if (file)
+		munmap((void *)(uintptr_t)file, sizeof(*file));
+}
+
+uint64_t av_flight_next(const struct av_flight_file *file)
+{
+	return atomic_load(&file->next);
+}
+
+bool av_flight_read(const struct av_flight_file *file, uint64_t number, struct av_flight_record *record)
+{
+	const struct slot *s = &file->slot[number % AV_FLIGHT_RECORDS];
+	uint64_t stamp = number + 1, word[WORDS], sum;
+
+	if (atomic_load_explicit(&s->stamp, memory_order_acquire) != stamp)
+		return false;
+	for (size_t i = 0; i < WORDS; i++) /* before the stamp is looked at again */
+		word[i] = atomic_load_explicit(&s->word[i], memory_order_acquire);
+	sum = atomic_load_explicit(&s->sum, memory_order_acquire);
+	if (atomic_load_explicit(&s->stamp, memory_order_relaxed) != stamp || sum != sum_of(stamp, word))
+		return false;
+	memcpy(record, word, sizeof(*record));
+	record->process[sizeof(record->process) - 1] = '\0';
+	record->device[sizeof(record->device) - 1] = '\0';
+	return true;
+}
+
+void av_flight_wait(const struct av_flight_file *file, uint64_t next, unsigned int ms)
+{
+	const struct timespec timeout = {ms / 1000, (long)(ms % 1000) * 1000000};
+	uint32_t bell = atomic_load(&file->bell);
+
+	if (av_flight_next(file) == next)
+		(void)futex(&file->bell, FUTEX_WAIT, bell, &timeout);
+}

@@ -1,0 +1,368 @@
+/* SPDX-License-Identifier: MIT */
+/* Explaining failed requests. */
+#include "transport/report.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "base/newer_verbs.h"
+#include "hca/limits.h"
+#include "memory/why.h"
+#include "transport/responder.h"
+#include "transport/state.h"
+
+static uint32_t qpn_of(const struct av_qp_end *end)
+{
+	return atomic_load_explicit(&end->qp->qpn, memory_order_relaxed);
+}
+
+static void of_context(struct av_flight_record *r, const struct av_seg *seg)
+{
+	r->pid = seg->head->pid;
+	snprintf(r->device, sizeof(r->device), "%.*s", (int)sizeof(seg->head->device) - 1, seg->head->device);
+}
+
+static void of_queue_pair(struct av_flight_record *r, const struct av_qp_end *end)
+{
+	of_context(r, end->seg);
+	r->object = AV_OBJECT_QP;
+	r->number = qpn_of(end);
+	r->has |= AV_HAS_OBJECT;
+}
+
+/* --- why: one function per fault ------------------------------------------------------------------------ */
+
+/* What an operation needs of the responder's queue pair and key; 0: it does not name memory there. */
+static uint32_t rights_of(const struct av_sq_wqe *wqe)
+{
+	switch (wqe->opcode) {
+	case IBV_WR_RDMA_WRITE:
+	case IBV_WR_RDMA_WRITE_WITH_IMM:
+	case IBV_WR_ATOMIC_WRITE:
+		return IBV_ACCESS_REMOTE_WRITE;
+	case IBV_WR_RDMA_READ:
+		return IBV_ACCESS_REMOTE_READ;
+	case AV_WR_FLUSH:
+		return AV_ACCESS_FLUSH_GLOBAL;
+	case IBV_WR_ATOMIC_CMP_AND_SWP:
+	case IBV_WR_ATOMIC_FETCH_AND_ADD:
+	case AV_WR_SIZED_CMP_AND_SWP:
+	case AV_WR_SIZED_FETCH_AND_ADD:
+	case AV_WR_MASKED_CMP_AND_SWP:
+	case AV_WR_MASKED_FETCH_AND_ADD:
+		return IBV_ACCESS_REMOTE_ATOMIC;
+	default:
+		return 0;
+	}
+}
+
+static bool fetches(const struct av_sq_wqe *wqe)
+{
+	return rights_of(wqe) == IBV_ACCESS_REMOTE_ATOMIC || wqe->opcode == IBV_WR_RDMA_READ;
+}
+
+static bool consumes(const struct av_sq_wqe *wqe)
+{
+	return rights_of(wqe) == 0 || wqe->opcode == IBV_WR_RDMA_WRITE_WITH_IMM;
+}
+
+static void why_length(const struct av_failed *f)
+{
+	if (f->req->qp->type == IBV_QPT_UD)
+		av_blame(AV_CHECK_REQUEST_DATAGRAM, f->wqe->bytes, 128ull << f->req->seg->head->mtu);
+	else if (f->wqe->bytes > AV_MAX_MSG_BYTES)
+		av_blame(AV_CHECK_REQUEST_LENGTH, f->wqe->bytes, AV_MAX_MSG_BYTES);
+	else
+		av_blame(AV_CHECK_REQUEST_ATOMIC, f->wqe->bytes, sizeof(uint64_t));
+}
+
+static void why_operation(const struct av_failed *f)
+{
+	bool reliable = f->req->qp->type != IBV_QPT_UC && f->req->qp->type != IBV_QPT_UD;
+
+	if (reliable && rights_of(f->wqe) && f->req->qp->attr.max_rd_atomic == 0)
+		av_blame(AV_CHECK_REQUEST_RD, 1, 0);
+	else if (reliable && f->wqe->opcode >= AV_WR_SIZED_CMP_AND_SWP)
+		av_blame(AV_CHECK_REQUEST_OPERANDS, f->wqe->bytes, f->req->qp->max_operand);
+	else
+		av_blame(AV_CHECK_REQUEST_SERVICE, f->wqe->opcode, f->req->qp->type);
+}
+
+/* The keys were in order, and yet a copy failed: memory behind one of them. */
+static void why_local(const struct av_failed *f)
+{
+	uint32_t access = fetches(f->wqe) ? IBV_ACCESS_LOCAL_WRITE : 0;
+
+	if (!(f->wqe->flags & IBV_SEND_INLINE) && f->wqe->count <= AV_MAX_SGE)
+		av_mem_why_list(f->req->seg, f->req->qp->pd, access, f->wqe->sge, f->wqe->count,
+				f->wqe->bytes, AV_MEM_OK);
+	if (av_blame_draft()->check == AV_CHECK_NONE)
+		av_blame(AV_CHECK_MEMORY_FAULT, 0, 0);
+}
+
+static void why_remote(const struct av_failed *f)
+{
+	struct av_mem_request req = {
+		.key = f->wqe->rkey,
+		.pd = f->rsp->qp ? f->rsp->qp->pd : 0,
+		.access = rights_of(f->wqe),
+		.qpn = f->rsp->qp ? qpn_of(f->rsp) : 0,
+		.remote = true,
+		.addr = f->wqe->remote_addr,
+		.length = f->wqe->bytes,
+	};
+
+	if (f->rsp->qp)
+		av_mem_why_fault(f->rsp->seg, &req);
+	else
+		av_blame(AV_CHECK_MEMORY_FAULT, 0, 0);
+}
+
+static void why_window(const struct av_failed *f)
+{
+	av_blame(AV_CHECK_UMR_FILL, f->wqe->count, 0)->key = f->wqe->rkey;
+}
+
+static void why_denied(const struct av_failed *f)
+{
+	av_blame(AV_CHECK_RESPONDER_ACCESS, rights_of(f->wqe), f->rsp->qp->attr.qp_access_flags);
+}
+
+static void why_no_resources(const struct av_failed *f)
+{
+	av_blame(AV_CHECK_RESPONDER_RD, 1, 0);
+}
+
+static void why_misaligned(const struct av_failed *f)
+{
+	av_blame(AV_CHECK_ATOMIC_ALIGN, f->wqe->remote_addr & (f->wqe->bytes - 1), f->wqe->bytes);
+}
+
+static void why_no_command(const struct av_failed *f)
+{
+	av_blame(AV_CHECK_TUNNEL_COMMAND, f->wqe->bytes, 0);
+}
+
+static void why_receive(const struct av_failed *f)
+{
+	av_blame(AV_CHECK_MEMORY_FAULT, 0, 0);
+}
+
+static void why_receive_cq(const struct av_failed *f)
+{
+	const struct av_cq_shared *cq = av_cq_at(f->rsp->seg, f->rsp->qp->recv_cq);
+
+	av_blame(AV_CHECK_RECV_CQ_FULL, 0, cq ? cq->capacity : 0);
+}
+
+static void why_invalidate(const struct av_failed *f)
+{
+	struct av_flight_record *r = av_blame(AV_CHECK_INVALIDATE_KEY, 0, 0);
+
+	r->has |= AV_HAS_ACCESS;
+	r->remote = true;
+	r->key = f->wqe->imm;
+}
+
+static void why_forbidden(const struct av_failed *f)
+{
+	av_blame(AV_CHECK_MEMORY_FORBIDDEN, 0, 0);
+}
+
+static void why_not_ready(const struct av_failed *f)
+{
+	uint32_t retries = f->req->qp->attr.rnr_retry;
+
+	av_blame(AV_CHECK_RNR_RETRIES, retries + 1, retries);
+}
+
+/* The same questions, in the same order, as before each try. The responder's token is held. */
+static void why_silent(const struct av_failed *f)
+{
+	const struct av_qp_shared *p = f->rsp->qp, *q = f->req->qp;
+	uint32_t state = atomic_load(&p->state), opposite;
+	struct av_flight_record *r;
+
+	opposite = q->type == IBV_QPT_XRC_SEND ? IBV_QPT_XRC_RECV : q->type;
+	if (qpn_of(f->rsp) != q->attr.dest_qp_num) {
+		av_blame(AV_CHECK_PEER_GONE, 0, 0);
+	} else if (!av_responder_answers(state)) {
+		r = av_blame(AV_CHECK_PEER_STATE, IBV_QPS_RTR, state);
+		r->state = state;
+		r->has |= AV_HAS_STATE;
+	} else if (p->type != opposite) {
+		av_blame(AV_CHECK_PEER_TYPE, opposite, p->type);
+	} else if (p->attr.dest_qp_num != qpn_of(f->req)) {
+		av_blame(AV_CHECK_PEER_OTHER, qpn_of(f->req), p->attr.dest_qp_num);
+	} else {
+		av_blame(AV_CHECK_PEER_PSN, q->next_psn, p->expected_psn);
+	}
+}
+
+static void why_no_answer(const struct av_failed *f)
+{
+	if (!f->rsp->qp || !av_seg_alive_now(f->rsp->seg)) {
+		av_blame(AV_CHECK_PEER_GONE, 0, 0);
+		return;
+	}
+	av_responder_acquire(f->rsp);
+	why_silent(f);
+	av_lock_release(&f->rsp->qp->resp);
+}
+
+static void (*const why[AV_FAULT_N])(const struct av_failed *f) = {
+	[AV_FAULT_LOC_LEN] = why_length,
+	[AV_FAULT_LOC_QP_OP] = why_operation,
+	[AV_FAULT_LOC_PROT] = why_local,
+	[AV_FAULT_MW_BIND] = why_window,
+	[AV_FAULT_REM_ACCESS] = why_remote,
+	[AV_FAULT_REM_OP_DENIED] = why_denied,
+	[AV_FAULT_REM_NO_RD_ATOMIC] = why_no_resources,
+	[AV_FAULT_REM_MISALIGNED] = why_misaligned,
+	[AV_FAULT_REM_NO_COMMAND] = why_no_command,
+	[AV_FAULT_RECV_PROT] = why_receive,
+	[AV_FAULT_RECV_CQ] = why_receive_cq,
+	[AV_FAULT_INVALIDATE] = why_invalidate,
+	[AV_FAULT_FORBIDDEN] = why_forbidden,
+	[AV_FAULT_RNR_EXHAUSTED] = why_not_ready,
+	[AV_FAULT_RETRY_EXHAUSTED] = why_no_answer,
+};
+
+/* --- records -------------------------------------------------------------------------------------------- */
+
+/* What was said when it was found, or what can be said now. */
+static struct av_flight_record *explain(const struct av_failed *f)
+{
+	bool later = f->fault == AV_FAULT_RNR_EXHAUSTED || f->fault == AV_FAULT_RETRY_EXHAUSTED;
+	struct av_flight_record *r = av_blame_draft();
+
+	if (later || r->check == AV_CHECK_NONE) {
+		av_blame_drop();
+		if (why[f->fault])
+			why[f->fault](f);
+	}
+	if (!(r->has & AV_HAS_ACCESS) && rights_of(f->wqe)) {
+		r->has |= AV_HAS_ACCESS;
+		r->remote = true;
+		r->key = f->wqe->rkey;
+		r->address = f->wqe->remote_addr;
+		r->length = f->wqe->bytes;
+		r->access = rights_of(f->wqe);
+		r->pd = f->rsp->qp ? f->rsp->qp->pd : 0;
+	}
+	r->opcode = f->wqe->opcode;
+	r->has |= AV_HAS_REQUEST;
+	return r;
+}
+
+void av_report_request(const struct av_failed *failed)
+{
+	struct av_flight_record *r = explain(failed);
+
+	of_queue_pair(r, failed->req);
+	r->kind = AV_FLIGHT_REQUEST;
+	r->status = (uint8_t)av_rule(failed->fault)->requester;
+	r->wr_id = failed->wqe->wr_id;
+	r->peer_qp = failed->req->qp->attr.dest_qp_num;
+	r->peer_pid = failed->rsp->seg ? failed->rsp->seg->head->pid : 0;
+	r->has |= AV_HAS_STATUS | (failed->req->qp->type == IBV_QPT_UD ? 0 : AV_HAS_PEER);
+	av_report();
+}
+
+void av_report_responder(const struct av_failed *failed)
+{
+	const struct av_rule *rule = av_rule(failed->fault);
+	struct av_flight_record *r = explain(failed), before = *r;
+
+	of_queue_pair(r, failed->rsp);
+	r->kind = AV_FLIGHT_RECEIVE;
+	r->peer_qp = qpn_of(failed->req);
+	r->peer_pid = failed->req->seg->head->pid;
+	r->has |= AV_HAS_PEER;
+	if (consumes(failed->wqe) && rule->receive != IBV_WC_SUCCESS) {
+		r->status = (uint8_t)rule->receive;
+		r->has |= AV_HAS_STATUS;
+	}
+	if (rule->event != AV_EVENT_NONE) {
+		r->event = rule->event;
+		r->has |= AV_HAS_EVENT;
+	}
+	av_report();
+	*av_blame_draft() = before; /* for the requester's */
+}
+
+/* A record between a failure's draft and its own record. */
+static void report_beside(const struct av_flight_record *record)
+{
+	struct av_flight_record before = *av_blame_draft();
+
+	*av_blame_draft() = *record;
+	av_report();
+	*av_blame_draft() = before;
+}
+
+void av_report_flush(const struct av_qp_end *end, uint32_t count, bool receives)
+{
+	struct av_flight_record r = {
+		.kind = AV_FLIGHT_FLUSH,
+		.check = AV_CHECK_FLUSHED,
+		.has = AV_HAS_COUNT | AV_HAS_STATUS | AV_HAS_MEASURE,
+		.status = IBV_WC_WR_FLUSH_ERR,
+		.count = count,
+		.wanted = receives,
+	};
+
+	if (count == 0)
+		return;
+	of_queue_pair(&r, end);
+	report_beside(&r);
+}
+
+void av_report_event(const struct av_qp_end *end, enum av_check check, int event, uint64_t limit)
+{
+	struct av_flight_record r = {
+		.kind = AV_FLIGHT_EVENT,
+		.check = (uint16_t)check,
+		.has = AV_HAS_MEASURE | (event == AV_EVENT_NONE ? 0 : AV_HAS_EVENT),
+		.limit = limit,
+		.event = event == AV_EVENT_NONE ? 0 : event,
+	};
+
+	of_queue_pair(&r, end);
+	report_beside(&r);
+}
+
+void av_report_send_cq(const struct av_qp_end *end)
+{
+	const struct av_cq_shared *cq = av_cq_at(end->seg, end->qp->send_cq);
+
+	av_report_event(end, AV_CHECK_SEND_CQ_FULL, IBV_EVENT_QP_FATAL, cq ? cq->capacity : 0);
+}
+
+void av_report_placement(const struct av_seg *seg, const struct ibv_wc *wc)
+{
+	struct av_flight_record r = {
+		.kind = AV_FLIGHT_RECEIVE,
+		.check = AV_CHECK_MEMORY_FAULT,
+		.object = AV_OBJECT_QP,
+		.number = wc->qp_num,
+		.has = AV_HAS_OBJECT | AV_HAS_STATUS | AV_HAS_MEASURE,
+		.status = (uint8_t)wc->status,
+	};
+
+	of_context(&r, seg);
+	report_beside(&r);
+}
+
+void av_report_fatal(const struct av_seg *seg)
+{
+	struct av_flight_record r = {
+		.kind = AV_FLIGHT_EVENT,
+		.check = AV_CHECK_FATAL,
+		.has = AV_HAS_EVENT,
+		.event = IBV_EVENT_DEVICE_FATAL,
+	};
+
+	of_context(&r, seg);
+	report_beside(&r);
+}

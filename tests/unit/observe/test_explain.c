@@ -1,0 +1,286 @@
+/* SPDX-License-Identifier: MIT */
+/* The table of checks, records in English, and drafts. */
+#include <errno.h>
+#include <fcntl.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+#include <cmocka.h>
+#include <infiniband/verbs.h>
+
+#include "observe/blame.h"
+#include "observe/explain.h"
+#include "observe/field.h"
+#include "observe/verb.h"
+
+/* --- the table ------------------------------------------------------------------------------------------ */
+
+static void each_check_has_its_words(void **state)
+{
+	for (unsigned int i = 1; i < AV_CHECK_N; i++) {
+		const struct av_check_row *row = av_check_row(i);
+
+		assert_true(row->name && strlen(row->name) > 3);
+		assert_true(row->clause && strlen(row->clause) > 2);
+		assert_true(row->sentence && strlen(row->sentence) > 8);
+		assert_non_null(row->advice);
+		assert_null(strchr("."
+				   "\n",
+				   row->sentence[strlen(row->sentence) - 1]));
+		for (unsigned int j = 1; j < i; j++)
+			assert_string_not_equal(row->name, av_check_row(j)->name);
+	}
+	assert_ptr_equal(av_check_row(AV_CHECK_N), av_check_row(AV_CHECK_NONE));
+	assert_ptr_equal(av_check_row(UINT32_MAX), av_check_row(AV_CHECK_NONE));
+}
+
+static void check_placeholders(const char *text)
+{
+	const char *open, *close, *colon;
+
+	while ((open = strchr(text, '{'))) {
+		close = strchr(open, '}');
+		assert_non_null(close);
+		colon = memchr(open, ':', (size_t)(close - open));
+		if (!av_field_find(open + 1, colon ? colon : close))
+			fail_msg("no field: %s", open);
+		if (colon && av_field_form(colon + 1, close) == AV_FIELD_FORM_N)
+			fail_msg("no form: %s", colon);
+		text = close + 1;
+	}
+	assert_null(strchr(text, '}'));
+}
+
+static void each_placeholder_is_a_field(void **state)
+{
+	for (unsigned int i = 0; i < AV_CHECK_N; i++) {
+		check_placeholders(av_check_row(i)->sentence);
+		check_placeholders(av_check_row(i)->advice);
+	}
+}
+
+static void fields_are_where_they_say(void **state)
+{
+	unsigned int count;
+	const struct av_field *f = av_fields(&count);
+	uint8_t covered[sizeof(struct av_flight_record)] = {0};
+
+	for (unsigned int i = 0; i < count; i++)
+		for (unsigned int at = f[i].offset; at < f[i].offset + f[i].bytes; at++) {
+			assert_true(at < sizeof(covered));
+			assert_int_equal(covered[at]++, 0);
+		}
+	for (size_t at = 0; at < sizeof(covered); at++)
+		if (!covered[at]) /* only the mask says nothing by itself */
+			assert_in_range(at, offsetof(struct av_flight_record, has),
+					offsetof(struct av_flight_record, has) + 3);
+}
+
+static void each_errno_has_a_check(void **state)
+{
+	for (int err = 1; err < 134; err++)
+		assert_int_not_equal(av_check_of_errno(err), AV_CHECK_NONE);
+	assert_int_equal(av_check_of_errno(ENOENT), AV_CHECK_OBJECT_UNKNOWN);
+	assert_int_equal(av_check_of_errno(EXDEV), AV_CHECK_OTHER_ERROR);
+}
+
+/* --- sentences ------------------------------------------------------------------------------------------ */
+
+static void sentence_of_a_request(void **state)
+{
+	const struct av_flight_record r = {
+		.pid = 811,
+		.by = 811,
+		.process = "prog",
+		.device = "any0",
+		.kind = AV_FLIGHT_REQUEST,
+		.check = AV_CHECK_KEY_BEHIND,
+		.has = AV_HAS_OBJECT | AV_HAS_REQUEST | AV_HAS_STATUS | AV_HAS_ACCESS | AV_HAS_REGION |
+		       AV_HAS_MEASURE,
+		.object = AV_OBJECT_QP,
+		.number = 17,
+		.opcode = IBV_WR_RDMA_WRITE,
+		.status = IBV_WC_REM_ACCESS_ERR,
+		.remote = 1,
+		.key = 0x2a01,
+		.address = 0x7f0040,
+		.length = 4096,
+		.wanted = 512,
+		.region_address = 0x7f0000,
+		.region_length = 3584 + 64,
+		.region_pid = 900,
+	};
+	char text[AV_EXPLAIN_MAX];
+	size_t n = av_explain(&r, text);
+
+	assert_int_equal(n, strlen(text));
+	assert_string_equal(
+		text, "prog[811] any0: QP 17: RDMA WRITE of 4096 B to 0x7f0040 under rkey 0x2a01: the "
+		      "range ends 512 B behind the region, which is 3648 B from 0x7f0000 (registered by "
+		      "pid 900) (IBV_WC_REM_ACCESS_ERR)\n");
+}
+
+static void advice_is_a_second_line(void **state)
+{
+	const struct av_flight_record r = {
+		.pid = 5,
+		.by = 6,
+		.check = AV_CHECK_KEY_RIGHTS,
+		.has = AV_HAS_OBJECT | AV_HAS_ACCESS | AV_HAS_REGION,
+		.object = AV_OBJECT_QP,
+		.number = 3,
+		.access = IBV_ACCESS_REMOTE_WRITE,
+		.region_access = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_READ,
+	};
+	char text[AV_EXPLAIN_MAX];
+
+	av_explain(&r, text);
+	assert_string_equal(text,
+			    "[5]: QP 3: the region permits IBV_ACCESS_LOCAL_WRITE | REMOTE_READ, and "
+			    "IBV_ACCESS_REMOTE_WRITE is needed\n    register it with IBV_ACCESS_REMOTE_WRITE "
+			    "[IBTA 1, 10.6.3]\n");
+}
+
+/* Whatever a record holds, it becomes at most two lines of printable text. */
+static void nonsense_is_written_harmlessly(void **state)
+{
+	struct av_flight_record r;
+	char text[AV_EXPLAIN_MAX + 1];
+
+	srand(1);
+	for (int i = 0; i < 20000; i++) {
+		unsigned int lines = 0;
+		size_t n;
+
+		for (size_t k = 0; k < sizeof(r); k++)
+			((uint8_t *)&r)[k] = (uint8_t)(i % 3 ? rand() : 0xff);
+		if (i % 2)
+			r.check = (uint16_t)(rand() % AV_CHECK_N);
+		text[AV_EXPLAIN_MAX] = 'x';
+		n = av_explain(&r, text);
+		assert_int_equal(text[AV_EXPLAIN_MAX], 'x');
+		assert_true(n < AV_EXPLAIN_MAX && n == strlen(text) && text[n - 1] == '\n');
+		for (size_t k = 0; k < n; k++) {
+			lines += text[k] == '\n';
+			assert_true(text[k] == '\n' || (unsigned char)text[k] >= ' ');
+		}
+		assert_in_range(lines, 1, 2);
+	}
+}
+
+/* --- drafts --------------------------------------------------------------------------------------------- */
+
+static char path[64];
+static int folder;
+
+static int setup(void **state)
+{
+	snprintf(path, sizeof(path), "/tmp/anyverbs-blame-XXXXXX");
+	if (!mkdtemp(path))
+		return -1;
+	folder = open(path, O_RDONLY | O_DIRECTORY);
+	av_flight_join(folder);
+	return 0;
+}
+
+static int teardown(void **state)
+{
+	av_flight_leave();
+	unlinkat(folder, AV_FLIGHT_FILE, 0);
+	close(folder);
+	return rmdir(path);
+}
+
+/* Number of records; the last of them in @r. */
+static uint64_t records(struct av_flight_record *r)
+{
+	const struct av_flight_file *file = av_flight_own();
+	uint64_t next = av_flight_next(file);
+
+	if (next)
+		assert_true(av_flight_read(file, next - 1, r));
+	av_flight_own_end();
+	return next;
+}
+
+static void refusal_has_what_was_denied(void **state)
+{
+	struct av_flight_record r;
+
+	errno = E2BIG;
+	assert_int_equal(av_refused("av_reg_mr", av_deny(EINVAL, AV_CHECK_MR_LENGTH, 10, 5)), EINVAL);
+	assert_int_equal(errno, E2BIG);
+	assert_int_equal(records(&r), 1);
+	assert_int_equal(r.kind, AV_FLIGHT_REFUSAL);
+	assert_int_equal(r.check, AV_CHECK_MR_LENGTH);
+	assert_int_equal(r.error, EINVAL);
+	assert_int_equal(r.wanted, 10);
+	assert_int_equal(r.limit, 5);
+	assert_int_equal(r.pid, getpid());
+	assert_int_equal(r.by, getpid());
+	assert_true(r.time_ns > 0 && r.monotonic_ns > 0);
+	assert_string_equal(r.process, program_invocation_short_name);
+	assert_string_equal(av_verb_name(r.verb), "ibv_reg_mr");
+}
+
+/* What was denied and overcome is not blamed for what fails later with another value. */
+static void refusal_of_another_value_is_another(void **state)
+{
+	struct av_flight_record r;
+
+	(void)av_deny(EPERM, AV_CHECK_ADVISE_PD, 1, 2);
+	(void)av_refused("ibv_destroy_cq", EBUSY);
+	assert_int_equal(records(&r), 1);
+	assert_int_equal(r.check, AV_CHECK_OBJECT_BUSY);
+	(void)av_refused("ibv_destroy_cq", EPERM); /* and the draft is gone */
+	assert_int_equal(records(&r), 2);
+	assert_int_equal(r.check, AV_CHECK_NOT_PERMITTED);
+}
+
+static void same_again_is_told_seldom(void **state)
+{
+	struct av_flight_record r;
+	uint64_t told;
+
+	for (int i = 0; i < 1000; i++)
+		(void)av_refused("av_post_recv", av_deny(ENOMEM, AV_CHECK_POST_RECV_FULL, 8, 8));
+	told = records(&r);
+	assert_in_range(told, 10,
+			40); /* 1, 2, 4, ... 512; more if the machine paused for a second in between */
+	assert_int_equal(r.repeats & (r.repeats - 1), 0);
+	(void)av_refused("av_post_recv", av_deny(ENOMEM, AV_CHECK_POST_RECV_FULL, 9, 9));
+	assert_int_equal(records(&r), told + 1);
+	assert_int_equal(r.repeats, 0);
+}
+
+static void unknown_function_is_a_verb(void **state)
+{
+	assert_int_equal(av_verb_of("no_such_function"), 0);
+	assert_string_equal(av_verb_name(0), "a verb");
+	assert_string_equal(av_verb_name(UINT16_MAX), "a verb");
+}
+
+int main(void)
+{
+#define DRAFT(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(each_check_has_its_words),
+		cmocka_unit_test(each_placeholder_is_a_field),
+		cmocka_unit_test(fields_are_where_they_say),
+		cmocka_unit_test(each_errno_has_a_check),
+		cmocka_unit_test(sentence_of_a_request),
+		cmocka_unit_test(advice_is_a_second_line),
+		cmocka_unit_test(nonsense_is_written_harmlessly),
+		DRAFT(refusal_has_what_was_denied),
+		DRAFT(refusal_of_another_value_is_another),
+		DRAFT(same_again_is_told_seldom),
+		cmocka_unit_test(unknown_function_is_a_verb),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
