@@ -10,6 +10,7 @@
 #include "memory/reach.h"
 #include "transport/capture.h"
 #include "transport/connect.h"
+#include "transport/count.h"
 #include "transport/datagram.h"
 #include "transport/direct.h"
 #include "transport/event.h"
@@ -115,8 +116,10 @@ static void enter_error(const struct av_qp_end *end)
 	fail_responder(end);
 }
 
-static void fail(const struct av_qp_end *end, const struct av_sq_wqe *wqe, enum ibv_wc_status status)
+static AV_SELDOM void fail(const struct av_qp_end *end, const struct av_sq_wqe *wqe,
+			   enum ibv_wc_status status)
 {
+	av_count_request(end->qp, status);
 	(void)complete(end, wqe, status, NULL); /* a full CQ has said so by its own event */
 	enter_error(end);
 }
@@ -136,13 +139,14 @@ static void succeed(const struct av_qp_end *end, const struct av_sq_wqe *wqe, co
 	}
 }
 
-static void flush(const struct av_qp_end *end, uint32_t tail)
+static AV_SELDOM void flush(const struct av_qp_end *end, uint32_t tail)
 {
 	while (end->qp->sq_next != tail) {
 		const struct av_sq_wqe *wqe = av_sq_slot(end, end->qp->sq_next);
 
 		if (!wqe)
 			return;
+		av_count_request(end->qp, IBV_WC_WR_FLUSH_ERR);
 		(void)complete(end, wqe, IBV_WC_WR_FLUSH_ERR, NULL);
 	}
 }
