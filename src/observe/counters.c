@@ -114,6 +114,10 @@ const struct av_counter_info av_counter_info[] = {
 	G("cqs",                   "objects",  DP,  "Completion queues", GAUGE(CQS)),
 	G("mrs",                   "objects",  DP,  "Memory regions", GAUGE(MRS)),
 	G("registered_bytes",      "bytes",    DP,  "Sum of the lengths of memory regions", GAUGE(MR_BYTES)),
+	G("posted",                "requests", AV_SCOPE_QP, "Send requests that wait to be carried out", GAUGE(POSTED)),
+	G("capacity",              "entries",  AV_SCOPE_CQ, "Entries it can hold", GAUGE(CAPACITY)),
+	G("waiting",               "entries",  AV_SCOPE_CQ, "Entries it holds", GAUGE(WAITING)),
+	G("peak",                  "entries",  AV_SCOPE_CQ, "The most entries it held; at 64 and below, found by samples", GAUGE(PEAK)),
 
 	/* Of a port, as InfiniBand's PortCounters and the kernel's Documentation/ABI/stable/sysfs-class-infiniband name them. */
 	{"port_xmit_data", "words", "Payload sent, in words of 4 bytes",     PORT, false, 4, 0, {XMIT_BYTES}},

@@ -114,6 +114,10 @@ enum av_gauge {
 	AV_GAUGE_CQS,
 	AV_GAUGE_MRS,
 	AV_GAUGE_MR_BYTES, /* sum of their lengths, but of those that are the whole address space */
+	AV_GAUGE_POSTED,   /* of a queue pair: send requests that wait to be carried out */
+	AV_GAUGE_CAPACITY, /* of a CQ: entries it can hold, */
+	AV_GAUGE_WAITING,  /* those it holds, */
+	AV_GAUGE_PEAK,	   /* and the most seen at a time; at 64 and below, found by samples */
 	AV_GAUGE_N
 };
 
