@@ -8,7 +8,8 @@
 
 #include "base/compiler.h"
 
-#define AV_COMMANDS(X) X(run) X(devices) X(info) X(stat) X(event) X(capture) X(config) X(reset) X(doctor) X(help)
+#define AV_COMMANDS(X) \
+	X(run) X(devices) X(info) X(stat) X(top) X(plot) X(event) X(capture) X(config) X(reset) X(doctor) X(help)
 
 /* Exit statuses; "run" has env(1)'s instead. Part of the interface: see anyverbs(1). */
 enum av_exit {
