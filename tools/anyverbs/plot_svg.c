@@ -3,6 +3,8 @@
 
 #include <math.h>
 
+#include "base/compiler.h"
+
 #define WIDTH  800
 #define LEFT   80
 #define RIGHT  20
@@ -40,11 +42,12 @@ void av_svg_begin(FILE *out, const char *title, unsigned int panels)
 /* A round number of which a few reach @most: 1, 2 or 5 times a power of ten. */
 static double step_for(double most)
 {
+	static const double digits[] = {1, 2, 5};
 	double power = pow(10, floor(log10(most / TICKS)));
 
-	for (double digit = 1; digit < 10; digit = digit < 2 ? 2 : 5 * (digit < 5) + 10 * (digit >= 5))
-		if (digit * power * TICKS >= most)
-			return digit * power;
+	for (size_t i = 0; i < AV_ARRAY_SIZE(digits); i++)
+		if (digits[i] * power * TICKS >= most)
+			return digits[i] * power;
 	return 10 * power;
 }
 
