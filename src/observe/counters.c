@@ -2,8 +2,6 @@
 /* The table of counters. */
 #include "observe/counters.h"
 
-#include <string.h>
-
 #define WORD(member) \
 	(1 + offsetof(struct av_counted, total) / 8 + offsetof(struct av_qp_counters, member) / 8)
 #define REQ(kind, what)	 WORD(req.traffic.what[AV_TRAFFIC_##kind])
@@ -195,12 +193,4 @@ uint64_t av_counter_value(const struct av_counter_info *info, const struct av_co
 	if (info->less) /* the two were not counted at the same moment */
 		sum = sum > word[info->less - 1] ? sum - word[info->less - 1] : 0;
 	return info->divide ? sum / info->divide : sum;
-}
-
-const struct av_counter_info *av_counter_find(const char *name, unsigned int scope)
-{
-	for (unsigned int i = 0; i < av_counter_count; i++)
-		if ((av_counter_info[i].scope & scope) && !strcmp(av_counter_info[i].name, name))
-			return &av_counter_info[i];
-	return NULL;
 }

@@ -157,7 +157,4 @@ extern const unsigned int av_counter_count;
 /* The value of a row of the table. */
 uint64_t av_counter_value(const struct av_counter_info *info, const struct av_counted *counted);
 
-/* The row of that name in one of the scopes @scope, or NULL. */
-const struct av_counter_info *av_counter_find(const char *name, unsigned int scope);
-
 #endif

@@ -35,7 +35,6 @@ struct watching {
 	struct av_record record;
 	double before; /* moment of the last look */
 	struct av_rows last;
-	unsigned long lines;
 	bool failed;
 };
 

@@ -7,7 +7,7 @@
 
 #include "stat_rows.h"
 
-/* All counters of a row, one in a line, with unit and meaning. @width: of the first column, 0: as needed. */
+/* All counters of a row, one in a line, with unit and meaning. */
 void av_write_list(const struct av_column *column, unsigned int count, const struct av_row *row);
 
 /* A table: a line for each row with its labels and some of the counters. */
