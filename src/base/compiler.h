@@ -5,8 +5,10 @@
 
 #include <stddef.h>
 
-#define AV_MUST_USE	 __attribute__((warn_unused_result))
-#define AV_PRINTF(f, a)	 __attribute__((format(printf, f, a)))
+#define AV_MUST_USE	__attribute__((warn_unused_result))
+#define AV_PRINTF(f, a) __attribute__((format(printf, f, a)))
+/* Rarely called: kept out of the functions that call it, so that they need fewer registers. */
+#define AV_SELDOM	 __attribute__((noinline, cold))
 #define AV_CACHE_LINE	 64
 #define AV_ALIGNED(n)	 __attribute__((aligned(n)))
 #define AV_ARRAY_SIZE(a) (sizeof(a) / sizeof((a)[0]))

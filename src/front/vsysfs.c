@@ -18,6 +18,7 @@
 
 #include "front/vsysfs_show.h"
 #include "memory/odp_counters.h"
+#include "observe/counters.h"
 
 #define NAME_BYTES                                                                              \
 	64 /* of what a placeholder stands for, with its NUL: IBV_SYSFS_NAME_MAX is the longest \
@@ -100,7 +101,9 @@ static const struct av_vsysfs_row rows[] = {
 	DIR(PORT "/pkeys"),
 	FILE(PORT "/pkeys/<pkey>", av_show_pkey),
 	DIR(PORT "/counters"),
+	FILE(PORT "/counters/<counter>", av_show_counter),
 	DIR(PORT "/hw_counters"),
+	FILE(PORT "/hw_counters/<hw_counter>", av_show_counter),
 
 	SHARED_DIR(VERBS),
 	SHARED_FILE(VERBS "/abi_version", av_show_verbs_abi),
@@ -223,6 +226,27 @@ static void each_odp_debug(const struct binding *b, visit_name *visit, void *arg
 	each_counter(b, true, visit, arg);
 }
 
+/* The port's counters of one folder; the index is that of av_counter_info[]. */
+static void each_port_counter(const struct binding *b, unsigned int scope, visit_name *visit, void *arg)
+{
+	for (unsigned int i = 0; i < av_counter_count; i++) {
+		struct binding one = {.dev = b->dev, .index = i};
+
+		if ((av_counter_info[i].scope & scope) && !visit(arg, av_counter_info[i].name, &one))
+			return;
+	}
+}
+
+static void each_counters(const struct binding *b, visit_name *visit, void *arg)
+{
+	each_port_counter(b, AV_SCOPE_PORT, visit, arg);
+}
+
+static void each_hw_counters(const struct binding *b, visit_name *visit, void *arg)
+{
+	each_port_counter(b, AV_SCOPE_HW, visit, arg);
+}
+
 static bool is_repeated(const struct av_gid *gids, unsigned int i)
 {
 	for (unsigned int j = 0; j < i; j++)
@@ -246,9 +270,11 @@ static const struct {
 	const char *text;
 	void (*each)(const struct binding *b, visit_name *visit, void *arg);
 } placeholders[] = {
-	{"<dev>", each_dev}, {"<uverbs>", each_uverbs},	      {"<bus>", each_bus},
-	{"<gid>", each_gid}, {"<pkey>", each_pkey},	      {"<net>", each_net},
-	{"<odp>", each_odp}, {"<odp_debug>", each_odp_debug},
+	{"<dev>", each_dev},	      {"<uverbs>", each_uverbs},
+	{"<bus>", each_bus},	      {"<gid>", each_gid},
+	{"<pkey>", each_pkey},	      {"<net>", each_net},
+	{"<odp>", each_odp},	      {"<odp_debug>", each_odp_debug},
+	{"<counter>", each_counters}, {"<hw_counter>", each_hw_counters},
 };
 
 /* Visit the names that a pattern's component stands for: itself, or its placeholder's. */

@@ -41,7 +41,7 @@ struct av_vsysfs_node {
 	 */
 	bool shared;
 	const struct av_device *dev;	 /* that the path is about, or NULL */
-	unsigned int index;		 /* of the row of a table (GIDs, P_Keys, ODP statistics) */
+	unsigned int index;		 /* of the row of a table (GIDs, P_Keys, ODP statistics, counters) */
 	char path[AV_VSYSFS_PATH_BYTES]; /* absolute, without symbolic links, ".", ".." or doubled slashes */
 };
 

@@ -11,7 +11,9 @@
 #include <unistd.h>
 
 #include "front/port_rate.h"
+#include "hca/totals.h"
 #include "memory/odp_report.h"
+#include "observe/counters.h"
 
 /* What the interfaces to the kernel say they are: rdma/ib_user_verbs.h, ib_user_mad.h. */
 #define VERBS_ABI_VERSION  6
@@ -285,6 +287,14 @@ ssize_t av_show_local_cpulist(const struct av_vsysfs_node *node, char *bytes)
 ssize_t av_show_bus_uevent(const struct av_vsysfs_node *node, char *bytes)
 {
 	return put(bytes, "DRIVER=anyverbs\n");
+}
+
+ssize_t av_show_counter(const struct av_vsysfs_node *node, char *bytes)
+{
+	struct av_counted counted = {0};
+
+	av_totals_read(node->dev->ibv.name, &counted.total, &counted.link_downed);
+	return put(bytes, "%" PRIu64 "\n", av_counter_value(&av_counter_info[node->index], &counted));
 }
 
 ssize_t av_show_odp(const struct av_vsysfs_node *node, char *bytes)

@@ -28,6 +28,8 @@ av_vsysfs_show av_show_verbs_abi, av_show_uverbs_abi, av_show_mad_abi, av_show_i
 /* Of the place it is in, where others have a PCI slot */
 av_vsysfs_show av_show_vendor, av_show_device, av_show_numa_node, av_show_local_cpus, av_show_local_cpulist,
 	av_show_bus_uevent;
+/* A counter of its port */
+av_vsysfs_show av_show_counter;
 /* A statistic of on-demand paging */
 av_vsysfs_show av_show_odp;
 /* Targets of symbolic links */

@@ -13,6 +13,7 @@
 
 #include "hca/directory_file.h"
 #include "hca/folder.h"
+#include "hca/totals.h"
 #include "observe/flight.h"
 #include "observe/log.h"
 
@@ -95,9 +96,13 @@ static void context_name(char name[32], uint32_t ref)
 static void context_free(struct av_dir_context *c)
 {
 	char name[32];
-	uint32_t ref = atomic_load(&c->ref);
+	uint32_t ref = atomic_load(&c->ref), begun = atomic_load(&av_dir->fold.ref);
 
+	/* Whoever freed that one died in here. */
+	if (begun && begun != ref && atomic_load(&av_dir->context[AV_REF_SLOT(begun)].ref) == begun)
+		context_free(&av_dir->context[AV_REF_SLOT(begun)]);
 	/* The slot goes last: who dies in here leaves it to the next to sweep, folder and all. */
+	av_totals_keep(c, folder_fd);
 	context_name(name, ref);
 	av_folder_remove(folder_fd, name);
 	atomic_store(&c->proc, 0);
@@ -110,6 +115,7 @@ static void context_free(struct av_dir_context *c)
 	for (int i = 0; i < AV_DIR_GAUGES; i++)
 		atomic_store(&c->gauge[i], 0);
 	atomic_store(&c->ref, 0);
+	av_totals_kept();
 }
 
 static void process_free(uint32_t slot)
@@ -329,8 +335,10 @@ void av_dir_abandon(void)
 		for (uint32_t i = 0; i < atomic_load(&av_dir->context_end); i++) {
 			if (atomic_load(&av_dir->context[i].proc) != self)
 				continue;
+			av_totals_keep(&av_dir->context[i], folder_fd);
 			context_name(name, atomic_load(&av_dir->context[i].ref));
 			av_folder_remove(folder_fd, name);
+			av_totals_kept();
 		}
 		if (av_dir_sweep() == 1)
 			remove_everything();

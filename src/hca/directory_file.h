@@ -2,7 +2,7 @@
 /*
  * Inside the directory file: its layout, and changing it. Only the files that keep something in it include
  * this: directory.c (processes and contexts), directory_view.c, port.c, qp_number.c, multicast.c,
- * xrc_domain.c, device_memory.c, statistics.c, switches.c, captures.c, faults.c.
+ * xrc_domain.c, device_memory.c, statistics.c, totals.c, switches.c, captures.c, faults.c.
  */
 #ifndef AV_HCA_DIRECTORY_FILE_H
 #define AV_HCA_DIRECTORY_FILE_H
@@ -15,6 +15,7 @@
 #include "hca/device.h"
 #include "hca/directory.h"
 #include "hca/limits.h"
+#include "observe/counters.h"
 
 #define AV_DIR_MAGIC	 0x31737262766e7961ull
 #define AV_DIR_QPNS	 (1u << AV_QPN_INDEX_BITS)
@@ -31,6 +32,20 @@ struct av_dir_proc {
 struct av_dir_device {
 	char name[64]; /* "": free */
 	_Atomic uint64_t counter[AV_DIR_COUNTERS];
+	_Atomic uint64_t link_downed; /* times its port went down */
+	struct av_totals ended;	      /* what contexts had counted that have ended: hca/totals.h */
+};
+
+/*
+ * A context whose counts are being added to its device's: @ref is the publication, and from then on, until it
+ * is 0 again, @after is what counts, instead of the device's @ended and of that context. Whoever finds it set
+ * within a change finishes it.
+ */
+struct av_dir_fold {
+	_Atomic uint32_t ref;
+	uint32_t device;
+	_Atomic uint32_t done; /* goes up with each that is finished */
+	struct av_totals after;
 };
 
 /* A row of a GID table. @stamp is the publication: odd while the row is populated, another number after each
@@ -115,6 +130,7 @@ struct av_dir_file {
 		struct av_lock lock;
 	} AV_ALIGNED(AV_CACHE_LINE) atomic[AV_ATOMIC_STRIPES];
 	struct av_dir_device device[AV_DIR_DEVICES];
+	struct av_dir_fold fold;
 	struct av_dir_port port[AV_DIR_PORTS];
 	uint32_t xrcd_last; /* number given last */
 	struct av_dir_xrcd xrcd[AV_MAX_XRCD];
@@ -171,6 +187,15 @@ bool av_dir_view_lives(const struct av_dir_view *view, uint32_t slot);
 
 /* Place of a device in the table of devices, index + 1; 0: it has none. */
 uint32_t av_dir_find_device(const struct av_dir_file *d, const char *name);
+
+/* The port of a device went down. Within a change. */
+static inline void av_dir_count_down(const char *device)
+{
+	uint32_t place = av_dir_find_device(av_dir, device);
+
+	if (place)
+		atomic_fetch_add(&av_dir->device[place - 1].link_downed, 1);
+}
 
 /* The mutex alone. */
 void av_dir_hold(void);

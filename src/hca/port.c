@@ -222,6 +222,7 @@ static void follow_link(struct av_dir_port *p, const struct av_gid *table, enum 
 
 	if (state == PORT_UP && link < p->served && carriers_down(table, p->max, p->served)) {
 		atomic_store(&p->state, PORT_LINK_DOWN);
+		av_dir_count_down(p->device);
 		add(news, IBV_EVENT_PORT_ERR);
 	} else if (state == PORT_LINK_DOWN && link >= p->served) {
 		atomic_store(&p->state, PORT_UP);
@@ -450,6 +451,8 @@ unsigned int av_port_force(const char *device, bool down)
 		there = is_of(p, device) && in_use(av_dir, port);
 		if (there) {
 			atomic_store(&p->state, down ? PORT_FORCED_DOWN : PORT_UP);
+			if (down)
+				av_dir_count_down(p->device);
 			p->served = down ? p->served
 					 : AV_LINK_NONE; /* the next look at the host says what it is */
 		}

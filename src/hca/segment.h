@@ -32,6 +32,7 @@
 #include "base/checked.h"
 #include "base/compiler.h"
 #include "hca/device.h"
+#include "hca/directory.h"
 #include "hca/limits.h"
 
 #define AV_SEG_MAGIC	  0x746e656d67657361ull
@@ -54,10 +55,13 @@ enum av_slab { AV_SLAB_KEY, AV_SLAB_CQ, AV_SLAB_RQ, AV_SLAB_QP, AV_SLAB_N };
 #define AV_KEY_BYTES 64u
 #define AV_CQ_BYTES  256u
 #define AV_RQ_BYTES  384u
-#define AV_QP_BYTES  768u
-#define AV_KEY_CHUNK 1024u
-#define AV_OBJ_CHUNK 64u
-#define AV_RQ_CHUNK  128u /* receive queues of queue pairs, and shared ones */
+#define AV_QP_BYTES  1216u /* an odd number of cache lines: the busy ones of many spread over all sets */
+/* Where in an entry its counters are (observe/counters.h): read without knowing what else is there. */
+#define AV_QP_COUNTERS_AT 448u
+#define AV_CQ_COUNTERS_AT 104u
+#define AV_KEY_CHUNK	  1024u
+#define AV_OBJ_CHUNK	  64u
+#define AV_RQ_CHUNK	  128u /* receive queues of queue pairs, and shared ones */
 
 static_assert(AV_SLAB_CHUNKS * AV_OBJ_CHUNK >= AV_MAX_QP && AV_SLAB_CHUNKS * AV_OBJ_CHUNK >= AV_MAX_CQ,
 	      "tables");
@@ -115,6 +119,7 @@ struct av_seg_head {
 	_Atomic uint32_t moving;	/* the owner moves pages of its memory: memory/moving.h */
 	_Atomic uint32_t watched;	/* enum av_watched: somebody looks at each request of this context */
 	_Atomic uint32_t faults_change; /* counts changes of the device's rules of faults: hca/faults.h */
+	_Atomic uint64_t counter[AV_DIR_COUNTERS]; /* what av_dir_counters() has, of this context alone */
 
 	/* Staging buffers: a stack of free ones (count << 32 | index + 1) and the first never used one. */
 	_Atomic uint64_t stage_free AV_ALIGNED(AV_CACHE_LINE);

@@ -12,17 +12,12 @@
 #include "hca/folder.h"
 #include "hca/map_file.h"
 
-static int open_file(uint32_t ref)
+static int open_file(int folder, uint32_t ref)
 {
-	char name[256];
-	int folder = av_folder_find(name, sizeof(name)), fd;
+	char name[64];
 
-	if (folder < 0)
-		return -1;
 	snprintf(name, sizeof(name), "c%u-%u/segment", AV_REF_SLOT(ref), ref >> AV_REF_SLOT_BITS);
-	fd = openat(folder, name, O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
-	close(folder);
-	return fd;
+	return openat(folder, name, O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
 }
 
 /* Only what is there is mapped: a file that is just being made is none. */
@@ -43,8 +38,21 @@ static struct av_seg_head *map(int fd)
 
 struct av_seg *av_seg_view(uint32_t ref)
 {
+	char path[256];
+	int folder = av_folder_find(path, sizeof(path));
+	struct av_seg *seg;
+
+	if (folder < 0)
+		return NULL;
+	seg = av_seg_view_in(folder, ref);
+	close(folder);
+	return seg;
+}
+
+struct av_seg *av_seg_view_in(int folder, uint32_t ref)
+{
 	struct av_seg *seg = calloc(1, sizeof(*seg));
-	int fd = seg ? open_file(ref) : -1;
+	int fd = seg ? open_file(folder, ref) : -1;
 
 	if (fd >= 0) {
 		seg->head = map(fd);

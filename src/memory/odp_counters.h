@@ -53,11 +53,14 @@ struct av_odp_counter_info {
 /* By enum av_odp_counter, in the order in which the documentation lists them. */
 extern const struct av_odp_counter_info av_odp_counter_info[AV_ODP_COUNTER_N];
 
-/* Add @n to a counter (not a gauge) of the segment's device. Any process, any thread, never blocks. */
+/* Add @n to a counter (not a gauge) of the segment's device, and of its context. Any process, any thread,
+ * never blocks. */
 static inline void av_odp_count(const struct av_seg *seg, enum av_odp_counter which, uint64_t n)
 {
-	if (seg->odp && n)
-		atomic_fetch_add_explicit(&seg->odp->value[which], n, memory_order_relaxed);
+	if (!seg->odp || !n)
+		return;
+	atomic_fetch_add_explicit(&seg->odp->value[which], n, memory_order_relaxed);
+	atomic_fetch_add_explicit(&seg->head->counter[which], n, memory_order_relaxed);
 }
 
 /**

@@ -94,12 +94,10 @@ static bool look(const struct av_seg *seg, const struct av_key *k, struct av_reg
 	return atomic_load(&k->key) == key;
 }
 
-static void report_context(uint32_t ref, void (*visit)(const struct av_region_info *info, void *arg),
-			   void *arg)
+void av_region_report_of(const struct av_seg *seg,
+			 void (*visit)(const struct av_region_info *info, void *arg), void *arg)
 {
-	struct av_seg *seg = av_seg_view(ref);
-
-	for (uint32_t index = 0; seg && index < AV_SLAB_CHUNKS * AV_KEY_CHUNK; index++) {
+	for (uint32_t index = 0; index < AV_SLAB_CHUNKS * AV_KEY_CHUNK; index++) {
 		const struct av_key *k = av_key_entry(seg, index << 8);
 		struct av_region_info info;
 
@@ -108,7 +106,6 @@ static void report_context(uint32_t ref, void (*visit)(const struct av_region_in
 		else if (look(seg, k, &info))
 			visit(&info, arg);
 	}
-	av_seg_view_end(seg);
 }
 
 void av_region_report(const char *device, void (*visit)(const struct av_region_info *info, void *arg),
@@ -117,7 +114,12 @@ void av_region_report(const char *device, void (*visit)(const struct av_region_i
 	uint32_t *refs = calloc(AV_REF_SLOTS, sizeof(*refs));
 	unsigned int count = refs ? av_dir_contexts(device, refs) : 0;
 
-	for (unsigned int i = 0; i < count; i++)
-		report_context(refs[i], visit, arg);
+	for (unsigned int i = 0; i < count; i++) {
+		struct av_seg *seg = av_seg_view(refs[i]);
+
+		if (seg)
+			av_region_report_of(seg, visit, arg);
+		av_seg_view_end(seg);
+	}
 	free(refs);
 }

@@ -6,6 +6,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "hca/segment.h"
+
 /* What its memory is. */
 enum av_region_memory {
 	AV_REGION_PLAIN,     /* the program's */
@@ -39,6 +41,10 @@ struct av_region_info {
  */
 void av_region_report(const char *device, void (*visit)(const struct av_region_info *info, void *arg),
 		      void *arg);
+
+/* The same, of one context, as a view (hca/segment_view.h) shows it. */
+void av_region_report_of(const struct av_seg *seg,
+			 void (*visit)(const struct av_region_info *info, void *arg), void *arg);
 
 /* "plain" and so on. */
 const char *av_region_memory_name(enum av_region_memory memory);

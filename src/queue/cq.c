@@ -12,6 +12,8 @@
 #include "queue/notify.h"
 #include "queue/ring.h"
 
+#define LOOK_EVERY 64u
+
 static uint32_t ring_entries(uint32_t capacity)
 {
 	return capacity <= 1 ? 1 : 1u << (32 - __builtin_clz(capacity - 1));
@@ -27,12 +29,21 @@ struct av_cqe *av_cq_entry(struct av_seg *seg, const struct av_cq_shared *cq, ui
 	return ring ? &ring[number & mask] : NULL;
 }
 
+/* See has_room(). */
+static void set_level(struct av_cq_shared *cq)
+{
+	uint32_t level = cq->peak > LOOK_EVERY ? cq->peak : LOOK_EVERY;
+
+	cq->level = level < cq->capacity ? level : cq->capacity;
+}
+
 uint32_t av_cq_init(struct av_seg *seg, uint32_t capacity, uint32_t bell, uint32_t id, uint32_t limit,
 		    const struct av_page_policy *policy)
 {
 	uint32_t index = av_slab_alloc(seg, AV_SLAB_CQ, limit);
 	uint32_t entries = ring_entries(capacity);
 	struct av_cq_shared *cq;
+	struct av_cq_counters counters;
 	uint64_t ring;
 
 	if (!index)
@@ -43,8 +54,11 @@ uint32_t av_cq_init(struct av_seg *seg, uint32_t capacity, uint32_t bell, uint32
 		av_slab_free(seg, AV_SLAB_CQ, index);
 		return 0;
 	}
+	counters = cq->counters;
 	memset(cq, 0, sizeof(*cq));
+	cq->counters = cq->before = counters;
 	cq->capacity = capacity;
+	set_level(cq);
 	cq->mask = entries - 1;
 	cq->bell = bell;
 	cq->ring = ring;
@@ -140,6 +154,7 @@ static uint64_t change_ring(struct av_seg *seg, struct av_cq_shared *cq, uint64_
 	atomic_store_explicit(&cq->ring, ring, memory_order_relaxed);
 	atomic_store_explicit(&cq->mask, mask, memory_order_relaxed);
 	cq->capacity = capacity;
+	set_level(cq);
 	return old;
 }
 
@@ -165,13 +180,24 @@ int av_cq_resize(struct av_seg *seg, uint32_t index, uint32_t capacity, const st
 	return 0;
 }
 
-/* Room for one more? The caller holds the lock. */
+/*
+ * Room for one more? The caller holds the lock. @head is in the poller's cache line, and is looked at when it
+ * may be that there is none, or more waits than ever: so the high-water mark is exact above LOOK_EVERY, and
+ * below it is what was found once in so many entries.
+ */
 static bool has_room(struct av_cq_shared *cq, uint32_t tail)
 {
-	if (av_likely(tail - cq->head_seen < cq->capacity))
+	uint32_t waiting;
+
+	if (av_likely(tail - cq->head_seen < cq->level))
 		return true;
 	cq->head_seen = atomic_load_explicit(&cq->head, memory_order_acquire);
-	return tail - cq->head_seen < cq->capacity;
+	waiting = tail - cq->head_seen;
+	if (waiting < cq->capacity && waiting >= cq->peak) {
+		cq->peak = waiting + 1;
+		set_level(cq);
+	}
+	return waiting < cq->capacity;
 }
 
 static bool moderated(const struct av_cq_shared *cq)
@@ -291,6 +317,7 @@ void av_cq_append_end(const struct av_cq_append *a)
 		a->to->stamp_ns = av_now_ns();
 	publish(a->to, a->tail);
 	set_tail(cq, a->tail + 1);
+	cq->counters.completions++;
 	prefetch_later(a);
 	if (av_likely(cq->armed == AV_CQ_NOT_ARMED)) {
 		av_lock_release(&cq->lock);
@@ -329,6 +356,7 @@ void av_cq_overrun(struct av_seg *seg, uint32_t index)
 	lock(seg, cq);
 	id = atomic_load_explicit(&cq->id, memory_order_relaxed);
 	first = !atomic_exchange(&cq->overrun, 1);
+	cq->counters.lost++;
 	av_lock_release(&cq->lock);
 	if (!first)
 		return;

@@ -23,6 +23,7 @@
 #include "base/lock.h"
 #include "hca/page_policy.h"
 #include "hca/segment.h"
+#include "observe/counters.h"
 
 #define AV_CQE_DATA 64 /* payload carried in the entry itself */
 
@@ -77,6 +78,7 @@ struct av_cq_shared {
 	_Atomic uint64_t ring; /* offset */
 	/* An entry was lost: the CQ is broken. Here, since a poller that waits looks at it each time. */
 	_Atomic uint32_t overrun;
+	struct av_cq_counters before; /* what earlier CQs of this place had counted */
 
 	struct av_lock lock AV_ALIGNED(AV_CACHE_LINE);
 	_Atomic uint32_t tail;	  /* free-running; under lock, but for hints */
@@ -84,10 +86,13 @@ struct av_cq_shared {
 	uint32_t armed;		  /* enum av_cq_armed, under lock */
 	_Atomic uint32_t stamped; /* entries carry the time; set before the CQ is used */
 	/* Moderation of an armed CQ's event; 0: no such bound; both 0: none. Under lock. */
-	uint32_t event_count;	       /* so many entries make an event */
-	uint32_t event_period_us;      /* so long the first of them may wait */
-	uint32_t counted;	       /* entries that want the event that is due */
-	_Atomic uint64_t event_due_ns; /* when it is sent at the latest, 0: not by time */
+	uint32_t event_count;		/* so many entries make an event */
+	uint32_t event_period_us;	/* so long the first of them may wait */
+	uint32_t counted;		/* entries that want the event that is due */
+	_Atomic uint64_t event_due_ns;	/* when it is sent at the latest, 0: not by time */
+	struct av_cq_counters counters; /* go on when the place is used again */
+	uint32_t peak;			/* high-water mark: the most entries seen waiting */
+	uint32_t level;			/* more than so many, and @head is looked at: has_room() */
 
 	struct av_lock poll_lock AV_ALIGNED(AV_CACHE_LINE);
 	_Atomic uint32_t head;	      /* free-running; written under poll_lock */
@@ -103,6 +108,7 @@ struct av_cq_shared {
 	_Atomic uint32_t notify;			  /* enum av_cq_notify; changed under @lock */
 };
 static_assert(sizeof(struct av_cq_shared) <= AV_CQ_BYTES, "CQ table entry");
+static_assert(offsetof(struct av_cq_shared, counters) == AV_CQ_COUNTERS_AT, "where hca/totals.c reads them");
 
 static inline struct av_cq_shared *av_cq_at(const struct av_seg *seg, uint32_t index)
 {

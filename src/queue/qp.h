@@ -14,6 +14,7 @@
 
 #include <assert.h>
 #include <stdatomic.h>
+#include <stddef.h>
 #include <stdint.h>
 #include <infiniband/verbs.h>
 
@@ -22,6 +23,7 @@
 #include "hca/segment.h"
 #include "memory/atomic_op.h"
 #include "memory/indirect.h"
+#include "observe/counters.h"
 #include "queue/cq.h"
 #include "queue/rq.h"
 
@@ -164,14 +166,20 @@ struct av_qp_shared {
 	/* Responder. Guarded by @resp. */
 	struct av_lock resp AV_ALIGNED(AV_CACHE_LINE);
 	uint32_t expected_psn;
-	uint32_t msn;		 /* messages completed */
 	uint32_t receiving_srqn; /* XRC: number of the queue it was taken from */
 	uint32_t receiving; /* place + 1 of the receive request that was taken and not completed yet; 0: none
 			     */
 	uint32_t established; /* COMM_EST has been raised */
 	uint32_t rnr_naks;    /* requests that found no receive posted and had to wait */
+	uint32_t msn;	      /* messages completed; the low 24 bits are the MSN */
+
+	/* Each part in lines of the executor's own. They go on when the place is used again: what its earlier
+	 * queue pairs had counted is in @before, written with both tokens held. */
+	struct av_qp_counters counters;
+	struct av_qp_counters before;
 };
 static_assert(sizeof(struct av_qp_shared) <= AV_QP_BYTES, "QP table entry");
+static_assert(offsetof(struct av_qp_shared, counters) == AV_QP_COUNTERS_AT, "where hca/totals.c reads them");
 
 static inline struct av_qp_shared *av_qp_at(const struct av_seg *seg, uint32_t index)
 {

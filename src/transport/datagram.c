@@ -7,11 +7,14 @@
 #include "hca/directory.h"
 #include "hca/multicast.h"
 #include "hca/port.h"
+#include "memory/translate.h"
 #include "memory/why.h"
+#include "transport/count.h"
 #include "transport/deliver.h"
 #include "transport/event.h"
 #include "transport/grh.h"
 #include "transport/report.h"
+#include "transport/responder.h"
 #include "transport/state.h"
 
 #define MULTICAST_QPN 0xffffffu
@@ -24,6 +27,7 @@ struct datagram {
 	bool has_grh;
 	struct av_spans from; /* header area and payload */
 	bool source_bad;      /* the sender's own memory failed */
+	bool group;	      /* it goes to a multicast group */
 };
 
 /* What the receiver finds before the payload. */
@@ -82,6 +86,18 @@ static bool accepts(const struct datagram *d, const struct av_qp_shared *p, uint
 	       p->attr.qkey == qkey;
 }
 
+/* It has arrived at @p, or not. */
+static void count_arrival(struct av_qp_shared *p, const struct datagram *d, bool arrived)
+{
+	if (!arrived) {
+		av_count_rsp(p, AV_RSP_DROPPED);
+		return;
+	}
+	av_traffic_count(&p->counters.rsp.traffic, AV_TRAFFIC_SEND, d->head.bytes);
+	if (d->group)
+		av_count_rsp(p, AV_RSP_MULTICAST);
+}
+
 /* Hand over to a queue pair whose token is held. What does not fit, or finds nothing to fit into, is lost. */
 static void deliver(struct datagram *d, const struct av_qp_end *rsp)
 {
@@ -107,6 +123,7 @@ static void deliver(struct datagram *d, const struct av_qp_end *rsp)
 		d->source_bad = true;
 	if (fault != AV_FAULT_NONE && rsp->qp->receiving)
 		av_deliver_cancel(&to);
+	count_arrival(rsp->qp, d, request && fault == AV_FAULT_NONE);
 }
 
 static void send_to(struct datagram *d, const struct av_qp_home *home, uint32_t qpn)
@@ -166,13 +183,19 @@ struct av_direct_result av_datagram_execute(const struct av_qp_end *req, const s
 	if (result.fault != AV_FAULT_NONE)
 		return result;
 	write_header(&d);
-	if (d.has_grh && av_multicast_gid(&d.head.ud.dgid))
+	d.group = d.has_grh && av_multicast_gid(&d.head.ud.dgid);
+	if (d.group)
 		send_group(&d);
 	else
 		send_one(&d);
 	av_mem_put_list(&d.from);
 	req->qp->next_psn = (req->qp->next_psn + 1) & 0xffffff;
-	if (d.source_bad)
+	if (d.source_bad) {
 		result.fault = AV_FAULT_LOC_PROT;
+		return result;
+	}
+	av_traffic_count(&req->qp->counters.req.traffic, AV_TRAFFIC_SEND, d.head.bytes);
+	if (d.group)
+		av_count_req(req->qp, AV_REQ_MULTICAST);
 	return result;
 }

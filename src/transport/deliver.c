@@ -8,6 +8,7 @@
 #include "memory/reach.h"
 #include "memory/why.h"
 #include "queue/stage.h"
+#include "transport/count.h"
 #include "transport/report.h"
 
 static struct av_rq_shared *rq_of(const struct av_receiver *to)
@@ -267,6 +268,7 @@ static void complete_in_error(const struct av_receiver *to, const struct av_rq_w
 	memset(&cqe, 0, offsetof(struct av_cqe, data));
 	cqe.status = (uint8_t)status;
 	cqe.opcode = IBV_WC_RECV;
+	av_count_receive(to->rsp->qp, status);
 	(void)complete(to, request, &cqe); /* a full CQ has said so by its own event */
 }
 

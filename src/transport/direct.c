@@ -12,6 +12,8 @@
 #include "memory/reach.h"
 #include "memory/translate.h"
 #include "memory/why.h"
+#include "memory/window.h"
+#include "transport/count.h"
 #include "transport/deliver.h"
 #include "transport/event.h"
 #include "transport/report.h"
@@ -121,6 +123,8 @@ static void responder_fail(struct work *w)
 {
 	const struct av_rule *rule = av_rule(w->result.fault);
 
+	if (rule->responder_fails || rule->nak != AV_NAK_NONE)
+		av_count_refused(w->rsp->qp, w->result.fault);
 	if (!rule->responder_fails)
 		return;
 	av_report_responder(&(struct av_failed){w->req, w->rsp, &w->head, w->result.fault});
@@ -260,6 +264,8 @@ static void message_of(const struct work *w, struct av_message *msg)
 
 static enum av_fault not_ready(struct work *w)
 {
+	if (atomic_load_explicit(&w->req->qp->park, memory_order_relaxed) != AV_PARK_RNR)
+		av_count_rsp(w->rsp->qp, AV_RSP_RNR);
 	w->result.rnr_timer = w->rsp->qp->attr.min_rnr_timer;
 	w->rsp->qp->rnr_naks += atomic_load(&w->req->qp->park) != AV_PARK_RNR;
 	park(w, AV_PARK_RNR);
@@ -814,6 +820,7 @@ static void lose(struct work *w)
 	if (w->rsp->qp->receiving)
 		av_deliver_cancel(&w->to);
 	av_blame_drop();
+	av_count_rsp(w->rsp->qp, AV_RSP_DROPPED);
 	w->result = (struct av_direct_result){0};
 }
 
@@ -838,10 +845,23 @@ static enum av_fault operate(struct work *w)
 	}
 }
 
-static void advance_uc(struct work *w)
+/* What a requester of an unreliable connection sends, arrive or not. */
+static void count_uc(struct av_traffic *t, const struct work *w)
+{
+	uint32_t n = av_packets(w->req->qp, w->head.bytes), kind = av_traffic_kind[w->head.opcode];
+
+	av_traffic_count(t, kind, w->head.bytes);
+	if (n > 1)
+		av_traffic_more(t, kind, n);
+}
+
+static void advance_uc(struct work *w, bool lost)
 {
 	w->req->qp->next_psn = (w->req->qp->next_psn + av_packets(w->req->qp, w->head.bytes)) & 0xffffff;
 	w->rsp->qp->expected_psn = w->req->qp->next_psn;
+	count_uc(&w->req->qp->counters.req.traffic, w);
+	if (!lost)
+		count_uc(&w->rsp->qp->counters.rsp.traffic, w);
 }
 
 /* The outcome of an operation, both tokens still held. */
@@ -850,16 +870,18 @@ static void settle(struct work *w)
 	bool unreliable = w->req->qp->type == IBV_QPT_UC;
 	bool undone = w->result.fault != AV_FAULT_NONE || w->result.park != AV_PARK_NOT;
 
-	if (unreliable && undone && !found_at_requester(w->result.fault))
+	bool lost = unreliable && undone && !found_at_requester(w->result.fault);
+
+	if (lost)
 		lose(w);
 	else if (w->result.fault != AV_FAULT_NONE)
 		responder_fail(w);
 	if (w->result.fault != AV_FAULT_NONE || w->result.park != AV_PARK_NOT)
 		return;
 	if (unreliable)
-		advance_uc(w);
+		advance_uc(w, lost);
 	else
-		av_responder_advance(w->rsp->qp, w->req->qp, w->head.bytes);
+		av_responder_advance(w->rsp->qp, w->req->qp, w->head.opcode, w->head.bytes);
 }
 
 /* Not cleared as a whole: the spans are large. */
@@ -910,8 +932,10 @@ struct av_direct_result av_direct_execute(const struct av_qp_end *req, const str
 	if (rsp->qp && uses_receive(w.head.opcode))
 		av_deliver_prefetch(rsp);
 	if (!responder_begin(&w)) {
-		if (req->qp->type == IBV_QPT_UC)
-			w.result = (struct av_direct_result){0}; /* nobody there: sent and lost */
+		if (req->qp->type == IBV_QPT_UC) { /* nobody there: sent and lost */
+			count_uc(&req->qp->counters.req.traffic, &w);
+			w.result = (struct av_direct_result){0};
+		}
 		return w.result;
 	}
 	w.result.fault = operate(&w);

@@ -10,6 +10,7 @@
 #include "memory/reach.h"
 #include "transport/capture.h"
 #include "transport/connect.h"
+#include "transport/count.h"
 #include "transport/datagram.h"
 #include "transport/direct.h"
 #include "transport/event.h"
@@ -118,9 +119,10 @@ static void enter_error(const struct av_qp_end *end)
 	fail_responder(end);
 }
 
-static void fail(const struct av_qp_end *end, const struct av_qp_end *peer, const struct av_sq_wqe *wqe,
+static AV_SELDOM void fail(const struct av_qp_end *end, const struct av_qp_end *peer, const struct av_sq_wqe *wqe,
 		 enum av_fault fault)
 {
+	av_count_request(end->qp, av_rule(fault)->requester);
 	av_report_request(&(struct av_failed){end, peer, wqe, fault});
 	(void)complete(end, wqe, av_rule(fault)->requester,
 		       NULL); /* a full CQ has said so by its own event */
@@ -148,7 +150,7 @@ static void succeed(const struct av_qp_end *end, const struct av_sq_wqe *wqe, co
 		overrun(end);
 }
 
-static void flush(const struct av_qp_end *end, uint32_t tail)
+static AV_SELDOM void flush(const struct av_qp_end *end, uint32_t tail)
 {
 	uint32_t first = end->qp->sq_next;
 
@@ -157,6 +159,7 @@ static void flush(const struct av_qp_end *end, uint32_t tail)
 
 		if (!wqe)
 			break;
+		av_count_request(end->qp, IBV_WC_WR_FLUSH_ERR);
 		(void)complete(end, wqe, IBV_WC_WR_FLUSH_ERR, NULL);
 	}
 	av_report_flush(end, end->qp->sq_next - first, false);

@@ -229,7 +229,7 @@ static bool execute(struct express *x)
 	if (!operation[x->wqe->opcode](x))
 		return false;
 	if (av_likely(x->fault == AV_FAULT_NONE))
-		av_responder_advance(p, q, x->sge.length);
+		av_responder_advance(p, q, x->wqe->opcode, x->sge.length);
 	return true;
 }
 

@@ -9,6 +9,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "observe/counters.h"
 #include "queue/qp.h"
 
 /* Packets of a message of so many bytes: one at least. */
@@ -41,14 +42,35 @@ static inline bool av_responder_expects(const struct av_qp_shared *rsp, const st
 	return req->type == IBV_QPT_UC || rsp->expected_psn == req->next_psn;
 }
 
-/* A message of a reliable connection has been executed and acknowledged. Both tokens are held. */
-static inline void av_responder_advance(struct av_qp_shared *rsp, struct av_qp_shared *req, uint64_t bytes)
-{
-	uint32_t n = av_packets(req, bytes);
+/* The kind of message that a request of this opcode makes; one that goes to a peer. */
+extern const uint8_t av_traffic_kind[] __attribute__((visibility("hidden")));
 
+/* A message was carried out; it had one packet, but for what av_traffic_more() says. The token of that side
+ * is held. */
+static inline void av_traffic_count(struct av_traffic *t, uint32_t kind, uint64_t bytes)
+{
+	t->messages[kind]++;
+	t->bytes[kind] += bytes;
+}
+
+/* @packets, 2 or more. */
+void av_traffic_more(struct av_traffic *t, uint32_t kind, uint32_t packets);
+
+/* A message of a reliable connection has been executed and acknowledged. Both tokens are held. */
+static inline void av_responder_advance(struct av_qp_shared *rsp, struct av_qp_shared *req, uint32_t opcode,
+					uint64_t bytes)
+{
+	uint32_t n = av_packets(req, bytes), kind = av_traffic_kind[opcode];
+
+	av_traffic_count(&req->counters.req.traffic, kind, bytes);
+	av_traffic_count(&rsp->counters.rsp.traffic, kind, bytes);
+	if (av_unlikely(n > 1)) {
+		av_traffic_more(&req->counters.req.traffic, kind, n);
+		av_traffic_more(&rsp->counters.rsp.traffic, kind, n);
+	}
 	req->next_psn = (req->next_psn + n) & 0xffffff;
 	rsp->expected_psn = (rsp->expected_psn + n) & 0xffffff;
-	rsp->msn = (rsp->msn + 1) & 0xffffff;
+	rsp->msn++;
 }
 
 #endif

@@ -2,6 +2,8 @@
 /* Retry timers and counters. */
 #include "transport/retry.h"
 
+#include "transport/count.h"
+
 #define ALWAYS	   7u		/* rnr_retry: retry for ever */
 #define LOOK_AGAIN 100000000ull /* where nothing else is due: does the peer still live? */
 #define RNR_LOOK_AGAIN \
@@ -52,6 +54,8 @@ enum av_fault av_retry(const struct av_qp_end *end, const struct av_direct_resul
 	if (result->gone && p.endless) /* nobody will ever answer, and no timer would ever say so */
 		return fault;
 	if (atomic_load(&qp->park) != result->park) {
+		if (result->park == AV_PARK_RNR)
+			av_count_req(qp, AV_REQ_RNR);
 		if (p.retries == 0 && !p.endless)
 			return fault;
 		qp->retries = p.retries;
@@ -61,6 +65,7 @@ enum av_fault av_retry(const struct av_qp_end *end, const struct av_direct_resul
 	}
 	if (now_ns < atomic_load(&qp->deadline_ns))
 		return AV_FAULT_NONE;
+	av_count_req(qp, result->park == AV_PARK_RNR ? AV_REQ_RNR : AV_REQ_TIMEOUT);
 	if (!p.endless && --qp->retries == 0)
 		return fault;
 	atomic_store(&qp->deadline_ns, now_ns + p.interval_ns);

@@ -196,6 +196,9 @@ static void each_path_is_of_one_kind(void **state)
 		{IB "/any0", AV_VSYSFS_DIR, false},
 		{IB "/any0/ports/1/counters", AV_VSYSFS_DIR, false},
 		{IB "/any0/ports/1/hw_counters", AV_VSYSFS_DIR, false},
+		{IB "/any0/ports/1/counters/port_xmit_data", AV_VSYSFS_FILE, false},
+		{IB "/mlx5_0/ports/1/counters/VL15_dropped", AV_VSYSFS_FILE, false},
+		{IB "/any0/ports/1/hw_counters/out_of_buffer", AV_VSYSFS_FILE, false},
 		{IB "/any0/device", AV_VSYSFS_LINK, false},
 		{IB "/any0/ports/1/gids/10", AV_VSYSFS_FILE, false},
 		{IB "/" LONG_NAME "/ports/1/gid_attrs/types/10", AV_VSYSFS_FILE, false},
@@ -364,8 +367,8 @@ static void everything_listed_is_there(void **state)
 		unsigned int kinds[AV_VSYSFS_CHAR + 1]; /* directories, files, links, devices in all below */
 	} rows[] = {
 		/* any0 has 3 * 64 files of GIDs, as has the third device; mlx5_0, too: the table has that
-		   size */
-		{IB, {3 * 10, 3 * (9 + 9 + 1 + 3 * 64), 3 * 1, 0}},
+		   size; and 21 and 37 counters */
+		{IB, {3 * 10, 3 * (9 + 9 + 1 + 3 * 64 + 21 + 37), 3 * 1, 0}},
 		{VERBS, {3, 1 + 3 * (4 + 7), 3, 0}},
 		{"/sys/class/infiniband_mad", {0, 1, 0, 0}},
 		{DEBUG, {6, 3 * 4, 0, 0}},

@@ -1,96 +1,87 @@
 /* SPDX-License-Identifier: MIT */
-/* "anyverbs stat": what devices have counted, of all processes together, and what regions there are. */
+/* "anyverbs stat": what devices have counted, of all processes together, and what objects there are. */
 #include "command.h"
 
+#include <errno.h>
 #include <getopt.h>
-#include <inttypes.h>
 #include <jansson.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "hca/device.h"
 #include "memory/odp_report.h"
 #include "stat_mr.h"
+#include "stat_rows.h"
+#include "stat_watch.h"
+#include "stat_write.h"
 
-/* One number of a device, as it is shown. */
-struct statistic {
-	const char *name, *unit, *help;
-	bool gauge; /* what is now, not what has been since the device came into being */
-	uint64_t value;
-};
-
-#define STATISTICS_MAX AV_ODP_COUNTER_N /* of the largest group */
-
+/*
+ * A group of statistics. Those with a scope are rows of counters (stat_rows.h); the others have functions of
+ * their own.
+ */
 struct group {
 	const char *name;
-	const char *summary;
+	unsigned int scope; /* enum av_scope, one or two, shown one after the other; 0: none */
+	const char *member; /* of the JSON object of a device: its array of rows; NULL: "counters", of the
+			       device */
 
 	void (*print)(const struct av_device *dev);
 	json_t *(*make_json)(
 		const struct av_device *dev); /* owned by the caller; NULL if there is no memory */
 };
 
-static unsigned int read_odp(const struct av_device *dev, struct statistic list[STATISTICS_MAX])
+/* How it is to be shown. */
+struct style {
+	bool json, prometheus, watch;
+	struct av_watch how;
+};
+
+/* --- on-demand paging alone -------------------------------------------------------------------------------
+ */
+
+static unsigned int odp_columns(struct av_column column[AV_COLUMNS_MAX])
 {
-	uint64_t value[AV_ODP_COUNTER_N];
+	struct av_column all[AV_COLUMNS_MAX];
+	unsigned int count = 0, n = av_columns(AV_SCOPE_DEVICE, all);
 
-	av_odp_report(dev->ibv.name, value);
-	for (unsigned int i = 0; i < AV_ODP_COUNTER_N; i++) {
-		const struct av_odp_counter_info *info = &av_odp_counter_info[i];
-
-		list[i] = (struct statistic){info->name, info->unit, info->help, info->gauge, value[i]};
-	}
-	return AV_ODP_COUNTER_N;
+	for (unsigned int i = 0; i < n; i++)
+		if (!all[i].info)
+			column[count++] = all[i];
+	return count;
 }
 
 static void print_odp(const struct av_device *dev)
 {
-	struct statistic list[STATISTICS_MAX];
-	unsigned int count = read_odp(dev, list);
-	size_t width = strlen("COUNTER");
+	struct av_row row = {.device = dev->ibv.name};
+	struct av_column column[AV_COLUMNS_MAX];
 
-	for (unsigned int i = 0; i < count; i++)
-		if (strlen(list[i].name) > width)
-			width = strlen(list[i].name);
-	printf("%s\n  %-*s  %12s  %-7s  %s\n", dev->ibv.name, (int)width, "COUNTER", "VALUE", "UNIT",
-	       "MEANING");
-	for (unsigned int i = 0; i < count; i++)
-		printf("  %-*s  %12" PRIu64 "  %-7s  %s\n", (int)width, list[i].name, list[i].value,
-		       list[i].unit, list[i].help);
+	av_odp_report(dev->ibv.name, row.odp);
+	av_write_list(column, odp_columns(column), &row);
 }
 
 static json_t *make_odp_json(const struct av_device *dev)
 {
-	struct statistic list[STATISTICS_MAX];
-	unsigned int count = read_odp(dev, list);
-	json_t *rows = json_array();
+	struct av_row row = {.device = dev->ibv.name};
+	struct av_column column[AV_COLUMNS_MAX];
+	json_t *rows;
 
-	for (unsigned int i = 0; rows && i < count; i++) {
-		json_t *row = json_pack("{s:s, s:I, s:s, s:b, s:s}", "counter", list[i].name, "value",
-					(json_int_t)list[i].value, "unit", list[i].unit, "gauge",
-					list[i].gauge, "help", list[i].help);
-
-		if (json_array_append_new(rows, row)) {
-			json_decref(rows);
-			return NULL;
-		}
-	}
+	av_odp_report(dev->ibv.name, row.odp);
+	rows = av_json_list(column, odp_columns(column), &row);
 	return rows ? json_pack("{s:s, s:o}", "device", dev->ibv.name, "counters", rows) : NULL;
 }
 
 static const struct group groups[] = {
-	{"odp", "On-demand paging: page faults, invalidations, prefetches", print_odp, make_odp_json},
-	{"mr", "Memory regions: whose they are, and what pages they are on", av_stat_mr_print,
-	 av_stat_mr_json},
+	{"device", AV_SCOPE_DEVICE, NULL, NULL, NULL},
+	{"port", AV_SCOPE_PORT | AV_SCOPE_HW, NULL, NULL, NULL},
+	{"process", AV_SCOPE_PROCESS, "processes", NULL, NULL},
+	{"qp", AV_SCOPE_QP, "qps", NULL, NULL},
+	{"cq", AV_SCOPE_CQ, "cqs", NULL, NULL},
+	{"mr", 0, NULL, av_stat_mr_print, av_stat_mr_json},
+	{"odp", 0, NULL, print_odp, make_odp_json},
 };
-
-static void print_groups(void)
-{
-	for (size_t i = 0; i < AV_ARRAY_SIZE(groups); i++)
-		printf("%-8s  %s\n", groups[i].name, groups[i].summary);
-}
 
 static const struct group *find_group(const char *name)
 {
@@ -100,65 +91,221 @@ static const struct group *find_group(const char *name)
 	return NULL;
 }
 
-static bool print_json(const struct group *group, json_t *devices)
-{
-	json_t *all =
-		json_pack("{s:s, s:s, s:O}", "version", AV_VERSION, "group", group->name, "devices", devices);
-	bool ok = all && json_dumpf(all, stdout, JSON_INDENT(2)) == 0;
+/* --- a group with a scope ---------------------------------------------------------------------------------
+ */
 
+static bool print_rows(const struct group *group, const struct av_device *dev)
+{
+	struct av_column column[AV_COLUMNS_MAX];
+	unsigned int count = av_columns(group->scope, column);
+	struct av_rows rows = {0};
+	bool ok;
+
+	av_rows_add(&rows, group->scope, dev);
+	if (!group->member && rows.count)
+		av_write_list(column, count, rows.list);
+	else if (rows.count)
+		av_write_table(column, count, rows.list, rows.count);
+	else
+		printf("%s\n", dev->ibv.name);
+	ok = !rows.incomplete;
+	av_rows_free(&rows);
+	return ok;
+}
+
+static json_t *json_of_rows(const struct group *group, const struct av_rows *rows)
+{
+	struct av_column column[AV_COLUMNS_MAX];
+	unsigned int count = av_columns(group->scope, column);
+	json_t *list;
+
+	if (!group->member)
+		return rows->count ? av_json_list(column, count, rows->list) : NULL;
+	list = json_array();
+	for (unsigned int i = 0; list && i < rows->count; i++)
+		if (json_array_append_new(list, av_json_row(column, count, &rows->list[i]))) {
+			json_decref(list);
+			return NULL;
+		}
+	return list;
+}
+
+static json_t *make_json(const struct group *group, const struct av_device *dev)
+{
+	struct av_rows rows = {0};
+	json_t *list;
+
+	if (group->make_json)
+		return group->make_json(dev);
+	av_rows_add(&rows, group->scope, dev);
+	list = rows.incomplete ? NULL : json_of_rows(group, &rows);
+	av_rows_free(&rows);
+	return list ? json_pack("{s:s, s:o}", "device", dev->ibv.name,
+				group->member ? group->member : "counters", list)
+		    : NULL;
+}
+
+static bool show_prometheus(const struct group *group, struct av_device *const *devs, unsigned int count)
+{
+	struct av_column column[AV_COLUMNS_MAX];
+	unsigned int columns = av_columns(group->scope, column);
+	struct av_rows rows = {0};
+	bool ok;
+
+	for (unsigned int i = 0; i < count; i++)
+		av_rows_add(&rows, group->scope, devs[i]);
+	av_write_prometheus(group->name, column, columns, &rows);
+	ok = !rows.incomplete;
+	av_rows_free(&rows);
+	return ok;
+}
+
+/* --- any group --------------------------------------------------------------------------------------------
+ */
+
+static bool show_text(const struct group *group, struct av_device *const *devs, unsigned int count)
+{
+	bool ok = true;
+
+	for (unsigned int i = 0; i < count; i++) {
+		if (i)
+			putchar('\n');
+		if (group->print)
+			group->print(devs[i]);
+		else
+			ok = print_rows(group, devs[i]) && ok;
+	}
+	return ok;
+}
+
+static bool show_json(const struct group *group, struct av_device *const *devs, unsigned int count)
+{
+	json_t *all, *devices = json_array();
+	bool ok = devices;
+
+	for (unsigned int i = 0; ok && i < count; i++)
+		ok = json_array_append_new(devices, make_json(group, devs[i])) == 0;
+	all = ok ? json_pack("{s:s, s:s, s:O}", "version", AV_VERSION, "group", group->name, "devices",
+			     devices)
+		 : NULL;
+	ok = all && json_dumpf(all, stdout, JSON_INDENT(2)) == 0;
 	json_decref(all);
+	json_decref(devices);
 	putchar('\n');
 	return ok;
 }
 
-static int show(const struct group *group, struct av_device *const *devs, unsigned int count, bool json)
+static int show(const struct group *group, const struct style *style, struct av_device *const *devs,
+		unsigned int count)
 {
-	json_t *devices = json ? json_array() : NULL;
-	bool written = !json || devices;
+	bool ok;
 
-	for (unsigned int i = 0; written && i < count; i++) {
-		if (json) {
-			written = json_array_append_new(devices, group->make_json(devs[i])) == 0;
-			continue;
-		}
-		if (i)
-			putchar('\n');
-		group->print(devs[i]);
-	}
-	if (json)
-		written = written && print_json(group, devices);
-	json_decref(devices);
-	if (!written)
+	if (style->watch)
+		return av_stat_watch(&style->how, devs, count);
+	if (style->prometheus)
+		ok = show_prometheus(group, devs, count);
+	else if (style->json)
+		ok = show_json(group, devs, count);
+	else
+		ok = show_text(group, devs, count);
+	if (!ok)
 		av_tool_complain("cannot write the output");
-	return written ? AV_EXIT_OK : AV_EXIT_NO;
+	return ok ? AV_EXIT_OK : AV_EXIT_NO;
+}
+
+/* --- the command line -------------------------------------------------------------------------------------
+ */
+
+static bool parse_seconds(const char *text, double *seconds)
+{
+	char *end;
+
+	*seconds = text ? strtod(text, &end) : 1;
+	return !text || (end != text && !*end && *seconds >= 0.01 && *seconds <= 86400);
+}
+
+static bool parse_count(const char *text, unsigned long *count)
+{
+	char *end;
+
+	errno = 0;
+	*count = strtoul(text, &end, 10);
+	return text[0] >= '0' && text[0] <= '9' && !*end && !errno && *count > 0;
+}
+
+/* Return: false if the options make no sense. */
+static bool parse(int argc, char **argv, struct style *style)
+{
+	static const struct option options[] = {
+		{"json", no_argument, NULL, 'j'},	  {"prometheus", no_argument, NULL, 'p'},
+		{"watch", optional_argument, NULL, 'w'},  {"count", required_argument, NULL, 'n'},
+		{"output", required_argument, NULL, 'o'}, {NULL, 0, NULL, 0}};
+	bool ok = true;
+	int c;
+
+	while (ok && (c = getopt_long(argc, argv, "jpw::n:o:", options, NULL)) != -1) {
+		switch (c) {
+		case 'j':
+			style->json = true;
+			break;
+		case 'p':
+			style->prometheus = true;
+			break;
+		case 'w':
+			style->watch = true;
+			ok = parse_seconds(optarg, &style->how.seconds);
+			break;
+		case 'n':
+			ok = parse_count(optarg, &style->how.looks);
+			break;
+		case 'o':
+			style->how.output = optarg;
+			break;
+		default:
+			return false;
+		}
+	}
+	style->how.json = style->json;
+	return ok && !(style->prometheus && (style->json || style->watch)) &&
+	       (style->watch || (!style->how.looks && !style->how.output));
+}
+
+static bool allows(const struct group *group, const struct style *style)
+{
+	if (style->watch && group->scope != AV_SCOPE_DEVICE) {
+		av_tool_complain("only what devices do can be watched");
+		return false;
+	}
+	if (style->prometheus && !group->scope) {
+		av_tool_complain("the group '%s' is not for Prometheus", group->name);
+		return false;
+	}
+	return true;
 }
 
 static int stat_main(int argc, char **argv)
 {
-	static const struct option options[] = {{"json", no_argument, NULL, 'j'}, {NULL, 0, NULL, 0}};
-	const struct group *group;
+	const struct group *group = &groups[0];
+	struct style style = {0};
 	struct av_device *const *list, *one;
 	unsigned int count;
-	bool json = false;
-	int c;
 
-	while ((c = getopt_long(argc, argv, "j", options, NULL)) != -1) {
-		if (c != 'j')
-			return av_tool_usage(&av_command_stat);
-		json = true;
-	}
-	if (argc - optind > 2 || (argc == optind && json))
+	if (!parse(argc, argv, &style) || argc - optind > 2)
 		return av_tool_usage(&av_command_stat);
-	if (argc == optind) {
-		print_groups();
-		return AV_EXIT_OK;
-	}
-	group = find_group(argv[optind]);
-	if (!group) {
-		av_tool_complain("there are no statistics '%s'; 'anyverbs stat' lists them", argv[optind]);
-		return AV_EXIT_USAGE;
-	}
 	list = av_devices(&count);
+	one = argc - optind == 1 ? av_device_by_name(argv[optind]) : NULL;
+	if (argc > optind && !one) {
+		group = find_group(argv[optind]);
+		if (!group) {
+			av_tool_complain(
+				"there is no group or device '%s'; 'anyverbs help stat' and 'anyverbs "
+				"devices' list them",
+				argv[optind]);
+			return AV_EXIT_USAGE;
+		}
+	}
+	if (!allows(group, &style))
+		return AV_EXIT_USAGE;
 	if (argc - optind == 2) {
 		one = av_device_by_name(argv[optind + 1]);
 		if (!one) {
@@ -166,20 +313,29 @@ static int stat_main(int argc, char **argv)
 					 argv[optind + 1]);
 			return AV_EXIT_NO;
 		}
-		list = &one;
-		count = 1;
 	}
-	return show(group, list, count, json);
+	return show(group, &style, one ? &one : list, one ? 1 : count);
 }
 
 const struct av_command av_command_stat = {
 	.name = "stat",
 	.summary = "Show what devices have counted and what is registered with them",
-	.synopsis = "[odp | mr [DEVICE] [--json]]",
-	.details = "Without arguments, the groups of statistics there are. Without DEVICE, all devices.\n"
+	.synopsis = "[device | port | process | qp | cq | mr | odp] [DEVICE] [OPTION]...",
+	.details = "  device   what a device has done, in all processes together; the default\n"
+		   "  port     the counters of its port, with the names that adapters' have in sysfs\n"
+		   "  process  what each process that uses it has done\n"
+		   "  qp       what each queue pair has done\n"
+		   "  cq       what each completion queue was given\n"
+		   "  mr       memory regions: whose they are, and what pages they are on\n"
+		   "  odp      on-demand paging: page faults, invalidations, prefetches\n"
 		   "\n"
-		   "  -j, --json  write a JSON object instead of text\n"
+		   "  -j, --json             write a JSON object instead of text\n"
+		   "  -p, --prometheus       write Prometheus' exposition format\n"
+		   "  -w, --watch[=SECONDS]  show what devices do, every second or so many seconds\n"
+		   "  -n, --count N          so many times, instead of until it is interrupted\n"
+		   "  -o, --output FILE      and record all counters there, for 'anyverbs plot'\n"
 		   "\n"
-		   "Of all processes that use the device, since the first of those that do now began.\n",
+		   "Without DEVICE, all devices. Counting began when the first process used any of\n"
+		   "them, and ends with the last.\n",
 	.main = stat_main,
 };

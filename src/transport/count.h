@@ -1,0 +1,30 @@
+/* SPDX-License-Identifier: MIT */
+/* Counting what does not go as it should: which counter of a queue pair a fault, or a status, belongs to. */
+#ifndef AV_TRANSPORT_COUNT_H
+#define AV_TRANSPORT_COUNT_H
+
+#include <infiniband/verbs.h>
+
+#include "queue/qp.h"
+#include "transport/rules.h"
+
+/* A request of @qp completes with @status, which is not success. @exec is held. */
+void av_count_request(struct av_qp_shared *qp, enum ibv_wc_status status);
+
+/* A receive request that a message to @qp had, or would have had, completes like that. @resp is held. */
+void av_count_receive(struct av_qp_shared *qp, enum ibv_wc_status status);
+
+/* @qp has refused a request. @resp is held. */
+void av_count_refused(struct av_qp_shared *qp, enum av_fault fault);
+
+static inline void av_count_req(struct av_qp_shared *qp, enum av_req_event which)
+{
+	qp->counters.req.event[which]++;
+}
+
+static inline void av_count_rsp(struct av_qp_shared *qp, enum av_rsp_event which)
+{
+	qp->counters.rsp.event[which]++;
+}
+
+#endif

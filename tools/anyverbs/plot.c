@@ -1,0 +1,159 @@
+/* SPDX-License-Identifier: MIT */
+/* "anyverbs plot": a recording of "anyverbs stat --watch" as a picture. */
+#include "command.h"
+
+#include <errno.h>
+#include <getopt.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "plot_svg.h"
+#include "record.h"
+
+static const char *const counters[] = {"xmit_bytes", "rcv_bytes", "num_page_faults", "num_invalidations"};
+
+/* What the picture shows, top to bottom: how fast these counters grow. */
+static const struct panel {
+	const char *title;
+	double unit;
+	unsigned int count;
+	struct {
+		const char *name;
+		int counter;
+	} line[AV_SVG_SERIES];
+} panels[] = {
+	{"bandwidth, MB/s", 1e6, 2, {{"sent", 0}, {"received", 1}}},
+	{"page faults per second", 1, 1, {{"page faults", 2}}},
+	{"invalidations per second", 1, 1, {{"invalidations", 3}}},
+};
+
+struct input {
+	struct av_recorded *row;
+	size_t rows;
+	const char *device; /* whose lines are drawn */
+};
+
+/* How fast a counter grew between each two lines. @to: room for as many as there are. Return: their number */
+static size_t rates(const struct input *in, int counter, double unit, struct av_point *to)
+{
+	const struct av_recorded *then = NULL;
+	size_t n = 0;
+
+	for (const struct av_recorded *r = in->row; r < in->row + in->rows; r++) {
+		double grown;
+
+		if (strcmp(r->device, in->device))
+			continue;
+		grown = then ? r->value[counter] - then->value[counter] : 0;
+		if (then && r->time > then->time) /* less than before: the last process had left in between */
+			to[n++] = (struct av_point){r->time - in->row[0].time,
+						    grown > 0 ? grown / (r->time - then->time) / unit : 0};
+		then = r;
+	}
+	return n;
+}
+
+static void draw_panel(FILE *out, const struct input *in, unsigned int number, struct av_point *room)
+{
+	const struct panel *p = &panels[number];
+	struct av_series series[AV_SVG_SERIES];
+	double seconds = in->row[in->rows - 1].time - in->row[0].time;
+
+	for (unsigned int i = 0; i < p->count; i++) {
+		series[i] = (struct av_series){.name = p->line[i].name, .point = room + i * in->rows};
+		series[i].count = rates(in, p->line[i].counter, p->unit, series[i].point);
+	}
+	av_svg_panel(out, number, p->title, seconds, series, p->count);
+}
+
+static bool draw(FILE *out, const struct input *in)
+{
+	struct av_point *room = calloc(in->rows * AV_SVG_SERIES, sizeof(*room));
+
+	if (!room)
+		return false;
+	av_svg_begin(out, in->device, AV_ARRAY_SIZE(panels));
+	for (unsigned int i = 0; i < AV_ARRAY_SIZE(panels); i++)
+		draw_panel(out, in, i, room);
+	av_svg_end(out);
+	free(room);
+	return true;
+}
+
+static int complain_of(const char *path, const char *why)
+{
+	av_tool_complain("%s: %s", path, why);
+	return AV_EXIT_NO;
+}
+
+/* @device: NULL: the first in the recording */
+static int read_input(const char *path, const char *device, struct input *in)
+{
+	FILE *f = fopen(path, "re");
+	const char *wrong;
+	bool there = false;
+
+	if (!f)
+		return complain_of(path, strerror(errno));
+	wrong = av_record_read(f, counters, AV_ARRAY_SIZE(counters), &in->row, &in->rows);
+	fclose(f);
+	if (wrong)
+		return complain_of(path, wrong);
+	if (in->rows < 2)
+		return complain_of(path, "there is nothing to draw yet: a picture needs two moments");
+	in->device = device ? device : in->row[0].device;
+	for (size_t i = 0; i < in->rows; i++)
+		there |= !strcmp(in->row[i].device, in->device);
+	return there ? AV_EXIT_OK : complain_of(path, "the device is not in it");
+}
+
+static int write_output(const char *path, const struct input *in)
+{
+	FILE *out = path ? fopen(path, "we") : stdout;
+	bool ok;
+
+	if (!out)
+		return complain_of(path, strerror(errno));
+	ok = draw(out, in) && !ferror(out);
+	if (path)
+		ok = fclose(out) == 0 && ok;
+	return ok ? AV_EXIT_OK : complain_of(path ? path : "standard output", "cannot be written");
+}
+
+static int plot_main(int argc, char **argv)
+{
+	static const struct option options[] = {{"output", required_argument, NULL, 'o'},
+						{"device", required_argument, NULL, 'd'},
+						{NULL, 0, NULL, 0}};
+	const char *output = NULL, *device = NULL;
+	struct input in = {0};
+	int c, status;
+
+	while ((c = getopt_long(argc, argv, "o:d:", options, NULL)) != -1) {
+		if (c == 'o')
+			output = optarg;
+		else if (c == 'd')
+			device = optarg;
+		else
+			return av_tool_usage(&av_command_plot);
+	}
+	if (argc - optind != 1)
+		return av_tool_usage(&av_command_plot);
+	status = read_input(argv[optind], device, &in);
+	if (status == AV_EXIT_OK)
+		status = write_output(output, &in);
+	free(in.row);
+	return status;
+}
+
+const struct av_command av_command_plot = {
+	.name = "plot",
+	.summary = "Draw what 'anyverbs stat --watch -o FILE' has recorded",
+	.synopsis = "FILE [-o PICTURE] [-d DEVICE]",
+	.details = "  -o, --output PICTURE  write the picture, SVG, to this file instead of standard output\n"
+		   "  -d, --device DEVICE   of this device, instead of the first in the recording\n"
+		   "\n"
+		   "Bandwidth, page faults and invalidations over time.\n",
+	.main = plot_main,
+};

@@ -1,0 +1,68 @@
+/* SPDX-License-Identifier: MIT */
+/* What "anyverbs top" shows, without a terminal: processes with what they do in a second, in an order. */
+#ifndef AV_TOOL_TOP_VIEW_H
+#define AV_TOOL_TOP_VIEW_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "stat_rows.h"
+
+/* Columns of numbers; each can be sorted by, by its key. */
+enum av_top_column {
+	AV_TOP_PID,
+	AV_TOP_QPS,
+	AV_TOP_XMIT,
+	AV_TOP_RCV,
+	AV_TOP_MESSAGES,
+	AV_TOP_FAULTS,
+	AV_TOP_ERRORS,
+	AV_TOP_REGISTERED,
+	AV_TOP_N
+};
+
+struct av_top_column_info {
+	const char *heading; /* what it is sorted by on the command line is the same in small letters */
+	char key;
+	int width, decimals;
+	const char *help;
+};
+extern const struct av_top_column_info av_top_column[AV_TOP_N];
+
+struct av_top_row {
+	const char *device;
+	char command[17];
+	double value[AV_TOP_N];
+};
+
+struct av_top_view {
+	const struct av_device *only; /* NULL: all devices */
+	enum av_top_column sort;
+	bool reverse;
+
+	struct av_top_row *row; /* sorted */
+	size_t rows;
+	struct av_top_row *device; /* sums: @value[AV_TOP_PID] is the number of processes */
+	size_t devices;
+
+	double moment; /* of the last look */
+	struct av_rows last, last_device;
+};
+
+/* Look again. Rates are since the last look; the first has none. Return: false: there is no memory */
+bool av_top_look(struct av_top_view *view);
+
+/* Sort again, after a change of @sort or @reverse. */
+void av_top_sort(struct av_top_view *view);
+
+void av_top_end(struct av_top_view *view);
+
+/* Lines of text, without a newline: of a device, of the headings, of a process. @size as of snprintf(). */
+void av_top_device_line(const struct av_top_row *device, char *line, size_t size);
+void av_top_heading(char *line, size_t size);
+void av_top_line(const struct av_top_row *row, char *line, size_t size);
+
+/* The live view. Return: exit status */
+int av_top_screen(struct av_top_view *view, double seconds, unsigned long looks);
+
+#endif
