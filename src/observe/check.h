@@ -170,7 +170,8 @@
 	X(CQ_OVERRUN,       "ibv_create_cq(3)",       "a completion did not fit: {limit} entries, none of them polled in time", "create it with an entry for each request, and poll it") \
 	X(FATAL,            "ibv_get_async_event(3)", "the device has failed", "close the context and open the device again") \
 	X(PORT_DOWN,        "ibv_get_async_event(3)", "the port is down", "is the host's interface up? anyverbs info says what the port follows") \
-	X(EXECUTOR_DIED,    "ibv_modify_qp(3)",     "a process died while it was executing a request of this queue pair", "")
+	X(EXECUTOR_DIED,    "ibv_modify_qp(3)",     "a process died while it was executing a request of this queue pair", "") \
+	X(INJECTED,         "anyverbs_faults(5)",   "rule {wanted} of the faults on demand has struck; what follows from it was asked for", "anyverbs faults list shows the rules, and anyverbs faults clear ends them")
 /* clang-format on */
 
 enum av_check {

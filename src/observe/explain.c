@@ -97,7 +97,8 @@ static void add_what(struct text *t, const struct av_flight_record *r)
 		add_sentence(t, r->kind == AV_FLIGHT_RECEIVE ? ": peer's {opcode}" : ": {opcode}", r);
 		add_memory(t, r);
 	}
-	add(t, ": ");
+	if (r->has & (AV_HAS_VERB | AV_HAS_OBJECT | AV_HAS_REQUEST))
+		add(t, ": ");
 }
 
 static void add_outcome(struct text *t, const struct av_flight_record *r)

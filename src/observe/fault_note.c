@@ -3,14 +3,35 @@
 #include "observe/fault_note.h"
 
 #include <inttypes.h>
+#include <stdio.h>
 
+#include "observe/blame.h"
 #include "observe/log.h"
+
+/* Beside what the thread may be about to report. */
+static void record(const char *device, uint32_t rule, uint32_t qpn)
+{
+	struct av_flight_record before = *av_blame_draft(), *r;
+
+	av_blame_drop();
+	r = av_blame(AV_CHECK_INJECTED, rule, 0);
+	r->kind = AV_FLIGHT_EVENT;
+	snprintf(r->device, sizeof(r->device), "%s", device);
+	if (qpn) {
+		r->object = AV_OBJECT_QP;
+		r->number = qpn;
+		r->has |= AV_HAS_OBJECT;
+	}
+	av_report();
+	*av_blame_draft() = before;
+}
 
 void av_fault_note(const char *device, const struct av_faults_rule *rule, uint64_t nth, uint32_t qpn,
 		   uint64_t wr_id)
 {
 	const char *name = av_faults_name[rule->what];
 
+	record(device, rule->number, qpn);
 	if (rule->what == AV_INJECT_FAIL)
 		av_log(AV_LOG_INFO, "%s: injected: rule %u, fail %s, occasion %" PRIu64, device, rule->number,
 		       av_faults_verb_name[rule->verb], nth);

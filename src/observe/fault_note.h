@@ -11,7 +11,8 @@
  * av_fault_note() - a rule has struck
  * @nth: which of its occasions it was; @qpn, @wr_id: of the request, 0: of none
  *
- * Context: any thread; tokens may be held. A line of level "info".
+ * Leaves a record for `anyverbs explain`, and a line of level "info".
+ * Context: any thread; tokens may be held.
  */
 void av_fault_note(const char *device, const struct av_faults_rule *rule, uint64_t nth, uint32_t qpn,
 		   uint64_t wr_id);

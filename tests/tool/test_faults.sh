@@ -58,6 +58,7 @@ if command -v ibv_rc_pingpong >/dev/null && "$tool" run -- ibv_devices >/dev/nul
 	says creation_fails "^Couldn't create CQ$" "$(ANYVERBS_FAULTS='fail create_cq EAGAIN' client)"
 	holds set_for_all "$tool" faults set 'fail alloc_pd'
 	says device_rules_strike "^Couldn't allocate PD$" "$(client)"
+	says strikes_are_recorded '"check":"INJECTED".*"wanted":1[,}]' "$("$tool" explain --json | tr -d ' ' | grep INJECTED | tail -n 1)"
 	holds clear_for_all "$tool" faults clear
 fi
 finish

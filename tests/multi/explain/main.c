@@ -31,6 +31,7 @@ int main(int argc, char **argv)
 	recorder_except(AV_CHECK_MR_LENGTH, "max_mr_size is all of the address space");
 	recorder_except(AV_CHECK_MEMORY_FORBIDDEN, "by the kernel's configuration only: test_forbidden");
 	recorder_except(AV_CHECK_EXECUTOR_DIED, "by SIGKILL in the middle of a copy: test_crash");
+	recorder_except(AV_CHECK_INJECTED, "by programs with faults on demand: tool/test_faults.sh");
 	recorder_except(AV_CHECK_NO_SUCH_VERB, "on devices of other providers");
 	recorder_expect_all(60);
 	side_stop(&b);
