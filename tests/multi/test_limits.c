@@ -118,7 +118,7 @@ static void size_row(void)
 
 int main(void)
 {
-	time_limit(270);
+	time_limit(230);
 	sandbox_enter();
 	ctx = node_open_device();
 	EXPECT(ibv_query_device(ctx, &dev) == 0, "query_device");
