@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "base/bulk.h"
 
+#include <pthread.h>
 #include <stdatomic.h>
 #include <stdint.h>
 #include <unistd.h>
@@ -29,10 +30,19 @@ static size_t stream_threshold(void)
 	return part < STREAM_LEAST ? STREAM_LEAST : part > STREAM_MOST ? STREAM_MOST : part;
 }
 
-void av_bulk_init(void)
+static void look(void)
 {
 	atomic_store_explicit(&string_usable, av_raw_string_usable(), memory_order_relaxed);
 	atomic_store_explicit(&stream_min, stream_threshold(), memory_order_relaxed);
+}
+
+/* Once: every registration comes here, and what asks the processor takes tens of microseconds in a virtual
+ * machine. */
+void av_bulk_init(void)
+{
+	static pthread_once_t once = PTHREAD_ONCE_INIT;
+
+	pthread_once(&once, look);
 }
 
 size_t av_bulk_stream_min(void)
