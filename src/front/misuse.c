@@ -259,7 +259,8 @@ void av_misuse_qp_ends(struct av_qp *qp)
 
 	if (qp->opened || ctx->forked)
 		return;
-	find_some(ctx, AV_MISUSE_RAN_DRY, "QP", n, q->rnr_naks, qp->made_at);
+	find_some(ctx, AV_MISUSE_RAN_DRY, "QP", n,
+		  q->counters.rsp.event[AV_RSP_RNR] - q->before.rsp.event[AV_RSP_RNR], qp->made_at);
 	find_some(ctx, AV_MISUSE_BUFFER_CHANGED, "QP", n, av_send_sum_changes(&qp->end), qp->made_at);
 	find_some(ctx, AV_MISUSE_IN_ERROR, "QP", n,
 		  atomic_load(&q->state) == IBV_QPS_ERR && qp->ibv.state != IBV_QPS_ERR, qp->made_at);

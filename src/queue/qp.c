@@ -61,7 +61,7 @@ static void fill(struct av_qp_shared *qp, uint32_t index, const struct av_qp_req
 	atomic_store(&qp->park, AV_PARK_NOT);
 	qp->before = qp->counters;
 	qp->sq_next = qp->next_psn = qp->retries = qp->drain_notify = 0;
-	qp->expected_psn = qp->msn = qp->receiving = qp->established = qp->rnr_naks = 0;
+	qp->expected_psn = qp->msn = qp->receiving = qp->established = 0;
 }
 
 static uint32_t own_rq(struct av_seg *seg, const struct av_qp_request *req)

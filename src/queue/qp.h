@@ -170,7 +170,6 @@ struct av_qp_shared {
 	uint32_t receiving; /* place + 1 of the receive request that was taken and not completed yet; 0: none
 			     */
 	uint32_t established; /* COMM_EST has been raised */
-	uint32_t rnr_naks;    /* requests that found no receive posted and had to wait */
 	uint32_t msn;	      /* messages completed; the low 24 bits are the MSN */
 
 	/* Each part in lines of the executor's own. They go on when the place is used again: what its earlier

@@ -267,7 +267,6 @@ static enum av_fault not_ready(struct work *w)
 	if (atomic_load_explicit(&w->req->qp->park, memory_order_relaxed) != AV_PARK_RNR)
 		av_count_rsp(w->rsp->qp, AV_RSP_RNR);
 	w->result.rnr_timer = w->rsp->qp->attr.min_rnr_timer;
-	w->rsp->qp->rnr_naks += atomic_load(&w->req->qp->park) != AV_PARK_RNR;
 	park(w, AV_PARK_RNR);
 	return AV_FAULT_NONE;
 }
