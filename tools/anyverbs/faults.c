@@ -3,7 +3,6 @@
 #include "command.h"
 
 #include <errno.h>
-#include <getopt.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -125,31 +124,11 @@ static int list(const struct av_pick *pick, int argc, char **argv)
 
 /* --- the command line ----------------------------------------------------------------------------------- */
 
-static const struct {
-	const char *name;
-	int (*main)(const struct av_pick *pick, int argc, char **argv);
-} actions[] = {{"set", set}, {"list", list}, {"clear", clear}};
+static const struct av_action actions[] = {{"set", set}, {"list", list}, {"clear", clear}};
 
 static int faults_main(int argc, char **argv)
 {
-	static const struct option options[] = {{"device", required_argument, NULL, 'd'}, {NULL, 0, NULL, 0}};
-	const char *device = NULL;
-	struct av_pick pick;
-	int c;
-
-	while ((c = getopt_long(argc, argv, "d:", options, NULL)) != -1) {
-		if (c != 'd')
-			return av_tool_usage(&av_command_faults);
-		device = optarg;
-	}
-	for (size_t i = 0; optind < argc && i < AV_ARRAY_SIZE(actions); i++) {
-		if (strcmp(argv[optind], actions[i].name))
-			continue;
-		if (!av_pick(&pick, device))
-			return AV_EXIT_NO;
-		return actions[i].main(&pick, argc - optind - 1, argv + optind + 1);
-	}
-	return av_tool_usage(&av_command_faults);
+	return av_act(&av_command_faults, actions, AV_ARRAY_SIZE(actions), argc, argv);
 }
 
 const struct av_command av_command_faults = {

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: MIT */
-/* Which devices a command is about. */
+/* Which devices a command is about, and what it is to do with them. */
 #ifndef AV_TOOL_PICK_H
 #define AV_TOOL_PICK_H
 
 #include <stdbool.h>
 
+#include "command.h"
 #include "hca/device.h"
 
 struct av_pick {
@@ -20,5 +21,19 @@ struct av_pick {
  * Return: false: there is none of that name, which has been complained of
  */
 bool av_pick(struct av_pick *pick, const char *name);
+
+/* What a command does, by its first argument. */
+struct av_action {
+	const char *name;
+	int (*main)(const struct av_pick *pick, int argc, char **argv);
+};
+
+/**
+ * av_act() - the main function of a command "ACTION [-d DEVICE] [ARGUMENT]..."
+ * @actions: @count of them; given the picked devices and the arguments behind the action's name
+ * Return: exit status
+ */
+int av_act(const struct av_command *command, const struct av_action *actions, unsigned int count, int argc,
+	   char **argv);
 
 #endif
