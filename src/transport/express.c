@@ -233,7 +233,7 @@ static bool execute(struct express *x)
 	return true;
 }
 
-/* What of the keys is announced when the request does not name it. */
+/* The requester's key; 0: inline data needs none. */
 static uint32_t announced(const struct express *x)
 {
 	return x->wqe->flags & IBV_SEND_INLINE ? 0 : x->sge.lkey;
@@ -242,8 +242,7 @@ static uint32_t announced(const struct express *x)
 static bool is_candidate(const struct av_qp_end *req, const struct av_qp_end *rsp, uint32_t opcode)
 {
 	return av_likely(opcode < AV_ARRAY_SIZE(operation) && operation[opcode] && rsp->qp &&
-			 req->seg->own &&
-			 !atomic_load_explicit(&req->seg->head->watched, memory_order_relaxed)) &&
+			 req->seg->own) &&
 	       req->qp->type == IBV_QPT_RC;
 }
 

@@ -18,7 +18,8 @@
 
 /**
  * av_express() - execute one request, if it is of that kind
- * @req: the requester, its @exec token held, in a state that executes; @rsp: the responder, .qp NULL if there
+ * @req: the requester, its @exec token held, in a state that executes, of a context that nobody watches
+ * (enum av_watched); @rsp: the responder, .qp NULL if there
  * is none
  * @wqe: the request, in the requester's ring
  * @fault: out, if executed: AV_FAULT_NONE, or AV_FAULT_LOC_PROT: the answer to an atomic could not be stored
