@@ -125,6 +125,15 @@ void av_report(void)
 	errno = saved;
 }
 
+void av_report_beside(const struct av_flight_record *record)
+{
+	struct av_flight_record before = mine.draft;
+
+	mine.draft = *record;
+	av_report();
+	mine.draft = before;
+}
+
 int av_refused(const char *function, int err)
 {
 	struct av_flight_record *r = &mine.draft;

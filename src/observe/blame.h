@@ -35,6 +35,9 @@ AV_COLD struct av_flight_record *av_blame_draft(void);
 /* Record the draft, which is empty afterwards. */
 AV_COLD void av_report(void);
 
+/* Record another failure than the one whose draft this may be, which stays. */
+AV_COLD void av_report_beside(const struct av_flight_record *record);
+
 /* A verb fails with @err. Return: @err */
 AV_COLD int av_refused(const char *function, int err);
 

@@ -11,19 +11,17 @@
 /* Beside what the thread may be about to report. */
 static void record(const char *device, uint32_t rule, uint32_t qpn)
 {
-	struct av_flight_record before = *av_blame_draft(), *r;
+	struct av_flight_record r = {
+		.kind = AV_FLIGHT_EVENT,
+		.check = AV_CHECK_INJECTED,
+		.has = AV_HAS_MEASURE | (qpn ? AV_HAS_OBJECT : 0),
+		.wanted = rule,
+		.object = qpn ? AV_OBJECT_QP : AV_OBJECT_NONE,
+		.number = qpn,
+	};
 
-	av_blame_drop();
-	r = av_blame(AV_CHECK_INJECTED, rule, 0);
-	r->kind = AV_FLIGHT_EVENT;
-	snprintf(r->device, sizeof(r->device), "%s", device);
-	if (qpn) {
-		r->object = AV_OBJECT_QP;
-		r->number = qpn;
-		r->has |= AV_HAS_OBJECT;
-	}
-	av_report();
-	*av_blame_draft() = before;
+	snprintf(r.device, sizeof(r.device), "%s", device);
+	av_report_beside(&r);
 }
 
 void av_fault_note(const char *device, const struct av_faults_rule *rule, uint64_t nth, uint32_t qpn,

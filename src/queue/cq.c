@@ -329,20 +329,22 @@ void av_cq_append_end(const struct av_cq_append *a)
 	send_event(a->seg, event, bell, a->index, id);
 }
 
+/* Beside the request whose completion it is. */
 static void report_overrun(const struct av_seg *seg, uint32_t index, uint32_t capacity)
 {
-	struct av_flight_record before = *av_blame_draft(); /* of the request whose completion it is */
-	struct av_flight_record *r = av_blame(AV_CHECK_CQ_OVERRUN, 0, capacity);
+	struct av_flight_record r = {
+		.kind = AV_FLIGHT_EVENT,
+		.check = AV_CHECK_CQ_OVERRUN,
+		.has = AV_HAS_MEASURE | AV_HAS_OBJECT | AV_HAS_EVENT,
+		.limit = capacity,
+		.object = AV_OBJECT_CQ,
+		.number = index,
+		.pid = seg->head->pid,
+		.event = IBV_EVENT_CQ_ERR,
+	};
 
-	r->kind = AV_FLIGHT_EVENT;
-	r->object = AV_OBJECT_CQ;
-	r->number = index;
-	r->pid = seg->head->pid;
-	snprintf(r->device, sizeof(r->device), "%.*s", (int)sizeof(seg->head->device) - 1, seg->head->device);
-	r->event = IBV_EVENT_CQ_ERR;
-	r->has |= AV_HAS_OBJECT | AV_HAS_EVENT;
-	av_report();
-	*av_blame_draft() = before;
+	snprintf(r.device, sizeof(r.device), "%.*s", (int)sizeof(seg->head->device) - 1, seg->head->device);
+	av_report_beside(&r);
 }
 
 void av_cq_overrun(struct av_seg *seg, uint32_t index)

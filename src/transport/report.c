@@ -291,16 +291,6 @@ void av_report_responder(const struct av_failed *failed)
 	*av_blame_draft() = before; /* for the requester's */
 }
 
-/* A record between a failure's draft and its own record. */
-static void report_beside(const struct av_flight_record *record)
-{
-	struct av_flight_record before = *av_blame_draft();
-
-	*av_blame_draft() = *record;
-	av_report();
-	*av_blame_draft() = before;
-}
-
 void av_report_flush(const struct av_qp_end *end, uint32_t count, bool receives)
 {
 	struct av_flight_record r = {
@@ -315,7 +305,7 @@ void av_report_flush(const struct av_qp_end *end, uint32_t count, bool receives)
 	if (count == 0)
 		return;
 	of_queue_pair(&r, end);
-	report_beside(&r);
+	av_report_beside(&r);
 }
 
 void av_report_event(const struct av_qp_end *end, enum av_check check, int event, uint64_t limit)
@@ -329,7 +319,7 @@ void av_report_event(const struct av_qp_end *end, enum av_check check, int event
 	};
 
 	of_queue_pair(&r, end);
-	report_beside(&r);
+	av_report_beside(&r);
 }
 
 void av_report_send_cq(const struct av_qp_end *end)
@@ -351,7 +341,7 @@ void av_report_placement(const struct av_seg *seg, const struct ibv_wc *wc)
 	};
 
 	of_context(&r, seg);
-	report_beside(&r);
+	av_report_beside(&r);
 }
 
 void av_report_fatal(const struct av_seg *seg)
@@ -364,5 +354,5 @@ void av_report_fatal(const struct av_seg *seg)
 	};
 
 	of_context(&r, seg);
-	report_beside(&r);
+	av_report_beside(&r);
 }
