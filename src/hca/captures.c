@@ -66,7 +66,10 @@ static void fill(struct av_dir_capture *c, const struct av_capture_spec *spec)
 	atomic_store(&c->stamp, 0); /* of a process that died */
 	c->proc = av_lock_self;
 	c->spec = *spec;
-	atomic_store(&c->frames, 0);
+	/* Who took frames of an earlier one and is still to give them back does that to the same counts. */
+	atomic_fetch_and(&c->taken, ~AV_CAPTURE_CLOSED);
+	atomic_store(&c->before, atomic_load(&c->taken));
+	atomic_store(&c->settled, atomic_load(&c->taken)); /* they died */
 	atomic_store(&c->lost, 0);
 	atomic_store(&c->err, 0);
 	atomic_store(&c->stamp, new_stamp());
@@ -98,9 +101,17 @@ static bool concerns(const struct av_dir_capture *c, const struct av_seg *seg)
 		strncmp(c->spec.device, seg->head->device, sizeof(c->spec.device)) == 0);
 }
 
+/* Counts taken until it is over, from the first capture of that row on. */
+static uint64_t end_of(const struct av_dir_capture *c)
+{
+	uint64_t before = atomic_load(&c->before), room = AV_CAPTURE_CLOSED - before;
+
+	return before + (c->spec.limit < room ? c->spec.limit : room);
+}
+
 static bool is_over(const struct av_dir_capture *c)
 {
-	return atomic_load(&c->err) || atomic_load(&c->frames) >= c->spec.limit;
+	return atomic_load(&c->err) || atomic_load(&c->taken) >= end_of(c);
 }
 
 unsigned int av_capture_next(const struct av_seg *seg, unsigned int *at)
@@ -166,21 +177,43 @@ bool av_capture_spec(unsigned int number, uint32_t stamp, struct av_capture_spec
 	return atomic_load(&at_number(number)->stamp) == stamp;
 }
 
-uint64_t av_capture_take(unsigned int number, uint64_t frames)
+static void give_back(struct av_dir_capture *c, uint64_t frames)
+{
+	atomic_fetch_sub(&c->taken, frames);
+}
+
+uint64_t av_capture_take(unsigned int number, uint32_t stamp, uint64_t frames)
 {
 	struct av_dir_capture *c = at_number(number);
-	uint64_t before = atomic_load(&c->frames), n;
+	uint64_t taken = atomic_load(&c->taken), end, n;
 
 	do {
-		n = before >= c->spec.limit ? 0 : c->spec.limit - before;
+		end = end_of(c);
+		n = taken >= end ? 0 : end - taken; /* a closed count is beyond any end */
 		n = n < frames ? n : frames;
-	} while (!atomic_compare_exchange_weak(&c->frames, &before, before + n));
-	return n;
+	} while (n && !atomic_compare_exchange_weak(&c->taken, &taken, taken + n));
+	if (n == 0 || atomic_load(&c->stamp) == stamp)
+		return n;
+	give_back(c, n); /* of another capture */
+	return 0;
+}
+
+void av_capture_written(unsigned int number, uint64_t frames)
+{
+	atomic_fetch_add(&at_number(number)->settled, frames);
 }
 
 void av_capture_untake(unsigned int number, uint64_t frames)
 {
-	atomic_fetch_sub(&at_number(number)->frames, frames);
+	struct av_dir_capture *c = at_number(number);
+
+	atomic_fetch_add(&c->lost, frames);
+	give_back(c, frames);
+}
+
+void av_capture_close(unsigned int number)
+{
+	atomic_fetch_or(&at_number(number)->taken, AV_CAPTURE_CLOSED);
 }
 
 void av_capture_stop(unsigned int number, int err)
@@ -196,9 +229,11 @@ void av_capture_lost(unsigned int number, uint64_t frames)
 struct av_capture_state av_capture_state(unsigned int number)
 {
 	const struct av_dir_capture *c = at_number(number);
+	uint64_t settled = atomic_load(&c->settled), taken = atomic_load(&c->taken) & ~AV_CAPTURE_CLOSED;
 
 	return (struct av_capture_state){
-		.frames = atomic_load(&c->frames),
+		.frames = taken - atomic_load(&c->before),
+		.settled = settled >= taken,
 		.lost = atomic_load(&c->lost),
 		.err = atomic_load(&c->err),
 		.over = is_over(c),

@@ -65,22 +65,32 @@ bool av_capture_is_mine(unsigned int number, uint32_t stamp);
 /* What it is. Return: false: it is over, or was another one than @stamp says */
 bool av_capture_spec(unsigned int number, uint32_t stamp, struct av_capture_spec *spec);
 
-/* Take the right to write @frames frames. Return: how many may be written: fewer at the end */
-uint64_t av_capture_take(unsigned int number, uint64_t frames);
+/**
+ * av_capture_take() - take the right to write @frames frames of the capture with that stamp
+ * Return: how many may be written: fewer at the end. Each of them is to be settled, written or not.
+ */
+uint64_t av_capture_take(unsigned int number, uint32_t stamp, uint64_t frames);
 
-/* Give it back: they were not written. */
+/* They are in the file. */
+void av_capture_written(unsigned int number, uint64_t frames);
+
+/* They will not be: they are lost. */
 void av_capture_untake(unsigned int number, uint64_t frames);
+
+/* Nobody may take any more. What was taken before may still be on its way into the file. */
+void av_capture_close(unsigned int number);
 
 /* Nothing could be written, because of @err: nobody tries any more. */
 void av_capture_stop(unsigned int number, int err);
 
-/* Frames that were not written although they should have been. */
+/* Frames that were not written although they should have been, and were not taken. */
 void av_capture_lost(unsigned int number, uint64_t frames);
 
 struct av_capture_state {
 	uint64_t frames, lost;
-	int err;   /* not 0: it has stopped because of that, */
-	bool over; /* or because it has all the frames it wants */
+	int err;      /* not 0: it has stopped because of that, */
+	bool over;    /* or because it has all the frames it wants, or is closed */
+	bool settled; /* no frame that is counted is still to be written */
 };
 struct av_capture_state av_capture_state(unsigned int number);
 

@@ -105,11 +105,17 @@ struct av_dir_member {
 	union ibv_gid gid;
 };
 
+/* In the count of frames: no more are written. */
+#define AV_CAPTURE_CLOSED (UINT64_C(1) << 63)
+
 /* A capture: hca/captures.c. @stamp is the publication: 0: free; else another number for each. */
 struct av_dir_capture {
 	_Atomic uint32_t stamp;
-	uint32_t proc; /* that began it */
-	_Atomic uint64_t frames, lost;
+	uint32_t proc;		  /* that began it */
+	_Atomic uint64_t taken;	  /* by all captures that this row was used for; AV_CAPTURE_CLOSED */
+	_Atomic uint64_t settled; /* of those: written, or known to be lost */
+	_Atomic uint64_t before;  /* what was taken when this one began */
+	_Atomic uint64_t lost;
 	_Atomic int32_t err;
 	uint32_t unused;
 	struct av_capture_spec spec;

@@ -131,13 +131,13 @@ static int append(const struct av_capture_batch *b, size_t bytes)
 
 static void write_out(struct av_capture_batch *b)
 {
-	uint64_t frames = b->frames ? av_capture_take(b->number, b->frames) : 0;
+	uint64_t frames = b->frames ? av_capture_take(b->number, b->stamp, b->frames) : 0;
 	int ret = frames ? append(b, bytes_of(b, frames)) : 0;
 
-	if (ret) {
+	if (ret)
 		av_capture_untake(b->number, frames);
-		av_capture_lost(b->number, frames);
-	}
+	else if (frames)
+		av_capture_written(b->number, frames);
 	if (ret && ret != -EBADF)
 		av_capture_stop(b->number, -ret);
 	b->used = 0;

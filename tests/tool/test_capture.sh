@@ -140,9 +140,9 @@ holds both_write_to_one_file test "$(frames "$ANYVERBS_DIR/own")" = 40
 says variable_adds '^0$' "$(ANYVERBS_CAPTURE=$ANYVERBS_DIR/own pingpong -n 10 -s 100; echo $?)"
 holds variable_adds_to_a_file test "$(frames "$ANYVERBS_DIR/own")" = 80
 holds own_file_is_whole whole "$ANYVERBS_DIR/own"
-"$tool" capture -o "$file" >/dev/null 2>&1 &
+"$tool" capture -o "$file" >/dev/null 2>"$ANYVERBS_DIR/said" &
 capture=$!
-sleep 1
+wait_for grep -q '^capturing' "$ANYVERBS_DIR/said"
 ANYVERBS_CAPTURE=$ANYVERBS_DIR/own pingpong -n 10 -s 100
 kill $capture
 wait $capture
@@ -166,7 +166,7 @@ if [ "${IN_NAMESPACE:-}" = yes ] && mount -t tmpfs -o size=128k none "$ANYVERBS_
 	rm "$ANYVERBS_DIR/small/file"
 	"$tool" capture -o "$ANYVERBS_DIR/small/file" >/dev/null 2>"$ANYVERBS_DIR/said" &
 	capture=$!
-	sleep 1
+	wait_for grep -q '^capturing' "$ANYVERBS_DIR/said"
 	holds full_disk_disturbs_nobody_again pingpong -n 200
 	status=0
 	wait $capture || status=$?

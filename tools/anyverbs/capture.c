@@ -22,7 +22,8 @@
 #include "hca/segment.h"
 #include "observe/pcapng.h"
 
-#define LOOK_NS 50000000 /* look so often whether there are enough frames */
+#define LOOK_NS	  50000000    /* look so often whether there are enough frames */
+#define SETTLE_NS 2000000000u /* whoever is still writing after so long was killed */
 
 struct wishes {
 	const char *file;
@@ -111,6 +112,18 @@ static void wait_for_end(int number, uint64_t end_ns, const sigset_t *signals)
 	}
 }
 
+/* So that what is counted is in the file, and nothing is written to it any more. */
+static struct av_capture_state close_capture(unsigned int number)
+{
+	static const struct timespec pause = {0, 1000000};
+	uint64_t patience_ns = av_now_ns() + SETTLE_NS;
+
+	av_capture_close(number);
+	while (!av_capture_state(number).settled && av_now_ns() < patience_ns)
+		nanosleep(&pause, NULL);
+	return av_capture_state(number);
+}
+
 static int report(const struct wishes *w, const struct av_capture_state *state)
 {
 	printf("%" PRIu64 " frame%s in %s\n", state->frames, state->frames == 1 ? "" : "s", w->file);
@@ -144,7 +157,7 @@ static int capture(const struct wishes *w, const struct av_capture_spec *spec)
 	av_capture_watch();
 	fprintf(stderr, "capturing to %s\n", w->file);
 	wait_for_end(number, end_ns, &signals);
-	state = av_capture_state((unsigned int)number);
+	state = close_capture((unsigned int)number);
 	av_capture_end((unsigned int)number);
 	av_capture_watch();
 	return report(w, &state);
