@@ -24,7 +24,7 @@ static struct av_cq *cq_of(struct ibv_cq_ex *ex)
 /* Take the next completion into the private half. Return: 0, ENOENT (none), or another errno (broken CQ). */
 static int take(struct av_cq *cq)
 {
-	int n = av_poll_stamped(av_context_of(cq->ibv.context)->seg, cq->ibv.handle, 1, &cq->current,
+	int n = av_poll_stamped(av_context_of(cq->ibv.context)->seg, cq->shared, 1, &cq->current,
 				&cq->stamp_ns);
 
 	if (n == 0)

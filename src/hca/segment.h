@@ -241,6 +241,19 @@ static inline void *av_seg_at(const struct av_seg *seg, uint64_t offset, uint64_
 	return (uint8_t *)seg->head + offset;
 }
 
+/*
+ * The same for one of many that lie behind one another, wherever its offset comes from: it need not begin a
+ * cache line. Who computes an offset from words of a peer's segment need not check them one by one.
+ */
+static inline void *av_seg_piece(const struct av_seg *seg, uint64_t offset, uint64_t size)
+{
+	if (av_unlikely((offset & (sizeof(uint64_t) - 1)) ||
+			!av_range_within(offset, size, sizeof(struct av_seg_head),
+					 AV_SEG_BYTES - sizeof(struct av_seg_head))))
+		return NULL;
+	return (uint8_t *)seg->head + offset;
+}
+
 /* The object @index of a table, or NULL if there is none. Use the typed wrappers of the object's header. */
 static inline void *av_slab_at(const struct av_seg *seg, enum av_slab slab, uint32_t index, uint32_t bytes,
 			       uint32_t per_chunk)

@@ -19,16 +19,6 @@ static uint32_t ring_entries(uint32_t capacity)
 	return capacity <= 1 ? 1 : 1u << (32 - __builtin_clz(capacity - 1));
 }
 
-struct av_cqe *av_cq_entry(struct av_seg *seg, const struct av_cq_shared *cq, uint32_t number)
-{
-	uint32_t mask =
-		atomic_load_explicit(&cq->mask, memory_order_relaxed) & (AV_MAX_CQE | (AV_MAX_CQE >> 1));
-	struct av_cqe *ring = av_seg_at(seg, atomic_load_explicit(&cq->ring, memory_order_relaxed),
-					((uint64_t)mask + 1) * sizeof(*ring));
-
-	return ring ? &ring[number & mask] : NULL;
-}
-
 /* See has_room(). */
 static void set_level(struct av_cq_shared *cq)
 {
@@ -75,12 +65,6 @@ void av_cq_fini(struct av_seg *seg, uint32_t index)
 	av_slab_free(seg, AV_SLAB_CQ, index);
 }
 
-/* Is that the entry of this number, and not one of an earlier turn of the ring? */
-static bool is_number(const struct av_cqe *e, uint32_t number)
-{
-	return atomic_load_explicit(&e->number, memory_order_acquire) == number + 1;
-}
-
 static void publish(struct av_cqe *e, uint32_t number)
 {
 	atomic_store_explicit(&e->number, number + 1, memory_order_release);
@@ -125,12 +109,9 @@ static void set_tail(struct av_cq_shared *cq, uint32_t tail)
  */
 static void lock(struct av_seg *seg, struct av_cq_shared *cq)
 {
-	const struct av_cqe *next;
-
 	if (av_likely(av_lock_acquire(&cq->lock) == AV_LOCK_TAKEN))
 		return;
-	next = av_cq_entry(seg, cq, tail_of(cq));
-	if (next && is_number(next, tail_of(cq)))
+	if (av_cq_present(seg, cq, tail_of(cq)))
 		set_tail(cq, tail_of(cq) + 1);
 }
 
@@ -476,18 +457,6 @@ uint64_t av_cq_put_off(struct av_seg *seg, uint32_t index, uint64_t now_ns)
 	av_lock_release(&cq->lock);
 	send_event(seg, event, cq->bell, index, atomic_load(&cq->id));
 	return due ? due : UINT64_MAX;
-}
-
-struct av_cqe *av_cq_present(struct av_seg *seg, const struct av_cq_shared *cq, uint32_t number)
-{
-	struct av_cqe *e = av_cq_entry(seg, cq, number);
-
-	return e && is_number(e, number) ? e : NULL;
-}
-
-const struct av_cqe *av_cq_peek(struct av_seg *seg, struct av_cq_shared *cq)
-{
-	return av_cq_present(seg, cq, atomic_load_explicit(&cq->head, memory_order_relaxed));
 }
 
 void av_cq_prefetch(struct av_seg *seg, uint32_t index)

@@ -199,20 +199,38 @@ void av_cq_moderate(struct av_seg *seg, uint32_t index, uint32_t count, uint32_t
  * again, UINT64_MAX: when woken. */
 uint64_t av_cq_put_off(struct av_seg *seg, uint32_t index, uint64_t now_ns);
 
-/*
- * The oldest entry, NULL if there is none. Without poll_lock that is a hint; of who holds it the entry stays
- * valid until av_cq_take().
- */
-const struct av_cqe *av_cq_peek(struct av_seg *seg, struct av_cq_shared *cq);
-
 /* The place of entry @number, whatever is there. The caller holds a lock. NULL if the ring is unsound. */
-struct av_cqe *av_cq_entry(struct av_seg *seg, const struct av_cq_shared *cq, uint32_t number);
+static inline struct av_cqe *av_cq_entry(const struct av_seg *seg, const struct av_cq_shared *cq,
+					 uint32_t number)
+{
+	uint64_t mask = atomic_load_explicit(&cq->mask, memory_order_relaxed);
+	uint64_t ring = atomic_load_explicit(&cq->ring, memory_order_relaxed);
+
+	return av_seg_piece(seg, ring + (number & mask) * sizeof(struct av_cqe), sizeof(struct av_cqe));
+}
 
 /*
  * Entry @number, from head on, NULL if it is not there yet. The caller holds poll_lock. Not counted by the
  * tail, which an entry may precede, and a poller with it.
  */
-struct av_cqe *av_cq_present(struct av_seg *seg, const struct av_cq_shared *cq, uint32_t number);
+static inline struct av_cqe *av_cq_present(const struct av_seg *seg, const struct av_cq_shared *cq,
+					   uint32_t number)
+{
+	struct av_cqe *e = av_cq_entry(seg, cq, number);
+
+	return av_likely(e != NULL) && atomic_load_explicit(&e->number, memory_order_acquire) == number + 1
+		       ? e
+		       : NULL;
+}
+
+/*
+ * The oldest entry, NULL if there is none. Without poll_lock that is a hint; of who holds it the entry stays
+ * valid until av_cq_take().
+ */
+static inline const struct av_cqe *av_cq_peek(const struct av_seg *seg, const struct av_cq_shared *cq)
+{
+	return av_cq_present(seg, cq, atomic_load_explicit(&cq->head, memory_order_relaxed));
+}
 
 /*
  * Have the cache lines of the lock and of the next entry's payload brought in to be written: a push comes

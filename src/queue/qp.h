@@ -226,8 +226,18 @@ void av_sq_fill_ud(struct av_sq_wqe *wqe, const struct ibv_ah_attr *ah, uint32_t
  * handles. */
 typedef const struct ibv_ah_attr *av_ah_lookup(const struct ibv_ah *ah);
 
-/* Slot of a send request; NULL if the ring is unsound (a peer's segment may hold anything). */
-struct av_sq_wqe *av_sq_slot(const struct av_qp_end *end, uint32_t number);
+/* Bytes of a slot at most. */
+#define AV_SQ_STRIDE_MAX (64 + AV_MAX_INLINE + AV_MAX_SGE * 16 + AV_SQ_OPERANDS)
+
+/* Slot of a send request; NULL if the ring is unsound: a peer's segment may hold anything. So much as the
+ * largest slot is there. */
+static inline struct av_sq_wqe *av_sq_slot(const struct av_qp_end *end, uint32_t number)
+{
+	const struct av_qp_shared *qp = end->qp;
+	uint64_t place = number & qp->sq_mask;
+
+	return av_seg_piece(end->seg, qp->sq_ring + place * qp->sq_stride, AV_SQ_STRIDE_MAX);
+}
 
 /* The operands of the request in a slot that av_sq_slot() found; NULL if the queue has no room for them. */
 struct av_atomic *av_sq_operands(const struct av_qp_end *end, const struct av_sq_wqe *wqe);

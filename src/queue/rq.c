@@ -16,14 +16,14 @@ static bool is_shared(const struct av_rq_shared *rq)
 }
 
 /* Where the room for payload is in a slot. */
-static uint64_t payload_at(const struct av_rq_shared *rq)
+static uint64_t payload_at(uint32_t max_sge)
 {
-	return av_round_up(sizeof(struct av_rq_wqe) + (uint64_t)rq->max_sge * sizeof(struct ibv_sge), 32);
+	return av_round_up(sizeof(struct av_rq_wqe) + (uint64_t)max_sge * sizeof(struct ibv_sge), 32);
 }
 
-static uint64_t stride(const struct av_rq_shared *rq)
+static uint32_t stride(const struct av_rq_shared *rq)
 {
-	return payload_at(rq) + av_round_up(rq->inline_bytes, 32);
+	return (uint32_t)(payload_at(rq->max_sge) + av_round_up(rq->inline_bytes, 32));
 }
 
 static uint32_t slots(uint32_t capacity)
@@ -38,7 +38,7 @@ static uint64_t index_bytes(uint32_t entries)
 
 static uint64_t ring_bytes(const struct av_rq_shared *rq, uint64_t slots)
 {
-	return slots * stride(rq);
+	return slots * rq->stride;
 }
 
 /* Slots of the ring, and with it all of a queue that was never made larger. */
@@ -87,6 +87,7 @@ uint32_t av_rq_init(struct av_seg *seg, const struct av_rq_request *req)
 	rq->mask = slots(req->capacity) - 1;
 	rq->max_sge = req->max_sge;
 	rq->inline_bytes = req->inline_bytes;
+	rq->stride = stride(rq);
 	rq->pd = req->pd;
 	rq->xrcd = req->xrcd;
 	rq->cq = req->cq;
@@ -122,37 +123,41 @@ void av_rq_reset(struct av_rq_shared *rq)
 	rq->tail_seen = 0;
 }
 
-/* What other processes wrote is not believed. */
-static bool sound(const struct av_rq_shared *rq)
+/* Bytes of a slot at most: so much is there behind the beginning of each, though not all its own. */
+#define SLOT_MAX                                                                               \
+	(sizeof(struct av_rq_wqe) + AV_MAX_SGE * sizeof(struct ibv_sge) + AV_MAX_INLINE_RECV + \
+	 2 * (uint64_t)AV_CACHE_LINE)
+
+/* Slot @i of those from offset @first on. What other processes wrote there is not believed: whatever it says,
+ * a slot lies in the segment, or there is none. */
+static struct av_rq_wqe *slot_from(const struct av_seg *seg, const struct av_rq_shared *rq, uint64_t first,
+				   uint64_t i)
 {
-	return rq->mask < AV_MAX_QP_WR * 2 && rq->max_sge <= AV_MAX_SGE &&
-	       rq->inline_bytes <= AV_MAX_INLINE_RECV;
+	return av_seg_piece(seg, first + i * rq->stride, SLOT_MAX);
 }
 
-/* A slot of a shared queue behind its ring. */
-static struct av_rq_wqe *further_slot(struct av_seg *seg, const struct av_rq_shared *rq, uint32_t place)
+/* A slot of a shared queue. */
+static struct av_rq_wqe *shared_slot(const struct av_seg *seg, const struct av_rq_shared *rq, uint32_t place)
 {
-	unsigned int run = 31 - (unsigned int)__builtin_clz(place / first_slots(rq));
-	uint8_t *slots;
+	uint32_t ring = first_slots(rq);
+	unsigned int run;
 
+	if (place < ring)
+		return slot_from(seg, rq, rq->ring, place);
+	if (ring == 0)
+		return NULL;
+	run = 31 - (unsigned int)__builtin_clz(place / ring);
 	if (run >= AV_RQ_RUNS)
 		return NULL;
-	slots = av_seg_at(seg, atomic_load_explicit(&rq->more[run], memory_order_acquire),
-			  run_bytes(rq, run));
-	place -= first_slots(rq) << run;
-	return slots ? (struct av_rq_wqe *)(slots + place * stride(rq)) : NULL;
+	return slot_from(seg, rq, atomic_load_explicit(&rq->more[run], memory_order_acquire),
+			 place - (ring << run));
 }
 
-static struct av_rq_wqe *slot(struct av_seg *seg, const struct av_rq_shared *rq, uint32_t number)
+static inline struct av_rq_wqe *slot(const struct av_seg *seg, const struct av_rq_shared *rq, uint32_t number)
 {
-	uint8_t *ring;
-
-	if (av_unlikely(!sound(rq)))
-		return NULL;
-	if (number > rq->mask && is_shared(rq))
-		return further_slot(seg, rq, number);
-	ring = av_seg_at(seg, rq->ring, ring_bytes(rq, first_slots(rq)));
-	return ring ? (struct av_rq_wqe *)(ring + (number & rq->mask) * stride(rq)) : NULL;
+	if (av_unlikely(is_shared(rq)))
+		return shared_slot(seg, rq, number);
+	return slot_from(seg, rq, rq->ring, number & rq->mask);
 }
 
 static void fill(struct av_rq_wqe *wqe, const struct ibv_recv_wr *wr)
@@ -191,6 +196,7 @@ static uint32_t place_for(struct av_seg *seg, struct av_rq_shared *rq, uint32_t 
 
 int av_rq_post(struct av_seg *seg, struct av_rq_shared *rq, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad)
 {
+	struct av_rq_wqe *to;
 	uint32_t tail;
 	int ret = 0;
 
@@ -205,7 +211,9 @@ int av_rq_post(struct av_seg *seg, struct av_rq_shared *rq, struct ibv_recv_wr *
 			*bad = wr;
 			break;
 		}
-		fill(slot(seg, rq, place_for(seg, rq, tail)), wr);
+		to = slot(seg, rq, place_for(seg, rq, tail));
+		if (av_likely(to != NULL))
+			fill(to, wr);
 	}
 	if (!is_shared(rq)) /* the next post's slot, which takers have looked at since it was last written */
 		__builtin_prefetch(slot(seg, rq, tail), 1);
@@ -239,8 +247,9 @@ AV_RACY const struct av_rq_wqe *av_rq_guess(struct av_seg *seg, const struct av_
 uint8_t *av_rq_payload(struct av_seg *seg, const struct av_rq_shared *rq, uint32_t place)
 {
 	struct av_rq_wqe *wqe = rq->inline_bytes ? slot(seg, rq, place) : NULL;
+	uint32_t max_sge = __atomic_load_n(&rq->max_sge, __ATOMIC_RELAXED);
 
-	return wqe ? (uint8_t *)wqe + payload_at(rq) : NULL;
+	return wqe && max_sge <= AV_MAX_SGE ? (uint8_t *)wqe + payload_at(max_sge) : NULL;
 }
 
 static void raise_limit(struct av_seg *seg, const struct av_rq_shared *rq)

@@ -50,6 +50,7 @@ struct av_rq_shared {
 	uint32_t mask; /* the ring has mask + 1 slots */
 	uint32_t max_sge;
 	uint32_t inline_bytes; /* a slot has room for so much payload, behind its elements */
+	uint32_t stride;       /* bytes of a slot */
 	uint32_t pd;	       /* protection domain its buffers are checked against */
 	uint64_t ring;
 	_Atomic uint32_t srqn; /* XRC: its number, the domain it is in, and the CQ of its completions */

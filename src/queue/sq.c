@@ -7,8 +7,6 @@
 #include "observe/blame.h"
 #include "queue/qp.h"
 
-#define MAX_STRIDE (64 + AV_MAX_INLINE + AV_MAX_SGE * 16 + AV_SQ_OPERANDS)
-
 enum wr_form { FORM_NONE, FORM_MESSAGE, FORM_RDMA, FORM_ATOMIC, FORM_LOCAL, FORM_BIND, FORM_OPERANDS };
 
 /* One row per opcode: which fields of the request it uses and whether its data may be inline. */
@@ -33,23 +31,11 @@ static const struct {
 	[AV_WR_MASKED_FETCH_AND_ADD] = {FORM_OPERANDS, false},
 };
 
-struct av_sq_wqe *av_sq_slot(const struct av_qp_end *end, uint32_t number)
-{
-	const struct av_qp_shared *qp = end->qp;
-	uint32_t mask = qp->sq_mask, stride = qp->sq_stride;
-	uint8_t *ring;
-
-	if (av_unlikely(mask >= AV_MAX_QP_WR * 2 || stride > MAX_STRIDE || stride < sizeof(struct av_sq_wqe)))
-		return NULL;
-	ring = av_seg_at(end->seg, qp->sq_ring, ((uint64_t)mask + 1) * stride);
-	return ring ? (struct av_sq_wqe *)(ring + (uint64_t)(number & mask) * stride) : NULL;
-}
-
 struct av_atomic *av_sq_operands(const struct av_qp_end *end, const struct av_sq_wqe *wqe)
 {
 	uint32_t stride = end->qp->sq_stride;
 
-	if (!end->qp->max_operand || stride < sizeof(*wqe) + AV_SQ_OPERANDS || stride > MAX_STRIDE)
+	if (!end->qp->max_operand || stride < sizeof(*wqe) + AV_SQ_OPERANDS || stride > AV_SQ_STRIDE_MAX)
 		return NULL;
 	/* The stride may have changed since it led to the slot: the place is looked up as any other. */
 	return av_seg_at(end->seg, (uintptr_t)wqe - (uintptr_t)end->seg->head + stride - AV_SQ_OPERANDS,
@@ -280,7 +266,7 @@ int av_sq_post(const struct av_qp_end *end, struct ibv_send_wr *wr, struct ibv_s
 /* Is there room for that many elements of an indirect key's list in a slot? */
 static bool holds(const struct av_qp_shared *qp, uint32_t count)
 {
-	return qp->sq_stride <= MAX_STRIDE && qp->sq_stride >= sizeof(struct av_sq_wqe) &&
+	return qp->sq_stride <= AV_SQ_STRIDE_MAX && qp->sq_stride >= sizeof(struct av_sq_wqe) &&
 	       count <= (qp->sq_stride - sizeof(struct av_sq_wqe)) / sizeof(struct av_indirect_entry);
 }
 

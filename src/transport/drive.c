@@ -75,8 +75,8 @@ static void attach(struct av_qp_shared *qp, struct av_cqe *cqe, const struct ans
 }
 
 /* Append the completion of the request at the head and step over it. Return: 0, or -ENOSPC. */
-static int complete(const struct av_qp_end *end, const struct av_sq_wqe *wqe, enum ibv_wc_status status,
-		    const struct answer *answer)
+static __attribute__((flatten)) int complete(const struct av_qp_end *end, const struct av_sq_wqe *wqe,
+					     enum ibv_wc_status status, const struct answer *answer)
 {
 	struct av_qp_shared *qp = end->qp;
 	struct av_cq_append a;
@@ -119,8 +119,8 @@ static void enter_error(const struct av_qp_end *end)
 	fail_responder(end);
 }
 
-static AV_SELDOM void fail(const struct av_qp_end *end, const struct av_qp_end *peer, const struct av_sq_wqe *wqe,
-		 enum av_fault fault)
+static AV_SELDOM void fail(const struct av_qp_end *end, const struct av_qp_end *peer,
+			   const struct av_sq_wqe *wqe, enum av_fault fault)
 {
 	av_count_request(end->qp, av_rule(fault)->requester);
 	av_report_request(&(struct av_failed){end, peer, wqe, fault});

@@ -23,8 +23,8 @@
  * share a core, yielding always beside a hog; and where nobody wants the core a message waits for the system
  * call to end. So the less of it the less it brings.
  */
-#define PATIENCE_MIN  100u
-#define PATIENCE_MAX  6400u
+#define PATIENCE_MIN  128u
+#define PATIENCE_MAX  8192u
 #define OTHERS_RAN_NS 2000u /* a yield that took so long let somebody else run */
 
 /* A completion taken off the ring whose payload has to be placed: everything that needs, off shared memory.
@@ -354,6 +354,7 @@ bool av_poll_place_answers(const struct av_qp_end *end)
 
 struct carried {
 	const struct av_cqe *cqe;
+	uint32_t queue, wqe; /* as the completion said when they were followed */
 	struct av_rq_shared *rq;
 	const struct av_rq_wqe *request;
 	struct av_hazard *hazard;
@@ -375,8 +376,10 @@ static AV_RACY bool guess(struct av_seg *seg, struct av_cq_shared *cq, struct ca
 	c->cqe = av_cq_peek(seg, cq);
 	if (!c->cqe || !carried_bytes(c->cqe))
 		return false;
-	c->rq = av_rq_at(seg, c->cqe->queue);
-	c->request = c->rq ? av_rq_guess(seg, c->rq, c->cqe->wqe, &c->to) : NULL;
+	c->queue = __atomic_load_n(&c->cqe->queue, __ATOMIC_RELAXED);
+	c->wqe = __atomic_load_n(&c->cqe->wqe, __ATOMIC_RELAXED);
+	c->rq = av_rq_at(seg, c->queue);
+	c->request = c->rq ? av_rq_guess(seg, c->rq, c->wqe, &c->to) : NULL;
 	c->hazard = c->request ? av_hazard_kept(seg, AV_HAZARD_LOCAL) : NULL;
 	if (!c->hazard)
 		return false;
@@ -386,15 +389,17 @@ static AV_RACY bool guess(struct av_seg *seg, struct av_cq_shared *cq, struct ca
 	return true;
 }
 
-/* Was the guess right, and is the key in order? poll_lock is held. Return: where the payload belongs, or NULL
+/*
+ * Was the guess right, and is the key in order? poll_lock is held. A receive queue stays where it is, its
+ * ring may be another one's by now. Return: where the payload belongs, or NULL
  */
 static uint8_t *confirm(struct av_seg *seg, struct av_cq_shared *cq, struct carried *c)
 {
 	const struct ibv_sge *now = c->request->sge;
 
 	c->bytes = carried_bytes(c->cqe);
-	if (av_cq_peek(seg, cq) != c->cqe || !c->bytes || av_rq_at(seg, c->cqe->queue) != c->rq ||
-	    av_rq_wqe(seg, c->rq, c->cqe->wqe) != c->request || c->request->count != 1 ||
+	if (av_cq_peek(seg, cq) != c->cqe || !c->bytes || c->cqe->queue != c->queue ||
+	    c->cqe->wqe != c->wqe || av_rq_wqe(seg, c->rq, c->wqe) != c->request || c->request->count != 1 ||
 	    now->lkey != c->to.lkey || now->addr != c->to.addr || now->length != c->to.length ||
 	    c->bytes > c->to.length)
 		return NULL;
@@ -419,7 +424,7 @@ static bool take_carried(struct av_seg *seg, struct av_cq_shared *cq, struct ibv
 		if (stamp_ns)
 			*stamp_ns = c.cqe->stamp_ns;
 		memcpy(data, c.cqe->data, c.bytes > sizeof(uint64_t) ? sizeof(data) : sizeof(uint64_t));
-		av_rq_freed(seg, c.rq, c.cqe->wqe);
+		av_rq_freed(seg, c.rq, c.wqe);
 		av_cq_take(cq);
 	}
 	av_lock_release(&cq->poll_lock);
@@ -457,35 +462,47 @@ static int nothing(struct av_seg *seg, struct av_cq_shared *cq)
 	return av_unlikely(atomic_load_explicit(&cq->overrun, memory_order_relaxed)) ? -EIO : 0;
 }
 
-int av_poll(struct av_seg *seg, uint32_t index, int count, struct ibv_wc *wc)
+/* Take what is there, in whatever way. Apart, since it needs room that the others do not. */
+static __attribute__((noinline)) int take_any(struct av_seg *seg, struct av_cq_shared *cq, int count,
+					      struct ibv_wc *wc, uint64_t *stamp_ns, bool *payload)
 {
-	return av_poll_stamped(seg, index, count, wc, NULL);
+	struct placement place;
+	int n = take(seg, cq, count, wc, stamp_ns, &place);
+
+	if (av_unlikely(n > 0 && wc[n - 1].status != IBV_WC_SUCCESS) && av_explaining())
+		av_explain_others();
+	*payload = has_payload(&place.cqe);
+	if (!*payload)
+		return n;
+	if (!place_payload(seg, &place))
+		placement_failed(seg, &wc[n - 1]);
+	answer_placed(seg, &place.cqe);
+	return n;
 }
 
-int av_poll_stamped(struct av_seg *seg, uint32_t index, int count, struct ibv_wc *wc, uint64_t *stamp_ns)
+int av_poll(struct av_seg *seg, struct av_cq_shared *cq, int count, struct ibv_wc *wc)
 {
-	struct av_cq_shared *cq = av_cq_at(seg, index);
-	struct placement place;
+	return av_poll_stamped(seg, cq, count, wc, NULL);
+}
+
+int av_poll_stamped(struct av_seg *seg, struct av_cq_shared *cq, int count, struct ibv_wc *wc,
+		    uint64_t *stamp_ns)
+{
+	bool payload = true;
 	int n = 0;
 
-	if (!cq || count < 0)
+	if (av_unlikely(count < 0))
 		return -EINVAL;
 	if (!av_cq_peek(seg, cq))
 		return nothing(seg, cq);
 	atomic_store_explicit(&cq->empty_polls, 0, memory_order_relaxed);
-	while (n < count && av_cq_peek(seg, cq)) {
-		if (take_carried(seg, cq, wc + n, stamp_ns ? stamp_ns + n : NULL)) {
+	while (n < count && payload && av_cq_peek(seg, cq)) {
+		uint64_t *stamp = stamp_ns ? stamp_ns + n : NULL;
+
+		if (take_carried(seg, cq, wc + n, stamp))
 			n++;
-			continue;
-		}
-		n += take(seg, cq, count - n, wc + n, stamp_ns ? stamp_ns + n : NULL, &place);
-		if (av_unlikely(n > 0 && wc[n - 1].status != IBV_WC_SUCCESS) && av_explaining())
-			av_explain_others();
-		if (!has_payload(&place.cqe))
-			break;
-		if (!place_payload(seg, &place))
-			placement_failed(seg, &wc[n - 1]);
-		answer_placed(seg, &place.cqe);
+		else
+			n += take_any(seg, cq, count - n, wc + n, stamp, &payload);
 	}
 	return n;
 }

@@ -16,10 +16,11 @@
  * payload is placed. Return:  number of completions, or -EIO: the CQ has overrun and is empty.
  * ibv_poll_cq(3).
  */
-int av_poll(struct av_seg *seg, uint32_t cq, int count, struct ibv_wc *wc);
+int av_poll(struct av_seg *seg, struct av_cq_shared *cq, int count, struct ibv_wc *wc);
 
 /* The same, with the time at which each was appended in @stamp_ns, if the CQ records it. */
-int av_poll_stamped(struct av_seg *seg, uint32_t cq, int count, struct ibv_wc *wc, uint64_t *stamp_ns);
+int av_poll_stamped(struct av_seg *seg, struct av_cq_shared *cq, int count, struct ibv_wc *wc,
+		    uint64_t *stamp_ns);
 
 /**
  * av_poll_place_answers() - place what waits for the poller of the queue pair's send CQ before it is polled

@@ -79,7 +79,7 @@ static void resume(struct av_seg *seg, struct av_cq_shared *cq, uint32_t index)
 		av_drive(&end, NULL);
 }
 
-void av_rnr_polled(struct av_seg *seg, struct av_cq_shared *cq, bool long_since)
+void av_rnr_polled_check(struct av_seg *seg, struct av_cq_shared *cq, bool long_since)
 {
 	uint32_t parked = atomic_load_explicit(&cq->parked, memory_order_relaxed);
 	uint32_t owed = long_since ? atomic_load_explicit(&cq->owed, memory_order_relaxed) : 0;

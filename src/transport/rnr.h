@@ -24,8 +24,15 @@ void av_rnr_parked(const struct av_qp_end *end);
  * held. */
 void av_rnr_posted(const struct av_qp_end *end, struct av_rq_shared *rq);
 
+/* The slow part of av_rnr_polled(). */
+void av_rnr_polled_check(struct av_seg *seg, struct av_cq_shared *cq, bool long_since);
+
 /* The own CQ was polled in vain; @long_since: many times in a row. Context: owner's thread, no lock held. */
-void av_rnr_polled(struct av_seg *seg, struct av_cq_shared *cq, bool long_since);
+static inline void av_rnr_polled(struct av_seg *seg, struct av_cq_shared *cq, bool long_since)
+{
+	if (av_unlikely(long_since || atomic_load_explicit(&cq->parked, memory_order_relaxed)))
+		av_rnr_polled_check(seg, cq, long_since);
+}
 
 /* The thread is about to stop polling that CQ and to wait for its event. */
 static inline void av_rnr_armed(struct av_seg *seg, struct av_cq_shared *cq)

@@ -1,0 +1,183 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * A peer may write whatever it likes into a segment, the words that say where rings are included: each place
+ * of a ring that is found by them lies wholly in the segment, or there is none.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include "base/compiler.h"
+#include "queue/cq.h"
+#include "queue/qp.h"
+#include "queue/rq.h"
+#include "unit/memory/fake_seg.h"
+
+#define INDEX	       1u
+#define CHUNK_AT(slab) ((uint64_t)((slab) + 1) << 26)
+#define RQ_SLOT	       (sizeof(struct av_rq_wqe) + AV_MAX_SGE * sizeof(struct ibv_sge))
+
+static const uint64_t offsets[] = {
+	0,
+	1,
+	8,
+	64,
+	sizeof(struct av_seg_head) - 8,
+	sizeof(struct av_seg_head),
+	(1ull << 30) + 4,
+	1ull << 30,
+	AV_SEG_BYTES - 8192,
+	AV_SEG_BYTES - 128,
+	AV_SEG_BYTES - 64,
+	AV_SEG_BYTES,
+	1ull << 63,
+	0ull - (1ull << 32),
+	0ull - 128,
+	0ull - 64,
+	UINT64_MAX,
+};
+static const uint32_t words[] = {0,	    1, 7, 8, 63, 64, 128, 4096, 1u << 20, 1u << 31, UINT32_MAX - 63,
+				 UINT32_MAX};
+
+static struct fake_seg fake;
+
+static int set_up(void **state)
+{
+	fake_open(&fake, 1);
+	for (int slab = 0; slab < AV_SLAB_N; slab++)
+		atomic_store(&fake.seg.head->chunk[slab][0], CHUNK_AT(slab));
+	return 0;
+}
+
+static int tear_down(void **state)
+{
+	fake_close(&fake);
+	return 0;
+}
+
+/* Return: is there one? */
+static unsigned int expect_inside(const void *place, uint64_t bytes, uint64_t offset)
+{
+	uint64_t at = (uintptr_t)place - (uintptr_t)fake.seg.head;
+
+	if (place && (at < sizeof(struct av_seg_head) || at > AV_SEG_BYTES - bytes))
+		fail_msg("offset %#lx leads to %#lx", offset, at);
+	return place != NULL;
+}
+
+static void test_pieces(void **state)
+{
+	for (size_t i = 0; i < AV_ARRAY_SIZE(offsets); i++)
+		for (size_t k = 0; k < AV_ARRAY_SIZE(words); k++) {
+			uint64_t at = offsets[i], bytes = words[k];
+			bool inside = at >= sizeof(struct av_seg_head) && at <= AV_SEG_BYTES &&
+				      bytes <= AV_SEG_BYTES - at;
+
+			assert_ptr_equal(av_seg_piece(&fake.seg, at, bytes),
+					 inside && at % 8 == 0 ? (uint8_t *)fake.seg.head + at : NULL);
+			assert_ptr_equal(av_seg_at(&fake.seg, at, bytes),
+					 inside && at % 64 == 0 ? (uint8_t *)fake.seg.head + at : NULL);
+		}
+}
+
+/* Call @look for all words that a place is found by. Return: how many places there are */
+static unsigned int each(unsigned int (*look)(uint64_t ring, uint32_t mask, uint32_t stride, uint32_t number))
+{
+	unsigned int found = 0;
+
+	for (size_t i = 0; i < AV_ARRAY_SIZE(offsets); i++)
+		for (size_t k = 0; k < AV_ARRAY_SIZE(words); k++)
+			for (size_t l = 0; l < AV_ARRAY_SIZE(words); l++)
+				for (size_t m = 0; m < AV_ARRAY_SIZE(words); m++)
+					found += look(offsets[i], words[k], words[l], words[m]);
+	return found;
+}
+
+static unsigned int look_at_cq(uint64_t ring, uint32_t mask, uint32_t stride, uint32_t number)
+{
+	struct av_cq_shared *cq = av_cq_at(&fake.seg, INDEX);
+
+	atomic_store(&cq->ring, ring);
+	atomic_store(&cq->mask, mask);
+	return expect_inside(av_cq_entry(&fake.seg, cq, number), sizeof(struct av_cqe), ring);
+}
+
+static unsigned int look_at_sq(uint64_t ring, uint32_t mask, uint32_t stride, uint32_t number)
+{
+	struct av_qp_end end = {&fake.seg, av_qp_at(&fake.seg, INDEX)};
+
+	end.qp->sq_ring = ring;
+	end.qp->sq_mask = mask;
+	end.qp->sq_stride = stride;
+	return expect_inside(av_sq_slot(&end, number), AV_SQ_STRIDE_MAX, ring);
+}
+
+static void set_rq(struct av_rq_shared *rq, uint64_t ring, uint32_t mask, uint32_t stride)
+{
+	rq->ring = ring;
+	rq->mask = mask;
+	rq->stride = stride;
+	rq->max_sge = AV_MAX_SGE;
+	rq->inline_bytes = AV_MAX_INLINE_RECV;
+	for (unsigned int i = 0; i < AV_RQ_RUNS; i++)
+		atomic_store(&rq->more[i], ring + i * 4096);
+}
+
+static unsigned int look_at_slots(struct av_rq_shared *rq, uint32_t number, uint64_t ring)
+{
+	return expect_inside(av_rq_wqe(&fake.seg, rq, number), RQ_SLOT, ring) +
+	       expect_inside(av_rq_payload(&fake.seg, rq, number), AV_MAX_INLINE_RECV, ring);
+}
+
+static unsigned int look_at_rq(uint64_t ring, uint32_t mask, uint32_t stride, uint32_t number)
+{
+	struct av_rq_shared *rq = av_rq_at(&fake.seg, INDEX);
+
+	set_rq(rq, ring, mask, stride);
+	rq->order = 0;
+	return look_at_slots(rq, number, ring);
+}
+
+static unsigned int look_at_srq(uint64_t ring, uint32_t mask, uint32_t stride, uint32_t number)
+{
+	struct av_rq_shared *rq = av_rq_at(&fake.seg, INDEX);
+
+	set_rq(rq, ring, mask, stride);
+	rq->order = ring | 64;
+	return look_at_slots(rq, number, ring);
+}
+
+static void test_completions(void **state)
+{
+	assert_true(each(look_at_cq) > 0);
+}
+
+static void test_send_requests(void **state)
+{
+	assert_true(each(look_at_sq) > 0);
+}
+
+static void test_receive_requests(void **state)
+{
+	assert_true(each(look_at_rq) > 0);
+}
+
+static void test_shared_receive_requests(void **state)
+{
+	assert_true(each(look_at_srq) > 0);
+}
+
+int main(void)
+{
+	static const struct CMUnitTest tests[] = {
+		cmocka_unit_test_setup_teardown(test_pieces, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(test_completions, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(test_send_requests, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(test_receive_requests, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(test_shared_receive_requests, set_up, tear_down),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
