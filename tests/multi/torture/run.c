@@ -4,6 +4,7 @@
 
 #include <stdarg.h>
 #include <stdio.h>
+#include <stdlib.h>
 
 uint64_t seed, step, requests_done, requests_denied;
 
@@ -47,8 +48,8 @@ void say(const char *fmt, ...)
 	va_end(ap);
 }
 
-/* The model and the device differ: nothing that follows would mean anything. */
-
+/* The model and the device differ: nothing that follows would mean anything. What the device has to say of it
+ * is printed, too. */
 void differ(const char *file, int line, const char *fmt, ...)
 {
 	char text[300];
@@ -59,5 +60,7 @@ void differ(const char *file, int line, const char *fmt, ...)
 	va_end(ap);
 	for (uint64_t i = step >= HISTORY ? step - HISTORY + 1 : 0; i <= step; i++)
 		printf("%s\n", history[i % HISTORY]);
+	fflush(stdout);
+	(void)!system(ANYVERBS_TOOL " explain -n 8; " ANYVERBS_TOOL " stat mr");
 	die_at(file, line, "step %lu of TORTURE_SEED=%lu: %s", step, seed, text);
 }
