@@ -213,7 +213,7 @@ static bool exchange_in(const struct av_adopt_pages *p)
 	block_signals(&signals);
 	av_odp_untrack(p->begin, p->bytes);
 	ret = p->held ? av_adopt_held_in(&c) : exchange_alone(&c);
-	(void)!av_odp_track(p->seg, p->begin, p->bytes);
+	av_odp_retrack(p->seg, p->begin, p->bytes);
 	unblock_signals(&signals);
 	return ret;
 }
@@ -350,7 +350,7 @@ static bool exchange_piece(const struct av_adopt_pages *p, const struct av_adopt
 
 	av_odp_untrack(c->addr, c->bytes);
 	ret = exchange_somehow(c, how);
-	(void)!av_odp_track(p->seg, c->addr, c->bytes);
+	av_odp_retrack(p->seg, c->addr, c->bytes);
 	return ret;
 }
 

@@ -74,7 +74,8 @@ static struct {
 	_Atomic bool stop;
 	_Atomic bool refused;	/* the kernel does not let this process have one: not asked again */
 	_Atomic uint64_t round; /* odd while the listener may be using entries of @context */
-	_Atomic uint32_t used;	/* entries of @context that have ever been used */
+	_Atomic uint64_t expected_begin, expected_end; /* av_odp_expect(); equal: nothing is */
+	_Atomic uint32_t used;			       /* entries of @context that have ever been used */
 	_Atomic(struct av_seg *) context[AV_REF_SLOTS];
 } notify = {.mutex = PTHREAD_MUTEX_INITIALIZER, .fd = -1};
 
@@ -154,11 +155,18 @@ static void handle_range(uint64_t addr, uint64_t len, bool unmapped)
 	}
 }
 
+static bool is_expected(uint64_t begin, uint64_t end)
+{
+	return begin == atomic_load(&notify.expected_begin) && end == atomic_load(&notify.expected_end);
+}
+
 static void handle(const struct uffd_msg *msg)
 {
 	switch (msg->event) {
 	case UFFD_EVENT_UNMAP:
-		handle_range(msg->arg.remove.start, msg->arg.remove.end - msg->arg.remove.start, true);
+		if (!is_expected(msg->arg.remove.start, msg->arg.remove.end))
+			handle_range(msg->arg.remove.start, msg->arg.remove.end - msg->arg.remove.start,
+				     true);
 		break;
 	case UFFD_EVENT_REMOVE:
 		av_adopt_discard(msg->arg.remove.start, msg->arg.remove.end - msg->arg.remove.start);
@@ -335,6 +343,8 @@ static void after_fork_in_child(void)
 	notify.users = 0;
 	atomic_store(&notify.fd, -1);
 	atomic_store(&notify.round, 0);
+	atomic_store(&notify.expected_begin, 0);
+	atomic_store(&notify.expected_end, 0);
 	for (uint32_t i = 0, n = context_slots(); i < n; i++)
 		atomic_store(&notify.context[i], NULL);
 	atomic_store(&notify.used, 0);
@@ -453,6 +463,20 @@ void av_odp_barrier(void)
 	}
 	wait_for_round();
 	errno = saved;
+}
+
+void av_odp_expect(uint64_t addr, uint64_t len)
+{
+	atomic_store(&notify.expected_begin, addr);
+	atomic_store(&notify.expected_end, addr + len);
+}
+
+/* An unmapping has returned when its event was read; it is handled when that batch is. */
+void av_odp_expect_end(void)
+{
+	wait_for_round();
+	atomic_store(&notify.expected_begin, 0);
+	atomic_store(&notify.expected_end, 0);
 }
 
 void av_odp_unwatch(struct av_seg *seg)

@@ -51,6 +51,15 @@ void av_odp_unwatch(struct av_seg *seg);
 void av_odp_barrier(void);
 
 /*
+ * The mover (memory/moving.h) is about to exchange what is mapped in just that range for other memory with
+ * the same bytes: if that is reported as an unmapping, which it is where somebody has had the range watched
+ * again meanwhile, nobody hears of it. Until av_odp_expect_end(), which waits for the listener. Context:
+ * moving.
+ */
+void av_odp_expect(uint64_t addr, uint64_t len);
+void av_odp_expect_end(void);
+
+/*
  * A range is not what it was: its pages are not valid any more for the device of that context, which is one
  * invalidation event if any was. Any process and thread; takes no lock.
  */

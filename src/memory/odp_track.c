@@ -188,10 +188,17 @@ void av_odp_untrack(uint64_t addr, uint64_t len)
 	struct uffdio_range range = {.start = addr, .len = len};
 	int uffd = av_odp_uffd(), saved = errno;
 
+	av_odp_expect(addr, len);
 	if (uffd >= 0)
 		(void)!ioctl(uffd, UFFDIO_UNREGISTER, &range);
-	av_odp_forget_seen();
 	errno = saved;
+}
+
+void av_odp_retrack(struct av_seg *seg, uint64_t addr, uint64_t len)
+{
+	av_odp_expect_end();
+	av_odp_forget_seen(); /* what was seen of the range until now was of other mappings */
+	(void)!av_odp_track(seg, addr, len);
 }
 
 bool av_odp_is_plain(const struct av_seg *seg, uint64_t addr, uint64_t len)

@@ -39,11 +39,13 @@
 AV_MUST_USE bool av_odp_track(struct av_seg *seg, uint64_t addr, uint64_t len);
 
 /*
- * A range of own memory is not watched any more: what is mapped there is about to be exchanged, which is no
- * unmapping that anybody is to hear of. The other way round by av_odp_track(), which believes nothing that
- * was remembered before. Context: any thread of the owner; moving (memory/moving.h).
+ * A range of own memory is not watched any more: what is mapped there is about to be exchanged, in one piece,
+ * which is no unmapping that anybody is to hear of. Threads that register memory, or prefetch it, may have it
+ * watched again before it is. The other way round by av_odp_retrack(), which believes nothing that was
+ * remembered before. Context: any thread of the owner; moving (memory/moving.h).
  */
 void av_odp_untrack(uint64_t addr, uint64_t len);
+void av_odp_retrack(struct av_seg *seg, uint64_t addr, uint64_t len);
 
 /*
  * Is the range, which av_odp_track() has just seen to, known to be private memory of no file? Then touching

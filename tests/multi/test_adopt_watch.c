@@ -1,0 +1,197 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Pages that are adopted and given back while others have the same memory watched: a prefetch that goes on in
+ * a thread of the library's, and threads of the program that register parts of it. The exchange of the pages
+ * is not taken for an unmapping by the program: what else is registered there stays good. What the program
+ * does unmap meanwhile is noticed.
+ */
+#include <errno.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/mman.h>
+
+#include "lib/expect.h"
+#include "lib/probe.h"
+#include "lib/sandbox.h"
+#include "lib/userfaultfd.h"
+
+#define PAGE   4096ul
+#define PAGES  4ul
+#define BYTES  (PAGES * PAGE)
+#define PART   256u /* of a page: a region that is not adopted */
+#define LOOKS  100u
+#define ROUNDS (TEST_SANITIZED ? 300u : 1500u)
+
+static struct side a, b; /* the regions are a's, in this process */
+static uint8_t *memory;
+
+static struct ibv_mr *reg(void *at, size_t bytes, int more)
+{
+	struct ibv_mr *mr = ibv_reg_mr(a.node->pd, at, bytes, PROBE_ALL | more);
+
+	if (!mr)
+		DIE("ibv_reg_mr: errno %d", errno);
+	return mr;
+}
+
+static void dereg(struct ibv_mr *mr)
+{
+	EXPECT(ibv_dereg_mr(mr) == 0, "ibv_dereg_mr: errno %d", errno);
+}
+
+static bool is_good(const struct ibv_mr *mr)
+{
+	return EXPECT_PROBE(&b, &a, 0, IBV_WR_RDMA_READ, (uintptr_t)mr->addr, mr->rkey, (uint32_t)mr->length,
+			    IBV_WC_SUCCESS);
+}
+
+/* In and out once. */
+static void move(void)
+{
+	dereg(reg(memory, BYTES, 0));
+}
+
+/* --- who has the memory watched meanwhile ----------------------------------------------------------------
+ */
+
+static struct ibv_mr *on_demand;
+static pthread_t thread;
+static _Atomic bool stop;
+
+static void prefetch_begin(void)
+{
+	on_demand = reg(memory, BYTES, IBV_ACCESS_ON_DEMAND);
+}
+
+static void prefetch(void)
+{
+	struct ibv_sge all = {(uintptr_t)memory, BYTES, on_demand->lkey};
+	int ret = ibv_advise_mr(a.node->pd, IBV_ADVISE_MR_ADVICE_PREFETCH_WRITE, 0, &all, 1);
+
+	EXPECT(ret == 0, "ibv_advise_mr: %d", ret);
+}
+
+static void prefetch_end(void)
+{
+	dereg(on_demand);
+}
+
+static void *register_parts(void *arg)
+{
+	while (!atomic_load(&stop))
+		dereg(reg(memory + 2 * PAGE + PART, PART, 0));
+	return arg;
+}
+
+static void registrar_begin(void)
+{
+	atomic_store(&stop, false);
+	if (pthread_create(&thread, NULL, register_parts, NULL))
+		DIE("pthread_create");
+}
+
+static void registrar_end(void)
+{
+	atomic_store(&stop, true);
+	pthread_join(thread, NULL);
+}
+
+static void nothing(void)
+{
+}
+
+static const struct watcher {
+	const char *name;
+	void (*begin)(void), (*each)(void), (*end)(void);
+} watchers[] = {
+	{"a prefetch that goes on", prefetch_begin, prefetch, prefetch_end},
+	{"a thread that registers parts", registrar_begin, nothing, registrar_end},
+};
+
+/* --- rows ----------------------------------------------------------------------------------------------- */
+
+static void map_memory(void)
+{
+	memory = mmap(NULL, BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	if (memory == MAP_FAILED)
+		DIE("mmap: errno %d", errno);
+	memset(memory, 0x5a, BYTES);
+}
+
+static void stays_good(const struct watcher *w)
+{
+	struct ibv_mr *part;
+	bool good = true;
+
+	row("%s: other regions stay good", w->name);
+	map_memory();
+	part = reg(memory + PAGE, PART, 0);
+	w->begin();
+	for (unsigned int i = 0; i < ROUNDS && good; i++) {
+		w->each();
+		move();
+		good = is_good(part);
+	}
+	w->end();
+	dereg(part);
+	munmap(memory, BYTES);
+}
+
+/* Who asks waits for the listener, but not for long: a machine that is busy may let it have the bytes once
+ * more. */
+static bool is_refused(const struct ibv_mr *mr)
+{
+	enum ibv_wc_status got = IBV_WC_SUCCESS;
+
+	for (unsigned int i = 0; i < LOOKS && got == IBV_WC_SUCCESS; i++)
+		got = probe(&b, &a, 0, IBV_WR_RDMA_READ, (uintptr_t)mr->addr, mr->rkey, (uint32_t)mr->length);
+	return EXPECT(got == IBV_WC_REM_ACCESS_ERR, "READ ends as '%s'", ibv_wc_status_str(got));
+}
+
+/* The very pages that were just exchanged are exchanged by the program. */
+static void is_noticed(const struct watcher *w)
+{
+	struct ibv_mr *part;
+	bool noticed = true;
+
+	row("%s: an unmapping is noticed", w->name);
+	map_memory();
+	w->begin();
+	for (unsigned int i = 0; i < ROUNDS / 20 && noticed; i++) {
+		part = reg(memory + PAGE, PART, 0);
+		w->each();
+		move();
+		if (mmap(memory, 2 * PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED,
+			 -1, 0) != memory)
+			DIE("mmap: errno %d", errno);
+		noticed = is_refused(part);
+		dereg(part);
+	}
+	w->end();
+	munmap(memory, BYTES);
+}
+
+int main(int argc, char **argv)
+{
+	side_agent_main(argc, argv);
+	time_limit(200);
+	if (!has_userfaultfd()) {
+		puts("nothing is watched here");
+		return 77;
+	}
+	sandbox_enter();
+	side_open(&a, NULL);
+	side_start(&b);
+	probe_open(&b, &a, 0);
+	for (size_t i = 0; i < COUNT_OF(watchers); i++) {
+		stays_good(&watchers[i]);
+		is_noticed(&watchers[i]);
+	}
+	probe_close(&b, &a, 0);
+	side_stop(&b);
+	side_stop(&a);
+	sandbox_leave();
+	return summary();
+}
