@@ -1,0 +1,100 @@
+/* SPDX-License-Identifier: MIT */
+/* The memory of a request under execution. */
+#include "transport/direct_work.h"
+
+#include "hca/limits.h"
+#include "memory/why.h"
+
+enum av_fault av_work_local(struct av_work *w, uint32_t access)
+{
+	struct av_seg *seg = w->req->seg;
+	enum av_mem_fault found;
+
+	if (w->head.flags & IBV_SEND_INLINE) {
+		av_spans_local(&w->local, seg, (void *)(uintptr_t)w->ring->data, w->head.bytes);
+		return w->head.bytes <= AV_MAX_INLINE ? AV_FAULT_NONE : AV_FAULT_LOC_LEN;
+	}
+	found = av_mem_get_list(seg, w->req->qp->pd, access, w->ring->sge, w->head.count, w->head.bytes,
+				&w->local);
+	switch (found) {
+	case AV_MEM_OK:
+		return AV_FAULT_NONE;
+	case AV_MEM_BUSY:
+		return AV_FAULT_BUSY;
+	default:
+		av_mem_why_list(seg, w->req->qp->pd, access, w->ring->sge, w->head.count, w->head.bytes,
+				found);
+		return AV_FAULT_LOC_PROT;
+	}
+}
+
+void av_work_local_end(struct av_work *w)
+{
+	av_mem_put_list(&w->local);
+}
+
+static enum av_fault remote_fault(const struct av_work *w, const struct av_mem_request *req,
+				  enum av_mem_fault found)
+{
+	switch (found) {
+	case AV_MEM_OK:
+		return AV_FAULT_NONE;
+	case AV_MEM_BUSY:
+		return AV_FAULT_BUSY;
+	case AV_MEM_TUNNELED:
+		return AV_FAULT_TUNNELED;
+	default:
+		av_mem_why(w->to.seg, req, found);
+		return AV_FAULT_REM_ACCESS;
+	}
+}
+
+struct av_mem_request av_work_request(const struct av_work *w, uint32_t access)
+{
+	return (struct av_mem_request){
+		.key = w->head.rkey,
+		.pd = w->pd,
+		.access = access,
+		.qpn = w->qpn,
+		.remote = true,
+		.addr = w->head.remote_addr,
+		.length = w->head.bytes,
+	};
+}
+
+enum av_fault av_work_remote(const struct av_work *w, const struct av_mem_request *req,
+			     struct av_spans *remote)
+{
+	remote->count = 1;
+	remote->bytes = req->length;
+	return remote_fault(w, req, av_mem_get(w->to.seg, req, &remote->at[0]));
+}
+
+enum av_fault av_work_gone(struct av_work *w)
+{
+	w->result.gone = true;
+	av_work_park(w, AV_PARK_NO_ANSWER);
+	return AV_FAULT_NONE;
+}
+
+enum av_fault av_work_moved(struct av_work *w, enum av_reach reach, enum av_fault src, enum av_fault dst)
+{
+	switch (reach) {
+	case AV_REACH_OK:
+		return AV_FAULT_NONE;
+	case AV_REACH_SRC_FAULT:
+	case AV_REACH_DST_FAULT:
+		if (!av_seg_alive_now(w->rsp->seg))
+			break;
+		return reach == AV_REACH_SRC_FAULT ? src : dst;
+	case AV_REACH_REFUSED:
+		return AV_FAULT_FORBIDDEN;
+	case AV_REACH_BUSY:
+		return AV_FAULT_BUSY;
+	case AV_REACH_SPLIT:
+		return AV_FAULT_REM_MISALIGNED;
+	case AV_REACH_GONE:
+		break;
+	}
+	return av_work_gone(w);
+}
