@@ -17,19 +17,11 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "lib/expect.h"
-#include "lib/pages.h"
-#include "lib/probe.h"
-#include "lib/sandbox.h"
+#include "adopt_fixture.h"
 
-#define PAGE	 4096ul
-#define WORDS	 (PAGE / sizeof(uint64_t))
-#define PATIENCE 10000u
-#define KINDS	 11
-#define OWN	 4 /* pages of each thread */
-
-static struct side a;
-static struct side b;
+#define WORDS (PAGE / sizeof(uint64_t))
+#define KINDS 11
+#define OWN   4 /* pages of each thread */
 
 struct worker {
 	uint8_t *page; /* OWN of them, in the region */
@@ -426,38 +418,21 @@ static void child_row(void)
 	munmap(p, HUGE_BYTES);
 }
 
-/* May this process hold its threads in faults of the kernel's, too? */
-static bool possible(void)
+static void run(void)
 {
-	int fd = (int)syscall(SYS_userfaultfd, O_CLOEXEC);
-
-	if (fd >= 0)
-		close(fd);
-	return fd >= 0;
-}
-
-int main(int argc, char **argv)
-{
-	side_agent_main(argc, argv);
-	time_limit(200);
-#if defined(__SANITIZE_THREAD__)
-	printf("SKIPPED: ThreadSanitizer takes mmap() for stores to the range\n");
-	return 77;
-#endif
-	if (!possible()) {
-		printf("SKIPPED: no userfaultfd for the kernel's faults\n");
-		return 77;
-	}
-	sandbox_enter();
-	setenv("ANYVERBS_ADOPT", "always", 1);
-	side_start(&b);
-	side_open(&a, NULL);
-	probe_open(&b, &a, 0);
 	for (size_t i = 0; i < COUNT_OF(stresses); i++)
 		stress_row(&stresses[i]);
 	if (!TEST_SANITIZED) /* whose threads have stacks of their own */
 		stack_row();
 	unbuffered_row();
 	child_row();
-	return summary();
+}
+
+int main(int argc, char **argv)
+{
+	if (!can_hold()) {
+		printf("SKIPPED: no userfaultfd for the kernel's faults\n");
+		return 77;
+	}
+	return adopt_test(argc, argv, run);
 }

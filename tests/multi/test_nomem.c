@@ -704,7 +704,7 @@ int main(void)
 
 	time_limit(200);
 	sandbox_enter();
-	setenv("ANYVERBS_ADOPT", "never", 1); /* what fails there is not the call's failure: test_adopt.c */
+	setenv("ANYVERBS_ADOPT", "never", 1); /* what fails there is not the call's failure: test_adopt_moves.c */
 	setenv("ANYVERBS_DEVICES", LIMITS, 1);
 	setenv("MLX_MR_ALLOC_TYPE", "CONTIG", 1);
 	list = ibv_get_device_list(NULL);

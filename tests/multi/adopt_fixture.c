@@ -1,0 +1,110 @@
+/* SPDX-License-Identifier: MIT */
+/* Memory that is adopted. */
+#include "adopt_fixture.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "lib/sandbox.h"
+
+struct side a, b;
+
+uint8_t *map(size_t bytes, int flags)
+{
+	uint8_t *p = mmap(NULL, bytes, PROT_READ | PROT_WRITE, flags, -1, 0);
+
+	if (p == MAP_FAILED)
+		DIE("mmap: errno %d", errno);
+	return p;
+}
+
+uint8_t *map_private(size_t bytes)
+{
+	return map(bytes, MAP_PRIVATE | MAP_ANONYMOUS);
+}
+
+struct ibv_mr *reg(void *at, size_t bytes)
+{
+	struct ibv_mr *mr = ibv_reg_mr(a.node->pd, at, bytes, PROBE_ALL);
+
+	if (!mr)
+		DIE("ibv_reg_mr: errno %d", errno);
+	return mr;
+}
+
+void dereg(struct ibv_mr *mr)
+{
+	EXPECT(ibv_dereg_mr(mr) == 0, "ibv_dereg_mr: errno %d", errno);
+}
+
+void expect_adopted(const uint8_t *p, bool adopted)
+{
+	EXPECT(pages_private(p) == !adopted, "%s", adopted ? "left alone" : "adopted");
+}
+
+void fill(uint8_t *p, size_t bytes, uint8_t seed)
+{
+	for (size_t i = 0; i < bytes; i++)
+		p[i] = (uint8_t)(seed + i * 7 + i / PAGE);
+}
+
+size_t same(const uint8_t *p, size_t bytes, uint8_t seed)
+{
+	size_t i = 0;
+
+	while (i < bytes && p[i] == (uint8_t)(seed + i * 7 + i / PAGE))
+		i++;
+	return i;
+}
+
+void expect_filled(const uint8_t *p, size_t bytes, uint8_t seed)
+{
+	EXPECT(same(p, bytes, seed) == bytes, "byte %zu of %zu is another", same(p, bytes, seed), bytes);
+}
+
+void expect_reached(uint8_t *p, const struct ibv_mr *mr)
+{
+	uint64_t addr = (uintptr_t)p, word = 0;
+	uint8_t *at = (uint8_t *)((addr + 15) & ~7ul);
+
+	EXPECT_PROBE(&b, &a, 0, IBV_WR_RDMA_WRITE, addr + 100, mr->rkey, 2 * PAGE, IBV_WC_SUCCESS);
+	EXPECT_PROBE(&b, &a, 0, IBV_WR_RDMA_READ, addr + 100, mr->rkey, 2 * PAGE, IBV_WC_SUCCESS);
+	EXPECT(side_check(&b, PROBE_AT, 2 * PAGE, PROBE_SEED, 0) < 0, "READ brings other bytes");
+	memcpy(at, &word, sizeof(word));
+	EXPECT_PROBE(&b, &a, 0, IBV_WR_ATOMIC_FETCH_AND_ADD, (uintptr_t)at, mr->rkey, 8, IBV_WC_SUCCESS);
+	memcpy(&word, at, sizeof(word));
+	EXPECT(word == 1, "%lu after FETCH_AND_ADD", (unsigned long)word);
+}
+
+bool can_hold(void)
+{
+	int fd = (int)syscall(SYS_userfaultfd, O_CLOEXEC);
+
+	if (fd >= 0)
+		close(fd);
+	return fd >= 0;
+}
+
+int adopt_test(int argc, char **argv, void (*run)(void))
+{
+	side_agent_main(argc, argv);
+	time_limit(200);
+#if defined(__SANITIZE_THREAD__)
+	printf("SKIPPED: ThreadSanitizer has a thread of its own, and takes mmap() for stores to the "
+	       "range\n");
+	return 77;
+#endif
+	sandbox_enter();
+	setenv("ANYVERBS_ADOPT", "always", 1);
+	side_start(&b);
+	side_open(&a, NULL);
+	probe_open(&b, &a, 0);
+	run();
+	return summary();
+}
