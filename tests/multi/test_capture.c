@@ -3,7 +3,6 @@
  * What ANYVERBS_CAPTURE writes: for each operation and each outcome, every frame there is, in order. Each row
  * between two processes, between two contexts of one process, and within one context.
  */
-#include <arpa/inet.h>
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -12,8 +11,9 @@
 #include <unistd.h>
 
 #include "lib/expect.h"
+#include "lib/request.h"
 #include "lib/sandbox.h"
-#include "lib/side.h"
+#include "lib/ways.h"
 #include "wire/frame.h"
 
 #define LOCAL_AT  0x1000u  /* offsets in the arenas: the requester's buffer, */
@@ -26,16 +26,6 @@
 #define RNR	  (AV_SYNDROME_RNR_NAK | RNR_CODE)
 #define FRAMES	  9
 #define PROLOGUE  72 /* bytes of the two blocks that a file begins with */
-#define GIVEN	  5  /* operands of atomics */
-#define SWAPPED	  6
-
-#define SEND  IBV_WR_SEND
-#define SENDI IBV_WR_SEND_WITH_IMM
-#define WRITE IBV_WR_RDMA_WRITE
-#define WRITI IBV_WR_RDMA_WRITE_WITH_IMM
-#define READ  IBV_WR_RDMA_READ
-#define CAS   IBV_WR_ATOMIC_CMP_AND_SWP
-#define FAA   IBV_WR_ATOMIC_FETCH_AND_ADD
 
 /* A frame that is wanted. */
 struct wanted {
@@ -112,26 +102,19 @@ static bool next_frame(size_t *at, struct av_frame *f, struct av_packet *p)
 
 /* --- one row --- */
 
-static bool uses_receive(enum ibv_wr_opcode op)
-{
-	return op == SEND || op == SENDI || op == WRITI;
-}
-
 static void post(const struct capture_row *r)
 {
-	struct node_send s = {
-		.wr_id = 1,
-		.opcode = r->op,
+	const struct request request = {
+		.op = r->op,
 		.flags = IBV_SEND_SIGNALED | (r->is_inline ? IBV_SEND_INLINE : 0) |
 			 (r->solicited ? IBV_SEND_SOLICITED : 0),
-		.imm = htonl(0x11223344),
-		.remote_addr = b.info.base[r->rkey] + REMOTE_AT + r->remote_by,
-		.rkey = b.info.key[r->rkey],
-		.compare_add = GIVEN,
-		.swap = SWAPPED,
-		.num_sge = 1,
-		.sge = {side_sge(&a, r->lkey, LOCAL_AT, r->bytes)},
+		.bytes = r->bytes,
+		.lkey = r->lkey,
+		.rkey = r->rkey,
+		.local_at = LOCAL_AT,
+		.remote_at = REMOTE_AT + r->remote_by,
 	};
+	struct node_send s = request_make(&a, &b, &request);
 
 	EXPECT(side_post_send(&a, 0, &s, 1).ret == 0, "post_send");
 }
@@ -153,7 +136,7 @@ static void prepare(const struct capture_row *r)
 	side_fill(&a, LOCAL_AT, 4096, 1, 0);
 	side_fill(&b, REMOTE_AT, 4096, 2, 0);
 	side_poke(&b, REMOTE_AT, 0x1122334455667788);
-	if (uses_receive(r->op) && !r->no_receive) {
+	if (request_receives(r->op) && !r->no_receive) {
 		struct node_recv recv = {
 			.num_sge = 1,
 			.sge = {side_sge(&b, r->recv_key, RECV_AT, r->recv_bytes ? r->recv_bytes : 4096)},
@@ -184,10 +167,11 @@ static void check_header(const struct capture_row *r, const struct av_packet *p,
 	if (info->headers & 1 << AV_HEADER_RETH)
 		EXPECT(p->length == r->bytes, "length %u in the RETH", p->length);
 	if (info->headers & 1 << AV_HEADER_ATOMIC_ETH)
-		EXPECT(r->op == CAS ? p->compare == GIVEN && p->swap_add == SWAPPED : p->swap_add == GIVEN,
+		EXPECT(r->op == CAS ? p->compare == REQUEST_GIVEN && p->swap_add == REQUEST_SWAPPED
+				    : p->swap_add == REQUEST_GIVEN,
 		       "operands");
 	if (info->headers & 1 << AV_HEADER_IMMDT)
-		EXPECT(p->imm == 0x11223344, "immediate %x", p->imm);
+		EXPECT(p->imm == REQUEST_IMM, "immediate %x", p->imm);
 	if (info->headers & 1 << AV_HEADER_ATOMIC_ACK_ETH)
 		EXPECT(p->original == 0x1122334455667788, "original value");
 }
@@ -348,8 +332,6 @@ static void all_rows(const char *name)
 	for (size_t i = 0; i < COUNT_OF(rows); i++)
 		run(&rows[i]);
 	resumed_by_the_responder();
-	side_stop(&b);
-	side_stop(&a);
 }
 
 /* A folder for the file, gone at the end. */
@@ -377,15 +359,7 @@ int main(int argc, char **argv)
 	time_limit(200);
 	begin();
 	sandbox_enter();
-	side_open(&a, NULL);
-	side_start(&b);
-	all_rows("two processes");
-	side_open(&a, NULL);
-	side_open(&b, NULL);
-	all_rows("two contexts");
-	side_open(&a, NULL);
-	side_open(&b, a.node->ctx);
-	all_rows("one context");
+	three_ways(&a, &b, all_rows);
 	sandbox_leave();
 	end();
 	return summary();

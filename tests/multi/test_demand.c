@@ -16,6 +16,7 @@
 #include "lib/odp_counters.h"
 #include "lib/sandbox.h"
 #include "lib/side.h"
+#include "lib/tool.h"
 
 #define PATIENCE  20000u
 #define LOCAL_AT  0x1000u
@@ -31,23 +32,9 @@ static uint64_t seed;
 
 /* --- the tool ------------------------------------------------------------------------------------------- */
 
-static int run_tool(const char *action, const char *rules)
+static int faults(const char *action, const char *rules)
 {
-	char *const argv[] = {
-		(char *)ANYVERBS_TOOL,	   (char *)"faults",	     (char *)"-d", (char *)"any0",
-		(char *)(uintptr_t)action, (char *)(uintptr_t)rules, NULL};
-	pid_t pid = fork();
-	int status;
-
-	if (pid == 0) {
-		if (!freopen("/dev/null", "w", stdout))
-			_exit(126);
-		execv(argv[0], argv);
-		_exit(127);
-	}
-	if (pid < 0 || waitpid(pid, &status, 0) != pid || !WIFEXITED(status))
-		DIE("anyverbs faults");
-	return WEXITSTATUS(status);
+	return tool_run(ANYVERBS_TOOL, "faults", "-d", "any0", action, rules, NULL);
 }
 
 /* @rules, in which "@" stands for queue pair FAULTY of this process, and "&" for this process. */
@@ -66,13 +53,13 @@ static void set_rules(const char *rules)
 			text[at++] = *rules;
 	}
 	text[at] = '\0';
-	if (run_tool("set", text) != 0)
+	if (faults("set", text) != 0)
 		DIE("anyverbs faults set '%s'", text);
 }
 
 static void clear_rules(void)
 {
-	if (run_tool("clear", NULL) != 0)
+	if (faults("clear", NULL) != 0)
 		DIE("anyverbs faults clear");
 }
 

@@ -18,6 +18,7 @@
 #include "lib/expect.h"
 #include "lib/sandbox.h"
 #include "lib/side.h"
+#include "lib/tool.h"
 
 #define PATIENCE 5000u
 #define QUIET	 50u /* ms in which an event would have come */
@@ -84,27 +85,14 @@ static void create_here(bool on_srq, uint32_t recv_cq)
 
 static void connect_pair(bool on_srq, uint32_t recv_cq, enum ibv_qp_state to)
 {
-	struct node_qp_spec spec = {
-		.cap = {.max_send_wr = 8, .max_recv_wr = 8, .max_send_sge = 1, .max_recv_sge = 1},
-		.recv_cq = 1};
-	struct node_link here = {.dgid = b.info.gid,
-				 .access = IBV_ACCESS_LOCAL_WRITE,
-				 .mtu = IBV_MTU_1024,
-				 .timeout = 14,
-				 .retry_cnt = 7,
-				 .rnr_retry = 7,
-				 .min_rnr_timer = 1,
-				 .to = to},
-			 there = here;
+	struct node_qp_spec spec = spec_default();
+	struct node_link here = link_default();
 
 	create_here(on_srq, recv_cq);
-	if (side_create_qp(&b, 0, &spec, &here.dest_qpn))
+	if (side_create_qp(&b, 0, &spec, NULL))
 		DIE("no queue pair");
-	there.dest_qpn = n->qp[0]->qp_num;
-	there.dgid = a.info.gid;
-	there.to = IBV_QPS_RTS;
-	if (side_connect(&a, 0, &here) || side_connect(&b, 0, &there))
-		DIE("not connected");
+	here.to = to;
+	pair_connect(&a, 0, &here, &b, 0, NULL);
 }
 
 static void end_pair(void)
@@ -114,29 +102,18 @@ static void end_pair(void)
 	EXPECT(side_destroy_qp(&b, 0) == 0, "destroy of the peer's");
 }
 
-static struct ibv_recv_wr *request(void)
-{
-	static struct ibv_sge sge;
-	static struct ibv_recv_wr wr;
-
-	sge = (struct ibv_sge){(uintptr_t)n->arena, 64, n->mr[KEY_FULL]->lkey};
-	wr = (struct ibv_recv_wr){.sg_list = &sge, .num_sge = 1};
-	return &wr;
-}
-
 static void post_here(void)
 {
-	struct ibv_recv_wr *bad;
-
-	EXPECT(ibv_post_recv(n->qp[0], request(), &bad) == 0, "ibv_post_recv");
+	side_recv_one(&a, 0, 0, 0, 64);
 }
 
 static void post_shared(int count)
 {
-	struct ibv_recv_wr *bad;
+	struct ibv_sge sge = side_sge(&a, KEY_FULL, 0, 64);
+	struct ibv_recv_wr wr = {.sg_list = &sge, .num_sge = 1}, *bad;
 
 	for (int i = 0; i < count; i++)
-		EXPECT(ibv_post_srq_recv(srq, request(), &bad) == 0, "ibv_post_srq_recv");
+		EXPECT(ibv_post_srq_recv(srq, &wr, &bad) == 0, "ibv_post_srq_recv");
 }
 
 /* One message from the peer. */
@@ -145,7 +122,7 @@ static void message(enum ibv_wc_status want)
 	struct node_send s = {.opcode = IBV_WR_SEND,
 			      .flags = IBV_SEND_SIGNALED,
 			      .num_sge = 1,
-			      .sge = {{b.info.base[KEY_FULL], 16, b.info.key[KEY_FULL]}}};
+			      .sge = {side_sge(&b, KEY_FULL, 0, 16)}};
 	struct ibv_wc wc;
 
 	EXPECT(side_post_send(&b, 0, &s, 1).ret == 0, "ibv_post_send");
@@ -374,31 +351,16 @@ static void killed_row(void)
 
 /* --- a device that fails --- */
 
-static void run_tool(const char *what)
-{
-	char *const argv[] = {(char *)ANYVERBS_TOOL, (char *)"event", (char *)"any0", (char *)(uintptr_t)what,
-			      NULL};
-	pid_t pid = fork();
-	int status;
-
-	if (pid == 0) {
-		execv(argv[0], argv);
-		_exit(127);
-	}
-	if (pid < 0 || waitpid(pid, &status, 0) != pid || status)
-		DIE("anyverbs event %s", what);
-}
-
 static void device_rows(void)
 {
-	struct ibv_recv_wr *bad;
 	struct ibv_context *late;
 	struct ibv_wc wc;
 
 	row("DEVICE_FATAL: queue pairs are flushed first, then it is said, once");
 	connect_pair(false, 1, IBV_QPS_RTS);
 	post_here();
-	run_tool("device-fatal");
+	if (tool_run(ANYVERBS_TOOL, "event", "any0", "device-fatal", NULL))
+		DIE("anyverbs event");
 	expect_event(IBV_EVENT_DEVICE_FATAL, NULL);
 	EXPECT(node_poll(n, 1, 1, PATIENCE, &wc) == 1 && wc.status == IBV_WC_WR_FLUSH_ERR, "receive: '%s'",
 	       ibv_wc_status_str(wc.status));
@@ -409,7 +371,7 @@ static void device_rows(void)
 	EXPECT(!ibv_reg_mr(n->pd, n->arena, 64, 0) && errno == EIO, "ibv_reg_mr: errno %d", errno);
 	EXPECT(!ibv_alloc_mw(n->pd, IBV_MW_TYPE_1) && errno == EIO, "ibv_alloc_mw: errno %d", errno);
 	row("... requests are flushed, and another context is well");
-	EXPECT(ibv_post_recv(n->qp[0], request(), &bad) == 0, "ibv_post_recv");
+	post_here();
 	EXPECT(node_poll(n, 1, 1, PATIENCE, &wc) == 1 && wc.status == IBV_WC_WR_FLUSH_ERR, "receive: '%s'",
 	       ibv_wc_status_str(wc.status));
 	late = node_open_device();

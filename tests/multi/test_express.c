@@ -7,13 +7,12 @@
  * of it is compared field by field: both completions, memory, PSNs, states, events. Between two processes,
  * between two contexts of one process, within one context, and of a queue pair with itself.
  */
-#include <arpa/inet.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "lib/expect.h"
+#include "lib/request.h"
 #include "lib/sandbox.h"
-#include "lib/side.h"
 
 #define LOCAL_AT  0x4000u /* offsets in the arenas */
 #define REMOTE_AT 0x18000u
@@ -21,13 +20,6 @@
 #define WATCHED	  0x40000u
 #define PATIENCE  8000u
 #define LOOK_MS	  0u /* who completes the request has raised the events before */
-
-#define SEND  IBV_WR_SEND
-#define SENDI IBV_WR_SEND_WITH_IMM
-#define WRITE IBV_WR_RDMA_WRITE
-#define READ  IBV_WR_RDMA_READ
-#define CAS   IBV_WR_ATOMIC_CMP_AND_SWP
-#define FAA   IBV_WR_ATOMIC_FETCH_AND_ADD
 
 enum armed { NOT_ARMED, ARMED, ARMED_SOLICITED };
 
@@ -149,16 +141,6 @@ static struct side *to; /* b, or a itself */
 static int to_qp;
 static const char *mode;
 
-static bool is_atomic(enum ibv_wr_opcode op)
-{
-	return op == FAA || op == CAS;
-}
-
-static bool uses_receive(enum ibv_wr_opcode op)
-{
-	return op == SEND || op == SENDI;
-}
-
 static void connect_row(const struct lane_row *r)
 {
 	struct node_link la = link_default(), lb = link_default();
@@ -187,25 +169,23 @@ static void post_receive(const struct lane_row *r, bool direct)
 		.sge = {side_sge(to, r->recv_key, RECV_AT, bytes), side_sge(to, r->recv_key, RECV_AT, 0)},
 	};
 
-	if (uses_receive(r->op) && !r->no_receive)
+	if (request_receives(r->op) && !r->no_receive)
 		EXPECT(side_post_recv(to, to_qp, &list, 1).ret == 0, "post_recv");
 }
 
 static void post_request(const struct lane_row *r, bool direct)
 {
-	struct node_send s = {
-		.wr_id = 1,
-		.opcode = r->op,
+	const struct request request = {
+		.op = r->op,
 		.flags = IBV_SEND_SIGNALED | r->flags,
-		.imm = htonl(0x11223344),
-		.remote_addr = to->info.base[r->rkey] + REMOTE_AT + (uint64_t)r->remote_by,
-		.rkey = to->info.key[r->rkey],
-		.compare_add = 5,
-		.swap = 99,
-		.num_sge = 1,
+		.bytes = r->bytes,
+		.lkey = r->lkey,
+		.rkey = r->rkey,
+		.local_at = LOCAL_AT + (uint64_t)r->local_by,
+		.remote_at = REMOTE_AT + (uint64_t)r->remote_by,
 	};
+	struct node_send s = request_make(&a, to, &request);
 
-	s.sge[0] = side_sge(&a, r->lkey, LOCAL_AT + (uint64_t)r->local_by, r->bytes);
 	if (direct) {
 		s.flags &= ~(
 			unsigned int)IBV_SEND_INLINE; /* the lane does not mind how many elements that was */
@@ -234,10 +214,10 @@ static void look_at_memory(const struct lane_row *r, struct seen *seen)
 		seen->message = side_check(&a, LOCAL_AT, r->bytes, target_seed, REMOTE_AT);
 	else
 		seen->message =
-			side_check(to, uses_receive(r->op) ? RECV_AT : REMOTE_AT, r->bytes, 1, LOCAL_AT);
+			side_check(to, request_receives(r->op) ? RECV_AT : REMOTE_AT, r->bytes, 1, LOCAL_AT);
 	seen->source = side_check(&a, 0, WATCHED, 1, 0);
 	seen->target = side_check(to, 0, WATCHED, target_seed, 0);
-	if (is_atomic(r->op)) {
+	if (request_is_atomic(r->op)) {
 		seen->word = side_peek(to, REMOTE_AT);
 		seen->answer = side_peek(&a, LOCAL_AT + (uint64_t)(r->local_by > 0 ? r->local_by : 0));
 	}
@@ -249,8 +229,8 @@ static void run(const struct lane_row *r, bool direct, struct seen *seen)
 	side_fill(&a, 0, WATCHED, 1, 0);
 	if (to != &a)
 		side_fill(to, 0, WATCHED, 2, 0);
-	if (is_atomic(r->op))
-		side_poke(to, REMOTE_AT, 5);
+	if (request_is_atomic(r->op))
+		side_poke(to, REMOTE_AT, REQUEST_GIVEN);
 	connect_row(r);
 	post_receive(r, direct);
 	if (r->armed != NOT_ARMED)
@@ -317,9 +297,10 @@ static void expect_done(const struct lane_row *r, const struct seen *x)
 	if (!EXPECT(x->requester.completions == 1, "the request does not complete") ||
 	    x->requester.wc[0].status != IBV_WC_SUCCESS)
 		return;
-	if (is_atomic(r->op))
-		EXPECT(x->word == (r->op == FAA ? 10 : 99) && x->answer == 5, "word %lu, answer %lu", x->word,
-		       x->answer);
+	if (request_is_atomic(r->op))
+		EXPECT(x->word == (r->op == FAA ? 2 * REQUEST_GIVEN : REQUEST_SWAPPED) &&
+			       x->answer == REQUEST_GIVEN,
+		       "word %lu, answer %lu", x->word, x->answer);
 	else
 		EXPECT(x->message == -1, "byte %ld is not what was sent", (long)x->message);
 }

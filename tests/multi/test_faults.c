@@ -4,12 +4,11 @@
  * states of both queue pairs, the asynchronous event, and that nobody else notices. Each row between two
  * processes, between two contexts of one process, and within one context.
  */
-#include <arpa/inet.h>
-#include <string.h>
-
 #include "lib/expect.h"
+#include "lib/probe.h"
+#include "lib/request.h"
 #include "lib/sandbox.h"
-#include "lib/side.h"
+#include "lib/ways.h"
 
 #define LOCAL_AT  0x1000u  /* offsets in the arenas: the requester's buffer, */
 #define REMOTE_AT 0x2000u  /* the responder's memory, */
@@ -20,17 +19,6 @@
 #define ANY	  (-2)	   /* for a wanted value that may be anything */
 #define NONE	  (-1)
 #define FULL_END  NODE_ARENA
-
-#define SEND  IBV_WR_SEND
-#define SENDI IBV_WR_SEND_WITH_IMM
-#define WRITE IBV_WR_RDMA_WRITE
-#define WRITI IBV_WR_RDMA_WRITE_WITH_IMM
-#define READ  IBV_WR_RDMA_READ
-#define CAS   IBV_WR_ATOMIC_CMP_AND_SWP
-#define FAA   IBV_WR_ATOMIC_FETCH_AND_ADD
-
-#define ALL_ACCESS \
-	(IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC)
 
 struct fault_row {
 	const char *name;
@@ -54,26 +42,6 @@ struct fault_row {
 
 static struct side a, b;
 static const char *mode;
-
-static const char *op_name(enum ibv_wr_opcode op)
-{
-	static const char *const name[] = {[WRITE] = "WRITE",	    [WRITI] = "WRITE_WITH_IMM",
-					   [SEND] = "SEND",	    [SENDI] = "SEND_WITH_IMM",
-					   [READ] = "READ",	    [CAS] = "CMP_AND_SWP",
-					   [FAA] = "FETCH_AND_ADD", [IBV_WR_SEND_WITH_INV] = "SEND_WITH_INV"};
-
-	return name[op];
-}
-
-static bool is_atomic(enum ibv_wr_opcode op)
-{
-	return op == CAS || op == FAA;
-}
-
-static bool uses_receive(enum ibv_wr_opcode op)
-{
-	return op == SEND || op == SENDI || op == WRITI || op == IBV_WR_SEND_WITH_INV;
-}
 
 /* --- bystanders --- */
 
@@ -136,22 +104,18 @@ static uint32_t total_bytes(const struct fault_row *r)
 
 static struct node_send request(const struct fault_row *r)
 {
-	struct node_send s = {
-		.wr_id = 1,
-		.opcode = r->op,
+	const struct request request = {
+		.op = r->op,
 		.flags = r->flags,
-		.imm = htonl(0x11223344),
-		.remote_addr = b.info.base[r->rkey] + REMOTE_AT + (uint64_t)r->remote_by,
-		.rkey = b.info.key[r->rkey],
-		.compare_add = 5,
-		.swap = 6,
-		.num_sge = r->elements < 0 ? 0
-			   : r->elements   ? r->elements
-					   : 1,
+		.bytes = r->bytes,
+		.elements = r->elements,
+		.lkey = r->lkey,
+		.rkey = r->rkey,
+		.local_at = LOCAL_AT + (uint64_t)r->local_by,
+		.remote_at = REMOTE_AT + (uint64_t)r->remote_by,
 	};
+	struct node_send s = request_make(&a, &b, &request);
 
-	for (int i = 0; i < s.num_sge; i++)
-		s.sge[i] = side_sge(&a, r->lkey, LOCAL_AT + (uint64_t)r->local_by, r->bytes);
 	if (r->requester == IBV_WC_SUCCESS)
 		s.flags |= IBV_SEND_SIGNALED; /* an error completes in any case */
 	return s;
@@ -173,14 +137,9 @@ static void post_receives(const struct fault_row *r)
 
 static void prepare(const struct fault_row *r)
 {
-	struct node_link la = link_default(), lb = link_default();
+	const struct request_limits limits = {r->denied, r->no_rd_atomic, r->no_dest_rd_atomic};
 
-	la.rnr_retry = 1;
-	la.rd_atomic = r->no_rd_atomic ? 0 : 4;
-	lb.dest_rd_atomic = r->no_dest_rd_atomic ? 0 : 4;
-	lb.access &= ~r->denied;
-	pair_create(&a, 0, &b, 0, NULL);
-	pair_connect(&a, 0, &la, &b, 0, &lb);
+	request_connect(&a, &b, &limits);
 	side_fill(&a, 0, WATCHED, 1, 0);
 	side_fill(&b, 0, WATCHED, 2, 0);
 	post_receives(r);
@@ -216,7 +175,7 @@ static void check_requester(const struct fault_row *r)
 static void check_receives(const struct fault_row *r)
 {
 	bool success = r->requester == IBV_WC_SUCCESS && !r->responder_fails;
-	int want = r->responder_fails ? r->receives : success ? 1 + uses_receive(r->op) : 0;
+	int want = r->responder_fails ? r->receives : success ? 1 + request_receives(r->op) : 0;
 	struct ibv_wc wc[3];
 	int got = side_poll(&b, 1, want, want ? PATIENCE : 0, wc);
 
@@ -265,7 +224,7 @@ static void run(const struct fault_row *r)
 {
 	struct node_send list[2];
 
-	row("[%s] %s: %s", mode, op_name(r->op), r->name);
+	row("[%s] %s: %s", mode, probe_name(r->op), r->name);
 	prepare(r);
 	list[0] = request(r);
 	list[1] = (struct node_send){.wr_id = 2, .opcode = SEND, .flags = IBV_SEND_SIGNALED};
@@ -307,18 +266,18 @@ static void requester_rows(void)
 
 	for (size_t f = 0; f < COUNT_OF(faults); f++) {
 		for (size_t o = 0; o < COUNT_OF(ops); o++) {
-			bool fetches = ops[o] == READ || is_atomic(ops[o]);
+			bool fetches = ops[o] == READ || request_is_atomic(ops[o]);
 			struct fault_row r = {
 				.name = faults[f].name,
 				.op = ops[o],
-				.bytes = is_atomic(ops[o]) ? 8 : faults[f].bytes,
+				.bytes = request_is_atomic(ops[o]) ? 8 : faults[f].bytes,
 				.lkey = faults[f].lkey,
 				.local_by = faults[f].by,
 				.receives = 2,
 				.requester = IBV_WC_LOC_PROT_ERR,
 				.receive = NONE,
 				.event = NONE,
-				.may_write = is_atomic(ops[o]),
+				.may_write = request_is_atomic(ops[o]),
 			};
 
 			if (!faults[f].readable_suffices || fetches)
@@ -395,11 +354,12 @@ static void remote_rows(void)
 
 	for (size_t f = 0; f < COUNT_OF(faults); f++)
 		for (size_t o = 0; o < COUNT_OF(ops); o++)
-			remote_row((struct fault_row){.name = faults[f].name,
-						      .op = ops[o],
-						      .rkey = faults[f].rkey,
-						      .remote_by = faults[f].by,
-						      .bytes = is_atomic(ops[o]) ? 8 : faults[f].bytes});
+			remote_row(
+				(struct fault_row){.name = faults[f].name,
+						   .op = ops[o],
+						   .rkey = faults[f].rkey,
+						   .remote_by = faults[f].by,
+						   .bytes = request_is_atomic(ops[o]) ? 8 : faults[f].bytes});
 	remote_row((struct fault_row){
 		.name = "region without REMOTE_WRITE", .op = WRITE, .rkey = KEY_NO_WRITE, .bytes = 8});
 	remote_row((struct fault_row){
@@ -457,7 +417,7 @@ static void invalid_request_rows(void)
 		 .op = FAA,
 		 .bytes = 8,
 		 .denied = IBV_ACCESS_REMOTE_ATOMIC},
-		{.name = "QP without access flags", .op = READ, .bytes = 40000, .denied = ALL_ACCESS},
+		{.name = "QP without access flags", .op = READ, .bytes = 40000, .denied = PROBE_ALL},
 		{.name = "QP without REMOTE_WRITE, and a bad rkey",
 		 .op = WRITE,
 		 .bytes = 8,
@@ -727,9 +687,9 @@ static void no_fault_rows(void)
 
 		r.receives = 2;
 		r.requester = IBV_WC_SUCCESS;
-		r.receive = uses_receive(r.op) ? IBV_WC_SUCCESS : ANY;
+		r.receive = request_receives(r.op) ? IBV_WC_SUCCESS : ANY;
 		r.event = NONE;
-		if (!uses_receive(r.op))
+		if (!request_receives(r.op))
 			r.recv_bytes = 8;
 		run(&r);
 	}
@@ -752,9 +712,6 @@ static void all_rows(const char *name)
 	receive_rows();
 	combined_rows();
 	no_fault_rows();
-	row("[%s] end", mode);
-	side_stop(&b);
-	side_stop(&a);
 }
 
 int main(int argc, char **argv)
@@ -762,15 +719,7 @@ int main(int argc, char **argv)
 	side_agent_main(argc, argv);
 	time_limit(200);
 	sandbox_enter();
-	side_open(&a, NULL);
-	side_start(&b);
-	all_rows("two processes");
-	side_open(&a, NULL);
-	side_open(&b, NULL);
-	all_rows("two contexts");
-	side_open(&a, NULL);
-	side_open(&b, a.node->ctx);
-	all_rows("one context");
+	three_ways(&a, &b, all_rows);
 	sandbox_leave();
 	return summary();
 }

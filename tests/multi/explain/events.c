@@ -3,10 +3,10 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <string.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include "lib/expect.h"
+#include "lib/tool.h"
 #include "recorder.h"
 
 #define PATIENCE 10000u
@@ -65,11 +65,8 @@ static void disconnect_own(void)
 
 static void post_recvs(int count)
 {
-	struct ibv_sge sge = {(uintptr_t)n->arena, 64, n->info.key[KEY_FULL]};
-	struct ibv_recv_wr wr = {.sg_list = &sge, .num_sge = 1}, *bad;
-
 	while (count-- > 0)
-		EXPECT(ibv_post_recv(n->qp[2], &wr, &bad) == 0, "ibv_post_recv");
+		side_recv_one(&a, 2, 0, 0, 64);
 }
 
 static void seed_overruns(void)
@@ -279,18 +276,9 @@ static void seed_xrc(void)
 
 /* --- devices -------------------------------------------------------------------------------------------- */
 
-static void run_tool(const char *what)
+static void device_event(const char *what)
 {
-	char *const argv[] = {(char *)(uintptr_t)ANYVERBS_TOOL, (char *)(uintptr_t) "event",
-			      (char *)(uintptr_t) "any0", (char *)(uintptr_t)what, NULL};
-	pid_t pid = fork();
-	int status;
-
-	if (pid == 0) {
-		execv(argv[0], argv);
-		_exit(127);
-	}
-	if (pid < 0 || waitpid(pid, &status, 0) != pid || status)
+	if (tool_run(ANYVERBS_TOOL, "event", "any0", what, NULL))
 		DIE("anyverbs event %s", what);
 }
 
@@ -300,14 +288,14 @@ static void seed_device(void)
 
 	row("event: port");
 	recorder_begin();
-	run_tool("port-err");
+	device_event("port-err");
 	if (find("port down", AV_CHECK_PORT_DOWN, AV_FLIGHT_EVENT, ANY, &r))
 		EXPECT(r.object == AV_OBJECT_PORT && r.number == 1 && r.event == IBV_EVENT_PORT_ERR,
 		       "event %d", r.event);
-	run_tool("port-active");
+	device_event("port-active");
 	row("event: device");
 	recorder_begin();
-	run_tool("device-fatal");
+	device_event("device-fatal");
 	if (find("device failed", AV_CHECK_FATAL, AV_FLIGHT_EVENT, ANY, &r))
 		EXPECT(r.event == IBV_EVENT_DEVICE_FATAL, "event %d", r.event);
 	recorder_begin();

@@ -3,6 +3,8 @@
 #include <unistd.h>
 
 #include "lib/expect.h"
+#include "lib/probe.h"
+#include "lib/request.h"
 #include "recorder.h"
 
 #define LOCAL_AT  0x1000u
@@ -10,18 +12,8 @@
 #define RECV_AT	  0x3000u
 #define PATIENCE  10000u
 
-#define SEND  IBV_WR_SEND
-#define WRITE IBV_WR_RDMA_WRITE
-#define WRITI IBV_WR_RDMA_WRITE_WITH_IMM
-#define READ  IBV_WR_RDMA_READ
-#define CAS   IBV_WR_ATOMIC_CMP_AND_SWP
-#define FAA   IBV_WR_ATOMIC_FETCH_AND_ADD
-
-#define LACK(right) (ALL_ACCESS & ~(uint64_t)IBV_ACCESS_##right)
-#define ALL_ACCESS                                                                              \
-	((uint64_t)(IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ | \
-		    IBV_ACCESS_REMOTE_ATOMIC))
-#define BEHIND (NODE_ARENA - 4) /* four bytes are left */
+#define LACK(right) (PROBE_ALL & ~(uint64_t)IBV_ACCESS_##right)
+#define BEHIND	    (NODE_ARENA - 4) /* four bytes are left */
 
 /* Whose key is to blame. */
 enum whose { NOBODYS, OURS, THEIRS, RECEIVERS };
@@ -48,16 +40,18 @@ struct request_row {
 
 static struct node_send request(const struct request_row *r)
 {
-	struct node_send s = {
-		.wr_id = 4711,
-		.opcode = r->op,
-		.remote_addr = b.info.base[r->rkey] + (uint64_t)(r->remote_at ? r->remote_at : REMOTE_AT),
-		.rkey = b.info.key[r->rkey],
-		.num_sge = r->elements ? r->elements : 1,
+	const struct request request = {
+		.op = r->op,
+		.bytes = r->bytes,
+		.elements = r->elements,
+		.lkey = r->lkey,
+		.rkey = r->rkey,
+		.local_at = (uint64_t)(r->local_at ? r->local_at : LOCAL_AT),
+		.remote_at = (uint64_t)(r->remote_at ? r->remote_at : REMOTE_AT),
 	};
+	struct node_send s = request_make(&a, &b, &request);
 
-	for (int i = 0; i < s.num_sge; i++)
-		s.sge[i] = side_sge(&a, r->lkey, (uint64_t)(r->local_at ? r->local_at : LOCAL_AT), r->bytes);
+	s.wr_id = 4711;
 	if (r->op == IBV_WR_SEND_WITH_INV)
 		s.imm = s.rkey;
 	return s;
@@ -65,16 +59,11 @@ static struct node_send request(const struct request_row *r)
 
 static void start(const struct request_row *r)
 {
-	struct node_link la = link_default(), lb = link_default();
-	struct node_recv recv = {.wr_id = 11, .num_sge = 1};
+	const struct request_limits limits = {r->denied, r->no_rd, r->no_dest_rd};
+	struct node_recv recv = {
+		.wr_id = 11, .num_sge = 1, .sge = {side_sge(&b, r->recv_key, RECV_AT, r->recv_bytes)}};
 
-	la.rnr_retry = 1;
-	la.rd_atomic = r->no_rd ? 0 : 4;
-	lb.dest_rd_atomic = r->no_dest_rd ? 0 : 4;
-	lb.access &= ~r->denied;
-	pair_create(&a, 0, &b, 0, NULL);
-	pair_connect(&a, 0, &la, &b, 0, &lb);
-	recv.sge[0] = side_sge(&b, r->recv_key, RECV_AT, r->recv_bytes);
+	request_connect(&a, &b, &limits);
 	if (r->recv_bytes)
 		EXPECT(side_post_recv(&b, 0, &recv, 1).ret == 0, "post_recv");
 }
