@@ -12,34 +12,14 @@
 #include <string.h>
 #include <sys/mman.h>
 
-#include "lib/expect.h"
-#include "lib/probe.h"
-#include "lib/sandbox.h"
+#include "adopt_fixture.h"
 #include "lib/userfaultfd.h"
 
-#define PAGE   4096ul
-#define PAGES  4ul
-#define BYTES  (PAGES * PAGE)
 #define PART   256u /* of a page: a region that is not adopted */
 #define LOOKS  100u
 #define ROUNDS (TEST_SANITIZED ? 300u : 1500u)
 
-static struct side a, b; /* the regions are a's, in this process */
 static uint8_t *memory;
-
-static struct ibv_mr *reg(void *at, size_t bytes, int more)
-{
-	struct ibv_mr *mr = ibv_reg_mr(a.node->pd, at, bytes, PROBE_ALL | more);
-
-	if (!mr)
-		DIE("ibv_reg_mr: errno %d", errno);
-	return mr;
-}
-
-static void dereg(struct ibv_mr *mr)
-{
-	EXPECT(ibv_dereg_mr(mr) == 0, "ibv_dereg_mr: errno %d", errno);
-}
 
 static bool is_good(const struct ibv_mr *mr)
 {
@@ -50,7 +30,7 @@ static bool is_good(const struct ibv_mr *mr)
 /* In and out once. */
 static void move(void)
 {
-	dereg(reg(memory, BYTES, 0));
+	dereg(reg(memory, BYTES));
 }
 
 /* --- who has the memory watched meanwhile ----------------------------------------------------------------
@@ -62,7 +42,9 @@ static _Atomic bool stop;
 
 static void prefetch_begin(void)
 {
-	on_demand = reg(memory, BYTES, IBV_ACCESS_ON_DEMAND);
+	on_demand = ibv_reg_mr(a.node->pd, memory, BYTES, PROBE_ALL | IBV_ACCESS_ON_DEMAND);
+	if (!on_demand)
+		DIE("ibv_reg_mr: errno %d", errno);
 }
 
 static void prefetch(void)
@@ -81,7 +63,7 @@ static void prefetch_end(void)
 static void *register_parts(void *arg)
 {
 	while (!atomic_load(&stop))
-		dereg(reg(memory + 2 * PAGE + PART, PART, 0));
+		dereg(reg(memory + 2 * PAGE + PART, PART));
 	return arg;
 }
 
@@ -114,9 +96,7 @@ static const struct watcher {
 
 static void map_memory(void)
 {
-	memory = mmap(NULL, BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-	if (memory == MAP_FAILED)
-		DIE("mmap: errno %d", errno);
+	memory = map_private(BYTES);
 	memset(memory, 0x5a, BYTES);
 }
 
@@ -127,7 +107,7 @@ static void stays_good(const struct watcher *w)
 
 	row("%s: other regions stay good", w->name);
 	map_memory();
-	part = reg(memory + PAGE, PART, 0);
+	part = reg(memory + PAGE, PART);
 	w->begin();
 	for (unsigned int i = 0; i < ROUNDS && good; i++) {
 		w->each();
@@ -160,7 +140,7 @@ static void is_noticed(const struct watcher *w)
 	map_memory();
 	w->begin();
 	for (unsigned int i = 0; i < ROUNDS / 20 && noticed; i++) {
-		part = reg(memory + PAGE, PART, 0);
+		part = reg(memory + PAGE, PART);
 		w->each();
 		move();
 		if (mmap(memory, 2 * PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED,
@@ -173,25 +153,16 @@ static void is_noticed(const struct watcher *w)
 	munmap(memory, BYTES);
 }
 
-int main(int argc, char **argv)
+static void run(void)
 {
-	side_agent_main(argc, argv);
-	time_limit(200);
-	if (!has_userfaultfd()) {
-		puts("nothing is watched here");
-		return 77;
-	}
-	sandbox_enter();
-	side_open(&a, NULL);
-	side_start(&b);
-	probe_open(&b, &a, 0);
 	for (size_t i = 0; i < COUNT_OF(watchers); i++) {
 		stays_good(&watchers[i]);
-		is_noticed(&watchers[i]);
+		if (has_userfaultfd())
+			is_noticed(&watchers[i]);
 	}
-	probe_close(&b, &a, 0);
-	side_stop(&b);
-	side_stop(&a);
-	sandbox_leave();
-	return summary();
+}
+
+int main(int argc, char **argv)
+{
+	return adopt_test(argc, argv, run);
 }
