@@ -25,6 +25,7 @@ struct datagram {
 	struct av_sq_wqe head;
 	uint8_t grh[AV_GRH_BYTES];
 	bool has_grh;
+	uint8_t sl;	      /* as the receiver's completion says it */
 	struct av_spans from; /* header area and payload */
 	bool source_bad;      /* the sender's own memory failed */
 	bool group;	      /* it goes to a multicast group */
@@ -47,6 +48,7 @@ static void write_header(struct datagram *d)
 	d->has_grh = d->head.route.is_global;
 	av_port_gid(h->port, d->head.route.sgid_index, &f.sgid);
 	av_grh_write(d->grh, &f);
+	d->sl = f.infiniband ? d->head.route.sl : (uint8_t)av_grh_packet_type(&f);
 }
 
 /* The header area and the sender's buffers as one list. */
@@ -107,7 +109,7 @@ static void deliver(struct datagram *d, const struct av_qp_end *rsp)
 		.to = &to,
 		.src_qpn = atomic_load_explicit(&d->req->qp->qpn, memory_order_relaxed),
 		.slid = d->req->seg->head->lid,
-		.sl = d->req->seg->head->lid ? d->head.route.sl : 0,
+		.sl = d->sl,
 		.opcode = IBV_WC_RECV,
 		.wc_flags = (d->has_grh ? IBV_WC_GRH : 0) | (imm ? IBV_WC_WITH_IMM : 0),
 		.imm = imm ? d->head.imm : 0,

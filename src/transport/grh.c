@@ -59,10 +59,15 @@ static void write_ipv4(uint8_t *to, const struct av_grh_fields *f)
 	put16(to + 10, checksum(to));
 }
 
+enum av_packet_type av_grh_packet_type(const struct av_grh_fields *f)
+{
+	return is_ipv4(&f->sgid) && is_ipv4(&f->dgid) ? AV_PACKET_V2_IPV4 : AV_PACKET_V2_IPV6;
+}
+
 void av_grh_write(uint8_t to[AV_GRH_BYTES], const struct av_grh_fields *f)
 {
 	memset(to, 0, AV_GRH_BYTES);
-	if (!f->infiniband && is_ipv4(&f->sgid) && is_ipv4(&f->dgid)) {
+	if (!f->infiniband && av_grh_packet_type(f) == AV_PACKET_V2_IPV4) {
 		write_ipv4(to + IPV4_AT, f);
 		return;
 	}

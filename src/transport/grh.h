@@ -15,6 +15,13 @@
 
 #define AV_GRH_BYTES 40
 
+/*
+ * What stands in front of the payload, as the completion says it (annex A17.4.5.1: its content cannot, since
+ * 20 bytes of the IPv4 form are undefined). Verbs have no field for that; adapters use the service level,
+ * which frames of Ethernet do not have: mlx5 bits 0 to 2 for the layer 3 header, bit 3 for UDP behind it.
+ */
+enum av_packet_type { AV_PACKET_V2_IPV6 = 9, AV_PACKET_V2_IPV4 = 10 };
+
 struct av_grh_fields {
 	union ibv_gid sgid, dgid;
 	uint32_t flow_label;
@@ -23,6 +30,9 @@ struct av_grh_fields {
 	bool immediate;	  /* it carries immediate data */
 	bool infiniband;  /* the link layer: next header "IBA" instead of UDP */
 };
+
+/* The form av_grh_write() gives the 40 bytes on Ethernet. */
+enum av_packet_type av_grh_packet_type(const struct av_grh_fields *fields);
 
 /* Write the 40 bytes. */
 void av_grh_write(uint8_t to[AV_GRH_BYTES], const struct av_grh_fields *fields);
