@@ -33,8 +33,16 @@ static void prepare_forks(void)
 	pthread_atfork(before_fork, after_fork_in_parent, after_fork_in_child);
 }
 
-/* The system's list, taken while the virtual files are off: it would find our devices there, without a
- * driver. */
+static void free_foreign(struct ibv_device **list)
+{
+	void (*next)(struct ibv_device **) = av_next("ibv_free_device_list", "IBVERBS_1.1");
+
+	if (list && next)
+		next(list);
+}
+
+/* The system's list, NULL if it has no device; taken while the virtual files are off: it would find our
+ * devices there, without a driver. */
 static struct ibv_device **foreign_list(int *count)
 {
 	static pthread_once_t prepared = PTHREAD_ONCE_INIT;
@@ -50,14 +58,20 @@ static struct ibv_device **foreign_list(int *count)
 		av_vsysfs_suspend(false);
 		pthread_mutex_unlock(&foreign_mutex);
 	}
-	if (!devices)
-		*count = 0;
-	return devices;
+	if (devices && *count > 0)
+		return devices;
+	free_foreign(devices);
+	*count = 0;
+	return NULL;
 }
 
+/* Stands behind the NULL of a list handed out, and no program has its address. */
+static struct ibv_device end_of_list;
+
 /*
- * The array handed out: a hidden first element holds the system's list, which must be freed as a whole with
- * the function it came from.
+ * The array handed out is what calloc() gave, as that of the system's library is: there are programs, qperf
+ * among them, that call free() for it. Behind its NULL are the mark and the system's list, which must be
+ * freed as a whole with the function it came from.
  */
 AV_EXPORT struct ibv_device **ibv_get_device_list(int *num_devices)
 {
@@ -65,35 +79,34 @@ AV_EXPORT struct ibv_device **ibv_get_device_list(int *num_devices)
 	struct av_device *const *devices = av_devices(&ours);
 	int foreign;
 	struct ibv_device **theirs = foreign_list(&foreign);
-	struct ibv_device **all = calloc((size_t)ours + (size_t)foreign + 2, sizeof(*all));
+	size_t count = (size_t)ours + (size_t)foreign;
+	struct ibv_device **all = calloc(count + 3, sizeof(struct ibv_device *));
 
 	if (!all) {
-		void (*next_free)(struct ibv_device **) = av_next("ibv_free_device_list", "IBVERBS_1.1");
-
-		if (theirs && next_free)
-			next_free(theirs);
+		free_foreign(theirs);
 		return av_fail_null(ENOMEM);
 	}
-	all[0] = (struct ibv_device *)theirs;
 	for (unsigned int i = 0; i < ours; i++)
-		all[1 + i] = &devices[i]->ibv;
+		all[i] = &devices[i]->ibv;
 	if (theirs)
-		memcpy(&all[1 + ours], theirs, (size_t)foreign * sizeof(*all));
+		memcpy(&all[ours], theirs, (size_t)foreign * sizeof(*all));
+	all[count + 1] = &end_of_list;
+	all[count + 2] = (struct ibv_device *)theirs;
 	if (num_devices)
-		*num_devices = (int)ours + foreign;
-	return all + 1;
+		*num_devices = (int)count;
+	return all;
 }
 
 AV_EXPORT void ibv_free_device_list(struct ibv_device **devices)
 {
-	struct ibv_device **theirs;
+	struct ibv_device **at = devices;
 
 	if (!devices)
 		return;
-	theirs = (struct ibv_device **)devices[-1];
-	if (theirs)
-		AV_NEXT(ibv_free_device_list, "IBVERBS_1.1")(theirs);
-	free(devices - 1);
+	while (*at != &end_of_list) /* not the NULL: the program may have shortened its list */
+		at++;
+	free_foreign((struct ibv_device **)at[1]);
+	free(devices);
 }
 
 AV_EXPORT const char *ibv_get_device_name(struct ibv_device *device)
