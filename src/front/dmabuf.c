@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "base/checked.h"
+#include "base/map.h"
 #include "front/mr.h"
 #include "memory/region.h"
 
@@ -53,7 +54,7 @@ static struct ibv_mr *reg_dmabuf(struct ibv_pd *pd, uint64_t offset, size_t leng
 	else
 		mr = av_mr_publish(pd, &what, (void *)(uintptr_t)offset, NULL);
 	if (!mr) {
-		munmap(p, length + skip);
+		av_munmap(p, length + skip);
 		return NULL;
 	}
 	av_mr_find(mr)->sort = AV_MR_DMABUF;

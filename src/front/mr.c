@@ -6,6 +6,7 @@
 #include <sys/mman.h>
 
 #include "base/checked.h"
+#include "base/map.h"
 #include "front/dm.h"
 #include "front/mw.h"
 #include "front/pd.h"
@@ -217,7 +218,7 @@ void av_mr_forget(struct av_mr *mr)
 	if (mr->dm)
 		av_dm_released(mr->dm);
 	if (mr->mapping)
-		munmap(mr->mapping, mr->mapped);
+		av_munmap(mr->mapping, mr->mapped);
 	av_allocated_end(&mr->memory, ctx->forked);
 	if (mr->sort == AV_MR_INDIRECT && !ctx->forked)
 		av_indirect_free(ctx->seg, mr->list, mr->klms);

@@ -11,6 +11,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/map.h"
 #include "hca/directory_file.h"
 #include "hca/folder.h"
 #include "hca/totals.h"
@@ -175,7 +176,7 @@ static void close_all(void)
 {
 	av_flight_leave();
 	if (av_dir)
-		munmap(av_dir, sizeof(*av_dir));
+		av_munmap(av_dir, sizeof(*av_dir));
 	av_dir = NULL;
 	if (dir_fd >= 0)
 		close(dir_fd);

@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include "hca/directory_file.h"
+#include "base/map.h"
 #include "hca/folder.h"
 
 /* Map a directory that this process has not joined, if there is one. */
@@ -30,7 +31,7 @@ static bool map_unjoined(struct av_dir_view *view)
 		view->dir = p;
 		if (view->dir->magic == AV_DIR_MAGIC && view->dir->layout == AV_LAYOUT)
 			return true;
-		munmap(p, sizeof(struct av_dir_file));
+		av_munmap(p, sizeof(struct av_dir_file));
 	}
 	close(view->fd); /* no record lock goes with it: this process holds none while it has not joined */
 	return false;
@@ -49,7 +50,7 @@ bool av_dir_view(struct av_dir_view *view)
 void av_dir_view_end(struct av_dir_view *view)
 {
 	if (view->fd >= 0) {
-		munmap((void *)(uintptr_t)view->dir, sizeof(struct av_dir_file));
+		av_munmap((void *)(uintptr_t)view->dir, sizeof(struct av_dir_file));
 		close(view->fd);
 	}
 	av_dir_release();

@@ -9,6 +9,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/map.h"
 #include "hca/map_file.h"
 
 static void name_of(char name[32], uint32_t ref)
@@ -134,5 +135,5 @@ void av_home_forget(struct av_seg *seg)
 {
 	for (int i = 0; i < AV_SEG_HOMES; i++)
 		if (!seg->own && seg->home[i].base)
-			munmap(seg->home[i].base, AV_SEG_BYTES);
+			av_munmap(seg->home[i].base, AV_SEG_BYTES);
 }

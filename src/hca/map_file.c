@@ -5,6 +5,7 @@
 #include <sys/mman.h>
 
 #include "base/checked.h"
+#include "base/map.h"
 #include "hca/pages.h"
 
 #ifndef MAP_FIXED_NOREPLACE
@@ -19,7 +20,7 @@ static void *map(void *wanted, uint64_t bytes, int prot, int flags, int fd, uint
 		return NULL;
 	if (!wanted || p == wanted)
 		return p;
-	munmap(p, bytes); /* a kernel before 4.17 takes the address for a hint */
+	av_munmap(p, bytes); /* a kernel before 4.17 takes the address for a hint */
 	errno = EEXIST;
 	return NULL;
 }
@@ -35,8 +36,8 @@ static void *aligned_place(uint64_t bytes, uint64_t offset)
 	before = (offset - (uintptr_t)p) & (AV_HUGE_PAGE_BYTES - 1);
 	behind = AV_HUGE_PAGE_BYTES - before;
 	if (before)
-		munmap(p, before);
-	munmap(p + before + bytes, behind);
+		av_munmap(p, before);
+	av_munmap(p + before + bytes, behind);
 	return p + before;
 }
 
@@ -51,10 +52,10 @@ void *av_map_file(void *wanted, uint64_t bytes, int prot, int fd, uint64_t offse
 	place = aligned_place(bytes, offset);
 	if (!place)
 		return map(NULL, bytes, prot, flags, fd, offset);
-	p = mmap(place, bytes, prot, flags | MAP_FIXED, fd, (off_t)offset);
+	p = av_mmap(place, bytes, prot, flags | MAP_FIXED, fd, (off_t)offset);
 	if (p != MAP_FAILED)
 		return p;
-	munmap(place, bytes);
+	av_munmap(place, bytes);
 	return NULL;
 }
 
@@ -72,6 +73,6 @@ void *av_map_private_like(uint64_t bytes, uint64_t like)
 
 	if (!p || mprotect(p, bytes, PROT_READ | PROT_WRITE) == 0)
 		return p;
-	munmap(p, bytes);
+	av_munmap(p, bytes);
 	return NULL;
 }

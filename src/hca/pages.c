@@ -2,6 +2,7 @@
 /* Blocks of pages in an own segment: one sorted list of all of them, first fit. */
 #include "hca/pages.h"
 
+#include "base/map.h"
 #include "hca/faults.h"
 
 #include <errno.h>
@@ -186,7 +187,7 @@ static uint64_t take(struct av_seg *seg, uint64_t bytes, uint64_t align, uint64_
 static int collapse(void *addr, uint64_t bytes)
 {
 	for (int i = 0; i < COLLAPSE_TRIES; i++) {
-		if (madvise(addr, bytes, MADV_COLLAPSE) == 0)
+		if (av_madvise(addr, bytes, MADV_COLLAPSE) == 0)
 			return 0;
 		if (errno != EAGAIN && errno != EBUSY)
 			break;
@@ -235,7 +236,7 @@ static uint64_t make_huge(struct av_seg *seg, const struct av_page_block *block,
 static void drop_pages(struct av_seg *seg, uint64_t at, uint64_t bytes)
 {
 	if (fallocate(seg->fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, (off_t)at, (off_t)bytes))
-		(void)!madvise((uint8_t *)seg->head + at, bytes, MADV_REMOVE);
+		(void)!av_madvise((uint8_t *)seg->head + at, bytes, MADV_REMOVE);
 }
 
 static bool back(struct av_seg *seg, enum av_pages_wish wish, struct av_page_block *block)

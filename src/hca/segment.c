@@ -16,6 +16,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/map.h"
 #include "hca/directory.h"
 #include "hca/heap.h"
 #include "hca/home.h"
@@ -91,7 +92,7 @@ static void seg_delete(struct av_seg *seg)
 	av_home_forget(seg);
 	if (seg->head) {
 		give_hazards(seg);
-		munmap(seg->head, AV_SEG_BYTES);
+		av_munmap(seg->head, AV_SEG_BYTES);
 	}
 	for (size_t i = 0; i < AV_ARRAY_SIZE(seg->bell); i++)
 		if (seg->bell[i].fd >= 0)

@@ -8,6 +8,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/map.h"
 #include "hca/directory.h"
 #include "hca/folder.h"
 #include "hca/map_file.h"
@@ -32,7 +33,7 @@ static struct av_seg_head *map(int fd)
 	if (head && head->magic == AV_SEG_MAGIC)
 		return head;
 	if (head)
-		munmap(head, AV_SEG_BYTES);
+		av_munmap(head, AV_SEG_BYTES);
 	return NULL;
 }
 
@@ -68,6 +69,6 @@ void av_seg_view_end(struct av_seg *seg)
 {
 	if (!seg)
 		return;
-	munmap(seg->head, AV_SEG_BYTES);
+	av_munmap(seg->head, AV_SEG_BYTES);
 	free(seg);
 }

@@ -15,6 +15,7 @@
 #include <unistd.h>
 
 #include "base/checked.h"
+#include "base/map.h"
 #include "hca/map_file.h"
 #include "hca/pages.h"
 #include "memory/hold.h"
@@ -136,7 +137,7 @@ static void finish(struct held *h)
 	close_fd(h->uffd);
 	close_fd(h->maps);
 	if (h->aside)
-		munmap(pointer(h->aside), h->c->bytes);
+		av_munmap(pointer(h->aside), h->c->bytes);
 }
 
 /* What the program discards of the range is discarded of the segment. */
@@ -153,7 +154,7 @@ static void punch(void *arg, uint64_t addr, uint64_t bytes)
 
 static bool map_segment(const struct av_adopt_copy *c)
 {
-	return mmap(pointer(c->addr), c->bytes, c->prot, MAP_SHARED | MAP_FIXED, c->fd, (off_t)c->at) !=
+	return av_mmap(pointer(c->addr), c->bytes, c->prot, MAP_SHARED | MAP_FIXED, c->fd, (off_t)c->at) !=
 	       MAP_FAILED;
 }
 
@@ -250,7 +251,7 @@ static bool fill(struct held *h)
 static void advise(uint64_t addr, const struct av_adopt_copy *c)
 {
 	if (c->huge)
-		(void)!madvise(pointer(addr), c->bytes, MADV_HUGEPAGE);
+		(void)!av_madvise(pointer(addr), c->bytes, MADV_HUGEPAGE);
 }
 
 /* Return: memory that is held, to take the place of the segment's; 0: none */
@@ -263,7 +264,7 @@ static uint64_t fresh_memory(const struct held *h)
 	advise(fresh, h->c);
 	if (av_hold_begin(h->uffd, fresh, h->c->bytes))
 		return fresh;
-	munmap(pointer(fresh), h->c->bytes);
+	av_munmap(pointer(fresh), h->c->bytes);
 	return 0;
 }
 
@@ -276,7 +277,7 @@ static bool exchange_held(struct held *h, struct av_hold_mover *mover)
 	av_adopt_exchange_begin();
 	ret = av_hold_replace(h->uffd, mover, punch, &c);
 	if (!ret)
-		munmap(pointer(mover->fresh), c.bytes);
+		av_munmap(pointer(mover->fresh), c.bytes);
 	else
 		ret = fill(h);
 	av_hold_end(h->uffd, c.addr, c.bytes);

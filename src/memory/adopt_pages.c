@@ -15,6 +15,7 @@
 #include <unistd.h>
 
 #include "base/checked.h"
+#include "base/map.h"
 #include "base/thread.h"
 #include "hca/map_file.h"
 #include "hca/pages.h"
@@ -193,8 +194,8 @@ static void unblock_signals(const sigset_t *old)
 
 static bool exchange_alone(const struct av_adopt_copy *c)
 {
-	return c->copy(c, c->addr) && mmap(pointer(c->addr), c->bytes, c->prot, MAP_SHARED | MAP_FIXED, c->fd,
-					   (off_t)c->at) != MAP_FAILED;
+	return c->copy(c, c->addr) && av_mmap(pointer(c->addr), c->bytes, c->prot, MAP_SHARED | MAP_FIXED,
+					      c->fd, (off_t)c->at) != MAP_FAILED;
 }
 
 static bool exchange_in(const struct av_adopt_pages *p)
@@ -281,7 +282,7 @@ static void *fresh_memory(const struct av_adopt_copy *c)
 	void *fresh = av_map_private_like(c->bytes, c->addr);
 
 	if (fresh && c->huge)
-		(void)!madvise(fresh, c->bytes, MADV_HUGEPAGE);
+		(void)!av_madvise(fresh, c->bytes, MADV_HUGEPAGE);
 	return fresh;
 }
 
@@ -295,10 +296,10 @@ static bool replace(const struct av_adopt_copy *c)
 		av_pages_collapse(fresh, c->bytes);
 	if (ret && c->prot != (PROT_READ | PROT_WRITE))
 		ret = mprotect(fresh, c->bytes, c->prot) == 0;
-	ret = ret && mremap(fresh, c->bytes, c->bytes, MREMAP_MAYMOVE | MREMAP_FIXED, pointer(c->addr)) !=
+	ret = ret && av_mremap(fresh, c->bytes, c->bytes, MREMAP_MAYMOVE | MREMAP_FIXED, pointer(c->addr)) !=
 			     MAP_FAILED;
 	if (!ret && fresh)
-		munmap(fresh, c->bytes);
+		av_munmap(fresh, c->bytes);
 	return ret;
 }
 
@@ -310,10 +311,10 @@ static bool replace(const struct av_adopt_copy *c)
  */
 static bool privatise(const struct av_adopt_copy *c)
 {
-	if (mmap(pointer(c->addr), c->bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_FIXED, c->fd,
-		 (off_t)c->at) == MAP_FAILED)
+	if (av_mmap(pointer(c->addr), c->bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_FIXED, c->fd,
+		    (off_t)c->at) == MAP_FAILED)
 		return false;
-	if (madvise(pointer(c->addr), c->bytes, MADV_POPULATE_WRITE) == 0)
+	if (av_madvise(pointer(c->addr), c->bytes, MADV_POPULATE_WRITE) == 0)
 		(void)!fallocate(c->fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, (off_t)c->at,
 				 (off_t)c->bytes);
 	if (c->prot != (PROT_READ | PROT_WRITE))

@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "base/copy.h"
+#include "base/map.h"
 #include "hca/holders.h"
 #include "hca/home.h"
 #include "hca/map_file.h"
@@ -73,7 +74,7 @@ static int make_pages(struct av_seg *seg, const struct av_allocate_request *req,
 		ret = av_holders_join(seg->ref, block.at);
 	if (ret) {
 		if (out->map)
-			munmap(out->map, out->bytes);
+			av_munmap(out->map, out->bytes);
 		av_pages_free(seg, block.at);
 		out->map = NULL;
 		return ret;
@@ -100,7 +101,7 @@ static int make_private(struct av_seg *seg, const struct av_allocate_request *re
 	region.addr = region.iova = (uintptr_t)out->map;
 	ret = av_region_prepare(seg, &region, what);
 	if (ret) {
-		munmap(out->map, out->bytes);
+		av_munmap(out->map, out->bytes);
 		out->map = NULL;
 		return ret;
 	}
@@ -232,7 +233,7 @@ static int attach(struct av_seg *seg, struct av_seg *home, const struct av_attac
 	if (ret == 0 && home != seg)
 		ret = av_home_hold(seg, home);
 	if (ret && out->map)
-		munmap(out->map, out->bytes);
+		av_munmap(out->map, out->bytes);
 	if (ret)
 		out->map = NULL;
 	return ret;
@@ -313,7 +314,7 @@ static void free_pages(void *arg)
 	}
 	base = av_home_base(memory->seg, memory->home);
 	if (base)
-		(void)!madvise(base + memory->at, memory->bytes, MADV_REMOVE);
+		(void)!av_madvise(base + memory->at, memory->bytes, MADV_REMOVE);
 }
 
 static void give_back(struct av_allocated *memory)
@@ -332,7 +333,8 @@ void av_allocated_end(struct av_allocated *memory, bool inherited)
 {
 	if (!memory->map)
 		return;
-	munmap(memory->map, memory->bytes);
+	munmap(memory->map,
+	       memory->bytes); /* which registration caches shall hear of: the program has known it */
 	memory->map = NULL;
 	if (memory->home && !inherited)
 		give_back(memory);

@@ -12,6 +12,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "base/map.h"
 #include "base/thread.h"
 #include "hca/pages.h"
 #include "memory/vma.h"
@@ -230,8 +231,8 @@ static void *mover_main(void *arg)
 	await_not(&m->state, READY);
 	if (atomic_load(&m->state) != GO)
 		return NULL;
-	ok = mremap(pointer(m->fresh), m->bytes, m->bytes, MREMAP_MAYMOVE | MREMAP_FIXED, pointer(m->addr)) !=
-	     MAP_FAILED;
+	ok = av_mremap(pointer(m->fresh), m->bytes, m->bytes, MREMAP_MAYMOVE | MREMAP_FIXED,
+		       pointer(m->addr)) != MAP_FAILED;
 	atomic_store(&m->state, ok ? REPLACED : REFUSED);
 	return NULL;
 }

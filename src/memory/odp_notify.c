@@ -37,6 +37,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/map.h"
 #include "base/thread.h"
 #include "base/copy.h"
 #include "hca/directory.h"
@@ -291,7 +292,7 @@ static void *watched_page(int fd)
 		return NULL;
 	if (ioctl(fd, UFFDIO_REGISTER, &reg) == 0)
 		return p;
-	munmap(p, bytes);
+	av_munmap(p, bytes);
 	return NULL;
 }
 
@@ -315,7 +316,7 @@ static bool start(void)
 	atomic_store(&notify.fd, -1);
 	close(fd); /* before the page goes, whose unmapping would wait for a reader */
 	if (notify.page)
-		munmap(notify.page, (size_t)sysconf(_SC_PAGESIZE));
+		av_munmap(notify.page, (size_t)sysconf(_SC_PAGESIZE));
 	return false;
 }
 
@@ -323,7 +324,7 @@ static bool start(void)
 static void stop(void)
 {
 	atomic_store(&notify.stop, true);
-	munmap(notify.page, (size_t)sysconf(_SC_PAGESIZE));
+	av_munmap(notify.page, (size_t)sysconf(_SC_PAGESIZE));
 	pthread_join(notify.thread, NULL);
 	notify.running = false;
 }
@@ -338,7 +339,7 @@ static void after_fork_in_child(void)
 	if (fd >= 0 && still_ours(fd))
 		close(fd);
 	if (notify.running)
-		munmap(notify.page, (size_t)sysconf(_SC_PAGESIZE)); /* not watched in the child */
+		av_munmap(notify.page, (size_t)sysconf(_SC_PAGESIZE)); /* not watched in the child */
 	notify.running = false;
 	notify.users = 0;
 	atomic_store(&notify.fd, -1);

@@ -14,6 +14,8 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "base/map.h"
+
 #define MAGIC	0x3154484749465641ull /* "AVFIGHT1" */
 #define VERSION 1u
 #define WORDS	(sizeof(struct av_flight_record) / sizeof(uint64_t))
@@ -76,7 +78,7 @@ static struct av_flight_file *prepare(int fd)
 		f->magic = MAGIC;
 		return f;
 	}
-	munmap(f, sizeof(*f));
+	av_munmap(f, sizeof(*f));
 	return NULL;
 }
 
@@ -112,7 +114,7 @@ void av_flight_leave(void)
 		return;
 	while (atomic_load(&users))
 		sched_yield();
-	munmap(f, sizeof(*f));
+	av_munmap(f, sizeof(*f));
 }
 
 void av_flight_forked(void)
@@ -201,14 +203,14 @@ const struct av_flight_file *av_flight_open(int folder_fd)
 	close(fd);
 	if (!f || is_ours(f))
 		return f;
-	munmap(f, sizeof(*f));
+	av_munmap(f, sizeof(*f));
 	return NULL;
 }
 
 void av_flight_close(const struct av_flight_file *file)
 {
 	if (file)
-		munmap((void *)(uintptr_t)file, sizeof(*file));
+		av_munmap((void *)(uintptr_t)file, sizeof(*file));
 }
 
 uint64_t av_flight_next(const struct av_flight_file *file)

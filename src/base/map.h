@@ -1,0 +1,53 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Changes of the address space that the C library is not asked for. Registration caches (Open MPI's, UCX's)
+ * patch its munmap(), mremap(), madvise() and mmap() at run time to hear of memory that goes away, and hold
+ * locks of their own while they register. What the library does there is none of their business: memory that
+ * is adopted stays what it is to the program, and the rest is the library's own. (A new mapping tells them
+ * nothing: mmap() will do. And memory that was allocated for the program does go away: munmap().)
+ *
+ * Each is the system call of that name: thread-safe, async-signal-safe, sets errno. ThreadSanitizer has to
+ * hear of all mappings, so under it they are the C library's functions.
+ */
+#ifndef AV_BASE_MAP_H
+#define AV_BASE_MAP_H
+
+#include <stddef.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#include <sys/types.h>
+#include <unistd.h>
+
+#include "base/compiler.h"
+
+#if defined(__SANITIZE_THREAD__)
+#define av_mmap	   mmap
+#define av_munmap  munmap
+#define av_mremap  mremap
+#define av_madvise madvise
+#else
+
+AV_MUST_USE static inline void *av_mmap(void *addr, size_t bytes, int prot, int flags, int fd, off_t offset)
+{
+	return (void *)syscall(SYS_mmap, addr, bytes, prot, flags, fd, offset); /* NOLINT: MAP_FAILED is -1 */
+}
+
+static inline int av_munmap(void *addr, size_t bytes)
+{
+	return (int)syscall(SYS_munmap, addr, bytes);
+}
+
+/* @to: where to, with MREMAP_FIXED. */
+AV_MUST_USE static inline void *av_mremap(void *addr, size_t old_bytes, size_t bytes, int flags, void *to)
+{
+	return (void *)syscall(SYS_mremap, addr, old_bytes, bytes, flags, to); /* NOLINT */
+}
+
+static inline int av_madvise(void *addr, size_t bytes, int advice)
+{
+	return (int)syscall(SYS_madvise, addr, bytes, advice);
+}
+
+#endif
+
+#endif
