@@ -17,6 +17,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections import namedtuple
 
 SKIPPED = 77         # what ctest counts as skipped
 POLL_SECONDS = 0.005
@@ -28,7 +29,9 @@ PROGRAMS = ("ibv_devices ibv_devinfo ibv_rc_pingpong ibv_srq_pingpong ib_write_b
             "ib_send_bw ib_send_lat ib_atomic_bw ib_atomic_lat").split()
 
 LISTEN = "0A"
+SERVER_ADDRESS = "127.0.0.1"
 UCX_ROW = re.compile(r"^\s*\d+(\s+\d+\.\d+){5}\s+\d+\s+\d+\s*$", re.MULTILINE)
+LIBFABRIC_ROW = re.compile(r"^\d+k?\s+(\d+k?)\s+=\1\s", re.MULTILINE)
 PERFTEST_ROW = re.compile(r"^\s*\d+\s+\d+(\s+\d+\.\d+)+\s*$", re.MULTILINE)
 
 
@@ -211,14 +214,24 @@ def wait_for_listener(server, port, deadline):
     return None
 
 
-def complete(words, port):
+def verbs_words(words, port, server):
     """The arguments every command needs and no row wants to repeat."""
     extra = ["-p", str(port)]
     if "-d" not in words and not words[0].startswith("ucx_"):  # which has devices for some tests only
         extra += ["-d", "any0"]
     if words[0].startswith("ib_"):
         extra += ["-F"]  # perftest: do not complain about the CPU's frequency governor
-    return words + extra
+    return words + extra + ([] if server else [SERVER_ADDRESS])
+
+
+def libfabric_words(words, port, server):
+    return words + (["-B", str(port)] if server else ["-P", str(port), SERVER_ADDRESS])
+
+
+def qperf_words(words, port, server):
+    """A row has what its client does, and the server does that, too; the last thing it does is to end."""
+    start = [words[0], "-lp", str(port)]
+    return start if server else start + ["-i", "any0", "-t", "1", SERVER_ADDRESS] + words[1:] + ["quit"]
 
 
 def judge_pingpong(words, outputs):
@@ -243,7 +256,30 @@ def judge_ucx(words, outputs):
     return None if len(UCX_ROW.findall(outputs["client"])) == 1 else "no row of results from the client"
 
 
-JUDGES = {"ib_": judge_perftest, "ibv_": judge_pingpong, "ucx_": judge_ucx}
+def judge_libfabric(words, outputs):
+    for name, text in outputs.items():
+        if len(LIBFABRIC_ROW.findall(text)) != 1:
+            return "no row of results from the %s in which all that was sent was acknowledged" % name
+    return None
+
+
+def judge_qperf(words, outputs):
+    missing = [test for test in words[1:] if not re.search(r"^%s:\n +\w+ += +[1-9]" % test, outputs["client"], re.MULTILINE)]
+    return "no figure of " + ", ".join(missing) if missing else None
+
+
+Family = namedtuple("Family", "words judge")
+FAMILIES = {
+    "ib": Family(verbs_words, judge_perftest),
+    "ibv": Family(verbs_words, judge_pingpong),
+    "ucx": Family(verbs_words, judge_ucx),
+    "fi": Family(libfabric_words, judge_libfabric),
+    "qperf": Family(qperf_words, judge_qperf),
+}
+
+
+def family(words):
+    return FAMILIES[words[0].split("_")[0]]
 
 
 def judge(words, sides):
@@ -251,7 +287,7 @@ def judge(words, sides):
     if any(side.code() != 0 for side in sides):
         return ", ".join(side.ending() for side in sides)
     outputs = {side.name: side.output() for side in sides}
-    return JUDGES[words[0].split("_")[0] + "_"](words, outputs)
+    return family(words).judge(words, outputs)
 
 
 def wait_for_both(server, client, deadline):
@@ -271,12 +307,12 @@ def run_sides(scratch, server_text, client_text, sides, limit):
     port = free_port()
     deadline = time.monotonic() + limit
     settings, words = split_command(server_text)
-    sides.append(Side(scratch, "server", settings, complete(words, port)))
+    sides.append(Side(scratch, "server", settings, family(words).words(words, port, True)))
     problem = wait_for_listener(sides[0], port, deadline)
     if problem:
         return problem
     settings, words = split_command(client_text)
-    sides.append(Side(scratch, "client", settings, complete(words, port) + ["127.0.0.1"]))
+    sides.append(Side(scratch, "client", settings, family(words).words(words, port, False)))
     return wait_for_both(*sides, deadline)
 
 

@@ -3,6 +3,7 @@
 """Runs the rows of one section of a table such as rows.txt, which explains the columns."""
 import argparse
 import os
+import shutil
 import sys
 from collections import namedtuple
 
@@ -45,8 +46,12 @@ def outcome(row, verdict):
     return True, "PASS (expected failure, %s: %s)" % (row.needs, verdict.reason)
 
 
-def lacking(scratch, needs):
-    """Why this machine cannot run a row with those needs; None if it can."""
+def lacking(scratch, row):
+    """Why this machine cannot run that row; None if it can."""
+    program = pair.split_command(row.command)[1][0]
+    if not shutil.which(program):
+        return program + " is not installed"
+    needs = row.needs
     if not needs.startswith("host: "):
         return None
     if "huge pages" in needs:
@@ -70,7 +75,7 @@ def complete(scratch, command, side):
 
 def run_row(scratch, row, limit):
     """Return: whether it went as expected, None if it was skipped."""
-    problem = lacking(scratch, row.needs)
+    problem = lacking(scratch, row)
     if problem:
         print("         %s  SKIPPED (%s)" % (row.command, problem), flush=True)
         return None

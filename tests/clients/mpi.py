@@ -1,0 +1,96 @@
+#!/usr/bin/python3
+# SPDX-License-Identifier: MIT
+"""Debian's Open MPI over the device and nothing else: mpi_traffic.c, each rank with the library preloaded."""
+import argparse
+import os
+import shutil
+import subprocess
+import sys
+import time
+from collections import namedtuple
+
+import pair
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+INFINIBAND = "ANYVERBS_DEVICES=any0:link=infiniband"
+RC = "UCX_TLS=rc_verbs,ud_verbs,self"
+UD = "UCX_TLS=ud_verbs,self"
+UCX = "--mca pml ucx --mca osc ucx"
+# Open MPI's own, whose registration cache patches the C library. On Ethernet it connects by librdmacm only.
+OPENIB = "--mca pml ob1 --mca btl openib,self --mca btl_openib_allow_ib 1 --mca btl_openib_warn_no_device_params_found 0"
+OFI = "--mca pml cm --mca btl self --mca mtl ofi --mca mtl_ofi_provider_include verbs;ofi_rxd"
+
+AS_ROOT = {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
+
+Run = namedtuple("Run", "ranks settings arguments one_sided")
+RUNS = [
+    Run(2, UD, UCX, True),
+    Run(3, UD, UCX, True),
+    Run(2, RC, UCX, True),
+    Run(3, RC, UCX, True),
+    Run(2, INFINIBAND + " " + UD, UCX, True),
+    Run(2, INFINIBAND + " " + RC, UCX, True),
+    Run(2, INFINIBAND, OPENIB + " --mca osc rdma", True),
+    Run(3, INFINIBAND, OPENIB + " --mca osc rdma", True),
+    Run(2, INFINIBAND, OPENIB + " --mca osc pt2pt", True),
+    Run(2, "", OFI, False),  # with three, ofi_rxd of libfabric 1.17 crashes over any provider
+]
+
+
+def compiled(scratch):
+    program = os.path.join(scratch.path, "mpi_traffic")
+    subprocess.run(["mpicc", "-O1", "-o", program, os.path.join(HERE, "mpi_traffic.c")], check=True, timeout=60)
+    return program
+
+
+def command(scratch, run, program):
+    words = ["mpirun", "-n", str(run.ranks), "--oversubscribe", *run.arguments.split()]
+    for setting in ["UCX_NET_DEVICES=any0:1", *run.settings.split()]:
+        words += ["-x", setting]
+    return words + [program] + ["one-sided"] * run.one_sided
+
+
+def judge(run, side):
+    """None if all is well."""
+    if side.code() != 0:
+        return side.ending()
+    wrong = [rank for rank in range(run.ranks) if "rank %d of %d: all correct" % (rank, run.ranks) not in side.output()]
+    return "no word of success from ranks %s" % wrong if wrong else None
+
+
+def run_one(scratch, run, program, limit):
+    """Return: did it go well?"""
+    start = time.monotonic()
+    side = pair.Side(scratch, "mpirun", AS_ROOT, command(scratch, run, program))
+    try:
+        problem = None if side.wait_until(start + limit) else "time limit: still running"
+    finally:
+        side.end()
+    problem = problem or judge(run, side)
+    print("%5.1f s  %d ranks  %s mpirun %s  %s" % (time.monotonic() - start, run.ranks, run.settings, run.arguments,
+                                                   "FAIL (%s)\n%s" % (problem, side.tail()) if problem else "PASS"), flush=True)
+    return problem is None
+
+
+def options():
+    p = argparse.ArgumentParser(description=__doc__)
+    p.add_argument("--library", required=True)
+    p.add_argument("--preload", action="append", default=[], help="preloaded before it, such as a sanitizer's library")
+    p.add_argument("--limit", type=float, default=90, help="seconds for one run")
+    return p.parse_args()
+
+
+def main():
+    args = options()
+    missing = [p for p in ("mpicc", "mpirun", "ompi_info") if not shutil.which(p)]
+    if missing:
+        pair.skip("not installed (packages openmpi-bin, libopenmpi-dev): " + " ".join(missing))
+    with pair.Scratch(args.library, None, args.preload) as scratch:
+        program = compiled(scratch)
+        results = [run_one(scratch, run, program, args.limit) for run in RUNS]
+    print("%d of %d runs went well" % (sum(results), len(results)))
+    sys.exit(0 if all(results) else 1)
+
+
+if __name__ == "__main__":
+    main()
