@@ -12,6 +12,7 @@
 #define RSP_EVENT(which) WORD(rsp.event[AV_RSP_##which])
 #define CQ(member)	 (1 + (offsetof(struct av_counted, total.cq) + offsetof(struct av_cq_counters, member)) / 8)
 #define GAUGE(which)	 (1 + offsetof(struct av_counted, gauge[AV_GAUGE_##which]) / 8)
+#define MR(which)	 (1 + offsetof(struct av_counted, mr[AV_MR_##which]) / 8)
 #define LINK_DOWNED	 (1 + offsetof(struct av_counted, link_downed) / 8)
 
 _Static_assert(AV_COUNTED_WORDS < UINT8_MAX, "words have numbers of a byte");
@@ -116,6 +117,17 @@ const struct av_counter_info av_counter_info[] = {
 	G("capacity",              "entries",  AV_SCOPE_CQ, "Entries it can hold", GAUGE(CAPACITY)),
 	G("waiting",               "entries",  AV_SCOPE_CQ, "Entries it holds", GAUGE(WAITING)),
 	G("peak",                  "entries",  AV_SCOPE_CQ, "The most entries it held; at 64 and below, found by samples", GAUGE(PEAK)),
+
+	C("page_faults",           "events",   AV_SCOPE_MR, "Page fault events in it", MR(FAULTS)),
+	C("page_fault_pages",      "pages",    AV_SCOPE_MR, "Pages that became valid by them, of 4 KiB", MR(FAULT_PAGES)),
+	C("invalidations",         "events",   AV_SCOPE_MR, "Events that took valid pages of it away", MR(INVALIDATIONS)),
+	C("invalidation_pages",    "pages",    AV_SCOPE_MR, "Pages that became invalid by them, of 4 KiB", MR(INVALIDATION_PAGES)),
+	C("prefetch_pages",        "pages",    AV_SCOPE_MR, "Pages that became valid by prefetching, of 4 KiB", MR(PREFETCH_PAGES)),
+	C("refused",               "requests", AV_SCOPE_MR, "Requests that were refused for its rights, range or domain, or its memory", MR(REFUSED)),
+	C("reregistrations",       "events",   AV_SCOPE_MR, "Times it was re-registered", MR(REREGISTERED)),
+	G("valid_pages",           "pages",    AV_SCOPE_MR, "Pages of it that are valid, of 4 KiB", MR(VALID_PAGES)),
+	G("adopted_bytes",         "bytes",    AV_SCOPE_MR, "Its memory that other processes reach by plain copies", MR(ADOPTED_BYTES)),
+	G("windows",               "objects",  AV_SCOPE_MR, "Memory windows bound to it", MR(WINDOWS)),
 
 	/* Of a port, as InfiniBand's PortCounters and the kernel's Documentation/ABI/stable/sysfs-class-infiniband name them. */
 	{"port_xmit_data", "words", "Payload sent, in words of 4 bytes",     PORT, false, 4, 0, {XMIT_BYTES}},
