@@ -43,7 +43,7 @@ static const struct {
 	[AV_MISUSE_WRONG_ORDER] = {"wrong-order", "could not be destroyed while others used it (EBUSY)"},
 	[AV_MISUSE_UNMAPPED] = {"unmapped", "memory was unmapped while it was registered"},
 	[AV_MISUSE_UNACKNOWLEDGED] = {"unacknowledged", "events were not acknowledged"},
-	[AV_MISUSE_RAN_DRY] = {"ran-dry", "requests found no receive posted (RNR NAK)"},
+	[AV_MISUSE_RAN_DRY] = {"ran-dry", "requests found no receive posted"},
 	[AV_MISUSE_NEVER_POLLED] = {"never-polled", "it was given completions, and none was ever polled"},
 	[AV_MISUSE_OVERRUN] = {"overrun", "a completion found no room"},
 	[AV_MISUSE_BUFFER_CHANGED] = {"buffer-changed",
