@@ -171,7 +171,7 @@
 	X(FATAL,            "ibv_get_async_event(3)", "the device has failed", "close the context and open the device again") \
 	X(PORT_DOWN,        "ibv_get_async_event(3)", "the port is down", "is the host's interface up? anyverbs info says what the port follows") \
 	X(EXECUTOR_DIED,    "ibv_modify_qp(3)",     "a process died while it was executing a request of this queue pair", "") \
-	X(INJECTED,         "anyverbs_faults(5)",   "rule {wanted} of the faults on demand has struck; what follows from it was asked for", "anyverbs faults list shows the rules, and anyverbs faults clear ends them")
+	X(INJECTED,         "anyverbs_faults(5)",   "rule {wanted} of the faults on demand has struck ({limit:fault}); what follows from it was asked for", "anyverbs faults list shows the rules, and anyverbs faults clear ends them")
 /* clang-format on */
 
 enum av_check {
