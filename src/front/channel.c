@@ -3,12 +3,14 @@
 #include <poll.h>
 #include <stdlib.h>
 #include <sys/ioctl.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "base/clock.h"
 #include "front/channel.h"
 
 #define MAX_CHANNELS   65535u
+#define SAY_AFTER_S    1 /* that an end waits for acknowledgements */
 #define OTHERS_NAP_NS  1000000u
 #define LONGEST_NAP_NS 1000000000000u /* more may not be a time */
 
@@ -133,10 +135,26 @@ void av_event_acknowledge(pthread_mutex_t *mutex, pthread_cond_t *cond, uint32_t
 	pthread_mutex_unlock(mutex);
 }
 
+/* A program that forgets an acknowledgement hangs here, and would never hear why. @mutex is held. */
+static void wait_and_say(pthread_mutex_t *mutex, pthread_cond_t *cond, const uint32_t *completed,
+			 const uint32_t *delivered, const struct av_misuse_object *of)
+{
+	struct timespec until;
+
+	clock_gettime(CLOCK_REALTIME, &until);
+	until.tv_sec += SAY_AFTER_S;
+	while (*completed != *delivered && !pthread_cond_timedwait(cond, mutex, &until))
+		;
+	if (*completed != *delivered)
+		av_misuse_waits(of, *delivered - *completed);
+}
+
 void av_event_wait(pthread_mutex_t *mutex, pthread_cond_t *cond, const uint32_t *completed,
-		   const uint32_t *delivered)
+		   const uint32_t *delivered, const struct av_misuse_object *of)
 {
 	pthread_mutex_lock(mutex);
+	if (av_misuse_on())
+		wait_and_say(mutex, cond, completed, delivered, of);
 	while (*completed != *delivered)
 		pthread_cond_wait(cond, mutex);
 	pthread_mutex_unlock(mutex);

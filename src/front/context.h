@@ -261,8 +261,11 @@ int av_query_device_ex(struct ibv_context *context, const struct ibv_query_devic
 /* Deliver an asynchronous event to an object's count, so that its end waits for the acknowledgement. */
 void av_event_acknowledge(pthread_mutex_t *mutex, pthread_cond_t *cond, uint32_t *completed, uint32_t n);
 
-/* Wait, mutex not held, until @completed has caught up with @delivered; both guarded by @mutex. */
+/*
+ * Wait, mutex not held, until @completed has caught up with @delivered; both guarded by @mutex. @of: whose
+ * events these are, for the report on misuse, if it takes long.
+ */
 void av_event_wait(pthread_mutex_t *mutex, pthread_cond_t *cond, const uint32_t *completed,
-		   const uint32_t *delivered);
+		   const uint32_t *delivered, const struct av_misuse_object *of);
 
 #endif

@@ -94,6 +94,15 @@ AV_EXPORT struct ibv_cq *ibv_create_cq(struct ibv_context *context, int cqe, voi
 			    av_cq_create(av_context_of(context), cqe, cq_context, channel, comp_vector));
 }
 
+static void await_events(const struct av_context *ctx, struct av_cq *cq)
+{
+	const struct av_misuse_object what = {ctx, "CQ", cq->ibv.handle, cq->made_at};
+	struct ibv_cq *ibv = &cq->ibv;
+
+	av_event_wait(&ibv->mutex, &ibv->cond, &ibv->comp_events_completed, &cq->comp_delivered, &what);
+	av_event_wait(&ibv->mutex, &ibv->cond, &ibv->async_events_completed, &cq->async_delivered, &what);
+}
+
 AV_EXPORT int ibv_destroy_cq(struct ibv_cq *ibv)
 {
 	struct av_context *ctx;
@@ -114,8 +123,7 @@ AV_EXPORT int ibv_destroy_cq(struct ibv_cq *ibv)
 		if (ibv->channel)
 			av_channel_forget(av_container_of(ibv->channel, struct av_channel, ibv), ibv->handle,
 					  cq->id);
-		av_event_wait(&ibv->mutex, &ibv->cond, &ibv->comp_events_completed, &cq->comp_delivered);
-		av_event_wait(&ibv->mutex, &ibv->cond, &ibv->async_events_completed, &cq->async_delivered);
+		await_events(ctx, cq);
 		av_timer_forget_cq(ctx->seg, ibv->handle);
 		av_cq_fini(ctx->seg, ibv->handle);
 	}

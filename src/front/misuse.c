@@ -43,12 +43,12 @@ static const struct {
 	[AV_MISUSE_WRONG_ORDER] = {"wrong-order", "could not be destroyed while others used it (EBUSY)"},
 	[AV_MISUSE_UNMAPPED] = {"unmapped", "memory was unmapped while it was registered"},
 	[AV_MISUSE_UNACKNOWLEDGED] = {"unacknowledged", "events were not acknowledged"},
-	[AV_MISUSE_RAN_DRY] = {"ran-dry", "requests found no receive posted (RNR NAK)"},
-	[AV_MISUSE_NEVER_POLLED] = {"never-polled", "completions are there, and none was ever polled"},
+	[AV_MISUSE_RAN_DRY] = {"ran-dry", "requests found no receive posted"},
+	[AV_MISUSE_NEVER_POLLED] = {"never-polled", "it was given completions, and none was ever polled"},
 	[AV_MISUSE_OVERRUN] = {"overrun", "a completion found no room"},
 	[AV_MISUSE_BUFFER_CHANGED] = {"buffer-changed",
 				      "buffers of send requests were changed before their completion"},
-	[AV_MISUSE_IN_ERROR] = {"in-error", "is in the error state, and the program never asked"},
+	[AV_MISUSE_IN_ERROR] = {"in-error", "is in the error state, and the program cannot have noticed"},
 };
 
 _Atomic int av_misuse_mode;
@@ -229,6 +229,17 @@ static void write_all(const struct findings *f)
 	}
 }
 
+void av_misuse_waits(const struct av_misuse_object *of, uint32_t count)
+{
+	struct finding what = {AV_MISUSE_UNACKNOWLEDGED, of->kind, of->number, count, of->made_at};
+	struct findings one = {.ctx = of->ctx, .count = 1, .room = 1, .list = &what};
+
+	pthread_mutex_lock(&mutex);
+	found_any = true;
+	pthread_mutex_unlock(&mutex);
+	write_all(&one);
+}
+
 /* Write what was found in a context, and forget it. */
 static void report(const struct av_context *ctx)
 {
@@ -251,6 +262,33 @@ static void report(const struct av_context *ctx)
 
 /* --- looking -------------------------------------------------------------------------------------------- */
 
+/* All completions of a CQ have been polled. NULL: there is none that could have any. */
+static bool is_polled(const struct ibv_cq *ibv)
+{
+	const struct av_cq_shared *cq = ibv ? av_container_of(ibv, struct av_cq, ibv)->shared : NULL;
+
+	return !cq || atomic_load(&cq->head) == atomic_load(&cq->tail);
+}
+
+/* Requests of a queue pair that completed without success. */
+static uint64_t failed_completions(const struct av_qp_shared *q)
+{
+	const uint64_t *now = q->counters.req.event, *then = q->before.req.event;
+	uint64_t sum = q->counters.rsp.event[AV_RSP_FLUSHED] - q->before.rsp.event[AV_RSP_FLUSHED] +
+		       q->counters.rsp.event[AV_RSP_RECV_FAILED] - q->before.rsp.event[AV_RSP_RECV_FAILED];
+
+	for (int i = AV_REQ_FLUSHED; i < AV_REQ_N; i++)
+		sum += now[i] - then[i];
+	return sum;
+}
+
+/* A failed queue pair tells by completions, by events, and when it is asked. */
+static bool has_noticed(const struct av_qp *qp)
+{
+	return qp->ibv.state == IBV_QPS_ERR || qp->async_delivered ||
+	       (failed_completions(qp->end.qp) && is_polled(qp->ibv.send_cq) && is_polled(qp->ibv.recv_cq));
+}
+
 void av_misuse_qp_ends(struct av_qp *qp)
 {
 	const struct av_context *ctx = av_context_of(qp->ibv.context);
@@ -262,20 +300,23 @@ void av_misuse_qp_ends(struct av_qp *qp)
 	find_some(ctx, AV_MISUSE_RAN_DRY, "QP", n,
 		  q->counters.rsp.event[AV_RSP_RNR] - q->before.rsp.event[AV_RSP_RNR], qp->made_at);
 	find_some(ctx, AV_MISUSE_BUFFER_CHANGED, "QP", n, av_send_sum_changes(&qp->end), qp->made_at);
-	find_some(ctx, AV_MISUSE_IN_ERROR, "QP", n,
-		  atomic_load(&q->state) == IBV_QPS_ERR && qp->ibv.state != IBV_QPS_ERR, qp->made_at);
+	find_some(ctx, AV_MISUSE_IN_ERROR, "QP", n, atomic_load(&q->state) == IBV_QPS_ERR && !has_noticed(qp),
+		  qp->made_at);
 }
 
 void av_misuse_cq_ends(struct av_cq *cq)
 {
 	const struct av_context *ctx = av_context_of(cq->ibv.context);
+	const struct av_cq_shared *shared = cq->shared;
+	uint64_t given = shared->counters.completions - shared->before.completions;
 	uint32_t n = cq->ibv.handle;
 
 	if (ctx->forked)
 		return;
-	find_some(ctx, AV_MISUSE_OVERRUN, "CQ", n, atomic_load(&cq->shared->overrun) != 0, cq->made_at);
-	find_some(ctx, AV_MISUSE_NEVER_POLLED, "CQ", n,
-		  atomic_load(&cq->shared->head) == 0 && atomic_load(&cq->shared->tail) != 0, cq->made_at);
+	find_some(ctx, AV_MISUSE_OVERRUN, "CQ", n, atomic_load(&shared->overrun) != 0, cq->made_at);
+	/* Not what it holds: the end of a queue pair takes that away, and comes first. */
+	find_some(ctx, AV_MISUSE_NEVER_POLLED, "CQ", n, atomic_load(&shared->head) == 0 ? given : 0,
+		  cq->made_at);
 }
 
 /* Regions of the program's own memory, which nobody pins. */

@@ -28,16 +28,24 @@ enum av_misuse {
 	AV_MISUSE_UNMAPPED,	  /* memory was unmapped under the region */
 	AV_MISUSE_UNACKNOWLEDGED, /* events were got and not acknowledged */
 	AV_MISUSE_RAN_DRY,	  /* requests found no receive posted */
-	AV_MISUSE_NEVER_POLLED,	  /* it has completions, and none was ever taken */
+	AV_MISUSE_NEVER_POLLED,	  /* it was given completions, and none was ever taken */
 	AV_MISUSE_OVERRUN,	  /* a completion found no room */
 	AV_MISUSE_BUFFER_CHANGED, /* of a send request that waited, before its completion */
-	AV_MISUSE_IN_ERROR,	  /* the queue pair failed, and the program never asked for its state */
+	AV_MISUSE_IN_ERROR,	  /* the queue pair failed, and the program cannot have noticed */
 	AV_MISUSE_N
 };
 
 /* Bits of the mode. */
 enum { AV_MISUSE_ON = 1, AV_MISUSE_JSON = 2, AV_MISUSE_FAIL = 4 };
 extern _Atomic int av_misuse_mode; /* 0: nobody asked */
+
+/* What a finding is about. */
+struct av_misuse_object {
+	const struct av_context *ctx;
+	const char *kind;
+	uint32_t number;
+	const void *made_at; /* NULL: not known */
+};
 
 #define AV_MISUSE_STATUS 86 /* of a process with "fail" that would have exited with 0 */
 
@@ -60,6 +68,10 @@ void av_misuse_exit(struct av_context *contexts);
 void av_misuse_qp_ends(struct av_qp *qp);
 void av_misuse_cq_ends(struct av_cq *cq);
 void av_misuse_mr_ends(struct av_mr *mr);
+
+/* An object's end waits for the acknowledgement of @count events; written at once, since it may wait for
+ * ever. */
+void av_misuse_waits(const struct av_misuse_object *of, uint32_t count);
 
 /* An object's end was refused, as it is still in use. */
 void av_misuse_still_used(struct av_context *ctx, const char *kind, uint32_t number, const void *made_at);

@@ -18,6 +18,7 @@
 #include "memory/odp_prefetch.h"
 #include "memory/odp_table.h"
 #include "memory/region.h"
+#include "memory/region_count.h"
 
 #define AV_ACCESS_NOBODYS (1u << 30) /* a bit without a meaning */
 
@@ -398,6 +399,7 @@ static int change(struct av_context *ctx, struct av_mr *mr, const struct av_mr_c
 		av_allocated_end(&fresh, false);
 		return err;
 	}
+	av_region_count(ctx->seg, mr->ibv.lkey, AV_MR_REREGISTERED, 1);
 	if (prepared)
 		av_adopt_end(ctx->seg, mr->adopted);
 	mr->adopted = what.adopted;

@@ -309,7 +309,8 @@ AV_EXPORT int ibv_destroy_qp(struct ibv_qp *ibv)
 	if (qp->opened) {
 		av_seg_put(qp->end.seg);
 	} else if (!ctx->forked) {
-		av_event_wait(&ibv->mutex, &ibv->cond, &ibv->events_completed, &qp->async_delivered);
+		av_event_wait(&ibv->mutex, &ibv->cond, &ibv->events_completed, &qp->async_delivered,
+			      &(struct av_misuse_object){ctx, "QP", ibv->qp_num, qp->made_at});
 		end_shared(qp);
 	}
 	hold(qp, -1);

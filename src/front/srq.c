@@ -174,7 +174,8 @@ struct ibv_srq *av_create_srq_ex(struct ibv_context *context, struct ibv_srq_ini
 	err = xrc.xrcd && xrc.cq && init->pd->context == context ? check_create(ctx, init->pd, &init->attr)
 								 : EINVAL;
 	return err ? av_fail_null(err)
-		   : AV_MADE_HERE(struct av_srq, create_srq(ctx, init->pd, &xrc, init->srq_context, &init->attr));
+		   : AV_MADE_HERE(struct av_srq,
+				  create_srq(ctx, init->pd, &xrc, init->srq_context, &init->attr));
 }
 
 int av_get_srq_num(struct ibv_srq *ibv, uint32_t *number)
@@ -264,7 +265,8 @@ AV_EXPORT int ibv_destroy_srq(struct ibv_srq *ibv)
 		return av_misuse_busy(ctx, "SRQ", ibv->handle, srq->made_at);
 	av_unlist(ctx, &ctx->srqs, ibv->handle);
 	if (!ctx->forked) {
-		av_event_wait(&ibv->mutex, &ibv->cond, &ibv->events_completed, &srq->async_delivered);
+		av_event_wait(&ibv->mutex, &ibv->cond, &ibv->events_completed, &srq->async_delivered,
+			      &(struct av_misuse_object){ctx, "SRQ", ibv->handle, srq->made_at});
 		end_shared(ctx, srq->index);
 	}
 	hold(srq, -1);

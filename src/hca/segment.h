@@ -6,8 +6,9 @@
  *   0                head: identity, addresses, hazards, tables of chunks
  *   sizeof head ...  heap: chunks of objects, rings; grown by the owner, backed before it is used
  *   ... AV_ODP_OFFSET pages of regions that the library allocates, and of large rings (hca/pages.h)
- *   AV_ODP_OFFSET    nodes of the device page table (memory/odp_table.h) and of the record of unmappings
- *                    (memory/unmapped.h), taken by whoever needs one; and
+ *   AV_ODP_OFFSET    nodes of the device page table (memory/odp_table.h), of the record of unmappings
+ *                    (memory/unmapped.h) and of regions' counts (memory/region_count.h), taken by whoever needs
+ *                    one; and
  *   AV_STAGE_OFFSET  staging buffers: backed when first touched, always through av_copy() (a full file system
  *                    is then an answer, not a SIGBUS)
  *
@@ -128,6 +129,11 @@ struct av_seg_head {
 
 	struct av_hazard hazard[AV_HAZARDS];
 	_Atomic uint64_t chunk[AV_SLAB_N][AV_SLAB_CHUNKS]; /* offsets, 0: not there yet */
+
+	/* What regions have counted, by chunks of keys (memory/region_count.h): offsets of nodes, and how many of
+	 * these have to be looked at. */
+	_Atomic uint64_t region_counts[AV_SLAB_CHUNKS];
+	_Atomic uint32_t region_chunks;
 };
 
 struct av_heap;

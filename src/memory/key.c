@@ -6,6 +6,7 @@
 #include <time.h>
 
 #include "memory/hazard.h"
+#include "memory/region_count.h"
 
 static uint8_t next_tag(uint8_t tag, uint32_t index)
 {
@@ -62,6 +63,7 @@ uint32_t av_key_create(struct av_seg *seg, const struct av_key *what, uint32_t l
 	k->kind = what->kind;
 	k->qpn = k->windows = 0;
 	fill(k, what);
+	av_region_count_begin(seg, key, what->kind == AV_KEY_ODP);
 	if (what->kind == AV_KEY_WINDOW)
 		k->window_type = what->window_type;
 	if (what->kind != AV_KEY_WINDOW) { /* a window's key is good for nothing until it is bound */

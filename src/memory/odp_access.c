@@ -6,6 +6,7 @@
 #include "memory/odp_notify.h"
 #include "memory/odp_table.h"
 #include "memory/odp_track.h"
+#include "memory/region_count.h"
 
 void av_odp_begin(struct av_seg *seg, uint64_t addr, uint64_t len, bool write, struct av_odp_access *access)
 {
@@ -23,15 +24,19 @@ static void resolved(const struct av_odp_access *a)
 {
 	uint64_t pages = a->missing;
 
-	if (!a->steady || (a->markable && !av_odp_mark(a->seg, a->addr, a->len, a->write, a->stamp, &pages)))
+	if (!a->steady ||
+	    (a->markable && !av_odp_mark(a->seg, a->addr, a->len, a->write, a->stamp, &pages))) {
 		av_odp_count(a->seg, AV_ODP_COUNT_CONTENTIONS, 1);
-	else
-		av_odp_count(a->seg, AV_ODP_COUNT_FAULT_PAGES, pages);
+		return;
+	}
+	av_odp_count(a->seg, AV_ODP_COUNT_FAULT_PAGES, pages);
+	av_region_count_at(a->seg, a->addr, AV_MR_FAULT_PAGES, pages);
 }
 
 void av_odp_end_fault(const struct av_odp_access *access, bool ok)
 {
 	av_odp_count(access->seg, AV_ODP_COUNT_FAULTS, 1);
+	av_region_count_at(access->seg, access->addr, AV_MR_FAULTS, 1);
 	if (ok) {
 		resolved(access);
 		return;

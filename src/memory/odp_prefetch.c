@@ -21,6 +21,7 @@
 #include "memory/odp_notify.h"
 #include "memory/odp_table.h"
 #include "memory/odp_track.h"
+#include "memory/region_count.h"
 
 #ifndef MADV_POPULATE_READ
 #define MADV_POPULATE_READ  22
@@ -62,6 +63,12 @@ static struct piece whole_pages(const struct piece *p)
 	uint64_t page = page_bytes(), begin = p->addr & ~(page - 1);
 
 	return (struct piece){begin, av_round_up(p->addr - begin + p->len, page)};
+}
+
+static void count_pages(struct job *job, const struct piece *p, uint64_t pages)
+{
+	job->pages += pages;
+	av_region_count_at(job->seg, p->addr, AV_MR_PREFETCH_PAGES, pages);
 }
 
 /* --- bringing in ---------------------------------------------------------------------------------------- */
@@ -112,7 +119,7 @@ static int fetch_piece(struct job *job, const struct piece *p)
 		if (ret || !markable)
 			return ret;
 		if (steady && av_odp_mark(job->seg, p->addr, p->len, wants_write(job), stamp, &fresh)) {
-			job->pages += fresh;
+			count_pages(job, p, fresh);
 			return 0;
 		}
 		av_odp_count(job->seg, AV_ODP_COUNT_CONTENTIONS, 1);
@@ -172,7 +179,7 @@ static void snap_piece(struct job *job, int pagemap, const struct piece *p)
 			return;
 		fresh = mark_present(job, p, entry, bytes / sizeof(*entry));
 		if (steady && av_odp_unchanged(job->seg, p->addr, p->len, stamp)) {
-			job->pages += fresh;
+			count_pages(job, p, fresh);
 			return;
 		}
 		av_odp_clear(job->seg, p->addr, p->len);

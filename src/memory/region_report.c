@@ -9,6 +9,8 @@
 #include "memory/adopt.h"
 #include "memory/allocated.h"
 #include "memory/key.h"
+#include "memory/odp_table.h"
+#include "memory/region_count.h"
 
 static const struct {
 	uint8_t kind;
@@ -31,12 +33,18 @@ const char *av_region_memory_name(enum av_region_memory memory)
 	return names[memory];
 }
 
-static bool is_adopted(const struct av_seg *seg, const struct av_key *k)
+/* What of plain memory is adopted, in bytes. */
+static uint64_t adopted_bytes(const struct av_seg *seg, const struct av_key *k)
 {
 	const struct av_adopted *a =
 		k->adopted ? av_seg_at(seg, (uint64_t)k->adopted << AV_ADOPTED_SHIFT, sizeof(*a)) : NULL;
+	uint64_t first, end;
 
-	return a && atomic_load(&a->at);
+	if (!a || !atomic_load(&a->at))
+		return 0;
+	first = a->addr > k->addr ? a->addr : k->addr;
+	end = a->addr + a->bytes < k->addr + k->length ? a->addr + a->bytes : k->addr + k->length;
+	return end > first ? end - first : 0;
 }
 
 static bool memory_of(const struct av_seg *seg, const struct av_key *k, enum av_region_memory *memory)
@@ -47,7 +55,7 @@ static bool memory_of(const struct av_seg *seg, const struct av_key *k, enum av_
 		*memory = kinds[i].memory;
 		if (k->kind == AV_KEY_REGION && (k->share & AV_KEY_PRIVATE))
 			*memory = AV_REGION_PRIVATE;
-		else if (k->kind == AV_KEY_REGION && is_adopted(seg, k))
+		else if (k->kind == AV_KEY_REGION && adopted_bytes(seg, k))
 			*memory = AV_REGION_ADOPTED;
 		return true;
 	}
@@ -79,6 +87,17 @@ static void fill_pages(const struct av_key *k, struct av_region_info *info)
 	info->second = k->share & AV_SHARE_SECOND;
 }
 
+static void fill_counted(const struct av_seg *seg, const struct av_key *k, struct av_region_info *info)
+{
+	av_region_counted(seg, info->key, info->counted);
+	info->counted[AV_MR_WINDOWS] = k->windows;
+	if (info->memory == AV_REGION_ADOPTED)
+		info->counted[AV_MR_ADOPTED_BYTES] = adopted_bytes(seg, k);
+	if (info->memory == AV_REGION_ON_DEMAND)
+		info->counted[AV_MR_VALID_PAGES] =
+			av_odp_pages(k->addr, k->length) - av_odp_missing(seg, k->addr, k->length, false);
+}
+
 /* One entry of a table that may change at any time. Return: false if it is no region now, or changed
  * meanwhile. */
 static bool look(const struct av_seg *seg, const struct av_key *k, struct av_region_info *info)
@@ -91,6 +110,7 @@ static bool look(const struct av_seg *seg, const struct av_key *k, struct av_reg
 		return false;
 	if (info->memory >= AV_REGION_PAGES)
 		fill_pages(k, info);
+	fill_counted(seg, k, info);
 	return atomic_load(&k->key) == key;
 }
 

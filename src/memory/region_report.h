@@ -7,6 +7,7 @@
 #include <stdint.h>
 
 #include "hca/segment.h"
+#include "observe/counters.h"
 
 /* What its memory is. */
 enum av_region_memory {
@@ -31,6 +32,7 @@ struct av_region_info {
 	uint64_t huge, small;  /* pages of 2 MiB and of 4 KiB, likewise */
 	bool shared, writable; /* a shared region; and what others may do with it */
 	bool second;	       /* on another region's pages */
+	uint64_t counted[AV_MR_N];
 };
 
 /**

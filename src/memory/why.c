@@ -5,6 +5,7 @@
 #include "base/checked.h"
 #include "base/newer_verbs.h"
 #include "memory/key.h"
+#include "memory/region_count.h"
 
 #define CHANGES (IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_ATOMIC)
 
@@ -131,9 +132,21 @@ static bool examine(struct av_seg *seg, const struct av_mem_request *req, enum a
 	return l.kind == AV_KEY_INDIRECT && found != AV_MEM_OK;
 }
 
+/* The request fails by this key: its region counts that, if it has one. */
+static void count_refusal(struct av_seg *seg, uint32_t key)
+{
+	const struct av_key *k;
+
+	seg = av_mem_home(seg, key);
+	k = seg ? av_key_entry(seg, key) : NULL;
+	if (k && key && atomic_load(&k->key) == key)
+		av_region_count(seg, key, AV_MR_REFUSED, 1);
+}
+
 void av_mem_why(struct av_seg *seg, const struct av_mem_request *req, enum av_mem_fault found)
 {
 	(void)examine(seg, req, found);
+	count_refusal(seg, req->key);
 }
 
 void av_mem_why_fault(struct av_seg *seg, const struct av_mem_request *req)
@@ -164,10 +177,11 @@ void av_mem_why_list(struct av_seg *seg, uint32_t pd, uint32_t access, const str
 		req.length = sge[i].length < bytes ? sge[i].length : bytes;
 		if (req.length == 0)
 			continue;
-		if (examine(seg, &req, found) || found == AV_MEM_OK)
+		if (examine(seg, &req, found) || found == AV_MEM_OK ||
+		    (found == AV_MEM_GONE && is_gone(seg, &req))) {
+			count_refusal(seg, req.key);
 			return;
-		if (found == AV_MEM_GONE && is_gone(seg, &req))
-			return;
+		}
 	}
 	if (bytes > 0)
 		av_blame(AV_CHECK_KEY_LIST, bytes, 0);

@@ -135,8 +135,8 @@
 	X(REQUEST_LENGTH,   "IBTA 1, 9.9",        "{wanted} B, and a message has at most {limit} B", "max_msg_sz of ibv_query_port() is the limit") \
 	X(REQUEST_DATAGRAM, "IBTA 1, 9.8.3",        "{wanted} B, and a datagram has at most the {limit} B of the port's MTU", "") \
 	X(REQUEST_ATOMIC,   "IBTA 1, 9.9",        "{wanted} B of buffers, and the operation brings {limit} B", "") \
-	X(RESPONDER_ACCESS, "IBTA 1, 9.9",    "the peer's queue pair permits {limit:access}, and {wanted:access} is needed", "set qp_access_flags by ibv_modify_qp()") \
-	X(RESPONDER_RD,     "IBTA 1, 9.9",      "max_dest_rd_atomic of the peer's queue pair is 0", "set it by ibv_modify_qp() on the way to RTR") \
+	X(RESPONDER_ACCESS, "IBTA 1, 9.9",    "the responding queue pair permits {limit:access}, and {wanted:access} is needed", "set qp_access_flags of the responder by ibv_modify_qp()") \
+	X(RESPONDER_RD,     "IBTA 1, 9.9",      "max_dest_rd_atomic of the responding queue pair is 0", "set it by ibv_modify_qp() on the way to RTR") \
 	X(RESPONDER_SRQ,    "IBTA 1, A14",           "there is no shared receive queue {wanted} in the XRC domain", "") \
 	X(ATOMIC_ALIGN,     "IBTA 1, 9.9",        "address {address} is not a multiple of {limit}", "") \
 	X(TUNNEL_COMMAND,   "ibv_exp_reg_mr(3)",    "the region takes tunneled atomics, and the payload is none", "") \
@@ -150,7 +150,7 @@
 	X(PEER_OTHER,       "IBTA 1, 9.7.6.1",      "nobody answers: QP {peer_qp} is connected to QP {limit}", "dest_qp_num of the two must name each other") \
 	X(PEER_TYPE,        "IBTA 1, 9.7.6.1",      "nobody answers: QP {peer_qp} has another type of service", "") \
 	X(PEER_PSN,         "IBTA 1, 9.7.6.1",      "nobody answers: this queue pair sends PSN {wanted}, and QP {peer_qp} expects {limit}", "sq_psn of one side is rq_psn of the other") \
-	X(FLUSHED,          "ibv_modify_qp(3)",     "{count} requests in a row were flushed, since the queue pair is in the error state", "the record before says why") \
+	X(FLUSHED,          "ibv_modify_qp(3)",     "requests were flushed, {count} in a row, since the queue pair is in the error state", "the record before says why") \
 	/* --- keys changed by requests --- */ \
 	X(BIND_WINDOW,      "IBTA 1, 10.6.7.2",     "there is no such memory window, or the new key is not of its index", "") \
 	X(BIND_PD,          "IBTA 1, 10.6.7.2",     "the window belongs to protection domain {region_pd}, and the queue pair to {pd}", "") \
@@ -171,7 +171,7 @@
 	X(FATAL,            "ibv_get_async_event(3)", "the device has failed", "close the context and open the device again") \
 	X(PORT_DOWN,        "ibv_get_async_event(3)", "the port is down", "is the host's interface up? anyverbs info says what the port follows") \
 	X(EXECUTOR_DIED,    "ibv_modify_qp(3)",     "a process died while it was executing a request of this queue pair", "") \
-	X(INJECTED,         "anyverbs_faults(5)",   "rule {wanted} of the faults on demand has struck; what follows from it was asked for", "anyverbs faults list shows the rules, and anyverbs faults clear ends them")
+	X(INJECTED,         "anyverbs_faults(5)",   "rule {wanted} of the faults on demand has struck ({limit:fault}); what follows from it was asked for", "anyverbs faults list shows the rules, and anyverbs faults clear ends them")
 /* clang-format on */
 
 enum av_check {

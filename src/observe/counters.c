@@ -12,6 +12,7 @@
 #define RSP_EVENT(which) WORD(rsp.event[AV_RSP_##which])
 #define CQ(member)	 (1 + (offsetof(struct av_counted, total.cq) + offsetof(struct av_cq_counters, member)) / 8)
 #define GAUGE(which)	 (1 + offsetof(struct av_counted, gauge[AV_GAUGE_##which]) / 8)
+#define MR(which)	 (1 + offsetof(struct av_counted, mr[AV_MR_##which]) / 8)
 #define LINK_DOWNED	 (1 + offsetof(struct av_counted, link_downed) / 8)
 
 _Static_assert(AV_COUNTED_WORDS < UINT8_MAX, "words have numbers of a byte");
@@ -74,27 +75,27 @@ _Static_assert(AV_COUNTED_WORDS < UINT8_MAX, "words have numbers of a byte");
 /* clang-format off */
 const struct av_counter_info av_counter_info[] = {
 	C("xmit_bytes",            "bytes",    DPQ, "Payload sent: SENDs, WRITEs, and answers to READs and atomics", XMIT_BYTES),
-	C("rcv_bytes",             "bytes",    DPQ, "Payload received, likewise", RCV_BYTES),
+	C("rcv_bytes",             "bytes",    DPQ, "Payload received: SENDs, WRITEs, and answers to READs and atomics", RCV_BYTES),
 	C("xmit_packets",          "packets",  DPQ, "Packets of requests and their answers sent, at the path's MTU", XMIT_PACKETS),
-	C("rcv_packets",           "packets",  DPQ, "Packets received, likewise", RCV_PACKETS),
+	C("rcv_packets",           "packets",  DPQ, "Packets of requests and their answers received, at the path's MTU", RCV_PACKETS),
 	C("requests",              "messages", DPQ, "Requests carried out", REQ_MESSAGES),
-	C("sends",                 "messages", DPQ, "SENDs among them", REQ(SEND, messages)),
-	C("send_bytes",            "bytes",    DPQ, "Their payload", REQ(SEND, bytes)),
-	C("writes",                "messages", DPQ, "RDMA WRITEs among them", REQ(WRITE, messages)),
-	C("write_bytes",           "bytes",    DPQ, "Their payload", REQ(WRITE, bytes)),
-	C("reads",                 "messages", DPQ, "RDMA READs among them", REQ(READ, messages)),
-	C("read_bytes",            "bytes",    DPQ, "What they brought", REQ(READ, bytes)),
-	C("atomics",               "messages", DPQ, "Atomic operations among them", REQ(ATOMIC, messages)),
-	C("flushes",               "messages", DPQ, "FLUSHes among them", REQ(FLUSH, messages)),
+	C("sends",                 "messages", DPQ, "SENDs carried out", REQ(SEND, messages)),
+	C("send_bytes",            "bytes",    DPQ, "Payload of SENDs", REQ(SEND, bytes)),
+	C("writes",                "messages", DPQ, "RDMA WRITEs carried out", REQ(WRITE, messages)),
+	C("write_bytes",           "bytes",    DPQ, "Payload of RDMA WRITEs", REQ(WRITE, bytes)),
+	C("reads",                 "messages", DPQ, "RDMA READs carried out", REQ(READ, messages)),
+	C("read_bytes",            "bytes",    DPQ, "What RDMA READs brought", REQ(READ, bytes)),
+	C("atomics",               "messages", DPQ, "Atomic operations carried out", REQ(ATOMIC, messages)),
+	C("flushes",               "messages", DPQ, "FLUSHes carried out", REQ(FLUSH, messages)),
 	C("served",                "messages", DPQ, "Requests of others carried out here", RSP_MESSAGES),
-	C("served_sends",          "messages", DPQ, "SENDs among them: messages received", RSP(SEND, messages)),
-	C("served_send_bytes",     "bytes",    DPQ, "Their payload", RSP(SEND, bytes)),
-	C("served_writes",         "messages", DPQ, "RDMA WRITEs among them", RSP(WRITE, messages)),
-	C("served_write_bytes",    "bytes",    DPQ, "Their payload", RSP(WRITE, bytes)),
-	C("served_reads",          "messages", DPQ, "RDMA READs among them", RSP(READ, messages)),
-	C("served_read_bytes",     "bytes",    DPQ, "What they took away", RSP(READ, bytes)),
-	C("served_atomics",        "messages", DPQ, "Atomic operations among them", RSP(ATOMIC, messages)),
-	C("served_flushes",        "messages", DPQ, "FLUSHes among them", RSP(FLUSH, messages)),
+	C("served_sends",          "messages", DPQ, "SENDs of others: messages received", RSP(SEND, messages)),
+	C("served_send_bytes",     "bytes",    DPQ, "Payload of messages received", RSP(SEND, bytes)),
+	C("served_writes",         "messages", DPQ, "RDMA WRITEs of others carried out here", RSP(WRITE, messages)),
+	C("served_write_bytes",    "bytes",    DPQ, "Payload of RDMA WRITEs of others", RSP(WRITE, bytes)),
+	C("served_reads",          "messages", DPQ, "RDMA READs of others carried out here", RSP(READ, messages)),
+	C("served_read_bytes",     "bytes",    DPQ, "What RDMA READs of others took away", RSP(READ, bytes)),
+	C("served_atomics",        "messages", DPQ, "Atomic operations of others carried out here", RSP(ATOMIC, messages)),
+	C("served_flushes",        "messages", DPQ, "FLUSHes of others carried out here", RSP(FLUSH, messages)),
 	C("rnr_naks_received",     "events",   DPQ, "Requests that found the receiver not ready, once for each time", REQ_EVENT(RNR)),
 	C("out_of_buffer",         "messages", DPQ, "Messages of others that found no receive request", RSP_EVENT(RNR)),
 	C("timeouts",              "events",   DPQ, "Requests that nobody answered in time, once for each time", REQ_EVENT(TIMEOUT)),
@@ -116,6 +117,17 @@ const struct av_counter_info av_counter_info[] = {
 	G("capacity",              "entries",  AV_SCOPE_CQ, "Entries it can hold", GAUGE(CAPACITY)),
 	G("waiting",               "entries",  AV_SCOPE_CQ, "Entries it holds", GAUGE(WAITING)),
 	G("peak",                  "entries",  AV_SCOPE_CQ, "The most entries it held; at 64 and below, found by samples", GAUGE(PEAK)),
+
+	C("page_faults",           "events",   AV_SCOPE_MR, "Page fault events in it", MR(FAULTS)),
+	C("page_fault_pages",      "pages",    AV_SCOPE_MR, "Pages that became valid by page faults, of 4 KiB", MR(FAULT_PAGES)),
+	C("invalidations",         "events",   AV_SCOPE_MR, "Events that took valid pages of it away", MR(INVALIDATIONS)),
+	C("invalidation_pages",    "pages",    AV_SCOPE_MR, "Pages that became invalid by invalidations, of 4 KiB", MR(INVALIDATION_PAGES)),
+	C("prefetch_pages",        "pages",    AV_SCOPE_MR, "Pages that became valid by prefetching, of 4 KiB", MR(PREFETCH_PAGES)),
+	C("refused",               "requests", AV_SCOPE_MR, "Requests that were refused for its rights, range or domain, or its memory", MR(REFUSED)),
+	C("reregistrations",       "events",   AV_SCOPE_MR, "Times it was re-registered", MR(REREGISTERED)),
+	G("valid_pages",           "pages",    AV_SCOPE_MR, "Pages of it that are valid, of 4 KiB", MR(VALID_PAGES)),
+	G("adopted_bytes",         "bytes",    AV_SCOPE_MR, "Its memory that other processes reach by plain copies", MR(ADOPTED_BYTES)),
+	G("windows",               "objects",  AV_SCOPE_MR, "Memory windows bound to it", MR(WINDOWS)),
 
 	/* Of a port, as InfiniBand's PortCounters and the kernel's Documentation/ABI/stable/sysfs-class-infiniband name them. */
 	{"port_xmit_data", "words", "Payload sent, in words of 4 bytes",     PORT, false, 4, 0, {XMIT_BYTES}},

@@ -9,8 +9,8 @@
  * counted before (@before in struct av_qp_shared and struct av_cq_shared). What contexts had counted that
  * have ended is added to their device's totals in the directory (hca/totals.h).
  *
- * Regions have no counters: an access looks at a key and writes nothing there, so counting would take the
- * line from core to core.
+ * Regions count no accesses: one looks at a key and writes nothing there, so counting would take the line
+ * from core to core. They count what is no success: faults, invalidations, refusals (memory/region_count.h).
  */
 #ifndef AV_OBSERVE_COUNTERS_H
 #define AV_OBSERVE_COUNTERS_H
@@ -103,6 +103,22 @@ static inline void av_count_add(uint64_t *sum, const void *words, size_t count)
 		sum[i] += __atomic_load_n(&from[i], __ATOMIC_RELAXED);
 }
 
+/* Of a memory region: what it counts; and from AV_MR_GAUGES what there is of it now. */
+enum av_mr_counter {
+	AV_MR_FAULTS,		  /* page fault events, */
+	AV_MR_FAULT_PAGES,	  /* pages that became valid by them, */
+	AV_MR_INVALIDATIONS,	  /* events that took valid pages away, */
+	AV_MR_INVALIDATION_PAGES, /* and those pages */
+	AV_MR_PREFETCH_PAGES,	  /* pages that became valid by prefetching */
+	AV_MR_REFUSED,		  /* requests that were refused for what its key permits */
+	AV_MR_REREGISTERED,
+	AV_MR_GAUGES,
+	AV_MR_VALID_PAGES = AV_MR_GAUGES, /* pages that the device has */
+	AV_MR_ADOPTED_BYTES,		  /* of it, that all processes reach */
+	AV_MR_WINDOWS,			  /* bound to it */
+	AV_MR_N
+};
+
 /* --- what is shown ----------------------------------------------------------------------------------------
  */
 
@@ -126,6 +142,7 @@ struct av_counted {
 	struct av_totals total;
 	uint64_t gauge[AV_GAUGE_N];
 	uint64_t link_downed;
+	uint64_t mr[AV_MR_N];
 };
 #define AV_COUNTED_WORDS (sizeof(struct av_counted) / sizeof(uint64_t))
 
@@ -137,6 +154,7 @@ enum av_scope {
 	AV_SCOPE_CQ = 8,
 	AV_SCOPE_PORT = 16, /* in the port's folder "counters" of sysfs, */
 	AV_SCOPE_HW = 32,   /* and in "hw_counters" */
+	AV_SCOPE_MR = 64,
 };
 
 #define AV_COUNTER_TERMS 12

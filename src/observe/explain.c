@@ -101,8 +101,16 @@ static void add_what(struct text *t, const struct av_flight_record *r)
 		add(t, ": ");
 }
 
+/* Who is at the other end; a queue pair may well be connected within its process. */
+static void add_peer(struct text *t, const struct av_flight_record *r)
+{
+	if (r->has & AV_HAS_PEER && r->peer_pid && r->peer_pid != r->pid)
+		add_sentence(t, " (peer: QP {peer_qp} of pid {peer_pid})", r);
+}
+
 static void add_outcome(struct text *t, const struct av_flight_record *r)
 {
+	add_peer(t, r);
 	if (r->has & AV_HAS_REGION && r->region_pid && r->region_pid != r->pid)
 		add_sentence(t, " (registered by pid {region_pid})", r);
 	if (r->has & AV_HAS_VERB)

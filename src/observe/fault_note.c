@@ -9,13 +9,14 @@
 #include "observe/log.h"
 
 /* Beside what the thread may be about to report. */
-static void record(const char *device, uint32_t rule, uint32_t qpn)
+static void record(const char *device, const struct av_faults_rule *rule, uint32_t qpn)
 {
 	struct av_flight_record r = {
 		.kind = AV_FLIGHT_EVENT,
 		.check = AV_CHECK_INJECTED,
 		.has = AV_HAS_MEASURE | (qpn ? AV_HAS_OBJECT : 0),
-		.wanted = rule,
+		.wanted = rule->number,
+		.limit = rule->what,
 		.object = qpn ? AV_OBJECT_QP : AV_OBJECT_NONE,
 		.number = qpn,
 	};
@@ -29,7 +30,7 @@ void av_fault_note(const char *device, const struct av_faults_rule *rule, uint64
 {
 	const char *name = av_faults_name[rule->what];
 
-	record(device, rule->number, qpn);
+	record(device, rule, qpn);
 	if (rule->what == AV_INJECT_FAIL)
 		av_log(AV_LOG_INFO, "%s: injected: rule %u, fail %s, occasion %" PRIu64, device, rule->number,
 		       av_faults_verb_name[rule->verb], nth);

@@ -10,6 +10,7 @@
 
 #include "base/newer_verbs.h"
 #include "observe/check.h"
+#include "observe/faults_rule.h"
 #include "observe/verb.h"
 
 #define F(name, member, form, group)                                                           \
@@ -83,7 +84,10 @@ unsigned int av_field_form(const char *name, const char *end)
 	static const struct {
 		const char *name;
 		unsigned int form;
-	} row[] = {{"x", AV_FIELD_HEX}, {"state", AV_FIELD_STATE}, {"access", AV_FIELD_ACCESS}};
+	} row[] = {{"x", AV_FIELD_HEX},
+		   {"state", AV_FIELD_STATE},
+		   {"access", AV_FIELD_ACCESS},
+		   {"fault", AV_FIELD_FAULT}};
 
 	for (size_t i = 0; i < AV_ARRAY_SIZE(row); i++)
 		if (is(row[i].name, name, end))
@@ -279,6 +283,10 @@ void av_field_write(const struct av_field *field, unsigned int form, const struc
 		break;
 	case AV_FIELD_VERB:
 		snprintf(text, AV_FIELD_TEXT_MAX, "%s", av_verb_name((unsigned int)value));
+		break;
+	case AV_FIELD_FAULT:
+		snprintf(text, AV_FIELD_TEXT_MAX, "%s",
+			 (uint64_t)value < AV_INJECT_N ? av_faults_name[value] : "?");
 		break;
 	case AV_FIELD_ACCESS:
 		write_rights((uint64_t)value, text);

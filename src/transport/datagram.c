@@ -76,14 +76,18 @@ static enum av_fault collect(struct datagram *d, const struct av_sq_wqe *ring)
 	return AV_FAULT_NONE;
 }
 
-static bool accepts(const struct datagram *d, const struct av_qp_shared *p, uint32_t qpn)
+static bool is_addressee(const struct av_qp_shared *p, uint32_t qpn)
+{
+	return atomic_load_explicit(&p->qpn, memory_order_relaxed) == qpn && p->type == IBV_QPT_UD;
+}
+
+static bool accepts(const struct datagram *d, const struct av_qp_shared *p)
 {
 	uint32_t state = atomic_load_explicit(&p->state, memory_order_relaxed), qkey = d->head.ud.qkey;
 
 	if (qkey & USE_OWN_QKEY)
 		qkey = d->req->qp->attr.qkey;
-	return atomic_load_explicit(&p->qpn, memory_order_relaxed) == qpn && p->type == IBV_QPT_UD &&
-	       (state == IBV_QPS_RTR || state == IBV_QPS_RTS || state == IBV_QPS_SQD ||
+	return (state == IBV_QPS_RTR || state == IBV_QPS_RTS || state == IBV_QPS_SQD ||
 		state == IBV_QPS_SQE) &&
 	       p->attr.qkey == qkey;
 }
@@ -119,6 +123,8 @@ static void deliver(struct datagram *d, const struct av_qp_end *rsp)
 	const struct av_rq_wqe *request = av_deliver_request(&to);
 	enum av_fault fault = request ? av_deliver_send(&msg, &d->from, request) : AV_FAULT_NONE;
 
+	if (!request)
+		av_count_rsp(rsp->qp, AV_RSP_RNR);
 	if (fault != AV_FAULT_NONE)
 		av_blame_drop(); /* what the receiver cannot take is lost, and nobody hears of it */
 	if (fault == AV_FAULT_LOC_PROT)
@@ -135,8 +141,10 @@ static void send_to(struct datagram *d, const struct av_qp_home *home, uint32_t 
 
 	if (rsp.qp && av_seg_alive(seg)) {
 		av_responder_acquire(&rsp);
-		if (accepts(d, rsp.qp, qpn))
+		if (is_addressee(rsp.qp, qpn) && accepts(d, rsp.qp))
 			deliver(d, &rsp);
+		else if (is_addressee(rsp.qp, qpn))
+			count_arrival(rsp.qp, d, false);
 		av_lock_release(&rsp.qp->resp);
 	}
 	av_seg_put(seg);

@@ -248,11 +248,15 @@ static bool befall(const struct av_qp_end *end, struct av_qp_end *peer, struct a
 		   const struct av_injected *in)
 {
 	struct answer none;
+	bool goes_on;
 
 	switch (in->what) {
 	case AV_INJECTED_RESULT:
-		return outcome(end, peer, wqe, in->result, &none);
+		goes_on = outcome(end, peer, wqe, in->result, &none);
+		av_blame_drop(); /* the cause, if it has not come to a failure */
+		return goes_on;
 	case AV_INJECTED_STATUS:
+		av_blame_drop();
 		(void)complete(end, wqe, in->status, NULL);
 		enter_error(end);
 		return true;

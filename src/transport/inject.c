@@ -9,6 +9,7 @@
 #include "base/clock.h"
 #include "hca/port.h"
 #include "memory/odp_evict.h"
+#include "observe/blame.h"
 #include "observe/fault_note.h"
 #include "transport/connect.h"
 #include "transport/fatal.h"
@@ -22,6 +23,8 @@ struct decision {
 	uint32_t qpn, number; /* which request, */
 	uint32_t change;      /* and under which rules */
 	struct av_injected outcome;
+	uint32_t rule;	      /* its number, */
+	enum av_inject cause; /* and what it brings */
 	uint32_t left; /* of an outcome that is not the last: answers of that kind, AV_FAULTS_ALL: no end */
 	uint64_t until_ns;  /* or as long as that, 0: it is counted */
 	uint64_t begins_ns; /* until then it is held, UINT64_MAX: for good */
@@ -160,6 +163,8 @@ static void decide_outcome(const struct av_qp_end *end, struct decision *d, cons
 		return;
 	d->left = rule->what == AV_INJECT_RNR || rule->what == AV_INJECT_LOSE ? rule->count : AV_FAULTS_ALL;
 	d->until_ns = rule->time_ns ? now + rule->time_ns : 0;
+	d->rule = rule->number;
+	d->cause = rule->what;
 	if (rule->what == AV_INJECT_LOSE) {
 		decide_lost(end, d, reliable);
 	} else if (rule->what == AV_INJECT_STATUS) {
@@ -299,6 +304,8 @@ struct av_injected av_inject(const struct av_qp_end *end, struct av_qp_end *peer
 	if (d->outcome.what == AV_INJECTED_NOT)
 		return in;
 	in = again(end, d, now);
+	if (in.what == AV_INJECTED_RESULT || in.what == AV_INJECTED_STATUS)
+		av_blame(AV_CHECK_INJECTED, d->rule, d->cause);
 	ask_responder(end, peer, wqe, &in);
 	return in;
 }
@@ -378,6 +385,8 @@ int av_inject_verb(struct av_seg *seg, enum av_fail verb)
 	int err = 0;
 
 	while (f && av_faults_strike(f, &o, &at, &rule, &nth)) {
+		if (!err)
+			av_blame_verb(rule.err, AV_CHECK_INJECTED, rule.number, rule.what);
 		err = err ? err : rule.err;
 		av_fault_note(seg->head->device, &rule, nth, 0, 0);
 	}

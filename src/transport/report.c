@@ -236,7 +236,7 @@ static struct av_flight_record *explain(const struct av_failed *f)
 	bool later = f->fault == AV_FAULT_RNR_EXHAUSTED || f->fault == AV_FAULT_RETRY_EXHAUSTED;
 	struct av_flight_record *r = av_blame_draft();
 
-	if (later || r->check == AV_CHECK_NONE) {
+	if ((later && r->check != AV_CHECK_INJECTED) || r->check == AV_CHECK_NONE) {
 		av_blame_drop();
 		if (why[f->fault])
 			why[f->fault](f);

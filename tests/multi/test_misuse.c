@@ -5,6 +5,7 @@
  */
 #include <errno.h>
 #include <poll.h>
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -226,6 +227,36 @@ static void never_poll(void)
 	exit(0);
 }
 
+/* The end of the queue pair takes its completions away. */
+static void never_poll_and_clean_up(void)
+{
+	open_world(7);
+	post(IBV_WR_RDMA_WRITE, w.mr->rkey);
+	post(IBV_WR_RDMA_WRITE, w.mr->rkey);
+	close_world();
+}
+
+static void *acknowledge_later(void *arg)
+{
+	sleep(5);
+	ibv_ack_cq_events(w.send_cq, 1);
+	return NULL;
+}
+
+static void destroy_unacknowledged(void)
+{
+	pthread_t thread;
+
+	open_world(7);
+	need(!ibv_req_notify_cq(w.send_cq, 0), "req_notify");
+	post(IBV_WR_RDMA_WRITE, w.mr->rkey);
+	take_event(false);
+	take(w.send_cq);
+	need(!pthread_create(&thread, NULL, acknowledge_later, NULL), "thread");
+	close_world();
+	pthread_join(thread, NULL);
+}
+
 static void overrun(void)
 {
 	open_world(7);
@@ -250,11 +281,34 @@ static void change_buffer(void)
 	close_world();
 }
 
-static void leave_in_error(void)
+static void fail(void)
 {
 	open_world(7);
-	post(IBV_WR_RDMA_WRITE, 0xdead00);
+	post(IBV_WR_RDMA_WRITE, w.mr->rkey);
 	take(w.send_cq);
+	post(IBV_WR_RDMA_WRITE, 0xdead00);
+}
+
+static void leave_in_error(void)
+{
+	fail();
+	close_world();
+}
+
+static void take_failure(void)
+{
+	fail();
+	take(w.send_cq);
+	close_world();
+}
+
+static void take_failures_event(void)
+{
+	struct ibv_async_event event;
+
+	fail();
+	need(!ibv_get_async_event(w.ctx, &event), "get_async_event");
+	ibv_ack_async_event(&event);
 	close_world();
 }
 
@@ -297,9 +351,13 @@ static const struct program {
 	{"do_not_acknowledge", do_not_acknowledge, "json", 0, {{"unacknowledged", "CQ", 1}}, 7},
 	{"run_dry", run_dry, "json", 0, {{"ran-dry", "QP", 1}}, 1},
 	{"never_poll", never_poll, "json", 0, {{"never-polled", "CQ", 1}}, 8},
+	{"never_poll_and_clean_up", never_poll_and_clean_up, "json", 0, {{"never-polled", "CQ", 1}}, 1},
+	{"destroy_unacknowledged", destroy_unacknowledged, "json", 0, {{"unacknowledged", "CQ", 1}}, 1},
 	{"overrun", overrun, "json", 0, {{"overrun", "CQ", 1}}, 1},
 	{"change_buffer", change_buffer, "json", 0, {{"buffer-changed", "QP", 1}, {"ran-dry", "QP", 1}}, 2},
 	{"leave_in_error", leave_in_error, "json", 0, {{"in-error", "QP", 1}}, 1},
+	{"take_failure", take_failure, "json,fail", 0, {{0}}, 0},
+	{"take_failures_event", take_failures_event, "json,fail", 0, {{0}}, 0},
 	{"fail_itself", fail_itself, "json,fail", 3, {{"not-destroyed", "QP", 1}}, 7},
 };
 

@@ -60,5 +60,40 @@ if command -v ibv_rc_pingpong >/dev/null && "$tool" run -- ibv_devices >/dev/nul
 	says device_rules_strike "^Couldn't allocate PD$" "$(client)"
 	says strikes_are_recorded '"check":"INJECTED".*"wanted":1[,}]' "$("$tool" explain --json | tr -d ' ' | grep INJECTED | tail -n 1)"
 	holds clear_for_all "$tool" faults clear
+
+	# What fails by a rule is explained by that rule, at both ends, and not by what it looks like.
+	port=$((20000 + $$ % 10000))
+	pair() {
+		local server
+		timeout 30 "$tool" run -- ibv_rc_pingpong -g 0 -p $port -n 100 >/dev/null 2>&1 &
+		server=$!
+		for _ in {1..100}; do
+			ANYVERBS_FAULTS=$1 timeout 30 "$tool" run -- ibv_rc_pingpong -g 0 -p $port -n 100 127.0.0.1 2>&1 |
+				grep -q "Couldn't connect to 127" || break
+			sleep 0.1
+		done
+		kill $server 2>/dev/null
+		wait $server
+	}
+	# causes SINCE_NS: kind and check of what has failed since, but for what was flushed
+	causes() {
+		"$tool" explain --json | python3 -c '
+import json, sys
+for r in map(json.loads, sys.stdin):
+    if r["time_ns"] >= int(sys.argv[1]) and r["check"] != "FLUSHED":
+        print(r["kind"], r["check"], r["sentence"].split("(")[-1].split(")")[0])' "$1" | sort -u
+	}
+	while read -r rule want; do
+		since=$(date +%s%N)
+		pair "${rule//+/ }"
+		says "cause_of_${rule%%+nth*}" "^$want$" "$(causes "$since" | tr '\n' ',' | sed 's/,$//')"
+	done <<-'END'
+		status+rem-access-err+nth+5 event INJECTED status,request INJECTED status,responder INJECTED status
+		status+loc-prot-err+nth+5 event INJECTED status,request INJECTED status
+		rnr-exhausted+nth+5 event INJECTED rnr-exhausted,request INJECTED rnr-exhausted
+		retry-exhausted+nth+5 event INJECTED retry-exhausted,request INJECTED retry-exhausted
+		peer-death+nth+5 event INJECTED peer-death,request INJECTED peer-death
+		fail+create_qp event INJECTED fail,refusal INJECTED fail
+	END
 fi
 finish

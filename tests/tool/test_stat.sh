@@ -39,7 +39,7 @@ exits unknown_device_is_1 1 "$tool" stat odp nosuch0
 exits too_many_arguments_are_2 2 "$tool" stat odp any0 mlx5_0
 exits unknown_option_is_2 2 "$tool" stat --frobnicate
 exits full_disk_is_not_a_success 1 sh -c '"$1" stat odp --json >/dev/full' sh "$tool"
-for options in "-j -p" "-p -w" "-n 3" "-o x" "-w0" "-w1x" "-wnan" "-w -n 0" "-w -n -1" "-w -n 1x" "qp -w" "mr -p" "odp -p"; do
+for options in "-j -p" "-p -w" "-n 3" "-o x" "-w0" "-w1x" "-wnan" "-w -n 0" "-w -n -1" "-w -n 1x" "qp -w" "odp -p"; do
 	exits "options_make_no_sense: $options" 2 "$tool" stat $options
 done
 
@@ -57,7 +57,7 @@ exits full_disk_is_no_record 1 "$tool" stat -w0.01 -n 2 -o /dev/full
 
 # --- Prometheus, and JSON ---
 if command -v promtool >/dev/null; then
-	for group in device port process qp cq; do
+	for group in device port process qp cq mr; do
 		holds "promtool_takes_$group" test -z "$("$tool" stat $group --prometheus | promtool check metrics 2>&1)"
 	done
 fi

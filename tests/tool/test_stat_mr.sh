@@ -24,14 +24,14 @@ region() {
 }
 
 text=$("$tool" stat mr any0)
-region plain '(plain|adopted)' 4096 '- +- +-$'
-region on_demand on-demand 4096 '- +- +-$'
-region small_pages pages 8192 'ALL +- +2 x 4 KiB$'
-region huge_pages pages 5242880 'ALL +- +(2 x 2 MiB \+ 256|1280) x 4 KiB$'
-region mapped_only mapped 4096 'ALL +read +1 x 4 KiB$'
-region shared pages 12288 'ALL +read-write +3 x 4 KiB$'
-region second pages 12288 'ALL +second +3 x 4 KiB$'
-region private private 20480 'ANON +- +5 x 4 KiB$'
+region plain '(plain|adopted)' 4096 '- +- +-( +0){4}$'
+region on_demand on-demand 4096 '- +- +-( +0){4}$'
+region small_pages pages 8192 'ALL +- +2 x 4 KiB( +0){4}$'
+region huge_pages pages 5242880 'ALL +- +(2 x 2 MiB \+ 256|1280) x 4 KiB( +0){4}$'
+region mapped_only mapped 4096 'ALL +read +1 x 4 KiB( +0){4}$'
+region shared pages 12288 'ALL +read-write +3 x 4 KiB( +0){4}$'
+region second pages 12288 'ALL +second +3 x 4 KiB( +0){4}$'
+region private private 20480 'ANON +- +5 x 4 KiB( +0){4}$'
 holds all_rows test "$(grep -cE "^ +$pid " <<<"$text")" = 8
 holds other_device_has_none test "$("$tool" stat mr mlx5_0 | wc -l)" = 2
 if command -v python3 >/dev/null; then
@@ -43,8 +43,28 @@ for r in all["devices"][0]["regions"]:
     print(r["pid"], r["length"], r["memory"], r["type"], r["shared"], r["huge_pages"] * 512 + r["small_pages"])')
 	says json_has_devices "^mr \[\('any0', 8\), \('mlx5_0', 0\)\]$" "$text"
 	says json_has_rows "^$pid 5242880 pages ALL - 1280$" "$text"
+	text2=$("$tool" stat mr any0 --json | python3 -c '
+import json, sys
+for r in json.load(sys.stdin)["devices"][0]["regions"]:
+    if r["memory"] == "on-demand":
+        print(sorted(k for k in r if isinstance(r[k], int))[:3], r["page_faults"], r["valid_pages"], r["windows"])')
+	says json_has_counters "^\['address', 'adopted_bytes', 'huge_pages'\] 0 0 0$" "$text2"
+	text2=$("$tool" stat mr any0 --json | python3 -c '
+import json, sys
+for r in json.load(sys.stdin)["devices"][0]["regions"]:
+    if r["memory"] == "on-demand":
+        print(sorted(k for k in r if isinstance(r[k], int))[:3], r["page_faults"], r["valid_pages"], r["windows"])')
+	says json_has_counters "^\['address', 'adopted_bytes', 'huge_pages'\] 0 0 0$" "$text2"
 	says json_says_private "^$pid 20480 private ANON - 5$" "$text"
 fi
+text=$("$tool" stat mr --prometheus)
+says prometheus_has_regions "^anyverbs_mr_page_faults_total\{device=\"any0\",pid=\"$pid\",key=\"[0-9]+\"\} 0$" "$text"
+says prometheus_has_gauges '^# TYPE anyverbs_mr_adopted_bytes gauge$' "$text"
+holds prometheus_has_all_rows test "$(grep -c '^anyverbs_mr_refused_total{' <<<"$text")" = 8
+text=$("$tool" stat mr --prometheus)
+says prometheus_has_regions "^anyverbs_mr_page_faults_total\{device=\"any0\",pid=\"$pid\",key=\"[0-9]+\"\} 0$" "$text"
+says prometheus_has_gauges '^# TYPE anyverbs_mr_adopted_bytes gauge$' "$text"
+holds prometheus_has_all_rows test "$(grep -c '^anyverbs_mr_refused_total{' <<<"$text")" = 8
 exits full_disk_is_not_a_success 1 sh -c '"$1" stat mr --json >/dev/full' sh "$tool"
 
 exec {in}>&-

@@ -97,7 +97,8 @@ says the_other_did_not '^  link_downed +0 ' "$("$tool" stat port any1)"
 text=$("$tool" top -b -n 2 -d 0.3 any0)
 holds a_heading_for_each_look test "$(grep -c '^ *PID ' <<<"$text")" = 2
 says sums_of_the_device '^any0: 2 processes, 2 QPs, [0-9.]+ MB/s sent, .* 0\.1 MB registered$' "$text"
-says row_of_the_client "^ +$client +1 +[0-9.]+ +[0-9.]+ +[0-9]+ +[0-9]+ +0 +0\.1 any0 +ibv_rc_pingpong$" "$text"
+says row_of_the_client "^ *$client +1 +[0-9.]+ +[0-9.]+ +[0-9]+ +[0-9]+ +0 +0\.1 any0 +ibv_rc_pingpong$" "$text"
+says names_fit_80_columns "any0 +ibv_rc_ping" "$(cut -c1-80 <<<"$text" | grep -E "^ *$client ")"
 holds sorted_by_pid test "$("$tool" top -b -n 1 -d 0.1 -s pid any0 | awk '$NF == "ibv_rc_pingpong" { print $1 }' | xargs)" = \
 	"$(printf '%s\n' "${pids[@]}" | sort -n | xargs)"
 holds only_the_device test -z "$("$tool" top -b -n 1 -d 0.1 any1 | grep pingpong)"
@@ -110,7 +111,7 @@ if command -v tmux >/dev/null; then
 	press() { tmux -S "$socket" send-keys -t top "$@"; }
 	ended() { ! tmux -S "$socket" list-sessions >/dev/null 2>&1; }
 	tmux -S "$socket" -f /dev/null new-session -d -s top -x 120 -y 20 "'$tool' top -d 0.3"
-	comes live_rows shows "^ +$client +1 .* ibv_rc_pingpong"
+	comes live_rows shows "^ *$client +1 .* ibv_rc_pingpong"
 	comes live_devices shows '^any1: 0 processes'
 	press m
 	comes sorts_by_messages shows 'by MSGS;'
@@ -130,7 +131,7 @@ if command -v tmux >/dev/null; then
 	comes small_window_has_rows shows '^ +[0-9]+ +1 +'
 	holds small_window_is_not_overrun test "$(screen | wc -l)" -le 6
 	tmux -S "$socket" resize-window -t top -x 130 -y 24
-	comes large_window_again shows "^ +$client +1 .* ibv_rc_pingpong"
+	comes large_window_again shows "^ *$client +1 .* ibv_rc_pingpong"
 	before=$("$tool" stat device any0 | awk '$1 == "rcv_bytes" { print $2 }')
 	kill -KILL "$client"
 	comes killed_one_goes hides "^ +$client "

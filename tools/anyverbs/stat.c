@@ -79,7 +79,7 @@ static const struct group groups[] = {
 	{"process", AV_SCOPE_PROCESS, "processes", NULL, NULL},
 	{"qp", AV_SCOPE_QP, "qps", NULL, NULL},
 	{"cq", AV_SCOPE_CQ, "cqs", NULL, NULL},
-	{"mr", 0, NULL, av_stat_mr_print, av_stat_mr_json},
+	{"mr", AV_SCOPE_MR, "regions", av_stat_mr_print, NULL},
 	{"odp", 0, NULL, print_odp, make_odp_json},
 };
 

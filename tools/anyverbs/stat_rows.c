@@ -6,6 +6,7 @@
 
 #include "memory/odp_report.h"
 #include "queue/report.h"
+#include "stat_mr.h"
 
 /* --- columns ----------------------------------------------------------------------------------------------
  */
@@ -149,6 +150,24 @@ static void add_process(const struct av_process_info *info, void *arg)
 	memcpy(row->odp, info->odp, sizeof(row->odp));
 }
 
+static void add_region(const struct av_region_info *info, void *arg)
+{
+	struct av_row *row = new_row(arg);
+
+	if (!row)
+		return;
+	label(row, "pid", info->pid, true);
+	label(row, "key", info->key, true);
+	label(row, "address", (int64_t)info->addr, false);
+	label(row, "length", (int64_t)info->length, false);
+	label_text(row, "memory", av_region_memory_name(info->memory), false);
+	label_text(row, "type", av_region_type(info), false);
+	label_text(row, "shared", av_region_sharing(info), false);
+	label(row, "huge_pages", (int64_t)info->huge, false);
+	label(row, "small_pages", (int64_t)info->small, false);
+	memcpy(row->counted.mr, info->counted, sizeof(row->counted.mr));
+}
+
 void av_rows_add(struct av_rows *rows, unsigned int scope, const struct av_device *dev)
 {
 	struct gathering g = {rows, dev->ibv.name};
@@ -160,6 +179,9 @@ void av_rows_add(struct av_rows *rows, unsigned int scope, const struct av_devic
 		break;
 	case AV_SCOPE_CQ:
 		av_report_cqs(g.device, add_cq, &g);
+		break;
+	case AV_SCOPE_MR:
+		av_region_report(g.device, add_region, &g);
 		break;
 	case AV_SCOPE_PROCESS:
 		av_report_processes(g.device, add_process, &g);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* What "anyverbs stat" and "top" show: rows of counters, each of a device, a process, a queue pair or a CQ.
+/* What "anyverbs stat" and "top" show: rows of counters, each of a device, a process, a queue pair, a CQ or a
+ * region.
  */
 #ifndef AV_TOOL_STAT_ROWS_H
 #define AV_TOOL_STAT_ROWS_H

@@ -7,15 +7,16 @@
 #include <string.h>
 #include <time.h>
 
+/* Together so narrow that the names of device and program are on a terminal of 80 columns, too. */
 const struct av_top_column_info av_top_column[AV_TOP_N] = {
-	[AV_TOP_PID] = {"PID", 'p', 8, 0, "process"},
-	[AV_TOP_QPS] = {"QPS", 'u', 6, 0, "queue pairs"},
-	[AV_TOP_XMIT] = {"XMIT", 'x', 10, 1, "payload sent, MB/s"},
-	[AV_TOP_RCV] = {"RCV", 'r', 10, 1, "payload received, MB/s"},
-	[AV_TOP_MESSAGES] = {"MSGS", 'm', 10, 0, "messages per second, its own and those of others"},
-	[AV_TOP_FAULTS] = {"FAULTS", 'f', 8, 0, "page faults per second"},
-	[AV_TOP_ERRORS] = {"ERRORS", 'e', 8, 0, "requests completed in error or refused, so far"},
-	[AV_TOP_REGISTERED] = {"REGMB", 'g', 10, 1, "registered memory, MB"},
+	[AV_TOP_PID] = {"PID", 'p', 7, 0, "process"},
+	[AV_TOP_QPS] = {"QPS", 'u', 5, 0, "queue pairs"},
+	[AV_TOP_XMIT] = {"XMIT", 'x', 7, 1, "payload sent, MB/s"},
+	[AV_TOP_RCV] = {"RCV", 'r', 7, 1, "payload received, MB/s"},
+	[AV_TOP_MESSAGES] = {"MSGS", 'm', 8, 0, "messages per second, its own and those of others"},
+	[AV_TOP_FAULTS] = {"FAULTS", 'f', 6, 0, "page faults per second"},
+	[AV_TOP_ERRORS] = {"ERRORS", 'e', 6, 0, "requests completed in error or refused, so far"},
+	[AV_TOP_REGISTERED] = {"REGMB", 'g', 7, 1, "registered memory, MB"},
 };
 
 /* What a column is the sum of: counters, and in which unit; the growth in a second, or as it stands. */
@@ -225,7 +226,7 @@ void av_top_heading(char *line, size_t size)
 		at = put(line, at, size,
 			 snprintf(line + at, size - at, "%*s ", av_top_column[i].width,
 				  av_top_column[i].heading));
-	snprintf(line + at, size - at, "%-10s %s", "DEVICE", "COMMAND");
+	snprintf(line + at, size - at, "%-7s %s", "DEVICE", "COMMAND");
 }
 
 void av_top_line(const struct av_top_row *row, char *line, size_t size)
@@ -236,5 +237,5 @@ void av_top_line(const struct av_top_row *row, char *line, size_t size)
 		at = put(line, at, size,
 			 snprintf(line + at, size - at, "%*.*f ", av_top_column[i].width,
 				  av_top_column[i].decimals, row->value[i]));
-	snprintf(line + at, size - at, "%-10s %s", row->device, row->command);
+	snprintf(line + at, size - at, "%-7s %s", row->device, row->command);
 }

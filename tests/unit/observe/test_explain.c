@@ -125,6 +125,32 @@ static void sentence_of_a_request(void **state)
 		      "pid 900) (IBV_WC_REM_ACCESS_ERR)\n");
 }
 
+/* Of the other end's process, too, which found it out or did it. */
+static void the_peer_is_named(void **state)
+{
+	struct av_flight_record r = {
+		.pid = 811,
+		.by = 900,
+		.kind = AV_FLIGHT_RECEIVE,
+		.check = AV_CHECK_KEY_DEAD,
+		.has = AV_HAS_OBJECT | AV_HAS_REQUEST | AV_HAS_EVENT | AV_HAS_PEER,
+		.object = AV_OBJECT_QP,
+		.number = 17,
+		.opcode = IBV_WR_RDMA_WRITE,
+		.event = IBV_EVENT_QP_ACCESS_ERR,
+		.peer_pid = 900,
+		.peer_qp = 23,
+	};
+	char text[AV_EXPLAIN_MAX];
+
+	av_explain(&r, text);
+	assert_non_null(strstr(text, "QP 17: peer's RDMA WRITE: "));
+	assert_non_null(strstr(text, " (peer: QP 23 of pid 900) (IBV_EVENT_QP_ACCESS_ERR)\n"));
+	r.peer_pid = 811; /* it is connected within its process */
+	av_explain(&r, text);
+	assert_null(strstr(text, "(peer:"));
+}
+
 static void advice_is_a_second_line(void **state)
 {
 	const struct av_flight_record r = {
@@ -274,6 +300,7 @@ int main(void)
 		cmocka_unit_test(fields_are_where_they_say),
 		cmocka_unit_test(each_errno_has_a_check),
 		cmocka_unit_test(sentence_of_a_request),
+		cmocka_unit_test(the_peer_is_named),
 		cmocka_unit_test(advice_is_a_second_line),
 		cmocka_unit_test(nonsense_is_written_harmlessly),
 		DRAFT(refusal_has_what_was_denied),

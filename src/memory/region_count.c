@@ -1,0 +1,154 @@
+/* SPDX-License-Identifier: MIT */
+#include "memory/region_count.h"
+
+#include "memory/key.h"
+#include "memory/nodes.h"
+
+#define WHOLE_SPACE (1ull << 47) /* no region of memory is that long */
+#define WORD_BITS   64u
+
+struct counts {
+	_Atomic uint64_t value[AV_MR_GAUGES];
+} AV_ALIGNED(AV_CACHE_LINE);
+
+struct node {
+	_Atomic uint64_t on_demand[AV_KEY_CHUNK / WORD_BITS];
+	struct counts of[AV_KEY_CHUNK];
+};
+
+/* The node that a key's index is in, if there is one. */
+static struct node *node_of(const struct av_seg *seg, uint32_t index)
+{
+	uint32_t chunk = index / AV_KEY_CHUNK;
+	uint64_t at;
+
+	if (chunk >= AV_SLAB_CHUNKS)
+		return NULL;
+	at = atomic_load_explicit(&seg->head->region_counts[chunk], memory_order_acquire);
+	return at ? av_node_at(seg, at, sizeof(struct node)) : NULL;
+}
+
+/* How far there are nodes: visits need not look further. */
+static void note_chunk(struct av_seg *seg, uint32_t chunk)
+{
+	_Atomic uint32_t *chunks = &seg->head->region_chunks;
+	uint32_t old = atomic_load(chunks);
+
+	while (old <= chunk && !atomic_compare_exchange_weak(chunks, &old, chunk + 1))
+		;
+}
+
+static struct node *node_make(struct av_seg *seg, uint32_t index)
+{
+	struct node *n = node_of(seg, index);
+
+	if (n || index / AV_KEY_CHUNK >= AV_SLAB_CHUNKS)
+		return n;
+	av_node_publish(seg, &seg->head->region_counts[index / AV_KEY_CHUNK], sizeof(*n));
+	note_chunk(seg, index / AV_KEY_CHUNK);
+	return node_of(seg, index);
+}
+
+static void set_on_demand(struct node *n, uint32_t index, bool on_demand)
+{
+	_Atomic uint64_t *word = &n->on_demand[index % AV_KEY_CHUNK / WORD_BITS];
+	uint64_t bit = 1ull << index % WORD_BITS;
+
+	if (on_demand)
+		atomic_fetch_or(word, bit);
+	else if (atomic_load(word) & bit)
+		atomic_fetch_and(word, ~bit);
+}
+
+void av_region_count_begin(struct av_seg *seg, uint32_t key, bool on_demand)
+{
+	uint32_t index = AV_KEY_INDEX(key);
+	struct node *n = on_demand ? node_make(seg, index) : node_of(seg, index);
+
+	for (int i = 0; n && i < AV_MR_GAUGES; i++)
+		atomic_store_explicit(&n->of[index % AV_KEY_CHUNK].value[i], 0, memory_order_relaxed);
+	if (n)
+		set_on_demand(n, index, on_demand);
+}
+
+void av_region_count(struct av_seg *seg, uint32_t key, enum av_mr_counter which, uint64_t n)
+{
+	struct node *node = node_make(seg, AV_KEY_INDEX(key));
+
+	if (node)
+		atomic_fetch_add_explicit(&node->of[AV_KEY_INDEX(key) % AV_KEY_CHUNK].value[which], n,
+					  memory_order_relaxed);
+}
+
+void av_region_count_at(struct av_seg *seg, uint64_t addr, enum av_mr_counter which, uint64_t n)
+{
+	struct av_on_demand r;
+	uint32_t at = 0, key = 0;
+
+	while (n && av_on_demand_next(seg, &at, &r)) {
+		if (!av_range_within(addr, 1, r.addr, r.length) || (key && r.whole))
+			continue;
+		key = r.key;
+		if (!r.whole)
+			break;
+	}
+	if (key)
+		av_region_count(seg, key, which, n);
+}
+
+void av_region_counted(const struct av_seg *seg, uint32_t key, uint64_t value[AV_MR_GAUGES])
+{
+	const struct node *n = node_of(seg, AV_KEY_INDEX(key));
+
+	for (int i = 0; i < AV_MR_GAUGES; i++)
+		value[i] = n ? atomic_load_explicit(&n->of[AV_KEY_INDEX(key) % AV_KEY_CHUNK].value[i],
+						    memory_order_relaxed)
+			     : 0;
+}
+
+/* The first bit that is set from @index on, within its chunk; the chunk's end if there is none. */
+static uint32_t next_bit(const struct node *n, uint32_t index)
+{
+	uint32_t end = (index / AV_KEY_CHUNK + 1) * AV_KEY_CHUNK;
+
+	while (index < end) {
+		uint64_t bits =
+			atomic_load(&n->on_demand[index % AV_KEY_CHUNK / WORD_BITS]) >> index % WORD_BITS;
+
+		if (bits)
+			return index + (uint32_t)__builtin_ctzll(bits);
+		index = (index / WORD_BITS + 1) * WORD_BITS;
+	}
+	return end;
+}
+
+/* It may be changing at this moment: what is made of it is a statistic. */
+__attribute__((no_sanitize("thread"))) static bool read_region(const struct av_seg *seg, uint32_t index,
+							       struct av_on_demand *region)
+{
+	const struct av_key *k = av_key_entry(seg, index << 8);
+	uint32_t key = k ? atomic_load(&k->held) : 0;
+
+	if (!key || atomic_load(&k->kind) != AV_KEY_ODP)
+		return false;
+	*region = (struct av_on_demand){key, k->addr, k->length, k->length >= WHOLE_SPACE};
+	return true;
+}
+
+bool av_on_demand_next(const struct av_seg *seg, uint32_t *at, struct av_on_demand *region)
+{
+	uint32_t chunks = atomic_load_explicit(&seg->head->region_chunks, memory_order_acquire);
+
+	for (uint32_t chunk = *at / AV_KEY_CHUNK; chunk < chunks && chunk < AV_SLAB_CHUNKS; chunk++) {
+		uint32_t first = chunk * AV_KEY_CHUNK, end = first + AV_KEY_CHUNK;
+		const struct node *n = node_of(seg, first);
+
+		for (uint32_t i = *at > first ? *at : first; n && (i = next_bit(n, i)) < end; i++) {
+			*at = i + 1;
+			if (read_region(seg, i, region))
+				return true;
+		}
+		*at = end;
+	}
+	return false;
+}
