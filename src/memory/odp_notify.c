@@ -154,7 +154,7 @@ static uint64_t invalidate_regions(struct av_seg *seg, uint64_t addr, uint64_t l
 	uint64_t pages = 0;
 	uint32_t at = 0;
 
-	while (av_on_demand_next(seg, &at, &r)) {
+	for (int i = 0; i < AV_ON_DEMAND_LOOKS && av_on_demand_next(seg, &at, &r); i++) {
 		if (r.whole)
 			whole = r;
 		else

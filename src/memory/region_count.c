@@ -85,7 +85,7 @@ void av_region_count_at(struct av_seg *seg, uint64_t addr, enum av_mr_counter wh
 	struct av_on_demand r;
 	uint32_t at = 0, key = 0;
 
-	while (n && av_on_demand_next(seg, &at, &r)) {
+	for (int i = 0; n && i < AV_ON_DEMAND_LOOKS && av_on_demand_next(seg, &at, &r); i++) {
 		if (!av_range_within(addr, 1, r.addr, r.length) || (key && r.whole))
 			continue;
 		key = r.key;

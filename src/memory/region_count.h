@@ -28,6 +28,12 @@ void av_region_count_begin(struct av_seg *seg, uint32_t key, bool on_demand);
 void av_region_count(struct av_seg *seg, uint32_t key, enum av_mr_counter which, uint64_t n);
 
 /*
+ * Who only knows an address looks at so many regions on demand: a fault, or an unmapping, is not to take
+ * longer the more regions there are. What belongs to further ones is counted of none.
+ */
+#define AV_ON_DEMAND_LOOKS 64
+
+/*
  * The same, of the region on demand that @addr lies in, if there is one: of several, one that is not the
  * whole address space.
  */

@@ -16,6 +16,7 @@
 #include "lib/side.h"
 #include "lib/spawn.h"
 #include "lib/userfaultfd.h"
+#include "memory/region_count.h"
 #include "memory/region_report.h"
 
 #define READER	  "--reader"
@@ -226,6 +227,29 @@ static void implicit_row(void)
 	munmap(p, 2 * BYTES);
 }
 
+/* The last of them has the highest key. */
+static void many_row(void)
+{
+	struct ibv_mr *mr[AV_ON_DEMAND_LOOKS + 1];
+	uint8_t *p = map(sizeof(mr) / sizeof(mr[0]) * PAGE), *end = p;
+
+	row("the regions that are looked at count, the next one does not, and its pages are invalidated");
+	for (size_t i = 0; i < COUNT_OF(mr); i++, end += PAGE) {
+		mr[i] = reg(end, PAGE, ODP);
+		EXPECT(i == 0 || mr[i]->lkey >> 8 > mr[i - 1]->lkey >> 8, "keys do not ascend");
+	}
+	for (size_t i = COUNT_OF(mr) - 2; i < COUNT_OF(mr); i++)
+		access_by_b(IBV_WR_RDMA_WRITE, mr[i], mr[i]->addr, 8, IBV_WC_SUCCESS);
+	EXPECT_COUNTED(mr[COUNT_OF(mr) - 2], {AV_MR_FAULTS, 1}, {AV_MR_FAULT_PAGES, 1},
+		       {AV_MR_VALID_PAGES, 1});
+	EXPECT_COUNTED(mr[COUNT_OF(mr) - 1], {AV_MR_VALID_PAGES, 1});
+	munmap(p, (size_t)(end - p));
+	settle(mr[COUNT_OF(mr) - 1], notices ? 0 : 1);
+	EXPECT_COUNTED(mr[COUNT_OF(mr) - 1], {AV_MR_VALID_PAGES, notices ? 0 : 1});
+	for (size_t i = 0; i < COUNT_OF(mr); i++)
+		dereg(mr[i]);
+}
+
 /* --- any region ----------------------------------------------------------------------------------------- */
 
 static void refused_rows(void)
@@ -326,6 +350,7 @@ int main(int argc, char **argv)
 	prefetch_row();
 	invalidation_row();
 	implicit_row();
+	many_row();
 	refused_rows();
 	changed_row();
 	windows_row();
