@@ -33,15 +33,19 @@ static void resolved(const struct av_odp_access *a)
 	av_region_count_at(a->seg, a->addr, AV_MR_FAULT_PAGES, pages);
 }
 
+static void not_resolved(const struct av_odp_access *a)
+{
+	av_odp_count(a->seg, AV_ODP_COUNT_FAILED_RESOLUTIONS, 1);
+	if (a->missing == 0)
+		av_odp_clear(a->seg, a->addr, a->len);
+}
+
 void av_odp_end_fault(const struct av_odp_access *access, bool ok)
 {
+	if (ok)
+		resolved(access);
+	else
+		not_resolved(access);
 	av_odp_count(access->seg, AV_ODP_COUNT_FAULTS, 1);
 	av_region_count_at(access->seg, access->addr, AV_MR_FAULTS, 1);
-	if (ok) {
-		resolved(access);
-		return;
-	}
-	av_odp_count(access->seg, AV_ODP_COUNT_FAILED_RESOLUTIONS, 1);
-	if (access->missing == 0)
-		av_odp_clear(access->seg, access->addr, access->len);
 }

@@ -53,14 +53,17 @@ struct av_odp_counter_info {
 /* By enum av_odp_counter, in the order in which the documentation lists them. */
 extern const struct av_odp_counter_info av_odp_counter_info[AV_ODP_COUNTER_N];
 
-/* Add @n to a counter (not a gauge) of the segment's device, and of its context. Any process, any thread,
- * never blocks. */
+/*
+ * Add @n to a counter (not a gauge) of the segment's device, and of its context. Any process, any thread,
+ * never blocks. Who reads it finds what was counted before: pages are counted before the event that they are
+ * of.
+ */
 static inline void av_odp_count(const struct av_seg *seg, enum av_odp_counter which, uint64_t n)
 {
 	if (!seg->odp || !n)
 		return;
-	atomic_fetch_add_explicit(&seg->odp->value[which], n, memory_order_relaxed);
-	atomic_fetch_add_explicit(&seg->head->counter[which], n, memory_order_relaxed);
+	atomic_fetch_add_explicit(&seg->odp->value[which], n, memory_order_release);
+	atomic_fetch_add_explicit(&seg->head->counter[which], n, memory_order_release);
 }
 
 /**

@@ -141,8 +141,8 @@ static uint64_t invalidate_region(struct av_seg *seg, const struct av_on_demand 
 	first = r->addr > addr ? r->addr : addr;
 	pages = av_odp_clear(seg, first, (end < last ? end : last) - first + 1);
 	if (pages) {
-		av_region_count(seg, r->key, AV_MR_INVALIDATIONS, 1);
 		av_region_count(seg, r->key, AV_MR_INVALIDATION_PAGES, pages);
+		av_region_count(seg, r->key, AV_MR_INVALIDATIONS, 1);
 	}
 	return pages;
 }
@@ -172,8 +172,8 @@ void av_odp_invalidate(struct av_seg *seg, uint64_t addr, uint64_t len)
 	pages = invalidate_regions(seg, addr, len) + av_odp_clear(seg, addr, len);
 	if (!pages)
 		return;
-	av_odp_count(seg, AV_ODP_COUNT_INVALIDATIONS, 1);
 	av_odp_count(seg, AV_ODP_COUNT_INVALIDATION_PAGES, pages);
+	av_odp_count(seg, AV_ODP_COUNT_INVALIDATIONS, 1); /* who sees the event sees its pages */
 }
 
 /* @unmapped: and so not watched any more. */

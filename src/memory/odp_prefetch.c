@@ -249,9 +249,9 @@ static int follow(struct job *job, const struct av_odp_range *range)
 
 	for (uint32_t i = 0; i < job->count && ret == 0; i++)
 		ret = one_range(job, &range[i]);
-	if (ret == 0)
-		av_odp_count(job->seg, AV_ODP_COUNT_PREFETCHES, 1);
 	av_odp_count(job->seg, AV_ODP_COUNT_PREFETCH_PAGES, job->pages);
+	if (ret == 0)
+		av_odp_count(job->seg, AV_ODP_COUNT_PREFETCHES, 1); /* who sees it sees its pages */
 	return ret;
 }
 

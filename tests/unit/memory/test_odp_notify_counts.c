@@ -84,6 +84,19 @@ static void *burn(void *arg)
 	return NULL;
 }
 
+/* Who sees an event sees its two pages. */
+static void *compare(void *arg)
+{
+	while (!atomic_load((atomic_bool *)arg)) {
+		uint64_t faults = counted(&f, AV_ODP_COUNT_FAULTS);
+		uint64_t invalidations = counted(&f, AV_ODP_COUNT_INVALIDATIONS);
+
+		CHECK(counted(&f, AV_ODP_COUNT_FAULT_PAGES) >= 2 * faults);
+		CHECK(counted(&f, AV_ODP_COUNT_INVALIDATION_PAGES) >= 2 * invalidations);
+	}
+	return NULL;
+}
+
 /* After munmap() has returned, the very next access knows: not once in a thousand is it too early. */
 static void exact_child(const void *arg)
 {
@@ -92,7 +105,7 @@ static void exact_child(const void *arg)
 	pthread_t t[2];
 
 	for (int i = 0; i < 2; i++)
-		CHECK(pthread_create(&t[i], NULL, burn, &stop) == 0);
+		CHECK(pthread_create(&t[i], NULL, i ? compare : burn, &stop) == 0);
 	for (uint64_t i = 1; i <= 1000; i++) {
 		CHECK(access_at(p, 2 * PAGE, true));
 		CHECK_EQUAL(counted(&f, AV_ODP_COUNT_FAULTS), i);
