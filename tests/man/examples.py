@@ -22,6 +22,7 @@ Exit status: 0, 1: a command failed, 77: nothing could be run. --must: a page wi
 """
 
 import argparse
+import fcntl
 import os
 import re
 import shlex
@@ -183,10 +184,16 @@ def run_program(block, args, env, folder):
 
 
 def own_network():
-    """Enter a network namespace with a loopback interface, as whoever we are."""
+    """
+    Enter a network namespace with a loopback interface, as whoever we are. Where that is not permitted, wait until no other
+    page is run: all of them use the programs' usual ports.
+    """
     unshare = ["unshare", "-n"] if os.geteuid() == 0 else ["unshare", "-rn"]
     up = "command -v ip >/dev/null && ip link set lo up"
-    if os.environ.get("EXAMPLES_NETWORK") or subprocess.run(unshare + ["sh", "-c", up], stderr=subprocess.DEVNULL, check=False).returncode:
+    if os.environ.get("EXAMPLES_NETWORK"):
+        return
+    if subprocess.run(unshare + ["sh", "-c", up], stderr=subprocess.DEVNULL, check=False).returncode:
+        fcntl.flock(os.open(os.path.abspath(__file__), os.O_RDONLY | os.O_CLOEXEC), fcntl.LOCK_EX)
         return
     os.environ["EXAMPLES_NETWORK"] = "own"
     os.execvp("unshare", unshare + ["sh", "-c", 'ip link set lo up; exec "$@"', "sh", sys.executable] + sys.argv)

@@ -4,6 +4,8 @@ set -u
 tool=$1
 failures=0
 unset ANYVERBS_DEVICES ANYVERBS_LIBRARY ANYVERBS_LOG LD_PRELOAD
+export LC_ALL=C
+. "$(dirname "${BASH_SOURCE[0]}")/../lib/wait.sh"
 
 # holds RULE COMMAND...: the command succeeds
 holds() {

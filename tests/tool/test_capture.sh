@@ -22,28 +22,14 @@ file=$ANYVERBS_DIR/file.pcapng
 programs=()
 trap 'kill -9 "${programs[@]}" 2>/dev/null; wait; umount "$ANYVERBS_DIR/small" 2>/dev/null; rm -r "$ANYVERBS_DIR"' EXIT
 
-# wait_for COMMAND...: until it succeeds, for a minute
-wait_for() {
-	for ((i = 0; i < 600; i++)); do
-		"$@" && return
-		sleep 0.1
-	done
-	return 1
-}
-
-port=$((20000 + $$ % 10000))
-listens() {
-	grep -qi ":$(printf %04X "$port") .* 0A " /proc/net/tcp /proc/net/tcp6
-}
-
 # pingpong ARGUMENT...: run a pair to its end
 pingpong() {
 	local server status
-	port=$((port + 1))
+	next_port 12000
 	"$tool" run -- ibv_rc_pingpong -d any0 -g 0 -p "$port" "$@" >/dev/null 2>>"$ANYVERBS_DIR/log" &
 	server=$!
-	wait_for listens
-	"$tool" run -- timeout 60 ibv_rc_pingpong -d any0 -g 0 -p "$port" "$@" 127.0.0.1 >/dev/null 2>>"$ANYVERBS_DIR/log"
+	wait_for listens "$port"
+	"$tool" run -- timeout 200 ibv_rc_pingpong -d any0 -g 0 -p "$port" "$@" 127.0.0.1 >/dev/null 2>>"$ANYVERBS_DIR/log"
 	status=$?
 	[ $status = 0 ] || kill -9 $server
 	wait $server && return $status
@@ -51,10 +37,10 @@ pingpong() {
 
 # traffic: a pair that runs until it is killed, asleep in between
 traffic() {
-	port=$((port + 1))
+	next_port 12000
 	"$tool" run -- ibv_rc_pingpong -d any0 -g 0 -e -n 1000000000 -s 700 -p "$port" >/dev/null 2>&1 &
 	programs+=($!)
-	wait_for listens
+	wait_for listens "$port"
 	"$tool" run -- ibv_rc_pingpong -d any0 -g 0 -e -n 1000000000 -s 700 -p "$port" 127.0.0.1 >/dev/null 2>&1 &
 	programs+=($!)
 }

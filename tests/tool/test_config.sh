@@ -104,12 +104,10 @@ if "$tool" run -- ibv_devices >/dev/null 2>&1; then
 	export ANYVERBS_DEVICES=any0
 	log=$HOME/log
 	open_device() {
+		: >"$log" # what the last one said is not this one's
 		"$tool" run -- stdbuf -oL ibv_asyncwatch -d any0 >"$log" &
 		watcher=$!
-		for ((i = 0; i < 600; i++)); do
-			grep -q FD "$log" && return
-			sleep 0.1
-		done
+		wait_for grep -q FD "$log"
 	}
 	command -v ibv_asyncwatch >/dev/null && {
 		holds set_notify "$tool" config set IBM_AS_NOTIFY_EN=1
@@ -118,11 +116,7 @@ if "$tool" run -- ibv_devices >/dev/null 2>&1; then
 		holds no_event_then test "$(grep -c FATAL "$log")" = 0
 		says forced_reset "^any0: reset; failed in processes: $watcher$" "$("$tool" reset --force)"
 		is forced_reset_brings_into_force any0 IBM_AS_NOTIFY_EN "false true true"
-		for ((i = 0; i < 600; i++)); do
-			grep -q IBV_EVENT_DEVICE_FATAL "$log" && break
-			sleep 0.1
-		done
-		holds processes_hear_of_it grep -q IBV_EVENT_DEVICE_FATAL "$log"
+		holds processes_hear_of_it wait_for grep -q IBV_EVENT_DEVICE_FATAL "$log"
 		says failed_contexts_are_out_of_the_way '^any0: reset$' "$("$tool" reset -d any0)"
 		kill "$watcher"
 		wait "$watcher"

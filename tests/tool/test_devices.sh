@@ -2,6 +2,9 @@
 # SPDX-License-Identifier: MIT
 # "anyverbs devices" and "anyverbs info": what they say of each configuration.
 . "$(dirname "$0")/lib.sh"
+ANYVERBS_DIR=$(mktemp -d) # what others have set is no matter
+export ANYVERBS_DIR
+trap 'rm -r "$ANYVERBS_DIR"' EXIT
 
 text=$("$tool" devices)
 says default_is_any0 '^any0 +Ethernet +active +4096 +[0-9a-f:.]+( \(.+\))?$' "$text"
@@ -24,8 +27,7 @@ exits too_many_arguments_are_2 2 "$tool" info any0 mlx5_0
 exits devices_takes_none 2 "$tool" devices any0
 
 # Tunneled atomics, by the steps of the documentation of adapters: enable, power cycle, disable, power cycle.
-ANYVERBS_DIR=$(mktemp -d)
-export ANYVERBS_DIR ANYVERBS_DEVICES=any0,any1
+export ANYVERBS_DEVICES=any0,any1
 tunneled() # RULE, and what is said of any0 and any1
 {
 	text=$("$tool" devices -v)
@@ -42,8 +44,7 @@ holds disable "$tool" config -d any1 set IBM_TUNNELED_ATOMIC_EN=0 >/dev/null
 tunneled until_the_reset "NOT SUPPORTED" SUPPORT
 holds reset_again "$tool" reset -d any1 >/dev/null
 tunneled off_again "NOT SUPPORTED" "NOT SUPPORTED"
-rm -r "$ANYVERBS_DIR"
-unset ANYVERBS_DIR ANYVERBS_DEVICES
+unset ANYVERBS_DEVICES
 exits devices_knows_no_other_option 2 "$tool" devices -x
 
 text=$(ANYVERBS_DEVICES=any0:max_qp=10:guid=0200000000001234 "$tool" info any0)

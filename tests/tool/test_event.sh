@@ -31,12 +31,13 @@ touch "$log"
 "$tool" run -- stdbuf -oL ibv_asyncwatch -d any0 >"$log" &
 watcher=$!
 
+has_events() {
+	[ "$(grep -c event_type "$log")" -ge "$1" ]
+}
+
 # Waits for so many lines that begin with "  event_type", and prints them all, in one line.
 events() {
-	for ((i = 0; i < 600; i++)); do
-		[ "$(grep -c event_type "$log")" -ge "$1" ] && break
-		sleep 0.1
-	done
+	wait_for has_events "$1"
 	sed -n 's/.*event_type IBV_EVENT_\([A-Z_]*\).*/\1/p' "$log" | xargs
 }
 
@@ -57,10 +58,7 @@ state() {
 }
 
 seen=()
-for ((i = 0; i < 600; i++)); do
-	grep -q FD "$log" && break
-	sleep 0.1
-done
+wait_for grep -q FD "$log"
 v4=0000:0000:0000:0000:0000:ffff:c000:02
 none=0000:0000:0000:0000:0000:0000:0000:0000
 ip addr add 192.0.2.2/32 dev v0

@@ -65,11 +65,11 @@ fi
 # What fails while somebody follows is told at once; so is what the other end is to blame for.
 "$tool" explain --follow -n 0 >"$ANYVERBS_DIR/log" &
 follower=$!
-for ((i = 0; i < 600; i++)); do
+told_of_another() {
 	too_large >/dev/null
-	grep -q 'entries,' "$ANYVERBS_DIR/log" && break
-	sleep 0.1
-done
+	grep -q 'entries,' "$ANYVERBS_DIR/log"
+}
+wait_for told_of_another
 says followed 'ibv_create_cq: 10000000 entries,' "$(cat "$ANYVERBS_DIR/log")"
 kill $follower
 wait $follower

@@ -49,7 +49,8 @@ unset ANYVERBS_DEVICES
 # Programs: one warning about a mistake, and then they run as ever; and what is right strikes.
 if command -v ibv_rc_pingpong >/dev/null && "$tool" run -- ibv_devices >/dev/null 2>&1; then
 	client() {
-		timeout 20 "$tool" run -- ibv_rc_pingpong -g 0 127.0.0.1 2>&1
+		next_port 16000 # where nobody listens
+		timeout 60 "$tool" run -- ibv_rc_pingpong -g 0 -p "$port" 127.0.0.1 2>&1
 	}
 	text=$(ANYVERBS_FAULTS='delay' client)
 	says mistake_is_warned_of "warn: ANYVERBS_FAULTS: line 1, column 6: 'delay' wants a time" "$text"

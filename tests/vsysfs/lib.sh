@@ -6,6 +6,7 @@ library=$1
 failures=0
 unset ANYVERBS_LOG LD_PRELOAD
 export LC_ALL=C
+. "$(dirname "${BASH_SOURCE[0]}")/../lib/wait.sh"
 
 # Ends the test, skipped, if a plain program with the library preloaded does not run, or prints something.
 require_preload() {

@@ -24,39 +24,26 @@ trap 'stop; rm -rf "$ANYVERBS_DIR" "$work"' EXIT
 
 # 500 messages of 4096 bytes each way.
 pingpong() {
-	LD_PRELOAD=$library ibv_rc_pingpong -d any0 -g 0 -s 4096 -n 500 -p "$@" >/dev/null 2>&1
+	LD_PRELOAD=$library ibv_rc_pingpong -d any0 -g 0 -s 4096 -n 500 -p "$port" "$@" >/dev/null 2>&1
 }
 exchange() {
-	local port=$((20000 + RANDOM % 10000))
-	pingpong $port &
-	for _ in {1..50}; do
-		grep -qi ":$(printf %04x $port) 0*:0000 0A" /proc/net/tcp /proc/net/tcp6 && break
-		sleep 0.1
-	done
-	pingpong $port localhost && wait $!
+	next_port 14000
+	pingpong &
+	wait_for listens "$port" && pingpong localhost && wait $!
 }
 # Somebody stays, so that the counts do, too.
-LD_PRELOAD=$library ibv_asyncwatch -d any0 >/dev/null 2>&1 &
+LD_PRELOAD=$library stdbuf -oL ibv_asyncwatch -d any0 >"$work/watcher" 2>&1 &
 pids=$!
-for _ in {1..100}; do
-	ls "$ANYVERBS_DIR"/*/c*/segment >/dev/null 2>&1 && break
-	sleep 0.1
-done
-exchange || exchange || exchange
+wait_for grep -q FD "$work/watcher" && exchange || exit 1
 mkdir -p "$work/class"
 LD_PRELOAD=$library cp -r /sys/class/infiniband "$work/class" 2>/dev/null # rows without a GID cannot be read
 
-for _ in {1..5}; do
-	port=$((20000 + RANDOM % 10000))
-	"$exporter" --path.sysfs="$work" --collector.disable-defaults --collector.infiniband \
-		--web.listen-address=127.0.0.1:$port >"$work/log" 2>&1 &
-	pids="$pids $!"
-	for _ in {1..50}; do
-		text=$(curl -s http://127.0.0.1:$port/metrics) && break 2
-		kill -0 $! 2>/dev/null || break
-		sleep 0.1
-	done
-done
+next_port 14000
+"$exporter" --path.sysfs="$work" --collector.disable-defaults --collector.infiniband \
+	--web.listen-address="127.0.0.1:$port" >"$work/log" 2>&1 &
+pids="$pids $!"
+wait_for listens "$port"
+text=$(curl -s "http://127.0.0.1:$port/metrics")
 
 # says METRIC DEVICE VALUE
 says() {
