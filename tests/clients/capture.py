@@ -148,7 +148,7 @@ def check_psns(frames):
 
 def tshark(path, *words):
     done = subprocess.run(("tshark", "-n", "-r", path, "-o", "ip.check_checksum:TRUE", "-o", "udp.check_checksum:TRUE") +
-                          words, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=120, check=False)
+                          words, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=300, check=False)
     check(done.returncode == 0, "tshark exited", done.returncode, done.stderr)
     return done.stdout
 

@@ -31,7 +31,7 @@ def check(condition, *what):
 
 def run(scratch, command, status=0):
     settings, words = pair.split_command(command)
-    done = subprocess.run(words, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=30, check=False,
+    done = subprocess.run(words, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=100, check=False,
                           env=scratch.environment(settings), cwd=scratch.path, **scratch.identity())
     check(done.returncode == status, command, "exited", done.returncode, done.stdout, done.stderr)
     return done

@@ -21,7 +21,7 @@ from collections import namedtuple
 
 SKIPPED = 77         # what ctest counts as skipped
 POLL_SECONDS = 0.005
-FOLLOW_SECONDS = 10  # for one side to end after the other has
+FOLLOW_SECONDS = 40  # for one side to end after the other has
 TAIL_LINES = 25
 SIZES_OF_ALL = 23    # perftest -a: 2^1 .. 2^23 bytes
 FILE_BYTES = 16 << 20
@@ -316,7 +316,7 @@ def run_sides(scratch, server_text, client_text, sides, limit):
     return wait_for_both(*sides, deadline)
 
 
-def run_pair(scratch, server_text, client_text, limit=60):
+def run_pair(scratch, server_text, client_text, limit=120):
     sides = []
     start = time.monotonic()
     try:

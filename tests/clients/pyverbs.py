@@ -170,7 +170,7 @@ def options():
     p.add_argument("--library", required=True)
     p.add_argument("--preload", action="append", default=[], help="preloaded before it, such as a sanitizer's library")
     p.add_argument("--user", help="run as this user")
-    p.add_argument("--limit", type=float, default=120, help="seconds for one module")
+    p.add_argument("--limit", type=float, default=300, help="seconds for one module")
     p.add_argument("--expected", default=os.path.join(HERE, "pyverbs_expected.txt"))
     p.add_argument("--write", action="store_true", help="rewrite the list")
     p.add_argument("--verbose", action="store_true", help="every result, and what the tests printed")

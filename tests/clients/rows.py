@@ -93,7 +93,7 @@ def options():
     p.add_argument("--library", required=True)
     p.add_argument("--preload", action="append", default=[], help="preloaded before it, such as a sanitizer's library")
     p.add_argument("--user", help="run as this user, and only the rows marked main+user")
-    p.add_argument("--limit", type=float, default=60, help="seconds for one row")
+    p.add_argument("--limit", type=float, default=120, help="seconds for one row")
     p.add_argument("--only", help="only the rows that contain this text")
     p.add_argument("--table", default=os.path.join(os.path.dirname(os.path.abspath(__file__)), "rows.txt"))
     p.add_argument("section", nargs="*", help="all if there is none")

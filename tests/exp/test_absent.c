@@ -335,7 +335,7 @@ static const struct {
 
 int main(void)
 {
-	time_limit(60);
+	time_limit(200);
 	for (size_t i = 0; i < COUNT_OF(rows); i++) {
 		long ret;
 

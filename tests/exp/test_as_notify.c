@@ -6,7 +6,10 @@
 #include <errno.h>
 #include <poll.h>
 #include <pthread.h>
+#include <sched.h>
 #include <signal.h>
+#include <stdatomic.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
@@ -23,7 +26,7 @@
 #define OTHER	  3 /* another one on its channel, of queue pair 1 */
 #define AT	  0x10000u
 #define BYTES	  200u
-#define PATIENCE  10000u
+#define PATIENCE  20000u
 #define LATER_MS  30u
 #define EXCHANGES 20000u
 
@@ -353,9 +356,30 @@ static void call_rows(const struct kind *kind)
 	end();
 }
 
+static _Atomic pid_t waiter;
+
 static void *wait_for_one(void *arg)
 {
+	atomic_store(&waiter, gettid());
 	return (void *)(intptr_t)anyverbs_cq_wait(arg, &long_enough);
+}
+
+/* Until wait_for_one() sleeps in there: it does so nowhere else. */
+static void until_it_sleeps(void)
+{
+	char path[64], state = 0;
+
+	while (atomic_load(&waiter) == 0)
+		sched_yield();
+	snprintf(path, sizeof(path), "/proc/self/task/%d/stat", atomic_load(&waiter));
+	while (state != 'S') {
+		FILE *stat = fopen(path, "re");
+
+		if (!stat || fscanf(stat, "%*d (%*[^)]) %c", &state) != 1)
+			DIE("%s: errno %d", path, errno);
+		fclose(stat);
+		usleep(1000);
+	}
 }
 
 static void handler(int number)
@@ -380,8 +404,9 @@ static void thread_rows(const struct kind *kind)
 	EXPECT((intptr_t)ret == EINTR, "%ld", (long)(intptr_t)ret);
 	row("%s: a queue that somebody waits for is not destroyed", kind->name);
 	pair_destroy(&a, 0, &b, 0);
+	atomic_store(&waiter, 0);
 	pthread_create(&thread, NULL, wait_for_one, n->cq[CQ]);
-	usleep(200000);
+	until_it_sleeps();
 	EXPECT(ibv_destroy_cq(n->cq[CQ]) == EBUSY, "ibv_destroy_cq");
 	make_pair(0, CQ);
 	message(0, 0);
@@ -519,6 +544,7 @@ static void killed_row(void)
 				 .num_sge = 1,
 				 .sge = {side_sge(&a, KEY_FULL, AT, BYTES)}};
 	struct node_qp_spec spec = spec_default();
+	struct node_link patient = link_default();
 	struct ibv_wc wc;
 
 	row("the peer is killed while it waits");
@@ -526,9 +552,11 @@ static void killed_row(void)
 	side_destroy_qp(&a, 0);
 	spec.send_cq = CQ; /* where the end of the request is heard of */
 	EXPECT(side_create_qp(&a, 0, &spec, &(uint32_t){0}) == 0, "ibv_create_qp");
-	pair_connect(&a, 0, NULL, &b, 0, NULL);
+	EXPECT(side_set_state(&b, 0, IBV_QPS_RESET) == 0, "to RESET");
+	patient.rnr_retry = 7; /* the request waits as long as the peer lives */
+	pair_connect(&a, 0, &patient, &b, 0, NULL);
 	side_begin(&b, &(struct side_job){.arg = {JOB_WAIT}});
-	usleep(100000);
+	usleep(100000); /* likely asleep by now; if not, it is another good case */
 	arm(CQ);
 	EXPECT(side_post_send(&a, 0, &send, 1).ret == 0, "ibv_post_send"); /* no receive is posted */
 	expect_wait(CQ, &at_once, ETIMEDOUT);

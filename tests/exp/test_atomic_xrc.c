@@ -231,7 +231,7 @@ int main(int argc, char **argv)
 	struct spawned receiver;
 	struct hello me = {0};
 
-	time_limit(120);
+	time_limit(200);
 	if (sock >= 0)
 		receive(sock);
 	sandbox_enter();

@@ -24,7 +24,7 @@
 #define LENGTH	  (3u * PAGE)
 #define STEP	  (16ul << 20) /* between pieces of memory: more than what is invalidated together */
 #define SEED	  0x63617069u
-#define SETTLE_MS 2000u
+#define SETTLE_MS 20000u
 #define RIGHTS                                                                                   \
 	(IBV_EXP_ACCESS_LOCAL_WRITE | IBV_EXP_ACCESS_REMOTE_WRITE | IBV_EXP_ACCESS_REMOTE_READ | \
 	 IBV_EXP_ACCESS_REMOTE_ATOMIC)
@@ -386,7 +386,7 @@ static void tool(const char *arguments)
 
 int main(int argc, char **argv)
 {
-	time_limit(120);
+	time_limit(200);
 	side_agent_main(argc, argv);
 	need_userfaultfd();
 	sandbox_enter();

@@ -321,7 +321,7 @@ static void absent_rows(void)
 
 int main(void)
 {
-	time_limit(100);
+	time_limit(200);
 	sandbox_enter();
 	ctx = node_open_device();
 	EXPECT(ibv_query_device_ex(ctx, NULL, &plain) == 0, "ibv_query_device_ex");

@@ -24,7 +24,7 @@
 #define FROM	 0x40000u /* of what is sent or read, at the peer */
 #define GRH	 40u
 #define ROOM	 16u
-#define PATIENCE 10000u
+#define PATIENCE 20000u
 #define QKEY	 0x11111111u
 #define SEED	 0x696e6c696eu
 #define RIGHTS \

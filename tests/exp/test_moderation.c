@@ -72,7 +72,7 @@ static void rows(void)
 
 int main(int argc, char **argv)
 {
-	time_limit(100);
+	time_limit(200);
 	side_agent_main(argc, argv);
 	sandbox_enter();
 	side_open(&a, NULL);

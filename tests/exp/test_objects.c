@@ -553,7 +553,7 @@ static void open_all(void)
 
 int main(void)
 {
-	time_limit(100);
+	time_limit(200);
 	sandbox_enter();
 	open_all();
 	reg_rows();

@@ -20,7 +20,7 @@
 #define QKEY	 0x4321u
 #define IMM	 0x1234abcdu
 #define SEED	 0x71u
-#define PATIENCE 10000u
+#define PATIENCE 20000u
 
 /* What becomes of a request: its completion, or the errno value of the call. */
 #define OP_ERR	IBV_WC_LOC_QP_OP_ERR
@@ -347,7 +347,7 @@ int main(int argc, char **argv)
 {
 	static const int binds[KINDS] = {GOOD, GOOD, OP_ERR, GOOD};
 
-	time_limit(100);
+	time_limit(200);
 	side_agent_main(argc, argv);
 	sandbox_enter();
 	side_open(&a, NULL);

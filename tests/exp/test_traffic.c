@@ -18,7 +18,7 @@
 #define BYTES	 5000u
 #define ROOM	 61u /* requests in a queue; ends within a batch of translation */
 #define SEED	 0x657870u
-#define PATIENCE 10000u
+#define PATIENCE 20000u
 #define SHORT_WC 88u /* size of a work completion before tag matching */
 #define SIGNALED IBV_EXP_SEND_SIGNALED
 #define RIGHTS                                                                                   \

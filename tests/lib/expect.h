@@ -43,7 +43,8 @@ unsigned int failures(void);
 /* Prints how many rows there were. Return: exit status for main(). */
 int summary(void);
 
-/* End this process, with the name of its row, if it still runs after that many seconds. */
+/* End this process, with the name of its row, if it still runs after that many seconds; twice as many with a
+ * sanitizer. */
 void time_limit(unsigned int seconds);
 
 uint64_t now_ns(void);

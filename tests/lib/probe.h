@@ -9,7 +9,7 @@
 #include "lib/side.h"
 
 #define PROBE_AT       0x10000u /* the asking side's buffer, an offset in its arena */
-#define PROBE_PATIENCE 5000u	/* ms for a completion */
+#define PROBE_PATIENCE 20000u	/* ms for a completion */
 #define PROBE_SEED     0x70726f6265u
 #define PROBE_ALL \
 	(IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC)

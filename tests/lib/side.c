@@ -17,7 +17,7 @@
 #include "lib/pattern.h"
 
 #define AGENT_WORD   "--agent"
-#define ANSWER_LIMIT 60 /* seconds until the other process is taken for hung */
+#define ANSWER_LIMIT 120 /* seconds until the other process is taken for hung */
 
 enum op {
 	OP_OPEN,
@@ -239,7 +239,8 @@ static struct reply *side_answer(struct side *s, const struct call *c)
 	static struct reply r;
 
 	memset(&r, 0, sizeof(r));
-	if (recv(s->sock, &r, sizeof(r), 0) != sizeof(r))
+	/* A process that was stopped meanwhile is interrupted. */
+	if (TEMP_FAILURE_RETRY(recv(s->sock, &r, sizeof(r), 0)) != sizeof(r))
 		DIE("call %d: no answer from the other process", (int)c->op);
 	EXPECT(r.failures == 0, "%u failures in the other process", r.failures);
 	return &r;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "lib/spawn.h"
 
+#include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
@@ -15,7 +16,7 @@
 
 #include "lib/expect.h"
 
-#define ANSWER_LIMIT 60 /* seconds until the other process is taken for hung */
+#define ANSWER_LIMIT 120 /* seconds until the other process is taken for hung */
 
 static void limit_waiting(int sock)
 {
@@ -59,7 +60,7 @@ void spawn_send(int sock, const void *message, size_t bytes)
 
 size_t spawn_receive_any(int sock, void *message, size_t room)
 {
-	ssize_t n = recv(sock, message, room, 0);
+	ssize_t n = TEMP_FAILURE_RETRY(recv(sock, message, room, 0)); /* interrupted if it was stopped */
 
 	if (n < 0)
 		DIE("no message from the other process");

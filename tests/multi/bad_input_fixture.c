@@ -9,7 +9,7 @@ struct node *n, *m;
 int bad_input_test(int argc, char **argv, void (*run)(void))
 {
 	side_agent_main(argc, argv);
-	time_limit(100);
+	time_limit(200);
 	sandbox_enter();
 	side_open(&here, NULL);
 	side_open(&there, NULL);

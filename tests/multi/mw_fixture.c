@@ -226,7 +226,7 @@ static void open_ex(void)
 
 int mw_test(int argc, char **argv, void (*run)(void))
 {
-	time_limit(90);
+	time_limit(200);
 	flood_agent_main(argc, argv);
 	side_agent_main(argc, argv);
 	sandbox_enter();

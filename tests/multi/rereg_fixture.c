@@ -145,7 +145,7 @@ int rereg_test(int argc, char **argv, void (*run)(void))
 {
 	struct ibv_context *other;
 
-	time_limit(60);
+	time_limit(200);
 	flood_agent_main(argc, argv);
 	side_agent_main(argc, argv);
 	sandbox_enter();

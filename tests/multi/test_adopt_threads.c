@@ -25,7 +25,8 @@
 
 struct worker {
 	uint8_t *page; /* OWN of them, in the region */
-	uint64_t turns, wrong;
+	_Atomic uint64_t turns;
+	uint64_t wrong;
 	pthread_t thread;
 	void (*turn)(struct worker *w);
 };
@@ -259,6 +260,14 @@ static void start(struct worker *w, const struct stress *s, uint8_t *p)
 	}
 }
 
+/* Each of them has done something: not even the first adoption is alone. */
+static void until_all_work(const struct worker *w)
+{
+	for (size_t i = 0; i < KINDS; i++)
+		while (w[i].turn && atomic_load(&w[i].turns) == 0)
+			sched_yield();
+}
+
 static void finish(struct worker *w, uint8_t *p)
 {
 	struct table *t = (void *)(p + 5 * OWN * PAGE);
@@ -288,7 +297,7 @@ static void stress_row(const struct stress *s)
 	uint8_t *p = map_units(s->bytes + PAGE, s->huge);
 	struct worker w[KINDS];
 	const int times = TEST_SANITIZED ? s->times / 5 : s->times;
-	const uint64_t until = now_ms() + PATIENCE;
+	uint64_t until;
 	int adopted = 0;
 
 	row("threads while memory moves: %s", s->name);
@@ -297,6 +306,8 @@ static void stress_row(const struct stress *s)
 		return;
 	}
 	start(w, s, p);
+	until_all_work(w);
+	until = now_ms() + PATIENCE;
 	while (adopted < times && now_ms() < until)
 		adopted += adopt_once(p, s->bytes);
 	finish(w, p);

@@ -28,7 +28,7 @@
 #define BYTES	  (PAGES * PAGE)
 #define ODP	  (PROBE_ALL | IBV_ACCESS_ON_DEMAND)
 #define IOVA	  0x7000000000ul
-#define SETTLE_MS 5000u /* until a call that does not wait has been followed */
+#define SETTLE_MS 20000u /* until a call that does not wait has been followed */
 #define ELEMENTS  2
 #define TRIES	  5000
 #define ANY	  (-1) /* the document does not say */
@@ -702,7 +702,7 @@ static void run(void)
 
 int main(int argc, char **argv)
 {
-	time_limit(60);
+	time_limit(200);
 	side_agent_main(argc, argv);
 	/* What one row unmaps would be valid in the next. */
 	need_userfaultfd();

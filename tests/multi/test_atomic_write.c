@@ -513,7 +513,7 @@ static void run(void)
 
 int main(int argc, char **argv)
 {
-	time_limit(120);
+	time_limit(200);
 	side_work = asker;
 	flood_agent_main(argc, argv);
 	side_agent_main(argc, argv);

@@ -14,7 +14,7 @@
 #define LOCAL_AT  0x10000ul
 #define REMOTE_AT (NODE_ARENA / 2 + 0x10000ul)
 #define GAP	  48u /* between the pieces of a list, a multiple of 16 */
-#define PATIENCE  5000u
+#define PATIENCE  20000u
 #define IMM	  htonl(0xa1b2c3d4)
 
 static const uint32_t sizes[] = {0,   1,    2,	  7,	8,     9,     63,    64,    65,

@@ -19,7 +19,7 @@
 #define LOCAL_AT  0x1000u  /* offsets in the arenas: the requester's buffer, */
 #define REMOTE_AT 0x8000u  /* the responder's memory, */
 #define RECV_AT	  0x10000u /* its receive buffer */
-#define PATIENCE  8000u	   /* ms for a completion */
+#define PATIENCE  20000u   /* ms for a completion */
 #define PSN	  0xfffffeu
 #define RNR_CODE  1 /* 10 us */
 #define ACK	  AV_SYNDROME_ACK

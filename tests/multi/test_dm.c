@@ -646,7 +646,7 @@ int main(int argc, char **argv)
 {
 	int sock = spawn_role(argc, argv, WORD);
 
-	time_limit(60);
+	time_limit(200);
 	if (sock >= 0)
 		dm_agent(sock);
 	side_agent_main(argc, argv);

@@ -20,7 +20,7 @@
 #include "lib/side.h"
 #include "lib/tool.h"
 
-#define PATIENCE 5000u
+#define PATIENCE 20000u
 #define QUIET	 50u /* ms in which an event would have come */
 
 static struct side a, b; /* b is the peer, in another process */
@@ -386,7 +386,7 @@ int main(int argc, char **argv)
 	struct ibv_srq_init_attr init = {.attr = {.max_wr = 16, .max_sge = 1}};
 	struct ibv_context *other;
 
-	time_limit(60);
+	time_limit(200);
 	side_agent_main(argc, argv);
 	sandbox_enter();
 	side_open(&a, NULL);

@@ -18,7 +18,7 @@
 #define REMOTE_AT 0x18000u
 #define RECV_AT	  0x2c000u
 #define WATCHED	  0x40000u
-#define PATIENCE  8000u
+#define PATIENCE  20000u
 #define LOOK_MS	  0u /* who completes the request has raised the events before */
 
 enum armed { NOT_ARMED, ARMED, ARMED_SOLICITED };

@@ -15,7 +15,7 @@
 #define RECV_AT	  0x3000u  /* its receive buffer, */
 #define SPARE_AT  0x18000u /* and the second one */
 #define WATCHED	  0x20000u /* bytes of each arena that are filled with a pattern */
-#define PATIENCE  5000u	   /* ms for a completion */
+#define PATIENCE  20000u   /* ms for a completion */
 #define ANY	  (-2)	   /* for a wanted value that may be anything */
 #define NONE	  (-1)
 #define FULL_END  NODE_ARENA

@@ -13,7 +13,7 @@
 #include "lib/sandbox.h"
 #include "lib/side.h"
 
-#define PATIENCE 5000u
+#define PATIENCE 20000u
 #define SHORTLY	 50u /* ms in which nothing may come */
 #define LOCAL_AT 0x1000u
 #define RECV_AT	 0x200000u
@@ -560,7 +560,7 @@ static void all_rows(const char *name)
 int main(int argc, char **argv)
 {
 	side_agent_main(argc, argv);
-	time_limit(120);
+	time_limit(200);
 	sandbox_enter();
 	side_open(&a, NULL);
 	side_start(&b);

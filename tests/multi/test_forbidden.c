@@ -25,7 +25,7 @@
 #define ERRORS	     "TEST_ERRORS"    /* and the descriptor of its standard error */
 #define FROM	     0x3u
 #define INTO	     0x400000u
-#define PATIENCE     5000u
+#define PATIENCE     20000u
 #define RESUME_LIMIT 250u   /* ms; the RNR timer alone would take 492 */
 #define ATTEMPTS     8	    /* a busy host only makes it longer, so the best counts */
 #define SOMEBODY     54321u /* a user without privileges */
@@ -466,7 +466,7 @@ int main(int argc, char **argv)
 	raise_barrier();
 	side_work = work;
 	side_agent_main(argc, argv);
-	time_limit(60);
+	time_limit(200);
 	for (size_t i = 0; i < COUNT_OF(variants); i++) {
 		if (variants[i].as_root && geteuid() != 0) {
 			printf("SKIPPED [%s]: only root can become another user\n", variants[i].name);

@@ -18,8 +18,8 @@
 #include "lib/sandbox.h"
 #include "lib/side.h"
 
-#define PATIENCE    5000u
-#define CHILD_LIMIT 10 /* seconds */
+#define PATIENCE    20000u
+#define CHILD_LIMIT 100 /* seconds */
 #define STORM_MS    3000u
 #define OURS	    0x10000u  /* buffers in the arena: what is sent, */
 #define BACK	    0x100000u /* what comes back, */
@@ -607,7 +607,7 @@ int main(int argc, char **argv)
 	puts("SKIPPED: ThreadSanitizer lets no child start a thread if its parent had some");
 	return 77;
 #endif
-	time_limit(60);
+	time_limit(200);
 	sandbox_enter();
 	meeting = mmap(NULL, sizeof(*meeting), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
 	side_open(&a, NULL);

@@ -200,7 +200,7 @@ int main(int argc, char **argv)
 {
 	struct ibv_context *other;
 
-	time_limit(60);
+	time_limit(200);
 	setenv("ANYVERBS_FORK", "dontfork", 1);
 	side_agent_main(argc, argv);
 	sandbox_enter();

@@ -443,7 +443,7 @@ static void text_row(void)
 
 int main(int argc, char **argv)
 {
-	time_limit(100);
+	time_limit(200);
 	for (size_t i = 0; argc > 1 && i < COUNT_OF(programs); i++) {
 		if (strcmp(argv[1], programs[i].name) != 0)
 			continue;

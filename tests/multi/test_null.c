@@ -467,7 +467,7 @@ static void object_part(void)
 
 int main(int argc, char **argv)
 {
-	time_limit(90);
+	time_limit(200);
 	side_agent_main(argc, argv);
 	sandbox_enter();
 	side_open(&a, NULL);

@@ -27,7 +27,7 @@
 #define GRH	 40u
 #define WORD	 0x5eed0000u /* what atomics find */
 #define QKEY	 0x1234u
-#define PATIENCE 10000u
+#define PATIENCE 20000u
 #define QP	 0 /* number of the only queue pair of a side */
 
 #define SEND	 IBV_ODP_SUPPORT_SEND
@@ -480,7 +480,7 @@ int main(int argc, char **argv)
 	struct ibv_context *ctx;
 	struct odp_answer device;
 
-	time_limit(120);
+	time_limit(200);
 	side_work = work;
 	side_agent_main(argc, argv);
 	need_userfaultfd();

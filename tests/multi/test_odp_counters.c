@@ -25,11 +25,14 @@
 #define PAGES	  16u
 #define BYTES	  ((uint64_t)PAGES * PAGE)
 #define READER	  "--reader"
-#define SETTLE_MS 2000u /* until an invalidation is counted */
+#define SETTLE_MS 20000u /* until an invalidation is counted */
 #define HOLDER	  "--holder"
 #define DEVICES	  2u
 #define LARGE	  ((1ul << 30) + BYTES)
 #define STEP	  (16ul << 20) /* from one piece of memory to the next: more than what is invalidated together */
+
+#define QUICK_MS 300u /* too little for a look at each page */
+#define ATTEMPTS 8    /* a busy host only makes it longer, so any of them counts */
 
 /* Bytes of address space of the region that costs nothing. */
 #ifdef __SANITIZE_THREAD__
@@ -137,14 +140,18 @@ static void invalidate(void *addr, size_t bytes, bool unmap)
 static void registration_row(void)
 {
 	uint8_t *p = map_pages(HUGE);
-	struct ibv_mr *mr;
-	uint64_t start, took;
+	struct ibv_mr *mr = NULL;
+	uint64_t start, took = 0;
 
 	row("registering counts in the gauges only, and %lu GiB cost no more than a page", HUGE >> 30);
-	start = now_ns();
-	mr = region(p, HUGE);
-	took = now_ns() - start;
-	EXPECT(took < 100000000, "%lu ns", took);
+	for (int i = 0; i < ATTEMPTS && (i == 0 || took > QUICK_MS); i++) {
+		if (mr)
+			EXPECT(ibv_dereg_mr(mr) == 0, "ibv_dereg_mr");
+		start = now_ms();
+		mr = region(p, HUGE);
+		took = now_ms() - start;
+	}
+	EXPECT(took <= QUICK_MS, "%lu ms", took);
 	EXPECT_ADDED({ODP_MRS, 1}, {ODP_MR_PAGES, HUGE / PAGE});
 	EXPECT(ibv_dereg_mr(mr) == 0, "ibv_dereg_mr");
 	EXPECT_ADDED({ODP_MRS, -1}, {ODP_MR_PAGES, -(int64_t)(HUGE / PAGE)});
@@ -399,7 +406,7 @@ int main(int argc, char **argv)
 {
 	int sock;
 
-	time_limit(60);
+	time_limit(200);
 	side_agent_main(argc, argv);
 	sock = spawn_role(argc, argv, READER);
 	if (sock >= 0)

@@ -481,7 +481,7 @@ int main(int argc, char **argv)
 
 	side_work = work;
 	side_agent_main(argc, argv);
-	time_limit(150);
+	time_limit(200);
 	sandbox_enter();
 	side_open(&a, NULL);
 	side_start(&b);

@@ -19,7 +19,7 @@
 #define BYTES	 8u
 #define SEND_AT	 0x1000u
 #define RECV_AT	 0x10000u
-#define PATIENCE 8000u
+#define PATIENCE 20000u
 #define MESSAGES (TEST_SANITIZED ? 40000u : 200000u)
 #define TIMER	 31u /* 492 ms: what ends sooner was not ended by it */
 #define EARLY_MS 300u

@@ -18,11 +18,14 @@
 #include <time.h>
 #include <infiniband/verbs.h>
 
+#include "lib/expect.h"
+
 #define QPS	  4
 #define DEPTH	  64
 #define SLOT	  256
 #define SENDERS	  2 /* per queue pair */
 #define RECEIVERS 2
+#define SETTLE_MS 60000u
 
 #define CHECK(cond)                                                                \
 	do {                                                                       \
@@ -300,13 +303,12 @@ static void tear_down(struct end *e)
 /* Everything posted has arrived, and everything that arrived was posted. */
 static uint64_t settle(void)
 {
-	uint64_t total = 0;
+	uint64_t total = 0, end = now_ms() + SETTLE_MS;
 
 	for (unsigned int q = 0; q < QPS; q++) {
-		for (int idle = 0; idle < 1000 && (received[q] < sent[q] || send_done[q] < sent[q]); idle++) {
+		while ((received[q] < sent[q] || send_done[q] < sent[q]) && now_ms() < end) {
 			reap_sends();
-			if (reap_receives())
-				idle = 0;
+			reap_receives();
 		}
 		CHECK(received[q] == sent[q] && send_done[q] == sent[q]);
 		total += sent[q];

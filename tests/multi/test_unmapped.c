@@ -444,7 +444,7 @@ static void run(void)
 
 int main(int argc, char **argv)
 {
-	time_limit(120);
+	time_limit(200);
 	side_agent_main(argc, argv);
 	need_userfaultfd();
 	sandbox_enter();

@@ -333,7 +333,7 @@ int main(int argc, char **argv)
 {
 	struct node_qp_spec spec = spec_default();
 
-	time_limit(120);
+	time_limit(200);
 	side_work = asker;
 	side_agent_main(argc, argv);
 	sandbox_enter();

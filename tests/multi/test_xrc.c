@@ -515,7 +515,7 @@ int main(int argc, char **argv)
 
 	if (sock >= 0)
 		receiver_main(sock);
-	time_limit(180);
+	time_limit(200);
 	sandbox_enter();
 	spawn_self(&other, ROLE);
 	open_end();

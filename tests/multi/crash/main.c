@@ -66,7 +66,7 @@ int main(int argc, char **argv)
 	seed = number("TEST_SEED", NULL, (uint64_t)time(NULL) * 1000003u + (uint64_t)getpid());
 	printf("%lu rounds, TEST_SEED=%lu\n", rounds, seed);
 	fflush(stdout);
-	time_limit(120 + (unsigned int)rounds);
+	time_limit(200 + (unsigned int)rounds);
 	sandbox_enter();
 	end_open(&here);
 	third.end = &here;

@@ -9,7 +9,7 @@
 #include "lib/tool.h"
 #include "recorder.h"
 
-#define PATIENCE 10000u
+#define PATIENCE 20000u
 
 static struct node *n;
 

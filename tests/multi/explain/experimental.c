@@ -7,7 +7,7 @@
 #include "lib/extended.h"
 #include "recorder.h"
 
-#define PATIENCE 10000u
+#define PATIENCE 20000u
 #define RIGHTS	 (IBV_EXP_ACCESS_LOCAL_WRITE | IBV_EXP_ACCESS_REMOTE_WRITE | IBV_EXP_ACCESS_REMOTE_READ)
 
 static struct node *n;

@@ -10,7 +10,7 @@
 #define LOCAL_AT  0x1000u
 #define REMOTE_AT 0x2000u
 #define RECV_AT	  0x3000u
-#define PATIENCE  10000u
+#define PATIENCE  20000u
 
 #define LACK(right) (PROBE_ALL & ~(uint64_t)IBV_ACCESS_##right)
 #define BEHIND	    (NODE_ARENA - 4) /* four bytes are left */

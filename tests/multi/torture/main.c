@@ -111,7 +111,7 @@ int main(int argc, char **argv)
 	peer_main(argc, argv);
 	flood_agent_main(argc, argv);
 	seconds = number("TORTURE_SECONDS", argc > 1 ? strtoull(argv[1], NULL, 10) : 10);
-	time_limit((unsigned int)seconds + 60);
+	time_limit((unsigned int)seconds + 170);
 	run_begin(number("TORTURE_SEED", (uint64_t)time(NULL) * 1000003u + (uint64_t)getpid()));
 	printf("TORTURE_SEED=%lu\n", seed);
 	row("TORTURE_SEED=%lu", seed);

@@ -81,7 +81,7 @@ void in_child(void (*fn)(const void *), const void *arg, bool as_nobody)
 
 	assert_true(pid >= 0);
 	if (pid == 0) {
-		alarm(60);
+		alarm(100);
 		signal(SIGABRT, SIG_DFL);
 		if (as_nobody)
 			become_nobody();

@@ -70,7 +70,7 @@ static void stopped_child(const void *arg)
 	f.seg.own = false;
 	atomic_store(&f.seg.head->odp_seq, 1);
 	av_odp_settle(&f.seg);
-	CHECK(av_now_ns() - start < 1000000000u);
+	CHECK(av_now_ns() - start < 20000000000u);
 }
 
 static void a_stopped_owner_stops_nobody(void **state)

@@ -76,7 +76,7 @@ static void fork_child(const void *arg)
 	if (pid == 0) {
 		struct fake_seg g;
 
-		alarm(20);
+		alarm(60);
 		CHECK(av_odp_uffd() == -1);
 		CHECK(madvise(p, PAGE, MADV_DONTNEED) == 0);
 		CHECK(munmap(p + PAGE, PAGE) == 0);
@@ -113,7 +113,7 @@ static void closed_child(const void *arg)
 	CHECK(pipe(ends) == 0 && dup2(ends[0], uffd) == uffd && close(ends[0]) == 0);
 	CHECK(write(ends[1], bytes, sizeof(bytes)) == sizeof(bytes));
 	CHECK(munmap(p, PAGES * PAGE) == 0);
-	for (int i = 0; av_odp_uffd() >= 0 && i < 1000; i++)
+	for (int i = 0; av_odp_uffd() >= 0 && i < 20000; i++)
 		usleep(1000);
 	CHECK(av_odp_uffd() == -1);
 	CHECK(read(uffd, bytes, sizeof(bytes)) == sizeof(bytes));

@@ -33,7 +33,7 @@ static void peer_child(const void *arg)
 		struct av_odp_access access;
 		int fds;
 
-		alarm(20);
+		alarm(60);
 		as_peer(p, owner, &access);
 		CHECK_EQUAL(access.missing, 1);
 		fds = entries_of("/proc/self/fd");

@@ -11,6 +11,7 @@
 #include <pthread.h>
 #include <sys/wait.h>
 
+#include "base/clock.h"
 #include "base/compiler.h"
 #include "fake_seg.h"
 #include "memory/odp_access.h"
@@ -260,7 +261,7 @@ static void a_forked_child_begins_anew(void **state)
 	if (pid == 0) {
 		struct fake_seg g;
 
-		alarm(20);
+		alarm(60);
 		av_odp_quiesce(&f.seg);
 		if (UNDER_TSAN)
 			_exit(0);
@@ -291,12 +292,13 @@ static void *disturb(void *arg)
 /* Restarted, counted, and in the end done: advice is not held up for ever, nor does it fail. */
 static void restarts_are_counted(void **state)
 {
+	uint64_t end = av_now_ns() + 60000000000u;
 	pthread_t t;
 	int n = 0;
 
 	atomic_store(&stop, false);
 	assert_int_equal(pthread_create(&t, NULL, disturb, NULL), 0);
-	while (counted(&f, AV_ODP_COUNT_CONTENTIONS) == 0 && n < 20000) {
+	while (counted(&f, AV_ODP_COUNT_CONTENTIONS) == 0 && av_now_ns() < end) {
 		assert_int_equal(advise(room, PAGES * PAGE, n % 2 ? READ : NO_FAULT, true), 0);
 		n++;
 	}
