@@ -9,6 +9,8 @@
 #define AV_PRINTF(f, a) __attribute__((format(printf, f, a)))
 /* Rarely called: kept out of the functions that call it, so that they need fewer registers. */
 #define AV_SELDOM	 __attribute__((noinline, cold))
+/* What it calls is inlined, whole: a path of every message, where saving registers for each call counts. */
+#define AV_FLAT		 __attribute__((flatten))
 #define AV_CACHE_LINE	 64
 #define AV_ALIGNED(n)	 __attribute__((aligned(n)))
 #define AV_ARRAY_SIZE(a) (sizeof(a) / sizeof((a)[0]))

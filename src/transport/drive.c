@@ -75,8 +75,8 @@ static void attach(struct av_qp_shared *qp, struct av_cqe *cqe, const struct ans
 }
 
 /* Append the completion of the request at the head and step over it. Return: 0, or -ENOSPC. */
-static __attribute__((flatten)) int complete(const struct av_qp_end *end, const struct av_sq_wqe *wqe,
-					     enum ibv_wc_status status, const struct answer *answer)
+static AV_FLAT int complete(const struct av_qp_end *end, const struct av_sq_wqe *wqe,
+			    enum ibv_wc_status status, const struct answer *answer)
 {
 	struct av_qp_shared *qp = end->qp;
 	struct av_cq_append a;

@@ -175,7 +175,7 @@ static bool deliver(struct express *x, struct av_rq_shared *rq, const struct av_
 	return x->sge.length <= AV_CQE_DATA ? carry(x, rq, wr_id, &to) : put(x, rq, wr_id, &to);
 }
 
-static __attribute__((flatten)) bool do_send(struct express *x)
+static AV_FLAT bool do_send(struct express *x)
 {
 	struct av_rq_shared *rq = av_rq_at(x->there, x->rsp->rq);
 	const struct av_rq_wqe *request;

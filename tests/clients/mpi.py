@@ -37,6 +37,10 @@ RUNS = [
 ]
 
 
+# With a sanitizer's allocator its cache still has registrations when all is closed, and gives them to openib, which is unloaded.
+NOT_SANITIZED = OPENIB
+
+
 def compiled(scratch):
     program = os.path.join(scratch.path, "mpi_traffic")
     subprocess.run(["mpicc", "-O1", "-o", program, os.path.join(HERE, "mpi_traffic.c")], check=True, timeout=60)
@@ -87,8 +91,9 @@ def main():
         pair.skip("not installed (packages openmpi-bin, libopenmpi-dev): " + " ".join(missing))
     with pair.Scratch(args.library, None, args.preload) as scratch:
         program = compiled(scratch)
-        results = [run_one(scratch, run, program, args.limit) for run in RUNS]
-    print("%d of %d runs went well" % (sum(results), len(results)))
+        runs = [run for run in RUNS if not (args.preload and run.arguments.startswith(NOT_SANITIZED))]
+        results = [run_one(scratch, run, program, args.limit) for run in runs]
+    print("%d of %d runs went well, %d were left out" % (sum(results), len(results), len(RUNS) - len(runs)))
     sys.exit(0 if all(results) else 1)
 
 
