@@ -12,7 +12,7 @@
 
 static bool is_shared(const struct av_rq_shared *rq)
 {
-	return rq->order != 0;
+	return atomic_load_explicit(&rq->id, memory_order_relaxed) != 0;
 }
 
 /* Where the room for payload is in a slot. */

@@ -136,7 +136,7 @@ static unsigned int look_at_rq(uint64_t ring, uint32_t mask, uint32_t stride, ui
 	struct av_rq_shared *rq = av_rq_at(&fake.seg, INDEX);
 
 	set_rq(rq, ring, mask, stride);
-	rq->order = 0;
+	atomic_store(&rq->id, 0);
 	return look_at_slots(rq, number, ring);
 }
 
@@ -145,7 +145,7 @@ static unsigned int look_at_srq(uint64_t ring, uint32_t mask, uint32_t stride, u
 	struct av_rq_shared *rq = av_rq_at(&fake.seg, INDEX);
 
 	set_rq(rq, ring, mask, stride);
-	rq->order = ring | 64;
+	atomic_store(&rq->id, 1);
 	return look_at_slots(rq, number, ring);
 }
 
