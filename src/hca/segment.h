@@ -7,10 +7,9 @@
  *   sizeof head ...  heap: chunks of objects, rings; grown by the owner, backed before it is used
  *   ... AV_ODP_OFFSET pages of regions that the library allocates, and of large rings (hca/pages.h)
  *   AV_ODP_OFFSET    nodes of the device page table (memory/odp_table.h), of the record of unmappings
- *                    (memory/unmapped.h) and of regions' counts (memory/region_count.h), taken by whoever needs
- *                    one; and
- *   AV_STAGE_OFFSET  staging buffers: backed when first touched, always through av_copy() (a full file system
- *                    is then an answer, not a SIGBUS)
+ *                    (memory/unmapped.h) and of regions' counts (memory/region_count.h), taken by whoever
+ * needs one; and AV_STAGE_OFFSET  staging buffers: backed when first touched, always through av_copy() (a
+ * full file system is then an answer, not a SIGBUS)
  *
  * References inside are offsets and indices. Whatever is read from a peer's segment passes av_seg_at() before
  * it becomes a pointer: a peer that writes nonsense can spoil its own traffic but nobody's process.
@@ -130,8 +129,8 @@ struct av_seg_head {
 	struct av_hazard hazard[AV_HAZARDS];
 	_Atomic uint64_t chunk[AV_SLAB_N][AV_SLAB_CHUNKS]; /* offsets, 0: not there yet */
 
-	/* What regions have counted, by chunks of keys (memory/region_count.h): offsets of nodes, and how many of
-	 * these have to be looked at. */
+	/* What regions have counted, by chunks of keys (memory/region_count.h): offsets of nodes, and how
+	 * many of these have to be looked at. */
 	_Atomic uint64_t region_counts[AV_SLAB_CHUNKS];
 	_Atomic uint32_t region_chunks;
 };
@@ -236,20 +235,11 @@ struct av_seg *av_seg_origin(struct av_seg *seg);
 bool av_seg_has_gid(const struct av_seg *seg, const union ibv_gid *gid);
 
 /**
- * av_seg_at() - the memory at an offset of a segment, checked
- * Return: pointer to @size bytes, or NULL if they are not wholly inside the segment or not 64-byte aligned
- */
-static inline void *av_seg_at(const struct av_seg *seg, uint64_t offset, uint64_t size)
-{
-	if (av_unlikely(offset < sizeof(struct av_seg_head) || (offset & (AV_CACHE_LINE - 1)) ||
-			!av_range_within(offset, size, 0, AV_SEG_BYTES)))
-		return NULL;
-	return (uint8_t *)seg->head + offset;
-}
-
-/*
- * The same for one of many that lie behind one another, wherever its offset comes from: it need not begin a
- * cache line. Who computes an offset from words of a peer's segment need not check them one by one.
+ * av_seg_piece() - the memory at an offset of a segment, checked
+ *
+ * Of one of many that lie behind one another, wherever its offset comes from: it need not begin a cache line.
+ * Who computes an offset from words of a peer's segment need not check them one by one.
+ * Return: pointer to @size bytes, or NULL if they are not wholly inside the segment or not 8-byte aligned
  */
 static inline void *av_seg_piece(const struct av_seg *seg, uint64_t offset, uint64_t size)
 {
@@ -258,6 +248,12 @@ static inline void *av_seg_piece(const struct av_seg *seg, uint64_t offset, uint
 					 AV_SEG_BYTES - sizeof(struct av_seg_head))))
 		return NULL;
 	return (uint8_t *)seg->head + offset;
+}
+
+/* The same of an object that begins a cache line, as all that the allocator gives out does. */
+static inline void *av_seg_at(const struct av_seg *seg, uint64_t offset, uint64_t size)
+{
+	return av_unlikely(offset & (AV_CACHE_LINE - 1)) ? NULL : av_seg_piece(seg, offset, size);
 }
 
 /* The object @index of a table, or NULL if there is none. Use the typed wrappers of the object's header. */

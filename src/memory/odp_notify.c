@@ -134,7 +134,7 @@ static void set_seq(uint64_t odd)
 static uint64_t invalidate_region(struct av_seg *seg, const struct av_on_demand *r, uint64_t addr,
 				  uint64_t len)
 {
-	uint64_t last = addr + (len - 1), end = r->addr + (r->length - 1), first = addr, pages;
+	uint64_t last = addr + (len - 1), end = r->addr + (r->length - 1), first, pages;
 
 	if (r->length == 0 || r->addr > last || end < addr)
 		return 0;
