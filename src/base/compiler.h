@@ -8,7 +8,7 @@
 #define AV_MUST_USE	__attribute__((warn_unused_result))
 #define AV_PRINTF(f, a) __attribute__((format(printf, f, a)))
 /* Rarely called: kept out of the functions that call it, so that they need fewer registers. */
-#define AV_SELDOM	 __attribute__((noinline, cold))
+#define AV_SELDOM __attribute__((noinline, cold))
 /* What it calls is inlined, whole: a path of every message, where saving registers for each call counts. */
 #define AV_FLAT		 __attribute__((flatten))
 #define AV_CACHE_LINE	 64
@@ -46,6 +46,20 @@ static inline void av_pause(void)
 	__builtin_ia32_pause();
 #elif defined(__aarch64__)
 	__asm__ volatile("isb" ::: "memory");
+#endif
+}
+
+/*
+ * Have the cache line at @p brought in to be written, away from other cores' caches. A hint, of any address.
+ * The compiler's own makes a prefetch for reading of it where the processor is not named, which leaves the
+ * line shared: the store waits for the others to let go of it after all. Processors without it do nothing.
+ */
+static inline void av_prefetch_write(const void *p)
+{
+#if defined(__x86_64__)
+	__asm__ volatile("prefetchw %0" : : "m"(*(const char *)p));
+#else
+	__builtin_prefetch(p, 1);
 #endif
 }
 

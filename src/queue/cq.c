@@ -73,10 +73,8 @@ static void publish(struct av_cqe *e, uint32_t number)
 /* All but the number and the time. */
 static void fill(struct av_cqe *to, const struct av_cqe *from)
 {
-	if (from->data_len > sizeof(uint64_t)) /* else the second cache line is not touched */
-		memcpy(to->data, from->data, sizeof(to->data));
-	else if (from->data_len) /* what an entry without payload has there was never written */
-		memcpy(to->data, from->data, sizeof(uint64_t));
+	if (from->data_len) /* what an entry without payload has there was never written */
+		av_cqe_copy_data(to->data, from->data, from->data_len);
 	memcpy(to, from, offsetof(struct av_cqe, number));
 }
 
@@ -285,7 +283,7 @@ static void prefetch_later(const struct av_cq_append *a)
 	const struct av_cqe *later = av_cq_entry(a->seg, a->cq, a->tail + 2);
 
 	if (later)
-		__builtin_prefetch(later, 1);
+		av_prefetch_write(later);
 }
 
 void av_cq_append_end(const struct av_cq_append *a)
@@ -466,10 +464,10 @@ void av_cq_prefetch(struct av_seg *seg, uint32_t index)
 
 	if (!cq)
 		return;
-	__builtin_prefetch(&cq->lock, 1);
+	av_prefetch_write(&cq->lock);
 	e = av_cq_entry(seg, cq, tail_of(cq));
 	if (e)
-		__builtin_prefetch(&e->stamp_ns, 1);
+		av_prefetch_write(&e->stamp_ns);
 }
 
 /*

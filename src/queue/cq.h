@@ -17,6 +17,7 @@
 #include <stdatomic.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <string.h>
 #include <infiniband/verbs.h>
 
 #include "base/compiler.h"
@@ -58,6 +59,20 @@ struct av_cqe {
 };
 static_assert(sizeof(struct av_cqe) == 128, "two cache lines");
 static_assert(offsetof(struct av_cqe, data) == AV_CACHE_LINE - sizeof(uint64_t), "see there");
+
+/*
+ * Copy an entry's @data from or to a copy of it: all of it, or the word that is in the first cache line if
+ * there are no more than that many @bytes. Two copies of a constant size, either of them likely: of one size
+ * or another, or where it is said to be seldom, compilers make a string instruction, which takes as long as
+ * the rest of a poll.
+ */
+static inline void av_cqe_copy_data(uint8_t *to, const uint8_t *from, uint32_t bytes)
+{
+	if (__builtin_expect_with_probability(bytes > sizeof(uint64_t), 1, 0.5))
+		memcpy(to, from, AV_CQE_DATA);
+	else
+		memcpy(to, from, sizeof(uint64_t));
+}
 
 enum av_cq_armed { AV_CQ_NOT_ARMED, AV_CQ_ARMED_SOLICITED, AV_CQ_ARMED_ANY };
 

@@ -215,8 +215,6 @@ int av_rq_post(struct av_seg *seg, struct av_rq_shared *rq, struct ibv_recv_wr *
 		if (av_likely(to != NULL))
 			fill(to, wr);
 	}
-	if (!is_shared(rq)) /* the next post's slot, which takers have looked at since it was last written */
-		__builtin_prefetch(slot(seg, rq, tail), 1);
 	/* Full barrier: what the caller reads next (waiting, QP state) is read after the requests are
 	 * visible. */
 	atomic_exchange(&rq->tail, tail);
@@ -324,7 +322,7 @@ void av_rq_prefetch(struct av_seg *seg, const struct av_rq_shared *rq)
 {
 	uint32_t head = atomic_load_explicit(&rq->head, memory_order_relaxed);
 
-	__builtin_prefetch(&rq->take_lock, 1);
+	av_prefetch_write(&rq->take_lock);
 	if (!is_shared(rq) && rq->tail_seen != head) /* else its poster is about to write there */
 		__builtin_prefetch(slot(seg, rq, head));
 }
@@ -355,6 +353,8 @@ void av_rq_freed(struct av_seg *seg, struct av_rq_shared *rq, uint32_t place)
 	if (!is_shared(rq)) { /* its completions are in one CQ, whose poll_lock is held */
 		atomic_store_explicit(&rq->freed, atomic_load_explicit(&rq->freed, memory_order_relaxed) + 1,
 				      memory_order_release);
+		/* The slot of the next post, which the taker has looked at: the line is back by then. */
+		av_prefetch_write(slot(seg, rq, atomic_load_explicit(&rq->tail, memory_order_relaxed)));
 		return;
 	}
 	av_lock_acquire_plain(&rq->post_lock);

@@ -141,7 +141,7 @@ static bool carry(struct express *x, const struct av_rq_shared *rq, uint64_t wr_
 	}
 	fill_receive(a.to, x, wr_id);
 	a.to->data_len = (uint8_t)x->sge.length;
-	memcpy(a.to->data, data, x->sge.length > sizeof(uint64_t) ? sizeof(data) : sizeof(uint64_t));
+	av_cqe_copy_data(a.to->data, data, x->sge.length);
 	av_cq_append_end(&a);
 	return true;
 }

@@ -79,6 +79,16 @@ static uint32_t count_of(const uint32_t *count)
 	return n <= AV_MAX_SGE ? n : 0;
 }
 
+/* A request's elements, mostly one. */
+static void keep_elements(struct placement *place, const struct ibv_sge *sge, uint32_t count)
+{
+	place->count = count;
+	if (av_likely(count == 1))
+		place->sge[0] = sge[0];
+	else
+		memcpy(place->sge, sge, count * sizeof(sge[0]));
+}
+
 /* Free the slot of a completed receive request, after taking what its payload needs. */
 static void free_receive_slot(struct av_seg *seg, const struct av_cqe *cqe, struct placement *place)
 {
@@ -94,8 +104,7 @@ static void free_receive_slot(struct av_seg *seg, const struct av_cqe *cqe, stru
 		return;
 	if (place) {
 		place->pd = rq->pd;
-		place->count = count_of(&request->count);
-		memcpy(place->sge, request->sge, place->count * sizeof(request->sge[0]));
+		keep_elements(place, request->sge, count_of(&request->count));
 		if (cqe->flags & AV_CQE_IN_SLOT)
 			fetch_payload(seg, rq, cqe, place);
 	}
@@ -109,9 +118,9 @@ static void fetch_elements(struct av_seg *seg, struct av_qp_shared *qp, const st
 	const struct av_sq_wqe *wqe = av_sq_slot(&(struct av_qp_end){seg, qp}, cqe->wqe);
 
 	place->pd = qp->pd;
-	place->count = wqe ? count_of(&wqe->count) : 0;
+	place->count = 0;
 	if (wqe)
-		memcpy(place->sge, wqe->sge, place->count * sizeof(wqe->sge[0]));
+		keep_elements(place, wqe->sge, count_of(&wqe->count));
 }
 
 /* Free the slot of the completed request. Its queue exists: completions are purged before it goes. */
@@ -136,7 +145,8 @@ static void free_slot(struct av_seg *seg, const struct av_cqe *cqe, struct place
 /* The entry, off shared memory; its second cache line only if there is payload in it. */
 static void keep(struct placement *place, const struct av_cqe *cqe)
 {
-	memcpy(&place->cqe, cqe, cqe->data_len > sizeof(uint64_t) ? sizeof(*cqe) : AV_CACHE_LINE);
+	memcpy(&place->cqe, cqe, offsetof(struct av_cqe, data));
+	av_cqe_copy_data(place->cqe.data, cqe->data, cqe->data_len);
 }
 
 /* Take completions until @count, or one with payload to place. Return: how many were written to @wc. */
@@ -423,7 +433,7 @@ static bool take_carried(struct av_seg *seg, struct av_cq_shared *cq, struct ibv
 		fill_wc(wc, c.cqe);
 		if (stamp_ns)
 			*stamp_ns = c.cqe->stamp_ns;
-		memcpy(data, c.cqe->data, c.bytes > sizeof(uint64_t) ? sizeof(data) : sizeof(uint64_t));
+		av_cqe_copy_data(data, c.cqe->data, c.bytes);
 		av_rq_freed(seg, c.rq, c.wqe);
 		av_cq_take(cq);
 	}
