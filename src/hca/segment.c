@@ -25,7 +25,8 @@
 #include "hca/port.h"
 #include "hca/switches.h"
 
-#define IDLE_MAX 64 /* peers' segments that stay mapped without a user: datagrams come back to them */
+#define IDLE_MAX	 64 /* peers' segments that stay mapped without a user: datagrams come back to them */
+#define HEAP_COLOUR_BITS 8  /* of the number of pages that heap_begin() leaves free */
 
 /*
  * By context slot; an entry is replaced when the slot's generation has changed. Peers' segments stay here
@@ -126,6 +127,19 @@ static int set_size(int fd)
 	return ftruncate(fd, (off_t)AV_SEG_BYTES) ? -errno : 0;
 }
 
+/*
+ * Segments are mapped at addresses that are alike modulo a huge page, and those of two peers, which a request
+ * goes to and fro between, hold the same kinds of objects in the same order. So that these do not lie alike,
+ * too, and push each other out of TLBs that go by the low bits of an address, heaps begin a hash's number of
+ * pages apart. Of what is left free nothing is ever backed.
+ */
+static uint64_t heap_begin(uint32_t ref)
+{
+	uint32_t pages = (AV_REF_SLOT(ref) * 0x9e3779b1u) >> (32 - HEAP_COLOUR_BITS);
+
+	return av_round_up(sizeof(struct av_seg_head), AV_PAGE_BYTES) + (uint64_t)pages * AV_PAGE_BYTES;
+}
+
 static int own_file(struct av_seg *seg, uint32_t origin)
 {
 	int ret;
@@ -140,8 +154,7 @@ static int own_file(struct av_seg *seg, uint32_t origin)
 		ret = seg_map(seg, seg->fd);
 	if (ret)
 		return ret;
-	seg->heap = av_heap_create(seg->fd, sizeof(struct av_seg_head), AV_ODP_OFFSET,
-				   origin ? AV_IMPORT_KEYS : 1);
+	seg->heap = av_heap_create(seg->fd, heap_begin(seg->ref), AV_ODP_OFFSET, origin ? AV_IMPORT_KEYS : 1);
 	seg->pages = av_pages_create();
 	return seg->heap && seg->pages ? 0 : -ENOMEM;
 }
