@@ -182,6 +182,8 @@ struct av_seg {
 	} home[AV_SEG_HOMES]; /* changes guarded by home_mutex; see hca/home.h */
 	pthread_mutex_t home_mutex;
 	struct av_seg *next_own; /* of those whose memory may move: memory/moving.h */
+	/* Chunks of its tables, as they were found once: they stay where they are. NULL: not asked for yet */
+	_Atomic(uint8_t *) chunk[AV_SLAB_N][AV_SLAB_CHUNKS];
 	struct av_hazard *kept[AV_HAZARD_THREADS][AV_HAZARD_USES]; /* each thread's own: memory/hazard.h */
 	_Atomic bool none_to_keep;				   /* others keep all that may be kept */
 };
@@ -256,18 +258,25 @@ static inline void *av_seg_at(const struct av_seg *seg, uint64_t offset, uint64_
 	return av_unlikely(offset & (AV_CACHE_LINE - 1)) ? NULL : av_seg_piece(seg, offset, size);
 }
 
+/* The slow part of av_slab_at(): checks where chunk @n of @bytes is, and keeps the answer. NULL: nowhere */
+uint8_t *av_slab_chunk(const struct av_seg *seg, enum av_slab slab, uint32_t n, uint64_t bytes);
+
 /* The object @index of a table, or NULL if there is none. Use the typed wrappers of the object's header. */
 static inline void *av_slab_at(const struct av_seg *seg, enum av_slab slab, uint32_t index, uint32_t bytes,
 			       uint32_t per_chunk)
 {
+	uint32_t n = index / per_chunk;
 	uint8_t *chunk;
-	uint64_t offset;
 
-	if (av_unlikely(index / per_chunk >= AV_SLAB_CHUNKS))
+	if (av_unlikely(n >= AV_SLAB_CHUNKS))
 		return NULL;
-	offset = atomic_load_explicit(&seg->head->chunk[slab][index / per_chunk], memory_order_acquire);
-	chunk = av_seg_at(seg, offset, (uint64_t)bytes * per_chunk);
-	return av_likely(chunk != NULL) ? chunk + (uint64_t)(index % per_chunk) * bytes : NULL;
+	chunk = atomic_load_explicit(&seg->chunk[slab][n], memory_order_acquire);
+	if (av_unlikely(!chunk)) {
+		chunk = av_slab_chunk(seg, slab, n, (uint64_t)bytes * per_chunk);
+		if (!chunk)
+			return NULL;
+	}
+	return chunk + (uint64_t)(index % per_chunk) * bytes;
 }
 
 /* --- the owner's allocator; thread-safe within the owner's process

@@ -380,11 +380,11 @@ static AV_RACY uint8_t carried_bytes(const struct av_cqe *cqe)
 	return bytes <= AV_CQE_DATA && cqe->flags & AV_CQE_RECV ? bytes : 0;
 }
 
-/* Look where the next completion's payload belongs, and announce that key. No lock is held: a guess. */
-static AV_RACY bool guess(struct av_seg *seg, struct av_cq_shared *cq, struct carried *c)
+/* Look where a completion's payload belongs, and announce that key. No lock is held: a guess. */
+static AV_RACY bool guess(struct av_seg *seg, const struct av_cqe *cqe, struct carried *c)
 {
-	c->cqe = av_cq_peek(seg, cq);
-	if (!c->cqe || !carried_bytes(c->cqe))
+	c->cqe = cqe;
+	if (!carried_bytes(cqe))
 		return false;
 	c->queue = __atomic_load_n(&c->cqe->queue, __ATOMIC_RELAXED);
 	c->wqe = __atomic_load_n(&c->cqe->wqe, __ATOMIC_RELAXED);
@@ -416,15 +416,16 @@ static uint8_t *confirm(struct av_seg *seg, struct av_cq_shared *cq, struct carr
 	return av_plain_at(seg, c->to.lkey, c->rq->pd, IBV_ACCESS_LOCAL_WRITE, c->to.addr, c->bytes).local;
 }
 
-/* Take such a completion and place its payload. Return: false: it is another one, or not that easy; nothing
- * has been taken */
-static bool take_carried(struct av_seg *seg, struct av_cq_shared *cq, struct ibv_wc *wc, uint64_t *stamp_ns)
+/* Take such a completion, which was the oldest a moment ago, and place its payload. Return: false: it is
+ * another one, or not that easy; nothing has been taken */
+static bool take_carried(struct av_seg *seg, struct av_cq_shared *cq, const struct av_cqe *cqe,
+			 struct ibv_wc *wc, uint64_t *stamp_ns)
 {
 	uint8_t data[AV_CQE_DATA], *to;
 	struct carried c;
 	bool ok = true;
 
-	if (!guess(seg, cq, &c))
+	if (!guess(seg, cqe, &c))
 		return false;
 	av_lock_acquire_plain(&cq->poll_lock);
 	av_hazard_barrier(); /* after the lock was taken */
@@ -498,18 +499,20 @@ int av_poll(struct av_seg *seg, struct av_cq_shared *cq, int count, struct ibv_w
 int av_poll_stamped(struct av_seg *seg, struct av_cq_shared *cq, int count, struct ibv_wc *wc,
 		    uint64_t *stamp_ns)
 {
+	const struct av_cqe *cqe;
 	bool payload = true;
 	int n = 0;
 
 	if (av_unlikely(count < 0))
 		return -EINVAL;
-	if (!av_cq_peek(seg, cq))
+	cqe = av_cq_peek(seg, cq);
+	if (!cqe)
 		return nothing(seg, cq);
 	atomic_store_explicit(&cq->empty_polls, 0, memory_order_relaxed);
-	while (n < count && payload && av_cq_peek(seg, cq)) {
+	for (; n < count && payload && cqe; cqe = n < count ? av_cq_peek(seg, cq) : NULL) {
 		uint64_t *stamp = stamp_ns ? stamp_ns + n : NULL;
 
-		if (take_carried(seg, cq, wc + n, stamp))
+		if (take_carried(seg, cq, cqe, wc + n, stamp))
 			n++;
 		else
 			n += take_any(seg, cq, count - n, wc + n, stamp, &payload);
