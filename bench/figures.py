@@ -88,6 +88,11 @@ def best(values, operation):
     return min(values) if falls(operation) else max(values)
 
 
+def is_measured(value):
+    """Programs print 0 or inf where the machine's clock has not moved meanwhile, as an emulated one's may."""
+    return value is not None and 0 < value < float("inf")
+
+
 class Row:
     """A figure, worked out from the rounds' values."""
 
@@ -96,8 +101,8 @@ class Row:
         self.ours, self.theirs, self.ratios = [], [], []
         for values in rounds:
             mine = values.get((ANYVERBS, figure.operation, figure.size))
-            peers = [values[key] for key in self.keys() if key in values]
-            if mine and peers:
+            peers = [values[key] for key in self.keys() if is_measured(values.get(key))]
+            if is_measured(mine) and peers:
                 self.ours.append(mine)
                 self.theirs.append(best(peers, figure.operation))
                 self.ratios.append(self.ours[-1] / self.theirs[-1])

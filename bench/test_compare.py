@@ -53,6 +53,13 @@ class Guard(unittest.TestCase):
             compare.record(path, rows)
             self.assertEqual(compare.read_recorded(path), {rows[0].name(): 1.25, rows[1].name(): 0.5})
 
+    def test_what_was_not_measured_is_left_out(self):
+        for ours, peer in ((0.0, 1.0), (1.0, 0.0), (float("inf"), 1.0), (1.0, float("inf")), (None, 1.0), (1.0, None)):
+            with self.subTest(ours=ours, peer=peer):
+                values = {(OURS, "write_lat", 8): ours, (PEER, "write_lat", 8): peer}
+                self.assertFalse(figures.Row(LATENCY, [values]).known())
+                self.assertEqual(figures.Row(LATENCY, [values, {key: 2.0 for key in values}]).ratios, [1.0])
+
     def test_names_differ(self):
         names = [figures.Row(figure, []).name() for figure in figures.EXPECTED + figures.EXPECTED_RXE]
         self.assertEqual(len(names), len(set(names)))

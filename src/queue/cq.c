@@ -276,14 +276,18 @@ bool av_cq_append_begin(struct av_seg *seg, uint32_t index, struct av_cq_append 
 
 /*
  * The entry after the next was last read by the poller, a turn of the ring ago: bring it in to be written.
- * Not the next one, which a poller who waits looks at all the time.
+ * Not the next one, which a poller who waits looks at all the time. Its second line, if such entries as this
+ * one need it.
  */
 static void prefetch_later(const struct av_cq_append *a)
 {
 	const struct av_cqe *later = av_cq_entry(a->seg, a->cq, a->tail + 2);
 
-	if (later)
-		av_prefetch_write(later);
+	if (av_unlikely(!later))
+		return;
+	av_prefetch_write(later);
+	if (a->to->data_len > sizeof(uint64_t))
+		av_prefetch_write((const uint8_t *)later + AV_CACHE_LINE);
 }
 
 void av_cq_append_end(const struct av_cq_append *a)
