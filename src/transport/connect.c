@@ -18,13 +18,11 @@ void av_disconnect(struct av_qp_end *peer)
 	*peer = (struct av_qp_end){0};
 }
 
-void av_connect(const struct av_qp_end *end, struct av_qp_end *peer)
+void av_connect_anew(const struct av_qp_end *end, struct av_qp_end *peer)
 {
 	uint32_t qpn = end->qp->attr.dest_qp_num;
 	struct av_qp_home home;
 
-	if (av_likely(peer->qp && atomic_load_explicit(&peer->qp->qpn, memory_order_relaxed) == qpn))
-		return;
 	av_disconnect(peer);
 	home = av_dir_qpn_find(qpn);
 	peer->seg = home.ref ? av_seg_get(home.ref) : NULL;

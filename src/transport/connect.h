@@ -5,13 +5,21 @@
 
 #include "queue/qp.h"
 
+/* The slow part of av_connect(). */
+void av_connect_anew(const struct av_qp_end *end, struct av_qp_end *peer);
+
 /**
  * av_connect() - make @peer the destination of @end, if it is not already
  * @peer: a cached destination, guarded by @end's @exec token (held); holds a use of its segment
  *
  * Afterwards peer->qp is NULL if there is no such queue pair on this host, or not at that address.
  */
-void av_connect(const struct av_qp_end *end, struct av_qp_end *peer);
+static inline void av_connect(const struct av_qp_end *end, struct av_qp_end *peer)
+{
+	if (av_unlikely(!peer->qp || atomic_load_explicit(&peer->qp->qpn, memory_order_relaxed) !=
+					     end->qp->attr.dest_qp_num))
+		av_connect_anew(end, peer);
+}
 
 /* Drop a cached destination. */
 void av_disconnect(struct av_qp_end *peer);

@@ -375,6 +375,9 @@ static void execute(const struct av_qp_end *end, struct av_qp_end *peer, struct 
 			view->parked = true;
 			return;
 		}
+		/* Whatever is new by now, again() finds; but in SQD there may be an event to be raised. */
+		if (av_likely(qp->sq_next == view->tail && view->state == IBV_QPS_RTS))
+			return;
 	}
 }
 

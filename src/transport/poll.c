@@ -447,6 +447,38 @@ static bool take_carried(struct av_seg *seg, struct av_cq_shared *cq, const stru
 	return to != NULL;
 }
 
+/*
+ * --- the short way: a request of this process' that left nothing to be placed ----------------------------
+ */
+
+/* Without poll_lock that is a guess. */
+static AV_RACY bool is_sent(const struct av_cqe *cqe)
+{
+	return cqe->status == IBV_WC_SUCCESS && !(cqe->flags & AV_CQE_RECV) && !cqe->data_len && !cqe->stage;
+}
+
+/* Take such completions, until @count, if @oldest is one. Return: how many were written to @wc */
+static int take_sent(struct av_seg *seg, struct av_cq_shared *cq, const struct av_cqe *oldest, int count,
+		     struct ibv_wc *wc, uint64_t *stamp_ns)
+{
+	const struct av_cqe *cqe;
+	int n = 0;
+
+	if (!is_sent(oldest))
+		return 0;
+	av_lock_acquire_plain(&cq->poll_lock);
+	while (n < count && (cqe = av_cq_peek(seg, cq)) && is_sent(cqe)) {
+		fill_wc(&wc[n], cqe);
+		if (stamp_ns)
+			stamp_ns[n] = cqe->stamp_ns;
+		free_slot(seg, cqe, NULL);
+		av_cq_take(cq);
+		n++;
+	}
+	av_lock_release(&cq->poll_lock);
+	return n;
+}
+
 /* Let others have the core, and learn from whether there are any. */
 static void yield(struct av_cq_shared *cq)
 {
@@ -511,8 +543,11 @@ int av_poll_stamped(struct av_seg *seg, struct av_cq_shared *cq, int count, stru
 	atomic_store_explicit(&cq->empty_polls, 0, memory_order_relaxed);
 	for (; n < count && payload && cqe; cqe = n < count ? av_cq_peek(seg, cq) : NULL) {
 		uint64_t *stamp = stamp_ns ? stamp_ns + n : NULL;
+		int sent = take_sent(seg, cq, cqe, count - n, wc + n, stamp);
 
-		if (take_carried(seg, cq, cqe, wc + n, stamp))
+		if (sent)
+			n += sent;
+		else if (take_carried(seg, cq, cqe, wc + n, stamp))
 			n++;
 		else
 			n += take_any(seg, cq, count - n, wc + n, stamp, &payload);
