@@ -146,7 +146,7 @@ static void free_slot(struct av_seg *seg, const struct av_cqe *cqe, struct place
 static void keep(struct placement *place, const struct av_cqe *cqe)
 {
 	memcpy(&place->cqe, cqe, offsetof(struct av_cqe, data));
-	av_cqe_copy_data(place->cqe.data, cqe->data, cqe->data_len);
+	av_cqe_copy_data(place->cqe.data, cqe->data, place->cqe.data_len);
 }
 
 /* Take completions until @count, or one with payload to place. Return: how many were written to @wc. */
