@@ -110,7 +110,7 @@ static void seg_delete(struct av_seg *seg)
 
 uint8_t *av_slab_chunk(const struct av_seg *seg, enum av_slab slab, uint32_t n, uint64_t bytes)
 {
-	_Atomic(uint8_t *) *kept = (_Atomic(uint8_t *) *)&seg->chunk[slab][n]; /* whoever reads may keep it */
+	_Atomic(uint8_t *) *kept = (_Atomic(uint8_t *) *)&seg->chunk[n][slab]; /* whoever reads may keep it */
 	uint8_t *chunk =
 		av_seg_at(seg, atomic_load_explicit(&seg->head->chunk[slab][n], memory_order_acquire), bytes);
 

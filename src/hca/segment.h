@@ -182,8 +182,9 @@ struct av_seg {
 	} home[AV_SEG_HOMES]; /* changes guarded by home_mutex; see hca/home.h */
 	pthread_mutex_t home_mutex;
 	struct av_seg *next_own; /* of those whose memory may move: memory/moving.h */
-	/* Chunks of its tables, as they were found once: they stay where they are. NULL: not asked for yet */
-	_Atomic(uint8_t *) chunk[AV_SLAB_N][AV_SLAB_CHUNKS];
+	/* Chunks of its tables, as they were found once: they stay where they are. NULL: not asked for yet.
+	 * The first ones of all tables lie together. */
+	_Atomic(uint8_t *) chunk[AV_SLAB_CHUNKS][AV_SLAB_N];
 	struct av_hazard *kept[AV_HAZARD_THREADS][AV_HAZARD_USES]; /* each thread's own: memory/hazard.h */
 	_Atomic bool none_to_keep;				   /* others keep all that may be kept */
 };
@@ -270,7 +271,7 @@ static inline void *av_slab_at(const struct av_seg *seg, enum av_slab slab, uint
 
 	if (av_unlikely(n >= AV_SLAB_CHUNKS))
 		return NULL;
-	chunk = atomic_load_explicit(&seg->chunk[slab][n], memory_order_acquire);
+	chunk = atomic_load_explicit(&seg->chunk[n][slab], memory_order_acquire);
 	if (av_unlikely(!chunk)) {
 		chunk = av_slab_chunk(seg, slab, n, (uint64_t)bytes * per_chunk);
 		if (!chunk)
