@@ -38,7 +38,7 @@ RUNS = [
 
 
 # When all is closed, its cache may still have registrations, and gives them to openib, which is unloaded: with a sanitizer's
-# allocator each time, otherwise once in a hundred. So a run that crashes after every rank was done is run once more.
+# allocator each time, otherwise seldom. So a run that crashes after every rank was done is run once more.
 NOT_SANITIZED = CRASHES_IN_CLOSING = OPENIB
 
 
