@@ -6,10 +6,10 @@
  *   0                head: identity, addresses, hazards, tables of chunks
  *   sizeof head ...  heap: chunks of objects, rings; grown by the owner, backed before it is used
  *   ... AV_ODP_OFFSET pages of regions that the library allocates, and of large rings (hca/pages.h)
- *   AV_ODP_OFFSET    nodes of the device page table (memory/odp_table.h), of the record of unmappings
- *                    (memory/unmapped.h) and of regions' counts (memory/region_count.h), taken by whoever
- * needs one; and AV_STAGE_OFFSET  staging buffers: backed when first touched, always through av_copy() (a
- * full file system is then an answer, not a SIGBUS)
+ *   AV_ODP_OFFSET    nodes, taken by whoever needs one: of the device page table (memory/odp_table.h), the
+ *                    record of unmappings (memory/unmapped.h), regions' counts (memory/region_count.h)
+ *   AV_STAGE_OFFSET  staging buffers: backed when first touched, always through av_copy() (a full file
+ *                    system is then an answer, not a SIGBUS)
  *
  * References inside are offsets and indices. Whatever is read from a peer's segment passes av_seg_at() before
  * it becomes a pointer: a peer that writes nonsense can spoil its own traffic but nobody's process.

@@ -42,7 +42,14 @@ static bool has_payload(const struct av_cqe *cqe)
 	return cqe->data_len || cqe->stage || (cqe->flags & AV_CQE_IN_SLOT);
 }
 
-static void fill_wc(struct ibv_wc *wc, const struct av_cqe *cqe)
+/* Place @n of an array that need not be there. */
+static uint64_t *stamp_of(uint64_t *stamp_ns, int n)
+{
+	return stamp_ns ? stamp_ns + n : NULL;
+}
+
+/* @stamp_ns: its time, NULL: nobody asks */
+static void fill_wc(struct ibv_wc *wc, uint64_t *stamp_ns, const struct av_cqe *cqe)
 {
 	wc->wr_id = cqe->wr_id;
 	wc->status = (enum ibv_wc_status)cqe->status;
@@ -57,6 +64,8 @@ static void fill_wc(struct ibv_wc *wc, const struct av_cqe *cqe)
 	wc->slid = cqe->slid;
 	wc->sl = cqe->sl;
 	wc->dlid_path_bits = 0;
+	if (stamp_ns)
+		*stamp_ns = cqe->stamp_ns;
 }
 
 /* Payload beside a receive request, before its slot is free. A peer wrote the completion: its length is
@@ -163,9 +172,7 @@ static int take(struct av_seg *seg, struct av_cq_shared *cq, int count, struct i
 	while (n < count && (cqe = av_cq_peek(seg, cq))) {
 		bool payload = has_payload(cqe);
 
-		fill_wc(&wc[n], cqe);
-		if (stamp_ns)
-			stamp_ns[n] = cqe->stamp_ns;
+		fill_wc(&wc[n], stamp_of(stamp_ns, n), cqe);
 		n++;
 		free_slot(seg, cqe, payload ? place : NULL);
 		if (payload)
@@ -431,9 +438,7 @@ static bool take_carried(struct av_seg *seg, struct av_cq_shared *cq, const stru
 	av_hazard_barrier(); /* after the lock was taken */
 	to = confirm(seg, cq, &c);
 	if (av_likely(to != NULL)) {
-		fill_wc(wc, c.cqe);
-		if (stamp_ns)
-			*stamp_ns = c.cqe->stamp_ns;
+		fill_wc(wc, stamp_ns, c.cqe);
 		av_cqe_copy_data(data, c.cqe->data, c.bytes);
 		av_rq_freed(seg, c.rq, c.wqe);
 		av_cq_take(cq);
@@ -468,9 +473,7 @@ static int take_sent(struct av_seg *seg, struct av_cq_shared *cq, const struct a
 		return 0;
 	av_lock_acquire_plain(&cq->poll_lock);
 	while (n < count && (cqe = av_cq_peek(seg, cq)) && is_sent(cqe)) {
-		fill_wc(&wc[n], cqe);
-		if (stamp_ns)
-			stamp_ns[n] = cqe->stamp_ns;
+		fill_wc(&wc[n], stamp_of(stamp_ns, n), cqe);
 		free_slot(seg, cqe, NULL);
 		av_cq_take(cq);
 		n++;
@@ -541,8 +544,10 @@ int av_poll_stamped(struct av_seg *seg, struct av_cq_shared *cq, int count, stru
 	if (!cqe)
 		return nothing(seg, cq);
 	atomic_store_explicit(&cq->empty_polls, 0, memory_order_relaxed);
-	for (; n < count && payload && cqe; cqe = n < count ? av_cq_peek(seg, cq) : NULL) {
-		uint64_t *stamp = stamp_ns ? stamp_ns + n : NULL;
+	if (av_unlikely(count == 0))
+		return 0;
+	do {
+		uint64_t *stamp = stamp_of(stamp_ns, n);
 		int sent = take_sent(seg, cq, cqe, count - n, wc + n, stamp);
 
 		if (sent)
@@ -551,6 +556,6 @@ int av_poll_stamped(struct av_seg *seg, struct av_cq_shared *cq, int count, stru
 			n++;
 		else
 			n += take_any(seg, cq, count - n, wc + n, stamp, &payload);
-	}
+	} while (n < count && payload && (cqe = av_cq_peek(seg, cq)));
 	return n;
 }
