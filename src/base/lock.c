@@ -32,14 +32,18 @@ static bool time_to_ask(void)
 	return true;
 }
 
+bool av_lock_is_dead(uint32_t owner)
+{
+	return owner != 0 && owner != av_lock_self && time_to_ask() && !av_lock_owner_alive(owner);
+}
+
 /* True if the lock was held by a dead process and is held by the caller now. */
 static bool take_over(struct av_lock *lock, uint32_t owner)
 {
-	return owner != 0 && owner != av_lock_self && !av_lock_owner_alive(owner) &&
-	       atomic_compare_exchange_strong(&lock->owner, &owner, av_lock_self);
+	return av_lock_is_dead(owner) && atomic_compare_exchange_strong(&lock->owner, &owner, av_lock_self);
 }
 
-static void wait_a_little(unsigned int turn)
+void av_lock_wait_a_little(unsigned int turn)
 {
 	struct timespec nap = {.tv_nsec = NAP_NS};
 
@@ -61,17 +65,13 @@ enum av_lock_result av_lock_wait(struct av_lock *lock)
 				return AV_LOCK_TAKEN;
 			continue;
 		}
-		if (turn >= SPINS && time_to_ask() && take_over(lock, owner))
+		if (turn >= SPINS && take_over(lock, owner))
 			return AV_LOCK_REPAIR;
-		wait_a_little(turn);
+		av_lock_wait_a_little(turn);
 	}
 }
 
 enum av_lock_result av_lock_try_dead(struct av_lock *lock)
 {
-	uint32_t owner = av_lock_other(lock);
-
-	if (owner != 0 && time_to_ask() && take_over(lock, owner))
-		return AV_LOCK_REPAIR;
-	return AV_LOCK_BUSY;
+	return take_over(lock, av_lock_other(lock)) ? AV_LOCK_REPAIR : AV_LOCK_BUSY;
 }

@@ -40,6 +40,13 @@ extern uint32_t av_lock_self;
  * calls). */
 extern bool (*av_lock_owner_alive)(uint32_t owner);
 
+/*
+ * What a lock's waiter does between its looks, the @turn-th time: spin, yield, nap. And: is @owner, another
+ * process, dead? Asked only once in a few milliseconds per thread; not asked: false.
+ */
+void av_lock_wait_a_little(unsigned int turn);
+bool av_lock_is_dead(uint32_t owner);
+
 /* The slow part of av_lock_acquire(). */
 enum av_lock_result av_lock_wait(struct av_lock *lock);
 

@@ -114,7 +114,7 @@ struct av_qp {
 	const void *made_at; /* front/misuse.h */
 	struct av_rq_shared *rq;
 	struct av_qp_end peer;	  /* its destination, guarded by the @exec token */
-	struct av_lock post_lock; /* av_post_begin() */
+	struct av_biased_lock post_lock; /* av_post_begin() */
 	bool one_thread;	  /* in a thread domain */
 	bool opened;		  /* by ibv_open_qp(): the shared half is somebody else's */
 	bool extended;		  /* created with send operations for ibv_wr_*() */

@@ -18,13 +18,13 @@ struct av_qp_extra {
 static inline void av_post_begin(struct av_qp *qp)
 {
 	if (!qp->one_thread)
-		av_lock_acquire_plain(&qp->post_lock);
+		av_biased_acquire_plain(&qp->post_lock);
 }
 
 static inline void av_post_end(struct av_qp *qp)
 {
 	if (!qp->one_thread)
-		av_lock_release(&qp->post_lock);
+		av_biased_release(&qp->post_lock);
 }
 
 /*

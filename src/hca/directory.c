@@ -11,6 +11,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/barrier.h"
+#include "base/biased_lock.h"
 #include "base/map.h"
 #include "hca/directory_file.h"
 #include "hca/folder.h"
@@ -158,6 +160,7 @@ static void after_fork_in_child(void)
 	/* The mutex may have been held by a thread that does not exist here; record locks were not inherited.
 	 */
 	pthread_mutex_init(&mutex, NULL);
+	av_biased_forked();
 	av_flight_forked();
 	if (joins) {
 		forked_child = true;
@@ -260,6 +263,7 @@ static int join_first(void)
 		return ret;
 	}
 	av_flight_join(folder_fd);
+	av_barrier_join();
 	av_lock_self = self;
 	av_lock_owner_alive = av_dir_proc_alive;
 	(void)av_dir_record_lock(F_SETLK, F_UNLCK, LOCK_CHANGE);

@@ -117,6 +117,8 @@ struct av_seg_head {
 	_Atomic uint64_t odp_seq;
 	_Atomic uint64_t unmapped_root; /* of the record of unmappings (memory/unmapped.h) */
 	_Atomic uint32_t moving;	/* the owner moves pages of its memory: memory/moving.h */
+	/* Keys end so often that their users make the barriers: memory/hazard.h. */
+	_Atomic uint32_t fenced;
 	_Atomic uint32_t watched;	/* enum av_watched: somebody looks at each request of this context */
 	_Atomic uint32_t faults_change; /* counts changes of the device's rules of faults: hca/faults.h */
 	_Atomic uint64_t counter[AV_DIR_COUNTERS]; /* what av_dir_counters() has, of this context alone */
@@ -187,6 +189,8 @@ struct av_seg {
 	_Atomic(uint8_t *) chunk[AV_SLAB_CHUNKS][AV_SLAB_N];
 	struct av_hazard *kept[AV_HAZARD_THREADS][AV_HAZARD_USES]; /* each thread's own: memory/hazard.h */
 	_Atomic bool none_to_keep;				   /* others keep all that may be kept */
+	_Atomic uint32_t drains;				   /* of hazards, with others about, */
+	_Atomic bool users_fence; /* so that these know by now that they make the barriers */
 };
 
 /**

@@ -19,6 +19,10 @@
 #define KEPT_MAX (AV_HAZARDS / 2)
 static_assert(AV_HAZARDS - KEPT_MAX >= 2 * AV_MAX_SGE + AV_RUN_HOLDS, "words that are not kept");
 
+#define DRAINS_SELDOM                                                                         \
+	64u /* heavy barriers that a context makes for the ends of keys, at some microseconds \
+	     */
+
 /* Where this thread looks for a free word first: its own place in most programs. 0: not chosen yet. */
 static _Thread_local uint32_t my_place AV_TLS_FAST;
 static _Atomic uint32_t places;
@@ -153,26 +157,70 @@ static void wait_for(struct av_hazard *h, uint64_t word)
 	}
 }
 
-void av_hazard_drain(struct av_seg *seg, uint32_t key)
+/* May who has that word be of those that leave the barrier to us: another thread of this process? */
+static bool is_light(const struct av_seg *seg, const struct av_hazard *h, uint64_t word)
 {
-	atomic_thread_fence(memory_order_seq_cst); /* pairs with the exchange in av_hazard_begin() */
+	uint32_t thread = av_hazard_thread;
+
+	if ((uint32_t)(word >> 32) != av_lock_self)
+		return false;
+	return thread >= AV_HAZARD_THREADS ||
+	       (h != seg->kept[thread][AV_HAZARD_LOCAL] && h != seg->kept[thread][AV_HAZARD_REMOTE]);
+}
+
+/* Wait for those who use @key, or any, @key being 0. Return: are there some that leave the barrier to us? */
+static bool wait_for_users(struct av_seg *seg, uint32_t key)
+{
+	bool light = false;
+
 	for (uint32_t i = 0; i < AV_HAZARDS; i++) {
 		struct av_hazard *h = &seg->head->hazard[i];
 		uint64_t word = atomic_load_explicit(&h->word, memory_order_acquire);
 
-		if (word != 0 && (uint32_t)word == key)
+		if (word == 0)
+			continue;
+		light = light || is_light(seg, h, word);
+		if ((uint32_t)word != 0 && (key == 0 || (uint32_t)word == key))
 			wait_for(h, word);
 	}
+	return light;
+}
+
+/*
+ * Have what our other threads announced before now be seen, and what they look at after announcing be what is
+ * there now. When this was needed often, they are told to make barriers of their own: by one last heavy one,
+ * after which there is nobody who has not been told.
+ */
+static void have_announced(struct av_seg *seg)
+{
+	bool last = atomic_fetch_add_explicit(&seg->drains, 1, memory_order_relaxed) >= DRAINS_SELDOM;
+
+	if (last)
+		atomic_store(&seg->head->fenced, 1);
+	av_barrier_heavy_own();
+	if (last)
+		atomic_store(&seg->users_fence, true);
+}
+
+/* A word that is claimed while we look is claimed by a full barrier; one that is kept may have been seen as
+ * it was before its thread announced the key. */
+static void drain(struct av_seg *seg, uint32_t key)
+{
+	bool users_fence = atomic_load(&seg->users_fence);
+
+	atomic_thread_fence(memory_order_seq_cst); /* pairs with theirs */
+	if (!wait_for_users(seg, key) || users_fence)
+		return;
+	have_announced(seg);
+	(void)wait_for_users(seg, key);
+}
+
+void av_hazard_drain(struct av_seg *seg, uint32_t key)
+{
+	drain(seg, key);
 }
 
 void av_hazard_drain_all(struct av_seg *seg)
 {
-	atomic_thread_fence(memory_order_seq_cst); /* as above */
-	for (uint32_t i = 0; i < AV_HAZARDS; i++) {
-		struct av_hazard *h = &seg->head->hazard[i];
-		uint64_t word = atomic_load_explicit(&h->word, memory_order_acquire);
-
-		if ((uint32_t)word != 0)
-			wait_for(h, word);
-	}
+	drain(seg, 0);
 }

@@ -14,6 +14,7 @@
 
 #include <stdint.h>
 
+#include "base/barrier.h"
 #include "base/compiler.h"
 #include "base/lock.h"
 #include "hca/segment.h"
@@ -36,7 +37,9 @@ static inline void av_hazard_end(struct av_hazard *hazard)
 /*
  * Kept hazards. A thread that uses keys of a segment again and again keeps words there for itself: such a
  * word names the process always, and a key while one is in use, which is two plain stores. What is missing
- * then is the full barrier; the caller has one to make anyway, a lock or token that it takes in between.
+ * then is the full barrier. Mostly the caller has one to make anyway, a lock or token that it takes in
+ * between. Threads of the segment's own process leave it to who waits for hazards (base/barrier.h), as long
+ * as that is seldom; when it is not, the segment says so (@fenced), and they make theirs.
  */
 enum av_hazard_use {
 	AV_HAZARD_LOCAL,  /* of the segment of who asks for the operation, */
@@ -64,7 +67,7 @@ static inline struct av_hazard *av_hazard_kept(struct av_seg *seg, enum av_hazar
 	return av_likely(h != NULL) ? h : av_hazard_keep(seg, use);
 }
 
-/* Announce the use of @key. Nothing of it is looked at before av_hazard_barrier(). */
+/* Announce the use of @key. Nothing of it is looked at before one of the barriers below. */
 static inline void av_hazard_announce(struct av_hazard *kept, uint32_t key)
 {
 	atomic_store_explicit(&kept->word, (uint64_t)av_lock_self << 32 | key, memory_order_relaxed);
@@ -83,8 +86,17 @@ static inline void av_hazard_barrier(void)
 #if defined(__x86_64__)
 	atomic_signal_fence(memory_order_seq_cst);
 #else
-	atomic_thread_fence(memory_order_seq_cst);
+	av_barrier_full();
 #endif
+}
+
+/* After announcing a key of an own segment, without any such. */
+static inline void av_hazard_barrier_light(const struct av_seg *seg)
+{
+	if (av_likely(!atomic_load_explicit(&seg->head->fenced, memory_order_relaxed)))
+		av_barrier_light();
+	else
+		av_barrier_full();
 }
 
 /* The key is not used any more. */
@@ -97,6 +109,7 @@ static inline void av_hazard_rest(struct av_hazard *kept)
  * av_hazard_drain() - wait until nobody uses @key of the own segment @seg any more
  *
  * The key is dead already, so no new use begins. Context: may wait as long as a copy takes; no lock held.
+ * Makes a heavy barrier if other threads of this process keep words in the segment.
  */
 void av_hazard_drain(struct av_seg *seg, uint32_t key);
 

@@ -145,12 +145,12 @@ int av_cq_resize(struct av_seg *seg, uint32_t index, uint32_t capacity, const st
 
 	if (!ring || !cq)
 		return ENOMEM;
-	av_lock_acquire_plain(&cq->poll_lock);
+	av_biased_acquire_plain(&cq->poll_lock);
 	lock(seg, cq);
 	old_mask = cq->mask;
 	old = change_ring(seg, cq, ring, mask, capacity);
 	av_lock_release(&cq->lock);
-	av_lock_release(&cq->poll_lock);
+	av_biased_release(&cq->poll_lock);
 	if (!old) {
 		av_seg_free(seg, ring, ((uint64_t)mask + 1) * sizeof(struct av_cqe));
 		return EINVAL;
@@ -281,13 +281,14 @@ bool av_cq_append_begin(struct av_seg *seg, uint32_t index, struct av_cq_append 
  */
 static void prefetch_later(const struct av_cq_append *a)
 {
-	const struct av_cqe *later = av_cq_entry(a->seg, a->cq, a->tail + 2);
+	uint32_t mask = atomic_load_explicit(&a->cq->mask, memory_order_relaxed);
+	/* What is only brought in needs no check: wherever it is, nothing happens there. */
+	uintptr_t first = (uintptr_t)a->to - (uintptr_t)(a->tail & mask) * sizeof(*a->to);
+	uintptr_t later = first + (uintptr_t)((a->tail + 2) & mask) * sizeof(*a->to);
 
-	if (av_unlikely(!later))
-		return;
-	av_prefetch_write(later);
+	av_prefetch_write((const void *)later);
 	if (a->to->data_len > sizeof(uint64_t))
-		av_prefetch_write((const uint8_t *)later + AV_CACHE_LINE);
+		av_prefetch_write((const void *)(later + AV_CACHE_LINE));
 }
 
 void av_cq_append_end(const struct av_cq_append *a)
@@ -484,7 +485,7 @@ void av_cq_purge(struct av_seg *seg, uint32_t index, bool (*of)(const struct av_
 	struct av_cq_shared *cq = av_cq_at(seg, index);
 	uint32_t head, tail, to;
 
-	av_lock_acquire_plain(&cq->poll_lock);
+	av_biased_acquire_plain(&cq->poll_lock);
 	lock(seg, cq);
 	head = atomic_load(&cq->head);
 	tail = tail_of(cq);
@@ -510,7 +511,7 @@ void av_cq_purge(struct av_seg *seg, uint32_t index, bool (*of)(const struct av_
 	}
 	set_tail(cq, to);
 	av_lock_release(&cq->lock);
-	av_lock_release(&cq->poll_lock);
+	av_biased_release(&cq->poll_lock);
 }
 
 bool av_cq_holds_receive(struct av_seg *seg, uint32_t index, uint32_t qpn, uint32_t wqe)

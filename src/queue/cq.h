@@ -21,6 +21,7 @@
 #include <infiniband/verbs.h>
 
 #include "base/compiler.h"
+#include "base/biased_lock.h"
 #include "base/lock.h"
 #include "hca/page_policy.h"
 #include "hca/segment.h"
@@ -109,7 +110,7 @@ struct av_cq_shared {
 	uint32_t peak;			/* high-water mark: the most entries seen waiting */
 	uint32_t level;			/* more than so many, and @head is looked at: has_room() */
 
-	struct av_lock poll_lock AV_ALIGNED(AV_CACHE_LINE);
+	struct av_biased_lock poll_lock AV_ALIGNED(AV_CACHE_LINE);
 	_Atomic uint32_t head;	      /* free-running; written under poll_lock */
 	_Atomic uint32_t empty_polls; /* in a row, */
 	_Atomic uint32_t patience; /* and how many are made before the core is given up: transport/poll.c */

@@ -86,7 +86,7 @@ uint32_t av_qp_init(struct av_seg *seg, const struct av_qp_request *req)
 
 	if (!qp)
 		return 0;
-	av_lock_acquire_plain(&qp->exec);
+	av_biased_acquire_plain(&qp->exec);
 	av_lock_acquire_plain(&qp->resp);
 	fill(qp, index, req);
 	qp->rq = req->srq ? req->srq : own_rq(seg, req);
@@ -95,7 +95,7 @@ uint32_t av_qp_init(struct av_seg *seg, const struct av_qp_request *req)
 	if (qpn > 0)
 		atomic_store(&qp->qpn, (uint32_t)qpn);
 	av_lock_release(&qp->resp);
-	av_lock_release(&qp->exec);
+	av_biased_release(&qp->exec);
 	if (qpn > 0)
 		return index;
 	if (qp->rq && !qp->srq)
@@ -111,11 +111,11 @@ void av_qp_fini(struct av_seg *seg, uint32_t index)
 	struct av_qp_shared *qp = av_qp_at(seg, index);
 
 	av_dir_qpn_remove(atomic_load(&qp->qpn));
-	av_lock_acquire_plain(&qp->exec);
+	av_biased_acquire_plain(&qp->exec);
 	av_lock_acquire_plain(&qp->resp);
 	atomic_store(&qp->qpn, 0); /* whoever found us before and locks now sees that it is too late */
 	av_lock_release(&qp->resp);
-	av_lock_release(&qp->exec);
+	av_biased_release(&qp->exec);
 	if (!qp->srq)
 		av_rq_fini(seg, qp->rq);
 	av_seg_free(seg, qp->sq_ring, ring_bytes(qp));

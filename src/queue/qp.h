@@ -3,7 +3,7 @@
  * Queue pairs: the shared part, the private part, and their creation and end. What a queue pair *does* with
  * its requests is transport/'s business.
  *
- * The shared part has two execution tokens (struct av_lock used as such, docs/LOCKING.md):
+ * The shared part has two execution tokens (locks used as such, docs/LOCKING.md):
  *  - @exec, the requester's: whoever holds it executes the send queue, in order. Taken by trying; a poster
  * that does not get it leaves its requests to the holder.
  *  - @resp, the responder's: held while a peer's request is executed against this queue pair, and while its
@@ -19,6 +19,7 @@
 #include <infiniband/verbs.h>
 
 #include "base/compiler.h"
+#include "base/biased_lock.h"
 #include "base/lock.h"
 #include "hca/segment.h"
 #include "memory/atomic_op.h"
@@ -151,7 +152,7 @@ struct av_qp_shared {
 	struct ibv_qp_attr attr;
 
 	/* Requester. Guarded by @exec unless said otherwise. */
-	struct av_lock exec AV_ALIGNED(AV_CACHE_LINE);
+	struct av_biased_lock exec AV_ALIGNED(AV_CACHE_LINE);
 	uint32_t sq_next; /* free-running: next request to execute */
 	uint32_t next_psn;
 	uint32_t retries;	      /* left for the parked request */

@@ -160,6 +160,13 @@ static inline struct av_rq_wqe *slot(const struct av_seg *seg, const struct av_r
 	return slot_from(seg, rq, rq->ring, number & rq->mask);
 }
 
+/* The slot of a queue that is not shared, to be brought in only: wherever it may be, nothing happens there.
+ */
+static inline const void *near_slot(const struct av_seg *seg, const struct av_rq_shared *rq, uint32_t number)
+{
+	return (const void *)((uintptr_t)seg->head + rq->ring + (uintptr_t)(number & rq->mask) * rq->stride);
+}
+
 static void fill(struct av_rq_wqe *wqe, const struct ibv_recv_wr *wr)
 {
 	wqe->wr_id = wr->wr_id;
@@ -194,13 +201,30 @@ static uint32_t place_for(struct av_seg *seg, struct av_rq_shared *rq, uint32_t 
 	return place;
 }
 
+/*
+ * What the caller looks at next is looked at after the requests are visible: the state of the queue pair,
+ * whose changes to error make the heavy barrier (transport/state.c), and @waiting. Whoever sets that makes
+ * none, but looks again for longer than a processor keeps a store to itself, and does not rely on it even so:
+ * the timer of who waits comes by. Shared queues have more takers, and their lock is taken for each freed
+ * slot anyhow.
+ */
+static void publish(struct av_rq_shared *rq, uint32_t tail)
+{
+	if (av_unlikely(is_shared(rq))) {
+		atomic_exchange(&rq->tail, tail);
+		return;
+	}
+	atomic_store_explicit(&rq->tail, tail, memory_order_release);
+	av_barrier_light();
+}
+
 int av_rq_post(struct av_seg *seg, struct av_rq_shared *rq, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad)
 {
 	struct av_rq_wqe *to;
 	uint32_t tail;
 	int ret = 0;
 
-	av_lock_acquire_plain(&rq->post_lock);
+	av_biased_acquire_plain(&rq->post_lock);
 	tail = atomic_load_explicit(&rq->tail, memory_order_relaxed);
 	for (; wr; wr = wr->next, tail++) {
 		if (tail - atomic_load_explicit(&rq->freed, memory_order_acquire) >= rq->capacity)
@@ -215,10 +239,8 @@ int av_rq_post(struct av_seg *seg, struct av_rq_shared *rq, struct ibv_recv_wr *
 		if (av_likely(to != NULL))
 			fill(to, wr);
 	}
-	/* Full barrier: what the caller reads next (waiting, QP state) is read after the requests are
-	 * visible. */
-	atomic_exchange(&rq->tail, tail);
-	av_lock_release(&rq->post_lock);
+	publish(rq, tail);
+	av_biased_release(&rq->post_lock);
 	return ret;
 }
 
@@ -324,7 +346,7 @@ void av_rq_prefetch(struct av_seg *seg, const struct av_rq_shared *rq)
 
 	av_prefetch_write(&rq->take_lock);
 	if (!is_shared(rq) && rq->tail_seen != head) /* else its poster is about to write there */
-		__builtin_prefetch(slot(seg, rq, head));
+		__builtin_prefetch(near_slot(seg, rq, head));
 }
 
 void av_rq_untake(struct av_seg *seg, struct av_rq_shared *rq, uint32_t place)
@@ -354,10 +376,10 @@ void av_rq_freed(struct av_seg *seg, struct av_rq_shared *rq, uint32_t place)
 		atomic_store_explicit(&rq->freed, atomic_load_explicit(&rq->freed, memory_order_relaxed) + 1,
 				      memory_order_release);
 		/* The slot of the next post, which the taker has looked at: the line is back by then. */
-		av_prefetch_write(slot(seg, rq, atomic_load_explicit(&rq->tail, memory_order_relaxed)));
+		av_prefetch_write(near_slot(seg, rq, atomic_load_explicit(&rq->tail, memory_order_relaxed)));
 		return;
 	}
-	av_lock_acquire_plain(&rq->post_lock);
+	av_biased_acquire_plain(&rq->post_lock);
 	stack = av_seg_at(seg, rq->stack, index_bytes(rq->places));
 	wqe = place < rq->places ? slot(seg, rq, place) : NULL;
 	if (stack && wqe && rq->stacked < rq->places) {
@@ -365,7 +387,7 @@ void av_rq_freed(struct av_seg *seg, struct av_rq_shared *rq, uint32_t place)
 		stack[rq->stacked++] = place;
 		atomic_fetch_add_explicit(&rq->freed, 1, memory_order_release);
 	}
-	av_lock_release(&rq->post_lock);
+	av_biased_release(&rq->post_lock);
 }
 
 /* Is that slot of a shared queue still waiting to be taken? */
@@ -448,7 +470,7 @@ static int set_capacity(struct av_seg *seg, struct av_rq_shared *rq, uint32_t ca
 {
 	int ret = 0;
 
-	av_lock_acquire_plain(&rq->post_lock);
+	av_biased_acquire_plain(&rq->post_lock);
 	av_lock_acquire_plain(&rq->take_lock);
 	if (atomic_load(&rq->tail) - atomic_load(&rq->freed) > capacity || atomic_load(&rq->limit) > capacity)
 		ret = EINVAL;
@@ -457,7 +479,7 @@ static int set_capacity(struct av_seg *seg, struct av_rq_shared *rq, uint32_t ca
 	if (ret == 0)
 		rq->capacity = capacity;
 	av_lock_release(&rq->take_lock);
-	av_lock_release(&rq->post_lock);
+	av_biased_release(&rq->post_lock);
 	return ret;
 }
 

@@ -10,9 +10,9 @@
  * slots never move, since completions and takers hold their numbers.
  *
  * Thread-safety: posting and freeing of shared slots take @post_lock (the owner's threads). Taking is done by
- * the holder of the queue pair's responder token, and in a shared queue with @take_lock. @tail is published
- * by the poster with a full barrier and followed by a look at @waiting, and the taker sets @waiting before
- * its last look at @tail: one of them sees the other.
+ * the holder of the queue pair's responder token, and in a shared queue with @take_lock. The poster publishes
+ * @tail and looks at @waiting, and the taker sets @waiting before its last looks at @tail: one of them sees
+ * the other, but for what publish() in rq.c says.
  */
 #ifndef AV_QUEUE_RQ_H
 #define AV_QUEUE_RQ_H
@@ -24,6 +24,7 @@
 #include <infiniband/verbs.h>
 
 #include "base/compiler.h"
+#include "base/biased_lock.h"
 #include "base/lock.h"
 #include "hca/limits.h"
 #include "hca/page_policy.h"
@@ -66,7 +67,7 @@ struct av_rq_shared {
 	/* Further slots: run i has (mask + 1) << i of them. Only added to, before a slot of it is used. */
 	_Atomic uint64_t more[AV_RQ_RUNS];
 
-	struct av_lock post_lock AV_ALIGNED(AV_CACHE_LINE);
+	struct av_biased_lock post_lock AV_ALIGNED(AV_CACHE_LINE);
 	_Atomic uint32_t tail;	/* free-running: requests posted */
 	_Atomic uint32_t freed; /* requests whose slots are free again */
 	uint32_t stacked;	/* entries of @stack */

@@ -4,12 +4,17 @@
 
 #include <string.h>
 
+#include "base/clock.h"
 #include "base/copy.h"
 #include "memory/reach.h"
 #include "memory/why.h"
 #include "queue/stage.h"
 #include "transport/count.h"
 #include "transport/report.h"
+
+/* Longer than a receive request that was posted needs to be seen, and until the next look. */
+#define SEEN_NS 2000u
+#define PAUSES	8
 
 static struct av_rq_shared *rq_of(const struct av_receiver *to)
 {
@@ -41,14 +46,21 @@ const struct av_rq_wqe *av_deliver_request(const struct av_receiver *to)
 {
 	const struct av_rq_wqe *request = take(to);
 	struct av_rq_shared *rq;
+	uint64_t until;
 
 	if (av_likely(request != NULL))
 		return request;
 	rq = rq_of(to);
 	if (!rq)
 		return NULL;
-	atomic_store(&rq->waiting, 1); /* before the second look: pairs with av_rq_post() */
-	return take(to);
+	atomic_store(&rq->waiting, 1); /* before the other looks: pairs with av_rq_post() */
+	until = av_now_ns() + SEEN_NS;
+	do {
+		for (unsigned int i = 0; i < PAUSES; i++)
+			av_pause();
+		request = take(to);
+	} while (!request && av_now_ns() < until);
+	return request;
 }
 
 void av_deliver_cancel(const struct av_receiver *to)

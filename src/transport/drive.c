@@ -352,8 +352,7 @@ static void execute(const struct av_qp_end *end, struct av_qp_end *peer, struct 
 	struct av_qp_shared *qp = end->qp;
 	bool under_way = atomic_load_explicit(&qp->park, memory_order_relaxed) != AV_PARK_NOT;
 
-	/* Only if it is set: an exchange costs a full barrier, and this one follows that of taking the token.
-	 */
+	/* Only if it is set: an exchange costs a full barrier, which a token of one's own does without. */
 	if (atomic_load(&qp->kick))
 		atomic_exchange(&qp->kick, 0);
 	for (;; under_way = false) {
@@ -390,7 +389,7 @@ static void left_to_other(const struct av_qp_end *end)
 {
 	/* Also if the token is free by now: its holder may look again, take our request and leave it parked,
 	 * to a timer that knows of the queue pair by this call only. */
-	if (end->seg->own && !av_lock_mine(&end->qp->exec))
+	if (end->seg->own && !av_biased_mine(&end->qp->exec))
 		av_timer_watch(end, av_now_ns() + AV_DRIVEN_NS);
 }
 
@@ -413,7 +412,7 @@ void av_drive(const struct av_qp_end *end, struct av_qp_end *peer)
 	struct view view;
 
 	do {
-		enum av_lock_result got = av_lock_try(&end->qp->exec);
+		enum av_lock_result got = av_biased_try(&end->qp->exec);
 
 		if (got == AV_LOCK_BUSY) {
 			left_to_other(end);
@@ -424,7 +423,7 @@ void av_drive(const struct av_qp_end *end, struct av_qp_end *peer)
 			enter_error(end);
 		}
 		execute(end, peer ? peer : &found, &view);
-		av_lock_release_fence(&end->qp->exec);
+		av_biased_release_fence(&end->qp->exec);
 	} while (av_unlikely(again(end->qp, &view)));
 	if (!peer)
 		av_disconnect(&found);

@@ -144,8 +144,8 @@ static void free_slot(struct av_seg *seg, const struct av_cqe *cqe, struct place
 	qp = av_qp_at(seg, cqe->queue);
 	if (!qp)
 		return;
-	AV_CAME_BY_PEER(&qp->sq_tail); /* the posted request: a peer may have executed it, */
-	AV_CAME_BY_PEER(&qp->exec);    /* after threads of this process had tried to */
+	AV_CAME_BY_PEER(&qp->sq_tail);	 /* the posted request: a peer may have executed it, */
+	AV_CAME_BY_PEER(&qp->exec.lock); /* after threads of this process had tried to */
 	if (av_unlikely(place != NULL))
 		fetch_elements(seg, qp, cqe, place);
 	atomic_store_explicit(&qp->sq_freed, cqe->wqe + 1, memory_order_release);
@@ -168,7 +168,7 @@ static int take(struct av_seg *seg, struct av_cq_shared *cq, int count, struct i
 	place->cqe.data_len = 0;
 	place->cqe.stage = 0;
 	place->cqe.flags = 0;
-	av_lock_acquire_plain(&cq->poll_lock);
+	av_biased_acquire_plain(&cq->poll_lock);
 	while (n < count && (cqe = av_cq_peek(seg, cq))) {
 		bool payload = has_payload(cqe);
 
@@ -181,7 +181,7 @@ static int take(struct av_seg *seg, struct av_cq_shared *cq, int count, struct i
 		if (payload)
 			break;
 	}
-	av_lock_release(&cq->poll_lock);
+	av_biased_release(&cq->poll_lock);
 	return n;
 }
 
@@ -288,7 +288,7 @@ static bool find_answer(const struct av_qp_end *end, struct av_cq_shared *cq, st
 	const struct av_cqe *e;
 	bool found = false;
 
-	av_lock_acquire_plain(&cq->poll_lock);
+	av_biased_acquire_plain(&cq->poll_lock);
 	for (uint32_t i = atomic_load(&cq->head); !found && (e = av_cq_present(end->seg, cq, i)); i++) {
 		found = e->qpn == qpn && !(e->flags & AV_CQE_RECV) && e->data_len;
 		if (!found)
@@ -297,7 +297,7 @@ static bool find_answer(const struct av_qp_end *end, struct av_cq_shared *cq, st
 		fetch_elements(end->seg, end->qp, e, place);
 		*number = i;
 	}
-	av_lock_release(&cq->poll_lock);
+	av_biased_release(&cq->poll_lock);
 	return found;
 }
 
@@ -323,7 +323,7 @@ static enum av_reach place_early_once(const struct av_qp_end *end, struct av_cq_
 
 	if (found == AV_MEM_BUSY)
 		return AV_REACH_BUSY;
-	av_lock_acquire_plain(&cq->poll_lock);
+	av_biased_acquire_plain(&cq->poll_lock);
 	cqe = still_there(end, cq, number);
 	av_spans_local(&from, NULL, p->cqe.data, bytes);
 	if (cqe && found == AV_MEM_OK)
@@ -332,7 +332,7 @@ static enum av_reach place_early_once(const struct av_qp_end *end, struct av_cq_
 		cqe->data_len = 0;
 	if (cqe && ret != AV_REACH_OK && ret != AV_REACH_BUSY)
 		cqe->status = IBV_WC_LOC_PROT_ERR;
-	av_lock_release(&cq->poll_lock);
+	av_biased_release(&cq->poll_lock);
 	if (found == AV_MEM_OK)
 		av_mem_put_list(&to);
 	if (cqe && ret != AV_REACH_BUSY)
@@ -434,8 +434,8 @@ static bool take_carried(struct av_seg *seg, struct av_cq_shared *cq, const stru
 
 	if (!guess(seg, cqe, &c))
 		return false;
-	av_lock_acquire_plain(&cq->poll_lock);
-	av_hazard_barrier(); /* after the lock was taken */
+	av_biased_acquire_plain(&cq->poll_lock);
+	av_hazard_barrier_light(seg);
 	to = confirm(seg, cq, &c);
 	if (av_likely(to != NULL)) {
 		fill_wc(wc, stamp_ns, c.cqe);
@@ -443,7 +443,7 @@ static bool take_carried(struct av_seg *seg, struct av_cq_shared *cq, const stru
 		av_rq_freed(seg, c.rq, c.wqe);
 		av_cq_take(cq);
 	}
-	av_lock_release(&cq->poll_lock);
+	av_biased_release(&cq->poll_lock);
 	if (av_likely(to != NULL))
 		ok = av_copy(to, data, c.bytes) == AV_COPY_OK;
 	av_hazard_rest(c.hazard);
@@ -471,14 +471,14 @@ static int take_sent(struct av_seg *seg, struct av_cq_shared *cq, const struct a
 
 	if (!is_sent(oldest))
 		return 0;
-	av_lock_acquire_plain(&cq->poll_lock);
+	av_biased_acquire_plain(&cq->poll_lock);
 	while (n < count && (cqe = av_cq_peek(seg, cq)) && is_sent(cqe)) {
 		fill_wc(&wc[n], stamp_of(stamp_ns, n), cqe);
 		free_slot(seg, cqe, NULL);
 		av_cq_take(cq);
 		n++;
 	}
-	av_lock_release(&cq->poll_lock);
+	av_biased_release(&cq->poll_lock);
 	return n;
 }
 

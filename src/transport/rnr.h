@@ -7,7 +7,8 @@
  * work beside its own, in the slow way that another's queue takes. Then it waits until there are some
  * requests and kicks the requester, which looks at that when it polls its CQ in vain; and if nobody comes,
  * the poster does it after all, when it has polled its own CQ in vain for a while or arms it. If neither
- * polls, the requester's RNR timer goes off, as it would on a wire.
+ * polls, the requester's RNR timer goes off, as it would on a wire. Nor does the poster do the work of a
+ * requester that is seen to poll: it is kicked.
  *
  * Thread-safety: hints in the CQs, taken by exchange; everything that matters happens under the requester's
  * @exec token.

@@ -4,16 +4,30 @@
 
 #include <sched.h>
 
+#include "base/barrier.h"
 #include "queue/stage.h"
 #include "transport/deliver.h"
 #include "transport/report.h"
 #include "transport/xrc.h"
 
+/* The barrier between storing a state and looking at what threads of its process have posted. */
+static void after_state(const struct av_seg *seg)
+{
+	if (seg->own)
+		av_barrier_heavy_own();
+	else
+		av_barrier_heavy();
+}
+
 void av_responder_error(const struct av_qp_end *end)
 {
-	/* Full barrier: a post_recv that we do not see sees the state, and flushes itself. */
-	if (atomic_exchange(&end->qp->state, IBV_QPS_ERR) != IBV_QPS_ERR && end->qp->srq)
-		atomic_store(&end->qp->last_wqe, 1);
+	if (atomic_exchange(&end->qp->state, IBV_QPS_ERR) != IBV_QPS_ERR) {
+		if (end->qp->srq)
+			atomic_store(&end->qp->last_wqe, 1);
+		else
+			after_state(end->seg); /* a post_recv that we do not see sees the state, and flushes
+					       itself */
+	}
 	av_deliver_flush(end);
 }
 
@@ -59,7 +73,7 @@ void av_responder_repair(const struct av_qp_end *end)
 
 void av_qp_quiesce(const struct av_qp_end *end)
 {
-	bool repair = av_lock_acquire(&end->qp->exec) == AV_LOCK_REPAIR;
+	bool repair = av_biased_acquire(&end->qp->exec) == AV_LOCK_REPAIR;
 
 	av_responder_acquire(end);
 	if (repair) {
@@ -71,7 +85,7 @@ void av_qp_quiesce(const struct av_qp_end *end)
 void av_qp_resume(const struct av_qp_end *end)
 {
 	av_lock_release(&end->qp->resp);
-	av_lock_release_fence(&end->qp->exec);
+	av_biased_release_fence(&end->qp->exec);
 }
 
 /* What a completion that nobody will poll holds: staged payload, and its place in a shared receive queue. */

@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /* Hazard words that threads keep: who gets one, who waits for it, and what becomes of it. */
 #include <pthread.h>
+#include <sched.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <sys/mman.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <cmocka.h>
@@ -311,46 +313,200 @@ static void waiting(void **state)
 	}
 }
 
-/* A key is killed, and found dead by who announces it from then on: nobody uses it once it is drained. */
-static _Atomic uint32_t living;
-static _Atomic bool in_use, stop;
-static struct av_lock between;
+/* --- the barrier of who waits --- */
 
-static void *use_again_and_again(void *arg)
+#define SELDOM 64u /* drains with others about, until users are told to make the barriers */
+
+static uint32_t drains(void)
+{
+	return atomic_load(&f.seg.drains);
+}
+
+/* With no other user's word in the segment there is nobody to make a barrier for. */
+static void own_words_need_no_barrier(void **state)
+{
+	(void)kept(AV_HAZARD_LOCAL);
+	(void)kept(AV_HAZARD_REMOTE);
+	av_hazard_drain(&f.seg, KEY);
+	av_hazard_drain_all(&f.seg);
+	assert_int_equal(drains(), 0);
+}
+
+static void others_words_need_one(void **state)
+{
+	struct av_hazard *begun;
+
+	(void)kept(AV_HAZARD_LOCAL);
+	(void)in_a_thread();
+	av_hazard_drain(&f.seg, KEY);
+	assert_int_equal(drains(), 1);
+	av_hazard_drain_all(&f.seg);
+	assert_int_equal(drains(), 2);
+	teardown(state);
+	setup(state);
+	begun = av_hazard_begin(&f.seg, OTHER_KEY);
+	av_hazard_drain(&f.seg, KEY);
+	assert_int_equal(drains(), 1);
+	av_hazard_end(begun);
+	av_hazard_drain(&f.seg, KEY);
+	assert_int_equal(drains(), 1);
+}
+
+static void users_make_them_where_keys_end_often(void **state)
+{
+	(void)in_a_thread();
+	for (uint32_t n = 1; n <= SELDOM; n++) {
+		av_hazard_drain(&f.seg, KEY);
+		assert_int_equal(drains(), n);
+		assert_int_equal(atomic_load(&f.seg.head->fenced), 0);
+	}
+	av_hazard_drain(&f.seg, KEY);
+	assert_int_equal(atomic_load(&f.seg.head->fenced), 1);
+	assert_true(atomic_load(&f.seg.users_fence));
+	for (uint32_t n = 0; n < SELDOM; n++)
+		av_hazard_drain(&f.seg, KEY);
+	assert_int_equal(drains(), SELDOM + 1);
+}
+
+/* --- a drained key is not in use --- */
+
+/* A key is killed, and found dead by who announces it from then on: nobody uses it once it is drained. */
+static struct race {
+	_Atomic uint32_t living AV_ALIGNED(AV_CACHE_LINE);
+	_Atomic uint32_t freed AV_ALIGNED(AV_CACHE_LINE); /* whoever uses the key does not see it set */
+	_Atomic uint32_t uses AV_ALIGNED(AV_CACHE_LINE);
+	_Atomic uint32_t wrong, word; /* index of the hazard that is used */
+	_Atomic bool stop;
+} * race;
+
+/* Stores to lines that are far away: what is stored next is seen by others only after them. */
+#define FAR_BYTES (16u << 20)
+static void store_far_away(uint8_t *far, uint32_t n)
+{
+	for (uint32_t i = 0; i < 24; i++)
+		*(volatile uint8_t *)&far[((n * 24 + i) * 0x9e3779b1u) % FAR_BYTES] = 1;
+}
+
+/* As pollers of the own process do, or as other processes, which take a token in between. */
+static void announce(struct av_hazard *h, bool light)
+{
+	if (light) {
+		av_hazard_announce(h, KEY);
+		av_hazard_barrier_light(&f.seg);
+	} else {
+		av_hazard_announce_alone(h, KEY);
+		av_hazard_barrier();
+	}
+}
+
+static void use_again_and_again(bool light)
 {
 	struct av_hazard *h = kept(AV_HAZARD_LOCAL);
+	uint8_t *far = calloc(1, FAR_BYTES);
 
-	while (!atomic_load_explicit(&stop, memory_order_relaxed)) {
-		av_hazard_announce(h, KEY);
-		av_lock_acquire_plain(&between);
-		av_hazard_barrier();
-		if (atomic_load_explicit(&living, memory_order_relaxed) == KEY) {
-			atomic_store_explicit(&in_use, true, memory_order_relaxed);
-			atomic_store_explicit(&in_use, false, memory_order_relaxed);
+	CHECK(h && far);
+	atomic_store(&race->word, (uint32_t)(h - f.seg.head->hazard));
+	for (uint32_t n = 0; !atomic_load_explicit(&race->stop, memory_order_relaxed); n++) {
+		store_far_away(far, n);
+		announce(h, light);
+		if (atomic_load_explicit(&race->living, memory_order_acquire) == KEY) {
+			for (int i = 0; i < 40; i++) {
+				av_pause();
+				if (atomic_load_explicit(&race->freed, memory_order_relaxed))
+					atomic_store_explicit(&race->wrong, 1, memory_order_relaxed);
+			}
+			atomic_fetch_add_explicit(&race->uses, 1, memory_order_relaxed);
 		}
-		av_lock_release(&between);
 		av_hazard_rest(h);
 	}
+	free(far);
+}
+
+static void *user_thread(void *arg)
+{
+	use_again_and_again(true);
 	return NULL;
 }
 
+static pid_t user_process(void)
+{
+	pid_t pid = fork();
+
+	if (pid == 0) {
+		CHECK(av_dir_join() == 0);
+		memset(f.seg.kept, 0, sizeof(f.seg.kept)); /* as if it had mapped the segment itself */
+		use_again_and_again(false);
+		_exit(0); /* its word stays, as that of one who died */
+	}
+	CHECK(pid > 0);
+	return pid;
+}
+
+/* As if the context had seen @n keys end. */
+static void as_after_drains(uint32_t n)
+{
+	atomic_store(&f.seg.users_fence, false);
+	atomic_store(&f.seg.head->fenced, 0);
+	atomic_store(&f.seg.drains, n);
+}
+
+static void live_and_die(uint32_t n)
+{
+	uint32_t before = atomic_load(&race->uses);
+
+	atomic_store(&race->freed, 0);
+	atomic_store(&race->living, KEY);
+	for (uint32_t looks = 0; looks < 1000 && atomic_load(&race->uses) == before; looks++)
+		looks % 64 == 63 ? (void)sched_yield() : av_pause();
+	for (uint32_t i = n % 64; i > 0;
+	     i--) /* the line is here, so that the user's stores take their time */
+		(void)atomic_load(&f.seg.head->hazard[atomic_load(&race->word)].word);
+	atomic_store_explicit(&race->living, 0, memory_order_relaxed);
+	av_hazard_drain(&f.seg, KEY);
+	atomic_store(&race->freed, 1);
+}
+
+static const struct {
+	const char *name;
+	uint32_t rounds; /* so many, and then it is */
+	uint32_t drains; /* as after that many ends of keys */
+	bool process;
+} ends[] = {
+	{"seldom, a thread", 1, 0, false},
+	{"a process", UINT32_MAX, 0, true},
+	{"often, a thread", UINT32_MAX, 0, false},
+	{"just becoming often, a thread", 2, SELDOM, false},
+};
+
 static void a_drained_key_is_not_in_use(void **state)
 {
-	pthread_t thread;
+	race = mmap(NULL, sizeof(*race), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	CHECK(race != MAP_FAILED);
+	for (size_t i = 0; i < sizeof(ends) / sizeof(ends[0]); i++) {
+		pthread_t thread;
+		pid_t pid = 0;
+		int status = 0;
 
-	atomic_store(&stop, false);
-	CHECK(pthread_create(&thread, NULL, use_again_and_again, NULL) == 0);
-	for (int i = 0; i < (SANITIZED ? 500 : 2000); i++) {
-		atomic_store(&living, KEY);
-		if (i % 16 == 0)
-			nanosleep(&(struct timespec){.tv_nsec = 1000}, NULL);
-		atomic_store(&living, 0);
-		av_hazard_drain(&f.seg, KEY);
-		if (atomic_load(&in_use))
-			fail_msg("round %d", i);
+		teardown(state);
+		setup(state);
+		memset(race, 0, sizeof(*race));
+		if (ends[i].process)
+			pid = user_process();
+		else
+			CHECK(pthread_create(&thread, NULL, user_thread, NULL) == 0);
+		for (uint32_t n = 0; n < (SANITIZED ? 1000 : 10000); n++) {
+			if (n % ends[i].rounds == 0)
+				as_after_drains(ends[i].drains);
+			live_and_die(n);
+		}
+		atomic_store(&race->stop, true);
+		if (ends[i].process)
+			CHECK(waitpid(pid, &status, 0) == pid && status == 0);
+		else
+			pthread_join(thread, NULL);
+		if (atomic_load(&race->wrong))
+			fail_msg("%s: used when freed", ends[i].name);
 	}
-	atomic_store(&stop, true);
-	pthread_join(thread, NULL);
 }
 
 /* --- fork --- */
@@ -395,6 +551,9 @@ int main(void)
 		ON_A_SEGMENT(words_of_the_dead_are_taken),
 		ON_A_SEGMENT(the_dead_are_not_waited_for),
 		ON_A_SEGMENT(waiting),
+		ON_A_SEGMENT(own_words_need_no_barrier),
+		ON_A_SEGMENT(others_words_need_one),
+		ON_A_SEGMENT(users_make_them_where_keys_end_often),
 		ON_A_SEGMENT(a_drained_key_is_not_in_use),
 		ON_A_SEGMENT(a_forked_child_has_its_parents_threads_places),
 	};

@@ -367,7 +367,14 @@ static void expect_untouched(const struct express_row *r, const struct av_cq_sha
 	expect_bytes(r->name, remote, 0x22, 0, BYTES);
 }
 
-static void one_row(const struct express_row *r)
+/* Was the row left alone because its process did not run for so long that the peer may have died? */
+static bool came_too_late(const struct express_row *r, bool taken)
+{
+	return r->taken && !taken && !av_seg_known_alive(&f[1].seg, av_now_coarse_ns());
+}
+
+/* Return: false: it has to be done once more */
+static bool one_row(const struct express_row *r)
 {
 	uint8_t slot[sizeof(struct av_sq_wqe) + 256] AV_ALIGNED(64) = {0};
 	struct av_sq_wqe *wqe = (struct av_sq_wqe *)slot;
@@ -375,7 +382,7 @@ static void one_row(const struct express_row *r)
 	struct av_cq_shared cq_before;
 	struct av_rq_shared rq_before;
 	uint32_t psn, holder;
-	bool taken;
+	bool taken, late;
 
 	set_up(r);
 	fill_request(r, wqe);
@@ -386,7 +393,8 @@ static void one_row(const struct express_row *r)
 	psn = rsp.qp ? rsp.qp->expected_psn : 0;
 	holder = rsp.qp ? atomic_load(&rsp.qp->resp.owner) : 0;
 	taken = av_express(&req, &rsp, wqe, &fault);
-	if (taken != r->taken || fault != AV_FAULT_NONE)
+	late = came_too_late(r, taken);
+	if (!late && (taken != r->taken || fault != AV_FAULT_NONE))
 		fail_msg("%s: %s, fault %d", r->name, taken ? "taken" : "left alone", fault);
 	if (taken)
 		expect_done(r);
@@ -398,12 +406,14 @@ static void one_row(const struct express_row *r)
 		fail_msg("%s: the responder is still at it", r->name);
 	fake_close(&f[0]);
 	fake_close(&f[1]);
+	return !late;
 }
 
 static void each_is_taken_or_left_as_it_was(void **state)
 {
 	for (size_t i = 0; i < AV_ARRAY_SIZE(rows); i++)
-		one_row(&rows[i]);
+		while (!one_row(&rows[i]))
+			;
 }
 
 int main(void)
