@@ -204,6 +204,14 @@ enum av_copy_result av_copy_at(void *dst, const void *src, size_t len, uint64_t 
 	return failed ? AV_COPY_FAULT : AV_COPY_OK;
 }
 
+enum av_copy_result av_copy_part_at(void *dst, const void *src, size_t len, size_t whole, uint64_t now_ns)
+{
+	if (av_likely(whole < av_bulk_stream_min()) || len < AV_BULK_MIN ||
+	    !av_bulk_possible(AV_BULK_STREAM, dst, src, len) || !av_fault_guard_ready(now_ns))
+		return av_copy_at(dst, src, len, now_ns);
+	return av_bulk_copy_by(AV_BULK_STREAM, dst, src, len) ? AV_COPY_FAULT : AV_COPY_OK;
+}
+
 enum av_copy_result av_copy_probe_at(const void *addr, int write, uint64_t now_ns)
 {
 	int failed;

@@ -52,6 +52,13 @@ AV_MUST_USE enum av_copy_result av_copy_fetch_add_at(void *addr, uint64_t add, u
 AV_MUST_USE enum av_copy_result av_copy_cmp_swap_at(void *addr, uint64_t compare, uint64_t swap,
 						    uint64_t *old, uint64_t now_ns);
 
+/*
+ * The same for a part of a copy of @whole bytes, which is moved as so large a copy is: past the caches, if
+ * these would not hold all of it. The last bytes of each part come last.
+ */
+AV_MUST_USE enum av_copy_result av_copy_part_at(void *dst, const void *src, size_t len, size_t whole,
+						uint64_t now_ns);
+
 /**
  * av_copy_destroys() - would a copy in ascending order overwrite bytes of the source that it has yet to read?
  * @len: > 0

@@ -84,6 +84,25 @@ enum av_cq_notify {
 	AV_CQ_NOTIFY_USED, /* the threads that wait for them directly */
 };
 
+/*
+ * A large message on its way into a receive buffer, and what of it is left to those who poll this CQ:
+ * transport/assist.h.
+ */
+struct av_assist {
+	struct av_lock sender; /* whose message it is; tried only */
+	struct av_lock
+		piece; /* held while a poller copies a piece; who has it finds an open @job unchanged */
+	_Atomic uint32_t left;	 /* pieces not claimed: first, and from bit 16 the one behind the last */
+	_Atomic uint32_t failed; /* a poller could not copy its piece */
+	struct av_assist_job {
+		uint32_t qp;	/* the receiving queue pair */
+		uint32_t bytes; /* of the message */
+		uint32_t from_key, to_key;
+		uint64_t from, to;
+	} job;				 /* changes while no piece is left */
+	_Atomic uint64_t alone_until_ns; /* nobody is asked to help until then */
+};
+
 /* The shared part. */
 struct av_cq_shared {
 	/* Constant while the CQ exists, but for a resize, which holds both locks. */
@@ -122,6 +141,8 @@ struct av_cq_shared {
 	_Atomic uint32_t ready AV_ALIGNED(AV_CACHE_LINE); /* there is an event to take */
 	_Atomic uint32_t waiters;			  /* threads that may be asleep for it */
 	_Atomic uint32_t notify;			  /* enum av_cq_notify; changed under @lock */
+
+	struct av_assist assist AV_ALIGNED(AV_CACHE_LINE);
 };
 static_assert(sizeof(struct av_cq_shared) <= AV_CQ_BYTES, "CQ table entry");
 static_assert(offsetof(struct av_cq_shared, counters) == AV_CQ_COUNTERS_AT, "where hca/totals.c reads them");

@@ -11,6 +11,7 @@
 #include "memory/hazard.h"
 #include "memory/plain.h"
 #include "queue/cq.h"
+#include "transport/assist.h"
 #include "transport/responder.h"
 
 struct express {
@@ -146,6 +147,15 @@ static bool carry(struct express *x, const struct av_rq_shared *rq, uint64_t wr_
 	return true;
 }
 
+/* A large one may be copied by both sides. */
+static bool copy_large(const struct express *x, const struct ibv_sge *to, uint8_t *at)
+{
+	const struct av_assist_message m = {x->here, x->there, x->rsp, x->sge, *to, x->now_ns};
+	const uint8_t *from = local_bytes(x, 0);
+
+	return at && from && !av_copy_destroys(at, from, x->sge.length) && av_assist_copy(&m, at, from);
+}
+
 /* A longer one is put where it belongs, if that can be reached. */
 static bool put(struct express *x, const struct av_rq_shared *rq, uint64_t wr_id, const struct ibv_sge *to)
 {
@@ -155,7 +165,10 @@ static bool put(struct express *x, const struct av_rq_shared *rq, uint64_t wr_id
 	av_hazard_announce_alone(x->remote, to->lkey);
 	av_hazard_barrier();
 	at = av_plain_at(x->there, to->lkey, rq->pd, IBV_ACCESS_LOCAL_WRITE, to->addr, x->sge.length);
-	if (!copy(x, at.local, local_bytes(x, 0)) || !av_cq_append_begin(x->there, x->rsp->recv_cq, &a))
+	if (av_unlikely(x->sge.length >= AV_ASSIST_MIN) ? !copy_large(x, to, at.local)
+							: !copy(x, at.local, local_bytes(x, 0)))
+		return false;
+	if (!av_cq_append_begin(x->there, x->rsp->recv_cq, &a))
 		return false;
 	fill_receive(a.to, x, wr_id);
 	av_cq_append_end(&a);

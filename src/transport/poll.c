@@ -14,6 +14,7 @@
 #include "memory/reach.h"
 #include "queue/qp.h"
 #include "queue/stage.h"
+#include "transport/assist.h"
 #include "transport/drive.h"
 #include "transport/report.h"
 #include "transport/rnr.h"
@@ -503,6 +504,7 @@ static int nothing(struct av_seg *seg, struct av_cq_shared *cq)
 
 	atomic_store_explicit(&cq->empty_polls, out_of_patience ? 0 : polls, memory_order_relaxed);
 	av_rnr_polled(seg, cq, polls % PATIENCE_MIN == 0);
+	av_assist_polled(seg, cq);
 	if (av_unlikely(out_of_patience))
 		yield(cq);
 	return av_unlikely(atomic_load_explicit(&cq->overrun, memory_order_relaxed)) ? -EIO : 0;

@@ -12,7 +12,8 @@
  * av_poll() - take up to @count completions of an own CQ, oldest first
  *
  * Frees the slots of the requests they complete, and places payload that was staged. After about a hundred
- * calls in a row that found nothing, yields the core. Context: any thread of the owner; no lock held while
+ * calls in a row that found nothing, yields the core; one that found nothing may copy a piece of a message
+ * that is on its way (transport/assist.h). Context: any thread of the owner; no lock held while
  * payload is placed. Return:  number of completions, or -EIO: the CQ has overrun and is empty.
  * ibv_poll_cq(3).
  */

@@ -6,6 +6,7 @@
 
 #include "base/barrier.h"
 #include "queue/stage.h"
+#include "transport/assist.h"
 #include "transport/deliver.h"
 #include "transport/report.h"
 #include "transport/xrc.h"
@@ -60,6 +61,7 @@ void av_responder_repair(const struct av_qp_end *end)
 			av_xrc_end(&use);
 			sched_yield();
 		}
+	av_assist_abandon(end);
 	rq = av_rq_at(to.seg, to.rq);
 	if (rq && end->qp->receiving)
 		av_rq_repair(to.seg, rq, qpn, place, av_cq_holds_receive(to.seg, to.cq, qpn, place));

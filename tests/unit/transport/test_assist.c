@@ -1,0 +1,434 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The two sides of a message that both copy, one at a time and at once: which pieces are whose, and what is
+ * left alone. The receiver's segment is this process' own here, the sender's is another's.
+ */
+#include <pthread.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <cmocka.h>
+
+#include "base/clock.h"
+#include "base/copy.h"
+#include "hca/directory.h"
+#include "memory/adopt.h"
+#include "memory/key.h"
+#include "transport/assist.h"
+#include "unit/memory/fake_seg.h"
+
+#define CHUNKS_AT(slab) ((uint64_t)((slab) + 1) << 26)
+#define ADOPTED_AT	(7ull << 26) /* the sender's: what is adopted, */
+#define SOURCE_AT	(8ull << 26) /* and its bytes */
+#define SOURCE_ADDR	0x7000000000ull
+#define INDEX		1u
+#define PD		3u
+#define KEY		(INDEX << 8 | 7)
+#define REQUESTER	77u
+#define RESPONDER	78u
+#define ROOM		(2u << 20)
+#define GUARD		64u
+#define LIVING		1000001u /* processes that are none */
+#define DEAD		1000002u
+#define LOOK_NS		12000000 /* until a thread asks again whether a process lives */
+#define ROUNDS		200
+
+#define MIN   AV_ASSIST_MIN
+#define PIECE AV_ASSIST_PIECE
+#define REST  AV_ASSIST_REST
+
+static struct fake_seg f[2];
+static struct av_qp_end req, rsp;
+static struct av_cq_shared *cq;
+static uint8_t *source, *buffer; /* ROOM bytes each; of the second there is more */
+static char folder[] = "/dev/shm/anyverbs-test-XXXXXX";
+
+static bool is_alive(uint32_t owner)
+{
+	return owner != DEAD;
+}
+
+static int group_setup(void **state)
+{
+	return !mkdtemp(folder) || setenv("ANYVERBS_DIR", folder, 1) || av_dir_join() || av_copy_init();
+}
+
+static int group_teardown(void **state)
+{
+	av_dir_leave();
+	return rmdir(folder);
+}
+
+/* --- what is set up --- */
+
+static void set_up_key(struct av_seg *seg, uint64_t addr, uint32_t adopted)
+{
+	struct av_key *k = av_key_entry(seg, KEY);
+
+	CHECK(k);
+	k->kind = AV_KEY_REGION;
+	k->pd = PD;
+	k->access = IBV_ACCESS_LOCAL_WRITE;
+	k->base = k->addr = addr;
+	k->length = ROOM;
+	k->adopted = adopted;
+	atomic_store(&k->key, KEY);
+}
+
+static void set_up_adopted(struct av_seg *seg)
+{
+	struct av_adopted *a = av_seg_at(seg, ADOPTED_AT, sizeof(*a));
+
+	a->addr = SOURCE_ADDR;
+	a->bytes = ROOM;
+	a->at = SOURCE_AT;
+	source = (uint8_t *)seg->head + SOURCE_AT;
+	for (size_t i = 0; i < ROOM; i++)
+		source[i] = (uint8_t)(i * 7 + i / 4096 + 1);
+}
+
+static struct av_qp_end set_up_qp(struct av_seg *seg, uint32_t number, uint32_t other)
+{
+	struct av_qp_end end = {seg, av_qp_at(seg, INDEX)};
+
+	end.qp->index = INDEX;
+	end.qp->pd = PD;
+	end.qp->rq = end.qp->recv_cq = INDEX;
+	end.qp->attr.dest_qp_num = other;
+	atomic_store(&end.qp->qpn, number);
+	return end;
+}
+
+static int set_up(void **state)
+{
+	for (uint32_t i = 0; i < 2; i++) {
+		fake_open(&f[i], i + 1);
+		for (int slab = 0; slab < AV_SLAB_N; slab++)
+			atomic_store(&f[i].seg.head->chunk[slab][0], CHUNKS_AT(slab));
+	}
+	f[0].seg.own = false;
+	buffer = mmap(NULL, ROOM + 2 * GUARD, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	CHECK(buffer != MAP_FAILED);
+	set_up_adopted(&f[0].seg);
+	set_up_key(&f[0].seg, SOURCE_ADDR, ADOPTED_AT >> AV_ADOPTED_SHIFT);
+	set_up_key(&f[1].seg, (uintptr_t)buffer, 0);
+	req = set_up_qp(&f[0].seg, REQUESTER, RESPONDER);
+	rsp = set_up_qp(&f[1].seg, RESPONDER, REQUESTER);
+	av_rq_at(&f[1].seg, INDEX)->pd = PD;
+	cq = av_cq_at(&f[1].seg, INDEX);
+	av_lock_owner_alive = is_alive;
+	return 0;
+}
+
+static int tear_down(void **state)
+{
+	munmap(buffer, ROOM + 2 * GUARD);
+	for (uint32_t i = 0; i < 2; i++)
+		fake_close(&f[i]);
+	return 0;
+}
+
+static void nap(void)
+{
+	nanosleep(&(struct timespec){.tv_nsec = LOOK_NS}, NULL);
+}
+
+/* --- the sender --- */
+
+static bool send_message(uint32_t from_by, uint32_t to_by, uint32_t bytes)
+{
+	const struct av_assist_message m = {
+		.here = &f[0].seg,
+		.there = &f[1].seg,
+		.rsp = rsp.qp,
+		.from = {SOURCE_ADDR + from_by, bytes, KEY},
+		.to = {(uintptr_t)buffer + to_by, bytes, KEY},
+		.now_ns = av_now_coarse_ns(),
+	};
+
+	return av_assist_copy(&m, buffer + to_by, source + from_by);
+}
+
+static void check_message(uint32_t from_by, uint32_t to_by, uint32_t bytes)
+{
+	for (uint32_t i = 0; i < to_by; i++)
+		CHECK(buffer[i] == 0);
+	CHECK(memcmp(buffer + to_by, source + from_by, bytes) == 0);
+	for (uint32_t i = to_by + bytes; i < to_by + bytes + GUARD; i++)
+		CHECK(buffer[i] == 0);
+}
+
+static const uint32_t lengths[] = {
+	MIN,
+	MIN + 1,
+	MIN + REST - 64,
+	MIN + REST - 1,
+	MIN + REST,
+	MIN + REST + 1,
+	MIN + REST + 63,
+	MIN + REST + 64,
+	5 * PIECE + REST,
+	5 * PIECE - 1,
+	16 * PIECE,
+	17 * PIECE + 12345,
+};
+static const uint32_t offsets[] = {0, 1, 8, 60, 63, 64};
+
+static void test_alone(void **state)
+{
+	for (size_t l = 0; l < AV_ARRAY_SIZE(lengths); l++)
+		for (size_t o = 0; o < AV_ARRAY_SIZE(offsets) * AV_ARRAY_SIZE(offsets); o++) {
+			uint32_t from = offsets[o % AV_ARRAY_SIZE(offsets)],
+				 to = offsets[o / AV_ARRAY_SIZE(offsets)];
+
+			memset(buffer, 0, ROOM + 2 * GUARD);
+			assert_true(send_message(from, to, lengths[l]));
+			check_message(from, to, lengths[l]);
+			assert_int_equal(atomic_load(&cq->assist.left), 0);
+			assert_int_equal(atomic_load(&cq->assist.sender.owner), 0);
+			assert_int_equal(atomic_load(&cq->assist.piece.owner), 0);
+		}
+}
+
+enum asked { NOT_ASKED, ASKED };
+
+struct sender_row {
+	const char *name;
+	enum asked asked;
+	bool ok;
+	void (*change)(void);
+};
+
+/* clang-format off */
+static void nothing(void) { }
+static void not_adopted(void) { av_key_entry(&f[0].seg, KEY)->adopted = 0; }
+static void another_sender(void) { atomic_store(&cq->assist.sender.owner, LIVING); }
+static void dead_sender(void)
+{
+	atomic_store(&cq->assist.sender.owner, DEAD);
+	atomic_store(&cq->assist.left, 9u << 16);
+}
+static void dead_sender_closing(void)
+{
+	dead_sender();
+	atomic_store(&cq->assist.piece.owner, DEAD);
+}
+static void dead_poller(void) { atomic_store(&cq->assist.piece.owner, DEAD); }
+static void was_slow(void) { atomic_store(&cq->assist.alone_until_ns, av_now_ns() + 1000000000ull); }
+static void was_slow_once(void) { atomic_store(&cq->assist.alone_until_ns, av_now_ns() - 1000000000ull); }
+static void had_failed(void) { atomic_store(&cq->assist.failed, 1); }
+static void gone_source(void) { CHECK(mprotect(source + 3 * PIECE, PIECE, PROT_NONE) == 0); }
+/* clang-format on */
+
+static const struct sender_row sender_rows[] = {
+	{"nothing in the way", ASKED, true, nothing},
+	{"source that is not adopted", NOT_ASKED, true, not_adopted},
+	{"another one's message is there", NOT_ASKED, true, another_sender},
+	{"a dead one's is", ASKED, true, dead_sender},
+	{"it died while it closed it", ASKED, true, dead_sender_closing},
+	{"a poller died over a piece", ASKED, false, dead_poller},
+	{"a poller was slow just now", NOT_ASKED, true, was_slow},
+	{"and long ago", ASKED, true, was_slow_once},
+	{"the last message failed", ASKED, true, had_failed},
+	{"a source that is not there", ASKED, false, gone_source},
+};
+
+static void test_sender(void **state)
+{
+	for (size_t i = 0; i < AV_ARRAY_SIZE(sender_rows); i++) {
+		const struct sender_row *r = &sender_rows[i];
+
+		print_message("  %s\n", r->name);
+		set_up(NULL);
+		r->change();
+		nap();
+		assert_int_equal(send_message(0, 0, MIN), r->ok);
+		assert_int_equal(cq->assist.job.bytes, r->asked == ASKED ? MIN : 0);
+		assert_int_equal(atomic_load(&cq->assist.left), 0);
+		assert_int_equal(atomic_load(&cq->assist.piece.owner), 0);
+		if (r->ok)
+			check_message(0, 0, MIN);
+		tear_down(NULL);
+	}
+}
+
+/* --- the poller --- */
+
+#define PIECES	4u /* of the message */
+#define MESSAGE (PIECES * PIECE + REST)
+
+static void open_by_hand(void)
+{
+	cq->assist.job = (struct av_assist_job){INDEX, MESSAGE, KEY, KEY, SOURCE_ADDR, (uintptr_t)buffer};
+	atomic_store(&cq->assist.left, PIECES << 16);
+}
+
+struct poller_row {
+	const char *name;
+	uint32_t copied; /* pieces, from the back */
+	bool failed;
+	void (*change)(void);
+};
+
+/* clang-format off */
+static struct av_assist_job *job(void) { return &cq->assist.job; }
+static void closed(void) { atomic_store(&cq->assist.left, 0); }
+static void two_are_claimed(void) { atomic_store(&cq->assist.left, PIECES << 16 | 2); }
+static void all_are_claimed(void) { atomic_store(&cq->assist.left, PIECES << 16 | PIECES); }
+static void more_than_all(void) { atomic_store(&cq->assist.left, (PIECES + 1) << 16); }
+static void far_more(void) { atomic_store(&cq->assist.left, 0xffff0000u); }
+static void locked(void) { atomic_store(&cq->assist.piece.owner, LIVING); }
+static void too_short(void) { job()->bytes = MIN - 1; }
+static void too_long(void) { job()->bytes = AV_MAX_MSG_BYTES + 1; }
+static void another_qp(void) { job()->qp = INDEX + 1; }
+static void another_peer(void) { rsp.qp->attr.dest_qp_num++; }
+static void dead_to_key(void) { atomic_store(&av_key_entry(&f[1].seg, KEY)->key, 0); }
+static void dead_from_key(void) { atomic_store(&av_key_entry(&f[0].seg, KEY)->key, 0); }
+static void read_only_to_key(void) { av_key_entry(&f[1].seg, KEY)->access = 0; }
+static void to_key_of_another_pd(void) { av_key_entry(&f[1].seg, KEY)->pd++; }
+static void from_key_of_another_pd(void) { av_key_entry(&f[0].seg, KEY)->pd++; }
+static void receive_queue_of_another_pd(void) { av_rq_at(&f[1].seg, INDEX)->pd++; }
+static void not_reached(void) { av_key_entry(&f[0].seg, KEY)->adopted = 0; }
+static void to_before(void) { job()->to -= MESSAGE; }
+static void to_behind(void) { job()->to += ROOM; }
+static void to_wraps(void) { job()->to = UINT64_MAX - 3 * PIECE; }
+static void from_before(void) { job()->from -= MESSAGE; }
+static void from_behind(void) { job()->from += ROOM; }
+static void from_wraps(void) { job()->from = UINT64_MAX - 3 * PIECE; }
+static void sender_moves(void) { atomic_store(&f[0].seg.head->moving, 1); }
+static void receiver_moves(void) { atomic_store(&f[1].seg.head->moving, 1); }
+static void may_not_be_written(void) { CHECK(mprotect(buffer + 2 * PIECE, PIECE, PROT_READ) == 0); }
+/* clang-format on */
+
+static const struct poller_row poller_rows[] = {
+	{"nothing in the way", PIECES, false, nothing},
+	{"a closed message", 0, false, closed},
+	{"the sender has two of them", PIECES - 2, false, two_are_claimed},
+	{"and all", 0, false, all_are_claimed},
+	{"more pieces than there are", 0, false, more_than_all},
+	{"far more", 0, false, far_more},
+	{"the lock is taken", 0, false, locked},
+	{"too short", 0, false, too_short},
+	{"too long", 0, false, too_long},
+	{"another queue pair", 0, false, another_qp},
+	{"another peer", 0, false, another_peer},
+	{"a dead key at the receiver", 0, false, dead_to_key},
+	{"one at the sender", 0, false, dead_from_key},
+	{"a key that does not permit it", 0, false, read_only_to_key},
+	{"a key of another domain", 0, false, to_key_of_another_pd},
+	{"at the sender", 0, false, from_key_of_another_pd},
+	{"a receive queue of another domain", 0, false, receive_queue_of_another_pd},
+	{"memory that cannot be reached", 0, false, not_reached},
+	{"to before the region", 0, false, to_before},
+	{"to behind it", 0, false, to_behind},
+	{"to where addresses end", 0, false, to_wraps},
+	{"from before the region", 0, false, from_before},
+	{"from behind it", 0, false, from_behind},
+	{"from where addresses end", 0, false, from_wraps},
+	{"the sender moves its memory", 0, false, sender_moves},
+	{"the receiver does", 0, false, receiver_moves},
+	{"a buffer that may not be written to", 1, true, may_not_be_written},
+};
+
+static void check_pieces(uint32_t copied)
+{
+	size_t from = (size_t)(PIECES - copied) * PIECE;
+
+	for (size_t i = 0; i < from; i++)
+		CHECK(buffer[i] == 0);
+	CHECK(memcmp(buffer + from, source + from, (size_t)copied * PIECE) == 0);
+	for (size_t i = (size_t)PIECES * PIECE; i < MESSAGE; i++)
+		CHECK(buffer[i] == 0);
+}
+
+static void test_poller(void **state)
+{
+	for (size_t i = 0; i < AV_ARRAY_SIZE(poller_rows); i++) {
+		const struct poller_row *r = &poller_rows[i];
+
+		print_message("  %s\n", r->name);
+		set_up(NULL);
+		open_by_hand();
+		r->change();
+		for (uint32_t turn = 0; turn < PIECES + 1; turn++)
+			av_assist_help_with(&rsp, &req, cq);
+		check_pieces(r->copied);
+		assert_int_equal(atomic_load(&cq->assist.failed), r->failed);
+		if (r->failed)
+			assert_int_equal(atomic_load(&cq->assist.left), 0);
+		tear_down(NULL);
+	}
+}
+
+/* Each turn is one piece, the last one first. */
+static void test_one_piece(void **state)
+{
+	open_by_hand();
+	for (uint32_t turn = 1; turn <= PIECES; turn++) {
+		av_assist_help_with(&rsp, &req, cq);
+		check_pieces(turn);
+	}
+}
+
+/* Nobody helps with the message of a dead sender once its queue pair is being repaired. */
+static void test_abandon(void **state)
+{
+	open_by_hand();
+	rsp.qp->index++;
+	av_assist_abandon(&rsp);
+	assert_int_equal(atomic_load(&cq->assist.left), PIECES << 16); /* another queue pair's */
+	rsp.qp->index--;
+	av_assist_abandon(&rsp);
+	assert_int_equal(atomic_load(&cq->assist.left), 0);
+	rsp.qp->recv_cq = UINT32_MAX;
+	av_assist_abandon(&rsp); /* nowhere */
+}
+
+/* --- both --- */
+
+static _Atomic bool stop;
+
+static void *poll_on(void *arg)
+{
+	while (!atomic_load(&stop))
+		av_assist_help_with(&rsp, &req, cq);
+	return NULL;
+}
+
+static void test_both(void **state)
+{
+	pthread_t pollers[2];
+
+	atomic_store(&stop, false);
+	for (size_t i = 0; i < 2; i++)
+		assert_int_equal(pthread_create(&pollers[i], NULL, poll_on, NULL), 0);
+	for (uint32_t i = 0; i < ROUNDS; i++) {
+		uint32_t bytes = lengths[i % AV_ARRAY_SIZE(lengths)], by = i % GUARD;
+
+		memset(buffer, 0, ROOM);
+		atomic_store(&cq->assist.alone_until_ns, 0);
+		assert_true(send_message(by, by / 2, bytes));
+		check_message(by, by / 2, bytes);
+	}
+	atomic_store(&stop, true);
+	for (size_t i = 0; i < 2; i++)
+		pthread_join(pollers[i], NULL);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test_setup_teardown(test_alone, set_up, tear_down),
+		cmocka_unit_test(test_sender),
+		cmocka_unit_test(test_poller),
+		cmocka_unit_test_setup_teardown(test_one_piece, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(test_abandon, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(test_both, set_up, tear_down),
+	};
+
+	return cmocka_run_group_tests(tests, group_setup, group_teardown);
+}
