@@ -51,7 +51,7 @@ const struct av_rq_wqe *av_deliver_request(const struct av_receiver *to)
 	if (av_likely(request != NULL))
 		return request;
 	rq = rq_of(to);
-	if (!rq)
+	if (!rq || to->rsp->qp->type == IBV_QPT_UD) /* a datagram is lost then, and nobody waits */
 		return NULL;
 	atomic_store(&rq->waiting, 1); /* before the other looks: pairs with av_rq_post() */
 	until = av_now_ns() + SEEN_NS;

@@ -51,7 +51,8 @@ void av_deliver_prefetch(const struct av_qp_end *rsp);
 /**
  * av_deliver_request() - take the receive request that the message will use
  *
- * If there is none, leaves a mark for the receiver's next post and looks once more. Afterwards exactly one of
+ * If there is none for a message of a connection, leaves a mark for the receiver's next post and looks again
+ * for some microseconds. Afterwards exactly one of
  * av_deliver_send() and av_deliver_completion() (which complete it, unless they say otherwise),
  * av_deliver_error() and av_deliver_cancel() is called.
  * Return: the request, or NULL: receiver not ready
