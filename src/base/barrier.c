@@ -67,3 +67,11 @@ void av_barrier_heavy(void)
 		av_pause();
 	av_barrier_full();
 }
+
+void av_barrier_heavy_for(bool own)
+{
+	if (own)
+		av_barrier_heavy_own();
+	else
+		av_barrier_heavy();
+}

@@ -58,4 +58,7 @@ void av_barrier_heavy(void);
 
 #define AV_BARRIER_SEEN_NS 100000u
 
+/* The one that is due to threads of this process (@own), or of another. */
+void av_barrier_heavy_for(bool own);
+
 #endif

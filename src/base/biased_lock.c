@@ -92,10 +92,7 @@ static void take_away(struct av_biased_lock *b, uint64_t thread)
 	atomic_store_explicit(&b->thread, thread | AV_BIAS_FORMER, memory_order_relaxed);
 	if (b->lost < AV_BIAS_LOST_MAX)
 		b->lost++;
-	if (b->turns == av_lock_self)
-		av_barrier_heavy_own();
-	else
-		av_barrier_heavy();
+	av_barrier_heavy_for(b->turns == av_lock_self);
 }
 
 /*
@@ -174,17 +171,4 @@ enum av_lock_result av_biased_try_shared(struct av_biased_lock *b)
 		av_lock_release_fence(&b->lock); /* and leaves @shared to say that there is to be repaired */
 	} while (atomic_load_explicit(&b->inside, memory_order_relaxed) == 0);
 	return AV_LOCK_BUSY;
-}
-
-bool av_biased_try_free_shared(struct av_biased_lock *b)
-{
-	if (is_owned(atomic_load_explicit(&b->thread, memory_order_relaxed)) || !av_lock_try_free(&b->lock))
-		return false;
-	if (av_likely(!is_owned(atomic_load_explicit(&b->thread, memory_order_relaxed)) && !b->shared &&
-		      atomic_load_explicit(&b->inside, memory_order_acquire) == 0)) {
-		(void)begin_turn(b, false);
-		return true;
-	}
-	av_lock_release(&b->lock);
-	return false;
 }

@@ -4,7 +4,7 @@
  *
  * After enough turns in a row the lock is that thread's (@thread): it says so in @inside, looks whether the
  * lock is still its own, and goes in; the way out is a store. Everybody else takes @lock, and finding the
- * lock to be somebody's, takes it from that thread (av_barrier_heavy() is the barrier that thread saves),
+ * lock to be somebody's, takes it from that thread (av_barrier_heavy_for() is the barrier that thread saves),
  * then waits for @inside. That costs some microseconds, so each time more turns are wanted until the lock is
  * anybody's own again: in the long run it is a small part of what was saved in between.
  *
@@ -57,7 +57,6 @@ extern _Thread_local uint64_t av_bias_self AV_TLS_FAST;
 /* The parts that may wait, or do what is seldom. */
 enum av_lock_result av_biased_acquire_shared(struct av_biased_lock *b);
 enum av_lock_result av_biased_try_shared(struct av_biased_lock *b);
-bool av_biased_try_free_shared(struct av_biased_lock *b);
 void av_biased_end_turn(struct av_biased_lock *b);
 
 /* A forked child's only thread must not have its parent's name. */
@@ -103,13 +102,6 @@ static inline void av_biased_acquire_plain(struct av_biased_lock *b)
 AV_MUST_USE static inline enum av_lock_result av_biased_try(struct av_biased_lock *b)
 {
 	return av_likely(av_biased_enter(b)) ? AV_LOCK_TAKEN : av_biased_try_shared(b);
-}
-
-/* Take the lock if it is free and not another thread's own; whoever holds it, alive or dead, is left alone.
- * Not for a lock that somebody uses av_biased_try() on, and relies on its holder to look again. */
-AV_MUST_USE static inline bool av_biased_try_free(struct av_biased_lock *b)
-{
-	return av_likely(av_biased_enter(b)) || av_biased_try_free_shared(b);
 }
 
 /* The process that holds it; 0: free. A hint, but about the own process. */

@@ -20,8 +20,8 @@
 #include <string.h>
 #include <infiniband/verbs.h>
 
-#include "base/compiler.h"
 #include "base/biased_lock.h"
+#include "base/compiler.h"
 #include "base/lock.h"
 #include "hca/page_policy.h"
 #include "hca/segment.h"

@@ -18,8 +18,8 @@
 #include <stdint.h>
 #include <infiniband/verbs.h>
 
-#include "base/compiler.h"
 #include "base/biased_lock.h"
+#include "base/compiler.h"
 #include "base/lock.h"
 #include "hca/segment.h"
 #include "memory/atomic_op.h"

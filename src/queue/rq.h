@@ -23,8 +23,8 @@
 #include <stdint.h>
 #include <infiniband/verbs.h>
 
-#include "base/compiler.h"
 #include "base/biased_lock.h"
+#include "base/compiler.h"
 #include "base/lock.h"
 #include "hca/limits.h"
 #include "hca/page_policy.h"

@@ -39,10 +39,15 @@ static struct av_plain remote_bytes(const struct express *x, uint32_t access)
 	return av_plain_at(x->there, x->wqe->rkey, x->rsp->pd, access, x->wqe->remote_addr, x->sge.length);
 }
 
+/* Are both ends in reach, and would a copy not overwrite what it has yet to read? */
+static bool may_copy(const struct express *x, const void *to, const void *from)
+{
+	return to && from && av_likely(!av_copy_destroys(to, from, x->sge.length));
+}
+
 static bool copy(const struct express *x, void *to, const void *from)
 {
-	return to && from && av_likely(!av_copy_destroys(to, from, x->sge.length)) &&
-	       av_copy_at(to, from, x->sge.length, x->now_ns) == AV_COPY_OK;
+	return may_copy(x, to, from) && av_copy_at(to, from, x->sge.length, x->now_ns) == AV_COPY_OK;
 }
 
 static bool do_write(struct express *x)
@@ -153,7 +158,7 @@ static bool copy_large(const struct express *x, const struct ibv_sge *to, uint8_
 	const struct av_assist_message m = {x->here, x->there, x->rsp, x->sge, *to, x->now_ns};
 	const uint8_t *from = local_bytes(x, 0);
 
-	return at && from && !av_copy_destroys(at, from, x->sge.length) && av_assist_copy(&m, at, from);
+	return may_copy(x, at, from) && av_assist_copy(&m, at, from);
 }
 
 /* A longer one is put where it belongs, if that can be reached. */

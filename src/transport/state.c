@@ -11,23 +11,13 @@
 #include "transport/report.h"
 #include "transport/xrc.h"
 
-/* The barrier between storing a state and looking at what threads of its process have posted. */
-static void after_state(const struct av_seg *seg)
-{
-	if (seg->own)
-		av_barrier_heavy_own();
-	else
-		av_barrier_heavy();
-}
-
 void av_responder_error(const struct av_qp_end *end)
 {
 	if (atomic_exchange(&end->qp->state, IBV_QPS_ERR) != IBV_QPS_ERR) {
 		if (end->qp->srq)
 			atomic_store(&end->qp->last_wqe, 1);
-		else
-			after_state(end->seg); /* a post_recv that we do not see sees the state, and flushes
-					       itself */
+		else /* a post_recv that we do not see sees the state, and flushes itself */
+			av_barrier_heavy_for(end->seg->own);
 	}
 	av_deliver_flush(end);
 }

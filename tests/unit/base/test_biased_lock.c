@@ -77,7 +77,7 @@ static void all_ways_of_taking_it_are_turns(void **state)
 	as(A);
 	for (uint32_t n = 0; n < AV_BIAS_TURNS; n++) {
 		assert_false(is_own_of(&lock, A));
-		switch (n % 4) {
+		switch (n % 3) {
 		case 0:
 			assert_int_equal(av_biased_acquire(&lock), AV_LOCK_TAKEN);
 			av_biased_release(&lock);
@@ -85,10 +85,6 @@ static void all_ways_of_taking_it_are_turns(void **state)
 		case 1:
 			assert_int_equal(av_biased_try(&lock), AV_LOCK_TAKEN);
 			av_biased_release_fence(&lock);
-			break;
-		case 2:
-			assert_true(av_biased_try_free(&lock));
-			av_biased_release(&lock);
 			break;
 		default:
 			turn(&lock);
@@ -213,18 +209,18 @@ static const struct {
 	const char *name;
 	void (*make)(void);
 	enum av_lock_result try;
-	enum answer try_free, mine;
+	enum answer mine;
 	uint32_t other;
 } states[] = {
-	{"free", s_free, AV_LOCK_TAKEN, YES, NO, 0},
-	{"a candidate's", s_candidate, AV_LOCK_TAKEN, YES, NO, 0},
-	{"own", s_own, AV_LOCK_TAKEN, YES, NO, 0},
-	{"another's own", s_anothers, AV_LOCK_TAKEN, NO, NO, 0},
-	{"own, and held", s_inside, AV_LOCK_BUSY, NO, YES, 0},
-	{"held by the caller", s_shared, AV_LOCK_BUSY, NO, YES, 0},
-	{"another's own, and held", s_anothers_inside, AV_LOCK_BUSY, NO, NO, OTHER},
-	{"held by another", s_anothers_shared, AV_LOCK_BUSY, NO, NO, OTHER},
-	{"a former owner passes", s_former_passes, AV_LOCK_BUSY, NO, NO, OTHER},
+	{"free", s_free, AV_LOCK_TAKEN, NO, 0},
+	{"a candidate's", s_candidate, AV_LOCK_TAKEN, NO, 0},
+	{"own", s_own, AV_LOCK_TAKEN, NO, 0},
+	{"another's own", s_anothers, AV_LOCK_TAKEN, NO, 0},
+	{"own, and held", s_inside, AV_LOCK_BUSY, YES, 0},
+	{"held by the caller", s_shared, AV_LOCK_BUSY, YES, 0},
+	{"another's own, and held", s_anothers_inside, AV_LOCK_BUSY, NO, OTHER},
+	{"held by another", s_anothers_shared, AV_LOCK_BUSY, NO, OTHER},
+	{"a former owner passes", s_former_passes, AV_LOCK_BUSY, NO, OTHER},
 };
 
 static void make_state(size_t i)
@@ -243,9 +239,6 @@ static void answers(void **state)
 				 av_biased_other(&lock));
 		if (av_biased_try(&lock) != states[i].try)
 			fail_msg("%s: try", states[i].name);
-		make_state(i);
-		if (av_biased_try_free(&lock) != states[i].try_free)
-			fail_msg("%s: try_free", states[i].name);
 	}
 }
 
@@ -265,15 +258,6 @@ static void held_and_let_go(void **state)
 		assert_int_equal(av_biased_holder(&lock), 0);
 		assert_int_equal(av_biased_try(&lock), AV_LOCK_TAKEN);
 	}
-}
-
-static void try_free_leaves_anothers_alone(void **state)
-{
-	s_anothers();
-	as(A);
-	for (uint32_t n = 0; n < 3 * AV_BIAS_TURNS; n++)
-		assert_false(av_biased_try_free(&lock));
-	assert_true(is_own_of(&lock, B));
 }
 
 /* The one it was taken from while inside keeps it until it leaves. */
@@ -389,7 +373,6 @@ int main(void)
 		WITH_SETUP(who_is_dead_is_followed),
 		WITH_SETUP(answers),
 		WITH_SETUP(held_and_let_go),
-		WITH_SETUP(try_free_leaves_anothers_alone),
 		WITH_SETUP(taken_away_while_held),
 		WITH_SETUP(repaired_once),
 	};
