@@ -5,20 +5,18 @@
  * instructions.
  */
 #include <errno.h>
-#include <linux/filter.h>
-#include <linux/seccomp.h>
 #include <stdatomic.h>
 #include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/prctl.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 #include <infiniband/verbs_exp.h>
 
 #include "lib/expect.h"
 #include "lib/probe.h"
+#include "lib/refuse_call.h"
 #include "lib/sandbox.h"
 #include "lib/spawn.h"
 
@@ -36,16 +34,7 @@ static struct side a, b; /* the regions are a's, in this process; b, in another,
 
 static void deny_calls(void)
 {
-	struct sock_filter code[] = {
-		BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
-		BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_process_vm_readv, 2, 0),
-		BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_process_vm_writev, 1, 0),
-		BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
-		BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | EPERM),
-	};
-	struct sock_fprog program = {.len = COUNT_OF(code), .filter = code};
-
-	if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) || prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program))
+	if (!refuse_call(SYS_process_vm_readv, EPERM) || !refuse_call(SYS_process_vm_writev, EPERM))
 		DIE("no filter: errno %d", errno);
 }
 

@@ -41,6 +41,8 @@ uint64_t side_end(struct side *s);
 
 void side_start(struct side *s);			    /* in another process */
 void side_open(struct side *s, struct ibv_context *shared); /* in this one */
+/* The sandbox, and in it both, adopting memory always. */
+void sides_open_adopting(struct side *here, struct side *there);
 void side_stop(struct side *s);
 
 /*

@@ -11,7 +11,6 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include "lib/sandbox.h"
 
 struct side a, b;
 
@@ -100,10 +99,7 @@ int adopt_test(int argc, char **argv, void (*run)(void))
 	       "range\n");
 	return 77;
 #endif
-	sandbox_enter();
-	setenv("ANYVERBS_ADOPT", "always", 1);
-	side_start(&b);
-	side_open(&a, NULL);
+	sides_open_adopting(&a, &b);
 	probe_open(&b, &a, 0);
 	run();
 	return summary();

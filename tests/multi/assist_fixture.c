@@ -11,7 +11,6 @@
 #include <unistd.h>
 
 #include "lib/pages.h"
-#include "lib/sandbox.h"
 
 #define OWN_BYTES LARGE
 #define LOOK_NS	  20000000u /* so long nobody may write to it */
@@ -230,10 +229,7 @@ int assist_test(int argc, char **argv, void (*run)(void))
 	printf("SKIPPED: nothing is adopted under ThreadSanitizer\n");
 	return 77;
 #endif
-	sandbox_enter();
-	setenv("ANYVERBS_ADOPT", "always", 1);
-	side_start(&b);
-	side_open(&a, NULL);
+	sides_open_adopting(&a, &b);
 	pair_create(&a, 0, &b, 0, NULL);
 	pair_connect(&a, 0, NULL, &b, 0, NULL);
 	row("memory");

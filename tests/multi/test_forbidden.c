@@ -5,8 +5,6 @@
  */
 #include <errno.h>
 #include <grp.h>
-#include <linux/filter.h>
-#include <linux/seccomp.h>
 #include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -18,6 +16,7 @@
 
 #include "lib/expect.h"
 #include "lib/probe.h"
+#include "lib/refuse_call.h"
 #include "lib/sandbox.h"
 #include "lib/side.h"
 
@@ -45,17 +44,8 @@ static uint64_t seed;
 
 static void deny_calls(void)
 {
-	struct sock_filter code[] = {
-		BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
-		BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_process_vm_readv, 3, 0),
-		BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_process_vm_writev, 2, 0),
-		BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_pidfd_getfd, 1, 0),
-		BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
-		BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | EPERM),
-	};
-	struct sock_fprog program = {.len = COUNT_OF(code), .filter = code};
-
-	if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) || prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program))
+	if (!refuse_call(SYS_process_vm_readv, EPERM) || !refuse_call(SYS_process_vm_writev, EPERM) ||
+	    !refuse_call(SYS_pidfd_getfd, EPERM))
 		DIE("no filter: errno %d", errno);
 }
 

@@ -209,10 +209,7 @@ int main(int argc, char **argv)
 	printf("SKIPPED: for ThreadSanitizer the library calls the C library's functions\n");
 	return 77;
 #endif
-	sandbox_enter();
-	setenv("ANYVERBS_ADOPT", "always", 1);
-	side_start(&b);
-	side_open(&a, NULL);
+	sides_open_adopting(&a, &b);
 	probe_open(&b, &a, 0);
 	run();
 	probe_close(&b, &a, 0);

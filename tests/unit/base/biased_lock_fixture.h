@@ -12,25 +12,8 @@
 #include <time.h>
 
 #include "base/biased_lock.h"
-
-#ifndef __has_feature
-#define __has_feature(x) 0
-#endif
-#if defined(__SANITIZE_THREAD__) || defined(__SANITIZE_ADDRESS__) || __has_feature(thread_sanitizer) || \
-	__has_feature(address_sanitizer)
-#define SANITIZED 1
-#else
-#define SANITIZED 0
-#endif
-
-/* For checks in forked children and threads too. */
-#define CHECK(cond)                                                                                        \
-	do {                                                                                               \
-		if (!(cond)) {                                                                             \
-			fprintf(stderr, "%s:%d: %s: not true: %s\n", __FILE__, __LINE__, __func__, #cond); \
-			abort();                                                                           \
-		}                                                                                          \
-	} while (0)
+#include "lib/check.h"
+#include "lib/sanitized.h"
 
 #define PROCESSES 8 /* identities 1 .. PROCESSES - 1 */
 

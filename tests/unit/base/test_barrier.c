@@ -22,15 +22,8 @@
 
 #include "base/barrier.h"
 #include "base/compiler.h"
+#include "lib/check.h"
 #include "lib/refuse_call.h"
-
-#define CHECK(cond)                                                                                        \
-	do {                                                                                               \
-		if (!(cond)) {                                                                             \
-			fprintf(stderr, "%s:%d: %s: not true: %s\n", __FILE__, __LINE__, __func__, #cond); \
-			abort();                                                                           \
-		}                                                                                          \
-	} while (0)
 
 #define SEEN_NS 20000000 /* what a heavy barrier takes at least where the kernel refuses it */
 

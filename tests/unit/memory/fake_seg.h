@@ -13,22 +13,9 @@
 #include <unistd.h>
 
 #include "hca/segment.h"
+#include "lib/check.h"
+#include "lib/sanitized.h"
 #include "memory/odp_counters.h"
-
-#ifndef __has_feature
-#define __has_feature(x) 0
-#endif
-/* ThreadSanitizer: a child forked from a process with threads may start none. */
-#if defined(__SANITIZE_THREAD__) || __has_feature(thread_sanitizer)
-#define UNDER_TSAN 1
-#else
-#define UNDER_TSAN 0
-#endif
-#if UNDER_TSAN || defined(__SANITIZE_ADDRESS__) || __has_feature(address_sanitizer)
-#define SANITIZED 1
-#else
-#define SANITIZED 0
-#endif
 
 struct fake_seg {
 	struct av_seg seg;
@@ -36,15 +23,6 @@ struct fake_seg {
 	struct av_odp_gauge gauge;
 	int fd;
 };
-
-/* For checks in forked children and threads too, where an assertion of the test library has nowhere to go. */
-#define CHECK(cond)                                                                                        \
-	do {                                                                                               \
-		if (!(cond)) {                                                                             \
-			fprintf(stderr, "%s:%d: %s: not true: %s\n", __FILE__, __LINE__, __func__, #cond); \
-			abort();                                                                           \
-		}                                                                                          \
-	} while (0)
 
 #define CHECK_EQUAL(a, b)                                                                                  \
 	do {                                                                                               \
