@@ -44,6 +44,16 @@ static bool found_at_requester(enum av_fault fault)
 	return fault == AV_FAULT_LOC_LEN || fault == AV_FAULT_LOC_QP_OP || fault == AV_FAULT_LOC_PROT;
 }
 
+/*
+ * Is the responder blamed though it has died meanwhile? What it left half done, such as a key withdrawn to be
+ * changed, is nobody's error any more: it does not answer.
+ */
+static bool has_died(const struct av_work *w)
+{
+	return av_unlikely(w->result.fault != AV_FAULT_NONE) && !found_at_requester(w->result.fault) &&
+	       !av_seg_alive_now(w->rsp->seg);
+}
+
 /* What a requester of an unreliable connection sends, arrive or not. */
 static void count_uc(struct av_traffic *t, const struct av_work *w)
 {
@@ -73,10 +83,12 @@ void av_direct_unheard(struct av_work *w)
 
 void av_direct_settle(struct av_work *w)
 {
-	bool unreliable = w->req->qp->type == IBV_QPT_UC;
-	bool undone = w->result.fault != AV_FAULT_NONE || w->result.park != AV_PARK_NOT;
-	bool lost = unreliable && undone && !found_at_requester(w->result.fault);
+	bool unreliable = w->req->qp->type == IBV_QPT_UC, undone, lost;
 
+	if (has_died(w))
+		w->result.fault = av_work_gone(w);
+	undone = w->result.fault != AV_FAULT_NONE || w->result.park != AV_PARK_NOT;
+	lost = unreliable && undone && !found_at_requester(w->result.fault);
 	if (lost)
 		lose(w);
 	else if (w->result.fault != AV_FAULT_NONE)
