@@ -258,6 +258,12 @@ static uint32_t announced(const struct express *x)
 	return x->wqe->flags & IBV_SEND_INLINE ? 0 : x->sge.lkey;
 }
 
+/* What is not known is asked for, once in a few milliseconds: the other way would have to ask, too. */
+static bool peer_lives(const struct express *x)
+{
+	return av_likely(av_seg_known_alive(x->there, x->now_ns)) || av_seg_alive(x->there);
+}
+
 static bool is_candidate(const struct av_qp_end *req, const struct av_qp_end *rsp, uint32_t opcode)
 {
 	return av_likely(opcode < AV_ARRAY_SIZE(operation) && operation[opcode] && rsp->qp &&
@@ -282,7 +288,7 @@ bool av_express(const struct av_qp_end *req, const struct av_qp_end *rsp, const 
 	x.now_ns = av_now_coarse_ns();
 	x.local = av_hazard_kept(x.here, AV_HAZARD_LOCAL);
 	x.remote = av_hazard_kept(x.there, AV_HAZARD_REMOTE);
-	if (av_unlikely(!x.local || !x.remote || !one_element(&x) || !av_seg_known_alive(x.there, x.now_ns)))
+	if (av_unlikely(!x.local || !x.remote || !one_element(&x) || !peer_lives(&x)))
 		return false;
 	av_hazard_announce(x.local, announced(&x));
 	av_hazard_announce(x.remote, wqe->rkey);

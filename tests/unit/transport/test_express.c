@@ -276,7 +276,7 @@ static const struct express_row rows[] = {
 	{"responder's token held",		IBV_WR_SEND, OTHERS, 8, false, responder_busy},
 	{"context closed",			IBV_WR_SEND, OTHERS, 8, false, peer_closed},
 	{"process gone",			IBV_WR_SEND, OTHERS, 8, false, peer_gone},
-	{"not known to live",			IBV_WR_SEND, OTHERS, 8, false, peer_not_seen},
+	{"not seen for a while, and dead",	IBV_WR_SEND, OTHERS, 8, false, peer_not_seen},
 	{"WRITE",				IBV_WR_RDMA_WRITE, OURS, 4096, true, NULL},
 	{"WRITE, inline",			IBV_WR_RDMA_WRITE, OURS, 100, true, inlined},
 	{"WRITE, memory not in reach",		IBV_WR_RDMA_WRITE, OTHERS, 8, false, NULL},
