@@ -277,18 +277,16 @@ bool av_cq_append_begin(struct av_seg *seg, uint32_t index, struct av_cq_append 
 /*
  * The entry after the next was last read by the poller, a turn of the ring ago: bring it in to be written.
  * Not the next one, which a poller who waits looks at all the time. Its second line, if such entries as this
- * one need it.
+ * one need it. Of the last two entries that is something behind the ring, which costs less than to know it:
+ * nothing happens there.
  */
 static void prefetch_later(const struct av_cq_append *a)
 {
-	uint32_t mask = atomic_load_explicit(&a->cq->mask, memory_order_relaxed);
-	/* What is only brought in needs no check: wherever it is, nothing happens there. */
-	uintptr_t first = (uintptr_t)a->to - (uintptr_t)(a->tail & mask) * sizeof(*a->to);
-	uintptr_t later = first + (uintptr_t)((a->tail + 2) & mask) * sizeof(*a->to);
+	const struct av_cqe *later = a->to + 2;
 
-	av_prefetch_write((const void *)later);
+	av_prefetch_write(later);
 	if (a->to->data_len > sizeof(uint64_t))
-		av_prefetch_write((const void *)(later + AV_CACHE_LINE));
+		av_prefetch_write((const uint8_t *)later + AV_CACHE_LINE);
 }
 
 void av_cq_append_end(const struct av_cq_append *a)
