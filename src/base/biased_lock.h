@@ -112,18 +112,27 @@ static inline uint32_t av_biased_holder(const struct av_biased_lock *b)
 	return inside ? inside : atomic_load_explicit(&b->lock.owner, memory_order_relaxed);
 }
 
-/* The other process, dead or alive, that holds the lock; 0: free, or held by this one. */
+/*
+ * The other process, dead or alive, that has a part in holding the lock; 0: none. Who has @lock and waits for
+ * a thread of ours inside is one, too: whoever found the lock busy may have found him.
+ */
 static inline uint32_t av_biased_other(const struct av_biased_lock *b)
 {
-	uint32_t holder = av_biased_holder(b);
+	uint32_t owner = atomic_load_explicit(&b->lock.owner, memory_order_acquire); /* before @inside */
+	uint32_t inside = atomic_load_explicit(&b->inside, memory_order_relaxed);
 
-	return holder == av_lock_self ? 0 : holder;
+	if (owner && owner != av_lock_self)
+		return owner;
+	return inside == av_lock_self ? 0 : inside;
 }
 
-/* Does this process hold it? */
+/*
+ * Does this process hold it, and no other besides? Of a lock that was found busy: does its holder look for
+ * work after that, for as long as this process lives?
+ */
 static inline bool av_biased_mine(const struct av_biased_lock *b)
 {
-	return av_biased_holder(b) == av_lock_self;
+	return av_biased_other(b) == 0 && av_biased_holder(b) == av_lock_self;
 }
 
 /* How the caller got it does not follow from @inside: a thread that lost the lock may have been about to

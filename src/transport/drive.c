@@ -383,7 +383,8 @@ static void execute(const struct av_qp_end *end, struct av_qp_end *peer, struct 
 /*
  * A peer that drives our queue may die in the middle of it. What was parked then is looked at by our timer
  * when its time comes; what is posted meanwhile finds the token busy here, and has the timer come by until
- * the peer is done: it finds the token abandoned.
+ * the peer is done: it finds the token abandoned. So may a peer that only tries it, while a thread of ours is
+ * inside: that one need not see what was posted, since the peer would look.
  */
 static void left_to_other(const struct av_qp_end *end)
 {

@@ -204,6 +204,12 @@ static void s_former_passes(void) /* a former owner has been about to enter, and
 	atomic_store(&lock.inside, OTHER);
 }
 
+static void s_inside_and_another_waits(void) /* or looks, or died as it did */
+{
+	s_inside();
+	atomic_store(&lock.lock.owner, OTHER);
+}
+
 enum answer { NO, YES };
 static const struct {
 	const char *name;
@@ -221,6 +227,7 @@ static const struct {
 	{"another's own, and held", s_anothers_inside, AV_LOCK_BUSY, NO, OTHER},
 	{"held by another", s_anothers_shared, AV_LOCK_BUSY, NO, OTHER},
 	{"a former owner passes", s_former_passes, AV_LOCK_BUSY, NO, OTHER},
+	{"own, held, and another has @lock", s_inside_and_another_waits, AV_LOCK_BUSY, NO, OTHER},
 };
 
 static void make_state(size_t i)

@@ -29,9 +29,10 @@ struct arena {
 	uint64_t count; /* guarded by the lock, and by nothing else */
 	uint64_t tally[WHO_MAX];
 	_Atomic uint32_t busy; /* participants that go on */
-	/* Work: what each has posted, and what was found of it by who held the lock. */
-	_Atomic uint32_t posted[WHO_MAX];
-	uint32_t found[WHO_MAX];
+	/* Work: what each has posted, and what was found of it by who held the lock. Lines of their own: what
+	 * is in one line is hardly ever seen in another order. */
+	_Atomic uint32_t posted[WHO_MAX] AV_ALIGNED(AV_CACHE_LINE);
+	uint32_t found[WHO_MAX] AV_ALIGNED(AV_CACHE_LINE);
 	_Atomic uint32_t arrived, phase;
 };
 
@@ -283,6 +284,50 @@ static void no_work_is_lost(void **state)
 	each_cast(post_and_work, nobody_is_inside);
 }
 
+/* --- work that is left to a process that dies --- */
+
+#define ELSEWHERE 2u /* identity of that process, which has @lock, for trying, as it is killed */
+#define KILLS	  (SANITIZED ? 2000u : 20000u)
+
+/* Return: may this post be forgotten, since threads of this process hold the lock, and nobody else? */
+static bool leave_work(struct participant *p)
+{
+	enum av_lock_result got;
+
+	atomic_store(&p->arena->lock.lock.owner, ELSEWHERE);
+	post(p);
+	got = av_biased_try(&p->arena->lock);
+	return got == AV_LOCK_BUSY && av_biased_mine(&p->arena->lock);
+}
+
+/* The first one's turn, as its own, while the second finds @lock busy. */
+static void work_beside_one_that_dies(struct participant *p)
+{
+	for (uint32_t round = 0; round < KILLS; round++) {
+		bool forgotten = false;
+
+		meet(p);
+		if (p->index == 0) {
+			p->arena->lock = (struct av_biased_lock){0};
+			CHECK(turns_to_own(&p->arena->lock, AV_BIAS_TURNS) == AV_BIAS_TURNS);
+		}
+		meet(p);
+		pauses(draw(p, 40));
+		if (p->index == 0)
+			work(p, 0);
+		else
+			forgotten = leave_work(p);
+		meet(p);
+		CHECK(!forgotten || p->arena->found[1] == atomic_load(&p->arena->posted[1]));
+	}
+}
+
+static void no_work_is_left_to_the_dead(void **state)
+{
+	arena = shared_memory(sizeof(*arena));
+	all_run(2, false, work_beside_one_that_dies);
+}
+
 /* --- where membarrier(2) is refused --- */
 
 static const int refusals[] = {EPERM, ENOSYS};
@@ -329,6 +374,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup(nobody_is_in_beside_another, fixture_setup),
 		cmocka_unit_test_setup(no_work_is_lost, fixture_setup),
+		cmocka_unit_test_setup(no_work_is_left_to_the_dead, fixture_setup),
 		cmocka_unit_test_setup(where_it_is_refused, fixture_setup),
 	};
 
