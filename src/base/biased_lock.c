@@ -75,15 +75,27 @@ static void count_turn(struct av_biased_lock *b)
 	atomic_store_explicit(&b->thread, av_bias_self, memory_order_relaxed);
 }
 
-/* Its holder, who did not enter it as his own, is about to release it. */
-void av_biased_end_turn(struct av_biased_lock *b)
+/* Return: may it become a thread's own at all? */
+static bool end_use(struct av_biased_lock *b)
 {
 	atomic_signal_fence(memory_order_seq_cst); /* dying from here on, one has left nothing half done */
 	b->shared = 0;
 	if (av_unlikely(!av_barrier_is_light))
 		b->lost = SHUT; /* taking it away is dear here */
-	else if (av_likely(have_name()))
+	return av_barrier_is_light;
+}
+
+/* Its holder, who did not enter it as his own, is about to release it. */
+void av_biased_end_turn(struct av_biased_lock *b)
+{
+	if (av_likely(end_use(b) && have_name()))
 		count_turn(b);
+}
+
+void av_biased_leave_fence(struct av_biased_lock *b)
+{
+	(void)end_use(b);
+	av_lock_release_fence(&b->lock);
 }
 
 /* With @lock held: from now on it is nobody's own. */

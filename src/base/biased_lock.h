@@ -59,6 +59,14 @@ enum av_lock_result av_biased_acquire_shared(struct av_biased_lock *b);
 enum av_lock_result av_biased_try_shared(struct av_biased_lock *b);
 void av_biased_end_turn(struct av_biased_lock *b);
 
+/*
+ * Guests: threads of another process than the one whose threads the lock may belong to. They take it by the
+ * two functions above, and let it go by this one, with a full barrier behind it; it never becomes a guest's
+ * own. A thread keeps its name while its process leaves the directory and joins again under another identity,
+ * and nobody could tell any more whether the owner lives.
+ */
+void av_biased_leave_fence(struct av_biased_lock *b);
+
 /* A forked child's only thread must not have its parent's name. */
 void av_biased_forked(void);
 

@@ -413,7 +413,7 @@ void av_drive(const struct av_qp_end *end, struct av_qp_end *peer)
 	struct view view;
 
 	do {
-		enum av_lock_result got = av_biased_try(&end->qp->exec);
+		enum av_lock_result got = av_exec_try(end);
 
 		if (got == AV_LOCK_BUSY) {
 			left_to_other(end);
@@ -424,7 +424,7 @@ void av_drive(const struct av_qp_end *end, struct av_qp_end *peer)
 			enter_error(end);
 		}
 		execute(end, peer ? peer : &found, &view);
-		av_biased_release_fence(&end->qp->exec);
+		av_exec_release(end);
 	} while (av_unlikely(again(end->qp, &view)));
 	if (!peer)
 		av_disconnect(&found);

@@ -65,7 +65,7 @@ void av_responder_repair(const struct av_qp_end *end)
 
 void av_qp_quiesce(const struct av_qp_end *end)
 {
-	bool repair = av_biased_acquire(&end->qp->exec) == AV_LOCK_REPAIR;
+	bool repair = av_exec_acquire(end) == AV_LOCK_REPAIR;
 
 	av_responder_acquire(end);
 	if (repair) {
@@ -77,7 +77,7 @@ void av_qp_quiesce(const struct av_qp_end *end)
 void av_qp_resume(const struct av_qp_end *end)
 {
 	av_lock_release(&end->qp->resp);
-	av_biased_release_fence(&end->qp->exec);
+	av_exec_release(end);
 }
 
 /* What a completion that nobody will poll holds: staged payload, and its place in a shared receive queue. */

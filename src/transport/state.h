@@ -22,7 +22,31 @@ static inline void av_responder_acquire(const struct av_qp_end *end)
 		av_responder_repair(end);
 }
 
-/* Take both tokens of an own queue pair, repairing what a dead holder left; and release them. */
+/* The requester's token: it may become that of a thread of the queue pair's own process, and of no other. A
+ * peer is a guest there, and so is who opened a queue pair by its number. */
+static inline enum av_lock_result av_exec_acquire(const struct av_qp_end *end)
+{
+	return av_likely(end->seg->own) ? av_biased_acquire(&end->qp->exec)
+					: av_biased_acquire_shared(&end->qp->exec);
+}
+
+static inline enum av_lock_result av_exec_try(const struct av_qp_end *end)
+{
+	return av_likely(end->seg->own) ? av_biased_try(&end->qp->exec)
+					: av_biased_try_shared(&end->qp->exec);
+}
+
+/* With a full barrier behind it, as av_biased_release_fence(). */
+static inline void av_exec_release(const struct av_qp_end *end)
+{
+	if (av_likely(end->seg->own))
+		av_biased_release_fence(&end->qp->exec);
+	else
+		av_biased_leave_fence(&end->qp->exec);
+}
+
+/* Take both tokens of an own queue pair, or one that was opened, repairing what a dead holder left; and
+ * release them. */
 void av_qp_quiesce(const struct av_qp_end *end);
 void av_qp_resume(const struct av_qp_end *end);
 

@@ -156,6 +156,58 @@ static void who_is_dead_is_followed(void **state)
 	}
 }
 
+/* --- guests: threads of another process than the lock's own --- */
+
+static void visit(bool tries)
+{
+	enum av_lock_result got = tries ? av_biased_try_shared(&lock) : av_biased_acquire_shared(&lock);
+
+	assert_int_equal(got, AV_LOCK_TAKEN);
+	assert_int_equal(av_biased_try(&lock), AV_LOCK_BUSY);
+	av_biased_leave_fence(&lock);
+	assert_int_equal(av_biased_holder(&lock), 0);
+}
+
+static void visits(uint32_t n)
+{
+	for (uint32_t i = 0; i < n; i++)
+		visit(i % 2);
+}
+
+static void never_a_guests_own(void **state)
+{
+	as(A);
+	visits(AV_BIAS_TURNS << (AV_BIAS_LOST_MAX + 1));
+	assert_int_equal(atomic_load(&lock.thread), 0);
+	turns_as(A, AV_BIAS_TURNS);
+	assert_true(is_own_of(&lock, A));
+}
+
+static void a_guest_takes_it_away_and_is_no_candidate(void **state)
+{
+	turns_as(A, AV_BIAS_TURNS);
+	as(B);
+	visits(1);
+	assert_false(is_own_of(&lock, A));
+	for (uint32_t n = 0; n < 2 * AV_BIAS_TURNS; n++) {
+		assert_false(is_own_of(&lock, A));
+		turns_as(A, 1);
+		as(B);
+		if (n < 2 * AV_BIAS_TURNS - 1)
+			visits(1);
+	}
+	assert_true(is_own_of(&lock, A));
+}
+
+static void a_guest_without_the_light_barrier_shuts_it(void **state)
+{
+	av_barrier_is_light = false;
+	visits(1);
+	av_barrier_is_light = true;
+	turns_as(A, AV_BIAS_TURNS << (AV_BIAS_LOST_MAX + 2));
+	assert_false(is_own_of(&lock, A));
+}
+
 /* --- what is said in which state --- */
 
 static void s_free(void)
@@ -378,6 +430,9 @@ int main(void)
 		WITH_SETUP(not_without_the_light_barrier),
 		WITH_SETUP(nobody_follows_who_may_be_about_to_enter),
 		WITH_SETUP(who_is_dead_is_followed),
+		WITH_SETUP(never_a_guests_own),
+		WITH_SETUP(a_guest_takes_it_away_and_is_no_candidate),
+		WITH_SETUP(a_guest_without_the_light_barrier_shuts_it),
 		WITH_SETUP(answers),
 		WITH_SETUP(held_and_let_go),
 		WITH_SETUP(taken_away_while_held),
