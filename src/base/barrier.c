@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "base/barrier.h"
 
-#include <errno.h>
 #include <linux/membarrier.h>
 #include <sys/syscall.h>
 #include <time.h>
@@ -39,39 +38,43 @@ void av_barrier_full(void)
 /* Where the kernel refuses: what others had begun is over by then, whatever they run on. */
 static void wait_surely(void)
 {
-	struct timespec nap = {.tv_nsec = SURELY_SEEN_NS};
+	uint64_t until = av_now_ns() + SURELY_SEEN_NS, now;
 
-	while (nanosleep(&nap, &nap) && errno == EINTR)
-		;
+	while ((now = av_now_ns()) < until) {
+		struct timespec nap = {.tv_nsec = (long)(until - now)};
+
+		nanosleep(&nap, NULL); /* cut short by a signal, or refused as well */
+	}
 	av_barrier_full();
 }
 
-void av_barrier_heavy_own(void)
+bool av_barrier_heavy_own(void)
 {
 	av_barrier_full();
-	if (av_barrier_is_light && !membarrier(MEMBARRIER_CMD_PRIVATE_EXPEDITED))
-		wait_surely();
+	if (!av_barrier_is_light || membarrier(MEMBARRIER_CMD_PRIVATE_EXPEDITED))
+		return true;
+	wait_surely();
+	return false;
 }
 
-void av_barrier_heavy(void)
+bool av_barrier_heavy(void)
 {
 	uint64_t until;
 
-	av_barrier_heavy_own();
+	if (!av_barrier_heavy_own())
+		return false; /* that was long enough for everybody */
 	if (!membarrier(MEMBARRIER_CMD_GLOBAL_EXPEDITED)) {
 		wait_surely();
-		return;
+		return false;
 	}
 	until = av_now_ns() + AV_BARRIER_SEEN_NS;
 	while (av_now_ns() < until)
 		av_pause();
 	av_barrier_full();
+	return true;
 }
 
-void av_barrier_heavy_for(bool own)
+bool av_barrier_heavy_for(bool own)
 {
-	if (own)
-		av_barrier_heavy_own();
-	else
-		av_barrier_heavy();
+	return own ? av_barrier_heavy_own() : av_barrier_heavy();
 }

@@ -42,8 +42,11 @@ static inline void av_barrier_light(void)
  *
  * And a full barrier of the caller. Context: any thread, any lock held; interrupts the processors that run
  * another thread of the process, for some microseconds (20 on a virtual machine).
+ * Return: true; false: the kernel has refused, as it may from any moment on (a process that locks itself in
+ * after its beginning), and this has taken 20 ms. It is a barrier even so: the caller sees to it that it is
+ * not needed often.
  */
-void av_barrier_heavy_own(void);
+bool av_barrier_heavy_own(void);
 
 /**
  * av_barrier_heavy() - the same for the threads of all processes that joined
@@ -53,12 +56,13 @@ void av_barrier_heavy_own(void);
  * for AV_BARRIER_SEEN_NS: a store that was made before the look that follows it, on a processor, has left it
  * by then. (A look is not over before the stores that come before it in the program are, but for their way
  * out of the processor: some tens of them, one after the other, each waiting for a cache line at most.)
+ * Return: as above
  */
-void av_barrier_heavy(void);
+bool av_barrier_heavy(void);
 
 #define AV_BARRIER_SEEN_NS 100000u
 
 /* The one that is due to threads of this process (@own), or of another. */
-void av_barrier_heavy_for(bool own);
+bool av_barrier_heavy_for(bool own);
 
 #endif

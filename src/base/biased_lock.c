@@ -42,7 +42,7 @@ static bool is_owned(uint64_t thread)
 
 static bool is_earned(const struct av_biased_lock *b)
 {
-	return b->lost != SHUT && b->turns >= AV_BIAS_TURNS << b->lost;
+	return b->turns >= AV_BIAS_TURNS << b->lost;
 }
 
 /*
@@ -75,26 +75,29 @@ static void count_turn(struct av_biased_lock *b)
 	atomic_store_explicit(&b->thread, av_bias_self, memory_order_relaxed);
 }
 
-/* Return: may it become a thread's own at all? */
-static bool end_use(struct av_biased_lock *b)
+static void end_use(struct av_biased_lock *b)
 {
 	atomic_signal_fence(memory_order_seq_cst); /* dying from here on, one has left nothing half done */
 	b->shared = 0;
 	if (av_unlikely(!av_barrier_is_light))
 		b->lost = SHUT; /* taking it away is dear here */
-	return av_barrier_is_light;
 }
 
 /* Its holder, who did not enter it as his own, is about to release it. */
 void av_biased_end_turn(struct av_biased_lock *b)
 {
-	if (av_likely(end_use(b) && have_name()))
+	end_use(b);
+	if (av_unlikely(b->lost == SHUT))
+		return;
+	if (av_likely(have_name()))
 		count_turn(b);
+	else
+		b->lost = SHUT; /* not a system call in vain for each turn */
 }
 
 void av_biased_leave_fence(struct av_biased_lock *b)
 {
-	(void)end_use(b);
+	end_use(b);
 	av_lock_release_fence(&b->lock);
 }
 
@@ -104,7 +107,8 @@ static void take_away(struct av_biased_lock *b, uint64_t thread)
 	atomic_store_explicit(&b->thread, thread | AV_BIAS_FORMER, memory_order_relaxed);
 	if (b->lost < AV_BIAS_LOST_MAX)
 		b->lost++;
-	av_barrier_heavy_for(b->turns == av_lock_self);
+	if (av_unlikely(!av_barrier_heavy_for(b->turns == av_lock_self)))
+		b->lost = SHUT;
 }
 
 /*
@@ -134,7 +138,7 @@ static bool clear_dead(struct av_biased_lock *b, uint32_t inside)
 static bool died_inside(const struct av_biased_lock *b, enum av_lock_result got)
 {
 	if (av_unlikely(got == AV_LOCK_REPAIR))
-		av_barrier_heavy();
+		(void)av_barrier_heavy();
 	return av_unlikely(b->shared);
 }
 

@@ -189,7 +189,7 @@ static bool wait_for_users(struct av_seg *seg, uint32_t key)
 /*
  * Have what our other threads announced before now be seen, and what they look at after announcing be what is
  * there now. When this was needed often, they are told to make barriers of their own: by one last heavy one,
- * after which there is nobody who has not been told.
+ * after which there is nobody who has not been told. A refused one is often enough.
  */
 static void have_announced(struct av_seg *seg)
 {
@@ -197,7 +197,8 @@ static void have_announced(struct av_seg *seg)
 
 	if (last)
 		atomic_store(&seg->head->fenced, 1);
-	av_barrier_heavy_own();
+	if (!av_barrier_heavy_own())
+		atomic_store_explicit(&seg->drains, DRAINS_SELDOM, memory_order_relaxed);
 	if (last)
 		atomic_store(&seg->users_fence, true);
 }

@@ -17,7 +17,7 @@ void av_responder_error(const struct av_qp_end *end)
 		if (end->qp->srq)
 			atomic_store(&end->qp->last_wqe, 1);
 		else /* a post_recv that we do not see sees the state, and flushes itself */
-			av_barrier_heavy_for(end->seg->own);
+			(void)av_barrier_heavy_for(end->seg->own);
 	}
 	av_deliver_flush(end);
 }

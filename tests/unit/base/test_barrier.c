@@ -36,7 +36,7 @@ static struct both {
 } * both;
 
 static uint32_t rounds;
-static void (*heavy_barrier)(void);
+static bool (*heavy_barrier)(void);
 
 static int setup(void **state)
 {
@@ -80,7 +80,7 @@ static void heavy_side(void)
 		atomic_store(&both->round, r);
 		some_moments(r * 37);
 		atomic_store_explicit(&both->of_heavy, r, memory_order_relaxed);
-		heavy_barrier();
+		(void)heavy_barrier();
 		saw = atomic_load_explicit(&both->of_light, memory_order_relaxed);
 		wait_for(&both->done, r);
 		CHECK(saw == r || both->saw == r);
@@ -175,8 +175,36 @@ static void wait_among_signals(void)
 
 	CHECK(sigaction(SIGALRM, &act, NULL) == 0 && setitimer(ITIMER_REAL, &often, NULL) == 0);
 	begin = now_ns();
-	av_barrier_heavy();
+	(void)av_barrier_heavy();
 	CHECK(now_ns() - begin >= SEEN_NS);
+}
+
+/* By a process that has locked itself in since it joined; it may not sleep, either. */
+static void wait_locked_in(void)
+{
+	bool (*const barrier[])(void) = {av_barrier_heavy_own, av_barrier_heavy};
+
+	CHECK(barrier[0]() && barrier[1]());
+	for (int i = 0; i < 2; i++) {
+		uint64_t begin;
+
+		if (!refuse_call(i ? SYS_clock_nanosleep : SYS_membarrier, EPERM))
+			_exit(77);
+		for (int n = 0; n < 2; n++) {
+			begin = now_ns();
+			CHECK(!barrier[n]());
+			CHECK(now_ns() - begin >= SEEN_NS);
+		}
+	}
+}
+
+static void refused_later(void **state)
+{
+	int status;
+	pid_t pid = child(0, wait_locked_in);
+
+	assert_int_equal(waitpid(pid, &status, 0), pid);
+	assert_int_equal(status, 0);
 }
 
 static void refused_and_interrupted(void **state)
@@ -194,6 +222,7 @@ int main(void)
 		cmocka_unit_test_setup(between_threads, setup),
 		cmocka_unit_test_setup(between_processes, setup),
 		cmocka_unit_test_setup(refused_and_interrupted, setup),
+		cmocka_unit_test_setup(refused_later, setup),
 	};
 
 	av_barrier_join();

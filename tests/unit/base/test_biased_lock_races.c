@@ -369,6 +369,53 @@ static void where_it_is_refused(void **state)
 	}
 }
 
+/* A process that locks itself in once it has begun: 20 ms for each lock, and only once. */
+static void locked_in(void)
+{
+	uint64_t self = av_bias_self;
+
+	if (!refuse_call(SYS_membarrier, EPERM))
+		_exit(77);
+	CHECK(is_own_of(&arena->lock, self));
+	av_biased_forked(); /* another thread */
+	turn(&arena->lock);
+	CHECK(av_barrier_is_light);
+	av_bias_self = self;
+	(void)turns_to_own(&arena->lock, TURNS_MOST);
+	CHECK(!is_own_of(&arena->lock, av_bias_self));
+}
+
+static void nameless(void)
+{
+	if (!refuse_call(SYS_getrandom, EPERM))
+		_exit(77);
+	av_biased_forked();
+	arena->lock = (struct av_biased_lock){0};
+	(void)turns_to_own(&arena->lock, TURNS_MOST);
+	CHECK(atomic_load(&arena->lock.thread) == 0 && arena->lock.lost == UINT8_MAX);
+}
+
+static void where_it_is_refused_later(void **state)
+{
+	void (*const what[])(void) = {locked_in, nameless};
+
+	for (size_t i = 0; i < 2; i++) {
+		int status;
+		pid_t pid;
+
+		arena = shared_memory(sizeof(*arena));
+		pid = fork();
+		if (pid == 0) {
+			av_biased_forked();
+			CHECK(turns_to_own(&arena->lock, AV_BIAS_TURNS) == AV_BIAS_TURNS);
+			what[i]();
+			_exit(0);
+		}
+		CHECK(pid > 0 && waitpid(pid, &status, 0) == pid);
+		assert_int_equal(status, 0);
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -376,6 +423,7 @@ int main(void)
 		cmocka_unit_test_setup(no_work_is_lost, fixture_setup),
 		cmocka_unit_test_setup(no_work_is_left_to_the_dead, fixture_setup),
 		cmocka_unit_test_setup(where_it_is_refused, fixture_setup),
+		cmocka_unit_test_setup(where_it_is_refused_later, fixture_setup),
 	};
 
 	if (fixture_setup(NULL))

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Hazard words that threads keep: who gets one, who waits for it, and what becomes of it. */
+#include <errno.h>
 #include <pthread.h>
 #include <sched.h>
 #include <setjmp.h>
@@ -7,14 +8,17 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <sys/mman.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <time.h>
+#include <unistd.h>
 #include <cmocka.h>
 
 #include "base/lock.h"
 #include "fake_seg.h"
 #include "hca/directory.h"
 #include "hca/limits.h"
+#include "lib/refuse_call.h"
 #include "memory/hazard.h"
 #include "memory/walk.h"
 
@@ -368,6 +372,31 @@ static void users_make_them_where_keys_end_often(void **state)
 	assert_int_equal(drains(), SELDOM + 1);
 }
 
+/* A process that has locked itself in since it joined: each barrier takes 20 ms, so there is but one more. */
+static void twice_where_they_are_refused(void)
+{
+	CHECK(av_dir_join() == 0);
+	atomic_store(&f.seg.head->hazard[KEPT].word, word(av_lock_self, 0)); /* another thread's */
+	if (!refuse_call(SYS_membarrier, EPERM))
+		_exit(77);
+	for (uint32_t n = 0; n < 4; n++) {
+		av_hazard_drain(&f.seg, KEY);
+		CHECK(atomic_load(&f.seg.users_fence) == (n > 0));
+	}
+	_exit(0);
+}
+
+static void users_make_them_where_they_are_refused(void **state)
+{
+	int status;
+	pid_t pid = fork();
+
+	if (pid == 0)
+		twice_where_they_are_refused();
+	CHECK(pid > 0 && waitpid(pid, &status, 0) == pid);
+	assert_int_equal(status, 0);
+}
+
 /* --- a drained key is not in use --- */
 
 /* A key is killed, and found dead by who announces it from then on: nobody uses it once it is drained. */
@@ -554,6 +583,7 @@ int main(void)
 		ON_A_SEGMENT(own_words_need_no_barrier),
 		ON_A_SEGMENT(others_words_need_one),
 		ON_A_SEGMENT(users_make_them_where_keys_end_often),
+		ON_A_SEGMENT(users_make_them_where_they_are_refused),
 		ON_A_SEGMENT(a_drained_key_is_not_in_use),
 		ON_A_SEGMENT(a_forked_child_has_its_parents_threads_places),
 	};
