@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* The requester's token of a queue pair: whose own it may become. */
+/* The tokens of a queue pair: whose own the requester's may become, and what is made of the responder's when
+ * its holder dies over the flushing of receive requests. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -80,10 +81,61 @@ static void of_its_own_process_only(void **state)
 	}
 }
 
+#define RQ_AT	 (7ull << 26)
+#define CQ_AT	 (8ull << 26)
+#define SLOTS	 8u
+#define RECEIVES 2u
+#define DEAD	 0x7ffffffu /* identity of no process */
+#define QPN	 77u
+
+/* In ERR, with receive requests; whoever failed it has died. */
+static struct av_cq_shared *failed_with_receives(void)
+{
+	struct av_rq_shared *rq;
+	struct av_cq_shared *cq;
+	struct ibv_recv_wr wr = {.wr_id = 42}, *bad;
+
+	set_up(true);
+	rq = av_rq_at(&f.seg, INDEX);
+	cq = av_cq_at(&f.seg, INDEX);
+	CHECK(rq && cq);
+	rq->ring = RQ_AT;
+	rq->stride = AV_CACHE_LINE;
+	cq->ring = CQ_AT;
+	rq->mask = cq->mask = SLOTS - 1;
+	rq->capacity = cq->capacity = cq->level = SLOTS;
+	end.qp->type = IBV_QPT_RC;
+	end.qp->rq = end.qp->recv_cq = INDEX;
+	atomic_store(&end.qp->qpn, QPN);
+	for (uint32_t i = 0; i < RECEIVES; i++)
+		assert_int_equal(av_rq_post(&f.seg, rq, &wr, &bad), 0);
+	atomic_store(&end.qp->state, IBV_QPS_ERR);
+	atomic_store(&end.qp->resp.owner, DEAD);
+	return cq;
+}
+
+static void flushed_after_death(void **state)
+{
+	/* Before the first request is taken; and with that in hand. */
+	for (uint32_t taken = 0; taken < 2; taken++) {
+		struct av_cq_shared *cq = failed_with_receives();
+
+		if (taken)
+			assert_non_null(av_rq_take(&f.seg, av_rq_at(&f.seg, INDEX), 0, &end.qp->receiving));
+		change_state();
+		assert_int_equal(atomic_load(&cq->tail), RECEIVES);
+		for (uint32_t i = 0; i < RECEIVES; i++)
+			assert_int_equal(av_cq_present(&f.seg, cq, i)->status, IBV_WC_WR_FLUSH_ERR);
+		assert_int_equal(end.qp->receiving, 0);
+		fake_close(&f);
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(of_its_own_process_only),
+		cmocka_unit_test(flushed_after_death),
 	};
 	int ret = group_setup(NULL);
 
