@@ -37,6 +37,19 @@ static inline void av_barrier_light(void)
 		av_barrier_full();
 }
 
+/*
+ * Behind an atomic read-modify-write of the caller's: a full barrier, together with it. On x86 that was one;
+ * elsewhere what follows may be performed before its store is.
+ */
+static inline void av_barrier_behind_rmw(void)
+{
+#if defined(__x86_64__)
+	atomic_signal_fence(memory_order_seq_cst);
+#else
+	av_barrier_full();
+#endif
+}
+
 /**
  * av_barrier_heavy_own() - the other side of a light one, for the threads of this process
  *

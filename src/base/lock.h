@@ -20,6 +20,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "base/barrier.h"
 #include "base/compiler.h"
 
 struct av_lock {
@@ -77,14 +78,14 @@ static inline void av_lock_acquire_plain(struct av_lock *lock)
  * av_lock_try() - take the lock if nobody (living) holds it
  *
  * A busy lock's owner is asked for its life only once in a few milliseconds per thread, so that a loop around
- * this function stays cheap.
+ * this function stays cheap. Refused, it is ordered like a success: av_publish_before_try() relies on it.
  */
 AV_MUST_USE static inline enum av_lock_result av_lock_try(struct av_lock *lock)
 {
 	uint32_t free = 0;
 
 	if (av_likely(atomic_compare_exchange_strong_explicit(&lock->owner, &free, av_lock_self,
-							      memory_order_seq_cst, memory_order_relaxed)))
+							      memory_order_seq_cst, memory_order_seq_cst)))
 		return AV_LOCK_TAKEN;
 	return av_lock_try_dead(lock);
 }
@@ -124,6 +125,7 @@ static inline void av_lock_release(struct av_lock *lock)
 static inline void av_lock_release_fence(struct av_lock *lock)
 {
 	atomic_exchange_explicit(&lock->owner, 0, memory_order_seq_cst);
+	av_barrier_behind_rmw();
 }
 
 /*

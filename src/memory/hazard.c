@@ -88,8 +88,10 @@ static struct av_hazard *find_free(struct av_hazard *all, uint32_t count, uint64
 		struct av_hazard *h = &all[(my_place + i) % count];
 		uint64_t free = 0;
 
-		if (atomic_compare_exchange_strong(&h->word, &free, word))
+		if (atomic_compare_exchange_strong(&h->word, &free, word)) {
+			av_barrier_behind_rmw(); /* before the key is looked at */
 			return h;
+		}
 	}
 	return NULL;
 }

@@ -79,15 +79,10 @@ static inline void av_hazard_announce_alone(struct av_hazard *kept, uint32_t key
 	(void)atomic_exchange(&kept->word, (uint64_t)av_lock_self << 32 | key);
 }
 
-/* After announcing, and after an atomic read-modify-write of the caller's that came later: on x86 that was
- * the barrier. */
+/* After announcing, and after an atomic read-modify-write of the caller's that came later. */
 static inline void av_hazard_barrier(void)
 {
-#if defined(__x86_64__)
-	atomic_signal_fence(memory_order_seq_cst);
-#else
-	av_barrier_full();
-#endif
+	av_barrier_behind_rmw();
 }
 
 /* After announcing a key of an own segment, without any such. */

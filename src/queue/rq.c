@@ -212,6 +212,7 @@ static void publish(struct av_rq_shared *rq, uint32_t tail)
 {
 	if (av_unlikely(is_shared(rq))) {
 		atomic_exchange(&rq->tail, tail);
+		av_barrier_behind_rmw();
 		return;
 	}
 	atomic_store_explicit(&rq->tail, tail, memory_order_release);
