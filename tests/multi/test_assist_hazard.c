@@ -32,13 +32,15 @@
 static struct side c; /* the sender; this process is the receiver */
 static struct ibv_mr *mr;
 static _Atomic bool stop, gone;
+static _Atomic unsigned int received;
 
 static void *poll_on(void *arg)
 {
 	struct ibv_wc wc;
 
 	while (!atomic_load(&stop))
-		(void)!ibv_poll_cq(a.node->cq[CQ], 1, &wc);
+		if (ibv_poll_cq(a.node->cq[CQ], 1, &wc) == 1)
+			atomic_fetch_add(&received, 1);
 	return NULL;
 }
 
@@ -91,11 +93,12 @@ static void kill_sender(void)
 /* Its memory, as this process sees it. It has to have had to do with it. */
 static void *its_source(void)
 {
+	struct ibv_wc wc[1];
 	void *at;
 
-	assist_begin(&c, JOB_SEND, 1);
 	side_recv_one(&a, 1, 0, TO_AT, LARGE);
-	EXPECT(side_end(&c) == 1, "not sent");
+	assist_begin(&c, JOB_SEND, 1);
+	EXPECT(side_end(&c) == 1 && node_poll(a.node, CQ, 1, PATIENCE, wc) == 1, "the first message");
 	at = stall_mapped_here(c.pid, c.info.base[KEY_FULL] + FROM_AT);
 	if (!at)
 		DIE("the sender's memory is not mapped here");
@@ -122,6 +125,14 @@ static void post_receives(void)
 			DIE("ibv_post_recv");
 }
 
+/* They would not all fit in the queue with those to come. */
+static void wait_for_receives(void)
+{
+	for (uint64_t begin = now_ms(); atomic_load(&received) < MESSAGES && now_ms() - begin < PATIENCE;)
+		usleep(100);
+	EXPECT(atomic_load(&received) == MESSAGES, "%u received", atomic_load(&received));
+}
+
 static bool has_sent(void)
 {
 	struct pollfd answer = {.fd = c.sock, .events = POLLIN};
@@ -133,6 +144,7 @@ static bool has_sent(void)
 static bool begin_piece(int stall)
 {
 	for (uint64_t begin = now_ms(); now_ms() - begin < HELPS_MS;) {
+		atomic_store(&received, 0);
 		post_receives();
 		assist_begin(&c, JOB_SEND, MESSAGES);
 		do {
@@ -140,6 +152,7 @@ static bool begin_piece(int stall)
 				return true;
 		} while (!has_sent());
 		EXPECT(side_end(&c) == MESSAGES, "not sent");
+		wait_for_receives();
 	}
 	return false;
 }
