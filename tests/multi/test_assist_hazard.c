@@ -19,13 +19,13 @@
 #include "lib/sandbox.h"
 #include "lib/stall.h"
 
-#define ROUNDS	 3
+#define ROUNDS	 2
 #define CQ	 2	/* the receiver's: a sender that waited long asks nobody there for a while */
 #define MESSAGES 10	/* each of LARGE bytes */
 #define HELPS_MS 60000u /* in which a poller copies a piece: there may be others on the cores */
 #define STEP_MS	 5u
-#define EARLY_MS 200u /* in which deregistering would be done if it did not wait */
-#define AFTER_MS 20u  /* in which a write that is late is done */
+#define EARLY_MS 1000u /* in which deregistering would be done if it did not wait */
+#define AFTER_MS 20u   /* in which a write that is late is done */
 #define OURS	 0x6f757273u
 #define THEIRS	 0x746865697273u
 

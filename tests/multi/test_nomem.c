@@ -7,6 +7,7 @@
  */
 #include <errno.h>
 #include <fcntl.h>
+#include <malloc.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -25,9 +26,9 @@
 #define REPEATS	 (TEST_SANITIZED ? 200 : 1500) /* of a failure */
 #define MOST	 100			       /* allocations of one call */
 #define BYTES	 8192u
-#define DEPTH	 32u	      /* small rings: thousands are made, and yet seen if they are lost */
-#define SLACK	 1024	      /* blocks a context's file may grow by: numbers rest before they come again */
-#define VM_SLACK (32ul << 20) /* bytes that the address space may grow by: heaps do */
+#define DEPTH	 32u	     /* small rings: thousands are made, and yet seen if they are lost */
+#define SLACK	 1024	     /* blocks a context's file may grow by: numbers rest before they come again */
+#define VM_SLACK (8ul << 20) /* bytes that the address space may grow by: the heap does */
 #define FULL	 (IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ)
 
 static struct ibv_device *device;
@@ -709,6 +710,7 @@ int main(void)
 	struct ibv_device **list;
 
 	time_limit(200);
+	mallopt(M_ARENA_MAX, 1); /* those of threads reserve much */
 	sandbox_enter();
 	setenv("ANYVERBS_ADOPT", "never", 1); /* what fails there is not the call's failure: test_adopt_moves.c */
 	setenv("ANYVERBS_DEVICES", LIMITS, 1);
