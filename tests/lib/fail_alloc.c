@@ -4,9 +4,13 @@
 #include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <pthread.h>
+#include <stdarg.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <sys/mman.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
 static _Thread_local struct {
 	bool active, failed;
@@ -78,6 +82,36 @@ EXPORT void *mmap(void *addr, size_t length, int prot, int flags, int fd, off_t 
 		return NEXT(mmap)(addr, length, prot, flags, fd, offset);
 	errno = ENOMEM;
 	return MAP_FAILED;
+}
+
+/* Mappings that the library makes without the C library's functions (base/map.h). Up to six arguments are
+ * passed on, as the C library does: where a caller has fewer, nobody minds what stands in their places. */
+__attribute__((no_sanitize("address"))) EXPORT long syscall(long number, ...)
+{
+	long arg[6];
+	va_list list;
+
+	va_start(list, number);
+	for (int i = 0; i < 6; i++)
+		arg[i] = va_arg(list, long);
+	va_end(list);
+	if ((number != SYS_mmap && number != SYS_mremap) || !fails())
+		return NEXT(syscall)(number, arg[0], arg[1], arg[2], arg[3], arg[4], arg[5]);
+	errno = ENOMEM;
+	return -1;
+}
+
+EXPORT int mprotect(void *addr, size_t length, int prot)
+{
+	if (!fails())
+		return NEXT(mprotect)(addr, length, prot);
+	errno = ENOMEM;
+	return -1;
+}
+
+EXPORT int pthread_create(pthread_t *thread, const pthread_attr_t *attr, void *(*run)(void *), void *arg)
+{
+	return fails() ? EAGAIN : NEXT(pthread_create)(thread, attr, run, arg);
 }
 
 EXPORT int posix_fallocate(int fd, off_t offset, off_t length)

@@ -29,21 +29,19 @@ static uint64_t poll_receives(struct node *n, uint64_t count)
 	return done;
 }
 
-static enum ibv_wc_status do_one(struct node *n, int qp, struct node_send *s, uint64_t from, uint32_t bytes)
-{
-	struct ibv_wc wc[1];
-
-	s->flags = IBV_SEND_SIGNALED;
-	s->num_sge = 1;
-	s->sge[0] = (struct ibv_sge){n->info.base[KEY_FULL] + from, bytes, n->info.key[KEY_FULL]};
-	if (node_post_send(n, qp, s, 1).ret || node_poll(n, 0, 1, PATIENCE, wc) != 1)
-		return IBV_WC_GENERAL_ERR;
-	return wc[0].status;
-}
-
 static enum ibv_wc_status send_one(struct node *n, int qp, uint64_t from, uint32_t bytes)
 {
-	return do_one(n, qp, &(struct node_send){.opcode = IBV_WR_SEND}, from, bytes);
+	struct node_send s = {
+		.opcode = IBV_WR_SEND,
+		.flags = IBV_SEND_SIGNALED,
+		.num_sge = 1,
+		.sge = {{n->info.base[KEY_FULL] + from, bytes, n->info.key[KEY_FULL]}},
+	};
+	struct ibv_wc wc[1];
+
+	if (node_post_send(n, qp, &s, 1).ret || node_poll(n, 0, 1, PATIENCE, wc) != 1)
+		return IBV_WC_GENERAL_ERR;
+	return wc[0].status;
 }
 
 static uint64_t send_many(struct node *n, uint64_t count)
@@ -208,16 +206,9 @@ uint64_t assist_work(struct side *s, enum assist_job what, uint64_t arg)
 	return side_end(s);
 }
 
-enum ibv_wc_status assist_send(const struct side *to, int qp, uint64_t from, uint32_t bytes)
+enum ibv_wc_status assist_send(int qp, uint64_t from, uint32_t bytes)
 {
-	struct node_send word = {
-		.opcode = IBV_WR_RDMA_WRITE,
-		.remote_addr = to->info.base[KEY_FULL],
-		.rkey = to->info.key[KEY_FULL],
-	};
-	enum ibv_wc_status status = do_one(a.node, qp, &word, 0, 8);
-
-	return status == IBV_WC_SUCCESS ? send_one(a.node, qp, from, bytes) : status;
+	return send_one(a.node, qp, from, bytes);
 }
 
 int assist_test(int argc, char **argv, void (*run)(void))

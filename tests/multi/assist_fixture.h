@@ -38,10 +38,7 @@ void assist_begin(struct side *s, enum assist_job what, uint64_t arg);
  * @run; not under ThreadSanitizer. Return: exit status for main() */
 int assist_test(int argc, char **argv, void (*run)(void));
 
-/*
- * Post a SEND of a's on that queue pair, and wait. Return: its status. A WRITE of a word to the beginning of
- * @to's arena goes before it: who has not heard of a peer for a while goes another way, once.
- */
-enum ibv_wc_status assist_send(const struct side *to, int qp, uint64_t from, uint32_t bytes);
+/* Post a SEND of a's on that queue pair, and wait. Return: its status */
+enum ibv_wc_status assist_send(int qp, uint64_t from, uint32_t bytes);
 
 #endif

@@ -9,9 +9,12 @@
 #include "assist_fixture.h"
 #include "lib/sandbox.h"
 
-#define SEEN_MS	  60000u /* to see help: there may be others on the cores */
-#define PROTECTED 30
-#define CHANGES	  100
+#define SEEN_MS	      60000u /* to see help: there may be others on the cores */
+#define SILENCE_US    50000u /* far more than a sender knows that a peer lives */
+#define AFTER_SILENCE (1u << 20)
+#define UNREAD_AT     (6ul << 20)
+#define PROTECTED     30
+#define CHANGES	      100
 
 enum receiver { POLLS, COMES_LATE, WAITS_FOR_EVENT, RECEIVERS };
 static const char *const receiver_name[] = {"polls", "comes late", "waits for the event"};
@@ -56,7 +59,7 @@ static void send_to(enum receiver how, uint64_t from, uint32_t bytes)
 		assist_begin(&b, JOB_POLL, 1);
 		usleep(ASSIST_BEGINS_US);
 	}
-	EXPECT(assist_send(&b, how == WAITS_FOR_EVENT, from, bytes) == IBV_WC_SUCCESS, "not sent");
+	EXPECT(assist_send(how == WAITS_FOR_EVENT, from, bytes) == IBV_WC_SUCCESS, "not sent");
 	if (how == POLLS)
 		EXPECT(side_end(&b) == 1, "not received");
 	if (how == COMES_LATE)
@@ -92,6 +95,23 @@ static void seen_row(void)
 	while (after < before + PIECE && now_ms() - begin < SEEN_MS) {
 		side_recv_one(&b, 0, 0, TO_AT, LARGE);
 		send_to(POLLS, FROM_AT, LARGE);
+		after = assist_work(&b, JOB_MAPPED, 0);
+	}
+	EXPECT(after >= before + PIECE, "it never did: %lu bytes mapped", (unsigned long)after);
+}
+
+/* From where nobody but the sender has read yet: what is mapped there afterwards was help. */
+static void silence_row(void)
+{
+	uint64_t before = assist_work(&b, JOB_MAPPED, 0), after = before, begin = now_ms();
+
+	row("a receiver that polls copies a part of the first message after a silence");
+	while (after < before + PIECE && now_ms() - begin < SEEN_MS) {
+		side_recv_one(&b, 0, 0, TO_AT, AFTER_SILENCE);
+		assist_begin(&b, JOB_POLL, 1);
+		usleep(SILENCE_US);
+		EXPECT(assist_send(0, UNREAD_AT, AFTER_SILENCE) == IBV_WC_SUCCESS, "not sent");
+		EXPECT(side_end(&b) == 1, "not received");
 		after = assist_work(&b, JOB_MAPPED, 0);
 	}
 	EXPECT(after >= before + PIECE, "it never did: %lu bytes mapped", (unsigned long)after);
@@ -138,7 +158,7 @@ static void source_row(void)
 		side_recv_one(&b, 0, 0, TO_AT, ASSIST_MIN);
 		assist_begin(&b, JOB_POLL, 1);
 		usleep(ASSIST_BEGINS_US);
-		EXPECT(assist_send(&b, 0, FROM_AT, ASSIST_MIN) == IBV_WC_SUCCESS, "not sent");
+		EXPECT(assist_send(0, FROM_AT, ASSIST_MIN) == IBV_WC_SUCCESS, "not sent");
 		for (size_t end = PIECE; end <= ASSIST_MIN; end += PIECE)
 			a.node->arena[FROM_AT + end - 1] ^= 0xff;
 		EXPECT(side_end(&b) == 1, "not received");
@@ -163,6 +183,7 @@ static void run(void)
 	open_event_queue();
 	late_row();
 	seen_row();
+	silence_row();
 	for (size_t i = 0; i < COUNT_OF(rows); i++)
 		for (enum receiver how = 0; how < RECEIVERS; how++)
 			message_row(how, rows[i].bytes, rows[i].from_by, rows[i].to_by);

@@ -98,7 +98,7 @@ static void key_row(void)
 			return;
 		assist_begin(&b, JOB_OWN_CLOSE, 0);
 		usleep(ASSIST_BEGINS_US);
-		status = assist_send(&b, 1, FROM_AT, LARGE);
+		status = assist_send(1, FROM_AT, LARGE);
 		EXPECT(is_expected(status), "'%s'", ibv_wc_status_str(status));
 		ret = side_end(&b);
 		EXPECT(ret == 0, "%lu bytes were written to it afterwards, or that error",
@@ -128,7 +128,7 @@ static void stop_row(void)
 		assist_begin(&b, JOB_POLL, 1);
 		usleep(ASSIST_BEGINS_US);
 		strike_soon(b.pid, SIGSTOP, SIGCONT);
-		EXPECT(assist_send(&b, 0, FROM_AT, LARGE) == IBV_WC_SUCCESS, "not sent");
+		EXPECT(assist_send(0, FROM_AT, LARGE) == IBV_WC_SUCCESS, "not sent");
 		EXPECT(side_end(&b) == 1, "not received");
 		wrong = side_check_areas(&b, &area, 1, seed, LARGE);
 		EXPECT(wrong < 0, "byte %ld is another", (long)(wrong - (int64_t)TO_AT));
@@ -156,7 +156,7 @@ static enum ibv_wc_status send_until_failure(void)
 	enum ibv_wc_status status = IBV_WC_SUCCESS;
 
 	for (int i = 0; i < MESSAGES && status == IBV_WC_SUCCESS; i++)
-		status = assist_send(&c, 1, FROM_AT, LARGE);
+		status = assist_send(1, FROM_AT, LARGE);
 	return status;
 }
 
@@ -174,7 +174,7 @@ static void receiver_row(void)
 		status = send_until_failure();
 		bury_victim();
 		if (status == IBV_WC_SUCCESS)
-			status = assist_send(&c, 1, FROM_AT, LARGE);
+			status = assist_send(1, FROM_AT, LARGE);
 		EXPECT(status != IBV_WC_SUCCESS, "nobody can have received it");
 		EXPECT(side_destroy_qp(&a, 1) == 0, "destroying");
 	}

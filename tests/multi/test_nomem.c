@@ -2,11 +2,12 @@
 /*
  * Every allocation of every verb that makes something fails in its turn: the call says ENOMEM and has done
  * nothing. What it has taken it gives back, object numbers and shared memory too: each failure is repeated
- * more often than there are numbers (the limits are low here), and the context's file does not grow by it.
- * The process' own memory is the leak sanitizer's matter.
+ * more often than there are numbers (the limits are low here), and neither the context's file nor the
+ * address space grows by it. The process' heap is the leak sanitizer's matter.
  */
 #include <errno.h>
 #include <fcntl.h>
+#include <malloc.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -18,15 +19,17 @@
 #include "lib/expect.h"
 #include "lib/fail_alloc.h"
 #include "lib/node.h"
+#include "lib/pages.h"
 #include "lib/sandbox.h"
 
-#define LIMITS	"any0:max_qp=8:max_cq=8:max_mr=8:max_pd=8"
-#define REPEATS (TEST_SANITIZED ? 200 : 1500) /* of a failure */
-#define MOST	100			      /* allocations of one call */
-#define BYTES	8192u
-#define DEPTH	32u  /* small rings: thousands are made, and yet seen if they are lost */
-#define SLACK	1024 /* blocks a context's file may grow by: numbers rest before they come again */
-#define FULL	(IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ)
+#define LIMITS	 "any0:max_qp=8:max_cq=8:max_mr=8:max_pd=8"
+#define REPEATS	 (TEST_SANITIZED ? 200 : 1500) /* of a failure */
+#define MOST	 100			       /* allocations of one call */
+#define BYTES	 8192u
+#define DEPTH	 32u	     /* small rings: thousands are made, and yet seen if they are lost */
+#define SLACK	 1024	     /* blocks a context's file may grow by: numbers rest before they come again */
+#define VM_SLACK (8ul << 20) /* bytes that the address space may grow by: the heap does */
+#define FULL	 (IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ)
 
 static struct ibv_device *device;
 static struct ibv_context *ctx, *second;
@@ -667,18 +670,22 @@ static enum outcome fail_nth(const struct verb *v, enum fail_alloc how, unsigned
 {
 	const int repeats = v->end == end_context ? 20 : REPEATS; /* a context leaves nothing behind it */
 	enum outcome first;
+	size_t vm;
 	long before;
 
 	prepare(v->needs);
 	first = attempt(v, how, nth);
 	expect_good(v, nth);
 	before = blocks();
+	vm = pages_vm_size();
 	for (unsigned int n = 1; n < nth && first != DONE; n++)
 		attempt(v, how, n);
 	for (int i = 0; i < repeats && first != DONE; i++)
 		attempt(v, how, nth);
 	EXPECT(blocks() - before <= SLACK, "the context's file grew from %ld to %ld blocks", before,
 	       blocks());
+	EXPECT(TEST_SANITIZED || pages_vm_size() <= vm + VM_SLACK, "the address space grew from %zu to %zu",
+	       vm, pages_vm_size());
 	expect_good(v, nth);
 	finish();
 	return first;
@@ -703,6 +710,7 @@ int main(void)
 	struct ibv_device **list;
 
 	time_limit(200);
+	mallopt(M_ARENA_MAX, 1); /* those of threads reserve much */
 	sandbox_enter();
 	setenv("ANYVERBS_ADOPT", "never", 1); /* what fails there is not the call's failure: test_adopt_moves.c */
 	setenv("ANYVERBS_DEVICES", LIMITS, 1);

@@ -21,6 +21,7 @@
 
 #define PAGE	 4096u
 #define PAGES	 16
+#define ROUNDS	 20000 /* of prefetches that are looked at as they are counted */
 #define READ	 IBV_ADVISE_MR_ADVICE_PREFETCH
 #define WRITE	 IBV_ADVISE_MR_ADVICE_PREFETCH_WRITE
 #define NO_FAULT IBV_ADVISE_MR_ADVICE_PREFETCH_NO_FAULT
@@ -326,6 +327,41 @@ static void pages_that_were_thrown_away_are_not_valid(void **state)
 	assert_int_equal(counted(&f, AV_ODP_COUNT_INVALIDATIONS), 1);
 }
 
+/* --- the order of counting ------------------------------------------------------------------------------ */
+
+static void check_order(const _Atomic uint64_t *counter)
+{
+	uint64_t handled = atomic_load(&counter[AV_ODP_COUNT_PREFETCHES]);
+
+	CHECK(atomic_load(&counter[AV_ODP_COUNT_PREFETCH_PAGES]) >= 2 * handled);
+}
+
+/* Looking at both, the device's and the context's, makes it slow to count in one after the other. */
+static void *compare(void *arg)
+{
+	while (!atomic_load(&stop)) {
+		check_order(f.seg.odp->value);
+		check_order(f.seg.head->counter);
+	}
+	return NULL;
+}
+
+/* Who sees a prefetch sees its two pages: the moment between the two is looked for often. */
+static void pages_are_counted_before_their_prefetch(void **state)
+{
+	pthread_t t;
+
+	atomic_store(&stop, false);
+	assert_int_equal(pthread_create(&t, NULL, compare, NULL), 0);
+	for (uint64_t i = 1; i <= ROUNDS; i++) {
+		assert_int_equal(advise(room, 2 * PAGE, READ, true), 0);
+		assert_int_equal(av_odp_clear(&f.seg, (uintptr_t)room, 2 * PAGE), 2);
+		check_counts(i, 2 * i);
+	}
+	atomic_store(&stop, true);
+	pthread_join(t, NULL);
+}
+
 #define CASE(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
 
 int main(void)
@@ -347,6 +383,7 @@ int main(void)
 		CASE(a_forked_child_begins_anew),
 		CASE(restarts_are_counted),
 		CASE(pages_that_were_thrown_away_are_not_valid),
+		CASE(pages_are_counted_before_their_prefetch),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
