@@ -12,22 +12,22 @@
 #include "transport/xrc.h"
 
 /* The state has been set to ERR. A post_recv that we do not see sees the state, and flushes itself. */
-static void flush_receives(const struct av_qp_end *end)
+static void end_receives(const struct av_qp_end *end)
 {
+	if (end->qp->srq) {
+		atomic_store(&end->qp->last_wqe, 1);
+		return;
+	}
 	(void)av_barrier_heavy_for(end->seg->own);
 	av_deliver_flush(end);
 }
 
 void av_responder_error(const struct av_qp_end *end)
 {
-	if (atomic_exchange(&end->qp->state, IBV_QPS_ERR) == IBV_QPS_ERR) {
+	if (atomic_exchange(&end->qp->state, IBV_QPS_ERR) == IBV_QPS_ERR)
 		av_deliver_flush(end);
-		return;
-	}
-	if (end->qp->srq)
-		atomic_store(&end->qp->last_wqe, 1);
 	else
-		flush_receives(end);
+		end_receives(end);
 }
 
 /*
@@ -68,7 +68,7 @@ void av_responder_repair(const struct av_qp_end *end)
 		av_report_event(end, AV_CHECK_EXECUTOR_DIED, AV_EVENT_NONE, 0);
 		av_responder_error(end);
 	} else if (atomic_load(&end->qp->state) == IBV_QPS_ERR) {
-		flush_receives(end); /* it may have died over that */
+		end_receives(end); /* it may have died over that; an event more is better than none */
 	}
 	av_xrc_end(&use);
 }

@@ -131,11 +131,22 @@ static void flushed_after_death(void **state)
 	}
 }
 
+/* The event of a queue pair with a shared receive queue. */
+static void last_wqe_reached_after_death(void **state)
+{
+	(void)failed_with_receives();
+	end.qp->srq = 1;
+	change_state();
+	assert_int_equal(atomic_load(&end.qp->last_wqe), 1);
+	fake_close(&f);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(of_its_own_process_only),
 		cmocka_unit_test(flushed_after_death),
+		cmocka_unit_test(last_wqe_reached_after_death),
 	};
 	int ret = group_setup(NULL);
 
