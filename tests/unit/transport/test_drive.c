@@ -102,7 +102,8 @@ static struct av_cq_shared *failed_with_receives(void)
 	rq->ring = RQ_AT;
 	rq->stride = AV_CACHE_LINE;
 	cq->ring = CQ_AT;
-	rq->mask = cq->mask = SLOTS - 1;
+	rq->mask = SLOTS - 1;
+	cq->mask = SLOTS - 1;
 	rq->capacity = cq->capacity = cq->level = SLOTS;
 	end.qp->type = IBV_QPT_RC;
 	end.qp->rq = end.qp->recv_cq = INDEX;
