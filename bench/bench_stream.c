@@ -152,6 +152,7 @@ int main(int argc, char **argv)
 {
 	struct series s[FIGURES] = {0}, both = {0}, ratio = {0};
 	struct node_qp_spec spec = spec_default();
+	struct node_link link = link_default();
 
 	time_limit(600);
 	side_work = work;
@@ -160,7 +161,8 @@ int main(int argc, char **argv)
 	side_start(&b);
 	spec.cap.max_send_wr = spec.cap.max_recv_wr = DEPTH;
 	pair_create(&a, 0, &b, 0, &spec);
-	pair_connect(&a, 0, NULL, &b, 0, NULL);
+	link.rnr_retry = 7; /* a receiver that loses its core is waited for */
+	pair_connect(&a, 0, &link, &b, 0, &link);
 	for (int i = 0; i < BENCH_RUNS; i++) {
 		double sender, receiver;
 
