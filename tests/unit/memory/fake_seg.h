@@ -49,6 +49,14 @@ static inline void fake_open(struct fake_seg *f, uint32_t ref)
 	f->seg.odp_gauge = &f->gauge;
 }
 
+/* The first chunk of each table of objects, whose entries are all zero. */
+#define FAKE_CHUNK_AT(slab) ((uint64_t)((slab) + 1) << 26)
+static inline void fake_tables(struct fake_seg *f)
+{
+	for (int slab = 0; slab < AV_SLAB_N; slab++)
+		atomic_store(&f->seg.head->chunk[slab][0], FAKE_CHUNK_AT(slab));
+}
+
 static inline void fake_close(struct fake_seg *f)
 {
 	munmap(f->seg.head, AV_SEG_BYTES);

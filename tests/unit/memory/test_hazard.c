@@ -21,6 +21,7 @@
 #include "lib/refuse_call.h"
 #include "memory/hazard.h"
 #include "memory/walk.h"
+#include "unit/hca/own_directory.h"
 
 #define KEY	  0x507u
 #define OTHER_KEY 0x508u
@@ -30,18 +31,6 @@
 #define LOOK_NS	  50000000l
 
 static struct fake_seg f;
-static char folder[] = "/dev/shm/anyverbs-test-XXXXXX";
-
-static int group_setup(void **state)
-{
-	return !mkdtemp(folder) || setenv("ANYVERBS_DIR", folder, 1) || av_dir_join();
-}
-
-static int group_teardown(void **state)
-{
-	av_dir_leave();
-	return 0;
-}
 
 static int setup(void **state)
 {
@@ -588,5 +577,5 @@ int main(void)
 		ON_A_SEGMENT(a_forked_child_has_its_parents_threads_places),
 	};
 
-	return cmocka_run_group_tests(tests, group_setup, group_teardown);
+	return cmocka_run_group_tests(tests, own_directory_join, own_directory_leave);
 }

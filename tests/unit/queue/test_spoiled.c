@@ -15,9 +15,8 @@
 #include "queue/rq.h"
 #include "unit/memory/fake_seg.h"
 
-#define INDEX	       1u
-#define CHUNK_AT(slab) ((uint64_t)((slab) + 1) << 26)
-#define RQ_SLOT	       (sizeof(struct av_rq_wqe) + AV_MAX_SGE * sizeof(struct ibv_sge))
+#define INDEX	1u
+#define RQ_SLOT (sizeof(struct av_rq_wqe) + AV_MAX_SGE * sizeof(struct ibv_sge))
 
 static const uint64_t offsets[] = {
 	0,
@@ -46,8 +45,7 @@ static struct fake_seg fake;
 static int set_up(void **state)
 {
 	fake_open(&fake, 1);
-	for (int slab = 0; slab < AV_SLAB_N; slab++)
-		atomic_store(&fake.seg.head->chunk[slab][0], CHUNK_AT(slab));
+	fake_tables(&fake);
 	return 0;
 }
 

@@ -19,23 +19,23 @@
 #include "memory/adopt.h"
 #include "memory/key.h"
 #include "transport/assist.h"
+#include "unit/hca/own_directory.h"
 #include "unit/memory/fake_seg.h"
 
-#define CHUNKS_AT(slab) ((uint64_t)((slab) + 1) << 26)
-#define ADOPTED_AT	(7ull << 26) /* the sender's: what is adopted, */
-#define SOURCE_AT	(8ull << 26) /* and its bytes */
-#define SOURCE_ADDR	0x7000000000ull
-#define INDEX		1u
-#define PD		3u
-#define KEY		(INDEX << 8 | 7)
-#define REQUESTER	77u
-#define RESPONDER	78u
-#define ROOM		(2u << 20)
-#define GUARD		64u
-#define LIVING		1000001u /* processes that are none */
-#define DEAD		1000002u
-#define LOOK_NS		12000000 /* until a thread asks again whether a process lives */
-#define ROUNDS		200
+#define ADOPTED_AT  (7ull << 26) /* the sender's: what is adopted, */
+#define SOURCE_AT   (8ull << 26) /* and its bytes */
+#define SOURCE_ADDR 0x7000000000ull
+#define INDEX	    1u
+#define PD	    3u
+#define KEY	    (INDEX << 8 | 7)
+#define REQUESTER   77u
+#define RESPONDER   78u
+#define ROOM	    (2u << 20)
+#define GUARD	    64u
+#define LIVING	    1000001u /* processes that are none */
+#define DEAD	    1000002u
+#define LOOK_NS	    12000000 /* until a thread asks again whether a process lives */
+#define ROUNDS	    200
 
 #define MIN   AV_ASSIST_MIN
 #define PIECE AV_ASSIST_PIECE
@@ -45,7 +45,6 @@ static struct fake_seg f[2];
 static struct av_qp_end req, rsp;
 static struct av_cq_shared *cq;
 static uint8_t *source, *buffer; /* ROOM bytes each; of the second there is more */
-static char folder[] = "/dev/shm/anyverbs-test-XXXXXX";
 
 static bool is_alive(uint32_t owner)
 {
@@ -54,13 +53,13 @@ static bool is_alive(uint32_t owner)
 
 static int group_setup(void **state)
 {
-	return !mkdtemp(folder) || setenv("ANYVERBS_DIR", folder, 1) || av_dir_join() || av_copy_init();
+	return own_directory_join(state) || av_copy_init();
 }
 
 static int group_teardown(void **state)
 {
-	av_dir_leave();
-	return rmdir(folder);
+	(void)own_directory_leave(state);
+	return rmdir(own_directory);
 }
 
 /* --- what is set up --- */
@@ -107,8 +106,7 @@ static int set_up(void **state)
 {
 	for (uint32_t i = 0; i < 2; i++) {
 		fake_open(&f[i], i + 1);
-		for (int slab = 0; slab < AV_SLAB_N; slab++)
-			atomic_store(&f[i].seg.head->chunk[slab][0], CHUNKS_AT(slab));
+		fake_tables(&f[i]);
 	}
 	f[0].seg.own = false;
 	buffer = mmap(NULL, ROOM + 2 * GUARD, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);

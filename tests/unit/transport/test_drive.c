@@ -12,31 +12,18 @@
 #include "queue/qp.h"
 #include "transport/drive.h"
 #include "transport/state.h"
+#include "unit/hca/own_directory.h"
 #include "unit/memory/fake_seg.h"
 
-#define CHUNKS_AT(slab) ((uint64_t)((slab) + 1) << 26)
-#define INDEX		1u
+#define INDEX 1u
 
 static struct fake_seg f;
 static struct av_qp_end end;
-static char folder[] = "/dev/shm/anyverbs-test-XXXXXX";
-
-static int group_setup(void **state)
-{
-	return !mkdtemp(folder) || setenv("ANYVERBS_DIR", folder, 1) || av_dir_join();
-}
-
-static int group_teardown(void **state)
-{
-	av_dir_leave();
-	return 0;
-}
 
 static void set_up(bool own)
 {
 	fake_open(&f, 1);
-	for (int slab = 0; slab < AV_SLAB_N; slab++)
-		atomic_store(&f.seg.head->chunk[slab][0], CHUNKS_AT(slab));
+	fake_tables(&f);
 	f.seg.own = own;
 	end = (struct av_qp_end){&f.seg, av_qp_at(&f.seg, INDEX)};
 	end.qp->index = INDEX;
@@ -67,7 +54,7 @@ static const struct {
 
 static void of_its_own_process_only(void **state)
 {
-	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+	for (size_t i = 0; i < AV_ARRAY_SIZE(rows); i++) {
 		uint64_t thread;
 
 		set_up(rows[i].own);
@@ -149,12 +136,12 @@ int main(void)
 		cmocka_unit_test(flushed_after_death),
 		cmocka_unit_test(last_wqe_reached_after_death),
 	};
-	int ret = group_setup(NULL);
+	int ret = own_directory_join(NULL);
 
 	if (ret == 0 && !av_barrier_is_light)
 		ret = 77; /* no membarrier(2) here: no lock is anybody's own */
 	if (ret == 0)
 		ret = cmocka_run_group_tests(tests, NULL, NULL);
-	group_teardown(NULL);
+	(void)own_directory_leave(NULL);
 	return ret;
 }

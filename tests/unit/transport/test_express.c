@@ -18,26 +18,25 @@
 #include "memory/key.h"
 #include "queue/qp.h"
 #include "transport/express.h"
+#include "unit/hca/own_directory.h"
 #include "unit/memory/fake_seg.h"
 
-#define CHUNKS_AT(slab) ((uint64_t)((slab) + 1) << 26)
-#define RQ_AT		(7ull << 26)
-#define CQ_AT		(8ull << 26)
-#define INDEX		1u
-#define SLOTS		8u
-#define PD		3u
-#define KEY		(INDEX << 8 | 7)
-#define REQUESTER	77u
-#define RESPONDER	78u
-#define PSN		5u
-#define BYTES		8192u
+#define RQ_AT	  (7ull << 26)
+#define CQ_AT	  (8ull << 26)
+#define INDEX	  1u
+#define SLOTS	  8u
+#define PD	  3u
+#define KEY	  (INDEX << 8 | 7)
+#define REQUESTER 77u
+#define RESPONDER 78u
+#define PSN	  5u
+#define BYTES	  8192u
 
 static struct fake_seg f[2];
 static struct av_qp_end req, rsp;
 static struct av_cq_shared *cq; /* the responder's */
 static struct av_rq_shared *rq;
 static uint8_t local[BYTES] AV_ALIGNED(64), remote[BYTES] AV_ALIGNED(64);
-static char folder[] = "/dev/shm/anyverbs-test-XXXXXX";
 
 /* Which process the responder belongs to. */
 enum where { OTHERS, OURS };
@@ -55,13 +54,7 @@ struct express_row {
 
 static int group_setup(void **state)
 {
-	return !mkdtemp(folder) || setenv("ANYVERBS_DIR", folder, 1) || av_dir_join() || av_copy_init();
-}
-
-static int group_teardown(void **state)
-{
-	av_dir_leave();
-	return 0;
+	return own_directory_join(state) || av_copy_init();
 }
 
 static void set_up_key(struct av_seg *seg, uint8_t *memory)
@@ -125,8 +118,7 @@ static void set_up(const struct express_row *r)
 	for (uint32_t i = 0; i < 2; i++) {
 		fake_open(&f[i], i + 1);
 		f[i].seg.proc = i + 1;
-		for (int slab = 0; slab < AV_SLAB_N; slab++)
-			atomic_store(&f[i].seg.head->chunk[slab][0], CHUNKS_AT(slab));
+		fake_tables(&f[i]);
 	}
 	f[1].seg.own = r->where == OURS;
 	atomic_store(&f[1].seg.alive_ns, av_now_coarse_ns());
@@ -422,5 +414,5 @@ int main(void)
 		cmocka_unit_test(each_is_taken_or_left_as_it_was),
 	};
 
-	return cmocka_run_group_tests(tests, group_setup, group_teardown);
+	return cmocka_run_group_tests(tests, group_setup, own_directory_leave);
 }

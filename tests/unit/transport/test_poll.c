@@ -16,37 +16,30 @@
 #include "memory/key.h"
 #include "queue/qp.h"
 #include "transport/poll.h"
+#include "unit/hca/own_directory.h"
 #include "unit/memory/fake_seg.h"
 
-#define CHUNKS_AT(slab) ((uint64_t)((slab) + 1) << 26)
-#define SQ_AT		(6ull << 26)
-#define RQ_AT		(7ull << 26)
-#define CQ_AT		(8ull << 26)
-#define INDEX		1u
-#define SLOTS		8u
-#define QPN		77u
-#define PD		3u
-#define KEY		(INDEX << 8 | 7)
-#define ROOM		AV_CQE_DATA /* of the buffer, */
-#define BEHIND		256u	    /* and bytes behind it that nobody may touch */
-#define NAP_NS		100000000l
+#define SQ_AT  (6ull << 26)
+#define RQ_AT  (7ull << 26)
+#define CQ_AT  (8ull << 26)
+#define INDEX  1u
+#define SLOTS  8u
+#define QPN    77u
+#define PD     3u
+#define KEY    (INDEX << 8 | 7)
+#define ROOM   AV_CQE_DATA /* of the buffer, */
+#define BEHIND 256u	   /* and bytes behind it that nobody may touch */
+#define NAP_NS 100000000l
 
 static struct fake_seg f;
 static struct av_qp_end end;
 static struct av_cq_shared *cq;
 static struct av_rq_shared *rq;
 static uint8_t buffer[ROOM + BEHIND];
-static char folder[] = "/dev/shm/anyverbs-test-XXXXXX";
 
 static int group_setup(void **state)
 {
-	return !mkdtemp(folder) || setenv("ANYVERBS_DIR", folder, 1) || av_dir_join() || av_copy_init();
-}
-
-static int group_teardown(void **state)
-{
-	av_dir_leave();
-	return 0;
+	return own_directory_join(state) || av_copy_init();
 }
 
 static void set_up_key(void)
@@ -88,8 +81,7 @@ static void set_up_queues(void)
 static int setup(void **state)
 {
 	fake_open(&f, 1);
-	for (int slab = 0; slab < AV_SLAB_N; slab++)
-		atomic_store(&f.seg.head->chunk[slab][0], CHUNKS_AT(slab));
+	fake_tables(&f);
 	set_up_key();
 	set_up_queues();
 	memset(buffer, 0xee, sizeof(buffer));
@@ -226,5 +218,5 @@ int main(void)
 		ON_A_SEGMENT(a_length_that_changes_is_checked_as_it_is_used),
 	};
 
-	return cmocka_run_group_tests(tests, group_setup, group_teardown);
+	return cmocka_run_group_tests(tests, group_setup, own_directory_leave);
 }
