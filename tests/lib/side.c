@@ -327,6 +327,13 @@ void side_stop(struct side *s)
 	close(s->sock);
 }
 
+void side_bury(struct side *s)
+{
+	waitpid(s->pid, NULL, 0);
+	close(s->sock);
+	*s = (struct side){0};
+}
+
 int side_create_qp(struct side *s, int qp, struct node_qp_spec *spec, uint32_t *qpn)
 {
 	struct call c = {.op = OP_CREATE_QP, .i = s->first_qp + qp, .spec = *spec};

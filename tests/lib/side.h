@@ -44,6 +44,8 @@ void side_open(struct side *s, struct ibv_context *shared); /* in this one */
 /* The sandbox, and in it both, adopting memory always. */
 void sides_open_adopting(struct side *here, struct side *there);
 void side_stop(struct side *s);
+/* The other process has been killed, or will be: wait for its end, and forget it. */
+void side_bury(struct side *s);
 
 /*
  * The next call is answered at once and done that much later (other process only): for what has to happen

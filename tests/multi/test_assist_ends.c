@@ -9,7 +9,6 @@
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -144,13 +143,6 @@ static void open_victim(void)
 	pair_connect(&a, 1, NULL, &c, 0, NULL);
 }
 
-static void bury_victim(void)
-{
-	waitpid(c.pid, NULL, 0);
-	close(c.sock);
-	c = (struct side){0};
-}
-
 static enum ibv_wc_status send_until_failure(void)
 {
 	enum ibv_wc_status status = IBV_WC_SUCCESS;
@@ -172,7 +164,7 @@ static void receiver_row(void)
 		usleep(ASSIST_BEGINS_US);
 		strike_soon(c.pid, SIGKILL, 0);
 		status = send_until_failure();
-		bury_victim();
+		side_bury(&c);
 		if (status == IBV_WC_SUCCESS)
 			status = assist_send(1, FROM_AT, LARGE);
 		EXPECT(status != IBV_WC_SUCCESS, "nobody can have received it");
@@ -237,7 +229,7 @@ static void sender_row(bool polls)
 		for (uint64_t end = now_ns() + below(400000); now_ns() < end;)
 			received += node_poll(a.node, 1, 1, 0, wc);
 		kill(c.pid, SIGKILL);
-		bury_victim();
+		side_bury(&c);
 		if (polls)
 			received += node_poll(a.node, 1, MESSAGES - received, LOOK_MS, wc);
 		expect_silence(received);

@@ -12,7 +12,6 @@
 #include <signal.h>
 #include <stdatomic.h>
 #include <stdio.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include "assist_fixture.h"
@@ -80,14 +79,6 @@ static void open_sender(void)
 	pair_create(&a, 1, &c, 0, &spec);
 	pair_connect(&a, 1, NULL, &c, 0, NULL);
 	side_load_areas(&c, &(struct area){FROM_AT, LARGE}, 1, THEIRS);
-}
-
-static void kill_sender(void)
-{
-	kill(c.pid, SIGKILL);
-	waitpid(c.pid, NULL, 0);
-	close(c.sock);
-	c = (struct side){0};
 }
 
 /* Its memory, as this process sees it. It has to have had to do with it. */
@@ -173,8 +164,10 @@ static void end_key(int stall, bool killed)
 {
 	pthread_t thread;
 
-	if (killed)
-		kill_sender();
+	if (killed) {
+		kill(c.pid, SIGKILL);
+		side_bury(&c);
+	}
 	atomic_store(&gone, false);
 	thread = start(deregister);
 	wait_until_gone(EARLY_MS);

@@ -6,10 +6,10 @@
  */
 #include <signal.h>
 #include <stdlib.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include "lib/expect.h"
+#include "lib/request.h"
 #include "lib/sandbox.h"
 #include "lib/side.h"
 
@@ -68,15 +68,16 @@ static uint64_t work(struct node *n, const struct side_job *job)
 
 static enum ibv_wc_status do_one(enum ibv_wr_opcode op)
 {
-	bool atomic = op == IBV_WR_ATOMIC_FETCH_AND_ADD;
-	struct node_send s = {
-		.opcode = op,
+	const struct request r = {
+		.op = op,
 		.flags = IBV_SEND_SIGNALED,
-		.remote_addr = victim.info.base[KEY_FULL] + THERE_AT,
-		.rkey = victim.info.key[KEY_FULL],
-		.num_sge = 1,
-		.sge = {side_sge(&a, KEY_FULL, HERE_AT, atomic ? 8 : BYTES)},
+		.bytes = request_is_atomic(op) ? 8 : BYTES,
+		.lkey = KEY_FULL,
+		.rkey = KEY_FULL,
+		.local_at = HERE_AT,
+		.remote_at = THERE_AT,
 	};
+	struct node_send s = request_make(&a, &victim, &r);
 	struct ibv_wc wc[1];
 
 	if (side_post_send(&a, 0, &s, 1).ret || side_poll(&a, 0, 1, PATIENCE, wc) != 1)
@@ -110,9 +111,7 @@ static void killed_row(enum ibv_wr_opcode op, const char *name, enum business bu
 		side_begin(&victim, &(struct side_job){{business}});
 		status = kill_in_between(op);
 		EXPECT(status == IBV_WC_RETRY_EXC_ERR, "'%s'", ibv_wc_status_str(status));
-		waitpid(victim.pid, NULL, 0);
-		close(victim.sock);
-		victim = (struct side){0};
+		side_bury(&victim);
 		EXPECT(side_destroy_qp(&a, 0) == 0, "destroying");
 	}
 }
