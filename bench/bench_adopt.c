@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* What adoption costs: registering and deregistering memory whose pages move into the segment and back. */
+/* What adoption costs: registering and deregistering memory whose pages move into the segment and
+ * back. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -14,7 +15,8 @@ static struct end e;
 static const struct {
 	const char *name;
 	size_t bytes;
-} sizes[] = {{"4KiB", 4ul << 10}, {"64KiB", 64ul << 10}, {"1MiB", 1ul << 20}, {"16MiB", 16ul << 20}};
+} sizes[] = {
+	{"4KiB", 4ul << 10}, {"64KiB", 64ul << 10}, {"1MiB", 1ul << 20}, {"16MiB", 16ul << 20}};
 
 static void measure(const char *size, size_t bytes, bool present)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What one call costs its caller: requests of 8 bytes between two queue pairs of one process, which leaves
- * the adapter's own work and takes away the distance between cores.
+ * What one call costs its caller: requests of 8 bytes between two queue pairs of one process, which
+ * leaves the adapter's own work and takes away the distance between cores.
  */
 #include <stdio.h>
 #include <time.h>

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Does deregistering a region wait for others? A page is registered and deregistered while a thread of this
- * process, and another process, write large messages through other keys of the same context, and while
- * nobody does. Waiting for one of these messages would be seen: it takes as long as many deregistrations.
+ * Does deregistering a region wait for others? A page is registered and deregistered while a thread
+ * of this process, and another process, write large messages through other keys of the same
+ * context, and while nobody does. Waiting for one of these messages would be seen: it takes as long
+ * as many deregistrations.
  */
 #include <pthread.h>
 #include <signal.h>
@@ -49,7 +50,7 @@ static void meet(int me)
 	end_connect(e.qp[0], atomic_load(&meeting->ready[!me]), &meeting->gid[!me]);
 }
 
-/* --- traffic --- */
+/* --- traffic --------------------------------------------------------------------- */
 
 /* Write until told to stop, as long as there is to be traffic. */
 static void write_on(struct end *from, struct ibv_qp *qp, const struct transfer *t)
@@ -104,7 +105,7 @@ static void *other_thread(void *arg)
 	return NULL;
 }
 
-/* --- deregistering --- */
+/* --- deregistering --------------------------------------------------------------- */
 
 /* Median of single ones. */
 static double dereg_ns(void *at)
@@ -170,7 +171,8 @@ static pid_t start_process(void)
 {
 	pid_t pid;
 
-	meeting = mmap(NULL, sizeof(*meeting), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	meeting = mmap(NULL, sizeof(*meeting), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS,
+		       -1, 0);
 	if (meeting == MAP_FAILED)
 		DIE("no memory");
 	pid = fork();

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Inline receive, activated or not, in turn: messages back and forth between two processes that poll, one way
- * in nanoseconds, into one element and into many; and what it costs a process that posts a receive to execute
- * the RDMA READ of its peer that waited behind it.
+ * Inline receive, activated or not, in turn: messages back and forth between two processes that
+ * poll, one way in nanoseconds, into one element and into many; and what it costs a process that
+ * posts a receive to execute the RDMA READ of its peer that waited behind it.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -19,8 +19,9 @@
 #define EXCHANGES 4000u
 #define WARM_UP	  400u
 #define SEND_AT	  0x100000u
-#define RIGHTS \
-	(IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC)
+#define RIGHTS                                                                       \
+	(IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ | \
+	 IBV_ACCESS_REMOTE_ATOMIC)
 
 enum job { JOB_MAKE, JOB_CONNECT, JOB_END, JOB_EXCHANGE, JOB_UNBLOCK };
 
@@ -59,7 +60,7 @@ static void connect_to(struct node *n, const struct side_job *job)
 		DIE("not connected");
 }
 
-/* --- messages --- */
+/* --- messages -------------------------------------------------------------------- */
 
 static void post(struct node *n, uint32_t i, uint32_t bytes, uint32_t elements)
 {
@@ -68,8 +69,9 @@ static void post(struct node *n, uint32_t i, uint32_t bytes, uint32_t elements)
 	uint32_t each = (bytes + elements - 1) / elements;
 
 	for (uint32_t e = 0; e < elements; e++)
-		sge[e] = (struct ibv_sge){n->info.base[KEY_FULL] + i % DEPTH * 8192 + e * (each + 64), each,
-					  n->info.key[KEY_FULL]};
+		sge[e] = (struct ibv_sge){n->info.base[KEY_FULL] + i % DEPTH * 8192 +
+						  e * (each + 64),
+					  each, n->info.key[KEY_FULL]};
 	if (ibv_post_recv(n->qp[0], &wr, &bad))
 		DIE("ibv_post_recv");
 }
@@ -101,12 +103,13 @@ static int ascending(const void *x, const void *y)
 	return (p > q) - (p < q);
 }
 
-/* One-way time in nanoseconds, as who is first sees it: half of the median, so that losing the core does not
- * count. */
+/* One-way time in nanoseconds, as who is first sees it: half of the median, so that losing the core
+ * does not count. */
 static uint64_t exchange(struct node *n, uint32_t bytes, uint32_t elements, bool first)
 {
 	static uint32_t took[EXCHANGES + WARM_UP];
-	uint32_t warm_up = (uint32_t)bench_count(WARM_UP, 1), count = (uint32_t)bench_count(EXCHANGES, 3);
+	uint32_t warm_up = (uint32_t)bench_count(WARM_UP, 1),
+		 count = (uint32_t)bench_count(EXCHANGES, 3);
 
 	for (uint32_t i = 0; i < count + warm_up; i++) {
 		uint64_t begin = now_ns();
@@ -123,7 +126,7 @@ static uint64_t exchange(struct node *n, uint32_t bytes, uint32_t elements, bool
 	return took[warm_up + count / 2] / 2;
 }
 
-/* --- what waits for a receive --- */
+/* --- what waits for a receive ---------------------------------------------------- */
 
 /* Time of the call that executes the peer's requests. */
 static uint64_t unblock(struct node *n)
@@ -156,7 +159,7 @@ static uint64_t work(struct node *n, const struct side_job *job)
 	return 0;
 }
 
-/* --- in turn --- */
+/* --- in turn --------------------------------------------------------------------- */
 
 static uint64_t there(struct side_job job)
 {
@@ -208,7 +211,8 @@ static void messages(uint32_t bytes, uint32_t elements)
 	char name[32], size[16];
 
 	for (int i = 0; i < BENCH_RUNS; i++) {
-		double without = message_ns(0, bytes, elements), with = message_ns(LIMIT, bytes, elements);
+		double without = message_ns(0, bytes, elements),
+		       with = message_ns(LIMIT, bytes, elements);
 
 		series_add(&off, without);
 		series_add(&on, with);
@@ -232,7 +236,8 @@ static double read_ns(uint32_t inline_recv)
 	struct ibv_send_wr read = {.sg_list = &sge,
 				   .num_sge = 1,
 				   .opcode = IBV_WR_RDMA_READ,
-				   .wr.rdma = {b.info.base[KEY_FULL] + SEND_AT, b.info.key[KEY_FULL]}},
+				   .wr.rdma = {b.info.base[KEY_FULL] + SEND_AT,
+					       b.info.key[KEY_FULL]}},
 			   block = {.next = &read, .opcode = IBV_WR_SEND}, *bad;
 	uint64_t best = UINT64_MAX;
 

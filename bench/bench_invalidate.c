@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What it costs the program to give memory back (munmap(), MADV_DONTNEED) that the library watches, against
- * memory that it does not: under a region, under an on-demand region whose pages the device knows, and other
- * memory of a process that has such regions.
+ * What it costs the program to give memory back (munmap(), MADV_DONTNEED) that the library watches,
+ * against memory that it does not: under a region, under an on-demand region whose pages the device
+ * knows, and other memory of a process that has such regions.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -26,7 +26,8 @@ static const struct {
 
 static const char *const names[WAYS][KINDS] = {
 	[UNMAP] = {"munmap_us", "munmap_beside_us", "munmap_registered_us", "munmap_on_demand_us"},
-	[DONTNEED] = {"dontneed_us", "dontneed_beside_us", "dontneed_registered_us", "dontneed_on_demand_us"},
+	[DONTNEED] = {"dontneed_us", "dontneed_beside_us", "dontneed_registered_us",
+		      "dontneed_on_demand_us"},
 };
 
 static struct series all[WAYS][KINDS][SIZES];
@@ -41,8 +42,8 @@ static struct ibv_mr *region(enum kind kind, void *at, size_t bytes)
 		return NULL;
 	mr = end_reg(&e, at, bytes, END_RIGHTS | (kind == ON_DEMAND ? IBV_ACCESS_ON_DEMAND : 0));
 	sge.lkey = mr->lkey;
-	if (kind == ON_DEMAND &&
-	    ibv_advise_mr(e.pd, IBV_ADVISE_MR_ADVICE_PREFETCH_WRITE, IBV_ADVISE_MR_FLAG_FLUSH, &sge, 1))
+	if (kind == ON_DEMAND && ibv_advise_mr(e.pd, IBV_ADVISE_MR_ADVICE_PREFETCH_WRITE,
+					       IBV_ADVISE_MR_FLAG_FLUSH, &sge, 1))
 		DIE("ibv_advise_mr");
 	return mr;
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Does anything become slower with the number of regions there are? A small RDMA WRITE and READ within one
- * process, where nothing else costs much, and registering and deregistering a page.
+ * Does anything become slower with the number of regions there are? A small RDMA WRITE and READ
+ * within one process, where nothing else costs much, and registering and deregistering a page.
  */
 #include <stdlib.h>
 #include <sys/mman.h>
@@ -55,8 +55,8 @@ static double transfer_ns(enum ibv_wr_opcode opcode, const struct ibv_mr *mr)
 }
 
 /*
- * Each through another of the keys, so that none of them is in a cache when there are many. They are looked
- * up beforehand: the program's own way to them is not what is measured.
+ * Each through another of the keys, so that none of them is in a cache when there are many. They
+ * are looked up beforehand: the program's own way to them is not what is measured.
  */
 static double any_ns(struct ibv_mr **mr, int there)
 {
@@ -127,7 +127,8 @@ int main(void)
 		for (size_t s = 0; s < STEPS; s++)
 			series_print(&times[s][f], figure[f].time, step[s].name);
 		for (size_t s = 1; s < STEPS && figure[f].most; s++)
-			series_print_most(&flat[s][f], figure[f].flat, step[s].name, figure[f].most);
+			series_print_most(&flat[s][f], figure[f].flat, step[s].name,
+					  figure[f].most);
 	}
 	end_close(&e);
 	munmap(at, PAGE);

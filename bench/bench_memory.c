@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What a context and connected queue pairs occupy: pages of the process, as the kernel counts them, and pages
- * of the shared file, which count whether or not the process has looked at them. Two processes, each of which
- * looks at itself; new ones for each measurement, since the first context of a process brings in code, too.
+ * What a context and connected queue pairs occupy: pages of the process, as the kernel counts them,
+ * and pages of the shared file, which count whether or not the process has looked at them. Two
+ * processes, each of which looks at itself; new ones for each measurement, since the first context
+ * of a process brings in code, too.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -37,7 +38,7 @@ static int qps(void)
 	return bench_count(QPS, 4);
 }
 
-/* --- one of the two processes --- */
+/* --- one of the two processes ---------------------------------------------------- */
 
 /* Exact, unlike /proc/self/statm. */
 static double resident(void)
@@ -138,7 +139,7 @@ static void be_connected(int sock)
 	free(cq);
 }
 
-/* --- the process that has them started --- */
+/* --- the process that has them started ------------------------------------------- */
 
 static void exchange_part(const struct spawned side[2])
 {

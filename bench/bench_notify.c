@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Waking a thread that waits for a completion: by AS notify against the completion channel, in turn. Messages
- * back and forth between two processes that sleep until one comes; one way in nanoseconds, and how long the
- * sender's call takes, which wakes the other.
+ * Waking a thread that waits for a completion: by AS notify against the completion channel, in
+ * turn. Messages back and forth between two processes that sleep until one comes; one way in
+ * nanoseconds, and how long the sender's call takes, which wakes the other.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -53,7 +53,8 @@ static void make(struct node *n, bool notify)
 
 static void post(struct node *n, uint32_t i)
 {
-	struct ibv_sge sge = {n->info.base[KEY_FULL] + i % DEPTH * 64, BYTES, n->info.key[KEY_FULL]};
+	struct ibv_sge sge = {n->info.base[KEY_FULL] + i % DEPTH * 64, BYTES,
+			      n->info.key[KEY_FULL]};
 	struct ibv_recv_wr wr = {.sg_list = &sge, .num_sge = 1}, *bad;
 
 	if (ibv_post_recv(n->qp[0], &wr, &bad))

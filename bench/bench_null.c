@@ -13,7 +13,8 @@ static struct end e;
 
 static struct ibv_mr *memory(uint32_t bytes)
 {
-	return end_reg(&e, bench_map(bytes, PROT_READ | PROT_WRITE, MAP_POPULATE), bytes, END_RIGHTS);
+	return end_reg(&e, bench_map(bytes, PROT_READ | PROT_WRITE, MAP_POPULATE), bytes,
+		       END_RIGHTS);
 }
 
 static void release(struct ibv_mr *mr)

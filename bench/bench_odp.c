@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * On-demand paging, seen by one who writes a word into each page of a region: pages that the device sees for
- * the first time (the process has them, or not), pages it knows, pages that were prefetched, and pinned ones.
+ * On-demand paging, seen by one who writes a word into each page of a region: pages that the device
+ * sees for the first time (the process has them, or not), pages it knows, pages that were
+ * prefetched, and pinned ones.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -15,7 +16,16 @@
 #define PAGES 4096
 #define PARTS 32
 
-enum figure { PINNED, KNOWN, FAULT, FAULT_ABSENT, PREFETCH, PREFETCH_ABSENT, AFTER_PREFETCH, FIGURES };
+enum figure {
+	PINNED,
+	KNOWN,
+	FAULT,
+	FAULT_ABSENT,
+	PREFETCH,
+	PREFETCH_ABSENT,
+	AFTER_PREFETCH,
+	FIGURES
+};
 static const char *const name[FIGURES] = {
 	[PINNED] = "odp_pinned_write_ns",
 	[KNOWN] = "odp_known_write_ns",
@@ -70,9 +80,11 @@ static double write_ns(const struct ibv_mr *mr)
 
 static double prefetch_ns(const struct ibv_mr *mr)
 {
-	struct ibv_sge sge = {.addr = (uintptr_t)mr->addr, .length = (uint32_t)mr->length, .lkey = mr->lkey};
+	struct ibv_sge sge = {
+		.addr = (uintptr_t)mr->addr, .length = (uint32_t)mr->length, .lkey = mr->lkey};
 	uint64_t begin = now_ns();
-	int ret = ibv_advise_mr(e.pd, IBV_ADVISE_MR_ADVICE_PREFETCH_WRITE, IBV_ADVISE_MR_FLAG_FLUSH, &sge, 1);
+	int ret = ibv_advise_mr(e.pd, IBV_ADVISE_MR_ADVICE_PREFETCH_WRITE, IBV_ADVISE_MR_FLAG_FLUSH,
+				&sge, 1);
 
 	if (ret)
 		DIE("ibv_advise_mr: %d", ret);

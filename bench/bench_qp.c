@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Does anything become slower with the number of queue pairs that a process has connected? Posting and
- * completing a small RDMA WRITE on one of them, creating one, connecting it, and destroying it.
+ * Does anything become slower with the number of queue pairs that a process has connected? Posting
+ * and completing a small RDMA WRITE on one of them, creating one, connecting it, and destroying it.
  */
 #include <limits.h>
 #include <malloc.h>
@@ -108,7 +108,8 @@ int main(void)
 	void *at = bench_map(4096, PROT_READ | PROT_WRITE, MAP_POPULATE);
 
 	time_limit(600);
-	mallopt(M_TRIM_THRESHOLD, INT_MAX); /* the C library's giving memory back is not what is asked */
+	mallopt(M_TRIM_THRESHOLD,
+		INT_MAX); /* the C library's giving memory back is not what is asked */
 	end_open(&e);
 	mr = end_reg(&e, at, 4096, END_RIGHTS);
 	for (int i = 0; i < BENCH_RUNS; i++)
@@ -117,7 +118,8 @@ int main(void)
 		for (size_t s = 0; s < STEPS; s++)
 			series_print(&times[s][f], figure[f].time, step[s].name);
 		for (size_t s = 1; s < STEPS; s++)
-			series_print_most(&flat[s][f], figure[f].flat, step[s].name, figure[f].most);
+			series_print_most(&flat[s][f], figure[f].flat, step[s].name,
+					  figure[f].most);
 	}
 	series_print(&all, "qp_write_each_in_turn_ns", step[STEPS - 1].name);
 	end_dereg(mr);

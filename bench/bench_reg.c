@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What registering memory costs: against bringing in the same pages without registering them, changing the
- * rights of a large region against making it anew, and on-demand regions of any length. (How it depends on
- * the number of regions: bench_key.c.)
+ * What registering memory costs: against bringing in the same pages without registering them,
+ * changing the rights of a large region against making it anew, and on-demand regions of any
+ * length. (How it depends on the number of regions: bench_key.c.)
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -24,7 +24,7 @@
 
 static struct end e;
 
-/* --- pinned memory --- */
+/* --- pinned memory --------------------------------------------------------------- */
 
 #define PIECES 512 /* at most */
 
@@ -57,7 +57,8 @@ static void *new_memory(const struct shape *s)
 
 	if (s->huge)
 		(void)!madvise(at, bytes, MADV_HUGEPAGE);
-	/* The mapping is known to the library from here on: what that costs is a figure of its own. */
+	/* The mapping is known to the library from here on: what that costs is a figure of its own.
+	 */
 	end_dereg(end_reg(&e, at + bytes_of(s), PAGE, LOCAL));
 	return at;
 }
@@ -97,8 +98,10 @@ static double reg_us(const struct shape *s, uint8_t *at)
 	return median_of(us, pieces_of(s));
 }
 
-/* With all pages there. One piece is done several times: the first time after so much else is cold. */
-static double present_us(const struct shape *s, uint8_t *at, double (*us_of)(const struct shape *, uint8_t *))
+/* With all pages there. One piece is done several times: the first time after so much else is cold.
+ */
+static double present_us(const struct shape *s, uint8_t *at,
+			 double (*us_of)(const struct shape *, uint8_t *))
 {
 	int times = s->pieces == 1 ? 5 : 1;
 	double us[5];
@@ -108,7 +111,8 @@ static double present_us(const struct shape *s, uint8_t *at, double (*us_of)(con
 	return median_of(us, times);
 }
 
-/* Each of the two on memory of its own, in turns as to which is first: fresh pages, then the same again. */
+/* Each of the two on memory of its own, in turns as to which is first: fresh pages, then the same
+ * again. */
 static void once(const struct shape *s, bool reg_first, double reg[2], double populate[2])
 {
 	for (int i = 0; i < 2; i++) {
@@ -146,7 +150,7 @@ static void pinned(const struct shape *s)
 	}
 }
 
-/* --- the first region on a mapping --- */
+/* --- the first region on a mapping ----------------------------------------------- */
 
 #define MAPPINGS 64
 
@@ -180,7 +184,7 @@ static void new_mappings(void)
 	series_print(&s, "reg_fresh_new_mapping_us", "4KiB");
 }
 
-/* --- rights of a large region --- */
+/* --- rights of a large region ---------------------------------------------------- */
 
 static double rereg_us(struct ibv_mr *mr, int access)
 {
@@ -224,10 +228,12 @@ static void change_rights(const char *const name[3], void *at, size_t bytes, int
 	series_print_most(&ratio, name[2], "1GiB", 1.1);
 }
 
-/* Remote rights say nothing about pages; the right to write does: all of them must be writable then. */
+/* Remote rights say nothing about pages; the right to write does: all of them must be writable
+ * then. */
 static void large_region(void)
 {
-	static const char *const remote[] = {"remote_rereg_us", "remote_anew_us", "remote_rereg/anew"};
+	static const char *const remote[] = {"remote_rereg_us", "remote_anew_us",
+					     "remote_rereg/anew"};
 	static const char *const write[] = {"write_rereg_us", "write_anew_us", "write_rereg/anew"};
 	static const char *const no_write[] = {"no_write_rereg_us", "no_write_anew_us",
 					       "no_write_rereg/anew"};
@@ -240,7 +246,7 @@ static void large_region(void)
 	munmap(at, bytes);
 }
 
-/* --- on-demand regions --- */
+/* --- on-demand regions ----------------------------------------------------------- */
 
 #define ODP_REGIONS 1000
 

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What a stream of SENDs of 8 bytes costs either side: while the other one rests, which leaves the calls and
- * the cache lines that they take from each other, and while both are at work, when they also take them from
- * each other in between. Both at once take as long as the slower side alone, or something is in their way.
+ * What a stream of SENDs of 8 bytes costs either side: while the other one rests, which leaves the
+ * calls and the cache lines that they take from each other, and while both are at work, when they
+ * also take them from each other in between. Both at once take as long as the slower side alone, or
+ * something is in their way.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -24,7 +25,7 @@ enum job { JOB_POST, JOB_POLL, JOB_STREAM };
 
 static struct side a, b; /* a sends, and is here */
 
-/* --- the receiver --- */
+/* --- the receiver ---------------------------------------------------------------- */
 
 static void post_receives(struct node *n, int count)
 {
@@ -87,7 +88,7 @@ static double there_ns(enum job job, int count)
 	return (double)side_end(&b) / UNIT_NS;
 }
 
-/* --- the sender --- */
+/* --- the sender ------------------------------------------------------------------ */
 
 static void send_all(struct node *n, int count)
 {
@@ -112,7 +113,7 @@ static double send_ns(int count)
 	return ns_each(begin, count);
 }
 
-/* --- both --- */
+/* --- both ------------------------------------------------------------------------ */
 
 enum figure { POST_RECV, SEND, POLL_RECV, FIGURES };
 

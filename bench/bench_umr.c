@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What a key of many pieces saves: scattered pieces of this process' memory are written to another one by one
- * RDMA WRITE, against one for each piece, and against the same bytes in one piece. And what filling it takes.
+ * What a key of many pieces saves: scattered pieces of this process' memory are written to another
+ * one by one RDMA WRITE, against one for each piece, and against the same bytes in one piece. And
+ * what filling it takes.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -83,8 +84,8 @@ static double each_us(void)
 
 	for (uint32_t i = 0; i < PIECES; i += BATCH) {
 		for (uint32_t k = 0; k < BATCH; k++)
-			s[k] = write_of((uintptr_t)n->arena + AT + (i + k) * STRIDE, n->mr[KEY_FULL]->lkey,
-					EACH, (i + k) * EACH);
+			s[k] = write_of((uintptr_t)n->arena + AT + (i + k) * STRIDE,
+					n->mr[KEY_FULL]->lkey, EACH, (i + k) * EACH);
 		if (node_post_send(n, 0, s, BATCH).ret)
 			DIE("ibv_post_send");
 		wait_for(BATCH);

@@ -37,7 +37,7 @@ def measure_figures(perftest, wanted):
 
 
 def our_perftest(build):
-    settings = {"LD_PRELOAD": os.path.abspath(os.path.join(build, "src", "front", "libanyverbs.so.1"))}
+    settings = {"LD_PRELOAD": os.path.abspath(os.path.join(build, "src", "verbs", "libanyverbs.so.1"))}
     return programs.Perftest("any0", settings)
 
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The ends of the traffic that is measured: contexts with any number of RC queue pairs. What cannot fail ends
- * the program when it does.
+ * The ends of the traffic that is measured: contexts with any number of RC queue pairs. What cannot
+ * fail ends the program when it does.
  */
 #ifndef BENCH_ENDS_H
 #define BENCH_ENDS_H
@@ -27,8 +27,8 @@ void end_open(struct end *e);
 /* Destroy everything. */
 void end_close(struct end *e);
 
-/* One more queue pair, of @depth requests either way and one element each, at the end of the list; and the
- * last one's end. */
+/* One more queue pair, of @depth requests either way and one element each, at the end of the list;
+ * and the last one's end. */
 struct ibv_qp *end_add_qp(struct end *e, uint32_t depth);
 void end_drop_qp(struct end *e);
 
@@ -48,7 +48,8 @@ struct transfer {
 	uint32_t lkey, rkey, bytes;
 };
 void end_transfer(struct end *e, struct ibv_qp *qp, const struct transfer *t);
-/* That, @count times and more. Return: nanoseconds of each; other load on the machine disturbs it little */
+/* That, @count times and more. Return: nanoseconds of each; other load on the machine disturbs it
+ * little */
 double end_transfer_ns(struct end *e, struct ibv_qp *qp, const struct transfer *t, int count);
 
 /* The completion of the one request that is under way. */

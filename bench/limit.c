@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * limit CORE CORE SIZE...: what this machine allows two processes at most, without any library. One line for
- * each figure: name, size, value.
+ * limit CORE CORE SIZE...: what this machine allows two processes at most, without any library. One
+ * line for each figure: name, size, value.
  *
  *     line_lat 8       one way of a cache line that two cores pass to each other, microseconds
  *     memcpy_bw SIZE   into memory that both map, 10^9 bytes/s

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * confine [--no-memory] PROGRAM [ARGUMENT]...: run a program under a system call filter that refuses what the
- * default profile of container engines refuses and RDMA on shared memory would like to have; with --no-memory
- * also access to the memory of other processes, as old engines do. For docs/guide/container.md, on machines
- * without such an engine.
+ * confine [--no-memory] PROGRAM [ARGUMENT]...: run a program under a system call filter that
+ * refuses what the default profile of container engines refuses and RDMA on shared memory would
+ * like to have; with --no-memory also access to the memory of other processes, as old engines do.
+ * For docs/guide/container.md, on machines without such an engine.
  */
 #include <errno.h>
 #include <linux/audit.h>
@@ -16,8 +16,9 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#define REFUSE(call) \
-	BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, call, 0, 1), BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | EPERM)
+#define REFUSE(call)                                     \
+	BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, call, 0, 1), \
+		BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | EPERM)
 
 static struct sock_filter filter[] = {
 	BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
@@ -44,7 +45,8 @@ int main(int argc, char **argv)
 	}
 	if (argc <= first)
 		return 125;
-	if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) || prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program)) {
+	if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) ||
+	    prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program)) {
 		perror("confine");
 		return 125;
 	}

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* docs/TUTORIAL.md explains this program: a queue pair talks to itself, and the device counts what it takes.
+/* docs/TUTORIAL.md explains this program: a queue pair talks to itself, and the device counts what
+ * it takes.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -35,8 +36,8 @@ static long counter(const char *name)
 static void report(const char *when)
 {
 	printf("%-22s %2ld faults of %2ld pages, %2ld pages prefetched, %2ld invalidated\n", when,
-	       counter("num_page_faults"), counter("num_page_fault_pages"), counter("num_prefetch_pages"),
-	       counter("num_invalidation_pages"));
+	       counter("num_page_faults"), counter("num_page_fault_pages"),
+	       counter("num_prefetch_pages"), counter("num_invalidation_pages"));
 }
 
 static struct ibv_qp *connect_to_itself(struct ibv_pd *pd, struct ibv_cq *cq)
@@ -66,13 +67,15 @@ static struct ibv_qp *connect_to_itself(struct ibv_pd *pd, struct ibv_cq *cq)
 	must(qp != NULL, "ibv_create_qp");
 	attr.dest_qp_num = qp->qp_num;
 	must(ibv_query_gid(pd->context, 1, 0, &attr.ah_attr.grh.dgid) == 0, "ibv_query_gid");
-	must(ibv_modify_qp(qp, &attr, IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS) ==
+	must(ibv_modify_qp(qp, &attr,
+			   IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS) ==
 		     0,
 	     "INIT");
 	attr.qp_state = IBV_QPS_RTR;
 	must(ibv_modify_qp(qp, &attr,
-			   IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN |
-				   IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER) == 0,
+			   IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN |
+				   IBV_QP_RQ_PSN | IBV_QP_MAX_DEST_RD_ATOMIC |
+				   IBV_QP_MIN_RNR_TIMER) == 0,
 	     "RTR");
 	attr.qp_state = IBV_QPS_RTS;
 	must(ibv_modify_qp(qp, &attr,
@@ -131,7 +134,8 @@ int main(void)
 
 	/* Re-register: other memory, the same keys. */
 	uint32_t rkey = to->rkey;
-	must(ibv_rereg_mr(to, IBV_REREG_MR_CHANGE_TRANSLATION, NULL, second, SIZE, 0) == 0, "ibv_rereg_mr");
+	must(ibv_rereg_mr(to, IBV_REREG_MR_CHANGE_TRANSLATION, NULL, second, SIZE, 0) == 0,
+	     "ibv_rereg_mr");
 	rdma_write(qp, from, to);
 	printf("second buffer: %s, rkey %s\n", second, to->rkey == rkey ? "unchanged" : "changed");
 
@@ -150,7 +154,8 @@ int main(void)
 		usleep(1000); /* it is known at once, and counted a moment later */
 	report("pages dropped");
 	struct ibv_sge range = {(uintptr_t)lazy, SIZE, odp->lkey};
-	must(ibv_advise_mr(pd, IBV_ADVISE_MR_ADVICE_PREFETCH_WRITE, IBV_ADVISE_MR_FLAG_FLUSH, &range, 1) == 0,
+	must(ibv_advise_mr(pd, IBV_ADVISE_MR_ADVICE_PREFETCH_WRITE, IBV_ADVISE_MR_FLAG_FLUSH,
+			   &range, 1) == 0,
 	     "ibv_advise_mr");
 	report("prefetched");
 	rdma_write(qp, from, odp);

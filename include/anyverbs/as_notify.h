@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * AS notify: waiting for the event of a completion queue without the completion channel's file. For queues
- * made by ibv_exp_create_cq() with IBV_EXP_CQ_AS_NOTIFY, on a device whose switch IBM_AS_NOTIFY_EN is on; for
- * others it waits for the channel's event. anyverbs_cq_wait(3) says all.
+ * AS notify: waiting for the event of a completion queue without the completion channel's file. For
+ * queues made by ibv_exp_create_cq() with IBV_EXP_CQ_AS_NOTIFY, on a device whose switch
+ * IBM_AS_NOTIFY_EN is on; for others it waits for the channel's event. anyverbs_cq_wait(3) says
+ * all.
  */
 #ifndef ANYVERBS_AS_NOTIFY_H
 #define ANYVERBS_AS_NOTIFY_H
@@ -23,10 +24,9 @@ extern "C" {
  * Return: 0, or an errno value:
  *         ETIMEDOUT  no event in that time
  *         EINTR      a signal handler has run, whether or not calls are to be restarted after it
- *         EINVAL     the timeout is negative or no time; the queue has no channel, and is not for AS notify
- *         ENOENT     no such completion queue
- *         EPERM      it belongs to the parent process
- *         ENOSYS     it belongs to another provider's device
+ *         EINVAL     the timeout is negative or no time; the queue has no channel, and is not for
+ * AS notify ENOENT     no such completion queue EPERM      it belongs to the parent process ENOSYS
+ * it belongs to another provider's device
  */
 int anyverbs_cq_wait(struct ibv_cq *cq, const struct timespec *timeout);
 

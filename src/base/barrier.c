@@ -24,7 +24,8 @@ void av_barrier_join(void)
 			      membarrier(MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED);
 }
 
-/* ThreadSanitizer does not follow fences, and GCC says so; what needs one here is told by the atomic words.
+/* ThreadSanitizer does not follow fences, and GCC says so; what needs one here is told by the
+ * atomic words.
  */
 #if defined(__SANITIZE_THREAD__) && !defined(__clang__)
 #pragma GCC diagnostic ignored "-Wtsan"

@@ -17,9 +17,9 @@ void av_biased_forked(void)
 }
 
 /*
- * By chance, since names must differ between processes that know nothing of each other, and those of threads
- * whose process has left a directory and joins another: of 2^62, and the locks of a thread that is gone are
- * nobody else's.
+ * By chance, since names must differ between processes that know nothing of each other, and those
+ * of threads whose process has left a directory and joins another: of 2^62, and the locks of a
+ * thread that is gone are nobody else's.
  */
 static bool have_name(void)
 {
@@ -46,9 +46,10 @@ static bool is_earned(const struct av_biased_lock *b)
 }
 
 /*
- * May the caller be the candidate? Not in place of a thread that the lock was taken from, which may have been
- * stopped anywhere in av_biased_enter(): what it writes to @inside, whenever it goes on, would hide the next
- * one. It is out of there once it has had a turn in the other way, or is dead; asked seldom.
+ * May the caller be the candidate? Not in place of a thread that the lock was taken from, which may
+ * have been stopped anywhere in av_biased_enter(): what it writes to @inside, whenever it goes on,
+ * would hide the next one. It is out of there once it has had a turn in the other way, or is dead;
+ * asked seldom.
  */
 static bool may_follow(struct av_biased_lock *b, uint64_t thread)
 {
@@ -77,7 +78,8 @@ static void count_turn(struct av_biased_lock *b)
 
 static void end_use(struct av_biased_lock *b)
 {
-	atomic_signal_fence(memory_order_seq_cst); /* dying from here on, one has left nothing half done */
+	atomic_signal_fence(
+		memory_order_seq_cst); /* dying from here on, one has left nothing half done */
 	b->shared = 0;
 	if (av_unlikely(!av_barrier_is_light))
 		b->lost = SHUT; /* taking it away is dear here */
@@ -112,9 +114,10 @@ static void take_away(struct av_biased_lock *b, uint64_t thread)
 }
 
 /*
- * With @lock held: who is inside of it as its own? Nobody enters any more. The thread it was taken from saw
- * that as it entered, or is seen here; and as it leaves, either it sees that, and makes a full barrier before
- * it looks for work that was left to it, or it was seen to have left (the barrier fell behind its look).
+ * With @lock held: who is inside of it as its own? Nobody enters any more. The thread it was taken
+ * from saw that as it entered, or is seen here; and as it leaves, either it sees that, and makes a
+ * full barrier before it looks for work that was left to it, or it was seen to have left (the
+ * barrier fell behind its look).
  */
 static uint32_t find_inside(struct av_biased_lock *b)
 {
@@ -132,8 +135,9 @@ static bool clear_dead(struct av_biased_lock *b, uint32_t inside)
 }
 
 /*
- * @lock was taken, in the way that @got says. Return: did somebody die inside who had it, too? Not if he only
- * looked or waited; but then he may not have come to the barrier that goes with taking the lock away.
+ * @lock was taken, in the way that @got says. Return: did somebody die inside who had it, too? Not
+ * if he only looked or waited; but then he may not have come to the barrier that goes with taking
+ * the lock away.
  */
 static bool died_inside(const struct av_biased_lock *b, enum av_lock_result got)
 {
@@ -146,7 +150,8 @@ static bool died_inside(const struct av_biased_lock *b, enum av_lock_result got)
 static enum av_lock_result begin_turn(struct av_biased_lock *b, bool repair)
 {
 	b->shared = 1;
-	atomic_signal_fence(memory_order_seq_cst); /* whoever finds it set, dead, may have left anything */
+	atomic_signal_fence(
+		memory_order_seq_cst); /* whoever finds it set, dead, may have left anything */
 	return av_unlikely(repair) ? AV_LOCK_REPAIR : AV_LOCK_TAKEN;
 }
 
@@ -166,8 +171,9 @@ enum av_lock_result av_biased_acquire_shared(struct av_biased_lock *b)
 }
 
 /*
- * Who finds somebody inside lets @lock go and looks once more: another one may have found @lock busy
- * meanwhile, and rely on its holder; who is still inside after that, leaves later, and looks after leaving.
+ * Who finds somebody inside lets @lock go and looks once more: another one may have found @lock
+ * busy meanwhile, and rely on its holder; who is still inside after that, leaves later, and looks
+ * after leaving.
  */
 enum av_lock_result av_biased_try_shared(struct av_biased_lock *b)
 {
@@ -184,7 +190,8 @@ enum av_lock_result av_biased_try_shared(struct av_biased_lock *b)
 			return begin_turn(b, repair);
 		if (clear_dead(b, inside))
 			return begin_turn(b, true);
-		av_lock_release_fence(&b->lock); /* and leaves @shared to say that there is to be repaired */
+		av_lock_release_fence(
+			&b->lock); /* and leaves @shared to say that there is to be repaired */
 	} while (atomic_load_explicit(&b->inside, memory_order_relaxed) == 0);
 	return AV_LOCK_BUSY;
 }

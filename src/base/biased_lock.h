@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A lock like struct av_lock that costs the thread which nearly always takes it no locked instruction.
+ * A lock like struct av_lock that costs the thread which nearly always takes it no locked
+ * instruction.
  *
- * After enough turns in a row the lock is that thread's (@thread): it says so in @inside, looks whether the
- * lock is still its own, and goes in; the way out is a store. Everybody else takes @lock, and finding the
- * lock to be somebody's, takes it from that thread (av_barrier_heavy_for() is the barrier that thread saves),
- * then waits for @inside. That costs some microseconds, so each time more turns are wanted until the lock is
- * anybody's own again: in the long run it is a small part of what was saved in between.
+ * After enough turns in a row the lock is that thread's (@thread): it says so in @inside, looks
+ * whether the lock is still its own, and goes in; the way out is a store. Everybody else takes
+ * @lock, and finding the lock to be somebody's, takes it from that thread (av_barrier_heavy_for()
+ * is the barrier that thread saves), then waits for @inside. That costs some microseconds, so each
+ * time more turns are wanted until the lock is anybody's own again: in the long run it is a small
+ * part of what was saved in between.
  *
  * Who holds it, dies, waits or repairs: as base/lock.h has it. Rules: as there.
  */
@@ -24,22 +26,24 @@
 
 /* All zeros: free, and nobody's own. */
 struct av_biased_lock {
-	_Atomic uint64_t
-		thread;	     /* whose own it is; or, with one of the flags below; 0. Written under @lock */
-	struct av_lock lock; /* for all others */
-	_Atomic uint32_t inside; /* identity of the process whose thread holds it as its own, 0: none */
+	_Atomic uint64_t thread; /* whose own it is; or, with one of the flags below; 0. Written
+				    under @lock */
+	struct av_lock lock;	 /* for all others */
+	_Atomic uint32_t
+		inside; /* identity of the process whose thread holds it as its own, 0: none */
 	/* Written under @lock by who has it. */
-	uint32_t
-		turns; /* of the candidate, in a row; of an owner, past or present: identity of its process */
-	uint8_t lost;  /* how often it was taken from its thread */
+	uint32_t turns; /* of the candidate, in a row; of an owner, past or present: identity of its
+			   process */
+	uint8_t lost;	/* how often it was taken from its thread */
 	uint8_t shared; /* it is held, and not as one's own; whoever finds that so repairs */
 	uint8_t asked;	/* turns since the former owner's process was asked whether it lives */
 };
 static_assert(sizeof(struct av_biased_lock) == 24, "room of the locks in shared structures");
 
 /*
- * Turns in a row until the lock is somebody's own; twice as many whenever it was taken away, up to some
- * thousand: what taking it away costs then is little beside them. Where checkers look, it shall happen often.
+ * Turns in a row until the lock is somebody's own; twice as many whenever it was taken away, up to
+ * some thousand: what taking it away costs then is little beside them. Where checkers look, it
+ * shall happen often.
  */
 #if defined(__SANITIZE_THREAD__) || defined(__SANITIZE_ADDRESS__)
 #define AV_BIAS_TURNS 4u
@@ -51,7 +55,8 @@ static_assert(sizeof(struct av_biased_lock) == 24, "room of the locks in shared 
 #define AV_BIAS_CANDIDATE 1ull /* who took it last */
 #define AV_BIAS_FORMER	  2ull /* who lost it, and may not have noticed */
 
-/* This thread's name: different from all others' on the machine, without those flags; or 1: none yet. */
+/* This thread's name: different from all others' on the machine, without those flags; or 1: none
+ * yet. */
 extern _Thread_local uint64_t av_bias_self AV_TLS_FAST;
 
 /* The parts that may wait, or do what is seldom. */
@@ -60,10 +65,10 @@ enum av_lock_result av_biased_try_shared(struct av_biased_lock *b);
 void av_biased_end_turn(struct av_biased_lock *b);
 
 /*
- * Guests: threads of another process than the one whose threads the lock may belong to. They take it by the
- * two functions above, and let it go by this one, with a full barrier behind it; it never becomes a guest's
- * own. A thread keeps its name while its process leaves the directory and joins again under another identity,
- * and nobody could tell any more whether the owner lives.
+ * Guests: threads of another process than the one whose threads the lock may belong to. They take
+ * it by the two functions above, and let it go by this one, with a full barrier behind it; it never
+ * becomes a guest's own. A thread keeps its name while its process leaves the directory and joins
+ * again under another identity, and nobody could tell any more whether the owner lives.
  */
 void av_biased_leave_fence(struct av_biased_lock *b);
 
@@ -79,7 +84,8 @@ static inline bool av_biased_enter(struct av_biased_lock *b)
 			atomic_load_explicit(&b->inside, memory_order_relaxed)))
 		return false;
 	atomic_store_explicit(&b->inside, av_lock_self, memory_order_relaxed);
-	atomic_signal_fence(memory_order_seq_cst); /* only this process' threads that are light get here */
+	atomic_signal_fence(
+		memory_order_seq_cst); /* only this process' threads that are light get here */
 	if (av_likely(atomic_load_explicit(&b->thread, memory_order_acquire) == self))
 		return true;
 	atomic_store_explicit(&b->inside, 0, memory_order_release);
@@ -104,8 +110,8 @@ static inline void av_biased_acquire_plain(struct av_biased_lock *b)
 /**
  * av_biased_try() - take the lock if nobody (living) holds it
  *
- * Found busy, its holder lets it go later than this call, or the call is repeated: what was published before
- * it, is seen by who looks after av_biased_release_fence().
+ * Found busy, its holder lets it go later than this call, or the call is repeated: what was
+ * published before it, is seen by who looks after av_biased_release_fence().
  */
 AV_MUST_USE static inline enum av_lock_result av_biased_try(struct av_biased_lock *b)
 {
@@ -121,12 +127,13 @@ static inline uint32_t av_biased_holder(const struct av_biased_lock *b)
 }
 
 /*
- * The other process, dead or alive, that has a part in holding the lock; 0: none. Who has @lock and waits for
- * a thread of ours inside is one, too: whoever found the lock busy may have found him.
+ * The other process, dead or alive, that has a part in holding the lock; 0: none. Who has @lock and
+ * waits for a thread of ours inside is one, too: whoever found the lock busy may have found him.
  */
 static inline uint32_t av_biased_other(const struct av_biased_lock *b)
 {
-	uint32_t owner = atomic_load_explicit(&b->lock.owner, memory_order_acquire); /* before @inside */
+	uint32_t owner =
+		atomic_load_explicit(&b->lock.owner, memory_order_acquire); /* before @inside */
 	uint32_t inside = atomic_load_explicit(&b->inside, memory_order_relaxed);
 
 	if (owner && owner != av_lock_self)
@@ -135,16 +142,16 @@ static inline uint32_t av_biased_other(const struct av_biased_lock *b)
 }
 
 /*
- * Does this process hold it, and no other besides? Of a lock that was found busy: does its holder look for
- * work after that, for as long as this process lives?
+ * Does this process hold it, and no other besides? Of a lock that was found busy: does its holder
+ * look for work after that, for as long as this process lives?
  */
 static inline bool av_biased_mine(const struct av_biased_lock *b)
 {
 	return av_biased_other(b) == 0 && av_biased_holder(b) == av_lock_self;
 }
 
-/* How the caller got it does not follow from @inside: a thread that lost the lock may have been about to
- * enter, and takes that back. */
+/* How the caller got it does not follow from @inside: a thread that lost the lock may have been
+ * about to enter, and takes that back. */
 static inline void av_biased_release(struct av_biased_lock *b)
 {
 	if (av_likely(!b->shared)) {
@@ -156,8 +163,8 @@ static inline void av_biased_release(struct av_biased_lock *b)
 }
 
 /*
- * Release with a full barrier behind it, as av_lock_release_fence(); of a lock that is the thread's own, who
- * takes it away or finds it busy makes that barrier.
+ * Release with a full barrier behind it, as av_lock_release_fence(); of a lock that is the thread's
+ * own, who takes it away or finds it busy makes that barrier.
  */
 static inline void av_biased_release_fence(struct av_biased_lock *b)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Range arithmetic that cannot wrap. Every comparison of an address and a length in the project goes through
- * these functions; nothing else writes "addr + len > end".
+ * Range arithmetic that cannot wrap. Every comparison of an address and a length in the project
+ * goes through these functions; nothing else writes "addr + len > end".
  */
 #ifndef AV_BASE_CHECKED_H
 #define AV_BASE_CHECKED_H
@@ -9,19 +9,22 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* True if [addr, addr + len) lies within [base, base + size), all in bytes; no sum is ever formed. */
+/* True if [addr, addr + len) lies within [base, base + size), all in bytes; no sum is ever formed.
+ */
 static inline bool av_range_within(uint64_t addr, uint64_t len, uint64_t base, uint64_t size)
 {
 	return addr >= base && len <= size && addr - base <= size - len;
 }
 
-/* True if addr + len does not fit 64 bits. addr + len == 2^64 (a range up to the last byte) counts as fitting. */
+/* True if addr + len does not fit 64 bits. addr + len == 2^64 (a range up to the last byte) counts
+ * as fitting. */
 static inline bool av_range_wraps(uint64_t addr, uint64_t len)
 {
 	return len != 0 && addr > UINT64_MAX - (len - 1);
 }
 
-/* Round @v up to a multiple of the power of two @align; @v must be at most UINT64_MAX - align + 1. */
+/* Round @v up to a multiple of the power of two @align; @v must be at most UINT64_MAX - align + 1.
+ */
 static inline uint64_t av_round_up(uint64_t v, uint64_t align)
 {
 	return (v + align - 1) & ~(align - 1);

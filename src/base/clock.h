@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Time sources. All values are nanoseconds of CLOCK_MONOTONIC, which every process of a host shares. */
+/* Time sources. All values are nanoseconds of CLOCK_MONOTONIC, which every process of a host
+ * shares. */
 #ifndef AV_BASE_CLOCK_H
 #define AV_BASE_CLOCK_H
 
@@ -15,7 +16,8 @@ static inline uint64_t av_now_ns(void)
 	return (uint64_t)ts.tv_sec * 1000000000u + (uint64_t)ts.tv_nsec;
 }
 
-/* Time at the last scheduler tick (1 to 10 ms old); about 6 ns. For "has a while passed" questions only. */
+/* Time at the last scheduler tick (1 to 10 ms old); about 6 ns. For "has a while passed" questions
+ * only. */
 static inline uint64_t av_now_coarse_ns(void)
 {
 	struct timespec ts;

@@ -9,16 +9,17 @@
 #define AV_PRINTF(f, a) __attribute__((format(printf, f, a)))
 /* Rarely called: kept out of the functions that call it, so that they need fewer registers. */
 #define AV_SELDOM __attribute__((noinline, cold))
-/* What it calls is inlined, whole: a path of every message, where saving registers for each call counts. */
+/* What it calls is inlined, whole: a path of every message, where saving registers for each call
+ * counts. */
 #define AV_FLAT		 __attribute__((flatten))
 #define AV_CACHE_LINE	 64
 #define AV_ALIGNED(n)	 __attribute__((aligned(n)))
 #define AV_ARRAY_SIZE(a) (sizeof(a) / sizeof((a)[0]))
 
 /*
- * A thread's own small variable, reached without a call. The library is preloaded or linked, and then such
- * variables have their place from the start; loaded later, it takes a few bytes of what the C library keeps
- * for that.
+ * A thread's own small variable, reached without a call. The library is preloaded or linked, and
+ * then such variables have their place from the start; loaded later, it takes a few bytes of what
+ * the C library keeps for that.
  */
 #define AV_TLS_FAST __attribute__((tls_model("initial-exec")))
 
@@ -29,8 +30,8 @@
 #define av_container_of(ptr, type, member) ((type *)((char *)(ptr)-offsetof(type, member)))
 
 /*
- * For ThreadSanitizer, which sees one process: what a thread released at @word, and this one got by way of
- * another process that acquired it there, was not got in a race. No instruction otherwise.
+ * For ThreadSanitizer, which sees one process: what a thread released at @word, and this one got by
+ * way of another process that acquired it there, was not got in a race. No instruction otherwise.
  */
 #if defined(__SANITIZE_THREAD__)
 #include <sanitizer/tsan_interface.h>
@@ -50,9 +51,10 @@ static inline void av_pause(void)
 }
 
 /*
- * Have the cache line at @p brought in to be written, away from other cores' caches. A hint, of any address.
- * The compiler's own makes a prefetch for reading of it where the processor is not named, which leaves the
- * line shared: the store waits for the others to let go of it after all. Processors without it do nothing.
+ * Have the cache line at @p brought in to be written, away from other cores' caches. A hint, of any
+ * address. The compiler's own makes a prefetch for reading of it where the processor is not named,
+ * which leaves the line shared: the store waits for the others to let go of it after all.
+ * Processors without it do nothing.
  */
 static inline void av_prefetch_write(const void *p)
 {
@@ -64,8 +66,8 @@ static inline void av_prefetch_write(const void *p)
 }
 
 /*
- * A function that reads what others may be writing, a word at a time, and whose answer is confirmed under a
- * lock before it is used: ThreadSanitizer does not look.
+ * A function that reads what others may be writing, a word at a time, and whose answer is confirmed
+ * under a lock before it is used: ThreadSanitizer does not look.
  */
 #define AV_RACY __attribute__((no_sanitize("thread")))
 

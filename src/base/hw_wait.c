@@ -50,9 +50,10 @@ static bool has_monitorx(void)
 	return __get_cpuid(0x80000001u, &a, &b, &c, &d) && (c & MONITORX);
 }
 
-/* The line is watched from the first instruction on: a store after the load ends the rest, or has before it
- * began. */
-__attribute__((target("waitpkg"))) static void umwait(const _Atomic uint32_t *word, uint32_t expected)
+/* The line is watched from the first instruction on: a store after the load ends the rest, or has
+ * before it began. */
+__attribute__((target("waitpkg"))) static void umwait(const _Atomic uint32_t *word,
+						      uint32_t expected)
 {
 	_umonitor((void *)(uintptr_t)word);
 	if (atomic_load(word) == expected)
@@ -62,7 +63,8 @@ __attribute__((target("waitpkg"))) static void umwait(const _Atomic uint32_t *wo
 #define MWAITX_TIMED 2u	   /* the third operand is a number of cycles */
 #define MWAITX_C0    0xf0u /* the lightest sleep */
 
-__attribute__((target("mwaitx"))) static void mwaitx(const _Atomic uint32_t *word, uint32_t expected)
+__attribute__((target("mwaitx"))) static void mwaitx(const _Atomic uint32_t *word,
+						     uint32_t expected)
 {
 	_mm_monitorx((void *)(uintptr_t)word, 0, 0);
 	if (atomic_load(word) == expected)

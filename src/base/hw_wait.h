@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Instructions that let a core rest until a word of memory changes, in user space: UMWAIT of Intel's WAITPKG,
- * MWAITX of AMD. The thread stays on its core, so they are for waits that are shorter than putting it to
- * sleep and waking it; docs/DECISIONS.md.
+ * Instructions that let a core rest until a word of memory changes, in user space: UMWAIT of
+ * Intel's WAITPKG, MWAITX of AMD. The thread stays on its core, so they are for waits that are
+ * shorter than putting it to sleep and waking it; docs/DECISIONS.md.
  */
 #ifndef AV_BASE_HW_WAIT_H
 #define AV_BASE_HW_WAIT_H
@@ -17,8 +17,9 @@ struct av_hw_wait {
 	bool resting; /* of use: the core rests meanwhile, which it does not in a loop */
 
 	/*
-	 * Rest while *word is @expected, for about 100000 cycles of the time-stamp counter at most. May
-	 * return at any time for no reason. The word may be changed by any process that has it mapped.
+	 * Rest while *word is @expected, for about 100000 cycles of the time-stamp counter at most.
+	 * May return at any time for no reason. The word may be changed by any process that has it
+	 * mapped.
 	 */
 	void (*wait)(const _Atomic uint32_t *word, uint32_t expected);
 };

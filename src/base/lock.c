@@ -40,7 +40,8 @@ bool av_lock_is_dead(uint32_t owner)
 /* True if the lock was held by a dead process and is held by the caller now. */
 static bool take_over(struct av_lock *lock, uint32_t owner)
 {
-	return av_lock_is_dead(owner) && atomic_compare_exchange_strong(&lock->owner, &owner, av_lock_self);
+	return av_lock_is_dead(owner) &&
+	       atomic_compare_exchange_strong(&lock->owner, &owner, av_lock_self);
 }
 
 void av_lock_wait_a_little(unsigned int turn)

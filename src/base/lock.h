@@ -2,16 +2,17 @@
 /*
  * A lock for memory that several processes map, which survives the death of its holder.
  *
- * The word holds the identity of the owning *process* (av_lock_self), 0 when free. A waiter spins, yields,
- * then sleeps in short naps, and from time to time asks whether the owner still lives; a dead owner's lock is
- * taken over and the new holder is told, so that it can repair what the lock protects. Nobody is ever woken
- * by a release, which is therefore a single store.
+ * The word holds the identity of the owning *process* (av_lock_self), 0 when free. A waiter spins,
+ * yields, then sleeps in short naps, and from time to time asks whether the owner still lives; a
+ * dead owner's lock is taken over and the new holder is told, so that it can repair what the lock
+ * protects. Nobody is ever woken by a release, which is therefore a single store.
  *
- * Why not a robust pthread mutex: it costs four times as much uncontended (two atomic operations and the
- * robust list), and these locks are taken on paths whose whole budget is about 100 ns.
+ * Why not a robust pthread mutex: it costs four times as much uncontended (two atomic operations
+ * and the robust list), and these locks are taken on paths whose whole budget is about 100 ns.
  *
- * Rules: not recursive; held for bounded work only; no memory of the program is touched and nothing is waited
- * for while one is held (docs/LOCKING.md has the order and the one exception, execution tokens).
+ * Rules: not recursive; held for bounded work only; no memory of the program is touched and nothing
+ * is waited for while one is held (docs/LOCKING.md has the order and the one exception, execution
+ * tokens).
  */
 #ifndef AV_BASE_LOCK_H
 #define AV_BASE_LOCK_H
@@ -33,17 +34,17 @@ enum av_lock_result {
 	AV_LOCK_REPAIR = 1, /* the same, but its last holder died with it: repair first */
 };
 
-/* This process' identity, set once by av_process_join() before any lock is taken, and again in a forked
- * child. */
+/* This process' identity, set once by av_process_join() before any lock is taken, and again in a
+ * forked child. */
 extern uint32_t av_lock_self;
 
-/* How to find out whether a process identity is alive; set together with av_lock_self. May be slow (system
- * calls). */
+/* How to find out whether a process identity is alive; set together with av_lock_self. May be slow
+ * (system calls). */
 extern bool (*av_lock_owner_alive)(uint32_t owner);
 
 /*
- * What a lock's waiter does between its looks, the @turn-th time: spin, yield, nap. And: is @owner, another
- * process, dead? Asked only once in a few milliseconds per thread; not asked: false.
+ * What a lock's waiter does between its looks, the @turn-th time: spin, yield, nap. And: is @owner,
+ * another process, dead? Asked only once in a few milliseconds per thread; not asked: false.
  */
 void av_lock_wait_a_little(unsigned int turn);
 bool av_lock_is_dead(uint32_t owner);
@@ -62,13 +63,14 @@ AV_MUST_USE static inline enum av_lock_result av_lock_acquire(struct av_lock *lo
 {
 	uint32_t free = 0;
 
-	if (av_likely(atomic_compare_exchange_strong_explicit(&lock->owner, &free, av_lock_self,
-							      memory_order_seq_cst, memory_order_relaxed)))
+	if (av_likely(atomic_compare_exchange_strong_explicit(
+		    &lock->owner, &free, av_lock_self, memory_order_seq_cst, memory_order_relaxed)))
 		return AV_LOCK_TAKEN;
 	return av_lock_wait(lock);
 }
 
-/* For locks whose protected data is consistent at every instruction: taking over needs no repair. */
+/* For locks whose protected data is consistent at every instruction: taking over needs no repair.
+ */
 static inline void av_lock_acquire_plain(struct av_lock *lock)
 {
 	(void)!av_lock_acquire(lock);
@@ -77,15 +79,16 @@ static inline void av_lock_acquire_plain(struct av_lock *lock)
 /**
  * av_lock_try() - take the lock if nobody (living) holds it
  *
- * A busy lock's owner is asked for its life only once in a few milliseconds per thread, so that a loop around
- * this function stays cheap. Refused, it is ordered like a success: av_publish_before_try() relies on it.
+ * A busy lock's owner is asked for its life only once in a few milliseconds per thread, so that a
+ * loop around this function stays cheap. Refused, it is ordered like a success:
+ * av_publish_before_try() relies on it.
  */
 AV_MUST_USE static inline enum av_lock_result av_lock_try(struct av_lock *lock)
 {
 	uint32_t free = 0;
 
-	if (av_likely(atomic_compare_exchange_strong_explicit(&lock->owner, &free, av_lock_self,
-							      memory_order_seq_cst, memory_order_seq_cst)))
+	if (av_likely(atomic_compare_exchange_strong_explicit(
+		    &lock->owner, &free, av_lock_self, memory_order_seq_cst, memory_order_seq_cst)))
 		return AV_LOCK_TAKEN;
 	return av_lock_try_dead(lock);
 }
@@ -95,8 +98,8 @@ AV_MUST_USE static inline bool av_lock_try_free(struct av_lock *lock)
 {
 	uint32_t free = 0;
 
-	return av_likely(atomic_compare_exchange_strong_explicit(&lock->owner, &free, av_lock_self,
-								 memory_order_seq_cst, memory_order_relaxed));
+	return av_likely(atomic_compare_exchange_strong_explicit(
+		&lock->owner, &free, av_lock_self, memory_order_seq_cst, memory_order_relaxed));
 }
 
 /* The other process, dead or alive, that holds the lock; 0: free, or held by this one. */
@@ -119,8 +122,8 @@ static inline void av_lock_release(struct av_lock *lock)
 }
 
 /*
- * Release with a full barrier behind it: a load after this call is not performed before the lock is seen
- * free. For "release, then look whether somebody left work while I held it".
+ * Release with a full barrier behind it: a load after this call is not performed before the lock is
+ * seen free. For "release, then look whether somebody left work while I held it".
  */
 static inline void av_lock_release_fence(struct av_lock *lock)
 {
@@ -129,9 +132,10 @@ static inline void av_lock_release_fence(struct av_lock *lock)
 }
 
 /*
- * Publish @value at @word before trying a lock: who holds the lock and lets it go by av_lock_release_fence()
- * sees the value, or the try succeeds. On x86 the try's locked instruction, successful or not, is the barrier
- * between the two, and a second one costs as much as the rest of the store.
+ * Publish @value at @word before trying a lock: who holds the lock and lets it go by
+ * av_lock_release_fence() sees the value, or the try succeeds. On x86 the try's locked instruction,
+ * successful or not, is the barrier between the two, and a second one costs as much as the rest of
+ * the store.
  */
 static inline void av_publish_before_try(_Atomic uint32_t *word, uint32_t value)
 {

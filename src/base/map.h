@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Changes of the address space that the C library is not asked for. Registration caches (Open MPI's, UCX's)
- * patch its munmap(), mremap(), madvise() and mmap() at run time to hear of memory that goes away, and hold
- * locks of their own while they register. What the library does there is none of their business: memory that
- * is adopted stays what it is to the program, and the rest is the library's own. (A new mapping tells them
- * nothing: mmap() will do. And memory that was allocated for the program does go away: munmap().)
+ * Changes of the address space that the C library is not asked for. Registration caches (Open
+ * MPI's, UCX's) patch its munmap(), mremap(), madvise() and mmap() at run time to hear of memory
+ * that goes away, and hold locks of their own while they register. What the library does there is
+ * none of their business: memory that is adopted stays what it is to the program, and the rest is
+ * the library's own. (A new mapping tells them nothing: mmap() will do. And memory that was
+ * allocated for the program does go away: munmap().)
  *
- * Each is the system call of that name: thread-safe, async-signal-safe, sets errno. ThreadSanitizer has to
- * hear of all mappings, so under it they are the C library's functions.
+ * Each is the system call of that name: thread-safe, async-signal-safe, sets errno. ThreadSanitizer
+ * has to hear of all mappings, so under it they are the C library's functions.
  */
 #ifndef AV_BASE_MAP_H
 #define AV_BASE_MAP_H
@@ -27,9 +28,11 @@
 #define av_madvise madvise
 #else
 
-AV_MUST_USE static inline void *av_mmap(void *addr, size_t bytes, int prot, int flags, int fd, off_t offset)
+AV_MUST_USE static inline void *av_mmap(void *addr, size_t bytes, int prot, int flags, int fd,
+					off_t offset)
 {
-	return (void *)syscall(SYS_mmap, addr, bytes, prot, flags, fd, offset); /* NOLINT: MAP_FAILED is -1 */
+	return (void *)syscall(SYS_mmap, addr, bytes, prot, flags, fd,
+			       offset); /* NOLINT: MAP_FAILED is -1 */
 }
 
 static inline int av_munmap(void *addr, size_t bytes)
@@ -38,7 +41,8 @@ static inline int av_munmap(void *addr, size_t bytes)
 }
 
 /* @to: where to, with MREMAP_FIXED. */
-AV_MUST_USE static inline void *av_mremap(void *addr, size_t old_bytes, size_t bytes, int flags, void *to)
+AV_MUST_USE static inline void *av_mremap(void *addr, size_t old_bytes, size_t bytes, int flags,
+					  void *to)
 {
 	return (void *)syscall(SYS_mremap, addr, old_bytes, bytes, flags, to); /* NOLINT */
 }

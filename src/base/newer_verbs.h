@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What headers newer than rdma-core 44's have, by value: programs that were built with them are served
- * whichever header this library was built with. front/abi_check.c compares with the header where that has
- * them; the compiler compares the prototypes.
+ * What headers newer than rdma-core 44's have, by value: programs that were built with them are
+ * served whichever header this library was built with. verbs/abi_check.c compares with the header
+ * where that has them; the compiler compares the prototypes.
  *
- * Sources: <infiniband/verbs.h> of rdma-core 65; the kernel's enum ib_uverbs_device_cap_flags for the bits of
- * device_cap_flags_ex, which no header of libibverbs names.
+ * Sources: <infiniband/verbs.h> of rdma-core 65; the kernel's enum ib_uverbs_device_cap_flags for
+ * the bits of device_cap_flags_ex, which no header of libibverbs names.
  */
 #ifndef AV_BASE_NEWER_VERBS_H
 #define AV_BASE_NEWER_VERBS_H
@@ -36,8 +36,8 @@ typedef void av_wr_flush(struct ibv_qp_ex *qp, uint32_t rkey, uint64_t remote_ad
 			 uint8_t type, uint8_t level);
 #define AV_WR_FLUSH_SLOT (offsetof(struct ibv_qp_ex, wr_atomic_write) + sizeof(void (*)(void)))
 
-/* What ibv_reg_mr_ex() is told. Members are there if the mask says so: older programs' structure ends
- * earlier. */
+/* What ibv_reg_mr_ex() is told. Members are there if the mask says so: older programs' structure
+ * ends earlier. */
 enum {
 	AV_REG_MR_IOVA = 1 << 0,
 	AV_REG_MR_ADDR = 1 << 1,
@@ -64,7 +64,7 @@ struct av_newer_object {
 	struct ibv_context *context;
 };
 
-/* --- the functions, by the version node that they came with --- */
+/* --- the functions, by the version node that they came with ---------------------- */
 
 struct ibv_buf; /* opaque */
 struct ibv_comp_cntr;
@@ -87,11 +87,14 @@ int ibv_query_port_speed(struct ibv_context *context, uint32_t port, uint64_t *s
 /* IBVERBS_1.17 */
 void *ibv_alloc_buf(struct ibv_pd *pd, size_t size, struct ibv_buf **buf);
 void ibv_free_buf(struct ibv_buf *buf);
-struct ibv_mr *ibv_reg_buf_mr(struct ibv_pd *pd, struct ibv_buf *buf, void *addr, size_t length, int access);
+struct ibv_mr *ibv_reg_buf_mr(struct ibv_pd *pd, struct ibv_buf *buf, void *addr, size_t length,
+			      int access);
 
 /* IBVERBS_1.18 */
-int _ibv_query_comp_cntr_caps(struct ibv_context *context, struct ibv_comp_cntr_caps *caps, size_t size);
-struct ibv_comp_cntr *ibv_create_comp_cntr(struct ibv_context *context, struct ibv_comp_cntr_init_attr *attr);
+int _ibv_query_comp_cntr_caps(struct ibv_context *context, struct ibv_comp_cntr_caps *caps,
+			      size_t size);
+struct ibv_comp_cntr *ibv_create_comp_cntr(struct ibv_context *context,
+					   struct ibv_comp_cntr_init_attr *attr);
 int ibv_destroy_comp_cntr(struct ibv_comp_cntr *counter);
 int ibv_export_buf_dmabuf_fd(struct ibv_buf *buf);
 int ibv_inc_comp_cntr(struct ibv_comp_cntr *counter, uint64_t amount);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Environment variables that turn something on, asked for once: they hold for the life of the process. */
+/* Environment variables that turn something on, asked for once: they hold for the life of the
+ * process. */
 #ifndef AV_BASE_SETTING_H
 #define AV_BASE_SETTING_H
 
@@ -11,7 +12,8 @@ struct av_setting {
 	_Atomic int answer; /* 0: not asked yet */
 };
 
-/* Has the variable that value? Context: any thread; ignored in programs that run with other people's rights.
+/* Has the variable that value? Context: any thread; ignored in programs that run with other
+ * people's rights.
  */
 bool av_setting_is(struct av_setting *s);
 

@@ -16,7 +16,8 @@ int av_table_set(struct av_table *table, uint32_t id, void *object)
 		chunk = calloc(AV_TABLE_CHUNK, sizeof(*chunk));
 		if (!chunk)
 			return ENOMEM;
-		if (!atomic_compare_exchange_strong(&table->chunk[id / AV_TABLE_CHUNK], &none, chunk)) {
+		if (!atomic_compare_exchange_strong(&table->chunk[id / AV_TABLE_CHUNK], &none,
+						    chunk)) {
 			free(chunk);
 			chunk = none;
 		}
@@ -36,7 +37,8 @@ void av_table_fini(struct av_table *table)
 		free(atomic_load(&table->chunk[i]));
 }
 
-void av_table_each(struct av_table *table, void (*visit)(uint32_t id, void *object, void *arg), void *arg)
+void av_table_each(struct av_table *table, void (*visit)(uint32_t id, void *object, void *arg),
+		   void *arg)
 {
 	for (uint32_t i = 0; i < AV_TABLE_CHUNKS; i++) {
 		_Atomic(void *) *chunk = atomic_load(&table->chunk[i]);

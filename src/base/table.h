@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A table from small numbers (handles) to private objects. Look-ups are lock-free and the table never moves,
- * so that a data path may look up while another thread adds.
+ * A table from small numbers (handles) to private objects. Look-ups are lock-free and the table
+ * never moves, so that a data path may look up while another thread adds.
  */
 #ifndef AV_BASE_TABLE_H
 #define AV_BASE_TABLE_H
@@ -41,9 +41,10 @@ static inline void *av_table_get(const struct av_table *table, uint32_t id)
 }
 
 /*
- * Call @visit for every entry. Entries may be set and cleared during the walk: @object may be gone when it is
- * visited, unless the caller keeps others from freeing; @id never lies.
+ * Call @visit for every entry. Entries may be set and cleared during the walk: @object may be gone
+ * when it is visited, unless the caller keeps others from freeing; @id never lies.
  */
-void av_table_each(struct av_table *table, void (*visit)(uint32_t id, void *object, void *arg), void *arg);
+void av_table_each(struct av_table *table, void (*visit)(uint32_t id, void *object, void *arg),
+		   void *arg);
 
 #endif

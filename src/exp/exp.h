@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * What the files of src/exp/ share. Each exported verb here translates its arguments and calls what
- * src/front/ has; the objects are the plain ones. The order of checks is the real library's: whose device is
- * it, then comp_mask (device memory: the other way round), then the rest.
+ * src/front/ has; the objects are the plain ones. The order of checks is the real library's: whose
+ * device is it, then comp_mask (device memory: the other way round), then the rest.
  */
 #ifndef AV_EXP_EXP_H
 #define AV_EXP_EXP_H
 
 #include <infiniband/verbs_exp.h>
 
-#include "front/context.h"
+#include "verbs/ibv_context.h"
 
 /* The answers of a library that has no such verb, on another provider's device. */
 static inline int av_exp_absent(void)

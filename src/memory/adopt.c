@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What is adopted, and when that pays. An array that is searched from end to end: there are few, since each
- * takes time that is limited.
+ * What is adopted, and when that pays. An array that is searched from end to end: there are few,
+ * since each takes time that is limited.
  */
 #include "memory/adopt.h"
 
@@ -16,17 +16,17 @@
 #include "base/compiler.h"
 #include "base/clock.h"
 #include "base/setting.h"
-#include "hca/pages.h"
+#include "segment/pages.h"
 #include "memory/adopt_pages.h"
-#include "memory/moving.h"
+#include "memory/page_move.h"
 #include "memory/vma.h"
 
 #define ADOPTIONS 1024
 
 /*
- * Moving a page costs less than 2 us in all (both ways; measured: docs/ADOPTION.md). A program that registers
- * and deregisters the same memory all the time must not pay for each: what may be spent is so much at once,
- * and this part of the time that has passed since.
+ * Moving a page costs less than 2 us in all (both ways; measured: docs/ADOPTION.md). A program that
+ * registers and deregisters the same memory all the time must not pay for each: what may be spent
+ * is so much at once, and this part of the time that has passed since.
  */
 #define NS_PER_PAGE   2000u
 #define ALLOWANCE_NS  150000000u
@@ -35,7 +35,7 @@
 /* One adoption. Free if @refs is 0 and @end is 0. */
 struct adoption {
 	_Atomic uint64_t begin,
-		end;		/* addresses; read without the mutex by who discards. Equal: given back */
+		end; /* addresses; read without the mutex by who discards. Equal: given back */
 	_Atomic uint64_t at;	/* offset in the segment */
 	_Atomic uint64_t inode; /* of the segment\'s file */
 	_Atomic int fd;
@@ -58,7 +58,7 @@ bool av_adopt_any(void)
 	return atomic_load_explicit(&adopted.count, memory_order_relaxed) != 0;
 }
 
-/* --- entries; the mutex is held unless said otherwise --------------------------------------------------- */
+/* --- entries; the mutex is held unless said otherwise ---------------------------- */
 
 static bool is_free(const struct adoption *a)
 {
@@ -98,7 +98,8 @@ static struct adoption *meeting(uint32_t i, uint64_t addr, uint64_t len)
 static struct adoption *by_id(const struct av_seg *seg, uint32_t id)
 {
 	for (uint32_t i = 0, n = atomic_load(&adopted.used); i < n; i++)
-		if (adopted.list[i].refs && adopted.list[i].id == id && adopted.list[i].pages.seg == seg)
+		if (adopted.list[i].refs && adopted.list[i].id == id &&
+		    adopted.list[i].pages.seg == seg)
 			return &adopted.list[i];
 	return NULL;
 }
@@ -123,13 +124,13 @@ static void hide(struct adoption *a)
 	atomic_fetch_sub(&adopted.count, 1);
 }
 
-/* --- when ------------------------------------------------------------------------------------------------
- */
+/* --- when ------------------------------------------------------------------------ */
 
 static bool never(void)
 {
 	static struct av_setting setting = {.variable = "ANYVERBS_ADOPT", .value = "never"};
-	/* Such a region's memory is to be absent from children: private memory that comes back would not be.
+	/* Such a region's memory is to be absent from children: private memory that comes back
+	 * would not be.
 	 */
 	static struct av_setting fork = {.variable = "ANYVERBS_FORK", .value = "dontfork"};
 
@@ -152,8 +153,7 @@ static bool affordable(uint64_t bytes, uint64_t now)
 	return adopted.spent_ns + cost <= ALLOWANCE_NS + (now - adopted.since_ns) / ALLOWANCE_DIV;
 }
 
-/* --- in and out ------------------------------------------------------------------------------------------
- */
+/* --- in and out ------------------------------------------------------------------ */
 
 /* The descriptor that peers look at. Return: what goes into keys, or 0 */
 static uint32_t describe(const struct av_adopt_pages *p)
@@ -176,23 +176,25 @@ static void undescribe(struct av_seg *seg, uint32_t id)
 
 static struct av_adopted *descriptor(const struct adoption *a)
 {
-	return av_seg_at(a->pages.seg, (uint64_t)a->id << AV_ADOPTED_SHIFT, sizeof(struct av_adopted));
+	return av_seg_at(a->pages.seg, (uint64_t)a->id << AV_ADOPTED_SHIFT,
+			 sizeof(struct av_adopted));
 }
 
-/* The pages go back; peers reach the memory in the owner's process again. Keys that say where they were stay.
+/* The pages go back; peers reach the memory in the owner's process again. Keys that say where they
+ * were stay.
  */
 static void give_back(struct adoption *a)
 {
 	struct av_adopted *d = descriptor(a);
 
-	av_moving_begin();
+	av_page_move_begin();
 	if (d)
 		atomic_store(&d->at, 0);
 	if (av_adopt_move_out(&a->pages))
 		hide(a);
 	else if (d)
 		atomic_store(&d->at, a->pages.at); /* no memory: they stay where they are */
-	av_moving_end();
+	av_page_move_end();
 }
 
 static uint32_t take(struct av_seg *seg, uint64_t begin, uint64_t bytes)
@@ -201,13 +203,14 @@ static uint32_t take(struct av_seg *seg, uint64_t begin, uint64_t bytes)
 	struct av_adopt_pages pages = {.seg = seg, .begin = begin, .bytes = bytes};
 	bool moved;
 
-	if (!a || !av_adopt_suitable(&pages) || !av_adopt_undisturbed(&pages) || !av_adopt_place(&pages))
+	if (!a || !av_adopt_suitable(&pages) || !av_adopt_undisturbed(&pages) ||
+	    !av_adopt_place(&pages))
 		return 0;
 	a->pages = pages;
 	show(a); /* before: what a thread discards as soon as the pages have moved is found */
-	av_moving_begin();
+	av_page_move_begin();
 	moved = av_adopt_move_in(&pages);
-	av_moving_end();
+	av_page_move_end();
 	if (!moved) {
 		hide(a);
 		return 0;
@@ -224,14 +227,15 @@ static uint32_t take(struct av_seg *seg, uint64_t begin, uint64_t bytes)
 }
 
 /*
- * Another region on memory that is adopted. All that it touches of it must be in place: peers will look for
- * that there, also on pages of which the region has a part.
+ * Another region on memory that is adopted. All that it touches of it must be in place: peers will
+ * look for that there, also on pages of which the region has a part.
  */
 static uint32_t again(struct adoption *a, const struct av_seg *seg, uint64_t begin, uint64_t bytes)
 {
 	uint64_t first = begin - AV_PAGE_BYTES, last = begin + bytes + AV_PAGE_BYTES;
 
-	if (a->pages.seg != seg || !a->refs || !av_range_within(begin, bytes, a->asked_begin, a->asked))
+	if (a->pages.seg != seg || !a->refs ||
+	    !av_range_within(begin, bytes, a->asked_begin, a->asked))
 		return 0;
 	first = first > a->pages.begin ? first : a->pages.begin;
 	last = last < a->pages.begin + a->pages.bytes ? last : a->pages.begin + a->pages.bytes;
@@ -256,8 +260,7 @@ static uint32_t adopt(struct av_seg *seg, uint64_t begin, uint64_t bytes)
 	return id;
 }
 
-/* --- fork ------------------------------------------------------------------------------------------------
- */
+/* --- fork ------------------------------------------------------------------------ */
 
 /* A child gets copies of private memory: it is private again before the fork, in both. */
 static void before_fork(void)
@@ -289,8 +292,7 @@ static void register_fork_handlers(void)
 	pthread_atfork(before_fork, after_fork_in_parent, after_fork_in_child);
 }
 
-/* --- regions ---------------------------------------------------------------------------------------------
- */
+/* --- regions --------------------------------------------------------------------- */
 
 uint32_t av_adopt(struct av_seg *seg, uint64_t addr, uint64_t length)
 {
@@ -300,7 +302,8 @@ uint32_t av_adopt(struct av_seg *seg, uint64_t addr, uint64_t length)
 	int saved = errno;
 	uint32_t id;
 
-	if (never() || length < AV_PAGE_BYTES || begin >= end || sysconf(_SC_PAGESIZE) != AV_PAGE_BYTES)
+	if (never() || length < AV_PAGE_BYTES || begin >= end ||
+	    sysconf(_SC_PAGESIZE) != AV_PAGE_BYTES)
 		return 0;
 	pthread_once(&once, register_fork_handlers);
 	pthread_mutex_lock(&adopted.mutex);
@@ -350,8 +353,7 @@ void av_adopt_close(struct av_seg *seg)
 	errno = saved;
 }
 
-/* --- discarding ------------------------------------------------------------------------------------------
- */
+/* --- discarding ------------------------------------------------------------------ */
 
 /* The part of a mapping, from @addr on, that is the pages of @a. */
 static bool piece_of(struct adoption *a, const struct av_vma *vma, uint64_t addr,
@@ -381,7 +383,8 @@ static bool first_piece(const struct av_vma *vma, uint64_t addr, struct av_adopt
 	bool found = false;
 
 	for (uint32_t i = 0, n = atomic_load(&adopted.used); i < n; i++) {
-		if (!piece_of(&adopted.list[i], vma, addr, &one) || (found && one.begin >= piece->begin))
+		if (!piece_of(&adopted.list[i], vma, addr, &one) ||
+		    (found && one.begin >= piece->begin))
 			continue;
 		*piece = one;
 		found = true;
@@ -415,7 +418,7 @@ void av_adopt_discard(uint64_t addr, uint64_t len)
 	if (maps < 0)
 		return;
 	for (uint64_t at = addr; av_adopt_next(maps, at, addr + len, &piece); at = piece.end)
-		(void)!syscall(SYS_fallocate, piece.fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, piece.at,
-			       piece.end - piece.begin);
+		(void)!syscall(SYS_fallocate, piece.fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE,
+			       piece.at, piece.end - piece.begin);
 	syscall(SYS_close, maps);
 }

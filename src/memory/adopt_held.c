@@ -16,8 +16,8 @@
 
 #include "base/checked.h"
 #include "base/map.h"
-#include "hca/map_file.h"
-#include "hca/pages.h"
+#include "segment/map_file.h"
+#include "segment/pages.h"
 #include "memory/hold.h"
 #include "memory/vma.h"
 
@@ -28,8 +28,8 @@
 #define LOOKS 200
 
 /*
- * Bytes before and behind a thread's list of mutexes that are its other variables: they lie before its
- * control block, or behind. No more, for buffers are mapped next to threads' stacks.
+ * Bytes before and behind a thread's list of mutexes that are its other variables: they lie before
+ * its control block, or behind. No more, for buffers are mapped next to threads' stacks.
  */
 #if defined(__x86_64__) || defined(__i386__)
 #define BEFORE (64u << 10)
@@ -44,9 +44,10 @@ static void *pointer(uint64_t addr)
 	return (void *)(uintptr_t)addr;
 }
 
-/* --- whether -------------------------------------------------------------------------------------------- */
+/* --- whether --------------------------------------------------------------------- */
 
-/* Ask of each number that is a name in a folder. Return: false: one of them says so, or there is no folder */
+/* Ask of each number that is a name in a folder. Return: false: one of them says so, or there is no
+ * folder */
 static bool each_number(const char *path, bool (*ask)(int number, const void *arg), const void *arg)
 {
 	DIR *folder = opendir(path);
@@ -109,8 +110,7 @@ bool av_adopt_can_hold(uint64_t begin, uint64_t bytes)
 	       each_number("/proc/self/fd", file_buffered, NULL);
 }
 
-/* --- what both ways have in common -------------------------------------------------------------------------
- */
+/* --- what both ways have in common ----------------------------------------------- */
 
 /* Everything that is needed, on the stack: the heap may be in the range. */
 struct held {
@@ -154,12 +154,11 @@ static void punch(void *arg, uint64_t addr, uint64_t bytes)
 
 static bool map_segment(const struct av_adopt_copy *c)
 {
-	return av_mmap(pointer(c->addr), c->bytes, c->prot, MAP_SHARED | MAP_FIXED, c->fd, (off_t)c->at) !=
-	       MAP_FAILED;
+	return av_mmap(pointer(c->addr), c->bytes, c->prot, MAP_SHARED | MAP_FIXED, c->fd,
+		       (off_t)c->at) != MAP_FAILED;
 }
 
-/* --- exchanges, for who discards --------------------------------------------------------------------------
- */
+/* --- exchanges, for who discards ------------------------------------------------- */
 
 static _Atomic uint64_t exchanges; /* odd: one is under way */
 
@@ -182,7 +181,7 @@ uint64_t av_adopt_exchange_settle(void)
 	return now;
 }
 
-/* --- in ------------------------------------------------------------------------------------------------- */
+/* --- in -------------------------------------------------------------------------- */
 
 /* What the program has made of it meanwhile is not to be mapped over. */
 static bool as_it_was(const struct held *h)
@@ -190,8 +189,8 @@ static bool as_it_was(const struct held *h)
 	struct av_vma vma;
 
 	for (uint64_t at = h->c->addr, end = at + h->c->bytes; at < end; at = vma.end)
-		if (!av_vma_next(h->maps, at, &vma) || vma.begin > at || !vma.anonymous || !vma.readable ||
-		    !vma.writable)
+		if (!av_vma_next(h->maps, at, &vma) || vma.begin > at || !vma.anonymous ||
+		    !vma.readable || !vma.writable)
 			return false;
 	return true;
 }
@@ -229,7 +228,7 @@ bool av_adopt_held_in(const struct av_adopt_copy *c)
 	return ret;
 }
 
-/* --- out ------------------------------------------------------------------------------------------------ */
+/* --- out ------------------------------------------------------------------------- */
 
 /* The range is held, and empty. Return: false: the segment's pages are there again */
 static bool fill(struct held *h)

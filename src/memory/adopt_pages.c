@@ -17,8 +17,8 @@
 #include "base/checked.h"
 #include "base/map.h"
 #include "base/thread.h"
-#include "hca/map_file.h"
-#include "hca/pages.h"
+#include "segment/map_file.h"
+#include "segment/pages.h"
 #include "memory/adopt_held.h"
 #include "memory/hold.h"
 #include "memory/mapped.h"
@@ -37,7 +37,7 @@ static void *pointer(uint64_t addr)
 	return (void *)(uintptr_t)addr;
 }
 
-/* --- which memory --------------------------------------------------------------------------------------- */
+/* --- which memory ---------------------------------------------------------------- */
 
 static bool all_private(int maps, uint64_t begin, uint64_t end)
 {
@@ -45,8 +45,8 @@ static bool all_private(int maps, uint64_t begin, uint64_t end)
 	struct av_vma vma;
 
 	for (uint64_t at = begin; at < end; at = vma.end) {
-		if (!av_vma_next(maps, at, &vma) || vma.begin > at || !vma.anonymous || !vma.readable ||
-		    !vma.writable)
+		if (!av_vma_next(maps, at, &vma) || vma.begin > at || !vma.anonymous ||
+		    !vma.readable || !vma.writable)
 			return false;
 		if (here >= vma.begin && here < vma.end)
 			return false;
@@ -89,7 +89,7 @@ static bool see_huge(struct av_adopt_pages *p)
 		some = has_huge(p->begin, p->begin + p->bytes);
 	p->huge = some == HUGE_SOME;
 	if (p->huge && !av_hold_possible())
-		return false;	     /* there may be threads when it moves back: they would be lost then */
+		return false; /* there may be threads when it moves back: they would be lost then */
 	return some != HUGE_UNKNOWN; /* a kernel that does not say: perhaps */
 }
 
@@ -103,10 +103,11 @@ bool av_adopt_suitable(struct av_adopt_pages *p)
 	return ret && see_huge(p);
 }
 
-/* Mappings that mean that something else than a processor writes to this process' memory, or will not let it
- * go: asynchronous input, and adapters and other devices that have pages pinned. */
+/* Mappings that mean that something else than a processor writes to this process' memory, or will
+ * not let it go: asynchronous input, and adapters and other devices that have pages pinned. */
 static const char *const strangers[] = {
-	"[io_uring]", "/[aio]", "/dev/infiniband/", "/dev/vfio/", "/dev/nvidia", "/dev/dri/", "/dev/kfd",
+	"[io_uring]",  "/[aio]",    "/dev/infiniband/", "/dev/vfio/",
+	"/dev/nvidia", "/dev/dri/", "/dev/kfd",
 };
 
 static bool no_strangers(void)
@@ -143,10 +144,11 @@ static bool single_threaded(void)
 bool av_adopt_undisturbed(struct av_adopt_pages *p)
 {
 	p->held = !single_threaded();
-	return nothing_locked() && no_strangers() && (!p->held || av_adopt_can_hold(p->begin, p->bytes));
+	return nothing_locked() && no_strangers() &&
+	       (!p->held || av_adopt_can_hold(p->begin, p->bytes));
 }
 
-/* --- in ------------------------------------------------------------------------------------------------- */
+/* --- in -------------------------------------------------------------------------- */
 
 static bool copy_run(int fd, uint64_t at, uint64_t begin, uint64_t end)
 {
@@ -173,7 +175,8 @@ static bool copy_in(const struct av_adopt_copy *c, uint64_t memory)
 
 		ret = n >= 0;
 		for (int i = 0; ret && i < n; i++)
-			ret = copy_run(c->fd, c->at + (runs[i].begin - memory), runs[i].begin, runs[i].end);
+			ret = copy_run(c->fd, c->at + (runs[i].begin - memory), runs[i].begin,
+				       runs[i].end);
 	}
 	return ret;
 }
@@ -194,8 +197,9 @@ static void unblock_signals(const sigset_t *old)
 
 static bool exchange_alone(const struct av_adopt_copy *c)
 {
-	return c->copy(c, c->addr) && av_mmap(pointer(c->addr), c->bytes, c->prot, MAP_SHARED | MAP_FIXED,
-					      c->fd, (off_t)c->at) != MAP_FAILED;
+	return c->copy(c, c->addr) &&
+	       av_mmap(pointer(c->addr), c->bytes, c->prot, MAP_SHARED | MAP_FIXED, c->fd,
+		       (off_t)c->at) != MAP_FAILED;
 }
 
 static bool exchange_in(const struct av_adopt_pages *p)
@@ -219,7 +223,8 @@ static bool exchange_in(const struct av_adopt_pages *p)
 	return ret;
 }
 
-/* Half of what is left in the file system is for others: without room there nobody can open a device. */
+/* Half of what is left in the file system is for others: without room there nobody can open a
+ * device. */
 static bool affords(const struct av_adopt_pages *p)
 {
 	struct statvfs fs;
@@ -248,7 +253,7 @@ bool av_adopt_move_in(const struct av_adopt_pages *p)
 	return false;
 }
 
-/* --- out ------------------------------------------------------------------------------------------------ */
+/* --- out ------------------------------------------------------------------------- */
 
 static int rights(const struct av_vma *vma)
 {
@@ -268,7 +273,8 @@ static bool copy_out(const struct av_adopt_copy *c, uint64_t memory)
 			return data >= 0 || errno == ENXIO;
 		hole = lseek(c->fd, data, SEEK_HOLE);
 		hole = hole < 0 || hole > end ? end : hole;
-		n = pread(c->fd, pointer(memory + (uint64_t)data - c->at), (size_t)(hole - data), data);
+		n = pread(c->fd, pointer(memory + (uint64_t)data - c->at), (size_t)(hole - data),
+			  data);
 		if (n <= 0)
 			return false;
 		pos = data + n;
@@ -296,23 +302,23 @@ static bool replace(const struct av_adopt_copy *c)
 		av_pages_collapse(fresh, c->bytes);
 	if (ret && c->prot != (PROT_READ | PROT_WRITE))
 		ret = mprotect(fresh, c->bytes, c->prot) == 0;
-	ret = ret && av_mremap(fresh, c->bytes, c->bytes, MREMAP_MAYMOVE | MREMAP_FIXED, pointer(c->addr)) !=
-			     MAP_FAILED;
+	ret = ret && av_mremap(fresh, c->bytes, c->bytes, MREMAP_MAYMOVE | MREMAP_FIXED,
+			       pointer(c->addr)) != MAP_FAILED;
 	if (!ret && fresh)
 		av_munmap(fresh, c->bytes);
 	return ret;
 }
 
 /*
- * With threads that may write at any moment, and cannot be held: a private mapping of the same pages takes
- * their place in one step, a store is in the page before or in the private copy after. Then all of it is
- * copied, and the file's pages go, so that what the program discards later reads as zeros. That part of the
- * segment is never used again.
+ * With threads that may write at any moment, and cannot be held: a private mapping of the same
+ * pages takes their place in one step, a store is in the page before or in the private copy after.
+ * Then all of it is copied, and the file's pages go, so that what the program discards later reads
+ * as zeros. That part of the segment is never used again.
  */
 static bool privatise(const struct av_adopt_copy *c)
 {
-	if (av_mmap(pointer(c->addr), c->bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_FIXED, c->fd,
-		    (off_t)c->at) == MAP_FAILED)
+	if (av_mmap(pointer(c->addr), c->bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_FIXED,
+		    c->fd, (off_t)c->at) == MAP_FAILED)
 		return false;
 	if (av_madvise(pointer(c->addr), c->bytes, MADV_POPULATE_WRITE) == 0)
 		(void)!fallocate(c->fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, (off_t)c->at,
@@ -344,8 +350,10 @@ static bool exchange_somehow(const struct av_adopt_copy *c, enum how *how)
 	return ret;
 }
 
-/* By the piece, since the program may have put something between them that cannot be watched, or nothing. */
-static bool exchange_piece(const struct av_adopt_pages *p, const struct av_adopt_copy *c, enum how *how)
+/* By the piece, since the program may have put something between them that cannot be watched, or
+ * nothing. */
+static bool exchange_piece(const struct av_adopt_pages *p, const struct av_adopt_copy *c,
+			   enum how *how)
 {
 	bool ret;
 
@@ -355,9 +363,10 @@ static bool exchange_piece(const struct av_adopt_pages *p, const struct av_adopt
 	return ret;
 }
 
-/* The part of a mapping that is our pages: [*@begin, *@end), addresses. Return: false if there is none */
-static bool ours(const struct av_adopt_pages *p, const struct av_vma *vma, uint64_t inode, uint64_t *begin,
-		 uint64_t *end)
+/* The part of a mapping that is our pages: [*@begin, *@end), addresses. Return: false if there is
+ * none */
+static bool ours(const struct av_adopt_pages *p, const struct av_vma *vma, uint64_t inode,
+		 uint64_t *begin, uint64_t *end)
 {
 	uint64_t first = vma->offset > p->at ? vma->offset : p->at;
 	uint64_t last = vma->offset + (vma->end - vma->begin), stop = p->at + p->bytes;
@@ -370,13 +379,14 @@ static bool ours(const struct av_adopt_pages *p, const struct av_vma *vma, uint6
 	return true;
 }
 
-static bool covered(const struct av_adopt_pages *p, int maps, uint64_t inode, uint64_t at, uint64_t end)
+static bool covered(const struct av_adopt_pages *p, int maps, uint64_t inode, uint64_t at,
+		    uint64_t end)
 {
 	struct av_vma vma;
 
 	for (; at < end; at = vma.end)
-		if (!av_vma_next(maps, at, &vma) || vma.begin > at || !vma.shared || vma.inode != inode ||
-		    vma.offset + (at - vma.begin) != p->at + (at - p->begin))
+		if (!av_vma_next(maps, at, &vma) || vma.begin > at || !vma.shared ||
+		    vma.inode != inode || vma.offset + (at - vma.begin) != p->at + (at - p->begin))
 			return false;
 	return true;
 }
@@ -397,12 +407,13 @@ bool av_adopt_in_place(const struct av_adopt_pages *p, uint64_t begin, uint64_t 
 /* The view of the segment that we have ourselves is no mapping of the program's. */
 static bool is_segment(const struct av_adopt_pages *p, const struct av_vma *vma)
 {
-	return av_range_within(vma->begin, vma->end - vma->begin, (uintptr_t)p->seg->head, AV_SEG_BYTES);
+	return av_range_within(vma->begin, vma->end - vma->begin, (uintptr_t)p->seg->head,
+			       AV_SEG_BYTES);
 }
 
 /* Exchange what is ours in a mapping. Return: bytes, or -1 */
-static int64_t exchange_in_mapping(const struct av_adopt_pages *p, const struct av_vma *vma, uint64_t inode,
-				   enum how *how)
+static int64_t exchange_in_mapping(const struct av_adopt_pages *p, const struct av_vma *vma,
+				   uint64_t inode, enum how *how)
 {
 	uint64_t begin, end;
 	int64_t bytes;
@@ -432,8 +443,8 @@ static int64_t exchange_in_mapping(const struct av_adopt_pages *p, const struct 
 }
 
 /* In the mappings that meet [at, end). Return: bytes, or -1 */
-static int64_t exchange_in_range(const struct av_adopt_pages *p, int maps, uint64_t inode, uint64_t at,
-				 uint64_t end, enum how *how)
+static int64_t exchange_in_range(const struct av_adopt_pages *p, int maps, uint64_t inode,
+				 uint64_t at, uint64_t end, enum how *how)
 {
 	struct av_vma vma;
 	int64_t sum = 0;

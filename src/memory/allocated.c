@@ -9,16 +9,16 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "base/copy.h"
+#include "copy/copy.h"
 #include "base/map.h"
-#include "hca/holders.h"
-#include "hca/home.h"
-#include "hca/map_file.h"
+#include "registry/page_users.h"
+#include "segment/pages_owner.h"
+#include "segment/map_file.h"
 #include "memory/region.h"
 
 #define WRITERS (IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_ATOMIC)
 
-/* --- what both ways have in common --- */
+/* --- what both ways have in common ----------------------------------------------- */
 
 static int check_request(const struct av_seg *seg, uint32_t access, const void *wanted)
 {
@@ -30,8 +30,8 @@ static int check_request(const struct av_seg *seg, uint32_t access, const void *
 }
 
 /* The key of a region on pages: addresses are the program's, and lead to the segment. */
-static struct av_key key_on_pages(const struct av_allocated *memory, uint64_t length, uint32_t access,
-				  bool no_rdma, uint8_t share)
+static struct av_key key_on_pages(const struct av_allocated *memory, uint64_t length,
+				  uint32_t access, bool no_rdma, uint8_t share)
 {
 	return (struct av_key){
 		.kind = no_rdma ? AV_KEY_MAPPED : AV_KEY_PAGES,
@@ -39,12 +39,12 @@ static struct av_key key_on_pages(const struct av_allocated *memory, uint64_t le
 		.base = (uintptr_t)memory->map,
 		.length = length,
 		.addr = memory->at,
-		.intact = memory->home,
+		.intact = memory->pages_owner,
 		.share = share,
 	};
 }
 
-/* --- allocating --- */
+/* --- allocating ------------------------------------------------------------------ */
 
 static uint32_t describe_pages(const struct av_page_policy *policy, uint64_t huge)
 {
@@ -56,22 +56,24 @@ static uint32_t describe_pages(const struct av_page_policy *policy, uint64_t hug
 static int map_pages(struct av_allocated *out, const struct av_allocate_request *req)
 {
 	out->writable = true;
-	out->map = av_map_file(req->wanted, out->bytes, PROT_READ | PROT_WRITE, out->seg->fd, out->at);
+	out->map =
+		av_map_file(req->wanted, out->bytes, PROT_READ | PROT_WRITE, out->seg->fd, out->at);
 	return out->map ? 0 : errno;
 }
 
-static int make_pages(struct av_seg *seg, const struct av_allocate_request *req, enum av_pages_wish wish,
-		      struct av_allocated *out, struct av_key *what)
+static int make_pages(struct av_seg *seg, const struct av_allocate_request *req,
+		      enum av_pages_wish wish, struct av_allocated *out, struct av_key *what)
 {
 	struct av_page_block block;
 	int ret = av_pages_alloc(seg, req->length, wish, &block);
 
 	if (ret)
 		return ret;
-	*out = (struct av_allocated){.seg = seg, .home = seg->ref, .at = block.at, .bytes = block.bytes};
+	*out = (struct av_allocated){
+		.seg = seg, .pages_owner = seg->ref, .at = block.at, .bytes = block.bytes};
 	ret = map_pages(out, req);
 	if (ret == 0 && req->share)
-		ret = av_holders_join(seg->ref, block.at);
+		ret = av_page_users_join(seg->ref, block.at);
 	if (ret) {
 		if (out->map)
 			av_munmap(out->map, out->bytes);
@@ -88,7 +90,8 @@ static int make_pages(struct av_seg *seg, const struct av_allocate_request *req,
 static int make_private(struct av_seg *seg, const struct av_allocate_request *req, bool huge,
 			struct av_allocated *out, struct av_key *what)
 {
-	struct av_region_request region = {.length = req->length, .access = req->access, .private = true};
+	struct av_region_request region = {
+		.length = req->length, .access = req->access, .private = true};
 	int ret;
 
 	*out = (struct av_allocated){
@@ -110,18 +113,20 @@ static int make_private(struct av_seg *seg, const struct av_allocate_request *re
 }
 
 /*
- * Pages of the segment are tried first: they are mapped by peers. Huge ones come from the system's pool if it
- * has any where the kernel makes none. What others map, or nobody's keys lead to, cannot be private.
+ * Pages of the segment are tried first: they are mapped by peers. Huge ones come from the system's
+ * pool if it has any where the kernel makes none. What others map, or nobody's keys lead to, cannot
+ * be private.
  */
-static int make(struct av_seg *seg, const struct av_allocate_request *req, const struct av_page_plan *plan,
-		struct av_allocated *out, struct av_key *what)
+static int make(struct av_seg *seg, const struct av_allocate_request *req,
+		const struct av_page_plan *plan, struct av_allocated *out, struct av_key *what)
 {
 	bool never_private = req->share || req->no_rdma;
 	int ret = ENOMEM;
 
 	if (plan->pages && !plan->never)
 		ret = make_pages(seg, req, plan->wish, out, what);
-	if (ret == ENOMEM && plan->pages && !plan->never && plan->wish == AV_PAGES_HUGE && !never_private)
+	if (ret == ENOMEM && plan->pages && !plan->never && plan->wish == AV_PAGES_HUGE &&
+	    !never_private)
 		ret = make_private(seg, req, true, out, what);
 	if (ret != ENOMEM || plan->or_fail)
 		return ret;
@@ -130,8 +135,8 @@ static int make(struct av_seg *seg, const struct av_allocate_request *req, const
 	return make_private(seg, req, false, out, what);
 }
 
-int av_allocated_make(struct av_seg *seg, const struct av_allocate_request *req, struct av_allocated *out,
-		      struct av_key *what)
+int av_allocated_make(struct av_seg *seg, const struct av_allocate_request *req,
+		      struct av_allocated *out, struct av_key *what)
 {
 	struct av_page_plan plan = av_page_plan(&req->policy);
 	int ret = check_request(seg, req->access, req->wanted);
@@ -145,12 +150,12 @@ int av_allocated_make(struct av_seg *seg, const struct av_allocate_request *req,
 	return make(seg, req, &plan, out, what);
 }
 
-/* --- a shared region of somebody --- */
+/* --- a shared region of somebody ------------------------------------------------- */
 
-/* Its fields, if there is one of that handle now; @home is mapped. */
-static int look_up(struct av_seg *home, uint32_t handle, struct av_key *copy)
+/* Its fields, if there is one of that handle now; @pages_owner is mapped. */
+static int look_up(struct av_seg *pages_owner, uint32_t handle, struct av_key *copy)
 {
-	struct av_key *k = av_key_entry(home, handle << 8);
+	struct av_key *k = av_key_entry(pages_owner, handle << 8);
 	int ret = EINVAL;
 
 	if (!k || !atomic_load(&k->held)) /* nor the lock of a window, which may be held for long */
@@ -172,7 +177,9 @@ static int check_rights(const struct av_attach_request *req, const struct av_key
 {
 	if (!(original->share & AV_SHARE_READ))
 		return EACCES;
-	return (req->write || (req->access & WRITERS)) && !(original->share & AV_SHARE_WRITE) ? EACCES : 0;
+	return (req->write || (req->access & WRITERS)) && !(original->share & AV_SHARE_WRITE)
+		       ? EACCES
+		       : 0;
 }
 
 /* What a peer's table says is checked before it is believed. */
@@ -182,15 +189,16 @@ static bool sound(const struct av_key *k)
 	       av_range_within(k->addr, k->length, AV_PAGE_BYTES, AV_ODP_OFFSET);
 }
 
-static int map_original(struct av_seg *home, const struct av_attach_request *req, struct av_allocated *out)
+static int map_original(struct av_seg *pages_owner, const struct av_attach_request *req,
+			struct av_allocated *out)
 {
-	int fd = openat(home->folder_fd, "segment", O_RDWR | O_NOFOLLOW | O_CLOEXEC);
+	int fd = openat(pages_owner->folder_fd, "segment", O_RDWR | O_NOFOLLOW | O_CLOEXEC);
 
 	if (fd < 0)
 		return EINVAL; /* its process has just gone */
 	out->writable = req->write || (req->access & WRITERS);
-	out->map = av_map_file(req->wanted, out->bytes, out->writable ? PROT_READ | PROT_WRITE : PROT_READ,
-			       fd, out->at);
+	out->map = av_map_file(req->wanted, out->bytes,
+			       out->writable ? PROT_READ | PROT_WRITE : PROT_READ, fd, out->at);
 	close(fd);
 	return out->map ? 0 : errno;
 }
@@ -205,33 +213,35 @@ static void nothing(void *arg)
 {
 }
 
-/* Its pages cannot go any more once they are held; whether the region has, is seen by looking again. */
-static int hold(struct av_seg *home, uint32_t handle, const struct av_key *original)
+/* Its pages cannot go any more once they are held; whether the region has, is seen by looking
+ * again. */
+static int hold(struct av_seg *pages_owner, uint32_t handle, const struct av_key *original)
 {
 	struct av_key again;
-	int ret = av_holders_join((uint32_t)original->intact, original->addr);
+	int ret = av_page_users_join((uint32_t)original->intact, original->addr);
 
 	if (ret)
 		return ret;
-	if (look_up(home, handle, &again) == 0 && same(&again, original))
+	if (look_up(pages_owner, handle, &again) == 0 && same(&again, original))
 		return 0;
-	(void)av_holders_leave((uint32_t)original->intact, original->addr, nothing, NULL);
+	(void)av_page_users_leave((uint32_t)original->intact, original->addr, nothing, NULL);
 	return EINVAL;
 }
 
-static int attach(struct av_seg *seg, struct av_seg *home, const struct av_attach_request *req,
-		  const struct av_key *original, struct av_allocated *out)
+static int attach(struct av_seg *seg, struct av_seg *pages_owner,
+		  const struct av_attach_request *req, const struct av_key *original,
+		  struct av_allocated *out)
 {
 	int ret;
 
 	*out = (struct av_allocated){.seg = seg,
-				     .home = home->ref,
+				     .pages_owner = pages_owner->ref,
 				     .at = original->addr,
 				     .bytes = av_round_up(original->length, AV_PAGE_BYTES),
 				     .shared = true};
-	ret = map_original(home, req, out);
-	if (ret == 0 && home != seg)
-		ret = av_home_hold(seg, home);
+	ret = map_original(pages_owner, req, out);
+	if (ret == 0 && pages_owner != seg)
+		ret = av_pages_owner_hold(seg, pages_owner);
 	if (ret && out->map)
 		av_munmap(out->map, out->bytes);
 	if (ret)
@@ -240,7 +250,7 @@ static int attach(struct av_seg *seg, struct av_seg *home, const struct av_attac
 }
 
 /* The segment that a handle leads to, with a use. */
-static struct av_seg *home_of(uint32_t handle)
+static struct av_seg *pages_owner_of(uint32_t handle)
 {
 	uint32_t wanted = handle >> AV_HANDLE_INDEX_BITS, slot = wanted;
 	uint32_t ref = av_dir_context_at(&slot);
@@ -254,24 +264,25 @@ static bool same_device(const struct av_seg *a, const struct av_seg *b)
 	return strncmp(a->head->device, b->head->device, sizeof(a->head->device)) == 0;
 }
 
-static int attach_to(struct av_seg *seg, struct av_seg *home, const struct av_attach_request *req,
-		     struct av_allocated *out, struct av_key *what)
+static int attach_to(struct av_seg *seg, struct av_seg *pages_owner,
+		     const struct av_attach_request *req, struct av_allocated *out,
+		     struct av_key *what)
 {
 	uint32_t index = req->handle & ((1u << AV_HANDLE_INDEX_BITS) - 1);
 	struct av_key original;
-	int ret = look_up(home, index, &original);
+	int ret = look_up(pages_owner, index, &original);
 
-	if (ret == 0 && ((uint32_t)original.intact != home->ref || !sound(&original)))
+	if (ret == 0 && ((uint32_t)original.intact != pages_owner->ref || !sound(&original)))
 		ret = EINVAL;
 	if (ret == 0)
 		ret = check_rights(req, &original);
 	if (ret == 0)
-		ret = hold(home, index, &original);
+		ret = hold(pages_owner, index, &original);
 	if (ret)
 		return ret;
-	ret = attach(seg, home, req, &original, out);
+	ret = attach(seg, pages_owner, req, &original, out);
 	if (ret) {
-		(void)av_holders_leave(home->ref, original.addr, nothing, NULL);
+		(void)av_page_users_leave(pages_owner->ref, original.addr, nothing, NULL);
 		return ret;
 	}
 	*what = key_on_pages(out, original.length, req->access, req->no_rdma, AV_SHARE_SECOND);
@@ -279,64 +290,65 @@ static int attach_to(struct av_seg *seg, struct av_seg *home, const struct av_at
 	return 0;
 }
 
-int av_allocated_attach(struct av_seg *seg, const struct av_attach_request *req, struct av_allocated *out,
-			struct av_key *what)
+int av_allocated_attach(struct av_seg *seg, const struct av_attach_request *req,
+			struct av_allocated *out, struct av_key *what)
 {
 	int ret = check_request(seg, req->access, req->wanted);
-	struct av_seg *home;
+	struct av_seg *pages_owner;
 
 	out->map = NULL;
 	if (ret)
 		return ret;
-	home = home_of(req->handle);
-	if (!home)
+	pages_owner = pages_owner_of(req->handle);
+	if (!pages_owner)
 		return EINVAL;
 	(void)av_copy_init();
 	/* Its owner need not be swept yet to be gone. */
-	ret = av_seg_alive_now(home) && same_device(seg, home) ? attach_to(seg, home, req, out, what)
-							       : EINVAL;
-	av_seg_put(home);
+	ret = av_seg_alive_now(pages_owner) && same_device(seg, pages_owner)
+		      ? attach_to(seg, pages_owner, req, out, what)
+		      : EINVAL;
+	av_seg_put(pages_owner);
 	return ret;
 }
 
-/* --- the end --- */
+/* --- the end --------------------------------------------------------------------- */
 
-/* Nobody holds it any more. Its owner has it back; another takes the pages away, and leaves the range to the
- * owner. */
+/* Nobody holds it any more. Its owner has it back; another takes the pages away, and leaves the
+ * range to the owner. */
 static void free_pages(void *arg)
 {
 	const struct av_allocated *memory = arg;
 	uint8_t *base;
 
-	if (memory->home == memory->seg->ref) {
+	if (memory->pages_owner == memory->seg->ref) {
 		av_pages_free(memory->seg, memory->at);
 		return;
 	}
-	base = av_home_base(memory->seg, memory->home);
+	base = av_pages_owner_base(memory->seg, memory->pages_owner);
 	if (base)
 		(void)!av_madvise(base + memory->at, memory->bytes, MADV_REMOVE);
 }
 
 static void give_back(struct av_allocated *memory)
 {
-	bool own = memory->home == memory->seg->ref;
+	bool own = memory->pages_owner == memory->seg->ref;
 
 	if (!memory->shared)
 		av_pages_free(memory->seg, memory->at);
-	else if (!av_holders_leave(memory->home, memory->at, free_pages, memory) && own)
+	else if (!av_page_users_leave(memory->pages_owner, memory->at, free_pages, memory) && own)
 		av_pages_linger(memory->seg, memory->at);
 	if (!own)
-		av_home_drop(memory->seg, memory->home);
+		av_pages_owner_drop(memory->seg, memory->pages_owner);
 }
 
 void av_allocated_end(struct av_allocated *memory, bool inherited)
 {
 	if (!memory->map)
 		return;
-	munmap(memory->map,
-	       memory->bytes); /* which registration caches shall hear of: the program has known it */
+	munmap(memory->map, memory->bytes); /* which registration caches shall hear of: the program
+					       has known it */
 	memory->map = NULL;
-	if (memory->home && !inherited)
+	if (memory->pages_owner && !inherited)
 		give_back(memory);
 }
 

@@ -2,7 +2,7 @@
 /* The atomic operations, one row each. */
 #include "memory/atomic_op.h"
 
-/* --- numbers of several words --- */
+/* --- numbers of several words ---------------------------------------------------- */
 
 static unsigned int words(uint32_t bytes)
 {
@@ -28,12 +28,14 @@ static struct av_operand reversed(const struct av_operand *value, uint32_t bytes
 }
 
 /* Unsigned: a < b? With the sign bits inverted, the same answers for signed numbers. */
-static bool less(const struct av_operand *a, const struct av_operand *b, uint32_t bytes, bool with_sign)
+static bool less(const struct av_operand *a, const struct av_operand *b, uint32_t bytes,
+		 bool with_sign)
 {
 	uint64_t sign = with_sign ? (used(bytes) >> 1) + 1 : 0;
 
 	for (unsigned int i = words(bytes); i-- > 0; sign = 0) {
-		uint64_t x = (a->word[i] & used(bytes)) ^ sign, y = (b->word[i] & used(bytes)) ^ sign;
+		uint64_t x = (a->word[i] & used(bytes)) ^ sign,
+			 y = (b->word[i] & used(bytes)) ^ sign;
 
 		if (x != y)
 			return x < y;
@@ -42,23 +44,25 @@ static bool less(const struct av_operand *a, const struct av_operand *b, uint32_
 }
 
 /* Do they have the same bits under the mask? */
-static bool equal(const struct av_operand *a, const struct av_operand *b, const struct av_operand *mask,
-		  uint32_t bytes)
+static bool equal(const struct av_operand *a, const struct av_operand *b,
+		  const struct av_operand *mask, uint32_t bytes)
 {
 	uint64_t differ = 0;
 
 	for (unsigned int i = 0; i < words(bytes); i++)
-		differ |= (a->word[i] ^ b->word[i]) & used(bytes) & (mask ? mask->word[i] : UINT64_MAX);
+		differ |= (a->word[i] ^ b->word[i]) & used(bytes) &
+			  (mask ? mask->word[i] : UINT64_MAX);
 	return differ == 0;
 }
 
-/* --- the operations: @old becomes *new --- */
+/* --- the operations: @old becomes *new ------------------------------------------- */
 
-typedef bool operation(const struct av_atomic *a, const struct av_operand *old, struct av_operand *new);
+typedef bool operation(const struct av_atomic *a, const struct av_operand *old,
+		       struct av_operand *new);
 
 /*
- * Without the top bits of the fields nothing is carried out of any of them; each top bit is then the sum,
- * without carry, of its two addends and of what was carried into it.
+ * Without the top bits of the fields nothing is carried out of any of them; each top bit is then
+ * the sum, without carry, of its two addends and of what was carried into it.
  */
 static bool add(const struct av_atomic *a, const struct av_operand *old, struct av_operand *new)
 {
@@ -75,12 +79,13 @@ static bool add(const struct av_atomic *a, const struct av_operand *old, struct 
 	return true;
 }
 
-#define BITWISE(name, operator)                                                                           \
-	static bool name(const struct av_atomic *a, const struct av_operand *old, struct av_operand *new) \
-	{                                                                                                 \
-		for (unsigned int i = 0; i < words(a->bytes); i++)                                        \
-			new->word[i] = old->word[i] operator a->value.word[i];                            \
-		return true;                                                                              \
+#define BITWISE(name, operator)                                                   \
+	static bool name(const struct av_atomic *a, const struct av_operand *old, \
+			 struct av_operand *new)                                  \
+	{                                                                         \
+		for (unsigned int i = 0; i < words(a->bytes); i++)                \
+			new->word[i] = old->word[i] operator a->value.word[i];    \
+		return true;                                                      \
 	}
 BITWISE(bit_xor, ^)
 BITWISE(bit_or, |)
@@ -93,40 +98,47 @@ static bool swap(const struct av_atomic *a, const struct av_operand *old, struct
 	return true;
 }
 
-static bool max_unsigned(const struct av_atomic *a, const struct av_operand *old, struct av_operand *new)
+static bool max_unsigned(const struct av_atomic *a, const struct av_operand *old,
+			 struct av_operand *new)
 {
 	*new = *(less(old, &a->value, a->bytes, false) ? &a->value : old);
 	return true;
 }
 
-static bool max_signed(const struct av_atomic *a, const struct av_operand *old, struct av_operand *new)
+static bool max_signed(const struct av_atomic *a, const struct av_operand *old,
+		       struct av_operand *new)
 {
 	*new = *(less(old, &a->value, a->bytes, true) ? &a->value : old);
 	return true;
 }
 
-static bool min_unsigned(const struct av_atomic *a, const struct av_operand *old, struct av_operand *new)
+static bool min_unsigned(const struct av_atomic *a, const struct av_operand *old,
+			 struct av_operand *new)
 {
 	*new = *(less(&a->value, old, a->bytes, false) ? &a->value : old);
 	return true;
 }
 
-static bool min_signed(const struct av_atomic *a, const struct av_operand *old, struct av_operand *new)
+static bool min_signed(const struct av_atomic *a, const struct av_operand *old,
+		       struct av_operand *new)
 {
 	*new = *(less(&a->value, old, a->bytes, true) ? &a->value : old);
 	return true;
 }
 
-static bool cmp_swap(const struct av_atomic *a, const struct av_operand *old, struct av_operand *new)
+static bool cmp_swap(const struct av_atomic *a, const struct av_operand *old,
+		     struct av_operand *new)
 {
 	if (!equal(old, &a->compare, &a->compare_mask, a->bytes))
 		return false;
 	for (unsigned int i = 0; i < words(a->bytes); i++)
-		new->word[i] = (old->word[i] & ~a->mask.word[i]) | (a->value.word[i] & a->mask.word[i]);
+		new->word[i] =
+			(old->word[i] & ~a->mask.word[i]) | (a->value.word[i] & a->mask.word[i]);
 	return true;
 }
 
-static bool cmp_swap_ne(const struct av_atomic *a, const struct av_operand *old, struct av_operand *new)
+static bool cmp_swap_ne(const struct av_atomic *a, const struct av_operand *old,
+			struct av_operand *new)
 {
 	return !equal(old, &a->compare, NULL, a->bytes) && swap(a, old, new);
 }
@@ -146,7 +158,8 @@ static operation *const row[] = {
 };
 _Static_assert(AV_ARRAY_SIZE(row) == AV_ATOMIC_OP_N, "a row for each operation");
 
-bool av_atomic_apply(const struct av_atomic *atomic, const struct av_operand *old, struct av_operand *new)
+bool av_atomic_apply(const struct av_atomic *atomic, const struct av_operand *old,
+		     struct av_operand *new)
 {
 	struct av_operand number = atomic->swapped ? reversed(old, atomic->bytes) : *old;
 

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What atomic operations do to an operand: old value in, new value out. Touches no memory but its arguments;
- * how the old value is read and the new one stored atomically is memory/reach.h.
+ * What atomic operations do to an operand: old value in, new value out. Touches no memory but its
+ * arguments; how the old value is read and the new one stored atomically is memory/xfer.h.
  *
- * Source: for CMP_SWAP and ADD with masks and field boundaries, the extended masked atomics of MLNX_OFED; the
- * rest is the set of atomic memory operations of POWER ISA 3.0 that give nothing back and change one operand.
+ * Source: for CMP_SWAP and ADD with masks and field boundaries, the extended masked atomics of
+ * MLNX_OFED; the rest is the set of atomic memory operations of POWER ISA 3.0 that give nothing
+ * back and change one operand.
  */
 #ifndef AV_MEMORY_ATOMIC_OP_H
 #define AV_MEMORY_ATOMIC_OP_H
@@ -45,7 +46,8 @@ struct av_atomic {
 	uint32_t swapped;	   /* not 0: the operand in memory has the other byte order */
 	struct av_operand value;   /* to add, to combine with, or to swap in */
 	struct av_operand compare; /* CMP_SWAP, CMP_SWAP_NE */
-	struct av_operand mask; /* CMP_SWAP: bits that are swapped in; ADD: a 1 is the top bit of a field */
+	struct av_operand
+		mask; /* CMP_SWAP: bits that are swapped in; ADD: a 1 is the top bit of a field */
 	struct av_operand compare_mask; /* CMP_SWAP: bits that are compared */
 };
 
@@ -61,8 +63,8 @@ static inline bool av_atomic_size_valid(uint64_t bytes)
  * @old:    as it lies in memory; beyond its size anything
  * @new:    out, as it shall lie in memory; beyond its size undefined
  *
- * Words beyond the operand's size are neither read nor used, so those of @atomic may be uninitialized.
- * Return:  false if it stays as it is because a comparison failed; @new is then @old
+ * Words beyond the operand's size are neither read nor used, so those of @atomic may be
+ * uninitialized. Return:  false if it stays as it is because a comparison failed; @new is then @old
  */
 AV_MUST_USE bool av_atomic_apply(const struct av_atomic *atomic, const struct av_operand *old,
 				 struct av_operand *new);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Runs of pages, in ascending order and without gaps between the lowest and the highest address ever given,
- * each with the number of regions that cover it. Neighbours are equal only for a moment. An array: this is a
- * mode for trying programs out, and a million regions are not tried.
+ * Runs of pages, in ascending order and without gaps between the lowest and the highest address
+ * ever given, each with the number of regions that cover it. Neighbours are equal only for a
+ * moment. An array: this is a mode for trying programs out, and a million regions are not tried.
  */
 #include "memory/fork_guard.h"
 
@@ -108,7 +108,8 @@ static void join(size_t first, size_t last)
 		guarded.count = 0;
 }
 
-/* Advise the runs in [from, to) that @regions cover. Return: 0, or errno of the first that failed */
+/* Advise the runs in [from, to) that @regions cover. Return: 0, or errno of the first that failed
+ */
 static int advise(size_t from, size_t to, uint32_t regions, int advice)
 {
 	int err = 0;
@@ -117,7 +118,8 @@ static int advise(size_t from, size_t to, uint32_t regions, int advice)
 		const struct run *r = &guarded.run[i];
 
 		if (r->regions != regions ||
-		    madvise((void *)(uintptr_t)r->begin, guarded.run[i + 1].begin - r->begin, advice) == 0 ||
+		    madvise((void *)(uintptr_t)r->begin, guarded.run[i + 1].begin - r->begin,
+			    advice) == 0 ||
 		    err)
 			continue;
 		err = errno;
@@ -167,8 +169,8 @@ static int unguard(const struct range *r)
 	return err;
 }
 
-/* What is guarded is not in a child. Another thread of the parent may have been changing the array: it is
- * left. */
+/* What is guarded is not in a child. Another thread of the parent may have been changing the array:
+ * it is left. */
 static void forget_in_child(void)
 {
 	pthread_mutex_init(&guarded.mutex, NULL);

@@ -14,7 +14,7 @@
 
 #include "base/map.h"
 #include "base/thread.h"
-#include "hca/pages.h"
+#include "segment/pages.h"
 #include "memory/vma.h"
 
 /* <linux/userfaultfd.h> since 6.8, the device since 6.1. */
@@ -30,7 +30,7 @@ struct move {
 #define OPEN_FLAGS	(O_CLOEXEC | O_NONBLOCK)
 #define TRIES		1000
 
-/* --- descriptors ---------------------------------------------------------------------------------------- */
+/* --- descriptors ----------------------------------------------------------------- */
 
 /* System calls by number: the library's versions are cancellation points. */
 static int open_raw(void)
@@ -50,8 +50,8 @@ static int open_raw(void)
 int av_hold_open(void)
 {
 	struct uffdio_api api = {.api = UFFD_API,
-				 .features =
-					 FEATURE_MOVE | UFFD_FEATURE_EVENT_REMOVE | UFFD_FEATURE_EVENT_REMAP};
+				 .features = FEATURE_MOVE | UFFD_FEATURE_EVENT_REMOVE |
+					     UFFD_FEATURE_EVENT_REMAP};
 	int fd = open_raw();
 
 	if (fd < 0 || ioctl(fd, UFFDIO_API, &api) == 0)
@@ -89,9 +89,10 @@ void av_hold_end(int fd, uint64_t addr, uint64_t bytes)
 	(void)!ioctl(fd, UFFDIO_WAKE, &range); /* of what is not that mapping any more */
 }
 
-/* --- events --------------------------------------------------------------------------------------------- */
+/* --- events ---------------------------------------------------------------------- */
 
-/* As in odp_notify.c: the kernel looks at what is outstanding before it finds that nothing is asked. */
+/* As in odp_notify.c: the kernel looks at what is outstanding before it finds that nothing is
+ * asked. */
 static bool outstanding(int fd)
 {
 	struct uffdio_writeprotect nothing = {0};
@@ -119,13 +120,14 @@ void av_hold_events(int fd, av_hold_discard *discard, void *arg)
 	} while (outstanding(fd) && sched_yield() == 0);
 }
 
-/* --- moving pages --------------------------------------------------------------------------------------- */
+/* --- moving pages ---------------------------------------------------------------- */
 
 /* Return: 0, or why not all: EAGAIN: an event is outstanding */
 static int shift(int fd, uint64_t to, uint64_t from, uint64_t bytes, uint64_t *moved)
 {
 	for (int i = 0; *moved < bytes; i++) {
-		struct move m = {to + *moved, from + *moved, bytes - *moved, MOVE_QUIET | MOVE_HOLES, 0};
+		struct move m = {to + *moved, from + *moved, bytes - *moved,
+				 MOVE_QUIET | MOVE_HOLES, 0};
 		int err = ioctl(fd, MOVE, &m) ? errno : 0;
 
 		*moved += m.move > 0 ? (uint64_t)m.move : 0;
@@ -157,7 +159,8 @@ bool av_hold_shift(int fd, int maps, uint64_t to, uint64_t from, uint64_t bytes,
 	int err = 0;
 
 	for (*moved = 0; err == 0 && *moved < bytes;) {
-		uint64_t part = one_of_both(maps, to + *moved, from + *moved, bytes - *moved), done = 0;
+		uint64_t part = one_of_both(maps, to + *moved, from + *moved, bytes - *moved),
+			 done = 0;
 
 		err = part ? shift(fd, to + *moved, from + *moved, part, &done) : EINVAL;
 		*moved += done;
@@ -194,7 +197,8 @@ void av_hold_fill(int fd, int maps, uint64_t to, uint64_t from, uint64_t bytes)
 	struct filling all = {to, from, bytes};
 
 	for (uint64_t moved = 0; moved < bytes;) {
-		uint64_t part = one_of_both(maps, to + moved, from + moved, bytes - moved), done = 0;
+		uint64_t part = one_of_both(maps, to + moved, from + moved, bytes - moved),
+			 done = 0;
 		int err = part ? shift(fd, to + moved, from + moved, part, &done) : 0;
 
 		moved += done;
@@ -207,7 +211,7 @@ void av_hold_fill(int fd, int maps, uint64_t to, uint64_t from, uint64_t bytes)
 	}
 }
 
-/* --- replacing ------------------------------------------------------------------------------------------ */
+/* --- replacing ------------------------------------------------------------------- */
 
 static void *pointer(uint64_t addr)
 {

@@ -5,7 +5,7 @@
 #include <errno.h>
 #include <time.h>
 
-#include "memory/hazard.h"
+#include "memory/pin.h"
 #include "memory/region_count.h"
 
 static uint8_t next_tag(uint8_t tag, uint32_t index)
@@ -19,7 +19,8 @@ static uint8_t next_tag(uint8_t tag, uint32_t index)
 	return tag;
 }
 
-/* A first tag that differs from context to context, so that a key of one is rarely a key of another. */
+/* A first tag that differs from context to context, so that a key of one is rarely a key of
+ * another. */
 static uint8_t first_tag(const struct av_seg *seg, uint32_t index)
 {
 	return (uint8_t)((seg->ref * 0x9e3779b1u ^ index * 0x85ebca6bu) >> 24);
@@ -66,14 +67,16 @@ uint32_t av_key_create(struct av_seg *seg, const struct av_key *what, uint32_t l
 	av_region_count_begin(seg, key, what->kind == AV_KEY_ODP);
 	if (what->kind == AV_KEY_WINDOW)
 		k->window_type = what->window_type;
-	if (what->kind != AV_KEY_WINDOW) { /* a window's key is good for nothing until it is bound */
+	if (what->kind !=
+	    AV_KEY_WINDOW) { /* a window's key is good for nothing until it is bound */
 		atomic_store(&k->held, key);
 		atomic_store_explicit(&k->key, key, memory_order_release);
 	}
 	return key;
 }
 
-/* Withdraw the key unless windows are bound; for good, or until it is put back. The lock is held on success.
+/* Withdraw the key unless windows are bound; for good, or until it is put back. The lock is held on
+ * success.
  */
 static int withdraw(struct av_key *k, bool for_good)
 {
@@ -96,7 +99,7 @@ int av_key_destroy(struct av_seg *seg, uint32_t key)
 		return EBUSY;
 	k->tag = key & 0xff;
 	av_lock_release(&k->lock);
-	av_hazard_drain(seg, key);
+	av_pin_drain(seg, key);
 	av_slab_free(seg, AV_SLAB_KEY, AV_KEY_INDEX(key));
 	return 0;
 }
@@ -108,7 +111,7 @@ void av_key_kill(struct av_seg *seg, uint32_t key)
 	if (!k || !atomic_compare_exchange_strong(&k->held, &(uint32_t){key}, 0))
 		return;
 	atomic_store(&k->key, 0);
-	av_hazard_drain(seg, key);
+	av_pin_drain(seg, key);
 }
 
 int av_key_change(struct av_seg *seg, uint32_t key, const struct av_key *what)
@@ -118,8 +121,8 @@ int av_key_change(struct av_seg *seg, uint32_t key, const struct av_key *what)
 	if (withdraw(k, false))
 		return EBUSY;
 	av_lock_release(&k->lock);
-	av_hazard_drain(seg, key);
-	av_lock_acquire_plain(&k->lock); /* those that look at it without a hazard */
+	av_pin_drain(seg, key);
+	av_lock_acquire_plain(&k->lock); /* those that look at it without a pin */
 	fill(k, what);
 	k->kind = what->kind;
 	av_lock_release(&k->lock);

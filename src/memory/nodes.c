@@ -2,7 +2,7 @@
 #include "memory/nodes.h"
 
 #include "base/checked.h"
-#include "base/copy.h"
+#include "copy/copy.h"
 
 void *av_node_at(const struct av_seg *seg, uint64_t offset, uint64_t bytes)
 {
@@ -24,8 +24,8 @@ static bool back(const struct av_seg *seg, uint64_t offset, uint64_t bytes)
 }
 
 /*
- * Backed before taken, so that a full file system does not use the area up by and by; another process may
- * take the same bytes meanwhile, to which the probing does nothing.
+ * Backed before taken, so that a full file system does not use the area up by and by; another
+ * process may take the same bytes meanwhile, to which the probing does nothing.
  */
 uint64_t av_node_take(struct av_seg *seg, uint64_t bytes)
 {

@@ -8,7 +8,8 @@
 #include "memory/odp_track.h"
 #include "memory/region_count.h"
 
-void av_odp_begin(struct av_seg *seg, uint64_t addr, uint64_t len, bool write, struct av_odp_access *access)
+void av_odp_begin(struct av_seg *seg, uint64_t addr, uint64_t len, bool write,
+		  struct av_odp_access *access)
 {
 	av_odp_settle(seg);
 	*access = (struct av_odp_access){.seg = seg, .addr = addr, .len = len, .write = write};

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * ODP statistics: what mlx5 shows below /sys/class/infiniband_verbs/uverbsN/ (standard) and
- * /sys/kernel/debug/mlx5/ID/odp_stats/ (debug). Totals of a device, of all processes, since it came into
- * being.
+ * /sys/kernel/debug/mlx5/ID/odp_stats/ (debug). Totals of a device, of all processes, since it came
+ * into being.
  *
- * The counts live in the directory, one block per device; struct av_seg.odp leads there. The two gauges are
- * kept per context (struct av_seg.odp_gauge), so that what a dead process had registered goes away with its
- * context: who shows them adds up the living contexts.
+ * The counts live in the directory, one block per device; struct av_seg.odp leads there. The two
+ * gauges are kept per context (struct av_seg.odp_gauge), so that what a dead process had registered
+ * goes away with its context: who shows them adds up the living contexts.
  */
 #ifndef AV_MEMORY_ODP_COUNTERS_H
 #define AV_MEMORY_ODP_COUNTERS_H
@@ -15,7 +15,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "hca/segment.h"
+#include "segment/segment.h"
 
 enum av_odp_counter {
 	AV_ODP_COUNT_CONTENTIONS,
@@ -33,7 +33,8 @@ enum av_odp_counter {
 };
 
 struct av_odp_counters {
-	_Atomic uint64_t value[AV_ODP_COUNTER_N]; /* by enum av_odp_counter; those of the gauges stay 0 */
+	_Atomic uint64_t
+		value[AV_ODP_COUNTER_N]; /* by enum av_odp_counter; those of the gauges stay 0 */
 };
 
 /* What one context has registered now. */
@@ -54,9 +55,9 @@ struct av_odp_counter_info {
 extern const struct av_odp_counter_info av_odp_counter_info[AV_ODP_COUNTER_N];
 
 /*
- * Add @n to a counter (not a gauge) of the segment's device, and of its context. Any process, any thread,
- * never blocks. Who reads it finds what was counted before: pages are counted before the event that they are
- * of.
+ * Add @n to a counter (not a gauge) of the segment's device, and of its context. Any process, any
+ * thread, never blocks. Who reads it finds what was counted before: pages are counted before the
+ * event that they are of.
  */
 static inline void av_odp_count(const struct av_seg *seg, enum av_odp_counter which, uint64_t n)
 {
@@ -69,8 +70,8 @@ static inline void av_odp_count(const struct av_seg *seg, enum av_odp_counter wh
 /**
  * av_odp_region_added() - an ODP region of @pages pages was registered in the own context @seg
  *
- * An implicit region has no size of its own: its @pages is 0. Undone by av_odp_region_removed(), same
- * arguments.
+ * An implicit region has no size of its own: its @pages is 0. Undone by av_odp_region_removed(),
+ * same arguments.
  */
 void av_odp_region_added(struct av_seg *seg, uint64_t pages);
 void av_odp_region_removed(struct av_seg *seg, uint64_t pages);

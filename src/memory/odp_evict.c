@@ -9,7 +9,8 @@
 
 #define IMPLICIT SIZE_MAX
 
-static void evict(struct av_seg *seg, const struct av_odp_eviction *how, uint64_t addr, uint64_t length)
+static void evict(struct av_seg *seg, const struct av_odp_eviction *how, uint64_t addr,
+		  uint64_t length)
 {
 	uint64_t first = addr >> AV_NODE_PAGE_SHIFT, pages = av_odp_pages(addr, length);
 

@@ -5,7 +5,7 @@
 
 #include <stdint.h>
 
-#include "hca/segment.h"
+#include "segment/segment.h"
 
 struct av_odp_eviction {
 	uint32_t pages; /* so many of each region, chosen by @chance; UINT32_MAX: all, */
@@ -17,8 +17,9 @@ struct av_odp_eviction {
 /**
  * av_odp_evict() - invalidate pages of the regions on demand of an own context
  *
- * A page may be chosen that is not valid: nothing happens to it. Of the implicit region, which is the whole
- * address space, always all. Context: any thread of the owner; takes the locks of keys, one at a time.
+ * A page may be chosen that is not valid: nothing happens to it. Of the implicit region, which is
+ * the whole address space, always all. Context: any thread of the owner; takes the locks of keys,
+ * one at a time.
  */
 void av_odp_evict(struct av_seg *seg, const struct av_odp_eviction *how);
 

@@ -2,23 +2,23 @@
 /*
  * The listener.
  *
- * Why it cannot deadlock: a thread of the program that unmaps watched memory sleeps in the kernel until the
- * listener has read its event, holding whatever it holds: its heap's lock (free() unmaps), locks of this
- * library, locks of the dynamic linker. Therefore, between the opening and the closing of the descriptor, the
- * listener
- *  - takes no lock at all, not even a bounded one: a signal handler may unmap while the thread it interrupted
- * is inside the lock;
+ * Why it cannot deadlock: a thread of the program that unmaps watched memory sleeps in the kernel
+ * until the listener has read its event, holding whatever it holds: its heap's lock (free()
+ * unmaps), locks of this library, locks of the dynamic linker. Therefore, between the opening and
+ * the closing of the descriptor, the listener
+ *  - takes no lock at all, not even a bounded one: a signal handler may unmap while the thread it
+ * interrupted is inside the lock;
  *  - does not use the heap (which has locks, and unmaps);
  *  - unmaps nothing itself;
- *  - makes no system call that waits for one of those: poll(), fstat() and read() of the descriptor. The
- * sleeping thread does not hold the kernel's lock of the address space (it is released before the wait), so
- * page faults of the listener go through;
+ *  - makes no system call that waits for one of those: poll(), fstat() and read() of the
+ * descriptor. The sleeping thread does not hold the kernel's lock of the address space (it is
+ * released before the wait), so page faults of the listener go through;
  *  - waits for nothing but events. Others wait for it: accesses (av_odp_settle(), bounded) and
- * av_odp_unwatch(). What it touches is shared memory of own contexts, which av_odp_unwatch() keeps mapped
- * until it is done.
+ * av_odp_unwatch(). What it touches is shared memory of own contexts, which av_odp_unwatch() keeps
+ * mapped until it is done.
  *
- * When it ends it closes the descriptor first: that wakes every sleeper and takes all registrations back.
- * Only then may the thread's own end, or pthread_join(), free memory.
+ * When it ends it closes the descriptor first: that wakes every sleeper and takes all registrations
+ * back. Only then may the thread's own end, or pthread_join(), free memory.
  */
 #include "memory/odp_notify.h"
 
@@ -39,8 +39,8 @@
 #include "base/clock.h"
 #include "base/map.h"
 #include "base/thread.h"
-#include "base/copy.h"
-#include "hca/directory.h"
+#include "copy/copy.h"
+#include "registry/directory.h"
 #include "memory/adopt.h"
 #include "memory/odp_counters.h"
 #include "memory/odp_table.h"
@@ -59,13 +59,14 @@
 #define BATCH 16
 #define SPINS 200
 
-/* How long to wait for the listener: a stopped peer must not stop us, and of this process nothing but a
- * debugger stops one thread. */
+/* How long to wait for the listener: a stopped peer must not stop us, and of this process nothing
+ * but a debugger stops one thread. */
 #define PEER_WAIT_NS 10000000u
 #define OWN_WAIT_NS  1000000000u
 
 static struct {
-	pthread_mutex_t mutex; /* guards users, running, thread, page; never taken by the listener */
+	pthread_mutex_t
+		mutex; /* guards users, running, thread, page; never taken by the listener */
 	unsigned int users;
 	bool running;
 	pthread_t thread;
@@ -77,7 +78,7 @@ static struct {
 	_Atomic bool refused;	/* the kernel does not let this process have one: not asked again */
 	_Atomic uint64_t round; /* odd while the listener may be using entries of @context */
 	_Atomic uint64_t expected_begin, expected_end; /* av_odp_expect(); equal: nothing is */
-	_Atomic uint32_t used;			       /* entries of @context that have ever been used */
+	_Atomic uint32_t used; /* entries of @context that have ever been used */
 	_Atomic(struct av_seg *) context[AV_REF_SLOTS];
 } notify = {.mutex = PTHREAD_MUTEX_INITIALIZER, .fd = -1};
 
@@ -98,15 +99,15 @@ void av_odp_settle_wait(const struct av_seg *seg, uint64_t seq)
 {
 	uint64_t until = av_now_ns() + (seg->own ? OWN_WAIT_NS : PEER_WAIT_NS);
 
-	for (unsigned int turn = 0; atomic_load_explicit(&seg->head->odp_seq, memory_order_acquire) == seq;
-	     turn++) {
+	for (unsigned int turn = 0;
+	     atomic_load_explicit(&seg->head->odp_seq, memory_order_acquire) == seq; turn++) {
 		pause_or_yield(turn);
 		if (turn > SPINS && av_now_ns() > until)
 			return;
 	}
 }
 
-/* --- the listener --------------------------------------------------------------------------------------- */
+/* --- the listener ---------------------------------------------------------------- */
 
 /* The contexts, one after another, with gaps. */
 static struct av_seg *context_at(uint32_t i)
@@ -147,7 +148,8 @@ static uint64_t invalidate_region(struct av_seg *seg, const struct av_on_demand 
 	return pages;
 }
 
-/* Region by region, so that each page is counted by one of those it is in; the whole address space last. */
+/* Region by region, so that each page is counted by one of those it is in; the whole address space
+ * last. */
 static uint64_t invalidate_regions(struct av_seg *seg, uint64_t addr, uint64_t len)
 {
 	struct av_on_demand r, whole = {0};
@@ -195,7 +197,8 @@ static void handle_range(uint64_t addr, uint64_t len, bool unmapped)
 
 static bool is_expected(uint64_t begin, uint64_t end)
 {
-	return begin == atomic_load(&notify.expected_begin) && end == atomic_load(&notify.expected_end);
+	return begin == atomic_load(&notify.expected_begin) &&
+	       end == atomic_load(&notify.expected_end);
 }
 
 static void handle(const struct uffd_msg *msg)
@@ -203,12 +206,14 @@ static void handle(const struct uffd_msg *msg)
 	switch (msg->event) {
 	case UFFD_EVENT_UNMAP:
 		if (!is_expected(msg->arg.remove.start, msg->arg.remove.end))
-			handle_range(msg->arg.remove.start, msg->arg.remove.end - msg->arg.remove.start,
-				     true);
+			handle_range(msg->arg.remove.start,
+				     msg->arg.remove.end - msg->arg.remove.start, true);
 		break;
 	case UFFD_EVENT_REMOVE:
-		av_adopt_discard(msg->arg.remove.start, msg->arg.remove.end - msg->arg.remove.start);
-		handle_range(msg->arg.remove.start, msg->arg.remove.end - msg->arg.remove.start, false);
+		av_adopt_discard(msg->arg.remove.start,
+				 msg->arg.remove.end - msg->arg.remove.start);
+		handle_range(msg->arg.remove.start, msg->arg.remove.end - msg->arg.remove.start,
+			     false);
 		break;
 	case UFFD_EVENT_REMAP:
 		handle_range(msg->arg.remap.from, msg->arg.remap.len, true);
@@ -281,7 +286,7 @@ static void *listener_main(void *arg)
 	return NULL;
 }
 
-/* --- opening and closing -------------------------------------------------------------------------------- */
+/* --- opening and closing --------------------------------------------------------- */
 
 /* Return: a descriptor with its features chosen, or -1 */
 static int open_with(uint64_t features)
@@ -299,7 +304,8 @@ static int open_with(uint64_t features)
 	return fd;
 }
 
-/* WP_ASYNC (6.7) is what allows files to be registered; without it private and memfd memory remain. */
+/* WP_ASYNC (6.7) is what allows files to be registered; without it private and memfd memory remain.
+ */
 static int open_uffd(void)
 {
 	struct stat st;
@@ -323,7 +329,8 @@ static void *watched_page(int fd)
 {
 	size_t bytes = (size_t)sysconf(_SC_PAGESIZE);
 	void *p = mmap(NULL, bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-	struct uffdio_register reg = {.range = {(uintptr_t)p, bytes}, .mode = UFFDIO_REGISTER_MODE_WP};
+	struct uffdio_register reg = {.range = {(uintptr_t)p, bytes},
+				      .mode = UFFDIO_REGISTER_MODE_WP};
 
 	if (p == MAP_FAILED)
 		return NULL;
@@ -346,8 +353,8 @@ static bool start(void)
 	notify.page = watched_page(fd);
 	atomic_store(&notify.stop, false);
 	atomic_store(&notify.fd, fd);
-	notify.running =
-		notify.page && av_thread_start(&notify.thread, "anyverbs-odp", listener_main, NULL) == 0;
+	notify.running = notify.page &&
+			 av_thread_start(&notify.thread, "anyverbs-odp", listener_main, NULL) == 0;
 	if (notify.running)
 		return true;
 	atomic_store(&notify.fd, -1);
@@ -366,8 +373,8 @@ static void stop(void)
 	notify.running = false;
 }
 
-/* Threads and memory of the parent are not here; the child's copy of the descriptor hears of the parent's
- * memory. */
+/* Threads and memory of the parent are not here; the child's copy of the descriptor hears of the
+ * parent's memory. */
 static void after_fork_in_child(void)
 {
 	int fd = atomic_load(&notify.fd);
@@ -376,7 +383,8 @@ static void after_fork_in_child(void)
 	if (fd >= 0 && still_ours(fd))
 		close(fd);
 	if (notify.running)
-		av_munmap(notify.page, (size_t)sysconf(_SC_PAGESIZE)); /* not watched in the child */
+		av_munmap(notify.page,
+			  (size_t)sysconf(_SC_PAGESIZE)); /* not watched in the child */
 	notify.running = false;
 	notify.users = 0;
 	atomic_store(&notify.fd, -1);
@@ -393,7 +401,7 @@ static void register_fork_handler(void)
 	pthread_atfork(NULL, NULL, after_fork_in_child);
 }
 
-/* --- contexts ------------------------------------------------------------------------------------------- */
+/* --- contexts -------------------------------------------------------------------- */
 
 /* The entry that holds @seg (NULL: a free one), or AV_REF_SLOTS. The caller holds the mutex. */
 static uint32_t entry_of(const struct av_seg *seg)
@@ -413,7 +421,8 @@ static void add(struct av_seg *seg)
 
 	if (i == AV_REF_SLOTS || !root)
 		return;
-	/* What threads remember of an earlier descriptor must not be believed of this one: see odp_track.c.
+	/* What threads remember of an earlier descriptor must not be believed of this one: see
+	 * odp_track.c.
 	 */
 	atomic_fetch_add(&root->unmaps, av_now_ns());
 	atomic_store(&notify.context[i], seg);
@@ -455,9 +464,10 @@ void av_odp_watch(struct av_seg *seg)
 		if (notify.running || start())
 			add(seg);
 		else
-			av_log(AV_LOG_INFO, "no userfaultfd: invalidations of on-demand pages are not "
-					    "counted, and memory that "
-					    "is unmapped under a region is not noticed");
+			av_log(AV_LOG_INFO,
+			       "no userfaultfd: invalidations of on-demand pages are not "
+			       "counted, and memory that "
+			       "is unmapped under a region is not noticed");
 		if (notify.running && notify.users == 0)
 			stop();
 	}
@@ -475,8 +485,8 @@ static void wait_for_round(void)
 }
 
 /*
- * Does the kernel say that an unmapping is under way whose report has not been taken? It looks at that first
- * (since 5.7), before it finds that nothing is asked of it.
+ * Does the kernel say that an unmapping is under way whose report has not been taken? It looks at
+ * that first (since 5.7), before it finds that nothing is asked of it.
  */
 static bool report_outstanding(int fd)
 {

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Prefetching: in pieces, each brought in by the kernel and then marked; and the thread that does it later.
+/* Prefetching: in pieces, each brought in by the kernel and then marked; and the thread that does
+ * it later.
  */
 #include "memory/odp_prefetch.h"
 
@@ -15,7 +16,7 @@
 
 #include "base/checked.h"
 #include "base/thread.h"
-#include "base/copy.h"
+#include "copy/copy.h"
 #include "memory/mapped.h"
 #include "memory/odp_counters.h"
 #include "memory/odp_notify.h"
@@ -28,7 +29,8 @@
 #define MADV_POPULATE_WRITE 23
 #endif
 
-#define PIECE_BYTES   (8 * AV_ODP_LEAF_SPAN) /* what is lost, and done again, when pages go away meanwhile */
+#define PIECE_BYTES \
+	(8 * AV_ODP_LEAF_SPAN) /* what is lost, and done again, when pages go away meanwhile */
 #define RESTARTS      8
 #define PAGEMAP_BATCH 256
 #define PRESENT	      (1ull << 63) /* of an entry of /proc/PID/pagemap, see proc_pid_pagemap(5) */
@@ -57,7 +59,8 @@ static uint64_t page_bytes(void)
 	return (uint64_t)sysconf(_SC_PAGESIZE);
 }
 
-/* The whole pages around a piece; the last page of the address space is never mapped, so nothing wraps. */
+/* The whole pages around a piece; the last page of the address space is never mapped, so nothing
+ * wraps. */
 static struct piece whole_pages(const struct piece *p)
 {
 	uint64_t page = page_bytes(), begin = p->addr & ~(page - 1);
@@ -71,7 +74,7 @@ static void count_pages(struct job *job, const struct piece *p, uint64_t pages)
 	av_region_count_at(job->seg, p->addr, AV_MR_PREFETCH_PAGES, pages);
 }
 
-/* --- bringing in ---------------------------------------------------------------------------------------- */
+/* --- bringing in ----------------------------------------------------------------- */
 
 /* Page by page, for kernels before 5.14 and special mappings. */
 static int touch_all(const struct piece *pages, bool write)
@@ -91,7 +94,8 @@ static int bring_in(const struct piece *p, bool write)
 	while (madvise((void *)(uintptr_t)pages.addr, pages.len, advice)) {
 		if (errno == EINTR || errno == EAGAIN)
 			continue;
-		if (errno == EFAULT || errno == EHWPOISON || av_mapped_check(pages.addr, pages.len, write))
+		if (errno == EFAULT || errno == EHWPOISON ||
+		    av_mapped_check(pages.addr, pages.len, write))
 			return EFAULT;
 		if (errno == ENOMEM)
 			return ENOMEM;
@@ -101,9 +105,9 @@ static int bring_in(const struct piece *p, bool write)
 }
 
 /*
- * A piece may be invalidated between its coming in and its being marked; it is done again then. After some
- * restarts it stays as it is: that is what would be seen if the last invalidation had come just after the
- * marking.
+ * A piece may be invalidated between its coming in and its being marked; it is done again then.
+ * After some restarts it stays as it is: that is what would be seen if the last invalidation had
+ * come just after the marking.
  */
 static int fetch_piece(struct job *job, const struct piece *p)
 {
@@ -118,7 +122,8 @@ static int fetch_piece(struct job *job, const struct piece *p)
 		ret = bring_in(p, wants_write(job));
 		if (ret || !markable)
 			return ret;
-		if (steady && av_odp_mark(job->seg, p->addr, p->len, wants_write(job), stamp, &fresh)) {
+		if (steady &&
+		    av_odp_mark(job->seg, p->addr, p->len, wants_write(job), stamp, &fresh)) {
 			count_pages(job, p, fresh);
 			return 0;
 		}
@@ -127,11 +132,13 @@ static int fetch_piece(struct job *job, const struct piece *p)
 	return 0;
 }
 
-/* --- what is present already ---------------------------------------------------------------------------- */
+/* --- what is present already ----------------------------------------------------- */
 
-/* Mark the system's pages [first, first + count) of @p, which begin at @base. Return: how many became valid.
+/* Mark the system's pages [first, first + count) of @p, which begin at @base. Return: how many
+ * became valid.
  */
-static uint64_t mark_run(struct job *job, const struct piece *p, uint64_t base, size_t first, size_t count)
+static uint64_t mark_run(struct job *job, const struct piece *p, uint64_t base, size_t first,
+			 size_t count)
 {
 	uint64_t begin = base + first * page_bytes(), end = begin + count * page_bytes();
 
@@ -142,7 +149,8 @@ static uint64_t mark_run(struct job *job, const struct piece *p, uint64_t base, 
 }
 
 /* Mark what @entry says is present. Return: how many became valid. */
-static uint64_t mark_present(struct job *job, const struct piece *p, const uint64_t *entry, size_t entries)
+static uint64_t mark_present(struct job *job, const struct piece *p, const uint64_t *entry,
+			     size_t entries)
 {
 	uint64_t base = whole_pages(p).addr, fresh = 0;
 
@@ -158,9 +166,9 @@ static uint64_t mark_present(struct job *job, const struct piece *p, const uint6
 }
 
 /*
- * The pages of @p that are in this process' page table become valid. Swapped pages are not present, nor are
- * pages of a file that are merely in the page cache: both would be faults, and mincore(2) would have called
- * both present.
+ * The pages of @p that are in this process' page table become valid. Swapped pages are not present,
+ * nor are pages of a file that are merely in the page cache: both would be faults, and mincore(2)
+ * would have called both present.
  */
 static void snap_piece(struct job *job, int pagemap, const struct piece *p)
 {
@@ -174,8 +182,8 @@ static void snap_piece(struct job *job, int pagemap, const struct piece *p)
 		if (!av_odp_prepare(job->seg, p->addr, p->len, &stamp))
 			return;
 		steady = av_odp_track(job->seg, p->addr, p->len);
-		if (pread(pagemap, entry, bytes, (off_t)(pages.addr / page_bytes() * sizeof(*entry))) !=
-		    (ssize_t)bytes)
+		if (pread(pagemap, entry, bytes,
+			  (off_t)(pages.addr / page_bytes() * sizeof(*entry))) != (ssize_t)bytes)
 			return;
 		fresh = mark_present(job, p, entry, bytes / sizeof(*entry));
 		if (steady && av_odp_unchanged(job->seg, p->addr, p->len, stamp)) {
@@ -187,7 +195,7 @@ static void snap_piece(struct job *job, int pagemap, const struct piece *p)
 	}
 }
 
-/* --- one advice ----------------------------------------------------------------------------------------- */
+/* --- one advice ------------------------------------------------------------------ */
 
 /* Take the first piece of [at, end): up to the next multiple of @bytes. */
 static struct piece next_piece(uint64_t at, uint64_t end, uint64_t bytes)
@@ -210,8 +218,8 @@ static int fetch_range(struct job *job, uint64_t addr, uint64_t len)
 	return 0;
 }
 
-/* Where the kernel does not show its page table, no page is known to be present: the advice is followed, in
- * vain. */
+/* Where the kernel does not show its page table, no page is known to be present: the advice is
+ * followed, in vain. */
 static int snap_range(struct job *job, uint64_t addr, uint64_t len)
 {
 	struct piece all = {addr, len}, pages = whole_pages(&all);
@@ -236,7 +244,8 @@ static int one_range(struct job *job, const struct av_odp_range *r)
 {
 	if (r->length == 0)
 		return 0;
-	if (av_range_wraps(r->addr, r->length) || r->addr + (r->length - 1) > UINT64_MAX - page_bytes())
+	if (av_range_wraps(r->addr, r->length) ||
+	    r->addr + (r->length - 1) > UINT64_MAX - page_bytes())
 		return EFAULT;
 	if (job->advice == IBV_ADVISE_MR_ADVICE_PREFETCH_NO_FAULT)
 		return snap_range(job, r->addr, r->length);
@@ -255,7 +264,7 @@ static int follow(struct job *job, const struct av_odp_range *range)
 	return ret;
 }
 
-/* --- later ---------------------------------------------------------------------------------------------- */
+/* --- later ----------------------------------------------------------------------- */
 
 #define QUEUE_MAX 64
 #define IDLE_S	  1 /* the thread goes when it has had nothing to do for that long */
@@ -345,7 +354,8 @@ static bool start_thread(void)
 	return true;
 }
 
-/* Return: false if the caller has to do it itself: there is no thread, or more queued than it will soon do.
+/* Return: false if the caller has to do it itself: there is no thread, or more queued than it will
+ * soon do.
  */
 static bool queue(struct job *job)
 {
@@ -391,7 +401,8 @@ int av_odp_advise(struct av_seg *seg, const struct av_odp_range *range, uint32_t
 
 	if (!av_odp_has_table(seg))
 		return 0;
-	/* Not a cancellation point: jobs must not be lost half queued, nor descriptors left open. */
+	/* Not a cancellation point: jobs must not be lost half queued, nor descriptors left open.
+	 */
 	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel);
 	ret = flush ? follow(&job, range) : advise_later(&job, range);
 	pthread_setcancelstate(cancel, NULL);

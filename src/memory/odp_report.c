@@ -3,12 +3,13 @@
 
 #include <stddef.h>
 
-#include "hca/directory.h"
+#include "registry/directory.h"
 
 #define GAUGE(member) (offsetof(struct av_odp_gauge, member) / sizeof(uint64_t))
 
 _Static_assert(AV_ODP_COUNTER_N <= AV_DIR_COUNTERS, "the directory has room for all counters");
-_Static_assert(sizeof(struct av_odp_gauge) == AV_DIR_GAUGES * sizeof(uint64_t), "and for the gauges");
+_Static_assert(sizeof(struct av_odp_gauge) == AV_DIR_GAUGES * sizeof(uint64_t),
+	       "and for the gauges");
 
 void av_odp_report(const char *device, uint64_t value[AV_ODP_COUNTER_N])
 {

@@ -18,7 +18,8 @@ struct leaf {
 	_Atomic uint64_t word[LEAF_PAGES / WORD_PAGES];
 };
 
-/* Entry: number of the leaf + 1 (0: none) in the low bits, count of invalidations above; the latter wraps. */
+/* Entry: number of the leaf + 1 (0: none) in the low bits, count of invalidations above; the latter
+ * wraps. */
 #define LEAF_BITS  24
 #define LEAF_MASK  ((1ull << LEAF_BITS) - 1)
 #define STAMP_STEP (1ull << LEAF_BITS)
@@ -29,7 +30,7 @@ struct l2 {
 
 static_assert(AV_ODP_BYTES / sizeof(struct leaf) < LEAF_MASK, "leaf numbers");
 
-/* --- nodes ---------------------------------------------------------------------------------------------- */
+/* --- nodes ----------------------------------------------------------------------- */
 
 static struct leaf *leaf_of(const struct av_seg *seg, uint64_t entry)
 {
@@ -90,7 +91,7 @@ static uint64_t leaf_make(struct av_seg *seg, _Atomic uint64_t *entry)
 	return leaf_of(seg, old) ? old : 0;
 }
 
-/* --- ranges --------------------------------------------------------------------------------------------- */
+/* --- ranges ---------------------------------------------------------------------- */
 
 uint64_t av_odp_pages(uint64_t addr, uint64_t len)
 {
@@ -141,11 +142,11 @@ static uint64_t word_clear(_Atomic uint64_t *word, uint64_t mask, bool write)
 }
 
 /*
- * Do @fn to every word of every populated leaf of a range; @step is added to the entries first. Inlined, so
- * that each caller has a loop of its own. Return: the sum of what @fn returned
+ * Do @fn to every word of every populated leaf of a range; @step is added to the entries first.
+ * Inlined, so that each caller has a loop of its own. Return: the sum of what @fn returned
  */
-static inline __attribute__((always_inline)) uint64_t walk(const struct av_seg *seg, struct av_page_run r,
-							   word_fn fn, bool write, uint64_t step)
+static inline __attribute__((always_inline)) uint64_t
+walk(const struct av_seg *seg, struct av_page_run r, word_fn fn, bool write, uint64_t step)
 {
 	struct av_odp_root *root = av_odp_root(seg);
 	uint64_t sum = 0, page = r.first, end;
@@ -210,7 +211,8 @@ bool av_odp_prepare(struct av_seg *seg, uint64_t addr, uint64_t len, uint64_t *s
 		return false;
 	for (uint64_t page = r.first; page <= r.last; page = (page | (LEAF_PAGES - 1)) + 1) {
 		struct l2 *l2 = l2_make(seg, root, page);
-		uint64_t entry = l2 ? leaf_make(seg, &l2->entry[page / LEAF_PAGES % L2_ENTRIES]) : 0;
+		uint64_t entry =
+			l2 ? leaf_make(seg, &l2->entry[page / LEAF_PAGES % L2_ENTRIES]) : 0;
 
 		if (!entry)
 			return false;
@@ -225,11 +227,13 @@ static uint64_t stamp_of(const struct av_seg *seg, struct av_page_run r)
 	struct av_odp_root *root = av_odp_root(seg);
 	uint64_t stamp = 0;
 
-	for (uint64_t page = r.first; root && page <= r.last; page = (page | (LEAF_PAGES - 1)) + 1) {
+	for (uint64_t page = r.first; root && page <= r.last;
+	     page = (page | (LEAF_PAGES - 1)) + 1) {
 		struct l2 *l2 = l2_of(seg, root, page);
 
 		if (l2)
-			stamp += atomic_load(&l2->entry[page / LEAF_PAGES % L2_ENTRIES]) >> LEAF_BITS;
+			stamp += atomic_load(&l2->entry[page / LEAF_PAGES % L2_ENTRIES]) >>
+				 LEAF_BITS;
 	}
 	return stamp;
 }
@@ -242,11 +246,12 @@ bool av_odp_unchanged(const struct av_seg *seg, uint64_t addr, uint64_t len, uin
 }
 
 /*
- * Who invalidates changes the stamp, then clears. So if the stamp is still the same after the bits were set,
- * the clearing is yet to come and will find them; if it is not, the clearing may have passed and they are
- * taken back.
+ * Who invalidates changes the stamp, then clears. So if the stamp is still the same after the bits
+ * were set, the clearing is yet to come and will find them; if it is not, the clearing may have
+ * passed and they are taken back.
  */
-bool av_odp_mark(struct av_seg *seg, uint64_t addr, uint64_t len, bool write, uint64_t stamp, uint64_t *fresh)
+bool av_odp_mark(struct av_seg *seg, uint64_t addr, uint64_t len, bool write, uint64_t stamp,
+		 uint64_t *fresh)
 {
 	struct av_page_run r;
 

@@ -24,7 +24,8 @@
 #endif
 
 /*
- * What this thread has lately seen to (watched, or found that it cannot be), good as long as the context's
+ * What this thread has lately seen to (watched, or found that it cannot be), good as long as the
+ * context's
  * @unmaps has not moved. Per thread: no lock, nothing to repair.
  */
 #define SEEN	 4
@@ -57,7 +58,8 @@ static void remember(uint32_t ref, uint64_t unmaps, const struct av_vma *vma, bo
 		(struct seen){ref, unmaps, vma->begin, vma->end, watched && vma->anonymous};
 }
 
-/* System calls by number: the callers hold tokens, and the library's versions are cancellation points. */
+/* System calls by number: the callers hold execution rights, and the library's versions are
+ * cancellation points. */
 static void close_fd(int fd)
 {
 	if (fd >= 0)
@@ -73,20 +75,21 @@ static int open_maps(const struct av_seg *seg)
 	return (int)syscall(SYS_openat, AT_FDCWD, path, O_RDONLY | O_CLOEXEC, 0);
 }
 
-/* A peer's descriptor, for a moment. The number may be anybody's: what is not a userfaultfd refuses the
- * request. */
+/* A peer's descriptor, for a moment. The number may be anybody's: what is not a userfaultfd refuses
+ * the request. */
 static int borrow_uffd(struct av_seg *seg, const struct av_odp_root *root)
 {
 	uint32_t number = atomic_load(&root->uffd);
 	int pidfd, fd = -1;
 
-	if (number == 0 || !seg->same_pidns || atomic_load_explicit(&seg->vm_refused, memory_order_relaxed))
+	if (number == 0 || !seg->same_pidns ||
+	    atomic_load_explicit(&seg->vm_refused, memory_order_relaxed))
 		return -1;
 	pidfd = (int)syscall(SYS_pidfd_open, seg->pid, 0);
 	if (pidfd < 0)
 		return -1;
-	if (av_seg_alive(
-		    seg)) /* asked after opening: the number belongs to the owner and not to a successor */
+	if (av_seg_alive(seg)) /* asked after opening: the number belongs to the owner and not to a
+				  successor */
 		fd = (int)syscall(SYS_pidfd_getfd, pidfd, number - 1, 0);
 	close_fd(pidfd);
 	return fd;
@@ -97,16 +100,17 @@ static bool unchanged(int maps, const struct av_vma *vma)
 {
 	struct av_vma now;
 
-	return av_vma_next(maps, vma->begin, &now) && now.begin == vma->begin && now.end == vma->end;
+	return av_vma_next(maps, vma->begin, &now) && now.begin == vma->begin &&
+	       now.end == vma->end;
 }
 
 /*
- * Watch one mapping, or find that the kernel does not want to. Return: false if it has changed under our
- * hands, so that another look is due.
+ * Watch one mapping, or find that the kernel does not want to. Return: false if it has changed
+ * under our hands, so that another look is due.
  *
- * The kernel says EINVAL both of a mapping that it does not register and of a range that has become a hole,
- * and a hole may be filled again by the time we look. Anonymous memory is always registered, so it was a
- * hole; of a file's, we believe it when it has been said several times.
+ * The kernel says EINVAL both of a mapping that it does not register and of a range that has become
+ * a hole, and a hole may be filled again by the time we look. Anonymous memory is always
+ * registered, so it was a hole; of a file's, we believe it when it has been said several times.
  */
 static bool register_one(int uffd, int maps, const struct av_vma *vma, bool *watched)
 {
@@ -127,10 +131,11 @@ static bool register_one(int uffd, int maps, const struct av_vma *vma, bool *wat
 }
 
 /*
- * Watch the mappings in [addr, addr + len). Return: false if part of it is not mapped, or would not hold
- * still: it may have an unwatched mapping by the time of the access.
+ * Watch the mappings in [addr, addr + len). Return: false if part of it is not mapped, or would not
+ * hold still: it may have an unwatched mapping by the time of the access.
  */
-static bool register_all(int uffd, int maps, uint32_t ref, uint64_t unmaps, uint64_t addr, uint64_t len)
+static bool register_all(int uffd, int maps, uint32_t ref, uint64_t unmaps, uint64_t addr,
+			 uint64_t len)
 {
 	uint64_t last = av_range_wraps(addr, len) ? UINT64_MAX : addr + (len - 1);
 	struct av_vma vma;
@@ -151,8 +156,8 @@ static bool register_all(int uffd, int maps, uint32_t ref, uint64_t unmaps, uint
 	return false;
 }
 
-static bool track(struct av_seg *seg, const struct av_odp_root *root, uint64_t unmaps, uint64_t addr,
-		  uint64_t len)
+static bool track(struct av_seg *seg, const struct av_odp_root *root, uint64_t unmaps,
+		  uint64_t addr, uint64_t len)
 {
 	int uffd = seg->own ? av_odp_uffd() : borrow_uffd(seg, root);
 	int maps = uffd < 0 ? -1 : open_maps(seg);
@@ -204,7 +209,8 @@ void av_odp_retrack(struct av_seg *seg, uint64_t addr, uint64_t len)
 bool av_odp_is_plain(const struct av_seg *seg, uint64_t addr, uint64_t len)
 {
 	const struct av_odp_root *root = av_odp_root(seg);
-	const struct seen *s = root ? find_seen(seg->ref, atomic_load(&root->unmaps), addr, len) : NULL;
+	const struct seen *s =
+		root ? find_seen(seg->ref, atomic_load(&root->unmaps), addr, len) : NULL;
 
 	return s && s->plain;
 }

@@ -10,14 +10,14 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include "hca/pages.h"
+#include "segment/pages.h"
 
 static int open_own(const char *path)
 {
 	return (int)syscall(SYS_openat, AT_FDCWD, path, O_RDONLY | O_CLOEXEC, 0);
 }
 
-/* --- since 6.7 ------------------------------------------------------------------------------------------ */
+/* --- since 6.7 ------------------------------------------------------------------- */
 
 /* <linux/fs.h> */
 struct scan_request {
@@ -71,7 +71,7 @@ int av_page_scan_huge(uint64_t *begin, uint64_t end, struct av_page_scan_run *ru
 	return n >= 0 ? n : av_page_scan_huge_text(begin, end, runs);
 }
 
-/* --- before: present pages ------------------------------------------------------------------------------ */
+/* --- before: present pages ------------------------------------------------------- */
 
 #define ENTRY_THERE (3ull << 62) /* present, or swapped out: proc_pid_pagemap(5) */
 
@@ -94,7 +94,8 @@ static long read_entries(int pagemap, uint64_t begin, uint64_t end, uint64_t *en
 	uint64_t pages = (end - begin) / AV_PAGE_BYTES;
 	size_t bytes = (pages < max ? pages : max) * sizeof(*entry);
 
-	return syscall(SYS_pread64, pagemap, entry, bytes, (off_t)(begin / AV_PAGE_BYTES * sizeof(*entry))) /
+	return syscall(SYS_pread64, pagemap, entry, bytes,
+		       (off_t)(begin / AV_PAGE_BYTES * sizeof(*entry))) /
 	       (long)sizeof(*entry);
 }
 
@@ -126,7 +127,7 @@ int av_page_scan_present_text(uint64_t *begin, uint64_t end, struct av_page_scan
 	return n;
 }
 
-/* --- before: huge pages --------------------------------------------------------------------------------- */
+/* --- before: huge pages ---------------------------------------------------------- */
 
 #define LINE 64 /* what matters of a line comes first */
 
@@ -168,8 +169,8 @@ static bool take_line(struct smaps *s, const char *line)
 	if (strncmp(line, huge, sizeof(huge) - 1) != 0 || !concerned(s) ||
 	    strtoull(line + sizeof(huge) - 1, NULL, 10) == 0)
 		return true;
-	s->runs[s->count++] =
-		(struct av_page_scan_run){max_of(s->begin, s->vma_begin), min_of(s->end, s->vma_end)};
+	s->runs[s->count++] = (struct av_page_scan_run){max_of(s->begin, s->vma_begin),
+							min_of(s->end, s->vma_end)};
 	return s->count < AV_PAGE_RUNS;
 }
 

@@ -16,21 +16,23 @@ struct av_page_scan_run {
 
 /*
  * av_page_scan_present() - runs of pages in [*@begin, @end) that are in memory or swapped out
- * av_page_scan_huge()    - the same of pages that are huge; older kernels tell mappings only: of one that has
- *                          any, all of what lies in the range is given
+ * av_page_scan_huge()    - the same of pages that are huge; older kernels tell mappings only: of
+ * one that has any, all of what lies in the range is given
  *
  * @begin: in and out: where to go on, @end when all has been seen
  * @runs: out, room for AV_PAGE_RUNS
  *
- * One request to the kernel since 6.7, else "pagemap" or "smaps" is read (proc(5)). Takes no memory; changes
- * errno. Context: any thread, no lock needed; what it says may be old already.
+ * One request to the kernel since 6.7, else "pagemap" or "smaps" is read (proc(5)). Takes no
+ * memory; changes errno. Context: any thread, no lock needed; what it says may be old already.
  * Return: number of runs, -1: the kernel does not say
  */
 AV_MUST_USE int av_page_scan_present(uint64_t *begin, uint64_t end, struct av_page_scan_run *runs);
 AV_MUST_USE int av_page_scan_huge(uint64_t *begin, uint64_t end, struct av_page_scan_run *runs);
 
 /* The ways of older kernels, for tests. */
-AV_MUST_USE int av_page_scan_present_text(uint64_t *begin, uint64_t end, struct av_page_scan_run *runs);
-AV_MUST_USE int av_page_scan_huge_text(uint64_t *begin, uint64_t end, struct av_page_scan_run *runs);
+AV_MUST_USE int av_page_scan_present_text(uint64_t *begin, uint64_t end,
+					  struct av_page_scan_run *runs);
+AV_MUST_USE int av_page_scan_huge_text(uint64_t *begin, uint64_t end,
+				       struct av_page_scan_run *runs);
 
 #endif

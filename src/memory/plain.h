@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The short way from keys to bytes, for the regions that nearly every request uses: plain memory of the
- * process itself, or of another one but adopted (memory/adopt.h). Whatever else a key may stand for, and
- * whatever is not in order, is memory/translate.h's to find out: the answer here is "here they are" or "look
- * there".
+ * The short way from keys to bytes, for the regions that nearly every request uses: plain memory of
+ * the process itself, or of another one but adopted (memory/adopt.h). Whatever else a key may stand
+ * for, and whatever is not in order, is memory/translate.h's to find out: the answer here is "here
+ * they are" or "look there".
  */
 #ifndef AV_MEMORY_PLAIN_H
 #define AV_MEMORY_PLAIN_H
@@ -14,7 +14,7 @@
 
 #include "base/checked.h"
 #include "base/compiler.h"
-#include "hca/segment.h"
+#include "segment/segment.h"
 #include "memory/adopt.h"
 #include "memory/key.h"
 #include "memory/unmapped.h"
@@ -31,10 +31,10 @@ struct av_plain {
  * @pd, @access: what the key has to permit; as in struct av_mem_request
  * @len: > 0
  *
- * Context: a hazard names the key, and its barrier is behind the caller (memory/hazard.h).
+ * Context: a pin names the key, and its barrier is behind the caller (memory/pin.h).
  */
-static inline struct av_plain av_plain_at(struct av_seg *seg, uint32_t key, uint32_t pd, uint32_t access,
-					  uint64_t addr, uint64_t len)
+static inline struct av_plain av_plain_at(struct av_seg *seg, uint32_t key, uint32_t pd,
+					  uint32_t access, uint64_t addr, uint64_t len)
 {
 	const struct av_plain elsewhere = {0};
 	struct av_key *k = av_key_entry(seg, key);

@@ -8,17 +8,17 @@
 #include <unistd.h>
 
 #include "base/checked.h"
-#include "base/copy.h"
+#include "copy/copy.h"
 #include "base/newer_verbs.h"
 #include "base/setting.h"
-#include "hca/switches.h"
+#include "device/switches.h"
 #include "memory/adopt.h"
 #include "memory/key.h"
 #include "memory/mapped.h"
 #include "memory/odp_notify.h"
 #include "memory/odp_track.h"
 #include "memory/unmapped.h"
-#include "observe/blame.h"
+#include "observe/diagnosis.h"
 
 #ifndef MADV_POPULATE_READ
 #define MADV_POPULATE_READ  22
@@ -26,28 +26,29 @@
 #endif
 
 #define LOOK_FIRST \
-	(16u << 20)	 /* bytes from which looking at the list of mappings costs nothing in comparison */
+	(16u       \
+	 << 20) /* bytes from which looking at the list of mappings costs nothing in comparison */
 #define TOUCH_PAGES    2 /* a page that is not aligned */
 #define REMOTE_CHANGES (IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_ATOMIC)
 #define WRITERS	       (IBV_ACCESS_LOCAL_WRITE | REMOTE_CHANGES | IBV_ACCESS_MW_BIND)
-#define KNOWN                                                                                       \
-	(IBV_ACCESS_ON_DEMAND | IBV_ACCESS_LOCAL_WRITE | REMOTE_CHANGES | IBV_ACCESS_REMOTE_READ |  \
-	 IBV_ACCESS_MW_BIND | IBV_ACCESS_ZERO_BASED | IBV_ACCESS_HUGETLB | AV_ACCESS_FLUSH_GLOBAL | \
-	 IBV_ACCESS_OPTIONAL_RANGE)
+#define KNOWN                                                                                      \
+	(IBV_ACCESS_ON_DEMAND | IBV_ACCESS_LOCAL_WRITE | REMOTE_CHANGES | IBV_ACCESS_REMOTE_READ | \
+	 IBV_ACCESS_MW_BIND | IBV_ACCESS_ZERO_BASED | IBV_ACCESS_HUGETLB |                         \
+	 AV_ACCESS_FLUSH_GLOBAL | IBV_ACCESS_OPTIONAL_RANGE)
 
-static int deny_rights(uint32_t access)
+static int refuse_rights(uint32_t access)
 {
-	av_deny(EINVAL, AV_CHECK_MR_NEEDS_LOCAL, access, IBV_ACCESS_LOCAL_WRITE);
-	av_blame_draft()->access = access;
+	av_refuse(EINVAL, AV_CHECK_MR_NEEDS_LOCAL, access, IBV_ACCESS_LOCAL_WRITE);
+	av_diag_pending()->access = access;
 	return EINVAL;
 }
 
-static int deny_range(const struct av_region_request *req)
+static int refuse_range(const struct av_region_request *req)
 {
 	struct av_flight_record *r;
 
-	av_deny(EINVAL, AV_CHECK_MR_WRAPS, req->addr, req->length);
-	r = av_blame_draft();
+	av_refuse(EINVAL, AV_CHECK_MR_WRAPS, req->addr, req->length);
+	r = av_diag_pending();
 	r->address = req->addr;
 	r->length = req->length;
 	return EINVAL;
@@ -56,11 +57,12 @@ static int deny_range(const struct av_region_request *req)
 int av_region_check_access(uint32_t access)
 {
 	if ((access & REMOTE_CHANGES) && !(access & IBV_ACCESS_LOCAL_WRITE))
-		return deny_rights(access);
-	if (access & AV_ACCESS_FLUSH_PERSISTENT) /* a right of devices that can make memory persistent */
-		return av_deny(EOPNOTSUPP, AV_CHECK_MR_PERSISTENT, access, 0);
+		return refuse_rights(access);
+	if (access &
+	    AV_ACCESS_FLUSH_PERSISTENT) /* a right of devices that can make memory persistent */
+		return av_refuse(EOPNOTSUPP, AV_CHECK_MR_PERSISTENT, access, 0);
 	if (access & ~(uint32_t)KNOWN)
-		return av_deny(EINVAL, AV_CHECK_MR_FLAGS, access, (uint32_t)KNOWN);
+		return av_refuse(EINVAL, AV_CHECK_MR_FLAGS, access, (uint32_t)KNOWN);
 	return 0;
 }
 
@@ -68,24 +70,27 @@ int av_region_check_rights(const struct av_seg *seg, uint32_t access)
 {
 	if ((access & AV_ACCESS_TUNNELED) &&
 	    !(av_switch_on(seg, AV_SWITCH_TUNNELED_ATOMIC) && (access & IBV_ACCESS_LOCAL_WRITE)))
-		return av_deny(EINVAL, AV_CHECK_MR_TUNNELED, access, 0);
+		return av_refuse(EINVAL, AV_CHECK_MR_TUNNELED, access, 0);
 	return av_region_check_access(access & ~AV_ACCESS_TUNNELED);
 }
 
 static int check_range(const struct av_region_request *req, uint64_t page)
 {
 	if (av_range_wraps(req->addr, req->length) || av_range_wraps(req->iova, req->length))
-		return deny_range(req);
-	if (req->length && req->addr + (req->length - 1) > UINT64_MAX - page) /* its page round-up wraps */
-		return deny_range(req);
+		return refuse_range(req);
+	if (req->length &&
+	    req->addr + (req->length - 1) > UINT64_MAX - page) /* its page round-up wraps */
+		return refuse_range(req);
 	if ((req->addr ^ req->iova) & (page - 1))
-		return av_deny(EINVAL, AV_CHECK_MR_IOVA, req->addr & (page - 1), req->iova & (page - 1));
+		return av_refuse(EINVAL, AV_CHECK_MR_IOVA, req->addr & (page - 1),
+				 req->iova & (page - 1));
 	return 0;
 }
 
 /*
- * Bring in a few pages by touching them, where that is all that it does: quicker than a system call, and
- * much quicker if they are there. Return: false if the kernel is to be asked, which says what is wrong
+ * Bring in a few pages by touching them, where that is all that it does: quicker than a system
+ * call, and much quicker if they are there. Return: false if the kernel is to be asked, which says
+ * what is wrong
  */
 static bool touch(uint64_t addr, uint64_t length, bool writable, uint64_t page)
 {
@@ -99,7 +104,8 @@ static bool touch(uint64_t addr, uint64_t length, bool writable, uint64_t page)
 	return true;
 }
 
-/* Bring in all pages of the range, or find out which kind of range it is. @plain: av_odp_is_plain() */
+/* Bring in all pages of the range, or find out which kind of range it is. @plain: av_odp_is_plain()
+ */
 static int populate(uint64_t addr, uint64_t length, bool writable, uint64_t page, bool plain)
 {
 	uint64_t begin = addr & ~(page - 1);
@@ -107,8 +113,8 @@ static int populate(uint64_t addr, uint64_t length, bool writable, uint64_t page
 	int advice = writable ? MADV_POPULATE_WRITE : MADV_POPULATE_READ, err = 0;
 
 	/*
-	 * A large range that is mapped in parts would be brought in up to its first hole, and what lies in a
-	 * mistaken range of gigabytes can be anything, our own sparse segments included.
+	 * A large range that is mapped in parts would be brought in up to its first hole, and what
+	 * lies in a mistaken range of gigabytes can be anything, our own sparse segments included.
 	 */
 	if (bytes > LOOK_FIRST && !plain)
 		err = av_mapped_check(begin, bytes, writable);
@@ -123,7 +129,8 @@ static int populate(uint64_t addr, uint64_t length, bool writable, uint64_t page
 		}
 		if (errno == EFAULT || errno == EHWPOISON)
 			return EFAULT;
-		/* EINVAL: a kernel before 5.14, a device mapping that cannot be populated, or missing rights.
+		/* EINVAL: a kernel before 5.14, a device mapping that cannot be populated, or
+		 * missing rights.
 		 */
 		return av_mapped_check(begin, bytes, writable);
 	}
@@ -132,11 +139,12 @@ static int populate(uint64_t addr, uint64_t length, bool writable, uint64_t page
 
 bool av_region_same_rights(uint32_t from, uint32_t to)
 {
-	return (from & WRITERS) || !(to & WRITERS); /* pages that may be written may also only be read */
+	return (from & WRITERS) ||
+	       !(to & WRITERS); /* pages that may be written may also only be read */
 }
 
-/* Memory that is paged on demand is not looked at: any range will do. The whole address space is (0,
- * SIZE_MAX). */
+/* Memory that is paged on demand is not looked at: any range will do. The whole address space is
+ * (0, SIZE_MAX). */
 static int check_on_demand(const struct av_region_request *req)
 {
 	if (req->length == SIZE_MAX)
@@ -153,8 +161,8 @@ static int prepare_on_demand(const struct av_region_request *req, uint64_t page)
 	return ret || req->length == SIZE_MAX ? ret : check_range(req, page);
 }
 
-/* ANYVERBS_WATCH=odp: a program that has reasons of its own to be told nothing, or to watch this memory
- * itself. */
+/* ANYVERBS_WATCH=odp: a program that has reasons of its own to be told nothing, or to watch this
+ * memory itself. */
 static bool watching(void)
 {
 	static struct av_setting setting = {.variable = "ANYVERBS_WATCH", .value = "odp"};
@@ -163,9 +171,10 @@ static bool watching(void)
 }
 
 /*
- * Have the range watched. What was unmapped before is recorded first, lest it be taken for an unmapping of
- * this memory: another thread's munmap() may still be waiting for its event to be heard, though its addresses
- * are in use again. Return: the moment from which an unmapping is one of this region.
+ * Have the range watched. What was unmapped before is recorded first, lest it be taken for an
+ * unmapping of this memory: another thread's munmap() may still be waiting for its event to be
+ * heard, though its addresses are in use again. Return: the moment from which an unmapping is one
+ * of this region.
  */
 static uint64_t watch(struct av_seg *seg, uint64_t addr, uint64_t length)
 {
@@ -222,7 +231,8 @@ int av_region_prepare(struct av_seg *seg, const struct av_region_request *req, s
 		.addr = req->addr,
 	};
 	if (ret == 0)
-		ret = on_demand ? prepare_on_demand(req, page) : prepare_pinned(seg, req, page, what);
+		ret = on_demand ? prepare_on_demand(req, page)
+				: prepare_pinned(seg, req, page, what);
 	if (ret == 0)
 		(void)av_copy_init(); /* without it copies take the slow way */
 	return ret;

@@ -66,7 +66,8 @@ void av_region_count_begin(struct av_seg *seg, uint32_t key, bool on_demand)
 	struct node *n = on_demand ? node_make(seg, index) : node_of(seg, index);
 
 	for (int i = 0; n && i < AV_MR_GAUGES; i++)
-		atomic_store_explicit(&n->of[index % AV_KEY_CHUNK].value[i], 0, memory_order_relaxed);
+		atomic_store_explicit(&n->of[index % AV_KEY_CHUNK].value[i], 0,
+				      memory_order_relaxed);
 	if (n)
 		set_on_demand(n, index, on_demand);
 }
@@ -76,8 +77,8 @@ void av_region_count(struct av_seg *seg, uint32_t key, enum av_mr_counter which,
 	struct node *node = node_make(seg, AV_KEY_INDEX(key));
 
 	if (node)
-		atomic_fetch_add_explicit(&node->of[AV_KEY_INDEX(key) % AV_KEY_CHUNK].value[which], n,
-					  memory_order_relaxed);
+		atomic_fetch_add_explicit(&node->of[AV_KEY_INDEX(key) % AV_KEY_CHUNK].value[which],
+					  n, memory_order_relaxed);
 }
 
 void av_region_count_at(struct av_seg *seg, uint64_t addr, enum av_mr_counter which, uint64_t n)
@@ -101,9 +102,10 @@ void av_region_counted(const struct av_seg *seg, uint32_t key, uint64_t value[AV
 	const struct node *n = node_of(seg, AV_KEY_INDEX(key));
 
 	for (int i = 0; i < AV_MR_GAUGES; i++)
-		value[i] = n ? atomic_load_explicit(&n->of[AV_KEY_INDEX(key) % AV_KEY_CHUNK].value[i],
-						    memory_order_relaxed)
-			     : 0;
+		value[i] =
+			n ? atomic_load_explicit(&n->of[AV_KEY_INDEX(key) % AV_KEY_CHUNK].value[i],
+						 memory_order_relaxed)
+			  : 0;
 }
 
 /* The first bit that is set from @index on, within its chunk; the chunk's end if there is none. */
@@ -112,8 +114,8 @@ static uint32_t next_bit(const struct node *n, uint32_t index)
 	uint32_t end = (index / AV_KEY_CHUNK + 1) * AV_KEY_CHUNK;
 
 	while (index < end) {
-		uint64_t bits =
-			atomic_load(&n->on_demand[index % AV_KEY_CHUNK / WORD_BITS]) >> index % WORD_BITS;
+		uint64_t bits = atomic_load(&n->on_demand[index % AV_KEY_CHUNK / WORD_BITS]) >>
+				index % WORD_BITS;
 
 		if (bits)
 			return index + (uint32_t)__builtin_ctzll(bits);
@@ -123,8 +125,8 @@ static uint32_t next_bit(const struct node *n, uint32_t index)
 }
 
 /* It may be changing at this moment: what is made of it is a statistic. */
-__attribute__((no_sanitize("thread"))) static bool read_region(const struct av_seg *seg, uint32_t index,
-							       struct av_on_demand *region)
+__attribute__((no_sanitize("thread"))) static bool
+read_region(const struct av_seg *seg, uint32_t index, struct av_on_demand *region)
 {
 	const struct av_key *k = av_key_entry(seg, index << 8);
 	uint32_t key = k ? atomic_load(&k->held) : 0;
@@ -139,7 +141,8 @@ bool av_on_demand_next(const struct av_seg *seg, uint32_t *at, struct av_on_dema
 {
 	uint32_t chunks = atomic_load_explicit(&seg->head->region_chunks, memory_order_acquire);
 
-	for (uint32_t chunk = *at / AV_KEY_CHUNK; chunk < chunks && chunk < AV_SLAB_CHUNKS; chunk++) {
+	for (uint32_t chunk = *at / AV_KEY_CHUNK; chunk < chunks && chunk < AV_SLAB_CHUNKS;
+	     chunk++) {
 		uint32_t first = chunk * AV_KEY_CHUNK, end = first + AV_KEY_CHUNK;
 		const struct node *n = node_of(seg, first);
 

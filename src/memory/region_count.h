@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What a memory region has counted: events off the data path alone, since an access that succeeds only looks
- * at its key (observe/counters.h).
+ * What a memory region has counted: events off the data path alone, since an access that succeeds
+ * only looks at its key (observe/counters.h).
  *
- * The counts of AV_KEY_CHUNK keys are a node (memory/nodes.h) of their context's segment, which comes into
- * being when one of these is on demand, or the first event comes. With each node is a bit for each key that
- * is a region on demand: who only knows an address, as the listener of invalidations, finds the region by
- * these.
+ * The counts of AV_KEY_CHUNK keys are a node (memory/nodes.h) of their context's segment, which
+ * comes into being when one of these is on demand, or the first event comes. With each node is a
+ * bit for each key that is a region on demand: who only knows an address, as the listener of
+ * invalidations, finds the region by these.
  *
- * Any thread of any process; never blocks; takes no lock. Where there is no room for a node nothing is
- * counted.
+ * Any thread of any process; never blocks; takes no lock. Where there is no room for a node nothing
+ * is counted.
  */
 #ifndef AV_MEMORY_REGION_COUNT_H
 #define AV_MEMORY_REGION_COUNT_H
@@ -18,24 +18,25 @@
 #include <stdint.h>
 
 #include "base/compiler.h"
-#include "hca/segment.h"
+#include "segment/segment.h"
 #include "observe/counters.h"
 
-/* A key comes into being: it has counted nothing. Its entry is filled, and not published. Owner's process. */
+/* A key comes into being: it has counted nothing. Its entry is filled, and not published. Owner's
+ * process. */
 void av_region_count_begin(struct av_seg *seg, uint32_t key, bool on_demand);
 
 /* Add @n to a counter of the region. @seg: whose key it is, own or a peer's; not a view. */
 void av_region_count(struct av_seg *seg, uint32_t key, enum av_mr_counter which, uint64_t n);
 
 /*
- * Who only knows an address looks at so many regions on demand: a fault, or an unmapping, is not to take
- * longer the more regions there are. What belongs to further ones is counted of none.
+ * Who only knows an address looks at so many regions on demand: a fault, or an unmapping, is not to
+ * take longer the more regions there are. What belongs to further ones is counted of none.
  */
 #define AV_ON_DEMAND_LOOKS 64
 
 /*
- * The same, of the region on demand that @addr lies in, if there is one: of several, one that is not the
- * whole address space.
+ * The same, of the region on demand that @addr lies in, if there is one: of several, one that is
+ * not the whole address space.
  */
 void av_region_count_at(struct av_seg *seg, uint64_t addr, enum av_mr_counter which, uint64_t n);
 
@@ -49,8 +50,10 @@ struct av_on_demand {
 	bool whole; /* it is the whole address space */
 };
 
-/* The next one; *@at is 0 at first. What changes meanwhile may be left out or be old. Return: false: no more
+/* The next one; *@at is 0 at first. What changes meanwhile may be left out or be old. Return:
+ * false: no more
  */
-AV_MUST_USE bool av_on_demand_next(const struct av_seg *seg, uint32_t *at, struct av_on_demand *region);
+AV_MUST_USE bool av_on_demand_next(const struct av_seg *seg, uint32_t *at,
+				   struct av_on_demand *region);
 
 #endif

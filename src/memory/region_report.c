@@ -3,9 +3,9 @@
 
 #include <stdlib.h>
 
-#include "hca/directory.h"
-#include "hca/page_policy.h"
-#include "hca/segment_view.h"
+#include "registry/directory.h"
+#include "segment/page_policy.h"
+#include "segment/segment_view.h"
 #include "memory/adopt.h"
 #include "memory/allocated.h"
 #include "memory/key.h"
@@ -37,7 +37,8 @@ const char *av_region_memory_name(enum av_region_memory memory)
 static uint64_t adopted_bytes(const struct av_seg *seg, const struct av_key *k)
 {
 	const struct av_adopted *a =
-		k->adopted ? av_seg_at(seg, (uint64_t)k->adopted << AV_ADOPTED_SHIFT, sizeof(*a)) : NULL;
+		k->adopted ? av_seg_at(seg, (uint64_t)k->adopted << AV_ADOPTED_SHIFT, sizeof(*a))
+			   : NULL;
 	uint64_t first, end;
 
 	if (!a || !atomic_load(&a->at))
@@ -47,7 +48,8 @@ static uint64_t adopted_bytes(const struct av_seg *seg, const struct av_key *k)
 	return end > first ? end - first : 0;
 }
 
-static bool memory_of(const struct av_seg *seg, const struct av_key *k, enum av_region_memory *memory)
+static bool memory_of(const struct av_seg *seg, const struct av_key *k,
+		      enum av_region_memory *memory)
 {
 	for (size_t i = 0; i < AV_ARRAY_SIZE(kinds); i++) {
 		if (kinds[i].kind != k->kind)
@@ -87,19 +89,20 @@ static void fill_pages(const struct av_key *k, struct av_region_info *info)
 	info->second = k->share & AV_SHARE_SECOND;
 }
 
-static void fill_counted(const struct av_seg *seg, const struct av_key *k, struct av_region_info *info)
+static void fill_counted(const struct av_seg *seg, const struct av_key *k,
+			 struct av_region_info *info)
 {
 	av_region_counted(seg, info->key, info->counted);
 	info->counted[AV_MR_WINDOWS] = k->windows;
 	if (info->memory == AV_REGION_ADOPTED)
 		info->counted[AV_MR_ADOPTED_BYTES] = adopted_bytes(seg, k);
 	if (info->memory == AV_REGION_ON_DEMAND)
-		info->counted[AV_MR_VALID_PAGES] =
-			av_odp_pages(k->addr, k->length) - av_odp_missing(seg, k->addr, k->length, false);
+		info->counted[AV_MR_VALID_PAGES] = av_odp_pages(k->addr, k->length) -
+						   av_odp_missing(seg, k->addr, k->length, false);
 }
 
-/* One entry of a table that may change at any time. Return: false if it is no region now, or changed
- * meanwhile. */
+/* One entry of a table that may change at any time. Return: false if it is no region now, or
+ * changed meanwhile. */
 static bool look(const struct av_seg *seg, const struct av_key *k, struct av_region_info *info)
 {
 	uint32_t key = atomic_load(&k->key);
@@ -128,8 +131,8 @@ void av_region_report_of(const struct av_seg *seg,
 	}
 }
 
-void av_region_report(const char *device, void (*visit)(const struct av_region_info *info, void *arg),
-		      void *arg)
+void av_region_report(const char *device,
+		      void (*visit)(const struct av_region_info *info, void *arg), void *arg)
 {
 	uint32_t *refs = calloc(AV_REF_SLOTS, sizeof(*refs));
 	unsigned int count = refs ? av_dir_contexts(device, refs) : 0;

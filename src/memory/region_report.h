@@ -6,7 +6,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "hca/segment.h"
+#include "segment/segment.h"
 #include "observe/counters.h"
 
 /* What its memory is. */
@@ -38,13 +38,13 @@ struct av_region_info {
 /**
  * av_region_report() - call @visit for each region of the device @device
  *
- * Joins nothing; opens files. What a process is changing this very moment may be left out, or shown half
- * changed. Context: any thread, no lock held.
+ * Joins nothing; opens files. What a process is changing this very moment may be left out, or shown
+ * half changed. Context: any thread, no lock held.
  */
-void av_region_report(const char *device, void (*visit)(const struct av_region_info *info, void *arg),
-		      void *arg);
+void av_region_report(const char *device,
+		      void (*visit)(const struct av_region_info *info, void *arg), void *arg);
 
-/* The same, of one context, as a view (hca/segment_view.h) shows it. */
+/* The same, of one context, as a view (segment/segment_view.h) shows it. */
 void av_region_report_of(const struct av_seg *seg,
 			 void (*visit)(const struct av_region_info *info, void *arg), void *arg);
 

@@ -1,20 +1,22 @@
 /* SPDX-License-Identifier: MIT */
-/* The checks behind the one door, in the order of the specification: key, protection domain, access, range.
+/* The checks behind the one door, in the order of the specification: key, protection domain,
+ * access, range.
  */
 #include "memory/translate.h"
 
 #include "base/checked.h"
 #include "base/newer_verbs.h"
-#include "hca/home.h"
+#include "segment/pages_owner.h"
 #include "memory/adopt.h"
 #include "memory/key.h"
-#include "memory/moving.h"
+#include "memory/page_move.h"
 #include "memory/odp_counters.h"
 #include "memory/odp_table.h"
 #include "memory/unmapped.h"
-#include "memory/walk.h"
+#include "memory/klm_iter.h"
 
-#define FLUSHES (AV_ACCESS_FLUSH_GLOBAL | AV_ACCESS_FLUSH_PERSISTENT) /* move no byte, of any length */
+#define FLUSHES \
+	(AV_ACCESS_FLUSH_GLOBAL | AV_ACCESS_FLUSH_PERSISTENT) /* move no byte, of any length */
 #define WRITERS (IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_ATOMIC)
 
 static enum av_mem_fault check(const struct av_key *k, const struct av_mem_request *req)
@@ -52,14 +54,15 @@ static uint64_t address_of(const struct av_seg *seg, const struct av_key *k, uin
 static enum av_mem_fault locate_pages(struct av_seg *seg, const struct av_key *k, uint64_t at,
 				      struct av_span *span)
 {
-	uint32_t home = (uint32_t)atomic_load_explicit(&k->intact, memory_order_relaxed);
+	uint32_t pages_owner = (uint32_t)atomic_load_explicit(&k->intact, memory_order_relaxed);
 	uint8_t *base;
 
 	if (!av_range_within(at, span->length, sizeof(struct av_seg_head), AV_ODP_OFFSET))
 		return AV_MEM_RANGE; /* a peer's table that contradicts itself */
-	span->home = home;
+	span->pages_owner = pages_owner;
 	span->offset = at;
-	base = av_likely(home == seg->ref) ? (uint8_t *)seg->head : av_home_base(seg, home);
+	base = av_likely(pages_owner == seg->ref) ? (uint8_t *)seg->head
+						  : av_pages_owner_base(seg, pages_owner);
 	if (base)
 		span->local = base + at;
 	else
@@ -78,8 +81,8 @@ static void *adopted(const struct av_seg *seg, const struct av_key *k, uint64_t 
 }
 
 /* Where the bytes are, as seen from this process. */
-static enum av_mem_fault locate(struct av_seg *seg, struct av_key *k, const struct av_mem_request *req,
-				struct av_span *span)
+static enum av_mem_fault locate(struct av_seg *seg, struct av_key *k,
+				const struct av_mem_request *req, struct av_span *span)
 {
 	uint8_t kind = k->kind == AV_KEY_WINDOW ? k->under : k->kind;
 	uint64_t at = req->whole ? k->addr : k->addr + (req->addr - k->base);
@@ -90,17 +93,17 @@ static enum av_mem_fault locate(struct av_seg *seg, struct av_key *k, const stru
 	span->odp = kind == AV_KEY_ODP && av_odp_has_table(seg);
 	span->addr = at;
 	span->local = NULL;
-	span->home = 0;
-	span->hazard = NULL;
+	span->pages_owner = 0;
+	span->pin = NULL;
 	span->indirect = NULL;
-	if (av_unlikely(kind == AV_KEY_INDIRECT)) {
+	if (av_unlikely(kind == AV_KEY_UMR)) {
 		span->indirect = k;
 		span->addr = req->whole ? k->base : req->addr;
 		span->writes = req->access & WRITERS;
 		return AV_MEM_OK;
 	}
 	if (kind == AV_KEY_REGION || kind == AV_KEY_ODP) {
-		if (av_moving(seg))
+		if (av_page_moving(seg))
 			return AV_MEM_BUSY;
 		span->local = seg->own ? (void *)(uintptr_t)at : adopted(seg, k, at, span->length);
 	}
@@ -116,22 +119,23 @@ static enum av_mem_fault locate(struct av_seg *seg, struct av_key *k, const stru
 			seg = av_seg_origin(seg);
 		if (!seg)
 			return AV_MEM_RANGE;
-		span->seg = seg; /* one name for the bytes, whoever has a key to them: atomics lock by it */
+		span->seg = seg; /* one name for the bytes, whoever has a key to them: atomics lock
+				    by it */
 		span->local = (uint8_t *)seg->head + at;
 	}
 	return AV_MEM_OK;
 }
 
-struct av_seg *av_mem_home(struct av_seg *seg, uint32_t key)
+struct av_seg *av_mem_key_owner(struct av_seg *seg, uint32_t key)
 {
 	if (av_likely(!seg->head->origin) || AV_KEY_INDEX(key) >= AV_IMPORT_KEYS)
 		return seg;
 	return av_seg_origin(seg);
 }
 
-/* A hazard names the key. */
-static enum av_mem_fault resolve(struct av_seg *seg, struct av_key *k, const struct av_mem_request *req,
-				 struct av_span *span)
+/* A pin names the key. */
+static enum av_mem_fault resolve(struct av_seg *seg, struct av_key *k,
+				 const struct av_mem_request *req, struct av_span *span)
 {
 	enum av_mem_fault fault = AV_MEM_NO_KEY;
 
@@ -139,15 +143,18 @@ static enum av_mem_fault resolve(struct av_seg *seg, struct av_key *k, const str
 		fault = check(k, req);
 		if (fault == AV_MEM_OK)
 			fault = locate(seg, k, req, span);
-	} else if (atomic_load(&k->held) == req->key && k->kind != AV_KEY_INDIRECT && av_seg_alive(seg)) {
-		fault = AV_MEM_BUSY; /* the region exists: its key is withdrawn for a moment, or was */
+	} else if (atomic_load(&k->held) == req->key && k->kind != AV_KEY_UMR &&
+		   av_seg_alive(seg)) {
+		fault = AV_MEM_BUSY; /* the region exists: its key is withdrawn for a moment, or was
+				      */
 	}
 	if (fault == AV_MEM_NO_KEY && k->kind == AV_KEY_ODP && av_odp_has_table(seg))
 		av_odp_count(seg, AV_ODP_COUNT_MRS_NOT_FOUND, 1);
 	return fault;
 }
 
-enum av_mem_fault av_mem_resolve(struct av_seg *seg, const struct av_mem_request *req, struct av_span *span)
+enum av_mem_fault av_mem_resolve(struct av_seg *seg, const struct av_mem_request *req,
+				 struct av_span *span)
 {
 	struct av_key *k = av_key_entry(seg, req->key);
 
@@ -155,40 +162,42 @@ enum av_mem_fault av_mem_resolve(struct av_seg *seg, const struct av_mem_request
 }
 
 /*
- * Who finds the region being re-registered must not wait here: it may hold other regions' hazards, which
- * another re-registration waits for, and so on in a circle.
+ * Who finds the region being re-registered must not wait here: it may hold other regions' pins,
+ * which another re-registration waits for, and so on in a circle.
  */
 static enum av_mem_fault get(struct av_seg *seg, struct av_key *k, const struct av_mem_request *req,
 			     struct av_span *span)
 {
-	struct av_hazard *hazard = av_hazard_begin(seg, req->key);
+	struct av_pin *pin = av_pin_begin(seg, req->key);
 	enum av_mem_fault fault;
 
-	if (av_unlikely(!hazard))
+	if (av_unlikely(!pin))
 		return AV_MEM_BUSY;
 	fault = resolve(seg, k, req, span);
 	if (fault == AV_MEM_OK && av_unlikely(span->indirect) && !(req->access & FLUSHES))
-		fault = av_walk_check(span);
+		fault = av_klm_iter_check(span);
 	if (fault == AV_MEM_OK)
-		span->hazard = hazard;
+		span->pin = pin;
 	else
-		av_hazard_end(hazard);
+		av_pin_end(pin);
 	return fault;
 }
 
-enum av_mem_fault av_mem_get(struct av_seg *seg, const struct av_mem_request *req, struct av_span *span)
+enum av_mem_fault av_mem_get(struct av_seg *seg, const struct av_mem_request *req,
+			     struct av_span *span)
 {
 	struct av_key *k;
 
-	seg = av_mem_home(seg, req->key);
+	seg = av_mem_key_owner(seg, req->key);
 	k = seg ? av_key_entry(seg, req->key) : NULL;
 	if (!k || req->key == 0)
 		return AV_MEM_NO_KEY;
 	return get(seg, k, req, span);
 }
 
-enum av_mem_fault av_mem_get_list(struct av_seg *seg, uint32_t pd, uint32_t access, const struct ibv_sge *sge,
-				  uint32_t count, uint64_t bytes, struct av_spans *spans)
+enum av_mem_fault av_mem_get_list(struct av_seg *seg, uint32_t pd, uint32_t access,
+				  const struct ibv_sge *sge, uint32_t count, uint64_t bytes,
+				  struct av_spans *spans)
 {
 	enum av_mem_fault fault = AV_MEM_OK;
 

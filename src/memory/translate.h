@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The one door from keys to bytes: given a key, an address, a length, the access wanted and the protection
- * domain, which bytes are these? No other file compares addresses with regions.
+ * The one door from keys to bytes: given a key, an address, a length, the access wanted and the
+ * protection domain, which bytes are these? No other file compares addresses with regions.
  */
 #ifndef AV_MEMORY_TRANSLATE_H
 #define AV_MEMORY_TRANSLATE_H
@@ -11,9 +11,9 @@
 #include <infiniband/verbs.h>
 
 #include "base/compiler.h"
-#include "hca/limits.h"
-#include "hca/segment.h"
-#include "memory/hazard.h"
+#include "base/limits.h"
+#include "segment/segment.h"
+#include "memory/pin.h"
 
 enum av_mem_fault {
 	AV_MEM_OK,
@@ -22,9 +22,11 @@ enum av_mem_fault {
 	AV_MEM_ACCESS,	 /* it does not allow this kind of access */
 	AV_MEM_RANGE,	 /* the range is not wholly inside */
 	AV_MEM_GONE,	 /* the program has unmapped part of it since the region was registered */
-	AV_MEM_TUNNELED, /* a payload for a region of tunneled atomics; its range was not looked at */
+	AV_MEM_TUNNELED, /* a payload for a region of tunneled atomics; its range was not looked at
+			  */
 	AV_MEM_DEPTH,	 /* keys made of keys, too many on the way to the bytes, or in a circle */
-	AV_MEM_BUSY,	 /* the region is being re-registered: put everything that is held, and try again */
+	AV_MEM_BUSY,	 /* the region is being re-registered: put everything that is held, and try
+			    again */
 	AV_MEM_FAULT_N
 };
 
@@ -36,25 +38,28 @@ struct av_mem_request {
 	uint32_t access; /* enum ibv_access_flags needed: 0 for local reads */
 	uint32_t qpn;	 /* the owner's queue pair on whose behalf, for windows bound to one */
 	bool payload;	 /* it is to be stored what an RDMA WRITE brings: see AV_MEM_TUNNELED */
-	bool remote;	 /* an rkey: windows are accepted, null regions are not; and the other way round */
+	bool remote; /* an rkey: windows are accepted, null regions are not; and the other way round
+		      */
 	uint64_t addr;	 /* in the key's own address space */
 	uint64_t length; /* bytes, > 0 */
-	bool whole;	 /* all that the key names, wherever it lies: @addr and @length do not count */
+	bool whole; /* all that the key names, wherever it lies: @addr and @length do not count */
 };
 
 /* A run of bytes that may be accessed until av_mem_put(). */
 struct av_span {
-	void *local;   /* where this process finds the bytes, or NULL: they are in the other process, */
+	void *local; /* where this process finds the bytes, or NULL: they are in the other process,
+		      */
 	uint64_t addr; /* at this virtual address there */
 	uint64_t length;
-	bool odp;		  /* paged in on demand: an access may be a page fault event */
-	bool null;		  /* no bytes at all: zeros to read, nothing to write */
-	bool writes;		  /* of an indirect span: the access changes what it reaches */
-	struct av_seg *seg;	  /* the context they belong to; borrowed */
-	uint32_t home;		  /* of pages: the context in whose segment they are, */
-	uint64_t offset;	  /* and where there; atomics know them by that, whoever has a key. Else 0 */
-	struct av_hazard *hazard; /* keeps the key alive; NULL for bytes behind no key */
-	/* Not NULL: pieces behind other keys, memory/walk.h; @addr is an address of this key's own space. */
+	bool odp;	      /* paged in on demand: an access may be a page fault event */
+	bool null;	      /* no bytes at all: zeros to read, nothing to write */
+	bool writes;	      /* of an UMR span: the access changes what it reaches */
+	struct av_seg *seg;   /* the context they belong to; borrowed */
+	uint32_t pages_owner; /* of pages: the context in whose segment they are, */
+	uint64_t offset; /* and where there; atomics know them by that, whoever has a key. Else 0 */
+	struct av_pin *pin; /* keeps the key alive; NULL for bytes behind no key */
+	/* Not NULL: pieces behind other keys, memory/klm_iter.h; @addr is an address of this key's
+	 * own space. */
 	const struct av_key *indirect;
 };
 
@@ -68,8 +73,9 @@ struct av_spans {
 /**
  * av_mem_get() - translate one keyed range
  * @seg:  the context whose key it is, own or a peer's
- * @span: out; on AV_MEM_OK it holds the key alive until av_mem_put(). Deregistration waits for that, so it is
- * held for one transfer only. Of an indirect key all pieces have been checked, unless it is to be flushed.
+ * @span: out; on AV_MEM_OK it holds the key alive until av_mem_put(). Deregistration waits for
+ * that, so it is held for one transfer only. Of an UMR key all pieces have been checked, unless it
+ * is to be flushed.
  *
  * Context: any thread; does not wait; touches none of the program's memory.
  * Source:  IBTA volume 1, 10.6.3 (memory access checks); ibv_reg_mr(3).
@@ -77,38 +83,40 @@ struct av_spans {
 AV_MUST_USE enum av_mem_fault av_mem_get(struct av_seg *seg, const struct av_mem_request *req,
 					 struct av_span *span);
 
-/* For memory/walk.c: the context whose table a key of @seg's is in, which is the origin's for a key that was
- * imported from there; NULL if that is gone. */
-struct av_seg *av_mem_home(struct av_seg *seg, uint32_t key);
+/* For memory/klm_iter.c: the context whose table a key of @seg's is in, which is the origin's for a
+ * key that was imported from there; NULL if that is gone. */
+struct av_seg *av_mem_key_owner(struct av_seg *seg, uint32_t key);
 
 /**
- * av_mem_resolve() - av_mem_get() for a key that a hazard of the caller's keeps alive, one step only
- * @seg:  av_mem_home() of the key
- * @span: out; without a hazard, and perhaps indirect
+ * av_mem_resolve() - av_mem_get() for a key that a pin of the caller's keeps alive, one step only
+ * @seg:  av_mem_key_owner() of the key
+ * @span: out; without a pin, and perhaps indirect
  */
 AV_MUST_USE enum av_mem_fault av_mem_resolve(struct av_seg *seg, const struct av_mem_request *req,
 					     struct av_span *span);
 
 static inline void av_mem_put(struct av_span *span)
 {
-	if (span->hazard)
-		av_hazard_end(span->hazard);
+	if (span->pin)
+		av_pin_end(span->pin);
 }
 
 /**
  * av_mem_get_list() - translate a scatter/gather list, up to @bytes of it
- * @sge, @count: the list; elements of length 0 are skipped unseen, and so is what lies beyond @bytes
+ * @sge, @count: the list; elements of length 0 are skipped unseen, and so is what lies beyond
+ * @bytes
  * @spans: out; on AV_MEM_OK to be given to av_mem_put_list(), else nothing is held
  *
  * Return: AV_MEM_RANGE also if the list is shorter than @bytes.
  */
 AV_MUST_USE enum av_mem_fault av_mem_get_list(struct av_seg *seg, uint32_t pd, uint32_t access,
-					      const struct ibv_sge *sge, uint32_t count, uint64_t bytes,
-					      struct av_spans *spans);
+					      const struct ibv_sge *sge, uint32_t count,
+					      uint64_t bytes, struct av_spans *spans);
 void av_mem_put_list(struct av_spans *spans);
 
 /* A list of one run of bytes that is behind no key and that this process reaches at @local. */
-static inline void av_spans_local(struct av_spans *spans, struct av_seg *seg, void *local, uint64_t bytes)
+static inline void av_spans_local(struct av_spans *spans, struct av_seg *seg, void *local,
+				  uint64_t bytes)
 {
 	spans->count = 1;
 	spans->bytes = bytes;

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The record of unmappings: four levels, 9 + 9 + 9 + 8 bits of the page's number. An entry says when all of
- * its pages were last unmapped at once, and when the last of any; so large unmappings are short to write, and
- * large regions short to check. Nodes: 12 KiB above, 2 KiB for the pages of a MiB.
+ * The record of unmappings: four levels, 9 + 9 + 9 + 8 bits of the page's number. An entry says
+ * when all of its pages were last unmapped at once, and when the last of any; so large unmappings
+ * are short to write, and large regions short to check. Nodes: 12 KiB above, 2 KiB for the pages of
+ * a MiB.
  */
 #include "memory/unmapped.h"
 
@@ -64,10 +65,11 @@ static uint64_t node_bytes(unsigned int level)
 
 static void *child_of(const struct av_seg *seg, struct entry *e, unsigned int level)
 {
-	return av_node_at(seg, atomic_load_explicit(&e->child, memory_order_acquire), node_bytes(level + 1));
+	return av_node_at(seg, atomic_load_explicit(&e->child, memory_order_acquire),
+			  node_bytes(level + 1));
 }
 
-/* --- recording ------------------------------------------------------------------------------------------ */
+/* --- recording ------------------------------------------------------------------- */
 
 static void *child_make(struct av_seg *seg, struct entry *e, unsigned int level)
 {
@@ -79,10 +81,11 @@ static void *child_make(struct av_seg *seg, struct entry *e, unsigned int level)
 	return child_of(seg, e, level);
 }
 
-static void record(struct av_seg *seg, void *node, unsigned int level, struct av_page_run r, uint64_t moment);
+static void record(struct av_seg *seg, void *node, unsigned int level, struct av_page_run r,
+		   uint64_t moment);
 
-static void record_entry(struct av_seg *seg, struct entry *e, unsigned int level, struct av_page_run part,
-			 uint64_t moment)
+static void record_entry(struct av_seg *seg, struct entry *e, unsigned int level,
+			 struct av_page_run part, uint64_t moment)
 {
 	void *child;
 
@@ -97,14 +100,16 @@ static void record_entry(struct av_seg *seg, struct entry *e, unsigned int level
 }
 
 /* As deep as the tree: LEVELS + 1 calls. */
-static void record(struct av_seg *seg, void *node, unsigned int level, struct av_page_run r, uint64_t moment)
+static void record(struct av_seg *seg, void *node, unsigned int level, struct av_page_run r,
+		   uint64_t moment)
 {
 	struct leaf *leaf = node;
 	struct inner *inner = node;
 
 	if (level == LEVELS) {
 		for (uint64_t page = r.first; page <= r.last; page++)
-			atomic_store_explicit(&leaf->page[page % LEAF], moment, memory_order_relaxed);
+			atomic_store_explicit(&leaf->page[page % LEAF], moment,
+					      memory_order_relaxed);
 		return;
 	}
 	for (uint64_t page = r.first; page <= r.last;) {
@@ -127,13 +132,14 @@ void av_unmapped_record(struct av_seg *seg, uint64_t addr, uint64_t len)
 	root = av_node_at(seg, atomic_load(&seg->head->unmapped_root), sizeof(struct inner));
 	if (!root) {
 		av_node_publish(seg, &seg->head->unmapped_root, sizeof(struct inner));
-		root = av_node_at(seg, atomic_load(&seg->head->unmapped_root), sizeof(struct inner));
+		root = av_node_at(seg, atomic_load(&seg->head->unmapped_root),
+				  sizeof(struct inner));
 	}
 	if (root)
 		record(seg, root, 0, r, moment);
 }
 
-/* --- asking --------------------------------------------------------------------------------------------- */
+/* --- asking ---------------------------------------------------------------------- */
 
 static bool since(const struct av_seg *seg, void *node, unsigned int level, struct av_page_run r,
 		  uint64_t moment);
@@ -159,7 +165,8 @@ static bool since(const struct av_seg *seg, void *node, unsigned int level, stru
 
 	if (level == LEVELS) {
 		for (uint64_t page = r.first; page <= r.last; page++)
-			if (atomic_load_explicit(&leaf->page[page % LEAF], memory_order_relaxed) > moment)
+			if (atomic_load_explicit(&leaf->page[page % LEAF], memory_order_relaxed) >
+			    moment)
 				return true;
 		return false;
 	}
@@ -176,8 +183,9 @@ static bool since(const struct av_seg *seg, void *node, unsigned int level, stru
 
 bool av_unmapped_since(const struct av_seg *seg, uint64_t addr, uint64_t len, uint64_t moment)
 {
-	void *root = av_node_at(seg, atomic_load_explicit(&seg->head->unmapped_root, memory_order_acquire),
-				sizeof(struct inner));
+	void *root = av_node_at(
+		seg, atomic_load_explicit(&seg->head->unmapped_root, memory_order_acquire),
+		sizeof(struct inner));
 	struct av_page_run r;
 
 	return root && run_of(addr, len, &r) && since(seg, root, 0, r, moment);
@@ -193,7 +201,8 @@ bool av_still_mapped_check(const struct av_seg *seg, struct av_key *k, uint64_t 
 		if (!av_unmapped_since(seg, addr, len, intact))
 			return true;
 		av_log(AV_LOG_INFO,
-		       "access to %#" PRIx64 " + %" PRIu64 " of process %d refused: memory there has been "
+		       "access to %#" PRIx64 " + %" PRIu64
+		       " of process %d refused: memory there has been "
 		       "unmapped since its region was registered",
 		       addr, len, (int)seg->pid);
 		return false;

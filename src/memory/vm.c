@@ -9,8 +9,8 @@
 static ssize_t transfer(bool write, pid_t pid, const struct iovec *local, size_t count,
 			const struct iovec *remote, size_t remote_count)
 {
-	return syscall(write ? SYS_process_vm_writev : SYS_process_vm_readv, (long)pid, local, count, remote,
-		       remote_count, 0UL);
+	return syscall(write ? SYS_process_vm_writev : SYS_process_vm_readv, (long)pid, local,
+		       count, remote, remote_count, 0UL);
 }
 
 ssize_t av_vm_call(bool write, struct av_seg *seg, const struct iovec *local, size_t count,

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Reading "maps" piece by piece. System calls are made by number: the library's versions would be
- * cancellation points, and callers hold tokens.
+ * cancellation points, and callers hold execution rights.
  */
 #include "memory/vma.h"
 
@@ -31,7 +31,8 @@ int av_vma_open_own(void)
 
 bool av_vma_next(int maps, uint64_t addr, struct av_vma *vma)
 {
-	struct procmap_question q = {.size = sizeof(q), .flags = PROCMAP_COVERING_OR_NEXT, .addr = addr};
+	struct procmap_question q = {
+		.size = sizeof(q), .flags = PROCMAP_COVERING_OR_NEXT, .addr = addr};
 
 	if (ioctl(maps, PROCMAP_QUESTION, &q))
 		return errno != ENOENT && av_vma_next_text(maps, addr, vma);

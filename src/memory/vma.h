@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Finding mappings one at a time, in this process or another, without the heap. (memory/mapped.h judges
- * ranges.) */
+/* Finding mappings one at a time, in this process or another, without the heap. (memory/mapped.h
+ * judges ranges.) */
 #ifndef AV_MEMORY_VMA_H
 #define AV_MEMORY_VMA_H
 
@@ -17,15 +17,16 @@ struct av_vma {
 	uint64_t offset; /* in the file */
 };
 
-/* This process' own list, to be closed by the caller; -1 and errno. A system call by number, as below. */
+/* This process' own list, to be closed by the caller; -1 and errno. A system call by number, as
+ * below. */
 int av_vma_open_own(void);
 
 /**
  * av_vma_next() - the mapping that covers @addr, or else the first one above it
  * @maps: descriptor of a process' "maps" in /proc
  *
- * One question to the kernel since 6.11, else the text is read. Async-signal-safe; takes no memory; changes
- * errno. Return:  false if there is none, or the kernel does not say
+ * One question to the kernel since 6.11, else the text is read. Async-signal-safe; takes no memory;
+ * changes errno. Return:  false if there is none, or the kernel does not say
  */
 AV_MUST_USE bool av_vma_next(int maps, uint64_t addr, struct av_vma *vma);
 

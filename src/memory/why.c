@@ -77,8 +77,8 @@ static void say_dead(struct av_flight_record *r, const struct look *l)
 }
 
 /* How far does the range reach out of the region, and on which side? */
-static void say_range(struct av_flight_record *r, const struct look *l, uint64_t addr, uint64_t length,
-		      enum av_check before, enum av_check behind)
+static void say_range(struct av_flight_record *r, const struct look *l, uint64_t addr,
+		      uint64_t length, enum av_check before, enum av_check behind)
 {
 	if (addr < l->base)
 		say(r, before, l->base - addr, l->length);
@@ -87,7 +87,8 @@ static void say_range(struct av_flight_record *r, const struct look *l, uint64_t
 }
 
 /* In the order of the checks that were made. Return: false: the key itself is in order */
-static bool say_key(struct av_flight_record *r, const struct look *l, const struct av_mem_request *req)
+static bool say_key(struct av_flight_record *r, const struct look *l,
+		    const struct av_mem_request *req)
 {
 	if (!l->there || req->key == 0 || l->key != req->key)
 		say_dead(r, l);
@@ -112,24 +113,24 @@ static bool say_key(struct av_flight_record *r, const struct look *l, const stru
 /* Return: is it the key itself? */
 static bool examine(struct av_seg *seg, const struct av_mem_request *req, enum av_mem_fault found)
 {
-	struct av_flight_record *r = av_blame(AV_CHECK_NONE, 0, 0);
+	struct av_flight_record *r = av_diag_note(AV_CHECK_NONE, 0, 0);
 	struct look l;
 
 	note_access(r, req);
-	seg = av_mem_home(seg, req->key);
+	seg = av_mem_key_owner(seg, req->key);
 	l = look_at(seg ? av_key_entry(seg, req->key) : NULL);
 	l.given = seg && av_key_was_given(seg, req->key);
 	if (l.there && l.key == req->key)
 		note_region(r, seg, &l);
 	if (say_key(r, &l, req))
 		return true;
-	if (l.kind == AV_KEY_INDIRECT && found != AV_MEM_OK)
+	if (l.kind == AV_KEY_UMR && found != AV_MEM_OK)
 		say(r, AV_CHECK_KEY_PIECE, 0, 0);
 	else if (found == AV_MEM_GONE)
 		say(r, AV_CHECK_KEY_UNMAPPED, 0, 0);
 	else
 		say(r, AV_CHECK_MEMORY_FAULT, 0, 0);
-	return l.kind == AV_KEY_INDIRECT && found != AV_MEM_OK;
+	return l.kind == AV_KEY_UMR && found != AV_MEM_OK;
 }
 
 /* The request fails by this key: its region counts that, if it has one. */
@@ -137,7 +138,7 @@ static void count_refusal(struct av_seg *seg, uint32_t key)
 {
 	const struct av_key *k;
 
-	seg = av_mem_home(seg, key);
+	seg = av_mem_key_owner(seg, key);
 	k = seg ? av_key_entry(seg, key) : NULL;
 	if (k && key && atomic_load(&k->key) == key)
 		av_region_count(seg, key, AV_MR_REFUSED, 1);
@@ -184,14 +185,14 @@ void av_mem_why_list(struct av_seg *seg, uint32_t pd, uint32_t access, const str
 		}
 	}
 	if (bytes > 0)
-		av_blame(AV_CHECK_KEY_LIST, bytes, 0);
+		av_diag_note(AV_CHECK_KEY_LIST, bytes, 0);
 }
 
-/* --- windows -------------------------------------------------------------------------------------------- */
+/* --- windows --------------------------------------------------------------------- */
 
 static struct av_flight_record *begin_window(uint32_t key, const struct av_window_bind *bind)
 {
-	struct av_flight_record *r = av_blame(AV_CHECK_NONE, 0, 0);
+	struct av_flight_record *r = av_diag_note(AV_CHECK_NONE, 0, 0);
 	struct av_mem_request req = {.key = key,
 				     .pd = bind->pd,
 				     .addr = bind->addr,
@@ -202,7 +203,8 @@ static struct av_flight_record *begin_window(uint32_t key, const struct av_windo
 	return r;
 }
 
-static bool say_window(struct av_flight_record *r, const struct look *w, const struct av_window_bind *bind)
+static bool say_window(struct av_flight_record *r, const struct look *w,
+		       const struct av_window_bind *bind)
 {
 	const uint32_t known = IBV_ACCESS_LOCAL_WRITE | CHANGES | IBV_ACCESS_REMOTE_READ |
 			       IBV_ACCESS_ZERO_BASED | AV_ACCESS_FLUSH_GLOBAL;
@@ -215,7 +217,8 @@ static bool say_window(struct av_flight_record *r, const struct look *w, const s
 		say(r, AV_CHECK_BIND_PD, bind->pd, w->pd);
 	else if (bind->access & ~known)
 		say(r, AV_CHECK_BIND_FLAGS, bind->access, known);
-	else if (type_1 && ((bind->access & IBV_ACCESS_ZERO_BASED) || (!bind->region && bind->length)))
+	else if (type_1 &&
+		 ((bind->access & IBV_ACCESS_ZERO_BASED) || (!bind->region && bind->length)))
 		say(r, AV_CHECK_BIND_TYPE, bind->access, bind->length);
 	else if (!type_1 && (!bind->region || bind->length == 0))
 		say(r, AV_CHECK_BIND_LENGTH, bind->length, bind->region);
@@ -226,9 +229,11 @@ static bool say_window(struct av_flight_record *r, const struct look *w, const s
 	return true;
 }
 
-static void say_region(struct av_flight_record *r, const struct look *l, const struct av_window_bind *bind)
+static void say_region(struct av_flight_record *r, const struct look *l,
+		       const struct av_window_bind *bind)
 {
-	bool bindable = l->kind == AV_KEY_REGION || l->kind == AV_KEY_ODP || l->kind == AV_KEY_PAGES;
+	bool bindable =
+		l->kind == AV_KEY_REGION || l->kind == AV_KEY_ODP || l->kind == AV_KEY_PAGES;
 
 	if (!l->there || l->key != bind->region || !bindable)
 		say(r, AV_CHECK_BIND_REGION, bind->region, l->key);
@@ -255,7 +260,8 @@ void av_window_why(struct av_seg *seg, const struct av_window_bind *bind)
 	say_region(r, &region, bind);
 }
 
-void av_invalidate_why(struct av_seg *seg, const struct av_window_bind *bind, enum av_invalidate found)
+void av_invalidate_why(struct av_seg *seg, const struct av_window_bind *bind,
+		       enum av_invalidate found)
 {
 	struct look w = look_at(bind->rkey ? av_key_entry(seg, bind->rkey) : NULL);
 	struct av_flight_record *r = begin_window(bind->rkey, bind);

@@ -1,24 +1,26 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Why something could not be done with a key, for the record of the failure: looked up once more, after it
- * has failed. What it says goes to the thread's draft (observe/blame.h). The key may have changed since, so
- * it is an explanation and decides nothing.
+ * Why something could not be done with a key, for the record of the failure: looked up once more,
+ * after it has failed. What it says goes to the thread's draft (observe/diagnosis.h). The key may
+ * have changed since, so it is an explanation and decides nothing.
  *
- * Context: any, locks and hazards held or not.
+ * Context: any, locks and pins held or not.
  */
 #ifndef AV_MEMORY_WHY_H
 #define AV_MEMORY_WHY_H
 
 #include "memory/translate.h"
 #include "memory/window.h"
-#include "observe/blame.h"
+#include "observe/diagnosis.h"
 
 /* av_mem_get() said @found. */
-AV_COLD void av_mem_why(struct av_seg *seg, const struct av_mem_request *req, enum av_mem_fault found);
+AV_COLD void av_mem_why(struct av_seg *seg, const struct av_mem_request *req,
+			enum av_mem_fault found);
 
 /* av_mem_get_list() said @found, of which element it does not say. */
-AV_COLD void av_mem_why_list(struct av_seg *seg, uint32_t pd, uint32_t access, const struct ibv_sge *sge,
-			     uint32_t count, uint64_t bytes, enum av_mem_fault found);
+AV_COLD void av_mem_why_list(struct av_seg *seg, uint32_t pd, uint32_t access,
+			     const struct ibv_sge *sge, uint32_t count, uint64_t bytes,
+			     enum av_mem_fault found);
 
 /* The key is in order, and its memory could not be accessed. */
 AV_COLD void av_mem_why_fault(struct av_seg *seg, const struct av_mem_request *req);

@@ -6,7 +6,7 @@
 
 #include "base/checked.h"
 #include "base/newer_verbs.h"
-#include "memory/hazard.h"
+#include "memory/pin.h"
 #include "memory/key.h"
 
 /* Local rights mean nothing in a window; programs pass IBV_ACCESS_LOCAL_WRITE out of habit. */
@@ -62,7 +62,7 @@ static void unbind(struct av_seg *seg, struct av_key *w)
 	if (key == 0)
 		return;
 	atomic_store(&w->key, 0);
-	av_hazard_drain(seg, key);
+	av_pin_drain(seg, key);
 	w->qpn = 0;
 	region_released(seg, region);
 	w->region = 0; /* last: see av_window_finish() */
@@ -105,7 +105,8 @@ static bool window_permits(const struct av_key *w, const struct av_window_bind *
 	if (AV_KEY_INDEX(bind->rkey) != AV_KEY_INDEX(bind->window) || bind->rkey == 0)
 		return false;
 	if (w->window_type == IBV_MW_TYPE_1)
-		return !(bind->access & IBV_ACCESS_ZERO_BASED) && (bind->region || bind->length == 0);
+		return !(bind->access & IBV_ACCESS_ZERO_BASED) &&
+		       (bind->region || bind->length == 0);
 	return bind->region && bind->length > 0 && atomic_load(&w->key) == 0;
 }
 

@@ -5,9 +5,11 @@
 #include <errno.h>
 #include <stddef.h>
 
-static const struct av_check_row rows[] = {[AV_CHECK_NONE] = {"NONE", "", "the reason is not known", ""},
-#define AV_CHECK_ROW(id, clause, sentence, advice) [AV_CHECK_##id] = {#id, clause, sentence, advice},
-					   AV_CHECKS(AV_CHECK_ROW)
+static const struct av_check_row rows[] = {
+	[AV_CHECK_NONE] = {"NONE", "", "the reason is not known", ""},
+#define AV_CHECK_ROW(id, clause, sentence, advice) \
+	[AV_CHECK_##id] = {#id, clause, sentence, advice},
+	AV_CHECKS(AV_CHECK_ROW)
 #undef AV_CHECK_ROW
 };
 

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The checks that can fail, one row each: where the rule is written, what is said when it is broken, and what
- * to do about it ("": nothing to say). {field} stands for a field of the record; observe/field.h names them.
+ * The checks that can fail, one row each: where the rule is written, what is said when it is
+ * broken, and what to do about it ("": nothing to say). {field} stands for a field of the record;
+ * observe/field.h names them.
  */
 #ifndef AV_OBSERVE_CHECK_H
 #define AV_OBSERVE_CHECK_H
@@ -10,7 +11,7 @@
 
 /* clang-format off */
 #define AV_CHECKS(X) \
-	/* --- verbs, where nothing more is known than the errno value --- */ \
+	/* --- verbs, where nothing more is known than the errno value --------------------- */ \
 	X(OBJECT_UNKNOWN,   "ibv_*(3): ENOENT",     "there is no such object: its handle does not lead back to it", "it was destroyed, or belongs to another context, or its structure has been overwritten") \
 	X(OBJECT_BUSY,      "ibv_*(3): EBUSY",      "the object is still used by others", "destroy what was created from it first") \
 	X(NO_MEMORY,        "ibv_*(3): ENOMEM",     "memory, or what the device has of such objects, is used up", "compare with ibv_query_device(); is /dev/shm full?") \
@@ -21,7 +22,7 @@
 	X(BAD_ADDRESS,      "ibv_*(3): EFAULT",     "memory that was named is not mapped, or not as it must be", "map it, writable if anybody may write to it, before the call") \
 	X(NO_SUCH_VERB,     "ibv_exp_*(3): ENOSYS", "the device has no such verb", "") \
 	X(OTHER_ERROR,      "ibv_*(3)",             "it failed", "") \
-	/* --- posting --- */ \
+	/* --- posting --------------------------------------------------------------------- */ \
 	X(POST_OBJECT,      "ibv_post_send(3)",     "the queue is not there, or not this process'", "a receive for a queue pair with an SRQ is posted to the SRQ") \
 	X(POST_SEND_STATE,  "ibv_post_send(3)",       "the queue pair is in state {state}, in which no send request is taken", "take it to RTS by ibv_modify_qp() first") \
 	X(POST_RECV_STATE,  "ibv_post_recv(3)",       "the queue pair is in state {state}, in which no receive request is taken", "take it to INIT by ibv_modify_qp() first") \
@@ -34,7 +35,7 @@
 	X(POST_INLINE_OP,   "ibv_post_send(3)",     "opcode {wanted} carries no data that could be inline", "IBV_SEND_INLINE is for SEND and RDMA WRITE") \
 	X(POST_AH,          "ibv_post_send(3)",     "the datagram's address handle is not one", "create it by ibv_create_ah(), and destroy it after the post") \
 	X(POST_OPERANDS,    "ibv_exp_post_send(3)", "operands of {wanted} B, and the queue pair takes {limit} B", "ask for max_atomic_arg when the queue pair is created") \
-	/* --- memory regions --- */ \
+	/* --- memory regions -------------------------------------------------------------- */ \
 	X(MR_NEEDS_LOCAL,   "ibv_reg_mr(3)",        "a remote right to write or for atomics ({access}) needs IBV_ACCESS_LOCAL_WRITE", "add IBV_ACCESS_LOCAL_WRITE") \
 	X(MR_PERSISTENT,    "ibv_reg_mr(3)",        "memory of this device cannot be made persistent", "flush with global visibility instead") \
 	X(MR_FLAGS,         "ibv_reg_mr(3)",        "access flags {wanted:x} are not known; those known are {limit:x}", "") \
@@ -48,7 +49,7 @@
 	X(REREG_PAGING,     "ibv_rereg_mr(3)",      "a region cannot become paged on demand, or cease to be", "register it anew") \
 	X(REREG_OVERLAP,    "ibv_rereg_mr(3)",      "the new range lies in the memory that the region came with, which ends with the change", "") \
 	X(REREG_PD,         "ibv_rereg_mr(3)",      "the new protection domain is none of this context", "") \
-	/* --- queue pairs --- */ \
+	/* --- queue pairs ----------------------------------------------------------------- */ \
 	X(QP_TYPE,          "ibv_create_qp(3)",     "there is no queue pair type {wanted}", "") \
 	X(QP_SEND_WR,       "ibv_create_qp(3)",     "max_send_wr {wanted} is above the device's {limit}", "max_qp_wr of ibv_query_device() is the limit") \
 	X(QP_RECV_WR,       "ibv_create_qp(3)",     "max_recv_wr {wanted} is above the device's {limit}", "max_qp_wr of ibv_query_device() is the limit") \
@@ -81,7 +82,7 @@
 	X(AV_PORT,          "ibv_create_ah(3)",     "port_num {wanted} of the address vector, and the device has {limit}", "ports are counted from 1") \
 	X(AV_GLOBAL,        "ibv_create_ah(3)",     "on Ethernet an address vector needs a GRH", "set is_global and grh.dgid") \
 	X(AV_SGID,          "ibv_create_ah(3)",     "row {wanted} of the GID table is empty", "anyverbs info shows the table") \
-	/* --- completion queues --- */ \
+	/* --- completion queues ----------------------------------------------------------- */ \
 	X(CQ_SIZE,          "ibv_create_cq(3)",     "{wanted} entries, and a completion queue has 1 to {limit}", "max_cqe of ibv_query_device() is the limit") \
 	X(CQ_VECTOR,        "ibv_create_cq(3)",     "comp_vector {wanted}, and there are {limit}", "they are counted from 0") \
 	X(CQ_CHANNEL,       "ibv_create_cq(3)",     "the completion channel is another context's", "") \
@@ -90,7 +91,7 @@
 	X(CQ_PARENT,        "ibv_create_cq_ex(3)",  "parent_domain is no parent domain of this context", "") \
 	X(CQ_WC_FLAGS,      "ibv_create_cq_ex(3)",  "wc_flags {wanted:x}, and those that can be read are {limit:x}", "") \
 	X(CQ_MODIFY,        "ibv_modify_cq(3)",     "attr_mask {wanted:x} has bits that are not known", "") \
-	/* --- others --- */ \
+	/* --- others ---------------------------------------------------------------------- */ \
 	X(SRQ_SIZE,         "ibv_create_srq(3)",    "max_wr {wanted}, and a shared receive queue has 1 to {limit}", "max_srq_wr of ibv_query_device() is the limit") \
 	X(SRQ_SGE,          "ibv_create_srq(3)",    "max_sge {wanted}, and the most is {limit}", "max_srq_sge of ibv_query_device() is the limit") \
 	X(SRQ_MASK,         "ibv_modify_srq(3)",    "mask {wanted:x} has bits that are not known", "") \
@@ -112,7 +113,7 @@
 	X(DM_ACCESS,        "ibv_reg_dm_mr(3)",     "access flags {wanted:x} do not suit device memory", "it needs IBV_ACCESS_ZERO_BASED") \
 	X(XRCD_MASK,        "ibv_open_xrcd(3)",     "comp_mask {wanted:x} is not {limit:x}", "") \
 	X(GID_INDEX,        "ibv_query_gid(3)",     "there is no port or row {wanted}", "") \
-	/* --- keys: what was found behind the one that a request names --- */ \
+	/* --- keys: what was found behind the one that a request names -------------------- */ \
 	X(KEY_UNKNOWN,      "IBTA 1, 10.6.3",       "there is no such key in that context", "was it sent whole, in the right byte order, and by the process that this queue pair is connected to?") \
 	X(KEY_DEAD,         "IBTA 1, 10.6.3",       "the key is no longer one: its region was deregistered, or its window bound anew or unbound", "deregister after the last completion, not before") \
 	X(KEY_UNBOUND,      "IBTA 1, 10.6.7.2",     "the memory window is not bound", "wait for the completion of the bind before the key is sent") \
@@ -128,7 +129,7 @@
 	X(KEY_LIST,         "ibv_post_send(3)",     "the elements have fewer bytes than the request", "") \
 	X(MEMORY_FAULT,     "IBTA 1, 10.6.3",       "the memory cannot be accessed: it is not mapped, or protected", "") \
 	X(MEMORY_FORBIDDEN, "process_vm_readv(2)",  "the kernel keeps the two processes' memory apart", "anyverbs doctor says why") \
-	/* --- requests --- */ \
+	/* --- requests -------------------------------------------------------------------- */ \
 	X(REQUEST_SERVICE,  "IBTA 1, 9.4",          "this queue pair's type of service does not have the operation", "RDMA READ and atomics need RC") \
 	X(REQUEST_RD,       "IBTA 1, 9.4",          "max_rd_atomic of the queue pair is 0", "set it by ibv_modify_qp() on the way to RTS") \
 	X(REQUEST_OPERANDS, "IBTA 1, 9.9",        "the operands of the atomic operation are not of a size that there is", "") \
@@ -151,7 +152,7 @@
 	X(PEER_TYPE,        "IBTA 1, 9.7.6.1",      "nobody answers: QP {peer_qp} has another type of service", "") \
 	X(PEER_PSN,         "IBTA 1, 9.7.6.1",      "nobody answers: this queue pair sends PSN {wanted}, and QP {peer_qp} expects {limit}", "sq_psn of one side is rq_psn of the other") \
 	X(FLUSHED,          "ibv_modify_qp(3)",     "requests were flushed, {count} in a row, since the queue pair is in the error state", "the record before says why") \
-	/* --- keys changed by requests --- */ \
+	/* --- keys changed by requests ---------------------------------------------------- */ \
 	X(BIND_WINDOW,      "IBTA 1, 10.6.7.2",     "there is no such memory window, or the new key is not of its index", "") \
 	X(BIND_PD,          "IBTA 1, 10.6.7.2",     "the window belongs to protection domain {region_pd}, and the queue pair to {pd}", "") \
 	X(BIND_FLAGS,       "ibv_bind_mw(3)",       "access flags {wanted:x} of the window; those known are {limit:x}", "") \
@@ -166,7 +167,7 @@
 	X(INVALIDATE_UNBOUND, "IBTA 1, 10.6.7.2",     "key {key:x} is not what its window is bound as, on this queue pair", "") \
 	X(INVALIDATE_WINDOW, "IBTA 1, 10.6.7.2",      "key {key:x} is no memory window's", "regions are deregistered by ibv_dereg_mr()") \
 	X(UMR_FILL,         "UMR",                  "key {key:x} is not made by ibv_exp_create_mr(), or belongs to another protection domain, or has no room for {wanted} elements", "") \
-	/* --- events --- */ \
+	/* --- events ---------------------------------------------------------------------- */ \
 	X(CQ_OVERRUN,       "ibv_create_cq(3)",       "a completion did not fit: {limit} entries, none of them polled in time", "create it with an entry for each request, and poll it") \
 	X(FATAL,            "ibv_get_async_event(3)", "the device has failed", "close the context and open the device again") \
 	X(PORT_DOWN,        "ibv_get_async_event(3)", "the port is down", "is the host's interface up? anyverbs info says what the port follows") \

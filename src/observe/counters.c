@@ -10,35 +10,39 @@
 #define RSP_MORE(kind)	 WORD(rsp.traffic.more_packets[AV_TRAFFIC_##kind])
 #define REQ_EVENT(which) WORD(req.event[AV_REQ_##which])
 #define RSP_EVENT(which) WORD(rsp.event[AV_RSP_##which])
-#define CQ(member)	 (1 + (offsetof(struct av_counted, total.cq) + offsetof(struct av_cq_counters, member)) / 8)
-#define GAUGE(which)	 (1 + offsetof(struct av_counted, gauge[AV_GAUGE_##which]) / 8)
-#define MR(which)	 (1 + offsetof(struct av_counted, mr[AV_MR_##which]) / 8)
-#define LINK_DOWNED	 (1 + offsetof(struct av_counted, link_downed) / 8)
+#define CQ(member) \
+	(1 + (offsetof(struct av_counted, total.cq) + offsetof(struct av_cq_counters, member)) / 8)
+#define GAUGE(which) (1 + offsetof(struct av_counted, gauge[AV_GAUGE_##which]) / 8)
+#define MR(which)    (1 + offsetof(struct av_counted, mr[AV_MR_##which]) / 8)
+#define LINK_DOWNED  (1 + offsetof(struct av_counted, link_downed) / 8)
 
 _Static_assert(AV_COUNTED_WORDS < UINT8_MAX, "words have numbers of a byte");
 
-/* Payload and packets that leave the port: what is asked for, and the answers to what others ask for. */
-#define XMIT_BYTES \
-	REQ(SEND, bytes), REQ(WRITE, bytes), REQ(ATOMIC, bytes), RSP(READ, bytes), RSP(ATOMIC, bytes)
-#define RCV_BYTES \
-	RSP(SEND, bytes), RSP(WRITE, bytes), RSP(ATOMIC, bytes), REQ(READ, bytes), REQ(ATOMIC, bytes)
-#define XMIT_PACKETS                                                                                     \
-	REQ(SEND, messages), REQ_MORE(SEND), REQ(WRITE, messages), REQ_MORE(WRITE), REQ(READ, messages), \
-		REQ(ATOMIC, messages), REQ(FLUSH, messages), RSP(READ, messages), RSP_MORE(READ),        \
-		RSP(ATOMIC, messages), RSP(FLUSH, messages)
-#define RCV_PACKETS                                                                                      \
-	RSP(SEND, messages), RSP_MORE(SEND), RSP(WRITE, messages), RSP_MORE(WRITE), RSP(READ, messages), \
-		RSP(ATOMIC, messages), RSP(FLUSH, messages), REQ(READ, messages), REQ_MORE(READ),        \
-		REQ(ATOMIC, messages), REQ(FLUSH, messages)
+/* Payload and packets that leave the port: what is asked for, and the answers to what others ask
+ * for. */
+#define XMIT_BYTES                                                                 \
+	REQ(SEND, bytes), REQ(WRITE, bytes), REQ(ATOMIC, bytes), RSP(READ, bytes), \
+		RSP(ATOMIC, bytes)
+#define RCV_BYTES                                                                  \
+	RSP(SEND, bytes), RSP(WRITE, bytes), RSP(ATOMIC, bytes), REQ(READ, bytes), \
+		REQ(ATOMIC, bytes)
+#define XMIT_PACKETS                                                                \
+	REQ(SEND, messages), REQ_MORE(SEND), REQ(WRITE, messages), REQ_MORE(WRITE), \
+		REQ(READ, messages), REQ(ATOMIC, messages), REQ(FLUSH, messages),   \
+		RSP(READ, messages), RSP_MORE(READ), RSP(ATOMIC, messages), RSP(FLUSH, messages)
+#define RCV_PACKETS                                                                 \
+	RSP(SEND, messages), RSP_MORE(SEND), RSP(WRITE, messages), RSP_MORE(WRITE), \
+		RSP(READ, messages), RSP(ATOMIC, messages), RSP(FLUSH, messages),   \
+		REQ(READ, messages), REQ_MORE(READ), REQ(ATOMIC, messages), REQ(FLUSH, messages)
 #define REQ_MESSAGES                                                                           \
 	REQ(SEND, messages), REQ(WRITE, messages), REQ(READ, messages), REQ(ATOMIC, messages), \
 		REQ(FLUSH, messages)
 #define RSP_MESSAGES                                                                           \
 	RSP(SEND, messages), RSP(WRITE, messages), RSP(READ, messages), RSP(ATOMIC, messages), \
 		RSP(FLUSH, messages)
-#define REQ_FAILED                                                                                         \
-	REQ_EVENT(RNR_EXCEEDED), REQ_EVENT(RETRY_EXCEEDED), REQ_EVENT(REM_ACCESS), REQ_EVENT(REM_INVALID), \
-		REQ_EVENT(REM_OP), REQ_EVENT(LOCAL)
+#define REQ_FAILED                                                                 \
+	REQ_EVENT(RNR_EXCEEDED), REQ_EVENT(RETRY_EXCEEDED), REQ_EVENT(REM_ACCESS), \
+		REQ_EVENT(REM_INVALID), REQ_EVENT(REM_OP), REQ_EVENT(LOCAL)
 #define RSP_FAILED RSP_EVENT(ACCESS), RSP_EVENT(INVALID), RSP_EVENT(LENGTH), RSP_EVENT(OPERATION)
 
 #define DPQ  (AV_SCOPE_DEVICE | AV_SCOPE_PROCESS | AV_SCOPE_QP)

@@ -2,15 +2,17 @@
 /*
  * What is counted, and under which names it is shown.
  *
- * Data path counters lie in the shared objects themselves, in cache lines that whoever executes the work has
- * dirty anyway, and are plain additions by the holder of the object's token or lock. A place in a table of
- * objects goes on counting when the next object takes it: so the sum over the places of a context is all
- * that was ever counted there, and never falls; of one object it is the difference to what the place had
- * counted before (@before in struct av_qp_shared and struct av_cq_shared). What contexts had counted that
- * have ended is added to their device's totals in the directory (hca/totals.h).
+ * Data path counters lie in the shared objects themselves, in cache lines that whoever executes the
+ * work has dirty anyway, and are plain additions by the holder of the object's token or lock. A
+ * place in a table of objects goes on counting when the next object takes it: so the sum over the
+ * places of a context is all that was ever counted there, and never falls; of one object it is the
+ * difference to what the place had counted before (@before in struct av_qp_shared and struct
+ * av_cq_shared). What contexts had counted that have ended is added to their device's totals in the
+ * directory (segment/totals.h).
  *
- * Regions count no accesses: one looks at a key and writes nothing there, so counting would take the line
- * from core to core. They count what is no success: faults, invalidations, refusals (memory/region_count.h).
+ * Regions count no accesses: one looks at a key and writes nothing there, so counting would take
+ * the line from core to core. They count what is no success: faults, invalidations, refusals
+ * (memory/region_count.h).
  */
 #ifndef AV_OBSERVE_COUNTERS_H
 #define AV_OBSERVE_COUNTERS_H
@@ -32,7 +34,8 @@ enum av_traffic_kind {
 	AV_TRAFFIC_N
 };
 
-/* Of requests that one side has carried out: the packets of a message are one more than @more_packets says.
+/* Of requests that one side has carried out: the packets of a message are one more than
+ * @more_packets says.
  */
 struct av_traffic {
 	uint64_t messages[AV_TRAFFIC_N];
@@ -119,8 +122,7 @@ enum av_mr_counter {
 	AV_MR_N
 };
 
-/* --- what is shown ----------------------------------------------------------------------------------------
- */
+/* --- what is shown --------------------------------------------------------------- */
 
 /* What there is now, beside what was counted. */
 enum av_gauge {

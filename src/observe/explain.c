@@ -43,7 +43,8 @@ static void add_field(struct text *t, const char *name, const char *end,
 	add(t, "%s", word);
 }
 
-static void add_sentence(struct text *t, const char *sentence, const struct av_flight_record *record)
+static void add_sentence(struct text *t, const char *sentence,
+			 const struct av_flight_record *record)
 {
 	const char *open, *close;
 
@@ -55,7 +56,8 @@ static void add_sentence(struct text *t, const char *sentence, const struct av_f
 	add(t, "%s", sentence);
 }
 
-void av_explain_sentence(const char *sentence, const struct av_flight_record *record, char *text, size_t size)
+void av_explain_sentence(const char *sentence, const struct av_flight_record *record, char *text,
+			 size_t size)
 {
 	struct text t = {text, 0, size};
 
@@ -94,7 +96,8 @@ static void add_what(struct text *t, const struct av_flight_record *r)
 		add_sentence(t, "{object} {number}", r);
 	}
 	if (r->has & AV_HAS_REQUEST) {
-		add_sentence(t, r->kind == AV_FLIGHT_RECEIVE ? ": peer's {opcode}" : ": {opcode}", r);
+		add_sentence(t, r->kind == AV_FLIGHT_RECEIVE ? ": peer's {opcode}" : ": {opcode}",
+			     r);
 		add_memory(t, r);
 	}
 	if (r->has & (AV_HAS_VERB | AV_HAS_OBJECT | AV_HAS_REQUEST))

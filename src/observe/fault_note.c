@@ -5,7 +5,7 @@
 #include <inttypes.h>
 #include <stdio.h>
 
-#include "observe/blame.h"
+#include "observe/diagnosis.h"
 #include "observe/log.h"
 
 /* Beside what the thread may be about to report. */
@@ -25,19 +25,20 @@ static void record(const char *device, const struct av_faults_rule *rule, uint32
 	av_report_beside(&r);
 }
 
-void av_fault_note(const char *device, const struct av_faults_rule *rule, uint64_t nth, uint32_t qpn,
-		   uint64_t wr_id)
+void av_fault_note(const char *device, const struct av_faults_rule *rule, uint64_t nth,
+		   uint32_t qpn, uint64_t wr_id)
 {
 	const char *name = av_faults_name[rule->what];
 
 	record(device, rule, qpn);
 	if (rule->what == AV_INJECT_FAIL)
-		av_log(AV_LOG_INFO, "%s: injected: rule %u, fail %s, occasion %" PRIu64, device, rule->number,
-		       av_faults_verb_name[rule->verb], nth);
+		av_log(AV_LOG_INFO, "%s: injected: rule %u, fail %s, occasion %" PRIu64, device,
+		       rule->number, av_faults_verb_name[rule->verb], nth);
 	else if (qpn)
-		av_log(AV_LOG_INFO, "%s: injected: rule %u, %s, occasion %" PRIu64 ": QP %u, wr_id %" PRIu64,
+		av_log(AV_LOG_INFO,
+		       "%s: injected: rule %u, %s, occasion %" PRIu64 ": QP %u, wr_id %" PRIu64,
 		       device, rule->number, name, nth, qpn, wr_id);
 	else
-		av_log(AV_LOG_INFO, "%s: injected: rule %u, %s, occasion %" PRIu64, device, rule->number,
-		       name, nth);
+		av_log(AV_LOG_INFO, "%s: injected: rule %u, %s, occasion %" PRIu64, device,
+		       rule->number, name, nth);
 }

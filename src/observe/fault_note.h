@@ -14,7 +14,7 @@
  * Leaves a record for `anyverbs explain`, and a line of level "info".
  * Context: any thread; tokens may be held.
  */
-void av_fault_note(const char *device, const struct av_faults_rule *rule, uint64_t nth, uint32_t qpn,
-		   uint64_t wr_id);
+void av_fault_note(const char *device, const struct av_faults_rule *rule, uint64_t nth,
+		   uint32_t qpn, uint64_t wr_id);
 
 #endif

@@ -31,7 +31,7 @@ void av_faults_fini(struct av_faults *f)
 	pthread_mutex_destroy(&f->mutex);
 }
 
-/* --- setting -------------------------------------------------------------------------------------------- */
+/* --- setting --------------------------------------------------------------------- */
 
 static bool is_ours(const struct av_faults_rule *rule, const char *device)
 {
@@ -50,8 +50,8 @@ static void add(struct av_faults *f, const struct av_faults_rule *rule)
 	};
 }
 
-unsigned int av_faults_set(struct av_faults *f, uint32_t change, const char *const *texts, unsigned int count,
-			   const char *device, uint64_t now_ns)
+unsigned int av_faults_set(struct av_faults *f, uint32_t change, const char *const *texts,
+			   unsigned int count, const char *device, uint64_t now_ns)
 {
 	static struct av_faults_rule rules[AV_FAULTS_RULES]; /* under the mutex of parsing */
 	static pthread_mutex_t parsing = PTHREAD_MUTEX_INITIALIZER;
@@ -75,7 +75,7 @@ unsigned int av_faults_set(struct av_faults *f, uint32_t change, const char *con
 	return count;
 }
 
-/* --- striking ------------------------------------------------------------------------------------------- */
+/* --- striking -------------------------------------------------------------------- */
 
 /* What is about answers, or the lack of them. */
 static bool needs_answers(enum av_inject what)
@@ -104,7 +104,8 @@ static bool selects_opcode(const struct av_faults_rule *rule, uint32_t opcode)
 
 static bool selects_key(const struct av_faults_rule *rule, const struct av_faults_occasion *o)
 {
-	if (!rule->has_key || rule->what == AV_INJECT_EVICT) /* of eviction the key says what, not when */
+	if (!rule->has_key ||
+	    rule->what == AV_INJECT_EVICT) /* of eviction the key says what, not when */
 		return true;
 	for (uint32_t i = 0; i < o->key_count; i++)
 		if (o->keys[i] == rule->key)
@@ -126,7 +127,8 @@ static bool selects_verb(const struct av_faults_rule *rule, const struct av_faul
 }
 
 /* Is this an occasion of that rule's? */
-static bool selects(struct av_faults_active *a, const struct av_faults_occasion *o, uint64_t begin_ns)
+static bool selects(struct av_faults_active *a, const struct av_faults_occasion *o,
+		    uint64_t begin_ns)
 {
 	const struct av_faults_rule *rule = &a->rule;
 	uint64_t age = o->now_ns - begin_ns;
@@ -153,7 +155,8 @@ static bool strikes(struct av_faults_active *a)
 	    (rule->first && a->struck >= rule->first))
 		return false;
 	if (rule->parts < AV_FAULTS_CERTAIN &&
-	    av_faults_below(av_faults_draw(rule->seed, rule->number, n), AV_FAULTS_CERTAIN) >= rule->parts)
+	    av_faults_below(av_faults_draw(rule->seed, rule->number, n), AV_FAULTS_CERTAIN) >=
+		    rule->parts)
 		return false;
 	a->struck++;
 	return true;

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* The parser of the language of faults: words at blanks, one row of clauses[] for each word that may follow.
+/* The parser of the language of faults: words at blanks, one row of clauses[] for each word that
+ * may follow.
  */
 #include "observe/faults_rule.h"
 
@@ -20,7 +21,7 @@ struct reader {
 	uint64_t seed; /* for the next rule */
 };
 
-/* --- errors --------------------------------------------------------------------------------------------- */
+/* --- errors ---------------------------------------------------------------------- */
 
 static void place(const struct reader *r, const char *where)
 {
@@ -51,14 +52,15 @@ static int quote_len(struct av_faults_word w)
 }
 
 /* "'word' is no ..., WANTED is wanted"; or that there is no word. Return: false */
-static bool unwanted(const struct reader *r, struct av_faults_word w, const char *behind, const char *wanted)
+static bool unwanted(const struct reader *r, struct av_faults_word w, const char *behind,
+		     const char *wanted)
 {
 	if (!w.len)
 		return wrong(r, w.text, "'%s' wants %s", behind, wanted);
 	return wrong(r, w.text, "'%s' wants %s, not '%.*s'", behind, wanted, quote_len(w), w.text);
 }
 
-/* --- words ---------------------------------------------------------------------------------------------- */
+/* --- words ----------------------------------------------------------------------- */
 
 static bool is_blank(char c)
 {
@@ -97,7 +99,7 @@ static bool word_is(struct av_faults_word w, const char *name)
 	return w.len == strlen(name) && !memcmp(w.text, name, w.len);
 }
 
-/* --- numbers -------------------------------------------------------------------------------------------- */
+/* --- numbers --------------------------------------------------------------------- */
 
 static int digit(char c)
 {
@@ -147,7 +149,8 @@ static bool duration(struct av_faults_word w, uint64_t *ns)
 	static const struct {
 		const char *name;
 		uint64_t ns;
-	} units[] = {{"ns", 1}, {"us", 1000}, {"ms", 1000000}, {"min", 60000000000}, {"s", 1000000000}};
+	} units[] = {
+		{"ns", 1}, {"us", 1000}, {"ms", 1000000}, {"min", 60000000000}, {"s", 1000000000}};
 	struct av_faults_word digits = w, unit;
 	uint64_t v;
 
@@ -156,7 +159,8 @@ static bool duration(struct av_faults_word w, uint64_t *ns)
 		digits.len++;
 	unit = (struct av_faults_word){w.text + digits.len, w.len - digits.len};
 	for (size_t i = 0; i < AV_ARRAY_SIZE(units); i++) {
-		if (!word_is(unit, units[i].name) || !number(digits, &v) || v > TIME_MAX / units[i].ns)
+		if (!word_is(unit, units[i].name) || !number(digits, &v) ||
+		    v > TIME_MAX / units[i].ns)
 			continue;
 		*ns = v * units[i].ns;
 		return *ns > 0;
@@ -164,7 +168,8 @@ static bool duration(struct av_faults_word w, uint64_t *ns)
 	return false;
 }
 
-/* Digits with at most one point among them, of the unit @one: 0.25 of 100 is 25. False beyond one. */
+/* Digits with at most one point among them, of the unit @one: 0.25 of 100 is 25. False beyond one.
+ */
 static bool fraction(struct av_faults_word w, uint64_t one, uint32_t *parts)
 {
 	uint64_t v = 0, step = one;
@@ -189,7 +194,7 @@ static bool fraction(struct av_faults_word w, uint64_t one, uint32_t *parts)
 	return any && v > 0;
 }
 
-/* --- what follows the name of a fault ------------------------------------------------------------------- */
+/* --- what follows the name of a fault -------------------------------------------- */
 
 static bool no_argument(struct reader *r, struct av_faults_rule *rule)
 {
@@ -240,7 +245,8 @@ static bool a_status(struct reader *r, struct av_faults_rule *rule)
 	struct av_faults_word w = take(r);
 
 	rule->status = av_faults_status(w);
-	return rule->status >= 0 || unwanted(r, w, "status", "a status of completions, as rem-access-err");
+	return rule->status >= 0 ||
+	       unwanted(r, w, "status", "a status of completions, as rem-access-err");
 }
 
 static bool a_verb(struct reader *r, struct av_faults_rule *rule)
@@ -249,7 +255,8 @@ static bool a_verb(struct reader *r, struct av_faults_rule *rule)
 	unsigned int verb = av_faults_find(w, "ibv_", av_faults_verb_name, AV_FAIL_N);
 
 	if (verb == AV_FAIL_N)
-		return unwanted(r, w, "fail", "a verb that makes or changes an object, as reg_mr, or 'any'");
+		return unwanted(r, w, "fail",
+				"a verb that makes or changes an object, as reg_mr, or 'any'");
 	rule->verb = (enum av_fail)verb;
 	rule->err = av_faults_errno((struct av_faults_word){"ENOMEM", 6});
 	if (av_faults_errno(peek(r)) > 0)
@@ -280,7 +287,7 @@ static const struct {
 	[AV_INJECT_FAIL] = {a_verb, OF_VERBS},
 };
 
-/* --- clauses -------------------------------------------------------------------------------------------- */
+/* --- clauses --------------------------------------------------------------------- */
 
 static bool copy_name(struct av_faults_word w, char to[AV_FAULTS_NAME])
 {
@@ -372,7 +379,8 @@ static const struct clause {
 	{"process", set_process, OF_ALL, false, "a process' name"},
 	{"pid", set_pid, OF_ALL, false, "a process' number"},
 	{"qp", set_qp, OF_REQUESTS | OF_CONTEXTS, false, "a queue pair's number, or 'all'"},
-	{"opcode", set_opcode, OF_REQUESTS | OF_CONTEXTS, true, "an opcode of requests, as rdma-write"},
+	{"opcode", set_opcode, OF_REQUESTS | OF_CONTEXTS, true,
+	 "an opcode of requests, as rdma-write"},
 	{"key", set_key, OF_REQUESTS | OF_CONTEXTS, false, "a key, as 0x2a01"},
 	{"p", set_p, OF_ALL, false, "a probability, above 0 and up to 1"},
 	{"seed", set_seed, OF_ALL, false, "a number"},
@@ -408,9 +416,10 @@ static bool parse_clause(struct reader *r, struct av_faults_rule *rule, uint32_t
 	while (i < AV_ARRAY_SIZE(clauses) && !word_is(name, clauses[i].name))
 		i++;
 	if (i == AV_ARRAY_SIZE(clauses))
-		return wrong(r, name.text,
-			     "'%.*s' says neither where nor when '%s' happens: see anyverbs_faults(5)",
-			     quote_len(name), name.text, av_faults_name[rule->what]);
+		return wrong(
+			r, name.text,
+			"'%.*s' says neither where nor when '%s' happens: see anyverbs_faults(5)",
+			quote_len(name), name.text, av_faults_name[rule->what]);
 	if (!(clauses[i].sort & faults[rule->what].sort))
 		return wrong(r, name.text, "'%s' does not go with '%s'", clauses[i].name,
 			     av_faults_name[rule->what]);
@@ -418,15 +427,16 @@ static bool parse_clause(struct reader *r, struct av_faults_rule *rule, uint32_t
 		return wrong(r, name.text, "'%s' is said twice", clauses[i].name);
 	*said |= 1u << i;
 	value = take(r);
-	return clauses[i].set(rule, value) || unwanted(r, value, clauses[i].name, clauses[i].wanted);
+	return clauses[i].set(rule, value) ||
+	       unwanted(r, value, clauses[i].name, clauses[i].wanted);
 }
 
-/* --- rules ---------------------------------------------------------------------------------------------- */
+/* --- rules ----------------------------------------------------------------------- */
 
 bool av_faults_is_timed(const struct av_faults_rule *rule)
 {
-	return faults[rule->what].sort == OF_CONTEXTS && (rule->every_ns || rule->after_ns) && !rule->nth &&
-	       !rule->every && !rule->qpn && !rule->opcodes;
+	return faults[rule->what].sort == OF_CONTEXTS && (rule->every_ns || rule->after_ns) &&
+	       !rule->nth && !rule->every && !rule->qpn && !rule->opcodes;
 }
 
 /* Rules between clauses, which hold in whatever order they were written. */
@@ -438,7 +448,8 @@ static bool check(const struct reader *r, const struct av_faults_rule *rule)
 		return wrong(r, at, "'nth' stands alone: without 'every' and 'first'");
 	if (rule->every_ns && !av_faults_is_timed(rule))
 		return wrong(r, at,
-			     "'every' with a time is for evict, fatal, port-down, port-up and kill, without "
+			     "'every' with a time is for evict, fatal, port-down, port-up and "
+			     "kill, without "
 			     "'nth', 'qp' and 'opcode'");
 	return true;
 }
@@ -451,10 +462,12 @@ static bool unknown_fault(const struct reader *r, struct av_faults_word w)
 		if (word_is(w, packets[i]))
 			return wrong(r, w.text, "'%s' is for packets, and needs the wire transport",
 				     packets[i]);
-	return wrong(r, w.text,
-		     "'%.*s' is no fault; delay, stall, rnr, rnr-exhausted, lose, retry-exhausted, status, "
-		     "peer-death, cq-overrun, evict, fatal, port-down, port-up, kill or fail is wanted",
-		     quote_len(w), w.text);
+	return wrong(
+		r, w.text,
+		"'%.*s' is no fault; delay, stall, rnr, rnr-exhausted, lose, retry-exhausted, "
+		"status, "
+		"peer-death, cq-overrun, evict, fatal, port-down, port-up, kill or fail is wanted",
+		quote_len(w), w.text);
 }
 
 static bool parse_rule(struct reader *r, struct av_faults_rule *rule)

@@ -1,20 +1,17 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The language of faults on demand, understood: a pure function from a text to rules. anyverbs_faults(5) is
- * what users read; the words are in the tables of faults_words.c and faults_rule.c.
+ * The language of faults on demand, understood: a pure function from a text to rules.
+ * anyverbs_faults(5) is what users read; the words are in the tables of faults_words.c and
+ * faults_rule.c.
  *
- *     FAULTS = [RULE] *( (";" | newline) [RULE] )      "#" begins a comment, up to the end of the line
- *     RULE   = "seed" NUMBER                           for the rules behind it
- *            | WHAT *( WHERE | WHEN )
- *     WHAT   = "delay" TIME | "stall"
- *            | "rnr" [COUNT | TIME | "all"] | "rnr-exhausted"
- *            | "lose" [COUNT | "all"] | "retry-exhausted"
- *            | "status" STATUS | "peer-death" | "cq-overrun"
- *            | "evict" [COUNT | "all"] | "fatal" | "port-down" [TIME] | "port-up" | "kill"
- *            | "fail" VERB [ERRNO]
- *     WHERE  = "device" NAME | "process" NAME | "pid" NUMBER | "qp" (NUMBER | "all") | "opcode" OPCODE |
- * "key" NUMBER WHEN   = "p" FRACTION | NUMBER "%" | "seed" NUMBER | "nth" COUNT | "every" (COUNT | TIME) |
- * "first" COUNT | "after" TIME | "for" TIME TIME   = NUMBER ("ns" | "us" | "ms" | "s" | "min")
+ *     FAULTS = [RULE] *( (";" | newline) [RULE] )      "#" begins a comment, up to the end of the
+ * line RULE   = "seed" NUMBER                           for the rules behind it | WHAT *( WHERE |
+ * WHEN ) WHAT   = "delay" TIME | "stall" | "rnr" [COUNT | TIME | "all"] | "rnr-exhausted" | "lose"
+ * [COUNT | "all"] | "retry-exhausted" | "status" STATUS | "peer-death" | "cq-overrun" | "evict"
+ * [COUNT | "all"] | "fatal" | "port-down" [TIME] | "port-up" | "kill" | "fail" VERB [ERRNO] WHERE
+ * = "device" NAME | "process" NAME | "pid" NUMBER | "qp" (NUMBER | "all") | "opcode" OPCODE | "key"
+ * NUMBER WHEN   = "p" FRACTION | NUMBER "%" | "seed" NUMBER | "nth" COUNT | "every" (COUNT | TIME)
+ * | "first" COUNT | "after" TIME | "for" TIME TIME   = NUMBER ("ns" | "us" | "ms" | "s" | "min")
  *
  * "drop", "duplicate", "reorder" and "corrupt" are words kept for packets.
  */
@@ -33,9 +30,9 @@
 
 enum av_inject {
 	/* What happens to a request. */
-	AV_INJECT_DELAY,	   /* it is begun @time_ns later */
-	AV_INJECT_STALL,	   /* it, and what is behind it, is not begun until the rules change */
-	AV_INJECT_RNR,		   /* it is answered "receiver not ready" @count times, or for @time_ns */
+	AV_INJECT_DELAY, /* it is begun @time_ns later */
+	AV_INJECT_STALL, /* it, and what is behind it, is not begun until the rules change */
+	AV_INJECT_RNR,	 /* it is answered "receiver not ready" @count times, or for @time_ns */
 	AV_INJECT_RNR_EXHAUSTED,   /* so often that its retries are over, at once */
 	AV_INJECT_LOSE,		   /* it is sent and lost @count times */
 	AV_INJECT_RETRY_EXHAUSTED, /* so often that its retries are over, at once */
@@ -89,7 +86,7 @@ struct av_faults_rule {
 
 	char device[AV_FAULTS_NAME], process[AV_FAULTS_NAME]; /* "": any */
 	uint32_t pid, qpn;				      /* 0: any */
-	uint32_t opcodes;				      /* bits: places in av_faults_opcode[]; 0: any */
+	uint32_t opcodes; /* bits: places in av_faults_opcode[]; 0: any */
 	bool has_key;
 	uint32_t key;
 
@@ -110,7 +107,8 @@ struct av_faults_error {
  * @rules: out, room for AV_FAULTS_RULES
  * @error: out, if the text is not understood
  *
- * Context: any thread; allocates nothing, keeps nothing. Return: number of rules, or -1: not understood
+ * Context: any thread; allocates nothing, keeps nothing. Return: number of rules, or -1: not
+ * understood
  */
 int av_faults_parse(const char *text, struct av_faults_rule rules[AV_FAULTS_RULES],
 		    struct av_faults_error *error);
@@ -118,7 +116,7 @@ int av_faults_parse(const char *text, struct av_faults_rule rules[AV_FAULTS_RULE
 /* Does the rule go by the clock, and by no request or verb? */
 bool av_faults_is_timed(const struct av_faults_rule *rule);
 
-/* --- words ---------------------------------------------------------------------------------------------- */
+/* --- words ----------------------------------------------------------------------- */
 
 /* A piece of a text. */
 struct av_faults_word {
@@ -140,11 +138,11 @@ extern const struct av_faults_opcode {
 } av_faults_opcode[AV_FAULTS_OPCODES];
 
 /*
- * The place of a word in a table of names, in capitals or not, "-" for "_" or not, with @prefix or not.
- * Return: place, or @count
+ * The place of a word in a table of names, in capitals or not, "-" for "_" or not, with @prefix or
+ * not. Return: place, or @count
  */
-unsigned int av_faults_find(struct av_faults_word word, const char *prefix, const char *const *names,
-			    unsigned int count);
+unsigned int av_faults_find(struct av_faults_word word, const char *prefix,
+			    const char *const *names, unsigned int count);
 
 /* The value a word names; -1: none. Of statuses but success: enum ibv_wc_status. */
 int av_faults_status(struct av_faults_word word);

@@ -107,10 +107,11 @@ static const struct {
 	const char *name;
 	int value;
 } errors[] = {
-	ERROR(EPERM),  ERROR(ENOENT),  ERROR(EINTR),	ERROR(EIO),	  ERROR(ENXIO),	     ERROR(EAGAIN),
-	ERROR(ENOMEM), ERROR(EACCES),  ERROR(EFAULT),	ERROR(EBUSY),	  ERROR(EEXIST),     ERROR(ENODEV),
-	ERROR(EINVAL), ERROR(ENFILE),  ERROR(EMFILE),	ERROR(ENOSPC),	  ERROR(ENOSYS),     ERROR(EPROTO),
-	ERROR(ERANGE), ERROR(ENODATA), ERROR(EMSGSIZE), ERROR(ETIMEDOUT), ERROR(EOPNOTSUPP), ERROR(ECANCELED),
+	ERROR(EPERM),	 ERROR(ENOENT),	   ERROR(EINTR),      ERROR(EIO),	ERROR(ENXIO),
+	ERROR(EAGAIN),	 ERROR(ENOMEM),	   ERROR(EACCES),     ERROR(EFAULT),	ERROR(EBUSY),
+	ERROR(EEXIST),	 ERROR(ENODEV),	   ERROR(EINVAL),     ERROR(ENFILE),	ERROR(EMFILE),
+	ERROR(ENOSPC),	 ERROR(ENOSYS),	   ERROR(EPROTO),     ERROR(ERANGE),	ERROR(ENODATA),
+	ERROR(EMSGSIZE), ERROR(ETIMEDOUT), ERROR(EOPNOTSUPP), ERROR(ECANCELED),
 };
 
 /* ASCII whatever the locale. */
@@ -136,8 +137,8 @@ static bool is(struct av_faults_word word, const char *name)
 	return word.len == strlen(name) && begins(word, name);
 }
 
-unsigned int av_faults_find(struct av_faults_word word, const char *prefix, const char *const *names,
-			    unsigned int count)
+unsigned int av_faults_find(struct av_faults_word word, const char *prefix,
+			    const char *const *names, unsigned int count)
 {
 	unsigned int i = 0;
 

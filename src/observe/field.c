@@ -102,7 +102,8 @@ bool av_field_is_set(const struct av_field *field, const struct av_flight_record
 
 bool av_field_is_number(const struct av_field *field)
 {
-	return field->form == AV_FIELD_DEC || field->form == AV_FIELD_SIGNED || field->form == AV_FIELD_HEX;
+	return field->form == AV_FIELD_DEC || field->form == AV_FIELD_SIGNED ||
+	       field->form == AV_FIELD_HEX;
 }
 
 int64_t av_field_number(const struct av_field *field, const struct av_flight_record *record)
@@ -111,12 +112,13 @@ int64_t av_field_number(const struct av_field *field, const struct av_flight_rec
 	uint64_t value = 0;
 
 	memcpy(&value, at, field->bytes); /* x86-64 and aarch64: little endian */
-	if (field->form == AV_FIELD_SIGNED || field->form == AV_FIELD_ERRNO || field->form == AV_FIELD_EVENT)
+	if (field->form == AV_FIELD_SIGNED || field->form == AV_FIELD_ERRNO ||
+	    field->form == AV_FIELD_EVENT)
 		return (int32_t)value;
 	return (int64_t)value;
 }
 
-/* --- words ---------------------------------------------------------------------------------------------- */
+/* --- words ----------------------------------------------------------------------- */
 
 struct word {
 	uint64_t value;
@@ -124,8 +126,9 @@ struct word {
 };
 
 static const struct word kinds[] = {
-	{AV_FLIGHT_REFUSAL, "refusal"}, {AV_FLIGHT_REQUEST, "request"}, {AV_FLIGHT_RECEIVE, "responder"},
-	{AV_FLIGHT_FLUSH, "flush"},	{AV_FLIGHT_EVENT, "event"},
+	{AV_FLIGHT_REFUSAL, "refusal"},	  {AV_FLIGHT_REQUEST, "request"},
+	{AV_FLIGHT_RECEIVE, "responder"}, {AV_FLIGHT_FLUSH, "flush"},
+	{AV_FLIGHT_EVENT, "event"},
 };
 
 static const struct word objects[] = {
@@ -184,15 +187,16 @@ static const struct word events[] = {
 };
 
 static const struct word states[] = {
-	{IBV_QPS_RESET, "RESET"}, {IBV_QPS_INIT, "INIT"}, {IBV_QPS_RTR, "RTR"}, {IBV_QPS_RTS, "RTS"},
-	{IBV_QPS_SQD, "SQD"},	  {IBV_QPS_SQE, "SQE"},	  {IBV_QPS_ERR, "ERR"},
+	{IBV_QPS_RESET, "RESET"}, {IBV_QPS_INIT, "INIT"}, {IBV_QPS_RTR, "RTR"},
+	{IBV_QPS_RTS, "RTS"},	  {IBV_QPS_SQD, "SQD"},	  {IBV_QPS_SQE, "SQE"},
+	{IBV_QPS_ERR, "ERR"},
 };
 
 /* enum av_key_kind of memory/key.h. */
 static const struct word region_kinds[] = {
-	{0, "nothing"},	     {1, "region"},	   {2, "region on demand"}, {3, "device memory"},
-	{4, "null region"},  {5, "nothing"},	   {6, "allocated region"}, {7, "nothing"},
-	{8, "indirect key"}, {9, "memory window"},
+	{0, "nothing"},	    {1, "region"},	  {2, "region on demand"}, {3, "device memory"},
+	{4, "null region"}, {5, "nothing"},	  {6, "allocated region"}, {7, "nothing"},
+	{8, "UMR key"},	    {9, "memory window"},
 };
 
 static const struct word rights[] = {
@@ -241,11 +245,13 @@ static void write_rights(uint64_t value, char *text)
 		if (!(value & rights[i].value) || len >= AV_FIELD_TEXT_MAX)
 			continue;
 		value &= ~rights[i].value;
-		len += (size_t)snprintf(text + len, AV_FIELD_TEXT_MAX - len, "%s%s", len ? " | " : "",
-					len ? rights[i].text + strlen("IBV_ACCESS_") : rights[i].text);
+		len += (size_t)snprintf(
+			text + len, AV_FIELD_TEXT_MAX - len, "%s%s", len ? " | " : "",
+			len ? rights[i].text + strlen("IBV_ACCESS_") : rights[i].text);
 	}
 	if (value && len < AV_FIELD_TEXT_MAX)
-		snprintf(text + len, AV_FIELD_TEXT_MAX - len, "%s0x%" PRIx64, len ? " | " : "", value);
+		snprintf(text + len, AV_FIELD_TEXT_MAX - len, "%s0x%" PRIx64, len ? " | " : "",
+			 value);
 }
 
 /* What a stranger's record holds may be anything: one line stays one line. */
@@ -258,8 +264,8 @@ static void write_text(const char *from, size_t bytes, char *text)
 	text[n] = '\0';
 }
 
-void av_field_write(const struct av_field *field, unsigned int form, const struct av_flight_record *record,
-		    char text[AV_FIELD_TEXT_MAX])
+void av_field_write(const struct av_field *field, unsigned int form,
+		    const struct av_flight_record *record, char text[AV_FIELD_TEXT_MAX])
 {
 	int64_t value;
 

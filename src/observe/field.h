@@ -54,10 +54,11 @@ int64_t av_field_number(const struct av_field *field, const struct av_flight_rec
 bool av_field_is_number(const struct av_field *field);
 
 /* Write it in @form, its own or another that a sentence asks for. Always ends with a NUL. */
-void av_field_write(const struct av_field *field, unsigned int form, const struct av_flight_record *record,
-		    char text[AV_FIELD_TEXT_MAX]);
+void av_field_write(const struct av_field *field, unsigned int form,
+		    const struct av_flight_record *record, char text[AV_FIELD_TEXT_MAX]);
 
-/* The form behind the colon of a placeholder, {name:form}; AV_FIELD_FORM_N: there is none of that name. */
+/* The form behind the colon of a placeholder, {name:form}; AV_FIELD_FORM_N: there is none of that
+ * name. */
 unsigned int av_field_form(const char *name, const char *end);
 
 #endif

@@ -30,7 +30,7 @@ static_assert(sizeof(struct slot) == 256, "slots");
 struct av_flight_file {
 	uint64_t magic;
 	uint32_t version, records;
-	_Atomic uint32_t bell; /* futex: changes with each record that is complete */
+	_Atomic uint32_t doorbell; /* futex: changes with each record that is complete */
 	uint32_t unused[11];
 	_Atomic uint64_t next AV_ALIGNED(AV_CACHE_LINE);
 	struct slot slot[AV_FLIGHT_RECORDS] AV_ALIGNED(256);
@@ -39,7 +39,7 @@ struct av_flight_file {
 static _Atomic(struct av_flight_file *) ring;
 static _Atomic uint32_t users; /* of @ring, in this process */
 
-/* --- the file ------------------------------------------------------------------------------------------- */
+/* --- the file -------------------------------------------------------------------- */
 
 static bool is_ours(const struct av_flight_file *f)
 {
@@ -84,8 +84,8 @@ static struct av_flight_file *prepare(int fd)
 
 static struct av_flight_file *open_or_make(int folder_fd)
 {
-	int fd = openat(folder_fd, AV_FLIGHT_FILE, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK,
-			0600);
+	int fd = openat(folder_fd, AV_FLIGHT_FILE,
+			O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK, 0600);
 	struct av_flight_file *f;
 
 	if (fd < 0)
@@ -100,7 +100,8 @@ void av_flight_join(int folder_fd)
 	int saved = errno;
 	struct av_flight_file *f = open_or_make(folder_fd);
 
-	if (!f && unlinkat(folder_fd, AV_FLIGHT_FILE, 0) == 0) /* of another version, or the disk was full */
+	if (!f && unlinkat(folder_fd, AV_FLIGHT_FILE, 0) ==
+			  0) /* of another version, or the disk was full */
 		f = open_or_make(folder_fd);
 	atomic_store(&ring, f);
 	errno = saved;
@@ -147,7 +148,7 @@ void av_flight_own_end(void)
 	atomic_fetch_sub(&users, 1);
 }
 
-/* --- records -------------------------------------------------------------------------------------------- */
+/* --- records --------------------------------------------------------------------- */
 
 /* Of a record and its stamp: what is mixed of two does not have it. */
 static uint64_t sum_of(uint64_t stamp, const uint64_t word[WORDS])
@@ -171,7 +172,8 @@ static void write_slot(struct slot *s, uint64_t stamp, const struct av_flight_re
 	atomic_store_explicit(&s->stamp, stamp, memory_order_release);
 }
 
-static long futex(const _Atomic uint32_t *word, int op, uint32_t value, const struct timespec *timeout)
+static long futex(const _Atomic uint32_t *word, int op, uint32_t value,
+		  const struct timespec *timeout)
 {
 	return syscall(SYS_futex, word, op, value, timeout, NULL, 0);
 }
@@ -186,8 +188,8 @@ void av_flight_append(const struct av_flight_record *record)
 		return;
 	number = atomic_fetch_add(&f->next, 1);
 	write_slot(&f->slot[number % AV_FLIGHT_RECORDS], number + 1, record);
-	atomic_fetch_add(&f->bell, 1);
-	(void)futex(&f->bell, FUTEX_WAKE, INT32_MAX, NULL);
+	atomic_fetch_add(&f->doorbell, 1);
+	(void)futex(&f->doorbell, FUTEX_WAKE, INT32_MAX, NULL);
 	av_flight_own_end();
 	errno = saved;
 }
@@ -218,7 +220,8 @@ uint64_t av_flight_next(const struct av_flight_file *file)
 	return atomic_load(&file->next);
 }
 
-bool av_flight_read(const struct av_flight_file *file, uint64_t number, struct av_flight_record *record)
+bool av_flight_read(const struct av_flight_file *file, uint64_t number,
+		    struct av_flight_record *record)
 {
 	const struct slot *s = &file->slot[number % AV_FLIGHT_RECORDS];
 	uint64_t stamp = number + 1, word[WORDS], sum;
@@ -228,7 +231,8 @@ bool av_flight_read(const struct av_flight_file *file, uint64_t number, struct a
 	for (size_t i = 0; i < WORDS; i++) /* before the stamp is looked at again */
 		word[i] = atomic_load_explicit(&s->word[i], memory_order_acquire);
 	sum = atomic_load_explicit(&s->sum, memory_order_acquire);
-	if (atomic_load_explicit(&s->stamp, memory_order_relaxed) != stamp || sum != sum_of(stamp, word))
+	if (atomic_load_explicit(&s->stamp, memory_order_relaxed) != stamp ||
+	    sum != sum_of(stamp, word))
 		return false;
 	memcpy(record, word, sizeof(*record));
 	record->process[sizeof(record->process) - 1] = '\0';
@@ -239,8 +243,8 @@ bool av_flight_read(const struct av_flight_file *file, uint64_t number, struct a
 void av_flight_wait(const struct av_flight_file *file, uint64_t next, unsigned int ms)
 {
 	const struct timespec timeout = {ms / 1000, (long)(ms % 1000) * 1000000};
-	uint32_t bell = atomic_load(&file->bell);
+	uint32_t doorbell = atomic_load(&file->doorbell);
 
 	if (av_flight_next(file) == next)
-		(void)futex(&file->bell, FUTEX_WAIT, bell, &timeout);
+		(void)futex(&file->doorbell, FUTEX_WAIT, doorbell, &timeout);
 }

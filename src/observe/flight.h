@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The flight recorder: a ring of records in a file of the directory's folder, one record for each refusal and
- * each completion without success, of all processes of the user. It outlives those who wrote it: the file
- * stays when the last process leaves, if there is anything in it.
+ * The flight recorder: a ring of records in a file of the directory's folder, one record for each
+ * refusal and each completion without success, of all processes of the user. It outlives those who
+ * wrote it: the file stays when the last process leaves, if there is anything in it.
  *
- * Appending takes a ticket by one addition, which is also the record's place, and writes the record's stamp
- * last. What is half written (its writer died, or was overtaken by the whole ring) does not agree with its
- * sum, and readers pass over it. So nobody waits for anybody, and a ring that somebody has filled with
- * nonsense shows nothing.
+ * Appending takes a ticket by one addition, which is also the record's place, and writes the
+ * record's stamp last. What is half written (its writer died, or was overtaken by the whole ring)
+ * does not agree with its sum, and readers pass over it. So nobody waits for anybody, and a ring
+ * that somebody has filled with nonsense shows nothing.
  *
  * Nothing of this happens where requests succeed.
  */
@@ -95,13 +95,14 @@ struct av_flight_record {
 };
 static_assert(sizeof(struct av_flight_record) == 240, "with stamp and sum, 256 bytes");
 
-/* --- writing -------------------------------------------------------------------------------------------- */
+/* --- writing --------------------------------------------------------------------- */
 
 /**
  * av_flight_join() - map the ring of a folder, making it if there is none
  * @folder_fd: borrowed
  *
- * Context: one process at a time (the directory's change lock). Without memory or room: nothing is recorded.
+ * Context: one process at a time (the directory's change lock). Without memory or room: nothing is
+ * recorded.
  */
 void av_flight_join(int folder_fd);
 
@@ -111,27 +112,32 @@ void av_flight_leave(void);
 /* In the child of a fork(): what other threads were doing, they do in the parent. */
 void av_flight_forked(void);
 
-/* Nobody uses the folder any more: remove the ring if nothing was ever recorded. Context: as av_flight_join()
+/* Nobody uses the folder any more: remove the ring if nothing was ever recorded. Context: as
+ * av_flight_join()
  */
 void av_flight_forget(int folder_fd);
 
-/* Append a record. Context: any thread, any lock held; about a microsecond. Not joined: nothing happens */
+/* Append a record. Context: any thread, any lock held; about a microsecond. Not joined: nothing
+ * happens */
 void av_flight_append(const struct av_flight_record *record);
 
-/* --- reading -------------------------------------------------------------------------------------------- */
+/* --- reading --------------------------------------------------------------------- */
 
 struct av_flight_file;
 
-/* Map the ring of a folder for reading. Return: NULL if there is none, or not one of this version */
+/* Map the ring of a folder for reading. Return: NULL if there is none, or not one of this version
+ */
 const struct av_flight_file *av_flight_open(int folder_fd);
 void av_flight_close(const struct av_flight_file *file);
 
-/* The ring this process writes to, until av_flight_own_end(); NULL if none, and nothing is to be ended then.
+/* The ring this process writes to, until av_flight_own_end(); NULL if none, and nothing is to be
+ * ended then.
  */
 const struct av_flight_file *av_flight_own(void);
 void av_flight_own_end(void);
 
-/* Number of the next record; those there may be have one of the AV_FLIGHT_RECORDS numbers before. */
+/* Number of the next record; those there may be have one of the AV_FLIGHT_RECORDS numbers before.
+ */
 uint64_t av_flight_next(const struct av_flight_file *file);
 
 /* Number of the first that there may be, given the next. */
@@ -141,7 +147,8 @@ static inline uint64_t av_flight_first(uint64_t next)
 }
 
 /* Read record @number. Return: false if it is not there (yet, any more, or whole) */
-bool av_flight_read(const struct av_flight_file *file, uint64_t number, struct av_flight_record *record);
+bool av_flight_read(const struct av_flight_file *file, uint64_t number,
+		    struct av_flight_record *record);
 
 /* Sleep until there is a record behind @next, or @ms are over, or a signal came. */
 void av_flight_wait(const struct av_flight_file *file, uint64_t next, unsigned int ms);

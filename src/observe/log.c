@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Log lines. The process is a stranger's: it may close every descriptor, change its directory or lose its
- * standard error, and none of that may send our text to the wrong place or end the process. So a log file is
- * opened anew for each line (a number kept open could be the program's own socket by now), its name is made
- * absolute at the start, and SIGPIPE is not delivered for what we write.
+ * Log lines. The process is a stranger's: it may close every descriptor, change its directory or
+ * lose its standard error, and none of that may send our text to the wrong place or end the
+ * process. So a log file is opened anew for each line (a number kept open could be the program's
+ * own socket by now), its name is made absolute at the start, and SIGPIPE is not delivered for what
+ * we write.
  */
 #include "observe/log.h"
 
@@ -28,8 +29,9 @@ static const char *const level_names[] = {
 };
 
 static pthread_once_t setting_once = PTHREAD_ONCE_INIT;
-static enum av_log_level setting_level = AV_LOG_WARN; /* written under setting_once, constant afterwards */
-static char setting_file[PATH_MAX];		      /* likewise; "" is standard error */
+static enum av_log_level setting_level =
+	AV_LOG_WARN;		    /* written under setting_once, constant afterwards */
+static char setting_file[PATH_MAX]; /* likewise; "" is standard error */
 
 /* Write whole or not at all; a reader that went away is not the program's problem. */
 static void write_quietly(int fd, const char *text, size_t len)
@@ -79,7 +81,8 @@ static void emit(enum av_log_level level, const char *fmt, va_list ap)
 	int head, body, fd = -1;
 	size_t len;
 
-	head = snprintf(line, sizeof(line), "anyverbs[%d]: %s: ", (int)getpid(), level_names[level]);
+	head = snprintf(line, sizeof(line), "anyverbs[%d]: %s: ", (int)getpid(),
+			level_names[level]);
 	body = vsnprintf(line + head, sizeof(line) - (size_t)head, fmt, ap);
 	if (body < 0)
 		return;
@@ -91,8 +94,8 @@ static void emit(enum av_log_level level, const char *fmt, va_list ap)
 
 	/* Not blocking: a FIFO that nobody reads must not stop the program. */
 	if (setting_file[0])
-		fd = open(setting_file, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_NOCTTY | O_NONBLOCK,
-			  0600);
+		fd = open(setting_file,
+			  O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_NOCTTY | O_NONBLOCK, 0600);
 	write_quietly(fd >= 0 ? fd : STDERR_FILENO, line, len);
 	if (fd >= 0)
 		close(fd);
@@ -109,7 +112,8 @@ static void warn_unchecked(const char *fmt, ...)
 	va_end(ap);
 }
 
-/* Remember @name as an absolute path; false if that is too long or the current directory is unknown. */
+/* Remember @name as an absolute path; false if that is too long or the current directory is
+ * unknown. */
 static bool set_file(const char *name)
 {
 	char dir[PATH_MAX] = "";
@@ -138,12 +142,14 @@ static void setting_init(void)
 		if (strlen(level_names[i]) == len && !memcmp(level_names[i], text, len))
 			break;
 	if (i == AV_ARRAY_SIZE(level_names)) {
-		warn_unchecked("ANYVERBS_LOG: '%.*s' is not off, warn, info or debug", (int)len, text);
+		warn_unchecked("ANYVERBS_LOG: '%.*s' is not off, warn, info or debug", (int)len,
+			       text);
 		return;
 	}
 	setting_level = (enum av_log_level)i;
 	if (*colon && (!colon[1] || !set_file(colon + 1)))
-		warn_unchecked("ANYVERBS_LOG: '%s' does not name a file; using standard error", colon + 1);
+		warn_unchecked("ANYVERBS_LOG: '%s' does not name a file; using standard error",
+			       colon + 1);
 }
 
 /* As setting_init, for the errno of whoever happens to log first. */

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Log lines for people. The library prints nothing of its own accord but a warning that the user must know of
- * (a permission that is missing, a setting that cannot be understood), each of them once. ANYVERBS_LOG
- * chooses: "off", "warn" (default, to standard error), "info", "debug", each optionally followed by ":FILE".
- * errno is preserved. Thread-safe; one write() per line.
+ * Log lines for people. The library prints nothing of its own accord but a warning that the user
+ * must know of (a permission that is missing, a setting that cannot be understood), each of them
+ * once. ANYVERBS_LOG chooses: "off", "warn" (default, to standard error), "info", "debug", each
+ * optionally followed by ":FILE". errno is preserved. Thread-safe; one write() per line.
  */
 #ifndef AV_OBSERVE_LOG_H
 #define AV_OBSERVE_LOG_H
@@ -21,7 +21,8 @@ bool av_log_enabled(enum av_log_level level);
 /* Write "anyverbs[PID]: LEVEL: text\n". No trailing newline in @fmt. */
 void av_log(enum av_log_level level, const char *fmt, ...) AV_PRINTF(2, 3);
 
-/* Write lines to standard error as they are, by one write(), whatever ANYVERBS_LOG says: what was asked for.
+/* Write lines to standard error as they are, by one write(), whatever ANYVERBS_LOG says: what was
+ * asked for.
  */
 void av_log_raw(const char *text, size_t len);
 

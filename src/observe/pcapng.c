@@ -65,11 +65,13 @@ static const struct prologue prologue = {
 		      .end = {OPTION_END, 0},
 		      .bytes_again = sizeof(prologue.interface)},
 };
-_Static_assert(sizeof(prologue.section) == 28 && sizeof(prologue.interface) == 44, "no padding but pcapng's");
+_Static_assert(sizeof(prologue.section) == 28 && sizeof(prologue.interface) == 44,
+	       "no padding but pcapng's");
 
-/* --- blocks -------------------------------------------------------------------------------------------- */
+/* --- blocks ---------------------------------------------------------------------- */
 
-/* Zeros after what began at @from and ends at @end, to a multiple of four. Return: the end of them */
+/* Zeros after what began at @from and ends at @end, to a multiple of four. Return: the end of them
+ */
 static uint8_t *pad(const uint8_t *from, uint8_t *end)
 {
 	while ((end - from) & 3)
@@ -119,7 +121,7 @@ size_t av_pcapng_block(uint8_t *block, const struct av_pcapng_frame *frame)
 	return bytes;
 }
 
-/* --- files --------------------------------------------------------------------------------------------- */
+/* --- files ----------------------------------------------------------------------- */
 
 /* A file that has just been made, or is one of ours. Return: 0 or -errno */
 static int begin(int fd, bool anew)

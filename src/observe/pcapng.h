@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Capture files: the smallest part of pcapng that holds Ethernet frames with nanoseconds, and appending to a
- * file to which other processes append, too.
+ * Capture files: the smallest part of pcapng that holds Ethernet frames with nanoseconds, and
+ * appending to a file to which other processes append, too.
  *
- * Every file begins with the same bytes: a section of one interface. After them come packets only, each a
- * block that is written by one write() at the end of the file, where the kernel lets in one writer at a time:
- * blocks of several processes never interleave, and nobody waits for a process that is stopped.
+ * Every file begins with the same bytes: a section of one interface. After them come packets only,
+ * each a block that is written by one write() at the end of the file, where the kernel lets in one
+ * writer at a time: blocks of several processes never interleave, and nobody waits for a process
+ * that is stopped.
  *
  * Source: draft-ietf-opsawg-pcapng, sections 4.1 to 4.3.
  */
@@ -41,19 +42,20 @@ size_t av_pcapng_block(uint8_t *block, const struct av_pcapng_frame *frame);
 
 /**
  * av_pcapng_open() - open a capture file to append to it
- * @anew: what is in it is thrown away; else a file is made if there is none, and one that does not begin as
- * ours do is refused
+ * @anew: what is in it is thrown away; else a file is made if there is none, and one that does not
+ * begin as ours do is refused
  *
- * Context: waits for who else is opening it. Return: descriptor (close-on-exec), or -errno; -EINVAL: no
- * regular file; -EBADMSG: one of another kind
+ * Context: waits for who else is opening it. Return: descriptor (close-on-exec), or -errno;
+ * -EINVAL: no regular file; -EBADMSG: one of another kind
  */
 AV_MUST_USE int av_pcapng_open(const char *path, bool anew);
 
 /**
  * av_pcapng_append() - append whole blocks
  *
- * All or nothing, as far as that can be: if the disk is full, the part that was written is cut off again. The
- * program gets no signal for it. Context: one thread at a time for a descriptor. Return: 0 or -errno
+ * All or nothing, as far as that can be: if the disk is full, the part that was written is cut off
+ * again. The program gets no signal for it. Context: one thread at a time for a descriptor. Return:
+ * 0 or -errno
  */
 AV_MUST_USE int av_pcapng_append(int fd, const uint8_t *blocks, size_t bytes);
 

@@ -5,7 +5,8 @@
 
 #include <stdint.h>
 
-/* The verb that a function of this library is, or works for; 0: not known. Compares text: for what has failed
+/* The verb that a function of this library is, or works for; 0: not known. Compares text: for what
+ * has failed
  */
 uint16_t av_verb_of(const char *function);
 

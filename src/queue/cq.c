@@ -7,8 +7,8 @@
 #include <string.h>
 
 #include "base/clock.h"
-#include "hca/bell.h"
-#include "observe/blame.h"
+#include "segment/doorbell.h"
+#include "observe/diagnosis.h"
 #include "queue/notify.h"
 #include "queue/ring.h"
 
@@ -27,8 +27,8 @@ static void set_level(struct av_cq_shared *cq)
 	cq->level = level < cq->capacity ? level : cq->capacity;
 }
 
-uint32_t av_cq_init(struct av_seg *seg, uint32_t capacity, uint32_t bell, uint32_t id, uint32_t limit,
-		    const struct av_page_policy *policy)
+uint32_t av_cq_init(struct av_seg *seg, uint32_t capacity, uint32_t doorbell, uint32_t id,
+		    uint32_t limit, const struct av_page_policy *policy)
 {
 	uint32_t index = av_slab_alloc(seg, AV_SLAB_CQ, limit);
 	uint32_t entries = ring_entries(capacity);
@@ -50,7 +50,7 @@ uint32_t av_cq_init(struct av_seg *seg, uint32_t capacity, uint32_t bell, uint32
 	cq->capacity = capacity;
 	set_level(cq);
 	cq->mask = entries - 1;
-	cq->bell = bell;
+	cq->doorbell = doorbell;
 	cq->ring = ring;
 	atomic_store_explicit(&cq->id, id, memory_order_release);
 	return index;
@@ -102,8 +102,8 @@ static void set_tail(struct av_cq_shared *cq, uint32_t tail)
 }
 
 /*
- * Take the lock. Whoever held it may have died after its entry was there and before it was counted: the
- * owner may have taken that entry already.
+ * Take the lock. Whoever held it may have died after its entry was there and before it was counted:
+ * the owner may have taken that entry already.
  */
 static void lock(struct av_seg *seg, struct av_cq_shared *cq)
 {
@@ -113,10 +113,10 @@ static void lock(struct av_seg *seg, struct av_cq_shared *cq)
 		set_tail(cq, tail_of(cq) + 1);
 }
 
-/* Move the entries to another ring; both locks are held. Return: offset of the ring that is not used any
- * more, or 0. */
-static uint64_t change_ring(struct av_seg *seg, struct av_cq_shared *cq, uint64_t ring, uint32_t mask,
-			    uint32_t capacity)
+/* Move the entries to another ring; both locks are held. Return: offset of the ring that is not
+ * used any more, or 0. */
+static uint64_t change_ring(struct av_seg *seg, struct av_cq_shared *cq, uint64_t ring,
+			    uint32_t mask, uint32_t capacity)
 {
 	uint32_t head = atomic_load(&cq->head), tail = tail_of(cq);
 	struct av_cqe *to = av_seg_at(seg, ring, ((uint64_t)mask + 1) * sizeof(*to));
@@ -137,11 +137,13 @@ static uint64_t change_ring(struct av_seg *seg, struct av_cq_shared *cq, uint64_
 	return old;
 }
 
-int av_cq_resize(struct av_seg *seg, uint32_t index, uint32_t capacity, const struct av_page_policy *policy)
+int av_cq_resize(struct av_seg *seg, uint32_t index, uint32_t capacity,
+		 const struct av_page_policy *policy)
 {
 	struct av_cq_shared *cq = av_cq_at(seg, index);
 	uint32_t mask = ring_entries(capacity) - 1, old_mask;
-	uint64_t ring = av_ring_alloc(seg, ((uint64_t)mask + 1) * sizeof(struct av_cqe), policy), old;
+	uint64_t ring = av_ring_alloc(seg, ((uint64_t)mask + 1) * sizeof(struct av_cqe), policy),
+		 old;
 
 	if (!ring || !cq)
 		return ENOMEM;
@@ -160,9 +162,9 @@ int av_cq_resize(struct av_seg *seg, uint32_t index, uint32_t capacity, const st
 }
 
 /*
- * Room for one more? The caller holds the lock. @head is in the poller's cache line, and is looked at when it
- * may be that there is none, or more waits than ever: so the high-water mark is exact above LOOK_EVERY, and
- * below it is what was found once in so many entries.
+ * Room for one more? The caller holds the lock. @head is in the poller's cache line, and is looked
+ * at when it may be that there is none, or more waits than ever: so the high-water mark is exact
+ * above LOOK_EVERY, and below it is what was found once in so many entries.
  */
 static bool has_room(struct av_cq_shared *cq, uint32_t tail)
 {
@@ -197,8 +199,9 @@ static enum event event_now(struct av_cq_shared *cq)
 	bool notifies = av_cq_notifies(cq);
 
 	if (av_unlikely(notifies)) {
-		/* Before @waiters is looked at: queue/notify.h. And before the CQ is not armed any more:
-		 * whoever dies in between leaves an event, or a CQ that av_cq_look_again() makes one of. */
+		/* Before @waiters is looked at: queue/notify.h. And before the CQ is not armed any
+		 * more: whoever dies in between leaves an event, or a CQ that av_cq_look_again()
+		 * makes one of. */
 		atomic_store(&cq->ready, 1);
 		atomic_signal_fence(memory_order_seq_cst);
 	}
@@ -234,21 +237,24 @@ static enum event event_of(struct av_cq_shared *cq, const struct av_cqe *cqe)
 	return put_off(cq);
 }
 
-static void ring_bell(struct av_seg *seg, uint32_t bell, uint32_t event, uint32_t index, uint32_t id)
+static void ring_doorbell(struct av_seg *seg, uint32_t doorbell, uint32_t event, uint32_t index,
+			  uint32_t id)
 {
-	struct av_bell_record record = {.event = event, .kind = AV_SLAB_CQ, .index = index, .id = id};
+	struct av_doorbell_record record = {
+		.event = event, .kind = AV_SLAB_CQ, .index = index, .id = id};
 
-	(void)av_bell_ring(seg, bell, &record);
+	(void)av_doorbell_ring(seg, doorbell, &record);
 }
 
-static void send_event(struct av_seg *seg, enum event event, uint32_t bell, uint32_t index, uint32_t id)
+static void send_event(struct av_seg *seg, enum event event, uint32_t doorbell, uint32_t index,
+		       uint32_t id)
 {
 	if (event == EVENT_LATER)
 		av_seg_wake_timer(seg);
 	else if (event == EVENT_WAKE)
 		av_cq_notify_wake(av_cq_at(seg, index));
-	else if (event == EVENT_NOW && bell)
-		ring_bell(seg, bell, 0, index, id);
+	else if (event == EVENT_NOW && doorbell)
+		ring_doorbell(seg, doorbell, 0, index, id);
 }
 
 /* Is there a place for one more entry? The lock is held. */
@@ -275,10 +281,10 @@ bool av_cq_append_begin(struct av_seg *seg, uint32_t index, struct av_cq_append 
 }
 
 /*
- * The entry after the next was last read by the poller, a turn of the ring ago: bring it in to be written.
- * Not the next one, which a poller who waits looks at all the time. Its second line, if such entries as this
- * one need it. Of the last two entries that is something behind the ring, which costs less than to know it:
- * nothing happens there.
+ * The entry after the next was last read by the poller, a turn of the ring ago: bring it in to be
+ * written. Not the next one, which a poller who waits looks at all the time. Its second line, if
+ * such entries as this one need it. Of the last two entries that is something behind the ring,
+ * which costs less than to know it: nothing happens there.
  */
 static void prefetch_later(const struct av_cq_append *a)
 {
@@ -292,7 +298,7 @@ static void prefetch_later(const struct av_cq_append *a)
 void av_cq_append_end(const struct av_cq_append *a)
 {
 	struct av_cq_shared *cq = a->cq;
-	uint32_t id, bell = cq->bell;
+	uint32_t id, doorbell = cq->doorbell;
 	enum event event;
 
 	if (av_unlikely(atomic_load_explicit(&cq->stamped, memory_order_relaxed)))
@@ -308,7 +314,7 @@ void av_cq_append_end(const struct av_cq_append *a)
 	event = event_of(cq, a->to);
 	id = atomic_load_explicit(&cq->id, memory_order_relaxed);
 	av_lock_release(&cq->lock);
-	send_event(a->seg, event, bell, a->index, id);
+	send_event(a->seg, event, doorbell, a->index, id);
 }
 
 /* Beside the request whose completion it is. */
@@ -325,7 +331,8 @@ static void report_overrun(const struct av_seg *seg, uint32_t index, uint32_t ca
 		.event = IBV_EVENT_CQ_ERR,
 	};
 
-	snprintf(r.device, sizeof(r.device), "%.*s", (int)sizeof(seg->head->device) - 1, seg->head->device);
+	snprintf(r.device, sizeof(r.device), "%.*s", (int)sizeof(seg->head->device) - 1,
+		 seg->head->device);
 	av_report_beside(&r);
 }
 
@@ -345,7 +352,7 @@ void av_cq_overrun(struct av_seg *seg, uint32_t index)
 	if (!first)
 		return;
 	report_overrun(seg, index, cq->capacity);
-	ring_bell(seg, AV_BELL_ASYNC, IBV_EVENT_CQ_ERR, index, id);
+	ring_doorbell(seg, AV_DOORBELL_ASYNC, IBV_EVENT_CQ_ERR, index, id);
 }
 
 int av_cq_push(struct av_seg *seg, uint32_t index, const struct av_cqe *cqe)
@@ -394,12 +401,13 @@ void av_cq_arm(struct av_seg *seg, uint32_t index, enum av_cq_armed how)
 
 	lock(seg, cq); /* so that an appender after us sees it without a barrier of its own */
 	if (cq->armed == AV_CQ_NOT_ARMED)
-		atomic_store_explicit(&cq->ready, 0, memory_order_relaxed); /* the last event is over */
+		atomic_store_explicit(&cq->ready, 0,
+				      memory_order_relaxed); /* the last event is over */
 	if (cq->armed < (uint32_t)how)
 		cq->armed = how;
 	event = event_already(seg, cq);
 	av_lock_release(&cq->lock);
-	send_event(seg, event, cq->bell, index, atomic_load(&cq->id));
+	send_event(seg, event, cq->doorbell, index, atomic_load(&cq->id));
 }
 
 bool av_cq_notify_waits(struct av_seg *seg, struct av_cq_shared *cq)
@@ -423,7 +431,7 @@ void av_cq_look_again(struct av_seg *seg, uint32_t index)
 	if (cq->armed != AV_CQ_NOT_ARMED && !moderated(cq))
 		event = event_already(seg, cq);
 	av_lock_release(&cq->lock);
-	send_event(seg, event, cq->bell, index, atomic_load(&cq->id));
+	send_event(seg, event, cq->doorbell, index, atomic_load(&cq->id));
 }
 
 void av_cq_moderate(struct av_seg *seg, uint32_t index, uint32_t count, uint32_t period_us)
@@ -438,7 +446,7 @@ void av_cq_moderate(struct av_seg *seg, uint32_t index, uint32_t count, uint32_t
 	if (cq->armed != AV_CQ_NOT_ARMED && cq->counted)
 		event = put_off(cq);
 	av_lock_release(&cq->lock);
-	send_event(seg, event, cq->bell, index, atomic_load(&cq->id));
+	send_event(seg, event, cq->doorbell, index, atomic_load(&cq->id));
 }
 
 uint64_t av_cq_put_off(struct av_seg *seg, uint32_t index, uint64_t now_ns)
@@ -456,7 +464,7 @@ uint64_t av_cq_put_off(struct av_seg *seg, uint32_t index, uint64_t now_ns)
 		due = 0;
 	}
 	av_lock_release(&cq->lock);
-	send_event(seg, event, cq->bell, index, atomic_load(&cq->id));
+	send_event(seg, event, cq->doorbell, index, atomic_load(&cq->id));
 	return due ? due : UINT64_MAX;
 }
 
@@ -474,11 +482,12 @@ void av_cq_prefetch(struct av_seg *seg, uint32_t index)
 }
 
 /*
- * Both locks are held, so nobody sees the ring half compacted but an owner that died in here, which nobody
- * polls any more.
+ * Both locks are held, so nobody sees the ring half compacted but an owner that died in here, which
+ * nobody polls any more.
  */
-void av_cq_purge(struct av_seg *seg, uint32_t index, bool (*of)(const struct av_cqe *cqe, uint32_t number),
-		 uint32_t number, void (*dropped)(struct av_seg *seg, const struct av_cqe *cqe))
+void av_cq_purge(struct av_seg *seg, uint32_t index,
+		 bool (*of)(const struct av_cqe *cqe, uint32_t number), uint32_t number,
+		 void (*dropped)(struct av_seg *seg, const struct av_cqe *cqe))
 {
 	struct av_cq_shared *cq = av_cq_at(seg, index);
 	uint32_t head, tail, to;

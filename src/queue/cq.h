@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Completion queues: a ring in the owner's segment. Anybody who executes work for a queue pair of the owner
- * appends to it; only the owner takes from it.
+ * Completion queues: a ring in the owner's segment. Anybody who executes work for a queue pair of
+ * the owner appends to it; only the owner takes from it.
  *
- * Thread-safety: appending takes the queue's @lock (any process), taking entries takes @poll_lock (the
- * owner's threads). The two meet in the entry's @number (release by the appender, acquire by the poller) and
- * in
- * @head (the other way round): a poller that waits looks at nothing but the entry that comes next, so that
- * the appenders' cache line stays with them. An appender may die between an entry's @number and @tail:
- * whoever takes the lock over counts that entry.
+ * Thread-safety: appending takes the queue's @lock (any process), taking entries takes @poll_lock
+ * (the owner's threads). The two meet in the entry's @number (release by the appender, acquire by
+ * the poller) and in
+ * @head (the other way round): a poller that waits looks at nothing but the entry that comes next,
+ * so that the appenders' cache line stays with them. An appender may die between an entry's @number
+ * and @tail: whoever takes the lock over counts that entry.
  */
 #ifndef AV_QUEUE_CQ_H
 #define AV_QUEUE_CQ_H
@@ -23,8 +23,8 @@
 #include "base/biased_lock.h"
 #include "base/compiler.h"
 #include "base/lock.h"
-#include "hca/page_policy.h"
-#include "hca/segment.h"
+#include "segment/page_policy.h"
+#include "segment/segment.h"
 #include "observe/counters.h"
 
 #define AV_CQE_DATA 64 /* payload carried in the entry itself */
@@ -32,7 +32,7 @@
 enum av_cqe_flag {
 	AV_CQE_RECV = 1,      /* completes a receive request: @wqe counts in its receive queue */
 	AV_CQE_SOLICITED = 2, /* fires a CQ armed for solicited events only */
-	AV_CQE_IN_SLOT = 4,   /* the payload, of @stage_len bytes, is in the receive request's slot */
+	AV_CQE_IN_SLOT = 4, /* the payload, of @stage_len bytes, is in the receive request's slot */
 };
 
 /* One entry. Host byte order but @imm. */
@@ -49,12 +49,15 @@ struct av_cqe {
 	uint32_t wc_flags;
 	uint32_t qpn;	 /* local QP */
 	uint32_t src_qp; /* remote QP */
-	uint32_t queue;	 /* index of the local QP, or for a receive of the receive queue, in its table: */
+	uint32_t queue;	 /* index of the local QP, or for a receive of the receive queue, in its
+			    table: */
 	uint32_t wqe;	 /* the number, or place, of the request there that is completed */
-	uint32_t stage;	 /* without @data_len: first staging buffer + 1, 0: the payload is in place */
+	uint32_t
+		stage; /* without @data_len: first staging buffer + 1, 0: the payload is in place */
 	uint32_t stage_len;
 	_Atomic uint32_t number; /* its number + 1, stored last: the entry is there */
-	/* The first word is in the same cache line: a message of 8 bytes is one line from core to core. */
+	/* The first word is in the same cache line: a message of 8 bytes is one line from core to
+	 * core. */
 	uint8_t data[AV_CQE_DATA];
 	uint64_t stamp_ns; /* when it was appended, if the CQ is @stamped */
 };
@@ -62,10 +65,10 @@ static_assert(sizeof(struct av_cqe) == 128, "two cache lines");
 static_assert(offsetof(struct av_cqe, data) == AV_CACHE_LINE - sizeof(uint64_t), "see there");
 
 /*
- * Copy an entry's @data from or to a copy of it: all of it, or the word that is in the first cache line if
- * there are no more than that many @bytes. Two copies of a constant size, either of them likely: of one size
- * or another, or where it is said to be seldom, compilers make a string instruction, which takes as long as
- * the rest of a poll.
+ * Copy an entry's @data from or to a copy of it: all of it, or the word that is in the first cache
+ * line if there are no more than that many @bytes. Two copies of a constant size, either of them
+ * likely: of one size or another, or where it is said to be seldom, compilers make a string
+ * instruction, which takes as long as the rest of a poll.
  */
 static inline void av_cqe_copy_data(uint8_t *to, const uint8_t *from, uint32_t bytes)
 {
@@ -85,14 +88,15 @@ enum av_cq_notify {
 };
 
 /*
- * A large message on its way into a receive buffer, and what of it is left to those who poll this CQ:
- * transport/assist.h.
+ * A large message on its way into a receive buffer, and what of it is left to those who poll this
+ * CQ: transport/assist.h.
  */
 struct av_assist {
 	struct av_lock sender; /* whose message it is; tried only */
-	struct av_lock
-		piece; /* held while a poller copies a piece; who has it finds an open @job unchanged */
-	_Atomic uint32_t left;	 /* pieces not claimed: first, and from bit 16 the one behind the last */
+	struct av_lock piece;  /* held while a poller copies a piece; who has it finds an open @job
+				  unchanged */
+	_Atomic uint32_t
+		left; /* pieces not claimed: first, and from bit 16 the one behind the last */
 	_Atomic uint32_t failed; /* a poller could not copy its piece */
 	struct av_assist_job {
 		uint32_t qp;	/* the receiving queue pair */
@@ -109,9 +113,10 @@ struct av_cq_shared {
 	_Atomic uint32_t id;   /* differs for each CQ of this index; 0: none */
 	uint32_t capacity;     /* entries it may hold: what ibv_create_cq() was asked for */
 	_Atomic uint32_t mask; /* the ring has mask + 1 entries */
-	uint32_t bell;	       /* of its completion channel, 0: none */
+	uint32_t doorbell;     /* of its completion channel, 0: none */
 	_Atomic uint64_t ring; /* offset */
-	/* An entry was lost: the CQ is broken. Here, since a poller that waits looks at it each time. */
+	/* An entry was lost: the CQ is broken. Here, since a poller that waits looks at it each
+	 * time. */
 	_Atomic uint32_t overrun;
 	struct av_cq_counters before; /* what earlier CQs of this place had counted */
 
@@ -132,20 +137,23 @@ struct av_cq_shared {
 	struct av_biased_lock poll_lock AV_ALIGNED(AV_CACHE_LINE);
 	_Atomic uint32_t head;	      /* free-running; written under poll_lock */
 	_Atomic uint32_t empty_polls; /* in a row, */
-	_Atomic uint32_t patience; /* and how many are made before the core is given up: transport/poll.c */
-	/* Hints for polling in vain (transport/rnr.h): a queue pair whose sends complete here that waits for
-	 * its peer, and one that receives here and whose peer waits for it; indices, 0: none. */
+	_Atomic uint32_t
+		patience; /* and how many are made before the core is given up: transport/poll.c */
+	/* Hints for polling in vain (transport/rnr.h): a queue pair whose sends complete here that
+	 * waits for its peer, and one that receives here and whose peer waits for it; indices, 0:
+	 * none. */
 	_Atomic uint32_t parked, owed;
 
 	/* AS notify. The line changes only when there is something to tell: cores rest on it. */
 	_Atomic uint32_t ready AV_ALIGNED(AV_CACHE_LINE); /* there is an event to take */
 	_Atomic uint32_t waiters;			  /* threads that may be asleep for it */
-	_Atomic uint32_t notify;			  /* enum av_cq_notify; changed under @lock */
+	_Atomic uint32_t notify; /* enum av_cq_notify; changed under @lock */
 
 	struct av_assist assist AV_ALIGNED(AV_CACHE_LINE);
 };
 static_assert(sizeof(struct av_cq_shared) <= AV_CQ_BYTES, "CQ table entry");
-static_assert(offsetof(struct av_cq_shared, counters) == AV_CQ_COUNTERS_AT, "where hca/totals.c reads them");
+static_assert(offsetof(struct av_cq_shared, counters) == AV_CQ_COUNTERS_AT,
+	      "where segment/totals.c reads them");
 
 static inline struct av_cq_shared *av_cq_at(const struct av_seg *seg, uint32_t index)
 {
@@ -154,11 +162,11 @@ static inline struct av_cq_shared *av_cq_at(const struct av_seg *seg, uint32_t i
 
 /**
  * av_cq_init() - set up a CQ of an own segment
- * @capacity: 1 .. AV_MAX_CQE; @bell: completion channel's bell or 0; @id: never 0; @policy: of its ring's
- * pages, NULL: any Return: index, or 0 and errno ENOMEM
+ * @capacity: 1 .. AV_MAX_CQE; @doorbell: completion channel's doorbell or 0; @id: never 0; @policy:
+ * of its ring's pages, NULL: any Return: index, or 0 and errno ENOMEM
  */
-AV_MUST_USE uint32_t av_cq_init(struct av_seg *seg, uint32_t capacity, uint32_t bell, uint32_t id,
-				uint32_t limit, const struct av_page_policy *policy);
+AV_MUST_USE uint32_t av_cq_init(struct av_seg *seg, uint32_t capacity, uint32_t doorbell,
+				uint32_t id, uint32_t limit, const struct av_page_policy *policy);
 void av_cq_fini(struct av_seg *seg, uint32_t index);
 
 /**
@@ -172,9 +180,9 @@ AV_MUST_USE int av_cq_resize(struct av_seg *seg, uint32_t index, uint32_t capaci
 /**
  * av_cq_push() - append an entry
  *
- * Rings the completion channel if the CQ is armed for such an entry, and raises the overrun event once.
- * Context: any process and thread, no lock below the CQ's held; may make a system call (the bell).
- * Return:  0, or -ENOSPC if the CQ was full (it is broken from then on)
+ * Rings the completion channel if the CQ is armed for such an entry, and raises the overrun event
+ * once. Context: any process and thread, no lock below the CQ's held; may make a system call (the
+ * doorbell). Return:  0, or -ENOSPC if the CQ was full (it is broken from then on)
  */
 int av_cq_push(struct av_seg *seg, uint32_t index, const struct av_cqe *cqe);
 
@@ -189,9 +197,9 @@ struct av_cq_append {
 /**
  * av_cq_append_begin() - take the CQ's lock, and the place of the next entry
  *
- * The caller writes all fields of a.to but @number, @stamp_ns, and of @data more than @data_len, touching no
- * memory of the program, and calls av_cq_append_end().
- * Return: false if there is no room, or no such CQ: nothing is held
+ * The caller writes all fields of a.to but @number, @stamp_ns, and of @data more than @data_len,
+ * touching no memory of the program, and calls av_cq_append_end(). Return: false if there is no
+ * room, or no such CQ: nothing is held
  */
 AV_MUST_USE bool av_cq_append_begin(struct av_seg *seg, uint32_t index, struct av_cq_append *a);
 
@@ -208,18 +216,18 @@ static inline void av_cq_append_cancel(const struct av_cq_append *a)
 void av_cq_overrun(struct av_seg *seg, uint32_t index);
 
 /*
- * Arm an own CQ for the next entry, and fire at once if it holds one that counts already, as adapters do.
- * AV_CQ_ARMED_ANY is not weakened by AV_CQ_ARMED_SOLICITED.
+ * Arm an own CQ for the next entry, and fire at once if it holds one that counts already, as
+ * adapters do. AV_CQ_ARMED_ANY is not weakened by AV_CQ_ARMED_SOLICITED.
  */
 void av_cq_arm(struct av_seg *seg, uint32_t index, enum av_cq_armed how);
 
-/* From now on the events of an own CQ for AS notify are for those who wait for them directly. Return: were
- * they not before? */
+/* From now on the events of an own CQ for AS notify are for those who wait for them directly.
+ * Return: were they not before? */
 bool av_cq_notify_waits(struct av_seg *seg, struct av_cq_shared *cq);
 
 /*
- * Is an own CQ armed, though it holds entries that count? Then who appended them died before the event: send
- * it. Not while events are put off, where that is nothing unusual.
+ * Is an own CQ armed, though it holds entries that count? Then who appended them died before the
+ * event: send it. Not while events are put off, where that is nothing unusual.
  */
 void av_cq_look_again(struct av_seg *seg, uint32_t index);
 
@@ -228,50 +236,55 @@ void av_cq_look_again(struct av_seg *seg, uint32_t index);
  * @count:     send one when so many entries want it, 0: any number will do once @period_us is over
  * @period_us: or so long after the first, 0: however long that takes; both 0: with the first entry
  *
- * Entries in error do not wait. The owner has asked its timer to look first, if @period_us is not 0.
+ * Entries in error do not wait. The owner has asked its timer to look first, if @period_us is not
+ * 0.
  */
 void av_cq_moderate(struct av_seg *seg, uint32_t index, uint32_t count, uint32_t period_us);
 
-/* The timer's look at an own CQ: send the event that has been put off if it is due. Return: when to look
- * again, UINT64_MAX: when woken. */
+/* The timer's look at an own CQ: send the event that has been put off if it is due. Return: when to
+ * look again, UINT64_MAX: when woken. */
 uint64_t av_cq_put_off(struct av_seg *seg, uint32_t index, uint64_t now_ns);
 
-/* The place of entry @number, whatever is there. The caller holds a lock. NULL if the ring is unsound. */
+/* The place of entry @number, whatever is there. The caller holds a lock. NULL if the ring is
+ * unsound. */
 static inline struct av_cqe *av_cq_entry(const struct av_seg *seg, const struct av_cq_shared *cq,
 					 uint32_t number)
 {
 	uint64_t mask = atomic_load_explicit(&cq->mask, memory_order_relaxed);
 	uint64_t ring = atomic_load_explicit(&cq->ring, memory_order_relaxed);
 
-	return av_seg_piece(seg, ring + (number & mask) * sizeof(struct av_cqe), sizeof(struct av_cqe));
+	return av_seg_piece(seg, ring + (number & mask) * sizeof(struct av_cqe),
+			    sizeof(struct av_cqe));
 }
 
 /*
- * Entry @number, from head on, NULL if it is not there yet. The caller holds poll_lock. Not counted by the
- * tail, which an entry may precede, and a poller with it.
+ * Entry @number, from head on, NULL if it is not there yet. The caller holds poll_lock. Not counted
+ * by the tail, which an entry may precede, and a poller with it.
  */
 static inline struct av_cqe *av_cq_present(const struct av_seg *seg, const struct av_cq_shared *cq,
 					   uint32_t number)
 {
 	struct av_cqe *e = av_cq_entry(seg, cq, number);
 
-	return av_likely(e != NULL) && atomic_load_explicit(&e->number, memory_order_acquire) == number + 1
+	return av_likely(e != NULL) &&
+			       atomic_load_explicit(&e->number, memory_order_acquire) == number + 1
 		       ? e
 		       : NULL;
 }
 
 /*
- * The oldest entry, NULL if there is none. Without poll_lock that is a hint; of who holds it the entry stays
- * valid until av_cq_take().
+ * The oldest entry, NULL if there is none. Without poll_lock that is a hint; of who holds it the
+ * entry stays valid until av_cq_take().
  */
-static inline const struct av_cqe *av_cq_peek(const struct av_seg *seg, const struct av_cq_shared *cq)
+static inline const struct av_cqe *av_cq_peek(const struct av_seg *seg,
+					      const struct av_cq_shared *cq)
 {
 	return av_cq_present(seg, cq, atomic_load_explicit(&cq->head, memory_order_relaxed));
 }
 
 /*
- * Have the cache lines of the lock and of the next entry's payload brought in to be written: a push comes
- * soon. Not that of the entry itself, which a waiting poller would only take away again.
+ * Have the cache lines of the lock and of the next entry's payload brought in to be written: a push
+ * comes soon. Not that of the entry itself, which a waiting poller would only take away again.
  */
 void av_cq_prefetch(struct av_seg *seg, uint32_t index);
 
@@ -288,8 +301,9 @@ static inline void av_cq_take(struct av_cq_shared *cq)
  * @of:	     is this entry of the object called @number?
  * @dropped: called for each entry removed, to give back what it holds
  */
-void av_cq_purge(struct av_seg *seg, uint32_t index, bool (*of)(const struct av_cqe *cqe, uint32_t number),
-		 uint32_t number, void (*dropped)(struct av_seg *seg, const struct av_cqe *cqe));
+void av_cq_purge(struct av_seg *seg, uint32_t index,
+		 bool (*of)(const struct av_cqe *cqe, uint32_t number), uint32_t number,
+		 void (*dropped)(struct av_seg *seg, const struct av_cqe *cqe));
 
 /* Is the receive request number @wqe of QP @qpn among the entries? For repair after a death. */
 bool av_cq_holds_receive(struct av_seg *seg, uint32_t index, uint32_t qpn, uint32_t wqe);

@@ -21,8 +21,8 @@ uint64_t av_notify_nap_ns = 50000000u;
 
 static const struct av_hw_wait *rest;
 
-/* ANYVERBS_AS_NOTIFY: "futex", or the name of an instruction. A core that is alone must not rest in place of
- * the waker. */
+/* ANYVERBS_AS_NOTIFY: "futex", or the name of an instruction. A core that is alone must not rest in
+ * place of the waker. */
 static void choose_rest(void)
 {
 	const char *name = secure_getenv("ANYVERBS_AS_NOTIFY");
@@ -68,12 +68,14 @@ static int futex_wait(_Atomic uint32_t *word, uint64_t until_ns)
 				 .tv_nsec = (long)(until_ns % 1000000000u)};
 
 	/* The word is other processes', too: not private. */
-	return syscall(SYS_futex, word, FUTEX_WAIT_BITSET, 0, &until, NULL, FUTEX_BITSET_MATCH_ANY) ? errno
-												    : 0;
+	return syscall(SYS_futex, word, FUTEX_WAIT_BITSET, 0, &until, NULL, FUTEX_BITSET_MATCH_ANY)
+		       ? errno
+		       : 0;
 }
 
 /* Asleep, until the event or @until_ns; @cq counts this thread among its waiters. */
-static int sleep_until(struct av_seg *seg, uint32_t index, struct av_cq_shared *cq, uint64_t until_ns)
+static int sleep_until(struct av_seg *seg, uint32_t index, struct av_cq_shared *cq,
+		       uint64_t until_ns)
 {
 	int err = 0;
 
@@ -84,8 +86,9 @@ static int sleep_until(struct av_seg *seg, uint32_t index, struct av_cq_shared *
 			return EINTR;
 		if (now >= until_ns)
 			return ETIMEDOUT;
-		err = futex_wait(&cq->ready,
-				 until_ns - now < av_notify_nap_ns ? until_ns : now + av_notify_nap_ns);
+		err = futex_wait(&cq->ready, until_ns - now < av_notify_nap_ns
+						     ? until_ns
+						     : now + av_notify_nap_ns);
 		if (err == ETIMEDOUT)
 			av_cq_look_again(seg, index);
 	}

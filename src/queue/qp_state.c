@@ -1,15 +1,17 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The queue-pair state machine: one table, and the rules that hold for every service and so need no row.
+ * The queue-pair state machine: one table, and the rules that hold for every service and so need no
+ * row.
  *
- * The table is laid out as the specification's: one group per transition, one line per service, first the
- * bits that must be present, then those that may be. IBV_QP_STATE itself is implied everywhere.
+ * The table is laid out as the specification's: one group per transition, one line per service,
+ * first the bits that must be present, then those that may be. IBV_QP_STATE itself is implied
+ * everywhere.
  */
 #include "queue/qp_state.h"
 
 #include <errno.h>
 
-#include "observe/blame.h"
+#include "observe/diagnosis.h"
 
 /* The attribute bits by the names the tables of the specification use. */
 enum {
@@ -36,7 +38,8 @@ enum {
 
 enum service { UD, UC, RC, XRC_SEND, XRC_RECV, SERVICE_N };
 
-/* What a path needs before the responder may run, and what may be changed while a connected QP runs. */
+/* What a path needs before the responder may run, and what may be changed while a connected QP
+ * runs. */
 #define PATH	     (AV | PATH_MTU | DEST_QPN | RQ_PSN)
 #define RUNNING	     (CUR_STATE | ALT_PATH | ACCESS | PATH_MIG)
 #define RESPONDER    (MAX_DEST_RD | MIN_RNR)
@@ -137,7 +140,8 @@ static bool state_exists(enum ibv_qp_state state)
 	return (unsigned int)state < AV_QP_STATE_N;
 }
 
-struct av_qp_transition av_qp_transition(enum ibv_qp_type type, enum ibv_qp_state from, enum ibv_qp_state to)
+struct av_qp_transition av_qp_transition(enum ibv_qp_type type, enum ibv_qp_state from,
+					 enum ibv_qp_state to)
 {
 	enum service service = service_of(type);
 
@@ -150,7 +154,8 @@ struct av_qp_transition av_qp_transition(enum ibv_qp_type type, enum ibv_qp_stat
 	return table[from][to][service];
 }
 
-/* One half of an RC QP each: the other half's attributes do not exist, but programs written for RC pass them.
+/* One half of an RC QP each: the other half's attributes do not exist, but programs written for RC
+ * pass them.
  */
 static int ignored_bits(enum ibv_qp_type type)
 {
@@ -167,7 +172,8 @@ static int ignored_bits(enum ibv_qp_type type)
 /* The states a program may claim: those in which the hardware can have moved on behind its back. */
 static bool may_be_current(enum ibv_qp_state state)
 {
-	return state == IBV_QPS_RTR || state == IBV_QPS_RTS || state == IBV_QPS_SQD || state == IBV_QPS_SQE;
+	return state == IBV_QPS_RTR || state == IBV_QPS_RTS || state == IBV_QPS_SQD ||
+	       state == IBV_QPS_SQE;
 }
 
 int av_qp_own_mask(enum ibv_qp_type type, int attr_mask)
@@ -175,12 +181,12 @@ int av_qp_own_mask(enum ibv_qp_type type, int attr_mask)
 	return attr_mask & ~ignored_bits(type);
 }
 
-static int deny_change(enum ibv_qp_state from, enum ibv_qp_state to)
+static int refuse_change(enum ibv_qp_state from, enum ibv_qp_state to)
 {
-	int err = av_deny(EINVAL, AV_CHECK_STATE_CHANGE, to, from);
+	int err = av_refuse(EINVAL, AV_CHECK_STATE_CHANGE, to, from);
 
-	av_blame_draft()->state = from;
-	av_blame_draft()->has |= AV_HAS_STATE;
+	av_diag_pending()->state = from;
+	av_diag_pending()->has |= AV_HAS_STATE;
 	return err;
 }
 
@@ -193,18 +199,19 @@ int av_qp_check_modify(enum ibv_qp_type type, enum ibv_qp_state from, enum ibv_q
 	struct av_qp_transition cell;
 
 	if (mask & CUR_STATE && !may_be_current(cur))
-		return av_deny(EINVAL, AV_CHECK_STATE_CURRENT, cur, 0);
+		return av_refuse(EINVAL, AV_CHECK_STATE_CURRENT, cur, 0);
 	cell = av_qp_transition(type, start, moves ? to : start);
 	if (!cell.valid)
-		return deny_change(start, moves ? to : start);
+		return refuse_change(start, moves ? to : start);
 	if ((mask & cell.required) != cell.required)
-		return av_deny(EINVAL, AV_CHECK_STATE_MISSING, (uint32_t)(cell.required & ~mask),
-			       (uint32_t)cell.required);
+		return av_refuse(EINVAL, AV_CHECK_STATE_MISSING, (uint32_t)(cell.required & ~mask),
+				 (uint32_t)cell.required);
 	if (mask & ~(cell.required | cell.optional))
-		return av_deny(EINVAL, AV_CHECK_STATE_EXTRA,
-			       (uint32_t)(mask & ~(cell.required | cell.optional)),
-			       (uint32_t)(cell.required | cell.optional));
-	/* A claimed current state only selects the cell; without IBV_QP_STATE nobody asked for another state.
+		return av_refuse(EINVAL, AV_CHECK_STATE_EXTRA,
+				 (uint32_t)(mask & ~(cell.required | cell.optional)),
+				 (uint32_t)(cell.required | cell.optional));
+	/* A claimed current state only selects the cell; without IBV_QP_STATE nobody asked for
+	 * another state.
 	 */
 	*to_out = moves ? to : from;
 	return 0;

@@ -5,9 +5,9 @@
 #include <errno.h>
 #include <string.h>
 
-#include "hca/bell.h"
-#include "hca/limits.h"
-#include "observe/blame.h"
+#include "segment/doorbell.h"
+#include "base/limits.h"
+#include "observe/diagnosis.h"
 #include "queue/ring.h"
 
 static bool is_shared(const struct av_rq_shared *rq)
@@ -18,7 +18,8 @@ static bool is_shared(const struct av_rq_shared *rq)
 /* Where the room for payload is in a slot. */
 static uint64_t payload_at(uint32_t max_sge)
 {
-	return av_round_up(sizeof(struct av_rq_wqe) + (uint64_t)max_sge * sizeof(struct ibv_sge), 32);
+	return av_round_up(sizeof(struct av_rq_wqe) + (uint64_t)max_sge * sizeof(struct ibv_sge),
+			   32);
 }
 
 static uint32_t stride(const struct av_rq_shared *rq)
@@ -123,21 +124,23 @@ void av_rq_reset(struct av_rq_shared *rq)
 	rq->tail_seen = 0;
 }
 
-/* Bytes of a slot at most: so much is there behind the beginning of each, though not all its own. */
+/* Bytes of a slot at most: so much is there behind the beginning of each, though not all its own.
+ */
 #define SLOT_MAX                                                                               \
 	(sizeof(struct av_rq_wqe) + AV_MAX_SGE * sizeof(struct ibv_sge) + AV_MAX_INLINE_RECV + \
 	 2 * (uint64_t)AV_CACHE_LINE)
 
-/* Slot @i of those from offset @first on. What other processes wrote there is not believed: whatever it says,
- * a slot lies in the segment, or there is none. */
-static struct av_rq_wqe *slot_from(const struct av_seg *seg, const struct av_rq_shared *rq, uint64_t first,
-				   uint64_t i)
+/* Slot @i of those from offset @first on. What other processes wrote there is not believed:
+ * whatever it says, a slot lies in the segment, or there is none. */
+static struct av_rq_wqe *slot_from(const struct av_seg *seg, const struct av_rq_shared *rq,
+				   uint64_t first, uint64_t i)
 {
 	return av_seg_piece(seg, first + i * rq->stride, SLOT_MAX);
 }
 
 /* A slot of a shared queue. */
-static struct av_rq_wqe *shared_slot(const struct av_seg *seg, const struct av_rq_shared *rq, uint32_t place)
+static struct av_rq_wqe *shared_slot(const struct av_seg *seg, const struct av_rq_shared *rq,
+				     uint32_t place)
 {
 	uint32_t ring = first_slots(rq);
 	unsigned int run;
@@ -153,18 +156,22 @@ static struct av_rq_wqe *shared_slot(const struct av_seg *seg, const struct av_r
 			 place - (ring << run));
 }
 
-static inline struct av_rq_wqe *slot(const struct av_seg *seg, const struct av_rq_shared *rq, uint32_t number)
+static inline struct av_rq_wqe *slot(const struct av_seg *seg, const struct av_rq_shared *rq,
+				     uint32_t number)
 {
 	if (av_unlikely(is_shared(rq)))
 		return shared_slot(seg, rq, number);
 	return slot_from(seg, rq, rq->ring, number & rq->mask);
 }
 
-/* The slot of a queue that is not shared, to be brought in only: wherever it may be, nothing happens there.
+/* The slot of a queue that is not shared, to be brought in only: wherever it may be, nothing
+ * happens there.
  */
-static inline const void *near_slot(const struct av_seg *seg, const struct av_rq_shared *rq, uint32_t number)
+static inline const void *near_slot(const struct av_seg *seg, const struct av_rq_shared *rq,
+				    uint32_t number)
 {
-	return (const void *)((uintptr_t)seg->head + rq->ring + (uintptr_t)(number & rq->mask) * rq->stride);
+	return (const void *)((uintptr_t)seg->head + rq->ring +
+			      (uintptr_t)(number & rq->mask) * rq->stride);
 }
 
 static void fill(struct av_rq_wqe *wqe, const struct ibv_recv_wr *wr)
@@ -178,11 +185,13 @@ static void fill(struct av_rq_wqe *wqe, const struct ibv_recv_wr *wr)
 	}
 }
 
-/* Where entry @number of a shared queue's order is; NULL if the array is unsound. A lock is held. */
+/* Where entry @number of a shared queue's order is; NULL if the array is unsound. A lock is held.
+ */
 static uint32_t *order_entry(struct av_seg *seg, const struct av_rq_shared *rq, uint32_t number)
 {
 	uint32_t mask = rq->order_mask;
-	uint32_t *order = mask < AV_MAX_QP_WR * 2 ? av_seg_at(seg, rq->order, index_bytes(mask + 1)) : NULL;
+	uint32_t *order =
+		mask < AV_MAX_QP_WR * 2 ? av_seg_at(seg, rq->order, index_bytes(mask + 1)) : NULL;
 
 	return order ? &order[number & mask] : NULL;
 }
@@ -202,11 +211,11 @@ static uint32_t place_for(struct av_seg *seg, struct av_rq_shared *rq, uint32_t 
 }
 
 /*
- * What the caller looks at next is looked at after the requests are visible: the state of the queue pair,
- * whose changes to error make the heavy barrier (transport/state.c), and @waiting. Whoever sets that makes
- * none, but looks again for longer than a processor keeps a store to itself, and does not rely on it even so:
- * the timer of who waits comes by. Shared queues have more takers, and their lock is taken for each freed
- * slot anyhow.
+ * What the caller looks at next is looked at after the requests are visible: the state of the queue
+ * pair, whose changes to error make the heavy barrier (transport/state.c), and @waiting. Whoever
+ * sets that makes none, but looks again for longer than a processor keeps a store to itself, and
+ * does not rely on it even so: the timer of who waits comes by. Shared queues have more takers, and
+ * their lock is taken for each freed slot anyhow.
  */
 static void publish(struct av_rq_shared *rq, uint32_t tail)
 {
@@ -219,7 +228,8 @@ static void publish(struct av_rq_shared *rq, uint32_t tail)
 	av_barrier_light();
 }
 
-int av_rq_post(struct av_seg *seg, struct av_rq_shared *rq, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad)
+int av_rq_post(struct av_seg *seg, struct av_rq_shared *rq, struct ibv_recv_wr *wr,
+	       struct ibv_recv_wr **bad)
 {
 	struct av_rq_wqe *to;
 	uint32_t tail;
@@ -229,9 +239,11 @@ int av_rq_post(struct av_seg *seg, struct av_rq_shared *rq, struct ibv_recv_wr *
 	tail = atomic_load_explicit(&rq->tail, memory_order_relaxed);
 	for (; wr; wr = wr->next, tail++) {
 		if (tail - atomic_load_explicit(&rq->freed, memory_order_acquire) >= rq->capacity)
-			ret = av_deny(ENOMEM, AV_CHECK_POST_RECV_FULL, rq->capacity, rq->capacity);
+			ret = av_refuse(ENOMEM, AV_CHECK_POST_RECV_FULL, rq->capacity,
+					rq->capacity);
 		else if (wr->num_sge < 0 || (uint32_t)wr->num_sge > rq->max_sge)
-			ret = av_deny(EINVAL, AV_CHECK_POST_RECV_SGE, (uint32_t)wr->num_sge, rq->max_sge);
+			ret = av_refuse(EINVAL, AV_CHECK_POST_RECV_SGE, (uint32_t)wr->num_sge,
+					rq->max_sge);
 		if (ret) {
 			*bad = wr;
 			break;
@@ -252,8 +264,8 @@ const struct av_rq_wqe *av_rq_wqe(struct av_seg *seg, const struct av_rq_shared 
 	return wqe && wqe->count <= rq->max_sge && wqe->count <= AV_MAX_SGE ? wqe : NULL;
 }
 
-AV_RACY const struct av_rq_wqe *av_rq_guess(struct av_seg *seg, const struct av_rq_shared *rq, uint32_t place,
-					    struct ibv_sge *sge)
+AV_RACY const struct av_rq_wqe *av_rq_guess(struct av_seg *seg, const struct av_rq_shared *rq,
+					    uint32_t place, struct ibv_sge *sge)
 {
 	const struct av_rq_wqe *wqe = slot(seg, rq, place);
 
@@ -275,14 +287,14 @@ uint8_t *av_rq_payload(struct av_seg *seg, const struct av_rq_shared *rq, uint32
 
 static void raise_limit(struct av_seg *seg, const struct av_rq_shared *rq)
 {
-	struct av_bell_record record = {
+	struct av_doorbell_record record = {
 		.event = IBV_EVENT_SRQ_LIMIT_REACHED,
 		.kind = AV_SLAB_RQ,
 		.index = rq->index,
 		.id = atomic_load(&rq->id),
 	};
 
-	(void)av_bell_ring(seg, AV_BELL_ASYNC, &record);
+	(void)av_doorbell_ring(seg, AV_DOORBELL_ASYNC, &record);
 }
 
 /* Is the limit undercut? It is disarmed then. The caller holds take_lock. */
@@ -296,8 +308,8 @@ static bool limit_reached(struct av_rq_shared *rq)
 	return true;
 }
 
-static const struct av_rq_wqe *take_shared(struct av_seg *seg, struct av_rq_shared *rq, uint32_t qpn,
-					   uint32_t *receiving)
+static const struct av_rq_wqe *take_shared(struct av_seg *seg, struct av_rq_shared *rq,
+					   uint32_t qpn, uint32_t *receiving)
 {
 	struct av_rq_wqe *wqe = NULL;
 	bool raise = false;
@@ -374,10 +386,13 @@ void av_rq_freed(struct av_seg *seg, struct av_rq_shared *rq, uint32_t place)
 	uint32_t *stack;
 
 	if (!is_shared(rq)) { /* its completions are in one CQ, whose poll_lock is held */
-		atomic_store_explicit(&rq->freed, atomic_load_explicit(&rq->freed, memory_order_relaxed) + 1,
+		atomic_store_explicit(&rq->freed,
+				      atomic_load_explicit(&rq->freed, memory_order_relaxed) + 1,
 				      memory_order_release);
-		/* The slot of the next post, which the taker has looked at: the line is back by then. */
-		av_prefetch_write(near_slot(seg, rq, atomic_load_explicit(&rq->tail, memory_order_relaxed)));
+		/* The slot of the next post, which the taker has looked at: the line is back by
+		 * then. */
+		av_prefetch_write(
+			near_slot(seg, rq, atomic_load_explicit(&rq->tail, memory_order_relaxed)));
 		return;
 	}
 	av_biased_acquire_plain(&rq->post_lock);
@@ -407,7 +422,8 @@ static bool queued(struct av_seg *seg, struct av_rq_shared *rq, uint32_t place)
 	return found;
 }
 
-void av_rq_repair(struct av_seg *seg, struct av_rq_shared *rq, uint32_t qpn, uint32_t place, bool in_cq)
+void av_rq_repair(struct av_seg *seg, struct av_rq_shared *rq, uint32_t qpn, uint32_t place,
+		  bool in_cq)
 {
 	const struct av_rq_wqe *wqe = av_rq_wqe(seg, rq, place);
 
@@ -416,14 +432,16 @@ void av_rq_repair(struct av_seg *seg, struct av_rq_shared *rq, uint32_t qpn, uin
 	if (is_shared(rq)) {
 		if (wqe->taker == qpn && !queued(seg, rq, place))
 			av_rq_untake(seg, rq, place);
-	} else if (atomic_load(&rq->head) == place + 1 && (int32_t)(atomic_load(&rq->freed) - place) <= 0) {
+	} else if (atomic_load(&rq->head) == place + 1 &&
+		   (int32_t)(atomic_load(&rq->freed) - place) <= 0) {
 		av_rq_untake(seg, rq, place);
 	}
 }
 
-/* --- resizing ------------------------------------------------------------------------------------------- */
+/* --- resizing -------------------------------------------------------------------- */
 
-/* Runs of slots until there are @wanted. Nobody uses them yet. Return: slots there are then, or 0 (ENOMEM) */
+/* Runs of slots until there are @wanted. Nobody uses them yet. Return: slots there are then, or 0
+ * (ENOMEM) */
 static uint32_t add_runs(struct av_seg *seg, struct av_rq_shared *rq, uint32_t wanted)
 {
 	uint32_t places = rq->places;
@@ -467,13 +485,15 @@ static void exchange(struct av_seg *seg, struct av_rq_shared *rq, struct arrays 
 	*with = old;
 }
 
-static int set_capacity(struct av_seg *seg, struct av_rq_shared *rq, uint32_t capacity, struct arrays *with)
+static int set_capacity(struct av_seg *seg, struct av_rq_shared *rq, uint32_t capacity,
+			struct arrays *with)
 {
 	int ret = 0;
 
 	av_biased_acquire_plain(&rq->post_lock);
 	av_lock_acquire_plain(&rq->take_lock);
-	if (atomic_load(&rq->tail) - atomic_load(&rq->freed) > capacity || atomic_load(&rq->limit) > capacity)
+	if (atomic_load(&rq->tail) - atomic_load(&rq->freed) > capacity ||
+	    atomic_load(&rq->limit) > capacity)
 		ret = EINVAL;
 	if (ret == 0 && with->places)
 		exchange(seg, rq, with);

@@ -3,11 +3,19 @@
 #include <errno.h>
 #include <string.h>
 
-#include "hca/limits.h"
-#include "observe/blame.h"
+#include "base/limits.h"
+#include "observe/diagnosis.h"
 #include "queue/qp.h"
 
-enum wr_form { FORM_NONE, FORM_MESSAGE, FORM_RDMA, FORM_ATOMIC, FORM_LOCAL, FORM_BIND, FORM_OPERANDS };
+enum wr_form {
+	FORM_NONE,
+	FORM_MESSAGE,
+	FORM_RDMA,
+	FORM_ATOMIC,
+	FORM_LOCAL,
+	FORM_BIND,
+	FORM_OPERANDS
+};
 
 /* One row per opcode: which fields of the request it uses and whether its data may be inline. */
 static const struct {
@@ -35,10 +43,13 @@ struct av_atomic *av_sq_operands(const struct av_qp_end *end, const struct av_sq
 {
 	uint32_t stride = end->qp->sq_stride;
 
-	if (!end->qp->max_operand || stride < sizeof(*wqe) + AV_SQ_OPERANDS || stride > AV_SQ_STRIDE_MAX)
+	if (!end->qp->max_operand || stride < sizeof(*wqe) + AV_SQ_OPERANDS ||
+	    stride > AV_SQ_STRIDE_MAX)
 		return NULL;
-	/* The stride may have changed since it led to the slot: the place is looked up as any other. */
-	return av_seg_at(end->seg, (uintptr_t)wqe - (uintptr_t)end->seg->head + stride - AV_SQ_OPERANDS,
+	/* The stride may have changed since it led to the slot: the place is looked up as any
+	 * other. */
+	return av_seg_at(end->seg,
+			 (uintptr_t)wqe - (uintptr_t)end->seg->head + stride - AV_SQ_OPERANDS,
 			 AV_SQ_OPERANDS);
 }
 
@@ -69,13 +80,14 @@ static int check_operands(const struct av_qp_shared *qp, const struct ibv_send_w
 
 	return wr->num_sge > 0 && av_atomic_size_valid(bytes) && bytes <= qp->max_operand
 		       ? 0
-		       : av_deny(EINVAL, AV_CHECK_POST_OPERANDS, bytes, qp->max_operand);
+		       : av_refuse(EINVAL, AV_CHECK_POST_OPERANDS, bytes, qp->max_operand);
 }
 
 static enum wr_form form_of(const struct ibv_send_wr *wr)
 {
-	return av_likely((unsigned int)wr->opcode < AV_ARRAY_SIZE(opcode_row)) ? opcode_row[wr->opcode].form
-									       : FORM_NONE;
+	return av_likely((unsigned int)wr->opcode < AV_ARRAY_SIZE(opcode_row))
+		       ? opcode_row[wr->opcode].form
+		       : FORM_NONE;
 }
 
 /* @bytes: out, the sum of the elements */
@@ -85,18 +97,21 @@ static int check(const struct av_qp_shared *qp, const struct ibv_send_wr *wr, bo
 	enum wr_form form = form_of(wr);
 
 	if (form == FORM_NONE || (av_unlikely(form == FORM_OPERANDS) && !translated))
-		return av_deny(EINVAL, AV_CHECK_POST_OPCODE, wr->opcode, 0);
+		return av_refuse(EINVAL, AV_CHECK_POST_OPCODE, wr->opcode, 0);
 	if (av_unlikely(form == FORM_OPERANDS) && check_operands(qp, wr))
 		return EINVAL;
 	if (wr->num_sge < 0 ||
 	    (!(wr->send_flags & IBV_SEND_INLINE) && (uint32_t)wr->num_sge > qp->sq_max_sge))
-		return av_deny(EINVAL, AV_CHECK_POST_SEND_SGE, (uint32_t)wr->num_sge, qp->sq_max_sge);
+		return av_refuse(EINVAL, AV_CHECK_POST_SEND_SGE, (uint32_t)wr->num_sge,
+				 qp->sq_max_sge);
 	*bytes = total(wr);
 	if (!(wr->send_flags & IBV_SEND_INLINE))
 		return 0;
 	if (!opcode_row[wr->opcode].inline_data)
-		return av_deny(EINVAL, AV_CHECK_POST_INLINE_OP, wr->opcode, 0);
-	return *bytes > qp->max_inline ? av_deny(EINVAL, AV_CHECK_POST_INLINE, *bytes, qp->max_inline) : 0;
+		return av_refuse(EINVAL, AV_CHECK_POST_INLINE_OP, wr->opcode, 0);
+	return *bytes > qp->max_inline
+		       ? av_refuse(EINVAL, AV_CHECK_POST_INLINE, *bytes, qp->max_inline)
+		       : 0;
 }
 
 void av_sq_fill_bind(struct av_sq_wqe *wqe, const struct ibv_mw *mw, uint32_t rkey,
@@ -150,7 +165,8 @@ static void fill_target(struct av_sq_wqe *wqe, const struct ibv_send_wr *wr, enu
 	}
 }
 
-/* The program's memory is read here, as any library's post routine does: its address is the caller's promise.
+/* The program's memory is read here, as any library's post routine does: its address is the
+ * caller's promise.
  */
 static void fill_inline(struct av_sq_wqe *wqe, const struct ibv_send_wr *wr)
 {
@@ -204,8 +220,8 @@ static void fill(struct av_sq_wqe *wqe, const struct ibv_send_wr *wr, uint64_t b
 }
 
 /* What few requests have: the operands of an extended atomic, the destination of a datagram. */
-static int fill_more(const struct av_qp_end *end, struct av_sq_wqe *wqe, const struct ibv_send_wr *wr,
-		     av_ah_lookup *find_ah)
+static int fill_more(const struct av_qp_end *end, struct av_sq_wqe *wqe,
+		     const struct ibv_send_wr *wr, av_ah_lookup *find_ah)
 {
 	const struct ibv_ah_attr *ah;
 
@@ -215,7 +231,7 @@ static int fill_more(const struct av_qp_end *end, struct av_sq_wqe *wqe, const s
 		return 0;
 	ah = find_ah(wr->wr.ud.ah);
 	if (!ah)
-		return av_deny(EINVAL, AV_CHECK_POST_AH, 0, 0);
+		return av_refuse(EINVAL, AV_CHECK_POST_AH, 0, 0);
 	av_sq_fill_ud(wqe, ah, wr->wr.ud.remote_qpn, wr->wr.ud.remote_qkey);
 	return 0;
 }
@@ -240,7 +256,7 @@ static int post_one(const struct av_qp_end *end, uint32_t number, const struct i
 
 static int full(const struct av_qp_shared *qp)
 {
-	return av_deny(ENOMEM, AV_CHECK_POST_SEND_FULL, qp->sq_capacity, qp->sq_capacity);
+	return av_refuse(ENOMEM, AV_CHECK_POST_SEND_FULL, qp->sq_capacity, qp->sq_capacity);
 }
 
 int av_sq_post(const struct av_qp_end *end, struct ibv_send_wr *wr, struct ibv_send_wr **bad,
@@ -252,26 +268,27 @@ int av_sq_post(const struct av_qp_end *end, struct ibv_send_wr *wr, struct ibv_s
 	int ret = 0;
 
 	for (; wr; wr = wr->next, tail++) {
-		ret = tail - freed >= qp->sq_capacity ? full(qp)
-						      : post_one(end, tail, wr, find_ah, translated);
+		ret = tail - freed >= qp->sq_capacity
+			      ? full(qp)
+			      : post_one(end, tail, wr, find_ah, translated);
 		if (ret) {
 			*bad = wr;
 			break;
 		}
 	}
-	av_publish_before_try(&qp->sq_tail, tail); /* the token: see av_drive() */
+	av_publish_before_try(&qp->sq_tail, tail); /* the execution right: see av_drive() */
 	return ret;
 }
 
-/* Is there room for that many elements of an indirect key's list in a slot? */
+/* Is there room for that many elements of an UMR key's list in a slot? */
 static bool holds(const struct av_qp_shared *qp, uint32_t count)
 {
 	return qp->sq_stride <= AV_SQ_STRIDE_MAX && qp->sq_stride >= sizeof(struct av_sq_wqe) &&
-	       count <= (qp->sq_stride - sizeof(struct av_sq_wqe)) / sizeof(struct av_indirect_entry);
+	       count <= (qp->sq_stride - sizeof(struct av_sq_wqe)) / sizeof(struct av_klm_entry);
 }
 
-const struct av_indirect_entry *av_sq_list(const struct av_qp_end *end, const struct av_sq_wqe *ring,
-					   const struct av_sq_wqe *head)
+const struct av_klm_entry *av_sq_list(const struct av_qp_end *end, const struct av_sq_wqe *ring,
+				      const struct av_sq_wqe *head)
 {
 	if (head->count > AV_MAX_KLMS)
 		return NULL;
@@ -280,7 +297,8 @@ const struct av_indirect_entry *av_sq_list(const struct av_qp_end *end, const st
 	return holds(end->qp, head->count) ? ring->list : NULL;
 }
 
-static int fill_special(const struct av_qp_shared *qp, struct av_sq_wqe *wqe, const struct av_sq_special *req)
+static int fill_special(const struct av_qp_shared *qp, struct av_sq_wqe *wqe,
+			const struct av_sq_special *req)
 {
 	if (!wqe || (req->inlined && !holds(qp, req->count)))
 		return EINVAL;

@@ -19,7 +19,8 @@ static uint32_t pop(struct av_seg_head *h)
 			break;
 		next = atomic_load_explicit(&h->stage_next[link - 1], memory_order_relaxed);
 	} while (!atomic_compare_exchange_weak_explicit(&h->stage_free, &old, head_word(old, next),
-							memory_order_acq_rel, memory_order_acquire));
+							memory_order_acq_rel,
+							memory_order_acquire));
 	if (link && link <= AV_STAGE_COUNT)
 		return link;
 	link = atomic_load_explicit(&h->stage_fresh, memory_order_relaxed);
@@ -34,7 +35,8 @@ static void push(struct av_seg_head *h, uint32_t link)
 	uint64_t old = atomic_load_explicit(&h->stage_free, memory_order_relaxed);
 
 	do
-		atomic_store_explicit(&h->stage_next[link - 1], (uint32_t)old, memory_order_relaxed);
+		atomic_store_explicit(&h->stage_next[link - 1], (uint32_t)old,
+				      memory_order_relaxed);
 	while (!atomic_compare_exchange_weak_explicit(&h->stage_free, &old, head_word(old, link),
 						      memory_order_acq_rel, memory_order_relaxed));
 }
@@ -51,7 +53,8 @@ uint32_t av_stage_take(struct av_seg *seg, uint64_t bytes)
 			av_stage_give(seg, first, got);
 			return 0;
 		}
-		atomic_store_explicit(&seg->head->stage_next[link - 1], first, memory_order_relaxed);
+		atomic_store_explicit(&seg->head->stage_next[link - 1], first,
+				      memory_order_relaxed);
 		first = link;
 	}
 	return first;

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Staging buffers: where a sender leaves the bytes of a SEND for the receiver's ibv_poll_cq() to place, in
- * the receiver's segment. Two copies through memory that both map are faster than one system call up to tens
- * of kilobytes, and they need no permission to enter the other process.
+ * Staging buffers: where a sender leaves the bytes of a SEND for the receiver's ibv_poll_cq() to
+ * place, in the receiver's segment. Two copies through memory that both map are faster than one
+ * system call up to tens of kilobytes, and they need no permission to enter the other process.
  *
- * A message is a chain of buffers. Free ones form a stack (the one used last is in the cache), with a count
- * in its head against the ABA problem. A sender that dies between taking and handing over loses its buffers
- * until the receiver's context is closed: at most one message per death.
+ * A message is a chain of buffers. Free ones form a stack (the one used last is in the cache), with
+ * a count in its head against the ABA problem. A sender that dies between taking and handing over
+ * loses its buffers until the receiver's context is closed: at most one message per death.
  */
 #ifndef AV_QUEUE_STAGE_H
 #define AV_QUEUE_STAGE_H
@@ -14,7 +14,7 @@
 #include <stdint.h>
 
 #include "base/compiler.h"
-#include "hca/segment.h"
+#include "segment/segment.h"
 
 /**
  * av_stage_take() - a chain of buffers for @bytes (> 0)

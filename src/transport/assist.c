@@ -5,26 +5,26 @@
 #include <string.h>
 
 #include "base/clock.h"
-#include "base/copy.h"
-#include "hca/limits.h"
-#include "memory/hazard.h"
+#include "copy/copy.h"
+#include "base/limits.h"
+#include "memory/pin.h"
 #include "memory/plain.h"
 #include "transport/connect.h"
 
-static_assert(AV_MAX_MSG_BYTES / AV_ASSIST_PIECE + 1 < 1u << 16, "pieces of a message count in 16 bits");
+static_assert(AV_MAX_MSG_BYTES / AV_ASSIST_PIECE + 1 < 1u << 16,
+	      "pieces of a message count in 16 bits");
 static_assert(AV_ASSIST_MIN > AV_ASSIST_PIECE + AV_ASSIST_REST, "there is something to share");
 
-/* A wait for a poller that has lost its core, or is stopped: longer than any piece takes. What is lost so
- * is kept in bounds, see wait_for_piece(). */
+/* A wait for a poller that has lost its core, or is stopped: longer than any piece takes. What is
+ * lost so is kept in bounds, see wait_for_piece(). */
 #define LONG_NS	    100000u
 #define REST_FACTOR 16u
 
-/* --- pieces ----------------------------------------------------------------------------------------------
- */
+/* --- pieces ---------------------------------------------------------------------- */
 
 /*
- * They are cut where cache lines of the destination begin, so that no two cores write to one line, and each
- * word of the destination is stored whole.
+ * They are cut where cache lines of the destination begin, so that no two cores write to one line,
+ * and each word of the destination is stored whole.
  */
 static uint64_t line_of(uint64_t addr)
 {
@@ -69,7 +69,8 @@ static bool claim_first(struct av_assist *a, uint32_t *number)
 	return true;
 }
 
-/* The last one, which is @number unless the message is closed meanwhile; by the holder of @piece. */
+/* The last one, which is @number unless the message is closed meanwhile; by the holder of @piece.
+ */
 static bool claim_last(struct av_assist *a, uint32_t number)
 {
 	uint32_t left = atomic_load_explicit(&a->left, memory_order_relaxed);
@@ -81,12 +82,11 @@ static bool claim_last(struct av_assist *a, uint32_t number)
 	return true;
 }
 
-/* --- the sender ------------------------------------------------------------------------------------------
- */
+/* --- the sender ------------------------------------------------------------------ */
 
 /*
- * Take @piece, waiting for whoever is copying one. Who waits long for a poller without a core asks nobody for
- * so much time that little of it can be lost so. Return: of av_lock_acquire()
+ * Take @piece, waiting for whoever is copying one. Who waits long for a poller without a core asks
+ * nobody for so much time that little of it can be lost so. Return: of av_lock_acquire()
  */
 static enum av_lock_result wait_for_piece(struct av_assist *a)
 {
@@ -104,7 +104,8 @@ static enum av_lock_result wait_for_piece(struct av_assist *a)
 	return got;
 }
 
-/* No more claims, and wait for the piece that is under way. Return: has everything claimed been copied? */
+/* No more claims, and wait for the piece that is under way. Return: has everything claimed been
+ * copied? */
 static bool close_message(struct av_assist *a)
 {
 	bool died;
@@ -130,7 +131,8 @@ static bool may_ask(const struct av_assist *a, const struct av_assist_message *m
 {
 	const struct av_key *k = av_key_entry(m->here, m->from.lkey);
 
-	return k && k->adopted && m->now_ns >= atomic_load_explicit(&a->alone_until_ns, memory_order_relaxed);
+	return k && k->adopted &&
+	       m->now_ns >= atomic_load_explicit(&a->alone_until_ns, memory_order_relaxed);
 }
 
 static void open_message(struct av_assist *a, const struct av_assist_message *m)
@@ -144,12 +146,15 @@ static void open_message(struct av_assist *a, const struct av_assist_message *m)
 		.to = m->to.addr,
 	};
 	atomic_store_explicit(&a->failed, 0, memory_order_relaxed);
-	atomic_store_explicit(&a->left, count_pieces(m->to.addr, m->from.length) << 16, memory_order_release);
+	atomic_store_explicit(&a->left, count_pieces(m->to.addr, m->from.length) << 16,
+			      memory_order_release);
 }
 
-static bool copy(const struct av_assist_message *m, uint8_t *to, const uint8_t *from, struct piece p)
+static bool copy(const struct av_assist_message *m, uint8_t *to, const uint8_t *from,
+		 struct piece p)
 {
-	return av_copy_part_at(to + p.at, from + p.at, p.bytes, m->from.length, m->now_ns) == AV_COPY_OK;
+	return av_copy_part_at(to + p.at, from + p.at, p.bytes, m->from.length, m->now_ns) ==
+	       AV_COPY_OK;
 }
 
 bool av_assist_copy(const struct av_assist_message *m, uint8_t *to, const uint8_t *from)
@@ -181,11 +186,11 @@ void av_assist_abandon(const struct av_qp_end *rsp)
 	av_lock_release(&cq->assist.piece);
 }
 
-/* --- the poller ------------------------------------------------------------------------------------------
- */
+/* --- the poller ------------------------------------------------------------------ */
 
 /* What to copy, of a message that is open. Another process has written it: it is copied first. */
-static bool read_job(const struct av_assist *a, struct av_assist_job *job, uint32_t *number, struct piece *p)
+static bool read_job(const struct av_assist *a, struct av_assist_job *job, uint32_t *number,
+		     struct piece *p)
 {
 	uint32_t left = atomic_load_explicit(&a->left, memory_order_acquire);
 
@@ -200,17 +205,20 @@ static bool read_job(const struct av_assist *a, struct av_assist_job *job, uint3
 }
 
 /* The keys are announced. */
-static void copy_piece(const struct av_qp_end *rsp, const struct av_qp_end *req, struct av_assist *a,
-		       const struct av_assist_job *job, uint32_t number, struct piece p)
+static void copy_piece(const struct av_qp_end *rsp, const struct av_qp_end *req,
+		       struct av_assist *a, const struct av_assist_job *job, uint32_t number,
+		       struct piece p)
 {
 	const struct av_rq_shared *rq = av_rq_at(rsp->seg, rsp->qp->rq);
 	uint8_t *to, *from;
 
 	if (!rq)
 		return;
-	to = av_plain_at(rsp->seg, job->to_key, rq->pd, IBV_ACCESS_LOCAL_WRITE, job->to + p.at, p.bytes)
+	to = av_plain_at(rsp->seg, job->to_key, rq->pd, IBV_ACCESS_LOCAL_WRITE, job->to + p.at,
+			 p.bytes)
 		     .local;
-	from = av_plain_at(req->seg, job->from_key, req->qp->pd, 0, job->from + p.at, p.bytes).local;
+	from = av_plain_at(req->seg, job->from_key, req->qp->pd, 0, job->from + p.at, p.bytes)
+		       .local;
 	if (!to || !from || !claim_last(a, number) ||
 	    av_copy_part_at(to, from, p.bytes, job->bytes, av_now_coarse_ns()) == AV_COPY_OK)
 		return;
@@ -221,8 +229,8 @@ static void copy_piece(const struct av_qp_end *rsp, const struct av_qp_end *req,
 /* @piece is held: the message stays what it is, if it is open. */
 static void help(const struct av_qp_end *rsp, const struct av_qp_end *req, struct av_assist *a)
 {
-	struct av_hazard *local = av_hazard_kept(rsp->seg, AV_HAZARD_LOCAL);
-	struct av_hazard *remote = av_hazard_kept(req->seg, AV_HAZARD_REMOTE);
+	struct av_pin *local = av_pin_kept(rsp->seg, AV_PIN_LOCAL);
+	struct av_pin *remote = av_pin_kept(req->seg, AV_PIN_REMOTE);
 	struct av_assist_job job;
 	struct piece p;
 	uint32_t number;
@@ -231,15 +239,16 @@ static void help(const struct av_qp_end *rsp, const struct av_qp_end *req, struc
 		return;
 	if (job.qp != rsp->qp->index || rsp->qp->attr.dest_qp_num != atomic_load(&req->qp->qpn))
 		return;
-	av_hazard_announce(local, job.to_key);
-	av_hazard_announce_alone(remote, job.from_key);
-	av_hazard_barrier();
+	av_pin_announce(local, job.to_key);
+	av_pin_announce_alone(remote, job.from_key);
+	av_pin_barrier();
 	copy_piece(rsp, req, a, &job, number, p);
-	av_hazard_rest(remote);
-	av_hazard_rest(local);
+	av_pin_rest(remote);
+	av_pin_rest(local);
 }
 
-void av_assist_help_with(const struct av_qp_end *rsp, const struct av_qp_end *req, struct av_cq_shared *cq)
+void av_assist_help_with(const struct av_qp_end *rsp, const struct av_qp_end *req,
+			 struct av_cq_shared *cq)
 {
 	if (!av_lock_try_free(&cq->assist.piece))
 		return;
@@ -249,7 +258,8 @@ void av_assist_help_with(const struct av_qp_end *rsp, const struct av_qp_end *re
 
 void av_assist_help(struct av_seg *seg, struct av_cq_shared *cq)
 {
-	struct av_qp_end rsp = {seg, av_qp_at(seg, __atomic_load_n(&cq->assist.job.qp, __ATOMIC_RELAXED))},
+	struct av_qp_end rsp = {seg, av_qp_at(seg, __atomic_load_n(&cq->assist.job.qp,
+								   __ATOMIC_RELAXED))},
 			 req = {0};
 
 	if (!rsp.qp)

@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Both sides copy: a receiver that polls its CQ in vain copies pieces of the large message that is being sent
- * to it.
+ * Both sides copy: a receiver that polls its CQ in vain copies pieces of the large message that is
+ * being sent to it.
  *
- * The sender opens its message in the receiver's CQ, one at a time there, and copies its pieces from the
- * front on; threads that poll that CQ claim others from the back (struct av_assist, queue/cq.h). A poller
- * copies one piece, holding the hazards of both keys, which it has looked up itself, and the lock @piece.
- * When no piece is left the sender takes that lock: then nobody writes to the buffer any more. What a poller
- * could not copy, or died over, is not mended: the message goes the ordinary way, as a whole and once more.
+ * The sender opens its message in the receiver's CQ, one at a time there, and copies its pieces
+ * from the front on; threads that poll that CQ claim others from the back (struct av_assist,
+ * queue/cq.h). A poller copies one piece, holding the pins of both keys, which it has looked up
+ * itself, and the lock @piece. When no piece is left the sender takes that lock: then nobody writes
+ * to the buffer any more. What a poller could not copy, or died over, is not mended: the message
+ * goes the ordinary way, as a whole and once more.
  *
  * Nobody has to help, and a sender that finds another one's message there goes on alone.
  */
@@ -23,13 +24,13 @@
 #include "queue/cq.h"
 #include "queue/qp.h"
 
-/* Measured (docs/PERFORMANCE.md): shorter messages stay in a core's own cache and gain little; smaller pieces
- * cost more in claims, larger ones are waited for longer. */
+/* Measured (docs/PERFORMANCE.md): shorter messages stay in a core's own cache and gain little;
+ * smaller pieces cost more in claims, larger ones are waited for longer. */
 #define AV_ASSIST_MIN	(256u << 10)
 #define AV_ASSIST_PIECE (64u << 10)
 
-/* The end of a message is the sender's, who copies it last: so much at least. It covers the last page of a
- * source, which is not adopted unless it is whole. */
+/* The end of a message is the sender's, who copies it last: so much at least. It covers the last
+ * page of a source, which is not adopted unless it is whole. */
 #define AV_ASSIST_REST 4096u
 
 /* One message, between processes. */
@@ -43,26 +44,30 @@ struct av_assist_message {
 
 /**
  * av_assist_copy() - copy a message to its receive buffer, with the help of whoever polls
- * @to, @from: as this process reaches the bytes; they do not overlap in a harmful way (av_copy_destroys())
+ * @to, @from: as this process reaches the bytes; they do not overlap in a harmful way
+ * (av_copy_destroys())
  *
- * Context: the sender's process; @rsp's responder token is held, and hazards of both keys. Waits for pages,
- *          and for a poller's piece that is under way, as for a lock. The end of the message comes last.
- * Return:  false: some bytes could not be copied by one side or the other; any may have been
+ * Context: the sender's process; @rsp's responder execution right is held, and pins of both keys.
+ * Waits for pages, and for a poller's piece that is under way, as for a lock. The end of the
+ * message comes last. Return:  false: some bytes could not be copied by one side or the other; any
+ * may have been
  */
-AV_MUST_USE bool av_assist_copy(const struct av_assist_message *m, uint8_t *to, const uint8_t *from);
+AV_MUST_USE bool av_assist_copy(const struct av_assist_message *m, uint8_t *to,
+				const uint8_t *from);
 
 /*
- * The sender died while it held @rsp's responder token, which has been taken over: nobody helps with its
- * message any more, and nobody does still. Waits for a piece that is under way.
+ * The sender died while it held @rsp's responder execution right, which has been taken over: nobody
+ * helps with its message any more, and nobody does still. Waits for a piece that is under way.
  */
 void av_assist_abandon(const struct av_qp_end *rsp);
 
 /* The slow part of av_assist_polled(). */
 void av_assist_help(struct av_seg *seg, struct av_cq_shared *cq);
 
-/* Copy one piece for receiving queue pair @rsp of @cq, if it is that one's message. @req: its peer. Part of
- * av_assist_help(), apart for tests. */
-void av_assist_help_with(const struct av_qp_end *rsp, const struct av_qp_end *req, struct av_cq_shared *cq);
+/* Copy one piece for receiving queue pair @rsp of @cq, if it is that one's message. @req: its peer.
+ * Part of av_assist_help(), apart for tests. */
+void av_assist_help_with(const struct av_qp_end *rsp, const struct av_qp_end *req,
+			 struct av_cq_shared *cq);
 
 /* Is there a piece that nobody has claimed? */
 static inline bool av_assist_wanted(uint32_t left)
@@ -70,11 +75,12 @@ static inline bool av_assist_wanted(uint32_t left)
 	return (left & 0xffff) < left >> 16;
 }
 
-/* The own CQ was polled in vain: copy a piece of what is on its way, if there is one. Context: owner's
- * thread, no lock held; waits for pages. */
+/* The own CQ was polled in vain: copy a piece of what is on its way, if there is one. Context:
+ * owner's thread, no lock held; waits for pages. */
 static inline void av_assist_polled(struct av_seg *seg, struct av_cq_shared *cq)
 {
-	if (av_unlikely(av_assist_wanted(atomic_load_explicit(&cq->assist.left, memory_order_relaxed))))
+	if (av_unlikely(
+		    av_assist_wanted(atomic_load_explicit(&cq->assist.left, memory_order_relaxed))))
 		av_assist_help(seg, cq);
 }
 

@@ -8,9 +8,9 @@
 
 #include "base/clock.h"
 #include "base/newer_verbs.h"
-#include "hca/captures.h"
-#include "hca/directory.h"
-#include "memory/reach.h"
+#include "device/captures.h"
+#include "registry/directory.h"
+#include "memory/xfer.h"
 #include "memory/translate.h"
 #include "transport/capture_file.h"
 #include "transport/capture_flow.h"
@@ -106,18 +106,21 @@ static uint32_t mtu_of(uint32_t mtu)
 	return 128u << (mtu >= IBV_MTU_256 && mtu <= IBV_MTU_4096 ? mtu : IBV_MTU_256);
 }
 
-/* --- payload ------------------------------------------------------------------------------------------- */
+/* --- payload --------------------------------------------------------------------- */
 
-/* The requester's buffers. What cannot be reached at once is left out: nobody waits for a capture. */
+/* The requester's buffers. What cannot be reached at once is left out: nobody waits for a capture.
+ */
 static void source_local(struct source *s, const struct request *r)
 {
 	s->held = s->known = false;
 	if (r->head.flags & IBV_SEND_INLINE) {
-		av_spans_local(&s->spans, r->req->seg, (void *)(uintptr_t)r->ring->data, r->head.bytes);
+		av_spans_local(&s->spans, r->req->seg, (void *)(uintptr_t)r->ring->data,
+			       r->head.bytes);
 		s->known = r->head.bytes <= AV_MAX_INLINE;
 	} else if (r->head.count <= AV_MAX_SGE) {
-		s->held = s->known = av_mem_get_list(r->req->seg, r->req->qp->pd, 0, r->ring->sge,
-						     r->head.count, r->head.bytes, &s->spans) == AV_MEM_OK;
+		s->held = s->known =
+			av_mem_get_list(r->req->seg, r->req->qp->pd, 0, r->ring->sge, r->head.count,
+					r->head.bytes, &s->spans) == AV_MEM_OK;
 	}
 }
 
@@ -150,10 +153,10 @@ static bool source_read(const struct source *s, uint64_t offset, uint8_t *to, ui
 	from = s->spans;
 	av_spans_skip(&from, offset);
 	av_spans_local(&there, NULL, to, bytes);
-	return av_reach_copy_part(&there, &from, bytes) == AV_REACH_OK;
+	return av_xfer_copy_part(&there, &from, bytes) == AV_XFER_OK;
 }
 
-/* --- frames -------------------------------------------------------------------------------------------- */
+/* --- frames ---------------------------------------------------------------------- */
 
 static const char *comment_of(const struct request *r, char text[AV_PCAPNG_COMMENT_MAX])
 {
@@ -193,7 +196,7 @@ static void put_message(struct request *r, const struct av_wire_message *m, uint
 	}
 }
 
-/* --- the request --------------------------------------------------------------------------------------- */
+/* --- the request ----------------------------------------------------------------- */
 
 static bool has_payload(const struct kind *k)
 {
@@ -243,8 +246,9 @@ static struct av_wire_message request_message(const struct request *r, const str
 }
 
 /*
- * The packet that the answer is to, when it is a refusal. A responder sees at the first packet that it has no
- * receive request, and what is wrong with the request; at the last what only the completion brings to light.
+ * The packet that the answer is to, when it is a refusal. A responder sees at the first packet that
+ * it has no receive request, and what is wrong with the request; at the last what only the
+ * completion brings to light.
  */
 static uint32_t refused_packet(const struct request *r, const struct kind *k, uint32_t last)
 {
@@ -263,7 +267,7 @@ static uint32_t refused_packet(const struct request *r, const struct kind *k, ui
 	}
 }
 
-/* --- the answer ---------------------------------------------------------------------------------------- */
+/* --- the answer ------------------------------------------------------------------ */
 
 static struct av_wire_message answer_message(const struct request *r, enum av_operation operation,
 					     uint32_t psn, uint8_t syndrome)
@@ -282,7 +286,8 @@ static struct av_wire_message answer_message(const struct request *r, enum av_op
 }
 
 /* An acknowledgement without payload of packet @psn, or a refusal. */
-static void put_acknowledge(struct request *r, const struct av_frame *f, uint32_t psn, uint8_t syndrome)
+static void put_acknowledge(struct request *r, const struct av_frame *f, uint32_t psn,
+			    uint8_t syndrome)
 {
 	struct av_wire_message m = answer_message(r, AV_OP_ACK, psn, syndrome);
 
@@ -362,7 +367,7 @@ static void put_datagram(struct request *r, const struct kind *k)
 	source_end(&s);
 }
 
-/* --- which requests ------------------------------------------------------------------------------------ */
+/* --- which requests -------------------------------------------------------------- */
 
 /* What the requester finds out by itself nobody else hears of. */
 static bool reaches_the_wire(const struct request *r)
@@ -379,8 +384,8 @@ static bool reaches_the_wire(const struct request *r)
 }
 
 /*
- * It waited already, and its time has not come, or this was only a last look whether there is an answer to
- * what was sent: on a wire nothing happens.
+ * It waited already, and its time has not come, or this was only a last look whether there is an
+ * answer to what was sent: on a wire nothing happens.
  */
 static bool only_waits(const struct request *r)
 {
@@ -397,7 +402,8 @@ static void find_operands(struct request *r, struct av_atomic *copy)
 {
 	const struct av_atomic *in_ring = NULL;
 
-	if (r->head.opcode >= AV_WR_SIZED_CMP_AND_SWP && r->head.opcode <= AV_WR_MASKED_FETCH_AND_ADD)
+	if (r->head.opcode >= AV_WR_SIZED_CMP_AND_SWP &&
+	    r->head.opcode <= AV_WR_MASKED_FETCH_AND_ADD)
 		in_ring = av_sq_operands(r->req, r->ring);
 	if (in_ring) {
 		*copy = *in_ring;

@@ -8,7 +8,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "hca/captures.h"
+#include "device/captures.h"
 #include "observe/log.h"
 #include "wire/frame.h"
 
@@ -63,15 +63,17 @@ static void open_file(struct file *f, unsigned int number, uint32_t stamp)
 	close_file(f);
 	if (!av_capture_spec(number, stamp, &spec))
 		return;
-	*f = (struct file){.stamp = stamp, .dev = spec.dev, .ino = spec.ino, .snaplen = spec.snaplen};
+	*f = (struct file){
+		.stamp = stamp, .dev = spec.dev, .ino = spec.ino, .snaplen = spec.snaplen};
 	f->fd = av_pcapng_open(spec.path, false);
 	if (f->fd >= 0 && is_still(f))
 		return;
 	if (f->fd >= 0)
 		close(f->fd); /* in another mount namespace: some other file of that name */
 	f->fd = -1;
-	av_warn_once("cannot write to %s: what this process executes will be missing from the capture",
-		     spec.path);
+	av_warn_once(
+		"cannot write to %s: what this process executes will be missing from the capture",
+		spec.path);
 }
 
 /* The mutex is held. Return: the file, or NULL */

@@ -3,11 +3,12 @@
 
 #include <string.h>
 
-#include "hca/directory.h"
-#include "hca/gid.h"
-#include "hca/port.h"
+#include "registry/directory.h"
+#include "device/gid.h"
+#include "device/port.h"
 
-#define HOP_LIMIT 64 /* what the kernel puts into a RoCEv2 address, whatever the program had there */
+#define HOP_LIMIT \
+	64 /* what the kernel puts into a RoCEv2 address, whatever the program had there */
 
 static uint32_t qpn_of(const struct av_qp_end *end)
 {
@@ -69,7 +70,8 @@ void av_capture_flow(struct av_frame *f, const struct av_qp_end *req, const stru
 	complete(f, &src, &dst);
 }
 
-void av_capture_flow_back(struct av_frame *f, const struct av_qp_end *req, const struct av_qp_end *rsp)
+void av_capture_flow_back(struct av_frame *f, const struct av_qp_end *req,
+			  const struct av_qp_end *rsp)
 {
 	union ibv_gid src, dst;
 
@@ -81,8 +83,8 @@ void av_capture_flow_back(struct av_frame *f, const struct av_qp_end *req, const
 /* The port that a queue pair is at. */
 static void gid_of_qpn(uint32_t qpn, uint32_t lid, union ibv_gid *gid)
 {
-	struct av_qp_home home = av_dir_qpn_find(qpn);
-	struct av_seg *seg = home.ref ? av_seg_get(home.ref) : NULL;
+	struct av_qp_location location = av_dir_qpn_find(qpn);
+	struct av_seg *seg = location.ref ? av_seg_get(location.ref) : NULL;
 
 	if (seg && seg->head->lid == lid)
 		av_port_gid(seg->head->port, 0, gid);
@@ -91,7 +93,8 @@ static void gid_of_qpn(uint32_t qpn, uint32_t lid, union ibv_gid *gid)
 	av_seg_put(seg);
 }
 
-void av_capture_flow_datagram(struct av_frame *f, const struct av_qp_end *req, const struct av_sq_wqe *wqe)
+void av_capture_flow_datagram(struct av_frame *f, const struct av_qp_end *req,
+			      const struct av_sq_wqe *wqe)
 {
 	uint32_t label = wqe->route.is_global ? wqe->route.flow_label : 0;
 	union ibv_gid src, dst = wqe->ud.dgid;

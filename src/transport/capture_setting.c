@@ -7,7 +7,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "hca/captures.h"
+#include "device/captures.h"
 #include "observe/log.h"
 #include "observe/pcapng.h"
 #include "transport/capture.h"

@@ -2,7 +2,7 @@
 /* Destination of a connected queue pair. */
 #include "transport/connect.h"
 
-#include "hca/directory.h"
+#include "registry/directory.h"
 
 /* Does the address vector lead to a port of that context? */
 static bool at_address(const struct ibv_ah_attr *ah, const struct av_seg *seg)
@@ -21,14 +21,15 @@ void av_disconnect(struct av_qp_end *peer)
 void av_connect_anew(const struct av_qp_end *end, struct av_qp_end *peer)
 {
 	uint32_t qpn = end->qp->attr.dest_qp_num;
-	struct av_qp_home home;
+	struct av_qp_location location;
 
 	av_disconnect(peer);
-	home = av_dir_qpn_find(qpn);
-	peer->seg = home.ref ? av_seg_get(home.ref) : NULL;
+	location = av_dir_qpn_find(qpn);
+	peer->seg = location.ref ? av_seg_get(location.ref) : NULL;
 	if (!peer->seg)
 		return;
-	peer->qp = av_qp_at(peer->seg, home.index);
-	if (!peer->qp || atomic_load(&peer->qp->qpn) != qpn || !at_address(&end->qp->attr.ah_attr, peer->seg))
+	peer->qp = av_qp_at(peer->seg, location.index);
+	if (!peer->qp || atomic_load(&peer->qp->qpn) != qpn ||
+	    !at_address(&end->qp->attr.ah_attr, peer->seg))
 		av_disconnect(peer);
 }

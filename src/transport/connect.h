@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Finding the queue pair that a connected queue pair's address vector and destination number lead to. */
+/* Finding the queue pair that a connected queue pair's address vector and destination number lead
+ * to. */
 #ifndef AV_TRANSPORT_CONNECT_H
 #define AV_TRANSPORT_CONNECT_H
 
@@ -10,7 +11,8 @@ void av_connect_anew(const struct av_qp_end *end, struct av_qp_end *peer);
 
 /**
  * av_connect() - make @peer the destination of @end, if it is not already
- * @peer: a cached destination, guarded by @end's @exec token (held); holds a use of its segment
+ * @peer: a cached destination, guarded by @end's @exec execution right (held); holds a use of its
+ * segment
  *
  * Afterwards peer->qp is NULL if there is no such queue pair on this host, or not at that address.
  */

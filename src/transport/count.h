@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Counting what does not go as it should: which counter of a queue pair a fault, or a status, belongs to. */
+/* Counting what does not go as it should: which counter of a queue pair a fault, or a status,
+ * belongs to. */
 #ifndef AV_TRANSPORT_COUNT_H
 #define AV_TRANSPORT_COUNT_H
 
@@ -11,7 +12,8 @@
 /* A request of @qp completes with @status, which is not success. @exec is held. */
 void av_count_request(struct av_qp_shared *qp, enum ibv_wc_status status);
 
-/* A receive request that a message to @qp had, or would have had, completes like that. @resp is held. */
+/* A receive request that a message to @qp had, or would have had, completes like that. @resp is
+ * held. */
 void av_count_receive(struct av_qp_shared *qp, enum ibv_wc_status status);
 
 /* @qp has refused a request. @resp is held. */

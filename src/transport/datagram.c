@@ -4,9 +4,9 @@
 
 #include <sched.h>
 
-#include "hca/directory.h"
-#include "hca/multicast.h"
-#include "hca/port.h"
+#include "registry/directory.h"
+#include "registry/multicast.h"
+#include "device/port.h"
 #include "memory/translate.h"
 #include "memory/why.h"
 #include "transport/count.h"
@@ -60,12 +60,13 @@ static enum av_fault collect(struct datagram *d, const struct av_sq_wqe *ring)
 	if (d->head.flags & IBV_SEND_INLINE)
 		av_spans_local(&local, d->req->seg, (void *)(uintptr_t)ring->data, d->head.bytes);
 	else
-		while ((found = av_mem_get_list(d->req->seg, d->req->qp->pd, 0, ring->sge, d->head.count,
-						d->head.bytes, &local)) == AV_MEM_BUSY)
+		while ((found = av_mem_get_list(d->req->seg, d->req->qp->pd, 0, ring->sge,
+						d->head.count, d->head.bytes, &local)) ==
+		       AV_MEM_BUSY)
 			sched_yield();
 	if (found != AV_MEM_OK) {
-		av_mem_why_list(d->req->seg, d->req->qp->pd, 0, ring->sge, d->head.count, d->head.bytes,
-				found);
+		av_mem_why_list(d->req->seg, d->req->qp->pd, 0, ring->sge, d->head.count,
+				d->head.bytes, found);
 		return AV_FAULT_LOC_PROT;
 	}
 	av_spans_local(&d->from, NULL, d->grh, AV_GRH_BYTES);
@@ -83,7 +84,8 @@ static bool is_addressee(const struct av_qp_shared *p, uint32_t qpn)
 
 static bool accepts(const struct datagram *d, const struct av_qp_shared *p)
 {
-	uint32_t state = atomic_load_explicit(&p->state, memory_order_relaxed), qkey = d->head.ud.qkey;
+	uint32_t state = atomic_load_explicit(&p->state, memory_order_relaxed),
+		 qkey = d->head.ud.qkey;
 
 	if (qkey & USE_OWN_QKEY)
 		qkey = d->req->qp->attr.qkey;
@@ -104,7 +106,8 @@ static void count_arrival(struct av_qp_shared *p, const struct datagram *d, bool
 		av_count_rsp(p, AV_RSP_MULTICAST);
 }
 
-/* Hand over to a queue pair whose token is held. What does not fit, or finds nothing to fit into, is lost. */
+/* Hand over to a queue pair whose execution right is held. What does not fit, or finds nothing to
+ * fit into, is lost. */
 static void deliver(struct datagram *d, const struct av_qp_end *rsp)
 {
 	struct av_receiver to = av_receiver_of(rsp);
@@ -126,7 +129,7 @@ static void deliver(struct datagram *d, const struct av_qp_end *rsp)
 	if (!request)
 		av_count_rsp(rsp->qp, AV_RSP_RNR);
 	if (fault != AV_FAULT_NONE)
-		av_blame_drop(); /* what the receiver cannot take is lost, and nobody hears of it */
+		av_diag_drop(); /* what the receiver cannot take is lost, and nobody hears of it */
 	if (fault == AV_FAULT_LOC_PROT)
 		d->source_bad = true;
 	if (fault != AV_FAULT_NONE && rsp->qp->receiving)
@@ -134,10 +137,10 @@ static void deliver(struct datagram *d, const struct av_qp_end *rsp)
 	count_arrival(rsp->qp, d, request && fault == AV_FAULT_NONE);
 }
 
-static void send_to(struct datagram *d, const struct av_qp_home *home, uint32_t qpn)
+static void send_to(struct datagram *d, const struct av_qp_location *location, uint32_t qpn)
 {
-	struct av_seg *seg = home->ref ? av_seg_get(home->ref) : NULL;
-	struct av_qp_end rsp = {seg, seg ? av_qp_at(seg, home->index) : NULL};
+	struct av_seg *seg = location->ref ? av_seg_get(location->ref) : NULL;
+	struct av_qp_end rsp = {seg, seg ? av_qp_at(seg, location->index) : NULL};
 
 	if (rsp.qp && av_seg_alive(seg)) {
 		av_responder_acquire(&rsp);
@@ -153,14 +156,14 @@ static void send_to(struct datagram *d, const struct av_qp_home *home, uint32_t 
 static void send_one(struct datagram *d)
 {
 	uint32_t qpn = d->head.ud.qpn & AV_QPN_MASK;
-	struct av_qp_home home = av_dir_qpn_find(qpn);
-	struct av_seg *seg = home.ref ? av_seg_get(home.ref) : NULL;
+	struct av_qp_location location = av_dir_qpn_find(qpn);
+	struct av_seg *seg = location.ref ? av_seg_get(location.ref) : NULL;
 	bool there = seg && (d->has_grh ? av_seg_has_gid(seg, &d->head.ud.dgid)
 					: seg->head->lid == d->head.route.dlid && seg->head->lid);
 
 	av_seg_put(seg);
 	if (there)
-		send_to(d, &home, qpn);
+		send_to(d, &location, qpn);
 }
 
 /* Each member of the group gets a copy, but for the sending queue pair itself. */
@@ -171,7 +174,7 @@ static void send_group(struct datagram *d)
 
 	while (av_multicast_next(&d->head.ud.dgid, &at, &member))
 		if (member.qpn != own)
-			send_to(d, &member.home, member.qpn);
+			send_to(d, &member.location, member.qpn);
 }
 
 static enum av_fault check(const struct datagram *d)
@@ -183,7 +186,8 @@ static enum av_fault check(const struct datagram *d)
 	return d->head.bytes > 128ull << d->req->seg->head->mtu ? AV_FAULT_LOC_LEN : AV_FAULT_NONE;
 }
 
-struct av_direct_result av_datagram_execute(const struct av_qp_end *req, const struct av_sq_wqe *wqe)
+struct av_direct_result av_datagram_execute(const struct av_qp_end *req,
+					    const struct av_sq_wqe *wqe)
 {
 	struct datagram d = {.req = req, .head = *wqe};
 	struct av_direct_result result = {.fault = check(&d)};

@@ -5,8 +5,8 @@
 #include <string.h>
 
 #include "base/clock.h"
-#include "base/copy.h"
-#include "memory/reach.h"
+#include "copy/copy.h"
+#include "memory/xfer.h"
 #include "memory/why.h"
 #include "queue/stage.h"
 #include "transport/count.h"
@@ -70,7 +70,8 @@ void av_deliver_cancel(const struct av_receiver *to)
 }
 
 /* Append the completion of the request that was taken. */
-static int complete(const struct av_receiver *to, const struct av_rq_wqe *request, struct av_cqe *cqe)
+static int complete(const struct av_receiver *to, const struct av_rq_wqe *request,
+		    struct av_cqe *cqe)
 {
 	int ret;
 
@@ -106,16 +107,16 @@ enum av_fault av_deliver_completion(const struct av_message *msg, const struct a
 	return complete(msg->to, request, &cqe) ? AV_FAULT_RECV_CQ : AV_FAULT_NONE;
 }
 
-static enum av_fault fault_of_reach(enum av_reach reach)
+static enum av_fault fault_of_xfer(enum av_xfer reach)
 {
 	switch (reach) {
-	case AV_REACH_OK:
+	case AV_XFER_OK:
 		return AV_FAULT_NONE;
-	case AV_REACH_SRC_FAULT:
+	case AV_XFER_SRC_FAULT:
 		return AV_FAULT_LOC_PROT;
-	case AV_REACH_DST_FAULT:
+	case AV_XFER_DST_FAULT:
 		return AV_FAULT_RECV_PROT;
-	case AV_REACH_BUSY:
+	case AV_XFER_BUSY:
 		return AV_FAULT_BUSY;
 	default:
 		return AV_FAULT_FORBIDDEN;
@@ -123,13 +124,14 @@ static enum av_fault fault_of_reach(enum av_reach reach)
 }
 
 /* Payload that fits the completion entry travels in it. */
-static enum av_fault carry(struct av_cqe *cqe, const struct av_message *msg, const struct av_spans *from)
+static enum av_fault carry(struct av_cqe *cqe, const struct av_message *msg,
+			   const struct av_spans *from)
 {
 	struct av_spans to;
 
 	av_spans_local(&to, NULL, cqe->data, msg->bytes);
 	cqe->data_len = (uint8_t)msg->bytes;
-	return fault_of_reach(av_reach_copy(&to, from));
+	return fault_of_xfer(av_xfer_copy(&to, from));
 }
 
 /* A copy into the chain's buffers, one after the other; @from is consumed piece by piece. */
@@ -140,16 +142,16 @@ static enum av_fault fill_chain(struct av_seg *seg, uint32_t link, uint64_t byte
 
 	while (bytes > 0) {
 		uint64_t n = bytes < AV_STAGE_BYTES ? bytes : AV_STAGE_BYTES;
-		enum av_reach ret;
+		enum av_xfer ret;
 
 		av_spans_local(&to, NULL, av_stage_buffer(seg, link), n);
 		if (!to.at[0].local)
 			return AV_FAULT_FORBIDDEN;
-		ret = av_reach_copy(&to, &rest);
-		if (ret == AV_REACH_DST_FAULT) /* the shared file system is full */
+		ret = av_xfer_copy(&to, &rest);
+		if (ret == AV_XFER_DST_FAULT) /* the shared file system is full */
 			return AV_FAULT_FORBIDDEN;
-		if (ret != AV_REACH_OK)
-			return fault_of_reach(ret);
+		if (ret != AV_XFER_OK)
+			return fault_of_xfer(ret);
 		av_spans_skip(&rest, n);
 		bytes -= n;
 		link = av_stage_next(seg, link);
@@ -157,7 +159,8 @@ static enum av_fault fill_chain(struct av_seg *seg, uint32_t link, uint64_t byte
 	return AV_FAULT_NONE;
 }
 
-static enum av_fault stage(struct av_cqe *cqe, const struct av_message *msg, const struct av_spans *from)
+static enum av_fault stage(struct av_cqe *cqe, const struct av_message *msg,
+			   const struct av_spans *from)
 {
 	struct av_seg *seg = msg->to->seg;
 	enum av_fault fault;
@@ -175,8 +178,8 @@ static enum av_fault stage(struct av_cqe *cqe, const struct av_message *msg, con
 }
 
 /*
- * Inline receive: the payload waits for the poller in the completion or beside the request, whoever executes.
- * The receive buffers are not looked at before it is placed.
+ * Inline receive: the payload waits for the poller in the completion or beside the request, whoever
+ * executes. The receive buffers are not looked at before it is placed.
  */
 static enum av_fault leave_for_poller(struct av_cqe *cqe, const struct av_message *msg,
 				      const struct av_spans *from)
@@ -186,52 +189,55 @@ static enum av_fault leave_for_poller(struct av_cqe *cqe, const struct av_messag
 
 	if (msg->bytes <= AV_CQE_DATA)
 		return carry(cqe, msg, from);
-	av_spans_local(&to, NULL, av_rq_payload(seg, rq_of(msg->to), msg->to->rsp->qp->receiving - 1),
+	av_spans_local(&to, NULL,
+		       av_rq_payload(seg, rq_of(msg->to), msg->to->rsp->qp->receiving - 1),
 		       msg->bytes);
 	if (!to.at[0].local)
 		return AV_FAULT_RECV_PROT; /* a peer's queue that contradicts itself */
 	cqe->flags |= AV_CQE_IN_SLOT;
 	cqe->stage_len = (uint32_t)msg->bytes;
-	return fault_of_reach(av_reach_copy(&to, from));
+	return fault_of_xfer(av_xfer_copy(&to, from));
 }
 
-/* Is inline receive active for a message of that length? What a peer's segment says is not believed. */
+/* Is inline receive active for a message of that length? What a peer's segment says is not
+ * believed. */
 static bool is_inline(const struct av_message *msg)
 {
 	uint64_t room = rq_of(msg->to)->inline_bytes;
 
 	if (msg->bytes == 0 || msg->bytes > msg->to->rsp->qp->inline_recv)
 		return false;
-	return msg->bytes <= AV_CQE_DATA || (msg->bytes <= room && msg->bytes <= AV_MAX_INLINE_RECV);
+	return msg->bytes <= AV_CQE_DATA ||
+	       (msg->bytes <= room && msg->bytes <= AV_MAX_INLINE_RECV);
 }
 
 /* Choose how the bytes travel. @to holds the receive buffers, translated. */
-static enum av_fault move(struct av_cqe *cqe, const struct av_message *msg, const struct av_spans *from,
-			  const struct av_spans *to)
+static enum av_fault move(struct av_cqe *cqe, const struct av_message *msg,
+			  const struct av_spans *from, const struct av_spans *to)
 {
 	struct av_seg *seg = msg->to->seg;
 	enum av_fault fault = AV_FAULT_FORBIDDEN;
 
 	if (seg->own)
-		return fault_of_reach(av_reach_copy(to, from));
+		return fault_of_xfer(av_xfer_copy(to, from));
 	if (msg->bytes <= AV_CQE_DATA)
 		return carry(cqe, msg, from);
 	if (msg->bytes <= AV_STAGE_LIMIT)
 		fault = stage(cqe, msg, from);
-	if (fault == AV_FAULT_FORBIDDEN && !av_reach_refused(seg))
-		fault = fault_of_reach(av_reach_copy(to, from));
+	if (fault == AV_FAULT_FORBIDDEN && !av_xfer_refused(seg))
+		fault = fault_of_xfer(av_xfer_copy(to, from));
 	if (fault == AV_FAULT_FORBIDDEN && msg->bytes > AV_STAGE_LIMIT)
 		fault = stage(cqe, msg, from);
 	return fault;
 }
 
-static enum av_fault receive_fault(const struct av_message *msg, const struct av_rq_wqe *request, uint32_t pd,
-				   enum av_mem_fault found)
+static enum av_fault receive_fault(const struct av_message *msg, const struct av_rq_wqe *request,
+				   uint32_t pd, enum av_mem_fault found)
 {
 	if (found == AV_MEM_BUSY)
 		return AV_FAULT_BUSY;
-	av_mem_why_list(msg->to->seg, pd, IBV_ACCESS_LOCAL_WRITE, request->sge, request->count, msg->bytes,
-			found);
+	av_mem_why_list(msg->to->seg, pd, IBV_ACCESS_LOCAL_WRITE, request->sge, request->count,
+			msg->bytes, found);
 	return AV_FAULT_RECV_PROT;
 }
 
@@ -244,15 +250,16 @@ enum av_fault av_deliver_send(const struct av_message *msg, const struct av_span
 	struct av_cqe cqe;
 
 	if (msg->bytes > request->bytes) {
-		av_blame(AV_CHECK_RECV_SHORT, msg->bytes, request->bytes);
+		av_diag_note(AV_CHECK_RECV_SHORT, msg->bytes, request->bytes);
 		return AV_FAULT_RECV_SHORT;
 	}
 	message_cqe(&cqe, msg);
 	if (is_inline(msg)) {
 		fault = leave_for_poller(&cqe, msg, from);
 	} else if (msg->bytes > 0) {
-		enum av_mem_fault found = av_mem_get_list(msg->to->seg, rq->pd, IBV_ACCESS_LOCAL_WRITE,
-							  request->sge, request->count, msg->bytes, &to);
+		enum av_mem_fault found =
+			av_mem_get_list(msg->to->seg, rq->pd, IBV_ACCESS_LOCAL_WRITE, request->sge,
+					request->count, msg->bytes, &to);
 
 		if (found != AV_MEM_OK)
 			return receive_fault(msg, request, rq->pd, found);
@@ -260,7 +267,8 @@ enum av_fault av_deliver_send(const struct av_message *msg, const struct av_span
 		av_mem_put_list(&to);
 	}
 	if (fault == AV_FAULT_NONE && msg->invalidate &&
-	    av_window_invalidate(msg->to->seg, msg->invalidate, qpn_of(msg->to)) != AV_INVALIDATED) {
+	    av_window_invalidate(msg->to->seg, msg->invalidate, qpn_of(msg->to)) !=
+		    AV_INVALIDATED) {
 		av_stage_give(msg->to->seg, cqe.stage, cqe.stage_len);
 		fault = AV_FAULT_INVALIDATE;
 	}

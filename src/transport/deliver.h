@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The receiving half of a message: the receive request it consumes, how its bytes get there, its completion.
- * All functions: the responder's token is held.
+ * The receiving half of a message: the receive request it consumes, how its bytes get there, its
+ * completion. All functions: the responder's execution right is held.
  */
 #ifndef AV_TRANSPORT_DELIVER_H
 #define AV_TRANSPORT_DELIVER_H
@@ -15,7 +15,8 @@
  * docs/ARCHITECTURE.md. */
 #define AV_STAGE_LIMIT 16384u
 
-/* Who receives: the queue pair the message came to, whose token is held, and where its receive requests are.
+/* Who receives: the queue pair the message came to, whose execution right is held, and where its
+ * receive requests are.
  */
 struct av_receiver {
 	const struct av_qp_end *rsp;
@@ -43,19 +44,19 @@ struct av_message {
 };
 
 /*
- * A message for that queue pair is about to be executed: have the cache lines that it will need, which its
- * owner has written, brought in together instead of one after the other. A hint; no token is needed.
+ * A message for that queue pair is about to be executed: have the cache lines that it will need,
+ * which its owner has written, brought in together instead of one after the other. A hint; no
+ * execution right is needed.
  */
 void av_deliver_prefetch(const struct av_qp_end *rsp);
 
 /**
  * av_deliver_request() - take the receive request that the message will use
  *
- * If there is none for a message of a connection, leaves a mark for the receiver's next post and looks again
- * for some microseconds. Afterwards exactly one of
- * av_deliver_send() and av_deliver_completion() (which complete it, unless they say otherwise),
- * av_deliver_error() and av_deliver_cancel() is called.
- * Return: the request, or NULL: receiver not ready
+ * If there is none for a message of a connection, leaves a mark for the receiver's next post and
+ * looks again for some microseconds. Afterwards exactly one of av_deliver_send() and
+ * av_deliver_completion() (which complete it, unless they say otherwise), av_deliver_error() and
+ * av_deliver_cancel() is called. Return: the request, or NULL: receiver not ready
  */
 const struct av_rq_wqe *av_deliver_request(const struct av_receiver *to);
 
@@ -65,15 +66,16 @@ void av_deliver_cancel(const struct av_receiver *to);
 /**
  * av_deliver_send() - bring the bytes of a SEND to the receive request, and complete it
  * @from: the bytes; @request: from av_deliver_request()
- * Return: AV_FAULT_NONE: completed. Not completed: AV_FAULT_RECV_SHORT, AV_FAULT_RECV_PROT; AV_FAULT_LOC_PROT
- * (a sender's buffer); AV_FAULT_FORBIDDEN (the bytes are in a process whose memory this one may not read, or
- *         there is no staging buffer left); AV_FAULT_BUSY (a key is being changed). AV_FAULT_RECV_CQ: lost
- *         with the CQ.
+ * Return: AV_FAULT_NONE: completed. Not completed: AV_FAULT_RECV_SHORT, AV_FAULT_RECV_PROT;
+ * AV_FAULT_LOC_PROT (a sender's buffer); AV_FAULT_FORBIDDEN (the bytes are in a process whose
+ * memory this one may not read, or there is no staging buffer left); AV_FAULT_BUSY (a key is being
+ * changed). AV_FAULT_RECV_CQ: lost with the CQ.
  */
 AV_MUST_USE enum av_fault av_deliver_send(const struct av_message *msg, const struct av_spans *from,
 					  const struct av_rq_wqe *request);
 
-/* Complete the receive request of a message whose bytes are in place (RDMA WRITE with immediate). */
+/* Complete the receive request of a message whose bytes are in place (RDMA WRITE with immediate).
+ */
 AV_MUST_USE enum av_fault av_deliver_completion(const struct av_message *msg,
 						const struct av_rq_wqe *request);
 

@@ -27,7 +27,7 @@ static enum av_fault find_receiver(struct av_work *w)
 	if (found == AV_XRC_BUSY)
 		return AV_FAULT_BUSY;
 	if (found != AV_XRC_FOUND) {
-		av_blame(AV_CHECK_RESPONDER_SRQ, w->head.srqn, 0);
+		av_diag_note(AV_CHECK_RESPONDER_SRQ, w->head.srqn, 0);
 		return AV_FAULT_REM_OP_DENIED;
 	}
 	w->pd = av_rq_at(w->to.seg, w->to.rq)->pd;
@@ -36,9 +36,9 @@ static enum av_fault find_receiver(struct av_work *w)
 }
 
 /*
- * Take the responder's token, if the queue pair is still the one meant and in a state to answer. A token left
- * by a dead executor means that a message may be half delivered: the queue pair fails, as it would after a
- * fatal error.
+ * Take the responder's execution right, if the queue pair is still the one meant and in a state to
+ * answer. A execution right left by a dead executor means that a message may be half delivered: the
+ * queue pair fails, as it would after a fatal error.
  */
 static bool responder_begin(struct av_work *w)
 {
@@ -71,8 +71,8 @@ static void responder_end(struct av_work *w)
 		av_event_raise(w->rsp, w->qpn, (enum ibv_event_type)w->events[i]);
 }
 
-/* The operation; again for as long as regions are being re-registered. Nothing but the tokens is held in
- * between. */
+/* The operation; again for as long as regions are being re-registered. Nothing but the execution
+ * rights is held in between. */
 static enum av_fault operate(struct av_work *w)
 {
 	for (;;) {

@@ -4,7 +4,7 @@
 
 #include <sched.h>
 
-#include "memory/reach.h"
+#include "memory/xfer.h"
 #include "transport/direct_read.h"
 
 enum av_fault av_direct_operand(struct av_work *w, const struct av_mem_request *req,
@@ -18,12 +18,12 @@ enum av_fault av_direct_operand(struct av_work *w, const struct av_mem_request *
 	fault = av_work_remote(w, req, &remote);
 	if (fault != AV_FAULT_NONE)
 		return fault;
-	if (remote.at[0].addr & (req->length - 1)) /* a region whose first byte is not aligned: aligned in key
-						      space only */
+	if (remote.at[0].addr & (req->length - 1)) /* a region whose first byte is not aligned:
+						      aligned in key space only */
 		fault = AV_FAULT_REM_MISALIGNED;
 	else if (old)
-		fault = av_work_moved(w, av_reach_atomic(&remote.at[0], atomic, old), AV_FAULT_REM_ACCESS,
-				      AV_FAULT_REM_ACCESS);
+		fault = av_work_moved(w, av_xfer_atomic(&remote.at[0], atomic, old),
+				      AV_FAULT_REM_ACCESS, AV_FAULT_REM_ACCESS);
 	av_mem_put(&remote.at[0]);
 	return fault;
 }
@@ -36,7 +36,8 @@ static enum av_fault return_original(struct av_work *w, struct av_operand *old)
 
 	av_spans_local(&from, NULL, old, w->head.bytes);
 	while ((fault = av_direct_answer(w, &from)) == AV_FAULT_BUSY)
-		sched_yield(); /* not the whole operation again: the memory is changed; no hazard is held */
+		sched_yield(); /* not the whole operation again: the memory is changed; no pin is
+				  held */
 	return fault;
 }
 
@@ -107,7 +108,8 @@ enum av_fault av_direct_atomic_write(struct av_work *w)
 	if (fault != AV_FAULT_NONE)
 		return fault;
 	av_spans_local(&to, NULL, &atomic.value, sizeof(uint64_t));
-	fault = av_work_moved(w, av_reach_copy(&to, &w->local), AV_FAULT_LOC_PROT, AV_FAULT_LOC_PROT);
+	fault = av_work_moved(w, av_xfer_copy(&to, &w->local), AV_FAULT_LOC_PROT,
+			      AV_FAULT_LOC_PROT);
 	av_work_local_end(w);
 	if (fault != AV_FAULT_NONE || w->result.park != AV_PARK_NOT)
 		return fault;

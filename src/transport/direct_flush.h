@@ -6,10 +6,10 @@
 #include "transport/direct_work.h"
 
 /*
- * FLUSH, IBTA volume 1, release 1.5. What earlier requests of the queue pair wrote is in the responder's
- * memory when they are done, and its processors' caches are coherent: for global visibility nothing is left
- * to do but to be ordered behind them. Persistence is never granted, so asking for it is refused with the
- * right.
+ * FLUSH, IBTA volume 1, release 1.5. What earlier requests of the queue pair wrote is in the
+ * responder's memory when they are done, and its processors' caches are coherent: for global
+ * visibility nothing is left to do but to be ordered behind them. Persistence is never granted, so
+ * asking for it is refused with the right.
  */
 av_operation av_direct_flush;
 

@@ -2,7 +2,7 @@
 /* A requester's own keys. */
 #include "transport/direct_local.h"
 
-#include "memory/indirect.h"
+#include "memory/klm_list.h"
 #include "memory/why.h"
 #include "memory/window.h"
 
@@ -47,7 +47,7 @@ enum av_fault av_direct_nop(struct av_work *w)
 
 enum av_fault av_direct_umr_fill(struct av_work *w)
 {
-	struct av_indirect_fill fill = {
+	struct av_klm_fill fill = {
 		.key = w->head.rkey,
 		.pd = w->req->qp->pd,
 		.access = w->head.rights,
@@ -57,12 +57,13 @@ enum av_fault av_direct_umr_fill(struct av_work *w)
 		.count = w->head.count,
 	};
 
-	return fill.entries && av_indirect_fill(w->req->seg, &fill) == 0 ? AV_FAULT_NONE : AV_FAULT_MW_BIND;
+	return fill.entries && av_klm_fill(w->req->seg, &fill) == 0 ? AV_FAULT_NONE
+								    : AV_FAULT_MW_BIND;
 }
 
 enum av_fault av_direct_umr_invalidate(struct av_work *w)
 {
-	struct av_indirect_fill nothing = {.key = w->head.rkey, .pd = w->req->qp->pd};
+	struct av_klm_fill nothing = {.key = w->head.rkey, .pd = w->req->qp->pd};
 
-	return av_indirect_fill(w->req->seg, &nothing) ? AV_FAULT_MW_BIND : AV_FAULT_NONE;
+	return av_klm_fill(w->req->seg, &nothing) ? AV_FAULT_MW_BIND : AV_FAULT_NONE;
 }

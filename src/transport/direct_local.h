@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Operations on the requester's own keys, of which no responder hears: only the requester's token is held. */
+/* Operations on the requester's own keys, of which no responder hears: only the requester's
+ * execution right is held. */
 #ifndef AV_TRANSPORT_DIRECT_LOCAL_H
 #define AV_TRANSPORT_DIRECT_LOCAL_H
 

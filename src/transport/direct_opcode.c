@@ -3,7 +3,7 @@
 #include "transport/direct_opcode.h"
 
 #include "base/newer_verbs.h"
-#include "hca/limits.h"
+#include "base/limits.h"
 #include "transport/direct.h"
 #include "transport/direct_atomic.h"
 #include "transport/direct_flush.h"
@@ -14,7 +14,9 @@
 
 static const struct av_direct_opcode row[] = {
 	[IBV_WR_RDMA_WRITE] = {.operation = av_direct_write, .uc = true},
-	[IBV_WR_RDMA_WRITE_WITH_IMM] = {.operation = av_direct_write_imm, .uc = true, .receives = true},
+	[IBV_WR_RDMA_WRITE_WITH_IMM] = {.operation = av_direct_write_imm,
+					.uc = true,
+					.receives = true},
 	[IBV_WR_SEND] = {.operation = av_direct_send, .uc = true, .receives = true},
 	[IBV_WR_SEND_WITH_IMM] = {.operation = av_direct_send, .uc = true, .receives = true},
 	[IBV_WR_SEND_WITH_INV] = {.operation = av_direct_send, .receives = true},

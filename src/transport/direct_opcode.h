@@ -16,10 +16,12 @@ struct av_direct_opcode {
 	bool word;     /* brings or wants 8 bytes, no more and no less */
 };
 
-/* The row of an opcode (enum ibv_wr_opcode, AV_WR_...), whatever a ring holds. Return: it, NULL: none */
+/* The row of an opcode (enum ibv_wr_opcode, AV_WR_...), whatever a ring holds. Return: it, NULL:
+ * none */
 const struct av_direct_opcode *av_direct_opcode(uint32_t opcode);
 
-/* What the requester refuses without asking anybody. Return: AV_FAULT_NONE, or LOC_QP_OP, LOC_LEN */
+/* What the requester refuses without asking anybody. Return: AV_FAULT_NONE, or LOC_QP_OP, LOC_LEN
+ */
 AV_MUST_USE enum av_fault av_direct_check(const struct av_work *w);
 
 /* Would that request consume a receive request? */

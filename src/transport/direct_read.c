@@ -2,7 +2,7 @@
 /* What a request brings back. */
 #include "transport/direct_read.h"
 
-#include "memory/reach.h"
+#include "memory/xfer.h"
 
 enum av_fault av_direct_check_rd_atomic(const struct av_work *w)
 {
@@ -12,8 +12,8 @@ enum av_fault av_direct_check_rd_atomic(const struct av_work *w)
 }
 
 /*
- * Inline receive of the requester: another process leaves a short answer for the poller. The requester's own
- * has no shorter way than to place it.
+ * Inline receive of the requester: another process leaves a short answer for the poller. The
+ * requester's own has no shorter way than to place it.
  */
 static bool leaves_answer(const struct av_work *w)
 {
@@ -29,7 +29,7 @@ static enum av_fault leave_answer(struct av_work *w, const struct av_spans *from
 	enum av_fault fault;
 
 	av_spans_local(&to, NULL, w->answer, from->bytes);
-	fault = av_work_moved(w, av_reach_copy(&to, from), AV_FAULT_REM_ACCESS, AV_FAULT_LOC_PROT);
+	fault = av_work_moved(w, av_xfer_copy(&to, from), AV_FAULT_REM_ACCESS, AV_FAULT_LOC_PROT);
 	if (fault == AV_FAULT_NONE && w->result.park == AV_PARK_NOT)
 		w->result.answer_bytes = (uint8_t)from->bytes;
 	return fault;
@@ -44,7 +44,8 @@ enum av_fault av_direct_answer(struct av_work *w, const struct av_spans *from)
 	fault = av_work_local(w, IBV_ACCESS_LOCAL_WRITE);
 	if (fault != AV_FAULT_NONE)
 		return fault;
-	fault = av_work_moved(w, av_reach_copy(&w->local, from), AV_FAULT_REM_ACCESS, AV_FAULT_LOC_PROT);
+	fault = av_work_moved(w, av_xfer_copy(&w->local, from), AV_FAULT_REM_ACCESS,
+			      AV_FAULT_LOC_PROT);
 	av_work_local_end(w);
 	return fault;
 }

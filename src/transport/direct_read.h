@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* RDMA READ, and what it has in common with others that bring something back: its right and its answer. */
+/* RDMA READ, and what it has in common with others that bring something back: its right and its
+ * answer. */
 #ifndef AV_TRANSPORT_DIRECT_READ_H
 #define AV_TRANSPORT_DIRECT_READ_H
 

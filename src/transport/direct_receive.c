@@ -77,8 +77,8 @@ enum av_fault av_direct_send(struct av_work *w)
 	return fault;
 }
 
-/* The rkey is checked before a receive request is taken, and the bytes move after: a fault must find the
- * request. */
+/* The rkey is checked before a receive request is taken, and the bytes move after: a fault must
+ * find the request. */
 static enum av_fault write_imm(struct av_work *w)
 {
 	enum av_fault fault = w->head.bytes > 0 ? av_direct_write_check(w) : AV_FAULT_NONE;

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Requests that consume one of the responder's receive requests, and wait if there is none: SENDs, and RDMA
- * WRITE with immediate data. How the bytes and the completion get there is in transport/deliver.h.
+ * Requests that consume one of the responder's receive requests, and wait if there is none: SENDs,
+ * and RDMA WRITE with immediate data. How the bytes and the completion get there is in
+ * transport/deliver.h.
  */
 #ifndef AV_TRANSPORT_DIRECT_RECEIVE_H
 #define AV_TRANSPORT_DIRECT_RECEIVE_H
@@ -11,8 +12,8 @@
 /* SEND, with immediate data or a key to invalidate if the opcode says so. */
 av_operation av_direct_send;
 
-/* The rkey is checked before a receive request is taken, and the bytes move after: a fault must find the
- * request. */
+/* The rkey is checked before a receive request is taken, and the bytes move after: a fault must
+ * find the request. */
 av_operation av_direct_write_imm;
 
 #endif

@@ -9,7 +9,7 @@
 #include "transport/responder.h"
 #include "transport/state.h"
 
-/* The responder's side of a fault, its token held. */
+/* The responder's side of a fault, its execution right held. */
 static void responder_fail(struct av_work *w)
 {
 	const struct av_rule *rule = av_rule(w->result.fault);
@@ -27,31 +27,32 @@ static void responder_fail(struct av_work *w)
 }
 
 /*
- * The unreliable connection: what the responder cannot take is lost, and neither side hears of it. Its
- * receive request stays for the next message. IBTA volume 1, 9.8.3.
+ * The unreliable connection: what the responder cannot take is lost, and neither side hears of it.
+ * Its receive request stays for the next message. IBTA volume 1, 9.8.3.
  */
 static void lose(struct av_work *w)
 {
 	if (w->rsp->qp->receiving)
 		av_deliver_cancel(&w->to);
-	av_blame_drop();
+	av_diag_drop();
 	av_count_rsp(w->rsp->qp, AV_RSP_DROPPED);
 	w->result = (struct av_direct_result){0};
 }
 
 static bool found_at_requester(enum av_fault fault)
 {
-	return fault == AV_FAULT_LOC_LEN || fault == AV_FAULT_LOC_QP_OP || fault == AV_FAULT_LOC_PROT;
+	return fault == AV_FAULT_LOC_LEN || fault == AV_FAULT_LOC_QP_OP ||
+	       fault == AV_FAULT_LOC_PROT;
 }
 
 /*
- * Is the responder blamed though it has died meanwhile? What it left half done, such as a key withdrawn to be
- * changed, is nobody's error any more: it does not answer.
+ * Is the responder blamed though it has died meanwhile? What it left half done, such as a key
+ * withdrawn to be changed, is nobody's error any more: it does not answer.
  */
 static bool has_died(const struct av_work *w)
 {
-	return av_unlikely(w->result.fault != AV_FAULT_NONE) && !found_at_requester(w->result.fault) &&
-	       !av_seg_alive_now(w->rsp->seg);
+	return av_unlikely(w->result.fault != AV_FAULT_NONE) &&
+	       !found_at_requester(w->result.fault) && !av_seg_alive_now(w->rsp->seg);
 }
 
 /* What a requester of an unreliable connection sends, arrive or not. */
@@ -66,7 +67,8 @@ static void count_uc(struct av_traffic *t, const struct av_work *w)
 
 static void advance_uc(struct av_work *w, bool lost)
 {
-	w->req->qp->next_psn = (w->req->qp->next_psn + av_packets(w->req->qp, w->head.bytes)) & 0xffffff;
+	w->req->qp->next_psn =
+		(w->req->qp->next_psn + av_packets(w->req->qp, w->head.bytes)) & 0xffffff;
 	w->rsp->qp->expected_psn = w->req->qp->next_psn;
 	count_uc(&w->req->qp->counters.req.traffic, w);
 	if (!lost)

@@ -5,14 +5,16 @@
 #include <sched.h>
 
 #include "memory/key.h"
-#include "memory/reach.h"
+#include "memory/xfer.h"
 #include "transport/direct_atomic.h"
 #include "transport/tunnel.h"
 
 /* Look at a tunneled atomic, or do it. */
-static enum av_fault tunneled(struct av_work *w, const struct anyverbs_tunneled_atomic *command, bool apply)
+static enum av_fault tunneled(struct av_work *w, const struct anyverbs_tunneled_atomic *command,
+			      bool apply)
 {
-	struct av_mem_request req = av_work_request(w, IBV_ACCESS_REMOTE_WRITE | AV_ACCESS_TUNNELED);
+	struct av_mem_request req =
+		av_work_request(w, IBV_ACCESS_REMOTE_WRITE | AV_ACCESS_TUNNELED);
 	struct av_atomic atomic;
 	struct av_operand old;
 
@@ -29,7 +31,7 @@ static enum av_fault do_tunneled(struct av_work *w, const struct anyverbs_tunnel
 	enum av_fault fault;
 
 	while ((fault = tunneled(w, command, true)) == AV_FAULT_BUSY)
-		sched_yield(); /* no hazard is held */
+		sched_yield(); /* no pin is held */
 	return fault;
 }
 
@@ -43,7 +45,8 @@ enum av_fault av_direct_tunneled(struct av_work *w, bool apply)
 	if (count == 0)
 		return AV_FAULT_REM_NO_COMMAND;
 	av_spans_local(&to, NULL, command, w->head.bytes);
-	fault = av_work_moved(w, av_reach_copy(&to, &w->local), AV_FAULT_LOC_PROT, AV_FAULT_LOC_PROT);
+	fault = av_work_moved(w, av_xfer_copy(&to, &w->local), AV_FAULT_LOC_PROT,
+			      AV_FAULT_LOC_PROT);
 	if (w->result.park != AV_PARK_NOT)
 		return fault;
 	for (unsigned int i = 0; i < count && fault == AV_FAULT_NONE; i++)
@@ -51,7 +54,8 @@ enum av_fault av_direct_tunneled(struct av_work *w, bool apply)
 	if (fault != AV_FAULT_NONE || !apply)
 		return fault;
 	av_work_local_end(w);
-	for (unsigned int i = 0; i < count && fault == AV_FAULT_NONE && w->result.park == AV_PARK_NOT; i++)
+	for (unsigned int i = 0;
+	     i < count && fault == AV_FAULT_NONE && w->result.park == AV_PARK_NOT; i++)
 		fault = do_tunneled(w, &command[i]);
 	return fault;
 }

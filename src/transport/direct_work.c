@@ -2,7 +2,7 @@
 /* The memory of a request under execution. */
 #include "transport/direct_work.h"
 
-#include "hca/limits.h"
+#include "base/limits.h"
 #include "memory/why.h"
 
 enum av_fault av_work_local(struct av_work *w, uint32_t access)
@@ -14,16 +14,16 @@ enum av_fault av_work_local(struct av_work *w, uint32_t access)
 		av_spans_local(&w->local, seg, (void *)(uintptr_t)w->ring->data, w->head.bytes);
 		return w->head.bytes <= AV_MAX_INLINE ? AV_FAULT_NONE : AV_FAULT_LOC_LEN;
 	}
-	found = av_mem_get_list(seg, w->req->qp->pd, access, w->ring->sge, w->head.count, w->head.bytes,
-				&w->local);
+	found = av_mem_get_list(seg, w->req->qp->pd, access, w->ring->sge, w->head.count,
+				w->head.bytes, &w->local);
 	switch (found) {
 	case AV_MEM_OK:
 		return AV_FAULT_NONE;
 	case AV_MEM_BUSY:
 		return AV_FAULT_BUSY;
 	default:
-		av_mem_why_list(seg, w->req->qp->pd, access, w->ring->sge, w->head.count, w->head.bytes,
-				found);
+		av_mem_why_list(seg, w->req->qp->pd, access, w->ring->sge, w->head.count,
+				w->head.bytes, found);
 		return AV_FAULT_LOC_PROT;
 	}
 }
@@ -77,23 +77,24 @@ enum av_fault av_work_gone(struct av_work *w)
 	return AV_FAULT_NONE;
 }
 
-enum av_fault av_work_moved(struct av_work *w, enum av_reach reach, enum av_fault src, enum av_fault dst)
+enum av_fault av_work_moved(struct av_work *w, enum av_xfer reach, enum av_fault src,
+			    enum av_fault dst)
 {
 	switch (reach) {
-	case AV_REACH_OK:
+	case AV_XFER_OK:
 		return AV_FAULT_NONE;
-	case AV_REACH_SRC_FAULT:
-	case AV_REACH_DST_FAULT:
+	case AV_XFER_SRC_FAULT:
+	case AV_XFER_DST_FAULT:
 		if (!av_seg_alive_now(w->rsp->seg))
 			break;
-		return reach == AV_REACH_SRC_FAULT ? src : dst;
-	case AV_REACH_REFUSED:
+		return reach == AV_XFER_SRC_FAULT ? src : dst;
+	case AV_XFER_REFUSED:
 		return AV_FAULT_FORBIDDEN;
-	case AV_REACH_BUSY:
+	case AV_XFER_BUSY:
 		return AV_FAULT_BUSY;
-	case AV_REACH_SPLIT:
+	case AV_XFER_SPLIT:
 		return AV_FAULT_REM_MISALIGNED;
-	case AV_REACH_GONE:
+	case AV_XFER_GONE:
 		break;
 	}
 	return av_work_gone(w);

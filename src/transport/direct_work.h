@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A request under execution by the direct transport: its two sides, the memory of each, and what has come of
- * it so far.
+ * A request under execution by the direct transport: its two sides, the memory of each, and what
+ * has come of it so far.
  */
 #ifndef AV_TRANSPORT_DIRECT_WORK_H
 #define AV_TRANSPORT_DIRECT_WORK_H
@@ -10,7 +10,7 @@
 #include <stdint.h>
 
 #include "base/compiler.h"
-#include "memory/reach.h"
+#include "memory/xfer.h"
 #include "memory/translate.h"
 #include "queue/qp.h"
 #include "transport/deliver.h"
@@ -22,29 +22,31 @@ struct av_direct_opcode;
 
 struct av_work {
 	const struct av_qp_end *req, *rsp;
-	const struct av_sq_wqe *ring; /* the request in the ring, for its elements and inline data */
-	struct av_sq_wqe head;	      /* a copy of its header: a peer's ring may change under our eyes */
+	const struct av_sq_wqe
+		*ring;	       /* the request in the ring, for its elements and inline data */
+	struct av_sq_wqe head; /* a copy of its header: a peer's ring may change under our eyes */
 	const struct av_direct_opcode *opcode; /* its row, NULL: there is none */
 	uint32_t qpn;			       /* the responder's number */
-	struct av_receiver to; /* where it receives: its own segment, or that of an XRC request's SRQ, */
-	uint32_t pd;	       /* against whose domain its keys are checked */
+	struct av_receiver
+		to;  /* where it receives: its own segment, or that of an XRC request's SRQ, */
+	uint32_t pd; /* against whose domain its keys are checked */
 	struct av_xrc_use srq; /* held for an XRC request */
 	struct av_spans local; /* the requester's buffers */
 	uint8_t *answer;       /* for what is not put there, but left for the poller */
 	struct av_direct_result result;
-	int events[2]; /* to raise at the responder when its token is released */
+	int events[2]; /* to raise at the responder when its execution right is released */
 	unsigned int event_count;
 };
 
 /*
  * What a request of some opcode does.
  *
- * Context: the requester's token is held, and the responder's unless the row says that none is concerned; no
- * lock and no hazard. May wait for pages of either program.
- * Return:  AV_FAULT_NONE: done; or it has to wait, and @w->result.park is set. AV_FAULT_BUSY: a key that it
- *          needs is being changed; no hazard and no receive request is held, and it is called again, to begin
- *          anew. Else the fault, whose effects on either side are the caller's; a receive request that was
- *          taken is still so if the fault is the receiver's.
+ * Context: the requester's execution right is held, and the responder's unless the row says that
+ * none is concerned; no lock and no pin. May wait for pages of either program. Return:
+ * AV_FAULT_NONE: done; or it has to wait, and @w->result.park is set. AV_FAULT_BUSY: a key that it
+ *          needs is being changed; no pin and no receive request is held, and it is called again,
+ * to begin anew. Else the fault, whose effects on either side are the caller's; a receive request
+ * that was taken is still so if the fault is the receiver's.
  */
 typedef enum av_fault av_operation(struct av_work *w);
 
@@ -55,7 +57,8 @@ static inline bool av_work_park(struct av_work *w, enum av_park why)
 	return false;
 }
 
-/* Raise that event (enum ibv_event_type, or AV_EVENT_NONE) at the responder in the end; two at most. */
+/* Raise that event (enum ibv_event_type, or AV_EVENT_NONE) at the responder in the end; two at
+ * most. */
 static inline void av_work_event(struct av_work *w, int event)
 {
 	if (event != AV_EVENT_NONE)
@@ -67,8 +70,8 @@ static inline void av_work_event(struct av_work *w, int event)
  * @access: 0 for sources, IBV_ACCESS_LOCAL_WRITE for destinations
  *
  * Context: as av_mem_get_list().
- * Return:  AV_FAULT_NONE: held until av_work_local_end(). AV_FAULT_BUSY, AV_FAULT_LOC_PROT, AV_FAULT_LOC_LEN
- *          (more inline data than a slot has): nothing is held.
+ * Return:  AV_FAULT_NONE: held until av_work_local_end(). AV_FAULT_BUSY, AV_FAULT_LOC_PROT,
+ * AV_FAULT_LOC_LEN (more inline data than a slot has): nothing is held.
  */
 AV_MUST_USE enum av_fault av_work_local(struct av_work *w, uint32_t access);
 void av_work_local_end(struct av_work *w);
@@ -82,19 +85,18 @@ struct av_mem_request av_work_request(const struct av_work *w, uint32_t access);
  * @remote: out, one span; on AV_FAULT_NONE to be given to av_mem_put(), else nothing is held
  *
  * Context: as av_mem_get().
- * Return:  AV_FAULT_NONE, AV_FAULT_BUSY, AV_FAULT_REM_ACCESS, or AV_FAULT_TUNNELED for a payload that is not
- *          to be written, but to be understood
+ * Return:  AV_FAULT_NONE, AV_FAULT_BUSY, AV_FAULT_REM_ACCESS, or AV_FAULT_TUNNELED for a payload
+ * that is not to be written, but to be understood
  */
 AV_MUST_USE enum av_fault av_work_remote(const struct av_work *w, const struct av_mem_request *req,
 					 struct av_spans *remote);
 
 /**
  * av_work_moved() - what it means how a copy ended
- * @src, @dst: the faults that memory of that side missing stands for. Memory that is gone because its process
- * is gone is no answer at all.
- * Return: the fault, as an operation's
+ * @src, @dst: the faults that memory of that side missing stands for. Memory that is gone because
+ * its process is gone is no answer at all. Return: the fault, as an operation's
  */
-AV_MUST_USE enum av_fault av_work_moved(struct av_work *w, enum av_reach reach, enum av_fault src,
+AV_MUST_USE enum av_fault av_work_moved(struct av_work *w, enum av_xfer reach, enum av_fault src,
 					enum av_fault dst);
 
 /* The responder died under our hands. Return: AV_FAULT_NONE, as an operation that has to wait */

@@ -2,7 +2,7 @@
 /* RDMA WRITE. */
 #include "transport/direct_write.h"
 
-#include "memory/reach.h"
+#include "memory/xfer.h"
 #include "transport/direct_tunnel.h"
 
 /* Translate where an RDMA WRITE goes; AV_FAULT_TUNNELED: it is to be understood instead. */
@@ -23,7 +23,8 @@ enum av_fault av_direct_write_bytes(struct av_work *w)
 		return av_direct_tunneled(w, true);
 	if (fault != AV_FAULT_NONE)
 		return fault;
-	fault = av_work_moved(w, av_reach_copy(&remote, &w->local), AV_FAULT_LOC_PROT, AV_FAULT_REM_ACCESS);
+	fault = av_work_moved(w, av_xfer_copy(&remote, &w->local), AV_FAULT_LOC_PROT,
+			      AV_FAULT_REM_ACCESS);
 	av_mem_put(&remote.at[0]);
 	return fault;
 }

@@ -8,9 +8,9 @@
 av_operation av_direct_write;
 
 /*
- * For requests that do more: copy to the memory that the rkey names, or only look whether that could be done.
- * The length is not 0; the requester's buffers have been translated, and the access flags of the queue pair
- * are the caller's to check. Context and return as an operation's.
+ * For requests that do more: copy to the memory that the rkey names, or only look whether that
+ * could be done. The length is not 0; the requester's buffers have been translated, and the access
+ * flags of the queue pair are the caller's to check. Context and return as an operation's.
  */
 AV_MUST_USE enum av_fault av_direct_write_bytes(struct av_work *w);
 AV_MUST_USE enum av_fault av_direct_write_check(struct av_work *w);

@@ -6,8 +6,8 @@
 
 #include "base/clock.h"
 #include "base/newer_verbs.h"
-#include "hca/directory.h"
-#include "memory/reach.h"
+#include "registry/directory.h"
+#include "memory/xfer.h"
 #include "transport/capture.h"
 #include "transport/connect.h"
 #include "transport/count.h"
@@ -25,15 +25,15 @@
 #include "transport/state.h"
 #include "transport/timer.h"
 
-/* What the holder of the token saw last; whatever differs when it has let go is a reason to look again. */
+/* What the holder of the execution right saw last; whatever differs when it has let go is a reason
+ * to look again. */
 struct view {
 	uint32_t tail;
 	uint32_t state;
 	bool parked;
 };
 
-/* --- completions of the requester --------------------------------------------------------------------------
- */
+/* --- completions of the requester ------------------------------------------------ */
 
 /* By enum ibv_wr_opcode, and those that plain verbs do not have. */
 static const uint16_t wc_opcode[] = {
@@ -89,7 +89,8 @@ static AV_FLAT int complete(const struct av_qp_end *end, const struct av_sq_wqe 
 	a.to->wr_id = wqe->wr_id;
 	a.to->status = (uint8_t)status;
 	a.to->sl = 0;
-	a.to->opcode = wqe->opcode < AV_ARRAY_SIZE(wc_opcode) ? wc_opcode[wqe->opcode] : IBV_WC_SEND;
+	a.to->opcode =
+		wqe->opcode < AV_ARRAY_SIZE(wc_opcode) ? wc_opcode[wqe->opcode] : IBV_WC_SEND;
 	a.to->slid = 0;
 	a.to->flags = 0;
 	a.to->byte_len = (uint32_t)wqe->bytes;
@@ -112,7 +113,7 @@ static void fail_responder(const struct av_qp_end *end)
 	av_lock_release(&end->qp->resp);
 }
 
-/* Into the error state, with the requester's token held and the responder's not. */
+/* Into the error state, with the requester's execution right held and the responder's not. */
 static void enter_error(const struct av_qp_end *end)
 {
 	atomic_store(&end->qp->park, AV_PARK_NOT);
@@ -137,7 +138,8 @@ static void overrun(const struct av_qp_end *end)
 	av_event_raise(end, atomic_load(&end->qp->qpn), IBV_EVENT_QP_FATAL);
 }
 
-static void succeed(const struct av_qp_end *end, const struct av_sq_wqe *wqe, const struct answer *answer)
+static void succeed(const struct av_qp_end *end, const struct av_sq_wqe *wqe,
+		    const struct answer *answer)
 {
 	struct av_qp_shared *qp = end->qp;
 
@@ -165,19 +167,20 @@ static AV_SELDOM void flush(const struct av_qp_end *end, uint32_t tail)
 	av_report_flush(end, end->qp->sq_next - first, false);
 }
 
-/* --- one request
- * -------------------------------------------------------------------------------------------- */
+/* --- one request ----------------------------------------------------------------- */
 
 /* Is it watched what becomes of the buffers of requests that wait? */
 static bool is_checked(const struct av_qp_end *end)
 {
 	return end->seg->own &&
-	       (atomic_load_explicit(&end->seg->head->watched, memory_order_relaxed) & AV_WATCHED_MISUSE);
+	       (atomic_load_explicit(&end->seg->head->watched, memory_order_relaxed) &
+		AV_WATCHED_MISUSE);
 }
 
-/* The request cannot be executed now. Return: true if that was its last chance, and it has failed. */
-static bool wait_or_fail(const struct av_qp_end *end, const struct av_qp_end *peer, struct av_sq_wqe *wqe,
-			 const struct av_direct_result *result)
+/* The request cannot be executed now. Return: true if that was its last chance, and it has failed.
+ */
+static bool wait_or_fail(const struct av_qp_end *end, const struct av_qp_end *peer,
+			 struct av_sq_wqe *wqe, const struct av_direct_result *result)
 {
 	enum av_fault fault = av_retry(end, result, av_now_ns());
 
@@ -203,8 +206,8 @@ static void flush_responder(const struct av_qp_end *end, const struct av_qp_end 
 }
 
 /*
- * A fenced request begins when the answers to those before it are where the program wants them; those that
- * wait for the poller are placed early, by who can. Return: may it begin?
+ * A fenced request begins when the answers to those before it are where the program wants them;
+ * those that wait for the poller are placed early, by who can. Return: may it begin?
  */
 static bool pass_fence(const struct av_qp_end *end)
 {
@@ -253,10 +256,10 @@ static bool befall(const struct av_qp_end *end, struct av_qp_end *peer, struct a
 	switch (in->what) {
 	case AV_INJECTED_RESULT:
 		goes_on = outcome(end, peer, wqe, in->result, &none);
-		av_blame_drop(); /* the cause, if it has not come to a failure */
+		av_diag_drop(); /* the cause, if it has not come to a failure */
 		return goes_on;
 	case AV_INJECTED_STATUS:
-		av_blame_drop();
+		av_diag_drop();
 		(void)complete(end, wqe, in->status, NULL);
 		enter_error(end);
 		return true;
@@ -270,7 +273,8 @@ static bool befall(const struct av_qp_end *end, struct av_qp_end *peer, struct a
 	}
 }
 
-/* A request of a context that is watched. Return: has something befallen it? @goes_on: then, as of step() */
+/* A request of a context that is watched. Return: has something befallen it? @goes_on: then, as of
+ * step() */
 static __attribute__((noinline)) bool befell(const struct av_qp_end *end, struct av_qp_end *peer,
 					     struct av_sq_wqe *wqe, bool *goes_on)
 {
@@ -346,13 +350,14 @@ static bool may_execute(uint32_t state, bool under_way)
 	return state == IBV_QPS_RTS || (state == IBV_QPS_SQD && under_way);
 }
 
-/* Execute as far as it goes; the token is held. */
+/* Execute as far as it goes; the execution right is held. */
 static void execute(const struct av_qp_end *end, struct av_qp_end *peer, struct view *view)
 {
 	struct av_qp_shared *qp = end->qp;
 	bool under_way = atomic_load_explicit(&qp->park, memory_order_relaxed) != AV_PARK_NOT;
 
-	/* Only if it is set: an exchange costs a full barrier, which a token of one's own does without. */
+	/* Only if it is set: an exchange costs a full barrier, which a execution right of one's own
+	 * does without. */
 	if (atomic_load(&qp->kick))
 		atomic_exchange(&qp->kick, 0);
 	for (;; under_way = false) {
@@ -374,35 +379,39 @@ static void execute(const struct av_qp_end *end, struct av_qp_end *peer, struct 
 			view->parked = true;
 			return;
 		}
-		/* Whatever is new by now, again() finds; but in SQD there may be an event to be raised. */
+		/* Whatever is new by now, again() finds; but in SQD there may be an event to be
+		 * raised. */
 		if (av_likely(qp->sq_next == view->tail && view->state == IBV_QPS_RTS))
 			return;
 	}
 }
 
 /*
- * A peer that drives our queue may die in the middle of it. What was parked then is looked at by our timer
- * when its time comes; what is posted meanwhile finds the token busy here, and has the timer come by until
- * the peer is done: it finds the token abandoned. So may a peer that only tries it, while a thread of ours is
- * inside: that one need not see what was posted, since the peer would look.
+ * A peer that drives our queue may die in the middle of it. What was parked then is looked at by
+ * our timer when its time comes; what is posted meanwhile finds the execution right busy here, and
+ * has the timer come by until the peer is done: it finds the execution right abandoned. So may a
+ * peer that only tries it, while a thread of ours is inside: that one need not see what was posted,
+ * since the peer would look.
  */
 static void left_to_other(const struct av_qp_end *end)
 {
-	/* Also if the token is free by now: its holder may look again, take our request and leave it parked,
-	 * to a timer that knows of the queue pair by this call only. */
+	/* Also if the execution right is free by now: its holder may look again, take our request
+	 * and leave it parked, to a timer that knows of the queue pair by this call only. */
 	if (end->seg->own && !av_biased_mine(&end->qp->exec))
 		av_timer_watch(end, av_now_ns() + AV_DRIVEN_NS);
 }
 
 /*
- * Is there something new since the token's last holder looked? A poster publishes @sq_tail, and a helper
- * @kick, and whoever fails a queue pair @state, before trying the token; the holder reads them after letting
- * it go, with a full barrier between on either side: the newcomer gets the token, or the holder sees the
- * news.
+ * Is there something new since the execution right's last holder looked? A poster publishes
+ * @sq_tail, and a helper
+ * @kick, and whoever fails a queue pair @state, before trying the execution right; the holder reads
+ * them after letting it go, with a full barrier between on either side: the newcomer gets the
+ * execution right, or the holder sees the news.
  */
 static bool again(const struct av_qp_shared *qp, const struct view *view)
 {
-	return (!view->parked && atomic_load_explicit(&qp->sq_tail, memory_order_relaxed) != view->tail) ||
+	return (!view->parked &&
+		atomic_load_explicit(&qp->sq_tail, memory_order_relaxed) != view->tail) ||
 	       atomic_load_explicit(&qp->kick, memory_order_relaxed) ||
 	       atomic_load_explicit(&qp->state, memory_order_relaxed) != view->state;
 }
@@ -419,7 +428,8 @@ void av_drive(const struct av_qp_end *end, struct av_qp_end *peer)
 			left_to_other(end);
 			break;
 		}
-		if (av_unlikely(got == AV_LOCK_REPAIR)) { /* the executor died with a request half done */
+		if (av_unlikely(got ==
+				AV_LOCK_REPAIR)) { /* the executor died with a request half done */
 			av_report_event(end, AV_CHECK_EXECUTOR_DIED, AV_EVENT_NONE, 0);
 			enter_error(end);
 		}
@@ -430,14 +440,15 @@ void av_drive(const struct av_qp_end *end, struct av_qp_end *peer)
 		av_disconnect(&found);
 }
 
-/* Its own process has to execute what is posted there: nobody else may enter its memory, or it is watched by
- * what only it has. */
+/* Its own process has to execute what is posted there: nobody else may enter its memory, or it is
+ * watched by what only it has. */
 static bool is_its_own_business(const struct av_seg *seg)
 {
 	const uint32_t own = AV_WATCHED_FAULTS | AV_WATCHED_MISUSE;
 
-	return av_reach_refused(seg) ||
-	       (!seg->own && (atomic_load_explicit(&seg->head->watched, memory_order_relaxed) & own));
+	return av_xfer_refused(seg) ||
+	       (!seg->own &&
+		(atomic_load_explicit(&seg->head->watched, memory_order_relaxed) & own));
 }
 
 void av_drive_peer(const struct av_qp_end *end)

@@ -5,20 +5,21 @@
 
 #include <infiniband/verbs.h>
 
-#include "hca/bell.h"
+#include "segment/doorbell.h"
 #include "queue/qp.h"
 
-/* Context: no token or lock held (rings a bell, which makes system calls). */
-static inline void av_event_raise(const struct av_qp_end *end, uint32_t qpn, enum ibv_event_type event)
+/* Context: no execution right or lock held (rings a doorbell, which makes system calls). */
+static inline void av_event_raise(const struct av_qp_end *end, uint32_t qpn,
+				  enum ibv_event_type event)
 {
-	struct av_bell_record record = {
+	struct av_doorbell_record record = {
 		.event = event,
 		.kind = AV_SLAB_QP,
 		.index = end->qp->index,
 		.id = qpn,
 	};
 
-	(void)av_bell_ring(end->seg, AV_BELL_ASYNC, &record);
+	(void)av_doorbell_ring(end->seg, AV_DOORBELL_ASYNC, &record);
 }
 
 #endif

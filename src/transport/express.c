@@ -5,10 +5,10 @@
 #include <string.h>
 
 #include "base/clock.h"
-#include "base/copy.h"
-#include "hca/directory.h"
-#include "hca/limits.h"
-#include "memory/hazard.h"
+#include "copy/copy.h"
+#include "registry/directory.h"
+#include "base/limits.h"
+#include "memory/pin.h"
 #include "memory/plain.h"
 #include "queue/cq.h"
 #include "transport/assist.h"
@@ -19,7 +19,7 @@ struct express {
 	struct av_qp_shared *req, *rsp;
 	const struct av_sq_wqe *wqe;
 	struct ibv_sge sge; /* the element, copied; of inline data its length only */
-	struct av_hazard *local, *remote;
+	struct av_pin *local, *remote;
 	uint64_t now_ns;
 	enum av_fault fault;
 };
@@ -29,14 +29,16 @@ static uint8_t *local_bytes(const struct express *x, uint32_t access)
 {
 	if (x->wqe->flags & IBV_SEND_INLINE)
 		return (uint8_t *)(uintptr_t)x->wqe->data;
-	return av_plain_at(x->here, x->sge.lkey, x->req->pd, access, x->sge.addr, x->sge.length).local;
+	return av_plain_at(x->here, x->sge.lkey, x->req->pd, access, x->sge.addr, x->sge.length)
+		.local;
 }
 
 static struct av_plain remote_bytes(const struct express *x, uint32_t access)
 {
 	if (!(x->rsp->attr.qp_access_flags & access))
 		return (struct av_plain){0};
-	return av_plain_at(x->there, x->wqe->rkey, x->rsp->pd, access, x->wqe->remote_addr, x->sge.length);
+	return av_plain_at(x->there, x->wqe->rkey, x->rsp->pd, access, x->wqe->remote_addr,
+			   x->sge.length);
 }
 
 /* Are both ends in reach, and would a copy not overwrite what it has yet to read? */
@@ -47,7 +49,8 @@ static bool may_copy(const struct express *x, const void *to, const void *from)
 
 static bool copy(const struct express *x, void *to, const void *from)
 {
-	return may_copy(x, to, from) && av_copy_at(to, from, x->sge.length, x->now_ns) == AV_COPY_OK;
+	return may_copy(x, to, from) &&
+	       av_copy_at(to, from, x->sge.length, x->now_ns) == AV_COPY_OK;
 }
 
 static bool do_write(struct express *x)
@@ -65,10 +68,11 @@ static bool do_read(struct express *x)
 {
 	if (!takes_answers(x))
 		return false;
-	return copy(x, local_bytes(x, IBV_ACCESS_LOCAL_WRITE), remote_bytes(x, IBV_ACCESS_REMOTE_READ).local);
+	return copy(x, local_bytes(x, IBV_ACCESS_LOCAL_WRITE),
+		    remote_bytes(x, IBV_ACCESS_REMOTE_READ).local);
 }
 
-/* --- atomics -------------------------------------------------------------------------------------------- */
+/* --- atomics --------------------------------------------------------------------- */
 
 /* The operation itself, under the lock that all who do one to these bytes take. */
 static enum av_copy_result change(const struct express *x, const struct av_plain *at, uint64_t *old)
@@ -95,16 +99,17 @@ static bool do_atomic(struct express *x)
 	if (!takes_answers(x) || !answer || !at.local || x->sge.length != sizeof(old) ||
 	    (x->wqe->remote_addr | at.addr) % sizeof(old))
 		return false;
-	/* The page is brought in before the lock is taken: see av_reach_atomic(). */
+	/* The page is brought in before the lock is taken: see av_xfer_atomic(). */
 	if (av_copy_probe_at(at.local, 0, x->now_ns) != AV_COPY_OK ||
-	    av_copy_probe_at(answer, 1, x->now_ns) != AV_COPY_OK || change(x, &at, &old) != AV_COPY_OK)
+	    av_copy_probe_at(answer, 1, x->now_ns) != AV_COPY_OK ||
+	    change(x, &at, &old) != AV_COPY_OK)
 		return false;
 	if (av_copy_at(answer, &old, sizeof(old), x->now_ns) != AV_COPY_OK)
 		x->fault = AV_FAULT_LOC_PROT; /* it cannot be done again: the memory is changed */
 	return true;
 }
 
-/* --- SEND ----------------------------------------------------------------------------------------------- */
+/* --- SEND ------------------------------------------------------------------------ */
 
 /* The completion of a receive request; payload that travels in it is written by the caller. */
 static void fill_receive(struct av_cqe *e, const struct express *x, uint64_t wr_id)
@@ -129,7 +134,8 @@ static void fill_receive(struct av_cqe *e, const struct express *x, uint64_t wr_
 }
 
 /* A short message travels in the completion; whoever polls that places it. */
-static bool carry(struct express *x, const struct av_rq_shared *rq, uint64_t wr_id, const struct ibv_sge *to)
+static bool carry(struct express *x, const struct av_rq_shared *rq, uint64_t wr_id,
+		  const struct ibv_sge *to)
 {
 	uint8_t data[AV_CQE_DATA] AV_ALIGNED(16) = {0}; /* all of it goes into the entry */
 	const uint8_t *from = local_bytes(x, 0);
@@ -137,11 +143,13 @@ static bool carry(struct express *x, const struct av_rq_shared *rq, uint64_t wr_
 
 	if (!from || av_copy_at(data, from, x->sge.length, x->now_ns) != AV_COPY_OK)
 		return false;
-	av_hazard_announce(x->remote, to->lkey);
+	av_pin_announce(x->remote, to->lkey);
 	if (!av_cq_append_begin(x->there, x->rsp->recv_cq, &a))
 		return false;
-	av_hazard_barrier(); /* after the CQ's lock was taken */
-	if (!av_plain_at(x->there, to->lkey, rq->pd, IBV_ACCESS_LOCAL_WRITE, to->addr, x->sge.length).found) {
+	av_pin_barrier(); /* after the CQ's lock was taken */
+	if (!av_plain_at(x->there, to->lkey, rq->pd, IBV_ACCESS_LOCAL_WRITE, to->addr,
+			 x->sge.length)
+		     .found) {
 		av_cq_append_cancel(&a);
 		return false;
 	}
@@ -162,14 +170,16 @@ static bool copy_large(const struct express *x, const struct ibv_sge *to, uint8_
 }
 
 /* A longer one is put where it belongs, if that can be reached. */
-static bool put(struct express *x, const struct av_rq_shared *rq, uint64_t wr_id, const struct ibv_sge *to)
+static bool put(struct express *x, const struct av_rq_shared *rq, uint64_t wr_id,
+		const struct ibv_sge *to)
 {
 	struct av_cq_append a;
 	struct av_plain at;
 
-	av_hazard_announce_alone(x->remote, to->lkey);
-	av_hazard_barrier();
-	at = av_plain_at(x->there, to->lkey, rq->pd, IBV_ACCESS_LOCAL_WRITE, to->addr, x->sge.length);
+	av_pin_announce_alone(x->remote, to->lkey);
+	av_pin_barrier();
+	at = av_plain_at(x->there, to->lkey, rq->pd, IBV_ACCESS_LOCAL_WRITE, to->addr,
+			 x->sge.length);
 	if (av_unlikely(x->sge.length >= AV_ASSIST_MIN) ? !copy_large(x, to, at.local)
 							: !copy(x, at.local, local_bytes(x, 0)))
 		return false;
@@ -212,7 +222,7 @@ static AV_FLAT bool do_send(struct express *x)
 	return done;
 }
 
-/* --- the request ---------------------------------------------------------------------------------------- */
+/* --- the request ----------------------------------------------------------------- */
 
 static bool (*const operation[])(struct express *x) = {
 	[IBV_WR_RDMA_WRITE] = do_write,		 [IBV_WR_SEND] = do_send,
@@ -235,7 +245,7 @@ static bool one_element(struct express *x)
 	return x->sge.length > 0 && x->sge.length <= AV_MAX_MSG_BYTES;
 }
 
-/* With the responder's token. */
+/* With the responder's execution right. */
 static bool execute(struct express *x)
 {
 	struct av_qp_shared *q = x->req, *p = x->rsp;
@@ -258,7 +268,8 @@ static uint32_t announced(const struct express *x)
 	return x->wqe->flags & IBV_SEND_INLINE ? 0 : x->sge.lkey;
 }
 
-/* What is not known is asked for, once in a few milliseconds: the other way would have to ask, too. */
+/* What is not known is asked for, once in a few milliseconds: the other way would have to ask, too.
+ */
 static bool peer_lives(const struct express *x)
 {
 	return av_likely(av_seg_known_alive(x->there, x->now_ns)) || av_seg_alive(x->there);
@@ -271,8 +282,8 @@ static bool is_candidate(const struct av_qp_end *req, const struct av_qp_end *rs
 	       req->qp->type == IBV_QPT_RC;
 }
 
-bool av_express(const struct av_qp_end *req, const struct av_qp_end *rsp, const struct av_sq_wqe *wqe,
-		enum av_fault *fault)
+bool av_express(const struct av_qp_end *req, const struct av_qp_end *rsp,
+		const struct av_sq_wqe *wqe, enum av_fault *fault)
 {
 	struct express x;
 	bool done;
@@ -286,20 +297,20 @@ bool av_express(const struct av_qp_end *req, const struct av_qp_end *rsp, const 
 	x.wqe = wqe;
 	x.fault = AV_FAULT_NONE;
 	x.now_ns = av_now_coarse_ns();
-	x.local = av_hazard_kept(x.here, AV_HAZARD_LOCAL);
-	x.remote = av_hazard_kept(x.there, AV_HAZARD_REMOTE);
+	x.local = av_pin_kept(x.here, AV_PIN_LOCAL);
+	x.remote = av_pin_kept(x.there, AV_PIN_REMOTE);
 	if (av_unlikely(!x.local || !x.remote || !one_element(&x) || !peer_lives(&x)))
 		return false;
-	av_hazard_announce(x.local, announced(&x));
-	av_hazard_announce(x.remote, wqe->rkey);
+	av_pin_announce(x.local, announced(&x));
+	av_pin_announce(x.remote, wqe->rkey);
 	done = av_lock_try_free(&x.rsp->resp);
 	if (av_likely(done)) {
-		av_hazard_barrier(); /* after the token was taken */
+		av_pin_barrier(); /* after the execution right was taken */
 		done = execute(&x);
 		av_lock_release(&x.rsp->resp);
 	}
-	av_hazard_rest(x.local);
-	av_hazard_rest(x.remote);
+	av_pin_rest(x.local);
+	av_pin_rest(x.remote);
 	*fault = x.fault;
 	return done;
 }

@@ -4,8 +4,8 @@
 
 #include <string.h>
 
-#include "hca/bell.h"
-#include "hca/directory.h"
+#include "segment/doorbell.h"
+#include "registry/directory.h"
 #include "transport/drive.h"
 #include "transport/report.h"
 
@@ -14,25 +14,27 @@ static void fail_queue_pairs(struct av_seg *seg)
 	for (uint32_t i = 1; i < AV_MAX_QP + AV_OBJ_CHUNK; i++) {
 		struct av_qp_end end = {seg, av_qp_at(seg, i)};
 
-		if (end.qp && atomic_load(&end.qp->qpn) && atomic_load(&end.qp->state) != IBV_QPS_RESET)
+		if (end.qp && atomic_load(&end.qp->qpn) &&
+		    atomic_load(&end.qp->state) != IBV_QPS_RESET)
 			av_fail(&end);
 	}
 }
 
 bool av_context_fatal(struct av_seg *seg)
 {
-	struct av_bell_record record = {.event = IBV_EVENT_DEVICE_FATAL, .kind = AV_SLAB_N};
+	struct av_doorbell_record record = {.event = IBV_EVENT_DEVICE_FATAL, .kind = AV_SLAB_N};
 
 	if (atomic_exchange(&seg->head->fatal, 1))
 		return false;
 	av_report_fatal(seg);
 	fail_queue_pairs(seg);
-	return av_bell_ring(seg, AV_BELL_ASYNC, &record) == 0;
+	return av_doorbell_ring(seg, AV_DOORBELL_ASYNC, &record) == 0;
 }
 
 static bool is_of(struct av_seg *seg, const char *device)
 {
-	return strncmp(seg->head->device, device, sizeof(seg->head->device)) == 0 && av_seg_alive(seg);
+	return strncmp(seg->head->device, device, sizeof(seg->head->device)) == 0 &&
+	       av_seg_alive(seg);
 }
 
 unsigned int av_device_fatal(const char *device)

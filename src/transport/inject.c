@@ -7,9 +7,9 @@
 #include <unistd.h>
 
 #include "base/clock.h"
-#include "hca/port.h"
+#include "device/port.h"
 #include "memory/odp_evict.h"
-#include "observe/blame.h"
+#include "observe/diagnosis.h"
 #include "observe/fault_note.h"
 #include "transport/connect.h"
 #include "transport/fatal.h"
@@ -18,14 +18,16 @@
 #define LOOK_AGAIN_NS 100000000u /* at what is held until something changes */
 #define PLACES	      (AV_SLAB_CHUNKS * AV_OBJ_CHUNK)
 
-/* What was decided about the request at the head of a queue pair. Guarded by its @exec token. */
+/* What was decided about the request at the head of a queue pair. Guarded by its @exec execution
+ * right. */
 struct decision {
 	uint32_t qpn, number; /* which request, */
 	uint32_t change;      /* and under which rules */
 	struct av_injected outcome;
 	uint32_t rule;	      /* its number, */
 	enum av_inject cause; /* and what it brings */
-	uint32_t left; /* of an outcome that is not the last: answers of that kind, AV_FAULTS_ALL: no end */
+	uint32_t left; /* of an outcome that is not the last: answers of that kind, AV_FAULTS_ALL:
+			  no end */
 	uint64_t until_ns;  /* or as long as that, 0: it is counted */
 	uint64_t begins_ns; /* until then it is held, UINT64_MAX: for good */
 };
@@ -33,10 +35,11 @@ struct decision {
 struct av_injections {
 	struct decision at[PLACES];
 	/* For the timer. */
-	_Atomic uint32_t fatal;	      /* the device is to fail */
-	_Atomic uint32_t port;	      /* enum port_wish */
-	_Atomic uint64_t port_for_ns; /* how long a port that is to go down stays down, 0: it stays */
-	uint64_t port_up_ns;	      /* the timer's: when it is taken up again, 0: not */
+	_Atomic uint32_t fatal; /* the device is to fail */
+	_Atomic uint32_t port;	/* enum port_wish */
+	_Atomic uint64_t
+		port_for_ns; /* how long a port that is to go down stays down, 0: it stays */
+	uint64_t port_up_ns; /* the timer's: when it is taken up again, 0: not */
 };
 
 enum port_wish { PORT_NOTHING, PORT_DOWN, PORT_UP };
@@ -54,7 +57,7 @@ static struct av_injections *inject_of(struct av_seg *seg)
 	return none;
 }
 
-/* --- what happens to a context -------------------------------------------------------------------------- */
+/* --- what happens to a context --------------------------------------------------- */
 
 struct chance {
 	const struct av_faults_rule *rule;
@@ -66,9 +69,9 @@ static uint64_t choose(void *arg, uint64_t below)
 {
 	struct chance *c = arg;
 
-	return av_faults_below(
-		av_faults_draw(c->rule->seed ^ c->occasion, c->rule->number + AV_FAULTS_RULES, ++c->drawn),
-		below);
+	return av_faults_below(av_faults_draw(c->rule->seed ^ c->occasion,
+					      c->rule->number + AV_FAULTS_RULES, ++c->drawn),
+			       below);
 }
 
 static void evict(struct av_seg *seg, const struct av_faults_rule *rule, uint64_t occasion)
@@ -84,8 +87,9 @@ static void evict(struct av_seg *seg, const struct av_faults_rule *rule, uint64_
 	av_odp_evict(seg, &how);
 }
 
-/* Leave to the timer what takes tokens or makes system calls of its own. */
-static void leave_to_timer(struct av_seg *seg, struct av_injections *in, const struct av_faults_rule *rule)
+/* Leave to the timer what takes execution rights or makes system calls of its own. */
+static void leave_to_timer(struct av_seg *seg, struct av_injections *in,
+			   const struct av_faults_rule *rule)
 {
 	if (rule->what == AV_INJECT_FATAL)
 		atomic_store(&in->fatal, 1);
@@ -97,8 +101,8 @@ static void leave_to_timer(struct av_seg *seg, struct av_injections *in, const s
 	av_seg_wake_timer(seg);
 }
 
-static void strike_context(struct av_seg *seg, struct av_injections *in, const struct av_faults_rule *rule,
-			   uint64_t occasion)
+static void strike_context(struct av_seg *seg, struct av_injections *in,
+			   const struct av_faults_rule *rule, uint64_t occasion)
 {
 	if (rule->what == AV_INJECT_EVICT)
 		evict(seg, rule, occasion);
@@ -108,7 +112,7 @@ static void strike_context(struct av_seg *seg, struct av_injections *in, const s
 		leave_to_timer(seg, in, rule);
 }
 
-/* --- what happens to a request -------------------------------------------------------------------------- */
+/* --- what happens to a request --------------------------------------------------- */
 
 static struct av_direct_result result_of(enum av_inject what)
 {
@@ -126,7 +130,8 @@ static struct av_direct_result result_of(enum av_inject what)
 	}
 }
 
-/* The fault of the table that a requester hears of by that status; AV_FAULT_NONE: nobody else is concerned.
+/* The fault of the table that a requester hears of by that status; AV_FAULT_NONE: nobody else is
+ * concerned.
  */
 static enum av_fault fault_of(enum ibv_wc_status status)
 {
@@ -151,17 +156,18 @@ static void decide_lost(const struct av_qp_end *end, struct decision *d, bool re
 }
 
 /* The first rule that says how the request ends decides that; delays add nothing to each other. */
-static void decide_outcome(const struct av_qp_end *end, struct decision *d, const struct av_faults_rule *rule,
-			   bool reliable, uint64_t now)
+static void decide_outcome(const struct av_qp_end *end, struct decision *d,
+			   const struct av_faults_rule *rule, bool reliable, uint64_t now)
 {
 	if (rule->what == AV_INJECT_DELAY && d->begins_ns < now + rule->time_ns)
 		d->begins_ns = now + rule->time_ns;
 	if (rule->what == AV_INJECT_STALL || rule->what == AV_INJECT_FATAL)
 		d->begins_ns = UINT64_MAX;
-	if (rule->what >= AV_INJECT_EVICT || rule->what == AV_INJECT_DELAY || rule->what == AV_INJECT_STALL ||
-	    d->outcome.what != AV_INJECTED_NOT)
+	if (rule->what >= AV_INJECT_EVICT || rule->what == AV_INJECT_DELAY ||
+	    rule->what == AV_INJECT_STALL || d->outcome.what != AV_INJECTED_NOT)
 		return;
-	d->left = rule->what == AV_INJECT_RNR || rule->what == AV_INJECT_LOSE ? rule->count : AV_FAULTS_ALL;
+	d->left = rule->what == AV_INJECT_RNR || rule->what == AV_INJECT_LOSE ? rule->count
+									      : AV_FAULTS_ALL;
 	d->until_ns = rule->time_ns ? now + rule->time_ns : 0;
 	d->rule = rule->number;
 	d->cause = rule->what;
@@ -185,7 +191,8 @@ static uint32_t keys_of(const struct av_sq_wqe *wqe, bool datagram, uint32_t key
 
 	if (!datagram)
 		keys[n++] = wqe->rkey;
-	if (!(wqe->flags & IBV_SEND_INLINE) && wqe->count <= AV_MAX_SGE && !av_direct_is_local(wqe->opcode))
+	if (!(wqe->flags & IBV_SEND_INLINE) && wqe->count <= AV_MAX_SGE &&
+	    !av_direct_is_local(wqe->opcode))
 		for (uint32_t i = 0; i < wqe->count; i++)
 			keys[n++] = wqe->sge[i].lkey;
 	return n;
@@ -226,7 +233,8 @@ static void decide(const struct av_qp_end *end, const struct av_sq_wqe *wqe, str
 	}
 }
 
-/* Its @exec token is held: is this request looked at for the first time, or have the rules changed? */
+/* Its @exec execution right is held: is this request looked at for the first time, or have the
+ * rules changed? */
 static bool is_new(const struct av_qp_end *end, const struct decision *d, uint32_t change)
 {
 	return atomic_load(&end->qp->park) == AV_PARK_NOT || d->number != end->qp->sq_next ||
@@ -261,8 +269,8 @@ static struct av_injected again(const struct av_qp_end *end, struct decision *d,
 }
 
 /* A refusal that the responder knows of, or an answer that only it can time. */
-static void ask_responder(const struct av_qp_end *end, struct av_qp_end *peer, const struct av_sq_wqe *wqe,
-			  struct av_injected *in)
+static void ask_responder(const struct av_qp_end *end, struct av_qp_end *peer,
+			  const struct av_sq_wqe *wqe, struct av_injected *in)
 {
 	enum av_fault fault;
 
@@ -270,7 +278,8 @@ static void ask_responder(const struct av_qp_end *end, struct av_qp_end *peer, c
 		return;
 	av_connect(end, peer);
 	if (in->what == AV_INJECTED_RESULT && in->result.park == AV_PARK_RNR)
-		in->result.rnr_timer = peer->qp ? peer->qp->attr.min_rnr_timer : end->qp->attr.min_rnr_timer;
+		in->result.rnr_timer =
+			peer->qp ? peer->qp->attr.min_rnr_timer : end->qp->attr.min_rnr_timer;
 	if (in->what != AV_INJECTED_STATUS)
 		return;
 	fault = fault_of(in->status);
@@ -280,7 +289,8 @@ static void ask_responder(const struct av_qp_end *end, struct av_qp_end *peer, c
 	in->result = av_direct_refuse(end, peer, wqe, fault);
 }
 
-struct av_injected av_inject(const struct av_qp_end *end, struct av_qp_end *peer, const struct av_sq_wqe *wqe)
+struct av_injected av_inject(const struct av_qp_end *end, struct av_qp_end *peer,
+			     const struct av_sq_wqe *wqe)
 {
 	struct av_injected in = {.what = AV_INJECTED_NOT};
 	struct av_faults *f = av_faults_of(end->seg);
@@ -305,12 +315,12 @@ struct av_injected av_inject(const struct av_qp_end *end, struct av_qp_end *peer
 		return in;
 	in = again(end, d, now);
 	if (in.what == AV_INJECTED_RESULT || in.what == AV_INJECTED_STATUS)
-		av_blame(AV_CHECK_INJECTED, d->rule, d->cause);
+		av_diag_note(AV_CHECK_INJECTED, d->rule, d->cause);
 	ask_responder(end, peer, wqe, &in);
 	return in;
 }
 
-/* --- the clock ------------------------------------------------------------------------------------------ */
+/* --- the clock ------------------------------------------------------------------- */
 
 static void strike_by_clock(struct av_seg *seg, struct av_faults *f, struct av_injections *in)
 {
@@ -345,7 +355,8 @@ static void settle(struct av_seg *seg, struct av_injections *in)
 
 uint64_t av_inject_look(struct av_seg *seg)
 {
-	struct av_faults *f = av_faults_watched(seg) ? av_faults_of(seg) : atomic_load(&seg->faults);
+	struct av_faults *f =
+		av_faults_watched(seg) ? av_faults_of(seg) : atomic_load(&seg->faults);
 	struct av_injections *in = f ? inject_of(seg) : NULL;
 	uint64_t next;
 
@@ -373,7 +384,7 @@ void av_inject_end(struct av_seg *seg)
 	av_faults_detach(seg);
 }
 
-/* --- verbs ---------------------------------------------------------------------------------------------- */
+/* --- verbs ----------------------------------------------------------------------- */
 
 int av_inject_verb(struct av_seg *seg, enum av_fail verb)
 {
@@ -386,7 +397,7 @@ int av_inject_verb(struct av_seg *seg, enum av_fail verb)
 
 	while (f && av_faults_strike(f, &o, &at, &rule, &nth)) {
 		if (!err)
-			av_blame_verb(rule.err, AV_CHECK_INJECTED, rule.number, rule.what);
+			av_diag_verb(rule.err, AV_CHECK_INJECTED, rule.number, rule.what);
 		err = err ? err : rule.err;
 		av_fault_note(seg->head->device, &rule, nth, 0, 0);
 	}

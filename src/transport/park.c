@@ -4,7 +4,7 @@
 
 #include <string.h>
 
-#include "memory/reach.h"
+#include "memory/xfer.h"
 #include "memory/translate.h"
 
 #define PAYLOAD_MAX 256u /* more than that travels better from where it is */
@@ -13,23 +13,23 @@ static bool worth_taking(const struct av_qp_end *end, const struct av_sq_wqe *wq
 {
 	uint64_t room = end->qp->sq_stride - sizeof(*wqe);
 
-	return end->seg->own && !(wqe->flags & IBV_SEND_INLINE) && wqe->bytes > 0 && wqe->bytes <= room &&
-	       wqe->bytes <= PAYLOAD_MAX;
+	return end->seg->own && !(wqe->flags & IBV_SEND_INLINE) && wqe->bytes > 0 &&
+	       wqe->bytes <= room && wqe->bytes <= PAYLOAD_MAX;
 }
 
 void av_park_payload(const struct av_qp_end *end, struct av_sq_wqe *wqe)
 {
 	uint8_t payload[PAYLOAD_MAX]; /* on the way: what is read says where the rest is */
 	struct av_spans from, to;
-	enum av_reach ret;
+	enum av_xfer ret;
 
-	if (!worth_taking(end, wqe) ||
-	    av_mem_get_list(end->seg, end->qp->pd, 0, wqe->sge, wqe->count, wqe->bytes, &from) != AV_MEM_OK)
+	if (!worth_taking(end, wqe) || av_mem_get_list(end->seg, end->qp->pd, 0, wqe->sge,
+						       wqe->count, wqe->bytes, &from) != AV_MEM_OK)
 		return;
 	av_spans_local(&to, NULL, payload, wqe->bytes);
-	ret = av_reach_copy(&to, &from);
+	ret = av_xfer_copy(&to, &from);
 	av_mem_put_list(&from);
-	if (ret != AV_REACH_OK)
+	if (ret != AV_XFER_OK)
 		return;
 	memcpy(wqe->data, payload, wqe->bytes);
 	wqe->count = 0;

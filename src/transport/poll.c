@@ -7,11 +7,11 @@
 #include <string.h>
 
 #include "base/clock.h"
-#include "base/copy.h"
-#include "hca/directory.h"
-#include "memory/hazard.h"
+#include "copy/copy.h"
+#include "registry/directory.h"
+#include "memory/pin.h"
 #include "memory/plain.h"
-#include "memory/reach.h"
+#include "memory/xfer.h"
 #include "queue/qp.h"
 #include "queue/stage.h"
 #include "transport/assist.h"
@@ -20,15 +20,16 @@
 #include "transport/rnr.h"
 
 /*
- * Polls in vain before a thread gives up its core for once. Measured: pure spinning collapses when peers
- * share a core, yielding always beside a hog; and where nobody wants the core a message waits for the system
- * call to end. So the less of it the less it brings.
+ * Polls in vain before a thread gives up its core for once. Measured: pure spinning collapses when
+ * peers share a core, yielding always beside a hog; and where nobody wants the core a message waits
+ * for the system call to end. So the less of it the less it brings.
  */
 #define PATIENCE_MIN  128u
 #define PATIENCE_MAX  8192u
 #define OTHERS_RAN_NS 2000u /* a yield that took so long let somebody else run */
 
-/* A completion taken off the ring whose payload has to be placed: everything that needs, off shared memory.
+/* A completion taken off the ring whose payload has to be placed: everything that needs, off shared
+ * memory.
  */
 struct placement {
 	struct av_cqe cqe;
@@ -69,19 +70,21 @@ static void fill_wc(struct ibv_wc *wc, uint64_t *stamp_ns, const struct av_cqe *
 		*stamp_ns = cqe->stamp_ns;
 }
 
-/* Payload beside a receive request, before its slot is free. A peer wrote the completion: its length is
- * checked. */
-static void fetch_payload(struct av_seg *seg, const struct av_rq_shared *rq, const struct av_cqe *cqe,
-			  struct placement *place)
+/* Payload beside a receive request, before its slot is free. A peer wrote the completion: its
+ * length is checked. */
+static void fetch_payload(struct av_seg *seg, const struct av_rq_shared *rq,
+			  const struct av_cqe *cqe, struct placement *place)
 {
 	const uint8_t *from = av_rq_payload(seg, rq, cqe->wqe);
-	uint32_t room = rq->inline_bytes < AV_MAX_INLINE_RECV ? rq->inline_bytes : AV_MAX_INLINE_RECV;
+	uint32_t room =
+		rq->inline_bytes < AV_MAX_INLINE_RECV ? rq->inline_bytes : AV_MAX_INLINE_RECV;
 
 	if (from && cqe->stage_len <= room)
 		memcpy(place->payload, from, cqe->stage_len);
 }
 
-/* Elements of a request, no more than there can be: peers may write to the segment, so it is read once. */
+/* Elements of a request, no more than there can be: peers may write to the segment, so it is read
+ * once. */
 static uint32_t count_of(const uint32_t *count)
 {
 	uint32_t n = __atomic_load_n(count, __ATOMIC_RELAXED);
@@ -133,7 +136,8 @@ static void fetch_elements(struct av_seg *seg, struct av_qp_shared *qp, const st
 		keep_elements(place, wqe->sge, count_of(&wqe->count));
 }
 
-/* Free the slot of the completed request. Its queue exists: completions are purged before it goes. */
+/* Free the slot of the completed request. Its queue exists: completions are purged before it goes.
+ */
 static void free_slot(struct av_seg *seg, const struct av_cqe *cqe, struct placement *place)
 {
 	struct av_qp_shared *qp;
@@ -159,9 +163,10 @@ static void keep(struct placement *place, const struct av_cqe *cqe)
 	av_cqe_copy_data(place->cqe.data, cqe->data, place->cqe.data_len);
 }
 
-/* Take completions until @count, or one with payload to place. Return: how many were written to @wc. */
-static int take(struct av_seg *seg, struct av_cq_shared *cq, int count, struct ibv_wc *wc, uint64_t *stamp_ns,
-		struct placement *place)
+/* Take completions until @count, or one with payload to place. Return: how many were written to
+ * @wc. */
+static int take(struct av_seg *seg, struct av_cq_shared *cq, int count, struct ibv_wc *wc,
+		uint64_t *stamp_ns, struct placement *place)
 {
 	const struct av_cqe *cqe;
 	int n = 0;
@@ -186,26 +191,26 @@ static int take(struct av_seg *seg, struct av_cq_shared *cq, int count, struct i
 	return n;
 }
 
-static enum av_reach place_chain(struct av_seg *seg, struct av_spans *to, const struct av_cqe *cqe)
+static enum av_xfer place_chain(struct av_seg *seg, struct av_spans *to, const struct av_cqe *cqe)
 {
 	struct av_spans from, rest = *to;
 	uint32_t link = cqe->stage;
 
 	for (uint64_t left = cqe->stage_len; left > 0;) {
 		uint64_t n = left < AV_STAGE_BYTES ? left : AV_STAGE_BYTES;
-		enum av_reach ret;
+		enum av_xfer ret;
 
 		av_spans_local(&from, NULL, av_stage_buffer(seg, link), n);
 		if (!from.at[0].local)
-			return AV_REACH_SRC_FAULT;
-		ret = av_reach_copy_part(&rest, &from, n);
-		if (ret != AV_REACH_OK)
+			return AV_XFER_SRC_FAULT;
+		ret = av_xfer_copy_part(&rest, &from, n);
+		if (ret != AV_XFER_OK)
 			return ret;
 		av_spans_skip(&rest, n);
 		left -= n;
 		link = av_stage_next(seg, link);
 	}
-	return AV_REACH_OK;
+	return AV_XFER_OK;
 }
 
 /* Where the payload is in this process' own memory; NULL: in staging buffers. */
@@ -221,25 +226,27 @@ static uint64_t payload_bytes(const struct placement *p)
 {
 	if (p->cqe.data_len)
 		return p->cqe.data_len <= AV_CQE_DATA ? p->cqe.data_len : 0;
-	return p->cqe.flags & AV_CQE_IN_SLOT && p->cqe.stage_len > AV_MAX_INLINE_RECV ? 0 : p->cqe.stage_len;
+	return p->cqe.flags & AV_CQE_IN_SLOT && p->cqe.stage_len > AV_MAX_INLINE_RECV
+		       ? 0
+		       : p->cqe.stage_len;
 }
 
-static enum av_reach place_once(struct av_seg *seg, struct placement *p)
+static enum av_xfer place_once(struct av_seg *seg, struct placement *p)
 {
 	uint64_t bytes = payload_bytes(p);
 	uint8_t *here = payload_here(p);
 	struct av_spans to, from;
-	enum av_reach ret;
+	enum av_xfer ret;
 	enum av_mem_fault found;
 
 	if (bytes == 0)
-		return AV_REACH_DST_FAULT;
+		return AV_XFER_DST_FAULT;
 	found = av_mem_get_list(seg, p->pd, IBV_ACCESS_LOCAL_WRITE, p->sge, p->count, bytes, &to);
 	if (found != AV_MEM_OK)
-		return found == AV_MEM_BUSY ? AV_REACH_BUSY : AV_REACH_DST_FAULT;
+		return found == AV_MEM_BUSY ? AV_XFER_BUSY : AV_XFER_DST_FAULT;
 	if (here) {
 		av_spans_local(&from, NULL, here, bytes);
-		ret = av_reach_copy(&to, &from);
+		ret = av_xfer_copy(&to, &from);
 	} else {
 		ret = place_chain(seg, &to, &p->cqe);
 	}
@@ -249,24 +256,25 @@ static enum av_reach place_once(struct av_seg *seg, struct placement *p)
 
 static bool place_payload(struct av_seg *seg, struct placement *p)
 {
-	enum av_reach ret;
+	enum av_xfer ret;
 
-	while ((ret = place_once(seg, p)) == AV_REACH_BUSY)
+	while ((ret = place_once(seg, p)) == AV_XFER_BUSY)
 		sched_yield();
 	av_stage_give(seg, p->cqe.stage, p->cqe.stage_len);
-	return ret == AV_REACH_OK;
+	return ret == AV_XFER_OK;
 }
 
-/* The buffer went away between the message's arrival and now: the same end as if it had gone before. */
+/* The buffer went away between the message's arrival and now: the same end as if it had gone
+ * before. */
 static void placement_failed(struct av_seg *seg, struct ibv_wc *wc)
 {
-	struct av_qp_home home = av_dir_qpn_find(wc->qp_num);
+	struct av_qp_location location = av_dir_qpn_find(wc->qp_num);
 	struct av_qp_end end = {seg, NULL};
 
 	wc->status = IBV_WC_LOC_PROT_ERR;
 	av_report_placement(seg, wc);
-	if (home.ref == seg->ref)
-		end.qp = av_qp_at(seg, home.index);
+	if (location.ref == seg->ref)
+		end.qp = av_qp_at(seg, location.index);
 	if (end.qp && atomic_load(&end.qp->qpn) == wc->qp_num)
 		av_fail(&end);
 }
@@ -282,15 +290,16 @@ static void answer_placed(struct av_seg *seg, const struct av_cqe *cqe)
 }
 
 /* The first answer of that queue pair in its CQ that is not placed yet, and where it is wanted. */
-static bool find_answer(const struct av_qp_end *end, struct av_cq_shared *cq, struct placement *place,
-			uint32_t *number)
+static bool find_answer(const struct av_qp_end *end, struct av_cq_shared *cq,
+			struct placement *place, uint32_t *number)
 {
 	uint32_t qpn = atomic_load(&end->qp->qpn);
 	const struct av_cqe *e;
 	bool found = false;
 
 	av_biased_acquire_plain(&cq->poll_lock);
-	for (uint32_t i = atomic_load(&cq->head); !found && (e = av_cq_present(end->seg, cq, i)); i++) {
+	for (uint32_t i = atomic_load(&cq->head); !found && (e = av_cq_present(end->seg, cq, i));
+	     i++) {
 		found = e->qpn == qpn && !(e->flags & AV_CQE_RECV) && e->data_len;
 		if (!found)
 			continue;
@@ -303,52 +312,54 @@ static bool find_answer(const struct av_qp_end *end, struct av_cq_shared *cq, st
 }
 
 /* Is it there still, or has a poller taken it? poll_lock is held, which keeps it as it is. */
-static struct av_cqe *still_there(const struct av_qp_end *end, struct av_cq_shared *cq, uint32_t number)
+static struct av_cqe *still_there(const struct av_qp_end *end, struct av_cq_shared *cq,
+				  uint32_t number)
 {
-	return (int32_t)(number - atomic_load(&cq->head)) >= 0 ? av_cq_present(end->seg, cq, number) : NULL;
+	return (int32_t)(number - atomic_load(&cq->head)) >= 0 ? av_cq_present(end->seg, cq, number)
+							       : NULL;
 }
 
 /*
- * Place one that was found, unless it was taken. A poller that came now would return before the bytes are
- * there: so poll_lock is held over these few of them, which are this process' own.
+ * Place one that was found, unless it was taken. A poller that came now would return before the
+ * bytes are there: so poll_lock is held over these few of them, which are this process' own.
  */
-static enum av_reach place_early_once(const struct av_qp_end *end, struct av_cq_shared *cq,
-				      struct placement *p, uint32_t number)
+static enum av_xfer place_early_once(const struct av_qp_end *end, struct av_cq_shared *cq,
+				     struct placement *p, uint32_t number)
 {
 	uint64_t bytes = payload_bytes(p);
-	enum av_reach ret = AV_REACH_DST_FAULT;
+	enum av_xfer ret = AV_XFER_DST_FAULT;
 	struct av_spans to, from;
 	struct av_cqe *cqe;
-	enum av_mem_fault found =
-		av_mem_get_list(end->seg, p->pd, IBV_ACCESS_LOCAL_WRITE, p->sge, p->count, bytes, &to);
+	enum av_mem_fault found = av_mem_get_list(end->seg, p->pd, IBV_ACCESS_LOCAL_WRITE, p->sge,
+						  p->count, bytes, &to);
 
 	if (found == AV_MEM_BUSY)
-		return AV_REACH_BUSY;
+		return AV_XFER_BUSY;
 	av_biased_acquire_plain(&cq->poll_lock);
 	cqe = still_there(end, cq, number);
 	av_spans_local(&from, NULL, p->cqe.data, bytes);
 	if (cqe && found == AV_MEM_OK)
-		ret = av_reach_copy(&to, &from);
-	if (cqe && ret != AV_REACH_BUSY)
+		ret = av_xfer_copy(&to, &from);
+	if (cqe && ret != AV_XFER_BUSY)
 		cqe->data_len = 0;
-	if (cqe && ret != AV_REACH_OK && ret != AV_REACH_BUSY)
+	if (cqe && ret != AV_XFER_OK && ret != AV_XFER_BUSY)
 		cqe->status = IBV_WC_LOC_PROT_ERR;
 	av_biased_release(&cq->poll_lock);
 	if (found == AV_MEM_OK)
 		av_mem_put_list(&to);
-	if (cqe && ret != AV_REACH_BUSY)
+	if (cqe && ret != AV_XFER_BUSY)
 		answer_placed(end->seg, &p->cqe);
-	return cqe ? ret : AV_REACH_OK;
+	return cqe ? ret : AV_XFER_OK;
 }
 
 static bool place_early(const struct av_qp_end *end, struct av_cq_shared *cq, struct placement *p,
 			uint32_t number)
 {
-	enum av_reach ret;
+	enum av_xfer ret;
 
-	while ((ret = place_early_once(end, cq, p, number)) == AV_REACH_BUSY)
+	while ((ret = place_early_once(end, cq, p, number)) == AV_XFER_BUSY)
 		sched_yield();
-	return ret == AV_REACH_OK;
+	return ret == AV_XFER_OK;
 }
 
 bool av_poll_place_answers(const struct av_qp_end *end)
@@ -367,17 +378,17 @@ bool av_poll_place_answers(const struct av_qp_end *end)
 	return ok;
 }
 
-/* --- the short way: a message in its completion, for one element -----------------------------------------
- */
+/* --- the short way: a message in its completion, for one element ----------------- */
 
 struct carried {
 	const struct av_cqe *cqe;
 	uint32_t queue, wqe; /* as the completion said when they were followed */
 	struct av_rq_shared *rq;
 	const struct av_rq_wqe *request;
-	struct av_hazard *hazard;
+	struct av_pin *pin;
 	struct ibv_sge to;
-	uint8_t bytes; /* as they were confirmed; a peer wrote the completion, and may write it again */
+	uint8_t bytes; /* as they were confirmed; a peer wrote the completion, and may write it
+			  again */
 };
 
 /* Bytes that are carried, 0: none, or more than there can be. Read once. */
@@ -398,18 +409,18 @@ static AV_RACY bool guess(struct av_seg *seg, const struct av_cqe *cqe, struct c
 	c->wqe = __atomic_load_n(&c->cqe->wqe, __ATOMIC_RELAXED);
 	c->rq = av_rq_at(seg, c->queue);
 	c->request = c->rq ? av_rq_guess(seg, c->rq, c->wqe, &c->to) : NULL;
-	c->hazard = c->request ? av_hazard_kept(seg, AV_HAZARD_LOCAL) : NULL;
-	if (!c->hazard)
+	c->pin = c->request ? av_pin_kept(seg, AV_PIN_LOCAL) : NULL;
+	if (!c->pin)
 		return false;
 	AV_CAME_BY_PEER(&c->rq->tail); /* as in free_receive_slot() */
 	AV_CAME_BY_PEER(&c->rq->take_lock);
-	av_hazard_announce(c->hazard, c->to.lkey);
+	av_pin_announce(c->pin, c->to.lkey);
 	return true;
 }
 
 /*
- * Was the guess right, and is the key in order? poll_lock is held. A receive queue stays where it is, its
- * ring may be another one's by now. Return: where the payload belongs, or NULL
+ * Was the guess right, and is the key in order? poll_lock is held. A receive queue stays where it
+ * is, its ring may be another one's by now. Return: where the payload belongs, or NULL
  */
 static uint8_t *confirm(struct av_seg *seg, struct av_cq_shared *cq, struct carried *c)
 {
@@ -417,15 +428,16 @@ static uint8_t *confirm(struct av_seg *seg, struct av_cq_shared *cq, struct carr
 
 	c->bytes = carried_bytes(c->cqe);
 	if (av_cq_peek(seg, cq) != c->cqe || !c->bytes || c->cqe->queue != c->queue ||
-	    c->cqe->wqe != c->wqe || av_rq_wqe(seg, c->rq, c->wqe) != c->request || c->request->count != 1 ||
-	    now->lkey != c->to.lkey || now->addr != c->to.addr || now->length != c->to.length ||
-	    c->bytes > c->to.length)
+	    c->cqe->wqe != c->wqe || av_rq_wqe(seg, c->rq, c->wqe) != c->request ||
+	    c->request->count != 1 || now->lkey != c->to.lkey || now->addr != c->to.addr ||
+	    now->length != c->to.length || c->bytes > c->to.length)
 		return NULL;
-	return av_plain_at(seg, c->to.lkey, c->rq->pd, IBV_ACCESS_LOCAL_WRITE, c->to.addr, c->bytes).local;
+	return av_plain_at(seg, c->to.lkey, c->rq->pd, IBV_ACCESS_LOCAL_WRITE, c->to.addr, c->bytes)
+		.local;
 }
 
-/* Take such a completion, which was the oldest a moment ago, and place its payload. Return: false: it is
- * another one, or not that easy; nothing has been taken */
+/* Take such a completion, which was the oldest a moment ago, and place its payload. Return: false:
+ * it is another one, or not that easy; nothing has been taken */
 static bool take_carried(struct av_seg *seg, struct av_cq_shared *cq, const struct av_cqe *cqe,
 			 struct ibv_wc *wc, uint64_t *stamp_ns)
 {
@@ -436,7 +448,7 @@ static bool take_carried(struct av_seg *seg, struct av_cq_shared *cq, const stru
 	if (!guess(seg, cqe, &c))
 		return false;
 	av_biased_acquire_plain(&cq->poll_lock);
-	av_hazard_barrier_light(seg);
+	av_pin_barrier_light(seg);
 	to = confirm(seg, cq, &c);
 	if (av_likely(to != NULL)) {
 		fill_wc(wc, stamp_ns, c.cqe);
@@ -447,25 +459,24 @@ static bool take_carried(struct av_seg *seg, struct av_cq_shared *cq, const stru
 	av_biased_release(&cq->poll_lock);
 	if (av_likely(to != NULL))
 		ok = av_copy(to, data, c.bytes) == AV_COPY_OK;
-	av_hazard_rest(c.hazard);
+	av_pin_rest(c.pin);
 	if (av_unlikely(!ok))
 		placement_failed(seg, wc);
 	return to != NULL;
 }
 
-/*
- * --- the short way: a request of this process' that left nothing to be placed ----------------------------
- */
+/* --- the short way: a request of this process' that left nothing to be placed ---- */
 
 /* Without poll_lock that is a guess. */
 static AV_RACY bool is_sent(const struct av_cqe *cqe)
 {
-	return cqe->status == IBV_WC_SUCCESS && !(cqe->flags & AV_CQE_RECV) && !cqe->data_len && !cqe->stage;
+	return cqe->status == IBV_WC_SUCCESS && !(cqe->flags & AV_CQE_RECV) && !cqe->data_len &&
+	       !cqe->stage;
 }
 
 /* Take such completions, until @count, if @oldest is one. Return: how many were written to @wc */
-static int take_sent(struct av_seg *seg, struct av_cq_shared *cq, const struct av_cqe *oldest, int count,
-		     struct ibv_wc *wc, uint64_t *stamp_ns)
+static int take_sent(struct av_seg *seg, struct av_cq_shared *cq, const struct av_cqe *oldest,
+		     int count, struct ibv_wc *wc, uint64_t *stamp_ns)
 {
 	const struct av_cqe *cqe;
 	int n = 0;
@@ -511,8 +522,9 @@ static int nothing(struct av_seg *seg, struct av_cq_shared *cq)
 }
 
 /* Take what is there, in whatever way. Apart, since it needs room that the others do not. */
-static __attribute__((noinline)) int take_any(struct av_seg *seg, struct av_cq_shared *cq, int count,
-					      struct ibv_wc *wc, uint64_t *stamp_ns, bool *payload)
+static __attribute__((noinline)) int take_any(struct av_seg *seg, struct av_cq_shared *cq,
+					      int count, struct ibv_wc *wc, uint64_t *stamp_ns,
+					      bool *payload)
 {
 	struct placement place;
 	int n = take(seg, cq, count, wc, stamp_ns, &place);

@@ -5,17 +5,17 @@
 
 #include <infiniband/verbs.h>
 
-#include "hca/segment.h"
+#include "segment/segment.h"
 #include "queue/qp.h"
 
 /**
  * av_poll() - take up to @count completions of an own CQ, oldest first
  *
- * Frees the slots of the requests they complete, and places payload that was staged. After about a hundred
- * calls in a row that found nothing, yields the core; one that found nothing may copy a piece of a message
- * that is on its way (transport/assist.h). Context: any thread of the owner; no lock held while
- * payload is placed. Return:  number of completions, or -EIO: the CQ has overrun and is empty.
- * ibv_poll_cq(3).
+ * Frees the slots of the requests they complete, and places payload that was staged. After about a
+ * hundred calls in a row that found nothing, yields the core; one that found nothing may copy a
+ * piece of a message that is on its way (transport/assist.h). Context: any thread of the owner; no
+ * lock held while payload is placed. Return:  number of completions, or -EIO: the CQ has overrun
+ * and is empty. ibv_poll_cq(3).
  */
 int av_poll(struct av_seg *seg, struct av_cq_shared *cq, int count, struct ibv_wc *wc);
 
@@ -24,11 +24,13 @@ int av_poll_stamped(struct av_seg *seg, struct av_cq_shared *cq, int count, stru
 		    uint64_t *stamp_ns);
 
 /**
- * av_poll_place_answers() - place what waits for the poller of the queue pair's send CQ before it is polled
+ * av_poll_place_answers() - place what waits for the poller of the queue pair's send CQ before it
+ * is polled
  *
- * Answers to RDMA READs and atomics that other processes have left there. Context: the owner's process; the
- * @exec token of the queue pair is held, so that no more come; waits for pollers that are placing some.
- * Return: false: one could not be placed; its completion says so now
+ * Answers to RDMA READs and atomics that other processes have left there. Context: the owner's
+ * process; the
+ * @exec execution right of the queue pair is held, so that no more come; waits for pollers that are
+ * placing some. Return: false: one could not be placed; its completion says so now
  */
 AV_MUST_USE bool av_poll_place_answers(const struct av_qp_end *end);
 

@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "base/newer_verbs.h"
-#include "hca/limits.h"
+#include "base/limits.h"
 #include "memory/why.h"
 #include "transport/responder.h"
 #include "transport/state.h"
@@ -19,7 +19,8 @@ static uint32_t qpn_of(const struct av_qp_end *end)
 static void of_context(struct av_flight_record *r, const struct av_seg *seg)
 {
 	r->pid = seg->head->pid;
-	snprintf(r->device, sizeof(r->device), "%.*s", (int)sizeof(seg->head->device) - 1, seg->head->device);
+	snprintf(r->device, sizeof(r->device), "%.*s", (int)sizeof(seg->head->device) - 1,
+		 seg->head->device);
 }
 
 static void of_queue_pair(struct av_flight_record *r, const struct av_qp_end *end)
@@ -30,9 +31,10 @@ static void of_queue_pair(struct av_flight_record *r, const struct av_qp_end *en
 	r->has |= AV_HAS_OBJECT;
 }
 
-/* --- why: one function per fault ------------------------------------------------------------------------ */
+/* --- why: one function per fault ------------------------------------------------- */
 
-/* What an operation needs of the responder's queue pair and key; 0: it does not name memory there. */
+/* What an operation needs of the responder's queue pair and key; 0: it does not name memory there.
+ */
 static uint32_t rights_of(const struct av_sq_wqe *wqe)
 {
 	switch (wqe->opcode) {
@@ -69,11 +71,12 @@ static bool consumes(const struct av_sq_wqe *wqe)
 static void why_length(const struct av_failed *f)
 {
 	if (f->req->qp->type == IBV_QPT_UD)
-		av_blame(AV_CHECK_REQUEST_DATAGRAM, f->wqe->bytes, 128ull << f->req->seg->head->mtu);
+		av_diag_note(AV_CHECK_REQUEST_DATAGRAM, f->wqe->bytes,
+			     128ull << f->req->seg->head->mtu);
 	else if (f->wqe->bytes > AV_MAX_MSG_BYTES)
-		av_blame(AV_CHECK_REQUEST_LENGTH, f->wqe->bytes, AV_MAX_MSG_BYTES);
+		av_diag_note(AV_CHECK_REQUEST_LENGTH, f->wqe->bytes, AV_MAX_MSG_BYTES);
 	else
-		av_blame(AV_CHECK_REQUEST_ATOMIC, f->wqe->bytes, sizeof(uint64_t));
+		av_diag_note(AV_CHECK_REQUEST_ATOMIC, f->wqe->bytes, sizeof(uint64_t));
 }
 
 static void why_operation(const struct av_failed *f)
@@ -81,11 +84,11 @@ static void why_operation(const struct av_failed *f)
 	bool reliable = f->req->qp->type != IBV_QPT_UC && f->req->qp->type != IBV_QPT_UD;
 
 	if (reliable && rights_of(f->wqe) && f->req->qp->attr.max_rd_atomic == 0)
-		av_blame(AV_CHECK_REQUEST_RD, 1, 0);
+		av_diag_note(AV_CHECK_REQUEST_RD, 1, 0);
 	else if (reliable && f->wqe->opcode >= AV_WR_SIZED_CMP_AND_SWP)
-		av_blame(AV_CHECK_REQUEST_OPERANDS, f->wqe->bytes, f->req->qp->max_operand);
+		av_diag_note(AV_CHECK_REQUEST_OPERANDS, f->wqe->bytes, f->req->qp->max_operand);
 	else
-		av_blame(AV_CHECK_REQUEST_SERVICE, f->wqe->opcode, f->req->qp->type);
+		av_diag_note(AV_CHECK_REQUEST_SERVICE, f->wqe->opcode, f->req->qp->type);
 }
 
 /* The keys were in order, and yet a copy failed: memory behind one of them. */
@@ -96,8 +99,8 @@ static void why_local(const struct av_failed *f)
 	if (!(f->wqe->flags & IBV_SEND_INLINE) && f->wqe->count <= AV_MAX_SGE)
 		av_mem_why_list(f->req->seg, f->req->qp->pd, access, f->wqe->sge, f->wqe->count,
 				f->wqe->bytes, AV_MEM_OK);
-	if (av_blame_draft()->check == AV_CHECK_NONE)
-		av_blame(AV_CHECK_MEMORY_FAULT, 0, 0);
+	if (av_diag_pending()->check == AV_CHECK_NONE)
+		av_diag_note(AV_CHECK_MEMORY_FAULT, 0, 0);
 }
 
 static void why_remote(const struct av_failed *f)
@@ -115,49 +118,51 @@ static void why_remote(const struct av_failed *f)
 	if (f->rsp->qp)
 		av_mem_why_fault(f->rsp->seg, &req);
 	else
-		av_blame(AV_CHECK_MEMORY_FAULT, 0, 0);
+		av_diag_note(AV_CHECK_MEMORY_FAULT, 0, 0);
 }
 
 static void why_window(const struct av_failed *f)
 {
-	av_blame(AV_CHECK_UMR_FILL, f->wqe->count, 0)->key = f->wqe->rkey;
+	av_diag_note(AV_CHECK_UMR_FILL, f->wqe->count, 0)->key = f->wqe->rkey;
 }
 
 static void why_denied(const struct av_failed *f)
 {
-	av_blame(AV_CHECK_RESPONDER_ACCESS, rights_of(f->wqe), f->rsp->qp->attr.qp_access_flags);
+	av_diag_note(AV_CHECK_RESPONDER_ACCESS, rights_of(f->wqe),
+		     f->rsp->qp->attr.qp_access_flags);
 }
 
 static void why_no_resources(const struct av_failed *f)
 {
-	av_blame(AV_CHECK_RESPONDER_RD, 1, 0);
+	av_diag_note(AV_CHECK_RESPONDER_RD, 1, 0);
 }
 
 static void why_misaligned(const struct av_failed *f)
 {
-	av_blame(AV_CHECK_ATOMIC_ALIGN, f->wqe->remote_addr & (f->wqe->bytes - 1), f->wqe->bytes);
+	av_diag_note(AV_CHECK_ATOMIC_ALIGN, f->wqe->remote_addr & (f->wqe->bytes - 1),
+		     f->wqe->bytes);
 }
 
 static void why_no_command(const struct av_failed *f)
 {
-	av_blame(AV_CHECK_TUNNEL_COMMAND, f->wqe->bytes, 0);
+	av_diag_note(AV_CHECK_TUNNEL_COMMAND, f->wqe->bytes, 0);
 }
 
 static void why_receive(const struct av_failed *f)
 {
-	av_blame(AV_CHECK_MEMORY_FAULT, 0, 0);
+	av_diag_note(AV_CHECK_MEMORY_FAULT, 0, 0);
 }
 
 static void why_receive_cq(const struct av_failed *f)
 {
 	const struct av_cq_shared *cq = av_cq_at(f->rsp->seg, f->rsp->qp->recv_cq);
 
-	av_blame(AV_CHECK_RECV_CQ_FULL, 0, cq ? cq->capacity : 0);
+	av_diag_note(AV_CHECK_RECV_CQ_FULL, 0, cq ? cq->capacity : 0);
 }
 
 static void why_invalidate(const struct av_failed *f)
 {
-	struct av_flight_record *r = av_blame(AV_CHECK_INVALIDATE_KEY, 0, 0);
+	struct av_flight_record *r = av_diag_note(AV_CHECK_INVALIDATE_KEY, 0, 0);
 
 	r->has |= AV_HAS_ACCESS;
 	r->remote = true;
@@ -166,17 +171,18 @@ static void why_invalidate(const struct av_failed *f)
 
 static void why_forbidden(const struct av_failed *f)
 {
-	av_blame(AV_CHECK_MEMORY_FORBIDDEN, 0, 0);
+	av_diag_note(AV_CHECK_MEMORY_FORBIDDEN, 0, 0);
 }
 
 static void why_not_ready(const struct av_failed *f)
 {
 	uint32_t retries = f->req->qp->attr.rnr_retry;
 
-	av_blame(AV_CHECK_RNR_RETRIES, retries + 1, retries);
+	av_diag_note(AV_CHECK_RNR_RETRIES, retries + 1, retries);
 }
 
-/* The same questions, in the same order, as before each try. The responder's token is held. */
+/* The same questions, in the same order, as before each try. The responder's execution right is
+ * held. */
 static void why_silent(const struct av_failed *f)
 {
 	const struct av_qp_shared *p = f->rsp->qp, *q = f->req->qp;
@@ -185,24 +191,24 @@ static void why_silent(const struct av_failed *f)
 
 	opposite = q->type == IBV_QPT_XRC_SEND ? IBV_QPT_XRC_RECV : q->type;
 	if (qpn_of(f->rsp) != q->attr.dest_qp_num) {
-		av_blame(AV_CHECK_PEER_GONE, 0, 0);
+		av_diag_note(AV_CHECK_PEER_GONE, 0, 0);
 	} else if (!av_responder_answers(state)) {
-		r = av_blame(AV_CHECK_PEER_STATE, IBV_QPS_RTR, state);
+		r = av_diag_note(AV_CHECK_PEER_STATE, IBV_QPS_RTR, state);
 		r->state = state;
 		r->has |= AV_HAS_STATE;
 	} else if (p->type != opposite) {
-		av_blame(AV_CHECK_PEER_TYPE, opposite, p->type);
+		av_diag_note(AV_CHECK_PEER_TYPE, opposite, p->type);
 	} else if (p->attr.dest_qp_num != qpn_of(f->req)) {
-		av_blame(AV_CHECK_PEER_OTHER, qpn_of(f->req), p->attr.dest_qp_num);
+		av_diag_note(AV_CHECK_PEER_OTHER, qpn_of(f->req), p->attr.dest_qp_num);
 	} else {
-		av_blame(AV_CHECK_PEER_PSN, q->next_psn, p->expected_psn);
+		av_diag_note(AV_CHECK_PEER_PSN, q->next_psn, p->expected_psn);
 	}
 }
 
 static void why_no_answer(const struct av_failed *f)
 {
 	if (!f->rsp->qp || !av_seg_alive_now(f->rsp->seg)) {
-		av_blame(AV_CHECK_PEER_GONE, 0, 0);
+		av_diag_note(AV_CHECK_PEER_GONE, 0, 0);
 		return;
 	}
 	av_responder_acquire(f->rsp);
@@ -228,16 +234,16 @@ static void (*const why[AV_FAULT_N])(const struct av_failed *f) = {
 	[AV_FAULT_RETRY_EXHAUSTED] = why_no_answer,
 };
 
-/* --- records -------------------------------------------------------------------------------------------- */
+/* --- records --------------------------------------------------------------------- */
 
 /* What was said when it was found, or what can be said now. */
 static struct av_flight_record *explain(const struct av_failed *f)
 {
 	bool later = f->fault == AV_FAULT_RNR_EXHAUSTED || f->fault == AV_FAULT_RETRY_EXHAUSTED;
-	struct av_flight_record *r = av_blame_draft();
+	struct av_flight_record *r = av_diag_pending();
 
 	if ((later && r->check != AV_CHECK_INJECTED) || r->check == AV_CHECK_NONE) {
-		av_blame_drop();
+		av_diag_drop();
 		if (why[f->fault])
 			why[f->fault](f);
 	}
@@ -288,7 +294,7 @@ void av_report_responder(const struct av_failed *failed)
 		r->has |= AV_HAS_EVENT;
 	}
 	av_report();
-	*av_blame_draft() = before; /* for the requester's */
+	*av_diag_pending() = before; /* for the requester's */
 }
 
 void av_report_flush(const struct av_qp_end *end, uint32_t count, bool receives)

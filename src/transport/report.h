@@ -1,14 +1,16 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Records of what failed in the transport (observe/flight.h): requests and what became of their responders,
- * flushed queues, events. What nobody has said by then is looked up here, after the fact.
+ * Records of what failed in the transport (observe/flight.h): requests and what became of their
+ * responders, flushed queues, events. What nobody has said by then is looked up here, after the
+ * fact.
  *
- * Context: any of the transport's; takes the responder's token only for a request that got no answer.
+ * Context: any of the transport's; takes the responder's execution right only for a request that
+ * got no answer.
  */
 #ifndef AV_TRANSPORT_REPORT_H
 #define AV_TRANSPORT_REPORT_H
 
-#include "observe/blame.h"
+#include "observe/diagnosis.h"
 #include "queue/qp.h"
 #include "transport/rules.h"
 
@@ -18,17 +20,18 @@ struct av_failed {
 	enum av_fault fault;
 };
 
-/* A request completes without success. @req's token is held, @rsp's is not. */
+/* A request completes without success. @req's execution right is held, @rsp's is not. */
 AV_COLD void av_report_request(const struct av_failed *failed);
 
-/* Its responder fails with it; before av_report_request(). @rsp's token is held. */
+/* Its responder fails with it; before av_report_request(). @rsp's execution right is held. */
 AV_COLD void av_report_responder(const struct av_failed *failed);
 
 /* So many requests of a queue were flushed. 0: nothing is recorded */
 AV_COLD void av_report_flush(const struct av_qp_end *end, uint32_t count, bool receives);
 
 /* Something happened to a queue pair by itself. @event: enum ibv_event_type, or AV_EVENT_NONE */
-AV_COLD void av_report_event(const struct av_qp_end *end, enum av_check check, int event, uint64_t limit);
+AV_COLD void av_report_event(const struct av_qp_end *end, enum av_check check, int event,
+			     uint64_t limit);
 
 /* The completion of a request that succeeded did not fit its CQ: the queue pair fails. */
 AV_COLD void av_report_send_cq(const struct av_qp_end *end);

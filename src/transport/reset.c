@@ -6,9 +6,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "hca/directory.h"
-#include "hca/segment.h"
-#include "hca/switches.h"
+#include "registry/directory.h"
+#include "segment/segment.h"
+#include "device/switches.h"
 #include "transport/fatal.h"
 
 #define ROUNDS 100 /* contexts may be opened meanwhile */

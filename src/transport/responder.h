@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What a responder makes of a requester that reaches it, on connected services: does it expect this one, and
- * how far do both get with a request?
+ * What a responder makes of a requester that reaches it, on connected services: does it expect this
+ * one, and how far do both get with a request?
  */
 #ifndef AV_TRANSPORT_RESPONDER_H
 #define AV_TRANSPORT_RESPONDER_H
@@ -25,12 +25,14 @@ static inline uint32_t av_packets(const struct av_qp_shared *qp, uint64_t bytes)
 /* Does a queue pair in this state answer requests? */
 static inline bool av_responder_answers(uint32_t state)
 {
-	return state == IBV_QPS_RTR || state == IBV_QPS_RTS || state == IBV_QPS_SQD || state == IBV_QPS_SQE;
+	return state == IBV_QPS_RTR || state == IBV_QPS_RTS || state == IBV_QPS_SQD ||
+	       state == IBV_QPS_SQE;
 }
 
-/* A requester whose packets would reach this responder, and be the ones it expects next. Both tokens are
- * held. */
-static inline bool av_responder_expects(const struct av_qp_shared *rsp, const struct av_qp_shared *req)
+/* A requester whose packets would reach this responder, and be the ones it expects next. Both
+ * execution rights are held. */
+static inline bool av_responder_expects(const struct av_qp_shared *rsp,
+					const struct av_qp_shared *req)
 {
 	uint32_t opposite = req->type == IBV_QPT_XRC_SEND ? IBV_QPT_XRC_RECV : req->type;
 
@@ -45,8 +47,8 @@ static inline bool av_responder_expects(const struct av_qp_shared *rsp, const st
 /* The kind of message that a request of this opcode makes; one that goes to a peer. */
 extern const uint8_t av_traffic_kind[] __attribute__((visibility("hidden")));
 
-/* A message was carried out; it had one packet, but for what av_traffic_more() says. The token of that side
- * is held. */
+/* A message was carried out; it had one packet, but for what av_traffic_more() says. The execution
+ * right of that side is held. */
 static inline void av_traffic_count(struct av_traffic *t, uint32_t kind, uint64_t bytes)
 {
 	t->messages[kind]++;
@@ -56,9 +58,10 @@ static inline void av_traffic_count(struct av_traffic *t, uint32_t kind, uint64_
 /* @packets, 2 or more. */
 void av_traffic_more(struct av_traffic *t, uint32_t kind, uint32_t packets);
 
-/* A message of a reliable connection has been executed and acknowledged. Both tokens are held. */
-static inline void av_responder_advance(struct av_qp_shared *rsp, struct av_qp_shared *req, uint32_t opcode,
-					uint64_t bytes)
+/* A message of a reliable connection has been executed and acknowledged. Both execution rights are
+ * held. */
+static inline void av_responder_advance(struct av_qp_shared *rsp, struct av_qp_shared *req,
+					uint32_t opcode, uint64_t bytes)
 {
 	uint32_t n = av_packets(req, bytes), kind = av_traffic_kind[opcode];
 

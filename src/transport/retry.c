@@ -6,8 +6,9 @@
 
 #define ALWAYS	   7u		/* rnr_retry: retry for ever */
 #define LOOK_AGAIN 100000000ull /* where nothing else is due: does the peer still live? */
-#define RNR_LOOK_AGAIN \
-	2000000ull /* and has it posted what nobody was woken for (rnr.h)? The order of usual RNR timers */
+#define RNR_LOOK_AGAIN                                                                            \
+	2000000ull /* and has it posted what nobody was woken for (rnr.h)? The order of usual RNR \
+		      timers */
 
 /* Microseconds by code; IBTA volume 1, table "RNR NAK timer field encoding". */
 static const uint32_t rnr_us[32] = {
@@ -27,7 +28,8 @@ struct patience {
 	bool endless;
 };
 
-static struct patience patience(const struct ibv_qp_attr *attr, const struct av_direct_result *result)
+static struct patience patience(const struct ibv_qp_attr *attr,
+				const struct av_direct_result *result)
 {
 	struct patience p;
 
@@ -45,9 +47,11 @@ static struct patience patience(const struct ibv_qp_attr *attr, const struct av_
 	return p;
 }
 
-enum av_fault av_retry(const struct av_qp_end *end, const struct av_direct_result *result, uint64_t now_ns)
+enum av_fault av_retry(const struct av_qp_end *end, const struct av_direct_result *result,
+		       uint64_t now_ns)
 {
-	enum av_fault fault = result->park == AV_PARK_RNR ? AV_FAULT_RNR_EXHAUSTED : AV_FAULT_RETRY_EXHAUSTED;
+	enum av_fault fault =
+		result->park == AV_PARK_RNR ? AV_FAULT_RNR_EXHAUSTED : AV_FAULT_RETRY_EXHAUSTED;
 	struct patience p = patience(&end->qp->attr, result);
 	struct av_qp_shared *qp = end->qp;
 

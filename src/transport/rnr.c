@@ -8,11 +8,13 @@
 #define BATCH_MIN 8u
 #define BATCH_MAX 64u
 
-/* A requester that polls does so within some hundred nanoseconds; one that executes takes longer. */
+/* A requester that polls does so within some hundred nanoseconds; one that executes takes longer.
+ */
 #define PULSE_LOOKS  8u
 #define PULSE_PAUSES 8u
 
-/* So many requests are worth resuming a requester for: an eighth of the queue. 1: each one at once */
+/* So many requests are worth resuming a requester for: an eighth of the queue. 1: each one at once
+ */
 static uint32_t batch(const struct av_rq_shared *rq)
 {
 	uint32_t share = rq->capacity / 8;
@@ -44,8 +46,8 @@ static uint32_t pulse(const struct av_qp_end *requester, const struct av_cq_shar
 }
 
 /*
- * Is the requester's program at work on a processor of its own, and will it look at that queue pair? Then it
- * goes on in no time, and without having its locks taken away (base/biased_lock.h).
+ * Is the requester's program at work on a processor of its own, and will it look at that queue
+ * pair? Then it goes on in no time, and without having its locks taken away (base/biased_lock.h).
  */
 static bool is_about(const struct av_qp_end *requester)
 {
@@ -80,7 +82,8 @@ static void kick_peer(const struct av_qp_end *end, bool surely)
 		av_drive_peer(end);
 }
 
-/* This queue pair's requester has to be looked after; the one that had to be before is served now. */
+/* This queue pair's requester has to be looked after; the one that had to be before is served now.
+ */
 static void owe(struct av_seg *seg, struct av_cq_shared *cq, uint32_t index)
 {
 	uint32_t before = atomic_exchange(&cq->owed, index);

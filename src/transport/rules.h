@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The outcomes of a request on a reliable connection: for each fault, what the requester's completion says,
- * what the responder answers, and what becomes of the responder. One table for every way of moving data.
+ * The outcomes of a request on a reliable connection: for each fault, what the requester's
+ * completion says, what the responder answers, and what becomes of the responder. One table for
+ * every way of moving data.
  *
  * Source: IBTA volume 1, 9.9 (error detection and handling), tables "requester/responder side error
  * behaviour".
@@ -17,14 +18,15 @@ enum av_fault {
 	AV_FAULT_NONE,
 
 	/* Found at the requester; the responder never hears of it. */
-	AV_FAULT_LOC_LEN,   /* message too long, or what an atomic operation brings or wants is not 8 bytes */
+	AV_FAULT_LOC_LEN, /* message too long, or what an atomic operation brings or wants is not 8
+			     bytes */
 	AV_FAULT_LOC_QP_OP, /* operation this queue pair was not set up for */
 	AV_FAULT_LOC_PROT,  /* a local buffer cannot be used */
 	AV_FAULT_MW_BIND,   /* a window cannot be bound, or invalidated, like that */
 
 	/* Found at the responder. */
-	AV_FAULT_REM_ACCESS,	   /* the rkey does not permit it, or the memory behind it is gone */
-	AV_FAULT_REM_OP_DENIED,	   /* the queue pair's access flags do not permit the operation */
+	AV_FAULT_REM_ACCESS,	/* the rkey does not permit it, or the memory behind it is gone */
+	AV_FAULT_REM_OP_DENIED, /* the queue pair's access flags do not permit the operation */
 	AV_FAULT_REM_NO_RD_ATOMIC, /* it accepts no READs, atomics and the like */
 	AV_FAULT_REM_MISALIGNED,   /* atomic at an address that is not a multiple of its size */
 	AV_FAULT_REM_NO_COMMAND,   /* tunneled atomics, and the payload says none */
@@ -55,9 +57,10 @@ struct av_rule {
 	const char *name;
 	enum ibv_wc_status requester; /* IBV_WC_SUCCESS: hears nothing, and runs into its retries */
 	uint8_t nak;		      /* AETH syndrome, AV_NAK_NONE if nothing is sent */
-	enum ibv_wc_status receive;   /* of the receive request in use, if one is; IBV_WC_SUCCESS: flushed */
-	bool responder_fails;	      /* the responder's queue pair goes to the error state */
-	int event;		      /* enum ibv_event_type at the responder, or AV_EVENT_NONE */
+	enum ibv_wc_status
+		receive; /* of the receive request in use, if one is; IBV_WC_SUCCESS: flushed */
+	bool responder_fails; /* the responder's queue pair goes to the error state */
+	int event;	      /* enum ibv_event_type at the responder, or AV_EVENT_NONE */
 };
 
 /* The row of a fault; @fault < AV_FAULT_N. */

@@ -4,13 +4,13 @@
 
 #include <stdlib.h>
 
-#include "memory/reach.h"
+#include "memory/xfer.h"
 #include "memory/translate.h"
 
 #define PLACES (AV_SLAB_CHUNKS * AV_OBJ_CHUNK)
 #define PIECE  4096u
 
-/* Of the request at the head of a queue pair. Guarded by its @exec token. */
+/* Of the request at the head of a queue pair. Guarded by its @exec execution right. */
 struct entry {
 	uint32_t qpn, number; /* which request; 0: none */
 	uint64_t sum;
@@ -31,8 +31,9 @@ static uint64_t add(uint64_t sum, const uint8_t *data, uint64_t bytes)
 
 static bool sends_payload(uint32_t opcode)
 {
-	return opcode == IBV_WR_SEND || opcode == IBV_WR_SEND_WITH_IMM || opcode == IBV_WR_SEND_WITH_INV ||
-	       opcode == IBV_WR_RDMA_WRITE || opcode == IBV_WR_RDMA_WRITE_WITH_IMM;
+	return opcode == IBV_WR_SEND || opcode == IBV_WR_SEND_WITH_IMM ||
+	       opcode == IBV_WR_SEND_WITH_INV || opcode == IBV_WR_RDMA_WRITE ||
+	       opcode == IBV_WR_RDMA_WRITE_WITH_IMM;
 }
 
 static bool sum_spans(struct av_spans left, uint64_t bytes, uint64_t *sum)
@@ -46,7 +47,7 @@ static bool sum_spans(struct av_spans left, uint64_t bytes, uint64_t *sum)
 		n = bytes < PIECE ? bytes : PIECE;
 		av_spans_local(&to, NULL, piece, n);
 		from.bytes = n;
-		if (av_reach_copy(&to, &from) != AV_REACH_OK)
+		if (av_xfer_copy(&to, &from) != AV_XFER_OK)
 			return false;
 		*sum = add(*sum, piece, n);
 		av_spans_skip(&left, n);
@@ -63,7 +64,8 @@ static bool sum_of(const struct av_qp_end *end, const struct av_sq_wqe *wqe, uin
 
 	if (!sends_payload(wqe->opcode) || (wqe->flags & IBV_SEND_INLINE) || !bytes ||
 	    wqe->count > AV_MAX_SGE ||
-	    av_mem_get_list(end->seg, end->qp->pd, 0, wqe->sge, wqe->count, bytes, &spans) != AV_MEM_OK)
+	    av_mem_get_list(end->seg, end->qp->pd, 0, wqe->sge, wqe->count, bytes, &spans) !=
+		    AV_MEM_OK)
 		return false;
 	ok = sum_spans(spans, bytes, sum);
 	av_mem_put_list(&spans);

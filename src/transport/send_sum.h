@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Were the buffers of a send request that waited changed before it was executed? For contexts that are
- * watched for misuse (AV_WATCHED_MISUSE): their own process executes their requests, and leaves payload where
- * it is.
+ * Were the buffers of a send request that waited changed before it was executed? For contexts that
+ * are watched for misuse (AV_WATCHED_MISUSE): their own process executes their requests, and leaves
+ * payload where it is.
  *
  * Of a message the first AV_SEND_SUM_BYTES are looked at.
  */
@@ -15,7 +15,8 @@
 
 #define AV_SEND_SUM_BYTES 65536u
 
-/* The request at the head of an own queue has begun to wait, or is looked at again. @exec is held. */
+/* The request at the head of an own queue has begun to wait, or is looked at again. @exec is held.
+ */
 void av_send_sum_look(const struct av_qp_end *end, const struct av_sq_wqe *wqe);
 
 /* How many requests of the own queue pair were changed. */

@@ -11,7 +11,8 @@
 #include "transport/report.h"
 #include "transport/xrc.h"
 
-/* The state has been set to ERR. A post_recv that we do not see sees the state, and flushes itself. */
+/* The state has been set to ERR. A post_recv that we do not see sees the state, and flushes itself.
+ */
 static void end_receives(const struct av_qp_end *end)
 {
 	if (end->qp->srq) {
@@ -31,8 +32,8 @@ void av_responder_error(const struct av_qp_end *end)
 }
 
 /*
- * Half a message on a connection is the end of the connection. Half a datagram is a lost datagram, and
- * outside these states there is no message.
+ * Half a message on a connection is the end of the connection. Half a datagram is a lost datagram,
+ * and outside these states there is no message.
  */
 static bool connected(const struct av_qp_shared *qp)
 {
@@ -42,8 +43,8 @@ static bool connected(const struct av_qp_shared *qp)
 }
 
 /*
- * The dead holder may have been anywhere between taking a receive request and completing it. @receiving names
- * the request from before it leaves the queue until its completion is in the CQ.
+ * The dead holder may have been anywhere between taking a receive request and completing it.
+ * @receiving names the request from before it leaves the queue until its completion is in the CQ.
  */
 void av_responder_repair(const struct av_qp_end *end)
 {
@@ -62,13 +63,15 @@ void av_responder_repair(const struct av_qp_end *end)
 	av_assist_abandon(end);
 	rq = av_rq_at(to.seg, to.rq);
 	if (rq && end->qp->receiving)
-		av_rq_repair(to.seg, rq, qpn, place, av_cq_holds_receive(to.seg, to.cq, qpn, place));
+		av_rq_repair(to.seg, rq, qpn, place,
+			     av_cq_holds_receive(to.seg, to.cq, qpn, place));
 	end->qp->receiving = 0;
 	if (connected(end->qp)) {
 		av_report_event(end, AV_CHECK_EXECUTOR_DIED, AV_EVENT_NONE, 0);
 		av_responder_error(end);
 	} else if (atomic_load(&end->qp->state) == IBV_QPS_ERR) {
-		end_receives(end); /* it may have died over that; an event more is better than none */
+		end_receives(
+			end); /* it may have died over that; an event more is better than none */
 	}
 	av_xrc_end(&use);
 }
@@ -90,7 +93,8 @@ void av_qp_resume(const struct av_qp_end *end)
 	av_exec_release(end);
 }
 
-/* What a completion that nobody will poll holds: staged payload, and its place in a shared receive queue. */
+/* What a completion that nobody will poll holds: staged payload, and its place in a shared receive
+ * queue. */
 static void give_back(struct av_seg *seg, const struct av_cqe *cqe)
 {
 	struct av_rq_shared *rq = cqe->flags & AV_CQE_RECV ? av_rq_at(seg, cqe->queue) : NULL;

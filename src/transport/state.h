@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What changes of state do to a queue pair: emptying its queues, failing it, repairing it after the death of
- * whoever was executing work for it. Which changes are allowed is queue/qp_state.h.
+ * What changes of state do to a queue pair: emptying its queues, failing it, repairing it after the
+ * death of whoever was executing work for it. Which changes are allowed is queue/qp_state.h.
  */
 #ifndef AV_TRANSPORT_STATE_H
 #define AV_TRANSPORT_STATE_H
@@ -12,7 +12,8 @@
 /* Put the responder into the error state and flush its receive queue. @resp held. */
 void av_responder_error(const struct av_qp_end *end);
 
-/* After taking @resp over from a dead process: finish or undo what it was doing, and fail. @resp held. */
+/* After taking @resp over from a dead process: finish or undo what it was doing, and fail. @resp
+ * held. */
 void av_responder_repair(const struct av_qp_end *end);
 
 /* Take @resp, repairing what a dead holder left. Released by av_lock_release(). */
@@ -22,8 +23,8 @@ static inline void av_responder_acquire(const struct av_qp_end *end)
 		av_responder_repair(end);
 }
 
-/* The requester's token: it may become that of a thread of the queue pair's own process, and of no other. A
- * peer is a guest there, and so is who opened a queue pair by its number. */
+/* The requester's execution right: it may become that of a thread of the queue pair's own process,
+ * and of no other. A peer is a guest there, and so is who opened a queue pair by its number. */
 static inline enum av_lock_result av_exec_acquire(const struct av_qp_end *end)
 {
 	return av_likely(end->seg->own) ? av_biased_acquire(&end->qp->exec)
@@ -45,24 +46,26 @@ static inline void av_exec_release(const struct av_qp_end *end)
 		av_biased_leave_fence(&end->qp->exec);
 }
 
-/* Take both tokens of an own queue pair, or one that was opened, repairing what a dead holder left; and
- * release them. */
+/* Take both execution rights of an own queue pair, or one that was opened, repairing what a dead
+ * holder left; and release them. */
 void av_qp_quiesce(const struct av_qp_end *end);
 void av_qp_resume(const struct av_qp_end *end);
 
 /**
- * av_qp_apply_state() - the effects of entering @to, both tokens held
+ * av_qp_apply_state() - the effects of entering @to, both execution rights held
  *
- * RESET empties both queues and removes the completions of this queue pair from its CQs; RTR and RTS set the
- * PSNs from the attributes, which have been stored before; ERR flushes the receive queue (av_drive() flushes
- * the other).
+ * RESET empties both queues and removes the completions of this queue pair from its CQs; RTR and
+ * RTS set the PSNs from the attributes, which have been stored before; ERR flushes the receive
+ * queue (av_drive() flushes the other).
  */
 void av_qp_apply_state(const struct av_qp_end *end, enum ibv_qp_state from, enum ibv_qp_state to);
 
-/* Remove the completions of this queue pair from its CQs, and what they hold. No token needed. */
+/* Remove the completions of this queue pair from its CQs, and what they hold. No execution right
+ * needed. */
 void av_qp_purge(const struct av_qp_end *end);
 
-/* Likewise the completions of an own XRC shared receive queue, which is retired; its QPs may live on. */
+/* Likewise the completions of an own XRC shared receive queue, which is retired; its QPs may live
+ * on. */
 void av_srq_purge(struct av_seg *seg, uint32_t index);
 
 #endif

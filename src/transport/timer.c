@@ -12,7 +12,7 @@
 
 #include "base/clock.h"
 #include "base/thread.h"
-#include "hca/limits.h"
+#include "base/limits.h"
 #include "observe/log.h"
 #include "transport/drive.h"
 #include "transport/inject.h"
@@ -26,9 +26,9 @@ struct av_timer {
 	uint32_t *watched;	   /* indices of queue pairs that have ever waited */
 	uint32_t count, room;
 	uint8_t known[AV_MAX_QP + AV_OBJ_CHUNK]; /* by index: is in @watched */
-	pthread_mutex_t cq_mutex;		 /* guards these, and is held while the CQs are looked at */
-	uint8_t cq[AV_MAX_CQ + AV_OBJ_CHUNK];	 /* by index: its events may be put off */
-	uint32_t cq_end;			 /* behind the last of them */
+	pthread_mutex_t cq_mutex; /* guards these, and is held while the CQs are looked at */
+	uint8_t cq[AV_MAX_CQ + AV_OBJ_CHUNK]; /* by index: its events may be put off */
+	uint32_t cq_end;		      /* behind the last of them */
 };
 
 static uint32_t watched_at(struct av_timer *t, uint32_t i)
@@ -92,13 +92,14 @@ static uint64_t look_at_cqs(struct av_timer *t)
 	return next;
 }
 
-static void sleep_until(struct av_timer *t, uint32_t bell, uint64_t when)
+static void sleep_until(struct av_timer *t, uint32_t doorbell, uint64_t when)
 {
 	uint64_t now = av_now_ns(), wait = when > now ? when - now : 0;
-	struct timespec ts = {.tv_sec = (time_t)(wait / 1000000000u), .tv_nsec = (long)(wait % 1000000000u)};
+	struct timespec ts = {.tv_sec = (time_t)(wait / 1000000000u),
+			      .tv_nsec = (long)(wait % 1000000000u)};
 
-	syscall(SYS_futex, &t->seg->head->timer_bell, FUTEX_WAIT, bell, when == UINT64_MAX ? NULL : &ts, NULL,
-		0);
+	syscall(SYS_futex, &t->seg->head->timer_doorbell, FUTEX_WAIT, doorbell,
+		when == UINT64_MAX ? NULL : &ts, NULL, 0);
 }
 
 static void *timer_main(void *arg)
@@ -106,10 +107,11 @@ static void *timer_main(void *arg)
 	struct av_timer *t = arg;
 
 	for (;;) {
-		uint32_t bell = atomic_load(&t->seg->head->timer_bell);
+		uint32_t doorbell = atomic_load(&t->seg->head->timer_doorbell);
 		uint64_t next, cqs, faults;
 
-		if (atomic_load(&t->stop)) /* after the bell, which whoever stops us rings after */
+		if (atomic_load(
+			    &t->stop)) /* after the doorbell, which whoever stops us rings after */
 			break;
 		atomic_store(&t->awake_ns, 0);
 		next = look(t);
@@ -118,7 +120,7 @@ static void *timer_main(void *arg)
 		next = cqs < next ? cqs : next;
 		next = faults < next ? faults : next;
 		atomic_store(&t->awake_ns, next);
-		sleep_until(t, bell, next);
+		sleep_until(t, doorbell, next);
 	}
 	return NULL;
 }
@@ -152,8 +154,8 @@ static struct av_timer *timer_of(struct av_seg *seg)
 	if (!t) {
 		t = timer_create_for(seg);
 		if (!t)
-			av_warn_once(
-				"no thread for timeouts: requests that wait for a peer may wait for ever");
+			av_warn_once("no thread for timeouts: requests that wait for a peer may "
+				     "wait for ever");
 		atomic_store(&seg->timer, t);
 	}
 	pthread_mutex_unlock(&seg->timer_mutex);
@@ -197,9 +199,9 @@ void av_timer_watch(const struct av_qp_end *end, uint64_t deadline_ns)
 		return;
 	add(t, end->qp->index);
 	/*
-	 * While the thread looks (0), it may have passed this queue pair already; when it sleeps beyond the
-	 * deadline it must be woken. If it publishes its waking time after this load, it looked at @park
-	 * after it was set.
+	 * While the thread looks (0), it may have passed this queue pair already; when it sleeps
+	 * beyond the deadline it must be woken. If it publishes its waking time after this load, it
+	 * looked at @park after it was set.
 	 */
 	if (atomic_load(&t->awake_ns) == 0 || atomic_load(&t->awake_ns) > deadline_ns)
 		av_seg_wake_timer(end->seg);

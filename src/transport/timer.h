@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The timer of a context: one thread, started when a request of the context first has to wait, or the events
- * of a CQ are moderated by time, that drives send queues whose retry time has come, and sends the events. The
- * last resort that makes timeouts true even when the program makes no call.
+ * The timer of a context: one thread, started when a request of the context first has to wait, or
+ * the events of a CQ are moderated by time, that drives send queues whose retry time has come, and
+ * sends the events. The last resort that makes timeouts true even when the program makes no call.
  */
 #ifndef AV_TRANSPORT_TIMER_H
 #define AV_TRANSPORT_TIMER_H
@@ -12,9 +12,9 @@
 /**
  * av_timer_watch() - see to the deadline of a request that was just parked
  *
- * For a queue pair of another process, wakes the timer of its owner (which has been started before: only
- * requests that its owner parked are ever driven from outside). Context: the queue pair's @exec token is held
- * or has just been released; may create a thread.
+ * For a queue pair of another process, wakes the timer of its owner (which has been started before:
+ * only requests that its owner parked are ever driven from outside). Context: the queue pair's
+ * @exec execution right is held or has just been released; may create a thread.
  */
 void av_timer_watch(const struct av_qp_end *end, uint64_t deadline_ns);
 
@@ -25,7 +25,8 @@ void av_timer_start(struct av_seg *seg);
 #define AV_DRIVEN_NS 50000000u
 
 /**
- * av_timer_watch_cq() - from now on see to the events of an own CQ that are put off, av_cq_put_off()
+ * av_timer_watch_cq() - from now on see to the events of an own CQ that are put off,
+ * av_cq_put_off()
  *
  * Context: no lock held; may create a thread. Return: 0, or ENOMEM (there can be no timer)
  */

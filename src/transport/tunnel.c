@@ -20,7 +20,8 @@ static const struct {
 	[ANYVERBS_TUNNELED_MIN_UNSIGNED] = {AV_ATOMIC_MIN_UNSIGNED, 0},
 	[ANYVERBS_TUNNELED_MIN_SIGNED] = {AV_ATOMIC_MIN_SIGNED, 0},
 	[ANYVERBS_TUNNELED_SWAP] = {AV_ATOMIC_SWAP, 0},
-	[ANYVERBS_TUNNELED_CMP_SWAP] = {AV_ATOMIC_CMP_SWAP, USES_COMPARE | USES_MASK | USES_COMPARE_MASK},
+	[ANYVERBS_TUNNELED_CMP_SWAP] = {AV_ATOMIC_CMP_SWAP,
+					USES_COMPARE | USES_MASK | USES_COMPARE_MASK},
 	[ANYVERBS_TUNNELED_CMP_SWAP_NE] = {AV_ATOMIC_CMP_SWAP_NE, USES_COMPARE},
 };
 _Static_assert(AV_ARRAY_SIZE(row) == ANYVERBS_TUNNELED_OPERATIONS, "a row for each operation");
@@ -47,7 +48,8 @@ static bool operands_valid(const struct anyverbs_tunneled_atomic *c)
 	uint64_t beyond = c->bytes == 4 ? ~(uint64_t)UINT32_MAX : 0;
 	unsigned int uses = row[c->operation].uses;
 
-	return !(c->value & beyond) && !(c->compare & (uses & USES_COMPARE ? beyond : UINT64_MAX)) &&
+	return !(c->value & beyond) &&
+	       !(c->compare & (uses & USES_COMPARE ? beyond : UINT64_MAX)) &&
 	       !(c->mask & (uses & USES_MASK ? beyond : UINT64_MAX)) &&
 	       !(c->compare_mask & (uses & USES_COMPARE_MASK ? beyond : UINT64_MAX));
 }

@@ -17,6 +17,7 @@
 unsigned int av_tunnel_count(uint64_t bytes);
 
 /* What a command says. Return: false if it is none. */
-AV_MUST_USE bool av_tunnel_decode(const struct anyverbs_tunneled_atomic *command, struct av_atomic *atomic);
+AV_MUST_USE bool av_tunnel_decode(const struct anyverbs_tunneled_atomic *command,
+				  struct av_atomic *atomic);
 
 #endif

@@ -3,22 +3,22 @@
 #ifndef AV_TRANSPORT_XRC_H
 #define AV_TRANSPORT_XRC_H
 
-#include "memory/hazard.h"
+#include "memory/pin.h"
 #include "transport/deliver.h"
 
 /*
- * A shared receive queue in use. The hazard, which names the SRQ's number instead of a key, keeps
+ * A shared receive queue in use. The pin, which names the SRQ's number instead of a key, keeps
  * av_xrc_retire() waiting.
  */
 struct av_xrc_use {
 	struct av_seg *seg; /* NULL: none in use */
-	struct av_hazard *hazard;
+	struct av_pin *pin;
 };
 
 enum av_xrc_found {
 	AV_XRC_FOUND,
 	AV_XRC_NONE, /* no such number, of another domain, or of a process that is gone */
-	AV_XRC_BUSY, /* no hazard is free: try again */
+	AV_XRC_BUSY, /* no pin is free: try again */
 };
 
 /**
@@ -26,7 +26,7 @@ enum av_xrc_found {
  * @rsp: the XRC_RECV queue pair; the SRQ must be of the same XRC domain
  * @use: out; to be given to av_xrc_end() whatever is returned
  * @to:  out, if found
- * Context: the responder's token is held; does not wait.
+ * Context: the responder's execution right is held; does not wait.
  */
 enum av_xrc_found av_xrc_begin(const struct av_qp_end *rsp, uint32_t srqn, struct av_xrc_use *use,
 			       struct av_receiver *to);

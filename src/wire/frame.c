@@ -30,7 +30,7 @@ static bool frame_is_ipv4(const struct av_frame *f)
 	return is_ipv4(f->src) && is_ipv4(f->dst);
 }
 
-/* --- addresses ----------------------------------------------------------------------------------------- */
+/* --- addresses ------------------------------------------------------------------- */
 
 void av_frame_mac(const uint8_t gid[16], uint8_t mac[6])
 {
@@ -65,7 +65,7 @@ uint16_t av_frame_source_port(uint32_t flow_label, uint32_t src_qpn, uint32_t de
 	return (uint16_t)(DYNAMIC_PORTS | ((v & 0x3fff) ^ (v >> 14 & 0x3f)));
 }
 
-/* --- as bytes ------------------------------------------------------------------------------------------ */
+/* --- as bytes -------------------------------------------------------------------- */
 
 /* Ones' complement sum, RFC 1071. */
 static uint32_t sum16(uint32_t sum, const uint8_t *at, size_t bytes)
@@ -172,7 +172,7 @@ size_t av_frame_put(const struct av_frame *f, const struct av_packet *p, uint8_t
 	return end + AV_ICRC_BYTES;
 }
 
-/* --- from bytes ---------------------------------------------------------------------------------------- */
+/* --- from bytes ------------------------------------------------------------------ */
 
 static void get_ethernet(struct av_frame *f, const uint8_t *from)
 {
@@ -245,7 +245,8 @@ static enum av_frame_fault get_udp(struct av_frame *f, const uint8_t *udp, size_
 	return AV_FRAME_OK;
 }
 
-enum av_frame_fault av_frame_get(struct av_frame *f, struct av_packet *p, const uint8_t *from, size_t bytes)
+enum av_frame_fault av_frame_get(struct av_frame *f, struct av_packet *p, const uint8_t *from,
+				 size_t bytes)
 {
 	const uint8_t *ip = from + AV_ETH_BYTES, *udp;
 	enum av_frame_fault fault = AV_FRAME_FOREIGN;

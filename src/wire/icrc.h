@@ -14,8 +14,8 @@
 /**
  * av_icrc() - the CRC of a packet
  * @ip:    the packet from its IP header (IPv4 without options, or IPv6) to the end of the padding
- * @bytes: of that; at least the IP, UDP and base transport headers. Time-to-live, checksums and the like may
- * have any value. Return: the CRC; av_icrc_put() writes it
+ * @bytes: of that; at least the IP, UDP and base transport headers. Time-to-live, checksums and the
+ * like may have any value. Return: the CRC; av_icrc_put() writes it
  */
 uint32_t av_icrc(const uint8_t *ip, size_t bytes);
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Messages as packets: into how many a message of so many bytes is cut, and what each of them is. Pure
- * functions. Source: IBTA volume 1, 9.2.1 (segmentation), 9.3.1 (PSN).
+ * Messages as packets: into how many a message of so many bytes is cut, and what each of them is.
+ * Pure functions. Source: IBTA volume 1, 9.2.1 (segmentation), 9.3.1 (PSN).
  */
 #ifndef AV_WIRE_MESSAGE_H
 #define AV_WIRE_MESSAGE_H
@@ -18,8 +18,8 @@ struct av_wire_message {
 	uint64_t bytes; /* of payload; not of what a READ asks for */
 	uint32_t mtu;	/* 256, 512, ... AV_MTU_MAX */
 	/*
-	 * What the packets have in common, with the first one's PSN. Solicited event and a request for
-	 * acknowledgement are of the last packet; the opcode and the payload are found here.
+	 * What the packets have in common, with the first one's PSN. Solicited event and a request
+	 * for acknowledgement are of the last packet; the opcode and the payload are found here.
 	 */
 	struct av_packet head;
 };

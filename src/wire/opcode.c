@@ -78,8 +78,11 @@ int av_opcode_find(enum av_service service, enum av_operation operation, enum av
 		const struct av_opcode *row = &table[low];
 		struct av_opcode info;
 
-		if (row->name && row->operation == operation && row->place == place && row->tail == tail)
-			return av_opcode_info((uint8_t)(service | low), &info) ? (int)(service | low) : -1;
+		if (row->name && row->operation == operation && row->place == place &&
+		    row->tail == tail)
+			return av_opcode_info((uint8_t)(service | low), &info)
+				       ? (int)(service | low)
+				       : -1;
 	}
 	return -1;
 }

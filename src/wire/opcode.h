@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The opcodes of packets: which headers each brings, and which part of which operation it is. One table of
- * the low five bits for all services, and one of the services.
+ * The opcodes of packets: which headers each brings, and which part of which operation it is. One
+ * table of the low five bits for all services, and one of the services.
  *
- * Source: IBTA volume 1, 9.2.1 (table of OpCode values) and 5.2 (order of headers); annex A14 (XRC); FLUSH
- * and ATOMIC WRITE: annex A19.
+ * Source: IBTA volume 1, 9.2.1 (table of OpCode values) and 5.2 (order of headers); annex A14
+ * (XRC); FLUSH and ATOMIC WRITE: annex A19.
  */
 #ifndef AV_WIRE_OPCODE_H
 #define AV_WIRE_OPCODE_H

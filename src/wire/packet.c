@@ -199,8 +199,8 @@ size_t av_packet_put_headers(const struct av_packet *p, uint8_t *to)
 	return (size_t)(at - to);
 }
 
-static enum av_packet_fault get_payload(struct av_packet *p, const struct av_opcode *info, size_t pad,
-					const uint8_t *at, size_t bytes)
+static enum av_packet_fault get_payload(struct av_packet *p, const struct av_opcode *info,
+					size_t pad, const uint8_t *at, size_t bytes)
 {
 	if (bytes & 3 || pad > bytes)
 		return AV_PACKET_PADDING;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A packet of the transport layer: base header (BTH), extended headers, payload and padding, as numbers and
- * as bytes. What is around it - addresses, and the CRC over all - is wire/frame.h's.
+ * A packet of the transport layer: base header (BTH), extended headers, payload and padding, as
+ * numbers and as bytes. What is around it - addresses, and the CRC over all - is wire/frame.h's.
  *
  * Pure functions: no allocation, no state. Source: IBTA volume 1, chapter 9.2 to 9.6.
  */
@@ -23,8 +23,8 @@
 #define AV_SYNDROME_RNR_NAK  0x20 /* | timer code */
 #define AV_SYNDROME_SEQUENCE 0x60
 
-/* In host byte order. A packet has those of the extended headers that its opcode says; the others are not
- * looked at. */
+/* In host byte order. A packet has those of the extended headers that its opcode says; the others
+ * are not looked at. */
 struct av_packet {
 	uint8_t opcode;
 	bool solicited, migrated, fecn, becn, ack_request;
@@ -63,7 +63,8 @@ static inline uint32_t av_packet_padding(uint32_t payload_bytes)
 	return -payload_bytes & 3;
 }
 
-/* Bytes of the headers that packets of this opcode have, BTH included; 0: there is no such opcode. */
+/* Bytes of the headers that packets of this opcode have, BTH included; 0: there is no such opcode.
+ */
 size_t av_packet_header_bytes(uint8_t opcode);
 
 /**
@@ -75,9 +76,11 @@ size_t av_packet_put_headers(const struct av_packet *p, uint8_t *to);
 
 /**
  * av_packet_get() - understand a packet
- * @from: @bytes bytes from the BTH to the end of the padding: without the CRC. Nothing else is read.
+ * @from: @bytes bytes from the BTH to the end of the padding: without the CRC. Nothing else is
+ * read.
  * @p: out; its payload lies in @from. Fields of headers that the packet does not have are 0.
  */
-AV_MUST_USE enum av_packet_fault av_packet_get(struct av_packet *p, const uint8_t *from, size_t bytes);
+AV_MUST_USE enum av_packet_fault av_packet_get(struct av_packet *p, const uint8_t *from,
+					       size_t bytes);
 
 #endif

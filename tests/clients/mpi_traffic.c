@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A program of MPI, for mpi.py: messages around a ring in each protocol that implementations have (by size),
- * collective operations, and one-sided ones. Each byte is checked; the first that is wrong ends all ranks.
+ * A program of MPI, for mpi.py: messages around a ring in each protocol that implementations have
+ * (by size), collective operations, and one-sided ones. Each byte is checked; the first that is
+ * wrong ends all ranks.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -46,8 +47,8 @@ static void ring(long bytes)
 
 	for (int round = 0; round < ROUNDS; round++) {
 		fill(out, bytes, rank, round);
-		MPI_Sendrecv(out, (int)bytes, MPI_BYTE, next, round, in, (int)bytes, MPI_BYTE, before, round,
-			     MPI_COMM_WORLD, &status);
+		MPI_Sendrecv(out, (int)bytes, MPI_BYTE, next, round, in, (int)bytes, MPI_BYTE,
+			     before, round, MPI_COMM_WORLD, &status);
 		MPI_Get_count(&status, MPI_BYTE, &count);
 		check(count == bytes, "length of a message", count);
 		compare(in, bytes, before, round, "message");
@@ -96,7 +97,8 @@ static void count_together(void)
 	long one = 1, before = -1, zero = 0, *window;
 	MPI_Win win;
 
-	MPI_Win_allocate(sizeof(*window), sizeof(*window), MPI_INFO_NULL, MPI_COMM_WORLD, &window, &win);
+	MPI_Win_allocate(sizeof(*window), sizeof(*window), MPI_INFO_NULL, MPI_COMM_WORLD, &window,
+			 &win);
 	*window = 0;
 	MPI_Barrier(MPI_COMM_WORLD);
 	MPI_Win_lock_all(0, win);

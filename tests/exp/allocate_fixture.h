@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* What the tests of memory that the library allocates share: two sides, and registering in this process. */
+/* What the tests of memory that the library allocates share: two sides, and registering in this
+ * process. */
 #ifndef TEST_ALLOCATE_FIXTURE_H
 #define TEST_ALLOCATE_FIXTURE_H
 
@@ -23,7 +24,8 @@ extern bool have_huge; /* the kernel makes huge pages of shared memory */
 /* Open a, and look what the machine has. */
 void fixture_open(void);
 
-/* ibv_exp_reg_mr() in @pd, @contig: with CREATE_CONTIG. What it leaves in its argument is checked. */
+/* ibv_exp_reg_mr() in @pd, @contig: with CREATE_CONTIG. What it leaves in its argument is checked.
+ */
 struct ibv_mr *reg(void *addr, size_t length, uint64_t access, bool contig);
 
 /* Expect that it can be. */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Holds regions of several kinds until its standard input ends, for what shows regions. Writes a line when
- * they are there. */
+/* Holds regions of several kinds until its standard input ends, for what shows regions. Writes a
+ * line when they are there. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <infiniband/verbs_exp.h>
@@ -19,7 +19,8 @@ static void need(const void *object, const char *what)
 
 static struct ibv_mr *reg(struct ibv_pd *pd, void *addr, size_t length, uint64_t access)
 {
-	struct ibv_exp_reg_mr_in in = {.pd = pd, .addr = addr, .length = length, .exp_access = access};
+	struct ibv_exp_reg_mr_in in = {
+		.pd = pd, .addr = addr, .length = length, .exp_access = access};
 	struct ibv_mr *mr = ibv_exp_reg_mr(&in);
 
 	need(mr, "ibv_exp_reg_mr");
@@ -45,7 +46,8 @@ int main(void)
 	reg(pd, NULL, 5 * MB, RIGHTS | IBV_EXP_ACCESS_ALLOCATE_MR);
 	reg(pd, NULL, 4096, RIGHTS | SHARE | IBV_EXP_ACCESS_NO_RDMA);
 	second.pd = pd;
-	second.mr_handle = reg(pd, NULL, 12288, RIGHTS | SHARE | IBV_EXP_ACCESS_SHARED_MR_USER_WRITE)->handle;
+	second.mr_handle =
+		reg(pd, NULL, 12288, RIGHTS | SHARE | IBV_EXP_ACCESS_SHARED_MR_USER_WRITE)->handle;
 	need(ibv_exp_reg_shared_mr(&second), "ibv_exp_reg_shared_mr");
 	setenv("MLX_MR_ALLOC_TYPE", "ANON", 1);
 	reg(pd, NULL, 20480, RIGHTS | IBV_EXP_ACCESS_ALLOCATE_MR);

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Offsets, sizes and values of <infiniband/verbs_exp.h> as programs were compiled with them, for 64-bit
- * machines: each row that is not so does not compile. For C99 and C++11, too; compile.sh does so, and chooses
- * what is included. The rows are a file for each part of the header, in layout/.
+ * Offsets, sizes and values of <infiniband/verbs_exp.h> as programs were compiled with them, for
+ * 64-bit machines: each row that is not so does not compile. For C99 and C++11, too; compile.sh
+ * does so, and chooses what is included. The rows are a file for each part of the header, in
+ * layout/.
  */
 #include INCLUDE_FIRST
 #ifdef INCLUDE_SECOND
@@ -10,13 +11,14 @@
 #endif
 #include <stddef.h>
 
-#define PASTE_(a, b)		   a##b
-#define PASTE(a, b)		   PASTE_(a, b)
-#define HOLDS(cond)		   extern char PASTE(row_, __COUNTER__)[(cond) ? 1 : -1]
-#define OFFSET(type, member, at)   HOLDS(offsetof(struct type, member) == (at))
-#define SIZE(type, bytes)	   HOLDS(sizeof(struct type) == (bytes))
-#define VALUE(name, value)	   HOLDS((unsigned long long)(name) == (unsigned long long)(value))
-#define ALIKE(type, plain, member) HOLDS(offsetof(struct type, member) == offsetof(struct plain, member))
+#define PASTE_(a, b)		 a##b
+#define PASTE(a, b)		 PASTE_(a, b)
+#define HOLDS(cond)		 extern char PASTE(row_, __COUNTER__)[(cond) ? 1 : -1]
+#define OFFSET(type, member, at) HOLDS(offsetof(struct type, member) == (at))
+#define SIZE(type, bytes)	 HOLDS(sizeof(struct type) == (bytes))
+#define VALUE(name, value)	 HOLDS((unsigned long long)(name) == (unsigned long long)(value))
+#define ALIKE(type, plain, member) \
+	HOLDS(offsetof(struct type, member) == offsetof(struct plain, member))
 
 /* Types that C++ programs rely on: fields that enumerators are assigned to. */
 void assign(struct ibv_exp_device_attr *device, struct ibv_exp_send_wr *wr, struct ibv_exp_wc *wc,

@@ -82,9 +82,9 @@ struct ibv_qp *api_create_qp(struct ibv_context *ctx, struct ibv_qp_init_attr_ex
 	attr.pd = init->pd;
 	attr.xrcd = init->xrcd;
 	attr.max_inl_recv = 0;
-	attr.comp_mask =
-		IBV_EXP_QP_INIT_ATTR_INL_RECV |
-		(init->qp_type == IBV_QPT_XRC_RECV ? IBV_EXP_QP_INIT_ATTR_XRCD : IBV_EXP_QP_INIT_ATTR_PD);
+	attr.comp_mask = IBV_EXP_QP_INIT_ATTR_INL_RECV |
+			 (init->qp_type == IBV_QPT_XRC_RECV ? IBV_EXP_QP_INIT_ATTR_XRCD
+							    : IBV_EXP_QP_INIT_ATTR_PD);
 	return ibv_exp_create_qp(ctx, &attr);
 }
 

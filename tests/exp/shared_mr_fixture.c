@@ -38,8 +38,8 @@ static int stores(volatile uint8_t *at)
 	return ret;
 }
 
-static void obey(struct ibv_context **ctx, struct ibv_pd *pd, struct ibv_mr **mr, const struct order *o,
-		 struct answer *r)
+static void obey(struct ibv_context **ctx, struct ibv_pd *pd, struct ibv_mr **mr,
+		 const struct order *o, struct answer *r)
 {
 	switch (o->what) {
 	case DO_CREATE:

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What the tests of shared regions share: regions in this process, and a third process that creates,
- * registers and ends them as it is told.
+ * What the tests of shared regions share: regions in this process, and a third process that
+ * creates, registers and ends them as it is told.
  */
 #ifndef TEST_SHARED_MR_FIXTURE_H
 #define TEST_SHARED_MR_FIXTURE_H

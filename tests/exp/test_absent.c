@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Every experimental verb on another provider's device: what a library without experimental verbs returns. */
+/* Every experimental verb on another provider's device: what a library without experimental verbs
+ * returns. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -239,7 +240,8 @@ static long alloc_dm(void)
 /* These two look at the mask before they look whose device it is. */
 static long alloc_dm_mask(void)
 {
-	struct ibv_exp_alloc_dm_attr attr = {.length = 64, .comp_mask = IBV_EXP_ALLOC_DM_ATTR_RESERVED};
+	struct ibv_exp_alloc_dm_attr attr = {.length = 64,
+					     .comp_mask = IBV_EXP_ALLOC_DM_ATTR_RESERVED};
 
 	return (long)ibv_exp_alloc_dm(&context, &attr);
 }
@@ -342,7 +344,8 @@ int main(void)
 		row("%s", rows[i].name);
 		errno = UNTOUCHED;
 		ret = rows[i].call();
-		EXPECT(ret == rows[i].want && errno == rows[i].want_errno, "%ld, errno %d", ret, errno);
+		EXPECT(ret == rows[i].want && errno == rows[i].want_errno, "%ld, errno %d", ret,
+		       errno);
 	}
 	return summary();
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Memory that the library allocates: every way to ask for it and every refusal, that its bytes are there for
- * everybody who has the key, re-registration to and from it, and that it goes again.
+ * Memory that the library allocates: every way to ask for it and every refusal, that its bytes are
+ * there for everybody who has the key, re-registration to and from it, and that it goes again.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -24,7 +24,7 @@
 #define ROUNDS (TEST_SANITIZED ? 100 : 1000)
 #define PLACE  ((void *)(APART_AT + 16 * MB))
 
-/* --- the ways to ask --- */
+/* --- the ways to ask ------------------------------------------------------------- */
 
 static void ask_rows(void)
 {
@@ -40,29 +40,32 @@ static void ask_rows(void)
 		{"allocated", NULL, 8192, ALLOCATE, false, 0},
 		{"one byte", NULL, 1, ALLOCATE, false, 0},
 		{"an odd length", NULL, 3 * MB + 5, ALLOCATE, false, 0},
-		{"local writing only", NULL, 8192, IBV_EXP_ACCESS_LOCAL_WRITE | IBV_EXP_ACCESS_ALLOCATE_MR,
-		 false, 0},
+		{"local writing only", NULL, 8192,
+		 IBV_EXP_ACCESS_LOCAL_WRITE | IBV_EXP_ACCESS_ALLOCATE_MR, false, 0},
 		{"no rights", NULL, 8192, IBV_EXP_ACCESS_ALLOCATE_MR, false, 0},
 		{"for windows", NULL, 8192, ALLOCATE | IBV_EXP_ACCESS_MW_BIND, false, 0},
 		{"contiguous", NULL, 8192, RIGHTS, true, 0},
 		{"contiguous, in a place", PLACE, 8192, RIGHTS, true, 0},
 		{"contiguous, huge, in a place", PLACE, 4 * MB, RIGHTS, true, 0},
-		{"contiguous, in a place between pages", (uint8_t *)PLACE + 8, 8192, RIGHTS, true, EINVAL},
-		{"contiguous, in a place that is taken", (void *)((uintptr_t)own & ~4095ul), 8192, RIGHTS,
-		 true, EEXIST},
+		{"contiguous, in a place between pages", (uint8_t *)PLACE + 8, 8192, RIGHTS, true,
+		 EINVAL},
+		{"contiguous, in a place that is taken", (void *)((uintptr_t)own & ~4095ul), 8192,
+		 RIGHTS, true, EEXIST},
 		{"allocated, with an address", own, 8192, ALLOCATE, false, EINVAL},
 		{"allocated and contiguous", NULL, 8192, ALLOCATE, true, EINVAL},
 		{"length 0", NULL, 0, ALLOCATE, false, EINVAL},
 		{"contiguous, length 0", NULL, 0, RIGHTS, true, EINVAL},
 		{"length SIZE_MAX", NULL, SIZE_MAX, ALLOCATE, false, EINVAL},
 		{"on demand", NULL, 8192, ALLOCATE | IBV_EXP_ACCESS_ON_DEMAND, false, EINVAL},
-		{"contiguous, on demand", NULL, 8192, RIGHTS | IBV_EXP_ACCESS_ON_DEMAND, true, EINVAL},
+		{"contiguous, on demand", NULL, 8192, RIGHTS | IBV_EXP_ACCESS_ON_DEMAND, true,
+		 EINVAL},
 		{"zero based", NULL, 8192, ALLOCATE | IBV_EXP_ACCESS_MW_ZERO_BASED, false, EINVAL},
-		{"remote writing alone", NULL, 8192, IBV_EXP_ACCESS_REMOTE_WRITE | IBV_EXP_ACCESS_ALLOCATE_MR,
-		 false, EINVAL},
+		{"remote writing alone", NULL, 8192,
+		 IBV_EXP_ACCESS_REMOTE_WRITE | IBV_EXP_ACCESS_ALLOCATE_MR, false, EINVAL},
 		{"relaxed", NULL, 8192, ALLOCATE | IBV_EXP_ACCESS_RELAXED, false, EINVAL},
 		{"physical", NULL, 8192, ALLOCATE | IBV_EXP_ACCESS_PHYSICAL_ADDR, false, EINVAL},
-		{"mapped only, not shared", NULL, 8192, ALLOCATE | IBV_EXP_ACCESS_NO_RDMA, false, EINVAL},
+		{"mapped only, not shared", NULL, 8192, ALLOCATE | IBV_EXP_ACCESS_NO_RDMA, false,
+		 EINVAL},
 	};
 
 	for (size_t i = 0; i < COUNT_OF(rows); i++) {
@@ -71,13 +74,13 @@ static void ask_rows(void)
 
 		row("memory that comes with the region: %s", rows[i].name);
 		mr = reg(rows[i].addr, rows[i].length, rows[i].access, rows[i].contig);
-		EXPECT(rows[i].want ? !mr && errno == rows[i].want : mr != NULL, "%p, errno %d", (void *)mr,
-		       errno);
+		EXPECT(rows[i].want ? !mr && errno == rows[i].want : mr != NULL, "%p, errno %d",
+		       (void *)mr, errno);
 		if (!mr)
 			continue;
 		at = mr->addr;
-		EXPECT(at && (uintptr_t)at % 4096 == 0 && mr->length == rows[i].length, "%p, %zu bytes",
-		       mr->addr, mr->length);
+		EXPECT(at && (uintptr_t)at % 4096 == 0 && mr->length == rows[i].length,
+		       "%p, %zu bytes", mr->addr, mr->length);
 		EXPECT(!rows[i].addr || at == rows[i].addr, "at %p", mr->addr);
 		EXPECT(at[0] == 0 && at[rows[i].length - 1] == 0, "not zeroed");
 		pattern_fill(at, rows[i].length, i, 0);
@@ -87,7 +90,7 @@ static void ask_rows(void)
 	}
 }
 
-/* --- bytes --- */
+/* --- bytes ----------------------------------------------------------------------- */
 
 /* Traffic from and to another process, on memory of each kind. */
 static void traffic_rows(void)
@@ -95,7 +98,11 @@ static void traffic_rows(void)
 	static const struct {
 		const char *type;
 		size_t length;
-	} rows[] = {{"ANON", 8192}, {"ANON", 4 * MB}, {"ALL", 8192}, {"ALL", 5 * MB + 77}, {"HUGE", 8192}};
+	} rows[] = {{"ANON", 8192},
+		    {"ANON", 4 * MB},
+		    {"ALL", 8192},
+		    {"ALL", 5 * MB + 77},
+		    {"HUGE", 8192}};
 
 	for (size_t i = 0; i < COUNT_OF(rows); i++) {
 		uint64_t *word;
@@ -117,7 +124,8 @@ static void traffic_rows(void)
 		side_fill(&b, PROBE_AT, bytes, PROBE_SEED, 0);
 		EXPECT_PROBE(&b, &a, 0, IBV_WR_RDMA_WRITE, (uintptr_t)end - bytes, mr->rkey, bytes,
 			     IBV_WC_SUCCESS);
-		EXPECT(pattern_check(end - bytes, bytes, PROBE_SEED, 0) == -1, "bytes of the WRITE");
+		EXPECT(pattern_check(end - bytes, bytes, PROBE_SEED, 0) == -1,
+		       "bytes of the WRITE");
 		pattern_fill(mr->addr, bytes, i, 0);
 		EXPECT_PROBE(&b, &a, 0, IBV_WR_RDMA_READ, (uintptr_t)mr->addr, mr->rkey, bytes,
 			     IBV_WC_SUCCESS);
@@ -126,18 +134,20 @@ static void traffic_rows(void)
 		*word = 41;
 		EXPECT_PROBE(&b, &a, 0, IBV_WR_ATOMIC_FETCH_AND_ADD, (uintptr_t)word, mr->rkey, 8,
 			     IBV_WC_SUCCESS);
-		EXPECT(*word == 42 && side_peek(&b, PROBE_AT) == 41, "%llu", (unsigned long long)*word);
+		EXPECT(*word == 42 && side_peek(&b, PROBE_AT) == 41, "%llu",
+		       (unsigned long long)*word);
 		EXPECT_PROBE(&b, &a, 0, IBV_WR_RDMA_WRITE, (uintptr_t)end - 8, mr->rkey, 9,
 			     IBV_WC_REM_ACCESS_ERR);
-		EXPECT_PROBE(&a, &b, 0, IBV_WR_RDMA_WRITE, b.info.base[KEY_FULL], b.info.key[KEY_FULL], 64,
-			     IBV_WC_SUCCESS);
+		EXPECT_PROBE(&a, &b, 0, IBV_WR_RDMA_WRITE, b.info.base[KEY_FULL],
+			     b.info.key[KEY_FULL], 64, IBV_WC_SUCCESS);
 		rkey = mr->rkey;
 		dereg(mr);
-		EXPECT_PROBE(&b, &a, 0, IBV_WR_RDMA_READ, (uintptr_t)word, rkey, 8, IBV_WC_REM_ACCESS_ERR);
+		EXPECT_PROBE(&b, &a, 0, IBV_WR_RDMA_READ, (uintptr_t)word, rkey, 8,
+			     IBV_WC_REM_ACCESS_ERR);
 	}
 }
 
-/* --- re-registration --- */
+/* --- re-registration ------------------------------------------------------------- */
 
 enum { T = 1, P = 2, A = 4 };
 
@@ -156,24 +166,28 @@ static void rereg_rows(void)
 	} rows[] = {
 		{"plain to allocated", RIGHTS, T | A, false, NULL, 3 * MB, ALLOCATE, 0},
 		{"plain to allocated, rights stay", RIGHTS, T, false, NULL, 8192, ALLOCATE, 0},
-		{"plain to allocated, all changes", RIGHTS, T | P | A, false, NULL, 8192, ALLOCATE, 0},
-		{"allocated to allocated", ALLOCATE, T, false, NULL, 3 * MB, IBV_EXP_ACCESS_ALLOCATE_MR, 0},
+		{"plain to allocated, all changes", RIGHTS, T | P | A, false, NULL, 8192, ALLOCATE,
+		 0},
+		{"allocated to allocated", ALLOCATE, T, false, NULL, 3 * MB,
+		 IBV_EXP_ACCESS_ALLOCATE_MR, 0},
 		{"allocated to plain", ALLOCATE, T, false, own, 8192, 0, 0},
 		{"allocated to plain, less rights", ALLOCATE, T | A, false, own, 8192, 0, 0},
 		{"allocated, other domain", ALLOCATE, P, false, NULL, 0, 0, 0},
-		{"allocated, less rights", ALLOCATE, A, false, NULL, 0, IBV_EXP_ACCESS_REMOTE_READ, 0},
-		{"allocated, more rights", IBV_EXP_ACCESS_ALLOCATE_MR, A, false, NULL, 0, RIGHTS, 0},
+		{"allocated, less rights", ALLOCATE, A, false, NULL, 0, IBV_EXP_ACCESS_REMOTE_READ,
+		 0},
+		{"allocated, more rights", IBV_EXP_ACCESS_ALLOCATE_MR, A, false, NULL, 0, RIGHTS,
+		 0},
 		{"allocate without translation", RIGHTS, A, false, NULL, 8192, ALLOCATE, EINVAL},
 		{"allocate nothing", RIGHTS, P, false, NULL, 8192, ALLOCATE, EINVAL},
 		{"allocate at an address", RIGHTS, T | A, false, own, 8192, ALLOCATE, EINVAL},
 		{"allocate length 0", RIGHTS, T | A, false, NULL, 0, ALLOCATE, EINVAL},
 		{"allocate SIZE_MAX", RIGHTS, T | A, false, NULL, SIZE_MAX, ALLOCATE, EINVAL},
-		{"allocate on demand", RIGHTS, T | A, false, NULL, 8192, ALLOCATE | IBV_EXP_ACCESS_ON_DEMAND,
-		 EINVAL},
-		{"on demand to allocated", RIGHTS | IBV_EXP_ACCESS_ON_DEMAND, T, false, NULL, 8192, ALLOCATE,
-		 EINVAL},
-		{"allocated to on demand", ALLOCATE, A, false, NULL, 0, RIGHTS | IBV_EXP_ACCESS_ON_DEMAND,
-		 EINVAL},
+		{"allocate on demand", RIGHTS, T | A, false, NULL, 8192,
+		 ALLOCATE | IBV_EXP_ACCESS_ON_DEMAND, EINVAL},
+		{"on demand to allocated", RIGHTS | IBV_EXP_ACCESS_ON_DEMAND, T, false, NULL, 8192,
+		 ALLOCATE, EINVAL},
+		{"allocated to on demand", ALLOCATE, A, false, NULL, 0,
+		 RIGHTS | IBV_EXP_ACCESS_ON_DEMAND, EINVAL},
 		{"allocated to plain on demand", ALLOCATE, T | A, false, own, 8192,
 		 RIGHTS | IBV_EXP_ACCESS_ON_DEMAND, EOPNOTSUPP},
 		{"allocate and share", RIGHTS, T | A, false, NULL, 8192,
@@ -201,13 +215,14 @@ static void rereg_rows(void)
 		errno = 0;
 		ret = ibv_exp_rereg_mr(mr, rows[i].flags, a.node->other_pd, addr, rows[i].length,
 				       rows[i].access, NULL);
-		EXPECT(ret == rows[i].want && (ret == 0 || errno == ret), "returned %d, errno %d", ret,
-		       errno);
+		EXPECT(ret == rows[i].want && (ret == 0 || errno == ret), "returned %d, errno %d",
+		       ret, errno);
 		if (ret || !(rows[i].flags & T)) {
 			EXPECT(mr->addr == old && mr->length == 8192, "moved");
 			EXPECT(pattern_check(old, 8192, i, 0) == -1, "bytes");
 		} else {
-			EXPECT(mr->length == rows[i].length && (!addr || mr->addr == addr), "not moved");
+			EXPECT(mr->length == rows[i].length && (!addr || mr->addr == addr),
+			       "not moved");
 			EXPECT(!was_allocated || !pages_mapped(old), "the old memory stays");
 			memset(mr->addr, 1, mr->length);
 		}
@@ -218,7 +233,8 @@ static void rereg_rows(void)
 			EXPECT_PROBE(&b, &a, 0, IBV_WR_RDMA_READ, (uintptr_t)mr->addr, mr->rkey, 64,
 				     rights & IBV_EXP_ACCESS_REMOTE_READ ? IBV_WC_SUCCESS
 									 : IBV_WC_REM_ACCESS_ERR);
-			EXPECT_PROBE(&b, &a, 0, IBV_WR_RDMA_WRITE, (uintptr_t)mr->addr, mr->rkey, 64,
+			EXPECT_PROBE(&b, &a, 0, IBV_WR_RDMA_WRITE, (uintptr_t)mr->addr, mr->rkey,
+				     64,
 				     rights & IBV_EXP_ACCESS_REMOTE_WRITE ? IBV_WC_SUCCESS
 									  : IBV_WC_REM_ACCESS_ERR);
 		}
@@ -228,7 +244,7 @@ static void rereg_rows(void)
 	}
 }
 
-/* --- lives --- */
+/* --- lives ----------------------------------------------------------------------- */
 
 static void leak_row(void)
 {
@@ -261,10 +277,12 @@ static void leak_row(void)
 	EXPECT(lowest[1] >= lowest[0], "pages are taken ever further down: 0x%zx, 0x%zx", lowest[0],
 	       lowest[1]);
 	EXPECT(open_descriptors() == open, "%u descriptors, not %u", open_descriptors(), open);
-	EXPECT(sandbox_bytes() <= segment, "%zu bytes of shared files more", sandbox_bytes() - segment);
+	EXPECT(sandbox_bytes() <= segment, "%zu bytes of shared files more",
+	       sandbox_bytes() - segment);
 }
 
-/* Threads that allocate at the same time: nobody has another's bytes. Return: NULL if all was well */
+/* Threads that allocate at the same time: nobody has another's bytes. Return: NULL if all was well
+ */
 static void *allocate_many(void *arg)
 {
 	uint64_t me = (uintptr_t)arg;
@@ -314,10 +332,13 @@ static void fork_row(void)
 	pattern_fill(at, 3 * MB, 5, 0);
 	child = fork();
 	if (child == 0)
-		_exit(pattern_check(at, 3 * MB, 5, 0) != -1 || ibv_dereg_mr(mr) || pages_mapped(at));
-	EXPECT(child > 0 && waitpid(child, &status, 0) == child && status == 0, "child: status 0x%x", status);
+		_exit(pattern_check(at, 3 * MB, 5, 0) != -1 || ibv_dereg_mr(mr) ||
+		      pages_mapped(at));
+	EXPECT(child > 0 && waitpid(child, &status, 0) == child && status == 0,
+	       "child: status 0x%x", status);
 	EXPECT(pattern_check(mr->addr, 3 * MB, 5, 0) == -1, "bytes");
-	EXPECT_PROBE(&b, &a, 0, IBV_WR_RDMA_READ, (uintptr_t)mr->addr, mr->rkey, 4096, IBV_WC_SUCCESS);
+	EXPECT_PROBE(&b, &a, 0, IBV_WR_RDMA_READ, (uintptr_t)mr->addr, mr->rkey, 4096,
+		     IBV_WC_SUCCESS);
 	EXPECT(side_check(&b, PROBE_AT, 4096, 5, 0) == -1, "bytes of the READ");
 	dereg(mr);
 }
@@ -326,7 +347,8 @@ static void fork_row(void)
 static void close_row(void)
 {
 	struct ibv_context *other = node_open_device();
-	struct ibv_exp_reg_mr_in in = {.pd = ibv_alloc_pd(other), .length = 3 * MB, .exp_access = ALLOCATE};
+	struct ibv_exp_reg_mr_in in = {
+		.pd = ibv_alloc_pd(other), .length = 3 * MB, .exp_access = ALLOCATE};
 	struct ibv_mr *mr = in.pd ? ibv_exp_reg_mr(&in) : NULL;
 	uint8_t *at = mr ? mr->addr : NULL;
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What pages each allocation type gives to regions and queues, where the kernel makes huge pages and where it
- * does not, and the settings that say so, of the process and of one context.
+ * What pages each allocation type gives to regions and queues, where the kernel makes huge pages
+ * and where it does not, and the settings that say so, of the process and of one context.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -19,7 +19,7 @@
 
 #define WORD "--without-huge" /* a run in which the kernel makes no huge pages for the process */
 
-/* --- allocation types --- */
+/* --- allocation types ------------------------------------------------------------ */
 
 enum { SMALL, HUGE_WHOLE, HUGE_ALL, PRIVATE, POOL, NONE }; /* what comes of it */
 
@@ -131,7 +131,8 @@ static void mr_type_rows(void)
 		mr = reg(NULL, r->length, ALLOCATE, false);
 		EXPECT(listen_end(r->complains ? "Invalid value" : NULL), "other words on stderr");
 		set_type("MR", NULL);
-		EXPECT(want == NONE ? !mr && errno == ENOMEM : mr != NULL, "%p, errno %d", (void *)mr, errno);
+		EXPECT(want == NONE ? !mr && errno == ENOMEM : mr != NULL, "%p, errno %d",
+		       (void *)mr, errno);
 		if (!mr)
 			continue;
 		memset(mr->addr, 0x11, r->length);
@@ -140,7 +141,7 @@ static void mr_type_rows(void)
 	}
 }
 
-/* --- queues --- */
+/* --- queues ---------------------------------------------------------------------- */
 
 enum object { OBJ_CQ, OBJ_RC, OBJ_UC, OBJ_UD, OBJ_N };
 static const char *const object_name[] = {"CQ", "RC", "UC", "UD"};
@@ -152,7 +153,10 @@ static void *create_queue(enum object object, uint32_t size)
 	struct ibv_qp_init_attr attr = {
 		.send_cq = a.node->cq[0],
 		.recv_cq = a.node->cq[0],
-		.cap = {.max_send_wr = size, .max_recv_wr = size, .max_send_sge = 1, .max_recv_sge = 1},
+		.cap = {.max_send_wr = size,
+			.max_recv_wr = size,
+			.max_send_sge = 1,
+			.max_recv_sge = 1},
 	};
 
 	errno = 0;
@@ -204,7 +208,8 @@ static void queue_type_rows(void)
 			long got;
 
 			row("%s of 4 requests, type '%s', minimum %s", object_name[object],
-			    rows[i].type ? rows[i].type : "(not set)", rows[i].min ? rows[i].min : "");
+			    rows[i].type ? rows[i].type : "(not set)",
+			    rows[i].min ? rows[i].min : "");
 			set(prefix, "ALLOC_TYPE", rows[i].type);
 			set(prefix, "MIN_LOG2_CONTIG_BSIZE", rows[i].min);
 			got = queue_pages((enum object)object, 4);
@@ -212,18 +217,20 @@ static void queue_type_rows(void)
 			if (!have_huge && rows[i].must)
 				EXPECT(got == -1 && errno == ENOMEM, "%ld, errno %d", got, errno);
 			else if (rows[i].huge && have_huge)
-				EXPECT(got >= (long)HUGE_BYTES, "%ld bytes of huge pages, errno %d", got,
-				       errno);
+				EXPECT(got >= (long)HUGE_BYTES, "%ld bytes of huge pages, errno %d",
+				       got, errno);
 			else
 				EXPECT(got == 0, "%ld bytes of huge pages, errno %d", got, errno);
 		}
 		row("%s, impossible blocks", object_name[object]);
 		set(prefix, "ALLOC_TYPE", "CONTIG");
 		set(prefix, "MIN_LOG2_CONTIG_BSIZE", "22");
-		EXPECT(queue_pages((enum object)object, 4) == -1 && errno == ENOMEM, "errno %d", errno);
+		EXPECT(queue_pages((enum object)object, 4) == -1 && errno == ENOMEM, "errno %d",
+		       errno);
 		set_type(prefix, NULL);
 		row("%s, as large as its pages", object_name[object]);
-		EXPECT((queue_pages((enum object)object, 16384) > 0) == (have_huge && object != OBJ_N),
+		EXPECT((queue_pages((enum object)object, 16384) > 0) ==
+			       (have_huge && object != OBJ_N),
 		       "huge pages");
 	}
 }
@@ -235,21 +242,24 @@ static void huge_variable_rows(void)
 	static const struct {
 		const char *value, *type;
 		bool huge;
-	} rows[] = {{"y", NULL, true},	  {"Y", NULL, false},  {"yes", NULL, false},   {"1", NULL, false},
-		    {"y", "ANON", false}, {"n", "HUGE", true}, {"y", "nonsense", true}};
+	} rows[] = {{"y", NULL, true},	    {"Y", NULL, false},	  {"yes", NULL, false},
+		    {"1", NULL, false},	    {"y", "ANON", false}, {"n", "HUGE", true},
+		    {"y", "nonsense", true}};
 
 	for (int set_of = 0; set_of < OBJ_N && have_huge; set_of++) {
 		for (int object = 0; object < OBJ_N; object++) {
 			row("%s=y for %s", variable[set_of], object_name[object]);
 			setenv(variable[set_of], "y", 1);
-			EXPECT((queue_pages((enum object)object, 4) > 0) == (object == set_of), "huge pages");
+			EXPECT((queue_pages((enum object)object, 4) > 0) == (object == set_of),
+			       "huge pages");
 		}
 		for (size_t i = 0; i < COUNT_OF(rows); i++) {
 			row("%s=%s, type %s", variable[set_of], rows[i].value,
 			    rows[i].type ? rows[i].type : "(not set)");
 			setenv(variable[set_of], rows[i].value, 1);
 			set(set_of == OBJ_CQ ? "CQ" : "QP", "ALLOC_TYPE", rows[i].type);
-			EXPECT((queue_pages((enum object)set_of, 4) > 0) == rows[i].huge, "huge pages");
+			EXPECT((queue_pages((enum object)set_of, 4) > 0) == rows[i].huge,
+			       "huge pages");
 			set(set_of == OBJ_CQ ? "CQ" : "QP", "ALLOC_TYPE", NULL);
 		}
 		unsetenv(variable[set_of]);
@@ -271,7 +281,7 @@ static void resize_row(void)
 	destroy_queue(OBJ_CQ, cq);
 }
 
-/* --- settings of one context --- */
+/* --- settings of one context ----------------------------------------------------- */
 
 static void private_rows(void)
 {
@@ -308,7 +318,8 @@ static void private_rows(void)
 	EXPECT(mr && !pages_private(mr->addr), "not overwritten");
 	dereg(mr);
 	row("another context's settings are others");
-	EXPECT(ibv_exp_use_priv_env(other) == 0 && ibv_exp_setenv(other, "MLX_MR_ALLOC_TYPE", "HUGE", 1) == 0,
+	EXPECT(ibv_exp_use_priv_env(other) == 0 &&
+		       ibv_exp_setenv(other, "MLX_MR_ALLOC_TYPE", "HUGE", 1) == 0,
 	       "errno %d", errno);
 	mr = reg(NULL, 8192, ALLOCATE, false);
 	EXPECT(mr && pages_huge(mr->addr, 8192) == 0 && !pages_private(mr->addr),
@@ -324,13 +335,14 @@ static void private_rows(void)
 	EXPECT(ibv_exp_setenv(ctx, "ANYVERBS_TEST_LONG", longest, 1) == -1 && errno == EINVAL,
 	       "too long: errno %d", errno);
 	longest[VERBS_MAX_ENV_VAL] = '\0';
-	EXPECT(ibv_exp_setenv(ctx, "ANYVERBS_TEST_LONG", longest, 1) == 0, "the longest: errno %d", errno);
+	EXPECT(ibv_exp_setenv(ctx, "ANYVERBS_TEST_LONG", longest, 1) == 0, "the longest: errno %d",
+	       errno);
 	EXPECT(ibv_exp_setenv(ctx, "MLX_MR_ALLOC_TYPE", "", 1) == 0, "errno %d", errno);
 	EXPECT(ibv_close_device(other) == 0, "ibv_close_device");
 	free(longest);
 }
 
-/* --- both kinds of machine --- */
+/* --- both kinds of machine ------------------------------------------------------- */
 
 static void without_huge_pages(void)
 {

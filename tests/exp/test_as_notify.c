@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * AS notify: completion queues made for it, or not, on a device that has it switched on, or not; who hears of
- * their events, and how, between two processes; and many thousand of them in turn.
+ * AS notify: completion queues made for it, or not, on a device that has it switched on, or not;
+ * who hears of their events, and how, between two processes; and many thousand of them in turn.
  */
 #include <errno.h>
 #include <poll.h>
@@ -36,7 +36,7 @@ static struct node *n;
 static struct ibv_comp_channel *channel; /* of CQ and OTHER */
 static uint64_t seed = 0x6e6f74696679;
 
-/* --- completion queues of each kind --- */
+/* --- completion queues of each kind ---------------------------------------------- */
 
 enum heard { DIRECTLY, BY_CHANNEL, NOT };
 
@@ -100,7 +100,7 @@ static void end(void)
 	EXPECT(ibv_destroy_comp_channel(channel) == 0, "ibv_destroy_comp_channel");
 }
 
-/* --- messages and events --- */
+/* --- messages and events --------------------------------------------------------- */
 
 static struct node_send request(unsigned int flags)
 {
@@ -156,7 +156,8 @@ static void received(int cq)
 
 	if (!EXPECT(ibv_poll_cq(n->cq[cq], 1, &wc) == 1, "no completion"))
 		return;
-	EXPECT(wc.status == IBV_WC_SUCCESS && wc.byte_len == BYTES, "'%s'", ibv_wc_status_str(wc.status));
+	EXPECT(wc.status == IBV_WC_SUCCESS && wc.byte_len == BYTES, "'%s'",
+	       ibv_wc_status_str(wc.status));
 	wrong = side_check(&a, AT, BYTES, seed, 0);
 	EXPECT(wrong == -1, "byte %ld is wrong", wrong);
 }
@@ -165,7 +166,8 @@ static void expect_wait(int cq, const struct timespec *timeout, int want)
 {
 	int ret = anyverbs_cq_wait(n->cq[cq], timeout);
 
-	EXPECT(ret == want, "anyverbs_cq_wait: %s, not %s", strerrorname_np(ret), strerrorname_np(want));
+	EXPECT(ret == want, "anyverbs_cq_wait: %s, not %s", strerrorname_np(ret),
+	       strerrorname_np(want));
 }
 
 static bool channel_readable(unsigned int ms)
@@ -192,7 +194,7 @@ static void expect_channel_empty(void)
 	EXPECT(!channel_readable(0), "the channel has an event");
 }
 
-/* --- rows of each kind --- */
+/* --- rows of each kind ----------------------------------------------------------- */
 
 static void traditional_row(const struct kind *kind)
 {
@@ -286,7 +288,8 @@ static void error_row(const struct kind *kind)
 	side_recv_one(&a, 0, 1, AT, BYTES);
 	EXPECT(side_set_state(&a, 0, IBV_QPS_ERR) == 0, "ERR");
 	expect_wait(CQ, &long_enough, 0);
-	EXPECT(ibv_poll_cq(n->cq[CQ], 1, &wc) == 1 && wc.status == IBV_WC_WR_FLUSH_ERR, "not flushed");
+	EXPECT(ibv_poll_cq(n->cq[CQ], 1, &wc) == 1 && wc.status == IBV_WC_WR_FLUSH_ERR,
+	       "not flushed");
 }
 
 static void refused_rows(const struct kind *kind)
@@ -314,7 +317,7 @@ static void kind_rows(const struct kind *kind)
 	end();
 }
 
-/* --- rows about the call --- */
+/* --- rows about the call --------------------------------------------------------- */
 
 static const struct {
 	const char *name;
@@ -416,7 +419,7 @@ static void thread_rows(const struct kind *kind)
 	end();
 }
 
-/* --- in turn, with another process that does the same --- */
+/* --- in turn, with another process that does the same ---------------------------- */
 
 enum job { JOB_MAKE, JOB_EXCHANGE, JOB_WAIT };
 
@@ -434,10 +437,10 @@ static void spin_a_while(void)
 
 static void post_word(struct node *of, uint64_t i)
 {
-	struct node_recv recv = {
-		.wr_id = i,
-		.num_sge = 1,
-		.sge = {{of->info.base[KEY_FULL] + i % DEPTH * WORD, sizeof(i), of->info.key[KEY_FULL]}}};
+	struct node_recv recv = {.wr_id = i,
+				 .num_sge = 1,
+				 .sge = {{of->info.base[KEY_FULL] + i % DEPTH * WORD, sizeof(i),
+					  of->info.key[KEY_FULL]}}};
 
 	if (node_post_recv(of, 0, &recv, 1).ret)
 		DIE("ibv_post_recv");
@@ -445,10 +448,11 @@ static void post_word(struct node *of, uint64_t i)
 
 static void send_word(struct node *of, uint64_t i)
 {
-	struct node_send send = {.opcode = IBV_WR_SEND,
-				 .flags = IBV_SEND_SIGNALED,
-				 .num_sge = 1,
-				 .sge = {{of->info.base[KEY_FULL] + AT, sizeof(i), of->info.key[KEY_FULL]}}};
+	struct node_send send = {
+		.opcode = IBV_WR_SEND,
+		.flags = IBV_SEND_SIGNALED,
+		.num_sge = 1,
+		.sge = {{of->info.base[KEY_FULL] + AT, sizeof(i), of->info.key[KEY_FULL]}}};
 	struct ibv_wc wc;
 
 	memcpy(of->arena + AT, &i, sizeof(i));
@@ -558,7 +562,8 @@ static void killed_row(void)
 	side_begin(&b, &(struct side_job){.arg = {JOB_WAIT}});
 	usleep(100000); /* likely asleep by now; if not, it is another good case */
 	arm(CQ);
-	EXPECT(side_post_send(&a, 0, &send, 1).ret == 0, "ibv_post_send"); /* no receive is posted */
+	EXPECT(side_post_send(&a, 0, &send, 1).ret == 0,
+	       "ibv_post_send"); /* no receive is posted */
 	expect_wait(CQ, &at_once, ETIMEDOUT);
 	kill(b.pid, SIGKILL);
 	waitpid(b.pid, NULL, 0);

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Atomic operations of every kind and size on one block of memory at a time: of two other processes, and of
- * threads of the one whose memory it is. Nothing is lost, also when one of the processes is killed.
+ * Atomic operations of every kind and size on one block of memory at a time: of two other
+ * processes, and of threads of the one whose memory it is. Nothing is lost, also when one of the
+ * processes is killed.
  *
- * The block is counters of 16 bits. Each worker adds 1 to a counter of its own and to one that all have in
- * common, by all operations in turn.
+ * The block is counters of 16 bits. Each worker adds 1 to a counter of its own and to one that all
+ * have in common, by all operations in turn.
  */
 #include <errno.h>
 #include <pthread.h>
@@ -39,8 +40,7 @@ struct target {
 	uint32_t tunneled_rkey; /* 0: none */
 };
 
-/* --- one addition ----------------------------------------------------------------------------------------
- */
+/* --- one addition ---------------------------------------------------------------- */
 
 enum way { WAY_PLAIN, WAY_SIZED, WAY_MASKED, WAY_EXCHANGE, WAY_TUNNELED };
 
@@ -48,9 +48,10 @@ static const struct kind {
 	enum way way;
 	uint32_t bytes;
 } kinds[] = {
-	{WAY_PLAIN, 8},	   {WAY_SIZED, 2},    {WAY_SIZED, 4},	  {WAY_SIZED, 16},   {WAY_SIZED, 32},
-	{WAY_MASKED, 2},   {WAY_MASKED, 4},   {WAY_MASKED, 8},	  {WAY_MASKED, 16},  {WAY_MASKED, 32},
-	{WAY_EXCHANGE, 2}, {WAY_EXCHANGE, 8}, {WAY_EXCHANGE, 32}, {WAY_TUNNELED, 4}, {WAY_TUNNELED, 8},
+	{WAY_PLAIN, 8},	    {WAY_SIZED, 2},    {WAY_SIZED, 4},	  {WAY_SIZED, 16},
+	{WAY_SIZED, 32},    {WAY_MASKED, 2},   {WAY_MASKED, 4},	  {WAY_MASKED, 8},
+	{WAY_MASKED, 16},   {WAY_MASKED, 32},  {WAY_EXCHANGE, 2}, {WAY_EXCHANGE, 8},
+	{WAY_EXCHANGE, 32}, {WAY_TUNNELED, 4}, {WAY_TUNNELED, 8},
 };
 
 static struct ibv_sge sge_of(const struct node *n, uint32_t at, uint32_t bytes)
@@ -67,7 +68,8 @@ static void finish(struct node *n, struct ibv_exp_send_wr *wr)
 		DIE("'%s'", ibv_wc_status_str(wc.status));
 }
 
-static void add_plain(struct node *n, const struct target *t, const struct av_atomic *a, uint32_t off)
+static void add_plain(struct node *n, const struct target *t, const struct av_atomic *a,
+		      uint32_t off)
 {
 	struct ibv_sge sge = sge_of(n, RESULT_AT, 8);
 	struct ibv_exp_send_wr wr = {
@@ -79,11 +81,13 @@ static void add_plain(struct node *n, const struct target *t, const struct av_at
 	finish(n, &wr);
 }
 
-static void add_tunneled(struct node *n, const struct target *t, const struct av_atomic *a, uint32_t off)
+static void add_tunneled(struct node *n, const struct target *t, const struct av_atomic *a,
+			 uint32_t off)
 {
 	struct anyverbs_tunneled_atomic c = tunneled_command(a, off);
 	struct ibv_sge sge = sge_of(n, SOURCE_AT, sizeof(c));
-	struct ibv_exp_send_wr wr = {.exp_opcode = IBV_EXP_WR_RDMA_WRITE, .sg_list = &sge, .num_sge = 1};
+	struct ibv_exp_send_wr wr = {
+		.exp_opcode = IBV_EXP_WR_RDMA_WRITE, .sg_list = &sge, .num_sge = 1};
 
 	memcpy(n->arena + SOURCE_AT, &c, sizeof(c));
 	wr.wr.rdma.remote_addr = t->addr;
@@ -102,7 +106,8 @@ static void extended(struct node *n, const struct target *t, const struct av_ato
 }
 
 /* Exchange until nobody came between. The first guess is as good as any. */
-static void add_by_exchange(struct node *n, const struct target *t, const struct av_atomic *add, uint32_t off)
+static void add_by_exchange(struct node *n, const struct target *t, const struct av_atomic *add,
+			    uint32_t off)
 {
 	struct av_atomic a = {.op = AV_ATOMIC_CMP_SWAP, .bytes = add->bytes};
 	struct av_operand seen = {{0}};
@@ -118,7 +123,8 @@ static void add_by_exchange(struct node *n, const struct target *t, const struct
 }
 
 /* Add 1 to a counter. */
-static void add_one(struct node *n, const struct target *t, const struct kind *kind, uint32_t counter)
+static void add_one(struct node *n, const struct target *t, const struct kind *kind,
+		    uint32_t counter)
 {
 	uint32_t off = counter * 2 / kind->bytes * kind->bytes, in = counter * 2 - off;
 	struct av_atomic a = {.op = AV_ATOMIC_ADD, .bytes = kind->bytes};
@@ -143,13 +149,13 @@ static void add_one(struct node *n, const struct target *t, const struct kind *k
 	}
 }
 
-/* --- workers: in any process ------------------------------------------------------------------------------
- */
+/* --- workers: in any process ----------------------------------------------------- */
 
 enum order { ORDER_OPEN, ORDER_ADD, ORDER_ADD_WIDE };
 
 /* arg: the order and the worker's number; address; keys; rounds. */
-static struct side_job order(enum order what, unsigned int worker, const struct target *t, uint64_t rounds)
+static struct side_job order(enum order what, unsigned int worker, const struct target *t,
+			     uint64_t rounds)
 {
 	return (struct side_job){
 		{what | worker << 8, t->addr, t->rkey | (uint64_t)t->tunneled_rkey << 32, rounds}};
@@ -158,7 +164,8 @@ static struct side_job order(enum order what, unsigned int worker, const struct 
 /* Two counters at the ends of the block by one operation. */
 static void add_wide(struct node *n, const struct target *t, uint64_t rounds)
 {
-	struct av_atomic a = {.op = AV_ATOMIC_ADD, .bytes = BLOCK, .value = {{1, 0, 0, 1ull << 48}}};
+	struct av_atomic a = {
+		.op = AV_ATOMIC_ADD, .bytes = BLOCK, .value = {{1, 0, 0, 1ull << 48}}};
 
 	for (uint64_t i = 0; i < rounds; i++)
 		extended(n, t, &a, true, 0);
@@ -184,8 +191,7 @@ static uint64_t work(struct node *n, const struct side_job *job)
 	}
 }
 
-/* --- here -------------------------------------------------------------------------------------------------
- */
+/* --- here ------------------------------------------------------------------------ */
 
 static struct side a, workers[WORKERS], victim;
 static struct target memory, device;
@@ -211,7 +217,8 @@ static void open_targets(void)
 
 	plain_mr = need_mr(in, IBV_EXP_ACCESS_REMOTE_ATOMIC);
 	tunneled_mr = need_mr(in, IBV_EXP_ACCESS_TUNNELED_ATOMIC | IBV_EXP_ACCESS_REMOTE_WRITE);
-	memory = (struct target){(uintptr_t)a.node->arena + BLOCK_AT, plain_mr->rkey, tunneled_mr->rkey};
+	memory = (struct target){(uintptr_t)a.node->arena + BLOCK_AT, plain_mr->rkey,
+				 tunneled_mr->rkey};
 	dm = ibv_exp_alloc_dm(a.node->ctx, &alloc);
 	in = (struct ibv_exp_reg_mr_in){.length = 4096, .comp_mask = IBV_EXP_REG_MR_DM, .dm = dm};
 	device_mr = need_mr(in, IBV_EXP_ACCESS_REMOTE_ATOMIC);
@@ -296,7 +303,7 @@ static void all_at_once(const struct target *t, const char *name)
 	expect_counters(t, want);
 }
 
-/* --- one of them is killed --- */
+/* --- one of them is killed ------------------------------------------------------- */
 
 static void open_worker(struct side *s, int qp)
 {
@@ -328,8 +335,8 @@ static void kill_victim(void)
 }
 
 /*
- * Whatever it was at, its operations are done or not: two counters that it counts together are equal. The
- * others find nothing locked.
+ * Whatever it was at, its operations are done or not: two counters that it counts together are
+ * equal. The others find nothing locked.
  */
 static void kill_row(void)
 {

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Extended and tunneled atomics over XRC, between two processes: the other one only has the memory. */
+/* Extended and tunneled atomics over XRC, between two processes: the other one only has the memory.
+ */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdlib.h>
@@ -26,7 +27,8 @@ struct hello {
 	union ibv_gid gid;
 };
 
-/* The parts of a node that the library of the tests for extended atomics uses, and what XRC needs beside. */
+/* The parts of a node that the library of the tests for extended atomics uses, and what XRC needs
+ * beside. */
 static struct node n;
 static struct ibv_xrcd *xrcd;
 static struct ibv_srq *srq;
@@ -35,7 +37,8 @@ static uint8_t memory[BYTES] __attribute__((aligned(4096)));
 
 static struct ibv_mr *need_mr(uint64_t rights)
 {
-	struct ibv_exp_reg_mr_in in = {.pd = n.pd, .addr = memory, .length = BYTES, .exp_access = rights};
+	struct ibv_exp_reg_mr_in in = {
+		.pd = n.pd, .addr = memory, .length = BYTES, .exp_access = rights};
 	struct ibv_mr *got = ibv_exp_reg_mr(&in);
 
 	if (!got)
@@ -45,8 +48,10 @@ static struct ibv_mr *need_mr(uint64_t rights)
 
 static void open_end(void)
 {
-	struct ibv_xrcd_init_attr init = {
-		.comp_mask = IBV_XRCD_INIT_ATTR_FD | IBV_XRCD_INIT_ATTR_OFLAGS, .fd = -1, .oflags = O_CREAT};
+	struct ibv_xrcd_init_attr init = {.comp_mask =
+						  IBV_XRCD_INIT_ATTR_FD | IBV_XRCD_INIT_ATTR_OFLAGS,
+					  .fd = -1,
+					  .oflags = O_CREAT};
 
 	n.ctx = node_open_device();
 	n.pd = ibv_alloc_pd(n.ctx);
@@ -61,8 +66,9 @@ static void open_end(void)
 static void close_end(void)
 {
 	EXPECT(ibv_destroy_qp(n.qp[0]) == 0 && (!srq || ibv_destroy_srq(srq) == 0) &&
-		       ibv_dereg_mr(tunneled) == 0 && ibv_dereg_mr(mr) == 0 && ibv_destroy_cq(n.cq[0]) == 0 &&
-		       ibv_close_xrcd(xrcd) == 0 && ibv_dealloc_pd(n.pd) == 0 && ibv_close_device(n.ctx) == 0,
+		       ibv_dereg_mr(tunneled) == 0 && ibv_dereg_mr(mr) == 0 &&
+		       ibv_destroy_cq(n.cq[0]) == 0 && ibv_close_xrcd(xrcd) == 0 &&
+		       ibv_dealloc_pd(n.pd) == 0 && ibv_close_device(n.ctx) == 0,
 	       "closing");
 }
 
@@ -79,33 +85,41 @@ static void connect_to(const struct hello *peer)
 	bool sends = n.qp[0]->qp_type == IBV_QPT_XRC_SEND;
 	struct ibv_qp_attr attr = {.qp_state = IBV_QPS_INIT,
 				   .port_num = 1,
-				   .qp_access_flags = IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ |
+				   .qp_access_flags = IBV_ACCESS_REMOTE_WRITE |
+						      IBV_ACCESS_REMOTE_READ |
 						      IBV_ACCESS_REMOTE_ATOMIC};
 
 	modify(&attr, IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS);
-	attr = (struct ibv_qp_attr){.qp_state = IBV_QPS_RTR,
-				    .path_mtu = IBV_MTU_1024,
-				    .dest_qp_num = peer->qpn,
-				    .max_dest_rd_atomic = 4,
-				    .min_rnr_timer = 1,
-				    .ah_attr = {.is_global = 1, .port_num = 1, .grh.dgid = peer->gid}};
+	attr = (struct ibv_qp_attr){
+		.qp_state = IBV_QPS_RTR,
+		.path_mtu = IBV_MTU_1024,
+		.dest_qp_num = peer->qpn,
+		.max_dest_rd_atomic = 4,
+		.min_rnr_timer = 1,
+		.ah_attr = {.is_global = 1, .port_num = 1, .grh.dgid = peer->gid}};
 	modify(&attr, IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN |
 			      (sends ? 0 : IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER));
-	attr = (struct ibv_qp_attr){
-		.qp_state = IBV_QPS_RTS, .timeout = 14, .retry_cnt = 7, .rnr_retry = 7, .max_rd_atomic = 4};
-	modify(&attr, IBV_QP_STATE | IBV_QP_TIMEOUT | IBV_QP_SQ_PSN |
-			      (sends ? IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY | IBV_QP_MAX_QP_RD_ATOMIC : 0));
+	attr = (struct ibv_qp_attr){.qp_state = IBV_QPS_RTS,
+				    .timeout = 14,
+				    .retry_cnt = 7,
+				    .rnr_retry = 7,
+				    .max_rd_atomic = 4};
+	modify(&attr,
+	       IBV_QP_STATE | IBV_QP_TIMEOUT | IBV_QP_SQ_PSN |
+		       (sends ? IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY | IBV_QP_MAX_QP_RD_ATOMIC : 0));
 }
 
-/* --- the receiver --- */
+/* --- the receiver ---------------------------------------------------------------- */
 
 static void receive(int sock)
 {
 	struct ibv_srq_init_attr_ex init = {.attr = {.max_wr = 4, .max_sge = 1},
-					    .comp_mask = IBV_SRQ_INIT_ATTR_TYPE | IBV_SRQ_INIT_ATTR_PD |
-							 IBV_SRQ_INIT_ATTR_XRCD | IBV_SRQ_INIT_ATTR_CQ,
+					    .comp_mask =
+						    IBV_SRQ_INIT_ATTR_TYPE | IBV_SRQ_INIT_ATTR_PD |
+						    IBV_SRQ_INIT_ATTR_XRCD | IBV_SRQ_INIT_ATTR_CQ,
 					    .srq_type = IBV_SRQT_XRC};
-	struct ibv_qp_init_attr_ex qp = {.qp_type = IBV_QPT_XRC_RECV, .comp_mask = IBV_QP_INIT_ATTR_XRCD};
+	struct ibv_qp_init_attr_ex qp = {.qp_type = IBV_QPT_XRC_RECV,
+					 .comp_mask = IBV_QP_INIT_ATTR_XRCD};
 	struct hello me = {0}, peer;
 
 	open_end();
@@ -130,7 +144,7 @@ static void receive(int sock)
 	exit(failures() != 0);
 }
 
-/* --- here --- */
+/* --- here ------------------------------------------------------------------------ */
 
 static struct hello to;
 
@@ -139,8 +153,8 @@ static struct ibv_sge local(uint64_t at, uint32_t bytes)
 	return (struct ibv_sge){.addr = (uintptr_t)memory + at, .length = bytes, .lkey = mr->lkey};
 }
 
-static enum ibv_wc_status rdma(enum ibv_exp_wr_opcode opcode, uint64_t from, uint32_t bytes, uint64_t addr,
-			       uint32_t rkey)
+static enum ibv_wc_status rdma(enum ibv_exp_wr_opcode opcode, uint64_t from, uint32_t bytes,
+			       uint64_t addr, uint32_t rkey)
 {
 	struct ibv_sge sge = local(from, bytes);
 	struct ibv_exp_send_wr wr = {.exp_opcode = opcode, .sg_list = &sge, .num_sge = 1};
@@ -168,7 +182,8 @@ static void expect_operand(const struct av_operand *want)
 static void extended_rows(void)
 {
 	for (int i = 0; i < 24; i++) {
-		struct av_atomic a = {.op = i & 1 ? AV_ATOMIC_ADD : AV_ATOMIC_CMP_SWAP, .bytes = 1u << i / 4};
+		struct av_atomic a = {.op = i & 1 ? AV_ATOMIC_ADD : AV_ATOMIC_CMP_SWAP,
+				      .bytes = 1u << i / 4};
 		struct ibv_sge sge = local(512, a.bytes);
 		bool masked = i & 2;
 		struct ibv_exp_send_wr wr;
@@ -204,8 +219,8 @@ static void tunneled_rows(void)
 			set_operand(&old);
 			c = tunneled_command(&a, AT);
 			memcpy(memory, &c, sizeof(c));
-			EXPECT(rdma(IBV_EXP_WR_RDMA_WRITE, 0, sizeof(c), to.addr, to.tunneled_rkey) ==
-				       SUCCESS,
+			EXPECT(rdma(IBV_EXP_WR_RDMA_WRITE, 0, sizeof(c), to.addr,
+				    to.tunneled_rkey) == SUCCESS,
 			       "status");
 			want = old;
 			model_atomic(&a, &want);
@@ -221,7 +236,8 @@ static void refused_row(void)
 	row("no tunneled atomic");
 	set_operand(&old);
 	expect_operand(&old);
-	EXPECT(rdma(IBV_EXP_WR_RDMA_WRITE, 0, 32, to.addr + AT, to.tunneled_rkey) == IBV_WC_REM_INV_REQ_ERR,
+	EXPECT(rdma(IBV_EXP_WR_RDMA_WRITE, 0, 32, to.addr + AT, to.tunneled_rkey) ==
+		       IBV_WC_REM_INV_REQ_ERR,
 	       "status");
 }
 

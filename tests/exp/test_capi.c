@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * CAPI: with the device's switch on, on-demand regions use the page tables of the host. The same traffic
- * between two processes, over memory that comes and goes, with the switch off and on: the same bytes, and the
- * statistics of on-demand paging, which have nothing to count then. The switch is set as the documentation
- * has it.
+ * CAPI: with the device's switch on, on-demand regions use the page tables of the host. The same
+ * traffic between two processes, over memory that comes and goes, with the switch off and on: the
+ * same bytes, and the statistics of on-demand paging, which have nothing to count then. The switch
+ * is set as the documentation has it.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -35,7 +35,7 @@ static struct ibv_mr *mr;
 static uint8_t *memory;
 static struct odp_counters last;
 
-/* --- the statistics --- */
+/* --- the statistics -------------------------------------------------------------- */
 
 static void catch_up(void)
 {
@@ -58,11 +58,12 @@ static void expect_counted(enum odp_counter which)
 	for (int i = 0; i < ODP_COUNTERS; i++)
 		EXPECT(!capi || is_gauge(i) || now.of[i] == last.of[i], "%s: %lu counted",
 		       odp_counter_name((enum odp_counter)i), now.of[i] - last.of[i]);
-	EXPECT(capi || now.of[which] > last.of[which], "%s: nothing counted", odp_counter_name(which));
+	EXPECT(capi || now.of[which] > last.of[which], "%s: nothing counted",
+	       odp_counter_name(which));
 	last = now;
 }
 
-/* --- memory that comes and goes --- */
+/* --- memory that comes and goes -------------------------------------------------- */
 
 static void map(void)
 {
@@ -83,8 +84,9 @@ static void discard(void)
 
 static void replace(void)
 {
-	if (munmap(memory, BYTES) || mmap(memory, BYTES, PROT_READ | PROT_WRITE,
-					  MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, -1, 0) != memory)
+	if (munmap(memory, BYTES) ||
+	    mmap(memory, BYTES, PROT_READ | PROT_WRITE,
+		 MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, -1, 0) != memory)
 		DIE("mmap: errno %d", errno);
 }
 
@@ -249,11 +251,12 @@ static const struct {
 static void traffic_row(size_t t, size_t r)
 {
 	map();
-	mr = regions[r].implicit ? reg(NULL, IBV_EXP_IMPLICIT_MR_SIZE, RIGHTS | IBV_EXP_ACCESS_ON_DEMAND)
-				 : reg(memory, BYTES, RIGHTS | IBV_EXP_ACCESS_ON_DEMAND);
+	mr = regions[r].implicit
+		     ? reg(NULL, IBV_EXP_IMPLICIT_MR_SIZE, RIGHTS | IBV_EXP_ACCESS_ON_DEMAND)
+		     : reg(memory, BYTES, RIGHTS | IBV_EXP_ACCESS_ON_DEMAND);
 	for (size_t c = 0; c < COUNT_OF(changes); c++) {
-		row("%s, %s region, %s, %s", capi ? "CAPI" : "no CAPI", regions[r].name, traffic[t].name,
-		    changes[c].name);
+		row("%s, %s region, %s, %s", capi ? "CAPI" : "no CAPI", regions[r].name,
+		    traffic[t].name, changes[c].name);
 		catch_up();
 		changes[c].happens();
 		if (changes[c].invalidates)
@@ -265,7 +268,7 @@ static void traffic_row(size_t t, size_t r)
 	munmap(memory, BYTES);
 }
 
-/* --- what else there is --- */
+/* --- what else there is ---------------------------------------------------------- */
 
 static void capability_row(void)
 {
@@ -288,7 +291,8 @@ static void gone_row(void)
 	mr = reg(memory, BYTES, RIGHTS | IBV_EXP_ACCESS_ON_DEMAND);
 	munmap(memory, BYTES);
 	catch_up();
-	EXPECT_PROBE(&b, &a, 0, IBV_WR_RDMA_WRITE, address(), mr->rkey, LENGTH, IBV_WC_REM_ACCESS_ERR);
+	EXPECT_PROBE(&b, &a, 0, IBV_WR_RDMA_WRITE, address(), mr->rkey, LENGTH,
+		     IBV_WC_REM_ACCESS_ERR);
 	expect_counted(ODP_FAILED_RESOLUTIONS);
 	row("%s: a region that is not there", capi ? "CAPI" : "no CAPI");
 	rkey = mr->rkey;
@@ -317,22 +321,22 @@ static void prefetch_row(void)
 	mincore(memory, PAGE, &present);
 	EXPECT(!(present & 1) == capi, "the page is%s in memory", present & 1 ? "" : " not");
 	row("%s: ibv_advise_mr()", capi ? "CAPI" : "no CAPI");
-	EXPECT(ibv_advise_mr(a.node->pd, IBV_ADVISE_MR_ADVICE_PREFETCH_WRITE, IBV_ADVISE_MR_FLAG_FLUSH, &sge,
-			     1) == 0,
+	EXPECT(ibv_advise_mr(a.node->pd, IBV_ADVISE_MR_ADVICE_PREFETCH_WRITE,
+			     IBV_ADVISE_MR_FLAG_FLUSH, &sge, 1) == 0,
 	       "errno %d", errno);
 	expect_counted(ODP_PREFETCHES);
 	row("%s: prefetching what is not there", capi ? "CAPI" : "no CAPI");
 	munmap(memory, BYTES);
 	EXPECT(ibv_exp_prefetch_mr(mr, &attr) == (capi ? 0 : EFAULT), "errno %d", errno);
-	EXPECT(ibv_advise_mr(a.node->pd, IBV_ADVISE_MR_ADVICE_PREFETCH, IBV_ADVISE_MR_FLAG_FLUSH, &sge, 1) ==
-		       (capi ? 0 : EFAULT),
+	EXPECT(ibv_advise_mr(a.node->pd, IBV_ADVISE_MR_ADVICE_PREFETCH, IBV_ADVISE_MR_FLAG_FLUSH,
+			     &sge, 1) == (capi ? 0 : EFAULT),
 	       "errno %d", errno);
 	row("%s: prefetching that is wrong", capi ? "CAPI" : "no CAPI");
 	attr.length++;
 	EXPECT(ibv_exp_prefetch_mr(mr, &attr) == EFAULT, "beyond the region: errno %d", errno);
 	sge.lkey = a.info.key[KEY_FULL];
-	EXPECT(ibv_advise_mr(a.node->pd, IBV_ADVISE_MR_ADVICE_PREFETCH, IBV_ADVISE_MR_FLAG_FLUSH, &sge, 1) ==
-		       ENOENT,
+	EXPECT(ibv_advise_mr(a.node->pd, IBV_ADVISE_MR_ADVICE_PREFETCH, IBV_ADVISE_MR_FLAG_FLUSH,
+			     &sge, 1) == ENOENT,
 	       "not on demand: errno %d", errno);
 	ibv_dereg_mr(mr);
 }
@@ -351,7 +355,8 @@ static void plain_row(void)
 		       odp_counter_name((enum odp_counter)i));
 	row("%s: a region that is not on demand, and was unmapped", capi ? "CAPI" : "no CAPI");
 	replace();
-	EXPECT_PROBE(&b, &a, 0, IBV_WR_RDMA_WRITE, address(), mr->rkey, LENGTH, IBV_WC_REM_ACCESS_ERR);
+	EXPECT_PROBE(&b, &a, 0, IBV_WR_RDMA_WRITE, address(), mr->rkey, LENGTH,
+		     IBV_WC_REM_ACCESS_ERR);
 	ibv_dereg_mr(mr);
 	munmap(memory, BYTES);
 }
@@ -373,7 +378,7 @@ static void run(void)
 	side_stop(&a);
 }
 
-/* --- the switch --- */
+/* --- the switch ------------------------------------------------------------------ */
 
 static void tool(const char *arguments)
 {

@@ -14,7 +14,7 @@
 static struct ibv_context *ctx;
 static struct ibv_device_attr_ex plain;
 
-/* --- ibv_exp_query_device --- */
+/* --- ibv_exp_query_device -------------------------------------------------------- */
 
 #define GROUP(bit, field)                                                             \
 	{                                                                             \
@@ -64,12 +64,14 @@ static bool untouched(const struct ibv_exp_device_attr *attr, size_t offset, siz
 	return true;
 }
 
-/* Each group alone: the bit comes back, the field is filled, and nothing else behind the mask is. */
+/* Each group alone: the bit comes back, the field is filled, and nothing else behind the mask is.
+ */
 static void group_rows(void)
 {
 	for (size_t i = 0; i < COUNT_OF(groups); i++) {
 		struct ibv_exp_device_attr attr;
-		size_t begin = offsetof(struct ibv_exp_device_attr, calc_cap), end = groups[i].offset;
+		size_t begin = offsetof(struct ibv_exp_device_attr, calc_cap),
+		       end = groups[i].offset;
 
 		row("ibv_exp_query_device: %s alone", groups[i].name);
 		attr = query(groups[i].bit);
@@ -101,7 +103,8 @@ static void mask_rows(void)
 	struct ibv_exp_device_attr attr = query(0);
 
 	row("ibv_exp_query_device: no group");
-	EXPECT(memcmp(&attr, &plain.orig_attr, offsetof(struct ibv_exp_device_attr, comp_mask)) == 0,
+	EXPECT(memcmp(&attr, &plain.orig_attr, offsetof(struct ibv_exp_device_attr, comp_mask)) ==
+		       0,
 	       "the plain part is not what ibv_query_device says");
 	EXPECT(attr.comp_mask == 0 && untouched(&attr, 232, 576 - 232),
 	       "more than the plain part was filled");
@@ -126,10 +129,11 @@ static void value_rows(void)
 		{"ordinary capabilities", (uint32_t)attr.exp_device_cap_flags,
 		 plain.orig_attr.device_cap_flags},
 		{"extended capabilities", attr.exp_device_cap_flags >> 32,
-		 ((uint64_t)IBV_EXP_DEVICE_ODP | IBV_EXP_DEVICE_MEM_WINDOW | IBV_EXP_DEVICE_MW_TYPE_2B |
-		  IBV_EXP_DEVICE_MEM_MGT_EXTENSIONS | IBV_EXP_DEVICE_EXT_ATOMICS |
-		  IBV_EXP_DEVICE_EXT_MASKED_ATOMICS | IBV_EXP_DEVICE_MR_ALLOCATE | IBV_EXP_DEVICE_SHARED_MR |
-		  IBV_EXP_DEVICE_NOP | IBV_EXP_DEVICE_UMR | IBV_EXP_DEVICE_UMR_FIXED_SIZE) >>
+		 ((uint64_t)IBV_EXP_DEVICE_ODP | IBV_EXP_DEVICE_MEM_WINDOW |
+		  IBV_EXP_DEVICE_MW_TYPE_2B | IBV_EXP_DEVICE_MEM_MGT_EXTENSIONS |
+		  IBV_EXP_DEVICE_EXT_ATOMICS | IBV_EXP_DEVICE_EXT_MASKED_ATOMICS |
+		  IBV_EXP_DEVICE_MR_ALLOCATE | IBV_EXP_DEVICE_SHARED_MR | IBV_EXP_DEVICE_NOP |
+		  IBV_EXP_DEVICE_UMR | IBV_EXP_DEVICE_UMR_FIXED_SIZE) >>
 			 32},
 		{"max_dm_size", attr.max_dm_size, plain.max_dm_size},
 		{"timestamp_mask", attr.timestamp_mask, plain.completion_timestamp_mask},
@@ -142,7 +146,8 @@ static void value_rows(void)
 		 plain.odp_caps.per_transport_caps.uc_odp_caps & 0x3f},
 		{"ud_odp_caps", attr.odp_caps.per_transport_caps.ud_odp_caps,
 		 plain.odp_caps.per_transport_caps.ud_odp_caps & 0x3f},
-		{"xrc_odp_caps", attr.odp_caps.per_transport_caps.xrc_odp_caps, plain.xrc_odp_caps & 0x3f},
+		{"xrc_odp_caps", attr.odp_caps.per_transport_caps.xrc_odp_caps,
+		 plain.xrc_odp_caps & 0x3f},
 		{"dc_odp_caps", attr.odp_caps.per_transport_caps.dc_odp_caps, 0},
 		{"inline_recv_sz", (uint64_t)attr.inline_recv_sz, 1024},
 		{"tunneled_atomic_caps", attr.tunneled_atomic_caps, 0},
@@ -156,25 +161,28 @@ static void value_rows(void)
 		{"ext_atom.max_fa_bit_boundary", attr.ext_atom.max_fa_bit_boundary, 256},
 		{"ext_atom.log_max_atomic_inline", attr.ext_atom.log_max_atomic_inline, 5},
 		{"masked_atomic.max_fa_bit_boundary", attr.masked_atomic.max_fa_bit_boundary, 256},
-		{"masked_atomic.log_max_atomic_inline", attr.masked_atomic.log_max_atomic_inline, 5},
-		{"masked_log_atomic_arg_sizes", attr.masked_atomic.masked_log_atomic_arg_sizes, 0x3f},
+		{"masked_atomic.log_max_atomic_inline", attr.masked_atomic.log_max_atomic_inline,
+		 5},
+		{"masked_log_atomic_arg_sizes", attr.masked_atomic.masked_log_atomic_arg_sizes,
+		 0x3f},
 		{"masked_log_atomic_arg_sizes_network_endianness",
 		 attr.masked_atomic.masked_log_atomic_arg_sizes_network_endianness, 0},
 		{"umr_caps.max_klm_list_size", attr.umr_caps.max_klm_list_size, 65536},
 		{"umr_caps.max_send_wqe_inline_klms", attr.umr_caps.max_send_wqe_inline_klms, 20},
 		{"umr_caps.max_umr_recursion_depth", attr.umr_caps.max_umr_recursion_depth, 4},
 		{"umr_caps.max_umr_stride_dimension", attr.umr_caps.max_umr_stride_dimension, 1},
-		{"umr_fixed_size_caps.max_entity_size", attr.umr_fixed_size_caps.max_entity_size, 1ull << 31},
+		{"umr_fixed_size_caps.max_entity_size", attr.umr_fixed_size_caps.max_entity_size,
+		 1ull << 31},
 	};
 
 	for (size_t i = 0; i < COUNT_OF(rows); i++) {
 		row("ibv_exp_query_device: %s", rows[i].name);
-		EXPECT(rows[i].got == rows[i].want, "0x%llx, not 0x%llx", (unsigned long long)rows[i].got,
-		       (unsigned long long)rows[i].want);
+		EXPECT(rows[i].got == rows[i].want, "0x%llx, not 0x%llx",
+		       (unsigned long long)rows[i].got, (unsigned long long)rows[i].want);
 	}
 }
 
-/* --- port, GIDs --- */
+/* --- port, GIDs ------------------------------------------------------------------ */
 
 static void port_rows(void)
 {
@@ -195,15 +203,18 @@ static void port_rows(void)
 
 	EXPECT(ibv_query_port(ctx, 1, &port) == 0, "ibv_query_port");
 	for (size_t i = 0; i < COUNT_OF(rows); i++) {
-		struct ibv_exp_port_attr attr = {.comp_mask = rows[i].comp_mask, .mask1 = rows[i].mask1};
+		struct ibv_exp_port_attr attr = {.comp_mask = rows[i].comp_mask,
+						 .mask1 = rows[i].mask1};
 		int ret;
 
 		row("ibv_exp_query_port: %s", rows[i].name);
 		errno = 0;
 		ret = ibv_exp_query_port(ctx, rows[i].port, &attr);
-		EXPECT(ret == rows[i].want && errno == abs(rows[i].want), "%d, errno %d", ret, errno);
+		EXPECT(ret == rows[i].want && errno == abs(rows[i].want), "%d, errno %d", ret,
+		       errno);
 		EXPECT(ret || (attr.state == port.state && attr.gid_tbl_len == port.gid_tbl_len &&
-			       attr.link_layer == port.link_layer && attr.active_mtu == port.active_mtu),
+			       attr.link_layer == port.link_layer &&
+			       attr.active_mtu == port.active_mtu),
 		       "other values than ibv_query_port");
 	}
 }
@@ -211,8 +222,8 @@ static void port_rows(void)
 static void gid_rows(void)
 {
 	struct ibv_gid_entry entry;
-	struct ibv_exp_gid_attr attr = {.comp_mask =
-						IBV_EXP_QUERY_GID_ATTR_TYPE | IBV_EXP_QUERY_GID_ATTR_GID};
+	struct ibv_exp_gid_attr attr = {.comp_mask = IBV_EXP_QUERY_GID_ATTR_TYPE |
+						     IBV_EXP_QUERY_GID_ATTR_GID};
 	int ret = ibv_query_gid_ex(ctx, 1, 0, &entry, 0);
 
 	row("ibv_exp_query_gid_attr");
@@ -231,7 +242,7 @@ static void gid_rows(void)
 	EXPECT(ibv_exp_query_gid_attr(ctx, 1, 0, &attr) == EINVAL, "accepted");
 }
 
-/* --- clock --- */
+/* --- clock ----------------------------------------------------------------------- */
 
 static void clock_rows(void)
 {
@@ -246,11 +257,12 @@ static void clock_rows(void)
 	EXPECT(first.hwclock && second.hwclock >= first.hwclock, "the clock does not run");
 	EXPECT(ibv_exp_cqe_ts_to_ns(&first.clock_info, second.hwclock) == second.hwclock_ns,
 	       "other nanoseconds");
-	EXPECT(ibv_exp_cqe_ts_to_ns(&second.clock_info, first.hwclock) == first.hwclock_ns, "backwards");
+	EXPECT(ibv_exp_cqe_ts_to_ns(&second.clock_info, first.hwclock) == first.hwclock_ns,
+	       "backwards");
 	row("ibv_exp_query_values: one value");
 	second.hwclock = 5;
-	EXPECT(ibv_exp_query_values(ctx, IBV_EXP_VALUES_HW_CLOCK_NS, &second) == 0 && second.hwclock == 5 &&
-		       second.comp_mask == IBV_EXP_VALUES_HW_CLOCK_NS,
+	EXPECT(ibv_exp_query_values(ctx, IBV_EXP_VALUES_HW_CLOCK_NS, &second) == 0 &&
+		       second.hwclock == 5 && second.comp_mask == IBV_EXP_VALUES_HW_CLOCK_NS,
 	       "another was filled");
 	row("ibv_exp_query_values: unknown value");
 	EXPECT(ibv_exp_query_values(ctx, IBV_EXP_VALUES_RESERVED, &first) == -EINVAL, "accepted");
@@ -262,7 +274,7 @@ static void clock_rows(void)
 	EXPECT(ibv_exp_cqe_ts_to_ns(&info, 1010) == 0, "an unknown mask");
 }
 
-/* --- the rest --- */
+/* --- the rest -------------------------------------------------------------------- */
 
 static void list_rows(void)
 {
@@ -282,14 +294,17 @@ static void provider_rows(void)
 	row("ibv_exp_get_provider_func");
 	EXPECT(ibv_exp_get_provider_func(ctx, IBV_EXP_POST_SEND_FUNC) == (void *)ibv_exp_post_send,
 	       "post send");
-	EXPECT(ibv_exp_get_provider_func(ctx, IBV_EXP_POLL_CQ_FUNC) == (void *)ibv_exp_poll_cq, "poll");
+	EXPECT(ibv_exp_get_provider_func(ctx, IBV_EXP_POLL_CQ_FUNC) == (void *)ibv_exp_poll_cq,
+	       "poll");
 	EXPECT(ibv_exp_get_provider_func(ctx, IBV_POST_SEND_FUNC) == (void *)ctx->ops.post_send,
 	       "plain post send");
-	EXPECT(ibv_exp_get_provider_func(ctx, IBV_POLL_CQ_FUNC) == (void *)ctx->ops.poll_cq, "plain poll");
+	EXPECT(ibv_exp_get_provider_func(ctx, IBV_POLL_CQ_FUNC) == (void *)ctx->ops.poll_cq,
+	       "plain poll");
 	EXPECT(ibv_exp_get_provider_func(ctx, IBV_POST_RECV_FUNC) == (void *)ctx->ops.post_recv,
 	       "plain post receive");
 	errno = 0;
-	EXPECT(!ibv_exp_get_provider_func(ctx, (enum ibv_exp_func_name)5) && errno == ENOSYS, "unknown");
+	EXPECT(!ibv_exp_get_provider_func(ctx, (enum ibv_exp_func_name)5) && errno == ENOSYS,
+	       "unknown");
 }
 
 static void absent_rows(void)
@@ -305,14 +320,16 @@ static void absent_rows(void)
 	EXPECT(ibv_exp_arm_dct(NULL, NULL) == ENOSYS, "ibv_exp_arm_dct");
 	EXPECT(ibv_exp_destroy_dct(NULL) == ENOSYS, "ibv_exp_destroy_dct");
 	errno = 0;
-	EXPECT(ibv_exp_poll_dc_info(ctx, NULL, 1, 1) == -1 && errno == ENOSYS, "ibv_exp_poll_dc_info");
+	EXPECT(ibv_exp_poll_dc_info(ctx, NULL, 1, 1) == -1 && errno == ENOSYS,
+	       "ibv_exp_poll_dc_info");
 	EXPECT(ibv_exp_post_task(ctx, NULL, NULL) == ENOSYS, "ibv_exp_post_task");
 	errno = 0;
 	EXPECT(!ibv_exp_query_intf(ctx, &family, &status) && errno == ENOSYS &&
 		       status == IBV_EXP_INTF_STAT_INTF_NOT_SUPPORTED,
 	       "ibv_exp_query_intf");
 	errno = 0;
-	EXPECT(ibv_exp_release_intf(ctx, NULL, NULL) == ENOSYS && errno == ENOSYS, "ibv_exp_release_intf");
+	EXPECT(ibv_exp_release_intf(ctx, NULL, NULL) == ENOSYS && errno == ENOSYS,
+	       "ibv_exp_release_intf");
 	EXPECT(!ibv_exp_open_device(ctx->device, &open) && errno == EINVAL,
 	       "ibv_exp_open_device without attributes");
 	open.comp_mask = IBV_EXP_SET_ATTR_PEER_INFO;

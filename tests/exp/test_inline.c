@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Inline receive: what is granted, and that messages and answers get where they are wanted, byte by byte,
- * when the completion is polled and not before; by each service, size and opcode, activated or not, executed
- * by another process or by the receiver's own. Addresses that are none. Fences.
+ * Inline receive: what is granted, and that messages and answers get where they are wanted, byte by
+ * byte, when the completion is polled and not before; by each service, size and opcode, activated
+ * or not, executed by another process or by the receiver's own. Addresses that are none. Fences.
  */
 #include <errno.h>
 #include <pthread.h>
@@ -27,26 +27,32 @@
 #define PATIENCE 20000u
 #define QKEY	 0x11111111u
 #define SEED	 0x696e6c696eu
-#define RIGHTS \
-	(IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC)
+#define RIGHTS                                                                       \
+	(IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ | \
+	 IBV_ACCESS_REMOTE_ATOMIC)
 
-static struct side a, b, c; /* a is here, and receives; b is another process; c is another context, here */
+static struct side a, b,
+	c; /* a is here, and receives; b is another process; c is another context, here */
 static struct node *n;
 static uint64_t seed = SEED;
 
-/* --- queue pairs of any service, in either process --- */
+/* --- queue pairs of any service, in either process ------------------------------- */
 
-static struct ibv_qp *make(struct node *of, enum ibv_qp_type type, bool sig_all, uint32_t *inline_recv,
-			   struct ibv_srq *srq)
+static struct ibv_qp *make(struct node *of, enum ibv_qp_type type, bool sig_all,
+			   uint32_t *inline_recv, struct ibv_srq *srq)
 {
 	struct ibv_exp_qp_init_attr attr = {
 		.send_cq = of->cq[0],
 		.recv_cq = of->cq[1],
 		.srq = srq,
-		.cap = {.max_send_wr = ROOM, .max_recv_wr = ROOM, .max_send_sge = 3, .max_recv_sge = 3},
+		.cap = {.max_send_wr = ROOM,
+			.max_recv_wr = ROOM,
+			.max_send_sge = 3,
+			.max_recv_sge = 3},
 		.qp_type = type,
 		.sq_sig_all = sig_all,
-		.comp_mask = IBV_EXP_QP_INIT_ATTR_PD | (inline_recv ? IBV_EXP_QP_INIT_ATTR_INL_RECV : 0),
+		.comp_mask =
+			IBV_EXP_QP_INIT_ATTR_PD | (inline_recv ? IBV_EXP_QP_INIT_ATTR_INL_RECV : 0),
 		.pd = of->pd,
 		.max_inl_recv = inline_recv ? *inline_recv : 0,
 	};
@@ -64,7 +70,8 @@ static struct ibv_qp *make(struct node *of, enum ibv_qp_type type, bool sig_all,
 
 static struct ibv_ah_attr address(const union ibv_gid *gid)
 {
-	return (struct ibv_ah_attr){.is_global = 1, .port_num = 1, .grh = {.dgid = *gid, .hop_limit = 1}};
+	return (struct ibv_ah_attr){
+		.is_global = 1, .port_num = 1, .grh = {.dgid = *gid, .hop_limit = 1}};
 }
 
 static void modify(struct ibv_qp *qp, struct ibv_qp_attr *attr, int mask)
@@ -76,31 +83,32 @@ static void modify(struct ibv_qp *qp, struct ibv_qp_attr *attr, int mask)
 static void bring_up(struct ibv_qp *qp, uint32_t dest, const union ibv_gid *gid)
 {
 	bool ud = qp->qp_type == IBV_QPT_UD, rc = qp->qp_type == IBV_QPT_RC;
-	struct ibv_qp_attr attr = {.qp_state = IBV_QPS_INIT,
-				   .port_num = 1,
-				   .qkey = QKEY,
-				   .qp_access_flags = RIGHTS,
-				   .path_mtu = IBV_MTU_4096,
-				   .dest_qp_num = dest,
-				   .ah_attr = address(gid),
-				   .max_rd_atomic = 4,
-				   .max_dest_rd_atomic = 4,
-				   .min_rnr_timer =
-					   31, /* half a second: nobody but the receiver goes on before */
-				   .timeout = 14,
-				   .retry_cnt = 7,
-				   .rnr_retry = 7};
+	struct ibv_qp_attr attr = {
+		.qp_state = IBV_QPS_INIT,
+		.port_num = 1,
+		.qkey = QKEY,
+		.qp_access_flags = RIGHTS,
+		.path_mtu = IBV_MTU_4096,
+		.dest_qp_num = dest,
+		.ah_attr = address(gid),
+		.max_rd_atomic = 4,
+		.max_dest_rd_atomic = 4,
+		.min_rnr_timer = 31, /* half a second: nobody but the receiver goes on before */
+		.timeout = 14,
+		.retry_cnt = 7,
+		.rnr_retry = 7};
 
-	modify(qp, &attr, IBV_QP_PKEY_INDEX | IBV_QP_PORT | (ud ? IBV_QP_QKEY : IBV_QP_ACCESS_FLAGS));
+	modify(qp, &attr,
+	       IBV_QP_PKEY_INDEX | IBV_QP_PORT | (ud ? IBV_QP_QKEY : IBV_QP_ACCESS_FLAGS));
 	attr.qp_state = IBV_QPS_RTR;
 	modify(qp, &attr,
 	       (ud ? 0 : IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN) |
 		       (rc ? IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER : 0));
 	attr.qp_state = IBV_QPS_RTS;
 	modify(qp, &attr,
-	       IBV_QP_SQ_PSN |
-		       (rc ? IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY | IBV_QP_MAX_QP_RD_ATOMIC
-			   : 0));
+	       IBV_QP_SQ_PSN | (rc ? IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY |
+						IBV_QP_MAX_QP_RD_ATOMIC
+				   : 0));
 }
 
 /* What the sending end does, where it is. */
@@ -153,7 +161,8 @@ static uint64_t flood(struct node *of, uint64_t count)
 {
 	for (uint64_t i = 0; i < count; i++) {
 		pattern_fill(of->arena + FROM, flood_bytes(i), SEED + i, 0);
-		if (send_one(of, flood_bytes(i), IBV_WR_SEND_WITH_IMM, (uint32_t)i) != IBV_WC_SUCCESS)
+		if (send_one(of, flood_bytes(i), IBV_WR_SEND_WITH_IMM, (uint32_t)i) !=
+		    IBV_WC_SUCCESS)
 			return i;
 	}
 	return count;
@@ -223,7 +232,7 @@ static void end(struct side *peer)
 		;
 }
 
-/* --- what is granted --- */
+/* --- what is granted ------------------------------------------------------------- */
 
 static const struct grant_row {
 	const char *name;
@@ -267,7 +276,7 @@ static void grant_rows(void)
 	srq = NULL;
 }
 
-/* --- messages --- */
+/* --- messages -------------------------------------------------------------------- */
 
 /* The message in pieces: short ones that end within a word, so that sizes end in each of them. */
 static int cut(struct area *areas, struct ibv_sge *sge, uint32_t bytes, int pieces)
@@ -301,7 +310,8 @@ static void expect_areas(const struct area *areas, int count, uint64_t bytes, co
 }
 
 /* One message: the memory is as it was until the completion is polled, if it waits for that. */
-static void message(struct side *peer, uint32_t bytes, enum ibv_wr_opcode opcode, int pieces, bool waits)
+static void message(struct side *peer, uint32_t bytes, enum ibv_wr_opcode opcode, int pieces,
+		    bool waits)
 {
 	bool ud = n->qp[0]->qp_type == IBV_QPT_UD;
 	struct area areas[3];
@@ -327,7 +337,8 @@ static void message(struct side *peer, uint32_t bytes, enum ibv_wr_opcode opcode
 		expect_areas(areas, count, bytes, "at once");
 	if (!EXPECT(side_poll(&a, 1, 1, PATIENCE, &wc) == 1, "nothing received"))
 		return;
-	EXPECT(wc.status == IBV_WC_SUCCESS && wc.wr_id == 9 && wc.byte_len == bytes + (ud ? GRH : 0),
+	EXPECT(wc.status == IBV_WC_SUCCESS && wc.wr_id == 9 &&
+		       wc.byte_len == bytes + (ud ? GRH : 0),
 	       "'%s', %u bytes", ibv_wc_status_str(wc.status), wc.byte_len);
 	EXPECT(opcode == IBV_WR_SEND || wc.imm_data == 7, "immediate data");
 	expect_areas(areas, count, bytes, "after it is polled");
@@ -342,26 +353,31 @@ static const struct {
 	enum ibv_qp_type type;
 	bool shared;
 } services[] = {
-	{"RC", IBV_QPT_RC, false}, {"RC on a shared queue", IBV_QPT_RC, true}, {"UC", IBV_QPT_UC, false},
-	{"UD", IBV_QPT_UD, false}, {"UD on a shared queue", IBV_QPT_UD, true},
+	{"RC", IBV_QPT_RC, false},
+	{"RC on a shared queue", IBV_QPT_RC, true},
+	{"UC", IBV_QPT_UC, false},
+	{"UD", IBV_QPT_UD, false},
+	{"UD on a shared queue", IBV_QPT_UD, true},
 };
 
 static void message_rows(struct side *peer, const char *who)
 {
 	for (size_t s = 0; s < COUNT_OF(services); s++) {
 		for (size_t i = 0; i < COUNT_OF(activations); i++) {
-			uint32_t got =
-				begin(peer, services[s].type, activations[i], services[s].shared, i & 1);
+			uint32_t got = begin(peer, services[s].type, activations[i],
+					     services[s].shared, i & 1);
 			uint32_t header = services[s].type == IBV_QPT_UD ? GRH : 0;
 
 			for (size_t k = 0; k < COUNT_OF(sizes); k++) {
 				bool waits = sizes[k] + header <= got;
-				enum ibv_wr_opcode opcode = k & 1 ? IBV_WR_SEND : IBV_WR_SEND_WITH_IMM;
+				enum ibv_wr_opcode opcode =
+					k & 1 ? IBV_WR_SEND : IBV_WR_SEND_WITH_IMM;
 
-				row("%s, by %s, %u granted, %u bytes", services[s].name, who, got, sizes[k]);
-				message(peer, sizes[k], opcode, 1, waits);
-				row("%s, by %s, %u granted, %u bytes in pieces", services[s].name, who, got,
+				row("%s, by %s, %u granted, %u bytes", services[s].name, who, got,
 				    sizes[k]);
+				message(peer, sizes[k], opcode, 1, waits);
+				row("%s, by %s, %u granted, %u bytes in pieces", services[s].name,
+				    who, got, sizes[k]);
 				message(peer, sizes[k], opcode, 3, waits);
 			}
 			end(peer);
@@ -369,10 +385,10 @@ static void message_rows(struct side *peer, const char *who)
 	}
 }
 
-/* --- answers to RDMA READs and atomics that another process executes: behind a SEND that waits for a receive
- * --- */
+/* --- answers to RDMA READs and atomics that another process executes: behind a SEND that waits for a receive --- */
 
-static void post_request(enum ibv_wr_opcode opcode, uint32_t bytes, struct ibv_sge sge, unsigned int flags)
+static void post_request(enum ibv_wr_opcode opcode, uint32_t bytes, struct ibv_sge sge,
+			 unsigned int flags)
 {
 	struct ibv_send_wr wr = {.wr_id = opcode,
 				 .sg_list = &sge,
@@ -452,7 +468,8 @@ static void answer_rows(void)
 					if (askers[k].opcode != IBV_WR_RDMA_READ && bytes[s] != 8)
 						continue;
 					row("%s, %s, %u granted, %u bytes", askers[k].name,
-					    sig_all ? "all signalled" : "not all signalled", got, bytes[s]);
+					    sig_all ? "all signalled" : "not all signalled", got,
+					    bytes[s]);
 					answer(askers[k].opcode, bytes[s], bytes[s] <= room);
 				}
 			}
@@ -511,7 +528,7 @@ static void fence_rows(void)
 	end(&b);
 }
 
-/* --- addresses that are none: found by the sender, or by the poller --- */
+/* --- addresses that are none: found by the sender, or by the poller -------------- */
 
 static const struct {
 	const char *name;
@@ -552,8 +569,10 @@ static void wrong_rows(struct side *peer, const char *who)
 			    active ? "active" : "not active");
 			begin(peer, IBV_QPT_RC, active ? LIMIT : 0, false, false);
 			post(&sge, 1);
-			status = at(peer, (struct side_job){.arg = {JOB_SEND, length, IBV_WR_SEND, 1}});
-			/* Staged bytes are placed by the poller, too; only the key is checked before. */
+			status = at(peer,
+				    (struct side_job){.arg = {JOB_SEND, length, IBV_WR_SEND, 1}});
+			/* Staged bytes are placed by the poller, too; only the key is checked
+			 * before. */
 			expect_failed((enum ibv_wc_status)status,
 				      active || (wrong[w].key == KEY_GONE && !peer->node));
 			end(peer);
@@ -574,7 +593,8 @@ static void wrong_rows(struct side *peer, const char *who)
 	row("too long for the receive request, by %s, active", who);
 	begin(peer, IBV_QPT_RC, LIMIT, false, false);
 	post(&(struct ibv_sge){side_sge(&a, KEY_FULL, AT, 15).addr, 15, a.info.key[KEY_FULL]}, 1);
-	EXPECT(at(peer, (struct side_job){.arg = {JOB_SEND, 16, IBV_WR_SEND, 1}}) == IBV_WC_REM_INV_REQ_ERR,
+	EXPECT(at(peer, (struct side_job){.arg = {JOB_SEND, 16, IBV_WR_SEND, 1}}) ==
+		       IBV_WC_REM_INV_REQ_ERR,
 	       "status");
 	end(peer);
 }
@@ -599,7 +619,8 @@ static void post_slot(uint64_t slot)
 static bool is_right(const struct ibv_wc *wc)
 {
 	return wc->byte_len == flood_bytes(wc->imm_data) &&
-	       pattern_check(n->arena + AT + wc->wr_id * STRIDE, wc->byte_len, SEED + wc->imm_data, 0) == -1;
+	       pattern_check(n->arena + AT + wc->wr_id * STRIDE, wc->byte_len, SEED + wc->imm_data,
+			     0) == -1;
 }
 
 static void *poller_main(void *arg)
@@ -649,7 +670,8 @@ static void threads_row(void)
 	while (atomic_load(&received) < MESSAGES && now_ms() < end_ms)
 		usleep(1000);
 	stop_pollers(thread);
-	EXPECT(received == MESSAGES && damaged == 0, "%lu received, %lu of them damaged", received, damaged);
+	EXPECT(received == MESSAGES && damaged == 0, "%lu received, %lu of them damaged", received,
+	       damaged);
 	end(&b);
 }
 

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Extended and masked atomics: every operation and size of operands, on every kind of region, within a
- * process and between two; where the result goes, what is refused when posted, and how errors end. What
- * becomes of the operand is compared with the model, and its surroundings must stay.
+ * Extended and masked atomics: every operation and size of operands, on every kind of region,
+ * within a process and between two; where the result goes, what is refused when posted, and how
+ * errors end. What becomes of the operand is compared with the model, and its surroundings must
+ * stay.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -35,7 +36,7 @@ static struct node *n;
 
 static const uint32_t sizes[] = {1, 2, 4, 8, 16, 32};
 
-/* --- regions of other kinds, in either process --- */
+/* --- regions of other kinds, in either process ----------------------------------- */
 
 enum kind { KIND_ODP, KIND_IMPLICIT, KIND_DEVICE, KIND_N };
 
@@ -93,7 +94,7 @@ static uint32_t ask_rkey(enum kind kind)
 	return (uint32_t)side_end(&b);
 }
 
-/* --- targets --- */
+/* --- targets --------------------------------------------------------------------- */
 
 struct target {
 	const char *name;
@@ -136,7 +137,8 @@ static void expect_result(const uint8_t *block, const struct av_operand *old, ui
 {
 	const uint8_t *result = n->arena + RESULT_AT;
 
-	EXPECT(memcmp(n->arena + ROOM_AT, block, BLOCK) == 0, "the memory is not what the model has");
+	EXPECT(memcmp(n->arena + ROOM_AT, block, BLOCK) == 0,
+	       "the memory is not what the model has");
 	EXPECT(memcmp(result, old, bytes) == 0, "not the old value");
 	EXPECT(result[bytes] == 0xcc, "more than the old value was written");
 }
@@ -144,7 +146,8 @@ static void expect_result(const uint8_t *block, const struct av_operand *old, ui
 static void one_operation(const struct target *t, struct av_atomic *atomic, bool masked)
 {
 	uint8_t *block = n->arena + ROOM_AT + BLOCK, *room = n->arena + ROOM_AT;
-	unsigned int place = OPERAND_AT + (unsigned int)rand() % (32 / atomic->bytes) * atomic->bytes;
+	unsigned int place =
+		OPERAND_AT + (unsigned int)rand() % (32 / atomic->bytes) * atomic->bytes;
 	struct ibv_sge sge = at(RESULT_AT, atomic->bytes);
 	struct ibv_exp_send_wr wr;
 	struct av_operand old;
@@ -164,7 +167,8 @@ static void one_operation(const struct target *t, struct av_atomic *atomic, bool
 	extended_request(&wr, atomic, masked, t->addr + place, t->rkey, &sge, 1);
 	wc = extended_do(n, t->qp, &wr);
 	EXPECT(wc.status == SUCCESS, "'%s'", ibv_wc_status_str(wc.status));
-	EXPECT(wc.exp_opcode == done_opcode[masked][atomic->op == AV_ATOMIC_ADD], "opcode %d", wc.exp_opcode);
+	EXPECT(wc.exp_opcode == done_opcode[masked][atomic->op == AV_ATOMIC_ADD], "opcode %d",
+	       wc.exp_opcode);
 	EXPECT(wc.byte_len == atomic->bytes, "%u bytes", wc.byte_len);
 	memset(room, 0, BLOCK);
 	transfer(t, IBV_EXP_WR_RDMA_READ, ROOM_AT);
@@ -188,7 +192,8 @@ static void target_rows(const struct target *t)
 
 static void all_targets(void)
 {
-	static const char *const name[KIND_N] = {"on demand", "implicit on demand", "device memory"};
+	static const char *const name[KIND_N] = {"on demand", "implicit on demand",
+						 "device memory"};
 	struct target t[] = {
 		of_key("the other process", QP_PEER, &b, KEY_FULL),
 		of_key("the other process, zero based", QP_PEER, &b, KEY_ZERO_BASED),
@@ -210,12 +215,12 @@ static void all_targets(void)
 	}
 }
 
-/* --- windows --- */
+/* --- windows --------------------------------------------------------------------- */
 
 static void window_rows(void)
 {
-	struct ibv_mr *mr =
-		ibv_reg_mr(n->pd, n->arena, NODE_ARENA, IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_MW_BIND);
+	struct ibv_mr *mr = ibv_reg_mr(n->pd, n->arena, NODE_ARENA,
+				       IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_MW_BIND);
 	struct ibv_mw *mw = ibv_alloc_mw(n->pd, IBV_MW_TYPE_1);
 	struct ibv_mw_bind bind = {.send_flags = IBV_SEND_SIGNALED,
 				   .bind_info = {.mr = mr,
@@ -236,7 +241,7 @@ static void window_rows(void)
 	EXPECT(ibv_dealloc_mw(mw) == 0 && ibv_dereg_mr(mr) == 0, "the end");
 }
 
-/* --- where the result goes --- */
+/* --- where the result goes ------------------------------------------------------- */
 
 static const struct {
 	uint32_t bytes;
@@ -249,7 +254,8 @@ static const struct {
 static void list_rows(void)
 {
 	for (size_t i = 0; i < COUNT_OF(list_row); i++) {
-		struct av_atomic atomic = {.op = AV_ATOMIC_ADD, .bytes = list_row[i].bytes, .value = {{1}}};
+		struct av_atomic atomic = {
+			.op = AV_ATOMIC_ADD, .bytes = list_row[i].bytes, .value = {{1}}};
 		struct ibv_sge sge[4];
 		struct ibv_exp_send_wr wr;
 		uint64_t offset = RESULT_AT;
@@ -260,13 +266,14 @@ static void list_rows(void)
 		memset(n->arena + RESULT_AT, 0xcc, 512);
 		for (int k = 0; k < 4; k++, offset += 100)
 			sge[k] = at(offset, list_row[i].piece[k]);
-		extended_request(&wr, &atomic, true, b.info.base[KEY_FULL] + BLOCK_AT, b.info.key[KEY_FULL],
-				 sge, 4);
+		extended_request(&wr, &atomic, true, b.info.base[KEY_FULL] + BLOCK_AT,
+				 b.info.key[KEY_FULL], sge, 4);
 		EXPECT(extended_do(n, QP_PEER, &wr).status == SUCCESS, "status");
 		for (int k = 0; k < 4; k++) {
 			const uint8_t *p = n->arena + RESULT_AT + 100 * k;
 
-			EXPECT(pattern_check(p, list_row[i].piece[k], PROBE_SEED, done) == -1, "piece %d", k);
+			EXPECT(pattern_check(p, list_row[i].piece[k], PROBE_SEED, done) == -1,
+			       "piece %d", k);
 			EXPECT(p[list_row[i].piece[k]] == 0xcc, "behind piece %d", k);
 			done += list_row[i].piece[k];
 		}
@@ -296,7 +303,7 @@ static void plain_poll_rows(void)
 		}
 }
 
-/* --- refused when posted --- */
+/* --- refused when posted --------------------------------------------------------- */
 
 static const struct {
 	const char *name;
@@ -337,7 +344,8 @@ static void expect_refused(int qp, struct ibv_exp_send_wr *wr, int want)
 	ret = ibv_exp_post_send(n->qp[qp], &first, &bad);
 	EXPECT(ret == want && errno == want, "%d, errno %d", ret, errno);
 	EXPECT(bad == wr, "bad_wr");
-	for (uint64_t end = now_ms() + PROBE_PATIENCE; ibv_exp_poll_cq(n->cq[0], 3, wc, sizeof(wc[0])) != 1;)
+	for (uint64_t end = now_ms() + PROBE_PATIENCE;
+	     ibv_exp_poll_cq(n->cq[0], 3, wc, sizeof(wc[0])) != 1;)
 		if (now_ms() > end)
 			DIE("no completion of the first");
 	EXPECT(wc[0].status == SUCCESS, "'%s'", ibv_wc_status_str(wc[0].status));
@@ -405,11 +413,12 @@ static void plain_post_rows(void)
 		wr.wr.atomic.remote_addr = b.info.base[KEY_FULL] + BLOCK_AT;
 		wr.wr.atomic.rkey = b.info.key[KEY_FULL];
 		wr.wr.atomic.compare_add = 8;
-		EXPECT(ibv_post_send(n->qp[QP_PEER], &wr, &bad) == EINVAL && bad == &wr, "accepted");
+		EXPECT(ibv_post_send(n->qp[QP_PEER], &wr, &bad) == EINVAL && bad == &wr,
+		       "accepted");
 	}
 }
 
-/* --- errors --- */
+/* --- errors ---------------------------------------------------------------------- */
 
 static const struct {
 	const char *name;
@@ -427,8 +436,10 @@ static const struct {
 	{"another protection domain", KEY_OTHER_PD, 0, 0, KEY_FULL, IBV_WC_REM_ACCESS_ERR, false},
 	{"a dead key", KEY_DEAD, 0, 0, KEY_FULL, IBV_WC_REM_ACCESS_ERR, false},
 	{"a wrong key", KEY_WRONG, 0, 0, KEY_FULL, IBV_WC_REM_ACCESS_ERR, false},
-	{"beyond the region", KEY_FULL, NODE_ARENA - BLOCK_AT, 0, KEY_FULL, IBV_WC_REM_ACCESS_ERR, false},
-	{"before the region", KEY_FULL, -(int64_t)BLOCK_AT - 32, 0, KEY_FULL, IBV_WC_REM_ACCESS_ERR, false},
+	{"beyond the region", KEY_FULL, NODE_ARENA - BLOCK_AT, 0, KEY_FULL, IBV_WC_REM_ACCESS_ERR,
+	 false},
+	{"before the region", KEY_FULL, -(int64_t)BLOCK_AT - 32, 0, KEY_FULL, IBV_WC_REM_ACCESS_ERR,
+	 false},
 	{"a result of one byte more", KEY_FULL, 0, 33, KEY_FULL, IBV_WC_LOC_LEN_ERR, false},
 	{"a result of 3 bytes", KEY_FULL, 0, 3, KEY_FULL, IBV_WC_LOC_LEN_ERR, false},
 	{"no right to store the result", KEY_FULL, 0, 0, KEY_READ_ONLY, IBV_WC_LOC_PROT_ERR, true},
@@ -445,7 +456,8 @@ static void expect_changed(bool changed)
 		EXPECT(side_peek(&b, BLOCK_AT + i) == 0, "word %u changed", i / 8);
 }
 
-static void add_one(uint32_t bytes, uint32_t rkey, uint64_t addr, struct ibv_sge sge, enum ibv_wc_status want)
+static void add_one(uint32_t bytes, uint32_t rkey, uint64_t addr, struct ibv_sge sge,
+		    enum ibv_wc_status want)
 {
 	struct av_atomic atomic = {.op = AV_ATOMIC_ADD, .bytes = bytes, .value = {{1}}};
 	struct ibv_exp_send_wr wr;
@@ -455,7 +467,8 @@ static void add_one(uint32_t bytes, uint32_t rkey, uint64_t addr, struct ibv_sge
 		side_poke(&b, BLOCK_AT + i, 0);
 	extended_request(&wr, &atomic, true, addr, rkey, &sge, 1);
 	wc = extended_do(n, QP_PEER, &wr);
-	EXPECT(wc.status == want, "'%s', not '%s'", ibv_wc_status_str(wc.status), ibv_wc_status_str(want));
+	EXPECT(wc.status == want, "'%s', not '%s'", ibv_wc_status_str(wc.status),
+	       ibv_wc_status_str(want));
 	if (wc.status != SUCCESS)
 		probe_reconnect(&a, &b, QP_PEER);
 }
@@ -471,7 +484,8 @@ static void fault_rows(void)
 			row("%u bytes: %s", bytes, fault_row[i].name);
 			add_one(bytes, b.info.key[key],
 				b.info.base[key] + BLOCK_AT + (uint64_t)fault_row[i].off,
-				side_sge(&a, fault_row[i].lkey, RESULT_AT, result), fault_row[i].want);
+				side_sge(&a, fault_row[i].lkey, RESULT_AT, result),
+				fault_row[i].want);
 			expect_changed(fault_row[i].changed);
 		}
 }
@@ -481,12 +495,14 @@ static void misaligned_rows(void)
 	for (size_t s = 1; s < COUNT_OF(sizes); s++)
 		for (uint32_t off = 1; off < sizes[s]; off *= 2) {
 			row("%u bytes, misaligned by %u", sizes[s], off);
-			add_one(sizes[s], b.info.key[KEY_FULL], b.info.base[KEY_FULL] + BLOCK_AT + off,
-				at(RESULT_AT, sizes[s]), IBV_WC_REM_INV_REQ_ERR);
+			add_one(sizes[s], b.info.key[KEY_FULL],
+				b.info.base[KEY_FULL] + BLOCK_AT + off, at(RESULT_AT, sizes[s]),
+				IBV_WC_REM_INV_REQ_ERR);
 			expect_changed(false);
 			row("%u bytes, misaligned by %u, and a wrong key", sizes[s], off);
-			add_one(sizes[s], b.info.key[KEY_WRONG], b.info.base[KEY_FULL] + BLOCK_AT + off,
-				at(RESULT_AT, sizes[s]), IBV_WC_REM_INV_REQ_ERR);
+			add_one(sizes[s], b.info.key[KEY_WRONG],
+				b.info.base[KEY_FULL] + BLOCK_AT + off, at(RESULT_AT, sizes[s]),
+				IBV_WC_REM_INV_REQ_ERR);
 			expect_changed(false);
 		}
 }
@@ -495,8 +511,8 @@ static void gone_rows(void)
 {
 	for (size_t s = 0; s < COUNT_OF(sizes); s++) {
 		row("%u bytes in memory that cannot be reached", sizes[s]);
-		add_one(sizes[s], b.info.key[KEY_GONE], b.info.base[KEY_GONE], at(RESULT_AT, sizes[s]),
-			IBV_WC_REM_ACCESS_ERR);
+		add_one(sizes[s], b.info.key[KEY_GONE], b.info.base[KEY_GONE],
+			at(RESULT_AT, sizes[s]), IBV_WC_REM_ACCESS_ERR);
 	}
 }
 
@@ -507,7 +523,8 @@ static const struct {
 	enum ibv_wc_status want;
 } qp_row[] = {
 	{"REMOTE_ATOMIC alone", IBV_ACCESS_REMOTE_ATOMIC, 1, 1, SUCCESS},
-	{"no REMOTE_ATOMIC", IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_WRITE, 1, 1, IBV_WC_REM_INV_REQ_ERR},
+	{"no REMOTE_ATOMIC", IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_WRITE, 1, 1,
+	 IBV_WC_REM_INV_REQ_ERR},
 	{"max_dest_rd_atomic 0", IBV_ACCESS_REMOTE_ATOMIC, 1, 0, IBV_WC_REM_INV_REQ_ERR},
 	{"max_rd_atomic 0", IBV_ACCESS_REMOTE_ATOMIC, 0, 1, IBV_WC_LOC_QP_OP_ERR},
 };
@@ -532,20 +549,23 @@ static void qp_rows(void)
 }
 
 /*
- * Behind a message that waits for its receive request: whoever posts that, in the other process, executes
- * them, and finds the operands in this process' queue.
+ * Behind a message that waits for its receive request: whoever posts that, in the other process,
+ * executes them, and finds the operands in this process' queue.
  */
 static void waiting_row(int qp, uint32_t bytes)
 {
 	struct av_atomic atomic = {.op = AV_ATOMIC_ADD, .bytes = bytes, .value = {{5}}};
-	struct node_send message = {
-		.opcode = IBV_WR_SEND, .flags = IBV_SEND_SIGNALED, .num_sge = 1, .sge = {at(ROOM_AT, 8)}};
+	struct node_send message = {.opcode = IBV_WR_SEND,
+				    .flags = IBV_SEND_SIGNALED,
+				    .num_sge = 1,
+				    .sge = {at(ROOM_AT, 8)}};
 	struct node_link patient = link_default();
 	struct ibv_sge sge = at(RESULT_AT, bytes);
 	struct ibv_exp_send_wr wr, *bad;
 	struct ibv_wc wc[2];
 
-	row("%u bytes, executed by the other process%s", bytes, qp == QP_INLINE ? ", the answer inline" : "");
+	row("%u bytes, executed by the other process%s", bytes,
+	    qp == QP_INLINE ? ", the answer inline" : "");
 	patient.rnr_retry = 7;
 	side_set_state(&a, qp, IBV_QPS_RESET);
 	side_set_state(&b, qp, IBV_QPS_RESET);
@@ -554,9 +574,11 @@ static void waiting_row(int qp, uint32_t bytes)
 	for (unsigned int i = 0; i < 64; i += 8)
 		side_poke(&b, BLOCK_AT + i, 0);
 	side_poke(&b, BLOCK_AT, 37);
-	extended_request(&wr, &atomic, true, b.info.base[KEY_FULL] + BLOCK_AT, b.info.key[KEY_FULL], &sge, 1);
+	extended_request(&wr, &atomic, true, b.info.base[KEY_FULL] + BLOCK_AT, b.info.key[KEY_FULL],
+			 &sge, 1);
 	wr.exp_send_flags |= IBV_EXP_SEND_SIGNALED;
-	EXPECT(side_post_send(&a, qp, &message, 1).ret == 0 && ibv_exp_post_send(n->qp[qp], &wr, &bad) == 0,
+	EXPECT(side_post_send(&a, qp, &message, 1).ret == 0 &&
+		       ibv_exp_post_send(n->qp[qp], &wr, &bad) == 0,
 	       "refused");
 	EXPECT(side_peek(&b, BLOCK_AT) == 37, "executed before its turn");
 	memset(n->arena + RESULT_AT, 0xcc, 64);
@@ -588,7 +610,8 @@ static void open_inline(void)
 	};
 
 	n->qp[QP_INLINE] = ibv_exp_create_qp(n->ctx, &init);
-	if (!n->qp[QP_INLINE] || init.max_inl_recv != 64 || side_create_qp(&b, QP_INLINE, &spec, NULL))
+	if (!n->qp[QP_INLINE] || init.max_inl_recv != 64 ||
+	    side_create_qp(&b, QP_INLINE, &spec, NULL))
 		DIE("queue pairs: errno %d", errno);
 	pair_connect(&a, QP_INLINE, NULL, &b, QP_INLINE, NULL);
 }
@@ -603,7 +626,7 @@ static void waiting_rows(void)
 	pair_destroy(&a, QP_INLINE, &b, QP_INLINE);
 }
 
-/* --- creating queue pairs --- */
+/* --- creating queue pairs -------------------------------------------------------- */
 
 static void create_rows(void)
 {
@@ -631,8 +654,9 @@ static void ring_row(void)
 
 		for (int k = 0; k < NODE_SGE; k++)
 			sge[k] = at(RESULT_AT + (unsigned int)k, k < 32);
-		extended_request(&wr, &atomic, i & 1, b.info.base[KEY_FULL] + BLOCK_AT, b.info.key[KEY_FULL],
-				 sge, spec_default().cap.max_send_sge < 32 ? 1 : NODE_SGE);
+		extended_request(&wr, &atomic, i & 1, b.info.base[KEY_FULL] + BLOCK_AT,
+				 b.info.key[KEY_FULL], sge,
+				 spec_default().cap.max_send_sge < 32 ? 1 : NODE_SGE);
 		if (wr.num_sge == 1)
 			sge[0].length = 32;
 		EXPECT(extended_do(n, QP_PEER, &wr).status == SUCCESS, "status");
@@ -650,9 +674,11 @@ static void open_pairs(void)
 
 	if (extended_create_qp(n, QP_PEER, IBV_QPT_RC, 32) ||
 	    extended_create_qp(n, QP_SELF, IBV_QPT_RC, 32) ||
-	    extended_create_qp(n, QP_SMALL, IBV_QPT_RC, 4) || side_create_qp(&a, QP_PLAIN, &spec, NULL) ||
-	    extended_create_qp(n, QP_UC, IBV_QPT_UC, 32) || side_create_qp(&b, QP_PEER, &spec, NULL) ||
-	    side_create_qp(&b, QP_SMALL, &spec, NULL) || side_create_qp(&b, QP_PLAIN, &spec, NULL))
+	    extended_create_qp(n, QP_SMALL, IBV_QPT_RC, 4) ||
+	    side_create_qp(&a, QP_PLAIN, &spec, NULL) ||
+	    extended_create_qp(n, QP_UC, IBV_QPT_UC, 32) ||
+	    side_create_qp(&b, QP_PEER, &spec, NULL) || side_create_qp(&b, QP_SMALL, &spec, NULL) ||
+	    side_create_qp(&b, QP_PLAIN, &spec, NULL))
 		DIE("queue pairs: errno %d", errno);
 	pair_connect(&a, QP_PEER, NULL, &b, QP_PEER, NULL);
 	pair_connect(&a, QP_SELF, NULL, &a, QP_SELF, NULL);

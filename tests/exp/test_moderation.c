@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * ibv_exp_modify_cq(): completions that another process causes here ring the channel when there are as many
- * as was said, or when the first has waited as long as was said.
+ * ibv_exp_modify_cq(): completions that another process causes here ring the channel when there are
+ * as many as was said, or when the first has waited as long as was said.
  */
 #include <errno.h>
 #include <infiniband/verbs_exp.h>
@@ -25,7 +25,8 @@ static void begin(const char *name, uint16_t count, uint16_t period_us)
 
 	row("%s", name);
 	errno = 0;
-	EXPECT(ibv_exp_modify_cq(n->cq[CQ], &attr, IBV_EXP_CQ_MODERATION) == 0, "refused: errno %d", errno);
+	EXPECT(ibv_exp_modify_cq(n->cq[CQ], &attr, IBV_EXP_CQ_MODERATION) == 0, "refused: errno %d",
+	       errno);
 	EXPECT(node_arm(n, CQ, 0) == 0, "ibv_req_notify_cq");
 }
 
@@ -78,7 +79,8 @@ int main(int argc, char **argv)
 	side_open(&a, NULL);
 	side_start(&b);
 	n = a.node;
-	EXPECT(node_destroy_cq(n, CQ) == 0 && node_create_cq(n, CQ, 64, true) == 0, "a queue with a channel");
+	EXPECT(node_destroy_cq(n, CQ) == 0 && node_create_cq(n, CQ, 64, true) == 0,
+	       "a queue with a channel");
 	probe_open(&b, &a, 0);
 	rows();
 	probe_close(&b, &a, 0);

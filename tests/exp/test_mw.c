@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Memory windows through the experimental verbs, ibv_exp_bind_mw() for type 1 and work requests of
- * ibv_exp_post_send() for type 2: what can be bound and with which rights, rebinding, and each way to end a
- * binding. Another process, with plain verbs, accesses them.
+ * ibv_exp_post_send() for type 2: what can be bound and with which rights, rebinding, and each way
+ * to end a binding. Another process, with plain verbs, accesses them.
  */
 #include <errno.h>
 #include <string.h>
@@ -18,9 +18,10 @@
 #define LATE	  0	    /* refused by its completion */
 #define OK	  -1	    /* not refused */
 
-/* --- the owner's requests --- */
+/* --- the owner's requests -------------------------------------------------------- */
 
-static struct ibv_exp_mw_bind_info exp_info(enum region r, uint64_t offset, uint64_t length, uint64_t access)
+static struct ibv_exp_mw_bind_info exp_info(enum region r, uint64_t offset, uint64_t length,
+					    uint64_t access)
 {
 	return (struct ibv_exp_mw_bind_info){
 		.mr = region[r],
@@ -30,7 +31,8 @@ static struct ibv_exp_mw_bind_info exp_info(enum region r, uint64_t offset, uint
 	};
 }
 
-/* The completion of what was posted on queue pair 0; after an error the queue pair is brought back. */
+/* The completion of what was posted on queue pair 0; after an error the queue pair is brought back.
+ */
 static enum ibv_wc_status exp_finish(enum ibv_exp_wc_opcode opcode)
 {
 	uint64_t end = now_ms() + PROBE_PATIENCE;
@@ -52,8 +54,11 @@ static enum ibv_wc_status exp_finish(enum ibv_exp_wc_opcode opcode)
 
 static int call_exp_bind(struct ibv_mw *mw, const struct ibv_exp_mw_bind_info *info)
 {
-	struct ibv_exp_mw_bind bind = {
-		.qp = n->qp[0], .mw = mw, .wr_id = 77, .exp_send_flags = SIGNALED, .bind_info = *info};
+	struct ibv_exp_mw_bind bind = {.qp = n->qp[0],
+				       .mw = mw,
+				       .wr_id = 77,
+				       .exp_send_flags = SIGNALED,
+				       .bind_info = *info};
 
 	errno = 0;
 	return ibv_exp_bind_mw(&bind);
@@ -116,12 +121,13 @@ static enum ibv_wc_status exp_invalidate(uint32_t rkey, uint64_t flags)
 	struct ibv_exp_send_wr wr = exp_request(IBV_EXP_WR_LOCAL_INV, flags), *bad;
 
 	wr.ex.invalidate_rkey = rkey;
-	if (!EXPECT(ibv_exp_post_send(n->qp[0], &wr, &bad) == 0, "LOCAL_INV is refused: errno %d", errno))
+	if (!EXPECT(ibv_exp_post_send(n->qp[0], &wr, &bad) == 0, "LOCAL_INV is refused: errno %d",
+		    errno))
 		return IBV_WC_GENERAL_ERR;
 	return exp_finish(IBV_EXP_WC_LOCAL_INV);
 }
 
-/* --- what can be bound --- */
+/* --- what can be bound ----------------------------------------------------------- */
 
 static const struct bind_row {
 	const char *name;
@@ -138,8 +144,8 @@ static const struct bind_row {
 	{"a region with addresses of its own", R_IOVA, 16, 64, EXP_ALL, OK, OK},
 	{"a region that cannot be written, for reads", R_BIND_ONLY, 0, 64, EXP_READ, OK, OK},
 	{"a region that cannot be written, for writes", R_BIND_ONLY, 0, 64, EXP_WRITE, LATE, LATE},
-	{"a region that cannot be written, for atomics", R_BIND_ONLY, 0, 64, IBV_EXP_ACCESS_REMOTE_ATOMIC,
-	 LATE, LATE},
+	{"a region that cannot be written, for atomics", R_BIND_ONLY, 0, 64,
+	 IBV_EXP_ACCESS_REMOTE_ATOMIC, LATE, LATE},
 	{"a region without MW_BIND", R_NO_BIND, 0, 64, EXP_READ, LATE, LATE},
 	{"a region of another domain", R_OTHER_PD, 0, 64, EXP_READ, EPERM, LATE},
 	{"device memory", R_DEVICE, 0, 64, EXP_READ, ENOTSUP, LATE},
@@ -154,7 +160,8 @@ static const struct bind_row {
 	{"no region, but a length", R_NONE, 0, 64, EXP_READ, EINVAL, LATE},
 };
 
-/* 8 bytes at @addr, by each operation: permitted as the rights have it, if it is within the window at all. */
+/* 8 bytes at @addr, by each operation: permitted as the rights have it, if it is within the window
+ * at all. */
 static void expect_rights(uint64_t addr, uint32_t rkey, uint64_t access, bool within)
 {
 	expect_access(0, IBV_WR_RDMA_READ, addr, rkey, within && (access & EXP_READ));
@@ -165,7 +172,8 @@ static void expect_rights(uint64_t addr, uint32_t rkey, uint64_t access, bool wi
 
 static void bind_row(const struct bind_row *r, enum ibv_mw_type type)
 {
-	struct ibv_exp_mw_bind_info info = exp_info(r->r, (uint64_t)r->offset, r->length, r->access);
+	struct ibv_exp_mw_bind_info info =
+		exp_info(r->r, (uint64_t)r->offset, r->length, r->access);
 	uint64_t base = r->access & IBV_EXP_ACCESS_MW_ZERO_BASED ? 0 : info.addr;
 	int want = type == TYPE1 ? r->type1 : r->type2, ret;
 	struct ibv_mw *mw = window(type);
@@ -203,7 +211,8 @@ static void call_rows(void)
 		uint32_t comp_mask;
 		int want;
 	} rows[] = {
-		{"fenced and solicited", TYPE1, SIGNALED | IBV_EXP_SEND_FENCE | IBV_EXP_SEND_SOLICITED, 0, 0},
+		{"fenced and solicited", TYPE1,
+		 SIGNALED | IBV_EXP_SEND_FENCE | IBV_EXP_SEND_SOLICITED, 0, 0},
 		{"mask of the page's example", TYPE1, SIGNALED, IBV_EXP_BIND_MW_RESERVED - 1, 0},
 		{"a window of type 2", TYPE2, SIGNALED, 0, EINVAL},
 		{"inline", TYPE1, SIGNALED | IBV_EXP_SEND_INLINE, 0, EINVAL},
@@ -233,7 +242,7 @@ static void call_rows(void)
 	}
 }
 
-/* --- from bind to bind --- */
+/* --- from bind to bind ----------------------------------------------------------- */
 
 static void type1_rows(void)
 {
@@ -319,20 +328,22 @@ static void list_row(void)
 		wr[i].bind_mw.bind_info = exp_info(R_PLAIN, 0, REGION_LEN, EXP_ALL);
 	}
 	wr[1].ex.invalidate_rkey = first;
-	EXPECT(ibv_exp_post_send(n->qp[0], wr, &bad) == 0 && exp_finish(IBV_EXP_WC_BIND_MW) == SUCCESS,
+	EXPECT(ibv_exp_post_send(n->qp[0], wr, &bad) == 0 &&
+		       exp_finish(IBV_EXP_WC_BIND_MW) == SUCCESS,
 	       "refused");
 	expect_shut(0, first);
 	expect_open(0, second);
 	free_window(mw);
 }
 
-/* --- SEND_WITH_INV --- */
+/* --- SEND_WITH_INV --------------------------------------------------------------- */
 
 /* The other side sends, and the experimental completion here tells which key it took. */
 static void invalidated_row(uint32_t bytes)
 {
 	struct ibv_mw *mw = window(TYPE2);
-	struct node_send s = {.opcode = IBV_WR_SEND_WITH_INV, .flags = IBV_SEND_SIGNALED, .num_sge = 1};
+	struct node_send s = {
+		.opcode = IBV_WR_SEND_WITH_INV, .flags = IBV_SEND_SIGNALED, .num_sge = 1};
 	uint64_t end = now_ms() + PROBE_PATIENCE;
 	struct ibv_exp_wc wc;
 	struct ibv_wc sent;
@@ -344,8 +355,8 @@ static void invalidated_row(uint32_t bytes)
 	s.sge[0] = side_sge(&b, KEY_FULL, PROBE_AT, bytes);
 	side_fill(&b, PROBE_AT, bytes, 6, 0);
 	side_recv_one(&a, 0, 5, MESSAGE, bytes);
-	EXPECT(side_post_send(&b, 0, &s, 1).ret == 0 && side_poll(&b, 0, 1, PROBE_PATIENCE, &sent) == 1 &&
-		       sent.status == SUCCESS,
+	EXPECT(side_post_send(&b, 0, &s, 1).ret == 0 &&
+		       side_poll(&b, 0, 1, PROBE_PATIENCE, &sent) == 1 && sent.status == SUCCESS,
 	       "sender");
 	memset(&wc, 0xa5, sizeof(wc));
 	do
@@ -354,7 +365,8 @@ static void invalidated_row(uint32_t bytes)
 	EXPECT(got == 1 && wc.status == SUCCESS && wc.wr_id == 5 && wc.byte_len == bytes &&
 		       wc.exp_opcode == IBV_EXP_WC_RECV,
 	       "completion");
-	EXPECT((wc.exp_wc_flags & (IBV_EXP_WC_WITH_INV | IBV_EXP_WC_WITH_IMM)) == IBV_EXP_WC_WITH_INV,
+	EXPECT((wc.exp_wc_flags & (IBV_EXP_WC_WITH_INV | IBV_EXP_WC_WITH_IMM)) ==
+		       IBV_EXP_WC_WITH_INV,
 	       "flags 0x%llx", (unsigned long long)wc.exp_wc_flags);
 	EXPECT(wc.imm_data == mw->rkey, "key 0x%x, not 0x%x", wc.imm_data, mw->rkey);
 	EXPECT(side_check(&a, MESSAGE, bytes, 6, 0) == -1, "bytes of the message");
@@ -380,10 +392,10 @@ static uint64_t their_window(struct node *them, const struct side_job *job)
 		return 0;
 	wr.bind_mw.mw = mw;
 	wr.bind_mw.rkey = ibv_inc_rkey(mw->rkey);
-	wr.bind_mw.bind_info =
-		(struct ibv_mw_bind_info){mr, (uintptr_t)mr->addr, mr->length, IBV_ACCESS_REMOTE_READ};
-	if (ibv_post_send(them->qp[0], &wr, &bad) || node_poll(them, 0, 1, PROBE_PATIENCE, &wc) != 1 ||
-	    wc.status != SUCCESS)
+	wr.bind_mw.bind_info = (struct ibv_mw_bind_info){mr, (uintptr_t)mr->addr, mr->length,
+							 IBV_ACCESS_REMOTE_READ};
+	if (ibv_post_send(them->qp[0], &wr, &bad) ||
+	    node_poll(them, 0, 1, PROBE_PATIENCE, &wc) != 1 || wc.status != SUCCESS)
 		return 0;
 	return wr.bind_mw.rkey;
 }
@@ -409,7 +421,8 @@ static void invalidating_row(void)
 	wr.sg_list = &sge;
 	wr.num_sge = 1;
 	wr.ex.invalidate_rkey = rkey;
-	EXPECT(ibv_exp_post_send(n->qp[0], &wr, &bad) == 0 && exp_finish(IBV_EXP_WC_SEND) == SUCCESS,
+	EXPECT(ibv_exp_post_send(n->qp[0], &wr, &bad) == 0 &&
+		       exp_finish(IBV_EXP_WC_SEND) == SUCCESS,
 	       "refused");
 	EXPECT(side_poll(&b, 1, 1, PROBE_PATIENCE, &wc) == 1 && wc.status == SUCCESS &&
 		       wc.wc_flags == IBV_WC_WITH_INV && wc.invalidated_rkey == rkey,
@@ -424,7 +437,8 @@ static void invalidating_row(void)
 /* As the page has it: are there windows at all? */
 static void capability_row(void)
 {
-	struct ibv_exp_device_attr device_attr = {.comp_mask = (uint32_t)(IBV_EXP_DEVICE_ATTR_RESERVED - 1)};
+	struct ibv_exp_device_attr device_attr = {
+		.comp_mask = (uint32_t)(IBV_EXP_DEVICE_ATTR_RESERVED - 1)};
 
 	row("ibv_exp_query_device: windows");
 	EXPECT(ibv_exp_query_device(n->ctx, &device_attr) == 0, "refused");

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Creating and changing objects through the experimental verbs: one row per rule of what is accepted. */
+/* Creating and changing objects through the experimental verbs: one row per rule of what is
+ * accepted. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -10,10 +11,11 @@
 #include "lib/node.h"
 #include "lib/sandbox.h"
 
-#define BYTES	 65536ul
-#define GARBAGE	 ((void *)0x5a5a5a5a5a5aul)
-#define ALL	 (IBV_EXP_ACCESS_LOCAL_WRITE | REMOTE)
-#define REMOTE	 (IBV_EXP_ACCESS_REMOTE_WRITE | IBV_EXP_ACCESS_REMOTE_READ | IBV_EXP_ACCESS_REMOTE_ATOMIC)
+#define BYTES	65536ul
+#define GARBAGE ((void *)0x5a5a5a5a5a5aul)
+#define ALL	(IBV_EXP_ACCESS_LOCAL_WRITE | REMOTE)
+#define REMOTE \
+	(IBV_EXP_ACCESS_REMOTE_WRITE | IBV_EXP_ACCESS_REMOTE_READ | IBV_EXP_ACCESS_REMOTE_ATOMIC)
 #define ODP	 (ALL | IBV_EXP_ACCESS_ON_DEMAND)
 #define IMPLICIT IBV_EXP_IMPLICIT_MR_SIZE
 
@@ -40,7 +42,7 @@ static void expect_ret(int ret, int want)
 	EXPECT(want == 0 || err == want, "errno %d, not %d", err, want);
 }
 
-/* --- regions --- */
+/* --- regions --------------------------------------------------------------------- */
 
 static void reg_rows(void)
 {
@@ -55,7 +57,8 @@ static void reg_rows(void)
 	} rows[] = {
 		{"plain, garbage behind the mask", memory, BYTES, ALL, 0, UINT32_MAX, GARBAGE, 0},
 		{"no rights", memory, BYTES, 0, 0, 0, NULL, 0},
-		{"relaxed ordering", memory, BYTES, ALL | IBV_EXP_ACCESS_RELAXED_ORDERING, 0, 0, NULL, 0},
+		{"relaxed ordering", memory, BYTES, ALL | IBV_EXP_ACCESS_RELAXED_ORDERING, 0, 0,
+		 NULL, 0},
 		{"create flags 0", memory, BYTES, ALL, 1, 0, GARBAGE, 0},
 		{"unknown create flag", memory, BYTES, ALL, 1, 2, NULL, EINVAL},
 		{"unknown mask", memory, BYTES, ALL, 4, 0, NULL, EINVAL},
@@ -63,17 +66,23 @@ static void reg_rows(void)
 		{"access bit 63", memory, BYTES, 1ull << 63, 0, 0, NULL, EINVAL},
 		{"access bit 5", memory, BYTES, 1 << 5, 0, 0, NULL, EINVAL},
 		{"access bit 36", memory, BYTES, 1ull << 36, 0, 0, NULL, EINVAL},
-		{"remote write alone", memory, BYTES, IBV_EXP_ACCESS_REMOTE_WRITE, 0, 0, NULL, EINVAL},
-		{"remote atomic alone", memory, BYTES, IBV_EXP_ACCESS_REMOTE_ATOMIC, 0, 0, NULL, EINVAL},
-		{"zero based", memory, BYTES, ALL | IBV_EXP_ACCESS_MW_ZERO_BASED, 0, 0, NULL, EINVAL},
-		{"tunneled atomic", memory, BYTES, ALL | IBV_EXP_ACCESS_TUNNELED_ATOMIC, 0, 0, NULL, EINVAL},
-		{"physical", NULL, 0, IBV_EXP_ACCESS_LOCAL_WRITE | IBV_EXP_ACCESS_PHYSICAL_ADDR, 0, 0, NULL,
+		{"remote write alone", memory, BYTES, IBV_EXP_ACCESS_REMOTE_WRITE, 0, 0, NULL,
 		 EINVAL},
+		{"remote atomic alone", memory, BYTES, IBV_EXP_ACCESS_REMOTE_ATOMIC, 0, 0, NULL,
+		 EINVAL},
+		{"zero based", memory, BYTES, ALL | IBV_EXP_ACCESS_MW_ZERO_BASED, 0, 0, NULL,
+		 EINVAL},
+		{"tunneled atomic", memory, BYTES, ALL | IBV_EXP_ACCESS_TUNNELED_ATOMIC, 0, 0, NULL,
+		 EINVAL},
+		{"physical", NULL, 0, IBV_EXP_ACCESS_LOCAL_WRITE | IBV_EXP_ACCESS_PHYSICAL_ADDR, 0,
+		 0, NULL, EINVAL},
 		{"unmapped", hole, BYTES, ALL, 0, 0, NULL, EFAULT},
-		{"allocated, with an address", memory, BYTES, ALL | IBV_EXP_ACCESS_ALLOCATE_MR, 0, 0, NULL,
+		{"allocated, with an address", memory, BYTES, ALL | IBV_EXP_ACCESS_ALLOCATE_MR, 0,
+		 0, NULL, EINVAL},
+		{"allocated on demand", NULL, BYTES, ODP | IBV_EXP_ACCESS_ALLOCATE_MR, 0, 0, NULL,
 		 EINVAL},
-		{"allocated on demand", NULL, BYTES, ODP | IBV_EXP_ACCESS_ALLOCATE_MR, 0, 0, NULL, EINVAL},
-		{"allocated twice over", NULL, BYTES, ALL | IBV_EXP_ACCESS_ALLOCATE_MR, 1, 1, NULL, EINVAL},
+		{"allocated twice over", NULL, BYTES, ALL | IBV_EXP_ACCESS_ALLOCATE_MR, 1, 1, NULL,
+		 EINVAL},
 		{"on demand", memory, BYTES, ODP, 0, UINT32_MAX, GARBAGE, 0},
 		{"on demand, unmapped", hole, BYTES, ODP, 0, 0, NULL, 0},
 		{"on demand, length 0", memory, 0, ODP, 0, 0, NULL, EINVAL},
@@ -81,17 +90,21 @@ static void reg_rows(void)
 		{"implicit, local", NULL, IMPLICIT, IBV_EXP_ACCESS_ON_DEMAND, 0, 0, NULL, 0},
 		{"implicit, not from 0", memory, IMPLICIT, ODP, 0, 0, NULL, EINVAL},
 		{"relaxed", memory, BYTES, ODP | IBV_EXP_ACCESS_RELAXED, 0, 0, NULL, 0},
-		{"relaxed, 128 MiB", hole, 128ul << 20, ODP | IBV_EXP_ACCESS_RELAXED, 0, 0, NULL, 0},
-		{"relaxed, more", hole, (128ul << 20) + 1, ODP | IBV_EXP_ACCESS_RELAXED, 0, 0, NULL, EINVAL},
-		{"relaxed, not on demand", memory, BYTES, ALL | IBV_EXP_ACCESS_RELAXED, 0, 0, NULL, EINVAL},
+		{"relaxed, 128 MiB", hole, 128ul << 20, ODP | IBV_EXP_ACCESS_RELAXED, 0, 0, NULL,
+		 0},
+		{"relaxed, more", hole, (128ul << 20) + 1, ODP | IBV_EXP_ACCESS_RELAXED, 0, 0, NULL,
+		 EINVAL},
+		{"relaxed, not on demand", memory, BYTES, ALL | IBV_EXP_ACCESS_RELAXED, 0, 0, NULL,
+		 EINVAL},
 		{"device memory", NULL, 4096, ALL, 2, 0, dm, 0},
 		{"device memory, the end", (void *)4000, 96, ALL, 3, 0, dm, 0},
 		{"device memory, too far", (void *)4000, 97, ALL, 2, 0, dm, EFAULT},
 		{"device memory, none", NULL, 4096, ALL, 2, 0, NULL, EINVAL},
 		{"device memory on demand", NULL, 4096, ODP, 2, 0, dm, EINVAL},
-		{"device memory with MW_BIND", NULL, 4096, ALL | IBV_EXP_ACCESS_MW_BIND, 2, 0, dm, EINVAL},
-		{"device memory, remote write alone", NULL, 4096, IBV_EXP_ACCESS_REMOTE_WRITE, 2, 0, dm,
+		{"device memory with MW_BIND", NULL, 4096, ALL | IBV_EXP_ACCESS_MW_BIND, 2, 0, dm,
 		 EINVAL},
+		{"device memory, remote write alone", NULL, 4096, IBV_EXP_ACCESS_REMOTE_WRITE, 2, 0,
+		 dm, EINVAL},
 	};
 
 	for (size_t i = 0; i < COUNT_OF(rows); i++) {
@@ -115,7 +128,8 @@ static void reg_rows(void)
 
 static struct ibv_mr *need_mr(void *addr, size_t length, uint64_t access)
 {
-	struct ibv_exp_reg_mr_in in = {.pd = pd, .addr = addr, .length = length, .exp_access = access};
+	struct ibv_exp_reg_mr_in in = {
+		.pd = pd, .addr = addr, .length = length, .exp_access = access};
 	struct ibv_mr *mr = ibv_exp_reg_mr(&in);
 
 	if (!mr)
@@ -203,8 +217,8 @@ static void prefetch_rows(void)
 		{"beyond the region", odp, 0, memory, BYTES + 1, 0, EFAULT},
 		{"before the region", odp, 0, memory - 1, 1, 0, EFAULT},
 		{"not on demand", plain, 0, memory, BYTES, 0, EINVAL},
-		{"for writing, not writable", reader, IBV_EXP_PREFETCH_WRITE_ACCESS, memory, BYTES, 0,
-		 EINVAL},
+		{"for writing, not writable", reader, IBV_EXP_PREFETCH_WRITE_ACCESS, memory, BYTES,
+		 0, EINVAL},
 		{"unknown flag", odp, 2, memory, BYTES, 0, EINVAL},
 		{"unknown mask", odp, 0, memory, BYTES, 1, EINVAL},
 	};
@@ -222,7 +236,7 @@ static void prefetch_rows(void)
 	       "ibv_dereg_mr");
 }
 
-/* --- device memory --- */
+/* --- device memory --------------------------------------------------------------- */
 
 static void dm_rows(void)
 {
@@ -246,7 +260,8 @@ static void dm_rows(void)
 		{"no direction", 2, 0, 4, 0, EINVAL},
 		{"unknown mask", IBV_EXP_DM_CPY_TO_DEVICE, 0, 4, 1, EINVAL},
 	};
-	struct ibv_exp_reg_mr_in on = {.pd = pd, .length = 64, .exp_access = ALL, .comp_mask = 2, .dm = dm};
+	struct ibv_exp_reg_mr_in on = {
+		.pd = pd, .length = 64, .exp_access = ALL, .comp_mask = 2, .dm = dm};
 	struct ibv_mr *mr;
 
 	EXPECT(ibv_exp_query_device(ctx, &device) == 0, "ibv_exp_query_device");
@@ -280,7 +295,7 @@ static void dm_rows(void)
 	EXPECT(mr && ibv_dereg_mr(mr) == 0, "ibv_dereg_mr");
 }
 
-/* --- queue pairs --- */
+/* --- queue pairs ----------------------------------------------------------------- */
 
 static struct ibv_exp_qp_init_attr qp_attr(uint32_t comp_mask)
 {
@@ -320,7 +335,8 @@ static void qp_rows(void)
 		{"atomics of 8 bytes", PD | ATOMICS, 0, 8, 0},
 		{"atomics of 32 bytes", PD | ATOMICS, 0, 32, 0},
 		{"atomics of 33 bytes", PD | ATOMICS, 0, 33, EINVAL},
-		{"big endian replies", PD | FLAGS | ATOMICS, IBV_EXP_QP_CREATE_ATOMIC_BE_REPLY, 8, 0},
+		{"big endian replies", PD | FLAGS | ATOMICS, IBV_EXP_QP_CREATE_ATOMIC_BE_REPLY, 8,
+		 0},
 		{"resource domain", PD | DOMAIN, 0, 0, 0},
 		{"unknown mask", PD | IBV_EXP_QP_INIT_ATTR_RESERVED1, 0, 0, EINVAL},
 		{"no protection domain", FLAGS, 0, 0, EINVAL},
@@ -342,8 +358,8 @@ static void qp_rows(void)
 		qp = ibv_exp_create_qp(ctx, &attr);
 		expect_null(qp, rows[i].want);
 		if (qp && (rows[i].comp_mask & INL))
-			EXPECT(attr.max_inl_recv == 64 && (attr.comp_mask & INL), "inline receive of %u",
-			       attr.max_inl_recv);
+			EXPECT(attr.max_inl_recv == 64 && (attr.comp_mask & INL),
+			       "inline receive of %u", attr.max_inl_recv);
 		EXPECT(!qp || attr.cap.max_send_wr >= 4, "capabilities");
 		EXPECT(!qp || ibv_destroy_qp(qp) == 0, "ibv_destroy_qp");
 	}
@@ -358,8 +374,8 @@ static void qp_rows(void)
 
 static void modify_qp_rows(void)
 {
-	const uint64_t init =
-		IBV_EXP_QP_STATE | IBV_EXP_QP_PKEY_INDEX | IBV_EXP_QP_PORT | IBV_EXP_QP_ACCESS_FLAGS;
+	const uint64_t init = IBV_EXP_QP_STATE | IBV_EXP_QP_PKEY_INDEX | IBV_EXP_QP_PORT |
+			      IBV_EXP_QP_ACCESS_FLAGS;
 	const struct {
 		const char *name;
 		uint64_t mask;
@@ -397,7 +413,7 @@ static void modify_qp_rows(void)
 	EXPECT(ibv_destroy_qp(qp) == 0, "ibv_destroy_qp");
 }
 
-/* --- completion queues, resource domains --- */
+/* --- completion queues, resource domains ----------------------------------------- */
 
 static void cq_rows(void)
 {
@@ -424,8 +440,8 @@ static void cq_rows(void)
 	};
 
 	for (size_t i = 0; i < COUNT_OF(rows); i++) {
-		struct ibv_exp_cq_init_attr attr = {rows[i].comp_mask, rows[i].flags, rows[i].domain,
-						    GARBAGE};
+		struct ibv_exp_cq_init_attr attr = {rows[i].comp_mask, rows[i].flags,
+						    rows[i].domain, GARBAGE};
 		struct ibv_cq *new;
 
 		row("ibv_exp_create_cq: %s", rows[i].name);
@@ -450,7 +466,8 @@ static void modify_cq_rows(void)
 		{"every completion", IBV_EXP_CQ_MODERATION, 1, 9, 0, 0},
 		{"moderation", IBV_EXP_CQ_MODERATION, 16, 0, 0, 0},
 		{"no capabilities", IBV_EXP_CQ_CAP_FLAGS, 9, 0, 0, 0},
-		{"ignored overruns", IBV_EXP_CQ_CAP_FLAGS, 0, IBV_EXP_CQ_IGNORE_OVERRUN, 0, ENOTSUP},
+		{"ignored overruns", IBV_EXP_CQ_CAP_FLAGS, 0, IBV_EXP_CQ_IGNORE_OVERRUN, 0,
+		 ENOTSUP},
 		{"unknown capability", IBV_EXP_CQ_CAP_FLAGS, 0, 2, 0, EINVAL},
 		{"unknown attribute", 4, 0, 0, 0, EINVAL},
 		{"unknown mask", 0, 0, 0, 4, EINVAL},
@@ -475,16 +492,17 @@ static void domain_rows(void)
 		int want;
 	} rows[] = {
 		{"garbage behind the mask", 0, 99, 99, 0},
-		{"single thread, low latency", 3, IBV_EXP_THREAD_SINGLE, IBV_EXP_MSG_FORCE_LOW_LATENCY, 0},
+		{"single thread, low latency", 3, IBV_EXP_THREAD_SINGLE,
+		 IBV_EXP_MSG_FORCE_LOW_LATENCY, 0},
 		{"unknown thread model", 1, 3, 0, EINVAL},
 		{"unknown message model", 2, 0, 4, EINVAL},
 		{"unknown mask", 4, 0, 0, EINVAL},
 	};
 
 	for (size_t i = 0; i < COUNT_OF(rows); i++) {
-		struct ibv_exp_res_domain_init_attr attr = {rows[i].comp_mask,
-							    (enum ibv_exp_thread_model)rows[i].thread,
-							    (enum ibv_exp_msg_model)rows[i].msg};
+		struct ibv_exp_res_domain_init_attr attr = {
+			rows[i].comp_mask, (enum ibv_exp_thread_model)rows[i].thread,
+			(enum ibv_exp_msg_model)rows[i].msg};
 		struct ibv_exp_destroy_res_domain_attr end = {.comp_mask = 1};
 		struct ibv_exp_res_domain *new;
 
@@ -508,7 +526,8 @@ static void domain_use_rows(void)
 				  *ours = ibv_exp_create_res_domain(ctx, &none);
 	struct ibv_exp_cq_init_attr attr = {.comp_mask = IBV_EXP_CQ_INIT_ATTR_RES_DOMAIN,
 					    .res_domain = theirs};
-	struct ibv_exp_qp_init_attr init = qp_attr(IBV_EXP_QP_INIT_ATTR_PD | IBV_EXP_QP_INIT_ATTR_RES_DOMAIN);
+	struct ibv_exp_qp_init_attr init =
+		qp_attr(IBV_EXP_QP_INIT_ATTR_PD | IBV_EXP_QP_INIT_ATTR_RES_DOMAIN);
 	struct ibv_cq *of_domain;
 	struct ibv_qp *qp;
 
@@ -569,8 +588,8 @@ int main(void)
 	row("the end");
 	EXPECT(ibv_exp_free_dm(dm) == 0, "ibv_exp_free_dm");
 	EXPECT(ibv_exp_destroy_res_domain(ctx, domain, NULL) == 0, "ibv_exp_destroy_res_domain");
-	EXPECT(ibv_destroy_cq(cq) == 0 && ibv_dealloc_pd(other_pd) == 0 && ibv_dealloc_pd(pd) == 0 &&
-		       ibv_close_device(ctx) == 0,
+	EXPECT(ibv_destroy_cq(cq) == 0 && ibv_dealloc_pd(other_pd) == 0 &&
+		       ibv_dealloc_pd(pd) == 0 && ibv_close_device(ctx) == 0,
 	       "closing");
 	sandbox_leave();
 	return summary();

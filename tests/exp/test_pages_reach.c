@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Memory that the library allocated is reached through mappings: by a process that may not read or write the
- * owner's memory by system calls, whole words at a time, and atomically together with the owner's own
- * instructions.
+ * Memory that the library allocated is reached through mappings: by a process that may not read or
+ * write the owner's memory by system calls, whole words at a time, and atomically together with the
+ * owner's own instructions.
  */
 #include <errno.h>
 #include <stdatomic.h>
@@ -30,7 +30,8 @@
 #define WORD	 "--creator"
 #define ADDS	 2000u
 
-static struct side a, b; /* the regions are a's, in this process; b, in another, may make no such calls */
+static struct side a,
+	b; /* the regions are a's, in this process; b, in another, may make no such calls */
 
 static void deny_calls(void)
 {
@@ -66,13 +67,15 @@ static void traffic(const struct ibv_mr *mr)
 	side_fill(&b, PROBE_AT, 65536, PROBE_SEED, 0);
 	EXPECT_PROBE(&b, &a, 0, IBV_WR_RDMA_WRITE, (uintptr_t)mr->addr + 100, mr->rkey, 65536,
 		     IBV_WC_SUCCESS);
-	EXPECT(pattern_check((uint8_t *)mr->addr + 100, 65536, PROBE_SEED, 0) == -1, "bytes of the WRITE");
+	EXPECT(pattern_check((uint8_t *)mr->addr + 100, 65536, PROBE_SEED, 0) == -1,
+	       "bytes of the WRITE");
 	pattern_fill(mr->addr, mr->length, 3, 0);
-	EXPECT_PROBE(&b, &a, 0, IBV_WR_RDMA_READ, (uintptr_t)mr->addr + mr->length - 5000, mr->rkey, 5000,
-		     IBV_WC_SUCCESS);
+	EXPECT_PROBE(&b, &a, 0, IBV_WR_RDMA_READ, (uintptr_t)mr->addr + mr->length - 5000, mr->rkey,
+		     5000, IBV_WC_SUCCESS);
 	EXPECT(side_check(&b, PROBE_AT, 5000, 3, mr->length - 5000) == -1, "bytes of the READ");
 	*word = 5;
-	EXPECT_PROBE(&b, &a, 0, IBV_WR_ATOMIC_FETCH_AND_ADD, (uintptr_t)word, mr->rkey, 8, IBV_WC_SUCCESS);
+	EXPECT_PROBE(&b, &a, 0, IBV_WR_ATOMIC_FETCH_AND_ADD, (uintptr_t)word, mr->rkey, 8,
+		     IBV_WC_SUCCESS);
 	EXPECT(*word == 6 && side_peek(&b, PROBE_AT) == 5, "%llu", (unsigned long long)*word);
 	EXPECT_PROBE(&b, &a, 0, IBV_WR_RDMA_READ, (uintptr_t)mr->addr + mr->length - 8, mr->rkey, 9,
 		     IBV_WC_REM_ACCESS_ERR);
@@ -100,8 +103,8 @@ static void reach_rows(void)
 		if (rows[i].mapped)
 			traffic(mr);
 		else
-			EXPECT_PROBE(&b, &a, 0, IBV_WR_RDMA_WRITE, (uintptr_t)mr->addr, mr->rkey, 64,
-				     IBV_WC_REM_OP_ERR);
+			EXPECT_PROBE(&b, &a, 0, IBV_WR_RDMA_WRITE, (uintptr_t)mr->addr, mr->rkey,
+				     64, IBV_WC_REM_OP_ERR);
 		EXPECT(ibv_dereg_mr(mr) == 0, "ibv_dereg_mr: errno %d", errno);
 	}
 }
@@ -144,8 +147,8 @@ static uint64_t add(struct node *n, const struct side_job *job)
 		wr.wr.atomic.remote_addr = job->arg[0];
 		wr.wr.atomic.rkey = (uint32_t)job->arg[1];
 		wr.wr.atomic.compare_add = 1;
-		if (ibv_post_send(n->qp[0], &wr, &bad) || node_poll(n, 0, 1, PROBE_PATIENCE, &wc) != 1 ||
-		    wc.status)
+		if (ibv_post_send(n->qp[0], &wr, &bad) ||
+		    node_poll(n, 0, 1, PROBE_PATIENCE, &wc) != 1 || wc.status)
 			return i;
 	}
 	return job->arg[2];
@@ -163,8 +166,8 @@ static void atomic_row(void)
 	for (; own < 50 * ADDS; own++)
 		atomic_fetch_add(word, 1);
 	EXPECT(side_end(&b) == ADDS, "not all were done");
-	EXPECT(atomic_load(word) == own + ADDS, "%llu, not %llu", (unsigned long long)atomic_load(word),
-	       (unsigned long long)(own + ADDS));
+	EXPECT(atomic_load(word) == own + ADDS, "%llu, not %llu",
+	       (unsigned long long)atomic_load(word), (unsigned long long)(own + ADDS));
 	EXPECT(ibv_dereg_mr(mr) == 0, "ibv_dereg_mr: errno %d", errno);
 }
 

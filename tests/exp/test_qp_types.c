@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Each request of ibv_exp_post_send() on queue pairs of each kind that ibv_exp_create_qp() makes, connected
- * within this process: those that the kind has succeed and move their bytes, all others are refused.
+ * Each request of ibv_exp_post_send() on queue pairs of each kind that ibv_exp_create_qp() makes,
+ * connected within this process: those that the kind has succeed and move their bytes, all others
+ * are refused.
  */
 #include <arpa/inet.h>
 #include <errno.h>
@@ -67,7 +68,7 @@ static struct ibv_ah *ah;
 static struct ibv_mw *mw;
 static struct ibv_qp *from, *to; /* one and the same but for XRC */
 
-/* --- queue pairs --- */
+/* --- queue pairs ----------------------------------------------------------------- */
 
 static struct ibv_qp *create(enum ibv_qp_type type)
 {
@@ -77,7 +78,8 @@ static struct ibv_qp *create(enum ibv_qp_type type)
 		.cap = {.max_send_wr = 4, .max_recv_wr = 4, .max_send_sge = 1, .max_recv_sge = 1},
 		.qp_type = type,
 		.comp_mask = IBV_EXP_QP_INIT_ATTR_CREATE_FLAGS |
-			     (type == IBV_QPT_XRC_RECV ? IBV_EXP_QP_INIT_ATTR_XRCD : IBV_EXP_QP_INIT_ATTR_PD),
+			     (type == IBV_QPT_XRC_RECV ? IBV_EXP_QP_INIT_ATTR_XRCD
+						       : IBV_EXP_QP_INIT_ATTR_PD),
 		.pd = type == IBV_QPT_XRC_RECV ? NULL : n->pd,
 		.xrcd = xrcd,
 	};
@@ -91,8 +93,9 @@ static struct ibv_qp *create(enum ibv_qp_type type)
 /* Attributes of the steps to RTS beyond the state itself. */
 #define PATH	(IBV_EXP_QP_AV | IBV_EXP_QP_PATH_MTU | IBV_EXP_QP_DEST_QPN | IBV_EXP_QP_RQ_PSN)
 #define ANSWERS (IBV_EXP_QP_MAX_DEST_RD_ATOMIC | IBV_EXP_QP_MIN_RNR_TIMER)
-#define REQUESTS \
-	(IBV_EXP_QP_TIMEOUT | IBV_EXP_QP_RETRY_CNT | IBV_EXP_QP_RNR_RETRY | IBV_EXP_QP_MAX_QP_RD_ATOMIC)
+#define REQUESTS                                                            \
+	(IBV_EXP_QP_TIMEOUT | IBV_EXP_QP_RETRY_CNT | IBV_EXP_QP_RNR_RETRY | \
+	 IBV_EXP_QP_MAX_QP_RD_ATOMIC)
 static const struct {
 	uint64_t init, rtr, rts;
 } masks[] = {
@@ -103,7 +106,8 @@ static const struct {
 	[IBV_QPT_XRC_RECV] = {IBV_EXP_QP_ACCESS_FLAGS, PATH | ANSWERS, IBV_EXP_QP_TIMEOUT},
 };
 
-static void step(struct ibv_qp *qp, struct ibv_exp_qp_attr *attr, enum ibv_qp_state state, uint64_t mask)
+static void step(struct ibv_qp *qp, struct ibv_exp_qp_attr *attr, enum ibv_qp_state state,
+		 uint64_t mask)
 {
 	int ret;
 
@@ -123,7 +127,9 @@ static void ready(struct ibv_qp *qp, uint32_t dest)
 			IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC,
 		.path_mtu = IBV_MTU_1024,
 		.dest_qp_num = dest,
-		.ah_attr = {.is_global = 1, .port_num = 1, .grh = {.dgid = n->info.gid, .hop_limit = 64}},
+		.ah_attr = {.is_global = 1,
+			    .port_num = 1,
+			    .grh = {.dgid = n->info.gid, .hop_limit = 64}},
 		.max_rd_atomic = 1,
 		.max_dest_rd_atomic = 1,
 		.min_rnr_timer = 12,
@@ -133,7 +139,8 @@ static void ready(struct ibv_qp *qp, uint32_t dest)
 	};
 
 	step(qp, &attr, IBV_QPS_RESET, 0);
-	step(qp, &attr, IBV_QPS_INIT, IBV_EXP_QP_PKEY_INDEX | IBV_EXP_QP_PORT | masks[qp->qp_type].init);
+	step(qp, &attr, IBV_QPS_INIT,
+	     IBV_EXP_QP_PKEY_INDEX | IBV_EXP_QP_PORT | masks[qp->qp_type].init);
 	step(qp, &attr, IBV_QPS_RTR, masks[qp->qp_type].rtr);
 	step(qp, &attr, IBV_QPS_RTS, IBV_EXP_QP_SQ_PSN | masks[qp->qp_type].rts);
 }
@@ -150,7 +157,7 @@ static void close_kind(void)
 	EXPECT(to == from || ibv_destroy_qp(to) == 0, "ibv_destroy_qp");
 }
 
-/* --- requests --- */
+/* --- requests -------------------------------------------------------------------- */
 
 static bool has_receive(enum ibv_exp_wr_opcode opcode)
 {
@@ -204,8 +211,8 @@ static int post(enum ibv_exp_wr_opcode opcode)
 		wr.num_sge = 0;
 		wr.bind_mw.mw = mw;
 		wr.bind_mw.rkey = ibv_inc_rkey(mw->rkey);
-		wr.bind_mw.bind_info = (struct ibv_exp_mw_bind_info){mr, (uintptr_t)n->arena + TO, BYTES,
-								     IBV_EXP_ACCESS_REMOTE_READ};
+		wr.bind_mw.bind_info = (struct ibv_exp_mw_bind_info){
+			mr, (uintptr_t)n->arena + TO, BYTES, IBV_EXP_ACCESS_REMOTE_READ};
 	}
 	if (from->qp_type == IBV_QPT_XRC_SEND && ibv_get_srq_num(srq, &srqn) == 0)
 		wr.xrc_remote_srq_num = srqn;
@@ -239,7 +246,8 @@ static uint64_t word_at(uint32_t offset)
 
 static void expect_moved(enum kind k, enum ibv_exp_wr_opcode opcode)
 {
-	bool immediate = opcode == IBV_EXP_WR_SEND_WITH_IMM || opcode == IBV_EXP_WR_RDMA_WRITE_WITH_IMM;
+	bool immediate =
+		opcode == IBV_EXP_WR_SEND_WITH_IMM || opcode == IBV_EXP_WR_RDMA_WRITE_WITH_IMM;
 	uint32_t header = k == UD ? GRH : 0;
 	struct ibv_exp_wc wc;
 
@@ -248,14 +256,16 @@ static void expect_moved(enum kind k, enum ibv_exp_wr_opcode opcode)
 		EXPECT(wc.status == IBV_WC_SUCCESS && wc.wr_id == 8, "the receive: '%s'",
 		       ibv_wc_status_str(wc.status));
 		EXPECT(wc.byte_len == BYTES + header, "%u bytes", wc.byte_len);
-		EXPECT(!immediate || ((wc.exp_wc_flags & IBV_EXP_WC_WITH_IMM) && wc.imm_data == htonl(IMM)),
+		EXPECT(!immediate || ((wc.exp_wc_flags & IBV_EXP_WC_WITH_IMM) &&
+				      wc.imm_data == htonl(IMM)),
 		       "immediate data");
 		EXPECT(!(wc.exp_wc_flags & IBV_EXP_WC_GRH) == (k != UD), "flags 0x%llx",
 		       (unsigned long long)wc.exp_wc_flags);
 		EXPECT(k != UD || wc.src_qp == from->qp_num, "source %u", wc.src_qp);
 	}
 	if (is_atomic(opcode))
-		EXPECT(word_at(FROM) == 40 && word_at(TO) == 42, "%lu and %lu", word_at(FROM), word_at(TO));
+		EXPECT(word_at(FROM) == 40 && word_at(TO) == 42, "%lu and %lu", word_at(FROM),
+		       word_at(TO));
 	else if (opcode == IBV_EXP_WR_RDMA_READ)
 		EXPECT(pattern_check(n->arena + FROM, BYTES, SEED + 1, 0) == -1, "bytes");
 	else if (opcode != IBV_EXP_WR_BIND_MW)
@@ -293,7 +303,7 @@ static void request_row(enum kind k, const struct request_row *r)
 	close_kind();
 }
 
-/* --- windows of type 1 --- */
+/* --- windows of type 1 ----------------------------------------------------------- */
 
 static void bind_row(enum kind k, int want)
 {
@@ -321,12 +331,14 @@ static void bind_row(enum kind k, int want)
 
 static void open_all(void)
 {
-	struct ibv_xrcd_init_attr domain = {
-		.comp_mask = IBV_XRCD_INIT_ATTR_FD | IBV_XRCD_INIT_ATTR_OFLAGS, .fd = -1, .oflags = O_CREAT};
+	struct ibv_xrcd_init_attr domain = {.comp_mask = IBV_XRCD_INIT_ATTR_FD |
+							 IBV_XRCD_INIT_ATTR_OFLAGS,
+					    .fd = -1,
+					    .oflags = O_CREAT};
 	struct ibv_srq_init_attr_ex queue = {
 		.attr = {.max_wr = 4, .max_sge = 1},
-		.comp_mask = IBV_SRQ_INIT_ATTR_TYPE | IBV_SRQ_INIT_ATTR_PD | IBV_SRQ_INIT_ATTR_XRCD |
-			     IBV_SRQ_INIT_ATTR_CQ,
+		.comp_mask = IBV_SRQ_INIT_ATTR_TYPE | IBV_SRQ_INIT_ATTR_PD |
+			     IBV_SRQ_INIT_ATTR_XRCD | IBV_SRQ_INIT_ATTR_CQ,
 		.srq_type = IBV_SRQT_XRC,
 		.pd = n->pd,
 		.cq = n->cq[1],

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Shared memory regions: the memory stays until the last region on it has gone, however its processes end,
- * and no longer. */
+/* Shared memory regions: the memory stays until the last region on it has gone, however its
+ * processes end, and no longer. */
 #include <errno.h>
 #include <string.h>
 #include <unistd.h>
@@ -15,7 +15,8 @@
 #define SHARED_BYTES (64ul << 10)
 #define ROUNDS	     (TEST_SANITIZED ? 100 : 1000)
 
-/* The orders in which two regions on the same memory can end, the other process' way being one of these. */
+/* The orders in which two regions on the same memory can end, the other process' way being one of
+ * these. */
 enum way { WAY_DEREG, WAY_CLOSE, WAY_EXIT, WAY_KILL, WAY_N };
 static const char *const way_name[] = {"deregisters", "closes its device", "exits", "is killed"};
 
@@ -26,7 +27,8 @@ static void leave(struct spawned *s, enum way way)
 		EXPECT(tell(s, (struct order){.what = DO_DEREG}).err == 0, "ibv_dereg_mr there");
 		break;
 	case WAY_CLOSE:
-		EXPECT(tell(s, (struct order){.what = DO_CLOSE}).err == 0, "ibv_close_device there");
+		EXPECT(tell(s, (struct order){.what = DO_CLOSE}).err == 0,
+		       "ibv_close_device there");
 		break;
 	case WAY_EXIT:
 		end(s);
@@ -44,7 +46,8 @@ static void finish(struct spawned *s, enum way way)
 		end(s);
 }
 
-/* The creator goes first: the bytes stay, here and for RDMA, also for a peer that sees them only now. */
+/* The creator goes first: the bytes stay, here and for RDMA, also for a peer that sees them only
+ * now. */
 static void creator_leaves_rows(bool seen_before)
 {
 	for (int way = 0; way < WAY_N; way++) {
@@ -70,7 +73,8 @@ static void creator_leaves_rows(bool seen_before)
 				     IBV_WC_SUCCESS);
 		leave(&creator, (enum way)way);
 		EXPECT(pattern_check(at, BYTES, (uint64_t)way, 0) == -1, "bytes");
-		EXPECT_PROBE(&b, &a, 0, IBV_WR_RDMA_READ, (uintptr_t)at + MB, mr->rkey, 4096, IBV_WC_SUCCESS);
+		EXPECT_PROBE(&b, &a, 0, IBV_WR_RDMA_READ, (uintptr_t)at + MB, mr->rkey, 4096,
+			     IBV_WC_SUCCESS);
 		EXPECT(side_check(&b, PROBE_AT, 4096, (uint64_t)way, MB) == -1, "bytes by RDMA");
 		*(uint64_t *)at = 1;
 		EXPECT_PROBE(&b, &a, 0, IBV_WR_ATOMIC_FETCH_AND_ADD, (uintptr_t)at, mr->rkey, 8,
@@ -105,7 +109,8 @@ static void second_leaves_rows(void)
 
 		row("the second process %s first", way_name[way]);
 		spawn_self(&second, WORD);
-		r = tell(&second, (struct order){.what = DO_ATTACH, .handle = mr->handle, .access = RIGHTS});
+		r = tell(&second,
+			 (struct order){.what = DO_ATTACH, .handle = mr->handle, .access = RIGHTS});
 		EXPECT(r.err == 0, "errno %d", r.err);
 		(void)tell(&second, (struct order){.what = DO_FILL, .seed = 5});
 		leave(&second, (enum way)way);
@@ -115,8 +120,8 @@ static void second_leaves_rows(void)
 		EXPECT(side_check(&b, PROBE_AT, 4096, 5, 0) == -1, "bytes by RDMA");
 		bytes = sandbox_bytes();
 		dereg(mr);
-		EXPECT(sandbox_bytes() + BYTES <= bytes, "pages stay: %zu of %zu bytes", sandbox_bytes(),
-		       bytes);
+		EXPECT(sandbox_bytes() + BYTES <= bytes, "pages stay: %zu of %zu bytes",
+		       sandbox_bytes(), bytes);
 		finish(&second, (enum way)way);
 	}
 }
@@ -172,7 +177,8 @@ static void leak_row(void)
 			lowest[i > ROUNDS / 2] = pages_offset(mr->addr);
 		if (first)
 			dereg(mr);
-		EXPECT(tell(&other, (struct order){.what = DO_DEREG}).err == 0, "ibv_dereg_mr there");
+		EXPECT(tell(&other, (struct order){.what = DO_DEREG}).err == 0,
+		       "ibv_dereg_mr there");
 		if (!first)
 			dereg(mr);
 		if (i == ROUNDS / 2) {
@@ -209,7 +215,8 @@ static void many_creators_row(void)
 			break;
 		EXPECT_PROBE(&b, &a, 0, IBV_WR_RDMA_READ, (uintptr_t)mr->addr, mr->rkey, 8192,
 			     IBV_WC_SUCCESS);
-		EXPECT(side_check(&b, PROBE_AT, 8192, 100 + (uint64_t)i, 0) == -1, "bytes of creator %d", i);
+		EXPECT(side_check(&b, PROBE_AT, 8192, 100 + (uint64_t)i, 0) == -1,
+		       "bytes of creator %d", i);
 		dereg(mr);
 	}
 }

@@ -25,7 +25,8 @@ static void create_rows(void)
 	} rows[] = {
 		{"readable", NULL, 8192, RIGHTS | IBV_EXP_ACCESS_ALLOCATE_MR | U_READ, 0},
 		{"every right", NULL, 8192,
-		 SHARE | IBV_EXP_ACCESS_SHARED_MR_GROUP_READ | IBV_EXP_ACCESS_SHARED_MR_GROUP_WRITE |
+		 SHARE | IBV_EXP_ACCESS_SHARED_MR_GROUP_READ |
+			 IBV_EXP_ACCESS_SHARED_MR_GROUP_WRITE |
 			 IBV_EXP_ACCESS_SHARED_MR_OTHER_READ | IBV_EXP_ACCESS_SHARED_MR_OTHER_WRITE,
 		 0},
 		{"large", NULL, 5 * MB, SHARE, 0},
@@ -33,7 +34,8 @@ static void create_rows(void)
 		{"not whole pages", NULL, 8191, SHARE, EINVAL},
 		{"length 0", NULL, 0, SHARE, EINVAL},
 		{"the program's memory", own, 8192, RIGHTS | U_READ | U_WRITE, EINVAL},
-		{"the program's memory, not aligned", own + 1, 4096, RIGHTS | U_READ | U_WRITE, EINVAL},
+		{"the program's memory, not aligned", own + 1, 4096, RIGHTS | U_READ | U_WRITE,
+		 EINVAL},
 		{"on demand", NULL, 8192, SHARE | IBV_EXP_ACCESS_ON_DEMAND, EINVAL},
 	};
 
@@ -73,19 +75,23 @@ static void attach_rows(void)
 		{"as programs ask for a mapping", original->handle, NULL,
 		 U_READ | U_WRITE | IBV_EXP_ACCESS_NO_RDMA, 0, 0},
 		{"in a place", original->handle, PLACE, RIGHTS, 0, 0},
-		{"in a place between pages", original->handle, (uint8_t *)PLACE + 1, RIGHTS, 0, EINVAL},
+		{"in a place between pages", original->handle, (uint8_t *)PLACE + 1, RIGHTS, 0,
+		 EINVAL},
 		{"in a place that is taken", original->handle, original->addr, RIGHTS, 0, EEXIST},
 		{"unknown mask", original->handle, NULL, RIGHTS, 1, EINVAL},
 		{"unknown rights", original->handle, NULL, 1ull << 5, 0, EINVAL},
-		{"remote writing alone", original->handle, NULL, IBV_EXP_ACCESS_REMOTE_WRITE, 0, EINVAL},
-		{"on demand", original->handle, NULL, RIGHTS | IBV_EXP_ACCESS_ON_DEMAND, 0, EINVAL},
-		{"zero based", original->handle, NULL, RIGHTS | IBV_EXP_ACCESS_MW_ZERO_BASED, 0, EINVAL},
-		{"handle of a region that is not shared", plain->handle, NULL, RIGHTS, 0, EINVAL},
-		{"handle of an allocated region that is not shared", allocated->handle, NULL, RIGHTS, 0,
+		{"remote writing alone", original->handle, NULL, IBV_EXP_ACCESS_REMOTE_WRITE, 0,
 		 EINVAL},
+		{"on demand", original->handle, NULL, RIGHTS | IBV_EXP_ACCESS_ON_DEMAND, 0, EINVAL},
+		{"zero based", original->handle, NULL, RIGHTS | IBV_EXP_ACCESS_MW_ZERO_BASED, 0,
+		 EINVAL},
+		{"handle of a region that is not shared", plain->handle, NULL, RIGHTS, 0, EINVAL},
+		{"handle of an allocated region that is not shared", allocated->handle, NULL,
+		 RIGHTS, 0, EINVAL},
 		{"handle 0", 0, NULL, RIGHTS, 0, EINVAL},
 		{"handle UINT32_MAX", UINT32_MAX, NULL, RIGHTS, 0, EINVAL},
-		{"handle of another context's place", original->handle ^ 1u << 20, NULL, RIGHTS, 0, EINVAL},
+		{"handle of another context's place", original->handle ^ 1u << 20, NULL, RIGHTS, 0,
+		 EINVAL},
 		{"handle of a region on a shared one", second->handle, NULL, RIGHTS, 0, EINVAL},
 		{"the next handle", original->handle + 4, NULL, RIGHTS, 0, EINVAL},
 	};
@@ -98,8 +104,8 @@ static void attach_rows(void)
 		row("ibv_exp_reg_shared_mr: %s", rows[i].name);
 		errno = 0;
 		mr = ibv_exp_reg_shared_mr(&in);
-		EXPECT(rows[i].want ? !mr && errno == rows[i].want : mr != NULL, "%p, errno %d", (void *)mr,
-		       errno);
+		EXPECT(rows[i].want ? !mr && errno == rows[i].want : mr != NULL, "%p, errno %d",
+		       (void *)mr, errno);
 		if (!mr)
 			continue;
 		EXPECT(mr->length == BYTES && mr->addr != original->addr &&
@@ -113,16 +119,19 @@ static void attach_rows(void)
 	row("ibv_exp_reg_shared_mr: the region has ended");
 	dereg(original);
 	dereg(second);
-	EXPECT(!attach(a.node->pd, rows[0].handle, NULL, RIGHTS) && errno == EINVAL, "errno %d", errno);
+	EXPECT(!attach(a.node->pd, rows[0].handle, NULL, RIGHTS) && errno == EINVAL, "errno %d",
+	       errno);
 	dereg(allocated);
 }
 
-/* What the original gives against what is asked for, as of a file of the same user: groups and others do not
- * count. */
+/* What the original gives against what is asked for, as of a file of the same user: groups and
+ * others do not count. */
 static void rights_rows(void)
 {
-	const uint64_t group = IBV_EXP_ACCESS_SHARED_MR_GROUP_READ | IBV_EXP_ACCESS_SHARED_MR_GROUP_WRITE,
-		       others = IBV_EXP_ACCESS_SHARED_MR_OTHER_READ | IBV_EXP_ACCESS_SHARED_MR_OTHER_WRITE;
+	const uint64_t group = IBV_EXP_ACCESS_SHARED_MR_GROUP_READ |
+			       IBV_EXP_ACCESS_SHARED_MR_GROUP_WRITE,
+		       others = IBV_EXP_ACCESS_SHARED_MR_OTHER_READ |
+				IBV_EXP_ACCESS_SHARED_MR_OTHER_WRITE;
 	static const struct {
 		const char *name;
 		uint64_t access;
@@ -154,14 +163,16 @@ static void rights_rows(void)
 
 	spawn_self(&other, WORD);
 	for (size_t i = 0; i < COUNT_OF(given); i++) {
-		struct ibv_mr *mr =
-			create(a.node->pd, 8192, RIGHTS | IBV_EXP_ACCESS_ALLOCATE_MR | given[i].bits);
+		struct ibv_mr *mr = create(a.node->pd, 8192,
+					   RIGHTS | IBV_EXP_ACCESS_ALLOCATE_MR | given[i].bits);
 
 		if (!EXPECT(mr != NULL, "errno %d", errno))
 			continue;
 		for (size_t j = 0; j < COUNT_OF(asked); j++) {
-			int want = given[i].read && (given[i].write || !asked[j].writes) ? 0 : EACCES;
-			struct order o = {.what = DO_ATTACH, .handle = mr->handle, .access = asked[j].access};
+			int want =
+				given[i].read && (given[i].write || !asked[j].writes) ? 0 : EACCES;
+			struct order o = {
+				.what = DO_ATTACH, .handle = mr->handle, .access = asked[j].access};
 			struct answer r;
 
 			row("rights: given %s, asked for %s", given[i].name, asked[j].name);
@@ -173,7 +184,8 @@ static void rights_rows(void)
 			r = tell(&other, (struct order){.what = DO_STORE});
 			EXPECT(r.err == (asked[j].writes ? 0 : EFAULT), "storing: errno %d", r.err);
 			EXPECT(*(uint8_t *)mr->addr == (asked[j].writes ? 0 : 7), "the byte");
-			EXPECT(tell(&other, (struct order){.what = DO_DEREG}).err == 0, "ibv_dereg_mr");
+			EXPECT(tell(&other, (struct order){.what = DO_DEREG}).err == 0,
+			       "ibv_dereg_mr");
 		}
 		dereg(mr);
 	}
@@ -190,7 +202,8 @@ static void key_rows(void)
 		enum ibv_wc_status write, read;
 	} rows[] = {
 		{"all rights", RIGHTS, IBV_WC_SUCCESS, IBV_WC_SUCCESS},
-		{"remote reading", IBV_EXP_ACCESS_REMOTE_READ, IBV_WC_REM_ACCESS_ERR, IBV_WC_SUCCESS},
+		{"remote reading", IBV_EXP_ACCESS_REMOTE_READ, IBV_WC_REM_ACCESS_ERR,
+		 IBV_WC_SUCCESS},
 		{"nothing", 0, IBV_WC_REM_ACCESS_ERR, IBV_WC_REM_ACCESS_ERR},
 		{"all rights, mapped only", RIGHTS | IBV_EXP_ACCESS_NO_RDMA, IBV_WC_REM_ACCESS_ERR,
 		 IBV_WC_REM_ACCESS_ERR},
@@ -202,8 +215,10 @@ static void key_rows(void)
 		row("keys of a shared region: %s", rows[i].name);
 		if (!EXPECT(mr != NULL, "errno %d", errno))
 			continue;
-		EXPECT_PROBE(&b, &a, 0, IBV_WR_RDMA_WRITE, (uintptr_t)mr->addr, mr->rkey, 64, rows[i].write);
-		EXPECT_PROBE(&b, &a, 0, IBV_WR_RDMA_READ, (uintptr_t)mr->addr, mr->rkey, 64, rows[i].read);
+		EXPECT_PROBE(&b, &a, 0, IBV_WR_RDMA_WRITE, (uintptr_t)mr->addr, mr->rkey, 64,
+			     rows[i].write);
+		EXPECT_PROBE(&b, &a, 0, IBV_WR_RDMA_READ, (uintptr_t)mr->addr, mr->rkey, 64,
+			     rows[i].read);
 		dereg(mr);
 	}
 	row("rights of a shared region, changed");
@@ -215,11 +230,11 @@ static void key_rows(void)
 		spawn_self(&other, WORD);
 		r = tell_create(&other, 8192, RIGHTS | IBV_EXP_ACCESS_ALLOCATE_MR | U_READ);
 		reader = attach(a.node->pd, r.handle, NULL, IBV_EXP_ACCESS_REMOTE_READ);
-		EXPECT(reader && ibv_exp_rereg_mr(reader, IBV_EXP_REREG_MR_CHANGE_ACCESS, NULL, NULL, 0,
-						  RIGHTS, NULL) == EACCES,
+		EXPECT(reader && ibv_exp_rereg_mr(reader, IBV_EXP_REREG_MR_CHANGE_ACCESS, NULL,
+						  NULL, 0, RIGHTS, NULL) == EACCES,
 		       "a reader became a writer");
-		EXPECT(reader && ibv_exp_rereg_mr(reader, IBV_EXP_REREG_MR_CHANGE_ACCESS, NULL, NULL, 0, 0,
-						  NULL) == 0,
+		EXPECT(reader && ibv_exp_rereg_mr(reader, IBV_EXP_REREG_MR_CHANGE_ACCESS, NULL,
+						  NULL, 0, 0, NULL) == 0,
 		       "errno %d", errno);
 		dereg(reader);
 		end(&other);

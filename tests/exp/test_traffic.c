@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Work requests of ibv_exp_post_send() between two processes, by opcode, and their completions through
- * ibv_exp_poll_cq(); over regions of each kind that ibv_exp_reg_mr() makes. The other process uses plain
- * verbs.
+ * Work requests of ibv_exp_post_send() between two processes, by opcode, and their completions
+ * through ibv_exp_poll_cq(); over regions of each kind that ibv_exp_reg_mr() makes. The other
+ * process uses plain verbs.
  */
 #include <arpa/inet.h>
 #include <errno.h>
@@ -28,7 +28,7 @@
 static struct side a, b; /* a is here */
 static struct node *n;
 
-/* --- posting and polling --- */
+/* --- posting and polling --------------------------------------------------------- */
 
 static int poll_one(struct ibv_cq *cq, struct ibv_exp_wc *wc, uint32_t wc_size)
 {
@@ -42,7 +42,8 @@ static int poll_one(struct ibv_cq *cq, struct ibv_exp_wc *wc, uint32_t wc_size)
 }
 
 /* Post one request and take its completion. */
-static void expect_done(struct ibv_exp_send_wr *wr, enum ibv_wc_status status, enum ibv_exp_wc_opcode opcode)
+static void expect_done(struct ibv_exp_send_wr *wr, enum ibv_wc_status status,
+			enum ibv_exp_wc_opcode opcode)
 {
 	struct ibv_exp_send_wr *bad = NULL;
 	struct ibv_exp_wc wc;
@@ -88,7 +89,7 @@ static void expect_bytes(struct side *s, uint64_t seed)
 	EXPECT(wrong == -1, "byte %lld of the message is wrong", (long long)wrong);
 }
 
-/* --- opcodes --- */
+/* --- opcodes --------------------------------------------------------------------- */
 
 static const struct message_row {
 	const char *name;
@@ -99,8 +100,8 @@ static const struct message_row {
 	uint64_t wc_flags; /* of the receiver's completion */
 } messages[] = {
 	{"SEND", IBV_EXP_WR_SEND, 0, true, IBV_EXP_WC_SEND, 0},
-	{"SEND, fenced and solicited", IBV_EXP_WR_SEND, IBV_EXP_SEND_FENCE | IBV_EXP_SEND_SOLICITED, true,
-	 IBV_EXP_WC_SEND, 0},
+	{"SEND, fenced and solicited", IBV_EXP_WR_SEND, IBV_EXP_SEND_FENCE | IBV_EXP_SEND_SOLICITED,
+	 true, IBV_EXP_WC_SEND, 0},
 	{"SEND_WITH_IMM", IBV_EXP_WR_SEND_WITH_IMM, 0, true, IBV_EXP_WC_SEND, IBV_EXP_WC_WITH_IMM},
 	{"RDMA_WRITE", IBV_EXP_WR_RDMA_WRITE, 0, false, IBV_EXP_WC_RDMA_WRITE, 0},
 	{"RDMA_WRITE_WITH_IMM", IBV_EXP_WR_RDMA_WRITE_WITH_IMM, 0, true, IBV_EXP_WC_RDMA_WRITE,
@@ -125,10 +126,12 @@ static void message_rows(void)
 		if (r->receives)
 			side_recv_one(&b, 0, 7, AT, BYTES);
 		expect_done(&wr, IBV_WC_SUCCESS, r->done);
-		if (r->receives && EXPECT(side_poll(&b, 1, 1, PATIENCE, &wc) == 1, "nothing received")) {
+		if (r->receives &&
+		    EXPECT(side_poll(&b, 1, 1, PATIENCE, &wc) == 1, "nothing received")) {
 			EXPECT(wc.status == IBV_WC_SUCCESS && wc.byte_len == BYTES, "'%s'",
 			       ibv_wc_status_str(wc.status));
-			EXPECT(!r->wc_flags || wc.imm_data == htonl(0xfeed + (uint32_t)i), "immediate data");
+			EXPECT(!r->wc_flags || wc.imm_data == htonl(0xfeed + (uint32_t)i),
+			       "immediate data");
 		}
 		expect_bytes(&b, SEED + i);
 	}
@@ -180,7 +183,7 @@ static void inline_row(void)
 	EXPECT(side_check(&b, AT, sizeof(text), SEED, 0) == -1, "payload");
 }
 
-/* --- lists and refusals --- */
+/* --- lists and refusals ---------------------------------------------------------- */
 
 /* More requests than are translated at once; only the last is signalled. */
 static void list_row(void)
@@ -201,7 +204,8 @@ static void list_row(void)
 		wr[i].exp_send_flags = i + 1 < COUNT ? 0 : SIGNALED;
 	}
 	EXPECT(ibv_exp_post_send(n->qp[0], wr, &bad) == 0, "refused");
-	EXPECT(poll_one(n->cq[0], &wc, sizeof(wc)) == 1 && wc.status == IBV_WC_SUCCESS, "no completion");
+	EXPECT(poll_one(n->cq[0], &wc, sizeof(wc)) == 1 && wc.status == IBV_WC_SUCCESS,
+	       "no completion");
 	EXPECT(side_check(&b, AT, COUNT * EACH, SEED, 0) == -1, "payload");
 }
 
@@ -244,7 +248,8 @@ static void refusal_rows(void)
 		ret = ibv_exp_post_send(n->qp[0], wr, &bad);
 		EXPECT(ret == rows[i].want && errno == ret, "%d, errno %d", ret, errno);
 		EXPECT(bad == &wr[BAD], "bad_wr is number %td", bad ? bad - wr : -1);
-		EXPECT(ibv_exp_poll_cq(n->cq[0], COUNT, wc, sizeof(wc[0])) == BAD, "others were posted");
+		EXPECT(ibv_exp_poll_cq(n->cq[0], COUNT, wc, sizeof(wc[0])) == BAD,
+		       "others were posted");
 	}
 }
 
@@ -275,7 +280,7 @@ static void full_row(void)
 	EXPECT(poll_one(n->cq[0], &wc, sizeof(wc)) == 1, "no completion");
 }
 
-/* --- windows --- */
+/* --- windows --------------------------------------------------------------------- */
 
 static void expect_read(uint32_t rkey, enum ibv_wc_status want)
 {
@@ -294,7 +299,8 @@ static struct ibv_exp_mw_bind_info window_on(struct ibv_mr *mr, uint64_t length)
 
 static void type_1_rows(struct ibv_mr *mr)
 {
-	struct ibv_mw *mw = ibv_alloc_mw(n->pd, IBV_MW_TYPE_1), *two = ibv_alloc_mw(n->pd, IBV_MW_TYPE_2);
+	struct ibv_mw *mw = ibv_alloc_mw(n->pd, IBV_MW_TYPE_1),
+		      *two = ibv_alloc_mw(n->pd, IBV_MW_TYPE_2);
 	struct ibv_exp_mw_bind bind = {.qp = n->qp[0],
 				       .mw = mw,
 				       .wr_id = 5,
@@ -361,7 +367,7 @@ static void type_2_row(struct ibv_mr *mr, bool cast)
 	EXPECT(ibv_dealloc_mw(mw) == 0, "ibv_dealloc_mw");
 }
 
-/* --- regions --- */
+/* --- regions --------------------------------------------------------------------- */
 
 static struct ibv_mr *need_mr(struct ibv_exp_reg_mr_in in)
 {
@@ -404,18 +410,20 @@ static void region_rows(void)
 	region_row("a plain", mr, (uintptr_t)at);
 	mr = need_mr((struct ibv_exp_reg_mr_in){.addr = at, .length = 64, .exp_access = odp});
 	region_row("an on-demand", mr, (uintptr_t)at);
-	mr = need_mr((struct ibv_exp_reg_mr_in){.length = IBV_EXP_IMPLICIT_MR_SIZE, .exp_access = odp});
+	mr = need_mr(
+		(struct ibv_exp_reg_mr_in){.length = IBV_EXP_IMPLICIT_MR_SIZE, .exp_access = odp});
 	region_row("the implicit", mr, (uintptr_t)at);
-	mr = need_mr((struct ibv_exp_reg_mr_in){.addr = (void *)128,
-						.length = 64,
-						.exp_access = RIGHTS & ~(uint64_t)IBV_EXP_ACCESS_MW_BIND,
-						.comp_mask = IBV_EXP_REG_MR_DM,
-						.dm = dm});
+	mr = need_mr(
+		(struct ibv_exp_reg_mr_in){.addr = (void *)128,
+					   .length = 64,
+					   .exp_access = RIGHTS & ~(uint64_t)IBV_EXP_ACCESS_MW_BIND,
+					   .comp_mask = IBV_EXP_REG_MR_DM,
+					   .dm = dm});
 	region_row("a device memory", mr, 0);
 	EXPECT(ibv_exp_free_dm(dm) == 0, "ibv_exp_free_dm");
 }
 
-/* --- polling --- */
+/* --- polling --------------------------------------------------------------------- */
 
 /* Messages that arrive here, taken with elements of @wc_size bytes; @count of them in one call. */
 static void poll_row(uint32_t wc_size, int count)
@@ -433,17 +441,22 @@ static void poll_row(uint32_t wc_size, int count)
 		side_recv_one(&a, 0, (uint64_t)i + 100, AT, BYTES);
 		send.flags = IBV_SEND_SIGNALED;
 		EXPECT(side_post_send(&b, 0, &send, 1).ret == 0, "sending");
-		EXPECT(side_poll(&b, 0, 1, PATIENCE, &(struct ibv_wc){.wr_id = 0}) == 1, "not sent");
+		EXPECT(side_poll(&b, 0, 1, PATIENCE, &(struct ibv_wc){.wr_id = 0}) == 1,
+		       "not sent");
 	}
-	EXPECT(ibv_exp_poll_cq(n->cq[1], count + 1, (struct ibv_exp_wc *)room, wc_size) == count, "number");
+	EXPECT(ibv_exp_poll_cq(n->cq[1], count + 1, (struct ibv_exp_wc *)room, wc_size) == count,
+	       "number");
 	for (int i = 0; i < count; i++) {
 		struct ibv_exp_wc wc;
 
 		memset(&wc, 0xee, sizeof(wc));
-		memcpy(&wc, bytes + (size_t)i * wc_size, wc_size < sizeof(wc) ? wc_size : sizeof(wc));
-		EXPECT(wc.wr_id == (uint64_t)i + 100 && wc.status == IBV_WC_SUCCESS && wc.byte_len == 8,
+		memcpy(&wc, bytes + (size_t)i * wc_size,
+		       wc_size < sizeof(wc) ? wc_size : sizeof(wc));
+		EXPECT(wc.wr_id == (uint64_t)i + 100 && wc.status == IBV_WC_SUCCESS &&
+			       wc.byte_len == 8,
 		       "element %d", i);
-		EXPECT(wc.exp_opcode == IBV_EXP_WC_RECV && wc.qp_num == n->qp[0]->qp_num, "element %d", i);
+		EXPECT(wc.exp_opcode == IBV_EXP_WC_RECV && wc.qp_num == n->qp[0]->qp_num,
+		       "element %d", i);
 		EXPECT((wc.exp_wc_flags & IBV_EXP_WC_WITH_IMM) && wc.imm_data == htonl((uint32_t)i),
 		       "element %d", i);
 		EXPECT(!(wc.exp_wc_flags & IBV_EXP_WC_WITH_TIMESTAMP), "a time stamp");
@@ -497,10 +510,13 @@ static void stamp_row(void)
 					 IBV_EXP_QP_ACCESS_FLAGS) == 0,
 	       "to INIT");
 	EXPECT(ibv_exp_modify_qp(qp, &error, IBV_EXP_QP_STATE) == 0, "to ERR");
-	EXPECT(ibv_exp_query_values(n->ctx, IBV_EXP_VALUES_HW_CLOCK, &before) == 0, "ibv_exp_query_values");
+	EXPECT(ibv_exp_query_values(n->ctx, IBV_EXP_VALUES_HW_CLOCK, &before) == 0,
+	       "ibv_exp_query_values");
 	EXPECT(ibv_exp_post_send(qp, &wr, &bad) == 0, "refused");
-	EXPECT(ibv_exp_query_values(n->ctx, IBV_EXP_VALUES_HW_CLOCK, &after) == 0, "ibv_exp_query_values");
-	EXPECT(poll_one(cq, &wc, sizeof(wc)) == 1 && wc.status == IBV_WC_WR_FLUSH_ERR, "not flushed");
+	EXPECT(ibv_exp_query_values(n->ctx, IBV_EXP_VALUES_HW_CLOCK, &after) == 0,
+	       "ibv_exp_query_values");
+	EXPECT(poll_one(cq, &wc, sizeof(wc)) == 1 && wc.status == IBV_WC_WR_FLUSH_ERR,
+	       "not flushed");
 	EXPECT(wc.exp_wc_flags & IBV_EXP_WC_WITH_TIMESTAMP, "no time stamp");
 	EXPECT(wc.timestamp >= before.hwclock && wc.timestamp <= after.hwclock, "of another time");
 	EXPECT(ibv_destroy_qp(qp) == 0 && ibv_destroy_cq(cq) == 0, "destroying");
@@ -520,7 +536,8 @@ static void open_pair(void)
 		.pd = n->pd,
 	};
 
-	spec.cap.max_send_wr = spec.cap.max_recv_wr = init.cap.max_send_wr = init.cap.max_recv_wr = ROOM;
+	spec.cap.max_send_wr = spec.cap.max_recv_wr = init.cap.max_send_wr = init.cap.max_recv_wr =
+		ROOM;
 	n->qp[0] = ibv_exp_create_qp(n->ctx, &init);
 	if (!n->qp[0] || side_create_qp(&b, 0, &spec, NULL))
 		DIE("queue pairs: errno %d", errno);
@@ -547,8 +564,8 @@ int main(int argc, char **argv)
 	full_row();
 	poll_rows();
 	stamp_row();
-	mr = need_mr(
-		(struct ibv_exp_reg_mr_in){.addr = n->arena, .length = NODE_ARENA, .exp_access = RIGHTS});
+	mr = need_mr((struct ibv_exp_reg_mr_in){
+		.addr = n->arena, .length = NODE_ARENA, .exp_access = RIGHTS});
 	type_1_rows(mr);
 	type_2_row(mr, false);
 	type_2_row(mr, true);

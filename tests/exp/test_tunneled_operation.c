@@ -12,11 +12,12 @@
 
 #define ROUNDS (TEST_SANITIZED ? 2 : 6)
 
-/* --- operations --- */
+/* --- operations ------------------------------------------------------------------ */
 
 static void one_operation(const struct target *t, enum way way, struct av_atomic *atomic)
 {
-	unsigned int place = OPERAND_AT + (unsigned int)rand() % (16 / atomic->bytes) * atomic->bytes;
+	unsigned int place =
+		OPERAND_AT + (unsigned int)rand() % (16 / atomic->bytes) * atomic->bytes;
 	uint64_t offset = rand() & 1 ? place : (uint64_t)0;
 	struct anyverbs_tunneled_atomic c;
 	struct av_operand old;
@@ -43,8 +44,8 @@ static void target_rows(const struct target *t)
 				struct av_atomic atomic = {
 					.op = op, .bytes = form & 1 ? 4 : 8, .swapped = form / 2};
 
-				row("%s, %s: operation %d on %u bytes%s", t->name, way_name[way], (int)op,
-				    atomic.bytes, form / 2 ? ", big endian" : "");
+				row("%s, %s: operation %d on %u bytes%s", t->name, way_name[way],
+				    (int)op, atomic.bytes, form / 2 ? ", big endian" : "");
 				for (int i = 0; i < ROUNDS; i++)
 					one_operation(t, way, &atomic);
 			}
@@ -109,7 +110,7 @@ static void uc_rows(void)
 	EXPECT(side_destroy_qp(&a, QP_UC) == 0, "ibv_destroy_qp");
 }
 
-/* --- several commands --- */
+/* --- several commands ------------------------------------------------------------ */
 
 /* In order: each finds what the one before it left. Some are elsewhere, before and behind. */
 static void order_rows(void)
@@ -142,7 +143,8 @@ static void order_rows(void)
 				model_atomic(&step[i].atomic, block + OPERAND_AT + step[i].offset);
 			}
 			put_commands(c, COUNT_OF(step));
-			EXPECT(write_payload(&t[k], way, t[k].addr + OPERAND_AT, sizeof(c)) == SUCCESS,
+			EXPECT(write_payload(&t[k], way, t[k].addr + OPERAND_AT, sizeof(c)) ==
+				       SUCCESS,
 			       "status");
 			expect_block(&t[k], block);
 		}

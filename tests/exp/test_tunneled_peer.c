@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Tunneled atomics and the process at the other end: it executes those that waited for it, once; and it is
- * killed. */
+/* Tunneled atomics and the process at the other end: it executes those that waited for it, once;
+ * and it is killed. */
 #include <pthread.h>
 #include <signal.h>
 #include <sys/wait.h>
@@ -12,7 +12,8 @@
 
 static struct side mortal;
 
-/* With immediate data, and no receive request: it waits, and the other process executes it, once. */
+/* With immediate data, and no receive request: it waits, and the other process executes it, once.
+ */
 static void waiting_row(enum way way)
 {
 	struct target t = peer("the other process", KIND_PLAIN);
@@ -76,7 +77,8 @@ static void kill_row(void)
 	waitpid(mortal.pid, &status, 0);
 	close(mortal.sock);
 	EXPECT(side_destroy_qp(&a, QP_MORTAL) == 0, "ibv_destroy_qp");
-	EXPECT(write_payload(&other, WAY_WRITE, other.addr, COMMAND) == SUCCESS, "the others do not go on");
+	EXPECT(write_payload(&other, WAY_WRITE, other.addr, COMMAND) == SUCCESS,
+	       "the others do not go on");
 }
 
 static void run(void)

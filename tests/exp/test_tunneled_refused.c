@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Tunneled atomics that are refused, and then change nothing: payloads that are no commands, keys and queue
- * pairs without rights, ranges beyond the region, memory that is not there. On unreliable connections they
- * are lost.
+ * Tunneled atomics that are refused, and then change nothing: payloads that are no commands, keys
+ * and queue pairs without rights, ranges beyond the region, memory that is not there. On unreliable
+ * connections they are lost.
  */
 #include <string.h>
 
@@ -131,7 +131,8 @@ static void bad_rows(void)
 		}
 }
 
-/* A key that does not permit the WRITE with immediate data ends the receive request, as of any region. */
+/* A key that does not permit the WRITE with immediate data ends the receive request, as of any
+ * region. */
 static void immediate_row(void)
 {
 	struct target t = peer("the other process", KIND_NO_WRITE);
@@ -143,7 +144,8 @@ static void immediate_row(void)
 	pair[0] = tunneled_command(&one, 0);
 	put_commands(pair, 1);
 	side_recv_one(&b, QP_PEER, 1, 0, 0);
-	EXPECT(side_post_send(&a, QP_PEER, &s, 1).ret == 0 && side_poll(&a, 0, 1, PROBE_PATIENCE, &wc) == 1 &&
+	EXPECT(side_post_send(&a, QP_PEER, &s, 1).ret == 0 &&
+		       side_poll(&a, 0, 1, PROBE_PATIENCE, &wc) == 1 &&
 		       wc.status == IBV_WC_REM_ACCESS_ERR,
 	       "status");
 	EXPECT(side_poll(&b, 1, 1, PROBE_PATIENCE, &wc) == 1 && wc.status != SUCCESS, "received");
@@ -162,7 +164,8 @@ static void tail_row(void)
 	side_poke(&b, BLOCK_AT + OPERAND_AT, 41);
 	EXPECT(write_payload(&t, WAY_WRITE, t.addr + OPERAND_AT, COMMAND) == SUCCESS, "status");
 	EXPECT(side_peek(&b, BLOCK_AT + OPERAND_AT) == 42, "value");
-	EXPECT(write_payload(&t, WAY_WRITE, t.addr + OPERAND_AT + 8, COMMAND) == IBV_WC_REM_ACCESS_ERR,
+	EXPECT(write_payload(&t, WAY_WRITE, t.addr + OPERAND_AT + 8, COMMAND) ==
+		       IBV_WC_REM_ACCESS_ERR,
 	       "beyond");
 	recover(&t);
 }
@@ -239,7 +242,7 @@ static void qp_right_row(void)
 	recover(&t);
 }
 
-/* --- the unreliable connection --- */
+/* --- the unreliable connection --------------------------------------------------- */
 
 /* What is refused there is lost, and neither side hears of it. */
 static void uc_rows(void)
@@ -259,7 +262,8 @@ static void uc_rows(void)
 		pair[0] = pair[1] = tunneled_command(&one, 0);
 		bad_row[i].spoil();
 		put_commands(pair, 2);
-		EXPECT(write_payload(&t, WAY_WRITE, t.addr + OPERAND_AT, bad_row[i].bytes) == SUCCESS,
+		EXPECT(write_payload(&t, WAY_WRITE, t.addr + OPERAND_AT, bad_row[i].bytes) ==
+			       SUCCESS,
 		       "status");
 		expect_block(&t, block);
 		EXPECT(side_state(&a, QP_UC) == IBV_QPS_RTS, "failed");
@@ -268,7 +272,8 @@ static void uc_rows(void)
 	pair[0] = tunneled_command(&one, 0);
 	put_commands(pair, 1);
 	side_poke(&a, BLOCK_AT, 41);
-	EXPECT(write_payload(&t, WAY_IMM, t.addr, COMMAND) == SUCCESS && side_peek(&a, BLOCK_AT) == 42,
+	EXPECT(write_payload(&t, WAY_IMM, t.addr, COMMAND) == SUCCESS &&
+		       side_peek(&a, BLOCK_AT) == 42,
 	       "value");
 	EXPECT(side_destroy_qp(&a, QP_UC) == 0, "ibv_destroy_qp");
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Regions of tunneled atomics: how they are registered and re-registered, with the device's switch on and
- * off, and what else may be done with one than tunneled atomics.
+ * Regions of tunneled atomics: how they are registered and re-registered, with the device's switch
+ * on and off, and what else may be done with one than tunneled atomics.
  */
 #include <errno.h>
 #include <pthread.h>
@@ -10,7 +10,7 @@
 
 #include "tunneled_fixture.h"
 
-/* --- registering --- */
+/* --- registering ----------------------------------------------------------------- */
 
 static const struct {
 	const char *name;
@@ -68,10 +68,12 @@ static void plain_reg_rows(void)
 		row("ibv_reg_mr: bit %u", bit);
 		errno = 0;
 		one = ibv_reg_mr_iova2(n->pd, n->arena, PAGE, (uintptr_t)n->arena, access);
-		EXPECT(optional ? one != NULL : !one && errno == EINVAL, "%p, errno %d", (void *)one, errno);
+		EXPECT(optional ? one != NULL : !one && errno == EINVAL, "%p, errno %d",
+		       (void *)one, errno);
 		EXPECT(!one || ibv_dereg_mr(one) == 0, "ibv_dereg_mr");
 		row("ibv_rereg_mr: bit %u", bit);
-		EXPECT(!ibv_rereg_mr(mr, IBV_REREG_MR_CHANGE_ACCESS, NULL, NULL, 0, (int)access) == optional,
+		EXPECT(!ibv_rereg_mr(mr, IBV_REREG_MR_CHANGE_ACCESS, NULL, NULL, 0, (int)access) ==
+			       optional,
 		       "result");
 	}
 	EXPECT(ibv_dereg_mr(mr) == 0, "ibv_dereg_mr");
@@ -92,17 +94,22 @@ static void rereg_rows(void)
 	put_commands(&c, 1);
 	row("re-registered for tunneled atomics");
 	side_poke(&a, BLOCK_AT, 41);
-	EXPECT(ibv_exp_rereg_mr(mr, IBV_EXP_REREG_MR_CHANGE_ACCESS, NULL, NULL, 0, RIGHTS, NULL) == 0,
+	EXPECT(ibv_exp_rereg_mr(mr, IBV_EXP_REREG_MR_CHANGE_ACCESS, NULL, NULL, 0, RIGHTS, NULL) ==
+		       0,
 	       "refused");
-	EXPECT(write_payload(&t, WAY_WRITE, t.addr, COMMAND) == SUCCESS && side_peek(&a, BLOCK_AT) == 42,
+	EXPECT(write_payload(&t, WAY_WRITE, t.addr, COMMAND) == SUCCESS &&
+		       side_peek(&a, BLOCK_AT) == 42,
 	       "value");
 	row("re-registered elsewhere");
-	EXPECT(ibv_rereg_mr(mr, IBV_REREG_MR_CHANGE_TRANSLATION, NULL, n->arena + BLOCK_AT, BLOCK, 0) == 0,
+	EXPECT(ibv_rereg_mr(mr, IBV_REREG_MR_CHANGE_TRANSLATION, NULL, n->arena + BLOCK_AT, BLOCK,
+			    0) == 0,
 	       "refused");
-	EXPECT(write_payload(&t, WAY_WRITE, t.addr, COMMAND) == SUCCESS && side_peek(&a, BLOCK_AT) == 43,
+	EXPECT(write_payload(&t, WAY_WRITE, t.addr, COMMAND) == SUCCESS &&
+		       side_peek(&a, BLOCK_AT) == 43,
 	       "value");
 	row("re-registered without the right to write");
-	EXPECT(ibv_exp_rereg_mr(mr, IBV_EXP_REREG_MR_CHANGE_ACCESS, NULL, NULL, 0, TUNNELED, NULL) == EINVAL,
+	EXPECT(ibv_exp_rereg_mr(mr, IBV_EXP_REREG_MR_CHANGE_ACCESS, NULL, NULL, 0, TUNNELED,
+				NULL) == EINVAL,
 	       "accepted");
 	row("re-registered without");
 	EXPECT(ibv_rereg_mr(mr, IBV_REREG_MR_CHANGE_ACCESS, NULL, NULL, 0,
@@ -123,7 +130,8 @@ static void *rereg_always(void *arg)
 
 	while (!atomic_load(&rest)) {
 		access ^= IBV_EXP_ACCESS_MW_BIND;
-		if (ibv_exp_rereg_mr(restless, IBV_EXP_REREG_MR_CHANGE_ACCESS, NULL, NULL, 0, access, NULL))
+		if (ibv_exp_rereg_mr(restless, IBV_EXP_REREG_MR_CHANGE_ACCESS, NULL, NULL, 0,
+				     access, NULL))
 			DIE("ibv_exp_rereg_mr");
 	}
 	return NULL;
@@ -179,7 +187,7 @@ static void switched_off(void)
 	ibv_close_device(ctx);
 }
 
-/* --- what else is done with such a region --- */
+/* --- what else is done with such a region ---------------------------------------- */
 
 static void empty_rows(void)
 {
@@ -205,7 +213,8 @@ static void other_operation_rows(void)
 	EXPECT(side_check(&a, PROBE_AT, BLOCK, PROBE_SEED, 0) == -1, "payload");
 	row("FETCH_AND_ADD");
 	side_poke(&b, BLOCK_AT, 41);
-	EXPECT_PROBE(&a, &b, QP_PEER, IBV_WR_ATOMIC_FETCH_AND_ADD, addr, rkey[KIND_PLAIN], 8, SUCCESS);
+	EXPECT_PROBE(&a, &b, QP_PEER, IBV_WR_ATOMIC_FETCH_AND_ADD, addr, rkey[KIND_PLAIN], 8,
+		     SUCCESS);
 	EXPECT(side_peek(&b, BLOCK_AT) == 42 && side_peek(&a, PROBE_AT) == 41, "values");
 	row("ATOMIC_WRITE");
 	side_poke(&a, PROBE_AT, 99);
@@ -213,7 +222,8 @@ static void other_operation_rows(void)
 	EXPECT(side_peek(&b, BLOCK_AT) == 99, "value");
 }
 
-/* To its own process it is memory like any other: it receives, and is the source and destination of requests.
+/* To its own process it is memory like any other: it receives, and is the source and destination of
+ * requests.
  */
 static void local_row(void)
 {
@@ -230,7 +240,8 @@ static void local_row(void)
 
 	row("SEND to it");
 	side_fill(&b, BLOCK_AT, BLOCK, PROBE_SEED, 0);
-	EXPECT(side_post_recv(&a, QP_PEER, &r, 1).ret == 0 && side_post_send(&b, QP_PEER, &s, 1).ret == 0,
+	EXPECT(side_post_recv(&a, QP_PEER, &r, 1).ret == 0 &&
+		       side_post_send(&b, QP_PEER, &s, 1).ret == 0,
 	       "posting");
 	EXPECT(side_poll(&b, 0, 1, PROBE_PATIENCE, &wc) == 1 && wc.status == SUCCESS, "sent");
 	EXPECT(side_poll(&a, 1, 1, PROBE_PATIENCE, &wc) == 1 && wc.status == SUCCESS, "received");

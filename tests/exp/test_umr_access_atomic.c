@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * User-mode registration, atomics and ATOMIC_WRITE: operands in one piece, in two, of any kind, aligned or
- * not; values that come from a key, and go to one.
+ * User-mode registration, atomics and ATOMIC_WRITE: operands in one piece, in two, of any kind,
+ * aligned or not; values that come from a key, and go to one.
  */
 #include "umr_access_fixture.h"
 
@@ -19,7 +19,11 @@ static void atomic_rows(void)
 		{"the first of a long piece", LEAF_PLAIN, {64, 100}, {64, 8}, GOOD},
 		{"in two pieces", LEAF_PLAIN, {8, 100}, {4, 8}, IBV_WC_REM_INV_REQ_ERR},
 		{"in two pieces side by side", LEAF_PLAIN, {8, 12}, {4, 8}, IBV_WC_REM_INV_REQ_ERR},
-		{"not aligned where it lies", LEAF_PLAIN, {12, 100}, {8, 8}, IBV_WC_REM_INV_REQ_ERR},
+		{"not aligned where it lies",
+		 LEAF_PLAIN,
+		 {12, 100},
+		 {8, 8},
+		 IBV_WC_REM_INV_REQ_ERR},
 		{"of nothing", LEAF_NULL, {8, 100}, {8, 8}, GOOD},
 	};
 
@@ -32,18 +36,21 @@ static void atomic_rows(void)
 			struct made key = make(&l);
 			uint64_t old = 0, now;
 
-			row("%s of a word %s", swap ? "CMP_AND_SWP" : "FETCH_AND_ADD", rows[i].name);
+			row("%s of a word %s", swap ? "CMP_AND_SWP" : "FETCH_AND_ADD",
+			    rows[i].name);
 			memory_fill(seed += 16);
 			model_read(&key, 0, 8, (uint8_t *)&old);
 			side_poke(&b, AT, 77);
-			expect_status(remote(swap ? IBV_WR_ATOMIC_CMP_AND_SWP : IBV_WR_ATOMIC_FETCH_AND_ADD,
+			expect_status(remote(swap ? IBV_WR_ATOMIC_CMP_AND_SWP
+						  : IBV_WR_ATOMIC_FETCH_AND_ADD,
 					     BASE, key.mr->rkey, 8),
 				      rows[i].want, "atomic");
 			now = swap ? (old == 1 ? 0 : old) : old + 1;
 			if (rows[i].want == GOOD)
 				model_write(&key, 0, 8, (const uint8_t *)&now);
 			memory_expect();
-			EXPECT(side_peek(&b, AT) == (rows[i].want == GOOD ? old : 77), "the old value");
+			EXPECT(side_peek(&b, AT) == (rows[i].want == GOOD ? old : 77),
+			       "the old value");
 			unmake(&key);
 		}
 	for (int split = 0; split < 2; split++) {
@@ -56,7 +63,8 @@ static void atomic_rows(void)
 		row("the old value goes to %s", split ? "two pieces" : "an unaligned piece");
 		memory_fill(seed += 16);
 		side_poke(&b, AT, word);
-		expect_status(local(IBV_WR_ATOMIC_FETCH_AND_ADD, BASE, key.mr->lkey, 8), GOOD, "atomic");
+		expect_status(local(IBV_WR_ATOMIC_FETCH_AND_ADD, BASE, key.mr->lkey, 8), GOOD,
+			      "atomic");
 		model_write(&key, 0, 8, (const uint8_t *)&word);
 		memory_expect();
 		EXPECT(side_peek(&b, AT) == 41, "the new value");
@@ -82,8 +90,8 @@ static void atomic_write_rows(void)
 	model_read(&key, 10, 8, (uint8_t *)&word);
 	EXPECT(side_peek(&b, AT) == word, "the word");
 	row("ATOMIC_WRITE to a word that is not aligned where it lies");
-	expect_status(remote(IBV_WR_ATOMIC_WRITE, BASE + 8, key.mr->rkey, 8), IBV_WC_REM_INV_REQ_ERR,
-		      "ATOMIC_WRITE");
+	expect_status(remote(IBV_WR_ATOMIC_WRITE, BASE + 8, key.mr->rkey, 8),
+		      IBV_WC_REM_INV_REQ_ERR, "ATOMIC_WRITE");
 	memory_expect();
 	unmake(&key);
 }

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: MIT */
-/* User-mode registration, how far it goes: keys of keys, circles of them, the longest list, the most bytes.
+/* User-mode registration, how far it goes: keys of keys, circles of them, the longest list, the
+ * most bytes.
  */
 #include <stdlib.h>
 
 #include "umr_access_fixture.h"
 
-/* --- keys of keys --- */
+/* --- keys of keys ---------------------------------------------------------------- */
 
 static void depth_rows(void)
 {
@@ -61,7 +62,7 @@ static void circle_rows(void)
 	unmake(&z);
 }
 
-/* --- sizes --- */
+/* --- sizes ----------------------------------------------------------------------- */
 
 /* A list as long as it may be: the bytes of a region from the last to the first. */
 static void longest_row(void)
@@ -119,7 +120,8 @@ static void wide_rows(void)
 		expect_status(remote(IBV_WR_RDMA_READ, base + at[i], mr->rkey, 64), GOOD, "READ");
 		expect_there(AT, zeros, 64);
 	}
-	expect_status(remote(IBV_WR_RDMA_READ, UINT64_MAX - 62, mr->rkey, 64), REMOTE, "READ beyond");
+	expect_status(remote(IBV_WR_RDMA_READ, UINT64_MAX - 62, mr->rkey, 64), REMOTE,
+		      "READ beyond");
 	expect_status(remote(IBV_WR_RDMA_READ, base - 1, mr->rkey, 64), REMOTE, "READ before");
 	EXPECT(ibv_dereg_mr(mr) == 0, "ibv_dereg_mr");
 }

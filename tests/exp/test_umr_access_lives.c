@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * User-mode registration, keys that change: they are filled again, invalidated and deregistered, as are the
- * regions behind them; and requests find the key as the one before them left it, whoever executes them.
+ * User-mode registration, keys that change: they are filled again, invalidated and deregistered, as
+ * are the regions behind them; and requests find the key as the one before them left it, whoever
+ * executes them.
  */
 #include <errno.h>
 #include <string.h>
@@ -10,7 +11,7 @@
 
 static uint8_t bytes[KEY_BYTES];
 
-/* --- the life of a key and of what is behind it --- */
+/* --- the life of a key and of what is behind it ---------------------------------- */
 
 static void life_rows(void)
 {
@@ -42,7 +43,8 @@ static void life_rows(void)
 	rkey = key.mr->rkey;
 	unmake(&key);
 	for (int i = 0; i < 2; i++)
-		EXPECT(remote(i ? IBV_WR_RDMA_WRITE : IBV_WR_RDMA_READ, 1, rkey, 8) == REMOTE, "reached");
+		EXPECT(remote(i ? IBV_WR_RDMA_WRITE : IBV_WR_RDMA_READ, 1, rkey, 8) == REMOTE,
+		       "reached");
 }
 
 static void change(struct ibv_mr *mr, int flags, struct ibv_pd *pd, void *addr, int access)
@@ -54,7 +56,8 @@ static void change(struct ibv_mr *mr, int flags, struct ibv_pd *pd, void *addr, 
 /* The region under a key is re-registered; the key is left as it is. */
 static void rereg_rows(void)
 {
-	struct ibv_mr *mr = need(ibv_reg_mr(n->pd, plain_memory(), LEAF_BYTES, IBV_ACCESS_LOCAL_WRITE));
+	struct ibv_mr *mr =
+		need(ibv_reg_mr(n->pd, plain_memory(), LEAF_BYTES, IBV_ACCESS_LOCAL_WRITE));
 	struct made m = like(&leaf[LEAF_PLAIN], mr);
 	struct list l = around(&m);
 	struct made key = make(&l);
@@ -80,7 +83,7 @@ static void rereg_rows(void)
 	EXPECT(ibv_dereg_mr(mr) == 0, "ibv_dereg_mr");
 }
 
-/* --- order of requests --- */
+/* --- order of requests ----------------------------------------------------------- */
 
 /* In one list: a key is filled and used, filled otherwise and used, and invalidated. */
 static void order_row(void)
@@ -125,8 +128,8 @@ static void order_row(void)
 }
 
 /*
- * Requests wait behind a message that finds no receive request; the peer that posts one executes them all,
- * the fill among them.
+ * Requests wait behind a message that finds no receive request; the peer that posts one executes
+ * them all, the fill among them.
  */
 static void executed_by_peer_row(bool inlined)
 {
@@ -170,7 +173,9 @@ static void domain_row(void)
 {
 	struct ibv_exp_create_mr_in in = {
 		.pd = n->other_pd,
-		.attr = {.max_klm_list_size = 4, .create_flags = INDIRECT, .exp_access_flags = RIGHTS},
+		.attr = {.max_klm_list_size = 4,
+			 .create_flags = INDIRECT,
+			 .exp_access_flags = RIGHTS},
 	};
 	struct list l = list_of(&(struct element){&leaf[LEAF_PLAIN], 0, 1000, 0}, 1);
 	struct ibv_mr *mr = need(ibv_exp_create_mr(&in));

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * User-mode registration, what an access through a key needs: rights of the key, and of the regions, keys and
- * windows behind it; their domains, and their being there.
+ * User-mode registration, what an access through a key needs: rights of the key, and of the
+ * regions, keys and windows behind it; their domains, and their being there.
  */
 #include <errno.h>
 #include <sys/mman.h>
@@ -9,7 +9,7 @@
 #include "lib/apart.h"
 #include "umr_access_fixture.h"
 
-/* --- rights of the key --- */
+/* --- rights of the key ----------------------------------------------------------- */
 
 static void rights_rows(void)
 {
@@ -22,7 +22,8 @@ static void rights_rows(void)
 		{"LOCAL_WRITE", WRITE, L_READ | L_WRITE},
 		{"REMOTE_READ", IBV_EXP_ACCESS_REMOTE_READ, READS},
 		{"REMOTE_WRITE", WRITE | IBV_EXP_ACCESS_REMOTE_WRITE, L_READ | L_WRITE | R_WRITE},
-		{"REMOTE_ATOMIC", WRITE | IBV_EXP_ACCESS_REMOTE_ATOMIC, L_READ | L_WRITE | R_ATOMIC},
+		{"REMOTE_ATOMIC", WRITE | IBV_EXP_ACCESS_REMOTE_ATOMIC,
+		 L_READ | L_WRITE | R_ATOMIC},
 		{"all", RIGHTS, ALL},
 	};
 
@@ -38,7 +39,7 @@ static void rights_rows(void)
 	}
 }
 
-/* --- what is behind an element --- */
+/* --- what is behind an element --------------------------------------------------- */
 
 /* A key around something, which is then used in each way, and around it. */
 static void element_row(const char *name, const struct made *middle, unsigned int good)
@@ -55,12 +56,14 @@ static void element_row(const char *name, const struct made *middle, unsigned in
 	unmake(&key);
 }
 
-/* The word of the atomic lies at the first multiple of 8 behind the first piece, which is within the middle.
+/* The word of the atomic lies at the first multiple of 8 behind the first piece, which is within
+ * the middle.
  */
 static void element_rows(void)
 {
 	const struct made *base = &leaf[LEAF_PLAIN];
-	struct ibv_mr *mr = need(ibv_reg_mr(n->other_pd, plain_memory(), LEAF_BYTES, IBV_ACCESS_LOCAL_WRITE));
+	struct ibv_mr *mr =
+		need(ibv_reg_mr(n->other_pd, plain_memory(), LEAF_BYTES, IBV_ACCESS_LOCAL_WRITE));
 	struct ibv_mr gone;
 	struct made m = like(base, mr);
 
@@ -82,7 +85,8 @@ static void element_rows(void)
 /* It is the bytes that are accessed that have to be there. */
 static void short_row(void)
 {
-	struct ibv_mr *mr = need(ibv_reg_mr(n->pd, plain_memory(), 64 + PIECE + 55, IBV_ACCESS_LOCAL_WRITE));
+	struct ibv_mr *mr =
+		need(ibv_reg_mr(n->pd, plain_memory(), 64 + PIECE + 55, IBV_ACCESS_LOCAL_WRITE));
 	struct made m = like(&leaf[LEAF_PLAIN], mr), key;
 	struct list l = around(&m);
 
@@ -126,7 +130,8 @@ static void window_element_row(void)
 	struct ibv_mw *mw = ibv_alloc_mw(n->pd, IBV_MW_TYPE_1);
 	struct ibv_mw_bind bind = {
 		.send_flags = IBV_SEND_SIGNALED,
-		.bind_info = {mr, leaf[LEAF_PLAIN].base, LEAF_BYTES, PROBE_ALL & ~IBV_ACCESS_LOCAL_WRITE},
+		.bind_info = {mr, leaf[LEAF_PLAIN].base, LEAF_BYTES,
+			      PROBE_ALL & ~IBV_ACCESS_LOCAL_WRITE},
 	};
 	struct ibv_mr as_mr = *mr;
 	struct made m = like(&leaf[LEAF_PLAIN], &as_mr);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * User-mode registration, who else uses keys: lists of several elements, shared receive queues, datagrams,
- * windows, FLUSH; and the page faults that pieces are.
+ * User-mode registration, who else uses keys: lists of several elements, shared receive queues,
+ * datagrams, windows, FLUSH; and the page faults that pieces are.
  */
 #include <errno.h>
 #include <string.h>
@@ -103,18 +103,23 @@ static void shared_queue_rows(void)
 	unmake(&key);
 }
 
-/* Each piece of on-demand memory is an access of its own: as many page faults as pieces on fresh pages. */
+/* Each piece of on-demand memory is an access of its own: as many page faults as pieces on fresh
+ * pages. */
 static void page_fault_row(void)
 {
 	enum { PAGES = 8, PAGE = 4096 };
-	uint8_t *at =
-		mmap(NULL, (size_t)PAGES * PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-	struct ibv_mr *mr = need(
-		ibv_reg_mr(n->pd, at, (size_t)PAGES * PAGE, IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_ON_DEMAND));
-	struct made m = {
-		.mr = mr, .base = (uintptr_t)at, .bytes = PAGES * PAGE, .spots = leaf[LEAF_ODP].spots};
-	const struct element e[] = {
-		{&m, 5, 100, 0}, {&m, 2 * PAGE, 20, 0}, {&m, 4 * PAGE - 1, 2, 0}, {&m, 7 * PAGE, 300, 0}};
+	uint8_t *at = mmap(NULL, (size_t)PAGES * PAGE, PROT_READ | PROT_WRITE,
+			   MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	struct ibv_mr *mr = need(ibv_reg_mr(n->pd, at, (size_t)PAGES * PAGE,
+					    IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_ON_DEMAND));
+	struct made m = {.mr = mr,
+			 .base = (uintptr_t)at,
+			 .bytes = PAGES * PAGE,
+			 .spots = leaf[LEAF_ODP].spots};
+	const struct element e[] = {{&m, 5, 100, 0},
+				    {&m, 2 * PAGE, 20, 0},
+				    {&m, 4 * PAGE - 1, 2, 0},
+				    {&m, 7 * PAGE, 300, 0}};
 	struct list l = list_of(e, 4);
 	struct made key = make(&l);
 	uint64_t faults = odp_counter(ODP_FAULTS), pages = odp_counter(ODP_FAULT_PAGES);
@@ -130,12 +135,13 @@ static void page_fault_row(void)
 	EXPECT(ibv_dereg_mr(mr) == 0 && munmap(at, (size_t)PAGES * PAGE) == 0, "closing");
 }
 
-/* Windows cannot be bound to an indirect key. */
+/* Windows cannot be bound to an UMR key. */
 static void window_rows(void)
 {
 	struct list l = list_of(&(struct element){&leaf[LEAF_PLAIN], 0, 1000, 0}, 1);
 	struct made key = make(&l);
-	struct ibv_mw *mw = ibv_alloc_mw(n->pd, IBV_MW_TYPE_1), *two = ibv_alloc_mw(n->pd, IBV_MW_TYPE_2);
+	struct ibv_mw *mw = ibv_alloc_mw(n->pd, IBV_MW_TYPE_1),
+		      *two = ibv_alloc_mw(n->pd, IBV_MW_TYPE_2);
 	struct ibv_mw_bind bind = {.bind_info = {key.mr, BASE, 64, IBV_ACCESS_REMOTE_READ}};
 	struct ibv_exp_send_wr wr;
 
@@ -146,7 +152,8 @@ static void window_rows(void)
 	wr.exp_opcode = IBV_EXP_WR_BIND_MW;
 	wr.bind_mw.mw = two;
 	wr.bind_mw.rkey = ibv_inc_rkey(two->rkey);
-	wr.bind_mw.bind_info = (struct ibv_exp_mw_bind_info){key.mr, BASE, 64, IBV_EXP_ACCESS_REMOTE_READ};
+	wr.bind_mw.bind_info =
+		(struct ibv_exp_mw_bind_info){key.mr, BASE, 64, IBV_EXP_ACCESS_REMOTE_READ};
 	EXPECT(run_request(&wr) == IBV_WC_MW_BIND_ERR, "type 2 is bound");
 	row("LOCAL_INV of a key");
 	memset(&wr, 0, sizeof(wr));
@@ -211,8 +218,8 @@ static void flush_rows(void)
 			DIE("ibv_create_qp_ex: errno %d", errno);
 		link.access |= ACCESS_FLUSH_GLOBAL;
 		pair_connect(&a, QP_EX, &link, &a, QP_EX, &link);
-		expect_status(flush(ibv_qp_to_qp_ex(n->qp[QP_EX]), mr->rkey, rows[i].level), rows[i].want,
-			      "FLUSH");
+		expect_status(flush(ibv_qp_to_qp_ex(n->qp[QP_EX]), mr->rkey, rows[i].level),
+			      rows[i].want, "FLUSH");
 		while (node_async(n, 0).any)
 			;
 		EXPECT(node_destroy_qp(n, QP_EX) == 0 && ibv_dereg_mr(mr) == 0, "closing");
@@ -226,21 +233,26 @@ static void datagram_row(void)
 	struct element f[] = {{&leaf[LEAF_ODP], 60, 41, 0}, {&leaf[LEAF_IOVA], 501, 600, 0}};
 	struct list from = list_of(e, 2), to = list_of(f, 2);
 	struct made x = make(&from), y = make(&to);
-	struct ibv_qp_init_attr init = {
-		.send_cq = n->cq[0], .recv_cq = n->cq[1], .qp_type = IBV_QPT_UD, .cap = spec_default().cap};
+	struct ibv_qp_init_attr init = {.send_cq = n->cq[0],
+					.recv_cq = n->cq[1],
+					.qp_type = IBV_QPT_UD,
+					.cap = spec_default().cap};
 	struct ibv_ah_attr to_self = {
 		.is_global = 1, .port_num = 1, .grh = {.dgid = a.info.gid, .hop_limit = 1}};
 	struct ibv_qp_attr attr = {.qp_state = IBV_QPS_INIT, .port_num = 1, .qkey = 5};
 	struct ibv_sge out = {x.base + 1, 500, x.mr->lkey}, in = {y.base, 540, y.mr->lkey};
 	struct ibv_recv_wr recv = {.sg_list = &in, .num_sge = 1}, *bad_recv;
-	struct ibv_send_wr send = {
-		.sg_list = &out, .num_sge = 1, .opcode = IBV_WR_SEND, .send_flags = IBV_SEND_SIGNALED};
+	struct ibv_send_wr send = {.sg_list = &out,
+				   .num_sge = 1,
+				   .opcode = IBV_WR_SEND,
+				   .send_flags = IBV_SEND_SIGNALED};
 	struct ibv_qp *qp = ibv_create_qp(n->pd, &init);
 	struct ibv_send_wr *bad;
 	struct ibv_wc wc;
 
 	row("a datagram from key to key");
-	if (!qp || ibv_modify_qp(qp, &attr, IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_QKEY))
+	if (!qp ||
+	    ibv_modify_qp(qp, &attr, IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_QKEY))
 		DIE("a queue pair: errno %d", errno);
 	attr.qp_state = IBV_QPS_RTR;
 	EXPECT(ibv_modify_qp(qp, &attr, IBV_QP_STATE) == 0, "to RTR");
@@ -250,13 +262,15 @@ static void datagram_row(void)
 	send.wr.ud.ah = ibv_create_ah(n->pd, &to_self);
 	send.wr.ud.remote_qpn = qp->qp_num;
 	send.wr.ud.remote_qkey = 5;
-	EXPECT(ibv_post_recv(qp, &recv, &bad_recv) == 0 && ibv_post_send(qp, &send, &bad) == 0, "posting");
+	EXPECT(ibv_post_recv(qp, &recv, &bad_recv) == 0 && ibv_post_send(qp, &send, &bad) == 0,
+	       "posting");
 	EXPECT(node_poll(n, 0, 1, PATIENCE, &wc) == 1 && wc.status == GOOD, "sending");
 	EXPECT(node_poll(n, 1, 1, PATIENCE, &wc) == 1 && wc.status == GOOD && wc.byte_len == 540,
 	       "receiving");
 	model_read(&x, 1, 500, bytes);
 	model_write(&y, 40, 500, bytes);
-	memcpy(model.of[LEAF_ODP] + 60, (void *)(uintptr_t)(leaf[LEAF_ODP].base + 60), 40); /* the header */
+	memcpy(model.of[LEAF_ODP] + 60, (void *)(uintptr_t)(leaf[LEAF_ODP].base + 60),
+	       40); /* the header */
 	memory_expect();
 	EXPECT(ibv_destroy_ah(send.wr.ud.ah) == 0 && ibv_destroy_qp(qp) == 0, "closing");
 	unmake(&x);

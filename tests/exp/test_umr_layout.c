@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * User-mode registration, what the bytes of a key are: each kind of list, in the request or not, over each
- * kind of region, and keys of keys to the depth that the device states; through the lkey and the rkey by each
- * opcode, between two processes. All regions are compared with the model, byte by byte.
+ * User-mode registration, what the bytes of a key are: each kind of list, in the request or not,
+ * over each kind of region, and keys of keys to the depth that the device states; through the lkey
+ * and the rkey by each opcode, between two processes. All regions are compared with the model, byte
+ * by byte.
  */
 #include "umr_fixture.h"
 
@@ -14,7 +15,7 @@
 static uint8_t bytes[KEY_BYTES];
 static uint64_t seed = 1;
 
-/* --- one access of each kind to [at, at + count) of a key --- */
+/* --- one access of each kind to [at, at + count) of a key ------------------------ */
 
 static void fresh(uint32_t count)
 {
@@ -31,7 +32,8 @@ static void expect_good(enum ibv_wc_status got, const char *what)
 static void write_in(const struct made *key, uint32_t at, uint32_t count)
 {
 	fresh(count);
-	expect_good(remote(IBV_WR_RDMA_WRITE, key->base + at, key->mr->rkey, count), "WRITE to the rkey");
+	expect_good(remote(IBV_WR_RDMA_WRITE, key->base + at, key->mr->rkey, count),
+		    "WRITE to the rkey");
 	model_write(key, at, count, bytes);
 	memory_expect();
 }
@@ -50,7 +52,8 @@ static void write_imm_in(const struct made *key, uint32_t at, uint32_t count)
 static void read_out(const struct made *key, uint32_t at, uint32_t count)
 {
 	fresh(count);
-	expect_good(remote(IBV_WR_RDMA_READ, key->base + at, key->mr->rkey, count), "READ of the rkey");
+	expect_good(remote(IBV_WR_RDMA_READ, key->base + at, key->mr->rkey, count),
+		    "READ of the rkey");
 	model_read(key, at, count, bytes);
 	expect_there(AT, bytes, count);
 	memory_expect();
@@ -80,7 +83,8 @@ static void send_in(const struct made *key, uint32_t at, uint32_t count)
 static void write_out(const struct made *key, uint32_t at, uint32_t count)
 {
 	fresh(count);
-	expect_good(local(IBV_WR_RDMA_WRITE, key->base + at, key->mr->lkey, count), "WRITE from the lkey");
+	expect_good(local(IBV_WR_RDMA_WRITE, key->base + at, key->mr->lkey, count),
+		    "WRITE from the lkey");
 	model_read(key, at, count, bytes);
 	expect_there(AT, bytes, count);
 	memory_expect();
@@ -89,7 +93,8 @@ static void write_out(const struct made *key, uint32_t at, uint32_t count)
 static void read_in(const struct made *key, uint32_t at, uint32_t count)
 {
 	fresh(count);
-	expect_good(local(IBV_WR_RDMA_READ, key->base + at, key->mr->lkey, count), "READ into the lkey");
+	expect_good(local(IBV_WR_RDMA_READ, key->base + at, key->mr->lkey, count),
+		    "READ into the lkey");
 	model_write(key, at, count, bytes);
 	memory_expect();
 }
@@ -110,7 +115,7 @@ static void all_accesses(const struct made *key)
 			access[i](key, part[k].at, part[k].count);
 }
 
-/* --- lists --- */
+/* --- lists ----------------------------------------------------------------------- */
 
 static const struct made *leaf_of(enum leaf kind, uint32_t i)
 {
@@ -143,7 +148,8 @@ static void region_fixed(struct list *l, enum leaf kind)
 {
 	l->count = 19;
 	for (uint32_t i = 0; i < l->count; i++)
-		l->e[i] = (struct element){leaf_of(kind, i), i * 3001 + 1, i + 1 < l->count ? 1001 : 333, 0};
+		l->e[i] = (struct element){leaf_of(kind, i), i * 3001 + 1,
+					   i + 1 < l->count ? 1001 : 333, 0};
 }
 
 /* Pieces of a key, most of it in another order. */
@@ -206,8 +212,8 @@ static void tower(size_t kind, bool inlined, enum leaf under)
 			.access = RIGHTS,
 		};
 
-		row("%s, %s, of a %s region, depth %u", kinds[kind].name, inlined ? "inline" : "not inline",
-		    leaf_name[under], depth + 1);
+		row("%s, %s, of a %s region, depth %u", kinds[kind].name,
+		    inlined ? "inline" : "not inline", leaf_name[under], depth + 1);
 		if (depth == 0)
 			kinds[kind].of_regions(&l, under);
 		else

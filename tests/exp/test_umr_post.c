@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * User-mode registration, what is refused when it is asked for: keys, containers, work requests. And NOP,
- * which is posted in the same way.
+ * User-mode registration, what is refused when it is asked for: keys, containers, work requests.
+ * And NOP, which is posted in the same way.
  */
 #include "umr_fixture.h"
 
@@ -18,7 +18,7 @@
 
 static struct ibv_mr *key, *fixed_key;
 
-/* --- keys and containers --- */
+/* --- keys and containers --------------------------------------------------------- */
 
 static void create_rows(void)
 {
@@ -56,18 +56,20 @@ static void create_rows(void)
 		EXPECT(!mr == (rows[i].want != 0) && errno == rows[i].want, "errno %d", errno);
 		if (!mr)
 			continue;
-		EXPECT(mr->lkey && mr->lkey == mr->rkey && mr->pd == n->pd && mr->context == n->ctx &&
-			       !mr->addr && !mr->length,
+		EXPECT(mr->lkey && mr->lkey == mr->rkey && mr->pd == n->pd &&
+			       mr->context == n->ctx && !mr->addr && !mr->length,
 		       "fields");
 		EXPECT(ibv_exp_query_mkey(mr, &attr) == 0 && attr.max_klm_list_size == rows[i].klms,
 		       "capacity %u", attr.max_klm_list_size);
 		attr.comp_mask = IBV_EXP_MKEY_ATTR_RESERVED;
 		EXPECT(ibv_exp_query_mkey(mr, &attr) == EINVAL, "an unknown mask is accepted");
-		EXPECT(ibv_rereg_mr(mr, IBV_REREG_MR_CHANGE_ACCESS, NULL, NULL, 0, 0) != 0, "re-registered");
+		EXPECT(ibv_rereg_mr(mr, IBV_REREG_MR_CHANGE_ACCESS, NULL, NULL, 0, 0) != 0,
+		       "re-registered");
 		EXPECT(ibv_dereg_mr(mr) == 0, "ibv_dereg_mr");
 	}
 	row("ibv_exp_query_mkey: of a plain region");
-	EXPECT(ibv_exp_query_mkey(leaf[LEAF_PLAIN].mr, &(struct ibv_exp_mkey_attr){.comp_mask = 0}) == EINVAL,
+	EXPECT(ibv_exp_query_mkey(leaf[LEAF_PLAIN].mr,
+				  &(struct ibv_exp_mkey_attr){.comp_mask = 0}) == EINVAL,
 	       "accepted");
 }
 
@@ -134,11 +136,12 @@ static void container_rows(void)
 		if (!c)
 			continue;
 		EXPECT(c->max_klm_list_size == rows[i].klms && c->context == n->ctx, "fields");
-		EXPECT(ibv_exp_dealloc_mkey_list_memory(c) == 0, "ibv_exp_dealloc_mkey_list_memory");
+		EXPECT(ibv_exp_dealloc_mkey_list_memory(c) == 0,
+		       "ibv_exp_dealloc_mkey_list_memory");
 	}
 }
 
-/* --- what a request may say --- */
+/* --- what a request may say ------------------------------------------------------ */
 
 static struct ibv_exp_mkey_list_container *small; /* of 2 elements */
 
@@ -178,37 +181,46 @@ static const struct post_row {
 	{"list, inline", IBV_EXP_UMR_MR_LIST, true, INLINE, NOTHING, 0, 0},
 	{"blocks", IBV_EXP_UMR_REPEAT, false, KLMS, NOTHING, 0, 0},
 	{"blocks, inline", IBV_EXP_UMR_REPEAT, true, INLINE, NOTHING, 0, 0},
-	{"inline, more than the queue pair takes", IBV_EXP_UMR_MR_LIST, true, INLINE + 1, NOTHING, 0, EINVAL},
-	{"blocks, inline, more than the queue pair takes", IBV_EXP_UMR_REPEAT, true, INLINE + 1, NOTHING, 0,
+	{"inline, more than the queue pair takes", IBV_EXP_UMR_MR_LIST, true, INLINE + 1, NOTHING,
+	 0, EINVAL},
+	{"blocks, inline, more than the queue pair takes", IBV_EXP_UMR_REPEAT, true, INLINE + 1,
+	 NOTHING, 0, EINVAL},
+	{"more than the key has room for", IBV_EXP_UMR_MR_LIST, false, KLMS + 1, NOTHING, 0,
 	 EINVAL},
-	{"more than the key has room for", IBV_EXP_UMR_MR_LIST, false, KLMS + 1, NOTHING, 0, EINVAL},
 	{"no elements", IBV_EXP_UMR_MR_LIST, false, 2, NUM_MRS, 0, EINVAL},
 	{"elements without number", IBV_EXP_UMR_MR_LIST, false, 2, NUM_MRS, UINT32_MAX, EINVAL},
 	{"no key", IBV_EXP_UMR_MR_LIST, true, 2, KEY_NONE, 0, EINVAL},
 	{"a plain region for a key", IBV_EXP_UMR_MR_LIST, true, 2, KEY_PLAIN, 0, EINVAL},
 	{"a list for a key of equal pieces", IBV_EXP_UMR_MR_LIST, true, 2, KEY_FIXED, 0, EINVAL},
 	{"blocks for a key of equal pieces", IBV_EXP_UMR_REPEAT, true, 2, KEY_FIXED, 0, EINVAL},
-	{"equal pieces for another key", IBV_EXP_UMR_MR_LIST_FIXED_SIZE, true, 2, NOTHING, 0, EINVAL},
+	{"equal pieces for another key", IBV_EXP_UMR_MR_LIST_FIXED_SIZE, true, 2, NOTHING, 0,
+	 EINVAL},
 	{"equal pieces", IBV_EXP_UMR_MR_LIST_FIXED_SIZE, true, 3, KEY_FIXED, 0, 0},
 	{"unknown type", IBV_EXP_UMR_MR_LIST, true, 2, TYPE, 3, EINVAL},
 	{"no container", IBV_EXP_UMR_MR_LIST, false, 2, CONTAINER_NONE, 0, EINVAL},
-	{"a container that is just large enough", IBV_EXP_UMR_MR_LIST, false, 2, CONTAINER_SMALL, 0, 0},
-	{"a container that is too small", IBV_EXP_UMR_MR_LIST, false, 3, CONTAINER_SMALL, 0, EINVAL},
+	{"a container that is just large enough", IBV_EXP_UMR_MR_LIST, false, 2, CONTAINER_SMALL, 0,
+	 0},
+	{"a container that is too small", IBV_EXP_UMR_MR_LIST, false, 3, CONTAINER_SMALL, 0,
+	 EINVAL},
 	{"no list", IBV_EXP_UMR_MR_LIST, true, 2, LIST_NONE, 0, EINVAL},
 	{"no blocks", IBV_EXP_UMR_REPEAT, true, 2, LIST_NONE, 0, EINVAL},
 	{"an element without region", IBV_EXP_UMR_MR_LIST, true, 2, REGION_NONE, 0, EINVAL},
-	{"an element of another context", IBV_EXP_UMR_MR_LIST, true, 2, REGION_ELSEWHERE, 0, EINVAL},
+	{"an element of another context", IBV_EXP_UMR_MR_LIST, true, 2, REGION_ELSEWHERE, 0,
+	 EINVAL},
 	{"no rights", IBV_EXP_UMR_MR_LIST, true, 2, ACCESS, 0, 0},
 	{"the right to flush", IBV_EXP_UMR_MR_LIST, true, 2, ACCESS, 1 << 8, 0},
 	{"REMOTE_WRITE without LOCAL_WRITE", IBV_EXP_UMR_MR_LIST, true, 2, ACCESS,
 	 IBV_EXP_ACCESS_REMOTE_WRITE, EINVAL},
-	{"the right to bind windows", IBV_EXP_UMR_MR_LIST, true, 2, ACCESS, IBV_EXP_ACCESS_MW_BIND, EINVAL},
-	{"a right of registration", IBV_EXP_UMR_MR_LIST, true, 2, ACCESS, IBV_EXP_ACCESS_ON_DEMAND, EINVAL},
+	{"the right to bind windows", IBV_EXP_UMR_MR_LIST, true, 2, ACCESS, IBV_EXP_ACCESS_MW_BIND,
+	 EINVAL},
+	{"a right of registration", IBV_EXP_UMR_MR_LIST, true, 2, ACCESS, IBV_EXP_ACCESS_ON_DEMAND,
+	 EINVAL},
 	{"up to the last address", IBV_EXP_UMR_MR_LIST, true, 2, BASE, (uint64_t)-200, 0},
 	{"beyond the last address", IBV_EXP_UMR_MR_LIST, true, 2, BASE, (uint64_t)-199, EINVAL},
 	{"lengths whose sum is too large", IBV_EXP_UMR_MR_LIST, true, 2, LENGTHS, BIG, EINVAL},
 	{"rounds whose sum is too large", IBV_EXP_UMR_REPEAT, true, 2, ROUNDS, 1ull << 60, EINVAL},
-	{"a piece beyond the last address", IBV_EXP_UMR_MR_LIST, true, 2, ADDR, (uint64_t)-99, EINVAL},
+	{"a piece beyond the last address", IBV_EXP_UMR_MR_LIST, true, 2, ADDR, (uint64_t)-99,
+	 EINVAL},
 	{"a piece up to the last address", IBV_EXP_UMR_MR_LIST, true, 2, ADDR, (uint64_t)-100, 0},
 	{"a stride that leads beyond", IBV_EXP_UMR_REPEAT, true, 2, STRIDE, BIG, EINVAL},
 	{"two dimensions", IBV_EXP_UMR_REPEAT, true, 2, STRIDE_DIM, 2, ENOMEM},
@@ -297,10 +309,12 @@ static struct list good_list(enum ibv_exp_umr_wr_type type, bool inlined, uint32
 	return l;
 }
 
-/* A request in a list of three: those before it are posted, it is refused, and nothing is left of it. */
+/* A request in a list of three: those before it are posted, it is refused, and nothing is left of
+ * it. */
 static void post_in_list(struct ibv_exp_send_wr *wr, int want)
 {
-	struct ibv_exp_send_wr nop = {.exp_opcode = IBV_EXP_WR_NOP, .exp_send_flags = IBV_EXP_SEND_SIGNALED},
+	struct ibv_exp_send_wr nop = {.exp_opcode = IBV_EXP_WR_NOP,
+				      .exp_send_flags = IBV_EXP_SEND_SIGNALED},
 			       last = nop, *bad = NULL;
 	struct ibv_wc wc[3];
 	int ret;
@@ -312,7 +326,8 @@ static void post_in_list(struct ibv_exp_send_wr *wr, int want)
 	ret = ibv_exp_post_send(n->qp[0], &nop, &bad);
 	EXPECT(ret == want && errno == want, "%d, errno %d", ret, errno);
 	EXPECT(bad == (want ? wr : NULL), "bad_wr");
-	EXPECT(node_poll(n, 0, 3, want ? 0 : PATIENCE, wc) == (want ? 1 : 3), "number of completions");
+	EXPECT(node_poll(n, 0, 3, want ? 0 : PATIENCE, wc) == (want ? 1 : 3),
+	       "number of completions");
 	for (int i = 0; i < (want ? 1 : 3); i++)
 		EXPECT(wc[i].status == IBV_WC_SUCCESS, "completion %d: '%s'", i,
 		       ibv_wc_status_str(wc[i].status));
@@ -335,7 +350,8 @@ static void post_rows(void)
 		apply(&wr, r, elsewhere);
 		post_in_list(&wr, r->want);
 	}
-	EXPECT(ibv_dereg_mr(elsewhere) == 0 && ibv_dealloc_pd(pd) == 0 && ibv_close_device(other) == 0,
+	EXPECT(ibv_dereg_mr(elsewhere) == 0 && ibv_dealloc_pd(pd) == 0 &&
+		       ibv_close_device(other) == 0,
 	       "closing");
 }
 
@@ -368,7 +384,7 @@ static void fixed_rows(void)
 	}
 }
 
-/* --- queue pairs --- */
+/* --- queue pairs ----------------------------------------------------------------- */
 
 static void qp_rows(void)
 {
@@ -394,7 +410,10 @@ static void qp_rows(void)
 		struct ibv_exp_qp_init_attr init = {
 			.send_cq = n->cq[0],
 			.recv_cq = n->cq[1],
-			.cap = {.max_send_wr = 4, .max_recv_wr = 4, .max_send_sge = 1, .max_recv_sge = 1},
+			.cap = {.max_send_wr = 4,
+				.max_recv_wr = 4,
+				.max_send_sge = 1,
+				.max_recv_sge = 1},
 			.qp_type = rows[i].type,
 			.comp_mask = IBV_EXP_QP_INIT_ATTR_PD | IBV_EXP_QP_INIT_ATTR_CREATE_FLAGS,
 			.pd = n->pd,
@@ -418,10 +437,11 @@ static void qp_rows(void)
 		EXPECT(init.max_inl_send_klms == (rows[i].umr ? rows[i].grant : 0), "%u granted",
 		       init.max_inl_send_klms);
 		EXPECT(ibv_exp_post_send(qp, &nop, &bad) == EINVAL, "NOP in RESET");
-		EXPECT(ibv_modify_qp(
-			       qp, &attr,
-			       IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT |
-				       (rows[i].type == IBV_QPT_UD ? IBV_QP_QKEY : IBV_QP_ACCESS_FLAGS)) == 0,
+		EXPECT(ibv_modify_qp(qp, &attr,
+				     IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT |
+					     (rows[i].type == IBV_QPT_UD ? IBV_QP_QKEY
+									 : IBV_QP_ACCESS_FLAGS)) ==
+			       0,
 		       "to INIT");
 		attr.qp_state = IBV_QPS_ERR;
 		EXPECT(ibv_modify_qp(qp, &attr, IBV_QP_STATE) == 0, "to ERR");
@@ -441,10 +461,11 @@ static void flushed_row(void)
 	need_fill(key, &l);
 	EXPECT(node_set_state(n, 0, IBV_QPS_ERR) == 0, "to ERR");
 	EXPECT(run_request(&wr) == IBV_WC_WR_FLUSH_ERR, "not flushed");
-	EXPECT(remote(IBV_WR_RDMA_READ, l.base, key->rkey, 8) == IBV_WC_SUCCESS, "invalidated all the same");
+	EXPECT(remote(IBV_WR_RDMA_READ, l.base, key->rkey, 8) == IBV_WC_SUCCESS,
+	       "invalidated all the same");
 }
 
-/* --- NOP --- */
+/* --- NOP ------------------------------------------------------------------------- */
 
 static void nop_rows(void)
 {
@@ -464,19 +485,21 @@ static void nop_rows(void)
 	wr[1].sg_list = &nowhere;
 	wr[1].num_sge = 1000;
 	EXPECT(ibv_exp_post_send(n->qp[0], wr, &bad) == 0, "refused");
-	EXPECT(node_poll(n, 0, 4, 0, wc) == 1 && wc[0].wr_id == 2 && wc[0].status == IBV_WC_SUCCESS &&
-		       wc[0].opcode == IBV_WC_SEND,
+	EXPECT(node_poll(n, 0, 4, 0, wc) == 1 && wc[0].wr_id == 2 &&
+		       wc[0].status == IBV_WC_SUCCESS && wc[0].opcode == IBV_WC_SEND,
 	       "the completion of the signalled one");
 	row("NOP: between messages");
 	wr[0].next = NULL;
 	wr[0].exp_send_flags = IBV_EXP_SEND_SIGNALED;
-	EXPECT(local(IBV_WR_RDMA_WRITE, (uintptr_t)n->arena, n->mr[KEY_FULL]->lkey, 8) == IBV_WC_SUCCESS,
+	EXPECT(local(IBV_WR_RDMA_WRITE, (uintptr_t)n->arena, n->mr[KEY_FULL]->lkey, 8) ==
+		       IBV_WC_SUCCESS,
 	       "a WRITE before");
 	EXPECT(ibv_exp_post_send(n->qp[0], wr, &bad) == 0, "refused");
-	EXPECT(ibv_exp_poll_cq(n->cq[0], 1, &exp, sizeof(exp)) == 1 && exp.exp_opcode == IBV_EXP_WC_SEND &&
-		       exp.wr_id == 1,
+	EXPECT(ibv_exp_poll_cq(n->cq[0], 1, &exp, sizeof(exp)) == 1 &&
+		       exp.exp_opcode == IBV_EXP_WC_SEND && exp.wr_id == 1,
 	       "the completion of an extended poll");
-	EXPECT(local(IBV_WR_RDMA_WRITE, (uintptr_t)n->arena, n->mr[KEY_FULL]->lkey, 8) == IBV_WC_SUCCESS,
+	EXPECT(local(IBV_WR_RDMA_WRITE, (uintptr_t)n->arena, n->mr[KEY_FULL]->lkey, 8) ==
+		       IBV_WC_SUCCESS,
 	       "a WRITE behind");
 }
 
@@ -526,8 +549,8 @@ static void opcode_row(void)
 	EXPECT(ibv_exp_post_send(n->qp[0], wr, &bad) == 0, "refused");
 	EXPECT(ibv_exp_poll_cq(n->cq[0], 2, exp, sizeof(exp[0])) == 2, "number");
 	for (int i = 0; i < 2; i++)
-		EXPECT(exp[i].exp_opcode == IBV_EXP_WC_UMR && exp[i].status == IBV_WC_SUCCESS, "number %d",
-		       i);
+		EXPECT(exp[i].exp_opcode == IBV_EXP_WC_UMR && exp[i].status == IBV_WC_SUCCESS,
+		       "number %d", i);
 }
 
 static void run(void)

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * User-mode registration, while the keys are in use: filled, invalidated and deregistered as another process
- * goes on reading and writing through them; regions changed and deregistered under them; and the other
- * process killed in the midst of it.
+ * User-mode registration, while the keys are in use: filled, invalidated and deregistered as
+ * another process goes on reading and writing through them; regions changed and deregistered under
+ * them; and the other process killed in the midst of it.
  */
 #include "umr_fixture.h"
 
@@ -28,7 +28,7 @@
 
 enum { JOB_READ, JOB_WRITE, JOB_RECEIVE };
 
-/* --- the other side --- */
+/* --- the other side -------------------------------------------------------------- */
 
 /* What a job of reading found, in one number. */
 #define FOUND_STATUS 0xffull
@@ -63,7 +63,8 @@ static uint64_t job(struct node *me, const struct side_job *j)
 	for (uint64_t i = 0; i < j->arg[3]; i++) {
 		struct ibv_wc wc;
 
-		if (node_post_send(me, QP_FLOW, &request, 1).ret || node_poll(me, 0, 1, PATIENCE, &wc) != 1)
+		if (node_post_send(me, QP_FLOW, &request, 1).ret ||
+		    node_poll(me, 0, 1, PATIENCE, &wc) != 1)
 			return 0xff;
 		if (wc.status != IBV_WC_SUCCESS)
 			return found | wc.status;
@@ -80,12 +81,15 @@ static void begin(uint64_t kind, const struct ibv_mr *key, uint64_t count)
 	side_begin(&b, &j);
 }
 
-/* --- keys of many small pieces --- */
+/* --- keys of many small pieces --------------------------------------------------- */
 
 static struct list blocks_of(const struct made *m)
 {
-	struct list l = {
-		.type = IBV_EXP_UMR_REPEAT, .inlined = true, .base = BASE, .access = RIGHTS, .count = 2};
+	struct list l = {.type = IBV_EXP_UMR_REPEAT,
+			 .inlined = true,
+			 .base = BASE,
+			 .access = RIGHTS,
+			 .count = 2};
 
 	l.rounds = ROUNDS;
 	l.e[0] = (struct element){m, 0, PIECE, 100};
@@ -109,7 +113,8 @@ static void fill_row(void)
 	set(LEAF_PLAIN, OLD);
 	set(LEAF_ODP, OLD + 1);
 	need_fill(key, &one);
-	for (int turn = 0; turn < 40 || ((~found & (FOUND_OLD | FOUND_NEW)) && now_ms() < end); turn++) {
+	for (int turn = 0; turn < 40 || ((~found & (FOUND_OLD | FOUND_NEW)) && now_ms() < end);
+	     turn++) {
 		uint64_t now;
 
 		begin(JOB_READ, key, 50);
@@ -129,7 +134,7 @@ static void fill_row(void)
 	EXPECT(ibv_dereg_mr(key) == 0, "ibv_dereg_mr");
 }
 
-/* --- two threads fill one key --- */
+/* --- two threads fill one key ---------------------------------------------------- */
 
 #define QP_OTHER 3
 
@@ -152,8 +157,8 @@ static void *fill_too(void *arg)
 	wr.ext_op.umr.mem_list.mem_reg_list = &piece;
 	while (!stop) {
 		EXPECT(ibv_exp_post_send(n->qp[QP_OTHER], &wr, &bad) == 0, "ibv_exp_post_send");
-		if (!EXPECT(node_poll(n, 2, 1, PATIENCE, &wc) == 1 && wc.status == IBV_WC_SUCCESS, "'%s'",
-			    ibv_wc_status_str(wc.status)))
+		if (!EXPECT(node_poll(n, 2, 1, PATIENCE, &wc) == 1 && wc.status == IBV_WC_SUCCESS,
+			    "'%s'", ibv_wc_status_str(wc.status)))
 			break;
 	}
 	return NULL;
@@ -202,18 +207,20 @@ static void two_fillers_row(void)
 			need_fill(key, &one);
 		found = side_end(&b);
 		EXPECT(!(found & FOUND_MIXED), "bytes of both");
-		EXPECT((found & FOUND_STATUS) == 0 || (found & FOUND_STATUS) == IBV_WC_REM_ACCESS_ERR,
+		EXPECT((found & FOUND_STATUS) == 0 ||
+			       (found & FOUND_STATUS) == IBV_WC_REM_ACCESS_ERR,
 		       "status %u", (unsigned int)(found & FOUND_STATUS));
 		if (found & FOUND_STATUS)
 			probe_reconnect(&b, &a, QP_FLOW);
 	}
 	stop = true;
 	pthread_join(thread, NULL);
-	EXPECT(node_destroy_qp(n, QP_OTHER) == 0 && node_destroy_cq(n, 2) == 0 && ibv_dereg_mr(key) == 0,
+	EXPECT(node_destroy_qp(n, QP_OTHER) == 0 && node_destroy_cq(n, 2) == 0 &&
+		       ibv_dereg_mr(key) == 0,
 	       "closing");
 }
 
-/* --- more keys in use than can be kept alive at a time --- */
+/* --- more keys in use than can be kept alive at a time --------------------------- */
 
 #define CROWD	   6
 #define CROWD_QP   2 /* the first of its queue pairs */
@@ -247,7 +254,8 @@ static void open_crowd_key(struct worker *w, int end)
 		w->mr[end][i] = ibv_reg_mr(n->pd, at, CROWD_EACH, IBV_ACCESS_LOCAL_WRITE);
 		if (!w->mr[end][i])
 			DIE("ibv_reg_mr");
-		m[i] = (struct made){.mr = w->mr[end][i], .base = (uintptr_t)at, .bytes = CROWD_EACH};
+		m[i] = (struct made){
+			.mr = w->mr[end][i], .base = (uintptr_t)at, .bytes = CROWD_EACH};
 		l.e[i] = (struct element){&m[i], 0, CROWD_EACH, 0};
 	}
 	w->key[end] = create_key(CROWD_MRS, IBV_EXP_MR_INDIRECT_KLMS);
@@ -294,7 +302,8 @@ static void open_worker(struct worker *w, int qp)
 static void close_worker(struct worker *w)
 {
 	for (int i = 0; i < CROWD_MRS; i++)
-		EXPECT(memcmp(crowd_memory(w, 1, i), crowd_memory(w, 0, i), CROWD_EACH) == 0, "piece %d", i);
+		EXPECT(memcmp(crowd_memory(w, 1, i), crowd_memory(w, 0, i), CROWD_EACH) == 0,
+		       "piece %d", i);
 	EXPECT(node_destroy_qp(n, w->qp) == 0 && ibv_destroy_cq(w->cq) == 0, "closing");
 	for (int end = 0; end < 2; end++) {
 		EXPECT(ibv_dereg_mr(w->key[end]) == 0, "ibv_dereg_mr");
@@ -319,7 +328,7 @@ static void crowd_row(void)
 		close_worker(&w[i]);
 }
 
-/* --- a region changes back and forth --- */
+/* --- a region changes back and forth --------------------------------------------- */
 
 static void *toggle(void *arg)
 {
@@ -327,7 +336,8 @@ static void *toggle(void *arg)
 
 	for (int i = 0; !stop; i++)
 		EXPECT(ibv_rereg_mr(mr, IBV_REREG_MR_CHANGE_ACCESS, NULL, NULL, 0,
-				    IBV_ACCESS_LOCAL_WRITE | (i % 2 ? IBV_ACCESS_REMOTE_READ : 0)) == 0,
+				    IBV_ACCESS_LOCAL_WRITE |
+					    (i % 2 ? IBV_ACCESS_REMOTE_READ : 0)) == 0,
 		       "ibv_rereg_mr: errno %d", errno);
 	return NULL;
 }
@@ -384,13 +394,15 @@ static void rereg_row(void)
 	stop = true;
 	pthread_join(thread, NULL);
 	for (uint32_t i = 0; i < ROUNDS; i++)
-		if (!EXPECT(((uint8_t *)(uintptr_t)leaf[LEAF_ODP].base)[i * 100 + 50] == OLD, "piece %u", i))
+		if (!EXPECT(((uint8_t *)(uintptr_t)leaf[LEAF_ODP].base)[i * 100 + 50] == OLD,
+			    "piece %u", i))
 			break;
 	pair_destroy(&a, QP_SELF, &a, QP_SELF);
-	EXPECT(ibv_dereg_mr(key) == 0 && ibv_dereg_mr(other) == 0 && ibv_dereg_mr(mr) == 0, "ibv_dereg_mr");
+	EXPECT(ibv_dereg_mr(key) == 0 && ibv_dereg_mr(other) == 0 && ibv_dereg_mr(mr) == 0,
+	       "ibv_dereg_mr");
 }
 
-/* --- the other process is killed --- */
+/* --- the other process is killed ------------------------------------------------- */
 
 static void bury(void)
 {
@@ -408,7 +420,8 @@ static void replace(void)
 
 	memset(&b, 0, sizeof(b));
 	side_start(&b);
-	EXPECT(side_set_state(&a, 0, IBV_QPS_RESET) == 0 && side_set_state(&a, QP_FLOW, IBV_QPS_RESET) == 0,
+	EXPECT(side_set_state(&a, 0, IBV_QPS_RESET) == 0 &&
+		       side_set_state(&a, QP_FLOW, IBV_QPS_RESET) == 0,
 	       "to RESET");
 	while (node_async(n, 0).any)
 		;
@@ -420,7 +433,7 @@ static void replace(void)
 	pair_connect(&b, QP_FLOW, NULL, &a, QP_FLOW, NULL);
 }
 
-/* --- the end of what is being written --- */
+/* --- the end of what is being written -------------------------------------------- */
 
 enum ending { END_REGION, END_KEY, END_INVALIDATE, END_FILL, ENDINGS };
 
@@ -498,7 +511,7 @@ static void ending_rows(bool die)
 		}
 }
 
-/* --- fills by the other process --- */
+/* --- fills by the other process -------------------------------------------------- */
 
 /* A list of all bytes of a region, which takes its time to be copied. */
 static struct ibv_exp_mem_region *longest_list(void)
@@ -506,13 +519,14 @@ static struct ibv_exp_mem_region *longest_list(void)
 	struct ibv_exp_mem_region *regions = calloc(LONGEST, sizeof(*regions));
 
 	for (uint32_t i = 0; regions && i < LONGEST; i++)
-		regions[i] = (struct ibv_exp_mem_region){leaf[LEAF_PLAIN].base + i, leaf[LEAF_PLAIN].mr, 1};
+		regions[i] = (struct ibv_exp_mem_region){leaf[LEAF_PLAIN].base + i,
+							 leaf[LEAF_PLAIN].mr, 1};
 	return regions;
 }
 
 /*
- * The other process executes our fills, which waited behind a message that it posts the receive request of,
- * and dies at some moment. The key can be filled again, whatever it was when it died.
+ * The other process executes our fills, which waited behind a message that it posts the receive
+ * request of, and dies at some moment. The key can be filled again, whatever it was when it died.
  */
 static void killed_in_fill_row(void)
 {
@@ -531,7 +545,8 @@ static void killed_in_fill_row(void)
 		struct ibv_exp_send_wr fill[FILLS], *bad;
 		struct ibv_wc wc;
 
-		EXPECT(side_set_state(&a, 0, IBV_QPS_RESET) == 0 && side_set_state(&b, 0, IBV_QPS_RESET) == 0,
+		EXPECT(side_set_state(&a, 0, IBV_QPS_RESET) == 0 &&
+			       side_set_state(&b, 0, IBV_QPS_RESET) == 0,
 		       "to RESET");
 		pair_connect(&a, 0, &patient, &b, 0, NULL);
 		for (int i = 0; i < FILLS; i++) {

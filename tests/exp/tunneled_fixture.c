@@ -15,9 +15,10 @@ struct node *n;
 struct ibv_mr *made[KIND_N];
 uint32_t rkey[KIND_N];
 
-const char *const way_name[] = {"WRITE", "inline", "from a list", "with immediate", "ibv_exp_post_send"};
+const char *const way_name[] = {"WRITE", "inline", "from a list", "with immediate",
+				"ibv_exp_post_send"};
 
-/* --- regions, in either process --- */
+/* --- regions, in either process -------------------------------------------------- */
 
 static struct ibv_mr *make(struct node *me, enum kind kind)
 {
@@ -62,7 +63,7 @@ uint32_t ask(struct side *s, enum kind kind)
 	return (uint32_t)side_end(s);
 }
 
-/* --- one WRITE --- */
+/* --- one WRITE ------------------------------------------------------------------- */
 
 struct node_send write_request(const struct target *t, enum way way, uint64_t addr, uint32_t bytes)
 {
@@ -88,7 +89,8 @@ struct node_send write_request(const struct target *t, enum way way, uint64_t ad
 static enum ibv_wc_status write_exp(const struct target *t, uint64_t addr, uint32_t bytes)
 {
 	struct ibv_sge sge = side_sge(&a, KEY_FULL, SOURCE_AT, bytes);
-	struct ibv_exp_send_wr wr = {.exp_opcode = IBV_EXP_WR_RDMA_WRITE, .sg_list = &sge, .num_sge = 1};
+	struct ibv_exp_send_wr wr = {
+		.exp_opcode = IBV_EXP_WR_RDMA_WRITE, .sg_list = &sge, .num_sge = 1};
 
 	wr.wr.rdma.remote_addr = addr;
 	wr.wr.rdma.rkey = t->rkey;
@@ -108,7 +110,8 @@ void expect_immediate(const struct target *t, uint32_t bytes, enum ibv_wc_status
 		       "completion");
 }
 
-enum ibv_wc_status write_payload(const struct target *t, enum way way, uint64_t addr, uint32_t bytes)
+enum ibv_wc_status write_payload(const struct target *t, enum way way, uint64_t addr,
+				 uint32_t bytes)
 {
 	struct node_send s = write_request(t, way, addr, bytes);
 	struct ibv_wc wc;
@@ -149,7 +152,7 @@ void put_commands(const struct anyverbs_tunneled_atomic *c, unsigned int count)
 	memcpy(n->arena + SOURCE_AT, c, count * sizeof(*c));
 }
 
-/* --- the block --- */
+/* --- the block ------------------------------------------------------------------- */
 
 void set_block(const struct target *t, const uint8_t *block)
 {
@@ -167,8 +170,8 @@ void expect_block(const struct target *t, const uint8_t *block)
 		uint64_t word = side_peek(t->side, BLOCK_AT + i), want;
 
 		memcpy(&want, block + i, 8);
-		EXPECT(word == want, "bytes %u.. are 0x%llx, not 0x%llx", i, (unsigned long long)word,
-		       (unsigned long long)want);
+		EXPECT(word == want, "bytes %u.. are 0x%llx, not 0x%llx", i,
+		       (unsigned long long)word, (unsigned long long)want);
 	}
 }
 
@@ -193,7 +196,8 @@ static void open_pairs(void)
 {
 	struct node_qp_spec spec = spec_default();
 
-	if (extended_create_qp(n, QP_PEER, IBV_QPT_RC, 8) || extended_create_qp(n, QP_SELF, IBV_QPT_RC, 8) ||
+	if (extended_create_qp(n, QP_PEER, IBV_QPT_RC, 8) ||
+	    extended_create_qp(n, QP_SELF, IBV_QPT_RC, 8) ||
 	    side_create_qp(&b, QP_PEER, &spec, NULL))
 		DIE("queue pairs: errno %d", errno);
 	pair_connect(&a, QP_PEER, NULL, &b, QP_PEER, NULL);

@@ -10,13 +10,15 @@ static uint8_t bytes[KEY_BYTES];
 
 void expect_status(enum ibv_wc_status got, enum ibv_wc_status wanted, const char *what)
 {
-	EXPECT(got == wanted, "%s: '%s', not '%s'", what, ibv_wc_status_str(got), ibv_wc_status_str(wanted));
+	EXPECT(got == wanted, "%s: '%s', not '%s'", what, ibv_wc_status_str(got),
+	       ibv_wc_status_str(wanted));
 }
 
 /* A message to a receive buffer behind the key. */
 static void expect_receive(uint64_t addr, uint32_t lkey, uint32_t count, bool good)
 {
-	struct node_recv recv = {.num_sge = 1, .sge = {{.addr = addr, .length = count, .lkey = lkey}}};
+	struct node_recv recv = {.num_sge = 1,
+				 .sge = {{.addr = addr, .length = count, .lkey = lkey}}};
 	struct node_send send = {.opcode = IBV_WR_SEND,
 				 .flags = IBV_SEND_SIGNALED,
 				 .num_sge = 1,
@@ -41,11 +43,13 @@ void expect_accesses(const struct made *key, uint32_t at, uint32_t count, unsign
 	memory_fill(seed += 16);
 	side_fill(&b, AT, count, seed + 9, 0);
 	pattern_fill(bytes, count, seed + 9, 0);
-	expect_status(remote(IBV_WR_RDMA_WRITE, addr, key->mr->rkey, count), writes ? GOOD : REMOTE, "WRITE");
+	expect_status(remote(IBV_WR_RDMA_WRITE, addr, key->mr->rkey, count), writes ? GOOD : REMOTE,
+		      "WRITE");
 	if (writes)
 		model_write(key, at, count, bytes);
 	memory_expect();
-	expect_status(remote(IBV_WR_RDMA_READ, addr, key->mr->rkey, count), fetches ? GOOD : REMOTE, "READ");
+	expect_status(remote(IBV_WR_RDMA_READ, addr, key->mr->rkey, count), fetches ? GOOD : REMOTE,
+		      "READ");
 	if (fetches)
 		model_read(key, at, count, bytes);
 	expect_there(AT, bytes, count);
@@ -55,10 +59,10 @@ void expect_accesses(const struct made *key, uint32_t at, uint32_t count, unsign
 	if (good & L_WRITE)
 		model_write(key, at, count, bytes);
 	memory_expect();
-	expect_status(local(IBV_WR_RDMA_READ, addr, key->mr->lkey, count), good & L_WRITE ? GOOD : LOCAL,
-		      "READ into the lkey");
-	expect_status(local(IBV_WR_RDMA_WRITE, addr, key->mr->lkey, count), good & L_READ ? GOOD : LOCAL,
-		      "WRITE from the lkey");
+	expect_status(local(IBV_WR_RDMA_READ, addr, key->mr->lkey, count),
+		      good & L_WRITE ? GOOD : LOCAL, "READ into the lkey");
+	expect_status(local(IBV_WR_RDMA_WRITE, addr, key->mr->lkey, count),
+		      good & L_READ ? GOOD : LOCAL, "WRITE from the lkey");
 	memory_expect();
 	expect_status(remote(IBV_WR_ATOMIC_FETCH_AND_ADD, (addr + 7) & ~7ull, key->mr->rkey, 8),
 		      good & R_ATOMIC ? GOOD : REMOTE, "FETCH_AND_ADD");

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What the tests of access through keys (test_umr_access_*.c) share: all accesses to some bytes of a key, and
- * keys around something that is to be looked at. The rest is in umr_fixture.h.
+ * What the tests of access through keys (test_umr_access_*.c) share: all accesses to some bytes of
+ * a key, and keys around something that is to be looked at. The rest is in umr_fixture.h.
  */
 #ifndef TEST_UMR_ACCESS_FIXTURE_H
 #define TEST_UMR_ACCESS_FIXTURE_H
@@ -32,7 +32,8 @@ enum {
 void expect_status(enum ibv_wc_status got, enum ibv_wc_status wanted, const char *what);
 
 /*
- * All accesses to @count bytes at @at of a key; what is permitted (@good) is done, and of the rest nothing.
+ * All accesses to @count bytes at @at of a key; what is permitted (@good) is done, and of the rest
+ * nothing.
  * @key: its model with @at the place of the bytes, for what is done.
  */
 void expect_accesses(const struct made *key, uint32_t at, uint32_t count, unsigned int good);
@@ -40,7 +41,8 @@ void expect_accesses(const struct made *key, uint32_t at, uint32_t count, unsign
 /* A list with all rights, at BASE, inline. */
 struct list list_of(const struct element *e, uint32_t count);
 
-/* Three pieces, of which the one in the middle is the one that matters. Words are where atomics want them. */
+/* Three pieces, of which the one in the middle is the one that matters. Words are where atomics
+ * want them. */
 struct list around(const struct made *middle);
 
 /* The same bytes by another region. */

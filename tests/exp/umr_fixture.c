@@ -24,7 +24,7 @@ static struct ibv_dm *dm;
 static uint8_t *plain, *odp;
 static struct ibv_exp_mkey_list_container *container;
 
-/* --- regions --- */
+/* --- regions --------------------------------------------------------------------- */
 
 static struct made region(enum leaf kind, struct ibv_mr *mr, uint64_t base)
 {
@@ -40,14 +40,15 @@ static struct made region(enum leaf kind, struct ibv_mr *mr, uint64_t base)
 
 static uint8_t *pages(void)
 {
-	uint8_t *p = mmap(NULL, LEAF_BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	uint8_t *p =
+		mmap(NULL, LEAF_BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 
 	if (p == MAP_FAILED)
 		DIE("mmap");
 	return p;
 }
 
-/* The rights that an indirect key needs of them, and no remote ones. */
+/* The rights that an UMR key needs of them, and no remote ones. */
 static void open_regions(void)
 {
 	struct ibv_alloc_dm_attr attr = {.length = LEAF_BYTES};
@@ -59,17 +60,21 @@ static void open_regions(void)
 	dm = ibv_alloc_dm(n->ctx, &attr);
 	if (!dm)
 		DIE("ibv_alloc_dm");
-	leaf[LEAF_PLAIN] = region(LEAF_PLAIN, ibv_reg_mr(n->pd, plain, LEAF_BYTES, rights), (uintptr_t)plain);
-	leaf[LEAF_ODP] = region(LEAF_ODP, ibv_reg_mr(n->pd, odp, LEAF_BYTES, rights | IBV_ACCESS_ON_DEMAND),
-				(uintptr_t)odp);
-	leaf[LEAF_IMPLICIT] =
-		region(LEAF_IMPLICIT, ibv_reg_mr(n->pd, NULL, SIZE_MAX, rights | IBV_ACCESS_ON_DEMAND),
-		       (uintptr_t)implicit);
-	leaf[LEAF_DEVICE] = region(
-		LEAF_DEVICE,
-		ibv_reg_dm_mr(n->pd, dm, 0, LEAF_BYTES, (unsigned int)rights | IBV_ACCESS_ZERO_BASED), 0);
+	leaf[LEAF_PLAIN] =
+		region(LEAF_PLAIN, ibv_reg_mr(n->pd, plain, LEAF_BYTES, rights), (uintptr_t)plain);
+	leaf[LEAF_ODP] =
+		region(LEAF_ODP, ibv_reg_mr(n->pd, odp, LEAF_BYTES, rights | IBV_ACCESS_ON_DEMAND),
+		       (uintptr_t)odp);
+	leaf[LEAF_IMPLICIT] = region(
+		LEAF_IMPLICIT, ibv_reg_mr(n->pd, NULL, SIZE_MAX, rights | IBV_ACCESS_ON_DEMAND),
+		(uintptr_t)implicit);
+	leaf[LEAF_DEVICE] = region(LEAF_DEVICE,
+				   ibv_reg_dm_mr(n->pd, dm, 0, LEAF_BYTES,
+						 (unsigned int)rights | IBV_ACCESS_ZERO_BASED),
+				   0);
 	leaf[LEAF_NULL] = region(LEAF_NULL, ibv_alloc_null_mr(n->pd), 0);
-	leaf[LEAF_IOVA] = region(LEAF_IOVA, ibv_reg_mr_iova(n->pd, iova, LEAF_BYTES, IOVA, rights), IOVA);
+	leaf[LEAF_IOVA] =
+		region(LEAF_IOVA, ibv_reg_mr_iova(n->pd, iova, LEAF_BYTES, IOVA, rights), IOVA);
 }
 
 static void close_regions(void)
@@ -115,7 +120,8 @@ void memory_fill(uint64_t seed)
 		if (i == LEAF_NULL)
 			memset(model.of[i], 0, LEAF_BYTES);
 		else if (i == LEAF_DEVICE)
-			EXPECT(ibv_memcpy_to_dm(dm, 0, model.of[i], LEAF_BYTES) == 0, "ibv_memcpy_to_dm");
+			EXPECT(ibv_memcpy_to_dm(dm, 0, model.of[i], LEAF_BYTES) == 0,
+			       "ibv_memcpy_to_dm");
 		else
 			memcpy(memory_of(i), model.of[i], LEAF_BYTES);
 	}
@@ -132,8 +138,9 @@ void memory_expect(void)
 		if (!is || memcmp(is, model.of[i], LEAF_BYTES) == 0)
 			continue;
 		for (uint32_t at = 0; at < LEAF_BYTES; at++)
-			if (!EXPECT(is[at] == model.of[i][at], "region %d: byte %u is 0x%02x, not 0x%02x", i,
-				    at, is[at], model.of[i][at]))
+			if (!EXPECT(is[at] == model.of[i][at],
+				    "region %d: byte %u is 0x%02x, not 0x%02x", i, at, is[at],
+				    model.of[i][at]))
 				break;
 	}
 }
@@ -151,13 +158,15 @@ void model_write(const struct made *key, uint32_t at, uint32_t bytes, const uint
 			model.of[key->spots[at + i].leaf][key->spots[at + i].at] = from[i];
 }
 
-/* --- keys --- */
+/* --- keys ------------------------------------------------------------------------ */
 
 struct ibv_mr *create_key(uint32_t klms, uint32_t flags)
 {
 	struct ibv_exp_create_mr_in in = {
 		.pd = n->pd,
-		.attr = {.max_klm_list_size = klms, .create_flags = flags, .exp_access_flags = RIGHTS},
+		.attr = {.max_klm_list_size = klms,
+			 .create_flags = flags,
+			 .exp_access_flags = RIGHTS},
 	};
 	struct ibv_mr *mr = ibv_exp_create_mr(&in);
 
@@ -188,8 +197,8 @@ struct ibv_exp_send_wr fill_request(struct ibv_mr *mr, const struct list *list)
 		regions[i] = (struct ibv_exp_mem_region){e->of->base + e->at, e->of->mr, e->bytes};
 		counts[i] = e->bytes;
 		strides[i] = e->stride;
-		blocks[i] = (struct ibv_exp_mem_repeat_block){e->of->base + e->at, e->of->mr, &counts[i],
-							      &strides[i]};
+		blocks[i] = (struct ibv_exp_mem_repeat_block){e->of->base + e->at, e->of->mr,
+							      &counts[i], &strides[i]};
 	}
 	rounds = list->rounds;
 	if (list->type == IBV_EXP_UMR_REPEAT) {
@@ -226,8 +235,8 @@ enum ibv_wc_status run_request(struct ibv_exp_send_wr *wr)
 	if (node_poll(n, 0, 1, PATIENCE, &wc) != 1)
 		DIE("no completion");
 	EXPECT(wc.wr_id == wr->wr_id && wc.qp_num == n->qp[0]->qp_num, "fields of the completion");
-	EXPECT((int)wc.opcode == (wr->exp_opcode == IBV_EXP_WR_NOP ? 0 : 0x100) || wc.status, "opcode 0x%x",
-	       (int)wc.opcode);
+	EXPECT((int)wc.opcode == (wr->exp_opcode == IBV_EXP_WR_NOP ? 0 : 0x100) || wc.status,
+	       "opcode 0x%x", (int)wc.opcode);
 	if (wc.status != IBV_WC_SUCCESS)
 		probe_reconnect(&b, &a, 0);
 	return wc.status;
@@ -255,7 +264,8 @@ struct made make(const struct list *list)
 	uint32_t rounds = list->type == IBV_EXP_UMR_REPEAT ? list->rounds : 1;
 	struct made m = {.base = list->base, .spots = calloc(KEY_BYTES, sizeof(*m.spots))};
 
-	m.mr = create_key(list->count, fixed ? IBV_EXP_MR_FIXED_BUFFER_SIZE : IBV_EXP_MR_INDIRECT_KLMS);
+	m.mr = create_key(list->count,
+			  fixed ? IBV_EXP_MR_FIXED_BUFFER_SIZE : IBV_EXP_MR_INDIRECT_KLMS);
 	need_fill(m.mr, list);
 	for (uint32_t r = 0; r < rounds; r++)
 		for (uint32_t i = 0; i < list->count; i++)
@@ -276,7 +286,7 @@ void unmake(struct made *m)
 	free(m->spots);
 }
 
-/* --- plain requests --- */
+/* --- plain requests -------------------------------------------------------------- */
 
 enum ibv_wc_status remote(enum ibv_wr_opcode op, uint64_t addr, uint32_t rkey, uint32_t bytes)
 {
@@ -310,7 +320,8 @@ enum ibv_wc_status local(enum ibv_wr_opcode op, uint64_t addr, uint32_t lkey, ui
 
 void post_receive(uint64_t addr, uint32_t lkey, uint32_t bytes)
 {
-	struct node_recv recv = {.num_sge = 1, .sge = {{.addr = addr, .length = bytes, .lkey = lkey}}};
+	struct node_recv recv = {.num_sge = 1,
+				 .sge = {{.addr = addr, .length = bytes, .lkey = lkey}}};
 
 	EXPECT(node_post_recv(n, 0, &recv, 1).ret == 0, "ibv_post_recv");
 }
@@ -321,7 +332,8 @@ enum ibv_wc_status received(struct side *s, uint32_t bytes)
 
 	if (side_poll(s, 1, 1, PATIENCE, &wc) != 1)
 		DIE("nothing received");
-	EXPECT(wc.status != IBV_WC_SUCCESS || wc.byte_len == bytes, "%u bytes received", wc.byte_len);
+	EXPECT(wc.status != IBV_WC_SUCCESS || wc.byte_len == bytes, "%u bytes received",
+	       wc.byte_len);
 	return wc.status;
 }
 
@@ -338,8 +350,8 @@ void expect_there(uint32_t at, const uint8_t *bytes, uint32_t count)
 
 	EXPECT(probe_request(&a, &b, 0, &request) == IBV_WC_SUCCESS, "fetching");
 	for (uint32_t i = 0; i < count; i++)
-		if (!EXPECT(n->arena[HERE + i] == bytes[i], "byte %u there is 0x%02x, not 0x%02x", i,
-			    n->arena[HERE + i], bytes[i]))
+		if (!EXPECT(n->arena[HERE + i] == bytes[i], "byte %u there is 0x%02x, not 0x%02x",
+			    i, n->arena[HERE + i], bytes[i]))
 			break;
 }
 
@@ -363,7 +375,8 @@ static void open_pair(void)
 	n->qp[0] = ibv_exp_create_qp(n->ctx, &init);
 	if (!n->qp[0] || side_create_qp(&b, 0, &spec, NULL))
 		DIE("queue pairs: errno %d", errno);
-	EXPECT(init.max_inl_send_klms == INLINE_KLMS, "%u elements granted", init.max_inl_send_klms);
+	EXPECT(init.max_inl_send_klms == INLINE_KLMS, "%u elements granted",
+	       init.max_inl_send_klms);
 	pair_connect(&a, 0, NULL, &b, 0, NULL);
 }
 
@@ -386,7 +399,8 @@ int umr_test(int argc, char **argv, void (*run)(void))
 		DIE("ibv_exp_alloc_mkey_list_memory: errno %d", errno);
 	run();
 	row("closing");
-	EXPECT(ibv_exp_dealloc_mkey_list_memory(container) == 0, "ibv_exp_dealloc_mkey_list_memory");
+	EXPECT(ibv_exp_dealloc_mkey_list_memory(container) == 0,
+	       "ibv_exp_dealloc_mkey_list_memory");
 	close_regions();
 	pair_destroy(&a, 0, &b, 0);
 	side_stop(&b);

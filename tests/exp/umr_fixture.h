@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What the tests of user-mode registration (test_umr_*.c) share: two sides, regions of all kinds, keys made
- * of them, and a model of what such a key stands for: a table of its bytes, each with the region and the
- * place where it lies, made by going through the lists one byte at a time.
+ * What the tests of user-mode registration (test_umr_*.c) share: two sides, regions of all kinds,
+ * keys made of them, and a model of what such a key stands for: a table of its bytes, each with the
+ * region and the place where it lies, made by going through the lists one byte at a time.
  */
 #ifndef TEST_UMR_FIXTURE_H
 #define TEST_UMR_FIXTURE_H
@@ -68,7 +68,7 @@ extern struct made leaf[LEAF_N];
 /* The test: open all this, call @run, and close it again. Return: exit status for main(). */
 int umr_test(int argc, char **argv, void (*run)(void));
 
-/* --- keys --- */
+/* --- keys ------------------------------------------------------------------------ */
 
 struct ibv_mr *create_key(uint32_t klms, uint32_t flags);
 /* A key filled from the list, and its model. */
@@ -76,18 +76,19 @@ struct made make(const struct list *list);
 void unmake(struct made *key);
 
 /*
- * A request to fill @mr from the list; its arrays live until the next one is made. Not inline: in the
- * fixture's container.
+ * A request to fill @mr from the list; its arrays live until the next one is made. Not inline: in
+ * the fixture's container.
  */
 struct ibv_exp_send_wr fill_request(struct ibv_mr *mr, const struct list *list);
 struct ibv_exp_send_wr invalidate_request(struct ibv_mr *mr);
 
-/* Post one request of queue pair 0, signalled; its completion's status. An error is cleared away. */
+/* Post one request of queue pair 0, signalled; its completion's status. An error is cleared away.
+ */
 enum ibv_wc_status run_request(struct ibv_exp_send_wr *wr);
 void need_fill(struct ibv_mr *mr, const struct list *list);
 void need_invalidate(struct ibv_mr *mr);
 
-/* --- bytes --- */
+/* --- bytes ----------------------------------------------------------------------- */
 
 /* All leaves, as they are and as they should be. */
 struct memory {
@@ -105,9 +106,10 @@ void model_write(const struct made *key, uint32_t at, uint32_t bytes, const uint
 /* Bytes of the other side's arena, by way of plain keys. */
 void expect_there(uint32_t at, const uint8_t *bytes, uint32_t count);
 
-/* --- plain requests of queue pair 0 --- */
+/* --- plain requests of queue pair 0 ---------------------------------------------- */
 
-/* From the other side to @addr under @rkey, with its bytes at AT. Return: the completion's status */
+/* From the other side to @addr under @rkey, with its bytes at AT. Return: the completion's status
+ */
 enum ibv_wc_status remote(enum ibv_wr_opcode op, uint64_t addr, uint32_t rkey, uint32_t bytes);
 /* From here, with a local buffer under @lkey, to the other side's bytes at AT. */
 enum ibv_wc_status local(enum ibv_wr_opcode op, uint64_t addr, uint32_t lkey, uint32_t bytes);

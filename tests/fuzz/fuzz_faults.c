@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Any text as rules of faults. What is refused says where, inside the text; what is understood is understood
- * again, rule by rule, from the places where its rules are written.
+ * Any text as rules of faults. What is refused says where, inside the text; what is understood is
+ * understood again, rule by rule, from the places where its rules are written.
  */
 #include <stdlib.h>
 #include <string.h>

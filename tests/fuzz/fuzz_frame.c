@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Any bytes: as a packet, and - with lengths, checksum and CRC put right, which chance would never get right
+ * Any bytes: as a packet, and - with lengths, checksum and CRC put right, which chance would never
+ * get right
  * - as a frame. Whatever is understood must survive being written and read again.
  */
 #include <stdlib.h>

@@ -34,7 +34,8 @@ static int compare(const struct bits *a, const struct bits *b, unsigned int n, b
 	return 0;
 }
 
-static struct bits sum(const struct bits *a, const struct bits *b, const struct bits *top, unsigned int n)
+static struct bits sum(const struct bits *a, const struct bits *b, const struct bits *top,
+		       unsigned int n)
 {
 	struct bits out = *a;
 	int carry = 0;
@@ -53,8 +54,8 @@ struct model {
 };
 
 /* Return: is it stored? */
-static bool model_apply(enum av_atomic_op op, const struct model *m, const struct bits *old, struct bits *new,
-			unsigned int n)
+static bool model_apply(enum av_atomic_op op, const struct model *m, const struct bits *old,
+			struct bits *new, unsigned int n)
 {
 	bool same = true;
 
@@ -129,7 +130,7 @@ bool model_atomic(const struct av_atomic *a, void *operand)
 	return stored;
 }
 
-/* --- operands --- */
+/* --- operands -------------------------------------------------------------------- */
 
 static uint64_t random64(void)
 {

@@ -10,8 +10,8 @@
 /* Do it to an operand as it lies in memory. Return: is it stored, though perhaps the same? */
 bool model_atomic(const struct av_atomic *atomic, void *operand);
 
-/* Random operands of an operation, .bytes and .swapped given, that often meet each other's edges. @old: what
- * is in memory. The same in each run. */
+/* Random operands of an operation, .bytes and .swapped given, that often meet each other's edges.
+ * @old: what is in memory. The same in each run. */
 void model_random(struct av_atomic *atomic, struct av_operand *old);
 
 #endif

@@ -1,17 +1,19 @@
 /* SPDX-License-Identifier: MIT */
-/* For checks in forked children and threads too, where an assertion of the test library has nowhere to go. */
+/* For checks in forked children and threads too, where an assertion of the test library has nowhere
+ * to go. */
 #ifndef AV_TESTS_CHECK_H
 #define AV_TESTS_CHECK_H
 
 #include <stdio.h>
 #include <stdlib.h>
 
-#define CHECK(cond)                                                                                        \
-	do {                                                                                               \
-		if (!(cond)) {                                                                             \
-			fprintf(stderr, "%s:%d: %s: not true: %s\n", __FILE__, __LINE__, __func__, #cond); \
-			abort();                                                                           \
-		}                                                                                          \
+#define CHECK(cond)                                                                                \
+	do {                                                                                       \
+		if (!(cond)) {                                                                     \
+			fprintf(stderr, "%s:%d: %s: not true: %s\n", __FILE__, __LINE__, __func__, \
+				#cond);                                                            \
+			abort();                                                                   \
+		}                                                                                  \
 	} while (0)
 
 #endif

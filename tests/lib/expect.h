@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Rows and their failures. A test is a list of rows; each failed expectation is printed with the row's name,
- * and the test goes on with the next expectation. Time limits are here, too: nothing in these tests may hang.
+ * Rows and their failures. A test is a list of rows; each failed expectation is printed with the
+ * row's name, and the test goes on with the next expectation. Time limits are here, too: nothing in
+ * these tests may hang.
  */
 #ifndef TEST_EXPECT_H
 #define TEST_EXPECT_H
@@ -35,7 +36,8 @@ void fail_at(const char *file, int line, const char *fmt, ...) TEST_PRINTF(3, 4)
 	})
 
 /* Something a row needs cannot be had: the whole test ends, failed. */
-void die_at(const char *file, int line, const char *fmt, ...) TEST_PRINTF(3, 4) __attribute__((noreturn));
+void die_at(const char *file, int line, const char *fmt, ...) TEST_PRINTF(3, 4)
+	__attribute__((noreturn));
 #define DIE(...) die_at(__FILE__, __LINE__, __VA_ARGS__)
 
 unsigned int failures(void);
@@ -43,8 +45,8 @@ unsigned int failures(void);
 /* Prints how many rows there were. Return: exit status for main(). */
 int summary(void);
 
-/* End this process, with the name of its row, if it still runs after that many seconds; twice as many with a
- * sanitizer. */
+/* End this process, with the name of its row, if it still runs after that many seconds; twice as
+ * many with a sanitizer. */
 void time_limit(unsigned int seconds);
 
 uint64_t now_ns(void);

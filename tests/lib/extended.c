@@ -35,8 +35,8 @@ static uint64_t field(const struct av_operand *o, uint32_t bytes)
 	return bytes <= 8 ? o->word[0] : (uintptr_t)o->word;
 }
 
-void extended_request(struct ibv_exp_send_wr *wr, const struct av_atomic *a, bool masked, uint64_t addr,
-		      uint32_t rkey, struct ibv_sge *sge, int num_sge)
+void extended_request(struct ibv_exp_send_wr *wr, const struct av_atomic *a, bool masked,
+		      uint64_t addr, uint32_t rkey, struct ibv_sge *sge, int num_sge)
 {
 	struct ibv_exp_cmp_swap *swap = &wr->ext_op.masked_atomics.wr_data.inline_data.op.cmp_swap;
 	struct ibv_exp_fetch_add *add = &wr->ext_op.masked_atomics.wr_data.inline_data.op.fetch_add;
@@ -49,15 +49,16 @@ void extended_request(struct ibv_exp_send_wr *wr, const struct av_atomic *a, boo
 	wr->exp_send_flags = IBV_EXP_SEND_EXT_ATOMIC_INLINE;
 	wr->ext_op.masked_atomics.log_arg_sz = (uint32_t)__builtin_ctz(a->bytes);
 	if (!masked) {
-		wr->exp_opcode = adds ? IBV_EXP_WR_ATOMIC_FETCH_AND_ADD : IBV_EXP_WR_ATOMIC_CMP_AND_SWP;
+		wr->exp_opcode =
+			adds ? IBV_EXP_WR_ATOMIC_FETCH_AND_ADD : IBV_EXP_WR_ATOMIC_CMP_AND_SWP;
 		wr->wr.atomic.remote_addr = addr;
 		wr->wr.atomic.rkey = rkey;
 		wr->wr.atomic.compare_add = field(adds ? &a->value : &a->compare, a->bytes);
 		wr->wr.atomic.swap = field(&a->value, a->bytes);
 		return;
 	}
-	wr->exp_opcode =
-		adds ? IBV_EXP_WR_EXT_MASKED_ATOMIC_FETCH_AND_ADD : IBV_EXP_WR_EXT_MASKED_ATOMIC_CMP_AND_SWP;
+	wr->exp_opcode = adds ? IBV_EXP_WR_EXT_MASKED_ATOMIC_FETCH_AND_ADD
+			      : IBV_EXP_WR_EXT_MASKED_ATOMIC_CMP_AND_SWP;
 	wr->ext_op.masked_atomics.remote_addr = addr;
 	wr->ext_op.masked_atomics.rkey = rkey;
 	if (adds) {
@@ -112,7 +113,8 @@ struct anyverbs_tunneled_atomic tunneled_command(const struct av_atomic *a, uint
 		.version = ANYVERBS_TUNNELED_VERSION,
 		.operation = operation[a->op],
 		.bytes = (uint8_t)a->bytes,
-		.order = a->swapped ? ANYVERBS_TUNNELED_BIG_ENDIAN : ANYVERBS_TUNNELED_LITTLE_ENDIAN,
+		.order =
+			a->swapped ? ANYVERBS_TUNNELED_BIG_ENDIAN : ANYVERBS_TUNNELED_LITTLE_ENDIAN,
 		.offset = offset,
 		.value = a->value.word[0] & used,
 	};

@@ -84,8 +84,9 @@ EXPORT void *mmap(void *addr, size_t length, int prot, int flags, int fd, off_t 
 	return MAP_FAILED;
 }
 
-/* Mappings that the library makes without the C library's functions (base/map.h). Up to six arguments are
- * passed on, as the C library does: where a caller has fewer, nobody minds what stands in their places. */
+/* Mappings that the library makes without the C library's functions (base/map.h). Up to six
+ * arguments are passed on, as the C library does: where a caller has fewer, nobody minds what
+ * stands in their places. */
 __attribute__((no_sanitize("address"))) EXPORT long syscall(long number, ...)
 {
 	long arg[6];
@@ -109,7 +110,8 @@ EXPORT int mprotect(void *addr, size_t length, int prot)
 	return -1;
 }
 
-EXPORT int pthread_create(pthread_t *thread, const pthread_attr_t *attr, void *(*run)(void *), void *arg)
+EXPORT int pthread_create(pthread_t *thread, const pthread_attr_t *attr, void *(*run)(void *),
+			  void *arg)
 {
 	return fails() ? EAGAIN : NEXT(pthread_create)(thread, attr, run, arg);
 }

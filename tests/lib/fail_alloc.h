@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Allocations that fail on demand. A test that links this has its own malloc(), calloc(), realloc(), mmap(),
- * mprotect(), posix_fallocate(), pthread_create() and syscall() (SYS_mmap and SYS_mremap), which go before
- * everybody's: those of the library under test, too, and of the libraries it uses. Calls of other threads
- * than the one that asked for failures are never disturbed.
+ * Allocations that fail on demand. A test that links this has its own malloc(), calloc(),
+ * realloc(), mmap(), mprotect(), posix_fallocate(), pthread_create() and syscall() (SYS_mmap and
+ * SYS_mremap), which go before everybody's: those of the library under test, too, and of the
+ * libraries it uses. Calls of other threads than the one that asked for failures are never
+ * disturbed.
  */
 #ifndef TEST_FAIL_ALLOC_H
 #define TEST_FAIL_ALLOC_H

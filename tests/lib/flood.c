@@ -24,7 +24,7 @@ struct answer {
 	struct flood_report report;
 };
 
-/* --- in the other process --- */
+/* --- in the other process -------------------------------------------------------- */
 
 static struct node node;
 
@@ -84,7 +84,8 @@ static enum ibv_wc_status one_request(const struct flood_work *w, uint64_t numbe
 	return wc.status;
 }
 
-/* The report is sent when a request fails, or upon an order to stop; STARTED says that the first is done. */
+/* The report is sent when a request fails, or upon an order to stop; STARTED says that the first is
+ * done. */
 static void work(int sock, const struct flood_work *w)
 {
 	struct answer started = {.report = {.done = 1}}, a = {.report = {.done = 0}};
@@ -126,7 +127,7 @@ void flood_agent_main(int argc, char **argv)
 	exit(failures() != 0);
 }
 
-/* --- in this one --- */
+/* --- in this one ----------------------------------------------------------------- */
 
 static void tell(struct flood *f, const struct order *o)
 {

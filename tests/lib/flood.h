@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Traffic without pause: another process that writes to or reads from one place of this one's memory until it
- * is told to stop, or until a request fails. What a WRITE carries is one number in every word, counting up
- * from request to request; of a READ it looks whether each packet's worth of words is equal.
+ * Traffic without pause: another process that writes to or reads from one place of this one's
+ * memory until it is told to stop, or until a request fails. What a WRITE carries is one number in
+ * every word, counting up from request to request; of a READ it looks whether each packet's worth
+ * of words is equal.
  */
 #ifndef TEST_FLOOD_H
 #define TEST_FLOOD_H
@@ -33,10 +34,12 @@ struct flood {
 	bool working;
 };
 
-/* Its main loop, if this process has been started as one: does not return then. Called first in main(). */
+/* Its main loop, if this process has been started as one: does not return then. Called first in
+ * main(). */
 void flood_agent_main(int argc, char **argv);
 
-/* Start the process, and connect it with a new queue pair @qp of @target, a side in this process. */
+/* Start the process, and connect it with a new queue pair @qp of @target, a side in this process.
+ */
 void flood_start(struct flood *f, struct side *target, int qp);
 /* Once more, after a failure. Both queue pairs through RESET. */
 void flood_reconnect(struct flood *f);

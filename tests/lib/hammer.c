@@ -33,11 +33,11 @@ void hammer_fault(const char *fmt, ...)
 
 void hammer_stream_fault(const struct link *l, uint32_t thread, uint32_t number, const char *what)
 {
-	hammer_fault("%s: message %u of thread %u, connection of kind %u with process %u", what, number,
-		     thread, l->kind, l->peer);
+	hammer_fault("%s: message %u of thread %u, connection of kind %u with process %u", what,
+		     number, thread, l->kind, l->peer);
 }
 
-/* --- threads --- */
+/* --- threads --------------------------------------------------------------------- */
 
 /* One that this thread has not sent on yet; NULL: there is none. */
 static struct link *untouched_link(const struct thread *t)
@@ -60,8 +60,9 @@ static void *send_and_poll(void *arg)
 	struct link *l;
 
 	do {
-		l = atomic_load(&hammer.stop_sending) ? untouched_link(t)
-						      : &hammer.link[hammer_random(t, hammer.links)];
+		l = atomic_load(&hammer.stop_sending)
+			    ? untouched_link(t)
+			    : &hammer.link[hammer_random(t, hammer.links)];
 		if (l)
 			hammer_send_some(t, l);
 		poll_or_yield(t);
@@ -101,11 +102,12 @@ void hammer_start(void)
 		t->rng = (uint64_t)hammer.plan.index << 32 | i;
 		memset(t->last_sent, 0xff, sizeof(t->last_sent));
 		memset(t->last_received, 0xff, sizeof(t->last_received));
-		NEED(!pthread_create(&t->id, NULL, i < hammer.senders ? send_and_poll : wait_for_events, t));
+		NEED(!pthread_create(&t->id, NULL,
+				     i < hammer.senders ? send_and_poll : wait_for_events, t));
 	}
 }
 
-/* --- the end --- */
+/* --- the end --------------------------------------------------------------------- */
 
 static uint32_t moved(void)
 {
@@ -152,14 +154,16 @@ void hammer_stop_sending(void)
 static void settle_stream(const struct link *l, uint32_t thread)
 {
 	const struct stream *s = &l->stream[thread];
-	uint32_t to_come = atomic_load(&hammer.table->sent[l->peer][hammer.plan.index][l->kind][thread]);
+	uint32_t to_come =
+		atomic_load(&hammer.table->sent[l->peer][hammer.plan.index][l->kind][thread]);
 	struct patience p = {.since = 0};
 	char what[128];
 
 	while (atomic_load(&s->sent.low) != s->next || atomic_load(&s->received.low) != to_come) {
 		snprintf(what, sizeof(what),
-			 "process %u, kind %u, thread %u: %u of %u sent, %u of %u received", l->peer, l->kind,
-			 thread, atomic_load(&s->sent.low), s->next, atomic_load(&s->received.low), to_come);
+			 "process %u, kind %u, thread %u: %u of %u sent, %u of %u received",
+			 l->peer, l->kind, thread, atomic_load(&s->sent.low), s->next,
+			 atomic_load(&s->received.low), to_come);
 		wait_moving(&p, what);
 	}
 }
@@ -176,7 +180,8 @@ uint64_t hammer_settle(void)
 			sum += atomic_load(&l->stream[t].received.low);
 		}
 		pthread_mutex_lock(&hammer.lock);
-		atomic_store(&hammer.table->order[hammer.plan.index][l->peer][l->kind], l->send_order);
+		atomic_store(&hammer.table->order[hammer.plan.index][l->peer][l->kind],
+			     l->send_order);
 		pthread_mutex_unlock(&hammer.lock);
 	}
 	return sum;
@@ -184,11 +189,13 @@ uint64_t hammer_settle(void)
 
 static void check_order(const struct link *l)
 {
-	bool known = hammer_kinds[l->kind].send_cq == CQ_LOCKED && hammer_kinds[l->kind].recv_cq == CQ_LOCKED;
+	bool known = hammer_kinds[l->kind].send_cq == CQ_LOCKED &&
+		     hammer_kinds[l->kind].recv_cq == CQ_LOCKED;
 
-	if (known && l->recv_order != atomic_load(&hammer.table->order[l->peer][hammer.plan.index][l->kind]))
-		hammer_fault("what process %u sent, kind %u, was received in another order", l->peer,
-			     l->kind);
+	if (known &&
+	    l->recv_order != atomic_load(&hammer.table->order[l->peer][hammer.plan.index][l->kind]))
+		hammer_fault("what process %u sent, kind %u, was received in another order",
+			     l->peer, l->kind);
 }
 
 void hammer_close(void)

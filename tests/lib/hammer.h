@@ -1,18 +1,19 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * One process of many that all send to each other, and to themselves, by many threads: its objects, its
- * traffic, and what it expects of each completion.
+ * One process of many that all send to each other, and to themselves, by many threads: its objects,
+ * its traffic, and what it expects of each completion.
  *
- * Between two processes there is one connection of each kind (see hammer_kinds[]); the kinds differ in
- * the queues they share. Each thread that sends numbers its messages on each connection by itself, so that
- * nothing but the library puts the posts of two threads in order: a stream. Each completion, of a send as of
- * a receive, is looked at:
- *  - each number of a stream comes once (lib/window.h), and those that one thread polls come in order;
- *  - on CQs that are polled under a lock, the streams' numbers come without a gap, and both ends of a
- *    connection see the same order of all its streams' messages;
+ * Between two processes there is one connection of each kind (see hammer_kinds[]); the kinds differ
+ * in the queues they share. Each thread that sends numbers its messages on each connection by
+ * itself, so that nothing but the library puts the posts of two threads in order: a stream. Each
+ * completion, of a send as of a receive, is looked at:
+ *  - each number of a stream comes once (lib/window.h), and those that one thread polls come in
+ * order;
+ *  - on CQs that are polled under a lock, the streams' numbers come without a gap, and both ends of
+ * a connection see the same order of all its streams' messages;
  *  - each receive request is used once, and holds the message that the completion tells of;
- *  - a CQ that only events lead to is polled only then: a lost event is a message that does not come.
- * The first thing that is wrong ends the process.
+ *  - a CQ that only events lead to is polled only then: a lost event is a message that does not
+ * come. The first thing that is wrong ends the process.
  */
 #ifndef TEST_HAMMER_H
 #define TEST_HAMMER_H
@@ -28,11 +29,13 @@
 /* Known to all processes: in memory that they share. */
 struct hammer_table {
 	/* of each stream: by receiver, sender, kind and thread, */
-	_Atomic uint32_t
-		received[HAMMER_PROCESSES_MAX][HAMMER_PROCESSES_MAX][HAMMER_KINDS][HAMMER_THREADS_MAX];
+	_Atomic uint32_t received[HAMMER_PROCESSES_MAX][HAMMER_PROCESSES_MAX][HAMMER_KINDS]
+				 [HAMMER_THREADS_MAX];
 	/* and by sender and receiver once the sender has stopped; */
-	_Atomic uint32_t sent[HAMMER_PROCESSES_MAX][HAMMER_PROCESSES_MAX][HAMMER_KINDS][HAMMER_THREADS_MAX];
-	/* of each connection: a hash of the order in which its messages were completed at the sender. */
+	_Atomic uint32_t
+		sent[HAMMER_PROCESSES_MAX][HAMMER_PROCESSES_MAX][HAMMER_KINDS][HAMMER_THREADS_MAX];
+	/* of each connection: a hash of the order in which its messages were completed at the
+	 * sender. */
 	_Atomic uint64_t order[HAMMER_PROCESSES_MAX][HAMMER_PROCESSES_MAX][HAMMER_KINDS];
 };
 
@@ -56,8 +59,8 @@ void hammer_open(const struct hammer_plan *plan, struct hammer_address *own);
 void hammer_connect(const struct hammer_address *all);
 /* Start the threads, when all are connected. */
 void hammer_start(void);
-/* No more posting, once each thread has sent something on each connection. The numbers of what was sent are
- * in the table then. */
+/* No more posting, once each thread has sent something on each connection. The numbers of what was
+ * sent are in the table then. */
 void hammer_stop_sending(void);
 /* When all have stopped: wait for what was sent. Return: number of messages received */
 uint64_t hammer_settle(void);

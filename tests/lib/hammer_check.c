@@ -15,8 +15,8 @@ static struct link *link_of(const struct ibv_wc *wc)
 }
 
 /* A number of a stream that has come by this thread. */
-static void note(const struct link *l, struct window *w, int64_t *last, uint32_t thread, uint32_t number,
-		 bool gapless)
+static void note(const struct link *l, struct window *w, int64_t *last, uint32_t thread,
+		 uint32_t number, bool gapless)
 {
 	if (gapless && number != atomic_load(&w->low))
 		hammer_stream_fault(l, thread, number, "not the next");
@@ -47,7 +47,8 @@ static void complete_send(struct thread *t, struct link *l, const struct ibv_wc 
 
 	if (thread >= hammer.senders)
 		hammer_fault("wr_id 0x%lx of a send", wc->wr_id);
-	note(l, &l->stream[thread].sent, &t->last_sent[l - hammer.link][thread], thread, number, locked);
+	note(l, &l->stream[thread].sent, &t->last_sent[l - hammer.link][thread], thread, number,
+	     locked);
 	if (locked)
 		l->send_order = chain(l->send_order, thread, number);
 	atomic_fetch_sub(&l->in_flight, 1);
@@ -59,13 +60,15 @@ static void check_head(const struct link *l, const struct ibv_wc *wc, const stru
 	uint32_t imm = head->thread << THREAD_SHIFT | (head->number & ((1u << THREAD_SHIFT) - 1));
 
 	if (head->from != l->peer || head->kind != l->kind || head->thread >= hammer.senders)
-		hammer_fault("a message of process %u, kind %u, thread %u came on the connection of kind %u "
+		hammer_fault("a message of process %u, kind %u, thread %u came on the connection "
+			     "of kind %u "
 			     "with %u",
 			     head->from, head->kind, head->thread, l->kind, l->peer);
 	if (wc->byte_len != head->bytes)
 		hammer_stream_fault(l, head->thread, head->number, "length");
 	if (wc->wc_flags & IBV_WC_WITH_IMM && ntohl(wc->imm_data) != imm)
-		hammer_stream_fault(l, head->thread, head->number, "immediate data of another message");
+		hammer_stream_fault(l, head->thread, head->number,
+				    "immediate data of another message");
 }
 
 /* The number that ends in the bits of the immediate data, given one not far from it. */
@@ -91,11 +94,13 @@ static struct head head_of_write(const struct link *l, const struct ibv_wc *wc)
 	return head;
 }
 
-/* Let the sender know how far its stream has come. Two threads may store in either order: the larger counts.
+/* Let the sender know how far its stream has come. Two threads may store in either order: the
+ * larger counts.
  */
 static void tell_received(const struct link *l, uint32_t thread)
 {
-	_Atomic uint32_t *word = &hammer.table->received[hammer.plan.index][l->peer][l->kind][thread];
+	_Atomic uint32_t *word =
+		&hammer.table->received[hammer.plan.index][l->peer][l->kind][thread];
 	uint32_t low = atomic_load(&l->stream[thread].received.low), told = atomic_load(word);
 
 	while ((int32_t)(low - told) > 0 && !atomic_compare_exchange_weak(word, &told, low))
@@ -118,7 +123,8 @@ static void complete_receive(struct thread *t, struct link *l, const struct ibv_
 	else
 		memcpy(&head, at, sizeof(head));
 	check_head(l, wc, &head);
-	if (wc->opcode == IBV_WC_RECV && memcmp(at + sizeof(head), hammer.filler, head.bytes - sizeof(head)))
+	if (wc->opcode == IBV_WC_RECV &&
+	    memcmp(at + sizeof(head), hammer.filler, head.bytes - sizeof(head)))
 		hammer_stream_fault(l, head.thread, head.number, "bytes");
 	hammer_post_receive(b);
 	note(l, &l->stream[head.thread].received, &t->last_received[l - hammer.link][head.thread],
@@ -133,8 +139,9 @@ static void complete(struct thread *t, const struct ibv_wc *wc)
 	struct link *l = link_of(wc);
 
 	if (wc->status != IBV_WC_SUCCESS)
-		hammer_fault("'%s' (vendor error 0x%x) on the connection of kind %u with process %u",
-			     ibv_wc_status_str(wc->status), wc->vendor_err, l->kind, l->peer);
+		hammer_fault(
+			"'%s' (vendor error 0x%x) on the connection of kind %u with process %u",
+			ibv_wc_status_str(wc->status), wc->vendor_err, l->kind, l->peer);
 	if (wc->opcode & IBV_WC_RECV)
 		complete_receive(t, l, wc);
 	else

@@ -23,8 +23,8 @@ static void make_memory(void)
 	size_t places = (size_t)LINKS_MAX * HAMMER_THREADS_MAX * WINDOW_SIZE * PLACE_BYTES;
 
 	hammer.memory_bytes = 2 * places + (1 + hammer.buffer_count) * BUFFER_BYTES;
-	hammer.memory =
-		mmap(NULL, hammer.memory_bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	hammer.memory = mmap(NULL, hammer.memory_bytes, PROT_READ | PROT_WRITE,
+			     MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	NEED(hammer.memory != MAP_FAILED);
 	hammer.heads = hammer.memory;
 	hammer.targets = hammer.heads + places;
@@ -45,8 +45,8 @@ static void make_queues(void)
 	NEED(hammer.channel);
 	NEED(!fcntl(hammer.channel->fd, F_SETFL, O_NONBLOCK));
 	for (enum cq_kind k = 0; k < CQ_N; k++) {
-		hammer.cq[k] =
-			ibv_create_cq(hammer.ctx, entries, NULL, k == CQ_EVENTS ? hammer.channel : NULL, 0);
+		hammer.cq[k] = ibv_create_cq(hammer.ctx, entries, NULL,
+					     k == CQ_EVENTS ? hammer.channel : NULL, 0);
 		NEED(hammer.cq[k]);
 	}
 	NEED(!ibv_req_notify_cq(hammer.cq[CQ_EVENTS], 0));
@@ -88,7 +88,8 @@ static void make_buffers(void)
 	hammer.buffer = calloc(hammer.buffer_count, sizeof(*hammer.buffer));
 	NEED(hammer.buffer);
 	for (uint32_t i = 0; i < hammer.links; i++)
-		for (uint32_t k = 0; k < RQ_DEPTH && hammer_kinds[hammer.link[i].kind].srq == NO_SRQ; k++)
+		for (uint32_t k = 0;
+		     k < RQ_DEPTH && hammer_kinds[hammer.link[i].kind].srq == NO_SRQ; k++)
 			hammer.buffer[n++].link = &hammer.link[i];
 	for (uint32_t i = 0; i < SRQS * SRQ_DEPTH; i++)
 		hammer.buffer[n++].srq = hammer.srq[i % SRQS];
@@ -102,10 +103,11 @@ void hammer_open(const struct hammer_plan *plan, struct hammer_address *own)
 	hammer.links = plan->processes * HAMMER_KINDS;
 	hammer.buffer_count = SRQS * SRQ_DEPTH;
 	for (uint32_t k = 0; k < HAMMER_KINDS; k++)
-		hammer.buffer_count += hammer_kinds[k].srq == NO_SRQ ? plan->processes * RQ_DEPTH : 0;
+		hammer.buffer_count +=
+			hammer_kinds[k].srq == NO_SRQ ? plan->processes * RQ_DEPTH : 0;
 	pthread_mutex_init(&hammer.lock, NULL);
-	hammer.table =
-		mmap(NULL, sizeof(*hammer.table), PROT_READ | PROT_WRITE, MAP_SHARED, plan->table_fd, 0);
+	hammer.table = mmap(NULL, sizeof(*hammer.table), PROT_READ | PROT_WRITE, MAP_SHARED,
+			    plan->table_fd, 0);
 	NEED(hammer.table != MAP_FAILED);
 	hammer.ctx = node_open_device();
 	hammer.pd = ibv_alloc_pd(hammer.ctx);
@@ -125,8 +127,9 @@ void hammer_open(const struct hammer_plan *plan, struct hammer_address *own)
 
 static void connect_link(struct link *l, const struct hammer_address *to)
 {
-	struct ibv_qp_attr attr = {
-		.qp_state = IBV_QPS_INIT, .port_num = 1, .qp_access_flags = IBV_ACCESS_REMOTE_WRITE};
+	struct ibv_qp_attr attr = {.qp_state = IBV_QPS_INIT,
+				   .port_num = 1,
+				   .qp_access_flags = IBV_ACCESS_REMOTE_WRITE};
 
 	NEED(!ibv_modify_qp(l->qp, &attr,
 			    IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS));
@@ -136,13 +139,19 @@ static void connect_link(struct link *l, const struct hammer_address *to)
 		.dest_qp_num = to->qpn[hammer.plan.index][l->kind],
 		.min_rnr_timer = 1, /* 10 us */
 		.max_dest_rd_atomic = 1,
-		.ah_attr = {.is_global = 1, .port_num = 1, .grh = {.dgid = to->gid, .hop_limit = 1}},
+		.ah_attr = {.is_global = 1,
+			    .port_num = 1,
+			    .grh = {.dgid = to->gid, .hop_limit = 1}},
 	};
 	NEED(!ibv_modify_qp(l->qp, &attr,
-			    IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN |
-				    IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER));
-	attr = (struct ibv_qp_attr){
-		.qp_state = IBV_QPS_RTS, .timeout = 18, .retry_cnt = 7, .rnr_retry = 7, .max_rd_atomic = 1};
+			    IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN |
+				    IBV_QP_RQ_PSN | IBV_QP_MAX_DEST_RD_ATOMIC |
+				    IBV_QP_MIN_RNR_TIMER));
+	attr = (struct ibv_qp_attr){.qp_state = IBV_QPS_RTS,
+				    .timeout = 18,
+				    .retry_cnt = 7,
+				    .rnr_retry = 7,
+				    .max_rd_atomic = 1};
 	NEED(!ibv_modify_qp(l->qp, &attr,
 			    IBV_QP_STATE | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY |
 				    IBV_QP_SQ_PSN | IBV_QP_MAX_QP_RD_ATOMIC));
@@ -161,7 +170,8 @@ void hammer_post_receive(uint32_t number)
 	struct ibv_recv_wr wr = {.wr_id = number, .sg_list = &sge, .num_sge = 1}, *bad;
 
 	atomic_store(&b->posted, true);
-	NEED(!(b->link ? ibv_post_recv(b->link->qp, &wr, &bad) : ibv_post_srq_recv(b->srq, &wr, &bad)));
+	NEED(!(b->link ? ibv_post_recv(b->link->qp, &wr, &bad)
+		       : ibv_post_srq_recv(b->srq, &wr, &bad)));
 }
 
 void hammer_connect(const struct hammer_address *all)
@@ -181,7 +191,8 @@ void hammer_destroy(void)
 	for (enum cq_kind k = 0; k < CQ_N; k++)
 		NEED(!ibv_destroy_cq(hammer.cq[k]));
 	NEED(!ibv_destroy_comp_channel(hammer.channel));
-	NEED(!ibv_dereg_mr(hammer.mr) && !ibv_dealloc_pd(hammer.pd) && !ibv_close_device(hammer.ctx));
+	NEED(!ibv_dereg_mr(hammer.mr) && !ibv_dealloc_pd(hammer.pd) &&
+	     !ibv_close_device(hammer.ctx));
 	munmap(hammer.memory, hammer.memory_bytes);
 	munmap(hammer.table, sizeof(*hammer.table));
 	free(hammer.buffer);

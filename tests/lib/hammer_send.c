@@ -13,7 +13,8 @@ static uint32_t take_room(struct thread *t, struct link *l, struct stream *s)
 {
 	uint32_t received =
 		atomic_load(&hammer.table->received[l->peer][hammer.plan.index][l->kind][t->index]);
-	uint32_t sent = atomic_load(&s->sent.low), oldest = (int32_t)(received - sent) < 0 ? received : sent;
+	uint32_t sent = atomic_load(&s->sent.low),
+		 oldest = (int32_t)(received - sent) < 0 ? received : sent;
 	uint32_t n = 1 + hammer_random(t, BURST), room = WINDOW_SIZE - (s->next - oldest);
 
 	if (n > room)
@@ -37,7 +38,8 @@ static void prepare(struct thread *t, struct link *l, uint32_t number, struct ib
 	static const enum ibv_wr_opcode opcodes[] = {IBV_WR_SEND_WITH_IMM, IBV_WR_SEND,
 						     IBV_WR_RDMA_WRITE_WITH_IMM};
 	enum ibv_wr_opcode opcode = opcodes[hammer_random(t, COUNT_OF(opcodes))];
-	uint32_t bytes = opcode == IBV_WR_RDMA_WRITE_WITH_IMM ? sizeof(struct head) : some_length(t);
+	uint32_t bytes =
+		opcode == IBV_WR_RDMA_WRITE_WITH_IMM ? sizeof(struct head) : some_length(t);
 	uint64_t place = hammer_place(l, t->index, number);
 	struct head head = {hammer.plan.index, l->kind, t->index, number, bytes};
 
@@ -46,9 +48,10 @@ static void prepare(struct thread *t, struct link *l, uint32_t number, struct ib
 	wr->opcode = opcode;
 	wr->imm_data = htonl(t->index << THREAD_SHIFT | (number & ((1u << THREAD_SHIFT) - 1)));
 	wr->send_flags = bytes <= INLINE_BYTES && hammer_random(t, 2) ? IBV_SEND_INLINE : 0;
-	wr->sg_list[0] = (struct ibv_sge){(uintptr_t)(hammer.heads + place), sizeof(head), hammer.mr->lkey};
-	wr->sg_list[1] =
-		(struct ibv_sge){(uintptr_t)hammer.filler, bytes - (uint32_t)sizeof(head), hammer.mr->lkey};
+	wr->sg_list[0] =
+		(struct ibv_sge){(uintptr_t)(hammer.heads + place), sizeof(head), hammer.mr->lkey};
+	wr->sg_list[1] = (struct ibv_sge){(uintptr_t)hammer.filler, bytes - (uint32_t)sizeof(head),
+					  hammer.mr->lkey};
 	wr->num_sge = bytes > sizeof(head) ? 2 : 1;
 	/* At the target, the connection has the place of this process among its peers. */
 	place = hammer_place(hammer_link_to(hammer.plan.index, l->kind), t->index, number);

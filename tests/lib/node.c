@@ -15,10 +15,11 @@
 #define GONE_BYTES 65536u
 #define IOVA_BASE  0x7000000000ull
 
-#define ALL_RIGHTS \
-	(IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC)
+#define ALL_RIGHTS                                                                   \
+	(IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ | \
+	 IBV_ACCESS_REMOTE_ATOMIC)
 
-/* --- opening --- */
+/* --- opening --------------------------------------------------------------------- */
 
 struct ibv_context *node_open_device(void)
 {
@@ -58,21 +59,26 @@ static void register_arena(struct node *n)
 	};
 
 	for (enum key k = KEY_FULL; k <= KEY_ATOMIC_ONLY; k++)
-		set_key(n, k, (uintptr_t)n->arena, ibv_reg_mr(n->pd, n->arena, NODE_ARENA, access[k]));
+		set_key(n, k, (uintptr_t)n->arena,
+			ibv_reg_mr(n->pd, n->arena, NODE_ARENA, access[k]));
 	set_key(n, KEY_OTHER_PD, (uintptr_t)n->arena,
 		ibv_reg_mr(n->other_pd, n->arena, NODE_ARENA, ALL_RIGHTS));
 	set_key(n, KEY_ZERO_BASED, 0,
 		ibv_reg_mr(n->pd, n->arena, NODE_ARENA, ALL_RIGHTS | IBV_ACCESS_ZERO_BASED));
-	set_key(n, KEY_IOVA, IOVA_BASE, ibv_reg_mr_iova(n->pd, n->arena, NODE_ARENA, IOVA_BASE, ALL_RIGHTS));
+	set_key(n, KEY_IOVA, IOVA_BASE,
+		ibv_reg_mr_iova(n->pd, n->arena, NODE_ARENA, IOVA_BASE, ALL_RIGHTS));
 }
 
 /* Keys that must not work. */
 static void spoil_keys(struct node *n)
 {
-	/* Shared, which is never adopted: an adapter does not ask whether the program may touch its pages. */
-	void *gone = mmap(NULL, GONE_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	/* Shared, which is never adopted: an adapter does not ask whether the program may touch its
+	 * pages. */
+	void *gone =
+		mmap(NULL, GONE_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
 
-	set_key(n, KEY_DEAD, (uintptr_t)n->arena, ibv_reg_mr(n->pd, n->arena, NODE_ARENA, ALL_RIGHTS));
+	set_key(n, KEY_DEAD, (uintptr_t)n->arena,
+		ibv_reg_mr(n->pd, n->arena, NODE_ARENA, ALL_RIGHTS));
 	if (ibv_dereg_mr(n->mr[KEY_DEAD]))
 		DIE("ibv_dereg_mr");
 	n->mr[KEY_DEAD] = NULL;
@@ -94,7 +100,8 @@ void node_open(struct node *n, struct ibv_context *shared)
 	n->channel = ibv_create_comp_channel(n->ctx);
 	if (!n->pd || !n->other_pd || !n->channel)
 		DIE("protection domains or channel: errno %d", errno);
-	n->arena = mmap(NULL, NODE_ARENA, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	n->arena =
+		mmap(NULL, NODE_ARENA, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	if (n->arena == MAP_FAILED)
 		DIE("no memory");
 	register_arena(n);
@@ -125,7 +132,7 @@ void node_close(struct node *n)
 		EXPECT(ibv_close_device(n->ctx) == 0, "ibv_close_device");
 }
 
-/* --- queue pairs --- */
+/* --- queue pairs ----------------------------------------------------------------- */
 
 int node_create_qp(struct node *n, int qp, struct node_qp_spec *spec)
 {
@@ -186,12 +193,15 @@ static int to_rtr(struct node *n, int qp, const struct node_link *link)
 		.rq_psn = link->rq_psn,
 		.max_dest_rd_atomic = link->dest_rd_atomic,
 		.min_rnr_timer = link->min_rnr_timer,
-		.ah_attr = {.is_global = 1, .port_num = 1, .grh = {.dgid = link->dgid, .hop_limit = 64}},
+		.ah_attr = {.is_global = 1,
+			    .port_num = 1,
+			    .grh = {.dgid = link->dgid, .hop_limit = 64}},
 	};
 
 	return node_modify(n, qp, &attr,
-			   IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN |
-				   IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER);
+			   IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN |
+				   IBV_QP_RQ_PSN | IBV_QP_MAX_DEST_RD_ATOMIC |
+				   IBV_QP_MIN_RNR_TIMER);
 }
 
 static int to_rts(struct node *n, int qp, const struct node_link *link)
@@ -212,7 +222,8 @@ static int to_rts(struct node *n, int qp, const struct node_link *link)
 
 int node_connect(struct node *n, int qp, const struct node_link *link)
 {
-	static int (*const step[])(struct node *, int, const struct node_link *) = {to_init, to_rtr, to_rts};
+	static int (*const step[])(struct node *, int, const struct node_link *) = {to_init, to_rtr,
+										    to_rts};
 	int ret = 0;
 
 	for (enum ibv_qp_state s = IBV_QPS_INIT; ret == 0 && s <= link->to; s++)
@@ -226,7 +237,8 @@ enum ibv_qp_state node_state(struct node *n, int qp)
 	struct ibv_qp_init_attr init;
 	struct ibv_qp_attr attr;
 
-	return ibv_query_qp(n->qp[qp], &attr, IBV_QP_STATE, &init) ? IBV_QPS_UNKNOWN : attr.qp_state;
+	return ibv_query_qp(n->qp[qp], &attr, IBV_QP_STATE, &init) ? IBV_QPS_UNKNOWN
+								   : attr.qp_state;
 }
 
 struct node_psns node_psns(struct node *n, int qp)
@@ -239,7 +251,7 @@ struct node_psns node_psns(struct node *n, int qp)
 	return (struct node_psns){attr.sq_psn, attr.rq_psn};
 }
 
-/* --- completion queues --- */
+/* --- completion queues ----------------------------------------------------------- */
 
 int node_create_cq(struct node *n, int cq, int cqe, bool channel)
 {
@@ -305,7 +317,7 @@ int node_comp_event(struct node *n, unsigned int ms)
 	return -1;
 }
 
-/* --- posting --- */
+/* --- posting --------------------------------------------------------------------- */
 
 static void send_wr(struct ibv_send_wr *wr, const struct node_send *s)
 {
@@ -363,7 +375,7 @@ struct node_posted node_post_recv(struct node *n, int qp, const struct node_recv
 	return posted;
 }
 
-/* --- events --- */
+/* --- events ---------------------------------------------------------------------- */
 
 static void name_object(struct node *n, const struct ibv_async_event *e, struct node_event *out)
 {

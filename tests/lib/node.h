@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * One end of the tests' traffic: an opened device with protection domains, an arena of memory registered in
- * every way that makes a difference, completion queues and numbered queue pairs. lib/side.h puts a node into
- * this process or into another one.
+ * One end of the tests' traffic: an opened device with protection domains, an arena of memory
+ * registered in every way that makes a difference, completion queues and numbered queue pairs.
+ * lib/side.h puts a node into this process or into another one.
  *
- * What cannot fail in any test (opening, registering the arena) ends the program when it does. What a test
- * looks at returns the errno value.
+ * What cannot fail in any test (opening, registering the arena) ends the program when it does. What
+ * a test looks at returns the errno value.
  */
 #ifndef TEST_NODE_H
 #define TEST_NODE_H
@@ -20,7 +20,8 @@
 #define NODE_SGE   32
 #define NODE_LIST  32 /* work requests of one post */
 
-/* What the arena is registered as. A request names the memory by one of these and an offset in the arena. */
+/* What the arena is registered as. A request names the memory by one of these and an offset in the
+ * arena. */
 enum key {
 	KEY_FULL,	 /* all rights */
 	KEY_READ_ONLY,	 /* no access flags: local reads */
@@ -109,8 +110,8 @@ struct node {
 /* Open ours among the devices; ends the program if it is not there. */
 struct ibv_context *node_open_device(void);
 
-/* @shared: a context to use, NULL: open one. CQ 0 and 1 (the usual ones for sends and receives) exist
- * afterwards. */
+/* @shared: a context to use, NULL: open one. CQ 0 and 1 (the usual ones for sends and receives)
+ * exist afterwards. */
 void node_open(struct node *n, struct ibv_context *shared);
 /* Destroy everything, expecting success of each. */
 void node_close(struct node *n);
@@ -135,7 +136,8 @@ int node_destroy_cq(struct node *n, int cq);
 struct node_posted node_post_send(struct node *n, int qp, const struct node_send *list, int count);
 struct node_posted node_post_recv(struct node *n, int qp, const struct node_recv *list, int count);
 
-/* Poll until there are @want completions or @ms are over. Return: their number, negative if polling failed.
+/* Poll until there are @want completions or @ms are over. Return: their number, negative if polling
+ * failed.
  */
 int node_poll(struct node *n, int cq, int want, unsigned int ms, struct ibv_wc *wc);
 
@@ -143,8 +145,8 @@ int node_poll(struct node *n, int cq, int want, unsigned int ms, struct ibv_wc *
 struct node_event node_async(struct node *n, unsigned int ms);
 
 int node_arm(struct node *n, int cq, int solicited_only);
-/* The next event of the completion channel, acknowledged. Return: number of its CQ, or -1 if there is none in
- * time */
+/* The next event of the completion channel, acknowledged. Return: number of its CQ, or -1 if there
+ * is none in time */
 int node_comp_event(struct node *n, unsigned int ms);
 
 #endif

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* The statistics of on-demand paging as programs find them: files of the virtual sysfs, for each device. */
+/* The statistics of on-demand paging as programs find them: files of the virtual sysfs, for each
+ * device. */
 #ifndef TEST_ODP_COUNTERS_H
 #define TEST_ODP_COUNTERS_H
 

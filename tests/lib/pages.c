@@ -160,7 +160,8 @@ size_t pages_offset(const void *addr)
 	if (!f)
 		DIE("/proc/self/maps");
 	while (fgets(line, sizeof(line), f))
-		if (sscanf(line, "%lx-%lx %*s %lx", &begin, &end, &offset) == 3 && begin == (uintptr_t)addr)
+		if (sscanf(line, "%lx-%lx %*s %lx", &begin, &end, &offset) == 3 &&
+		    begin == (uintptr_t)addr)
 			found = offset;
 	fclose(f);
 	return found;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* What pages memory is on: by their physical addresses where those may be seen, else as the kernel sums them
- * up. */
+/* What pages memory is on: by their physical addresses where those may be seen, else as the kernel
+ * sums them up. */
 #ifndef TEST_PAGES_H
 #define TEST_PAGES_H
 
@@ -17,8 +17,8 @@ bool pages_huge_possible(void);
 bool pages_physical(void);
 
 /*
- * Touch the range, and count the pieces of HUGE_BYTES from its beginning that are physically contiguous
- * (without physical addresses: bytes that are mapped as huge pages, in such pieces).
+ * Touch the range, and count the pieces of HUGE_BYTES from its beginning that are physically
+ * contiguous (without physical addresses: bytes that are mapped as huge pages, in such pieces).
  */
 size_t pages_huge(const void *addr, size_t bytes);
 

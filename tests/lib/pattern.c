@@ -79,7 +79,8 @@ void areas_load(uint8_t *arena, const struct area *areas, int count, uint64_t se
 }
 
 /* As pattern_check(), by offsets in the arena. */
-static int64_t check(const uint8_t *arena, uint64_t begin, uint64_t end, uint64_t seed, uint64_t from)
+static int64_t check(const uint8_t *arena, uint64_t begin, uint64_t end, uint64_t seed,
+		     uint64_t from)
 {
 	int64_t at = begin < end ? pattern_check(arena + begin, end - begin, seed, from) : -1;
 
@@ -99,7 +100,8 @@ static int64_t check_area(const uint8_t *arena, const struct area *a, uint64_t s
 	return at;
 }
 
-int64_t areas_check(const uint8_t *arena, const struct area *areas, int count, uint64_t seed, uint64_t bytes)
+int64_t areas_check(const uint8_t *arena, const struct area *areas, int count, uint64_t seed,
+		    uint64_t bytes)
 {
 	uint64_t done = 0;
 

@@ -13,11 +13,11 @@ void pattern_fill(void *at, size_t bytes, uint64_t seed, uint64_t from);
 int64_t pattern_check(const void *at, size_t bytes, uint64_t seed, uint64_t from);
 
 /*
- * Pieces of memory that hold one message, each between two guards. What is in and around a piece before a
- * transfer is a pattern by its place, so that both stale and stray bytes show.
+ * Pieces of memory that hold one message, each between two guards. What is in and around a piece
+ * before a transfer is a pattern by its place, so that both stale and stray bytes show.
  */
 #define PLACE_SEED 0x706c616365u /* that pattern; byte i of it is for offset i in the arena */
-#define AREA_GUARD 16		 /* bytes on either side; pieces are at least twice that far apart */
+#define AREA_GUARD 16 /* bytes on either side; pieces are at least twice that far apart */
 
 struct area {
 	uint64_t offset; /* in the arena */
@@ -28,9 +28,10 @@ void areas_clear(uint8_t *arena, const struct area *areas, int count);
 /* Clear, and put the message of pattern @seed into the pieces. */
 void areas_load(uint8_t *arena, const struct area *areas, int count, uint64_t seed);
 /*
- * Do the pieces hold the first @bytes of the message, and are the rest and the guards as areas_clear() left
- * them? Return: -1, or the offset in the arena of the first wrong byte
+ * Do the pieces hold the first @bytes of the message, and are the rest and the guards as
+ * areas_clear() left them? Return: -1, or the offset in the arena of the first wrong byte
  */
-int64_t areas_check(const uint8_t *arena, const struct area *areas, int count, uint64_t seed, uint64_t bytes);
+int64_t areas_check(const uint8_t *arena, const struct area *areas, int count, uint64_t seed,
+		    uint64_t bytes);
 
 #endif

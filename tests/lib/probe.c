@@ -53,7 +53,8 @@ void probe_reconnect(struct side *from, struct side *to, int qp)
 	pair_connect(from, qp, NULL, to, qp, NULL);
 }
 
-enum ibv_wc_status probe_request(struct side *from, struct side *to, int qp, const struct node_send *request)
+enum ibv_wc_status probe_request(struct side *from, struct side *to, int qp,
+				 const struct node_send *request)
 {
 	struct node_posted posted = side_post_send(from, qp, request, 1);
 	struct ibv_wc wc;
@@ -67,8 +68,8 @@ enum ibv_wc_status probe_request(struct side *from, struct side *to, int qp, con
 	return wc.status;
 }
 
-enum ibv_wc_status probe(struct side *from, struct side *to, int qp, enum ibv_wr_opcode op, uint64_t addr,
-			 uint32_t rkey, uint32_t bytes)
+enum ibv_wc_status probe(struct side *from, struct side *to, int qp, enum ibv_wr_opcode op,
+			 uint64_t addr, uint32_t rkey, uint32_t bytes)
 {
 	struct node_send request = {
 		.opcode = op,

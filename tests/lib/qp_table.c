@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Transcribed row by row from the specification, as text. A cell without a row is not valid, except for two
- * rules that need none: anything may be reset, and anything but RESET may be sent to ERR.
+ * Transcribed row by row from the specification, as text. A cell without a row is not valid, except
+ * for two rules that need none: anything may be reset, and anything but RESET may be sent to ERR.
  */
 #include "lib/qp_table.h"
 
@@ -73,7 +73,8 @@ static const struct {
 	{"XR", IBV_QPT_XRC_RECV, "MAXRD RETRY RNR"},
 };
 
-static const char *const state_names[QP_TABLE_STATES] = {"RESET", "INIT", "RTR", "RTS", "SQD", "SQE", "ERR"};
+static const char *const state_names[QP_TABLE_STATES] = {"RESET", "INIT", "RTR", "RTS",
+							 "SQD",	  "SQE",  "ERR"};
 
 static bool has_word(const char *text, const char *word)
 {

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What may be changed on the way from one state of a queue pair to another: the specification's table of
- * Modify Queue Pair (IBTA volume 1, 11.2.5.2), for tests to compare with. It shares nothing with src/.
+ * What may be changed on the way from one state of a queue pair to another: the specification's
+ * table of Modify Queue Pair (IBTA volume 1, 11.2.5.2), for tests to compare with. It shares
+ * nothing with src/.
  */
 #ifndef TEST_QP_TABLE_H
 #define TEST_QP_TABLE_H
@@ -10,8 +11,9 @@
 #include <infiniband/verbs.h>
 
 #define QP_TABLE_SERVICES 5
-#define QP_TABLE_STATES	  7  /* RESET to ERR */
-#define QP_TABLE_BITS	  32 /* those of a mask, known or not; bit 0 is IBV_QP_STATE, implied everywhere */
+#define QP_TABLE_STATES	  7 /* RESET to ERR */
+#define QP_TABLE_BITS \
+	32 /* those of a mask, known or not; bit 0 is IBV_QP_STATE, implied everywhere */
 
 struct qp_cell {
 	int service, from, to;
@@ -25,7 +27,8 @@ enum ibv_qp_type qp_table_type(int service);
 const char *qp_table_service(int service);
 const char *qp_table_state(int state);
 
-/* Of every pair of states there is a cell, valid or not. A misspelt word of the table ends the program. */
+/* Of every pair of states there is a cell, valid or not. A misspelt word of the table ends the
+ * program. */
 struct qp_cell qp_table_cell(int service, int from, int to);
 
 #endif

@@ -10,7 +10,8 @@
 #include <stdint.h>
 #include <sys/prctl.h>
 
-/* Have system call @number fail with @error from now on. Return: false: no filter can be had here */
+/* Have system call @number fail with @error from now on. Return: false: no filter can be had here
+ */
 static inline bool refuse_call(uint32_t number, uint32_t error)
 {
 	struct sock_filter code[] = {

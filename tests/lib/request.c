@@ -3,7 +3,8 @@
 
 #include <arpa/inet.h>
 
-struct node_send request_make(const struct side *from, const struct side *to, const struct request *r)
+struct node_send request_make(const struct side *from, const struct side *to,
+			      const struct request *r)
 {
 	struct node_send s = {
 		.wr_id = 1,

@@ -29,7 +29,8 @@ struct request {
 };
 
 /* It, with wr_id 1. */
-struct node_send request_make(const struct side *from, const struct side *to, const struct request *r);
+struct node_send request_make(const struct side *from, const struct side *to,
+			      const struct request *r);
 
 bool request_is_atomic(enum ibv_wr_opcode op);
 bool request_receives(enum ibv_wr_opcode op); /* it consumes a receive request */

@@ -41,7 +41,8 @@ void sandbox_enter(void)
 	atexit(remove_quietly);
 }
 
-/* The flight recorder stays, if there is anything in it, so that what has failed can be looked at afterwards.
+/* The flight recorder stays, if there is anything in it, so that what has failed can be looked at
+ * afterwards.
  */
 static bool only_recorder(const char *folder)
 {
@@ -78,7 +79,8 @@ static size_t total;
 
 static int add_one(const char *name, const struct stat *st, int type, struct FTW *ftw)
 {
-	total += type == FTW_F ? (size_t)st->st_blocks * 512 / st->st_nlink : 0; /* each name has its share */
+	total += type == FTW_F ? (size_t)st->st_blocks * 512 / st->st_nlink
+			       : 0; /* each name has its share */
 	return 0;
 }
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A folder of its own for each run's shared files (ANYVERBS_DIR), so that runs do not meet each other, and so
- * that what a run leaves behind can be seen.
+ * A folder of its own for each run's shared files (ANYVERBS_DIR), so that runs do not meet each
+ * other, and so that what a run leaves behind can be seen.
  */
 #ifndef TEST_SANDBOX_H
 #define TEST_SANDBOX_H
@@ -21,8 +21,8 @@ size_t sandbox_bytes(void);
 /* Number of descriptors that this process has open. */
 unsigned int open_descriptors(void);
 
-/* Expect it to be empty but for the flight recorder, and remove it with all there is. Nobody may use the
- * device any more. */
+/* Expect it to be empty but for the flight recorder, and remove it with all there is. Nobody may
+ * use the device any more. */
 void sandbox_leave(void);
 
 #endif

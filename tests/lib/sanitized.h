@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Which of the compilers' checkers this is built with: tests do less, or leave out what these cannot do. */
+/* Which of the compilers' checkers this is built with: tests do less, or leave out what these
+ * cannot do. */
 #ifndef AV_TESTS_SANITIZED_H
 #define AV_TESTS_SANITIZED_H
 

@@ -97,7 +97,7 @@ static size_t call_size(const struct call *c)
 	}
 }
 
-/* --- what a node does for a call --- */
+/* --- what a node does for a call ------------------------------------------------- */
 
 static void do_objects(struct node *n, const struct call *c, struct reply *r)
 {
@@ -146,7 +146,8 @@ static void do_memory(struct node *n, const struct call *c, struct reply *r)
 		pattern_fill(n->arena + c->offset, c->bytes, c->seed, c->from);
 		break;
 	case OP_CHECK:
-		r->value = (uint64_t)pattern_check(n->arena + c->offset, c->bytes, c->seed, c->from);
+		r->value =
+			(uint64_t)pattern_check(n->arena + c->offset, c->bytes, c->seed, c->from);
 		break;
 	case OP_POKE:
 		memcpy(n->arena + c->offset, &c->seed, sizeof(c->seed));
@@ -233,7 +234,7 @@ void side_agent_main(int argc, char **argv)
 	exit(0);
 }
 
-/* --- the caller's end --- */
+/* --- the caller's end ------------------------------------------------------------ */
 
 static struct reply *side_answer(struct side *s, const struct call *c)
 {
@@ -466,14 +467,16 @@ int side_comp_event(struct side *s, unsigned int ms)
 
 void side_fill(struct side *s, uint64_t offset, uint64_t bytes, uint64_t seed, uint64_t from)
 {
-	struct call c = {.op = OP_FILL, .offset = offset, .bytes = bytes, .seed = seed, .from = from};
+	struct call c = {
+		.op = OP_FILL, .offset = offset, .bytes = bytes, .seed = seed, .from = from};
 
 	(void)side_call(s, &c);
 }
 
 int64_t side_check(struct side *s, uint64_t offset, uint64_t bytes, uint64_t seed, uint64_t from)
 {
-	struct call c = {.op = OP_CHECK, .offset = offset, .bytes = bytes, .seed = seed, .from = from};
+	struct call c = {
+		.op = OP_CHECK, .offset = offset, .bytes = bytes, .seed = seed, .from = from};
 
 	return (int64_t)side_call(s, &c)->value;
 }
@@ -492,8 +495,8 @@ uint64_t side_peek(struct side *s, uint64_t offset)
 	return side_call(s, &c)->value;
 }
 
-static uint64_t call_areas(struct side *s, enum op op, const struct area *areas, int count, uint64_t seed,
-			   uint64_t bytes)
+static uint64_t call_areas(struct side *s, enum op op, const struct area *areas, int count,
+			   uint64_t seed, uint64_t bytes)
 {
 	struct call c = {.op = op, .n = count, .seed = seed, .bytes = bytes};
 
@@ -511,7 +514,8 @@ void side_load_areas(struct side *s, const struct area *areas, int count, uint64
 	(void)call_areas(s, OP_LOAD_AREAS, areas, count, seed, 0);
 }
 
-int64_t side_check_areas(struct side *s, const struct area *areas, int count, uint64_t seed, uint64_t bytes)
+int64_t side_check_areas(struct side *s, const struct area *areas, int count, uint64_t seed,
+			 uint64_t bytes)
 {
 	return (int64_t)call_areas(s, OP_CHECK_AREAS, areas, count, seed, bytes);
 }
@@ -524,21 +528,22 @@ struct ibv_sge side_sge(const struct side *s, enum key key, uint64_t offset, uin
 
 void side_recv_one(struct side *s, int qp, uint64_t wr_id, uint64_t offset, uint32_t bytes)
 {
-	struct node_recv r = {.wr_id = wr_id, .num_sge = 1, .sge = {side_sge(s, KEY_FULL, offset, bytes)}};
+	struct node_recv r = {
+		.wr_id = wr_id, .num_sge = 1, .sge = {side_sge(s, KEY_FULL, offset, bytes)}};
 	struct node_posted posted = side_post_recv(s, qp, &r, 1);
 
 	EXPECT(posted.ret == 0, "ibv_post_recv: %d", posted.ret);
 }
 
-/* --- pairs --- */
+/* --- pairs ----------------------------------------------------------------------- */
 
 struct node_link link_default(void)
 {
 	return (struct node_link){
 		.sq_psn = 0x101,
 		.rq_psn = 0x101,
-		.access = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ |
-			  IBV_ACCESS_REMOTE_ATOMIC,
+		.access = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE |
+			  IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC,
 		.mtu = IBV_MTU_1024,
 		.timeout = 10, /* 4.2 ms */
 		.retry_cnt = 3,
@@ -605,16 +610,20 @@ void pair_destroy(struct side *a, int qa, struct side *b, int qb)
 
 void side_connect_uc_to_itself(struct side *s, int qp, unsigned int access)
 {
-	struct ibv_qp_attr attr = {.qp_state = IBV_QPS_INIT, .port_num = 1, .qp_access_flags = access};
+	struct ibv_qp_attr attr = {
+		.qp_state = IBV_QPS_INIT, .port_num = 1, .qp_access_flags = access};
 
-	if (side_modify(s, qp, &attr, IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS))
-		DIE("to INIT");
-	attr = (struct ibv_qp_attr){.qp_state = IBV_QPS_RTR,
-				    .path_mtu = IBV_MTU_1024,
-				    .dest_qp_num = side_qpn(s, qp),
-				    .ah_attr = {.is_global = 1, .port_num = 1, .grh.dgid = s->info.gid}};
 	if (side_modify(s, qp, &attr,
-			IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN))
+			IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS))
+		DIE("to INIT");
+	attr = (struct ibv_qp_attr){
+		.qp_state = IBV_QPS_RTR,
+		.path_mtu = IBV_MTU_1024,
+		.dest_qp_num = side_qpn(s, qp),
+		.ah_attr = {.is_global = 1, .port_num = 1, .grh.dgid = s->info.gid}};
+	if (side_modify(s, qp, &attr,
+			IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN |
+				IBV_QP_RQ_PSN))
 		DIE("to RTR");
 	attr = (struct ibv_qp_attr){.qp_state = IBV_QPS_RTS};
 	if (side_modify(s, qp, &attr, IBV_QP_STATE | IBV_QP_SQ_PSN))

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A node (lib/node.h) in this process or in another one, used in the same way: each function below does what
- * the node_ function of that name does. The other process is this program, executed afresh (verbs objects do
- * not survive a fork, and equal addresses in both would hide mistakes); it does what it is told over a
- * socket.
+ * A node (lib/node.h) in this process or in another one, used in the same way: each function below
+ * does what the node_ function of that name does. The other process is this program, executed
+ * afresh (verbs objects do not survive a fork, and equal addresses in both would hide mistakes); it
+ * does what it is told over a socket.
  *
  * main() calls side_agent_main() first.
  */
@@ -20,8 +20,8 @@ struct side {
 	int sock;
 	pid_t pid;
 	unsigned int later_ms; /* see side_later() */
-	int first_qp; /* its queue pairs are the node's from here: two sides may share a node's context or
-			 queue pair */
+	int first_qp; /* its queue pairs are the node's from here: two sides may share a node's
+			 context or queue pair */
 	struct node_info info;
 };
 
@@ -48,8 +48,8 @@ void side_stop(struct side *s);
 void side_bury(struct side *s);
 
 /*
- * The next call is answered at once and done that much later (other process only): for what has to happen
- * while the caller waits. What the call returns is lost.
+ * The next call is answered at once and done that much later (other process only): for what has to
+ * happen while the caller waits. What the call returns is lost.
  */
 void side_later(struct side *s, unsigned int ms);
 
@@ -78,7 +78,8 @@ uint64_t side_peek(struct side *s, uint64_t offset);
 /* Pieces of messages; see lib/pattern.h. */
 void side_clear_areas(struct side *s, const struct area *areas, int count);
 void side_load_areas(struct side *s, const struct area *areas, int count, uint64_t seed);
-int64_t side_check_areas(struct side *s, const struct area *areas, int count, uint64_t seed, uint64_t bytes);
+int64_t side_check_areas(struct side *s, const struct area *areas, int count, uint64_t seed,
+			 uint64_t bytes);
 
 /* Lists of one request in one place. */
 struct ibv_sge side_sge(const struct side *s, enum key key, uint64_t offset, uint32_t bytes);
@@ -91,15 +92,17 @@ struct node_link link_default(void);
 struct node_qp_spec spec_default(void);
 
 /*
- * Create and connect qp of @a and qp of @b with each other; the attributes of each end (NULL: default) are
- * completed with numbers and addresses. The same side and number twice: a queue pair connected with itself.
+ * Create and connect qp of @a and qp of @b with each other; the attributes of each end (NULL:
+ * default) are completed with numbers and addresses. The same side and number twice: a queue pair
+ * connected with itself.
  */
 void pair_create(struct side *a, int qa, struct side *b, int qb, const struct node_qp_spec *spec);
 void pair_connect(struct side *a, int qa, const struct node_link *la, struct side *b, int qb,
 		  const struct node_link *lb);
 void pair_destroy(struct side *a, int qa, struct side *b, int qb);
 
-/* An unreliable connection of a queue pair in RESET with itself: one that only has to take requests. */
+/* An unreliable connection of a queue pair in RESET with itself: one that only has to take
+ * requests. */
 void side_connect_uc_to_itself(struct side *s, int qp, unsigned int access);
 
 uint32_t side_qpn(struct side *s, int qp);

@@ -60,7 +60,8 @@ void spawn_send(int sock, const void *message, size_t bytes)
 
 size_t spawn_receive_any(int sock, void *message, size_t room)
 {
-	ssize_t n = TEMP_FAILURE_RETRY(recv(sock, message, room, 0)); /* interrupted if it was stopped */
+	ssize_t n = TEMP_FAILURE_RETRY(
+		recv(sock, message, room, 0)); /* interrupted if it was stopped */
 
 	if (n < 0)
 		DIE("no message from the other process");

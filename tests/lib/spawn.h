@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* This program, executed afresh as another process with a role of its own, at the other end of a socket. */
+/* This program, executed afresh as another process with a role of its own, at the other end of a
+ * socket. */
 #ifndef TEST_SPAWN_H
 #define TEST_SPAWN_H
 

@@ -41,7 +41,8 @@ struct mapping {
 
 static bool is_file_of(const struct mapping *m, const struct mapping *other)
 {
-	return m->inode && m->inode == other->inode && m->major == other->major && m->minor == other->minor;
+	return m->inode && m->inode == other->inode && m->major == other->major &&
+	       m->minor == other->minor;
 }
 
 /* The next mapping of a maps file. */
@@ -50,8 +51,8 @@ static bool next_mapping(FILE *maps, struct mapping *m)
 	char line[512];
 
 	return fgets(line, sizeof(line), maps) &&
-	       sscanf(line, "%lx-%lx %*s %lx %x:%x %lu", &m->begin, &m->end, &m->offset, &m->major, &m->minor,
-		      &m->inode) == 6;
+	       sscanf(line, "%lx-%lx %*s %lx %x:%x %lu", &m->begin, &m->end, &m->offset, &m->major,
+		      &m->minor, &m->inode) == 6;
 }
 
 /* What that process has mapped at @addr. */
@@ -91,7 +92,8 @@ void *stall_mapped_here(pid_t pid, uint64_t addr)
 
 int stall_begin(void *at, size_t bytes)
 {
-	struct uffdio_register range = {.range = {(uintptr_t)at, bytes}, .mode = UFFDIO_REGISTER_MODE_MINOR};
+	struct uffdio_register range = {.range = {(uintptr_t)at, bytes},
+					.mode = UFFDIO_REGISTER_MODE_MINOR};
 	int fd = open_stall();
 
 	if (fd < 0)

@@ -7,7 +7,8 @@
  * switches_in_force() - these switches of "any0" are on, and no others
  * @names: separated by spaces; NULL: none, and no file is left
  *
- * Writes the file of the sandbox (lib/sandbox.h) that "anyverbs reset" writes. Nobody has a device open.
+ * Writes the file of the sandbox (lib/sandbox.h) that "anyverbs reset" writes. Nobody has a device
+ * open.
  */
 void switches_in_force(const char *names);
 

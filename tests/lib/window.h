@@ -1,13 +1,15 @@
 /* SPDX-License-Identifier: MIT */
-/* Numbers that count up, each of which must come exactly once, though several threads may note them. */
+/* Numbers that count up, each of which must come exactly once, though several threads may note
+ * them. */
 #ifndef TEST_WINDOW_H
 #define TEST_WINDOW_H
 
 #include <pthread.h>
 #include <stdint.h>
 
-#define WINDOW_SIZE \
-	16u /* numbers that may be missing at a time; whoever gives them out waits for the oldest */
+#define WINDOW_SIZE                                                                               \
+	16u /* numbers that may be missing at a time; whoever gives them out waits for the oldest \
+	     */
 
 struct window {
 	pthread_mutex_t lock;

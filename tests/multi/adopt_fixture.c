@@ -62,7 +62,8 @@ size_t same(const uint8_t *p, size_t bytes, uint8_t seed)
 
 void expect_filled(const uint8_t *p, size_t bytes, uint8_t seed)
 {
-	EXPECT(same(p, bytes, seed) == bytes, "byte %zu of %zu is another", same(p, bytes, seed), bytes);
+	EXPECT(same(p, bytes, seed) == bytes, "byte %zu of %zu is another", same(p, bytes, seed),
+	       bytes);
 }
 
 void expect_reached(uint8_t *p, const struct ibv_mr *mr)
@@ -74,7 +75,8 @@ void expect_reached(uint8_t *p, const struct ibv_mr *mr)
 	EXPECT_PROBE(&b, &a, 0, IBV_WR_RDMA_READ, addr + 100, mr->rkey, 2 * PAGE, IBV_WC_SUCCESS);
 	EXPECT(side_check(&b, PROBE_AT, 2 * PAGE, PROBE_SEED, 0) < 0, "READ brings other bytes");
 	memcpy(at, &word, sizeof(word));
-	EXPECT_PROBE(&b, &a, 0, IBV_WR_ATOMIC_FETCH_AND_ADD, (uintptr_t)at, mr->rkey, 8, IBV_WC_SUCCESS);
+	EXPECT_PROBE(&b, &a, 0, IBV_WR_ATOMIC_FETCH_AND_ADD, (uintptr_t)at, mr->rkey, 8,
+		     IBV_WC_SUCCESS);
 	memcpy(&word, at, sizeof(word));
 	EXPECT(word == 1, "%lu after FETCH_AND_ADD", (unsigned long)word);
 }
@@ -93,7 +95,8 @@ int adopt_test(int argc, char **argv, void (*run)(void))
 	side_agent_main(argc, argv);
 	time_limit(200);
 #if defined(__SANITIZE_THREAD__)
-	printf("SKIPPED: ThreadSanitizer has a thread of its own, and takes mmap() for stores to the "
+	printf("SKIPPED: ThreadSanitizer has a thread of its own, and takes mmap() for stores to "
+	       "the "
 	       "range\n");
 	return 77;
 #endif

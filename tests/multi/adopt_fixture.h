@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What the tests of adopted memory (test_adopt_*.c) share: memory of this process, regions on it that are
- * adopted if that can be, and a peer that reaches them.
+ * What the tests of adopted memory (test_adopt_*.c) share: memory of this process, regions on it
+ * that are adopted if that can be, and a peer that reaches them.
  */
 #ifndef TEST_ADOPT_FIXTURE_H
 #define TEST_ADOPT_FIXTURE_H
@@ -17,8 +17,8 @@
 
 extern struct side a, b; /* the regions are a's, in this process */
 
-/* The test: open both sides, adopting always, and call @run; not under ThreadSanitizer. Return: exit status
- * for main() */
+/* The test: open both sides, adopting always, and call @run; not under ThreadSanitizer. Return:
+ * exit status for main() */
 int adopt_test(int argc, char **argv, void (*run)(void));
 
 /* May this process have its threads wait in the kernel's faults, too? */

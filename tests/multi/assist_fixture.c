@@ -16,14 +16,15 @@
 
 struct side a, b;
 
-/* --- in the other process --- */
+/* --- in the other process -------------------------------------------------------- */
 
 static uint64_t poll_receives(struct node *n, uint64_t count)
 {
 	struct ibv_wc wc[1];
 	uint64_t done = 0;
 
-	while (done < count && node_poll(n, 1, 1, PATIENCE, wc) == 1 && wc[0].status == IBV_WC_SUCCESS)
+	while (done < count && node_poll(n, 1, 1, PATIENCE, wc) == 1 &&
+	       wc[0].status == IBV_WC_SUCCESS)
 		done++;
 	return done;
 }
@@ -80,7 +81,8 @@ static uint64_t mapped_of_others(const struct node *n)
 
 				if (turn == 0 && begin <= at && at < end)
 					memcpy(own, file, sizeof(own));
-			} else if (turn == 1 && strstr(file, "/segment") && strcmp(file, own) != 0 &&
+			} else if (turn == 1 && strstr(file, "/segment") &&
+				   strcmp(file, own) != 0 &&
 				   sscanf(line, "Rss: %lu kB", &kib) == 1) {
 				sum += kib << 10;
 			}
@@ -100,7 +102,8 @@ static uint64_t protect(struct node *n, bool readonly)
 
 static struct {
 	uint8_t *at;
-	struct ibv_mr *mr, *keep; /* the second has it stay adopted: deregistering the other takes no time */
+	struct ibv_mr *mr,
+		*keep; /* the second has it stay adopted: deregistering the other takes no time */
 	_Atomic bool stop;
 } own;
 
@@ -144,7 +147,8 @@ static bool something_arrives(void)
 	return true;
 }
 
-/* The last word of each piece, the last piece first: what is written there still is written soon. */
+/* The last word of each piece, the last piece first: what is written there still is written soon.
+ */
 static void look_at_ends(uint64_t *words)
 {
 	for (size_t i = OWN_BYTES / PIECE; i > 0; i--)
@@ -192,7 +196,7 @@ static uint64_t work(struct node *n, const struct side_job *job)
 	return 0;
 }
 
-/* --- in this one --- */
+/* --- in this one ----------------------------------------------------------------- */
 
 void assist_begin(struct side *s, enum assist_job what, uint64_t arg)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What the tests of messages that both sides copy (test_assist*.c) share: two sides with adopted memory, and
- * what the other process does meanwhile.
+ * What the tests of messages that both sides copy (test_assist*.c) share: two sides with adopted
+ * memory, and what the other process does meanwhile.
  */
 #ifndef TEST_ASSIST_FIXTURE_H
 #define TEST_ASSIST_FIXTURE_H
@@ -21,20 +21,23 @@ extern struct side a, b; /* in this process, and in another */
 
 /* What the other process can be told to do: arg[0] of a job; with arg[1]: */
 enum assist_job {
-	JOB_POLL,     /* so many receives, successful ones. Result: how many came */
-	JOB_SEND,     /* LARGE bytes so many times on queue pair 0. Result: how many were successful */
-	JOB_MAPPED,   /* Result: bytes that it has mapped of other processes' memory */
-	JOB_PROTECT,  /* the second half of the receive buffer may only be read (1), or also be written (0) */
-	JOB_OWN_OPEN, /* memory apart from the arena is registered, and a receive posted to it on that queue
-			 pair. Result: errno value */
-	JOB_OWN_CLOSE, /* as soon as something arrives there, while a thread polls, deregister it. Result: 0;
-			  or EBUSY: it was written to afterwards; or another errno value */
+	JOB_POLL, /* so many receives, successful ones. Result: how many came */
+	JOB_SEND, /* LARGE bytes so many times on queue pair 0. Result: how many were successful */
+	JOB_MAPPED,    /* Result: bytes that it has mapped of other processes' memory */
+	JOB_PROTECT,   /* the second half of the receive buffer may only be read (1), or also be
+			  written (0) */
+	JOB_OWN_OPEN,  /* memory apart from the arena is registered, and a receive posted to it on
+			  that queue  pair. Result: errno value */
+	JOB_OWN_CLOSE, /* as soon as something arrives there, while a thread polls, deregister it.
+			  Result: 0; or EBUSY: it was written to afterwards; or another errno value
+			*/
 };
 
 uint64_t assist_work(struct side *s, enum assist_job what, uint64_t arg); /* and wait for it */
 void assist_begin(struct side *s, enum assist_job what, uint64_t arg);
 
-/* Open both sides, adopting always, connect queue pair 0 of both (CQ 0 for sends, 1 for receives), and call
+/* Open both sides, adopting always, connect queue pair 0 of both (CQ 0 for sends, 1 for receives),
+ * and call
  * @run; not under ThreadSanitizer. Return: exit status for main() */
 int assist_test(int argc, char **argv, void (*run)(void));
 

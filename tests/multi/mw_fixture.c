@@ -30,10 +30,11 @@ static void open_regions(void)
 	region[R_BIND_ONLY] = ibv_reg_mr(n->pd, memory, REGION_LEN, IBV_ACCESS_MW_BIND);
 	region[R_NO_BIND] = ibv_reg_mr(n->pd, memory, REGION_LEN, PROBE_ALL);
 	region[R_OTHER_PD] = ibv_reg_mr(n->other_pd, memory, REGION_LEN, BINDABLE);
-	region[R_ZERO_BASED] = ibv_reg_mr(n->pd, memory, REGION_LEN, BINDABLE | IBV_ACCESS_ZERO_BASED);
+	region[R_ZERO_BASED] =
+		ibv_reg_mr(n->pd, memory, REGION_LEN, BINDABLE | IBV_ACCESS_ZERO_BASED);
 	region[R_IOVA] = ibv_reg_mr_iova(n->pd, memory, REGION_LEN, IOVA, BINDABLE);
-	region[R_DEVICE] =
-		ibv_reg_dm_mr(n->pd, device_memory, 0, REGION_LEN, PROBE_ALL | IBV_ACCESS_ZERO_BASED);
+	region[R_DEVICE] = ibv_reg_dm_mr(n->pd, device_memory, 0, REGION_LEN,
+					 PROBE_ALL | IBV_ACCESS_ZERO_BASED);
 	region[R_NULL] = ibv_alloc_null_mr(n->pd);
 	region[R_DEAD] = &dead;
 	for (int i = R_NONE + 1; i < R_N; i++)
@@ -51,7 +52,9 @@ static void close_regions(void)
 
 uint64_t base_of(enum region r)
 {
-	return r == R_IOVA ? IOVA : r == R_ZERO_BASED || r == R_DEVICE || r == R_NULL ? 0 : (uintptr_t)memory;
+	return r == R_IOVA					   ? IOVA
+	       : r == R_ZERO_BASED || r == R_DEVICE || r == R_NULL ? 0
+								   : (uintptr_t)memory;
 }
 
 struct ibv_mw *window(enum ibv_mw_type type)
@@ -81,7 +84,8 @@ enum ibv_wc_status finish(int qp, enum ibv_wc_opcode opcode)
 	return wc.status;
 }
 
-struct ibv_mw_bind_info info_of(enum region r, uint64_t offset, uint64_t length, unsigned int access)
+struct ibv_mw_bind_info info_of(enum region r, uint64_t offset, uint64_t length,
+				unsigned int access)
 {
 	return (struct ibv_mw_bind_info){
 		.mr = region[r],
@@ -93,7 +97,8 @@ struct ibv_mw_bind_info info_of(enum region r, uint64_t offset, uint64_t length,
 
 int call_bind(int qp, struct ibv_mw *mw, const struct ibv_mw_bind_info *info)
 {
-	struct ibv_mw_bind bind = {.wr_id = 77, .send_flags = IBV_SEND_SIGNALED, .bind_info = *info};
+	struct ibv_mw_bind bind = {
+		.wr_id = 77, .send_flags = IBV_SEND_SIGNALED, .bind_info = *info};
 
 	errno = 0;
 	return ibv_bind_mw(n->qp[qp], mw, &bind);
@@ -101,7 +106,9 @@ int call_bind(int qp, struct ibv_mw *mw, const struct ibv_mw_bind_info *info)
 
 int post_bind(int qp, struct ibv_mw *mw, uint32_t rkey, const struct ibv_mw_bind_info *info)
 {
-	struct ibv_send_wr wr = {.wr_id = 77, .opcode = IBV_WR_BIND_MW, .send_flags = IBV_SEND_SIGNALED},
+	struct ibv_send_wr wr = {.wr_id = 77,
+				 .opcode = IBV_WR_BIND_MW,
+				 .send_flags = IBV_SEND_SIGNALED},
 			   *bad;
 	struct ibv_qp_ex *ex = qp == QP_EX ? ibv_qp_to_qp_ex(n->qp[qp]) : NULL;
 
@@ -121,16 +128,16 @@ int post_bind(int qp, struct ibv_mw *mw, uint32_t rkey, const struct ibv_mw_bind
 
 enum ibv_wc_status bind_info(int qp, struct ibv_mw *mw, const struct ibv_mw_bind_info *info)
 {
-	int ret =
-		mw->type == TYPE1 ? call_bind(qp, mw, info) : post_bind(qp, mw, ibv_inc_rkey(mw->rkey), info);
+	int ret = mw->type == TYPE1 ? call_bind(qp, mw, info)
+				    : post_bind(qp, mw, ibv_inc_rkey(mw->rkey), info);
 
 	if (!EXPECT(ret == 0, "the bind is refused: %d", ret))
 		return IBV_WC_GENERAL_ERR;
 	return finish(qp, IBV_WC_BIND_MW);
 }
 
-enum ibv_wc_status bind_window(int qp, struct ibv_mw *mw, enum region r, uint64_t offset, uint64_t length,
-			       unsigned int access)
+enum ibv_wc_status bind_window(int qp, struct ibv_mw *mw, enum region r, uint64_t offset,
+			       uint64_t length, unsigned int access)
 {
 	struct ibv_mw_bind_info info = info_of(r, offset, length, access);
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What the tests of memory windows (test_mw_*.c) share: two sides, regions of all kinds for windows to be
- * bound to, the requests of the windows' owner, and what another process finds behind a key.
+ * What the tests of memory windows (test_mw_*.c) share: two sides, regions of all kinds for windows
+ * to be bound to, the requests of the windows' owner, and what another process finds behind a key.
  */
 #ifndef TEST_MW_FIXTURE_H
 #define TEST_MW_FIXTURE_H
@@ -50,13 +50,14 @@ int mw_test(int argc, char **argv, void (*run)(void));
 
 uint64_t base_of(enum region r); /* the first address of its keys */
 
-/* --- requests of the owner --- */
+/* --- requests of the owner ------------------------------------------------------- */
 
 struct ibv_mw *window(enum ibv_mw_type type); /* of the domain of queue pairs and regions */
 void free_window(struct ibv_mw *mw);
 
 /* What binds @length bytes at @offset of region @r, for ibv_bind_mw() or a request. */
-struct ibv_mw_bind_info info_of(enum region r, uint64_t offset, uint64_t length, unsigned int access);
+struct ibv_mw_bind_info info_of(enum region r, uint64_t offset, uint64_t length,
+				unsigned int access);
 
 /* ibv_bind_mw(), or a request with the new key @rkey; signalled. Return: what the call does */
 int call_bind(int qp, struct ibv_mw *mw, const struct ibv_mw_bind_info *info);
@@ -67,8 +68,8 @@ enum ibv_wc_status finish(int qp, enum ibv_wc_opcode opcode);
 
 /* Bind in the way of its type, type 2 with the next key. Return: the completion's status */
 enum ibv_wc_status bind_info(int qp, struct ibv_mw *mw, const struct ibv_mw_bind_info *info);
-enum ibv_wc_status bind_window(int qp, struct ibv_mw *mw, enum region r, uint64_t offset, uint64_t length,
-			       unsigned int access);
+enum ibv_wc_status bind_window(int qp, struct ibv_mw *mw, enum region r, uint64_t offset,
+			       uint64_t length, unsigned int access);
 /* The same, expected to succeed. */
 void need_bind(int qp, struct ibv_mw *mw, enum region r, uint64_t offset, uint64_t length,
 	       unsigned int access);
@@ -77,11 +78,12 @@ enum ibv_wc_status invalidate(int qp, uint32_t rkey); /* LOCAL_INV */
 /* Unbind in the way of its type, expected to succeed: a bind of length 0, or LOCAL_INV. */
 void unbind(int qp, struct ibv_mw *mw);
 
-/* --- what the other process finds --- */
+/* --- what the other process finds ------------------------------------------------ */
 
 /* One access of 8 bytes through queue pair @qp is permitted, or refused. */
 void expect_access(int qp, enum ibv_wr_opcode op, uint64_t addr, uint32_t rkey, bool good);
-/* The first bytes of the memory can be written and read; or nothing there nor at address 0 is permitted. */
+/* The first bytes of the memory can be written and read; or nothing there nor at address 0 is
+ * permitted. */
 void expect_open(int qp, uint32_t rkey);
 void expect_shut(int qp, uint32_t rkey);
 

@@ -41,12 +41,13 @@ int api_prefetch(struct ibv_mr *mr, void *addr, size_t length, bool for_writing)
 
 		if (count == PIECES)
 			return E2BIG;
-		sge[count] = (struct ibv_sge){(uintptr_t)addr + done, left < PIECE ? (uint32_t)left : PIECE,
-					      mr->lkey};
+		sge[count] = (struct ibv_sge){(uintptr_t)addr + done,
+					      left < PIECE ? (uint32_t)left : PIECE, mr->lkey};
 	}
-	return ibv_advise_mr(
-		mr->pd, for_writing ? IBV_ADVISE_MR_ADVICE_PREFETCH_WRITE : IBV_ADVISE_MR_ADVICE_PREFETCH,
-		IBV_ADVISE_MR_FLAG_FLUSH, sge, (uint32_t)count);
+	return ibv_advise_mr(mr->pd,
+			     for_writing ? IBV_ADVISE_MR_ADVICE_PREFETCH_WRITE
+					 : IBV_ADVISE_MR_ADVICE_PREFETCH,
+			     IBV_ADVISE_MR_FLAG_FLUSH, sge, (uint32_t)count);
 }
 
 struct ibv_qp *api_create_qp(struct ibv_context *ctx, struct ibv_qp_init_attr_ex *init)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The verbs that test_odp_*.c try on-demand paging with: plain ones (odp_fixture.c), or experimental ones
- * (exp/odp_exp.c) in other programs of the same rows.
+ * The verbs that test_odp_*.c try on-demand paging with: plain ones (odp_fixture.c), or
+ * experimental ones (exp/odp_exp.c) in other programs of the same rows.
  */
 #ifndef TEST_ODP_FIXTURE_H
 #define TEST_ODP_FIXTURE_H
@@ -13,7 +13,8 @@
 
 enum transport { RC, UC, UD, XRC, TRANSPORTS };
 
-/* What the device says, by the names of enum ibv_odp_transport_cap_bits: they are the same everywhere. */
+/* What the device says, by the names of enum ibv_odp_transport_cap_bits: they are the same
+ * everywhere. */
 struct odp_answer {
 	uint64_t general;
 	uint32_t of[TRANSPORTS];
@@ -22,7 +23,8 @@ struct odp_answer {
 extern const uint32_t api_operations; /* those of these bits that the verbs have a request for */
 
 void api_query(struct ibv_context *ctx, struct odp_answer *answer);
-/* With all rights of these operations; @addr NULL: the whole address space. Return: NULL and errno */
+/* With all rights of these operations; @addr NULL: the whole address space. Return: NULL and errno
+ */
 struct ibv_mr *api_register(struct ibv_pd *pd, void *addr, size_t length, bool on_demand);
 /* Wait for the pages. Return: 0 or the errno value */
 int api_prefetch(struct ibv_mr *mr, void *addr, size_t length, bool for_writing);

@@ -65,10 +65,10 @@ static void expect_at(const struct ibv_mr *mr, const struct state *s, uint64_t o
 void expect_fields(const struct ibv_mr *mr, const struct state *s, const struct ibv_mr *before)
 {
 	EXPECT(mr->pd == s->pd, "field pd");
-	EXPECT(mr->addr == s->addr && mr->length == s->length, "field addr %p, length %zu", mr->addr,
-	       mr->length);
-	EXPECT(mr->lkey == before->lkey && mr->rkey == before->rkey && mr->handle == before->handle &&
-		       mr->context == before->context,
+	EXPECT(mr->addr == s->addr && mr->length == s->length, "field addr %p, length %zu",
+	       mr->addr, mr->length);
+	EXPECT(mr->lkey == before->lkey && mr->rkey == before->rkey &&
+		       mr->handle == before->handle && mr->context == before->context,
 	       "keys, handle or context changed");
 }
 
@@ -84,7 +84,8 @@ void expect_dereg(struct ibv_mr *mr, const struct state *s)
 	uint32_t rkey = mr->rkey;
 
 	EXPECT(ibv_dereg_mr(mr) == 0, "ibv_dereg_mr: errno %d", errno);
-	EXPECT_PROBE(&b, &a, 0, IBV_WR_RDMA_READ, key_address(s, 0), rkey, 8, IBV_WC_REM_ACCESS_ERR);
+	EXPECT_PROBE(&b, &a, 0, IBV_WR_RDMA_READ, key_address(s, 0), rkey, 8,
+		     IBV_WC_REM_ACCESS_ERR);
 }
 
 static struct ibv_pd *pd_of(enum pd_arg arg)
@@ -96,9 +97,14 @@ static struct ibv_pd *pd_of(enum pd_arg arg)
 
 static uint8_t *address_of(enum at_arg arg)
 {
-	uint8_t *at[] = {
-		NULL,	      n->arena + NEW_AT, n->arena + OLD_AT, holes,
-		holes + PAGE, holes + 2 * PAGE,	 holes - PAGE,	    (uint8_t *)(uintptr_t)(UINT64_MAX - 100)};
+	uint8_t *at[] = {NULL,
+			 n->arena + NEW_AT,
+			 n->arena + OLD_AT,
+			 holes,
+			 holes + PAGE,
+			 holes + 2 * PAGE,
+			 holes - PAGE,
+			 (uint8_t *)(uintptr_t)(UINT64_MAX - 100)};
 
 	return at[arg];
 }
@@ -123,7 +129,8 @@ const char *flags_name(int flags)
 	static char text[64];
 
 	snprintf(text, sizeof(text), "%s%s%s%s", flags & TRANSLATION ? "TRANSLATION " : "",
-		 flags & PD ? "PD " : "", flags & ACCESS ? "ACCESS " : "", flags ? "" : "no flags ");
+		 flags & PD ? "PD " : "", flags & ACCESS ? "ACCESS " : "",
+		 flags ? "" : "no flags ");
 	return text;
 }
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What the tests of ibv_rereg_mr() (test_rereg_*.c) share: what a region is at a moment, that fields and
- * traffic from another process say so, and calls whose arguments are rows of tables.
+ * What the tests of ibv_rereg_mr() (test_rereg_*.c) share: what a region is at a moment, that
+ * fields and traffic from another process say so, and calls whose arguments are rows of tables.
  */
 #ifndef TEST_REREG_FIXTURE_H
 #define TEST_REREG_FIXTURE_H
@@ -22,8 +22,8 @@
 
 #define PAGE 4096u
 
-extern struct side a, b;	  /* the region is a's, in this process; queue pairs 0 are connected */
-extern struct node *n;		  /* a's */
+extern struct side a, b; /* the region is a's, in this process; queue pairs 0 are connected */
+extern struct node *n;	 /* a's */
 extern struct ibv_pd *foreign_pd; /* of another context */
 extern uint8_t *holes;		  /* four pages: gone, read-only, without rights, ordinary */
 
@@ -42,20 +42,30 @@ struct state state_old(void); /* at OLD_AT, with all rights */
 /* A region that is registered so. */
 struct ibv_mr *region(const struct state *s);
 
-/* --- what traffic finds --- */
+/* --- what traffic finds ---------------------------------------------------------- */
 
 /* The fields say what @s does, and keys and handle are those of @before. */
 void expect_fields(const struct ibv_mr *mr, const struct state *s, const struct ibv_mr *before);
-/* At both ends of the region WRITE, READ and atomics find what @s permits; behind its end, nothing. */
+/* At both ends of the region WRITE, READ and atomics find what @s permits; behind its end, nothing.
+ */
 void expect_state(const struct ibv_mr *mr, const struct state *s);
 /* It can be deregistered, and its key is no good then. */
 void expect_dereg(struct ibv_mr *mr, const struct state *s);
 
-/* --- one call --- */
+/* --- one call -------------------------------------------------------------------- */
 
 enum pd_arg { PD_NULL, PD_SAME, PD_OTHER, PD_FOREIGN };
 
-enum at_arg { AT_NULL, AT_NEW, AT_OLD, AT_GONE, AT_READ_ONLY, AT_NO_RIGHTS, AT_HOLE_BEHIND, AT_TOP };
+enum at_arg {
+	AT_NULL,
+	AT_NEW,
+	AT_OLD,
+	AT_GONE,
+	AT_READ_ONLY,
+	AT_NO_RIGHTS,
+	AT_HOLE_BEHIND,
+	AT_TOP
+};
 
 struct args {
 	int flags;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What is not adopted, and is reached all the same: shared mappings, files, the stack, half of a huge page,
- * and all of a process with locked memory.
+ * What is not adopted, and is reached all the same: shared mappings, files, the stack, half of a
+ * huge page, and all of a process with locked memory.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -33,7 +33,8 @@ static void file_row(void)
 		DIE("no file");
 	p = mmap(NULL, BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE, fd, 0);
 	alone_row("a private mapping of a file", p, BYTES);
-	EXPECT(madvise(p, BYTES, MADV_DONTNEED) == 0 && p[0] == 0, "it is a mapping of the file still");
+	EXPECT(madvise(p, BYTES, MADV_DONTNEED) == 0 && p[0] == 0,
+	       "it is a mapping of the file still");
 	munmap(p, BYTES);
 	close(fd);
 }
@@ -61,7 +62,8 @@ static void locked_row(void)
 {
 	uint8_t *p = map_private(BYTES), *locked = map_private(PAGE);
 
-	if (syscall(SYS_mlock, locked, PAGE)) /* by number: a sanitizer has its own, which does nothing */
+	if (syscall(SYS_mlock, locked,
+		    PAGE)) /* by number: a sanitizer has its own, which does nothing */
 		return;
 	alone_row("locked memory in the process", p, BYTES);
 	munmap(locked, PAGE);

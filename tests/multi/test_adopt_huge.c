@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Adopted memory of huge pages: it has them before, meanwhile and afterwards, and small ones become huge. */
+/* Adopted memory of huge pages: it has them before, meanwhile and afterwards, and small ones become
+ * huge. */
 #include <errno.h>
 #include <stdio.h>
 #include <sys/mman.h>
@@ -25,19 +26,22 @@ static void unmap_units(uint8_t *p)
 
 static const struct huge {
 	const char *name;
-	bool had;	   /* the program's memory has huge pages before */
-	size_t from, to;   /* of UNITS * HUGE_BYTES: the region */
-	size_t first, end; /* units that the adopted pages fill; what is beside them stays as it is */
-	bool beside;	   /* pages of the region outside of those units are adopted, too */
+	bool had;	 /* the program's memory has huge pages before */
+	size_t from, to; /* of UNITS * HUGE_BYTES: the region */
+	size_t first,
+		end; /* units that the adopted pages fill; what is beside them stays as it is */
+	bool beside; /* pages of the region outside of those units are adopted, too */
 } huges[] = {
 	{"whole ones, of small pages", false, 0, UNITS *HUGE_BYTES, 0, UNITS, false},
-	{"beginning and ending elsewhere, of small pages", false, 3 * PAGE, UNITS *HUGE_BYTES - PAGE, 1,
-	 UNITS - 1, true},
+	{"beginning and ending elsewhere, of small pages", false, 3 * PAGE,
+	 UNITS *HUGE_BYTES - PAGE, 1, UNITS - 1, true},
 	{"less than one, of small pages", false, PAGE, HUGE_BYTES, 0, 0, true},
 	{"whole ones, of huge pages", true, HUGE_BYTES, 3 * HUGE_BYTES, 1, 3, false},
-	{"a part of the first, of huge pages", true, HUGE_BYTES - PAGE, 3 * HUGE_BYTES, 1, 3, false},
+	{"a part of the first, of huge pages", true, HUGE_BYTES - PAGE, 3 * HUGE_BYTES, 1, 3,
+	 false},
 	{"a part of the last, of huge pages", true, HUGE_BYTES, 3 * HUGE_BYTES + 100, 1, 3, false},
-	{"parts on both sides, of huge pages", true, 16, UNITS *HUGE_BYTES - 1, 1, UNITS - 1, false},
+	{"parts on both sides, of huge pages", true, 16, UNITS *HUGE_BYTES - 1, 1, UNITS - 1,
+	 false},
 };
 
 /* As many units as have one, the program has one of each. */
@@ -63,9 +67,11 @@ static void huge_units_row(const struct huge *h, bool by_fork)
 	mr = reg(at, h->to - h->from);
 	for (size_t i = 0; i < UNITS; i++)
 		expect_adopted(p + i * HUGE_BYTES + PAGE * (HUGE_BYTES / PAGE / 2),
-			       i >= h->first && i < h->end ? true : h->beside && h->to > i * HUGE_BYTES);
+			       i >= h->first && i < h->end ? true
+							   : h->beside && h->to > i * HUGE_BYTES);
 	expect_filled(p, UNITS * HUGE_BYTES, 21);
-	EXPECT(pages_huge(p + h->first * HUGE_BYTES, (h->end - h->first) * HUGE_BYTES) == h->end - h->first,
+	EXPECT(pages_huge(p + h->first * HUGE_BYTES, (h->end - h->first) * HUGE_BYTES) ==
+		       h->end - h->first,
 	       "adopted pages are small");
 	if (h->had)
 		expect_huge(p, "adopted");

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Adopted memory, what of a region is: its whole pages, from registration to deregistration, whatever regions
- * overlap, change, or are closed with their context; and nothing is left of it.
+ * Adopted memory, what of a region is: its whole pages, from registration to deregistration,
+ * whatever regions overlap, change, or are closed with their context; and nothing is left of it.
  */
 #include <errno.h>
 #include <string.h>
@@ -36,7 +36,8 @@ static void range_row(const struct range *r)
 	fill(p, BYTES, 1);
 	mr = reg(p + r->from, r->to - r->from);
 	for (size_t i = 0; i < PAGES; i++)
-		EXPECT(pages_private(p + i * PAGE) == (i < r->first_page || i >= r->end_page), "page %zu", i);
+		EXPECT(pages_private(p + i * PAGE) == (i < r->first_page || i >= r->end_page),
+		       "page %zu", i);
 	expect_filled(p, BYTES, 1);
 	if (r->to - r->from >= 4 * PAGE) {
 		expect_reached(p + r->from, mr);
@@ -100,16 +101,18 @@ static void rereg_row(void)
 	fill(p, BYTES, 5);
 	fill(q, BYTES, 6);
 	mr = reg(p, BYTES);
-	EXPECT(ibv_rereg_mr(mr, IBV_REREG_MR_CHANGE_TRANSLATION, NULL, q, BYTES, 0) == 0, "errno %d", errno);
+	EXPECT(ibv_rereg_mr(mr, IBV_REREG_MR_CHANGE_TRANSLATION, NULL, q, BYTES, 0) == 0,
+	       "errno %d", errno);
 	expect_adopted(p, false);
 	expect_adopted(q, true);
 	expect_filled(p, BYTES, 5);
 	expect_filled(q, BYTES, 6);
-	EXPECT(ibv_rereg_mr(mr, IBV_REREG_MR_CHANGE_ACCESS, NULL, NULL, 0, IBV_ACCESS_REMOTE_READ) == 0,
+	EXPECT(ibv_rereg_mr(mr, IBV_REREG_MR_CHANGE_ACCESS, NULL, NULL, 0,
+			    IBV_ACCESS_REMOTE_READ) == 0,
 	       "errno %d", errno);
 	expect_adopted(q, true);
-	EXPECT(ibv_rereg_mr(mr, IBV_REREG_MR_CHANGE_ACCESS, NULL, NULL, 0, PROBE_ALL) == 0, "errno %d",
-	       errno);
+	EXPECT(ibv_rereg_mr(mr, IBV_REREG_MR_CHANGE_ACCESS, NULL, NULL, 0, PROBE_ALL) == 0,
+	       "errno %d", errno);
 	expect_reached(q, mr);
 	dereg(mr);
 	expect_adopted(q, false);
@@ -148,8 +151,8 @@ static void leak_row(void)
 		if (i == 100)
 			before = sandbox_bytes();
 	}
-	EXPECT(sandbox_bytes() <= before + 16 * PAGE, "the context's file grew from %zu to %zu bytes", before,
-	       sandbox_bytes());
+	EXPECT(sandbox_bytes() <= before + 16 * PAGE,
+	       "the context's file grew from %zu to %zu bytes", before, sandbox_bytes());
 	munmap(p, BYTES);
 }
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Adopted memory, what the program does with it: it forks, discards, unmaps, moves and protects it, and
- * notices no difference.
+ * Adopted memory, what the program does with it: it forks, discards, unmaps, moves and protects it,
+ * and notices no difference.
  */
 #include <errno.h>
 #include <signal.h>
@@ -36,7 +36,8 @@ static void fork_row(bool again)
 	fill(p, BYTES, 10);
 	EXPECT(write(go[1], &c, 1) == 1, "write");
 	waitpid(child, &status, 0);
-	EXPECT(WIFEXITED(status) && WEXITSTATUS(status) == 0, "the child sees what its parent wrote");
+	EXPECT(WIFEXITED(status) && WEXITSTATUS(status) == 0,
+	       "the child sees what its parent wrote");
 	expect_filled(p, BYTES, 10);
 	expect_reached(p, mr);
 	fill(p, BYTES, 11);
@@ -73,7 +74,8 @@ static void discard_row(int advice, bool by_number)
 	ret = by_number ? syscall(SYS_madvise, p, BYTES, advice) : madvise(p, BYTES, advice);
 	if (advice == MADV_DONTNEED) {
 		EXPECT(ret == 0, "errno %d", errno);
-		EXPECT(by_number ? zero_within(p, BYTES) : p[0] == 0 && p[2 * PAGE] == 0 && p[BYTES - 1] == 0,
+		EXPECT(by_number ? zero_within(p, BYTES)
+				 : p[0] == 0 && p[2 * PAGE] == 0 && p[BYTES - 1] == 0,
 		       "not zeros");
 		fill(p, BYTES, 13);
 		expect_reached(p + PAGE, mr);

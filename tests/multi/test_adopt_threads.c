@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Memory is adopted and given back, again and again, while threads of the program use it in every way: no
- * store is lost, no system call fails, what is discarded is zero. Each thread has pages of its own and counts
- * what is not as it left it.
+ * Memory is adopted and given back, again and again, while threads of the program use it in every
+ * way: no store is lost, no system call fails, what is discarded is zero. Each thread has pages of
+ * its own and counts what is not as it left it.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -38,7 +38,7 @@ static void check(struct worker *w, bool good)
 	w->wrong += !good;
 }
 
-/* --- what threads do, once ------------------------------------------------------------------------------ */
+/* --- what threads do, once ------------------------------------------------------- */
 
 /* Every word of it. */
 static void increment(struct worker *w)
@@ -113,7 +113,8 @@ static void have_child(struct worker *w)
 	}
 	w->page[PAGE] = 1; /* soon after */
 	waitpid(child, &status, 0);
-	check(w, status == 0 && w->page[0] == (uint8_t)w->turns && w->page[PAGE - 1] == (uint8_t)w->turns);
+	check(w, status == 0 && w->page[0] == (uint8_t)w->turns &&
+			 w->page[PAGE - 1] == (uint8_t)w->turns);
 }
 
 static void discard(struct worker *w)
@@ -168,7 +169,7 @@ static void pong(struct worker *w)
 	play(w, 1);
 }
 
-/* --- together ------------------------------------------------------------------------------------------- */
+/* --- together -------------------------------------------------------------------- */
 
 static const struct kind {
 	const char *name;
@@ -318,7 +319,7 @@ static void stress_row(const struct stress *s)
 	munmap(p, s->bytes + PAGE);
 }
 
-/* --- what is left alone --------------------------------------------------------------------------------- */
+/* --- what is left alone ---------------------------------------------------------- */
 
 static _Atomic int waiting;
 
@@ -343,7 +344,8 @@ static void stack_row(void)
 	row("left alone: a thread's stack");
 	atomic_store(&stop, false);
 	pthread_attr_init(&attr);
-	if (pthread_attr_setstack(&attr, p, bytes) || pthread_create(&thread, &attr, wait_for_stop, NULL))
+	if (pthread_attr_setstack(&attr, p, bytes) ||
+	    pthread_create(&thread, &attr, wait_for_stop, NULL))
 		DIE("pthread_create");
 	while (!atomic_load(&waiting))
 		usleep(1000);

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Pages that are adopted and given back while others have the same memory watched: a prefetch that goes on in
- * a thread of the library's, and threads of the program that register parts of it. The exchange of the pages
- * is not taken for an unmapping by the program: what else is registered there stays good. What the program
- * does unmap meanwhile is noticed.
+ * Pages that are adopted and given back while others have the same memory watched: a prefetch that
+ * goes on in a thread of the library's, and threads of the program that register parts of it. The
+ * exchange of the pages is not taken for an unmapping by the program: what else is registered there
+ * stays good. What the program does unmap meanwhile is noticed.
  */
 #include <errno.h>
 #include <pthread.h>
@@ -22,8 +22,8 @@ static uint8_t *memory;
 
 static bool is_good(const struct ibv_mr *mr)
 {
-	return EXPECT_PROBE(&b, &a, 0, IBV_WR_RDMA_READ, (uintptr_t)mr->addr, mr->rkey, (uint32_t)mr->length,
-			    IBV_WC_SUCCESS);
+	return EXPECT_PROBE(&b, &a, 0, IBV_WR_RDMA_READ, (uintptr_t)mr->addr, mr->rkey,
+			    (uint32_t)mr->length, IBV_WC_SUCCESS);
 }
 
 /* In and out once. */
@@ -32,8 +32,7 @@ static void move(void)
 	dereg(reg(memory, BYTES));
 }
 
-/* --- who has the memory watched meanwhile ----------------------------------------------------------------
- */
+/* --- who has the memory watched meanwhile ---------------------------------------- */
 
 static struct ibv_mr *on_demand;
 static pthread_t thread;
@@ -91,7 +90,7 @@ static const struct watcher {
 	{"a thread that registers parts", registrar_begin, nothing, registrar_end},
 };
 
-/* --- rows ----------------------------------------------------------------------------------------------- */
+/* --- rows ------------------------------------------------------------------------ */
 
 static void map_memory(void)
 {
@@ -118,14 +117,15 @@ static void stays_good(const struct watcher *w)
 	munmap(memory, BYTES);
 }
 
-/* Who asks waits for the listener, but not for long: a machine that is busy may let it have the bytes once
- * more. */
+/* Who asks waits for the listener, but not for long: a machine that is busy may let it have the
+ * bytes once more. */
 static bool is_refused(const struct ibv_mr *mr)
 {
 	enum ibv_wc_status got = IBV_WC_SUCCESS;
 
 	for (unsigned int i = 0; i < LOOKS && got == IBV_WC_SUCCESS; i++)
-		got = probe(&b, &a, 0, IBV_WR_RDMA_READ, (uintptr_t)mr->addr, mr->rkey, (uint32_t)mr->length);
+		got = probe(&b, &a, 0, IBV_WR_RDMA_READ, (uintptr_t)mr->addr, mr->rkey,
+			    (uint32_t)mr->length);
 	return EXPECT(got == IBV_WC_REM_ACCESS_ERR, "READ ends as '%s'", ibv_wc_status_str(got));
 }
 
@@ -142,8 +142,8 @@ static void is_noticed(const struct watcher *w)
 		part = reg(memory + PAGE, PART);
 		w->each();
 		move();
-		if (mmap(memory, 2 * PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED,
-			 -1, 0) != memory)
+		if (mmap(memory, 2 * PAGE, PROT_READ | PROT_WRITE,
+			 MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0) != memory)
 			DIE("mmap: errno %d", errno);
 		noticed = is_refused(part);
 		dereg(part);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Adopted memory that somebody writes while its pages move: a thread of the program, or a peer, who may be
- * killed in the middle. No store is lost.
+ * Adopted memory that somebody writes while its pages move: a thread of the program, or a peer, who
+ * may be killed in the middle. No store is lost.
  */
 #include <pthread.h>
 #include <sched.h>
@@ -14,7 +14,7 @@
 
 #include "adopt_fixture.h"
 
-/* --- threads -------------------------------------------------------------------------------------------- */
+/* --- threads --------------------------------------------------------------------- */
 
 static struct {
 	_Atomic uint64_t *word;
@@ -132,10 +132,11 @@ static void thread_after_row(bool by_fork)
 	wait_until_single();
 }
 
-/* --- peers --------------------------------------------------------------------------------------------- */
+/* --- peers ----------------------------------------------------------------------- */
 
 /* A request of 8 bytes from or to @at, and its end. */
-static bool transfer(struct node *n, enum ibv_wr_opcode opcode, void *at, uint64_t remote, uint32_t rkey)
+static bool transfer(struct node *n, enum ibv_wr_opcode opcode, void *at, uint64_t remote,
+		     uint32_t rkey)
 {
 	struct ibv_sge sge = {(uintptr_t)at, 8, n->mr[KEY_FULL]->lkey};
 	struct ibv_send_wr wr = {
@@ -152,7 +153,8 @@ static bool transfer(struct node *n, enum ibv_wr_opcode opcode, void *at, uint64
 	return wc.status == IBV_WC_SUCCESS;
 }
 
-/* READ each page's number, which was written a turn ago, and WRITE the next. Return: how often it was the one
+/* READ each page's number, which was written a turn ago, and WRITE the next. Return: how often it
+ * was the one
  */
 static uint64_t count_up(struct node *n, const struct side_job *job)
 {
@@ -174,8 +176,8 @@ static uint64_t count_up(struct node *n, const struct side_job *job)
 }
 
 /*
- * The other process writes through one region, another region on the same memory comes and goes, and with it
- * the pages: no store is lost.
+ * The other process writes through one region, another region on the same memory comes and goes,
+ * and with it the pages: no store is lost.
  */
 static void peer_row(void)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * ibv_advise_mr(3), rule by rule: what each call returns, how many pages it made valid for the device, and
- * how many of them a READ and then a WRITE of another process still fault.
+ * ibv_advise_mr(3), rule by rule: what each call returns, how many pages it made valid for the
+ * device, and how many of them a READ and then a WRITE of another process still fault.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -19,8 +19,8 @@
 #include "lib/userfaultfd.h"
 
 /*
- * Each row takes the next place: the device may hear late of what the last row unmapped (a busy machine;
- * docs/ODP.md), and would take it for this one's.
+ * Each row takes the next place: the device may hear late of what the last row unmapped (a busy
+ * machine; docs/ODP.md), and would take it for this one's.
  */
 #define STEP	  (16ul << 20) /* more than what is invalidated together */
 #define PAGE	  4096u
@@ -40,7 +40,7 @@
 
 static struct side a, b; /* the regions are a's, in this process; b accesses them */
 
-/* --- counters ------------------------------------------------------------------------------------------- */
+/* --- counters -------------------------------------------------------------------- */
 
 struct numbers {
 	uint64_t handled, pages, faults, fault_pages;
@@ -52,7 +52,7 @@ static struct numbers read_all(void)
 				odp_counter(ODP_FAULTS), odp_counter(ODP_FAULT_PAGES)};
 }
 
-/* --- keys ----------------------------------------------------------------------------------------------- */
+/* --- keys ------------------------------------------------------------------------ */
 
 /* The space: room for two regions, a hole, and memory that cannot be written. */
 enum place { FIRST = 0, SECOND = PAGES, HOLE = 2 * PAGES, READABLE = 3 * PAGES, SPACE = 4 * PAGES };
@@ -259,7 +259,7 @@ static void unmake(struct objects *o)
 	dm = NULL;
 }
 
-/* --- the rules ------------------------------------------------------------------------------------------ */
+/* --- the rules ------------------------------------------------------------------- */
 
 struct element {
 	enum what what;
@@ -302,63 +302,77 @@ static const struct rule rules[] = {
 	/* The three advices, done when the call returns. */
 	{"PREFETCH: valid for reading", READ, FLUSH, LIST(ALL(W_FULL)), 0, 1, 16, 0, 16, 0},
 	{"PREFETCH_WRITE: valid for both", WRITE, FLUSH, LIST(ALL(W_FULL)), 0, 1, 16, 0, 0, 0},
-	{"NO_FAULT: the pages the program has", NO_FAULT, FLUSH, LIST(ALL(W_FULL)), 0, 1, 5, 11, 16, 5},
+	{"NO_FAULT: the pages the program has", NO_FAULT, FLUSH, LIST(ALL(W_FULL)), 0, 1, 5, 11, 16,
+	 5},
 	{"NO_FAULT: the program has none", NO_FAULT, FLUSH, LIST(ALL(W_FULL)), 0, 1, 0, 16, 16, 0},
 	{"NO_FAULT: the program has all", NO_FAULT, FLUSH, LIST(ALL(W_FULL)), 0, 1, 16, 0, 16, 16},
 	{"PREFETCH of pages the program has", READ, FLUSH, LIST(ALL(W_FULL)), 0, 1, 16, 0, 16, 16},
-	{"a part, from the middle of a page", READ, FLUSH, LIST(PART(W_FULL, PAGE + 9, PAGE)), 0, 1, 2, 0, 2,
-	 0},
+	{"a part, from the middle of a page", READ, FLUSH, LIST(PART(W_FULL, PAGE + 9, PAGE)), 0, 1,
+	 2, 0, 2, 0},
 	{"the last byte", READ, FLUSH, LIST(PART(W_FULL, BYTES - 1, 1)), 0, 1, 1, 0, 1, 0},
 
 	/* Later: the call has no more to say, and dereg or the counter tells that it was done. */
 	{"PREFETCH without FLUSH", READ, 0, LIST(ALL(W_FULL)), 0, 1, 16, 0, 16, 0},
 	{"PREFETCH_WRITE without FLUSH", WRITE, 0, LIST(ALL(W_FULL)), 0, 1, 16, 0, 0, 0},
 	{"NO_FAULT without FLUSH", NO_FAULT, 0, LIST(ALL(W_FULL)), 0, 1, 5, 11, 16, 5},
-	{"a hole, without FLUSH", READ, 0, LIST(PART(W_HOLED, 0, 2 * BYTES)), 0, 0, ANY, ANY, ANY, 0},
-	{"read-only memory, without FLUSH", WRITE, 0, LIST(ALL(W_MEM_READ_ONLY)), 0, 0, 0, ANY, ANY, 0},
-	{"out of bounds, without FLUSH", READ, 0, LIST(PART(W_FULL, BEYOND, 1)), 0, 0, 0, ANY, ANY, 0},
+	{"a hole, without FLUSH", READ, 0, LIST(PART(W_HOLED, 0, 2 * BYTES)), 0, 0, ANY, ANY, ANY,
+	 0},
+	{"read-only memory, without FLUSH", WRITE, 0, LIST(ALL(W_MEM_READ_ONLY)), 0, 0, 0, ANY, ANY,
+	 0},
+	{"out of bounds, without FLUSH", READ, 0, LIST(PART(W_FULL, BEYOND, 1)), 0, 0, 0, ANY, ANY,
+	 0},
 
 	/* Lists. */
 	{"two regions", READ, FLUSH, LIST(ALL(W_FULL), ALL(W_SECOND)), 0, 1, 32, 0, 16, 0},
-	{"two regions, for writing", WRITE, FLUSH, LIST(ALL(W_SECOND), ALL(W_FULL)), 0, 1, 32, 0, 0, 0},
+	{"two regions, for writing", WRITE, FLUSH, LIST(ALL(W_SECOND), ALL(W_FULL)), 0, 1, 32, 0, 0,
+	 0},
 	{"two regions, later", READ, 0, LIST(ALL(W_FULL), ALL(W_SECOND)), 0, 1, 32, 0, 16, 0},
-	{"two ranges of one region", READ, FLUSH, LIST(PART(W_FULL, 0, PAGE), PART(W_FULL, 8 * PAGE, PAGE)),
-	 0, 1, 2, 0, 1, 0},
+	{"two ranges of one region", READ, FLUSH,
+	 LIST(PART(W_FULL, 0, PAGE), PART(W_FULL, 8 * PAGE, PAGE)), 0, 1, 2, 0, 1, 0},
 	{"the same range twice", READ, FLUSH, LIST(ALL(W_FULL), ALL(W_FULL)), 0, 1, 16, 0, 16, 0},
 	{"the second is unmapped: the first stays", READ, FLUSH,
 	 LIST(ALL(W_FULL), PART(W_HOLED, BYTES, PAGE)), EFAULT, 0, 16, 0, 16, 0},
 	{"the second is out of bounds: the first stays", READ, FLUSH,
 	 LIST(ALL(W_FULL), PART(W_SECOND, BEYOND, 1)), EFAULT, 0, 16, 0, 16, 0},
-	{"the second is no ODP region", READ, FLUSH, LIST(ALL(W_FULL), ALL(W_PINNED)), ENOENT, 0, ANY, ANY,
-	 ANY, 0},
-	{"the second's key is dead, later", READ, 0, LIST(ALL(W_FULL), ALL(W_DEAD)), ENOENT, 0, ANY, ANY, ANY,
-	 0},
-	{"the second is of another PD, later", READ, 0, LIST(ALL(W_FULL), ALL(W_OTHER_PD)), EPERM, 0, ANY,
+	{"the second is no ODP region", READ, FLUSH, LIST(ALL(W_FULL), ALL(W_PINNED)), ENOENT, 0,
+	 ANY, ANY, ANY, 0},
+	{"the second's key is dead, later", READ, 0, LIST(ALL(W_FULL), ALL(W_DEAD)), ENOENT, 0, ANY,
 	 ANY, ANY, 0},
+	{"the second is of another PD, later", READ, 0, LIST(ALL(W_FULL), ALL(W_OTHER_PD)), EPERM,
+	 0, ANY, ANY, ANY, 0},
 
 	/* EFAULT */
 	{"one byte beyond the end", READ, FLUSH, LIST(PART(W_FULL, 1, BYTES)), EFAULT, REFUSED, 0},
 	{"wholly beyond the end", READ, FLUSH, LIST(PART(W_FULL, BEYOND, 1)), EFAULT, REFUSED, 0},
-	{"one byte before the beginning", READ, FLUSH, LIST(PART(W_FULL, -1ull, 2)), EFAULT, REFUSED, 0},
-	{"address and length overflow", READ, FLUSH, LIST(AT_ADDRESS(W_FULL, LAST_PAGE, 2 * PAGE)), EFAULT,
+	{"one byte before the beginning", READ, FLUSH, LIST(PART(W_FULL, -1ull, 2)), EFAULT,
 	 REFUSED, 0},
-	{"overflow to the very beginning", READ, FLUSH, LIST(AT_ADDRESS(W_FULL, LAST_PAGE, PAGE)), EFAULT,
-	 REFUSED, 0},
-	{"out of bounds, for writing", WRITE, FLUSH, LIST(PART(W_FULL, 1, BYTES)), EFAULT, REFUSED, 0},
-	{"out of bounds, NO_FAULT", NO_FAULT, FLUSH, LIST(PART(W_FULL, 1, BYTES)), EFAULT, REFUSED, 0},
-	{"out of the bounds it chose", READ, FLUSH, LIST(PART(W_IOVA, BEYOND, 1)), EFAULT, REFUSED, 0},
+	{"address and length overflow", READ, FLUSH, LIST(AT_ADDRESS(W_FULL, LAST_PAGE, 2 * PAGE)),
+	 EFAULT, REFUSED, 0},
+	{"overflow to the very beginning", READ, FLUSH, LIST(AT_ADDRESS(W_FULL, LAST_PAGE, PAGE)),
+	 EFAULT, REFUSED, 0},
+	{"out of bounds, for writing", WRITE, FLUSH, LIST(PART(W_FULL, 1, BYTES)), EFAULT, REFUSED,
+	 0},
+	{"out of bounds, NO_FAULT", NO_FAULT, FLUSH, LIST(PART(W_FULL, 1, BYTES)), EFAULT, REFUSED,
+	 0},
+	{"out of the bounds it chose", READ, FLUSH, LIST(PART(W_IOVA, BEYOND, 1)), EFAULT, REFUSED,
+	 0},
 	{"unmapped", READ, FLUSH, LIST(PART(W_HOLED, BYTES, BYTES)), EFAULT, REFUSED, 0},
-	{"unmapped, for writing", WRITE, FLUSH, LIST(PART(W_HOLED, BYTES, BYTES)), EFAULT, REFUSED, 0},
-	{"unmapped, NO_FAULT", NO_FAULT, FLUSH, LIST(PART(W_HOLED, BYTES, BYTES)), EFAULT, REFUSED, 0},
-	{"partly unmapped", READ, FLUSH, LIST(PART(W_HOLED, BYTES - PAGE, 2 * PAGE)), EFAULT, 0, ANY, ANY,
-	 ANY, 0},
-	{"mapped part of a region with a hole", READ, FLUSH, LIST(ALL(W_HOLED)), 0, 1, 16, 0, 16, 0},
-	{"memory that cannot be written", WRITE, FLUSH, LIST(ALL(W_MEM_READ_ONLY)), EFAULT, REFUSED, 0},
+	{"unmapped, for writing", WRITE, FLUSH, LIST(PART(W_HOLED, BYTES, BYTES)), EFAULT, REFUSED,
+	 0},
+	{"unmapped, NO_FAULT", NO_FAULT, FLUSH, LIST(PART(W_HOLED, BYTES, BYTES)), EFAULT, REFUSED,
+	 0},
+	{"partly unmapped", READ, FLUSH, LIST(PART(W_HOLED, BYTES - PAGE, 2 * PAGE)), EFAULT, 0,
+	 ANY, ANY, ANY, 0},
+	{"mapped part of a region with a hole", READ, FLUSH, LIST(ALL(W_HOLED)), 0, 1, 16, 0, 16,
+	 0},
+	{"memory that cannot be written", WRITE, FLUSH, LIST(ALL(W_MEM_READ_ONLY)), EFAULT, REFUSED,
+	 0},
 	{"such memory, for reading", READ, FLUSH, LIST(ALL(W_MEM_READ_ONLY)), 0, 1, 16, 0, ANY, 0},
 
 	/* EINVAL */
 	{"an unknown flag", READ, 2, LIST(ALL(W_FULL)), EINVAL, REFUSED, 0},
-	{"an unknown flag with FLUSH", READ, FLUSH | 1u << 31, LIST(ALL(W_FULL)), EINVAL, REFUSED, 0},
+	{"an unknown flag with FLUSH", READ, FLUSH | 1u << 31, LIST(ALL(W_FULL)), EINVAL, REFUSED,
+	 0},
 	{"no elements", READ, FLUSH, LIST(PART(W_FULL, 0, 0)), EINVAL, REFUSED, 0},
 	{"no elements, later", WRITE, 0, LIST(PART(W_FULL, 0, 0)), EINVAL, REFUSED, 0},
 	{"a window of type 1", READ, FLUSH, LIST(ALL(W_MW1)), EINVAL, REFUSED, 0},
@@ -379,29 +393,35 @@ static const struct rule rules[] = {
 	{"a deregistered region", READ, FLUSH, LIST(ALL(W_DEAD)), ENOENT, REFUSED, 0},
 	{"a key that was never given out", READ, FLUSH, LIST(ALL(W_WRONG)), ENOENT, REFUSED, 0},
 	{"key 0", READ, FLUSH, LIST(ALL(W_ZERO)), ENOENT, REFUSED, 0},
-	{"a pinned region of another context", READ, FLUSH, LIST(ALL(W_FOREIGN_PINNED)), ENOENT, REFUSED, 0},
-	{"a deregistered region of another context", READ, FLUSH, LIST(ALL(W_FOREIGN_DEAD)), ENOENT, REFUSED,
-	 0},
+	{"a pinned region of another context", READ, FLUSH, LIST(ALL(W_FOREIGN_PINNED)), ENOENT,
+	 REFUSED, 0},
+	{"a deregistered region of another context", READ, FLUSH, LIST(ALL(W_FOREIGN_DEAD)), ENOENT,
+	 REFUSED, 0},
 
 	/* EPERM */
 	{"a region of another PD", READ, FLUSH, LIST(ALL(W_OTHER_PD)), EPERM, REFUSED, 0},
 	{"a region of another PD, later", NO_FAULT, 0, LIST(ALL(W_OTHER_PD)), EPERM, REFUSED, 0},
 	{"a region of another context", READ, FLUSH, LIST(ALL(W_FOREIGN)), EPERM, REFUSED, 0},
 	{"a region of another context, later", WRITE, 0, LIST(ALL(W_FOREIGN)), EPERM, REFUSED, 0},
-	{"a region of another context, NO_FAULT", NO_FAULT, FLUSH, LIST(ALL(W_FOREIGN_READ)), EPERM, REFUSED,
-	 0},
-	{"a region of another context, out of bounds", READ, FLUSH, LIST(PART(W_FOREIGN, BEYOND, 1)), EPERM,
+	{"a region of another context, NO_FAULT", NO_FAULT, FLUSH, LIST(ALL(W_FOREIGN_READ)), EPERM,
 	 REFUSED, 0},
-	{"the second is of another context", READ, FLUSH, LIST(ALL(W_FULL), ALL(W_FOREIGN)), EPERM, 0, 0, ANY,
-	 ANY, 0},
+	{"a region of another context, out of bounds", READ, FLUSH,
+	 LIST(PART(W_FOREIGN, BEYOND, 1)), EPERM, REFUSED, 0},
+	{"the second is of another context", READ, FLUSH, LIST(ALL(W_FULL), ALL(W_FOREIGN)), EPERM,
+	 0, 0, ANY, ANY, 0},
 	{"for writing, region read-only", WRITE, FLUSH, LIST(ALL(W_READ_ONLY)), EPERM, REFUSED, 0},
 	{"the same, later", WRITE, 0, LIST(ALL(W_READ_ONLY)), EPERM, REFUSED, 0},
-	{"for writing, region without rights", WRITE, FLUSH, LIST(ALL(W_NO_RIGHTS)), EPERM, REFUSED, 0},
-	{"for writing, implicit and read-only", WRITE, FLUSH, LIST(ALL(W_IMPLICIT_READ)), EPERM, REFUSED, 0},
+	{"for writing, region without rights", WRITE, FLUSH, LIST(ALL(W_NO_RIGHTS)), EPERM, REFUSED,
+	 0},
+	{"for writing, implicit and read-only", WRITE, FLUSH, LIST(ALL(W_IMPLICIT_READ)), EPERM,
+	 REFUSED, 0},
 	{"for reading, region read-only", READ, FLUSH, LIST(ALL(W_READ_ONLY)), 0, 1, 16, 0, ANY, 0},
-	{"NO_FAULT, region read-only", NO_FAULT, FLUSH, LIST(ALL(W_READ_ONLY)), 0, 1, 3, 13, ANY, 3},
-	{"for reading, region without rights", READ, FLUSH, LIST(ALL(W_NO_RIGHTS)), 0, 1, 16, ANY, ANY, 0},
-	{"for writing, LOCAL_WRITE only", WRITE, FLUSH, LIST(ALL(W_LOCAL_WRITE)), 0, 1, 16, ANY, ANY, 0},
+	{"NO_FAULT, region read-only", NO_FAULT, FLUSH, LIST(ALL(W_READ_ONLY)), 0, 1, 3, 13, ANY,
+	 3},
+	{"for reading, region without rights", READ, FLUSH, LIST(ALL(W_NO_RIGHTS)), 0, 1, 16, ANY,
+	 ANY, 0},
+	{"for writing, LOCAL_WRITE only", WRITE, FLUSH, LIST(ALL(W_LOCAL_WRITE)), 0, 1, 16, ANY,
+	 ANY, 0},
 
 	/* Addresses are the region's, not the program's. */
 	{"zero-based", READ, FLUSH, LIST(PART(W_ZERO_BASED, PAGE, PAGE)), 0, 1, 1, 0, 1, 0},
@@ -412,16 +432,17 @@ static const struct rule rules[] = {
 	{"implicit, for writing", WRITE, FLUSH, LIST(ALL(W_IMPLICIT)), 0, 1, 16, 0, 0, 0},
 	{"implicit, NO_FAULT", NO_FAULT, FLUSH, LIST(ALL(W_IMPLICIT)), 0, 1, 4, 12, 16, 4},
 	{"implicit, later", READ, 0, LIST(ALL(W_IMPLICIT)), 0, 1, 16, 0, 16, 0},
-	{"implicit, unmapped", READ, FLUSH, LIST(PART(W_IMPLICIT, (uint64_t)HOLE *PAGE, PAGE)), EFAULT,
-	 REFUSED, 0},
-	{"implicit, overflow", READ, FLUSH, LIST(AT_ADDRESS(W_IMPLICIT, LAST_PAGE, 2 * PAGE)), EFAULT,
-	 REFUSED, 0},
-	{"implicit, page 0", READ, FLUSH, LIST(AT_ADDRESS(W_IMPLICIT, 0, PAGE)), EFAULT, REFUSED, 0},
-	{"implicit, with an explicit one", READ, FLUSH, LIST(ALL(W_SECOND), ALL(W_IMPLICIT)), 0, 1, 32, 0, 16,
+	{"implicit, unmapped", READ, FLUSH, LIST(PART(W_IMPLICIT, (uint64_t)HOLE *PAGE, PAGE)),
+	 EFAULT, REFUSED, 0},
+	{"implicit, overflow", READ, FLUSH, LIST(AT_ADDRESS(W_IMPLICIT, LAST_PAGE, 2 * PAGE)),
+	 EFAULT, REFUSED, 0},
+	{"implicit, page 0", READ, FLUSH, LIST(AT_ADDRESS(W_IMPLICIT, 0, PAGE)), EFAULT, REFUSED,
 	 0},
+	{"implicit, with an explicit one", READ, FLUSH, LIST(ALL(W_SECOND), ALL(W_IMPLICIT)), 0, 1,
+	 32, 0, 16, 0},
 };
 
-/* --- doing ---------------------------------------------------------------------------------------------- */
+/* --- doing ----------------------------------------------------------------------- */
 
 static void expect_added(const char *what, uint64_t before, uint64_t now, int want)
 {
@@ -429,7 +450,8 @@ static void expect_added(const char *what, uint64_t before, uint64_t now, int wa
 	       (int64_t)(now - before), want);
 }
 
-static void expect_access(enum ibv_wr_opcode op, const struct ibv_sge *sge, const struct ibv_mr *mr, int want)
+static void expect_access(enum ibv_wr_opcode op, const struct ibv_sge *sge, const struct ibv_mr *mr,
+			  int want)
 {
 	struct numbers before = read_all(), now;
 
@@ -461,7 +483,8 @@ static unsigned int pages_of_program(void)
 	return n;
 }
 
-static int advise(struct ibv_pd *pd, int advice, uint32_t flags, struct ibv_sge *sge, uint32_t count)
+static int advise(struct ibv_pd *pd, int advice, uint32_t flags, struct ibv_sge *sge,
+		  uint32_t count)
 {
 	int ret;
 
@@ -518,7 +541,7 @@ static void check(const struct rule *r)
 	unmap_space();
 }
 
-/* --- what is not a row of the table --------------------------------------------------------------------- */
+/* --- what is not a row of the table ---------------------------------------------- */
 
 static struct ibv_mr *whole_region(void)
 {
@@ -551,7 +574,8 @@ static void invalid_pd_row(void)
 	end_region(mr);
 }
 
-/* Keys differ from context to context by chance only: opened again and again, one has the own one's. */
+/* Keys differ from context to context by chance only: opened again and again, one has the own
+ * one's. */
 static void key_of_both_row(void)
 {
 	struct ibv_pd *own = open_foreign();
@@ -564,7 +588,8 @@ static void key_of_both_row(void)
 	mr = ibv_reg_mr(own, space, BYTES, ODP);
 	if (!mr)
 		DIE("ibv_reg_mr: errno %d", errno);
-	for (foreign = open_foreign(); (theirs = make_mr(W_FOREIGN))->lkey != mr->lkey && --tries;) {
+	for (foreign = open_foreign();
+	     (theirs = make_mr(W_FOREIGN))->lkey != mr->lkey && --tries;) {
 		ibv_dereg_mr(theirs);
 		close_foreign(foreign);
 		foreign = open_foreign();
@@ -592,7 +617,8 @@ static void many_elements_row(void)
 
 	row("%u elements", MANY);
 	for (unsigned int i = 0; i < MANY; i++)
-		sge[i] = (struct ibv_sge){(uintptr_t)space + (size_t)(i % PAGES) * PAGE, PAGE, mr->lkey};
+		sge[i] = (struct ibv_sge){(uintptr_t)space + (size_t)(i % PAGES) * PAGE, PAGE,
+					  mr->lkey};
 	ret = advise(a.node->pd, WRITE, FLUSH, sge, MANY);
 	EXPECT(ret == 0, "returns %d", ret);
 	now = read_all();
@@ -639,7 +665,8 @@ static void local_access_rows(void)
 
 		row("%s", rows[i].name);
 		if (rows[i].advice != ANY)
-			EXPECT(advise(a.node->pd, rows[i].advice, FLUSH, &sge, 1) == 0, "ibv_advise_mr");
+			EXPECT(advise(a.node->pd, rows[i].advice, FLUSH, &sge, 1) == 0,
+			       "ibv_advise_mr");
 		expect_local(IBV_WR_RDMA_WRITE, mr, rows[i].sent);
 		expect_local(IBV_WR_RDMA_READ, mr, rows[i].received);
 		end_region(mr);
@@ -670,7 +697,8 @@ static void late_mapping_rows(void)
 		EXPECT(advise(a.node->pd, READ, FLUSH, &sge, 1) == EFAULT, "advice before");
 		map_space();
 		expect_access(IBV_WR_RDMA_READ, &sge, mr, PAGES);
-		EXPECT_PROBE(&b, &a, 0, IBV_WR_RDMA_WRITE, sge.addr, mr->rkey, BYTES, rows[i].writes);
+		EXPECT_PROBE(&b, &a, 0, IBV_WR_RDMA_WRITE, sge.addr, mr->rkey, BYTES,
+			     rows[i].writes);
 		end_region(mr);
 	}
 }

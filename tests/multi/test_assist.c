@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Large messages arrive as they were sent, whether the receiver copies a part of them or not: it polls, it
- * comes late, it waits for an event, it cannot write to its buffer. And that it does copy a part.
+ * Large messages arrive as they were sent, whether the receiver copies a part of them or not: it
+ * polls, it comes late, it waits for an event, it cannot write to its buffer. And that it does copy
+ * a part.
  */
 #include <stdio.h>
 #include <unistd.h>
@@ -27,7 +28,7 @@ static const struct {
 	{ASSIST_MIN, 0, 1},
 	{ASSIST_MIN, 1, 0},
 	{ASSIST_MIN + 1, 7, 63},
-	{ASSIST_MIN + 4096, 0, 0},	/* the end that is not shared out: whole pieces before it, */
+	{ASSIST_MIN + 4096, 0, 0}, /* the end that is not shared out: whole pieces before it, */
 	{ASSIST_MIN + 4096 - 64, 0, 0}, /* a line less, */
 	{ASSIST_MIN + 4096 - 1, 0, 0},	/* a byte less, */
 	{ASSIST_MIN + 4096 + 1, 0, 0},	/* and more */
@@ -68,7 +69,8 @@ static void send_to(enum receiver how, uint64_t from, uint32_t bytes)
 		struct ibv_wc wc[1];
 
 		EXPECT(side_comp_event(&b, PATIENCE) == 3, "no event");
-		EXPECT(side_poll(&b, 3, 1, PATIENCE, wc) == 1 && wc[0].byte_len == bytes, "not received");
+		EXPECT(side_poll(&b, 3, 1, PATIENCE, wc) == 1 && wc[0].byte_len == bytes,
+		       "not received");
 	}
 }
 
@@ -124,7 +126,8 @@ static void late_row(void)
 	row("one that does not poll copies nothing");
 	side_recv_one(&b, 0, 0, TO_AT, LARGE);
 	send_to(COMES_LATE, FROM_AT, LARGE);
-	EXPECT(assist_work(&b, JOB_MAPPED, 0) < before + PIECE, "it has mapped the sender's memory");
+	EXPECT(assist_work(&b, JOB_MAPPED, 0) < before + PIECE,
+	       "it has mapped the sender's memory");
 }
 
 /* The sender can write there, the receiver cannot: the message arrives all the same. */
@@ -162,7 +165,8 @@ static void source_row(void)
 		for (size_t end = PIECE; end <= ASSIST_MIN; end += PIECE)
 			a.node->arena[FROM_AT + end - 1] ^= 0xff;
 		EXPECT(side_end(&b) == 1, "not received");
-		EXPECT(side_check_areas(&b, &to, 1, seed, ASSIST_MIN) < 0, "the change was received");
+		EXPECT(side_check_areas(&b, &to, 1, seed, ASSIST_MIN) < 0,
+		       "the change was received");
 	}
 }
 

@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A large message that both sides copy, and what ends or stops in the midst of it: the receive buffer's key,
- * the receiver, the sender. Whoever is left goes on; what the program has got back nobody writes to.
+ * A large message that both sides copy, and what ends or stops in the midst of it: the receive
+ * buffer's key, the receiver, the sender. Whoever is left goes on; what the program has got back
+ * nobody writes to.
  *
- * The moment is chosen at random: of the time that a message takes, the receiver spends nearly all copying.
+ * The moment is chosen at random: of the time that a message takes, the receiver spends nearly all
+ * copying.
  */
 #include <errno.h>
 #include <signal.h>
@@ -34,7 +36,7 @@ static unsigned int below(unsigned int limit)
 	return (unsigned int)(state >> 33) % limit;
 }
 
-/* --- something happens to another process while this one is in a call --- */
+/* --- something happens to another process while this one is in a call ------------ */
 
 static struct {
 	timer_t timer;
@@ -76,11 +78,12 @@ static void strike_soon(pid_t pid, int signal, int follow_up)
 	set_timer(1 + (long)below(2500000));
 }
 
-/* --- the key --- */
+/* --- the key --------------------------------------------------------------------- */
 
 static bool is_expected(enum ibv_wc_status status)
 {
-	return status == IBV_WC_SUCCESS || status == IBV_WC_REM_OP_ERR || status == IBV_WC_RETRY_EXC_ERR;
+	return status == IBV_WC_SUCCESS || status == IBV_WC_REM_OP_ERR ||
+	       status == IBV_WC_RETRY_EXC_ERR;
 }
 
 static void key_row(void)
@@ -106,7 +109,7 @@ static void key_row(void)
 	}
 }
 
-/* --- the receiver --- */
+/* --- the receiver ---------------------------------------------------------------- */
 
 static void post_receives(struct side *s, int qp, int count)
 {
@@ -172,7 +175,7 @@ static void receiver_row(void)
 	}
 }
 
-/* --- the sender --- */
+/* --- the sender ------------------------------------------------------------------ */
 
 static uint64_t whole_pattern_from(uint64_t at)
 {
@@ -199,7 +202,8 @@ static void expect_silence(int received)
 	EXPECT(wrong < 0, "byte %ld was written to afterwards", (long)wrong);
 }
 
-/* Another sender, whose messages end up in the same completion queue, gets help as if nothing had been. */
+/* Another sender, whose messages end up in the same completion queue, gets help as if nothing had
+ * been. */
 static void expect_next_sender(void)
 {
 	struct area area = {TO_AT, LARGE};

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A poller is in the midst of a piece of a large message when the receive buffer is deregistered: when that
- * has returned nobody writes to the buffer, whatever has become of the sender. A living one waits for the
- * poller and keeps the buffer's key in use all that time; one that was killed does not.
+ * A poller is in the midst of a piece of a large message when the receive buffer is deregistered:
+ * when that has returned nobody writes to the buffer, whatever has become of the sender. A living
+ * one waits for the poller and keeps the buffer's key in use all that time; one that was killed
+ * does not.
  *
- * The piece takes as long as wanted: of the sender's memory no page can be touched by this process until the
- * test says so.
+ * The piece takes as long as wanted: of the sender's memory no page can be touched by this process
+ * until the test says so.
  */
 #include <poll.h>
 #include <pthread.h>
@@ -19,8 +20,8 @@
 #include "lib/stall.h"
 
 #define ROUNDS	 2
-#define CQ	 2	/* the receiver's: a sender that waited long asks nobody there for a while */
-#define MESSAGES 10	/* each of LARGE bytes */
+#define CQ	 2  /* the receiver's: a sender that waited long asks nobody there for a while */
+#define MESSAGES 10 /* each of LARGE bytes */
 #define HELPS_MS 60000u /* in which a poller copies a piece: there may be others on the cores */
 #define STEP_MS	 5u
 #define EARLY_MS 1000u /* in which deregistering would be done if it did not wait */
@@ -65,7 +66,7 @@ static void wait_until_gone(unsigned int ms)
 		usleep(1000);
 }
 
-/* --- the sender --- */
+/* --- the sender ------------------------------------------------------------------ */
 
 static void open_sender(void)
 {
@@ -74,7 +75,8 @@ static void open_sender(void)
 	spec.send_cq = 0;
 	spec.recv_cq = CQ;
 	side_start(&c);
-	if (side_create_cq(&a, CQ, 4 * MESSAGES, false) || side_create_cq(&c, CQ, 4 * MESSAGES, false))
+	if (side_create_cq(&a, CQ, 4 * MESSAGES, false) ||
+	    side_create_cq(&c, CQ, 4 * MESSAGES, false))
 		DIE("completion queue");
 	pair_create(&a, 1, &c, 0, &spec);
 	pair_connect(&a, 1, NULL, &c, 0, NULL);
@@ -89,14 +91,15 @@ static void *its_source(void)
 
 	side_recv_one(&a, 1, 0, TO_AT, LARGE);
 	assist_begin(&c, JOB_SEND, 1);
-	EXPECT(side_end(&c) == 1 && node_poll(a.node, CQ, 1, PATIENCE, wc) == 1, "the first message");
+	EXPECT(side_end(&c) == 1 && node_poll(a.node, CQ, 1, PATIENCE, wc) == 1,
+	       "the first message");
 	at = stall_mapped_here(c.pid, c.info.base[KEY_FULL] + FROM_AT);
 	if (!at)
 		DIE("the sender's memory is not mapped here");
 	return at;
 }
 
-/* --- the receiver --- */
+/* --- the receiver ---------------------------------------------------------------- */
 
 /* The arena keeps its pages adopted: deregistering this takes no time. */
 static void register_buffer(void)
@@ -119,7 +122,8 @@ static void post_receives(void)
 /* They would not all fit in the queue with those to come. */
 static void wait_for_receives(void)
 {
-	for (uint64_t begin = now_ms(); atomic_load(&received) < MESSAGES && now_ms() - begin < PATIENCE;)
+	for (uint64_t begin = now_ms();
+	     atomic_load(&received) < MESSAGES && now_ms() - begin < PATIENCE;)
 		usleep(100);
 	EXPECT(atomic_load(&received) == MESSAGES, "%u received", atomic_load(&received));
 }
@@ -131,7 +135,8 @@ static bool has_sent(void)
 	return poll(&answer, 1, 0) == 1;
 }
 
-/* Return: is the poller in the midst of a piece? Then the sender waits for it; else it has nothing to do. */
+/* Return: is the poller in the midst of a piece? Then the sender waits for it; else it has nothing
+ * to do. */
 static bool begin_piece(int stall)
 {
 	for (uint64_t begin = now_ms(); now_ms() - begin < HELPS_MS;) {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * ATOMIC_WRITE between two processes, through ibv_post_send() and ibv_wr_atomic_write(): what it writes, what
- * it refuses, that the word is never torn and never lost between other atomics, also when its writer is
- * killed. This process is the target; another one asks.
+ * ATOMIC_WRITE between two processes, through ibv_post_send() and ibv_wr_atomic_write(): what it
+ * writes, what it refuses, that the word is never torn and never lost between other atomics, also
+ * when its writer is killed. This process is the target; another one asks.
  */
 #include <errno.h>
 #include <string.h>
@@ -35,7 +35,7 @@ static uint64_t look(const uint64_t *p)
 	return __atomic_load_n(p, __ATOMIC_ACQUIRE);
 }
 
-/* --- in the asking process --- */
+/* --- in the asking process ------------------------------------------------------- */
 
 enum job { JOB_OPEN, JOB_WRITE, JOB_SETTERS, JOB_FULL, JOB_RACE };
 
@@ -68,7 +68,8 @@ static uint64_t finish(struct node *me)
 
 	if (node_poll(me, 0, 1, PROBE_PATIENCE, &wc) != 1)
 		DIE("no completion");
-	if (wc.wr_id != 7 || (wc.status == SUCCESS && (wc.opcode != IBV_WC_ATOMIC_WRITE || wc.byte_len != 8)))
+	if (wc.wr_id != 7 ||
+	    (wc.status == SUCCESS && (wc.opcode != IBV_WC_ATOMIC_WRITE || wc.byte_len != 8)))
 		return 100;
 	return wc.status;
 }
@@ -118,13 +119,14 @@ static uint64_t too_many(struct node *me)
 /* The word as an atomic operation sees it. */
 static uint64_t fetch(struct node *me, const struct side_job *job)
 {
-	struct node_send s = {
-		.opcode = IBV_WR_ATOMIC_FETCH_AND_ADD,
-		.flags = IBV_SEND_SIGNALED,
-		.remote_addr = job->arg[2],
-		.rkey = (uint32_t)job->arg[1],
-		.num_sge = 1,
-		.sge = {{.addr = (uintptr_t)me->arena, .length = 8, .lkey = me->info.key[KEY_FULL]}}};
+	struct node_send s = {.opcode = IBV_WR_ATOMIC_FETCH_AND_ADD,
+			      .flags = IBV_SEND_SIGNALED,
+			      .remote_addr = job->arg[2],
+			      .rkey = (uint32_t)job->arg[1],
+			      .num_sge = 1,
+			      .sge = {{.addr = (uintptr_t)me->arena,
+				       .length = 8,
+				       .lkey = me->info.key[KEY_FULL]}}};
 	struct ibv_wc wc;
 
 	if (node_post_send(me, QP_EX, &s, 1).ret || node_poll(me, 0, 1, PROBE_PATIENCE, &wc) != 1 ||
@@ -166,7 +168,7 @@ static uint64_t asker(struct node *me, const struct side_job *job)
 	}
 }
 
-/* --- here --- */
+/* --- here ------------------------------------------------------------------------ */
 
 static uint64_t ask(uint64_t what, uint32_t rkey, uint64_t addr, uint64_t value)
 {
@@ -206,7 +208,8 @@ static enum ibv_wc_status write_way(enum way way, uint32_t rkey, uint64_t addr, 
 	return probe_request(&b, &a, 0, &s);
 }
 
-static const char *const way_name[] = {"ibv_wr_atomic_write", "ibv_post_send", "ibv_post_send, inline"};
+static const char *const way_name[] = {"ibv_wr_atomic_write", "ibv_post_send",
+				       "ibv_post_send, inline"};
 
 /* What stands before and behind stays. */
 static void expect_word(uint64_t value)
@@ -252,16 +255,18 @@ static void target_table(enum way way)
 
 		row("%s: %s", way_name[way], target_rows[i].name);
 		reset_words();
-		got = write_way(way, a.info.key[key], a.info.base[key] + WORD_AT + target_rows[i].off, NEW);
+		got = write_way(way, a.info.key[key],
+				a.info.base[key] + WORD_AT + target_rows[i].off, NEW);
 		EXPECT(got == target_rows[i].want, "'%s'", ibv_wc_status_str(got));
 		expect_word(target_rows[i].want == SUCCESS ? NEW : OLD);
 	}
 	row("%s: memory that cannot be reached", way_name[way]);
-	EXPECT(write_way(way, a.info.key[KEY_GONE], a.info.base[KEY_GONE], NEW) == IBV_WC_REM_ACCESS_ERR,
+	EXPECT(write_way(way, a.info.key[KEY_GONE], a.info.base[KEY_GONE], NEW) ==
+		       IBV_WC_REM_ACCESS_ERR,
 	       "accepted");
 }
 
-/* --- the requester's end --- */
+/* --- the requester's end --------------------------------------------------------- */
 
 static const struct {
 	const char *name;
@@ -320,7 +325,7 @@ static void local_first_row(void)
 	EXPECT(side_state(&b, 0) == IBV_QPS_RTS, "brought back");
 }
 
-/* --- what the queue pairs permit --- */
+/* --- what the queue pairs permit ------------------------------------------------- */
 
 static const struct {
 	const char *name;
@@ -329,7 +334,8 @@ static const struct {
 	enum ibv_wc_status want;
 } qp_rows[] = {
 	{"REMOTE_WRITE alone", IBV_ACCESS_REMOTE_WRITE, 1, 1, SUCCESS},
-	{"no REMOTE_WRITE", IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC, 1, 1, IBV_WC_REM_INV_REQ_ERR},
+	{"no REMOTE_WRITE", IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC, 1, 1,
+	 IBV_WC_REM_INV_REQ_ERR},
 	{"nothing", 0, 1, 1, IBV_WC_REM_INV_REQ_ERR},
 	{"max_dest_rd_atomic 0", IBV_ACCESS_REMOTE_WRITE, 1, 0, IBV_WC_REM_INV_REQ_ERR},
 	{"max_rd_atomic 0", IBV_ACCESS_REMOTE_WRITE, 0, 1, IBV_WC_LOC_QP_OP_ERR},
@@ -364,7 +370,8 @@ static void builder_rows(void)
 	EXPECT(ask(JOB_FULL, 0, 0, 0) == ENOMEM, "accepted");
 	row("a queue without room for elements or inline data");
 	reset_words();
-	EXPECT(write_ex(QP_BARE, a.info.key[KEY_FULL], a.info.base[KEY_FULL] + WORD_AT, NEW) == SUCCESS,
+	EXPECT(write_ex(QP_BARE, a.info.key[KEY_FULL], a.info.base[KEY_FULL] + WORD_AT, NEW) ==
+		       SUCCESS,
 	       "status");
 	expect_word(NEW);
 }
@@ -379,7 +386,10 @@ static void service_rows(void)
 			.qp_type = type[i],
 			.send_cq = n->cq[0],
 			.recv_cq = n->cq[1],
-			.cap = {.max_send_wr = 1, .max_recv_wr = 1, .max_send_sge = 1, .max_recv_sge = 1},
+			.cap = {.max_send_wr = 1,
+				.max_recv_wr = 1,
+				.max_send_sge = 1,
+				.max_recv_sge = 1},
 			.comp_mask = IBV_QP_INIT_ATTR_PD | IBV_QP_INIT_ATTR_SEND_OPS_FLAGS,
 			.pd = n->pd,
 			.send_ops_flags = IBV_QP_EX_WITH_ATOMIC_WRITE,
@@ -395,15 +405,17 @@ static void capability_row(void)
 	struct ibv_device_attr_ex attr;
 
 	row("the device says that it can");
-	EXPECT(ibv_query_device_ex(n->ctx, NULL, &attr) == 0 && attr.device_cap_flags_ex & 1ull << 40,
+	EXPECT(ibv_query_device_ex(n->ctx, NULL, &attr) == 0 &&
+		       attr.device_cap_flags_ex & 1ull << 40,
 	       "capability");
 }
 
-/* --- windows --- */
+/* --- windows --------------------------------------------------------------------- */
 
 static void window_row(enum ibv_mw_type type, unsigned int access, enum ibv_wc_status want)
 {
-	struct ibv_mr *mr = ibv_reg_mr(n->pd, word() - 1, 24, IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_MW_BIND);
+	struct ibv_mr *mr =
+		ibv_reg_mr(n->pd, word() - 1, 24, IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_MW_BIND);
 	struct ibv_mw *mw = ibv_alloc_mw(n->pd, type);
 	struct ibv_mw_bind_info info = {
 		.mr = mr, .addr = (uintptr_t)word(), .length = 8, .mw_access_flags = access};
@@ -429,20 +441,23 @@ static void window_row(enum ibv_mw_type type, unsigned int access, enum ibv_wc_s
 	expect_word(want == SUCCESS ? NEW : OLD);
 	if (got != SUCCESS)
 		probe_reconnect(&b, &a, QP_EX);
-	EXPECT(write_ex(QP_EX, mw->rkey, (uintptr_t)(word() + 1), NEW) == IBV_WC_REM_ACCESS_ERR, "outside");
+	EXPECT(write_ex(QP_EX, mw->rkey, (uintptr_t)(word() + 1), NEW) == IBV_WC_REM_ACCESS_ERR,
+	       "outside");
 	probe_reconnect(&b, &a, QP_EX);
 	EXPECT(ibv_dealloc_mw(mw) == 0 && ibv_dereg_mr(mr) == 0, "the end");
 }
 
-/* --- in the middle of other atomics --- */
+/* --- in the middle of other atomics ---------------------------------------------- */
 
 /*
- * The upper half of the words that are written counts, and another process adds 1 to the word all the while.
- * An addition that began before a write and ended after it would bring the former count back.
+ * The upper half of the words that are written counts, and another process adds 1 to the word all
+ * the while. An addition that began before a write and ended after it would bring the former count
+ * back.
  */
 static void race_row(void)
 {
-	struct flood_work work = {IBV_WR_ATOMIC_FETCH_AND_ADD, (uintptr_t)word(), a.info.key[KEY_FULL], 8};
+	struct flood_work work = {IBV_WR_ATOMIC_FETCH_AND_ADD, (uintptr_t)word(),
+				  a.info.key[KEY_FULL], 8};
 	struct flood_report report;
 	struct flood f;
 	uint64_t lost;
@@ -460,7 +475,8 @@ static void race_row(void)
 	flood_end(&f);
 }
 
-/* Whatever its writer was doing: the next one finds the word unlocked, and its own value there in the end. */
+/* Whatever its writer was doing: the next one finds the word unlocked, and its own value there in
+ * the end. */
 static void kill_row(void)
 {
 	struct flood_work work = {IBV_WR_ATOMIC_WRITE, (uintptr_t)word(), a.info.key[KEY_FULL], 8};
@@ -473,7 +489,8 @@ static void kill_row(void)
 		flood_start(&f, &a, QP_FLOOD);
 		flood_go(&f, &work);
 		spawn_kill(&f.process);
-		EXPECT(write_ex(QP_EX, a.info.key[KEY_FULL], a.info.base[KEY_FULL] + WORD_AT, NEW) == SUCCESS,
+		EXPECT(write_ex(QP_EX, a.info.key[KEY_FULL], a.info.base[KEY_FULL] + WORD_AT,
+				NEW) == SUCCESS,
 		       "the next writer failed");
 		expect_word(NEW);
 		while (side_async(&a, 0).any)

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* With which capacities and attributes CQs and queue pairs are created, and with which they are refused. */
+/* With which capacities and attributes CQs and queue pairs are created, and with which they are
+ * refused. */
 #include <limits.h>
 
 #include "bad_input_fixture.h"
@@ -43,7 +44,7 @@ static void cq_rows(void)
 	}
 }
 
-/* --- ibv_create_qp --- */
+/* --- ibv_create_qp --------------------------------------------------------------- */
 
 static void check_created(struct ibv_qp *qp, const struct ibv_qp_init_attr *asked,
 			  const struct ibv_qp_init_attr *got)
@@ -78,7 +79,8 @@ static void qp_row(const char *name, const struct ibv_qp_init_attr *asked, int w
 
 static void qp_cap_rows(const struct ibv_qp_init_attr *good)
 {
-	uint32_t wr = (uint32_t)here.info.device.max_qp_wr, sge = (uint32_t)here.info.device.max_sge;
+	uint32_t wr = (uint32_t)here.info.device.max_qp_wr,
+		 sge = (uint32_t)here.info.device.max_sge;
 	const struct {
 		const char *name;
 		struct ibv_qp_cap cap;
@@ -88,7 +90,9 @@ static void qp_cap_rows(const struct ibv_qp_init_attr *good)
 		{"max_recv_wr one too many", {1, wr + 1, 1, 1, 0}, EINVAL},
 		{"max_send_sge one too many", {1, 1, sge + 1, 1, 0}, EINVAL},
 		{"max_recv_sge one too many", {1, 1, 1, sge + 1, 0}, EINVAL},
-		{"everything UINT32_MAX", {UINT32_MAX, UINT32_MAX, UINT32_MAX, UINT32_MAX, 0}, EINVAL},
+		{"everything UINT32_MAX",
+		 {UINT32_MAX, UINT32_MAX, UINT32_MAX, UINT32_MAX, 0},
+		 EINVAL},
 		{"1 MiB of inline data", {1, 1, 1, 1, 1 << 20}, EINVAL},
 		{"no send queue", {0, 1, 1, 1, 0}, 0},
 		{"no receive queue", {1, 0, 1, 0, 0}, 0},

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Objects with damaged handles, objects of another context, and objects in use: each call refuses them. */
+/* Objects with damaged handles, objects of another context, and objects in use: each call refuses
+ * them. */
 #include "bad_input_fixture.h"
 
 enum victim { VICTIM_PD, VICTIM_MR, VICTIM_CQ, VICTIM_QP };
@@ -32,7 +33,7 @@ static void destroy_victims(struct victims *v)
 	expect_errno(ibv_dealloc_pd(v->pd), 0);
 }
 
-/* --- damaged handles --- */
+/* --- damaged handles ------------------------------------------------------------- */
 
 static void use_damaged_pd(struct victims *v)
 {
@@ -77,10 +78,13 @@ static void use_damaged_qp(struct victims *v)
 	struct ibv_recv_wr receive = {0}, *bad_receive = NULL;
 
 	EXPECT(refused(ibv_destroy_qp(v->qp)), "ibv_destroy_qp: errno %d", errno);
-	EXPECT(refused(ibv_modify_qp(v->qp, &attr, IBV_QP_STATE)), "ibv_modify_qp: errno %d", errno);
-	EXPECT(refused(ibv_query_qp(v->qp, &attr, IBV_QP_STATE, &init)), "ibv_query_qp: errno %d", errno);
+	EXPECT(refused(ibv_modify_qp(v->qp, &attr, IBV_QP_STATE)), "ibv_modify_qp: errno %d",
+	       errno);
+	EXPECT(refused(ibv_query_qp(v->qp, &attr, IBV_QP_STATE, &init)), "ibv_query_qp: errno %d",
+	       errno);
 	EXPECT(ibv_post_send(v->qp, &send, &bad_send) && bad_send == &send, "ibv_post_send");
-	EXPECT(ibv_post_recv(v->qp, &receive, &bad_receive) && bad_receive == &receive, "ibv_post_recv");
+	EXPECT(ibv_post_recv(v->qp, &receive, &bad_receive) && bad_receive == &receive,
+	       "ibv_post_recv");
 }
 
 static uint32_t *handle_of(struct victims *v, enum victim which)
@@ -100,8 +104,8 @@ static uint32_t *handle_of(struct victims *v, enum victim which)
 static void handle_rows(void)
 {
 	static const char *const name[] = {"PD", "MR", "CQ", "QP"};
-	static void (*const use[])(struct victims *) = {use_damaged_pd, use_damaged_mr, use_damaged_cq,
-							use_damaged_qp};
+	static void (*const use[])(struct victims *) = {use_damaged_pd, use_damaged_mr,
+							use_damaged_cq, use_damaged_qp};
 
 	for (enum victim which = VICTIM_PD; which <= VICTIM_QP; which++) {
 		struct victims v;
@@ -116,7 +120,8 @@ static void handle_rows(void)
 		bad[3] = good + 1;
 		bad[4] = good - 1;
 		for (size_t i = 0; i < COUNT_OF(bad); i++) {
-			row("%s with handle 0x%x instead of 0x%x is unknown", name[which], bad[i], good);
+			row("%s with handle 0x%x instead of 0x%x is unknown", name[which], bad[i],
+			    good);
 			*handle = bad[i];
 			errno = 0;
 			use[which](&v);
@@ -138,7 +143,7 @@ static void context_rows(void)
 	expect_errno(ibv_dealloc_pd(pd), 0);
 }
 
-/* --- objects in use --- */
+/* --- objects in use -------------------------------------------------------------- */
 
 static void busy_rows(void)
 {

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Which posts are refused: in which states, of which requests, when a queue is full; and where lists stop. */
+/* Which posts are refused: in which states, of which requests, when a queue is full; and where
+ * lists stop. */
 #include "bad_input_fixture.h"
 
 #define SLOTS 4
@@ -15,13 +16,14 @@ static struct node_send a_send(uint64_t wr_id)
 
 static struct node_recv a_receive(uint64_t wr_id)
 {
-	return (struct node_recv){.wr_id = wr_id, .num_sge = 1, .sge = {side_sge(&here, KEY_FULL, PAGE, 8)}};
+	return (struct node_recv){
+		.wr_id = wr_id, .num_sge = 1, .sge = {side_sge(&here, KEY_FULL, PAGE, 8)}};
 }
 
 static void expect_refused(struct node_posted posted, int bad, int want)
 {
-	EXPECT(posted.ret == want && posted.errno_ == want, "returned %d, errno %d instead of %d", posted.ret,
-	       posted.errno_, want);
+	EXPECT(posted.ret == want && posted.errno_ == want, "returned %d, errno %d instead of %d",
+	       posted.ret, posted.errno_, want);
 	EXPECT(posted.bad == bad, "bad_wr is element %d instead of %d", posted.bad, bad);
 }
 
@@ -133,7 +135,8 @@ static void full_send_queue_row(void)
 	for (uint64_t i = 0; i < SLOTS; i++)
 		EXPECT(wc[i].wr_id == i && wc[i].status == IBV_WC_SUCCESS, "completion %d", (int)i);
 	row("post_send: slots are free once completions are polled");
-	EXPECT(node_poll(n, 1, SLOTS, 0, wc) == SLOTS && node_post_recv(n, 0, receive, SLOTS).ret == 0,
+	EXPECT(node_poll(n, 1, SLOTS, 0, wc) == SLOTS &&
+		       node_post_recv(n, 0, receive, SLOTS).ret == 0,
 	       "receives");
 	EXPECT(node_post_send(n, 0, list, SLOTS).ret == 0, "ibv_post_send");
 	EXPECT(node_poll(n, 0, SLOTS + 1, 0, wc) == SLOTS, "completions");
@@ -197,11 +200,14 @@ static void error_state_row(void)
 	create_self(NULL, IBV_QPS_RTS);
 	EXPECT(node_set_state(n, 0, IBV_QPS_ERR) == 0, "to ERR");
 	send.flags = 0;
-	EXPECT(node_post_send(n, 0, &send, 1).ret == 0 && node_post_recv(n, 0, &receive, 1).ret == 0,
+	EXPECT(node_post_send(n, 0, &send, 1).ret == 0 &&
+		       node_post_recv(n, 0, &receive, 1).ret == 0,
 	       "refused");
-	EXPECT(node_poll(n, 0, 2, 0, wc) == 1 && wc[0].status == IBV_WC_WR_FLUSH_ERR && wc[0].wr_id == 7,
+	EXPECT(node_poll(n, 0, 2, 0, wc) == 1 && wc[0].status == IBV_WC_WR_FLUSH_ERR &&
+		       wc[0].wr_id == 7,
 	       "send");
-	EXPECT(node_poll(n, 1, 2, 0, wc) == 1 && wc[0].status == IBV_WC_WR_FLUSH_ERR && wc[0].wr_id == 8,
+	EXPECT(node_poll(n, 1, 2, 0, wc) == 1 && wc[0].status == IBV_WC_WR_FLUSH_ERR &&
+		       wc[0].wr_id == 8,
 	       "receive");
 	node_destroy_qp(n, 0);
 }

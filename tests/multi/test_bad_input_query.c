@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* What can be asked for and what is refused: events, tables of the port, attributes of a queue pair. */
+/* What can be asked for and what is refused: events, tables of the port, attributes of a queue
+ * pair. */
 #include <arpa/inet.h>
 #include <fcntl.h>
 #include <string.h>
@@ -37,14 +38,15 @@ static void gid_rows(void)
 	expect_minus_one(ibv_query_gid(n->ctx, 0, 0, &gid), EINVAL);
 	expect_minus_one(ibv_query_gid(n->ctx, 2, 0, &gid), EINVAL);
 	row("query_gid: an empty row is all zeros");
-	EXPECT(ibv_query_gid(n->ctx, 1, port.gid_tbl_len - 1, &gid) == 0 && !gid.global.interface_id &&
-		       !gid.global.subnet_prefix,
+	EXPECT(ibv_query_gid(n->ctx, 1, port.gid_tbl_len - 1, &gid) == 0 &&
+		       !gid.global.interface_id && !gid.global.subnet_prefix,
 	       "it is not");
 	row("query_gid_ex: bounds, flags, an empty row");
 	expect_errno(ibv_query_gid_ex(n->ctx, 1, (uint32_t)port.gid_tbl_len, &entry, 0), EINVAL);
 	expect_errno(ibv_query_gid_ex(n->ctx, 2, 0, &entry, 0), EINVAL);
 	expect_errno(ibv_query_gid_ex(n->ctx, 1, 0, &entry, 1), EINVAL);
-	expect_errno(ibv_query_gid_ex(n->ctx, 1, (uint32_t)port.gid_tbl_len - 1, &entry, 0), ENODATA);
+	expect_errno(ibv_query_gid_ex(n->ctx, 1, (uint32_t)port.gid_tbl_len - 1, &entry, 0),
+		     ENODATA);
 	expect_errno(ibv_query_gid_ex(n->ctx, 1, 0, &entry, 0), 0);
 	row("query_gid_table: no room, bad flags");
 	EXPECT(ibv_query_gid_table(n->ctx, &entry, 0, 0) == -EINVAL, "no room");
@@ -63,7 +65,8 @@ static void query_rows(void)
 	expect_minus_one(ibv_query_pkey(n->ctx, 1, 1, &pkey), EINVAL);
 	expect_minus_one(ibv_query_pkey(n->ctx, 0, 0, &pkey), EINVAL);
 	expect_minus_one(ibv_query_pkey(n->ctx, 2, 0, &pkey), EINVAL);
-	EXPECT(ibv_query_pkey(n->ctx, 1, 0, &pkey) == 0 && pkey == htons(0xffff), "the default P_Key");
+	EXPECT(ibv_query_pkey(n->ctx, 1, 0, &pkey) == 0 && pkey == htons(0xffff),
+	       "the default P_Key");
 	EXPECT(ibv_get_pkey_index(n->ctx, 1, htons(0xffff)) == 0, "its index");
 	EXPECT(ibv_get_pkey_index(n->ctx, 1, htons(0x1234)) == -1, "an unknown one's");
 	row("query_port: bounds of the port");
@@ -74,7 +77,7 @@ static void query_rows(void)
 	       "the inline verb refuses it without errno");
 }
 
-/* --- ibv_query_qp --- */
+/* --- ibv_query_qp ---------------------------------------------------------------- */
 
 #define INIT_MASK (IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS)
 #define RTR_MASK                                                                        \
@@ -103,7 +106,9 @@ static struct ibv_qp_attr good_attr(enum ibv_qp_state to)
 		.timeout = 14,
 		.retry_cnt = 7,
 		.rnr_retry = 7,
-		.ah_attr = {.is_global = 1, .port_num = 1, .grh = {.dgid = here.info.gid, .hop_limit = 64}},
+		.ah_attr = {.is_global = 1,
+			    .port_num = 1,
+			    .grh = {.dgid = here.info.gid, .hop_limit = 64}},
 	};
 
 	return attr;
@@ -136,11 +141,13 @@ static void query_qp_rows(void)
 	EXPECT(attr.path_mtu == IBV_MTU_1024 && attr.dest_qp_num == n->qp[0]->qp_num &&
 		       attr.qp_access_flags == (IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE),
 	       "MTU, destination, access");
-	EXPECT(attr.timeout == 14 && attr.retry_cnt == 7 && attr.rnr_retry == 7 && attr.min_rnr_timer == 12,
+	EXPECT(attr.timeout == 14 && attr.retry_cnt == 7 && attr.rnr_retry == 7 &&
+		       attr.min_rnr_timer == 12,
 	       "timers");
 	EXPECT(attr.max_rd_atomic == 1 && attr.max_dest_rd_atomic == 1 && attr.port_num == 1,
 	       "resources, port");
-	EXPECT(!memcmp(&attr.ah_attr.grh.dgid, &here.info.gid, 16) && attr.ah_attr.is_global, "address");
+	EXPECT(!memcmp(&attr.ah_attr.grh.dgid, &here.info.gid, 16) && attr.ah_attr.is_global,
+	       "address");
 	EXPECT(init.qp_type == IBV_QPT_RC && init.send_cq == n->cq[0] && init.recv_cq == n->cq[1] &&
 		       init.cap.max_send_wr == 4 && attr.cap.max_recv_wr == 4,
 	       "creation attributes");

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Which rights, ranges and addresses can be registered, which are refused, and the keys of what is. */
+/* Which rights, ranges and addresses can be registered, which are refused, and the keys of what is.
+ */
 #include <stdio.h>
 #include <sys/mman.h>
 
@@ -69,8 +70,10 @@ static void access_rows(void)
 
 static void range_rows(void)
 {
-	uint8_t *p = mmap(LONELY, 8 * PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-	uint8_t *shared = mmap(NULL, 2 * PAGE, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	uint8_t *p =
+		mmap(LONELY, 8 * PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	uint8_t *shared =
+		mmap(NULL, 2 * PAGE, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
 	uint64_t max = here.info.device.max_mr_size;
 
 	munmap(p + 2 * PAGE, PAGE);
@@ -118,7 +121,8 @@ static bool is_there(void *page)
 /* A mapping that the library has looked at, and that has changed since without its being told. */
 static void known_mapping_rows(void)
 {
-	uint8_t *p = mmap(LONELY, 8 * PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	uint8_t *p =
+		mmap(LONELY, 8 * PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 
 	mr_row("the first page of a mapping", p, PAGE, LW, 0);
 	EXPECT(!is_there(p + PAGE), "another page has been brought in, too");

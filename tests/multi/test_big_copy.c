@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A large request of one queue pair does not delay small ones of another: nothing that these need is held
- * while bytes are copied.
+ * A large request of one queue pair does not delay small ones of another: nothing that these need
+ * is held while bytes are copied.
  *
- * One thread posts a SEND of 120 MiB, whose copy is one access from beginning to end: first a word, then all
- * the rest, then another word. A second thread reads these two words at the receiver, on a queue pair of its
- * own to the same process. If the first is new and the second is not, then does a small request, and they are
- * so still, that request was done in the midst of the copy. If it had to wait, that would never be seen,
- * whatever the speed of the machine.
+ * One thread posts a SEND of 120 MiB, whose copy is one access from beginning to end: first a word,
+ * then all the rest, then another word. A second thread reads these two words at the receiver, on a
+ * queue pair of its own to the same process. If the first is new and the second is not, then does a
+ * small request, and they are so still, that request was done in the midst of the copy. If it had
+ * to wait, that would never be seen, whatever the speed of the machine.
  *
  * This program is run with all of its memory adopted, and with none.
  */
@@ -55,7 +55,7 @@ static uint64_t *arena_word(uint64_t offset)
 	return (uint64_t *)(void *)(a.node->arena + offset);
 }
 
-/* --- the small ones --- */
+/* --- the small ones -------------------------------------------------------------- */
 
 static void do_small(struct result *r, enum ibv_wr_opcode opcode, uint64_t local, uint64_t remote,
 		     uint32_t bytes)
@@ -100,7 +100,7 @@ static void *do_small_ones(void *arg)
 	return &r;
 }
 
-/* --- the large one --- */
+/* --- the large one --------------------------------------------------------------- */
 
 static void big_list(const struct side *s, uint64_t words, struct ibv_sge *sge)
 {
@@ -112,7 +112,8 @@ static void big_list(const struct side *s, uint64_t words, struct ibv_sge *sge)
 
 static void do_big_one(void)
 {
-	struct node_send s = {.opcode = IBV_WR_SEND, .flags = IBV_SEND_SIGNALED, .num_sge = PIECES + 2};
+	struct node_send s = {
+		.opcode = IBV_WR_SEND, .flags = IBV_SEND_SIGNALED, .num_sge = PIECES + 2};
 	struct node_recv r = {.num_sge = PIECES + 2};
 	struct ibv_wc wc[1];
 	struct node_posted posted;
@@ -126,8 +127,8 @@ static void do_big_one(void)
 	posted = node_post_send(a.node, BIG, &s, 1);
 	atomic_store(&ended, true);
 	EXPECT(posted.ret == 0, "post_send: %d", posted.ret);
-	EXPECT(node_poll(a.node, 2 * BIG, 1, 20000, wc) == 1 && wc[0].status == IBV_WC_SUCCESS, "sent: '%s'",
-	       ibv_wc_status_str(wc[0].status));
+	EXPECT(node_poll(a.node, 2 * BIG, 1, 20000, wc) == 1 && wc[0].status == IBV_WC_SUCCESS,
+	       "sent: '%s'", ibv_wc_status_str(wc[0].status));
 	EXPECT(side_poll(&b, 2 * BIG + 1, 1, 20000, wc) == 1, "received");
 }
 

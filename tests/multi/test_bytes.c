@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Every operation moves exactly its bytes and says so in its completions: all opcodes, sizes around every
- * boundary the library knows, alignments of both ends, lists of pieces, inline data. Between two processes,
- * two contexts, two queue pairs of one context, and with a queue pair connected to itself.
+ * Every operation moves exactly its bytes and says so in its completions: all opcodes, sizes around
+ * every boundary the library knows, alignments of both ends, lists of pieces, inline data. Between
+ * two processes, two contexts, two queue pairs of one context, and with a queue pair connected to
+ * itself.
  */
 #include <arpa/inet.h>
 #include <string.h>
@@ -37,20 +38,23 @@ struct transfer {
 	enum ibv_wr_opcode op;
 	uint32_t bytes;
 	bool inline_data;
-	struct pieces local;  /* at the requester */
-	struct pieces remote; /* at the responder: one piece for RDMA, the receive buffers for a SEND */
+	struct pieces local; /* at the requester */
+	struct pieces
+		remote; /* at the responder: one piece for RDMA, the receive buffers for a SEND */
 };
 
-/* --- laying out memory --- */
+/* --- laying out memory ----------------------------------------------------------- */
 
-/* @bytes in @count pieces as different as possible, some of them empty if need be, the first one at @at. */
+/* @bytes in @count pieces as different as possible, some of them empty if need be, the first one at
+ * @at. */
 static struct pieces lay_out(uint64_t at, uint32_t bytes, int count)
 {
 	struct pieces p = {.count = count};
 
 	for (int i = 0; i < count; i++) {
 		uint32_t left = bytes,
-			 n = i + 1 == count ? left : left / (uint32_t)(count - i) | (uint32_t)(i & 1);
+			 n = i + 1 == count ? left
+					    : left / (uint32_t)(count - i) | (uint32_t)(i & 1);
 
 		n = n < left ? n : left;
 		p.at[i] = (struct area){.offset = at, .bytes = n};
@@ -77,7 +81,7 @@ static bool has_imm(enum ibv_wr_opcode op)
 	return op == IBV_WR_SEND_WITH_IMM || op == IBV_WR_RDMA_WRITE_WITH_IMM;
 }
 
-/* --- one transfer --- */
+/* --- one transfer ---------------------------------------------------------------- */
 
 static void prepare(const struct transfer *t)
 {
@@ -143,10 +147,11 @@ static void check_receive(const struct transfer *t)
 		return;
 	if (!EXPECT(side_poll(&b, 1, 1, PATIENCE, wc) == 1, "no receive completion"))
 		return;
-	EXPECT(wc[0].status == IBV_WC_SUCCESS, "receive ends as '%s'", ibv_wc_status_str(wc[0].status));
+	EXPECT(wc[0].status == IBV_WC_SUCCESS, "receive ends as '%s'",
+	       ibv_wc_status_str(wc[0].status));
 	EXPECT(wc[0].wr_id == sequence && wc[0].opcode == opcode && wc[0].wc_flags == flags,
-	       "receive: wr_id %d, opcode %d, flags 0x%x", wc[0].wr_id == sequence, (int)wc[0].opcode,
-	       wc[0].wc_flags);
+	       "receive: wr_id %d, opcode %d, flags 0x%x", wc[0].wr_id == sequence,
+	       (int)wc[0].opcode, wc[0].wc_flags);
 	EXPECT(wc[0].byte_len == t->bytes, "receive: byte_len %u", wc[0].byte_len);
 	EXPECT(!flags || wc[0].imm_data == IMM, "immediate data 0x%x", ntohl(wc[0].imm_data));
 }
@@ -172,15 +177,18 @@ static void run(const struct transfer *t)
 	check_bytes(t);
 }
 
-/* --- the matrix --- */
+/* --- the matrix ------------------------------------------------------------------ */
 
 static void transfer_row(enum ibv_wr_opcode op, uint32_t bytes, int split, bool inline_data)
 {
-	static const char *const name[] = {"WRITE", "WRITE_WITH_IMM", "SEND", "SEND_WITH_IMM", "READ"};
+	static const char *const name[] = {"WRITE", "WRITE_WITH_IMM", "SEND", "SEND_WITH_IMM",
+					   "READ"};
 
-	row("[%s] %s of %u bytes, %d pieces%s", mode, name[op], bytes, split, inline_data ? ", inline" : "");
+	row("[%s] %s of %u bytes, %d pieces%s", mode, name[op], bytes, split,
+	    inline_data ? ", inline" : "");
 	for (size_t i = 0; i < COUNT_OF(alignments) * COUNT_OF(alignments); i++) {
-		uint32_t l = alignments[i % COUNT_OF(alignments)], r = alignments[i / COUNT_OF(alignments)];
+		uint32_t l = alignments[i % COUNT_OF(alignments)],
+			 r = alignments[i / COUNT_OF(alignments)];
 		int receives = splits[(i + (size_t)split) % COUNT_OF(splits)];
 		unsigned int before = failures();
 		struct transfer t = {
@@ -192,7 +200,8 @@ static void transfer_row(enum ibv_wr_opcode op, uint32_t bytes, int split, bool 
 		};
 
 		run(&t);
-		if (!EXPECT(failures() == before, "alignments %u and %u, %d pieces at the responder", l, r,
+		if (!EXPECT(failures() == before,
+			    "alignments %u and %u, %d pieces at the responder", l, r,
 			    t.remote.count))
 			return;
 	}
@@ -225,7 +234,7 @@ static void long_receive_rows(void)
 	}
 }
 
-/* --- atomics --- */
+/* --- atomics --------------------------------------------------------------------- */
 
 /* Back to what areas_clear() puts there. */
 static void side_put_place(struct side *s, uint64_t offset, uint64_t bytes)
@@ -263,8 +272,8 @@ static void run_atomic(const struct atomic_row *r, const struct pieces *local, u
 		return;
 	EXPECT(wc[0].status == IBV_WC_SUCCESS && wc[0].opcode == opcode && wc[0].byte_len == 8 &&
 		       wc[0].wr_id == sequence,
-	       "status '%s', opcode %d, byte_len %u", ibv_wc_status_str(wc[0].status), (int)wc[0].opcode,
-	       wc[0].byte_len);
+	       "status '%s', opcode %d, byte_len %u", ibv_wc_status_str(wc[0].status),
+	       (int)wc[0].opcode, wc[0].byte_len);
 	EXPECT(side_peek(&b, remote) == r->after, "the word is 0x%lx", side_peek(&b, remote));
 }
 
@@ -281,8 +290,10 @@ static void check_atomic(const struct atomic_row *r, const struct pieces *local,
 	for (int i = 0; i < local->count; i++)
 		side_put_place(&a, local->at[i].offset, local->at[i].bytes);
 	side_put_place(&b, remote, 8);
-	EXPECT(side_check_areas(&a, local->at, local->count, 0, 0) < 0, "bytes around the buffers changed");
-	EXPECT(side_check_areas(&b, &(struct area){remote, 8}, 1, 0, 0) < 0, "bytes around the word changed");
+	EXPECT(side_check_areas(&a, local->at, local->count, 0, 0) < 0,
+	       "bytes around the buffers changed");
+	EXPECT(side_check_areas(&b, &(struct area){remote, 8}, 1, 0, 0) < 0,
+	       "bytes around the word changed");
 }
 
 static void atomic_rows(void)
@@ -291,9 +302,10 @@ static void atomic_rows(void)
 		{IBV_WR_ATOMIC_FETCH_AND_ADD, 40, 2, 0, 42},
 		{IBV_WR_ATOMIC_FETCH_AND_ADD, UINT64_MAX, 3, 0, 2},
 		{IBV_WR_ATOMIC_FETCH_AND_ADD, 0x0102030405060708, 0, 9, 0x0102030405060708},
-		{IBV_WR_ATOMIC_CMP_AND_SWP, 0x1122334455667788, 0x1122334455667788, 0x99aabbccddeeff00,
-		 0x99aabbccddeeff00},
-		{IBV_WR_ATOMIC_CMP_AND_SWP, 0x1122334455667788, 0x1122334455667789, 5, 0x1122334455667788},
+		{IBV_WR_ATOMIC_CMP_AND_SWP, 0x1122334455667788, 0x1122334455667788,
+		 0x99aabbccddeeff00, 0x99aabbccddeeff00},
+		{IBV_WR_ATOMIC_CMP_AND_SWP, 0x1122334455667788, 0x1122334455667789, 5,
+		 0x1122334455667788},
 	};
 	static const uint64_t remotes[] = {0, 8, 16, 4088};
 
@@ -304,7 +316,8 @@ static void atomic_rows(void)
 				lay_out(LOCAL_AT + alignments[k % COUNT_OF(alignments)], 8, split);
 			uint64_t remote = REMOTE_AT + remotes[k / COUNT_OF(alignments)];
 
-			row("[%s] atomic %zu, word at %lu, %d pieces", mode, i, remote % 4096, split);
+			row("[%s] atomic %zu, word at %lu, %d pieces", mode, i, remote % 4096,
+			    split);
 			run_atomic(&rows[i], &local, remote);
 			check_atomic(&rows[i], &local, remote);
 		}

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What ANYVERBS_CAPTURE writes: for each operation and each outcome, every frame there is, in order. Each row
- * between two processes, between two contexts of one process, and within one context.
+ * What ANYVERBS_CAPTURE writes: for each operation and each outcome, every frame there is, in
+ * order. Each row between two processes, between two contexts of one process, and within one
+ * context.
  */
 #include <fcntl.h>
 #include <stdio.h>
@@ -54,7 +55,7 @@ static const char *mode;
 static char path[256];
 static off_t seen; /* bytes of the file that earlier rows have looked at */
 
-/* --- the file --- */
+/* --- the file -------------------------------------------------------------------- */
 
 static uint8_t *file;
 static size_t file_bytes;
@@ -92,15 +93,17 @@ static bool next_frame(size_t *at, struct av_frame *f, struct av_packet *p)
 		return false;
 	bytes = word_at(*at + 4);
 	if (!EXPECT(*at + 32 <= file_bytes && *at + bytes <= file_bytes && word_at(*at) == 6 &&
-			    word_at(*at + bytes - 4) == bytes && word_at(*at + 20) == word_at(*at + 24),
+			    word_at(*at + bytes - 4) == bytes &&
+			    word_at(*at + 20) == word_at(*at + 24),
 		    "no whole block at %zu", *at))
 		return false;
-	EXPECT(av_frame_get(f, p, file + *at + 28, word_at(*at + 20)) == AV_FRAME_OK, "no RoCEv2 frame");
+	EXPECT(av_frame_get(f, p, file + *at + 28, word_at(*at + 20)) == AV_FRAME_OK,
+	       "no RoCEv2 frame");
 	*at += bytes;
 	return true;
 }
 
-/* --- one row --- */
+/* --- one row --------------------------------------------------------------------- */
 
 static void post(const struct capture_row *r)
 {
@@ -139,7 +142,8 @@ static void prepare(const struct capture_row *r)
 	if (request_receives(r->op) && !r->no_receive) {
 		struct node_recv recv = {
 			.num_sge = 1,
-			.sge = {side_sge(&b, r->recv_key, RECV_AT, r->recv_bytes ? r->recv_bytes : 4096)},
+			.sge = {side_sge(&b, r->recv_key, RECV_AT,
+					 r->recv_bytes ? r->recv_bytes : 4096)},
 		};
 
 		EXPECT(side_post_recv(&b, 0, &recv, 1).ret == 0, "post_recv");
@@ -151,14 +155,18 @@ static void check_addresses(const struct av_frame *f, bool response)
 	const struct side *from = response ? &b : &a, *to = response ? &a : &b;
 	uint8_t mac[6];
 
-	EXPECT(memcmp(f->src, from->info.gid.raw, 16) == 0 && memcmp(f->dst, to->info.gid.raw, 16) == 0,
+	EXPECT(memcmp(f->src, from->info.gid.raw, 16) == 0 &&
+		       memcmp(f->dst, to->info.gid.raw, 16) == 0,
 	       "addresses");
 	av_frame_mac(f->dst, mac);
-	EXPECT(memcmp(f->eth_dst, mac, 6) == 0 && f->hop_limit == 64, "Ethernet address or hop limit");
-	EXPECT(f->source_port == av_frame_source_port(0, side_qpn(&a, 0), side_qpn(&b, 0)), "source port");
+	EXPECT(memcmp(f->eth_dst, mac, 6) == 0 && f->hop_limit == 64,
+	       "Ethernet address or hop limit");
+	EXPECT(f->source_port == av_frame_source_port(0, side_qpn(&a, 0), side_qpn(&b, 0)),
+	       "source port");
 }
 
-static void check_header(const struct capture_row *r, const struct av_packet *p, const struct av_opcode *info)
+static void check_header(const struct capture_row *r, const struct av_packet *p,
+			 const struct av_opcode *info)
 {
 	if (info->headers & (1 << AV_HEADER_RETH | 1 << AV_HEADER_ATOMIC_ETH))
 		EXPECT(p->rkey == b.info.key[r->rkey] &&
@@ -187,14 +195,14 @@ static void check_payload(const struct av_packet *p, bool response, uint32_t off
 		       "payload at %u", offset);
 }
 
-static void check_frame(const struct capture_row *r, const struct wanted *w, const struct av_frame *f,
-			const struct av_packet *p)
+static void check_frame(const struct capture_row *r, const struct wanted *w,
+			const struct av_frame *f, const struct av_packet *p)
 {
 	struct av_opcode info;
 	bool last;
 
-	if (!EXPECT(p->opcode == w->opcode && av_opcode_info(p->opcode, &info), "opcode 0x%02x, not 0x%02x",
-		    p->opcode, w->opcode))
+	if (!EXPECT(p->opcode == w->opcode && av_opcode_info(p->opcode, &info),
+		    "opcode 0x%02x, not 0x%02x", p->opcode, w->opcode))
 		return;
 	last = info.place == AV_PLACE_LAST || info.place == AV_PLACE_ONLY;
 	check_addresses(f, info.response);
@@ -206,7 +214,8 @@ static void check_frame(const struct capture_row *r, const struct wanted *w, con
 	EXPECT(p->ack_request == (last && !info.response), "AckReq");
 	EXPECT(p->solicited == (last && !info.response && r->solicited), "solicited event");
 	if (info.headers & 1 << AV_HEADER_AETH) {
-		EXPECT(p->syndrome == (w->syndrome ? w->syndrome : ACK), "syndrome %02x", p->syndrome);
+		EXPECT(p->syndrome == (w->syndrome ? w->syndrome : ACK), "syndrome %02x",
+		       p->syndrome);
 		EXPECT(p->msn == (p->syndrome == ACK), "MSN %u", p->msn);
 	}
 }
@@ -246,8 +255,9 @@ static void run(const struct capture_row *r)
 	finish(r);
 }
 
-#define F(...) \
-	.frames = {__VA_ARGS__}, .count = sizeof((struct wanted[]){__VA_ARGS__}) / sizeof(struct wanted)
+#define F(...)                   \
+	.frames = {__VA_ARGS__}, \
+	.count = sizeof((struct wanted[]){__VA_ARGS__}) / sizeof(struct wanted)
 
 /* clang-format off */
 static const struct capture_row rows[] = {
@@ -290,13 +300,16 @@ static const struct capture_row rows[] = {
 /* clang-format on */
 
 /*
- * Whoever has the receive request that was waited for executes the request, in its own process, and so writes
- * it. Waits for ever on the requester's side, so that the row is the same however slow the host is.
+ * Whoever has the receive request that was waited for executes the request, in its own process, and
+ * so writes it. Waits for ever on the requester's side, so that the row is the same however slow
+ * the host is.
  */
 static void resumed_by_the_responder(void)
 {
-	struct capture_row r = {
-		.name = "receiver not ready, and then it is", .op = SEND, .bytes = 300, .no_receive = true};
+	struct capture_row r = {.name = "receiver not ready, and then it is",
+				.op = SEND,
+				.bytes = 300,
+				.no_receive = true};
 	struct av_packet p, last = {0};
 	struct node_link la = link_default(), lb = link_default();
 	struct av_frame f;
@@ -314,7 +327,8 @@ static void resumed_by_the_responder(void)
 	side_fill(&a, LOCAL_AT, 4096, 1, 0);
 	post(&r);
 	side_recv_one(&b, 0, 1, RECV_AT, 4096);
-	EXPECT(side_poll(&a, 0, 1, PATIENCE, &wc) == 1 && wc.status == IBV_WC_SUCCESS, "no success");
+	EXPECT(side_poll(&a, 0, 1, PATIENCE, &wc) == 1 && wc.status == IBV_WC_SUCCESS,
+	       "no success");
 	load();
 	for (; next_frame(&at, &f, &p); i++, last = p)
 		if (i < 2)

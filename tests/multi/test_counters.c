@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The port's counters as programs find them in the virtual sysfs: what each kind of request adds to each of
- * them, when it goes well and when it does not; and that nothing that was counted is lost or counted twice
- * when queue pairs are destroyed, contexts closed and processes killed.
+ * The port's counters as programs find them in the virtual sysfs: what each kind of request adds to
+ * each of them, when it goes well and when it does not; and that nothing that was counted is lost
+ * or counted twice when queue pairs are destroyed, contexts closed and processes killed.
  */
 #include <dirent.h>
 #include <errno.h>
@@ -34,8 +34,7 @@
 static struct side a, b;
 static const char *mode;
 
-/* --- reading ----------------------------------------------------------------------------------------------
- */
+/* --- reading --------------------------------------------------------------------- */
 
 struct file {
 	char path[512];
@@ -81,8 +80,7 @@ static uint64_t value_of(const char *path)
 	return value;
 }
 
-/* --- what is expected -------------------------------------------------------------------------------------
- */
+/* --- what is expected ------------------------------------------------------------ */
 
 struct expected {
 	const char *name;
@@ -143,8 +141,7 @@ static void expect_added(const struct expected *list, size_t count)
 		     sizeof((const struct expected[]){__VA_ARGS__}) / sizeof(struct expected))
 #define EXPECT_NOTHING_ADDED() expect_added(NULL, 0)
 
-/* --- requests that go well --------------------------------------------------------------------------------
- */
+/* --- requests that go well ------------------------------------------------------- */
 
 static struct node_link small_mtu(void)
 {
@@ -217,7 +214,8 @@ static void success_row(const struct kind *k, uint32_t bytes, unsigned int times
 			side_recv_one(&b, 0, i, RECV_AT, bytes);
 		expect_end(&s, IBV_WC_SUCCESS);
 		if (k->receive)
-			EXPECT(side_poll(&b, 1, 1, PATIENCE, wc) == 1 && wc[0].status == IBV_WC_SUCCESS,
+			EXPECT(side_poll(&b, 1, 1, PATIENCE, wc) == 1 &&
+				       wc[0].status == IBV_WC_SUCCESS,
 			       "receive");
 	}
 	packets = k->answer ? 1 + packets : packets;
@@ -238,8 +236,7 @@ static void success_rows(void)
 				success_row(&kinds[k], sizes[s], s == 1 ? 20 : 2);
 }
 
-/* --- requests that do not ---------------------------------------------------------------------------------
- */
+/* --- requests that do not -------------------------------------------------------- */
 
 static void begin(const char *what, struct node_link link)
 {
@@ -260,7 +257,8 @@ static void refused_rows(void)
 	begin("an rkey that is none", small_mtu());
 	s.rkey = b.info.key[KEY_WRONG];
 	expect_end(&s, IBV_WC_REM_ACCESS_ERR);
-	EXPECT_ADDED({"req_cqe_error", 1}, {"req_remote_access_errors", 1}, {"resp_remote_access_errors", 1});
+	EXPECT_ADDED({"req_cqe_error", 1}, {"req_remote_access_errors", 1},
+		     {"resp_remote_access_errors", 1});
 	end();
 
 	begin("a local key that is none", small_mtu());
@@ -275,8 +273,9 @@ static void refused_rows(void)
 	side_recv_one(&b, 0, 1, RECV_AT, 32);
 	side_recv_one(&b, 0, 2, RECV_AT, 64);
 	expect_end(&s, IBV_WC_REM_INV_REQ_ERR);
-	EXPECT_ADDED({"req_cqe_error", 1}, {"req_remote_invalid_request", 1}, {"resp_local_length_error", 1},
-		     {"resp_cqe_error", 2}, {"resp_cqe_flush_error", 1});
+	EXPECT_ADDED({"req_cqe_error", 1}, {"req_remote_invalid_request", 1},
+		     {"resp_local_length_error", 1}, {"resp_cqe_error", 2},
+		     {"resp_cqe_flush_error", 1});
 	end();
 }
 
@@ -344,8 +343,7 @@ static void lost_row(void)
 	EXPECT_NOTHING_ADDED();
 }
 
-/* --- datagrams ---------------------------------------------------------------------------------------------
- */
+/* --- datagrams ------------------------------------------------------------------- */
 
 #define QKEY 0x11111111u
 #define GRH  40u
@@ -363,7 +361,8 @@ static struct ibv_qp *create_ud(void)
 	struct ibv_qp *qp = ibv_create_qp(a.node->pd, &init);
 	struct ibv_qp_attr attr = {.qp_state = IBV_QPS_INIT, .port_num = 1, .qkey = QKEY};
 
-	if (!qp || ibv_modify_qp(qp, &attr, IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_QKEY))
+	if (!qp ||
+	    ibv_modify_qp(qp, &attr, IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_QKEY))
 		DIE("a UD queue pair: errno %d", errno);
 	attr.qp_state = IBV_QPS_RTR;
 	EXPECT(ibv_modify_qp(qp, &attr, IBV_QP_STATE) == 0, "RTR");
@@ -383,7 +382,8 @@ static void post_datagram_receive(struct ibv_qp *qp)
 /* 64 bytes to that address; @arrives: so many of them have been received. */
 static void send_datagram(const union ibv_gid *to, uint32_t qpn, uint32_t qkey, int arrives)
 {
-	struct ibv_ah_attr address = {.port_num = 1, .is_global = 1, .grh = {.dgid = *to, .hop_limit = 1}};
+	struct ibv_ah_attr address = {
+		.port_num = 1, .is_global = 1, .grh = {.dgid = *to, .hop_limit = 1}};
 	struct ibv_ah *ah = ibv_create_ah(a.node->pd, &address);
 	struct ibv_sge sge = side_sge(&a, KEY_FULL, LOCAL_AT, 64);
 	struct ibv_send_wr *bad, wr = {.sg_list = &sge,
@@ -430,14 +430,14 @@ static void multicast_row(void)
 	post_datagram_receive(ud[SECOND]); /* the first one has one left */
 	send_datagram(&group, 0xffffff, QKEY, 2);
 	EXPECT_ADDED({"port_xmit_data", 16}, {"port_rcv_data", 32}, {"port_xmit_packets", 1},
-		     {"port_rcv_packets", 2}, {"multicast_xmit_packets", 1}, {"multicast_rcv_packets", 2},
-		     {"unicast_xmit_packets", 0}, {"unicast_rcv_packets", 0}, {"rdma_sends", 1},
-		     {"rdma_recvs", 2});
+		     {"port_rcv_packets", 2}, {"multicast_xmit_packets", 1},
+		     {"multicast_rcv_packets", 2}, {"unicast_xmit_packets", 0},
+		     {"unicast_rcv_packets", 0}, {"rdma_sends", 1}, {"rdma_recvs", 2});
 	for (int i = FIRST; i <= SECOND; i++)
 		EXPECT(ibv_detach_mcast(ud[i], &group, 0) == 0, "detach");
 	send_datagram(&group, 0xffffff, QKEY, 0);
-	EXPECT_ADDED({"port_xmit_data", 16}, {"port_xmit_packets", 1}, {"multicast_xmit_packets", 1},
-		     {"unicast_xmit_packets", 0}, {"rdma_sends", 1});
+	EXPECT_ADDED({"port_xmit_data", 16}, {"port_xmit_packets", 1},
+		     {"multicast_xmit_packets", 1}, {"unicast_xmit_packets", 0}, {"rdma_sends", 1});
 }
 
 static void datagram_rows(void)
@@ -461,8 +461,7 @@ static void all_rows(void)
 	flush_rows();
 }
 
-/* --- ends -------------------------------------------------------------------------------------------------
- */
+/* --- ends ------------------------------------------------------------------------ */
 
 static void exchange(unsigned int times)
 {
@@ -547,7 +546,8 @@ static void monotonic_row(void)
 		sched_yield();
 	reading = false;
 	pthread_join(reader, NULL);
-	EXPECT(falls == 0, "fell %lu times in %lu looks", (unsigned long)falls, (unsigned long)looks);
+	EXPECT(falls == 0, "fell %lu times in %lu looks", (unsigned long)falls,
+	       (unsigned long)looks);
 	EXPECT_WRITES(36);
 }
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A queue pair and a CQ begin with nothing counted, whoever had their places, or their numbers, and what they
- * count is theirs; as "anyverbs stat qp" and "cq" read it. And what is there of the old ones stays in the
- * sums.
+ * A queue pair and a CQ begin with nothing counted, whoever had their places, or their numbers, and
+ * what they count is theirs; as "anyverbs stat qp" and "cq" read it. And what is there of the old
+ * ones stays in the sums.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -12,7 +12,7 @@
 #include "lib/sandbox.h"
 #include "lib/side.h"
 #include "lib/spawn.h"
-#include "queue/report.h"
+#include "queue/counts.h"
 
 #define READER	 "--reader"
 #define PATIENCE 10000u
@@ -22,7 +22,7 @@
 static struct side a, b;
 static struct spawned reader;
 
-/* --- reading -------------------------------------------------------------------------------------------- */
+/* --- reading --------------------------------------------------------------------- */
 
 struct search {
 	uint32_t qpn;
@@ -60,7 +60,8 @@ static uint64_t value(const char *name, const struct av_counted *counted)
 	DIE("no counter %s", name);
 }
 
-/* In a process of its own: closing the directory's file drops the locks of the process that does. */
+/* In a process of its own: closing the directory's file drops the locks of the process that does.
+ */
 static void reader_main(int sock)
 {
 	struct av_counted device;
@@ -120,8 +121,8 @@ static void write_to_b(unsigned int times)
 
 	for (unsigned int i = 0; i < times; i++) {
 		EXPECT(side_post_send(&a, 0, &s, 1).ret == 0, "post_send");
-		EXPECT(side_poll(&a, 0, 1, PATIENCE, &wc) == 1 && wc.status == IBV_WC_SUCCESS, "'%s'",
-		       ibv_wc_status_str(wc.status));
+		EXPECT(side_poll(&a, 0, 1, PATIENCE, &wc) == 1 && wc.status == IBV_WC_SUCCESS,
+		       "'%s'", ibv_wc_status_str(wc.status));
 	}
 }
 
@@ -142,8 +143,8 @@ static void qp_row(void)
 		bytes += times * BYTES;
 		s = look(side_qpn(&a, 0));
 		expect_writes(&s, "after", times);
-		EXPECT(s.bytes == bytes, "the device has %lu bytes, not %lu", (unsigned long)s.bytes,
-		       (unsigned long)bytes);
+		EXPECT(s.bytes == bytes, "the device has %lu bytes, not %lu",
+		       (unsigned long)s.bytes, (unsigned long)bytes);
 		pair_destroy(&a, 0, &b, 0);
 	}
 }
@@ -168,7 +169,8 @@ static void failed_row(void)
 		s = look(side_qpn(&b, 0));
 		expect_writes(&s, "responder", 0);
 		EXPECT(side_post_send(&a, 0, &bad, 1).ret == 0, "post_send");
-		EXPECT(side_poll(&a, 0, 1, PATIENCE, &wc) == 1 && wc.status == IBV_WC_REM_ACCESS_ERR,
+		EXPECT(side_poll(&a, 0, 1, PATIENCE, &wc) == 1 &&
+			       wc.status == IBV_WC_REM_ACCESS_ERR,
 		       "fails");
 		s = look(side_qpn(&a, 0));
 		EXPECT(value("request_errors", &s.qp.counted) == 1, "requester");
@@ -199,8 +201,8 @@ static void cq_row(void)
 		EXPECT(value("completions", &s.cq.counted) == 2, "%lu",
 		       (unsigned long)value("completions", &s.cq.counted));
 		all += 2;
-		EXPECT(s.completions == all, "the device has %lu, not %lu", (unsigned long)s.completions,
-		       (unsigned long)all);
+		EXPECT(s.completions == all, "the device has %lu, not %lu",
+		       (unsigned long)s.completions, (unsigned long)all);
 		pair_destroy(&a, 0, &b, 0);
 	}
 }

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What the receiver of a datagram is told of where it came from, and that it can answer with that alone: each
- * kind of address on Ethernet, with multicast groups, and each service level on InfiniBand with and without a
- * GRH; between two processes, both ways, whichever way the completion is polled.
+ * What the receiver of a datagram is told of where it came from, and that it can answer with that
+ * alone: each kind of address on Ethernet, with multicast groups, and each service level on
+ * InfiniBand with and without a GRH; between two processes, both ways, whichever way the completion
+ * is polled.
  */
 #include <arpa/inet.h>
 #include <errno.h>
@@ -38,14 +39,15 @@ static const char *const family_name[] = {"IPv4", "IPv6", "link-local", "IPv4 gr
 enum poll_by { POLL, POLL_EX, POLL_EXP, POLLS };
 static const char *const poll_name[] = {"ibv_poll_cq", "ibv_start_poll", "ibv_exp_poll_cq"};
 
-static const uint32_t sizes[] = {0, 8, 24, 64, 1000, 4096}; /* in the completion, staged, at the path's MTU */
+static const uint32_t sizes[] = {0,  8,	   24,
+				 64, 1000, 4096}; /* in the completion, staged, at the path's MTU */
 
 static const union ibv_gid group_gid[] = {
 	[GROUP_V4] = {.raw = {0xff, 0x0e, [10] = 0xff, 0xff, 239, 1, 2, 3}},
 	[GROUP_V6] = {.raw = {0xff, 0x0e, [14] = 0x12, 0x34}},
 };
 
-/* --- one end: a datagram queue pair on one device --- */
+/* --- one end: a datagram queue pair on one device -------------------------------- */
 
 struct end {
 	struct ibv_context *ctx;
@@ -89,7 +91,8 @@ static void queue_pair(struct end *e)
 	e->qp = ibv_create_qp(e->pd, &init);
 	if (!e->qp)
 		DIE("ibv_create_qp: errno %d", errno);
-	if (ibv_modify_qp(e->qp, &attr, IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_QKEY))
+	if (ibv_modify_qp(e->qp, &attr,
+			  IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_QKEY))
 		DIE("INIT");
 	attr.qp_state = IBV_QPS_RTR;
 	if (ibv_modify_qp(e->qp, &attr, IBV_QP_STATE))
@@ -109,7 +112,8 @@ static void open_end(struct end *e, struct ibv_device *device)
 		DIE("ibv_open_device: errno %d", errno);
 	e->pd = ibv_alloc_pd(e->ctx);
 	e->cq = ibv_create_cq_ex(e->ctx, &attr);
-	e->buffer = mmap(NULL, 2 * FROM, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	e->buffer =
+		mmap(NULL, 2 * FROM, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	if (!e->pd || !e->cq || e->buffer == MAP_FAILED || ibv_query_port(e->ctx, 1, &port))
 		DIE("an end cannot be had");
 	e->mr = ibv_reg_mr(e->pd, e->buffer, 2 * FROM, IBV_ACCESS_LOCAL_WRITE);
@@ -191,7 +195,8 @@ static int poll_for(struct end *e, enum poll_by by, struct ibv_wc *wc)
 }
 
 /* Send and wait for the completion. Return: 0 or errno value */
-static int send_datagram(struct end *e, struct ibv_ah *ah, uint32_t qpn, uint32_t bytes, uint64_t seed)
+static int send_datagram(struct end *e, struct ibv_ah *ah, uint32_t qpn, uint32_t bytes,
+			 uint64_t seed)
 {
 	struct ibv_sge sge = {(uintptr_t)e->buffer + FROM, bytes, e->mr->lkey};
 	struct ibv_send_wr *bad, wr = {.sg_list = &sge,
@@ -211,7 +216,8 @@ static int send_datagram(struct end *e, struct ibv_ah *ah, uint32_t qpn, uint32_
 }
 
 /* Wait for what @order says, and note what there is to see of it. */
-static void receive_datagram(struct end *e, const struct order *order, struct ibv_wc *wc, struct seen *seen)
+static void receive_datagram(struct end *e, const struct order *order, struct ibv_wc *wc,
+			     struct seen *seen)
 {
 	memset(seen, 0, sizeof(*seen));
 	if (poll_for(e, order->by, wc) != 1)
@@ -232,7 +238,7 @@ static void receive_datagram(struct end *e, const struct order *order, struct ib
 	seen->init_errno = ibv_init_ah_from_wc(e->ctx, 1, wc, (void *)e->buffer, &seen->attr);
 }
 
-/* --- the other process: answers each datagram to where it came from --- */
+/* --- the other process: answers each datagram to where it came from -------------- */
 
 static struct end ends[2]; /* Ethernet, InfiniBand */
 
@@ -287,13 +293,14 @@ static void serve(int sock)
 	}
 	for (int i = 0; i < 2; i++)
 		for (enum family g = GROUP_V4; g <= GROUP_V6; g++)
-			EXPECT(ibv_detach_mcast(ends[i].qp, &group_gid[g], 0) == 0, "ibv_detach_mcast");
+			EXPECT(ibv_detach_mcast(ends[i].qp, &group_gid[g], 0) == 0,
+			       "ibv_detach_mcast");
 	close_end(&ends[0]);
 	close_end(&ends[1]);
 	exit(failures() != 0);
 }
 
-/* --- what must be seen --- */
+/* --- what must be seen ----------------------------------------------------------- */
 
 static struct spawned peer;
 static uint32_t peer_qpn[2];
@@ -310,7 +317,8 @@ static bool is_ipv4(const union ibv_gid *gid)
 {
 	static const uint8_t mapped[12] = {[10] = 0xff, [11] = 0xff};
 
-	return memcmp(gid->raw, mapped, 12) == 0 || memcmp(gid->raw, group_gid[GROUP_V4].raw, 12) == 0;
+	return memcmp(gid->raw, mapped, 12) == 0 ||
+	       memcmp(gid->raw, group_gid[GROUP_V4].raw, 12) == 0;
 }
 
 /* The 40 bytes are a form the receiver can tell by the completion alone, and say both addresses. */
@@ -323,7 +331,8 @@ static void check_header(const struct path *p, const struct seen *s)
 	if (!p->global)
 		return;
 	if (ipv4) {
-		EXPECT(h[20] == 0x45 && h[21] == p->class, "no IPv4 header: 0x%02x%02x", h[20], h[21]);
+		EXPECT(h[20] == 0x45 && h[21] == p->class, "no IPv4 header: 0x%02x%02x", h[20],
+		       h[21]);
 		EXPECT(!memcmp(h + 32, p->from.raw + 12, 4) && !memcmp(h + 36, p->to.raw + 12, 4),
 		       "its addresses");
 		return;
@@ -333,7 +342,8 @@ static void check_header(const struct path *p, const struct seen *s)
 	EXPECT(!memcmp(h + 8, p->from.raw, 16) && !memcmp(h + 24, p->to.raw, 16), "its addresses");
 }
 
-static void check_seen(const struct path *p, const struct order *order, const struct seen *s, uint32_t src_qp)
+static void check_seen(const struct path *p, const struct order *order, const struct seen *s,
+		       uint32_t src_qp)
 {
 	if (!EXPECT(s->count == 1, "nothing came") ||
 	    !EXPECT(s->status == IBV_WC_SUCCESS, "status %u", s->status))
@@ -342,7 +352,8 @@ static void check_seen(const struct path *p, const struct order *order, const st
 	EXPECT(s->wrong == -1, "byte %lld of the payload", (long long)s->wrong);
 	EXPECT(s->src_qp == src_qp, "src_qp %u", s->src_qp);
 	EXPECT(s->imm == (uint32_t)order->seed, "immediate data 0x%x", s->imm);
-	EXPECT(s->flags == (IBV_WC_WITH_IMM | (p->global ? IBV_WC_GRH : 0)), "flags 0x%x", s->flags);
+	EXPECT(s->flags == (IBV_WC_WITH_IMM | (p->global ? IBV_WC_GRH : 0)), "flags 0x%x",
+	       s->flags);
 	EXPECT(s->slid == p->lid, "slid %u", s->slid);
 	check_header(p, s);
 	EXPECT(s->init_errno == 0, "ibv_init_ah_from_wc: %d", s->init_errno);
@@ -350,12 +361,14 @@ static void check_seen(const struct path *p, const struct order *order, const st
 		       s->attr.port_num == 1,
 	       "address attributes");
 	if (p->global)
-		EXPECT(!memcmp(&s->attr.grh.dgid, &p->from, 16) && s->attr.grh.traffic_class == p->class,
+		EXPECT(!memcmp(&s->attr.grh.dgid, &p->from, 16) &&
+			       s->attr.grh.traffic_class == p->class,
 		       "where to answer to");
 }
 
 /* The path that leads back, by what the receiver found. */
-static struct path way_back(const struct path *p, const struct end *e, const struct ibv_ah_attr *attr)
+static struct path way_back(const struct path *p, const struct end *e,
+			    const struct ibv_ah_attr *attr)
 {
 	struct path back = *p;
 
@@ -400,7 +413,7 @@ static void exchange(int device, const struct path *p, struct ibv_ah_attr *attr,
 	EXPECT(ibv_destroy_ah(ah) == 0, "ibv_destroy_ah");
 }
 
-/* --- Ethernet --- */
+/* --- Ethernet -------------------------------------------------------------------- */
 
 /* First row of the GID table of that family, -1 if this host has no such address. */
 static int row_of(enum family family, union ibv_gid *gid)
@@ -433,9 +446,10 @@ static void ethernet_cell(enum family from, enum family to)
 	attr.sl = 3; /* a priority, and nothing the receiver hears of */
 	for (enum poll_by by = POLL; by < POLLS; by++)
 		for (size_t i = 0; i < COUNT_OF(sizes); i++) {
-			row("Ethernet, %s to %s, %u bytes, %s", family_name[from], family_name[to], sizes[i],
-			    poll_name[by]);
-			exchange(0, &p, &attr, to < FAMILIES ? peer_qpn[0] : 0xffffff, by, sizes[i]);
+			row("Ethernet, %s to %s, %u bytes, %s", family_name[from], family_name[to],
+			    sizes[i], poll_name[by]);
+			exchange(0, &p, &attr, to < FAMILIES ? peer_qpn[0] : 0xffffff, by,
+				 sizes[i]);
 		}
 }
 
@@ -445,15 +459,18 @@ static void ethernet_without_grh(void)
 
 	row("Ethernet, no GRH");
 	errno = 0;
-	EXPECT(!ibv_create_ah(ends[0].pd, &attr) && errno == EINVAL, "not refused, or with errno %d", errno);
+	EXPECT(!ibv_create_ah(ends[0].pd, &attr) && errno == EINVAL,
+	       "not refused, or with errno %d", errno);
 }
 
-/* --- InfiniBand --- */
+/* --- InfiniBand ------------------------------------------------------------------ */
 
 static void infiniband_cell(uint8_t sl, bool global)
 {
-	struct path p = {.global = global, .infiniband = true, .sl = sl, .lid = ends[1].lid, .class = CLASS};
-	struct ibv_ah_attr attr = {.is_global = global, .port_num = 1, .sl = sl, .dlid = ends[1].lid};
+	struct path p = {
+		.global = global, .infiniband = true, .sl = sl, .lid = ends[1].lid, .class = CLASS};
+	struct ibv_ah_attr attr = {
+		.is_global = global, .port_num = 1, .sl = sl, .dlid = ends[1].lid};
 
 	if (ibv_query_gid(ends[1].ctx, 1, 0, &p.from))
 		DIE("no GID");
@@ -467,7 +484,7 @@ static void infiniband_cell(uint8_t sl, bool global)
 	}
 }
 
-/* --- addresses --- */
+/* --- addresses ------------------------------------------------------------------- */
 
 static void put(const char *path, const char *text)
 {
@@ -493,7 +510,8 @@ static bool leave_network(void)
 	return true;
 }
 
-/* A network with an address of each kind, if this process may have one; else there are those of the host. */
+/* A network with an address of each kind, if this process may have one; else there are those of the
+ * host. */
 static void enter_network(void)
 {
 	static const char script[] =

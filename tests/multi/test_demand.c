@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Faults on demand between two processes: each strikes the request it is meant for, has the outcome that the
- * real thing has on both sides, strikes the same requests when it is done again, and leaves others alone. The
- * rules are set by the tool, as a user would.
+ * Faults on demand between two processes: each strikes the request it is meant for, has the outcome
+ * that the real thing has on both sides, strikes the same requests when it is done again, and
+ * leaves others alone. The rules are set by the tool, as a user would.
  */
 #include <errno.h>
 #include <signal.h>
@@ -30,7 +30,7 @@ enum { FAULTY, BYSTANDER }; /* queue pairs of both sides */
 static struct side a, b;
 static uint64_t seed;
 
-/* --- the tool ------------------------------------------------------------------------------------------- */
+/* --- the tool -------------------------------------------------------------------- */
 
 static int faults(const char *action, const char *rules)
 {
@@ -48,7 +48,8 @@ static void set_rules(const char *rules)
 			at += (size_t)snprintf(text + at, sizeof(text) - at, "qp %u pid %d",
 					       side_qpn(&a, FAULTY), (int)getpid());
 		else if (*rules == '&')
-			at += (size_t)snprintf(text + at, sizeof(text) - at, "pid %d", (int)getpid());
+			at += (size_t)snprintf(text + at, sizeof(text) - at, "pid %d",
+					       (int)getpid());
 		else
 			text[at++] = *rules;
 	}
@@ -63,7 +64,7 @@ static void clear_rules(void)
 		DIE("anyverbs faults clear");
 }
 
-/* --- traffic -------------------------------------------------------------------------------------------- */
+/* --- traffic --------------------------------------------------------------------- */
 
 static void post(int qp, enum ibv_wr_opcode op)
 {
@@ -84,8 +85,8 @@ static void post(int qp, enum ibv_wr_opcode op)
 /* Where the payload of the last request of a queue pair should be. */
 static void expect_written(int qp)
 {
-	EXPECT(side_check(&b, REMOTE_AT + (uint64_t)qp * 0x10000, BYTES, seed, 0) == -1, "bytes of QP %d",
-	       qp);
+	EXPECT(side_check(&b, REMOTE_AT + (uint64_t)qp * 0x10000, BYTES, seed, 0) == -1,
+	       "bytes of QP %d", qp);
 }
 
 static enum ibv_wc_status result(void)
@@ -121,7 +122,7 @@ static void end(void)
 	pair_destroy(&a, FAULTY, &b, FAULTY);
 }
 
-/* --- outcomes ------------------------------------------------------------------------------------------- */
+/* --- outcomes -------------------------------------------------------------------- */
 
 static const struct {
 	const char *rules;
@@ -209,7 +210,8 @@ static void overrun_row(void)
 	int cq = 0, qp = 0;
 
 	row("a CQ that is overrun on demand is broken: events of CQ and queue pair");
-	EXPECT(side_create_cq(&a, 2, 16, false) == 0 && side_create_cq(&b, 2, 16, false) == 0, "create_cq");
+	EXPECT(side_create_cq(&a, 2, 16, false) == 0 && side_create_cq(&b, 2, 16, false) == 0,
+	       "create_cq");
 	spec.send_cq = 2;
 	pair_create(&a, FAULTY, &b, FAULTY, &spec);
 	pair_connect(&a, FAULTY, NULL, &b, FAULTY, NULL);
@@ -226,9 +228,10 @@ static void overrun_row(void)
 	EXPECT(side_destroy_cq(&a, 2) == 0 && side_destroy_cq(&b, 2) == 0, "destroy_cq");
 }
 
-/* --- which requests ------------------------------------------------------------------------------------- */
+/* --- which requests -------------------------------------------------------------- */
 
-/* Bits: requests of the row, from the first, that did not succeed; the queue pair is made anew after each. */
+/* Bits: requests of the row, from the first, that did not succeed; the queue pair is made anew
+ * after each. */
 static uint32_t struck(const char *rules)
 {
 	uint32_t bits = 0;
@@ -285,7 +288,7 @@ static void repeatable_row(void)
 	EXPECT(once != other && once && once != 0xffffff, "%06x with another seed", other);
 }
 
-/* --- verbs ---------------------------------------------------------------------------------------------- */
+/* --- verbs ----------------------------------------------------------------------- */
 
 static void verbs_rows(void)
 {
@@ -318,14 +321,15 @@ static void verbs_rows(void)
 	end();
 }
 
-/* --- pages on demand ------------------------------------------------------------------------------------ */
+/* --- pages on demand ------------------------------------------------------------- */
 
 /* Read from on-demand memory of ours that is being invalidated all the while. */
 static void evict_row(const char *rules)
 {
 	const size_t bytes = 64 * 4096;
 	uint8_t *p = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-	struct ibv_mr *mr = ibv_reg_mr(a.node->pd, p, bytes, IBV_ACCESS_ON_DEMAND | IBV_ACCESS_LOCAL_WRITE);
+	struct ibv_mr *mr =
+		ibv_reg_mr(a.node->pd, p, bytes, IBV_ACCESS_ON_DEMAND | IBV_ACCESS_LOCAL_WRITE);
 	uint64_t before = odp_counter(ODP_INVALIDATIONS);
 
 	row("'%s': pages are invalidated, and no byte is lost", rules);
@@ -346,7 +350,8 @@ static void evict_row(const char *rules)
 			memcpy(p + at, &seed, sizeof(seed));
 		EXPECT(side_post_send(&a, FAULTY, &s, 1).ret == 0, "post_send");
 		EXPECT(result() == IBV_WC_SUCCESS, "request");
-		EXPECT(side_peek(&b, REMOTE_AT + (uint64_t)(i % 64) * 4096) == seed, "page %d", i % 64);
+		EXPECT(side_peek(&b, REMOTE_AT + (uint64_t)(i % 64) * 4096) == seed, "page %d",
+		       i % 64);
 	}
 	EXPECT(odp_counter(ODP_INVALIDATIONS) > before, "nothing was invalidated");
 	end();
@@ -354,7 +359,7 @@ static void evict_row(const char *rules)
 	munmap(p, bytes);
 }
 
-/* --- port, device --------------------------------------------------------------------------------------- */
+/* --- port, device ---------------------------------------------------------------- */
 
 static void port_row(void)
 {
@@ -372,7 +377,8 @@ static void port_row(void)
 	end();
 }
 
-/* Its own request kills a process: who is connected with it gets no answer, and nobody else hears of it. */
+/* Its own request kills a process: who is connected with it gets no answer, and nobody else hears
+ * of it. */
 static void kill_row(void)
 {
 	struct node_send s = {.wr_id = 1, .opcode = IBV_WR_RDMA_WRITE, .flags = IBV_SEND_SIGNALED};
@@ -389,11 +395,13 @@ static void kill_row(void)
 	set_rules(text);
 	side_later(&c, 1);
 	(void)side_post_send(&c, 0, &s, 1);
-	EXPECT(waitpid(c.pid, &how, 0) == c.pid && WIFSIGNALED(how) && WTERMSIG(how) == SIGKILL, "it lives");
+	EXPECT(waitpid(c.pid, &how, 0) == c.pid && WIFSIGNALED(how) && WTERMSIG(how) == SIGKILL,
+	       "it lives");
 	close(c.sock);
 	post(FAULTY, IBV_WR_RDMA_WRITE);
 	status = result();
-	EXPECT(status == IBV_WC_RETRY_EXC_ERR, "the request ends as '%s'", ibv_wc_status_str(status));
+	EXPECT(status == IBV_WC_RETRY_EXC_ERR, "the request ends as '%s'",
+	       ibv_wc_status_str(status));
 	clear_rules();
 	bystander_goes_on();
 	EXPECT(side_destroy_qp(&a, FAULTY) == 0, "destroy_qp");
@@ -412,7 +420,8 @@ static void fatal_row(void)
 		post(FAULTY, IBV_WR_RDMA_WRITE);
 		status[i] = result();
 	}
-	EXPECT(status[0] == IBV_WC_SUCCESS && status[1] == IBV_WC_SUCCESS && status[2] == IBV_WC_WR_FLUSH_ERR,
+	EXPECT(status[0] == IBV_WC_SUCCESS && status[1] == IBV_WC_SUCCESS &&
+		       status[2] == IBV_WC_WR_FLUSH_ERR,
 	       "%d, %d, %d", status[0], status[1], status[2]);
 	do
 		e = side_async(&a, PATIENCE);

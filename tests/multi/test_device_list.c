@@ -80,7 +80,8 @@ static void run(struct ibv_device **known)
 {
 	for (size_t i = 0; i < COUNT_OF(uses); i++) {
 		int count = -1;
-		struct ibv_device **list = ibv_get_device_list(&count), **second = ibv_get_device_list(NULL);
+		struct ibv_device **list = ibv_get_device_list(&count),
+				  **second = ibv_get_device_list(NULL);
 
 		row("%s", uses[i].name);
 		check_list(list, count, known);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Device memory: the checks of each call, the size that all processes share, and access through keys - local
- * and from another process - by byte offset.
+ * Device memory: the checks of each call, the size that all processes share, and access through
+ * keys - local and from another process - by byte offset.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -30,7 +30,8 @@ static size_t query_max(struct ibv_context *ctx)
 	return attr.max_dm_size;
 }
 
-static struct ibv_dm *alloc(struct ibv_context *ctx, size_t length, uint32_t log_align, uint32_t comp_mask)
+static struct ibv_dm *alloc(struct ibv_context *ctx, size_t length, uint32_t log_align,
+			    uint32_t comp_mask)
 {
 	struct ibv_alloc_dm_attr attr = {
 		.length = length, .log_align_req = log_align, .comp_mask = comp_mask};
@@ -61,7 +62,7 @@ static void expect_ret(const char *call, int ret, int want)
 	EXPECT(want == 0 || err == want, "%s: errno %d, not %d", call, err, want);
 }
 
-/* --- ibv_alloc_dm --- */
+/* --- ibv_alloc_dm ---------------------------------------------------------------- */
 
 static void alloc_rows(void)
 {
@@ -103,7 +104,7 @@ static void alloc_rows(void)
 	EXPECT(max_dm >= 4096 && max_dm % 40 == 0, "%zu", max_dm);
 }
 
-/* --- ibv_memcpy_to_dm, ibv_memcpy_from_dm --- */
+/* --- ibv_memcpy_to_dm, ibv_memcpy_from_dm ---------------------------------------- */
 
 #define DM_BYTES 4096u
 
@@ -137,11 +138,13 @@ static void copy_rows(void)
 		row("copy to and from device memory: %s", rows[i].name);
 		pattern_fill(host, sizeof(host), i, 0);
 		errno = 0;
-		expect_ret("ibv_memcpy_to_dm", ibv_memcpy_to_dm(dm, rows[i].offset, host, rows[i].length),
+		expect_ret("ibv_memcpy_to_dm",
+			   ibv_memcpy_to_dm(dm, rows[i].offset, host, rows[i].length),
 			   rows[i].want);
 		memset(host, 0x5a, sizeof(host));
 		errno = 0;
-		expect_ret("ibv_memcpy_from_dm", ibv_memcpy_from_dm(host, dm, rows[i].offset, rows[i].length),
+		expect_ret("ibv_memcpy_from_dm",
+			   ibv_memcpy_from_dm(host, dm, rows[i].offset, rows[i].length),
 			   rows[i].want);
 		EXPECT(host[rows[i].want ? 0 : rows[i].length] == 0x5a, "bytes beyond the length");
 		if (rows[i].want == 0)
@@ -183,7 +186,7 @@ static void pieces_row(void)
 	}
 }
 
-/* --- ibv_reg_dm_mr --- */
+/* --- ibv_reg_dm_mr --------------------------------------------------------------- */
 
 static void register_rows(void)
 {
@@ -203,10 +206,10 @@ static void register_rows(void)
 		{"length 0 at the end", DM_BYTES, 0, ACCESS, 0},
 		{"not zero-based", 0, 8, PROBE_ALL, EINVAL},
 		{"no flags", 0, 8, 0, EINVAL},
-		{"REMOTE_WRITE without LOCAL_WRITE", 0, 8, IBV_ACCESS_ZERO_BASED | IBV_ACCESS_REMOTE_WRITE,
-		 EINVAL},
-		{"REMOTE_ATOMIC without LOCAL_WRITE", 0, 8, IBV_ACCESS_ZERO_BASED | IBV_ACCESS_REMOTE_ATOMIC,
-		 EINVAL},
+		{"REMOTE_WRITE without LOCAL_WRITE", 0, 8,
+		 IBV_ACCESS_ZERO_BASED | IBV_ACCESS_REMOTE_WRITE, EINVAL},
+		{"REMOTE_ATOMIC without LOCAL_WRITE", 0, 8,
+		 IBV_ACCESS_ZERO_BASED | IBV_ACCESS_REMOTE_ATOMIC, EINVAL},
 		{"MW_BIND", 0, 8, ACCESS | IBV_ACCESS_MW_BIND, EINVAL},
 		{"ON_DEMAND", 0, 8, ACCESS | IBV_ACCESS_ON_DEMAND, EINVAL},
 		{"HUGETLB", 0, 8, ACCESS | IBV_ACCESS_HUGETLB, EINVAL},
@@ -225,8 +228,8 @@ static void register_rows(void)
 		row("ibv_reg_dm_mr: %s", rows[i].name);
 		errno = 0;
 		mr = ibv_reg_dm_mr(n->pd, dm, rows[i].offset, rows[i].length, rows[i].access);
-		EXPECT(!mr == !!rows[i].error && (!rows[i].error || errno == rows[i].error), "%p, errno %d",
-		       (void *)mr, errno);
+		EXPECT(!mr == !!rows[i].error && (!rows[i].error || errno == rows[i].error),
+		       "%p, errno %d", (void *)mr, errno);
 		if (!mr)
 			continue;
 		EXPECT(mr->addr == NULL && mr->length == rows[i].length && mr->pd == n->pd &&
@@ -237,7 +240,7 @@ static void register_rows(void)
 	expect_free(dm);
 }
 
-/* --- EBUSY and handles --- */
+/* --- EBUSY and handles ----------------------------------------------------------- */
 
 static void busy_rows(void)
 {
@@ -273,14 +276,15 @@ static void damaged_row(void)
 	expect_free(dm);
 }
 
-/* --- access through keys --- */
+/* --- access through keys --------------------------------------------------------- */
 
 static struct {
 	struct ibv_dm *dm;
 	struct ibv_mr *mr;
 } m;
 
-static void open_dm(size_t length, uint64_t offset, size_t part, uint32_t log_align, unsigned int access)
+static void open_dm(size_t length, uint64_t offset, size_t part, uint32_t log_align,
+		    unsigned int access)
 {
 	m.dm = alloc(n->ctx, length, log_align, 0);
 	m.mr = m.dm ? ibv_reg_dm_mr(n->pd, m.dm, offset, part, access) : NULL;
@@ -299,7 +303,8 @@ static void remote_rows(void)
 	static const struct {
 		uint64_t at; /* in the region */
 		uint32_t bytes;
-	} rows[] = {{0, 8}, {0, 61}, {1, 1}, {100, 5000}, {0, 65536}, {65535, 1}, {0, 0}, {65536, 0}};
+	} rows[] = {{0, 8},	{0, 61},    {1, 1}, {100, 5000},
+		    {0, 65536}, {65535, 1}, {0, 0}, {65536, 0}};
 	const uint64_t offset = 4096 + 64;
 
 	open_dm(80000, offset, 65536, 0, ACCESS);
@@ -309,15 +314,18 @@ static void remote_rows(void)
 		row("WRITE from another process: %u bytes at %lu", bytes, rows[i].at);
 		memset(host, 0, sizeof(host));
 		EXPECT(ibv_memcpy_to_dm(m.dm, offset, host, 65536) == 0, "ibv_memcpy_to_dm");
-		EXPECT_PROBE(&b, &a, 0, IBV_WR_RDMA_WRITE, rows[i].at, m.mr->rkey, bytes, IBV_WC_SUCCESS);
+		EXPECT_PROBE(&b, &a, 0, IBV_WR_RDMA_WRITE, rows[i].at, m.mr->rkey, bytes,
+			     IBV_WC_SUCCESS);
 		EXPECT(ibv_memcpy_from_dm(host, m.dm, offset, 65536) == 0, "ibv_memcpy_from_dm");
 		EXPECT(pattern_check(host + rows[i].at, bytes, PROBE_SEED, 0) == -1, "bytes");
 		EXPECT(rows[i].at == 0 || host[rows[i].at - 1] == 0, "a byte before");
-		EXPECT(rows[i].at + bytes >= 65536 || host[rows[i].at + bytes] == 0, "a byte behind");
+		EXPECT(rows[i].at + bytes >= 65536 || host[rows[i].at + bytes] == 0,
+		       "a byte behind");
 		row("READ from another process: %u bytes at %lu", bytes, rows[i].at);
 		pattern_fill(host, 65536, 3, 0);
 		EXPECT(ibv_memcpy_to_dm(m.dm, offset, host, 65536) == 0, "ibv_memcpy_to_dm");
-		EXPECT_PROBE(&b, &a, 0, IBV_WR_RDMA_READ, rows[i].at, m.mr->rkey, bytes, IBV_WC_SUCCESS);
+		EXPECT_PROBE(&b, &a, 0, IBV_WR_RDMA_READ, rows[i].at, m.mr->rkey, bytes,
+			     IBV_WC_SUCCESS);
 		EXPECT(side_check(&b, PROBE_AT, bytes, 3, rows[i].at) == -1, "bytes");
 	}
 	close_dm();
@@ -333,9 +341,11 @@ static void atomic_rows(void)
 		row("atomics from another process, alignment 2^%u", log_align);
 		open_dm(24, 0, 24, log_align, ACCESS);
 		EXPECT(ibv_memcpy_to_dm(m.dm, 16, &word, 8) == 0, "ibv_memcpy_to_dm");
-		EXPECT_PROBE(&b, &a, 0, IBV_WR_ATOMIC_FETCH_AND_ADD, 16, m.mr->rkey, 8, IBV_WC_SUCCESS);
+		EXPECT_PROBE(&b, &a, 0, IBV_WR_ATOMIC_FETCH_AND_ADD, 16, m.mr->rkey, 8,
+			     IBV_WC_SUCCESS);
 		EXPECT(side_peek(&b, PROBE_AT) == 40, "old value %lu", side_peek(&b, PROBE_AT));
-		EXPECT_PROBE(&b, &a, 0, IBV_WR_ATOMIC_FETCH_AND_ADD, 16, m.mr->rkey, 8, IBV_WC_SUCCESS);
+		EXPECT_PROBE(&b, &a, 0, IBV_WR_ATOMIC_FETCH_AND_ADD, 16, m.mr->rkey, 8,
+			     IBV_WC_SUCCESS);
 		EXPECT(ibv_memcpy_from_dm(host, m.dm, 16, 8) == 0, "ibv_memcpy_from_dm");
 		EXPECT(*(uint64_t *)host == 42, "value %lu", *(uint64_t *)host);
 		EXPECT_PROBE(&b, &a, 0, IBV_WR_ATOMIC_FETCH_AND_ADD, 4, m.mr->rkey, 8,
@@ -359,8 +369,10 @@ static void refused_rows(void)
 		{"WRITE behind the end", ACCESS, IBV_WR_RDMA_WRITE, 64, 1},
 		{"READ at an offset that wraps", ACCESS, IBV_WR_RDMA_READ, UINT64_MAX - 7, 16},
 		{"FETCH_AND_ADD behind the end", ACCESS, IBV_WR_ATOMIC_FETCH_AND_ADD, 64, 8},
-		{"WRITE without the right", ACCESS & ~IBV_ACCESS_REMOTE_WRITE, IBV_WR_RDMA_WRITE, 0, 8},
-		{"READ without the right", ACCESS & ~IBV_ACCESS_REMOTE_READ, IBV_WR_RDMA_READ, 0, 8},
+		{"WRITE without the right", ACCESS & ~IBV_ACCESS_REMOTE_WRITE, IBV_WR_RDMA_WRITE, 0,
+		 8},
+		{"READ without the right", ACCESS & ~IBV_ACCESS_REMOTE_READ, IBV_WR_RDMA_READ, 0,
+		 8},
 		{"FETCH_AND_ADD without the right", ACCESS & ~IBV_ACCESS_REMOTE_ATOMIC,
 		 IBV_WR_ATOMIC_FETCH_AND_ADD, 0, 8},
 		{"READ of a region without rights", IBV_ACCESS_ZERO_BASED, IBV_WR_RDMA_READ, 0, 8},
@@ -399,7 +411,7 @@ static void empty_row(void)
 	close_dm();
 }
 
-/* --- as local buffers --- */
+/* --- as local buffers ------------------------------------------------------------ */
 
 static enum ibv_wc_status local(enum ibv_wr_opcode op, uint64_t at, uint32_t bytes, uint64_t theirs)
 {
@@ -429,7 +441,8 @@ static void local_rows(void)
 		EXPECT(side_check(&b, 0x200000, bytes, i, 0) == -1, "bytes of WRITE");
 		side_recv_one(&b, 0, 1, 0x300000, bytes);
 		EXPECT(local(IBV_WR_SEND, 8, bytes, 0) == IBV_WC_SUCCESS, "SEND");
-		EXPECT(side_poll(&b, 1, 1, PROBE_PATIENCE, &(struct ibv_wc){.wr_id = 0}) == 1, "receive");
+		EXPECT(side_poll(&b, 1, 1, PROBE_PATIENCE, &(struct ibv_wc){.wr_id = 0}) == 1,
+		       "receive");
 		EXPECT(side_check(&b, 0x300000, bytes, i, 0) == -1, "bytes of SEND");
 		side_fill(&b, 0x200000, bytes, i + 100, 0);
 		EXPECT(local(IBV_WR_RDMA_READ, 16, bytes, 0x200000) == IBV_WC_SUCCESS, "READ");
@@ -457,7 +470,8 @@ static void receive_row(uint32_t bytes)
 	r.sge[0] = (struct ibv_sge){.addr = 8, .length = bytes, .lkey = m.mr->lkey};
 	EXPECT(side_post_recv(&a, 0, &r, 1).ret == 0, "ibv_post_recv");
 	EXPECT(probe_request(&b, &a, 0, &s) == IBV_WC_SUCCESS, "SEND");
-	EXPECT(side_poll(&a, 1, 1, PROBE_PATIENCE, &wc) == 1 && wc.status == IBV_WC_SUCCESS, "receive");
+	EXPECT(side_poll(&a, 1, 1, PROBE_PATIENCE, &wc) == 1 && wc.status == IBV_WC_SUCCESS,
+	       "receive");
 	EXPECT(ibv_memcpy_from_dm(host, m.dm, 8, bytes) == 0, "ibv_memcpy_from_dm");
 	EXPECT(pattern_check(host, bytes, 5, 0) == -1, "bytes");
 	close_dm();
@@ -481,7 +495,7 @@ static void receive_denied_row(void)
 	close_dm();
 }
 
-/* --- the size is the device's --- */
+/* --- the size is the device's ---------------------------------------------------- */
 
 enum command { ALLOC, FREE, REGISTER, END };
 
@@ -596,7 +610,8 @@ static void killed_rows(void)
 	}
 }
 
-/* Pieces of all sizes until nothing is left: the sum never exceeds the size, and comes back whole. */
+/* Pieces of all sizes until nothing is left: the sum never exceeds the size, and comes back whole.
+ */
 static void fill_up_row(void)
 {
 	struct ibv_dm *dm[2000];

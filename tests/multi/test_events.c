@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Asynchronous events that no other test brings about (ibv_get_async_event(3)), each once and with its
- * object, and the rules of acknowledging: destroying waits for it, events of what is gone are dropped, order
- * is kept, another context hears nothing. A device that fails, and what works on it afterwards.
+ * Asynchronous events that no other test brings about (ibv_get_async_event(3)), each once and with
+ * its object, and the rules of acknowledging: destroying waits for it, events of what is gone are
+ * dropped, order is kept, another context hears nothing. A device that fails, and what works on it
+ * afterwards.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -27,7 +28,7 @@ static struct side a, b; /* b is the peer, in another process */
 static struct node *n;
 static struct ibv_srq *srq;
 
-/* --- events --- */
+/* --- events ---------------------------------------------------------------------- */
 
 struct heard {
 	bool any;
@@ -67,7 +68,7 @@ static void expect_event(enum ibv_event_type type, const void *object)
 	expect_silence(n->ctx);
 }
 
-/* --- queue pairs --- */
+/* --- queue pairs ----------------------------------------------------------------- */
 
 static void create_here(bool on_srq, uint32_t recv_cq)
 {
@@ -146,7 +147,7 @@ static void drop_completions(void)
 			;
 }
 
-/* --- rows: which event, when, how often --- */
+/* --- rows: which event, when, how often ------------------------------------------ */
 
 static void established_row(void)
 {
@@ -193,8 +194,8 @@ static void expect_limit(uint32_t want)
 {
 	struct ibv_srq_attr attr;
 
-	EXPECT(ibv_query_srq(srq, &attr) == 0 && attr.srq_limit == want, "limit %u, not %u", attr.srq_limit,
-	       want);
+	EXPECT(ibv_query_srq(srq, &attr) == 0 && attr.srq_limit == want, "limit %u, not %u",
+	       attr.srq_limit, want);
 }
 
 static void limit_rows(void)
@@ -241,8 +242,10 @@ static void fatal_row(void)
 		h[i] = listen(n->ctx, PATIENCE);
 		if (!EXPECT(h[i].any, "event %d is missing", i))
 			continue;
-		seen_cq |= h[i].event.event_type == IBV_EVENT_CQ_ERR && h[i].event.element.cq == n->cq[2];
-		seen_qp |= h[i].event.event_type == IBV_EVENT_QP_FATAL && h[i].event.element.qp == n->qp[0];
+		seen_cq |= h[i].event.event_type == IBV_EVENT_CQ_ERR &&
+			   h[i].event.element.cq == n->cq[2];
+		seen_qp |= h[i].event.event_type == IBV_EVENT_QP_FATAL &&
+			   h[i].event.element.qp == n->qp[0];
 		ibv_ack_async_event(&h[i].event);
 	}
 	EXPECT(seen_cq, "no CQ_ERR");
@@ -252,7 +255,7 @@ static void fatal_row(void)
 	EXPECT(node_destroy_cq(n, 2) == 0, "CQ");
 }
 
-/* --- rules --- */
+/* --- rules ----------------------------------------------------------------------- */
 
 static atomic_bool destroyed;
 
@@ -349,7 +352,7 @@ static void killed_row(void)
 	side_start(&b);
 }
 
-/* --- a device that fails --- */
+/* --- a device that fails --------------------------------------------------------- */
 
 static void device_rows(void)
 {
@@ -362,18 +365,20 @@ static void device_rows(void)
 	if (tool_run(ANYVERBS_TOOL, "event", "any0", "device-fatal", NULL))
 		DIE("anyverbs event");
 	expect_event(IBV_EVENT_DEVICE_FATAL, NULL);
-	EXPECT(node_poll(n, 1, 1, PATIENCE, &wc) == 1 && wc.status == IBV_WC_WR_FLUSH_ERR, "receive: '%s'",
-	       ibv_wc_status_str(wc.status));
+	EXPECT(node_poll(n, 1, 1, PATIENCE, &wc) == 1 && wc.status == IBV_WC_WR_FLUSH_ERR,
+	       "receive: '%s'", ibv_wc_status_str(wc.status));
 	row("... verbs that need the device say EIO");
 	errno = 0;
 	EXPECT(!ibv_alloc_pd(n->ctx) && errno == EIO, "ibv_alloc_pd: errno %d", errno);
-	EXPECT(!ibv_create_cq(n->ctx, 1, NULL, NULL, 0) && errno == EIO, "ibv_create_cq: errno %d", errno);
+	EXPECT(!ibv_create_cq(n->ctx, 1, NULL, NULL, 0) && errno == EIO, "ibv_create_cq: errno %d",
+	       errno);
 	EXPECT(!ibv_reg_mr(n->pd, n->arena, 64, 0) && errno == EIO, "ibv_reg_mr: errno %d", errno);
-	EXPECT(!ibv_alloc_mw(n->pd, IBV_MW_TYPE_1) && errno == EIO, "ibv_alloc_mw: errno %d", errno);
+	EXPECT(!ibv_alloc_mw(n->pd, IBV_MW_TYPE_1) && errno == EIO, "ibv_alloc_mw: errno %d",
+	       errno);
 	row("... requests are flushed, and another context is well");
 	post_here();
-	EXPECT(node_poll(n, 1, 1, PATIENCE, &wc) == 1 && wc.status == IBV_WC_WR_FLUSH_ERR, "receive: '%s'",
-	       ibv_wc_status_str(wc.status));
+	EXPECT(node_poll(n, 1, 1, PATIENCE, &wc) == 1 && wc.status == IBV_WC_WR_FLUSH_ERR,
+	       "receive: '%s'", ibv_wc_status_str(wc.status));
 	late = node_open_device();
 	expect_silence(late);
 	EXPECT(ibv_close_device(late) == 0, "ibv_close_device");

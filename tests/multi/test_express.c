@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Requests that take the express lane, and the same ones that do not: nothing a program can see differs.
+ * Requests that take the express lane, and the same ones that do not: nothing a program can see
+ * differs.
  *
- * Each row is executed twice by fresh queue pairs, once as it stands and once in a form that the lane leaves
- * to the direct transport (a second element, of no bytes, in the request and in the receive), and what comes
- * of it is compared field by field: both completions, memory, PSNs, states, events. Between two processes,
- * between two contexts of one process, within one context, and of a queue pair with itself.
+ * Each row is executed twice by fresh queue pairs, once as it stands and once in a form that the
+ * lane leaves to the direct transport (a second element, of no bytes, in the request and in the
+ * receive), and what comes of it is compared field by field: both completions, memory, PSNs,
+ * states, events. Between two processes, between two contexts of one process, within one context,
+ * and of a queue pair with itself.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -64,7 +66,10 @@ static const struct lane_row rows[] = {
 	{.name = "no receive", .op = SEND, .bytes = 8, .no_receive = true},
 	{.name = "receive of a dead key", .op = SEND, .bytes = 8, .recv_key = KEY_DEAD},
 	{.name = "receive of a dead key, 4 KiB", .op = SEND, .bytes = 4096, .recv_key = KEY_DEAD},
-	{.name = "receive that may not be written", .op = SEND, .bytes = 8, .recv_key = KEY_READ_ONLY},
+	{.name = "receive that may not be written",
+	 .op = SEND,
+	 .bytes = 8,
+	 .recv_key = KEY_READ_ONLY},
 	{.name = "receive of another domain", .op = SEND, .bytes = 8, .recv_key = KEY_OTHER_PD},
 	{.name = "receive by offset", .op = SEND, .bytes = 4096, .recv_key = KEY_ZERO_BASED},
 	{.name = "dead lkey", .op = SEND, .bytes = 8, .lkey = KEY_DEAD},
@@ -90,7 +95,10 @@ static const struct lane_row rows[] = {
 	{.name = "rkey of another domain", .op = WRITE, .bytes = 100, .rkey = KEY_OTHER_PD},
 	{.name = "rkey that may not be written", .op = WRITE, .bytes = 100, .rkey = KEY_NO_WRITE},
 	{.name = "not permitted", .op = WRITE, .bytes = 100, .denied = IBV_ACCESS_REMOTE_WRITE},
-	{.name = "beyond the region", .op = WRITE, .bytes = 100, .remote_by = NODE_ARENA - REMOTE_AT - 99},
+	{.name = "beyond the region",
+	 .op = WRITE,
+	 .bytes = 100,
+	 .remote_by = NODE_ARENA - REMOTE_AT - 99},
 	{.name = "responder in RTR", .op = WRITE, .bytes = 8, .responder_in_rtr = true},
 	{.name = "over the last PSN", .op = WRITE, .bytes = 5000, .psn = 0xfffffe},
 	{.name = "8 bytes", .op = READ, .bytes = 8},
@@ -151,7 +159,8 @@ static void connect_row(const struct lane_row *r)
 	lb.access &= ~r->denied;
 	la.access &= ~r->denied;
 	if (to_qp == 0 && to == &a) /* one queue pair is both */
-		la.dest_rd_atomic = lb.dest_rd_atomic, lb.rd_atomic = la.rd_atomic, lb.rnr_retry = 1;
+		la.dest_rd_atomic = lb.dest_rd_atomic, lb.rd_atomic = la.rd_atomic,
+		lb.rnr_retry = 1;
 	if (r->psn)
 		la.sq_psn = la.rq_psn = lb.sq_psn = lb.rq_psn = r->psn;
 	if (r->responder_in_rtr && !(to_qp == 0 && to == &a))
@@ -166,7 +175,8 @@ static void post_receive(const struct lane_row *r, bool direct)
 	struct node_recv list = {
 		.wr_id = 11,
 		.num_sge = direct ? 2 : 1,
-		.sge = {side_sge(to, r->recv_key, RECV_AT, bytes), side_sge(to, r->recv_key, RECV_AT, 0)},
+		.sge = {side_sge(to, r->recv_key, RECV_AT, bytes),
+			side_sge(to, r->recv_key, RECV_AT, 0)},
 	};
 
 	if (request_receives(r->op) && !r->no_receive)
@@ -187,14 +197,15 @@ static void post_request(const struct lane_row *r, bool direct)
 	struct node_send s = request_make(&a, to, &request);
 
 	if (direct) {
-		s.flags &= ~(
-			unsigned int)IBV_SEND_INLINE; /* the lane does not mind how many elements that was */
+		s.flags &= ~(unsigned int)IBV_SEND_INLINE; /* the lane does not mind how many
+							      elements that was */
 		s.sge[s.num_sge++] = side_sge(&a, r->lkey, LOCAL_AT + (uint64_t)r->local_by, 0);
 	}
 	EXPECT(side_post_send(&a, 0, &s, 1).ret == 0, "post_send");
 }
 
-static void look_at(struct side *s, int qp, int cq, int want, unsigned int ms, struct end_seen *seen)
+static void look_at(struct side *s, int qp, int cq, int want, unsigned int ms,
+		    struct end_seen *seen)
 {
 	struct node_psns psns;
 
@@ -213,13 +224,14 @@ static void look_at_memory(const struct lane_row *r, struct seen *seen)
 	if (r->op == READ)
 		seen->message = side_check(&a, LOCAL_AT, r->bytes, target_seed, REMOTE_AT);
 	else
-		seen->message =
-			side_check(to, request_receives(r->op) ? RECV_AT : REMOTE_AT, r->bytes, 1, LOCAL_AT);
+		seen->message = side_check(to, request_receives(r->op) ? RECV_AT : REMOTE_AT,
+					   r->bytes, 1, LOCAL_AT);
 	seen->source = side_check(&a, 0, WATCHED, 1, 0);
 	seen->target = side_check(to, 0, WATCHED, target_seed, 0);
 	if (request_is_atomic(r->op)) {
 		seen->word = side_peek(to, REMOTE_AT);
-		seen->answer = side_peek(&a, LOCAL_AT + (uint64_t)(r->local_by > 0 ? r->local_by : 0));
+		seen->answer =
+			side_peek(&a, LOCAL_AT + (uint64_t)(r->local_by > 0 ? r->local_by : 0));
 	}
 }
 
@@ -243,9 +255,9 @@ static void run(const struct lane_row *r, bool direct, struct seen *seen)
 	pair_destroy(&a, 0, to, to_qp);
 }
 
-#define SAME(field)                                                                                          \
-	EXPECT(x->field == d->field, "%s: " #field " is %ld, and %ld in the other way", who, (long)x->field, \
-	       (long)d->field)
+#define SAME(field)                                                                          \
+	EXPECT(x->field == d->field, "%s: " #field " is %ld, and %ld in the other way", who, \
+	       (long)x->field, (long)d->field)
 
 static void compare_wc(const char *who, const struct ibv_wc *x, const struct ibv_wc *d)
 {
@@ -318,7 +330,7 @@ static void run_rows(void)
 	}
 }
 
-/* --- source and target overlap --- */
+/* --- source and target overlap --------------------------------------------------- */
 
 static const struct {
 	uint32_t bytes;
@@ -341,7 +353,8 @@ static void overlap_row(size_t i, enum ibv_wr_opcode op)
 	};
 	struct ibv_wc wc[1];
 
-	row("[%s] %d: %u bytes to %ld behind them", mode, (int)op, overlaps[i].bytes, (long)overlaps[i].by);
+	row("[%s] %d: %u bytes to %ld behind them", mode, (int)op, overlaps[i].bytes,
+	    (long)overlaps[i].by);
 	side_fill(&a, from, overlaps[i].bytes, i + 7, 0);
 	EXPECT(side_post_send(&a, 0, &s, 1).ret == 0, "post_send");
 	EXPECT(side_poll(&a, 0, 1, PATIENCE, wc) == 1 && wc[0].status == IBV_WC_SUCCESS, "'%s'",

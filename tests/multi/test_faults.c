@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What becomes of a request that cannot be done: the requester's completion, the responder's receive, the
- * states of both queue pairs, the asynchronous event, and that nobody else notices. Each row between two
- * processes, between two contexts of one process, and within one context.
+ * What becomes of a request that cannot be done: the requester's completion, the responder's
+ * receive, the states of both queue pairs, the asynchronous event, and that nobody else notices.
+ * Each row between two processes, between two contexts of one process, and within one context.
  */
 #include "lib/expect.h"
 #include "lib/probe.h"
@@ -43,7 +43,7 @@ struct fault_row {
 static struct side a, b;
 static const char *mode;
 
-/* --- bystanders --- */
+/* --- bystanders ------------------------------------------------------------------ */
 
 /* Queue pair 1 of either side: moves data in both directions by both kinds of operation. */
 static void bystander_send(struct side *from, struct side *to, uint64_t seed)
@@ -66,11 +66,13 @@ static void bystander_send(struct side *from, struct side *to, uint64_t seed)
 	side_fill(from, 0x100000, 5000, seed, 0);
 	side_recv_one(to, 1, seed, 0x120000, 3000);
 	EXPECT(side_post_send(from, 1, list, 2).ret == 0, "bystander: post");
-	EXPECT(side_poll(from, 2, 1, PATIENCE, wc) == 1 && wc[0].status == IBV_WC_SUCCESS, "bystander: send");
+	EXPECT(side_poll(from, 2, 1, PATIENCE, wc) == 1 && wc[0].status == IBV_WC_SUCCESS,
+	       "bystander: send");
 	EXPECT(side_poll(to, 3, 1, PATIENCE, wc) == 1 && wc[0].status == IBV_WC_SUCCESS &&
 		       wc[0].wr_id == seed,
 	       "bystander: receive");
-	EXPECT(side_check(to, 0x110000, 5000, seed, 0) == -1 && side_check(to, 0x120000, 3000, seed, 0) == -1,
+	EXPECT(side_check(to, 0x110000, 5000, seed, 0) == -1 &&
+		       side_check(to, 0x120000, 3000, seed, 0) == -1,
 	       "bystander: data");
 }
 
@@ -95,7 +97,7 @@ static void bystander_start(void)
 	pair_connect(&a, 1, NULL, &b, 1, NULL);
 }
 
-/* --- one row --- */
+/* --- one row --------------------------------------------------------------------- */
 
 static uint32_t total_bytes(const struct fault_row *r)
 {
@@ -123,7 +125,9 @@ static struct node_send request(const struct fault_row *r)
 
 static void post_receives(const struct fault_row *r)
 {
-	uint32_t bytes = r->recv_bytes == UINT32_MAX ? 0 : r->recv_bytes ? r->recv_bytes : total_bytes(r);
+	uint32_t bytes = r->recv_bytes == UINT32_MAX ? 0
+			 : r->recv_bytes	     ? r->recv_bytes
+						     : total_bytes(r);
 	struct node_recv list[2] = {
 		{.wr_id = 11,
 		 .num_sge = 1,
@@ -150,7 +154,8 @@ static bool either(int got, int want, int other)
 	return want == ANY || got == want || (other && got == other);
 }
 
-/* The faulty request completes first, and the one behind it is flushed, or done if nothing was wrong. */
+/* The faulty request completes first, and the one behind it is flushed, or done if nothing was
+ * wrong. */
 static void check_requester(const struct fault_row *r)
 {
 	int behind = r->requester == IBV_WC_SUCCESS ? IBV_WC_SUCCESS : IBV_WC_WR_FLUSH_ERR;
@@ -161,11 +166,13 @@ static void check_requester(const struct fault_row *r)
 		return;
 	EXPECT(wc[0].wr_id == 1 && either((int)wc[0].status, r->requester, r->requester2),
 	       "requester: request %d ends as '%s', not '%s'", (int)wc[0].wr_id,
-	       ibv_wc_status_str(wc[0].status), ibv_wc_status_str((enum ibv_wc_status)r->requester));
+	       ibv_wc_status_str(wc[0].status),
+	       ibv_wc_status_str((enum ibv_wc_status)r->requester));
 	EXPECT(wc[1].wr_id == 2 && (int)wc[1].status == behind,
 	       "requester: request %d behind it ends as '%s'", (int)wc[1].wr_id,
 	       ibv_wc_status_str(wc[1].status));
-	EXPECT(wc[0].qp_num == side_qpn(&a, 0) && wc[1].qp_num == wc[0].qp_num, "qp_num of the completions");
+	EXPECT(wc[0].qp_num == side_qpn(&a, 0) && wc[1].qp_num == wc[0].qp_num,
+	       "qp_num of the completions");
 	EXPECT(side_poll(&a, 0, 1, 0, wc) == 0, "a third completion");
 	EXPECT(side_state(&a, 0) == (behind ? IBV_QPS_ERR : IBV_QPS_RTS), "requester in state %d",
 	       (int)side_state(&a, 0));
@@ -183,10 +190,12 @@ static void check_receives(const struct fault_row *r)
 		return;
 	if (want)
 		EXPECT(wc[0].wr_id == 11 && either((int)wc[0].status, r->receive, r->receive2),
-		       "receive %d ends as '%s', not '%s'", (int)wc[0].wr_id, ibv_wc_status_str(wc[0].status),
+		       "receive %d ends as '%s', not '%s'", (int)wc[0].wr_id,
+		       ibv_wc_status_str(wc[0].status),
 		       ibv_wc_status_str((enum ibv_wc_status)r->receive));
 	if (want == 2)
-		EXPECT(wc[1].wr_id == 12 && wc[1].status == (success ? IBV_WC_SUCCESS : IBV_WC_WR_FLUSH_ERR),
+		EXPECT(wc[1].wr_id == 12 &&
+			       wc[1].status == (success ? IBV_WC_SUCCESS : IBV_WC_WR_FLUSH_ERR),
 		       "receive %d behind it ends as '%s'", (int)wc[1].wr_id,
 		       ibv_wc_status_str(wc[1].status));
 	EXPECT(side_poll(&b, 1, 1, 0, wc) == 0, "one receive completion too many");
@@ -196,7 +205,8 @@ static void check_receives(const struct fault_row *r)
 
 static void check_responder(const struct fault_row *r)
 {
-	enum ibv_qp_state want = r->responder_fails ? IBV_QPS_ERR : IBV_QPS_RTS, state = side_state(&b, 0);
+	enum ibv_qp_state want = r->responder_fails ? IBV_QPS_ERR : IBV_QPS_RTS,
+			  state = side_state(&b, 0);
 	struct node_event e = side_async(&b, r->event >= 0 ? PATIENCE : 0);
 
 	EXPECT(state == want, "responder in state %d instead of %d", (int)state, (int)want);
@@ -237,7 +247,7 @@ static void run(const struct fault_row *r)
 	pair_destroy(&a, 0, &b, 0);
 }
 
-/* --- faults at the requester: the responder notices nothing --- */
+/* --- faults at the requester: the responder notices nothing ---------------------- */
 
 static void requester_rows(void)
 {
@@ -252,8 +262,8 @@ static void requester_rows(void)
 		{"lkey 0", KEY_ZERO, 0, 8, false},
 		{"lkey of a deregistered region", KEY_DEAD, 0, 8, false},
 		{"lkey of another protection domain", KEY_OTHER_PD, 0, 8, false},
-		{"buffer ends one byte behind the region", KEY_FULL, (int64_t)(FULL_END - LOCAL_AT - 7), 8,
-		 false},
+		{"buffer ends one byte behind the region", KEY_FULL,
+		 (int64_t)(FULL_END - LOCAL_AT - 7), 8, false},
 		{"buffer begins before the region", KEY_FULL, -(int64_t)LOCAL_AT - 1, 8, false},
 		{"buffer far away", KEY_FULL, INT64_MIN, 8, false},
 		{"offset in a zero-based region beyond its end", KEY_ZERO_BASED,
@@ -293,7 +303,11 @@ static void requester_length_rows(void)
 		{.name = "buffer of 9 bytes", .op = FAA, .bytes = 9},
 		{.name = "two buffers of 8 bytes", .op = CAS, .bytes = 8, .elements = 2},
 		{.name = "no buffer", .op = CAS, .elements = -1},
-		{.name = "message of 3 GiB", .op = SEND, .bytes = 0x60000000, .elements = 2, .recv_bytes = 8},
+		{.name = "message of 3 GiB",
+		 .op = SEND,
+		 .bytes = 0x60000000,
+		 .elements = 2,
+		 .recv_bytes = 8},
 		{.name = "message of 60 GiB",
 		 .op = WRITE,
 		 .bytes = 0x7fffffff,
@@ -316,7 +330,7 @@ static void requester_length_rows(void)
 	}
 }
 
-/* --- faults at the responder's memory --- */
+/* --- faults at the responder's memory -------------------------------------------- */
 
 static void remote_row(struct fault_row r)
 {
@@ -342,9 +356,11 @@ static void remote_rows(void)
 		{"rkey of another protection domain", KEY_OTHER_PD, 0, 8},
 		{"region without remote rights", KEY_LOCAL, 0, 8},
 		{"region without any rights", KEY_READ_ONLY, 0, 8},
-		{"range ends 8 bytes behind the region", KEY_FULL, (int64_t)(FULL_END - REMOTE_AT), 8},
+		{"range ends 8 bytes behind the region", KEY_FULL, (int64_t)(FULL_END - REMOTE_AT),
+		 8},
 		{"range begins 8 bytes before the region", KEY_FULL, -(int64_t)REMOTE_AT - 8, 8},
-		{"range wraps around the address space", KEY_ZERO_BASED, -(int64_t)REMOTE_AT - 8, 8},
+		{"range wraps around the address space", KEY_ZERO_BASED, -(int64_t)REMOTE_AT - 8,
+		 8},
 		{"address far away", KEY_FULL, INT64_MIN, 8},
 		{"virtual address where the region has its own", KEY_IOVA, 0x100000000, 8},
 		{"memory that is no longer there", KEY_GONE, 0, 8},
@@ -354,22 +370,30 @@ static void remote_rows(void)
 
 	for (size_t f = 0; f < COUNT_OF(faults); f++)
 		for (size_t o = 0; o < COUNT_OF(ops); o++)
-			remote_row(
-				(struct fault_row){.name = faults[f].name,
-						   .op = ops[o],
-						   .rkey = faults[f].rkey,
-						   .remote_by = faults[f].by,
-						   .bytes = request_is_atomic(ops[o]) ? 8 : faults[f].bytes});
-	remote_row((struct fault_row){
-		.name = "region without REMOTE_WRITE", .op = WRITE, .rkey = KEY_NO_WRITE, .bytes = 8});
-	remote_row((struct fault_row){
-		.name = "region without REMOTE_WRITE", .op = WRITI, .rkey = KEY_NO_WRITE, .bytes = 8});
+			remote_row((struct fault_row){
+				.name = faults[f].name,
+				.op = ops[o],
+				.rkey = faults[f].rkey,
+				.remote_by = faults[f].by,
+				.bytes = request_is_atomic(ops[o]) ? 8 : faults[f].bytes});
+	remote_row((struct fault_row){.name = "region without REMOTE_WRITE",
+				      .op = WRITE,
+				      .rkey = KEY_NO_WRITE,
+				      .bytes = 8});
+	remote_row((struct fault_row){.name = "region without REMOTE_WRITE",
+				      .op = WRITI,
+				      .rkey = KEY_NO_WRITE,
+				      .bytes = 8});
 	remote_row((struct fault_row){
 		.name = "region without REMOTE_READ", .op = READ, .rkey = KEY_NO_READ, .bytes = 8});
-	remote_row((struct fault_row){
-		.name = "region without REMOTE_ATOMIC", .op = CAS, .rkey = KEY_NO_ATOMIC, .bytes = 8});
-	remote_row((struct fault_row){
-		.name = "region without REMOTE_ATOMIC", .op = FAA, .rkey = KEY_NO_ATOMIC, .bytes = 8});
+	remote_row((struct fault_row){.name = "region without REMOTE_ATOMIC",
+				      .op = CAS,
+				      .rkey = KEY_NO_ATOMIC,
+				      .bytes = 8});
+	remote_row((struct fault_row){.name = "region without REMOTE_ATOMIC",
+				      .op = FAA,
+				      .rkey = KEY_NO_ATOMIC,
+				      .bytes = 8});
 	remote_row((struct fault_row){.name = "range ends one byte behind the region",
 				      .op = READ,
 				      .bytes = 9,
@@ -395,7 +419,7 @@ static void write_imm_without_receive_row(void)
 	run(&r);
 }
 
-/* --- requests the responder's queue pair does not accept --- */
+/* --- requests the responder's queue pair does not accept ------------------------- */
 
 static void invalid_request_rows(void)
 {
@@ -408,7 +432,10 @@ static void invalid_request_rows(void)
 		 .op = WRITI,
 		 .bytes = 8,
 		 .denied = IBV_ACCESS_REMOTE_WRITE},
-		{.name = "QP without REMOTE_READ", .op = READ, .bytes = 8, .denied = IBV_ACCESS_REMOTE_READ},
+		{.name = "QP without REMOTE_READ",
+		 .op = READ,
+		 .bytes = 8,
+		 .denied = IBV_ACCESS_REMOTE_READ},
 		{.name = "QP without REMOTE_ATOMIC",
 		 .op = CAS,
 		 .bytes = 8,
@@ -417,7 +444,10 @@ static void invalid_request_rows(void)
 		 .op = FAA,
 		 .bytes = 8,
 		 .denied = IBV_ACCESS_REMOTE_ATOMIC},
-		{.name = "QP without access flags", .op = READ, .bytes = 40000, .denied = PROBE_ALL},
+		{.name = "QP without access flags",
+		 .op = READ,
+		 .bytes = 40000,
+		 .denied = PROBE_ALL},
 		{.name = "QP without REMOTE_WRITE, and a bad rkey",
 		 .op = WRITE,
 		 .bytes = 8,
@@ -453,7 +483,7 @@ static void invalid_request_rows(void)
 	}
 }
 
-/* --- receives that cannot take the message --- */
+/* --- receives that cannot take the message --------------------------------------- */
 
 static void short_receive_rows(void)
 {
@@ -480,7 +510,8 @@ static void short_receive_rows(void)
 	}
 }
 
-/* Between processes a small message is placed when its completion is polled: only then is the buffer missed.
+/* Between processes a small message is placed when its completion is polled: only then is the
+ * buffer missed.
  */
 static bool placed_by_poll(const struct fault_row *r)
 {
@@ -489,12 +520,13 @@ static bool placed_by_poll(const struct fault_row *r)
 
 static void buffer_missed_late(uint32_t bytes)
 {
-	const struct fault_row r = {.name = "receive buffer is missed when the completion is polled",
-				    .op = SEND,
-				    .bytes = bytes,
-				    .recv_key = KEY_GONE,
-				    .receives = 1,
-				    .requester = IBV_WC_SUCCESS};
+	const struct fault_row r = {
+		.name = "receive buffer is missed when the completion is polled",
+		.op = SEND,
+		.bytes = bytes,
+		.recv_key = KEY_GONE,
+		.receives = 1,
+		.requester = IBV_WC_SUCCESS};
 	struct node_send send;
 	struct ibv_wc wc[2];
 
@@ -504,7 +536,8 @@ static void buffer_missed_late(uint32_t bytes)
 	EXPECT(side_post_send(&a, 0, &send, 1).ret == 0, "post_send");
 	EXPECT(side_poll(&a, 0, 1, PATIENCE, wc) == 1 && wc[0].status == IBV_WC_SUCCESS,
 	       "the sender has success");
-	EXPECT(side_poll(&b, 1, 2, 100, wc) == 1 && wc[0].wr_id == 11 && wc[0].status == IBV_WC_LOC_PROT_ERR,
+	EXPECT(side_poll(&b, 1, 2, 100, wc) == 1 && wc[0].wr_id == 11 &&
+		       wc[0].status == IBV_WC_LOC_PROT_ERR,
 	       "the receiver's completion");
 	EXPECT(side_state(&b, 0) == IBV_QPS_ERR, "responder in state %d", (int)side_state(&b, 0));
 	bystander_goes_on();
@@ -596,7 +629,7 @@ static void receive_rows(void)
 		run(&rows[i]);
 }
 
-/* --- two faults at once, and what is no fault --- */
+/* --- two faults at once, and what is no fault ------------------------------------ */
 
 static void combined_rows(void)
 {
@@ -648,17 +681,32 @@ static void no_fault_rows(void)
 		 .bytes = 8,
 		 .flags = IBV_SEND_INLINE,
 		 .lkey = KEY_ZERO},
-		{.name = "source without any rights", .op = SEND, .bytes = 8, .lkey = KEY_READ_ONLY},
-		{.name = "source without any rights", .op = WRITE, .bytes = 40000, .lkey = KEY_READ_ONLY},
-		{.name = "zero length, bad keys", .op = SEND, .lkey = KEY_WRONG, .recv_key = KEY_WRONG},
+		{.name = "source without any rights",
+		 .op = SEND,
+		 .bytes = 8,
+		 .lkey = KEY_READ_ONLY},
+		{.name = "source without any rights",
+		 .op = WRITE,
+		 .bytes = 40000,
+		 .lkey = KEY_READ_ONLY},
+		{.name = "zero length, bad keys",
+		 .op = SEND,
+		 .lkey = KEY_WRONG,
+		 .recv_key = KEY_WRONG},
 		{.name = "zero length, no elements", .op = SENDI, .elements = -1},
-		{.name = "zero length, bad keys", .op = WRITE, .lkey = KEY_WRONG, .rkey = KEY_WRONG},
+		{.name = "zero length, bad keys",
+		 .op = WRITE,
+		 .lkey = KEY_WRONG,
+		 .rkey = KEY_WRONG},
 		{.name = "zero length, address of nothing",
 		 .op = WRITE,
 		 .elements = -1,
 		 .rkey = KEY_ZERO,
 		 .remote_by = INT64_MIN},
-		{.name = "zero length, bad keys", .op = WRITI, .lkey = KEY_WRONG, .rkey = KEY_WRONG},
+		{.name = "zero length, bad keys",
+		 .op = WRITI,
+		 .lkey = KEY_WRONG,
+		 .rkey = KEY_WRONG},
 		{.name = "zero length, bad keys", .op = READ, .lkey = KEY_WRONG, .rkey = KEY_WRONG},
 		{.name = "zero length, no elements", .op = READ, .elements = -1, .rkey = KEY_DEAD},
 		{.name = "atomics need no other remote right",
@@ -669,13 +717,19 @@ static void no_fault_rows(void)
 		 .op = FAA,
 		 .bytes = 8,
 		 .rkey = KEY_ATOMIC_ONLY},
-		{.name = "offset in a zero-based region", .op = WRITE, .bytes = 8, .rkey = KEY_ZERO_BASED},
+		{.name = "offset in a zero-based region",
+		 .op = WRITE,
+		 .bytes = 8,
+		 .rkey = KEY_ZERO_BASED},
 		{.name = "address of the program's choice",
 		 .op = READ,
 		 .bytes = 8,
 		 .rkey = KEY_IOVA,
 		 .lkey = KEY_IOVA},
-		{.name = "receive longer than the message", .op = SEND, .bytes = 8, .recv_bytes = 4000},
+		{.name = "receive longer than the message",
+		 .op = SEND,
+		 .bytes = 8,
+		 .recv_bytes = 4000},
 		{.name = "receive longer than its region, the message fits",
 		 .op = SEND,
 		 .bytes = 8,

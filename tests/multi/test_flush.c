@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Queues that end: flushing in the error state, emptying by RESET and by destruction, draining, overrun; when
- * their slots are free; and when a completion channel says that something came.
+ * Queues that end: flushing in the error state, emptying by RESET and by destruction, draining,
+ * overrun; when their slots are free; and when a completion channel says that something came.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -44,8 +44,10 @@ static void receives(struct side *s, int qp, uint64_t first, uint64_t count)
 		side_recv_one(s, qp, first + i, RECV_AT + i * 4096, 200);
 }
 
-/* The next @count completions are numbers @first, @first + 1, ... with that status; and no more than they. */
-static void expect_completions(struct side *s, int cq, uint64_t first, int count, enum ibv_wc_status status)
+/* The next @count completions are numbers @first, @first + 1, ... with that status; and no more
+ * than they. */
+static void expect_completions(struct side *s, int cq, uint64_t first, int count,
+			       enum ibv_wc_status status)
 {
 	struct ibv_wc wc[NODE_LIST];
 	int got = side_poll(s, cq, count, PATIENCE, wc);
@@ -91,7 +93,7 @@ static void exchange(int qp)
 	EXPECT(side_check(&b, RECV_AT, 100, seed, 0) == -1, "data");
 }
 
-/* --- error --- */
+/* --- error ----------------------------------------------------------------------- */
 
 static void flush_row(void)
 {
@@ -147,8 +149,8 @@ static void responder_flush_row(void)
 	bad = a_send(&a, 9, 0);
 	bad.opcode = IBV_WR_RDMA_WRITE;
 	EXPECT(side_post_send(&a, 0, &bad, 1).ret == 0, "post_send");
-	EXPECT(side_poll(&a, 0, 1, PATIENCE, wc) == 1 && wc[0].status == IBV_WC_REM_ACCESS_ERR, "'%s'",
-	       ibv_wc_status_str(wc[0].status));
+	EXPECT(side_poll(&a, 0, 1, PATIENCE, wc) == 1 && wc[0].status == IBV_WC_REM_ACCESS_ERR,
+	       "'%s'", ibv_wc_status_str(wc[0].status));
 	expect_completions(&b, 0, 1, 2, IBV_WC_WR_FLUSH_ERR);
 	expect_completions(&b, 1, 101, 2, IBV_WC_WR_FLUSH_ERR);
 	while (side_async(&b, 0).any)
@@ -156,7 +158,7 @@ static void responder_flush_row(void)
 	pair_destroy(&a, 0, &b, 0);
 }
 
-/* --- RESET, destruction --- */
+/* --- RESET, destruction ---------------------------------------------------------- */
 
 static void reset_purge_row(void)
 {
@@ -170,7 +172,8 @@ static void reset_purge_row(void)
 		side_recv_one(&b, 1, 30 + i, RECV_AT, 200);
 		post(&a, 1, 40 + i, IBV_SEND_SIGNALED);
 	}
-	EXPECT(side_set_state(&a, 0, IBV_QPS_RESET) == 0 && side_set_state(&b, 0, IBV_QPS_RESET) == 0,
+	EXPECT(side_set_state(&a, 0, IBV_QPS_RESET) == 0 &&
+		       side_set_state(&b, 0, IBV_QPS_RESET) == 0,
 	       "to RESET");
 	expect_completions(&a, 0, 40, 4, IBV_WC_SUCCESS);
 	expect_completions(&b, 1, 30, 4, IBV_WC_SUCCESS);
@@ -188,9 +191,11 @@ static void reset_waiting_row(void)
 	receives(&a, 0, 1, 3);
 	post(&a, 0, 4, IBV_SEND_SIGNALED);
 	post(&a, 0, 5, IBV_SEND_SIGNALED);
-	EXPECT(side_set_state(&a, 0, IBV_QPS_RESET) == 0 && side_set_state(&b, 0, IBV_QPS_RESET) == 0,
+	EXPECT(side_set_state(&a, 0, IBV_QPS_RESET) == 0 &&
+		       side_set_state(&b, 0, IBV_QPS_RESET) == 0,
 	       "to RESET");
-	EXPECT(side_poll(&a, 0, 1, SHORTLY, wc) == 0 && side_poll(&a, 1, 1, 0, wc) == 0, "a completion");
+	EXPECT(side_poll(&a, 0, 1, SHORTLY, wc) == 0 && side_poll(&a, 1, 1, 0, wc) == 0,
+	       "a completion");
 	pair_connect(&a, 0, &link, &b, 0, &link);
 	exchange(0);
 	post(&b, 0, 6, IBV_SEND_SIGNALED);
@@ -213,7 +218,8 @@ static void reconnect_rows(void)
 		exchange(0);
 		if (i % 3)
 			EXPECT(side_set_state(&a, 0, IBV_QPS_ERR) == 0, "to ERR");
-		EXPECT(side_set_state(&b, 0, IBV_QPS_RESET) == 0 && side_set_state(&a, 0, IBV_QPS_RESET) == 0,
+		EXPECT(side_set_state(&b, 0, IBV_QPS_RESET) == 0 &&
+			       side_set_state(&a, 0, IBV_QPS_RESET) == 0,
 		       "to RESET");
 		pair_connect(&a, 0, &la, &b, 0, &lb);
 	}
@@ -232,11 +238,12 @@ static void destroy_row(void)
 	for (uint64_t i = 21; i < 26; i++)
 		post(&a, 0, i, IBV_SEND_SIGNALED); /* two are done, three wait */
 	pair_destroy(&a, 0, &b, 0);
-	EXPECT(side_poll(&a, 0, 1, SHORTLY, wc) == 0 && side_poll(&a, 1, 1, 0, wc) == 0, "the requester's");
+	EXPECT(side_poll(&a, 0, 1, SHORTLY, wc) == 0 && side_poll(&a, 1, 1, 0, wc) == 0,
+	       "the requester's");
 	EXPECT(side_poll(&b, 1, 1, 0, wc) == 0, "the responder's");
 }
 
-/* --- draining --- */
+/* --- draining -------------------------------------------------------------------- */
 
 static int to_sqd(bool notify)
 {
@@ -254,7 +261,8 @@ static void drain_idle_row(void)
 	connect_patiently();
 	EXPECT(to_sqd(true) == 0, "to SQD");
 	e = side_async(&a, PATIENCE);
-	EXPECT(e.any && e.type == IBV_EVENT_SQ_DRAINED && e.qp == 0, "event %d", e.any ? (int)e.type : -1);
+	EXPECT(e.any && e.type == IBV_EVENT_SQ_DRAINED && e.qp == 0, "event %d",
+	       e.any ? (int)e.type : -1);
 	row("[%s] SQD: requests wait, messages are received", mode);
 	side_recv_one(&b, 0, 1, RECV_AT, 200);
 	side_recv_one(&a, 0, 2, RECV_AT, 200);
@@ -286,7 +294,8 @@ static void drain_busy_row(void)
 	EXPECT(!side_async(&a, SHORTLY).any, "drained before it was");
 	side_recv_one(&b, 0, 11, RECV_AT, 200);
 	side_recv_one(&b, 0, 12, RECV_AT, 200);
-	EXPECT(side_poll(&a, 0, 1, PATIENCE, wc) == 1 && wc[0].wr_id == 1 && wc[0].status == IBV_WC_SUCCESS,
+	EXPECT(side_poll(&a, 0, 1, PATIENCE, wc) == 1 && wc[0].wr_id == 1 &&
+		       wc[0].status == IBV_WC_SUCCESS,
 	       "the first");
 	e = side_async(&a, PATIENCE);
 	EXPECT(e.any && e.type == IBV_EVENT_SQ_DRAINED, "event %d", e.any ? (int)e.type : -1);
@@ -297,7 +306,7 @@ static void drain_busy_row(void)
 	EXPECT(side_poll(&b, 1, 1, 0, wc) == 0, "purged");
 }
 
-/* --- slots --- */
+/* --- slots ----------------------------------------------------------------------- */
 
 static void slot_rows(void)
 {
@@ -305,7 +314,8 @@ static void slot_rows(void)
 	struct node_posted posted;
 	struct ibv_wc wc[1];
 
-	row("[%s] unsignalled requests hold their slots until a later signalled one is polled", mode);
+	row("[%s] unsignalled requests hold their slots until a later signalled one is polled",
+	    mode);
 	connect_patiently();
 	for (int i = 0; i < 17; i++) {
 		list[i] = a_send(&a, (uint64_t)i, i == 15 ? IBV_SEND_SIGNALED : 0);
@@ -315,27 +325,32 @@ static void slot_rows(void)
 	}
 	for (int round = 0; round < 5; round++) {
 		posted = side_post_send(&a, 0, list, 17);
-		EXPECT(posted.ret == ENOMEM && posted.bad == 16, "round %d: %d, bad_wr %d", round, posted.ret,
-		       posted.bad);
-		EXPECT(side_post_send(&a, 0, &list[15], 1).ret == ENOMEM, "round %d: a slot is free", round);
-		EXPECT(side_poll(&a, 0, 2, SHORTLY, wc) == 1 && wc[0].wr_id == 15, "round %d: completions",
-		       round);
+		EXPECT(posted.ret == ENOMEM && posted.bad == 16, "round %d: %d, bad_wr %d", round,
+		       posted.ret, posted.bad);
+		EXPECT(side_post_send(&a, 0, &list[15], 1).ret == ENOMEM,
+		       "round %d: a slot is free", round);
+		EXPECT(side_poll(&a, 0, 2, SHORTLY, wc) == 1 && wc[0].wr_id == 15,
+		       "round %d: completions", round);
 	}
 	pair_destroy(&a, 0, &b, 0);
 	row("[%s] a receive's slot is free once its completion is polled", mode);
 	connect_patiently();
 	receives(&b, 0, 0, 16);
-	EXPECT(side_post_recv(&b, 0, &(struct node_recv){.wr_id = 99}, 1).ret == ENOMEM, "a 17th receive");
+	EXPECT(side_post_recv(&b, 0, &(struct node_recv){.wr_id = 99}, 1).ret == ENOMEM,
+	       "a 17th receive");
 	post(&a, 0, 1, IBV_SEND_SIGNALED);
 	expect_completions(&a, 0, 1, 1, IBV_WC_SUCCESS);
-	EXPECT(side_post_recv(&b, 0, &(struct node_recv){.wr_id = 99}, 1).ret == ENOMEM, "before the poll");
+	EXPECT(side_post_recv(&b, 0, &(struct node_recv){.wr_id = 99}, 1).ret == ENOMEM,
+	       "before the poll");
 	expect_completions(&b, 1, 0, 1, IBV_WC_SUCCESS);
-	EXPECT(side_post_recv(&b, 0, &(struct node_recv){.wr_id = 99}, 1).ret == 0, "after the poll");
-	EXPECT(side_post_recv(&b, 0, &(struct node_recv){.wr_id = 99}, 1).ret == ENOMEM, "and one more");
+	EXPECT(side_post_recv(&b, 0, &(struct node_recv){.wr_id = 99}, 1).ret == 0,
+	       "after the poll");
+	EXPECT(side_post_recv(&b, 0, &(struct node_recv){.wr_id = 99}, 1).ret == ENOMEM,
+	       "and one more");
 	pair_destroy(&a, 0, &b, 0);
 }
 
-/* --- overrun --- */
+/* --- overrun --------------------------------------------------------------------- */
 
 static bool has_event(struct side *s, enum ibv_event_type type, int qp, int cq, unsigned int ms)
 {
@@ -356,7 +371,8 @@ static void send_overrun_row(void)
 
 	row("[%s] a send CQ that overruns: CQ_ERR, the queue pair fails, others go on", mode);
 	spec.send_cq = 2;
-	EXPECT(side_create_cq(&a, 2, 4, false) == 0 && side_create_cq(&b, 2, 4, false) == 0, "small CQs");
+	EXPECT(side_create_cq(&a, 2, 4, false) == 0 && side_create_cq(&b, 2, 4, false) == 0,
+	       "small CQs");
 	pair_create(&a, 0, &b, 0, &spec);
 	pair_connect(&a, 0, NULL, &b, 0, NULL);
 	pair_create(&a, 1, &b, 1, NULL);
@@ -384,7 +400,8 @@ static void receive_overrun_row(void)
 
 	row("[%s] a receive CQ that overruns: CQ_ERR, the sender hears of it", mode);
 	spec.recv_cq = 2;
-	EXPECT(side_create_cq(&a, 2, 2, false) == 0 && side_create_cq(&b, 2, 2, false) == 0, "small CQs");
+	EXPECT(side_create_cq(&a, 2, 2, false) == 0 && side_create_cq(&b, 2, 2, false) == 0,
+	       "small CQs");
 	pair_create(&a, 0, &b, 0, &spec);
 	pair_connect(&a, 0, NULL, &b, 0, NULL);
 	receives(&b, 0, 101, 4);
@@ -392,9 +409,10 @@ static void receive_overrun_row(void)
 		post(&a, 0, i, IBV_SEND_SIGNALED);
 	got = side_poll(&a, 0, 4, PATIENCE, wc);
 	EXPECT(got == 4 && wc[1].status == IBV_WC_SUCCESS, "%d completions", got);
-	EXPECT(wc[2].status == IBV_WC_REM_OP_ERR || wc[2].status == IBV_WC_RETRY_EXC_ERR, "the third: '%s'",
-	       ibv_wc_status_str(wc[2].status));
-	EXPECT(wc[3].status == IBV_WC_WR_FLUSH_ERR, "the fourth: '%s'", ibv_wc_status_str(wc[3].status));
+	EXPECT(wc[2].status == IBV_WC_REM_OP_ERR || wc[2].status == IBV_WC_RETRY_EXC_ERR,
+	       "the third: '%s'", ibv_wc_status_str(wc[2].status));
+	EXPECT(wc[3].status == IBV_WC_WR_FLUSH_ERR, "the fourth: '%s'",
+	       ibv_wc_status_str(wc[3].status));
 	EXPECT(has_event(&b, IBV_EVENT_CQ_ERR, -1, 2, PATIENCE), "no CQ_ERR");
 	EXPECT(side_state(&b, 0) == IBV_QPS_ERR, "responder in state %d", (int)side_state(&b, 0));
 	while (side_async(&b, 0).any)
@@ -403,7 +421,7 @@ static void receive_overrun_row(void)
 	EXPECT(side_destroy_cq(&a, 2) == 0 && side_destroy_cq(&b, 2) == 0, "ibv_destroy_cq");
 }
 
-/* --- events --- */
+/* --- events ---------------------------------------------------------------------- */
 
 static void message(unsigned int flags)
 {
@@ -476,7 +494,7 @@ static void arm_send_row(void)
 	pair_destroy(&a, 0, &b, 0);
 }
 
-/* --- acknowledgement, in this process --- */
+/* --- acknowledgement, in this process -------------------------------------------- */
 
 static struct ibv_cq *event_cq;
 static _Atomic bool destroyed;
@@ -501,9 +519,11 @@ static void events_to_self(int count)
 		EXPECT(ibv_req_notify_cq(event_cq, 0) == 0, "ibv_req_notify_cq");
 		side_recv_one(&a, 0, 1, RECV_AT, 200);
 		post(&a, 0, 2, IBV_SEND_SIGNALED);
-		EXPECT(node_poll(n, 0, 1, PATIENCE, wc) == 1 && node_poll(n, 2, 1, PATIENCE, wc) == 1,
+		EXPECT(node_poll(n, 0, 1, PATIENCE, wc) == 1 &&
+			       node_poll(n, 2, 1, PATIENCE, wc) == 1,
 		       "message %d", i);
-		if (i < count - 1 && EXPECT(ibv_get_cq_event(n->channel, &cq, &context) == 0, "event %d", i))
+		if (i < count - 1 &&
+		    EXPECT(ibv_get_cq_event(n->channel, &cq, &context) == 0, "event %d", i))
 			EXPECT(cq == event_cq, "event %d is of another CQ", i);
 	}
 }
@@ -526,7 +546,8 @@ static void acknowledge_row(void)
 	ibv_ack_cq_events(event_cq, 40);
 	for (int i = 0; i < 59; i++)
 		ibv_ack_cq_events(event_cq, 1);
-	usleep(20000); /* a wrong return would show by now; a right one needs the last acknowledgement */
+	usleep(20000); /* a wrong return would show by now; a right one needs the last
+			  acknowledgement */
 	EXPECT(!destroyed, "destroyed before the last acknowledgement");
 	ibv_ack_cq_events(event_cq, 1);
 	pthread_join(thread, &ret);

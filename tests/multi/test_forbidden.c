@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Processes that may not read and write each other's memory: what still works (messages and device memory,
- * through memory that both map), how the rest ends, and that it is said once.
+ * Processes that may not read and write each other's memory: what still works (messages and device
+ * memory, through memory that both map), how the rest ends, and that it is said once.
  */
 #include <errno.h>
 #include <grp.h>
@@ -40,12 +40,12 @@ static struct side a, b;
 static const char *variant;
 static uint64_t seed;
 
-/* --- barriers --- */
+/* --- barriers -------------------------------------------------------------------- */
 
 static void deny_calls(void)
 {
-	if (!refuse_call(SYS_process_vm_readv, EPERM) || !refuse_call(SYS_process_vm_writev, EPERM) ||
-	    !refuse_call(SYS_pidfd_getfd, EPERM))
+	if (!refuse_call(SYS_process_vm_readv, EPERM) ||
+	    !refuse_call(SYS_process_vm_writev, EPERM) || !refuse_call(SYS_pidfd_getfd, EPERM))
 		DIE("no filter: errno %d", errno);
 }
 
@@ -73,7 +73,7 @@ static void raise_barrier(void)
 		drop_privileges(false);
 }
 
-/* --- what a side does in its own process --- */
+/* --- what a side does in its own process ----------------------------------------- */
 
 enum job { MAKE_QP, CONNECT_QP, SEND_UD, OPEN_DM, CHECK_DM, CLOSE_DM, BE_REACHABLE };
 
@@ -119,24 +119,27 @@ static uint64_t connect_qp(struct ibv_qp *qp, uint32_t dest, const uint64_t gid[
 
 	attr.qp_state = IBV_QPS_RTR;
 	if (ret == 0)
-		ret = ibv_modify_qp(
-			qp, &attr,
-			IBV_QP_STATE |
-				(uc ? IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN : 0));
+		ret = ibv_modify_qp(qp, &attr,
+				    IBV_QP_STATE | (uc ? IBV_QP_AV | IBV_QP_PATH_MTU |
+								    IBV_QP_DEST_QPN | IBV_QP_RQ_PSN
+						       : 0));
 	attr.qp_state = IBV_QPS_RTS;
-	return ret ? (uint64_t)ret : (uint64_t)ibv_modify_qp(qp, &attr, IBV_QP_STATE | IBV_QP_SQ_PSN);
+	return ret ? (uint64_t)ret
+		   : (uint64_t)ibv_modify_qp(qp, &attr, IBV_QP_STATE | IBV_QP_SQ_PSN);
 }
 
 static uint64_t send_ud(struct node *n, int qp, uint64_t to, const uint64_t gid[2])
 {
 	struct ibv_ah_attr attr = address(gid);
 	struct ibv_ah *ah = ibv_create_ah(n->pd, &attr);
-	struct ibv_sge sge = {(uintptr_t)n->arena + FROM, (uint32_t)(to >> 32), n->info.key[KEY_FULL]};
-	struct ibv_send_wr *bad, wr = {.sg_list = &sge,
-				       .num_sge = 1,
-				       .opcode = IBV_WR_SEND,
-				       .send_flags = IBV_SEND_SIGNALED,
-				       .wr.ud = {.ah = ah, .remote_qpn = (uint32_t)to, .remote_qkey = QKEY}};
+	struct ibv_sge sge = {(uintptr_t)n->arena + FROM, (uint32_t)(to >> 32),
+			      n->info.key[KEY_FULL]};
+	struct ibv_send_wr *bad,
+		wr = {.sg_list = &sge,
+		      .num_sge = 1,
+		      .opcode = IBV_WR_SEND,
+		      .send_flags = IBV_SEND_SIGNALED,
+		      .wr.ud = {.ah = ah, .remote_qpn = (uint32_t)to, .remote_qkey = QKEY}};
 	int ret = ah ? ibv_post_send(n->qp[qp], &wr, &bad) : errno;
 
 	if (ah)
@@ -150,7 +153,8 @@ static uint64_t open_dm(struct node *n)
 	uint64_t word = 7;
 
 	dm = ibv_alloc_dm(n->ctx, &attr);
-	dm_mr = dm ? ibv_reg_dm_mr(n->pd, dm, 0, DM_BYTES, PROBE_ALL | IBV_ACCESS_ZERO_BASED) : NULL;
+	dm_mr = dm ? ibv_reg_dm_mr(n->pd, dm, 0, DM_BYTES, PROBE_ALL | IBV_ACCESS_ZERO_BASED)
+		   : NULL;
 	if (!dm_mr || ibv_memcpy_to_dm(dm, 0, &word, sizeof(word)))
 		DIE("device memory: errno %d", errno);
 	return dm_mr->rkey;
@@ -198,7 +202,7 @@ static uint64_t ask(struct side *s, enum job what, int qp, uint64_t x, const uni
 	return side_end(s);
 }
 
-/* --- messages; queue pair number is that of the service --- */
+/* --- messages; queue pair number is that of the service -------------------------- */
 
 static void open_pairs(void)
 {
@@ -212,7 +216,8 @@ static void open_pairs(void)
 	for (enum service s = UC; s <= UD; s++) {
 		number[0] = (uint32_t)ask(&a, MAKE_QP, (int)s, s, NULL);
 		number[1] = (uint32_t)ask(&b, MAKE_QP, (int)s, s, NULL);
-		if (!number[0] || !number[1] || ask(&a, CONNECT_QP, (int)s, number[1], &b.info.gid) ||
+		if (!number[0] || !number[1] ||
+		    ask(&a, CONNECT_QP, (int)s, number[1], &b.info.gid) ||
 		    ask(&b, CONNECT_QP, (int)s, number[0], &a.info.gid))
 			DIE("a pair of %s", service_name[s]);
 	}
@@ -258,8 +263,8 @@ static void expect_received(struct side *to, enum service s, uint32_t bytes)
 
 	if (side_poll(to, 1, 1, PATIENCE, wc) != 1)
 		DIE("nothing received");
-	EXPECT(wc[0].status == IBV_WC_SUCCESS && wc[0].byte_len == bytes + header, "receive: '%s', %u bytes",
-	       ibv_wc_status_str(wc[0].status), wc[0].byte_len);
+	EXPECT(wc[0].status == IBV_WC_SUCCESS && wc[0].byte_len == bytes + header,
+	       "receive: '%s', %u bytes", ibv_wc_status_str(wc[0].status), wc[0].byte_len);
 	EXPECT(side_check(to, INTO + header, bytes, seed, 0) == -1, "bytes differ from %ld on",
 	       side_check(to, INTO + header, bytes, seed, 0));
 }
@@ -279,8 +284,8 @@ static void message_row(struct side *from, struct side *to, enum service s, uint
 }
 
 /*
- * Several messages before the first is taken: each has its own way through shared memory. And its own place
- * at the sender, where it may be still when the next one is posted.
+ * Several messages before the first is taken: each has its own way through shared memory. And its
+ * own place at the sender, where it may be still when the next one is posted.
  */
 static void burst_row(struct side *from, struct side *to)
 {
@@ -295,7 +300,8 @@ static void burst_row(struct side *from, struct side *to)
 	EXPECT(side_poll(from, 0, 8, PATIENCE, wc) == 8, "completions");
 	EXPECT(side_poll(to, 1, 8, PATIENCE, wc) == 8, "receives");
 	for (uint32_t i = 0; i < 8; i++)
-		EXPECT(side_check(to, INTO + i * bytes, bytes, first + 1 + i, 0) == -1, "message %u", i);
+		EXPECT(side_check(to, INTO + i * bytes, bytes, first + 1 + i, 0) == -1,
+		       "message %u", i);
 }
 
 /* No receive is posted at first, and the sender waits for its event. */
@@ -303,7 +309,8 @@ static void resume_row(struct side *from, struct side *to, uint32_t bytes)
 {
 	uint64_t begin, took = UINT64_MAX;
 
-	row("[%s] RC: %u bytes %s, posted before the receive, the sender asleep", variant, bytes, way(from));
+	row("[%s] RC: %u bytes %s, posted before the receive, the sender asleep", variant, bytes,
+	    way(from));
 	for (int i = 0; i < ATTEMPTS && took > RESUME_LIMIT; i++) {
 		EXPECT(side_arm(from, 0, 0) == 0, "ibv_req_notify_cq");
 		post(from, to, RC, bytes);
@@ -320,7 +327,8 @@ static void resume_row(struct side *from, struct side *to, uint32_t bytes)
 
 static void message_rows(struct side *from, struct side *to)
 {
-	static const uint32_t sizes[] = {1, 64, 65, 4096, 16384, 16385, 65537, 1u << 20, BIG - 64, BIG};
+	static const uint32_t sizes[] = {1,	64,    65,	 4096,	   16384,
+					 16385, 65537, 1u << 20, BIG - 64, BIG};
 	static const uint32_t datagrams[] = {1, 24, 25, 1000, 1024};
 
 	for (size_t i = 0; i < COUNT_OF(sizes); i++) {
@@ -334,7 +342,7 @@ static void message_rows(struct side *from, struct side *to)
 	burst_row(from, to);
 }
 
-/* --- accesses to the other's memory --- */
+/* --- accesses to the other's memory ---------------------------------------------- */
 
 static void access_rows(struct side *from, struct side *to, bool refused)
 {
@@ -349,10 +357,11 @@ static void access_rows(struct side *from, struct side *to, bool refused)
 		    {IBV_WR_ATOMIC_CMP_AND_SWP, 8}};
 
 	for (size_t i = 0; i < COUNT_OF(rows); i++) {
-		row("[%s] %s of %u bytes %s: %s", variant, probe_name(rows[i].op), rows[i].bytes, way(from),
-		    refused ? "refused" : "done");
-		EXPECT_PROBE(from, to, RC, rows[i].op, to->info.base[KEY_FULL] + INTO, to->info.key[KEY_FULL],
-			     rows[i].bytes, refused ? IBV_WC_REM_OP_ERR : IBV_WC_SUCCESS);
+		row("[%s] %s of %u bytes %s: %s", variant, probe_name(rows[i].op), rows[i].bytes,
+		    way(from), refused ? "refused" : "done");
+		EXPECT_PROBE(from, to, RC, rows[i].op, to->info.base[KEY_FULL] + INTO,
+			     to->info.key[KEY_FULL], rows[i].bytes,
+			     refused ? IBV_WC_REM_OP_ERR : IBV_WC_SUCCESS);
 		row("[%s] ... and others go on", variant);
 		message_row(from, to, UC, 50000);
 		message_row(to, from, RC, 50000);
@@ -379,7 +388,7 @@ static void dm_rows(struct side *from, struct side *to)
 	EXPECT(ask(to, CLOSE_DM, 0, 0, NULL) == 0, "closing");
 }
 
-/* --- what is said --- */
+/* --- what is said ---------------------------------------------------------------- */
 
 /* Lines of process @from that name @pid and the remedy; *other: lines that do not. */
 static unsigned int warnings(int log, pid_t from, pid_t pid, unsigned int *other)
@@ -413,7 +422,7 @@ static void expect_said(struct side *who, int log, struct side *about, bool refu
 	EXPECT(other == 0, "%u other lines", other);
 }
 
-/* --- variants --- */
+/* --- variants -------------------------------------------------------------------- */
 
 static const struct row {
 	const char *name, *a, *b;
@@ -471,7 +480,8 @@ int main(int argc, char **argv)
 	time_limit(200);
 	for (size_t i = 0; i < COUNT_OF(variants); i++) {
 		if (variants[i].as_root && geteuid() != 0) {
-			printf("SKIPPED [%s]: only root can become another user\n", variants[i].name);
+			printf("SKIPPED [%s]: only root can become another user\n",
+			       variants[i].name);
 			continue;
 		}
 		sandbox_enter();

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Children of a process that uses the device: whatever they do and however they end, their parent's traffic
- * with another process goes on; and they can open the device themselves.
+ * Children of a process that uses the device: whatever they do and however they end, their parent's
+ * traffic with another process goes on; and they can open the device themselves.
  */
 #include <errno.h>
 #include <pthread.h>
@@ -48,32 +48,33 @@ int __lsan_is_turned_off(void)
 	return is_child;
 }
 
-/* --- the other process sends back what it receives --- */
+/* --- the other process sends back what it receives ------------------------------- */
 
 static uint64_t echo(struct node *n, const struct side_job *job)
 {
-	struct node_recv recv = {.num_sge = 1,
-				 .sge = {{n->info.base[KEY_FULL] + THEIRS, BYTES, n->info.key[KEY_FULL]}}};
+	struct node_recv recv = {
+		.num_sge = 1,
+		.sge = {{n->info.base[KEY_FULL] + THEIRS, BYTES, n->info.key[KEY_FULL]}}};
 	struct node_send send = {.opcode = IBV_WR_SEND, .flags = IBV_SEND_SIGNALED, .num_sge = 1};
 	uint64_t count = 0;
 
 	for (;; count++) {
 		struct ibv_wc wc;
 
-		if (node_post_recv(n, ECHO_QP, &recv, 1).ret || node_poll(n, 1, 1, 20000, &wc) != 1 ||
-		    wc.status != IBV_WC_SUCCESS)
+		if (node_post_recv(n, ECHO_QP, &recv, 1).ret ||
+		    node_poll(n, 1, 1, 20000, &wc) != 1 || wc.status != IBV_WC_SUCCESS)
 			DIE("echo: no message");
 		send.sge[0] = recv.sge[0];
 		send.sge[0].length = wc.byte_len;
-		if (node_post_send(n, ECHO_QP, &send, 1).ret || node_poll(n, 0, 1, PATIENCE, &wc) != 1 ||
-		    wc.status != IBV_WC_SUCCESS)
+		if (node_post_send(n, ECHO_QP, &send, 1).ret ||
+		    node_poll(n, 0, 1, PATIENCE, &wc) != 1 || wc.status != IBV_WC_SUCCESS)
 			DIE("echo: no answer");
 		if (send.sge[0].length == job->arg[0])
 			return count;
 	}
 }
 
-/* --- this process' traffic, in a thread of its own --- */
+/* --- this process' traffic, in a thread of its own ------------------------------- */
 
 static struct {
 	pthread_t thread;
@@ -93,11 +94,13 @@ static bool one(struct node_send *s, uint64_t offset, uint32_t bytes)
 	       node_poll(a.node, 0, 1, PATIENCE, &wc) == 1 && wc.status == IBV_WC_SUCCESS;
 }
 
-/* A message there and back, a WRITE and a READ of it, and an atomic. Return: what failed, NULL: nothing */
+/* A message there and back, a WRITE and a READ of it, and an atomic. Return: what failed, NULL:
+ * nothing */
 static const char *one_round(uint64_t seed, uint32_t bytes)
 {
 	struct node_recv recv = {.num_sge = 1, .sge = {side_sge(&a, KEY_FULL, BACK, BYTES)}};
-	struct node_send s = {.remote_addr = b.info.base[KEY_FULL] + COPY, .rkey = b.info.key[KEY_FULL]};
+	struct node_send s = {.remote_addr = b.info.base[KEY_FULL] + COPY,
+			      .rkey = b.info.key[KEY_FULL]};
 	struct ibv_wc wc;
 
 	pattern_fill(a.node->arena + OURS, bytes, seed, 0);
@@ -172,7 +175,7 @@ static void expect_traffic(void)
 		DIE("nothing more to see");
 }
 
-/* --- children --- */
+/* --- children -------------------------------------------------------------------- */
 
 static void after_all(void)
 {
@@ -255,12 +258,14 @@ static void child_opens_and(void (*end)(int status))
 	pair_create(&own, 0, &own, 0,
 		    NULL); /* with itself; the message waits, so that there is a timer, too */
 	pair_connect(&own, 0, &patient, &own, 0, &patient);
-	EXPECT(side_post_send(&own, 0, &(struct node_send){.opcode = IBV_WR_SEND, .flags = IBV_SEND_SIGNALED},
-			      1)
+	EXPECT(side_post_send(
+		       &own, 0,
+		       &(struct node_send){.opcode = IBV_WR_SEND, .flags = IBV_SEND_SIGNALED}, 1)
 			       .ret == 0,
 	       "ibv_post_send");
 	side_recv_one(&own, 0, 1, 0, 8);
-	EXPECT(side_poll(&own, 0, 1, PATIENCE, &wc) == 1 && wc.status == IBV_WC_SUCCESS, "its own message");
+	EXPECT(side_poll(&own, 0, 1, PATIENCE, &wc) == 1 && wc.status == IBV_WC_SUCCESS,
+	       "its own message");
 	if (end == exit)
 		side_stop(&own);
 	end(own_failures());
@@ -314,7 +319,8 @@ static void expect_end(pid_t pid, bool killed)
 {
 	int status = 0, want = killed ? SIGKILL : 0;
 
-	EXPECT(waitpid(pid, &status, 0) == pid && status == want, "the child ended with status 0x%x", status);
+	EXPECT(waitpid(pid, &status, 0) == pid && status == want,
+	       "the child ended with status 0x%x", status);
 	EXPECT(sandbox_entries() > 0, "the child removed the shared folder");
 }
 
@@ -390,7 +396,7 @@ static void query_row(void)
 	expect_traffic();
 }
 
-/* --- forks while other threads are in the library --- */
+/* --- forks while other threads are in the library -------------------------------- */
 
 static _Atomic bool churning;
 
@@ -457,9 +463,9 @@ static void storm(const char *name, unsigned int ms, unsigned int threads)
 		const struct kind *k = &kinds[forks % COUNT_OF(kinds)];
 
 		row("%s: a child that %s", name, k->name);
-		expect_end(
-			start_child(threads && k->what == child_closes ? child_closes_its_objects : k->what),
-			k->killed);
+		expect_end(start_child(threads && k->what == child_closes ? child_closes_its_objects
+									  : k->what),
+			   k->killed);
 	}
 	churning = false;
 	for (unsigned int i = 0; i < threads; i++)
@@ -467,7 +473,7 @@ static void storm(const char *name, unsigned int ms, unsigned int threads)
 	expect_traffic();
 }
 
-/* --- parent and child as peers --- */
+/* --- parent and child as peers --------------------------------------------------- */
 
 struct meeting {
 	_Atomic uint32_t child_qpn, parent_ready, child_done;
@@ -486,7 +492,8 @@ static bool wait_for(_Atomic uint32_t *word)
 }
 
 /* Requests of one side to the other, both in this row's turn; the other polls for nothing. */
-static void access_peer(struct side *from, int qp, int cq, const struct node_info *to, uint64_t seed)
+static void access_peer(struct side *from, int qp, int cq, const struct node_info *to,
+			uint64_t seed)
 {
 	struct node_send s = {.opcode = IBV_WR_RDMA_WRITE,
 			      .flags = IBV_SEND_SIGNALED,
@@ -497,13 +504,13 @@ static void access_peer(struct side *from, int qp, int cq, const struct node_inf
 	struct ibv_wc wc = {.status = IBV_WC_GENERAL_ERR};
 
 	side_fill(from, TALK, BYTES, seed, 0);
-	EXPECT(side_post_send(from, qp, &s, 1).ret == 0 && side_poll(from, cq, 1, PATIENCE, &wc) == 1 &&
-		       wc.status == IBV_WC_SUCCESS,
+	EXPECT(side_post_send(from, qp, &s, 1).ret == 0 &&
+		       side_poll(from, cq, 1, PATIENCE, &wc) == 1 && wc.status == IBV_WC_SUCCESS,
 	       "WRITE: '%s'", ibv_wc_status_str(wc.status));
 	s.opcode = IBV_WR_RDMA_READ;
 	s.sge[0] = side_sge(from, KEY_FULL, READ_BACK, BYTES);
-	EXPECT(side_post_send(from, qp, &s, 1).ret == 0 && side_poll(from, cq, 1, PATIENCE, &wc) == 1 &&
-		       wc.status == IBV_WC_SUCCESS,
+	EXPECT(side_post_send(from, qp, &s, 1).ret == 0 &&
+		       side_poll(from, cq, 1, PATIENCE, &wc) == 1 && wc.status == IBV_WC_SUCCESS,
 	       "READ: '%s'", ibv_wc_status_str(wc.status));
 	EXPECT(side_check(from, READ_BACK, BYTES, seed, 0) == -1, "bytes");
 }
@@ -520,8 +527,8 @@ static void talk(struct side *s, int qp, int send_cq, int recv_cq, uint64_t mine
 
 	side_fill(s, TALK, bytes, mine, 0);
 	side_recv_one(s, qp, 1, HEARD, bytes);
-	EXPECT(side_post_send(s, qp, &wr, 1).ret == 0 && side_poll(s, send_cq, 1, PATIENCE, &wc) == 1 &&
-		       wc.status == IBV_WC_SUCCESS,
+	EXPECT(side_post_send(s, qp, &wr, 1).ret == 0 &&
+		       side_poll(s, send_cq, 1, PATIENCE, &wc) == 1 && wc.status == IBV_WC_SUCCESS,
 	       "SEND of %u bytes: '%s'", bytes, ibv_wc_status_str(wc.status));
 	EXPECT(side_poll(s, recv_cq, 1, PATIENCE, &wc) == 1 && wc.status == IBV_WC_SUCCESS &&
 		       wc.byte_len == bytes,
@@ -609,10 +616,12 @@ int main(int argc, char **argv)
 #endif
 	time_limit(200);
 	sandbox_enter();
-	meeting = mmap(NULL, sizeof(*meeting), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	meeting = mmap(NULL, sizeof(*meeting), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS,
+		       -1, 0);
 	side_open(&a, NULL);
 	side_start(&b);
-	if (meeting == MAP_FAILED || side_create_cq(&a, 2, 64, false) || side_create_cq(&a, 3, 64, false))
+	if (meeting == MAP_FAILED || side_create_cq(&a, 2, 64, false) ||
+	    side_create_cq(&a, 3, 64, false))
 		DIE("no room");
 	traffic_start();
 	kind_rows();
@@ -620,7 +629,8 @@ int main(int argc, char **argv)
 		talk_row(n);
 	storm("forks in a row", STORM_MS, 0);
 	if (TEST_SANITIZED)
-		printf("SKIPPED: forks while others allocate; the sanitizer's allocator does not survive "
+		printf("SKIPPED: forks while others allocate; the sanitizer's allocator does not "
+		       "survive "
 		       "them\n");
 	else
 		storm("forks while others open and close", STORM_MS, 2);

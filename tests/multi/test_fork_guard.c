@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * ANYVERBS_FORK=dontfork: children of fork() do not get registered memory, and ibv_rereg_mr() says when that
- * could not be had: its codes DONT_FORK_NEW, DO_FORK_OLD and CMD_AND_DO_FORK_NEW, and what the region is
- * after each.
+ * ANYVERBS_FORK=dontfork: children of fork() do not get registered memory, and ibv_rereg_mr() says
+ * when that could not be had: its codes DONT_FORK_NEW, DO_FORK_OLD and CMD_AND_DO_FORK_NEW, and
+ * what the region is after each.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -84,7 +84,8 @@ static void expect_reach(const uint8_t *p, const struct ibv_mr *mr, bool good)
 		     good ? IBV_WC_SUCCESS : IBV_WC_REM_ACCESS_ERR);
 }
 
-static void expect_rereg(struct ibv_mr *mr, int flags, struct ibv_pd *pd, uint8_t *p, int want, int error)
+static void expect_rereg(struct ibv_mr *mr, int flags, struct ibv_pd *pd, uint8_t *p, int want,
+			 int error)
 {
 	int ret, err;
 

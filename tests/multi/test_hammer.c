@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Many processes of many threads each, all sending to all over shared queues: no completion is lost, doubled
- * or out of order. What is expected of each is in lib/hammer.h; here the processes are led through it.
+ * Many processes of many threads each, all sending to all over shared queues: no completion is
+ * lost, doubled or out of order. What is expected of each is in lib/hammer.h; here the processes
+ * are led through it.
  *
  * HAMMER_SECONDS, HAMMER_PROCESSES and HAMMER_THREADS (of each process) change the size.
  */
@@ -35,7 +36,7 @@ struct done {
 	uint64_t received;
 };
 
-/* --- one of the processes --- */
+/* --- one of the processes -------------------------------------------------------- */
 
 static void run_process(int sock)
 {
@@ -71,7 +72,7 @@ static void run_process(int sock)
 	}
 }
 
-/* --- the one that leads --- */
+/* --- the one that leads ---------------------------------------------------------- */
 
 static struct spawned process[HAMMER_PROCESSES_MAX];
 static struct hammer_address address[HAMMER_PROCESSES_MAX];

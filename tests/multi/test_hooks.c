@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What registration caches hear. Open MPI's and UCX's patch the C library's functions that take memory away,
- * and are called with locks held from within verbs; here the program defines these functions. They must not
- * be called for memory that stays, whatever is moved beneath it, and must be for memory that the library had
- * allocated.
+ * What registration caches hear. Open MPI's and UCX's patch the C library's functions that take
+ * memory away, and are called with locks held from within verbs; here the program defines these
+ * functions. They must not be called for memory that stays, whatever is moved beneath it, and must
+ * be for memory that the library had allocated.
  */
 #include <errno.h>
 #include <pthread.h>
@@ -103,8 +103,8 @@ static void expect_reached(const uint8_t *p, const struct ibv_mr *mr)
 	EXPECT_PROBE(&b, &a, 0, IBV_WR_RDMA_READ, (uintptr_t)p, mr->rkey, MESSAGE, IBV_WC_SUCCESS);
 }
 
-/* Register, reach, move the region to other memory, reach, deregister. @surely: it is adopted; else it may
- * be. */
+/* Register, reach, move the region to other memory, reach, deregister. @surely: it is adopted; else
+ * it may be. */
 static void region_row(const char *name, bool surely)
 {
 	uint8_t *p = map_private(), *other = map_private();
@@ -123,7 +123,8 @@ static void region_row(const char *name, bool surely)
 	ret = ibv_rereg_mr(mr, IBV_REREG_MR_CHANGE_TRANSLATION, NULL, other, BYTES, 0);
 	expect_silence("ibv_rereg_mr");
 	EXPECT(ret == 0, "ibv_rereg_mr: %d", ret);
-	EXPECT(pages_private(p) && (!surely || !pages_private(other)), "not adopted in the other place only");
+	EXPECT(pages_private(p) && (!surely || !pages_private(other)),
+	       "not adopted in the other place only");
 	expect_reached(other, mr);
 	begin();
 	ret = ibv_dereg_mr(mr);
@@ -173,7 +174,8 @@ static void allocated_row(void)
 	begin();
 	EXPECT(ibv_dereg_mr(mr) == 0, "ibv_dereg_mr");
 	listening = false;
-	EXPECT(heard && !strcmp(heard, "munmap") && heard_at == (uintptr_t)at && heard_bytes >= BYTES,
+	EXPECT(heard && !strcmp(heard, "munmap") && heard_at == (uintptr_t)at &&
+		       heard_bytes >= BYTES,
 	       "nobody hears that it is gone");
 }
 

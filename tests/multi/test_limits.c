@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Limits are what the device really does: of each kind of object, as many as the attributes say can be made,
- * in one process, and not one more; and each object as large as they say.
+ * Limits are what the device really does: of each kind of object, as many as the attributes say can
+ * be made, in one process, and not one more; and each object as large as they say.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -77,7 +77,8 @@ static int end_srq(void *object)
 }
 
 /* @already: how many there are before. */
-static void number_row(const char *what, int limit, int already, void *(*make)(void), int (*end)(void *))
+static void number_row(const char *what, int limit, int already, void *(*make)(void),
+		       int (*end)(void *))
 {
 	void **object = calloc((size_t)limit + 1, sizeof(*object));
 	int n = 0, ended = 0;
@@ -96,7 +97,8 @@ static void number_row(const char *what, int limit, int already, void *(*make)(v
 
 static void size_row(void)
 {
-	struct ibv_cq *large = ibv_create_cq(ctx, dev.max_cqe, NULL, NULL, ctx->num_comp_vectors - 1);
+	struct ibv_cq *large =
+		ibv_create_cq(ctx, dev.max_cqe, NULL, NULL, ctx->num_comp_vectors - 1);
 	struct ibv_qp_init_attr init = {
 		.send_cq = large,
 		.recv_cq = large,
@@ -130,7 +132,8 @@ int main(void)
 	number_row("QPs", dev.max_qp, 0, make_qp, end_qp);
 	number_row("SRQs", dev.max_srq, 0, make_srq, end_srq);
 	size_row();
-	EXPECT(ibv_destroy_cq(cq) == 0 && ibv_dealloc_pd(pd) == 0 && ibv_close_device(ctx) == 0, "the end");
+	EXPECT(ibv_destroy_cq(cq) == 0 && ibv_dealloc_pd(pd) == 0 && ibv_close_device(ctx) == 0,
+	       "the end");
 	sandbox_leave();
 	return summary();
 }

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The report on misuse: little programs with one mistake each, run with ANYVERBS_CHECK=json, and what is said
- * of them; and one without, of which nothing is. Each is this program, executed afresh.
+ * The report on misuse: little programs with one mistake each, run with ANYVERBS_CHECK=json, and
+ * what is said of them; and one without, of which nothing is. Each is this program, executed
+ * afresh.
  */
 #include <errno.h>
 #include <poll.h>
@@ -22,7 +23,7 @@
 #define OUTPUT	 16384
 #define PATIENCE 20000u
 
-/* --- what the programs are made of ---------------------------------------------------------------------- */
+/* --- what the programs are made of ----------------------------------------------- */
 
 static struct world {
 	struct ibv_context *ctx;
@@ -57,8 +58,9 @@ static void connect_to_itself(uint8_t rnr_retry)
 				    .ah_attr = {.port_num = 1, .is_global = 1}};
 	need(!ibv_query_gid(w.ctx, 1, 0, &attr.ah_attr.grh.dgid), "query_gid");
 	need(!ibv_modify_qp(w.qp, &attr,
-			    IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN |
-				    IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER),
+			    IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN |
+				    IBV_QP_RQ_PSN | IBV_QP_MAX_DEST_RD_ATOMIC |
+				    IBV_QP_MIN_RNR_TIMER),
 	     "RTR");
 	attr = (struct ibv_qp_attr){.qp_state = IBV_QPS_RTS,
 				    .timeout = 10,
@@ -80,7 +82,8 @@ static void open_world(uint8_t rnr_retry)
 	w.ctx = node_open_device();
 	w.pd = ibv_alloc_pd(w.ctx);
 	w.channel = ibv_create_comp_channel(w.ctx);
-	w.buffer = mmap(NULL, 2 * BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	w.buffer =
+		mmap(NULL, 2 * BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	need(w.pd && w.channel && w.buffer != MAP_FAILED, "objects");
 	w.send_cq = ibv_create_cq(w.ctx, 8, NULL, w.channel, 0);
 	w.recv_cq = ibv_create_cq(w.ctx, 8, NULL, NULL, 0);
@@ -143,7 +146,7 @@ static void take_event(bool acknowledge)
 		ibv_ack_cq_events(cq, 1);
 }
 
-/* --- the programs --------------------------------------------------------------------------------------- */
+/* --- the programs ---------------------------------------------------------------- */
 
 /* All sorts of things, properly. */
 static void clean(void)
@@ -351,17 +354,32 @@ static const struct program {
 	{"do_not_acknowledge", do_not_acknowledge, "json", 0, {{"unacknowledged", "CQ", 1}}, 7},
 	{"run_dry", run_dry, "json", 0, {{"ran-dry", "QP", 1}}, 1},
 	{"never_poll", never_poll, "json", 0, {{"never-polled", "CQ", 1}}, 8},
-	{"never_poll_and_clean_up", never_poll_and_clean_up, "json", 0, {{"never-polled", "CQ", 1}}, 1},
-	{"destroy_unacknowledged", destroy_unacknowledged, "json", 0, {{"unacknowledged", "CQ", 1}}, 1},
+	{"never_poll_and_clean_up",
+	 never_poll_and_clean_up,
+	 "json",
+	 0,
+	 {{"never-polled", "CQ", 1}},
+	 1},
+	{"destroy_unacknowledged",
+	 destroy_unacknowledged,
+	 "json",
+	 0,
+	 {{"unacknowledged", "CQ", 1}},
+	 1},
 	{"overrun", overrun, "json", 0, {{"overrun", "CQ", 1}}, 1},
-	{"change_buffer", change_buffer, "json", 0, {{"buffer-changed", "QP", 1}, {"ran-dry", "QP", 1}}, 2},
+	{"change_buffer",
+	 change_buffer,
+	 "json",
+	 0,
+	 {{"buffer-changed", "QP", 1}, {"ran-dry", "QP", 1}},
+	 2},
 	{"leave_in_error", leave_in_error, "json", 0, {{"in-error", "QP", 1}}, 1},
 	{"take_failure", take_failure, "json,fail", 0, {{0}}, 0},
 	{"take_failures_event", take_failures_event, "json,fail", 0, {{0}}, 0},
 	{"fail_itself", fail_itself, "json,fail", 3, {{"not-destroyed", "QP", 1}}, 7},
 };
 
-/* --- running them --------------------------------------------------------------------------------------- */
+/* --- running them ---------------------------------------------------------------- */
 
 static void start(const struct program *p, int out)
 {
@@ -416,9 +434,10 @@ static void program_row(const struct program *p)
 	row("%s with ANYVERBS_CHECK=%s", p->name, p->check ? p->check : "");
 	status = run(p, text);
 	EXPECT(status == p->status, "status %d instead of %d: %s", status, p->status, text);
-	EXPECT(count_of(text, "\n") == p->lines, "%d lines instead of %d: %s", count_of(text, "\n"), p->lines,
+	EXPECT(count_of(text, "\n") == p->lines, "%d lines instead of %d: %s", count_of(text, "\n"),
+	       p->lines, text);
+	EXPECT(count_of(text, "{\"misuse\":") == p->lines, "lines that are none of the report: %s",
 	       text);
-	EXPECT(count_of(text, "{\"misuse\":") == p->lines, "lines that are none of the report: %s", text);
 	for (size_t i = 0; i < COUNT_OF(p->says) && p->says[i].misuse; i++) {
 		snprintf(what, sizeof(what), "{\"misuse\":\"%s\",", p->says[i].misuse);
 		EXPECT(count_of(text, what) >= p->says[i].count, "no '%s': %s", what, text);
@@ -430,12 +449,14 @@ static void program_row(const struct program *p)
 /* The form for people. */
 static void text_row(void)
 {
-	static const struct program p = {"leave_pd_and_close", leave_pd_and_close, "1", 0, {{0}}, 1};
+	static const struct program p = {
+		"leave_pd_and_close", leave_pd_and_close, "1", 0, {{0}}, 1};
 	static char text[OUTPUT];
 
 	row("the report in English says what, which and where");
 	EXPECT(run(&p, text) == 0, "it fails");
-	EXPECT(strstr(text, "]: check: any0: PD ") && strstr(text, ": was not destroyed (made at ") &&
+	EXPECT(strstr(text, "]: check: any0: PD ") &&
+		       strstr(text, ": was not destroyed (made at ") &&
 		       strstr(text, "test_misuse("),
 	       "%s", text);
 	EXPECT(count_of(text, "\n") == 1, "%s", text);

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * ibv_modify_cq(): events of a completion queue that wait for so many completions, or so long, and those that
- * do not wait. This process has the queue; another one sends, so that the entries are appended from outside.
+ * ibv_modify_cq(): events of a completion queue that wait for so many completions, or so long, and
+ * those that do not wait. This process has the queue; another one sends, so that the entries are
+ * appended from outside.
  */
 #include <errno.h>
 #include <string.h>
@@ -67,7 +68,7 @@ static void begin(const char *name, unsigned int count, unsigned int period_us, 
 	EXPECT(node_arm(n, CQ, solicited) == 0, "ibv_req_notify_cq");
 }
 
-/* --- so many --- */
+/* --- so many --------------------------------------------------------------------- */
 
 static void count_row(void)
 {
@@ -115,7 +116,7 @@ static void solicited_row(void)
 	expect_entries(5);
 }
 
-/* --- so long --- */
+/* --- so long --------------------------------------------------------------------- */
 
 static void period_row(const char *name, unsigned int count)
 {
@@ -143,7 +144,7 @@ static void there_period_row(void)
 	expect_entries(2);
 }
 
-/* --- not at all --- */
+/* --- not at all ------------------------------------------------------------------ */
 
 static void changed_rows(void)
 {
@@ -202,7 +203,8 @@ static void refused_rows(void)
 	expect_event(CQ);
 	expect_entries(2);
 	row("the device says how far it goes");
-	EXPECT(ibv_query_device_ex(n->ctx, NULL, &dev) == 0 && dev.cq_mod_caps.max_cq_count == UINT16_MAX &&
+	EXPECT(ibv_query_device_ex(n->ctx, NULL, &dev) == 0 &&
+		       dev.cq_mod_caps.max_cq_count == UINT16_MAX &&
 		       dev.cq_mod_caps.max_cq_period == UINT16_MAX,
 	       "not");
 }
@@ -220,9 +222,12 @@ static void destroyed_row(void)
 		if (side_create_qp(&a, 1, &mine, NULL) || side_create_qp(&b, 1, &theirs, NULL))
 			DIE("queue pairs");
 		pair_connect(&a, 1, NULL, &b, 1, NULL);
-		EXPECT(moderate(SPARE, 0, LONG_US) == 0 && node_arm(n, SPARE, 0) == 0, "moderation");
+		EXPECT(moderate(SPARE, 0, LONG_US) == 0 && node_arm(n, SPARE, 0) == 0,
+		       "moderation");
 		side_recv_one(&a, 1, 1, 0, 8);
-		EXPECT(side_post_send(&b, 1, &(struct node_send){.opcode = IBV_WR_SEND}, 1).ret == 0, "post");
+		EXPECT(side_post_send(&b, 1, &(struct node_send){.opcode = IBV_WR_SEND}, 1).ret ==
+			       0,
+		       "post");
 		pair_destroy(&a, 1, &b, 1);
 		EXPECT(node_destroy_cq(n, SPARE) == 0, "ibv_destroy_cq");
 	}

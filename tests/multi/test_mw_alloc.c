@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Allocation of memory windows: of which types, what an allocated one keeps busy, and that the key of a freed
- * one is not given to what comes next in its place.
+ * Allocation of memory windows: of which types, what an allocated one keeps busy, and that the key
+ * of a freed one is not given to what comes next in its place.
  */
 #include <errno.h>
 
@@ -11,7 +11,8 @@ static void alloc_rows(void)
 {
 	static const struct {
 		int type, error;
-	} rows[] = {{1, 0}, {2, 0}, {0, EINVAL}, {3, EINVAL}, {-1, EINVAL}, {255, EINVAL}, {257, EINVAL}};
+	} rows[] = {{1, 0},	  {2, 0},	 {0, EINVAL},  {3, EINVAL},
+		    {-1, EINVAL}, {255, EINVAL}, {257, EINVAL}};
 
 	for (size_t i = 0; i < COUNT_OF(rows); i++) {
 		struct ibv_mw *mw;
@@ -22,7 +23,8 @@ static void alloc_rows(void)
 		EXPECT(!mw == !!rows[i].error && (mw || errno == rows[i].error), "errno %d", errno);
 		if (!mw)
 			continue;
-		EXPECT(mw->context == n->ctx && mw->pd == n->pd && (int)mw->type == rows[i].type, "fields");
+		EXPECT(mw->context == n->ctx && mw->pd == n->pd && (int)mw->type == rows[i].type,
+		       "fields");
 		expect_shut(0, mw->rkey);
 		free_window(mw);
 	}
@@ -61,8 +63,8 @@ static void reuse_row(enum ibv_mw_type type, bool region_next)
 	struct ibv_mw *mw = window(type);
 	uint32_t index = mw->rkey >> 8, last, got = 0;
 
-	row("type %d: the key it was bound with is not given to the next %s in its place", (int)type,
-	    region_next ? "region" : "window");
+	row("type %d: the key it was bound with is not given to the next %s in its place",
+	    (int)type, region_next ? "region" : "window");
 	need_bind(0, mw, R_PLAIN, 0, REGION_LEN, ALL_REMOTE);
 	last = mw->rkey;
 	free_window(mw);

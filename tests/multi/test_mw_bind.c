@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* What memory windows may be bound to, what is then behind their keys, and which binds are refused. */
+/* What memory windows may be bound to, what is then behind their keys, and which binds are refused.
+ */
 #include <errno.h>
 
 #include "mw_fixture.h"
@@ -22,10 +23,10 @@ static const struct bind_row bind_rows[] = {
 	{"the last byte", R_PLAIN, REGION_LEN - 1, 1, READ_RIGHT, OK, OK},
 	{"no rights", R_PLAIN, 0, 64, 0, OK, OK},
 	{"a region that cannot be written, for reads", R_BIND_ONLY, 0, 64, READ_RIGHT, OK, OK},
-	{"a region that cannot be written, for writes", R_BIND_ONLY, 0, 64, IBV_ACCESS_REMOTE_WRITE, LATE,
-	 LATE},
-	{"a region that cannot be written, for atomics", R_BIND_ONLY, 0, 64, IBV_ACCESS_REMOTE_ATOMIC, LATE,
-	 LATE},
+	{"a region that cannot be written, for writes", R_BIND_ONLY, 0, 64, IBV_ACCESS_REMOTE_WRITE,
+	 LATE, LATE},
+	{"a region that cannot be written, for atomics", R_BIND_ONLY, 0, 64,
+	 IBV_ACCESS_REMOTE_ATOMIC, LATE, LATE},
 	{"a region without MW_BIND", R_NO_BIND, 0, 64, READ_RIGHT, LATE, LATE},
 	{"a region with addresses of its own", R_IOVA, 16, 64, ALL_REMOTE, OK, OK},
 	{"a region of another domain", R_OTHER_PD, 0, 64, READ_RIGHT, EPERM, LATE},
@@ -50,14 +51,17 @@ static void expect_bound(int qp, const struct bind_row *r, const struct ibv_mw *
 	uint64_t base = r->access & IBV_ACCESS_ZERO_BASED ? 0 : base_of(r->r) + (uint64_t)r->offset;
 	uint32_t bytes = r->length < 8 ? 1 : 8;
 	bool readable = r->access & IBV_ACCESS_REMOTE_READ;
-	enum ibv_wc_status want = readable ? SUCCESS : IBV_WC_REM_ACCESS_ERR, no = IBV_WC_REM_ACCESS_ERR;
+	enum ibv_wc_status want = readable ? SUCCESS : IBV_WC_REM_ACCESS_ERR,
+			   no = IBV_WC_REM_ACCESS_ERR;
 
 	pattern_fill(memory, REGION_LEN, 9, 0);
 	EXPECT_PROBE(&b, &a, qp, IBV_WR_RDMA_READ, base, mw->rkey, bytes, want);
 	if (readable)
-		EXPECT(side_check(&b, PROBE_AT, bytes, 9, (uint64_t)r->offset) == -1, "bytes of the READ");
+		EXPECT(side_check(&b, PROBE_AT, bytes, 9, (uint64_t)r->offset) == -1,
+		       "bytes of the READ");
 	EXPECT_PROBE(&b, &a, qp, IBV_WR_RDMA_READ, base + r->length - bytes, mw->rkey, bytes, want);
-	EXPECT_PROBE(&b, &a, qp, IBV_WR_RDMA_READ, base + r->length - bytes + 1, mw->rkey, bytes, no);
+	EXPECT_PROBE(&b, &a, qp, IBV_WR_RDMA_READ, base + r->length - bytes + 1, mw->rkey, bytes,
+		     no);
 	EXPECT_PROBE(&b, &a, qp, IBV_WR_RDMA_READ, base - 1, mw->rkey, bytes, no);
 }
 
@@ -157,7 +161,8 @@ static void damaged_rows(void)
 
 static void foreign_window_rows(void)
 {
-	struct ibv_mw *one = ibv_alloc_mw(n->other_pd, TYPE1), *two = ibv_alloc_mw(n->other_pd, TYPE2);
+	struct ibv_mw *one = ibv_alloc_mw(n->other_pd, TYPE1),
+		      *two = ibv_alloc_mw(n->other_pd, TYPE2);
 	struct ibv_mw_bind_info mine = info_of(R_PLAIN, 0, 64, READ_RIGHT),
 				its = info_of(R_OTHER_PD, 0, 64, READ_RIGHT);
 

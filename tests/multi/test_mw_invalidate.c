@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Invalidation of memory windows by LOCAL_INV and by the other side's SEND_WITH_INV: of what, of what not,
- * and when.
+ * Invalidation of memory windows by LOCAL_INV and by the other side's SEND_WITH_INV: of what, of
+ * what not, and when.
  */
 #include <string.h>
 
@@ -35,18 +35,19 @@ static void invalidate_rows(void)
 	invalidate_row("a window of type 1", one->rkey, BIND_ERR);
 	invalidate_row("a window that is not bound", two->rkey, BIND_ERR);
 	invalidate_row("a window bound on another queue pair", bound->rkey, BIND_ERR);
-	invalidate_row("an older key of a bound window", (bound->rkey & ~0xffu) | ((bound->rkey - 1) & 0xff),
-		       BIND_ERR);
+	invalidate_row("an older key of a bound window",
+		       (bound->rkey & ~0xffu) | ((bound->rkey - 1) & 0xff), BIND_ERR);
 	row("after refused invalidations all is as before");
 	expect_open(0, one->rkey);
 	expect_open(1, bound->rkey);
-	EXPECT_PROBE(&b, &a, 0, IBV_WR_RDMA_READ, (uintptr_t)memory, region[R_REMOTE]->rkey, 8, SUCCESS);
+	EXPECT_PROBE(&b, &a, 0, IBV_WR_RDMA_READ, (uintptr_t)memory, region[R_REMOTE]->rkey, 8,
+		     SUCCESS);
 	free_window(one);
 	free_window(two);
 	free_window(bound);
 }
 
-/* --- SEND_WITH_INV --- */
+/* --- SEND_WITH_INV --------------------------------------------------------------- */
 
 static struct node_send send_inv(uint32_t rkey, uint32_t bytes)
 {
@@ -72,12 +73,12 @@ static void send_inv_row(uint32_t bytes)
 	EXPECT(side_poll(&b, 0, 1, PROBE_PATIENCE, &sent) == 1 && sent.status == SUCCESS &&
 		       sent.opcode == IBV_WC_SEND,
 	       "sender: '%s'", ibv_wc_status_str(sent.status));
-	EXPECT(node_poll(n, 1, 1, PROBE_PATIENCE, &wc) == 1 && wc.status == SUCCESS, "receiver: '%s'",
-	       ibv_wc_status_str(wc.status));
+	EXPECT(node_poll(n, 1, 1, PROBE_PATIENCE, &wc) == 1 && wc.status == SUCCESS,
+	       "receiver: '%s'", ibv_wc_status_str(wc.status));
 	EXPECT(wc.opcode == IBV_WC_RECV && wc.wc_flags == IBV_WC_WITH_INV &&
 		       wc.invalidated_rkey == mw->rkey && wc.byte_len == bytes && wc.wr_id == 5,
-	       "completion: opcode %d, flags %u, key 0x%x", (int)wc.opcode, (unsigned int)wc.wc_flags,
-	       wc.invalidated_rkey);
+	       "completion: opcode %d, flags %u, key 0x%x", (int)wc.opcode,
+	       (unsigned int)wc.wc_flags, wc.invalidated_rkey);
 	EXPECT(side_check(&a, 0x300000, bytes, 6, 0) == -1, "bytes of the message");
 	expect_shut(0, mw->rkey);
 	need_bind(1, mw, R_PLAIN, 0, REGION_LEN, ALL_REMOTE);
@@ -107,14 +108,16 @@ static void send_inv_order_row(void)
 	side_recv_one(&a, 0, 5, 0x300000, 64);
 	EXPECT(side_post_send(&b, 0, list, 3).ret == 0, "ibv_post_send");
 	EXPECT(side_poll(&b, 0, 3, PROBE_PATIENCE, wc) == 3, "completions");
-	EXPECT(wc[0].status == SUCCESS && wc[1].status == SUCCESS && wc[2].status == IBV_WC_REM_ACCESS_ERR,
+	EXPECT(wc[0].status == SUCCESS && wc[1].status == SUCCESS &&
+		       wc[2].status == IBV_WC_REM_ACCESS_ERR,
 	       "%d %d %d", (int)wc[0].status, (int)wc[1].status, (int)wc[2].status);
 	EXPECT(pattern_check(memory, 64, 8, 0) == -1 && memory[64] == 0, "bytes");
 	probe_reconnect(&b, &a, 0);
 	free_window(mw);
 }
 
-/* What cannot be invalidated: the receive fails, and the sender hears nothing until its retries are spent. */
+/* What cannot be invalidated: the receive fails, and the sender hears nothing until its retries are
+ * spent. */
 static void bad_send_inv_row(const char *name, int qp, uint32_t rkey)
 {
 	struct node_send s = send_inv(rkey, 8);
@@ -123,9 +126,11 @@ static void bad_send_inv_row(const char *name, int qp, uint32_t rkey)
 	row("SEND_WITH_INV of %s", name);
 	side_recv_one(&a, qp, 5, 0x300000, 64);
 	EXPECT(side_post_send(&b, qp, &s, 1).ret == 0, "ibv_post_send");
-	EXPECT(node_poll(n, 1, 1, PROBE_PATIENCE, &wc) == 1 && wc.status != SUCCESS && wc.wr_id == 5,
+	EXPECT(node_poll(n, 1, 1, PROBE_PATIENCE, &wc) == 1 && wc.status != SUCCESS &&
+		       wc.wr_id == 5,
 	       "receiver: '%s'", ibv_wc_status_str(wc.status));
-	EXPECT(side_poll(&b, 0, 1, PROBE_PATIENCE, &sent) == 1 && sent.status == IBV_WC_RETRY_EXC_ERR,
+	EXPECT(side_poll(&b, 0, 1, PROBE_PATIENCE, &sent) == 1 &&
+		       sent.status == IBV_WC_RETRY_EXC_ERR,
 	       "sender: '%s'", ibv_wc_status_str(sent.status));
 	probe_reconnect(&b, &a, qp);
 }
@@ -141,7 +146,8 @@ static void bad_send_inv_rows(void)
 	bad_send_inv_row("a region's key", 0, region[R_REMOTE]->rkey);
 	bad_send_inv_row("a window of type 1", 0, one->rkey);
 	bad_send_inv_row("a window bound on another queue pair", 1, two->rkey);
-	bad_send_inv_row("an older key of the window", 0, (two->rkey & ~0xffu) | ((two->rkey - 1) & 0xff));
+	bad_send_inv_row("an older key of the window", 0,
+			 (two->rkey & ~0xffu) | ((two->rkey - 1) & 0xff));
 	row("after refused invalidations both windows are open");
 	expect_open(0, one->rkey);
 	expect_open(0, two->rkey);
@@ -149,8 +155,8 @@ static void bad_send_inv_rows(void)
 	free_window(two);
 }
 
-/* Posted through ibv_wr_send_inv() by the owner to the other side, whose key nothing is known of: refused
- * there. */
+/* Posted through ibv_wr_send_inv() by the owner to the other side, whose key nothing is known of:
+ * refused there. */
 static void wr_send_inv_row(void)
 {
 	struct ibv_qp_ex *ex = ibv_qp_to_qp_ex(n->qp[QP_EX]);
@@ -164,7 +170,8 @@ static void wr_send_inv_row(void)
 	ibv_wr_send_inv(ex, b.info.key[KEY_FULL]);
 	ibv_wr_set_sge(ex, n->mr[KEY_FULL]->lkey, (uintptr_t)n->arena, 8);
 	EXPECT(ibv_wr_complete(ex) == 0, "ibv_wr_complete");
-	EXPECT(side_poll(&b, 1, 1, PROBE_PATIENCE, &theirs) == 1 && theirs.status != SUCCESS, "receiver");
+	EXPECT(side_poll(&b, 1, 1, PROBE_PATIENCE, &theirs) == 1 && theirs.status != SUCCESS,
+	       "receiver");
 	EXPECT(node_poll(n, 0, 1, PROBE_PATIENCE, &wc) == 1 && wc.status == IBV_WC_RETRY_EXC_ERR,
 	       "sender: '%s'", ibv_wc_status_str(wc.status));
 	probe_reconnect(&b, &a, QP_EX);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The key of a memory window from bind to bind: for type 1 each bind shuts the last key; type 2 has the key
- * that the program chose, on one queue pair, until it is invalidated.
+ * The key of a memory window from bind to bind: for type 1 each bind shuts the last key; type 2 has
+ * the key that the program chose, on one queue pair, until it is invalidated.
  */
 #include "mw_fixture.h"
 
@@ -111,12 +111,14 @@ static void type2_keys_row(void)
 		EXPECT(mw->rkey == (index | tag), "key 0x%x after the post", mw->rkey);
 		EXPECT(finish(0, IBV_WC_BIND_MW) == SUCCESS, "bind");
 		expect_access(0, IBV_WR_RDMA_READ, (uintptr_t)memory, mw->rkey, true);
-		expect_access(0, IBV_WR_RDMA_READ, (uintptr_t)memory, index | ((tag + 1) & 0xff), false);
+		expect_access(0, IBV_WR_RDMA_READ, (uintptr_t)memory, index | ((tag + 1) & 0xff),
+			      false);
 		EXPECT(invalidate(0, mw->rkey) == SUCCESS, "LOCAL_INV");
 		expect_access(0, IBV_WR_RDMA_READ, (uintptr_t)memory, mw->rkey, false);
 	}
 	row("type 2: the same key again after invalidation");
-	EXPECT(post_bind(0, mw, mw->rkey, &info) == 0 && finish(0, IBV_WC_BIND_MW) == SUCCESS, "bind");
+	EXPECT(post_bind(0, mw, mw->rkey, &info) == 0 && finish(0, IBV_WC_BIND_MW) == SUCCESS,
+	       "bind");
 	expect_open(0, mw->rkey);
 	free_window(mw);
 }

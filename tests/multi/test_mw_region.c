@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What memory windows are bound to and by: a region is busy until the last window is gone from it, and the
- * destruction of a queue pair shuts its windows of type 2.
+ * What memory windows are bound to and by: a region is busy until the last window is gone from it,
+ * and the destruction of a queue pair shuts its windows of type 2.
  */
 #include <errno.h>
 

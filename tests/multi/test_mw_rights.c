@@ -10,8 +10,10 @@ static void rights_row(enum ibv_mw_type type, enum region r, unsigned int access
 	row("type %d: rights 0x%x on a region %s remote rights", (int)type, access,
 	    r == R_REMOTE ? "with" : "without");
 	need_bind(0, mw, r, 0, REGION_LEN, access);
-	expect_access(0, IBV_WR_RDMA_WRITE, (uintptr_t)memory, mw->rkey, access & IBV_ACCESS_REMOTE_WRITE);
-	expect_access(0, IBV_WR_RDMA_READ, (uintptr_t)memory, mw->rkey, access & IBV_ACCESS_REMOTE_READ);
+	expect_access(0, IBV_WR_RDMA_WRITE, (uintptr_t)memory, mw->rkey,
+		      access & IBV_ACCESS_REMOTE_WRITE);
+	expect_access(0, IBV_WR_RDMA_READ, (uintptr_t)memory, mw->rkey,
+		      access & IBV_ACCESS_REMOTE_READ);
 	expect_access(0, IBV_WR_ATOMIC_FETCH_AND_ADD, (uintptr_t)memory, mw->rkey,
 		      access & IBV_ACCESS_REMOTE_ATOMIC);
 	expect_access(0, IBV_WR_ATOMIC_CMP_AND_SWP, (uintptr_t)memory, mw->rkey,
@@ -22,7 +24,8 @@ static void rights_row(enum ibv_mw_type type, enum region r, unsigned int access
 static void rights_table(void)
 {
 	for (unsigned int i = 0; i < 8; i++) {
-		unsigned int access = (i & 1 ? IBV_ACCESS_REMOTE_WRITE : 0) | (i & 2 ? READ_RIGHT : 0) |
+		unsigned int access = (i & 1 ? IBV_ACCESS_REMOTE_WRITE : 0) |
+				      (i & 2 ? READ_RIGHT : 0) |
 				      (i & 4 ? IBV_ACCESS_REMOTE_ATOMIC : 0);
 
 		rights_row(TYPE1, R_PLAIN, access);

@@ -34,11 +34,12 @@ static bool only(uint64_t value)
 	return true;
 }
 
-/* The bind's completion must be taken before the flood begins, and the end's while it runs: same send CQ. */
+/* The bind's completion must be taken before the flood begins, and the end's while it runs: same
+ * send CQ. */
 static void shut_row(enum shut how)
 {
-	static const char *const names[] = {"unbound", "invalidated", "freed (type 1)", "freed (type 2)",
-					    "bound elsewhere"};
+	static const char *const names[] = {"unbound", "invalidated", "freed (type 1)",
+					    "freed (type 2)", "bound elsewhere"};
 	bool type2 = how == SHUT_INVALIDATE || how == SHUT_FREE_2;
 
 	row("a window is %s while another process writes through it", names[how]);
@@ -47,12 +48,13 @@ static void shut_row(enum shut how)
 		struct flood_report report;
 
 		need_bind(QP_FLOOD, mw, R_PLAIN, 0, FLOOD_BYTES, ALL_REMOTE);
-		flood_go(&flood,
-			 &(struct flood_work){IBV_WR_RDMA_WRITE, (uintptr_t)memory, mw->rkey, FLOOD_BYTES});
+		flood_go(&flood, &(struct flood_work){IBV_WR_RDMA_WRITE, (uintptr_t)memory,
+						      mw->rkey, FLOOD_BYTES});
 		shut(how, mw);
 		memset(memory, 0xff, FLOOD_BYTES);
 		report = flood_until_failure(&flood);
-		EXPECT(report.status == IBV_WC_REM_ACCESS_ERR, "'%s'", ibv_wc_status_str(report.status));
+		EXPECT(report.status == IBV_WC_REM_ACCESS_ERR, "'%s'",
+		       ibv_wc_status_str(report.status));
 		EXPECT(report.done > 0, "nothing was written before");
 		EXPECT(only(UINT64_MAX), "written after it was shut");
 		flood_reconnect(&flood);
@@ -69,7 +71,8 @@ static void destroy_row(void)
 
 	row("the queue pair of a window is destroyed while another process writes through it");
 	need_bind(QP_FLOOD, mw, R_PLAIN, 0, FLOOD_BYTES, ALL_REMOTE);
-	flood_go(&flood, &(struct flood_work){IBV_WR_RDMA_WRITE, (uintptr_t)memory, mw->rkey, FLOOD_BYTES});
+	flood_go(&flood,
+		 &(struct flood_work){IBV_WR_RDMA_WRITE, (uintptr_t)memory, mw->rkey, FLOOD_BYTES});
 	EXPECT(node_destroy_qp(n, QP_FLOOD) == 0, "ibv_destroy_qp");
 	memset(memory, 0xff, FLOOD_BYTES);
 	report = flood_until_failure(&flood);
@@ -87,7 +90,8 @@ static void steady_row(void)
 
 	row("a window is untouched by what happens to others of its region");
 	need_bind(0, mw, R_PLAIN, 0, FLOOD_BYTES, ALL_REMOTE);
-	flood_go(&flood, &(struct flood_work){IBV_WR_RDMA_WRITE, (uintptr_t)memory, mw->rkey, FLOOD_BYTES});
+	flood_go(&flood,
+		 &(struct flood_work){IBV_WR_RDMA_WRITE, (uintptr_t)memory, mw->rkey, FLOOD_BYTES});
 	for (int i = 0; i < 1000 && !flood_failed(&flood); i++) {
 		need_bind(0, other, R_PLAIN, 0, FLOOD_BYTES, ALL_REMOTE);
 		unbind(0, other);

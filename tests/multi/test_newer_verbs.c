@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Functions that libibverbs has got since rdma-core 44, as programs built with newer headers find them: by
- * name and version node. What they register is written to by another process; what this device has not is
- * refused, of any device.
+ * Functions that libibverbs has got since rdma-core 44, as programs built with newer headers find
+ * them: by name and version node. What they register is written to by another process; what this
+ * device has not is refused, of any device.
  */
 #include <dlfcn.h>
 #include <errno.h>
@@ -81,7 +81,7 @@ static void expect_written(struct ibv_mr *mr, uint64_t addr, const void *memory,
 	EXPECT(pattern_check(memory, bytes, PROBE_SEED, 0) == -1, "bytes");
 }
 
-/* --- ibv_reg_mr_ex --- */
+/* --- ibv_reg_mr_ex --------------------------------------------------------------- */
 
 static struct mr_attr attr_default(uint64_t mask)
 {
@@ -111,7 +111,8 @@ static void mask_rows(void)
 		{"a file and an address", MASK_FD | MASK_OFFSET | MASK_IOVA | MASK_ADDR, EINVAL},
 		{"a DMA handle", MASK_ADDR | MASK_DMAH, EOPNOTSUPP},
 		{"a buffer without address", MASK_BUF, EINVAL},
-		{"a buffer and a file", MASK_BUF | MASK_ADDR | MASK_FD | MASK_OFFSET | MASK_IOVA, EINVAL},
+		{"a buffer and a file", MASK_BUF | MASK_ADDR | MASK_FD | MASK_OFFSET | MASK_IOVA,
+		 EINVAL},
 		{"an unknown bit", MASK_ADDR | 64, EOPNOTSUPP},
 		{"the last bit", MASK_ADDR | 1ull << 63, EOPNOTSUPP},
 	};
@@ -124,10 +125,12 @@ static void mask_rows(void)
 		row("ibv_reg_mr_ex: %s", rows[i].name);
 		errno = 0;
 		mr = reg_ex(n->pd, &attr);
-		EXPECT(!mr == !!rows[i].error && errno == rows[i].error, "%p, errno %d", (void *)mr, errno);
+		EXPECT(!mr == !!rows[i].error && errno == rows[i].error, "%p, errno %d", (void *)mr,
+		       errno);
 		if (!mr)
 			continue;
-		EXPECT(mr->addr == attr.addr && mr->length == LEN && mr->pd == n->pd && mr->context == n->ctx,
+		EXPECT(mr->addr == attr.addr && mr->length == LEN && mr->pd == n->pd &&
+			       mr->context == n->ctx,
 		       "fields");
 		expect_written(mr, addr, attr.addr, LEN);
 		EXPECT(ibv_dereg_mr(mr) == 0, "ibv_dereg_mr");
@@ -144,8 +147,10 @@ static void access_row(void)
 	mr = reg_ex(n->pd, &attr);
 	if (!EXPECT(mr, "errno %d", errno))
 		return;
-	EXPECT_PROBE(&b, &a, 0, IBV_WR_RDMA_READ, (uintptr_t)attr.addr, mr->rkey, 64, IBV_WC_SUCCESS);
-	EXPECT_PROBE(&b, &a, 0, IBV_WR_RDMA_WRITE, (uintptr_t)attr.addr, mr->rkey, 64, IBV_WC_REM_ACCESS_ERR);
+	EXPECT_PROBE(&b, &a, 0, IBV_WR_RDMA_READ, (uintptr_t)attr.addr, mr->rkey, 64,
+		     IBV_WC_SUCCESS);
+	EXPECT_PROBE(&b, &a, 0, IBV_WR_RDMA_WRITE, (uintptr_t)attr.addr, mr->rkey, 64,
+		     IBV_WC_REM_ACCESS_ERR);
 	EXPECT(ibv_dereg_mr(mr) == 0, "ibv_dereg_mr");
 	attr.access = IBV_ACCESS_REMOTE_WRITE;
 	EXPECT(!reg_ex(n->pd, &attr) && errno == EINVAL, "REMOTE_WRITE alone: errno %d", errno);
@@ -156,7 +161,8 @@ static void short_row(void)
 {
 	const size_t page = (size_t)sysconf(_SC_PAGESIZE), known = offsetof(struct mr_attr, dmah);
 	const struct mr_attr attr = attr_default(MASK_ADDR);
-	uint8_t *p = mmap(NULL, 2 * page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	uint8_t *p =
+		mmap(NULL, 2 * page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	struct ibv_mr *mr;
 
 	row("ibv_reg_mr_ex: members behind those of the mask");
@@ -168,7 +174,7 @@ static void short_row(void)
 	munmap(p, 2 * page);
 }
 
-/* --- buffers --- */
+/* --- buffers --------------------------------------------------------------------- */
 
 static void *need_buf(size_t size, void **handle)
 {
@@ -206,7 +212,8 @@ static void range_rows(void)
 		row("ibv_reg_buf_mr: %s", rows[i].name);
 		errno = 0;
 		mr = buf_reg(n->pd, handle, at, rows[i].length, PROBE_ALL);
-		EXPECT(!mr == !!rows[i].error && errno == rows[i].error, "%p, errno %d", (void *)mr, errno);
+		EXPECT(!mr == !!rows[i].error && errno == rows[i].error, "%p, errno %d", (void *)mr,
+		       errno);
 		if (!mr)
 			continue;
 		expect_written(mr, (uintptr_t)at, at, (uint32_t)rows[i].length);
@@ -234,7 +241,8 @@ static void base_row(void)
 
 static void expect_refused(const char *what, struct ibv_pd *pd, void *handle, void *p)
 {
-	EXPECT(!buf_reg(pd, handle, p, 8, PROBE_ALL) && errno == EINVAL, "%s: errno %d", what, errno);
+	EXPECT(!buf_reg(pd, handle, p, 8, PROBE_ALL) && errno == EINVAL, "%s: errno %d", what,
+	       errno);
 }
 
 /* Which buffer a handle is of, and that it is of none. */
@@ -271,11 +279,11 @@ static void no_memory_row(void)
 
 	row("a buffer larger than memory");
 	if (!TEST_SANITIZED) /* whose allocators end the program */
-		EXPECT(!buf_alloc(n->pd, SIZE_MAX / 2, &handle) && errno == ENOMEM && handle == n, "errno %d",
-		       errno);
+		EXPECT(!buf_alloc(n->pd, SIZE_MAX / 2, &handle) && errno == ENOMEM && handle == n,
+		       "errno %d", errno);
 }
 
-/* --- what there is of the port --- */
+/* --- what there is of the port --------------------------------------------------- */
 
 static void speed_row(void)
 {

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Every allocation of every verb that makes something fails in its turn: the call says ENOMEM and has done
- * nothing. What it has taken it gives back, object numbers and shared memory too: each failure is repeated
- * more often than there are numbers (the limits are low here), and neither the context's file nor the
- * address space grows by it. The process' heap is the leak sanitizer's matter.
+ * Every allocation of every verb that makes something fails in its turn: the call says ENOMEM and
+ * has done nothing. What it has taken it gives back, object numbers and shared memory too: each
+ * failure is repeated more often than there are numbers (the limits are low here), and neither the
+ * context's file nor the address space grows by it. The process' heap is the leak sanitizer's
+ * matter.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -26,8 +27,8 @@
 #define REPEATS	 (TEST_SANITIZED ? 200 : 1500) /* of a failure */
 #define MOST	 100			       /* allocations of one call */
 #define BYTES	 8192u
-#define DEPTH	 32u	     /* small rings: thousands are made, and yet seen if they are lost */
-#define SLACK	 1024	     /* blocks a context's file may grow by: numbers rest before they come again */
+#define DEPTH	 32u  /* small rings: thousands are made, and yet seen if they are lost */
+#define SLACK	 1024 /* blocks a context's file may grow by: numbers rest before they come again */
 #define VM_SLACK (8ul << 20) /* bytes that the address space may grow by: the heap does */
 #define FULL	 (IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ)
 
@@ -43,8 +44,7 @@ static struct ibv_dm *dm;
 static union ibv_gid gid;
 static uint8_t *memory;
 
-/* --- what the verbs need
- * ------------------------------------------------------------------------------------- */
+/* --- what the verbs need --------------------------------------------------------- */
 
 enum need {
 	NEED_CTX = 1 << 0, /* all that follow need it */
@@ -74,7 +74,10 @@ static struct ibv_qp *create_qp(enum ibv_qp_type type, bool ex)
 		.qp_type = type,
 		.send_cq = cq,
 		.recv_cq = cq,
-		.cap = {.max_send_wr = DEPTH, .max_recv_wr = DEPTH, .max_send_sge = 1, .max_recv_sge = 1},
+		.cap = {.max_send_wr = DEPTH,
+			.max_recv_wr = DEPTH,
+			.max_send_sge = 1,
+			.max_recv_sge = 1},
 		.comp_mask = type == IBV_QPT_XRC_RECV ? IBV_QP_INIT_ATTR_XRCD : IBV_QP_INIT_ATTR_PD,
 		.pd = pd,
 		.xrcd = xrcd,
@@ -89,12 +92,14 @@ static struct ibv_qp *create_qp(enum ibv_qp_type type, bool ex)
 
 static struct ibv_qp *ready_qp(enum ibv_qp_type type)
 {
-	struct ibv_qp_attr attr = {.qp_state = IBV_QPS_INIT, .port_num = 1, .qp_access_flags = FULL};
+	struct ibv_qp_attr attr = {
+		.qp_state = IBV_QPS_INIT, .port_num = 1, .qp_access_flags = FULL};
 	struct ibv_qp *made = create_qp(type, false);
 
-	must(made && !ibv_modify_qp(made, &attr,
-				    IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT |
-					    (type == IBV_QPT_UD ? IBV_QP_QKEY : IBV_QP_ACCESS_FLAGS)),
+	must(made && !ibv_modify_qp(
+			     made, &attr,
+			     IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT |
+				     (type == IBV_QPT_UD ? IBV_QP_QKEY : IBV_QP_ACCESS_FLAGS)),
 	     "queue pair");
 	return made;
 }
@@ -107,8 +112,10 @@ static void open_context(void)
 
 static void *make_xrcd(void)
 {
-	struct ibv_xrcd_init_attr init = {
-		.comp_mask = IBV_XRCD_INIT_ATTR_FD | IBV_XRCD_INIT_ATTR_OFLAGS, .fd = -1, .oflags = O_CREAT};
+	struct ibv_xrcd_init_attr init = {.comp_mask =
+						  IBV_XRCD_INIT_ATTR_FD | IBV_XRCD_INIT_ATTR_OFLAGS,
+					  .fd = -1,
+					  .oflags = O_CREAT};
 
 	return ibv_open_xrcd(ctx, &init);
 }
@@ -150,7 +157,8 @@ static void prepare_regions(int needs)
 	if (needs & NEED_MR)
 		must((mr = ibv_reg_mr(pd, memory, BYTES, FULL)), "ibv_reg_mr");
 	if (needs & NEED_ODP)
-		must((mr = ibv_reg_mr(pd, memory, BYTES, FULL | IBV_ACCESS_ON_DEMAND)), "ibv_reg_mr");
+		must((mr = ibv_reg_mr(pd, memory, BYTES, FULL | IBV_ACCESS_ON_DEMAND)),
+		     "ibv_reg_mr");
 	if (needs & NEED_DM)
 		must((dm = make_dm()), "ibv_alloc_dm");
 }
@@ -187,8 +195,8 @@ static void finish(void)
 	EXPECT(!xrcd || ibv_close_xrcd(xrcd) == 0, "ibv_close_xrcd: errno %d", errno);
 	EXPECT(!td || ibv_dealloc_td(td) == 0, "ibv_dealloc_td: errno %d", errno);
 	EXPECT(!cq || ibv_destroy_cq(cq) == 0, "ibv_destroy_cq: errno %d", errno);
-	EXPECT(!pd || (ibv_dealloc_pd(pd) == 0 && ibv_dealloc_pd(other_pd) == 0), "ibv_dealloc_pd: errno %d",
-	       errno);
+	EXPECT(!pd || (ibv_dealloc_pd(pd) == 0 && ibv_dealloc_pd(other_pd) == 0),
+	       "ibv_dealloc_pd: errno %d", errno);
 	EXPECT(!ctx || ibv_close_device(ctx) == 0, "ibv_close_device: errno %d", errno);
 	imported_pd = pd = other_pd = NULL;
 	second = ctx = NULL;
@@ -200,8 +208,7 @@ static void finish(void)
 	cq = NULL;
 }
 
-/* --- the verbs
- * ----------------------------------------------------------------------------------------------- */
+/* --- the verbs ------------------------------------------------------------------- */
 
 /* For verbs that return an errno value. Return: something that is not NULL, or NULL and errno. */
 static void *of_int(int ret)
@@ -317,7 +324,10 @@ static void *make_plain_qp(void)
 		.qp_type = IBV_QPT_RC,
 		.send_cq = cq,
 		.recv_cq = cq,
-		.cap = {.max_send_wr = DEPTH, .max_recv_wr = DEPTH, .max_send_sge = 1, .max_recv_sge = 1},
+		.cap = {.max_send_wr = DEPTH,
+			.max_recv_wr = DEPTH,
+			.max_send_sge = 1,
+			.max_recv_sge = 1},
 	};
 
 	return ibv_create_qp(pd, &init);
@@ -353,7 +363,8 @@ static int back_to_init(void *object)
 	attr.qp_state = IBV_QPS_INIT;
 	return ret ? ret
 		   : ibv_modify_qp(qp, &attr,
-				   IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS);
+				   IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT |
+					   IBV_QP_ACCESS_FLAGS);
 }
 
 static void *make_srq(void)
@@ -367,8 +378,8 @@ static void *make_xrc_srq(void)
 {
 	struct ibv_srq_init_attr_ex init = {
 		.attr = {.max_wr = DEPTH, .max_sge = 1},
-		.comp_mask = IBV_SRQ_INIT_ATTR_TYPE | IBV_SRQ_INIT_ATTR_PD | IBV_SRQ_INIT_ATTR_XRCD |
-			     IBV_SRQ_INIT_ATTR_CQ,
+		.comp_mask = IBV_SRQ_INIT_ATTR_TYPE | IBV_SRQ_INIT_ATTR_PD |
+			     IBV_SRQ_INIT_ATTR_XRCD | IBV_SRQ_INIT_ATTR_CQ,
 		.srq_type = IBV_SRQT_XRC,
 		.pd = pd,
 		.xrcd = xrcd,
@@ -447,7 +458,8 @@ static void *make_allocated(void)
 
 static void *make_attached(void)
 {
-	struct ibv_exp_reg_shared_mr_in in = {.mr_handle = mr->handle, .pd = pd, .exp_access = FULL};
+	struct ibv_exp_reg_shared_mr_in in = {
+		.mr_handle = mr->handle, .pd = pd, .exp_access = FULL};
 
 	return ibv_exp_reg_shared_mr(&in);
 }
@@ -497,9 +509,10 @@ static int end_mw(void *object)
 
 static void *do_rereg(void)
 {
-	int ret = ibv_rereg_mr(
-		mr, IBV_REREG_MR_CHANGE_TRANSLATION | IBV_REREG_MR_CHANGE_PD | IBV_REREG_MR_CHANGE_ACCESS,
-		other_pd, memory + BYTES, BYTES, IBV_ACCESS_LOCAL_WRITE);
+	int ret = ibv_rereg_mr(mr,
+			       IBV_REREG_MR_CHANGE_TRANSLATION | IBV_REREG_MR_CHANGE_PD |
+				       IBV_REREG_MR_CHANGE_ACCESS,
+			       other_pd, memory + BYTES, BYTES, IBV_ACCESS_LOCAL_WRITE);
 
 	EXPECT(ret == 0 || ret == IBV_REREG_MR_ERR_CMD, "returned %d", ret);
 	return ret ? NULL : mr;
@@ -507,9 +520,10 @@ static void *do_rereg(void)
 
 static int back_to_old(void *object)
 {
-	return ibv_rereg_mr(
-		mr, IBV_REREG_MR_CHANGE_TRANSLATION | IBV_REREG_MR_CHANGE_PD | IBV_REREG_MR_CHANGE_ACCESS, pd,
-		memory, BYTES, FULL);
+	return ibv_rereg_mr(mr,
+			    IBV_REREG_MR_CHANGE_TRANSLATION | IBV_REREG_MR_CHANGE_PD |
+				    IBV_REREG_MR_CHANGE_ACCESS,
+			    pd, memory, BYTES, FULL);
 }
 
 static void *advise(uint32_t flags)
@@ -614,11 +628,11 @@ static const struct verb verbs[] = {
 	{"ibv_import_pd", MR_NEEDS | NEED_SECOND, make_imported_pd, end_imported_pd, false},
 	{"ibv_import_mr", MR_NEEDS | NEED_MR | NEED_SECOND | NEED_IMPORTED_PD, make_imported_mr,
 	 end_imported_mr, false},
-	{"ibv_import_dm", NEED_CTX | NEED_DM | NEED_SECOND, make_imported_dm, end_imported_dm, false},
+	{"ibv_import_dm", NEED_CTX | NEED_DM | NEED_SECOND, make_imported_dm, end_imported_dm,
+	 false},
 };
 
-/* --- failures
- * ------------------------------------------------------------------------------------------------ */
+/* --- failures -------------------------------------------------------------------- */
 
 /* A full file system is not always told from full memory: opening says which. */
 static bool right_error(const struct verb *v, int err)
@@ -640,7 +654,8 @@ static enum outcome attempt(const struct verb *v, enum fail_alloc how, unsigned 
 	err = errno;
 	failed = fail_alloc_end();
 	if (object) {
-		EXPECT(v->end(object) == 0, "allocation %u failed, then the end: errno %d", nth, errno);
+		EXPECT(v->end(object) == 0, "allocation %u failed, then the end: errno %d", nth,
+		       errno);
 		return failed ? DONE_ALTHOUGH : DONE;
 	}
 	EXPECT(failed, "no allocation failed, errno %d", err);
@@ -653,7 +668,8 @@ static void expect_good(const struct verb *v, unsigned int nth)
 	void *object = v->make();
 
 	if (EXPECT(object, "after failures of allocation %u: errno %d", nth, errno))
-		EXPECT(v->end(object) == 0, "the end, after failures of allocation %u: errno %d", nth, errno);
+		EXPECT(v->end(object) == 0, "the end, after failures of allocation %u: errno %d",
+		       nth, errno);
 }
 
 static long blocks(void)
@@ -665,10 +681,12 @@ static long blocks(void)
 	return (long)st.st_blocks;
 }
 
-/* In a context that has done nothing yet, and then again and again. Return: was the call refused? */
+/* In a context that has done nothing yet, and then again and again. Return: was the call refused?
+ */
 static enum outcome fail_nth(const struct verb *v, enum fail_alloc how, unsigned int nth)
 {
-	const int repeats = v->end == end_context ? 20 : REPEATS; /* a context leaves nothing behind it */
+	const int repeats =
+		v->end == end_context ? 20 : REPEATS; /* a context leaves nothing behind it */
 	enum outcome first;
 	size_t vm;
 	long before;
@@ -684,8 +702,8 @@ static enum outcome fail_nth(const struct verb *v, enum fail_alloc how, unsigned
 		attempt(v, how, nth);
 	EXPECT(blocks() - before <= SLACK, "the context's file grew from %ld to %ld blocks", before,
 	       blocks());
-	EXPECT(TEST_SANITIZED || pages_vm_size() <= vm + VM_SLACK, "the address space grew from %zu to %zu",
-	       vm, pages_vm_size());
+	EXPECT(TEST_SANITIZED || pages_vm_size() <= vm + VM_SLACK,
+	       "the address space grew from %zu to %zu", vm, pages_vm_size());
 	expect_good(v, nth);
 	finish();
 	return first;
@@ -712,7 +730,8 @@ int main(void)
 	time_limit(200);
 	mallopt(M_ARENA_MAX, 1); /* those of threads reserve much */
 	sandbox_enter();
-	setenv("ANYVERBS_ADOPT", "never", 1); /* what fails there is not the call's failure: test_adopt_moves.c */
+	setenv("ANYVERBS_ADOPT", "never",
+	       1); /* what fails there is not the call's failure: test_adopt_moves.c */
 	setenv("ANYVERBS_DEVICES", LIMITS, 1);
 	setenv("MLX_MR_ALLOC_TYPE", "CONTIG", 1);
 	list = ibv_get_device_list(NULL);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * ibv_alloc_null_mr(): what a null region gives and swallows in every place of the scatter/gather lists of
- * every operation, and what is refused of it. The side with the null regions is in this process; the other
- * one is another process, another context of this one, or the same context.
+ * ibv_alloc_null_mr(): what a null region gives and swallows in every place of the scatter/gather
+ * lists of every operation, and what is refused of it. The side with the null regions is in this
+ * process; the other one is another process, another context of this one, or the same context.
  */
 #include <arpa/inet.h>
 #include <errno.h>
@@ -24,8 +24,7 @@ static struct node *n;
 static struct ibv_mr *null;
 static const char *mode;
 
-/* --- lists: 'n' is an element in the null region, 'm' one in memory, '0' an empty one in the null region ---
- */
+/* --- lists: 'n' is an element in the null region, 'm' one in memory, '0' an empty one in the null region --- */
 
 struct layout {
 	const char *shape;
@@ -37,10 +36,12 @@ static uint64_t piece_at(size_t i)
 	return MINE_AT + i * STEP;
 }
 
-/* Where null elements claim to be: anywhere is right; some are places where stray bytes would be seen. */
+/* Where null elements claim to be: anywhere is right; some are places where stray bytes would be
+ * seen. */
 static uint64_t null_address(size_t i)
 {
-	const uint64_t at[] = {0, UINT64_MAX, (uintptr_t)n->arena + piece_at(i), UINT64_MAX - 100, 12345};
+	const uint64_t at[] = {0, UINT64_MAX, (uintptr_t)n->arena + piece_at(i), UINT64_MAX - 100,
+			       12345};
 
 	return at[i % COUNT_OF(at)];
 }
@@ -77,17 +78,20 @@ static void fill_pieces(uint64_t seed)
 		side_fill(&a, piece_at(i) - GUARD, 0x10000 + 2 * GUARD, seed + i, 0);
 }
 
-static void expect_piece(const struct layout *l, size_t i, uint64_t seed, uint64_t message_seed, uint64_t at)
+static void expect_piece(const struct layout *l, size_t i, uint64_t seed, uint64_t message_seed,
+			 uint64_t at)
 {
 	uint64_t bytes = l->shape[i] == 'm' ? l->bytes : 0;
 
-	EXPECT(side_check(&a, piece_at(i) - GUARD, GUARD, seed + i, 0) == -1, "before element %zu", i);
+	EXPECT(side_check(&a, piece_at(i) - GUARD, GUARD, seed + i, 0) == -1, "before element %zu",
+	       i);
 	EXPECT(side_check(&a, piece_at(i), bytes, message_seed, at) == -1, "element %zu", i);
-	EXPECT(side_check(&a, piece_at(i) + bytes, 0x10000 + GUARD - bytes, seed + i, GUARD + bytes) == -1,
+	EXPECT(side_check(&a, piece_at(i) + bytes, 0x10000 + GUARD - bytes, seed + i,
+			  GUARD + bytes) == -1,
 	       "behind element %zu", i);
 }
 
-/* --- bytes of the other side --- */
+/* --- bytes of the other side ----------------------------------------------------- */
 
 static uint64_t peek_byte(struct side *s, uint64_t offset)
 {
@@ -111,14 +115,14 @@ static void expect_theirs(const struct layout *l, uint64_t at)
 		if (l->shape[i] == 'n')
 			EXPECT(zeros(&b, at, l->bytes), "element %zu did not give zeros", i);
 		else if (l->shape[i] == 'm')
-			EXPECT(side_check(&b, at, l->bytes, i, GUARD) == -1, "element %zu gave wrong bytes",
-			       i);
+			EXPECT(side_check(&b, at, l->bytes, i, GUARD) == -1,
+			       "element %zu gave wrong bytes", i);
 		at += l->shape[i] == '0' ? 0 : l->bytes;
 	}
 	EXPECT(side_check(&b, at, GUARD, SEED, at - THEIRS_AT) == -1, "bytes behind the message");
 }
 
-/* --- one request --- */
+/* --- one request ----------------------------------------------------------------- */
 
 static void complete(struct side *s, int cq, uint32_t bytes)
 {
@@ -240,8 +244,8 @@ static void atomic_row(enum ibv_wr_opcode op)
 		EXPECT(side_post_send(&a, 0, &s, 1).ret == 0, "ibv_post_send");
 		complete(&a, 0, 0);
 	}
-	EXPECT(side_peek(&b, THEIRS_AT) == (op == IBV_WR_ATOMIC_FETCH_AND_ADD ? 44 : 42), "value %lu",
-	       side_peek(&b, THEIRS_AT));
+	EXPECT(side_peek(&b, THEIRS_AT) == (op == IBV_WR_ATOMIC_FETCH_AND_ADD ? 44 : 42),
+	       "value %lu", side_peek(&b, THEIRS_AT));
 	expect_piece(&any, 2, 1000, SEED, 0);
 }
 
@@ -263,8 +267,8 @@ static void large_rows(void)
 	row("[%s] READ of %lu bytes into the null region", mode, NODE_ARENA);
 	EXPECT(side_post_send(&a, 0, &s, 1).ret == 0, "ibv_post_send");
 	complete(&a, 0, 0);
-	row("[%s] SEND of %lu bytes into the null region, said to be as long as an element can be", mode,
-	    NODE_ARENA);
+	row("[%s] SEND of %lu bytes into the null region, said to be as long as an element can be",
+	    mode, NODE_ARENA);
 	r.sge[0] = (struct ibv_sge){.addr = UINT64_MAX, .length = UINT32_MAX, .lkey = null->lkey};
 	EXPECT(side_post_recv(&a, 0, &r, 1).ret == 0, "ibv_post_recv");
 	EXPECT(side_post_send(&b, 0, &big, 1).ret == 0, "ibv_post_send");
@@ -279,19 +283,22 @@ static void too_long_row(void)
 			      .flags = IBV_SEND_SIGNALED,
 			      .num_sge = 1,
 			      .sge = {side_sge(&b, KEY_FULL, THEIRS_AT, 65)}};
-	struct node_recv r = {.wr_id = 9, .num_sge = 1, .sge = {{.length = 64, .lkey = null->lkey}}};
+	struct node_recv r = {
+		.wr_id = 9, .num_sge = 1, .sge = {{.length = 64, .lkey = null->lkey}}};
 	struct ibv_wc wc, sent;
 
 	row("[%s] a message longer than the receive in the null region", mode);
 	EXPECT(side_post_recv(&a, 0, &r, 1).ret == 0, "ibv_post_recv");
 	EXPECT(side_post_send(&b, 0, &s, 1).ret == 0, "ibv_post_send");
-	EXPECT(side_poll(&b, 0, 1, PROBE_PATIENCE, &sent) == 1 && sent.status == IBV_WC_REM_INV_REQ_ERR,
+	EXPECT(side_poll(&b, 0, 1, PROBE_PATIENCE, &sent) == 1 &&
+		       sent.status == IBV_WC_REM_INV_REQ_ERR,
 	       "sender");
-	EXPECT(side_poll(&a, 1, 1, PROBE_PATIENCE, &wc) == 1 && wc.status == IBV_WC_LOC_LEN_ERR, "receiver");
+	EXPECT(side_poll(&a, 1, 1, PROBE_PATIENCE, &wc) == 1 && wc.status == IBV_WC_LOC_LEN_ERR,
+	       "receiver");
 	probe_reconnect(&b, &a, 0);
 }
 
-/* --- what is refused --- */
+/* --- what is refused ------------------------------------------------------------- */
 
 static void remote_rows(void)
 {
@@ -304,8 +311,8 @@ static void remote_rows(void)
 
 	for (size_t k = 0; k < COUNT_OF(keys); k++) {
 		for (size_t i = 0; i < COUNT_OF(ops); i++) {
-			row("[%s] %s by another side through its %s is refused", mode, probe_name(ops[i]),
-			    keys[k].name);
+			row("[%s] %s by another side through its %s is refused", mode,
+			    probe_name(ops[i]), keys[k].name);
 			EXPECT_PROBE(&b, &a, 0, ops[i], 0, keys[k].rkey, 8, IBV_WC_REM_ACCESS_ERR);
 			EXPECT_PROBE(&b, &a, 0, ops[i], (uintptr_t)n->arena, keys[k].rkey, 8,
 				     IBV_WC_REM_ACCESS_ERR);
@@ -384,7 +391,8 @@ static void rereg_rows(void)
 		errno = 0;
 		ret = ibv_rereg_mr(null, flags, n->other_pd, n->arena, 4096,
 				   flags & IBV_REREG_MR_CHANGE_ACCESS ? access : 0);
-		EXPECT(ret == IBV_REREG_MR_ERR_INPUT && errno == EINVAL, "%d, errno %d", ret, errno);
+		EXPECT(ret == IBV_REREG_MR_ERR_INPUT && errno == EINVAL, "%d, errno %d", ret,
+		       errno);
 		EXPECT(use(null->lkey, IBV_WR_RDMA_WRITE) == IBV_WC_SUCCESS, "no longer usable");
 	}
 }
@@ -392,9 +400,10 @@ static void rereg_rows(void)
 static void bind_type1_row(void)
 {
 	struct ibv_mw *mw = ibv_alloc_mw(n->pd, IBV_MW_TYPE_1);
-	struct ibv_mw_bind bind = {
-		.send_flags = IBV_SEND_SIGNALED,
-		.bind_info = {.mr = null, .length = 4096, .mw_access_flags = IBV_ACCESS_REMOTE_READ}};
+	struct ibv_mw_bind bind = {.send_flags = IBV_SEND_SIGNALED,
+				   .bind_info = {.mr = null,
+						 .length = 4096,
+						 .mw_access_flags = IBV_ACCESS_REMOTE_READ}};
 	uint32_t rkey = mw->rkey;
 	struct ibv_wc wc;
 	int ret;
@@ -410,7 +419,10 @@ static void bind_type1_row(void)
 static void bind_type2_row(void)
 {
 	struct ibv_mw *mw = ibv_alloc_mw(n->pd, IBV_MW_TYPE_2);
-	struct ibv_send_wr wr = {.wr_id = 8, .opcode = IBV_WR_BIND_MW, .send_flags = IBV_SEND_SIGNALED}, *bad;
+	struct ibv_send_wr wr = {.wr_id = 8,
+				 .opcode = IBV_WR_BIND_MW,
+				 .send_flags = IBV_SEND_SIGNALED},
+			   *bad;
 	struct ibv_wc wc = {.status = IBV_WC_SUCCESS};
 
 	row("a bind request to it fails");
@@ -419,8 +431,8 @@ static void bind_type2_row(void)
 	wr.bind_mw.bind_info = (struct ibv_mw_bind_info){
 		.mr = null, .length = 4096, .mw_access_flags = IBV_ACCESS_REMOTE_READ};
 	EXPECT(ibv_post_send(n->qp[0], &wr, &bad) == 0, "ibv_post_send");
-	EXPECT(node_poll(n, 0, 1, PROBE_PATIENCE, &wc) == 1 && wc.status == IBV_WC_MW_BIND_ERR, "'%s'",
-	       ibv_wc_status_str(wc.status));
+	EXPECT(node_poll(n, 0, 1, PROBE_PATIENCE, &wc) == 1 && wc.status == IBV_WC_MW_BIND_ERR,
+	       "'%s'", ibv_wc_status_str(wc.status));
 	probe_reconnect(&b, &a, 0);
 	EXPECT_PROBE(&b, &a, 0, IBV_WR_RDMA_READ, 0, mw->rkey, 8, IBV_WC_REM_ACCESS_ERR);
 	EXPECT(ibv_dealloc_mw(mw) == 0, "ibv_dealloc_mw");
@@ -434,7 +446,8 @@ static void many_row(void)
 	row("300 null regions");
 	for (size_t i = 0; i < COUNT_OF(mr); i++) {
 		mr[i] = ibv_alloc_null_mr(n->pd);
-		EXPECT(mr[i] && use(mr[i]->lkey, IBV_WR_RDMA_READ) == IBV_WC_SUCCESS, "number %zu", i);
+		EXPECT(mr[i] && use(mr[i]->lkey, IBV_WR_RDMA_READ) == IBV_WC_SUCCESS, "number %zu",
+		       i);
 	}
 	for (size_t i = 0; i < COUNT_OF(mr); i++)
 		EXPECT(mr[i] && ibv_dereg_mr(mr[i]) == 0, "number %zu", i);

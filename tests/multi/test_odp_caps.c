@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What the device says of on-demand paging, transport by transport, is what it does: each operation is tried
- * between two processes with a region on demand at one end and a pinned one at the other, and its bit is set
- * if and only if the bytes arrived and pages were faulted for them. The table says which transport has which
- * operation. The rows are those of two programs, by plain and by experimental verbs (odp_fixture.h).
+ * What the device says of on-demand paging, transport by transport, is what it does: each operation
+ * is tried between two processes with a region on demand at one end and a pinned one at the other,
+ * and its bit is set if and only if the bytes arrived and pages were faulted for them. The table
+ * says which transport has which operation. The rows are those of two programs, by plain and by
+ * experimental verbs (odp_fixture.h).
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -20,9 +21,10 @@
 #include "lib/userfaultfd.h"
 #include "odp_fixture.h"
 
-#define PAGE	 4096u
-#define PAGES	 4u
-#define AT	 PAGE /* of the message, in the memory: a page before it, and it crosses into the next */
+#define PAGE  4096u
+#define PAGES 4u
+#define AT    PAGE /* of the message, in the memory: a page before it, and it crosses into the next \
+		    */
 #define BYTES	 (PAGE - 100u) /* of the message: with its header it fits in a datagram */
 #define GRH	 40u
 #define WORD	 0x5eed0000u /* what atomics find */
@@ -80,7 +82,7 @@ static const struct way {
 	{"flush", FLUSH, (enum ibv_wr_opcode)WR_FLUSH, RESPONDER},
 };
 
-/* --- what a side does in its own process --- */
+/* --- what a side does in its own process ----------------------------------------- */
 
 enum polled { NOTHING, BAD, GOOD };
 enum job { OPEN, CONNECT, MAP, WHERE, FILL, CHECK, PEEK, POKE, RECEIVE, POST, POLL, CLOSE, FORGET };
@@ -114,8 +116,10 @@ static void open_srq(struct node *n, bool xrc)
 
 static void open_xrcd(struct node *n)
 {
-	struct ibv_xrcd_init_attr init = {
-		.comp_mask = IBV_XRCD_INIT_ATTR_FD | IBV_XRCD_INIT_ATTR_OFLAGS, .fd = -1, .oflags = O_CREAT};
+	struct ibv_xrcd_init_attr init = {.comp_mask =
+						  IBV_XRCD_INIT_ATTR_FD | IBV_XRCD_INIT_ATTR_OFLAGS,
+					  .fd = -1,
+					  .oflags = O_CREAT};
 
 	my.xrcd = ibv_open_xrcd(n->ctx, &init);
 	if (!my.xrcd)
@@ -137,7 +141,8 @@ static struct ibv_qp *create_qp(struct node *n, struct ibv_qp_init_attr_ex *init
 	return qp ? qp : api_create_qp(n->ctx, init);
 }
 
-/* The queue pair, and what it needs. Return: its number, and above it that of its XRC receive queue. */
+/* The queue pair, and what it needs. Return: its number, and above it that of its XRC receive
+ * queue. */
 static uint64_t open_qp(struct node *n, enum ibv_qp_type type, bool srq, bool flush)
 {
 	bool xrc = type == IBV_QPT_XRC_RECV;
@@ -212,7 +217,8 @@ static uint64_t connect_qp(struct node *n, uint32_t dest, const uint64_t gid[2])
 	if (n->qp[QP]->qp_type != IBV_QPT_UC)
 		attr.qp_access_flags |= ACCESS_FLUSH_GLOBAL;
 	memcpy(&attr.ah_attr.grh.dgid, gid, sizeof(attr.ah_attr.grh.dgid));
-	ret = api_modify_qp(n->qp[QP], &attr, IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | mask->init);
+	ret = api_modify_qp(n->qp[QP], &attr,
+			    IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | mask->init);
 	attr.qp_state = IBV_QPS_RTR;
 	if (ret == 0)
 		ret = api_modify_qp(n->qp[QP], &attr, IBV_QP_STATE | mask->rtr);
@@ -225,13 +231,13 @@ static uint64_t connect_qp(struct node *n, uint32_t dest, const uint64_t gid[2])
 }
 
 /*
- * Pages that no device has seen; they stay, so that no page is invalidated in the whole test. Return: the
- * region's rkey
+ * Pages that no device has seen; they stay, so that no page is invalidated in the whole test.
+ * Return: the region's rkey
  */
 static uint64_t map(struct node *n, enum kind kind)
 {
-	my.memory =
-		mmap(NULL, (size_t)PAGES * PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	my.memory = mmap(NULL, (size_t)PAGES * PAGE, PROT_READ | PROT_WRITE,
+			 MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	if (my.memory == MAP_FAILED)
 		DIE("mmap: errno %d", errno);
 	my.mr = api_register(n->pd, kind == IMPLICIT ? NULL : my.memory, (size_t)PAGES * PAGE,
@@ -267,7 +273,8 @@ static bool is_word(enum ibv_wr_opcode opcode)
 }
 
 /* @peer: number of its queue pair, and above it that of its XRC receive queue */
-static uint64_t post(struct node *n, enum ibv_wr_opcode opcode, uint64_t addr, uint32_t rkey, uint64_t peer)
+static uint64_t post(struct node *n, enum ibv_wr_opcode opcode, uint64_t addr, uint32_t rkey,
+		     uint64_t peer)
 {
 	struct ibv_sge sge = my_sge(is_word(opcode) ? sizeof(uint64_t) : BYTES);
 	struct ibv_send_wr wr = {.sg_list = &sge,
@@ -354,7 +361,8 @@ static uint64_t work(struct node *n, const struct side_job *job)
 	case POST:
 		if (x == WR_FLUSH)
 			return post_flush(n, job->arg[1], (uint32_t)job->arg[2], job->arg[3]);
-		return post(n, (enum ibv_wr_opcode)x, job->arg[1], (uint32_t)job->arg[2], job->arg[3]);
+		return post(n, (enum ibv_wr_opcode)x, job->arg[1], (uint32_t)job->arg[2],
+			    job->arg[3]);
 	case POLL:
 		return poll_one(n, x);
 	case CLOSE:
@@ -366,7 +374,7 @@ static uint64_t work(struct node *n, const struct side_job *job)
 	return 0;
 }
 
-/* --- the rows --- */
+/* --- the rows -------------------------------------------------------------------- */
 
 static struct side ends[2]; /* each in a process of its own; this one looks on */
 
@@ -388,7 +396,8 @@ static uint64_t connect_ends(enum transport t, const struct way *way)
 {
 	uint64_t from = ask(REQUESTER, OPEN, transports[t].from, false, way->bit == FLUSH, 0);
 	uint64_t to = ask(RESPONDER, OPEN, transports[t].to, way->bit == SRQ_RECV, false, 0);
-	const union ibv_gid *from_gid = &ends[REQUESTER].info.gid, *to_gid = &ends[RESPONDER].info.gid;
+	const union ibv_gid *from_gid = &ends[REQUESTER].info.gid,
+			    *to_gid = &ends[RESPONDER].info.gid;
 	uint64_t gid[2];
 
 	memcpy(gid, to_gid, sizeof(gid));
@@ -427,7 +436,8 @@ static bool transfer(enum transport t, const struct way *way, uint64_t peer, uin
 		ask(REQUESTER, POKE, 0, WORD + 1, 0, 0);
 	else
 		tell(way->opcode == IBV_WR_RDMA_READ ? RESPONDER : REQUESTER, FILL);
-	if (way->opcode == IBV_WR_SEND && ask(RESPONDER, RECEIVE, BYTES + GRH, way->bit == RECV, 0, 0))
+	if (way->opcode == IBV_WR_SEND &&
+	    ask(RESPONDER, RECEIVE, BYTES + GRH, way->bit == RECV, 0, 0))
 		return false;
 	if (ask(REQUESTER, POST, way->opcode, tell(RESPONDER, WHERE), rkey, peer))
 		return false;

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The statistics of on-demand paging as programs find them, in the virtual sysfs: what each access of another
- * process, each prefetch, each unmapping and each deregistration adds, exactly, and to its own device alone;
- * and that a third process, which uses no verbs, reads the same. The rows are those of two programs, by plain
- * and by experimental verbs (odp_fixture.h).
+ * The statistics of on-demand paging as programs find them, in the virtual sysfs: what each access
+ * of another process, each prefetch, each unmapping and each deregistration adds, exactly, and to
+ * its own device alone; and that a third process, which uses no verbs, reads the same. The rows are
+ * those of two programs, by plain and by experimental verbs (odp_fixture.h).
  */
 #include <errno.h>
 #include <stdio.h>
@@ -29,7 +29,9 @@
 #define HOLDER	  "--holder"
 #define DEVICES	  2u
 #define LARGE	  ((1ul << 30) + BYTES)
-#define STEP	  (16ul << 20) /* from one piece of memory to the next: more than what is invalidated together */
+#define STEP  \
+	(16ul \
+	 << 20) /* from one piece of memory to the next: more than what is invalidated together */
 
 #define QUICK_MS 300u /* too little for a look at each page */
 #define ATTEMPTS 8    /* a busy host only makes it longer, so any of them counts */
@@ -45,7 +47,7 @@ static struct side a, b; /* the regions are a's, in this process; b accesses the
 static struct odp_counters last[DEVICES];
 static unsigned int subject; /* the device that is used; the other one must not count anything */
 
-/* --- comparing ---------------------------------------------------------------------------------------- */
+/* --- comparing ------------------------------------------------------------------- */
 
 static void catch_up(void)
 {
@@ -76,7 +78,8 @@ static void expect_added_to(int line, unsigned int device, const int64_t (*list)
 
 		if (added != wanted(list, count, i))
 			fail_at(__FILE__, line, "device %u, %s: %+ld, not %+ld", device,
-				odp_counter_name((enum odp_counter)i), added, wanted(list, count, i));
+				odp_counter_name((enum odp_counter)i), added,
+				wanted(list, count, i));
 	}
 	last[device] = now;
 }
@@ -87,7 +90,7 @@ static void expect_added(int line, const int64_t (*list)[2], size_t count)
 		expect_added_to(line, d, list, d == subject ? count : 0);
 }
 
-/* --- doing --------------------------------------------------------------------------------------------- */
+/* --- doing ----------------------------------------------------------------------- */
 
 /* Each piece in a place of its own: what is unmapped is not what somebody else maps next. */
 static uint8_t *map_pages(size_t bytes)
@@ -95,8 +98,8 @@ static uint8_t *map_pages(size_t bytes)
 	static uintptr_t next = APART_AT;
 	uint8_t *want = (uint8_t *)next;
 
-	if (mmap(want, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0) !=
-	    want)
+	if (mmap(want, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE,
+		 -1, 0) != want)
 		DIE("mmap: errno %d, or something is mapped there", errno);
 	next += bytes + STEP;
 	return want;
@@ -123,8 +126,8 @@ static int prefetch(struct ibv_mr *mr, bool for_writing)
 }
 
 /*
- * Invalidate pages and wait until that is counted: munmap() returns when the device knows of it, which may be
- * a moment earlier.
+ * Invalidate pages and wait until that is counted: munmap() returns when the device knows of it,
+ * which may be a moment earlier.
  */
 static void invalidate(void *addr, size_t bytes, bool unmap)
 {
@@ -135,7 +138,7 @@ static void invalidate(void *addr, size_t bytes, bool unmap)
 	odp_counter_wait(subject, ODP_INVALIDATIONS, before + 1, SETTLE_MS);
 }
 
-/* --- rows ---------------------------------------------------------------------------------------------- */
+/* --- rows ------------------------------------------------------------------------ */
 
 static void registration_row(void)
 {
@@ -143,7 +146,8 @@ static void registration_row(void)
 	struct ibv_mr *mr = NULL;
 	uint64_t start, took = 0;
 
-	row("registering counts in the gauges only, and %lu GiB cost no more than a page", HUGE >> 30);
+	row("registering counts in the gauges only, and %lu GiB cost no more than a page",
+	    HUGE >> 30);
 	for (int i = 0; i < ATTEMPTS && (i == 0 || took > QUICK_MS); i++) {
 		if (mr)
 			EXPECT(ibv_dereg_mr(mr) == 0, "ibv_dereg_mr");
@@ -282,7 +286,7 @@ static void plain_region_row(void)
 	EXPECT_NOTHING_ADDED();
 }
 
-/* --- another device --- */
+/* --- another device -------------------------------------------------------------- */
 
 static struct ibv_context *open_second(void)
 {
@@ -295,7 +299,8 @@ static struct ibv_context *open_second(void)
 	return ctx;
 }
 
-/* All that counts, on the second device of the same process; a queue pair connected with itself is enough. */
+/* All that counts, on the second device of the same process; a queue pair connected with itself is
+ * enough. */
 static void second_device_row(void)
 {
 	uint8_t *p = map_pages(BYTES);
@@ -317,7 +322,8 @@ static void second_device_row(void)
 	EXPECT_ADDED({ODP_PREFETCHES, 1}, {ODP_PREFETCH_PAGES, PAGES - 3});
 	invalidate(p, BYTES, true);
 	EXPECT_ADDED({ODP_INVALIDATIONS, 1}, {ODP_INVALIDATION_PAGES, PAGES});
-	EXPECT_PROBE(&c, &c, 0, IBV_WR_RDMA_READ, (uintptr_t)p, mr->rkey, BYTES, IBV_WC_REM_ACCESS_ERR);
+	EXPECT_PROBE(&c, &c, 0, IBV_WR_RDMA_READ, (uintptr_t)p, mr->rkey, BYTES,
+		     IBV_WC_REM_ACCESS_ERR);
 	EXPECT_ADDED({ODP_FAULTS, 1}, {ODP_FAILED_RESOLUTIONS, 1});
 	EXPECT(ibv_dereg_mr(mr) == 0, "ibv_dereg_mr");
 	EXPECT_ADDED({ODP_MRS, -1}, {ODP_MR_PAGES, -(int64_t)PAGES});
@@ -327,7 +333,7 @@ static void second_device_row(void)
 	EXPECT(ibv_close_device(ctx) == 0, "ibv_close_device");
 }
 
-/* --- a process that only reads --- */
+/* --- a process that only reads --------------------------------------------------- */
 
 static void reader_main(int sock)
 {
@@ -352,7 +358,7 @@ static void stranger_row(void)
 		       odp_counter_name((enum odp_counter)i), theirs.of[i], last[0].of[i]);
 }
 
-/* --- a process that dies --- */
+/* --- a process that dies --------------------------------------------------------- */
 
 static void holder_main(int sock)
 {

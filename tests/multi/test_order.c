@@ -1,13 +1,16 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What a program sees that watches its memory while a peer writes to it: when the last word of a message is
- * new, all the others are, and aligned words of 8 bytes come whole. By every way that bytes are copied.
+ * What a program sees that watches its memory while a peer writes to it: when the last word of a
+ * message is new, all the others are, and aligned words of 8 bytes come whole. By every way that
+ * bytes are copied.
  *
- * In round r every aligned word of the target becomes the word of r. The watcher, in another process, reads
- * the last one and then all the others: none of them may be of an earlier round, or of two rounds.
+ * In round r every aligned word of the target becomes the word of r. The watcher, in another
+ * process, reads the last one and then all the others: none of them may be of an earlier round, or
+ * of two rounds.
  *
- * This program is run with all of its memory adopted (mapped by both: copied by av_copy()), and with none
- * (copied by the kernel). Memory paged on demand is never adopted; device memory is always mapped.
+ * This program is run with all of its memory adopted (mapped by both: copied by av_copy()), and
+ * with none (copied by the kernel). Memory paged on demand is never adopted; device memory is
+ * always mapped.
  */
 #include <pthread.h>
 #include <sched.h>
@@ -25,9 +28,9 @@
 #define LOCAL_AT  0x10000u
 #define TARGET_AT 0x200000u
 #define STOP_AT	  0u	      /* where the sender says that there is no more */
-#define LARGE	  (40u << 20) /* more than any machine leaves to the caches: base/bulk.h */
+#define LARGE	  (40u << 20) /* more than any machine leaves to the caches: copy/bulk.h */
 #define SAMPLES	  16384u      /* words of a target that are looked at, if it has more */
-#define SANE	  100	      /* rounds during a look, else the last byte says nothing: it counts to 255 */
+#define SANE	  100 /* rounds during a look, else the last byte says nothing: it counts to 255 */
 
 enum verdict { FINE, TORN, STALE, STALE_BYTE };
 
@@ -85,7 +88,7 @@ static bool is_word(uint64_t w)
 	return (uint32_t)(w >> 32) == ~(uint32_t)w;
 }
 
-/* --- the watcher --- */
+/* --- the watcher ----------------------------------------------------------------- */
 
 struct target {
 	const _Atomic uint64_t *words; /* the aligned ones */
@@ -124,7 +127,8 @@ static void fetch(const struct target *t)
 		EXPECT(ibv_memcpy_from_dm(at, t->dm, 0, last) == 0, "memcpy_from_dm");
 }
 
-/* One look at the whole target. Return: FINE and the round in the low bits, or a fault and where. */
+/* One look at the whole target. Return: FINE and the round in the low bits, or a fault and where.
+ */
 static uint64_t look(const struct target *t)
 {
 	uint32_t before = (uint32_t)atomic_load(&t->words[t->count - 1]), round, first = 0;
@@ -170,8 +174,8 @@ static uint64_t watch(const struct target *t, uint64_t ms)
 }
 
 /*
- * A SEND is placed by its receiver: another thread of the watching process. If that lets it wait, it is
- * executed there, with all that is behind it.
+ * A SEND is placed by its receiver: another thread of the watching process. If that lets it wait,
+ * it is executed there, with all that is behind it.
  */
 struct receiver {
 	struct node *n;
@@ -196,8 +200,10 @@ static void *receive(void *arg)
 	return NULL;
 }
 
-/* Until the sender has written @stop to where it does: it would wait for a receive request for ever. */
-static uint64_t watch_and_receive(struct node *n, const struct target *t, struct receiver *r, uint64_t stop)
+/* Until the sender has written @stop to where it does: it would wait for a receive request for
+ * ever. */
+static uint64_t watch_and_receive(struct node *n, const struct target *t, struct receiver *r,
+				  uint64_t stop)
 {
 	const _Atomic uint64_t *word = (const _Atomic uint64_t *)(void *)(n->arena + STOP_AT);
 	pthread_t thread;
@@ -216,7 +222,8 @@ static uint64_t watch_and_receive(struct node *n, const struct target *t, struct
 
 enum { WATCH, WATCH_PLACING, WATCH_PULLING, MAKE, KEY, DROP }; /* arg[0] of a job */
 
-/* In the other process. Offset and length of the target are arg[1] and arg[2], of MAKE its kind and length.
+/* In the other process. Offset and length of the target are arg[1] and arg[2], of MAKE its kind and
+ * length.
  */
 static uint64_t work(struct node *n, const struct side_job *job)
 {
@@ -245,8 +252,8 @@ static uint64_t work(struct node *n, const struct side_job *job)
 		return watch(&t, job->arg[3]);
 	r.n = n;
 	if (job->arg[0] == WATCH_PLACING)
-		r.request.sge[0] = (struct ibv_sge){(uintptr_t)n->arena + job->arg[1], (uint32_t)job->arg[2],
-						    n->info.key[KEY_FULL]};
+		r.request.sge[0] = (struct ibv_sge){(uintptr_t)n->arena + job->arg[1],
+						    (uint32_t)job->arg[2], n->info.key[KEY_FULL]};
 	else
 		r.pause_us = 300; /* with messages of no bytes */
 	return watch_and_receive(n, &t, &r, job->arg[3]);
@@ -260,7 +267,7 @@ static uint64_t ask(uint64_t what, uint64_t first, uint64_t second)
 	return side_end(&b);
 }
 
-/* --- the writer --- */
+/* --- the writer ------------------------------------------------------------------ */
 
 /* What the target will be in that round, given where it begins. */
 static void fill_round(uint8_t *source, uint64_t target, uint32_t bytes, uint32_t round)
@@ -291,7 +298,8 @@ struct ends {
 	uint64_t offset, remote; /* of the target, for the watcher and for requests */
 };
 
-static struct node_send request_of(const struct path *p, const struct ends *e, enum ibv_wr_opcode opcode)
+static struct node_send request_of(const struct path *p, const struct ends *e,
+				   enum ibv_wr_opcode opcode)
 {
 	struct node_send s = {
 		.opcode = opcode,
@@ -311,8 +319,8 @@ static struct node_send request_of(const struct path *p, const struct ends *e, e
 	return s;
 }
 
-static void write_rounds(const struct path *p, const struct ends *e, enum ibv_wr_opcode opcode, bool pulled,
-			 uint64_t end)
+static void write_rounds(const struct path *p, const struct ends *e, enum ibv_wr_opcode opcode,
+			 bool pulled, uint64_t end)
 {
 	static uint32_t round;
 	struct node_send s[2] = {{.opcode = IBV_WR_SEND}, request_of(p, e, opcode)};
@@ -321,9 +329,10 @@ static void write_rounds(const struct path *p, const struct ends *e, enum ibv_wr
 
 	do {
 		fill_round(e->source, e->remote, p->bytes, ++round);
-		EXPECT(node_post_send(a.node, 0, pulled ? s : s + 1, pulled ? 2 : 1).ret == 0, "post_send");
-		EXPECT(node_poll(a.node, 0, 1, 20000, wc) == 1 && wc[0].status == IBV_WC_SUCCESS, "'%s'",
-		       ibv_wc_status_str(wc[0].status));
+		EXPECT(node_post_send(a.node, 0, pulled ? s : s + 1, pulled ? 2 : 1).ret == 0,
+		       "post_send");
+		EXPECT(node_poll(a.node, 0, 1, 20000, wc) == 1 && wc[0].status == IBV_WC_SUCCESS,
+		       "'%s'", ibv_wc_status_str(wc[0].status));
 	} while (now_ms() < end && failures() == before);
 }
 
@@ -346,7 +355,8 @@ static void stop_receiver(uint64_t stop)
 
 static uint64_t watched_rounds(const struct path *p, const struct ends *e)
 {
-	static const char *const name[] = {"", "is torn", "is stale", "is stale after the last byte"};
+	static const char *const name[] = {"", "is torn", "is stale",
+					   "is stale after the last byte"};
 	static uint64_t stop;
 	const bool receives = p->opcode == IBV_WR_SEND || p->pulled;
 	const uint64_t ms = p->bytes < LARGE ? ROW_MS : 10 * ROW_MS;

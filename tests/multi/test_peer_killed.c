@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A peer that is killed, whatever it is doing with its memory in that moment, does not answer any more: that
- * is what a requester hears, and no error of access that a living peer has never made. IBTA volume
- * 1, 9.9.2.1.1: a responder that does not answer is the requester's transport retry counter exceeded.
+ * A peer that is killed, whatever it is doing with its memory in that moment, does not answer any
+ * more: that is what a requester hears, and no error of access that a living peer has never made.
+ * IBTA volume 1, 9.9.2.1.1: a responder that does not answer is the requester's transport retry
+ * counter exceeded.
  */
 #include <signal.h>
 #include <stdlib.h>
@@ -19,8 +20,9 @@
 #define THERE_AT 0x200000u
 #define PATIENCE 30000u
 #define SPARE_US 3000u
-#define ALL_RIGHTS \
-	(IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC)
+#define ALL_RIGHTS                                                                   \
+	(IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ | \
+	 IBV_ACCESS_REMOTE_ATOMIC)
 
 static struct side a, victim;
 
@@ -38,7 +40,8 @@ static void change_rights(struct node *n, unsigned int i)
 static void change_place(struct node *n, unsigned int i)
 {
 	(void)i;
-	if (ibv_rereg_mr(n->mr[KEY_FULL], IBV_REREG_MR_CHANGE_TRANSLATION, NULL, n->arena, NODE_ARENA, 0))
+	if (ibv_rereg_mr(n->mr[KEY_FULL], IBV_REREG_MR_CHANGE_TRANSLATION, NULL, n->arena,
+			 NODE_ARENA, 0))
 		abort();
 }
 
@@ -52,8 +55,10 @@ static void register_others(struct node *n, unsigned int i)
 
 static uint64_t work(struct node *n, const struct side_job *job)
 {
-	static void (*const change[])(struct node *, unsigned int) = {
-		[RIGHTS] = change_rights, [PLACE] = change_place, [OTHER_REGIONS] = register_others};
+	static void (*const change[])(struct node *,
+				      unsigned int) = {[RIGHTS] = change_rights,
+						       [PLACE] = change_place,
+						       [OTHER_REGIONS] = register_others};
 
 	for (unsigned int i = 0; i < UINT32_MAX; i++) {
 		if (job->arg[0] == NOTHING)
@@ -64,7 +69,7 @@ static uint64_t work(struct node *n, const struct side_job *job)
 	return 0;
 }
 
-/* --- in this one --- */
+/* --- in this one ----------------------------------------------------------------- */
 
 static enum ibv_wc_status do_one(enum ibv_wr_opcode op)
 {
@@ -99,7 +104,8 @@ static enum ibv_wc_status kill_in_between(enum ibv_wr_opcode op)
 	return status;
 }
 
-static void killed_row(enum ibv_wr_opcode op, const char *name, enum business business, const char *doing)
+static void killed_row(enum ibv_wr_opcode op, const char *name, enum business business,
+		       const char *doing)
 {
 	row("%s, the peer is killed while %s", name, doing);
 	for (int i = 0; i < ROUNDS; i++) {

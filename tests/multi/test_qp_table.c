@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * ibv_modify_qp() on queue pairs of every type: each pair of states with each bit of the mask, the states a
- * program may claim, and the values of attributes. Which masks are right is lib/qp_table.h's matter. What is
- * refused changes nothing, what is accepted is stored and nothing else is.
+ * ibv_modify_qp() on queue pairs of every type: each pair of states with each bit of the mask, the
+ * states a program may claim, and the values of attributes. Which masks are right is
+ * lib/qp_table.h's matter. What is refused changes nothing, what is accepted is stored and nothing
+ * else is.
  *
  * No request of these tests leads to SQE; its cells are reached by claiming it.
  */
@@ -27,7 +28,7 @@ static struct ibv_device_attr device;
 static struct ibv_port_attr port;
 static struct ibv_qp *qp[QP_TABLE_SERVICES];
 
-/* --- queue pairs of every type --- */
+/* --- queue pairs of every type --------------------------------------------------- */
 
 static struct ibv_qp *create(enum ibv_qp_type type)
 {
@@ -47,15 +48,17 @@ static struct ibv_qp *create(enum ibv_qp_type type)
 
 static void open_all(void)
 {
-	struct ibv_xrcd_init_attr init = {
-		.comp_mask = IBV_XRCD_INIT_ATTR_FD | IBV_XRCD_INIT_ATTR_OFLAGS, .fd = -1, .oflags = O_CREAT};
+	struct ibv_xrcd_init_attr init = {.comp_mask =
+						  IBV_XRCD_INIT_ATTR_FD | IBV_XRCD_INIT_ATTR_OFLAGS,
+					  .fd = -1,
+					  .oflags = O_CREAT};
 
 	ctx = node_open_device();
 	pd = ibv_alloc_pd(ctx);
 	xrcd = ibv_open_xrcd(ctx, &init);
 	cq = ibv_create_cq(ctx, 64, NULL, NULL, 0);
-	if (!pd || !xrcd || !cq || ibv_query_gid(ctx, 1, 0, &gid) || ibv_query_device(ctx, &device) ||
-	    ibv_query_port(ctx, 1, &port))
+	if (!pd || !xrcd || !cq || ibv_query_gid(ctx, 1, 0, &gid) ||
+	    ibv_query_device(ctx, &device) || ibv_query_port(ctx, 1, &port))
 		DIE("cannot open: errno %d", errno);
 	for (int s = 0; s < QP_TABLE_SERVICES; s++) {
 		qp[s] = create(qp_table_type(s));
@@ -74,7 +77,7 @@ static void close_all(void)
 	       "errno %d", errno);
 }
 
-/* --- attributes --- */
+/* --- attributes ------------------------------------------------------------------ */
 
 /* Good ones, connected with itself. Two sets with nothing in common that can differ. */
 static struct ibv_qp_attr good(int service, int to, bool other)
@@ -134,22 +137,25 @@ static struct ibv_qp_attr query(int service)
 	DO(IBV_QP_PATH_MIG_STATE, path_mig_state)           \
 	DO(IBV_QP_DEST_QPN, dest_qp_num)
 
-/* The queue pair is in @state, has what @given says under @mask, and is for the rest as it was @before. */
+/* The queue pair is in @state, has what @given says under @mask, and is for the rest as it was
+ * @before. */
 static void expect_attributes(int service, int state, const struct ibv_qp_attr *before,
 			      const struct ibv_qp_attr *given, int mask)
 {
 	const struct ibv_qp_attr now = query(service);
 
-	EXPECT((int)now.qp_state == state && (int)qp[service]->state == state, "mask 0x%x: state %s, not %s",
-	       (unsigned int)mask, qp_table_state((int)now.qp_state), qp_table_state(state));
+	EXPECT((int)now.qp_state == state && (int)qp[service]->state == state,
+	       "mask 0x%x: state %s, not %s", (unsigned int)mask, qp_table_state((int)now.qp_state),
+	       qp_table_state(state));
 #define COMPARE(bit, field)                                                \
 	EXPECT(now.field == (mask & (bit) ? given->field : before->field), \
-	       "mask 0x%x: " #field " is 0x%llx", (unsigned int)mask, (unsigned long long)now.field);
+	       "mask 0x%x: " #field " is 0x%llx", (unsigned int)mask,      \
+	       (unsigned long long)now.field);
 	EACH_ATTRIBUTE(COMPARE)
 #undef COMPARE
 }
 
-/* --- single modifications --- */
+/* --- single modifications -------------------------------------------------------- */
 
 static void take_drained(void)
 {
@@ -188,8 +194,8 @@ static void refuse(int service, struct ibv_qp_attr *attr, int mask)
 
 	errno = 0;
 	ret = ibv_modify_qp(qp[service], attr, mask);
-	EXPECT(ret == EINVAL && errno == EINVAL, "mask 0x%x: returned %d, errno %d", (unsigned int)mask, ret,
-	       errno);
+	EXPECT(ret == EINVAL && errno == EINVAL, "mask 0x%x: returned %d, errno %d",
+	       (unsigned int)mask, ret, errno);
 	expect_attributes(service, (int)before.qp_state, &before, &before, 0);
 	if (ret == 0)
 		bring(service, (int)before.qp_state);
@@ -208,7 +214,7 @@ static void accept_at(int service, struct ibv_qp_attr *attr, int mask, int to, i
 	bring(service, (int)before.qp_state);
 }
 
-/* --- every cell, every bit --- */
+/* --- every cell, every bit ------------------------------------------------------- */
 
 /* Right as far as the mask goes, and never accepted: no migration of paths is offered. */
 static bool never(int mask)
@@ -230,7 +236,8 @@ static void try_mask(const struct qp_cell *c, int mask)
 
 static void cell_row(const struct qp_cell *c)
 {
-	row("%s: %s to %s", qp_table_service(c->service), qp_table_state(c->from), qp_table_state(c->to));
+	row("%s: %s to %s", qp_table_service(c->service), qp_table_state(c->from),
+	    qp_table_state(c->to));
 	try_mask(c, c->required);
 	try_mask(c, c->required | (c->optional & ~IBV_QP_ALT_PATH));
 	try_mask(c, c->required | (c->optional & ~IBV_QP_ALT_PATH) | c->ignored);
@@ -238,7 +245,8 @@ static void cell_row(const struct qp_cell *c)
 		try_mask(c, c->required ^ BIT(bit)); /* one missing, or one more */
 	if (c->valid)
 		return;
-	for (int other = 0; other < QP_TABLE_STATES; other++) { /* nor with what would be right elsewhere */
+	for (int other = 0; other < QP_TABLE_STATES;
+	     other++) { /* nor with what would be right elsewhere */
 		try_mask(c, qp_table_cell(c->service, c->from, other).required);
 		try_mask(c, qp_table_cell(c->service, other, c->to).required);
 	}
@@ -268,7 +276,8 @@ static void stay_row(int service, int from)
 
 static void unknown_state_rows(int service, int from)
 {
-	static const int states[] = {QP_TABLE_STATES, QP_TABLE_STATES + 1, NOWHERE, 64, 256, -1, INT32_MAX};
+	static const int states[] = {QP_TABLE_STATES, QP_TABLE_STATES + 1, NOWHERE, 64, 256, -1,
+				     INT32_MAX};
 
 	row("%s: %s to states that are none", qp_table_service(service), qp_table_state(from));
 	for (size_t i = 0; i < COUNT_OF(states); i++) {
@@ -276,11 +285,12 @@ static void unknown_state_rows(int service, int from)
 
 		refuse(service, &attr, IBV_QP_STATE);
 		for (int to = 0; to < QP_TABLE_STATES; to++)
-			refuse(service, &attr, IBV_QP_STATE | qp_table_cell(service, from, to).required);
+			refuse(service, &attr,
+			       IBV_QP_STATE | qp_table_cell(service, from, to).required);
 	}
 }
 
-/* --- the state claimed --- */
+/* --- the state claimed ----------------------------------------------------------- */
 
 /* The cell is that of the state claimed, whatever the state is; only four may be claimed. */
 static void claim(int service, int from, int claimed, int to)
@@ -302,8 +312,8 @@ static void claim_rows(int service, int from)
 	static const int none[] = {QP_TABLE_STATES, NOWHERE, 256 + IBV_QPS_RTS, -1, INT32_MAX};
 
 	for (int claimed = 0; claimed < QP_TABLE_STATES; claimed++) {
-		row("%s: claimed to be in %s, is in %s", qp_table_service(service), qp_table_state(claimed),
-		    qp_table_state(from));
+		row("%s: claimed to be in %s, is in %s", qp_table_service(service),
+		    qp_table_state(claimed), qp_table_state(from));
 		for (int to = 0; to < QP_TABLE_STATES; to++)
 			claim(service, from, claimed, to);
 	}
@@ -332,10 +342,11 @@ static void false_claim_row(void)
 	EXPECT(got == 1 && wc.status != IBV_WC_SUCCESS, "%d completions, '%s'", got,
 	       ibv_wc_status_str(wc.status));
 	attr.qp_state = IBV_QPS_RESET;
-	EXPECT(ibv_modify_qp(own, &attr, IBV_QP_STATE) == 0 && ibv_destroy_qp(own) == 0, "errno %d", errno);
+	EXPECT(ibv_modify_qp(own, &attr, IBV_QP_STATE) == 0 && ibv_destroy_qp(own) == 0, "errno %d",
+	       errno);
 }
 
-/* --- values --- */
+/* --- values ---------------------------------------------------------------------- */
 
 struct value {
 	const char *name;
@@ -398,8 +409,8 @@ static void value_row(const struct value *v)
 }
 
 /* From @first up to @last, that and one more. */
-static void range_rows(const char *name, int bit, void (*set)(struct ibv_qp_attr *, uint64_t), uint64_t first,
-		       uint64_t last, uint64_t most)
+static void range_rows(const char *name, int bit, void (*set)(struct ibv_qp_attr *, uint64_t),
+		       uint64_t first, uint64_t last, uint64_t most)
 {
 	const struct value rows[] = {
 		{name, bit, first, true, set},
@@ -421,8 +432,8 @@ static void access_rows(void)
 		const bool known = bit < 8 || (bit >= 20 && bit < 30);
 
 		if (bit != 8 && bit != 9)
-			value_row(&(struct value){"access flag", IBV_QP_ACCESS_FLAGS, 1ull << bit, known,
-						  set_access});
+			value_row(&(struct value){"access flag", IBV_QP_ACCESS_FLAGS, 1ull << bit,
+						  known, set_access});
 	}
 }
 
@@ -440,16 +451,18 @@ static void address_rows(void)
 	const unsigned int gids = gids_there();
 
 	for (size_t i = 0; i < COUNT_OF(ports); i++)
-		value_row(&(struct value){"port of the address", IBV_QP_AV, ports[i], false, set_av_port});
+		value_row(&(struct value){"port of the address", IBV_QP_AV, ports[i], false,
+					  set_av_port});
 	value_row(&(struct value){"GRH", IBV_QP_AV, 0, false, set_av_global});
 	range_rows("index of the source GID", IBV_QP_AV, set_av_sgid, 0, gids - 1, 255);
-	value_row(&(struct value){"index of the source GID", IBV_QP_AV, (uint64_t)port.gid_tbl_len - 1, false,
-				  set_av_sgid});
+	value_row(&(struct value){"index of the source GID", IBV_QP_AV,
+				  (uint64_t)port.gid_tbl_len - 1, false, set_av_sgid});
 }
 
 static void value_rows(void)
 {
-	const uint64_t rd = (uint64_t)device.max_qp_init_rd_atom, dest = (uint64_t)device.max_qp_rd_atom;
+	const uint64_t rd = (uint64_t)device.max_qp_init_rd_atom,
+		       dest = (uint64_t)device.max_qp_rd_atom;
 
 	range_rows("port", IBV_QP_PORT, set_port, 1, 1, 255);
 	range_rows("index of the P_Key", IBV_QP_PKEY_INDEX, set_pkey, 0, 0, 0xffff);
@@ -460,7 +473,8 @@ static void value_rows(void)
 	range_rows("min_rnr_timer", IBV_QP_MIN_RNR_TIMER, set_min_rnr, 0, 31, 255);
 	range_rows("max_rd_atomic", IBV_QP_MAX_QP_RD_ATOMIC, set_rd, 0, rd, 255);
 	range_rows("max_dest_rd_atomic", IBV_QP_MAX_DEST_RD_ATOMIC, set_dest_rd, 0, dest, 255);
-	range_rows("path_mig_state", IBV_QP_PATH_MIG_STATE, set_mig, IBV_MIG_MIGRATED, IBV_MIG_MIGRATED, 3);
+	range_rows("path_mig_state", IBV_QP_PATH_MIG_STATE, set_mig, IBV_MIG_MIGRATED,
+		   IBV_MIG_MIGRATED, 3);
 	value_row(&(struct value){"Q_Key", IBV_QP_QKEY, 0, true, set_qkey});
 	value_row(&(struct value){"Q_Key", IBV_QP_QKEY, UINT32_MAX, true, set_qkey});
 	access_rows();
@@ -478,19 +492,20 @@ static void number_row(int service)
 	attr.rq_psn = 0xab123456;
 	attr.sq_psn = 0xcd654321;
 	attr.dest_qp_num |= 0xef000000;
-	EXPECT(ibv_modify_qp(qp[service], &attr, IBV_QP_STATE | rtr.required) == 0, "to RTR: errno %d",
-	       errno);
+	EXPECT(ibv_modify_qp(qp[service], &attr, IBV_QP_STATE | rtr.required) == 0,
+	       "to RTR: errno %d", errno);
 	attr.qp_state = IBV_QPS_RTS;
-	EXPECT(ibv_modify_qp(qp[service], &attr, IBV_QP_STATE | rts.required) == 0, "to RTS: errno %d",
-	       errno);
+	EXPECT(ibv_modify_qp(qp[service], &attr, IBV_QP_STATE | rts.required) == 0,
+	       "to RTS: errno %d", errno);
 	now = query(service);
 	EXPECT(now.sq_psn == 0x654321, "sq_psn 0x%x", now.sq_psn);
-	EXPECT(!(rtr.required & IBV_QP_RQ_PSN) || now.rq_psn == 0x123456, "rq_psn 0x%x", now.rq_psn);
+	EXPECT(!(rtr.required & IBV_QP_RQ_PSN) || now.rq_psn == 0x123456, "rq_psn 0x%x",
+	       now.rq_psn);
 	EXPECT(!(rtr.required & IBV_QP_DEST_QPN) || now.dest_qp_num == qp[service]->qp_num,
 	       "dest_qp_num 0x%x", now.dest_qp_num);
 }
 
-/* --- types that there are not --- */
+/* --- types that there are not ---------------------------------------------------- */
 
 static void type_rows(void)
 {

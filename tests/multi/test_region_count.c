@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What memory regions count, as "anyverbs stat mr" reads it: page faults, invalidations and prefetched pages
- * of the region they were in, refusals of the one whose key was used, re-registrations; what there is of it
- * now; and that a key's successor begins with nothing.
+ * What memory regions count, as "anyverbs stat mr" reads it: page faults, invalidations and
+ * prefetched pages of the region they were in, refusals of the one whose key was used,
+ * re-registrations; what there is of it now; and that a key's successor begins with nothing.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -25,15 +25,16 @@
 #define BYTES	  ((size_t)PAGES * PAGE)
 #define PATIENCE  10000u
 #define SETTLE_MS 5000u /* until an invalidation is counted */
-#define ALL \
-	(IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC)
+#define ALL                                                                          \
+	(IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ | \
+	 IBV_ACCESS_REMOTE_ATOMIC)
 #define ODP (ALL | IBV_ACCESS_ON_DEMAND)
 
 static struct side a, b; /* the regions are a's, in this process; b accesses them */
 static struct spawned reader;
 static bool notices; /* unmapping is noticed here */
 
-/* --- reading -------------------------------------------------------------------------------------------- */
+/* --- reading --------------------------------------------------------------------- */
 
 struct search {
 	uint32_t key;
@@ -52,7 +53,8 @@ static void match(const struct av_region_info *info, void *arg)
 	s->info = *info;
 }
 
-/* In a process of its own: closing the directory's file drops the locks of the process that does. */
+/* In a process of its own: closing the directory's file drops the locks of the process that does.
+ */
 static void reader_main(int sock)
 {
 	struct search s;
@@ -79,7 +81,8 @@ struct expected {
 	uint64_t value;
 };
 
-static void expect_counted(int line, const struct ibv_mr *mr, const struct expected *list, size_t count)
+static void expect_counted(int line, const struct ibv_mr *mr, const struct expected *list,
+			   size_t count)
 {
 	uint64_t want[AV_MR_N] = {0};
 	struct search s = look(mr);
@@ -96,7 +99,7 @@ static void expect_counted(int line, const struct ibv_mr *mr, const struct expec
 		       sizeof((const struct expected[]){__VA_ARGS__}) / sizeof(struct expected))
 #define EXPECT_NOTHING_COUNTED(mr) expect_counted(__LINE__, mr, NULL, 0)
 
-/* --- what is done --------------------------------------------------------------------------------------- */
+/* --- what is done ---------------------------------------------------------------- */
 
 static uint8_t *map(size_t bytes)
 {
@@ -122,8 +125,8 @@ static void dereg(struct ibv_mr *mr)
 }
 
 /* By b, of a queue pair that is made for it. */
-static void access_by_b(enum ibv_wr_opcode op, const struct ibv_mr *mr, const void *at, uint32_t bytes,
-			enum ibv_wc_status status)
+static void access_by_b(enum ibv_wr_opcode op, const struct ibv_mr *mr, const void *at,
+			uint32_t bytes, enum ibv_wc_status status)
 {
 	struct node_send s = {.wr_id = 1,
 			      .opcode = op,
@@ -151,7 +154,7 @@ static void settle(const struct ibv_mr *mr, uint64_t valid)
 		usleep(1000);
 }
 
-/* --- on demand ------------------------------------------------------------------------------------------ */
+/* --- on demand ------------------------------------------------------------------- */
 
 static void fault_row(void)
 {
@@ -179,8 +182,8 @@ static void prefetch_row(void)
 	struct ibv_sge sge = {(uintptr_t)p + PAGE, 5 * PAGE, mr->lkey};
 
 	row("and what is prefetched");
-	EXPECT(ibv_advise_mr(a.node->pd, IBV_ADVISE_MR_ADVICE_PREFETCH_WRITE, IBV_ADVISE_MR_FLAG_FLUSH, &sge,
-			     1) == 0,
+	EXPECT(ibv_advise_mr(a.node->pd, IBV_ADVISE_MR_ADVICE_PREFETCH_WRITE,
+			     IBV_ADVISE_MR_FLAG_FLUSH, &sge, 1) == 0,
 	       "ibv_advise_mr");
 	EXPECT_COUNTED(mr, {AV_MR_PREFETCH_PAGES, 5}, {AV_MR_VALID_PAGES, 5});
 	dereg(mr);
@@ -199,10 +202,12 @@ static void invalidation_row(void)
 		EXPECT(madvise(p + BYTES - 2 * PAGE, 5 * PAGE, MADV_DONTNEED) == 0, "madvise");
 		settle(first, PAGES - 2);
 		settle(second, 1);
-		EXPECT_COUNTED(first, {AV_MR_FAULTS, 1}, {AV_MR_FAULT_PAGES, PAGES}, {AV_MR_INVALIDATIONS, 1},
-			       {AV_MR_INVALIDATION_PAGES, 2}, {AV_MR_VALID_PAGES, PAGES - 2});
-		EXPECT_COUNTED(second, {AV_MR_FAULTS, 1}, {AV_MR_FAULT_PAGES, 4}, {AV_MR_INVALIDATIONS, 1},
-			       {AV_MR_INVALIDATION_PAGES, 3}, {AV_MR_VALID_PAGES, 1});
+		EXPECT_COUNTED(first, {AV_MR_FAULTS, 1}, {AV_MR_FAULT_PAGES, PAGES},
+			       {AV_MR_INVALIDATIONS, 1}, {AV_MR_INVALIDATION_PAGES, 2},
+			       {AV_MR_VALID_PAGES, PAGES - 2});
+		EXPECT_COUNTED(second, {AV_MR_FAULTS, 1}, {AV_MR_FAULT_PAGES, 4},
+			       {AV_MR_INVALIDATIONS, 1}, {AV_MR_INVALIDATION_PAGES, 3},
+			       {AV_MR_VALID_PAGES, 1});
 	}
 	dereg(second);
 	dereg(first);
@@ -220,8 +225,9 @@ static void implicit_row(void)
 	access_by_b(IBV_WR_RDMA_WRITE, whole, p + BYTES, PAGE, IBV_WC_SUCCESS);
 	EXPECT_COUNTED(part, {AV_MR_FAULTS, 1}, {AV_MR_FAULT_PAGES, 2}, {AV_MR_VALID_PAGES, 2});
 	s = look(whole);
-	EXPECT(s.info.counted[AV_MR_FAULTS] == 1 && s.info.counted[AV_MR_FAULT_PAGES] == 1, "%lu, %lu",
-	       (unsigned long)s.info.counted[AV_MR_FAULTS], (unsigned long)s.info.counted[AV_MR_FAULT_PAGES]);
+	EXPECT(s.info.counted[AV_MR_FAULTS] == 1 && s.info.counted[AV_MR_FAULT_PAGES] == 1,
+	       "%lu, %lu", (unsigned long)s.info.counted[AV_MR_FAULTS],
+	       (unsigned long)s.info.counted[AV_MR_FAULT_PAGES]);
 	dereg(part);
 	dereg(whole);
 	munmap(p, 2 * BYTES);
@@ -233,7 +239,8 @@ static void many_row(void)
 	struct ibv_mr *mr[AV_ON_DEMAND_LOOKS + 1];
 	uint8_t *p = map(sizeof(mr) / sizeof(mr[0]) * PAGE), *end = p;
 
-	row("the regions that are looked at count, the next one does not, and its pages are invalidated");
+	row("the regions that are looked at count, the next one does not, and its pages are "
+	    "invalidated");
 	for (size_t i = 0; i < COUNT_OF(mr); i++, end += PAGE) {
 		mr[i] = reg(end, PAGE, ODP);
 		EXPECT(i == 0 || mr[i]->lkey >> 8 > mr[i - 1]->lkey >> 8, "keys do not ascend");
@@ -250,7 +257,7 @@ static void many_row(void)
 		dereg(mr[i]);
 }
 
-/* --- any region ----------------------------------------------------------------------------------------- */
+/* --- any region ------------------------------------------------------------------ */
 
 static void refused_rows(void)
 {
@@ -280,7 +287,8 @@ static void changed_row(void)
 
 	row("re-registering is counted, and keeps the counts; refusing it is not");
 	access_by_b(IBV_WR_RDMA_WRITE, mr, p, PAGE, IBV_WC_SUCCESS);
-	EXPECT(ibv_rereg_mr(mr, IBV_REREG_MR_CHANGE_TRANSLATION, NULL, p + BYTES, BYTES, 0) == 0, "rereg");
+	EXPECT(ibv_rereg_mr(mr, IBV_REREG_MR_CHANGE_TRANSLATION, NULL, p + BYTES, BYTES, 0) == 0,
+	       "rereg");
 	EXPECT(ibv_rereg_mr(mr, IBV_REREG_MR_CHANGE_ACCESS, NULL, NULL, 0, ALL) != 0, "refused");
 	EXPECT_COUNTED(mr, {AV_MR_FAULTS, 1}, {AV_MR_FAULT_PAGES, 1}, {AV_MR_REREGISTERED, 1});
 	access_by_b(IBV_WR_RDMA_WRITE, mr, p + BYTES, 2 * PAGE, IBV_WC_SUCCESS);
@@ -323,10 +331,12 @@ static void successor_row(void)
 
 		if (seen[place]) {
 			again++;
-			EXPECT(look(mr).info.counted[AV_MR_REREGISTERED] == 0, "place %u has counted", place);
+			EXPECT(look(mr).info.counted[AV_MR_REREGISTERED] == 0,
+			       "place %u has counted", place);
 		}
 		seen[place] = true;
-		EXPECT(ibv_rereg_mr(mr, IBV_REREG_MR_CHANGE_PD, a.node->pd, NULL, 0, 0) == 0, "rereg");
+		EXPECT(ibv_rereg_mr(mr, IBV_REREG_MR_CHANGE_PD, a.node->pd, NULL, 0, 0) == 0,
+		       "rereg");
 		dereg(mr);
 	}
 	EXPECT(again > 0, "no place was used again");

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What ibv_rereg_mr() changes and what it leaves, with every combination of flags and for regions whose
- * addresses are not the program's own.
+ * What ibv_rereg_mr() changes and what it leaves, with every combination of flags and for regions
+ * whose addresses are not the program's own.
  */
 #include <errno.h>
 
@@ -11,7 +11,8 @@ static void good_row(int flags, unsigned int access, const char *what)
 {
 	struct state s = state_old();
 	/* Arguments that the flags do not name are not looked at. */
-	struct args args = {flags, flags & PD ? PD_OTHER : PD_FOREIGN, flags & TRANSLATION ? AT_NEW : AT_GONE,
+	struct args args = {flags, flags & PD ? PD_OTHER : PD_FOREIGN,
+			    flags & TRANSLATION ? AT_NEW : AT_GONE,
 			    flags & TRANSLATION ? NEW_LEN : 0, flags & ACCESS ? access : 0};
 	struct ibv_mr *mr, before;
 
@@ -49,7 +50,8 @@ static void good_rows(void)
 
 	for (int flags = 1; flags < 8; flags++)
 		for (size_t i = 0; i < COUNT_OF(access) && (i == 0 || flags & ACCESS); i++)
-			good_row(flags, access[i].access, flags & ACCESS ? access[i].name : "as named");
+			good_row(flags, access[i].access,
+				 flags & ACCESS ? access[i].name : "as named");
 }
 
 /* There and back: rights that were taken are given again. */
@@ -57,7 +59,8 @@ static void round_trip_row(void)
 {
 	struct state s = state_old();
 	struct ibv_mr *mr = region(&s), before = *mr;
-	struct args away = {TRANSLATION | PD | ACCESS, PD_OTHER, AT_NEW, NEW_LEN, IBV_ACCESS_REMOTE_READ};
+	struct args away = {TRANSLATION | PD | ACCESS, PD_OTHER, AT_NEW, NEW_LEN,
+			    IBV_ACCESS_REMOTE_READ};
 	struct args back = {TRANSLATION | PD | ACCESS, PD_SAME, AT_OLD, OLD_LEN, PROBE_ALL};
 
 	row("everything away and back, 20 times");
@@ -81,7 +84,7 @@ static void same_pd_row(void)
 	expect_dereg(mr, &s);
 }
 
-/* --- addresses of its own --- */
+/* --- addresses of its own -------------------------------------------------------- */
 
 static void based_row(const char *name, const struct state *from, unsigned int access)
 {
@@ -108,7 +111,8 @@ static void zero_based_rows(void)
 	bare.access = IBV_ACCESS_ZERO_BASED;
 	based_row("becomes zero-based", &plain, zero);
 	based_row("is no longer zero-based", &based, PROBE_ALL);
-	based_row("zero-based, fewer rights", &based, IBV_ACCESS_ZERO_BASED | IBV_ACCESS_REMOTE_READ);
+	based_row("zero-based, fewer rights", &based,
+		  IBV_ACCESS_ZERO_BASED | IBV_ACCESS_REMOTE_READ);
 	based_row("zero-based, more rights", &bare, zero);
 	plain.addr = based.addr = bare.addr = n->arena + NEW_AT;
 	plain.length = based.length = bare.length = NEW_LEN;
@@ -129,7 +133,8 @@ static void iova_rows(void)
 	EXPECT(call(mr, &args) == 0, "errno %d", errno);
 	EXPECT_PROBE(&b, &a, 0, IBV_WR_RDMA_WRITE, iova, mr->rkey, OLD_LEN, IBV_WC_SUCCESS);
 	EXPECT(pattern_check(n->arena + OLD_AT, OLD_LEN, PROBE_SEED, 0) == -1, "bytes");
-	EXPECT_PROBE(&b, &a, 0, IBV_WR_RDMA_READ, iova + 8, mr->rkey, OLD_LEN, IBV_WC_REM_ACCESS_ERR);
+	EXPECT_PROBE(&b, &a, 0, IBV_WR_RDMA_READ, iova + 8, mr->rkey, OLD_LEN,
+		     IBV_WC_REM_ACCESS_ERR);
 	row("TRANSLATION: a region with addresses of the program's choice loses them");
 	EXPECT(call(mr, &move) == 0, "errno %d", errno);
 	EXPECT_PROBE(&b, &a, 0, IBV_WR_RDMA_READ, iova, mr->rkey, 8, IBV_WC_REM_ACCESS_ERR);

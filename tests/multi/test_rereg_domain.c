@@ -25,7 +25,8 @@ static void domain_rows(void)
 	EXPECT(ibv_dealloc_pd(one) == 0, "old domain: errno %d", errno);
 	EXPECT(ibv_rereg_mr(mr, PD | ACCESS, foreign_pd, NULL, 0, 0) == ERR_CMD, "foreign domain");
 	expect_busy(two, "after a refusal");
-	EXPECT(ibv_dereg_mr(mr) == 0 && ibv_dealloc_pd(two) == 0, "new domain afterwards: errno %d", errno);
+	EXPECT(ibv_dereg_mr(mr) == 0 && ibv_dealloc_pd(two) == 0, "new domain afterwards: errno %d",
+	       errno);
 }
 
 static void parent_domain_row(void)

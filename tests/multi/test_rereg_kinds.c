@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Which regions cannot be re-registered: null regions, device memory, and those with a window bound. */
+/* Which regions cannot be re-registered: null regions, device memory, and those with a window
+ * bound. */
 #include <errno.h>
 
 #include "rereg_fixture.h"
@@ -9,7 +10,8 @@ static void null_rows(void)
 	struct ibv_mr *mr = ibv_alloc_null_mr(n->pd);
 
 	for (int flags = 0; flags < 8 && mr; flags++) {
-		struct args args = {flags, PD_OTHER, AT_NEW, NEW_LEN, flags & ACCESS ? PROBE_ALL : 0};
+		struct args args = {flags, PD_OTHER, AT_NEW, NEW_LEN,
+				    flags & ACCESS ? PROBE_ALL : 0};
 
 		row("null region: %s", flags_name(flags));
 		expect_refused(mr, &args, ERR_INPUT, EINVAL, 0);
@@ -22,12 +24,14 @@ static void device_rows(void)
 {
 	struct ibv_alloc_dm_attr attr = {.length = 8192};
 	struct ibv_dm *dm = ibv_alloc_dm(n->ctx, &attr);
-	struct ibv_mr *mr = dm ? ibv_reg_dm_mr(n->pd, dm, 0, 8192, PROBE_ALL | IBV_ACCESS_ZERO_BASED) : NULL;
+	struct ibv_mr *mr =
+		dm ? ibv_reg_dm_mr(n->pd, dm, 0, 8192, PROBE_ALL | IBV_ACCESS_ZERO_BASED) : NULL;
 
 	if (!EXPECT(mr, "device memory"))
 		return;
 	for (int flags = 0; flags < 8; flags++) {
-		struct args args = {flags, PD_OTHER, AT_NEW, NEW_LEN, flags & ACCESS ? PROBE_ALL : 0};
+		struct args args = {flags, PD_OTHER, AT_NEW, NEW_LEN,
+				    flags & ACCESS ? PROBE_ALL : 0};
 
 		row("device memory: %s", flags_name(flags));
 		expect_refused(mr, &args, ERR_CMD, EINVAL, 0);
@@ -52,7 +56,8 @@ static void bind(struct ibv_mw *mw, struct ibv_mr *mr, uint64_t length)
 	int ret = ibv_bind_mw(n->qp[0], mw, &wr);
 
 	if (EXPECT(ret == 0, "ibv_bind_mw: %d", ret))
-		EXPECT(node_poll(n, 0, 1, PROBE_PATIENCE, &wc) == 1 && wc.status == IBV_WC_SUCCESS, "bind");
+		EXPECT(node_poll(n, 0, 1, PROBE_PATIENCE, &wc) == 1 && wc.status == IBV_WC_SUCCESS,
+		       "bind");
 }
 
 static void window_rows(void)
@@ -67,12 +72,15 @@ static void window_rows(void)
 	before = *mr;
 	bind(mw, mr, OLD_LEN);
 	for (int flags = 1; flags < 8; flags++) {
-		args = (struct args){flags, PD_OTHER, AT_NEW, NEW_LEN, flags & ACCESS ? PROBE_ALL : 0};
+		args = (struct args){flags, PD_OTHER, AT_NEW, NEW_LEN,
+				     flags & ACCESS ? PROBE_ALL : 0};
 		row("with a window bound: %s", flags_name(flags));
 		expect_refused(mr, &args, ERR_CMD, EBUSY, 0);
 		expect_fields(mr, &s, &before);
-		EXPECT_PROBE(&b, &a, 0, IBV_WR_RDMA_WRITE, (uintptr_t)mr->addr, mw->rkey, 8, IBV_WC_SUCCESS);
-		EXPECT_PROBE(&b, &a, 0, IBV_WR_RDMA_READ, (uintptr_t)mr->addr, mr->rkey, 8, IBV_WC_SUCCESS);
+		EXPECT_PROBE(&b, &a, 0, IBV_WR_RDMA_WRITE, (uintptr_t)mr->addr, mw->rkey, 8,
+			     IBV_WC_SUCCESS);
+		EXPECT_PROBE(&b, &a, 0, IBV_WR_RDMA_READ, (uintptr_t)mr->addr, mr->rkey, 8,
+			     IBV_WC_SUCCESS);
 	}
 	row("with a window unbound again");
 	bind(mw, NULL, 0);

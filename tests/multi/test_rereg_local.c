@@ -59,7 +59,8 @@ static void local_rows(void)
 	static const struct args moved = {TRANSLATION, PD_NULL, AT_NEW, NEW_LEN, 0};
 	static const struct args other = {PD, PD_OTHER, AT_NULL, 0, 0};
 	static const struct args no_write = {ACCESS, PD_NULL, AT_NULL, 0, 0};
-	static const struct args more = {ACCESS, PD_NULL, AT_NULL, 0, PROBE_ALL | IBV_ACCESS_MW_BIND};
+	static const struct args more = {ACCESS, PD_NULL, AT_NULL, 0,
+					 PROBE_ALL | IBV_ACCESS_MW_BIND};
 
 	receive_row("another place", &moved, false);
 	receive_row("another domain", &other, false);

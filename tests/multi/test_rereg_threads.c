@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Threads that re-register without pause while others use the same regions: receives into one that changes,
- * and writes from one to the other while both do.
+ * Threads that re-register without pause while others use the same regions: receives into one that
+ * changes, and writes from one to the other while both do.
  */
 #include <errno.h>
 #include <pthread.h>
@@ -49,7 +49,8 @@ static void change_while(void (*work)(uint32_t bytes), uint32_t bytes)
 
 static struct node_recv changing_receive(uint32_t bytes)
 {
-	return (struct node_recv){.num_sge = 1, .sge = {{.addr = 8, .length = bytes, .lkey = ring[0]->lkey}}};
+	return (struct node_recv){.num_sge = 1,
+				  .sge = {{.addr = 8, .length = bytes, .lkey = ring[0]->lkey}}};
 }
 
 static void expect_message(uint32_t bytes, uint64_t number)
@@ -60,7 +61,8 @@ static void expect_message(uint32_t bytes, uint64_t number)
 		DIE("message %lu: no receive completion", number);
 	EXPECT(wc.status == IBV_WC_SUCCESS, "message %lu: receive '%s'", number,
 	       ibv_wc_status_str(wc.status));
-	EXPECT(pattern_check(n->arena + OLD_AT + 8, bytes, number, 0) == -1, "message %lu: bytes", number);
+	EXPECT(pattern_check(n->arena + OLD_AT + 8, bytes, number, 0) == -1, "message %lu: bytes",
+	       number);
 }
 
 static void messages_from_other(uint32_t bytes)
@@ -93,7 +95,8 @@ static void messages_from_self(uint32_t bytes)
 	for (uint64_t i = 0; (i < 500 || changed[0] < 500) && failures() == 0; i++) {
 		pattern_fill(n->arena + PROBE_AT, bytes - 4, i, 0);
 		pattern_fill(n->arena + OLD_AT + 60000, 4, i, bytes - 4);
-		EXPECT(node_post_recv(n, 4, &r, 1).ret == 0 && node_post_send(n, 4, &s, 1).ret == 0, "post");
+		EXPECT(node_post_recv(n, 4, &r, 1).ret == 0 && node_post_send(n, 4, &s, 1).ret == 0,
+		       "post");
 		EXPECT(node_poll(n, 0, 1, PROBE_PATIENCE, &wc) == 1 && wc.status == IBV_WC_SUCCESS,
 		       "message %lu: '%s'", i, ibv_wc_status_str(wc.status));
 		expect_message(bytes, i);
@@ -107,17 +110,20 @@ static void message_rows(void)
 	pair_create(&a, 4, &a, 4, NULL);
 	pair_connect(&a, 4, NULL, &a, 4, NULL);
 	for (size_t i = 0; i < COUNT_OF(sizes); i++) {
-		row("messages of %u bytes from another process into a region that changes all the time",
+		row("messages of %u bytes from another process into a region that changes all the "
+		    "time",
 		    sizes[i]);
 		change_while(messages_from_other, sizes[i]);
-		row("messages of %u bytes from and into a region that changes all the time", sizes[i]);
+		row("messages of %u bytes from and into a region that changes all the time",
+		    sizes[i]);
 		change_while(messages_from_self, sizes[i]);
 	}
 	pair_destroy(&a, 4, &a, 4);
 }
 
 /*
- * Both ends at once: who writes from one region to the other while both change must not wait in a circle.
+ * Both ends at once: who writes from one region to the other while both change must not wait in a
+ * circle.
  */
 
 static void *writer(void *arg)
@@ -131,10 +137,12 @@ static void *writer(void *arg)
 	struct ibv_wc wc;
 
 	while (!atomic_load(&stop)) {
-		if (node_post_send(n, 2 + me, &s, 1).ret || node_poll(n, 2 + me, 1, 10000, &wc) != 1)
+		if (node_post_send(n, 2 + me, &s, 1).ret ||
+		    node_poll(n, 2 + me, 1, 10000, &wc) != 1)
 			DIE("a WRITE between regions that change has no completion");
 		if (wc.status != IBV_WC_SUCCESS)
-			DIE("a WRITE between regions that change: '%s'", ibv_wc_status_str(wc.status));
+			DIE("a WRITE between regions that change: '%s'",
+			    ibv_wc_status_str(wc.status));
 		atomic_fetch_add(&moved[me], 1);
 	}
 	return NULL;
@@ -181,10 +189,10 @@ static void circle_row(void)
 	limit.tv_sec += 30;
 	for (int i = 0; i < 4; i++)
 		if (pthread_timedjoin_np(thread[i], NULL, &limit))
-			DIE("they wait for each other: %lu and %lu written, %lu and %lu changes", moved[0],
-			    moved[1], changed[0], changed[1]);
-	EXPECT(all_have_worked(), "%lu and %lu written, %lu and %lu changes", moved[0], moved[1], changed[0],
-	       changed[1]);
+			DIE("they wait for each other: %lu and %lu written, %lu and %lu changes",
+			    moved[0], moved[1], changed[0], changed[1]);
+	EXPECT(all_have_worked(), "%lu and %lu written, %lu and %lu changes", moved[0], moved[1],
+	       changed[0], changed[1]);
 	for (int i = 0; i < 2; i++)
 		EXPECT(ibv_dereg_mr(ring[i]) == 0, "ibv_dereg_mr");
 }

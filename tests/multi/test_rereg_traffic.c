@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Re-registration while another process writes, reads and adds without pause: no request finds half of a
- * change, and none reaches the old place after it.
+ * Re-registration while another process writes, reads and adds without pause: no request finds half
+ * of a change, and none reaches the old place after it.
  */
 #include <errno.h>
 
@@ -33,7 +33,8 @@ static uint64_t torn_packets(uint64_t offset)
 	return torn;
 }
 
-/* Whatever changes, address 0 stays good: no request may fail, and each finds the old or the new place. */
+/* Whatever changes, address 0 stays good: no request may fail, and each finds the old or the new
+ * place. */
 static void flip(struct ibv_mr *mr, int i)
 {
 	unsigned int zero = PROBE_ALL | IBV_ACCESS_ZERO_BASED;
@@ -47,9 +48,10 @@ static void flip(struct ibv_mr *mr, int i)
 
 static void steady_row(enum ibv_wr_opcode op)
 {
-	struct ibv_mr *mr =
-		ibv_reg_mr(n->pd, n->arena + OLD_AT, FLOOD_BYTES, PROBE_ALL | IBV_ACCESS_ZERO_BASED);
-	struct flood_work work = {op, 0, mr->rkey, op == IBV_WR_ATOMIC_FETCH_AND_ADD ? 8 : FLOOD_BYTES};
+	struct ibv_mr *mr = ibv_reg_mr(n->pd, n->arena + OLD_AT, FLOOD_BYTES,
+				       PROBE_ALL | IBV_ACCESS_ZERO_BASED);
+	struct flood_work work = {op, 0, mr->rkey,
+				  op == IBV_WR_ATOMIC_FETCH_AND_ADD ? 8 : FLOOD_BYTES};
 	struct flood_report report;
 
 	row("%s from another process during %d changes", probe_name(op), FLIPS);
@@ -65,8 +67,8 @@ static void steady_row(enum ibv_wr_opcode op)
 	if (op == IBV_WR_RDMA_WRITE)
 		EXPECT(torn_packets(OLD_AT) + torn_packets(NEW_AT) == 0, "torn packets");
 	if (op == IBV_WR_ATOMIC_FETCH_AND_ADD)
-		EXPECT(word_at(OLD_AT) + word_at(NEW_AT) == report.done, "%lu + %lu of %lu", word_at(OLD_AT),
-		       word_at(NEW_AT), report.done);
+		EXPECT(word_at(OLD_AT) + word_at(NEW_AT) == report.done, "%lu + %lu of %lu",
+		       word_at(OLD_AT), word_at(NEW_AT), report.done);
 	EXPECT(ibv_dereg_mr(mr) == 0, "ibv_dereg_mr");
 }
 
@@ -87,7 +89,8 @@ static bool turn(struct ibv_mr *mr, const struct away *r, int i, unsigned int *r
 	if (wait)
 		report = flood_until_failure(&flood);
 	for (uint64_t at = 0; at < FLOOD_BYTES; at += 8)
-		if (!EXPECT(word_at(OLD_AT + at) == UINT64_MAX, "written at %lu after the change %d", at, i))
+		if (!EXPECT(word_at(OLD_AT + at) == UINT64_MAX,
+			    "written at %lu after the change %d", at, i))
 			return false;
 	if (!EXPECT(call(mr, &r->back) == 0, "back, %d: errno %d", i, errno))
 		return false;
@@ -99,8 +102,8 @@ static bool turn(struct ibv_mr *mr, const struct away *r, int i, unsigned int *r
 	EXPECT(report.status == IBV_WC_REM_ACCESS_ERR, "'%s'", ibv_wc_status_str(report.status));
 	++*refused;
 	flood_reconnect(&flood);
-	flood_go(&flood, &(struct flood_work){IBV_WR_RDMA_WRITE, (uintptr_t)n->arena + OLD_AT, mr->rkey,
-					      FLOOD_BYTES});
+	flood_go(&flood, &(struct flood_work){IBV_WR_RDMA_WRITE, (uintptr_t)n->arena + OLD_AT,
+					      mr->rkey, FLOOD_BYTES});
 	return true;
 }
 
@@ -126,7 +129,8 @@ static void away_rows(void)
 		uint64_t end = now_ms() + 1000;
 		unsigned int refused = 0;
 
-		row("WRITE from another process while the region goes to %s and back", rows[i].name);
+		row("WRITE from another process while the region goes to %s and back",
+		    rows[i].name);
 		flood_go(&flood, &work);
 		for (int t = 0; t < 32 || now_ms() < end; t++)
 			if (!turn(mr, &rows[i], t, &refused))
@@ -144,15 +148,16 @@ static void dereg_under_traffic_row(void)
 	struct flood_report report;
 
 	row("WRITE from another process while the region is deregistered after changes");
-	flood_go(&flood, &(struct flood_work){IBV_WR_RDMA_WRITE, (uintptr_t)n->arena + OLD_AT, mr->rkey,
-					      FLOOD_BYTES});
+	flood_go(&flood, &(struct flood_work){IBV_WR_RDMA_WRITE, (uintptr_t)n->arena + OLD_AT,
+					      mr->rkey, FLOOD_BYTES});
 	for (int i = 0; i < 100; i++)
 		EXPECT(ibv_rereg_mr(mr, ACCESS, NULL, NULL, 0, PROBE_ALL) == 0, "errno %d", errno);
 	EXPECT(ibv_dereg_mr(mr) == 0, "ibv_dereg_mr");
 	fill_words(OLD_AT, UINT64_MAX);
 	report = flood_until_failure(&flood);
 	EXPECT(report.status == IBV_WC_REM_ACCESS_ERR, "'%s'", ibv_wc_status_str(report.status));
-	EXPECT(torn_packets(OLD_AT) == 0 && word_at(OLD_AT) == UINT64_MAX, "written after ibv_dereg_mr()");
+	EXPECT(torn_packets(OLD_AT) == 0 && word_at(OLD_AT) == UINT64_MAX,
+	       "written after ibv_dereg_mr()");
 	flood_reconnect(&flood);
 }
 

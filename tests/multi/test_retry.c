@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Requests that get no answer, or are told to come back later: how often and how long they are tried, how
- * they end, and what lets them go on.
+ * Requests that get no answer, or are told to come back later: how often and how long they are
+ * tried, how they end, and what lets them go on.
  */
 #include <stdio.h>
 #include <string.h>
@@ -57,7 +57,8 @@ static void connect_pair(const struct node_link *la, const struct node_link *lb)
 }
 
 /* The request ends with @status, neither earlier nor much later than it should. */
-static void expect_end(enum ibv_wc_status status, uint64_t begin, uint64_t min_us, uint64_t usual_us)
+static void expect_end(enum ibv_wc_status status, uint64_t begin, uint64_t min_us,
+		       uint64_t usual_us)
 {
 	struct ibv_wc wc[2];
 	uint64_t us;
@@ -67,7 +68,8 @@ static void expect_end(enum ibv_wc_status status, uint64_t begin, uint64_t min_u
 	us = (now_ns() - begin) / 1000;
 	EXPECT(wc[0].status == status && wc[0].wr_id == seed, "ends as '%s'",
 	       ibv_wc_status_str(wc[0].status));
-	EXPECT(us >= min_us && us <= 3 * usual_us + SLACK_US, "after %lu us instead of %lu", us, usual_us);
+	EXPECT(us >= min_us && us <= 3 * usual_us + SLACK_US, "after %lu us instead of %lu", us,
+	       usual_us);
 	EXPECT(side_state(&a, 0) == (status == IBV_WC_SUCCESS ? IBV_QPS_RTS : IBV_QPS_ERR),
 	       "requester in state %d", (int)side_state(&a, 0));
 }
@@ -90,7 +92,7 @@ static void expect_received(uint32_t bytes)
 	EXPECT(side_check(&b, RECV_AT, bytes, seed, 0) == -1, "its data");
 }
 
-/* --- no receive posted --- */
+/* --- no receive posted ----------------------------------------------------------- */
 
 static void rnr_rows(void)
 {
@@ -109,7 +111,8 @@ static void rnr_rows(void)
 		begin = now_ns();
 		post(i % 2 ? IBV_WR_SEND : IBV_WR_RDMA_WRITE_WITH_IMM, 100);
 		expect_end(IBV_WC_RNR_RETRY_EXC_ERR, begin, us, us);
-		EXPECT(side_state(&b, 0) == IBV_QPS_RTS, "responder in state %d", (int)side_state(&b, 0));
+		EXPECT(side_state(&b, 0) == IBV_QPS_RTS, "responder in state %d",
+		       (int)side_state(&b, 0));
 		pair_destroy(&a, 0, &b, 0);
 	}
 }
@@ -153,8 +156,9 @@ static void rnr_early_row(void)
 }
 
 /*
- * Five requests, each of which waits for half of what it may: for the five together it would not do.
- * Return: false: on a busy host one had to wait for longer than it may, and nothing follows from its end
+ * Five requests, each of which waits for half of what it may: for the five together it would not
+ * do. Return: false: on a busy host one had to wait for longer than it may, and nothing follows
+ * from its end
  */
 static bool rnr_progress_once(void)
 {
@@ -171,7 +175,8 @@ static bool rnr_progress_once(void)
 		post(IBV_WR_SEND, 8);
 	for (int i = 0; i < 5 && in_time; i++) {
 		int early = side_poll(&a, 0, 1, TIMER_31_MS / 2, wc);
-		uint64_t next_since = now_ms(); /* the next one waits as soon as this one has a receive */
+		uint64_t next_since =
+			now_ms(); /* the next one waits as soon as this one has a receive */
 
 		side_recv_one(&b, 0, 1, RECV_AT, 8);
 		in_time = now_ms() - since < TIMER_31_MS;
@@ -195,7 +200,7 @@ static void rnr_progress_row(void)
 	printf("%s: the host is too busy to tell\n", row_name());
 }
 
-/* --- nobody answers --- */
+/* --- nobody answers -------------------------------------------------------------- */
 
 enum absence { IN_RESET, IN_INIT, IN_ERR, DESTROYED, ELSEWHERE, WRONG_PSN, WRONG_GID, NEVER_THERE };
 
@@ -253,14 +258,15 @@ static void absence_rows(void)
 	for (enum absence why = IN_RESET; why <= NEVER_THERE; why++) {
 		for (size_t t = 0; t < COUNT_OF(timers); t++) {
 			enum ibv_wr_opcode op = ops[(why + t) % COUNT_OF(ops)];
-			uint64_t us = (timers[t].retry_cnt + 1u) * 4096ull * (1ull << timers[t].timeout) /
-				      1000,
+			uint64_t us = (timers[t].retry_cnt + 1u) * 4096ull *
+				      (1ull << timers[t].timeout) / 1000,
 				 begin;
 			struct node_link la = link_default();
-			bool gone = why == DESTROYED || why == NEVER_THERE; /* may be told at once */
+			bool gone =
+				why == DESTROYED || why == NEVER_THERE; /* may be told at once */
 
-			row("[%s] %s, opcode %d: no answer within (%d + 1) x %d", mode, absence_name[why],
-			    (int)op, timers[t].retry_cnt, timers[t].timeout);
+			row("[%s] %s, opcode %d: no answer within (%d + 1) x %d", mode,
+			    absence_name[why], (int)op, timers[t].retry_cnt, timers[t].timeout);
 			la.timeout = timers[t].timeout;
 			la.retry_cnt = timers[t].retry_cnt;
 			connect_in_vain(why, la);
@@ -339,24 +345,26 @@ static void error_while_waiting_row(void)
 	struct node_link la = link_default();
 	struct ibv_wc wc[1];
 
-	row("[%s] a peer that fails while a request waits for its receive: no answer any more", mode);
+	row("[%s] a peer that fails while a request waits for its receive: no answer any more",
+	    mode);
 	la.rnr_retry = 7;
 	connect_pair(&la, NULL);
 	post(IBV_WR_SEND, 8);
 	expect_nothing_for(30);
 	EXPECT(side_set_state(&b, 0, IBV_QPS_ERR) == 0, "to ERR");
-	EXPECT(side_poll(&a, 0, 1, PATIENCE, wc) == 1 && wc[0].status == IBV_WC_RETRY_EXC_ERR, "ends as '%s'",
-	       ibv_wc_status_str(wc[0].status));
+	EXPECT(side_poll(&a, 0, 1, PATIENCE, wc) == 1 && wc[0].status == IBV_WC_RETRY_EXC_ERR,
+	       "ends as '%s'", ibv_wc_status_str(wc[0].status));
 	pair_destroy(&a, 0, &b, 0);
 }
 
-/* --- the sender sleeps --- */
+/* --- the sender sleeps ----------------------------------------------------------- */
 
 static void sleeping_sender_row(enum ibv_wr_opcode op, uint32_t bytes)
 {
 	struct node_link la = link_default(), lb = link_default();
 
-	row("opcode %d of %u bytes is done for a sender that sleeps until its event", (int)op, bytes);
+	row("opcode %d of %u bytes is done for a sender that sleeps until its event", (int)op,
+	    bytes);
 	la.rnr_retry = 7;
 	lb.min_rnr_timer = 31;
 	connect_pair(&la, &lb);

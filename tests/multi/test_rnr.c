@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A receiver that is behind: its sender goes on whatever the receiver does next, and nothing is lost or
- * comes in another order.
+ * A receiver that is behind: its sender goes on whatever the receiver does next, and nothing is
+ * lost or comes in another order.
  *
- * The receiver's queue is long and it has completions to poll, so that what it posts resumes the sender in a
- * batch, or when it polls in vain, or arms its CQ; or it does none of these, and the sender's RNR timer does.
+ * The receiver's queue is long and it has completions to poll, so that what it posts resumes the
+ * sender in a batch, or when it polls in vain, or arms its CQ; or it does none of these, and the
+ * sender's RNR timer does.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -51,11 +52,12 @@ static void connect_row(uint8_t rnr_retry, uint8_t timer)
 static void send_some(unsigned int count)
 {
 	for (unsigned int i = 0; i < count; i++, sent++) {
-		struct node_send s = {.wr_id = sent,
-				      .opcode = IBV_WR_SEND,
-				      .flags = IBV_SEND_SIGNALED,
-				      .num_sge = 1,
-				      .sge = {side_sge(&a, KEY_FULL, SEND_AT + sent % QUEUE * 8, BYTES)}};
+		struct node_send s = {
+			.wr_id = sent,
+			.opcode = IBV_WR_SEND,
+			.flags = IBV_SEND_SIGNALED,
+			.num_sge = 1,
+			.sge = {side_sge(&a, KEY_FULL, SEND_AT + sent % QUEUE * 8, BYTES)}};
 
 		side_poke(&a, SEND_AT + sent % QUEUE * 8, sent);
 		EXPECT(side_post_send(&a, 0, &s, 1).ret == 0, "post_send");
@@ -75,8 +77,8 @@ static void receive_some(unsigned int count)
 
 	EXPECT(got == (int)count, "%d messages instead of %u", got, count);
 	for (int i = 0; i < got; i++, received++) {
-		EXPECT(wc[i].wr_id == received && wc[i].status == IBV_WC_SUCCESS, "receive %lu: '%s'",
-		       wc[i].wr_id, ibv_wc_status_str(wc[i].status));
+		EXPECT(wc[i].wr_id == received && wc[i].status == IBV_WC_SUCCESS,
+		       "receive %lu: '%s'", wc[i].wr_id, ibv_wc_status_str(wc[i].status));
 		EXPECT(side_peek(&b, RECV_AT + received % QUEUE * 8) == received, "its bytes");
 	}
 }
@@ -92,8 +94,8 @@ static int sends_done(unsigned int count, unsigned int ms)
 	return got;
 }
 
-/* What the receiver does once it is behind. Each takes the CQ, which holds 4 completions, and the queue,
- * which holds no request. */
+/* What the receiver does once it is behind. Each takes the CQ, which holds 4 completions, and the
+ * queue, which holds no request. */
 static void post_one_with_a_backlog(void)
 {
 	post_some(1);
@@ -174,7 +176,7 @@ static void resume_row(size_t i)
 		EXPECT(took <= EARLY_MS, "%lu ms at best", took);
 }
 
-/* --- many messages to a receiver that is slow, and posts as many as it likes --- */
+/* --- many messages to a receiver that is slow, and posts as many as it likes ----- */
 
 enum job { JOB_RECEIVE = 1 };
 
@@ -213,7 +215,8 @@ static uint64_t slow_take(struct slow *s, struct ibv_wc *wc, int got)
 		uint64_t word;
 
 		memcpy(&word, s->n->arena + RECV_AT + s->received % QUEUE * 8, sizeof(word));
-		if (wc[i].status != IBV_WC_SUCCESS || wc[i].wr_id != s->received || word != s->received)
+		if (wc[i].status != IBV_WC_SUCCESS || wc[i].wr_id != s->received ||
+		    word != s->received)
 			return s->received + 1;
 	}
 	return 0;
@@ -263,8 +266,8 @@ static void flood(uint64_t count)
 			send_some(1);
 		got = ibv_poll_cq(a.node->cq[0], NODE_LIST, wc);
 		for (int i = 0; i < got; i++, done++)
-			if (!EXPECT(wc[i].status == IBV_WC_SUCCESS && wc[i].wr_id == done, "send %lu: '%s'",
-				    wc[i].wr_id, ibv_wc_status_str(wc[i].status)))
+			if (!EXPECT(wc[i].status == IBV_WC_SUCCESS && wc[i].wr_id == done,
+				    "send %lu: '%s'", wc[i].wr_id, ibv_wc_status_str(wc[i].status)))
 				return;
 	}
 	EXPECT(done == count, "%lu of %lu were sent", done, count);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * ibv_modify_srq() with IBV_SRQ_MAX_WR: what is posted, received and not polled survives; the new size holds;
- * what cannot be is refused; and all of it while another process sends without pause.
+ * ibv_modify_srq() with IBV_SRQ_MAX_WR: what is posted, received and not polled survives; the new
+ * size holds; what cannot be is refused; and all of it while another process sends without pause.
  */
 #include <errno.h>
 #include <pthread.h>
@@ -52,8 +52,10 @@ static void connect_side(struct side *s, uint32_t dest, const union ibv_gid *gid
 /* A queue pair on the shared queue in a's place 0, connected with one of b's. */
 static void connect_both(void)
 {
-	struct node_qp_spec spec = {
-		.cap = {.max_send_wr = DEPTH, .max_recv_wr = 1, .max_send_sge = 1, .max_recv_sge = 1}};
+	struct node_qp_spec spec = {.cap = {.max_send_wr = DEPTH,
+					    .max_recv_wr = 1,
+					    .max_send_sge = 1,
+					    .max_recv_sge = 1}};
 	struct ibv_qp_init_attr init = {.send_cq = cq,
 					.recv_cq = cq,
 					.srq = srq,
@@ -92,7 +94,8 @@ static uint32_t size_now(void)
 
 static int post_one(uint64_t wr_id)
 {
-	struct ibv_sge sge = {(uintptr_t)n->arena + wr_id % RING * SLOT, SLOT, n->mr[KEY_FULL]->lkey};
+	struct ibv_sge sge = {(uintptr_t)n->arena + wr_id % RING * SLOT, SLOT,
+			      n->mr[KEY_FULL]->lkey};
 	struct ibv_recv_wr wr = {.wr_id = wr_id, .sg_list = &sge, .num_sge = 1}, *bad;
 
 	return ibv_post_srq_recv(srq, &wr, &bad);
@@ -117,7 +120,8 @@ static void send_some(uint32_t first, uint32_t count)
 
 	for (uint32_t i = 0; i < count; i++) {
 		s.imm = first + i;
-		if (side_post_send(&b, 0, &s, 1).ret || side_poll(&b, 0, 1, PATIENCE, &wc) != 1 || wc.status)
+		if (side_post_send(&b, 0, &s, 1).ret || side_poll(&b, 0, 1, PATIENCE, &wc) != 1 ||
+		    wc.status)
 			DIE("the sender cannot send");
 	}
 }
@@ -129,12 +133,12 @@ static void expect_received(uint64_t *wr_id, uint32_t *imm, uint32_t count)
 	for (uint32_t i = 0; i < count; i++) {
 		EXPECT(node_poll(n, 1, 1, PATIENCE, &wc) == 1 && wc.status == IBV_WC_SUCCESS,
 		       "completion %u of %u", i, count);
-		EXPECT(wc.wr_id == (*wr_id)++ && wc.imm_data == (*imm)++, "wr_id %lu, number %u", wc.wr_id,
-		       wc.imm_data);
+		EXPECT(wc.wr_id == (*wr_id)++ && wc.imm_data == (*imm)++, "wr_id %lu, number %u",
+		       wc.wr_id, wc.imm_data);
 	}
 }
 
-/* --- rows --- */
+/* --- rows ------------------------------------------------------------------------ */
 
 static void refusal_rows(void)
 {
@@ -173,7 +177,8 @@ static void refusal_rows(void)
 	EXPECT(ibv_destroy_srq(srq) == 0, "ibv_destroy_srq");
 }
 
-/* From size to size with requests posted, and received but not polled: nothing is lost, nothing twice. */
+/* From size to size with requests posted, and received but not polled: nothing is lost, nothing
+ * twice. */
 static void size_rows(void)
 {
 	static const uint32_t sizes[] = {1, 2, 3, 4, 7, 8, 9, 100, 1000, 40, 33, 1000, 32, 65};
@@ -208,7 +213,8 @@ static void largest_row(void)
 	uint64_t next = 0;
 
 	row("from 1 to the largest at once, and all of it");
-	EXPECT(ibv_query_device(n->ctx, &attr) == 0 && (attr.device_cap_flags & IBV_DEVICE_SRQ_RESIZE),
+	EXPECT(ibv_query_device(n->ctx, &attr) == 0 &&
+		       (attr.device_cap_flags & IBV_DEVICE_SRQ_RESIZE),
 	       "not advertised");
 	create(1);
 	expect_room(&next, 1);
@@ -217,7 +223,7 @@ static void largest_row(void)
 	EXPECT(ibv_destroy_srq(srq) == 0, "ibv_destroy_srq");
 }
 
-/* --- under traffic --- */
+/* --- under traffic --------------------------------------------------------------- */
 
 /* In b's process: as many messages as told, the immediate data counting from 0. */
 static uint64_t send_job(struct node *node, const struct side_job *job)

@@ -2,7 +2,8 @@
 /*
  * Many threads on shared objects in one process, which ThreadSanitizer sees both sides of:
  *  - senders, two per queue pair, post numbered SENDs on queue pairs that share one send CQ;
- *  - receivers poll one shared receive CQ and post receives again, on queues of their own or one SRQ;
+ *  - receivers poll one shared receive CQ and post receives again, on queues of their own or one
+ * SRQ;
  *  - meanwhile regions and whole queue pairs come and go.
  * No completion may be lost, doubled or, within one queue pair, out of order.
  *
@@ -53,8 +54,8 @@ static pthread_mutex_t order[QPS]; /* a number and its post are one step */
 static uint32_t next_seq[QPS];
 static _Atomic uint64_t sent[QPS], send_done[QPS], received[QPS];
 
-/* Receivers may see two completions of a queue pair in one order and look at them in another: check under a
- * lock. */
+/* Receivers may see two completions of a queue pair in one order and look at them in another: check
+ * under a lock. */
 static pthread_mutex_t poll_order = PTHREAD_MUTEX_INITIALIZER;
 static uint32_t expected[QPS];
 
@@ -82,7 +83,10 @@ static struct ibv_qp *make_qp(struct end *e)
 		.send_cq = e->cq,
 		.recv_cq = e->cq,
 		.srq = e->srq,
-		.cap = {.max_send_wr = DEPTH, .max_recv_wr = DEPTH, .max_send_sge = 1, .max_recv_sge = 1},
+		.cap = {.max_send_wr = DEPTH,
+			.max_recv_wr = DEPTH,
+			.max_send_sge = 1,
+			.max_recv_sge = 1},
 		.qp_type = IBV_QPT_RC,
 		.sq_sig_all = 1,
 	};
@@ -92,8 +96,9 @@ static struct ibv_qp *make_qp(struct end *e)
 
 static void connect_qp(struct ibv_qp *qp, struct ibv_qp *to)
 {
-	struct ibv_qp_attr attr = {
-		.qp_state = IBV_QPS_INIT, .port_num = 1, .qp_access_flags = IBV_ACCESS_REMOTE_WRITE};
+	struct ibv_qp_attr attr = {.qp_state = IBV_QPS_INIT,
+				   .port_num = 1,
+				   .qp_access_flags = IBV_ACCESS_REMOTE_WRITE};
 	union ibv_gid gid;
 
 	CHECK(ibv_query_gid(to->context, 1, 0, &gid) == 0);
@@ -104,11 +109,12 @@ static void connect_qp(struct ibv_qp *qp, struct ibv_qp *to)
 	attr.dest_qp_num = to->qp_num;
 	attr.min_rnr_timer = 1;
 	attr.max_dest_rd_atomic = 1;
-	attr.ah_attr =
-		(struct ibv_ah_attr){.is_global = 1, .port_num = 1, .grh.dgid = gid, .grh.hop_limit = 1};
+	attr.ah_attr = (struct ibv_ah_attr){
+		.is_global = 1, .port_num = 1, .grh.dgid = gid, .grh.hop_limit = 1};
 	CHECK(!ibv_modify_qp(qp, &attr,
-			     IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN |
-				     IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER));
+			     IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN |
+				     IBV_QP_RQ_PSN | IBV_QP_MAX_DEST_RD_ATOMIC |
+				     IBV_QP_MIN_RNR_TIMER));
 	attr.qp_state = IBV_QPS_RTS;
 	attr.timeout = 14;
 	attr.retry_cnt = 7;
@@ -121,8 +127,9 @@ static void connect_qp(struct ibv_qp *qp, struct ibv_qp *to)
 
 static void post_recv(unsigned int q, unsigned int slot)
 {
-	struct ibv_sge sge = {
-		.addr = (uintptr_t)(rx.buf + (q * DEPTH + slot) * SLOT), .length = SLOT, .lkey = rx.mr->lkey};
+	struct ibv_sge sge = {.addr = (uintptr_t)(rx.buf + (q * DEPTH + slot) * SLOT),
+			      .length = SLOT,
+			      .lkey = rx.mr->lkey};
 	struct ibv_recv_wr wr = {.wr_id = q << 16 | slot, .sg_list = &sge, .num_sge = 1}, *bad;
 
 	if (rx.srq)
@@ -134,14 +141,16 @@ static void post_recv(unsigned int q, unsigned int slot)
 static void post_send(unsigned int q)
 {
 	struct ibv_sge sge = {.length = 8, .lkey = tx.mr->lkey};
-	struct ibv_send_wr wr = {.sg_list = &sge, .num_sge = 1, .opcode = IBV_WR_SEND_WITH_IMM}, *bad;
+	struct ibv_send_wr wr = {.sg_list = &sge, .num_sge = 1, .opcode = IBV_WR_SEND_WITH_IMM},
+			   *bad;
 
 	pthread_mutex_lock(&order[q]);
 	if (atomic_load(&in_flight[q]) < DEPTH) {
 		uint32_t seq = next_seq[q]++;
 
 		sge.addr = (uintptr_t)(tx.buf + (q * DEPTH + seq % DEPTH) * SLOT);
-		/* Every third message is too long for the completion entry, to take the other way. */
+		/* Every third message is too long for the completion entry, to take the other way.
+		 */
 		sge.length = seq % 3 ? 8 : SLOT;
 		wr.wr_id = (uint64_t)q << 32 | seq;
 		wr.imm_data = htonl(seq);
@@ -256,7 +265,8 @@ static void *qp_churn(void *arg)
 		CHECK(!ibv_post_send(a, &read, &bad));
 		while (ibv_poll_cq(cq, 1, &wc) == 0)
 			;
-		CHECK(wc.status == IBV_WC_REM_INV_REQ_ERR); /* the responder's flags do not permit it */
+		CHECK(wc.status ==
+		      IBV_WC_REM_INV_REQ_ERR); /* the responder's flags do not permit it */
 		CHECK(!ibv_destroy_qp(a) && !ibv_destroy_qp(b));
 	}
 	CHECK(!ibv_destroy_cq(cq));

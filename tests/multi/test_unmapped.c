@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Memory that the program unmaps under a region which is not paged on demand: its bytes, and what is mapped
- * there later, are out of reach of every use of the region, remote and local; what was not unmapped stays in
- * reach; a new registration is as good as any. And addresses that go from thread to thread, unmapped here and
- * registered there at once, are never taken for unmapped.
+ * Memory that the program unmaps under a region which is not paged on demand: its bytes, and what
+ * is mapped there later, are out of reach of every use of the region, remote and local; what was
+ * not unmapped stays in reach; a new registration is as good as any. And addresses that go from
+ * thread to thread, unmapped here and registered there at once, are never taken for unmapped.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -29,7 +29,7 @@
 static struct side a, b; /* the regions are a's, in this process */
 static struct node *n;
 
-/* --- memory of every kind, and the ways it goes --- */
+/* --- memory of every kind, and the ways it goes ---------------------------------- */
 
 static void *map_at(void *at, size_t bytes, int flags, int fd)
 {
@@ -141,7 +141,7 @@ static const struct {
 	{"another moved there", move_over, true},
 };
 
-/* --- what is found --- */
+/* --- what is found --------------------------------------------------------------- */
 
 static struct ibv_mr *region(void *p, size_t bytes)
 {
@@ -155,7 +155,8 @@ static struct ibv_mr *region(void *p, size_t bytes)
 static void expect_remote(const uint8_t *p, uint32_t rkey, uint32_t bytes, bool good)
 {
 	static const enum ibv_wr_opcode ops[] = {IBV_WR_RDMA_WRITE, IBV_WR_RDMA_READ,
-						 IBV_WR_ATOMIC_FETCH_AND_ADD, IBV_WR_ATOMIC_CMP_AND_SWP};
+						 IBV_WR_ATOMIC_FETCH_AND_ADD,
+						 IBV_WR_ATOMIC_CMP_AND_SWP};
 
 	for (size_t i = 0; i < COUNT_OF(ops); i++)
 		EXPECT_PROBE(&b, &a, 0, ops[i], (uintptr_t)p, rkey, i < 2 ? bytes : 8,
@@ -193,7 +194,7 @@ static void end(struct ibv_mr *mr)
 	EXPECT(ibv_dereg_mr(mr) == 0, "ibv_dereg_mr: errno %d", errno);
 }
 
-/* --- rows --- */
+/* --- rows ------------------------------------------------------------------------ */
 
 static void whole_row(size_t kind, size_t way)
 {
@@ -231,8 +232,10 @@ static void part_row(size_t way)
 	expect_local(p + 2 * PAGE, mr->lkey, true);
 	expect_remote(p + 3 * PAGE, mr->rkey, 8, false);
 	expect_remote(p + 5 * PAGE - 8, mr->rkey, 8, false);
-	EXPECT_PROBE(&b, &a, 0, IBV_WR_RDMA_WRITE, (uintptr_t)p, mr->rkey, BYTES, IBV_WC_REM_ACCESS_ERR);
-	EXPECT_PROBE(&b, &a, 0, IBV_WR_RDMA_READ, (uintptr_t)p, mr->rkey, BYTES, IBV_WC_REM_ACCESS_ERR);
+	EXPECT_PROBE(&b, &a, 0, IBV_WR_RDMA_WRITE, (uintptr_t)p, mr->rkey, BYTES,
+		     IBV_WC_REM_ACCESS_ERR);
+	EXPECT_PROBE(&b, &a, 0, IBV_WR_RDMA_READ, (uintptr_t)p, mr->rkey, BYTES,
+		     IBV_WC_REM_ACCESS_ERR);
 	expect_local(p + 3 * PAGE - 8, mr->lkey, false);
 	end(mr);
 	unmap(p, BYTES);
@@ -266,11 +269,12 @@ static void rereg_rows(void)
 
 	row("re-registered: rights alone do not bring it back");
 	unmap_and_map(p, BYTES);
-	EXPECT(ibv_rereg_mr(mr, IBV_REREG_MR_CHANGE_ACCESS, NULL, NULL, 0, PROBE_ALL) == 0, "errno %d",
-	       errno);
+	EXPECT(ibv_rereg_mr(mr, IBV_REREG_MR_CHANGE_ACCESS, NULL, NULL, 0, PROBE_ALL) == 0,
+	       "errno %d", errno);
 	expect_remote(p, mr->rkey, PAGE, false);
 	row("re-registered at the same address");
-	EXPECT(ibv_rereg_mr(mr, IBV_REREG_MR_CHANGE_TRANSLATION, NULL, p, BYTES, 0) == 0, "errno %d", errno);
+	EXPECT(ibv_rereg_mr(mr, IBV_REREG_MR_CHANGE_TRANSLATION, NULL, p, BYTES, 0) == 0,
+	       "errno %d", errno);
 	expect_remote(p, mr->rkey, PAGE, true);
 	unmap_and_map(p, BYTES);
 	expect_remote(p, mr->rkey, PAGE, false);
@@ -282,11 +286,13 @@ static uint32_t bind(struct ibv_mw *mw, struct ibv_mr *mr, void *p, size_t bytes
 {
 	struct ibv_mw_bind bind = {
 		.send_flags = IBV_SEND_SIGNALED,
-		.bind_info = {mr, (uintptr_t)p, bytes, PROBE_ALL & ~(unsigned int)IBV_ACCESS_LOCAL_WRITE},
+		.bind_info = {mr, (uintptr_t)p, bytes,
+			      PROBE_ALL & ~(unsigned int)IBV_ACCESS_LOCAL_WRITE},
 	};
 	struct ibv_wc wc;
 
-	if (ibv_bind_mw(n->qp[0], mw, &bind) || node_poll(n, 0, 1, PROBE_PATIENCE, &wc) != 1 || wc.status)
+	if (ibv_bind_mw(n->qp[0], mw, &bind) || node_poll(n, 0, 1, PROBE_PATIENCE, &wc) != 1 ||
+	    wc.status)
 		DIE("no window");
 	return mw->rkey;
 }
@@ -320,18 +326,19 @@ static void receive_row(void)
 	uint8_t *p = map_private();
 	struct ibv_mr *mr = region(p, BYTES);
 	struct node_recv recv = {.num_sge = 1, .sge = {{(uintptr_t)p, 64, mr->lkey}}};
-	struct node_send send = {.opcode = IBV_WR_SEND,
-				 .flags = IBV_SEND_SIGNALED,
-				 .num_sge = 1,
-				 .sge = {{b.info.base[KEY_FULL] + PROBE_AT, 64, b.info.key[KEY_FULL]}}};
+	struct node_send send = {
+		.opcode = IBV_WR_SEND,
+		.flags = IBV_SEND_SIGNALED,
+		.num_sge = 1,
+		.sge = {{b.info.base[KEY_FULL] + PROBE_AT, 64, b.info.key[KEY_FULL]}}};
 	struct ibv_wc wc;
 
 	row("receive buffer that has gone");
 	EXPECT(node_post_recv(n, 0, &recv, 1).ret == 0, "ibv_post_recv");
 	unmap_and_map(p, BYTES);
 	(void)side_post_send(&b, 0, &send, 1);
-	EXPECT(node_poll(n, 1, 1, PROBE_PATIENCE, &wc) == 1 && wc.status == IBV_WC_LOC_PROT_ERR, "'%s'",
-	       ibv_wc_status_str(wc.status));
+	EXPECT(node_poll(n, 1, 1, PROBE_PATIENCE, &wc) == 1 && wc.status == IBV_WC_LOC_PROT_ERR,
+	       "'%s'", ibv_wc_status_str(wc.status));
 	EXPECT(side_poll(&b, 0, 1, PROBE_PATIENCE, &wc) == 1, "the sender hears nothing");
 	expect_untouched(p, BYTES);
 	probe_reconnect(&b, &a, 0);
@@ -339,7 +346,7 @@ static void receive_row(void)
 	unmap(p, BYTES);
 }
 
-/* --- addresses that go from thread to thread --- */
+/* --- addresses that go from thread to thread ------------------------------------- */
 
 struct walker {
 	pthread_t thread;
@@ -425,7 +432,8 @@ static void reuse_row(void)
 	}
 	EXPECT(shared_addresses > 0, "no address was used by two");
 	for (int i = 0; i < THREADS; i++)
-		EXPECT(node_destroy_qp(n, i + 2) == 0 && node_destroy_cq(n, i + 2) == 0, "not destroyed");
+		EXPECT(node_destroy_qp(n, i + 2) == 0 && node_destroy_cq(n, i + 2) == 0,
+		       "not destroyed");
 }
 
 static void run(void)

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * ibv_wr_flush() between two processes, as a program built with a newer header calls it: what it needs the
- * right for, what it refuses, and that what was written before it is there when it completes. This process is
- * the target; another one asks.
+ * ibv_wr_flush() between two processes, as a program built with a newer header calls it: what it
+ * needs the right for, what it refuses, and that what was written before it is there when it
+ * completes. This process is the target; another one asks.
  */
 #include <errno.h>
 #include <string.h>
@@ -22,7 +22,7 @@
 static struct side a, b; /* a: the target, in this process; b asks */
 static struct node *n;
 
-/* --- in the asking process --- */
+/* --- in the asking process ------------------------------------------------------- */
 
 enum job { JOB_OPEN, JOB_FLUSH, JOB_BAD, JOB_POST };
 
@@ -55,13 +55,15 @@ static uint64_t finish(struct node *me)
 
 	if (node_poll(me, 0, 1, PROBE_PATIENCE, &wc) != 1)
 		DIE("no completion");
-	if (wc.wr_id != 7 || (wc.status == SUCCESS && ((int)wc.opcode != WC_FLUSH || wc.byte_len != 0)))
+	if (wc.wr_id != 7 ||
+	    (wc.status == SUCCESS && ((int)wc.opcode != WC_FLUSH || wc.byte_len != 0)))
 		return 100 + wc.status;
 	return wc.status;
 }
 
 /* How a FLUSH is asked for, in one number. */
-#define FLUSH_OF(type, level, write) ((uint64_t)JOB_FLUSH | (type) << 8 | (level) << 16 | (write) << 24)
+#define FLUSH_OF(type, level, write) \
+	((uint64_t)JOB_FLUSH | (type) << 8 | (level) << 16 | (write) << 24)
 
 /* A WRITE of the arena's first word, unsignalled, and a FLUSH behind it. */
 static uint64_t flush(struct node *me, const struct side_job *job)
@@ -114,7 +116,8 @@ static uint64_t open_ex(struct node *me)
 	/* The builder is there for who asked for it. */
 	if (!flush_of(ibv_qp_to_qp_ex(me->qp[QP_EX])) || flush_of(ibv_qp_to_qp_ex(plain)))
 		return 1;
-	if (create_ex(me, IBV_QPT_UC, QP_EX_WITH_FLUSH) || create_ex(me, IBV_QPT_UD, QP_EX_WITH_FLUSH))
+	if (create_ex(me, IBV_QPT_UC, QP_EX_WITH_FLUSH) ||
+	    create_ex(me, IBV_QPT_UD, QP_EX_WITH_FLUSH))
 		return 2;
 	return (uint64_t)ibv_destroy_qp(plain);
 }
@@ -141,7 +144,7 @@ static uint64_t asker(struct node *me, const struct side_job *job)
 	}
 }
 
-/* --- here --- */
+/* --- here ------------------------------------------------------------------------ */
 
 static uint64_t ask(uint64_t what, uint32_t rkey, uint64_t addr, uint64_t length)
 {
@@ -190,19 +193,26 @@ static const struct {
 	{"a range", ACCESS_FLUSH_GLOBAL | BASIC, 8, 64, GLOBAL, RANGE, SUCCESS},
 	{"the right alone", ACCESS_FLUSH_GLOBAL, 8, 64, GLOBAL, RANGE, SUCCESS},
 	{"all of the region", ACCESS_FLUSH_GLOBAL | BASIC, 0, LEN, GLOBAL, RANGE, SUCCESS},
-	{"one byte more", ACCESS_FLUSH_GLOBAL | BASIC, 0, LEN + 1, GLOBAL, RANGE, IBV_WC_REM_ACCESS_ERR},
-	{"one byte before", ACCESS_FLUSH_GLOBAL | BASIC, -1, 8, GLOBAL, RANGE, IBV_WC_REM_ACCESS_ERR},
+	{"one byte more", ACCESS_FLUSH_GLOBAL | BASIC, 0, LEN + 1, GLOBAL, RANGE,
+	 IBV_WC_REM_ACCESS_ERR},
+	{"one byte before", ACCESS_FLUSH_GLOBAL | BASIC, -1, 8, GLOBAL, RANGE,
+	 IBV_WC_REM_ACCESS_ERR},
 	{"a length that wraps", ACCESS_FLUSH_GLOBAL | BASIC, 8, UINT64_MAX, GLOBAL, RANGE,
 	 IBV_WC_REM_ACCESS_ERR},
 	{"no bytes", ACCESS_FLUSH_GLOBAL | BASIC, 8, 0, GLOBAL, RANGE, SUCCESS},
 	{"no bytes without the right", BASIC, 8, 0, GLOBAL, RANGE, IBV_WC_REM_ACCESS_ERR},
-	{"the region by its key, any address", ACCESS_FLUSH_GLOBAL | BASIC, -4096, 1, GLOBAL, WHOLE, SUCCESS},
-	{"the region by its key without the right", BASIC, 0, 1, GLOBAL, WHOLE, IBV_WC_REM_ACCESS_ERR},
-	{"without the right", BASIC | IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC, 8, 64, GLOBAL, RANGE,
+	{"the region by its key, any address", ACCESS_FLUSH_GLOBAL | BASIC, -4096, 1, GLOBAL, WHOLE,
+	 SUCCESS},
+	{"the region by its key without the right", BASIC, 0, 1, GLOBAL, WHOLE,
 	 IBV_WC_REM_ACCESS_ERR},
-	{"persistence", ACCESS_FLUSH_GLOBAL | BASIC, 8, 64, PERSISTENT, RANGE, IBV_WC_REM_INV_REQ_ERR},
-	{"both", ACCESS_FLUSH_GLOBAL | BASIC, 8, 64, GLOBAL | PERSISTENT, RANGE, IBV_WC_REM_INV_REQ_ERR},
-	{"on demand", ACCESS_FLUSH_GLOBAL | BASIC | IBV_ACCESS_ON_DEMAND, 8, 64, GLOBAL, RANGE, SUCCESS},
+	{"without the right", BASIC | IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC, 8, 64,
+	 GLOBAL, RANGE, IBV_WC_REM_ACCESS_ERR},
+	{"persistence", ACCESS_FLUSH_GLOBAL | BASIC, 8, 64, PERSISTENT, RANGE,
+	 IBV_WC_REM_INV_REQ_ERR},
+	{"both", ACCESS_FLUSH_GLOBAL | BASIC, 8, 64, GLOBAL | PERSISTENT, RANGE,
+	 IBV_WC_REM_INV_REQ_ERR},
+	{"on demand", ACCESS_FLUSH_GLOBAL | BASIC | IBV_ACCESS_ON_DEMAND, 8, 64, GLOBAL, RANGE,
+	 SUCCESS},
 };
 
 static void key_table(void)
@@ -227,10 +237,12 @@ static void dead_key_row(void)
 
 	row("a region that is gone");
 	EXPECT(ibv_dereg_mr(mr) == 0, "ibv_dereg_mr");
-	EXPECT(ask(FLUSH_OF(GLOBAL, RANGE, 0), was.rkey, (uintptr_t)was.addr, 8) == IBV_WC_REM_ACCESS_ERR,
+	EXPECT(ask(FLUSH_OF(GLOBAL, RANGE, 0), was.rkey, (uintptr_t)was.addr, 8) ==
+		       IBV_WC_REM_ACCESS_ERR,
 	       "range");
 	reconnect();
-	EXPECT(ask(FLUSH_OF(GLOBAL, WHOLE, 0), was.rkey, (uintptr_t)was.addr, 8) == IBV_WC_REM_ACCESS_ERR,
+	EXPECT(ask(FLUSH_OF(GLOBAL, WHOLE, 0), was.rkey, (uintptr_t)was.addr, 8) ==
+		       IBV_WC_REM_ACCESS_ERR,
 	       "whole");
 	reconnect();
 }
@@ -242,8 +254,8 @@ static const struct {
 	enum ibv_wc_status want;
 } qp_rows[] = {
 	{"the right", ACCESS_FLUSH_GLOBAL, 1, 1, SUCCESS},
-	{"all but it", IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC, 1, 1,
-	 IBV_WC_REM_INV_REQ_ERR},
+	{"all but it", IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC,
+	 1, 1, IBV_WC_REM_INV_REQ_ERR},
 	{"max_dest_rd_atomic 0", ACCESS_FLUSH_GLOBAL, 0, 1, IBV_WC_REM_INV_REQ_ERR},
 	{"max_rd_atomic 0", ACCESS_FLUSH_GLOBAL, 1, 0, IBV_WC_LOC_QP_OP_ERR},
 };
@@ -268,16 +280,17 @@ static void window_row(unsigned int access, enum ibv_wc_status want)
 {
 	struct ibv_mr *mr = region(IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_MW_BIND);
 	struct ibv_mw *mw = ibv_alloc_mw(n->pd, IBV_MW_TYPE_1);
-	struct ibv_mw_bind bind = {
-		.send_flags = IBV_SEND_SIGNALED,
-		.bind_info = {
-			.mr = mr, .addr = (uintptr_t)mr->addr + 64, .length = 64, .mw_access_flags = access}};
+	struct ibv_mw_bind bind = {.send_flags = IBV_SEND_SIGNALED,
+				   .bind_info = {.mr = mr,
+						 .addr = (uintptr_t)mr->addr + 64,
+						 .length = 64,
+						 .mw_access_flags = access}};
 	struct ibv_wc wc;
 	uint64_t got;
 
 	row("a window with rights 0x%x", access);
-	if (!mw || ibv_bind_mw(n->qp[QP_EX], mw, &bind) || node_poll(n, 0, 1, PROBE_PATIENCE, &wc) != 1 ||
-	    wc.status != SUCCESS)
+	if (!mw || ibv_bind_mw(n->qp[QP_EX], mw, &bind) ||
+	    node_poll(n, 0, 1, PROBE_PATIENCE, &wc) != 1 || wc.status != SUCCESS)
 		DIE("bind");
 	got = ask(FLUSH_OF(GLOBAL, RANGE, 0), mw->rkey, bind.bind_info.addr, 64);
 	EXPECT(got == want, "%lu", got);
@@ -296,7 +309,8 @@ static void order_row(void)
 
 	row("what was written before it is there");
 	for (uint64_t i = 1; i <= ROUNDS; i++) {
-		if (!EXPECT(ask(FLUSH_OF(GLOBAL, RANGE, i), mr->rkey, (uintptr_t)word, 8) == SUCCESS,
+		if (!EXPECT(ask(FLUSH_OF(GLOBAL, RANGE, i), mr->rkey, (uintptr_t)word, 8) ==
+				    SUCCESS,
 			    "status"))
 			break;
 		EXPECT(__atomic_load_n(word, __ATOMIC_RELAXED) == i, "round %lu", i);
@@ -313,7 +327,8 @@ static void refused_rows(void)
 	row("by ibv_post_send()");
 	EXPECT(ask(JOB_POST, 0, 0, 0) == EINVAL, "accepted");
 	row("the right to persistence is not to be had");
-	EXPECT(!ibv_reg_mr(n->pd, n->arena, 4096, BASIC | ACCESS_FLUSH_PERSISTENT) && errno == EOPNOTSUPP,
+	EXPECT(!ibv_reg_mr(n->pd, n->arena, 4096, BASIC | ACCESS_FLUSH_PERSISTENT) &&
+		       errno == EOPNOTSUPP,
 	       "region: errno %d", errno);
 	EXPECT(ibv_modify_qp(n->qp[QP_EX], &attr, IBV_QP_ACCESS_FLAGS) == EINVAL, "queue pair");
 }

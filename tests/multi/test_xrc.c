@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * XRC: a request names the shared receive queue at the other side. Which queues it finds, and what happens
- * to requests and completions when the queue named is destroyed, also in the middle of traffic. This process
- * sends, another one receives.
+ * XRC: a request names the shared receive queue at the other side. Which queues it finds, and what
+ * happens to requests and completions when the queue named is destroyed, also in the middle of
+ * traffic. This process sends, another one receives.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -24,7 +24,7 @@
 #define QUEUES	3
 #define TIMEOUT 14
 
-/* --- what both have --- */
+/* --- what both have -------------------------------------------------------------- */
 
 struct end {
 	struct ibv_context *ctx;
@@ -41,15 +41,18 @@ static struct end me;
 
 static void open_end(void)
 {
-	struct ibv_xrcd_init_attr xrcd = {
-		.comp_mask = IBV_XRCD_INIT_ATTR_FD | IBV_XRCD_INIT_ATTR_OFLAGS, .fd = -1, .oflags = O_CREAT};
+	struct ibv_xrcd_init_attr xrcd = {.comp_mask =
+						  IBV_XRCD_INIT_ATTR_FD | IBV_XRCD_INIT_ATTR_OFLAGS,
+					  .fd = -1,
+					  .oflags = O_CREAT};
 
 	me.ctx = node_open_device();
 	me.pd = ibv_alloc_pd(me.ctx);
 	me.xrcd = ibv_open_xrcd(me.ctx, &xrcd);
 	me.cq = ibv_create_cq(me.ctx, 2 * DEPTH, NULL, NULL, 0);
 	me.mr = ibv_reg_mr(me.pd, me.bytes, sizeof(me.bytes),
-			   IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ);
+			   IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE |
+				   IBV_ACCESS_REMOTE_READ);
 	if (!me.pd || !me.xrcd || !me.cq || !me.mr || ibv_query_gid(me.ctx, 1, 0, &me.gid))
 		DIE("cannot open: %s", strerror(errno));
 }
@@ -87,7 +90,8 @@ static void connect_qp(uint32_t dest, const union ibv_gid *gid)
 	modify(&attr, IBV_QP_STATE);
 	attr = (struct ibv_qp_attr){.qp_state = IBV_QPS_INIT,
 				    .port_num = 1,
-				    .qp_access_flags = IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ |
+				    .qp_access_flags = IBV_ACCESS_REMOTE_WRITE |
+						       IBV_ACCESS_REMOTE_READ |
 						       IBV_ACCESS_REMOTE_ATOMIC};
 	modify(&attr, IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS);
 	attr = (struct ibv_qp_attr){.qp_state = IBV_QPS_RTR,
@@ -96,29 +100,31 @@ static void connect_qp(uint32_t dest, const union ibv_gid *gid)
 				    .max_dest_rd_atomic = 4,
 				    .min_rnr_timer = 1,
 				    .ah_attr = {.is_global = 1, .port_num = 1, .grh.dgid = *gid}};
-	modify(&attr,
-	       IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN |
-		       (me.qp->qp_type == IBV_QPT_XRC_RECV ? IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER
-							   : 0));
+	modify(&attr, IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN |
+			      (me.qp->qp_type == IBV_QPT_XRC_RECV
+				       ? IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER
+				       : 0));
 	attr = (struct ibv_qp_attr){.qp_state = IBV_QPS_RTS,
 				    .timeout = TIMEOUT,
 				    .retry_cnt = 7,
 				    .rnr_retry = 7,
 				    .max_rd_atomic = 4};
-	modify(&attr, IBV_QP_STATE | IBV_QP_TIMEOUT | IBV_QP_SQ_PSN |
-			      (me.qp->qp_type == IBV_QPT_XRC_SEND
-				       ? IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY | IBV_QP_MAX_QP_RD_ATOMIC
-				       : 0));
+	modify(&attr,
+	       IBV_QP_STATE | IBV_QP_TIMEOUT | IBV_QP_SQ_PSN |
+		       (me.qp->qp_type == IBV_QPT_XRC_SEND
+				? IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY | IBV_QP_MAX_QP_RD_ATOMIC
+				: 0));
 }
 
-/* --- the receiver does what it is told --- */
+/* --- the receiver does what it is told ------------------------------------------- */
 
 enum verb { HELLO, CONNECT, CREATE, POST, DESTROY, POLL, EVENT, BYE };
 
 struct order {
 	enum verb verb;
 	uint32_t queue; /* which of its queues */
-	uint32_t value; /* CONNECT: queue pair; POST: how many; POLL: how many at least; DESTROY: after us */
+	uint32_t value; /* CONNECT: queue pair; POST: how many; POLL: how many at least; DESTROY:
+			   after us */
 	uint64_t wr_id; /* POST: of the first */
 	union ibv_gid gid;
 };
@@ -140,8 +146,10 @@ static struct queue {
 
 static void open_queues(void)
 {
-	struct ibv_xrcd_init_attr xrcd = {
-		.comp_mask = IBV_XRCD_INIT_ATTR_FD | IBV_XRCD_INIT_ATTR_OFLAGS, .fd = -1, .oflags = O_CREAT};
+	struct ibv_xrcd_init_attr xrcd = {.comp_mask =
+						  IBV_XRCD_INIT_ATTR_FD | IBV_XRCD_INIT_ATTR_OFLAGS,
+					  .fd = -1,
+					  .oflags = O_CREAT};
 
 	for (int i = 0; i < QUEUES; i++) {
 		queues[i].xrcd = i == 2 ? ibv_open_xrcd(me.ctx, &xrcd) : me.xrcd;
@@ -155,8 +163,8 @@ static uint32_t do_create(struct queue *q)
 {
 	struct ibv_srq_init_attr_ex init = {
 		.attr = {.max_wr = DEPTH, .max_sge = 1},
-		.comp_mask = IBV_SRQ_INIT_ATTR_TYPE | IBV_SRQ_INIT_ATTR_XRCD | IBV_SRQ_INIT_ATTR_CQ |
-			     IBV_SRQ_INIT_ATTR_PD,
+		.comp_mask = IBV_SRQ_INIT_ATTR_TYPE | IBV_SRQ_INIT_ATTR_XRCD |
+			     IBV_SRQ_INIT_ATTR_CQ | IBV_SRQ_INIT_ATTR_PD,
 		.srq_type = IBV_SRQT_XRC,
 		.pd = me.pd,
 		.xrcd = q->xrcd,
@@ -203,8 +211,10 @@ static struct report do_poll(struct queue *q, uint32_t least)
 
 static struct report do_hello(void)
 {
-	return (struct report){
-		.number = me.qp->qp_num, .rkey = me.mr->rkey, .addr = (uintptr_t)me.bytes, .gid = me.gid};
+	return (struct report){.number = me.qp->qp_num,
+			       .rkey = me.mr->rkey,
+			       .addr = (uintptr_t)me.bytes,
+			       .gid = me.gid};
 }
 
 static uint32_t do_event(void)
@@ -267,7 +277,7 @@ static void receiver_main(int sock)
 	exit(0); /* with all it has: the sweep's work */
 }
 
-/* --- the sender --- */
+/* --- the sender ------------------------------------------------------------------ */
 
 static struct spawned other;
 static struct report peer;
@@ -305,7 +315,8 @@ static uint32_t create_queue(uint32_t queue, uint32_t receives)
 {
 	uint32_t srqn = ask((struct order){.verb = CREATE, .queue = queue}).number;
 	uint32_t err =
-		ask((struct order){.verb = POST, .queue = queue, .value = receives, .wr_id = 100}).number;
+		ask((struct order){.verb = POST, .queue = queue, .value = receives, .wr_id = 100})
+			.number;
 
 	EXPECT(err == 0, "posting receives: %s", strerror((int)err));
 	return srqn;
@@ -363,7 +374,8 @@ static void expect_received(uint32_t queue, uint32_t count, uint64_t last)
 
 	EXPECT(r.number == count, "%u completions instead of %u", r.number, count);
 	EXPECT(r.good == count, "%u good ones instead of %u", r.good, count);
-	EXPECT(count == 0 || r.wr_id == last, "the last is of request %lu instead of %lu", r.wr_id, last);
+	EXPECT(count == 0 || r.wr_id == last, "the last is of request %lu instead of %lu", r.wr_id,
+	       last);
 }
 
 static void named_row(void)
@@ -444,9 +456,11 @@ static void refused_rows(void)
 
 	destroy_queue(0);
 	for (size_t i = 0; i < COUNT_OF(operation); i++) {
-		refused("a queue of another domain", operation[i].opcode, operation[i].bytes, foreign);
+		refused("a queue of another domain", operation[i].opcode, operation[i].bytes,
+			foreign);
 		refused("a destroyed queue", operation[i].opcode, operation[i].bytes, destroyed);
-		refused("a queue pair's number", operation[i].opcode, operation[i].bytes, peer.number);
+		refused("a queue pair's number", operation[i].opcode, operation[i].bytes,
+			peer.number);
 		refused("number 0", operation[i].opcode, operation[i].bytes, 0);
 	}
 	row("what was refused took no receive request");
@@ -474,7 +488,8 @@ static void unpolled_row(void)
 	destroy_queue(0);
 }
 
-/* Sends until the queue is gone: every one before is a success, one is refused, the others are flushed. */
+/* Sends until the queue is gone: every one before is a success, one is refused, the others are
+ * flushed. */
 static void destroyed_under_traffic(unsigned int us)
 {
 	unsigned int posted = 0, done = 0, refusals = 0;
@@ -492,7 +507,8 @@ static void destroyed_under_traffic(unsigned int us)
 		got = status();
 		done++;
 		refusals += got == IBV_WC_REM_INV_REQ_ERR;
-		if (!EXPECT(got == IBV_WC_SUCCESS || got == IBV_WC_REM_INV_REQ_ERR, "status %d", got))
+		if (!EXPECT(got == IBV_WC_SUCCESS || got == IBV_WC_REM_INV_REQ_ERR, "status %d",
+			    got))
 			break;
 	}
 	for (; done < posted; done++)
@@ -529,9 +545,9 @@ int main(int argc, char **argv)
 	row("closing");
 	ask((struct order){.verb = BYE});
 	spawn_wait(&other);
-	EXPECT(ibv_destroy_qp(me.qp) == 0 && ibv_dereg_mr(me.mr) == 0 && ibv_destroy_cq(me.cq) == 0 &&
-		       ibv_close_xrcd(me.xrcd) == 0 && ibv_dealloc_pd(me.pd) == 0 &&
-		       ibv_close_device(me.ctx) == 0,
+	EXPECT(ibv_destroy_qp(me.qp) == 0 && ibv_dereg_mr(me.mr) == 0 &&
+		       ibv_destroy_cq(me.cq) == 0 && ibv_close_xrcd(me.xrcd) == 0 &&
+		       ibv_dealloc_pd(me.pd) == 0 && ibv_close_device(me.ctx) == 0,
 	       "something could not be destroyed");
 	sandbox_leave();
 	return summary();

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* The virtual sysfs without the C library: what each path is, what each file says, where each path leads. */
+/* The virtual sysfs without the C library: what each path is, what each file says, where each path
+ * leads. */
 #include <errno.h>
 #include <net/if.h>
 #include <setjmp.h>
@@ -12,7 +13,7 @@
 #include <unistd.h>
 #include <cmocka.h>
 
-#include "front/vsysfs.h"
+#include "preload/vsysfs.h"
 
 #define IB    "/sys/class/infiniband"
 #define VERBS "/sys/class/infiniband_verbs"
@@ -21,8 +22,9 @@
 
 /* Three devices; the third has the longest name there can be. */
 #define LONG_NAME "a123456789012345678901234567890123456789012345678901234567890.2"
-#define DEVICES \
-	"any0:gids=64:guid=0200c0ffee001234,mlx5_0:link=infiniband:lid=7:guid=0200000000000042," LONG_NAME
+#define DEVICES                                                                 \
+	"any0:gids=64:guid=0200c0ffee001234,mlx5_0:link=infiniband:lid=7:guid=" \
+	"0200000000000042," LONG_NAME
 
 static struct av_vsysfs_node node_at(const char *path)
 {
@@ -93,7 +95,8 @@ static void each_file_says_what_the_kernels_would(void **state)
 		{BUS "/anyverbs.0/numa_node", "-1\n"},
 		{BUS "/anyverbs.0/uevent", "DRIVER=anyverbs\n"},
 		{BUS "/anyverbs.1/infiniband/mlx5_0", "../../../../../class/infiniband/mlx5_0"},
-		{BUS "/anyverbs.1/infiniband_verbs/uverbs1", "../../../../../class/infiniband_verbs/uverbs1"},
+		{BUS "/anyverbs.1/infiniband_verbs/uverbs1",
+		 "../../../../../class/infiniband_verbs/uverbs1"},
 		/* A GID that is not populated is zero, and has no attributes. */
 		{IB "/any0/ports/1/gids/63", "0000:0000:0000:0000:0000:0000:0000:0000\n"},
 		{IB "/any0/ports/1/gid_attrs/types/63", "Invalid argument"},
@@ -134,7 +137,8 @@ static void each_device_has_its_odp_statistics(void **state)
 		for (int dev = 0; dev < 3; dev++) {
 			struct av_vsysfs_node node;
 
-			snprintf(path, sizeof(path), "%s%d%s", paths[i].before, dev, paths[i].after);
+			snprintf(path, sizeof(path), "%s%d%s", paths[i].before, dev,
+				 paths[i].after);
 			node = node_at(path);
 			assert_int_equal(node.kind, AV_VSYSFS_FILE);
 			assert_string_equal(content_of(&node), "0\n");
@@ -348,7 +352,8 @@ static bool visit_all(void *arg, const char *name, enum av_vsysfs_kind kind)
 	census->kinds[kind]++;
 	if (kind == AV_VSYSFS_FILE) {
 		content = content_of(&node);
-		assert_true(content[strlen(content) - 1] == '\n' || !strcmp(content, strerror(EINVAL)));
+		assert_true(content[strlen(content) - 1] == '\n' ||
+			    !strcmp(content, strerror(EINVAL)));
 	} else if (kind == AV_VSYSFS_LINK) {
 		assert_true(av_vsysfs_walk(path, true, &walk) >= 0);
 	} else if (kind == AV_VSYSFS_DIR) {
@@ -364,10 +369,11 @@ static void everything_listed_is_there(void **state)
 {
 	static const struct {
 		const char *dir;
-		unsigned int kinds[AV_VSYSFS_CHAR + 1]; /* directories, files, links, devices in all below */
+		unsigned int kinds[AV_VSYSFS_CHAR +
+				   1]; /* directories, files, links, devices in all below */
 	} rows[] = {
-		/* any0 has 3 * 64 files of GIDs, as has the third device; mlx5_0, too: the table has that
-		   size; and 21 and 37 counters */
+		/* any0 has 3 * 64 files of GIDs, as has the third device; mlx5_0, too: the table
+		   has that size; and 21 and 37 counters */
 		{IB, {3 * 10, 3 * (9 + 9 + 1 + 3 * 64 + 21 + 37), 3 * 1, 0}},
 		{VERBS, {3, 1 + 3 * (4 + 7), 3, 0}},
 		{"/sys/class/infiniband_mad", {0, 1, 0, 0}},

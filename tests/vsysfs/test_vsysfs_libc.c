@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* The virtual sysfs through the C library's functions. What real programs make of it: preload.sh. */
+/* The virtual sysfs through the C library's functions. What real programs make of it: preload.sh.
+ */
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -22,7 +23,7 @@
 #include <unistd.h>
 #include <cmocka.h>
 
-#include "front/vsysfs.h"
+#include "preload/vsysfs.h"
 
 #define ANY0 "/sys/class/infiniband/any0"
 #define GUID "0200:c0ff:ee00:1234\n"

@@ -1,16 +1,18 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The commands of the tool. One file per command, and one entry in AV_COMMANDS: the entry X(stat) stands for
- * the "const struct av_command av_command_stat" that stat.c defines. Their order is that of "anyverbs help".
+ * The commands of the tool. One file per command, and one entry in AV_COMMANDS: the entry X(stat)
+ * stands for the "const struct av_command av_command_stat" that stat.c defines. Their order is that
+ * of "anyverbs help".
  */
 #ifndef AV_TOOL_COMMAND_H
 #define AV_TOOL_COMMAND_H
 
 #include "base/compiler.h"
 
-#define AV_COMMANDS(X) \
-	X(run) X(devices) X(info) X(stat) X(top) X(plot) X(explain) X(event) X(capture) X(config) X(reset) X(faults) X(doctor) \
-	X(help)
+#define AV_COMMANDS(X)                                                                     \
+	X(run)                                                                             \
+	X(devices) X(info) X(stat) X(top) X(plot) X(explain) X(event) X(capture) X(config) \
+		X(reset) X(faults) X(doctor) X(help)
 
 /* Exit statuses; "run" has env(1)'s instead. Part of the interface: see anyverbs(1). */
 enum av_exit {

@@ -3,7 +3,7 @@
 #ifndef AV_TOOL_DESCRIBE_H
 #define AV_TOOL_DESCRIBE_H
 
-#include "hca/device.h"
+#include "device/device.h"
 
 #define AV_GID_TEXT 48 /* bytes of a GID as text, with its NUL */
 

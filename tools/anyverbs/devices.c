@@ -6,8 +6,8 @@
 #include <string.h>
 
 #include "describe.h"
-#include "hca/device.h"
-#include "hca/switches.h"
+#include "device/device.h"
+#include "device/switches.h"
 
 /* How a peer names the device's port: its LID on InfiniBand, its first GID elsewhere. */
 static void print_address(const struct av_device *dev)
@@ -45,7 +45,8 @@ static int longest_name(struct av_device *const *list, unsigned int count)
 /* In force for whoever opens it now. Worded as ibv_devinfo -v of MLNX_OFED has it. */
 static void print_switches(const struct av_device *dev)
 {
-	bool tunneled = av_switches_read(dev->ibv.name).current & AV_SWITCH_BIT(AV_SWITCH_TUNNELED_ATOMIC);
+	bool tunneled =
+		av_switches_read(dev->ibv.name).current & AV_SWITCH_BIT(AV_SWITCH_TUNNELED_ATOMIC);
 
 	printf("  Tunneled atomic: %s\n", tunneled ? "SUPPORT" : "NOT SUPPORTED");
 }
@@ -67,8 +68,9 @@ static int devices_main(int argc, char **argv)
 		struct ibv_port_attr port;
 
 		av_device_port(dev, &port);
-		printf("%-*s  %-10s  %-7s  %4u  ", width, dev->ibv.name, av_describe_link(dev->link_layer),
-		       av_describe_state(port.state), av_describe_mtu(dev->mtu));
+		printf("%-*s  %-10s  %-7s  %4u  ", width, dev->ibv.name,
+		       av_describe_link(dev->link_layer), av_describe_state(port.state),
+		       av_describe_mtu(dev->mtu));
 		print_address(dev);
 		if (verbose)
 			print_switches(dev);
@@ -80,7 +82,8 @@ const struct av_command av_command_devices = {
 	.name = "devices",
 	.summary = "List the devices that programs see",
 	.synopsis = "[-v]",
-	.details = "With -v, also what the switches of 'anyverbs config' make of them. Which devices there "
+	.details = "With -v, also what the switches of 'anyverbs config' make of them. Which "
+		   "devices there "
 		   "are is set by ANYVERBS_DEVICES: see anyverbs(7). Adapters that the\n"
 		   "kernel knows are listed by 'anyverbs run -- ibv_devices', after these.\n",
 	.main = devices_main,

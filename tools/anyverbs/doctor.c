@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* "anyverbs doctor": what this machine allows and what that means. Here: going through the checks and writing
- * them. */
+/* "anyverbs doctor": what this machine allows and what that means. Here: going through the checks
+ * and writing them. */
 #include "command.h"
 
 #include <getopt.h>
@@ -19,7 +19,8 @@ static const char *const verdict_names[] = {
 	[AV_VERDICT_MISSING] = "missing",
 };
 
-static const struct av_check *const tables[] = {av_checks_process, av_checks_memory, av_checks_system};
+static const struct av_check *const tables[] = {av_checks_process, av_checks_memory,
+						av_checks_system};
 
 void av_finding_value(struct av_finding *finding, const char *fmt, ...)
 {
@@ -52,18 +53,18 @@ const char *av_read_line(const char *path, char *text, int size)
 
 static void print_text(const struct av_check *check, const struct av_finding *finding)
 {
-	printf("%-7s  %s: %s\n         %s\n", verdict_names[finding->verdict], check->title, finding->value,
-	       finding->consequence);
+	printf("%-7s  %s: %s\n         %s\n", verdict_names[finding->verdict], check->title,
+	       finding->value, finding->consequence);
 	if (finding->advice[0])
 		printf("         Advice: %s\n", finding->advice);
 }
 
 static int add_json(json_t *list, const struct av_check *check, const struct av_finding *finding)
 {
-	json_t *row =
-		json_pack("{s:s, s:s, s:s, s:b, s:s, s:s}", "check", check->id, "finding",
-			  verdict_names[finding->verdict], "value", finding->value, "essential",
-			  check->essential, "consequence", finding->consequence, "advice", finding->advice);
+	json_t *row = json_pack("{s:s, s:s, s:s, s:b, s:s, s:s}", "check", check->id, "finding",
+				verdict_names[finding->verdict], "value", finding->value,
+				"essential", check->essential, "consequence", finding->consequence,
+				"advice", finding->advice);
 
 	return json_array_append_new(list, row);
 }
@@ -95,7 +96,8 @@ static void print_end(bool fine)
 
 static bool print_json(json_t *list, bool fine)
 {
-	json_t *all = json_pack("{s:s, s:b, s:O}", "version", AV_VERSION, "ok", fine, "checks", list);
+	json_t *all =
+		json_pack("{s:s, s:b, s:O}", "version", AV_VERSION, "ok", fine, "checks", list);
 	bool ok = all && json_dumpf(all, stdout, JSON_INDENT(2)) == 0;
 
 	json_decref(all);
@@ -122,7 +124,8 @@ static int examine(bool json)
 
 static int doctor_main(int argc, char **argv)
 {
-	static const struct option options[] = {{"json", no_argument, NULL, 'j'}, {NULL, 0, NULL, 0}};
+	static const struct option options[] = {{"json", no_argument, NULL, 'j'},
+						{NULL, 0, NULL, 0}};
 	bool json = false;
 	int c;
 

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What "anyverbs doctor" looks at. A check tries the real thing where it can, and only reads settings where
- * it cannot. The rows are defined beside their subject, in doctor_*.c, and listed in doctor.c.
+ * What "anyverbs doctor" looks at. A check tries the real thing where it can, and only reads
+ * settings where it cannot. The rows are defined beside their subject, in doctor_*.c, and listed in
+ * doctor.c.
  */
 #ifndef AV_TOOL_DOCTOR_H
 #define AV_TOOL_DOCTOR_H
@@ -10,7 +11,8 @@
 
 enum av_verdict { AV_VERDICT_OK, AV_VERDICT_LIMITED, AV_VERDICT_MISSING };
 
-/* Texts are plain sentences of one line; consequence is never empty, advice is when there is none to give. */
+/* Texts are plain sentences of one line; consequence is never empty, advice is when there is none
+ * to give. */
 struct av_finding {
 	enum av_verdict verdict;
 	char value[128]; /* what was found, in a few words */
@@ -36,7 +38,8 @@ void av_finding_value(struct av_finding *finding, const char *fmt, ...) AV_PRINT
 void av_finding_set(struct av_finding *finding, enum av_verdict verdict, const char *consequence,
 		    const char *advice);
 
-/* The first line of a file of the kernel's, without its newline; "" if it cannot be read. Return: @text */
+/* The first line of a file of the kernel's, without its newline; "" if it cannot be read. Return:
+ * @text */
 const char *av_read_line(const char *path, char *text, int size);
 
 #endif

@@ -21,8 +21,8 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include "hca/folder.h"
-#include "hca/segment.h"
+#include "registry/folder.h"
+#include "segment/segment.h"
 
 #ifndef UFFD_USER_MODE_ONLY
 #define UFFD_USER_MODE_ONLY 1
@@ -37,7 +37,8 @@
 #define MAP_COUNT_LOW	4096
 #define AS_LOW		(64 * GIB) /* own segment, a few peers', and the program */
 
-static_assert(AV_SEG_BYTES == 16 * GIB && STAGE_MIB == 64, "the sentences below name these numbers");
+static_assert(AV_SEG_BYTES == 16 * GIB && STAGE_MIB == 64,
+	      "the sentences below name these numbers");
 
 static bool try_userfaultfd(int flags)
 {
@@ -53,26 +54,30 @@ static void look_userfaultfd(struct av_finding *f)
 {
 	bool full = try_userfaultfd(0), user = try_userfaultfd(UFFD_USER_MODE_ONLY);
 
-	av_finding_value(f, "%s", full ? "all faults" : user ? "faults of user mode only" : strerror(errno));
+	av_finding_value(f, "%s",
+			 full	? "all faults"
+			 : user ? "faults of user mode only"
+				: strerror(errno));
 	if (full)
-		av_finding_set(
-			f, AV_VERDICT_OK,
-			"The kernel can tell us when registered memory is unmapped or moved, and memory of "
-			"programs with several threads can be adopted.",
-			"");
+		av_finding_set(f, AV_VERDICT_OK,
+			       "The kernel can tell us when registered memory is unmapped or "
+			       "moved, and memory of "
+			       "programs with several threads can be adopted.",
+			       "");
 	else if (user)
-		av_finding_set(
-			f, AV_VERDICT_OK,
-			"The kernel can tell us when registered memory is unmapped or moved; faults inside "
-			"system calls cannot be waited for, so memory of programs with several threads, and "
-			"huge "
-			"pages, are not adopted.",
-			"For that, as root: sysctl vm.unprivileged_userfaultfd=1");
+		av_finding_set(f, AV_VERDICT_OK,
+			       "The kernel can tell us when registered memory is unmapped or "
+			       "moved; faults inside "
+			       "system calls cannot be waited for, so memory of programs with "
+			       "several threads, and "
+			       "huge "
+			       "pages, are not adopted.",
+			       "For that, as root: sysctl vm.unprivileged_userfaultfd=1");
 	else
-		av_finding_set(
-			f, AV_VERDICT_LIMITED,
-			"Nobody tells us when registered memory is unmapped: it shows when it is accessed.",
-			"Allow userfaultfd in the container's seccomp profile.");
+		av_finding_set(f, AV_VERDICT_LIMITED,
+			       "Nobody tells us when registered memory is unmapped: it shows when "
+			       "it is accessed.",
+			       "Allow userfaultfd in the container's seccomp profile.");
 }
 
 static void look_memfd(struct av_finding *f)
@@ -82,8 +87,8 @@ static void look_memfd(struct av_finding *f)
 	if (fd >= 0) {
 		close(fd);
 		av_finding_value(f, "works");
-		av_finding_set(f, AV_VERDICT_OK, "Memory without a name can be shared between processes.",
-			       "");
+		av_finding_set(f, AV_VERDICT_OK,
+			       "Memory without a name can be shared between processes.", "");
 		return;
 	}
 	av_finding_value(f, "%s", strerror(errno));
@@ -111,13 +116,15 @@ static void look_huge_pages(struct av_finding *f)
 	chosen_word(text);
 	av_finding_value(f, "%s", text[0] ? text : "not in this kernel");
 	if (!strcmp(text, "always") || !strcmp(text, "madvise"))
-		av_finding_set(f, AV_VERDICT_OK,
-			       "Buffers can have huge pages, into which large transfers go twice as fast.",
-			       "");
+		av_finding_set(
+			f, AV_VERDICT_OK,
+			"Buffers can have huge pages, into which large transfers go twice as fast.",
+			"");
 	else
-		av_finding_set(f, AV_VERDICT_LIMITED,
-			       "Large transfers run at about half of what is possible.",
-			       "As root: echo madvise > /sys/kernel/mm/transparent_hugepage/enabled");
+		av_finding_set(
+			f, AV_VERDICT_LIMITED,
+			"Large transfers run at about half of what is possible.",
+			"As root: echo madvise > /sys/kernel/mm/transparent_hugepage/enabled");
 }
 
 static void look_populate(struct av_finding *f)
@@ -134,10 +141,11 @@ static void look_populate(struct av_finding *f)
 #endif
 	av_finding_value(f, works ? "works" : "not in this kernel");
 	if (works)
-		av_finding_set(f, AV_VERDICT_OK, "Pages of a region can be brought in with one system call.",
-			       "");
+		av_finding_set(f, AV_VERDICT_OK,
+			       "Pages of a region can be brought in with one system call.", "");
 	else
-		av_finding_set(f, AV_VERDICT_LIMITED, "Pages of a region are brought in one by one.",
+		av_finding_set(f, AV_VERDICT_LIMITED,
+			       "Pages of a region are brought in one by one.",
 			       "Linux 5.14 or later has MADV_POPULATE_WRITE.");
 }
 
@@ -171,23 +179,28 @@ static void judge_folder(struct av_finding *f, int fd, const char *path)
 
 	(void)fstatvfs(fd, &st);
 	free_bytes = (uint64_t)st.f_bavail * st.f_frsize;
-	av_finding_value(f, "%.60s (%s, %" PRIu64 " of %" PRIu64 " MiB free)", path, type, free_bytes / MIB,
-			 (uint64_t)st.f_blocks * st.f_frsize / MIB);
+	av_finding_value(f, "%.60s (%s, %" PRIu64 " of %" PRIu64 " MiB free)", path, type,
+			 free_bytes / MIB, (uint64_t)st.f_blocks * st.f_frsize / MIB);
 	if (free_bytes < FOLDER_FREE_MIN)
-		av_finding_set(f, AV_VERDICT_MISSING, "Devices cannot be opened: their queues live there.",
-			       "Make room there, or set ANYVERBS_DIR to another folder for all processes.");
+		av_finding_set(f, AV_VERDICT_MISSING,
+			       "Devices cannot be opened: their queues live there.",
+			       "Make room there, or set ANYVERBS_DIR to another folder for all "
+			       "processes.");
 	else if (free_bytes < FOLDER_FREE_LOW)
 		av_finding_set(
 			f, AV_VERDICT_LIMITED,
-			"Queues of all programs together must fit in there, besides up to 64 MiB of messages "
-			"on their way for each open device; beyond that they are refused with ENOMEM.",
+			"Queues of all programs together must fit in there, besides up to 64 MiB "
+			"of messages "
+			"on their way for each open device; beyond that they are refused with "
+			"ENOMEM.",
 			"Give the container a larger /dev/shm (docker run --shm-size=1g), or set "
 			"ANYVERBS_DIR "
 			"to a larger folder for all processes.");
 	else if (!in_memory)
-		av_finding_set(f, AV_VERDICT_LIMITED,
-			       "Queues live there, and the kernel writes them to the disk now and then.",
-			       "Set ANYVERBS_DIR to a folder on tmpfs for all processes.");
+		av_finding_set(
+			f, AV_VERDICT_LIMITED,
+			"Queues live there, and the kernel writes them to the disk now and then.",
+			"Set ANYVERBS_DIR to a folder on tmpfs for all processes.");
 	else
 		av_finding_set(f, AV_VERDICT_OK,
 			       "Processes of this user with the same folder see each other.", "");
@@ -205,8 +218,9 @@ static void look_folder(struct av_finding *f)
 		return;
 	}
 	av_finding_value(f, "%.60s: %s", path, strerror(-fd));
-	av_finding_set(f, AV_VERDICT_MISSING, "Devices cannot be opened: their queues live there.",
-		       "Set ANYVERBS_DIR to a folder that you may write to, the same for all processes.");
+	av_finding_set(
+		f, AV_VERDICT_MISSING, "Devices cannot be opened: their queues live there.",
+		"Set ANYVERBS_DIR to a folder that you may write to, the same for all processes.");
 }
 
 static uint64_t limit_of(__rlimit_resource_t resource)
@@ -226,7 +240,8 @@ static void value_of_limit(struct av_finding *f, uint64_t limit, uint64_t unit, 
 		av_finding_value(f, "%" PRIu64 "%s", limit / unit, name);
 }
 
-/* A nameless file in the folder; where the file system cannot make one, a file whose name is removed at once.
+/* A nameless file in the folder; where the file system cannot make one, a file whose name is
+ * removed at once.
  */
 static int scratch_file(int folder)
 {
@@ -255,7 +270,8 @@ static int try_segment(void)
 	if (fd < 0 || ftruncate(fd, (off_t)AV_SEG_BYTES)) {
 		err = errno;
 	} else {
-		p = mmap(NULL, AV_SEG_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, fd, 0);
+		p = mmap(NULL, AV_SEG_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, fd,
+			 0);
 		if (p == MAP_FAILED)
 			err = errno;
 		else
@@ -274,12 +290,13 @@ static void look_file_size(struct av_finding *f)
 
 	value_of_limit(f, limit, 1024, " KiB");
 	if (limit >= AV_SEG_BYTES)
-		av_finding_set(f, AV_VERDICT_OK, "A context's sparse file of 16 GiB is not too long.", "");
+		av_finding_set(f, AV_VERDICT_OK,
+			       "A context's sparse file of 16 GiB is not too long.", "");
 	else
-		av_finding_set(
-			f, AV_VERDICT_MISSING,
-			"Devices cannot be opened: each context has a file of 16 GiB, most of it a hole.",
-			"ulimit -f unlimited");
+		av_finding_set(f, AV_VERDICT_MISSING,
+			       "Devices cannot be opened: each context has a file of 16 GiB, most "
+			       "of it a hole.",
+			       "ulimit -f unlimited");
 }
 
 static void look_segment(struct av_finding *f)
@@ -294,10 +311,12 @@ static void look_segment(struct av_finding *f)
 	if (!err)
 		av_finding_set(f, AV_VERDICT_OK, "Devices can be opened.", "");
 	else
-		av_finding_set(
-			f, AV_VERDICT_MISSING, "Devices cannot be opened: this is the memory of a context.",
-			"See the shared folder and the limits of file size and address space; a 32-bit or "
-			"very old file system cannot hold such a file: set ANYVERBS_DIR to one that can.");
+		av_finding_set(f, AV_VERDICT_MISSING,
+			       "Devices cannot be opened: this is the memory of a context.",
+			       "See the shared folder and the limits of file size and address "
+			       "space; a 32-bit or "
+			       "very old file system cannot hold such a file: set ANYVERBS_DIR to "
+			       "one that can.");
 }
 
 static void look_address_space(struct av_finding *f)
@@ -306,11 +325,12 @@ static void look_address_space(struct av_finding *f)
 
 	value_of_limit(f, limit, MIB, " MiB");
 	if (limit >= AS_LOW)
-		av_finding_set(f, AV_VERDICT_OK, "Contexts and those of peers can be mapped, 16 GiB each.",
-			       "");
+		av_finding_set(f, AV_VERDICT_OK,
+			       "Contexts and those of peers can be mapped, 16 GiB each.", "");
 	else if (limit > AV_SEG_BYTES)
 		av_finding_set(f, AV_VERDICT_LIMITED,
-			       "Each context, and each peer's that is talked to, takes 16 GiB of addresses: "
+			       "Each context, and each peer's that is talked to, takes 16 GiB of "
+			       "addresses: "
 			       "few fit.",
 			       "ulimit -v unlimited");
 	else
@@ -322,9 +342,10 @@ static void look_address_space(struct av_finding *f)
 static void look_locked_memory(struct av_finding *f)
 {
 	value_of_limit(f, limit_of(RLIMIT_MEMLOCK), 1024, " KiB");
-	av_finding_set(
-		f, AV_VERDICT_OK,
-		"Does not matter: registering memory does not lock it, so any amount can be registered.", "");
+	av_finding_set(f, AV_VERDICT_OK,
+		       "Does not matter: registering memory does not lock it, so any amount can be "
+		       "registered.",
+		       "");
 }
 
 static void look_open_files(struct av_finding *f)
@@ -333,30 +354,33 @@ static void look_open_files(struct av_finding *f)
 
 	value_of_limit(f, limit, 1, "");
 	if (limit >= NOFILE_LOW)
-		av_finding_set(
-			f, AV_VERDICT_OK,
-			"Enough for contexts and completion channels, and a few for each peer process.", "");
+		av_finding_set(f, AV_VERDICT_OK,
+			       "Enough for contexts and completion channels, and a few for each "
+			       "peer process.",
+			       "");
 	else
-		av_finding_set(f, AV_VERDICT_LIMITED,
-			       "Contexts, completion channels and peer processes take a few descriptors "
-			       "each: few fit.",
-			       "ulimit -n 1024");
+		av_finding_set(
+			f, AV_VERDICT_LIMITED,
+			"Contexts, completion channels and peer processes take a few descriptors "
+			"each: few fit.",
+			"ulimit -n 1024");
 }
 
 static void look_map_count(struct av_finding *f)
 {
 	char text[32];
-	uint64_t limit = strtoull(av_read_line("/proc/sys/vm/max_map_count", text, sizeof(text)), NULL, 10);
+	uint64_t limit =
+		strtoull(av_read_line("/proc/sys/vm/max_map_count", text, sizeof(text)), NULL, 10);
 
 	av_finding_value(f, "%s", text[0] ? text : "unknown");
 	if (!text[0] || limit >= MAP_COUNT_LOW)
-		av_finding_set(f, AV_VERDICT_OK, "Enough mappings for contexts, peers and shared buffers.",
-			       "");
+		av_finding_set(f, AV_VERDICT_OK,
+			       "Enough mappings for contexts, peers and shared buffers.", "");
 	else
-		av_finding_set(
-			f, AV_VERDICT_LIMITED,
-			"Programs with many buffers run out of mappings; opening or connecting then fails.",
-			"As root: sysctl vm.max_map_count=65530");
+		av_finding_set(f, AV_VERDICT_LIMITED,
+			       "Programs with many buffers run out of mappings; opening or "
+			       "connecting then fails.",
+			       "As root: sysctl vm.max_map_count=65530");
 }
 
 const struct av_check av_checks_memory[] = {

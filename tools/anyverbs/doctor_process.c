@@ -52,7 +52,8 @@ static pid_t start_target(void)
 	return pid;
 }
 
-/* reach() from another child: neither is the other's ancestor, as with two programs started from one shell.
+/* reach() from another child: neither is the other's ancestor, as with two programs started from
+ * one shell.
  */
 static int reach_from_sibling(pid_t pid)
 {
@@ -75,7 +76,8 @@ static void look_reach(struct av_finding *f)
 
 	if (pid < 0) {
 		av_finding_value(f, "cannot fork: %s", strerror(errno));
-		av_finding_set(f, AV_VERDICT_MISSING, "Nothing can be tried without a second process.",
+		av_finding_set(f, AV_VERDICT_MISSING,
+			       "Nothing can be tried without a second process.",
 			       "Raise the limit of processes (ulimit -u, or the container's).");
 		return;
 	}
@@ -85,19 +87,21 @@ static void look_reach(struct av_finding *f)
 	waitpid(pid, NULL, 0);
 	if (!child && !sibling) {
 		av_finding_value(f, "written and read");
-		av_finding_set(f, AV_VERDICT_OK, "RDMA READ, RDMA WRITE and atomics between processes work.",
-			       "");
+		av_finding_set(f, AV_VERDICT_OK,
+			       "RDMA READ, RDMA WRITE and atomics between processes work.", "");
 		return;
 	}
 	av_finding_value(f, "into a child: %s; into an unrelated process: %s",
 			 child ? strerror(child) : "yes", sibling ? strerror(sibling) : "yes");
-	av_finding_set(f, AV_VERDICT_MISSING,
-		       "RDMA READ, RDMA WRITE and atomics between processes fail; SEND works, and so does "
-		       "everything within one process.",
-		       child ? "Yama (next line) or a seccomp filter refuses it; a container needs a profile "
-			       "that allows "
-			       "process_vm_readv and process_vm_writev."
-			     : "See the next line.");
+	av_finding_set(
+		f, AV_VERDICT_MISSING,
+		"RDMA READ, RDMA WRITE and atomics between processes fail; SEND works, and so does "
+		"everything within one process.",
+		child ? "Yama (next line) or a seccomp filter refuses it; a container needs a "
+			"profile "
+			"that allows "
+			"process_vm_readv and process_vm_writev."
+		      : "See the next line.");
 }
 
 static void look_yama(struct av_finding *f)
@@ -107,19 +111,23 @@ static void look_yama(struct av_finding *f)
 	av_read_line("/proc/sys/kernel/yama/ptrace_scope", text, sizeof(text));
 	if (!text[0]) {
 		av_finding_value(f, "not in this kernel");
-		av_finding_set(f, AV_VERDICT_OK, "Processes of one user may reach each other's memory.", "");
+		av_finding_set(f, AV_VERDICT_OK,
+			       "Processes of one user may reach each other's memory.", "");
 		return;
 	}
 	av_finding_value(f, "ptrace_scope %s", text);
 	if (text[0] == '0')
-		av_finding_set(f, AV_VERDICT_OK, "Processes of one user may reach each other's memory.", "");
+		av_finding_set(f, AV_VERDICT_OK,
+			       "Processes of one user may reach each other's memory.", "");
 	else if (text[0] == '3')
-		av_finding_set(f, AV_VERDICT_LIMITED,
-			       "No process may reach another's memory, not even root's.",
-			       "It can be lowered only by restarting the machine with another setting.");
+		av_finding_set(
+			f, AV_VERDICT_LIMITED,
+			"No process may reach another's memory, not even root's.",
+			"It can be lowered only by restarting the machine with another setting.");
 	else
 		av_finding_set(f, AV_VERDICT_LIMITED,
-			       "Without CAP_SYS_PTRACE a process reaches at most its own children's memory.",
+			       "Without CAP_SYS_PTRACE a process reaches at most its own "
+			       "children's memory.",
 			       "As root: sysctl kernel.yama.ptrace_scope=0");
 }
 
@@ -130,15 +138,17 @@ static void look_dumpable(struct av_finding *f)
 	av_finding_value(f, "%d", dumpable);
 	if (dumpable == 1)
 		av_finding_set(f, AV_VERDICT_OK,
-			       "Peers may reach this process; programs that change their user, or whose file "
+			       "Peers may reach this process; programs that change their user, or "
+			       "whose file "
 			       "is not readable, are not dumpable and cannot be reached.",
 			       "");
 	else
-		av_finding_set(
-			f, AV_VERDICT_LIMITED,
-			"Only root's processes reach the memory of processes started like this one.",
-			"Do not start programs set-user-ID, with file capabilities or from an unreadable "
-			"file.");
+		av_finding_set(f, AV_VERDICT_LIMITED,
+			       "Only root's processes reach the memory of processes started like "
+			       "this one.",
+			       "Do not start programs set-user-ID, with file capabilities or from "
+			       "an unreadable "
+			       "file.");
 }
 
 /* The value of a "Key:\tvalue" line of /proc/self/status, or -1. */
@@ -168,46 +178,52 @@ static void look_seccomp(struct av_finding *f)
 	}
 	if (mode < 0) {
 		av_finding_value(f, "unknown");
-		av_finding_set(f, AV_VERDICT_OK, "The kernel has no seccomp, or /proc does not tell.", "");
+		av_finding_set(f, AV_VERDICT_OK,
+			       "The kernel has no seccomp, or /proc does not tell.", "");
 		return;
 	}
 	av_finding_value(f, "mode %d", mode);
-	av_finding_set(
-		f, AV_VERDICT_OK,
-		"A filter decides about system calls; those that anyverbs needs have been tried, so the "
-		"other lines say what it refuses.",
-		"");
+	av_finding_set(f, AV_VERDICT_OK,
+		       "A filter decides about system calls; those that anyverbs needs have been "
+		       "tried, so the "
+		       "other lines say what it refuses.",
+		       "");
 }
 
-static void look_namespace(struct av_finding *f, const char *path, ino_t first, const char *elsewhere)
+static void look_namespace(struct av_finding *f, const char *path, ino_t first,
+			   const char *elsewhere)
 {
 	struct stat st;
 
 	if (stat(path, &st)) {
 		av_finding_value(f, "unknown");
 		av_finding_set(f, AV_VERDICT_LIMITED,
-			       "Whether peers are in the same namespace cannot be told.", "Mount /proc.");
+			       "Whether peers are in the same namespace cannot be told.",
+			       "Mount /proc.");
 	} else if (st.st_ino == first) {
 		av_finding_value(f, "the machine's");
-		av_finding_set(f, AV_VERDICT_OK, "Shared with all processes outside containers.", "");
+		av_finding_set(f, AV_VERDICT_OK, "Shared with all processes outside containers.",
+			       "");
 	} else {
 		av_finding_value(f, "a container's own");
-		av_finding_set(f, AV_VERDICT_LIMITED, elsewhere, "Start peers in the same container.");
+		av_finding_set(f, AV_VERDICT_LIMITED, elsewhere,
+			       "Start peers in the same container.");
 	}
 }
 
 static void look_pid_namespace(struct av_finding *f)
 {
-	look_namespace(
-		f, "/proc/self/ns/pid", FIRST_PID_NS,
-		"Peers in another PID namespace cannot be reached by RDMA READ, RDMA WRITE and atomics; "
-		"peers in this one can.");
+	look_namespace(f, "/proc/self/ns/pid", FIRST_PID_NS,
+		       "Peers in another PID namespace cannot be reached by RDMA READ, RDMA WRITE "
+		       "and atomics; "
+		       "peers in this one can.");
 }
 
 static void look_user_namespace(struct av_finding *f)
 {
 	look_namespace(f, "/proc/self/ns/user", FIRST_USER_NS,
-		       "The memory of processes outside this user namespace cannot be reached; peers inside "
+		       "The memory of processes outside this user namespace cannot be reached; "
+		       "peers inside "
 		       "it can.");
 }
 

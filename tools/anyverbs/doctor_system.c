@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Checks: kernel, processors, the libraries on both sides of ours, the configuration, other devices. */
+/* Checks: kernel, processors, the libraries on both sides of ours, the configuration, other
+ * devices. */
 #include "doctor.h"
 
 #include <dirent.h>
@@ -11,13 +12,14 @@
 #include <sys/utsname.h>
 #include <unistd.h>
 
-#include "hca/config.h"
-#include "hca/device.h"
+#include "device/config.h"
+#include "device/device.h"
 #include "library.h"
 
 #define VERBS_LIBRARY "libibverbs.so.1"
 
-/* Where the system's verbs library is, its version in the file's name; NULL if there is none. To be freed. */
+/* Where the system's verbs library is, its version in the file's name; NULL if there is none. To be
+ * freed. */
 static char *system_verbs(void)
 {
 	void *handle = dlopen(VERBS_LIBRARY, RTLD_LAZY | RTLD_LOCAL);
@@ -39,7 +41,8 @@ static void look_system_verbs(struct av_finding *f)
 	av_finding_value(f, "%s", path ? path : "not installed");
 	if (path)
 		av_finding_set(f, AV_VERDICT_OK,
-			       "Programs find it behind anyverbs; its helpers and its devices keep working.",
+			       "Programs find it behind anyverbs; its helpers and its devices keep "
+			       "working.",
 			       "");
 	else
 		av_finding_set(f, AV_VERDICT_MISSING,
@@ -59,7 +62,8 @@ static void look_our_library(struct av_finding *f)
 	else
 		av_finding_set(f, AV_VERDICT_MISSING,
 			       "It is not there, so 'anyverbs run' cannot run anything.",
-			       "Install tool and library together, or set ANYVERBS_LIBRARY to where it is.");
+			       "Install tool and library together, or set ANYVERBS_LIBRARY to "
+			       "where it is.");
 }
 
 static void look_configuration(struct av_finding *f)
@@ -83,9 +87,10 @@ static void look_kernel(struct av_finding *f)
 	if (uname(&name))
 		name = (struct utsname){.release = "unknown", .machine = ""};
 	av_finding_value(f, "%.80s %.30s", name.release, name.machine);
-	av_finding_set(f, AV_VERDICT_OK,
-		       "No module is needed; what depends on the kernel's version has a line of its own.",
-		       "");
+	av_finding_set(
+		f, AV_VERDICT_OK,
+		"No module is needed; what depends on the kernel's version has a line of its own.",
+		"");
 }
 
 static void look_processors(struct av_finding *f)
@@ -96,16 +101,18 @@ static void look_processors(struct av_finding *f)
 
 	av_finding_value(f, "%d", count);
 	if (count > 1)
-		av_finding_set(f, AV_VERDICT_OK, "Two programs that poll can run side by side.", "");
+		av_finding_set(f, AV_VERDICT_OK, "Two programs that poll can run side by side.",
+			       "");
 	else
-		av_finding_set(f, AV_VERDICT_LIMITED,
-			       "Programs that poll take turns: every message costs a change of process.",
-			       "Measure latency on at least two processors.");
+		av_finding_set(
+			f, AV_VERDICT_LIMITED,
+			"Programs that poll take turns: every message costs a change of process.",
+			"Measure latency on at least two processors.");
 }
 
 /*
- * Names below /sys/class/infiniband, for as far as @text has room. Return: their number. Ours are there too
- * when this tool is itself run with the library.
+ * Names below /sys/class/infiniband, for as far as @text has room. Return: their number. Ours are
+ * there too when this tool is itself run with the library.
  */
 static int list_adapters(char *text, size_t size)
 {

@@ -6,10 +6,10 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "hca/device.h"
-#include "hca/directory.h"
-#include "hca/port.h"
-#include "hca/segment.h"
+#include "device/device.h"
+#include "registry/directory.h"
+#include "device/port.h"
+#include "segment/segment.h"
 #include "transport/fatal.h"
 
 static unsigned int port_err(const char *device)
@@ -37,7 +37,8 @@ static int raise_event(size_t event, const char *device)
 	unsigned int told;
 
 	if (ret) {
-		av_tool_complain("cannot look for programs that have '%s' open: %s", device, strerror(-ret));
+		av_tool_complain("cannot look for programs that have '%s' open: %s", device,
+				 strerror(-ret));
 		return AV_EXIT_NO;
 	}
 	told = events[event].raise(device);
@@ -47,7 +48,8 @@ static int raise_event(size_t event, const char *device)
 		av_tool_complain("nobody who could be told has '%s' open", device);
 		return AV_EXIT_NO;
 	}
-	printf("%s: %s: %u context%s told\n", device, events[event].name, told, told == 1 ? "" : "s");
+	printf("%s: %s: %u context%s told\n", device, events[event].name, told,
+	       told == 1 ? "" : "s");
 	return AV_EXIT_OK;
 }
 
@@ -75,7 +77,8 @@ const struct av_command av_command_event = {
 	.synopsis = "DEVICE device-fatal|port-err|port-active",
 	.details = "All programs of this user that have DEVICE open get the event.\n"
 		   "\n"
-		   "  device-fatal  their queue pairs go to the error state, and verbs fail with EIO;\n"
+		   "  device-fatal  their queue pairs go to the error state, and verbs fail with "
+		   "EIO;\n"
 		   "                who opens the device afterwards finds it well\n"
 		   "  port-err      the port is down, and stays so until\n"
 		   "  port-active   the port is up\n"

@@ -9,8 +9,8 @@
 #include <string.h>
 
 #include "describe.h"
-#include "hca/device.h"
-#include "hca/limits.h"
+#include "device/device.h"
+#include "base/limits.h"
 
 struct limit {
 	const char *what;
@@ -91,9 +91,11 @@ static const char *odp_name(const struct av_device *dev)
 {
 	struct ibv_device_attr_ex ex;
 
-	if (av_device_query_ex(dev, &ex, sizeof(ex)) || !(ex.odp_caps.general_caps & IBV_ODP_SUPPORT))
+	if (av_device_query_ex(dev, &ex, sizeof(ex)) ||
+	    !(ex.odp_caps.general_caps & IBV_ODP_SUPPORT))
 		return "no";
-	return ex.odp_caps.general_caps & IBV_ODP_SUPPORT_IMPLICIT ? "explicit and implicit" : "explicit";
+	return ex.odp_caps.general_caps & IBV_ODP_SUPPORT_IMPLICIT ? "explicit and implicit"
+								   : "explicit";
 }
 
 static void print_identity(const struct av_device *dev)
@@ -155,7 +157,8 @@ static void print_gids(const struct av_device *dev)
 		if (av_gid_is_empty(&gids[i]))
 			continue;
 		printf("  %5u  %-10s  %-16s%s\n", i, av_describe_gid_type(gids[i].type),
-		       gids[i].ifname[0] ? gids[i].ifname : "-", av_describe_gid(&gids[i].gid, text));
+		       gids[i].ifname[0] ? gids[i].ifname : "-",
+		       av_describe_gid(&gids[i].gid, text));
 	}
 }
 
@@ -180,7 +183,8 @@ static int info_main(int argc, char **argv)
 	if (argc == 2) {
 		dev = av_device_by_name(argv[1]);
 		if (!dev) {
-			av_tool_complain("there is no device '%s'; 'anyverbs devices' lists them", argv[1]);
+			av_tool_complain("there is no device '%s'; 'anyverbs devices' lists them",
+					 argv[1]);
 			return AV_EXIT_NO;
 		}
 		print_device(dev);

@@ -14,7 +14,7 @@
 /* Folders, seen from that of the tool. */
 static const char *const places[] = {
 	AV_TOOL_LIBDIR, /* where "make install" puts libraries */
-	"../src/front", /* the build tree */
+	"../src/verbs", /* the build tree */
 	".",		/* both copied into one folder */
 };
 

@@ -10,8 +10,9 @@
  * av_library_find() - the path of libanyverbs.so.1
  * @path: out; on failure the places that were tried, for a message
  *
- * ANYVERBS_LIBRARY if it is set, and nothing else then; otherwise the place where it is installed, or built,
- * relative to this tool. Not a search of the system's folders: tool and library belong to one build.
+ * ANYVERBS_LIBRARY if it is set, and nothing else then; otherwise the place where it is installed,
+ * or built, relative to this tool. Not a search of the system's folders: tool and library belong to
+ * one build.
  */
 bool av_library_find(char path[PATH_MAX]);
 

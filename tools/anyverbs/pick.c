@@ -17,10 +17,11 @@ bool av_pick(struct av_pick *pick, const char *name)
 	return pick->one != NULL;
 }
 
-int av_act(const struct av_command *command, const struct av_action *actions, unsigned int count, int argc,
-	   char **argv)
+int av_act(const struct av_command *command, const struct av_action *actions, unsigned int count,
+	   int argc, char **argv)
 {
-	static const struct option options[] = {{"device", required_argument, NULL, 'd'}, {NULL, 0, NULL, 0}};
+	static const struct option options[] = {{"device", required_argument, NULL, 'd'},
+						{NULL, 0, NULL, 0}};
 	const char *device = NULL;
 	struct av_pick pick;
 	int c;

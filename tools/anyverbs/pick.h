@@ -6,7 +6,7 @@
 #include <stdbool.h>
 
 #include "command.h"
-#include "hca/device.h"
+#include "device/device.h"
 
 struct av_pick {
 	struct av_device *const *list;
@@ -33,7 +33,7 @@ struct av_action {
  * @actions: @count of them; given the picked devices and the arguments behind the action's name
  * Return: exit status
  */
-int av_act(const struct av_command *command, const struct av_action *actions, unsigned int count, int argc,
-	   char **argv);
+int av_act(const struct av_command *command, const struct av_action *actions, unsigned int count,
+	   int argc, char **argv);
 
 #endif

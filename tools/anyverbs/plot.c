@@ -11,7 +11,8 @@
 #include "plot_svg.h"
 #include "record.h"
 
-static const char *const counters[] = {"xmit_bytes", "rcv_bytes", "num_page_faults", "num_invalidations"};
+static const char *const counters[] = {"xmit_bytes", "rcv_bytes", "num_page_faults",
+				       "num_invalidations"};
 
 /* What the picture shows, top to bottom: how fast these counters grow. */
 static const struct panel {
@@ -34,7 +35,8 @@ struct input {
 	const char *device; /* whose lines are drawn */
 };
 
-/* How fast a counter grew between each two lines. @to: room for as many as there are. Return: their number */
+/* How fast a counter grew between each two lines. @to: room for as many as there are. Return: their
+ * number */
 static size_t rates(const struct input *in, int counter, double unit, struct av_point *to)
 {
 	const struct av_recorded *then = NULL;
@@ -46,22 +48,27 @@ static size_t rates(const struct input *in, int counter, double unit, struct av_
 		if (strcmp(r->device, in->device))
 			continue;
 		grown = then ? r->value[counter] - then->value[counter] : 0;
-		if (then && r->time > then->time) /* less than before: the last process had left in between */
-			to[n++] = (struct av_point){r->time - in->row[0].time,
-						    grown > 0 ? grown / (r->time - then->time) / unit : 0};
+		if (then &&
+		    r->time >
+			    then->time) /* less than before: the last process had left in between */
+			to[n++] = (struct av_point){
+				r->time - in->row[0].time,
+				grown > 0 ? grown / (r->time - then->time) / unit : 0};
 		then = r;
 	}
 	return n;
 }
 
-static void draw_panel(FILE *out, const struct input *in, unsigned int number, struct av_point *room)
+static void draw_panel(FILE *out, const struct input *in, unsigned int number,
+		       struct av_point *room)
 {
 	const struct panel *p = &panels[number];
 	struct av_series series[AV_SVG_SERIES];
 	double seconds = in->row[in->rows - 1].time - in->row[0].time;
 
 	for (unsigned int i = 0; i < p->count; i++) {
-		series[i] = (struct av_series){.name = p->line[i].name, .point = room + i * in->rows};
+		series[i] =
+			(struct av_series){.name = p->line[i].name, .point = room + i * in->rows};
 		series[i].count = rates(in, p->line[i].counter, p->unit, series[i].point);
 	}
 	av_svg_panel(out, number, p->title, seconds, series, p->count);
@@ -101,7 +108,8 @@ static int read_input(const char *path, const char *device, struct input *in)
 	if (wrong)
 		return complain_of(path, wrong);
 	if (in->rows < 2)
-		return complain_of(path, "there is nothing to draw yet: a picture needs two moments");
+		return complain_of(path,
+				   "there is nothing to draw yet: a picture needs two moments");
 	in->device = device ? device : in->row[0].device;
 	for (size_t i = 0; i < in->rows; i++)
 		there |= !strcmp(in->row[i].device, in->device);
@@ -151,7 +159,8 @@ const struct av_command av_command_plot = {
 	.name = "plot",
 	.summary = "Draw what 'anyverbs stat --watch -o FILE' has recorded",
 	.synopsis = "FILE [-o PICTURE] [-d DEVICE]",
-	.details = "  -o, --output PICTURE  write the picture, SVG, to this file instead of standard output\n"
+	.details = "  -o, --output PICTURE  write the picture, SVG, to this file instead of "
+		   "standard output\n"
 		   "  -d, --device DEVICE   of this device, instead of the first in the recording\n"
 		   "\n"
 		   "Bandwidth, page faults and invalidations over time.\n",

@@ -30,7 +30,8 @@ void av_svg_begin(FILE *out, const char *title, unsigned int panels)
 
 	fprintf(out,
 		"<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n"
-		"<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"%d\" height=\"%u\" viewBox=\"0 0 %d %u\" "
+		"<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"%d\" height=\"%u\" viewBox=\"0 "
+		"0 %d %u\" "
 		"font-family=\"sans-serif\" font-size=\"12\">\n"
 		"<rect width=\"100%%\" height=\"100%%\" fill=\"white\"/>\n"
 		"<text x=\"%d\" y=\"18\" font-size=\"14\" font-weight=\"bold\">",
@@ -58,7 +59,8 @@ static double axis(double most, double *step)
 	return *step * ceil((most > 0 ? most : 1) / *step);
 }
 
-static void put_marks(FILE *out, double top, double seconds, double x_step, double most, double y_step)
+static void put_marks(FILE *out, double top, double seconds, double x_step, double most,
+		      double y_step)
 {
 	double width = WIDTH - LEFT - RIGHT;
 
@@ -75,12 +77,13 @@ static void put_marks(FILE *out, double top, double seconds, double x_step, doub
 			LEFT + width * x / seconds, top + HEIGHT + 16, x);
 }
 
-static void put_series(FILE *out, const struct av_series *s, unsigned int number, double top, double seconds,
-		       double most)
+static void put_series(FILE *out, const struct av_series *s, unsigned int number, double top,
+		       double seconds, double most)
 {
 	double width = WIDTH - LEFT - RIGHT;
 
-	fprintf(out, "<polyline fill=\"none\" stroke=\"%s\" stroke-width=\"1.5\" points=\"", colours[number]);
+	fprintf(out, "<polyline fill=\"none\" stroke=\"%s\" stroke-width=\"1.5\" points=\"",
+		colours[number]);
 	for (size_t i = 0; i < s->count; i++)
 		fprintf(out, "%s%.1f,%.1f", i ? " " : "", LEFT + width * s->point[i].x / seconds,
 			top + HEIGHT - HEIGHT * s->point[i].y / most);

@@ -18,8 +18,8 @@ struct av_series {
 	size_t count;
 };
 
-/* Titles and names are any text: they are escaped. @number: of the panel, from 0; @seconds: of its time axis.
- * Whether it could be written, ferror() says. */
+/* Titles and names are any text: they are escaped. @number: of the panel, from 0; @seconds: of its
+ * time axis. Whether it could be written, ferror() says. */
 void av_svg_begin(FILE *out, const char *title, unsigned int panels);
 void av_svg_panel(FILE *out, unsigned int number, const char *title, double seconds,
 		  const struct av_series *series, unsigned int count);

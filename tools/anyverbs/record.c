@@ -8,8 +8,7 @@
 
 #include <jansson.h>
 
-/* --- writing ----------------------------------------------------------------------------------------------
- */
+/* --- writing --------------------------------------------------------------------- */
 
 static bool ends_with(const char *text, const char *end)
 {
@@ -20,7 +19,8 @@ static bool ends_with(const char *text, const char *end)
 
 bool av_record_open(struct av_record *record, const char *path)
 {
-	record->json = ends_with(path, ".json") || ends_with(path, ".jsonl") || ends_with(path, ".ndjson");
+	record->json =
+		ends_with(path, ".json") || ends_with(path, ".jsonl") || ends_with(path, ".ndjson");
 	record->begun = false;
 	record->file = fopen(path, "we");
 	return record->file;
@@ -68,8 +68,7 @@ bool av_record_close(struct av_record *record)
 	return (fclose(record->file) == 0) && !failed;
 }
 
-/* --- reading ----------------------------------------------------------------------------------------------
- */
+/* --- reading --------------------------------------------------------------------- */
 
 struct reader {
 	const char *const *name;
@@ -147,8 +146,8 @@ static bool read_line(struct reader *r, char *line, struct av_recorded *to)
 	return r->has_names && read_csv(r, line, to);
 }
 
-const char *av_record_read(FILE *file, const char *const *name, unsigned int count, struct av_recorded **list,
-			   size_t *rows)
+const char *av_record_read(FILE *file, const char *const *name, unsigned int count,
+			   struct av_recorded **list, size_t *rows)
 {
 	struct reader reader = {.name = name, .count = count};
 	struct av_recorded *grown;

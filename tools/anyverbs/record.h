@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What "anyverbs stat --watch -o FILE" records and "anyverbs plot" reads: for each device and moment, all
- * counters of the device as they stood. As CSV: a line of names, "time", "device" and the counters, then a
- * line for each. As JSON lines: one object per line with the same members. Time is in seconds since 1970.
+ * What "anyverbs stat --watch -o FILE" records and "anyverbs plot" reads: for each device and
+ * moment, all counters of the device as they stood. As CSV: a line of names, "time", "device" and
+ * the counters, then a line for each. As JSON lines: one object per line with the same members.
+ * Time is in seconds since 1970.
  */
 #ifndef AV_TOOL_RECORD_H
 #define AV_TOOL_RECORD_H
@@ -17,7 +18,8 @@ struct av_record {
 	bool begun;
 };
 
-/* @path: one whose name ends in .json, .jsonl or .ndjson gets JSON lines, others CSV. Return: false and errno
+/* @path: one whose name ends in .json, .jsonl or .ndjson gets JSON lines, others CSV. Return: false
+ * and errno
  */
 bool av_record_open(struct av_record *record, const char *path);
 
@@ -41,7 +43,7 @@ struct av_recorded {
  * @list: out, owned by the caller (free); @rows: out
  * Return: NULL, or what is wrong with it: static text
  */
-const char *av_record_read(FILE *file, const char *const *name, unsigned int count, struct av_recorded **list,
-			   size_t *rows);
+const char *av_record_read(FILE *file, const char *const *name, unsigned int count,
+			   struct av_recorded **list, size_t *rows);
 
 #endif

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* "anyverbs run": a program with the library preloaded. Nothing stays between the two: the tool becomes it.
+/* "anyverbs run": a program with the library preloaded. Nothing stays between the two: the tool
+ * becomes it.
  */
 #include "command.h"
 
@@ -11,15 +12,17 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "hca/config.h"
+#include "device/config.h"
 #include "library.h"
 
-/* Runtimes of sanitizers, which must come before everything else; a list for LD_PRELOAD, or empty. */
+/* Runtimes of sanitizers, which must come before everything else; a list for LD_PRELOAD, or empty.
+ */
 #ifndef AV_TOOL_PRELOAD_FIRST
 #define AV_TOOL_PRELOAD_FIRST ""
 #endif
 
-/* @a and @b joined by @separator; only one of them if the other is NULL or empty. NULL if memory is short. */
+/* @a and @b joined by @separator; only one of them if the other is NULL or empty. NULL if memory is
+ * short. */
 static char *join(const char *a, const char *b, char separator)
 {
 	char *text;
@@ -48,7 +51,8 @@ static bool preload_library(void)
 	char path[PATH_MAX];
 
 	if (!av_library_find(path)) {
-		av_tool_complain("there is no library at %s; set ANYVERBS_LIBRARY to where it is", path);
+		av_tool_complain("there is no library at %s; set ANYVERBS_LIBRARY to where it is",
+				 path);
 		return false;
 	}
 	if (strpbrk(path, ": ")) {
@@ -86,7 +90,8 @@ static int become(char **argv)
 
 static int run_main(int argc, char **argv)
 {
-	static const struct option options[] = {{"device", required_argument, NULL, 'd'}, {NULL, 0, NULL, 0}};
+	static const struct option options[] = {{"device", required_argument, NULL, 'd'},
+						{NULL, 0, NULL, 0}};
 	bool first = true;
 	int c;
 
@@ -112,10 +117,13 @@ const struct av_command av_command_run = {
 	.name = "run",
 	.summary = "Run a program that then sees anyverbs' devices",
 	.synopsis = "[--device SPEC]... [--] PROGRAM [ARGUMENT]...",
-	.details = "  -d, --device SPEC  show this device instead of the default one; repeat for more\n"
+	.details = "  -d, --device SPEC  show this device instead of the default one; repeat for "
+		   "more\n"
 		   "\n"
-		   "SPEC is NAME[:KEY=VALUE]..., for example mlx5_0:link=infiniband:lid=7; see anyverbs(7).\n"
-		   "The program's exit status, or 125 if anyverbs fails, 126 if the program cannot be\n"
+		   "SPEC is NAME[:KEY=VALUE]..., for example mlx5_0:link=infiniband:lid=7; see "
+		   "anyverbs(7).\n"
+		   "The program's exit status, or 125 if anyverbs fails, 126 if the program cannot "
+		   "be\n"
 		   "executed, 127 if it is not found.\n",
 	.main = run_main,
 };

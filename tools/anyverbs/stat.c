@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* "anyverbs stat": what devices have counted, of all processes together, and what objects there are. */
+/* "anyverbs stat": what devices have counted, of all processes together, and what objects there
+ * are. */
 #include "command.h"
 
 #include <errno.h>
@@ -11,7 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "hca/device.h"
+#include "device/device.h"
 #include "memory/odp_report.h"
 #include "stat_mr.h"
 #include "stat_rows.h"
@@ -19,14 +20,14 @@
 #include "stat_write.h"
 
 /*
- * A group of statistics. Those with a scope are rows of counters (stat_rows.h); the others have functions of
- * their own.
+ * A group of statistics. Those with a scope are rows of counters (stat_rows.h); the others have
+ * functions of their own.
  */
 struct group {
 	const char *name;
 	unsigned int scope; /* enum av_scope, one or two, shown one after the other; 0: none */
-	const char *member; /* of the JSON object of a device: its array of rows; NULL: "counters", of the
-			       device */
+	const char *member; /* of the JSON object of a device: its array of rows; NULL: "counters",
+			       of the device */
 
 	void (*print)(const struct av_device *dev);
 	json_t *(*make_json)(
@@ -39,8 +40,7 @@ struct style {
 	struct av_watch how;
 };
 
-/* --- on-demand paging alone -------------------------------------------------------------------------------
- */
+/* --- on-demand paging alone ------------------------------------------------------ */
 
 static unsigned int odp_columns(struct av_column column[AV_COLUMNS_MAX])
 {
@@ -91,8 +91,7 @@ static const struct group *find_group(const char *name)
 	return NULL;
 }
 
-/* --- a group with a scope ---------------------------------------------------------------------------------
- */
+/* --- a group with a scope -------------------------------------------------------- */
 
 static bool print_rows(const struct group *group, const struct av_device *dev)
 {
@@ -145,7 +144,8 @@ static json_t *make_json(const struct group *group, const struct av_device *dev)
 		    : NULL;
 }
 
-static bool show_prometheus(const struct group *group, struct av_device *const *devs, unsigned int count)
+static bool show_prometheus(const struct group *group, struct av_device *const *devs,
+			    unsigned int count)
 {
 	struct av_column column[AV_COLUMNS_MAX];
 	unsigned int columns = av_columns(group->scope, column);
@@ -160,8 +160,7 @@ static bool show_prometheus(const struct group *group, struct av_device *const *
 	return ok;
 }
 
-/* --- any group --------------------------------------------------------------------------------------------
- */
+/* --- any group ------------------------------------------------------------------- */
 
 static bool show_text(const struct group *group, struct av_device *const *devs, unsigned int count)
 {
@@ -185,8 +184,8 @@ static bool show_json(const struct group *group, struct av_device *const *devs, 
 
 	for (unsigned int i = 0; ok && i < count; i++)
 		ok = json_array_append_new(devices, make_json(group, devs[i])) == 0;
-	all = ok ? json_pack("{s:s, s:s, s:O}", "version", AV_VERSION, "group", group->name, "devices",
-			     devices)
+	all = ok ? json_pack("{s:s, s:s, s:O}", "version", AV_VERSION, "group", group->name,
+			     "devices", devices)
 		 : NULL;
 	ok = all && json_dumpf(all, stdout, JSON_INDENT(2)) == 0;
 	json_decref(all);
@@ -213,8 +212,7 @@ static int show(const struct group *group, const struct style *style, struct av_
 	return ok ? AV_EXIT_OK : AV_EXIT_NO;
 }
 
-/* --- the command line -------------------------------------------------------------------------------------
- */
+/* --- the command line ------------------------------------------------------------ */
 
 static bool parse_seconds(const char *text, double *seconds)
 {
@@ -297,10 +295,10 @@ static int stat_main(int argc, char **argv)
 	if (argc > optind && !one) {
 		group = find_group(argv[optind]);
 		if (!group) {
-			av_tool_complain(
-				"there is no group or device '%s'; 'anyverbs help stat' and 'anyverbs "
-				"devices' list them",
-				argv[optind]);
+			av_tool_complain("there is no group or device '%s'; 'anyverbs help stat' "
+					 "and 'anyverbs "
+					 "devices' list them",
+					 argv[optind]);
 			return AV_EXIT_USAGE;
 		}
 	}
@@ -321,21 +319,22 @@ const struct av_command av_command_stat = {
 	.name = "stat",
 	.summary = "Show what devices have counted and what is registered with them",
 	.synopsis = "[device | port | process | qp | cq | mr | odp] [DEVICE] [OPTION]...",
-	.details = "  device   what a device has done, in all processes together; the default\n"
-		   "  port     the counters of its port, with the names that adapters' have in sysfs\n"
-		   "  process  what each process that uses it has done\n"
-		   "  qp       what each queue pair has done\n"
-		   "  cq       what each completion queue was given\n"
-		   "  mr       memory regions: whose they are, and what pages they are on\n"
-		   "  odp      on-demand paging: page faults, invalidations, prefetches\n"
-		   "\n"
-		   "  -j, --json             write a JSON object instead of text\n"
-		   "  -p, --prometheus       write Prometheus' exposition format\n"
-		   "  -w, --watch[=SECONDS]  show what devices do, every second or so many seconds\n"
-		   "  -n, --count N          so many times, instead of until it is interrupted\n"
-		   "  -o, --output FILE      and record all counters there, for 'anyverbs plot'\n"
-		   "\n"
-		   "Without DEVICE, all devices. Counting began when the first process used any of\n"
-		   "them, and ends with the last.\n",
+	.details =
+		"  device   what a device has done, in all processes together; the default\n"
+		"  port     the counters of its port, with the names that adapters' have in sysfs\n"
+		"  process  what each process that uses it has done\n"
+		"  qp       what each queue pair has done\n"
+		"  cq       what each completion queue was given\n"
+		"  mr       memory regions: whose they are, and what pages they are on\n"
+		"  odp      on-demand paging: page faults, invalidations, prefetches\n"
+		"\n"
+		"  -j, --json             write a JSON object instead of text\n"
+		"  -p, --prometheus       write Prometheus' exposition format\n"
+		"  -w, --watch[=SECONDS]  show what devices do, every second or so many seconds\n"
+		"  -n, --count N          so many times, instead of until it is interrupted\n"
+		"  -o, --output FILE      and record all counters there, for 'anyverbs plot'\n"
+		"\n"
+		"Without DEVICE, all devices. Counting began when the first process used any of\n"
+		"them, and ends with the last.\n",
 	.main = stat_main,
 };

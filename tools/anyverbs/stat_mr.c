@@ -4,7 +4,7 @@
 #include <inttypes.h>
 #include <stdio.h>
 
-#include "hca/page_policy.h"
+#include "segment/page_policy.h"
 
 const char *av_region_type(const struct av_region_info *info)
 {
@@ -25,14 +25,15 @@ static void print_one(const struct av_region_info *info, void *arg)
 	char pages[64] = "-";
 
 	if (info->huge && info->small)
-		snprintf(pages, sizeof(pages), "%" PRIu64 " x 2 MiB + %" PRIu64 " x 4 KiB", info->huge,
-			 info->small);
+		snprintf(pages, sizeof(pages), "%" PRIu64 " x 2 MiB + %" PRIu64 " x 4 KiB",
+			 info->huge, info->small);
 	else if (info->huge)
 		snprintf(pages, sizeof(pages), "%" PRIu64 " x 2 MiB", info->huge);
 	else if (info->small)
 		snprintf(pages, sizeof(pages), "%" PRIu64 " x 4 KiB", info->small);
 	printf("  %7" PRId32 "  0x%08" PRIx32 "  0x%012" PRIx64 "  %12" PRIu64
-	       "  %-9s  %-13s  %-10s  %-23s  %8" PRIu64 "  %8" PRIu64 "  %8" PRIu64 "  %8" PRIu64 "\n",
+	       "  %-9s  %-13s  %-10s  %-23s  %8" PRIu64 "  %8" PRIu64 "  %8" PRIu64 "  %8" PRIu64
+	       "\n",
 	       info->pid, info->key, info->addr, info->length, av_region_memory_name(info->memory),
 	       av_region_type(info), av_region_sharing(info), pages, info->counted[AV_MR_FAULTS],
 	       info->counted[AV_MR_INVALIDATIONS], info->counted[AV_MR_REFUSED],
@@ -42,7 +43,7 @@ static void print_one(const struct av_region_info *info, void *arg)
 void av_stat_mr_print(const struct av_device *dev)
 {
 	printf("%s\n  %7s  %-10s  %-14s  %12s  %-9s  %-13s  %-10s  %-23s  %8s  %8s  %8s  %8s\n",
-	       dev->ibv.name, "PID", "KEY", "ADDRESS", "LENGTH", "MEMORY", "TYPE", "SHARED", "PAGES",
-	       "FAULTS", "INVALID", "REFUSED", "REREG");
+	       dev->ibv.name, "PID", "KEY", "ADDRESS", "LENGTH", "MEMORY", "TYPE", "SHARED",
+	       "PAGES", "FAULTS", "INVALID", "REFUSED", "REREG");
 	av_region_report(dev->ibv.name, print_one, NULL);
 }

@@ -5,16 +5,16 @@
 #include <string.h>
 
 #include "memory/odp_report.h"
-#include "queue/report.h"
+#include "queue/counts.h"
 #include "stat_mr.h"
 
-/* --- columns ----------------------------------------------------------------------------------------------
- */
+/* --- columns --------------------------------------------------------------------- */
 
 /* Statistics of on-demand paging that a scope has: of a process, not what is registered now. */
 static bool has_odp(unsigned int scope, enum av_odp_counter which)
 {
-	return scope == AV_SCOPE_DEVICE || (scope == AV_SCOPE_PROCESS && !av_odp_counter_info[which].gauge);
+	return scope == AV_SCOPE_DEVICE ||
+	       (scope == AV_SCOPE_PROCESS && !av_odp_counter_info[which].gauge);
 }
 
 unsigned int av_columns(unsigned int scope, struct av_column column[AV_COLUMNS_MAX])
@@ -25,18 +25,21 @@ unsigned int av_columns(unsigned int scope, struct av_column column[AV_COLUMNS_M
 		const struct av_counter_info *c = &av_counter_info[i];
 
 		if (c->scope & scope)
-			column[count++] = (struct av_column){c->name, c->unit, c->help, c->gauge, c, 0};
+			column[count++] =
+				(struct av_column){c->name, c->unit, c->help, c->gauge, c, 0};
 	}
 	for (unsigned int i = 0; i < AV_ODP_COUNTER_N && count < AV_COLUMNS_MAX; i++) {
 		const struct av_odp_counter_info *c = &av_odp_counter_info[i];
 
 		if (has_odp(scope, i))
-			column[count++] = (struct av_column){c->name, c->unit, c->help, c->gauge, NULL, i};
+			column[count++] =
+				(struct av_column){c->name, c->unit, c->help, c->gauge, NULL, i};
 	}
 	return count;
 }
 
-const struct av_column *av_column_find(const struct av_column *column, unsigned int count, const char *name)
+const struct av_column *av_column_find(const struct av_column *column, unsigned int count,
+				       const char *name)
 {
 	for (unsigned int i = 0; i < count; i++)
 		if (!strcmp(column[i].name, name))
@@ -49,8 +52,7 @@ uint64_t av_column_value(const struct av_column *column, const struct av_row *ro
 	return column->info ? av_counter_value(column->info, &row->counted) : row->odp[column->odp];
 }
 
-/* --- rows -------------------------------------------------------------------------------------------------
- */
+/* --- rows ------------------------------------------------------------------------ */
 
 struct gathering {
 	struct av_rows *rows;

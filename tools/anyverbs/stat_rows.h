@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* What "anyverbs stat" and "top" show: rows of counters, each of a device, a process, a queue pair, a CQ or a
- * region.
+/* What "anyverbs stat" and "top" show: rows of counters, each of a device, a process, a queue pair,
+ * a CQ or a region.
  */
 #ifndef AV_TOOL_STAT_ROWS_H
 #define AV_TOOL_STAT_ROWS_H
@@ -8,7 +8,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "hca/device.h"
+#include "device/device.h"
 #include "memory/odp_counters.h"
 #include "observe/counters.h"
 
@@ -45,11 +45,13 @@ struct av_rows {
 	bool incomplete; /* there was no memory for all */
 };
 
-/* The counters of a scope (enum av_scope, one), in the order in which they are shown. Return: their number */
+/* The counters of a scope (enum av_scope, one), in the order in which they are shown. Return: their
+ * number */
 unsigned int av_columns(unsigned int scope, struct av_column column[AV_COLUMNS_MAX]);
 
 /* The column of that name, or NULL. */
-const struct av_column *av_column_find(const struct av_column *column, unsigned int count, const char *name);
+const struct av_column *av_column_find(const struct av_column *column, unsigned int count,
+				       const char *name);
 
 uint64_t av_column_value(const struct av_column *column, const struct av_row *row);
 

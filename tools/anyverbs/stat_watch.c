@@ -53,11 +53,12 @@ static double now(clockid_t clock)
 	return (double)t.tv_sec + (double)t.tv_nsec / 1e9;
 }
 
-static double rate(const struct watching *w, size_t i, const struct av_row *then, const struct av_row *row,
-		   double seconds)
+static double rate(const struct watching *w, size_t i, const struct av_row *then,
+		   const struct av_row *row, double seconds)
 {
 	const struct av_column *c = av_column_find(w->column, w->columns, shown[i].counter);
-	double a = c ? (double)av_column_value(c, then) : 0, b = c ? (double)av_column_value(c, row) : 0;
+	double a = c ? (double)av_column_value(c, then) : 0,
+	       b = c ? (double)av_column_value(c, row) : 0;
 
 	if (c && c->gauge)
 		return b / shown[i].unit;
@@ -73,8 +74,8 @@ static void print_headings(void)
 	putchar('\n');
 }
 
-static void print_json(const struct watching *w, const struct av_row *then, const struct av_row *row,
-		       double seconds, double time)
+static void print_json(const struct watching *w, const struct av_row *then,
+		       const struct av_row *row, double seconds, double time)
 {
 	printf("{\"time\":%.3f,\"device\":\"%s\"", time, row->device);
 	for (size_t i = 0; i < AV_ARRAY_SIZE(shown); i++)
@@ -82,8 +83,8 @@ static void print_json(const struct watching *w, const struct av_row *then, cons
 	puts("}");
 }
 
-static void print_rates(const struct watching *w, const struct av_row *then, const struct av_row *row,
-			double seconds, double time)
+static void print_rates(const struct watching *w, const struct av_row *then,
+			const struct av_row *row, double seconds, double time)
 {
 	time_t at = (time_t)time;
 	struct tm tm;
@@ -140,7 +141,8 @@ static bool go_on(struct watching *w, struct av_device *const *devs, unsigned in
 {
 	bool ok = look(w, devs, count);
 
-	for (unsigned long n = 0; ok && !stopped && (!w->watch->looks || n < w->watch->looks); n++) {
+	for (unsigned long n = 0; ok && !stopped && (!w->watch->looks || n < w->watch->looks);
+	     n++) {
 		rest(w->watch->seconds);
 		if (!w->watch->json && n % 20 == 0)
 			print_headings();

@@ -3,11 +3,12 @@
 #ifndef AV_TOOL_STAT_WATCH_H
 #define AV_TOOL_STAT_WATCH_H
 
-#include "hca/device.h"
+#include "device/device.h"
 
 struct av_watch {
 	double seconds;	     /* between two looks */
-	unsigned long looks; /* how many lines of rates there are per device; 0: until it is interrupted */
+	unsigned long looks; /* how many lines of rates there are per device; 0: until it is
+				interrupted */
 	const char *output;  /* record to this file, or NULL */
 	bool json;	     /* rates as JSON lines */
 };

@@ -6,8 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* --- text -------------------------------------------------------------------------------------------------
- */
+/* --- text ------------------------------------------------------------------------ */
 
 void av_write_list(const struct av_column *column, unsigned int count, const struct av_row *row)
 {
@@ -19,8 +18,8 @@ void av_write_list(const struct av_column *column, unsigned int count, const str
 		if (strlen(column[i].unit) > unit)
 			unit = strlen(column[i].unit);
 	}
-	printf("%s\n  %-*s  %16s  %-*s  %s\n", row->device, (int)width, "COUNTER", "VALUE", (int)unit, "UNIT",
-	       "MEANING");
+	printf("%s\n  %-*s  %16s  %-*s  %s\n", row->device, (int)width, "COUNTER", "VALUE",
+	       (int)unit, "UNIT", "MEANING");
 	for (unsigned int i = 0; i < count; i++)
 		printf("  %-*s  %16" PRIu64 "  %-*s  %s\n", (int)width, column[i].name,
 		       av_column_value(&column[i], row), (int)unit, column[i].unit, column[i].help);
@@ -76,7 +75,8 @@ static int value_width(const char *name)
 	return strlen(name) > 12 ? (int)strlen(name) : 12;
 }
 
-static void print_heading(const struct av_column *column, unsigned int count, const struct av_row *row)
+static void print_heading(const struct av_column *column, unsigned int count,
+			  const struct av_row *row)
 {
 	printf("%s\n", row->device);
 	for (unsigned int i = 0; i < row->labels; i++)
@@ -109,17 +109,17 @@ void av_write_table(const struct av_column *column, unsigned int count, const st
 	}
 }
 
-/* --- JSON -------------------------------------------------------------------------------------------------
- */
+/* --- JSON ------------------------------------------------------------------------ */
 
 json_t *av_json_list(const struct av_column *column, unsigned int count, const struct av_row *row)
 {
 	json_t *list = json_array();
 
 	for (unsigned int i = 0; list && i < count; i++) {
-		json_t *one = json_pack("{s:s, s:I, s:s, s:b, s:s}", "counter", column[i].name, "value",
-					(json_int_t)av_column_value(&column[i], row), "unit", column[i].unit,
-					"gauge", column[i].gauge, "help", column[i].help);
+		json_t *one =
+			json_pack("{s:s, s:I, s:s, s:b, s:s}", "counter", column[i].name, "value",
+				  (json_int_t)av_column_value(&column[i], row), "unit",
+				  column[i].unit, "gauge", column[i].gauge, "help", column[i].help);
 
 		if (json_array_append_new(list, one)) {
 			json_decref(list);
@@ -137,23 +137,23 @@ json_t *av_json_row(const struct av_column *column, unsigned int count, const st
 	for (unsigned int i = 0; i < row->labels && !failed; i++) {
 		const struct av_label *l = &row->label[i];
 
-		failed = json_object_set_new(object, l->name,
-					     l->text ? json_string(l->text) : json_integer(l->number));
+		failed = json_object_set_new(
+			object, l->name, l->text ? json_string(l->text) : json_integer(l->number));
 	}
 	for (unsigned int i = 0; i < count && !failed; i++)
-		failed = json_object_set_new(object, column[i].name,
-					     json_integer((json_int_t)av_column_value(&column[i], row)));
+		failed = json_object_set_new(
+			object, column[i].name,
+			json_integer((json_int_t)av_column_value(&column[i], row)));
 	if (!failed)
 		return object;
 	json_decref(object);
 	return NULL;
 }
 
-/* --- Prometheus -------------------------------------------------------------------------------------------
- */
+/* --- Prometheus ------------------------------------------------------------------ */
 
-/* In a label's value, a backslash, a quotation mark and a newline are escaped; in a help text only the first
- * and last are, and there is none of them. */
+/* In a label's value, a backslash, a quotation mark and a newline are escaped; in a help text only
+ * the first and last are, and there is none of them. */
 static void print_label(const char *name, const char *value)
 {
 	printf("%s=\"", name);
@@ -168,7 +168,8 @@ static void print_label(const char *name, const char *value)
 	putchar('"');
 }
 
-static void print_sample(const char *scope, const struct av_column *column, const struct av_row *row)
+static void print_sample(const char *scope, const struct av_column *column,
+			 const struct av_row *row)
 {
 	char number[24];
 
@@ -190,8 +191,8 @@ void av_write_prometheus(const char *scope, const struct av_column *column, unsi
 	for (unsigned int i = 0; i < count && rows->count; i++) {
 		const char *suffix = column[i].gauge ? "" : "_total";
 
-		printf("# HELP anyverbs_%s_%s%s %s.\n# TYPE anyverbs_%s_%s%s %s\n", scope, column[i].name,
-		       suffix, column[i].help, scope, column[i].name, suffix,
+		printf("# HELP anyverbs_%s_%s%s %s.\n# TYPE anyverbs_%s_%s%s %s\n", scope,
+		       column[i].name, suffix, column[i].help, scope, column[i].name, suffix,
 		       column[i].gauge ? "gauge" : "counter");
 		for (unsigned int r = 0; r < rows->count; r++)
 			print_sample(scope, &column[i], &rows->list[r]);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Rows of counters as text, as a JSON object and in Prometheus' exposition format, on standard output. */
+/* Rows of counters as text, as a JSON object and in Prometheus' exposition format, on standard
+ * output. */
 #ifndef AV_TOOL_STAT_WRITE_H
 #define AV_TOOL_STAT_WRITE_H
 
@@ -14,8 +15,8 @@ void av_write_list(const struct av_column *column, unsigned int count, const str
 void av_write_table(const struct av_column *column, unsigned int count, const struct av_row *row,
 		    unsigned int rows);
 
-/* An array of a row's counters, with all that is known of each; and an object of its labels and values. The
- * caller owns it; NULL if there is no memory. */
+/* An array of a row's counters, with all that is known of each; and an object of its labels and
+ * values. The caller owns it; NULL if there is no memory. */
 json_t *av_json_list(const struct av_column *column, unsigned int count, const struct av_row *row);
 json_t *av_json_row(const struct av_column *column, unsigned int count, const struct av_row *row);
 

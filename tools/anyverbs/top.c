@@ -138,13 +138,14 @@ const struct av_command av_command_top = {
 	.name = "top",
 	.summary = "Show, live, which processes use devices and what they do",
 	.synopsis = "[DEVICE] [-b] [-n N] [-d SECONDS] [-s COLUMN]",
-	.details = "  -b, --batch          write plain text, without a terminal\n"
-		   "  -n, --count N        look so many times, then end\n"
-		   "  -d, --delay SECONDS  wait so long in between; 2\n"
-		   "  -s, --sort COLUMN    pid, qps, xmit, rcv, msgs, faults, errors or regmb; xmit\n"
-		   "\n"
-		   "XMIT and RCV are MB per second of payload, MSGS messages and FAULTS page faults\n"
-		   "per second, ERRORS those so far, REGMB registered MB. On the terminal, h lists\n"
-		   "the keys.\n",
+	.details =
+		"  -b, --batch          write plain text, without a terminal\n"
+		"  -n, --count N        look so many times, then end\n"
+		"  -d, --delay SECONDS  wait so long in between; 2\n"
+		"  -s, --sort COLUMN    pid, qps, xmit, rcv, msgs, faults, errors or regmb; xmit\n"
+		"\n"
+		"XMIT and RCV are MB per second of payload, MSGS messages and FAULTS page faults\n"
+		"per second, ERRORS those so far, REGMB registered MB. On the terminal, h lists\n"
+		"the keys.\n",
 	.main = top_main,
 };

@@ -45,8 +45,8 @@ static int draw_head(const struct screen *s)
 
 	localtime_r(&at, &tm);
 	strftime(clock, sizeof(clock), "%H:%M:%S", &tm);
-	snprintf(line, sizeof(line), "anyverbs top - %s, by %s%s; h: help, q: quit", clock, by->heading,
-		 s->view->reverse ? " (smallest first)" : "");
+	snprintf(line, sizeof(line), "anyverbs top - %s, by %s%s; h: help, q: quit", clock,
+		 by->heading, s->view->reverse ? " (smallest first)" : "");
 	put_line(y++, A_BOLD, line);
 	for (size_t i = 0; i < s->view->devices; i++) {
 		av_top_device_line(&s->view->device[i], line, sizeof(line));
@@ -66,7 +66,8 @@ static int draw_help(int y)
 			 av_top_column[i].heading, av_top_column[i].help);
 		put_line(y++, A_NORMAL, line);
 	}
-	put_line(y++, A_NORMAL, "  R  the other way round   d  next device, or all   SPACE  look now");
+	put_line(y++, A_NORMAL,
+		 "  R  the other way round   d  next device, or all   SPACE  look now");
 	put_line(y++, A_NORMAL, "  UP, DOWN  scroll         h  this help              q  quit");
 	return y;
 }
@@ -164,7 +165,8 @@ static void keys(struct screen *s, double until)
 	while (!stopped && (left = until - now()) > 0) {
 		int key;
 
-		timeout(left > 1 ? 1000 : (int)(left * 1000) + 1); /* a signal is not missed for long */
+		timeout(left > 1 ? 1000
+				 : (int)(left * 1000) + 1); /* a signal is not missed for long */
 		key = getch();
 		if (key != ERR && obey(s, key))
 			return;
@@ -178,10 +180,12 @@ int av_top_screen(struct av_top_view *view, double seconds, unsigned long looks)
 	struct sigaction on_signal = {.sa_handler = stop};
 	struct screen s = {.view = view};
 	bool ok = true;
-	SCREEN *term = isatty(STDIN_FILENO) && isatty(STDOUT_FILENO) ? newterm(NULL, stdout, stdin) : NULL;
+	SCREEN *term =
+		isatty(STDIN_FILENO) && isatty(STDOUT_FILENO) ? newterm(NULL, stdout, stdin) : NULL;
 
 	if (!term) {
-		av_tool_complain("there is no terminal that can be written on; -b writes plain text");
+		av_tool_complain(
+			"there is no terminal that can be written on; -b writes plain text");
 		return AV_EXIT_NO;
 	}
 	sigaction(SIGINT, &on_signal, NULL);

@@ -19,7 +19,8 @@ const struct av_top_column_info av_top_column[AV_TOP_N] = {
 	[AV_TOP_REGISTERED] = {"REGMB", 'g', 7, 1, "registered memory, MB"},
 };
 
-/* What a column is the sum of: counters, and in which unit; the growth in a second, or as it stands. */
+/* What a column is the sum of: counters, and in which unit; the growth in a second, or as it
+ * stands. */
 static const struct {
 	const char *counter[3];
 	double unit;
@@ -39,8 +40,10 @@ static double sum_of(const struct av_column *column, unsigned int columns, enum 
 {
 	double sum = 0;
 
-	for (size_t i = 0; i < AV_ARRAY_SIZE(source[which].counter) && source[which].counter[i]; i++) {
-		const struct av_column *c = av_column_find(column, columns, source[which].counter[i]);
+	for (size_t i = 0; i < AV_ARRAY_SIZE(source[which].counter) && source[which].counter[i];
+	     i++) {
+		const struct av_column *c =
+			av_column_find(column, columns, source[which].counter[i]);
 
 		if (c)
 			sum += (double)av_column_value(c, row);
@@ -48,7 +51,8 @@ static double sum_of(const struct av_column *column, unsigned int columns, enum 
 	return sum / source[which].unit;
 }
 
-/* The same thing in an earlier look, or NULL. The first label is what tells the rows of a device apart. */
+/* The same thing in an earlier look, or NULL. The first label is what tells the rows of a device
+ * apart. */
 static const struct av_row *find(const struct av_rows *rows, const struct av_row *row)
 {
 	for (unsigned int i = 0; i < rows->count; i++)
@@ -104,7 +108,8 @@ static bool grow(struct av_top_row **list, size_t count)
 	return grown;
 }
 
-static void gather(const struct av_top_view *view, struct av_rows *processes, struct av_rows *devices)
+static void gather(const struct av_top_view *view, struct av_rows *processes,
+		   struct av_rows *devices)
 {
 	unsigned int count;
 	struct av_device *const *list = av_devices(&count);
@@ -125,8 +130,8 @@ static double now(void)
 	return (double)t.tv_sec + (double)t.tv_nsec / 1e9;
 }
 
-static void show(struct av_top_view *view, const struct av_rows *processes, const struct av_rows *devices,
-		 double seconds)
+static void show(struct av_top_view *view, const struct av_rows *processes,
+		 const struct av_rows *devices, double seconds)
 {
 	for (unsigned int i = 0; i < processes->count; i++) {
 		const struct av_row *row = &processes->list[i];
@@ -138,7 +143,8 @@ static void show(struct av_top_view *view, const struct av_rows *processes, cons
 	for (unsigned int i = 0; i < devices->count; i++) {
 		const struct av_row *row = &devices->list[i];
 
-		fill(&view->device[i], AV_SCOPE_DEVICE, row, find(&view->last_device, row), seconds);
+		fill(&view->device[i], AV_SCOPE_DEVICE, row, find(&view->last_device, row),
+		     seconds);
 		view->device[i].value[AV_TOP_PID] = (double)row->counted.gauge[AV_GAUGE_PROCESSES];
 	}
 	view->rows = processes->count;
@@ -197,15 +203,15 @@ void av_top_end(struct av_top_view *view)
 	av_rows_free(&view->last_device);
 }
 
-/* --- text -------------------------------------------------------------------------------------------------
- */
+/* --- text ------------------------------------------------------------------------ */
 
 void av_top_device_line(const struct av_top_row *device, char *line, size_t size)
 {
 	const double *v = device->value;
 
 	snprintf(line, size,
-		 "%s: %.0f processes, %.0f QPs, %.1f MB/s sent, %.1f MB/s received, %.0f msgs/s, %.0f "
+		 "%s: %.0f processes, %.0f QPs, %.1f MB/s sent, %.1f MB/s received, %.0f msgs/s, "
+		 "%.0f "
 		 "faults/s, "
 		 "%.0f errors, %.1f MB registered",
 		 device->device, v[AV_TOP_PID], v[AV_TOP_QPS], v[AV_TOP_XMIT], v[AV_TOP_RCV],

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* What "anyverbs top" shows, without a terminal: processes with what they do in a second, in an order. */
+/* What "anyverbs top" shows, without a terminal: processes with what they do in a second, in an
+ * order. */
 #ifndef AV_TOOL_TOP_VIEW_H
 #define AV_TOOL_TOP_VIEW_H
 
@@ -22,7 +23,8 @@ enum av_top_column {
 };
 
 struct av_top_column_info {
-	const char *heading; /* what it is sorted by on the command line is the same in small letters */
+	const char *
+		heading; /* what it is sorted by on the command line is the same in small letters */
 	char key;
 	int width, decimals;
 	const char *help;
@@ -49,7 +51,8 @@ struct av_top_view {
 	struct av_rows last, last_device;
 };
 
-/* Look again. Rates are since the last look; the first has none. Return: false: there is no memory */
+/* Look again. Rates are since the last look; the first has none. Return: false: there is no memory
+ */
 bool av_top_look(struct av_top_view *view);
 
 /* Sort again, after a change of @sort or @reverse. */
@@ -57,7 +60,8 @@ void av_top_sort(struct av_top_view *view);
 
 void av_top_end(struct av_top_view *view);
 
-/* Lines of text, without a newline: of a device, of the headings, of a process. @size as of snprintf(). */
+/* Lines of text, without a newline: of a device, of the headings, of a process. @size as of
+ * snprintf(). */
 void av_top_device_line(const struct av_top_row *device, char *line, size_t size);
 void av_top_heading(char *line, size_t size);
 void av_top_line(const struct av_top_row *row, char *line, size_t size);

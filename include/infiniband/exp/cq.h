@@ -7,7 +7,7 @@
 #include <infiniband/exp/domain.h>
 #include <infiniband/verbs.h>
 
-/* --- creating and modifying --- */
+/* --- creating and modifying ------------------------------------------------------ */
 
 enum ibv_exp_cq_create_flags {
 	IBV_EXP_CQ_CREATE_CROSS_CHANNEL = 1 << 0,
@@ -60,7 +60,7 @@ struct ibv_exp_cq_attr {
 	uint32_t cq_cap_flags;
 };
 
-/* --- polling --- */
+/* --- polling --------------------------------------------------------------------- */
 
 enum ibv_exp_wc_opcode {
 	IBV_EXP_WC_SEND = 0,

@@ -6,7 +6,7 @@
 #include <infiniband/exp/base.h>
 #include <infiniband/verbs.h>
 
-/* --- exp_device_cap_flags: the low half has the values of IBV_DEVICE_* --- */
+/* --- exp_device_cap_flags: the low half has the values of IBV_DEVICE_* ----------- */
 
 #define IBV_EXP_CAP_(n) (IBV_EXP_START_FLAG << (n))
 
@@ -59,7 +59,7 @@ __extension__ enum ibv_exp_device_cap_flags {
 	IBV_EXP_DEVICE_SHARED_MR = IBV_EXP_CAP_(31),
 };
 
-/* --- the optional groups of struct ibv_exp_device_attr --- */
+/* --- the optional groups of struct ibv_exp_device_attr --------------------------- */
 
 enum ibv_exp_device_attr_comp_mask {
 	IBV_EXP_DEVICE_ATTR_CALC_CAP = 1 << 0,
@@ -103,7 +103,7 @@ enum ibv_exp_device_attr_comp_mask_2 {
 	IBV_EXP_DEVICE_ATTR_RESERVED_2 = 1 << 2,
 };
 
-/* --- the groups --- */
+/* --- the groups ------------------------------------------------------------------ */
 
 enum ibv_exp_atomic_cap {
 	IBV_EXP_ATOMIC_NONE = IBV_ATOMIC_NONE,

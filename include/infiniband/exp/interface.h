@@ -66,7 +66,7 @@ struct ibv_exp_release_intf_params {
 	uint32_t comp_mask;
 };
 
-/* --- family QP_BURST --- */
+/* --- family QP_BURST ------------------------------------------------------------- */
 
 enum ibv_exp_qp_burst_family_create_flags {
 	IBV_EXP_QP_BURST_CREATE_DISABLE_ETH_LOOPBACK = 1 << 0,
@@ -90,7 +90,7 @@ struct ibv_exp_qp_burst_family {
 	int (*recv_burst)(struct ibv_qp *qp, struct ibv_sge *msg_list, uint32_t num);
 };
 
-/* --- family CQ --- */
+/* --- family CQ ------------------------------------------------------------------- */
 
 enum ibv_exp_cq_family_flags {
 	IBV_EXP_CQ_RX_IP_CSUM_OK = 1 << 0,

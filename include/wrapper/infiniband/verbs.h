@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The system's <infiniband/verbs.h> with the experimental verbs behind it, for programs that include nothing else. Used
- * by putting this folder before the system's in the include path: "pkg-config --cflags anyverbs-exp" does.
+ * The system's <infiniband/verbs.h> with the experimental verbs behind it, for programs that
+ * include nothing else. Used by putting this folder before the system's in the include path:
+ * "pkg-config --cflags anyverbs-exp" does.
  */
 #ifndef ANYVERBS_WRAPPER_VERBS_H
 #define ANYVERBS_WRAPPER_VERBS_H

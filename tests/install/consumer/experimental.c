@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* A program that uses what only anyverbs has: <infiniband/verbs.h> is the wrapper here, and <anyverbs/> is
- * found. */
+/* A program that uses what only anyverbs has: <infiniband/verbs.h> is the wrapper here, and
+ * <anyverbs/> is found. */
 #include <stdio.h>
 #include <infiniband/verbs.h>
 #include <anyverbs/as_notify.h>

@@ -23,15 +23,16 @@ void end_open(struct end *e)
 	pattern_fill(e->buffer + STATIC_AT, SLOT, STATIC_SEED, 0);
 	pattern_fill(e->buffer + FLOW_BYTES + STATIC_AT, SLOT, STATIC_SEED, 0);
 	e->mr = ibv_reg_mr(e->pd, e->buffer, BUFFER,
-			   IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ |
-				   IBV_ACCESS_REMOTE_ATOMIC);
+			   IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE |
+				   IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC);
 	if (!e->mr)
 		DIE("ibv_reg_mr: errno %d", errno);
 }
 
 void end_close(struct end *e)
 {
-	EXPECT(ibv_dereg_mr(e->mr) == 0 && ibv_dealloc_pd(e->pd) == 0 && ibv_close_device(e->ctx) == 0,
+	EXPECT(ibv_dereg_mr(e->mr) == 0 && ibv_dealloc_pd(e->pd) == 0 &&
+		       ibv_close_device(e->ctx) == 0,
 	       "closing");
 	munmap(e->buffer, BUFFER);
 }
@@ -64,7 +65,8 @@ void to_init(struct ibv_qp *qp)
 			IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC,
 	};
 
-	if (ibv_modify_qp(qp, &attr, IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS))
+	if (ibv_modify_qp(qp, &attr,
+			  IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS))
 		DIE("to INIT");
 }
 
@@ -76,12 +78,14 @@ void to_rtr(struct ibv_qp *qp, const struct hello *peer)
 		.dest_qp_num = peer->qpn,
 		.max_dest_rd_atomic = 4,
 		.min_rnr_timer = 5,
-		.ah_attr = {.is_global = 1, .port_num = 1, .grh = {.dgid = peer->gid, .hop_limit = 1}},
+		.ah_attr = {.is_global = 1,
+			    .port_num = 1,
+			    .grh = {.dgid = peer->gid, .hop_limit = 1}},
 	};
 
 	if (ibv_modify_qp(qp, &attr,
-			  IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN |
-				  IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER))
+			  IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN |
+				  IBV_QP_RQ_PSN | IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER))
 		DIE("to RTR");
 }
 

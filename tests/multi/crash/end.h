@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* An opened device with one region, and the steps of a connection. What has to be possible ends the program
- * if it is not. */
+/* An opened device with one region, and the steps of a connection. What has to be possible ends the
+ * program if it is not. */
 #ifndef TEST_CRASH_END_H
 #define TEST_CRASH_END_H
 

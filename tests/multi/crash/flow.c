@@ -7,7 +7,7 @@
 
 enum id { ID_RECV = 1, ID_SEND, ID_RDMA };
 
-/* --- numbers --- */
+/* --- numbers --------------------------------------------------------------------- */
 
 uint64_t mix(uint64_t *state)
 {
@@ -27,7 +27,7 @@ static uint32_t message_bytes(uint64_t seed, uint64_t n)
 	return sizes[mix(&state) % COUNT_OF(sizes)];
 }
 
-/* --- posting --- */
+/* --- posting --------------------------------------------------------------------- */
 
 struct hello hello_of(const struct flow *f)
 {
@@ -91,7 +91,9 @@ static void post_rdma(struct flow *f)
 	enum ibv_wr_opcode op = rdma_opcode(f, f->rdma);
 	struct ibv_sge sge = {
 		.addr = (uintptr_t)f->buffer + LANDING_AT + f->rdma % WINDOW * SLOT,
-		.length = op == IBV_WR_ATOMIC_FETCH_AND_ADD ? 8 : message_bytes(f->seed, f->rdma + 1000),
+		.length = op == IBV_WR_ATOMIC_FETCH_AND_ADD
+				  ? 8
+				  : message_bytes(f->seed, f->rdma + 1000),
 		.lkey = f->end->mr->lkey,
 	};
 	struct ibv_send_wr wr = {.wr_id = (uint64_t)ID_RDMA << 56 | f->rdma,
@@ -122,7 +124,7 @@ void flow_post(struct flow *f)
 		post_rdma(f);
 }
 
-/* --- completing --- */
+/* --- completing ------------------------------------------------------------------ */
 
 static uint64_t number_of(const struct ibv_wc *wc)
 {
@@ -140,9 +142,11 @@ static void received(struct flow *f, const struct ibv_wc *wc)
 	if (wc->status != IBV_WC_SUCCESS)
 		return;
 	f->messages++;
-	EXPECT(wc->byte_len == bytes, "message %lu has %u bytes instead of %u", n, wc->byte_len, bytes);
+	EXPECT(wc->byte_len == bytes, "message %lu has %u bytes instead of %u", n, wc->byte_len,
+	       bytes);
 	at = pattern_check(f->buffer + RECV_AT + n % WINDOW * SLOT, bytes, f->seed ^ 1, n * SLOT);
-	EXPECT(at < 0, "message %lu of %u bytes is not what was sent from byte %ld on", n, bytes, (long)at);
+	EXPECT(at < 0, "message %lu of %u bytes is not what was sent from byte %ld on", n, bytes,
+	       (long)at);
 }
 
 static void rdma_done(struct flow *f, const struct ibv_wc *wc)
@@ -151,8 +155,8 @@ static void rdma_done(struct flow *f, const struct ibv_wc *wc)
 
 	EXPECT(number_of(wc) == n, "request %lu completes as %lu", n, number_of(wc));
 	if (wc->status == IBV_WC_SUCCESS && wc->opcode == IBV_WC_RDMA_READ)
-		EXPECT(pattern_check(f->buffer + LANDING_AT + n % WINDOW * SLOT, wc->byte_len, STATIC_SEED,
-				     0) == -1,
+		EXPECT(pattern_check(f->buffer + LANDING_AT + n % WINDOW * SLOT, wc->byte_len,
+				     STATIC_SEED, 0) == -1,
 		       "READ %lu brought something else", n);
 }
 

@@ -2,12 +2,14 @@
 /*
  * Processes that are killed at any moment harm nobody else.
  *
- * This process, the survivor, connects to a victim in each round and moves data with it; the victim has
- * itself killed at a step and after a delay that the round's seed chooses. All the while the survivor
- * exchanges messages with a third process. After the death the survivor's requests must end, in time; the
- * exchange with the third process must lose nothing; no descriptor and no file may be left.
+ * This process, the survivor, connects to a victim in each round and moves data with it; the victim
+ * has itself killed at a step and after a delay that the round's seed chooses. All the while the
+ * survivor exchanges messages with a third process. After the death the survivor's requests must
+ * end, in time; the exchange with the third process must lose nothing; no descriptor and no file
+ * may be left.
  *
- * TEST_ROUNDS (or the first argument) and TEST_SEED choose how many rounds and which; both are printed.
+ * TEST_ROUNDS (or the first argument) and TEST_SEED choose how many rounds and which; both are
+ * printed.
  */
 #include <dirent.h>
 #include <stdio.h>
@@ -80,14 +82,16 @@ int main(int argc, char **argv)
 		if (i == 2)
 			before = descriptors();
 		if (i > 2 && descriptors() > before + KEPT) {
-			fail_at(__FILE__, __LINE__, "%u descriptors instead of %u", descriptors(), before);
+			fail_at(__FILE__, __LINE__, "%u descriptors instead of %u", descriptors(),
+				before);
 			show_descriptors();
 			break;
 		}
 	}
 	third_stop();
 	end_close(&here);
-	printf("longest wait after a death: %lu ms; %lu requests to the dead succeeded; %lu messages to the "
+	printf("longest wait after a death: %lu ms; %lu requests to the dead succeeded; %lu "
+	       "messages to the "
 	       "third and back\n",
 	       slowest_ms, late_successes, third.messages);
 	sandbox_leave();

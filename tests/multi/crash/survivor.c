@@ -31,7 +31,8 @@ static void turn(struct flow *victim)
 		usleep(20);
 }
 
-/* Bytes from the victim, while the exchange with the third goes on. Return: false if it is dead instead */
+/* Bytes from the victim, while the exchange with the third goes on. Return: false if it is dead
+ * instead */
 static bool read_from(int sock, void *to, size_t bytes, struct flow *victim)
 {
 	struct pollfd p = {.fd = sock, .events = POLLIN};
@@ -49,8 +50,9 @@ static bool dead(int sock)
 }
 
 /*
- * The victim is dead: every request ends, and one posted now ends with an error. What is posted within a few
- * milliseconds may still have been left in memory that both mapped, and end with success.
+ * The victim is dead: every request ends, and one posted now ends with an error. What is posted
+ * within a few milliseconds may still have been left in memory that both mapped, and end with
+ * success.
  */
 static void expect_end(struct flow *f)
 {
@@ -69,7 +71,8 @@ static void expect_end(struct flow *f)
 		slowest_ms = now_ms() - begin;
 	EXPECT(flow_idle(f), "%lu sends and %lu other requests never end", f->sent - f->sends_done,
 	       f->rdma - f->rdma_done);
-	EXPECT(f->failed, "a request posted %lu ms after the peer's death ends with success", posted - begin);
+	EXPECT(f->failed, "a request posted %lu ms after the peer's death ends with success",
+	       posted - begin);
 }
 
 /* In the error state all receives have been flushed. */
@@ -82,7 +85,8 @@ static void expect_flushed(struct flow *f)
 	       "state %d", (int)attr.qp_state);
 	for (uint64_t end = now_ms() + SLACK_MS; f->received < f->receives && now_ms() < end;)
 		turn(f);
-	EXPECT(f->received == f->receives, "%lu receives were not flushed", f->receives - f->received);
+	EXPECT(f->received == f->receives, "%lu receives were not flushed",
+	       f->receives - f->received);
 }
 
 static void expect_third_goes_on(struct flow *victim)

@@ -8,8 +8,8 @@
 #include "crash/end.h"
 
 /*
- * One round: a victim is started, lives and dies as @seed says; the requests to it end, and the exchange with
- * the third process, which has been started, goes on.
+ * One round: a victim is started, lives and dies as @seed says; the requests to it end, and the
+ * exchange with the third process, which has been started, goes on.
  */
 void one_round(struct end *here, uint64_t seed);
 

@@ -10,7 +10,7 @@
 #include "crash/role.h"
 #include "lib/expect.h"
 
-/* --- there: it sends every message back --- */
+/* --- there: it sends every message back ------------------------------------------ */
 
 static void echo(struct flow *f, uint64_t from)
 {
@@ -46,7 +46,8 @@ void third_main(int sock)
 	if (write(sock, "", 1) != 1)
 		DIE("ready");
 	for (;;) {
-		struct pollfd p[2] = {{.fd = channel->fd, .events = POLLIN}, {.fd = sock, .events = POLLIN}};
+		struct pollfd p[2] = {{.fd = channel->fd, .events = POLLIN},
+				      {.fd = sock, .events = POLLIN}};
 
 		if (flows_poll(f.cq, (struct flow *[]){&f}, 1)) {
 			EXPECT(!f.failed, "status '%s'", ibv_wc_status_str(f.first_error));
@@ -69,7 +70,7 @@ void third_main(int sock)
 	exit(failures() ? 1 : 0);
 }
 
-/* --- here --- */
+/* --- here ------------------------------------------------------------------------ */
 
 struct flow third = {.seed = 2};
 static int third_sock;

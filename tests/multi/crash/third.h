@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The third process, which sends every message back, and this process' exchange with it: at most one message
- * is under way.
+ * The third process, which sends every message back, and this process' exchange with it: at most
+ * one message is under way.
  */
 #ifndef TEST_CRASH_THIRD_H
 #define TEST_CRASH_THIRD_H
@@ -11,7 +11,7 @@
 /* Its life. Does not return. */
 void third_main(int sock);
 
-/* --- of the survivor --- */
+/* --- of the survivor ------------------------------------------------------------- */
 
 extern struct flow third; /* its end and buffer are to be set before */
 

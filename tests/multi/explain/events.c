@@ -87,8 +87,8 @@ static void seed_overruns(void)
 			       r.event == IBV_EVENT_CQ_ERR,
 		       "CQ %u event %d", r.number, r.event);
 	if (find("send CQ full", AV_CHECK_SEND_CQ_FULL, AV_FLIGHT_EVENT, 1, &r))
-		EXPECT(r.number == n->qp[0]->qp_num && r.event == IBV_EVENT_QP_FATAL, "QP %u event %d",
-		       r.number, r.event);
+		EXPECT(r.number == n->qp[0]->qp_num && r.event == IBV_EVENT_QP_FATAL,
+		       "QP %u event %d", r.number, r.event);
 	disconnect_own();
 
 	row("event: receive CQ full");
@@ -99,8 +99,8 @@ static void seed_overruns(void)
 	post(n->qp[0], &wr);
 	post(n->qp[0], &wr);
 	if (find("receive CQ full", AV_CHECK_RECV_CQ_FULL, AV_FLIGHT_RECEIVE, 1, &r))
-		EXPECT(r.number == n->qp[2]->qp_num && r.event == IBV_EVENT_QP_FATAL, "QP %u event %d",
-		       r.number, r.event);
+		EXPECT(r.number == n->qp[2]->qp_num && r.event == IBV_EVENT_QP_FATAL,
+		       "QP %u event %d", r.number, r.event);
 	if (find("receive CQ full", AV_CHECK_RECV_CQ_FULL, AV_FLIGHT_REQUEST, 1, &r))
 		EXPECT(r.status == IBV_WC_REM_OP_ERR, "status %u", r.status);
 	disconnect_own();
@@ -118,7 +118,8 @@ static void seed_flush(void)
 	recorder_begin();
 	EXPECT(node_set_state(n, 2, IBV_QPS_ERR) == 0, "to ERR");
 	if (find("receives flushed", AV_CHECK_FLUSHED, AV_FLIGHT_FLUSH, ANY, &r))
-		EXPECT(r.count == 5 && r.number == n->qp[2]->qp_num && r.status == IBV_WC_WR_FLUSH_ERR,
+		EXPECT(r.count == 5 && r.number == n->qp[2]->qp_num &&
+			       r.status == IBV_WC_WR_FLUSH_ERR,
 		       "%u requests of QP %u", r.count, r.number);
 	/* Without an answer they wait, and are flushed together. */
 	wr = plain_send(&sge, 8);
@@ -127,12 +128,12 @@ static void seed_flush(void)
 	recorder_begin();
 	EXPECT(node_set_state(n, 0, IBV_QPS_ERR) == 0, "to ERR");
 	if (find("sends flushed", AV_CHECK_FLUSHED, AV_FLIGHT_FLUSH, ANY, &r))
-		EXPECT(r.number == n->qp[0]->qp_num && r.count >= 1 && r.count <= 3, "%u requests of QP %u",
-		       r.count, r.number);
+		EXPECT(r.number == n->qp[0]->qp_num && r.count >= 1 && r.count <= 3,
+		       "%u requests of QP %u", r.count, r.number);
 	disconnect_own();
 }
 
-/* --- other services ------------------------------------------------------------------------------------- */
+/* --- other services -------------------------------------------------------------- */
 
 static struct ibv_qp *create(enum ibv_qp_type type)
 {
@@ -172,7 +173,9 @@ static void bring_up(struct ibv_qp *qp, uint32_t dest)
 		.max_rd_atomic = 1,
 		.timeout = 8,
 		.retry_cnt = 1,
-		.ah_attr = {.is_global = 1, .port_num = 1, .grh = {.dgid = n->info.gid, .hop_limit = 1}},
+		.ah_attr = {.is_global = 1,
+			    .port_num = 1,
+			    .grh = {.dgid = n->info.gid, .hop_limit = 1}},
 	};
 
 	move_to(qp, &attr, IBV_QPS_INIT,
@@ -182,13 +185,13 @@ static void bring_up(struct ibv_qp *qp, uint32_t dest)
 		   : IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN |
 				(rc ? IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER : 0));
 	move_to(qp, &attr, IBV_QPS_RTS,
-		IBV_QP_SQ_PSN |
-			(rc ? IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY | IBV_QP_MAX_QP_RD_ATOMIC
-			    : 0));
+		IBV_QP_SQ_PSN | (rc ? IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY |
+						 IBV_QP_MAX_QP_RD_ATOMIC
+				    : 0));
 }
 
-static void expect_request(const char *name, enum av_check check, struct ibv_qp *qp, struct ibv_send_wr *wr,
-			   enum ibv_wc_status status, uint64_t limit)
+static void expect_request(const char *name, enum av_check check, struct ibv_qp *qp,
+			   struct ibv_send_wr *wr, enum ibv_wc_status status, uint64_t limit)
 {
 	struct av_flight_record r;
 	struct ibv_wc wc = {0};
@@ -196,15 +199,18 @@ static void expect_request(const char *name, enum av_check check, struct ibv_qp 
 	row("service: %s", name);
 	recorder_begin();
 	post(qp, wr);
-	EXPECT(node_poll(n, 0, 1, PATIENCE, &wc) == 1 && wc.status == status, "status %d", wc.status);
+	EXPECT(node_poll(n, 0, 1, PATIENCE, &wc) == 1 && wc.status == status, "status %d",
+	       wc.status);
 	if (find(name, check, AV_FLIGHT_REQUEST, limit, &r))
-		EXPECT(r.status == status && r.number == qp->qp_num, "status %u QP %u", r.status, r.number);
+		EXPECT(r.status == status && r.number == qp->qp_num, "status %u QP %u", r.status,
+		       r.number);
 }
 
 static void seed_services(void)
 {
 	struct ibv_qp *uc = create(IBV_QPT_UC), *ud = create(IBV_QPT_UD), *rc = create(IBV_QPT_RC);
-	struct ibv_ah_attr to = {.is_global = 1, .port_num = 1, .grh = {.dgid = n->info.gid, .hop_limit = 1}};
+	struct ibv_ah_attr to = {
+		.is_global = 1, .port_num = 1, .grh = {.dgid = n->info.gid, .hop_limit = 1}};
 	struct ibv_ah *ah = ibv_create_ah(n->pd, &to);
 	struct ibv_send_wr wr;
 	struct ibv_sge sge;
@@ -216,20 +222,25 @@ static void seed_services(void)
 	expect_request("RC to a UC queue pair", AV_CHECK_PEER_TYPE, rc, &wr, IBV_WC_RETRY_EXC_ERR,
 		       IBV_QPT_UC);
 	wr.opcode = IBV_WR_RDMA_READ;
-	expect_request("READ on UC", AV_CHECK_REQUEST_SERVICE, uc, &wr, IBV_WC_LOC_QP_OP_ERR, IBV_QPT_UC);
+	expect_request("READ on UC", AV_CHECK_REQUEST_SERVICE, uc, &wr, IBV_WC_LOC_QP_OP_ERR,
+		       IBV_QPT_UC);
 	wr = plain_send(&sge, 100000);
 	wr.wr.ud.ah = ah;
 	wr.wr.ud.remote_qpn = ud->qp_num;
-	expect_request("datagram above the MTU", AV_CHECK_REQUEST_DATAGRAM, ud, &wr, IBV_WC_LOC_LEN_ERR, ANY);
-	EXPECT(!ibv_destroy_qp(uc) && !ibv_destroy_qp(ud) && !ibv_destroy_qp(rc) && !ibv_destroy_ah(ah),
+	expect_request("datagram above the MTU", AV_CHECK_REQUEST_DATAGRAM, ud, &wr,
+		       IBV_WC_LOC_LEN_ERR, ANY);
+	EXPECT(!ibv_destroy_qp(uc) && !ibv_destroy_qp(ud) && !ibv_destroy_qp(rc) &&
+		       !ibv_destroy_ah(ah),
 	       "end");
 }
 
 /* An XRC request for a shared receive queue that there is not. */
 static void seed_xrc(void)
 {
-	struct ibv_xrcd_init_attr domain = {
-		.comp_mask = IBV_XRCD_INIT_ATTR_FD | IBV_XRCD_INIT_ATTR_OFLAGS, .fd = -1, .oflags = O_CREAT};
+	struct ibv_xrcd_init_attr domain = {.comp_mask = IBV_XRCD_INIT_ATTR_FD |
+							 IBV_XRCD_INIT_ATTR_OFLAGS,
+					    .fd = -1,
+					    .oflags = O_CREAT};
 	struct ibv_xrcd *xrcd = ibv_open_xrcd(n->ctx, &domain);
 	struct ibv_qp_init_attr_ex recv = {
 		.qp_type = IBV_QPT_XRC_RECV, .comp_mask = IBV_QP_INIT_ATTR_XRCD, .xrcd = xrcd};
@@ -238,14 +249,17 @@ static void seed_xrc(void)
 					   .pd = n->pd,
 					   .send_cq = n->cq[0],
 					   .cap = {.max_send_wr = 4, .max_send_sge = 1}};
-	struct ibv_qp *from = ibv_create_qp_ex(n->ctx, &send), *to = ibv_create_qp_ex(n->ctx, &recv);
+	struct ibv_qp *from = ibv_create_qp_ex(n->ctx, &send),
+		      *to = ibv_create_qp_ex(n->ctx, &recv);
 	struct ibv_qp_attr attr = {
 		.port_num = 1,
 		.path_mtu = IBV_MTU_1024,
 		.max_rd_atomic = 1,
 		.max_dest_rd_atomic = 1,
 		.timeout = 8,
-		.ah_attr = {.is_global = 1, .port_num = 1, .grh = {.dgid = n->info.gid, .hop_limit = 1}},
+		.ah_attr = {.is_global = 1,
+			    .port_num = 1,
+			    .grh = {.dgid = n->info.gid, .hop_limit = 1}},
 	};
 	const int path = IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN;
 	struct ibv_send_wr wr;
@@ -258,7 +272,8 @@ static void seed_xrc(void)
 		struct ibv_qp *qp = i ? from : to;
 
 		attr.dest_qp_num = i ? to->qp_num : from->qp_num;
-		move_to(qp, &attr, IBV_QPS_INIT, IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS);
+		move_to(qp, &attr, IBV_QPS_INIT,
+			IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS);
 		move_to(qp, &attr, IBV_QPS_RTR,
 			path | (i ? 0 : IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER));
 	}
@@ -267,14 +282,15 @@ static void seed_xrc(void)
 			IBV_QP_MAX_QP_RD_ATOMIC);
 	wr = plain_send(&sge, 8);
 	wr.qp_type.xrc.remote_srqn = 0x4242;
-	expect_request("no such XRC SRQ", AV_CHECK_RESPONDER_SRQ, from, &wr, IBV_WC_REM_INV_REQ_ERR, ANY);
+	expect_request("no such XRC SRQ", AV_CHECK_RESPONDER_SRQ, from, &wr, IBV_WC_REM_INV_REQ_ERR,
+		       ANY);
 	EXPECT(!ibv_destroy_qp(from) && !ibv_destroy_qp(to), "ibv_destroy_qp");
 	while (node_async(n, 0).any)
 		;
 	EXPECT(ibv_close_xrcd(xrcd) == 0, "ibv_close_xrcd");
 }
 
-/* --- devices -------------------------------------------------------------------------------------------- */
+/* --- devices --------------------------------------------------------------------- */
 
 static void device_event(const char *what)
 {

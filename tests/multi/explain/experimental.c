@@ -8,7 +8,8 @@
 #include "recorder.h"
 
 #define PATIENCE 20000u
-#define RIGHTS	 (IBV_EXP_ACCESS_LOCAL_WRITE | IBV_EXP_ACCESS_REMOTE_WRITE | IBV_EXP_ACCESS_REMOTE_READ)
+#define RIGHTS \
+	(IBV_EXP_ACCESS_LOCAL_WRITE | IBV_EXP_ACCESS_REMOTE_WRITE | IBV_EXP_ACCESS_REMOTE_READ)
 
 static struct node *n;
 
@@ -18,13 +19,14 @@ static void expect(const char *name, enum av_check check, enum av_flight_kind ki
 	struct av_flight_record r;
 
 	if (recorder_find(&seed, &r))
-		EXPECT((kind == AV_FLIGHT_REFUSAL ? r.error : r.status) == value, "error %d status %u",
-		       r.error, r.status);
+		EXPECT((kind == AV_FLIGHT_REFUSAL ? r.error : r.status) == value,
+		       "error %d status %u", r.error, r.status);
 }
 
 static struct ibv_mr *reg(uint64_t access)
 {
-	struct ibv_exp_reg_mr_in in = {.pd = n->pd, .addr = n->arena, .length = 4096, .exp_access = access};
+	struct ibv_exp_reg_mr_in in = {
+		.pd = n->pd, .addr = n->arena, .length = 4096, .exp_access = access};
 
 	if (access & IBV_EXP_ACCESS_ALLOCATE_MR)
 		in.addr = NULL;
@@ -43,7 +45,8 @@ static void seed_regions(void)
 	row("experimental: re-register onto memory that goes");
 	mr = reg(RIGHTS | IBV_EXP_ACCESS_ALLOCATE_MR);
 	recorder_begin();
-	EXPECT(ibv_rereg_mr(mr, IBV_REREG_MR_CHANGE_TRANSLATION, NULL, mr->addr, 4096, 0) && errno == EFAULT,
+	EXPECT(ibv_rereg_mr(mr, IBV_REREG_MR_CHANGE_TRANSLATION, NULL, mr->addr, 4096, 0) &&
+		       errno == EFAULT,
 	       "errno %d", errno);
 	expect("re-registered onto itself", AV_CHECK_REREG_OVERLAP, AV_FLIGHT_REFUSAL, EFAULT);
 	EXPECT(ibv_dereg_mr(mr) == 0, "ibv_dereg_mr");
@@ -115,7 +118,7 @@ static void seed_atomics(void)
 	EXPECT(ibv_dereg_mr(mr) == 0, "ibv_dereg_mr");
 }
 
-/* --- keys made of keys ---------------------------------------------------------------------------------- */
+/* --- keys made of keys ----------------------------------------------------------- */
 
 static void create_umr_qp(void)
 {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Seeded failures: each check that can fail is made to, once at least, and the record that it leaves is
- * looked at, by fields: the check, by how much, whose key, who is at the other end. Between two processes
- * where the rule is about two sides.
+ * Seeded failures: each check that can fail is made to, once at least, and the record that it
+ * leaves is looked at, by fields: the check, by how much, whose key, who is at the other end.
+ * Between two processes where the rule is about two sides.
  */
 #include "lib/expect.h"
 #include "lib/sandbox.h"
@@ -29,9 +29,11 @@ int main(int argc, char **argv)
 	recorder_except(AV_CHECK_REQUEST_OPERANDS, "only of a ring that somebody has damaged");
 	recorder_except(AV_CHECK_KEY_LIST, "likewise");
 	recorder_except(AV_CHECK_MR_LENGTH, "max_mr_size is all of the address space");
-	recorder_except(AV_CHECK_MEMORY_FORBIDDEN, "by the kernel's configuration only: test_forbidden");
+	recorder_except(AV_CHECK_MEMORY_FORBIDDEN,
+			"by the kernel's configuration only: test_forbidden");
 	recorder_except(AV_CHECK_EXECUTOR_DIED, "by SIGKILL in the middle of a copy: test_crash");
-	recorder_except(AV_CHECK_INJECTED, "by programs with faults on demand: tool/test_faults.sh");
+	recorder_except(AV_CHECK_INJECTED,
+			"by programs with faults on demand: tool/test_faults.sh");
 	recorder_except(AV_CHECK_NO_SUCH_VERB, "on devices of other providers");
 	recorder_expect_all(60);
 	side_stop(&b);

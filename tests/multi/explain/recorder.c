@@ -23,7 +23,8 @@ void recorder_open(void)
 	struct dirent *e;
 
 	while (d && !file && (e = readdir(d))) {
-		int fd = e->d_name[0] == '.' ? -1 : openat(dirfd(d), e->d_name, O_RDONLY | O_DIRECTORY);
+		int fd = e->d_name[0] == '.' ? -1
+					     : openat(dirfd(d), e->d_name, O_RDONLY | O_DIRECTORY);
 
 		if (fd >= 0) {
 			file = av_flight_open(fd);
@@ -69,15 +70,16 @@ bool recorder_find(const struct seed *seed, struct av_flight_record *r)
 	seeds++;
 	done[seed->check] = seed->name;
 	for (uint64_t at = mark; at < next && !found; at++)
-		found = av_flight_read(file, at, r) && r->kind == seed->kind && r->check == seed->check;
+		found = av_flight_read(file, at, r) && r->kind == seed->kind &&
+			r->check == seed->check;
 	if (!EXPECT(found, "no record of kind %d with %s", seed->kind, name)) {
 		show();
 		return false;
 	}
-	EXPECT(seed->wanted == ANY || r->wanted == seed->wanted, "%s: wanted %" PRIu64 " instead of %" PRIu64,
-	       name, r->wanted, seed->wanted);
-	EXPECT(seed->limit == ANY || r->limit == seed->limit, "%s: limit %" PRIu64 " instead of %" PRIu64,
-	       name, r->limit, seed->limit);
+	EXPECT(seed->wanted == ANY || r->wanted == seed->wanted,
+	       "%s: wanted %" PRIu64 " instead of %" PRIu64, name, r->wanted, seed->wanted);
+	EXPECT(seed->limit == ANY || r->limit == seed->limit,
+	       "%s: limit %" PRIu64 " instead of %" PRIu64, name, r->limit, seed->limit);
 	EXPECT(!strcmp(r->device, "any0"), "%s: device '%s'", name, r->device);
 	return true;
 }

@@ -25,7 +25,8 @@ void recorder_open(void); /* the directory has been joined */
 void recorder_close(void);
 void recorder_begin(void); /* what comes is of the next seed */
 
-/* The record of that kind since recorder_begin(), with these numbers. Return: false: an expectation failed */
+/* The record of that kind since recorder_begin(), with these numbers. Return: false: an expectation
+ * failed */
 bool recorder_find(const struct seed *seed, struct av_flight_record *r);
 
 /* That check is not seeded, and why not. */
@@ -38,6 +39,6 @@ void seed_verbs(void);	  /* verbs that refuse */
 void seed_requests(void); /* requests between two processes */
 void seed_windows(void);  /* keys changed by requests, and kinds of keys */
 void seed_experimental(void);
-void seed_events(void);	  /* what happens by itself, and other services */
+void seed_events(void); /* what happens by itself, and other services */
 
 #endif

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Requests of one process that the memory, the queues or the process at the other end do not permit. */
+/* Requests of one process that the memory, the queues or the process at the other end do not
+ * permit. */
 #include <unistd.h>
 
 #include "lib/expect.h"
@@ -60,8 +61,9 @@ static struct node_send request(const struct request_row *r)
 static void start(const struct request_row *r)
 {
 	const struct request_limits limits = {r->denied, r->no_rd, r->no_dest_rd};
-	struct node_recv recv = {
-		.wr_id = 11, .num_sge = 1, .sge = {side_sge(&b, r->recv_key, RECV_AT, r->recv_bytes)}};
+	struct node_recv recv = {.wr_id = 11,
+				 .num_sge = 1,
+				 .sge = {side_sge(&b, r->recv_key, RECV_AT, r->recv_bytes)}};
 
 	request_connect(&a, &b, &limits);
 	if (r->recv_bytes)
@@ -94,8 +96,8 @@ static void check_common(const struct request_row *row, const struct av_flight_r
 	EXPECT(r->by == getpid(), "found out by %d", r->by);
 	if (row->whose == NOBODYS)
 		return;
-	EXPECT((r->has & AV_HAS_ACCESS) && r->key == blamed_key(row), "key 0x%x instead of 0x%x", r->key,
-	       blamed_key(row));
+	EXPECT((r->has & AV_HAS_ACCESS) && r->key == blamed_key(row), "key 0x%x instead of 0x%x",
+	       r->key, blamed_key(row));
 	EXPECT(r->remote == (row->whose == THEIRS), "remote %u", r->remote);
 	if (r->has & AV_HAS_REGION)
 		EXPECT(r->region_pid == (row->whose == OURS ? getpid() : b.pid), "registered by %d",
@@ -104,21 +106,24 @@ static void check_common(const struct request_row *row, const struct av_flight_r
 
 static void check_requester(const struct request_row *row)
 {
-	const struct seed seed = {row->name, row->check, AV_FLIGHT_REQUEST, row->wanted, row->limit};
+	const struct seed seed = {row->name, row->check, AV_FLIGHT_REQUEST, row->wanted,
+				  row->limit};
 	struct av_flight_record r;
 
 	if (!recorder_find(&seed, &r))
 		return;
 	check_common(row, &r);
 	EXPECT(r.pid == getpid() && r.number == side_qpn(&a, 0), "pid %d QP %u", r.pid, r.number);
-	EXPECT(r.peer_pid == b.pid && r.peer_qp == side_qpn(&b, 0), "peer %d QP %u", r.peer_pid, r.peer_qp);
-	EXPECT(r.wr_id == 4711 && r.status == row->status, "wr_id %lu status %u", (unsigned long)r.wr_id,
-	       r.status);
+	EXPECT(r.peer_pid == b.pid && r.peer_qp == side_qpn(&b, 0), "peer %d QP %u", r.peer_pid,
+	       r.peer_qp);
+	EXPECT(r.wr_id == 4711 && r.status == row->status, "wr_id %lu status %u",
+	       (unsigned long)r.wr_id, r.status);
 }
 
 static void check_responder(const struct request_row *row)
 {
-	const struct seed seed = {row->name, row->check, AV_FLIGHT_RECEIVE, row->wanted, row->limit};
+	const struct seed seed = {row->name, row->check, AV_FLIGHT_RECEIVE, row->wanted,
+				  row->limit};
 	struct av_flight_record r;
 
 	if (!recorder_find(&seed, &r))
@@ -127,9 +132,11 @@ static void check_responder(const struct request_row *row)
 	EXPECT(r.pid == b.pid && r.number == side_qpn(&b, 0), "pid %d QP %u", r.pid, r.number);
 	EXPECT(r.peer_pid == getpid() && r.peer_qp == side_qpn(&a, 0), "peer %d QP %u", r.peer_pid,
 	       r.peer_qp);
-	EXPECT(row->receive ? (r.has & AV_HAS_STATUS) && r.status == row->receive : !(r.has & AV_HAS_STATUS),
+	EXPECT(row->receive ? (r.has & AV_HAS_STATUS) && r.status == row->receive
+			    : !(r.has & AV_HAS_STATUS),
 	       "status %u", r.status);
-	EXPECT(row->event ? (r.has & AV_HAS_EVENT) && r.event == row->event : !(r.has & AV_HAS_EVENT),
+	EXPECT(row->event ? (r.has & AV_HAS_EVENT) && r.event == row->event
+			  : !(r.has & AV_HAS_EVENT),
 	       "event %d", r.event);
 }
 
@@ -243,7 +250,8 @@ static const struct request_row other_rows[] = {
 };
 /* clang-format on */
 
-/* The key of a SEND WITH INVALIDATE is no window's: the responder fails, and the requester hears nothing. */
+/* The key of a SEND WITH INVALIDATE is no window's: the responder fails, and the requester hears
+ * nothing. */
 static void seed_invalidate(void)
 {
 	const struct request_row r = {.name = "SEND WITH INVALIDATE of a region's key",
@@ -255,7 +263,8 @@ static void seed_invalidate(void)
 				      .receive = IBV_WC_LOC_QP_OP_ERR,
 				      .wanted = ANY,
 				      .limit = ANY};
-	const struct seed silent = {r.name, AV_CHECK_PEER_STATE, AV_FLIGHT_REQUEST, IBV_QPS_RTR, IBV_QPS_ERR};
+	const struct seed silent = {r.name, AV_CHECK_PEER_STATE, AV_FLIGHT_REQUEST, IBV_QPS_RTR,
+				    IBV_QPS_ERR};
 	struct av_flight_record rec;
 
 	row("request: %s", r.name);
@@ -266,7 +275,7 @@ static void seed_invalidate(void)
 	pair_destroy(&a, 0, &b, 0);
 }
 
-/* --- nobody answers ------------------------------------------------------------------------------------- */
+/* --- nobody answers -------------------------------------------------------------- */
 
 static void other_state(void)
 {
@@ -310,10 +319,12 @@ static void seed_silence(void)
 		struct seed seed;
 		void (*spoil)(void);
 	} rows[] = {
-		{{"peer in RESET", AV_CHECK_PEER_STATE, AV_FLIGHT_REQUEST, IBV_QPS_RTR, IBV_QPS_RESET},
+		{{"peer in RESET", AV_CHECK_PEER_STATE, AV_FLIGHT_REQUEST, IBV_QPS_RTR,
+		  IBV_QPS_RESET},
 		 other_state},
 		{{"peer destroyed", AV_CHECK_PEER_GONE, AV_FLIGHT_REQUEST, ANY, ANY}, is_gone},
-		{{"peer of another", AV_CHECK_PEER_OTHER, AV_FLIGHT_REQUEST, ANY, 0x1234}, other_peer},
+		{{"peer of another", AV_CHECK_PEER_OTHER, AV_FLIGHT_REQUEST, ANY, 0x1234},
+		 other_peer},
 		{{"other PSNs", AV_CHECK_PEER_PSN, AV_FLIGHT_REQUEST, 0x101, 0x777}, other_psn},
 	};
 	const struct request_row plain = {.op = WRITE, .bytes = 8};

@@ -33,7 +33,7 @@ static int failed(const void *object)
 	return object ? 0 : errno;
 }
 
-/* --- memory regions ------------------------------------------------------------------------------------- */
+/* --- memory regions -------------------------------------------------------------- */
 
 static int reg_access(uint64_t access)
 {
@@ -89,7 +89,7 @@ static int rereg_pd(uint64_t unused)
 	return rereg(IBV_REREG_MR_CHANGE_PD, &pd, NULL, 0, 0);
 }
 
-/* --- queue pairs ---------------------------------------------------------------------------------------- */
+/* --- queue pairs ----------------------------------------------------------------- */
 
 static struct ibv_qp_init_attr_ex plain_qp(void)
 {
@@ -194,7 +194,7 @@ static int destroy_other(uint64_t unused)
 	return ibv_destroy_qp(&qp);
 }
 
-/* --- posting -------------------------------------------------------------------------------------------- */
+/* --- posting --------------------------------------------------------------------- */
 
 static int post(struct ibv_qp *qp, struct ibv_send_wr *wr)
 {
@@ -241,15 +241,18 @@ static int post_sge(uint64_t count)
 static int post_inline(uint64_t bytes)
 {
 	struct ibv_sge sge = {.addr = (uintptr_t)n->arena, .length = (uint32_t)bytes};
-	struct ibv_send_wr wr = {
-		.opcode = IBV_WR_SEND, .send_flags = IBV_SEND_INLINE, .sg_list = &sge, .num_sge = 1};
+	struct ibv_send_wr wr = {.opcode = IBV_WR_SEND,
+				 .send_flags = IBV_SEND_INLINE,
+				 .sg_list = &sge,
+				 .num_sge = 1};
 
 	return post(n->qp[1], &wr);
 }
 
 static int post_inline_op(uint64_t opcode)
 {
-	struct ibv_send_wr wr = {.opcode = (enum ibv_wr_opcode)opcode, .send_flags = IBV_SEND_INLINE};
+	struct ibv_send_wr wr = {.opcode = (enum ibv_wr_opcode)opcode,
+				 .send_flags = IBV_SEND_INLINE};
 
 	return post(n->qp[1], &wr);
 }
@@ -297,7 +300,8 @@ static int post_ah(uint64_t unused)
 
 	init.qp_type = IBV_QPT_UD;
 	qp = ibv_create_qp(n->pd, (struct ibv_qp_init_attr *)&init);
-	err = ibv_modify_qp(qp, &attr, IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_QKEY);
+	err = ibv_modify_qp(qp, &attr,
+			    IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_QKEY);
 	attr.qp_state = IBV_QPS_RTR;
 	err = err ? err : ibv_modify_qp(qp, &attr, IBV_QP_STATE);
 	attr.qp_state = IBV_QPS_RTS;
@@ -307,7 +311,7 @@ static int post_ah(uint64_t unused)
 	return err;
 }
 
-/* --- completion queues, and the rest -------------------------------------------------------------------- */
+/* --- completion queues, and the rest --------------------------------------------- */
 
 static int cq_size(uint64_t entries)
 {
@@ -356,7 +360,8 @@ static int cq_modify(uint64_t mask)
 
 static int srq(uint32_t max_wr, uint32_t max_sge, uint32_t limit)
 {
-	struct ibv_srq_init_attr init = {.attr = {.max_wr = max_wr, .max_sge = max_sge, .srq_limit = limit}};
+	struct ibv_srq_init_attr init = {
+		.attr = {.max_wr = max_wr, .max_sge = max_sge, .srq_limit = limit}};
 
 	return failed(ibv_create_srq(n->pd, &init));
 }
@@ -388,7 +393,8 @@ static int srq_mask(uint64_t mask)
 
 static int ah(uint8_t port, bool global, uint8_t row_)
 {
-	struct ibv_ah_attr attr = {.port_num = port, .is_global = global, .grh = {.sgid_index = row_}};
+	struct ibv_ah_attr attr = {
+		.port_num = port, .is_global = global, .grh = {.sgid_index = row_}};
 
 	return failed(ibv_create_ah(n->pd, &attr));
 }
@@ -416,9 +422,10 @@ static int mw_type(uint64_t type)
 static int bind_mw(struct ibv_mr *mr, unsigned int access)
 {
 	struct ibv_mw *mw = ibv_alloc_mw(n->pd, IBV_MW_TYPE_1);
-	struct ibv_mw_bind bind = {
-		.bind_info = {
-			.mr = mr, .addr = (uintptr_t)n->arena, .length = 64, .mw_access_flags = access}};
+	struct ibv_mw_bind bind = {.bind_info = {.mr = mr,
+						 .addr = (uintptr_t)n->arena,
+						 .length = 64,
+						 .mw_access_flags = access}};
 	int err = ibv_bind_mw(n->qp[1], mw, &bind);
 
 	ibv_dealloc_mw(mw);
@@ -460,7 +467,8 @@ static int mcast_gid(uint64_t unused)
 	return err;
 }
 
-static int advise(struct ibv_pd *pd, enum ibv_advise_mr_advice advice, uint32_t flags, uint32_t lkey)
+static int advise(struct ibv_pd *pd, enum ibv_advise_mr_advice advice, uint32_t flags,
+		  uint32_t lkey)
 {
 	struct ibv_sge sge = {.addr = (uintptr_t)n->arena, .length = 8, .lkey = lkey};
 
@@ -479,7 +487,8 @@ static int advise_advice(uint64_t advice)
 
 static int advise_key(uint64_t unused)
 {
-	return advise(n->pd, IBV_ADVISE_MR_ADVICE_PREFETCH, IBV_ADVISE_MR_FLAG_FLUSH, n->info.key[KEY_FULL]);
+	return advise(n->pd, IBV_ADVISE_MR_ADVICE_PREFETCH, IBV_ADVISE_MR_FLAG_FLUSH,
+		      n->info.key[KEY_FULL]);
 }
 
 static int advise_region(struct ibv_pd *pd, enum ibv_advise_mr_advice advice)
@@ -571,7 +580,8 @@ static int rss(uint64_t unused)
 {
 	struct ibv_wq_init_attr attr = {.wq_type = IBV_WQT_RQ, .pd = n->pd, .cq = n->cq[0]};
 
-	return failed(ibv_create_rwq_ind_table(n->ctx, (struct ibv_rwq_ind_table_init_attr *)&attr));
+	return failed(
+		ibv_create_rwq_ind_table(n->ctx, (struct ibv_rwq_ind_table_init_attr *)&attr));
 }
 
 static int td_mask(uint64_t mask)
@@ -583,8 +593,8 @@ static int td_mask(uint64_t mask)
 
 static int gone_fd(uint64_t unused)
 {
-	struct ibv_xrcd_init_attr attr = {.comp_mask = IBV_XRCD_INIT_ATTR_FD | IBV_XRCD_INIT_ATTR_OFLAGS,
-					  .fd = 1000};
+	struct ibv_xrcd_init_attr attr = {
+		.comp_mask = IBV_XRCD_INIT_ATTR_FD | IBV_XRCD_INIT_ATTR_OFLAGS, .fd = 1000};
 
 	return failed(ibv_open_xrcd(n->ctx, &attr));
 }
@@ -593,8 +603,10 @@ static int gone_fd(uint64_t unused)
 static int xrcds_used_up(uint64_t unused)
 {
 	static struct ibv_xrcd *xrcd[4096];
-	struct ibv_xrcd_init_attr attr = {
-		.comp_mask = IBV_XRCD_INIT_ATTR_FD | IBV_XRCD_INIT_ATTR_OFLAGS, .fd = -1, .oflags = O_CREAT};
+	struct ibv_xrcd_init_attr attr = {.comp_mask =
+						  IBV_XRCD_INIT_ATTR_FD | IBV_XRCD_INIT_ATTR_OFLAGS,
+					  .fd = -1,
+					  .oflags = O_CREAT};
 	unsigned int count = 0;
 	int err = 0;
 
@@ -759,7 +771,8 @@ static void run(const struct verb_row *v)
 		return;
 	EXPECT(r.error == v->error && (r.has & AV_HAS_VERB), "error %d", r.error);
 	EXPECT(!strcmp(av_verb_name(r.verb), v->verb), "verb %s", av_verb_name(r.verb));
-	EXPECT(v->call == child_of_fork || (r.pid == getpid() && r.by == getpid()), "pid %d", r.pid);
+	EXPECT(v->call == child_of_fork || (r.pid == getpid() && r.by == getpid()), "pid %d",
+	       r.pid);
 	if (v->of_qp)
 		EXPECT(r.object == AV_OBJECT_QP &&
 			       (r.number == n->qp[0]->qp_num || r.number == n->qp[1]->qp_num),

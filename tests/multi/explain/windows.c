@@ -23,7 +23,8 @@ struct bind_row {
 	enum region region;
 	uint64_t offset, length;
 	unsigned int access;
-	bool other_window, other_pd, bound; /* the key is of another window's index; the window is ... */
+	bool other_window, other_pd,
+		bound; /* the key is of another window's index; the window is ... */
 	uint64_t wanted, limit;
 };
 
@@ -80,7 +81,8 @@ static struct ibv_send_wr request(const struct bind_row *r, struct ibv_mw *mw)
 
 static void bind_first(struct ibv_mw *mw)
 {
-	const struct bind_row good = {.region = R_PLAIN, .length = 64, .access = IBV_ACCESS_REMOTE_READ};
+	const struct bind_row good = {
+		.region = R_PLAIN, .length = 64, .access = IBV_ACCESS_REMOTE_READ};
 	struct ibv_send_wr wr = request(&good, mw);
 
 	EXPECT(post(&wr) == IBV_WC_SUCCESS, "first bind");
@@ -140,7 +142,8 @@ static void run_bind(const struct bind_row *r)
 static void seed_no_window(void)
 {
 	const struct bind_row r = {.type = TYPE2, .region = R_PLAIN, .length = 64};
-	const struct seed seed = {"window deallocated", AV_CHECK_BIND_WINDOW, AV_FLIGHT_REQUEST, ANY, ANY};
+	const struct seed seed = {"window deallocated", AV_CHECK_BIND_WINDOW, AV_FLIGHT_REQUEST,
+				  ANY, ANY};
 	struct ibv_mw *mw, copy;
 	struct ibv_send_wr wr;
 
@@ -173,8 +176,7 @@ static void seed_local_invalidate(const char *name, enum av_check check, bool wi
 	pair_destroy(&a, 0, &b, 0);
 }
 
-/* --- using them: the requester is a, as everywhere, and so is the owner of the keys ----------------------
- */
+/* --- using them: the requester is a, as everywhere, and so is the owner of the keys --- */
 
 /* Queue pairs 0 and 2 of a are connected with each other. */
 static void connect_own(void)
@@ -188,15 +190,16 @@ static void disconnect_own(void)
 	pair_destroy(&a, 0, &a, 2);
 }
 
-static void use(const char *name, enum av_check check, enum ibv_wr_opcode op, uint32_t lkey, uint32_t rkey,
-		enum ibv_wc_status status)
+static void use(const char *name, enum av_check check, enum ibv_wr_opcode op, uint32_t lkey,
+		uint32_t rkey, enum ibv_wc_status status)
 {
 	const struct seed seed = {name, check, AV_FLIGHT_REQUEST, ANY, ANY};
 	struct ibv_sge sge = {.addr = (uintptr_t)n->arena + 64, .length = 8, .lkey = lkey};
-	struct ibv_send_wr wr = {.opcode = op,
-				 .sg_list = &sge,
-				 .num_sge = 1,
-				 .wr = {.rdma = {.remote_addr = (uintptr_t)n->arena, .rkey = rkey}}};
+	struct ibv_send_wr wr = {
+		.opcode = op,
+		.sg_list = &sge,
+		.num_sge = 1,
+		.wr = {.rdma = {.remote_addr = (uintptr_t)n->arena, .rkey = rkey}}};
 
 	row("use: %s", name);
 	recorder_begin();
@@ -211,16 +214,18 @@ static void seed_uses(void)
 	struct ibv_mr *null = ibv_alloc_null_mr(n->pd);
 
 	connect_own();
-	use("unbound window", AV_CHECK_KEY_UNBOUND, IBV_WR_RDMA_WRITE, good, mw->rkey, IBV_WC_REM_ACCESS_ERR);
-	disconnect_own();
-	connect_own();
-	bind_first(mw);
-	use("window of another queue pair", AV_CHECK_KEY_WINDOW_QP, IBV_WR_RDMA_READ, good, mw->rkey,
+	use("unbound window", AV_CHECK_KEY_UNBOUND, IBV_WR_RDMA_WRITE, good, mw->rkey,
 	    IBV_WC_REM_ACCESS_ERR);
 	disconnect_own();
 	connect_own();
 	bind_first(mw);
-	use("window as lkey", AV_CHECK_KEY_IS_WINDOW, IBV_WR_RDMA_WRITE, mw->rkey, good, IBV_WC_LOC_PROT_ERR);
+	use("window of another queue pair", AV_CHECK_KEY_WINDOW_QP, IBV_WR_RDMA_READ, good,
+	    mw->rkey, IBV_WC_REM_ACCESS_ERR);
+	disconnect_own();
+	connect_own();
+	bind_first(mw);
+	use("window as lkey", AV_CHECK_KEY_IS_WINDOW, IBV_WR_RDMA_WRITE, mw->rkey, good,
+	    IBV_WC_LOC_PROT_ERR);
 	disconnect_own();
 	connect_own();
 	use("null region as rkey", AV_CHECK_KEY_IS_NULL, IBV_WR_RDMA_WRITE, good, null->lkey,
@@ -234,14 +239,16 @@ static void seed_unmapped(void)
 {
 	uint8_t *p = mmap(NULL, BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	struct ibv_mr *mr = ibv_reg_mr(n->pd, p, BYTES, 0);
-	const struct seed seed = {"unmapped since", AV_CHECK_KEY_UNMAPPED, AV_FLIGHT_REQUEST, ANY, ANY};
-	const struct seed fault = {"unmapped since", AV_CHECK_MEMORY_FAULT, AV_FLIGHT_REQUEST, ANY, ANY};
+	const struct seed seed = {"unmapped since", AV_CHECK_KEY_UNMAPPED, AV_FLIGHT_REQUEST, ANY,
+				  ANY};
+	const struct seed fault = {"unmapped since", AV_CHECK_MEMORY_FAULT, AV_FLIGHT_REQUEST, ANY,
+				   ANY};
 	struct ibv_sge sge = {.addr = (uintptr_t)p, .length = 8, .lkey = mr->lkey};
-	struct ibv_send_wr wr = {
-		.opcode = IBV_WR_RDMA_WRITE,
-		.sg_list = &sge,
-		.num_sge = 1,
-		.wr = {.rdma = {.remote_addr = (uintptr_t)n->arena, .rkey = n->info.key[KEY_FULL]}}};
+	struct ibv_send_wr wr = {.opcode = IBV_WR_RDMA_WRITE,
+				 .sg_list = &sge,
+				 .num_sge = 1,
+				 .wr = {.rdma = {.remote_addr = (uintptr_t)n->arena,
+						 .rkey = n->info.key[KEY_FULL]}}};
 	struct av_flight_record r;
 
 	row("use: %s", seed.name);
@@ -263,7 +270,8 @@ static void seed_unmapped(void)
 /* Deregistering what has a window. */
 static void seed_windows_left(void)
 {
-	const struct seed seed = {"region with a window", AV_CHECK_MR_WINDOWS, AV_FLIGHT_REFUSAL, ANY, ANY};
+	const struct seed seed = {"region with a window", AV_CHECK_MR_WINDOWS, AV_FLIGHT_REFUSAL,
+				  ANY, ANY};
 	struct ibv_mw *mw = ibv_alloc_mw(n->pd, TYPE2);
 	struct av_flight_record r;
 
@@ -286,7 +294,8 @@ void seed_windows(void)
 	seed_no_window();
 	seed_local_invalidate("window that is not bound", AV_CHECK_INVALIDATE_UNBOUND, true,
 			      IBV_WC_MW_BIND_ERR);
-	seed_local_invalidate("region's key", AV_CHECK_INVALIDATE_WINDOW, false, IBV_WC_LOC_QP_OP_ERR);
+	seed_local_invalidate("region's key", AV_CHECK_INVALIDATE_WINDOW, false,
+			      IBV_WC_LOC_QP_OP_ERR);
 	seed_uses();
 	seed_unmapped();
 	seed_windows_left();

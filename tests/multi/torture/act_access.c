@@ -60,7 +60,8 @@ static enum ibv_wc_status predict(const struct object *o, uint64_t *good)
 		return IBV_WC_REM_ACCESS_ERR;
 	if (atomic && at & 7)
 		return IBV_WC_REM_INV_REQ_ERR;
-	return present(o->store, at, order.bytes, stores(o), good) ? IBV_WC_SUCCESS : IBV_WC_REM_ACCESS_ERR;
+	return present(o->store, at, order.bytes, stores(o), good) ? IBV_WC_SUCCESS
+								   : IBV_WC_REM_ACCESS_ERR;
 }
 
 static void apply_atomic(uint8_t *at)
@@ -94,8 +95,8 @@ static void do_access(struct object *o)
 	uint64_t good, at;
 	enum ibv_wc_status want = predict(o, &good);
 
-	say("%s on %d: 0x%lx + %u under 0x%x of %s: '%s'", probe_name(order.opcode), order.qp, order.addr,
-	    order.bytes, order.key, o ? name_of(o) : "nobody", ibv_wc_status_str(want));
+	say("%s on %d: 0x%lx + %u under 0x%x of %s: '%s'", probe_name(order.opcode), order.qp,
+	    order.addr, order.bytes, order.key, o ? name_of(o) : "nobody", ibv_wc_status_str(want));
 	ask(order.opcode == IBV_WR_SEND_WITH_INV ? SEND_INV : ACCESS);
 	MUST(answer.status == want, "'%s', not '%s'", ibv_wc_status_str(answer.status),
 	     ibv_wc_status_str(want));
@@ -114,7 +115,8 @@ static void do_access(struct object *o)
 static void random_access(const struct object *o, uint64_t base, uint64_t length)
 {
 	static const enum ibv_wr_opcode ops[] = {IBV_WR_RDMA_WRITE, IBV_WR_RDMA_READ,
-						 IBV_WR_ATOMIC_FETCH_AND_ADD, IBV_WR_ATOMIC_CMP_AND_SWP};
+						 IBV_WR_ATOMIC_FETCH_AND_ADD,
+						 IBV_WR_ATOMIC_CMP_AND_SWP};
 
 	order.opcode = ops[chance(60) ? rnd(2) : rnd(COUNT_OF(ops))];
 	order.qp = (int)rnd(QPS);

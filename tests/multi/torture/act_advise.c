@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* ibv_advise_mr(3). What it brings in changes no byte; what it refuses, and when, is all there is to predict.
+/* ibv_advise_mr(3). What it brings in changes no byte; what it refuses, and when, is all there is
+ * to predict.
  */
 #include "torture/actions.h"
 
@@ -64,7 +65,8 @@ static void random_advice(struct advice *v)
 		random_element(&v->sge[i], &v->on[i]);
 }
 
-/* A window's place holds no key while it is not bound: its keys are known by the place, whatever their tag.
+/* A window's place holds no key while it is not bound: its keys are known by the place, whatever
+ * their tag.
  */
 static bool is_window_key(uint32_t key)
 {
@@ -84,7 +86,8 @@ static int key_error(const struct advice *v, uint32_t i)
 		return ENOENT;
 	if (o->pd != v->pd)
 		return EPERM;
-	return v->advice == IBV_ADVISE_MR_ADVICE_PREFETCH_WRITE && !(o->access & WRITER) ? EPERM : 0;
+	return v->advice == IBV_ADVISE_MR_ADVICE_PREFETCH_WRITE && !(o->access & WRITER) ? EPERM
+											 : 0;
 }
 
 static uint64_t offset(const struct advice *v, uint32_t i)
@@ -102,7 +105,8 @@ static int pages_error(const struct advice *v, uint32_t i)
 	return present(&pages, offset(v, i), v->sge[i].length, write, &good) ? 0 : EFAULT;
 }
 
-/* Keys are looked at before anything is done, memory only by a call that waits for what becomes of it. */
+/* Keys are looked at before anything is done, memory only by a call that waits for what becomes of
+ * it. */
 static int predict(const struct advice *v)
 {
 	int err = v->flags & ~(uint32_t)FLUSH || v->count == 0 ? EINVAL
@@ -123,10 +127,11 @@ void act_advise(void)
 
 	random_advice(&v);
 	want = predict(&v);
-	say("advice %d, flags %u, %u elements, the first 0x%lx + %u under 0x%x of %s: errno %d", v.advice,
-	    v.flags, v.count, v.sge[0].addr, v.sge[0].length, v.sge[0].lkey,
+	say("advice %d, flags %u, %u elements, the first 0x%lx + %u under 0x%x of %s: errno %d",
+	    v.advice, v.flags, v.count, v.sge[0].addr, v.sge[0].length, v.sge[0].lkey,
 	    v.on[0] ? name_of(v.on[0]) : "nobody", want);
-	ret = ibv_advise_mr(pd_of(v.pd), (enum ibv_advise_mr_advice)v.advice, v.flags, v.sge, v.count);
+	ret = ibv_advise_mr(pd_of(v.pd), (enum ibv_advise_mr_advice)v.advice, v.flags, v.sge,
+			    v.count);
 	MUST(ret == want, "ibv_advise_mr: %d, not %d", ret, want);
 	for (uint32_t i = 0; i < v.count && ret == 0 && v.flags & FLUSH; i++)
 		check_store(&pages, offset(&v, i), v.sge[i].length);

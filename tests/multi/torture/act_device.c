@@ -13,14 +13,16 @@
 
 static void alloc_block(struct store *s)
 {
-	struct ibv_alloc_dm_attr attr = {.length = 64 * (1 + rnd(chance(70) ? 512 : dm_max / 64 + 10)),
+	struct ibv_alloc_dm_attr attr = {.length = 64 *
+						   (1 + rnd(chance(70) ? 512 : dm_max / 64 + 10)),
 					 .log_align_req = 3 + (uint32_t)rnd(4)};
 	int want = attr.length > dm_max ? EINVAL : attr.length > dm_max - dm_used ? ENOMEM : 0;
 
 	say("allocate device memory: %zu of %lu", attr.length, dm_max - dm_used);
 	errno = 0;
 	s->dm = ibv_alloc_dm(n->ctx, &attr);
-	MUST(!s->dm == !!want && (s->dm || errno == want), "errno %d, not %d", s->dm ? 0 : errno, want);
+	MUST(!s->dm == !!want && (s->dm || errno == want), "errno %d, not %d", s->dm ? 0 : errno,
+	     want);
 	if (!s->dm)
 		return;
 	s->size = attr.length;

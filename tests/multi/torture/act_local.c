@@ -21,8 +21,8 @@ static int null_element(struct ibv_sge *sge, uint32_t bytes)
 	return 1;
 }
 
-static enum ibv_wc_status predict_local(const struct object *o, uint64_t addr, uint32_t bytes, bool write,
-					uint64_t *good)
+static enum ibv_wc_status predict_local(const struct object *o, uint64_t addr, uint32_t bytes,
+					bool write, uint64_t *good)
 {
 	*good = 0;
 	if (bytes == 0)
@@ -33,8 +33,9 @@ static enum ibv_wc_status predict_local(const struct object *o, uint64_t addr, u
 		return IBV_WC_SUCCESS;
 	if (!inside(addr, bytes, o) || is_lost(o, o->at + (addr - o->base), bytes))
 		return IBV_WC_LOC_PROT_ERR;
-	return present(o->store, o->at + (addr - o->base), bytes, write, good) ? IBV_WC_SUCCESS
-									       : IBV_WC_LOC_PROT_ERR;
+	return present(o->store, o->at + (addr - o->base), bytes, write, good)
+		       ? IBV_WC_SUCCESS
+		       : IBV_WC_LOC_PROT_ERR;
 }
 
 /* What the other process has now: zeros for null elements, the object's bytes behind them. */
@@ -84,8 +85,8 @@ static void do_local(struct object *o, uint64_t addr, uint32_t bytes, bool read)
 	random_data();
 	ask(FILL);
 	want = predict_local(o, addr, bytes, read, &good);
-	say("own %s on %d: %u nulls, 0x%lx + %u under %s: '%s'", probe_name(s.opcode), qp, skip, addr, bytes,
-	    name_of(o), ibv_wc_status_str(want));
+	say("own %s on %d: %u nulls, 0x%lx + %u under %s: '%s'", probe_name(s.opcode), qp, skip,
+	    addr, bytes, name_of(o), ibv_wc_status_str(want));
 	MUST(node_post_send(n, qp, &s, 1).ret == 0, "ibv_post_send");
 	got = own_completion(qp);
 	MUST(got == want, "'%s', not '%s'", ibv_wc_status_str(got), ibv_wc_status_str(want));

@@ -70,7 +70,8 @@ static int after_change(struct object *next, int flags)
 		return EOPNOTSUPP;
 	if (bad_rights(next->access))
 		return EINVAL;
-	/* Pages are asked for when there are new ones, or when they must permit more than before. */
+	/* Pages are asked for when there are new ones, or when they must permit more than before.
+	 */
 	if (!moved && !(next->access & WRITER && !(was & WRITER)))
 		return 0;
 	next->asked = moment();
@@ -92,9 +93,11 @@ void act_change(void)
 			   flags & IBV_REREG_MR_CHANGE_ACCESS ? (int)next.access : 0);
 	err = errno;
 	want = is_null(o) ? IBV_REREG_MR_ERR_INPUT : error || o->windows ? IBV_REREG_MR_ERR_CMD : 0;
-	MUST(ret == want, "ibv_rereg_mr: %d, errno %d, instead of %d, errno %d", ret, err, want, error);
+	MUST(ret == want, "ibv_rereg_mr: %d, errno %d, instead of %d, errno %d", ret, err, want,
+	     error);
 	if (want)
-		MUST(err == (is_null(o) ? EINVAL : error) || (o->windows && err == EBUSY), "errno %d", err);
+		MUST(err == (is_null(o) ? EINVAL : error) || (o->windows && err == EBUSY),
+		     "errno %d", err);
 	else
 		*o = next;
 	MUST(o->mr->lkey == o->key && o->mr->rkey == (is_null(o) ? 0 : o->key), "keys");

@@ -31,8 +31,8 @@ static void map_pages(uint64_t first, uint64_t count)
 	uint8_t *at = space + first * PAGE;
 
 	say("map pages %lu + %lu anew", first, count);
-	if (mmap(at, count * PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0) !=
-	    at)
+	if (mmap(at, count * PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED,
+		 -1, 0) != at)
 		DIE("mmap");
 	memset(pages.shadow + first * PAGE, 0, count * PAGE);
 	take_away(first, count);
@@ -93,7 +93,8 @@ static void carry_pages(uint64_t first, uint64_t count)
 
 static void protect_pages(uint64_t first, uint64_t count)
 {
-	static const int prot[] = {[RW] = PROT_READ | PROT_WRITE, [RO] = PROT_READ, [NO_RIGHTS] = PROT_NONE};
+	static const int prot[] = {
+		[RW] = PROT_READ | PROT_WRITE, [RO] = PROT_READ, [NO_RIGHTS] = PROT_NONE};
 	enum page_state to = chance(60) ? RW : chance(60) ? RO : NO_RIGHTS;
 
 	say("protect pages %lu + %lu: %d", first, count, (int)to);
@@ -118,7 +119,8 @@ static void drop_pages(uint64_t first, uint64_t count)
 	}
 }
 
-/* Peers are not stopped by what the program does to the rights of adopted pages, as an adapter is not. */
+/* Peers are not stopped by what the program does to the rights of adopted pages, as an adapter is
+ * not. */
 static bool rights_count(void)
 {
 	const char *adopt = getenv("ANYVERBS_ADOPT");
@@ -128,9 +130,9 @@ static bool rights_count(void)
 
 void act_pages(void)
 {
-	static void (*const change[])(uint64_t first,
-				      uint64_t count) = {map_pages,  map_pages,	  map_pages,	 unmap_pages,
-							 move_pages, carry_pages, protect_pages, drop_pages};
+	static void (*const change[])(uint64_t first, uint64_t count) = {
+		map_pages,  map_pages,	 map_pages,	unmap_pages,
+		move_pages, carry_pages, protect_pages, drop_pages};
 	uint64_t count = 1 + rnd(3), first = rnd(PAGES - count + 1);
 	uint64_t which = rnd(COUNT_OF(change));
 

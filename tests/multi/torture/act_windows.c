@@ -6,7 +6,8 @@
 #include "torture/peer.h"
 #include "torture/run.h"
 
-static bool may_bind(const struct object *w, const struct object *o, const struct ibv_mw_bind_info *info)
+static bool may_bind(const struct object *w, const struct object *o,
+		     const struct ibv_mw_bind_info *info)
 {
 	bool type1 = w->kind->window == IBV_MW_TYPE_1;
 
@@ -25,7 +26,8 @@ static bool may_bind(const struct object *w, const struct object *o, const struc
 }
 
 /* What ibv_bind_mw() itself refuses. */
-static int call_error(const struct object *w, const struct object *o, const struct ibv_mw_bind_info *info)
+static int call_error(const struct object *w, const struct object *o,
+		      const struct ibv_mw_bind_info *info)
 {
 	if (!o && (info->addr || info->length))
 		return EINVAL;
@@ -36,7 +38,8 @@ static int call_error(const struct object *w, const struct object *o, const stru
 	return o && (is_null(o) || o->store != &pages) ? ENOTSUP : 0;
 }
 
-static void random_bind(const struct object *w, const struct object *o, struct ibv_mw_bind_info *info)
+static void random_bind(const struct object *w, const struct object *o,
+			struct ibv_mw_bind_info *info)
 {
 	uint64_t base, length;
 
@@ -102,8 +105,8 @@ void act_bind(void)
 		return say("no window to bind");
 	type1 = w->kind->window == IBV_MW_TYPE_1;
 	random_bind(w, o, &info);
-	say("bind %s on %d to %s, 0x%lx + 0x%lx, access 0x%x", name_of(w), qp, o ? name_of(o) : "nothing",
-	    info.addr, info.length, info.mw_access_flags);
+	say("bind %s on %d to %s, 0x%lx + 0x%lx, access 0x%x", name_of(w), qp,
+	    o ? name_of(o) : "nothing", info.addr, info.length, info.mw_access_flags);
 	key = type1 ? ibv_inc_rkey(w->mw->rkey) : (w->mw->rkey & ~0xffu) | (uint32_t)rnd(256);
 	refused = type1 ? call_error(w, o, &info) : 0;
 	ret = post_bind(qp, w, key, &info);
@@ -130,7 +133,8 @@ void act_invalidate(void)
 		return say("no window to invalidate");
 	qp = w->key && w->qp >= 0 && chance(90) ? w->qp : (int)rnd(QPS);
 	wr.invalidate_rkey = w->key && chance(95) ? w->key : w->mw->rkey;
-	good = w->key && w->kind->window == IBV_MW_TYPE_2 && w->qp == qp && wr.invalidate_rkey == w->key;
+	good = w->key && w->kind->window == IBV_MW_TYPE_2 && w->qp == qp &&
+	       wr.invalidate_rkey == w->key;
 	want = good ? IBV_WC_SUCCESS : IBV_WC_MW_BIND_ERR;
 	say("invalidate 0x%x of %s on %d", wr.invalidate_rkey, name_of(w), qp);
 	MUST(ibv_post_send(n->qp[qp], &wr, &bad) == 0, "ibv_post_send");
@@ -162,7 +166,7 @@ void act_send_inv(void)
 	ask(SEND_INV);
 	MUST(answer.status == IBV_WC_SUCCESS, "'%s'", ibv_wc_status_str(answer.status));
 	MUST(node_poll(n, 1, 1, 20000, &wc) == 1 && wc.status == IBV_WC_SUCCESS, "receive");
-	MUST(wc.wc_flags == IBV_WC_WITH_INV && wc.invalidated_rkey == w->key, "invalidated key 0x%x",
-	     wc.invalidated_rkey);
+	MUST(wc.wc_flags == IBV_WC_WITH_INV && wc.invalidated_rkey == w->key,
+	     "invalidated key 0x%x", wc.invalidated_rkey);
 	forget_binding(w);
 }

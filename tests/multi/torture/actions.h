@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What a step can be. Each decides at random what to do, says so, predicts what must come of it from the
- * model, does it, and brings the model up to date. What does not suit the moment is left out.
+ * What a step can be. Each decides at random what to do, says so, predicts what must come of it
+ * from the model, does it, and brings the model up to date. What does not suit the moment is left
+ * out.
  */
 #ifndef TORTURE_ACTIONS_H
 #define TORTURE_ACTIONS_H

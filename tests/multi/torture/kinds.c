@@ -41,7 +41,8 @@ int range_error(const struct kind *k, uint64_t at, uint64_t length, unsigned int
 
 	if (bad_rights(access))
 		return EINVAL;
-	if (k->asks_for_pages && !present(&pages, first, at + length - first, access & WRITER, &good))
+	if (k->asks_for_pages &&
+	    !present(&pages, first, at + length - first, access & WRITER, &good))
 		return EFAULT;
 	return 0;
 }
@@ -66,13 +67,20 @@ static void region_made(struct object *o, struct ibv_mr *mr, int want)
 
 static void create_region(struct object *o)
 {
-	enum { VIRTUAL, ZERO_BASED, CHOSEN } form = chance(60) ? VIRTUAL : chance(50) ? ZERO_BASED : CHOSEN;
+	enum {
+		VIRTUAL,
+		ZERO_BASED,
+		CHOSEN
+	} form = chance(60)   ? VIRTUAL
+		 : chance(50) ? ZERO_BASED
+			      : CHOSEN;
 	struct ibv_mr *mr;
 	uint64_t iova;
 
 	o->store = &pages;
 	random_range(o->kind, &o->at, &o->length);
-	o->access = random_rights() | o->kind->extra | (form == ZERO_BASED ? IBV_ACCESS_ZERO_BASED : 0u);
+	o->access = random_rights() | o->kind->extra |
+		    (form == ZERO_BASED ? IBV_ACCESS_ZERO_BASED : 0u);
 	o->base = form == ZERO_BASED ? 0 : form == CHOSEN ? IOVA + o->at : SPACE_AT + o->at;
 	iova = form == CHOSEN ? o->base : SPACE_AT + o->at;
 	say("register %s", name_of(o));
@@ -114,7 +122,8 @@ static void create_device(struct object *o)
 	o->access = (random_rights() & ~(unsigned int)IBV_ACCESS_MW_BIND) | o->kind->extra;
 	if (chance(5))
 		o->access |= IBV_ACCESS_MW_BIND;
-	good = o->length <= s->size - o->at && !bad_rights(o->access) && !(o->access & IBV_ACCESS_MW_BIND);
+	good = o->length <= s->size - o->at && !bad_rights(o->access) &&
+	       !(o->access & IBV_ACCESS_MW_BIND);
 	want = good ? 0 : EINVAL;
 	say("register %s of block %ld", name_of(o), s - block);
 	errno = 0;

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Memory regions, pinned and paged on demand, windows, device memory and the address space below them,
- * changed at random by one process and accessed at random by another, step by step, against a model that
- * predicts the outcome of every call and request, and every byte. All the while a third process writes to a
- * region that nobody changes, which must never fail.
+ * Memory regions, pinned and paged on demand, windows, device memory and the address space below
+ * them, changed at random by one process and accessed at random by another, step by step, against a
+ * model that predicts the outcome of every call and request, and every byte. All the while a third
+ * process writes to a region that nobody changes, which must never fail.
  *
  * TORTURE_SEED repeats a run; TORTURE_SECONDS (else the argument, else 10) is its length,
  * TORTURE_STEPS ends it earlier.
@@ -30,9 +30,10 @@ static const struct {
 	unsigned int weight;
 	void (*act)(void);
 } actions[] = {
-	{8, act_create},   {5, act_destroy}, {8, act_change},	   {8, act_bind},   {3, act_invalidate},
-	{1, act_send_inv}, {40, act_access}, {4, act_access_dead}, {12, act_local}, {3, act_device},
-	{9, act_pages},	   {4, act_store},   {8, act_advise},
+	{8, act_create},     {5, act_destroy},	{8, act_change},  {8, act_bind},
+	{3, act_invalidate}, {1, act_send_inv}, {40, act_access}, {4, act_access_dead},
+	{12, act_local},     {3, act_device},	{9, act_pages},	  {4, act_store},
+	{8, act_advise},
 };
 
 static void one_step(void)
@@ -76,8 +77,8 @@ static void steps(uint64_t seconds)
 static void bystander_start(void)
 {
 	flood_start(&flood, &a, QP_FLOOD);
-	flood_go(&flood,
-		 &(struct flood_work){IBV_WR_RDMA_WRITE, (uintptr_t)n->arena, n->info.key[KEY_FULL], 16384});
+	flood_go(&flood, &(struct flood_work){IBV_WR_RDMA_WRITE, (uintptr_t)n->arena,
+					      n->info.key[KEY_FULL], 16384});
 }
 
 static void bystander_end(void)
@@ -85,8 +86,8 @@ static void bystander_end(void)
 	struct flood_report report = flood_stop(&flood);
 
 	row("the bystander's traffic");
-	EXPECT(report.status == IBV_WC_SUCCESS && report.done > 0, "%lu requests, '%s'", report.done,
-	       ibv_wc_status_str(report.status));
+	EXPECT(report.status == IBV_WC_SUCCESS && report.done > 0, "%lu requests, '%s'",
+	       report.done, ibv_wc_status_str(report.status));
 	printf("%lu requests of the bystander\n", report.done);
 	flood_end(&flood);
 }

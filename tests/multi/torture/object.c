@@ -19,8 +19,8 @@ const char *name_of(const struct object *o)
 	long place = o >= object && o < object + OBJECTS ? o - object : -1;
 
 	snprintf(t, sizeof(text[0]),
-		 "%s %ld (key 0x%x, base 0x%lx, length 0x%lx, at 0x%lx, access 0x%x, pd %d)", o->kind->name,
-		 place, o->key, o->base, o->length, o->at, o->access, o->pd);
+		 "%s %ld (key 0x%x, base 0x%lx, length 0x%lx, at 0x%lx, access 0x%x, pd %d)",
+		 o->kind->name, place, o->key, o->base, o->length, o->at, o->access, o->pd);
 	return t;
 }
 
@@ -113,7 +113,8 @@ bool is_lost(const struct object *o, uint64_t at, uint64_t bytes)
 
 bool inside(uint64_t addr, uint64_t bytes, const struct object *o)
 {
-	return addr >= o->base && addr - o->base <= o->length && bytes <= o->length - (addr - o->base);
+	return addr >= o->base && addr - o->base <= o->length &&
+	       bytes <= o->length - (addr - o->base);
 }
 
 void forget_binding(struct object *w)

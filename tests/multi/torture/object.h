@@ -67,8 +67,8 @@ bool is_implicit(const struct object *o);
 /* Where accesses are aimed: of what is larger than the memory that is modelled, at that. */
 void target(const struct object *o, uint64_t *base, uint64_t *length);
 /*
- * Has one of these bytes of the store been unmapped since the region that @o is, or lies on, asked for its
- * pages? Such an access is refused before anything else about its memory is looked at.
+ * Has one of these bytes of the store been unmapped since the region that @o is, or lies on, asked
+ * for its pages? Such an access is refused before anything else about its memory is looked at.
  */
 bool is_lost(const struct object *o, uint64_t at, uint64_t bytes);
 /* Are these bytes within it? */

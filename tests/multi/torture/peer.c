@@ -84,7 +84,8 @@ void ask(enum order_kind kind)
 {
 	order.kind = kind;
 	spawn_send(peer.sock, &order, offsetof(struct order, data) + order.bytes);
-	MUST(spawn_receive_any(peer.sock, &answer, sizeof(answer)) > 0, "the other process has ended");
+	MUST(spawn_receive_any(peer.sock, &answer, sizeof(answer)) > 0,
+	     "the other process has ended");
 }
 
 void reconnect(int qp)
@@ -94,7 +95,8 @@ void reconnect(int qp)
 
 	if (node_set_state(n, qp, IBV_QPS_RESET))
 		DIE("to RESET");
-	while (node_async(n, 0).any || node_poll(n, 0, 1, 0, &wc) > 0 || node_poll(n, 1, 1, 0, &wc) > 0)
+	while (node_async(n, 0).any || node_poll(n, 0, 1, 0, &wc) > 0 ||
+	       node_poll(n, 1, 1, 0, &wc) > 0)
 		;
 	order.qp = qp;
 	order.bytes = 0;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The two processes: this one, whose memory it is, and the other one, which accesses it and does what it is
- * told over a socket. They are connected by QPS queue pairs.
+ * The two processes: this one, whose memory it is, and the other one, which accesses it and does
+ * what it is told over a socket. They are connected by QPS queue pairs.
  */
 #ifndef TORTURE_PEER_H
 #define TORTURE_PEER_H
@@ -48,7 +48,8 @@ void peer_end(void);
 void ask(enum order_kind kind);
 /* Both queue pairs through RESET to RTS. */
 void reconnect(int qp);
-/* The completion of a request of this process, on queue pair @qp, which is good for another one afterwards.
+/* The completion of a request of this process, on queue pair @qp, which is good for another one
+ * afterwards.
  */
 enum ibv_wc_status own_completion(int qp);
 

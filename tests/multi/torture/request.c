@@ -33,7 +33,8 @@ void random_place(uint64_t base, uint64_t length)
 {
 	uint64_t offset = rnd(length);
 
-	order.bytes = is_atomic(order.opcode) ? 8 : random_size(length - offset + (chance(4) ? 5000 : 0));
+	order.bytes =
+		is_atomic(order.opcode) ? 8 : random_size(length - offset + (chance(4) ? 5000 : 0));
 	if (is_atomic(order.opcode) && chance(95))
 		offset = length > 16 ? rnd(length - 15) : 0;
 	order.addr = base + offset;

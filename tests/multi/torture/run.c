@@ -48,8 +48,8 @@ void say(const char *fmt, ...)
 	va_end(ap);
 }
 
-/* The model and the device differ: nothing that follows would mean anything. What the device has to say of it
- * is printed, too. */
+/* The model and the device differ: nothing that follows would mean anything. What the device has to
+ * say of it is printed, too. */
 void differ(const char *file, int line, const char *fmt, ...)
 {
 	char text[300];

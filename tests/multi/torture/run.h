@@ -19,9 +19,10 @@ bool chance(unsigned int percent);
 /* What this step does: shown if something goes wrong in it or soon after. Once in each step. */
 void say(const char *fmt, ...) TEST_PRINTF(1, 2);
 
-/* The model and the device differ: nothing that follows would mean anything. Shows the history, ends the
- * program. */
-void differ(const char *file, int line, const char *fmt, ...) TEST_PRINTF(3, 4) __attribute__((noreturn));
+/* The model and the device differ: nothing that follows would mean anything. Shows the history,
+ * ends the program. */
+void differ(const char *file, int line, const char *fmt, ...) TEST_PRINTF(3, 4)
+	__attribute__((noreturn));
 
 #define MUST(cond, ...)                                          \
 	do {                                                     \

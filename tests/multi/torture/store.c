@@ -39,7 +39,8 @@ bool present(const struct store *s, uint64_t at, uint64_t bytes, bool write, uin
 	for (uint64_t done = 0; done < bytes; done += PAGE - (at + done) % PAGE) {
 		uint64_t here = at + done;
 
-		if (here < SPACE && (state[here / PAGE] == RW || (state[here / PAGE] == RO && !write)))
+		if (here < SPACE &&
+		    (state[here / PAGE] == RW || (state[here / PAGE] == RO && !write)))
 			continue;
 		*good = done;
 		return false;
@@ -47,13 +48,14 @@ bool present(const struct store *s, uint64_t at, uint64_t bytes, bool write, uin
 	return true;
 }
 
-void compare(const uint8_t *real, const uint8_t *model, uint64_t at, uint64_t bytes, const char *what)
+void compare(const uint8_t *real, const uint8_t *model, uint64_t at, uint64_t bytes,
+	     const char *what)
 {
 	if (memcmp(real, model + at, bytes) == 0)
 		return;
 	for (uint64_t i = 0; i < bytes; i++)
-		MUST(real[i] == model[at + i], "%s: byte 0x%lx is 0x%02x, not 0x%02x", what, at + i, real[i],
-		     model[at + i]);
+		MUST(real[i] == model[at + i], "%s: byte 0x%lx is 0x%02x, not 0x%02x", what, at + i,
+		     real[i], model[at + i]);
 }
 
 static void check_pages(uint64_t from, uint64_t to)
@@ -70,7 +72,8 @@ static void check_block(const struct store *s)
 	for (uint64_t at = 0; at < s->size; at += sizeof(copy)) {
 		uint64_t bytes = s->size - at < sizeof(copy) ? s->size - at : sizeof(copy);
 
-		MUST(ibv_memcpy_from_dm(copy, s->dm, at, bytes) == 0, "ibv_memcpy_from_dm: errno %d", errno);
+		MUST(ibv_memcpy_from_dm(copy, s->dm, at, bytes) == 0,
+		     "ibv_memcpy_from_dm: errno %d", errno);
 		compare(copy, s->shadow, at, bytes, "device memory");
 	}
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The model of memory: what each byte must be, and whether it is there. A store is a run of bytes that
- * regions lie on: a piece of the address space, or a block of device memory.
+ * The model of memory: what each byte must be, and whether it is there. A store is a run of bytes
+ * that regions lie on: a piece of the address space, or a block of device memory.
  */
 #ifndef TORTURE_STORE_H
 #define TORTURE_STORE_H
@@ -15,7 +15,8 @@
 #define SPACE  (PAGES * PAGE)
 #define BLOCKS 8u
 
-/* An address that nothing else is mapped at, and far from where the kernel puts mappings by itself. */
+/* An address that nothing else is mapped at, and far from where the kernel puts mappings by itself.
+ */
 #ifdef __SANITIZE_THREAD__
 #define SPACE_AT 0x1000000000ul
 #else
@@ -34,7 +35,7 @@ struct store {
 extern uint8_t *space;
 extern enum page_state state[PAGES];
 extern uint64_t unmapped[PAGES]; /* moment at which each was last taken from its place, 0: never */
-extern struct store pages; /* the address space */
+extern struct store pages;	 /* the address space */
 extern struct store block[BLOCKS];
 extern bool unmapping_is_noticed; /* by the device: docs/DEVIATIONS.md */
 extern uint64_t dm_used, dm_max;  /* bytes of device memory */
@@ -48,12 +49,13 @@ void store_open(void);
 /* Free the device memory that is left. */
 void store_close(void);
 
-/* Can these bytes be accessed? Nothing is mapped beyond the end of the address space that is modelled. *good:
- * how many from the beginning can. */
+/* Can these bytes be accessed? Nothing is mapped beyond the end of the address space that is
+ * modelled. *good: how many from the beginning can. */
 bool present(const struct store *s, uint64_t at, uint64_t bytes, bool write, uint64_t *good);
 
 /* The bytes at @real must be those of @model from @at. */
-void compare(const uint8_t *real, const uint8_t *model, uint64_t at, uint64_t bytes, const char *what);
+void compare(const uint8_t *real, const uint8_t *model, uint64_t at, uint64_t bytes,
+	     const char *what);
 /* So must those around a place that was accessed. */
 void check_store(const struct store *s, uint64_t at, uint64_t bytes);
 void check_everything(void);

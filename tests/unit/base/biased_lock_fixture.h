@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* What tests of locks that are a thread's own share: identities of processes, names of threads, and how one
- * brings such a lock about. */
+/* What tests of locks that are a thread's own share: identities of processes, names of threads, and
+ * how one brings such a lock about. */
 #ifndef AV_TESTS_BIASED_LOCK_FIXTURE_H
 #define AV_TESTS_BIASED_LOCK_FIXTURE_H
 
@@ -24,7 +24,8 @@ void *shared_memory(size_t bytes);
 extern _Atomic bool *dead;
 bool identity_lives(uint32_t owner);
 
-/* Before each test. Return: 0; of a machine without membarrier(2), where no lock is anybody's own, -1 */
+/* Before each test. Return: 0; of a machine without membarrier(2), where no lock is anybody's own,
+ * -1 */
 int fixture_setup(void **state);
 
 static inline bool is_own_of(const struct av_biased_lock *b, uint64_t name)
@@ -39,7 +40,8 @@ static inline void turn(struct av_biased_lock *b)
 	av_biased_release(b);
 }
 
-/* Turns until the lock is the caller's own. Return: how many that took; more than @most: it is not */
+/* Turns until the lock is the caller's own. Return: how many that took; more than @most: it is not
+ */
 uint32_t turns_to_own(struct av_biased_lock *b, uint32_t most);
 
 /* Seconds are for hangs only: nothing that is right takes so long. */

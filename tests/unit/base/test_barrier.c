@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* The barrier whose price one side pays: "store mine, look at yours" on both sides, and one sees the other.
+/* The barrier whose price one side pays: "store mine, look at yours" on both sides, and one sees
+ * the other.
  */
 #include <errno.h>
 #include <pthread.h>
@@ -104,7 +105,7 @@ static void between_threads(void **state)
 	pthread_join(thread, NULL);
 }
 
-/* --- processes, of which some may not make it --- */
+/* --- processes, of which some may not make it ------------------------------------ */
 
 static const struct {
 	const char *name;
@@ -148,7 +149,8 @@ static void between_processes(void **state)
 		rounds = processes[i].rounds;
 		light = child(processes[i].light, light_side);
 		heavy = child(processes[i].heavy, heavy_side);
-		CHECK(waitpid(light, &light_status, 0) == light && waitpid(heavy, &heavy_status, 0) == heavy);
+		CHECK(waitpid(light, &light_status, 0) == light &&
+		      waitpid(heavy, &heavy_status, 0) == heavy);
 		if (light_status || heavy_status)
 			fail_msg("%s: %x, %x", processes[i].name, light_status, heavy_status);
 	}

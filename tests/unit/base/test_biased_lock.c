@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Locks that are a thread's own: the rules, seen from one thread that takes the names of several. What real
- * ones do to each other: test_biased_lock_races.c; and what they leave when they die:
+ * Locks that are a thread's own: the rules, seen from one thread that takes the names of several.
+ * What real ones do to each other: test_biased_lock_races.c; and what they leave when they die:
  * test_biased_lock_deaths.c
  */
 #include <setjmp.h>
@@ -40,7 +40,7 @@ static void turns_as(uint64_t name, uint32_t n)
 		turn(&lock);
 }
 
-/* --- whose own it becomes --- */
+/* --- whose own it becomes -------------------------------------------------------- */
 
 static void own_after_so_many_turns(void **state)
 {
@@ -96,7 +96,8 @@ static void all_ways_of_taking_it_are_turns(void **state)
 static void twice_as_many_when_it_was_taken_away(void **state)
 {
 	for (uint32_t lost = 0; lost < AV_BIAS_LOST_MAX + 3; lost++) {
-		uint32_t wanted = AV_BIAS_TURNS << (lost < AV_BIAS_LOST_MAX ? lost : AV_BIAS_LOST_MAX);
+		uint32_t wanted = AV_BIAS_TURNS
+				  << (lost < AV_BIAS_LOST_MAX ? lost : AV_BIAS_LOST_MAX);
 
 		as(A);
 		assert_int_equal(turns_to_own(&lock, 2 * wanted), wanted);
@@ -117,9 +118,10 @@ static void not_without_the_light_barrier(void **state)
 }
 
 /*
- * A thread from which it was taken may have been stopped between its look at @thread and its store to
- * @inside, and does that store, and takes it back, whenever it goes on. Nobody else may rely on @inside
- * before it has come by, or is dead.
+ * A thread from which it was taken may have been stopped between its look at @thread and its store
+ * to
+ * @inside, and does that store, and takes it back, whenever it goes on. Nobody else may rely on
+ * @inside before it has come by, or is dead.
  */
 static void nobody_follows_who_may_be_about_to_enter(void **state)
 {
@@ -156,11 +158,12 @@ static void who_is_dead_is_followed(void **state)
 	}
 }
 
-/* --- guests: threads of another process than the lock's own --- */
+/* --- guests: threads of another process than the lock's own ---------------------- */
 
 static void visit(bool tries)
 {
-	enum av_lock_result got = tries ? av_biased_try_shared(&lock) : av_biased_acquire_shared(&lock);
+	enum av_lock_result got =
+		tries ? av_biased_try_shared(&lock) : av_biased_acquire_shared(&lock);
 
 	assert_int_equal(got, AV_LOCK_TAKEN);
 	assert_int_equal(av_biased_try(&lock), AV_LOCK_BUSY);
@@ -208,7 +211,7 @@ static void a_guest_without_the_light_barrier_shuts_it(void **state)
 	assert_false(is_own_of(&lock, A));
 }
 
-/* --- what is said in which state --- */
+/* --- what is said in which state ------------------------------------------------- */
 
 static void s_free(void)
 {
@@ -249,7 +252,8 @@ static void s_anothers_shared(void)
 	av_biased_acquire_plain(&lock);
 	av_lock_self = 1;
 }
-static void s_former_passes(void) /* a former owner has been about to enter, and takes that back soon */
+static void
+s_former_passes(void) /* a former owner has been about to enter, and takes that back soon */
 {
 	s_anothers();
 	turns_as(A, 1);
@@ -293,7 +297,8 @@ static void answers(void **state)
 {
 	for (size_t i = 0; i < sizeof(states) / sizeof(states[0]); i++) {
 		make_state(i);
-		if (av_biased_mine(&lock) != states[i].mine || av_biased_other(&lock) != states[i].other)
+		if (av_biased_mine(&lock) != states[i].mine ||
+		    av_biased_other(&lock) != states[i].other)
 			fail_msg("%s: mine %d, other %u", states[i].name, av_biased_mine(&lock),
 				 av_biased_other(&lock));
 		if (av_biased_try(&lock) != states[i].try)
@@ -302,7 +307,8 @@ static void answers(void **state)
 }
 
 /* In each state in which it can be had: who got it holds it, and who lets it go does not. */
-static void (*const release[])(struct av_biased_lock *b) = {av_biased_release, av_biased_release_fence};
+static void (*const release[])(struct av_biased_lock *b) = {av_biased_release,
+							    av_biased_release_fence};
 
 static void held_and_let_go(void **state)
 {
@@ -338,7 +344,7 @@ static void taken_away_while_held(void **state)
 	}
 }
 
-/* --- dead holders, from what they leave --- */
+/* --- dead holders, from what they leave ------------------------------------------ */
 
 static void d_inside(void)
 {

@@ -71,7 +71,7 @@ static enum av_lock_result try(void)
 
 static enum av_lock_result (*const take[])(void) = {acquire, try};
 
-/* --- at a certain point --- */
+/* --- at a certain point ---------------------------------------------------------- */
 
 static void outside(void)
 {
@@ -149,7 +149,7 @@ static void who_only_waited_has_left_nothing(void **state)
 	av_biased_release(&arena->lock);
 }
 
-/* --- at any point --- */
+/* --- at any point ---------------------------------------------------------------- */
 
 static void half_and_half(void)
 {
@@ -179,7 +179,8 @@ static void repair(enum av_lock_result got)
 		assert_int_equal(arena->done, arena->begun);
 }
 
-/* Of the killed one's turns each is whole, or is repaired; while the other takes the lock from it. */
+/* Of the killed one's turns each is whole, or is repaired; while the other takes the lock from it.
+ */
 static void no_half_turn_is_left(void **state)
 {
 	for (int i = 0; i < DEATHS; i++) {

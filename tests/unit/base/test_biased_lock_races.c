@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Locks that are a thread's own, between threads and between processes: nobody is in beside another, and what
- * was left to the holder is not lost.
+ * Locks that are a thread's own, between threads and between processes: nobody is in beside
+ * another, and what was left to the holder is not lost.
  */
 #include <errno.h>
 #include <pthread.h>
@@ -29,8 +29,8 @@ struct arena {
 	uint64_t count; /* guarded by the lock, and by nothing else */
 	uint64_t tally[WHO_MAX];
 	_Atomic uint32_t busy; /* participants that go on */
-	/* Work: what each has posted, and what was found of it by who held the lock. Lines of their own: what
-	 * is in one line is hardly ever seen in another order. */
+	/* Work: what each has posted, and what was found of it by who held the lock. Lines of their
+	 * own: what is in one line is hardly ever seen in another order. */
 	_Atomic uint32_t posted[WHO_MAX] AV_ALIGNED(AV_CACHE_LINE);
 	uint32_t found[WHO_MAX] AV_ALIGNED(AV_CACHE_LINE);
 	_Atomic uint32_t arrived, phase;
@@ -60,7 +60,7 @@ static void pauses(uint32_t n)
 		av_pause();
 }
 
-/* --- participants --- */
+/* --- participants ---------------------------------------------------------------- */
 
 static void *participate(void *arg)
 {
@@ -92,7 +92,8 @@ static void all_run(uint32_t n, bool processes, void (*run)(struct participant *
 
 	atomic_store(&arena->busy, n - 1);
 	for (uint32_t i = 0; i < n; i++)
-		p[i] = (struct participant){arena, i, n, processes, 0x9e3779b97f4a7c15ull * (i + 1), run};
+		p[i] = (struct participant){arena, i, n, processes, 0x9e3779b97f4a7c15ull * (i + 1),
+					    run};
 	for (uint32_t i = 1; i < n; i++) {
 		if (processes)
 			CHECK((pid[i] = child(&p[i])) > 0);
@@ -122,7 +123,7 @@ static void each_cast(void (*run)(struct participant *p), void (*judge)(uint32_t
 	}
 }
 
-/* --- exclusion --- */
+/* --- exclusion ------------------------------------------------------------------- */
 
 #define VISITS (SANITIZED ? 300u : 1500u)
 
@@ -195,7 +196,7 @@ static void nobody_is_in_beside_another(void **state)
 	each_cast(count, is_exact);
 }
 
-/* --- work that is left to the holder --- */
+/* --- work that is left to the holder --------------------------------------------- */
 
 #define ROUNDS (SANITIZED ? 300u : 2000u)
 
@@ -249,7 +250,8 @@ static void post(struct participant *p)
 	av_publish_before_try(mine, atomic_load_explicit(mine, memory_order_relaxed) + 1);
 }
 
-/* The lock becomes the first one's own; he works, for some time or other, and the rest come by once. */
+/* The lock becomes the first one's own; he works, for some time or other, and the rest come by
+ * once. */
 static void post_and_work(struct participant *p)
 {
 	for (uint32_t round = 0; round < ROUNDS; round++) {
@@ -284,12 +286,13 @@ static void no_work_is_lost(void **state)
 	each_cast(post_and_work, nobody_is_inside);
 }
 
-/* --- work that is left to a process that dies --- */
+/* --- work that is left to a process that dies ------------------------------------ */
 
 #define ELSEWHERE 2u /* identity of that process, which has @lock, for trying, as it is killed */
 #define KILLS	  (SANITIZED ? 2000u : 20000u)
 
-/* Return: may this post be forgotten, since threads of this process hold the lock, and nobody else? */
+/* Return: may this post be forgotten, since threads of this process hold the lock, and nobody else?
+ */
 static bool leave_work(struct participant *p)
 {
 	enum av_lock_result got;
@@ -328,7 +331,7 @@ static void no_work_is_left_to_the_dead(void **state)
 	all_run(2, false, work_beside_one_that_dies);
 }
 
-/* --- where membarrier(2) is refused --- */
+/* --- where membarrier(2) is refused ---------------------------------------------- */
 
 static const int refusals[] = {EPERM, ENOSYS};
 
@@ -365,7 +368,8 @@ static void where_it_is_refused(void **state)
 		all_run(2, true, count_refused);
 		assert_int_equal(arena->count, arena->tally[0] + arena->tally[1]);
 		(void)turns_to_own(&arena->lock, TURNS_MOST);
-		assert_false(is_own_of(&arena->lock, av_bias_self)); /* 20 ms for the other, each time */
+		assert_false(
+			is_own_of(&arena->lock, av_bias_self)); /* 20 ms for the other, each time */
 	}
 }
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A thread whose own the lock is, stopped after each single instruction of a turn, while another comes: what
- * races hit once in a million times, each time. That one is the process that traces it.
+ * A thread whose own the lock is, stopped after each single instruction of a turn, while another
+ * comes: what races hit once in a million times, each time. That one is the process that traces it.
  */
 #include <setjmp.h>
 #include <signal.h>
@@ -30,7 +30,7 @@ static struct arena {
 	uint32_t found[2];
 } * arena;
 
-/* --- the one who is stopped --- */
+/* --- the one who is stopped ------------------------------------------------------ */
 
 static void a_turn(void)
 {
@@ -129,7 +129,7 @@ static void stays_out(pid_t pid)
 	assert_int_equal(atomic_load(&arena->inside), 0);
 }
 
-/* --- the one who comes --- */
+/* --- the one who comes ----------------------------------------------------------- */
 
 static void comes(pid_t pid)
 {

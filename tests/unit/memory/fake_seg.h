@@ -12,7 +12,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "hca/segment.h"
+#include "segment/segment.h"
 #include "lib/check.h"
 #include "lib/sanitized.h"
 #include "memory/odp_counters.h"
@@ -24,14 +24,14 @@ struct fake_seg {
 	int fd;
 };
 
-#define CHECK_EQUAL(a, b)                                                                                  \
-	do {                                                                                               \
-		uint64_t a_ = (uint64_t)(a), b_ = (uint64_t)(b);                                           \
-		if (a_ != b_) {                                                                            \
-			fprintf(stderr, "%s:%d: %s: %s is %llu, not %llu\n", __FILE__, __LINE__, __func__, \
-				#a, (unsigned long long)a_, (unsigned long long)b_);                       \
-			abort();                                                                           \
-		}                                                                                          \
+#define CHECK_EQUAL(a, b)                                                                        \
+	do {                                                                                     \
+		uint64_t a_ = (uint64_t)(a), b_ = (uint64_t)(b);                                 \
+		if (a_ != b_) {                                                                  \
+			fprintf(stderr, "%s:%d: %s: %s is %llu, not %llu\n", __FILE__, __LINE__, \
+				__func__, #a, (unsigned long long)a_, (unsigned long long)b_);   \
+			abort();                                                                 \
+		}                                                                                \
 	} while (0)
 
 static inline void fake_open(struct fake_seg *f, uint32_t ref)
@@ -39,7 +39,8 @@ static inline void fake_open(struct fake_seg *f, uint32_t ref)
 	memset(f, 0, sizeof(*f));
 	f->fd = memfd_create("segment", MFD_CLOEXEC);
 	CHECK(f->fd >= 0 && ftruncate(f->fd, (off_t)AV_SEG_BYTES) == 0);
-	f->seg.head = mmap(NULL, AV_SEG_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, f->fd, 0);
+	f->seg.head = mmap(NULL, AV_SEG_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE,
+			   f->fd, 0);
 	f->counters = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
 	CHECK(f->seg.head != MAP_FAILED && f->counters != MAP_FAILED);
 	f->seg.ref = ref;

@@ -11,7 +11,7 @@
 #include <sys/syscall.h>
 #include <sys/wait.h>
 
-#include "base/copy.h"
+#include "copy/copy.h"
 
 #define NOBODY 65534
 
@@ -63,8 +63,8 @@ void check_only_invalid(const uint8_t *p, int first, int last)
 		}
 }
 
-/* Let the listener run once: sanitizers map memory of their own for a thread, which must not fall into our
- * holes. */
+/* Let the listener run once: sanitizers map memory of their own for a thread, which must not fall
+ * into our holes. */
 static void warm_up(void)
 {
 	uint8_t *p = mmap(NULL, PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
@@ -140,7 +140,8 @@ uint8_t *map_kind(enum kind kind)
 	uint8_t *room = mmap(NULL, (2 * PAGES + 2) * PAGE, PROT_NONE,
 			     MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
 
-	flags |= kind == PRIVATE || kind == MEMFD_PRIVATE || kind == FILE_PRIVATE ? MAP_PRIVATE : MAP_SHARED;
+	flags |= kind == PRIVATE || kind == MEMFD_PRIVATE || kind == FILE_PRIVATE ? MAP_PRIVATE
+										  : MAP_SHARED;
 	CHECK(room != MAP_FAILED && (fd < 0 || ftruncate(fd, PAGES * PAGE) == 0));
 	CHECK(mmap(room + PAGE, PAGES * PAGE, PROT_READ | PROT_WRITE, flags, fd, 0) == room + PAGE);
 	return room + PAGE;

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What the tests of invalidations (test_odp_notify_*.c) share: children with a context that is watched, what
- * its device does, and memory of every kind.
+ * What the tests of invalidations (test_odp_notify_*.c) share: children with a context that is
+ * watched, what its device does, and memory of every kind.
  *
- * Every case runs in a forked child of its own, as the user who runs the test and (if that is root) as
- * nobody, with an alarm: a program stuck in munmap() is what must not happen.
+ * Every case runs in a forked child of its own, as the user who runs the test and (if that is root)
+ * as nobody, with an alarm: a program stuck in munmap() is what must not happen.
  */
 #ifndef AV_TESTS_ODP_NOTIFY_FIXTURE_H
 #define AV_TESTS_ODP_NOTIFY_FIXTURE_H
@@ -40,7 +40,7 @@ int wait_child(pid_t pid);
 /* How many entries a directory has. */
 int entries_of(const char *path);
 
-/* --- what the device does --- */
+/* --- what the device does -------------------------------------------------------- */
 
 /* The device reads or writes. Return: were the bytes there? */
 bool access_at(uint8_t *p, uint64_t len, bool write);
@@ -49,7 +49,7 @@ bool is_valid(const void *p);
 /* Exactly the pages [first, last) of @p are not valid. */
 void check_only_invalid(const uint8_t *p, int first, int last);
 
-/* --- memory --- */
+/* --- memory ---------------------------------------------------------------------- */
 
 enum kind { PRIVATE, SHARED, MEMFD_SHARED, MEMFD_PRIVATE, FILE_SHARED, FILE_PRIVATE, KINDS };
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What atomic operations do to an operand, against a model that works bit by bit: every operation, size, byte
- * order and boundary, with operands at the edges and with random ones.
+ * What atomic operations do to an operand, against a model that works bit by bit: every operation,
+ * size, byte order and boundary, with operands at the edges and with random ones.
  */
 #include <stdarg.h>
 #include <setjmp.h>
@@ -28,7 +28,8 @@ static void check(const struct av_atomic *a, const struct av_operand *old)
 	stored = av_atomic_apply(a, old, &new);
 	assert_int_equal(stored, model_atomic(a, &want));
 	if (memcmp(&new, &want, a->bytes))
-		fail_msg("operation %d on %u bytes%s", (int)a->op, a->bytes, a->swapped ? ", swapped" : "");
+		fail_msg("operation %d on %u bytes%s", (int)a->op, a->bytes,
+			 a->swapped ? ", swapped" : "");
 }
 
 static const uint32_t size[] = {1, 2, 4, 8, 16, 32};
@@ -101,8 +102,10 @@ static void all_bytes(void **unused)
 	for (unsigned int top = 0; top < 256; top++)
 		for (unsigned int x = 0; x < 256; x++)
 			for (unsigned int y = 0; y < 256; y += 3) {
-				struct av_atomic a = {
-					.op = AV_ATOMIC_ADD, .bytes = 1, .value = {{y}}, .mask = {{top}}};
+				struct av_atomic a = {.op = AV_ATOMIC_ADD,
+						      .bytes = 1,
+						      .value = {{y}},
+						      .mask = {{top}}};
 				struct av_operand old = {{x | 0xabc00}};
 
 				check(&a, &old);

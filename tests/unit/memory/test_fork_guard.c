@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Which pages a child does not get, against a model: random ranges come and go; what madvise() is asked for
- * (it is replaced here) must be what the model says has changed, no more and no less, also when it refuses.
+ * Which pages a child does not get, against a model: random ranges come and go; what madvise() is
+ * asked for (it is replaced here) must be what the model says has changed, no more and no less,
+ * also when it refuses.
  */
 #include <stdarg.h>
 #include <setjmp.h>
@@ -73,7 +74,8 @@ static struct slot random_range(void)
 	const uint64_t at = random_below(PAGES * (uint32_t)page);
 	const uint64_t rest = PAGES * page - at;
 
-	return (struct slot){BASE + at, 1 + random_below((uint32_t)(rest < 9 * page ? rest : 9 * page))};
+	return (struct slot){BASE + at,
+			     1 + random_below((uint32_t)(rest < 9 * page ? rest : 9 * page))};
 }
 
 static void toggle(struct slot *s, bool refuse)

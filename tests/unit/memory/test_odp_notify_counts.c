@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* What accesses count, to the last one: faults, those without resolution, and invalidations meanwhile. */
+/* What accesses count, to the last one: faults, those without resolution, and invalidations
+ * meanwhile. */
 #include "odp_notify_fixture.h"
 
 #include <pthread.h>
@@ -97,7 +98,8 @@ static void *compare(void *arg)
 	return NULL;
 }
 
-/* After munmap() has returned, the very next access knows: not once in a thousand is it too early. */
+/* After munmap() has returned, the very next access knows: not once in a thousand is it too early.
+ */
 static void exact_child(const void *arg)
 {
 	uint8_t *p = map_kind(PRIVATE);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Each thing a program can do to its memory: which pages are no longer valid, and how it is counted. */
+/* Each thing a program can do to its memory: which pages are no longer valid, and how it is
+ * counted. */
 #include "odp_notify_fixture.h"
 
 #include "base/compiler.h"
@@ -25,8 +26,8 @@ static void do_munmap_over_a_hole(uint8_t *p)
 
 static void do_map_over(uint8_t *p)
 {
-	CHECK(mmap(p + 2 * PAGE, 4 * PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED,
-		   -1, 0) == p + 2 * PAGE);
+	CHECK(mmap(p + 2 * PAGE, 4 * PAGE, PROT_READ | PROT_WRITE,
+		   MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0) == p + 2 * PAGE);
 }
 
 static void do_move(uint8_t *p)
@@ -61,8 +62,8 @@ static void do_grow_and_move(uint8_t *p)
 
 static void do_move_and_leave(uint8_t *p)
 {
-	CHECK(mremap(p, PAGES * PAGE, PAGES * PAGE, MREMAP_MAYMOVE | 4 /* MREMAP_DONTUNMAP */, NULL) !=
-	      MAP_FAILED);
+	CHECK(mremap(p, PAGES * PAGE, PAGES * PAGE, MREMAP_MAYMOVE | 4 /* MREMAP_DONTUNMAP */,
+		     NULL) != MAP_FAILED);
 }
 
 static void do_dontneed(uint8_t *p)

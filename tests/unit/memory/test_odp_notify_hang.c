@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* That nobody waits for ever: threads that unmap what others access, and owners that were stopped. */
+/* That nobody waits for ever: threads that unmap what others access, and owners that were stopped.
+ */
 #include "odp_notify_fixture.h"
 
 #include <pthread.h>
@@ -13,11 +14,12 @@ static void *unmapper(void *arg)
 {
 	while (!atomic_load(&stop_all)) {
 		if (SANITIZED) /* whose other threads would map something into the hole */
-			mmap(ground, PAGES * PAGE, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0);
+			mmap(ground, PAGES * PAGE, PROT_NONE,
+			     MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0);
 		else
 			munmap(ground, PAGES * PAGE);
-		mmap(ground, PAGES * PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED,
-		     -1, 0);
+		mmap(ground, PAGES * PAGE, PROT_READ | PROT_WRITE,
+		     MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0);
 	}
 	return NULL;
 }
@@ -62,7 +64,8 @@ static void threads_that_unmap_do_not_hang(void **state)
 	as_both(hang_child, NULL);
 }
 
-/* An owner that was stopped in the middle of handling events delays its peers' accesses a little, no more. */
+/* An owner that was stopped in the middle of handling events delays its peers' accesses a little,
+ * no more. */
 static void stopped_child(const void *arg)
 {
 	uint64_t start = av_now_ns();

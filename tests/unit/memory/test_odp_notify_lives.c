@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Contexts that come and go, forked children, and programs that close our descriptor: who is still told. */
+/* Contexts that come and go, forked children, and programs that close our descriptor: who is still
+ * told. */
 #include "odp_notify_fixture.h"
 
 #include <fcntl.h>
@@ -20,7 +21,8 @@ static void close_child(const void *arg)
 		av_odp_watch(&f.seg);
 		av_odp_watch(&g.seg);
 		CHECK(access_at(p, PAGES * PAGE, true) && access_at(q, PAGES * PAGE, true));
-		CHECK(madvise(q, PAGES * PAGE, MADV_DONTNEED) == 0 && !is_valid(q)); /* watched anew */
+		CHECK(madvise(q, PAGES * PAGE, MADV_DONTNEED) == 0 &&
+		      !is_valid(q)); /* watched anew */
 		av_odp_unwatch(&f.seg);
 		CHECK(av_odp_uffd() >= 0);
 		CHECK(madvise(p, PAGES * PAGE, MADV_DONTNEED) == 0);
@@ -102,7 +104,8 @@ static void a_forked_child_is_somebody_else(void **state)
 	as_both(fork_child, NULL);
 }
 
-/* A program that closes all descriptors, and opens its own: nothing of its is read, and it does not hang. */
+/* A program that closes all descriptors, and opens its own: nothing of its is read, and it does not
+ * hang. */
 static void closed_child(const void *arg)
 {
 	uint8_t *p = map_kind(PRIVATE);

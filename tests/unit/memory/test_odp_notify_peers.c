@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Pages that another process resolves, before their owner has touched them: they are watched, too. */
+/* Pages that another process resolves, before their owner has touched them: they are watched, too.
+ */
 #include "odp_notify_fixture.h"
 
 #include <errno.h>

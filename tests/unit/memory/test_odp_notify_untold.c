@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Memory of which no invalidation is told: accesses are right all the same, and find out by themselves. */
+/* Memory of which no invalidation is told: accesses are right all the same, and find out by
+ * themselves. */
 #include "odp_notify_fixture.h"
 
 #include <fcntl.h>
@@ -8,16 +9,19 @@
 #include <sys/shm.h>
 #include <sys/syscall.h>
 
-/* A range that the program watches itself is left alone, and everything works but the count of invalidations.
+/* A range that the program watches itself is left alone, and everything works but the count of
+ * invalidations.
  */
 static void busy_child(const void *arg)
 {
 	uint8_t *p = map_kind(PRIVATE);
 	int uffd = (int)syscall(SYS_userfaultfd, O_CLOEXEC | UFFD_USER_MODE_ONLY);
 	struct uffdio_api api = {.api = UFFD_API};
-	struct uffdio_register reg = {.range = {(uintptr_t)p, PAGES * PAGE}, .mode = UFFDIO_REGISTER_MODE_WP};
+	struct uffdio_register reg = {.range = {(uintptr_t)p, PAGES * PAGE},
+				      .mode = UFFDIO_REGISTER_MODE_WP};
 
-	CHECK(uffd >= 0 && ioctl(uffd, UFFDIO_API, &api) == 0 && ioctl(uffd, UFFDIO_REGISTER, &reg) == 0);
+	CHECK(uffd >= 0 && ioctl(uffd, UFFDIO_API, &api) == 0 &&
+	      ioctl(uffd, UFFDIO_REGISTER, &reg) == 0);
 	CHECK(access_at(p, PAGES * PAGE, true) && is_valid(p));
 	CHECK(munmap(p, PAGES * PAGE) == 0);
 	CHECK_EQUAL(counted(&f, AV_ODP_COUNT_INVALIDATIONS), 0);

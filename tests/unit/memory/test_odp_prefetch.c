@@ -39,7 +39,8 @@ static int setup(void **state)
 {
 	fake_open(&f, 1);
 	av_odp_watch(&f.seg);
-	room = mmap(NULL, (PAGES + 2) * PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	room = mmap(NULL, (PAGES + 2) * PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS,
+		    -1, 0);
 	if (room == MAP_FAILED || madvise(room, (PAGES + 2) * PAGE, MADV_NOHUGEPAGE))
 		return -1;
 	room += PAGE;
@@ -59,7 +60,8 @@ static int teardown(void **state)
 	return 0;
 }
 
-static int advise(const uint8_t *p, uint64_t len, enum ib_uverbs_advise_mr_advice advice, bool flush)
+static int advise(const uint8_t *p, uint64_t len, enum ib_uverbs_advise_mr_advice advice,
+		  bool flush)
 {
 	struct av_odp_range range = {(uintptr_t)p, len};
 
@@ -89,7 +91,7 @@ static void check_counts(uint64_t handled, uint64_t pages)
 	assert_int_equal(counted(&f, AV_ODP_COUNT_CONTENTIONS), 0);
 }
 
-/* --- what becomes valid --------------------------------------------------------------------------------- */
+/* --- what becomes valid ---------------------------------------------------------- */
 
 static void prefetch_is_for_reading(void **state)
 {
@@ -134,8 +136,8 @@ static void no_fault_takes_what_is_there(void **state)
 static void no_fault_in_much(void **state)
 {
 	uint64_t bytes = 64 << 20;
-	uint8_t *p =
-		mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+	uint8_t *p = mmap(NULL, bytes, PROT_READ | PROT_WRITE,
+			  MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
 
 	assert_true(p != MAP_FAILED && madvise(p, bytes, MADV_NOHUGEPAGE) == 0);
 	for (uint64_t at = 0; at < bytes; at += 64 * PAGE)
@@ -148,8 +150,8 @@ static void no_fault_in_much(void **state)
 static void pieces_are_joined(void **state)
 {
 	uint64_t bytes = 150ull << 20; /* of the zero page: reading costs no memory */
-	uint8_t *p =
-		mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+	uint8_t *p = mmap(NULL, bytes, PROT_READ | PROT_WRITE,
+			  MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
 
 	assert_true(p != MAP_FAILED);
 	assert_int_equal(advise(p + 1, bytes - 2, READ, true), 0);
@@ -164,7 +166,7 @@ static void nothing_to_do(void **state)
 	check_counts(1, 0);
 }
 
-/* --- what is refused ------------------------------------------------------------------------------------ */
+/* --- what is refused ------------------------------------------------------------- */
 
 static void check_refused(const uint8_t *p, uint64_t len)
 {
@@ -224,7 +226,7 @@ static void ranges_before_a_failure_stay(void **state)
 	check_counts(0, 2);
 }
 
-/* --- later ---------------------------------------------------------------------------------------------- */
+/* --- later ----------------------------------------------------------------------- */
 
 static void later_is_soon(void **state)
 {
@@ -279,7 +281,7 @@ static void a_forked_child_begins_anew(void **state)
 	check_counts(1, 1);
 }
 
-/* --- pages that go away meanwhile ----------------------------------------------------------------------- */
+/* --- pages that go away meanwhile ------------------------------------------------ */
 
 static atomic_bool stop;
 
@@ -327,7 +329,7 @@ static void pages_that_were_thrown_away_are_not_valid(void **state)
 	assert_int_equal(counted(&f, AV_ODP_COUNT_INVALIDATIONS), 1);
 }
 
-/* --- the order of counting ------------------------------------------------------------------------------ */
+/* --- the order of counting ------------------------------------------------------- */
 
 static void check_order(const _Atomic uint64_t *counter)
 {
@@ -336,7 +338,8 @@ static void check_order(const _Atomic uint64_t *counter)
 	CHECK(atomic_load(&counter[AV_ODP_COUNT_PREFETCH_PAGES]) >= 2 * handled);
 }
 
-/* Looking at both, the device's and the context's, makes it slow to count in one after the other. */
+/* Looking at both, the device's and the context's, makes it slow to count in one after the other.
+ */
 static void *compare(void *arg)
 {
 	while (!atomic_load(&stop)) {

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* The device page table against a model, at its edges, with nonsense in it, and from several threads. */
+/* The device page table against a model, at its edges, with nonsense in it, and from several
+ * threads. */
 #include <stdarg.h>
 #include <setjmp.h>
 #include <stddef.h>
@@ -44,8 +45,7 @@ static uint64_t fill(uint64_t addr, uint64_t len, bool write)
 	return av_odp_set(&f.seg, addr, len, write);
 }
 
-/* --- against a model: every operation on random ranges, aligned to nothing, across both kinds of boundary
- * --------- */
+/* --- against a model: every operation on random ranges, aligned to nothing, across both kinds of boundary --- */
 
 #define MODEL_PAGES 16384u
 #define MODEL_BASE  ((3ull << 34) - MODEL_PAGES / 2 * PAGE)
@@ -90,7 +90,7 @@ static void behaves_like_a_bitmap(void **state)
 	}
 }
 
-/* --- edges ---------------------------------------------------------------------------------------------- */
+/* --- edges ----------------------------------------------------------------------- */
 
 static void writing_includes_reading(void **state)
 {
@@ -148,7 +148,7 @@ static void beyond_47_bits_nothing_is_valid(void **state)
 	assert_int_equal(av_odp_missing(&f.seg, end - PAGE, 3 * PAGE, true), 2);
 }
 
-/* --- no room, nonsense ---------------------------------------------------------------------------------- */
+/* --- no room, nonsense ----------------------------------------------------------- */
 
 static void a_full_area_is_no_node(void **state)
 {
@@ -211,7 +211,7 @@ static void nonsense_is_no_node(void **state)
 	assert_int_equal(av_odp_clear(&f.seg, 0, UINT64_MAX), 0);
 }
 
-/* --- stamps --------------------------------------------------------------------------------------------- */
+/* --- stamps ---------------------------------------------------------------------- */
 
 static void a_stamp_is_of_its_range(void **state)
 {
@@ -229,12 +229,13 @@ static void a_stamp_is_of_its_range(void **state)
 	assert_int_equal(av_odp_missing(&f.seg, addr, 2 * PAGE, true), 1);
 }
 
-/* --- threads -------------------------------------------------------------------------------------------- */
+/* --- threads --------------------------------------------------------------------- */
 
 #define THREADS 4
 #define ROUNDS	3000
 
-/* Each thread owns every fourth page, so that all of them share words, leaves and the making of nodes. */
+/* Each thread owns every fourth page, so that all of them share words, leaves and the making of
+ * nodes. */
 static void *own_pages(void *arg)
 {
 	uint64_t me = (uintptr_t)arg, stamp;

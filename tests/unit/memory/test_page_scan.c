@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Which pages are there, and which are huge: by the request of newer kernels and by what older ones have. */
+/* Which pages are there, and which are huge: by the request of newer kernels and by what older ones
+ * have. */
 #include <stdarg.h>
 #include <setjmp.h>
 #include <stddef.h>
@@ -41,11 +42,12 @@ static bool touched(const struct touched_row *row, uint64_t page)
 }
 
 /* Every page that was touched is in a run and no other one is; runs ascend and do not meet. */
-static void expect_touched(scan_function *scan, const struct touched_row *row, const uint8_t *memory,
-			   uint64_t first, uint64_t last)
+static void expect_touched(scan_function *scan, const struct touched_row *row,
+			   const uint8_t *memory, uint64_t first, uint64_t last)
 {
 	struct av_page_scan_run runs[AV_PAGE_RUNS];
-	uint64_t at = (uintptr_t)memory + first * PAGE, end = (uintptr_t)memory + last * PAGE, page = first;
+	uint64_t at = (uintptr_t)memory + first * PAGE, end = (uintptr_t)memory + last * PAGE,
+		 page = first;
 
 	while (at < end) {
 		uint64_t before = at;
@@ -86,14 +88,17 @@ static void present(void **state)
 			if (touched(&rows[i], page))
 				memory[page * PAGE] = 1;
 		for (size_t k = 0; k < AV_ARRAY_SIZE(parts); k++) {
-			expect_touched(av_page_scan_present, &rows[i], memory, parts[k][0], parts[k][1]);
-			expect_touched(av_page_scan_present_text, &rows[i], memory, parts[k][0], parts[k][1]);
+			expect_touched(av_page_scan_present, &rows[i], memory, parts[k][0],
+				       parts[k][1]);
+			expect_touched(av_page_scan_present_text, &rows[i], memory, parts[k][0],
+				       parts[k][1]);
 		}
 		munmap(memory, PAGES * PAGE);
 	}
 }
 
-static int scan_all(scan_function *scan, const uint8_t *from, uint64_t bytes, struct av_page_scan_run *runs)
+static int scan_all(scan_function *scan, const uint8_t *from, uint64_t bytes,
+		    struct av_page_scan_run *runs)
 {
 	uint64_t begin = (uintptr_t)from;
 	int n = scan(&begin, (uintptr_t)from + bytes, runs);
@@ -118,7 +123,8 @@ static void small_pages_are_not_huge(void **state)
 static void huge_pages_are_seen(void **state)
 {
 	struct av_page_scan_run runs[AV_PAGE_RUNS];
-	uint8_t *memory = map(5 * HUGE), *at = (uint8_t *)(((uintptr_t)memory + HUGE - 1) & ~(HUGE - 1));
+	uint8_t *memory = map(5 * HUGE),
+		*at = (uint8_t *)(((uintptr_t)memory + HUGE - 1) & ~(HUGE - 1));
 
 	for (uint64_t i = 0; i < HUGE; i += PAGE)
 		at[HUGE + i] = 1;
@@ -127,7 +133,8 @@ static void huge_pages_are_seen(void **state)
 		skip(); /* the system has none to give */
 	}
 	assert_int_equal(scan_all(av_page_scan_huge, at, 3 * HUGE, runs), 1);
-	assert_true(runs[0].begin <= (uintptr_t)at + HUGE && runs[0].end >= (uintptr_t)at + 2 * HUGE);
+	assert_true(runs[0].begin <= (uintptr_t)at + HUGE &&
+		    runs[0].end >= (uintptr_t)at + 2 * HUGE);
 	/* Mappings next to each other may have become one; in the range, it is all of it. */
 	assert_int_equal(scan_all(av_page_scan_huge_text, at, 3 * HUGE, runs), 1);
 	assert_int_equal(runs[0].begin, (uintptr_t)at);

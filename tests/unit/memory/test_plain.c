@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* The short way from keys to bytes: each condition under which it does not answer, and where it finds bytes.
+/* The short way from keys to bytes: each condition under which it does not answer, and where it
+ * finds bytes.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -64,7 +65,7 @@ static struct av_plain answer(void)
 	return av_plain_at(&f.seg, ask.key, ask.pd, ask.access, ask.addr, ask.len);
 }
 
-/* --- "look there" --- */
+/* --- "look there" ---------------------------------------------------------------- */
 
 #define SPOIL(name, statement) \
 	static void name(void) \
@@ -150,7 +151,7 @@ static void other_kinds_are_elsewhere(void **state)
 	}
 }
 
-/* --- "here" --- */
+/* --- "here" ---------------------------------------------------------------------- */
 
 static uint8_t *in_pages(uint64_t key_addr)
 {
@@ -173,12 +174,14 @@ static void first_and_last_byte(void **state)
 		at = answer();
 		assert_true(at.found);
 		assert_int_equal(at.addr, ADDR + rows[i / 2].by);
-		assert_ptr_equal(at.local, own ? (uint8_t *)(uintptr_t)at.addr : in_pages(ask.addr));
+		assert_ptr_equal(at.local,
+				 own ? (uint8_t *)(uintptr_t)at.addr : in_pages(ask.addr));
 		fake_close(&f);
 	}
 }
 
-/* The key is in order, and its bytes are out of reach: they are nowhere, or a peer's table is nonsense. */
+/* The key is in order, and its bytes are out of reach: they are nowhere, or a peer's table is
+ * nonsense. */
 SPOIL(not_adopted, k->adopted = 0)
 SPOIL(given_back, atomic_store(&adopted->at, 0))
 SPOIL(described_beyond_the_segment, k->adopted = UINT32_MAX)

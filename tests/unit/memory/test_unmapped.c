@@ -80,7 +80,7 @@ static void behaves_like_an_array(void **state)
 	}
 }
 
-/* --- sizes: from a page to everything, at and around every kind of boundary --- */
+/* --- sizes: from a page to everything, at and around every kind of boundary ------ */
 
 static void sizes_and_edges(void **state)
 {
@@ -100,7 +100,8 @@ static void sizes_and_edges(void **state)
 				assert_true(av_unmapped_since(&f.seg, 0, TOP, then));
 				assert_false(av_unmapped_since(&f.seg, at - PAGE, PAGE, then));
 				assert_false(av_unmapped_since(&f.seg, at + all, PAGE, then));
-				assert_false(av_unmapped_since(&f.seg, 0, TOP, av_unmapped_now(&f.seg)));
+				assert_false(
+					av_unmapped_since(&f.seg, 0, TOP, av_unmapped_now(&f.seg)));
 			}
 	}
 }
@@ -120,11 +121,12 @@ static void everything_and_nothing(void **state)
 	assert_false(av_unmapped_since(&f.seg, 0, 0, then));
 }
 
-/* --- a key: its range stays intact, or the part of it that is asked for --- */
+/* --- a key: its range stays intact, or the part of it that is asked for ---------- */
 
 static void a_key_remembers_that_it_is_intact(void **state)
 {
-	struct av_key k = {.addr = 0x100000, .length = 16 * PAGE, .intact = av_unmapped_now(&f.seg)};
+	struct av_key k = {
+		.addr = 0x100000, .length = 16 * PAGE, .intact = av_unmapped_now(&f.seg)};
 
 	assert_true(av_still_mapped(&f.seg, &k, k.addr, k.length));
 	record(0x500000, PAGE);
@@ -142,12 +144,16 @@ static void a_key_remembers_that_it_is_intact(void **state)
 	assert_true(av_still_mapped(&f.seg, &k, k.addr, k.length));
 }
 
-/* --- nonsense that another process wrote --- */
+/* --- nonsense that another process wrote ----------------------------------------- */
 
 static void nonsense_is_not_followed(void **state)
 {
-	static const uint64_t offsets[] = {
-		1, 64, AV_ODP_OFFSET - 64, AV_ODP_OFFSET + AV_ODP_BYTES - 64, AV_SEG_BYTES, UINT64_MAX - 63};
+	static const uint64_t offsets[] = {1,
+					   64,
+					   AV_ODP_OFFSET - 64,
+					   AV_ODP_OFFSET + AV_ODP_BYTES - 64,
+					   AV_SEG_BYTES,
+					   UINT64_MAX - 63};
 
 	record(PAGE, PAGE);
 	for (size_t i = 0; i < AV_ARRAY_SIZE(offsets); i++) {

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* The mappings of a process, one by one: by a request to the kernel and by its text, and both the same. */
+/* The mappings of a process, one by one: by a request to the kernel and by its text, and both the
+ * same. */
 #include <stdarg.h>
 #include <setjmp.h>
 #include <stddef.h>

@@ -13,12 +13,12 @@
 #include <cmocka.h>
 #include <infiniband/verbs.h>
 
-#include "observe/blame.h"
+#include "observe/diagnosis.h"
 #include "observe/explain.h"
 #include "observe/field.h"
 #include "observe/verb.h"
 
-/* --- the table ------------------------------------------------------------------------------------------ */
+/* --- the table ------------------------------------------------------------------- */
 
 static void each_check_has_its_words(void **state)
 {
@@ -89,7 +89,7 @@ static void each_errno_has_a_check(void **state)
 	assert_int_equal(av_check_of_errno(EXDEV), AV_CHECK_OTHER_ERROR);
 }
 
-/* --- sentences ------------------------------------------------------------------------------------------ */
+/* --- sentences ------------------------------------------------------------------- */
 
 static void sentence_of_a_request(void **state)
 {
@@ -100,8 +100,8 @@ static void sentence_of_a_request(void **state)
 		.device = "any0",
 		.kind = AV_FLIGHT_REQUEST,
 		.check = AV_CHECK_KEY_BEHIND,
-		.has = AV_HAS_OBJECT | AV_HAS_REQUEST | AV_HAS_STATUS | AV_HAS_ACCESS | AV_HAS_REGION |
-		       AV_HAS_MEASURE,
+		.has = AV_HAS_OBJECT | AV_HAS_REQUEST | AV_HAS_STATUS | AV_HAS_ACCESS |
+		       AV_HAS_REGION | AV_HAS_MEASURE,
 		.object = AV_OBJECT_QP,
 		.number = 17,
 		.opcode = IBV_WR_RDMA_WRITE,
@@ -120,9 +120,10 @@ static void sentence_of_a_request(void **state)
 
 	assert_int_equal(n, strlen(text));
 	assert_string_equal(
-		text, "prog[811] any0: QP 17: RDMA WRITE of 4096 B to 0x7f0040 under rkey 0x2a01: the "
-		      "range ends 512 B behind the region, which is 3648 B from 0x7f0000 (registered by "
-		      "pid 900) (IBV_WC_REM_ACCESS_ERR)\n");
+		text,
+		"prog[811] any0: QP 17: RDMA WRITE of 4096 B to 0x7f0040 under rkey 0x2a01: the "
+		"range ends 512 B behind the region, which is 3648 B from 0x7f0000 (registered by "
+		"pid 900) (IBV_WC_REM_ACCESS_ERR)\n");
 }
 
 /* Of the other end's process, too, which found it out or did it. */
@@ -166,10 +167,11 @@ static void advice_is_a_second_line(void **state)
 	char text[AV_EXPLAIN_MAX];
 
 	av_explain(&r, text);
-	assert_string_equal(text,
-			    "[5]: QP 3: the region permits IBV_ACCESS_LOCAL_WRITE | REMOTE_READ, and "
-			    "IBV_ACCESS_REMOTE_WRITE is needed\n    register it with IBV_ACCESS_REMOTE_WRITE "
-			    "[IBTA 1, 10.6.3]\n");
+	assert_string_equal(
+		text,
+		"[5]: QP 3: the region permits IBV_ACCESS_LOCAL_WRITE | REMOTE_READ, and "
+		"IBV_ACCESS_REMOTE_WRITE is needed\n    register it with IBV_ACCESS_REMOTE_WRITE "
+		"[IBTA 1, 10.6.3]\n");
 }
 
 /* Whatever a record holds, it becomes at most two lines of printable text. */
@@ -199,7 +201,7 @@ static void nonsense_is_written_harmlessly(void **state)
 	}
 }
 
-/* --- drafts --------------------------------------------------------------------------------------------- */
+/* --- drafts ---------------------------------------------------------------------- */
 
 static char path[64];
 static int folder;
@@ -239,7 +241,8 @@ static void refusal_has_what_was_denied(void **state)
 	struct av_flight_record r;
 
 	errno = E2BIG;
-	assert_int_equal(av_refused("av_reg_mr", av_deny(EINVAL, AV_CHECK_MR_LENGTH, 10, 5)), EINVAL);
+	assert_int_equal(av_refused("av_reg_mr", av_refuse(EINVAL, AV_CHECK_MR_LENGTH, 10, 5)),
+			 EINVAL);
 	assert_int_equal(errno, E2BIG);
 	assert_int_equal(records(&r), 1);
 	assert_int_equal(r.kind, AV_FLIGHT_REFUSAL);
@@ -259,7 +262,7 @@ static void refusal_of_another_value_is_another(void **state)
 {
 	struct av_flight_record r;
 
-	(void)av_deny(EPERM, AV_CHECK_ADVISE_PD, 1, 2);
+	(void)av_refuse(EPERM, AV_CHECK_ADVISE_PD, 1, 2);
 	(void)av_refused("ibv_destroy_cq", EBUSY);
 	assert_int_equal(records(&r), 1);
 	assert_int_equal(r.check, AV_CHECK_OBJECT_BUSY);
@@ -274,12 +277,13 @@ static void same_again_is_told_seldom(void **state)
 	uint64_t told;
 
 	for (int i = 0; i < 1000; i++)
-		(void)av_refused("av_post_recv", av_deny(ENOMEM, AV_CHECK_POST_RECV_FULL, 8, 8));
+		(void)av_refused("av_post_recv", av_refuse(ENOMEM, AV_CHECK_POST_RECV_FULL, 8, 8));
 	told = records(&r);
-	assert_in_range(told, 10,
-			40); /* 1, 2, 4, ... 512; more if the machine paused for a second in between */
+	assert_in_range(
+		told, 10,
+		40); /* 1, 2, 4, ... 512; more if the machine paused for a second in between */
 	assert_int_equal(r.repeats & (r.repeats - 1), 0);
-	(void)av_refused("av_post_recv", av_deny(ENOMEM, AV_CHECK_POST_RECV_FULL, 9, 9));
+	(void)av_refused("av_post_recv", av_refuse(ENOMEM, AV_CHECK_POST_RECV_FULL, 9, 9));
 	assert_int_equal(records(&r), told + 1);
 	assert_int_equal(r.repeats, 0);
 }

@@ -37,8 +37,10 @@ static const struct good_row good_rows[] = {
 	{"lose 2", {.what = AV_INJECT_LOSE, .count = 2, ALWAYS}},
 	{"lose all", {.what = AV_INJECT_LOSE, .count = AV_FAULTS_ALL, ALWAYS}},
 	{"retry-exhausted", {.what = AV_INJECT_RETRY_EXHAUSTED, ALWAYS}},
-	{"status rem-access-err", {.what = AV_INJECT_STATUS, .status = IBV_WC_REM_ACCESS_ERR, ALWAYS}},
-	{"status IBV_WC_GENERAL_ERR", {.what = AV_INJECT_STATUS, .status = IBV_WC_GENERAL_ERR, ALWAYS}},
+	{"status rem-access-err",
+	 {.what = AV_INJECT_STATUS, .status = IBV_WC_REM_ACCESS_ERR, ALWAYS}},
+	{"status IBV_WC_GENERAL_ERR",
+	 {.what = AV_INJECT_STATUS, .status = IBV_WC_GENERAL_ERR, ALWAYS}},
 	{"peer-death", {.what = AV_INJECT_PEER_DEATH, ALWAYS}},
 	{"cq-overrun", {.what = AV_INJECT_CQ_OVERRUN, ALWAYS}},
 	{"evict", {.what = AV_INJECT_EVICT, .count = 1, ALWAYS}},
@@ -63,7 +65,8 @@ static const struct good_row good_rows[] = {
 	{"stall qp 0x11", {.what = AV_INJECT_STALL, .qpn = 17, ALWAYS}},
 	{"stall qp all", {.what = AV_INJECT_STALL, ALWAYS}},
 	{"stall opcode IBV_WR_RDMA_WRITE", {.what = AV_INJECT_STALL, .opcodes = 1, ALWAYS}},
-	{"stall opcode send opcode send-with-imm", {.what = AV_INJECT_STALL, .opcodes = 4 | 8, ALWAYS}},
+	{"stall opcode send opcode send-with-imm",
+	 {.what = AV_INJECT_STALL, .opcodes = 4 | 8, ALWAYS}},
 	{"stall key 10753", {.what = AV_INJECT_STALL, .has_key = true, .key = 0x2a01, ALWAYS}},
 	{"stall key 0", {.what = AV_INJECT_STALL, .has_key = true, ALWAYS}},
 	/* when */
@@ -183,7 +186,8 @@ static void is_refused(void **state)
 	struct av_faults_error error = {.text = ""};
 
 	assert_int_equal(av_faults_parse(row->text, rules, &error), -1);
-	if (!strstr(error.text, row->says) || error.line != row->line || error.column != row->column)
+	if (!strstr(error.text, row->says) || error.line != row->line ||
+	    error.column != row->column)
 		fail_msg("%s: %u:%u: %s", row->text, error.line, error.column, error.text);
 }
 

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* The ring of the flight recorder: what is written is read whole or not at all, whoever writes and dies. */
+/* The ring of the flight recorder: what is written is read whole or not at all, whoever writes and
+ * dies. */
 #include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
@@ -52,7 +53,8 @@ static struct av_flight_record make(uint32_t writer, uint32_t number)
 
 	for (size_t i = 0; i < sizeof(r); i += sizeof(word))
 		memcpy(at + i, &word, sizeof(word));
-	r.process[sizeof(r.process) - 1] = r.device[sizeof(r.device) - 1] = '\0'; /* as reading does */
+	r.process[sizeof(r.process) - 1] = r.device[sizeof(r.device) - 1] =
+		'\0'; /* as reading does */
 	return r;
 }
 
@@ -153,7 +155,8 @@ static void processes_write_at_once(void **state)
 		assert_int_equal(status, 0);
 	}
 	assert_int_equal(av_flight_next(file), WRITERS * EACH);
-	/* A writer that was overtaken by the whole ring has spoilt the place of a younger record. */
+	/* A writer that was overtaken by the whole ring has spoilt the place of a younger record.
+	 */
 	assert_true(read_all(file) >= AV_FLIGHT_RECORDS - WRITERS);
 	av_flight_close(file);
 }
@@ -192,7 +195,8 @@ static void reader_beside_writers(void **state)
 	pthread_t thread[WRITERS];
 
 	for (uintptr_t i = 0; i < WRITERS; i++)
-		assert_int_equal(pthread_create(&thread[i], NULL, write_as_thread, (void *)(i + 1)), 0);
+		assert_int_equal(pthread_create(&thread[i], NULL, write_as_thread, (void *)(i + 1)),
+				 0);
 	while (av_flight_next(file) < WRITERS * EACH)
 		(void)read_all(file); /* whole, each of them */
 	for (int i = 0; i < WRITERS; i++)
@@ -211,7 +215,8 @@ static void spoil(uint64_t next, int byte)
 	assert_return_code(fd, errno);
 	assert_return_code(fstat(fd, &st), errno);
 	for (off_t at = 256; at < st.st_size; at += (off_t)sizeof(junk)) {
-		size_t n = st.st_size - at < (off_t)sizeof(junk) ? (size_t)(st.st_size - at) : sizeof(junk);
+		size_t n = st.st_size - at < (off_t)sizeof(junk) ? (size_t)(st.st_size - at)
+								 : sizeof(junk);
 
 		for (size_t i = 0; i < sizeof(junk); i++)
 			junk[i] = (uint8_t)(byte < 0 ? rand() : byte);
@@ -223,7 +228,8 @@ static void spoil(uint64_t next, int byte)
 
 static void nonsense_is_passed_over(void **state)
 {
-	static const uint64_t nexts[] = {0, 1, AV_FLIGHT_RECORDS, UINT64_MAX, UINT64_MAX / 2, 1ull << 32};
+	static const uint64_t nexts[] = {
+		0, 1, AV_FLIGHT_RECORDS, UINT64_MAX, UINT64_MAX / 2, 1ull << 32};
 	const struct av_flight_file *file = av_flight_open(folder);
 
 	for (size_t i = 0; i < AV_ARRAY_SIZE(nexts); i++) {

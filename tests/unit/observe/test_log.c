@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* The log: what each setting of ANYVERBS_LOG lets through, and that a line never harms its process. */
+/* The log: what each setting of ANYVERBS_LOG lets through, and that a line never harms its process.
+ */
 #include <errno.h>
 #include <fcntl.h>
 #include <setjmp.h>
@@ -21,7 +22,8 @@
 
 static char folder[] = "/tmp/anyverbs-log-XXXXXX";
 
-/* The setting is read once per process, so each case has a child; its standard error comes back in @text. */
+/* The setting is read once per process, so each case has a child; its standard error comes back in
+ * @text. */
 static int run(const char *setting, void (*body)(void), char *text, size_t size)
 {
 	int fds[2], status;
@@ -89,7 +91,8 @@ static void writes_levels(void **state)
 	size_t n = 0;
 
 	assert_int_equal(run(row->setting, log_each_level, text, sizeof(text)), 0);
-	for (line = strtok_r(text, "\n", &save); line && n < 8; line = strtok_r(NULL, "\n", &save)) {
+	for (line = strtok_r(text, "\n", &save); line && n < 8;
+	     line = strtok_r(NULL, "\n", &save)) {
 		if (strstr(line, "ANYVERBS_LOG"))
 			complained = true;
 		else

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Capture files: the bytes of a block, which files are taken, and appending by several processes and to a
- * full one. */
+/* Capture files: the bytes of a block, which files are taken, and appending by several processes
+ * and to a full one. */
 #include <stdarg.h>
 #include <setjmp.h>
 #include <stddef.h>
@@ -24,13 +24,15 @@
 #define PROCESSES 4
 #define BATCHES	  200
 
-/* Section header, interface "anyverbs" of Ethernet in nanoseconds: draft-ietf-opsawg-pcapng, little-endian.
+/* Section header, interface "anyverbs" of Ethernet in nanoseconds: draft-ietf-opsawg-pcapng,
+ * little-endian.
  */
 static const uint8_t prologue[PROLOGUE] = {
-	0x0a, 0x0d, 0x0d, 0x0a, 28,   0,    0,	0, 0x4d, 0x3c, 0x2b, 0x1a, 1,	0,   0,	  0,   0xff, 0xff,
-	0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 28, 0, 0,	 0,    1,    0,	   0,	0,   44,  0,   0,    0,
-	1,    0,    0,	  0,	0,    0,    0,	0, 2,	 0,    8,    0,	   'a', 'n', 'y', 'v', 'e',  'r',
-	'b',  's',  9,	  0,	1,    0,    9,	0, 0,	 0,    0,    0,	   0,	0,   44,  0,   0,    0,
+	0x0a, 0x0d, 0x0d, 0x0a, 28,   0,    0,	  0,	0x4d, 0x3c, 0x2b, 0x1a, 1, 0, 0,
+	0,    0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 28,   0,	  0,	0, 1, 0,
+	0,    0,    44,	  0,	0,    0,    1,	  0,	0,    0,    0,	  0,	0, 0, 2,
+	0,    8,    0,	  'a',	'n',  'y',  'v',  'e',	'r',  'b',  's',  9,	0, 1, 0,
+	9,    0,    0,	  0,	0,    0,    0,	  0,	44,   0,    0,	  0,
 };
 
 static char path[64];
@@ -87,11 +89,13 @@ static void blocks(void **unused)
 			for (uint32_t i = 0; i < padded; i++)
 				assert_int_equal(block[28 + i], i < captured ? 0xee : 0);
 			if (f.comment) {
-				assert_int_equal(bytes,
-						 28 + padded + 4 + (strlen(f.comment) + 3) / 4 * 4 + 4 + 4);
+				assert_int_equal(bytes, 28 + padded + 4 +
+								(strlen(f.comment) + 3) / 4 * 4 +
+								4 + 4);
 				assert_int_equal(block[28 + padded], 1);
 				assert_int_equal(block[30 + padded], strlen(f.comment));
-				assert_memory_equal(block + 32 + padded, f.comment, strlen(f.comment));
+				assert_memory_equal(block + 32 + padded, f.comment,
+						    strlen(f.comment));
 			} else {
 				assert_int_equal(bytes, 28 + padded + 4);
 			}
@@ -229,7 +233,8 @@ int main(void)
 		cmocka_unit_test_setup_teardown(files_begin_alike, setup, teardown),
 		cmocka_unit_test_setup_teardown(other_files_are_left_alone, setup, teardown),
 		cmocka_unit_test_setup_teardown(processes_do_not_interleave, setup, teardown),
-		cmocka_unit_test_setup_teardown(a_full_file_ends_with_a_whole_block, setup, teardown),
+		cmocka_unit_test_setup_teardown(a_full_file_ends_with_a_whole_block, setup,
+						teardown),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

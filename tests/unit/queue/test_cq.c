@@ -41,7 +41,8 @@ static int tear_down(void **state)
 /* All that whoever appends in place has to write. */
 static void fill(struct av_cqe *e, uint64_t wr_id)
 {
-	*e = (struct av_cqe){.wr_id = wr_id, .number = atomic_load(&e->number), .stamp_ns = e->stamp_ns};
+	*e = (struct av_cqe){
+		.wr_id = wr_id, .number = atomic_load(&e->number), .stamp_ns = e->stamp_ns};
 }
 
 static void append(uint64_t wr_id)
@@ -68,7 +69,7 @@ static bool locked(void)
 	return atomic_load(&cq->lock.owner) != 0;
 }
 
-/* --- the usual course --- */
+/* --- the usual course ------------------------------------------------------------ */
 
 static void entries_come_in_order_over_many_turns_of_the_ring(void **state)
 {
@@ -126,7 +127,7 @@ static void the_time_is_put_down_if_it_is_wanted(void **state)
 	}
 }
 
-/* --- no room --- */
+/* --- no room --------------------------------------------------------------------- */
 
 static void fill_up(void)
 {
@@ -169,14 +170,15 @@ static void no_cq_gives_no_place(void **state)
 	struct av_cq_append a;
 
 	assert_false(av_cq_append_begin(&fake.seg, AV_SLAB_CHUNKS * AV_OBJ_CHUNK, &a));
-	assert_false(av_cq_append_begin(&fake.seg, AV_OBJ_CHUNK + 1, &a)); /* of a table that is not there */
+	assert_false(av_cq_append_begin(&fake.seg, AV_OBJ_CHUNK + 1,
+					&a)); /* of a table that is not there */
 	av_cq_overrun(&fake.seg, AV_OBJ_CHUNK + 1);
 	atomic_store(&cq->ring, AV_SEG_BYTES); /* a peer's nonsense */
 	assert_false(av_cq_append_begin(&fake.seg, INDEX, &a));
 	assert_false(locked());
 }
 
-/* --- events --- */
+/* --- events ---------------------------------------------------------------------- */
 
 static const struct {
 	enum av_cq_armed how;
@@ -220,7 +222,7 @@ static void a_cancelled_entry_is_no_event(void **state)
 	assert_int_equal(cq->armed, AV_CQ_ARMED_ANY);
 }
 
-/* --- who appends dies with the lock --- */
+/* --- who appends dies with the lock ---------------------------------------------- */
 
 static bool all_dead(uint32_t owner)
 {
@@ -262,7 +264,7 @@ static void death_in_between(void **state)
 	}
 }
 
-/* --- which entries are there --- */
+/* --- which entries are there ----------------------------------------------------- */
 
 static void an_entry_is_present_before_it_is_counted_and_not_a_turn_later(void **state)
 {

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Waiting for the event of a CQ on its word, by each way of waiting that this machine has: what ends a wait
- * and what does not, and who appends an entry dying in each place where that could cost the wake-up.
+ * Waiting for the event of a CQ on its word, by each way of waiting that this machine has: what
+ * ends a wait and what does not, and who appends an entry dying in each place where that could cost
+ * the wake-up.
  */
 #include <errno.h>
 #include <pthread.h>
@@ -62,7 +63,9 @@ static int tear_down(void **state)
 	return 0;
 }
 
-static const struct av_cqe plain = {.status = IBV_WC_SUCCESS, .opcode = IBV_WC_RECV, .flags = AV_CQE_RECV},
+static const struct av_cqe plain = {.status = IBV_WC_SUCCESS,
+				    .opcode = IBV_WC_RECV,
+				    .flags = AV_CQE_RECV},
 			   solicited = {.status = IBV_WC_SUCCESS,
 					.opcode = IBV_WC_RECV,
 					.flags = AV_CQE_RECV | AV_CQE_SOLICITED},
@@ -85,7 +88,7 @@ static int wait_ns(uint64_t ns)
 	return av_cq_wait(&fake.seg, INDEX, av_now_ns() + ns);
 }
 
-/* --- what is an event --- */
+/* --- what is an event ------------------------------------------------------------ */
 
 static const struct {
 	enum av_cq_armed how;
@@ -151,7 +154,7 @@ static void time_is_kept(void **state)
 	}
 }
 
-/* --- asleep --- */
+/* --- asleep ---------------------------------------------------------------------- */
 
 struct waiter {
 	pthread_t thread;
@@ -255,10 +258,10 @@ static void a_signal_ends_a_wait(void **state)
 	}
 }
 
-/* --- who appends dies --- */
+/* --- who appends dies ------------------------------------------------------------ */
 
-/* In the middle of av_cq_push(): the entry is there, the event is not; its lock is taken over by whoever
- * wants it. */
+/* In the middle of av_cq_push(): the entry is there, the event is not; its lock is taken over by
+ * whoever wants it. */
 static void publish_only(const struct av_cqe *cqe)
 {
 	struct av_cqe *ring = av_seg_at(&fake.seg, cq->ring, CQES * sizeof(*ring));
@@ -380,8 +383,8 @@ static void spin_a_while(uint32_t *seed)
 		av_pause();
 }
 
-/* Arm, look, wait, answer: whatever comes between two of these must end the wait. @mine, @theirs: numbers of
- * CQs. */
+/* Arm, look, wait, answer: whatever comes between two of these must end the wait. @mine, @theirs:
+ * numbers of CQs. */
 static void exchange(uint32_t mine, uint32_t theirs, bool first, uint32_t seed)
 {
 	struct av_cq_shared *own = av_cq_at(&fake.seg, mine);
@@ -425,21 +428,24 @@ static void no_wake_up_is_lost_between_processes(void **state)
 	av_notify_nap_ns = NAP_NS;
 }
 
-/* --- each way of waiting has a process of its own: it is chosen once --- */
+/* --- each way of waiting has a process of its own: it is chosen once ------------- */
 
 static int run(const char *way)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup_teardown(events, set_up, tear_down),
-		cmocka_unit_test_setup_teardown(arming_again_takes_an_event_back, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(arming_again_takes_an_event_back, set_up,
+						tear_down),
 		cmocka_unit_test_setup_teardown(time_is_kept, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(one_event_ends_one_wait, set_up, tear_down),
-		cmocka_unit_test_setup_teardown(who_gives_up_takes_no_event_along, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(who_gives_up_takes_no_event_along, set_up,
+						tear_down),
 		cmocka_unit_test_setup_teardown(a_signal_ends_a_wait, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(death_before_the_event, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(death_between_event_and_wake, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(death_anywhere, set_up, tear_down),
-		cmocka_unit_test_setup_teardown(no_wake_up_is_lost_between_processes, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(no_wake_up_is_lost_between_processes, set_up,
+						tear_down),
 	};
 
 	return cmocka_run_group_tests_name(way, tests, NULL, NULL);

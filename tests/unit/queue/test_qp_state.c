@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The queue-pair state table, cell by cell: every service, every pair of states, every attribute bit. What is
- * expected is lib/qp_table.h, which shares nothing with the table under test.
+ * The queue-pair state table, cell by cell: every service, every pair of states, every attribute
+ * bit. What is expected is lib/qp_table.h, which shares nothing with the table under test.
  */
 #include <stdarg.h>
 #include <setjmp.h>
@@ -62,8 +62,8 @@ static void refuses(const struct qp_cell *e, int mask)
 
 static void cell_is_the_specification(const struct qp_cell *e)
 {
-	struct av_qp_transition t = av_qp_transition(qp_table_type(e->service), (enum ibv_qp_state)e->from,
-						     (enum ibv_qp_state)e->to);
+	struct av_qp_transition t = av_qp_transition(
+		qp_table_type(e->service), (enum ibv_qp_state)e->from, (enum ibv_qp_state)e->to);
 
 	assert_int_equal(t.valid, e->valid);
 	assert_int_equal(t.required, e->required);
@@ -148,7 +148,8 @@ static void modify_without_state_keeps_the_state(void **state)
 	for_each_cell(without_state_bit_stays);
 }
 
-/* The cell consulted is the claimed state's, whatever the state tracked; only four states may be claimed. */
+/* The cell consulted is the claimed state's, whatever the state tracked; only four states may be
+ * claimed. */
 static void cur_state_replaces_the_tracked_state(const struct qp_cell *claimed)
 {
 	const bool claimable = claimed->from >= IBV_QPS_RTR && claimed->from <= IBV_QPS_SQE;
@@ -157,9 +158,10 @@ static void cur_state_replaces_the_tracked_state(const struct qp_cell *claimed)
 
 	for (int tracked = 0; tracked < AV_QP_STATE_N; tracked++) {
 		enum ibv_qp_state out = IBV_QPS_UNKNOWN;
-		int got = av_qp_check_modify(qp_table_type(claimed->service), (enum ibv_qp_state)tracked,
-					     (enum ibv_qp_state)claimed->from, (enum ibv_qp_state)claimed->to,
-					     mask, &out);
+		int got = av_qp_check_modify(qp_table_type(claimed->service),
+					     (enum ibv_qp_state)tracked,
+					     (enum ibv_qp_state)claimed->from,
+					     (enum ibv_qp_state)claimed->to, mask, &out);
 
 		if (got != (ok ? 0 : EINVAL))
 			complain(claimed, mask, ok ? 0 : EINVAL, got);
@@ -178,7 +180,8 @@ static void cur_state_outside_the_enum_is_refused(void **state)
 
 	for (int cur = AV_QP_STATE_N; cur < 40; cur++)
 		assert_int_equal(av_qp_check_modify(IBV_QPT_RC, IBV_QPS_RTS, (enum ibv_qp_state)cur,
-						    IBV_QPS_RTS, IBV_QP_STATE | IBV_QP_CUR_STATE, &out),
+						    IBV_QPS_RTS, IBV_QP_STATE | IBV_QP_CUR_STATE,
+						    &out),
 				 EINVAL);
 	assert_int_equal(out, IBV_QPS_UNKNOWN);
 }
@@ -187,8 +190,8 @@ static void cur_state_without_state_changes_nothing(void **state)
 {
 	enum ibv_qp_state out = IBV_QPS_UNKNOWN;
 
-	/* An SQE that the program has not noticed: it may still change attributes as if in RTS, and stays in
-	 * SQE. */
+	/* An SQE that the program has not noticed: it may still change attributes as if in RTS, and
+	 * stays in SQE. */
 	assert_int_equal(av_qp_check_modify(IBV_QPT_UC, IBV_QPS_SQE, IBV_QPS_RTS, IBV_QPS_RESET,
 					    IBV_QP_CUR_STATE | IBV_QP_ACCESS_FLAGS, &out),
 			 0);
@@ -199,8 +202,8 @@ static void unused_cur_argument_is_not_looked_at(void **state)
 {
 	enum ibv_qp_state out = IBV_QPS_UNKNOWN;
 
-	assert_int_equal(av_qp_check_modify(IBV_QPT_RC, IBV_QPS_RTS, (enum ibv_qp_state)77, IBV_QPS_ERR,
-					    IBV_QP_STATE, &out),
+	assert_int_equal(av_qp_check_modify(IBV_QPT_RC, IBV_QPS_RTS, (enum ibv_qp_state)77,
+					    IBV_QPS_ERR, IBV_QP_STATE, &out),
 			 0);
 	assert_int_equal(out, IBV_QPS_ERR);
 }
@@ -211,15 +214,19 @@ static void rc_shaped_masks_bring_up_xrc(void **state)
 	static const enum ibv_qp_type types[] = {IBV_QPT_XRC_SEND, IBV_QPT_XRC_RECV};
 	const struct {
 		enum ibv_qp_state from, to;
-	} path[] = {{IBV_QPS_RESET, IBV_QPS_INIT}, {IBV_QPS_INIT, IBV_QPS_RTR}, {IBV_QPS_RTR, IBV_QPS_RTS}};
+	} path[] = {{IBV_QPS_RESET, IBV_QPS_INIT},
+		    {IBV_QPS_INIT, IBV_QPS_RTR},
+		    {IBV_QPS_RTR, IBV_QPS_RTS}};
 
 	for (size_t t = 0; t < AV_ARRAY_SIZE(types); t++) {
 		for (size_t i = 0; i < AV_ARRAY_SIZE(path); i++) {
-			struct av_qp_transition rc = av_qp_transition(IBV_QPT_RC, path[i].from, path[i].to);
+			struct av_qp_transition rc =
+				av_qp_transition(IBV_QPT_RC, path[i].from, path[i].to);
 			enum ibv_qp_state out = IBV_QPS_UNKNOWN;
 
-			assert_int_equal(av_qp_check_modify(types[t], path[i].from, path[i].from, path[i].to,
-							    IBV_QP_STATE | rc.required, &out),
+			assert_int_equal(av_qp_check_modify(types[t], path[i].from, path[i].from,
+							    path[i].to, IBV_QP_STATE | rc.required,
+							    &out),
 					 0);
 			assert_int_equal(out, path[i].to);
 		}
@@ -228,18 +235,21 @@ static void rc_shaped_masks_bring_up_xrc(void **state)
 
 static void unknown_types_have_no_transition(void **state)
 {
-	static const int types[] = {0, 1, 5, 6, 7, IBV_QPT_RAW_PACKET, IBV_QPT_DRIVER, 11, -1, 1000};
+	static const int types[] = {0,	1,  5,	 6, 7, IBV_QPT_RAW_PACKET, IBV_QPT_DRIVER,
+				    11, -1, 1000};
 	enum ibv_qp_state out = IBV_QPS_UNKNOWN;
 
 	for (size_t i = 0; i < AV_ARRAY_SIZE(types); i++)
 		for (int from = 0; from < AV_QP_STATE_N; from++)
 			for (int to = 0; to < AV_QP_STATE_N; to++) {
 				enum ibv_qp_type type = (enum ibv_qp_type)types[i];
-				enum ibv_qp_state f = (enum ibv_qp_state)from, t = (enum ibv_qp_state)to;
+				enum ibv_qp_state f = (enum ibv_qp_state)from,
+						  t = (enum ibv_qp_state)to;
 
 				assert_false(av_qp_transition(type, f, t).valid);
-				assert_int_equal(av_qp_check_modify(type, f, f, t, IBV_QP_STATE, &out),
-						 EINVAL);
+				assert_int_equal(
+					av_qp_check_modify(type, f, f, t, IBV_QP_STATE, &out),
+					EINVAL);
 			}
 	assert_int_equal(out, IBV_QPS_UNKNOWN);
 }

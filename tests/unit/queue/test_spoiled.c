@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A peer may write whatever it likes into a segment, the words that say where rings are included: each place
- * of a ring that is found by them lies wholly in the segment, or there is none.
+ * A peer may write whatever it likes into a segment, the words that say where rings are included:
+ * each place of a ring that is found by them lies wholly in the segment, or there is none.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -37,8 +37,8 @@ static const uint64_t offsets[] = {
 	0ull - 64,
 	UINT64_MAX,
 };
-static const uint32_t words[] = {0,	    1, 7, 8, 63, 64, 128, 4096, 1u << 20, 1u << 31, UINT32_MAX - 63,
-				 UINT32_MAX};
+static const uint32_t words[] = {
+	0, 1, 7, 8, 63, 64, 128, 4096, 1u << 20, 1u << 31, UINT32_MAX - 63, UINT32_MAX};
 
 static struct fake_seg fake;
 
@@ -74,14 +74,17 @@ static void test_pieces(void **state)
 				      bytes <= AV_SEG_BYTES - at;
 
 			assert_ptr_equal(av_seg_piece(&fake.seg, at, bytes),
-					 inside && at % 8 == 0 ? (uint8_t *)fake.seg.head + at : NULL);
+					 inside && at % 8 == 0 ? (uint8_t *)fake.seg.head + at
+							       : NULL);
 			assert_ptr_equal(av_seg_at(&fake.seg, at, bytes),
-					 inside && at % 64 == 0 ? (uint8_t *)fake.seg.head + at : NULL);
+					 inside && at % 64 == 0 ? (uint8_t *)fake.seg.head + at
+								: NULL);
 		}
 }
 
 /* Call @look for all words that a place is found by. Return: how many places there are */
-static unsigned int each(unsigned int (*look)(uint64_t ring, uint32_t mask, uint32_t stride, uint32_t number))
+static unsigned int each(unsigned int (*look)(uint64_t ring, uint32_t mask, uint32_t stride,
+					      uint32_t number))
 {
 	unsigned int found = 0;
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The two sides of a message that both copy, one at a time and at once: which pieces are whose, and what is
- * left alone. The receiver's segment is this process' own here, the sender's is another's.
+ * The two sides of a message that both copy, one at a time and at once: which pieces are whose, and
+ * what is left alone. The receiver's segment is this process' own here, the sender's is another's.
  */
 #include <pthread.h>
 #include <setjmp.h>
@@ -14,12 +14,12 @@
 #include <cmocka.h>
 
 #include "base/clock.h"
-#include "base/copy.h"
-#include "hca/directory.h"
+#include "copy/copy.h"
+#include "registry/directory.h"
 #include "memory/adopt.h"
 #include "memory/key.h"
 #include "transport/assist.h"
-#include "unit/hca/own_directory.h"
+#include "lib/own_directory.h"
 #include "unit/memory/fake_seg.h"
 
 #define ADOPTED_AT  (7ull << 26) /* the sender's: what is adopted, */
@@ -62,7 +62,7 @@ static int group_teardown(void **state)
 	return rmdir(own_directory);
 }
 
-/* --- what is set up --- */
+/* --- what is set up -------------------------------------------------------------- */
 
 static void set_up_key(struct av_seg *seg, uint64_t addr, uint32_t adopted)
 {
@@ -109,7 +109,8 @@ static int set_up(void **state)
 		fake_tables(&f[i]);
 	}
 	f[0].seg.own = false;
-	buffer = mmap(NULL, ROOM + 2 * GUARD, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	buffer = mmap(NULL, ROOM + 2 * GUARD, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS,
+		      -1, 0);
 	CHECK(buffer != MAP_FAILED);
 	set_up_adopted(&f[0].seg);
 	set_up_key(&f[0].seg, SOURCE_ADDR, ADOPTED_AT >> AV_ADOPTED_SHIFT);
@@ -135,7 +136,7 @@ static void nap(void)
 	nanosleep(&(struct timespec){.tv_nsec = LOOK_NS}, NULL);
 }
 
-/* --- the sender --- */
+/* --- the sender ------------------------------------------------------------------ */
 
 static bool send_message(uint32_t from_by, uint32_t to_by, uint32_t bytes)
 {
@@ -254,14 +255,15 @@ static void test_sender(void **state)
 	}
 }
 
-/* --- the poller --- */
+/* --- the poller ------------------------------------------------------------------ */
 
 #define PIECES	4u /* of the message */
 #define MESSAGE (PIECES * PIECE + REST)
 
 static void open_by_hand(void)
 {
-	cq->assist.job = (struct av_assist_job){INDEX, MESSAGE, KEY, KEY, SOURCE_ADDR, (uintptr_t)buffer};
+	cq->assist.job =
+		(struct av_assist_job){INDEX, MESSAGE, KEY, KEY, SOURCE_ADDR, (uintptr_t)buffer};
 	atomic_store(&cq->assist.left, PIECES << 16);
 }
 
@@ -386,7 +388,7 @@ static void test_abandon(void **state)
 	av_assist_abandon(&rsp); /* nowhere */
 }
 
-/* --- both --- */
+/* --- both ------------------------------------------------------------------------ */
 
 static _Atomic bool stop;
 

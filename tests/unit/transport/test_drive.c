@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* The tokens of a queue pair: whose own the requester's may become, and what is made of the responder's when
- * its holder dies over the flushing of receive requests. */
+/* The tokens of a queue pair: whose own the requester's may become, and what is made of the
+ * responder's when its holder dies over the flushing of receive requests. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -8,11 +8,11 @@
 #include <stdlib.h>
 #include <cmocka.h>
 
-#include "hca/directory.h"
+#include "registry/directory.h"
 #include "queue/qp.h"
 #include "transport/drive.h"
 #include "transport/state.h"
-#include "unit/hca/own_directory.h"
+#include "lib/own_directory.h"
 #include "unit/memory/fake_seg.h"
 
 #define INDEX 1u
@@ -109,7 +109,8 @@ static void flushed_after_death(void **state)
 		struct av_cq_shared *cq = failed_with_receives();
 
 		if (taken)
-			assert_non_null(av_rq_take(&f.seg, av_rq_at(&f.seg, INDEX), 0, &end.qp->receiving));
+			assert_non_null(
+				av_rq_take(&f.seg, av_rq_at(&f.seg, INDEX), 0, &end.qp->receiving));
 		change_state();
 		assert_int_equal(atomic_load(&cq->tail), RECEIVES);
 		for (uint32_t i = 0; i < RECEIVES; i++)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Which requests the express lane takes, and that it leaves the others as if it had never seen them. What
- * they come to, and that this is what the direct transport would have made of them, is
+ * Which requests the express lane takes, and that it leaves the others as if it had never seen
+ * them. What they come to, and that this is what the direct transport would have made of them, is
  * multi/test_express.c's.
  */
 #include <setjmp.h>
@@ -13,12 +13,12 @@
 #include <cmocka.h>
 
 #include "base/clock.h"
-#include "base/copy.h"
-#include "hca/directory.h"
+#include "copy/copy.h"
+#include "registry/directory.h"
 #include "memory/key.h"
 #include "queue/qp.h"
 #include "transport/express.h"
-#include "unit/hca/own_directory.h"
+#include "lib/own_directory.h"
 #include "unit/memory/fake_seg.h"
 
 #define RQ_AT	  (7ull << 26)
@@ -50,7 +50,7 @@ struct express_row {
 	void (*change)(struct av_sq_wqe *wqe); /* of what has been set up; NULL: nothing */
 };
 
-/* --- what is set up --- */
+/* --- what is set up -------------------------------------------------------------- */
 
 static int group_setup(void **state)
 {
@@ -143,7 +143,7 @@ static void fill_request(const struct express_row *r, struct av_sq_wqe *wqe)
 	wqe->compare_add = 1;
 }
 
-/* --- the changes --- */
+/* --- the changes ----------------------------------------------------------------- */
 
 /* A line each. */
 /* clang-format off */
@@ -298,14 +298,15 @@ static const struct express_row rows[] = {
 };
 /* clang-format on */
 
-/* --- judging --- */
+/* --- judging --------------------------------------------------------------------- */
 
 static bool sends(const struct express_row *r)
 {
 	return r->opcode == IBV_WR_SEND || r->opcode == IBV_WR_SEND_WITH_IMM;
 }
 
-static void expect_bytes(const char *name, const uint8_t *at, uint8_t byte, uint32_t from, uint32_t to)
+static void expect_bytes(const char *name, const uint8_t *at, uint8_t byte, uint32_t from,
+			 uint32_t to)
 {
 	for (uint32_t i = from; i < to; i++)
 		if (at[i] != byte)
@@ -314,9 +315,9 @@ static void expect_bytes(const char *name, const uint8_t *at, uint8_t byte, uint
 
 static uint64_t key_in_use(const struct av_seg *seg)
 {
-	for (unsigned int i = 0; i < AV_HAZARDS; i++)
-		if ((uint32_t)atomic_load(&seg->head->hazard[i].word))
-			return atomic_load(&seg->head->hazard[i].word);
+	for (unsigned int i = 0; i < AV_PINS; i++)
+		if ((uint32_t)atomic_load(&seg->head->pin[i].word))
+			return atomic_load(&seg->head->pin[i].word);
 	return 0;
 }
 
@@ -335,8 +336,8 @@ static void expect_done(const struct express_row *r)
 	const uint32_t n = r->bytes > 1024 ? r->bytes / 1024 : 1;
 
 	if (req.qp->next_psn != PSN + n || rsp.qp->expected_psn != PSN + n || rsp.qp->msn != 1)
-		fail_msg("%s: PSN %u and %u, MSN %u", r->name, req.qp->next_psn, rsp.qp->expected_psn,
-			 rsp.qp->msn);
+		fail_msg("%s: PSN %u and %u, MSN %u", r->name, req.qp->next_psn,
+			 rsp.qp->expected_psn, rsp.qp->msn);
 	if (sends(r))
 		expect_completion(r);
 	else if (r->opcode == IBV_WR_RDMA_WRITE)
@@ -350,7 +351,8 @@ static void expect_untouched(const struct express_row *r, const struct av_cq_sha
 {
 	if (req.qp->next_psn != PSN || (rsp.qp && (rsp.qp->expected_psn != psn || rsp.qp->msn)))
 		fail_msg("%s: PSNs have moved", r->name);
-	if (atomic_load(&cq->tail) != atomic_load(&cq_before->tail) || atomic_load(&cq->lock.owner) ||
+	if (atomic_load(&cq->tail) != atomic_load(&cq_before->tail) ||
+	    atomic_load(&cq->lock.owner) ||
 	    cq->counters.completions != cq_before->counters.completions)
 		fail_msg("%s: a CQ was touched", r->name);
 	if (atomic_load(&rq->head) != atomic_load(&rq_before->head))
@@ -359,7 +361,8 @@ static void expect_untouched(const struct express_row *r, const struct av_cq_sha
 	expect_bytes(r->name, remote, 0x22, 0, BYTES);
 }
 
-/* Was the row left alone because its process did not run for so long that the peer may have died? */
+/* Was the row left alone because its process did not run for so long that the peer may have died?
+ */
 static bool came_too_late(const struct express_row *r, bool taken)
 {
 	return r->taken && !taken && !av_seg_known_alive(&f[1].seg, av_now_coarse_ns());

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The 40 bytes in front of a datagram, IBTA volume 1, 8.3 and annex A17.4.5.2: each kind of source with each
- * kind of destination, on both link layers, byte by byte; and that the completion's packet type says which
- * form it is.
+ * The 40 bytes in front of a datagram, IBTA volume 1, 8.3 and annex A17.4.5.2: each kind of source
+ * with each kind of destination, on both link layers, byte by byte; and that the completion's
+ * packet type says which form it is.
  */
 #include <stdarg.h>
 #include <stddef.h>
@@ -32,7 +32,7 @@ static const union ibv_gid gid[KINDS] = {
 
 /* The form on Ethernet by source and destination. */
 static const enum av_packet_type type_of[][KINDS] = {
-	/*                V4                 V6                 LINK_LOCAL         GROUP_V4           GROUP_V6
+	/*                V4                 V6                 LINK_LOCAL         GROUP_V4 GROUP_V6
 	 */
 	[V4] = {AV_PACKET_V2_IPV4, AV_PACKET_V2_IPV6, AV_PACKET_V2_IPV6, AV_PACKET_V2_IPV4,
 		AV_PACKET_V2_IPV6},
@@ -67,21 +67,24 @@ static void check_ipv4(const uint8_t *area, const struct av_grh_fields *f)
 static void check_ipv6(const uint8_t *area, const struct av_grh_fields *f)
 {
 	assert_int_equal(be16(area) << 16 | be16(area + 2), 6u << 28 | CLASS << 20 | LABEL);
-	assert_int_equal(be16(area + 4), BEHIND_UDP + (f->immediate ? IMM : 0) + (f->infiniband ? 0 : 8));
+	assert_int_equal(be16(area + 4),
+			 BEHIND_UDP + (f->immediate ? IMM : 0) + (f->infiniband ? 0 : 8));
 	assert_int_equal(area[6], f->infiniband ? 0x1b : 17);
 	assert_int_equal(area[7], HOPS);
 	assert_memory_equal(area + 8, f->sgid.raw, 16);
 	assert_memory_equal(area + 24, f->dgid.raw, 16);
 }
 
-/* What whoever answers needs. An IPv4 header has no flow label, and says nothing of the prefix of a group. */
+/* What whoever answers needs. An IPv4 header has no flow label, and says nothing of the prefix of a
+ * group. */
 static void check_read_back(const uint8_t *area, const struct av_grh_fields *f, bool ipv4)
 {
 	struct av_grh_fields found;
 
 	assert_true(av_grh_read(area, &found));
 	assert_memory_equal(found.sgid.raw, f->sgid.raw, 16);
-	assert_memory_equal(found.dgid.raw + (ipv4 ? 12 : 0), f->dgid.raw + (ipv4 ? 12 : 0), ipv4 ? 4 : 16);
+	assert_memory_equal(found.dgid.raw + (ipv4 ? 12 : 0), f->dgid.raw + (ipv4 ? 12 : 0),
+			    ipv4 ? 4 : 16);
 	assert_int_equal(found.traffic_class, CLASS);
 	assert_int_equal(found.hop_limit, HOPS);
 	assert_int_equal(found.flow_label, ipv4 ? 0 : LABEL);
@@ -123,7 +126,8 @@ static void each_cell(void **state)
 			}
 }
 
-/* mlx5's numbers, which programs compare with: bits 0 to 2 are 1 for IPv6 and 2 for IPv4, bit 3 is UDP. */
+/* mlx5's numbers, which programs compare with: bits 0 to 2 are 1 for IPv6 and 2 for IPv4, bit 3 is
+ * UDP. */
 static void numbers(void **state)
 {
 	assert_int_equal(AV_PACKET_V2_IPV6, 9);

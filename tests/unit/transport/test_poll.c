@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* What a poller does with entries that an appender is just counting, or that a peer writes again meanwhile.
+/* What a poller does with entries that an appender is just counting, or that a peer writes again
+ * meanwhile.
  */
 #include <pthread.h>
 #include <setjmp.h>
@@ -11,12 +12,12 @@
 #include <time.h>
 #include <cmocka.h>
 
-#include "base/copy.h"
-#include "hca/directory.h"
+#include "copy/copy.h"
+#include "registry/directory.h"
 #include "memory/key.h"
 #include "queue/qp.h"
 #include "transport/poll.h"
-#include "unit/hca/own_directory.h"
+#include "lib/own_directory.h"
 #include "unit/memory/fake_seg.h"
 
 #define SQ_AT  (6ull << 26)
@@ -101,7 +102,7 @@ static void expect_untouched(const uint8_t *at, size_t bytes)
 			fail_msg("byte %zu was written", (size_t)(at - buffer) + i);
 }
 
-/* --- an answer that is placed early --- */
+/* --- an answer that is placed early ---------------------------------------------- */
 
 /* An answer of 8 bytes to request 0. */
 static void append_answer(void)
@@ -139,9 +140,9 @@ static void *place_later(void *arg)
 }
 
 /*
- * Another poller has taken the answer, and will place it; the entry behind it has been taken, too, before it
- * was counted. So the head is ahead of the tail, and there is nothing to be found: not what is left of the
- * entries taken.
+ * Another poller has taken the answer, and will place it; the entry behind it has been taken, too,
+ * before it was counted. So the head is ahead of the tail, and there is nothing to be found: not
+ * what is left of the entries taken.
  */
 static void what_another_poller_has_taken_is_left_to_it(void **state)
 {
@@ -158,7 +159,7 @@ static void what_another_poller_has_taken_is_left_to_it(void **state)
 	expect_untouched(buffer, sizeof(buffer));
 }
 
-/* --- a message in its completion, whose length changes --- */
+/* --- a message in its completion, whose length changes --------------------------- */
 
 static _Atomic bool stop;
 
@@ -169,7 +170,8 @@ static void *change_length(void *arg)
 	while (!atomic_load_explicit(&stop, memory_order_relaxed))
 		for (unsigned int i = 0; i < SLOTS; i++)
 			__atomic_store_n(&ring[i].data_len, i & 1 ? 8 : 255, __ATOMIC_RELAXED),
-				__atomic_store_n(&ring[i].data_len, i & 1 ? 255 : 8, __ATOMIC_RELAXED);
+				__atomic_store_n(&ring[i].data_len, i & 1 ? 255 : 8,
+						 __ATOMIC_RELAXED);
 	return NULL;
 }
 

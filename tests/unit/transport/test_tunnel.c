@@ -12,24 +12,33 @@
 
 #define SIZE sizeof(struct anyverbs_tunneled_atomic)
 
-/* What the encoding promises, operation by operation: written down again, not taken from the table. */
+/* What the encoding promises, operation by operation: written down again, not taken from the table.
+ */
 static const struct {
 	uint8_t operation;
 	enum av_atomic_op op;
 	bool compare, mask, compare_mask;
 } known[] = {
-	{0, AV_ATOMIC_ADD, false, true, false},		  {1, AV_ATOMIC_XOR, false, false, false},
-	{2, AV_ATOMIC_OR, false, false, false},		  {3, AV_ATOMIC_AND, false, false, false},
-	{4, AV_ATOMIC_MAX_UNSIGNED, false, false, false}, {5, AV_ATOMIC_MAX_SIGNED, false, false, false},
-	{6, AV_ATOMIC_MIN_UNSIGNED, false, false, false}, {7, AV_ATOMIC_MIN_SIGNED, false, false, false},
-	{8, AV_ATOMIC_SWAP, false, false, false},	  {9, AV_ATOMIC_CMP_SWAP, true, true, true},
+	{0, AV_ATOMIC_ADD, false, true, false},
+	{1, AV_ATOMIC_XOR, false, false, false},
+	{2, AV_ATOMIC_OR, false, false, false},
+	{3, AV_ATOMIC_AND, false, false, false},
+	{4, AV_ATOMIC_MAX_UNSIGNED, false, false, false},
+	{5, AV_ATOMIC_MAX_SIGNED, false, false, false},
+	{6, AV_ATOMIC_MIN_UNSIGNED, false, false, false},
+	{7, AV_ATOMIC_MIN_SIGNED, false, false, false},
+	{8, AV_ATOMIC_SWAP, false, false, false},
+	{9, AV_ATOMIC_CMP_SWAP, true, true, true},
 	{10, AV_ATOMIC_CMP_SWAP_NE, true, false, false},
 };
 
 static struct anyverbs_tunneled_atomic command(uint8_t operation, uint8_t bytes)
 {
-	return (struct anyverbs_tunneled_atomic){
-		.magic = 0x4d4f5441, .version = 1, .operation = operation, .bytes = bytes, .value = 5};
+	return (struct anyverbs_tunneled_atomic){.magic = 0x4d4f5441,
+						 .version = 1,
+						 .operation = operation,
+						 .bytes = bytes,
+						 .value = 5};
 }
 
 static bool decodes(const struct anyverbs_tunneled_atomic *c)
@@ -43,7 +52,8 @@ static void every_operation_and_size(void **unused)
 {
 	for (unsigned int operation = 0; operation < 256; operation++)
 		for (unsigned int bytes = 0; bytes < 256; bytes++) {
-			struct anyverbs_tunneled_atomic c = command((uint8_t)operation, (uint8_t)bytes);
+			struct anyverbs_tunneled_atomic c =
+				command((uint8_t)operation, (uint8_t)bytes);
 			struct av_atomic atomic;
 			bool valid = operation < AV_ARRAY_SIZE(known) && (bytes == 4 || bytes == 8);
 
@@ -78,7 +88,8 @@ static void operands(void **unused)
 		for (uint8_t bytes = 4; bytes <= 8; bytes += 4)
 			for (unsigned int bit = 0; bit < 64; bit++) {
 				bool fits = bit < 8u * bytes;
-				struct anyverbs_tunneled_atomic c = command(known[i].operation, bytes);
+				struct anyverbs_tunneled_atomic c =
+					command(known[i].operation, bytes);
 
 				c.value = 1ull << bit;
 				assert_int_equal(decodes(&c), fits);

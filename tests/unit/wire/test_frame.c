@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Frames byte by byte. The golden ones were made by other software: headers by scapy, the CRC by scapy (IPv4)
- * or by zlib in Python over fields masked by hand (IPv6); and looked through, field by field.
+ * Frames byte by byte. The golden ones were made by other software: headers by scapy, the CRC by
+ * scapy (IPv4) or by zlib in Python over fields masked by hand (IPv6); and looked through, field by
+ * field.
  */
 #include <stdarg.h>
 #include <setjmp.h>
@@ -129,7 +130,12 @@ static const struct {
 	  .src = IPV4(1),
 	  .hop_limit = 64,
 	  .source_port = 0xc000},
-	 {.opcode = 0x11, .pkey = 0xffff, .dest_qpn = 0x11, .psn = 1, .syndrome = AV_SYNDROME_ACK, .msn = 7}},
+	 {.opcode = 0x11,
+	  .pkey = 0xffff,
+	  .dest_qpn = 0x11,
+	  .psn = 1,
+	  .syndrome = AV_SYNDROME_ACK,
+	  .msn = 7}},
 	{datagram_with_immediate_ipv6,
 	 sizeof(datagram_with_immediate_ipv6),
 	 {.eth_dst = ETH6(2),
@@ -174,8 +180,9 @@ static void written_as_others_write_them(void **unused)
 	for (size_t i = 0; i < AV_ARRAY_SIZE(golden); i++) {
 		uint8_t bytes[AV_FRAME_MAX];
 
-		assert_int_equal(av_frame_put(&golden[i].frame, &golden[i].packet, bytes, sizeof(bytes)),
-				 golden[i].size);
+		assert_int_equal(
+			av_frame_put(&golden[i].frame, &golden[i].packet, bytes, sizeof(bytes)),
+			golden[i].size);
 		assert_memory_equal(bytes, golden[i].bytes, golden[i].size);
 	}
 }
@@ -186,7 +193,8 @@ static void read_as_others_write_them(void **unused)
 		struct av_packet p, wanted = golden[i].packet;
 		struct av_frame f;
 
-		assert_int_equal(av_frame_get(&f, &p, golden[i].bytes, golden[i].size), AV_FRAME_OK);
+		assert_int_equal(av_frame_get(&f, &p, golden[i].bytes, golden[i].size),
+				 AV_FRAME_OK);
 		assert_memory_equal(&f, &golden[i].frame, sizeof(f));
 		if (wanted.payload)
 			assert_memory_equal(p.payload, wanted.payload, wanted.payload_bytes);
@@ -237,7 +245,8 @@ static void every_bit_counts_but_those_that_may_change(void **unused)
 		bool ipv4 = golden[i].bytes[12] == 0x08;
 
 		for (size_t bit = 0; bit < golden[i].size * 8; bit++) {
-			uint8_t bytes[sizeof(xrc_compare_swap_ipv6)], mask = (uint8_t)(1 << bit % 8);
+			uint8_t bytes[sizeof(xrc_compare_swap_ipv6)],
+				mask = (uint8_t)(1 << bit % 8);
 
 			memcpy(bytes, golden[i].bytes, golden[i].size);
 			bytes[bit / 8] ^= mask;
@@ -273,7 +282,8 @@ static void no_room_is_seen_before_writing(void **unused)
 			uint8_t *bytes = malloc(room ? room : 1);
 
 			assert_non_null(bytes);
-			assert_int_equal(av_frame_put(&golden[i].frame, &golden[i].packet, bytes, room), 0);
+			assert_int_equal(
+				av_frame_put(&golden[i].frame, &golden[i].packet, bytes, room), 0);
 			free(bytes);
 		}
 }

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Every opcode of every service: which headers it has, there and back, and each way of being none. */
+/* Every opcode of every service: which headers it has, there and back, and each way of being none.
+ */
 #include <stdarg.h>
 #include <setjmp.h>
 #include <stddef.h>
@@ -14,7 +15,8 @@
 
 enum { RC = 1, UC = 2, UD = 4, XRC = 8 };
 
-/* IBTA volume 1, table of OpCodes: bytes of headers behind the BTH by service, written down again. */
+/* IBTA volume 1, table of OpCodes: bytes of headers behind the BTH by service, written down again.
+ */
 static const struct {
 	uint8_t low;
 	unsigned int services;
@@ -54,7 +56,8 @@ static const struct {
 	uint8_t more; /* bytes that its requests have beside */
 } services[] = {{0x00, RC, 0}, {0x20, UC, 0}, {0x60, UD, 8}, {0xa0, XRC, 4}};
 
-/* Bytes of the headers that an opcode should have; 0: it is none. @row: out, its place in @known. */
+/* Bytes of the headers that an opcode should have; 0: it is none. @row: out, its place in @known.
+ */
 static size_t wanted_bytes(unsigned int opcode, size_t *row)
 {
 	for (size_t s = 0; s < AV_ARRAY_SIZE(services); s++)
@@ -71,7 +74,8 @@ static void headers_of_every_opcode(void **unused)
 	size_t row;
 
 	for (unsigned int opcode = 0; opcode < 256; opcode++)
-		assert_int_equal(av_packet_header_bytes((uint8_t)opcode), wanted_bytes(opcode, &row));
+		assert_int_equal(av_packet_header_bytes((uint8_t)opcode),
+				 wanted_bytes(opcode, &row));
 }
 
 /* All fields that there are, each bit of them in use. */
@@ -134,8 +138,8 @@ static uint32_t payload_of(size_t row, uint32_t bytes)
 	return known[row].low == 0x1d ? 8 : known[row].payload ? bytes : 0;
 }
 
-/* What was read, written again, is the same bytes: so each field was read from where it was written, but for
- * those that the opcode does not have, which are 0. */
+/* What was read, written again, is the same bytes: so each field was read from where it was
+ * written, but for those that the opcode does not have, which are 0. */
 static void there_and_back(void **unused)
 {
 	uint8_t first[128], second[128];
@@ -159,8 +163,8 @@ static void there_and_back(void **unused)
 	}
 }
 
-/* A prefix that ends within the headers is short; one that ends later is no multiple of four, or another
- * packet with less payload: the length is not the packet's to know. */
+/* A prefix that ends within the headers is short; one that ends later is no multiple of four, or
+ * another packet with less payload: the length is not the packet's to know. */
 static void every_prefix(void **unused)
 {
 	struct av_packet p, read;
@@ -180,8 +184,8 @@ static void every_prefix(void **unused)
 			else if (size % 4)
 				assert_int_equal(fault, AV_PACKET_PADDING);
 			else
-				assert_int_equal(fault,
-						 known[row].low == 0x1d ? AV_PACKET_PAYLOAD : AV_PACKET_OK);
+				assert_int_equal(fault, known[row].low == 0x1d ? AV_PACKET_PAYLOAD
+									       : AV_PACKET_OK);
 		}
 	}
 }

@@ -1,0 +1,264 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Copies and atomics on the program's memory: by the guarded routines where this thread's faults
+ * come to our handler, and otherwise with the kernel's help, a system call or two at a time.
+ * Nothing here touches the program's memory itself, with the one exception named at may_access().
+ * See docs/COPY.md.
+ */
+#include "copy/copy.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/futex.h>
+#include <sys/syscall.h>
+#include <sys/uio.h>
+#include <unistd.h>
+
+#include "copy/bulk.h"
+#include "copy/fault_guard.h"
+#include "copy/pieces.h"
+
+#define PAGE_BYTES 4096u /* the smallest page: pieces and offsets by it suit every other size too \
+			  */
+#define BOUNCE_BYTES 1024u
+
+/* Addresses are the program's: adding to one must mean nothing to the compiler, whatever they are.
+ */
+static void *at_offset(const void *p, size_t offset)
+{
+	return (void *)((uintptr_t)p + offset);
+}
+
+static size_t min_size(size_t a, size_t b)
+{
+	return a < b ? a : b;
+}
+
+static size_t page_rest(const void *p)
+{
+	return PAGE_BYTES - (uintptr_t)p % PAGE_BYTES;
+}
+
+/* The part of a copy that stays within one page at both ends: it is all there, or none of it is. */
+static size_t piece_bytes(const void *dst, const void *src, size_t len)
+{
+	return min_size(len, min_size(page_rest(dst), page_rest(src)));
+}
+
+/*
+ * As much as the kernel copies at once; 0 or less if that is nothing. getpid() every time: a stored
+ * number would be the parent's after fork(). The system calls here and below are made by number
+ * because sanitizers would check the program's memory in their own versions.
+ */
+static ssize_t copy_by_process_vm(void *dst, const void *src, size_t len)
+{
+	const struct iovec remote = {.iov_base = at_offset(src, 0), .iov_len = len};
+	struct av_pieces local;
+
+	av_pieces_cut(&local, (uintptr_t)dst, dst, len);
+	return syscall(SYS_process_vm_readv, (long)getpid(), local.at, local.count, &remote, 1UL,
+		       0UL);
+}
+
+/*
+ * One piece through a pipe, which needs nobody's permission and reads what has no struct page
+ * (device memory), as process_vm_readv() does not. A pipe of its own each time: no state, nothing
+ * to inherit; this is the way of last resort. Some bytes for nothing go ahead, so that in the
+ * pipe's page, too, the piece lies where it cannot tear.
+ */
+static bool copy_piece_by_pipe(void *dst, const void *src, size_t len)
+{
+	char nothing[AV_PIECES_LINE] = {0};
+	const size_t ahead = (uintptr_t)dst % AV_PIECES_LINE;
+	const long total = (long)(ahead + len);
+	const struct iovec in[2] = {{.iov_base = nothing, .iov_len = ahead},
+				    {.iov_base = at_offset(src, 0), .iov_len = len}};
+	struct av_pieces out;
+	int fds[2];
+	bool ok;
+
+	if (pipe2(fds, O_CLOEXEC | O_NONBLOCK) != 0)
+		return false;
+	av_pieces_cut(&out, (uintptr_t)dst, dst, len);
+	ok = syscall(SYS_writev, fds[1], in, 2UL) == total &&
+	     (ahead == 0 || read(fds[0], nothing, ahead) == (ssize_t)ahead) &&
+	     syscall(SYS_readv, fds[0], out.at, out.count) == (long)len;
+	close(fds[0]);
+	close(fds[1]);
+	return ok;
+}
+
+/*
+ * Copy by the kernel's hand, and say how many bytes it could. What process_vm_readv() refuses, for
+ * whatever reason, the pipe decides.
+ */
+static size_t kernel_copy(void *dst, const void *src, size_t len)
+{
+	size_t at = 0;
+
+	while (at < len) {
+		void *to = at_offset(dst, at);
+		const void *from = at_offset(src, at);
+		ssize_t done = copy_by_process_vm(to, from, len - at);
+
+		if (done <= 0) {
+			done = (ssize_t)piece_bytes(to, from, len - at);
+			if (!copy_piece_by_pipe(to, from, (size_t)done))
+				break;
+		}
+		at += (size_t)done;
+	}
+	return at;
+}
+
+/*
+ * By way of a buffer with the destination's page offset: the store from it cannot tear, nor meet
+ * the source. A piece ends at a word boundary of the destination, or where the copy ends, or where
+ * the source does.
+ */
+static size_t bounced_copy(void *dst, const void *src, size_t len)
+{
+	char buffer[PAGE_BYTES + BOUNCE_BYTES] AV_ALIGNED(8);
+	size_t at = 0;
+
+	while (at < len) {
+		void *to = at_offset(dst, at);
+		char *middle = buffer + ((uintptr_t)to - (uintptr_t)buffer) % PAGE_BYTES;
+		const size_t room = BOUNCE_BYTES - (uintptr_t)to % BOUNCE_BYTES;
+		const size_t piece = min_size(len - at, room);
+		const size_t got = kernel_copy(middle, at_offset(src, at), piece);
+		const size_t put = kernel_copy(to, middle, got);
+
+		at += put;
+		if (put < piece)
+			break;
+	}
+	return at;
+}
+
+/* Does the kernel, copying directly, perhaps store an aligned word of the destination in pieces?
+ * See pieces.h. */
+static bool may_tear(const void *dst, const void *src)
+{
+	return ((uintptr_t)dst - (uintptr_t)src) % AV_PIECES_LINE != 0;
+}
+
+/* The kernel reads the source under another address, so its copy loop does not see that the ranges
+ * overlap.
+ */
+static bool overlap(const void *dst, const void *src, size_t len)
+{
+	return (uintptr_t)src - (uintptr_t)dst < len;
+}
+
+static enum av_copy_result unguarded_copy(void *dst, const void *src, size_t len)
+{
+	const int saved_errno = errno;
+	size_t done;
+
+	if (may_tear(dst, src) || overlap(dst, src, len))
+		done = bounced_copy(dst, src, len);
+	else
+		done = kernel_copy(dst, src, len);
+	errno = saved_errno;
+	return done == len ? AV_COPY_OK : AV_COPY_FAULT;
+}
+
+/*
+ * Let the kernel add zero to the aligned 32-bit word around @addr: the one operation it offers that
+ * writes to user memory atomically. Its other effects are void: the first word is our own, and
+ * whoever waits on the second may be woken without cause at any time anyway.
+ */
+static bool kernel_touch(const void *addr)
+{
+	const uintptr_t word = (uintptr_t)addr & ~(uintptr_t)3;
+	const unsigned int op = FUTEX_OP(FUTEX_OP_ADD, 0, FUTEX_OP_CMP_LT, 0);
+	unsigned int nobody_waits_here = 0;
+
+	return syscall(SYS_futex, &nobody_waits_here, FUTEX_WAKE_OP | FUTEX_PRIVATE_FLAG, 1, 0UL,
+		       word, op) >= 0;
+}
+
+static enum av_copy_result unguarded_probe(const void *addr, int write)
+{
+	const int saved_errno = errno;
+	char byte;
+	const bool ok = kernel_copy(&byte, addr, 1) == 1 && (!write || kernel_touch(addr));
+
+	errno = saved_errno;
+	return ok ? AV_COPY_OK : AV_COPY_FAULT;
+}
+
+int av_copy_init(void)
+{
+	av_bulk_init();
+	return av_fault_guard_install();
+}
+
+enum av_copy_result av_copy_at(void *dst, const void *src, size_t len, uint64_t now_ns)
+{
+	int failed;
+
+	if (av_unlikely(!av_fault_guard_ready(now_ns)))
+		return unguarded_copy(dst, src, len);
+	if (len >= AV_BULK_MIN)
+		failed = av_bulk_copy(dst, src, len);
+	else if (len >= AV_RAW_WIDE_MIN && av_raw_wide_usable())
+		failed = av_raw_copy_wide(dst, src, len);
+	else
+		failed = av_raw_copy(dst, src, len);
+	return failed ? AV_COPY_FAULT : AV_COPY_OK;
+}
+
+enum av_copy_result av_copy_part_at(void *dst, const void *src, size_t len, size_t whole,
+				    uint64_t now_ns)
+{
+	if (av_likely(whole < av_bulk_stream_min()) || len < AV_BULK_MIN ||
+	    !av_bulk_possible(AV_BULK_STREAM, dst, src, len) || !av_fault_guard_ready(now_ns))
+		return av_copy_at(dst, src, len, now_ns);
+	return av_bulk_copy_by(AV_BULK_STREAM, dst, src, len) ? AV_COPY_FAULT : AV_COPY_OK;
+}
+
+enum av_copy_result av_copy_probe_at(const void *addr, int write, uint64_t now_ns)
+{
+	int failed;
+
+	if (av_unlikely(!av_fault_guard_ready(now_ns)))
+		return unguarded_probe(addr, write);
+	failed = write ? av_raw_touch(at_offset(addr, 0)) : av_raw_load(addr);
+	return failed ? AV_COPY_FAULT : AV_COPY_OK;
+}
+
+/*
+ * The kernel has no 64-bit atomic to offer, so without the guard the instruction is ours and only
+ * asked for beforehand: both halves lie in one page, which was readable and writable a moment ago.
+ * If another thread takes the page away within that moment, the program gets the signal that its
+ * own access would have got.
+ */
+static bool may_access(const void *addr, uint64_t now_ns)
+{
+	return av_fault_guard_ready(now_ns) || unguarded_probe(addr, 1) == AV_COPY_OK;
+}
+
+static enum av_copy_result atomic_result(struct av_raw_atomic r, uint64_t *old)
+{
+	if (r.status != 0)
+		return AV_COPY_FAULT;
+	*old = r.old;
+	return AV_COPY_OK;
+}
+
+enum av_copy_result av_copy_fetch_add_at(void *addr, uint64_t add, uint64_t *old, uint64_t now_ns)
+{
+	if (av_unlikely(!may_access(addr, now_ns)))
+		return AV_COPY_FAULT;
+	return atomic_result(av_raw_fetch_add(addr, add), old);
+}
+
+enum av_copy_result av_copy_cmp_swap_at(void *addr, uint64_t compare, uint64_t swap, uint64_t *old,
+					uint64_t now_ns)
+{
+	if (av_unlikely(!may_access(addr, now_ns)))
+		return AV_COPY_FAULT;
+	return atomic_result(av_raw_cmp_swap(addr, compare, swap), old);
+}

@@ -1,0 +1,326 @@
+/* SPDX-License-Identifier: MIT */
+/* The list of devices and what each says about itself. What does not differ between devices is in
+ * the two tables. */
+#include "device/device.h"
+
+#include <endian.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/compiler.h"
+#include "base/newer_verbs.h"
+#include "device/config.h"
+#include "device/gid.h"
+#include "base/limits.h"
+#include "device/port.h"
+#include "observe/log.h"
+
+#define MACHINE_ID_CHARS 32 /* hexadecimal digits in /etc/machine-id: machine-id(5) */
+#define HOST_ID_BYTES	 256
+
+/* PortInfo's codes. 4 lanes of 25 Gb/s are near what one core moves between two processes. */
+#define ACTIVE_WIDTH_4X	    2
+#define ACTIVE_SPEED_EDR    32
+#define PHYS_STATE_DISABLED 3
+#define PHYS_STATE_LINK_UP  5
+
+#define INFINIBAND_SM_LID 1
+
+/*
+ * What ibv_query_device() says of every device, before the configured limits. A limit of 0 means
+ * that the device has no such object; a capability bit means that the thing works.
+ */
+static const struct ibv_device_attr default_attr = {
+	.fw_ver = AV_VERSION,
+	.max_mr_size = UINT64_MAX,
+	.page_size_cap = 0xfffff000, /* every power of two from 4 KiB to 2 GiB */
+	.vendor_id =
+		0x00a5e7, /* made up: there is no vendor, but programs want a number other than 0 */
+	.vendor_part_id = 1,
+	.hw_ver = 1,
+	.max_qp = AV_MAX_QP,
+	.max_qp_wr = AV_MAX_QP_WR,
+	.device_cap_flags = IBV_DEVICE_SYS_IMAGE_GUID | IBV_DEVICE_RC_RNR_NAK_GEN |
+			    IBV_DEVICE_CURR_QP_STATE_MOD | IBV_DEVICE_XRC |
+			    IBV_DEVICE_UD_AV_PORT_ENFORCE | IBV_DEVICE_MEM_WINDOW |
+			    IBV_DEVICE_MEM_WINDOW_TYPE_2B | IBV_DEVICE_MEM_MGT_EXTENSIONS |
+			    IBV_DEVICE_SRQ_RESIZE,
+	.max_sge = AV_MAX_SGE,
+	.max_sge_rd = AV_MAX_SGE,
+	.max_cq = AV_MAX_CQ,
+	.max_cqe = AV_MAX_CQE,
+	.max_mr = AV_MAX_MR,
+	.max_pd = AV_MAX_PD,
+	.max_srq = AV_MAX_SRQ,
+	.max_srq_wr = AV_MAX_SRQ_WR,
+	.max_srq_sge = AV_MAX_SGE,
+	.max_qp_rd_atom = AV_MAX_RD_ATOM,
+	.max_res_rd_atom = AV_MAX_RD_ATOM * AV_MAX_QP,
+	.max_qp_init_rd_atom = AV_MAX_RD_ATOM,
+	.atomic_cap = IBV_ATOMIC_HCA,
+	.max_mw = AV_MAX_MR, /* windows and regions share one table of keys */
+	.max_mcast_grp = AV_MAX_MCAST_ATTACH,
+	.max_mcast_qp_attach = AV_MAX_MCAST_ATTACH,
+	.max_total_mcast_qp_attach = AV_MAX_MCAST_ATTACH,
+	.max_ah = AV_MAX_AH,
+	.max_pkeys = 1,
+	.local_ca_ack_delay =
+		15, /* 4.096 us * 2^15 = 134 ms: a process may wait that long for a core */
+	.phys_port_cnt = 1,
+};
+
+/* What ibv_query_port() says of every port, before the configuration and what depends on the link
+ * layer. */
+static const struct ibv_port_attr default_port = {
+	.state = IBV_PORT_ACTIVE,
+	.max_msg_sz = AV_MAX_MSG_BYTES,
+	.pkey_tbl_len = 1,
+	.max_vl_num = 1,
+	.active_width = ACTIVE_WIDTH_4X,
+	.active_speed = ACTIVE_SPEED_EDR,
+	.phys_state = PHYS_STATE_LINK_UP,
+};
+
+static pthread_once_t devices_once = PTHREAD_ONCE_INIT;
+static struct av_device devices[AV_DEVICE_MAX]; /* these three are written under devices_once, */
+static struct av_device *device_list[AV_DEVICE_MAX]; /* constant afterwards */
+static unsigned int device_count;
+
+_Static_assert(offsetof(struct av_device, ibv) == 0,
+	       "a struct ibv_device is cast to a struct av_device");
+
+/* Fill @id from /etc/machine-id if that is valid; in an image that is to be copied it is not. */
+static bool read_machine_id(char id[HOST_ID_BYTES])
+{
+	int fd = open("/etc/machine-id", O_RDONLY | O_CLOEXEC);
+	ssize_t n;
+
+	if (fd < 0)
+		return false;
+	do
+		n = read(fd, id, MACHINE_ID_CHARS);
+	while (n < 0 && errno == EINTR);
+	close(fd);
+	if (n != MACHINE_ID_CHARS)
+		return false;
+	id[n] = '\0';
+	return strspn(id, "0123456789abcdef") == MACHINE_ID_CHARS;
+}
+
+/* A text that all processes of this host agree on and other hosts, if possible, do not. */
+static void read_host_id(char id[HOST_ID_BYTES])
+{
+	if (read_machine_id(id))
+		return;
+	if (gethostname(id, HOST_ID_BYTES))
+		id[0] = '\0';
+	id[HOST_ID_BYTES - 1] = '\0';
+}
+
+/* One step of FNV-1a, 64 bits, over @len bytes. */
+static uint64_t hash_bytes(uint64_t hash, const void *bytes, size_t len)
+{
+	const uint8_t *p = bytes;
+
+	for (size_t i = 0; i < len; i++)
+		hash = (hash ^ p[i]) * 0x100000001b3u;
+	return hash;
+}
+
+uint64_t av_device_guid(const char *host_id, const char *name)
+{
+	uint64_t guid = 0xcbf29ce484222325u;
+
+	/* With their NULs, so that the end of one text is not taken for the start of the next. */
+	guid = hash_bytes(guid, host_id, strlen(host_id) + 1);
+	guid = hash_bytes(guid, name, strlen(name) + 1);
+	/* FNV leaves the upper bits of similar texts alike; this spreads the lower ones over them.
+	 */
+	guid ^= guid >> 32;
+	guid *= 0x9e3779b97f4a7c15u;
+	guid ^= guid >> 29;
+	/* EUI-64: locally administered (so never 0), and of one station. */
+	return (guid | 0x02ull << 56) & ~(0x01ull << 56);
+}
+
+static void fill_ibv(struct ibv_device *ibv, const char *name, unsigned int index)
+{
+	ibv->node_type = IBV_NODE_CA;
+	ibv->transport_type = IBV_TRANSPORT_IB;
+	snprintf(ibv->name, sizeof(ibv->name), "%s", name);
+	snprintf(ibv->dev_name, sizeof(ibv->dev_name), "uverbs%u", index);
+	snprintf(ibv->dev_path, sizeof(ibv->dev_path), "/sys/class/infiniband_verbs/uverbs%u",
+		 index);
+	snprintf(ibv->ibdev_path, sizeof(ibv->ibdev_path), "/sys/class/infiniband/%s", name);
+}
+
+static void fill_attr(struct ibv_device_attr *attr, const struct av_device_spec *spec)
+{
+	*attr = default_attr;
+	attr->node_guid = htobe64(spec->guid);
+	attr->sys_image_guid = attr->node_guid;
+	attr->max_qp = (int)spec->max_qp;
+	attr->max_qp_wr = (int)spec->max_qp_wr;
+	attr->max_sge = (int)spec->max_sge;
+	attr->max_sge_rd = (int)spec->max_sge;
+	attr->max_cq = (int)spec->max_cq;
+	attr->max_cqe = (int)spec->max_cqe;
+	attr->max_mr = (int)spec->max_mr;
+	attr->max_pd = (int)spec->max_pd;
+	attr->max_res_rd_atom = AV_MAX_RD_ATOM * attr->max_qp;
+}
+
+static void fill_port(struct ibv_port_attr *port, const struct av_device_spec *spec)
+{
+	*port = default_port;
+	port->max_mtu = spec->mtu;
+	port->active_mtu = spec->mtu;
+	port->gid_tbl_len = (int)spec->gids;
+	port->link_layer = spec->link_layer;
+	if (spec->link_layer == IBV_LINK_LAYER_ETHERNET) {
+		/* GIDs are IP addresses, which is why a path needs one. */
+		port->port_cap_flags = IBV_PORT_IP_BASED_GIDS;
+		port->flags = IBV_QPF_GRH_REQUIRED;
+	} else {
+		port->lid = (uint16_t)spec->lid;
+		port->sm_lid = INFINIBAND_SM_LID;
+	}
+}
+
+void av_device_init(struct av_device *dev, const struct av_device_spec *spec, unsigned int index)
+{
+	memset(dev, 0, sizeof(*dev));
+	fill_ibv(&dev->ibv, spec->name, index);
+	fill_attr(&dev->attr, spec);
+	fill_port(&dev->port, spec);
+	dev->index = index;
+	dev->link_layer = spec->link_layer;
+	dev->mtu = spec->mtu;
+	dev->lid = dev->port.lid;
+	dev->guid = spec->guid;
+	snprintf(dev->pci_name, sizeof(dev->pci_name), "anyverbs.%u", index);
+}
+
+static void report_complaints(const struct av_config *config)
+{
+	for (unsigned int i = 0; i < config->complaint_count && i < AV_COMPLAINT_MAX; i++)
+		av_log(AV_LOG_WARN, "ANYVERBS_DEVICES: %s", config->complaint[i]);
+	if (config->complaint_count > AV_COMPLAINT_MAX)
+		av_log(AV_LOG_WARN, "ANYVERBS_DEVICES: and %u more such faults",
+		       config->complaint_count - AV_COMPLAINT_MAX);
+}
+
+static void read_devices(void)
+{
+	char host_id[HOST_ID_BYTES];
+	struct av_config config;
+
+	av_config_parse(secure_getenv("ANYVERBS_DEVICES"), &config);
+	report_complaints(&config);
+	read_host_id(host_id);
+	for (unsigned int i = 0; i < config.device_count; i++) {
+		struct av_device_spec *spec = &config.device[i];
+
+		if (!spec->guid)
+			spec->guid = av_device_guid(host_id, spec->name);
+		av_device_init(&devices[i], spec, i);
+		device_list[i] = &devices[i];
+	}
+	device_count = config.device_count;
+}
+
+struct av_device *const *av_devices(unsigned int *count)
+{
+	int saved = errno;
+
+	pthread_once(&devices_once, read_devices);
+	errno = saved;
+	*count = device_count;
+	return device_list;
+}
+
+struct av_device *av_device_of(const struct ibv_device *dev)
+{
+	/* Without av_devices(): who holds one of these pointers has called it. */
+	for (unsigned int i = 0; i < AV_DEVICE_MAX; i++)
+		if (dev == &devices[i].ibv)
+			return &devices[i];
+	return NULL;
+}
+
+struct av_device *av_device_by_name(const char *name)
+{
+	unsigned int count;
+	struct av_device *const *list = av_devices(&count);
+
+	for (unsigned int i = 0; i < count; i++)
+		if (!strcmp(name, list[i]->ibv.name))
+			return list[i];
+	for (unsigned int i = 0; i < count; i++)
+		if (!strcmp(name, list[i]->ibv.dev_name))
+			return list[i];
+	return NULL;
+}
+
+unsigned int av_device_gids(const struct av_device *dev, struct av_gid gids[AV_GID_MAX])
+{
+	int saved = errno;
+	unsigned int rows = av_port_gids(dev, gids);
+	struct av_host_gids host;
+
+	errno = saved;
+	if (rows)
+		return rows;
+	av_port_make(dev, &host);
+	memcpy(gids, host.row, host.count * sizeof(gids[0]));
+	return host.count;
+}
+
+void av_device_port(const struct av_device *dev, struct ibv_port_attr *port)
+{
+	int saved = errno;
+
+	*port = dev->port;
+	if (av_port_is_down(dev)) {
+		port->state = IBV_PORT_DOWN;
+		port->phys_state = PHYS_STATE_DISABLED;
+	}
+	errno = saved;
+}
+
+#define ODP_MESSAGES (IBV_ODP_SUPPORT_SEND | IBV_ODP_SUPPORT_RECV | IBV_ODP_SUPPORT_SRQ_RECV)
+#define ODP_WRITE    IBV_ODP_SUPPORT_WRITE
+#define ODP_READS                                                               \
+	(IBV_ODP_SUPPORT_READ | IBV_ODP_SUPPORT_ATOMIC | AV_ODP_SUPPORT_FLUSH | \
+	 AV_ODP_SUPPORT_ATOMIC_WRITE)
+
+int av_device_query_ex(const struct av_device *dev, struct ibv_device_attr_ex *attr,
+		       size_t attr_size)
+{
+	struct ibv_device_attr_ex ours = {.orig_attr = dev->attr};
+	size_t known = attr_size < sizeof(ours) ? attr_size : sizeof(ours);
+
+	ours.odp_caps.general_caps = IBV_ODP_SUPPORT | IBV_ODP_SUPPORT_IMPLICIT;
+	ours.odp_caps.per_transport_caps.rc_odp_caps = ODP_MESSAGES | ODP_WRITE | ODP_READS;
+	ours.odp_caps.per_transport_caps.uc_odp_caps = ODP_MESSAGES | ODP_WRITE;
+	ours.odp_caps.per_transport_caps.ud_odp_caps = ODP_MESSAGES;
+	ours.xrc_odp_caps =
+		(ODP_MESSAGES & ~IBV_ODP_SUPPORT_RECV) | ODP_WRITE | ODP_READS; /* no own queue */
+	ours.cq_mod_caps.max_cq_count = UINT16_MAX; /* all that the call can say */
+	ours.cq_mod_caps.max_cq_period = UINT16_MAX;
+	ours.max_dm_size = AV_MAX_DM_BYTES;
+	ours.completion_timestamp_mask = UINT64_MAX; /* nanoseconds of the monotonic clock: */
+	ours.hca_core_clock = 1000000;		     /* 1 GHz, in kHz */
+	ours.device_cap_flags_ex =
+		dev->attr.device_cap_flags | AV_DEVICE_FLUSH_GLOBAL | AV_DEVICE_ATOMIC_WRITE;
+	ours.phys_port_cnt_ex = dev->attr.phys_port_cnt;
+	memcpy(attr, &ours, known);
+	memset((char *)attr + known, 0, attr_size - known);
+	return 0;
+}

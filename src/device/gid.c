@@ -1,0 +1,313 @@
+/* SPDX-License-Identifier: MIT */
+/* GIDs from the host's addresses. Each address has a rank; the table is in the order of the ranks.
+ */
+#include "device/gid.h"
+
+#include <endian.h>
+#include <errno.h>
+#include <ifaddrs.h>
+#include <net/if.h>
+#include <netpacket/packet.h>
+#include <netinet/in.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+/* In table order. The ranks from RANK_LOOPBACK on count only when there are none before. */
+enum rank {
+	RANK_GLOBAL,
+	RANK_LINK_LOCAL,
+	RANK_LOOPBACK,
+	RANK_ON_LOOPBACK, /* some other address that somebody gave to a loopback interface */
+	RANK_NONE,
+};
+
+static const uint8_t mapped_prefix[12] = {[10] = 0xff, [11] = 0xff};
+static const uint8_t loopback_v6[16] = {[15] = 1};
+static const uint8_t unspecified[16];
+
+/* Every network namespace has "lo" and numbers it 1, even before it is up and has an address. */
+static const struct av_gid last_resort = {
+	.gid.raw = {[10] = 0xff, [11] = 0xff, [12] = 127, [15] = 1},
+	.type = IBV_GID_TYPE_ROCE_V2,
+	.ifindex = AV_LOOPBACK_IFINDEX,
+	.ifname = "lo",
+};
+
+static bool is_mapped_v4(const uint8_t addr[16])
+{
+	return !memcmp(addr, mapped_prefix, sizeof(mapped_prefix));
+}
+
+static bool is_loopback(const uint8_t addr[16])
+{
+	return is_mapped_v4(addr) ? addr[12] == 127
+				  : !memcmp(addr, loopback_v6, sizeof(loopback_v6));
+}
+
+static bool is_link_local_v6(const uint8_t addr[16])
+{
+	return addr[0] == 0xfe && (addr[1] & 0xc0) == 0x80;
+}
+
+/* Neither the unspecified address nor a group: RFC 4291, 2.7; RFC 1112, 4. */
+static bool names_a_host(const uint8_t addr[16])
+{
+	if (is_mapped_v4(addr))
+		return addr[12] != 0 && (addr[12] & 0xf0) != 0xe0;
+	return addr[0] != 0xff && memcmp(addr, unspecified, sizeof(unspecified));
+}
+
+static enum rank rank_of(const struct av_host_addr *a)
+{
+	if (!a->up || !names_a_host(a->addr))
+		return RANK_NONE;
+	if (is_loopback(a->addr))
+		return RANK_LOOPBACK;
+	if (a->loopback)
+		return RANK_ON_LOOPBACK;
+	return is_link_local_v6(a->addr) ? RANK_LINK_LOCAL : RANK_GLOBAL;
+}
+
+/*
+ * What the table is sorted by, as one number: rank (3 bits), interface (32), family (1), position
+ * among the addresses (28). Unique. Both loopback addresses belong to one interface as a rule, so
+ * the family decides between them.
+ */
+static uint64_t sort_key(const struct av_host_addr *a, size_t position)
+{
+	uint64_t is_v6 = !is_mapped_v4(a->addr);
+
+	return (uint64_t)rank_of(a) << 61 | (uint64_t)a->ifindex << 29 | is_v6 << 28 |
+	       (uint64_t)position;
+}
+
+/* The address with the smallest key that is >= *key, and its key in *key; NULL if there is none. */
+static const struct av_host_addr *next_addr(const struct av_host_addr *addrs, size_t count,
+					    uint64_t *key)
+{
+	const struct av_host_addr *best = NULL;
+	uint64_t best_key = UINT64_MAX, k;
+
+	for (size_t i = 0; i < count; i++) {
+		k = sort_key(&addrs[i], i);
+		if (k < *key || k >= best_key)
+			continue;
+		best_key = k;
+		best = &addrs[i];
+	}
+	*key = best_key;
+	return best;
+}
+
+static bool is_listed(const uint8_t addr[16], const struct av_gid *gids, unsigned int rows)
+{
+	for (unsigned int i = 0; i < rows; i++)
+		if (!memcmp(gids[i].gid.raw, addr, sizeof(gids[i].gid.raw)))
+			return true;
+	return false;
+}
+
+static void fill_row(const struct av_host_addr *a, struct av_gid *row)
+{
+	memset(row, 0, sizeof(*row));
+	memcpy(row->gid.raw, a->addr, sizeof(row->gid.raw));
+	row->type = IBV_GID_TYPE_ROCE_V2;
+	row->ifindex = a->ifindex;
+	memcpy(row->ifname, a->ifname, sizeof(row->ifname));
+}
+
+unsigned int av_gid_table(const struct av_host_addr *addrs, size_t count, struct av_gid *gids,
+			  unsigned int max)
+{
+	enum rank end = RANK_NONE; /* the first rank that has no rows */
+	const struct av_host_addr *a;
+	unsigned int rows = 0;
+	uint64_t key = 0;
+
+	while (rows < max && (a = next_addr(addrs, count, &key)) != NULL) {
+		if (rank_of(a) < RANK_LOOPBACK)
+			end = RANK_LOOPBACK;
+		if (rank_of(a) >= end)
+			break;
+		if (!is_listed(a->addr, gids, rows))
+			fill_row(a, &gids[rows++]);
+		key++;
+	}
+	if (!rows)
+		gids[rows++] = last_resort;
+	return rows;
+}
+
+enum av_link av_gid_link(const struct av_host_addr *addrs, size_t count)
+{
+	enum av_link link = AV_LINK_NONE;
+
+	for (size_t i = 0; i < count; i++) {
+		enum rank rank = rank_of(&addrs[i]);
+
+		if (rank < RANK_LOOPBACK)
+			return AV_LINK_NETWORK;
+		if (rank != RANK_NONE)
+			link = AV_LINK_LOOPBACK;
+	}
+	return link;
+}
+
+static bool same_row(const struct av_gid *a, const struct av_gid *b)
+{
+	return a->ifindex == b->ifindex && a->type == b->type && !strcmp(a->ifname, b->ifname) &&
+	       !memcmp(a->gid.raw, b->gid.raw, sizeof(a->gid.raw));
+}
+
+static bool has_row(const struct av_gid *rows, unsigned int count, const struct av_gid *row)
+{
+	for (unsigned int i = 0; i < count; i++)
+		if (same_row(&rows[i], row))
+			return true;
+	return false;
+}
+
+static struct av_gid *empty_row(struct av_gid *table, unsigned int max)
+{
+	for (unsigned int i = 0; i < max; i++)
+		if (av_gid_is_empty(&table[i]))
+			return &table[i];
+	return NULL;
+}
+
+bool av_gid_merge(struct av_gid *table, unsigned int max, const struct av_gid *fresh,
+		  unsigned int count)
+{
+	bool changed = false;
+	struct av_gid *row;
+
+	for (unsigned int i = 0; i < max; i++) {
+		if (av_gid_is_empty(&table[i]) || has_row(fresh, count, &table[i]))
+			continue;
+		memset(&table[i], 0, sizeof(table[i]));
+		changed = true;
+	}
+	for (unsigned int i = 0; i < count; i++) {
+		if (has_row(table, max, &fresh[i]) || !(row = empty_row(table, max)))
+			continue;
+		*row = fresh[i];
+		changed = true;
+	}
+	return changed;
+}
+
+/* The address of one entry of getifaddrs(); false if it is not of IPv4 or IPv6. */
+static bool read_addr(const struct ifaddrs *ifa, uint8_t addr[16])
+{
+	struct sockaddr_in6 v6;
+	struct sockaddr_in v4;
+
+	if (ifa->ifa_addr && ifa->ifa_addr->sa_family == AF_INET) {
+		memcpy(&v4, ifa->ifa_addr, sizeof(v4));
+		memcpy(addr, mapped_prefix, sizeof(mapped_prefix));
+		memcpy(addr + sizeof(mapped_prefix), &v4.sin_addr, sizeof(v4.sin_addr));
+		return true;
+	}
+	if (ifa->ifa_addr && ifa->ifa_addr->sa_family == AF_INET6) {
+		memcpy(&v6, ifa->ifa_addr, sizeof(v6));
+		memcpy(addr, &v6.sin6_addr, sizeof(v6.sin6_addr));
+		return true;
+	}
+	return false;
+}
+
+/*
+ * An address may carry a label instead of its interface's name: by convention the name, a colon,
+ * anything. The list's entry for the interface itself (family AF_PACKET) knows the number.
+ */
+static void read_interface(const struct ifaddrs *list, const struct ifaddrs *ifa,
+			   struct av_host_addr *a)
+{
+	size_t len = strcspn(ifa->ifa_name, ":");
+	struct sockaddr_ll link;
+
+	if (len >= sizeof(a->ifname))
+		len = sizeof(a->ifname) - 1;
+	memcpy(a->ifname, ifa->ifa_name, len);
+	a->ifname[len] = '\0';
+	for (; list; list = list->ifa_next) {
+		if (!list->ifa_addr || list->ifa_addr->sa_family != AF_PACKET ||
+		    strcmp(list->ifa_name, a->ifname))
+			continue;
+		memcpy(&link, list->ifa_addr, sizeof(link));
+		a->ifindex = (uint32_t)link.sll_ifindex;
+		return;
+	}
+	a->ifindex = if_nametoindex(a->ifname);
+}
+
+/* Fill @addrs (room for as many as @list is long) and return how many there are. */
+static size_t read_list(const struct ifaddrs *list, struct av_host_addr *addrs)
+{
+	size_t count = 0;
+
+	for (const struct ifaddrs *ifa = list; ifa; ifa = ifa->ifa_next) {
+		struct av_host_addr *a = &addrs[count];
+
+		if (!read_addr(ifa, a->addr))
+			continue;
+		read_interface(list, ifa, a);
+		a->up = ifa->ifa_flags & IFF_UP;
+		a->loopback = ifa->ifa_flags & IFF_LOOPBACK;
+		count++;
+	}
+	return count;
+}
+
+void av_gid_from_host(struct av_host_gids *host, unsigned int max)
+{
+	struct av_host_addr *addrs = NULL;
+	struct ifaddrs *list = NULL;
+	size_t room = 0, count = 0;
+	int saved = errno;
+	bool nomem = false;
+
+	if (getifaddrs(&list)) {
+		list = NULL;
+		nomem = errno == ENOMEM || errno == ENOBUFS;
+	}
+	for (const struct ifaddrs *ifa = list; ifa; ifa = ifa->ifa_next)
+		room++;
+	if (room)
+		addrs = calloc(room, sizeof(*addrs));
+	if (addrs)
+		count = read_list(list, addrs);
+	nomem = nomem || (room && !addrs);
+	host->count = nomem ? 0 : av_gid_table(addrs, count, host->row, max);
+	host->link = av_gid_link(addrs, count);
+	free(addrs);
+	freeifaddrs(list);
+	errno = saved;
+}
+
+bool av_gid_interface_up(uint32_t ifindex)
+{
+	struct ifreq req = {0};
+	int saved = errno;
+	bool up = false;
+	int fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+
+	if (fd >= 0) {
+		up = if_indextoname(ifindex, req.ifr_name) && ioctl(fd, SIOCGIFFLAGS, &req) == 0 &&
+		     (req.ifr_flags & IFF_UP);
+		close(fd);
+	}
+	errno = saved;
+	return up;
+}
+
+void av_gid_from_guid(uint64_t guid, struct av_gid *gid)
+{
+	memset(gid, 0, sizeof(*gid));
+	gid->gid.global.subnet_prefix = htobe64(0xfe80ull << 48);
+	gid->gid.global.interface_id = htobe64(guid);
+	gid->type = IBV_GID_TYPE_IB;
+}

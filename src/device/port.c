@@ -1,0 +1,465 @@
+/* SPDX-License-Identifier: MIT */
+/* GID tables and port states in the directory. */
+#include "device/port.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "segment/doorbell.h"
+#include "registry/directory_file.h"
+#include "registry/folder.h"
+#include "observe/diagnosis.h"
+
+/* Why a port is down decides what brings it up. */
+enum port_state { PORT_UP, PORT_LINK_DOWN, PORT_FORCED_DOWN };
+
+/* --- rows ------------------------------------------------------------------------ */
+
+static bool load_row(const struct av_dir_gid *from, struct av_gid *row)
+{
+	uint32_t stamp = atomic_load_explicit(&from->stamp, memory_order_acquire), before;
+
+	do {
+		before = stamp;
+		memset(row, 0, sizeof(*row));
+		if (!(stamp & 1))
+			return false;
+		for (int i = 0; i < 2; i++) {
+			uint64_t gid = atomic_load_explicit(&from->gid[i], memory_order_acquire);
+			uint64_t name =
+				atomic_load_explicit(&from->ifname[i], memory_order_acquire);
+
+			memcpy(&row->gid.raw[i * 8], &gid, sizeof(gid));
+			memcpy(&row->ifname[i * 8], &name, sizeof(name));
+		}
+		row->type = atomic_load_explicit(&from->type, memory_order_acquire);
+		row->ifindex = atomic_load_explicit(&from->ifindex, memory_order_acquire);
+		stamp = atomic_load_explicit(&from->stamp, memory_order_acquire);
+	} while (stamp != before);
+	row->ifname[sizeof(row->ifname) - 1] = '\0';
+	return true;
+}
+
+/* An empty one keeps its words: see av_port_gid(). */
+static void store_row(struct av_dir_gid *to, const struct av_gid *row)
+{
+	uint32_t stamp = atomic_load(&to->stamp);
+
+	stamp += stamp & 1;
+	atomic_store(&to->stamp, stamp); /* empty; and what follows is not seen before it */
+	if (av_gid_is_empty(row))
+		return;
+	for (int i = 0; i < 2; i++) {
+		uint64_t gid, name;
+
+		memcpy(&gid, &row->gid.raw[i * 8], sizeof(gid));
+		memcpy(&name, &row->ifname[i * 8], sizeof(name));
+		atomic_store_explicit(&to->gid[i], gid, memory_order_release);
+		atomic_store_explicit(&to->ifname[i], name, memory_order_release);
+	}
+	atomic_store_explicit(&to->type, row->type, memory_order_release);
+	atomic_store_explicit(&to->ifindex, row->ifindex, memory_order_release);
+	atomic_store_explicit(&to->stamp, stamp + 1, memory_order_release);
+}
+
+/* All rows. Return: number up to the last populated one. */
+static unsigned int load_table(const struct av_dir_port *p, struct av_gid gids[AV_GID_MAX])
+{
+	unsigned int end = 0;
+
+	for (unsigned int i = 0; i < AV_GID_MAX; i++)
+		if (load_row(&p->row[i], &gids[i]))
+			end = i + 1;
+	return end;
+}
+
+/* Addresses are compared and remembered as two words. */
+static void words_of(const union ibv_gid *gid, uint64_t words[2])
+{
+	memcpy(words, gid->raw, sizeof(gid->raw));
+}
+
+static bool are(const _Atomic uint64_t at[2], const uint64_t words[2])
+{
+	return atomic_load_explicit(&at[0], memory_order_acquire) == words[0] &&
+	       atomic_load_explicit(&at[1], memory_order_acquire) == words[1];
+}
+
+static void remember(struct av_dir_port *p, const union ibv_gid *gid)
+{
+	_Atomic uint64_t *past = p->past[p->past_count++ % AV_GID_MAX];
+	uint64_t words[2];
+
+	words_of(gid, words);
+	atomic_store(&past[0], words[0]);
+	atomic_store(&past[1], words[1]);
+}
+
+/* --- which port ------------------------------------------------------------------ */
+
+static uint64_t netns_of_thread(void)
+{
+	struct stat st;
+	int saved = errno;
+	uint64_t ino = stat("/proc/thread-self/ns/net", &st) ? 0 : (uint64_t)st.st_ino;
+
+	errno = saved;
+	return ino;
+}
+
+static bool in_use(const struct av_dir_file *d, uint32_t port)
+{
+	for (uint32_t i = 0; i < atomic_load(&d->context_end); i++)
+		if (atomic_load(&d->context[i].port) == port && atomic_load(&d->context[i].ref))
+			return true;
+	return false;
+}
+
+static bool is_of(const struct av_dir_port *p, const char *device)
+{
+	return strncmp(p->device, device, sizeof(p->device)) == 0;
+}
+
+/* Number of the device's port in that namespace, if it is open; else 0. */
+static uint32_t find(const struct av_dir_file *d, const char *device, uint64_t netns)
+{
+	for (uint32_t i = 0; i < atomic_load(&d->port_end); i++)
+		if (is_of(&d->port[i], device) && d->port[i].netns == netns && in_use(d, i + 1))
+			return i + 1;
+	return 0;
+}
+
+static uint32_t find_unused(const struct av_dir_file *d)
+{
+	for (uint32_t i = 0; i < AV_DIR_PORTS; i++)
+		if (!in_use(d, i + 1))
+			return i + 1;
+	return 0;
+}
+
+/* The same, not believing in the contexts of processes that are dead. */
+static uint32_t find_living(const struct av_dir_view *view, const char *device, uint64_t netns)
+{
+	uint32_t port = find(view->dir, device, netns);
+
+	for (uint32_t i = 0; port && i < atomic_load(&view->dir->context_end); i++)
+		if (atomic_load(&view->dir->context[i].port) == port && av_dir_view_lives(view, i))
+			return port;
+	return 0;
+}
+
+/* Is that a port of this thread's namespace which the host's addresses decide about? */
+static bool is_followed(const struct av_dir_port *p)
+{
+	return p->device[0] && p->follows && p->netns == netns_of_thread();
+}
+
+/* --- following the host ---------------------------------------------------------- */
+
+/* Events of one change, in the order in which they are raised. */
+struct news {
+	enum ibv_event_type event[2];
+	unsigned int count;
+};
+
+static void add(struct news *news, enum ibv_event_type event)
+{
+	news->event[news->count++] = event;
+}
+
+static void report(const struct av_dir_port *p)
+{
+	struct av_flight_record *r = av_diag_note(AV_CHECK_PORT_DOWN, 0, 0);
+
+	r->kind = AV_FLIGHT_EVENT;
+	r->object = AV_OBJECT_PORT;
+	r->number = 1;
+	r->event = IBV_EVENT_PORT_ERR;
+	snprintf(r->device, sizeof(r->device), "%.*s", (int)sizeof(p->device) - 1, p->device);
+	r->has = AV_HAS_OBJECT | AV_HAS_EVENT;
+	av_report();
+}
+
+/* Return: number of contexts that were told. */
+static unsigned int tell(uint32_t port, enum ibv_event_type event)
+{
+	struct av_doorbell_record record = {.event = event, .kind = AV_SLAB_N, .index = 1};
+	unsigned int told = 0;
+	uint32_t slot = 0, ref;
+
+	if (event == IBV_EVENT_PORT_ERR)
+		report(&av_dir->port[port - 1]);
+	while ((ref = av_dir_context_at(&slot)))
+		if (atomic_load(&av_dir->context[slot - 1].port) == port)
+			told += av_doorbell_ring_context(ref, AV_DOORBELL_ASYNC, &record) == 0;
+	return told;
+}
+
+/* Are all interfaces down that served the port? Those of the loopback kind count when there were no
+ * others.
+ */
+static bool carriers_down(const struct av_gid *table, unsigned int max, uint32_t served)
+{
+	for (unsigned int i = 0; i < max; i++)
+		if (!av_gid_is_empty(&table[i]) &&
+		    (served != AV_LINK_NETWORK || table[i].ifindex != AV_LOOPBACK_IFINDEX) &&
+		    av_gid_interface_up(table[i].ifindex))
+			return false;
+	return true;
+}
+
+/* @table: the rows before the change. */
+static void follow_link(struct av_dir_port *p, const struct av_gid *table, enum av_link link,
+			struct news *news)
+{
+	uint32_t state = atomic_load(&p->state);
+
+	if (state == PORT_UP && link < p->served && carriers_down(table, p->max, p->served)) {
+		atomic_store(&p->state, PORT_LINK_DOWN);
+		av_dir_count_down(p->device);
+		add(news, IBV_EVENT_PORT_ERR);
+	} else if (state == PORT_LINK_DOWN && link >= p->served) {
+		atomic_store(&p->state, PORT_UP);
+		p->served = link;
+		add(news, IBV_EVENT_PORT_ACTIVE);
+	} else if (state != PORT_LINK_DOWN) {
+		p->served = link;
+	}
+}
+
+static void follow_table(struct av_dir_port *p, const struct av_gid *before,
+			 const struct av_gid *after)
+{
+	for (unsigned int i = 0; i < p->max; i++) {
+		if (!memcmp(&before[i], &after[i], sizeof(before[i])))
+			continue;
+		if (!av_gid_is_empty(&before[i]))
+			remember(p, &before[i].gid);
+		store_row(&p->row[i], &after[i]);
+	}
+}
+
+/* Does the port say what the host says? */
+static bool is_current(const struct av_dir_port *p, const struct av_host_gids *host)
+{
+	struct av_gid table[AV_GID_MAX];
+	uint32_t state = atomic_load(&p->state);
+
+	(void)load_table(p, table);
+	if (av_gid_merge(table, p->max, host->row, host->count))
+		return false;
+	return state == PORT_LINK_DOWN ? host->link < p->served : host->link == p->served;
+}
+
+/* Within a change of the directory. The host is asked again: what was read outside may be older
+ * than the table. */
+static void bring_up_to_date(struct av_dir_port *p, struct news *news)
+{
+	struct av_gid before[AV_GID_MAX], after[AV_GID_MAX];
+	struct av_host_gids host;
+
+	av_gid_from_host(&host, p->max);
+	if (host.count == 0)
+		return;
+	(void)load_table(p, before);
+	follow_link(p, before, host.link, news);
+	memcpy(after, before, sizeof(after));
+	if (!av_gid_merge(after, p->max, host.row, host.count))
+		return;
+	follow_table(p, before, after);
+	add(news, IBV_EVENT_GID_CHANGE);
+}
+
+static void follow(uint32_t port)
+{
+	struct av_dir_port *p = &av_dir->port[port - 1];
+	struct news news = {.count = 0};
+	struct av_host_gids host;
+
+	if (!p->follows)
+		return;
+	av_gid_from_host(&host, p->max);
+	if (host.count == 0 || is_current(p, &host))
+		return;
+	av_dir_change_begin();
+	if (is_followed(p) &&
+	    in_use(av_dir, port)) /* still the same, or another that has to follow */
+		bring_up_to_date(p, &news);
+	av_dir_change_end();
+	for (unsigned int i = 0; i < news.count; i++)
+		(void)tell(port, news.event[i]);
+}
+
+void av_port_follow(void)
+{
+	for (uint32_t port = 1; port <= atomic_load(&av_dir->port_end); port++)
+		if (is_followed(&av_dir->port[port - 1]) && in_use(av_dir, port))
+			follow(port);
+}
+
+/* --- contexts -------------------------------------------------------------------- */
+
+void av_port_make(const struct av_device *dev, struct av_host_gids *host)
+{
+	if (dev->link_layer == IBV_LINK_LAYER_ETHERNET) {
+		av_gid_from_host(host, (unsigned int)dev->port.gid_tbl_len);
+		return;
+	}
+	av_gid_from_guid(dev->guid, &host->row[0]);
+	host->count = 1;
+	host->link = AV_LINK_NETWORK;
+}
+
+/* Within a change of the directory. Return: false if there is no memory. */
+static bool make(struct av_dir_port *p, const struct av_device *dev, uint64_t netns)
+{
+	static const struct av_gid none;
+	struct av_host_gids host;
+
+	av_port_make(dev, &host);
+	if (host.count == 0)
+		return false;
+	snprintf(p->device, sizeof(p->device), "%s", dev->ibv.name);
+	p->netns = netns;
+	p->max = (uint32_t)dev->port.gid_tbl_len;
+	p->follows = dev->link_layer == IBV_LINK_LAYER_ETHERNET;
+	p->served = host.link;
+	atomic_store(&p->state, PORT_UP);
+	for (uint32_t i = 0; i < AV_GID_MAX; i++)
+		store_row(&p->row[i], i < host.count ? &host.row[i] : &none);
+	for (uint32_t i = 0; i < AV_GID_MAX; i++)
+		remember(p, &none.gid);
+	return true;
+}
+
+int av_port_open(uint32_t ref, const struct av_device *dev)
+{
+	uint64_t netns = netns_of_thread();
+	int err = 0;
+	uint32_t port;
+
+	av_dir_change_begin();
+	port = find(av_dir, dev->ibv.name, netns);
+	if (!port) {
+		port = find_unused(av_dir);
+		if (!port)
+			err = ENOSPC;
+		else if (!make(&av_dir->port[port - 1], dev, netns))
+			err = ENOMEM;
+	}
+	if (!err) {
+		av_dir_will_use(&av_dir->port_end, port - 1);
+		atomic_store(&av_dir->context[AV_REF_SLOT(ref)].port, port);
+	}
+	av_dir_change_end();
+	return err ? -err : (int)port;
+}
+
+unsigned int av_port_gids(const struct av_device *dev, struct av_gid gids[AV_GID_MAX])
+{
+	uint64_t netns = netns_of_thread();
+	struct av_dir_view view;
+	unsigned int rows = 0;
+	uint32_t port;
+
+	if (av_dir_join_again()) {
+		port = find(av_dir, dev->ibv.name, netns);
+		if (port)
+			follow(port);
+		av_dir_leave();
+	}
+	if (!av_dir_view(&view))
+		return 0;
+	port = find_living(&view, dev->ibv.name, netns);
+	if (port)
+		rows = load_table(&view.dir->port[port - 1], gids);
+	av_dir_view_end(&view);
+	return rows;
+}
+
+bool av_port_is_down(const struct av_device *dev)
+{
+	uint64_t netns = netns_of_thread();
+	struct av_dir_view view;
+	bool down = false;
+	uint32_t port;
+
+	if (!av_dir_view(&view))
+		return false;
+	port = find_living(&view, dev->ibv.name, netns);
+	if (port)
+		down = atomic_load(&view.dir->port[port - 1].state) != PORT_UP;
+	av_dir_view_end(&view);
+	return down;
+}
+
+/* --- addresses, for those who send ----------------------------------------------- */
+
+bool av_port_has_gid(uint32_t port, const union ibv_gid *gid)
+{
+	uint64_t words[2];
+	struct av_dir_port *p;
+
+	words_of(gid, words);
+	if (port - 1 >= AV_DIR_PORTS || !(words[0] | words[1]))
+		return false;
+	p = &av_dir->port[port - 1];
+	for (uint32_t i = 0; i < AV_GID_MAX; i++)
+		if (atomic_load_explicit(&p->row[i].stamp, memory_order_acquire) &&
+		    are(p->row[i].gid, words))
+			return true;
+	for (uint32_t i = 0; i < AV_GID_MAX; i++)
+		if (are(p->past[i], words))
+			return true;
+	return false;
+}
+
+bool av_port_has_row(uint32_t port, uint32_t row)
+{
+	return av_dir && port - 1 < AV_DIR_PORTS && row < AV_GID_MAX &&
+	       (atomic_load_explicit(&av_dir->port[port - 1].row[row].stamp, memory_order_acquire) &
+		1);
+}
+
+void av_port_gid(uint32_t port, uint32_t row, union ibv_gid *gid)
+{
+	uint64_t words[2] = {0};
+
+	if (port - 1 < AV_DIR_PORTS && row < AV_GID_MAX)
+		for (int i = 0; i < 2; i++)
+			words[i] = atomic_load_explicit(&av_dir->port[port - 1].row[row].gid[i],
+							memory_order_acquire);
+	memcpy(gid->raw, words, sizeof(gid->raw));
+}
+
+/* --- on demand ------------------------------------------------------------------- */
+
+unsigned int av_port_force(const char *device, bool down)
+{
+	unsigned int told = 0;
+
+	for (uint32_t port = 1; port <= atomic_load(&av_dir->port_end); port++) {
+		struct av_dir_port *p = &av_dir->port[port - 1];
+		bool there;
+
+		av_dir_change_begin();
+		there = is_of(p, device) && in_use(av_dir, port);
+		if (there) {
+			atomic_store(&p->state, down ? PORT_FORCED_DOWN : PORT_UP);
+			if (down)
+				av_dir_count_down(p->device);
+			p->served =
+				down ? p->served
+				     : AV_LINK_NONE; /* the next look at the host says what it is */
+		}
+		av_dir_change_end();
+		if (there)
+			told += tell(port, down ? IBV_EVENT_PORT_ERR : IBV_EVENT_PORT_ACTIVE);
+	}
+	return told;
+}

@@ -1,0 +1,52 @@
+/* SPDX-License-Identifier: MIT */
+/* Device memory: ibv_exp_alloc_dm() and what is done with it. */
+#include "exp/exp.h"
+
+#include "base/checked.h"
+#include "verbs/ibv_dm.h"
+
+AV_EXPORT struct ibv_exp_dm *ibv_exp_alloc_dm(struct ibv_context *context,
+					      struct ibv_exp_alloc_dm_attr *attr)
+{
+	struct ibv_alloc_dm_attr plain = {.length = attr->length};
+	struct ibv_dm *dm;
+
+	IBV_EXP_RET_NULL_ON_INVALID_COMP_MASK(attr->comp_mask,
+					      (uint32_t)IBV_EXP_ALLOC_DM_ATTR_RESERVED - 1);
+	if (!av_ours(context))
+		return NULL;
+	dm = av_alloc_dm(context, &plain);
+	return dm ? av_dm_exp(dm) : NULL;
+}
+
+AV_EXPORT int ibv_exp_free_dm(struct ibv_exp_dm *exp)
+{
+	struct ibv_dm *dm;
+
+	if (!av_ours(exp->context))
+		return ENOSYS;
+	dm = av_dm_of_exp(exp);
+	return dm ? av_free_dm(dm) : av_fail_errno(ENOENT);
+}
+
+AV_EXPORT int ibv_exp_memcpy_dm(struct ibv_exp_dm *exp, struct ibv_exp_memcpy_dm_attr *attr)
+{
+	struct ibv_dm *dm;
+
+	IBV_EXP_RET_EINVAL_ON_INVALID_COMP_MASK(attr->comp_mask,
+						(uint32_t)IBV_EXP_DM_CPY_COMP_MASK_RESERVED - 1);
+	if (!av_ours(exp->context))
+		return ENOSYS;
+	dm = av_dm_of_exp(exp);
+	if (!dm)
+		return av_fail_errno(ENOENT);
+	if (!av_range_within(attr->dm_offset, attr->length, 0, av_dm_length(dm)))
+		return av_fail_errno(EINVAL);
+	switch (attr->memcpy_dir) {
+	case IBV_EXP_DM_CPY_TO_DEVICE:
+		return dm->memcpy_to_dm(dm, attr->dm_offset, attr->host_addr, attr->length);
+	case IBV_EXP_DM_CPY_TO_HOST:
+		return dm->memcpy_from_dm(attr->host_addr, dm, attr->dm_offset, attr->length);
+	}
+	return av_fail_errno(EINVAL);
+}

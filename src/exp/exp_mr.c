@@ -1,0 +1,249 @@
+/* SPDX-License-Identifier: MIT */
+/* Memory regions: ibv_exp_reg_mr() by kind, re-registration, prefetching. */
+#include "exp/exp.h"
+
+#include "base/checked.h"
+#include "verbs/ibv_dm.h"
+#include "verbs/ibv_mr.h"
+#include "memory/region.h"
+
+#define SHARED_READ                                                                 \
+	(IBV_EXP_ACCESS_SHARED_MR_USER_READ | IBV_EXP_ACCESS_SHARED_MR_GROUP_READ | \
+	 IBV_EXP_ACCESS_SHARED_MR_OTHER_READ)
+#define SHARED_WRITE                                                                  \
+	(IBV_EXP_ACCESS_SHARED_MR_USER_WRITE | IBV_EXP_ACCESS_SHARED_MR_GROUP_WRITE | \
+	 IBV_EXP_ACCESS_SHARED_MR_OTHER_WRITE)
+#define SHARED	   (SHARED_READ | SHARED_WRITE)
+#define SHARE_PAGE 4096u
+#define DM_RIGHTS                                                                                \
+	(IBV_EXP_ACCESS_LOCAL_WRITE | IBV_EXP_ACCESS_REMOTE_WRITE | IBV_EXP_ACCESS_REMOTE_READ | \
+	 IBV_EXP_ACCESS_REMOTE_ATOMIC)
+#define RELAXED_MAX    (128ul << 20)
+#define PREFETCH_PIECE (1ul << 30) /* an element of a request has 32 bits of length */
+#define PREFETCH_LIST  64	   /* elements of a request: longer ranges are several prefetches */
+
+/* --- registration ---------------------------------------------------------------- */
+
+static struct ibv_mr *reg_dm(const struct ibv_exp_reg_mr_in *in)
+{
+	struct ibv_dm *dm =
+		in->dm && in->dm->context == in->pd->context ? av_dm_of_exp(in->dm) : NULL;
+	unsigned int access;
+
+	if (!dm || (in->exp_access & ~(uint64_t)DM_RIGHTS) ||
+	    av_exp_access(in->exp_access, &access) || av_region_check_access(access))
+		return av_fail_null(EINVAL);
+	if (!av_range_within((uintptr_t)in->addr, in->length, 0, av_dm_length(dm)))
+		return av_fail_null(EFAULT);
+	return av_reg_dm_mr(in->pd, dm, (uintptr_t)in->addr, in->length,
+			    access | IBV_ACCESS_ZERO_BASED);
+}
+
+/* Relaxed: a larger region with more rights would do, too. Here it is an on-demand region as asked
+ * for. */
+static int check_relaxed(const struct ibv_exp_reg_mr_in *in)
+{
+	if (!(in->exp_access & IBV_EXP_ACCESS_RELAXED))
+		return 0;
+	return (in->exp_access & IBV_EXP_ACCESS_ON_DEMAND) && in->length <= RELAXED_MAX ? 0
+											: EINVAL;
+}
+
+static struct ibv_mr *reg_memory(const struct ibv_exp_reg_mr_in *in)
+{
+	unsigned int access;
+	int err = check_relaxed(in);
+
+	if (err == 0 && (in->exp_access & IBV_EXP_ACCESS_MW_ZERO_BASED))
+		err = EINVAL; /* a right of windows */
+	if (err == 0)
+		err = av_exp_access(in->exp_access & ~(uint64_t)IBV_EXP_ACCESS_RELAXED, &access);
+	if (err)
+		return av_fail_null(err);
+	return av_reg_mr(in->pd, in->addr, in->length, (uintptr_t)in->addr, access);
+}
+
+/* Of the rights that a shared region gives, those of its user are kept: nobody else reaches the
+ * device. */
+static uint8_t share_of(uint64_t exp_access)
+{
+	uint8_t share = exp_access & SHARED ? AV_SHARED : 0;
+
+	if (exp_access & IBV_EXP_ACCESS_SHARED_MR_USER_READ)
+		share |= AV_SHARE_READ;
+	if (exp_access & IBV_EXP_ACCESS_SHARED_MR_USER_WRITE)
+		share |= AV_SHARE_WRITE;
+	return share;
+}
+
+/* Memory that comes with the region. @contiguous: the form without ALLOCATE_MR, with or without an
+ * address */
+static struct ibv_mr *reg_allocated(struct ibv_exp_reg_mr_in *in, bool contiguous)
+{
+	const uint64_t kind = IBV_EXP_ACCESS_ALLOCATE_MR | SHARED | IBV_EXP_ACCESS_NO_RDMA;
+	bool allocate = in->exp_access & IBV_EXP_ACCESS_ALLOCATE_MR;
+	struct av_allocate_request req = {
+		.wanted = in->addr,
+		.length = in->length,
+		.no_rdma = in->exp_access & IBV_EXP_ACCESS_NO_RDMA,
+		.share = share_of(in->exp_access),
+	};
+	struct ibv_mr *mr;
+
+	if ((allocate && (in->addr || contiguous)) ||
+	    (in->exp_access & IBV_EXP_ACCESS_MW_ZERO_BASED) ||
+	    av_exp_access(in->exp_access & ~kind, &req.access))
+		return av_fail_null(EINVAL);
+	if (req.share ? in->length % SHARE_PAGE != 0 : req.no_rdma)
+		return av_fail_null(EINVAL);
+	mr = av_mr_allocate(in->pd, &req);
+	if (mr)
+		in->addr = mr->addr;
+	return mr;
+}
+
+/* Fields behind comp_mask are read by their bits only: most programs leave them as they were on the
+ * stack. */
+AV_EXPORT struct ibv_mr *ibv_exp_reg_mr(struct ibv_exp_reg_mr_in *in)
+{
+	bool contiguous;
+
+	if (!av_ours(in->pd->context))
+		return av_exp_absent_null();
+	IBV_EXP_RET_NULL_ON_INVALID_COMP_MASK(in->comp_mask, (uint32_t)IBV_EXP_REG_MR_RESERVED - 1);
+	contiguous = in->comp_mask & IBV_EXP_REG_MR_CREATE_FLAGS;
+	if (contiguous && (in->create_flags & ~(uint32_t)IBV_EXP_REG_MR_CREATE_CONTIG))
+		return av_fail_null(EINVAL);
+	contiguous = contiguous && in->create_flags;
+	if (in->exp_access >= IBV_EXP_ACCESS_RESERVED)
+		return av_fail_null(EINVAL);
+	if (in->comp_mask & IBV_EXP_REG_MR_DM)
+		return reg_dm(in);
+	if (contiguous || (in->exp_access & IBV_EXP_ACCESS_ALLOCATE_MR))
+		return reg_allocated(in, contiguous);
+	return reg_memory(in); /* which has no memory that could be shared */
+}
+
+AV_EXPORT struct ibv_mr *ibv_exp_reg_shared_mr(struct ibv_exp_reg_shared_mr_in *in)
+{
+	struct av_attach_request req = {
+		.handle = in->mr_handle,
+		.wanted = in->addr,
+		.write = in->exp_access & SHARED_WRITE,
+		.no_rdma = in->exp_access & IBV_EXP_ACCESS_NO_RDMA,
+	};
+
+	if (!av_ours(in->pd->context))
+		return av_exp_absent_null();
+	IBV_EXP_RET_NULL_ON_INVALID_COMP_MASK(in->comp_mask,
+					      (uint32_t)IBV_EXP_REG_SHARED_MR_RESERVED - 1);
+	if ((in->exp_access & IBV_EXP_ACCESS_MW_ZERO_BASED) ||
+	    av_exp_access(in->exp_access & ~(uint64_t)(SHARED | IBV_EXP_ACCESS_NO_RDMA),
+			  &req.access))
+		return av_fail_null(EINVAL);
+	return av_mr_attach(in->pd, &req);
+}
+
+/* --- re-registration ------------------------------------------------------------- */
+
+/* @access counts for ALLOCATE_MR also where it does not for the rights. */
+static int check_rereg(const struct av_mr_change *c, const struct ibv_exp_rereg_mr_attr *attr)
+{
+	bool moves = c->flags & IBV_EXP_REREG_MR_CHANGE_TRANSLATION;
+
+	if ((attr && attr->comp_mask) || (c->flags & ~IBV_EXP_REREG_MR_FLAGS_SUPPORTED))
+		return EINVAL;
+	if (c->allocate ? !moves || c->addr : moves && !c->addr)
+		return EINVAL;
+	if (moves && c->length == 0)
+		return EINVAL;
+	return c->flags & IBV_EXP_REREG_MR_KEEP_VALID ? ENOTSUP : 0;
+}
+
+AV_EXPORT int ibv_exp_rereg_mr(struct ibv_mr *mr, int flags, struct ibv_pd *pd, void *addr,
+			       size_t length, uint64_t access, struct ibv_exp_rereg_mr_attr *attr)
+{
+	struct av_mr_change c = {
+		.flags = flags,
+		.pd = pd,
+		.addr = addr,
+		.length = length,
+		.allocate = access & IBV_EXP_ACCESS_ALLOCATE_MR,
+	};
+	unsigned int rights = 0;
+	int err;
+
+	if (!av_ours(mr->context))
+		return av_exp_absent();
+	err = check_rereg(&c, attr);
+	if (err == 0 && (flags & IBV_EXP_REREG_MR_CHANGE_ACCESS))
+		err = access & IBV_EXP_ACCESS_MW_ZERO_BASED
+			      ? EINVAL
+			      : av_exp_access(access & ~(uint64_t)IBV_EXP_ACCESS_ALLOCATE_MR,
+					      &rights);
+	if (err)
+		return av_fail_errno(err);
+	c.access = rights;
+	return av_mr_rereg(mr, &c) ? errno : 0;
+}
+
+/* --- prefetching ----------------------------------------------------------------- */
+
+static int check_prefetch(const struct av_mr *mr, const struct ibv_exp_prefetch_attr *attr)
+{
+	if (!mr || !(mr->access & IBV_ACCESS_ON_DEMAND) ||
+	    (attr->flags & ~(uint32_t)IBV_EXP_PREFETCH_WRITE_ACCESS))
+		return EINVAL;
+	return av_range_within((uintptr_t)attr->addr, attr->length, (uintptr_t)mr->ibv.addr,
+			       mr->ibv.length)
+		       ? 0
+		       : EFAULT;
+}
+
+/* The first pieces of a range. Return: how many bytes of it they are */
+static size_t cut(uint64_t at, size_t length, uint32_t lkey, struct ibv_sge *list, int *count)
+{
+	size_t done = 0;
+
+	for (*count = 0; done < length && *count < PREFETCH_LIST; (*count)++) {
+		size_t left = length - done, piece = left < PREFETCH_PIECE ? left : PREFETCH_PIECE;
+
+		list[*count] = (struct ibv_sge){at + done, (uint32_t)piece, lkey};
+		done += piece;
+	}
+	return done;
+}
+
+/* Waits, so that a hole in the address space is found. Return: 0 or errno */
+static int prefetch(struct av_mr *mr, const struct ibv_exp_prefetch_attr *attr)
+{
+	enum ibv_advise_mr_advice advice = attr->flags & IBV_EXP_PREFETCH_WRITE_ACCESS
+						   ? IBV_ADVISE_MR_ADVICE_PREFETCH_WRITE
+						   : IBV_ADVISE_MR_ADVICE_PREFETCH;
+	struct ibv_sge list[PREFETCH_LIST];
+	int count, err = 0;
+
+	for (size_t done = 0; done < attr->length && err == 0;) {
+		done += cut((uintptr_t)attr->addr + done, attr->length - done, mr->ibv.lkey, list,
+			    &count);
+		err = av_advise_mr(mr->ibv.pd, advice, IBV_ADVISE_MR_FLAG_FLUSH, list,
+				   (uint32_t)count);
+	}
+	return err == EPERM ? EINVAL : err; /* not a writable region: no code of this verb's own */
+}
+
+AV_EXPORT int ibv_exp_prefetch_mr(struct ibv_mr *ibv, struct ibv_exp_prefetch_attr *attr)
+{
+	struct av_mr *mr;
+	int err;
+
+	if (!av_ours(ibv->context))
+		return av_exp_absent();
+	IBV_EXP_RET_EINVAL_ON_INVALID_COMP_MASK(attr->comp_mask,
+						(uint32_t)IBV_EXP_PREFETCH_MR_RESERVED - 1);
+	mr = av_mr_find(ibv);
+	err = check_prefetch(mr, attr);
+	if (err == 0)
+		err = prefetch(mr, attr);
+	return err ? av_fail_errno(err) : 0;
+}

@@ -1,0 +1,162 @@
+/* SPDX-License-Identifier: MIT */
+/* Queue pairs: ibv_exp_create_qp(), ibv_exp_modify_qp(). */
+#include <string.h>
+
+#include "exp/exp.h"
+
+#include "verbs/ibv_qp.h"
+#include "memory/klm_list.h"
+
+/* The bits behind DEST_QPN have other meanings among the plain ones, or none. */
+#define PLAIN_MASK ((uint64_t)IBV_QP_DEST_QPN * 2 - 1)
+
+static bool has(const struct ibv_exp_qp_init_attr *attr, uint32_t bit)
+{
+	return attr->comp_mask & bit;
+}
+
+/* Operands come in all sizes up to the largest, on the services that have atomics. */
+static uint32_t max_operand(const struct ibv_exp_qp_init_attr *attr)
+{
+	bool atomics = attr->qp_type == IBV_QPT_RC || attr->qp_type == IBV_QPT_XRC_SEND;
+
+	return atomics && has(attr, IBV_EXP_QP_INIT_ATTR_ATOMICS_ARG) ? attr->max_atomic_arg : 0;
+}
+
+/* What the device has nothing for, asked for in earnest. That a reply may be big endian is: it
+ * never is. */
+static bool unsupported(const struct ibv_exp_qp_init_attr *attr)
+{
+	return (has(attr, IBV_EXP_QP_INIT_ATTR_CREATE_FLAGS) &&
+		(attr->exp_create_flags &
+		 ~(uint32_t)(IBV_EXP_QP_CREATE_ATOMIC_BE_REPLY | IBV_EXP_QP_CREATE_UMR))) ||
+	       (has(attr, IBV_EXP_QP_INIT_ATTR_QPG) && attr->qpg.qpg_type != IBV_EXP_QPG_NONE) ||
+	       (has(attr, IBV_EXP_QP_INIT_ATTR_RX_HASH) && attr->rx_hash_conf) ||
+	       (has(attr, IBV_EXP_QP_INIT_ATTR_PEER_DIRECT) && attr->peer_direct_attrs) ||
+	       (has(attr, IBV_EXP_QP_INIT_ATTR_MAX_TSO_HEADER) && attr->max_tso_header) ||
+	       (has(attr, IBV_EXP_QP_INIT_ATTR_ASSOCIATED_QPN) && attr->associated_qpn) ||
+	       attr->qp_type == IBV_EXP_QPT_DC_INI;
+}
+
+static int check_create(struct ibv_context *context, const struct ibv_exp_qp_init_attr *attr)
+{
+	uint32_t flags = has(attr, IBV_EXP_QP_INIT_ATTR_CREATE_FLAGS) ? attr->exp_create_flags : 0;
+	bool umr = flags & IBV_EXP_QP_CREATE_UMR;
+
+	if (attr->qp_type != IBV_QPT_XRC_RECV &&
+	    (!has(attr, IBV_EXP_QP_INIT_ATTR_PD) || !attr->pd || attr->pd->context != context))
+		return EINVAL;
+	if (attr->qp_type == IBV_QPT_XRC_RECV && (!has(attr, IBV_EXP_QP_INIT_ATTR_XRCD) ||
+						  !attr->xrcd || attr->xrcd->context != context))
+		return EINVAL;
+	if ((flags & ~(uint32_t)IBV_EXP_QP_CREATE_MASK) ||
+	    umr != has(attr, IBV_EXP_QP_INIT_ATTR_MAX_INL_KLMS) ||
+	    (umr && attr->max_inl_send_klms > AV_MAX_INLINE_KLMS))
+		return EINVAL;
+	if (has(attr, IBV_EXP_QP_INIT_ATTR_RES_DOMAIN) &&
+	    !av_exp_domain_valid(context, attr->res_domain))
+		return EINVAL;
+	if (max_operand(attr) > AV_ATOMIC_MAX_BYTES)
+		return EINVAL;
+	if (has(attr, IBV_EXP_QP_INIT_ATTR_PORT) && attr->port_num != 1)
+		return EINVAL;
+	return unsupported(attr) ? ENOTSUP : 0;
+}
+
+/* Lists in requests for user-mode registration lie where inline data does. */
+static bool wants_umr(const struct ibv_exp_qp_init_attr *attr)
+{
+	return has(attr, IBV_EXP_QP_INIT_ATTR_MAX_INL_KLMS) &&
+	       (attr->qp_type == IBV_QPT_RC || attr->qp_type == IBV_QPT_XRC_SEND);
+}
+
+static void make_room(struct ibv_qp_cap *cap, const struct ibv_exp_qp_init_attr *attr)
+{
+	uint32_t bytes = attr->max_inl_send_klms * (uint32_t)sizeof(struct av_klm_entry);
+
+	if (wants_umr(attr) && cap->max_inline_data < bytes)
+		cap->max_inline_data = bytes;
+}
+
+static void grant_umr(struct ibv_qp *ibv, struct ibv_exp_qp_init_attr *attr)
+{
+	struct av_qp *qp = av_qp_find(ibv);
+
+	if (!has(attr, IBV_EXP_QP_INIT_ATTR_MAX_INL_KLMS))
+		return;
+	qp->umr = wants_umr(attr);
+	qp->inline_klms = qp->umr ? attr->max_inl_send_klms : 0;
+	attr->max_inl_send_klms = qp->inline_klms;
+}
+
+/* What was granted. */
+static void report(struct ibv_exp_qp_init_attr *attr, const struct ibv_qp_init_attr *plain,
+		   const struct av_qp_extra *extra)
+{
+	attr->cap = plain->cap;
+	if (has(attr, IBV_EXP_QP_INIT_ATTR_INL_RECV))
+		attr->max_inl_recv = extra->inline_recv;
+	if (!extra->inline_recv)
+		attr->comp_mask &= ~(uint32_t)IBV_EXP_QP_INIT_ATTR_INL_RECV;
+}
+
+AV_EXPORT struct ibv_qp *ibv_exp_create_qp(struct ibv_context *context,
+					   struct ibv_exp_qp_init_attr *attr)
+{
+	struct ibv_qp_init_attr plain = {
+		.qp_context = attr->qp_context,
+		.send_cq = attr->send_cq,
+		.recv_cq = attr->recv_cq,
+		.srq = attr->srq,
+		.cap = attr->cap,
+		.qp_type = attr->qp_type,
+		.sq_sig_all = attr->sq_sig_all,
+	};
+	struct av_qp_extra extra = {
+		.inline_recv = has(attr, IBV_EXP_QP_INIT_ATTR_INL_RECV) ? attr->max_inl_recv : 0,
+		.max_operand = max_operand(attr),
+	};
+	bool plain_only = attr->comp_mask == IBV_EXP_QP_INIT_ATTR_PD;
+	struct ibv_qp *qp;
+	int err;
+
+	if (!plain_only && !av_ours(context))
+		return av_exp_absent_null();
+	IBV_EXP_RET_NULL_ON_INVALID_COMP_MASK(attr->comp_mask,
+					      (uint32_t)IBV_EXP_QP_INIT_ATTR_RESERVED1 - 1);
+	err = plain_only ? 0 : check_create(context, attr);
+	if (err)
+		return av_fail_null(err);
+	if (plain_only) {
+		qp = ibv_create_qp(attr->pd, &plain);
+	} else {
+		make_room(&plain.cap, attr);
+		qp = av_qp_create(av_context_of(context), attr->pd, attr->xrcd, &plain, &extra);
+	}
+	if (qp && !plain_only)
+		grant_umr(qp, attr);
+	if (qp)
+		report(attr, &plain, &extra);
+	return qp;
+}
+
+/* Up to alt_timeout the two structures are one. */
+AV_EXPORT int ibv_exp_modify_qp(struct ibv_qp *qp, struct ibv_exp_qp_attr *attr,
+				uint64_t exp_attr_mask)
+{
+	const size_t common =
+		offsetof(struct ibv_exp_qp_attr, alt_timeout) + sizeof(attr->alt_timeout);
+	struct ibv_qp_attr plain = {.qp_state = IBV_QPS_RESET};
+
+	static_assert(offsetof(struct ibv_exp_qp_attr, alt_timeout) ==
+			      offsetof(struct ibv_qp_attr, alt_timeout),
+		      "attributes of queue pairs");
+	if (!av_ours(qp->context))
+		return av_exp_absent();
+	IBV_EXP_RET_EINVAL_ON_INVALID_COMP_MASK(attr->comp_mask,
+						(uint32_t)IBV_EXP_QP_ATTR_RESERVED - 1);
+	if (exp_attr_mask & ~PLAIN_MASK)
+		return av_fail_errno(EINVAL);
+	memcpy(&plain, attr, common);
+	return ibv_modify_qp(qp, &plain, (int)exp_attr_mask);
+}

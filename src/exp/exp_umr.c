@@ -1,0 +1,344 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * User-mode memory registration, and the other request that plain verbs do not have, NOP:
+ * translation to memory/klm_list.h and av_post_special(). What lies behind the elements of a list
+ * is nobody's concern before it is accessed.
+ */
+#include <stdlib.h>
+
+#include "exp/exp.h"
+#include "exp/exp_umr.h"
+
+#include "base/checked.h"
+#include "verbs/ibv_mr.h"
+#include "verbs/ibv_pd.h"
+#include "memory/klm_list.h"
+#include "memory/region.h"
+
+#define CREATE_FLAGS (IBV_EXP_MR_INDIRECT_KLMS | IBV_EXP_MR_FIXED_BUFFER_SIZE)
+#define SEND_FLAGS \
+	(IBV_EXP_SEND_FENCE | IBV_EXP_SEND_SIGNALED | IBV_EXP_SEND_SOLICITED | IBV_EXP_SEND_INLINE)
+#define LIST_LIMIT 65535u /* containers of a context */
+#define RIGHTS                                                                   \
+	((uint64_t)(IBV_EXP_ACCESS_LOCAL_WRITE | IBV_EXP_ACCESS_REMOTE_WRITE |   \
+		    IBV_EXP_ACCESS_REMOTE_READ | IBV_EXP_ACCESS_REMOTE_ATOMIC) | \
+	 AV_ACCESS_FLUSH_GLOBAL)
+
+static_assert((int)AV_WR_NOP == (int)IBV_EXP_WR_NOP &&
+		      (int)AV_WR_UMR_FILL == (int)IBV_EXP_WR_UMR_FILL &&
+		      (int)AV_WR_UMR_INVALIDATE == (int)IBV_EXP_WR_UMR_INVALIDATE &&
+		      (int)AV_WC_UMR == (int)IBV_EXP_WC_UMR,
+	      "opcodes");
+
+/* Memory for lists that do not travel in their requests: in the segment, where whoever executes
+ * them finds it. */
+struct container {
+	struct ibv_exp_mkey_list_container exp;
+	uint32_t handle;
+	uint64_t list; /* offset of the elements */
+};
+
+/* --- keys ------------------------------------------------------------------------ */
+
+/* The key that ibv_exp_create_mr() made, or NULL. */
+static struct av_mr *find_key(const struct ibv_mr *ibv)
+{
+	struct av_mr *mr = av_mr_find(ibv);
+
+	return mr && mr->sort == AV_MR_INDIRECT ? mr : NULL;
+}
+
+static int check_create(const struct ibv_exp_mr_init_attr *attr)
+{
+	if (attr->create_flags & IBV_EXP_MR_SIGNATURE_EN)
+		return EOPNOTSUPP;
+	if (!(attr->create_flags & CREATE_FLAGS) || (attr->create_flags & ~(uint32_t)CREATE_FLAGS))
+		return EINVAL;
+	if (attr->exp_access_flags >= IBV_EXP_ACCESS_RESERVED)
+		return EINVAL;
+	return attr->max_klm_list_size == 0 || attr->max_klm_list_size > AV_MAX_KLMS ? EINVAL : 0;
+}
+
+AV_EXPORT struct ibv_mr *ibv_exp_create_mr(struct ibv_exp_create_mr_in *in)
+{
+	struct av_key what = {.kind = AV_KEY_UMR};
+	struct av_context *ctx;
+	struct ibv_mr *ibv;
+	struct av_mr *mr;
+	int err;
+
+	if (!av_ours(in->pd->context))
+		return av_exp_absent_null();
+	IBV_EXP_RET_NULL_ON_INVALID_COMP_MASK(in->comp_mask,
+					      (uint32_t)IBV_EXP_CREATE_MR_IN_RESERVED - 1);
+	ctx = av_context_of(in->pd->context);
+	err = check_create(&in->attr);
+	if (err == 0)
+		err = av_context_err(ctx);
+	if (err)
+		return av_fail_null(err);
+	what.addr = av_klm_alloc(ctx->seg, in->attr.max_klm_list_size);
+	ibv = what.addr ? av_mr_publish(in->pd, &what, NULL, NULL) : NULL;
+	if (!ibv) {
+		err = errno;
+		av_klm_free(ctx->seg, what.addr, in->attr.max_klm_list_size);
+		return av_fail_null(err);
+	}
+	mr = av_mr_find(ibv);
+	mr->sort = AV_MR_INDIRECT;
+	mr->list = what.addr;
+	mr->klms = in->attr.max_klm_list_size;
+	mr->fixed = in->attr.create_flags & IBV_EXP_MR_FIXED_BUFFER_SIZE;
+	return ibv;
+}
+
+AV_EXPORT int ibv_exp_query_mkey(struct ibv_mr *ibv, struct ibv_exp_mkey_attr *attr)
+{
+	const struct av_mr *mr;
+
+	if (!av_ours(ibv->context))
+		return av_exp_absent();
+	IBV_EXP_RET_EINVAL_ON_INVALID_COMP_MASK(attr->comp_mask,
+						(uint32_t)IBV_EXP_MKEY_ATTR_RESERVED - 1);
+	mr = find_key(ibv);
+	if (!mr)
+		return av_fail_errno(EINVAL);
+	attr->max_klm_list_size = mr->klms;
+	return 0;
+}
+
+/* --- containers of lists --------------------------------------------------------- */
+
+static struct container *find_container(const struct av_context *ctx,
+					struct ibv_exp_mkey_list_container *exp)
+{
+	struct container *c = av_container_of(exp, struct container, exp);
+
+	return exp && exp->context == &ctx->verbs.context &&
+			       av_table_get(&ctx->klm_lists.table, c->handle) == c
+		       ? c
+		       : NULL;
+}
+
+static uint64_t list_bytes(uint32_t count)
+{
+	return (uint64_t)count * sizeof(struct av_klm_entry);
+}
+
+static int check_alloc(const struct ibv_exp_mkey_list_container_attr *attr)
+{
+	if (attr->mkey_list_type != IBV_EXP_MKEY_LIST_TYPE_INDIRECT_MR)
+		return ENOMEM; /* as the real library */
+	if (attr->max_klm_list_size == 0 || attr->max_klm_list_size > AV_MAX_KLMS)
+		return EINVAL;
+	if (!av_pd_find(attr->pd))
+		return ENOENT;
+	return av_context_err(av_context_of(attr->pd->context));
+}
+
+AV_EXPORT struct ibv_exp_mkey_list_container *
+ibv_exp_alloc_mkey_list_memory(struct ibv_exp_mkey_list_container_attr *attr)
+{
+	struct av_context *ctx;
+	struct container *c;
+	int err;
+
+	if (!av_ours(attr->pd->context))
+		return av_exp_absent_null();
+	IBV_EXP_RET_NULL_ON_INVALID_COMP_MASK(attr->comp_mask,
+					      (uint32_t)IBV_EXP_MKEY_LIST_CONTAINER_RESERVED - 1);
+	err = check_alloc(attr);
+	if (err)
+		return av_fail_null(err);
+	ctx = av_context_of(attr->pd->context);
+	c = calloc(1, sizeof(*c));
+	if (!c)
+		return av_fail_null(ENOMEM);
+	c->exp.context = attr->pd->context;
+	c->exp.max_klm_list_size = attr->max_klm_list_size;
+	c->list = av_seg_alloc(ctx->seg, list_bytes(attr->max_klm_list_size));
+	if (c->list)
+		c->handle = av_handles_add(&ctx->klm_lists, c, LIST_LIMIT);
+	if (c->handle)
+		return &c->exp;
+	av_seg_free(ctx->seg, c->list, list_bytes(attr->max_klm_list_size));
+	free(c);
+	return av_fail_null(ENOMEM);
+}
+
+AV_EXPORT int ibv_exp_dealloc_mkey_list_memory(struct ibv_exp_mkey_list_container *mem)
+{
+	struct av_context *ctx;
+	struct container *c;
+
+	if (!av_ours(mem->context))
+		return av_exp_absent();
+	ctx = av_context_of(mem->context);
+	c = find_container(ctx, mem);
+	if (!c)
+		return av_fail_errno(EINVAL);
+	av_handles_remove(&ctx->klm_lists, c->handle);
+	if (!ctx->forked)
+		av_seg_free(ctx->seg, c->list, list_bytes(mem->max_klm_list_size));
+	free(c);
+	return 0;
+}
+
+/* --- work requests --------------------------------------------------------------- */
+
+typedef __typeof__(((struct ibv_exp_send_wr *)NULL)->ext_op.umr) umr_wr;
+
+/* An element's region must be one of this context: keys of others mean something else. */
+static int set_entry(struct av_klm_entry *e, const struct ibv_qp *qp, const struct ibv_mr *mr,
+		     uint64_t addr, uint64_t length, uint64_t stride)
+{
+	if (!mr || mr->context != qp->context)
+		return EINVAL;
+	*e = (struct av_klm_entry){
+		.key = mr->lkey, .addr = addr, .length = length, .stride = stride};
+	return 0;
+}
+
+static int translate_list(struct av_klm_entry *entries, const struct ibv_qp *qp, const umr_wr *umr)
+{
+	int err = 0;
+
+	for (uint32_t i = 0; i < umr->num_mrs && err == 0; i++) {
+		const struct ibv_exp_mem_region *r = &umr->mem_list.mem_reg_list[i];
+
+		err = set_entry(&entries[i], qp, r->mr, r->base_addr, r->length, 0);
+	}
+	return err;
+}
+
+static int translate_blocks(struct av_klm_entry *entries, const struct ibv_qp *qp,
+			    const umr_wr *umr)
+{
+	int err = 0;
+
+	for (uint32_t i = 0; i < umr->num_mrs && err == 0; i++) {
+		const struct ibv_exp_mem_repeat_block *b =
+			&umr->mem_list.rb.mem_repeat_block_list[i];
+
+		err = set_entry(&entries[i], qp, b->mr, b->base_addr, b->byte_count[0],
+				b->stride[0]);
+	}
+	return err;
+}
+
+/* Of equal length, but for a last one that may be shorter. */
+static int check_fixed(const struct av_klm_entry *entries, uint32_t count)
+{
+	uint64_t entity = entries[0].length;
+
+	if (entity == 0 || entity > AV_MAX_ENTITY_BYTES)
+		return EINVAL;
+	for (uint32_t i = 1; i < count; i++)
+		if (i + 1 < count ? entries[i].length != entity : entries[i].length > entity)
+			return EINVAL;
+	return 0;
+}
+
+/* What a request to fill says of itself, before its list is looked at. */
+static int check_fill(const struct av_mr *key, const umr_wr *umr)
+{
+	bool repeat = umr->umr_type == IBV_EXP_UMR_REPEAT,
+	     fixed = umr->umr_type == IBV_EXP_UMR_MR_LIST_FIXED_SIZE;
+
+	if (!repeat && !fixed && umr->umr_type != IBV_EXP_UMR_MR_LIST)
+		return EINVAL;
+	if (fixed != key->fixed || umr->num_mrs == 0 || umr->num_mrs > key->klms)
+		return EINVAL;
+	if (umr->exp_access & ~RIGHTS || av_region_check_access((uint32_t)umr->exp_access))
+		return EINVAL;
+	if (!repeat)
+		return umr->mem_list.mem_reg_list ? 0 : EINVAL;
+	if (umr->mem_list.rb.stride_dim != 1)
+		return ENOMEM; /* as the real library, which says -ENOMEM */
+	return umr->mem_list.rb.mem_repeat_block_list && umr->mem_list.rb.repeat_count &&
+			       umr->mem_list.rb.repeat_count[0] > 0
+		       ? 0
+		       : EINVAL;
+}
+
+static int build_list(struct av_klm_entry *entries, const struct ibv_qp *qp, const umr_wr *umr,
+		      struct av_sq_special *req)
+{
+	bool repeat = umr->umr_type == IBV_EXP_UMR_REPEAT;
+	int err = repeat ? translate_blocks(entries, qp, umr) : translate_list(entries, qp, umr);
+
+	req->rights = (uint32_t)umr->exp_access;
+	req->base = umr->base_addr;
+	req->rounds = repeat ? umr->mem_list.rb.repeat_count[0] : 1;
+	req->count = umr->num_mrs;
+	if (err == 0 && umr->umr_type == IBV_EXP_UMR_MR_LIST_FIXED_SIZE)
+		err = check_fixed(entries, umr->num_mrs);
+	return err ? err : av_klm_layout(entries, umr->num_mrs, req->rounds, req->base);
+}
+
+static int fill_inline(struct av_qp *qp, const umr_wr *umr, const struct av_sq_special *with_key)
+{
+	struct av_klm_entry entries[AV_MAX_INLINE_KLMS];
+	struct av_sq_special req = *with_key;
+	int err;
+
+	if (umr->num_mrs > qp->inline_klms)
+		return EINVAL;
+	err = build_list(entries, &qp->ibv, umr, &req);
+	req.inlined = entries;
+	return err ? err : av_post_special(qp, &req);
+}
+
+static int fill_from_container(struct av_qp *qp, const umr_wr *umr, struct av_sq_special *req)
+{
+	struct av_context *ctx = av_context_of(qp->ibv.context);
+	struct container *c = find_container(ctx, umr->memory_objects);
+	int err;
+
+	if (!c || umr->num_mrs > c->exp.max_klm_list_size)
+		return EINVAL;
+	req->list = c->list;
+	err = build_list(av_seg_at(ctx->seg, c->list, list_bytes(umr->num_mrs)), &qp->ibv, umr,
+			 req);
+	return err ? err : av_post_special(qp, req);
+}
+
+static int post_umr(struct av_qp *qp, const struct ibv_exp_send_wr *wr, struct av_sq_special *req)
+{
+	const umr_wr *umr = &wr->ext_op.umr;
+	const struct ibv_mr *ibv = umr->modified_mr;
+	const struct av_mr *key = ibv && ibv->context == qp->ibv.context ? find_key(ibv) : NULL;
+	int err;
+
+	if (!qp->umr || !key)
+		return EINVAL;
+	req->key = ibv->lkey;
+	if (wr->exp_opcode == IBV_EXP_WR_UMR_INVALIDATE)
+		return av_post_special(qp, req);
+	err = check_fill(key, umr);
+	if (err)
+		return err;
+	return wr->exp_send_flags & IBV_EXP_SEND_INLINE ? fill_inline(qp, umr, req)
+							: fill_from_container(qp, umr, req);
+}
+
+bool av_exp_is_special(const struct ibv_exp_send_wr *wr)
+{
+	return wr->exp_opcode == IBV_EXP_WR_NOP || wr->exp_opcode == IBV_EXP_WR_UMR_FILL ||
+	       wr->exp_opcode == IBV_EXP_WR_UMR_INVALIDATE;
+}
+
+int av_exp_post_special(struct av_qp *qp, const struct ibv_exp_send_wr *wr)
+{
+	struct av_sq_special req = {
+		.wr_id = wr->wr_id,
+		.opcode = (uint32_t)wr->exp_opcode,
+		.flags = (uint32_t)wr->exp_send_flags & ~(uint32_t)IBV_SEND_INLINE,
+	};
+
+	if ((wr->exp_send_flags & ~(uint64_t)SEND_FLAGS) ||
+	    (qp->ibv.qp_type != IBV_QPT_RC && qp->ibv.qp_type != IBV_QPT_XRC_SEND))
+		return EINVAL;
+	return wr->exp_opcode == IBV_EXP_WR_NOP ? av_post_special(qp, &req)
+						: post_umr(qp, wr, &req);
+}

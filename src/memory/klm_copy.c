@@ -1,0 +1,254 @@
+/* SPDX-License-Identifier: MIT */
+/* Copies to and from UMR spans, and atomics. */
+#include "memory/klm_copy.h"
+
+#include <sched.h>
+#include <sys/uio.h>
+
+#include "copy/copy.h"
+#include "copy/pieces.h"
+#include "memory/vm.h"
+#include "memory/klm_iter.h"
+
+#define SMALL	     1024u /* bytes of a piece beyond which a system call of its own costs little */
+#define PAIRS	     128u
+#define BOUNCE_BYTES 8192u
+#define PATIENCE     64u /* looks at a key that is being changed before everything is put back */
+
+/* A piece of the destination and what is to be written there. */
+struct pair {
+	const struct av_span *d, *s;
+	uint64_t doff, soff, bytes;
+};
+
+/* Small pieces that wait to be moved by one call, to or from @runs of memory in the other process.
+ */
+struct batch {
+	uint32_t count, runs;
+	uint64_t used; /* of the bounce buffer */
+	struct pair pair[PAIRS];
+	struct iovec remote[PAIRS];
+	uint8_t *at[PAIRS];	/* where each piece is in the buffer, */
+	uint8_t *run_at[PAIRS]; /* and each run */
+	struct iovec local[PAIRS * AV_PIECES_MAX];
+	uint8_t room[BOUNCE_BYTES + AV_PIECES_LINE] AV_ALIGNED(AV_PIECES_LINE);
+};
+
+static bool is_small(const struct pair *p)
+{
+	return p->bytes <= SMALL && !p->d->local != !p->s->local && !p->d->odp && !p->s->odp &&
+	       !p->d->null && !p->s->null;
+}
+
+/* Each run cut where it wants to be cut, copy/pieces.h. Return: number of pieces of the buffer */
+static size_t cut_runs(struct batch *b)
+{
+	struct av_pieces cut;
+	size_t count = 0;
+
+	for (uint32_t i = 0; i < b->runs; i++) {
+		av_pieces_cut(&cut, (uintptr_t)b->remote[i].iov_base, b->run_at[i],
+			      b->remote[i].iov_len);
+		for (size_t k = 0; k < cut.count; k++)
+			b->local[count++] = cut.at[k];
+	}
+	return count;
+}
+
+static uint64_t move_batch(struct batch *b)
+{
+	bool write = !b->pair[0].d->local;
+	struct av_seg *seg = write ? b->pair[0].d->seg : b->pair[0].s->seg;
+	ssize_t n = av_vm_call(write, seg, b->local, cut_runs(b), b->remote, b->runs);
+
+	return n > 0 ? (uint64_t)n : 0;
+}
+
+/* What was read goes where it belongs in order, whole words at a time; what was written is there.
+ */
+static bool placed(const struct batch *b, uint32_t i)
+{
+	const struct pair *p = &b->pair[i];
+
+	return !p->d->local ||
+	       av_copy((uint8_t *)p->d->local + p->doff, b->at[i], p->bytes) == AV_COPY_OK;
+}
+
+/* What the one call leaves undone is done piece by piece, which finds out what was wrong. */
+static enum av_xfer flush(struct batch *b)
+{
+	uint64_t moved = b->count > 0 ? move_batch(b) : 0;
+	enum av_xfer ret = AV_XFER_OK;
+
+	for (uint32_t i = 0; i < b->count && ret == AV_XFER_OK; i++) {
+		const struct pair *p = &b->pair[i];
+
+		if (moved >= p->bytes && placed(b, i)) {
+			moved -= p->bytes;
+			continue;
+		}
+		moved = 0;
+		ret = av_xfer_copy_span(p->d, p->doff, p->s, p->soff, p->bytes);
+	}
+	b->count = b->runs = 0;
+	b->used = 0;
+	return ret;
+}
+
+/* Room in the buffer, at the place in a line of 64 bytes that the other process' bytes have; so
+ * those of one run lie together there, too. */
+static uint8_t *room_for(struct batch *b, uint64_t remote, uint64_t bytes)
+{
+	uint8_t *at = b->room + b->used + ((remote - b->used) & (AV_PIECES_LINE - 1));
+
+	b->used = (uint64_t)(at - b->room) + bytes;
+	return at;
+}
+
+/* Note the other process' bytes of a piece, in one run with those before if they lie together. */
+static void add(struct batch *b, const struct pair *p, uint64_t remote, uint8_t *at)
+{
+	struct iovec *last = b->runs ? &b->remote[b->runs - 1] : NULL;
+
+	b->at[b->count] = at;
+	b->pair[b->count++] = *p;
+	if (last && (uintptr_t)last->iov_base + last->iov_len == remote) {
+		last->iov_len += p->bytes;
+		return;
+	}
+	b->run_at[b->runs] = at;
+	b->remote[b->runs++] =
+		(struct iovec){.iov_base = (void *)(uintptr_t)remote, .iov_len = p->bytes};
+}
+
+static enum av_xfer add_write(struct batch *b, const struct pair *p)
+{
+	uint64_t to = p->d->addr + p->doff;
+	uint8_t *at = room_for(b, to, p->bytes);
+
+	if (av_copy(at, (const uint8_t *)p->s->local + p->soff, p->bytes) != AV_COPY_OK) {
+		enum av_xfer ret = flush(b);
+
+		return ret == AV_XFER_OK ? av_xfer_copy_span(p->d, p->doff, p->s, p->soff, p->bytes)
+					 : ret;
+	}
+	add(b, p, to, at);
+	return AV_XFER_OK;
+}
+
+static enum av_xfer move(struct batch *b, const struct pair *p)
+{
+	bool full = b->count == PAIRS || b->used + AV_PIECES_LINE + p->bytes > BOUNCE_BYTES;
+	enum av_xfer ret = AV_XFER_OK;
+
+	if (!is_small(p)) {
+		ret = flush(b);
+		return ret == AV_XFER_OK ? av_xfer_copy_span(p->d, p->doff, p->s, p->soff, p->bytes)
+					 : ret;
+	}
+	if (full)
+		ret = flush(b);
+	if (ret != AV_XFER_OK)
+		return ret;
+	if (!p->d->local)
+		return add_write(b, p);
+	add(b, p, p->s->addr + p->soff, room_for(b, p->s->addr + p->soff, p->bytes));
+	return AV_XFER_OK;
+}
+
+/* The first @bytes of one run to another, which both have them. */
+static enum av_xfer copy_runs(const struct av_run *d, const struct av_run *s, uint64_t bytes)
+{
+	struct pair p = {.d = d->at, .s = s->at};
+	enum av_xfer ret = AV_XFER_OK;
+	struct batch batch;
+
+	batch.count = batch.runs = 0;
+	batch.used = 0;
+	while (bytes > 0 && ret == AV_XFER_OK) {
+		uint64_t dleft = p.d->length - p.doff, sleft = p.s->length - p.soff;
+
+		p.bytes = dleft < sleft ? dleft : sleft;
+		p.bytes = p.bytes < bytes ? p.bytes : bytes;
+		ret = move(&batch, &p);
+		bytes -= p.bytes;
+		p.doff += p.bytes;
+		p.soff += p.bytes;
+		if (p.doff == p.d->length)
+			p.d++, p.doff = 0;
+		if (p.soff == p.s->length)
+			p.s++, p.soff = 0;
+	}
+	return ret == AV_XFER_OK ? flush(&batch) : ret;
+}
+
+static enum av_xfer reach_of(enum av_mem_fault found, enum av_xfer fault)
+{
+	return found == AV_MEM_OK ? AV_XFER_OK : found == AV_MEM_BUSY ? AV_XFER_BUSY : fault;
+}
+
+/* Both ends' next pieces, or neither's. */
+static enum av_xfer expand(const struct pair *p, struct av_run *d, struct av_run *s)
+{
+	enum av_xfer ret =
+		reach_of(av_klm_iter_expand(p->d, p->doff, p->bytes, d), AV_XFER_DST_FAULT);
+
+	if (ret != AV_XFER_OK)
+		return ret;
+	ret = reach_of(av_klm_iter_expand(p->s, p->soff, p->bytes, s), AV_XFER_SRC_FAULT);
+	if (ret != AV_XFER_OK)
+		av_klm_iter_drop(d);
+	return ret;
+}
+
+enum av_xfer av_klm_copy(const struct av_span *d, uint64_t doff, const struct av_span *s,
+			 uint64_t soff, uint64_t bytes)
+{
+	struct pair p = {d, s, doff, soff, bytes};
+	struct av_run to, from;
+	unsigned int looks = 0;
+
+	while (p.bytes > 0) {
+		enum av_xfer ret = expand(&p, &to, &from);
+		uint64_t n;
+
+		if (ret == AV_XFER_BUSY && ++looks < PATIENCE) {
+			sched_yield();
+			continue;
+		}
+		if (ret != AV_XFER_OK)
+			return ret;
+		n = to.bytes < from.bytes ? to.bytes : from.bytes;
+		ret = copy_runs(&to, &from, n);
+		av_klm_iter_drop(&to);
+		av_klm_iter_drop(&from);
+		if (ret != AV_XFER_OK)
+			return ret;
+		p.doff += n;
+		p.soff += n;
+		p.bytes -= n;
+		looks = 0;
+	}
+	return AV_XFER_OK;
+}
+
+/* Of a null region nothing is there: 0. */
+enum av_xfer av_klm_atomic(const struct av_span *span, const struct av_atomic *atomic,
+			   struct av_operand *old)
+{
+	struct av_run run;
+	enum av_mem_fault found = av_klm_iter_expand(span, 0, span->length, &run);
+	const struct av_span *operand = run.at;
+	enum av_xfer ret = AV_XFER_OK;
+
+	if (found != AV_MEM_OK)
+		return found == AV_MEM_BUSY ? AV_XFER_BUSY : AV_XFER_DST_FAULT;
+	if (operand->null)
+		*old = (struct av_operand){.word = {0}};
+	else if (operand->length < span->length || (operand->addr & (span->length - 1)))
+		ret = AV_XFER_SPLIT;
+	else
+		ret = av_xfer_atomic(operand, atomic, old);
+	av_klm_iter_drop(&run);
+	return ret;
+}

@@ -1,0 +1,162 @@
+/* SPDX-License-Identifier: MIT */
+/* Walking down the lists of UMR keys. */
+#include "memory/klm_iter.h"
+
+#include "base/limits.h"
+#include "memory/klm_list.h"
+#include "memory/key.h"
+
+static_assert(AV_RUN_HOLDS > AV_KLM_DEPTH + 1, "the keys on the way to one piece");
+
+static void release(struct av_holds *holds)
+{
+	for (uint32_t i = 0; i < holds->count; i++)
+		av_pin_end(holds->at[i].pin);
+	holds->count = 0;
+}
+
+/* Keep a key alive, if it is not already. Return: false if there is no room to */
+static bool hold(struct av_holds *holds, struct av_seg *seg, uint32_t key)
+{
+	struct av_pin *pin;
+
+	for (uint32_t i = holds->count; i-- > 0;)
+		if (holds->at[i].key == key && holds->at[i].seg == seg)
+			return true;
+	pin = holds->count < AV_RUN_HOLDS ? av_pin_begin(seg, key) : NULL;
+	if (!pin)
+		return false;
+	holds->at[holds->count].seg = seg;
+	holds->at[holds->count].key = key;
+	holds->at[holds->count++].pin = pin;
+	return true;
+}
+
+/* The last element that begins at or before byte @at of a round, which is not an empty one. */
+static uint32_t find(const struct av_klm_list *list, uint32_t count, uint64_t at)
+{
+	uint32_t first = 0, behind = count;
+
+	while (behind - first > 1) {
+		uint32_t middle = first + (behind - first) / 2;
+
+		if (list->at[middle].start <= at)
+			first = middle;
+		else
+			behind = middle;
+	}
+	return first;
+}
+
+/* Where an UMR span's first bytes are, one step down; as many as lie together. */
+static bool descend(const struct av_span *span, struct av_mem_request *to)
+{
+	const struct av_key *k = span->indirect;
+	const struct av_klm_list *list = av_seg_at(span->seg, k->addr, sizeof(*list));
+	uint64_t offset = span->addr - k->base, round = list ? list->round : 0, at;
+	uint32_t count = list ? list->count : 0;
+	struct av_klm_entry e;
+
+	if (count == 0 || round == 0 || !av_seg_at(span->seg, k->addr, av_klm_bytes(count)))
+		return false;
+	at = offset % round;
+	e = list->at[find(list, count, at)];
+	if (at < e.start || at - e.start >= e.length)
+		return false; /* a list that contradicts itself */
+	at -= e.start;
+	to->key = e.key;
+	to->addr = e.addr + offset / round * e.stride + at;
+	to->length = e.length - at < span->length ? e.length - at : span->length;
+	return true;
+}
+
+/* Down to the bytes that an UMR span begins with. */
+static enum av_mem_fault first_piece(const struct av_span *span, struct av_holds *holds,
+				     struct av_span *piece)
+{
+	uint32_t access = span->writes ? IBV_ACCESS_LOCAL_WRITE : 0;
+
+	*piece = *span;
+	for (unsigned int depth = 0; depth < AV_KLM_DEPTH; depth++) {
+		struct av_mem_request req = {.pd = piece->indirect->pd, .access = access};
+		enum av_mem_fault fault;
+		struct av_seg *seg;
+
+		if (!descend(piece, &req))
+			return AV_MEM_RANGE;
+		seg = av_mem_key_owner(piece->seg, req.key);
+		if (!seg || !av_key_entry(seg, req.key))
+			return AV_MEM_NO_KEY;
+		if (!hold(holds, seg, req.key))
+			return AV_MEM_BUSY;
+		fault = av_mem_resolve(seg, &req, piece);
+		if (fault != AV_MEM_OK)
+			return fault;
+		if (!piece->indirect)
+			return AV_MEM_OK;
+	}
+	return AV_MEM_DEPTH;
+}
+
+static struct av_span part_of(const struct av_span *span, uint64_t offset, uint64_t bytes)
+{
+	struct av_span part = *span;
+
+	if (part.local)
+		part.local = (uint8_t *)part.local + offset;
+	part.addr += offset;
+	part.length = bytes;
+	part.pin = NULL;
+	return part;
+}
+
+enum av_mem_fault av_klm_iter_check(const struct av_span *span)
+{
+	enum av_mem_fault fault = AV_MEM_OK;
+	struct av_holds holds = {0};
+	struct av_span piece;
+
+	for (uint64_t done = 0; done < span->length && fault == AV_MEM_OK; done += piece.length) {
+		struct av_span rest = part_of(span, done, span->length - done);
+
+		fault = first_piece(&rest, &holds, &piece);
+		if (fault == AV_MEM_BUSY && holds.count > 0) { /* perhaps by these */
+			release(&holds);
+			fault = first_piece(&rest, &holds, &piece);
+		}
+	}
+	release(&holds);
+	return fault;
+}
+
+enum av_mem_fault av_klm_iter_expand(const struct av_span *span, uint64_t offset, uint64_t bytes,
+				     struct av_run *run)
+{
+	run->count = 0;
+	run->bytes = 0;
+	run->holds.count = 0;
+	if (!span->indirect) {
+		run->at[run->count++] = part_of(span, offset, bytes);
+		run->bytes = bytes;
+		return AV_MEM_OK;
+	}
+	while (run->bytes < bytes && run->count < AV_RUN_PIECES) {
+		struct av_span rest = part_of(span, offset + run->bytes, bytes - run->bytes);
+		enum av_mem_fault fault = first_piece(&rest, &run->holds, &run->at[run->count]);
+
+		if (fault != AV_MEM_OK && run->count > 0)
+			break; /* it will be found again when these are done */
+		if (fault != AV_MEM_OK) {
+			av_klm_iter_drop(run);
+			return fault;
+		}
+		run->bytes += run->at[run->count++].length;
+	}
+	return AV_MEM_OK;
+}
+
+void av_klm_iter_drop(struct av_run *run)
+{
+	release(&run->holds);
+	run->count = 0;
+}

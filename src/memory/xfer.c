@@ -1,0 +1,433 @@
+/* SPDX-License-Identifier: MIT */
+/* Copies between translated lists, and atomics, by whichever way the bytes are reached. */
+#include "memory/xfer.h"
+
+#include <errno.h>
+#include <string.h>
+#include <sys/uio.h>
+
+#include "copy/copy.h"
+#include "copy/pieces.h"
+#include "registry/directory.h"
+#include "memory/klm_copy.h"
+#include "memory/odp_access.h"
+#include "memory/vm.h"
+#include "observe/log.h"
+
+#define PAGE	     4096u
+#define BOUNCE_BYTES 8192u
+
+static enum av_xfer refused(struct av_seg *seg)
+{
+	if (!atomic_exchange(&seg->vm_refused, true))
+		av_log(AV_LOG_WARN,
+		       "the kernel does not let this process read and write the memory of process "
+		       "%d (Yama, "
+		       "seccomp, "
+		       "another PID or user namespace, or a non-dumpable program): SEND works "
+		       "through shared "
+		       "memory, "
+		       "RDMA READ, WRITE and atomics between the two fail; see 'anyverbs doctor'",
+		       (int)seg->pid);
+	return AV_XFER_REFUSED;
+}
+
+/* One process_vm call: @l, consecutive pieces of this process' memory, against the other's at
+ * @remote. */
+static ssize_t vm_call(bool write, struct av_seg *seg, const struct iovec *l, size_t count,
+		       uint64_t remote, uint64_t bytes)
+{
+	struct iovec r = {.iov_base = (void *)(uintptr_t)remote, .iov_len = bytes};
+
+	return av_vm_call(write, seg, l, count, &r, 1);
+}
+
+/* What a failed call means. @local is where this process' end stopped; @write: it was the source.
+ */
+static enum av_xfer vm_failure(int err, bool write, struct av_seg *seg, const void *local)
+{
+	bool local_bad;
+
+	switch (err) {
+	case EFAULT:
+		local_bad = av_copy_probe(local, !write) == AV_COPY_FAULT;
+		return local_bad == write ? AV_XFER_SRC_FAULT : AV_XFER_DST_FAULT;
+	case EPERM:
+	case ENOSYS:
+		return refused(seg);
+	case ESRCH:
+		return AV_XFER_GONE;
+	default: /* ENOMEM: the kernel could not; the remote side's fault as far as anybody can tell
+		  */
+		return write ? AV_XFER_DST_FAULT : AV_XFER_SRC_FAULT;
+	}
+}
+
+/* Source and destination are equally aligned. */
+static enum av_xfer vm_read_aligned(uint8_t *dst, struct av_seg *seg, uint64_t src, uint64_t bytes)
+{
+	struct av_pieces pieces;
+
+	while (bytes > 0) {
+		ssize_t n;
+
+		av_pieces_cut(&pieces, (uintptr_t)dst, dst, bytes);
+		n = vm_call(false, seg, pieces.at, pieces.count, src, bytes);
+		if (n < 0)
+			return vm_failure((int)-n, false, seg, dst);
+		dst += n;
+		src += (uint64_t)n;
+		bytes -= (uint64_t)n;
+	}
+	return AV_XFER_OK;
+}
+
+/* Through a buffer, of which av_copy() makes whole words, the last one last. */
+static enum av_xfer vm_read_bounced(uint8_t *dst, struct av_seg *seg, uint64_t src, uint64_t bytes)
+{
+	uint8_t room[BOUNCE_BYTES + AV_PIECES_LINE] AV_ALIGNED(AV_PIECES_LINE);
+
+	while (bytes > 0) {
+		/* pieces end with a page of the destination, not within a word */
+		uint64_t n = BOUNCE_BYTES - ((uintptr_t)dst & (PAGE - 1));
+		uint8_t *bounce =
+			room + src % AV_PIECES_LINE; /* what is read does not tear, either */
+		enum av_xfer ret;
+
+		n = n < bytes ? n : bytes;
+		ret = vm_read_aligned(bounce, seg, src, n);
+		if (ret != AV_XFER_OK)
+			return ret;
+		if (av_copy(dst, bounce, n) != AV_COPY_OK)
+			return AV_XFER_DST_FAULT;
+		dst += n;
+		src += n;
+		bytes -= n;
+	}
+	return AV_XFER_OK;
+}
+
+/* Not only for READ: a WRITE that had to wait may be executed by the process it writes to. */
+static enum av_xfer vm_read(uint8_t *dst, struct av_seg *seg, uint64_t src, uint64_t bytes)
+{
+	if (((uintptr_t)dst - src) % AV_PIECES_LINE)
+		return vm_read_bounced(dst, seg, src, bytes);
+	return vm_read_aligned(dst, seg, src, bytes);
+}
+
+/* Source and destination are equally aligned. */
+static enum av_xfer vm_write_aligned(struct av_seg *seg, uint64_t dst, const uint8_t *src,
+				     uint64_t bytes)
+{
+	struct av_pieces pieces;
+
+	while (bytes > 0) {
+		ssize_t n;
+
+		av_pieces_cut(&pieces, dst, src, bytes);
+		n = vm_call(true, seg, pieces.at, pieces.count, dst, bytes);
+		if (n < 0)
+			return vm_failure((int)-n, true, seg, src);
+		dst += (uint64_t)n;
+		src += n;
+		bytes -= (uint64_t)n;
+	}
+	return AV_XFER_OK;
+}
+
+/* Through a buffer whose page offset is the destination's. */
+static enum av_xfer vm_write_bounced(struct av_seg *seg, uint64_t dst, const uint8_t *src,
+				     uint64_t bytes)
+{
+	uint8_t room[BOUNCE_BYTES + PAGE];
+
+	while (bytes > 0) {
+		uint8_t *bounce = room + ((dst - (uintptr_t)room) & (PAGE - 1));
+		uint64_t n = BOUNCE_BYTES -
+			     (dst & (PAGE - 1)); /* pieces end with a page, not within a word */
+		enum av_xfer ret;
+
+		n = n < bytes ? n : bytes;
+		if (av_copy(bounce, src, n) != AV_COPY_OK)
+			return AV_XFER_SRC_FAULT;
+		ret = vm_write_aligned(seg, dst, bounce, n);
+		if (ret != AV_XFER_OK)
+			return ret;
+		dst += n;
+		src += n;
+		bytes -= n;
+	}
+	return AV_XFER_OK;
+}
+
+static enum av_xfer vm_write(struct av_seg *seg, uint64_t dst, const void *src, uint64_t bytes)
+{
+	if ((dst - (uintptr_t)src) % AV_PIECES_LINE)
+		return vm_write_bounced(seg, dst, src, bytes);
+	return vm_write_aligned(seg, dst, src, bytes);
+}
+
+/* Source and destination overlap so that ascending order would destroy the source: pieces from the
+ * end. */
+static enum av_xfer own_copy_backwards(uint8_t *dst, const uint8_t *src, uint64_t bytes)
+{
+	uint8_t bounce[BOUNCE_BYTES];
+
+	while (bytes > 0) {
+		uint64_t n = bytes < BOUNCE_BYTES ? bytes : BOUNCE_BYTES;
+
+		bytes -= n;
+		if (av_copy(bounce, src + bytes, n) != AV_COPY_OK)
+			return AV_XFER_SRC_FAULT;
+		if (av_copy(dst + bytes, bounce, n) != AV_COPY_OK)
+			return AV_XFER_DST_FAULT;
+	}
+	return AV_XFER_OK;
+}
+
+/* Which end stopped a copy is found by looking at each page of the source: rare, and exact enough
+ * for a status. */
+static bool source_is_bad(const uint8_t *src, uint64_t bytes)
+{
+	for (uint64_t off = 0; off < bytes; off += PAGE)
+		if (av_copy_probe(src + off, 0) == AV_COPY_FAULT)
+			return true;
+	return av_copy_probe(src + bytes - 1, 0) == AV_COPY_FAULT;
+}
+
+static enum av_xfer own_copy(uint8_t *dst, const uint8_t *src, uint64_t bytes)
+{
+	if (av_unlikely(av_copy_destroys(dst, src, bytes)))
+		return own_copy_backwards(dst, src, bytes);
+	if (av_likely(av_copy(dst, src, bytes) == AV_COPY_OK))
+		return AV_XFER_OK;
+	return source_is_bad(src, bytes) ? AV_XFER_SRC_FAULT : AV_XFER_DST_FAULT;
+}
+
+/* Bytes of a null region: there is nothing to read them from. */
+static enum av_xfer write_zeros(const struct av_span *d, uint64_t doff, uint64_t bytes)
+{
+	static const uint8_t zeros[BOUNCE_BYTES];
+
+	while (bytes > 0) {
+		uint64_t n = bytes < BOUNCE_BYTES ? bytes : BOUNCE_BYTES;
+		enum av_xfer ret = d->local ? own_copy((uint8_t *)d->local + doff, zeros, n)
+					    : vm_write(d->seg, d->addr + doff, zeros, n);
+
+		if (ret != AV_XFER_OK)
+			return ret;
+		doff += n;
+		bytes -= n;
+	}
+	return AV_XFER_OK;
+}
+
+static enum av_xfer move_piece(const struct av_span *d, uint64_t doff, const struct av_span *s,
+			       uint64_t soff, uint64_t bytes)
+{
+	uint8_t *dl = d->local ? (uint8_t *)d->local + doff : NULL;
+	const uint8_t *sl = s->local ? (const uint8_t *)s->local + soff : NULL;
+
+	if (av_unlikely(d->null))
+		return AV_XFER_OK;
+	if (av_unlikely(s->null))
+		return write_zeros(d, doff, bytes);
+	if (dl && sl)
+		return own_copy(dl, sl, bytes);
+	if (dl)
+		return vm_read(dl, s->seg, s->addr + soff, bytes);
+	if (sl)
+		return vm_write(d->seg, d->addr + doff, sl, bytes);
+	return AV_XFER_REFUSED;
+}
+
+/* The same, with the page fault events of memory that is paged on demand. */
+enum av_xfer av_xfer_copy_span(const struct av_span *d, uint64_t doff, const struct av_span *s,
+			       uint64_t soff, uint64_t bytes)
+{
+	struct av_odp_access write, read;
+	enum av_xfer ret;
+
+	if (av_likely(!d->odp && !s->odp))
+		return move_piece(d, doff, s, soff, bytes);
+	if (d->odp)
+		av_odp_begin(d->seg, d->addr + doff, bytes, true, &write);
+	if (s->odp)
+		av_odp_begin(s->seg, s->addr + soff, bytes, false, &read);
+	ret = move_piece(d, doff, s, soff, bytes);
+	if (s->odp && (ret == AV_XFER_OK || ret == AV_XFER_SRC_FAULT))
+		av_odp_end(&read, ret == AV_XFER_OK);
+	if (d->odp && (ret == AV_XFER_OK || ret == AV_XFER_DST_FAULT))
+		av_odp_end(&write, ret == AV_XFER_OK);
+	return ret;
+}
+
+static enum av_xfer copy_piece(const struct av_span *d, uint64_t doff, const struct av_span *s,
+			       uint64_t soff, uint64_t bytes)
+{
+	if (av_unlikely(d->indirect || s->indirect))
+		return av_klm_copy(d, doff, s, soff, bytes);
+	return av_xfer_copy_span(d, doff, s, soff, bytes);
+}
+
+enum av_xfer av_xfer_copy(const struct av_spans *dst, const struct av_spans *src)
+{
+	return av_xfer_copy_part(dst, src, dst->bytes);
+}
+
+enum av_xfer av_xfer_copy_part(const struct av_spans *dst, const struct av_spans *src,
+			       uint64_t bytes)
+{
+	uint64_t left = bytes, doff = 0, soff = 0;
+	const struct av_span *d = dst->at, *s = src->at;
+
+	while (left > 0) {
+		uint64_t n =
+			d->length - doff < s->length - soff ? d->length - doff : s->length - soff;
+		enum av_xfer ret;
+
+		if (n > left)
+			n = left;
+		ret = copy_piece(d, doff, s, soff, n);
+		if (ret != AV_XFER_OK)
+			return ret;
+		left -= n;
+		doff += n;
+		soff += n;
+		if (doff == d->length) {
+			d++;
+			doff = 0;
+		}
+		if (soff == s->length) {
+			s++;
+			soff = 0;
+		}
+	}
+	return AV_XFER_OK;
+}
+
+/* --- atomics --------------------------------------------------------------------- */
+
+static bool all_ones(const struct av_operand *mask)
+{
+	return mask->word[0] == UINT64_MAX;
+}
+
+/*
+ * Operands within a word: by exchanging the aligned word around them, which the processor's own
+ * stores to the rest of it do not meet. The word is in one page and in the same block of the lock
+ * as the operand.
+ */
+static enum av_copy_result own_in_word(uint8_t *p, const struct av_atomic *a,
+				       struct av_operand *old)
+{
+	unsigned int shift = 8 * (unsigned int)((uintptr_t)p % sizeof(uint64_t));
+	uint64_t bits = UINT64_MAX >> (64 - 8 * a->bytes) << shift, seen, was;
+	uint8_t *word = p - (uintptr_t)p % sizeof(uint64_t);
+	struct av_operand new;
+	enum av_copy_result ret = av_copy(&was, word, sizeof(was));
+
+	do {
+		if (ret != AV_COPY_OK)
+			return ret;
+		seen = was;
+		old->word[0] = (seen & bits) >> shift;
+		(void)!av_atomic_apply(a, old, &new);
+		ret = av_copy_cmp_swap(word, seen, (seen & ~bits) | ((new.word[0] << shift) & bits),
+				       &was);
+	} while (ret != AV_COPY_OK || was != seen);
+	return AV_COPY_OK;
+}
+
+/* Operands of several words: the lock is what makes them atomic. */
+static enum av_copy_result own_wide(uint8_t *p, const struct av_atomic *a, struct av_operand *old)
+{
+	struct av_operand new;
+
+	if (av_copy(old, p, a->bytes) != AV_COPY_OK)
+		return AV_COPY_FAULT;
+	if (av_atomic_apply(a, old, &new))
+		return av_copy(p, &new, a->bytes);
+	return av_copy_probe(p, 1); /* memory that may not be written is a fault in any case */
+}
+
+static enum av_xfer own_atomic(void *p, const struct av_atomic *a, struct av_operand *old)
+{
+	enum av_copy_result ret;
+
+	if (a->bytes > sizeof(uint64_t))
+		ret = own_wide(p, a, old);
+	else if (a->bytes < sizeof(uint64_t) || a->swapped)
+		ret = own_in_word(p, a, old);
+	else if (a->op == AV_ATOMIC_ADD && a->mask.word[0] == 0)
+		ret = av_copy_fetch_add(p, a->value.word[0], &old->word[0]);
+	else if (a->op == AV_ATOMIC_CMP_SWAP && all_ones(&a->mask) && all_ones(&a->compare_mask))
+		ret = av_copy_cmp_swap(p, a->compare.word[0], a->value.word[0], &old->word[0]);
+	else
+		ret = own_in_word(p, a, old);
+	return ret == AV_COPY_OK ? AV_XFER_OK : AV_XFER_DST_FAULT;
+}
+
+/* Read if it depends on what is there, modify, write; the caller holds the operand's lock. */
+static enum av_xfer vm_atomic(struct av_seg *seg, uint64_t addr, const struct av_atomic *a,
+			      struct av_operand *old)
+{
+	uint8_t room[2 * AV_PIECES_LINE] AV_ALIGNED(AV_PIECES_LINE),
+		*place = &room[addr % AV_PIECES_LINE]; /* equally aligned */
+	enum av_xfer ret = AV_XFER_OK;
+	struct av_operand new;
+
+	if (a->op != AV_ATOMIC_SWAP)
+		ret = vm_read((uint8_t *)old, seg, addr, a->bytes);
+	if (ret == AV_XFER_SRC_FAULT)
+		return AV_XFER_DST_FAULT;
+	if (ret != AV_XFER_OK || !av_atomic_apply(a, old, &new))
+		return ret;
+	memcpy(place, &new, a->bytes);
+	return vm_write_aligned(seg, addr, place, a->bytes);
+}
+
+static enum av_xfer atomic(const struct av_span *span, const struct av_atomic *a,
+			   struct av_operand *old)
+{
+	struct av_lock *lock = span->pages_owner
+				       ? av_dir_atomic_lock((pid_t)span->pages_owner, span->offset)
+				       : av_dir_atomic_lock(span->seg->pid, span->addr);
+	enum av_xfer ret;
+
+	/* Bring the page in before the lock is taken: nobody waits for a page while others wait for
+	 * the lock.
+	 */
+	if (span->local) {
+		if (av_copy_probe(span->local, 0) != AV_COPY_OK)
+			return AV_XFER_DST_FAULT;
+	} else {
+		ret = vm_read((uint8_t *)old, span->seg, span->addr, a->bytes);
+		if (ret != AV_XFER_OK)
+			return ret == AV_XFER_SRC_FAULT ? AV_XFER_DST_FAULT : ret;
+	}
+	av_lock_acquire_plain(lock);
+	if (span->local)
+		ret = own_atomic(span->local, a, old);
+	else
+		ret = vm_atomic(span->seg, span->addr, a, old);
+	av_lock_release(lock);
+	return ret;
+}
+
+enum av_xfer av_xfer_atomic(const struct av_span *span, const struct av_atomic *a,
+			    struct av_operand *old)
+{
+	struct av_odp_access access;
+	enum av_xfer ret;
+
+	if (av_unlikely(span->indirect))
+		return av_klm_atomic(span, a, old);
+	if (av_likely(!span->odp))
+		return atomic(span, a, old);
+	av_odp_begin(span->seg, span->addr, span->length, true, &access);
+	ret = atomic(span, a, old);
+	if (ret == AV_XFER_OK || ret == AV_XFER_DST_FAULT)
+		av_odp_end(&access, ret == AV_XFER_OK);
+	return ret;
+}

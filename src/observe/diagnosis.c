@@ -1,0 +1,200 @@
+/* SPDX-License-Identifier: MIT */
+/* Drafts, and their recording. */
+#include "observe/diagnosis.h"
+
+#include <errno.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/setting.h"
+#include "observe/explain.h"
+#include "observe/log.h"
+#include "observe/verb.h"
+
+#define IN_A_ROW_NS 1000000000ull /* what happens again later than that is told again */
+
+static __thread struct {
+	struct av_flight_record draft;
+	struct av_flight_record last; /* recorded, but for its times */
+	uint64_t last_ns;
+} mine;
+
+_Atomic bool av_explain_on;
+
+static uint64_t began_ns; /* what is older is of a process that had this one's number */
+static char device[sizeof(((struct av_flight_record *)0)->device)];
+static _Atomic int devices; /* different ones that were opened: 0, 1, 2 or more */
+
+struct av_flight_record *av_diag_pending(void)
+{
+	return &mine.draft;
+}
+
+struct av_flight_record *av_diag_note(enum av_check check, uint64_t wanted, uint64_t limit)
+{
+	memset(&mine.draft, 0, sizeof(mine.draft));
+	mine.draft.check = (uint16_t)check;
+	mine.draft.wanted = wanted;
+	mine.draft.limit = limit;
+	mine.draft.has = AV_HAS_MEASURE;
+	return &mine.draft;
+}
+
+void av_diag_verb(int err, enum av_check check, uint64_t wanted, uint64_t limit)
+{
+	av_diag_note(check, wanted, limit)->error = err;
+}
+
+void av_refuse_object(int err, enum av_flight_object object, uint32_t number)
+{
+	if (mine.draft.error != err) {
+		av_diag_verb(err, av_check_of_errno(err), 0, 0);
+		mine.draft.has = 0;
+	}
+	mine.draft.object = (uint8_t)object;
+	mine.draft.number = number;
+	mine.draft.has |= AV_HAS_OBJECT;
+}
+
+void av_diag_drop(void)
+{
+	memset(&mine.draft, 0, sizeof(mine.draft));
+}
+
+static uint64_t clock_ns(clockid_t clock)
+{
+	struct timespec t;
+
+	clock_gettime(clock, &t);
+	return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
+}
+
+static void complete(struct av_flight_record *r)
+{
+	r->by = (int32_t)getpid();
+	if (!r->pid)
+		r->pid = r->by;
+	snprintf(r->process, sizeof(r->process), "%s", program_invocation_short_name);
+	if (!r->device[0] && atomic_load(&devices) == 1)
+		memcpy(r->device, device, sizeof(r->device));
+}
+
+/* The same again at once? Then only the 2nd, 4th, 8th ... time is worth a record. */
+static bool is_news(struct av_flight_record *r, uint64_t now_ns)
+{
+	uint32_t repeats = mine.last.repeats ? mine.last.repeats : 1;
+
+	r->repeats = mine.last.repeats;
+	if (mine.last_ns == 0 || now_ns - mine.last_ns > IN_A_ROW_NS ||
+	    memcmp(r, &mine.last, sizeof(*r))) {
+		r->repeats = 0;
+		mine.last = *r;
+		mine.last_ns = now_ns;
+		return true;
+	}
+	mine.last_ns = now_ns;
+	mine.last.repeats = r->repeats = repeats + 1;
+	return (r->repeats & (r->repeats - 1)) == 0;
+}
+
+static void print(const struct av_flight_record *r)
+{
+	char text[AV_EXPLAIN_MAX];
+
+	av_log_raw(text, av_explain(r, text));
+}
+
+void av_report(void)
+{
+	struct av_flight_record r = mine.draft;
+	uint64_t now = av_now_ns();
+	int saved = errno;
+
+	av_diag_drop();
+	complete(&r);
+	if (is_news(&r, now)) {
+		r.monotonic_ns = clock_ns(CLOCK_MONOTONIC);
+		r.time_ns = clock_ns(CLOCK_REALTIME);
+		av_flight_append(&r);
+		if (av_explaining() && r.pid == r.by)
+			print(&r);
+	}
+	errno = saved;
+}
+
+void av_report_beside(const struct av_flight_record *record)
+{
+	struct av_flight_record before = mine.draft;
+
+	mine.draft = *record;
+	av_report();
+	mine.draft = before;
+}
+
+int av_refused(const char *function, int err)
+{
+	struct av_flight_record *r = &mine.draft;
+
+	if (r->error != err) /* of something that was overcome, or not said */
+		memset(r, 0, sizeof(*r));
+	if (r->check == AV_CHECK_NONE)
+		r->check = (uint16_t)av_check_of_errno(err);
+	r->kind = AV_FLIGHT_REFUSAL;
+	r->verb = av_verb_of(function);
+	r->error = err;
+	r->has |= AV_HAS_VERB;
+	av_report();
+	return err;
+}
+
+void av_diag_device(const char *name)
+{
+	static struct av_setting setting = {"ANYVERBS_EXPLAIN", "1", 0};
+
+	if (atomic_load(&devices) == 0) {
+		began_ns = clock_ns(CLOCK_REALTIME);
+		snprintf(device, sizeof(device), "%s", name);
+		atomic_store(&devices, 1);
+	} else if (strncmp(device, name, sizeof(device) - 1)) {
+		atomic_store(&devices, 2);
+	}
+	atomic_store(&av_explain_on, av_setting_is(&setting));
+}
+
+/* Write what others have recorded of this process. Return: number of the next record */
+static uint64_t tell(const struct av_flight_file *file, uint64_t at)
+{
+	uint64_t next = av_flight_next(file);
+	struct av_flight_record r;
+	int saved = errno;
+
+	if (at < av_flight_first(next) || at > next)
+		at = av_flight_first(next);
+	for (; at < next; at++)
+		if (av_flight_read(file, at, &r) && r.pid == (int32_t)getpid() && r.by != r.pid &&
+		    r.time_ns >= began_ns)
+			print(&r);
+	errno = saved;
+	return next;
+}
+
+/* @at: where reading has come to; one thread at a time reads. */
+void av_explain_others(void)
+{
+	static atomic_flag busy = ATOMIC_FLAG_INIT;
+	static uint64_t at;
+	const struct av_flight_file *file;
+
+	if (atomic_flag_test_and_set(&busy))
+		return;
+	file = av_flight_own();
+	if (file) {
+		at = tell(file, at);
+		av_flight_own_end();
+	}
+	atomic_flag_clear(&busy);
+}

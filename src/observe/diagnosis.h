@@ -1,0 +1,71 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Leaving a record of a failure. Who finds something wrong says so where it is found, into a draft
+ * that each thread has: the check, by how much, whatever else is known there. Who reports the
+ * failure to the program completes the draft and has it recorded. What was never reported is
+ * overwritten by the next failure.
+ *
+ * All of this is for paths that fail; it preserves errno, takes no lock and may be called with any
+ * held.
+ */
+#ifndef AV_OBSERVE_DIAGNOSIS_H
+#define AV_OBSERVE_DIAGNOSIS_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/compiler.h"
+#include "observe/check.h"
+#include "observe/flight.h"
+
+#define AV_COLD __attribute__((cold, noinline))
+
+/* Begin a draft: what failed, and what the check compared. Return: it, to be added to */
+AV_COLD struct av_flight_record *av_diag_note(enum av_check check, uint64_t wanted, uint64_t limit);
+
+/* The same of a verb that is going to fail. Return: @err, which the compiler knows */
+AV_COLD void av_diag_verb(int err, enum av_check check, uint64_t wanted, uint64_t limit);
+static inline int av_refuse(int err, enum av_check check, uint64_t wanted, uint64_t limit)
+{
+	av_diag_verb(err, check, wanted, limit);
+	return err;
+}
+
+/* The draft as it is; with AV_CHECK_NONE if nobody has said anything. */
+AV_COLD struct av_flight_record *av_diag_pending(void);
+
+/* Record the draft, which is empty afterwards. */
+AV_COLD void av_report(void);
+
+/* Record another failure than the one whose draft this may be, which stays. */
+AV_COLD void av_report_beside(const struct av_flight_record *record);
+
+/* A verb fails with @err. Return: @err */
+AV_COLD int av_refused(const char *function, int err);
+
+/*
+ * A verb of that object is going to fail with @err: adds it to what av_refuse() has said, or says
+ * what the value means by itself.
+ */
+AV_COLD void av_refuse_object(int err, enum av_flight_object object, uint32_t number);
+
+/* Forget the draft: it was no failure, after all. */
+AV_COLD void av_diag_drop(void);
+
+/* A device is opened: what is refused from now on is that device's, unless there are several. */
+void av_diag_device(const char *name);
+
+/*
+ * With ANYVERBS_EXPLAIN=1 what is recorded of this process is written to standard error, too. What
+ * others have recorded of it is written by this, which is called when the program learns of a
+ * failure.
+ */
+static inline bool av_explaining(void)
+{
+	extern _Atomic bool av_explain_on;
+
+	return av_unlikely(__atomic_load_n((const bool *)&av_explain_on, __ATOMIC_RELAXED));
+}
+AV_COLD void av_explain_others(void);
+
+#endif

@@ -1,0 +1,82 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * madvise(2) of the program's, for memory that is adopted (memory/adopt.h): discarding it must
+ * leave zeros, and MADV_FREE must go on working, though the pages are not private any more.
+ * Everything else goes to the kernel as it is.
+ *
+ * What does not come through here (the system call by number, the C library's own) reaches us as an
+ * event of userfaultfd: memory/odp_notify.c.
+ */
+#include <errno.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "base/checked.h"
+#include "verbs/export.h"
+#include "memory/adopt.h"
+#include "memory/adopt_held.h"
+#include "memory/vma.h"
+
+static int kernel(uint64_t addr, uint64_t len, int advice)
+{
+	return (int)syscall(SYS_madvise, addr, len, advice);
+}
+
+/* Pages that may be freed may also be kept: of those that are adopted nothing need be done. */
+static int free_others(int maps, uint64_t addr, uint64_t end)
+{
+	struct av_adopt_piece piece;
+	int ret = 0;
+
+	while (ret == 0 && av_adopt_next(maps, addr, end, &piece)) {
+		if (piece.begin > addr)
+			ret = kernel(addr, piece.begin - addr, MADV_FREE);
+		addr = piece.end;
+	}
+	return ret == 0 && addr < end ? kernel(addr, end - addr, MADV_FREE) : ret;
+}
+
+static int free_pages(uint64_t addr, uint64_t len)
+{
+	int maps = av_vma_open_own();
+	int ret;
+
+	if (maps < 0)
+		return kernel(addr, len, MADV_FREE);
+	ret = free_others(maps, addr, addr + len);
+	syscall(SYS_close, maps);
+	return ret;
+}
+
+/* Pages that come or go meanwhile are discarded in the other place, too. */
+static int discard(uint64_t addr, uint64_t len)
+{
+	uint64_t before;
+	int ret;
+
+	do {
+		before = av_adopt_exchange_settle();
+		ret = kernel(addr, len, MADV_DONTNEED);
+		if (ret == 0 && av_unlikely(av_adopt_any())) {
+			int saved = errno;
+
+			av_adopt_discard(addr, len);
+			errno = saved;
+		}
+	} while (ret == 0 && av_unlikely(av_adopt_exchange_settle() != before));
+	return ret;
+}
+
+AV_EXPORT int madvise(void *start, size_t len, int advice)
+{
+	uint64_t addr = (uintptr_t)start, page = (uint64_t)sysconf(_SC_PAGESIZE);
+
+	if (addr % page || len > UINT64_MAX - addr - page)
+		return kernel(addr, len, advice);
+	if (advice == MADV_DONTNEED)
+		return discard(addr, av_round_up(len, page)); /* as the kernel does */
+	if (advice == MADV_FREE && av_unlikely(av_adopt_any()))
+		return free_pages(addr, av_round_up(len, page));
+	return kernel(addr, len, advice);
+}

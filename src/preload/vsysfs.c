@@ -1,0 +1,432 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The tree of the virtual sysfs, as a table of path patterns. A pattern's last component may be a
+ * placeholder in angle brackets, which stands for as many names as there are devices, rows of a
+ * table, network interfaces, statistics. What a directory contains follows from the table: every
+ * pattern that is one component longer.
+ *
+ * In the kernel's sysfs the entries of /sys/class/infiniband are symbolic links to directories
+ * below /sys/devices; here they are the directories themselves. "device" is a link, as there: its
+ * target's name identifies the device.
+ */
+#include "preload/vsysfs.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/sysmacros.h>
+
+#include "preload/vsysfs_show.h"
+#include "memory/odp_counters.h"
+#include "observe/counters.h"
+
+#define NAME_BYTES                                                                              \
+	64 /* of what a placeholder stands for, with its NUL: IBV_SYSFS_NAME_MAX is the longest \
+	    */
+
+struct av_vsysfs_row {
+	const char *pattern;
+	enum av_vsysfs_kind kind;
+	bool shared;
+	av_vsysfs_show *show; /* of a file or link */
+};
+
+#define IB     "/sys/class/infiniband"
+#define IBDEV  IB "/<dev>"
+#define PORT   IBDEV "/ports/1"
+#define VERBS  "/sys/class/infiniband_verbs"
+#define UVERBS VERBS "/<uverbs>"
+#define MAD    "/sys/class/infiniband_mad"
+#define BUS    "/sys/devices/virtual/anyverbs"
+#define BUSDEV BUS "/<bus>"
+#define DEBUG  "/sys/kernel/debug/mlx5"
+#define DEVDIR "/dev/infiniband"
+
+#define DIR(pattern)                                \
+	{                                           \
+		pattern, AV_VSYSFS_DIR, false, NULL \
+	}
+#define SHARED_DIR(pattern)                        \
+	{                                          \
+		pattern, AV_VSYSFS_DIR, true, NULL \
+	}
+#define FILE(pattern, show)                          \
+	{                                            \
+		pattern, AV_VSYSFS_FILE, false, show \
+	}
+#define SHARED_FILE(pattern, show)                  \
+	{                                           \
+		pattern, AV_VSYSFS_FILE, true, show \
+	}
+#define LINK(pattern, show)                          \
+	{                                            \
+		pattern, AV_VSYSFS_LINK, false, show \
+	}
+#define SHARED_CHAR(pattern)                        \
+	{                                           \
+		pattern, AV_VSYSFS_CHAR, true, NULL \
+	}
+
+static const struct av_vsysfs_row rows[] = {
+	SHARED_DIR(IB),
+	DIR(IBDEV),
+	FILE(IBDEV "/node_type", av_show_node_type),
+	FILE(IBDEV "/node_guid", av_show_node_guid),
+	FILE(IBDEV "/sys_image_guid", av_show_sys_image_guid),
+	FILE(IBDEV "/fw_ver", av_show_fw_ver),
+	FILE(IBDEV "/hw_rev", av_show_hw_rev),
+	FILE(IBDEV "/hca_type", av_show_hca_type),
+	FILE(IBDEV "/board_id", av_show_board_id),
+	FILE(IBDEV "/node_desc", av_show_node_desc),
+	FILE(IBDEV "/uevent", av_show_ib_uevent),
+	LINK(IBDEV "/device", av_show_link_to_bus),
+	DIR(IBDEV "/ports"),
+	DIR(PORT),
+	FILE(PORT "/state", av_show_state),
+	FILE(PORT "/phys_state", av_show_phys_state),
+	FILE(PORT "/rate", av_show_rate),
+	FILE(PORT "/lid", av_show_lid),
+	FILE(PORT "/lid_mask_count", av_show_lid_mask_count),
+	FILE(PORT "/sm_lid", av_show_sm_lid),
+	FILE(PORT "/sm_sl", av_show_sm_sl),
+	FILE(PORT "/cap_mask", av_show_cap_mask),
+	FILE(PORT "/link_layer", av_show_link_layer),
+	DIR(PORT "/gids"),
+	FILE(PORT "/gids/<gid>", av_show_gid),
+	DIR(PORT "/gid_attrs"),
+	DIR(PORT "/gid_attrs/types"),
+	FILE(PORT "/gid_attrs/types/<gid>", av_show_gid_type),
+	DIR(PORT "/gid_attrs/ndevs"),
+	FILE(PORT "/gid_attrs/ndevs/<gid>", av_show_gid_ndev),
+	DIR(PORT "/pkeys"),
+	FILE(PORT "/pkeys/<pkey>", av_show_pkey),
+	DIR(PORT "/counters"),
+	FILE(PORT "/counters/<counter>", av_show_counter),
+	DIR(PORT "/hw_counters"),
+	FILE(PORT "/hw_counters/<hw_counter>", av_show_counter),
+
+	SHARED_DIR(VERBS),
+	SHARED_FILE(VERBS "/abi_version", av_show_verbs_abi),
+	DIR(UVERBS),
+	FILE(UVERBS "/ibdev", av_show_ibdev),
+	FILE(UVERBS "/abi_version", av_show_uverbs_abi),
+	FILE(UVERBS "/dev", av_show_dev),
+	FILE(UVERBS "/uevent", av_show_uverbs_uevent),
+	LINK(UVERBS "/device", av_show_link_to_bus),
+	FILE(UVERBS "/<odp>", av_show_odp),
+
+	SHARED_DIR(MAD),
+	SHARED_FILE(MAD "/abi_version", av_show_mad_abi),
+
+	DIR(BUS),
+	DIR(BUSDEV),
+	FILE(BUSDEV "/vendor", av_show_vendor),
+	FILE(BUSDEV "/device", av_show_device),
+	FILE(BUSDEV "/numa_node", av_show_numa_node),
+	FILE(BUSDEV "/local_cpus", av_show_local_cpus),
+	FILE(BUSDEV "/local_cpulist", av_show_local_cpulist),
+	FILE(BUSDEV "/uevent", av_show_bus_uevent),
+	DIR(BUSDEV "/infiniband"),
+	LINK(BUSDEV "/infiniband/<dev>", av_show_link_to_ib),
+	DIR(BUSDEV "/infiniband_verbs"),
+	LINK(BUSDEV "/infiniband_verbs/<uverbs>", av_show_link_to_uverbs),
+	DIR(BUSDEV "/net"),
+	LINK(BUSDEV "/net/<net>", av_show_link_to_net),
+
+	SHARED_DIR(DEBUG),
+	DIR(DEBUG "/<bus>"),
+	DIR(DEBUG "/<bus>/odp_stats"),
+	FILE(DEBUG "/<bus>/odp_stats/<odp_debug>", av_show_odp),
+
+	SHARED_DIR(DEVDIR),
+	SHARED_CHAR(DEVDIR "/<uverbs>"),
+};
+
+/* What a path says about the thing it names; the visitors of placeholders get it with each name. */
+struct binding {
+	const struct av_device *dev;
+	unsigned int index;
+};
+
+/* Called for one name a placeholder stands for; returns false to see no more. */
+typedef bool visit_name(void *arg, const char *name, const struct binding *binding);
+
+/* Visit the names of the devices: of all, or of the one that the path has named already. */
+static void each_device(const struct binding *b, size_t name_offset, visit_name *visit, void *arg)
+{
+	unsigned int count;
+	struct av_device *const *list = av_devices(&count);
+
+	for (unsigned int i = 0; i < count; i++) {
+		struct binding one = {.dev = list[i]};
+
+		if (b->dev && b->dev != one.dev)
+			continue;
+		if (!visit(arg, (const char *)one.dev + name_offset, &one))
+			return;
+	}
+}
+
+static void each_dev(const struct binding *b, visit_name *visit, void *arg)
+{
+	each_device(b, offsetof(struct av_device, ibv.name), visit, arg);
+}
+
+static void each_uverbs(const struct binding *b, visit_name *visit, void *arg)
+{
+	each_device(b, offsetof(struct av_device, ibv.dev_name), visit, arg);
+}
+
+static void each_bus(const struct binding *b, visit_name *visit, void *arg)
+{
+	each_device(b, offsetof(struct av_device, pci_name), visit, arg);
+}
+
+static void each_number(const struct binding *b, unsigned int count, visit_name *visit, void *arg)
+{
+	char name[16];
+
+	for (unsigned int i = 0; i < count; i++) {
+		struct binding one = {.dev = b->dev, .index = i};
+
+		snprintf(name, sizeof(name), "%u", i);
+		if (!visit(arg, name, &one))
+			return;
+	}
+}
+
+static void each_gid(const struct binding *b, visit_name *visit, void *arg)
+{
+	each_number(b, (unsigned int)b->dev->port.gid_tbl_len, visit, arg);
+}
+
+static void each_pkey(const struct binding *b, visit_name *visit, void *arg)
+{
+	each_number(b, b->dev->port.pkey_tbl_len, visit, arg);
+}
+
+/* The ODP statistics of one set; the index is that of av_odp_counter_info[]. */
+static void each_counter(const struct binding *b, bool debug, visit_name *visit, void *arg)
+{
+	for (unsigned int i = 0; i < AV_ODP_COUNTER_N; i++) {
+		struct binding one = {.dev = b->dev, .index = i};
+
+		if (av_odp_counter_info[i].debug == debug &&
+		    !visit(arg, av_odp_counter_info[i].name, &one))
+			return;
+	}
+}
+
+static void each_odp(const struct binding *b, visit_name *visit, void *arg)
+{
+	each_counter(b, false, visit, arg);
+}
+
+static void each_odp_debug(const struct binding *b, visit_name *visit, void *arg)
+{
+	each_counter(b, true, visit, arg);
+}
+
+/* The port's counters of one folder; the index is that of av_counter_info[]. */
+static void each_port_counter(const struct binding *b, unsigned int scope, visit_name *visit,
+			      void *arg)
+{
+	for (unsigned int i = 0; i < av_counter_count; i++) {
+		struct binding one = {.dev = b->dev, .index = i};
+
+		if ((av_counter_info[i].scope & scope) &&
+		    !visit(arg, av_counter_info[i].name, &one))
+			return;
+	}
+}
+
+static void each_counters(const struct binding *b, visit_name *visit, void *arg)
+{
+	each_port_counter(b, AV_SCOPE_PORT, visit, arg);
+}
+
+static void each_hw_counters(const struct binding *b, visit_name *visit, void *arg)
+{
+	each_port_counter(b, AV_SCOPE_HW, visit, arg);
+}
+
+static bool is_repeated(const struct av_gid *gids, unsigned int i)
+{
+	for (unsigned int j = 0; j < i; j++)
+		if (!strcmp(gids[j].ifname, gids[i].ifname))
+			return true;
+	return false;
+}
+
+/* The interfaces that the GIDs come from, each once. */
+static void each_net(const struct binding *b, visit_name *visit, void *arg)
+{
+	struct av_gid gids[AV_GID_MAX];
+	unsigned int count = av_device_gids(b->dev, gids);
+
+	for (unsigned int i = 0; i < count; i++)
+		if (gids[i].ifname[0] && !is_repeated(gids, i) && !visit(arg, gids[i].ifname, b))
+			return;
+}
+
+static const struct {
+	const char *text;
+	void (*each)(const struct binding *b, visit_name *visit, void *arg);
+} placeholders[] = {
+	{"<dev>", each_dev},	      {"<uverbs>", each_uverbs},
+	{"<bus>", each_bus},	      {"<gid>", each_gid},
+	{"<pkey>", each_pkey},	      {"<net>", each_net},
+	{"<odp>", each_odp},	      {"<odp_debug>", each_odp_debug},
+	{"<counter>", each_counters}, {"<hw_counter>", each_hw_counters},
+};
+
+/* Visit the names that a pattern's component stands for: itself, or its placeholder's. */
+static void each_name(const char *component, size_t len, const struct binding *b, visit_name *visit,
+		      void *arg)
+{
+	char name[NAME_BYTES];
+
+	for (size_t i = 0; i < AV_ARRAY_SIZE(placeholders); i++)
+		if (strlen(placeholders[i].text) == len &&
+		    !memcmp(component, placeholders[i].text, len)) {
+			placeholders[i].each(b, visit, arg);
+			return;
+		}
+	memcpy(name, component, len);
+	name[len] = '\0';
+	visit(arg, name, b);
+}
+
+/* A search for one name among those a component stands for. */
+struct search {
+	const char *name;
+	size_t len;
+	bool found;
+	struct binding binding;
+};
+
+static bool compare_name(void *arg, const char *name, const struct binding *binding)
+{
+	struct search *search = arg;
+
+	if (strlen(name) != search->len || memcmp(name, search->name, search->len))
+		return true;
+	search->found = true;
+	search->binding = *binding;
+	return false;
+}
+
+static bool match_component(const char *pattern, size_t pattern_len, const char *name, size_t len,
+			    struct binding *b)
+{
+	struct search search = {.name = name, .len = len};
+
+	if (pattern[0] != '<')
+		return pattern_len == len && !memcmp(pattern, name, len);
+	each_name(pattern, pattern_len, b, compare_name, &search);
+	if (search.found)
+		*b = search.binding;
+	return search.found;
+}
+
+static bool match(const char *pattern, const char *path, struct binding *b)
+{
+	size_t pattern_len, len;
+
+	while (*pattern == '/' && *path == '/') {
+		pattern_len = strcspn(++pattern, "/");
+		len = strcspn(++path, "/");
+		if (!match_component(pattern, pattern_len, path, len, b))
+			return false;
+		pattern += pattern_len;
+		path += len;
+	}
+	return !*pattern && !*path;
+}
+
+bool av_vsysfs_has_prefix(const char *path)
+{
+	static const char *const prefixes[] = {IB, BUS, DEBUG,
+					       DEVDIR}; /* IB is how VERBS and MAD begin, too */
+
+	for (size_t i = 0; i < AV_ARRAY_SIZE(prefixes); i++)
+		if (!strncmp(path, prefixes[i], strlen(prefixes[i])))
+			return true;
+	return false;
+}
+
+bool av_vsysfs_lookup(const char *path, struct av_vsysfs_node *node)
+{
+	size_t len = strlen(path);
+
+	if (len >= sizeof(node->path) || !av_vsysfs_has_prefix(path))
+		return false;
+	for (size_t i = 0; i < AV_ARRAY_SIZE(rows); i++) {
+		struct binding b = {0};
+
+		if (!match(rows[i].pattern, path, &b))
+			continue;
+		node->row = &rows[i];
+		node->kind = rows[i].kind;
+		node->shared = rows[i].shared;
+		node->dev = b.dev;
+		node->index = b.index;
+		memcpy(node->path, path, len + 1);
+		return true;
+	}
+	return false;
+}
+
+ssize_t av_vsysfs_read(const struct av_vsysfs_node *node, char bytes[AV_VSYSFS_CONTENT_BYTES])
+{
+	return node->row->show ? node->row->show(node, bytes) : -EINVAL;
+}
+
+/* A listing in progress. */
+struct listing {
+	av_vsysfs_visit *visit;
+	void *arg;
+	enum av_vsysfs_kind kind; /* of the row being visited */
+	bool stopped;
+};
+
+static bool list_name(void *arg, const char *name, const struct binding *binding)
+{
+	struct listing *listing = arg;
+
+	listing->stopped = !listing->visit(listing->arg, name, listing->kind);
+	return !listing->stopped;
+}
+
+void av_vsysfs_list(const struct av_vsysfs_node *dir, av_vsysfs_visit *visit, void *arg)
+{
+	struct listing listing = {.visit = visit, .arg = arg};
+	struct binding b = {.dev = dir->dev, .index = dir->index};
+	size_t len = strlen(dir->row->pattern);
+	const char *rest;
+
+	for (size_t i = 0; i < AV_ARRAY_SIZE(rows) && !listing.stopped; i++) {
+		if (strncmp(rows[i].pattern, dir->row->pattern, len) || rows[i].pattern[len] != '/')
+			continue;
+		rest = rows[i].pattern + len + 1;
+		if (strchr(rest, '/'))
+			continue;
+		listing.kind = rows[i].kind;
+		each_name(rest, strlen(rest), &b, list_name, &listing);
+	}
+}
+
+uint64_t av_vsysfs_ino(const char *path)
+{
+	uint64_t hash = 0xcbf29ce484222325u; /* FNV-1a */
+
+	for (; *path; path++)
+		hash = (hash ^ (uint8_t)*path) * 0x100000001b3u;
+	/* Without the sign bit, which some programs do not print well. */
+	return hash >> 1 | 1;
+}
+
+dev_t av_vsysfs_rdev(const struct av_device *dev)
+{
+	return makedev(231, 192 + dev->index); /* rdma: IB_UVERBS_MAJOR, IB_UVERBS_BASE_MINOR */
+}

@@ -1,0 +1,188 @@
+/* SPDX-License-Identifier: MIT */
+/* What the functions under the C library's names have in common: whom to pass on to, whose a path
+ * is. */
+#include "preload/vsysfs_libc.h"
+
+#include <dlfcn.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#define FD_LINK_BYTES 48 /* "/proc/thread-self/fd/N" */
+
+void *_Atomic av_vlibc_next[AV_VLIBC_N];
+atomic_bool av_vlibc_handed_out;
+
+/* Depth of av_vsysfs_suspend(); read only where the path is suspect. */
+static __thread int suspended;
+
+static const struct {
+	const char *name;
+	void *otherwise;
+} functions[AV_VLIBC_N] = {
+#define X(name, result, params, otherwise) [AV_VLIBC_##name] = {#name, otherwise},
+	AV_VLIBC_FUNCTIONS(X)
+#undef X
+};
+
+int av_vlibc_bare_fstatat(int dirfd, const char *path, struct stat *st, int flags)
+{
+	return (int)syscall(SYS_newfstatat, dirfd, path, st, flags);
+}
+
+int av_vlibc_bare_stat(const char *path, struct stat *st)
+{
+	return av_vlibc_bare_fstatat(AT_FDCWD, path, st, 0);
+}
+
+int av_vlibc_bare_lstat(const char *path, struct stat *st)
+{
+	return av_vlibc_bare_fstatat(AT_FDCWD, path, st, AT_SYMLINK_NOFOLLOW);
+}
+
+int av_vlibc_bare_fstat(int fd, struct stat *st)
+{
+	return (int)syscall(SYS_fstat, fd, st);
+}
+
+void *av_vlibc_find_next(enum av_vlibc_index index)
+{
+	int saved = errno;
+	void *next = dlsym(RTLD_NEXT, functions[index].name);
+
+	if (!next) {
+		dlerror(); /* the program is not to find our message there */
+		next = functions[index].otherwise;
+	}
+	atomic_store_explicit(&av_vlibc_next[index], next, memory_order_relaxed);
+	errno = saved;
+	return next;
+}
+
+/*
+ * All of them before the program starts, since dlsym() takes a lock: neither a signal handler nor
+ * the child of a multi-threaded process should. What runs before this constructor looks them up one
+ * by one.
+ */
+__attribute__((constructor)) static void find_all(void)
+{
+	for (unsigned int i = 0; i < AV_VLIBC_N; i++)
+		av_vlibc_find_next((enum av_vlibc_index)i);
+}
+
+void av_vsysfs_suspend(bool suspend)
+{
+	suspended += suspend ? 1 : -1;
+}
+
+/*
+ * The virtual path that a descriptor of ours stands for. A memfd's link in /proc is "/memfd:NAME
+ * (deleted)". Not /proc/self: a thread may have a descriptor table of its own.
+ */
+static bool read_name(int fd, char name[AV_VSYSFS_PATH_BYTES])
+{
+	static const char before[] = "/memfd:", after[] = " (deleted)";
+	char link[FD_LINK_BYTES], target[AV_VSYSFS_PATH_BYTES + sizeof(before) + sizeof(after)];
+	ssize_t len;
+
+	snprintf(link, sizeof(link), "/proc/thread-self/fd/%d", fd);
+	len = av_next_readlink()(link, target, sizeof(target));
+	if (len < (ssize_t)(sizeof(before) + sizeof(after)) || len == (ssize_t)sizeof(target))
+		return false;
+	len -= sizeof(after) - 1;
+	if (memcmp(target, before, sizeof(before) - 1) ||
+	    memcmp(target + len, after, sizeof(after) - 1))
+		return false;
+	len -= sizeof(before) - 1;
+	if (len >= AV_VSYSFS_PATH_BYTES)
+		return false;
+	memcpy(name, target + sizeof(before) - 1, (size_t)len);
+	name[len] = '\0';
+	return true;
+}
+
+bool av_vlibc_node_of(int fd, const struct stat *st, struct av_vsysfs_node *node)
+{
+	char path[AV_VSYSFS_PATH_BYTES];
+	int saved = errno;
+	bool found;
+
+	if (av_likely(st->st_mode != AV_VLIBC_MARK || st->st_nlink))
+		return false;
+	found = read_name(fd, path) && av_vsysfs_lookup(path, node);
+	errno = saved;
+	return found;
+}
+
+/* Make @full of @path, which is relative to @dirfd: false if that is none of our descriptors. */
+static bool find_full_path(int dirfd, const char *path, int how, char full[PATH_MAX],
+			   struct av_vlibc_claim *claim)
+{
+	struct av_vsysfs_node dir;
+	struct stat st;
+	int n;
+
+	if (av_next_fstat()(dirfd, &st) || !av_vlibc_node_of(dirfd, &st, &dir))
+		return false;
+	claim->error = 0;
+	if (!*path && !(how & AV_VLIBC_EMPTY))
+		claim->error = ENOENT;
+	else if (*path && dir.kind != AV_VSYSFS_DIR)
+		claim->error = ENOTDIR;
+	n = snprintf(full, PATH_MAX, "%s%s%s", dir.path, *path ? "/" : "", path);
+	if (n >= PATH_MAX)
+		claim->error = ENAMETOOLONG;
+	return true;
+}
+
+static bool is_the_kernels(const struct av_vsysfs_node *node, int how)
+{
+	struct stat st;
+
+	if (!node->shared || (node->kind == AV_VSYSFS_DIR && (how & AV_VLIBC_UNION)))
+		return false;
+	return !av_next_fstatat()(AT_FDCWD, node->path, &st, AT_SYMLINK_NOFOLLOW);
+}
+
+/* Walk an absolute path. True if it is ours, or fails within the tree. */
+static bool claim_full_path(const char *full, int how, struct av_vlibc_claim *claim)
+{
+	int ret = av_vsysfs_walk(full, how & AV_VLIBC_FOLLOW, &claim->walk);
+
+	claim->error = ret < 0 ? -ret : 0;
+	return ret < 0 || (ret && !is_the_kernels(&claim->walk.node, how));
+}
+
+bool av_vlibc_claim(int *dirfd, const char **path, int how, struct av_vlibc_claim *claim)
+{
+	char full[PATH_MAX];
+	int saved = errno;
+	bool ours;
+
+	if (suspended)
+		return false;
+	if (**path == '/') {
+		ours = claim_full_path(*path, how, claim);
+	} else {
+		if (!find_full_path(*dirfd, *path, how, full, claim)) {
+			errno = saved;
+			return false;
+		}
+		/* An empty path is the descriptor's own node, even if that is a link. */
+		ours = claim->error ||
+		       claim_full_path(full, **path ? how : how & ~AV_VLIBC_FOLLOW, claim);
+	}
+	errno = saved;
+	if (!ours) {
+		*dirfd = AT_FDCWD;
+		*path = claim->walk.path;
+	}
+	return ours;
+}
+
+bool av_vlibc_claim_path(const char **path, int how, struct av_vlibc_claim *claim)
+{
+	int dirfd = AT_FDCWD;
+
+	return av_vlibc_claim(&dirfd, path, how, claim);
+}

@@ -1,0 +1,189 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * How the virtual sysfs is presented: what the functions that we export under the C library's names
+ * have in common. Each of them passes on, after a few instructions, whatever is not about the tree
+ * of vsysfs.h.
+ *
+ * A descriptor that we hand out is a memfd whose name is the virtual path, so it needs no
+ * bookkeeping of ours: it can be duplicated, inherited and closed behind our back. Its mode
+ * (AV_VLIBC_MARK) tells fstat() to look at that name.
+ *
+ * Every function here is called in a stranger's process, perhaps before its main(), in a forked
+ * child, in a signal handler: on the way that passes calls on there is no lock, no allocation and
+ * no thread-local state.
+ */
+#ifndef AV_PRELOAD_VSYSFS_LIBC_H
+#define AV_PRELOAD_VSYSFS_LIBC_H
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <sys/stat.h>
+#include <sys/types.h>
+
+#include "verbs/export.h"
+#include "preload/vsysfs.h"
+
+/* With 64-bit words, the functions whose names end in "64" are the same as those without. */
+_Static_assert(sizeof(struct stat) == sizeof(struct stat64), "one layout of struct stat");
+_Static_assert(sizeof(struct dirent) == sizeof(struct dirent64), "one layout of struct dirent");
+_Static_assert(sizeof(off_t) == 8, "one width of file offsets");
+
+/*
+ * Declares a function of ours that is exported as @name of the C library. Our own name for it keeps
+ * away what the C library's header attaches to its own: that pointers are not NULL, that calls are
+ * checked or redirected.
+ */
+#define AV_LIBC(name)		    __asm__(#name) AV_EXPORT
+#define AV_LIBC_ALIAS(name, target) __asm__(#name) AV_EXPORT __attribute__((alias(#target)))
+
+typedef int av_vlibc_filter(const struct dirent *);
+typedef int av_vlibc_compare(const struct dirent **, const struct dirent **);
+
+/*
+ * The functions behind ours: X(name, type of the result, parameters, what to use if there is none).
+ * Where the last column is NULL, every C library that has callers of the function has the function.
+ */
+#define AV_VLIBC_FUNCTIONS(X)                                                           \
+	X(open, int, (const char *, int, ...), NULL)                                    \
+	X(openat, int, (int, const char *, int, ...), NULL)                             \
+	X(__open_2, int, (const char *, int), NULL)                                     \
+	X(__openat_2, int, (int, const char *, int), NULL)                              \
+	X(fopen, FILE *, (const char *, const char *), NULL)                            \
+	X(access, int, (const char *, int), NULL)                                       \
+	X(faccessat, int, (int, const char *, int, int), NULL)                          \
+	X(euidaccess, int, (const char *, int), NULL)                                   \
+	X(stat, int, (const char *, struct stat *), av_vlibc_bare_stat)                 \
+	X(lstat, int, (const char *, struct stat *), av_vlibc_bare_lstat)               \
+	X(fstat, int, (int, struct stat *), av_vlibc_bare_fstat)                        \
+	X(fstatat, int, (int, const char *, struct stat *, int), av_vlibc_bare_fstatat) \
+	X(__xstat, int, (int, const char *, struct stat *), NULL)                       \
+	X(__lxstat, int, (int, const char *, struct stat *), NULL)                      \
+	X(__fxstat, int, (int, int, struct stat *), NULL)                               \
+	X(__fxstatat, int, (int, int, const char *, struct stat *, int), NULL)          \
+	X(statx, int, (int, const char *, int, unsigned int, struct statx *), NULL)     \
+	X(getxattr, ssize_t, (const char *, const char *, void *, size_t), NULL)        \
+	X(lgetxattr, ssize_t, (const char *, const char *, void *, size_t), NULL)       \
+	X(listxattr, ssize_t, (const char *, char *, size_t), NULL)                     \
+	X(llistxattr, ssize_t, (const char *, char *, size_t), NULL)                    \
+	X(readlink, ssize_t, (const char *, char *, size_t), NULL)                      \
+	X(readlinkat, ssize_t, (int, const char *, char *, size_t), NULL)               \
+	X(__readlink_chk, ssize_t, (const char *, char *, size_t, size_t), NULL)        \
+	X(__readlinkat_chk, ssize_t, (int, const char *, char *, size_t, size_t), NULL) \
+	X(realpath, char *, (const char *, char *), NULL)                               \
+	X(__realpath_chk, char *, (const char *, char *, size_t), NULL)                 \
+	X(opendir, DIR *, (const char *), NULL)                                         \
+	X(fdopendir, DIR *, (int), NULL)                                                \
+	X(closedir, int, (DIR *), NULL)                                                 \
+	X(readdir, struct dirent *, (DIR *), NULL)                                      \
+	X(readdir_r, int, (DIR *, struct dirent *, struct dirent **), NULL)             \
+	X(rewinddir, void, (DIR *), NULL)                                               \
+	X(telldir, long, (DIR *), NULL)                                                 \
+	X(seekdir, void, (DIR *, long), NULL)                                           \
+	X(dirfd, int, (DIR *), NULL)                                                    \
+	X(scandirat, int,                                                               \
+	  (int, const char *, struct dirent ***, av_vlibc_filter *, av_vlibc_compare *), NULL)
+
+enum av_vlibc_index {
+#define X(name, result, params, otherwise) AV_VLIBC_##name,
+	AV_VLIBC_FUNCTIONS(X)
+#undef X
+		AV_VLIBC_N,
+};
+
+/* What has been looked up so far, by enum av_vlibc_index; NULL before. */
+extern void *_Atomic av_vlibc_next[AV_VLIBC_N];
+
+/* Look one up. NULL only for a function that nobody can call. Keeps errno. */
+void *av_vlibc_find_next(enum av_vlibc_index index);
+
+/* av_next_open() ...: the function of the C library, or of whoever else is between it and us. */
+#define X(name, result, params, otherwise)                                         \
+	static inline __typeof__(result(*) params) av_next_##name(void)            \
+	{                                                                          \
+		void *next = atomic_load_explicit(&av_vlibc_next[AV_VLIBC_##name], \
+						  memory_order_relaxed);           \
+                                                                                   \
+		return next ? next : av_vlibc_find_next(AV_VLIBC_##name);          \
+	}
+AV_VLIBC_FUNCTIONS(X)
+#undef X
+
+/* Before release 2.33 the C library exports no stat(): these are system calls. */
+int av_vlibc_bare_stat(const char *path, struct stat *st);
+int av_vlibc_bare_lstat(const char *path, struct stat *st);
+int av_vlibc_bare_fstat(int fd, struct stat *st);
+int av_vlibc_bare_fstatat(int dirfd, const char *path, struct stat *st, int flags);
+
+/* Has this process opened a virtual directory or file? Until then no descriptor needs a second
+ * look. */
+extern atomic_bool av_vlibc_handed_out;
+
+/* May a call with these arguments be ours? If not, it is passed on unchanged. */
+static inline bool av_vlibc_suspects(int dirfd, const char *path)
+{
+	if (!path)
+		return false;
+	if (path[0] != '/')
+		return av_unlikely(dirfd >= 0) &&
+		       atomic_load_explicit(&av_vlibc_handed_out, memory_order_relaxed);
+	return av_unlikely(av_vsysfs_suspects(path));
+}
+
+/* How a path is meant. */
+enum {
+	AV_VLIBC_FOLLOW = 1, /* the link that it may lead to */
+	AV_VLIBC_UNION = 2,  /* a directory's entries are of interest, not only itself */
+	AV_VLIBC_EMPTY = 4,  /* an empty path means the descriptor itself: AT_EMPTY_PATH */
+};
+
+/* The answer of av_vlibc_claim(). */
+struct av_vlibc_claim {
+	int error;		    /* errno, or 0: walk.node is what the path leads to */
+	struct av_vsysfs_walk walk; /* also holds the path to pass on */
+};
+
+/**
+ * av_vlibc_claim() - decide who answers a call that av_vlibc_suspects()
+ * @dirfd, @path: the call's; changed if it has to be passed on with another path
+ * @how:          AV_VLIBC_...
+ * @claim:        out; must live as long as @path is used
+ *
+ * Return: true: we answer, with claim->error or from claim->walk.node. false: pass the call on,
+ * with *dirfd and *path. Keeps errno.
+ */
+AV_MUST_USE bool av_vlibc_claim(int *dirfd, const char **path, int how,
+				struct av_vlibc_claim *claim);
+
+/* The same where there is no dirfd: sets *path to an absolute path if it changes it. */
+AV_MUST_USE bool av_vlibc_claim_path(const char **path, int how, struct av_vlibc_claim *claim);
+
+#define AV_VLIBC_MARK (S_IFREG | S_ISVTX | 0444) /* st_mode of our memfds */
+
+/* If @st, which belongs to @fd, says that it is one of our descriptors, find its node. Keeps errno.
+ */
+AV_MUST_USE bool av_vlibc_node_of(int fd, const struct stat *st, struct av_vsysfs_node *node);
+
+/**
+ * av_vlibc_descriptor() - a new descriptor for a node
+ * @flags: of open(2); its access mode has been checked
+ *
+ * A file's descriptor holds its content as of now. read(2) of any other descriptor fails with
+ * EINVAL. Return: descriptor, or -errno
+ */
+AV_MUST_USE int av_vlibc_descriptor(const struct av_vsysfs_node *node, int flags);
+
+/* open(2) for a node, with all its errors. */
+AV_MUST_USE int av_vlibc_open_node(const struct av_vsysfs_node *node, int flags);
+
+/* Set errno and return -1. */
+static inline int av_vlibc_fail(int error)
+{
+	errno = error;
+	return -1;
+}
+
+#endif

@@ -1,0 +1,101 @@
+/* SPDX-License-Identifier: MIT */
+/* The virtual sysfs: symbolic links and canonical paths. */
+#include "preload/vsysfs_libc.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static ssize_t readlink_suspect(int dirfd, const char *path, char *target, size_t size)
+{
+	char bytes[AV_VSYSFS_CONTENT_BYTES];
+	struct av_vlibc_claim claim;
+	ssize_t len;
+
+	if (!av_vlibc_claim(&dirfd, &path, AV_VLIBC_EMPTY, &claim))
+		return av_next_readlinkat()(dirfd, path, target, size);
+	if (claim.error)
+		return av_vlibc_fail(claim.error);
+	if (claim.walk.node.kind != AV_VSYSFS_LINK || !size)
+		return av_vlibc_fail(*path || !size ? EINVAL : ENOENT);
+	len = av_vsysfs_read(&claim.walk.node, bytes);
+	if (len < 0)
+		return av_vlibc_fail(ENOENT);
+	if ((size_t)len > size)
+		len = (ssize_t)size;
+	memcpy(target, bytes, (size_t)len);
+	return len;
+}
+
+ssize_t av_libc_readlink(const char *path, char *target, size_t size) AV_LIBC(readlink);
+ssize_t av_libc_readlink(const char *path, char *target, size_t size)
+{
+	if (av_unlikely(av_vlibc_suspects(AT_FDCWD, path)))
+		return readlink_suspect(AT_FDCWD, path, target, size);
+	return av_next_readlink()(path, target, size);
+}
+
+ssize_t av_libc_readlinkat(int dirfd, const char *path, char *target, size_t size)
+	AV_LIBC(readlinkat);
+ssize_t av_libc_readlinkat(int dirfd, const char *path, char *target, size_t size)
+{
+	if (av_unlikely(av_vlibc_suspects(dirfd, path)))
+		return readlink_suspect(dirfd, path, target, size);
+	return av_next_readlinkat()(dirfd, path, target, size);
+}
+
+/* What a checked build calls. If the buffer is smaller than it claims, the C library ends the
+ * program. */
+
+ssize_t av_libc_readlink_chk(const char *path, char *target, size_t size, size_t room)
+	AV_LIBC(__readlink_chk);
+ssize_t av_libc_readlink_chk(const char *path, char *target, size_t size, size_t room)
+{
+	if (av_unlikely(av_vlibc_suspects(AT_FDCWD, path)) && size <= room)
+		return readlink_suspect(AT_FDCWD, path, target, size);
+	return av_next___readlink_chk()(path, target, size, room);
+}
+
+ssize_t av_libc_readlinkat_chk(int dirfd, const char *path, char *target, size_t size, size_t room)
+	AV_LIBC(__readlinkat_chk);
+ssize_t av_libc_readlinkat_chk(int dirfd, const char *path, char *target, size_t size, size_t room)
+{
+	if (av_unlikely(av_vlibc_suspects(dirfd, path)) && size <= room)
+		return readlink_suspect(dirfd, path, target, size);
+	return av_next___readlinkat_chk()(dirfd, path, target, size, room);
+}
+
+static char *realpath_suspect(const char *path, char *resolved)
+{
+	struct av_vlibc_claim claim;
+
+	if (!av_vlibc_claim_path(&path, AV_VLIBC_FOLLOW, &claim))
+		return av_next_realpath()(path, resolved);
+	if (claim.error) {
+		errno = claim.error;
+		return NULL;
+	}
+	/* The caller's buffer has PATH_MAX bytes. */
+	return resolved ? strcpy(resolved, claim.walk.node.path) : strdup(claim.walk.node.path);
+}
+
+char *av_libc_realpath(const char *path, char *resolved) AV_LIBC(realpath);
+char *av_libc_realpath(const char *path, char *resolved)
+{
+	if (av_unlikely(av_vlibc_suspects(AT_FDCWD, path)))
+		return realpath_suspect(path, resolved);
+	return av_next_realpath()(path, resolved);
+}
+
+char *av_libc_realpath_chk(const char *path, char *resolved, size_t room) AV_LIBC(__realpath_chk);
+char *av_libc_realpath_chk(const char *path, char *resolved, size_t room)
+{
+	if (av_unlikely(av_vlibc_suspects(AT_FDCWD, path)) && room >= PATH_MAX)
+		return realpath_suspect(path, resolved);
+	return av_next___realpath_chk()(path, resolved, room);
+}
+
+char *av_libc_canonicalize_file_name(const char *path) AV_LIBC(canonicalize_file_name);
+char *av_libc_canonicalize_file_name(const char *path)
+{
+	return av_libc_realpath(path, NULL);
+}

@@ -1,0 +1,332 @@
+/* SPDX-License-Identifier: MIT */
+/* The contents of the virtual files. */
+#include "preload/vsysfs_show.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/sysmacros.h>
+#include <unistd.h>
+
+#include "device/port_rate.h"
+#include "segment/totals.h"
+#include "memory/odp_report.h"
+#include "observe/counters.h"
+
+/* What the interfaces to the kernel say they are: rdma/ib_user_verbs.h, ib_user_mad.h. */
+#define VERBS_ABI_VERSION  6
+#define UVERBS_ABI_VERSION 1
+#define MAD_ABI_VERSION	   5
+
+/* Write text behind the @len bytes that are there, as far as there is room; returns the new length.
+ */
+static AV_PRINTF(3, 4) ssize_t append(char *bytes, ssize_t len, const char *fmt, ...)
+{
+	ssize_t room = AV_VSYSFS_CONTENT_BYTES - len;
+	va_list args;
+	int n;
+
+	va_start(args, fmt);
+	n = vsnprintf(bytes + len, (size_t)room, fmt, args);
+	va_end(args);
+	return len + (n < room ? n : room - 1);
+}
+
+#define put(bytes, ...) append(bytes, 0, __VA_ARGS__)
+
+/* "NUMBER: NAME" */
+static ssize_t put_state(char *bytes, unsigned int number, const char *const *names, size_t count)
+{
+	const char *name = number < count ? names[number] : NULL;
+
+	return put(bytes, "%u: %s\n", number, name ? name : "<unknown>");
+}
+
+static ssize_t put_guid(char *bytes, uint64_t guid)
+{
+	return put(bytes, "%04x:%04x:%04x:%04x\n", (unsigned int)(guid >> 48),
+		   (unsigned int)(guid >> 32) & 0xffff, (unsigned int)(guid >> 16) & 0xffff,
+		   (unsigned int)guid & 0xffff);
+}
+
+ssize_t av_show_node_type(const struct av_vsysfs_node *node, char *bytes)
+{
+	return put(bytes, "%d: CA\n", node->dev->ibv.node_type);
+}
+
+ssize_t av_show_node_guid(const struct av_vsysfs_node *node, char *bytes)
+{
+	return put_guid(bytes, node->dev->guid);
+}
+
+ssize_t av_show_sys_image_guid(const struct av_vsysfs_node *node, char *bytes)
+{
+	return put_guid(bytes, node->dev->guid);
+}
+
+ssize_t av_show_fw_ver(const struct av_vsysfs_node *node, char *bytes)
+{
+	return put(bytes, "%s\n", node->dev->attr.fw_ver);
+}
+
+ssize_t av_show_hw_rev(const struct av_vsysfs_node *node, char *bytes)
+{
+	return put(bytes, "%x\n", node->dev->attr.hw_ver);
+}
+
+ssize_t av_show_hca_type(const struct av_vsysfs_node *node, char *bytes)
+{
+	return put(bytes, "anyverbs\n");
+}
+
+ssize_t av_show_board_id(const struct av_vsysfs_node *node, char *bytes)
+{
+	return put(bytes, "anyverbs\n");
+}
+
+ssize_t av_show_node_desc(const struct av_vsysfs_node *node, char *bytes)
+{
+	return put(bytes, "anyverbs %s\n", node->dev->ibv.name);
+}
+
+ssize_t av_show_ib_uevent(const struct av_vsysfs_node *node, char *bytes)
+{
+	return put(bytes, "NAME=%s\n", node->dev->ibv.name);
+}
+
+ssize_t av_show_state(const struct av_vsysfs_node *node, char *bytes)
+{
+	static const char *const names[] = {"NOP",   "DOWN",   "INIT",
+					    "ARMED", "ACTIVE", "ACTIVE_DEFER"};
+
+	struct ibv_port_attr port;
+
+	av_device_port(node->dev, &port);
+	return put_state(bytes, port.state, names, AV_ARRAY_SIZE(names));
+}
+
+ssize_t av_show_phys_state(const struct av_vsysfs_node *node, char *bytes)
+{
+	/* PortInfo.PortPhysicalState; 0 means "no change" and is not a state. */
+	static const char *const names[] = {NULL,
+					    "Sleep",
+					    "Polling",
+					    "Disabled",
+					    "PortConfigurationTraining",
+					    "LinkUp",
+					    "LinkErrorRecovery",
+					    "Phy Test"};
+	struct ibv_port_attr port;
+
+	av_device_port(node->dev, &port);
+	return put_state(bytes, port.phys_state, names, AV_ARRAY_SIZE(names));
+}
+
+ssize_t av_show_rate(const struct av_vsysfs_node *node, char *bytes)
+{
+	const struct av_port_rate r = av_port_rate(&node->dev->port);
+
+	return put(bytes, "%u%s Gb/sec (%uX %s)\n", r.rate / 10, r.rate % 10 ? ".5" : "", r.lanes,
+		   r.name);
+}
+
+ssize_t av_show_lid(const struct av_vsysfs_node *node, char *bytes)
+{
+	return put(bytes, "0x%x\n", node->dev->port.lid);
+}
+
+ssize_t av_show_lid_mask_count(const struct av_vsysfs_node *node, char *bytes)
+{
+	return put(bytes, "%u\n", node->dev->port.lmc);
+}
+
+ssize_t av_show_sm_lid(const struct av_vsysfs_node *node, char *bytes)
+{
+	return put(bytes, "0x%x\n", node->dev->port.sm_lid);
+}
+
+ssize_t av_show_sm_sl(const struct av_vsysfs_node *node, char *bytes)
+{
+	return put(bytes, "%u\n", node->dev->port.sm_sl);
+}
+
+ssize_t av_show_cap_mask(const struct av_vsysfs_node *node, char *bytes)
+{
+	return put(bytes, "0x%08x\n", node->dev->port.port_cap_flags);
+}
+
+ssize_t av_show_link_layer(const struct av_vsysfs_node *node, char *bytes)
+{
+	bool ethernet = node->dev->link_layer == IBV_LINK_LAYER_ETHERNET;
+
+	return put(bytes, "%s\n", ethernet ? "Ethernet" : "InfiniBand");
+}
+
+ssize_t av_show_pkey(const struct av_vsysfs_node *node, char *bytes)
+{
+	return put(bytes, "0x%04x\n", AV_PKEY_DEFAULT);
+}
+
+/* The row of the GID table that @node is about; false if it is not populated. */
+static bool read_row(const struct av_vsysfs_node *node, struct av_gid *row)
+{
+	struct av_gid gids[AV_GID_MAX];
+
+	if (!av_gid_there(gids, av_device_gids(node->dev, gids), node->index))
+		return false;
+	*row = gids[node->index];
+	return true;
+}
+
+ssize_t av_show_gid(const struct av_vsysfs_node *node, char *bytes)
+{
+	struct av_gid row;
+	ssize_t len = 0;
+
+	/* A row that is not populated reads as the zero GID; only its attributes cannot be read. */
+	if (!read_row(node, &row))
+		memset(&row, 0, sizeof(row));
+	for (size_t i = 0; i < sizeof(row.gid.raw); i += 2)
+		len = append(bytes, len, "%s%02x%02x", i ? ":" : "", row.gid.raw[i],
+			     row.gid.raw[i + 1]);
+	return append(bytes, len, "\n");
+}
+
+ssize_t av_show_gid_type(const struct av_vsysfs_node *node, char *bytes)
+{
+	struct av_gid row;
+
+	if (!read_row(node, &row))
+		return -EINVAL;
+	return put(bytes, "%s\n", row.type == IBV_GID_TYPE_ROCE_V2 ? "RoCE v2" : "IB/RoCE v1");
+}
+
+ssize_t av_show_gid_ndev(const struct av_vsysfs_node *node, char *bytes)
+{
+	struct av_gid row;
+
+	if (!read_row(node, &row) || !row.ifname[0])
+		return -EINVAL;
+	return put(bytes, "%s\n", row.ifname);
+}
+
+ssize_t av_show_verbs_abi(const struct av_vsysfs_node *node, char *bytes)
+{
+	return put(bytes, "%u\n", VERBS_ABI_VERSION);
+}
+
+ssize_t av_show_uverbs_abi(const struct av_vsysfs_node *node, char *bytes)
+{
+	return put(bytes, "%u\n", UVERBS_ABI_VERSION);
+}
+
+ssize_t av_show_mad_abi(const struct av_vsysfs_node *node, char *bytes)
+{
+	return put(bytes, "%u\n", MAD_ABI_VERSION);
+}
+
+ssize_t av_show_ibdev(const struct av_vsysfs_node *node, char *bytes)
+{
+	return put(bytes, "%s\n", node->dev->ibv.name);
+}
+
+ssize_t av_show_dev(const struct av_vsysfs_node *node, char *bytes)
+{
+	dev_t dev = av_vsysfs_rdev(node->dev);
+
+	return put(bytes, "%u:%u\n", major(dev), minor(dev));
+}
+
+ssize_t av_show_uverbs_uevent(const struct av_vsysfs_node *node, char *bytes)
+{
+	dev_t dev = av_vsysfs_rdev(node->dev);
+
+	return put(bytes, "MAJOR=%u\nMINOR=%u\nDEVNAME=infiniband/%s\n", major(dev), minor(dev),
+		   node->dev->ibv.dev_name);
+}
+
+ssize_t av_show_vendor(const struct av_vsysfs_node *node, char *bytes)
+{
+	return put(bytes, "0x%04x\n", node->dev->attr.vendor_id);
+}
+
+ssize_t av_show_device(const struct av_vsysfs_node *node, char *bytes)
+{
+	return put(bytes, "0x%04x\n", node->dev->attr.vendor_part_id);
+}
+
+ssize_t av_show_numa_node(const struct av_vsysfs_node *node, char *bytes)
+{
+	return put(bytes, "-1\n"); /* no node is nearer than another */
+}
+
+static unsigned int count_cpus(void)
+{
+	long count = sysconf(_SC_NPROCESSORS_CONF);
+
+	return count < 1 ? 1 : (unsigned int)count;
+}
+
+/* A bitmap, in words of 32 bits, the highest first and no wider than it has to be. */
+ssize_t av_show_local_cpus(const struct av_vsysfs_node *node, char *bytes)
+{
+	unsigned int bits = (count_cpus() - 1) % 32 + 1;
+	unsigned int words = (count_cpus() - 1) / 32;
+	ssize_t len = put(bytes, "%0*x", (int)(bits + 3) / 4, (unsigned int)((1ull << bits) - 1));
+
+	while (words--)
+		len = append(bytes, len, ",ffffffff");
+	return append(bytes, len, "\n");
+}
+
+ssize_t av_show_local_cpulist(const struct av_vsysfs_node *node, char *bytes)
+{
+	unsigned int last = count_cpus() - 1;
+
+	return last ? put(bytes, "0-%u\n", last) : put(bytes, "0\n");
+}
+
+ssize_t av_show_bus_uevent(const struct av_vsysfs_node *node, char *bytes)
+{
+	return put(bytes, "DRIVER=anyverbs\n");
+}
+
+ssize_t av_show_counter(const struct av_vsysfs_node *node, char *bytes)
+{
+	struct av_counted counted = {0};
+
+	av_totals_read(node->dev->ibv.name, &counted.total, &counted.link_downed);
+	return put(bytes, "%" PRIu64 "\n",
+		   av_counter_value(&av_counter_info[node->index], &counted));
+}
+
+ssize_t av_show_odp(const struct av_vsysfs_node *node, char *bytes)
+{
+	uint64_t value[AV_ODP_COUNTER_N];
+
+	av_odp_report(node->dev->ibv.name, value);
+	return put(bytes, "%" PRIu64 "\n", value[node->index]);
+}
+
+ssize_t av_show_link_to_bus(const struct av_vsysfs_node *node, char *bytes)
+{
+	return put(bytes, "../../../devices/virtual/anyverbs/%s", node->dev->pci_name);
+}
+
+ssize_t av_show_link_to_ib(const struct av_vsysfs_node *node, char *bytes)
+{
+	return put(bytes, "../../../../../class/infiniband/%s", node->dev->ibv.name);
+}
+
+ssize_t av_show_link_to_uverbs(const struct av_vsysfs_node *node, char *bytes)
+{
+	return put(bytes, "../../../../../class/infiniband_verbs/%s", node->dev->ibv.dev_name);
+}
+
+/* The interface is the kernel's: this link leaves the tree. */
+ssize_t av_show_link_to_net(const struct av_vsysfs_node *node, char *bytes)
+{
+	return put(bytes, "../../../../../class/net%s", strrchr(node->path, '/'));
+}

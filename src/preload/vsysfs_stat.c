@@ -1,0 +1,373 @@
+/* SPDX-License-Identifier: MIT */
+/* The virtual sysfs: questions about a file without opening it - stat, access, extended attributes.
+ */
+#include "preload/vsysfs_libc.h"
+
+#include <string.h>
+#include <sys/sysmacros.h>
+#include <time.h>
+#include <unistd.h>
+
+#define FILE_BYTES 4096		       /* the size that sysfs gives for every attribute */
+#define TREE_DEV   makedev(0, 0xfa5e7) /* st_dev: far above those that the kernel gives to mounts */
+
+static bool count_dir(void *arg, const char *name, enum av_vsysfs_kind kind)
+{
+	nlink_t *links = arg;
+
+	if (kind == AV_VSYSFS_DIR)
+		(*links)++;
+	return true;
+}
+
+/* When the host was started, as sysfs would have it; the same value throughout the process. */
+static time_t read_boot_time(void)
+{
+	static _Atomic time_t boot_time;
+	time_t seen = 0, boot = atomic_load_explicit(&boot_time, memory_order_relaxed);
+	struct timespec now, up;
+
+	if (boot || clock_gettime(CLOCK_REALTIME, &now) || clock_gettime(CLOCK_BOOTTIME, &up))
+		return boot;
+	boot = now.tv_sec - up.tv_sec;
+	return atomic_compare_exchange_strong(&boot_time, &seen, boot) ? boot : seen;
+}
+
+/* Add our subdirectories to the links; find(1) descends no further than there are any left to find.
+ */
+static void count_links(const struct av_vsysfs_node *node, struct stat *st)
+{
+	nlink_t links = 0;
+
+	av_vsysfs_list(node, count_dir, &links);
+	st->st_nlink += links;
+}
+
+static void fill_link(const struct av_vsysfs_node *node, struct stat *st)
+{
+	char target[AV_VSYSFS_CONTENT_BYTES];
+	ssize_t len = av_vsysfs_read(node, target);
+
+	st->st_mode = S_IFLNK | 0777;
+	st->st_size = len < 0 ? 0 : len;
+}
+
+static void fill_ours(const struct av_vsysfs_node *node, struct stat *st)
+{
+	memset(st, 0, sizeof(*st));
+	st->st_dev = TREE_DEV;
+	st->st_ino = av_vsysfs_ino(node->path);
+	st->st_nlink = 1;
+	st->st_blksize = FILE_BYTES;
+	st->st_atime = read_boot_time();
+	st->st_mtime = st->st_atime;
+	st->st_ctime = st->st_atime;
+	switch (node->kind) {
+	case AV_VSYSFS_DIR:
+		st->st_mode = S_IFDIR | 0755;
+		st->st_nlink = 2;
+		count_links(node, st);
+		break;
+	case AV_VSYSFS_FILE:
+		st->st_mode = S_IFREG | 0444;
+		st->st_size = FILE_BYTES;
+		st->st_blocks =
+			FILE_BYTES / 512; /* else cp and tar take it for a file with a hole */
+		break;
+	case AV_VSYSFS_LINK:
+		fill_link(node, st);
+		break;
+	case AV_VSYSFS_CHAR:
+		st->st_mode = S_IFCHR | 0666;
+		st->st_rdev = av_vsysfs_rdev(node->dev);
+		break;
+	}
+}
+
+static void fill_stat(const struct av_vsysfs_node *node, struct stat *st)
+{
+	int saved = errno;
+
+	/* The only shared nodes that are answered here are directories: the kernel's, with ours
+	 * added. */
+	if (node->shared && !av_next_fstatat()(AT_FDCWD, node->path, st, AT_SYMLINK_NOFOLLOW))
+		count_links(node, st);
+	else
+		fill_ours(node, st);
+	errno = saved;
+}
+
+static struct statx_timestamp statx_time(time_t seconds)
+{
+	return (struct statx_timestamp){.tv_sec = seconds};
+}
+
+static void fill_statx(const struct av_vsysfs_node *node, struct statx *stx)
+{
+	struct stat st;
+
+	fill_stat(node, &st);
+	memset(stx, 0, sizeof(*stx));
+	stx->stx_mask = STATX_BASIC_STATS;
+	stx->stx_blksize = (uint32_t)st.st_blksize;
+	stx->stx_nlink = (uint32_t)st.st_nlink;
+	stx->stx_mode = (uint16_t)st.st_mode;
+	stx->stx_ino = st.st_ino;
+	stx->stx_size = (uint64_t)st.st_size;
+	stx->stx_blocks = (uint64_t)st.st_blocks;
+	stx->stx_atime = statx_time(st.st_atime);
+	stx->stx_mtime = statx_time(st.st_mtime);
+	stx->stx_ctime = statx_time(st.st_ctime);
+	stx->stx_rdev_major = major(st.st_rdev);
+	stx->stx_rdev_minor = minor(st.st_rdev);
+	stx->stx_dev_major = major(st.st_dev);
+	stx->stx_dev_minor = minor(st.st_dev);
+}
+
+/* How a path is meant that comes with AT_... flags. */
+static int how_of_flags(int flags)
+{
+	return (flags & AT_SYMLINK_NOFOLLOW ? 0 : AV_VLIBC_FOLLOW) |
+	       (flags & AT_EMPTY_PATH ? AV_VLIBC_EMPTY : 0);
+}
+
+/* A stat() of any kind that av_vlibc_suspects(). */
+static int stat_suspect(int dirfd, const char *path, struct stat *st, int flags)
+{
+	struct av_vlibc_claim claim;
+
+	if (!av_vlibc_claim(&dirfd, &path, how_of_flags(flags) | AV_VLIBC_UNION, &claim))
+		return av_next_fstatat()(dirfd, path, st, flags);
+	if (claim.error)
+		return av_vlibc_fail(claim.error);
+	fill_stat(&claim.walk.node, st);
+	return 0;
+}
+
+/* After a successful fstat(): if the descriptor is ours, say what it stands for instead of what it
+ * is. */
+static void correct_stat(int fd, struct stat *st)
+{
+	struct av_vsysfs_node node;
+
+	if (av_vlibc_node_of(fd, st, &node))
+		fill_stat(&node, st);
+}
+
+int av_libc_stat(const char *path, struct stat *st) AV_LIBC(stat);
+int av_libc_stat(const char *path, struct stat *st)
+{
+	if (av_unlikely(av_vlibc_suspects(AT_FDCWD, path)))
+		return stat_suspect(AT_FDCWD, path, st, 0);
+	return av_next_stat()(path, st);
+}
+
+int av_libc_lstat(const char *path, struct stat *st) AV_LIBC(lstat);
+int av_libc_lstat(const char *path, struct stat *st)
+{
+	if (av_unlikely(av_vlibc_suspects(AT_FDCWD, path)))
+		return stat_suspect(AT_FDCWD, path, st, AT_SYMLINK_NOFOLLOW);
+	return av_next_lstat()(path, st);
+}
+
+int av_libc_fstatat(int dirfd, const char *path, struct stat *st, int flags) AV_LIBC(fstatat);
+int av_libc_fstatat(int dirfd, const char *path, struct stat *st, int flags)
+{
+	if (av_unlikely(av_vlibc_suspects(dirfd, path)))
+		return stat_suspect(dirfd, path, st, flags);
+	return av_next_fstatat()(dirfd, path, st, flags);
+}
+
+int av_libc_fstat(int fd, struct stat *st) AV_LIBC(fstat);
+int av_libc_fstat(int fd, struct stat *st)
+{
+	int ret = av_next_fstat()(fd, st);
+
+	if (!ret && atomic_load_explicit(&av_vlibc_handed_out, memory_order_relaxed))
+		correct_stat(fd, st);
+	return ret;
+}
+
+/* Programs built with a C library before release 2.33 call these. */
+
+int av_libc_xstat(int ver, const char *path, struct stat *st) AV_LIBC(__xstat);
+int av_libc_xstat(int ver, const char *path, struct stat *st)
+{
+	if (av_unlikely(av_vlibc_suspects(AT_FDCWD, path)))
+		return stat_suspect(AT_FDCWD, path, st, 0);
+	return av_next___xstat()(ver, path, st);
+}
+
+int av_libc_lxstat(int ver, const char *path, struct stat *st) AV_LIBC(__lxstat);
+int av_libc_lxstat(int ver, const char *path, struct stat *st)
+{
+	if (av_unlikely(av_vlibc_suspects(AT_FDCWD, path)))
+		return stat_suspect(AT_FDCWD, path, st, AT_SYMLINK_NOFOLLOW);
+	return av_next___lxstat()(ver, path, st);
+}
+
+int av_libc_fxstatat(int ver, int dirfd, const char *path, struct stat *st, int flags)
+	AV_LIBC(__fxstatat);
+int av_libc_fxstatat(int ver, int dirfd, const char *path, struct stat *st, int flags)
+{
+	if (av_unlikely(av_vlibc_suspects(dirfd, path)))
+		return stat_suspect(dirfd, path, st, flags);
+	return av_next___fxstatat()(ver, dirfd, path, st, flags);
+}
+
+int av_libc_fxstat(int ver, int fd, struct stat *st) AV_LIBC(__fxstat);
+int av_libc_fxstat(int ver, int fd, struct stat *st)
+{
+	int ret = av_next___fxstat()(ver, fd, st);
+
+	if (!ret && atomic_load_explicit(&av_vlibc_handed_out, memory_order_relaxed))
+		correct_stat(fd, st);
+	return ret;
+}
+
+int av_libc_stat64(const char *path, struct stat *st) AV_LIBC_ALIAS(stat64, stat);
+int av_libc_lstat64(const char *path, struct stat *st) AV_LIBC_ALIAS(lstat64, lstat);
+int av_libc_fstat64(int fd, struct stat *st) AV_LIBC_ALIAS(fstat64, fstat);
+int av_libc_fstatat64(int dirfd, const char *path, struct stat *st, int flags)
+	AV_LIBC_ALIAS(fstatat64, fstatat);
+int av_libc_xstat64(int ver, const char *path, struct stat *st) AV_LIBC_ALIAS(__xstat64, __xstat);
+int av_libc_lxstat64(int ver, const char *path, struct stat *st)
+	AV_LIBC_ALIAS(__lxstat64, __lxstat);
+int av_libc_fxstat64(int ver, int fd, struct stat *st) AV_LIBC_ALIAS(__fxstat64, __fxstat);
+int av_libc_fxstatat64(int ver, int dirfd, const char *path, struct stat *st, int flags)
+	AV_LIBC_ALIAS(__fxstatat64, __fxstatat);
+
+static int statx_suspect(int dirfd, const char *path, int flags, unsigned int mask,
+			 struct statx *stx)
+{
+	struct av_vlibc_claim claim;
+
+	if (!av_vlibc_claim(&dirfd, &path, how_of_flags(flags) | AV_VLIBC_UNION, &claim))
+		return av_next_statx()(dirfd, path, flags, mask, stx);
+	if (claim.error)
+		return av_vlibc_fail(claim.error);
+	fill_statx(&claim.walk.node, stx);
+	return 0;
+}
+
+int av_libc_statx(int dirfd, const char *path, int flags, unsigned int mask, struct statx *stx)
+	AV_LIBC(statx);
+int av_libc_statx(int dirfd, const char *path, int flags, unsigned int mask, struct statx *stx)
+{
+	/* A path of NULL is an empty one, if the flags permit it. */
+	const char *name = !path && (flags & AT_EMPTY_PATH) ? "" : path;
+
+	if (av_unlikely(av_vlibc_suspects(dirfd, name)))
+		return statx_suspect(dirfd, name, flags, mask, stx);
+	return av_next_statx()(dirfd, path, flags, mask, stx);
+}
+
+/* Nothing here can be written, by root neither; only directories can be searched. */
+static int check_access(const struct av_vsysfs_node *node, int mode)
+{
+	int permitted = R_OK;
+
+	if (mode & ~(R_OK | W_OK | X_OK))
+		return av_vlibc_fail(EINVAL);
+	if (node->kind == AV_VSYSFS_DIR)
+		permitted = R_OK | X_OK;
+	else if (node->kind == AV_VSYSFS_CHAR)
+		permitted = R_OK | W_OK;
+	else if (node->kind == AV_VSYSFS_LINK) /* itself, not its target */
+		permitted = R_OK | W_OK | X_OK;
+	return mode & ~permitted ? av_vlibc_fail(EACCES) : 0;
+}
+
+static int access_suspect(int dirfd, const char *path, int mode, int flags)
+{
+	struct av_vlibc_claim claim;
+
+	if (!av_vlibc_claim(&dirfd, &path, how_of_flags(flags), &claim))
+		return av_next_faccessat()(dirfd, path, mode, flags);
+	return claim.error ? av_vlibc_fail(claim.error) : check_access(&claim.walk.node, mode);
+}
+
+int av_libc_access(const char *path, int mode) AV_LIBC(access);
+int av_libc_access(const char *path, int mode)
+{
+	if (av_unlikely(av_vlibc_suspects(AT_FDCWD, path)))
+		return access_suspect(AT_FDCWD, path, mode, 0);
+	return av_next_access()(path, mode);
+}
+
+int av_libc_faccessat(int dirfd, const char *path, int mode, int flags) AV_LIBC(faccessat);
+int av_libc_faccessat(int dirfd, const char *path, int mode, int flags)
+{
+	if (av_unlikely(av_vlibc_suspects(dirfd, path)))
+		return access_suspect(dirfd, path, mode, flags);
+	return av_next_faccessat()(dirfd, path, mode, flags);
+}
+
+int av_libc_euidaccess(const char *path, int mode) AV_LIBC(euidaccess);
+int av_libc_euidaccess(const char *path, int mode)
+{
+	if (av_unlikely(av_vlibc_suspects(AT_FDCWD, path)))
+		return access_suspect(AT_FDCWD, path, mode, AT_EACCESS);
+	return av_next_euidaccess()(path, mode);
+}
+
+int av_libc_eaccess(const char *path, int mode) AV_LIBC_ALIAS(eaccess, euidaccess);
+
+/*
+ * Extended attributes: there are none. "ls -l" asks for them and would report that the file does
+ * not exist.
+ */
+
+static ssize_t getxattr_suspect(const char *path, const char *name, void *value, size_t size,
+				int how)
+{
+	struct av_vlibc_claim claim;
+
+	if (av_vlibc_claim_path(&path, how, &claim))
+		return av_vlibc_fail(claim.error ? claim.error : EOPNOTSUPP);
+	return how ? av_next_getxattr()(path, name, value, size)
+		   : av_next_lgetxattr()(path, name, value, size);
+}
+
+static ssize_t listxattr_suspect(const char *path, char *list, size_t size, int how)
+{
+	struct av_vlibc_claim claim;
+
+	if (av_vlibc_claim_path(&path, how, &claim))
+		return claim.error ? av_vlibc_fail(claim.error) : 0;
+	return how ? av_next_listxattr()(path, list, size) : av_next_llistxattr()(path, list, size);
+}
+
+ssize_t av_libc_getxattr(const char *path, const char *name, void *value, size_t size)
+	AV_LIBC(getxattr);
+ssize_t av_libc_getxattr(const char *path, const char *name, void *value, size_t size)
+{
+	if (av_unlikely(av_vlibc_suspects(AT_FDCWD, path)))
+		return getxattr_suspect(path, name, value, size, AV_VLIBC_FOLLOW);
+	return av_next_getxattr()(path, name, value, size);
+}
+
+ssize_t av_libc_lgetxattr(const char *path, const char *name, void *value, size_t size)
+	AV_LIBC(lgetxattr);
+ssize_t av_libc_lgetxattr(const char *path, const char *name, void *value, size_t size)
+{
+	if (av_unlikely(av_vlibc_suspects(AT_FDCWD, path)))
+		return getxattr_suspect(path, name, value, size, 0);
+	return av_next_lgetxattr()(path, name, value, size);
+}
+
+ssize_t av_libc_listxattr(const char *path, char *list, size_t size) AV_LIBC(listxattr);
+ssize_t av_libc_listxattr(const char *path, char *list, size_t size)
+{
+	if (av_unlikely(av_vlibc_suspects(AT_FDCWD, path)))
+		return listxattr_suspect(path, list, size, AV_VLIBC_FOLLOW);
+	return av_next_listxattr()(path, list, size);
+}
+
+ssize_t av_libc_llistxattr(const char *path, char *list, size_t size) AV_LIBC(llistxattr);
+ssize_t av_libc_llistxattr(const char *path, char *list, size_t size)
+{
+	if (av_unlikely(av_vlibc_suspects(AT_FDCWD, path)))
+		return listxattr_suspect(path, list, size, 0);
+	return av_next_llistxattr()(path, list, size);
+}

@@ -1,0 +1,238 @@
+/* SPDX-License-Identifier: MIT */
+#include "queue/counts.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "registry/directory.h"
+#include "segment/segment_view.h"
+#include "segment/totals.h"
+#include "memory/region_report.h"
+#include "queue/cq.h"
+#include "queue/qp.h"
+
+#define WHOLE_SPACE (1ull << 47)
+
+/* --- the objects of one context -------------------------------------------------- */
+
+/* The queue pair in the next place that has one, from @index; which is moved behind it. NULL: there
+ * is none.
+ */
+static const struct av_qp_shared *next_qp(const struct av_seg *seg, uint32_t *index)
+{
+	while (*index < AV_SLAB_CHUNKS * AV_OBJ_CHUNK) {
+		const struct av_qp_shared *qp = av_qp_at(seg, *index);
+
+		*index += qp ? 1 : AV_OBJ_CHUNK - *index % AV_OBJ_CHUNK;
+		if (qp && atomic_load_explicit(&qp->qpn, memory_order_acquire))
+			return qp;
+	}
+	return NULL;
+}
+
+static const struct av_cq_shared *next_cq(const struct av_seg *seg, uint32_t *index)
+{
+	while (*index < AV_SLAB_CHUNKS * AV_OBJ_CHUNK) {
+		const struct av_cq_shared *cq = av_cq_at(seg, *index);
+
+		*index += cq ? 1 : AV_OBJ_CHUNK - *index % AV_OBJ_CHUNK;
+		if (cq && atomic_load_explicit(&cq->id, memory_order_acquire))
+			return cq;
+	}
+	return NULL;
+}
+
+/* What an object has counted: its place, less what that had before. */
+static void since(uint64_t *sum, const void *counters, const void *before, size_t words)
+{
+	const uint64_t *then = before;
+
+	av_count_add(sum, counters, words);
+	for (size_t i = 0; i < words; i++)
+		sum[i] -= then[i] < sum[i] ? then[i] : sum[i];
+}
+
+static void visit_qps(const struct av_seg *seg, av_report_qp *visit, void *arg)
+{
+	const struct av_qp_shared *qp;
+	uint32_t at = 0;
+
+	while ((qp = next_qp(seg, &at))) {
+		struct av_qp_info info = {
+			.pid = seg->head->pid,
+			.qpn = atomic_load(&qp->qpn),
+			.type = qp->type,
+			.state = atomic_load(&qp->state),
+			.dest_qpn = qp->attr.dest_qp_num,
+			.send_cq = qp->send_cq,
+			.recv_cq = qp->recv_cq,
+		};
+
+		info.counted.gauge[AV_GAUGE_POSTED] = atomic_load(&qp->sq_tail) - qp->sq_next;
+		since(info.counted.total.qp, &qp->counters, &qp->before, AV_QP_COUNTERS);
+		visit(&info, arg);
+	}
+}
+
+static void visit_cqs(const struct av_seg *seg, av_report_cq *visit, void *arg)
+{
+	const struct av_cq_shared *cq;
+	uint32_t at = 0;
+
+	while ((cq = next_cq(seg, &at))) {
+		struct av_cq_info info = {
+			.pid = seg->head->pid,
+			.number = at - 1,
+		};
+		uint32_t head = atomic_load(&cq->head), waiting = atomic_load(&cq->tail) - head;
+
+		info.counted.gauge[AV_GAUGE_CAPACITY] = cq->capacity;
+		info.counted.gauge[AV_GAUGE_WAITING] = waiting;
+		info.counted.gauge[AV_GAUGE_PEAK] = cq->peak > waiting ? cq->peak : waiting;
+		since(info.counted.total.cq, &cq->counters, &cq->before, AV_CQ_COUNTERS);
+		visit(&info, arg);
+	}
+}
+
+/* --- gauges ---------------------------------------------------------------------- */
+
+static void count_qp(const struct av_qp_info *info, void *arg)
+{
+	((struct av_counted *)arg)->gauge[AV_GAUGE_QPS]++;
+}
+
+static void count_cq(const struct av_cq_info *info, void *arg)
+{
+	((struct av_counted *)arg)->gauge[AV_GAUGE_CQS]++;
+}
+
+static void count_region(const struct av_region_info *info, void *arg)
+{
+	struct av_counted *counted = arg;
+
+	counted->gauge[AV_GAUGE_MRS]++;
+	if (info->memory != AV_REGION_NULL && info->length < WHOLE_SPACE)
+		counted->gauge[AV_GAUGE_MR_BYTES] += info->length;
+}
+
+static void add_gauges(const struct av_seg *seg, struct av_counted *counted)
+{
+	counted->gauge[AV_GAUGE_CONTEXTS]++;
+	visit_qps(seg, count_qp, counted);
+	visit_cqs(seg, count_cq, counted);
+	av_region_report_of(seg, count_region, counted);
+}
+
+/* --- all contexts of a device ---------------------------------------------------- */
+
+struct each {
+	av_report_qp *qp;
+	av_report_cq *cq;
+	void *arg;
+};
+
+static void each_context(const char *device, void (*visit)(const struct av_seg *seg, void *arg),
+			 void *arg)
+{
+	uint32_t *refs = calloc(AV_REF_SLOTS, sizeof(*refs));
+	unsigned int count = refs ? av_dir_contexts(device, refs) : 0;
+
+	for (unsigned int i = 0; i < count; i++) {
+		struct av_seg *seg = av_seg_view(refs[i]);
+
+		if (seg)
+			visit(seg, arg);
+		av_seg_view_end(seg);
+	}
+	free(refs);
+}
+
+static void qps_of(const struct av_seg *seg, void *arg)
+{
+	const struct each *each = arg;
+
+	visit_qps(seg, each->qp, each->arg);
+}
+
+static void cqs_of(const struct av_seg *seg, void *arg)
+{
+	const struct each *each = arg;
+
+	visit_cqs(seg, each->cq, each->arg);
+}
+
+void av_report_qps(const char *device, av_report_qp *visit, void *arg)
+{
+	each_context(device, qps_of, &(struct each){.qp = visit, .arg = arg});
+}
+
+void av_report_cqs(const char *device, av_report_cq *visit, void *arg)
+{
+	each_context(device, cqs_of, &(struct each){.cq = visit, .arg = arg});
+}
+
+/* --- processes ------------------------------------------------------------------- */
+
+struct processes {
+	struct av_process_info *list;
+	unsigned int count, room;
+};
+
+/* The entry of a context's process; NULL if there is no memory for a new one. */
+static struct av_process_info *process_of(struct processes *all, const struct av_seg_head *head)
+{
+	struct av_process_info *grown;
+
+	for (unsigned int i = 0; i < all->count; i++)
+		if (all->list[i].pid == head->pid && all->list[i].pidns == head->pidns)
+			return &all->list[i];
+	if (all->count == all->room) {
+		grown = realloc(all->list, (all->room + 16) * sizeof(*grown));
+		if (!grown)
+			return NULL;
+		all->list = grown;
+		all->room += 16;
+	}
+	all->list[all->count] = (struct av_process_info){.pid = head->pid, .pidns = head->pidns};
+	return &all->list[all->count++];
+}
+
+static void add_context(const struct av_seg *seg, void *arg)
+{
+	struct av_process_info *info = process_of(arg, seg->head);
+
+	if (!info)
+		return;
+	av_totals_add(seg, &info->counted.total);
+	add_gauges(seg, &info->counted);
+	for (int i = 0; i < AV_ODP_COUNTER_N; i++)
+		info->odp[i] += atomic_load_explicit(&seg->head->counter[i], memory_order_relaxed);
+}
+
+void av_report_processes(const char *device, av_report_process *visit, void *arg)
+{
+	struct processes all = {0};
+
+	each_context(device, add_context, &all);
+	for (unsigned int i = 0; i < all.count; i++)
+		visit(&all.list[i], arg);
+	free(all.list);
+}
+
+/* --- the device ------------------------------------------------------------------ */
+
+static void add_process(const struct av_process_info *info, void *arg)
+{
+	struct av_counted *counted = arg;
+
+	for (int i = 0; i < AV_GAUGE_N; i++)
+		counted->gauge[i] += info->counted.gauge[i];
+	counted->gauge[AV_GAUGE_PROCESSES]++;
+}
+
+void av_report_device(const char *device, struct av_counted *counted)
+{
+	memset(counted, 0, sizeof(*counted));
+	av_totals_read(device, &counted->total, &counted->link_downed);
+	av_report_processes(device, add_process, counted);
+}

@@ -1,0 +1,52 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * What a device, the processes that use it, their queue pairs and their completion queues have
+ * counted, for whoever shows it. Joins nothing; opens files. Context: any thread, no lock held.
+ * What a process is changing this very moment may be left out, or shown half changed.
+ */
+#ifndef AV_QUEUE_COUNTS_H
+#define AV_QUEUE_COUNTS_H
+
+#include <stdint.h>
+
+#include "memory/odp_counters.h"
+#include "observe/counters.h"
+
+struct av_qp_info {
+	int32_t pid;
+	uint32_t qpn;
+	uint32_t type;	/* enum ibv_qp_type */
+	uint32_t state; /* enum ibv_qp_state */
+	uint32_t dest_qpn;
+	uint32_t send_cq, recv_cq; /* numbers, as in struct av_cq_info */
+	struct av_counted counted;
+};
+
+struct av_cq_info {
+	int32_t pid;
+	uint32_t number; /* in its context */
+	struct av_counted counted;
+};
+
+struct av_process_info {
+	int32_t pid;
+	uint64_t pidns;			/* inode number of the PID namespace that @pid is of */
+	struct av_counted counted;	/* of the contexts it has open */
+	uint64_t odp[AV_ODP_COUNTER_N]; /* likewise, without the gauges */
+};
+
+/* A device: since it came into being, in all processes, living and dead; the gauges are of the
+ * living. */
+void av_report_device(const char *device, struct av_counted *counted);
+
+typedef void av_report_qp(const struct av_qp_info *info, void *arg);
+typedef void av_report_cq(const struct av_cq_info *info, void *arg);
+typedef void av_report_process(const struct av_process_info *info, void *arg);
+
+void av_report_qps(const char *device, av_report_qp *visit, void *arg);
+void av_report_cqs(const char *device, av_report_cq *visit, void *arg);
+
+/* A process that closes a context loses what that has counted; the device does not. */
+void av_report_processes(const char *device, av_report_process *visit, void *arg);
+
+#endif

@@ -1,0 +1,456 @@
+/* SPDX-License-Identifier: MIT */
+/* The directory file: joining and leaving, slots of processes and contexts, sweeping the dead. */
+#include "registry/directory.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/barrier.h"
+#include "base/biased_lock.h"
+#include "base/map.h"
+#include "registry/directory_file.h"
+#include "registry/folder.h"
+#include "segment/totals.h"
+#include "observe/flight.h"
+#include "observe/log.h"
+
+#define LOCK_CHANGE 0 /* byte of the file: whoever changes the directory */
+
+/* All guarded by @mutex, but for lock-free reads of *dir while joined. */
+static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
+struct av_dir_file *av_dir;
+static int dir_fd =
+	-1; /* the only descriptor on the file: closing any would drop every record lock */
+static int folder_fd = -1; /* the folder it is in */
+static uint32_t self;
+static unsigned int joins;
+static bool forked_child;
+static char path[256];
+
+/* --- record locks ---------------------------------------------------------------- */
+
+int av_dir_record_lock(int cmd, short type, off_t byte)
+{
+	struct flock fl = {.l_type = type, .l_whence = SEEK_SET, .l_start = byte, .l_len = 1};
+	int ret;
+
+	do
+		ret = fcntl(dir_fd, cmd, &fl);
+	while (ret < 0 && errno == EINTR);
+	if (ret < 0)
+		return -errno;
+	return cmd == F_GETLK && fl.l_type != F_UNLCK;
+}
+
+void av_dir_change_begin(void)
+{
+	pthread_mutex_lock(&mutex);
+	(void)av_dir_record_lock(F_SETLKW, F_WRLCK, LOCK_CHANGE);
+}
+
+void av_dir_change_end(void)
+{
+	(void)av_dir_record_lock(F_SETLK, F_UNLCK, LOCK_CHANGE);
+	pthread_mutex_unlock(&mutex);
+}
+
+void av_dir_hold(void)
+{
+	pthread_mutex_lock(&mutex);
+}
+
+void av_dir_release(void)
+{
+	pthread_mutex_unlock(&mutex);
+}
+
+bool av_dir_proc_alive(uint32_t proc)
+{
+	if (proc == 0 || !av_dir || atomic_load(&av_dir->proc[AV_REF_SLOT(proc)].ref) != proc)
+		return false;
+	return proc == self ||
+	       av_dir_record_lock(F_GETLK, F_WRLCK, AV_DIR_LOCK_SLOT(AV_REF_SLOT(proc))) != 0;
+}
+
+/* --- references ------------------------------------------------------------------ */
+
+static uint32_t next_ref(uint32_t slot, uint32_t *last)
+{
+	*last = (*last + 1) & (UINT32_MAX >> AV_REF_SLOT_BITS);
+	if (*last == 0)
+		*last = 1;
+	return *last << AV_REF_SLOT_BITS | slot;
+}
+
+static void context_name(char name[32], uint32_t ref)
+{
+	snprintf(name, 32, "c%u-%u", AV_REF_SLOT(ref), ref >> AV_REF_SLOT_BITS);
+}
+
+/* --- sweeping; the change lock is held ------------------------------------------- */
+
+static void context_free(struct av_dir_context *c)
+{
+	char name[32];
+	uint32_t ref = atomic_load(&c->ref), begun = atomic_load(&av_dir->fold.ref);
+
+	/* Whoever freed that one died in here. */
+	if (begun && begun != ref && atomic_load(&av_dir->context[AV_REF_SLOT(begun)].ref) == begun)
+		context_free(&av_dir->context[AV_REF_SLOT(begun)]);
+	/* The slot goes last: who dies in here leaves it to the next to sweep, folder and all. */
+	av_totals_keep(c, folder_fd);
+	context_name(name, ref);
+	av_folder_remove(folder_fd, name);
+	atomic_store(&c->proc, 0);
+	av_dir->qps -= c->qps < av_dir->qps ? c->qps : av_dir->qps;
+	c->qps = 0;
+	av_dir->dm_bytes -= c->dm_bytes < av_dir->dm_bytes ? c->dm_bytes : av_dir->dm_bytes;
+	c->dm_bytes = 0;
+	c->device = 0;
+	atomic_store(&c->port, 0);
+	for (int i = 0; i < AV_DIR_GAUGES; i++)
+		atomic_store(&c->gauge[i], 0);
+	atomic_store(&c->ref, 0);
+	av_totals_kept();
+}
+
+static void process_free(uint32_t slot)
+{
+	uint32_t ref = atomic_load(&av_dir->proc[slot].ref);
+
+	for (uint32_t i = 0; i < atomic_load(&av_dir->context_end); i++)
+		if (atomic_load(&av_dir->context[i].ref) &&
+		    atomic_load(&av_dir->context[i].proc) == ref)
+			context_free(&av_dir->context[i]);
+	atomic_store(&av_dir->proc[slot].ref, 0);
+}
+
+/* Free the slots of the dead. Return: number of living processes, the caller's included. */
+unsigned int av_dir_sweep(void)
+{
+	unsigned int living = 0;
+
+	for (uint32_t slot = 0; slot < atomic_load(&av_dir->proc_end); slot++) {
+		uint32_t ref = atomic_load(&av_dir->proc[slot].ref);
+
+		if (ref == 0)
+			continue;
+		if (av_dir_proc_alive(ref))
+			living++;
+		else
+			process_free(slot);
+	}
+	for (uint32_t i = 0; i < atomic_load(&av_dir->context_end); i++)
+		if (atomic_load(&av_dir->context[i].ref) && !atomic_load(&av_dir->context[i].proc))
+			context_free(&av_dir->context[i]); /* somebody died freeing it */
+	return living;
+}
+
+/* --- joining and leaving --------------------------------------------------------- */
+
+static void after_fork_in_child(void)
+{
+	/* The mutex may have been held by a thread that does not exist here; record locks were not
+	 * inherited.
+	 */
+	pthread_mutex_init(&mutex, NULL);
+	av_biased_forked();
+	av_flight_forked();
+	if (joins) {
+		forked_child = true;
+		joins = 0;
+		self = 0;
+		av_lock_self =
+			UINT32_MAX; /* an identity that no liveness question answers with yes */
+	}
+}
+
+static void register_fork_handler(void)
+{
+	pthread_atfork(NULL, NULL, after_fork_in_child);
+}
+
+static void close_all(void)
+{
+	av_flight_leave();
+	if (av_dir)
+		av_munmap(av_dir, sizeof(*av_dir));
+	av_dir = NULL;
+	if (dir_fd >= 0)
+		close(dir_fd);
+	if (folder_fd >= 0)
+		close(folder_fd);
+	dir_fd = folder_fd = -1;
+}
+
+/* Give the file its size and backing, so that no later access can find the file system full. */
+static int map_file(void)
+{
+	int ret = posix_fallocate(dir_fd, 0, sizeof(*av_dir));
+	void *p;
+
+	if (ret)
+		return -ret;
+	p = mmap(NULL, sizeof(*av_dir), PROT_READ | PROT_WRITE, MAP_SHARED, dir_fd, 0);
+	if (p == MAP_FAILED)
+		return -errno;
+	av_dir = p;
+	if (av_dir->magic == 0) {
+		av_dir->layout = AV_LAYOUT;
+		av_dir->qpn_cursor = AV_DIR_QPN_FIRST;
+		av_dir->magic = AV_DIR_MAGIC;
+	}
+	return av_dir->magic == AV_DIR_MAGIC && av_dir->layout == AV_LAYOUT ? 0 : -EPROTO;
+}
+
+/* Open and lock the file; -EAGAIN if the last process removed it in between. */
+static int open_file(void)
+{
+	struct stat st;
+	int ret;
+
+	folder_fd = av_folder_open(path, sizeof(path));
+	if (folder_fd < 0)
+		return folder_fd;
+	dir_fd = openat(folder_fd, "directory", O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
+	if (dir_fd < 0)
+		return errno == ENOENT ? -EAGAIN : -errno;
+	ret = av_dir_record_lock(F_SETLKW, F_WRLCK, LOCK_CHANGE);
+	if (ret)
+		return ret;
+	if (fstat(dir_fd, &st))
+		return -errno;
+	return st.st_nlink == 0 ? -EAGAIN : map_file();
+}
+
+static int take_process_slot(void)
+{
+	for (uint32_t slot = 0; slot < AV_REF_SLOTS; slot++) {
+		if (atomic_load(&av_dir->proc[slot].ref))
+			continue;
+		if (av_dir_record_lock(F_SETLK, F_WRLCK, AV_DIR_LOCK_SLOT(slot)))
+			continue;
+		av_dir_will_use(&av_dir->proc_end, slot);
+		self = next_ref(slot, &av_dir->proc[slot].last);
+		atomic_store(&av_dir->proc[slot].ref, self);
+		return 0;
+	}
+	return -EUSERS;
+}
+
+static int join_first(void)
+{
+	int ret;
+
+	if (forked_child) /* the parent's; closing it here drops no lock of the parent */
+		close_all();
+	forked_child = false;
+	do {
+		close_all();
+		ret = open_file();
+	} while (ret == -EAGAIN);
+	if (ret == 0) {
+		(void)av_dir_sweep();
+		ret = take_process_slot();
+	}
+	if (ret) {
+		close_all();
+		return ret;
+	}
+	av_flight_join(folder_fd);
+	av_barrier_join();
+	av_lock_self = self;
+	av_lock_owner_alive = av_dir_proc_alive;
+	(void)av_dir_record_lock(F_SETLK, F_UNLCK, LOCK_CHANGE);
+	return 0;
+}
+
+int av_dir_join(void)
+{
+	static pthread_once_t once = PTHREAD_ONCE_INIT;
+	int ret = 0;
+
+	pthread_once(&once, register_fork_handler);
+	pthread_mutex_lock(&mutex);
+	if (joins == 0)
+		ret = join_first();
+	if (ret == 0)
+		joins++;
+	pthread_mutex_unlock(&mutex);
+	return ret;
+}
+
+bool av_dir_join_again(void)
+{
+	bool joined;
+
+	pthread_mutex_lock(&mutex);
+	joined = joins > 0;
+	joins += joined;
+	pthread_mutex_unlock(&mutex);
+	return joined;
+}
+
+/* Nobody else is there. Whoever opens the file after the unlink makes a new one; before it, sees
+ * nlink 0. */
+static void remove_everything(void)
+{
+	av_folder_clear(folder_fd); /* of somebody who died between making it and taking its slot */
+	av_flight_forget(folder_fd);
+	unlinkat(folder_fd, "directory", 0);
+	av_folder_remove_self(path);
+}
+
+/* The change lock is held. */
+static void remove_traces(void)
+{
+	process_free(AV_REF_SLOT(self));
+	if (av_dir_sweep() == 0)
+		remove_everything();
+}
+
+void av_dir_leave(void)
+{
+	pthread_mutex_lock(&mutex);
+	if (joins > 0 && --joins == 0) {
+		(void)av_dir_record_lock(F_SETLKW, F_WRLCK, LOCK_CHANGE);
+		remove_traces();
+		self = 0;
+		close_all(); /* drops the locks */
+	}
+	pthread_mutex_unlock(&mutex);
+}
+
+/*
+ * Threads of ours may still run, with execution rights in their hands: the process is not declared
+ * dead, which would let peers take those over. The kernel does that when it really ends, by
+ * dropping the record lock.
+ */
+void av_dir_abandon(void)
+{
+	char name[32];
+
+	if (pthread_mutex_trylock(&mutex))
+		return; /* a thread still runs in here: the next process sweeps */
+	if (joins > 0) {
+		(void)av_dir_record_lock(F_SETLKW, F_WRLCK, LOCK_CHANGE);
+		for (uint32_t i = 0; i < atomic_load(&av_dir->context_end); i++) {
+			if (atomic_load(&av_dir->context[i].proc) != self)
+				continue;
+			av_totals_keep(&av_dir->context[i], folder_fd);
+			context_name(name, atomic_load(&av_dir->context[i].ref));
+			av_folder_remove(folder_fd, name);
+			av_totals_kept();
+		}
+		if (av_dir_sweep() == 1)
+			remove_everything();
+		(void)av_dir_record_lock(F_SETLK, F_UNLCK, LOCK_CHANGE);
+	}
+	pthread_mutex_unlock(&mutex);
+}
+
+bool av_dir_is_forked_child(void)
+{
+	return forked_child;
+}
+
+const char *av_dir_path(void)
+{
+	return path;
+}
+
+/* --- contexts -------------------------------------------------------------------- */
+
+static struct av_dir_context *free_context_slot(uint32_t *slot)
+{
+	for (uint32_t i = 0; i < AV_REF_SLOTS; i++) {
+		if (atomic_load(&av_dir->context[i].ref) == 0) {
+			*slot = i;
+			return &av_dir->context[i];
+		}
+	}
+	return NULL;
+}
+
+int av_dir_context_add(uint32_t *ref)
+{
+	struct av_dir_context *c;
+	uint32_t slot, r;
+	char name[32];
+	int fd = -EUSERS;
+
+	av_dir_change_begin();
+	c = free_context_slot(&slot);
+	if (!c && av_dir_sweep() > 0)
+		c = free_context_slot(&slot);
+	if (c) {
+		av_dir_will_use(&av_dir->context_end, slot);
+		r = next_ref(slot, &c->last);
+		context_name(name, r);
+		fd = av_folder_make(folder_fd, name);
+	}
+	if (fd >= 0) {
+		c->qps = 0;
+		atomic_store(&c->proc, self);
+		atomic_store(&c->ref, r);
+		*ref = r;
+	}
+	av_dir_change_end();
+	return fd;
+}
+
+void av_dir_context_remove(uint32_t ref)
+{
+	struct av_dir_context *c = &av_dir->context[AV_REF_SLOT(ref)];
+
+	av_dir_change_begin();
+	if (atomic_load(&c->ref) == ref)
+		context_free(c);
+	av_dir_change_end();
+}
+
+uint32_t av_dir_context_owner(uint32_t ref)
+{
+	struct av_dir_context *c;
+	uint32_t proc;
+
+	if (ref == 0 || !av_dir)
+		return 0;
+	c = &av_dir->context[AV_REF_SLOT(ref)];
+	proc = atomic_load(&c->proc);
+	return atomic_load(&c->ref) == ref ? proc : 0;
+}
+
+uint32_t av_dir_context_at(uint32_t *slot)
+{
+	while (*slot < atomic_load(&av_dir->context_end)) {
+		uint32_t ref = atomic_load(&av_dir->context[(*slot)++].ref);
+
+		if (ref)
+			return ref;
+	}
+	return 0;
+}
+
+int av_dir_context_open(uint32_t ref)
+{
+	char name[32];
+	int fd;
+
+	context_name(name, ref);
+	fd = openat(folder_fd, name, O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	return fd < 0 ? -errno : fd;
+}
+
+struct av_lock *av_dir_atomic_lock(pid_t pid, uint64_t addr)
+{
+	uint64_t h = ((addr / AV_ATOMIC_BLOCK) ^ ((uint64_t)pid << 20)) * 0x9e3779b97f4a7c15ull;
+
+	return &av_dir->atomic[h >> 58].lock;
+}

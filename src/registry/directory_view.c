@@ -1,0 +1,74 @@
+/* SPDX-License-Identifier: MIT */
+/* The directory as somebody sees it who may not have joined it. */
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "registry/directory_file.h"
+#include "base/map.h"
+#include "registry/folder.h"
+
+/* Map a directory that this process has not joined, if there is one. */
+static bool map_unjoined(struct av_dir_view *view)
+{
+	char name[256];
+	struct stat st;
+	void *p = MAP_FAILED;
+	int folder = av_folder_find(name, sizeof(name));
+
+	if (folder < 0)
+		return false;
+	view->fd = openat(folder, "directory",
+			  O_RDWR | O_CLOEXEC |
+				  O_NOFOLLOW); /* F_GETLK of a write lock wants it writable */
+	close(folder);
+	if (view->fd < 0)
+		return false;
+	if (fstat(view->fd, &st) == 0 &&
+	    st.st_size >= (off_t)sizeof(struct av_dir_file)) /* else it is being made */
+		p = mmap(NULL, sizeof(struct av_dir_file), PROT_READ, MAP_SHARED, view->fd, 0);
+	if (p != MAP_FAILED) {
+		view->dir = p;
+		if (view->dir->magic == AV_DIR_MAGIC && view->dir->layout == AV_LAYOUT)
+			return true;
+		av_munmap(p, sizeof(struct av_dir_file));
+	}
+	close(view->fd); /* no record lock goes with it: this process holds none while it has not
+			    joined */
+	return false;
+}
+
+bool av_dir_view(struct av_dir_view *view)
+{
+	av_dir_hold();
+	*view = (struct av_dir_view){.dir = av_dir, .fd = -1};
+	if (av_dir || map_unjoined(view))
+		return true;
+	av_dir_release();
+	return false;
+}
+
+void av_dir_view_end(struct av_dir_view *view)
+{
+	if (view->fd >= 0) {
+		av_munmap((void *)(uintptr_t)view->dir, sizeof(struct av_dir_file));
+		close(view->fd);
+	}
+	av_dir_release();
+}
+
+bool av_dir_view_lives(const struct av_dir_view *view, uint32_t slot)
+{
+	uint32_t proc = atomic_load(&view->dir->context[slot].proc);
+	struct flock fl = {.l_type = F_WRLCK,
+			   .l_whence = SEEK_SET,
+			   .l_start = AV_DIR_LOCK_SLOT(AV_REF_SLOT(proc)),
+			   .l_len = 1};
+
+	if (proc == 0)
+		return false;
+	if (view->fd < 0)
+		return av_dir_proc_alive(proc);
+	return fcntl(view->fd, F_GETLK, &fl) == 0 && fl.l_type != F_UNLCK;
+}

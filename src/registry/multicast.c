@@ -1,0 +1,99 @@
+/* SPDX-License-Identifier: MIT */
+/* Members of multicast groups. */
+#include "registry/multicast.h"
+
+#include <errno.h>
+#include <string.h>
+
+#include "registry/directory_file.h"
+
+static bool same_gid(const union ibv_gid *a, const union ibv_gid *b)
+{
+	return memcmp(a, b, sizeof(*a)) == 0;
+}
+
+bool av_multicast_gid(const union ibv_gid *gid)
+{
+	static const uint8_t mapped[12] = {[10] = 0xff, [11] = 0xff};
+
+	return gid->raw[0] == 0xff ||
+	       (memcmp(gid->raw, mapped, 12) == 0 && gid->raw[12] >> 4 == 14);
+}
+
+/* The member @qpn of a group, or with 0, a free place. The change lock is held. */
+static struct av_dir_member *find_member(const union ibv_gid *gid, uint32_t qpn)
+{
+	for (uint32_t i = 0; i < AV_MAX_MCAST_ATTACH; i++) {
+		struct av_dir_member *m = &av_dir->member[i];
+		uint32_t there = atomic_load(&m->qpn);
+
+		if (there && !av_dir_context_owner(atomic_load(&m->ref)))
+			atomic_store(&m->qpn, there = 0); /* its process is gone */
+		if (there == qpn && (qpn == 0 || same_gid(&m->gid, gid)))
+			return m;
+	}
+	return NULL;
+}
+
+int av_multicast_attach(const union ibv_gid *gid, const struct av_multicast_member *member)
+{
+	struct av_dir_member *m;
+
+	av_dir_change_begin();
+	m = find_member(gid, member->qpn);
+	if (!m) {
+		m = find_member(gid, 0);
+		if (m) {
+			uint32_t end = (uint32_t)(m - av_dir->member) + 1;
+
+			m->gid = *gid;
+			m->index = member->location.index;
+			atomic_store(&m->ref, member->location.ref);
+			atomic_store(&m->qpn, member->qpn);
+			if (atomic_load(&av_dir->member_end) < end)
+				atomic_store(&av_dir->member_end, end);
+		}
+	}
+	av_dir_change_end();
+	return m ? 0 : -ENOMEM;
+}
+
+bool av_multicast_has(const union ibv_gid *gid, uint32_t qpn)
+{
+	struct av_multicast_member member;
+	uint32_t at = 0;
+
+	while (av_multicast_next(gid, &at, &member))
+		if (member.qpn == qpn)
+			return true;
+	return false;
+}
+
+int av_multicast_detach(const union ibv_gid *gid, uint32_t qpn)
+{
+	struct av_dir_member *m;
+
+	av_dir_change_begin();
+	m = find_member(gid, qpn);
+	if (m)
+		atomic_store(&m->qpn, 0);
+	av_dir_change_end();
+	return m ? 0 : -EINVAL;
+}
+
+bool av_multicast_next(const union ibv_gid *gid, uint32_t *at, struct av_multicast_member *member)
+{
+	uint32_t end = atomic_load(&av_dir->member_end);
+
+	while (*at < end && *at < AV_MAX_MCAST_ATTACH) {
+		const struct av_dir_member *m = &av_dir->member[(*at)++];
+		uint32_t qpn = atomic_load(&m->qpn);
+
+		if (qpn == 0 || !same_gid(&m->gid, gid))
+			continue;
+		*member = (struct av_multicast_member){{atomic_load(&m->ref), m->index}, qpn};
+		if (atomic_load(&m->qpn) == qpn)
+			return true;
+	}
+	return false;
+}

@@ -1,0 +1,39 @@
+/* SPDX-License-Identifier: MIT */
+/* Multicast groups: which queue pairs of this host are attached to which group. Kept in the
+ * directory. */
+#ifndef AV_REGISTRY_MULTICAST_H
+#define AV_REGISTRY_MULTICAST_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <infiniband/verbs.h>
+
+#include "base/compiler.h"
+#include "registry/directory.h"
+
+/* Does it name a group? ff00::/8, or the mapped form of an IPv4 group, ::ffff:224.0.0.0/100. */
+bool av_multicast_gid(const union ibv_gid *gid);
+
+struct av_multicast_member {
+	struct av_qp_location location;
+	uint32_t qpn;
+};
+
+/* Attach a queue pair of this process; twice is once. Return: 0 or -ENOMEM. */
+AV_MUST_USE int av_multicast_attach(const union ibv_gid *gid,
+				    const struct av_multicast_member *member);
+
+/* Is the queue pair a member? */
+bool av_multicast_has(const union ibv_gid *gid, uint32_t qpn);
+
+/* Return: 0, or -EINVAL: it is not attached. */
+AV_MUST_USE int av_multicast_detach(const union ibv_gid *gid, uint32_t qpn);
+
+/**
+ * av_multicast_next() - walk the members of a group
+ * @at: where the walk is; 0 to begin
+ * Return: false at the end. Lock-free; a member that comes or goes meanwhile may be seen or not.
+ */
+bool av_multicast_next(const union ibv_gid *gid, uint32_t *at, struct av_multicast_member *member);
+
+#endif

@@ -1,0 +1,120 @@
+/* SPDX-License-Identifier: MIT */
+/* Record locks on bytes of the directory far behind its end, one for each shared block. */
+#include "registry/page_users.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <stdlib.h>
+
+#include "registry/directory_file.h"
+
+/* The kernel knows one lock of a process, however often it holds the block: this counts. Guarded by
+ * the directory's mutex. */
+struct hold {
+	off_t byte;
+	unsigned int count;
+	struct hold *next;
+};
+
+static struct hold *holds;
+
+static off_t byte_of(uint32_t ref, uint64_t at)
+{
+	return (off_t)1 << 60 | (off_t)ref << 22 | (off_t)(at >> 12);
+}
+
+/* Locks are not inherited. */
+static void after_fork_in_child(void)
+{
+	while (holds) {
+		struct hold *next = holds->next;
+
+		free(holds);
+		holds = next;
+	}
+}
+
+static void register_fork_handler(void)
+{
+	pthread_atfork(NULL, NULL, after_fork_in_child);
+}
+
+static struct hold **find(off_t byte)
+{
+	struct hold **at = &holds;
+
+	while (*at && (*at)->byte != byte)
+		at = &(*at)->next;
+	return at;
+}
+
+static int join(off_t byte)
+{
+	struct hold **at = find(byte), *one = *at;
+
+	if (!one) {
+		one = calloc(1, sizeof(*one));
+		if (!one)
+			return ENOMEM;
+		one->byte = byte;
+		if (av_dir_record_lock(F_SETLK, F_RDLCK, byte)) {
+			free(one);
+			return ENOMEM;
+		}
+		*at = one;
+	}
+	one->count++;
+	return 0;
+}
+
+int av_page_users_join(uint32_t ref, uint64_t at)
+{
+	static pthread_once_t once = PTHREAD_ONCE_INIT;
+	int ret;
+
+	pthread_once(&once, register_fork_handler);
+	av_dir_change_begin();
+	ret = join(byte_of(ref, at));
+	av_dir_change_end();
+	return ret;
+}
+
+/* By others than this process: the kernel does not report one's own locks. */
+static bool held_elsewhere(off_t byte)
+{
+	return av_dir_record_lock(F_GETLK, F_WRLCK, byte) != 0;
+}
+
+bool av_page_users_leave(uint32_t ref, uint64_t at, void (*last)(void *arg), void *arg)
+{
+	off_t byte = byte_of(ref, at);
+	bool is_last = false;
+	struct hold **link, *one;
+
+	av_dir_change_begin();
+	link = find(byte);
+	one = *link;
+	if (one && --one->count == 0) {
+		is_last = !held_elsewhere(byte);
+		if (is_last)
+			last(arg); /* before the lock goes: whoever sees it gone may use the range
+				      anew */
+		(void)av_dir_record_lock(F_SETLK, F_UNLCK, byte);
+		*link = one->next;
+		free(one);
+	}
+	av_dir_change_end();
+	return is_last;
+}
+
+bool av_page_users_any(uint32_t ref, uint64_t at)
+{
+	off_t byte = byte_of(ref, at);
+	bool held;
+
+	av_dir_change_begin();
+	held = *find(byte) || held_elsewhere(byte);
+	av_dir_change_end();
+	return held;
+}

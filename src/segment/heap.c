@@ -1,0 +1,305 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Memory of a segment, handed out by its owner: blocks of four sizes per power of two from free
+ * lists, fresh ones from the end, and indices of the object tables. All book-keeping is private
+ * memory of the owner, so nothing a peer writes can upset it.
+ */
+#include "segment/heap.h"
+
+#include "device/fault_rules.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "segment/pages.h"
+#include "segment/segment.h"
+
+#define CLASS_N	    108		 /* up to 16 GiB */
+#define BACK_STEP   (256u << 10) /* the file is backed in steps of this size */
+#define PUNCH_MIN   (64u << 10)	 /* freed blocks of this size and more give their pages back */
+#define REUSE_AFTER 256		 /* freed indices rest until this many are free */
+
+struct offsets {
+	uint64_t *at;
+	uint32_t count, room;
+};
+
+struct indices {
+	uint32_t *ring; /* freed ones, oldest first */
+	uint32_t head, count, room;
+	uint32_t fresh;	 /* lowest index never used */
+	uint32_t issued; /* how many have been used */
+	uint32_t used;
+};
+
+struct av_heap {
+	pthread_mutex_t mutex;
+	int fd;
+	uint64_t end, brk, backed;
+	struct offsets free[CLASS_N];
+	struct indices slab[AV_SLAB_N];
+};
+
+static const struct {
+	uint32_t bytes, per_chunk;
+} slab_shape[AV_SLAB_N] = {
+	[AV_SLAB_KEY] = {AV_KEY_BYTES, AV_KEY_CHUNK},
+	[AV_SLAB_CQ] = {AV_CQ_BYTES, AV_OBJ_CHUNK},
+	[AV_SLAB_RQ] = {AV_RQ_BYTES, AV_RQ_CHUNK},
+	[AV_SLAB_QP] = {AV_QP_BYTES, AV_OBJ_CHUNK},
+};
+
+struct av_heap *av_heap_create(int fd, uint64_t begin, uint64_t end, uint32_t first_key)
+{
+	struct av_heap *heap = calloc(1, sizeof(*heap));
+
+	if (!heap)
+		return NULL;
+	pthread_mutex_init(&heap->mutex, NULL);
+	heap->fd = fd;
+	heap->brk = heap->backed = av_round_up(begin, 4096);
+	heap->end = end;
+	for (int i = 0; i < AV_SLAB_N; i++)
+		heap->slab[i].fresh = i == AV_SLAB_KEY ? first_key : 1;
+	return heap;
+}
+
+void av_heap_destroy(struct av_heap *heap)
+{
+	if (!heap)
+		return;
+	for (int i = 0; i < CLASS_N; i++)
+		free(heap->free[i].at);
+	for (int i = 0; i < AV_SLAB_N; i++)
+		free(heap->slab[i].ring);
+	pthread_mutex_destroy(&heap->mutex);
+	free(heap);
+}
+
+int av_file_back(int fd, uint64_t offset, uint64_t size)
+{
+	int ret;
+
+	do
+		ret = posix_fallocate(fd, (off_t)offset, (off_t)size);
+	while (ret == EINTR);
+	return -ret;
+}
+
+/* --- blocks ---------------------------------------------------------------------- */
+
+/*
+ * Classes: 64, 128, 192, 256; then four from each power of two to the next, so that a ring whose
+ * entries are no power of two wastes a fifth at most.
+ */
+static unsigned int class_of(uint64_t size)
+{
+	unsigned int shift;
+
+	if (size <= 256)
+		return size <= 64 ? 0 : (unsigned int)((size - 1) / 64);
+	shift = 63 - (unsigned int)__builtin_clzll(size - 1); /* 2^shift < size <= 2^(shift + 1) */
+	return 4 * (shift - 7) + (unsigned int)((size - 1 - (1ull << shift)) >> (shift - 2));
+}
+
+static uint64_t class_bytes(unsigned int class)
+{
+	return class < 4 ? 64ull * (class + 1) : (64ull << (class / 4 - 1)) * (5 + class % 4);
+}
+
+/* The largest power of two that divides it, a page at most. */
+static uint64_t alignment_of(uint64_t size)
+{
+	uint64_t lowest = size & -size;
+
+	return lowest < 4096 ? lowest : 4096;
+}
+
+/* The next @size bytes from the end of the heap, or 0. */
+static uint64_t extend(struct av_heap *heap, uint64_t size)
+{
+	uint64_t at = av_round_up(heap->brk, alignment_of(size));
+	uint64_t want;
+
+	if (!av_range_within(at, size, 0, heap->end))
+		return 0;
+	if (at + size > heap->backed) {
+		want = av_round_up(at + size, BACK_STEP);
+		want = want < heap->end ? want : heap->end;
+		if (av_file_back(heap->fd, heap->backed, want - heap->backed))
+			return 0;
+		heap->backed = want;
+	}
+	heap->brk = at + size;
+	return at;
+}
+
+uint64_t av_heap_take_end(struct av_heap *heap, uint64_t bytes, uint64_t align, uint64_t *taken)
+{
+	uint64_t at = 0;
+
+	pthread_mutex_lock(&heap->mutex);
+	if (bytes <= heap->end - heap->backed)
+		at = (heap->end - bytes) & ~(align - 1);
+	if (at < heap->backed)
+		at = 0;
+	if (at) {
+		*taken = heap->end - at;
+		heap->end = at;
+	}
+	pthread_mutex_unlock(&heap->mutex);
+	return at;
+}
+
+static uint64_t take(struct av_heap *heap, unsigned int class)
+{
+	struct offsets *list = &heap->free[class];
+	uint64_t at;
+
+	if (!list->count)
+		return extend(heap, class_bytes(class));
+	at = list->at[list->count - 1];
+	if (class_bytes(class) >= PUNCH_MIN && av_file_back(heap->fd, at, class_bytes(class)))
+		return 0;
+	list->count--;
+	return at;
+}
+
+uint64_t av_seg_alloc(struct av_seg *seg, uint64_t size)
+{
+	struct av_heap *heap = seg->heap;
+	unsigned int class = class_of(size);
+	uint64_t at = 0;
+
+	if (class < CLASS_N && !(av_faults_watched(seg) && av_faults_no_memory(seg))) {
+		pthread_mutex_lock(&heap->mutex);
+		at = take(heap, class);
+		pthread_mutex_unlock(&heap->mutex);
+	}
+	if (!at)
+		errno = ENOMEM;
+	else
+		memset((uint8_t *)seg->head + at, 0, size);
+	return at;
+}
+
+static void give(struct av_heap *heap, unsigned int class, uint64_t at)
+{
+	struct offsets *list = &heap->free[class];
+	uint64_t *grown;
+
+	if (list->count == list->room) {
+		grown = realloc(list->at, (list->room * 2 + 16) * sizeof(*grown));
+		if (!grown)
+			return; /* the block is lost to this segment until the context is closed */
+		list->at = grown;
+		list->room = list->room * 2 + 16;
+	}
+	list->at[list->count++] = at;
+}
+
+void av_seg_free(struct av_seg *seg, uint64_t offset, uint64_t size)
+{
+	struct av_heap *heap = seg->heap;
+	unsigned int class = class_of(size);
+
+	if (!offset)
+		return;
+	if (av_pages_owns(seg, offset)) {
+		av_pages_free(seg, offset);
+		return;
+	}
+	if (class_bytes(class) >= PUNCH_MIN)
+		(void)!fallocate(heap->fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE,
+				 (off_t)offset, (off_t)class_bytes(class));
+	pthread_mutex_lock(&heap->mutex);
+	give(heap, class, offset);
+	pthread_mutex_unlock(&heap->mutex);
+}
+
+/* --- indices of the object tables ------------------------------------------------ */
+
+/* Make room in the ring for every index handed out so far, so that freeing one never needs memory.
+ */
+static bool reserve(struct indices *s)
+{
+	uint32_t room, i;
+	uint32_t *ring;
+
+	if (s->issued < s->room)
+		return true;
+	room = s->room * 2 + 64;
+	ring = malloc(room * sizeof(*ring));
+	if (!ring)
+		return false;
+	for (i = 0; i < s->count; i++)
+		ring[i] = s->ring[(s->head + i) % s->room];
+	free(s->ring);
+	s->ring = ring;
+	s->head = 0;
+	s->room = room;
+	return true;
+}
+
+static bool have_chunk(struct av_seg *seg, enum av_slab slab, uint32_t index)
+{
+	uint32_t n = index / slab_shape[slab].per_chunk;
+	uint64_t bytes = (uint64_t)slab_shape[slab].bytes * slab_shape[slab].per_chunk;
+	uint64_t at;
+
+	if (n >= AV_SLAB_CHUNKS)
+		return false;
+	if (atomic_load_explicit(&seg->head->chunk[slab][n], memory_order_relaxed))
+		return true;
+	at = take(seg->heap, class_of(bytes)); /* fresh or punched: zero either way */
+	if (!at)
+		return false;
+	memset((uint8_t *)seg->head + at, 0,
+	       bytes); /* a block used before, or a file system that cannot punch holes */
+	atomic_store_explicit(&seg->head->chunk[slab][n], at, memory_order_release);
+	return true;
+}
+
+static uint32_t pop_oldest(struct indices *s)
+{
+	uint32_t index = s->ring[s->head];
+
+	s->head = (s->head + 1) % s->room;
+	s->count--;
+	return index;
+}
+
+uint32_t av_slab_alloc(struct av_seg *seg, enum av_slab slab, uint32_t limit)
+{
+	struct indices *s = &seg->heap->slab[slab];
+	uint32_t index = 0;
+
+	pthread_mutex_lock(&seg->heap->mutex);
+	if (s->used < limit) {
+		if (s->count <= REUSE_AFTER && reserve(s) && have_chunk(seg, slab, s->fresh))
+			index = s->fresh++, s->issued++;
+		else if (s->count)
+			index = pop_oldest(s);
+	}
+	if (index)
+		s->used++;
+	pthread_mutex_unlock(&seg->heap->mutex);
+	if (!index)
+		errno = ENOMEM;
+	return index;
+}
+
+void av_slab_free(struct av_seg *seg, enum av_slab slab, uint32_t index)
+{
+	struct indices *s = &seg->heap->slab[slab];
+
+	pthread_mutex_lock(&seg->heap->mutex);
+	s->ring[(s->head + s->count) % s->room] = index;
+	s->count++;
+	s->used--;
+	pthread_mutex_unlock(&seg->heap->mutex);
+}

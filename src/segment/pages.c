@@ -1,0 +1,365 @@
+/* SPDX-License-Identifier: MIT */
+/* Blocks of pages in an own segment: one sorted list of all of them, first fit. */
+#include "segment/pages.h"
+
+#include "base/map.h"
+#include "device/fault_rules.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/falloc.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+
+#include "segment/heap.h"
+#include "registry/page_users.h"
+
+#ifndef MADV_COLLAPSE
+#define MADV_COLLAPSE 25
+#endif
+
+#define COLLAPSE_TRIES \
+	4 /* the kernel answers EAGAIN or EBUSY while somebody else looks at a page */
+
+enum state { FREE, USED, LINGERING };
+
+struct block {
+	uint64_t at, bytes;
+	enum state state;
+};
+
+struct av_pages {
+	pthread_mutex_t mutex;
+	struct block *list; /* sorted, without gaps, from the lowest ever taken to the end */
+	uint32_t count, room;
+	_Atomic uint64_t begin; /* of the first; 0: none yet */
+	_Atomic uint32_t lingering;
+};
+
+struct av_pages *av_pages_create(void)
+{
+	struct av_pages *pages = calloc(1, sizeof(*pages));
+
+	if (pages)
+		pthread_mutex_init(&pages->mutex, NULL);
+	return pages;
+}
+
+void av_pages_destroy(struct av_pages *pages)
+{
+	if (!pages)
+		return;
+	pthread_mutex_destroy(&pages->mutex);
+	free(pages->list);
+	free(pages);
+}
+
+bool av_pages_owns(const struct av_seg *seg, uint64_t at)
+{
+	uint64_t begin = atomic_load(&seg->pages->begin);
+
+	return begin && at >= begin;
+}
+
+/* --- the list; the mutex is held ------------------------------------------------- */
+
+static bool reserve(struct av_pages *p, uint32_t more)
+{
+	uint32_t room = p->room * 2 + 16;
+	struct block *list;
+
+	if (p->room - p->count >= more)
+		return true;
+	list = realloc(p->list, room * sizeof(*list));
+	if (!list)
+		return false;
+	p->list = list;
+	p->room = room;
+	return true;
+}
+
+static void insert(struct av_pages *p, uint32_t i, struct block block)
+{
+	memmove(&p->list[i + 1], &p->list[i], (p->count - i) * sizeof(block));
+	p->list[i] = block;
+	p->count++;
+}
+
+static void erase(struct av_pages *p, uint32_t i)
+{
+	p->count--;
+	memmove(&p->list[i], &p->list[i + 1], (p->count - i) * sizeof(*p->list));
+}
+
+static struct block *find(struct av_pages *p, uint64_t at)
+{
+	uint32_t low = 0, high = p->count;
+
+	while (high - low > 1) {
+		uint32_t mid = low + (high - low) / 2;
+
+		if (p->list[mid].at <= at)
+			low = mid;
+		else
+			high = mid;
+	}
+	return p->count && p->list[low].at == at ? &p->list[low] : NULL;
+}
+
+/* Mark as free, and join with free neighbours. */
+static void release(struct av_pages *p, struct block *b)
+{
+	uint32_t i = (uint32_t)(b - p->list);
+
+	if (b->state == LINGERING)
+		atomic_fetch_sub(&p->lingering, 1);
+	b->state = FREE;
+	if (i + 1 < p->count && p->list[i + 1].state == FREE) {
+		b->bytes += p->list[i + 1].bytes;
+		erase(p, i + 1);
+	}
+	if (i > 0 && p->list[i - 1].state == FREE) {
+		p->list[i - 1].bytes += b->bytes;
+		erase(p, i);
+	}
+}
+
+/* Cut [at, at + bytes) out of free block @i; there is room for two more. */
+static void carve(struct av_pages *p, uint32_t i, uint64_t at, uint64_t bytes)
+{
+	struct block whole = p->list[i];
+	uint64_t before = at - whole.at, behind = whole.bytes - before - bytes;
+
+	p->list[i] = (struct block){at, bytes, USED};
+	if (behind)
+		insert(p, i + 1, (struct block){at + bytes, behind, FREE});
+	if (before)
+		insert(p, i, (struct block){whole.at, before, FREE});
+}
+
+/* @phase: modulo @align. */
+static uint64_t first_fit(struct av_pages *p, uint64_t bytes, uint64_t align, uint64_t phase)
+{
+	for (uint32_t i = 0; i < p->count; i++) {
+		uint64_t at = p->list[i].at + ((phase - p->list[i].at) & (align - 1));
+
+		if (p->list[i].state != FREE ||
+		    !av_range_within(at, bytes, p->list[i].at, p->list[i].bytes))
+			continue;
+		carve(p, i, at, bytes);
+		return at;
+	}
+	return 0;
+}
+
+/* More room from the heap's end. There is room for another entry. */
+static bool extend(struct av_seg *seg, uint64_t bytes)
+{
+	struct av_pages *p = seg->pages;
+	uint64_t more = av_round_up(bytes, AV_HUGE_PAGE_BYTES);
+	uint64_t at = av_heap_take_end(seg->heap, more, AV_HUGE_PAGE_BYTES, &more);
+
+	if (!at)
+		return false;
+	insert(p, 0, (struct block){at, more, USED});
+	release(p, &p->list[0]);
+	atomic_store(&p->begin, at);
+	return true;
+}
+
+static uint64_t take(struct av_seg *seg, uint64_t bytes, uint64_t align, uint64_t phase)
+{
+	struct av_pages *p = seg->pages;
+	uint64_t at = 0;
+
+	pthread_mutex_lock(&p->mutex);
+	if (reserve(p, 3)) {
+		at = first_fit(p, bytes, align, phase);
+		if (!at && extend(seg, phase + bytes))
+			at = first_fit(p, bytes, align, phase);
+	}
+	pthread_mutex_unlock(&p->mutex);
+	return at;
+}
+
+/* --- the pages ------------------------------------------------------------------- */
+
+static int collapse(void *addr, uint64_t bytes)
+{
+	for (int i = 0; i < COLLAPSE_TRIES; i++) {
+		if (av_madvise(addr, bytes, MADV_COLLAPSE) == 0)
+			return 0;
+		if (errno != EAGAIN && errno != EBUSY)
+			break;
+	}
+	return ENOMEM;
+}
+
+void av_pages_collapse(void *addr, uint64_t bytes)
+{
+	uint64_t at = av_round_up((uintptr_t)addr, AV_HUGE_PAGE_BYTES),
+		 end = (uintptr_t)addr + bytes;
+
+	for (; at + AV_HUGE_PAGE_BYTES <= end; at += AV_HUGE_PAGE_BYTES)
+		(void)!collapse((void *)(uintptr_t)at, AV_HUGE_PAGE_BYTES);
+}
+
+/* A hole cannot be collapsed; one page of it is enough. */
+static bool seed(struct av_seg *seg, uint64_t at, uint64_t bytes)
+{
+	for (uint64_t off = 0; off < bytes; off += AV_HUGE_PAGE_BYTES)
+		if (av_file_back(seg->fd, at + off, AV_PAGE_BYTES))
+			return false;
+	return true;
+}
+
+/* Make huge pages of all that a block has room for; unless @all must be, as many as there are.
+ * Return: their number */
+static uint64_t make_huge(struct av_seg *seg, const struct av_page_block *block, bool all)
+{
+	uint64_t at = av_round_up(block->at, AV_HUGE_PAGE_BYTES), whole = av_pages_room(block),
+		 done = 0;
+	uint8_t *begin = (uint8_t *)seg->head + at;
+
+	if (whole == 0 || !seed(seg, at, whole * AV_HUGE_PAGE_BYTES))
+		return 0;
+	if (collapse(begin, whole * AV_HUGE_PAGE_BYTES) == 0)
+		return whole;
+	for (uint64_t i = 0; i < whole; i++) {
+		if (collapse(begin + i * AV_HUGE_PAGE_BYTES, AV_HUGE_PAGE_BYTES) == 0)
+			done++;
+		else if (all)
+			break;
+	}
+	return done;
+}
+
+/* The pages go, and what is there next reads as zeros. */
+static void drop_pages(struct av_seg *seg, uint64_t at, uint64_t bytes)
+{
+	if (fallocate(seg->fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, (off_t)at, (off_t)bytes))
+		(void)!av_madvise((uint8_t *)seg->head + at, bytes, MADV_REMOVE);
+}
+
+static bool back(struct av_seg *seg, enum av_pages_wish wish, struct av_page_block *block)
+{
+	if (wish != AV_PAGES_SMALL)
+		block->huge = make_huge(seg, block, wish == AV_PAGES_HUGE);
+	if (block->huge * AV_HUGE_PAGE_BYTES == block->bytes)
+		return true;
+	return wish != AV_PAGES_HUGE && av_file_back(seg->fd, block->at, block->bytes) == 0;
+}
+
+/* Of the threads that see that a lingering block is not held, one frees it. */
+static bool claim(struct av_pages *p, uint64_t at)
+{
+	struct block *b;
+	bool mine;
+
+	pthread_mutex_lock(&p->mutex);
+	b = find(p, at);
+	mine = b && b->state == LINGERING;
+	if (mine) {
+		b->state = USED;
+		atomic_fetch_sub(&p->lingering, 1);
+	}
+	pthread_mutex_unlock(&p->mutex);
+	return mine;
+}
+
+/* Blocks whose holders have gone. */
+static void sweep(struct av_seg *seg)
+{
+	struct av_pages *p = seg->pages;
+	uint64_t at = 0, next;
+
+	do {
+		next = 0;
+		pthread_mutex_lock(&p->mutex);
+		for (uint32_t i = 0; i < p->count && !next; i++)
+			if (p->list[i].state == LINGERING && p->list[i].at > at)
+				next = p->list[i].at;
+		pthread_mutex_unlock(&p->mutex);
+		at = next;
+		if (at && !av_page_users_any(seg->ref, at) && claim(p, at))
+			av_pages_free(seg, at);
+	} while (at);
+}
+
+static int alloc(struct av_seg *seg, uint64_t bytes, enum av_pages_wish wish, uint64_t addr,
+		 struct av_page_block *block)
+{
+	uint64_t unit = wish == AV_PAGES_HUGE ? AV_HUGE_PAGE_BYTES : AV_PAGE_BYTES;
+	uint64_t align =
+		wish != AV_PAGES_SMALL && bytes >= AV_HUGE_PAGE_BYTES ? AV_HUGE_PAGE_BYTES : unit;
+
+	*block = (struct av_page_block){.at = 0};
+	if (bytes == 0 || bytes > AV_SEG_BYTES)
+		return ENOMEM;
+	if (av_faults_watched(seg) && av_faults_no_memory(seg))
+		return ENOMEM;
+	if (atomic_load(&seg->pages->lingering))
+		sweep(seg);
+	block->bytes = av_round_up(bytes, unit);
+	block->at = take(seg, block->bytes, align, addr & (align - 1));
+	if (!block->at)
+		return ENOMEM;
+	if (back(seg, wish, block))
+		return 0;
+	av_pages_free(seg, block->at);
+	block->at = 0;
+	return ENOMEM;
+}
+
+int av_pages_alloc(struct av_seg *seg, uint64_t bytes, enum av_pages_wish wish,
+		   struct av_page_block *block)
+{
+	return alloc(seg, bytes, wish, 0, block);
+}
+
+int av_pages_alloc_for(struct av_seg *seg, uint64_t bytes, uint64_t addr,
+		       struct av_page_block *block)
+{
+	return alloc(seg, bytes, AV_PAGES_TRY, addr, block);
+}
+
+uint64_t av_pages_room(const struct av_page_block *block)
+{
+	uint64_t first = av_round_up(block->at, AV_HUGE_PAGE_BYTES), end = block->at + block->bytes;
+
+	return end > first ? (end - first) / AV_HUGE_PAGE_BYTES : 0;
+}
+
+void av_pages_free(struct av_seg *seg, uint64_t at)
+{
+	struct av_pages *p = seg->pages;
+	struct block *b;
+	uint64_t bytes;
+
+	pthread_mutex_lock(&p->mutex);
+	b = find(p, at);
+	bytes = b ? b->bytes : 0;
+	pthread_mutex_unlock(&p->mutex);
+	if (!bytes)
+		return;
+	drop_pages(seg, at, bytes); /* before the range is anybody's again */
+	pthread_mutex_lock(&p->mutex);
+	release(p, find(p, at));
+	pthread_mutex_unlock(&p->mutex);
+}
+
+void av_pages_linger(struct av_seg *seg, uint64_t at)
+{
+	struct av_pages *p = seg->pages;
+	struct block *b;
+
+	pthread_mutex_lock(&p->mutex);
+	b = find(p, at);
+	if (b && b->state == USED) {
+		b->state = LINGERING;
+		atomic_fetch_add(&p->lingering, 1);
+	}
+	pthread_mutex_unlock(&p->mutex);
+}

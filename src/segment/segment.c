@@ -1,0 +1,418 @@
+/* SPDX-License-Identifier: MIT */
+/* Creating the own segment of a context, and the table of all segments this process has mapped. */
+#include "segment/segment.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <linux/futex.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/map.h"
+#include "registry/directory.h"
+#include "segment/heap.h"
+#include "segment/pages_owner.h"
+#include "segment/map_file.h"
+#include "segment/pages.h"
+#include "device/port.h"
+#include "device/switches.h"
+
+#define IDLE_MAX \
+	64 /* peers' segments that stay mapped without a user: datagrams come back to them */
+#define HEAP_COLOUR_BITS 8 /* of the number of pages that heap_begin() leaves free */
+
+/*
+ * By context slot; an entry is replaced when the slot's generation has changed. Peers' segments
+ * stay here when their last user has gone, up to IDLE_MAX. Guarded by @mutex.
+ */
+static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
+static struct av_seg *mapped[AV_REF_SLOTS];
+static unsigned int idle;
+
+/* What was own is the parent's, and will be found as a peer's if it is looked for. */
+static void after_fork_in_child(void)
+{
+	pthread_mutex_init(&mutex, NULL);
+	memset(mapped, 0, sizeof(mapped));
+	idle = 0;
+}
+
+static void register_fork_handler(void)
+{
+	pthread_atfork(NULL, NULL, after_fork_in_child);
+}
+
+static uint64_t my_pidns(void)
+{
+	struct stat st;
+
+	return stat("/proc/self/ns/pid", &st) ? 0 : (uint64_t)st.st_ino;
+}
+
+static struct av_seg *seg_new(uint32_t ref, int folder_fd)
+{
+	struct av_seg *seg = calloc(1, sizeof(*seg));
+
+	if (!seg)
+		return NULL;
+	seg->ref = ref;
+	seg->folder_fd = folder_fd;
+	seg->fd = -1;
+	seg->users = 1;
+	pthread_mutex_init(&seg->doorbell_mutex, NULL);
+	pthread_mutex_init(&seg->timer_mutex, NULL);
+	pthread_mutex_init(&seg->pages_owner_mutex, NULL);
+	for (size_t i = 0; i < AV_ARRAY_SIZE(seg->doorbell); i++)
+		seg->doorbell[i].fd = -1;
+	return seg;
+}
+
+/* The pins that threads of this process keep; in a forked child they are its parent's, and stay. */
+static void give_pins(struct av_seg *seg)
+{
+	for (uint32_t i = 0; i < AV_PIN_THREADS * AV_PIN_USES; i++) {
+		struct av_pin *h = seg->kept[i / AV_PIN_USES][i % AV_PIN_USES];
+		uint64_t unused = (uint64_t)av_lock_self << 32;
+
+		if (h)
+			(void)!atomic_compare_exchange_strong(&h->word, &unused, 0);
+	}
+}
+
+static void seg_delete(struct av_seg *seg)
+{
+	av_heap_destroy(seg->heap);
+	av_pages_destroy(seg->pages);
+	av_pages_owner_forget(seg);
+	if (seg->head) {
+		give_pins(seg);
+		av_munmap(seg->head, AV_SEG_BYTES);
+	}
+	for (size_t i = 0; i < AV_ARRAY_SIZE(seg->doorbell); i++)
+		if (seg->doorbell[i].fd >= 0)
+			close(seg->doorbell[i].fd);
+	if (seg->fd >= 0)
+		close(seg->fd);
+	if (seg->folder_fd >= 0)
+		close(seg->folder_fd);
+	pthread_mutex_destroy(&seg->doorbell_mutex);
+	pthread_mutex_destroy(&seg->timer_mutex);
+	pthread_mutex_destroy(&seg->pages_owner_mutex);
+	free(seg);
+}
+
+uint8_t *av_slab_chunk(const struct av_seg *seg, enum av_slab slab, uint32_t n, uint64_t bytes)
+{
+	_Atomic(uint8_t *) *kept =
+		(_Atomic(uint8_t *) *)&seg->chunk[n][slab]; /* whoever reads may keep it */
+	uint8_t *chunk = av_seg_at(
+		seg, atomic_load_explicit(&seg->head->chunk[slab][n], memory_order_acquire), bytes);
+
+	atomic_store_explicit(kept, chunk, memory_order_release);
+	return chunk;
+}
+
+static int seg_map(struct av_seg *seg, int fd)
+{
+	seg->head = av_map_file(NULL, AV_SEG_BYTES, PROT_READ | PROT_WRITE, fd, 0);
+	return seg->head ? 0 : -errno;
+}
+
+/* --- own segments ---------------------------------------------------------------- */
+
+/* A file beyond the process' size limit would be answered with SIGXFSZ, which kills. */
+static int set_size(int fd)
+{
+	struct rlimit rl;
+
+	if (getrlimit(RLIMIT_FSIZE, &rl) == 0 && rl.rlim_cur < AV_SEG_BYTES)
+		return -EFBIG;
+	return ftruncate(fd, (off_t)AV_SEG_BYTES) ? -errno : 0;
+}
+
+/*
+ * Segments are mapped at addresses that are alike modulo a huge page, and those of two peers, which
+ * a request goes to and fro between, hold the same kinds of objects in the same order. So that
+ * these do not lie alike, too, and push each other out of TLBs that go by the low bits of an
+ * address, heaps begin a hash's number of pages apart. Of what is left free nothing is ever backed.
+ */
+static uint64_t heap_begin(uint32_t ref)
+{
+	uint32_t pages = (AV_REF_SLOT(ref) * 0x9e3779b1u) >> (32 - HEAP_COLOUR_BITS);
+
+	return sizeof(struct av_seg_head) +
+	       (uint64_t)pages * AV_PAGE_BYTES; /* which the heap rounds up */
+}
+
+static int own_file(struct av_seg *seg, uint32_t origin)
+{
+	int ret;
+
+	seg->fd = openat(seg->folder_fd, "segment", O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+	if (seg->fd < 0)
+		return -errno;
+	ret = set_size(seg->fd);
+	if (ret == 0)
+		ret = av_file_back(seg->fd, 0, sizeof(struct av_seg_head));
+	if (ret == 0)
+		ret = seg_map(seg, seg->fd);
+	if (ret)
+		return ret;
+	seg->heap = av_heap_create(seg->fd, heap_begin(seg->ref), AV_ODP_OFFSET,
+				   origin ? AV_IMPORT_KEYS : 1);
+	seg->pages = av_pages_create();
+	return seg->heap && seg->pages ? 0 : -ENOMEM;
+}
+
+static void fill_head(struct av_seg *seg, const struct av_device *dev, uint32_t origin,
+		      uint32_t port)
+{
+	struct av_seg_head *h = seg->head;
+
+	h->ref = seg->ref;
+	h->proc = seg->proc;
+	h->pid = seg->pid;
+	h->pidns = my_pidns();
+	h->origin = origin;
+	snprintf(h->device, sizeof(h->device), "%s", dev->ibv.name);
+	h->link_layer = dev->link_layer;
+	h->lid = dev->lid;
+	h->mtu = (uint8_t)dev->mtu;
+	h->port = port;
+	h->magic = AV_SEG_MAGIC;
+}
+
+/* Unmap what is in that slot if nobody uses it; the caller holds @mutex. */
+static void drop_idle(uint32_t slot)
+{
+	struct av_seg *seg = mapped[slot];
+
+	if (!seg || seg->users)
+		return;
+	mapped[slot] = NULL;
+	idle--;
+	seg_delete(seg);
+}
+
+static void table_add(struct av_seg *seg)
+{
+	pthread_mutex_lock(&mutex);
+	drop_idle(AV_REF_SLOT(seg->ref));
+	mapped[AV_REF_SLOT(seg->ref)] =
+		seg; /* a mapped predecessor of this slot stays with its users */
+	pthread_mutex_unlock(&mutex);
+}
+
+struct av_seg *av_seg_create(const struct av_device *dev, uint32_t origin)
+{
+	static pthread_once_t once = PTHREAD_ONCE_INIT;
+	struct av_seg *seg;
+	uint32_t ref;
+	int fd = av_dir_context_add(&ref);
+	int ret, port;
+
+	pthread_once(&once, register_fork_handler);
+	if (fd < 0) {
+		errno = -fd;
+		return NULL;
+	}
+	seg = seg_new(ref, fd);
+	if (!seg) {
+		close(fd);
+		av_dir_context_remove(ref);
+		errno = ENOMEM;
+		return NULL;
+	}
+	seg->own = seg->same_pidns = true;
+	seg->proc = av_lock_self;
+	seg->pid = getpid();
+	ret = own_file(seg, origin);
+	port = ret ? ret : av_port_open(ref, dev);
+	ret = port < 0 ? port : 0;
+	if (ret) {
+		seg_delete(seg);
+		av_dir_context_remove(ref);
+		errno = -ret;
+		return NULL;
+	}
+	fill_head(seg, dev, origin, (uint32_t)port);
+	seg->odp = (struct av_odp_counters *)av_dir_counters(dev->ibv.name);
+	seg->odp_gauge = (struct av_odp_gauge *)av_dir_gauges(ref, dev->ibv.name);
+	seg->head->switches = av_switches_take(dev->ibv.name);
+	table_add(seg);
+	return seg;
+}
+
+void av_seg_close(struct av_seg *seg)
+{
+	atomic_store(&seg->head->closed, 1);
+	atomic_store(&seg->gone, true);
+	av_dir_context_remove(seg->ref);
+	av_seg_put(seg);
+}
+
+/* --- all segments ---------------------------------------------------------------- */
+
+/* The counters of the device that the peer opened; its name comes from its segment. */
+static struct av_odp_counters *peer_counters(const struct av_seg *seg)
+{
+	char name[sizeof(seg->head->device)];
+
+	snprintf(name, sizeof(name), "%.*s", (int)sizeof(name) - 1, seg->head->device);
+	return (struct av_odp_counters *)av_dir_counters(name);
+}
+
+static int peer_map(struct av_seg *seg)
+{
+	struct stat st;
+	int fd = openat(seg->folder_fd, "segment", O_RDWR | O_NOFOLLOW | O_CLOEXEC);
+	int ret;
+
+	if (fd < 0)
+		return -errno;
+	if (fstat(fd, &st))
+		ret = -errno;
+	else if (st.st_size != (off_t)AV_SEG_BYTES)
+		ret = -EPROTO;
+	else
+		ret = seg_map(seg, fd);
+	close(fd);
+	if (ret)
+		return ret;
+	if (seg->head->magic != AV_SEG_MAGIC || seg->head->ref != seg->ref)
+		return -EPROTO;
+	seg->pid = seg->head->pid;
+	seg->odp = peer_counters(seg);
+	seg->same_pidns = seg->head->pidns == my_pidns();
+	return 0;
+}
+
+/* The caller holds @mutex. */
+static struct av_seg *peer_open(uint32_t ref, uint32_t proc)
+{
+	int fd = av_dir_context_open(ref);
+	struct av_seg *seg;
+
+	if (fd < 0)
+		return NULL;
+	seg = seg_new(ref, fd);
+	if (!seg) {
+		close(fd);
+		return NULL;
+	}
+	seg->proc = proc;
+	if (peer_map(seg)) {
+		seg_delete(seg);
+		return NULL;
+	}
+	return seg;
+}
+
+struct av_seg *av_seg_get(uint32_t ref)
+{
+	uint32_t proc = av_dir_context_owner(ref);
+	struct av_seg *seg;
+
+	if (proc == 0)
+		return NULL;
+	pthread_mutex_lock(&mutex);
+	seg = mapped[AV_REF_SLOT(ref)];
+	if (seg && seg->ref == ref) {
+		idle -= seg->users++ == 0;
+	} else {
+		drop_idle(AV_REF_SLOT(ref));
+		seg = peer_open(ref, proc);
+		if (seg)
+			mapped[AV_REF_SLOT(ref)] = seg;
+	}
+	pthread_mutex_unlock(&mutex);
+	return seg;
+}
+
+void av_seg_drop_idle(void)
+{
+	pthread_mutex_lock(&mutex);
+	for (uint32_t slot = 0; slot < AV_REF_SLOTS; slot++)
+		drop_idle(slot);
+	pthread_mutex_unlock(&mutex);
+}
+
+void av_seg_put(struct av_seg *seg)
+{
+	bool last, keep;
+
+	if (!seg)
+		return;
+	pthread_mutex_lock(&mutex);
+	last = --seg->users == 0;
+	keep = !seg->own && idle < IDLE_MAX && mapped[AV_REF_SLOT(seg->ref)] == seg &&
+	       !atomic_load(&seg->head->closed) && !atomic_load(&seg->gone);
+	if (last && keep)
+		idle++;
+	else if (last && mapped[AV_REF_SLOT(seg->ref)] == seg)
+		mapped[AV_REF_SLOT(seg->ref)] = NULL;
+	pthread_mutex_unlock(&mutex);
+	if (last)
+		av_seg_put(atomic_exchange(&seg->origin, NULL));
+	if (last && !keep)
+		seg_delete(seg);
+}
+
+struct av_seg *av_seg_origin(struct av_seg *seg)
+{
+	struct av_seg *origin = atomic_load_explicit(&seg->origin, memory_order_acquire),
+		      *none = NULL;
+
+	if (av_likely(origin != NULL))
+		return origin;
+	origin = av_seg_get(seg->head->origin);
+	if (origin && !atomic_compare_exchange_strong(&seg->origin, &none, origin)) {
+		av_seg_put(origin);
+		return none;
+	}
+	return origin;
+}
+
+bool av_seg_alive(struct av_seg *seg)
+{
+	uint64_t now = av_now_coarse_ns();
+
+	if (atomic_load_explicit(&seg->gone, memory_order_relaxed))
+		return false;
+	if (atomic_load_explicit(&seg->head->closed, memory_order_acquire))
+		goto gone;
+	if (av_seg_known_alive(seg, now))
+		return true;
+	if (av_dir_context_owner(seg->ref) != seg->proc || !av_dir_proc_alive(seg->proc))
+		goto gone;
+	atomic_store_explicit(&seg->alive_ns, now, memory_order_relaxed);
+	return true;
+gone:
+	atomic_store(&seg->gone, true);
+	return false;
+}
+
+bool av_seg_alive_now(struct av_seg *seg)
+{
+	atomic_store_explicit(&seg->alive_ns, 0, memory_order_relaxed);
+	return av_seg_alive(seg);
+}
+
+bool av_seg_has_gid(const struct av_seg *seg, const union ibv_gid *gid)
+{
+	return av_port_has_gid(seg->head->port, gid);
+}
+
+void av_seg_wake_timer(struct av_seg *seg)
+{
+	atomic_fetch_add(&seg->head->timer_doorbell, 1);
+	syscall(SYS_futex, &seg->head->timer_doorbell, FUTEX_WAKE, INT_MAX, NULL, NULL, 0);
+}

@@ -1,0 +1,143 @@
+/* SPDX-License-Identifier: MIT */
+/* Listing, naming, opening and closing devices. */
+#include <endian.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "verbs/ibv_context.h"
+#include "preload/vsysfs.h"
+
+#undef ibv_get_device_list
+
+/* The system's library holds a lock of its own meanwhile; a child born then would never get it. */
+static pthread_mutex_t foreign_mutex = PTHREAD_MUTEX_INITIALIZER;
+
+static void before_fork(void)
+{
+	pthread_mutex_lock(&foreign_mutex);
+}
+
+static void after_fork_in_parent(void)
+{
+	pthread_mutex_unlock(&foreign_mutex);
+}
+
+static void after_fork_in_child(void)
+{
+	pthread_mutex_init(&foreign_mutex, NULL);
+}
+
+static void prepare_forks(void)
+{
+	pthread_atfork(before_fork, after_fork_in_parent, after_fork_in_child);
+}
+
+static void free_foreign(struct ibv_device **list)
+{
+	void (*next)(struct ibv_device **) = av_next("ibv_free_device_list", "IBVERBS_1.1");
+
+	if (list && next)
+		next(list);
+}
+
+/* The system's list, NULL if it has no device; taken while the virtual files are off: it would find
+ * our devices there, without a driver. */
+static struct ibv_device **foreign_list(int *count)
+{
+	static pthread_once_t prepared = PTHREAD_ONCE_INIT;
+	struct ibv_device **(*next)(int *) = av_next("ibv_get_device_list", "IBVERBS_1.1");
+	struct ibv_device **devices = NULL;
+
+	*count = 0;
+	if (next) {
+		pthread_once(&prepared, prepare_forks);
+		pthread_mutex_lock(&foreign_mutex);
+		av_vsysfs_suspend(true);
+		devices = next(count);
+		av_vsysfs_suspend(false);
+		pthread_mutex_unlock(&foreign_mutex);
+	}
+	if (devices && *count > 0)
+		return devices;
+	free_foreign(devices);
+	*count = 0;
+	return NULL;
+}
+
+/* Stands behind the NULL of a list handed out, and no program has its address. */
+static struct ibv_device end_of_list;
+
+/*
+ * The array handed out is what calloc() gave, as that of the system's library is: there are
+ * programs, qperf among them, that call free() for it. Behind its NULL are the mark and the
+ * system's list, which must be freed as a whole with the function it came from.
+ */
+AV_EXPORT struct ibv_device **ibv_get_device_list(int *num_devices)
+{
+	unsigned int ours;
+	struct av_device *const *devices = av_devices(&ours);
+	int foreign;
+	struct ibv_device **theirs = foreign_list(&foreign);
+	size_t count = (size_t)ours + (size_t)foreign;
+	struct ibv_device **all = calloc(count + 3, sizeof(struct ibv_device *));
+
+	if (!all) {
+		free_foreign(theirs);
+		return av_fail_null(ENOMEM);
+	}
+	for (unsigned int i = 0; i < ours; i++)
+		all[i] = &devices[i]->ibv;
+	if (theirs)
+		memcpy(&all[ours], theirs, (size_t)foreign * sizeof(*all));
+	all[count + 1] = &end_of_list;
+	all[count + 2] = (struct ibv_device *)theirs;
+	if (num_devices)
+		*num_devices = (int)count;
+	return all;
+}
+
+AV_EXPORT void ibv_free_device_list(struct ibv_device **devices)
+{
+	struct ibv_device **at = devices;
+
+	if (!devices)
+		return;
+	while (*at != &end_of_list) /* not the NULL: the program may have shortened its list */
+		at++;
+	free_foreign((struct ibv_device **)at[1]);
+	free(devices);
+}
+
+AV_EXPORT const char *ibv_get_device_name(struct ibv_device *device)
+{
+	return device->name;
+}
+
+AV_EXPORT __be64 ibv_get_device_guid(struct ibv_device *device)
+{
+	struct av_device *dev = av_device_of(device);
+
+	return dev ? htobe64(dev->guid) : AV_NEXT(ibv_get_device_guid, "IBVERBS_1.1")(device);
+}
+
+AV_EXPORT int ibv_get_device_index(struct ibv_device *device)
+{
+	struct av_device *dev = av_device_of(device);
+
+	return dev ? (int)dev->index : AV_NEXT(ibv_get_device_index, "IBVERBS_1.9")(device);
+}
+
+AV_EXPORT struct ibv_context *ibv_open_device(struct ibv_device *device)
+{
+	struct av_device *dev = av_device_of(device);
+
+	return dev ? av_context_open(dev, 0) : AV_NEXT(ibv_open_device, "IBVERBS_1.1")(device);
+}
+
+AV_EXPORT int ibv_close_device(struct ibv_context *context)
+{
+	if (!av_ours(context))
+		return AV_NEXT(ibv_close_device, "IBVERBS_1.1")(context);
+	return av_context_close(av_context_of(context));
+}

@@ -1,0 +1,163 @@
+/* SPDX-License-Identifier: MIT */
+/* A context's own settings: a list of names and values. */
+#include "verbs/environment.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "verbs/ibv_context.h"
+
+struct setting {
+	struct setting *next;
+	char *value; /* in the same allocation as the name */
+	char name[];
+};
+
+struct av_environment {
+	pthread_mutex_t mutex;
+	struct setting *list;
+};
+
+static struct setting **find(struct av_environment *env, const char *name)
+{
+	struct setting **at = &env->list;
+
+	while (*at && strcmp((*at)->name, name) != 0)
+		at = &(*at)->next;
+	return at;
+}
+
+/* The mutex is held, or nobody else has it. */
+static int set(struct av_environment *env, const char *name, const char *value)
+{
+	size_t name_bytes = strlen(name) + 1, value_bytes = strlen(value) + 1;
+	struct setting *one = malloc(sizeof(*one) + name_bytes + value_bytes),
+		       **at = find(env, name), *old = *at;
+
+	if (!one)
+		return ENOMEM;
+	one->value = one->name + name_bytes;
+	memcpy(one->name, name, name_bytes);
+	memcpy(one->value, value, value_bytes);
+	one->next = old ? old->next : NULL;
+	*at = one;
+	free(old);
+	return 0;
+}
+
+static void destroy(struct av_environment *env)
+{
+	while (env->list) {
+		struct setting *next = env->list->next;
+
+		free(env->list);
+		env->list = next;
+	}
+	pthread_mutex_destroy(&env->mutex);
+	free(env);
+}
+
+/* Values that are too long for a setting stay behind. Return: 0 or ENOMEM */
+static int copy_all(struct av_environment *env)
+{
+	for (char **text = environ; text && *text; text++) {
+		const char *equals = strchr(*text, '=');
+		char *name;
+		int ret;
+
+		if (!equals || equals == *text || strlen(equals + 1) > AV_SETTING_MAX)
+			continue;
+		name = strndup(*text, (size_t)(equals - *text));
+		ret = name ? set(env, name, equals + 1) : ENOMEM;
+		free(name);
+		if (ret)
+			return ret;
+	}
+	return 0;
+}
+
+int av_environment_detach(struct av_context *ctx)
+{
+	struct av_environment *env, *none = NULL;
+
+	if (atomic_load(&ctx->environment))
+		return 0;
+	env = calloc(1, sizeof(*env));
+	if (!env)
+		return ENOMEM;
+	pthread_mutex_init(&env->mutex, NULL);
+	if (copy_all(env)) {
+		destroy(env);
+		return ENOMEM;
+	}
+	if (!atomic_compare_exchange_strong(&ctx->environment, &none, env))
+		destroy(env); /* another thread was faster */
+	return 0;
+}
+
+int av_environment_set(struct av_context *ctx, const char *name, const char *value, bool overwrite)
+{
+	struct av_environment *env = atomic_load(&ctx->environment);
+	int ret = 0;
+
+	if (!name || !*name || strchr(name, '=') || !value)
+		return EINVAL;
+	if (!env)
+		return setenv(name, value, overwrite) ? errno : 0;
+	if (strlen(value) > AV_SETTING_MAX)
+		return EINVAL;
+	pthread_mutex_lock(&env->mutex);
+	if (overwrite || !*find(env, name))
+		ret = set(env, name, value);
+	pthread_mutex_unlock(&env->mutex);
+	return ret;
+}
+
+static bool copy(const char *from, char *value, size_t size)
+{
+	size_t bytes = from ? strlen(from) + 1 : 0;
+
+	if (!from || bytes > size)
+		return false;
+	memcpy(value, from, bytes);
+	return true;
+}
+
+bool av_environment_get(const void *where, const char *name, char *value, size_t size)
+{
+	const struct av_context *ctx = where;
+	struct av_environment *env = atomic_load(&ctx->environment);
+	const struct setting *one;
+	bool found;
+
+	if (!env)
+		return copy(secure_getenv(name), value, size);
+	pthread_mutex_lock(&env->mutex);
+	one = *find(env, name);
+	found = copy(one ? one->value : NULL, value, size);
+	pthread_mutex_unlock(&env->mutex);
+	return found;
+}
+
+static void complain(const char *name, const char *value)
+{
+	fprintf(stderr, "Invalid value %s for %s\n", value, name);
+}
+
+struct av_page_policy av_environment_pages(const struct av_context *ctx,
+					   const struct av_page_object *object)
+{
+	return av_page_policy_read(object, av_environment_get, ctx, complain);
+}
+
+void av_environment_free(struct av_context *ctx)
+{
+	struct av_environment *env = atomic_load(&ctx->environment);
+
+	if (env)
+		destroy(env);
+}

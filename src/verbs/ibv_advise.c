@@ -1,0 +1,103 @@
+/* SPDX-License-Identifier: MIT */
+/* ibv_advise_mr(3): what is checked before the advice is followed (memory/odp_prefetch.h). */
+#include <stdlib.h>
+
+#include "base/checked.h"
+#include "verbs/ibv_mr.h"
+#include "memory/odp_prefetch.h"
+
+#define WRITERS                                                                        \
+	(IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_ATOMIC | \
+	 IBV_ACCESS_MW_BIND)
+
+static int check_call(const struct av_pd *pd, enum ibv_advise_mr_advice advice, uint32_t flags,
+		      uint32_t count)
+{
+	if (!pd || (flags & ~(uint32_t)IBV_ADVISE_MR_FLAG_FLUSH) || count == 0)
+		return av_refuse(EINVAL, AV_CHECK_ADVISE_CALL, count, flags);
+	if (advice != IBV_ADVISE_MR_ADVICE_PREFETCH &&
+	    advice != IBV_ADVISE_MR_ADVICE_PREFETCH_WRITE &&
+	    advice != IBV_ADVISE_MR_ADVICE_PREFETCH_NO_FAULT)
+		return av_refuse(EOPNOTSUPP, AV_CHECK_ADVISE_ADVICE, advice, 0);
+	return 0;
+}
+
+static int deny(int err, enum av_check check, uint32_t lkey)
+{
+	av_refuse(err, check, 0, 0);
+	av_diag_pending()->key = lkey;
+	av_diag_pending()->has |= AV_HAS_ACCESS;
+	return err;
+}
+
+/*
+ * What kind of key is it, and may it be advised like that? Of what is unknown here, an adapter,
+ * whose keys are one table for all contexts, can tell whether it is somebody else's.
+ */
+static int check_key(const struct av_context *ctx, uint32_t lkey, const struct av_pd *pd,
+		     enum ibv_advise_mr_advice advice)
+{
+	const struct av_key *k = av_key_entry(ctx->seg, lkey);
+
+	if (k && k->kind == AV_KEY_WINDOW && AV_KEY_INDEX(lkey))
+		return deny(EINVAL, AV_CHECK_ADVISE_KEY, lkey);
+	if (!k || lkey == 0 || atomic_load(&k->key) != lkey)
+		return deny(av_context_other_has(ctx, lkey) ? EPERM : ENOENT, AV_CHECK_ADVISE_KEY,
+			    lkey);
+	if (k->kind != AV_KEY_ODP)
+		return deny(ENOENT, AV_CHECK_ADVISE_KEY, lkey);
+	if (k->pd != av_pd_id(pd))
+		return deny(EPERM, AV_CHECK_ADVISE_PD, lkey);
+	if (advice == IBV_ADVISE_MR_ADVICE_PREFETCH_WRITE && !(k->access & WRITERS))
+		return deny(EPERM, AV_CHECK_ADVISE_RIGHT, lkey);
+	return 0;
+}
+
+/* One element. A range outside the region is found out like one that is not mapped: by a call that
+ * waits. */
+static int resolve(struct av_context *ctx, const struct av_pd *pd, enum ibv_advise_mr_advice advice,
+		   const struct ibv_sge *sge, struct av_odp_range *range)
+{
+	const struct av_key *k = av_key_entry(ctx->seg, sge->lkey);
+	int err = check_key(ctx, sge->lkey, pd, advice);
+
+	if (err)
+		return err;
+	range->length = AV_ODP_NOWHERE;
+	if (!av_range_within(sge->addr, sge->length, k->base, k->length))
+		return 0;
+	range->addr = k->addr + (sge->addr - k->base);
+	range->length = sge->length;
+	return 0;
+}
+
+static int advise(struct av_context *ctx, const struct av_pd *pd, enum ibv_advise_mr_advice advice,
+		  bool flush, const struct ibv_sge *sge, uint32_t count)
+{
+	struct av_odp_range *range = calloc(count, sizeof(*range));
+	int err = 0;
+
+	if (!range)
+		return ENOMEM;
+	for (uint32_t i = 0; i < count && err == 0; i++)
+		err = resolve(ctx, pd, advice, &sge[i], &range[i]);
+	if (err == 0) /* otherwise refused before anything is done */
+		err = av_odp_advise(ctx->seg, range, count, (enum ib_uverbs_advise_mr_advice)advice,
+				    flush);
+	free(range);
+	return err;
+}
+
+int av_advise_mr(struct ibv_pd *ibv, enum ibv_advise_mr_advice advice, uint32_t flags,
+		 struct ibv_sge *sge, uint32_t count)
+{
+	struct av_context *ctx = av_context_of(ibv->context);
+	const struct av_pd *pd = av_pd_find(ibv);
+	int err = av_context_err(ctx);
+
+	if (err == 0)
+		err = check_call(pd, advice, flags, count);
+	if (err == 0)
+		err = advise(ctx, pd, advice, flags & IBV_ADVISE_MR_FLAG_FLUSH, sge, count);
+	return err ? av_fail_errno(err) : 0;
+}

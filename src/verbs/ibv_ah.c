@@ -1,0 +1,167 @@
+/* SPDX-License-Identifier: MIT */
+/* Address handles: made from attributes, or from a datagram that was received. */
+#include "verbs/ibv_ah.h"
+
+#include <endian.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "verbs/ibv_context.h"
+#include "verbs/ibv_pd.h"
+#include "base/limits.h"
+#include "device/port.h"
+#include "transport/grh.h"
+
+struct av_ah {
+	struct ibv_ah ibv;
+	uint8_t peek_pad[AV_PEEK_PAD];
+	struct av_pd *pd;
+	struct ibv_ah_attr attr;
+};
+
+static struct av_ah *ah_find(const struct ibv_ah *ah)
+{
+	struct av_ah *found = av_table_get(&av_context_of(ah->context)->ahs.table, ah->handle);
+
+	return found && &found->ibv == ah ? found : NULL;
+}
+
+const struct ibv_ah_attr *av_ah_attr(const struct ibv_ah *ah)
+{
+	const struct av_ah *found = ah && av_ours(ah->context) ? ah_find(ah) : NULL;
+
+	return found ? &found->attr : NULL;
+}
+
+int av_check_ah_attr(const struct av_context *ctx, const struct ibv_ah_attr *attr)
+{
+	struct av_gid gids[AV_GID_MAX];
+	unsigned int count;
+
+	if (attr->port_num != 1)
+		return av_refuse(EINVAL, AV_CHECK_AV_PORT, attr->port_num, 1);
+	if (!attr->is_global)
+		return ctx->dev->link_layer == IBV_LINK_LAYER_ETHERNET
+			       ? av_refuse(EINVAL, AV_CHECK_AV_GLOBAL, 0, 1)
+			       : 0;
+	if (av_port_has_row(ctx->seg->head->port, attr->grh.sgid_index))
+		return 0;
+	count = av_device_gids(ctx->dev, gids);
+	if (count == 0)
+		return ENOMEM;
+	return av_gid_there(gids, count, attr->grh.sgid_index)
+		       ? 0
+		       : av_refuse(EINVAL, AV_CHECK_AV_SGID, attr->grh.sgid_index, count);
+}
+
+static struct ibv_ah *create_ah(struct av_context *ctx, struct ibv_pd *ibv_pd,
+				const struct ibv_ah_attr *attr)
+{
+	struct av_pd *pd = av_pd_find(ibv_pd);
+	struct av_ah *ah;
+	int err = av_check_ah_attr(ctx, attr);
+
+	if (err == 0 && !pd)
+		err = ENOENT;
+	if (err == 0 && !ctx->forked)
+		err = av_verb_err(ctx, AV_FAIL_CREATE_AH);
+	if (err)
+		return av_fail_null(err);
+	ah = calloc(1, sizeof(*ah));
+	if (!ah)
+		return av_fail_null(ENOMEM);
+	ah->pd = pd;
+	ah->attr = *attr;
+	ah->ibv.context = ibv_pd->context;
+	ah->ibv.pd = ibv_pd;
+	ah->ibv.handle = av_handles_add(&ctx->ahs, ah, AV_MAX_AH);
+	if (!ah->ibv.handle) {
+		free(ah);
+		return NULL;
+	}
+	av_pd_hold(pd);
+	return &ah->ibv;
+}
+
+AV_EXPORT struct ibv_ah *ibv_create_ah(struct ibv_pd *pd, struct ibv_ah_attr *attr)
+{
+	if (!av_ours(pd->context))
+		return AV_NEXT(ibv_create_ah, "IBVERBS_1.1")(pd, attr);
+	return create_ah(av_context_of(pd->context), pd, attr);
+}
+
+AV_EXPORT int ibv_destroy_ah(struct ibv_ah *ibv)
+{
+	struct av_ah *ah;
+
+	if (!av_ours(ibv->context))
+		return AV_NEXT(ibv_destroy_ah, "IBVERBS_1.1")(ibv);
+	ah = ah_find(ibv);
+	if (!ah)
+		return av_fail_errno(ENOENT);
+	av_handles_remove(&av_context_of(ibv->context)->ahs, ibv->handle);
+	av_pd_release(ah->pd);
+	free(ah);
+	return 0;
+}
+
+/* Row of the GID table with that address; 0 if there is none (it came by multicast). Return: 0 or
+ * ENOMEM */
+static int find_sgid(const struct av_device *dev, const union ibv_gid *gid, uint8_t *index)
+{
+	struct av_gid gids[AV_GID_MAX];
+	unsigned int count = av_device_gids(dev, gids);
+
+	*index = 0;
+	for (unsigned int i = 0; i < count; i++)
+		if (memcmp(&gids[i].gid, gid, sizeof(*gid)) == 0)
+			*index = (uint8_t)i;
+	return count ? 0 : ENOMEM;
+}
+
+static int init_from_wc(struct av_context *ctx, uint8_t port, const struct ibv_wc *wc,
+			const struct ibv_grh *grh, struct ibv_ah_attr *attr)
+{
+	struct av_grh_fields f;
+
+	memset(attr, 0, sizeof(*attr));
+	if (port != 1)
+		return EINVAL;
+	attr->dlid = wc->slid;
+	attr->sl = wc->sl;
+	attr->src_path_bits = wc->dlid_path_bits;
+	attr->port_num = port;
+	if (!(wc->wc_flags & IBV_WC_GRH))
+		return 0;
+	if (!av_grh_read((const uint8_t *)grh, &f))
+		return EINVAL;
+	attr->is_global = 1;
+	attr->grh.dgid = f.sgid;
+	attr->grh.flow_label = f.flow_label;
+	attr->grh.hop_limit = 0xff;
+	attr->grh.traffic_class = f.traffic_class;
+	return find_sgid(ctx->dev, &f.dgid, &attr->grh.sgid_index);
+}
+
+AV_EXPORT int ibv_init_ah_from_wc(struct ibv_context *context, uint8_t port, struct ibv_wc *wc,
+				  struct ibv_grh *grh, struct ibv_ah_attr *attr)
+{
+	int err;
+
+	if (!av_ours(context))
+		return AV_NEXT(ibv_init_ah_from_wc, "IBVERBS_1.1")(context, port, wc, grh, attr);
+	err = init_from_wc(av_context_of(context), port, wc, grh, attr);
+	return err ? av_fail_errno(err) : 0;
+}
+
+AV_EXPORT struct ibv_ah *ibv_create_ah_from_wc(struct ibv_pd *pd, struct ibv_wc *wc,
+					       struct ibv_grh *grh, uint8_t port)
+{
+	struct ibv_ah_attr attr;
+
+	if (!av_ours(pd->context))
+		return AV_NEXT(ibv_create_ah_from_wc, "IBVERBS_1.1")(pd, wc, grh, port);
+	if (ibv_init_ah_from_wc(pd->context, port, wc, grh, &attr))
+		return NULL;
+	return ibv_create_ah(pd, &attr);
+}

@@ -1,0 +1,136 @@
+/* SPDX-License-Identifier: MIT */
+/* Asynchronous events. */
+#include <unistd.h>
+
+#include "verbs/ibv_context.h"
+#include "verbs/ibv_srq.h"
+
+static void count(pthread_mutex_t *mutex, uint32_t *delivered)
+{
+	pthread_mutex_lock(mutex);
+	(*delivered)++;
+	pthread_mutex_unlock(mutex);
+}
+
+static bool for_qp(struct av_context *ctx, const struct av_doorbell_record *record,
+		   struct ibv_async_event *event)
+{
+	struct av_qp *qp = av_table_get(&ctx->qps, record->index);
+
+	if (!qp || qp->ibv.qp_num != record->id)
+		return false;
+	count(&qp->ibv.mutex, &qp->async_delivered);
+	event->element.qp = &qp->ibv;
+	return true;
+}
+
+static bool for_cq(struct av_context *ctx, const struct av_doorbell_record *record,
+		   struct ibv_async_event *event)
+{
+	struct av_cq *cq = av_table_get(&ctx->cqs, record->index);
+
+	if (!cq || cq->id != record->id)
+		return false;
+	count(&cq->ibv.mutex, &cq->async_delivered);
+	event->element.cq = &cq->ibv;
+	return true;
+}
+
+static bool for_srq(struct av_context *ctx, const struct av_doorbell_record *record,
+		    struct ibv_async_event *event)
+{
+	struct av_srq *srq = av_table_get(&ctx->srqs, record->index);
+
+	if (!srq || srq->id != record->id)
+		return false;
+	count(&srq->ibv.mutex, &srq->async_delivered);
+	event->element.srq = &srq->ibv;
+	return true;
+}
+
+/* Turn a record into an event. Return: false if its object has ended since. */
+static bool deliver(struct av_context *ctx, const struct av_doorbell_record *record,
+		    struct ibv_async_event *event)
+{
+	event->event_type = (enum ibv_event_type)record->event;
+	switch (record->kind) {
+	case AV_SLAB_QP:
+		return for_qp(ctx, record, event);
+	case AV_SLAB_CQ:
+		return for_cq(ctx, record, event);
+	case AV_SLAB_RQ:
+		return for_srq(ctx, record, event);
+	default:
+		event->element.port_num = (int)record->index;
+		return true;
+	}
+}
+
+AV_EXPORT int ibv_get_async_event(struct ibv_context *context, struct ibv_async_event *event)
+{
+	struct av_doorbell_record record;
+	bool delivered;
+	ssize_t n;
+
+	if (!av_ours(context))
+		return AV_NEXT(ibv_get_async_event, "IBVERBS_1.1")(context, event);
+	do {
+		n = read(context->async_fd, &record, sizeof(record));
+		if (n != (ssize_t)sizeof(record)) {
+			if (n >= 0)
+				errno = EIO;
+			return -1;
+		}
+		pthread_mutex_lock(&context->mutex);
+		delivered = deliver(av_context_of(context), &record, event);
+		pthread_mutex_unlock(&context->mutex);
+	} while (!delivered);
+	if (av_explaining())
+		av_explain_others();
+	return 0;
+}
+
+/* The event does not say whose it is but by its object: look at that object's context. */
+static struct ibv_context *context_of(const struct ibv_async_event *event)
+{
+	switch (event->event_type) {
+	case IBV_EVENT_CQ_ERR:
+		return event->element.cq->context;
+	case IBV_EVENT_QP_FATAL:
+	case IBV_EVENT_QP_REQ_ERR:
+	case IBV_EVENT_QP_ACCESS_ERR:
+	case IBV_EVENT_COMM_EST:
+	case IBV_EVENT_SQ_DRAINED:
+	case IBV_EVENT_PATH_MIG:
+	case IBV_EVENT_PATH_MIG_ERR:
+	case IBV_EVENT_QP_LAST_WQE_REACHED:
+		return event->element.qp->context;
+	case IBV_EVENT_SRQ_ERR:
+	case IBV_EVENT_SRQ_LIMIT_REACHED:
+		return event->element.srq->context;
+	case IBV_EVENT_WQ_FATAL:
+		return event->element.wq->context;
+	default:
+		return NULL;
+	}
+}
+
+AV_EXPORT void ibv_ack_async_event(struct ibv_async_event *event)
+{
+	struct ibv_context *context = context_of(event);
+
+	if (!context)
+		return; /* events of a port or the device are not counted */
+	if (!av_ours(context))
+		AV_NEXT(ibv_ack_async_event, "IBVERBS_1.1")(event);
+	else if (event->event_type == IBV_EVENT_CQ_ERR)
+		av_event_acknowledge(&event->element.cq->mutex, &event->element.cq->cond,
+				     &event->element.cq->async_events_completed, 1);
+	else if (event->event_type == IBV_EVENT_SRQ_LIMIT_REACHED ||
+		 event->event_type == IBV_EVENT_SRQ_ERR)
+		av_event_acknowledge(&event->element.srq->mutex, &event->element.srq->cond,
+				     &event->element.srq->events_completed, 1);
+	else
+		av_event_acknowledge(&event->element.qp->mutex, &event->element.qp->cond,
+				     &event->element.qp->events_completed, 1);
+}

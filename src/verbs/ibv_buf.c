@@ -1,0 +1,134 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * ibv_alloc_buf(3): memory allocated as suits the device, here any memory does. The handle names no
+ * context, so that those that are ours are known by a list of them; all others are for the library
+ * behind us.
+ */
+#include "verbs/ibv_buf.h"
+
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "base/checked.h"
+
+struct buf {
+	struct buf *next;
+	const struct ibv_pd *pd; /* compared, never followed: the program may have freed it */
+	void *addr;
+	size_t size;
+};
+
+static struct buf *bufs; /* guarded by mutex */
+static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
+static pthread_once_t fork_once = PTHREAD_ONCE_INIT;
+
+/* A child has the buffers, too, and a list that no other thread was changing. */
+static void before_fork(void)
+{
+	pthread_mutex_lock(&mutex);
+}
+
+static void after_fork(void)
+{
+	pthread_mutex_unlock(&mutex);
+}
+
+static void prepare_for_fork(void)
+{
+	pthread_atfork(before_fork, after_fork, after_fork);
+}
+
+/* The link that leads to the buffer of that handle, or to the list's end. With mutex. */
+static struct buf **link_to(const struct ibv_buf *handle)
+{
+	struct buf **link = &bufs;
+
+	while (*link && (const void *)*link != handle)
+		link = &(*link)->next;
+	return link;
+}
+
+static bool is_ours(const struct ibv_buf *handle)
+{
+	bool found;
+
+	pthread_mutex_lock(&mutex);
+	found = *link_to(handle);
+	pthread_mutex_unlock(&mutex);
+	return found;
+}
+
+/* Take it off the list. Return: NULL if it is not there. */
+static struct buf *take(const struct ibv_buf *handle)
+{
+	struct buf **link, *found;
+
+	pthread_mutex_lock(&mutex);
+	link = link_to(handle);
+	found = *link;
+	if (found)
+		*link = found->next;
+	pthread_mutex_unlock(&mutex);
+	return found;
+}
+
+int av_buf_check(const struct ibv_pd *pd, const struct ibv_buf *handle, const void *addr,
+		 size_t length)
+{
+	const struct buf *buf;
+	bool good;
+
+	pthread_mutex_lock(&mutex);
+	buf = *link_to(handle);
+	good = buf && buf->pd == pd &&
+	       av_range_within((uintptr_t)addr, length, (uintptr_t)buf->addr, buf->size);
+	pthread_mutex_unlock(&mutex);
+	return good ? 0 : EINVAL;
+}
+
+AV_EXPORT void *ibv_alloc_buf(struct ibv_pd *pd, size_t size, struct ibv_buf **handle)
+{
+	struct buf *buf;
+	int err;
+
+	if (!av_ours(pd->context))
+		return AV_NEXT_OR(av_fail_null(EOPNOTSUPP), ibv_alloc_buf, "IBVERBS_1.17", pd, size,
+				  handle);
+	buf = malloc(sizeof(*buf));
+	if (!buf)
+		return av_fail_null(ENOMEM);
+	err = posix_memalign(&buf->addr, (size_t)sysconf(_SC_PAGESIZE), size);
+	if (err) {
+		free(buf);
+		return av_fail_null(err);
+	}
+	buf->pd = pd;
+	buf->size = size;
+	pthread_once(&fork_once, prepare_for_fork);
+	pthread_mutex_lock(&mutex);
+	buf->next = bufs;
+	bufs = buf;
+	pthread_mutex_unlock(&mutex);
+	*handle = (struct ibv_buf *)(void *)buf;
+	return buf->addr;
+}
+
+AV_EXPORT void ibv_free_buf(struct ibv_buf *handle)
+{
+	struct buf *buf = take(handle);
+
+	if (!buf) {
+		AV_NEXT_OR((void)0, ibv_free_buf, "IBVERBS_1.17", handle);
+		return;
+	}
+	free(buf->addr);
+	free(buf);
+}
+
+/* None of ours is a dma-buf. */
+AV_EXPORT int ibv_export_buf_dmabuf_fd(struct ibv_buf *handle)
+{
+	if (is_ours(handle))
+		return av_fail_fd(ENODATA);
+	return AV_NEXT_OR(av_fail_fd(EOPNOTSUPP), ibv_export_buf_dmabuf_fd, "IBVERBS_1.18", handle);
+}

@@ -1,0 +1,268 @@
+/* SPDX-License-Identifier: MIT */
+/* Completion channels: reading events, acknowledging them. */
+#include <poll.h>
+#include <stdlib.h>
+#include <sys/ioctl.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "verbs/ibv_channel.h"
+
+#define MAX_CHANNELS   65535u
+#define SAY_AFTER_S    1 /* that an end waits for acknowledgements */
+#define OTHERS_NAP_NS  1000000u
+#define LONGEST_NAP_NS 1000000000000u /* more may not be a time */
+
+static struct av_channel *channel_find(struct ibv_comp_channel *ibv)
+{
+	struct av_channel *channel = av_container_of(ibv, struct av_channel, ibv);
+
+	return av_table_get(&av_context_of(ibv->context)->channels.table, channel->doorbell) ==
+			       channel
+		       ? channel
+		       : NULL;
+}
+
+AV_EXPORT struct ibv_comp_channel *ibv_create_comp_channel(struct ibv_context *context)
+{
+	struct av_channel *channel;
+	struct av_context *ctx;
+	int fd = -ENOMEM, err;
+
+	if (!av_ours(context))
+		return AV_NEXT(ibv_create_comp_channel, "IBVERBS_1.0")(context);
+	ctx = av_context_of(context);
+	err = ctx->forked ? 0 : av_verb_err(ctx, AV_FAIL_CREATE_COMP_CHANNEL);
+	if (err)
+		return av_fail_null(err);
+	channel = calloc(1, sizeof(*channel));
+	if (!channel)
+		return av_fail_null(ENOMEM);
+	channel->doorbell = ctx->forked ? 0 : av_handles_add(&ctx->channels, channel, MAX_CHANNELS);
+	if (channel->doorbell)
+		fd = av_doorbell_create(ctx->seg, channel->doorbell);
+	if (fd < 0) {
+		if (channel->doorbell)
+			av_handles_remove(&ctx->channels, channel->doorbell);
+		free(channel);
+		return av_fail_null(-fd);
+	}
+	pthread_mutex_init(&channel->mutex, NULL);
+	channel->ibv.context = context;
+	channel->ibv.fd = fd;
+	channel->made_at = __builtin_return_address(0);
+	return &channel->ibv;
+}
+
+AV_EXPORT int ibv_destroy_comp_channel(struct ibv_comp_channel *ibv)
+{
+	struct av_channel *channel;
+	struct av_context *ctx;
+	int busy;
+
+	if (!av_ours(ibv->context))
+		return AV_NEXT(ibv_destroy_comp_channel, "IBVERBS_1.0")(ibv);
+	ctx = av_context_of(ibv->context);
+	channel = channel_find(ibv);
+	if (!channel)
+		return av_fail_errno(ENOENT);
+	pthread_mutex_lock(&ctx->verbs.context.mutex);
+	busy = ibv->refcnt;
+	pthread_mutex_unlock(&ctx->verbs.context.mutex);
+	if (busy)
+		return av_misuse_busy(ctx, "completion channel", channel->doorbell,
+				      channel->made_at);
+	if (!ctx->forked)
+		av_doorbell_remove(ctx->seg, channel->doorbell);
+	close(ibv->fd);
+	av_handles_remove(&ctx->channels, channel->doorbell);
+	pthread_mutex_destroy(&channel->mutex);
+	free(channel);
+	return 0;
+}
+
+/* One record off the FIFO; blocks unless the program made the descriptor non-blocking. Return: 0,
+ * or -1 and errno. */
+static int read_record(int fd, struct av_doorbell_record *record)
+{
+	ssize_t n = read(fd, record, sizeof(*record));
+
+	if (n == (ssize_t)sizeof(*record))
+		return 0;
+	if (n >= 0)
+		errno = EIO;
+	return -1;
+}
+
+/* The CQ a record is about, counted as delivered; NULL if it has ended since. */
+static struct av_cq *deliver(struct av_context *ctx, const struct av_doorbell_record *record)
+{
+	struct av_cq *cq;
+
+	pthread_mutex_lock(&ctx->verbs.context.mutex);
+	cq = av_table_get(&ctx->cqs, record->index);
+	if (cq && cq->id != record->id)
+		cq = NULL;
+	if (cq) {
+		pthread_mutex_lock(&cq->ibv.mutex);
+		cq->comp_delivered++;
+		pthread_mutex_unlock(&cq->ibv.mutex);
+	}
+	pthread_mutex_unlock(&ctx->verbs.context.mutex);
+	return cq;
+}
+
+AV_EXPORT int ibv_get_cq_event(struct ibv_comp_channel *ibv, struct ibv_cq **cq_out,
+			       void **cq_context)
+{
+	struct av_doorbell_record record;
+	struct av_cq *cq = NULL;
+
+	if (!av_ours(ibv->context))
+		return AV_NEXT(ibv_get_cq_event, "IBVERBS_1.1")(ibv, cq_out, cq_context);
+	while (!cq) {
+		if (read_record(ibv->fd, &record))
+			return -1;
+		cq = deliver(av_context_of(ibv->context), &record);
+	}
+	*cq_out = &cq->ibv;
+	*cq_context = cq->ibv.cq_context;
+	return 0;
+}
+
+void av_event_acknowledge(pthread_mutex_t *mutex, pthread_cond_t *cond, uint32_t *completed,
+			  uint32_t n)
+{
+	pthread_mutex_lock(mutex);
+	*completed += n;
+	pthread_cond_signal(cond);
+	pthread_mutex_unlock(mutex);
+}
+
+/* A program that forgets an acknowledgement hangs here, and would never hear why. @mutex is held.
+ */
+static void wait_and_say(pthread_mutex_t *mutex, pthread_cond_t *cond, const uint32_t *completed,
+			 const uint32_t *delivered, const struct av_misuse_object *of)
+{
+	struct timespec until;
+
+	clock_gettime(CLOCK_REALTIME, &until);
+	until.tv_sec += SAY_AFTER_S;
+	while (*completed != *delivered && !pthread_cond_timedwait(cond, mutex, &until))
+		;
+	if (*completed != *delivered)
+		av_misuse_waits(of, *delivered - *completed);
+}
+
+void av_event_wait(pthread_mutex_t *mutex, pthread_cond_t *cond, const uint32_t *completed,
+		   const uint32_t *delivered, const struct av_misuse_object *of)
+{
+	pthread_mutex_lock(mutex);
+	if (av_misuse_on())
+		wait_and_say(mutex, cond, completed, delivered, of);
+	while (*completed != *delivered)
+		pthread_cond_wait(cond, mutex);
+	pthread_mutex_unlock(mutex);
+}
+
+AV_EXPORT void ibv_ack_cq_events(struct ibv_cq *cq, unsigned int nevents)
+{
+	if (!av_ours(cq->context)) {
+		AV_NEXT(ibv_ack_cq_events, "IBVERBS_1.1")(cq, nevents);
+		return;
+	}
+	av_event_acknowledge(&cq->mutex, &cq->cond, &cq->comp_events_completed, nevents);
+}
+
+/* How many records are there to read, whatever the blocking mode of the descriptor. */
+static int pending(int fd)
+{
+	int bytes = 0;
+
+	return ioctl(fd, FIONREAD, &bytes) ? 0 : bytes / (int)sizeof(struct av_doorbell_record);
+}
+
+/*
+ * Take every record once and put back those of others, in order. Readers in between only shorten
+ * the work. Return: how many were this CQ's; *others: how many were not
+ */
+static int sort_out(struct av_channel *channel, int fd, uint32_t cq_index, uint32_t cq_id,
+		    int *others)
+{
+	struct av_doorbell_record record;
+	struct av_seg *seg = av_context_of(channel->ibv.context)->seg;
+	int found = 0;
+
+	*others = 0;
+	pthread_mutex_lock(&channel->mutex);
+	for (int n = pending(fd); n > 0; n--) {
+		if (read_record(fd, &record))
+			break;
+		if (record.index == cq_index && record.id == cq_id) {
+			found++;
+			continue;
+		}
+		(void)av_doorbell_ring(seg, channel->doorbell, &record);
+		++*others;
+	}
+	pthread_mutex_unlock(&channel->mutex);
+	return found;
+}
+
+void av_channel_forget(struct av_channel *channel, uint32_t cq_index, uint32_t cq_id)
+{
+	struct av_seg *seg = av_context_of(channel->ibv.context)->seg;
+	int fd = av_doorbell_peek(
+		seg, channel->doorbell); /* another thread may read between our look and our read */
+	int others;
+
+	if (fd < 0)
+		return;
+	(void)sort_out(channel, fd, cq_index, cq_id, &others);
+	close(fd);
+}
+
+/* Sleep until the FIFO has something to read, or for a while if it has what is not for us. Return:
+ * 0 or errno
+ */
+static int wait_readable(int fd, bool others, uint64_t until_ns)
+{
+	uint64_t now = av_now_ns(), left = now < until_ns ? until_ns - now : 0;
+	struct pollfd p = {.fd = others ? -1 : fd, .events = POLLIN};
+	struct timespec t;
+
+	if (!left)
+		return ETIMEDOUT;
+	if (others && left > OTHERS_NAP_NS)
+		left = OTHERS_NAP_NS;
+	if (left > LONGEST_NAP_NS)
+		left = LONGEST_NAP_NS;
+	t = (struct timespec){.tv_sec = (time_t)(left / 1000000000u),
+			      .tv_nsec = (long)(left % 1000000000u)};
+	return ppoll(&p, 1, &t, NULL) < 0 ? errno : 0;
+}
+
+static int wait_on(struct av_channel *channel, int fd, const struct av_cq *cq, uint64_t until_ns)
+{
+	int others, err = 0;
+
+	while (!sort_out(channel, fd, cq->ibv.handle, cq->id, &others)) {
+		if (err)
+			return err;
+		err = wait_readable(fd, others, until_ns);
+	}
+	return 0;
+}
+
+int av_channel_wait(struct av_channel *channel, const struct av_cq *cq, uint64_t until_ns)
+{
+	int fd = av_doorbell_peek(av_context_of(channel->ibv.context)->seg, channel->doorbell);
+	int ret;
+
+	if (fd < 0)
+		return -fd;
+	ret = wait_on(channel, fd, cq, until_ns);
+	close(fd);
+	return ret;
+}

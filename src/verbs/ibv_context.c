@@ -1,0 +1,250 @@
+/* SPDX-License-Identifier: MIT */
+/* Opening and closing contexts, and what becomes of them at exit and in a forked child. */
+#include "verbs/ibv_context.h"
+
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "verbs/environment.h"
+#include "verbs/ibv_mr.h"
+#include "registry/directory.h"
+#include "device/port_watch.h"
+#include "memory/adopt.h"
+#include "memory/key.h"
+#include "memory/page_move.h"
+#include "memory/odp_notify.h"
+#include "memory/odp_prefetch.h"
+#include "transport/capture.h"
+#include "transport/inject.h"
+#include "transport/send_sum.h"
+#include "transport/timer.h"
+
+static pthread_mutex_t list_mutex = PTHREAD_MUTEX_INITIALIZER;
+static struct av_context *list;
+
+static void init_mutexes(struct av_context *ctx)
+{
+	pthread_mutex_init(&ctx->verbs.context.mutex, NULL);
+	pthread_mutex_init(&ctx->pds.mutex, NULL);
+	pthread_mutex_init(&ctx->channels.mutex, NULL);
+	pthread_mutex_init(&ctx->tds.mutex, NULL);
+	pthread_mutex_init(&ctx->ahs.mutex, NULL);
+	pthread_mutex_init(&ctx->xrcds.mutex, NULL);
+	pthread_mutex_init(&ctx->klm_lists.mutex, NULL);
+}
+
+/* Contexts of the parent belong to the parent: nothing in their segments may be touched from here.
+ */
+static void after_fork_in_child(void)
+{
+	pthread_mutex_init(&list_mutex, NULL);
+	for (struct av_context *ctx = list; ctx; ctx = ctx->next) {
+		init_mutexes(ctx);
+		ctx->forked = true;
+		ctx->child_seg = NULL; /* a grandchild's grandparent's */
+	}
+}
+
+static void register_fork_handler(void)
+{
+	pthread_atfork(NULL, NULL, after_fork_in_child);
+}
+
+static void list_add(struct av_context *ctx)
+{
+	static pthread_once_t once = PTHREAD_ONCE_INIT;
+
+	pthread_once(&once, register_fork_handler);
+	pthread_mutex_lock(&list_mutex);
+	ctx->next = list;
+	list = ctx;
+	pthread_mutex_unlock(&list_mutex);
+}
+
+static void list_remove(struct av_context *ctx)
+{
+	pthread_mutex_lock(&list_mutex);
+	for (struct av_context **p = &list; *p; p = &(*p)->next) {
+		if (*p == ctx) {
+			*p = ctx->next;
+			break;
+		}
+	}
+	pthread_mutex_unlock(&list_mutex);
+}
+
+/* What is on the list has its segment: a context leaves the list first. */
+bool av_context_other_has(const struct av_context *ctx, uint32_t lkey)
+{
+	bool has = false;
+
+	pthread_mutex_lock(&list_mutex);
+	for (const struct av_context *other = list; other && !has; other = other->next)
+		if (other != ctx && other->dev == ctx->dev && !other->forked)
+			has = av_key_is_on_demand(other->seg, lkey);
+	pthread_mutex_unlock(&list_mutex);
+	return has;
+}
+
+struct av_seg *av_context_memory(struct av_context *ctx)
+{
+	int err;
+
+	if (!ctx->forked)
+		return ctx->seg;
+	pthread_mutex_lock(&ctx->verbs.context.mutex);
+	if (!ctx->child_seg) {
+		err = -av_dir_join();
+		if (err == 0)
+			ctx->child_seg = av_seg_create(ctx->dev, 0);
+		else
+			errno = err;
+		if (err == 0 && !ctx->child_seg)
+			av_dir_leave();
+	}
+	pthread_mutex_unlock(&ctx->verbs.context.mutex);
+	return ctx->child_seg;
+}
+
+void av_unlist(struct av_context *ctx, struct av_table *table, uint32_t handle)
+{
+	pthread_mutex_lock(&ctx->verbs.context.mutex);
+	av_table_clear(table, handle);
+	pthread_mutex_unlock(&ctx->verbs.context.mutex);
+}
+
+/* A program that exits without closing its devices leaves nothing behind; one that is killed is
+ * swept by the next. */
+__attribute__((destructor)) static void at_exit(void)
+{
+	if (av_misuse_on())
+		av_misuse_exit(list);
+	av_dir_abandon();
+}
+
+static void init_public(struct av_context *ctx)
+{
+	struct ibv_context *c = &ctx->verbs.context;
+	long cpus = sysconf(_SC_NPROCESSORS_ONLN);
+
+	av_ops_fill(&ctx->verbs);
+	ctx->verbs.sz = sizeof(ctx->verbs);
+	c->device = &ctx->dev->ibv;
+	c->num_comp_vectors = cpus > 0 ? (int)cpus : 1;
+	c->abi_compat = __VERBS_ABI_IS_EXTENDED;
+	init_mutexes(ctx);
+}
+
+static void free_context(struct av_context *ctx)
+{
+	av_table_fini(&ctx->pds.table);
+	av_table_fini(&ctx->channels.table);
+	av_table_fini(&ctx->tds.table);
+	av_table_fini(&ctx->ahs.table);
+	av_table_fini(&ctx->xrcds.table);
+	av_table_fini(&ctx->klm_lists.table);
+	av_table_fini(&ctx->dms);
+	av_table_fini(&ctx->mrs);
+	av_table_fini(&ctx->mws);
+	av_table_fini(&ctx->cqs);
+	av_table_fini(&ctx->qps);
+	av_table_fini(&ctx->srqs);
+	av_environment_free(ctx);
+	free(ctx);
+}
+
+/* The segment, and the two descriptors that programs expect in a context. Return: 0 or errno. */
+static int open_segment(struct av_context *ctx, uint32_t origin)
+{
+	struct ibv_context *c = &ctx->verbs.context;
+
+	ctx->seg = av_seg_create(ctx->dev, origin);
+	if (!ctx->seg)
+		return errno;
+	c->async_fd = av_doorbell_create(ctx->seg, AV_DOORBELL_ASYNC);
+	if (c->async_fd < 0) {
+		int err = -c->async_fd;
+
+		av_seg_close(ctx->seg);
+		return err;
+	}
+	c->cmd_fd = ctx->seg->fd;
+	av_page_move_add(ctx->seg);
+	av_inject_begin(ctx->seg);
+	av_misuse_begin(ctx);
+	av_port_watch();
+	av_capture_context_opened(ctx->seg);
+	return 0;
+}
+
+struct ibv_context *av_context_open(struct av_device *dev, uint32_t origin)
+{
+	struct av_context *ctx = calloc(1, sizeof(*ctx));
+	int err;
+
+	if (!ctx)
+		return av_fail_null(ENOMEM);
+	err = -av_dir_join();
+	if (err) {
+		free(ctx);
+		return av_fail_null(err);
+	}
+	av_diag_device(dev->ibv.name);
+	ctx->dev = dev;
+	ctx->pds.base = origin ? AV_IMPORT_PDS : 0;
+	init_public(ctx);
+	err = open_segment(ctx, origin);
+	if (err) {
+		av_dir_leave();
+		free_context(ctx);
+		return av_fail_null(err);
+	}
+	list_add(ctx);
+	return &ctx->verbs.context;
+}
+
+/* Objects that the program did not destroy: their memory is the program's leak, their keys and
+ * queues end here. */
+static void drop_peer(uint32_t id, void *object, void *arg)
+{
+	struct av_qp *qp = object;
+
+	av_seg_put(qp->peer.seg);
+}
+
+static void drop_memory(uint32_t id, void *object, void *arg)
+{
+	struct av_mr *mr = object;
+
+	av_allocated_end(&mr->memory, mr->memory.map && av_context_of(mr->ibv.context)->forked);
+}
+
+int av_context_close(struct av_context *ctx)
+{
+	if (av_misuse_on())
+		av_misuse_context_ends(ctx);
+	list_remove(ctx);
+	av_table_each(&ctx->mrs, drop_memory, NULL);
+	close(ctx->verbs.context.async_fd);
+	if (ctx->verbs.context.cmd_fd != ctx->seg->fd)
+		close(ctx->verbs.context.cmd_fd); /* the one ibv_import_device() was given */
+	if (!ctx->forked) {
+		av_port_unwatch();
+		av_timer_stop(ctx->seg);
+		av_inject_end(ctx->seg);
+		av_send_sum_end(ctx->seg);
+		av_odp_quiesce(ctx->seg);
+		av_adopt_close(ctx->seg);
+		av_page_move_remove(ctx->seg);
+		av_odp_unwatch(ctx->seg);
+		av_table_each(&ctx->qps, drop_peer, NULL);
+		av_seg_close(ctx->seg);
+		av_seg_drop_idle();
+		av_dir_leave();
+	} else if (ctx->child_seg) {
+		av_seg_close(ctx->child_seg);
+		av_dir_leave();
+	}
+	free_context(ctx);
+	return 0;
+}

@@ -1,0 +1,226 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Extended completion queues: completions are taken one by one and read through functions. The
+ * completion being read lies in the private half; a batch (start to end) belongs to one thread,
+ * which holds @batch.
+ */
+#include "verbs/ibv_cq_ex.h"
+
+#include <time.h>
+
+#include "base/clock.h"
+#include "verbs/ibv_context.h"
+#include "verbs/ibv_cq.h"
+#include "transport/poll.h"
+
+#define READABLE                                                       \
+	(IBV_WC_STANDARD_FLAGS | IBV_WC_EX_WITH_COMPLETION_TIMESTAMP | \
+	 IBV_WC_EX_WITH_COMPLETION_TIMESTAMP_WALLCLOCK)
+
+static struct av_cq *cq_of(struct ibv_cq_ex *ex)
+{
+	return av_container_of(ex, struct av_cq, ex);
+}
+
+/* Take the next completion into the private half. Return: 0, ENOENT (none), or another errno
+ * (broken CQ). */
+static int take(struct av_cq *cq)
+{
+	int n = av_poll_stamped(av_context_of(cq->ibv.context)->seg, cq->shared, 1, &cq->current,
+				&cq->stamp_ns);
+
+	if (n == 0)
+		return ENOENT;
+	if (n < 0)
+		return -n;
+	cq->ex.wr_id = cq->current.wr_id;
+	cq->ex.status = cq->current.status;
+	return 0;
+}
+
+static int start_poll(struct ibv_cq_ex *ex, struct ibv_poll_cq_attr *attr)
+{
+	struct av_cq *cq = cq_of(ex);
+	int err;
+
+	if ((attr && attr->comp_mask) || av_context_of(ex->context)->forked)
+		return EINVAL;
+	if (!cq->single_threaded)
+		pthread_mutex_lock(&cq->batch);
+	cq->in_batch = true;
+	err = take(cq);
+	if (err) {
+		cq->in_batch = false;
+		if (!cq->single_threaded)
+			pthread_mutex_unlock(&cq->batch);
+	}
+	return err;
+}
+
+static int next_poll(struct ibv_cq_ex *ex)
+{
+	return take(cq_of(ex));
+}
+
+/* Harmless when no batch is open: programs call it after an empty ibv_start_poll(), too. */
+static void end_poll(struct ibv_cq_ex *ex)
+{
+	struct av_cq *cq = cq_of(ex);
+
+	if (!cq->in_batch)
+		return;
+	cq->in_batch = false;
+	if (!cq->single_threaded)
+		pthread_mutex_unlock(&cq->batch);
+}
+
+static enum ibv_wc_opcode read_opcode(struct ibv_cq_ex *ex)
+{
+	return cq_of(ex)->current.opcode;
+}
+
+static uint32_t read_vendor_err(struct ibv_cq_ex *ex)
+{
+	return cq_of(ex)->current.vendor_err;
+}
+
+static uint32_t read_byte_len(struct ibv_cq_ex *ex)
+{
+	return cq_of(ex)->current.byte_len;
+}
+
+static __be32 read_imm_data(struct ibv_cq_ex *ex)
+{
+	return cq_of(ex)->current.imm_data;
+}
+
+static uint32_t read_qp_num(struct ibv_cq_ex *ex)
+{
+	return cq_of(ex)->current.qp_num;
+}
+
+static uint32_t read_src_qp(struct ibv_cq_ex *ex)
+{
+	return cq_of(ex)->current.src_qp;
+}
+
+static unsigned int read_wc_flags(struct ibv_cq_ex *ex)
+{
+	return cq_of(ex)->current.wc_flags;
+}
+
+static uint32_t read_slid(struct ibv_cq_ex *ex)
+{
+	return cq_of(ex)->current.slid;
+}
+
+static uint8_t read_sl(struct ibv_cq_ex *ex)
+{
+	return cq_of(ex)->current.sl;
+}
+
+static uint8_t read_dlid_path_bits(struct ibv_cq_ex *ex)
+{
+	return cq_of(ex)->current.dlid_path_bits;
+}
+
+static uint64_t read_completion_ts(struct ibv_cq_ex *ex)
+{
+	return cq_of(ex)->stamp_ns;
+}
+
+/* The entry carries monotonic time; what separates the two clocks changes only when somebody sets
+ * the time.
+ */
+static uint64_t read_wallclock(struct ibv_cq_ex *ex)
+{
+	struct timespec ts;
+
+	clock_gettime(CLOCK_REALTIME, &ts);
+	return (uint64_t)ts.tv_sec * 1000000000u + (uint64_t)ts.tv_nsec -
+	       (av_now_ns() - cq_of(ex)->stamp_ns);
+}
+
+static void fill_readers(struct ibv_cq_ex *ex, uint64_t flags)
+{
+#define READER(flag, member) (ex->member = flags & (flag) ? (member) : NULL)
+	ex->start_poll = start_poll;
+	ex->next_poll = next_poll;
+	ex->end_poll = end_poll;
+	ex->read_opcode = read_opcode;
+	ex->read_vendor_err = read_vendor_err;
+	ex->read_wc_flags = read_wc_flags;
+	READER(IBV_WC_EX_WITH_BYTE_LEN, read_byte_len);
+	READER(IBV_WC_EX_WITH_IMM, read_imm_data);
+	READER(IBV_WC_EX_WITH_QP_NUM, read_qp_num);
+	READER(IBV_WC_EX_WITH_SRC_QP, read_src_qp);
+	READER(IBV_WC_EX_WITH_SLID, read_slid);
+	READER(IBV_WC_EX_WITH_SL, read_sl);
+	READER(IBV_WC_EX_WITH_DLID_PATH_BITS, read_dlid_path_bits);
+	READER(IBV_WC_EX_WITH_COMPLETION_TIMESTAMP, read_completion_ts);
+#undef READER
+	ex->read_completion_wallclock_ns =
+		flags & IBV_WC_EX_WITH_COMPLETION_TIMESTAMP_WALLCLOCK ? read_wallclock : NULL;
+}
+
+static bool is_parent_domain(const struct ibv_context *context, const struct ibv_pd *ibv)
+{
+	const struct av_pd *pd = ibv && ibv->context == context ? av_pd_find(ibv) : NULL;
+
+	return pd && pd->contains;
+}
+
+static int check_attr(const struct ibv_context *context, const struct ibv_cq_init_attr_ex *attr)
+{
+	const uint32_t mask = IBV_CQ_INIT_ATTR_MASK_FLAGS | IBV_CQ_INIT_ATTR_MASK_PD;
+	const uint32_t flags =
+		IBV_CREATE_CQ_ATTR_SINGLE_THREADED | IBV_CREATE_CQ_ATTR_IGNORE_OVERRUN;
+
+	if (attr->comp_mask & ~mask)
+		return av_refuse(EINVAL, AV_CHECK_CQ_MASK, attr->comp_mask, mask);
+	if ((attr->comp_mask & IBV_CQ_INIT_ATTR_MASK_FLAGS) && (attr->flags & ~flags))
+		return av_refuse(EINVAL, AV_CHECK_CQ_FLAGS, attr->flags, flags);
+	if ((attr->comp_mask & IBV_CQ_INIT_ATTR_MASK_PD) &&
+	    !is_parent_domain(context, attr->parent_domain))
+		return av_refuse(EINVAL, AV_CHECK_CQ_PARENT, 0, 0);
+	if (attr->wc_flags & ~(uint64_t)READABLE)
+		return av_refuse(EOPNOTSUPP, AV_CHECK_CQ_WC_FLAGS, attr->wc_flags, READABLE);
+	return 0;
+}
+
+struct ibv_cq_ex *av_create_cq_ex(struct ibv_context *context, struct ibv_cq_init_attr_ex *attr)
+{
+	struct ibv_cq *ibv;
+	struct av_cq *cq;
+	int err = check_attr(context, attr);
+
+	if (err)
+		return av_fail_null(err);
+	if (attr->cqe > INT32_MAX || attr->comp_vector > INT32_MAX)
+		return av_fail_null(av_refuse(EINVAL, AV_CHECK_CQ_SIZE, attr->cqe, INT32_MAX));
+	ibv = av_cq_create(av_context_of(context), (int)attr->cqe, attr->cq_context, attr->channel,
+			   (int)attr->comp_vector);
+	if (!ibv)
+		return NULL;
+	cq = av_container_of(ibv, struct av_cq, ibv);
+	cq->made_at = __builtin_return_address(0);
+	cq->single_threaded = (attr->comp_mask & IBV_CQ_INIT_ATTR_MASK_FLAGS) &&
+			      (attr->flags & IBV_CREATE_CQ_ATTR_SINGLE_THREADED);
+	if (attr->wc_flags &
+	    (IBV_WC_EX_WITH_COMPLETION_TIMESTAMP | IBV_WC_EX_WITH_COMPLETION_TIMESTAMP_WALLCLOCK))
+		atomic_store(&cq->shared->stamped, 1);
+	fill_readers(&cq->ex, attr->wc_flags);
+	return &cq->ex;
+}
+
+/* The clock of the timestamps: nanoseconds, so that hca_core_clock is 1 GHz. */
+int av_query_rt_values(struct ibv_context *context, struct ibv_values_ex *values)
+{
+	if (values->comp_mask & ~(uint32_t)IBV_VALUES_MASK_RAW_CLOCK)
+		return av_fail_errno(EINVAL);
+	if (values->comp_mask & IBV_VALUES_MASK_RAW_CLOCK) {
+		values->raw_clock.tv_sec = 0;
+		values->raw_clock.tv_nsec = (long)av_now_ns();
+	}
+	return 0;
+}

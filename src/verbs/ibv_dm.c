@@ -1,0 +1,293 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Device memory: blocks of the context's segment, so that every process reaches them by plain
+ * copies. Its total size is the device's, counted over all processes in the directory; what a
+ * killed process had comes back when it is swept.
+ */
+#include "verbs/ibv_dm.h"
+
+#include <stdlib.h>
+
+#include "base/checked.h"
+#include "copy/copy.h"
+#include "verbs/ibv_mr.h"
+#include "registry/directory.h"
+#include "base/limits.h"
+#include "memory/key.h"
+#include "memory/region.h"
+
+#define COPY_UNIT     4u /* offsets and lengths of ibv_memcpy_*_dm() */
+#define LOG_ALIGN_MAX 12u
+
+struct av_dm {
+	struct ibv_dm ibv;
+	uint8_t peek_pad[AV_PEEK_PAD];
+	struct ibv_exp_dm exp; /* its other name */
+	bool imported;
+	struct av_seg *seg; /* of the process that allocated it */
+	uint64_t offset;    /* in the segment */
+	uint64_t length;
+	uint64_t block; /* bytes taken from the segment */
+	_Atomic uint32_t users;
+};
+
+static struct av_dm *dm_find(const struct ibv_dm *dm)
+{
+	struct av_dm *found = av_table_get(&av_context_of(dm->context)->dms, dm->handle);
+
+	return found && &found->ibv == dm ? found : NULL;
+}
+
+struct ibv_exp_dm *av_dm_exp(struct ibv_dm *ibv)
+{
+	return &dm_find(ibv)->exp;
+}
+
+struct ibv_dm *av_dm_of_exp(const struct ibv_exp_dm *exp)
+{
+	struct av_dm *found = av_table_get(&av_context_of(exp->context)->dms, exp->handle);
+
+	return found && &found->exp == exp ? &found->ibv : NULL;
+}
+
+uint64_t av_dm_length(const struct ibv_dm *ibv)
+{
+	return dm_find(ibv)->length;
+}
+
+static int check_copy(const struct av_dm *dm, uint64_t offset, size_t length)
+{
+	if (!dm)
+		return ENOENT;
+	if (!av_range_within(offset, length, 0, dm->length))
+		return av_refuse(EFAULT, AV_CHECK_DM_RANGE, offset + length, dm->length);
+	return offset % COPY_UNIT || length % COPY_UNIT
+		       ? av_refuse(EINVAL, AV_CHECK_DM_UNIT, offset, COPY_UNIT)
+		       : 0;
+}
+
+static void *bytes_at(const struct av_dm *dm, uint64_t offset)
+{
+	return (uint8_t *)dm->seg->head + dm->offset + offset;
+}
+
+static int memcpy_to_dm(struct ibv_dm *ibv, uint64_t offset, const void *host, size_t length)
+{
+	struct av_dm *dm = dm_find(ibv);
+	int err = check_copy(dm, offset, length);
+
+	if (err == 0 && av_copy(bytes_at(dm, offset), host, length) != AV_COPY_OK)
+		err = EFAULT;
+	return err ? av_fail_errno(err) : 0;
+}
+
+static int memcpy_from_dm(void *host, struct ibv_dm *ibv, uint64_t offset, size_t length)
+{
+	struct av_dm *dm = dm_find(ibv);
+	int err = check_copy(dm, offset, length);
+
+	if (err == 0 && av_copy(host, bytes_at(dm, offset), length) != AV_COPY_OK)
+		err = EFAULT;
+	return err ? av_fail_errno(err) : 0;
+}
+
+static int check_alloc(const struct ibv_alloc_dm_attr *attr)
+{
+	if (attr->comp_mask)
+		return EINVAL;
+	if (attr->length == 0 || attr->length > AV_MAX_DM_BYTES)
+		return av_refuse(EINVAL, AV_CHECK_DM_LENGTH, attr->length, AV_MAX_DM_BYTES);
+	if (attr->log_align_req > LOG_ALIGN_MAX)
+		return av_refuse(EINVAL, AV_CHECK_DM_ALIGN, attr->log_align_req, LOG_ALIGN_MAX);
+	return 0;
+}
+
+/* Blocks of the segment are aligned to what divides their size, up to a page. */
+static int take_memory(struct av_dm *dm, const struct ibv_alloc_dm_attr *attr)
+{
+	uint64_t align = 1ull << attr->log_align_req;
+
+	dm->length = attr->length;
+	dm->block = av_round_up(attr->length, align);
+	if (av_dir_dm_take(dm->seg->ref, dm->length, AV_MAX_DM_BYTES))
+		return av_refuse(ENOMEM, AV_CHECK_DM_LENGTH, dm->length, AV_MAX_DM_BYTES);
+	dm->offset = av_seg_alloc(dm->seg, dm->block);
+	if (dm->offset)
+		return 0;
+	av_dir_dm_give(dm->seg->ref, dm->length);
+	return ENOMEM;
+}
+
+static void give_memory(const struct av_dm *dm)
+{
+	av_seg_free(dm->seg, dm->offset, dm->block);
+	av_dir_dm_give(dm->seg->ref, dm->length);
+}
+
+static struct ibv_dm *publish_dm(struct av_context *ctx, struct av_dm *dm, uint32_t handle)
+{
+	dm->ibv.context = &ctx->verbs.context;
+	dm->ibv.memcpy_to_dm = memcpy_to_dm;
+	dm->ibv.memcpy_from_dm = memcpy_from_dm;
+	dm->ibv.comp_mask = 1; /* the handle is valid */
+	dm->ibv.handle = handle;
+	dm->exp.context = dm->ibv.context;
+	dm->exp.handle = handle;
+	return av_table_set(&ctx->dms, handle, dm) ? av_fail_null(ENOMEM) : &dm->ibv;
+}
+
+/* An entry in the table of keys, for whoever imports it. Return: its index, or 0. */
+static uint32_t announce(const struct av_dm *dm)
+{
+	struct av_key what = {.kind = AV_KEY_DM_BLOCK, .addr = dm->offset, .length = dm->length};
+	uint32_t key = av_key_create(dm->seg, &what, AV_MAX_MR);
+
+	return AV_KEY_INDEX(key);
+}
+
+static void withdraw(const struct av_dm *dm)
+{
+	struct av_key *k = av_key_entry(dm->seg, dm->ibv.handle << 8);
+
+	(void)!av_key_destroy(dm->seg, atomic_load(&k->key));
+}
+
+static struct ibv_dm *create_dm(struct av_context *ctx, struct av_seg *seg,
+				const struct ibv_alloc_dm_attr *attr)
+{
+	struct av_dm *dm = calloc(1, sizeof(*dm));
+	int err;
+
+	if (!dm)
+		return av_fail_null(ENOMEM);
+	dm->seg = seg;
+	err = take_memory(dm, attr);
+	if (err) {
+		free(dm);
+		return av_fail_null(err);
+	}
+	dm->ibv.handle = announce(dm);
+	if (dm->ibv.handle && publish_dm(ctx, dm, dm->ibv.handle))
+		return &dm->ibv;
+	if (dm->ibv.handle)
+		withdraw(dm);
+	give_memory(dm);
+	free(dm);
+	return av_fail_null(ENOMEM);
+}
+
+struct ibv_dm *av_dm_import(struct av_context *ctx, uint32_t handle)
+{
+	struct av_seg *origin = ctx->seg->head->origin ? av_seg_origin(ctx->seg) : NULL;
+	const struct av_key *k = origin && handle ? av_key_entry(origin, handle << 8) : NULL;
+	struct av_dm *dm;
+
+	if (!k || k->kind != AV_KEY_DM_BLOCK || !atomic_load(&k->key) ||
+	    !av_seg_at(origin, k->addr, k->length))
+		return av_fail_null(ENOENT);
+	if (av_table_get(&ctx->dms, handle))
+		return av_fail_null(EBUSY);
+	dm = calloc(1, sizeof(*dm));
+	if (!dm)
+		return av_fail_null(ENOMEM);
+	dm->imported = true;
+	dm->seg = origin;
+	dm->offset = k->addr;
+	dm->length = k->length;
+	if (publish_dm(ctx, dm, handle))
+		return &dm->ibv;
+	free(dm);
+	return NULL;
+}
+
+void av_dm_forget(struct ibv_dm *ibv)
+{
+	struct av_dm *dm = dm_find(ibv);
+
+	if (!dm)
+		return;
+	av_table_clear(&av_context_of(ibv->context)->dms, ibv->handle);
+	free(dm);
+}
+
+struct ibv_dm *av_alloc_dm(struct ibv_context *context, struct ibv_alloc_dm_attr *attr)
+{
+	struct av_context *ctx = av_context_of(context);
+	int err = check_alloc(attr);
+	struct av_seg *seg;
+
+	if (err == 0 && atomic_load(&ctx->seg->head->fatal))
+		err = EIO;
+	if (err == 0 && !ctx->forked)
+		err = av_verb_err(ctx, AV_FAIL_ALLOC_DM);
+	if (err)
+		return av_fail_null(err);
+	seg = av_context_memory(ctx);
+	if (!seg)
+		return NULL;
+	(void)av_copy_init();
+	return create_dm(ctx, seg, attr);
+}
+
+int av_free_dm(struct ibv_dm *ibv)
+{
+	struct av_context *ctx = av_context_of(ibv->context);
+	struct av_dm *dm = dm_find(ibv);
+
+	if (!dm)
+		return av_fail_errno(ENOENT);
+	if (atomic_load(&dm->users))
+		return av_misuse_busy(ctx, "DM", ibv->handle, NULL);
+	av_table_clear(&ctx->dms, ibv->handle);
+	if (!dm->imported && (!ctx->forked || dm->seg == ctx->child_seg)) {
+		withdraw(dm);
+		give_memory(dm);
+	}
+	free(dm);
+	return 0;
+}
+
+void av_dm_released(struct av_dm *dm)
+{
+	atomic_fetch_sub(&dm->users, 1);
+}
+
+static int check_register(const struct av_dm *dm, uint64_t offset, size_t length,
+			  unsigned int access)
+{
+	const unsigned int permitted = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE |
+				       IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC |
+				       IBV_ACCESS_ZERO_BASED | IBV_ACCESS_OPTIONAL_RANGE;
+
+	int err;
+
+	if (!dm)
+		return ENOENT;
+	err = av_verb_err(av_context_of(dm->ibv.context), AV_FAIL_REG_MR);
+	if (err)
+		return err;
+	if ((access & ~permitted) || !(access & IBV_ACCESS_ZERO_BASED) ||
+	    av_region_check_access(access))
+		return av_refuse(EINVAL, AV_CHECK_DM_ACCESS, access, permitted);
+	return av_range_within(offset, length, 0, dm->length)
+		       ? 0
+		       : av_refuse(EINVAL, AV_CHECK_DM_RANGE, offset + length, dm->length);
+}
+
+struct ibv_mr *av_reg_dm_mr(struct ibv_pd *pd, struct ibv_dm *ibv, uint64_t offset, size_t length,
+			    unsigned int access)
+{
+	struct av_dm *dm = ibv->context == pd->context ? dm_find(ibv) : NULL;
+	struct av_key what = {.kind = AV_KEY_DEVICE, .access = access, .length = length};
+	struct ibv_mr *mr;
+	int err = check_register(dm, offset, length, access);
+
+	if (err)
+		return av_fail_null(err);
+	what.addr = dm->offset + offset;
+	what.in_origin = dm->imported;
+	mr = av_mr_publish(pd, &what, NULL, dm);
+	if (mr)
+		atomic_fetch_add(&dm->users, 1);
+	return mr;
+}

@@ -1,0 +1,33 @@
+/* SPDX-License-Identifier: MIT */
+/* Device memory. ibv_alloc_dm(3). */
+#ifndef AV_VERBS_IBV_DM_H
+#define AV_VERBS_IBV_DM_H
+
+#include <infiniband/verbs_exp.h>
+
+#include "verbs/ibv_context.h"
+
+struct av_dm;
+
+struct ibv_dm *av_alloc_dm(struct ibv_context *context, struct ibv_alloc_dm_attr *attr);
+int av_free_dm(struct ibv_dm *dm);
+struct ibv_mr *av_reg_dm_mr(struct ibv_pd *pd, struct ibv_dm *dm, uint64_t offset, size_t length,
+			    unsigned int access);
+
+/* Device memory of the context that is imported from, by its handle there; NULL and errno. And its
+ * local end.
+ */
+struct ibv_dm *av_dm_import(struct av_context *ctx, uint32_t handle);
+void av_dm_forget(struct ibv_dm *dm);
+
+/* Its other name: what ibv_exp_alloc_dm() hands out, and back; NULL if that pointer is none. */
+struct ibv_exp_dm *av_dm_exp(struct ibv_dm *dm);
+struct ibv_dm *av_dm_of_exp(const struct ibv_exp_dm *exp);
+
+/* Bytes. @dm is one. */
+uint64_t av_dm_length(const struct ibv_dm *dm);
+
+/* A region on it has ended. */
+void av_dm_released(struct av_dm *dm);
+
+#endif

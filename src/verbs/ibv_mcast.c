@@ -1,0 +1,62 @@
+/* SPDX-License-Identifier: MIT */
+/* Attaching queue pairs to multicast groups. */
+#include "verbs/ibv_context.h"
+#include "registry/multicast.h"
+
+static int check(const struct av_qp *qp, const union ibv_gid *gid)
+{
+	if (!qp)
+		return ENOENT;
+	if (av_context_of(qp->ibv.context)->forked)
+		return EPERM;
+	if (qp->ibv.qp_type != IBV_QPT_UD)
+		return av_refuse(EINVAL, AV_CHECK_MCAST_SERVICE, qp->ibv.qp_type, IBV_QPT_UD);
+	return av_multicast_gid(gid) ? 0 : av_refuse(EINVAL, AV_CHECK_MCAST_GID, gid->raw[0], 0xff);
+}
+
+static int attach(struct av_qp *qp, const union ibv_gid *gid)
+{
+	struct av_multicast_member member = {
+		.location = {qp->end.seg->ref, qp->end.qp->index},
+		.qpn = qp->ibv.qp_num,
+	};
+	int err = check(qp, gid);
+
+	if (err == 0)
+		err = av_context_err(av_context_of(qp->ibv.context));
+	if (err == 0 && !av_multicast_has(gid, qp->ibv.qp_num)) {
+		err = -av_multicast_attach(gid, &member);
+		if (err == 0)
+			atomic_fetch_add(&qp->groups, 1);
+	}
+	return err;
+}
+
+AV_EXPORT int ibv_attach_mcast(struct ibv_qp *ibv, const union ibv_gid *gid, uint16_t lid)
+{
+	struct av_qp *qp;
+	int err;
+
+	if (!av_ours(ibv->context))
+		return AV_NEXT(ibv_attach_mcast, "IBVERBS_1.1")(ibv, gid, lid);
+	qp = av_qp_find(ibv);
+	err = qp ? attach(qp, gid) : ENOENT;
+	return err ? av_fail_errno(err) : 0;
+}
+
+AV_EXPORT int ibv_detach_mcast(struct ibv_qp *ibv, const union ibv_gid *gid, uint16_t lid)
+{
+	struct av_qp *qp;
+	int err;
+
+	if (!av_ours(ibv->context))
+		return AV_NEXT(ibv_detach_mcast, "IBVERBS_1.1")(ibv, gid, lid);
+	qp = av_qp_find(ibv);
+	err = check(qp, gid);
+	if (err == 0)
+		err = -av_multicast_detach(gid, qp->ibv.qp_num);
+	if (err)
+		return av_fail_errno(err);
+	atomic_fetch_sub(&qp->groups, 1);
+	return 0;
+}

@@ -1,0 +1,511 @@
+/* SPDX-License-Identifier: MIT */
+/* Memory regions. */
+#include "verbs/ibv_mr.h"
+
+#include <stdlib.h>
+#include <sys/mman.h>
+
+#include "base/checked.h"
+#include "base/map.h"
+#include "verbs/ibv_dm.h"
+#include "verbs/ibv_mw.h"
+#include "verbs/ibv_pd.h"
+#include "memory/adopt.h"
+#include "memory/fork_guard.h"
+#include "memory/klm_list.h"
+#include "memory/odp_counters.h"
+#include "memory/odp_notify.h"
+#include "memory/odp_prefetch.h"
+#include "memory/odp_table.h"
+#include "memory/region.h"
+#include "memory/region_count.h"
+
+#define AV_ACCESS_NOBODYS (1u << 30) /* a bit without a meaning */
+
+#undef ibv_reg_mr
+#undef ibv_reg_mr_iova
+
+struct av_mr *av_mr_find(const struct ibv_mr *mr)
+{
+	struct av_mr *found =
+		av_table_get(&av_context_of(mr->context)->mrs, av_mr_place(mr->handle));
+
+	return found && &found->ibv == mr && found->handle == mr->handle ? found : NULL;
+}
+
+bool av_mr_may_bind(const struct ibv_mr *ibv)
+{
+	const struct av_mr *mr = av_mr_find(ibv);
+
+	return !mr || mr->sort == AV_MR_PLAIN ||
+	       mr->sort == AV_MR_ALLOCATED; /* a damaged one fails when the bind is executed */
+}
+
+static int publish(struct av_context *ctx, struct av_mr *mr, const struct av_key *what)
+{
+	uint32_t key = av_key_create(ctx->seg, what, (uint32_t)ctx->dev->attr.max_mr);
+
+	if (!key)
+		return ENOMEM;
+	mr->handle = mr->ibv.handle = AV_KEY_INDEX(key);
+	mr->ibv.lkey = key;
+	mr->ibv.rkey = what->kind == AV_KEY_NULL ? 0 : key;
+	if (av_table_set(&ctx->mrs, mr->ibv.handle, mr) == 0)
+		return 0;
+	(void)!av_key_destroy(ctx->seg, key);
+	return ENOMEM;
+}
+
+struct ibv_mr *av_mr_publish(struct ibv_pd *ibv_pd, struct av_key *what, void *addr,
+			     struct av_dm *dm)
+{
+	struct av_context *ctx = av_context_of(ibv_pd->context);
+	struct av_pd *pd = av_pd_find(ibv_pd);
+	struct av_mr *mr;
+
+	mr = pd ? calloc(1, sizeof(*mr)) : NULL;
+	if (!mr) {
+		av_adopt_end(ctx->seg, what->adopted);
+		return av_fail_null(pd ? ENOMEM : ENOENT);
+	}
+	what->pd = av_pd_id(pd);
+	mr->pd = pd;
+	mr->dm = dm;
+	mr->sort = what->kind == AV_KEY_NULL ? AV_MR_NULL : dm ? AV_MR_DEVICE : AV_MR_PLAIN;
+	mr->access = what->access;
+	mr->adopted = what->adopted;
+	mr->ibv.context = ibv_pd->context;
+	mr->ibv.pd = ibv_pd;
+	mr->ibv.addr = addr;
+	mr->ibv.length = what->length;
+	if (publish(ctx, mr, what)) {
+		av_adopt_end(ctx->seg, mr->adopted);
+		free(mr);
+		return av_fail_null(ENOMEM);
+	}
+	av_pd_hold(pd);
+	return &mr->ibv;
+}
+
+/* Size in pages of an ODP region; the implicit one has none of its own. */
+static uint64_t odp_size(uint64_t addr, uint64_t length)
+{
+	return length == SIZE_MAX ? 0 : av_odp_pages(addr, length);
+}
+
+/* An ODP region stops being what it was, its key is dead or changed: nothing of it stays valid for
+ * the device. */
+static void odp_end(struct av_context *ctx, const struct av_mr *mr)
+{
+	if (!(mr->access & IBV_ACCESS_ON_DEMAND) || mr->sort != AV_MR_PLAIN || ctx->forked)
+		return;
+	(void)av_odp_clear(ctx->seg, (uintptr_t)mr->ibv.addr, mr->ibv.length);
+	av_odp_region_removed(ctx->seg, odp_size((uintptr_t)mr->ibv.addr, mr->ibv.length));
+}
+
+/* On-demand memory is nowhere pinned, so that children may always have it. */
+static bool is_fork_guarded(const struct av_mr *mr)
+{
+	return mr->sort == AV_MR_PLAIN && !(mr->access & IBV_ACCESS_ON_DEMAND);
+}
+
+struct ibv_mr *av_reg_mr(struct ibv_pd *pd, void *addr, size_t length, uint64_t iova,
+			 uint32_t access)
+{
+	struct av_context *ctx = av_context_of(pd->context);
+	struct av_region_request req = {
+		.addr = (uintptr_t)addr,
+		.length = length,
+		.iova = iova,
+		.access = access,
+	};
+	struct av_key what;
+	struct ibv_mr *mr;
+	int err;
+
+	if (!av_pd_find(pd))
+		return av_fail_null(ENOENT);
+	err = av_verb_err(ctx, AV_FAIL_REG_MR);
+	if (err)
+		return av_fail_null(err);
+	if (length > ctx->dev->attr.max_mr_size)
+		return av_fail_null(
+			av_refuse(EINVAL, AV_CHECK_MR_LENGTH, length, ctx->dev->attr.max_mr_size));
+	err = av_region_prepare(ctx->seg, &req, &what);
+	if (err)
+		return av_fail_null(err);
+	if (what.kind == AV_KEY_ODP && av_odp_has_table(ctx->seg))
+		av_odp_watch(ctx->seg);
+	if (what.kind == AV_KEY_REGION)
+		err = av_fork_guard((uintptr_t)addr, length);
+	if (err) {
+		av_adopt_end(ctx->seg, what.adopted);
+		return av_fail_null(err);
+	}
+	mr = av_mr_publish(pd, &what, addr, NULL);
+	if (!mr) {
+		if (what.kind == AV_KEY_REGION)
+			(void)!av_fork_unguard((uintptr_t)addr, length);
+		return NULL;
+	}
+	av_mr_find(mr)->iova = iova;
+	if (what.kind == AV_KEY_ODP)
+		av_odp_region_added(ctx->seg, odp_size((uintptr_t)addr, length));
+	return mr;
+}
+
+/* As a program names rights in a plain verb: the library's own is to it as unknown as any other
+ * bit. */
+static uint32_t plain_rights(uint32_t access)
+{
+	return access & AV_ACCESS_TUNNELED ? AV_ACCESS_NOBODYS : access;
+}
+
+AV_EXPORT struct ibv_mr *ibv_reg_mr(struct ibv_pd *pd, void *addr, size_t length, int access)
+{
+	if (!av_ours(pd->context))
+		return AV_NEXT(ibv_reg_mr, "IBVERBS_1.1")(pd, addr, length, access);
+	return AV_MADE_HERE(struct av_mr, av_reg_mr(pd, addr, length, (uintptr_t)addr,
+						    plain_rights((uint32_t)access)));
+}
+
+AV_EXPORT struct ibv_mr *ibv_reg_mr_iova(struct ibv_pd *pd, void *addr, size_t length,
+					 uint64_t iova, int access)
+{
+	if (!av_ours(pd->context))
+		return AV_NEXT(ibv_reg_mr_iova, "IBVERBS_1.7")(pd, addr, length, iova, access);
+	return AV_MADE_HERE(struct av_mr,
+			    av_reg_mr(pd, addr, length, iova, plain_rights((uint32_t)access)));
+}
+
+AV_EXPORT struct ibv_mr *ibv_reg_mr_iova2(struct ibv_pd *pd, void *addr, size_t length,
+					  uint64_t iova, unsigned int access)
+{
+	if (!av_ours(pd->context))
+		return AV_NEXT(ibv_reg_mr_iova2, "IBVERBS_1.8")(pd, addr, length, iova, access);
+	return AV_MADE_HERE(struct av_mr, av_reg_mr(pd, addr, length, iova, plain_rights(access)));
+}
+
+struct ibv_mr *av_alloc_null_mr(struct ibv_pd *pd)
+{
+	struct av_key what = {
+		.kind = AV_KEY_NULL, .access = IBV_ACCESS_LOCAL_WRITE, .length = SIZE_MAX};
+
+	int err = av_verb_err(av_context_of(pd->context), AV_FAIL_ALLOC_NULL_MR);
+
+	return err ? av_fail_null(err) : av_mr_publish(pd, &what, NULL, NULL);
+}
+
+/* End the key. Return: 0 or EBUSY. */
+static int end_key(struct av_context *ctx, struct av_mr *mr)
+{
+	struct av_seg *origin;
+
+	if (ctx->forked)
+		return 0;
+	if (mr->access & IBV_ACCESS_ON_DEMAND)
+		av_odp_quiesce(ctx->seg);
+	if (mr->sort != AV_MR_IMPORTED) {
+		if (av_key_destroy(ctx->seg, mr->ibv.lkey) == 0)
+			return 0;
+		av_mw_finish(ctx, mr->ibv.lkey);
+		return av_key_destroy(ctx->seg, mr->ibv.lkey);
+	}
+	origin = av_seg_origin(ctx->seg);
+	if (origin)
+		av_key_kill(origin, mr->ibv.lkey);
+	return 0;
+}
+
+void av_mr_forget(struct av_mr *mr)
+{
+	struct av_context *ctx = av_context_of(mr->ibv.context);
+
+	if (!ctx->forked)
+		av_adopt_end(ctx->seg, mr->adopted);
+	if (mr->dm)
+		av_dm_released(mr->dm);
+	if (mr->mapping)
+		av_munmap(mr->mapping, mr->mapped);
+	av_allocated_end(&mr->memory, ctx->forked);
+	if (mr->sort == AV_MR_INDIRECT && !ctx->forked)
+		av_klm_free(ctx->seg, mr->list, mr->klms);
+	av_pd_release(mr->pd);
+	free(mr);
+}
+
+AV_EXPORT int ibv_dereg_mr(struct ibv_mr *ibv)
+{
+	struct av_context *ctx;
+	struct av_mr *mr;
+
+	if (!av_ours(ibv->context))
+		return AV_NEXT(ibv_dereg_mr, "IBVERBS_1.1")(ibv);
+	ctx = av_context_of(ibv->context);
+	mr = av_mr_find(ibv);
+	if (!mr)
+		return av_fail_errno(ENOENT);
+	if (av_misuse_on())
+		av_misuse_mr_ends(mr);
+	/* The handle goes first: when the key's index is free, another thread may be given it at
+	 * once. */
+	av_table_clear(&ctx->mrs, av_mr_place(ibv->handle));
+	if (end_key(ctx, mr)) {
+		(void)!av_table_set(&ctx->mrs, av_mr_place(ibv->handle), mr);
+		(void)av_refuse(EBUSY, AV_CHECK_MR_WINDOWS, 0, 0);
+		return av_misuse_busy(ctx, "MR", ibv->lkey, mr->made_at);
+	}
+	odp_end(ctx, mr);
+	if (is_fork_guarded(mr) && !ctx->forked)
+		(void)!av_fork_unguard((uintptr_t)mr->ibv.addr, mr->ibv.length);
+	av_mr_forget(mr);
+	return 0;
+}
+
+/* --- re-registration ------------------------------------------------------------- */
+
+/* Refused before anything happens: ibv_rereg_mr(3), IBV_REREG_MR_ERR_INPUT. */
+static bool bad_input(const struct av_mr *mr, const struct av_mr_change *c)
+{
+	const int known = IBV_REREG_MR_CHANGE_TRANSLATION | IBV_REREG_MR_CHANGE_PD |
+			  IBV_REREG_MR_CHANGE_ACCESS;
+
+	if (!mr)
+		return false; /* the device will say so */
+	if (mr->sort == AV_MR_NULL || mr->sort == AV_MR_DMABUF || mr->sort == AV_MR_IMPORTED ||
+	    (c->flags & ~known))
+		return true;
+	if ((c->flags & IBV_REREG_MR_CHANGE_TRANSLATION) &&
+	    ((!c->addr && !c->allocate) || !c->length))
+		return true;
+	return c->access && !(c->flags & IBV_REREG_MR_CHANGE_ACCESS);
+}
+
+/* Would the region be moved onto memory that goes with its present one? */
+static bool moves_onto_itself(const struct av_mr *mr, const struct av_mr_change *c)
+{
+	uintptr_t addr = (uintptr_t)c->addr, own = (uintptr_t)mr->memory.map;
+
+	return mr->memory.map && (c->flags & IBV_REREG_MR_CHANGE_TRANSLATION) && !c->allocate &&
+	       (av_range_within(addr, 1, own, mr->memory.bytes) ||
+		av_range_within(own, 1, addr, c->length));
+}
+
+/* Paged on demand is not made of pinned memory, nor the other way round, and never of pages of the
+ * library's.
+ */
+static int check_paging(const struct av_mr *mr, const struct av_mr_change *c)
+{
+	bool moves = c->flags & IBV_REREG_MR_CHANGE_TRANSLATION,
+	     changes = c->flags & IBV_REREG_MR_CHANGE_ACCESS;
+	bool on_pages = c->allocate || (mr->sort == AV_MR_ALLOCATED && !moves);
+
+	if (changes && on_pages && (c->access & IBV_ACCESS_ON_DEMAND))
+		return av_refuse(EINVAL, AV_CHECK_REREG_PAGING, c->access, mr->access);
+	if (changes && ((mr->access ^ c->access) & IBV_ACCESS_ON_DEMAND))
+		return av_refuse(EOPNOTSUPP, AV_CHECK_REREG_PAGING, c->access, mr->access);
+	return moves && mr->ibv.length ==
+				       SIZE_MAX /* the implicit region is the whole address space */
+		       ? av_refuse(EOPNOTSUPP, AV_CHECK_REREG_PAGING, 0, 0)
+		       : 0;
+}
+
+static int check_rights(const struct av_context *ctx, const struct av_mr *mr,
+			const struct av_mr_change *c)
+{
+	if (!(c->flags & IBV_REREG_MR_CHANGE_ACCESS))
+		return 0;
+	if (mr->sort == AV_MR_ALLOCATED && !(c->flags & IBV_REREG_MR_CHANGE_TRANSLATION))
+		return av_allocated_check_access(&mr->memory, c->access);
+	return av_region_check_rights(ctx->seg, c->access) ? EINVAL : 0;
+}
+
+/* Refused by the device. Return: 0 or errno. */
+static int check_change(const struct av_context *ctx, const struct av_mr *mr,
+			const struct av_mr_change *c)
+{
+	int err;
+
+	if (c->flags == 0 || (mr->sort != AV_MR_PLAIN && mr->sort != AV_MR_ALLOCATED))
+		return av_refuse(EINVAL, AV_CHECK_REREG_FLAGS, (uint32_t)c->flags, 0);
+	err = check_paging(mr, c);
+	if (err == 0)
+		err = check_rights(ctx, mr, c);
+	if (err == 0 && moves_onto_itself(mr, c))
+		err = av_refuse(EFAULT, AV_CHECK_REREG_OVERLAP, (uintptr_t)c->addr,
+				(uintptr_t)mr->memory.map);
+	if (err || !(c->flags & IBV_REREG_MR_CHANGE_PD))
+		return err;
+	return c->pd && c->pd->context == mr->ibv.context && av_pd_find(c->pd)
+		       ? 0
+		       : av_refuse(ENOENT, AV_CHECK_REREG_PD, 0, 0);
+}
+
+/* Will the region's pages be others, or have to permit something else? */
+static bool changes_pages(const struct av_mr *mr, const struct av_mr_change *c, uint32_t access)
+{
+	if (c->flags & IBV_REREG_MR_CHANGE_TRANSLATION)
+		return true;
+	return mr->sort != AV_MR_ALLOCATED && !av_region_same_rights(mr->access, access);
+}
+
+/*
+ * What the region will be: as it is, but for what the flags name. The pages are brought in if they
+ * may change. @fresh: memory that is to be the region's.
+ */
+static int describe(const struct av_context *ctx, const struct av_mr *mr,
+		    const struct av_mr_change *c, uint32_t access, struct av_allocated *fresh,
+		    struct av_key *what)
+{
+	const struct av_key *now = av_key_entry(ctx->seg, mr->ibv.lkey);
+	bool moved = c->flags & IBV_REREG_MR_CHANGE_TRANSLATION;
+	struct av_region_request req = {
+		.addr = moved ? (uintptr_t)c->addr : now->addr,
+		.length = moved ? c->length : now->length,
+		.iova = moved ? (uintptr_t)c->addr : mr->iova,
+		.access = access,
+	};
+
+	if (c->allocate) {
+		struct av_allocate_request own = {
+			.length = c->length, .access = access, .policy = av_mr_pages(ctx)};
+
+		return c->length <= ctx->dev->attr.max_mr_size
+			       ? av_allocated_make(ctx->seg, &own, fresh, what)
+			       : EINVAL;
+	}
+	if (!changes_pages(mr, c, access)) {
+		*what = *now;
+		what->access = access;
+		what->base = access & IBV_ACCESS_ZERO_BASED ? 0 : mr->iova;
+		return 0;
+	}
+	return av_region_prepare(ctx->seg, &req, what);
+}
+
+/* The translation has changed: the memory that came with the region goes, if there was any. */
+static void moved(struct av_mr *mr, const struct av_mr_change *c, const struct av_allocated *fresh)
+{
+	av_allocated_end(&mr->memory, false);
+	mr->memory = *fresh;
+	mr->sort = c->allocate ? AV_MR_ALLOCATED : AV_MR_PLAIN;
+	mr->ibv.addr = c->allocate ? fresh->map : c->addr;
+	mr->ibv.length = c->length;
+	mr->iova = (uintptr_t)mr->ibv.addr;
+}
+
+static int change(struct av_context *ctx, struct av_mr *mr, const struct av_mr_change *c)
+{
+	struct av_pd *pd = c->flags & IBV_REREG_MR_CHANGE_PD ? av_pd_find(c->pd) : mr->pd;
+	uint32_t rights = c->flags & IBV_REREG_MR_CHANGE_ACCESS ? c->access : mr->access;
+	struct av_allocated fresh = {.map = NULL};
+	bool prepared = changes_pages(mr, c, rights);
+	struct av_key what;
+	int err = describe(ctx, mr, c, rights, &fresh, &what);
+
+	if (err)
+		return err;
+	what.pd = av_pd_id(pd);
+	av_odp_quiesce(ctx->seg);
+	err = av_key_change(ctx->seg, mr->ibv.lkey, &what);
+	if (err) {
+		if (prepared)
+			av_adopt_end(ctx->seg, what.adopted);
+		av_allocated_end(&fresh, false);
+		return err;
+	}
+	av_region_count(ctx->seg, mr->ibv.lkey, AV_MR_REREGISTERED, 1);
+	if (prepared)
+		av_adopt_end(ctx->seg, mr->adopted);
+	mr->adopted = what.adopted;
+	if (c->flags & IBV_REREG_MR_CHANGE_TRANSLATION)
+		odp_end(ctx, mr);
+	if ((c->flags & IBV_REREG_MR_CHANGE_TRANSLATION) && what.kind == AV_KEY_ODP)
+		av_odp_region_added(ctx->seg, odp_size((uintptr_t)c->addr, c->length));
+	av_pd_hold(pd);
+	av_pd_release(mr->pd);
+	mr->pd = pd;
+	mr->access = rights;
+	if (c->flags & IBV_REREG_MR_CHANGE_PD)
+		mr->ibv.pd = c->pd;
+	if (c->flags & IBV_REREG_MR_CHANGE_TRANSLATION)
+		moved(mr, c, &fresh);
+	return 0;
+}
+
+/* The command and what has to be right for it. Return: 0 or errno; the region is as it was then. */
+static int command(struct av_context *ctx, struct av_mr *mr, const struct av_mr_change *c)
+{
+	int err = mr ? av_verb_err(ctx, AV_FAIL_REREG_MR) : ENOENT;
+
+	if (err == 0)
+		err = check_change(ctx, mr, c);
+	return err ? err : change(ctx, mr, c);
+}
+
+/*
+ * The command of a change of translation, between the new range's leaving the children of fork()
+ * and the old one's return to them; memory of the library's is no part of that. Return: 0, or enum
+ * ibv_rereg_mr_err_code and errno
+ */
+static int move(struct av_context *ctx, struct av_mr *mr, const struct av_mr_change *c)
+{
+	const uintptr_t old = (uintptr_t)mr->ibv.addr;
+	const size_t old_length = is_fork_guarded(mr) ? mr->ibv.length : 0;
+	const size_t length = c->allocate ? 0 : c->length;
+	int err = av_fork_guard((uintptr_t)c->addr, length), undone;
+
+	if (err) {
+		errno = err;
+		return IBV_REREG_MR_ERR_DONT_FORK_NEW;
+	}
+	err = command(ctx, mr, c);
+	if (err) {
+		undone = av_fork_unguard((uintptr_t)c->addr, length);
+		(void)av_refused("av_mr_rereg", err);
+		errno = err;
+		return undone ? IBV_REREG_MR_ERR_CMD_AND_DO_FORK_NEW : IBV_REREG_MR_ERR_CMD;
+	}
+	err = av_fork_unguard(old, old_length);
+	if (err == 0)
+		return 0;
+	errno = err;
+	return IBV_REREG_MR_ERR_DO_FORK_OLD;
+}
+
+int av_mr_rereg(struct ibv_mr *ibv, const struct av_mr_change *c)
+{
+	struct av_context *ctx = av_context_of(ibv->context);
+	struct av_mr *mr = av_mr_find(ibv);
+	int err;
+
+	if (bad_input(mr, c)) {
+		(void)av_fail_errno(
+			av_refuse(EINVAL, AV_CHECK_REREG_INPUT, (uint32_t)c->flags, c->access));
+		return IBV_REREG_MR_ERR_INPUT;
+	}
+	if (mr && (is_fork_guarded(mr) || mr->sort == AV_MR_ALLOCATED) &&
+	    (c->flags & IBV_REREG_MR_CHANGE_TRANSLATION) && !ctx->forked)
+		return move(ctx, mr, c);
+	err = command(ctx, mr, c);
+	if (err == 0)
+		return 0;
+	(void)av_fail_errno(err);
+	return IBV_REREG_MR_ERR_CMD;
+}
+
+AV_EXPORT int ibv_rereg_mr(struct ibv_mr *ibv, int flags, struct ibv_pd *pd, void *addr,
+			   size_t length, int access)
+{
+	const struct av_mr_change c = {
+		.flags = flags,
+		.pd = pd,
+		.addr = addr,
+		.length = length,
+		.access = plain_rights((uint32_t)access),
+	};
+
+	if (!av_ours(ibv->context))
+		return AV_NEXT(ibv_rereg_mr, "IBVERBS_1.1")(ibv, flags, pd, addr, length, access);
+	return av_mr_rereg(ibv, &c);
+}

@@ -1,0 +1,135 @@
+/* SPDX-License-Identifier: MIT */
+/* Memory windows. */
+#include "verbs/ibv_mw.h"
+#include "verbs/ibv_pd.h"
+
+#include <stdlib.h>
+
+#include "memory/key.h"
+#include "memory/window.h"
+#include "transport/drive.h"
+
+struct av_mw {
+	struct ibv_mw ibv;
+	uint8_t peek_pad[AV_PEEK_PAD];
+	struct av_pd *pd;
+};
+
+static struct av_mw *mw_find(const struct ibv_mw *mw)
+{
+	struct av_mw *found = av_table_get(&av_context_of(mw->context)->mws, mw->handle);
+
+	return found && &found->ibv == mw ? found : NULL;
+}
+
+struct ibv_mw *av_alloc_mw(struct ibv_pd *ibv_pd, enum ibv_mw_type type)
+{
+	struct av_context *ctx = av_context_of(ibv_pd->context);
+	struct av_pd *pd = av_pd_find(ibv_pd);
+	struct av_mw *mw;
+	int err = av_verb_err(ctx, AV_FAIL_ALLOC_MW);
+
+	if (type != IBV_MW_TYPE_1 && type != IBV_MW_TYPE_2)
+		return av_fail_null(av_refuse(EINVAL, AV_CHECK_MW_TYPE, type, 0));
+	if (!pd)
+		return av_fail_null(ENOENT);
+	if (err)
+		return av_fail_null(err);
+	mw = calloc(1, sizeof(*mw));
+	if (!mw)
+		return av_fail_null(ENOMEM);
+	mw->pd = pd;
+	mw->ibv.context = ibv_pd->context;
+	mw->ibv.pd = ibv_pd;
+	mw->ibv.type = type;
+	mw->ibv.rkey =
+		av_window_create(ctx->seg, type, av_pd_id(pd), (uint32_t)ctx->dev->attr.max_mr);
+	mw->ibv.handle = AV_KEY_INDEX(mw->ibv.rkey);
+	if (!mw->ibv.rkey || av_table_set(&ctx->mws, mw->ibv.handle, mw)) {
+		if (mw->ibv.rkey)
+			av_window_destroy(ctx->seg, mw->ibv.rkey);
+		free(mw);
+		return av_fail_null(ENOMEM);
+	}
+	av_pd_hold(pd);
+	atomic_fetch_add(&ctx->mw_count, 1);
+	return &mw->ibv;
+}
+
+int av_dealloc_mw(struct ibv_mw *ibv)
+{
+	struct av_context *ctx = av_context_of(ibv->context);
+	struct av_mw *mw = mw_find(ibv);
+
+	if (!mw)
+		return av_fail_errno(ENOENT);
+	av_table_clear(&ctx->mws, ibv->handle);
+	if (!ctx->forked)
+		av_window_destroy(ctx->seg, ibv->handle << 8);
+	atomic_fetch_sub(&ctx->mw_count, 1);
+	av_pd_release(mw->pd);
+	free(mw);
+	return 0;
+}
+
+/* Type 1: the bind is a work request, and the window's new key is known when it is posted. */
+int av_bind_mw(struct ibv_qp *qp, struct ibv_mw *mw, struct ibv_mw_bind *bind)
+{
+	uint32_t rkey = ibv_inc_rkey(mw->rkey);
+	struct ibv_send_wr wr = {
+		.wr_id = bind->wr_id,
+		.opcode = IBV_WR_BIND_MW,
+		.send_flags = bind->send_flags,
+		.bind_mw = {.mw = mw, .rkey = rkey, .bind_info = bind->bind_info},
+	};
+	struct ibv_send_wr *bad;
+
+	if (!mw_find(mw))
+		return av_fail_errno(EINVAL);
+	if (bind->bind_info.mw_access_flags & IBV_ACCESS_ZERO_BASED)
+		return av_fail_errno(
+			av_refuse(EINVAL, AV_CHECK_MW_ZERO_BASED, IBV_ACCESS_ZERO_BASED, 0));
+	if (bind->bind_info.mr && !av_mr_may_bind(bind->bind_info.mr))
+		return av_fail_errno(av_refuse(ENOTSUP, AV_CHECK_MW_REGION, 0, 0));
+	return av_post_send(qp, &wr, &bad);
+}
+
+struct ending {
+	struct av_seg *seg;
+	uint32_t qpn;
+};
+
+static void unbind_from(uint32_t id, void *object, void *arg)
+{
+	const struct ending *e = arg;
+
+	av_window_queue_pair_ends(e->seg, id << 8, e->qpn);
+}
+
+struct leaving {
+	struct av_seg *seg;
+	uint32_t region;
+};
+
+static void finish_for(uint32_t id, void *object, void *arg)
+{
+	const struct leaving *l = arg;
+
+	av_window_finish(l->seg, id << 8, l->region);
+}
+
+void av_mw_finish(struct av_context *ctx, uint32_t region)
+{
+	struct leaving l = {ctx->seg, region};
+
+	if (atomic_load(&ctx->mw_count))
+		av_table_each(&ctx->mws, finish_for, &l);
+}
+
+void av_mw_queue_pair_ends(struct av_context *ctx, uint32_t qpn)
+{
+	struct ending e = {ctx->seg, qpn};
+
+	if (atomic_load(&ctx->mw_count))
+		av_table_each(&ctx->mws, unbind_from, &e);
+}

@@ -1,0 +1,189 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Protection domains, and the thread and parent domains around them. A parent domain protects
+ * exactly like the domain it contains: regions and queue pairs made on either belong together. Its
+ * allocators are accepted and not called: rings lie in the segment, where peers reach them.
+ */
+#include "verbs/ibv_pd.h"
+
+#include <stdlib.h>
+
+#include "base/limits.h"
+
+struct av_td {
+	struct ibv_td ibv;
+	uint8_t peek_pad[AV_PEEK_PAD];
+	uint32_t handle;
+	_Atomic uint32_t users; /* parent domains */
+};
+
+/* The bit by which importing contexts know that a domain exists. */
+static void announce(struct av_context *ctx, uint32_t handle, bool exists)
+{
+	uint64_t bit = 1ull << (handle % 64);
+
+	if (handle > AV_MAX_PD || ctx->forked)
+		return;
+	if (exists)
+		atomic_fetch_or(&ctx->seg->head->pds[handle / 64], bit);
+	else
+		atomic_fetch_and(&ctx->seg->head->pds[handle / 64], ~bit);
+}
+
+struct ibv_pd *av_pd_import(struct av_context *ctx, uint32_t handle)
+{
+	struct av_seg *origin = ctx->seg->head->origin ? av_seg_origin(ctx->seg) : NULL;
+	struct av_pd *pd;
+
+	if (!origin || handle == 0 || handle > AV_MAX_PD ||
+	    !(atomic_load(&origin->head->pds[handle / 64]) & 1ull << (handle % 64)))
+		return av_fail_null(ENOENT);
+	if (av_table_get(&ctx->pds.table, handle))
+		return av_fail_null(EBUSY);
+	pd = calloc(1, sizeof(*pd));
+	if (!pd || av_table_set(&ctx->pds.table, handle, pd)) {
+		free(pd);
+		return av_fail_null(ENOMEM);
+	}
+	pd->imported = true;
+	pd->ibv.context = &ctx->verbs.context;
+	pd->ibv.handle = handle;
+	return &pd->ibv;
+}
+
+void av_pd_forget(struct av_pd *pd)
+{
+	av_table_clear(&av_context_of(pd->ibv.context)->pds.table, pd->ibv.handle);
+	atomic_fetch_add(&pd->users, AV_PD_FORGOTTEN + 1);
+	av_pd_release(pd);
+}
+
+void av_pd_release(struct av_pd *pd)
+{
+	if (atomic_fetch_sub(&pd->users, 1) == AV_PD_FORGOTTEN + 1)
+		free(pd);
+}
+
+static struct ibv_pd *create_pd(struct av_context *ctx, struct av_pd *contains, struct av_td *td)
+{
+	int err = ctx->forked
+			  ? 0
+			  : av_verb_err(ctx, AV_FAIL_ALLOC_PD); /* a forked child may have domains,
+								   though nothing to put in */
+	struct av_pd *pd;
+
+	if (err)
+		return av_fail_null(err);
+	pd = calloc(1, sizeof(*pd));
+	if (!pd)
+		return av_fail_null(ENOMEM);
+	pd->ibv.context = &ctx->verbs.context;
+	pd->contains = contains;
+	pd->td = td;
+	pd->ibv.handle = av_handles_add(&ctx->pds, pd, (uint32_t)ctx->dev->attr.max_pd);
+	if (!pd->ibv.handle) {
+		free(pd);
+		return NULL;
+	}
+	if (!contains)
+		announce(ctx, pd->ibv.handle, true);
+	if (contains)
+		av_pd_hold(contains);
+	if (td)
+		atomic_fetch_add(&td->users, 1);
+	return &pd->ibv;
+}
+
+AV_EXPORT struct ibv_pd *ibv_alloc_pd(struct ibv_context *context)
+{
+	if (!av_ours(context))
+		return AV_NEXT(ibv_alloc_pd, "IBVERBS_1.1")(context);
+	return AV_MADE_HERE(struct av_pd, create_pd(av_context_of(context), NULL, NULL));
+}
+
+AV_EXPORT int ibv_dealloc_pd(struct ibv_pd *ibv)
+{
+	struct av_pd *pd;
+
+	if (!av_ours(ibv->context))
+		return AV_NEXT(ibv_dealloc_pd, "IBVERBS_1.1")(ibv);
+	pd = av_pd_find(ibv);
+	if (!pd)
+		return av_fail_errno(ENOENT);
+	if (atomic_load(&pd->users))
+		return av_misuse_busy(av_context_of(ibv->context), "PD", ibv->handle, pd->made_at);
+	if (pd->imported) {
+		av_pd_forget(pd);
+		return 0;
+	}
+	if (!pd->contains)
+		announce(av_context_of(ibv->context), ibv->handle, false);
+	av_handles_remove(&av_context_of(ibv->context)->pds, ibv->handle);
+	if (pd->contains)
+		av_pd_release(pd->contains);
+	if (pd->td)
+		atomic_fetch_sub(&pd->td->users, 1);
+	free(pd);
+	return 0;
+}
+
+static struct av_td *td_find(struct ibv_td *ibv)
+{
+	struct av_td *td = av_container_of(ibv, struct av_td, ibv);
+
+	return av_table_get(&av_context_of(ibv->context)->tds.table, td->handle) == td ? td : NULL;
+}
+
+bool av_td_valid(struct ibv_td *td)
+{
+	return td_find(td) != NULL;
+}
+
+struct ibv_td *av_alloc_td(struct ibv_context *context, struct ibv_td_init_attr *attr)
+{
+	struct av_context *ctx = av_context_of(context);
+	struct av_td *td;
+	int err;
+
+	if (attr->comp_mask)
+		return av_fail_null(EINVAL);
+	err = ctx->forked ? 0 : av_verb_err(ctx, AV_FAIL_ALLOC_TD);
+	if (err)
+		return av_fail_null(err);
+	td = calloc(1, sizeof(*td));
+	if (!td)
+		return av_fail_null(ENOMEM);
+	td->ibv.context = context;
+	td->handle = av_handles_add(&ctx->tds, td, (uint32_t)ctx->dev->attr.max_pd);
+	if (!td->handle) {
+		free(td);
+		return NULL;
+	}
+	return &td->ibv;
+}
+
+int av_dealloc_td(struct ibv_td *ibv)
+{
+	struct av_td *td = td_find(ibv);
+
+	if (!td)
+		return av_fail_errno(ENOENT);
+	if (atomic_load(&td->users))
+		return av_misuse_busy(av_context_of(ibv->context), "TD", td->handle, NULL);
+	av_handles_remove(&av_context_of(ibv->context)->tds, td->handle);
+	free(td);
+	return 0;
+}
+
+struct ibv_pd *av_alloc_parent_domain(struct ibv_context *context,
+				      struct ibv_parent_domain_init_attr *attr)
+{
+	const uint32_t known =
+		IBV_PARENT_DOMAIN_INIT_ATTR_ALLOCATORS | IBV_PARENT_DOMAIN_INIT_ATTR_PD_CONTEXT;
+	struct av_pd *pd = attr->pd && attr->pd->context == context ? av_pd_find(attr->pd) : NULL;
+	struct av_td *td = attr->td && attr->td->context == context ? td_find(attr->td) : NULL;
+
+	if (!pd || pd->contains || (attr->td && !td) || (attr->comp_mask & ~known))
+		return av_fail_null(EINVAL);
+	return AV_MADE_HERE(struct av_pd, create_pd(av_context_of(context), pd, td));
+}

@@ -1,0 +1,420 @@
+/* SPDX-License-Identifier: MIT */
+/* Creating, querying and destroying queue pairs. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "verbs/ibv_qp.h"
+#include "verbs/environment.h"
+#include "verbs/ibv_mw.h"
+#include "verbs/ibv_srq.h"
+#include "verbs/ibv_xrcd.h"
+#include "verbs/ibv_pd.h"
+#include "registry/directory.h"
+#include "base/limits.h"
+#include "transport/connect.h"
+#include "transport/drive.h"
+#include "transport/state.h"
+
+static int check_type(enum ibv_qp_type type)
+{
+	switch (type) {
+	case IBV_QPT_RC:
+	case IBV_QPT_UC:
+	case IBV_QPT_UD:
+	case IBV_QPT_XRC_SEND:
+	case IBV_QPT_XRC_RECV:
+		return 0;
+	case IBV_QPT_RAW_PACKET:
+	case IBV_QPT_DRIVER:
+		return av_refuse(EOPNOTSUPP, AV_CHECK_QP_TYPE, (uint64_t)type, 0);
+	default:
+		return av_refuse(EINVAL, AV_CHECK_QP_TYPE, (uint64_t)type, 0);
+	}
+}
+
+static int check_cap(const struct ibv_device_attr *dev, const struct ibv_qp_cap *cap)
+{
+	const struct {
+		uint32_t wanted, limit;
+		enum av_check check;
+	} rule[] = {
+		{cap->max_send_wr, (uint32_t)dev->max_qp_wr, AV_CHECK_QP_SEND_WR},
+		{cap->max_recv_wr, (uint32_t)dev->max_qp_wr, AV_CHECK_QP_RECV_WR},
+		{cap->max_send_sge, (uint32_t)dev->max_sge, AV_CHECK_QP_SEND_SGE},
+		{cap->max_recv_sge, (uint32_t)dev->max_sge, AV_CHECK_QP_RECV_SGE},
+		{cap->max_inline_data, AV_MAX_INLINE, AV_CHECK_QP_INLINE},
+	};
+
+	for (size_t i = 0; i < AV_ARRAY_SIZE(rule); i++)
+		if (rule[i].wanted > rule[i].limit)
+			return av_refuse(EINVAL, rule[i].check, rule[i].wanted, rule[i].limit);
+	return 0;
+}
+
+static struct av_cq *cq_of(const struct av_context *ctx, struct ibv_cq *cq)
+{
+	return cq && cq->context == &ctx->verbs.context ? av_cq_find(cq) : NULL;
+}
+
+static bool sends(enum ibv_qp_type type)
+{
+	return type != IBV_QPT_XRC_RECV;
+}
+
+static bool receives(enum ibv_qp_type type)
+{
+	return type != IBV_QPT_XRC_SEND && type != IBV_QPT_XRC_RECV;
+}
+
+static int check_queues(struct av_context *ctx, const struct ibv_qp_init_attr *attr)
+{
+	struct av_srq *srq;
+
+	if (sends(attr->qp_type) && !cq_of(ctx, attr->send_cq))
+		return av_refuse(EINVAL, AV_CHECK_QP_SEND_CQ, 0, 0);
+	if (receives(attr->qp_type) && !cq_of(ctx, attr->recv_cq))
+		return av_refuse(EINVAL, AV_CHECK_QP_RECV_CQ, 0, 0);
+	if (!attr->srq || !receives(attr->qp_type))
+		return 0;
+	srq = attr->srq->context == &ctx->verbs.context ? av_srq_find(ctx, attr->srq) : NULL;
+	return srq && !srq->xrcd ? 0 : av_refuse(EINVAL, AV_CHECK_QP_SRQ, 0, 0);
+}
+
+static int check_create(struct av_context *ctx, struct ibv_pd *pd, struct ibv_xrcd *xrcd,
+			const struct ibv_qp_init_attr *attr)
+{
+	int err = check_type(attr->qp_type);
+
+	if (err == 0)
+		err = check_cap(&ctx->dev->attr, &attr->cap);
+	if (err)
+		return err;
+	if (attr->qp_type == IBV_QPT_XRC_RECV ? !xrcd || !av_xrcd_find(ctx, xrcd)
+					      : !pd || !av_pd_find(pd))
+		return attr->qp_type == IBV_QPT_XRC_RECV ? av_refuse(EINVAL, AV_CHECK_QP_XRCD, 0, 0)
+							 : ENOENT;
+	err = check_queues(ctx, attr);
+	if (err)
+		return err;
+	return av_verb_err(ctx, AV_FAIL_CREATE_QP);
+}
+
+/* The objects a queue pair keeps from being destroyed. */
+static void hold(struct av_qp *qp, int by)
+{
+	if (qp->pd && by > 0)
+		av_pd_hold(qp->pd);
+	else if (qp->pd)
+		av_pd_release(qp->pd);
+	if (qp->xrcd)
+		atomic_fetch_add(&qp->xrcd->users, (uint32_t)by);
+	if (qp->send_cq)
+		atomic_fetch_add(&qp->send_cq->users, (uint32_t)by);
+	if (qp->recv_cq)
+		atomic_fetch_add(&qp->recv_cq->users, (uint32_t)by);
+	if (qp->srq && by > 0)
+		av_srq_attach(qp->srq, qp);
+	else if (qp->srq && !av_context_of(qp->ibv.context)->forked)
+		av_srq_detach(qp->srq, qp);
+}
+
+static void init_public(struct av_context *ctx, struct av_qp *qp, struct ibv_pd *pd,
+			const struct ibv_qp_init_attr *attr, uint32_t index)
+{
+	struct ibv_qp *ibv = &qp->ibv;
+
+	ibv->context = &ctx->verbs.context;
+	ibv->qp_context = attr->qp_context;
+	ibv->pd = pd;
+	ibv->send_cq = qp->send_cq ? attr->send_cq : NULL;
+	ibv->recv_cq = qp->recv_cq ? attr->recv_cq : NULL;
+	ibv->srq = qp->srq ? attr->srq : NULL;
+	ibv->handle = index;
+	ibv->qp_num = atomic_load(&qp->end.qp->qpn);
+	ibv->state = IBV_QPS_RESET;
+	ibv->qp_type = attr->qp_type;
+	pthread_mutex_init(&ibv->mutex, NULL);
+	pthread_cond_init(&ibv->cond, NULL);
+}
+
+/*
+ * Inline receive, as far as there is a place for the payload: in the completion, and in the slots
+ * of a receive queue of one's own. XRC receives into queues that know nothing of its queue pairs.
+ */
+static uint32_t grant_inline(const struct av_qp *qp, const struct ibv_qp_init_attr *attr,
+			     uint32_t wanted)
+{
+	uint32_t room = 0;
+
+	if (receives(attr->qp_type))
+		room = qp->srq ? AV_CQE_DATA : AV_MAX_INLINE_RECV;
+	else if (attr->qp_type == IBV_QPT_XRC_SEND && attr->sq_sig_all)
+		room = AV_CQE_DATA; /* responses only */
+	return wanted < room ? wanted : room;
+}
+
+/* Answers to RDMA READs and atomics can only wait for a poller who is sure to come. */
+static uint32_t answers_inline(const struct ibv_qp_init_attr *attr, uint32_t granted)
+{
+	if (!attr->sq_sig_all || (attr->qp_type != IBV_QPT_RC && attr->qp_type != IBV_QPT_XRC_SEND))
+		return 0;
+	return granted < AV_CQE_DATA ? granted : AV_CQE_DATA;
+}
+
+/* The wishes for a queue pair's rings. */
+static struct av_page_policy pages_of(const struct av_context *ctx, enum ibv_qp_type type)
+{
+	struct av_page_object object = {.name = "QP", .fallback = AV_ALLOC_PREFER_CONTIG};
+
+	if (type == IBV_QPT_RC)
+		object.huge_variable = "HUGE_RC";
+	else if (type == IBV_QPT_UC)
+		object.huge_variable = "HUGE_UC";
+	else if (type == IBV_QPT_UD)
+		object.huge_variable = "HUGE_UD";
+	return av_environment_pages(ctx, &object);
+}
+
+static uint32_t init_shared(struct av_context *ctx, struct av_qp *qp,
+			    const struct ibv_qp_init_attr *attr, const struct av_qp_extra *extra)
+{
+	struct av_qp_request req = {
+		.type = attr->qp_type,
+		.pd = qp->pd ? av_pd_id(qp->pd) : 0,
+		.send_cq = qp->send_cq ? qp->send_cq->ibv.handle : 0,
+		.recv_cq = qp->recv_cq ? qp->recv_cq->ibv.handle : 0,
+		.sig_all = attr->sq_sig_all != 0,
+		.srq = qp->srq ? qp->srq->index : 0,
+		.xrcd = qp->xrcd ? qp->xrcd->number : 0,
+		.inline_recv = extra->inline_recv,
+		.inline_answer = answers_inline(attr, extra->inline_recv),
+		.max_operand = extra->max_operand,
+		.cap = attr->cap,
+		.limit = (uint32_t)ctx->dev->attr.max_qp,
+	};
+	struct av_page_policy policy = pages_of(ctx, attr->qp_type);
+	uint32_t index;
+
+	req.policy = &policy;
+	index = av_qp_init(ctx->seg, &req);
+	if (!index)
+		return 0;
+	qp->end.seg = ctx->seg;
+	qp->end.qp = av_qp_at(ctx->seg, index);
+	qp->rq = av_rq_at(ctx->seg, qp->end.qp->rq);
+	return index;
+}
+
+/* The private halves of what the attributes name, and the capabilities of the queues that are
+ * there. */
+static void resolve(struct av_context *ctx, struct av_qp *qp, struct ibv_pd *pd,
+		    struct ibv_xrcd *xrcd, struct ibv_qp_init_attr *attr)
+{
+	if (attr->qp_type == IBV_QPT_XRC_RECV)
+		qp->xrcd = av_xrcd_find(ctx, xrcd);
+	else
+		qp->pd = av_pd_find(pd);
+	if (sends(attr->qp_type))
+		qp->send_cq = av_cq_find(attr->send_cq);
+	else
+		attr->cap.max_send_wr = attr->cap.max_send_sge = attr->cap.max_inline_data = 0;
+	if (receives(attr->qp_type)) {
+		qp->recv_cq = av_cq_find(attr->recv_cq);
+		qp->srq = attr->srq ? av_srq_find(ctx, attr->srq) : NULL;
+	}
+	if (!receives(attr->qp_type) || qp->srq) /* ignored, and reported as what they are */
+		attr->cap.max_recv_wr = attr->cap.max_recv_sge = 0;
+}
+
+struct ibv_qp *av_qp_create(struct av_context *ctx, struct ibv_pd *pd, struct ibv_xrcd *xrcd,
+			    struct ibv_qp_init_attr *attr, struct av_qp_extra *extra)
+{
+	int err = check_create(ctx, pd, xrcd, attr);
+	struct av_qp_extra none = {0};
+	struct av_qp *qp;
+	uint32_t index;
+
+	if (err)
+		return av_fail_null(err);
+	qp = calloc(1, sizeof(*qp));
+	if (!qp)
+		return av_fail_null(ENOMEM);
+	resolve(ctx, qp, pd, xrcd, attr);
+	extra = extra ? extra : &none;
+	extra->inline_recv = grant_inline(qp, attr, extra->inline_recv);
+	index = init_shared(ctx, qp, attr, extra);
+	if (!index || av_table_set(&ctx->qps, index, qp)) {
+		if (index)
+			av_qp_fini(ctx->seg, index);
+		free(qp);
+		return av_fail_null(ENOMEM);
+	}
+	qp->one_thread = qp->pd && qp->pd->td;
+	hold(qp, 1);
+	init_public(ctx, qp, pd, attr, index);
+	return &qp->ibv;
+}
+
+AV_EXPORT struct ibv_qp *ibv_create_qp(struct ibv_pd *pd, struct ibv_qp_init_attr *attr)
+{
+	if (!av_ours(pd->context))
+		return AV_NEXT(ibv_create_qp, "IBVERBS_1.1")(pd, attr);
+	return AV_MADE_HERE(struct av_qp,
+			    av_qp_create(av_context_of(pd->context), pd, NULL, attr, NULL));
+}
+
+/* In-flight executors of others finish before the execution rights are ours; RESET empties the
+ * queues and purges the CQs. */
+static void end_shared(struct av_qp *qp)
+{
+	av_qp_quiesce(&qp->end);
+	av_qp_apply_state(&qp->end, (enum ibv_qp_state)atomic_load(&qp->end.qp->state),
+			  IBV_QPS_RESET);
+	av_disconnect(&qp->peer);
+	av_qp_resume(&qp->end);
+	av_mw_queue_pair_ends(av_context_of(qp->ibv.context), atomic_load(&qp->end.qp->qpn));
+	av_qp_fini(qp->end.seg, qp->end.qp->index);
+}
+
+/* Names of queue pairs that were opened have handles of their own, beyond those of the segment's
+ * table. */
+static struct ibv_qp *publish_opened(struct av_context *ctx, struct av_qp *qp,
+				     const struct ibv_qp_open_attr *attr)
+{
+	struct ibv_qp_init_attr init = {.qp_type = IBV_QPT_XRC_RECV};
+	uint32_t handle =
+		AV_SLAB_CHUNKS * AV_OBJ_CHUNK + (atomic_fetch_add(&ctx->opened, 1) & 0x7ffff);
+
+	if (attr->comp_mask & IBV_QP_OPEN_ATTR_CONTEXT)
+		init.qp_context = attr->qp_context;
+	if (av_table_get(&ctx->qps, handle) || av_table_set(&ctx->qps, handle, qp)) {
+		av_seg_put(qp->end.seg);
+		free(qp);
+		return av_fail_null(ENOMEM);
+	}
+	hold(qp, 1);
+	init_public(ctx, qp, NULL, &init, handle);
+	qp->ibv.state = (enum ibv_qp_state)atomic_load(&qp->end.qp->state);
+	return &qp->ibv;
+}
+
+AV_EXPORT int ibv_destroy_qp(struct ibv_qp *ibv)
+{
+	struct av_context *ctx;
+	struct av_qp *qp;
+
+	if (!av_ours(ibv->context))
+		return AV_NEXT(ibv_destroy_qp, "IBVERBS_1.1")(ibv);
+	ctx = av_context_of(ibv->context);
+	qp = av_qp_find(ibv);
+	if (!qp)
+		return av_fail_errno(ENOENT);
+	if (atomic_load(&qp->groups))
+		return av_misuse_busy(ctx, "QP", ibv->qp_num, qp->made_at);
+	if (av_misuse_on())
+		av_misuse_qp_ends(qp);
+	av_unlist(ctx, &ctx->qps, ibv->handle);
+	if (qp->opened) {
+		av_seg_put(qp->end.seg);
+	} else if (!ctx->forked) {
+		av_event_wait(&ibv->mutex, &ibv->cond, &ibv->events_completed, &qp->async_delivered,
+			      &(struct av_misuse_object){ctx, "QP", ibv->qp_num, qp->made_at});
+		end_shared(qp);
+	}
+	hold(qp, -1);
+	pthread_mutex_destroy(&ibv->mutex);
+	pthread_cond_destroy(&ibv->cond);
+	free(qp);
+	return 0;
+}
+
+static void fill_init_attr(const struct av_qp *qp, struct ibv_qp_init_attr *init)
+{
+	memset(init, 0, sizeof(*init));
+	init->qp_context = qp->ibv.qp_context;
+	init->send_cq = qp->ibv.send_cq;
+	init->recv_cq = qp->ibv.recv_cq;
+	init->srq = qp->ibv.srq;
+	init->cap = qp->end.qp->attr.cap;
+	init->qp_type = qp->ibv.qp_type;
+	init->sq_sig_all = (int)qp->end.qp->sig_all;
+}
+
+AV_EXPORT int ibv_query_qp(struct ibv_qp *ibv, struct ibv_qp_attr *attr, int attr_mask,
+			   struct ibv_qp_init_attr *init)
+{
+	struct av_qp *qp;
+	int err;
+
+	if (!av_ours(ibv->context))
+		return AV_NEXT(ibv_query_qp, "IBVERBS_1.1")(ibv, attr, attr_mask, init);
+	qp = av_qp_find(ibv);
+	if (!qp)
+		return av_fail_errno(ENOENT);
+	err = av_context_err(av_context_of(ibv->context));
+	if (err)
+		return av_fail_errno(err);
+	av_qp_quiesce(&qp->end); /* whole values, not halves of a change */
+	*attr = qp->end.qp->attr;
+	av_qp_resume(&qp->end);
+	av_drive(&qp->end, &qp->peer); /* what was posted while we held the execution right */
+	attr->qp_state = attr->cur_qp_state = (enum ibv_qp_state)atomic_load(&qp->end.qp->state);
+	attr->sq_draining =
+		attr->qp_state == IBV_QPS_SQD && atomic_load(&qp->end.qp->park) != AV_PARK_NOT;
+	fill_init_attr(qp, init);
+	if (attr_mask & IBV_QP_STATE)
+		ibv->state = attr->qp_state;
+	return 0;
+}
+
+AV_EXPORT struct ibv_qp_ex *ibv_qp_to_qp_ex(struct ibv_qp *ibv)
+{
+	struct av_qp *qp;
+
+	if (!av_ours(ibv->context))
+		return AV_NEXT(ibv_qp_to_qp_ex, "IBVERBS_1.6")(ibv);
+	qp = av_qp_find(ibv);
+	return qp && qp->extended ? &qp->ex : NULL;
+}
+
+AV_EXPORT int ibv_query_qp_data_in_order(struct ibv_qp *qp, enum ibv_wr_opcode op, uint32_t flags)
+{
+	if (!av_ours(qp->context))
+		return AV_NEXT(ibv_query_qp_data_in_order, "IBVERBS_1.14")(qp, op, flags);
+	return 0;
+}
+
+/*
+ * Another name for an XRC_RECV queue pair, of this process or another: the same shared half. It
+ * ends with the one who created it.
+ */
+struct ibv_qp *av_open_qp(struct ibv_context *context, struct ibv_qp_open_attr *attr)
+{
+	const uint32_t needed =
+		IBV_QP_OPEN_ATTR_NUM | IBV_QP_OPEN_ATTR_XRCD | IBV_QP_OPEN_ATTR_TYPE;
+	struct av_context *ctx = av_context_of(context);
+	struct av_qp_location location;
+	struct av_xrcd *xrcd;
+	struct av_qp *qp;
+
+	if ((attr->comp_mask & needed) != needed || attr->qp_type != IBV_QPT_XRC_RECV)
+		return av_fail_null(EINVAL);
+	xrcd = av_xrcd_find(ctx, attr->xrcd);
+	if (!xrcd)
+		return av_fail_null(EINVAL);
+	qp = calloc(1, sizeof(*qp));
+	if (!qp)
+		return av_fail_null(ENOMEM);
+	location = av_dir_qpn_find(attr->qp_num);
+	qp->opened = true;
+	qp->xrcd = xrcd;
+	qp->end.seg = location.ref ? av_seg_get(location.ref) : NULL;
+	qp->end.qp = qp->end.seg ? av_qp_at(qp->end.seg, location.index) : NULL;
+	if (!qp->end.qp || atomic_load(&qp->end.qp->qpn) != attr->qp_num ||
+	    qp->end.qp->xrcd != xrcd->number || qp->end.qp->type != IBV_QPT_XRC_RECV) {
+		av_seg_put(qp->end.seg);
+		free(qp);
+		return av_fail_null(ENOENT);
+	}
+	return publish_opened(ctx, qp, attr);
+}

@@ -1,0 +1,391 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The extended posting interface. Builders write the request straight into the send queue's ring,
+ * behind what is posted; ibv_wr_complete() publishes all of them at once, ibv_wr_abort() forgets
+ * them. The queue pair's post lock is held from ibv_wr_start() to either.
+ */
+#include "verbs/ibv_qp_ex.h"
+
+#include <string.h>
+
+#include "verbs/ibv_ah.h"
+#include "verbs/ibv_context.h"
+#include "verbs/ibv_qp.h"
+#include "transport/drive.h"
+
+#define MESSAGES (IBV_QP_EX_WITH_SEND | IBV_QP_EX_WITH_SEND_WITH_IMM)
+#define WRITES	 (IBV_QP_EX_WITH_RDMA_WRITE | IBV_QP_EX_WITH_RDMA_WRITE_WITH_IMM)
+#define READS                                                           \
+	(IBV_QP_EX_WITH_RDMA_READ | IBV_QP_EX_WITH_ATOMIC_CMP_AND_SWP | \
+	 IBV_QP_EX_WITH_ATOMIC_FETCH_AND_ADD | IBV_QP_EX_WITH_ATOMIC_WRITE | AV_QP_EX_WITH_FLUSH)
+#define KEYS (IBV_QP_EX_WITH_SEND_WITH_INV | IBV_QP_EX_WITH_LOCAL_INV | IBV_QP_EX_WITH_BIND_MW)
+
+/* The operations the builders of a service can be asked for. */
+static uint64_t operations(enum ibv_qp_type type)
+{
+	switch (type) {
+	case IBV_QPT_RC:
+	case IBV_QPT_XRC_SEND:
+		return MESSAGES | WRITES | READS | KEYS;
+	case IBV_QPT_UC:
+		return MESSAGES | WRITES | IBV_QP_EX_WITH_LOCAL_INV | IBV_QP_EX_WITH_BIND_MW;
+	case IBV_QPT_UD:
+		return MESSAGES;
+	default:
+		return 0;
+	}
+}
+
+static struct av_qp *qp_of(struct ibv_qp_ex *ex)
+{
+	return av_container_of(ex, struct av_qp, ex);
+}
+
+static void wr_start(struct ibv_qp_ex *ex)
+{
+	struct av_qp *qp = qp_of(ex);
+
+	av_post_begin(qp);
+	qp->build.tail = atomic_load_explicit(&qp->end.qp->sq_tail, memory_order_relaxed);
+	qp->build.err = 0;
+	qp->build.wqe = NULL;
+}
+
+static void note(struct av_qp *qp, int err)
+{
+	if (!qp->build.err)
+		qp->build.err = err;
+	qp->build.wqe = NULL;
+}
+
+/* Begin the next request; NULL after the first error, or if the queue is full. */
+static struct av_sq_wqe *next(struct ibv_qp_ex *ex, enum ibv_wr_opcode opcode)
+{
+	struct av_qp *qp = qp_of(ex);
+	struct av_sq_wqe *wqe;
+
+	if (qp->build.err)
+		return NULL;
+	wqe = av_sq_slot(&qp->end, qp->build.tail);
+	if (!wqe ||
+	    qp->build.tail - atomic_load_explicit(&qp->end.qp->sq_freed, memory_order_acquire) >=
+		    qp->end.qp->sq_capacity) {
+		note(qp, ENOMEM);
+		return NULL;
+	}
+	memset(wqe, 0, sizeof(*wqe));
+	wqe->wr_id = ex->wr_id;
+	wqe->flags = ex->wr_flags & ~(unsigned int)IBV_SEND_INLINE;
+	wqe->opcode = opcode;
+	qp->build.tail++;
+	qp->build.wqe = wqe;
+	return wqe;
+}
+
+static void build_rdma(struct ibv_qp_ex *ex, enum ibv_wr_opcode opcode, uint32_t rkey,
+		       uint64_t addr, __be32 imm)
+{
+	struct av_sq_wqe *wqe = next(ex, opcode);
+
+	if (!wqe)
+		return;
+	wqe->rkey = rkey;
+	wqe->remote_addr = addr;
+	wqe->imm = imm;
+}
+
+static void build_send(struct ibv_qp_ex *ex, enum ibv_wr_opcode opcode, uint32_t imm)
+{
+	struct av_sq_wqe *wqe = next(ex, opcode);
+
+	if (wqe)
+		wqe->imm = imm;
+}
+
+static void wr_rdma_write(struct ibv_qp_ex *ex, uint32_t rkey, uint64_t addr)
+{
+	build_rdma(ex, IBV_WR_RDMA_WRITE, rkey, addr, 0);
+}
+
+static void wr_rdma_write_imm(struct ibv_qp_ex *ex, uint32_t rkey, uint64_t addr, __be32 imm)
+{
+	build_rdma(ex, IBV_WR_RDMA_WRITE_WITH_IMM, rkey, addr, imm);
+}
+
+static void wr_rdma_read(struct ibv_qp_ex *ex, uint32_t rkey, uint64_t addr)
+{
+	build_rdma(ex, IBV_WR_RDMA_READ, rkey, addr, 0);
+}
+
+static void wr_send(struct ibv_qp_ex *ex)
+{
+	build_send(ex, IBV_WR_SEND, 0);
+}
+
+static void wr_send_imm(struct ibv_qp_ex *ex, __be32 imm)
+{
+	build_send(ex, IBV_WR_SEND_WITH_IMM, imm);
+}
+
+static void wr_send_inv(struct ibv_qp_ex *ex, uint32_t rkey)
+{
+	build_send(ex, IBV_WR_SEND_WITH_INV, rkey);
+}
+
+static void wr_local_inv(struct ibv_qp_ex *ex, uint32_t rkey)
+{
+	build_send(ex, IBV_WR_LOCAL_INV, rkey);
+}
+
+static void wr_bind_mw(struct ibv_qp_ex *ex, struct ibv_mw *mw, uint32_t rkey,
+		       const struct ibv_mw_bind_info *info)
+{
+	struct av_sq_wqe *wqe = next(ex, IBV_WR_BIND_MW);
+
+	if (wqe)
+		av_sq_fill_bind(wqe, mw, rkey, info);
+}
+
+static void wr_atomic_cmp_swp(struct ibv_qp_ex *ex, uint32_t rkey, uint64_t addr, uint64_t compare,
+			      uint64_t swap)
+{
+	struct av_sq_wqe *wqe = next(ex, IBV_WR_ATOMIC_CMP_AND_SWP);
+
+	if (!wqe)
+		return;
+	wqe->rkey = rkey;
+	wqe->remote_addr = addr;
+	wqe->compare_add = compare;
+	wqe->swap = swap;
+}
+
+static void wr_atomic_fetch_add(struct ibv_qp_ex *ex, uint32_t rkey, uint64_t addr, uint64_t add)
+{
+	struct av_sq_wqe *wqe = next(ex, IBV_WR_ATOMIC_FETCH_AND_ADD);
+
+	if (!wqe)
+		return;
+	wqe->rkey = rkey;
+	wqe->remote_addr = addr;
+	wqe->compare_add = add;
+}
+
+/* The word is the request's own: neither elements nor inline data of the queue are needed. */
+static void wr_atomic_write(struct ibv_qp_ex *ex, uint32_t rkey, uint64_t addr, const void *word)
+{
+	struct av_sq_wqe *wqe = next(ex, IBV_WR_ATOMIC_WRITE);
+
+	if (!wqe)
+		return;
+	wqe->rkey = rkey;
+	wqe->remote_addr = addr;
+	wqe->flags |= IBV_SEND_INLINE;
+	wqe->bytes = sizeof(uint64_t);
+	memcpy(wqe->data, word, sizeof(uint64_t));
+}
+
+static void wr_flush(struct ibv_qp_ex *ex, uint32_t rkey, uint64_t addr, size_t length,
+		     uint8_t type, uint8_t level)
+{
+	struct av_sq_wqe *wqe = next(ex, (enum ibv_wr_opcode)AV_WR_FLUSH);
+
+	if (!wqe)
+		return;
+	if (!type || (type & ~(AV_FLUSH_GLOBAL | AV_FLUSH_PERSISTENT)) || level > AV_FLUSH_MR) {
+		note(qp_of(ex), EINVAL);
+		return;
+	}
+	wqe->rkey = rkey;
+	wqe->remote_addr = addr;
+	wqe->compare_add = length;
+	wqe->placement = type;
+	wqe->selectivity = level;
+}
+
+static void wr_set_ud_addr(struct ibv_qp_ex *ex, struct ibv_ah *ah, uint32_t qpn, uint32_t qkey)
+{
+	struct av_qp *qp = qp_of(ex);
+	const struct ibv_ah_attr *attr = av_ah_attr(ah);
+
+	if (!qp->build.wqe)
+		return;
+	if (attr)
+		av_sq_fill_ud(qp->build.wqe, attr, qpn, qkey);
+	else
+		note(qp, EINVAL);
+}
+
+static void wr_set_xrc_srqn(struct ibv_qp_ex *ex, uint32_t srqn)
+{
+	struct av_sq_wqe *wqe = qp_of(ex)->build.wqe;
+
+	if (wqe)
+		wqe->srqn = srqn;
+}
+
+static void wr_set_sge_list(struct ibv_qp_ex *ex, size_t count, const struct ibv_sge *sge)
+{
+	struct av_qp *qp = qp_of(ex);
+	struct av_sq_wqe *wqe = qp->build.wqe;
+
+	if (!wqe)
+		return;
+	if (count > qp->end.qp->sq_max_sge || wqe->opcode == IBV_WR_ATOMIC_WRITE ||
+	    wqe->opcode == AV_WR_FLUSH) {
+		note(qp, EINVAL);
+		return;
+	}
+	wqe->bytes = 0;
+	wqe->count = (uint32_t)count;
+	for (size_t i = 0; i < count; i++) {
+		wqe->sge[i] = sge[i];
+		wqe->bytes += sge[i].length;
+	}
+}
+
+static void wr_set_sge(struct ibv_qp_ex *ex, uint32_t lkey, uint64_t addr, uint32_t length)
+{
+	struct ibv_sge sge = {.addr = addr, .length = length, .lkey = lkey};
+
+	wr_set_sge_list(ex, 1, &sge);
+}
+
+static bool may_inline(uint32_t opcode)
+{
+	return opcode != IBV_WR_RDMA_READ && opcode != IBV_WR_ATOMIC_CMP_AND_SWP &&
+	       opcode != IBV_WR_ATOMIC_FETCH_AND_ADD && opcode != IBV_WR_ATOMIC_WRITE &&
+	       opcode != AV_WR_FLUSH;
+}
+
+static void wr_set_inline_data_list(struct ibv_qp_ex *ex, size_t count,
+				    const struct ibv_data_buf *buf)
+{
+	struct av_qp *qp = qp_of(ex);
+	struct av_sq_wqe *wqe = qp->build.wqe;
+
+	if (!wqe)
+		return;
+	wqe->bytes = 0;
+	wqe->count = 0;
+	wqe->flags |= IBV_SEND_INLINE;
+	for (size_t i = 0; i < count; i++) {
+		if (!may_inline(wqe->opcode) ||
+		    buf[i].length > qp->end.qp->max_inline - wqe->bytes) {
+			note(qp, EINVAL);
+			return;
+		}
+		memcpy(wqe->data + wqe->bytes, buf[i].addr, buf[i].length);
+		wqe->bytes += buf[i].length;
+	}
+}
+
+static void wr_set_inline_data(struct ibv_qp_ex *ex, void *addr, size_t length)
+{
+	struct ibv_data_buf buf = {.addr = addr, .length = length};
+
+	wr_set_inline_data_list(ex, 1, &buf);
+}
+
+static int wr_complete(struct ibv_qp_ex *ex)
+{
+	struct av_qp *qp = qp_of(ex);
+	uint32_t state = atomic_load_explicit(&qp->end.qp->state, memory_order_relaxed);
+	int err = qp->build.err;
+
+	if (state == IBV_QPS_RESET || state == IBV_QPS_INIT || state == IBV_QPS_RTR ||
+	    av_context_of(ex->qp_base.context)->forked)
+		err = EINVAL;
+	qp->build.wqe = NULL;
+	if (!err)
+		av_publish_before_try(&qp->end.qp->sq_tail,
+				      qp->build.tail); /* the execution right: see av_drive() */
+	av_post_end(qp);
+	if (err)
+		return av_fail_errno(err);
+	av_drive(&qp->end, &qp->peer);
+	return 0;
+}
+
+static void wr_abort(struct ibv_qp_ex *ex)
+{
+	qp_of(ex)->build.wqe = NULL;
+	av_post_end(qp_of(ex));
+}
+
+/* Builders that were not asked for stay NULL, as the manual page has it. */
+static void fill_builders(struct av_qp *qp, uint64_t ops)
+{
+	struct ibv_qp_ex *ex = &qp->ex;
+
+#define BUILDER(flag, member, function) (ex->member = ops & (flag) ? (function) : NULL)
+	BUILDER(IBV_QP_EX_WITH_RDMA_WRITE, wr_rdma_write, wr_rdma_write);
+	BUILDER(IBV_QP_EX_WITH_RDMA_WRITE_WITH_IMM, wr_rdma_write_imm, wr_rdma_write_imm);
+	BUILDER(IBV_QP_EX_WITH_SEND, wr_send, wr_send);
+	BUILDER(IBV_QP_EX_WITH_SEND_WITH_IMM, wr_send_imm, wr_send_imm);
+	BUILDER(IBV_QP_EX_WITH_SEND_WITH_INV, wr_send_inv, wr_send_inv);
+	BUILDER(IBV_QP_EX_WITH_LOCAL_INV, wr_local_inv, wr_local_inv);
+	BUILDER(IBV_QP_EX_WITH_BIND_MW, wr_bind_mw, wr_bind_mw);
+	BUILDER(IBV_QP_EX_WITH_RDMA_READ, wr_rdma_read, wr_rdma_read);
+	BUILDER(IBV_QP_EX_WITH_ATOMIC_CMP_AND_SWP, wr_atomic_cmp_swp, wr_atomic_cmp_swp);
+	BUILDER(IBV_QP_EX_WITH_ATOMIC_FETCH_AND_ADD, wr_atomic_fetch_add, wr_atomic_fetch_add);
+	BUILDER(IBV_QP_EX_WITH_ATOMIC_WRITE, wr_atomic_write, wr_atomic_write);
+#undef BUILDER
+	qp->newer.wr_flush = ops & AV_QP_EX_WITH_FLUSH ? wr_flush : NULL;
+	ex->wr_set_ud_addr = wr_set_ud_addr;
+	ex->wr_set_xrc_srqn = wr_set_xrc_srqn;
+	ex->wr_set_sge = wr_set_sge;
+	ex->wr_set_sge_list = wr_set_sge_list;
+	ex->wr_set_inline_data = wr_set_inline_data;
+	ex->wr_set_inline_data_list = wr_set_inline_data_list;
+	ex->wr_start = wr_start;
+	ex->wr_complete = wr_complete;
+	ex->wr_abort = wr_abort;
+}
+
+static int check_attr(const struct ibv_qp_init_attr_ex *attr)
+{
+	const uint32_t known = IBV_QP_INIT_ATTR_PD | IBV_QP_INIT_ATTR_XRCD |
+			       IBV_QP_INIT_ATTR_CREATE_FLAGS | IBV_QP_INIT_ATTR_SEND_OPS_FLAGS;
+
+	if (attr->comp_mask & ~known)
+		return av_refuse(EOPNOTSUPP, AV_CHECK_QP_MASK, attr->comp_mask, known);
+	if (!(attr->comp_mask &
+	      (attr->qp_type == IBV_QPT_XRC_RECV ? IBV_QP_INIT_ATTR_XRCD : IBV_QP_INIT_ATTR_PD)))
+		return av_refuse(EINVAL, AV_CHECK_QP_MASK, attr->comp_mask, known);
+	if ((attr->comp_mask & IBV_QP_INIT_ATTR_CREATE_FLAGS) && attr->create_flags)
+		return av_refuse(EOPNOTSUPP, AV_CHECK_QP_CREATE_FLAGS, attr->create_flags, 0);
+	if ((attr->comp_mask & IBV_QP_INIT_ATTR_SEND_OPS_FLAGS) &&
+	    (attr->send_ops_flags & ~operations(attr->qp_type)))
+		return av_refuse(EOPNOTSUPP, AV_CHECK_QP_SEND_OPS, attr->send_ops_flags,
+				 operations(attr->qp_type));
+	return 0;
+}
+
+struct ibv_qp *av_create_qp_ex(struct ibv_context *context, struct ibv_qp_init_attr_ex *attr)
+{
+	struct ibv_xrcd *xrcd = NULL;
+	struct ibv_pd *pd = NULL;
+	struct ibv_qp *ibv;
+	struct av_qp *qp;
+	int err = check_attr(attr);
+
+	if (err)
+		return av_fail_null(err);
+	if (attr->comp_mask & IBV_QP_INIT_ATTR_PD)
+		pd = attr->pd;
+	if (attr->comp_mask & IBV_QP_INIT_ATTR_XRCD)
+		xrcd = attr->xrcd;
+	if ((pd && pd->context != context) || (xrcd && xrcd->context != context))
+		return av_fail_null(EINVAL);
+	/* The first members are those of struct ibv_qp_init_attr. */
+	ibv = av_qp_create(av_context_of(context), pd, xrcd, (struct ibv_qp_init_attr *)attr, NULL);
+	if (!ibv)
+		return NULL;
+	qp = av_container_of(ibv, struct av_qp, ibv);
+	qp->made_at = __builtin_return_address(0);
+	if (!(attr->comp_mask & IBV_QP_INIT_ATTR_SEND_OPS_FLAGS))
+		return ibv;
+	qp->extended = true;
+	fill_builders(qp, attr->send_ops_flags);
+	return ibv;
+}

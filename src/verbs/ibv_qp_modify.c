@@ -1,0 +1,154 @@
+/* SPDX-License-Identifier: MIT */
+/* ibv_modify_qp(): values, then the state table, then the effects. */
+#include "base/newer_verbs.h"
+#include "verbs/ibv_ah.h"
+#include "verbs/ibv_context.h"
+#include "base/limits.h"
+#include "queue/qp_state.h"
+#include "transport/connect.h"
+#include "transport/drive.h"
+#include "transport/state.h"
+
+/* What a queue pair permits, and flags of regions that programs pass along; the latter mean nothing
+ * here. */
+#define QP_ACCESS                                                                    \
+	(IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ | \
+	 IBV_ACCESS_REMOTE_ATOMIC | IBV_ACCESS_ON_DEMAND | IBV_ACCESS_ZERO_BASED |   \
+	 IBV_ACCESS_HUGETLB | AV_ACCESS_FLUSH_GLOBAL)
+
+/* Are the values of the attributes in @mask acceptable? Return: 0 or EINVAL. ibv_modify_qp(3) */
+static int check_values(const struct av_context *ctx, const struct ibv_qp_attr *attr, int mask)
+{
+	const struct av_device *dev = ctx->dev;
+	const uint32_t access = (uint32_t)QP_ACCESS | (uint32_t)IBV_ACCESS_MW_BIND |
+				(uint32_t)IBV_ACCESS_OPTIONAL_RANGE;
+	const uint64_t rd = (uint64_t)dev->attr.max_qp_init_rd_atom,
+		       dest_rd = (uint64_t)dev->attr.max_qp_rd_atom;
+	const struct {
+		int bit;
+		enum av_check check;
+		uint64_t wanted, first, last;
+	} rule[] = {
+		{IBV_QP_PORT, AV_CHECK_ATTR_PORT, attr->port_num, 1, 1},
+		{IBV_QP_PKEY_INDEX, AV_CHECK_ATTR_PKEY, attr->pkey_index, 0, 0},
+		{IBV_QP_ALT_PATH, AV_CHECK_ATTR_ALT_PATH, 1, 0, 0}, /* it is not advertised */
+		{IBV_QP_PATH_MIG_STATE, AV_CHECK_ATTR_PATH_MIG, attr->path_mig_state,
+		 IBV_MIG_MIGRATED, IBV_MIG_MIGRATED},
+		{IBV_QP_PATH_MTU, AV_CHECK_ATTR_MTU, attr->path_mtu, IBV_MTU_256, dev->mtu},
+		{IBV_QP_TIMEOUT, AV_CHECK_ATTR_TIMEOUT, attr->timeout, 0, 31},
+		{IBV_QP_RETRY_CNT, AV_CHECK_ATTR_RETRY_CNT, attr->retry_cnt, 0, 7},
+		{IBV_QP_RNR_RETRY, AV_CHECK_ATTR_RNR_RETRY, attr->rnr_retry, 0, 7},
+		{IBV_QP_MIN_RNR_TIMER, AV_CHECK_ATTR_RNR_TIMER, attr->min_rnr_timer, 0, 31},
+		{IBV_QP_MAX_QP_RD_ATOMIC, AV_CHECK_ATTR_RD_ATOMIC, attr->max_rd_atomic, 0, rd},
+		{IBV_QP_MAX_DEST_RD_ATOMIC, AV_CHECK_ATTR_DEST_RD, attr->max_dest_rd_atomic, 0,
+		 dest_rd},
+	};
+
+	for (size_t i = 0; i < AV_ARRAY_SIZE(rule); i++)
+		if ((mask & rule[i].bit) &&
+		    (rule[i].wanted < rule[i].first || rule[i].wanted > rule[i].last))
+			return av_refuse(EINVAL, rule[i].check, rule[i].wanted, rule[i].last);
+	if ((mask & IBV_QP_ACCESS_FLAGS) && (attr->qp_access_flags & ~access))
+		return av_refuse(EINVAL, AV_CHECK_ATTR_ACCESS, attr->qp_access_flags, access);
+	return mask & IBV_QP_AV ? av_check_ah_attr(ctx, &attr->ah_attr) : 0;
+}
+
+/* Copy the attributes that @mask names. */
+static void store(struct ibv_qp_attr *to, const struct ibv_qp_attr *from, int mask)
+{
+#define STORE(bit, field)                        \
+	do {                                     \
+		if (mask & (bit))                \
+			to->field = from->field; \
+	} while (0)
+	STORE(IBV_QP_EN_SQD_ASYNC_NOTIFY, en_sqd_async_notify);
+	STORE(IBV_QP_ACCESS_FLAGS, qp_access_flags);
+	STORE(IBV_QP_PKEY_INDEX, pkey_index);
+	STORE(IBV_QP_PORT, port_num);
+	STORE(IBV_QP_QKEY, qkey);
+	STORE(IBV_QP_AV, ah_attr);
+	STORE(IBV_QP_PATH_MTU, path_mtu);
+	STORE(IBV_QP_TIMEOUT, timeout);
+	STORE(IBV_QP_RETRY_CNT, retry_cnt);
+	STORE(IBV_QP_RNR_RETRY, rnr_retry);
+	STORE(IBV_QP_RQ_PSN, rq_psn);
+	STORE(IBV_QP_MAX_QP_RD_ATOMIC, max_rd_atomic);
+	STORE(IBV_QP_MIN_RNR_TIMER, min_rnr_timer);
+	STORE(IBV_QP_SQ_PSN, sq_psn);
+	STORE(IBV_QP_MAX_DEST_RD_ATOMIC, max_dest_rd_atomic);
+	STORE(IBV_QP_PATH_MIG_STATE, path_mig_state);
+	STORE(IBV_QP_DEST_QPN, dest_qp_num);
+#undef STORE
+	to->rq_psn &= 0xffffff;
+	to->sq_psn &= 0xffffff;
+	to->dest_qp_num &= 0xffffff;
+}
+
+/* Check against the state table and apply; both execution rights held. Return: 0 or EINVAL, with
+ * nothing changed. */
+static int apply(struct av_qp *qp, const struct ibv_qp_attr *attr, int mask, enum ibv_qp_state *to)
+{
+	enum ibv_qp_state from = (enum ibv_qp_state)atomic_load(&qp->end.qp->state);
+	int err = av_qp_check_modify(qp->ibv.qp_type, from, attr->cur_qp_state, attr->qp_state,
+				     mask, to);
+
+	if (err)
+		return err;
+	store(&qp->end.qp->attr, attr, mask);
+	if (!(mask & IBV_QP_EN_SQD_ASYNC_NOTIFY)) /* asked for once at a time */
+		qp->end.qp->attr.en_sqd_async_notify = 0;
+	if (mask & IBV_QP_STATE)
+		av_qp_apply_state(&qp->end, from, *to);
+	if (*to == IBV_QPS_RESET || (mask & (IBV_QP_DEST_QPN | IBV_QP_AV)))
+		av_disconnect(&qp->peer);
+	return 0;
+}
+
+static int modify(struct av_context *ctx, struct av_qp *qp, const struct ibv_qp_attr *attr,
+		  int mask)
+{
+	enum ibv_qp_state to = IBV_QPS_RESET;
+	int err = check_values(ctx, attr, mask);
+
+	if (err)
+		return err;
+	av_qp_quiesce(&qp->end);
+	if (atomic_load(&qp->end.qp->qpn) != qp->ibv.qp_num)
+		err = EINVAL; /* opened by its number, and ended by its creator since */
+	else
+		err = av_context_err(ctx); /* with the execution rights: a device that fails takes
+					      them after it has said so */
+	if (err == 0)
+		err = apply(qp, attr, mask, &to);
+	av_qp_resume(&qp->end);
+	if (err == 0 && (mask & IBV_QP_STATE))
+		qp->ibv.state = to;
+	av_drive(&qp->end, &qp->peer); /* go on, flush, note that the queue is drained; and what was
+					  posted meanwhile */
+	if (err)
+		return err;
+	if (to == IBV_QPS_RTR)
+		av_drive_peer(&qp->end); /* it may have been sending to us too early */
+	return 0;
+}
+
+AV_EXPORT int ibv_modify_qp(struct ibv_qp *ibv, struct ibv_qp_attr *attr, int attr_mask)
+{
+	struct av_context *ctx;
+	struct av_qp *qp;
+	int err;
+
+	if (!av_ours(ibv->context))
+		return AV_NEXT(ibv_modify_qp, "IBVERBS_1.1")(ibv, attr, attr_mask);
+	ctx = av_context_of(ibv->context);
+	qp = av_qp_find(ibv);
+	if (!qp)
+		return av_fail_errno(ENOENT);
+	err = av_verb_err(ctx, AV_FAIL_MODIFY_QP);
+	if (err == 0)
+		err = modify(ctx, qp, attr, av_qp_own_mask(ibv->qp_type, attr_mask));
+	if (err == 0)
+		return 0;
+	av_refuse_object(err, AV_OBJECT_QP, ibv->qp_num);
+	return av_fail_errno(err);
+}

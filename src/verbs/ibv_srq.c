@@ -1,0 +1,348 @@
+/* SPDX-License-Identifier: MIT */
+/* Shared receive queues. */
+#include "verbs/ibv_srq.h"
+
+#include <stdlib.h>
+
+#include "verbs/ibv_xrcd.h"
+#include "verbs/ibv_pd.h"
+#include "registry/directory.h"
+#include "transport/drive.h"
+#include "transport/state.h"
+#include "transport/xrc.h"
+
+struct av_srq *av_srq_find(const struct av_context *ctx, const struct ibv_srq *ibv)
+{
+	struct av_srq *srq = av_table_get(&ctx->srqs, ibv->handle);
+
+	return srq && &srq->ibv == ibv ? srq : NULL;
+}
+
+void av_srq_attach(struct av_srq *srq, struct av_qp *qp)
+{
+	pthread_mutex_lock(&srq->users_mutex);
+	qp->next_on_srq = srq->users;
+	qp->link_on_srq = &srq->users;
+	if (qp->next_on_srq)
+		qp->next_on_srq->link_on_srq = &qp->next_on_srq;
+	srq->users = qp;
+	pthread_mutex_unlock(&srq->users_mutex);
+}
+
+void av_srq_detach(struct av_srq *srq, struct av_qp *qp)
+{
+	pthread_mutex_lock(&srq->users_mutex);
+	*qp->link_on_srq = qp->next_on_srq;
+	if (qp->next_on_srq)
+		qp->next_on_srq->link_on_srq = qp->link_on_srq;
+	pthread_mutex_unlock(&srq->users_mutex);
+}
+
+static int check_create(struct av_context *ctx, struct ibv_pd *pd, const struct ibv_srq_attr *attr)
+{
+	const struct ibv_device_attr *dev = &ctx->dev->attr;
+
+	if (attr->max_wr == 0 || attr->max_wr > (uint32_t)dev->max_srq_wr)
+		return av_refuse(EINVAL, AV_CHECK_SRQ_SIZE, attr->max_wr,
+				 (uint32_t)dev->max_srq_wr);
+	if (attr->max_sge > (uint32_t)dev->max_srq_sge)
+		return av_refuse(EINVAL, AV_CHECK_SRQ_SGE, attr->max_sge,
+				 (uint32_t)dev->max_srq_sge);
+	if (attr->srq_limit > attr->max_wr)
+		return av_refuse(EINVAL, AV_CHECK_SRQ_LIMIT, attr->srq_limit, attr->max_wr);
+	if (!av_pd_find(pd))
+		return ENOENT;
+	return av_verb_err(ctx, AV_FAIL_CREATE_SRQ);
+}
+
+static void init_public(struct av_srq *srq, struct ibv_pd *pd, void *srq_context)
+{
+	srq->ibv.context = pd->context;
+	srq->ibv.srq_context = srq_context;
+	srq->ibv.pd = pd;
+	srq->ibv.handle = srq->index;
+	pthread_mutex_init(&srq->ibv.mutex, NULL);
+	pthread_cond_init(&srq->ibv.cond, NULL);
+	pthread_mutex_init(&srq->users_mutex, NULL);
+}
+
+/* What an XRC queue has besides: a domain, a CQ and a number. */
+struct xrc_part {
+	struct av_xrcd *xrcd;
+	struct av_cq *cq;
+};
+
+static uint32_t init_shared(struct av_context *ctx, struct av_srq *srq,
+			    const struct ibv_srq_attr *attr)
+{
+	struct av_rq_request req = {
+		.capacity = attr->max_wr,
+		.max_sge = attr->max_sge,
+		.pd = av_pd_id(srq->pd),
+		.id = srq->id,
+		.xrcd = srq->xrcd ? srq->xrcd->number : 0,
+		.cq = srq->cq ? srq->cq->ibv.handle : 0,
+	};
+	uint32_t index = av_rq_init(ctx->seg, &req);
+	int number;
+
+	if (!index || !srq->xrcd)
+		return index;
+	number = av_dir_qpn_add(ctx->seg->ref, index, (uint32_t)ctx->dev->attr.max_qp);
+	if (number > 0) {
+		av_rq_at(ctx->seg, index)->srqn = (uint32_t)number;
+		return index;
+	}
+	av_rq_fini(ctx->seg, index);
+	return 0;
+}
+
+static void end_shared(struct av_context *ctx, uint32_t index)
+{
+	av_xrc_retire(ctx->seg, av_rq_at(ctx->seg, index));
+	av_srq_purge(ctx->seg, index);
+	av_rq_fini(ctx->seg, index);
+}
+
+static void hold(struct av_srq *srq, int by)
+{
+	if (by > 0)
+		av_pd_hold(srq->pd);
+	else
+		av_pd_release(srq->pd);
+	if (srq->xrcd)
+		atomic_fetch_add(&srq->xrcd->users, (uint32_t)by);
+	if (srq->cq)
+		atomic_fetch_add(&srq->cq->users, (uint32_t)by);
+}
+
+static struct ibv_srq *create_srq(struct av_context *ctx, struct ibv_pd *pd,
+				  const struct xrc_part *xrc, void *srq_context,
+				  const struct ibv_srq_attr *attr)
+{
+	struct av_srq *srq = calloc(1, sizeof(*srq));
+
+	if (!srq)
+		return av_fail_null(ENOMEM);
+	if (atomic_fetch_add(&ctx->srq_count, 1) >= (uint32_t)ctx->dev->attr.max_srq) {
+		atomic_fetch_sub(&ctx->srq_count, 1);
+		free(srq);
+		return av_fail_null(ENOMEM);
+	}
+	srq->id = atomic_fetch_add(&ctx->cq_ids, 1) + 1;
+	srq->pd = av_pd_find(pd);
+	srq->xrcd = xrc->xrcd;
+	srq->cq = xrc->cq;
+	srq->index = init_shared(ctx, srq, attr);
+	if (!srq->index || av_table_set(&ctx->srqs, srq->index, srq)) {
+		if (srq->index)
+			end_shared(ctx, srq->index);
+		atomic_fetch_sub(&ctx->srq_count, 1);
+		free(srq);
+		return av_fail_null(ENOMEM);
+	}
+	srq->shared = av_rq_at(ctx->seg, srq->index);
+	hold(srq, 1);
+	init_public(srq, pd, srq_context);
+	return &srq->ibv;
+}
+
+AV_EXPORT struct ibv_srq *ibv_create_srq(struct ibv_pd *pd, struct ibv_srq_init_attr *init)
+{
+	const struct xrc_part none = {0};
+	struct av_context *ctx;
+	int err;
+
+	if (!av_ours(pd->context))
+		return AV_NEXT(ibv_create_srq, "IBVERBS_1.1")(pd, init);
+	ctx = av_context_of(pd->context);
+	err = check_create(ctx, pd, &init->attr);
+	return err ? av_fail_null(err)
+		   : AV_MADE_HERE(struct av_srq,
+				  create_srq(ctx, pd, &none, init->srq_context, &init->attr));
+}
+
+struct ibv_srq *av_create_srq_ex(struct ibv_context *context, struct ibv_srq_init_attr_ex *init)
+{
+	const uint32_t needed =
+		IBV_SRQ_INIT_ATTR_PD | IBV_SRQ_INIT_ATTR_XRCD | IBV_SRQ_INIT_ATTR_CQ;
+	struct av_context *ctx = av_context_of(context);
+	struct xrc_part xrc;
+	int err;
+
+	if ((init->comp_mask & IBV_SRQ_INIT_ATTR_TM) ||
+	    init->comp_mask >= IBV_SRQ_INIT_ATTR_RESERVED)
+		return av_fail_null(EOPNOTSUPP);
+	if (!(init->comp_mask & IBV_SRQ_INIT_ATTR_TYPE) || init->srq_type != IBV_SRQT_XRC ||
+	    (init->comp_mask & needed) != needed)
+		return av_fail_null(EINVAL);
+	xrc.xrcd = av_xrcd_find(ctx, init->xrcd);
+	xrc.cq = init->cq->context == context ? av_cq_find(init->cq) : NULL;
+	err = xrc.xrcd && xrc.cq && init->pd->context == context
+		      ? check_create(ctx, init->pd, &init->attr)
+		      : EINVAL;
+	return err ? av_fail_null(err)
+		   : AV_MADE_HERE(struct av_srq,
+				  create_srq(ctx, init->pd, &xrc, init->srq_context, &init->attr));
+}
+
+int av_get_srq_num(struct ibv_srq *ibv, uint32_t *number)
+{
+	struct av_srq *srq = av_srq_find(av_context_of(ibv->context), ibv);
+
+	if (!srq)
+		return av_fail_errno(ENOENT);
+	if (!srq->xrcd)
+		return av_fail_errno(EINVAL);
+	*number = srq->shared->srqn;
+	return 0;
+}
+
+/* The size first: the limit is judged by it. */
+static int modify(struct av_context *ctx, struct av_srq *srq, const struct ibv_srq_attr *attr,
+		  int mask)
+{
+	const uint32_t max_wr = mask & IBV_SRQ_MAX_WR ? attr->max_wr : srq->shared->capacity;
+	int err = 0;
+
+	if (max_wr == 0 || max_wr > (uint32_t)ctx->dev->attr.max_srq_wr)
+		return av_refuse(EINVAL, AV_CHECK_SRQ_SIZE, max_wr,
+				 (uint32_t)ctx->dev->attr.max_srq_wr);
+	if ((mask & IBV_SRQ_LIMIT) && attr->srq_limit > max_wr)
+		return av_refuse(EINVAL, AV_CHECK_SRQ_LIMIT, attr->srq_limit, max_wr);
+	if (mask & IBV_SRQ_MAX_WR)
+		err = av_rq_resize(ctx->seg, srq->shared, max_wr);
+	if (err == 0 && (mask & IBV_SRQ_LIMIT))
+		av_rq_set_limit(ctx->seg, srq->shared, attr->srq_limit);
+	return err;
+}
+
+AV_EXPORT int ibv_modify_srq(struct ibv_srq *ibv, struct ibv_srq_attr *attr, int mask)
+{
+	struct av_context *ctx;
+	struct av_srq *srq;
+	int err;
+
+	if (!av_ours(ibv->context))
+		return AV_NEXT(ibv_modify_srq, "IBVERBS_1.1")(ibv, attr, mask);
+	ctx = av_context_of(ibv->context);
+	srq = av_srq_find(ctx, ibv);
+	if (!srq)
+		return av_fail_errno(ENOENT);
+	err = av_verb_err(ctx, AV_FAIL_MODIFY_SRQ);
+	if (err)
+		return av_fail_errno(err);
+	if (mask & ~(IBV_SRQ_MAX_WR | IBV_SRQ_LIMIT))
+		return av_fail_errno(av_refuse(EINVAL, AV_CHECK_SRQ_MASK, (uint32_t)mask,
+					       IBV_SRQ_MAX_WR | IBV_SRQ_LIMIT));
+	pthread_mutex_lock(&srq->users_mutex); /* one change at a time */
+	err = modify(ctx, srq, attr, mask);
+	pthread_mutex_unlock(&srq->users_mutex);
+	return err ? av_fail_errno(err) : 0;
+}
+
+AV_EXPORT int ibv_query_srq(struct ibv_srq *ibv, struct ibv_srq_attr *attr)
+{
+	struct av_srq *srq;
+
+	if (!av_ours(ibv->context))
+		return AV_NEXT(ibv_query_srq, "IBVERBS_1.1")(ibv, attr);
+	srq = av_srq_find(av_context_of(ibv->context), ibv);
+	if (!srq)
+		return av_fail_errno(ENOENT);
+	if (atomic_load(&av_context_of(ibv->context)->seg->head->fatal))
+		return av_fail_errno(EIO);
+	pthread_mutex_lock(&srq->users_mutex);
+	attr->max_wr = srq->shared->capacity;
+	pthread_mutex_unlock(&srq->users_mutex);
+	attr->max_sge = srq->shared->max_sge;
+	attr->srq_limit = atomic_load(&srq->shared->limit);
+	return 0;
+}
+
+AV_EXPORT int ibv_destroy_srq(struct ibv_srq *ibv)
+{
+	struct av_context *ctx;
+	struct av_srq *srq;
+
+	if (!av_ours(ibv->context))
+		return AV_NEXT(ibv_destroy_srq, "IBVERBS_1.1")(ibv);
+	ctx = av_context_of(ibv->context);
+	srq = av_srq_find(ctx, ibv);
+	if (!srq)
+		return av_fail_errno(ENOENT);
+	if (srq->users)
+		return av_misuse_busy(ctx, "SRQ", ibv->handle, srq->made_at);
+	av_unlist(ctx, &ctx->srqs, ibv->handle);
+	if (!ctx->forked) {
+		av_event_wait(&ibv->mutex, &ibv->cond, &ibv->events_completed,
+			      &srq->async_delivered,
+			      &(struct av_misuse_object){ctx, "SRQ", ibv->handle, srq->made_at});
+		end_shared(ctx, srq->index);
+	}
+	hold(srq, -1);
+	atomic_fetch_sub(&ctx->srq_count, 1);
+	pthread_mutex_destroy(&ibv->mutex);
+	pthread_cond_destroy(&ibv->cond);
+	pthread_mutex_destroy(&srq->users_mutex);
+	free(srq);
+	return 0;
+}
+
+#define WAKE_MAX 64
+
+/* Queue pairs whose requesters are to be woken: their shared halves, which stay valid memory. */
+struct wake {
+	const struct av_srq *srq;
+	unsigned int count;
+	struct av_qp_end end[WAKE_MAX];
+};
+
+static void collect_xrc(uint32_t id, void *object, void *arg)
+{
+	const struct av_qp *qp = object;
+	struct wake *w = arg;
+
+	if (qp->xrcd && qp->xrcd->number == w->srq->xrcd->number && w->count < WAKE_MAX)
+		w->end[w->count++] = qp->end;
+}
+
+/*
+ * Some requester waits for what was just posted: it may be the peer of any queue pair on this
+ * queue, or of any XRC_RECV queue pair of its domain. Those beyond the first WAKE_MAX, and of the
+ * latter those of other processes, are found by their requesters' timers.
+ */
+static void wake_requesters(struct av_context *ctx, struct av_srq *srq)
+{
+	struct wake w = {.srq = srq};
+
+	if (srq->xrcd) {
+		pthread_mutex_lock(
+			&ctx->verbs.context.mutex); /* keeps queue pairs from ending: av_unlist() */
+		av_table_each(&ctx->qps, collect_xrc, &w);
+		pthread_mutex_unlock(&ctx->verbs.context.mutex);
+	}
+	pthread_mutex_lock(&srq->users_mutex);
+	for (struct av_qp *qp = srq->users; qp && w.count < WAKE_MAX; qp = qp->next_on_srq)
+		w.end[w.count++] = qp->end;
+	pthread_mutex_unlock(&srq->users_mutex);
+	for (unsigned int i = 0; i < w.count; i++)
+		av_drive_peer(&w.end[i]);
+}
+
+int av_post_srq_recv(struct ibv_srq *ibv, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad_wr)
+{
+	struct av_context *ctx = av_context_of(ibv->context);
+	struct av_srq *srq = av_srq_find(ctx, ibv);
+	int err;
+
+	if (av_unlikely(!srq || ctx->forked)) {
+		*bad_wr = wr;
+		return av_fail_errno(av_refuse(EINVAL, AV_CHECK_POST_OBJECT, 0, 0));
+	}
+	err = av_rq_post(ctx->seg, srq->shared, wr, bad_wr);
+	if (av_unlikely(atomic_load_explicit(&srq->shared->waiting, memory_order_relaxed)) &&
+	    atomic_exchange(&srq->shared->waiting, 0))
+		wake_requesters(ctx, srq);
+	return av_unlikely(err) ? av_fail_errno(err) : 0;
+}

@@ -1,0 +1,86 @@
+/* SPDX-License-Identifier: MIT */
+/* XRC domains: private, or shared by all processes that name the same file. */
+#include "verbs/ibv_xrcd.h"
+
+#include <fcntl.h>
+#include <stdlib.h>
+#include <sys/stat.h>
+
+#include "registry/directory.h"
+
+struct av_xrcd *av_xrcd_find(const struct av_context *ctx, struct ibv_xrcd *ibv)
+{
+	struct av_xrcd *xrcd = av_container_of(ibv, struct av_xrcd, ibv);
+
+	return ibv->context == &ctx->verbs.context &&
+			       av_table_get(&ctx->xrcds.table, xrcd->handle) == xrcd
+		       ? xrcd
+		       : NULL;
+}
+
+/* The number of the domain that the attributes name. Return: number (> 0) or -errno. */
+static int number_of(const struct av_context *ctx, const struct ibv_xrcd_init_attr *attr,
+		     bool *shared)
+{
+	struct stat st;
+
+	*shared = attr->fd != -1;
+	if (attr->fd == -1)
+		return av_dir_xrcd_open(ctx->seg->ref, 0, 0, O_CREAT);
+	if (fstat(attr->fd, &st))
+		return -EBADF;
+	return av_dir_xrcd_open(ctx->seg->ref, (uint64_t)st.st_dev, (uint64_t)st.st_ino,
+				attr->oflags);
+}
+
+static int check(const struct av_context *ctx, const struct ibv_xrcd_init_attr *attr)
+{
+	const uint32_t needed = IBV_XRCD_INIT_ATTR_FD | IBV_XRCD_INIT_ATTR_OFLAGS;
+
+	if (attr->comp_mask >= IBV_XRCD_INIT_ATTR_RESERVED)
+		return av_refuse(EOPNOTSUPP, AV_CHECK_XRCD_MASK, attr->comp_mask, needed);
+	if ((attr->comp_mask & needed) != needed)
+		return av_refuse(EINVAL, AV_CHECK_XRCD_MASK, attr->comp_mask, needed);
+	return av_verb_err(ctx, AV_FAIL_OPEN_XRCD);
+}
+
+struct ibv_xrcd *av_open_xrcd(struct ibv_context *context, struct ibv_xrcd_init_attr *attr)
+{
+	struct av_context *ctx = av_context_of(context);
+	struct av_xrcd *xrcd;
+	int number = -check(ctx, attr);
+
+	if (number)
+		return av_fail_null(-number);
+	xrcd = calloc(1, sizeof(*xrcd));
+	if (!xrcd)
+		return av_fail_null(ENOMEM);
+	xrcd->ibv.context = context;
+	number = number_of(ctx, attr, &xrcd->shared);
+	if (number > 0)
+		xrcd->handle = av_handles_add(&ctx->xrcds, xrcd, (uint32_t)ctx->dev->attr.max_pd);
+	if (number > 0 && xrcd->handle) {
+		xrcd->number = (uint32_t)number;
+		return &xrcd->ibv;
+	}
+	if (number > 0)
+		av_dir_xrcd_close(ctx->seg->ref, (uint32_t)number);
+	free(xrcd);
+	return av_fail_null(number > 0 ? ENOMEM : -number);
+}
+
+int av_close_xrcd(struct ibv_xrcd *ibv)
+{
+	struct av_context *ctx = av_context_of(ibv->context);
+	struct av_xrcd *xrcd = av_xrcd_find(ctx, ibv);
+
+	if (!xrcd)
+		return av_fail_errno(ENOENT);
+	if (atomic_load(&xrcd->users))
+		return av_misuse_busy(ctx, "XRCD", xrcd->handle, NULL);
+	if (!ctx->forked)
+		av_dir_xrcd_close(ctx->seg->ref, xrcd->number);
+	av_handles_remove(&ctx->xrcds, xrcd->handle);
+	free(xrcd);
+	return 0;
+}

@@ -1,0 +1,162 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Using objects of another context, of this process or another: ibv_import_device(3),
+ * ibv_import_pd(3), ibv_import_mr(3), ibv_import_dm(3). An importing context has a segment of its
+ * own, whose head names the origin's; keys and domains with the origin's numbers are looked up
+ * there (memory/translate.c).
+ */
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "verbs/ibv_dm.h"
+#include "verbs/ibv_mr.h"
+#include "verbs/ibv_pd.h"
+#include "memory/key.h"
+
+/* The head of the segment that a descriptor (a duplicate of some context's cmd_fd) is of. */
+static bool read_head(int fd, struct av_seg_head *head)
+{
+	size_t size = offsetof(struct av_seg_head, pds);
+
+	return pread(fd, head, size, 0) == (ssize_t)size && head->magic == AV_SEG_MAGIC;
+}
+
+static struct ibv_context *import_context(int fd, const struct av_seg_head *head)
+{
+	struct av_device *dev = av_device_by_name(head->device);
+	struct ibv_context *context;
+
+	if (!dev)
+		return av_fail_null(ENODEV);
+	context = av_context_open(dev, head->ref);
+	if (!context)
+		return NULL;
+	if (!av_seg_origin(av_context_of(context)->seg)) {
+		av_context_close(av_context_of(context));
+		return av_fail_null(ENODEV);
+	}
+	context->cmd_fd = fd; /* ours from now on */
+	return context;
+}
+
+AV_EXPORT struct ibv_context *ibv_import_device(int cmd_fd)
+{
+	struct av_seg_head *head = malloc(sizeof(*head));
+	struct ibv_context *context = NULL;
+	bool ours;
+
+	if (!head)
+		return av_fail_null(ENOMEM);
+	head->device[sizeof(head->device) - 1] = '\0';
+	ours = read_head(cmd_fd, head);
+	if (ours)
+		context = import_context(cmd_fd, head);
+	free(head);
+	return ours ? context : AV_NEXT(ibv_import_device, "IBVERBS_1.10")(cmd_fd);
+}
+
+AV_EXPORT struct ibv_pd *ibv_import_pd(struct ibv_context *context, uint32_t handle)
+{
+	if (!av_ours(context))
+		return AV_NEXT(ibv_import_pd, "IBVERBS_1.10")(context, handle);
+	return av_pd_import(av_context_of(context), handle);
+}
+
+AV_EXPORT void ibv_unimport_pd(struct ibv_pd *ibv)
+{
+	struct av_pd *pd;
+
+	if (!av_ours(ibv->context)) {
+		AV_NEXT(ibv_unimport_pd, "IBVERBS_1.10")(ibv);
+		return;
+	}
+	pd = av_pd_find(ibv);
+	if (pd && pd->imported)
+		av_pd_forget(pd);
+}
+
+/* The origin's region of that handle, if there is one and it is of that domain. */
+static const struct av_key *origin_region(struct av_context *ctx, const struct av_pd *pd,
+					  uint32_t handle)
+{
+	struct av_seg *origin = ctx->seg->head->origin ? av_seg_origin(ctx->seg) : NULL;
+	const struct av_key *k =
+		origin && handle ? av_key_entry(origin, av_mr_place(handle) << 8) : NULL;
+
+	if (!k ||
+	    (k->kind != AV_KEY_REGION && k->kind != AV_KEY_PAGES && k->kind != AV_KEY_DEVICE) ||
+	    !atomic_load(&k->key))
+		return NULL;
+	return k->pd == av_pd_id(pd) ? k : NULL;
+}
+
+static struct ibv_mr *import_mr(struct av_context *ctx, struct av_pd *pd, const struct av_key *k,
+				uint32_t handle)
+{
+	struct av_mr *mr;
+
+	if (av_table_get(&ctx->mrs, av_mr_place(handle)))
+		return av_fail_null(EBUSY);
+	mr = calloc(1, sizeof(*mr));
+	if (!mr)
+		return av_fail_null(ENOMEM);
+	mr->sort = AV_MR_IMPORTED;
+	mr->pd = pd;
+	mr->access = k->access;
+	mr->ibv.context = &ctx->verbs.context;
+	mr->ibv.pd = &pd->ibv;
+	mr->ibv.length = k->length;
+	mr->handle = mr->ibv.handle = handle;
+	mr->ibv.lkey = mr->ibv.rkey = atomic_load(&k->key);
+	if (av_table_set(&ctx->mrs, av_mr_place(handle), mr)) {
+		free(mr);
+		return av_fail_null(ENOMEM);
+	}
+	av_pd_hold(pd);
+	return &mr->ibv;
+}
+
+AV_EXPORT struct ibv_mr *ibv_import_mr(struct ibv_pd *ibv, uint32_t handle)
+{
+	const struct av_key *k;
+	struct av_context *ctx;
+	struct av_pd *pd;
+
+	if (!av_ours(ibv->context))
+		return AV_NEXT(ibv_import_mr, "IBVERBS_1.10")(ibv, handle);
+	ctx = av_context_of(ibv->context);
+	pd = av_pd_find(ibv);
+	k = pd ? origin_region(ctx, pd, handle) : NULL;
+	return k ? import_mr(ctx, pd, k, handle) : av_fail_null(ENOENT);
+}
+
+AV_EXPORT void ibv_unimport_mr(struct ibv_mr *ibv)
+{
+	struct av_mr *mr;
+
+	if (!av_ours(ibv->context)) {
+		AV_NEXT(ibv_unimport_mr, "IBVERBS_1.10")(ibv);
+		return;
+	}
+	mr = av_mr_find(ibv);
+	if (!mr || mr->sort != AV_MR_IMPORTED)
+		return;
+	av_table_clear(&av_context_of(ibv->context)->mrs, av_mr_place(ibv->handle));
+	av_mr_forget(mr);
+}
+
+AV_EXPORT struct ibv_dm *ibv_import_dm(struct ibv_context *context, uint32_t handle)
+{
+	if (!av_ours(context))
+		return AV_NEXT(ibv_import_dm, "IBVERBS_1.13")(context, handle);
+	return av_dm_import(av_context_of(context), handle);
+}
+
+AV_EXPORT void ibv_unimport_dm(struct ibv_dm *dm)
+{
+	if (!av_ours(dm->context))
+		AV_NEXT(ibv_unimport_dm, "IBVERBS_1.13")(dm);
+	else
+		av_dm_forget(dm);
+}

@@ -1,0 +1,463 @@
+/* SPDX-License-Identifier: MIT */
+/* Findings of misuse, collected and written. */
+#include "verbs/misuse.h"
+
+#include <dlfcn.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "verbs/ibv_context.h"
+#include "verbs/ibv_mr.h"
+#include "verbs/ibv_srq.h"
+#include "registry/directory.h"
+#include "memory/unmapped.h"
+#include "observe/log.h"
+#include "transport/send_sum.h"
+
+#define FINDINGS_MAX 1000 /* of a context; more are counted only */
+
+struct finding {
+	enum av_misuse misuse;
+	const char *kind;
+	uint32_t number; /* of the object */
+	uint64_t count;
+	const void *made_at; /* NULL: not known */
+};
+
+/* Of contexts that are open, in the order in which they came up. */
+struct findings {
+	struct findings *next;
+	const struct av_context *ctx;
+	uint64_t count;
+	uint32_t room;
+	struct finding *list;
+};
+
+static const struct {
+	const char *name, *text;
+} misuses[AV_MISUSE_N] = {
+	[AV_MISUSE_NOT_DESTROYED] = {"not-destroyed", "was not destroyed"},
+	[AV_MISUSE_WRONG_ORDER] = {"wrong-order",
+				   "could not be destroyed while others used it (EBUSY)"},
+	[AV_MISUSE_UNMAPPED] = {"unmapped", "memory was unmapped while it was registered"},
+	[AV_MISUSE_UNACKNOWLEDGED] = {"unacknowledged", "events were not acknowledged"},
+	[AV_MISUSE_RAN_DRY] = {"ran-dry", "requests found no receive posted"},
+	[AV_MISUSE_NEVER_POLLED] = {"never-polled",
+				    "it was given completions, and none was ever polled"},
+	[AV_MISUSE_OVERRUN] = {"overrun", "a completion found no room"},
+	[AV_MISUSE_BUFFER_CHANGED] =
+		{"buffer-changed", "buffers of send requests were changed before their completion"},
+	[AV_MISUSE_IN_ERROR] = {"in-error",
+				"is in the error state, and the program cannot have noticed"},
+};
+
+_Atomic int av_misuse_mode;
+static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER; /* guards what follows */
+static struct findings *all;
+static bool found_any;
+static int exit_status; /* as far as exit() has said */
+
+/* --- the setting ----------------------------------------------------------------- */
+
+static void note_status(int status, void *arg)
+{
+	exit_status = status;
+}
+
+static void read_setting(void)
+{
+	static const struct {
+		const char *word;
+		int bits;
+	} words[] = {{"1", AV_MISUSE_ON},
+		     {"json", AV_MISUSE_ON | AV_MISUSE_JSON},
+		     {"fail", AV_MISUSE_ON | AV_MISUSE_FAIL}};
+	const char *text = secure_getenv("ANYVERBS_CHECK");
+	int mode = 0;
+
+	while (text && *text) {
+		size_t len = strcspn(text, ","), i = 0;
+
+		while (i < AV_ARRAY_SIZE(words) &&
+		       (strlen(words[i].word) != len || memcmp(words[i].word, text, len) != 0))
+			i++;
+		if (i < AV_ARRAY_SIZE(words))
+			mode |= words[i].bits;
+		else if (len != 1 || *text != '0')
+			av_log(AV_LOG_WARN, "ANYVERBS_CHECK: '%.*s' is not 0, 1, json or fail",
+			       (int)len, text);
+		text += len + (text[len] == ',');
+	}
+	if (mode & AV_MISUSE_FAIL)
+		(void)!on_exit(note_status, NULL);
+	atomic_store(&av_misuse_mode, mode);
+}
+
+void av_misuse_begin(struct av_context *ctx)
+{
+	static pthread_once_t once = PTHREAD_ONCE_INIT;
+
+	pthread_once(&once, read_setting);
+	if (av_misuse_on())
+		atomic_fetch_or(&ctx->seg->head->watched, AV_WATCHED_MISUSE);
+}
+
+/* --- collecting ------------------------------------------------------------------ */
+
+/* The mutex is held. NULL: no memory. */
+static struct findings *findings_of(const struct av_context *ctx)
+{
+	struct findings *f = all;
+
+	while (f && f->ctx != ctx)
+		f = f->next;
+	if (f)
+		return f;
+	f = calloc(1, sizeof(*f));
+	if (!f)
+		return NULL;
+	f->ctx = ctx;
+	f->next = all;
+	all = f;
+	return f;
+}
+
+static bool make_room(struct findings *f)
+{
+	uint32_t room = f->room ? f->room * 2 : 16;
+	struct finding *list;
+
+	if (f->count < f->room)
+		return true;
+	if (f->count >= FINDINGS_MAX)
+		return false;
+	list = realloc(f->list, room * sizeof(*list));
+	if (!list)
+		return false;
+	f->list = list;
+	f->room = room;
+	return true;
+}
+
+static void find(const struct av_context *ctx, const struct finding *what)
+{
+	struct findings *f;
+
+	pthread_mutex_lock(&mutex);
+	f = findings_of(ctx);
+	if (f && make_room(f))
+		f->list[f->count] = *what;
+	if (f)
+		f->count++;
+	found_any = true;
+	pthread_mutex_unlock(&mutex);
+}
+
+/* If @count is not 0. */
+static void find_some(const struct av_context *ctx, enum av_misuse misuse, const char *kind,
+		      uint32_t number, uint64_t count, const void *made_at)
+{
+	struct finding what = {misuse, kind, number, count, made_at};
+
+	if (count)
+		find(ctx, &what);
+}
+
+void av_misuse_still_used(struct av_context *ctx, const char *kind, uint32_t number,
+			  const void *made_at)
+{
+	if (av_misuse_on())
+		find_some(ctx, AV_MISUSE_WRONG_ORDER, kind, number, 1, made_at);
+}
+
+/* --- writing --------------------------------------------------------------------- */
+
+/* "a.out(main+0x1b)", or as much as is known. */
+static void place(char *to, size_t size, const void *address)
+{
+	const char *slash;
+	Dl_info info;
+
+	to[0] = '\0';
+	if (!address || !dladdr(address, &info) || !info.dli_fname)
+		return;
+	slash = strrchr(info.dli_fname, '/');
+	snprintf(to, size, "%s(%s+0x%" PRIxPTR ")", slash ? slash + 1 : info.dli_fname,
+		 info.dli_sname ? info.dli_sname : "",
+		 (uintptr_t)address -
+			 (uintptr_t)(info.dli_sname ? info.dli_saddr : info.dli_fbase));
+	for (; *to; to++)
+		if ((unsigned char)*to < ' ' || *to == '"' || *to == '\\')
+			*to = '?'; /* it is quoted */
+}
+
+static int line_of(char *to, size_t size, const char *device, const struct finding *f, bool json)
+{
+	char where[300];
+	int n;
+
+	place(where, sizeof(where), f->made_at);
+	if (json)
+		return snprintf(to, size,
+				"{\"misuse\":\"%s\",\"pid\":%d,\"device\":\"%s\",\"object\":\"%s\","
+				"\"number\":%u,"
+				"\"count\":%" PRIu64 ",\"made_at\":\"%s\"}\n",
+				misuses[f->misuse].name, (int)getpid(), device, f->kind, f->number,
+				f->count, where);
+	n = snprintf(to, size, "anyverbs[%d]: check: %s: %s %u: ", (int)getpid(), device, f->kind,
+		     f->number);
+	if (f->count > 1)
+		n += snprintf(to + n, size - (size_t)n, "%" PRIu64 " times: ", f->count);
+	return n + snprintf(to + n, size - (size_t)n, "%s%s%s%s\n", misuses[f->misuse].text,
+			    *where ? " (made at " : "", where, *where ? ")" : "");
+}
+
+/* Not by way of stdio: the program may have closed its streams. */
+static void write_all(const struct findings *f)
+{
+	bool json = atomic_load(&av_misuse_mode) & AV_MISUSE_JSON;
+	char line[1024];
+
+	for (uint64_t i = 0; i < f->count && i < f->room; i++) {
+		int n = line_of(line, sizeof(line), f->ctx->dev->ibv.name, &f->list[i], json);
+
+		if (n > 0)
+			(void)!write(STDERR_FILENO, line,
+				     (size_t)n < sizeof(line) ? (size_t)n : sizeof(line) - 1);
+	}
+	if (f->count > f->room && !json) {
+		int n = snprintf(line, sizeof(line), "anyverbs[%d]: check: and %" PRIu64 " more\n",
+				 (int)getpid(), f->count - f->room);
+
+		(void)!write(STDERR_FILENO, line, (size_t)n);
+	}
+}
+
+void av_misuse_waits(const struct av_misuse_object *of, uint32_t count)
+{
+	struct finding what = {AV_MISUSE_UNACKNOWLEDGED, of->kind, of->number, count, of->made_at};
+	struct findings one = {.ctx = of->ctx, .count = 1, .room = 1, .list = &what};
+
+	pthread_mutex_lock(&mutex);
+	found_any = true;
+	pthread_mutex_unlock(&mutex);
+	write_all(&one);
+}
+
+/* Write what was found in a context, and forget it. */
+static void report(const struct av_context *ctx)
+{
+	struct findings *f;
+
+	pthread_mutex_lock(&mutex);
+	for (struct findings **at = &all; (f = *at); at = &f->next) {
+		if (f->ctx != ctx)
+			continue;
+		*at = f->next;
+		break;
+	}
+	pthread_mutex_unlock(&mutex);
+	if (!f)
+		return;
+	write_all(f);
+	free(f->list);
+	free(f);
+}
+
+/* --- looking --------------------------------------------------------------------- */
+
+/* All completions of a CQ have been polled. NULL: there is none that could have any. */
+static bool is_polled(const struct ibv_cq *ibv)
+{
+	const struct av_cq_shared *cq =
+		ibv ? av_container_of(ibv, struct av_cq, ibv)->shared : NULL;
+
+	return !cq || atomic_load(&cq->head) == atomic_load(&cq->tail);
+}
+
+/* Requests of a queue pair that completed without success. */
+static uint64_t failed_completions(const struct av_qp_shared *q)
+{
+	const uint64_t *now = q->counters.req.event, *then = q->before.req.event;
+	uint64_t sum = q->counters.rsp.event[AV_RSP_FLUSHED] - q->before.rsp.event[AV_RSP_FLUSHED] +
+		       q->counters.rsp.event[AV_RSP_RECV_FAILED] -
+		       q->before.rsp.event[AV_RSP_RECV_FAILED];
+
+	for (int i = AV_REQ_FLUSHED; i < AV_REQ_N; i++)
+		sum += now[i] - then[i];
+	return sum;
+}
+
+/* A failed queue pair tells by completions, by events, and when it is asked. */
+static bool has_noticed(const struct av_qp *qp)
+{
+	return qp->ibv.state == IBV_QPS_ERR || qp->async_delivered ||
+	       (failed_completions(qp->end.qp) && is_polled(qp->ibv.send_cq) &&
+		is_polled(qp->ibv.recv_cq));
+}
+
+void av_misuse_qp_ends(struct av_qp *qp)
+{
+	const struct av_context *ctx = av_context_of(qp->ibv.context);
+	struct av_qp_shared *q = qp->end.qp;
+	uint32_t n = qp->ibv.qp_num;
+
+	if (qp->opened || ctx->forked)
+		return;
+	find_some(ctx, AV_MISUSE_RAN_DRY, "QP", n,
+		  q->counters.rsp.event[AV_RSP_RNR] - q->before.rsp.event[AV_RSP_RNR], qp->made_at);
+	find_some(ctx, AV_MISUSE_BUFFER_CHANGED, "QP", n, av_send_sum_changes(&qp->end),
+		  qp->made_at);
+	find_some(ctx, AV_MISUSE_IN_ERROR, "QP", n,
+		  atomic_load(&q->state) == IBV_QPS_ERR && !has_noticed(qp), qp->made_at);
+}
+
+void av_misuse_cq_ends(struct av_cq *cq)
+{
+	const struct av_context *ctx = av_context_of(cq->ibv.context);
+	const struct av_cq_shared *shared = cq->shared;
+	uint64_t given = shared->counters.completions - shared->before.completions;
+	uint32_t n = cq->ibv.handle;
+
+	if (ctx->forked)
+		return;
+	find_some(ctx, AV_MISUSE_OVERRUN, "CQ", n, atomic_load(&shared->overrun) != 0, cq->made_at);
+	/* Not what it holds: the end of a queue pair takes that away, and comes first. */
+	find_some(ctx, AV_MISUSE_NEVER_POLLED, "CQ", n, atomic_load(&shared->head) == 0 ? given : 0,
+		  cq->made_at);
+}
+
+/* Regions of the program's own memory, which nobody pins. */
+void av_misuse_mr_ends(struct av_mr *mr)
+{
+	const struct av_context *ctx = av_context_of(mr->ibv.context);
+	struct av_key *k = ctx->forked ? NULL : av_key_entry(ctx->seg, mr->ibv.lkey);
+	bool gone;
+
+	if (!k || mr->sort != AV_MR_PLAIN || atomic_load(&k->kind) != AV_KEY_REGION)
+		return;
+	gone = !av_still_mapped(ctx->seg, k, (uintptr_t)mr->ibv.addr, mr->ibv.length);
+	find_some(ctx, AV_MISUSE_UNMAPPED, "MR", mr->ibv.lkey, gone, mr->made_at);
+}
+
+static void left(const struct av_context *ctx, const char *kind, uint32_t number,
+		 const void *made_at)
+{
+	find_some(ctx, AV_MISUSE_NOT_DESTROYED, kind, number, 1, made_at);
+}
+
+static void look_at_qp(uint32_t id, void *object, void *arg)
+{
+	struct av_qp *qp = object;
+
+	av_misuse_qp_ends(qp);
+	find_some(arg, AV_MISUSE_UNACKNOWLEDGED, "QP", qp->ibv.qp_num,
+		  qp->async_delivered - qp->ibv.events_completed, qp->made_at);
+	left(arg, "QP", qp->ibv.qp_num, qp->made_at);
+}
+
+static void look_at_cq(uint32_t id, void *object, void *arg)
+{
+	struct av_cq *cq = object;
+
+	av_misuse_cq_ends(cq);
+	find_some(arg, AV_MISUSE_UNACKNOWLEDGED, "CQ", id,
+		  cq->comp_delivered - cq->ibv.comp_events_completed + cq->async_delivered -
+			  cq->ibv.async_events_completed,
+		  cq->made_at);
+	left(arg, "CQ", id, cq->made_at);
+}
+
+static void look_at_srq(uint32_t id, void *object, void *arg)
+{
+	struct av_srq *srq = object;
+
+	find_some(arg, AV_MISUSE_UNACKNOWLEDGED, "SRQ", id,
+		  srq->async_delivered - srq->ibv.events_completed, srq->made_at);
+	left(arg, "SRQ", id, srq->made_at);
+}
+
+static void look_at_mr(uint32_t id, void *object, void *arg)
+{
+	struct av_mr *mr = object;
+
+	av_misuse_mr_ends(mr);
+	left(arg, "MR", mr->ibv.lkey, mr->made_at);
+}
+
+static void look_at_mw(uint32_t id, void *object, void *arg)
+{
+	left(arg, "MW", id, NULL);
+}
+
+static void look_at_dm(uint32_t id, void *object, void *arg)
+{
+	left(arg, "DM", id, NULL);
+}
+
+static void look_at_ah(uint32_t id, void *object, void *arg)
+{
+	left(arg, "AH", id, NULL);
+}
+
+static void look_at_channel(uint32_t id, void *object, void *arg)
+{
+	left(arg, "completion channel", id, ((struct av_channel *)object)->made_at);
+}
+
+static void look_at_xrcd(uint32_t id, void *object, void *arg)
+{
+	left(arg, "XRCD", id, NULL);
+}
+
+static void look_at_td(uint32_t id, void *object, void *arg)
+{
+	left(arg, "TD", id, NULL);
+}
+
+static void look_at_pd(uint32_t id, void *object, void *arg)
+{
+	left(arg, "PD", id, ((struct av_pd *)object)->made_at);
+}
+
+/* What was made of others first. */
+static void look(struct av_context *ctx)
+{
+	av_table_each(&ctx->qps, look_at_qp, ctx);
+	av_table_each(&ctx->srqs, look_at_srq, ctx);
+	av_table_each(&ctx->cqs, look_at_cq, ctx);
+	av_table_each(&ctx->channels.table, look_at_channel, ctx);
+	av_table_each(&ctx->ahs.table, look_at_ah, ctx);
+	av_table_each(&ctx->mws, look_at_mw, ctx);
+	av_table_each(&ctx->mrs, look_at_mr, ctx);
+	av_table_each(&ctx->dms, look_at_dm, ctx);
+	av_table_each(&ctx->xrcds.table, look_at_xrcd, ctx);
+	av_table_each(&ctx->pds.table, look_at_pd, ctx);
+	av_table_each(&ctx->tds.table, look_at_td, ctx);
+}
+
+void av_misuse_context_ends(struct av_context *ctx)
+{
+	if (!ctx->forked)
+		look(ctx);
+	report(ctx);
+}
+
+void av_misuse_exit(struct av_context *contexts)
+{
+	for (struct av_context *ctx = contexts; ctx; ctx = ctx->next) {
+		if (ctx->forked)
+			continue;
+		look(ctx);
+		left(ctx, "context", ctx->seg->ref, NULL);
+		report(ctx);
+	}
+	if (!found_any || exit_status || !(atomic_load(&av_misuse_mode) & AV_MISUSE_FAIL))
+		return;
+	fflush(NULL); /* what exit() would do behind us */
+	av_dir_abandon();
+	_exit(AV_MISUSE_STATUS);
+}

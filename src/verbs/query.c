@@ -1,0 +1,208 @@
+/* SPDX-License-Identifier: MIT */
+/* What a device, its port and its address tables say. */
+#include <arpa/inet.h>
+#include <string.h>
+
+#include "verbs/ibv_context.h"
+#include "device/port_rate.h"
+
+#undef ibv_query_port
+
+static struct av_device *device_of(const struct ibv_context *context)
+{
+	return av_context_of(context)->dev;
+}
+
+/* The device has failed. What it says about itself is private memory, which a forked child may
+ * have, too. */
+static bool has_failed(const struct ibv_context *context)
+{
+	return atomic_load(&av_context_of(context)->seg->head->fatal);
+}
+
+AV_EXPORT int ibv_query_device(struct ibv_context *context, struct ibv_device_attr *attr)
+{
+	if (!av_ours(context))
+		return AV_NEXT(ibv_query_device, "IBVERBS_1.1")(context, attr);
+	if (has_failed(context))
+		return av_fail_errno(EIO);
+	*attr = device_of(context)->attr;
+	return 0;
+}
+
+int av_query_device_ex(struct ibv_context *context, const struct ibv_query_device_ex_input *input,
+		       struct ibv_device_attr_ex *attr, size_t size)
+{
+	if (input && input->comp_mask)
+		return av_fail_errno(EINVAL);
+	if (has_failed(context))
+		return av_fail_errno(EIO);
+	return av_device_query_ex(device_of(context), attr, size);
+}
+
+int av_query_port(struct ibv_context *context, uint8_t port, struct ibv_port_attr *attr,
+		  size_t size)
+{
+	struct ibv_port_attr ours;
+
+	if (port != 1)
+		return av_fail_errno(EINVAL);
+	if (has_failed(context))
+		return av_fail_errno(EIO);
+	av_device_port(device_of(context), &ours);
+	memset(attr, 0, size);
+	memcpy(attr, &ours, size < sizeof(ours) ? size : sizeof(ours));
+	return 0;
+}
+
+/* Old binaries own no more than this much of the structure. */
+AV_EXPORT int ibv_query_port(struct ibv_context *context, uint8_t port,
+			     struct _compat_ibv_port_attr *attr)
+{
+	if (!av_ours(context))
+		return AV_NEXT(ibv_query_port, "IBVERBS_1.1")(context, port, attr);
+	return av_query_port(context, port, (struct ibv_port_attr *)attr,
+			     offsetof(struct ibv_port_attr, port_cap_flags2));
+}
+
+AV_EXPORT int ibv_query_port_speed(struct ibv_context *context, uint32_t port, uint64_t *speed)
+{
+	struct ibv_port_attr attr;
+	int err;
+
+	if (!av_ours(context))
+		return AV_NEXT_OR(av_fail_errno(EOPNOTSUPP), ibv_query_port_speed, "IBVERBS_1.16",
+				  context, port, speed);
+	err = port > UINT8_MAX ? av_fail_errno(EINVAL)
+			       : av_query_port(context, (uint8_t)port, &attr, sizeof(attr));
+	if (err == 0)
+		*speed = av_port_rate(&attr).rate;
+	return err;
+}
+
+/* --- GIDs ------------------------------------------------------------------------ */
+
+AV_EXPORT int ibv_query_gid(struct ibv_context *context, uint8_t port, int index,
+			    union ibv_gid *gid)
+{
+	struct av_gid gids[AV_GID_MAX];
+	unsigned int count;
+
+	if (!av_ours(context))
+		return AV_NEXT(ibv_query_gid, "IBVERBS_1.1")(context, port, index, gid);
+	if (port != 1 || index < 0 || index >= device_of(context)->port.gid_tbl_len)
+		return av_fail_fd(av_refuse(EINVAL, AV_CHECK_GID_INDEX, (uint32_t)index, port));
+	count = av_device_gids(device_of(context), gids);
+	if (count == 0)
+		return av_fail_fd(ENOMEM);
+	if ((unsigned int)index < count)
+		*gid = gids[index].gid;
+	else
+		memset(gid, 0, sizeof(*gid)); /* a row of the table that nothing is in */
+	return 0;
+}
+
+static void fill_entry(struct ibv_gid_entry *to, const struct av_gid *gid, uint32_t index,
+		       size_t size)
+{
+	struct ibv_gid_entry entry = {
+		.gid = gid->gid,
+		.gid_index = index,
+		.port_num = 1,
+		.gid_type = gid->type,
+		.ndev_ifindex = gid->ifindex,
+	};
+
+	memset(to, 0, size);
+	memcpy(to, &entry, size < sizeof(entry) ? size : sizeof(entry));
+}
+
+AV_EXPORT int _ibv_query_gid_ex(struct ibv_context *context, uint32_t port, uint32_t index,
+				struct ibv_gid_entry *entry, uint32_t flags, size_t entry_size)
+{
+	struct av_gid gids[AV_GID_MAX];
+	unsigned int count;
+
+	if (!av_ours(context))
+		return AV_NEXT(_ibv_query_gid_ex, "IBVERBS_1.11")(context, port, index, entry,
+								  flags, entry_size);
+	if (port != 1 || flags || index >= (uint32_t)device_of(context)->port.gid_tbl_len)
+		return av_fail_errno(av_refuse(EINVAL, AV_CHECK_GID_INDEX, index, port));
+	count = av_device_gids(device_of(context), gids);
+	if (count == 0)
+		return av_fail_errno(ENOMEM);
+	if (!av_gid_there(gids, count, index))
+		return av_fail_errno(ENODATA);
+	fill_entry(entry, &gids[index], index, entry_size);
+	return 0;
+}
+
+AV_EXPORT ssize_t _ibv_query_gid_table(struct ibv_context *context, struct ibv_gid_entry *entries,
+				       size_t max_entries, uint32_t flags, size_t entry_size)
+{
+	struct av_gid gids[AV_GID_MAX];
+	unsigned int count, found = 0;
+
+	if (!av_ours(context))
+		return AV_NEXT(_ibv_query_gid_table, "IBVERBS_1.11")(context, entries, max_entries,
+								     flags, entry_size);
+	count = av_device_gids(device_of(context), gids);
+	if (flags)
+		return -av_fail_errno(EINVAL);
+	if (count == 0)
+		return -av_fail_errno(ENOMEM);
+	for (unsigned int i = 0; i < count; i++) {
+		if (av_gid_is_empty(&gids[i]))
+			continue;
+		if (found == max_entries)
+			return -av_fail_errno(EINVAL);
+		fill_entry((struct ibv_gid_entry *)((char *)entries + found++ * entry_size),
+			   &gids[i], i, entry_size);
+	}
+	return (ssize_t)found;
+}
+
+/*
+ * A private symbol of libibverbs that ibv_devinfo and pyverbs use: what the file gid_attrs/types
+ * says. Its enum, by the order of the kernel's words: 0 "IB/RoCE v1", 1 "RoCE v2".
+ */
+int ibv_query_gid_type(struct ibv_context *context, uint8_t port, unsigned int index,
+		       unsigned int *type);
+
+AV_EXPORT int ibv_query_gid_type(struct ibv_context *context, uint8_t port, unsigned int index,
+				 unsigned int *type)
+{
+	struct av_gid gids[AV_GID_MAX];
+	unsigned int count;
+
+	if (!av_ours(context))
+		return AV_NEXT(ibv_query_gid_type, NULL)(context, port, index, type);
+	if (port != 1 || index >= (unsigned int)device_of(context)->port.gid_tbl_len)
+		return av_fail_fd(av_refuse(EINVAL, AV_CHECK_GID_INDEX, index, port));
+	count = av_device_gids(device_of(context), gids);
+	if (count == 0)
+		return av_fail_fd(ENOMEM);
+	*type = index < count && gids[index].type == IBV_GID_TYPE_ROCE_V2;
+	return 0;
+}
+
+/* --- P_Keys ---------------------------------------------------------------------- */
+
+AV_EXPORT int ibv_query_pkey(struct ibv_context *context, uint8_t port, int index, __be16 *pkey)
+{
+	if (!av_ours(context))
+		return AV_NEXT(ibv_query_pkey, "IBVERBS_1.1")(context, port, index, pkey);
+	if (port != 1 || index != 0)
+		return av_fail_fd(av_refuse(EINVAL, AV_CHECK_GID_INDEX, (uint32_t)index, port));
+	*pkey = htons(AV_PKEY_DEFAULT);
+	return 0;
+}
+
+AV_EXPORT int ibv_get_pkey_index(struct ibv_context *context, uint8_t port, __be16 pkey)
+{
+	if (!av_ours(context))
+		return AV_NEXT(ibv_get_pkey_index, "IBVERBS_1.5")(context, port, pkey);
+	if (port == 1 && pkey == htons(AV_PKEY_DEFAULT))
+		return 0;
+	return av_fail_fd(EINVAL);
+}

@@ -1,0 +1,307 @@
+/* SPDX-License-Identifier: MIT */
+/* The GID table: which addresses give rows, and in which order. */
+#include <arpa/inet.h>
+#include <errno.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+#include <cmocka.h>
+
+#include "base/compiler.h"
+#include "device/gid.h"
+
+#define ADDRS_MAX 8
+
+/* An address as a person writes it, behind "!" if the interface is down. Interface 1 is the
+ * loopback interface. */
+struct given {
+	const char *addr;
+	uint32_t ifindex;
+};
+
+struct table_row {
+	const char *rule;
+	struct given given[ADDRS_MAX];
+	const char *table; /* "ADDRESS%INTERFACE " for each row */
+};
+
+static const struct table_row table_rows[] = {
+	{"no_address_gives_127_0_0_1", {{NULL, 0}}, "::ffff:127.0.0.1%1 "},
+	{"v4_is_mapped", {{"10.0.0.5", 2}}, "::ffff:10.0.0.5%2 "},
+	{"v6_as_it_is", {{"2001:db8::1", 2}}, "2001:db8::1%2 "},
+	{"unique_local_v6_counts_as_global",
+	 {{"fe80::1", 2}, {"fd00::1", 3}},
+	 "fd00::1%3 fe80::1%2 "},
+	{"by_interface_number",
+	 {{"10.0.3.1", 3}, {"10.0.2.1", 2}, {"10.0.4.1", 4}},
+	 "::ffff:10.0.2.1%2 ::ffff:10.0.3.1%3 ::ffff:10.0.4.1%4 "},
+	{"v4_before_v6_of_one_interface",
+	 {{"2001:db8::1", 2}, {"10.0.0.1", 2}},
+	 "::ffff:10.0.0.1%2 2001:db8::1%2 "},
+	{"v6_of_one_before_v4_of_the_next",
+	 {{"10.0.0.1", 3}, {"2001:db8::1", 2}},
+	 "2001:db8::1%2 ::ffff:10.0.0.1%3 "},
+	{"addresses_of_an_interface_keep_their_order",
+	 {{"10.0.0.9", 2}, {"10.0.0.1", 2}, {"10.0.0.5", 2}},
+	 "::ffff:10.0.0.9%2 ::ffff:10.0.0.1%2 ::ffff:10.0.0.5%2 "},
+	{"link_local_v6_last",
+	 {{"fe80::2", 2}, {"fe80::3", 3}, {"10.0.3.1", 3}},
+	 "::ffff:10.0.3.1%3 fe80::2%2 fe80::3%3 "},
+	{"link_local_is_a_10_bit_prefix", {{"febf::1", 2}, {"fec0::1", 3}}, "fec0::1%3 febf::1%2 "},
+	{"link_local_alone_is_used", {{"fe80::2", 2}}, "fe80::2%2 "},
+	{"link_local_is_more_than_loopback",
+	 {{"127.0.0.1", 1}, {"::1", 1}, {"fe80::2", 2}},
+	 "fe80::2%2 "},
+	{"loopback_only_when_alone",
+	 {{"127.0.0.1", 1}, {"::1", 1}, {"10.0.0.1", 2}},
+	 "::ffff:10.0.0.1%2 "},
+	{"loopback_v4_before_v6", {{"::1", 1}, {"127.0.0.1", 1}}, "::ffff:127.0.0.1%1 ::1%1 "},
+	{"loopback_v6_alone", {{"::1", 1}}, "::1%1 "},
+	{"loopback_is_127_8", {{"127.255.0.1", 2}, {"10.0.0.1", 3}}, "::ffff:10.0.0.1%3 "},
+	{"other_address_on_loopback_only_behind_it",
+	 {{"10.255.255.254", 1}, {"127.0.0.1", 1}},
+	 "::ffff:127.0.0.1%1 ::ffff:10.255.255.254%1 "},
+	{"other_address_on_loopback_is_not_preferred",
+	 {{"10.255.255.254", 1}, {"10.0.0.1", 2}},
+	 "::ffff:10.0.0.1%2 "},
+	{"down_gives_no_row", {{"!10.0.0.1", 2}, {"10.0.0.2", 3}}, "::ffff:10.0.0.2%3 "},
+	{"all_down_gives_127_0_0_1", {{"!10.0.0.1", 2}}, "::ffff:127.0.0.1%1 "},
+	{"equal_gids_give_one_row",
+	 {{"fe80::1", 3}, {"fe80::1", 2}, {"fe80::2", 3}},
+	 "fe80::1%2 fe80::2%3 "},
+	{"v6_form_of_a_v4_address_is_the_same",
+	 {{"10.0.0.1", 2}, {"::ffff:10.0.0.1", 3}},
+	 "::ffff:10.0.0.1%2 "},
+	{"unspecified_v4_gives_no_row", {{"0.0.0.0", 2}, {"10.0.0.2", 3}}, "::ffff:10.0.0.2%3 "},
+	{"unspecified_v6_gives_no_row", {{"::", 2}, {"10.0.0.2", 3}}, "::ffff:10.0.0.2%3 "},
+	{"multicast_v4_gives_no_row", {{"224.0.0.1", 2}, {"10.0.0.2", 3}}, "::ffff:10.0.0.2%3 "},
+	{"multicast_v6_gives_no_row", {{"ff02::1", 2}, {"10.0.0.2", 3}}, "::ffff:10.0.0.2%3 "},
+	{"interface_numbers_of_32_bits",
+	 {{"10.0.0.1", UINT32_MAX}, {"10.0.0.2", 2}, {"fe80::1", 2}},
+	 "::ffff:10.0.0.2%2 ::ffff:10.0.0.1%4294967295 fe80::1%2 "},
+};
+
+static void make_addr(const struct given *given, struct av_host_addr *a)
+{
+	const char *addr = given->addr + (given->addr[0] == '!');
+	char text[64];
+
+	memset(a, 0, sizeof(*a));
+	snprintf(text, sizeof(text), "%s%s", strchr(addr, ':') ? "" : "::ffff:", addr);
+	assert_int_equal(inet_pton(AF_INET6, text, a->addr), 1);
+	a->ifindex = given->ifindex;
+	a->up = addr == given->addr;
+	a->loopback = given->ifindex == 1;
+	snprintf(a->ifname, sizeof(a->ifname), "if%u", given->ifindex);
+}
+
+static void gives_table(void **state)
+{
+	const struct table_row *row = *state;
+	struct av_host_addr addrs[ADDRS_MAX];
+	struct av_gid gids[AV_GID_MAX];
+	char table[1024] = "", text[64];
+	unsigned int rows;
+	size_t n = 0;
+
+	while (n < ADDRS_MAX && row->given[n].addr) {
+		make_addr(&row->given[n], &addrs[n]);
+		n++;
+	}
+	rows = av_gid_table(addrs, n, gids, AV_GID_MAX);
+	for (unsigned int i = 0; i < rows; i++) {
+		assert_non_null(inet_ntop(AF_INET6, gids[i].gid.raw, text, sizeof(text)));
+		snprintf(table + strlen(table), sizeof(table) - strlen(table), "%s%%%u ", text,
+			 gids[i].ifindex);
+		assert_int_equal(gids[i].type, IBV_GID_TYPE_ROCE_V2);
+		assert_int_not_equal(gids[i].ifname[0], 0);
+	}
+	assert_string_equal(table, row->table);
+}
+
+static void row_has_the_name_of_its_interface(void **state)
+{
+	struct av_host_addr addr;
+	struct av_gid gid;
+
+	make_addr(&(struct given){"10.0.0.1", 5}, &addr);
+	assert_int_equal(av_gid_table(&addr, 1, &gid, 1), 1);
+	assert_string_equal(gid.ifname, "if5");
+}
+
+static void table_ends_at_its_length(void **state)
+{
+	struct av_host_addr addrs[AV_GID_MAX + 36];
+	struct av_gid gids[AV_GID_MAX + 1];
+	const unsigned int lengths[] = {1, 2, 63, AV_GID_MAX};
+	char text[32];
+
+	for (unsigned int i = 0; i < AV_ARRAY_SIZE(addrs); i++) {
+		snprintf(text, sizeof(text), "10.0.%u.1", i);
+		make_addr(&(struct given){text, 1000 - i}, &addrs[i]);
+	}
+	for (size_t i = 0; i < AV_ARRAY_SIZE(lengths); i++) {
+		memset(gids, 0xee, sizeof(gids));
+		assert_int_equal(av_gid_table(addrs, AV_ARRAY_SIZE(addrs), gids, lengths[i]),
+				 lengths[i]);
+		assert_int_equal(gids[lengths[i]].gid.raw[0], 0xee);
+		/* Kept are the first by the order of the table, not the first given. */
+		assert_int_equal(gids[0].ifindex, 1000 - (AV_ARRAY_SIZE(addrs) - 1));
+	}
+}
+
+static void host_has_a_first_row(void **state)
+{
+	struct av_host_gids host;
+
+	errno = EXDEV;
+	av_gid_from_host(&host, AV_GID_MAX);
+	assert_int_equal(errno, EXDEV);
+	assert_in_range(host.count, 1, AV_GID_MAX);
+	for (unsigned int i = 0; i < host.count; i++) {
+		assert_int_not_equal(host.row[i].ifindex, 0);
+		assert_int_not_equal(host.row[i].ifname[0], 0);
+		assert_int_equal(av_gid_interface_up(host.row[i].ifindex),
+				 host.link != AV_LINK_NONE);
+	}
+	assert_int_equal(errno, EXDEV);
+}
+
+static void host_is_cut_to_one_row(void **state)
+{
+	struct av_host_gids one, all;
+
+	memset(&one, 0xee, sizeof(one));
+	av_gid_from_host(&all, AV_GID_MAX);
+	av_gid_from_host(&one, 1);
+	assert_int_equal(one.count, 1);
+	assert_memory_equal(&one.row[0], &all.row[0], sizeof(one.row[0]));
+	assert_int_equal(one.row[1].gid.raw[0], 0xee);
+}
+
+/* A table in use and what it should hold, rows by a letter each and "." for an empty one. */
+struct merge_row {
+	const char *rule, *table, *fresh, *after;
+};
+
+static const struct merge_row merge_rows[] = {
+	{"nothing_new_changes_nothing", "ab..", "ab", "ab.."},
+	{"order_of_what_is_there_does_not_matter", "ab..", "ba", "ab.."},
+	{"new_row_comes_behind", "a...", "ab", "ab.."},
+	{"new_row_comes_behind_even_if_it_is_named_first", "b...", "ab", "ba.."},
+	{"lost_row_becomes_empty", "abc.", "ac", "a.c."},
+	{"first_empty_row_is_used_first", "a.c.", "acd", "adc."},
+	{"row_that_is_lost_makes_room", "abcd", "acde", "aecd"},
+	{"all_change", "ab..", "cd", "cd.."},
+	{"too_many_are_cut", "abc.", "abcde", "abcd"},
+};
+
+static void make_rows(const char *letters, struct av_gid *rows)
+{
+	for (; *letters; letters++, rows++) {
+		memset(rows, 0, sizeof(*rows));
+		if (*letters != '.')
+			rows->gid.raw[15] = (uint8_t)*letters;
+	}
+}
+
+static void merges(void **state)
+{
+	const struct merge_row *row = *state;
+	struct av_gid table[4], after[4], fresh[8];
+
+	make_rows(row->table, table);
+	make_rows(row->fresh, fresh);
+	make_rows(row->after, after);
+	assert_int_equal(av_gid_merge(table, 4, fresh, (unsigned int)strlen(row->fresh)),
+			 strcmp(row->table, row->after) != 0);
+	assert_memory_equal(table, after, sizeof(table));
+}
+
+static void same_address_of_another_interface_is_another_row(void **state)
+{
+	struct av_gid table[2], fresh[1];
+
+	make_rows("a.", table);
+	make_rows("a", fresh);
+	fresh[0].ifindex = 7;
+	assert_true(av_gid_merge(table, 2, fresh, 1));
+	assert_int_equal(table[0].ifindex, 7);
+	assert_true(av_gid_is_empty(&table[1]));
+}
+
+static void link_is_the_furthest_there_is(void **state)
+{
+	const struct {
+		struct given given;
+		enum av_link link;
+	} more[] = {
+		{{"!10.0.0.1", 2}, AV_LINK_NONE},     {{"!127.0.0.1", 1}, AV_LINK_NONE},
+		{{"127.0.0.1", 1}, AV_LINK_LOOPBACK}, {{"10.0.0.1", 1}, AV_LINK_LOOPBACK},
+		{{"fe80::1", 2}, AV_LINK_NETWORK},    {{"!10.0.0.1", 2}, AV_LINK_NETWORK},
+	};
+	struct av_host_addr addrs[AV_ARRAY_SIZE(more)];
+
+	assert_int_equal(av_gid_link(NULL, 0), AV_LINK_NONE);
+	for (size_t i = 0; i < AV_ARRAY_SIZE(more); i++) {
+		make_addr(&more[i].given, &addrs[i]);
+		assert_int_equal(av_gid_link(addrs, i + 1), more[i].link);
+	}
+}
+
+static void infiniband_gid_is_link_local_prefix_and_guid(void **state)
+{
+	static const uint8_t expected[16] = {0xfe, 0x80, 0, 0, 0, 0, 0, 0, 1, 2, 3, 4, 5, 6, 7, 8};
+	struct av_gid gid;
+
+	av_gid_from_guid(0x0102030405060708, &gid);
+	assert_memory_equal(gid.gid.raw, expected, sizeof(expected));
+	assert_int_equal(gid.type, IBV_GID_TYPE_IB);
+	assert_int_equal(gid.ifindex, 0);
+	assert_string_equal(gid.ifname, "");
+}
+
+static int run_tables(void)
+{
+	struct CMUnitTest tests[AV_ARRAY_SIZE(table_rows)];
+
+	for (size_t i = 0; i < AV_ARRAY_SIZE(table_rows); i++)
+		tests[i] = (struct CMUnitTest){
+			.name = table_rows[i].rule,
+			.test_func = gives_table,
+			.initial_state = (void *)(uintptr_t)&table_rows[i],
+		};
+	return cmocka_run_group_tests_name("GID table", tests, NULL, NULL);
+}
+
+static int run_merges(void)
+{
+	struct CMUnitTest tests[AV_ARRAY_SIZE(merge_rows)];
+
+	for (size_t i = 0; i < AV_ARRAY_SIZE(merge_rows); i++)
+		tests[i] = (struct CMUnitTest){
+			.name = merge_rows[i].rule,
+			.test_func = merges,
+			.initial_state = (void *)(uintptr_t)&merge_rows[i],
+		};
+	return cmocka_run_group_tests_name("GID table in use", tests, NULL, NULL);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(row_has_the_name_of_its_interface),
+		cmocka_unit_test(table_ends_at_its_length),
+		cmocka_unit_test(host_has_a_first_row),
+		cmocka_unit_test(host_is_cut_to_one_row),
+		cmocka_unit_test(same_address_of_another_interface_is_another_row),
+		cmocka_unit_test(link_is_the_furthest_there_is),
+		cmocka_unit_test(infiniband_gid_is_link_local_prefix_and_guid),
+	};
+	int failed = run_tables() + run_merges();
+
+	return failed + cmocka_run_group_tests_name("GIDs", tests, NULL, NULL);
+}

@@ -1,0 +1,221 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * What contexts have counted is added to their device's totals once, wherever he who adds it dies;
+ * and who reads meanwhile can tell.
+ */
+#include <fcntl.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+#include <cmocka.h>
+
+#include "registry/directory_file.h"
+#include "segment/totals.h"
+
+#define DEVICE 1u /* index + 1 */
+#define OTHER  2u
+
+static char path[64];
+static int folder;
+static struct av_dir_context context; /* the one that ends */
+
+static void names_of(uint32_t ref, char dir[32], char file[48])
+{
+	snprintf(dir, 32, "c%u-%u", AV_REF_SLOT(ref), ref >> AV_REF_SLOT_BITS);
+	snprintf(file, 48, "%s/segment", dir);
+}
+
+/* The segment of a context whose first queue pair has counted @value in each word, and its first
+ * CQ, too. */
+static void put_segment(uint32_t ref, uint64_t value)
+{
+	const uint64_t qps = av_round_up(sizeof(struct av_seg_head), 4096), cqs = qps + (1u << 20);
+	char dir[32], file[48];
+	uint64_t *words;
+	uint8_t *base;
+	int fd;
+
+	names_of(ref, dir, file);
+	assert_int_equal(mkdirat(folder, dir, 0700), 0);
+	fd = openat(folder, file, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+	assert_true(fd >= 0 && ftruncate(fd, (off_t)AV_SEG_BYTES) == 0);
+	base = mmap(NULL, cqs + (1u << 20), PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+	assert_ptr_not_equal(base, MAP_FAILED);
+	((struct av_seg_head *)base)->magic = AV_SEG_MAGIC;
+	((struct av_seg_head *)base)->chunk[AV_SLAB_QP][0] = qps;
+	((struct av_seg_head *)base)->chunk[AV_SLAB_CQ][0] = cqs;
+	words = (uint64_t *)(base + qps + AV_QP_BYTES + AV_QP_COUNTERS_AT);
+	for (size_t i = 0; i < AV_QP_COUNTERS; i++)
+		words[i] = value;
+	words = (uint64_t *)(base + cqs + AV_CQ_BYTES + AV_CQ_COUNTERS_AT);
+	for (size_t i = 0; i < AV_CQ_COUNTERS; i++)
+		words[i] = value;
+	munmap(base, cqs + (1u << 20));
+	close(fd);
+}
+
+static void remove_segment(uint32_t ref)
+{
+	char dir[32], file[48];
+
+	names_of(ref, dir, file);
+	unlinkat(folder, file, 0);
+	unlinkat(folder, dir, AT_REMOVEDIR);
+}
+
+/* A context of that device is there, and has counted. */
+static void begin(uint32_t ref, uint32_t device, uint64_t value)
+{
+	context = (struct av_dir_context){.ref = ref, .device = device};
+	put_segment(ref, value);
+}
+
+/* It ends as it should. */
+static void end(uint32_t ref)
+{
+	av_totals_keep(&context, folder);
+	remove_segment(ref);
+	av_totals_kept();
+}
+
+static void expect_total(uint32_t device, uint64_t value)
+{
+	const struct av_totals *sum = &av_dir->device[device - 1].ended;
+
+	for (size_t i = 0; i < AV_QP_COUNTERS; i++)
+		assert_int_equal(sum->qp[i], value);
+	for (size_t i = 0; i < AV_CQ_COUNTERS; i++)
+		assert_int_equal(sum->cq[i], value);
+}
+
+static int setup(void **state)
+{
+	snprintf(path, sizeof(path), "/tmp/anyverbs-totals-XXXXXX");
+	if (!mkdtemp(path))
+		return -1;
+	folder = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	av_dir = calloc(1, sizeof(*av_dir));
+	return av_dir ? 0 : -1;
+}
+
+static int teardown(void **state)
+{
+	free(av_dir);
+	av_dir = NULL;
+	close(folder);
+	return rmdir(path);
+}
+
+static void contexts_add_up_by_device(void **state)
+{
+	begin(0x1001, DEVICE, 5);
+	end(0x1001);
+	begin(0x1002, OTHER, 7);
+	end(0x1002);
+	begin(0x2001, DEVICE, 11);
+	end(0x2001);
+	expect_total(DEVICE, 16);
+	expect_total(OTHER, 7);
+}
+
+static void what_has_no_device_adds_nothing(void **state)
+{
+	begin(0x1001, 0, 5);
+	end(0x1001);
+	expect_total(DEVICE, 0);
+	expect_total(OTHER, 0);
+}
+
+/* He dies before the folder goes, or behind that; the next to come does all of it again. */
+static void a_death_in_the_middle_adds_once(void **state)
+{
+	begin(0x1001, DEVICE, 5);
+	av_totals_keep(&context, folder);
+	end(0x1001);
+	expect_total(DEVICE, 5);
+	begin(0x2001, DEVICE, 6);
+	av_totals_keep(&context, folder);
+	remove_segment(0x2001);
+	end(0x2001);
+	expect_total(DEVICE, 11);
+}
+
+/* It has been published, and not stored: he died in between. */
+static void a_death_before_the_sum_is_stored_adds_once(void **state)
+{
+	begin(0x1001, DEVICE, 5);
+	av_totals_keep(&context, folder);
+	memset(&av_dir->device[DEVICE - 1].ended, 0, sizeof(struct av_totals));
+	remove_segment(0x1001);
+	end(0x1001);
+	expect_total(DEVICE, 5);
+}
+
+/* All was done but the last step, and another context ends. */
+static void a_death_before_the_last_step_loses_nothing(void **state)
+{
+	begin(0x1001, DEVICE, 5);
+	av_totals_keep(&context, folder);
+	remove_segment(0x1001);
+	assert_int_equal(atomic_load(&av_dir->fold.done), 0);
+	begin(0x1002, OTHER, 9);
+	end(0x1002);
+	assert_int_equal(atomic_load(&av_dir->fold.done), 2); /* the first one is finished, too */
+	begin(0x2001, DEVICE, 6);
+	end(0x2001);
+	expect_total(DEVICE, 11);
+	expect_total(OTHER, 9);
+}
+
+/* References come round. */
+static void the_same_reference_is_another_context(void **state)
+{
+	for (uint64_t i = 1; i <= 3; i++) {
+		begin(0x1001, DEVICE, 5);
+		end(0x1001);
+		expect_total(DEVICE, 5 * i);
+	}
+}
+
+/* As look() in totals.c compares it: nothing may happen between two looks that leaves both as they
+ * were. */
+static void who_reads_meanwhile_can_tell(void **state)
+{
+	uint32_t done = atomic_load(&av_dir->fold.done), ref = atomic_load(&av_dir->fold.ref);
+
+	begin(0x1001, DEVICE, 5);
+	av_totals_keep(&context, folder);
+	assert_int_equal(atomic_load(&av_dir->fold.ref), 0x1001);
+	remove_segment(0x1001);
+	av_totals_kept();
+	assert_int_equal(atomic_load(&av_dir->fold.ref), ref);
+	assert_int_not_equal(atomic_load(&av_dir->fold.done), done);
+	done = atomic_load(&av_dir->fold.done);
+	av_totals_kept(); /* there is nothing to finish */
+	assert_int_equal(atomic_load(&av_dir->fold.done), done);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test_setup_teardown(contexts_add_up_by_device, setup, teardown),
+		cmocka_unit_test_setup_teardown(what_has_no_device_adds_nothing, setup, teardown),
+		cmocka_unit_test_setup_teardown(a_death_in_the_middle_adds_once, setup, teardown),
+		cmocka_unit_test_setup_teardown(a_death_before_the_sum_is_stored_adds_once, setup,
+						teardown),
+		cmocka_unit_test_setup_teardown(a_death_before_the_last_step_loses_nothing, setup,
+						teardown),
+		cmocka_unit_test_setup_teardown(the_same_reference_is_another_context, setup,
+						teardown),
+		cmocka_unit_test_setup_teardown(who_reads_meanwhile_can_tell, setup, teardown),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,205 @@
+/* SPDX-License-Identifier: MIT */
+/* "anyverbs config": the switches of devices, as mlxconfig shows and sets those of adapters. */
+#include "command.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "registry/directory.h"
+#include "device/switches.h"
+#include "pick.h"
+
+/* Switches that were named on the command line, and the values given to them. */
+struct change {
+	uint32_t mask, on;
+};
+
+static const char *word(bool on)
+{
+	return on ? "true" : "false";
+}
+
+/* --- what is asked for ----------------------------------------------------------- */
+
+static bool parse_value(const char *text, bool *on)
+{
+	static const struct {
+		const char *text;
+		bool on;
+	} values[] = {{"true", true},	{"True", true},	  {"1", true},
+		      {"false", false}, {"False", false}, {"0", false}};
+
+	for (size_t i = 0; i < AV_ARRAY_SIZE(values); i++) {
+		*on = values[i].on;
+		if (!strcmp(text, values[i].text))
+			return true;
+	}
+	return false;
+}
+
+/* Note the switch of that name. */
+static bool parse_name(const char *name, size_t length, bool on, struct change *change)
+{
+	enum av_switch which = av_switch_by_name(name, length);
+
+	if (which == AV_SWITCH_N) {
+		av_tool_complain("there is no switch '%.*s'; 'anyverbs config query' lists them",
+				 (int)length, name);
+		return false;
+	}
+	change->mask |= AV_SWITCH_BIT(which);
+	change->on = (change->on & ~AV_SWITCH_BIT(which)) | (on ? AV_SWITCH_BIT(which) : 0);
+	return true;
+}
+
+/* SWITCH=VALUE */
+static bool parse_assignment(const char *text, struct change *change)
+{
+	const char *equals = strchr(text, '=');
+	bool on;
+
+	if (!equals) {
+		av_tool_complain("'%s' gives no value: SWITCH=true or SWITCH=false is wanted",
+				 text);
+		return false;
+	}
+	if (!parse_name(text, (size_t)(equals - text), false, change))
+		return false;
+	if (!parse_value(equals + 1, &on)) {
+		av_tool_complain("'%s' is no value of %.*s: true, false, 1 or 0 is wanted",
+				 equals + 1, (int)(equals - text), text);
+		return false;
+	}
+	return parse_name(text, (size_t)(equals - text), on, change);
+}
+
+/* --- query ----------------------------------------------------------------------- */
+
+static void print_device(const char *device, uint32_t mask)
+{
+	struct av_switches is = av_switches_read(device);
+
+	printf("%-28s%-10s%-10s%s\n", device, "DEFAULT", "CURRENT", "NEXT BOOT");
+	for (int i = 0; i < AV_SWITCH_N; i++) {
+		uint32_t bit = AV_SWITCH_BIT(i);
+
+		if (mask & bit)
+			printf("%c %-26s%-10s%-10s%-11s%s\n",
+			       (is.current ^ is.next) & bit ? '*' : ' ', av_switch_info[i].name,
+			       word(false), word(is.current & bit), word(is.next & bit),
+			       av_switch_info[i].help);
+	}
+	if ((is.current ^ is.next) & mask)
+		printf("* comes into force with 'anyverbs reset -d %s'\n", device);
+}
+
+static int query(const struct av_pick *pick, int argc, char **argv)
+{
+	struct change asked = {0};
+
+	for (int i = 0; i < argc; i++)
+		if (!parse_name(argv[i], strlen(argv[i]), true, &asked))
+			return AV_EXIT_USAGE;
+	for (unsigned int i = 0; i < pick->count; i++) {
+		if (i)
+			putchar('\n');
+		print_device(pick->list[i]->ibv.name, argc ? asked.mask : UINT32_MAX);
+	}
+	return AV_EXIT_OK;
+}
+
+/* --- set and reset --------------------------------------------------------------- */
+
+/* Why a device may not have a switch on. */
+static void explain(const char *device, const struct change *change)
+{
+	enum av_switch by, lacking;
+
+	lacking = av_switch_lacking((av_switches_read(device).next & ~change->mask) | change->on,
+				    &by);
+	if (lacking != AV_SWITCH_N)
+		av_tool_complain("%s: %s is one of the advanced settings, which need %s=true: set "
+				 "that first, or "
+				 "both together; to set %s=false, set %s=false first",
+				 device, av_switch_info[by].name, av_switch_info[lacking].name,
+				 av_switch_info[lacking].name, av_switch_info[by].name);
+}
+
+static int write_down(const char *device, const struct change *change)
+{
+	int ret = av_switches_set(device, change->mask, change->on);
+
+	if (ret == -EPERM)
+		explain(device, change);
+	else if (ret)
+		av_tool_complain("%s: the values cannot be written down: %s", device,
+				 strerror(-ret));
+	else
+		print_device(device, change->mask);
+	return ret ? AV_EXIT_NO : AV_EXIT_OK;
+}
+
+static int apply(const struct av_pick *pick, const struct change *change)
+{
+	int ret = av_dir_join(), status = AV_EXIT_OK;
+
+	if (ret) {
+		av_tool_complain("cannot change settings: %s", strerror(-ret));
+		return AV_EXIT_NO;
+	}
+	for (unsigned int i = 0; i < pick->count && status == AV_EXIT_OK; i++)
+		status = write_down(pick->list[i]->ibv.name, change);
+	av_dir_leave();
+	return status;
+}
+
+static int set(const struct av_pick *pick, int argc, char **argv)
+{
+	struct change change = {0};
+
+	if (!argc)
+		return av_tool_usage(&av_command_config);
+	for (int i = 0; i < argc; i++)
+		if (!parse_assignment(argv[i], &change))
+			return AV_EXIT_USAGE;
+	return apply(pick, &change);
+}
+
+static int back_to_default(const struct av_pick *pick, int argc, char **argv)
+{
+	struct change change = {.mask = argc ? 0 : AV_SWITCH_BIT(AV_SWITCH_N) - 1};
+
+	for (int i = 0; i < argc; i++)
+		if (!parse_name(argv[i], strlen(argv[i]), false, &change))
+			return AV_EXIT_USAGE;
+	return apply(pick, &change);
+}
+
+/* --- the command line ------------------------------------------------------------ */
+
+static const struct av_action actions[] = {
+	{"query", query},
+	{"q", query},
+	{"set", set},
+	{"reset", back_to_default},
+};
+
+static int config_main(int argc, char **argv)
+{
+	return av_act(&av_command_config, actions, AV_ARRAY_SIZE(actions), argc, argv);
+}
+
+const struct av_command av_command_config = {
+	.name = "config",
+	.summary = "Show and set the switches of a device",
+	.synopsis = "query|set|reset [-d DEVICE] [SWITCH[=VALUE]]...",
+	.details = "  query  show default, value in force, and value after the next reset\n"
+		   "  set    set the value after the next reset: true, false, 1 or 0\n"
+		   "  reset  set that to the default\n"
+		   "\n"
+		   "  -d, --device DEVICE  of this device; otherwise of all devices\n"
+		   "\n"
+		   "'anyverbs reset' brings into force what was set.\n",
+	.main = config_main,
+};

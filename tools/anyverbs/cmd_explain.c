@@ -1,0 +1,242 @@
+/* SPDX-License-Identifier: MIT */
+/* "anyverbs explain": what has failed, and why. */
+#include "command.h"
+
+#include <getopt.h>
+#include <inttypes.h>
+#include <jansson.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "registry/directory.h"
+#include "registry/folder.h"
+#include "observe/check.h"
+#include "observe/explain.h"
+#include "observe/field.h"
+
+#define LOOK_AGAIN_MS 1000u /* is standard output still there? */
+#define PATIENCE_MS   100u /* with a record whose writer has taken its place and not written it yet \
+			    */
+
+struct wishes {
+	bool follow, json;
+	uint64_t count; /* the last so many; UINT64_MAX: all */
+	int32_t pid;	/* 0: any */
+	const char *device;
+};
+
+static bool is_wanted(const struct wishes *w, const struct av_flight_record *r)
+{
+	return (!w->pid || r->pid == w->pid || r->by == w->pid) &&
+	       (!w->device || !strcmp(r->device, w->device));
+}
+
+/* --- one record ------------------------------------------------------------------ */
+
+static json_t *value_of(const struct av_field *field, const struct av_flight_record *r)
+{
+	char text[AV_FIELD_TEXT_MAX];
+	json_t *value;
+
+	if (av_field_is_number(field))
+		return json_integer(av_field_number(field, r));
+	av_field_write(field, field->form, r, text);
+	value = json_string(text);
+	return value ? value : json_string("?"); /* a stranger's bytes that are no UTF-8 */
+}
+
+static bool print_json(const struct av_flight_record *r)
+{
+	const struct av_check_row *row = av_check_row(r->check);
+	char text[AV_EXPLAIN_MAX];
+	json_t *all = json_object();
+	unsigned int count;
+	const struct av_field *fields = av_fields(&count);
+	bool ok = all;
+
+	for (unsigned int i = 0; ok && i < count; i++)
+		if (av_field_is_set(&fields[i], r))
+			ok = json_object_set_new(all, fields[i].name, value_of(&fields[i], r)) == 0;
+	av_explain_sentence(row->sentence, r, text, sizeof(text));
+	ok = ok && json_object_set_new(all, "sentence", json_string(text)) == 0;
+	av_explain_sentence(row->advice, r, text, sizeof(text));
+	ok = ok && json_object_set_new(all, "advice", json_string(text)) == 0;
+	ok = ok && json_object_set_new(all, "clause", json_string(row->clause)) == 0;
+	ok = ok && json_dumpf(all, stdout, JSON_COMPACT) == 0;
+	json_decref(all);
+	putchar('\n');
+	return ok;
+}
+
+static bool print_text(const struct av_flight_record *r)
+{
+	time_t seconds = (time_t)(r->time_ns / 1000000000u);
+	char text[AV_EXPLAIN_MAX], when[32] = "?";
+	struct tm tm;
+
+	if (localtime_r(&seconds, &tm))
+		strftime(when, sizeof(when), "%H:%M:%S", &tm);
+	av_explain(r, text);
+	return printf("%s.%06u %s", when, (unsigned int)(r->time_ns / 1000 % 1000000), text) > 0;
+}
+
+static bool print(const struct wishes *w, const struct av_flight_record *r)
+{
+	if (!is_wanted(w, r))
+		return true;
+	return w->json ? print_json(r) : print_text(r);
+}
+
+/* --- all of them ----------------------------------------------------------------- */
+
+/* Where to begin, so that as many as are wanted come. */
+static uint64_t begin(const struct wishes *w, const struct av_flight_file *file, uint64_t next)
+{
+	uint64_t first = av_flight_first(next), at = next, found = 0;
+	struct av_flight_record r;
+
+	while (at > first && found < w->count)
+		found += av_flight_read(file, --at, &r) && is_wanted(w, &r);
+	return at;
+}
+
+/* Record @at is not there. Is it still being written? Sees after it for a while. */
+static bool comes_late(const struct av_flight_file *file, uint64_t at, struct av_flight_record *r)
+{
+	const struct timespec while_ns = {0, 1000000};
+
+	for (unsigned int ms = 0; ms < PATIENCE_MS && av_flight_first(av_flight_next(file)) <= at;
+	     ms++) {
+		if (av_flight_read(file, at, r))
+			return true;
+		nanosleep(&while_ns, NULL);
+	}
+	return false;
+}
+
+static bool print_from(const struct wishes *w, const struct av_flight_file *file, uint64_t *at)
+{
+	uint64_t next = av_flight_next(file);
+	struct av_flight_record r;
+	bool ok = true;
+
+	if (*at < av_flight_first(next))
+		*at = av_flight_first(next);
+	for (; ok && *at < next; (*at)++)
+		if (av_flight_read(file, *at, &r) || (w->follow && comes_late(file, *at, &r)))
+			ok = print(w, &r);
+	return ok && fflush(stdout) == 0;
+}
+
+/* The ring exists for as long as somebody has joined the directory. */
+static int follow(const struct wishes *w)
+{
+	const struct av_flight_file *file;
+	uint64_t at;
+	bool ok = true;
+
+	if (av_dir_join() || !(file = av_flight_own())) {
+		av_tool_complain("cannot use the folder of shared files");
+		return AV_EXIT_NO;
+	}
+	at = begin(w, file, av_flight_next(file));
+	while (ok) {
+		ok = print_from(w, file, &at);
+		av_flight_wait(file, at, LOOK_AGAIN_MS);
+	}
+	av_flight_own_end();
+	av_dir_leave();
+	return AV_EXIT_NO;
+}
+
+static int show(const struct wishes *w)
+{
+	char path[256];
+	int folder = av_folder_find(path, sizeof(path));
+	const struct av_flight_file *file = folder < 0 ? NULL : av_flight_open(folder);
+	uint64_t at;
+	bool ok;
+
+	if (folder >= 0)
+		close(folder);
+	if (!file)
+		return AV_EXIT_OK; /* nothing has failed */
+	at = begin(w, file, av_flight_next(file));
+	ok = print_from(w, file, &at);
+	av_flight_close(file);
+	return ok ? AV_EXIT_OK : AV_EXIT_NO;
+}
+
+static bool parse_number(const char *text, uint64_t max, uint64_t *value)
+{
+	char *end;
+
+	*value = strtoull(text, &end, 10);
+	return text[0] >= '0' && text[0] <= '9' && !*end && *value <= max;
+}
+
+/* Return: false: the command line was not understood */
+static bool parse(int argc, char **argv, struct wishes *w)
+{
+	static const struct option options[] = {{"follow", no_argument, NULL, 'f'},
+						{"json", no_argument, NULL, 'j'},
+						{NULL, 0, NULL, 0}};
+	uint64_t number;
+	int c;
+
+	while ((c = getopt_long(argc, argv, "fjn:p:d:", options, NULL)) != -1) {
+		switch (c) {
+		case 'f':
+			w->follow = true;
+			break;
+		case 'j':
+			w->json = true;
+			break;
+		case 'n':
+			if (!parse_number(optarg, UINT64_MAX - 1, &w->count))
+				return false;
+			break;
+		case 'p':
+			if (!parse_number(optarg, INT32_MAX, &number))
+				return false;
+			w->pid = (int32_t)number;
+			break;
+		case 'd':
+			w->device = optarg;
+			break;
+		default:
+			return false;
+		}
+	}
+	return optind == argc;
+}
+
+static int explain_main(int argc, char **argv)
+{
+	struct wishes w = {.count = UINT64_MAX};
+
+	if (!parse(argc, argv, &w))
+		return av_tool_usage(&av_command_explain);
+	return w.follow ? follow(&w) : show(&w);
+}
+
+const struct av_command av_command_explain = {
+	.name = "explain",
+	.summary = "Say why verbs were refused and work requests failed",
+	.synopsis = "[-fj] [-n COUNT] [-p PID] [-d DEVICE]",
+	.details = "The failures of all processes of this user, those that have ended included, "
+		   "oldest "
+		   "first; the\n"
+		   "last 4096 of them.\n"
+		   "\n"
+		   "  -f, --follow  go on with what fails from now on, until interrupted\n"
+		   "  -j, --json    write a JSON object in a line for each instead of text\n"
+		   "  -n COUNT      the last COUNT only\n"
+		   "  -p PID        what concerns that process, or was found out by it\n"
+		   "  -d DEVICE     what concerns that device\n",
+	.main = explain_main,
+};
