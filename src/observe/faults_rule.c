@@ -463,9 +463,8 @@ static bool unknown_fault(const struct reader *r, struct av_faults_word w)
 				     packets[i]);
 	return wrong(r, w.text,
 		     "'%.*s' is not a fault; expected delay, stall, rnr, rnr-exhausted, lose, "
-		     "retry-exhausted, "
-		     "status, "
-		     "peer-death, cq-overrun, evict, fatal, port-down, port-up, kill or fail",
+		     "retry-exhausted, status, peer-death, cq-overrun, evict, fatal, port-down, "
+		     "port-up, kill or fail",
 		     quote_len(w), w.text);
 }
 
