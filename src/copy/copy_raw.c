@@ -381,9 +381,9 @@ bool av_raw_stream_usable(void)
 /*
  * x0 destination, x1 source, x2 bytes left.
  *
- * This machine may reorder stores. The last (partial) word, and every store of less than a word, uses
- * store-release, which becomes visible after everything before it. Words and blocks before the last
- * word have no order among themselves. Aligned X registers, also in pairs, are never torn
+ * This machine may reorder stores. The last (partial) word, and every store of less than a word,
+ * uses store-release, which becomes visible after everything before it. Words and blocks before the
+ * last word have no order among themselves. Aligned X registers, also in pairs, are never torn
  * (single-copy atomicity).
  */
 __asm__(

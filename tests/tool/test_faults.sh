@@ -14,13 +14,13 @@ faults() {
 }
 
 says no_faults_at_first '^any0: no faults$' "$(faults list)"
-says set_is_confirmed '^any0: faults set; 0 contexts told$' "$(faults set 'rnr 3 qp 17' 'seed 7; delay 1ms 5% ')"
+says set_is_confirmed '^any0: faults set; 0 contexts notified$' "$(faults set 'rnr 3 qp 17' 'seed 7; delay 1ms 5% ')"
 says first_rule_is_listed '^any0: 1: rnr 3 qp 17$' "$(faults list)"
 says second_rule_is_listed '^any0: 2: delay 1ms 5%$' "$(faults list)"
 holds they_are_in_one_file test "$(ls "$ANYVERBS_DIR")" = "anyverbs-$(id -u).faults.any0"
 says set_replaces '^any0: faults set' "$(faults set stall)"
 holds what_was_replaced_is_gone test "$(faults list)" = "any0: 1: stall"
-says clear_is_confirmed '^any0: faults cleared; 0 contexts told$' "$(faults clear)"
+says clear_is_confirmed '^any0: faults cleared; 0 contexts notified$' "$(faults clear)"
 says cleared_is_none '^any0: no faults$' "$(faults list)"
 holds nothing_is_left test -z "$(ls "$ANYVERBS_DIR")"
 holds clear_again "$tool" faults clear
