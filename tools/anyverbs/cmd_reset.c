@@ -28,7 +28,7 @@ static int refused(const char *device, const int32_t *pids, size_t count)
 	av_tool_complain("'%s' is in use and was not reset; --force resets it and fails its users",
 			 device);
 	if (count) {
-		fprintf(stderr, "anyverbs: open in processes: ");
+		fprintf(stderr, "anyverbs: processes that have it open: ");
 		print_pids(stderr, pids, count);
 	}
 	return AV_EXIT_NO;
