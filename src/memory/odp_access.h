@@ -3,9 +3,9 @@
  * Wraps an access of the device to ODP memory: decides whether it is a page fault event, and
  * settles it.
  *
- * 	av_odp_begin(seg, addr, len, write, &access);
- * 	ok = copy the bytes, by whatever way;
- * 	av_odp_end(&access, ok);
+ *     av_odp_begin(seg, addr, len, write, &access);
+ *     ok = copy the bytes, by whatever way;
+ *     av_odp_end(&access, ok);
  *
  * A hit costs a few loads, and end() one comparison. Nothing is held in between. An access that is
  * given up for another reason (the other end's memory failed, the peer is gone) is simply not
