@@ -254,8 +254,9 @@ int av_req_notify_cq(struct ibv_cq *cq, int solicited_only);
 int av_modify_cq(struct ibv_cq *cq, struct ibv_modify_cq_attr *attr);
 int av_post_send(struct ibv_qp *qp, struct ibv_send_wr *wr, struct ibv_send_wr **bad_wr);
 
-/* av_post_send() of requests that the library made of others: av_sq_post() with @translated. */
-int av_post_translated(struct ibv_qp *qp, struct ibv_send_wr *wr, struct ibv_send_wr **bad_wr);
+/* av_post_send() of requests that the library made of others: av_sq_post() with @operands. */
+int av_post_translated(struct ibv_qp *qp, struct ibv_send_wr *wr, struct ibv_send_wr **bad_wr,
+		       const struct av_atomic *operands);
 
 /* One request that plain verbs do not have. Return: 0, EINVAL (state, list too long for the queue),
  * ENOMEM (full) */

@@ -75,7 +75,7 @@ int av_post_special(struct av_qp *qp, const struct av_sq_special *req)
 }
 
 static int post_send(struct ibv_qp *ibv, struct ibv_send_wr *wr, struct ibv_send_wr **bad_wr,
-		     bool translated)
+		     const struct av_atomic *operands)
 {
 	struct av_qp *qp = av_qp_find(ibv);
 	int err;
@@ -85,7 +85,7 @@ static int post_send(struct ibv_qp *ibv, struct ibv_send_wr *wr, struct ibv_send
 		return refuse_send(ibv, qp);
 	}
 	av_post_begin(qp);
-	err = av_sq_post(&qp->end, wr, bad_wr, av_ah_attr, translated);
+	err = av_sq_post(&qp->end, wr, bad_wr, av_ah_attr, operands);
 	av_post_end(qp);
 	if (av_unlikely(err)) {
 		refuse_qp(ibv, err);
@@ -98,12 +98,13 @@ static int post_send(struct ibv_qp *ibv, struct ibv_send_wr *wr, struct ibv_send
 
 int av_post_send(struct ibv_qp *ibv, struct ibv_send_wr *wr, struct ibv_send_wr **bad_wr)
 {
-	return post_send(ibv, wr, bad_wr, false);
+	return post_send(ibv, wr, bad_wr, NULL);
 }
 
-int av_post_translated(struct ibv_qp *ibv, struct ibv_send_wr *wr, struct ibv_send_wr **bad_wr)
+int av_post_translated(struct ibv_qp *ibv, struct ibv_send_wr *wr, struct ibv_send_wr **bad_wr,
+		       const struct av_atomic *operands)
 {
-	return post_send(ibv, wr, bad_wr, true);
+	return post_send(ibv, wr, bad_wr, operands);
 }
 
 /* A requester waits for what was just posted, or the queue pair has failed and takes no more. */
