@@ -177,7 +177,7 @@ static int translate(struct ibv_send_wr *to, const struct ibv_exp_send_wr *wr,
 static int refuse(struct ibv_exp_send_wr *wr, struct ibv_exp_send_wr **bad_wr, int err)
 {
 	*bad_wr = wr;
-	return av_fail_errno(err);
+	return av_fail_errno(AV_VERB_EXP_POST_SEND, err);
 }
 
 /* The same place of the other list. */

@@ -84,7 +84,7 @@ AV_EXPORT struct ibv_device **ibv_get_device_list(int *num_devices)
 
 	if (!all) {
 		free_foreign(theirs);
-		return av_fail_null(ENOMEM);
+		return av_fail_null(AV_VERB_GET_DEVICE_LIST, ENOMEM);
 	}
 	for (unsigned int i = 0; i < ours; i++)
 		all[i] = &devices[i]->ibv;

@@ -92,15 +92,15 @@ AV_EXPORT void *ibv_alloc_buf(struct ibv_pd *pd, size_t size, struct ibv_buf **h
 	int err;
 
 	if (!av_ours(pd->context))
-		return AV_NEXT_OR(av_fail_null(EOPNOTSUPP), ibv_alloc_buf, "IBVERBS_1.17", pd, size,
-				  handle);
+		return AV_NEXT_OR(av_fail_null(AV_VERB_ALLOC_BUF, EOPNOTSUPP), ibv_alloc_buf,
+				  "IBVERBS_1.17", pd, size, handle);
 	buf = malloc(sizeof(*buf));
 	if (!buf)
-		return av_fail_null(ENOMEM);
+		return av_fail_null(AV_VERB_ALLOC_BUF, ENOMEM);
 	err = posix_memalign(&buf->addr, (size_t)sysconf(_SC_PAGESIZE), size);
 	if (err) {
 		free(buf);
-		return av_fail_null(err);
+		return av_fail_null(AV_VERB_ALLOC_BUF, err);
 	}
 	buf->pd = pd;
 	buf->size = size;
@@ -129,6 +129,7 @@ AV_EXPORT void ibv_free_buf(struct ibv_buf *handle)
 AV_EXPORT int ibv_export_buf_dmabuf_fd(struct ibv_buf *handle)
 {
 	if (is_ours(handle))
-		return av_fail_fd(ENODATA);
-	return AV_NEXT_OR(av_fail_fd(EOPNOTSUPP), ibv_export_buf_dmabuf_fd, "IBVERBS_1.18", handle);
+		return av_fail_fd(AV_VERB_EXPORT_BUF_DMABUF_FD, ENODATA);
+	return AV_NEXT_OR(av_fail_fd(AV_VERB_EXPORT_BUF_DMABUF_FD, EOPNOTSUPP),
+			  ibv_export_buf_dmabuf_fd, "IBVERBS_1.18", handle);
 }

@@ -183,11 +183,11 @@ struct ibv_context *av_context_open(struct av_device *dev, uint32_t origin)
 	int err;
 
 	if (!ctx)
-		return av_fail_null(ENOMEM);
+		return av_fail_null(AV_VERB_OPEN_DEVICE, ENOMEM);
 	err = -av_dir_join();
 	if (err) {
 		free(ctx);
-		return av_fail_null(err);
+		return av_fail_null(AV_VERB_OPEN_DEVICE, err);
 	}
 	av_diag_device(dev->ibv.name);
 	ctx->dev = dev;
@@ -197,7 +197,7 @@ struct ibv_context *av_context_open(struct av_device *dev, uint32_t origin)
 	if (err) {
 		av_dir_leave();
 		free_context(ctx);
-		return av_fail_null(err);
+		return av_fail_null(AV_VERB_OPEN_DEVICE, err);
 	}
 	list_add(ctx);
 	return &ctx->verbs.context;

@@ -191,27 +191,22 @@ static inline struct av_qp *av_qp_find(const struct ibv_qp *qp)
 
 /*
  * The ways in which verbs report a failure; each leaves a record (observe/diagnosis.h), with the
- * check that said no if that was av_refuse(). By the name of the function that fails it is known
- * which verb that is.
+ * check that said no if that was av_refuse().
  */
-#define av_fail_errno(err) av_fail_errno_of(__func__, err)
-#define av_fail_null(err)  av_fail_null_of(__func__, err)
-#define av_fail_fd(err)	   av_fail_fd_of(__func__, err)
-
-static inline int av_fail_errno_of(const char *function, int err)
+static inline int av_fail_errno(enum av_verb verb, int err)
 {
-	return errno = av_refused(function, err);
+	return errno = av_refused(verb, err);
 }
 
-static inline void *av_fail_null_of(const char *function, int err)
+static inline void *av_fail_null(enum av_verb verb, int err)
 {
-	errno = av_refused(function, err);
+	errno = av_refused(verb, err);
 	return NULL;
 }
 
-static inline int av_fail_fd_of(const char *function, int err)
+static inline int av_fail_fd(enum av_verb verb, int err)
 {
-	errno = av_refused(function, err);
+	errno = av_refused(verb, err);
 	return -1;
 }
 
