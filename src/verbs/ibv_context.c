@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
+#include "base/fork.h"
 #include "verbs/environment.h"
 #include "verbs/ibv_mr.h"
 #include "registry/directory.h"
@@ -45,16 +46,11 @@ static void after_fork_in_child(void)
 	}
 }
 
-static void register_fork_handler(void)
-{
-	pthread_atfork(NULL, NULL, after_fork_in_child);
-}
+static const struct av_fork_handlers fork_handlers = {.child = after_fork_in_child};
 
 static void list_add(struct av_context *ctx)
 {
-	static pthread_once_t once = PTHREAD_ONCE_INIT;
-
-	pthread_once(&once, register_fork_handler);
+	(void)av_fork_register(AV_FORK_CONTEXTS, &fork_handlers);
 	pthread_mutex_lock(&list_mutex);
 	ctx->next = list;
 	list = ctx;
