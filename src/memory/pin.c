@@ -6,6 +6,7 @@
 #include <sched.h>
 #include <time.h>
 
+#include "base/fork.h"
 #include "base/lock.h"
 #include "registry/directory.h"
 #include "base/limits.h"
@@ -57,10 +58,12 @@ static void after_fork_in_child(void)
 	atomic_store(&keepers.taken, av_pin_thread < AV_PIN_THREADS ? 1u << av_pin_thread : 0);
 }
 
+static const struct av_fork_handlers fork_handlers = {.child = after_fork_in_child};
+
 static void make_key(void)
 {
 	keepers.made = pthread_key_create(&keepers.key, leave_place) == 0 &&
-		       pthread_atfork(NULL, NULL, after_fork_in_child) == 0;
+		       av_fork_register(AV_FORK_PINS, &fork_handlers) == 0;
 }
 
 /* A place for this thread, if there is one. */
