@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The system's own libibverbs behind us. */
+/* Looks up symbols of the system's libibverbs. */
 #include <dlfcn.h>
 
 #include "verbs/export.h"
