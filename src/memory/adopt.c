@@ -16,7 +16,7 @@
 #include "base/compiler.h"
 #include "base/clock.h"
 #include "base/setting.h"
-#include "segment/pages.h"
+#include "segment/alloc.h"
 #include "memory/adopt_pages.h"
 #include "memory/page_move.h"
 #include "memory/vma.h"

@@ -13,6 +13,7 @@
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
+#include <infiniband/verbs.h>
 
 #include "base/compiler.h"
 #include "base/lock.h"

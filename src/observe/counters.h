@@ -8,7 +8,7 @@
  * places of a context is all that was ever counted there, and never falls; of one object it is the
  * difference to what the place had counted before (@before in struct av_qp_shared and struct
  * av_cq_shared). What contexts had counted that have ended is added to their device's totals in the
- * directory (segment/totals.h).
+ * directory (registry/ended_totals.c).
  *
  * Regions count no accesses: one looks at a key and writes nothing there, so counting would take
  * the line from core to core. They count what is no success: faults, invalidations, refusals

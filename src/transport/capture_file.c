@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "transport/capture_file.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <pthread.h>
 #include <stdlib.h>
@@ -8,7 +9,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "device/captures.h"
+#include "registry/capture_table.h"
 #include "observe/log.h"
 #include "wire/frame.h"
 

@@ -7,7 +7,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "device/captures.h"
+#include "segment/capture_watch.h"
 #include "observe/log.h"
 #include "observe/pcapng.h"
 #include "transport/capture.h"
