@@ -19,8 +19,6 @@
 #include "base/lock.h"
 #include "segment/segment.h"
 
-#define AV_KEY_INDEX(key) ((key) >> 8)
-
 /*
  * A right beside those of enum ibv_access_flags, of which it uses no bit: the payload of an RDMA
  * WRITE is atomic commands (transport/tunnel.h). Plain verbs do not know it.
@@ -89,7 +87,7 @@ struct av_key {
 };
 static_assert(sizeof(struct av_key) == AV_KEY_BYTES, "key table entry");
 
-#define AV_KEY_PRIVATE (1u << 6) /* memory that the library allocated, but not pages of a segment \
+#define AV_KEY_PRIVATE (1u << 6) /* memory that the library allocated, but no pages of a segment \
 				  */
 #define AV_KEY_HUGETLB	  (1u << 4) /* the same, from the system's pool of huge pages */
 #define AV_KEY_HUGE_SHIFT 4	    /* in the upper half of @intact */

@@ -5,8 +5,8 @@
  *
  * The counts of AV_KEY_CHUNK keys are a node (memory/nodes.h) of their context's segment, which
  * comes into being when one of these is on demand, or the first event comes. With each node is a
- * bit for each key that is a region on demand: who only knows an address, as the listener of
- * invalidations, finds the region by these.
+ * bit for each key that is a region on demand: who only knows an address finds the region by these
+ * (memory/odp_region.h).
  *
  * Any thread of any process; never blocks; takes no lock. Where there is no room for a node nothing
  * is counted.
@@ -28,32 +28,10 @@ void av_region_count_begin(struct av_seg *seg, uint32_t key, bool on_demand);
 /* Add @n to a counter of the region. @seg: whose key it is, own or a peer's; not a view. */
 void av_region_count(struct av_seg *seg, uint32_t key, enum av_mr_counter which, uint64_t n);
 
-/*
- * Who only knows an address looks at so many regions on demand: a fault, or an unmapping, is not to
- * take longer the more regions there are. What belongs to further ones is counted of none.
- */
-#define AV_ON_DEMAND_LOOKS 64
-
-/*
- * The same, of the region on demand that @addr lies in, if there is one: of several, one that is
- * not the whole address space.
- */
-void av_region_count_at(struct av_seg *seg, uint64_t addr, enum av_mr_counter which, uint64_t n);
-
 /* What it has counted so far; the segment may be a view. */
 void av_region_counted(const struct av_seg *seg, uint32_t key, uint64_t value[AV_MR_GAUGES]);
 
-/* A region on demand. */
-struct av_on_demand {
-	uint32_t key;
-	uint64_t addr, length;
-	bool whole; /* it is the whole address space */
-};
-
-/* The next one; *@at is 0 at first. What changes meanwhile may be left out or be old. Return:
- * false: no more
- */
-AV_MUST_USE bool av_on_demand_next(const struct av_seg *seg, uint32_t *at,
-				   struct av_on_demand *region);
+/* The index of a key that is a region on demand, at or after @at; UINT32_MAX: there is no more. */
+uint32_t av_region_count_on_demand(const struct av_seg *seg, uint32_t at);
 
 #endif

@@ -43,9 +43,10 @@
 
 /* The tables of shared objects: bytes of one object and objects per chunk. */
 enum av_slab { AV_SLAB_KEY, AV_SLAB_CQ, AV_SLAB_RQ, AV_SLAB_QP, AV_SLAB_N };
-#define AV_KEY_BYTES 64u
-#define AV_CQ_BYTES  320u
-#define AV_RQ_BYTES  384u
+#define AV_KEY_INDEX(key) ((key) >> 8) /* memory/key.h */
+#define AV_KEY_BYTES	  64u
+#define AV_CQ_BYTES	  320u
+#define AV_RQ_BYTES	  384u
 #define AV_QP_BYTES \
 	1216u /* an odd number of cache lines: the busy ones of many spread over all sets */
 /* Where in an entry its counters are (observe/counters.h): read without knowing what else is there.
