@@ -13,12 +13,11 @@
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
+#include <infiniband/verbs.h>
 
 #include "base/compiler.h"
 #include "base/lock.h"
 #include "segment/segment.h"
-
-#define AV_KEY_INDEX(key) ((key) >> 8)
 
 /*
  * A right on a bit that enum ibv_access_flags does not use: the payload of an RDMA WRITE is atomic

@@ -20,7 +20,7 @@
 #include "base/lock.h"
 #include "base/newer_verbs.h"
 #include "base/table.h"
-#include "verbs/export.h"
+#include "verbs/next.h"
 #include "verbs/handles.h"
 #include "verbs/misuse.h"
 #include "segment/doorbell.h"

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* Looks up symbols of the system's libibverbs. */
-#include <dlfcn.h>
+#include "verbs/next.h"
 
-#include "verbs/export.h"
+#include <dlfcn.h>
 
 void *av_next(const char *name, const char *version)
 {

@@ -13,13 +13,15 @@
 #include <unistd.h>
 
 #include "registry/directory.h"
+#include "segment/totals.h"
 #include "registry/folder.h"
 #include "observe/check.h"
 #include "observe/explain.h"
 #include "observe/field.h"
 
 #define LOOK_AGAIN_MS 1000u /* how often to check that standard output still exists */
-#define PATIENCE_MS   100u  /* how long to wait for a record that is being written */
+#define PATIENCE_MS   100u /* how long to wait for a record that has a place but is not written yet \
+			    */
 
 struct wishes {
 	bool follow, json;
@@ -140,7 +142,7 @@ static int follow(const struct wishes *w)
 	uint64_t at;
 	bool ok = true;
 
-	if (av_dir_join() || !(file = av_flight_own())) {
+	if (av_dir_join(av_totals_of_context) || !(file = av_flight_own())) {
 		av_tool_complain("cannot use the shared folder");
 		return AV_EXIT_NO;
 	}

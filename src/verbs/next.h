@@ -1,15 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/*
- * Exported symbols. Everything is hidden (-fvisibility=hidden) except AV_EXPORT symbols. Names
- * listed in libanyverbs.map get the standard version nodes (IBVERBS_1.0 ...). Other exported names
- * stay unversioned, and the dynamic linker lets them satisfy references to any version. So the few
- * private symbols and C library symbols that we provide do not depend on one release's version
- * name.
- */
-#ifndef AV_VERBS_EXPORT_H
-#define AV_VERBS_EXPORT_H
-
-#define AV_EXPORT __attribute__((visibility("default")))
+/* The verbs of the system's own libibverbs, to which calls on foreign objects are passed on. */
+#ifndef AV_VERBS_NEXT_H
+#define AV_VERBS_NEXT_H
 
 /**
  * av_next() - the definition of a public verb in the system's libibverbs
