@@ -160,7 +160,7 @@ static int look_up(struct av_seg *pages_owner, uint32_t handle, struct av_key *c
 
 	if (!k || !atomic_load(&k->held)) /* nor the lock of a window, which may be held for long */
 		return EINVAL;
-	av_lock_acquire_plain(&k->lock);
+	av_lock_acquire_plain(&k->lock, AV_RANK_KEY);
 	if (atomic_load(&k->held) && (k->kind == AV_KEY_PAGES || k->kind == AV_KEY_MAPPED) &&
 	    (k->share & AV_SHARED)) {
 		*copy = (struct av_key){.share = k->share,

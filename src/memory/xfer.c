@@ -265,14 +265,9 @@ enum av_xfer av_xfer_copy_span(const struct av_span *d, uint64_t doff, const str
 static enum av_xfer copy_piece(const struct av_span *d, uint64_t doff, const struct av_span *s,
 			       uint64_t soff, uint64_t bytes)
 {
-	if (av_unlikely(d->indirect || s->indirect))
+	if (av_unlikely(d->umr || s->umr))
 		return av_klm_copy(d, doff, s, soff, bytes);
 	return av_xfer_copy_span(d, doff, s, soff, bytes);
-}
-
-enum av_xfer av_xfer_copy(const struct av_spans *dst, const struct av_spans *src)
-{
-	return av_xfer_copy_part(dst, src, dst->bytes);
 }
 
 enum av_xfer av_xfer_copy_part(const struct av_spans *dst, const struct av_spans *src,
@@ -406,7 +401,7 @@ static enum av_xfer atomic(const struct av_span *span, const struct av_atomic *a
 		if (ret != AV_XFER_OK)
 			return ret == AV_XFER_SRC_FAULT ? AV_XFER_DST_FAULT : ret;
 	}
-	av_lock_acquire_plain(lock);
+	av_lock_acquire_plain(lock, AV_RANK_ATOMIC);
 	if (span->local)
 		ret = own_atomic(span->local, a, old);
 	else
@@ -421,7 +416,7 @@ enum av_xfer av_xfer_atomic(const struct av_span *span, const struct av_atomic *
 	struct av_odp_access access;
 	enum av_xfer ret;
 
-	if (av_unlikely(span->indirect))
+	if (av_unlikely(span->umr))
 		return av_klm_atomic(span, a, old);
 	if (av_likely(!span->odp))
 		return atomic(span, a, old);

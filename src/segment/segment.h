@@ -44,8 +44,6 @@
 #define AV_ODP_BYTES	    (1ull << 30)
 #define AV_ODP_OFFSET	    (AV_STAGE_OFFSET - AV_ODP_BYTES)
 #define AV_PINS		    256
-#define AV_PIN_THREADS	    16 /* threads of a process that keep pins for themselves, */
-#define AV_PIN_USES	    2  /* so many each */
 #define AV_SLAB_CHUNKS	    1024
 #define AV_IMPORT_KEYS	    (1u << 19)
 #define AV_IMPORT_PDS	    (1u << 17)
@@ -78,8 +76,7 @@ struct av_pin {
 	_Atomic uint64_t word;
 } AV_ALIGNED(AV_CACHE_LINE);
 
-/* Why requests of a context must not take the express lane (transport/express.h): somebody looks at
- * each of them. */
+/* Who looks at each request of a context. */
 enum av_watched {
 	AV_WATCHED_CAPTURE = 1,
 	AV_WATCHED_FAULTS = 2,
@@ -122,8 +119,6 @@ struct av_seg_head {
 	_Atomic uint64_t odp_seq;
 	_Atomic uint64_t unmapped_root; /* of the record of unmappings (memory/unmapped.h) */
 	_Atomic uint32_t moving; /* the owner moves pages of its memory: memory/page_move.h */
-	/* Keys end so often that their users make the barriers: memory/pin.h. */
-	_Atomic uint32_t fenced;
 	_Atomic uint32_t
 		watched; /* enum av_watched: somebody looks at each request of this context */
 	_Atomic uint32_t faults_change; /* counts changes of the device's rules of faults:
@@ -200,10 +195,6 @@ struct av_seg {
 	/* Chunks of its tables, as they were found once: they stay where they are. NULL: not asked
 	 * for yet. The first ones of all tables lie together. */
 	_Atomic(uint8_t *) chunk[AV_SLAB_CHUNKS][AV_SLAB_N];
-	struct av_pin *kept[AV_PIN_THREADS][AV_PIN_USES]; /* each thread's own: memory/pin.h */
-	_Atomic bool none_to_keep;			  /* others keep all that may be kept */
-	_Atomic uint32_t drains;			  /* of pins, with others about, */
-	_Atomic bool users_fence; /* so that these know by now that they make the barriers */
 };
 
 /**

@@ -10,7 +10,7 @@
 #include "memory/translate.h"
 #include "memory/why.h"
 #include "transport/count.h"
-#include "transport/deliver.h"
+#include "transport/receive.h"
 #include "transport/event.h"
 #include "transport/grh.h"
 #include "transport/report.h"
@@ -123,8 +123,8 @@ static void deliver(struct datagram *d, const struct av_qp_end *rsp)
 		.bytes = d->from.bytes,
 		.solicited = d->head.flags & IBV_SEND_SOLICITED,
 	};
-	const struct av_rq_wqe *request = av_deliver_request(&to);
-	enum av_fault fault = request ? av_deliver_send(&msg, &d->from, request) : AV_FAULT_NONE;
+	const struct av_rq_wqe *request = av_receive_take(&to);
+	enum av_fault fault = request ? av_receive_message(&msg, &d->from, request) : AV_FAULT_NONE;
 
 	if (!request)
 		av_count_rsp(rsp->qp, AV_RSP_RNR);
@@ -133,7 +133,7 @@ static void deliver(struct datagram *d, const struct av_qp_end *rsp)
 	if (fault == AV_FAULT_LOC_PROT)
 		d->source_bad = true;
 	if (fault != AV_FAULT_NONE && rsp->qp->receiving)
-		av_deliver_cancel(&to);
+		av_receive_cancel(&to);
 	count_arrival(rsp->qp, d, request && fault == AV_FAULT_NONE);
 }
 
@@ -186,11 +186,10 @@ static enum av_fault check(const struct datagram *d)
 	return d->head.bytes > 128ull << d->req->seg->head->mtu ? AV_FAULT_LOC_LEN : AV_FAULT_NONE;
 }
 
-struct av_direct_result av_datagram_execute(const struct av_qp_end *req,
-					    const struct av_sq_wqe *wqe)
+struct av_outcome av_datagram_execute(const struct av_qp_end *req, const struct av_sq_wqe *wqe)
 {
 	struct datagram d = {.req = req, .head = *wqe};
-	struct av_direct_result result = {.fault = check(&d)};
+	struct av_outcome result = {.fault = check(&d)};
 
 	if (result.fault == AV_FAULT_NONE)
 		result.fault = collect(&d, wqe);

@@ -13,7 +13,7 @@
 #include "base/compiler.h"
 #include "device/fault_rules.h"
 #include "queue/qp.h"
-#include "transport/direct.h"
+#include "transport/execute.h"
 
 struct av_injected {
 	enum {
@@ -23,7 +23,7 @@ struct av_injected {
 		AV_INJECTED_STATUS,  /* it completes so, and nobody else heard of it */
 		AV_INJECTED_OVERRUN, /* its completion finds no room */
 	} what;
-	struct av_direct_result result;
+	struct av_outcome result;
 	enum ibv_wc_status status;
 };
 

@@ -45,7 +45,7 @@ static uint32_t watched_at(struct av_timer *t, uint32_t i)
 /* See to one queue pair. Return: when to look at it again. */
 static uint64_t look_at(const struct av_qp_end *end)
 {
-	uint32_t other = av_biased_other(&end->qp->exec);
+	uint32_t other = av_lock_other(&end->qp->exec);
 	uint64_t now = av_now_ns();
 
 	if (other) {

@@ -117,8 +117,6 @@ struct av_qp {
 	const void *made_at; /* verbs/misuse.h */
 	struct av_rq_shared *rq;
 	struct av_qp_end peer;		 /* its destination, guarded by the @exec execution right */
-	struct av_biased_lock post_lock; /* av_post_begin() */
-	bool one_thread;		 /* in a thread domain */
 	bool opened;			 /* by ibv_open_qp(): the shared half is somebody else's */
 	bool extended;			 /* created with send operations for ibv_wr_*() */
 	bool umr; /* may change UMR keys; with lists of so many elements in the request: */
