@@ -172,6 +172,15 @@ static inline void av_spans_local(struct av_spans *spans, struct av_seg *seg, vo
 	spans->at[0] = (struct av_span){.local = local, .length = bytes, .seg = seg};
 }
 
+/* A list that borrows from another: nothing of it is put. */
+static inline void av_spans_copy(struct av_spans *to, const struct av_spans *from)
+{
+	to->count = from->count;
+	to->bytes = from->bytes;
+	for (uint32_t i = 0; i < from->count; i++)
+		to->at[i] = from->at[i];
+}
+
 /* Drop the first @bytes of a list that is borrowed from another (nothing is put). */
 void av_spans_skip(struct av_spans *spans, uint64_t bytes);
 

@@ -52,6 +52,7 @@ static inline bool av_spans_in_reach(const struct av_spans *spans)
 
 /**
  * av_xfer_copy() - copy @dst->bytes from @src to @dst
+ * @now_ns: coarse clock, which is read once for a request
  *
  * Both lists hold at least @dst->bytes. At most one of them is in another process.
  * Context: any thread, no lock held that others wait for: waits for pages.
@@ -59,11 +60,12 @@ static inline bool av_spans_in_reach(const struct av_spans *spans)
  */
 
 AV_MUST_USE static inline enum av_xfer av_xfer_copy(const struct av_spans *dst,
-						    const struct av_spans *src)
+						    const struct av_spans *src, uint64_t now_ns)
 {
 	if (av_likely(av_spans_are_here(dst) && av_spans_are_here(src) &&
 		      !av_copy_destroys(dst->at[0].local, src->at[0].local, dst->bytes) &&
-		      av_copy(dst->at[0].local, src->at[0].local, dst->bytes) == AV_COPY_OK))
+		      av_copy_at(dst->at[0].local, src->at[0].local, dst->bytes, now_ns) ==
+			      AV_COPY_OK))
 		return AV_XFER_OK;
 	return av_xfer_copy_part(dst, src, dst->bytes); /* once more: it tells which end failed */
 }
@@ -92,6 +94,6 @@ static inline bool av_xfer_refused(const struct av_seg *seg)
  * _SPLIT
  */
 AV_MUST_USE enum av_xfer av_xfer_atomic(const struct av_span *span, const struct av_atomic *atomic,
-					struct av_operand *old);
+					struct av_operand *old, uint64_t now_ns);
 
 #endif

@@ -4,6 +4,7 @@
 
 #include <sched.h>
 
+#include "base/clock.h"
 #include "registry/directory.h"
 #include "registry/multicast.h"
 #include "device/port.h"
@@ -121,6 +122,7 @@ static void deliver(struct datagram *d, const struct av_qp_end *rsp)
 		.wc_flags = (d->has_grh ? IBV_WC_GRH : 0) | (imm ? IBV_WC_WITH_IMM : 0),
 		.imm = imm ? d->head.imm : 0,
 		.bytes = d->from.bytes,
+		.now_ns = av_now_coarse_ns(),
 		.solicited = d->head.flags & IBV_SEND_SOLICITED,
 	};
 	const struct av_rq_wqe *request = av_receive_take(&to);

@@ -110,8 +110,14 @@ static void enter_error(const struct av_qp_end *end)
 static AV_SELDOM void fail(const struct av_qp_end *end, const struct av_qp_end *peer,
 			   const struct av_sq_wqe *wqe, enum av_fault fault)
 {
+	bool silent = fault == AV_FAULT_RETRY_EXHAUSTED && peer->qp && av_seg_alive_now(peer->seg);
+
 	av_count_request(end->qp, av_rule(fault)->requester);
-	av_report_request(&(struct av_failed){end, peer, wqe, fault});
+	if (silent)
+		av_responder_acquire(peer);
+	av_report_request(&(struct av_failed){end, peer, wqe, fault, silent});
+	if (silent)
+		av_lock_release(&peer->qp->resp);
 	(void)complete(end, wqe, av_rule(fault)->requester,
 		       NULL); /* a full CQ has said so by its own event */
 	enter_error(end);

@@ -4,6 +4,7 @@
 
 #include <sched.h>
 
+#include "base/clock.h"
 #include "base/limits.h"
 #include "base/newer_verbs.h"
 #include "transport/count.h"
@@ -79,7 +80,7 @@ static void responder_fail(struct av_work *w)
 		av_count_refused(w->rsp->qp, w->result.fault);
 	if (!rule->responder_fails)
 		return;
-	av_report_responder(&(struct av_failed){w->req, w->rsp, &w->head, w->result.fault});
+	av_report_responder(&(struct av_failed){w->req, w->rsp, &w->head, w->result.fault, false});
 	if (w->opcode && w->opcode->receives && rule->receive != IBV_WC_SUCCESS)
 		av_receive_error(&w->to, rule->receive);
 	av_responder_error(w->rsp);
@@ -188,6 +189,12 @@ static enum av_fault find_receiver(struct av_work *w)
 	return AV_FAULT_NONE;
 }
 
+/* Asked anew once in a few milliseconds. */
+static bool peer_lives(const struct av_work *w)
+{
+	return av_likely(av_seg_known_alive(w->rsp->seg, w->now_ns)) || av_seg_alive(w->rsp->seg);
+}
+
 /*
  * Take the responder's execution right, if the queue pair is still the one meant and in a state to
  * answer. A execution right left by a dead executor means that a message may be half delivered: the
@@ -198,7 +205,7 @@ static bool responder_begin(struct av_work *w)
 	struct av_qp_shared *p = w->rsp->qp;
 	uint32_t dest = w->req->qp->attr.dest_qp_num;
 
-	if (!p || !av_seg_alive(w->rsp->seg)) {
+	if (av_unlikely(!p || !peer_lives(w))) {
 		w->result.gone = true;
 		return av_work_park(w, AV_PARK_NO_ANSWER);
 	}
@@ -250,6 +257,7 @@ static void begin(struct av_work *w, const struct av_qp_end *req, const struct a
 	w->head = *wqe;
 	w->opcode = row_of(w->head.opcode);
 	w->event_count = 0;
+	w->now_ns = av_now_coarse_ns();
 	w->local.count = 0;
 	w->srq = (struct av_xrc_use){0};
 }

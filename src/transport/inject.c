@@ -12,7 +12,6 @@
 #include "observe/diagnosis.h"
 #include "observe/fault_note.h"
 #include "transport/connect.h"
-#include "transport/fatal.h"
 #include "transport/timer.h"
 
 #define LOOK_AGAIN_NS 100000000u /* at what is held until something changes */
@@ -336,13 +335,12 @@ static void strike_by_clock(struct av_seg *seg, struct av_faults *f, struct av_i
 }
 
 /* What was left to the timer. */
-static void settle(struct av_seg *seg, struct av_injections *in)
+static void settle(struct av_seg *seg, struct av_injections *in, bool *fatal)
 {
 	uint32_t wish = atomic_exchange(&in->port, PORT_NOTHING);
 	uint64_t stays = atomic_load(&in->port_for_ns);
 
-	if (atomic_exchange(&in->fatal, 0))
-		av_context_fatal(seg);
+	*fatal = atomic_exchange(&in->fatal, 0);
 	if (wish != PORT_NOTHING) {
 		(void)av_port_force(seg->head->device, wish == PORT_DOWN);
 		in->port_up_ns = wish == PORT_DOWN && stays ? av_now_ns() + stays : 0;
@@ -353,7 +351,7 @@ static void settle(struct av_seg *seg, struct av_injections *in)
 	}
 }
 
-uint64_t av_inject_look(struct av_seg *seg)
+uint64_t av_inject_look(struct av_seg *seg, bool *fatal)
 {
 	struct av_faults *f =
 		av_faults_watched(seg) ? av_faults_of(seg) : atomic_load(&seg->faults);
@@ -363,7 +361,7 @@ uint64_t av_inject_look(struct av_seg *seg)
 	if (!in)
 		return UINT64_MAX;
 	strike_by_clock(seg, f, in);
-	settle(seg, in);
+	settle(seg, in, fatal);
 	next = av_faults_next_tick(f);
 	return in->port_up_ns && in->port_up_ns < next ? in->port_up_ns : next;
 }

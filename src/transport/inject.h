@@ -45,10 +45,11 @@ void av_inject_begin(struct av_seg *seg);
 void av_inject_end(struct av_seg *seg);
 
 /*
- * The timer's look: what is due by the clock, and what a request left to it. Return: when to look
- * again. Context: the timer thread, which holds nothing.
+ * The timer's look: what is due by the clock, and what a request left to it. @fatal: out, the
+ * device is to fail, which is the caller's business. Return: when to look again. Context: the timer
+ * thread, which holds nothing.
  */
-uint64_t av_inject_look(struct av_seg *seg);
+uint64_t av_inject_look(struct av_seg *seg, bool *fatal);
 
 /* Does that verb fail? Return: 0 or errno value. Context: owner's thread, no lock held. */
 int av_inject_verb(struct av_seg *seg, enum av_fail verb);

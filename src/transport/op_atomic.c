@@ -24,7 +24,7 @@ enum av_fault av_op_operand(struct av_work *w, const struct av_mem_request *req,
 						      aligned in key space only */
 		fault = AV_FAULT_REM_MISALIGNED;
 	else if (old)
-		fault = av_work_moved(w, av_xfer_atomic(&remote.at[0], atomic, old),
+		fault = av_work_moved(w, av_xfer_atomic(&remote.at[0], atomic, old, w->now_ns),
 				      AV_FAULT_REM_ACCESS, AV_FAULT_REM_ACCESS);
 	av_mem_put(&remote.at[0]);
 	return fault;
@@ -110,7 +110,7 @@ enum av_fault av_op_atomic_write(struct av_work *w)
 	if (fault != AV_FAULT_NONE)
 		return fault;
 	av_spans_local(&to, NULL, &atomic.value, sizeof(uint64_t));
-	fault = av_work_moved(w, av_xfer_copy(&to, &w->local), AV_FAULT_LOC_PROT,
+	fault = av_work_moved(w, av_xfer_copy(&to, &w->local, w->now_ns), AV_FAULT_LOC_PROT,
 			      AV_FAULT_LOC_PROT);
 	av_work_local_end(w);
 	if (fault != AV_FAULT_NONE || w->result.park != AV_PARK_NOT)
@@ -226,7 +226,7 @@ enum av_fault av_op_tunneled(struct av_work *w, bool apply)
 	if (count == 0)
 		return AV_FAULT_REM_NO_COMMAND;
 	av_spans_local(&to, NULL, command, w->head.bytes);
-	fault = av_work_moved(w, av_xfer_copy(&to, &w->local), AV_FAULT_LOC_PROT,
+	fault = av_work_moved(w, av_xfer_copy(&to, &w->local, w->now_ns), AV_FAULT_LOC_PROT,
 			      AV_FAULT_LOC_PROT);
 	if (w->result.park != AV_PARK_NOT)
 		return fault;

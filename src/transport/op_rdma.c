@@ -25,7 +25,7 @@ enum av_fault av_op_write_bytes(struct av_work *w)
 		return av_op_tunneled(w, true);
 	if (fault != AV_FAULT_NONE)
 		return fault;
-	fault = av_work_moved(w, av_xfer_copy(&remote, &w->local), AV_FAULT_LOC_PROT,
+	fault = av_work_moved(w, av_xfer_copy(&remote, &w->local, w->now_ns), AV_FAULT_LOC_PROT,
 			      AV_FAULT_REM_ACCESS);
 	av_mem_put(&remote.at[0]);
 	return fault;

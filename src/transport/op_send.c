@@ -25,6 +25,7 @@ static void message_of(const struct av_work *w, struct av_message *msg)
 		.imm = imm || inv ? w->head.imm : 0,
 		.invalidate = inv ? w->head.imm : 0,
 		.bytes = w->head.bytes,
+		.now_ns = w->now_ns,
 		.solicited = w->head.flags & IBV_SEND_SOLICITED,
 	};
 }

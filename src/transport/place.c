@@ -5,6 +5,7 @@
 #include <sched.h>
 #include <string.h>
 
+#include "base/clock.h"
 #include "memory/translate.h"
 #include "memory/xfer.h"
 #include "queue/stage.h"
@@ -108,9 +109,10 @@ void av_place_keep(struct av_placement *place, const struct av_cqe *cqe)
 
 static enum av_xfer place_chain(struct av_seg *seg, struct av_spans *to, const struct av_cqe *cqe)
 {
-	struct av_spans from, rest = *to;
+	struct av_spans from, rest;
 	uint32_t link = cqe->stage;
 
+	av_spans_copy(&rest, to);
 	for (uint64_t left = cqe->stage_len; left > 0;) {
 		uint64_t n = left < AV_STAGE_BYTES ? left : AV_STAGE_BYTES;
 		enum av_xfer ret;
@@ -161,7 +163,7 @@ static enum av_xfer place_once(struct av_seg *seg, struct av_placement *p)
 		return found == AV_MEM_BUSY ? AV_XFER_BUSY : AV_XFER_DST_FAULT;
 	if (here) {
 		av_spans_local(&from, NULL, here, bytes);
-		ret = av_xfer_copy(&to, &from);
+		ret = av_xfer_copy(&to, &from, av_now_coarse_ns());
 	} else {
 		ret = place_chain(seg, &to, &p->cqe);
 	}
@@ -242,7 +244,7 @@ static enum av_xfer place_early_once(const struct av_qp_end *end, struct av_cq_s
 	cqe = still_there(end, cq, number);
 	av_spans_local(&from, NULL, p->cqe.data, bytes);
 	if (cqe && found == AV_MEM_OK)
-		ret = av_xfer_copy(&to, &from);
+		ret = av_xfer_copy(&to, &from, av_now_coarse_ns());
 	if (cqe && ret != AV_XFER_BUSY)
 		cqe->data_len = 0;
 	if (cqe && ret != AV_XFER_OK && ret != AV_XFER_BUSY)

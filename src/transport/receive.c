@@ -141,15 +141,18 @@ static enum av_fault carry(struct av_cqe *cqe, const struct av_message *msg,
 	av_spans_local(&to, NULL, cqe->data, msg->bytes);
 	memset(cqe->data, 0, sizeof(cqe->data)); /* whole words go into the entry */
 	cqe->data_len = (uint8_t)msg->bytes;
-	return fault_of_xfer(av_xfer_copy(&to, from));
+	return fault_of_xfer(av_xfer_copy(&to, from, msg->now_ns));
 }
 
 /* A copy into the chain's buffers, one after the other; @from is consumed piece by piece. */
-static enum av_fault fill_chain(struct av_seg *seg, uint32_t link, uint64_t bytes,
+static enum av_fault fill_chain(const struct av_message *msg, uint32_t link,
 				const struct av_spans *from)
 {
-	struct av_spans rest = *from, to;
+	struct av_seg *seg = msg->to->seg;
+	uint64_t bytes = msg->bytes;
+	struct av_spans rest, to;
 
+	av_spans_copy(&rest, from);
 	while (bytes > 0) {
 		uint64_t n = bytes < AV_STAGE_BYTES ? bytes : AV_STAGE_BYTES;
 		enum av_xfer ret;
@@ -157,7 +160,7 @@ static enum av_fault fill_chain(struct av_seg *seg, uint32_t link, uint64_t byte
 		av_spans_local(&to, NULL, av_stage_buffer(seg, link), n);
 		if (!to.at[0].local)
 			return AV_FAULT_FORBIDDEN;
-		ret = av_xfer_copy(&to, &rest);
+		ret = av_xfer_copy(&to, &rest, msg->now_ns);
 		if (ret == AV_XFER_DST_FAULT) /* the shared file system is full */
 			return AV_FAULT_FORBIDDEN;
 		if (ret != AV_XFER_OK)
@@ -179,7 +182,7 @@ static enum av_fault stage(struct av_cqe *cqe, const struct av_message *msg,
 	if (!cqe->stage)
 		return AV_FAULT_FORBIDDEN;
 	cqe->stage_len = (uint32_t)msg->bytes;
-	fault = fill_chain(seg, cqe->stage, msg->bytes, from);
+	fault = fill_chain(msg, cqe->stage, from);
 	if (fault != AV_FAULT_NONE) {
 		av_stage_give(seg, cqe->stage, msg->bytes);
 		cqe->stage = 0;
@@ -206,7 +209,7 @@ static enum av_fault leave_for_poller(struct av_cqe *cqe, const struct av_messag
 		return AV_FAULT_RECV_PROT; /* a peer's queue that contradicts itself */
 	cqe->flags |= AV_CQE_IN_SLOT;
 	cqe->stage_len = (uint32_t)msg->bytes;
-	return fault_of_xfer(av_xfer_copy(&to, from));
+	return fault_of_xfer(av_xfer_copy(&to, from, msg->now_ns));
 }
 
 /* Is inline receive active for a message of that length? What a peer's segment says is not
@@ -230,7 +233,7 @@ static enum av_fault put(const struct av_message *msg, const struct av_spans *fr
 	    av_assist_copy(msg->only, msg->to->rsp, &request->sge[0], to->at[0].local,
 			   from->at[0].local))
 		return AV_FAULT_NONE;
-	return fault_of_xfer(av_xfer_copy(to, from)); /* alone, or once more */
+	return fault_of_xfer(av_xfer_copy(to, from, msg->now_ns)); /* alone, or once more */
 }
 
 /*
@@ -246,7 +249,7 @@ static enum av_fault move(struct av_cqe *cqe, const struct av_message *msg,
 	enum av_fault fault = AV_FAULT_FORBIDDEN;
 
 	if (av_unlikely(seg->own))
-		return fault_of_xfer(av_xfer_copy(to, from));
+		return fault_of_xfer(av_xfer_copy(to, from, msg->now_ns));
 	if (msg->bytes <= AV_CQE_DATA)
 		return carry(cqe, msg, from);
 	if (av_spans_in_reach(to))
@@ -254,7 +257,7 @@ static enum av_fault move(struct av_cqe *cqe, const struct av_message *msg,
 	if (msg->bytes <= AV_STAGE_LIMIT)
 		fault = stage(cqe, msg, from);
 	if (fault == AV_FAULT_FORBIDDEN && !av_xfer_refused(seg))
-		fault = fault_of_xfer(av_xfer_copy(to, from));
+		fault = fault_of_xfer(av_xfer_copy(to, from, msg->now_ns));
 	if (fault == AV_FAULT_FORBIDDEN && msg->bytes > AV_STAGE_LIMIT)
 		fault = stage(cqe, msg, from);
 	return fault;

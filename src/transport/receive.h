@@ -43,6 +43,7 @@ struct av_message {
 	uint32_t imm;
 	uint32_t invalidate; /* rkey that the message invalidates before it completes, 0: none */
 	uint64_t bytes;
+	uint64_t now_ns; /* coarse clock */
 	bool solicited;
 	/* The requester of a message that consists of one keyed element, posted by this process;
 	 * NULL: the receiver's pollers cannot help to copy it. */

@@ -127,7 +127,8 @@ static enum av_fault leave_answer(struct av_work *w, const struct av_spans *from
 	enum av_fault fault;
 
 	av_spans_local(&to, NULL, w->answer, from->bytes);
-	fault = av_work_moved(w, av_xfer_copy(&to, from), AV_FAULT_REM_ACCESS, AV_FAULT_LOC_PROT);
+	fault = av_work_moved(w, av_xfer_copy(&to, from, w->now_ns), AV_FAULT_REM_ACCESS,
+			      AV_FAULT_LOC_PROT);
 	if (fault == AV_FAULT_NONE && w->result.park == AV_PARK_NOT)
 		w->result.answer_bytes = (uint8_t)from->bytes;
 	return fault;
@@ -142,7 +143,7 @@ enum av_fault av_work_answer(struct av_work *w, const struct av_spans *from)
 	fault = av_work_local(w, IBV_ACCESS_LOCAL_WRITE);
 	if (fault != AV_FAULT_NONE)
 		return fault;
-	fault = av_work_moved(w, av_xfer_copy(&w->local, from), AV_FAULT_REM_ACCESS,
+	fault = av_work_moved(w, av_xfer_copy(&w->local, from, w->now_ns), AV_FAULT_REM_ACCESS,
 			      AV_FAULT_LOC_PROT);
 	av_work_local_end(w);
 	return fault;

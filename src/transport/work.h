@@ -55,6 +55,7 @@ struct av_work {
 	struct av_outcome result;
 	int events[2]; /* to raise at the responder when its execution right is released */
 	unsigned int event_count;
+	uint64_t now_ns; /* coarse clock, read once */
 };
 
 /* The request has to wait. Return: false */
