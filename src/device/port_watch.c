@@ -17,6 +17,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/fork.h"
 #include "base/thread.h"
 #include "device/port.h"
 
@@ -107,16 +108,11 @@ static void after_fork_in_child(void)
 	watch.running = false;
 }
 
-static void register_fork_handler(void)
-{
-	pthread_atfork(NULL, NULL, after_fork_in_child);
-}
+static const struct av_fork_handlers fork_handlers = {.child = after_fork_in_child};
 
 static void start(void)
 {
-	static pthread_once_t once = PTHREAD_ONCE_INIT;
-
-	pthread_once(&once, register_fork_handler);
+	(void)av_fork_register(AV_FORK_PORT_WATCH, &fork_handlers);
 	if (!open_socket(&watch.socket))
 		return;
 	atomic_store(&watch.stop, false);

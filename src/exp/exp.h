@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * What the files of src/exp/ share. Each exported verb here translates its arguments and calls what
- * src/front/ has; the objects are the plain ones. The order of checks is the real library's: whose
+ * src/verbs/ has; the objects are the plain ones. The order of checks is the real library's: whose
  * device is it, then comp_mask (device memory: the other way round), then the rest.
  */
 #ifndef AV_EXP_EXP_H
@@ -12,14 +12,14 @@
 #include "verbs/ibv_context.h"
 
 /* The answers of a library that has no such verb, on another provider's device. */
-static inline int av_exp_absent(void)
+static inline int av_exp_absent(enum av_verb verb)
 {
-	return av_fail_errno(ENOSYS);
+	return av_fail_errno(verb, ENOSYS);
 }
 
-static inline void *av_exp_absent_null(void)
+static inline void *av_exp_absent_null(enum av_verb verb)
 {
-	return av_fail_null(ENOSYS);
+	return av_fail_null(verb, ENOSYS);
 }
 
 /**

@@ -10,9 +10,9 @@ AV_EXPORT int ibv_exp_query_values(struct ibv_context *context, int q_values,
 	uint64_t now;
 
 	if (!av_ours(context))
-		return -av_exp_absent();
+		return -av_exp_absent(AV_VERB_EXP_QUERY_VALUES);
 	if (q_values & ~(IBV_EXP_VALUES_RESERVED - 1))
-		return -av_fail_errno(EINVAL);
+		return -av_fail_errno(AV_VERB_EXP_QUERY_VALUES, EINVAL);
 	now = av_now_ns();
 	values->comp_mask = (uint32_t)q_values;
 	if (q_values & IBV_EXP_VALUES_HW_CLOCK_NS)

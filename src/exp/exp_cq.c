@@ -45,12 +45,12 @@ AV_EXPORT struct ibv_cq *ibv_exp_create_cq(struct ibv_context *context, int cqe,
 	int err;
 
 	if (!av_ours(context))
-		return av_exp_absent_null();
+		return av_exp_absent_null(AV_VERB_EXP_CREATE_CQ);
 	IBV_EXP_RET_NULL_ON_INVALID_COMP_MASK(attr->comp_mask,
 					      (uint32_t)IBV_EXP_CQ_INIT_ATTR_RESERVED1 - 1);
 	err = check_create(context, attr);
 	if (err)
-		return av_fail_null(err);
+		return av_fail_null(AV_VERB_EXP_CREATE_CQ, err);
 	cq = av_cq_create(av_context_of(context), cqe, cq_context, channel, comp_vector);
 	if (cq && (attr->comp_mask & IBV_EXP_CQ_INIT_ATTR_FLAGS))
 		apply_flags(av_context_of(context), av_container_of(cq, struct av_cq, ibv),
@@ -84,7 +84,7 @@ AV_EXPORT int ibv_exp_modify_cq(struct ibv_cq *cq, struct ibv_exp_cq_attr *cq_at
 	IBV_EXP_RET_EINVAL_ON_INVALID_COMP_MASK(cq_attr->comp_mask,
 						(uint32_t)IBV_EXP_CQ_ATTR_RESERVED - 1);
 	err = check_modify(cq_attr, cq_attr_mask);
-	return err ? av_fail_errno(err) : av_modify_cq(cq, &plain);
+	return err ? av_fail_errno(AV_VERB_EXP_MODIFY_CQ, err) : av_modify_cq(cq, &plain);
 }
 
 static void translate(struct ibv_exp_wc *to, const struct ibv_wc *wc, bool stamped,

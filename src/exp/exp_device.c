@@ -219,5 +219,6 @@ AV_EXPORT struct ibv_device **ibv_exp_get_device_list(int *num_devices)
 AV_EXPORT struct ibv_context *ibv_exp_open_device(struct ibv_device *device,
 						  struct ibv_exp_open_device_attr *attr)
 {
-	return av_fail_null(attr->comp_mask == IBV_EXP_SET_ATTR_PEER_INFO ? ENOSYS : EINVAL);
+	return av_fail_null(AV_VERB_EXP_OPEN_DEVICE,
+			    attr->comp_mask == IBV_EXP_SET_ATTR_PEER_INFO ? ENOSYS : EINVAL);
 }

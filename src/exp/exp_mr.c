@@ -32,9 +32,9 @@ static struct ibv_mr *reg_dm(const struct ibv_exp_reg_mr_in *in)
 
 	if (!dm || (in->exp_access & ~(uint64_t)DM_RIGHTS) ||
 	    av_exp_access(in->exp_access, &access) || av_region_check_access(access))
-		return av_fail_null(EINVAL);
+		return av_fail_null(AV_VERB_EXP_REG_MR, EINVAL);
 	if (!av_range_within((uintptr_t)in->addr, in->length, 0, av_dm_length(dm)))
-		return av_fail_null(EFAULT);
+		return av_fail_null(AV_VERB_EXP_REG_MR, EFAULT);
 	return av_reg_dm_mr(in->pd, dm, (uintptr_t)in->addr, in->length,
 			    access | IBV_ACCESS_ZERO_BASED);
 }
@@ -59,7 +59,7 @@ static struct ibv_mr *reg_memory(const struct ibv_exp_reg_mr_in *in)
 	if (err == 0)
 		err = av_exp_access(in->exp_access & ~(uint64_t)IBV_EXP_ACCESS_RELAXED, &access);
 	if (err)
-		return av_fail_null(err);
+		return av_fail_null(AV_VERB_EXP_REG_MR, err);
 	return av_reg_mr(in->pd, in->addr, in->length, (uintptr_t)in->addr, access);
 }
 
@@ -93,9 +93,9 @@ static struct ibv_mr *reg_allocated(struct ibv_exp_reg_mr_in *in, bool contiguou
 	if ((allocate && (in->addr || contiguous)) ||
 	    (in->exp_access & IBV_EXP_ACCESS_MW_ZERO_BASED) ||
 	    av_exp_access(in->exp_access & ~kind, &req.access))
-		return av_fail_null(EINVAL);
+		return av_fail_null(AV_VERB_EXP_REG_MR, EINVAL);
 	if (req.share ? in->length % SHARE_PAGE != 0 : req.no_rdma)
-		return av_fail_null(EINVAL);
+		return av_fail_null(AV_VERB_EXP_REG_MR, EINVAL);
 	mr = av_mr_allocate(in->pd, &req);
 	if (mr)
 		in->addr = mr->addr;
@@ -109,14 +109,14 @@ AV_EXPORT struct ibv_mr *ibv_exp_reg_mr(struct ibv_exp_reg_mr_in *in)
 	bool contiguous;
 
 	if (!av_ours(in->pd->context))
-		return av_exp_absent_null();
+		return av_exp_absent_null(AV_VERB_EXP_REG_MR);
 	IBV_EXP_RET_NULL_ON_INVALID_COMP_MASK(in->comp_mask, (uint32_t)IBV_EXP_REG_MR_RESERVED - 1);
 	contiguous = in->comp_mask & IBV_EXP_REG_MR_CREATE_FLAGS;
 	if (contiguous && (in->create_flags & ~(uint32_t)IBV_EXP_REG_MR_CREATE_CONTIG))
-		return av_fail_null(EINVAL);
+		return av_fail_null(AV_VERB_EXP_REG_MR, EINVAL);
 	contiguous = contiguous && in->create_flags;
 	if (in->exp_access >= IBV_EXP_ACCESS_RESERVED)
-		return av_fail_null(EINVAL);
+		return av_fail_null(AV_VERB_EXP_REG_MR, EINVAL);
 	if (in->comp_mask & IBV_EXP_REG_MR_DM)
 		return reg_dm(in);
 	if (contiguous || (in->exp_access & IBV_EXP_ACCESS_ALLOCATE_MR))
@@ -134,13 +134,13 @@ AV_EXPORT struct ibv_mr *ibv_exp_reg_shared_mr(struct ibv_exp_reg_shared_mr_in *
 	};
 
 	if (!av_ours(in->pd->context))
-		return av_exp_absent_null();
+		return av_exp_absent_null(AV_VERB_EXP_REG_SHARED_MR);
 	IBV_EXP_RET_NULL_ON_INVALID_COMP_MASK(in->comp_mask,
 					      (uint32_t)IBV_EXP_REG_SHARED_MR_RESERVED - 1);
 	if ((in->exp_access & IBV_EXP_ACCESS_MW_ZERO_BASED) ||
 	    av_exp_access(in->exp_access & ~(uint64_t)(SHARED | IBV_EXP_ACCESS_NO_RDMA),
 			  &req.access))
-		return av_fail_null(EINVAL);
+		return av_fail_null(AV_VERB_EXP_REG_SHARED_MR, EINVAL);
 	return av_mr_attach(in->pd, &req);
 }
 
@@ -174,7 +174,7 @@ AV_EXPORT int ibv_exp_rereg_mr(struct ibv_mr *mr, int flags, struct ibv_pd *pd, 
 	int err;
 
 	if (!av_ours(mr->context))
-		return av_exp_absent();
+		return av_exp_absent(AV_VERB_EXP_REREG_MR);
 	err = check_rereg(&c, attr);
 	if (err == 0 && (flags & IBV_EXP_REREG_MR_CHANGE_ACCESS))
 		err = access & IBV_EXP_ACCESS_MW_ZERO_BASED
@@ -182,7 +182,7 @@ AV_EXPORT int ibv_exp_rereg_mr(struct ibv_mr *mr, int flags, struct ibv_pd *pd, 
 			      : av_exp_access(access & ~(uint64_t)IBV_EXP_ACCESS_ALLOCATE_MR,
 					      &rights);
 	if (err)
-		return av_fail_errno(err);
+		return av_fail_errno(AV_VERB_EXP_REREG_MR, err);
 	c.access = rights;
 	return av_mr_rereg(mr, &c) ? errno : 0;
 }
@@ -238,12 +238,12 @@ AV_EXPORT int ibv_exp_prefetch_mr(struct ibv_mr *ibv, struct ibv_exp_prefetch_at
 	int err;
 
 	if (!av_ours(ibv->context))
-		return av_exp_absent();
+		return av_exp_absent(AV_VERB_EXP_PREFETCH_MR);
 	IBV_EXP_RET_EINVAL_ON_INVALID_COMP_MASK(attr->comp_mask,
 						(uint32_t)IBV_EXP_PREFETCH_MR_RESERVED - 1);
 	mr = av_mr_find(ibv);
 	err = check_prefetch(mr, attr);
 	if (err == 0)
 		err = prefetch(mr, attr);
-	return err ? av_fail_errno(err) : 0;
+	return err ? av_fail_errno(AV_VERB_EXP_PREFETCH_MR, err) : 0;
 }

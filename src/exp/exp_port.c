@@ -13,10 +13,10 @@ AV_EXPORT int ibv_exp_query_port(struct ibv_context *context, uint8_t port_num,
 	if (port_attr->comp_mask == 0)
 		return ibv_query_port(context, port_num, &port_attr->port_attr);
 	if (!av_ours(context))
-		return -av_exp_absent();
+		return -av_exp_absent(AV_VERB_EXP_QUERY_PORT);
 	if ((port_attr->comp_mask & ~(uint32_t)IBV_EXP_QUERY_PORT_ATTR_MASK1) ||
 	    (port_attr->mask1 & ~(uint32_t)ALL_FIELDS))
-		return -av_fail_errno(EINVAL);
+		return -av_fail_errno(AV_VERB_EXP_QUERY_PORT, EINVAL);
 	return av_query_port(context, port_num, &port_attr->port_attr,
 			     sizeof(port_attr->port_attr));
 }

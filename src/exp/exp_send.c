@@ -125,7 +125,6 @@ static int translate_atomic(struct ibv_send_wr *to, const struct ibv_exp_send_wr
 		to->wr.atomic.remote_addr = wr->ext_op.masked_atomics.remote_addr;
 		to->wr.atomic.rkey = wr->ext_op.masked_atomics.rkey;
 	}
-	to->wr.atomic.compare_add = (uintptr_t)operands;
 	to->opcode = (enum ibv_wr_opcode)row->opcode;
 	return 0;
 }
@@ -178,7 +177,7 @@ static int translate(struct ibv_send_wr *to, const struct ibv_exp_send_wr *wr,
 static int refuse(struct ibv_exp_send_wr *wr, struct ibv_exp_send_wr **bad_wr, int err)
 {
 	*bad_wr = wr;
-	return av_fail_errno(err);
+	return av_fail_errno(AV_VERB_EXP_POST_SEND, err);
 }
 
 /* The same place of the other list. */
@@ -214,7 +213,7 @@ AV_EXPORT int ibv_exp_post_send(struct ibv_qp *ibv, struct ibv_exp_send_wr *wr,
 			if (n)
 				batch[n - 1].next = &batch[n];
 		}
-		posted = n ? av_post_translated(ibv, batch, &bad) : 0;
+		posted = n ? av_post_translated(ibv, batch, &bad, operands) : 0;
 		if (posted) {
 			*bad_wr = counterpart(first, batch, bad);
 			return posted;

@@ -68,7 +68,7 @@ AV_EXPORT struct ibv_mr *ibv_exp_create_mr(struct ibv_exp_create_mr_in *in)
 	int err;
 
 	if (!av_ours(in->pd->context))
-		return av_exp_absent_null();
+		return av_exp_absent_null(AV_VERB_EXP_CREATE_MR);
 	IBV_EXP_RET_NULL_ON_INVALID_COMP_MASK(in->comp_mask,
 					      (uint32_t)IBV_EXP_CREATE_MR_IN_RESERVED - 1);
 	ctx = av_context_of(in->pd->context);
@@ -76,13 +76,13 @@ AV_EXPORT struct ibv_mr *ibv_exp_create_mr(struct ibv_exp_create_mr_in *in)
 	if (err == 0)
 		err = av_context_err(ctx);
 	if (err)
-		return av_fail_null(err);
+		return av_fail_null(AV_VERB_EXP_CREATE_MR, err);
 	what.addr = av_klm_alloc(ctx->seg, in->attr.max_klm_list_size);
 	ibv = what.addr ? av_mr_publish(in->pd, &what, NULL, NULL) : NULL;
 	if (!ibv) {
 		err = errno;
 		av_klm_free(ctx->seg, what.addr, in->attr.max_klm_list_size);
-		return av_fail_null(err);
+		return av_fail_null(AV_VERB_EXP_CREATE_MR, err);
 	}
 	mr = av_mr_find(ibv);
 	mr->sort = AV_MR_INDIRECT;
@@ -97,12 +97,12 @@ AV_EXPORT int ibv_exp_query_mkey(struct ibv_mr *ibv, struct ibv_exp_mkey_attr *a
 	const struct av_mr *mr;
 
 	if (!av_ours(ibv->context))
-		return av_exp_absent();
+		return av_exp_absent(AV_VERB_EXP_QUERY_MKEY);
 	IBV_EXP_RET_EINVAL_ON_INVALID_COMP_MASK(attr->comp_mask,
 						(uint32_t)IBV_EXP_MKEY_ATTR_RESERVED - 1);
 	mr = find_key(ibv);
 	if (!mr)
-		return av_fail_errno(EINVAL);
+		return av_fail_errno(AV_VERB_EXP_QUERY_MKEY, EINVAL);
 	attr->max_klm_list_size = mr->klms;
 	return 0;
 }
@@ -144,16 +144,16 @@ ibv_exp_alloc_mkey_list_memory(struct ibv_exp_mkey_list_container_attr *attr)
 	int err;
 
 	if (!av_ours(attr->pd->context))
-		return av_exp_absent_null();
+		return av_exp_absent_null(AV_VERB_EXP_ALLOC_MKEY_LIST_MEMORY);
 	IBV_EXP_RET_NULL_ON_INVALID_COMP_MASK(attr->comp_mask,
 					      (uint32_t)IBV_EXP_MKEY_LIST_CONTAINER_RESERVED - 1);
 	err = check_alloc(attr);
 	if (err)
-		return av_fail_null(err);
+		return av_fail_null(AV_VERB_EXP_ALLOC_MKEY_LIST_MEMORY, err);
 	ctx = av_context_of(attr->pd->context);
 	c = calloc(1, sizeof(*c));
 	if (!c)
-		return av_fail_null(ENOMEM);
+		return av_fail_null(AV_VERB_EXP_ALLOC_MKEY_LIST_MEMORY, ENOMEM);
 	c->exp.context = attr->pd->context;
 	c->exp.max_klm_list_size = attr->max_klm_list_size;
 	c->list = av_seg_alloc(ctx->seg, list_bytes(attr->max_klm_list_size));
@@ -163,7 +163,7 @@ ibv_exp_alloc_mkey_list_memory(struct ibv_exp_mkey_list_container_attr *attr)
 		return &c->exp;
 	av_seg_free(ctx->seg, c->list, list_bytes(attr->max_klm_list_size));
 	free(c);
-	return av_fail_null(ENOMEM);
+	return av_fail_null(AV_VERB_EXP_ALLOC_MKEY_LIST_MEMORY, ENOMEM);
 }
 
 AV_EXPORT int ibv_exp_dealloc_mkey_list_memory(struct ibv_exp_mkey_list_container *mem)
@@ -172,11 +172,11 @@ AV_EXPORT int ibv_exp_dealloc_mkey_list_memory(struct ibv_exp_mkey_list_containe
 	struct container *c;
 
 	if (!av_ours(mem->context))
-		return av_exp_absent();
+		return av_exp_absent(AV_VERB_EXP_DEALLOC_MKEY_LIST_MEMORY);
 	ctx = av_context_of(mem->context);
 	c = find_container(ctx, mem);
 	if (!c)
-		return av_fail_errno(EINVAL);
+		return av_fail_errno(AV_VERB_EXP_DEALLOC_MKEY_LIST_MEMORY, EINVAL);
 	av_handles_remove(&ctx->klm_lists, c->handle);
 	if (!ctx->forked)
 		av_seg_free(ctx->seg, c->list, list_bytes(mem->max_klm_list_size));

@@ -37,6 +37,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/fork.h"
 #include "base/map.h"
 #include "base/thread.h"
 #include "copy/copy.h"
@@ -396,10 +397,7 @@ static void after_fork_in_child(void)
 	atomic_store(&notify.used, 0);
 }
 
-static void register_fork_handler(void)
-{
-	pthread_atfork(NULL, NULL, after_fork_in_child);
-}
+static const struct av_fork_handlers fork_handlers = {.child = after_fork_in_child};
 
 /* --- contexts -------------------------------------------------------------------- */
 
@@ -452,12 +450,11 @@ static bool is_watched(const struct av_seg *seg)
 
 void av_odp_watch(struct av_seg *seg)
 {
-	static pthread_once_t once = PTHREAD_ONCE_INIT;
 	int saved = errno;
 
 	if (is_watched(seg) || atomic_load_explicit(&notify.refused, memory_order_relaxed))
 		return;
-	pthread_once(&once, register_fork_handler);
+	(void)av_fork_register(AV_FORK_ODP_NOTIFY, &fork_handlers);
 	(void)av_copy_init(); /* without it the page table is backed the slow way */
 	pthread_mutex_lock(&notify.mutex);
 	if (entry_of(seg) == AV_REF_SLOTS) {

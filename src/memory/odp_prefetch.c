@@ -15,6 +15,7 @@
 #include <unistd.h>
 
 #include "base/checked.h"
+#include "base/fork.h"
 #include "base/thread.h"
 #include "copy/copy.h"
 #include "memory/mapped.h"
@@ -297,10 +298,7 @@ static void after_fork_in_child(void)
 	later.busy = NULL;
 }
 
-static void register_fork_handler(void)
-{
-	pthread_atfork(NULL, NULL, after_fork_in_child);
-}
+static const struct av_fork_handlers fork_handlers = {.child = after_fork_in_child};
 
 /* The next job, or NULL if there was none for a while. The caller holds the mutex. */
 static struct job *take_job(void)
@@ -359,10 +357,9 @@ static bool start_thread(void)
  */
 static bool queue(struct job *job)
 {
-	static pthread_once_t once = PTHREAD_ONCE_INIT;
 	bool taken = false;
 
-	pthread_once(&once, register_fork_handler);
+	(void)av_fork_register(AV_FORK_ODP_PREFETCH, &fork_handlers);
 	pthread_mutex_lock(&later.mutex);
 	if (!later.running)
 		later.running = start_thread();

@@ -3,6 +3,7 @@
 
 #include <pthread.h>
 
+#include "base/fork.h"
 #include "memory/pin.h"
 
 static struct {
@@ -17,16 +18,11 @@ static void forget_in_child(void)
 	own.first = NULL;
 }
 
-static void register_fork_handler(void)
-{
-	pthread_atfork(NULL, NULL, forget_in_child);
-}
+static const struct av_fork_handlers fork_handlers = {.child = forget_in_child};
 
 void av_page_move_add(struct av_seg *seg)
 {
-	static pthread_once_t once = PTHREAD_ONCE_INIT;
-
-	pthread_once(&once, register_fork_handler);
+	(void)av_fork_register(AV_FORK_PAGE_MOVE, &fork_handlers);
 	pthread_mutex_lock(&own.mutex);
 	seg->next_own = own.first;
 	own.first = seg;

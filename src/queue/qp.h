@@ -289,15 +289,16 @@ const struct av_klm_entry *av_sq_list(const struct av_qp_end *end, const struct 
 /**
  * av_sq_post() - append a list of send requests, in the owner's process, without executing any
  *
- * @translated: made by the library: the opcodes above are permitted. Of theirs,
- * wr.atomic.compare_add is the address of a struct av_atomic with the operation and its operands,
- * which is copied. Context: the caller holds the queue pair's post lock and has checked the state.
+ * @operands: NULL for a program's list. A list that the library made of others may hold the opcodes
+ * with operands, and has an element here for each of its requests; that of another opcode is not
+ * read. Context: the caller holds the queue pair's post lock and has checked the state.
  * @bad:    out on failure, the first request not posted; those before it are
  * Return:  0, ENOMEM (full), EINVAL (opcode unknown or not for this service, too many elements, too
  * much or impossible inline data, an operand of a wrong size or a result for no element, an address
  * handle that is none). ibv_post_send(3).
  */
 AV_MUST_USE int av_sq_post(const struct av_qp_end *end, struct ibv_send_wr *wr,
-			   struct ibv_send_wr **bad, av_ah_lookup *find_ah, bool translated);
+			   struct ibv_send_wr **bad, av_ah_lookup *find_ah,
+			   const struct av_atomic *operands);
 
 #endif

@@ -11,7 +11,13 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+<<<<<<< HEAD
 #include "base/lock_order.h"
+=======
+#include "base/barrier.h"
+#include "base/biased_lock.h"
+#include "base/fork.h"
+>>>>>>> w-typed
 #include "base/map.h"
 #include "registry/directory_file.h"
 #include "registry/folder.h"
@@ -170,10 +176,7 @@ static void after_fork_in_child(void)
 	}
 }
 
-static void register_fork_handler(void)
-{
-	pthread_atfork(NULL, NULL, after_fork_in_child);
-}
+static const struct av_fork_handlers fork_handlers = {.child = after_fork_in_child};
 
 static void close_all(void)
 {
@@ -271,10 +274,10 @@ static int join_first(void)
 
 int av_dir_join(void)
 {
-	static pthread_once_t once = PTHREAD_ONCE_INIT;
 	int ret = 0;
 
-	pthread_once(&once, register_fork_handler);
+	if (av_fork_register(AV_FORK_DIRECTORY, &fork_handlers))
+		return -ENOMEM;
 	pthread_mutex_lock(&mutex);
 	if (joins == 0)
 		ret = join_first();

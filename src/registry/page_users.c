@@ -7,6 +7,7 @@
 #include <pthread.h>
 #include <stdlib.h>
 
+#include "base/fork.h"
 #include "registry/directory_file.h"
 
 /* The kernel knows one lock of a process, however often it holds the block: this counts. Guarded by
@@ -35,10 +36,7 @@ static void after_fork_in_child(void)
 	}
 }
 
-static void register_fork_handler(void)
-{
-	pthread_atfork(NULL, NULL, after_fork_in_child);
-}
+static const struct av_fork_handlers fork_handlers = {.child = after_fork_in_child};
 
 static struct hold **find(off_t byte)
 {
@@ -70,10 +68,9 @@ static int join(off_t byte)
 
 int av_page_users_join(uint32_t ref, uint64_t at)
 {
-	static pthread_once_t once = PTHREAD_ONCE_INIT;
 	int ret;
 
-	pthread_once(&once, register_fork_handler);
+	(void)av_fork_register(AV_FORK_PAGE_USERS, &fork_handlers);
 	av_dir_change_begin();
 	ret = join(byte_of(ref, at));
 	av_dir_change_end();

@@ -16,6 +16,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/fork.h"
 #include "base/map.h"
 #include "registry/directory.h"
 #include "segment/heap.h"
@@ -45,10 +46,7 @@ static void after_fork_in_child(void)
 	idle = 0;
 }
 
-static void register_fork_handler(void)
-{
-	pthread_atfork(NULL, NULL, after_fork_in_child);
-}
+static const struct av_fork_handlers fork_handlers = {.child = after_fork_in_child};
 
 static uint64_t my_pidns(void)
 {
@@ -199,13 +197,12 @@ static void table_add(struct av_seg *seg)
 
 struct av_seg *av_seg_create(const struct av_device *dev, uint32_t origin)
 {
-	static pthread_once_t once = PTHREAD_ONCE_INIT;
 	struct av_seg *seg;
 	uint32_t ref;
 	int fd = av_dir_context_add(&ref);
 	int ret, port;
 
-	pthread_once(&once, register_fork_handler);
+	(void)av_fork_register(AV_FORK_SEGMENTS, &fork_handlers);
 	if (fd < 0) {
 		errno = -fd;
 		return NULL;

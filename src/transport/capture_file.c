@@ -8,6 +8,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/fork.h"
 #include "device/captures.h"
 #include "observe/log.h"
 #include "wire/frame.h"
@@ -49,17 +50,13 @@ static void after_fork_in_child(void)
 		close_file(&files[i]); /* they share their position with the parent's */
 }
 
-static void register_fork_handler(void)
-{
-	pthread_atfork(NULL, NULL, after_fork_in_child);
-}
+static const struct av_fork_handlers fork_handlers = {.child = after_fork_in_child};
 
 static void open_file(struct file *f, unsigned int number, uint32_t stamp)
 {
-	static pthread_once_t once = PTHREAD_ONCE_INIT;
 	struct av_capture_spec spec;
 
-	pthread_once(&once, register_fork_handler);
+	(void)av_fork_register(AV_FORK_CAPTURE_FILE, &fork_handlers);
 	close_file(f);
 	if (!av_capture_spec(number, stamp, &spec))
 		return;

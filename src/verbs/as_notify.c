@@ -54,17 +54,17 @@ AV_EXPORT int anyverbs_cq_wait(struct ibv_cq *ibv, const struct timespec *timeou
 	int err;
 
 	if (!av_ours(ibv->context))
-		return av_fail_errno(ENOSYS);
+		return av_fail_errno(AV_VERB_CQ_WAIT, ENOSYS);
 	cq = av_cq_find(ibv);
 	if (!cq)
-		return av_fail_errno(ENOENT);
+		return av_fail_errno(AV_VERB_CQ_WAIT, ENOENT);
 	if (av_context_of(ibv->context)->forked)
-		return av_fail_errno(EPERM);
+		return av_fail_errno(AV_VERB_CQ_WAIT, EPERM);
 	err = deadline(timeout, &until_ns);
 	if (err)
-		return av_fail_errno(err);
+		return av_fail_errno(AV_VERB_CQ_WAIT, err);
 	atomic_fetch_add(&cq->waiting, 1);
 	err = wait_for_event(cq, until_ns);
 	atomic_fetch_sub(&cq->waiting, 1);
-	return err ? av_fail_errno(err) : 0;
+	return err ? av_fail_errno(AV_VERB_CQ_WAIT, err) : 0;
 }

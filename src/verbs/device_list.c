@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/fork.h"
 #include "verbs/ibv_context.h"
 #include "preload/vsysfs.h"
 
@@ -28,10 +29,8 @@ static void after_fork_in_child(void)
 	pthread_mutex_init(&foreign_mutex, NULL);
 }
 
-static void prepare_forks(void)
-{
-	pthread_atfork(before_fork, after_fork_in_parent, after_fork_in_child);
-}
+static const struct av_fork_handlers fork_handlers = {before_fork, after_fork_in_parent,
+						      after_fork_in_child};
 
 static void free_foreign(struct ibv_device **list)
 {
@@ -45,13 +44,12 @@ static void free_foreign(struct ibv_device **list)
  * our devices there, without a driver. */
 static struct ibv_device **foreign_list(int *count)
 {
-	static pthread_once_t prepared = PTHREAD_ONCE_INIT;
 	struct ibv_device **(*next)(int *) = av_next("ibv_get_device_list", "IBVERBS_1.1");
 	struct ibv_device **devices = NULL;
 
 	*count = 0;
 	if (next) {
-		pthread_once(&prepared, prepare_forks);
+		(void)av_fork_register(AV_FORK_DEVICE_LIST, &fork_handlers);
 		pthread_mutex_lock(&foreign_mutex);
 		av_vsysfs_suspend(true);
 		devices = next(count);
@@ -84,7 +82,7 @@ AV_EXPORT struct ibv_device **ibv_get_device_list(int *num_devices)
 
 	if (!all) {
 		free_foreign(theirs);
-		return av_fail_null(ENOMEM);
+		return av_fail_null(AV_VERB_GET_DEVICE_LIST, ENOMEM);
 	}
 	for (unsigned int i = 0; i < ours; i++)
 		all[i] = &devices[i]->ibv;

@@ -29,7 +29,8 @@ void *av_next(const char *name, const char *version);
 
 /*
  * A call of a verb that the library behind us may be too old to have; @missing: the value then.
- * AV_NEXT_OR(av_fail_null(EOPNOTSUPP), ibv_alloc_dmah, "IBVERBS_1.15", context, attr)
+ * AV_NEXT_OR(av_fail_null(AV_VERB_ALLOC_DMAH, EOPNOTSUPP), ibv_alloc_dmah, "IBVERBS_1.15", context,
+ * attr)
  */
 #define AV_NEXT_OR(missing, name, version, ...)                    \
 	({                                                         \

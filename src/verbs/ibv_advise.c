@@ -99,5 +99,5 @@ int av_advise_mr(struct ibv_pd *ibv, enum ibv_advise_mr_advice advice, uint32_t 
 		err = check_call(pd, advice, flags, count);
 	if (err == 0)
 		err = advise(ctx, pd, advice, flags & IBV_ADVISE_MR_FLAG_FLUSH, sge, count);
-	return err ? av_fail_errno(err) : 0;
+	return err ? av_fail_errno(AV_VERB_ADVISE_MR, err) : 0;
 }

@@ -66,10 +66,10 @@ static struct ibv_ah *create_ah(struct av_context *ctx, struct ibv_pd *ibv_pd,
 	if (err == 0 && !ctx->forked)
 		err = av_verb_err(ctx, AV_FAIL_CREATE_AH);
 	if (err)
-		return av_fail_null(err);
+		return av_fail_null(AV_VERB_CREATE_AH, err);
 	ah = calloc(1, sizeof(*ah));
 	if (!ah)
-		return av_fail_null(ENOMEM);
+		return av_fail_null(AV_VERB_CREATE_AH, ENOMEM);
 	ah->pd = pd;
 	ah->attr = *attr;
 	ah->ibv.context = ibv_pd->context;
@@ -98,7 +98,7 @@ AV_EXPORT int ibv_destroy_ah(struct ibv_ah *ibv)
 		return AV_NEXT(ibv_destroy_ah, "IBVERBS_1.1")(ibv);
 	ah = ah_find(ibv);
 	if (!ah)
-		return av_fail_errno(ENOENT);
+		return av_fail_errno(AV_VERB_DESTROY_AH, ENOENT);
 	av_handles_remove(&av_context_of(ibv->context)->ahs, ibv->handle);
 	av_pd_release(ah->pd);
 	free(ah);
@@ -151,7 +151,7 @@ AV_EXPORT int ibv_init_ah_from_wc(struct ibv_context *context, uint8_t port, str
 	if (!av_ours(context))
 		return AV_NEXT(ibv_init_ah_from_wc, "IBVERBS_1.1")(context, port, wc, grh, attr);
 	err = init_from_wc(av_context_of(context), port, wc, grh, attr);
-	return err ? av_fail_errno(err) : 0;
+	return err ? av_fail_errno(AV_VERB_INIT_AH_FROM_WC, err) : 0;
 }
 
 AV_EXPORT struct ibv_ah *ibv_create_ah_from_wc(struct ibv_pd *pd, struct ibv_wc *wc,

@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "base/checked.h"
+#include "base/fork.h"
 
 struct buf {
 	struct buf *next;
@@ -20,7 +21,6 @@ struct buf {
 
 static struct buf *bufs; /* guarded by mutex */
 static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
-static pthread_once_t fork_once = PTHREAD_ONCE_INIT;
 
 /* A child has the buffers, too, and a list that no other thread was changing. */
 static void before_fork(void)
@@ -28,15 +28,18 @@ static void before_fork(void)
 	pthread_mutex_lock(&mutex);
 }
 
-static void after_fork(void)
+static void after_fork_in_parent(void)
 {
 	pthread_mutex_unlock(&mutex);
 }
 
-static void prepare_for_fork(void)
+static void after_fork_in_child(void)
 {
-	pthread_atfork(before_fork, after_fork, after_fork);
+	pthread_mutex_init(&mutex, NULL);
 }
+
+static const struct av_fork_handlers fork_handlers = {before_fork, after_fork_in_parent,
+						      after_fork_in_child};
 
 /* The link that leads to the buffer of that handle, or to the list's end. With mutex. */
 static struct buf **link_to(const struct ibv_buf *handle)
@@ -92,19 +95,19 @@ AV_EXPORT void *ibv_alloc_buf(struct ibv_pd *pd, size_t size, struct ibv_buf **h
 	int err;
 
 	if (!av_ours(pd->context))
-		return AV_NEXT_OR(av_fail_null(EOPNOTSUPP), ibv_alloc_buf, "IBVERBS_1.17", pd, size,
-				  handle);
+		return AV_NEXT_OR(av_fail_null(AV_VERB_ALLOC_BUF, EOPNOTSUPP), ibv_alloc_buf,
+				  "IBVERBS_1.17", pd, size, handle);
 	buf = malloc(sizeof(*buf));
 	if (!buf)
-		return av_fail_null(ENOMEM);
+		return av_fail_null(AV_VERB_ALLOC_BUF, ENOMEM);
 	err = posix_memalign(&buf->addr, (size_t)sysconf(_SC_PAGESIZE), size);
 	if (err) {
 		free(buf);
-		return av_fail_null(err);
+		return av_fail_null(AV_VERB_ALLOC_BUF, err);
 	}
 	buf->pd = pd;
 	buf->size = size;
-	pthread_once(&fork_once, prepare_for_fork);
+	(void)av_fork_register(AV_FORK_BUFFERS, &fork_handlers);
 	pthread_mutex_lock(&mutex);
 	buf->next = bufs;
 	bufs = buf;
@@ -129,6 +132,7 @@ AV_EXPORT void ibv_free_buf(struct ibv_buf *handle)
 AV_EXPORT int ibv_export_buf_dmabuf_fd(struct ibv_buf *handle)
 {
 	if (is_ours(handle))
-		return av_fail_fd(ENODATA);
-	return AV_NEXT_OR(av_fail_fd(EOPNOTSUPP), ibv_export_buf_dmabuf_fd, "IBVERBS_1.18", handle);
+		return av_fail_fd(AV_VERB_EXPORT_BUF_DMABUF_FD, ENODATA);
+	return AV_NEXT_OR(av_fail_fd(AV_VERB_EXPORT_BUF_DMABUF_FD, EOPNOTSUPP),
+			  ibv_export_buf_dmabuf_fd, "IBVERBS_1.18", handle);
 }

@@ -35,10 +35,10 @@ AV_EXPORT struct ibv_comp_channel *ibv_create_comp_channel(struct ibv_context *c
 	ctx = av_context_of(context);
 	err = ctx->forked ? 0 : av_verb_err(ctx, AV_FAIL_CREATE_COMP_CHANNEL);
 	if (err)
-		return av_fail_null(err);
+		return av_fail_null(AV_VERB_CREATE_COMP_CHANNEL, err);
 	channel = calloc(1, sizeof(*channel));
 	if (!channel)
-		return av_fail_null(ENOMEM);
+		return av_fail_null(AV_VERB_CREATE_COMP_CHANNEL, ENOMEM);
 	channel->doorbell = ctx->forked ? 0 : av_handles_add(&ctx->channels, channel, MAX_CHANNELS);
 	if (channel->doorbell)
 		fd = av_doorbell_create(ctx->seg, channel->doorbell);
@@ -46,7 +46,7 @@ AV_EXPORT struct ibv_comp_channel *ibv_create_comp_channel(struct ibv_context *c
 		if (channel->doorbell)
 			av_handles_remove(&ctx->channels, channel->doorbell);
 		free(channel);
-		return av_fail_null(-fd);
+		return av_fail_null(AV_VERB_CREATE_COMP_CHANNEL, -fd);
 	}
 	pthread_mutex_init(&channel->mutex, NULL);
 	channel->ibv.context = context;
@@ -66,13 +66,13 @@ AV_EXPORT int ibv_destroy_comp_channel(struct ibv_comp_channel *ibv)
 	ctx = av_context_of(ibv->context);
 	channel = channel_find(ibv);
 	if (!channel)
-		return av_fail_errno(ENOENT);
+		return av_fail_errno(AV_VERB_DESTROY_COMP_CHANNEL, ENOENT);
 	pthread_mutex_lock(&ctx->verbs.context.mutex);
 	busy = ibv->refcnt;
 	pthread_mutex_unlock(&ctx->verbs.context.mutex);
 	if (busy)
-		return av_misuse_busy(ctx, "completion channel", channel->doorbell,
-				      channel->made_at);
+		return av_misuse_busy(AV_VERB_DESTROY_COMP_CHANNEL, ctx, "completion channel",
+				      channel->doorbell, channel->made_at);
 	if (!ctx->forked)
 		av_doorbell_remove(ctx->seg, channel->doorbell);
 	close(ibv->fd);

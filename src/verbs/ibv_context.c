@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
+#include "base/fork.h"
 #include "verbs/environment.h"
 #include "verbs/ibv_mr.h"
 #include "registry/directory.h"
@@ -45,16 +46,11 @@ static void after_fork_in_child(void)
 	}
 }
 
-static void register_fork_handler(void)
-{
-	pthread_atfork(NULL, NULL, after_fork_in_child);
-}
+static const struct av_fork_handlers fork_handlers = {.child = after_fork_in_child};
 
 static void list_add(struct av_context *ctx)
 {
-	static pthread_once_t once = PTHREAD_ONCE_INIT;
-
-	pthread_once(&once, register_fork_handler);
+	(void)av_fork_register(AV_FORK_CONTEXTS, &fork_handlers);
 	pthread_mutex_lock(&list_mutex);
 	ctx->next = list;
 	list = ctx;
@@ -183,11 +179,11 @@ struct ibv_context *av_context_open(struct av_device *dev, uint32_t origin)
 	int err;
 
 	if (!ctx)
-		return av_fail_null(ENOMEM);
+		return av_fail_null(AV_VERB_OPEN_DEVICE, ENOMEM);
 	err = -av_dir_join();
 	if (err) {
 		free(ctx);
-		return av_fail_null(err);
+		return av_fail_null(AV_VERB_OPEN_DEVICE, err);
 	}
 	av_diag_device(dev->ibv.name);
 	ctx->dev = dev;
@@ -197,7 +193,7 @@ struct ibv_context *av_context_open(struct av_device *dev, uint32_t origin)
 	if (err) {
 		av_dir_leave();
 		free_context(ctx);
-		return av_fail_null(err);
+		return av_fail_null(AV_VERB_OPEN_DEVICE, err);
 	}
 	list_add(ctx);
 	return &ctx->verbs.context;

@@ -189,27 +189,22 @@ static inline struct av_qp *av_qp_find(const struct ibv_qp *qp)
 
 /*
  * The ways in which verbs report a failure; each leaves a record (observe/diagnosis.h), with the
- * check that said no if that was av_refuse(). By the name of the function that fails it is known
- * which verb that is.
+ * check that said no if that was av_refuse().
  */
-#define av_fail_errno(err) av_fail_errno_of(__func__, err)
-#define av_fail_null(err)  av_fail_null_of(__func__, err)
-#define av_fail_fd(err)	   av_fail_fd_of(__func__, err)
-
-static inline int av_fail_errno_of(const char *function, int err)
+static inline int av_fail_errno(enum av_verb verb, int err)
 {
-	return errno = av_refused(function, err);
+	return errno = av_refused(verb, err);
 }
 
-static inline void *av_fail_null_of(const char *function, int err)
+static inline void *av_fail_null(enum av_verb verb, int err)
 {
-	errno = av_refused(function, err);
+	errno = av_refused(verb, err);
 	return NULL;
 }
 
-static inline int av_fail_fd_of(const char *function, int err)
+static inline int av_fail_fd(enum av_verb verb, int err)
 {
-	errno = av_refused(function, err);
+	errno = av_refused(verb, err);
 	return -1;
 }
 
@@ -252,8 +247,9 @@ int av_req_notify_cq(struct ibv_cq *cq, int solicited_only);
 int av_modify_cq(struct ibv_cq *cq, struct ibv_modify_cq_attr *attr);
 int av_post_send(struct ibv_qp *qp, struct ibv_send_wr *wr, struct ibv_send_wr **bad_wr);
 
-/* av_post_send() of requests that the library made of others: av_sq_post() with @translated. */
-int av_post_translated(struct ibv_qp *qp, struct ibv_send_wr *wr, struct ibv_send_wr **bad_wr);
+/* av_post_send() of requests that the library made of others: av_sq_post() with @operands. */
+int av_post_translated(struct ibv_qp *qp, struct ibv_send_wr *wr, struct ibv_send_wr **bad_wr,
+		       const struct av_atomic *operands);
 
 /* One request that plain verbs do not have. Return: 0, EINVAL (state, list too long for the queue),
  * ENOMEM (full) */

@@ -195,9 +195,10 @@ struct ibv_cq_ex *av_create_cq_ex(struct ibv_context *context, struct ibv_cq_ini
 	int err = check_attr(context, attr);
 
 	if (err)
-		return av_fail_null(err);
+		return av_fail_null(AV_VERB_CREATE_CQ_EX, err);
 	if (attr->cqe > INT32_MAX || attr->comp_vector > INT32_MAX)
-		return av_fail_null(av_refuse(EINVAL, AV_CHECK_CQ_SIZE, attr->cqe, INT32_MAX));
+		return av_fail_null(AV_VERB_CREATE_CQ_EX,
+				    av_refuse(EINVAL, AV_CHECK_CQ_SIZE, attr->cqe, INT32_MAX));
 	ibv = av_cq_create(av_context_of(context), (int)attr->cqe, attr->cq_context, attr->channel,
 			   (int)attr->comp_vector);
 	if (!ibv)
@@ -217,7 +218,7 @@ struct ibv_cq_ex *av_create_cq_ex(struct ibv_context *context, struct ibv_cq_ini
 int av_query_rt_values(struct ibv_context *context, struct ibv_values_ex *values)
 {
 	if (values->comp_mask & ~(uint32_t)IBV_VALUES_MASK_RAW_CLOCK)
-		return av_fail_errno(EINVAL);
+		return av_fail_errno(AV_VERB_QUERY_RT_VALUES_EX, EINVAL);
 	if (values->comp_mask & IBV_VALUES_MASK_RAW_CLOCK) {
 		values->raw_clock.tv_sec = 0;
 		values->raw_clock.tv_nsec = (long)av_now_ns();

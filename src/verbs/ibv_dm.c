@@ -78,7 +78,7 @@ static int memcpy_to_dm(struct ibv_dm *ibv, uint64_t offset, const void *host, s
 
 	if (err == 0 && av_copy(bytes_at(dm, offset), host, length) != AV_COPY_OK)
 		err = EFAULT;
-	return err ? av_fail_errno(err) : 0;
+	return err ? av_fail_errno(AV_VERB_MEMCPY_TO_DM, err) : 0;
 }
 
 static int memcpy_from_dm(void *host, struct ibv_dm *ibv, uint64_t offset, size_t length)
@@ -88,7 +88,7 @@ static int memcpy_from_dm(void *host, struct ibv_dm *ibv, uint64_t offset, size_
 
 	if (err == 0 && av_copy(host, bytes_at(dm, offset), length) != AV_COPY_OK)
 		err = EFAULT;
-	return err ? av_fail_errno(err) : 0;
+	return err ? av_fail_errno(AV_VERB_MEMCPY_FROM_DM, err) : 0;
 }
 
 static int check_alloc(const struct ibv_alloc_dm_attr *attr)
@@ -133,7 +133,8 @@ static struct ibv_dm *publish_dm(struct av_context *ctx, struct av_dm *dm, uint3
 	dm->ibv.handle = handle;
 	dm->exp.context = dm->ibv.context;
 	dm->exp.handle = handle;
-	return av_table_set(&ctx->dms, handle, dm) ? av_fail_null(ENOMEM) : &dm->ibv;
+	return av_table_set(&ctx->dms, handle, dm) ? av_fail_null(AV_VERB_ALLOC_DM, ENOMEM)
+						   : &dm->ibv;
 }
 
 /* An entry in the table of keys, for whoever imports it. Return: its index, or 0. */
@@ -159,12 +160,12 @@ static struct ibv_dm *create_dm(struct av_context *ctx, struct av_seg *seg,
 	int err;
 
 	if (!dm)
-		return av_fail_null(ENOMEM);
+		return av_fail_null(AV_VERB_ALLOC_DM, ENOMEM);
 	dm->seg = seg;
 	err = take_memory(dm, attr);
 	if (err) {
 		free(dm);
-		return av_fail_null(err);
+		return av_fail_null(AV_VERB_ALLOC_DM, err);
 	}
 	dm->ibv.handle = announce(dm);
 	if (dm->ibv.handle && publish_dm(ctx, dm, dm->ibv.handle))
@@ -173,7 +174,7 @@ static struct ibv_dm *create_dm(struct av_context *ctx, struct av_seg *seg,
 		withdraw(dm);
 	give_memory(dm);
 	free(dm);
-	return av_fail_null(ENOMEM);
+	return av_fail_null(AV_VERB_ALLOC_DM, ENOMEM);
 }
 
 struct ibv_dm *av_dm_import(struct av_context *ctx, uint32_t handle)
@@ -184,12 +185,12 @@ struct ibv_dm *av_dm_import(struct av_context *ctx, uint32_t handle)
 
 	if (!k || k->kind != AV_KEY_DM_BLOCK || !atomic_load(&k->key) ||
 	    !av_seg_at(origin, k->addr, k->length))
-		return av_fail_null(ENOENT);
+		return av_fail_null(AV_VERB_IMPORT_DM, ENOENT);
 	if (av_table_get(&ctx->dms, handle))
-		return av_fail_null(EBUSY);
+		return av_fail_null(AV_VERB_IMPORT_DM, EBUSY);
 	dm = calloc(1, sizeof(*dm));
 	if (!dm)
-		return av_fail_null(ENOMEM);
+		return av_fail_null(AV_VERB_IMPORT_DM, ENOMEM);
 	dm->imported = true;
 	dm->seg = origin;
 	dm->offset = k->addr;
@@ -221,7 +222,7 @@ struct ibv_dm *av_alloc_dm(struct ibv_context *context, struct ibv_alloc_dm_attr
 	if (err == 0 && !ctx->forked)
 		err = av_verb_err(ctx, AV_FAIL_ALLOC_DM);
 	if (err)
-		return av_fail_null(err);
+		return av_fail_null(AV_VERB_ALLOC_DM, err);
 	seg = av_context_memory(ctx);
 	if (!seg)
 		return NULL;
@@ -235,9 +236,9 @@ int av_free_dm(struct ibv_dm *ibv)
 	struct av_dm *dm = dm_find(ibv);
 
 	if (!dm)
-		return av_fail_errno(ENOENT);
+		return av_fail_errno(AV_VERB_FREE_DM, ENOENT);
 	if (atomic_load(&dm->users))
-		return av_misuse_busy(ctx, "DM", ibv->handle, NULL);
+		return av_misuse_busy(AV_VERB_FREE_DM, ctx, "DM", ibv->handle, NULL);
 	av_table_clear(&ctx->dms, ibv->handle);
 	if (!dm->imported && (!ctx->forked || dm->seg == ctx->child_seg)) {
 		withdraw(dm);
@@ -283,7 +284,7 @@ struct ibv_mr *av_reg_dm_mr(struct ibv_pd *pd, struct ibv_dm *ibv, uint64_t offs
 	int err = check_register(dm, offset, length, access);
 
 	if (err)
-		return av_fail_null(err);
+		return av_fail_null(AV_VERB_REG_DM_MR, err);
 	what.addr = dm->offset + offset;
 	what.in_origin = dm->imported;
 	mr = av_mr_publish(pd, &what, NULL, dm);

@@ -66,7 +66,7 @@ struct ibv_mr *av_mr_publish(struct ibv_pd *ibv_pd, struct av_key *what, void *a
 	mr = pd ? calloc(1, sizeof(*mr)) : NULL;
 	if (!mr) {
 		av_adopt_end(ctx->seg, what->adopted);
-		return av_fail_null(pd ? ENOMEM : ENOENT);
+		return av_fail_null(AV_VERB_REG_MR, pd ? ENOMEM : ENOENT);
 	}
 	what->pd = av_pd_id(pd);
 	mr->pd = pd;
@@ -81,7 +81,7 @@ struct ibv_mr *av_mr_publish(struct ibv_pd *ibv_pd, struct av_key *what, void *a
 	if (publish(ctx, mr, what)) {
 		av_adopt_end(ctx->seg, mr->adopted);
 		free(mr);
-		return av_fail_null(ENOMEM);
+		return av_fail_null(AV_VERB_REG_MR, ENOMEM);
 	}
 	av_pd_hold(pd);
 	return &mr->ibv;
@@ -124,23 +124,23 @@ struct ibv_mr *av_reg_mr(struct ibv_pd *pd, void *addr, size_t length, uint64_t 
 	int err;
 
 	if (!av_pd_find(pd))
-		return av_fail_null(ENOENT);
+		return av_fail_null(AV_VERB_REG_MR, ENOENT);
 	err = av_verb_err(ctx, AV_FAIL_REG_MR);
 	if (err)
-		return av_fail_null(err);
+		return av_fail_null(AV_VERB_REG_MR, err);
 	if (length > ctx->dev->attr.max_mr_size)
-		return av_fail_null(
-			av_refuse(EINVAL, AV_CHECK_MR_LENGTH, length, ctx->dev->attr.max_mr_size));
+		return av_fail_null(AV_VERB_REG_MR, av_refuse(EINVAL, AV_CHECK_MR_LENGTH, length,
+							      ctx->dev->attr.max_mr_size));
 	err = av_region_prepare(ctx->seg, &req, &what);
 	if (err)
-		return av_fail_null(err);
+		return av_fail_null(AV_VERB_REG_MR, err);
 	if (what.kind == AV_KEY_ODP && av_odp_has_table(ctx->seg))
 		av_odp_watch(ctx->seg);
 	if (what.kind == AV_KEY_REGION)
 		err = av_fork_guard((uintptr_t)addr, length);
 	if (err) {
 		av_adopt_end(ctx->seg, what.adopted);
-		return av_fail_null(err);
+		return av_fail_null(AV_VERB_REG_MR, err);
 	}
 	mr = av_mr_publish(pd, &what, addr, NULL);
 	if (!mr) {
@@ -193,7 +193,8 @@ struct ibv_mr *av_alloc_null_mr(struct ibv_pd *pd)
 
 	int err = av_verb_err(av_context_of(pd->context), AV_FAIL_ALLOC_NULL_MR);
 
-	return err ? av_fail_null(err) : av_mr_publish(pd, &what, NULL, NULL);
+	return err ? av_fail_null(AV_VERB_ALLOC_NULL_MR, err)
+		   : av_mr_publish(pd, &what, NULL, NULL);
 }
 
 /* End the key. Return: 0 or EBUSY. */
@@ -244,7 +245,7 @@ AV_EXPORT int ibv_dereg_mr(struct ibv_mr *ibv)
 	ctx = av_context_of(ibv->context);
 	mr = av_mr_find(ibv);
 	if (!mr)
-		return av_fail_errno(ENOENT);
+		return av_fail_errno(AV_VERB_DEREG_MR, ENOENT);
 	if (av_misuse_on())
 		av_misuse_mr_ends(mr);
 	/* The handle goes first: when the key's index is free, another thread may be given it at
@@ -253,7 +254,7 @@ AV_EXPORT int ibv_dereg_mr(struct ibv_mr *ibv)
 	if (end_key(ctx, mr)) {
 		(void)!av_table_set(&ctx->mrs, av_mr_place(ibv->handle), mr);
 		(void)av_refuse(EBUSY, AV_CHECK_MR_WINDOWS, 0, 0);
-		return av_misuse_busy(ctx, "MR", ibv->lkey, mr->made_at);
+		return av_misuse_busy(AV_VERB_DEREG_MR, ctx, "MR", ibv->lkey, mr->made_at);
 	}
 	odp_end(ctx, mr);
 	if (is_fork_guarded(mr) && !ctx->forked)
@@ -462,7 +463,7 @@ static int move(struct av_context *ctx, struct av_mr *mr, const struct av_mr_cha
 	err = command(ctx, mr, c);
 	if (err) {
 		undone = av_fork_unguard((uintptr_t)c->addr, length);
-		(void)av_refused("av_mr_rereg", err);
+		(void)av_refused(AV_VERB_REREG_MR, err);
 		errno = err;
 		return undone ? IBV_REREG_MR_ERR_CMD_AND_DO_FORK_NEW : IBV_REREG_MR_ERR_CMD;
 	}
@@ -480,8 +481,8 @@ int av_mr_rereg(struct ibv_mr *ibv, const struct av_mr_change *c)
 	int err;
 
 	if (bad_input(mr, c)) {
-		(void)av_fail_errno(
-			av_refuse(EINVAL, AV_CHECK_REREG_INPUT, (uint32_t)c->flags, c->access));
+		(void)av_fail_errno(AV_VERB_REREG_MR, av_refuse(EINVAL, AV_CHECK_REREG_INPUT,
+								(uint32_t)c->flags, c->access));
 		return IBV_REREG_MR_ERR_INPUT;
 	}
 	if (mr && (is_fork_guarded(mr) || mr->sort == AV_MR_ALLOCATED) &&
@@ -490,7 +491,7 @@ int av_mr_rereg(struct ibv_mr *ibv, const struct av_mr_change *c)
 	err = command(ctx, mr, c);
 	if (err == 0)
 		return 0;
-	(void)av_fail_errno(err);
+	(void)av_fail_errno(AV_VERB_REREG_MR, err);
 	return IBV_REREG_MR_ERR_CMD;
 }
 

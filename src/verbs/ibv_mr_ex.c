@@ -26,7 +26,7 @@ static struct ibv_mr *reg_ex(struct ibv_pd *pd, const struct av_mr_init_attr *at
 	if (!err && (mask & AV_REG_MR_BUF))
 		err = av_buf_check(pd, attr->buf, attr->addr, attr->length);
 	if (err)
-		return av_fail_null(err);
+		return av_fail_null(AV_VERB_REG_MR_EX, err);
 	if (mask & AV_REG_MR_FD)
 		return ibv_reg_dmabuf_mr(pd, attr->fd_offset, attr->length, attr->iova, attr->fd,
 					 attr->access);
@@ -38,8 +38,8 @@ static struct ibv_mr *reg_ex(struct ibv_pd *pd, const struct av_mr_init_attr *at
 AV_EXPORT struct ibv_mr *ibv_reg_mr_ex(struct ibv_pd *pd, struct ibv_mr_init_attr *attr)
 {
 	if (!av_ours(pd->context))
-		return AV_NEXT_OR(av_fail_null(EOPNOTSUPP), ibv_reg_mr_ex, "IBVERBS_1.15", pd,
-				  attr);
+		return AV_NEXT_OR(av_fail_null(AV_VERB_REG_MR_EX, EOPNOTSUPP), ibv_reg_mr_ex,
+				  "IBVERBS_1.15", pd, attr);
 	return reg_ex(pd, (const struct av_mr_init_attr *)(const void *)attr);
 }
 
@@ -55,7 +55,7 @@ AV_EXPORT struct ibv_mr *ibv_reg_buf_mr(struct ibv_pd *pd, struct ibv_buf *buf, 
 	};
 
 	if (!av_ours(pd->context))
-		return AV_NEXT_OR(av_fail_null(EOPNOTSUPP), ibv_reg_buf_mr, "IBVERBS_1.17", pd, buf,
-				  addr, length, access);
+		return AV_NEXT_OR(av_fail_null(AV_VERB_REG_BUF_MR, EOPNOTSUPP), ibv_reg_buf_mr,
+				  "IBVERBS_1.17", pd, buf, addr, length, access);
 	return reg_ex(pd, &attr);
 }

@@ -37,13 +37,13 @@ struct ibv_pd *av_pd_import(struct av_context *ctx, uint32_t handle)
 
 	if (!origin || handle == 0 || handle > AV_MAX_PD ||
 	    !(atomic_load(&origin->head->pds[handle / 64]) & 1ull << (handle % 64)))
-		return av_fail_null(ENOENT);
+		return av_fail_null(AV_VERB_IMPORT_PD, ENOENT);
 	if (av_table_get(&ctx->pds.table, handle))
-		return av_fail_null(EBUSY);
+		return av_fail_null(AV_VERB_IMPORT_PD, EBUSY);
 	pd = calloc(1, sizeof(*pd));
 	if (!pd || av_table_set(&ctx->pds.table, handle, pd)) {
 		free(pd);
-		return av_fail_null(ENOMEM);
+		return av_fail_null(AV_VERB_IMPORT_PD, ENOMEM);
 	}
 	pd->imported = true;
 	pd->ibv.context = &ctx->verbs.context;
@@ -73,10 +73,10 @@ static struct ibv_pd *create_pd(struct av_context *ctx, struct av_pd *contains, 
 	struct av_pd *pd;
 
 	if (err)
-		return av_fail_null(err);
+		return av_fail_null(AV_VERB_ALLOC_PD, err);
 	pd = calloc(1, sizeof(*pd));
 	if (!pd)
-		return av_fail_null(ENOMEM);
+		return av_fail_null(AV_VERB_ALLOC_PD, ENOMEM);
 	pd->ibv.context = &ctx->verbs.context;
 	pd->contains = contains;
 	pd->td = td;
@@ -109,9 +109,10 @@ AV_EXPORT int ibv_dealloc_pd(struct ibv_pd *ibv)
 		return AV_NEXT(ibv_dealloc_pd, "IBVERBS_1.1")(ibv);
 	pd = av_pd_find(ibv);
 	if (!pd)
-		return av_fail_errno(ENOENT);
+		return av_fail_errno(AV_VERB_DEALLOC_PD, ENOENT);
 	if (atomic_load(&pd->users))
-		return av_misuse_busy(av_context_of(ibv->context), "PD", ibv->handle, pd->made_at);
+		return av_misuse_busy(AV_VERB_DEALLOC_PD, av_context_of(ibv->context), "PD",
+				      ibv->handle, pd->made_at);
 	if (pd->imported) {
 		av_pd_forget(pd);
 		return 0;
@@ -146,13 +147,13 @@ struct ibv_td *av_alloc_td(struct ibv_context *context, struct ibv_td_init_attr 
 	int err;
 
 	if (attr->comp_mask)
-		return av_fail_null(EINVAL);
+		return av_fail_null(AV_VERB_ALLOC_TD, EINVAL);
 	err = ctx->forked ? 0 : av_verb_err(ctx, AV_FAIL_ALLOC_TD);
 	if (err)
-		return av_fail_null(err);
+		return av_fail_null(AV_VERB_ALLOC_TD, err);
 	td = calloc(1, sizeof(*td));
 	if (!td)
-		return av_fail_null(ENOMEM);
+		return av_fail_null(AV_VERB_ALLOC_TD, ENOMEM);
 	td->ibv.context = context;
 	td->handle = av_handles_add(&ctx->tds, td, (uint32_t)ctx->dev->attr.max_pd);
 	if (!td->handle) {
@@ -167,9 +168,10 @@ int av_dealloc_td(struct ibv_td *ibv)
 	struct av_td *td = td_find(ibv);
 
 	if (!td)
-		return av_fail_errno(ENOENT);
+		return av_fail_errno(AV_VERB_DEALLOC_TD, ENOENT);
 	if (atomic_load(&td->users))
-		return av_misuse_busy(av_context_of(ibv->context), "TD", td->handle, NULL);
+		return av_misuse_busy(AV_VERB_DEALLOC_TD, av_context_of(ibv->context), "TD",
+				      td->handle, NULL);
 	av_handles_remove(&av_context_of(ibv->context)->tds, td->handle);
 	free(td);
 	return 0;
@@ -184,6 +186,6 @@ struct ibv_pd *av_alloc_parent_domain(struct ibv_context *context,
 	struct av_td *td = attr->td && attr->td->context == context ? td_find(attr->td) : NULL;
 
 	if (!pd || pd->contains || (attr->td && !td) || (attr->comp_mask & ~known))
-		return av_fail_null(EINVAL);
+		return av_fail_null(AV_VERB_ALLOC_PARENT_DOMAIN, EINVAL);
 	return AV_MADE_HERE(struct av_pd, create_pd(av_context_of(context), pd, td));
 }

@@ -235,10 +235,10 @@ struct ibv_qp *av_qp_create(struct av_context *ctx, struct ibv_pd *pd, struct ib
 	uint32_t index;
 
 	if (err)
-		return av_fail_null(err);
+		return av_fail_null(AV_VERB_CREATE_QP, err);
 	qp = calloc(1, sizeof(*qp));
 	if (!qp)
-		return av_fail_null(ENOMEM);
+		return av_fail_null(AV_VERB_CREATE_QP, ENOMEM);
 	resolve(ctx, qp, pd, xrcd, attr);
 	extra = extra ? extra : &none;
 	extra->inline_recv = grant_inline(qp, attr, extra->inline_recv);
@@ -247,7 +247,7 @@ struct ibv_qp *av_qp_create(struct av_context *ctx, struct ibv_pd *pd, struct ib
 		if (index)
 			av_qp_fini(ctx->seg, index);
 		free(qp);
-		return av_fail_null(ENOMEM);
+		return av_fail_null(AV_VERB_CREATE_QP, ENOMEM);
 	}
 	hold(qp, 1);
 	init_public(ctx, qp, pd, attr, index);
@@ -289,7 +289,7 @@ static struct ibv_qp *publish_opened(struct av_context *ctx, struct av_qp *qp,
 	if (av_table_get(&ctx->qps, handle) || av_table_set(&ctx->qps, handle, qp)) {
 		av_seg_put(qp->end.seg);
 		free(qp);
-		return av_fail_null(ENOMEM);
+		return av_fail_null(AV_VERB_OPEN_QP, ENOMEM);
 	}
 	hold(qp, 1);
 	init_public(ctx, qp, NULL, &init, handle);
@@ -307,9 +307,9 @@ AV_EXPORT int ibv_destroy_qp(struct ibv_qp *ibv)
 	ctx = av_context_of(ibv->context);
 	qp = av_qp_find(ibv);
 	if (!qp)
-		return av_fail_errno(ENOENT);
+		return av_fail_errno(AV_VERB_DESTROY_QP, ENOENT);
 	if (atomic_load(&qp->groups))
-		return av_misuse_busy(ctx, "QP", ibv->qp_num, qp->made_at);
+		return av_misuse_busy(AV_VERB_DESTROY_QP, ctx, "QP", ibv->qp_num, qp->made_at);
 	if (av_misuse_on())
 		av_misuse_qp_ends(qp);
 	av_unlist(ctx, &ctx->qps, ibv->handle);
@@ -349,10 +349,10 @@ AV_EXPORT int ibv_query_qp(struct ibv_qp *ibv, struct ibv_qp_attr *attr, int att
 		return AV_NEXT(ibv_query_qp, "IBVERBS_1.1")(ibv, attr, attr_mask, init);
 	qp = av_qp_find(ibv);
 	if (!qp)
-		return av_fail_errno(ENOENT);
+		return av_fail_errno(AV_VERB_QUERY_QP, ENOENT);
 	err = av_context_err(av_context_of(ibv->context));
 	if (err)
-		return av_fail_errno(err);
+		return av_fail_errno(AV_VERB_QUERY_QP, err);
 	av_qp_quiesce(&qp->end); /* whole values, not halves of a change */
 	*attr = qp->end.qp->attr;
 	av_qp_resume(&qp->end);
@@ -397,13 +397,13 @@ struct ibv_qp *av_open_qp(struct ibv_context *context, struct ibv_qp_open_attr *
 	struct av_qp *qp;
 
 	if ((attr->comp_mask & needed) != needed || attr->qp_type != IBV_QPT_XRC_RECV)
-		return av_fail_null(EINVAL);
+		return av_fail_null(AV_VERB_OPEN_QP, EINVAL);
 	xrcd = av_xrcd_find(ctx, attr->xrcd);
 	if (!xrcd)
-		return av_fail_null(EINVAL);
+		return av_fail_null(AV_VERB_OPEN_QP, EINVAL);
 	qp = calloc(1, sizeof(*qp));
 	if (!qp)
-		return av_fail_null(ENOMEM);
+		return av_fail_null(AV_VERB_OPEN_QP, ENOMEM);
 	location = av_dir_qpn_find(attr->qp_num);
 	qp->opened = true;
 	qp->xrcd = xrcd;
@@ -413,7 +413,7 @@ struct ibv_qp *av_open_qp(struct ibv_context *context, struct ibv_qp_open_attr *
 	    qp->end.qp->xrcd != xrcd->number || qp->end.qp->type != IBV_QPT_XRC_RECV) {
 		av_seg_put(qp->end.seg);
 		free(qp);
-		return av_fail_null(ENOENT);
+		return av_fail_null(AV_VERB_OPEN_QP, ENOENT);
 	}
 	return publish_opened(ctx, qp, attr);
 }

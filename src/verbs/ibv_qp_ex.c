@@ -304,7 +304,7 @@ static int wr_complete(struct ibv_qp_ex *ex)
 				      qp->build.tail); /* the execution right: see av_drive() */
 	av_post_end(qp);
 	if (err)
-		return av_fail_errno(err);
+		return av_fail_errno(AV_VERB_WR_COMPLETE, err);
 	av_drive(&qp->end, &qp->peer);
 	return 0;
 }
@@ -374,13 +374,13 @@ struct ibv_qp *av_create_qp_ex(struct ibv_context *context, struct ibv_qp_init_a
 	int err = check_attr(attr);
 
 	if (err)
-		return av_fail_null(err);
+		return av_fail_null(AV_VERB_CREATE_QP_EX, err);
 	if (attr->comp_mask & IBV_QP_INIT_ATTR_PD)
 		pd = attr->pd;
 	if (attr->comp_mask & IBV_QP_INIT_ATTR_XRCD)
 		xrcd = attr->xrcd;
 	if ((pd && pd->context != context) || (xrcd && xrcd->context != context))
-		return av_fail_null(EINVAL);
+		return av_fail_null(AV_VERB_CREATE_QP_EX, EINVAL);
 	/* The first members are those of struct ibv_qp_init_attr. */
 	ibv = av_qp_create(av_context_of(context), pd, xrcd, (struct ibv_qp_init_attr *)attr, NULL);
 	if (!ibv)

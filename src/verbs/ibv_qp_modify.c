@@ -143,12 +143,12 @@ AV_EXPORT int ibv_modify_qp(struct ibv_qp *ibv, struct ibv_qp_attr *attr, int at
 	ctx = av_context_of(ibv->context);
 	qp = av_qp_find(ibv);
 	if (!qp)
-		return av_fail_errno(ENOENT);
+		return av_fail_errno(AV_VERB_MODIFY_QP, ENOENT);
 	err = av_verb_err(ctx, AV_FAIL_MODIFY_QP);
 	if (err == 0)
 		err = modify(ctx, qp, attr, av_qp_own_mask(ibv->qp_type, attr_mask));
 	if (err == 0)
 		return 0;
 	av_refuse_object(err, AV_OBJECT_QP, ibv->qp_num);
-	return av_fail_errno(err);
+	return av_fail_errno(AV_VERB_MODIFY_QP, err);
 }

@@ -28,13 +28,13 @@ static struct ibv_context *import_context(int fd, const struct av_seg_head *head
 	struct ibv_context *context;
 
 	if (!dev)
-		return av_fail_null(ENODEV);
+		return av_fail_null(AV_VERB_OPEN_DEVICE, ENODEV);
 	context = av_context_open(dev, head->ref);
 	if (!context)
 		return NULL;
 	if (!av_seg_origin(av_context_of(context)->seg)) {
 		av_context_close(av_context_of(context));
-		return av_fail_null(ENODEV);
+		return av_fail_null(AV_VERB_OPEN_DEVICE, ENODEV);
 	}
 	context->cmd_fd = fd; /* ours from now on */
 	return context;
@@ -47,7 +47,7 @@ AV_EXPORT struct ibv_context *ibv_import_device(int cmd_fd)
 	bool ours;
 
 	if (!head)
-		return av_fail_null(ENOMEM);
+		return av_fail_null(AV_VERB_IMPORT_DEVICE, ENOMEM);
 	head->device[sizeof(head->device) - 1] = '\0';
 	ours = read_head(cmd_fd, head);
 	if (ours)
@@ -97,10 +97,10 @@ static struct ibv_mr *import_mr(struct av_context *ctx, struct av_pd *pd, const 
 	struct av_mr *mr;
 
 	if (av_table_get(&ctx->mrs, av_mr_place(handle)))
-		return av_fail_null(EBUSY);
+		return av_fail_null(AV_VERB_IMPORT_MR, EBUSY);
 	mr = calloc(1, sizeof(*mr));
 	if (!mr)
-		return av_fail_null(ENOMEM);
+		return av_fail_null(AV_VERB_IMPORT_MR, ENOMEM);
 	mr->sort = AV_MR_IMPORTED;
 	mr->pd = pd;
 	mr->access = k->access;
@@ -111,7 +111,7 @@ static struct ibv_mr *import_mr(struct av_context *ctx, struct av_pd *pd, const 
 	mr->ibv.lkey = mr->ibv.rkey = atomic_load(&k->key);
 	if (av_table_set(&ctx->mrs, av_mr_place(handle), mr)) {
 		free(mr);
-		return av_fail_null(ENOMEM);
+		return av_fail_null(AV_VERB_IMPORT_MR, ENOMEM);
 	}
 	av_pd_hold(pd);
 	return &mr->ibv;
@@ -128,7 +128,7 @@ AV_EXPORT struct ibv_mr *ibv_import_mr(struct ibv_pd *ibv, uint32_t handle)
 	ctx = av_context_of(ibv->context);
 	pd = av_pd_find(ibv);
 	k = pd ? origin_region(ctx, pd, handle) : NULL;
-	return k ? import_mr(ctx, pd, k, handle) : av_fail_null(ENOENT);
+	return k ? import_mr(ctx, pd, k, handle) : av_fail_null(AV_VERB_IMPORT_MR, ENOENT);
 }
 
 AV_EXPORT void ibv_unimport_mr(struct ibv_mr *ibv)

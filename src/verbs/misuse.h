@@ -78,8 +78,8 @@ void av_misuse_still_used(struct av_context *ctx, const char *kind, uint32_t num
 			  const void *made_at);
 
 /* The same, by the verb that refuses. Return: EBUSY, which is errno, too */
-#define av_misuse_busy(ctx, kind, number, made_at) \
-	(av_misuse_still_used(ctx, kind, number, made_at), av_fail_errno(EBUSY))
+#define av_misuse_busy(verb, ctx, kind, number, made_at) \
+	(av_misuse_still_used(ctx, kind, number, made_at), av_fail_errno(verb, EBUSY))
 
 /* An object that was made for the program, by the verb that this is in; NULL is passed on. */
 #define AV_MADE_HERE(type, object)                                                                \

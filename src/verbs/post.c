@@ -31,7 +31,7 @@ static int refuse_send(const struct ibv_qp *ibv, const struct av_qp *qp)
 	bool there = qp && qp->send_cq && !av_context_of(ibv->context)->forked;
 
 	refuse_qp(ibv, deny(qp, there, AV_CHECK_POST_SEND_STATE));
-	return av_fail_errno(EINVAL);
+	return av_fail_errno(AV_VERB_POST_SEND, EINVAL);
 }
 
 static int refuse_recv(const struct ibv_qp *ibv, const struct av_qp *qp)
@@ -39,7 +39,7 @@ static int refuse_recv(const struct ibv_qp *ibv, const struct av_qp *qp)
 	bool there = qp && !qp->srq && qp->recv_cq && !av_context_of(ibv->context)->forked;
 
 	refuse_qp(ibv, deny(qp, there, AV_CHECK_POST_RECV_STATE));
-	return av_fail_errno(EINVAL);
+	return av_fail_errno(AV_VERB_POST_RECV, EINVAL);
 }
 
 /* A window's key is the one of the last bind posted, from the moment it is posted. */
@@ -76,7 +76,7 @@ int av_post_special(struct av_qp *qp, const struct av_sq_special *req)
 }
 
 static int post_send(struct ibv_qp *ibv, struct ibv_send_wr *wr, struct ibv_send_wr **bad_wr,
-		     bool translated)
+		     const struct av_atomic *operands)
 {
 	struct av_qp *qp = av_qp_find(ibv);
 	bool with_exec;
@@ -87,11 +87,11 @@ static int post_send(struct ibv_qp *ibv, struct ibv_send_wr *wr, struct ibv_send
 		return refuse_send(ibv, qp);
 	}
 	with_exec = av_sq_enter(qp->end.qp);
-	err = av_sq_post(&qp->end, wr, bad_wr, av_ah_attr, translated);
+	err = av_sq_post(&qp->end, wr, bad_wr, av_ah_attr, operands);
 	av_post_end(qp);
 	if (av_unlikely(err)) {
 		refuse_qp(ibv, err);
-		(void)av_fail_errno(err);
+		(void)av_fail_errno(AV_VERB_POST_SEND, err);
 	}
 	note_binds(wr, err ? *bad_wr : NULL);
 	av_drive_entered(&qp->end, &qp->peer, with_exec);
@@ -100,12 +100,13 @@ static int post_send(struct ibv_qp *ibv, struct ibv_send_wr *wr, struct ibv_send
 
 int av_post_send(struct ibv_qp *ibv, struct ibv_send_wr *wr, struct ibv_send_wr **bad_wr)
 {
-	return post_send(ibv, wr, bad_wr, false);
+	return post_send(ibv, wr, bad_wr, NULL);
 }
 
-int av_post_translated(struct ibv_qp *ibv, struct ibv_send_wr *wr, struct ibv_send_wr **bad_wr)
+int av_post_translated(struct ibv_qp *ibv, struct ibv_send_wr *wr, struct ibv_send_wr **bad_wr,
+		       const struct av_atomic *operands)
 {
-	return post_send(ibv, wr, bad_wr, true);
+	return post_send(ibv, wr, bad_wr, operands);
 }
 
 /* A requester waits for what was just posted, or the queue pair has failed and takes no more. */
@@ -135,7 +136,7 @@ int av_post_recv(struct ibv_qp *ibv, struct ibv_recv_wr *wr, struct ibv_recv_wr 
 	err = av_rq_post(qp->end.seg, qp->rq, wr, bad_wr);
 	if (av_unlikely(err)) {
 		refuse_qp(ibv, err);
-		(void)av_fail_errno(err);
+		(void)av_fail_errno(AV_VERB_POST_RECV, err);
 	}
 	after_post_recv(qp);
 	return av_unlikely(err) ? errno = err : 0;
