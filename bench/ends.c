@@ -11,7 +11,7 @@
 
 #define CQ_ENTRIES 256
 #define BATCHES	   25
-#define POLLS_MAX  1000000000ull /* and an answer will not come any more */
+#define POLLS_MAX  1000000000ull /* after this, no completion will come */
 
 void end_open(struct end *e)
 {

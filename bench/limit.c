@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * limit CORE CORE SIZE...: what this machine allows two processes at most, without any library. One
- * line for each figure: name, size, value.
+ * limit CORE CORE SIZE...: what this machine lets two processes achieve without any library. Prints
+ * one line per figure: name, size, value.
  *
- *     line_lat 8       one way of a cache line that two cores pass to each other, microseconds
+ *     line_lat 8       one-way time of a cache line between two cores, microseconds
  *     memcpy_bw SIZE   into memory that both map, 10^9 bytes/s
  *     vm_lat SIZE      process_vm_writev() into the other's private memory, microseconds
  *     vm_bw SIZE       the same, 10^9 bytes/s
@@ -32,7 +32,7 @@
 struct line {
 	_Alignas(128) _Atomic uint64_t ping;
 	_Alignas(128) _Atomic uint64_t ready; /* the other process has its memory in place */
-	uint64_t private_at;		      /* where */
+	uint64_t private_at;		      /* address of the private memory */
 };
 
 static struct line *line;

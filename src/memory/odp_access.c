@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Page fault events. */
+/* Page fault events of ODP memory. */
 #include "memory/odp_access.h"
 
 #include "memory/odp_counters.h"
@@ -17,10 +17,14 @@ void av_odp_begin(struct av_seg *seg, uint64_t addr, uint64_t len, bool write,
 	if (av_likely(access->missing == 0))
 		return;
 	access->markable = av_odp_prepare(seg, addr, len, &access->stamp);
-	access->steady = av_odp_track(seg, addr, len); /* in this order: see there */
+	access->steady =
+		av_odp_track(seg, addr, len); /* after av_odp_prepare(): av_odp_track() says why */
 }
 
-/* The bytes were moved. The pages become valid, unless the mappings have changed since begin(). */
+/*
+ * The bytes were moved. Make the pages valid, unless the mappings have changed since
+ * av_odp_begin().
+ */
 static void resolved(const struct av_odp_access *a)
 {
 	uint64_t pages = a->missing;

@@ -1,24 +1,23 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The listener.
+ * The listener: the thread that reads the events of the process's userfaultfd.
  *
- * Why it cannot deadlock: a thread of the program that unmaps watched memory sleeps in the kernel
- * until the listener has read its event, holding whatever it holds: its heap's lock (free()
- * unmaps), locks of this library, locks of the dynamic linker. Therefore, between the opening and
- * the closing of the descriptor, the listener
- *  - takes no lock at all, not even a bounded one: a signal handler may unmap while the thread it
- * interrupted is inside the lock;
- *  - does not use the heap (which has locks, and unmaps);
- *  - unmaps nothing itself;
- *  - makes no system call that waits for one of those: poll(), fstat() and read() of the
- * descriptor. The sleeping thread does not hold the kernel's lock of the address space (it is
- * released before the wait), so page faults of the listener go through;
- *  - waits for nothing but events. Others wait for it: accesses (av_odp_settle(), bounded) and
- * av_odp_unwatch(). What it touches is shared memory of own contexts, which av_odp_unwatch() keeps
- * mapped until it is done.
+ * It must not deadlock. A program thread that unmaps watched memory sleeps in the kernel until the
+ * listener has read its event. That thread may hold anything: the heap's lock (free() unmaps),
+ * locks of this library, locks of the dynamic linker. So while the descriptor is open, the listener
+ * - takes no lock, not even a bounded one: a signal handler may unmap while the interrupted thread
+ *   holds it;
+ * - does not use the heap, which has locks and unmaps;
+ * - unmaps nothing itself;
+ * - makes only system calls that wait for none of these: poll(), fstat() and read() of the
+ *   descriptor. The sleeping thread does not hold the kernel's lock of the address space (the
+ *   kernel releases it before the wait), so the listener can take page faults;
+ * - waits only for events. Others wait for it: accesses (av_odp_settle(), bounded) and
+ *   av_odp_unwatch(). It touches only shared memory of own contexts, and av_odp_unwatch() keeps
+ *   that mapped until the listener is done.
  *
- * When it ends it closes the descriptor first: that wakes every sleeper and takes all registrations
- * back. Only then may the thread's own end, or pthread_join(), free memory.
+ * When it ends, it closes the descriptor first: that wakes every sleeper and cancels all
+ * registrations. Only then may the thread's own end, or pthread_join(), free memory.
  */
 #include "memory/odp_notify.h"
 
@@ -60,26 +59,29 @@
 #define BATCH 16
 #define SPINS 200
 
-/* How long to wait for the listener: a stopped peer must not stop us, and of this process nothing
- * but a debugger stops one thread. */
+/*
+ * How long to wait for the listener. A stopped peer must not stop us. In our own process, only a
+ * debugger stops a single thread.
+ */
 #define PEER_WAIT_NS 10000000u
 #define OWN_WAIT_NS  1000000000u
 
 static struct {
 	pthread_mutex_t
-		mutex; /* guards users, running, thread, page; never taken by the listener */
+		mutex; /* guards users, running, thread, page; the listener never takes it */
 	unsigned int users;
 	bool running;
 	pthread_t thread;
-	void *page; /* watched memory of our own, whose unmapping wakes the listener */
-	dev_t dev;  /* which file the descriptor is: programs close what they do not know, */
-	ino_t ino;  /* and the number is somebody else's then */
+	void *page; /* a watched page of our own; unmapping it wakes the listener */
+	dev_t dev;  /* device and inode of the descriptor's file: a program may close descriptors it
+		       does not know, */
+	ino_t ino;  /* and then the number may belong to another file */
 	_Atomic int fd;
 	_Atomic bool stop;
-	_Atomic bool refused;	/* the kernel does not let this process have one: not asked again */
-	_Atomic uint64_t round; /* odd while the listener may be using entries of @context */
-	_Atomic uint64_t expected_begin, expected_end; /* av_odp_expect(); equal: nothing is */
-	_Atomic uint32_t used; /* entries of @context that have ever been used */
+	_Atomic bool refused;	/* the kernel refused a userfaultfd; do not ask again */
+	_Atomic uint64_t round; /* odd while the listener may use entries of @context */
+	_Atomic uint64_t expected_begin, expected_end; /* range of av_odp_expect(); equal: none */
+	_Atomic uint32_t used; /* length of the part of @context that was ever used */
 	_Atomic(struct av_seg *) context[AV_REF_SLOTS];
 } notify = {.mutex = PTHREAD_MUTEX_INITIALIZER, .fd = -1};
 
@@ -110,7 +112,7 @@ void av_odp_settle_wait(const struct av_seg *seg, uint64_t seq)
 
 /* --- the listener ---------------------------------------------------------------- */
 
-/* The contexts, one after another, with gaps. */
+/* Entry @i, or NULL: there may be gaps. */
 static struct av_seg *context_at(uint32_t i)
 {
 	return atomic_load_explicit(&notify.context[i], memory_order_acquire);
@@ -121,7 +123,10 @@ static uint32_t context_slots(void)
 	return atomic_load_explicit(&notify.used, memory_order_acquire);
 }
 
-/* Announce (odd) or end (even) the handling of events. A context may have come in between. */
+/*
+ * Make the sequence numbers of all contexts odd (events are being handled) or even (done). Contexts
+ * may have been added in between.
+ */
 static void set_seq(uint64_t odd)
 {
 	for (uint32_t i = 0, n = context_slots(); i < n; i++) {
@@ -132,7 +137,7 @@ static void set_seq(uint64_t odd)
 	}
 }
 
-/* Clear what of a region is in the range. Return: pages that were valid. */
+/* Clear the overlap of a region and the range. Return: pages that were valid. */
 static uint64_t invalidate_region(struct av_seg *seg, const struct av_on_demand *r, uint64_t addr,
 				  uint64_t len)
 {
@@ -149,8 +154,10 @@ static uint64_t invalidate_region(struct av_seg *seg, const struct av_on_demand 
 	return pages;
 }
 
-/* Region by region, so that each page is counted by one of those it is in; the whole address space
- * last. */
+/*
+ * Region by region, so that exactly one of overlapping regions counts each page. Implicit regions
+ * come last.
+ */
 static uint64_t invalidate_regions(struct av_seg *seg, uint64_t addr, uint64_t len)
 {
 	struct av_on_demand r, whole = {0};
@@ -176,10 +183,11 @@ void av_odp_invalidate(struct av_seg *seg, uint64_t addr, uint64_t len)
 	if (!pages)
 		return;
 	av_odp_count(seg, AV_ODP_COUNT_INVALIDATION_PAGES, pages);
-	av_odp_count(seg, AV_ODP_COUNT_INVALIDATIONS, 1); /* who sees the event sees its pages */
+	av_odp_count(seg, AV_ODP_COUNT_INVALIDATIONS,
+		     1); /* after the pages: who sees the event sees its pages */
 }
 
-/* @unmapped: and so not watched any more. */
+/* @unmapped: the range is gone, so it is no longer watched. */
 static void handle_range(uint64_t addr, uint64_t len, bool unmapped)
 {
 	for (uint32_t i = 0, n = context_slots(); i < n; i++) {
@@ -219,7 +227,7 @@ static void handle(const struct uffd_msg *msg)
 	case UFFD_EVENT_REMAP:
 		handle_range(msg->arg.remap.from, msg->arg.remap.len, true);
 		break;
-	default: /* none is asked for */
+	default: /* no other event was requested */
 		break;
 	}
 }
@@ -231,7 +239,7 @@ static bool still_ours(int fd)
 	return fstat(fd, &st) == 0 && st.st_dev == notify.dev && st.st_ino == notify.ino;
 }
 
-/* Read and handle what has come. Return: false if the descriptor is not ours any more. */
+/* Read and handle pending events. Return: false if the descriptor is no longer ours. */
 static bool handle_batch(int fd)
 {
 	struct uffd_msg msg[BATCH];
@@ -243,7 +251,7 @@ static bool handle_batch(int fd)
 	ours = still_ours(fd);
 	if (ours)
 		n = read(fd, msg, sizeof(msg));
-	set_seq(1); /* of contexts that have come since */
+	set_seq(1); /* for contexts added since */
 	for (ssize_t i = 0; i < n / (ssize_t)sizeof(*msg); i++)
 		handle(&msg[i]);
 	set_seq(0);
@@ -251,7 +259,7 @@ static bool handle_batch(int fd)
 	return ours;
 }
 
-/* Peers borrow the descriptor by this number. */
+/* Publish the number by which peers borrow the descriptor. */
 static void publish_fd(struct av_seg *seg, int fd)
 {
 	struct av_odp_root *root = av_odp_root(seg);
@@ -289,13 +297,13 @@ static void *listener_main(void *arg)
 
 /* --- opening and closing --------------------------------------------------------- */
 
-/* Return: a descriptor with its features chosen, or -1 */
+/* Return: a descriptor with these features, or -1. */
 static int open_with(uint64_t features)
 {
 	struct uffdio_api api = {.api = UFFD_API, .features = features};
 	int fd = (int)syscall(SYS_userfaultfd, O_CLOEXEC | O_NONBLOCK | UFFD_USER_MODE_ONLY);
 
-	if (fd < 0 && errno == EINVAL) /* before 5.11 */
+	if (fd < 0 && errno == EINVAL) /* Linux before 5.11 */
 		fd = (int)syscall(SYS_userfaultfd, O_CLOEXEC | O_NONBLOCK);
 	if (fd >= 0 && ioctl(fd, UFFDIO_API, &api)) {
 		close(fd);
@@ -305,7 +313,9 @@ static int open_with(uint64_t features)
 	return fd;
 }
 
-/* WP_ASYNC (6.7) is what allows files to be registered; without it private and memfd memory remain.
+/*
+ * WP_ASYNC (Linux 6.7) allows file mappings to be registered; without it, only private and memfd
+ * memory is watched.
  */
 static int open_uffd(void)
 {
@@ -325,7 +335,7 @@ static int open_uffd(void)
 	return fd;
 }
 
-/* A page of our own that is watched: unmapping it is how the listener is told to look at @stop. */
+/* A watched page of our own. Unmapping it makes the listener check @stop. */
 static void *watched_page(int fd)
 {
 	size_t bytes = (size_t)sysconf(_SC_PAGESIZE);
@@ -341,7 +351,7 @@ static void *watched_page(int fd)
 	return NULL;
 }
 
-/* The caller holds the mutex. */
+/* Context: @mutex held. */
 static bool start(void)
 {
 	int fd = open_uffd();
@@ -359,13 +369,13 @@ static bool start(void)
 	if (notify.running)
 		return true;
 	atomic_store(&notify.fd, -1);
-	close(fd); /* before the page goes, whose unmapping would wait for a reader */
+	close(fd); /* before the page: its unmapping would wait for a reader */
 	if (notify.page)
 		av_munmap(notify.page, (size_t)sysconf(_SC_PAGESIZE));
 	return false;
 }
 
-/* The caller holds the mutex. */
+/* Context: @mutex held. */
 static void stop(void)
 {
 	atomic_store(&notify.stop, true);
@@ -374,8 +384,10 @@ static void stop(void)
 	notify.running = false;
 }
 
-/* Threads and memory of the parent are not here; the child's copy of the descriptor hears of the
- * parent's memory. */
+/*
+ * The parent's threads and memory do not exist here. The child's copy of the descriptor reports the
+ * parent's events.
+ */
 static void after_fork_in_child(void)
 {
 	int fd = atomic_load(&notify.fd);
@@ -385,7 +397,7 @@ static void after_fork_in_child(void)
 		close(fd);
 	if (notify.running)
 		av_munmap(notify.page,
-			  (size_t)sysconf(_SC_PAGESIZE)); /* not watched in the child */
+			  (size_t)sysconf(_SC_PAGESIZE)); /* the child's copy is not watched */
 	notify.running = false;
 	notify.users = 0;
 	atomic_store(&notify.fd, -1);
@@ -401,7 +413,7 @@ static const struct av_fork_handlers fork_handlers = {.child = after_fork_in_chi
 
 /* --- contexts -------------------------------------------------------------------- */
 
-/* The entry that holds @seg (NULL: a free one), or AV_REF_SLOTS. The caller holds the mutex. */
+/* The entry of @seg (NULL: a free one), or AV_REF_SLOTS. Context: @mutex held. */
 static uint32_t entry_of(const struct av_seg *seg)
 {
 	uint32_t i = 0;
@@ -411,7 +423,7 @@ static uint32_t entry_of(const struct av_seg *seg)
 	return i;
 }
 
-/* The caller holds the mutex, and the listener runs. */
+/* Context: @mutex held, listener running. */
 static void add(struct av_seg *seg)
 {
 	struct av_odp_root *root = av_odp_root_make(seg);
@@ -419,9 +431,7 @@ static void add(struct av_seg *seg)
 
 	if (i == AV_REF_SLOTS || !root)
 		return;
-	/* What threads remember of an earlier descriptor must not be believed of this one: see
-	 * odp_track.c.
-	 */
+	/* Invalidate what threads remember from an earlier descriptor: see odp_track.c. */
 	atomic_fetch_add(&root->unmaps, av_now_ns());
 	atomic_store(&notify.context[i], seg);
 	if (i >= context_slots())
@@ -455,16 +465,15 @@ void av_odp_watch(struct av_seg *seg)
 	if (is_watched(seg) || atomic_load_explicit(&notify.refused, memory_order_relaxed))
 		return;
 	(void)av_fork_register(AV_FORK_ODP_NOTIFY, &fork_handlers);
-	(void)av_copy_init(); /* without it the page table is backed the slow way */
+	(void)av_copy_init(); /* without it, backing the page table takes the slow path */
 	pthread_mutex_lock(&notify.mutex);
 	if (entry_of(seg) == AV_REF_SLOTS) {
 		if (notify.running || start())
 			add(seg);
 		else
 			av_log(AV_LOG_INFO,
-			       "no userfaultfd: invalidations of on-demand pages are not "
-			       "counted, and memory that "
-			       "is unmapped under a region is not noticed");
+			       "no userfaultfd: invalidations of on-demand pages are not counted, "
+			       "and memory that is unmapped under a region is not noticed");
 		if (notify.running && notify.users == 0)
 			stop();
 	}
@@ -472,7 +481,7 @@ void av_odp_watch(struct av_seg *seg)
 	errno = saved;
 }
 
-/* After an entry was cleared: wait until the listener cannot be using what it held. */
+/* After clearing an entry: wait until the listener cannot be using it any more. */
 static void wait_for_round(void)
 {
 	uint64_t round = atomic_load(&notify.round);
@@ -482,8 +491,8 @@ static void wait_for_round(void)
 }
 
 /*
- * Does the kernel say that an unmapping is under way whose report has not been taken? It looks at
- * that first (since 5.7), before it finds that nothing is asked of it.
+ * Is an unmapping under way whose event has not been read? Since Linux 5.7 this ioctl checks that
+ * first, before it finds that nothing is asked of it.
  */
 static bool report_outstanding(int fd)
 {
@@ -504,7 +513,7 @@ void av_odp_barrier(void)
 		if (turn == 0)
 			until = av_now_ns() + OWN_WAIT_NS;
 		else if (turn > SPINS && av_now_ns() > until)
-			break; /* its thread is stopped */
+			break; /* the unmapping thread is stopped */
 	}
 	wait_for_round();
 	errno = saved;
@@ -516,7 +525,7 @@ void av_odp_expect(uint64_t addr, uint64_t len)
 	atomic_store(&notify.expected_end, addr + len);
 }
 
-/* An unmapping has returned when its event was read; it is handled when that batch is. */
+/* The unmapping returned when its event was read. The event is handled when its batch is. */
 void av_odp_expect_end(void)
 {
 	wait_for_round();

@@ -5,12 +5,6 @@
 #include <sched.h>
 #include <time.h>
 
-<<<<<<< HEAD
-=======
-#include "base/fork.h"
-#include "base/lock.h"
-#include "registry/directory.h"
->>>>>>> w-typed
 #include "base/limits.h"
 #include "registry/directory.h"
 
@@ -23,70 +17,8 @@ static _Atomic uint32_t places;
 
 static struct av_pin *find_free(struct av_seg *seg, uint64_t word)
 {
-<<<<<<< HEAD
 	for (uint32_t i = 0; i < AV_PINS; i++) {
 		struct av_pin *pin = &seg->head->pin[(av_pin_place + i) % AV_PINS];
-=======
-	return (uint64_t)proc << 32 | key;
-}
-
-/* --- words that threads keep ----------------------------------------------------- */
-
-_Thread_local uint32_t av_pin_thread AV_TLS_FAST = AV_PIN_THREADS;
-
-static struct {
-	pthread_once_t once;
-	pthread_key_t key; /* its destructor gives the place back */
-	bool made;
-	_Atomic uint32_t taken; /* places of threads that live */
-} keepers = {.once = PTHREAD_ONCE_INIT};
-static_assert(AV_PIN_THREADS < 32, "bits");
-
-static void leave_place(void *place)
-{
-	av_pin_thread = AV_PIN_THREADS;
-	atomic_fetch_and(&keepers.taken, ~(1u << ((uintptr_t)place - 1)));
-}
-
-/* The forking thread is the only one there. */
-static void after_fork_in_child(void)
-{
-	atomic_store(&keepers.taken, av_pin_thread < AV_PIN_THREADS ? 1u << av_pin_thread : 0);
-}
-
-static const struct av_fork_handlers fork_handlers = {.child = after_fork_in_child};
-
-static void make_key(void)
-{
-	keepers.made = pthread_key_create(&keepers.key, leave_place) == 0 &&
-		       av_fork_register(AV_FORK_PINS, &fork_handlers) == 0;
-}
-
-/* A place for this thread, if there is one. */
-static void take_place(void)
-{
-	uint32_t taken = atomic_load(&keepers.taken), place;
-
-	pthread_once(&keepers.once, make_key);
-	if (!keepers.made)
-		return;
-	do {
-		place = (uint32_t)__builtin_ctz(~taken | 1u << AV_PIN_THREADS);
-		if (place >= AV_PIN_THREADS)
-			return;
-	} while (!atomic_compare_exchange_weak(&keepers.taken, &taken, taken | 1u << place));
-	if (pthread_setspecific(keepers.key, (void *)((uintptr_t)place + 1)))
-		atomic_fetch_and(&keepers.taken, ~(1u << place));
-	else
-		av_pin_thread = place;
-}
-
-/* One turn over the first @count words. Return: the one taken, or NULL. */
-static struct av_pin *find_free(struct av_pin *all, uint32_t count, uint64_t word)
-{
-	for (uint32_t i = 0; i < count; i++) {
-		struct av_pin *h = &all[(my_place + i) % count];
->>>>>>> w-typed
 		uint64_t free = 0;
 
 		if (atomic_load_explicit(&pin->word, memory_order_relaxed) == 0 &&

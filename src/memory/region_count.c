@@ -4,7 +4,7 @@
 #include "memory/key.h"
 #include "memory/nodes.h"
 
-#define WHOLE_SPACE (1ull << 47) /* no region of memory is that long */
+#define WHOLE_SPACE (1ull << 47) /* longer than any ordinary region */
 #define WORD_BITS   64u
 
 struct counts {
@@ -16,7 +16,7 @@ struct node {
 	struct counts of[AV_KEY_CHUNK];
 };
 
-/* The node that a key's index is in, if there is one. */
+/* The node of a key's index, or NULL if it does not exist. */
 static struct node *node_of(const struct av_seg *seg, uint32_t index)
 {
 	uint32_t chunk = index / AV_KEY_CHUNK;
@@ -28,7 +28,7 @@ static struct node *node_of(const struct av_seg *seg, uint32_t index)
 	return at ? av_node_at(seg, at, sizeof(struct node)) : NULL;
 }
 
-/* How far there are nodes: visits need not look further. */
+/* Record how far nodes exist, so that iteration can stop there. */
 static void note_chunk(struct av_seg *seg, uint32_t chunk)
 {
 	_Atomic uint32_t *chunks = &seg->head->region_chunks;
@@ -108,7 +108,7 @@ void av_region_counted(const struct av_seg *seg, uint32_t key, uint64_t value[AV
 			  : 0;
 }
 
-/* The first bit that is set from @index on, within its chunk; the chunk's end if there is none. */
+/* The first set bit from @index on within its chunk, or the chunk's end. */
 static uint32_t next_bit(const struct node *n, uint32_t index)
 {
 	uint32_t end = (index / AV_KEY_CHUNK + 1) * AV_KEY_CHUNK;
@@ -124,7 +124,7 @@ static uint32_t next_bit(const struct node *n, uint32_t index)
 	return end;
 }
 
-/* It may be changing at this moment: what is made of it is a statistic. */
+/* The entry may change meanwhile; the result is only statistics. */
 __attribute__((no_sanitize("thread"))) static bool
 read_region(const struct av_seg *seg, uint32_t index, struct av_on_demand *region)
 {

@@ -11,13 +11,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-<<<<<<< HEAD
-#include "base/lock_order.h"
-=======
-#include "base/barrier.h"
-#include "base/biased_lock.h"
 #include "base/fork.h"
->>>>>>> w-typed
+#include "base/lock_order.h"
 #include "base/map.h"
 #include "registry/directory_file.h"
 #include "registry/folder.h"

@@ -295,7 +295,7 @@ static int wr_complete(struct ibv_qp_ex *ex)
 	int err = qp->build.err;
 
 	if (av_context_of(ex->qp_base.context)->forked)
-		return av_fail_errno(EINVAL);
+		return av_fail_errno(AV_VERB_WR_COMPLETE, EINVAL);
 	if (state == IBV_QPS_RESET || state == IBV_QPS_INIT || state == IBV_QPS_RTR)
 		err = EINVAL;
 	qp->build.wqe = NULL;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The threads of a hammering process, and the stages it goes through. */
+/* The threads of a hammering process, and its stages. */
 #include "lib/hammer.h"
 
 #include <poll.h>
@@ -39,7 +39,7 @@ void hammer_stream_fault(const struct link *l, uint32_t thread, uint32_t number,
 
 /* --- threads --------------------------------------------------------------------- */
 
-/* One that this thread has not sent on yet; NULL: there is none. */
+/* A connection on which this thread has not sent yet, or NULL. */
 static struct link *untouched_link(const struct thread *t)
 {
 	for (uint32_t i = 0; i < hammer.links; i++)
@@ -122,10 +122,10 @@ static uint32_t moved(void)
 
 struct patience {
 	uint32_t last;
-	uint64_t since; /* ms; 0: not waited yet */
+	uint64_t since; /* ms; 0: not waiting yet */
 };
 
-/* Wait a little. Ends the process if nothing has moved for long: @what is what it waits for. */
+/* Wait a little. Ends the process if nothing has moved for long. @what: what it waits for. */
 static void wait_moving(struct patience *p, const char *what)
 {
 	uint32_t now = moved();

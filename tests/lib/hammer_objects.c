@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Making, connecting and destroying the objects of one hammering process. */
+/* Creates, connects and destroys the objects of a hammering process. */
 #include <fcntl.h>
 #include <stdatomic.h>
 #include <stdlib.h>

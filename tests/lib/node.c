@@ -69,11 +69,13 @@ static void register_arena(struct node *n)
 		ibv_reg_mr_iova(n->pd, n->arena, NODE_ARENA, IOVA_BASE, ALL_RIGHTS));
 }
 
-/* Keys that must not work. */
+/* Create the keys that must not work. */
 static void spoil_keys(struct node *n)
 {
-	/* Shared, which is never adopted: an adapter does not ask whether the program may touch its
-	 * pages. */
+	/*
+	 * Shared memory is never adopted. Adopted pages would stay accessible, because an adapter
+	 * ignores the program's protection.
+	 */
 	void *gone =
 		mmap(NULL, GONE_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
 
@@ -83,7 +85,7 @@ static void spoil_keys(struct node *n)
 		DIE("ibv_dereg_mr");
 	n->mr[KEY_DEAD] = NULL;
 	set_key(n, KEY_GONE, (uintptr_t)gone, ibv_reg_mr(n->pd, gone, GONE_BYTES, ALL_RIGHTS));
-	/* Still mapped, so that nothing else can come to lie there; nobody may touch it. */
+	/* Stays mapped, so that nothing else appears there, but inaccessible. */
 	mprotect(gone, GONE_BYTES, PROT_NONE);
 	n->info.base[KEY_WRONG] = n->info.base[KEY_ZERO] = (uintptr_t)n->arena;
 	n->info.key[KEY_WRONG] = (n->info.key[KEY_FULL] + 10) * 5;

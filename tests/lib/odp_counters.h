@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The statistics of on-demand paging as programs find them: files of the virtual sysfs, for each
- * device. */
+/* ODP statistics as programs find them: files of the virtual sysfs, per device. */
 #ifndef TEST_ODP_COUNTERS_H
 #define TEST_ODP_COUNTERS_H
 
@@ -27,13 +26,13 @@ struct odp_counters {
 
 /* Name of the file. */
 const char *odp_counter_name(enum odp_counter which);
-/* What it says for a device, the first is 0; ends the program if there is no such file. */
+/* The current value for a device, counted from 0. Ends the program if the file is missing. */
 uint64_t odp_counter_of(unsigned int device, enum odp_counter which);
 struct odp_counters odp_counters_read(unsigned int device);
-/* Wait until it says at least @least, or @ms are over. */
+/* Wait until the value is at least @least, or @ms have passed. */
 void odp_counter_wait(unsigned int device, enum odp_counter which, uint64_t least, unsigned int ms);
 
-/* Of the first device. */
+/* The value for the first device. */
 static inline uint64_t odp_counter(enum odp_counter which)
 {
 	return odp_counter_of(0, which);

@@ -34,7 +34,7 @@ bool pages_physical(void)
 {
 	static int here;
 
-	here = 1; /* its page is present */
+	here = 1; /* the page is present */
 	return (pagemap(&here) & PRESENT) && (pagemap(&here) & PFN_MASK);
 }
 
@@ -63,7 +63,7 @@ bool pages_huge_possible(void)
 	return ret == 0;
 }
 
-/* Lines of smaps, for the mapping that holds @addr (NULL: all), the field's values added up. */
+/* Sum of a field in smaps: of the mapping that contains @addr, or of all if NULL. */
 static size_t smaps(const void *addr, const char *field, bool *private)
 {
 	FILE *f = fopen("/proc/self/smaps", "re");

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* What pages memory is on: by their physical addresses where those may be seen, else as the kernel
- * sums them up. */
+/*
+ * The pages behind memory: by their physical addresses where those are visible, otherwise by the
+ * kernel's summaries.
+ */
 #ifndef TEST_PAGES_H
 #define TEST_PAGES_H
 
@@ -10,34 +12,34 @@
 
 #define HUGE_BYTES (2ul << 20)
 
-/* Can a shared file be given huge pages here at all? Asks the kernel, not the library. */
+/* Can a shared file have huge pages here? Asks the kernel, not the library. */
 bool pages_huge_possible(void);
 
 /* May this process see physical addresses? */
 bool pages_physical(void);
 
 /*
- * Touch the range, and count the pieces of HUGE_BYTES from its beginning that are physically
- * contiguous (without physical addresses: bytes that are mapped as huge pages, in such pieces).
+ * Touch the range and count its HUGE_BYTES pieces that are physically contiguous. Without physical
+ * addresses, counts bytes mapped as huge pages, in units of such pieces.
  */
 size_t pages_huge(const void *addr, size_t bytes);
 
-/* Bytes of this process that are mapped as huge pages of shared memory. */
+/* Bytes of this process mapped as huge pages of shared memory. */
 size_t pages_mapped_huge(void);
 
-/* Is that address in a private mapping? */
+/* Is the address in a private mapping? */
 bool pages_private(const void *addr);
 
-/* Offset in its file of the mapping that begins at that address. */
+/* File offset of the mapping that begins at the address. */
 size_t pages_offset(const void *addr);
 
-/* Is something mapped there? */
+/* Is something mapped at the address? */
 bool pages_mapped(const void *addr);
 
-/* Huge pages that the system has in its pool and nobody uses. */
+/* Unused huge pages in the system's pool. */
 size_t pages_in_pool(void);
 
-/* Bytes of the process' address space. */
+/* Size of the process's address space in bytes. */
 size_t pages_vm_size(void);
 
 #endif

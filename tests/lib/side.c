@@ -18,7 +18,7 @@
 #include "lib/sandbox.h"
 
 #define AGENT_WORD   "--agent"
-#define ANSWER_LIMIT 120 /* seconds until the other process is taken for hung */
+#define ANSWER_LIMIT 120 /* seconds until the other process counts as hung */
 
 enum op {
 	OP_OPEN,
@@ -52,7 +52,7 @@ enum op {
 struct call {
 	enum op op;
 	int i; /* queue pair or CQ */
-	int n; /* how many, or which state, or a mask */
+	int n; /* a count, a state or a mask */
 	unsigned int ms, later_ms;
 	uint64_t offset, bytes, seed, from;
 	union {
@@ -80,7 +80,7 @@ struct reply {
 	};
 };
 
-/* How much of a call travels. */
+/* Number of bytes of a call to transfer. */
 static size_t call_size(const struct call *c)
 {
 	switch (c->op) {
@@ -97,7 +97,7 @@ static size_t call_size(const struct call *c)
 	}
 }
 
-/* --- what a node does for a call ------------------------------------------------- */
+/* --- executing a call on a node -------------------------------------------------- */
 
 static void do_objects(struct node *n, const struct call *c, struct reply *r)
 {
@@ -241,7 +241,7 @@ static struct reply *side_answer(struct side *s, const struct call *c)
 	static struct reply r;
 
 	memset(&r, 0, sizeof(r));
-	/* A process that was stopped meanwhile is interrupted. */
+	/* The wait is interrupted if the process was stopped meanwhile. */
 	if (TEMP_FAILURE_RETRY(recv(s->sock, &r, sizeof(r), 0)) != sizeof(r))
 		DIE("call %d: no answer from the other process", (int)c->op);
 	EXPECT(r.failures == 0, "%u failures in the other process", r.failures);

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: MIT */
-/* Switches of devices (anyverbs config), put into force for devices that are opened afterwards. */
+/* Sets switches of devices (anyverbs config) for devices opened afterwards. */
 #ifndef TEST_SWITCHES_H
 #define TEST_SWITCHES_H
 
 /**
- * switches_in_force() - these switches of "any0" are on, and no others
- * @names: separated by spaces; NULL: none, and no file is left
+ * switches_in_force() - turn on these switches of "any0", and no others
+ * @names: separated by spaces; NULL: none, and no file remains
  *
- * Writes the file of the sandbox (lib/sandbox.h) that "anyverbs reset" writes. Nobody has a device
- * open.
+ * Writes the file in the sandbox (lib/sandbox.h) that "anyverbs reset" writes. Nobody may have a
+ * device open.
  */
 void switches_in_force(const char *names);
 

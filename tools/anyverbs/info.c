@@ -14,7 +14,7 @@
 
 struct limit {
 	const char *what;
-	size_t offset; /* of the int in struct ibv_device_attr */
+	size_t offset; /* of the int, in struct ibv_device_attr */
 };
 
 #define LIMIT(what, member)                                    \
@@ -83,7 +83,7 @@ static const char *atomic_name(enum ibv_atomic_cap cap)
 	case IBV_ATOMIC_HCA:
 		return "among all users of this device";
 	default:
-		return "also with the processor's own";
+		return "also with the processor's atomics";
 	}
 }
 
@@ -201,8 +201,8 @@ static int info_main(int argc, char **argv)
 
 const struct av_command av_command_info = {
 	.name = "info",
-	.summary = "Show all about a device: port, limits, capabilities, GIDs",
+	.summary = "Show everything about a device: port, limits, capabilities, GIDs",
 	.synopsis = "[DEVICE]",
-	.details = "Without DEVICE, all of them.\n",
+	.details = "Without DEVICE, shows all devices.\n",
 	.main = info_main,
 };

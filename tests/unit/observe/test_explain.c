@@ -122,7 +122,7 @@ static void sentence_of_a_request(void **state)
 	assert_string_equal(
 		text,
 		"prog[811] any0: QP 17: RDMA WRITE of 4096 B to 0x7f0040 under rkey 0x2a01: the "
-		"range ends 512 B behind the region, which is 3648 B from 0x7f0000 (registered by "
+		"range ends 512 B beyond the region, which has 3648 B at 0x7f0000 (registered by "
 		"pid 900) (IBV_WC_REM_ACCESS_ERR)\n");
 }
 
