@@ -21,10 +21,10 @@
 #define AV_MAX_PD	   65536   /* protection domains of a device */
 #define AV_MAX_RD_ATOM \
 	128 /* outstanding RDMA READs and atomics of one queue pair, either direction */
-#define AV_MAX_MCAST_ATTACH 4096  /* attachments of queue pairs to multicast groups, all together \
-				   */
+#define AV_MAX_MCAST_ATTACH 4096  /* attachments to multicast groups, all together */
 #define AV_MAX_AH	    65535 /* address handles of a device */
-#define AV_MAX_XRCD	    1024  /* XRC domains open, counted once per context */
+#define AV_GID_MAX	    64 /* rows of a port's GID table; configuration can lower gid_tbl_len */
+#define AV_MAX_XRCD	    1024    /* XRC domains open, counted once per context */
 #define AV_MAX_DM_BYTES	    5242880 /* device memory, all processes together */
 #define AV_MAX_KLMS	    65536   /* elements of the list of an UMR key, */
 #define AV_MAX_INLINE_KLMS  20	    /* and of one that travels in a work request */

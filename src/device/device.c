@@ -16,19 +16,16 @@
 #include "base/compiler.h"
 #include "base/newer_verbs.h"
 #include "device/config.h"
-#include "device/gid.h"
 #include "base/limits.h"
-#include "device/port.h"
 #include "observe/log.h"
 
 #define MACHINE_ID_CHARS 32 /* hexadecimal digits in /etc/machine-id: machine-id(5) */
 #define HOST_ID_BYTES	 256
 
 /* PortInfo's codes. 4 lanes of 25 Gb/s are near what one core moves between two processes. */
-#define ACTIVE_WIDTH_4X	    2
-#define ACTIVE_SPEED_EDR    32
-#define PHYS_STATE_DISABLED 3
-#define PHYS_STATE_LINK_UP  5
+#define ACTIVE_WIDTH_4X	   2
+#define ACTIVE_SPEED_EDR   32
+#define PHYS_STATE_LINK_UP 5
 
 #define INFINIBAND_SM_LID 1
 
@@ -266,32 +263,6 @@ struct av_device *av_device_by_name(const char *name)
 		if (!strcmp(name, list[i]->ibv.dev_name))
 			return list[i];
 	return NULL;
-}
-
-unsigned int av_device_gids(const struct av_device *dev, struct av_gid gids[AV_GID_MAX])
-{
-	int saved = errno;
-	unsigned int rows = av_port_gids(dev, gids);
-	struct av_host_gids host;
-
-	errno = saved;
-	if (rows)
-		return rows;
-	av_port_make(dev, &host);
-	memcpy(gids, host.row, host.count * sizeof(gids[0]));
-	return host.count;
-}
-
-void av_device_port(const struct av_device *dev, struct ibv_port_attr *port)
-{
-	int saved = errno;
-
-	*port = dev->port;
-	if (av_port_is_down(dev)) {
-		port->state = IBV_PORT_DOWN;
-		port->phys_state = PHYS_STATE_DISABLED;
-	}
-	errno = saved;
 }
 
 #define ODP_MESSAGES (IBV_ODP_SUPPORT_SEND | IBV_ODP_SUPPORT_RECV | IBV_ODP_SUPPORT_SRQ_RECV)

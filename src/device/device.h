@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * What devices there are and what each of them says about itself: names, limits, port, addresses.
- * Everything here is private to the process and constant once read, except the GID table and the
- * port's state, which follow the host's addresses.
+ * Everything here is private to the process and constant once read. The GID table and the port's
+ * state, which follow the host's addresses: device/port.h.
  *
  * ANYVERBS_DEVICES configures the list: devices separated by commas, each "NAME[:KEY=VALUE]...",
  * for example ANYVERBS_DEVICES="any0,mlx5_0:link=infiniband:lid=7,rxe0:mtu=1024:max_qp=100" Without
@@ -16,30 +16,8 @@
 #include <stdint.h>
 #include <infiniband/verbs.h>
 
-#define AV_DEVICE_MAX 16 /* devices in one list */
-#define AV_GID_MAX \
-	64 /* rows of the port's GID table (gid_tbl_len is smaller by configuration only) */
+#define AV_DEVICE_MAX	16 /* devices in one list */
 #define AV_PKEY_DEFAULT 0xffff
-
-/* One populated row of the GID table. */
-struct av_gid {
-	union ibv_gid gid;
-	uint32_t type; /* enum ibv_gid_type: IBV_GID_TYPE_ROCE_V2, or IBV_GID_TYPE_IB on InfiniBand
-			*/
-	uint32_t ifindex; /* network interface it was derived from; 0 on InfiniBand */
-	char ifname[16];  /* its name, NUL terminated; "" on InfiniBand */
-};
-
-static inline bool av_gid_is_empty(const struct av_gid *row)
-{
-	return !row->gid.global.subnet_prefix && !row->gid.global.interface_id;
-}
-
-/* Is row @index of a table with @count rows populated? */
-static inline bool av_gid_there(const struct av_gid *gids, unsigned int count, unsigned int index)
-{
-	return index < count && !av_gid_is_empty(&gids[index]);
-}
 
 struct av_device {
 	struct ibv_device ibv; /* must be first: what ibv_get_device_list() hands out */
@@ -55,7 +33,7 @@ struct av_device {
 	char pci_name[16]; /* the name under /sys/kernel/debug/mlx5 and of the "device" link:
 			      "anyverbs.N" */
 	struct ibv_device_attr attr; /* complete; what ibv_query_device() copies */
-	struct ibv_port_attr port;   /* complete, while the port is up: see av_device_port() */
+	struct ibv_port_attr port;   /* complete, while the port is up: see av_port_attr() */
 };
 
 /**
@@ -74,24 +52,6 @@ struct av_device *av_device_of(const struct ibv_device *dev);
 
 /* The device of that name ("any0") or that uverbs name ("uverbs0"), or NULL. */
 struct av_device *av_device_by_name(const char *name);
-
-/**
- * av_device_gids() - the port's GID table as of now
- * @gids: out, at most AV_GID_MAX rows; see av_gid_there()
- *
- * Ethernet: RoCEv2 rows from the host's addresses. Order: IPv4 (mapped) and global IPv6 of
- * interfaces that are up, in interface order, then link-local IPv6; loopback addresses only when
- * there is nothing else (127.0.0.1, then ::1). InfiniBand: row 0 is fe80:: plus the GUID. While the
- * device is open somewhere, its table (device/port.h) follows the host: rows that stay valid keep
- * their index, others become empty or are used anew. Cost: a getifaddrs() call; not for the data
- * path. Keeps errno. May raise events: no lock held. Return: number of rows, 1 .. port.gid_tbl_len,
- * the last one populated; 0: no memory to ask with
- */
-unsigned int av_device_gids(const struct av_device *dev, struct av_gid gids[AV_GID_MAX]);
-
-/* Keeps errno. What ibv_query_port() says as of now: @dev->port, and the state of the port while
- * the device is open somewhere. */
-void av_device_port(const struct av_device *dev, struct ibv_port_attr *port);
 
 /* Declared in device/config.h. */
 struct av_device_spec;

@@ -9,10 +9,31 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <infiniband/verbs.h>
 
-#include "device/device.h"
+#include "base/limits.h"
 
 #define AV_LOOPBACK_IFINDEX 1 /* of "lo" in every network namespace */
+
+/* One populated row of the GID table. */
+struct av_gid {
+	union ibv_gid gid;
+	uint32_t type; /* enum ibv_gid_type: IBV_GID_TYPE_ROCE_V2, or IBV_GID_TYPE_IB on InfiniBand
+			*/
+	uint32_t ifindex; /* network interface it was derived from; 0 on InfiniBand */
+	char ifname[16];  /* its name, NUL terminated; "" on InfiniBand */
+};
+
+static inline bool av_gid_is_empty(const struct av_gid *row)
+{
+	return !row->gid.global.subnet_prefix && !row->gid.global.interface_id;
+}
+
+/* Is row @index of a table with @count rows populated? */
+static inline bool av_gid_there(const struct av_gid *gids, unsigned int count, unsigned int index)
+{
+	return index < count && !av_gid_is_empty(&gids[index]);
+}
 
 /* One address of one of the host's interfaces. */
 struct av_host_addr {

@@ -15,6 +15,8 @@
 #include "registry/folder.h"
 #include "observe/diagnosis.h"
 
+#define PHYS_STATE_DISABLED 3 /* PortInfo's code */
+
 /* Why a port is down decides what brings it up. */
 enum port_state { PORT_UP, PORT_LINK_DOWN, PORT_FORCED_DOWN };
 
@@ -304,7 +306,8 @@ void av_port_follow(void)
 
 /* --- contexts -------------------------------------------------------------------- */
 
-void av_port_make(const struct av_device *dev, struct av_host_gids *host)
+/* The table that the device's port would have if it were opened now. */
+static void make_table(const struct av_device *dev, struct av_host_gids *host)
 {
 	if (dev->link_layer == IBV_LINK_LAYER_ETHERNET) {
 		av_gid_from_host(host, (unsigned int)dev->port.gid_tbl_len);
@@ -321,7 +324,7 @@ static bool make(struct av_dir_port *p, const struct av_device *dev, uint64_t ne
 	static const struct av_gid none;
 	struct av_host_gids host;
 
-	av_port_make(dev, &host);
+	make_table(dev, &host);
 	if (host.count == 0)
 		return false;
 	snprintf(p->device, sizeof(p->device), "%s", dev->ibv.name);
@@ -360,7 +363,8 @@ int av_port_open(uint32_t ref, const struct av_device *dev)
 	return err ? -err : (int)port;
 }
 
-unsigned int av_port_gids(const struct av_device *dev, struct av_gid gids[AV_GID_MAX])
+/* The table of a port that is open somewhere, after a look at the host. Return: rows, or 0 */
+static unsigned int gids_of_open(const struct av_device *dev, struct av_gid gids[AV_GID_MAX])
 {
 	uint64_t netns = netns_of_thread();
 	struct av_dir_view view;
@@ -382,7 +386,21 @@ unsigned int av_port_gids(const struct av_device *dev, struct av_gid gids[AV_GID
 	return rows;
 }
 
-bool av_port_is_down(const struct av_device *dev)
+unsigned int av_port_gids(const struct av_device *dev, struct av_gid gids[AV_GID_MAX])
+{
+	int saved = errno;
+	unsigned int rows = gids_of_open(dev, gids);
+	struct av_host_gids host;
+
+	errno = saved;
+	if (rows)
+		return rows;
+	make_table(dev, &host);
+	memcpy(gids, host.row, host.count * sizeof(gids[0]));
+	return host.count;
+}
+
+static bool is_down(const struct av_device *dev)
 {
 	uint64_t netns = netns_of_thread();
 	struct av_dir_view view;
@@ -396,6 +414,18 @@ bool av_port_is_down(const struct av_device *dev)
 		down = atomic_load(&view.dir->port[port - 1].state) != PORT_UP;
 	av_dir_view_end(&view);
 	return down;
+}
+
+void av_port_attr(const struct av_device *dev, struct ibv_port_attr *port)
+{
+	int saved = errno;
+
+	*port = dev->port;
+	if (is_down(dev)) {
+		port->state = IBV_PORT_DOWN;
+		port->phys_state = PHYS_STATE_DISABLED;
+	}
+	errno = saved;
 }
 
 /* --- addresses, for those who send ----------------------------------------------- */

@@ -33,22 +33,25 @@
  */
 AV_MUST_USE int av_port_open(uint32_t ref, const struct av_device *dev);
 
-/* The table that the device's port would have if it were opened now. */
-void av_port_make(const struct av_device *dev, struct av_host_gids *host);
-
 /**
- * av_port_gids() - the table of the port in this thread's network namespace, after a look at the
- * host
- * @gids: out, at most AV_GID_MAX rows, some of them empty
+ * av_port_gids() - the GID table of the device's port in this thread's network namespace, as of now
+ * @gids: out, at most AV_GID_MAX rows; see av_gid_there()
  *
- * Needs no join: reads the file, if there is one. Context: no lock held; may raise events. Changes
- * errno. Return: rows, 0 if nobody has that port open
+ * Ethernet: RoCEv2 rows from the host's addresses. Order: IPv4 (mapped) and global IPv6 of
+ * interfaces that are up, in interface order, then link-local IPv6; loopback addresses only when
+ * there is nothing else (127.0.0.1, then ::1). InfiniBand: row 0 is fe80:: plus the GUID. While the
+ * device is open somewhere, its table follows the host: rows that stay valid keep their index,
+ * others become empty or are used anew.
+ *
+ * Needs no join. Cost: a getifaddrs() call; not for the data path. Keeps errno. May raise events:
+ * no lock held. Return: number of rows, 1 .. port.gid_tbl_len, the last one populated; 0: no memory
+ * to ask with
  */
 unsigned int av_port_gids(const struct av_device *dev, struct av_gid gids[AV_GID_MAX]);
 
-/* Is the port in this thread's network namespace open somewhere, and down? Needs no join. Changes
- * errno. */
-bool av_port_is_down(const struct av_device *dev);
+/* What ibv_query_port() says as of now: @dev->port, and the state of the port while the device is
+ * open somewhere. Needs no join. Keeps errno. */
+void av_port_attr(const struct av_device *dev, struct ibv_port_attr *port);
 
 /**
  * av_port_has_gid() - does that address lead to the port?

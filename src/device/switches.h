@@ -90,8 +90,8 @@ AV_MUST_USE int av_switches_set(const char *device, uint32_t mask, uint32_t on);
  */
 AV_MUST_USE int av_switches_reset(const char *device, const uint32_t *failed, size_t count);
 
-/* For av_seg_create(): what is in force for a new context of this process, whose device is known in
- * the directory. */
+/* For av_device_open(): what is in force for a new context of this process, whose device is known
+ * in the directory. */
 uint32_t av_switches_take(const char *device);
 
 #endif

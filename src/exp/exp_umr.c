@@ -14,6 +14,7 @@
 #include "verbs/ibv_pd.h"
 #include "memory/klm_list.h"
 #include "memory/region.h"
+#include "segment/alloc.h"
 
 #define CREATE_FLAGS (IBV_EXP_MR_INDIRECT_KLMS | IBV_EXP_MR_FIXED_BUFFER_SIZE)
 #define SEND_FLAGS \

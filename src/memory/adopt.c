@@ -17,7 +17,7 @@
 #include "base/clock.h"
 #include "base/fork.h"
 #include "base/setting.h"
-#include "segment/pages.h"
+#include "segment/alloc.h"
 #include "memory/adopt_pages.h"
 #include "memory/page_move.h"
 #include "memory/vma.h"

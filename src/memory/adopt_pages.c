@@ -18,7 +18,7 @@
 #include "base/map.h"
 #include "base/thread.h"
 #include "segment/map_file.h"
-#include "segment/pages.h"
+#include "segment/alloc.h"
 #include "memory/adopt_held.h"
 #include "memory/hold.h"
 #include "memory/mapped.h"
@@ -241,7 +241,7 @@ bool av_adopt_place(struct av_adopt_pages *p)
 	p->block = p->at = block.at;
 	if (!p->huge || block.huge == av_pages_room(&block))
 		return true;
-	av_pages_free(p->seg, block.at);
+	av_pages_free(p->seg->pages, block.at);
 	return false;
 }
 
@@ -249,7 +249,7 @@ bool av_adopt_move_in(const struct av_adopt_pages *p)
 {
 	if (exchange_in(p))
 		return true;
-	av_pages_free(p->seg, p->block);
+	av_pages_free(p->seg->pages, p->block);
 	return false;
 }
 
@@ -487,6 +487,6 @@ bool av_adopt_move_out(const struct av_adopt_pages *p)
 	ret = exchange_out(p, &how);
 	unblock_signals(&signals);
 	if (ret && how != PRIVATISED)
-		av_pages_free(p->seg, p->block);
+		av_pages_free(p->seg->pages, p->block);
 	return ret;
 }

@@ -12,6 +12,7 @@
 #include "copy/copy.h"
 #include "base/map.h"
 #include "registry/page_users.h"
+#include "segment/alloc.h"
 #include "segment/pages_owner.h"
 #include "segment/map_file.h"
 #include "memory/region.h"
@@ -77,7 +78,7 @@ static int make_pages(struct av_seg *seg, const struct av_allocate_request *req,
 	if (ret) {
 		if (out->map)
 			av_munmap(out->map, out->bytes);
-		av_pages_free(seg, block.at);
+		av_pages_free(seg->pages, block.at);
 		out->map = NULL;
 		return ret;
 	}
@@ -327,7 +328,7 @@ static void free_pages(void *arg)
 	uint8_t *base;
 
 	if (memory->pages_owner == memory->seg->ref) {
-		av_pages_free(memory->seg, memory->at);
+		av_pages_free(memory->seg->pages, memory->at);
 		return;
 	}
 	base = av_pages_owner_base(memory->seg, memory->pages_owner);
@@ -340,9 +341,9 @@ static void give_back(struct av_allocated *memory)
 	bool own = memory->pages_owner == memory->seg->ref;
 
 	if (!memory->shared)
-		av_pages_free(memory->seg, memory->at);
+		av_pages_free(memory->seg->pages, memory->at);
 	else if (!av_page_users_leave(memory->pages_owner, memory->at, free_pages, memory) && own)
-		av_pages_linger(memory->seg, memory->at);
+		av_pages_linger(memory->seg->pages, memory->at);
 	if (!own)
 		av_pages_owner_drop(memory->seg, memory->pages_owner);
 }

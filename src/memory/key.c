@@ -7,6 +7,7 @@
 
 #include "memory/pin.h"
 #include "memory/region_count.h"
+#include "segment/alloc.h"
 
 static uint8_t next_tag(uint8_t tag, uint32_t index)
 {

@@ -4,7 +4,7 @@
 
 #include "base/lock.h"
 #include "memory/key.h"
-#include "memory/odp_notify.h"
+#include "memory/odp_invalidate.h"
 #include "memory/odp_table.h"
 
 #define IMPLICIT SIZE_MAX

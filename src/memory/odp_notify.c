@@ -26,7 +26,6 @@
 #include <linux/userfaultfd.h>
 #include <poll.h>
 #include <pthread.h>
-#include <sched.h>
 #include <signal.h>
 #include <string.h>
 #include <sys/ioctl.h>
@@ -40,11 +39,10 @@
 #include "base/map.h"
 #include "base/thread.h"
 #include "copy/copy.h"
-#include "registry/directory.h"
 #include "memory/adopt.h"
-#include "memory/odp_counters.h"
+#include "memory/odp_invalidate.h"
 #include "memory/odp_table.h"
-#include "memory/region_count.h"
+#include "memory/odp_uffd.h"
 #include "memory/unmapped.h"
 #include "observe/log.h"
 
@@ -57,14 +55,6 @@
 #define EVENTS (UFFD_FEATURE_EVENT_UNMAP | UFFD_FEATURE_EVENT_REMOVE | UFFD_FEATURE_EVENT_REMAP)
 
 #define BATCH 16
-#define SPINS 200
-
-/*
- * How long to wait for the listener. A stopped peer must not stop us. In our own process, only a
- * debugger stops a single thread.
- */
-#define PEER_WAIT_NS 10000000u
-#define OWN_WAIT_NS  1000000000u
 
 static struct {
 	pthread_mutex_t
@@ -72,126 +62,31 @@ static struct {
 	unsigned int users;
 	bool running;
 	pthread_t thread;
-	void *page; /* a watched page of our own; unmapping it wakes the listener */
-	dev_t dev;  /* device and inode of the descriptor's file: a program may close descriptors it
-		       does not know, */
-	ino_t ino;  /* and then the number may belong to another file */
-	_Atomic int fd;
+	void *page; /* watched memory of our own, whose unmapping wakes the listener */
+	dev_t dev;  /* which file the descriptor is: programs close what they do not know, */
+	ino_t ino;  /* and the number is somebody else's then */
 	_Atomic bool stop;
-	_Atomic bool refused;	/* the kernel refused a userfaultfd; do not ask again */
-	_Atomic uint64_t round; /* odd while the listener may use entries of @context */
-	_Atomic uint64_t expected_begin, expected_end; /* range of av_odp_expect(); equal: none */
-	_Atomic uint32_t used; /* length of the part of @context that was ever used */
-	_Atomic(struct av_seg *) context[AV_REF_SLOTS];
-} notify = {.mutex = PTHREAD_MUTEX_INITIALIZER, .fd = -1};
-
-int av_odp_uffd(void)
-{
-	return atomic_load_explicit(&notify.fd, memory_order_acquire);
-}
-
-static void pause_or_yield(unsigned int turn)
-{
-	if (turn < SPINS)
-		av_pause();
-	else
-		sched_yield();
-}
-
-void av_odp_settle_wait(const struct av_seg *seg, uint64_t seq)
-{
-	uint64_t until = av_now_ns() + (seg->own ? OWN_WAIT_NS : PEER_WAIT_NS);
-
-	for (unsigned int turn = 0;
-	     atomic_load_explicit(&seg->head->odp_seq, memory_order_acquire) == seq; turn++) {
-		pause_or_yield(turn);
-		if (turn > SPINS && av_now_ns() > until)
-			return;
-	}
-}
+	_Atomic bool refused; /* the kernel does not let this process have one: not asked again */
+} notify = {.mutex = PTHREAD_MUTEX_INITIALIZER};
 
 /* --- the listener ---------------------------------------------------------------- */
 
-/* Entry @i, or NULL: there may be gaps. */
-static struct av_seg *context_at(uint32_t i)
-{
-	return atomic_load_explicit(&notify.context[i], memory_order_acquire);
-}
-
-static uint32_t context_slots(void)
-{
-	return atomic_load_explicit(&notify.used, memory_order_acquire);
-}
-
-/*
- * Make the sequence numbers of all contexts odd (events are being handled) or even (done). Contexts
- * may have been added in between.
- */
+/* Announce (odd) or end (even) the handling of events. A context may have come in between. */
 static void set_seq(uint64_t odd)
 {
-	for (uint32_t i = 0, n = context_slots(); i < n; i++) {
-		struct av_seg *seg = context_at(i);
+	for (uint32_t i = 0, n = av_odp_context_slots(); i < n; i++) {
+		struct av_seg *seg = av_odp_context_at(i);
 
 		if (seg && (atomic_load(&seg->head->odp_seq) & 1) != odd)
 			atomic_fetch_add(&seg->head->odp_seq, 1);
 	}
 }
 
-/* Clear the overlap of a region and the range. Return: pages that were valid. */
-static uint64_t invalidate_region(struct av_seg *seg, const struct av_on_demand *r, uint64_t addr,
-				  uint64_t len)
-{
-	uint64_t last = addr + (len - 1), end = r->addr + (r->length - 1), first, pages;
-
-	if (r->length == 0 || r->addr > last || end < addr)
-		return 0;
-	first = r->addr > addr ? r->addr : addr;
-	pages = av_odp_clear(seg, first, (end < last ? end : last) - first + 1);
-	if (pages) {
-		av_region_count(seg, r->key, AV_MR_INVALIDATION_PAGES, pages);
-		av_region_count(seg, r->key, AV_MR_INVALIDATIONS, 1);
-	}
-	return pages;
-}
-
-/*
- * Region by region, so that exactly one of overlapping regions counts each page. Implicit regions
- * come last.
- */
-static uint64_t invalidate_regions(struct av_seg *seg, uint64_t addr, uint64_t len)
-{
-	struct av_on_demand r, whole = {0};
-	uint64_t pages = 0;
-	uint32_t at = 0;
-
-	for (int i = 0; i < AV_ON_DEMAND_LOOKS && av_on_demand_next(seg, &at, &r); i++) {
-		if (r.whole)
-			whole = r;
-		else
-			pages += invalidate_region(seg, &r, addr, len);
-	}
-	return pages + invalidate_region(seg, &whole, addr, len);
-}
-
-void av_odp_invalidate(struct av_seg *seg, uint64_t addr, uint64_t len)
-{
-	uint64_t pages;
-
-	if (len == 0)
-		return;
-	pages = invalidate_regions(seg, addr, len) + av_odp_clear(seg, addr, len);
-	if (!pages)
-		return;
-	av_odp_count(seg, AV_ODP_COUNT_INVALIDATION_PAGES, pages);
-	av_odp_count(seg, AV_ODP_COUNT_INVALIDATIONS,
-		     1); /* after the pages: who sees the event sees its pages */
-}
-
-/* @unmapped: the range is gone, so it is no longer watched. */
+/* @unmapped: and so not watched any more. */
 static void handle_range(uint64_t addr, uint64_t len, bool unmapped)
 {
-	for (uint32_t i = 0, n = context_slots(); i < n; i++) {
-		struct av_seg *seg = context_at(i);
+	for (uint32_t i = 0, n = av_odp_context_slots(); i < n; i++) {
+		struct av_seg *seg = av_odp_context_at(i);
 		struct av_odp_root *root = seg ? av_odp_root(seg) : NULL;
 
 		if (!root)
@@ -204,17 +99,11 @@ static void handle_range(uint64_t addr, uint64_t len, bool unmapped)
 	}
 }
 
-static bool is_expected(uint64_t begin, uint64_t end)
-{
-	return begin == atomic_load(&notify.expected_begin) &&
-	       end == atomic_load(&notify.expected_end);
-}
-
 static void handle(const struct uffd_msg *msg)
 {
 	switch (msg->event) {
 	case UFFD_EVENT_UNMAP:
-		if (!is_expected(msg->arg.remove.start, msg->arg.remove.end))
+		if (!av_odp_is_expected(msg->arg.remove.start, msg->arg.remove.end))
 			handle_range(msg->arg.remove.start,
 				     msg->arg.remove.end - msg->arg.remove.start, true);
 		break;
@@ -246,7 +135,7 @@ static bool handle_batch(int fd)
 	ssize_t n = -1;
 	bool ours;
 
-	atomic_fetch_add(&notify.round, 1);
+	av_odp_round_begin();
 	set_seq(1);
 	ours = still_ours(fd);
 	if (ours)
@@ -255,7 +144,7 @@ static bool handle_batch(int fd)
 	for (ssize_t i = 0; i < n / (ssize_t)sizeof(*msg); i++)
 		handle(&msg[i]);
 	set_seq(0);
-	atomic_fetch_add(&notify.round, 1);
+	av_odp_round_end();
 	return ours;
 }
 
@@ -270,25 +159,25 @@ static void publish_fd(struct av_seg *seg, int fd)
 
 static void unpublish_all(void)
 {
-	atomic_fetch_add(&notify.round, 1);
-	for (uint32_t i = 0, n = context_slots(); i < n; i++) {
-		struct av_seg *seg = context_at(i);
+	av_odp_round_begin();
+	for (uint32_t i = 0, n = av_odp_context_slots(); i < n; i++) {
+		struct av_seg *seg = av_odp_context_at(i);
 
 		if (seg)
 			publish_fd(seg, -1);
 	}
-	atomic_fetch_add(&notify.round, 1);
+	av_odp_round_end();
 }
 
 static void *listener_main(void *arg)
 {
-	struct pollfd p = {.fd = atomic_load(&notify.fd), .events = POLLIN};
+	struct pollfd p = {.fd = av_odp_uffd(), .events = POLLIN};
 	bool ours = true;
 
 	while (ours && !atomic_load(&notify.stop))
 		if (poll(&p, 1, -1) > 0)
 			ours = handle_batch(p.fd);
-	atomic_store(&notify.fd, -1);
+	av_odp_uffd_set(-1);
 	if (ours)
 		close(p.fd);
 	unpublish_all();
@@ -363,13 +252,13 @@ static bool start(void)
 	}
 	notify.page = watched_page(fd);
 	atomic_store(&notify.stop, false);
-	atomic_store(&notify.fd, fd);
+	av_odp_uffd_set(fd);
 	notify.running = notify.page &&
 			 av_thread_start(&notify.thread, "anyverbs-odp", listener_main, NULL) == 0;
 	if (notify.running)
 		return true;
-	atomic_store(&notify.fd, -1);
-	close(fd); /* before the page: its unmapping would wait for a reader */
+	av_odp_uffd_set(-1);
+	close(fd); /* before the page goes, whose unmapping would wait for a reader */
 	if (notify.page)
 		av_munmap(notify.page, (size_t)sysconf(_SC_PAGESIZE));
 	return false;
@@ -390,7 +279,7 @@ static void stop(void)
  */
 static void after_fork_in_child(void)
 {
-	int fd = atomic_load(&notify.fd);
+	int fd = av_odp_uffd();
 
 	pthread_mutex_init(&notify.mutex, NULL);
 	if (fd >= 0 && still_ours(fd))
@@ -400,55 +289,26 @@ static void after_fork_in_child(void)
 			  (size_t)sysconf(_SC_PAGESIZE)); /* the child's copy is not watched */
 	notify.running = false;
 	notify.users = 0;
-	atomic_store(&notify.fd, -1);
-	atomic_store(&notify.round, 0);
-	atomic_store(&notify.expected_begin, 0);
-	atomic_store(&notify.expected_end, 0);
-	for (uint32_t i = 0, n = context_slots(); i < n; i++)
-		atomic_store(&notify.context[i], NULL);
-	atomic_store(&notify.used, 0);
+	av_odp_uffd_forked();
 }
 
 static const struct av_fork_handlers fork_handlers = {.child = after_fork_in_child};
 
 /* --- contexts -------------------------------------------------------------------- */
 
-/* The entry of @seg (NULL: a free one), or AV_REF_SLOTS. Context: @mutex held. */
-static uint32_t entry_of(const struct av_seg *seg)
-{
-	uint32_t i = 0;
-
-	while (i < AV_REF_SLOTS && context_at(i) != seg)
-		i++;
-	return i;
-}
-
-/* Context: @mutex held, listener running. */
+/* The caller holds the mutex, and the listener runs. */
 static void add(struct av_seg *seg)
 {
 	struct av_odp_root *root = av_odp_root_make(seg);
-	uint32_t i = entry_of(NULL);
 
-	if (i == AV_REF_SLOTS || !root)
+	if (!root)
 		return;
 	/* Invalidate what threads remember from an earlier descriptor: see odp_track.c. */
 	atomic_fetch_add(&root->unmaps, av_now_ns());
-	atomic_store(&notify.context[i], seg);
-	if (i >= context_slots())
-		atomic_store(&notify.used, i + 1);
+	if (!av_odp_context_add(seg))
+		return;
 	notify.users++;
-	publish_fd(seg, atomic_load(&notify.fd));
-}
-
-void av_odp_forget_seen(void)
-{
-	for (uint32_t i = 0, n = context_slots(); i < n; i++) {
-		struct av_seg *seg = context_at(i);
-		struct av_odp_root *root = seg ? av_odp_root(seg) : NULL;
-
-		if (root)
-			atomic_fetch_add(&root->unmaps, 1);
-	}
+	publish_fd(seg, av_odp_uffd());
 }
 
 static bool is_watched(const struct av_seg *seg)
@@ -467,7 +327,7 @@ void av_odp_watch(struct av_seg *seg)
 	(void)av_fork_register(AV_FORK_ODP_NOTIFY, &fork_handlers);
 	(void)av_copy_init(); /* without it, backing the page table takes the slow path */
 	pthread_mutex_lock(&notify.mutex);
-	if (entry_of(seg) == AV_REF_SLOTS) {
+	if (!av_odp_context_has(seg)) {
 		if (notify.running || start())
 			add(seg);
 		else
@@ -481,68 +341,12 @@ void av_odp_watch(struct av_seg *seg)
 	errno = saved;
 }
 
-/* After clearing an entry: wait until the listener cannot be using it any more. */
-static void wait_for_round(void)
-{
-	uint64_t round = atomic_load(&notify.round);
-
-	for (unsigned int turn = 0; (round & 1) && atomic_load(&notify.round) == round; turn++)
-		pause_or_yield(turn);
-}
-
-/*
- * Is an unmapping under way whose event has not been read? Since Linux 5.7 this ioctl checks that
- * first, before it finds that nothing is asked of it.
- */
-static bool report_outstanding(int fd)
-{
-	struct uffdio_writeprotect nothing = {0};
-
-	return ioctl(fd, UFFDIO_WRITEPROTECT, &nothing) && errno == EAGAIN;
-}
-
-void av_odp_barrier(void)
-{
-	int fd = av_odp_uffd(), saved = errno;
-	uint64_t until = 0;
-
-	if (fd < 0)
-		return;
-	for (unsigned int turn = 0; report_outstanding(fd); turn++) {
-		pause_or_yield(turn);
-		if (turn == 0)
-			until = av_now_ns() + OWN_WAIT_NS;
-		else if (turn > SPINS && av_now_ns() > until)
-			break; /* the unmapping thread is stopped */
-	}
-	wait_for_round();
-	errno = saved;
-}
-
-void av_odp_expect(uint64_t addr, uint64_t len)
-{
-	atomic_store(&notify.expected_begin, addr);
-	atomic_store(&notify.expected_end, addr + len);
-}
-
-/* The unmapping returned when its event was read. The event is handled when its batch is. */
-void av_odp_expect_end(void)
-{
-	wait_for_round();
-	atomic_store(&notify.expected_begin, 0);
-	atomic_store(&notify.expected_end, 0);
-}
-
 void av_odp_unwatch(struct av_seg *seg)
 {
-	uint32_t i;
-
 	pthread_mutex_lock(&notify.mutex);
-	i = entry_of(seg);
-	if (i < AV_REF_SLOTS) {
+	if (av_odp_context_has(seg)) {
 		publish_fd(seg, -1);
-		atomic_store(&notify.context[i], NULL);
-		wait_for_round();
+		av_odp_context_remove(seg);
 		if (atomic_load(&seg->head->odp_seq) & 1)
 			atomic_fetch_add(&seg->head->odp_seq, 1);
 		if (--notify.users == 0)

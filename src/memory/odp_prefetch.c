@@ -21,10 +21,10 @@
 #include "copy/copy.h"
 #include "memory/mapped.h"
 #include "memory/odp_counters.h"
-#include "memory/odp_notify.h"
+#include "memory/odp_uffd.h"
 #include "memory/odp_table.h"
 #include "memory/odp_track.h"
-#include "memory/region_count.h"
+#include "memory/odp_region.h"
 
 #ifndef MADV_POPULATE_READ
 #define MADV_POPULATE_READ  22
@@ -74,7 +74,7 @@ static struct piece whole_pages(const struct piece *p)
 static void count_pages(struct job *job, const struct piece *p, uint64_t pages)
 {
 	job->pages += pages;
-	av_region_count_at(job->seg, p->addr, AV_MR_PREFETCH_PAGES, pages);
+	av_odp_region_count(job->seg, p->addr, AV_MR_PREFETCH_PAGES, pages);
 }
 
 /* --- populating ------------------------------------------------------------------ */

@@ -12,7 +12,7 @@
 
 #include "base/compiler.h"
 #include "base/checked.h"
-#include "memory/odp_notify.h"
+#include "memory/odp_uffd.h"
 #include "memory/odp_table.h"
 #include "memory/vma.h"
 

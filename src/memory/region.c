@@ -16,6 +16,7 @@
 #include "memory/key.h"
 #include "memory/mapped.h"
 #include "memory/odp_notify.h"
+#include "memory/odp_uffd.h"
 #include "memory/odp_track.h"
 #include "memory/unmapped.h"
 #include "observe/diagnosis.h"

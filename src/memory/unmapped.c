@@ -10,7 +10,7 @@
 #include <inttypes.h>
 
 #include "memory/nodes.h"
-#include "memory/odp_notify.h"
+#include "memory/odp_uffd.h"
 #include "observe/log.h"
 
 #define INNER_BITS 9

@@ -2,8 +2,13 @@
 /*
  * What is counted, and under which names it is shown.
  *
- * Data path counters live in the shared objects, in cache lines that the executing thread writes
- * anyway. They are plain additions: the holder of the object's token or lock is the only writer.
+ * Data path counters lie in the shared objects themselves, in cache lines that whoever executes the
+ * work has dirty anyway, and are plain additions by the holder of the object's token or lock. A
+ * place in a table of objects goes on counting when the next object takes it: so the sum over the
+ * places of a context is all that was ever counted there, and never falls; of one object it is the
+ * difference to what the place had counted before (@before in struct av_qp_shared and struct
+ * av_cq_shared). What contexts had counted that have ended is added to their device's totals in the
+ * directory (registry/ended_totals.c).
  *
  * A slot of an object table keeps its counters when the next object takes it. So the sum over a
  * context's slots covers everything the context ever counted, and never falls. The count of one

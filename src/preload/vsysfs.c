@@ -16,6 +16,7 @@
 #include <sys/sysmacros.h>
 
 #include "preload/vsysfs_show.h"
+#include "device/port.h"
 #include "memory/odp_counters.h"
 #include "observe/counters.h"
 
@@ -262,7 +263,7 @@ static bool is_repeated(const struct av_gid *gids, unsigned int i)
 static void each_net(const struct binding *b, visit_name *visit, void *arg)
 {
 	struct av_gid gids[AV_GID_MAX];
-	unsigned int count = av_device_gids(b->dev, gids);
+	unsigned int count = av_port_gids(b->dev, gids);
 
 	for (unsigned int i = 0; i < count; i++)
 		if (gids[i].ifname[0] && !is_repeated(gids, i) && !visit(arg, gids[i].ifname, b))

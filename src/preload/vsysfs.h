@@ -112,12 +112,4 @@ uint64_t av_vsysfs_ino(const char *path);
  */
 dev_t av_vsysfs_rdev(const struct av_device *dev);
 
-/**
- * av_vsysfs_suspend() - hide the virtual files from the calling thread, or show them again
- *
- * Calls nest. Needed while the system's own library lists its devices: it would find ours and
- * complain that no driver knows them.
- */
-void av_vsysfs_suspend(bool suspend);
-
 #endif

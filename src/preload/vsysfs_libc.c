@@ -10,13 +10,12 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "base/real_files.h"
+
 #define FD_LINK_BYTES 48 /* "/proc/thread-self/fd/N" */
 
 void *_Atomic av_vlibc_next[AV_VLIBC_N];
 atomic_bool av_vlibc_handed_out;
-
-/* Depth of av_vsysfs_suspend(); read only for suspect paths. */
-static __thread int suspended;
 
 static const struct {
 	const char *name;
@@ -70,11 +69,6 @@ __attribute__((constructor)) static void find_all(void)
 {
 	for (unsigned int i = 0; i < AV_VLIBC_N; i++)
 		av_vlibc_find_next((enum av_vlibc_index)i);
-}
-
-void av_vsysfs_suspend(bool suspend)
-{
-	suspended += suspend ? 1 : -1;
 }
 
 /*
@@ -161,7 +155,7 @@ bool av_vlibc_claim(int *dirfd, const char **path, int how, struct av_vlibc_clai
 	int saved = errno;
 	bool ours;
 
-	if (suspended)
+	if (av_real_files_only())
 		return false;
 	if (**path == '/') {
 		ours = claim_full_path(*path, how, claim);

@@ -22,7 +22,7 @@
 #include <sys/stat.h>
 #include <sys/types.h>
 
-#include "verbs/export.h"
+#include "base/compiler.h"
 #include "preload/vsysfs.h"
 
 /* With 64-bit words, a function whose name ends in "64" equals the one without. */

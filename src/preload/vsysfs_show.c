@@ -10,6 +10,7 @@
 #include <sys/sysmacros.h>
 #include <unistd.h>
 
+#include "device/port.h"
 #include "device/port_rate.h"
 #include "segment/totals.h"
 #include "memory/odp_report.h"
@@ -102,7 +103,7 @@ ssize_t av_show_state(const struct av_vsysfs_node *node, char *bytes)
 
 	struct ibv_port_attr port;
 
-	av_device_port(node->dev, &port);
+	av_port_attr(node->dev, &port);
 	return put_state(bytes, port.state, names, AV_ARRAY_SIZE(names));
 }
 
@@ -119,7 +120,7 @@ ssize_t av_show_phys_state(const struct av_vsysfs_node *node, char *bytes)
 					    "Phy Test"};
 	struct ibv_port_attr port;
 
-	av_device_port(node->dev, &port);
+	av_port_attr(node->dev, &port);
 	return put_state(bytes, port.phys_state, names, AV_ARRAY_SIZE(names));
 }
 
@@ -173,7 +174,7 @@ static bool read_row(const struct av_vsysfs_node *node, struct av_gid *row)
 {
 	struct av_gid gids[AV_GID_MAX];
 
-	if (!av_gid_there(gids, av_device_gids(node->dev, gids), node->index))
+	if (!av_gid_there(gids, av_port_gids(node->dev, gids), node->index))
 		return false;
 	*row = gids[node->index];
 	return true;

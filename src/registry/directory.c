@@ -16,7 +16,6 @@
 #include "base/map.h"
 #include "registry/directory_file.h"
 #include "registry/folder.h"
-#include "segment/totals.h"
 #include "observe/flight.h"
 #include "observe/log.h"
 
@@ -30,6 +29,7 @@ static int dir_fd =
 static int folder_fd = -1; /* the folder it is in */
 static uint32_t self;
 static unsigned int joins;
+static av_dir_count *count_context;
 static bool forked_child;
 static char path[256];
 
@@ -104,7 +104,7 @@ static void context_free(struct av_dir_context *c)
 	if (begun && begun != ref && atomic_load(&av_dir->context[AV_REF_SLOT(begun)].ref) == begun)
 		context_free(&av_dir->context[AV_REF_SLOT(begun)]);
 	/* The slot goes last: who dies in here leaves it to the next to sweep, folder and all. */
-	av_totals_keep(c, folder_fd);
+	av_ended_keep(c, folder_fd, count_context);
 	context_name(name, ref);
 	av_folder_remove(folder_fd, name);
 	atomic_store(&c->proc, 0);
@@ -117,7 +117,7 @@ static void context_free(struct av_dir_context *c)
 	for (int i = 0; i < AV_DIR_GAUGES; i++)
 		atomic_store(&c->gauge[i], 0);
 	atomic_store(&c->ref, 0);
-	av_totals_kept();
+	av_ended_kept();
 }
 
 static void process_free(uint32_t slot)
@@ -241,10 +241,11 @@ static int take_process_slot(void)
 	return -EUSERS;
 }
 
-static int join_first(void)
+static int join_first(av_dir_count *count)
 {
 	int ret;
 
+	count_context = count;
 	if (forked_child) /* the parent's; closing it here drops no lock of the parent */
 		close_all();
 	forked_child = false;
@@ -267,7 +268,7 @@ static int join_first(void)
 	return 0;
 }
 
-int av_dir_join(void)
+int av_dir_join(av_dir_count *count)
 {
 	int ret = 0;
 
@@ -275,7 +276,7 @@ int av_dir_join(void)
 		return -ENOMEM;
 	pthread_mutex_lock(&mutex);
 	if (joins == 0)
-		ret = join_first();
+		ret = join_first(count);
 	if (ret == 0)
 		joins++;
 	pthread_mutex_unlock(&mutex);
@@ -339,10 +340,10 @@ void av_dir_abandon(void)
 		for (uint32_t i = 0; i < atomic_load(&av_dir->context_end); i++) {
 			if (atomic_load(&av_dir->context[i].proc) != self)
 				continue;
-			av_totals_keep(&av_dir->context[i], folder_fd);
+			av_ended_keep(&av_dir->context[i], folder_fd, count_context);
 			context_name(name, atomic_load(&av_dir->context[i].ref));
 			av_folder_remove(folder_fd, name);
-			av_totals_kept();
+			av_ended_kept();
 		}
 		if (av_dir_sweep() == 1)
 			remove_everything();

@@ -30,8 +30,6 @@
 #include "base/compiler.h"
 #include "base/lock.h"
 
-#define AV_LAYOUT \
-	19 /* version of everything in shared memory; changes with any change of a layout */
 #define AV_REF_SLOT_BITS  12
 #define AV_REF_SLOTS	  (1u << AV_REF_SLOT_BITS)
 #define AV_REF_SLOT(ref)  ((ref) & (AV_REF_SLOTS - 1))
@@ -51,15 +49,22 @@ struct av_qp_location {
 	uint32_t index;
 };
 
+struct av_totals;
+
+/* Adds to @sum what a context has counted whose folder is still in the directory's, @folder. */
+typedef void av_dir_count(int folder, uint32_t ref, struct av_totals *sum);
+
 /**
  * av_dir_join() - make this process known, or count one more use of it
+ * @count: called for each context whose end this process sees to; NULL: nothing is kept of those.
+ *         The first join's holds until the last leave.
  *
  * Sets av_lock_self. Also sweeps what dead processes left.
  * Context: any thread; blocks on the directory's lock. Undone by av_dir_leave().
  * Return:  0 or -errno (-EACCES: the folder belongs to somebody else; -ENOSPC; -EUSERS: all slots
  * taken)
  */
-AV_MUST_USE int av_dir_join(void);
+AV_MUST_USE int av_dir_join(av_dir_count *count);
 
 /* One more use of the directory if this process has joined; else nothing, and false. */
 AV_MUST_USE bool av_dir_join_again(void);

@@ -1,9 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Inside the directory file: its layout, and changing it. Only the files that keep something in it
- * include this: directory.c (processes and contexts), directory_view.c, port.c, qp_number.c,
- * multicast.c, xrc_domain.c, device_memory.c, statistics.c, totals.c, switches.c, captures.c,
- * faults.c.
+ * include this.
  */
 #ifndef AV_REGISTRY_DIRECTORY_FILE_H
 #define AV_REGISTRY_DIRECTORY_FILE_H
@@ -12,10 +10,9 @@
 #include <stdint.h>
 #include <infiniband/verbs.h>
 
-#include "device/captures.h"
-#include "device/device.h"
-#include "registry/directory.h"
 #include "base/limits.h"
+#include "registry/capture_spec.h"
+#include "registry/directory.h"
 #include "observe/counters.h"
 
 #define AV_DIR_MAGIC 0x31737262766e7961ull
@@ -35,7 +32,7 @@ struct av_dir_device {
 	char name[64]; /* "": free */
 	_Atomic uint64_t counter[AV_DIR_COUNTERS];
 	_Atomic uint64_t link_downed; /* times its port went down */
-	struct av_totals ended; /* what contexts had counted that have ended: segment/totals.h */
+	struct av_totals ended; /* what contexts had counted that have ended: ended_totals.c */
 };
 
 /*
@@ -113,7 +110,8 @@ struct av_dir_member {
 /* In the count of frames: no more are written. */
 #define AV_CAPTURE_CLOSED (UINT64_C(1) << 63)
 
-/* A capture: device/captures.c. @stamp is the publication: 0: free; else another number for each.
+/* A capture: registry/capture_table.c. @stamp is the publication: 0: free; else another number for
+ * each.
  */
 struct av_dir_capture {
 	_Atomic uint32_t stamp;
@@ -211,6 +209,19 @@ static inline void av_dir_count_down(const char *device)
 	if (place)
 		atomic_fetch_add(&av_dir->device[place - 1].link_downed, 1);
 }
+
+/**
+ * av_ended_keep() - a context ends: add what it has counted to its device's totals
+ * @folder: of the directory; the context's segment is still in it
+ * @count: what av_dir_join() was given
+ *
+ * Within a change of the directory. If the process dies between this and av_ended_kept(), it has
+ * been added all the same, once: whoever frees the context's slot afterwards calls both again.
+ */
+void av_ended_keep(const struct av_dir_context *c, int folder, av_dir_count *count);
+
+/* The slot is free. */
+void av_ended_kept(void);
 
 /* The mutex alone. */
 void av_dir_hold(void);

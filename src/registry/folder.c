@@ -10,7 +10,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "registry/directory.h"
+#include "base/compiler.h"
 #include "observe/log.h"
 
 static bool usable(const char *base)

@@ -8,6 +8,10 @@
 
 #include "base/compiler.h"
 
+/* Version of everything in shared memory, which is part of the folder's name. It changes with any
+ * change of a layout. */
+#define AV_LAYOUT 19
+
 /* The folder that this user's is in: DIR of registry/directory.h. Static, or of the environment;
  * never NULL. */
 const char *av_folder_base(void);

@@ -6,8 +6,6 @@
  */
 #include "segment/heap.h"
 
-#include "device/fault_rules.h"
-
 #include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
@@ -15,8 +13,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "segment/pages.h"
-#include "segment/segment.h"
+#include "base/checked.h"
 
 #define CLASS_N	    108		 /* up to 16 GiB */
 #define BACK_STEP   (256u << 10) /* the file is backed in steps of this size */
@@ -39,6 +36,7 @@ struct indices {
 struct av_heap {
 	pthread_mutex_t mutex;
 	int fd;
+	struct av_seg_head *head;
 	uint64_t end, brk, backed;
 	struct offsets free[CLASS_N];
 	struct indices slab[AV_SLAB_N];
@@ -53,7 +51,8 @@ static const struct {
 	[AV_SLAB_QP] = {AV_QP_BYTES, AV_OBJ_CHUNK},
 };
 
-struct av_heap *av_heap_create(int fd, uint64_t begin, uint64_t end, uint32_t first_key)
+struct av_heap *av_heap_create(int fd, struct av_seg_head *head, uint64_t begin, uint64_t end,
+			       uint32_t first_key)
 {
 	struct av_heap *heap = calloc(1, sizeof(*heap));
 
@@ -61,6 +60,7 @@ struct av_heap *av_heap_create(int fd, uint64_t begin, uint64_t end, uint32_t fi
 		return NULL;
 	pthread_mutex_init(&heap->mutex, NULL);
 	heap->fd = fd;
+	heap->head = head;
 	heap->brk = heap->backed = av_round_up(begin, 4096);
 	heap->end = end;
 	for (int i = 0; i < AV_SLAB_N; i++)
@@ -169,21 +169,18 @@ static uint64_t take(struct av_heap *heap, unsigned int class)
 	return at;
 }
 
-uint64_t av_seg_alloc(struct av_seg *seg, uint64_t size)
+uint64_t av_heap_alloc(struct av_heap *heap, uint64_t size)
 {
-	struct av_heap *heap = seg->heap;
 	unsigned int class = class_of(size);
 	uint64_t at = 0;
 
-	if (class < CLASS_N && !(av_faults_watched(seg) && av_faults_no_memory(seg))) {
+	if (class < CLASS_N) {
 		pthread_mutex_lock(&heap->mutex);
 		at = take(heap, class);
 		pthread_mutex_unlock(&heap->mutex);
 	}
-	if (!at)
-		errno = ENOMEM;
-	else
-		memset((uint8_t *)seg->head + at, 0, size);
+	if (at)
+		memset((uint8_t *)heap->head + at, 0, size);
 	return at;
 }
 
@@ -202,17 +199,10 @@ static void give(struct av_heap *heap, unsigned int class, uint64_t at)
 	list->at[list->count++] = at;
 }
 
-void av_seg_free(struct av_seg *seg, uint64_t offset, uint64_t size)
+void av_heap_free(struct av_heap *heap, uint64_t offset, uint64_t size)
 {
-	struct av_heap *heap = seg->heap;
 	unsigned int class = class_of(size);
 
-	if (!offset)
-		return;
-	if (av_pages_owns(seg, offset)) {
-		av_pages_free(seg, offset);
-		return;
-	}
 	if (class_bytes(class) >= PUNCH_MIN)
 		(void)!fallocate(heap->fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE,
 				 (off_t)offset, (off_t)class_bytes(class));
@@ -245,7 +235,7 @@ static bool reserve(struct indices *s)
 	return true;
 }
 
-static bool have_chunk(struct av_seg *seg, enum av_slab slab, uint32_t index)
+static bool have_chunk(struct av_heap *heap, enum av_slab slab, uint32_t index)
 {
 	uint32_t n = index / slab_shape[slab].per_chunk;
 	uint64_t bytes = (uint64_t)slab_shape[slab].bytes * slab_shape[slab].per_chunk;
@@ -253,14 +243,14 @@ static bool have_chunk(struct av_seg *seg, enum av_slab slab, uint32_t index)
 
 	if (n >= AV_SLAB_CHUNKS)
 		return false;
-	if (atomic_load_explicit(&seg->head->chunk[slab][n], memory_order_relaxed))
+	if (atomic_load_explicit(&heap->head->chunk[slab][n], memory_order_relaxed))
 		return true;
-	at = take(seg->heap, class_of(bytes)); /* fresh or punched: zero either way */
+	at = take(heap, class_of(bytes)); /* fresh or punched: zero either way */
 	if (!at)
 		return false;
-	memset((uint8_t *)seg->head + at, 0,
+	memset((uint8_t *)heap->head + at, 0,
 	       bytes); /* a block used before, or a file system that cannot punch holes */
-	atomic_store_explicit(&seg->head->chunk[slab][n], at, memory_order_release);
+	atomic_store_explicit(&heap->head->chunk[slab][n], at, memory_order_release);
 	return true;
 }
 
@@ -273,33 +263,31 @@ static uint32_t pop_oldest(struct indices *s)
 	return index;
 }
 
-uint32_t av_slab_alloc(struct av_seg *seg, enum av_slab slab, uint32_t limit)
+uint32_t av_heap_take_index(struct av_heap *heap, enum av_slab slab, uint32_t limit)
 {
-	struct indices *s = &seg->heap->slab[slab];
+	struct indices *s = &heap->slab[slab];
 	uint32_t index = 0;
 
-	pthread_mutex_lock(&seg->heap->mutex);
+	pthread_mutex_lock(&heap->mutex);
 	if (s->used < limit) {
-		if (s->count <= REUSE_AFTER && reserve(s) && have_chunk(seg, slab, s->fresh))
+		if (s->count <= REUSE_AFTER && reserve(s) && have_chunk(heap, slab, s->fresh))
 			index = s->fresh++, s->issued++;
 		else if (s->count)
 			index = pop_oldest(s);
 	}
 	if (index)
 		s->used++;
-	pthread_mutex_unlock(&seg->heap->mutex);
-	if (!index)
-		errno = ENOMEM;
+	pthread_mutex_unlock(&heap->mutex);
 	return index;
 }
 
-void av_slab_free(struct av_seg *seg, enum av_slab slab, uint32_t index)
+void av_heap_give_index(struct av_heap *heap, enum av_slab slab, uint32_t index)
 {
-	struct indices *s = &seg->heap->slab[slab];
+	struct indices *s = &heap->slab[slab];
 
-	pthread_mutex_lock(&seg->heap->mutex);
+	pthread_mutex_lock(&heap->mutex);
 	s->ring[(s->head + s->count) % s->room] = index;
 	s->count++;
 	s->used--;
-	pthread_mutex_unlock(&seg->heap->mutex);
+	pthread_mutex_unlock(&heap->mutex);
 }

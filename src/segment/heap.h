@@ -1,17 +1,29 @@
 /* SPDX-License-Identifier: MIT */
-/* The owner's private book-keeping of a segment's heap and tables. Only segment.c and heap.c use
- * it. */
+/*
+ * Which parts of a segment are in use: the owner's private book-keeping of the heap's blocks and of
+ * the entries of the tables of objects. Thread-safe. Allocators go through segment/alloc.h.
+ */
 #ifndef AV_SEGMENT_HEAP_H
 #define AV_SEGMENT_HEAP_H
 
 #include <stdint.h>
 
+#include "segment/layout.h"
+
 struct av_heap;
 
-/* @fd: the segment's file (borrowed); the heap hands out offsets in [begin, end) and key indices
- * from @first_key. NULL if memory is short. */
-struct av_heap *av_heap_create(int fd, uint64_t begin, uint64_t end, uint32_t first_key);
+/* @fd, @head: the segment's file and where it is mapped (borrowed); the heap hands out offsets in
+ * [begin, end) and key indices from @first_key. NULL if memory is short. */
+struct av_heap *av_heap_create(int fd, struct av_seg_head *head, uint64_t begin, uint64_t end,
+			       uint32_t first_key);
 void av_heap_destroy(struct av_heap *heap);
+
+/* av_seg_alloc(), av_seg_free() of what is no whole pages, av_slab_alloc(), av_slab_free(). Offset
+ * and index are 0 if there is no memory. */
+uint64_t av_heap_alloc(struct av_heap *heap, uint64_t size);
+void av_heap_free(struct av_heap *heap, uint64_t offset, uint64_t size);
+uint32_t av_heap_take_index(struct av_heap *heap, enum av_slab slab, uint32_t limit);
+void av_heap_give_index(struct av_heap *heap, enum av_slab slab, uint32_t index);
 
 /**
  * av_heap_take_end() - take [offset, offset + *@taken) from the end of the heap's range, for good

@@ -2,9 +2,6 @@
 /* Blocks of pages in an own segment: one sorted list of all of them, first fit. */
 #include "segment/pages.h"
 
-#include "base/map.h"
-#include "device/fault_rules.h"
-
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/falloc.h>
@@ -13,7 +10,8 @@
 #include <string.h>
 #include <sys/mman.h>
 
-#include "segment/heap.h"
+#include "base/checked.h"
+#include "base/map.h"
 #include "registry/page_users.h"
 
 #ifndef MADV_COLLAPSE
@@ -31,6 +29,10 @@ struct block {
 };
 
 struct av_pages {
+	uint32_t ref;
+	int fd;
+	uint8_t *base;
+	struct av_heap *heap;
 	pthread_mutex_t mutex;
 	struct block *list; /* sorted, without gaps, from the lowest ever taken to the end */
 	uint32_t count, room;
@@ -38,12 +40,17 @@ struct av_pages {
 	_Atomic uint32_t lingering;
 };
 
-struct av_pages *av_pages_create(void)
+struct av_pages *av_pages_create(uint32_t ref, int fd, void *base, struct av_heap *heap)
 {
 	struct av_pages *pages = calloc(1, sizeof(*pages));
 
-	if (pages)
-		pthread_mutex_init(&pages->mutex, NULL);
+	if (!pages)
+		return NULL;
+	pages->ref = ref;
+	pages->fd = fd;
+	pages->base = base;
+	pages->heap = heap;
+	pthread_mutex_init(&pages->mutex, NULL);
 	return pages;
 }
 
@@ -56,9 +63,9 @@ void av_pages_destroy(struct av_pages *pages)
 	free(pages);
 }
 
-bool av_pages_owns(const struct av_seg *seg, uint64_t at)
+bool av_pages_owns(const struct av_pages *p, uint64_t at)
 {
-	uint64_t begin = atomic_load(&seg->pages->begin);
+	uint64_t begin = atomic_load(&p->begin);
 
 	return begin && at >= begin;
 }
@@ -155,11 +162,10 @@ static uint64_t first_fit(struct av_pages *p, uint64_t bytes, uint64_t align, ui
 }
 
 /* More room from the heap's end. There is room for another entry. */
-static bool extend(struct av_seg *seg, uint64_t bytes)
+static bool extend(struct av_pages *p, uint64_t bytes)
 {
-	struct av_pages *p = seg->pages;
 	uint64_t more = av_round_up(bytes, AV_HUGE_PAGE_BYTES);
-	uint64_t at = av_heap_take_end(seg->heap, more, AV_HUGE_PAGE_BYTES, &more);
+	uint64_t at = av_heap_take_end(p->heap, more, AV_HUGE_PAGE_BYTES, &more);
 
 	if (!at)
 		return false;
@@ -169,15 +175,14 @@ static bool extend(struct av_seg *seg, uint64_t bytes)
 	return true;
 }
 
-static uint64_t take(struct av_seg *seg, uint64_t bytes, uint64_t align, uint64_t phase)
+static uint64_t take(struct av_pages *p, uint64_t bytes, uint64_t align, uint64_t phase)
 {
-	struct av_pages *p = seg->pages;
 	uint64_t at = 0;
 
 	pthread_mutex_lock(&p->mutex);
 	if (reserve(p, 3)) {
 		at = first_fit(p, bytes, align, phase);
-		if (!at && extend(seg, phase + bytes))
+		if (!at && extend(p, phase + bytes))
 			at = first_fit(p, bytes, align, phase);
 	}
 	pthread_mutex_unlock(&p->mutex);
@@ -207,23 +212,23 @@ void av_pages_collapse(void *addr, uint64_t bytes)
 }
 
 /* A hole cannot be collapsed; one page of it is enough. */
-static bool seed(struct av_seg *seg, uint64_t at, uint64_t bytes)
+static bool seed(struct av_pages *p, uint64_t at, uint64_t bytes)
 {
 	for (uint64_t off = 0; off < bytes; off += AV_HUGE_PAGE_BYTES)
-		if (av_file_back(seg->fd, at + off, AV_PAGE_BYTES))
+		if (av_file_back(p->fd, at + off, AV_PAGE_BYTES))
 			return false;
 	return true;
 }
 
 /* Make huge pages of all that a block has room for; unless @all must be, as many as there are.
  * Return: their number */
-static uint64_t make_huge(struct av_seg *seg, const struct av_page_block *block, bool all)
+static uint64_t make_huge(struct av_pages *p, const struct av_page_block *block, bool all)
 {
 	uint64_t at = av_round_up(block->at, AV_HUGE_PAGE_BYTES), whole = av_pages_room(block),
 		 done = 0;
-	uint8_t *begin = (uint8_t *)seg->head + at;
+	uint8_t *begin = p->base + at;
 
-	if (whole == 0 || !seed(seg, at, whole * AV_HUGE_PAGE_BYTES))
+	if (whole == 0 || !seed(p, at, whole * AV_HUGE_PAGE_BYTES))
 		return 0;
 	if (collapse(begin, whole * AV_HUGE_PAGE_BYTES) == 0)
 		return whole;
@@ -237,19 +242,19 @@ static uint64_t make_huge(struct av_seg *seg, const struct av_page_block *block,
 }
 
 /* The pages go, and what is there next reads as zeros. */
-static void drop_pages(struct av_seg *seg, uint64_t at, uint64_t bytes)
+static void drop_pages(struct av_pages *p, uint64_t at, uint64_t bytes)
 {
-	if (fallocate(seg->fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, (off_t)at, (off_t)bytes))
-		(void)!av_madvise((uint8_t *)seg->head + at, bytes, MADV_REMOVE);
+	if (fallocate(p->fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, (off_t)at, (off_t)bytes))
+		(void)!av_madvise(p->base + at, bytes, MADV_REMOVE);
 }
 
-static bool back(struct av_seg *seg, enum av_pages_wish wish, struct av_page_block *block)
+static bool back(struct av_pages *p, enum av_pages_wish wish, struct av_page_block *block)
 {
 	if (wish != AV_PAGES_SMALL)
-		block->huge = make_huge(seg, block, wish == AV_PAGES_HUGE);
+		block->huge = make_huge(p, block, wish == AV_PAGES_HUGE);
 	if (block->huge * AV_HUGE_PAGE_BYTES == block->bytes)
 		return true;
-	return wish != AV_PAGES_HUGE && av_file_back(seg->fd, block->at, block->bytes) == 0;
+	return wish != AV_PAGES_HUGE && av_file_back(p->fd, block->at, block->bytes) == 0;
 }
 
 /* Of the threads that see that a lingering block is not held, one frees it. */
@@ -270,9 +275,8 @@ static bool claim(struct av_pages *p, uint64_t at)
 }
 
 /* Blocks whose holders have gone. */
-static void sweep(struct av_seg *seg)
+static void sweep(struct av_pages *p)
 {
-	struct av_pages *p = seg->pages;
 	uint64_t at = 0, next;
 
 	do {
@@ -283,46 +287,30 @@ static void sweep(struct av_seg *seg)
 				next = p->list[i].at;
 		pthread_mutex_unlock(&p->mutex);
 		at = next;
-		if (at && !av_page_users_any(seg->ref, at) && claim(p, at))
-			av_pages_free(seg, at);
+		if (at && !av_page_users_any(p->ref, at) && claim(p, at))
+			av_pages_free(p, at);
 	} while (at);
 }
 
-static int alloc(struct av_seg *seg, uint64_t bytes, enum av_pages_wish wish, uint64_t addr,
-		 struct av_page_block *block)
+int av_pages_take(struct av_pages *p, uint64_t bytes, enum av_pages_wish wish, uint64_t addr,
+		  struct av_page_block *block)
 {
 	uint64_t unit = wish == AV_PAGES_HUGE ? AV_HUGE_PAGE_BYTES : AV_PAGE_BYTES;
 	uint64_t align =
 		wish != AV_PAGES_SMALL && bytes >= AV_HUGE_PAGE_BYTES ? AV_HUGE_PAGE_BYTES : unit;
 
 	*block = (struct av_page_block){.at = 0};
-	if (bytes == 0 || bytes > AV_SEG_BYTES)
-		return ENOMEM;
-	if (av_faults_watched(seg) && av_faults_no_memory(seg))
-		return ENOMEM;
-	if (atomic_load(&seg->pages->lingering))
-		sweep(seg);
+	if (atomic_load(&p->lingering))
+		sweep(p);
 	block->bytes = av_round_up(bytes, unit);
-	block->at = take(seg, block->bytes, align, addr & (align - 1));
+	block->at = take(p, block->bytes, align, addr & (align - 1));
 	if (!block->at)
 		return ENOMEM;
-	if (back(seg, wish, block))
+	if (back(p, wish, block))
 		return 0;
-	av_pages_free(seg, block->at);
+	av_pages_free(p, block->at);
 	block->at = 0;
 	return ENOMEM;
-}
-
-int av_pages_alloc(struct av_seg *seg, uint64_t bytes, enum av_pages_wish wish,
-		   struct av_page_block *block)
-{
-	return alloc(seg, bytes, wish, 0, block);
-}
-
-int av_pages_alloc_for(struct av_seg *seg, uint64_t bytes, uint64_t addr,
-		       struct av_page_block *block)
-{
-	return alloc(seg, bytes, AV_PAGES_TRY, addr, block);
 }
 
 uint64_t av_pages_room(const struct av_page_block *block)
@@ -332,9 +320,8 @@ uint64_t av_pages_room(const struct av_page_block *block)
 	return end > first ? (end - first) / AV_HUGE_PAGE_BYTES : 0;
 }
 
-void av_pages_free(struct av_seg *seg, uint64_t at)
+void av_pages_free(struct av_pages *p, uint64_t at)
 {
-	struct av_pages *p = seg->pages;
 	struct block *b;
 	uint64_t bytes;
 
@@ -344,15 +331,14 @@ void av_pages_free(struct av_seg *seg, uint64_t at)
 	pthread_mutex_unlock(&p->mutex);
 	if (!bytes)
 		return;
-	drop_pages(seg, at, bytes); /* before the range is anybody's again */
+	drop_pages(p, at, bytes); /* before the range is anybody's again */
 	pthread_mutex_lock(&p->mutex);
 	release(p, find(p, at));
 	pthread_mutex_unlock(&p->mutex);
 }
 
-void av_pages_linger(struct av_seg *seg, uint64_t at)
+void av_pages_linger(struct av_pages *p, uint64_t at)
 {
-	struct av_pages *p = seg->pages;
 	struct block *b;
 
 	pthread_mutex_lock(&p->mutex);

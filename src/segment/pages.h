@@ -14,10 +14,11 @@
 #ifndef AV_SEGMENT_PAGES_H
 #define AV_SEGMENT_PAGES_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "base/compiler.h"
-#include "segment/segment.h"
+#include "segment/heap.h"
 
 #define AV_PAGE_BYTES	   4096u
 #define AV_HUGE_LOG2	   21u
@@ -38,38 +39,34 @@ struct av_page_block {
 
 struct av_pages;
 
-struct av_pages *av_pages_create(void);
+/* @ref: the segment's context; @fd, @base: its file and where it is mapped (borrowed); @heap: gives
+ * its end. NULL if memory is short. */
+struct av_pages *av_pages_create(uint32_t ref, int fd, void *base, struct av_heap *heap);
 void av_pages_destroy(struct av_pages *pages);
 
 /**
- * av_pages_alloc() - zeroed pages of an own segment
- * Context: any thread of the owner; blocks on a mutex and in the kernel
- * Return: 0 or ENOMEM (also: no huge pages, and only those will do)
+ * av_pages_take() - zeroed pages, through segment/alloc.h
+ * @bytes: more than 0, and no more than a segment has
+ * @addr:  where they are going to be mapped, or 0
+ * Return: 0 or ENOMEM
  */
-AV_MUST_USE int av_pages_alloc(struct av_seg *seg, uint64_t bytes, enum av_pages_wish wish,
-			       struct av_page_block *block);
-
-/**
- * av_pages_alloc_for() - the same for memory that is to be mapped at @addr, with huge pages as far
- *as there are any, where a mapping there can have them
- */
-AV_MUST_USE int av_pages_alloc_for(struct av_seg *seg, uint64_t bytes, uint64_t addr,
-				   struct av_page_block *block);
+AV_MUST_USE int av_pages_take(struct av_pages *pages, uint64_t bytes, enum av_pages_wish wish,
+			      uint64_t addr, struct av_page_block *block);
 
 /* How many huge pages a block could have. */
 uint64_t av_pages_room(const struct av_page_block *block);
 
-/* Give back what av_pages_alloc() handed out at that offset. Nobody uses it any more. */
-void av_pages_free(struct av_seg *seg, uint64_t at);
+/* Give back what was handed out at that offset. Nobody uses it any more. */
+void av_pages_free(struct av_pages *pages, uint64_t at);
 
 /* The same while others hold it: it is free once they do not. */
-void av_pages_linger(struct av_seg *seg, uint64_t at);
+void av_pages_linger(struct av_pages *pages, uint64_t at);
 
 /* Make huge pages of what is in memory of the process' own, as far as there are any. System calls.
  */
 void av_pages_collapse(void *addr, uint64_t bytes);
 
 /* Is that offset one of pages, not of the heap? */
-bool av_pages_owns(const struct av_seg *seg, uint64_t at);
+bool av_pages_owns(const struct av_pages *pages, uint64_t at);
 
 #endif

@@ -23,8 +23,6 @@
 #include "segment/pages_owner.h"
 #include "segment/map_file.h"
 #include "segment/pages.h"
-#include "device/port.h"
-#include "device/switches.h"
 
 #define IDLE_MAX \
 	64 /* peers' segments that stay mapped without a user: datagrams come back to them */
@@ -150,14 +148,13 @@ static int own_file(struct av_seg *seg, uint32_t origin)
 		ret = seg_map(seg, seg->fd);
 	if (ret)
 		return ret;
-	seg->heap = av_heap_create(seg->fd, heap_begin(seg->ref), AV_ODP_OFFSET,
+	seg->heap = av_heap_create(seg->fd, seg->head, heap_begin(seg->ref), AV_ODP_OFFSET,
 				   origin ? AV_IMPORT_KEYS : 1);
-	seg->pages = av_pages_create();
+	seg->pages = av_pages_create(seg->ref, seg->fd, seg->head, seg->heap);
 	return seg->heap && seg->pages ? 0 : -ENOMEM;
 }
 
-static void fill_head(struct av_seg *seg, const struct av_device *dev, uint32_t origin,
-		      uint32_t port)
+static void fill_head(struct av_seg *seg, const struct av_seg_device *dev, uint32_t origin)
 {
 	struct av_seg_head *h = seg->head;
 
@@ -166,11 +163,10 @@ static void fill_head(struct av_seg *seg, const struct av_device *dev, uint32_t 
 	h->pid = seg->pid;
 	h->pidns = my_pidns();
 	h->origin = origin;
-	snprintf(h->device, sizeof(h->device), "%s", dev->ibv.name);
+	snprintf(h->device, sizeof(h->device), "%s", dev->name);
 	h->link_layer = dev->link_layer;
 	h->lid = dev->lid;
-	h->mtu = (uint8_t)dev->mtu;
-	h->port = port;
+	h->mtu = dev->mtu;
 	h->magic = AV_SEG_MAGIC;
 }
 
@@ -195,12 +191,12 @@ static void table_add(struct av_seg *seg)
 	pthread_mutex_unlock(&mutex);
 }
 
-struct av_seg *av_seg_create(const struct av_device *dev, uint32_t origin)
+struct av_seg *av_seg_create(const struct av_seg_device *dev, uint32_t origin)
 {
 	struct av_seg *seg;
 	uint32_t ref;
 	int fd = av_dir_context_add(&ref);
-	int ret, port;
+	int ret;
 
 	(void)av_fork_register(AV_FORK_SEGMENTS, &fork_handlers);
 	if (fd < 0) {
@@ -218,18 +214,15 @@ struct av_seg *av_seg_create(const struct av_device *dev, uint32_t origin)
 	seg->proc = av_lock_self;
 	seg->pid = getpid();
 	ret = own_file(seg, origin);
-	port = ret ? ret : av_port_open(ref, dev);
-	ret = port < 0 ? port : 0;
 	if (ret) {
 		seg_delete(seg);
 		av_dir_context_remove(ref);
 		errno = -ret;
 		return NULL;
 	}
-	fill_head(seg, dev, origin, (uint32_t)port);
-	seg->odp = (struct av_odp_counters *)av_dir_counters(dev->ibv.name);
-	seg->odp_gauge = (struct av_odp_gauge *)av_dir_gauges(ref, dev->ibv.name);
-	seg->head->switches = av_switches_take(dev->ibv.name);
+	fill_head(seg, dev, origin);
+	seg->odp = (struct av_odp_counters *)av_dir_counters(dev->name);
+	seg->odp_gauge = (struct av_odp_gauge *)av_dir_gauges(ref, dev->name);
 	table_add(seg);
 	return seg;
 }
@@ -387,11 +380,6 @@ bool av_seg_alive_now(struct av_seg *seg)
 {
 	atomic_store_explicit(&seg->alive_ns, 0, memory_order_relaxed);
 	return av_seg_alive(seg);
-}
-
-bool av_seg_has_gid(const struct av_seg *seg, const union ibv_gid *gid)
-{
-	return av_port_has_gid(seg->head->port, gid);
 }
 
 void av_seg_wake_timer(struct av_seg *seg)

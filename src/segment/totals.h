@@ -9,8 +9,6 @@
 #include "segment/segment.h"
 #include "observe/counters.h"
 
-struct av_dir_context;
-
 /* Add what all objects of a context have counted that it ever had. The segment may be a view
  * (segment_view.h). */
 void av_totals_add(const struct av_seg *seg, struct av_totals *sum);
@@ -24,16 +22,7 @@ void av_totals_add(const struct av_seg *seg, struct av_totals *sum);
  */
 void av_totals_read(const char *device, struct av_totals *sum, uint64_t *link_downed);
 
-/**
- * av_totals_keep() - a context ends: add what it has counted to its device's totals
- * @folder: of the directory; the context's segment is still in it
- *
- * Within a change of the directory. If the process dies between this and av_totals_kept(), it has
- * been added all the same, once: whoever frees the context's slot afterwards calls both again.
- */
-void av_totals_keep(const struct av_dir_context *c, int folder);
-
-/* The slot is free. */
-void av_totals_kept(void);
+/* The same of a context that ends; for av_dir_join(). Its folder is still in @folder. */
+void av_totals_of_context(int folder, uint32_t ref, struct av_totals *sum);
 
 #endif

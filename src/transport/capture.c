@@ -8,7 +8,8 @@
 
 #include "base/clock.h"
 #include "base/newer_verbs.h"
-#include "device/captures.h"
+#include "device/device.h"
+#include "segment/capture_watch.h"
 #include "registry/directory.h"
 #include "memory/xfer.h"
 #include "memory/translate.h"

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "transport/capture_file.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <pthread.h>
 #include <stdlib.h>
@@ -9,7 +10,7 @@
 #include <unistd.h>
 
 #include "base/fork.h"
-#include "device/captures.h"
+#include "registry/capture_table.h"
 #include "observe/log.h"
 #include "wire/frame.h"
 

@@ -8,7 +8,7 @@
 #include <unistd.h>
 
 #include "base/fork.h"
-#include "device/captures.h"
+#include "segment/capture_watch.h"
 #include "observe/log.h"
 #include "observe/pcapng.h"
 #include "transport/capture.h"

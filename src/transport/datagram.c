@@ -160,7 +160,7 @@ static void send_one(struct datagram *d)
 	uint32_t qpn = d->head.ud.qpn & AV_QPN_MASK;
 	struct av_qp_location location = av_dir_qpn_find(qpn);
 	struct av_seg *seg = location.ref ? av_seg_get(location.ref) : NULL;
-	bool there = seg && (d->has_grh ? av_seg_has_gid(seg, &d->head.ud.dgid)
+	bool there = seg && (d->has_grh ? av_port_has_gid(seg->head->port, &d->head.ud.dgid)
 					: seg->head->lid == d->head.route.dlid && seg->head->lid);
 
 	av_seg_put(seg);

@@ -4,14 +4,14 @@
  * code that does it when it is real: the retry timers and counters (transport/retry.h), the table
  * of outcomes (transport/rules.h), a device's failing (transport/fatal.h).
  *
- * Only contexts that are watched (device/fault_rules.h) come here, and only their own process
+ * Only contexts that are watched (segment/fault_rules.h) come here, and only their own process
  * executes their requests.
  */
 #ifndef AV_TRANSPORT_INJECT_H
 #define AV_TRANSPORT_INJECT_H
 
 #include "base/compiler.h"
-#include "device/fault_rules.h"
+#include "segment/fault_rules.h"
 #include "queue/qp.h"
 #include "transport/execute.h"
 

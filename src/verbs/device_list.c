@@ -7,7 +7,7 @@
 
 #include "base/fork.h"
 #include "verbs/ibv_context.h"
-#include "preload/vsysfs.h"
+#include "base/real_files.h"
 
 #undef ibv_get_device_list
 
@@ -51,9 +51,9 @@ static struct ibv_device **foreign_list(int *count)
 	if (next) {
 		(void)av_fork_register(AV_FORK_DEVICE_LIST, &fork_handlers);
 		pthread_mutex_lock(&foreign_mutex);
-		av_vsysfs_suspend(true);
+		av_real_files_begin();
 		devices = next(count);
-		av_vsysfs_suspend(false);
+		av_real_files_end();
 		pthread_mutex_unlock(&foreign_mutex);
 	}
 	if (devices && *count > 0)

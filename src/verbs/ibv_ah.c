@@ -46,7 +46,7 @@ int av_check_ah_attr(const struct av_context *ctx, const struct ibv_ah_attr *att
 			       : 0;
 	if (av_port_has_row(ctx->seg->head->port, attr->grh.sgid_index))
 		return 0;
-	count = av_device_gids(ctx->dev, gids);
+	count = av_port_gids(ctx->dev, gids);
 	if (count == 0)
 		return ENOMEM;
 	return av_gid_there(gids, count, attr->grh.sgid_index)
@@ -110,7 +110,7 @@ AV_EXPORT int ibv_destroy_ah(struct ibv_ah *ibv)
 static int find_sgid(const struct av_device *dev, const union ibv_gid *gid, uint8_t *index)
 {
 	struct av_gid gids[AV_GID_MAX];
-	unsigned int count = av_device_gids(dev, gids);
+	unsigned int count = av_port_gids(dev, gids);
 
 	*index = 0;
 	for (unsigned int i = 0; i < count; i++)

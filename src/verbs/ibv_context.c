@@ -9,6 +9,8 @@
 #include "verbs/environment.h"
 #include "verbs/ibv_mr.h"
 #include "registry/directory.h"
+#include "segment/totals.h"
+#include "device/device_open.h"
 #include "device/port_watch.h"
 #include "memory/adopt.h"
 #include "memory/key.h"
@@ -90,9 +92,9 @@ struct av_seg *av_context_memory(struct av_context *ctx)
 		return ctx->seg;
 	pthread_mutex_lock(&ctx->verbs.context.mutex);
 	if (!ctx->child_seg) {
-		err = -av_dir_join();
+		err = -av_dir_join(av_totals_of_context);
 		if (err == 0)
-			ctx->child_seg = av_seg_create(ctx->dev, 0);
+			ctx->child_seg = av_device_open(ctx->dev, 0);
 		else
 			errno = err;
 		if (err == 0 && !ctx->child_seg)
@@ -154,7 +156,7 @@ static int open_segment(struct av_context *ctx, uint32_t origin)
 {
 	struct ibv_context *c = &ctx->verbs.context;
 
-	ctx->seg = av_seg_create(ctx->dev, origin);
+	ctx->seg = av_device_open(ctx->dev, origin);
 	if (!ctx->seg)
 		return errno;
 	c->async_fd = av_doorbell_create(ctx->seg, AV_DOORBELL_ASYNC);
@@ -180,7 +182,7 @@ struct ibv_context *av_context_open(struct av_device *dev, uint32_t origin)
 
 	if (!ctx)
 		return av_fail_null(AV_VERB_OPEN_DEVICE, ENOMEM);
-	err = -av_dir_join();
+	err = -av_dir_join(av_totals_of_context);
 	if (err) {
 		free(ctx);
 		return av_fail_null(AV_VERB_OPEN_DEVICE, err);

@@ -21,7 +21,7 @@
 #include "base/lock.h"
 #include "base/newer_verbs.h"
 #include "base/table.h"
-#include "verbs/export.h"
+#include "verbs/next.h"
 #include "verbs/handles.h"
 #include "verbs/misuse.h"
 #include "segment/doorbell.h"
@@ -116,9 +116,9 @@ struct av_qp {
 	struct av_qp_end end;
 	const void *made_at; /* verbs/misuse.h */
 	struct av_rq_shared *rq;
-	struct av_qp_end peer;		 /* its destination, guarded by the @exec execution right */
-	bool opened;			 /* by ibv_open_qp(): the shared half is somebody else's */
-	bool extended;			 /* created with send operations for ibv_wr_*() */
+	struct av_qp_end peer; /* its destination, guarded by the @exec execution right */
+	bool opened;	       /* by ibv_open_qp(): the shared half is somebody else's */
+	bool extended;	       /* created with send operations for ibv_wr_*() */
 	bool umr; /* may change UMR keys; with lists of so many elements in the request: */
 	uint32_t inline_klms;
 	struct {

@@ -15,6 +15,7 @@
 #include "base/limits.h"
 #include "memory/key.h"
 #include "memory/region.h"
+#include "segment/alloc.h"
 
 #define COPY_UNIT     4u /* offsets and lengths of ibv_memcpy_*_dm() */
 #define LOG_ALIGN_MAX 12u

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "verbs/ibv_context.h"
+#include "device/port.h"
 #include "device/port_rate.h"
 
 #undef ibv_query_port
@@ -49,7 +50,7 @@ int av_query_port(struct ibv_context *context, uint8_t port, struct ibv_port_att
 		return av_fail_errno(AV_VERB_QUERY_PORT, EINVAL);
 	if (has_failed(context))
 		return av_fail_errno(AV_VERB_QUERY_PORT, EIO);
-	av_device_port(device_of(context), &ours);
+	av_port_attr(device_of(context), &ours);
 	memset(attr, 0, size);
 	memcpy(attr, &ours, size < sizeof(ours) ? size : sizeof(ours));
 	return 0;
@@ -93,7 +94,7 @@ AV_EXPORT int ibv_query_gid(struct ibv_context *context, uint8_t port, int index
 	if (port != 1 || index < 0 || index >= device_of(context)->port.gid_tbl_len)
 		return av_fail_fd(AV_VERB_QUERY_GID,
 				  av_refuse(EINVAL, AV_CHECK_GID_INDEX, (uint32_t)index, port));
-	count = av_device_gids(device_of(context), gids);
+	count = av_port_gids(device_of(context), gids);
 	if (count == 0)
 		return av_fail_fd(AV_VERB_QUERY_GID, ENOMEM);
 	if ((unsigned int)index < count)
@@ -130,7 +131,7 @@ AV_EXPORT int _ibv_query_gid_ex(struct ibv_context *context, uint32_t port, uint
 	if (port != 1 || flags || index >= (uint32_t)device_of(context)->port.gid_tbl_len)
 		return av_fail_errno(AV_VERB_QUERY_GID_EX,
 				     av_refuse(EINVAL, AV_CHECK_GID_INDEX, index, port));
-	count = av_device_gids(device_of(context), gids);
+	count = av_port_gids(device_of(context), gids);
 	if (count == 0)
 		return av_fail_errno(AV_VERB_QUERY_GID_EX, ENOMEM);
 	if (!av_gid_there(gids, count, index))
@@ -148,7 +149,7 @@ AV_EXPORT ssize_t _ibv_query_gid_table(struct ibv_context *context, struct ibv_g
 	if (!av_ours(context))
 		return AV_NEXT(_ibv_query_gid_table, "IBVERBS_1.11")(context, entries, max_entries,
 								     flags, entry_size);
-	count = av_device_gids(device_of(context), gids);
+	count = av_port_gids(device_of(context), gids);
 	if (flags)
 		return -av_fail_errno(AV_VERB_QUERY_GID_TABLE, EINVAL);
 	if (count == 0)
@@ -182,7 +183,7 @@ AV_EXPORT int ibv_query_gid_type(struct ibv_context *context, uint8_t port, unsi
 	if (port != 1 || index >= (unsigned int)device_of(context)->port.gid_tbl_len)
 		return av_fail_fd(AV_VERB_QUERY_GID_TYPE,
 				  av_refuse(EINVAL, AV_CHECK_GID_INDEX, index, port));
-	count = av_device_gids(device_of(context), gids);
+	count = av_port_gids(device_of(context), gids);
 	if (count == 0)
 		return av_fail_fd(AV_VERB_QUERY_GID_TYPE, ENOMEM);
 	*type = index < count && gids[index].type == IBV_GID_TYPE_ROCE_V2;

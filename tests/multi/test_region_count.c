@@ -16,6 +16,7 @@
 #include "lib/side.h"
 #include "lib/spawn.h"
 #include "lib/userfaultfd.h"
+#include "memory/odp_region.h"
 #include "memory/region_count.h"
 #include "memory/region_report.h"
 
@@ -236,7 +237,7 @@ static void implicit_row(void)
 /* The last of them has the highest key. */
 static void many_row(void)
 {
-	struct ibv_mr *mr[AV_ON_DEMAND_LOOKS + 1];
+	struct ibv_mr *mr[AV_ODP_REGION_LOOKS + 1];
 	uint8_t *p = map(sizeof(mr) / sizeof(mr[0]) * PAGE), *end = p;
 
 	row("the regions that are looked at count, the next one does not, and its pages are "

@@ -16,9 +16,10 @@
 #include <unistd.h>
 
 #include "base/clock.h"
-#include "device/captures.h"
+#include "segment/capture_watch.h"
 #include "device/device.h"
 #include "registry/directory.h"
+#include "segment/totals.h"
 #include "segment/segment.h"
 #include "observe/pcapng.h"
 
@@ -171,7 +172,7 @@ static int capture(const struct wishes *w, const struct av_capture_spec *spec)
 
 static int capture_joined(const struct wishes *w, const struct av_capture_spec *spec)
 {
-	int ret = av_dir_join();
+	int ret = av_dir_join(av_totals_of_context);
 
 	if (ret) {
 		av_tool_complain("cannot find running programs: %s", strerror(-ret));

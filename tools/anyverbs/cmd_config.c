@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "registry/directory.h"
+#include "segment/totals.h"
 #include "device/switches.h"
 #include "pick.h"
 
@@ -140,7 +141,7 @@ static int write_down(const char *device, const struct change *change)
 
 static int apply(const struct av_pick *pick, const struct change *change)
 {
-	int ret = av_dir_join(), status = AV_EXIT_OK;
+	int ret = av_dir_join(av_totals_of_context), status = AV_EXIT_OK;
 
 	if (ret) {
 		av_tool_complain("cannot change settings: %s", strerror(-ret));

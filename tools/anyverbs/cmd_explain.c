@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 #include "registry/directory.h"
+#include "segment/totals.h"
 #include "registry/folder.h"
 #include "observe/check.h"
 #include "observe/explain.h"
@@ -140,8 +141,8 @@ static int follow(const struct wishes *w)
 	uint64_t at;
 	bool ok = true;
 
-	if (av_dir_join() || !(file = av_flight_own())) {
-		av_tool_complain("cannot use the shared folder");
+	if (av_dir_join(av_totals_of_context) || !(file = av_flight_own())) {
+		av_tool_complain("cannot use the folder of shared files");
 		return AV_EXIT_NO;
 	}
 	at = begin(w, file, av_flight_next(file));

@@ -7,7 +7,8 @@
 #include <string.h>
 
 #include "registry/directory.h"
-#include "device/fault_rules.h"
+#include "segment/totals.h"
+#include "segment/fault_rules.h"
 #include "pick.h"
 
 #define CARET_INDENT 4
@@ -45,7 +46,7 @@ static int write_one(const char *device, const char *text)
 
 static int write_all(const struct av_pick *pick, const char *text)
 {
-	int ret = av_dir_join(), status = AV_EXIT_OK;
+	int ret = av_dir_join(av_totals_of_context), status = AV_EXIT_OK;
 
 	if (ret) {
 		av_tool_complain("cannot find programs that use devices: %s", strerror(-ret));

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "registry/directory.h"
+#include "segment/totals.h"
 #include "segment/segment.h"
 #include "pick.h"
 #include "transport/reset.h"
@@ -54,7 +55,7 @@ static int reset(const char *device, bool force)
 
 static int reset_all(const struct av_pick *pick, bool force)
 {
-	int ret = av_dir_join(), status = AV_EXIT_OK;
+	int ret = av_dir_join(av_totals_of_context), status = AV_EXIT_OK;
 
 	if (ret) {
 		av_tool_complain("cannot find programs that use devices: %s", strerror(-ret));

@@ -7,6 +7,7 @@
 
 #include "describe.h"
 #include "device/device.h"
+#include "device/port.h"
 #include "device/switches.h"
 
 /* The port's address as peers name it: the LID on InfiniBand, otherwise the first GID. */
@@ -20,8 +21,8 @@ static void print_address(const struct av_device *dev)
 		printf("LID %u\n", dev->lid);
 		return;
 	}
-	if (!av_device_gids(dev, gids)) {
-		printf("out of memory\n");
+	if (!av_port_gids(dev, gids)) {
+		printf("no memory to ask for addresses\n");
 		return;
 	}
 	while (av_gid_is_empty(&gids[i])) /* the last row is never empty */
@@ -69,7 +70,7 @@ static int devices_main(int argc, char **argv)
 		const struct av_device *dev = list[i];
 		struct ibv_port_attr port;
 
-		av_device_port(dev, &port);
+		av_port_attr(dev, &port);
 		printf("%-*s  %-10s  %-7s  %4u  ", width, dev->ibv.name,
 		       av_describe_link(dev->link_layer), av_describe_state(port.state),
 		       av_describe_mtu(dev->mtu));

@@ -8,6 +8,7 @@
 
 #include "device/device.h"
 #include "registry/directory.h"
+#include "segment/totals.h"
 #include "device/port.h"
 #include "segment/segment.h"
 #include "transport/fatal.h"
@@ -33,7 +34,7 @@ static const struct {
 
 static int raise_event(size_t event, const char *device)
 {
-	int ret = av_dir_join();
+	int ret = av_dir_join(av_totals_of_context);
 	unsigned int told;
 
 	if (ret) {

@@ -10,53 +10,33 @@
  * Thread-safety: beginning and ending are changes of the directory; everything else is lock-free.
  * The directory is joined.
  */
-#ifndef AV_DEVICE_CAPTURES_H
-#define AV_DEVICE_CAPTURES_H
+#ifndef AV_REGISTRY_CAPTURE_TABLE_H
+#define AV_REGISTRY_CAPTURE_TABLE_H
 
-#include <limits.h>
 #include <stdbool.h>
 #include <stdint.h>
 
 #include "base/compiler.h"
-#include "segment/segment.h"
-
-#define AV_CAPTURES 64 /* at a time */
-
-struct av_capture_spec {
-	char path[PATH_MAX]; /* absolute; of the file with this device and inode number */
-	uint64_t dev, ino;
-	char device[64];  /* "": any */
-	bool everybody;	  /* of all processes, not of the one that begins it only */
-	uint32_t snaplen; /* bytes of a frame that are written at most */
-	uint64_t limit;	  /* frames after which it is over */
-};
+#include "registry/capture_spec.h"
 
 /**
  * av_capture_begin() - begin a capture, in the name of this process
  *
- * Contexts do not look at their requests for it before av_capture_watch(). Return: its number (>
- * 0), or -ENOSPC
+ * Contexts do not look at their requests for it before av_capture_watch()
+ * (segment/capture_watch.h). Return: its number (> 0), or -ENOSPC
  */
 AV_MUST_USE int av_capture_begin(const struct av_capture_spec *spec);
 void av_capture_end(unsigned int number);
 
-/* Have all contexts there are look whether they are concerned. */
-void av_capture_watch(void);
-
-/* The same for one context, which is new. */
-void av_capture_watch_context(struct av_seg *seg);
-
 /**
- * av_capture_next() - the captures that concern a context, one after another
- * @at: in and out, 0 at first
+ * av_capture_find() - the captures that concern a context, one after another
+ * @proc:   its process
+ * @device: the name of its device; at most 64 bytes are looked at
+ * @at:     in and out, 0 at first
  * Return: its number, or 0 after the last. Whether the process that began it still lives is asked
  * now and then.
  */
-unsigned int av_capture_next(const struct av_seg *seg, unsigned int *at);
-
-/* Nothing concerns the context any more, as far as the caller knows: its requests need not be
- * looked at. */
-void av_capture_unwatch_context(struct av_seg *seg);
+unsigned int av_capture_find(uint32_t proc, const char *device, unsigned int *at);
 
 /* Which capture has that number now: differs for each that ever had it; 0: none. */
 uint32_t av_capture_stamp(unsigned int number);

@@ -10,8 +10,8 @@
  *all its contexts and counts up @faults_change in their segments; each looks at its next request,
  *verb or timer.
  */
-#ifndef AV_DEVICE_FAULT_RULES_H
-#define AV_DEVICE_FAULT_RULES_H
+#ifndef AV_SEGMENT_FAULT_RULES_H
+#define AV_SEGMENT_FAULT_RULES_H
 
 #include "segment/segment.h"
 #include "observe/faults.h"

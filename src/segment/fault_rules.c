@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* The rules of faults of contexts and devices. */
-#include "device/fault_rules.h"
+#include "segment/fault_rules.h"
 
 #include <errno.h>
 #include <limits.h>
@@ -10,7 +10,6 @@
 #include <unistd.h>
 
 #include "base/clock.h"
-#include "registry/directory.h"
 #include "registry/directory_file.h"
 #include "registry/folder.h"
 #include "registry/small_file.h"

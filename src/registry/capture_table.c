@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-#include "device/captures.h"
+/* The rows of the captures in the directory, and their counts. */
+#include "registry/capture_table.h"
 
 #include <errno.h>
 #include <string.h>
@@ -95,11 +96,10 @@ void av_capture_end(unsigned int number)
 	atomic_store(&at_number(number)->stamp, 0);
 }
 
-static bool concerns(const struct av_dir_capture *c, const struct av_seg *seg)
+static bool concerns(const struct av_dir_capture *c, uint32_t proc, const char *device)
 {
-	return (c->spec.everybody || c->proc == seg->head->proc) &&
-	       (!c->spec.device[0] ||
-		strncmp(c->spec.device, seg->head->device, sizeof(c->spec.device)) == 0);
+	return (c->spec.everybody || c->proc == proc) &&
+	       (!c->spec.device[0] || strncmp(c->spec.device, device, sizeof(c->spec.device)) == 0);
 }
 
 /* Counts taken until it is over, from the first capture of that row on. */
@@ -115,7 +115,7 @@ static bool is_over(const struct av_dir_capture *c)
 	return atomic_load(&c->err) || atomic_load(&c->taken) >= end_of(c);
 }
 
-unsigned int av_capture_next(const struct av_seg *seg, unsigned int *at)
+unsigned int av_capture_find(uint32_t proc, const char *device, unsigned int *at)
 {
 	uint32_t end = atomic_load(&av_dir->capture_end);
 
@@ -124,40 +124,11 @@ unsigned int av_capture_next(const struct av_seg *seg, unsigned int *at)
 		const struct av_dir_capture *c = at_number(number);
 		uint32_t stamp = atomic_load(&c->stamp);
 
-		if (in_use(stamp) && concerns(c, seg) && !is_over(c) && owner_lives(number, stamp))
+		if (in_use(stamp) && concerns(c, proc, device) && !is_over(c) &&
+		    owner_lives(number, stamp))
 			return number;
 	}
 	return 0;
-}
-
-/* Set before the captures are looked at, and taken back if there is none: whoever begins one sees
- * to it that afterwards it is set. */
-void av_capture_watch_context(struct av_seg *seg)
-{
-	atomic_fetch_or(&seg->head->watched, AV_WATCHED_CAPTURE);
-	av_capture_unwatch_context(seg);
-}
-
-void av_capture_unwatch_context(struct av_seg *seg)
-{
-	unsigned int at = 0;
-
-	atomic_fetch_and(&seg->head->watched, ~(uint32_t)AV_WATCHED_CAPTURE);
-	if (av_capture_next(seg, &at)) /* begun just now */
-		atomic_fetch_or(&seg->head->watched, AV_WATCHED_CAPTURE);
-}
-
-void av_capture_watch(void)
-{
-	uint32_t slot = 0, ref;
-
-	while ((ref = av_dir_context_at(&slot))) {
-		struct av_seg *seg = av_seg_get(ref);
-
-		if (seg)
-			av_capture_watch_context(seg);
-		av_seg_put(seg);
-	}
 }
 
 uint32_t av_capture_stamp(unsigned int number)
