@@ -26,7 +26,6 @@ enum av_fork_row {
 	AV_FORK_PAGE_MOVE,    /* so that this one is taken under it */
 	AV_FORK_CAPTURE_FILE, /* taken by whoever executes a request */
 	/* No locks. */
-	AV_FORK_PINS,
 	AV_FORK_THREADS,
 	AV_FORK_N
 };

@@ -163,7 +163,7 @@ static int look_up(struct av_seg *pages_owner, uint32_t handle, struct av_key *c
 	    !atomic_load(
 		    &k->held)) /* checked before locking: a window's lock may be held for long */
 		return EINVAL;
-	av_lock_acquire_plain(&k->lock);
+	av_lock_acquire_plain(&k->lock, AV_RANK_KEY);
 	if (atomic_load(&k->held) && (k->kind == AV_KEY_PAGES || k->kind == AV_KEY_MAPPED) &&
 	    (k->share & AV_SHARED)) {
 		*copy = (struct av_key){.share = k->share,

@@ -80,7 +80,7 @@ uint32_t av_key_create(struct av_seg *seg, const struct av_key *what, uint32_t l
  */
 static int withdraw(struct av_key *k, bool for_good)
 {
-	av_lock_acquire_plain(&k->lock);
+	av_lock_acquire_plain(&k->lock, AV_RANK_KEY);
 	if (k->windows) {
 		av_lock_release(&k->lock);
 		return EBUSY;
@@ -122,7 +122,7 @@ int av_key_change(struct av_seg *seg, uint32_t key, const struct av_key *what)
 		return EBUSY;
 	av_lock_release(&k->lock);
 	av_pin_drain(seg, key);
-	av_lock_acquire_plain(&k->lock); /* for readers without a pin */
+	av_lock_acquire_plain(&k->lock, AV_RANK_KEY); /* for readers without a pin */
 	fill(k, what);
 	k->kind = what->kind;
 	av_lock_release(&k->lock);
@@ -138,7 +138,7 @@ bool av_key_is_on_demand(struct av_seg *seg, uint32_t key)
 	/* A window's lock may be held for long, so check first. */
 	if (!k || key == 0 || atomic_load(&k->held) != key)
 		return false;
-	av_lock_acquire_plain(&k->lock);
+	av_lock_acquire_plain(&k->lock, AV_RANK_KEY);
 	is = atomic_load(&k->held) == key && k->kind == AV_KEY_ODP;
 	av_lock_release(&k->lock);
 	return is;

@@ -41,7 +41,7 @@ static void visit(struct av_seg *seg, const struct av_odp_eviction *how, struct 
 	if (!k ||
 	    !is_meant(k, how)) /* checked before locking: a window's lock may be held for long */
 		return;
-	av_lock_acquire_plain(&k->lock);
+	av_lock_acquire_plain(&k->lock, AV_RANK_KEY);
 	if (is_meant(k, how)) {
 		addr = k->addr;
 		length = k->length;

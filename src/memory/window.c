@@ -35,7 +35,7 @@ static void region_released(struct av_seg *seg, uint32_t region)
 
 	if (!r)
 		return;
-	av_lock_acquire_plain(&r->lock);
+	av_lock_acquire_plain(&r->lock, AV_RANK_KEY);
 	if (r->windows > 0)
 		r->windows--;
 	av_lock_release(&r->lock);
@@ -47,7 +47,7 @@ void av_window_finish(struct av_seg *seg, uint32_t key, uint32_t region)
 
 	if (!w)
 		return;
-	av_lock_acquire_plain(&w->lock);
+	av_lock_acquire_plain(&w->lock, AV_RANK_KEY_RIGHT);
 	if (atomic_load(&w->key) == 0 && w->region == region) {
 		region_released(seg, region);
 		w->region = 0;
@@ -75,7 +75,7 @@ void av_window_destroy(struct av_seg *seg, uint32_t key)
 
 	if (!w)
 		return;
-	av_lock_acquire_plain(&w->lock);
+	av_lock_acquire_plain(&w->lock, AV_RANK_KEY_RIGHT);
 	unbind(seg, w);
 	w->kind = AV_KEY_REGION; /* no longer a window, and nothing else yet */
 	av_lock_release(&w->lock);
@@ -119,7 +119,7 @@ static bool hold_region(struct av_seg *seg, const struct av_window_bind *bind, s
 
 	if (!r)
 		return false;
-	av_lock_acquire_plain(&r->lock);
+	av_lock_acquire_plain(&r->lock, AV_RANK_KEY);
 	ok = region_permits(r, bind);
 	if (ok) {
 		r->windows++;
@@ -165,7 +165,7 @@ int av_window_bind(struct av_seg *seg, const struct av_window_bind *bind)
 
 	if (!w)
 		return EINVAL;
-	av_lock_acquire_plain(&w->lock);
+	av_lock_acquire_plain(&w->lock, AV_RANK_KEY_RIGHT);
 	ret = bind_locked(seg, w, bind);
 	av_lock_release(&w->lock);
 	return ret;
@@ -192,7 +192,7 @@ enum av_invalidate av_window_invalidate(struct av_seg *seg, uint32_t rkey, uint3
 
 	if (!w || rkey == 0)
 		return AV_INVALIDATE_NO_WINDOW;
-	av_lock_acquire_plain(&w->lock);
+	av_lock_acquire_plain(&w->lock, AV_RANK_KEY_RIGHT);
 	ret = may_invalidate(w, rkey, qpn);
 	if (ret == AV_INVALIDATED)
 		unbind(seg, w);
@@ -206,7 +206,7 @@ void av_window_queue_pair_ends(struct av_seg *seg, uint32_t key, uint32_t qpn)
 
 	if (!w)
 		return;
-	av_lock_acquire_plain(&w->lock);
+	av_lock_acquire_plain(&w->lock, AV_RANK_KEY_RIGHT);
 	if (w->qpn == qpn)
 		unbind(seg, w);
 	av_lock_release(&w->lock);

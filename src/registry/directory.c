@@ -11,9 +11,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "base/barrier.h"
-#include "base/biased_lock.h"
 #include "base/fork.h"
+#include "base/lock_order.h"
 #include "base/map.h"
 #include "registry/directory_file.h"
 #include "registry/folder.h"
@@ -161,7 +160,7 @@ static void after_fork_in_child(void)
 	 * inherited.
 	 */
 	pthread_mutex_init(&mutex, NULL);
-	av_biased_forked();
+	av_lock_order_forked();
 	av_flight_forked();
 	if (joins) {
 		forked_child = true;
@@ -263,7 +262,6 @@ static int join_first(av_dir_count *count)
 		return ret;
 	}
 	av_flight_join(folder_fd);
-	av_barrier_join();
 	av_lock_self = self;
 	av_lock_owner_alive = av_dir_proc_alive;
 	(void)av_dir_record_lock(F_SETLK, F_UNLCK, LOCK_CHANGE);

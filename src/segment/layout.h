@@ -35,8 +35,6 @@
 #define AV_ODP_BYTES	(1ull << 30)
 #define AV_ODP_OFFSET	(AV_STAGE_OFFSET - AV_ODP_BYTES)
 #define AV_PINS		256
-#define AV_PIN_THREADS	16 /* threads of a process that keep pins for themselves, */
-#define AV_PIN_USES	2  /* so many each */
 #define AV_SLAB_CHUNKS	1024
 #define AV_IMPORT_KEYS	(1u << 19)
 #define AV_IMPORT_PDS	(1u << 17)
@@ -113,8 +111,6 @@ struct av_seg_head {
 	_Atomic uint64_t odp_seq;
 	_Atomic uint64_t unmapped_root; /* of the record of unmappings (memory/unmapped.h) */
 	_Atomic uint32_t moving; /* the owner moves pages of its memory: memory/page_move.h */
-	/* Keys end so often that their users make the barriers: memory/pin.h. */
-	_Atomic uint32_t fenced;
 	_Atomic uint32_t
 		watched; /* enum av_watched: somebody looks at each request of this context */
 	_Atomic uint32_t faults_change; /* counts changes of the device's rules of faults:

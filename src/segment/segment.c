@@ -71,27 +71,13 @@ static struct av_seg *seg_new(uint32_t ref, int folder_fd)
 	return seg;
 }
 
-/* The pins that threads of this process keep; in a forked child they are its parent's, and stay. */
-static void give_pins(struct av_seg *seg)
-{
-	for (uint32_t i = 0; i < AV_PIN_THREADS * AV_PIN_USES; i++) {
-		struct av_pin *h = seg->kept[i / AV_PIN_USES][i % AV_PIN_USES];
-		uint64_t unused = (uint64_t)av_lock_self << 32;
-
-		if (h)
-			(void)!atomic_compare_exchange_strong(&h->word, &unused, 0);
-	}
-}
-
 static void seg_delete(struct av_seg *seg)
 {
 	av_heap_destroy(seg->heap);
 	av_pages_destroy(seg->pages);
 	av_pages_owner_forget(seg);
-	if (seg->head) {
-		give_pins(seg);
+	if (seg->head)
 		av_munmap(seg->head, AV_SEG_BYTES);
-	}
 	for (size_t i = 0; i < AV_ARRAY_SIZE(seg->doorbell); i++)
 		if (seg->doorbell[i].fd >= 0)
 			close(seg->doorbell[i].fd);

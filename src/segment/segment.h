@@ -76,10 +76,6 @@ struct av_seg {
 	/* Chunks of its tables, as they were found once: they stay where they are. NULL: not asked
 	 * for yet. The first ones of all tables lie together. */
 	_Atomic(uint8_t *) chunk[AV_SLAB_CHUNKS][AV_SLAB_N];
-	struct av_pin *kept[AV_PIN_THREADS][AV_PIN_USES]; /* each thread's own: memory/pin.h */
-	_Atomic bool none_to_keep;			  /* others keep all that may be kept */
-	_Atomic uint32_t drains;			  /* of pins, with others about, */
-	_Atomic bool users_fence; /* so that these know by now that they make the barriers */
 };
 
 /* What a segment says of the device that its context opens. */

@@ -4,13 +4,14 @@
 
 #include <sched.h>
 
+#include "base/clock.h"
 #include "registry/directory.h"
 #include "registry/multicast.h"
 #include "device/port.h"
 #include "memory/translate.h"
 #include "memory/why.h"
 #include "transport/count.h"
-#include "transport/deliver.h"
+#include "transport/receive.h"
 #include "transport/event.h"
 #include "transport/grh.h"
 #include "transport/report.h"
@@ -121,10 +122,11 @@ static void deliver(struct datagram *d, const struct av_qp_end *rsp)
 		.wc_flags = (d->has_grh ? IBV_WC_GRH : 0) | (imm ? IBV_WC_WITH_IMM : 0),
 		.imm = imm ? d->head.imm : 0,
 		.bytes = d->from.bytes,
+		.now_ns = av_now_coarse_ns(),
 		.solicited = d->head.flags & IBV_SEND_SOLICITED,
 	};
-	const struct av_rq_wqe *request = av_deliver_request(&to);
-	enum av_fault fault = request ? av_deliver_send(&msg, &d->from, request) : AV_FAULT_NONE;
+	const struct av_rq_wqe *request = av_receive_take(&to);
+	enum av_fault fault = request ? av_receive_message(&msg, &d->from, request) : AV_FAULT_NONE;
 
 	if (!request)
 		av_count_rsp(rsp->qp, AV_RSP_RNR);
@@ -133,7 +135,7 @@ static void deliver(struct datagram *d, const struct av_qp_end *rsp)
 	if (fault == AV_FAULT_LOC_PROT)
 		d->source_bad = true;
 	if (fault != AV_FAULT_NONE && rsp->qp->receiving)
-		av_deliver_cancel(&to);
+		av_receive_cancel(&to);
 	count_arrival(rsp->qp, d, request && fault == AV_FAULT_NONE);
 }
 
@@ -186,11 +188,10 @@ static enum av_fault check(const struct datagram *d)
 	return d->head.bytes > 128ull << d->req->seg->head->mtu ? AV_FAULT_LOC_LEN : AV_FAULT_NONE;
 }
 
-struct av_direct_result av_datagram_execute(const struct av_qp_end *req,
-					    const struct av_sq_wqe *wqe)
+struct av_outcome av_datagram_execute(const struct av_qp_end *req, const struct av_sq_wqe *wqe)
 {
 	struct datagram d = {.req = req, .head = *wqe};
-	struct av_direct_result result = {.fault = check(&d)};
+	struct av_outcome result = {.fault = check(&d)};
 
 	if (result.fault == AV_FAULT_NONE)
 		result.fault = collect(&d, wqe);

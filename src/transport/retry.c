@@ -28,8 +28,7 @@ struct patience {
 	bool endless;
 };
 
-static struct patience patience(const struct ibv_qp_attr *attr,
-				const struct av_direct_result *result)
+static struct patience patience(const struct ibv_qp_attr *attr, const struct av_outcome *result)
 {
 	struct patience p;
 
@@ -47,7 +46,7 @@ static struct patience patience(const struct ibv_qp_attr *attr,
 	return p;
 }
 
-enum av_fault av_retry(const struct av_qp_end *end, const struct av_direct_result *result,
+enum av_fault av_retry(const struct av_qp_end *end, const struct av_outcome *result,
 		       uint64_t now_ns)
 {
 	enum av_fault fault =

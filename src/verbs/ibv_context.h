@@ -115,12 +115,10 @@ struct av_qp {
 	struct av_qp_end end;
 	const void *made_at; /* verbs/misuse.h */
 	struct av_rq_shared *rq;
-	struct av_qp_end peer;		 /* its destination, guarded by the @exec execution right */
-	struct av_biased_lock post_lock; /* taken by av_post_begin() */
-	bool one_thread;		 /* belongs to a thread domain */
-	bool opened;   /* by ibv_open_qp(): the shared half belongs to another object */
-	bool extended; /* created with send operations for ibv_wr_*() */
-	bool umr;      /* may change UMR keys, with up to @inline_klms elements in the request */
+	struct av_qp_end peer; /* its destination, guarded by the @exec execution right */
+	bool opened;	       /* by ibv_open_qp(): the shared half belongs to another object */
+	bool extended;	       /* created with send operations for ibv_wr_*() */
+	bool umr; /* may change UMR keys, with up to @inline_klms elements in the request */
 	uint32_t inline_klms;
 	struct {
 		uint32_t tail;	       /* after the last request built */

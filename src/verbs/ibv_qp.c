@@ -253,7 +253,6 @@ struct ibv_qp *av_qp_create(struct av_context *ctx, struct ibv_pd *pd, struct ib
 		free(qp);
 		return av_fail_null(AV_VERB_CREATE_QP, ENOMEM);
 	}
-	qp->one_thread = qp->pd && qp->pd->td;
 	hold(qp, 1);
 	init_public(ctx, qp, pd, attr, index);
 	return &qp->ibv;

@@ -12,19 +12,17 @@ struct av_qp_extra {
 };
 
 /*
- * Keep other threads from posting to the send queue. For a queue pair in a thread domain, the
- * program has promised to use one thread only: ibv_alloc_td(3).
+ * Keep other threads from posting to the send queue, from ibv_wr_start() to ibv_wr_complete().
+ * ibv_post_send() takes the shorter av_sq_enter().
  */
 static inline void av_post_begin(struct av_qp *qp)
 {
-	if (!qp->one_thread)
-		av_biased_acquire_plain(&qp->post_lock);
+	av_lock_acquire_plain(&qp->end.qp->append, AV_RANK_APPEND);
 }
 
 static inline void av_post_end(struct av_qp *qp)
 {
-	if (!qp->one_thread)
-		av_biased_release(&qp->post_lock);
+	av_lock_release(&qp->end.qp->append);
 }
 
 /*

@@ -45,10 +45,12 @@ static void wr_start(struct ibv_qp_ex *ex)
 {
 	struct av_qp *qp = qp_of(ex);
 
+	qp->build.wqe = NULL;
+	qp->build.err = av_context_of(ex->qp_base.context)->forked ? EINVAL : 0;
+	if (qp->build.err)
+		return; /* shared memory is the parent's */
 	av_post_begin(qp);
 	qp->build.tail = atomic_load_explicit(&qp->end.qp->sq_tail, memory_order_relaxed);
-	qp->build.err = 0;
-	qp->build.wqe = NULL;
 }
 
 static void note(struct av_qp *qp, int err)
@@ -292,8 +294,9 @@ static int wr_complete(struct ibv_qp_ex *ex)
 	uint32_t state = atomic_load_explicit(&qp->end.qp->state, memory_order_relaxed);
 	int err = qp->build.err;
 
-	if (state == IBV_QPS_RESET || state == IBV_QPS_INIT || state == IBV_QPS_RTR ||
-	    av_context_of(ex->qp_base.context)->forked)
+	if (av_context_of(ex->qp_base.context)->forked)
+		return av_fail_errno(AV_VERB_WR_COMPLETE, EINVAL);
+	if (state == IBV_QPS_RESET || state == IBV_QPS_INIT || state == IBV_QPS_RTR)
 		err = EINVAL;
 	qp->build.wqe = NULL;
 	if (!err)
@@ -310,7 +313,8 @@ static int wr_complete(struct ibv_qp_ex *ex)
 static void wr_abort(struct ibv_qp_ex *ex)
 {
 	qp_of(ex)->build.wqe = NULL;
-	av_post_end(qp_of(ex));
+	if (!av_context_of(ex->qp_base.context)->forked)
+		av_post_end(qp_of(ex));
 }
 
 /* Builders that were not requested stay NULL, as the manual page says. */

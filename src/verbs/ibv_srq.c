@@ -9,7 +9,7 @@
 #include "registry/directory.h"
 #include "transport/drive.h"
 #include "transport/state.h"
-#include "transport/xrc.h"
+#include "transport/receive.h"
 
 struct av_srq *av_srq_find(const struct av_context *ctx, const struct ibv_srq *ibv)
 {

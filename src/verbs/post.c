@@ -4,7 +4,7 @@
 #include "verbs/ibv_context.h"
 #include "verbs/ibv_qp.h"
 #include "transport/drive.h"
-#include "transport/deliver.h"
+#include "transport/receive.h"
 #include "transport/rnr.h"
 #include "transport/state.h"
 
@@ -63,14 +63,15 @@ static bool may_send(const struct av_qp *qp)
 
 int av_post_special(struct av_qp *qp, const struct av_sq_special *req)
 {
+	bool with_exec;
 	int err;
 
 	if (!may_send(qp))
 		return EINVAL;
-	av_post_begin(qp);
+	with_exec = av_sq_enter(qp->end.qp);
 	err = av_sq_post_special(&qp->end, req);
 	av_post_end(qp);
-	av_drive(&qp->end, &qp->peer);
+	av_drive_entered(&qp->end, &qp->peer, with_exec);
 	return err;
 }
 
@@ -78,13 +79,14 @@ static int post_send(struct ibv_qp *ibv, struct ibv_send_wr *wr, struct ibv_send
 		     const struct av_atomic *operands)
 {
 	struct av_qp *qp = av_qp_find(ibv);
+	bool with_exec;
 	int err;
 
 	if (!may_send(qp)) {
 		*bad_wr = wr;
 		return refuse_send(ibv, qp);
 	}
-	av_post_begin(qp);
+	with_exec = av_sq_enter(qp->end.qp);
 	err = av_sq_post(&qp->end, wr, bad_wr, av_ah_attr, operands);
 	av_post_end(qp);
 	if (av_unlikely(err)) {
@@ -92,7 +94,7 @@ static int post_send(struct ibv_qp *ibv, struct ibv_send_wr *wr, struct ibv_send
 		(void)av_fail_errno(AV_VERB_POST_SEND, err);
 	}
 	note_binds(wr, err ? *bad_wr : NULL);
-	av_drive(&qp->end, &qp->peer);
+	av_drive_entered(&qp->end, &qp->peer, with_exec);
 	return av_unlikely(err) ? errno = err : 0;
 }
 
@@ -118,7 +120,7 @@ static void after_post_recv(struct av_qp *qp)
 	if (av_unlikely(atomic_load_explicit(&qp->end.qp->state, memory_order_relaxed) ==
 			IBV_QPS_ERR)) {
 		av_responder_acquire(&qp->end);
-		av_deliver_flush(&qp->end);
+		av_receive_flush(&qp->end);
 		av_lock_release(&qp->end.qp->resp);
 	}
 }

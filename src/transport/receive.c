@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Consuming receive requests. */
-#include "transport/deliver.h"
+#include "transport/receive.h"
 
 #include <string.h>
 
@@ -9,6 +9,8 @@
 #include "memory/xfer.h"
 #include "memory/why.h"
 #include "queue/stage.h"
+#include "registry/directory.h"
+#include "transport/assist.h"
 #include "transport/count.h"
 #include "transport/report.h"
 
@@ -33,7 +35,7 @@ static const struct av_rq_wqe *take(const struct av_receiver *to)
 	return rq ? av_rq_take(to->seg, rq, qpn_of(to), &to->rsp->qp->receiving) : NULL;
 }
 
-void av_deliver_prefetch(const struct av_qp_end *rsp)
+void av_receive_prefetch(const struct av_qp_end *rsp)
 {
 	const struct av_rq_shared *rq = av_rq_at(rsp->seg, rsp->qp->rq);
 
@@ -42,7 +44,7 @@ void av_deliver_prefetch(const struct av_qp_end *rsp)
 	av_cq_prefetch(rsp->seg, rsp->qp->recv_cq);
 }
 
-const struct av_rq_wqe *av_deliver_request(const struct av_receiver *to)
+const struct av_rq_wqe *av_receive_take(const struct av_receiver *to)
 {
 	const struct av_rq_wqe *request = take(to);
 	struct av_rq_shared *rq;
@@ -63,32 +65,30 @@ const struct av_rq_wqe *av_deliver_request(const struct av_receiver *to)
 	return request;
 }
 
-void av_deliver_cancel(const struct av_receiver *to)
+void av_receive_cancel(const struct av_receiver *to)
 {
 	av_rq_untake(to->seg, rq_of(to), to->rsp->qp->receiving - 1);
 	to->rsp->qp->receiving = 0;
 }
 
-/* Append the completion of the request that was taken. */
-static int complete(const struct av_receiver *to, const struct av_rq_wqe *request,
-		    struct av_cqe *cqe)
+/* The completion of a receive request, but for payload that travels with it. */
+static void fill(struct av_cqe *cqe, const struct av_receiver *to, const struct av_rq_wqe *request,
+		 enum ibv_wc_status status)
 {
-	int ret;
-
+	memset(cqe, 0, offsetof(struct av_cqe, data));
 	cqe->wr_id = request->wr_id;
+	cqe->status = (uint8_t)status;
+	cqe->opcode = IBV_WC_RECV;
+	cqe->flags = AV_CQE_RECV;
 	cqe->qpn = qpn_of(to);
 	cqe->queue = to->rq;
 	cqe->wqe = to->rsp->qp->receiving - 1;
-	cqe->flags |= AV_CQE_RECV;
-	ret = av_cq_push(to->seg, to->cq, cqe);
-	to->rsp->qp->receiving = 0; /* only now: whoever repairs after our death looks here */
-	return ret;
 }
 
-static void message_cqe(struct av_cqe *cqe, const struct av_message *msg)
+static void fill_message(struct av_cqe *cqe, const struct av_message *msg,
+			 const struct av_rq_wqe *request)
 {
-	memset(cqe, 0, offsetof(struct av_cqe, data));
-	cqe->status = IBV_WC_SUCCESS;
+	fill(cqe, msg->to, request, IBV_WC_SUCCESS);
 	cqe->opcode = (uint16_t)msg->opcode;
 	cqe->byte_len = (uint32_t)msg->bytes;
 	cqe->imm = msg->imm;
@@ -96,15 +96,24 @@ static void message_cqe(struct av_cqe *cqe, const struct av_message *msg)
 	cqe->src_qp = msg->src_qpn;
 	cqe->slid = msg->slid;
 	cqe->sl = msg->sl;
-	cqe->flags = msg->solicited ? AV_CQE_SOLICITED : 0;
+	cqe->flags |= msg->solicited ? AV_CQE_SOLICITED : 0;
 }
 
-enum av_fault av_deliver_completion(const struct av_message *msg, const struct av_rq_wqe *request)
+/* Append it. Return: 0, or -ENOSPC, which av_cq_push() has reported */
+static int complete(const struct av_receiver *to, const struct av_cqe *cqe)
+{
+	int ret = av_cq_push(to->seg, to->cq, cqe);
+
+	to->rsp->qp->receiving = 0; /* only now: whoever repairs after our death looks here */
+	return ret;
+}
+
+enum av_fault av_receive_done(const struct av_message *msg, const struct av_rq_wqe *request)
 {
 	struct av_cqe cqe;
 
-	message_cqe(&cqe, msg);
-	return complete(msg->to, request, &cqe) ? AV_FAULT_RECV_CQ : AV_FAULT_NONE;
+	fill_message(&cqe, msg, request);
+	return complete(msg->to, &cqe) ? AV_FAULT_RECV_CQ : AV_FAULT_NONE;
 }
 
 static enum av_fault fault_of_xfer(enum av_xfer reach)
@@ -130,16 +139,20 @@ static enum av_fault carry(struct av_cqe *cqe, const struct av_message *msg,
 	struct av_spans to;
 
 	av_spans_local(&to, NULL, cqe->data, msg->bytes);
+	memset(cqe->data, 0, sizeof(cqe->data)); /* whole words go into the entry */
 	cqe->data_len = (uint8_t)msg->bytes;
-	return fault_of_xfer(av_xfer_copy(&to, from));
+	return fault_of_xfer(av_xfer_copy(&to, from, msg->now_ns));
 }
 
 /* A copy into the chain's buffers, one after the other; @from is consumed piece by piece. */
-static enum av_fault fill_chain(struct av_seg *seg, uint32_t link, uint64_t bytes,
+static enum av_fault fill_chain(const struct av_message *msg, uint32_t link,
 				const struct av_spans *from)
 {
-	struct av_spans rest = *from, to;
+	struct av_seg *seg = msg->to->seg;
+	uint64_t bytes = msg->bytes;
+	struct av_spans rest, to;
 
+	av_spans_copy(&rest, from);
 	while (bytes > 0) {
 		uint64_t n = bytes < AV_STAGE_BYTES ? bytes : AV_STAGE_BYTES;
 		enum av_xfer ret;
@@ -147,7 +160,7 @@ static enum av_fault fill_chain(struct av_seg *seg, uint32_t link, uint64_t byte
 		av_spans_local(&to, NULL, av_stage_buffer(seg, link), n);
 		if (!to.at[0].local)
 			return AV_FAULT_FORBIDDEN;
-		ret = av_xfer_copy(&to, &rest);
+		ret = av_xfer_copy(&to, &rest, msg->now_ns);
 		if (ret == AV_XFER_DST_FAULT) /* the shared file system is full */
 			return AV_FAULT_FORBIDDEN;
 		if (ret != AV_XFER_OK)
@@ -169,7 +182,7 @@ static enum av_fault stage(struct av_cqe *cqe, const struct av_message *msg,
 	if (!cqe->stage)
 		return AV_FAULT_FORBIDDEN;
 	cqe->stage_len = (uint32_t)msg->bytes;
-	fault = fill_chain(seg, cqe->stage, msg->bytes, from);
+	fault = fill_chain(msg, cqe->stage, from);
 	if (fault != AV_FAULT_NONE) {
 		av_stage_give(seg, cqe->stage, msg->bytes);
 		cqe->stage = 0;
@@ -196,7 +209,7 @@ static enum av_fault leave_for_poller(struct av_cqe *cqe, const struct av_messag
 		return AV_FAULT_RECV_PROT; /* a peer's queue that contradicts itself */
 	cqe->flags |= AV_CQE_IN_SLOT;
 	cqe->stage_len = (uint32_t)msg->bytes;
-	return fault_of_xfer(av_xfer_copy(&to, from));
+	return fault_of_xfer(av_xfer_copy(&to, from, msg->now_ns));
 }
 
 /* Is inline receive active for a message of that length? What a peer's segment says is not
@@ -211,21 +224,40 @@ static bool is_inline(const struct av_message *msg)
 	       (msg->bytes <= room && msg->bytes <= AV_MAX_INLINE_RECV);
 }
 
-/* Choose how the bytes travel. @to holds the receive buffers, translated. */
+/* Into a receive buffer that this process reaches. */
+static enum av_fault put(const struct av_message *msg, const struct av_spans *from,
+			 const struct av_spans *to, const struct av_rq_wqe *request)
+{
+	if (av_unlikely(msg->bytes >= AV_ASSIST_MIN) && msg->only && request->count == 1 &&
+	    av_spans_are_here(from) &&
+	    av_assist_copy(msg->only, msg->to->rsp, &request->sge[0], to->at[0].local,
+			   from->at[0].local))
+		return AV_FAULT_NONE;
+	return fault_of_xfer(av_xfer_copy(to, from, msg->now_ns)); /* alone, or once more */
+}
+
+/*
+ * Choose how the bytes travel. @to holds the receive buffers, translated.
+ * A short message travels in its completion even where the buffer is in reach: one cache line from
+ * core to core instead of two.
+ */
 static enum av_fault move(struct av_cqe *cqe, const struct av_message *msg,
-			  const struct av_spans *from, const struct av_spans *to)
+			  const struct av_spans *from, const struct av_spans *to,
+			  const struct av_rq_wqe *request)
 {
 	struct av_seg *seg = msg->to->seg;
 	enum av_fault fault = AV_FAULT_FORBIDDEN;
 
-	if (seg->own)
-		return fault_of_xfer(av_xfer_copy(to, from));
+	if (av_unlikely(seg->own))
+		return fault_of_xfer(av_xfer_copy(to, from, msg->now_ns));
 	if (msg->bytes <= AV_CQE_DATA)
 		return carry(cqe, msg, from);
+	if (av_spans_in_reach(to))
+		return put(msg, from, to, request);
 	if (msg->bytes <= AV_STAGE_LIMIT)
 		fault = stage(cqe, msg, from);
 	if (fault == AV_FAULT_FORBIDDEN && !av_xfer_refused(seg))
-		fault = fault_of_xfer(av_xfer_copy(to, from));
+		fault = fault_of_xfer(av_xfer_copy(to, from, msg->now_ns));
 	if (fault == AV_FAULT_FORBIDDEN && msg->bytes > AV_STAGE_LIMIT)
 		fault = stage(cqe, msg, from);
 	return fault;
@@ -241,43 +273,48 @@ static enum av_fault receive_fault(const struct av_message *msg, const struct av
 	return AV_FAULT_RECV_PROT;
 }
 
-enum av_fault av_deliver_send(const struct av_message *msg, const struct av_spans *from,
-			      const struct av_rq_wqe *request)
+/* Bring the bytes to the buffers of @request, by whatever way. */
+static enum av_fault bring(struct av_cqe *cqe, const struct av_message *msg,
+			   const struct av_spans *from, const struct av_rq_wqe *request)
 {
-	struct av_rq_shared *rq = rq_of(msg->to);
-	enum av_fault fault = AV_FAULT_NONE;
+	uint32_t pd = rq_of(msg->to)->pd;
+	enum av_mem_fault found;
+	enum av_fault fault;
 	struct av_spans to;
+
+	if (msg->bytes == 0)
+		return AV_FAULT_NONE;
+	if (av_unlikely(is_inline(msg)))
+		return leave_for_poller(cqe, msg, from);
+	found = av_mem_get_list(msg->to->seg, pd, IBV_ACCESS_LOCAL_WRITE, request->sge,
+				request->count, msg->bytes, &to);
+	if (av_unlikely(found != AV_MEM_OK))
+		return receive_fault(msg, request, pd, found);
+	fault = move(cqe, msg, from, &to, request);
+	av_mem_put_list(&to);
+	return fault;
+}
+
+enum av_fault av_receive_message(const struct av_message *msg, const struct av_spans *from,
+				 const struct av_rq_wqe *request)
+{
+	enum av_fault fault;
 	struct av_cqe cqe;
 
 	if (msg->bytes > request->bytes) {
 		av_diag_note(AV_CHECK_RECV_SHORT, msg->bytes, request->bytes);
 		return AV_FAULT_RECV_SHORT;
 	}
-	message_cqe(&cqe, msg);
-	if (is_inline(msg)) {
-		fault = leave_for_poller(&cqe, msg, from);
-	} else if (msg->bytes > 0) {
-		enum av_mem_fault found =
-			av_mem_get_list(msg->to->seg, rq->pd, IBV_ACCESS_LOCAL_WRITE, request->sge,
-					request->count, msg->bytes, &to);
-
-		if (found != AV_MEM_OK)
-			return receive_fault(msg, request, rq->pd, found);
-		fault = move(&cqe, msg, from, &to);
-		av_mem_put_list(&to);
-	}
-	if (fault == AV_FAULT_NONE && msg->invalidate &&
-	    av_window_invalidate(msg->to->seg, msg->invalidate, qpn_of(msg->to)) !=
-		    AV_INVALIDATED) {
-		av_stage_give(msg->to->seg, cqe.stage, cqe.stage_len);
+	fill_message(&cqe, msg, request);
+	fault = bring(&cqe, msg, from, request);
+	if (fault == AV_FAULT_NONE && av_unlikely(msg->invalidate) &&
+	    av_window_invalidate(msg->to->seg, msg->invalidate, qpn_of(msg->to)) != AV_INVALIDATED)
 		fault = AV_FAULT_INVALIDATE;
-	}
-	if (fault != AV_FAULT_NONE)
-		return fault;
-	if (complete(msg->to, request, &cqe) == 0)
-		return AV_FAULT_NONE;
-	av_stage_give(msg->to->seg, cqe.stage, cqe.stage_len);
-	return AV_FAULT_RECV_CQ;
+	if (fault == AV_FAULT_NONE && complete(msg->to, &cqe))
+		fault = AV_FAULT_RECV_CQ;
+	if (av_unlikely(fault != AV_FAULT_NONE))
+		av_stage_give(msg->to->seg, cqe.stage, cqe.stage_len);
+	return fault;
 }
 
 static void complete_in_error(const struct av_receiver *to, const struct av_rq_wqe *request,
@@ -285,14 +322,12 @@ static void complete_in_error(const struct av_receiver *to, const struct av_rq_w
 {
 	struct av_cqe cqe;
 
-	memset(&cqe, 0, offsetof(struct av_cqe, data));
-	cqe.status = (uint8_t)status;
-	cqe.opcode = IBV_WC_RECV;
+	fill(&cqe, to, request, status);
 	av_count_receive(to->rsp->qp, status);
-	(void)complete(to, request, &cqe); /* a full CQ has said so by its own event */
+	(void)complete(to, &cqe); /* a full CQ has said so by its own event */
 }
 
-void av_deliver_error(const struct av_receiver *to, enum ibv_wc_status status)
+void av_receive_error(const struct av_receiver *to, enum ibv_wc_status status)
 {
 	const struct av_rq_wqe *request;
 
@@ -304,7 +339,7 @@ void av_deliver_error(const struct av_receiver *to, enum ibv_wc_status status)
 		complete_in_error(to, request, status);
 }
 
-void av_deliver_flush(const struct av_qp_end *rsp)
+void av_receive_flush(const struct av_qp_end *rsp)
 {
 	struct av_receiver to = av_receiver_of(rsp);
 	const struct av_rq_wqe *request;
@@ -317,4 +352,43 @@ void av_deliver_flush(const struct av_qp_end *rsp)
 		count++;
 	}
 	av_report_flush(rsp, count, true);
+}
+
+/* --- XRC ------------------------------------------------------------------------- */
+
+enum av_xrc_found av_xrc_begin(const struct av_qp_end *rsp, uint32_t srqn, struct av_xrc_use *use,
+			       struct av_receiver *to)
+{
+	struct av_qp_location location = av_dir_qpn_find(srqn & AV_QPN_MASK);
+	struct av_rq_shared *rq;
+
+	*use = (struct av_xrc_use){.seg = location.ref ? av_seg_get(location.ref) : NULL};
+	if (!use->seg || !av_seg_alive(use->seg))
+		return AV_XRC_NONE;
+	use->pin = av_pin_begin(use->seg, srqn);
+	if (!use->pin)
+		return AV_XRC_BUSY;
+	rq = av_rq_at(use->seg, location.index); /* behind the pin: what is found now stays */
+	if (!rq || srqn == 0 || atomic_load(&rq->srqn) != srqn || rq->xrcd != rsp->qp->xrcd)
+		return AV_XRC_NONE;
+	*to = (struct av_receiver){rsp, use->seg, location.index, rq->cq};
+	return AV_XRC_FOUND;
+}
+
+void av_xrc_end(struct av_xrc_use *use)
+{
+	if (use->pin)
+		av_pin_end(use->pin);
+	av_seg_put(use->seg);
+	*use = (struct av_xrc_use){0};
+}
+
+void av_xrc_retire(struct av_seg *seg, struct av_rq_shared *rq)
+{
+	uint32_t srqn = atomic_exchange(&rq->srqn, 0);
+
+	if (srqn == 0)
+		return;
+	av_dir_qpn_remove(srqn);
+	av_pin_drain(seg, srqn);
 }

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /* A requester's own keys. */
-#include "transport/direct_local.h"
+#include "transport/op_local.h"
 
 #include "memory/klm_list.h"
 #include "memory/why.h"
 #include "memory/window.h"
 
-enum av_fault av_direct_bind(struct av_work *w)
+enum av_fault av_op_bind(struct av_work *w)
 {
 	struct av_window_bind bind = {
 		.window = w->head.window,
@@ -25,7 +25,7 @@ enum av_fault av_direct_bind(struct av_work *w)
 	return AV_FAULT_MW_BIND;
 }
 
-enum av_fault av_direct_local_inv(struct av_work *w)
+enum av_fault av_op_local_inv(struct av_work *w)
 {
 	struct av_window_bind what = {
 		.rkey = w->head.imm,
@@ -40,12 +40,12 @@ enum av_fault av_direct_local_inv(struct av_work *w)
 	return done == AV_INVALIDATE_NOT_BOUND ? AV_FAULT_MW_BIND : AV_FAULT_LOC_QP_OP;
 }
 
-enum av_fault av_direct_nop(struct av_work *w)
+enum av_fault av_op_nop(struct av_work *w)
 {
 	return AV_FAULT_NONE;
 }
 
-enum av_fault av_direct_umr_fill(struct av_work *w)
+enum av_fault av_op_umr_fill(struct av_work *w)
 {
 	struct av_klm_fill fill = {
 		.key = w->head.rkey,
@@ -61,7 +61,7 @@ enum av_fault av_direct_umr_fill(struct av_work *w)
 								    : AV_FAULT_MW_BIND;
 }
 
-enum av_fault av_direct_umr_invalidate(struct av_work *w)
+enum av_fault av_op_umr_invalidate(struct av_work *w)
 {
 	struct av_klm_fill nothing = {.key = w->head.rkey, .pd = w->req->qp->pd};
 

@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 /* Consuming the responder's receive requests. */
-#include "transport/direct_receive.h"
+#include "transport/op_send.h"
 
 #include "memory/window.h"
+#include "registry/directory.h"
+#include "transport/assist.h"
 #include "transport/count.h"
-#include "transport/deliver.h"
-#include "transport/direct_write.h"
+#include "transport/receive.h"
+#include "transport/op_rdma.h"
 
 static void message_of(const struct av_work *w, struct av_message *msg)
 {
@@ -23,8 +25,21 @@ static void message_of(const struct av_work *w, struct av_message *msg)
 		.imm = imm || inv ? w->head.imm : 0,
 		.invalidate = inv ? w->head.imm : 0,
 		.bytes = w->head.bytes,
+		.now_ns = w->now_ns,
 		.solicited = w->head.flags & IBV_SEND_SOLICITED,
 	};
+}
+
+/* A large message from one element may be copied by both sides. */
+static const struct av_assist_source *source_of(const struct av_work *w,
+						struct av_assist_source *source)
+{
+	if (av_likely(w->head.bytes < AV_ASSIST_MIN) || w->head.count != 1 || !w->req->seg->own ||
+	    w->to.rq != w->rsp->qp->rq || w->rsp->qp->srq || (w->head.flags & IBV_SEND_INLINE))
+		return NULL;
+	source->req = w->req;
+	source->sge = w->ring->sge[0];
+	return source;
 }
 
 static enum av_fault not_ready(struct av_work *w)
@@ -45,6 +60,7 @@ static bool not_the_receivers(enum av_fault fault)
 /* Hand the bytes over; a receive request is taken. */
 static enum av_fault send_bytes(struct av_work *w, const struct av_rq_wqe *request)
 {
+	struct av_assist_source source;
 	enum av_fault fault;
 	struct av_message msg;
 
@@ -52,7 +68,8 @@ static enum av_fault send_bytes(struct av_work *w, const struct av_rq_wqe *reque
 	    av_window_may_invalidate(w->to.seg, w->head.imm, w->qpn) != AV_INVALIDATED)
 		return AV_FAULT_INVALIDATE;
 	message_of(w, &msg);
-	fault = av_deliver_send(&msg, &w->local, request);
+	msg.only = source_of(w, &source);
+	fault = av_receive_message(&msg, &w->local, request);
 	if (fault != AV_FAULT_NONE && !av_seg_alive_now(w->rsp->seg))
 		return av_work_gone(w);
 	if (fault == AV_FAULT_FORBIDDEN && !w->req->seg->own) {
@@ -60,18 +77,18 @@ static enum av_fault send_bytes(struct av_work *w, const struct av_rq_wqe *reque
 		fault = not_ready(w);
 	}
 	if (not_the_receivers(fault) || w->result.park != AV_PARK_NOT)
-		av_deliver_cancel(&w->to);
+		av_receive_cancel(&w->to);
 	return fault;
 }
 
-enum av_fault av_direct_send(struct av_work *w)
+enum av_fault av_op_send(struct av_work *w)
 {
 	enum av_fault fault = av_work_local(w, 0);
 	const struct av_rq_wqe *request;
 
 	if (fault != AV_FAULT_NONE)
 		return fault;
-	request = av_deliver_request(&w->to);
+	request = av_receive_take(&w->to);
 	fault = request ? send_bytes(w, request) : not_ready(w);
 	av_work_local_end(w);
 	return fault;
@@ -81,26 +98,26 @@ enum av_fault av_direct_send(struct av_work *w)
  * find the request. */
 static enum av_fault write_imm(struct av_work *w)
 {
-	enum av_fault fault = w->head.bytes > 0 ? av_direct_write_check(w) : AV_FAULT_NONE;
+	enum av_fault fault = w->head.bytes > 0 ? av_op_write_check(w) : AV_FAULT_NONE;
 	const struct av_rq_wqe *request;
 	struct av_message msg;
 
 	if (fault != AV_FAULT_NONE)
 		return fault;
-	request = av_deliver_request(&w->to);
+	request = av_receive_take(&w->to);
 	if (!request)
 		return not_ready(w);
 	if (w->head.bytes > 0)
-		fault = av_direct_write_bytes(w);
+		fault = av_op_write_bytes(w);
 	if (not_the_receivers(fault) || w->result.park != AV_PARK_NOT)
-		av_deliver_cancel(&w->to);
+		av_receive_cancel(&w->to);
 	if (fault != AV_FAULT_NONE || w->result.park != AV_PARK_NOT)
 		return fault;
 	message_of(w, &msg);
-	return av_deliver_completion(&msg, request);
+	return av_receive_done(&msg, request);
 }
 
-enum av_fault av_direct_write_imm(struct av_work *w)
+enum av_fault av_op_write_imm(struct av_work *w)
 {
 	enum av_fault fault = av_work_local(w, 0);
 

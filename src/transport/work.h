@@ -3,8 +3,8 @@
  * A request under execution by the direct transport: its two sides, the memory of each, and what
  * has come of it so far.
  */
-#ifndef AV_TRANSPORT_DIRECT_WORK_H
-#define AV_TRANSPORT_DIRECT_WORK_H
+#ifndef AV_TRANSPORT_WORK_H
+#define AV_TRANSPORT_WORK_H
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -13,30 +13,10 @@
 #include "memory/xfer.h"
 #include "memory/translate.h"
 #include "queue/qp.h"
-#include "transport/deliver.h"
-#include "transport/direct.h"
+#include "transport/receive.h"
 #include "transport/rules.h"
-#include "transport/xrc.h"
 
-struct av_direct_opcode;
-
-struct av_work {
-	const struct av_qp_end *req, *rsp;
-	const struct av_sq_wqe
-		*ring;	       /* the request in the ring, for its elements and inline data */
-	struct av_sq_wqe head; /* a copy of its header: a peer's ring may change under our eyes */
-	const struct av_direct_opcode *opcode; /* its row, NULL: there is none */
-	uint32_t qpn;			       /* the responder's number */
-	struct av_receiver
-		to;  /* where it receives: its own segment, or that of an XRC request's SRQ, */
-	uint32_t pd; /* against whose domain its keys are checked */
-	struct av_xrc_use srq; /* held for an XRC request */
-	struct av_spans local; /* the requester's buffers */
-	uint8_t *answer;       /* for what is not put there, but left for the poller */
-	struct av_direct_result result;
-	int events[2]; /* to raise at the responder when its execution right is released */
-	unsigned int event_count;
-};
+struct av_work;
 
 /*
  * What a request of some opcode does.
@@ -49,6 +29,34 @@ struct av_work {
  * that was taken is still so if the fault is the receiver's.
  */
 typedef enum av_fault av_operation(struct av_work *w);
+
+/* What an opcode does, and what it asks of a request. */
+struct av_opcode {
+	av_operation *operation;
+	bool local;    /* works on the requester's own keys, and no responder hears of it */
+	bool receives; /* consumes a receive request */
+	bool uc;       /* unreliable connections have it, too: IBTA volume 1, 9.4 */
+	bool word;     /* brings or wants 8 bytes, no more and no less */
+};
+
+struct av_work {
+	const struct av_qp_end *req, *rsp;
+	const struct av_sq_wqe
+		*ring;	       /* the request in the ring, for its elements and inline data */
+	struct av_sq_wqe head; /* a copy of its header: a peer's ring may change under our eyes */
+	const struct av_opcode *opcode; /* its row, NULL: there is none */
+	uint32_t qpn;			/* the responder's number */
+	struct av_receiver
+		to;  /* where it receives: its own segment, or that of an XRC request's SRQ, */
+	uint32_t pd; /* against whose domain its keys are checked */
+	struct av_xrc_use srq; /* held for an XRC request */
+	struct av_spans local; /* the requester's buffers */
+	uint8_t *answer;       /* for what is not put there, but left for the poller */
+	struct av_outcome result;
+	int events[2]; /* to raise at the responder when its execution right is released */
+	unsigned int event_count;
+	uint64_t now_ns; /* coarse clock, read once */
+};
 
 /* The request has to wait. Return: false */
 static inline bool av_work_park(struct av_work *w, enum av_park why)
@@ -98,6 +106,18 @@ AV_MUST_USE enum av_fault av_work_remote(const struct av_work *w, const struct a
  */
 AV_MUST_USE enum av_fault av_work_moved(struct av_work *w, enum av_xfer reach, enum av_fault src,
 					enum av_fault dst);
+
+/* May the two sides do READs, atomics and what else takes a responder's resource at all? Return:
+ * AV_FAULT_NONE, AV_FAULT_LOC_QP_OP, AV_FAULT_REM_NO_RD_ATOMIC */
+AV_MUST_USE enum av_fault av_work_check_rd_atomic(const struct av_work *w);
+
+/**
+ * av_work_answer() - bring an answer to where the request wants it, or leave it for the poller
+ * @from: the answer, in the responder's memory or in the executor's own
+ *
+ * Context and return as an operation's; the fault of @from is AV_FAULT_REM_ACCESS.
+ */
+AV_MUST_USE enum av_fault av_work_answer(struct av_work *w, const struct av_spans *from);
 
 /* The responder died under our hands. Return: AV_FAULT_NONE, as an operation that has to wait */
 enum av_fault av_work_gone(struct av_work *w);
