@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "torture/peer.h"
-#include "torture/request.h"
+#include "torture/random_request.h"
 #include "torture/run.h"
 #include "torture/store.h"
 

@@ -7,7 +7,7 @@
 #include "lib/probe.h"
 #include "torture/object.h"
 #include "torture/peer.h"
-#include "torture/request.h"
+#include "torture/random_request.h"
 #include "torture/run.h"
 
 /* The element is in the null region, in front of the other one. */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Where a request goes, and what it carries. */
-#include "torture/request.h"
+#include "torture/random_request.h"
 
 #include <string.h>
 

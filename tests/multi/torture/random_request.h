@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* What is at random in a request, put into the order (torture/peer.h). */
-#ifndef TORTURE_REQUEST_H
-#define TORTURE_REQUEST_H
+#ifndef TORTURE_RANDOM_REQUEST_H
+#define TORTURE_RANDOM_REQUEST_H
 
 #include <stdbool.h>
 #include <stdint.h>
