@@ -13,7 +13,7 @@
 
 #include "exp/allocate_fixture.h"
 #include "lib/expect.h"
-#include "lib/pages.h"
+#include "lib/page_backing.h"
 #include "lib/sandbox.h"
 #include "lib/spawn.h"
 

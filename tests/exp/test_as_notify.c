@@ -20,7 +20,7 @@
 #include "lib/expect.h"
 #include "lib/sandbox.h"
 #include "lib/side.h"
-#include "lib/switches.h"
+#include "lib/switches_in_force.h"
 
 #define CQ	  2 /* the one under test, for receives of queue pair 0 */
 #define OTHER	  3 /* another one on its channel, of queue pair 1 */

@@ -19,7 +19,7 @@
 #include "lib/probe.h"
 #include "lib/sandbox.h"
 #include "lib/side.h"
-#include "lib/switches.h"
+#include "lib/switches_in_force.h"
 
 #define BLOCK_AT  0x30000u /* of the block in the target's arena */
 #define BLOCK	  32u

@@ -7,7 +7,7 @@
 #include "exp/shared_mr_fixture.h"
 #include "lib/apart.h"
 #include "lib/expect.h"
-#include "lib/pages.h"
+#include "lib/page_backing.h"
 #include "lib/probe.h"
 #include "lib/sandbox.h"
 

@@ -8,7 +8,7 @@
 #include <sys/mman.h>
 
 #include "lib/newer_verbs.h"
-#include "lib/odp_counters.h"
+#include "lib/odp_sysfs.h"
 #include "lib/userfaultfd.h"
 #include "umr_access_fixture.h"
 

@@ -8,7 +8,7 @@
 
 #include "lib/expect.h"
 #include "lib/hammer.h"
-#include "lib/window.h"
+#include "lib/number_window.h"
 
 #define SEND_DEPTH   32u /* of a queue pair; its threads' windows are more together */
 #define RQ_DEPTH     16u

@@ -7,7 +7,7 @@
 #define TEST_ADOPT_FIXTURE_H
 
 #include "lib/expect.h"
-#include "lib/pages.h"
+#include "lib/page_backing.h"
 #include "lib/probe.h"
 
 #define PAGE	 4096ul

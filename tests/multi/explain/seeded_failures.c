@@ -6,7 +6,7 @@
  */
 #include "lib/expect.h"
 #include "lib/sandbox.h"
-#include "lib/switches.h"
+#include "lib/switches_in_force.h"
 #include "recorder.h"
 
 struct side a, b;

@@ -13,7 +13,7 @@
 #include <unistd.h>
 
 #include "lib/expect.h"
-#include "lib/odp_counters.h"
+#include "lib/odp_sysfs.h"
 #include "lib/sandbox.h"
 #include "lib/side.h"
 #include "lib/tool.h"

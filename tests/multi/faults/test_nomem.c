@@ -20,7 +20,7 @@
 #include "lib/expect.h"
 #include "lib/fail_alloc.h"
 #include "lib/node.h"
-#include "lib/pages.h"
+#include "lib/page_backing.h"
 #include "lib/sandbox.h"
 
 #define LIMITS	 "any0:max_qp=8:max_cq=8:max_mr=8:max_pd=8"

@@ -15,7 +15,7 @@
 
 #include "lib/expect.h"
 #include "lib/newer_verbs.h"
-#include "lib/odp_counters.h"
+#include "lib/odp_sysfs.h"
 #include "lib/probe.h"
 #include "lib/sandbox.h"
 #include "lib/userfaultfd.h"

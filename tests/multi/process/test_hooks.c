@@ -16,7 +16,7 @@
 #include <infiniband/verbs_exp.h>
 
 #include "lib/expect.h"
-#include "lib/pages.h"
+#include "lib/page_backing.h"
 #include "lib/probe.h"
 #include "lib/sandbox.h"
 

@@ -9,7 +9,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "lib/pages.h"
+#include "lib/page_backing.h"
 
 #define OWN_BYTES LARGE
 #define LOOK_NS	  20000000u /* so long nobody may write to it */

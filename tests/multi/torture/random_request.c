@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "torture/peer.h"
-#include "torture/run.h"
+#include "torture/random_run.h"
 #include "torture/store.h"
 
 bool is_atomic(enum ibv_wr_opcode op)

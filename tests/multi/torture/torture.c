@@ -20,7 +20,7 @@
 #include "torture/actions.h"
 #include "torture/object.h"
 #include "torture/peer.h"
-#include "torture/run.h"
+#include "torture/random_run.h"
 
 #define QP_FLOOD 3 /* behind those of the peer */
 

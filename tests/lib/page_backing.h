@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* What pages memory is on: by their physical addresses where those may be seen, else as the kernel
  * sums them up. */
-#ifndef TEST_PAGES_H
-#define TEST_PAGES_H
+#ifndef TEST_PAGE_BACKING_H
+#define TEST_PAGE_BACKING_H
 
 #include <stdbool.h>
 #include <stddef.h>

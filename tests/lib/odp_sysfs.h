@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* The statistics of on-demand paging as programs find them: files of the virtual sysfs, for each
  * device. */
-#ifndef TEST_ODP_COUNTERS_H
-#define TEST_ODP_COUNTERS_H
+#ifndef TEST_ODP_SYSFS_H
+#define TEST_ODP_SYSFS_H
 
 #include <stdint.h>
 

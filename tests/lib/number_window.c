@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "lib/window.h"
+#include "lib/number_window.h"
 
 #include <stdatomic.h>
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* Numbers that count up, each of which must come exactly once, though several threads may note
  * them. */
-#ifndef TEST_WINDOW_H
-#define TEST_WINDOW_H
+#ifndef TEST_NUMBER_WINDOW_H
+#define TEST_NUMBER_WINDOW_H
 
 #include <pthread.h>
 #include <stdint.h>

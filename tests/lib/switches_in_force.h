@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Switches of devices (anyverbs config), put into force for devices that are opened afterwards. */
-#ifndef TEST_SWITCHES_H
-#define TEST_SWITCHES_H
+#ifndef TEST_SWITCHES_IN_FORCE_H
+#define TEST_SWITCHES_IN_FORCE_H
 
 /**
  * switches_in_force() - these switches of "any0" are on, and no others

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "lib/switches.h"
+#include "lib/switches_in_force.h"
 
 #include <fcntl.h>
 #include <stdio.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Chance, and the history of a run. */
-#include "torture/run.h"
+#include "torture/random_run.h"
 
 #include <stdarg.h>
 #include <stdio.h>

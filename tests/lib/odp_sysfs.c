@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "lib/odp_counters.h"
+#include "lib/odp_sysfs.h"
 
 #include <errno.h>
 #include <fcntl.h>

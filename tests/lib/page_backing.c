@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "lib/pages.h"
+#include "lib/page_backing.h"
 
 #include <fcntl.h>
 #include <stdio.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* One run: chance, which its seed decides, and what has happened in it. */
-#ifndef TORTURE_RUN_H
-#define TORTURE_RUN_H
+#ifndef TORTURE_RANDOM_RUN_H
+#define TORTURE_RANDOM_RUN_H
 
 #include "lib/expect.h"
 
