@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "lib/hammer_state.h"
+#include "lib/wait.h"
 
 #define STALL_MS 40000u /* without any progress */
 
@@ -134,7 +135,7 @@ static void wait_moving(struct patience *p, const char *what)
 		*p = (struct patience){now, now_ms()};
 	if (now_ms() - p->since > STALL_MS)
 		hammer_fault("nothing moves, and not all has come: %s", what);
-	usleep(1000);
+	wait_moment();
 }
 
 void hammer_stop_sending(void)

@@ -7,8 +7,8 @@
  * in the queues they share. Each thread that sends numbers its messages on each connection by
  * itself, so that nothing but the library puts the posts of two threads in order: a stream. Each
  * completion, of a send as of a receive, is looked at:
- *  - each number of a stream comes once (lib/number_window.h), and those that one thread polls come in
- * order;
+ *  - each number of a stream comes once (lib/number_window.h), and those that one thread polls
+ *    come in order;
  *  - on CQs that are polled under a lock, the streams' numbers come without a gap, and both ends of
  * a connection see the same order of all its streams' messages;
  *  - each receive request is used once, and holds the message that the completion tells of;

@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "lib/expect.h"
+#include "lib/wait.h"
 
 #define STANDARD "/sys/class/infiniband_verbs/uverbs%u"
 #define DEBUG	 "/sys/kernel/debug/mlx5/anyverbs.%u/odp_stats"
@@ -68,9 +69,5 @@ struct odp_counters odp_counters_read(unsigned int device)
 
 void odp_counter_wait(unsigned int device, enum odp_counter which, uint64_t least, unsigned int ms)
 {
-	const struct timespec moment = {.tv_nsec = 100000};
-	uint64_t end = now_ms() + ms;
-
-	while (odp_counter_of(device, which) < least && now_ms() < end)
-		nanosleep(&moment, NULL);
+	(void)WAIT_UNTIL(odp_counter_of(device, which) >= least, ms);
 }

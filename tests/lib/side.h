@@ -38,14 +38,21 @@ struct side_job {
 extern uint64_t (*side_work)(struct node *n, const struct side_job *job);
 void side_begin(struct side *s, const struct side_job *job);
 uint64_t side_end(struct side *s);
+/* Within side_work: tell the caller that the job has come as far as it waits for. */
+void side_note(void);
+/* Wait until the job that was begun calls side_note(), which it must before it ends. */
+void side_await(struct side *s);
 
 void side_start(struct side *s);			    /* in another process */
 void side_open(struct side *s, struct ibv_context *shared); /* in this one */
 /* The sandbox, and in it both, adopting memory always. */
 void sides_open_adopting(struct side *here, struct side *there);
 void side_stop(struct side *s);
-/* The other process has been killed, or will be: wait for its end, and forget it. */
-void side_bury(struct side *s);
+/* SIGKILL for the other process, and side_bury(). */
+void side_kill(struct side *s);
+/* The other process has been killed, or will be: wait for its end, and forget it. Return: how it
+ * ended, as waitpid() says it */
+int side_bury(struct side *s);
 
 /*
  * The next call is answered at once and done that much later (other process only): for what has to

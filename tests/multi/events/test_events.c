@@ -20,6 +20,7 @@
 #include "lib/sandbox.h"
 #include "lib/side.h"
 #include "lib/tool.h"
+#include "lib/wait.h"
 
 #define PATIENCE 20000u
 #define QUIET	 50u /* ms in which an event would have come */
@@ -258,9 +259,11 @@ static void fatal_row(void)
 /* --- rules ----------------------------------------------------------------------- */
 
 static atomic_bool destroyed;
+static _Atomic pid_t destroyer;
 
 static void *destroy(void *arg)
 {
+	atomic_store(&destroyer, gettid());
 	EXPECT(ibv_destroy_qp(arg) == 0, "ibv_destroy_qp");
 	atomic_store(&destroyed, true);
 	return NULL;
@@ -280,7 +283,9 @@ static void ack_row(void)
 	atomic_store(&destroyed, false);
 	if (pthread_create(&thread, NULL, destroy, n->qp[0]))
 		DIE("no thread");
-	usleep(QUIET * 1000);
+	EXPECT(WAIT_UNTIL(atomic_load(&destroyed) || task_sleeps(atomic_load(&destroyer)),
+			  PATIENCE),
+	       "it does not sleep");
 	EXPECT(!atomic_load(&destroyed), "it does not wait");
 	ibv_ack_async_event(&h.event);
 	pthread_join(thread, NULL);
@@ -342,13 +347,10 @@ static void killed_row(void)
 	connect_pair(false, 1, IBV_QPS_RTR);
 	post_here();
 	message(IBV_WC_SUCCESS);
-	if (kill(b.pid, SIGKILL) || waitpid(b.pid, NULL, 0) != b.pid)
-		DIE("the peer cannot be killed");
-	close(b.sock);
+	side_kill(&b);
 	expect_event(IBV_EVENT_COMM_EST, n->qp[0]);
 	EXPECT(ibv_destroy_qp(n->qp[0]) == 0, "ibv_destroy_qp");
 	n->qp[0] = NULL;
-	memset(&b, 0, sizeof(b));
 	side_start(&b);
 }
 

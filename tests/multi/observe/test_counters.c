@@ -478,20 +478,13 @@ static void exchange(unsigned int times)
 		     {"port_xmit_packets", (n)*4ul}, {"port_rcv_packets", (n)*4ul}, \
 		     {"rx_write_requests", n})
 
-static void kill_b(void)
-{
-	kill(b.pid, SIGKILL);
-	waitpid(b.pid, NULL, 0);
-	close(b.sock);
-}
-
 static void killed_row(void)
 {
 	row("what a process has counted that is killed stays");
 	catch_up();
 	side_start(&b);
 	exchange(10);
-	kill_b();
+	side_kill(&b);
 	EXPECT_WRITES(10);
 	row("also when it is swept");
 	side_start(&b);
@@ -537,7 +530,7 @@ static void monotonic_row(void)
 		side_start(&b);
 		exchange(3);
 		if (i % 2)
-			kill_b();
+			side_kill(&b);
 		else
 			side_stop(&b);
 		EXPECT(side_destroy_qp(&a, 0) == 0, "destroy");

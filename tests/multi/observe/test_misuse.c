@@ -214,7 +214,6 @@ static void run_dry(void)
 {
 	open_world(7);
 	post(IBV_WR_SEND, 0);
-	usleep(10000);
 	post_receive();
 	take(w.send_cq);
 	take(w.recv_cq);
@@ -241,7 +240,7 @@ static void never_poll_and_clean_up(void)
 
 static void *acknowledge_later(void *arg)
 {
-	sleep(5);
+	sleep(5); /* longer than destroying waits before it says so */
 	ibv_ack_cq_events(w.send_cq, 1);
 	return NULL;
 }
@@ -277,7 +276,6 @@ static void change_buffer(void)
 	open_world(7);
 	post(IBV_WR_SEND, 0);
 	w.buffer[13]++;
-	usleep(10000);
 	post_receive();
 	take(w.send_cq);
 	take(w.recv_cq);

@@ -16,6 +16,7 @@
 #include "lib/side.h"
 #include "lib/spawn.h"
 #include "lib/userfaultfd.h"
+#include "lib/wait.h"
 #include "memory/region_count.h"
 #include "memory/region_report.h"
 
@@ -148,10 +149,7 @@ static void access_by_b(enum ibv_wr_opcode op, const struct ibv_mr *mr, const vo
 /* Until so many pages are valid. */
 static void settle(const struct ibv_mr *mr, uint64_t valid)
 {
-	uint64_t end = now_ms() + SETTLE_MS;
-
-	while (look(mr).info.counted[AV_MR_VALID_PAGES] != valid && now_ms() < end)
-		usleep(1000);
+	(void)WAIT_UNTIL(look(mr).info.counted[AV_MR_VALID_PAGES] == valid, SETTLE_MS);
 }
 
 /* --- on demand ------------------------------------------------------------------- */

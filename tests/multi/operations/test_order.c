@@ -192,7 +192,7 @@ static void *receive(void *arg)
 
 	while (!atomic_load(&r->over)) {
 		if (!posted)
-			usleep(r->pause_us);
+			usleep(r->pause_us); /* late on purpose: senders find none */
 		if (!posted && node_post_recv(r->n, 0, &r->request, 1).ret)
 			return NULL; /* the watcher sees nothing */
 		posted = node_poll(r->n, 1, 1, 20, wc) == 0;

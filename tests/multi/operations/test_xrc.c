@@ -245,7 +245,7 @@ static struct report obey(const struct order *o)
 		r.number = do_post(q, o->value, o->wr_id);
 		break;
 	case DESTROY:
-		usleep(o->value);
+		usleep(o->value); /* another moment in each round */
 		r.number = (uint32_t)ibv_destroy_srq(q->srq);
 		break;
 	case POLL:

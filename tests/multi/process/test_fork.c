@@ -17,6 +17,7 @@
 #include "lib/pattern.h"
 #include "lib/sandbox.h"
 #include "lib/side.h"
+#include "lib/wait.h"
 
 #define PATIENCE    20000u
 #define CHILD_LIMIT 100 /* seconds */
@@ -165,10 +166,9 @@ static void traffic_stop(void)
 
 static void expect_traffic(void)
 {
-	uint64_t rounds = traffic.rounds, end = now_ms() + PATIENCE;
+	uint64_t rounds = traffic.rounds;
 
-	while (traffic.rounds < rounds + 2 && !traffic.failed && now_ms() < end)
-		usleep(100);
+	(void)WAIT_UNTIL(traffic.rounds >= rounds + 2 || traffic.failed, PATIENCE);
 	EXPECT(!traffic.failed, "the parent's %s failed", traffic.failed);
 	EXPECT(traffic.rounds >= rounds + 2, "the parent's traffic stands still");
 	if (traffic.failed)
@@ -482,15 +482,6 @@ struct meeting {
 
 static struct meeting *meeting;
 
-static bool wait_for(_Atomic uint32_t *word)
-{
-	uint64_t end = now_ms() + PATIENCE;
-
-	while (!*word && now_ms() < end)
-		usleep(100);
-	return *word;
-}
-
 /* Requests of one side to the other, both in this row's turn; the other polls for nothing. */
 static void access_peer(struct side *from, int qp, int cq, const struct node_info *to,
 			uint64_t seed)
@@ -561,15 +552,14 @@ static void child_talks(void)
 		DIE("ibv_create_qp");
 	meeting->info = own.info;
 	meeting->child_qpn = qpn;
-	if (!EXPECT(wait_for(&meeting->parent_ready), "the parent is not ready"))
+	if (!EXPECT(WAIT_UNTIL(meeting->parent_ready, PATIENCE), "the parent is not ready"))
 		exit(1);
 	link = link_to(&a.info.gid, meeting->parent_ready);
 	EXPECT(side_connect(&own, 0, &link) == 0, "connecting");
 	for (size_t i = 0; i < COUNT_OF(talk_sizes); i++)
 		talk(&own, 0, 0, 1, 100 + i, 200 + i, talk_sizes[i]);
 	meeting->child_done = 1;
-	while (meeting->child_done == 1)
-		usleep(100);
+	EXPECT(WAIT_UNTIL(meeting->child_done != 1, PATIENCE), "the parent does not go on");
 	access_peer(&own, 0, 0, &a.info, 77);
 	side_stop(&own);
 	exit(own_failures());
@@ -589,14 +579,14 @@ static void talk_row(unsigned int n)
 	if (side_create_qp(&a, CHILD_QP, &spec, &qpn))
 		DIE("ibv_create_qp");
 	pid = start_child(child_talks);
-	if (!wait_for(&meeting->child_qpn))
+	if (!WAIT_UNTIL(meeting->child_qpn, PATIENCE))
 		DIE("the child does not open the device");
 	link = link_to(&meeting->info.gid, meeting->child_qpn);
 	EXPECT(side_connect(&a, CHILD_QP, &link) == 0, "connecting");
 	meeting->parent_ready = qpn;
 	for (size_t i = 0; i < COUNT_OF(talk_sizes); i++)
 		talk(&a, CHILD_QP, 2, 3, 200 + i, 100 + i, talk_sizes[i]);
-	EXPECT(wait_for(&meeting->child_done), "the child is not done");
+	EXPECT(WAIT_UNTIL(meeting->child_done, PATIENCE), "the child is not done");
 	access_peer(&a, CHILD_QP, 2, &meeting->info, 78);
 	meeting->child_done = 2;
 	expect_end(pid, false);

@@ -341,7 +341,7 @@ static void run(double seconds)
 		CHECK(!pthread_create(&thread[n++], NULL, receiver, NULL));
 	CHECK(!pthread_create(&thread[n++], NULL, region_churn, NULL));
 	CHECK(!pthread_create(&thread[n++], NULL, qp_churn, NULL));
-	nanosleep(&span, NULL);
+	nanosleep(&span, NULL); /* so long there is to be traffic */
 	atomic_store(&stop, true);
 	for (size_t i = 0; i < n; i++)
 		pthread_join(thread[i], NULL);

@@ -12,6 +12,7 @@
 #include "lib/expect.h"
 #include "lib/sandbox.h"
 #include "lib/side.h"
+#include "lib/wait.h"
 
 #define PATIENCE 20000u
 #define SHORTLY	 50u /* ms in which nothing may come */
@@ -498,10 +499,14 @@ static void arm_send_row(void)
 
 static struct ibv_cq *event_cq;
 static _Atomic bool destroyed;
+static _Atomic pid_t destroyer;
 
 static void *destroy_cq(void *arg)
 {
-	int ret = ibv_destroy_cq(arg);
+	int ret;
+
+	destroyer = gettid();
+	ret = ibv_destroy_cq(arg);
 
 	destroyed = true;
 	return (void *)(intptr_t)ret;
@@ -546,8 +551,7 @@ static void acknowledge_row(void)
 	ibv_ack_cq_events(event_cq, 40);
 	for (int i = 0; i < 59; i++)
 		ibv_ack_cq_events(event_cq, 1);
-	usleep(20000); /* a wrong return would show by now; a right one needs the last
-			  acknowledgement */
+	EXPECT(WAIT_UNTIL(destroyed || task_sleeps(destroyer), PATIENCE), "it does not sleep");
 	EXPECT(!destroyed, "destroyed before the last acknowledgement");
 	ibv_ack_cq_events(event_cq, 1);
 	pthread_join(thread, &ret);

@@ -21,11 +21,14 @@ struct side a, b;
 static uint64_t poll_receives(struct node *n, uint64_t count)
 {
 	struct ibv_wc wc[1];
+	int got = ibv_poll_cq(n->cq[1], 1, wc);
 	uint64_t done = 0;
 
-	while (done < count && node_poll(n, 1, 1, PATIENCE, wc) == 1 &&
-	       wc[0].status == IBV_WC_SUCCESS)
-		done++;
+	side_note();
+	if (got == 0)
+		got = node_poll(n, 1, 1, PATIENCE, wc);
+	while (got == 1 && wc[0].status == IBV_WC_SUCCESS && ++done < count)
+		got = node_poll(n, 1, 1, PATIENCE, wc);
 	return done;
 }
 
@@ -130,6 +133,8 @@ static void *poll_on(void *arg)
 	struct node *n = arg;
 	struct ibv_wc wc;
 
+	(void)!ibv_poll_cq(n->cq[1], 1, &wc);
+	side_note();
 	while (!atomic_load(&own.stop))
 		(void)!ibv_poll_cq(n->cq[1], 1, &wc);
 	return NULL;
@@ -201,6 +206,12 @@ static uint64_t work(struct node *n, const struct side_job *job)
 void assist_begin(struct side *s, enum assist_job what, uint64_t arg)
 {
 	side_begin(s, &(struct side_job){.arg = {what, arg}});
+}
+
+void assist_begin_polling(struct side *s, enum assist_job what, uint64_t arg)
+{
+	assist_begin(s, what, arg);
+	side_await(s);
 }
 
 uint64_t assist_work(struct side *s, enum assist_job what, uint64_t arg)

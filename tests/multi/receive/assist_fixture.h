@@ -9,13 +9,12 @@
 #include "lib/expect.h"
 #include "lib/side.h"
 
-#define ASSIST_BEGINS_US 500	      /* until the other process is at work, most likely */
-#define PATIENCE	 20000u	      /* ms for a completion */
-#define FROM_AT		 (1ul << 20)  /* offsets in the arenas: the source, */
-#define TO_AT		 (1ul << 20)  /* and the receive buffer */
-#define LARGE		 (4ul << 20)  /* bytes of a message that takes its time */
-#define ASSIST_MIN	 (256u << 10) /* what the library shares out is at least as long, */
-#define PIECE		 (64u << 10)  /* and so long is a piece */
+#define PATIENCE   20000u	/* ms for a completion */
+#define FROM_AT	   (1ul << 20)	/* offsets in the arenas: the source, */
+#define TO_AT	   (1ul << 20)	/* and the receive buffer */
+#define LARGE	   (4ul << 20)	/* bytes of a message that takes its time */
+#define ASSIST_MIN (256u << 10) /* what the library shares out is at least as long, */
+#define PIECE	   (64u << 10)	/* and so long is a piece */
 
 extern struct side a, b; /* in this process, and in another */
 
@@ -35,6 +34,8 @@ enum assist_job {
 
 uint64_t assist_work(struct side *s, enum assist_job what, uint64_t arg); /* and wait for it */
 void assist_begin(struct side *s, enum assist_job what, uint64_t arg);
+/* assist_begin(), and wait until it has polled: JOB_POLL or JOB_OWN_CLOSE. */
+void assist_begin_polling(struct side *s, enum assist_job what, uint64_t arg);
 
 /* Open both sides, adopting always, connect queue pair 0 of both (CQ 0 for sends, 1 for receives),
  * and call

@@ -57,8 +57,7 @@ static void send_to(enum receiver how, uint64_t from, uint32_t bytes)
 	if (how == WAITS_FOR_EVENT)
 		EXPECT(side_arm(&b, 3, 0) == 0, "arming");
 	if (how == POLLS) {
-		assist_begin(&b, JOB_POLL, 1);
-		usleep(ASSIST_BEGINS_US);
+		assist_begin_polling(&b, JOB_POLL, 1);
 	}
 	EXPECT(assist_send(how == WAITS_FOR_EVENT, from, bytes) == IBV_WC_SUCCESS, "not sent");
 	if (how == POLLS)
@@ -110,8 +109,8 @@ static void silence_row(void)
 	row("a receiver that polls copies a part of the first message after a silence");
 	while (after < before + PIECE && now_ms() - begin < SEEN_MS) {
 		side_recv_one(&b, 0, 0, TO_AT, AFTER_SILENCE);
-		assist_begin(&b, JOB_POLL, 1);
-		usleep(SILENCE_US);
+		assist_begin_polling(&b, JOB_POLL, 1);
+		usleep(SILENCE_US); /* the silence */
 		EXPECT(assist_send(0, UNREAD_AT, AFTER_SILENCE) == IBV_WC_SUCCESS, "not sent");
 		EXPECT(side_end(&b) == 1, "not received");
 		after = assist_work(&b, JOB_MAPPED, 0);
@@ -159,8 +158,7 @@ static void source_row(void)
 		side_load_areas(&a, &from, 1, ++seed);
 		side_clear_areas(&b, &to, 1);
 		side_recv_one(&b, 0, 0, TO_AT, ASSIST_MIN);
-		assist_begin(&b, JOB_POLL, 1);
-		usleep(ASSIST_BEGINS_US);
+		assist_begin_polling(&b, JOB_POLL, 1);
 		EXPECT(assist_send(0, FROM_AT, ASSIST_MIN) == IBV_WC_SUCCESS, "not sent");
 		for (size_t end = PIECE; end <= ASSIST_MIN; end += PIECE)
 			a.node->arena[FROM_AT + end - 1] ^= 0xff;

@@ -98,8 +98,7 @@ static void key_row(void)
 		pair_connect(&a, 1, NULL, &b, 1, NULL);
 		if (!EXPECT(assist_work(&b, JOB_OWN_OPEN, 1) == 0, "no memory"))
 			return;
-		assist_begin(&b, JOB_OWN_CLOSE, 0);
-		usleep(ASSIST_BEGINS_US);
+		assist_begin_polling(&b, JOB_OWN_CLOSE, 0);
 		status = assist_send(1, FROM_AT, LARGE);
 		EXPECT(is_expected(status), "'%s'", ibv_wc_status_str(status));
 		ret = side_end(&b);
@@ -127,8 +126,7 @@ static void stop_row(void)
 		side_load_areas(&a, &area, 1, ++seed);
 		side_clear_areas(&b, &area, 1);
 		post_receives(&b, 0, 1);
-		assist_begin(&b, JOB_POLL, 1);
-		usleep(ASSIST_BEGINS_US);
+		assist_begin_polling(&b, JOB_POLL, 1);
 		strike_soon(b.pid, SIGSTOP, SIGCONT);
 		EXPECT(assist_send(0, FROM_AT, LARGE) == IBV_WC_SUCCESS, "not sent");
 		EXPECT(side_end(&b) == 1, "not received");
@@ -163,8 +161,7 @@ static void receiver_row(void)
 
 		open_victim();
 		post_receives(&c, 0, MESSAGES);
-		assist_begin(&c, JOB_POLL, MESSAGES + 1);
-		usleep(ASSIST_BEGINS_US);
+		assist_begin_polling(&c, JOB_POLL, MESSAGES + 1);
 		strike_soon(c.pid, SIGKILL, 0);
 		status = send_until_failure();
 		side_bury(&c);

@@ -18,6 +18,7 @@
 #include "assist_fixture.h"
 #include "lib/sandbox.h"
 #include "lib/stall.h"
+#include "lib/wait.h"
 
 #define ROUNDS	 2
 #define CQ	 2  /* the receiver's: a sender that waited long asks nobody there for a while */
@@ -62,8 +63,7 @@ static pthread_t start(void *(*run)(void *arg))
 
 static void wait_until_gone(unsigned int ms)
 {
-	for (uint64_t begin = now_ms(); !atomic_load(&gone) && now_ms() - begin < ms;)
-		usleep(1000);
+	(void)WAIT_UNTIL(atomic_load(&gone), ms);
 }
 
 /* --- the sender ------------------------------------------------------------------ */
@@ -122,10 +122,9 @@ static void post_receives(void)
 /* They would not all fit in the queue with those to come. */
 static void wait_for_receives(void)
 {
-	for (uint64_t begin = now_ms();
-	     atomic_load(&received) < MESSAGES && now_ms() - begin < PATIENCE;)
-		usleep(100);
-	EXPECT(atomic_load(&received) == MESSAGES, "%u received", atomic_load(&received));
+	EXPECT(WAIT_UNTIL(atomic_load(&received) >= MESSAGES, PATIENCE) &&
+		       atomic_load(&received) == MESSAGES,
+	       "%u received", atomic_load(&received));
 }
 
 static bool has_sent(void)
@@ -159,7 +158,7 @@ static void check_ours(void)
 	uint8_t *at = a.node->arena + TO_AT;
 	int64_t wrong;
 
-	usleep(AFTER_MS * 1000);
+	usleep(AFTER_MS * 1000); /* in which a late piece would still be written */
 	wrong = pattern_check(at, LARGE, OURS, 0);
 	EXPECT(wrong < 0, "byte %ld was written to afterwards", (long)wrong);
 }
@@ -170,8 +169,7 @@ static void end_key(int stall, bool killed)
 	pthread_t thread;
 
 	if (killed) {
-		kill(c.pid, SIGKILL);
-		side_bury(&c);
+		side_kill(&c);
 	}
 	atomic_store(&gone, false);
 	thread = start(deregister);
