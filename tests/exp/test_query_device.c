@@ -111,8 +111,7 @@ static void mask_rows(void)
 	row("ibv_exp_query_device: unknown bit of the second mask");
 	attr.comp_mask = (uint32_t)IBV_EXP_DEVICE_ATTR_COMP_MASK_2;
 	attr.comp_mask_2 = IBV_EXP_DEVICE_ATTR_RESERVED_2;
-	errno = 0;
-	EXPECT(ibv_exp_query_device(ctx, &attr) == EINVAL && errno == EINVAL, "errno %d", errno);
+	EXPECT_RET(ibv_exp_query_device(ctx, &attr), EINVAL);
 	row("ibv_exp_query_device: the same, not asked for");
 	attr.comp_mask = 0;
 	EXPECT(ibv_exp_query_device(ctx, &attr) == 0, "refused");
@@ -302,9 +301,7 @@ static void provider_rows(void)
 	       "plain poll");
 	EXPECT(ibv_exp_get_provider_func(ctx, IBV_POST_RECV_FUNC) == (void *)ctx->ops.post_recv,
 	       "plain post receive");
-	errno = 0;
-	EXPECT(!ibv_exp_get_provider_func(ctx, (enum ibv_exp_func_name)5) && errno == ENOSYS,
-	       "unknown");
+	EXPECT_NULL(ibv_exp_get_provider_func(ctx, (enum ibv_exp_func_name)5), ENOSYS);
 }
 
 static void absent_rows(void)
@@ -314,26 +311,20 @@ static void absent_rows(void)
 	enum ibv_exp_query_intf_status status = IBV_EXP_INTF_STAT_OK;
 
 	row("verbs that the device does not have");
-	errno = 0;
-	EXPECT(!ibv_exp_create_dct(ctx, NULL) && errno == ENOSYS, "ibv_exp_create_dct");
+	EXPECT_NULL(ibv_exp_create_dct(ctx, NULL), ENOSYS);
 	EXPECT(ibv_exp_query_dct(NULL, NULL) == ENOSYS, "ibv_exp_query_dct");
 	EXPECT(ibv_exp_arm_dct(NULL, NULL) == ENOSYS, "ibv_exp_arm_dct");
 	EXPECT(ibv_exp_destroy_dct(NULL) == ENOSYS, "ibv_exp_destroy_dct");
-	errno = 0;
-	EXPECT(ibv_exp_poll_dc_info(ctx, NULL, 1, 1) == -1 && errno == ENOSYS,
-	       "ibv_exp_poll_dc_info");
+	EXPECT_MINUS_ONE(ibv_exp_poll_dc_info(ctx, NULL, 1, 1), ENOSYS);
 	EXPECT(ibv_exp_post_task(ctx, NULL, NULL) == ENOSYS, "ibv_exp_post_task");
 	errno = 0;
 	EXPECT(!ibv_exp_query_intf(ctx, &family, &status) && errno == ENOSYS &&
 		       status == IBV_EXP_INTF_STAT_INTF_NOT_SUPPORTED,
 	       "ibv_exp_query_intf");
-	errno = 0;
-	EXPECT(ibv_exp_release_intf(ctx, NULL, NULL) == ENOSYS && errno == ENOSYS,
-	       "ibv_exp_release_intf");
-	EXPECT(!ibv_exp_open_device(ctx->device, &open) && errno == EINVAL,
-	       "ibv_exp_open_device without attributes");
+	EXPECT_RET(ibv_exp_release_intf(ctx, NULL, NULL), ENOSYS);
+	EXPECT_NULL(ibv_exp_open_device(ctx->device, &open), EINVAL);
 	open.comp_mask = IBV_EXP_SET_ATTR_PEER_INFO;
-	EXPECT(!ibv_exp_open_device(ctx->device, &open) && errno == ENOSYS, "ibv_exp_open_device");
+	EXPECT_NULL(ibv_exp_open_device(ctx->device, &open), ENOSYS);
 }
 
 int main(void)

@@ -98,7 +98,7 @@ void hammer_fault(const char *fmt, ...) TEST_PRINTF(1, 2) __attribute__((noretur
 void hammer_stream_fault(const struct link *l, uint32_t thread, uint32_t number, const char *what)
 	__attribute__((noreturn));
 
-#define NEED(cond)                                                                             \
+#define HAMMER_NEED(cond)                                                                      \
 	do {                                                                                   \
 		if (!(cond))                                                                   \
 			hammer_fault("%s:%d: %s, errno %d", __FILE__, __LINE__, #cond, errno); \

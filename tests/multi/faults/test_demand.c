@@ -311,13 +311,13 @@ static void verbs_rows(void)
 	set_rules("fail any EIO first 2 &");
 	pd = ibv_alloc_pd(a.node->ctx);
 	EXPECT(!pd && errno == EIO, "alloc_pd");
-	EXPECT(!ibv_create_cq(a.node->ctx, 1, NULL, NULL, 0) && errno == EIO, "create_cq");
+	EXPECT_NULL(ibv_create_cq(a.node->ctx, 1, NULL, NULL, 0), EIO);
 	pd = ibv_alloc_pd(a.node->ctx);
 	if (EXPECT(pd != NULL, "alloc_pd"))
 		EXPECT(ibv_dealloc_pd(pd) == 0, "dealloc_pd");
 	row("memory fails on demand");
 	set_rules("fail memory &");
-	EXPECT(!ibv_create_cq(a.node->ctx, 1, NULL, NULL, 0) && errno == ENOMEM, "create_cq");
+	EXPECT_NULL(ibv_create_cq(a.node->ctx, 1, NULL, NULL, 0), ENOMEM);
 	end();
 }
 
@@ -426,7 +426,7 @@ static void fatal_row(void)
 		e = side_async(&a, PATIENCE);
 	while (e.any && (e.type == IBV_EVENT_PORT_ERR || e.type == IBV_EVENT_PORT_ACTIVE));
 	EXPECT(e.any && e.type == IBV_EVENT_DEVICE_FATAL, "no DEVICE_FATAL");
-	EXPECT(!ibv_alloc_pd(a.node->ctx) && errno == EIO, "a verb works");
+	EXPECT_NULL(ibv_alloc_pd(a.node->ctx), EIO);
 	EXPECT(side_state(&b, FAULTY) == IBV_QPS_RTS, "the other process suffers");
 	clear_rules();
 }

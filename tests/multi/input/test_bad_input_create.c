@@ -35,7 +35,7 @@ static void cq_rows(void)
 		errno = 0;
 		cq = ibv_create_cq(n->ctx, rows[i].cqe, n, rows[i].channel, rows[i].vector);
 		if (rows[i].want) {
-			expect_null(cq, rows[i].want);
+			EXPECT_MADE(cq, rows[i].want);
 		} else if (EXPECT(cq, "errno %d", errno)) {
 			EXPECT(cq->cqe == rows[i].cqe, "cqe %d", cq->cqe);
 			EXPECT(cq->cq_context == n && cq->channel == rows[i].channel, "fields");
@@ -72,7 +72,7 @@ static void qp_row(const char *name, const struct ibv_qp_init_attr *asked, int w
 	errno = 0;
 	qp = ibv_create_qp(n->pd, &attr);
 	if (want)
-		expect_null(qp, want);
+		EXPECT_MADE(qp, want);
 	else if (EXPECT(qp, "errno %d", errno))
 		check_created(qp, asked, &attr);
 }

@@ -27,10 +27,10 @@ static void create_victims(struct victims *v)
 
 static void destroy_victims(struct victims *v)
 {
-	expect_errno(ibv_destroy_qp(v->qp), 0);
-	expect_errno(ibv_destroy_cq(v->cq), 0);
-	expect_errno(ibv_dereg_mr(v->mr), 0);
-	expect_errno(ibv_dealloc_pd(v->pd), 0);
+	EXPECT_RET(ibv_destroy_qp(v->qp), 0);
+	EXPECT_RET(ibv_destroy_cq(v->cq), 0);
+	EXPECT_RET(ibv_dereg_mr(v->mr), 0);
+	EXPECT_RET(ibv_dealloc_pd(v->pd), 0);
 }
 
 /* --- damaged handles ------------------------------------------------------------- */
@@ -40,15 +40,14 @@ static void use_damaged_pd(struct victims *v)
 	struct ibv_qp_init_attr attr = {.cap = {1, 1, 1, 1, 0}, .qp_type = IBV_QPT_RC};
 
 	attr.send_cq = attr.recv_cq = v->cq;
-	expect_errno(ibv_dealloc_pd(v->pd), ENOENT);
-	errno = 0;
-	expect_null(ibv_reg_mr(v->pd, n->arena, PAGE, 0), ENOENT);
+	EXPECT_RET(ibv_dealloc_pd(v->pd), ENOENT);
+	EXPECT_NULL(ibv_reg_mr(v->pd, n->arena, PAGE, 0), ENOENT);
 	EXPECT(!ibv_create_qp(v->pd, &attr), "ibv_create_qp accepts it");
 }
 
 static void use_damaged_mr(struct victims *v)
 {
-	expect_errno(ibv_dereg_mr(v->mr), ENOENT);
+	EXPECT_RET(ibv_dereg_mr(v->mr), ENOENT);
 }
 
 static void use_damaged_cq(struct victims *v)
@@ -58,7 +57,7 @@ static void use_damaged_cq(struct victims *v)
 	int ret;
 
 	attr.send_cq = attr.recv_cq = v->cq;
-	expect_errno(ibv_destroy_cq(v->cq), ENOENT);
+	EXPECT_RET(ibv_destroy_cq(v->cq), ENOENT);
 	EXPECT(!ibv_create_qp(v->pd, &attr), "ibv_create_qp accepts it");
 	ret = ibv_req_notify_cq(v->cq, 0);
 	EXPECT(ret == ENOENT || ret == EFAULT || ret == EINVAL, "ibv_req_notify_cq: %d", ret);
@@ -138,9 +137,9 @@ static void context_rows(void)
 
 	row("dealloc_pd: a PD of another context is unknown");
 	pd->context = m->ctx;
-	expect_errno(ibv_dealloc_pd(pd), ENOENT);
+	EXPECT_RET(ibv_dealloc_pd(pd), ENOENT);
 	pd->context = n->ctx;
-	expect_errno(ibv_dealloc_pd(pd), 0);
+	EXPECT_RET(ibv_dealloc_pd(pd), 0);
 }
 
 /* --- objects in use -------------------------------------------------------------- */
@@ -155,30 +154,30 @@ static void busy_rows(void)
 
 	create_victims(&v);
 	row("dealloc_pd: a PD with an MR and a QP is busy");
-	expect_errno(ibv_dealloc_pd(v.pd), EBUSY);
+	EXPECT_RET(ibv_dealloc_pd(v.pd), EBUSY);
 	row("destroy_cq: a CQ that a QP sends and receives with is busy");
-	expect_errno(ibv_destroy_cq(v.cq), EBUSY);
+	EXPECT_RET(ibv_destroy_cq(v.cq), EBUSY);
 	row("destroy_comp_channel: a channel with a CQ is busy");
-	expect_errno(ibv_destroy_comp_channel(channel), EBUSY);
+	EXPECT_RET(ibv_destroy_comp_channel(channel), EBUSY);
 	attr.send_cq = v.cq;
 	attr.recv_cq = other;
 	qp = ibv_create_qp(v.pd, &attr);
 	if (!qp)
 		DIE("ibv_create_qp");
 	row("destroy_cq: a CQ that a QP only receives with is busy");
-	expect_errno(ibv_destroy_cq(other), EBUSY);
-	expect_errno(ibv_destroy_qp(v.qp), 0);
+	EXPECT_RET(ibv_destroy_cq(other), EBUSY);
+	EXPECT_RET(ibv_destroy_qp(v.qp), 0);
 	row("destroy_cq: a CQ that a QP only sends with is busy");
-	expect_errno(ibv_destroy_cq(v.cq), EBUSY);
-	expect_errno(ibv_destroy_qp(qp), 0);
+	EXPECT_RET(ibv_destroy_cq(v.cq), EBUSY);
+	EXPECT_RET(ibv_destroy_qp(qp), 0);
 	row("dealloc_pd: a PD with an MR is busy");
-	expect_errno(ibv_dealloc_pd(v.pd), EBUSY);
-	expect_errno(ibv_dereg_mr(v.mr), 0);
+	EXPECT_RET(ibv_dealloc_pd(v.pd), EBUSY);
+	EXPECT_RET(ibv_dereg_mr(v.mr), 0);
 	row("what was busy goes once it is free");
-	expect_errno(ibv_dealloc_pd(v.pd), 0);
-	expect_errno(ibv_destroy_cq(v.cq), 0);
-	expect_errno(ibv_destroy_cq(other), 0);
-	expect_errno(ibv_destroy_comp_channel(channel), 0);
+	EXPECT_RET(ibv_dealloc_pd(v.pd), 0);
+	EXPECT_RET(ibv_destroy_cq(v.cq), 0);
+	EXPECT_RET(ibv_destroy_cq(other), 0);
+	EXPECT_RET(ibv_destroy_comp_channel(channel), 0);
 }
 
 static void run(void)

@@ -172,7 +172,7 @@ static void endless_list_row(void)
 	row("post_recv: a list that loops stops when the queue is full");
 	create_self(NULL, IBV_QPS_RTS);
 	wr.next = &wr;
-	expect_errno(ibv_post_recv(n->qp[0], &wr, &bad), ENOMEM);
+	EXPECT_RET(ibv_post_recv(n->qp[0], &wr, &bad), ENOMEM);
 	EXPECT(bad == &wr, "bad_wr");
 	node_destroy_qp(n, 0);
 }

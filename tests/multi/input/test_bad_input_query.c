@@ -16,11 +16,9 @@ static void event_rows(void)
 
 	row("get_cq_event: nothing to read, non-blocking");
 	fcntl(n->channel->fd, F_SETFL, fcntl(n->channel->fd, F_GETFL) | O_NONBLOCK);
-	errno = 0;
-	expect_minus_one(ibv_get_cq_event(n->channel, &cq, &context), EAGAIN);
+	EXPECT_MINUS_ONE(ibv_get_cq_event(n->channel, &cq, &context), EAGAIN);
 	row("get_async_event: nothing to read, non-blocking");
-	errno = 0;
-	expect_minus_one(ibv_get_async_event(n->ctx, &event), EAGAIN);
+	EXPECT_MINUS_ONE(ibv_get_async_event(n->ctx, &event), EAGAIN);
 	row("poll_cq: no entries wanted, and none there");
 	EXPECT(ibv_poll_cq(n->cq[0], 0, &wc) == 0 && ibv_poll_cq(n->cq[0], 1, &wc) == 0, "not 0");
 }
@@ -33,21 +31,20 @@ static void gid_rows(void)
 
 	ibv_query_port(n->ctx, 1, &port);
 	row("query_gid: bounds of index and port");
-	expect_minus_one(ibv_query_gid(n->ctx, 1, -1, &gid), EINVAL);
-	expect_minus_one(ibv_query_gid(n->ctx, 1, port.gid_tbl_len, &gid), EINVAL);
-	expect_minus_one(ibv_query_gid(n->ctx, 0, 0, &gid), EINVAL);
-	expect_minus_one(ibv_query_gid(n->ctx, 2, 0, &gid), EINVAL);
+	EXPECT_MINUS_ONE(ibv_query_gid(n->ctx, 1, -1, &gid), EINVAL);
+	EXPECT_MINUS_ONE(ibv_query_gid(n->ctx, 1, port.gid_tbl_len, &gid), EINVAL);
+	EXPECT_MINUS_ONE(ibv_query_gid(n->ctx, 0, 0, &gid), EINVAL);
+	EXPECT_MINUS_ONE(ibv_query_gid(n->ctx, 2, 0, &gid), EINVAL);
 	row("query_gid: an empty row is all zeros");
 	EXPECT(ibv_query_gid(n->ctx, 1, port.gid_tbl_len - 1, &gid) == 0 &&
 		       !gid.global.interface_id && !gid.global.subnet_prefix,
 	       "it is not");
 	row("query_gid_ex: bounds, flags, an empty row");
-	expect_errno(ibv_query_gid_ex(n->ctx, 1, (uint32_t)port.gid_tbl_len, &entry, 0), EINVAL);
-	expect_errno(ibv_query_gid_ex(n->ctx, 2, 0, &entry, 0), EINVAL);
-	expect_errno(ibv_query_gid_ex(n->ctx, 1, 0, &entry, 1), EINVAL);
-	expect_errno(ibv_query_gid_ex(n->ctx, 1, (uint32_t)port.gid_tbl_len - 1, &entry, 0),
-		     ENODATA);
-	expect_errno(ibv_query_gid_ex(n->ctx, 1, 0, &entry, 0), 0);
+	EXPECT_RET(ibv_query_gid_ex(n->ctx, 1, (uint32_t)port.gid_tbl_len, &entry, 0), EINVAL);
+	EXPECT_RET(ibv_query_gid_ex(n->ctx, 2, 0, &entry, 0), EINVAL);
+	EXPECT_RET(ibv_query_gid_ex(n->ctx, 1, 0, &entry, 1), EINVAL);
+	EXPECT_RET(ibv_query_gid_ex(n->ctx, 1, (uint32_t)port.gid_tbl_len - 1, &entry, 0), ENODATA);
+	EXPECT_RET(ibv_query_gid_ex(n->ctx, 1, 0, &entry, 0), 0);
 	row("query_gid_table: no room, bad flags");
 	EXPECT(ibv_query_gid_table(n->ctx, &entry, 0, 0) == -EINVAL, "no room");
 	EXPECT(ibv_query_gid_table(n->ctx, &entry, 1, 1) == -EINVAL, "flags");
@@ -61,17 +58,17 @@ static void query_rows(void)
 	__be16 pkey;
 
 	row("query_pkey: bounds of index and port");
-	expect_minus_one(ibv_query_pkey(n->ctx, 1, -1, &pkey), EINVAL);
-	expect_minus_one(ibv_query_pkey(n->ctx, 1, 1, &pkey), EINVAL);
-	expect_minus_one(ibv_query_pkey(n->ctx, 0, 0, &pkey), EINVAL);
-	expect_minus_one(ibv_query_pkey(n->ctx, 2, 0, &pkey), EINVAL);
+	EXPECT_MINUS_ONE(ibv_query_pkey(n->ctx, 1, -1, &pkey), EINVAL);
+	EXPECT_MINUS_ONE(ibv_query_pkey(n->ctx, 1, 1, &pkey), EINVAL);
+	EXPECT_MINUS_ONE(ibv_query_pkey(n->ctx, 0, 0, &pkey), EINVAL);
+	EXPECT_MINUS_ONE(ibv_query_pkey(n->ctx, 2, 0, &pkey), EINVAL);
 	EXPECT(ibv_query_pkey(n->ctx, 1, 0, &pkey) == 0 && pkey == htons(0xffff),
 	       "the default P_Key");
 	EXPECT(ibv_get_pkey_index(n->ctx, 1, htons(0xffff)) == 0, "its index");
 	EXPECT(ibv_get_pkey_index(n->ctx, 1, htons(0x1234)) == -1, "an unknown one's");
 	row("query_port: bounds of the port");
-	expect_errno(ibv_query_port(n->ctx, 0, &port), EINVAL);
-	expect_errno(ibv_query_port(n->ctx, 2, &port), EINVAL);
+	EXPECT_RET(ibv_query_port(n->ctx, 0, &port), EINVAL);
+	EXPECT_RET(ibv_query_port(n->ctx, 2, &port), EINVAL);
 	row("query_device_ex: unknown input");
 	EXPECT(ibv_query_device_ex(n->ctx, &input, &ex) == EINVAL,
 	       "the inline verb refuses it without errno");
@@ -123,7 +120,7 @@ static void connect_with_itself(void)
 	for (enum ibv_qp_state s = IBV_QPS_INIT; s <= IBV_QPS_RTS; s++) {
 		struct ibv_qp_attr attr = good_attr(s);
 
-		expect_errno(ibv_modify_qp(n->qp[0], &attr, full_mask[s]), 0);
+		EXPECT_RET(ibv_modify_qp(n->qp[0], &attr, full_mask[s]), 0);
 	}
 }
 
@@ -134,7 +131,7 @@ static void query_qp_rows(void)
 
 	row("query_qp: everything reads back as set");
 	connect_with_itself();
-	expect_errno(ibv_query_qp(n->qp[0], &attr, -1, &init), 0);
+	EXPECT_RET(ibv_query_qp(n->qp[0], &attr, -1, &init), 0);
 	EXPECT(attr.qp_state == IBV_QPS_RTS && attr.cur_qp_state == IBV_QPS_RTS, "state");
 	EXPECT(attr.sq_psn == 0x123456 && attr.rq_psn == 0x123456, "PSNs 0x%x 0x%x", attr.sq_psn,
 	       attr.rq_psn);

@@ -28,14 +28,6 @@
 #define RECEIVERS 2
 #define SETTLE_MS 60000u
 
-#define CHECK(cond)                                                                \
-	do {                                                                       \
-		if (!(cond)) {                                                     \
-			fprintf(stderr, "%s:%d: %s\n", __FILE__, __LINE__, #cond); \
-			exit(1);                                                   \
-		}                                                                  \
-	} while (0)
-
 struct end {
 	struct ibv_context *ctx;
 	struct ibv_pd *pd;
@@ -63,18 +55,18 @@ static void open_end(struct end *e)
 {
 	struct ibv_device **list = ibv_get_device_list(NULL);
 
-	CHECK(list && list[0]);
+	NEED(list && list[0]);
 	e->ctx = ibv_open_device(list[0]);
 	ibv_free_device_list(list);
-	CHECK(e->ctx);
+	NEED(e->ctx);
 	e->pd = ibv_alloc_pd(e->ctx);
 	e->cq = ibv_create_cq(e->ctx, QPS * DEPTH * 2, NULL, NULL, 0);
 	e->buf = aligned_alloc(4096, QPS * DEPTH * SLOT);
-	CHECK(e->pd && e->cq && e->buf);
+	NEED(e->pd && e->cq && e->buf);
 	memset(e->buf, 0, QPS * DEPTH * SLOT);
 	e->mr = ibv_reg_mr(e->pd, e->buf, QPS * DEPTH * SLOT,
 			   IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE);
-	CHECK(e->mr);
+	NEED(e->mr);
 }
 
 static struct ibv_qp *make_qp(struct end *e)
@@ -101,9 +93,9 @@ static void connect_qp(struct ibv_qp *qp, struct ibv_qp *to)
 				   .qp_access_flags = IBV_ACCESS_REMOTE_WRITE};
 	union ibv_gid gid;
 
-	CHECK(ibv_query_gid(to->context, 1, 0, &gid) == 0);
-	CHECK(!ibv_modify_qp(qp, &attr,
-			     IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS));
+	NEED(ibv_query_gid(to->context, 1, 0, &gid) == 0);
+	NEED(!ibv_modify_qp(qp, &attr,
+			    IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS));
 	attr.qp_state = IBV_QPS_RTR;
 	attr.path_mtu = IBV_MTU_1024;
 	attr.dest_qp_num = to->qp_num;
@@ -111,18 +103,18 @@ static void connect_qp(struct ibv_qp *qp, struct ibv_qp *to)
 	attr.max_dest_rd_atomic = 1;
 	attr.ah_attr = (struct ibv_ah_attr){
 		.is_global = 1, .port_num = 1, .grh.dgid = gid, .grh.hop_limit = 1};
-	CHECK(!ibv_modify_qp(qp, &attr,
-			     IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN |
-				     IBV_QP_RQ_PSN | IBV_QP_MAX_DEST_RD_ATOMIC |
-				     IBV_QP_MIN_RNR_TIMER));
+	NEED(!ibv_modify_qp(qp, &attr,
+			    IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN |
+				    IBV_QP_RQ_PSN | IBV_QP_MAX_DEST_RD_ATOMIC |
+				    IBV_QP_MIN_RNR_TIMER));
 	attr.qp_state = IBV_QPS_RTS;
 	attr.timeout = 14;
 	attr.retry_cnt = 7;
 	attr.rnr_retry = 7;
 	attr.max_rd_atomic = 1;
-	CHECK(!ibv_modify_qp(qp, &attr,
-			     IBV_QP_STATE | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY |
-				     IBV_QP_SQ_PSN | IBV_QP_MAX_QP_RD_ATOMIC));
+	NEED(!ibv_modify_qp(qp, &attr,
+			    IBV_QP_STATE | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY |
+				    IBV_QP_SQ_PSN | IBV_QP_MAX_QP_RD_ATOMIC));
 }
 
 static void post_recv(unsigned int q, unsigned int slot)
@@ -133,9 +125,9 @@ static void post_recv(unsigned int q, unsigned int slot)
 	struct ibv_recv_wr wr = {.wr_id = q << 16 | slot, .sg_list = &sge, .num_sge = 1}, *bad;
 
 	if (rx.srq)
-		CHECK(!ibv_post_srq_recv(rx.srq, &wr, &bad));
+		NEED(!ibv_post_srq_recv(rx.srq, &wr, &bad));
 	else
-		CHECK(!ibv_post_recv(rx.qp[q], &wr, &bad));
+		NEED(!ibv_post_recv(rx.qp[q], &wr, &bad));
 }
 
 static void post_send(unsigned int q)
@@ -155,7 +147,7 @@ static void post_send(unsigned int q)
 		wr.wr_id = (uint64_t)q << 32 | seq;
 		wr.imm_data = htonl(seq);
 		atomic_fetch_add(&in_flight[q], 1);
-		CHECK(!ibv_post_send(tx.qp[q], &wr, &bad));
+		NEED(!ibv_post_send(tx.qp[q], &wr, &bad));
 		atomic_fetch_add(&sent[q], 1);
 	}
 	pthread_mutex_unlock(&order[q]);
@@ -166,11 +158,11 @@ static void reap_sends(void)
 	struct ibv_wc wc[8];
 	int n = ibv_poll_cq(tx.cq, 8, wc);
 
-	CHECK(n >= 0);
+	NEED(n >= 0);
 	for (int i = 0; i < n; i++) {
 		unsigned int q = (unsigned int)(wc[i].wr_id >> 32);
 
-		CHECK(wc[i].status == IBV_WC_SUCCESS);
+		NEED(wc[i].status == IBV_WC_SUCCESS);
 		atomic_fetch_add(&send_done[q], 1);
 		atomic_fetch_sub(&in_flight[q], 1);
 	}
@@ -192,7 +184,7 @@ static unsigned int qp_of(uint32_t qpn)
 	for (unsigned int q = 0; q < QPS; q++)
 		if (rx.qp[q]->qp_num == qpn)
 			return q;
-	CHECK(!"completion of a queue pair of ours");
+	NEED(!"completion of a queue pair of ours");
 	return 0;
 }
 
@@ -203,12 +195,12 @@ static int reap_receives(void)
 
 	pthread_mutex_lock(&poll_order);
 	n = ibv_poll_cq(rx.cq, 4, wc);
-	CHECK(n >= 0);
+	NEED(n >= 0);
 	for (int i = 0; i < n; i++) {
 		unsigned int q = qp_of(wc[i].qp_num);
 
-		CHECK(wc[i].status == IBV_WC_SUCCESS && wc[i].opcode == IBV_WC_RECV);
-		CHECK(ntohl(wc[i].imm_data) == expected[q]);
+		NEED(wc[i].status == IBV_WC_SUCCESS && wc[i].opcode == IBV_WC_RECV);
+		NEED(ntohl(wc[i].imm_data) == expected[q]);
 		expected[q]++;
 		atomic_fetch_add(&received[q], 1);
 	}
@@ -230,12 +222,12 @@ static void *region_churn(void *arg)
 {
 	uint8_t *page = aligned_alloc(4096, 4096);
 
-	CHECK(page);
+	NEED(page);
 	while (!atomic_load(&stop)) {
 		struct ibv_mr *mr = ibv_reg_mr(rx.pd, page, 4096, IBV_ACCESS_LOCAL_WRITE);
 
-		CHECK(mr);
-		CHECK(!ibv_dereg_mr(mr));
+		NEED(mr);
+		NEED(!ibv_dereg_mr(mr));
 	}
 	free(page);
 	return NULL;
@@ -247,7 +239,7 @@ static void *qp_churn(void *arg)
 	struct ibv_cq *cq = ibv_create_cq(tx.ctx, 16, NULL, NULL, 0);
 	struct end mine = {.ctx = tx.ctx, .pd = tx.pd, .cq = cq};
 
-	CHECK(cq);
+	NEED(cq);
 	while (!atomic_load(&stop)) {
 		struct ibv_qp *a = make_qp(&mine), *b = make_qp(&mine);
 		struct ibv_sge sge = {.addr = (uintptr_t)tx.buf, .length = 8, .lkey = tx.mr->lkey};
@@ -258,18 +250,18 @@ static void *qp_churn(void *arg)
 				   *bad;
 		struct ibv_wc wc;
 
-		CHECK(a && b);
+		NEED(a && b);
 		connect_qp(a, b);
 		connect_qp(b, a);
 		read.wr.rdma.rkey = 1;
-		CHECK(!ibv_post_send(a, &read, &bad));
+		NEED(!ibv_post_send(a, &read, &bad));
 		while (ibv_poll_cq(cq, 1, &wc) == 0)
 			;
-		CHECK(wc.status ==
-		      IBV_WC_REM_INV_REQ_ERR); /* the responder's flags do not permit it */
-		CHECK(!ibv_destroy_qp(a) && !ibv_destroy_qp(b));
+		NEED(wc.status ==
+		     IBV_WC_REM_INV_REQ_ERR); /* the responder's flags do not permit it */
+		NEED(!ibv_destroy_qp(a) && !ibv_destroy_qp(b));
 	}
-	CHECK(!ibv_destroy_cq(cq));
+	NEED(!ibv_destroy_cq(cq));
 	return NULL;
 }
 
@@ -281,13 +273,13 @@ static void set_up(void)
 		struct ibv_srq_init_attr init = {.attr = {.max_wr = QPS * DEPTH, .max_sge = 1}};
 
 		rx.srq = ibv_create_srq(rx.pd, &init);
-		CHECK(rx.srq);
+		NEED(rx.srq);
 	}
 	for (unsigned int q = 0; q < QPS; q++) {
 		pthread_mutex_init(&order[q], NULL);
 		tx.qp[q] = make_qp(&tx);
 		rx.qp[q] = make_qp(&rx);
-		CHECK(tx.qp[q] && rx.qp[q]);
+		NEED(tx.qp[q] && rx.qp[q]);
 		connect_qp(tx.qp[q], rx.qp[q]);
 		connect_qp(rx.qp[q], tx.qp[q]);
 		for (unsigned int s = 0; s < DEPTH; s++)
@@ -301,11 +293,11 @@ static void set_up(void)
 static void tear_down(struct end *e)
 {
 	for (unsigned int q = 0; q < QPS; q++)
-		CHECK(!ibv_destroy_qp(e->qp[q]));
+		NEED(!ibv_destroy_qp(e->qp[q]));
 	if (e->srq)
-		CHECK(!ibv_destroy_srq(e->srq));
-	CHECK(!ibv_dereg_mr(e->mr) && !ibv_destroy_cq(e->cq) && !ibv_dealloc_pd(e->pd));
-	CHECK(!ibv_close_device(e->ctx));
+		NEED(!ibv_destroy_srq(e->srq));
+	NEED(!ibv_dereg_mr(e->mr) && !ibv_destroy_cq(e->cq) && !ibv_dealloc_pd(e->pd));
+	NEED(!ibv_close_device(e->ctx));
 	free(e->buf);
 	memset(e, 0, sizeof(*e));
 }
@@ -320,7 +312,7 @@ static uint64_t settle(void)
 			reap_sends();
 			reap_receives();
 		}
-		CHECK(received[q] == sent[q] && send_done[q] == sent[q]);
+		NEED(received[q] == sent[q] && send_done[q] == sent[q]);
 		total += sent[q];
 	}
 	return total;
@@ -336,11 +328,11 @@ static void run(double seconds)
 	set_up();
 	atomic_store(&stop, false);
 	for (uintptr_t i = 0; i < QPS * SENDERS; i++)
-		CHECK(!pthread_create(&thread[n++], NULL, sender, (void *)(i % QPS)));
+		NEED(!pthread_create(&thread[n++], NULL, sender, (void *)(i % QPS)));
 	for (int i = 0; i < RECEIVERS; i++)
-		CHECK(!pthread_create(&thread[n++], NULL, receiver, NULL));
-	CHECK(!pthread_create(&thread[n++], NULL, region_churn, NULL));
-	CHECK(!pthread_create(&thread[n++], NULL, qp_churn, NULL));
+		NEED(!pthread_create(&thread[n++], NULL, receiver, NULL));
+	NEED(!pthread_create(&thread[n++], NULL, region_churn, NULL));
+	NEED(!pthread_create(&thread[n++], NULL, qp_churn, NULL));
 	nanosleep(&span, NULL); /* so long there is to be traffic */
 	atomic_store(&stop, true);
 	for (size_t i = 0; i < n; i++)

@@ -54,14 +54,6 @@ static void expect_free(struct ibv_dm *dm)
 	EXPECT(dm && ibv_free_dm(dm) == 0, "ibv_free_dm: errno %d", errno);
 }
 
-static void expect_ret(const char *call, int ret, int want)
-{
-	int err = errno;
-
-	EXPECT(ret == want, "%s returned %d, not %d", call, ret, want);
-	EXPECT(want == 0 || err == want, "%s: errno %d, not %d", call, err, want);
-}
-
 /* --- ibv_alloc_dm ---------------------------------------------------------------- */
 
 static void alloc_rows(void)
@@ -137,14 +129,10 @@ static void copy_rows(void)
 	for (size_t i = 0; i < COUNT_OF(rows); i++) {
 		row("copy to and from device memory: %s", rows[i].name);
 		pattern_fill(host, sizeof(host), i, 0);
-		errno = 0;
-		expect_ret("ibv_memcpy_to_dm",
-			   ibv_memcpy_to_dm(dm, rows[i].offset, host, rows[i].length),
+		EXPECT_RET(ibv_memcpy_to_dm(dm, rows[i].offset, host, rows[i].length),
 			   rows[i].want);
 		memset(host, 0x5a, sizeof(host));
-		errno = 0;
-		expect_ret("ibv_memcpy_from_dm",
-			   ibv_memcpy_from_dm(host, dm, rows[i].offset, rows[i].length),
+		EXPECT_RET(ibv_memcpy_from_dm(host, dm, rows[i].offset, rows[i].length),
 			   rows[i].want);
 		EXPECT(host[rows[i].want ? 0 : rows[i].length] == 0x5a, "bytes beyond the length");
 		if (rows[i].want == 0)
@@ -159,8 +147,8 @@ static void bad_host_row(void)
 	struct ibv_dm *dm = need(DM_BYTES);
 
 	row("copy with a host address that is not mapped");
-	expect_ret("ibv_memcpy_to_dm", ibv_memcpy_to_dm(dm, 0, (void *)8, 64), EFAULT);
-	expect_ret("ibv_memcpy_from_dm", ibv_memcpy_from_dm((void *)8, dm, 0, 64), EFAULT);
+	EXPECT_RET(ibv_memcpy_to_dm(dm, 0, (void *)8, 64), EFAULT);
+	EXPECT_RET(ibv_memcpy_from_dm((void *)8, dm, 0, 64), EFAULT);
 	expect_free(dm);
 }
 
@@ -250,11 +238,11 @@ static void busy_rows(void)
 		      *two = ibv_reg_dm_mr(pd, dm, 32, 0, ACCESS);
 
 	row("ibv_free_dm while regions are registered");
-	expect_ret("ibv_free_dm", ibv_free_dm(dm), EBUSY);
-	expect_ret("ibv_dealloc_pd", ibv_dealloc_pd(pd), EBUSY);
+	EXPECT_RET(ibv_free_dm(dm), EBUSY);
+	EXPECT_RET(ibv_dealloc_pd(pd), EBUSY);
 	EXPECT(ibv_dereg_mr(one) == 0, "ibv_dereg_mr");
 	row("ibv_free_dm while one of length 0 is registered");
-	expect_ret("ibv_free_dm", ibv_free_dm(dm), EBUSY);
+	EXPECT_RET(ibv_free_dm(dm), EBUSY);
 	EXPECT(ibv_memcpy_from_dm(host, dm, 0, 64) == 0, "no longer usable after a refusal");
 	EXPECT(ibv_dereg_mr(two) == 0, "ibv_dereg_mr");
 	row("ibv_free_dm when none is left");
@@ -269,7 +257,7 @@ static void damaged_row(void)
 
 	row("damaged handle");
 	dm->handle ^= 0x1234567;
-	expect_ret("ibv_free_dm", ibv_free_dm(dm), ENOENT);
+	EXPECT_RET(ibv_free_dm(dm), ENOENT);
 	EXPECT(!ibv_reg_dm_mr(n->pd, dm, 0, 8, ACCESS), "ibv_reg_dm_mr");
 	EXPECT(ibv_memcpy_from_dm(host, dm, 0, 8) != 0, "ibv_memcpy_from_dm");
 	dm->handle = handle;

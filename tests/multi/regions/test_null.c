@@ -370,10 +370,10 @@ static void object_rows(void)
 
 	row("its domain is busy");
 	EXPECT(mr->pd == pd, "pd");
-	EXPECT(ibv_dealloc_pd(pd) == EBUSY && errno == EBUSY, "ibv_dealloc_pd: errno %d", errno);
+	EXPECT_RET(ibv_dealloc_pd(pd), EBUSY);
 	row("damaged handle");
 	mr->handle ^= 0xabcdef;
-	EXPECT(ibv_dereg_mr(mr) == ENOENT && errno == ENOENT, "ibv_dereg_mr: errno %d", errno);
+	EXPECT_RET(ibv_dereg_mr(mr), ENOENT);
 	mr->handle = handle;
 	row("deregistered");
 	EXPECT(ibv_dereg_mr(mr) == 0, "ibv_dereg_mr: errno %d", errno);

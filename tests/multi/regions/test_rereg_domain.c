@@ -4,27 +4,18 @@
 
 #include "rereg_fixture.h"
 
-static void expect_busy(struct ibv_pd *pd, const char *which)
-{
-	int ret;
-
-	errno = 0;
-	ret = ibv_dealloc_pd(pd);
-	EXPECT(ret == EBUSY && errno == EBUSY, "%s: %d, errno %d", which, ret, errno);
-}
-
 static void domain_rows(void)
 {
 	struct ibv_pd *one = ibv_alloc_pd(n->ctx), *two = ibv_alloc_pd(n->ctx);
 	struct ibv_mr *mr = ibv_reg_mr(one, n->arena + OLD_AT, OLD_LEN, PROBE_ALL);
 
 	row("PD: the old domain can be freed, the new one is busy");
-	expect_busy(one, "old domain before");
+	EXPECT_RET(ibv_dealloc_pd(one), EBUSY); /* old domain before */
 	EXPECT(ibv_rereg_mr(mr, PD, two, NULL, 0, 0) == 0, "errno %d", errno);
-	expect_busy(two, "new domain");
+	EXPECT_RET(ibv_dealloc_pd(two), EBUSY); /* new domain */
 	EXPECT(ibv_dealloc_pd(one) == 0, "old domain: errno %d", errno);
 	EXPECT(ibv_rereg_mr(mr, PD | ACCESS, foreign_pd, NULL, 0, 0) == ERR_CMD, "foreign domain");
-	expect_busy(two, "after a refusal");
+	EXPECT_RET(ibv_dealloc_pd(two), EBUSY); /* after a refusal */
 	EXPECT(ibv_dereg_mr(mr) == 0 && ibv_dealloc_pd(two) == 0, "new domain afterwards: errno %d",
 	       errno);
 }
