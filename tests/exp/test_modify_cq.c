@@ -8,13 +8,12 @@
 
 #include "lib/expect.h"
 #include "lib/probe.h"
-#include "lib/sandbox.h"
+#include "lib/two_sides.h"
 
 #define CQ	1 /* receives of the queue pair */
 #define NONE	(-1)
 #define LONG_US 65535u
 
-static struct side a, b;
 static struct node *n;
 
 static void begin(const char *name, uint16_t count, uint16_t period_us)
@@ -73,19 +72,12 @@ static void rows(void)
 
 int main(int argc, char **argv)
 {
-	time_limit(200);
-	side_agent_main(argc, argv);
-	sandbox_enter();
-	side_open(&a, NULL);
-	side_start(&b);
+	two_sides_open(argc, argv);
 	n = a.node;
 	EXPECT(node_destroy_cq(n, CQ) == 0 && node_create_cq(n, CQ, 64, true) == 0,
 	       "a queue with a channel");
 	probe_open(&b, &a, 0);
 	rows();
 	probe_close(&b, &a, 0);
-	side_stop(&b);
-	side_stop(&a);
-	sandbox_leave();
-	return summary();
+	return two_sides_close();
 }

@@ -17,15 +17,13 @@
 #include <unistd.h>
 
 #include "lib/expect.h"
-#include "lib/sandbox.h"
-#include "lib/side.h"
 #include "lib/tool.h"
+#include "lib/two_sides.h"
 #include "lib/wait.h"
 
 #define PATIENCE 20000u
 #define QUIET	 50u /* ms in which an event would have come */
 
-static struct side a, b; /* b is the peer, in another process */
 static struct node *n;
 static struct ibv_srq *srq;
 
@@ -390,11 +388,7 @@ int main(int argc, char **argv)
 	struct ibv_srq_init_attr init = {.attr = {.max_wr = 16, .max_sge = 1}};
 	struct ibv_context *other;
 
-	time_limit(200);
-	side_agent_main(argc, argv);
-	sandbox_enter();
-	side_open(&a, NULL);
-	side_start(&b);
+	two_sides_open(argc, argv);
 	n = a.node;
 	srq = ibv_create_srq(n->pd, &init);
 	other = node_open_device();
@@ -412,8 +406,5 @@ int main(int argc, char **argv)
 	EXPECT(ibv_close_device(other) == 0, "ibv_close_device");
 	device_rows();
 	EXPECT(ibv_destroy_srq(srq) == 0, "ibv_destroy_srq");
-	side_stop(&b);
-	side_stop(&a);
-	sandbox_leave();
-	return summary();
+	return two_sides_close();
 }

@@ -9,14 +9,13 @@
 
 #include "lib/expect.h"
 #include "lib/probe.h"
-#include "lib/sandbox.h"
+#include "lib/two_sides.h"
 
 #define CQ	1 /* receives of the queue pairs */
 #define SPARE	2
 #define NONE	(-1)
 #define LONG_US 65535u
 
-static struct side a, b;
 static struct node *n;
 
 static int moderate(int cq, unsigned int count, unsigned int period_us)
@@ -252,17 +251,10 @@ static void run(void)
 
 int main(int argc, char **argv)
 {
-	time_limit(200);
-	side_agent_main(argc, argv);
-	sandbox_enter();
-	side_open(&a, NULL);
-	side_start(&b);
+	two_sides_open(argc, argv);
 	n = a.node;
 	probe_open(&a, &b, 0);
 	run();
 	probe_close(&a, &b, 0);
-	side_stop(&b);
-	side_stop(&a);
-	sandbox_leave();
-	return summary();
+	return two_sides_close();
 }

@@ -14,9 +14,8 @@
 
 #include "lib/expect.h"
 #include "lib/odp_sysfs.h"
-#include "lib/sandbox.h"
-#include "lib/side.h"
 #include "lib/tool.h"
+#include "lib/two_sides.h"
 
 #define PATIENCE  20000u
 #define LOCAL_AT  0x1000u
@@ -27,7 +26,6 @@
 
 enum { FAULTY, BYSTANDER }; /* queue pairs of both sides */
 
-static struct side a, b;
 static uint64_t seed;
 
 /* --- the tool -------------------------------------------------------------------- */
@@ -433,11 +431,7 @@ static void fatal_row(void)
 
 int main(int argc, char **argv)
 {
-	side_agent_main(argc, argv);
-	time_limit(200);
-	sandbox_enter();
-	side_open(&a, NULL);
-	side_start(&b);
+	two_sides_open(argc, argv);
 	pair_create(&a, BYSTANDER, &b, BYSTANDER, NULL);
 	pair_connect(&a, BYSTANDER, NULL, &b, BYSTANDER, NULL);
 	for (size_t i = 0; i < COUNT_OF(outcomes); i++)
@@ -454,8 +448,5 @@ int main(int argc, char **argv)
 	port_row();
 	kill_row();
 	fatal_row();
-	side_stop(&a);
-	side_stop(&b);
-	sandbox_leave();
-	return summary();
+	return two_sides_close();
 }

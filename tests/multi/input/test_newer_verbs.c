@@ -13,7 +13,7 @@
 
 #include "lib/expect.h"
 #include "lib/probe.h"
-#include "lib/sandbox.h"
+#include "lib/two_sides.h"
 
 #define AT    0x200000u
 #define LEN   0x3000u
@@ -46,7 +46,6 @@ typedef void *create(struct ibv_context *, void *);
 typedef int query_caps(struct ibv_context *, void *, size_t);
 typedef int attach(struct ibv_qp *, void *, void *);
 
-static struct side a, b; /* a: in this process; b asks */
 static struct node *n;
 static reg_mr_ex *reg_ex;
 static alloc_buf *buf_alloc;
@@ -359,11 +358,7 @@ static void foreign_row(void)
 
 int main(int argc, char **argv)
 {
-	time_limit(200);
-	side_agent_main(argc, argv);
-	sandbox_enter();
-	side_open(&a, NULL);
-	side_start(&b);
+	two_sides_open(argc, argv);
 	n = a.node;
 	probe_open(&b, &a, 0);
 	reg_ex = need("ibv_reg_mr_ex", "IBVERBS_1.15");
@@ -383,8 +378,5 @@ int main(int argc, char **argv)
 	refused_rows(n->ctx);
 	foreign_row();
 	probe_close(&b, &a, 0);
-	side_stop(&b);
-	side_stop(&a);
-	sandbox_leave();
-	return summary();
+	return two_sides_close();
 }

@@ -9,9 +9,8 @@
 #include <unistd.h>
 
 #include "lib/expect.h"
-#include "lib/sandbox.h"
-#include "lib/side.h"
 #include "lib/spawn.h"
+#include "lib/two_sides.h"
 #include "queue/counts.h"
 
 #define READER	 "--reader"
@@ -19,7 +18,6 @@
 #define TURNS	 600 /* more than two chunks of places: they are used again as late as possible */
 #define BYTES	 512u
 
-static struct side a, b;
 static struct spawned reader;
 
 /* --- reading --------------------------------------------------------------------- */
@@ -213,19 +211,12 @@ int main(int argc, char **argv)
 
 	if (sock >= 0)
 		reader_main(sock);
-	side_agent_main(argc, argv);
-	time_limit(200);
-	sandbox_enter();
+	two_sides_open(argc, argv);
 	spawn_self(&reader, READER);
-	side_open(&a, NULL);
-	side_start(&b);
 	qp_row();
 	failed_row();
 	cq_row();
-	side_stop(&b);
-	side_stop(&a);
 	close(reader.sock);
 	spawn_wait(&reader);
-	sandbox_leave();
-	return summary();
+	return two_sides_close();
 }

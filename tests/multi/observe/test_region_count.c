@@ -12,9 +12,8 @@
 
 #include "lib/expect.h"
 #include "lib/probe.h"
-#include "lib/sandbox.h"
-#include "lib/side.h"
 #include "lib/spawn.h"
+#include "lib/two_sides.h"
 #include "lib/userfaultfd.h"
 #include "lib/wait.h"
 #include "memory/region_count.h"
@@ -31,7 +30,6 @@
 	 IBV_ACCESS_REMOTE_ATOMIC)
 #define ODP (ALL | IBV_ACCESS_ON_DEMAND)
 
-static struct side a, b; /* the regions are a's, in this process; b accesses them */
 static struct spawned reader;
 static bool notices; /* unmapping is noticed here */
 
@@ -347,13 +345,9 @@ int main(int argc, char **argv)
 
 	if (sock >= 0)
 		reader_main(sock);
-	side_agent_main(argc, argv);
-	time_limit(200);
-	sandbox_enter();
+	two_sides_open(argc, argv);
 	spawn_self(&reader, READER);
 	notices = has_userfaultfd();
-	side_open(&a, NULL);
-	side_start(&b);
 	fault_row();
 	prefetch_row();
 	invalidation_row();
@@ -363,10 +357,7 @@ int main(int argc, char **argv)
 	changed_row();
 	windows_row();
 	successor_row();
-	side_stop(&b);
-	side_stop(&a);
 	close(reader.sock);
 	spawn_wait(&reader);
-	sandbox_leave();
-	return summary();
+	return two_sides_close();
 }

@@ -15,7 +15,7 @@
 #include "lib/expect.h"
 #include "lib/odp_sysfs.h"
 #include "lib/probe.h"
-#include "lib/sandbox.h"
+#include "lib/two_sides.h"
 #include "lib/userfaultfd.h"
 
 /*
@@ -37,8 +37,6 @@
 #define WRITE	 IBV_ADVISE_MR_ADVICE_PREFETCH_WRITE
 #define NO_FAULT IBV_ADVISE_MR_ADVICE_PREFETCH_NO_FAULT
 #define FLUSH	 IBV_ADVISE_MR_FLAG_FLUSH
-
-static struct side a, b; /* the regions are a's, in this process; b accesses them */
 
 /* --- counters -------------------------------------------------------------------- */
 
@@ -730,19 +728,12 @@ static void run(void)
 
 int main(int argc, char **argv)
 {
-	time_limit(200);
-	side_agent_main(argc, argv);
 	/* What one row unmaps would be valid in the next. */
 	need_userfaultfd();
-	sandbox_enter();
 	setenv("ANYVERBS_DEVICES", "any0", 1);
-	side_open(&a, NULL);
-	side_start(&b);
+	two_sides_open(argc, argv);
 	probe_open(&b, &a, 0);
 	run();
 	probe_close(&b, &a, 0);
-	side_stop(&b);
-	side_stop(&a);
-	sandbox_leave();
-	return summary();
+	return two_sides_close();
 }

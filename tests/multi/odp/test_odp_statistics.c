@@ -16,8 +16,8 @@
 #include "lib/expect.h"
 #include "lib/odp_sysfs.h"
 #include "lib/probe.h"
-#include "lib/sandbox.h"
 #include "lib/spawn.h"
+#include "lib/two_sides.h"
 #include "lib/userfaultfd.h"
 #include "odp_fixture.h"
 
@@ -43,7 +43,6 @@
 #define HUGE (1ul << 40)
 #endif
 
-static struct side a, b; /* the regions are a's, in this process; b accesses them */
 static struct odp_counters last[DEVICES];
 static unsigned int subject; /* the device that is used; the other one must not count anything */
 
@@ -410,26 +409,18 @@ static void run(void)
 
 int main(int argc, char **argv)
 {
-	int sock;
+	int sock = spawn_role(argc, argv, READER);
 
-	time_limit(200);
-	side_agent_main(argc, argv);
-	sock = spawn_role(argc, argv, READER);
 	if (sock >= 0)
 		reader_main(sock);
 	sock = spawn_role(argc, argv, HOLDER);
 	if (sock >= 0)
 		holder_main(sock);
 	need_userfaultfd();
-	sandbox_enter();
 	setenv("ANYVERBS_DEVICES", "any0,any1", 1);
-	side_open(&a, NULL);
-	side_start(&b);
+	two_sides_open(argc, argv);
 	probe_open(&b, &a, 0);
 	run();
 	probe_close(&b, &a, 0);
-	side_stop(&b);
-	side_stop(&a);
-	sandbox_leave();
-	return summary();
+	return two_sides_close();
 }

@@ -10,7 +10,7 @@
 #include "lib/expect.h"
 #include "lib/flood.h"
 #include "lib/probe.h"
-#include "lib/sandbox.h"
+#include "lib/two_sides.h"
 
 #define QP_EX	 2 /* the asker's with the functions ibv_wr_...() */
 #define QP_FLOOD 3
@@ -22,7 +22,6 @@
 #define ROUNDS	 (TEST_SANITIZED ? 1000u : 30000u)
 #define KILLS	 (TEST_SANITIZED ? 3 : 8)
 
-static struct side a, b; /* a: the target, in this process; b asks */
 static struct node *n;
 
 static uint64_t *word(void)
@@ -530,13 +529,9 @@ static void run(void)
 
 int main(int argc, char **argv)
 {
-	time_limit(200);
 	side_work = asker;
 	flood_agent_main(argc, argv);
-	side_agent_main(argc, argv);
-	sandbox_enter();
-	side_open(&a, NULL);
-	side_start(&b);
+	two_sides_open(argc, argv);
 	n = a.node;
 	probe_open(&b, &a, 0);
 	open_ex();
@@ -544,8 +539,5 @@ int main(int argc, char **argv)
 	probe_close(&b, &a, 0);
 	probe_close(&b, &a, QP_EX);
 	probe_close(&b, &a, QP_BARE);
-	side_stop(&b);
-	side_stop(&a);
-	sandbox_leave();
-	return summary();
+	return two_sides_close();
 }

@@ -11,6 +11,7 @@
 #include "lib/expect.h"
 #include "lib/sandbox.h"
 #include "lib/side.h"
+#include "lib/ways.h"
 
 #define LOCAL_AT  0x10000ul
 #define REMOTE_AT (NODE_ARENA / 2 + 0x10000ul)
@@ -342,16 +343,8 @@ int main(int argc, char **argv)
 	side_agent_main(argc, argv);
 	time_limit(200);
 	sandbox_enter();
+	three_ways(&a, &b, all_rows);
 	side_open(&a, NULL);
-	side_start(&b);
-	all_rows("two processes");
-	side_stop(&b);
-	side_open(&b, NULL);
-	all_rows("two contexts");
-	side_stop(&b);
-	side_open(&b, a.node->ctx);
-	all_rows("one context");
-	side_stop(&b);
 	b = a;
 	all_rows("one queue pair");
 	side_stop(&a);

@@ -21,8 +21,7 @@
 #include <unistd.h>
 
 #include "lib/expect.h"
-#include "lib/sandbox.h"
-#include "lib/side.h"
+#include "lib/two_sides.h"
 
 #define ROW_MS	  60u
 #define LOCAL_AT  0x10000u
@@ -36,8 +35,6 @@ enum verdict { FINE, TORN, STALE, STALE_BYTE };
 
 /* What is written to. */
 enum memory { ARENA, LARGE_MEMORY, ON_DEMAND, DEVICE_MEMORY };
-
-static struct side a, b;
 
 #define ALL_RIGHTS (IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ)
 
@@ -490,11 +487,7 @@ int main(int argc, char **argv)
 	uint64_t seen;
 
 	side_work = work;
-	side_agent_main(argc, argv);
-	time_limit(200);
-	sandbox_enter();
-	side_open(&a, NULL);
-	side_start(&b);
+	two_sides_open(argc, argv);
 	pair_create(&a, 0, &b, 0, NULL);
 	pair_connect(&a, 0, NULL, &b, 0, NULL);
 	seen = plain_rows();
@@ -504,8 +497,5 @@ int main(int argc, char **argv)
 	printf("%lu different rounds were seen\n", seen);
 	row("the watcher saw the writer at work");
 	EXPECT(seen > 50, "only %lu rounds", seen); /* fewer say nothing */
-	side_stop(&b);
-	side_stop(&a);
-	sandbox_leave();
-	return summary();
+	return two_sides_close();
 }

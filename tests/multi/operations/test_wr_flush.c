@@ -10,7 +10,7 @@
 #include "lib/expect.h"
 #include "lib/newer_verbs.h"
 #include "lib/probe.h"
-#include "lib/sandbox.h"
+#include "lib/two_sides.h"
 
 #define QP_EX	2
 #define AT	0x200000u
@@ -19,7 +19,6 @@
 #define SUCCESS IBV_WC_SUCCESS
 #define ROUNDS	(TEST_SANITIZED ? 100u : 1000u)
 
-static struct side a, b; /* a: the target, in this process; b asks */
 static struct node *n;
 
 /* --- in the asking process ------------------------------------------------------- */
@@ -346,12 +345,8 @@ int main(int argc, char **argv)
 {
 	struct node_qp_spec spec = spec_default();
 
-	time_limit(200);
 	side_work = asker;
-	side_agent_main(argc, argv);
-	sandbox_enter();
-	side_open(&a, NULL);
-	side_start(&b);
+	two_sides_open(argc, argv);
 	n = a.node;
 	row("builders");
 	EXPECT(ask(JOB_OPEN, 0, 0, 0) == 0, "offered to others, or not to those who asked");
@@ -367,8 +362,5 @@ int main(int argc, char **argv)
 	refused_rows();
 	capability_row();
 	probe_close(&b, &a, QP_EX);
-	side_stop(&b);
-	side_stop(&a);
-	sandbox_leave();
-	return summary();
+	return two_sides_close();
 }

@@ -14,13 +14,12 @@
 
 #include "lib/expect.h"
 #include "lib/probe.h"
-#include "lib/sandbox.h"
+#include "lib/two_sides.h"
 
 #define PAGE	    4096ul
 #define BYTES	    (4 * PAGE)
 #define TRANSLATION IBV_REREG_MR_CHANGE_TRANSLATION
 
-static struct side a, b; /* the regions are a's, in this process */
 static struct node *n;
 static struct ibv_pd *foreign_pd; /* of another context */
 static bool refuse_return;	  /* MADV_DOFORK fails */
@@ -201,12 +200,8 @@ int main(int argc, char **argv)
 {
 	struct ibv_context *other;
 
-	time_limit(200);
 	setenv("ANYVERBS_FORK", "dontfork", 1);
-	side_agent_main(argc, argv);
-	sandbox_enter();
-	side_open(&a, NULL);
-	side_start(&b);
+	two_sides_open(argc, argv);
 	n = a.node;
 	other = node_open_device();
 	foreign_pd = ibv_alloc_pd(other);
@@ -219,8 +214,5 @@ int main(int argc, char **argv)
 	probe_close(&b, &a, 0);
 	ibv_dealloc_pd(foreign_pd);
 	ibv_close_device(other);
-	side_stop(&b);
-	side_stop(&a);
-	sandbox_leave();
-	return summary();
+	return two_sides_close();
 }

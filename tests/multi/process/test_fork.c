@@ -16,7 +16,7 @@
 #include "lib/expect.h"
 #include "lib/pattern.h"
 #include "lib/sandbox.h"
-#include "lib/side.h"
+#include "lib/two_sides.h"
 #include "lib/wait.h"
 
 #define PATIENCE    20000u
@@ -33,7 +33,6 @@
 #define CHILD_QP    1
 #define BYTES	    40000u
 
-static struct side a, b; /* a: this process */
 static bool is_child;
 static unsigned int inherited_failures;
 
@@ -599,17 +598,13 @@ static void talk_row(unsigned int n)
 int main(int argc, char **argv)
 {
 	side_work = echo;
-	side_agent_main(argc, argv);
 #ifdef __SANITIZE_THREAD__
 	puts("SKIPPED: ThreadSanitizer lets no child start a thread if its parent had some");
 	return 77;
 #endif
-	time_limit(200);
-	sandbox_enter();
+	two_sides_open(argc, argv);
 	meeting = mmap(NULL, sizeof(*meeting), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS,
 		       -1, 0);
-	side_open(&a, NULL);
-	side_start(&b);
 	if (meeting == MAP_FAILED || side_create_cq(&a, 2, 64, false) ||
 	    side_create_cq(&a, 3, 64, false))
 		DIE("no room");
@@ -626,8 +621,5 @@ int main(int argc, char **argv)
 		storm("forks while others open and close", STORM_MS, 2);
 	query_row();
 	traffic_stop();
-	side_stop(&b);
-	side_stop(&a);
-	sandbox_leave();
-	return summary();
+	return two_sides_close();
 }

@@ -13,6 +13,7 @@
 #include "lib/sandbox.h"
 #include "lib/side.h"
 #include "lib/wait.h"
+#include "lib/ways.h"
 
 #define PATIENCE 20000u
 #define SHORTLY	 50u /* ms in which nothing may come */
@@ -587,16 +588,8 @@ int main(int argc, char **argv)
 	side_agent_main(argc, argv);
 	time_limit(200);
 	sandbox_enter();
+	three_ways(&a, &b, all_rows);
 	side_open(&a, NULL);
-	side_start(&b);
-	all_rows("two processes");
-	side_stop(&b);
-	side_open(&b, NULL);
-	all_rows("two contexts");
-	side_stop(&b);
-	side_open(&b, a.node->ctx);
-	all_rows("one context");
-	side_stop(&b);
 	fcntl(a.node->channel->fd, F_SETFL, O_NONBLOCK);
 	acknowledge_row();
 	side_stop(&a);

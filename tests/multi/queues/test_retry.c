@@ -7,8 +7,7 @@
 #include <string.h>
 
 #include "lib/expect.h"
-#include "lib/sandbox.h"
-#include "lib/side.h"
+#include "lib/two_sides.h"
 
 #define SLACK_US    15000000u /* of a busy host */
 #define EARLY_MS    300u
@@ -19,7 +18,6 @@
 #define RECV_AT	    0x200000u
 #define REMOTE_AT   0x100000u
 
-static struct side a, b;
 static const char *mode;
 static uint64_t seed;
 
@@ -418,11 +416,7 @@ int main(int argc, char **argv)
 {
 	static const uint32_t sizes[] = {0, 8, 1000, 40000, 1 << 20};
 
-	side_agent_main(argc, argv);
-	time_limit(200);
-	sandbox_enter();
-	side_open(&a, NULL);
-	side_start(&b);
+	two_sides_open(argc, argv);
 	all_rows("two processes");
 	for (size_t i = 0; i < COUNT_OF(sizes); i++) {
 		sleeping_sender_row(IBV_WR_SEND, sizes[i]);
@@ -432,8 +426,5 @@ int main(int argc, char **argv)
 	side_stop(&b);
 	side_open(&b, a.node->ctx);
 	all_rows("one context");
-	side_stop(&b);
-	side_stop(&a);
-	sandbox_leave();
-	return summary();
+	return two_sides_close();
 }

@@ -9,8 +9,7 @@
 #include <string.h>
 
 #include "lib/expect.h"
-#include "lib/sandbox.h"
-#include "lib/side.h"
+#include "lib/two_sides.h"
 
 #define PATIENCE 20000u
 #define SLOT	 64u /* bytes of the arena for each request */
@@ -18,7 +17,6 @@
 #define RING	 1024u
 #define MESSAGES (TEST_SANITIZED ? 20000u : 100000u)
 
-static struct side a, b; /* the queue is a's, in this process; b sends */
 static struct node *n;
 static struct ibv_srq *srq;
 static struct ibv_qp *qp;
@@ -302,12 +300,8 @@ static void traffic_row(void)
 
 int main(int argc, char **argv)
 {
-	time_limit(200);
 	side_work = send_job;
-	side_agent_main(argc, argv);
-	sandbox_enter();
-	side_open(&a, NULL);
-	side_start(&b);
+	two_sides_open(argc, argv);
 	n = a.node;
 	if (node_destroy_cq(n, 1) || node_create_cq(n, 1, 4096, false))
 		DIE("no CQ");
@@ -316,8 +310,5 @@ int main(int argc, char **argv)
 	size_rows();
 	largest_row();
 	traffic_row();
-	side_stop(&b);
-	side_stop(&a);
-	sandbox_leave();
-	return summary();
+	return two_sides_close();
 }

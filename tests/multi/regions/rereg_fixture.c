@@ -7,9 +7,7 @@
 #include <sys/mman.h>
 
 #include "lib/flood.h"
-#include "lib/sandbox.h"
 
-struct side a, b;
 struct node *n;
 struct ibv_pd *foreign_pd;
 uint8_t *holes;
@@ -152,12 +150,8 @@ int rereg_test(int argc, char **argv, void (*run)(void))
 {
 	struct ibv_context *other;
 
-	time_limit(200);
 	flood_agent_main(argc, argv);
-	side_agent_main(argc, argv);
-	sandbox_enter();
-	side_open(&a, NULL);
-	side_start(&b);
+	two_sides_open(argc, argv);
 	n = a.node;
 	other = node_open_device();
 	foreign_pd = ibv_alloc_pd(other);
@@ -167,8 +161,5 @@ int rereg_test(int argc, char **argv, void (*run)(void))
 	probe_close(&b, &a, 0);
 	ibv_dealloc_pd(foreign_pd);
 	ibv_close_device(other);
-	side_stop(&b);
-	side_stop(&a);
-	sandbox_leave();
-	return summary();
+	return two_sides_close();
 }

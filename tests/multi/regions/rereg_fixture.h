@@ -8,6 +8,7 @@
 
 #include "lib/expect.h"
 #include "lib/probe.h"
+#include "lib/two_sides.h"
 
 #define TRANSLATION IBV_REREG_MR_CHANGE_TRANSLATION
 #define PD	    IBV_REREG_MR_CHANGE_PD
@@ -22,8 +23,7 @@
 
 #define PAGE 4096u
 
-extern struct side a, b; /* the region is a's, in this process; queue pairs 0 are connected */
-extern struct node *n;	 /* a's */
+extern struct node *n;		  /* a's */
 extern struct ibv_pd *foreign_pd; /* of another context */
 extern uint8_t *holes;		  /* four pages: gone, read-only, without rights, ordinary */
 

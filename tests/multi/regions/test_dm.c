@@ -10,13 +10,12 @@
 
 #include "lib/expect.h"
 #include "lib/probe.h"
-#include "lib/sandbox.h"
 #include "lib/spawn.h"
+#include "lib/two_sides.h"
 
 #define WORD   "--dm"
 #define ACCESS (PROBE_ALL | IBV_ACCESS_ZERO_BASED)
 
-static struct side a, b; /* the device memory is a's, in this process */
 static struct node *n;
 static size_t max_dm;
 static uint8_t host[1 << 16];
@@ -649,18 +648,11 @@ int main(int argc, char **argv)
 {
 	int sock = spawn_role(argc, argv, WORD);
 
-	time_limit(200);
 	if (sock >= 0)
 		dm_agent(sock);
-	side_agent_main(argc, argv);
-	sandbox_enter();
-	side_open(&a, NULL);
-	side_start(&b);
+	two_sides_open(argc, argv);
 	n = a.node;
 	max_dm = query_max(n->ctx);
 	run();
-	side_stop(&b);
-	side_stop(&a);
-	sandbox_leave();
-	return summary();
+	return two_sides_close();
 }

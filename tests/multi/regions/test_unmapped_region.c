@@ -17,7 +17,7 @@
 
 #include "lib/expect.h"
 #include "lib/probe.h"
-#include "lib/sandbox.h"
+#include "lib/two_sides.h"
 #include "lib/userfaultfd.h"
 
 #define PAGES	8u
@@ -26,7 +26,6 @@
 #define THREADS 4
 #define TURNS	(TEST_SANITIZED ? 300 : 1500)
 
-static struct side a, b; /* the regions are a's, in this process */
 static struct node *n;
 
 /* --- memory of every kind, and the ways it goes ---------------------------------- */
@@ -452,18 +451,11 @@ static void run(void)
 
 int main(int argc, char **argv)
 {
-	time_limit(200);
-	side_agent_main(argc, argv);
 	need_userfaultfd();
-	sandbox_enter();
-	side_open(&a, NULL);
-	side_start(&b);
+	two_sides_open(argc, argv);
 	n = a.node;
 	probe_open(&b, &a, 0);
 	run();
 	probe_close(&b, &a, 0);
-	side_stop(&b);
-	side_stop(&a);
-	sandbox_leave();
-	return summary();
+	return two_sides_close();
 }

@@ -5,11 +5,9 @@
 #include <string.h>
 
 #include "lib/flood.h"
-#include "lib/sandbox.h"
 
 #define IOVA 0x500000000ull
 
-struct side a, b;
 struct node *n;
 uint8_t *memory;
 struct ibv_mr *region[R_N];
@@ -233,12 +231,8 @@ static void open_ex(void)
 
 int mw_test(int argc, char **argv, void (*run)(void))
 {
-	time_limit(200);
 	flood_agent_main(argc, argv);
-	side_agent_main(argc, argv);
-	sandbox_enter();
-	side_open(&a, NULL);
-	side_start(&b);
+	two_sides_open(argc, argv);
 	n = a.node;
 	memory = n->arena + REGION_AT;
 	open_regions();
@@ -249,8 +243,5 @@ int mw_test(int argc, char **argv, void (*run)(void))
 	for (int qp = 0; qp <= QP_EX; qp++)
 		probe_close(&b, &a, qp);
 	close_regions();
-	side_stop(&b);
-	side_stop(&a);
-	sandbox_leave();
-	return summary();
+	return two_sides_close();
 }

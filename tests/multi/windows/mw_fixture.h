@@ -8,6 +8,7 @@
 
 #include "lib/expect.h"
 #include "lib/probe.h"
+#include "lib/two_sides.h"
 
 #define REGION_AT  0x200000u /* offsets in the arena */
 #define REGION_LEN 0x10000u
@@ -24,9 +25,8 @@
 #define QP_FLOOD 3 /* for a flood, not created here */
 #define QP_SPARE 4 /* to be created and destroyed by a row */
 
-extern struct side a, b; /* the windows are a's, in this process; b accesses them */
-extern struct node *n;	 /* a's */
-extern uint8_t *memory;	 /* REGION_LEN bytes of the arena */
+extern struct node *n;	/* a's */
+extern uint8_t *memory; /* REGION_LEN bytes of the arena */
 
 enum region {
 	R_NONE,
