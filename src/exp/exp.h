@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * What the files of src/exp/ share. Each exported verb here translates its arguments and calls what
- * src/front/ has; the objects are the plain ones. The order of checks is the real library's: whose
+ * src/verbs/ has; the objects are the plain ones. The order of checks is the real library's: whose
  * device is it, then comp_mask (device memory: the other way round), then the rest.
  */
 #ifndef AV_EXP_EXP_H
