@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * AS notify: waiting for the event of a completion queue without the completion channel's file. For
- * queues made by ibv_exp_create_cq() with IBV_EXP_CQ_AS_NOTIFY, on a device whose switch
- * IBM_AS_NOTIFY_EN is on; for others it waits for the channel's event. anyverbs_cq_wait(3) says
- * all.
+ * AS notify: waiting for the event of a completion queue without the file of a completion channel.
+ * This works for queues that ibv_exp_create_cq() made with IBV_EXP_CQ_AS_NOTIFY, on a device whose
+ * switch IBM_AS_NOTIFY_EN is on. For others it waits for the channel's event. See
+ * anyverbs_cq_wait(3).
  */
 #ifndef ANYVERBS_AS_NOTIFY_H
 #define ANYVERBS_AS_NOTIFY_H
@@ -23,10 +23,12 @@ extern "C" {
  * One event ends one wait. There is nothing to acknowledge. Any number of threads may wait.
  * Return: 0, or an errno value:
  *         ETIMEDOUT  no event in that time
- *         EINTR      a signal handler has run, whether or not calls are to be restarted after it
- *         EINVAL     the timeout is negative or no time; the queue has no channel, and is not for
- * AS notify ENOENT     no such completion queue EPERM      it belongs to the parent process ENOSYS
- * it belongs to another provider's device
+ *         EINTR      a signal handler ran, whether or not calls are restarted after it
+ *         EINVAL     the timeout is not a valid time, or the queue has no channel and is not for
+ *                    AS notify
+ *         ENOENT     there is no such completion queue
+ *         EPERM      it belongs to the parent process
+ *         ENOSYS     it belongs to another provider's device
  */
 int anyverbs_cq_wait(struct ibv_cq *cq, const struct timespec *timeout);
 

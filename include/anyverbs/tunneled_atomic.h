@@ -1,18 +1,22 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Tunneled atomics: what the payload of an RDMA WRITE to a region registered with
- * IBV_EXP_ACCESS_TUNNELED_ATOMIC says. The memory is not written with the payload; the operations
- * that it describes are done on it. The device's switch IBM_TUNNELED_ATOMIC_EN must be on. See
+ * Tunneled atomics: the payload of an RDMA WRITE to a region that was registered with
+ * IBV_EXP_ACCESS_TUNNELED_ATOMIC. The payload is not written to memory; the operations that it
+ * describes are carried out there. The device's switch IBM_TUNNELED_ATOMIC_EN must be on. See
  * anyverbs-exp(7).
  *
- * The payload is one command after the other, at most ANYVERBS_TUNNELED_MAX, nothing between or
- * behind them. They are executed in order; each is atomic by itself, among all atomic operations of
- * the device. Integers of a command are little-endian. What an operation does not use is 0.
+ * The payload is one command after the other, at most ANYVERBS_TUNNELED_MAX, with nothing between
+ * or behind them. Commands are executed in order. Each is atomic by itself, among all atomic
+ * operations of the device. Integers of a command are little-endian. What an operation does not use
+ * is 0.
  *
- * A payload of which a command is none, or is not permitted by the key, does nothing at all and
- * fails: no command, or not aligned:     IBV_WC_REM_INV_REQ_ERR not within the region's rights:
- * IBV_WC_REM_ACCESS_ERR Memory that turns out not to be mapped fails, too (IBV_WC_REM_ACCESS_ERR),
- * after the commands before it.
+ * All commands are checked first. If one fails its check, the payload does nothing at all:
+ *
+ *   it is not a command, or is misaligned         IBV_WC_REM_INV_REQ_ERR
+ *   it is not within the region and its rights    IBV_WC_REM_ACCESS_ERR
+ *
+ * Memory that is then found not to be mapped ends the request with IBV_WC_REM_ACCESS_ERR, after the
+ * commands before it.
  */
 #ifndef ANYVERBS_TUNNELED_ATOMIC_H
 #define ANYVERBS_TUNNELED_ATOMIC_H
@@ -34,7 +38,7 @@ enum anyverbs_tunneled_operation {
 	ANYVERBS_TUNNELED_MIN_UNSIGNED = 6, /* M = the lesser of M and value */
 	ANYVERBS_TUNNELED_MIN_SIGNED = 7,
 	ANYVERBS_TUNNELED_SWAP = 8,	/* M = value */
-	ANYVERBS_TUNNELED_CMP_SWAP = 9, /* if M and compare agree in the bits of compare_mask: those
+	ANYVERBS_TUNNELED_CMP_SWAP = 9, /* if M and compare agree in the bits of compare_mask: the
 					   bits of M that are in mask become those of value */
 	ANYVERBS_TUNNELED_CMP_SWAP_NE = 10, /* if M is not compare: M = value */
 	ANYVERBS_TUNNELED_OPERATIONS = 11
