@@ -16,11 +16,13 @@
 
 #include "ends.h"
 #include "lib/expect.h"
+#include "lib/wait.h"
 #include "measure.h"
 
-#define PAGE	4096u
-#define BYTES	(1u << 20) /* per message */
-#define SAMPLES 4001
+#define PAGE	    4096u
+#define BYTES	    (1u << 20) /* of one message */
+#define SAMPLES	    4001
+#define PATIENCE_MS 60000u
 
 /* Shared by the two processes. */
 struct meeting {
@@ -38,8 +40,8 @@ static struct end e;
 
 static void wait_while_zero(_Atomic uint32_t *word)
 {
-	while (atomic_load(word) == 0)
-		usleep(100);
+	if (!WAIT_UNTIL(atomic_load(word) != 0, PATIENCE_MS))
+		DIE("the other process does not come");
 }
 
 static void meet(int me)
@@ -57,7 +59,7 @@ static void write_on(struct end *from, struct ibv_qp *qp, const struct transfer 
 {
 	while (!atomic_load(&meeting->quit)) {
 		if (!atomic_load(&meeting->run)) {
-			usleep(100);
+			wait_moment();
 			continue;
 		}
 		end_transfer(from, qp, t);
@@ -125,8 +127,8 @@ static double dereg_ns(void *at)
 
 static void wait_for_messages(uint64_t number)
 {
-	while (atomic_load(&meeting->messages) < number)
-		usleep(100);
+	if (!WAIT_UNTIL(atomic_load(&meeting->messages) >= number, PATIENCE_MS))
+		DIE("no traffic");
 }
 
 static double dereg_in_traffic_ns(void *at)

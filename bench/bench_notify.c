@@ -14,7 +14,7 @@
 #include "lib/expect.h"
 #include "lib/sandbox.h"
 #include "lib/side.h"
-#include "lib/switches.h"
+#include "lib/switches_in_force.h"
 #include "measure.h"
 
 #define CQ	  2

@@ -19,7 +19,7 @@
 #include "lib/probe.h"
 #include "lib/sandbox.h"
 #include "lib/side.h"
-#include "lib/switches.h"
+#include "lib/switches_in_force.h"
 
 #define BLOCK_AT  0x30000u /* of the block in the target's arena */
 #define BLOCK	  32u
@@ -324,11 +324,7 @@ static void open_worker(struct side *s, int qp)
 
 static void kill_victim(void)
 {
-	int status;
-
-	if (kill(victim.pid, SIGKILL) || waitpid(victim.pid, &status, 0) != victim.pid)
-		DIE("killing");
-	close(victim.sock);
+	side_kill(&victim);
 	while (side_async(&a, 0).any)
 		;
 	EXPECT(side_destroy_qp(&a, VICTIM) == 0, "ibv_destroy_qp");

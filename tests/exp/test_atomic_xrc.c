@@ -10,7 +10,7 @@
 #include "lib/extended.h"
 #include "lib/sandbox.h"
 #include "lib/spawn.h"
-#include "lib/switches.h"
+#include "lib/switches_in_force.h"
 
 #define ROLE	"--receiver"
 #define BYTES	4096u

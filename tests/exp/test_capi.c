@@ -13,7 +13,7 @@
 #include <infiniband/verbs_exp.h>
 
 #include "lib/expect.h"
-#include "lib/odp_counters.h"
+#include "lib/odp_sysfs.h"
 #include "lib/probe.h"
 #include "lib/sandbox.h"
 #include "lib/userfaultfd.h"

@@ -17,6 +17,7 @@
 #include "lib/expect.h"
 #include "lib/sandbox.h"
 #include "lib/side.h"
+#include "lib/wait.h"
 
 #define LIMIT	 1024u /* inline_recv_sz */
 #define IN_CQE	 64u   /* what a completion has room for */
@@ -605,7 +606,7 @@ static void wrong_rows(struct side *peer, const char *who)
 #define POLLERS	 3u
 #define STRIDE	 4096u
 
-static _Atomic uint64_t received, damaged;
+static _Atomic uint64_t received, damaged, found_empty;
 static _Atomic bool over;
 
 static void post_slot(uint64_t slot)
@@ -629,8 +630,10 @@ static void *poller_main(void *arg)
 
 	(void)arg;
 	while (!atomic_load(&over)) {
-		if (ibv_poll_cq(n->cq[1], 1, &wc) != 1)
+		if (ibv_poll_cq(n->cq[1], 1, &wc) != 1) {
+			atomic_fetch_add(&found_empty, 1);
 			continue;
+		}
 		if (wc.status == IBV_WC_SUCCESS && !is_right(&wc))
 			atomic_fetch_add(&damaged, 1);
 		atomic_fetch_add(&received, wc.status == IBV_WC_SUCCESS);
@@ -659,16 +662,22 @@ static void stop_pollers(pthread_t *thread)
 		pthread_join(thread[i], NULL);
 }
 
+/* Nothing more comes: one of the pollers has found nothing twice since. */
+static void until_all_is_polled(void)
+{
+	uint64_t before = atomic_load(&found_empty);
+
+	EXPECT(WAIT_UNTIL(atomic_load(&found_empty) > before + POLLERS, 60000), "no end");
+}
+
 static void threads_row(void)
 {
-	uint64_t end_ms = now_ms() + 60000;
 	pthread_t thread[POLLERS];
 
 	row("%u messages to %u pollers", MESSAGES, POLLERS);
 	start_flood(&b, thread);
 	EXPECT(side_end(&b) == MESSAGES, "not all are sent");
-	while (atomic_load(&received) < MESSAGES && now_ms() < end_ms)
-		usleep(1000);
+	(void)WAIT_UNTIL(atomic_load(&received) >= MESSAGES, 60000);
 	stop_pollers(thread);
 	EXPECT(received == MESSAGES && damaged == 0, "%lu received, %lu of them damaged", received,
 	       damaged);
@@ -681,12 +690,9 @@ static void killed_row(void)
 
 	row("the sender is killed");
 	start_flood(&b, thread);
-	while (atomic_load(&received) < 100)
-		usleep(100);
-	kill(b.pid, SIGKILL);
-	waitpid(b.pid, NULL, 0);
-	close(b.sock);
-	usleep(50000);
+	EXPECT(WAIT_UNTIL(atomic_load(&received) >= 100, 60000), "not even 100 are received");
+	side_kill(&b);
+	until_all_is_polled();
 	stop_pollers(thread);
 	EXPECT(damaged == 0, "%lu of %lu are damaged", damaged, received);
 	EXPECT(node_destroy_qp(n, 0) == 0, "ibv_destroy_qp");

@@ -12,7 +12,7 @@
 #include "lib/expect.h"
 #include "lib/extended.h"
 #include "lib/probe.h"
-#include "lib/sandbox.h"
+#include "lib/two_sides.h"
 
 #define QP_PEER	   0 /* to the other process */
 #define QP_SELF	   1 /* of this process with itself */
@@ -31,7 +31,6 @@
 	(IBV_EXP_ACCESS_LOCAL_WRITE | IBV_EXP_ACCESS_REMOTE_WRITE | IBV_EXP_ACCESS_REMOTE_READ | \
 	 IBV_EXP_ACCESS_REMOTE_ATOMIC)
 
-static struct side a, b; /* a is here, and asks */
 static struct node *n;
 
 static const uint32_t sizes[] = {1, 2, 4, 8, 16, 32};
@@ -709,11 +708,7 @@ int main(int argc, char **argv)
 	struct side_job end = {{KIND_N}};
 
 	side_work = agent;
-	side_agent_main(argc, argv);
-	time_limit(200);
-	sandbox_enter();
-	side_open(&a, NULL);
-	side_start(&b);
+	two_sides_open(argc, argv);
 	n = a.node;
 	open_pairs();
 	side_connect_uc_to_itself(&a, QP_UC, 0);
@@ -726,8 +721,5 @@ int main(int argc, char **argv)
 	pair_destroy(&a, QP_PEER, &b, QP_PEER);
 	pair_destroy(&a, QP_SMALL, &b, QP_SMALL);
 	pair_destroy(&a, QP_PLAIN, &b, QP_PLAIN);
-	side_stop(&b);
-	side_stop(&a);
-	sandbox_leave();
-	return summary();
+	return two_sides_close();
 }

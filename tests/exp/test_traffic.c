@@ -12,7 +12,7 @@
 
 #include "lib/expect.h"
 #include "lib/probe.h"
-#include "lib/sandbox.h"
+#include "lib/two_sides.h"
 
 #define AT	 0x20000u /* of messages, in the arenas of both sides */
 #define BYTES	 5000u
@@ -25,7 +25,6 @@
 	(IBV_EXP_ACCESS_LOCAL_WRITE | IBV_EXP_ACCESS_REMOTE_WRITE | IBV_EXP_ACCESS_REMOTE_READ | \
 	 IBV_EXP_ACCESS_REMOTE_ATOMIC | IBV_EXP_ACCESS_MW_BIND)
 
-static struct side a, b; /* a is here */
 static struct node *n;
 
 /* --- posting and polling --------------------------------------------------------- */
@@ -548,11 +547,7 @@ int main(int argc, char **argv)
 {
 	struct ibv_mr *mr;
 
-	side_agent_main(argc, argv);
-	time_limit(200);
-	sandbox_enter();
-	side_open(&a, NULL);
-	side_start(&b);
+	two_sides_open(argc, argv);
 	n = a.node;
 	open_pair();
 	message_rows();
@@ -572,8 +567,5 @@ int main(int argc, char **argv)
 	EXPECT(ibv_dereg_mr(mr) == 0, "ibv_dereg_mr");
 	region_rows();
 	pair_destroy(&a, 0, &b, 0);
-	side_stop(&b);
-	side_stop(&a);
-	sandbox_leave();
-	return summary();
+	return two_sides_close();
 }

@@ -7,7 +7,6 @@
 #include <sys/mman.h>
 
 #include "lib/flood.h"
-#include "lib/sandbox.h"
 
 #define IMPLICIT_AT 0x300000u /* in the arena: the places of regions that lie there */
 #define IOVA_AT	    0x340000u
@@ -15,7 +14,6 @@
 #define INLINE_KLMS 20u
 #define POOL_MORE   16381u
 
-struct side a, b;
 struct node *n;
 struct made leaf[LEAF_N];
 struct memory model;
@@ -384,12 +382,8 @@ int umr_test(int argc, char **argv, void (*run)(void))
 {
 	struct ibv_exp_mkey_list_container_attr attr = {.max_klm_list_size = 65536};
 
-	time_limit(200);
 	flood_agent_main(argc, argv);
-	side_agent_main(argc, argv);
-	sandbox_enter();
-	side_open(&a, NULL);
-	side_start(&b);
+	two_sides_open(argc, argv);
 	n = a.node;
 	open_pair();
 	open_regions();
@@ -403,8 +397,5 @@ int umr_test(int argc, char **argv, void (*run)(void))
 	       "ibv_exp_dealloc_mkey_list_memory");
 	close_regions();
 	pair_destroy(&a, 0, &b, 0);
-	side_stop(&b);
-	side_stop(&a);
-	sandbox_leave();
-	return summary();
+	return two_sides_close();
 }

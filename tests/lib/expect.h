@@ -6,6 +6,7 @@
 #ifndef TEST_EXPECT_H
 #define TEST_EXPECT_H
 
+#include <errno.h>
 #include <stdbool.h>
 #include <stdint.h>
 
@@ -34,10 +35,48 @@ void fail_at(const char *file, int line, const char *fmt, ...) TEST_PRINTF(3, 4)
 		ok_;                                              \
 	})
 
-/* End the whole test as failed: something that a row needs is unavailable. */
+/*
+ * What a verb says: an errno value (0: success), with errno set to the same; -1, with errno; or an
+ * object, else NULL with errno. Each is evaluated once, with errno cleared before.
+ */
+#define EXPECT_RET(call, want)                                                          \
+	({                                                                              \
+		errno = 0;                                                              \
+		int ret_ = (call), errno_ = errno, want_ = (want);                      \
+		EXPECT(ret_ == want_ && (want_ == 0 || errno_ == want_),                \
+		       "%s returned %d, errno %d, not %d", #call, ret_, errno_, want_); \
+	})
+#define EXPECT_MINUS_ONE(call, want)                                                              \
+	({                                                                                        \
+		errno = 0;                                                                        \
+		int ret_ = (call), errno_ = errno;                                                \
+		EXPECT(ret_ == -1 && errno_ == (want), "%s returned %d, errno %d, not %d", #call, \
+		       ret_, errno_, (want));                                                     \
+	})
+#define EXPECT_NULL(call, want)          \
+	({                               \
+		errno = 0;               \
+		EXPECT_MADE(call, want); \
+	})
+/* What a call has given, and errno as it left it: an object if @want is 0, else none. */
+#define EXPECT_MADE(object, want)                                                           \
+	({                                                                                  \
+		bool made_ = (object);                                                      \
+		int errno_ = errno, want_ = (want);                                         \
+		EXPECT(made_ == (want_ == 0) && (made_ || errno_ == want_),                 \
+		       "%s %s, errno %d, not %d", #object, made_ ? "succeeded" : "refused", \
+		       errno_, want_);                                                      \
+	})
+
+/* Something a row needs cannot be had: the whole test ends, failed. */
 void die_at(const char *file, int line, const char *fmt, ...) TEST_PRINTF(3, 4)
 	__attribute__((noreturn));
 #define DIE(...) die_at(__FILE__, __LINE__, __VA_ARGS__)
+#define NEED(cond)                                                   \
+	do {                                                         \
+		if (!(cond))                                         \
+			DIE("not true: %s, errno %d", #cond, errno); \
+	} while (0)
 
 unsigned int failures(void);
 

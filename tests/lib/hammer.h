@@ -3,18 +3,17 @@
  * One of many processes that all send to each other and to themselves, with many threads: its
  * objects, its traffic, and its checks of each completion.
  *
- * Two processes have one connection of each kind (see hammer_kinds[]); the kinds differ in the
- * queues they share. Each sending thread numbers its messages on each connection independently, so
- * only the library orders the posts of two threads. Such a sequence is a stream. Every completion,
- * of sends and of receives, is checked:
- * - Each number of a stream arrives exactly once (lib/window.h), and those that one thread polls
- *   arrive in order.
- * - On CQs that are polled under a lock, each stream's numbers arrive without gaps, and both ends
- *   of a connection see the messages of all its streams in the same order.
- * - Each receive request is used once, and holds the message that its completion describes.
- * - A CQ with events is polled only after an event, so a lost event shows up as a missing message.
- *
- * The first mistake ends the process.
+ * Between two processes there is one connection of each kind (see hammer_kinds[]); the kinds differ
+ * in the queues they share. Each thread that sends numbers its messages on each connection by
+ * itself, so that nothing but the library puts the posts of two threads in order: a stream. Each
+ * completion, of a send as of a receive, is looked at:
+ *  - each number of a stream comes once (lib/number_window.h), and those that one thread polls
+ *    come in order;
+ *  - on CQs that are polled under a lock, the streams' numbers come without a gap, and both ends of
+ * a connection see the same order of all its streams' messages;
+ *  - each receive request is used once, and holds the message that the completion tells of;
+ *  - a CQ that only events lead to is polled only then: a lost event is a message that does not
+ * come. The first thing that is wrong ends the process.
  */
 #ifndef TEST_HAMMER_H
 #define TEST_HAMMER_H

@@ -72,5 +72,5 @@ void hammer_send_some(struct thread *t, struct link *l)
 		prepare(t, l, s->next + i, &wr[i]);
 	}
 	s->next += n;
-	NEED(n == 0 || !ibv_post_send(l->qp, wr, &bad));
+	HAMMER_NEED(n == 0 || !ibv_post_send(l->qp, wr, &bad));
 }

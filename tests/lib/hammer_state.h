@@ -8,7 +8,7 @@
 
 #include "lib/expect.h"
 #include "lib/hammer.h"
-#include "lib/window.h"
+#include "lib/number_window.h"
 
 #define SEND_DEPTH   32u /* of a queue pair; less than the sum of its threads' windows */
 #define RQ_DEPTH     16u
@@ -98,7 +98,7 @@ void hammer_fault(const char *fmt, ...) TEST_PRINTF(1, 2) __attribute__((noretur
 void hammer_stream_fault(const struct link *l, uint32_t thread, uint32_t number, const char *what)
 	__attribute__((noreturn));
 
-#define NEED(cond)                                                                             \
+#define HAMMER_NEED(cond)                                                                      \
 	do {                                                                                   \
 		if (!(cond))                                                                   \
 			hammer_fault("%s:%d: %s, errno %d", __FILE__, __LINE__, #cond, errno); \

@@ -206,28 +206,35 @@ static void execute(struct node *n, const struct call *c, struct reply *r)
 }
 
 uint64_t (*side_work)(struct node *n, const struct side_job *job);
+static int agent_sock;
+
+void side_note(void)
+{
+	const char note = 0;
+
+	(void)!send(agent_sock, &note, sizeof(note), MSG_NOSIGNAL);
+}
 
 void side_agent_main(int argc, char **argv)
 {
 	static struct call c;
 	static struct reply r;
 	struct node node;
-	int sock;
 
 	if (argc != 3 || strcmp(argv[1], AGENT_WORD))
 		return;
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
-	sock = atoi(argv[2]);
+	agent_sock = atoi(argv[2]);
 	row("(agent)");
-	while (recv(sock, &c, sizeof(c), 0) > 0) {
+	while (recv(agent_sock, &c, sizeof(c), 0) > 0) {
 		memset(&r, 0, sizeof(r));
 		if (!c.later_ms)
 			execute(&node, &c, &r);
 		r.failures = failures();
-		if (send(sock, &r, sizeof(r), MSG_NOSIGNAL) != sizeof(r) || c.op == OP_CLOSE)
+		if (send(agent_sock, &r, sizeof(r), MSG_NOSIGNAL) != sizeof(r) || c.op == OP_CLOSE)
 			break;
 		if (c.later_ms) {
-			usleep(c.later_ms * 1000);
+			usleep(c.later_ms * 1000); /* side_later() asks for a time */
 			execute(&node, &c, &r);
 		}
 	}
@@ -279,6 +286,14 @@ uint64_t side_end(struct side *s)
 	return side_answer(s, &c)->value;
 }
 
+void side_await(struct side *s)
+{
+	char note;
+
+	if (TEMP_FAILURE_RETRY(recv(s->sock, &note, sizeof(note), MSG_TRUNC)) != sizeof(note))
+		DIE("the other process does not come so far");
+}
+
 void side_later(struct side *s, unsigned int ms)
 {
 	if (s->node)
@@ -328,11 +343,22 @@ void side_stop(struct side *s)
 	close(s->sock);
 }
 
-void side_bury(struct side *s)
+int side_bury(struct side *s)
 {
-	waitpid(s->pid, NULL, 0);
+	int status;
+
+	if (waitpid(s->pid, &status, 0) != s->pid)
+		DIE("waitpid");
 	close(s->sock);
 	*s = (struct side){0};
+	return status;
+}
+
+void side_kill(struct side *s)
+{
+	if (kill(s->pid, SIGKILL))
+		DIE("kill: errno %d", errno);
+	side_bury(s);
 }
 
 int side_create_qp(struct side *s, int qp, struct node_qp_spec *spec, uint32_t *qpn)

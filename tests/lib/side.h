@@ -38,14 +38,21 @@ struct side_job {
 extern uint64_t (*side_work)(struct node *n, const struct side_job *job);
 void side_begin(struct side *s, const struct side_job *job);
 uint64_t side_end(struct side *s);
+/* Within side_work: tell the caller that the job has come as far as it waits for. */
+void side_note(void);
+/* Wait until the job that was begun calls side_note(), which it must before it ends. */
+void side_await(struct side *s);
 
 void side_start(struct side *s);			    /* in another process */
 void side_open(struct side *s, struct ibv_context *shared); /* in this one */
 /* Enter the sandbox and open both sides, always adopting memory. */
 void sides_open_adopting(struct side *here, struct side *there);
 void side_stop(struct side *s);
-/* The other process was or will be killed: wait for its end and forget it. */
-void side_bury(struct side *s);
+/* SIGKILL for the other process, and side_bury(). */
+void side_kill(struct side *s);
+/* The other process has been killed, or will be: wait for its end, and forget it. Return: how it
+ * ended, as waitpid() says it */
+int side_bury(struct side *s);
 
 /*
  * Answer the next call at once but execute it @ms later (other process only): for events while the

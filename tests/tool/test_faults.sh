@@ -63,16 +63,13 @@ if command -v ibv_rc_pingpong >/dev/null && "$tool" run -- ibv_devices >/dev/nul
 	holds clear_for_all "$tool" faults clear
 
 	# What fails by a rule is explained by that rule, at both ends, and not by what it looks like.
-	port=$((20000 + $$ % 10000))
 	pair() {
 		local server
-		timeout 30 "$tool" run -- ibv_rc_pingpong -g 0 -p $port -n 100 >/dev/null 2>&1 &
+		next_port 16000
+		timeout 30 "$tool" run -- ibv_rc_pingpong -g 0 -p "$port" -n 100 >/dev/null 2>&1 &
 		server=$!
-		for _ in {1..100}; do
-			ANYVERBS_FAULTS=$1 timeout 30 "$tool" run -- ibv_rc_pingpong -g 0 -p $port -n 100 127.0.0.1 2>&1 |
-				grep -q "Couldn't connect to 127" || break
-			sleep 0.1
-		done
+		wait_for listens "$port"
+		ANYVERBS_FAULTS=$1 timeout 30 "$tool" run -- ibv_rc_pingpong -g 0 -p "$port" -n 100 127.0.0.1 >/dev/null 2>&1
 		kill $server 2>/dev/null
 		wait $server
 	}
