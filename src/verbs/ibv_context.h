@@ -124,7 +124,7 @@ struct av_qp {
 		uint32_t tail;	       /* after the last request built */
 		int err;	       /* the first error since ibv_wr_start() */
 		struct av_sq_wqe *wqe; /* the request under construction; NULL: none, or an error */
-	} build;		       /* guarded by @post_lock */
+	} build;		       /* between av_post_begin() and av_post_end() */
 	struct av_pd *pd;
 	struct av_cq *send_cq, *recv_cq;
 	struct av_xrcd *xrcd;			  /* XRC_RECV only */
