@@ -43,7 +43,7 @@ static int check_ours(int fd, const char *path)
 		return -errno;
 	if (st.st_uid == geteuid() && (st.st_mode & 077) == 0)
 		return 0;
-	av_warn_once("%s is not a private folder of this user (owner %u, mode %04o): not used",
+	av_warn_once("not using %s: it is not a private folder of this user (owner %u, mode %04o)",
 		     path, (unsigned int)st.st_uid, (unsigned int)st.st_mode & 07777u);
 	return -EACCES;
 }

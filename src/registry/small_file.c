@@ -23,9 +23,8 @@ static bool is_ours(int fd, const char *path)
 		return false;
 	if (S_ISREG(st.st_mode) && st.st_uid == geteuid() && (st.st_mode & 022) == 0)
 		return true;
-	av_warn_once(
-		"%s is not a file that only this user may write (owner %u, mode %04o): not used",
-		path, (unsigned int)st.st_uid, (unsigned int)st.st_mode & 07777u);
+	av_warn_once("not using %s: not a file that only this user may write (owner %u, mode %04o)",
+		     path, (unsigned int)st.st_uid, (unsigned int)st.st_mode & 07777u);
 	return false;
 }
 
