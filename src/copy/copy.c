@@ -18,8 +18,8 @@
 #include "copy/fault_guard.h"
 #include "copy/pieces.h"
 
-#define PAGE_BYTES 4096u /* the smallest page: pieces and offsets by it suit every other size too \
-			  */
+/* The smallest page: pieces and offsets by it suit every other size too. */
+#define PAGE_BYTES   4096u
 #define BOUNCE_BYTES 1024u
 
 /* Addresses are the program's: adding to one must mean nothing to the compiler, whatever they are.

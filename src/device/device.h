@@ -17,8 +17,8 @@
 #include <infiniband/verbs.h>
 
 #define AV_DEVICE_MAX 16 /* devices in one list */
-#define AV_GID_MAX \
-	64 /* rows of the port's GID table (gid_tbl_len is smaller by configuration only) */
+/* Rows of the port's GID table (gid_tbl_len is smaller by configuration only). */
+#define AV_GID_MAX	64
 #define AV_PKEY_DEFAULT 0xffff
 
 /* One populated row of the GID table. */

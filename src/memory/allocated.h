@@ -27,8 +27,8 @@
 #define AV_SHARE_READ  (1u << 0)
 #define AV_SHARE_WRITE (1u << 1)
 #define AV_SHARED      (1u << 7) /* it is one at all */
-#define AV_SHARE_SECOND \
-	(1u << 5) /* a region on such a one's pages: its own handle gives them to nobody */
+/* A region on such a one's pages: its own handle gives them to nobody. */
+#define AV_SHARE_SECOND (1u << 5)
 
 /* A region's memory as its process has it. */
 struct av_allocated {

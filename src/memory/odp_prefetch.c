@@ -29,8 +29,8 @@
 #define MADV_POPULATE_WRITE 23
 #endif
 
-#define PIECE_BYTES \
-	(8 * AV_ODP_LEAF_SPAN) /* what is lost, and done again, when pages go away meanwhile */
+/* What is lost, and done again, when pages go away meanwhile. */
+#define PIECE_BYTES   (8 * AV_ODP_LEAF_SPAN)
 #define RESTARTS      8
 #define PAGEMAP_BATCH 256
 #define PRESENT	      (1ull << 63) /* of an entry of /proc/PID/pagemap, see proc_pid_pagemap(5) */

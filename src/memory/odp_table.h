@@ -35,8 +35,8 @@
 #define AV_ODP_LEAF_SHIFT 11
 #define AV_ODP_L2_SHIFT	  11
 #define AV_ODP_L1_SHIFT	  13
-#define AV_ODP_LEAF_SPAN \
-	(1ull << (AV_ODP_LEAF_SHIFT + AV_NODE_PAGE_SHIFT)) /* bytes of address space */
+/* Bytes of address space that one leaf covers. */
+#define AV_ODP_LEAF_SPAN (1ull << (AV_ODP_LEAF_SHIFT + AV_NODE_PAGE_SHIFT))
 
 /* The root node: what peers need to know beside the table, and its first level. */
 struct av_odp_root {

@@ -20,9 +20,8 @@
 #include "memory/odp_counters.h"
 #include "observe/counters.h"
 
-#define NAME_BYTES                                                                              \
-	64 /* of what a placeholder stands for, with its NUL: IBV_SYSFS_NAME_MAX is the longest \
-	    */
+/* Of what a placeholder stands for, with its NUL: IBV_SYSFS_NAME_MAX is the longest. */
+#define NAME_BYTES 64
 
 struct av_vsysfs_row {
 	const char *pattern;

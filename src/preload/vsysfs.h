@@ -19,10 +19,10 @@
 #include "base/compiler.h"
 #include "device/device.h"
 
-#define AV_VSYSFS_PATH_BYTES \
-	240 /* longest path of a node, with its NUL; a memfd's name must hold it */
-#define AV_VSYSFS_CONTENT_BYTES \
-	4096 /* longest content of a file: the kernel's limit for an attribute */
+/* Longest path of a node, with its NUL; a memfd's name must hold it. */
+#define AV_VSYSFS_PATH_BYTES 240
+/* Longest content of a file: the kernel's limit for an attribute. */
+#define AV_VSYSFS_CONTENT_BYTES 4096
 
 enum av_vsysfs_kind {
 	AV_VSYSFS_DIR,

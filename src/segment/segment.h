@@ -56,8 +56,8 @@ enum av_slab { AV_SLAB_KEY, AV_SLAB_CQ, AV_SLAB_RQ, AV_SLAB_QP, AV_SLAB_N };
 #define AV_KEY_BYTES 64u
 #define AV_CQ_BYTES  320u
 #define AV_RQ_BYTES  384u
-#define AV_QP_BYTES \
-	1216u /* an odd number of cache lines: the busy ones of many spread over all sets */
+/* An odd number of cache lines, so that the busy ones of many spread over all sets. */
+#define AV_QP_BYTES 1216u
 /* Where in an entry its counters are (observe/counters.h): read without knowing what else is there.
  */
 #define AV_QP_COUNTERS_AT 448u
@@ -233,9 +233,8 @@ void av_seg_drop_idle(void);
  * false, always false. */
 bool av_seg_alive(struct av_seg *seg);
 
-#define AV_SEG_ALIVE_NS                                                                        \
-	5000000u /* trust an answer "alive" that long; far less than a PID needs to come round \
-		    again */
+/* An answer "alive" is trusted for so long: far less than a PID needs to come round again. */
+#define AV_SEG_ALIVE_NS 5000000u
 
 /* Is it known to be without asking? @now: coarse clock. No: av_seg_alive() finds out. */
 static inline bool av_seg_known_alive(struct av_seg *seg, uint64_t now)

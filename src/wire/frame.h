@@ -18,8 +18,8 @@
 #define AV_ETH_BYTES	     14
 #define AV_MTU_MAX	     4096
 #define AV_FRAME_HEADERS_MAX (AV_ETH_BYTES + 40 + 8 + AV_PACKET_HEADERS_MAX)
-#define AV_FRAME_MAX	     (AV_FRAME_HEADERS_MAX + AV_MTU_MAX + 4) /* + CRC; whole MTUs need no padding \
-								      */
+/* With the CRC; whole MTUs need no padding. */
+#define AV_FRAME_MAX (AV_FRAME_HEADERS_MAX + AV_MTU_MAX + 4)
 
 /* Addresses as GIDs: if both are IPv4 addresses in their mapped form, the frame is of IPv4. */
 struct av_frame {

@@ -12,8 +12,8 @@
 
 #define QP_TABLE_SERVICES 5
 #define QP_TABLE_STATES	  7 /* RESET to ERR */
-#define QP_TABLE_BITS \
-	32 /* those of a mask, known or not; bit 0 is IBV_QP_STATE, implied everywhere */
+/* Those of a mask, known or not; bit 0 is IBV_QP_STATE, implied everywhere. */
+#define QP_TABLE_BITS 32
 
 struct qp_cell {
 	int service, from, to;

@@ -7,9 +7,8 @@
 #include <pthread.h>
 #include <stdint.h>
 
-#define WINDOW_SIZE                                                                               \
-	16u /* numbers that may be missing at a time; whoever gives them out waits for the oldest \
-	     */
+/* Numbers that may be missing at a time; whoever gives them out waits for the oldest. */
+#define WINDOW_SIZE 16u
 
 struct window {
 	pthread_mutex_t lock;

@@ -303,7 +303,7 @@ static void speed_row(void)
 	       "other ports: %lu", got);
 }
 
-/* --- what is refused: of our device, and of one that the system's library would have to know --- */
+/* --- what is refused: of our device, and of one that the system's library would know --- */
 
 #define EXPECT_NO(call)                                                  \
 	({                                                               \

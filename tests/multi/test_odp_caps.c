@@ -23,8 +23,8 @@
 
 #define PAGE  4096u
 #define PAGES 4u
-#define AT    PAGE /* of the message, in the memory: a page before it, and it crosses into the next \
-		    */
+/* Where the message is: a page lies before it, and it crosses into the next. */
+#define AT	 PAGE
 #define BYTES	 (PAGE - 100u) /* of the message: with its header it fits in a datagram */
 #define GRH	 40u
 #define WORD	 0x5eed0000u /* what atomics find */

@@ -19,8 +19,8 @@
 #include "observe/field.h"
 
 #define LOOK_AGAIN_MS 1000u /* is standard output still there? */
-#define PATIENCE_MS   100u /* with a record whose writer has taken its place and not written it yet \
-			    */
+/* With a record whose writer has taken its place and not written it yet. */
+#define PATIENCE_MS 100u
 
 struct wishes {
 	bool follow, json;

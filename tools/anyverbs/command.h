@@ -9,10 +9,11 @@
 
 #include "base/compiler.h"
 
-#define AV_COMMANDS(X)                                                                     \
-	X(run)                                                                             \
-	X(devices) X(info) X(stat) X(top) X(plot) X(explain) X(event) X(capture) X(config) \
-		X(reset) X(faults) X(doctor) X(help)
+/* clang-format off */
+#define AV_COMMANDS(X) \
+	X(run) X(devices) X(info) X(stat) X(top) X(plot) X(explain) X(event) X(capture) \
+	X(config) X(reset) X(faults) X(doctor) X(help)
+/* clang-format on */
 
 /* Exit statuses; "run" has env(1)'s instead. Part of the interface: see anyverbs(1). */
 enum av_exit {
