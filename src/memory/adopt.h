@@ -29,8 +29,8 @@ struct av_adopted {
 };
 
 #define AV_ADOPTED_ALIGN 4096u /* of both addresses: whole pages */
-#define AV_ADOPTED_SHIFT \
-	6 /* objects of the heap are aligned so: their offsets fit a key's 32 bits */
+/* Objects of the heap are aligned so: their offsets fit a key's 32 bits. */
+#define AV_ADOPTED_SHIFT 6
 
 /**
  * av_adopt() - have the whole pages of a range that is being registered adopted

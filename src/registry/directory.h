@@ -34,8 +34,8 @@
 #define AV_REF_SLOTS	  (1u << AV_REF_SLOT_BITS)
 #define AV_REF_SLOT(ref)  ((ref) & (AV_REF_SLOTS - 1))
 #define AV_ATOMIC_STRIPES 64
-#define AV_ATOMIC_BLOCK \
-	32u /* the largest operand: operations of different sizes meet in one lock */
+/* The largest operand: operations of different sizes meet in one lock. */
+#define AV_ATOMIC_BLOCK 32u
 
 /* A QP number is tag << AV_QPN_INDEX_BITS | index: the tag changes with each reuse of an index. */
 #define AV_QPN_INDEX_BITS 17

@@ -17,10 +17,10 @@
 
 #define AV_DIR_MAGIC 0x31737262766e7961ull
 #define AV_DIR_QPNS  (1u << AV_QPN_INDEX_BITS)
-#define AV_DIR_QPN_FIRST \
-	16u /* indices below are left to the numbers with a meaning of their own (0, 1) */
-#define AV_DIR_DEVICES 64
-#define AV_DIR_PORTS   64 /* in use at a time */
+/* Indices below are left to the numbers with a meaning of their own (0, 1). */
+#define AV_DIR_QPN_FIRST 16u
+#define AV_DIR_DEVICES	 64
+#define AV_DIR_PORTS	 64 /* in use at a time */
 
 struct av_dir_proc {
 	_Atomic uint32_t ref; /* 0: free */

@@ -16,8 +16,8 @@
 #include "base/compiler.h"
 #include "segment/segment.h"
 
-#define AV_DOORBELL_ASYNC \
-	0 /* the context's asynchronous events; completion channels are 1, 2, ... */
+/* The context's asynchronous events; completion channels are 1, 2, ... */
+#define AV_DOORBELL_ASYNC 0
 
 /* What a doorbell carries: 16 bytes, written and read whole (PIPE_BUF). */
 struct av_doorbell_record {

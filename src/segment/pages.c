@@ -18,8 +18,8 @@
 #define MADV_COLLAPSE 25
 #endif
 
-#define COLLAPSE_TRIES \
-	4 /* the kernel answers EAGAIN or EBUSY while somebody else looks at a page */
+/* The kernel answers EAGAIN or EBUSY while somebody else looks at a page. */
+#define COLLAPSE_TRIES 4
 
 enum state { FREE, USED, LINGERING };
 

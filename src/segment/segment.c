@@ -24,8 +24,8 @@
 #include "segment/map_file.h"
 #include "segment/pages.h"
 
-#define IDLE_MAX \
-	64 /* peers' segments that stay mapped without a user: datagrams come back to them */
+/* Peers' segments that stay mapped without a user: datagrams come back to them. */
+#define IDLE_MAX	 64
 #define HEAP_COLOUR_BITS 8 /* of the number of pages that heap_begin() leaves free */
 
 /*

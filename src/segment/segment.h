@@ -113,9 +113,8 @@ void av_seg_drop_idle(void);
  * false, always false. */
 bool av_seg_alive(struct av_seg *seg);
 
-#define AV_SEG_ALIVE_NS                                                                        \
-	5000000u /* trust an answer "alive" that long; far less than a PID needs to come round \
-		    again */
+/* An answer "alive" is trusted for so long: far less than a PID needs to come round again. */
+#define AV_SEG_ALIVE_NS 5000000u
 
 /* Is it known to be without asking? @now: coarse clock. No: av_seg_alive() finds out. */
 static inline bool av_seg_known_alive(struct av_seg *seg, uint64_t now)

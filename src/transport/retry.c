@@ -6,9 +6,8 @@
 
 #define ALWAYS	   7u		/* rnr_retry: retry for ever */
 #define LOOK_AGAIN 100000000ull /* where nothing else is due: does the peer still live? */
-#define RNR_LOOK_AGAIN                                                                            \
-	2000000ull /* and has it posted what nobody was woken for (rnr.h)? The order of usual RNR \
-		      timers */
+/* Has the peer posted what nobody was woken for (rnr.h)? The order of usual RNR timers. */
+#define RNR_LOOK_AGAIN 2000000ull
 
 /* Microseconds by code; IBTA volume 1, table "RNR NAK timer field encoding". */
 static const uint32_t rnr_us[32] = {
