@@ -110,7 +110,7 @@ bool av_adopt_can_hold(uint64_t begin, uint64_t bytes)
 	       each_number("/proc/self/fd", file_buffered, NULL);
 }
 
-/* --- what both ways have in common ----------------------------------------------- */
+/* --- shared by both ways --------------------------------------------------------- */
 
 /* Everything that is needed, on the stack: the heap may be in the range. */
 struct held {

@@ -25,7 +25,7 @@ AV_MUST_USE bool av_adopt_can_hold(uint64_t begin, uint64_t bytes);
 struct av_adopt_copy {
 	int fd;		      /* of the segment */
 	uint64_t addr, bytes; /* in the program; whole pages */
-	uint64_t at;	      /* in the segment */
+	uint64_t at;	      /* offset in the segment */
 	int prot;	      /* rights of the mapping that comes */
 	bool huge;	      /* with huge pages, if there are any */
 	bool (*copy)(const struct av_adopt_copy *c, uint64_t memory); /* between there and here */

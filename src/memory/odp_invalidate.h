@@ -9,8 +9,8 @@
 #include "segment/segment.h"
 
 /*
- * A range is not what it was: its pages are not valid any more for the device of that context,
- * which is one invalidation event if any was. Any process and thread; takes no lock.
+ * Invalidate a range in the device's table of that context. Counts one invalidation event if any
+ * page was valid. Any process, any thread; takes no lock.
  */
 void av_odp_invalidate(struct av_seg *seg, uint64_t addr, uint64_t len);
 

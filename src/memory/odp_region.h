@@ -22,11 +22,13 @@
 struct av_odp_region {
 	uint32_t key;
 	uint64_t addr, length;
-	bool whole; /* it is the whole address space */
+	bool whole; /* spans the whole address space */
 };
 
-/* The next one; *@at is 0 at first. What changes meanwhile may be left out or be old. Return:
- * false: no more */
+/*
+ * Iterate over ODP regions; *@at is 0 at first. Concurrent changes may be missed or appear old.
+ * Return: false when there are no more.
+ */
 AV_MUST_USE bool av_odp_region_next(const struct av_seg *seg, uint32_t *at,
 				    struct av_odp_region *region);
 

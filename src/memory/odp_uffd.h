@@ -23,8 +23,8 @@ int av_odp_uffd(void);
 void av_odp_settle_wait(const struct av_seg *seg, uint64_t seq);
 
 /*
- * Wait until the table of @seg knows of every invalidation that a thread could have seen to happen.
- * Bounded (a stopped owner must not stop its peers), and nearly always one load.
+ * Wait until the table of @seg reflects every invalidation that a thread could have noticed.
+ * Bounded, because a stopped owner must not stop its peers. Nearly always a single load.
  */
 static inline void av_odp_settle(const struct av_seg *seg)
 {
@@ -37,24 +37,23 @@ static inline void av_odp_settle(const struct av_seg *seg)
 /**
  * av_odp_barrier() - wait until every unmapping that has taken effect is recorded
  *
- * Addresses are free again before the kernel reports that they were unmapped. After the return no
- * report is outstanding of a mapping that is not there any more: what is mapped now will be
- * unmapped by a later one.
+ * The kernel frees addresses before it reports that they were unmapped. After the return, no report
+ * is outstanding for an earlier mapping: a report that comes now concerns what is mapped now.
  *
- * Context: any thread of the owner, not the listener; a system call, and bounded waiting.
+ * Context: any thread of the owner, not the listener; a system call and bounded waiting.
  */
 void av_odp_barrier(void);
 
 /*
- * The mover (memory/page_move.h) is about to exchange what is mapped in just that range for other
- * memory with the same bytes: if that is reported as an unmapping, which it is where somebody has
- * had the range watched again meanwhile, nobody hears of it. Until av_odp_expect_end(), which waits
- * for the listener. Context: moving.
+ * The mover (memory/page_move.h) is about to replace the memory mapped at exactly this range by
+ * other memory with the same bytes. If somebody has registered the range again meanwhile, the
+ * kernel reports that as an unmapping, and the listener ignores the report. Holds until
+ * av_odp_expect_end(), which waits for the listener. Context: moving.
  */
 void av_odp_expect(uint64_t addr, uint64_t len);
 void av_odp_expect_end(void);
 
-/* What threads remember of watched mappings is not to be believed any more, of any own context. */
+/* Make threads forget which mappings they saw watched, in all own contexts. */
 void av_odp_forget_seen(void);
 
 /* --- for odp_notify.c ------------------------------------------------------------ */

@@ -27,7 +27,7 @@ void av_region_count_begin(struct av_seg *seg, uint32_t key, bool on_demand);
 /* Add @n to a counter of a region. @seg: the key's segment, own or a peer's, but not a view. */
 void av_region_count(struct av_seg *seg, uint32_t key, enum av_mr_counter which, uint64_t n);
 
-/* What it has counted so far; the segment may be a view. */
+/* Read the counters of a region. @seg may be a view. */
 void av_region_counted(const struct av_seg *seg, uint32_t key, uint64_t value[AV_MR_GAUGES]);
 
 /* The index of a key that is a region on demand, at or after @at; UINT32_MAX: there is no more. */

@@ -13,7 +13,7 @@
 
 struct setting {
 	struct setting *next;
-	char *value; /* in the same allocation as the name */
+	char *value; /* in the same allocation */
 	char name[];
 };
 
@@ -31,7 +31,7 @@ static struct setting **find(struct av_environment *env, const char *name)
 	return at;
 }
 
-/* The mutex is held, or nobody else has it. */
+/* Context: the mutex is held, or @env is not shared yet. */
 static int set(struct av_environment *env, const char *name, const char *value)
 {
 	size_t name_bytes = strlen(name) + 1, value_bytes = strlen(value) + 1;
@@ -61,7 +61,7 @@ static void destroy(struct av_environment *env)
 	free(env);
 }
 
-/* Values that are too long for a setting stay behind. Return: 0 or ENOMEM */
+/* Copy all settings but those with too long a value. Return: 0 or ENOMEM. */
 static int copy_all(struct av_environment *env)
 {
 	for (char **text = environ; text && *text; text++) {

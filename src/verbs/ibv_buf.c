@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * ibv_alloc_buf(3): memory allocated as suits the device, here any memory does. The handle names no
- * context, so that those that are ours are known by a list of them; all others are for the library
- * behind us.
+ * ibv_alloc_buf(3): memory that suits the device; here, any memory does. A handle names no context,
+ * so a list tells our buffers from those of the system's library.
  */
 #include "verbs/ibv_buf.h"
 
@@ -14,15 +13,15 @@
 
 struct buf {
 	struct buf *next;
-	const struct ibv_pd *pd; /* compared, never followed: the program may have freed it */
+	const struct ibv_pd *pd; /* compared, never dereferenced: the program may have freed it */
 	void *addr;
 	size_t size;
 };
 
-static struct buf *bufs; /* guarded by mutex */
+static struct buf *bufs; /* guarded by @mutex */
 static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
 
-/* A child has the buffers, too, and a list that no other thread was changing. */
+/* Taken over fork(), so that the child's list is consistent. */
 static void before_fork(void)
 {
 	pthread_mutex_lock(&mutex);
@@ -41,7 +40,7 @@ static void after_fork_in_child(void)
 static const struct av_fork_handlers fork_handlers = {before_fork, after_fork_in_parent,
 						      after_fork_in_child};
 
-/* The link that leads to the buffer of that handle, or to the list's end. With mutex. */
+/* The link to the buffer of this handle, or to the end of the list. Context: @mutex held. */
 static struct buf **link_to(const struct ibv_buf *handle)
 {
 	struct buf **link = &bufs;
@@ -61,7 +60,7 @@ static bool is_ours(const struct ibv_buf *handle)
 	return found;
 }
 
-/* Take it off the list. Return: NULL if it is not there. */
+/* Take a buffer off the list. Return: NULL if it is not there. */
 static struct buf *take(const struct ibv_buf *handle)
 {
 	struct buf **link, *found;
@@ -128,7 +127,7 @@ AV_EXPORT void ibv_free_buf(struct ibv_buf *handle)
 	free(buf);
 }
 
-/* None of ours is a dma-buf. */
+/* Our buffers are not dma-bufs. */
 AV_EXPORT int ibv_export_buf_dmabuf_fd(struct ibv_buf *handle)
 {
 	if (is_ours(handle))

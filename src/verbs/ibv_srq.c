@@ -66,7 +66,7 @@ static void init_public(struct av_srq *srq, struct ibv_pd *pd, void *srq_context
 	pthread_mutex_init(&srq->users_mutex, NULL);
 }
 
-/* What an XRC queue has besides: a domain, a CQ and a number. */
+/* What an XRC queue has in addition. It also has a number. */
 struct xrc_part {
 	struct av_xrcd *xrcd;
 	struct av_cq *cq;
@@ -198,7 +198,7 @@ int av_get_srq_num(struct ibv_srq *ibv, uint32_t *number)
 	return 0;
 }
 
-/* The size first: the limit is judged by it. */
+/* The size first, because the limit depends on it. */
 static int modify(struct av_context *ctx, struct av_srq *srq, const struct ibv_srq_attr *attr,
 		  int mask)
 {
@@ -292,7 +292,7 @@ AV_EXPORT int ibv_destroy_srq(struct ibv_srq *ibv)
 
 #define WAKE_MAX 64
 
-/* Queue pairs whose requesters are to be woken: their shared halves, which stay valid memory. */
+/* Queue pairs whose requesters are to be woken. Their shared halves stay valid memory. */
 struct wake {
 	const struct av_srq *srq;
 	unsigned int count;
@@ -309,9 +309,9 @@ static void collect_xrc(uint32_t id, void *object, void *arg)
 }
 
 /*
- * Some requester waits for what was just posted: it may be the peer of any queue pair on this
- * queue, or of any XRC_RECV queue pair of its domain. Those beyond the first WAKE_MAX, and of the
- * latter those of other processes, are found by their requesters' timers.
+ * A requester waits for the receive just posted: perhaps the peer of a queue pair on this queue, or
+ * of an XRC_RECV queue pair of its domain. Requesters beyond the first WAKE_MAX, and those of
+ * XRC_RECV queue pairs of other processes, find it by their timers.
  */
 static void wake_requesters(struct av_context *ctx, struct av_srq *srq)
 {
@@ -319,7 +319,8 @@ static void wake_requesters(struct av_context *ctx, struct av_srq *srq)
 
 	if (srq->xrcd) {
 		pthread_mutex_lock(
-			&ctx->verbs.context.mutex); /* keeps queue pairs from ending: av_unlist() */
+			&ctx->verbs.context
+				 .mutex); /* keeps queue pairs from being destroyed: av_unlist() */
 		av_table_each(&ctx->qps, collect_xrc, &w);
 		pthread_mutex_unlock(&ctx->verbs.context.mutex);
 	}
