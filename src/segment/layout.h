@@ -67,8 +67,7 @@ struct av_pin {
 	_Atomic uint64_t word;
 } AV_ALIGNED(AV_CACHE_LINE);
 
-/* Why requests of a context must not take the express lane (transport/express.h): somebody looks at
- * each of them. */
+/* Who looks at each request of a context. */
 enum av_watched {
 	AV_WATCHED_CAPTURE = 1,
 	AV_WATCHED_FAULTS = 2,
