@@ -15,6 +15,7 @@
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdbool.h>
+#include <sys/queue.h>
 #include <infiniband/verbs.h>
 
 #include "base/compiler.h"
@@ -48,10 +49,11 @@ struct av_context {
 	struct av_handles pds, tds, channels, ahs, xrcds, klm_lists;
 	struct av_table mrs, mws, dms, cqs, qps, srqs; /* by index in the segment's tables */
 	_Atomic(struct av_environment *) environment;  /* its own settings; NULL: the process' */
-	struct av_context *next;    /* list of contexts of the process, guarded by its mutex */
-	struct verbs_context verbs; /* ends with the struct ibv_context that the program has */
+	SLIST_ENTRY(av_context) link; /* contexts of the process, guarded by their mutex */
+	struct verbs_context verbs;   /* ends with the struct ibv_context that the program has */
 	uint8_t peek_pad[AV_PEEK_PAD];
 };
+SLIST_HEAD(av_context_list, av_context);
 
 struct av_td;
 
@@ -130,11 +132,10 @@ struct av_qp {
 	} build;		       /* under post_lock */
 	struct av_pd *pd;
 	struct av_cq *send_cq, *recv_cq;
-	struct av_xrcd *xrcd;	 /* XRC_RECV */
-	_Atomic uint32_t groups; /* multicast attachments */
-	struct av_srq *srq;	 /* NULL: a receive queue of its own */
-	struct av_qp *next_on_srq,
-		**link_on_srq;	  /* in its list of users: the next, and what points here */
+	struct av_xrcd *xrcd;	  /* XRC_RECV */
+	_Atomic uint32_t groups;  /* multicast attachments */
+	struct av_srq *srq;	  /* NULL: a receive queue of its own */
+	LIST_ENTRY(av_qp) on_srq; /* in its list of users */
 	uint32_t async_delivered; /* under ibv.mutex */
 };
 

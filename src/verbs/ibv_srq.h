@@ -15,7 +15,7 @@ struct av_srq {
 	struct av_cq *cq;     /* and this */
 	uint32_t index, id;
 	pthread_mutex_t users_mutex; /* and one ibv_modify_srq() at a time */
-	struct av_qp *users;	     /* list of the queue pairs on it, under users_mutex */
+	LIST_HEAD(, av_qp) users;    /* the queue pairs on it, under users_mutex */
 	uint32_t async_delivered;    /* under ibv.mutex */
 };
 

@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/queue.h>
 #include <unistd.h>
 
 #include "verbs/ibv_context.h"
@@ -27,9 +28,9 @@ struct finding {
 	const void *made_at; /* NULL: not known */
 };
 
-/* Of contexts that are open, in the order in which they came up. */
+/* Of a context that is open, in the order in which they came up. */
 struct findings {
-	struct findings *next;
+	SLIST_ENTRY(findings) link;
 	const struct av_context *ctx;
 	uint64_t count;
 	uint32_t room;
@@ -56,7 +57,7 @@ static const struct {
 
 _Atomic int av_misuse_mode;
 static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER; /* guards what follows */
-static struct findings *all;
+static SLIST_HEAD(, findings) all;
 static bool found_any;
 static int exit_status; /* as far as exit() has said */
 
@@ -107,21 +108,26 @@ void av_misuse_begin(struct av_context *ctx)
 
 /* --- collecting ------------------------------------------------------------------ */
 
-/* The mutex is held. NULL: no memory. */
+/* The mutex is held. NULL: there are none. */
 static struct findings *findings_of(const struct av_context *ctx)
 {
-	struct findings *f = all;
+	struct findings *f;
 
-	while (f && f->ctx != ctx)
-		f = f->next;
-	if (f)
-		return f;
-	f = calloc(1, sizeof(*f));
+	SLIST_FOREACH(f, &all, link)
+		if (f->ctx == ctx)
+			break;
+	return f;
+}
+
+/* The mutex is held. NULL: no memory. */
+static struct findings *begin_findings(const struct av_context *ctx)
+{
+	struct findings *f = calloc(1, sizeof(*f));
+
 	if (!f)
 		return NULL;
 	f->ctx = ctx;
-	f->next = all;
-	all = f;
+	SLIST_INSERT_HEAD(&all, f, link);
 	return f;
 }
 
@@ -148,6 +154,8 @@ static void find(const struct av_context *ctx, const struct finding *what)
 
 	pthread_mutex_lock(&mutex);
 	f = findings_of(ctx);
+	if (!f)
+		f = begin_findings(ctx);
 	if (f && make_room(f))
 		f->list[f->count] = *what;
 	if (f)
@@ -253,12 +261,9 @@ static void report(const struct av_context *ctx)
 	struct findings *f;
 
 	pthread_mutex_lock(&mutex);
-	for (struct findings **at = &all; (f = *at); at = &f->next) {
-		if (f->ctx != ctx)
-			continue;
-		*at = f->next;
-		break;
-	}
+	f = findings_of(ctx);
+	if (f)
+		SLIST_REMOVE(&all, f, findings, link);
 	pthread_mutex_unlock(&mutex);
 	if (!f)
 		return;
@@ -446,9 +451,11 @@ void av_misuse_context_ends(struct av_context *ctx)
 	report(ctx);
 }
 
-void av_misuse_exit(struct av_context *contexts)
+void av_misuse_exit(struct av_context_list *contexts)
 {
-	for (struct av_context *ctx = contexts; ctx; ctx = ctx->next) {
+	struct av_context *ctx;
+
+	SLIST_FOREACH(ctx, contexts, link) {
 		if (ctx->forked)
 			continue;
 		look(ctx);

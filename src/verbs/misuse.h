@@ -18,6 +18,7 @@
 #include "base/compiler.h"
 
 struct av_context;
+struct av_context_list;
 struct av_cq;
 struct av_mr;
 struct av_qp;
@@ -60,9 +61,10 @@ void av_misuse_begin(struct av_context *ctx);
 /* It is about to be closed: look at all that it has, and report. Its objects are all there. */
 void av_misuse_context_ends(struct av_context *ctx);
 
-/* The process exits; @contexts: those that are open, in a list by @next. Does not return if the
- * status is to be another. */
-void av_misuse_exit(struct av_context *contexts);
+/* The process exits; @contexts: those that are open. Does not return if the status is to be
+ * another.
+ */
+void av_misuse_exit(struct av_context_list *contexts);
 
 /* The end of an object that is not over yet; only if av_misuse_on(). */
 void av_misuse_qp_ends(struct av_qp *qp);
