@@ -14,6 +14,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 #include <pthread.h>
+#include <sys/queue.h>
 #include <sys/types.h>
 
 #include "base/checked.h"
@@ -72,7 +73,7 @@ struct av_seg {
 	} pages_owner[AV_SEG_PAGES_OWNERS]; /* changes guarded by pages_owner_mutex; see
 					       segment/pages_owner.h */
 	pthread_mutex_t pages_owner_mutex;
-	struct av_seg *next_own; /* of those whose memory may move: memory/page_move.h */
+	LIST_ENTRY(av_seg) movable; /* of those whose memory may move: memory/page_move.h */
 	/* Chunks of its tables, as they were found once: they stay where they are. NULL: not asked
 	 * for yet. The first ones of all tables lie together. */
 	_Atomic(uint8_t *) chunk[AV_SLAB_CHUNKS][AV_SLAB_N];
