@@ -70,7 +70,7 @@ struct av_key {
 	union {
 		uint32_t qpn; /* of a bound type-2 window: the only queue pair that may use it */
 		uint32_t adopted; /* of plain memory: where its pages are, 0: in the owner;
-				     memory/adopt.h */
+				     memory/adopted.h */
 	};
 	union {
 		uint32_t region;  /* of a bound window: its region's key */

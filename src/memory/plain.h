@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * The short way from keys to bytes, for the regions that nearly every request uses: plain memory of
- * the process itself, or of another one but adopted (memory/adopt.h). Whatever else a key may stand
+ * the process itself, or of another one but adopted (memory/adopted.h). Whatever else a key may stand
  * for, and whatever is not in order, is memory/translate.h's to find out: the answer here is "here
  * they are" or "look there".
  */
@@ -15,7 +15,7 @@
 #include "base/checked.h"
 #include "base/compiler.h"
 #include "segment/segment.h"
-#include "memory/adopt.h"
+#include "memory/adopted.h"
 #include "memory/key.h"
 #include "memory/unmapped.h"
 
