@@ -2,6 +2,7 @@
 #include "memory/page_move.h"
 
 #include <pthread.h>
+#include <stdatomic.h>
 #include <sys/queue.h>
 
 #include "base/fork.h"

@@ -53,18 +53,11 @@ void av_pages_destroy(struct av_pages *pages);
 AV_MUST_USE int av_pages_take(struct av_pages *pages, uint64_t bytes, enum av_pages_wish wish,
 			      uint64_t addr, struct av_page_block *block);
 
-/* How many huge pages a block could have. */
-uint64_t av_pages_room(const struct av_page_block *block);
-
 /* Give back what was handed out at that offset. Nobody uses it any more. */
 void av_pages_free(struct av_pages *pages, uint64_t at);
 
 /* The same while others hold it: it is free once they do not. */
 void av_pages_linger(struct av_pages *pages, uint64_t at);
-
-/* Make huge pages of what is in memory of the process' own, as far as there are any. System calls.
- */
-void av_pages_collapse(void *addr, uint64_t bytes);
 
 /* Is that offset one of pages, not of the heap? */
 bool av_pages_owns(const struct av_pages *pages, uint64_t at);
