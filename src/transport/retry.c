@@ -53,6 +53,7 @@ enum av_fault av_retry(const struct av_qp_end *end, const struct av_outcome *res
 	struct patience p = patience(&end->qp->attr, result);
 	struct av_qp_shared *qp = end->qp;
 
+	AV_ASSERT_HELD(&end->qp->exec);
 	if (result->gone && p.endless) /* nobody will ever answer, and no timer would ever say so */
 		return fault;
 	if (atomic_load(&qp->park) != result->park) {
