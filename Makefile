@@ -3,7 +3,7 @@
 PREFIX ?= /usr/local
 DESTDIR ?=
 
-.PHONY: all deps demo check bench install deb check-deb clean
+.PHONY: all deps demo check check-format check-tidy bench install deb check-deb clean
 .NOTPARALLEL:
 
 all:
@@ -24,6 +24,15 @@ check: deps
 	cmake --preset dev
 	cmake --build --preset dev
 	ctest --preset dev
+
+# Is the code laid out as it must be?
+check-format:
+	scripts/check-format.sh
+
+# What clang-tidy has to say of the code that ships.
+check-tidy:
+	cmake --preset clang
+	scripts/check-tidy.sh build/clang
 
 # Measure, beside the peers that the machine has. Peers that are missing and cannot be installed are
 # left out. Fails if a ratio is much worse than the recorded one (bench/compare.py --record).

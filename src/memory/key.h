@@ -65,9 +65,9 @@ struct av_key {
 					AV_KEY_HUGETLB */
 	};
 	union {
-		uint32_t qpn;	  /* bound type 2 window: the only queue pair that may use it */
-		uint32_t adopted; /* plain memory: where its adopted pages are; 0: not adopted;
-				     memory/adopt.h */
+		uint32_t qpn; /* of a bound type-2 window: the only queue pair that may use it */
+		uint32_t adopted; /* of plain memory: where its pages are, 0: in the owner;
+				     memory/adopted.h */
 	};
 	union {
 		uint32_t region;  /* bound window: its region's key */

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Pages that the device loses, and the count of them. Called by the listener too: no heap, no lock.
- */
+/* Clearing pages from the device page table. The listener calls it: no heap, no lock. */
 #include "memory/odp_invalidate.h"
 
 #include "memory/odp_counters.h"

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Taking pages away from the device: what an invalidation does to a context's page table and its
- * counts. */
+/* Invalidation: what it does to a context's device page table and to the counters. */
 #ifndef AV_MEMORY_ODP_INVALIDATE_H
 #define AV_MEMORY_ODP_INVALIDATE_H
 

@@ -39,7 +39,7 @@
 #include "base/map.h"
 #include "base/thread.h"
 #include "copy/copy.h"
-#include "memory/adopt.h"
+#include "memory/adopted.h"
 #include "memory/odp_invalidate.h"
 #include "memory/odp_table.h"
 #include "memory/odp_uffd.h"
@@ -112,8 +112,8 @@ static void handle(const struct uffd_msg *msg)
 				     msg->arg.remove.end - msg->arg.remove.start, true);
 		break;
 	case UFFD_EVENT_REMOVE:
-		av_adopt_discard(msg->arg.remove.start,
-				 msg->arg.remove.end - msg->arg.remove.start);
+		av_adopted_discard(msg->arg.remove.start,
+				   msg->arg.remove.end - msg->arg.remove.start);
 		handle_range(msg->arg.remove.start, msg->arg.remove.end - msg->arg.remove.start,
 			     false);
 		break;

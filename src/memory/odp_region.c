@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Regions on demand, found by their bits beside the counts. */
+/* Finding ODP regions by the bits beside their counters. */
 #include "memory/odp_region.h"
 
 #include "base/checked.h"

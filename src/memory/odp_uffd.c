@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The listener's state, and waiting for the listener. */
+/* The listener's shared state, and waiting for it. */
 #include "memory/odp_uffd.h"
 
 #include <errno.h>
@@ -49,7 +49,7 @@ uint32_t av_odp_context_slots(void)
 	return atomic_load_explicit(&listener.used, memory_order_acquire);
 }
 
-/* The entry that holds @seg (NULL: a free one), or AV_REF_SLOTS. */
+/* The entry of @seg (NULL: a free one), or AV_REF_SLOTS. */
 static uint32_t entry_of(const struct av_seg *seg)
 {
 	uint32_t i = 0;
@@ -130,7 +130,7 @@ void av_odp_round_end(void)
 	atomic_fetch_add(&listener.round, 1);
 }
 
-/* If a round is under way, until it has ended. */
+/* After clearing an entry: wait until the listener cannot be using it any more. */
 static void wait_for_round(void)
 {
 	uint64_t round = atomic_load(&listener.round);
@@ -178,7 +178,7 @@ void av_odp_barrier(void)
 	errno = saved;
 }
 
-/* --- what is no unmapping -------------------------------------------------------- */
+/* --- unmappings to ignore -------------------------------------------------------- */
 
 void av_odp_expect(uint64_t addr, uint64_t len)
 {

@@ -1,10 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What the listener of unmappings (odp_notify.h) shares with those who wait for it: the number of
- * the process' userfaultfd, the contexts that it is for, how far the listener has come, and what it
- * is not to take for an unmapping.
- *
- * What the listener calls takes no lock and no heap: see odp_notify.c.
+ * What the listener of unmappings (odp_notify.h) shares with those who wait for it: the process's
+ * userfaultfd, the contexts it serves, how far the listener has come, and which unmappings it has
+ * to ignore. What the listener calls takes no lock and no heap: odp_notify.c says why.
  */
 #ifndef AV_MEMORY_ODP_UFFD_H
 #define AV_MEMORY_ODP_UFFD_H
@@ -60,22 +58,24 @@ void av_odp_forget_seen(void);
 
 void av_odp_uffd_set(int fd);
 
-/* In a forked child: there is no listener, and no context is watched. */
+/* In a forked child: it has no listener, and watches no context. */
 void av_odp_uffd_forked(void);
 
-/* The listener begins or ends a round, in which it may be using contexts. */
+/* The listener begins or ends a round, in which it may use contexts. */
 void av_odp_round_begin(void);
 void av_odp_round_end(void);
 
-/* Is an unmapping of that range expected? */
+/* Has av_odp_expect() announced an unmapping of exactly that range? */
 bool av_odp_is_expected(uint64_t begin, uint64_t end);
 
-/* The contexts, one after another, with gaps (NULL). */
+/* Iterate over the contexts. Entries may be NULL. */
 uint32_t av_odp_context_slots(void);
 struct av_seg *av_odp_context_at(uint32_t slot);
 
-/* Add and remove one at a time. The first: false if there is no room. After the return of the
- * second the listener does not use the context. */
+/*
+ * Add or remove a context; the caller makes one such call at a time. Adding returns false if there
+ * is no room. When removing returns, the listener does not use the context any more.
+ */
 AV_MUST_USE bool av_odp_context_add(struct av_seg *seg);
 void av_odp_context_remove(const struct av_seg *seg);
 bool av_odp_context_has(const struct av_seg *seg);

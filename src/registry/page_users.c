@@ -6,6 +6,7 @@
 #include <fcntl.h>
 #include <pthread.h>
 #include <stdlib.h>
+#include <sys/queue.h>
 
 #include "base/fork.h"
 #include "registry/directory_file.h"
@@ -17,10 +18,10 @@
 struct hold {
 	off_t byte;
 	unsigned int count;
-	struct hold *next;
+	SLIST_ENTRY(hold) link;
 };
 
-static struct hold *holds;
+static SLIST_HEAD(, hold) holds;
 
 static off_t byte_of(uint32_t ref, uint64_t at)
 {
@@ -30,28 +31,30 @@ static off_t byte_of(uint32_t ref, uint64_t at)
 /* The child inherits no locks. */
 static void after_fork_in_child(void)
 {
-	while (holds) {
-		struct hold *next = holds->next;
+	struct hold *one;
 
-		free(holds);
-		holds = next;
+	while ((one = SLIST_FIRST(&holds))) {
+		SLIST_REMOVE_HEAD(&holds, link);
+		free(one);
 	}
 }
 
 static const struct av_fork_handlers fork_handlers = {.child = after_fork_in_child};
 
-static struct hold **find(off_t byte)
+/* NULL: this process does not hold it. */
+static struct hold *find(off_t byte)
 {
-	struct hold **at = &holds;
+	struct hold *one;
 
-	while (*at && (*at)->byte != byte)
-		at = &(*at)->next;
-	return at;
+	SLIST_FOREACH(one, &holds, link)
+		if (one->byte == byte)
+			break;
+	return one;
 }
 
 static int join(off_t byte)
 {
-	struct hold **at = find(byte), *one = *at;
+	struct hold *one = find(byte);
 
 	if (!one) {
 		one = calloc(1, sizeof(*one));
@@ -62,7 +65,7 @@ static int join(off_t byte)
 			free(one);
 			return ENOMEM;
 		}
-		*at = one;
+		SLIST_INSERT_HEAD(&holds, one, link);
 	}
 	one->count++;
 	return 0;
@@ -89,17 +92,16 @@ bool av_page_users_leave(uint32_t ref, uint64_t at, void (*last)(void *arg), voi
 {
 	off_t byte = byte_of(ref, at);
 	bool is_last = false;
-	struct hold **link, *one;
+	struct hold *one;
 
 	av_dir_change_begin();
-	link = find(byte);
-	one = *link;
+	one = find(byte);
 	if (one && --one->count == 0) {
 		is_last = !held_elsewhere(byte);
 		if (is_last)
 			last(arg); /* before the lock goes: then others may reuse the range */
 		(void)av_dir_record_lock(F_SETLK, F_UNLCK, byte);
-		*link = one->next;
+		SLIST_REMOVE(&holds, one, hold, link);
 		free(one);
 	}
 	av_dir_change_end();
@@ -112,7 +114,7 @@ bool av_page_users_any(uint32_t ref, uint64_t at)
 	bool held;
 
 	av_dir_change_begin();
-	held = *find(byte) || held_elsewhere(byte);
+	held = find(byte) || held_elsewhere(byte);
 	av_dir_change_end();
 	return held;
 }

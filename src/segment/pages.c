@@ -201,15 +201,6 @@ static int collapse(void *addr, uint64_t bytes)
 	return ENOMEM;
 }
 
-void av_pages_collapse(void *addr, uint64_t bytes)
-{
-	uint64_t at = av_round_up((uintptr_t)addr, AV_HUGE_PAGE_BYTES),
-		 end = (uintptr_t)addr + bytes;
-
-	for (; at + AV_HUGE_PAGE_BYTES <= end; at += AV_HUGE_PAGE_BYTES)
-		(void)!collapse((void *)(uintptr_t)at, AV_HUGE_PAGE_BYTES);
-}
-
 /* A hole cannot be collapsed, but one page in it is enough. */
 static bool seed(struct av_pages *p, uint64_t at, uint64_t bytes)
 {
@@ -219,14 +210,21 @@ static bool seed(struct av_pages *p, uint64_t at, uint64_t bytes)
 	return true;
 }
 
+/* How many huge pages fit in a block. */
+static uint64_t room_for(const struct av_page_block *block)
+{
+	uint64_t first = av_round_up(block->at, AV_HUGE_PAGE_BYTES), end = block->at + block->bytes;
+
+	return end > first ? (end - first) / AV_HUGE_PAGE_BYTES : 0;
+}
+
 /*
  * Make huge pages wherever the block has room for one. @all: give up at the first that fails.
  * Return: number of huge pages made.
  */
 static uint64_t make_huge(struct av_pages *p, const struct av_page_block *block, bool all)
 {
-	uint64_t at = av_round_up(block->at, AV_HUGE_PAGE_BYTES), whole = av_pages_room(block),
-		 done = 0;
+	uint64_t at = av_round_up(block->at, AV_HUGE_PAGE_BYTES), whole = room_for(block), done = 0;
 	uint8_t *begin = p->base + at;
 
 	if (whole == 0 || !seed(p, at, whole * AV_HUGE_PAGE_BYTES))
@@ -312,13 +310,6 @@ int av_pages_take(struct av_pages *p, uint64_t bytes, enum av_pages_wish wish, u
 	av_pages_free(p, block->at);
 	block->at = 0;
 	return ENOMEM;
-}
-
-uint64_t av_pages_room(const struct av_page_block *block)
-{
-	uint64_t first = av_round_up(block->at, AV_HUGE_PAGE_BYTES), end = block->at + block->bytes;
-
-	return end > first ? (end - first) / AV_HUGE_PAGE_BYTES : 0;
 }
 
 void av_pages_free(struct av_pages *p, uint64_t at)

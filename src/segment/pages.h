@@ -55,17 +55,11 @@ void av_pages_destroy(struct av_pages *pages);
 AV_MUST_USE int av_pages_take(struct av_pages *pages, uint64_t bytes, enum av_pages_wish wish,
 			      uint64_t addr, struct av_page_block *block);
 
-/* Number of huge pages that fit in a block. */
-uint64_t av_pages_room(const struct av_page_block *block);
-
 /* Free the block at that offset. Nobody may use it any more. */
 void av_pages_free(struct av_pages *pages, uint64_t at);
 
 /* Free the block as soon as no other process holds it. */
 void av_pages_linger(struct av_pages *pages, uint64_t at);
-
-/* Make huge pages of private memory where possible. Makes system calls. */
-void av_pages_collapse(void *addr, uint64_t bytes);
 
 /* Does that offset belong to pages, not to the heap? */
 bool av_pages_owns(const struct av_pages *pages, uint64_t at);

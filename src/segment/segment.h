@@ -14,6 +14,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 #include <pthread.h>
+#include <sys/queue.h>
 #include <sys/types.h>
 
 #include "base/checked.h"
@@ -68,7 +69,7 @@ struct av_seg {
 	} pages_owner[AV_SEG_PAGES_OWNERS]; /* changes guarded by pages_owner_mutex;
 					       segment/pages_owner.h */
 	pthread_mutex_t pages_owner_mutex;
-	struct av_seg *next_own; /* with memory that may move: memory/page_move.h */
+	LIST_ENTRY(av_seg) movable; /* with memory that may move: memory/page_move.h */
 	/*
 	 * Where the chunks of its tables are; they never move. NULL: not looked up yet. The first
 	 * chunks of all tables lie together.

@@ -193,6 +193,7 @@ struct av_outcome av_datagram_execute(const struct av_qp_end *req, const struct 
 	struct datagram d = {.req = req, .head = *wqe};
 	struct av_outcome result = {.fault = check(&d)};
 
+	AV_ASSERT_HELD(&req->qp->exec);
 	if (result.fault == AV_FAULT_NONE)
 		result.fault = collect(&d, wqe);
 	if (result.fault != AV_FAULT_NONE)

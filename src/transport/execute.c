@@ -76,6 +76,7 @@ static void responder_fail(struct av_work *w)
 {
 	const struct av_rule *rule = av_rule(w->result.fault);
 
+	AV_ASSERT_HELD(&w->rsp->qp->resp);
 	if (rule->responder_fails || rule->nak != AV_NAK_NONE)
 		av_count_refused(w->rsp->qp, w->result.fault);
 	if (!rule->responder_fails)
@@ -149,6 +150,7 @@ static void settle(struct av_work *w)
 {
 	bool unreliable = w->req->qp->type == IBV_QPT_UC, undone, lost;
 
+	AV_ASSERT_HELD(&w->rsp->qp->resp);
 	if (has_died(w))
 		w->result.fault = av_work_gone(w);
 	undone = w->result.fault != AV_FAULT_NONE || w->result.park != AV_PARK_NOT;
@@ -285,6 +287,7 @@ struct av_outcome av_execute(const struct av_qp_end *req, const struct av_qp_end
 {
 	struct av_work w;
 
+	AV_ASSERT_HELD(&req->qp->exec);
 	begin(&w, req, rsp, wqe);
 	w.answer = answer;
 	w.result = (struct av_outcome){.fault = check(&w)};

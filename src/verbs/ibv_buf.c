@@ -6,19 +6,20 @@
 #include "verbs/ibv_buf.h"
 
 #include <stdlib.h>
+#include <sys/queue.h>
 #include <unistd.h>
 
 #include "base/checked.h"
 #include "base/fork.h"
 
 struct buf {
-	struct buf *next;
-	const struct ibv_pd *pd; /* compared, never dereferenced: the program may have freed it */
+	LIST_ENTRY(buf) link;
+	const struct ibv_pd *pd; /* compared, never followed: the program may have freed it */
 	void *addr;
 	size_t size;
 };
 
-static struct buf *bufs; /* guarded by @mutex */
+static LIST_HEAD(, buf) bufs; /* guarded by mutex */
 static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
 
 /* Taken over fork(), so that the child's list is consistent. */
@@ -40,14 +41,15 @@ static void after_fork_in_child(void)
 static const struct av_fork_handlers fork_handlers = {before_fork, after_fork_in_parent,
 						      after_fork_in_child};
 
-/* The link to the buffer of this handle, or to the end of the list. Context: @mutex held. */
-static struct buf **link_to(const struct ibv_buf *handle)
+/* The buffer of that handle, or NULL. With mutex. */
+static struct buf *find(const struct ibv_buf *handle)
 {
-	struct buf **link = &bufs;
+	struct buf *buf;
 
-	while (*link && (const void *)*link != handle)
-		link = &(*link)->next;
-	return link;
+	LIST_FOREACH(buf, &bufs, link)
+		if ((const void *)buf == handle)
+			break;
+	return buf;
 }
 
 static bool is_ours(const struct ibv_buf *handle)
@@ -55,7 +57,7 @@ static bool is_ours(const struct ibv_buf *handle)
 	bool found;
 
 	pthread_mutex_lock(&mutex);
-	found = *link_to(handle);
+	found = find(handle);
 	pthread_mutex_unlock(&mutex);
 	return found;
 }
@@ -63,13 +65,12 @@ static bool is_ours(const struct ibv_buf *handle)
 /* Take a buffer off the list. Return: NULL if it is not there. */
 static struct buf *take(const struct ibv_buf *handle)
 {
-	struct buf **link, *found;
+	struct buf *found;
 
 	pthread_mutex_lock(&mutex);
-	link = link_to(handle);
-	found = *link;
+	found = find(handle);
 	if (found)
-		*link = found->next;
+		LIST_REMOVE(found, link);
 	pthread_mutex_unlock(&mutex);
 	return found;
 }
@@ -81,7 +82,7 @@ int av_buf_check(const struct ibv_pd *pd, const struct ibv_buf *handle, const vo
 	bool good;
 
 	pthread_mutex_lock(&mutex);
-	buf = *link_to(handle);
+	buf = find(handle);
 	good = buf && buf->pd == pd &&
 	       av_range_within((uintptr_t)addr, length, (uintptr_t)buf->addr, buf->size);
 	pthread_mutex_unlock(&mutex);
@@ -108,8 +109,7 @@ AV_EXPORT void *ibv_alloc_buf(struct ibv_pd *pd, size_t size, struct ibv_buf **h
 	buf->size = size;
 	(void)av_fork_register(AV_FORK_BUFFERS, &fork_handlers);
 	pthread_mutex_lock(&mutex);
-	buf->next = bufs;
-	bufs = buf;
+	LIST_INSERT_HEAD(&bufs, buf, link);
 	pthread_mutex_unlock(&mutex);
 	*handle = (struct ibv_buf *)(void *)buf;
 	return buf->addr;

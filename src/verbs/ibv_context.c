@@ -23,7 +23,7 @@
 #include "transport/timer.h"
 
 static pthread_mutex_t list_mutex = PTHREAD_MUTEX_INITIALIZER;
-static struct av_context *list;
+static struct av_context_list list = SLIST_HEAD_INITIALIZER(list);
 
 static void init_mutexes(struct av_context *ctx)
 {
@@ -39,8 +39,10 @@ static void init_mutexes(struct av_context *ctx)
 /* The parent's contexts stay the parent's: the child must not touch their segments. */
 static void after_fork_in_child(void)
 {
+	struct av_context *ctx;
+
 	pthread_mutex_init(&list_mutex, NULL);
-	for (struct av_context *ctx = list; ctx; ctx = ctx->next) {
+	SLIST_FOREACH(ctx, &list, link) {
 		init_mutexes(ctx);
 		ctx->forked = true;
 		ctx->child_seg = NULL; /* in a grandchild, it is the child's */
@@ -53,20 +55,14 @@ static void list_add(struct av_context *ctx)
 {
 	(void)av_fork_register(AV_FORK_CONTEXTS, &fork_handlers);
 	pthread_mutex_lock(&list_mutex);
-	ctx->next = list;
-	list = ctx;
+	SLIST_INSERT_HEAD(&list, ctx, link);
 	pthread_mutex_unlock(&list_mutex);
 }
 
 static void list_remove(struct av_context *ctx)
 {
 	pthread_mutex_lock(&list_mutex);
-	for (struct av_context **p = &list; *p; p = &(*p)->next) {
-		if (*p == ctx) {
-			*p = ctx->next;
-			break;
-		}
-	}
+	SLIST_REMOVE(&list, ctx, av_context, link);
 	pthread_mutex_unlock(&list_mutex);
 }
 
@@ -75,11 +71,12 @@ static void list_remove(struct av_context *ctx)
  */
 bool av_context_other_has(const struct av_context *ctx, uint32_t lkey)
 {
+	const struct av_context *other;
 	bool has = false;
 
 	pthread_mutex_lock(&list_mutex);
-	for (const struct av_context *other = list; other && !has; other = other->next)
-		if (other != ctx && other->dev == ctx->dev && !other->forked)
+	SLIST_FOREACH(other, &list, link)
+		if (!has && other != ctx && other->dev == ctx->dev && !other->forked)
 			has = av_key_is_on_demand(other->seg, lkey);
 	pthread_mutex_unlock(&list_mutex);
 	return has;
@@ -119,7 +116,7 @@ void av_unlist(struct av_context *ctx, struct av_table *table, uint32_t handle)
 __attribute__((destructor)) static void at_exit(void)
 {
 	if (av_misuse_on())
-		av_misuse_exit(list);
+		av_misuse_exit(&list);
 	av_dir_abandon();
 }
 

@@ -14,6 +14,7 @@
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdbool.h>
+#include <sys/queue.h>
 #include <infiniband/verbs.h>
 
 #include "base/compiler.h"
@@ -45,12 +46,12 @@ struct av_context {
 	_Atomic uint32_t mw_count;
 	struct av_handles pds, tds, channels, ahs, xrcds, klm_lists;
 	struct av_table mrs, mws, dms, cqs, qps, srqs; /* by index in the segment's tables */
-	_Atomic(struct av_environment *)
-		environment;	    /* its own settings; NULL: those of the process */
-	struct av_context *next;    /* list of the process's contexts, guarded by its mutex */
-	struct verbs_context verbs; /* ends with the program's struct ibv_context */
+	_Atomic(struct av_environment *) environment;  /* its own settings; NULL: the process' */
+	SLIST_ENTRY(av_context) link; /* contexts of the process, guarded by their mutex */
+	struct verbs_context verbs;   /* ends with the struct ibv_context that the program has */
 	uint8_t peek_pad[AV_PEEK_PAD];
 };
+SLIST_HEAD(av_context_list, av_context);
 
 struct av_td;
 
@@ -127,12 +128,11 @@ struct av_qp {
 	} build;		       /* between av_post_begin() and av_post_end() */
 	struct av_pd *pd;
 	struct av_cq *send_cq, *recv_cq;
-	struct av_xrcd *xrcd;			  /* XRC_RECV only */
-	_Atomic uint32_t groups;		  /* multicast attachments */
-	struct av_srq *srq;			  /* NULL: it has its own receive queue */
-	struct av_qp *next_on_srq, **link_on_srq; /* entry in the SRQ's list of users: the next one,
-						     and the pointer to this one */
-	uint32_t async_delivered;		  /* guarded by ibv.mutex */
+	struct av_xrcd *xrcd;	  /* XRC_RECV */
+	_Atomic uint32_t groups;  /* multicast attachments */
+	struct av_srq *srq;	  /* NULL: a receive queue of its own */
+	LIST_ENTRY(av_qp) on_srq; /* in its list of users */
+	uint32_t async_delivered; /* under ibv.mutex */
 };
 
 /* Is this one of our contexts? Compares pointers only. */

@@ -21,20 +21,14 @@ struct av_srq *av_srq_find(const struct av_context *ctx, const struct ibv_srq *i
 void av_srq_attach(struct av_srq *srq, struct av_qp *qp)
 {
 	pthread_mutex_lock(&srq->users_mutex);
-	qp->next_on_srq = srq->users;
-	qp->link_on_srq = &srq->users;
-	if (qp->next_on_srq)
-		qp->next_on_srq->link_on_srq = &qp->next_on_srq;
-	srq->users = qp;
+	LIST_INSERT_HEAD(&srq->users, qp, on_srq);
 	pthread_mutex_unlock(&srq->users_mutex);
 }
 
 void av_srq_detach(struct av_srq *srq, struct av_qp *qp)
 {
 	pthread_mutex_lock(&srq->users_mutex);
-	*qp->link_on_srq = qp->next_on_srq;
-	if (qp->next_on_srq)
-		qp->next_on_srq->link_on_srq = qp->link_on_srq;
+	LIST_REMOVE(qp, on_srq);
 	pthread_mutex_unlock(&srq->users_mutex);
 }
 
@@ -272,7 +266,7 @@ AV_EXPORT int ibv_destroy_srq(struct ibv_srq *ibv)
 	srq = av_srq_find(ctx, ibv);
 	if (!srq)
 		return av_fail_errno(AV_VERB_DESTROY_SRQ, ENOENT);
-	if (srq->users)
+	if (!LIST_EMPTY(&srq->users))
 		return av_misuse_busy(AV_VERB_DESTROY_SRQ, ctx, "SRQ", ibv->handle, srq->made_at);
 	av_unlist(ctx, &ctx->srqs, ibv->handle);
 	if (!ctx->forked) {
@@ -316,6 +310,7 @@ static void collect_xrc(uint32_t id, void *object, void *arg)
 static void wake_requesters(struct av_context *ctx, struct av_srq *srq)
 {
 	struct wake w = {.srq = srq};
+	const struct av_qp *qp;
 
 	if (srq->xrcd) {
 		pthread_mutex_lock(
@@ -325,8 +320,9 @@ static void wake_requesters(struct av_context *ctx, struct av_srq *srq)
 		pthread_mutex_unlock(&ctx->verbs.context.mutex);
 	}
 	pthread_mutex_lock(&srq->users_mutex);
-	for (struct av_qp *qp = srq->users; qp && w.count < WAKE_MAX; qp = qp->next_on_srq)
-		w.end[w.count++] = qp->end;
+	LIST_FOREACH(qp, &srq->users, on_srq)
+		if (w.count < WAKE_MAX)
+			w.end[w.count++] = qp->end;
 	pthread_mutex_unlock(&srq->users_mutex);
 	for (unsigned int i = 0; i < w.count; i++)
 		av_drive_peer(&w.end[i]);

@@ -14,9 +14,9 @@ struct av_srq {
 	struct av_xrcd *xrcd; /* XRC only */
 	struct av_cq *cq;     /* XRC only */
 	uint32_t index, id;
-	pthread_mutex_t users_mutex; /* guards @users, and serialises ibv_modify_srq() */
-	struct av_qp *users;	     /* list of queue pairs that use it */
-	uint32_t async_delivered;    /* guarded by ibv.mutex */
+	pthread_mutex_t users_mutex; /* and one ibv_modify_srq() at a time */
+	LIST_HEAD(, av_qp) users;    /* the queue pairs on it, under users_mutex */
+	uint32_t async_delivered;    /* under ibv.mutex */
 };
 
 /* The SRQ, if it belongs to the context; otherwise NULL. */

@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/queue.h>
 #include <unistd.h>
 
 #include "verbs/ibv_context.h"
@@ -27,9 +28,9 @@ struct finding {
 	const void *made_at; /* NULL: unknown */
 };
 
-/* Findings per open context, in the order of their appearance. */
+/* Of a context that is open, in the order in which they came up. */
 struct findings {
-	struct findings *next;
+	SLIST_ENTRY(findings) link;
 	const struct av_context *ctx;
 	uint64_t count;
 	uint32_t room;
@@ -53,8 +54,8 @@ static const struct {
 };
 
 _Atomic int av_misuse_mode;
-static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER; /* guards the variables below */
-static struct findings *all;
+static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER; /* guards what follows */
+static SLIST_HEAD(, findings) all;
 static bool found_any;
 static int exit_status; /* as passed to exit() so far */
 
@@ -105,21 +106,26 @@ void av_misuse_begin(struct av_context *ctx)
 
 /* --- collecting ------------------------------------------------------------------ */
 
-/* The findings of a context; NULL: out of memory. Context: the mutex is held. */
+/* The mutex is held. NULL: there are none. */
 static struct findings *findings_of(const struct av_context *ctx)
 {
-	struct findings *f = all;
+	struct findings *f;
 
-	while (f && f->ctx != ctx)
-		f = f->next;
-	if (f)
-		return f;
-	f = calloc(1, sizeof(*f));
+	SLIST_FOREACH(f, &all, link)
+		if (f->ctx == ctx)
+			break;
+	return f;
+}
+
+/* The mutex is held. NULL: no memory. */
+static struct findings *begin_findings(const struct av_context *ctx)
+{
+	struct findings *f = calloc(1, sizeof(*f));
+
 	if (!f)
 		return NULL;
 	f->ctx = ctx;
-	f->next = all;
-	all = f;
+	SLIST_INSERT_HEAD(&all, f, link);
 	return f;
 }
 
@@ -146,6 +152,8 @@ static void find(const struct av_context *ctx, const struct finding *what)
 
 	pthread_mutex_lock(&mutex);
 	f = findings_of(ctx);
+	if (!f)
+		f = begin_findings(ctx);
 	if (f && make_room(f))
 		f->list[f->count] = *what;
 	if (f)
@@ -250,12 +258,9 @@ static void report(const struct av_context *ctx)
 	struct findings *f;
 
 	pthread_mutex_lock(&mutex);
-	for (struct findings **at = &all; (f = *at); at = &f->next) {
-		if (f->ctx != ctx)
-			continue;
-		*at = f->next;
-		break;
-	}
+	f = findings_of(ctx);
+	if (f)
+		SLIST_REMOVE(&all, f, findings, link);
 	pthread_mutex_unlock(&mutex);
 	if (!f)
 		return;
@@ -443,9 +448,11 @@ void av_misuse_context_ends(struct av_context *ctx)
 	report(ctx);
 }
 
-void av_misuse_exit(struct av_context *contexts)
+void av_misuse_exit(struct av_context_list *contexts)
 {
-	for (struct av_context *ctx = contexts; ctx; ctx = ctx->next) {
+	struct av_context *ctx;
+
+	SLIST_FOREACH(ctx, contexts, link) {
 		if (ctx->forked)
 			continue;
 		look(ctx);

@@ -18,6 +18,7 @@
 #include "base/compiler.h"
 
 struct av_context;
+struct av_context_list;
 struct av_cq;
 struct av_mr;
 struct av_qp;
@@ -61,11 +62,10 @@ void av_misuse_begin(struct av_context *ctx);
 /* A context is about to be closed, with all its objects still present: check them and report. */
 void av_misuse_context_ends(struct av_context *ctx);
 
-/*
- * The process exits. @contexts: the open ones, linked by @next. Does not return if the exit status
- * must change.
+/* The process exits; @contexts: those that are open. Does not return if the status is to be
+ * another.
  */
-void av_misuse_exit(struct av_context *contexts);
+void av_misuse_exit(struct av_context_list *contexts);
 
 /* An object is about to be destroyed. Call only if av_misuse_on(). */
 void av_misuse_qp_ends(struct av_qp *qp);

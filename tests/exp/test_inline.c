@@ -386,7 +386,7 @@ static void message_rows(struct side *peer, const char *who)
 	}
 }
 
-/* --- answers to RDMA READs and atomics that another process executes: behind a SEND that waits for a receive --- */
+/* --- answers to READs and atomics that another process executes, behind a SEND that waits --- */
 
 static void post_request(enum ibv_wr_opcode opcode, uint32_t bytes, struct ibv_sge sge,
 			 unsigned int flags)

@@ -20,7 +20,7 @@
 #include "lib/sandbox.h"
 #include "lib/side.h"
 
-#define BARRIER	     "TEST_FORBIDDEN" /* what a process does to itself before it opens the device, */
+#define BARRIER	     "TEST_FORBIDDEN" /* what a process does to itself before it opens one, */
 #define ERRORS	     "TEST_ERRORS"    /* and the descriptor of its standard error */
 #define FROM	     0x3u
 #define INTO	     0x400000u

@@ -276,7 +276,7 @@ static void publish_only(const struct av_cqe *cqe)
 	struct av_cqe *ring = av_seg_at(&fake.seg, cq->ring, CQES * sizeof(*ring));
 	uint32_t tail;
 
-	av_lock_acquire_plain(&cq->lock);
+	av_lock_acquire_plain(&cq->lock, AV_RANK_CQ);
 	tail = atomic_load(&cq->tail);
 	ring[tail & cq->mask] = *cqe;
 	atomic_store(&cq->tail, tail + 1);

@@ -8,7 +8,7 @@
 
 #include <string.h>
 
-#include "transport/tunnel.h"
+#include "transport/op_atomic.h"
 
 #define SIZE sizeof(struct anyverbs_tunneled_atomic)
 
