@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Record locks on bytes of the directory far behind its end, one for each shared block. */
+/* Record locks on bytes far beyond the end of the directory, one for each shared block. */
 #include "registry/page_users.h"
 
 #include <errno.h>
@@ -11,8 +11,10 @@
 #include "base/fork.h"
 #include "registry/directory_file.h"
 
-/* The kernel knows one lock of a process, however often it holds the block: this counts. Guarded by
- * the directory's mutex. */
+/*
+ * How often this process holds a block: the kernel knows only one lock per process. Guarded by the
+ * directory's mutex.
+ */
 struct hold {
 	off_t byte;
 	unsigned int count;
@@ -26,7 +28,7 @@ static off_t byte_of(uint32_t ref, uint64_t at)
 	return (off_t)1 << 60 | (off_t)ref << 22 | (off_t)(at >> 12);
 }
 
-/* Locks are not inherited. */
+/* The child inherits no locks. */
 static void after_fork_in_child(void)
 {
 	struct hold *one;
@@ -80,7 +82,7 @@ int av_page_users_join(uint32_t ref, uint64_t at)
 	return ret;
 }
 
-/* By others than this process: the kernel does not report one's own locks. */
+/* By other processes: F_GETLK does not report one's own locks. */
 static bool held_elsewhere(off_t byte)
 {
 	return av_dir_record_lock(F_GETLK, F_WRLCK, byte) != 0;
@@ -97,8 +99,7 @@ bool av_page_users_leave(uint32_t ref, uint64_t at, void (*last)(void *arg), voi
 	if (one && --one->count == 0) {
 		is_last = !held_elsewhere(byte);
 		if (is_last)
-			last(arg); /* before the lock goes: whoever sees it gone may use the range
-				      anew */
+			last(arg); /* before the lock goes: then others may reuse the range */
 		(void)av_dir_record_lock(F_SETLK, F_UNLCK, byte);
 		SLIST_REMOVE(&holds, one, hold, link);
 		free(one);
