@@ -25,6 +25,9 @@ struct odp_counters {
 	uint64_t of[ODP_COUNTERS];
 };
 
+/* The number that a file of a sysfs says; ends the program if there is no such file. */
+uint64_t sysfs_number(const char *path);
+
 /* Name of the file. */
 const char *odp_counter_name(enum odp_counter which);
 /* What it says for a device, the first is 0; ends the program if there is no such file. */
