@@ -34,8 +34,9 @@ check-tidy:
 	cmake --preset clang
 	scripts/check-tidy.sh build/clang
 
-# Measure, beside the peers that the machine has. Peers that are missing and cannot be installed are
-# left out. Fails if a ratio is much worse than the recorded one (bench/compare.py --record).
+# Measure, against what else there is on the machine; what is missing and cannot be installed is left
+# out. Fails if a program does, or if a ratio is much worse than recorded on a processor of the same
+# name (bench/compare.py --record).
 recorded = $(wildcard bench/recorded.txt)
 
 bench: all
