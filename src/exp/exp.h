@@ -9,7 +9,8 @@
 
 #include <infiniband/verbs_exp.h>
 
-#include "verbs/ibv_context.h"
+#include "verbs/fail.h"
+#include "verbs/objects.h"
 
 /* The answers of a library that has no such verb, on another provider's device. */
 static inline int av_exp_absent(enum av_verb verb)

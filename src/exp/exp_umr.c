@@ -4,16 +4,17 @@
  * translation to memory/klm_list.h and av_post_special(). What lies behind the elements of a list
  * is nobody's concern before it is accessed.
  */
-#include <stdlib.h>
-
-#include "exp/exp.h"
 #include "exp/exp_umr.h"
 
+#include <stdlib.h>
+
 #include "base/checked.h"
-#include "verbs/ibv_mr.h"
-#include "verbs/ibv_pd.h"
 #include "memory/klm_list.h"
 #include "memory/region.h"
+#include "verbs/ibv_mr.h"
+#include "verbs/ibv_pd.h"
+#include "verbs/post.h"
+#include "exp/exp.h"
 
 #define CREATE_FLAGS (IBV_EXP_MR_INDIRECT_KLMS | IBV_EXP_MR_FIXED_BUFFER_SIZE)
 #define SEND_FLAGS \

@@ -13,7 +13,7 @@
 #include <unistd.h>
 
 #include "base/checked.h"
-#include "verbs/export.h"
+#include "base/compiler.h"
 #include "memory/adopt.h"
 #include "memory/adopt_held.h"
 #include "memory/vma.h"

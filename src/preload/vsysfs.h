@@ -110,12 +110,4 @@ uint64_t av_vsysfs_ino(const char *path);
  * compare. */
 dev_t av_vsysfs_rdev(const struct av_device *dev);
 
-/**
- * av_vsysfs_suspend() - turn the virtual files off, or on again, for the calling thread
- *
- * Calls may be nested. For asking the system's own library for its devices, which would otherwise
- * find ours and complain that no driver knows them.
- */
-void av_vsysfs_suspend(bool suspend);
-
 #endif

@@ -2,6 +2,7 @@
 /* What the functions under the C library's names have in common: whom to pass on to, whose a path
  * is. */
 #include "preload/vsysfs_libc.h"
+#include "base/virtual_files.h"
 
 #include <dlfcn.h>
 #include <string.h>
@@ -12,9 +13,6 @@
 
 void *_Atomic av_vlibc_next[AV_VLIBC_N];
 atomic_bool av_vlibc_handed_out;
-
-/* Depth of av_vsysfs_suspend(); read only where the path is suspect. */
-static __thread int suspended;
 
 static const struct {
 	const char *name;
@@ -68,11 +66,6 @@ __attribute__((constructor)) static void find_all(void)
 {
 	for (unsigned int i = 0; i < AV_VLIBC_N; i++)
 		av_vlibc_find_next((enum av_vlibc_index)i);
-}
-
-void av_vsysfs_suspend(bool suspend)
-{
-	suspended += suspend ? 1 : -1;
 }
 
 /*
@@ -159,7 +152,7 @@ bool av_vlibc_claim(int *dirfd, const char **path, int how, struct av_vlibc_clai
 	int saved = errno;
 	bool ours;
 
-	if (suspended)
+	if (av_virtual_files_off())
 		return false;
 	if (**path == '/') {
 		ours = claim_full_path(*path, how, claim);

@@ -24,7 +24,7 @@
 #include <sys/stat.h>
 #include <sys/types.h>
 
-#include "verbs/export.h"
+#include "base/compiler.h"
 #include "preload/vsysfs.h"
 
 /* With 64-bit words, the functions whose names end in "64" are the same as those without. */

@@ -6,8 +6,10 @@
 #include <string.h>
 
 #include "base/fork.h"
+#include "base/virtual_files.h"
+#include "verbs/fail.h"
 #include "verbs/ibv_context.h"
-#include "preload/vsysfs.h"
+#include "verbs/next.h"
 
 #undef ibv_get_device_list
 
@@ -51,9 +53,9 @@ static struct ibv_device **foreign_list(int *count)
 	if (next) {
 		(void)av_fork_register(AV_FORK_DEVICE_LIST, &fork_handlers);
 		pthread_mutex_lock(&foreign_mutex);
-		av_vsysfs_suspend(true);
+		av_virtual_files_suspend(true);
 		devices = next(count);
-		av_vsysfs_suspend(false);
+		av_virtual_files_suspend(false);
 		pthread_mutex_unlock(&foreign_mutex);
 	}
 	if (devices && *count > 0)

@@ -6,11 +6,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "verbs/ibv_context.h"
-#include "verbs/ibv_pd.h"
 #include "base/limits.h"
 #include "device/port.h"
 #include "transport/grh.h"
+#include "verbs/fail.h"
+#include "verbs/ibv_pd.h"
+#include "verbs/next.h"
 
 struct av_ah {
 	struct ibv_ah ibv;

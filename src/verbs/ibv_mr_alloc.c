@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Memory regions whose memory the library allocates, and shared ones. */
 #include "verbs/environment.h"
+#include "verbs/fail.h"
 #include "verbs/ibv_mr.h"
 #include "verbs/ibv_pd.h"
 

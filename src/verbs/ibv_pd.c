@@ -9,13 +9,8 @@
 #include <stdlib.h>
 
 #include "base/limits.h"
-
-struct av_td {
-	struct ibv_td ibv;
-	uint8_t peek_pad[AV_PEEK_PAD];
-	uint32_t handle;
-	_Atomic uint32_t users; /* parent domains */
-};
+#include "verbs/misuse.h"
+#include "verbs/next.h"
 
 /* The bit by which importing contexts know that a domain exists. */
 static void announce(struct av_context *ctx, uint32_t handle, bool exists)

@@ -4,7 +4,7 @@
 #ifndef AV_VERBS_IBV_PD_H
 #define AV_VERBS_IBV_PD_H
 
-#include "verbs/ibv_context.h"
+#include "verbs/objects.h"
 
 struct ibv_td *av_alloc_td(struct ibv_context *context, struct ibv_td_init_attr *attr);
 int av_dealloc_td(struct ibv_td *td);

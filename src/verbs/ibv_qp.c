@@ -1,19 +1,22 @@
 /* SPDX-License-Identifier: MIT */
 /* Creating, querying and destroying queue pairs. */
+#include "verbs/ibv_qp.h"
+
 #include <stdlib.h>
 #include <string.h>
 
-#include "verbs/ibv_qp.h"
-#include "verbs/environment.h"
-#include "verbs/ibv_mw.h"
-#include "verbs/ibv_srq.h"
-#include "verbs/ibv_xrcd.h"
-#include "verbs/ibv_pd.h"
-#include "registry/directory.h"
 #include "base/limits.h"
+#include "registry/directory.h"
 #include "transport/connect.h"
 #include "transport/drive.h"
 #include "transport/state.h"
+#include "verbs/environment.h"
+#include "verbs/event_count.h"
+#include "verbs/ibv_mw.h"
+#include "verbs/ibv_pd.h"
+#include "verbs/ibv_srq.h"
+#include "verbs/misuse.h"
+#include "verbs/next.h"
 
 static int check_type(enum ibv_qp_type type)
 {

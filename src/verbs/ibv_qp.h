@@ -3,7 +3,7 @@
 #ifndef AV_VERBS_IBV_QP_H
 #define AV_VERBS_IBV_QP_H
 
-#include "verbs/ibv_context.h"
+#include "verbs/objects.h"
 
 /* What the attributes of ibv_create_qp() cannot say. */
 struct av_qp_extra {
@@ -11,22 +11,6 @@ struct av_qp_extra {
 	uint32_t max_operand; /* in: bytes of the operands of extended atomics, 0: it has none of
 				 these */
 };
-
-/*
- * Keep other threads from posting to the queue pair's send queue. Of a queue pair in a thread
- * domain the program has promised that there is but one: ibv_alloc_td(3).
- */
-static inline void av_post_begin(struct av_qp *qp)
-{
-	if (!qp->one_thread)
-		av_biased_acquire_plain(&qp->post_lock);
-}
-
-static inline void av_post_end(struct av_qp *qp)
-{
-	if (!qp->one_thread)
-		av_biased_release(&qp->post_lock);
-}
 
 /*
  * ibv_create_qp() on one of our contexts; @pd, or for XRC_RECV @xrcd; @extra may be NULL. Return:

@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: MIT */
 /* ibv_modify_qp(): values, then the state table, then the effects. */
-#include "base/newer_verbs.h"
-#include "verbs/ibv_ah.h"
-#include "verbs/ibv_context.h"
 #include "base/limits.h"
+#include "base/newer_verbs.h"
 #include "queue/qp_state.h"
 #include "transport/connect.h"
 #include "transport/drive.h"
 #include "transport/state.h"
+#include "verbs/fail.h"
+#include "verbs/ibv_ah.h"
+#include "verbs/next.h"
 
 /* What a queue pair permits, and flags of regions that programs pass along; the latter mean nothing
  * here. */

@@ -4,19 +4,14 @@
 
 #include <stdlib.h>
 
-#include "verbs/ibv_xrcd.h"
-#include "verbs/ibv_pd.h"
 #include "registry/directory.h"
 #include "transport/drive.h"
 #include "transport/state.h"
 #include "transport/xrc.h"
-
-struct av_srq *av_srq_find(const struct av_context *ctx, const struct ibv_srq *ibv)
-{
-	struct av_srq *srq = av_table_get(&ctx->srqs, ibv->handle);
-
-	return srq && &srq->ibv == ibv ? srq : NULL;
-}
+#include "verbs/event_count.h"
+#include "verbs/ibv_pd.h"
+#include "verbs/misuse.h"
+#include "verbs/next.h"
 
 void av_srq_attach(struct av_srq *srq, struct av_qp *qp)
 {

@@ -9,10 +9,13 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "memory/key.h"
+#include "verbs/fail.h"
+#include "verbs/ibv_context.h"
 #include "verbs/ibv_dm.h"
 #include "verbs/ibv_mr.h"
 #include "verbs/ibv_pd.h"
-#include "memory/key.h"
+#include "verbs/next.h"
 
 /* The head of the segment that a descriptor (a duplicate of some context's cmd_fd) is of. */
 static bool read_head(int fd, struct av_seg_head *head)

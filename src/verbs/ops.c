@@ -3,7 +3,10 @@
  * The dispatch tables behind the inline verbs. Every member is filled: what this device does not
  * have answers "not supported" as the manual pages document, so that no program meets a NULL.
  */
-#include "verbs/ibv_context.h"
+#include "verbs/ops.h"
+
+#include "verbs/fail.h"
+#include "verbs/ibv_cq.h"
 #include "verbs/ibv_cq_ex.h"
 #include "verbs/ibv_dm.h"
 #include "verbs/ibv_mr.h"
@@ -13,6 +16,8 @@
 #include "verbs/ibv_qp_ex.h"
 #include "verbs/ibv_srq.h"
 #include "verbs/ibv_xrcd.h"
+#include "verbs/post.h"
+#include "verbs/query.h"
 
 /* What this device does not have. */
 #define NO_INT(verb, name, ...)                                   \

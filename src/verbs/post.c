@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 /* Posting work requests. */
-#include "verbs/ibv_ah.h"
-#include "verbs/ibv_context.h"
-#include "verbs/ibv_qp.h"
-#include "transport/drive.h"
+#include "verbs/post.h"
+
 #include "transport/deliver.h"
+#include "transport/drive.h"
 #include "transport/rnr.h"
 #include "transport/state.h"
+#include "verbs/fail.h"
+#include "verbs/ibv_ah.h"
 
 /* The state is no state for that post, or the queue is not there at all. Return: EINVAL */
 static int deny(const struct av_qp *qp, bool there, enum av_check state_check)

@@ -1,10 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 /* What a device, its port and its address tables say. */
+#include "verbs/query.h"
+
 #include <arpa/inet.h>
 #include <string.h>
 
-#include "verbs/ibv_context.h"
 #include "device/port_rate.h"
+#include "verbs/fail.h"
+#include "verbs/next.h"
 
 #undef ibv_query_port
 

@@ -5,7 +5,8 @@
  */
 #include <string.h>
 
-#include "verbs/ibv_context.h"
+#include "verbs/fail.h"
+#include "verbs/next.h"
 
 /* Of a DMA handle or a completion counter. Ours have none; what is found here is another device's.
  */

@@ -1,15 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/*
- * Exported symbols. Everything is hidden (-fvisibility=hidden) but what carries AV_EXPORT. Names
- * listed in libanyverbs.map get the field's version nodes (IBVERBS_1.0 ...); an exported name that
- * is not listed stays unversioned, and the dynamic linker lets it satisfy a reference with any
- * version: that is how the few private or C library symbols that we answer for are provided without
- * depending on one release's version name.
- */
-#ifndef AV_VERBS_EXPORT_H
-#define AV_VERBS_EXPORT_H
-
-#define AV_EXPORT __attribute__((visibility("default")))
+/* The system's own libibverbs, which is behind ours. */
+#ifndef AV_VERBS_NEXT_H
+#define AV_VERBS_NEXT_H
 
 /**
  * av_next() - the definition of a public verb behind ours: the system's libibverbs
