@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Why something could not be done with a key, for the record of the failure: looked up once more,
- * after it has failed. What it says goes to the thread's draft (observe/diagnosis.h). The key may
- * have changed since, so it is an explanation and decides nothing.
+ * after it has failed. What it says goes to the thread's pending record (observe/diagnosis.h). The
+ * key may have changed since, so it is an explanation and decides nothing.
  *
  * Context: any, locks and pins held or not.
  */

@@ -24,7 +24,7 @@ static int check_call(const struct av_pd *pd, enum ibv_advise_mr_advice advice, 
 	return 0;
 }
 
-static int deny(int err, enum av_check check, uint32_t lkey)
+static int refuse_key(int err, enum av_check check, uint32_t lkey)
 {
 	av_refuse(err, check, 0, 0);
 	av_diag_pending()->key = lkey;
@@ -42,16 +42,16 @@ static int check_key(const struct av_context *ctx, uint32_t lkey, const struct a
 	const struct av_key *k = av_key_entry(ctx->seg, lkey);
 
 	if (k && k->kind == AV_KEY_WINDOW && AV_KEY_INDEX(lkey))
-		return deny(EINVAL, AV_CHECK_ADVISE_KEY, lkey);
+		return refuse_key(EINVAL, AV_CHECK_ADVISE_KEY, lkey);
 	if (!k || lkey == 0 || atomic_load(&k->key) != lkey)
-		return deny(av_context_other_has(ctx, lkey) ? EPERM : ENOENT, AV_CHECK_ADVISE_KEY,
-			    lkey);
+		return refuse_key(av_context_other_has(ctx, lkey) ? EPERM : ENOENT,
+				  AV_CHECK_ADVISE_KEY, lkey);
 	if (k->kind != AV_KEY_ODP)
-		return deny(ENOENT, AV_CHECK_ADVISE_KEY, lkey);
+		return refuse_key(ENOENT, AV_CHECK_ADVISE_KEY, lkey);
 	if (k->pd != av_pd_id(pd))
-		return deny(EPERM, AV_CHECK_ADVISE_PD, lkey);
+		return refuse_key(EPERM, AV_CHECK_ADVISE_PD, lkey);
 	if (advice == IBV_ADVISE_MR_ADVICE_PREFETCH_WRITE && !(k->access & WRITERS))
-		return deny(EPERM, AV_CHECK_ADVISE_RIGHT, lkey);
+		return refuse_key(EPERM, AV_CHECK_ADVISE_RIGHT, lkey);
 	return 0;
 }
 

@@ -68,7 +68,7 @@ struct ibv_mr *av_mr_publish(struct ibv_pd *ibv_pd, struct av_key *what, void *a
 		free(mr);
 		return av_fail_null(AV_VERB_REG_MR, ENOMEM);
 	}
-	av_pd_hold(pd);
+	av_pd_get(pd);
 	return &mr->ibv;
 }
 
@@ -216,7 +216,7 @@ void av_mr_forget(struct av_mr *mr)
 	av_allocated_end(&mr->memory, ctx->forked);
 	if (mr->sort == AV_MR_INDIRECT && !ctx->forked)
 		av_klm_free(ctx->seg, mr->list, mr->klms);
-	av_pd_release(mr->pd);
+	av_pd_put(mr->pd);
 	free(mr);
 }
 
@@ -408,8 +408,8 @@ static int change(struct av_context *ctx, struct av_mr *mr, const struct av_mr_c
 		odp_end(ctx, mr);
 	if ((c->flags & IBV_REREG_MR_CHANGE_TRANSLATION) && what.kind == AV_KEY_ODP)
 		av_odp_region_added(ctx->seg, odp_size((uintptr_t)c->addr, c->length));
-	av_pd_hold(pd);
-	av_pd_release(mr->pd);
+	av_pd_get(pd);
+	av_pd_put(mr->pd);
 	mr->pd = pd;
 	mr->access = rights;
 	if (c->flags & IBV_REREG_MR_CHANGE_PD)

@@ -53,7 +53,7 @@ struct ibv_mw *av_alloc_mw(struct ibv_pd *ibv_pd, enum ibv_mw_type type)
 		free(mw);
 		return av_fail_null(AV_VERB_ALLOC_MW, ENOMEM);
 	}
-	av_pd_hold(pd);
+	av_pd_get(pd);
 	atomic_fetch_add(&ctx->mw_count, 1);
 	return &mw->ibv;
 }
@@ -69,7 +69,7 @@ int av_dealloc_mw(struct ibv_mw *ibv)
 	if (!ctx->forked)
 		av_window_destroy(ctx->seg, ibv->handle << 8);
 	atomic_fetch_sub(&ctx->mw_count, 1);
-	av_pd_release(mw->pd);
+	av_pd_put(mw->pd);
 	free(mw);
 	return 0;
 }

@@ -24,12 +24,12 @@ void av_pd_forget(struct av_pd *pd);
 
 #define AV_PD_FORGOTTEN 0x80000000u
 
-/* What is made on a domain keeps it. */
-static inline void av_pd_hold(struct av_pd *pd)
+/* A reference to a domain: it cannot be destroyed while it has one. Every object made on it has. */
+static inline void av_pd_get(struct av_pd *pd)
 {
 	atomic_fetch_add(&pd->users, 1);
 }
 
-void av_pd_release(struct av_pd *pd);
+void av_pd_put(struct av_pd *pd);
 
 #endif

@@ -102,13 +102,14 @@ static int check_create(struct av_context *ctx, struct ibv_pd *pd, struct ibv_xr
 	return av_verb_err(ctx, AV_FAIL_CREATE_QP);
 }
 
-/* The objects a queue pair keeps from being destroyed. */
-static void hold(struct av_qp *qp, int by)
+/* The objects that a queue pair uses cannot be destroyed: @by is 1 when it begins, -1 at its end.
+ */
+static void count_use(struct av_qp *qp, int by)
 {
 	if (qp->pd && by > 0)
-		av_pd_hold(qp->pd);
+		av_pd_get(qp->pd);
 	else if (qp->pd)
-		av_pd_release(qp->pd);
+		av_pd_put(qp->pd);
 	if (qp->xrcd)
 		atomic_fetch_add(&qp->xrcd->users, (uint32_t)by);
 	if (qp->send_cq)
@@ -253,7 +254,7 @@ struct ibv_qp *av_qp_create(struct av_context *ctx, struct ibv_pd *pd, struct ib
 		return av_fail_null(AV_VERB_CREATE_QP, ENOMEM);
 	}
 	qp->one_thread = qp->pd && qp->pd->td;
-	hold(qp, 1);
+	count_use(qp, 1);
 	init_public(ctx, qp, pd, attr, index);
 	return &qp->ibv;
 }
@@ -295,7 +296,7 @@ static struct ibv_qp *publish_opened(struct av_context *ctx, struct av_qp *qp,
 		free(qp);
 		return av_fail_null(AV_VERB_OPEN_QP, ENOMEM);
 	}
-	hold(qp, 1);
+	count_use(qp, 1);
 	init_public(ctx, qp, NULL, &init, handle);
 	qp->ibv.state = (enum ibv_qp_state)atomic_load(&qp->end.qp->state);
 	return &qp->ibv;
@@ -324,7 +325,7 @@ AV_EXPORT int ibv_destroy_qp(struct ibv_qp *ibv)
 			      &(struct av_misuse_object){ctx, "QP", ibv->qp_num, qp->made_at});
 		end_shared(qp);
 	}
-	hold(qp, -1);
+	count_use(qp, -1);
 	pthread_mutex_destroy(&ibv->mutex);
 	pthread_cond_destroy(&ibv->cond);
 	free(qp);

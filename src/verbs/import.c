@@ -116,7 +116,7 @@ static struct ibv_mr *import_mr(struct av_context *ctx, struct av_pd *pd, const 
 		free(mr);
 		return av_fail_null(AV_VERB_IMPORT_MR, ENOMEM);
 	}
-	av_pd_hold(pd);
+	av_pd_get(pd);
 	return &mr->ibv;
 }
 

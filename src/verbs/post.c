@@ -9,8 +9,8 @@
 #include "verbs/fail.h"
 #include "verbs/ibv_ah.h"
 
-/* The state is no state for that post, or the queue is not there at all. Return: EINVAL */
-static int deny(const struct av_qp *qp, bool there, enum av_check state_check)
+/* Note that the state does not permit the post, or that there is no such queue. Return: EINVAL */
+static int refuse_state(const struct av_qp *qp, bool there, enum av_check state_check)
 {
 	uint32_t state = there ? atomic_load(&qp->end.qp->state) : 0;
 
@@ -31,7 +31,7 @@ static int refuse_send(const struct ibv_qp *ibv, const struct av_qp *qp)
 {
 	bool there = qp && qp->send_cq && !av_context_of(ibv->context)->forked;
 
-	refuse_qp(ibv, deny(qp, there, AV_CHECK_POST_SEND_STATE));
+	refuse_qp(ibv, refuse_state(qp, there, AV_CHECK_POST_SEND_STATE));
 	return av_fail_errno(AV_VERB_POST_SEND, EINVAL);
 }
 
@@ -39,7 +39,7 @@ static int refuse_recv(const struct ibv_qp *ibv, const struct av_qp *qp)
 {
 	bool there = qp && !qp->srq && qp->recv_cq && !av_context_of(ibv->context)->forked;
 
-	refuse_qp(ibv, deny(qp, there, AV_CHECK_POST_RECV_STATE));
+	refuse_qp(ibv, refuse_state(qp, there, AV_CHECK_POST_RECV_STATE));
 	return av_fail_errno(AV_VERB_POST_RECV, EINVAL);
 }
 
