@@ -6,6 +6,7 @@
  */
 #include <string.h>
 
+#include "verbs/post.h"
 #include "exp/exp.h"
 #include "exp/exp_umr.h"
 
