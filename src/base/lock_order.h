@@ -46,23 +46,11 @@ void av_lock_order_forked(void);
 
 #else
 
-static inline void av_lock_order_wait(const void *lock, enum av_lock_rank rank)
-{
-}
-
-static inline void av_lock_order_taken(const void *lock, enum av_lock_rank rank)
-{
-}
-
-static inline void av_lock_order_released(const void *lock)
-{
-}
-
-static inline void av_lock_order_forked(void)
-{
-}
-
-#define AV_ASSERT_HELD(lock) ((void)(lock))
+#define av_lock_order_wait(lock, rank)	((void)(rank))
+#define av_lock_order_taken(lock, rank) ((void)(rank))
+#define av_lock_order_released(lock)	((void)(lock))
+#define av_lock_order_forked()		((void)0)
+#define AV_ASSERT_HELD(lock)		((void)(lock))
 
 #endif
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Opening a device: the segment of a new context, with what it takes over from the device. */
+/* Opening a device: a new context's segment, with what the context takes over from the device. */
 #ifndef AV_DEVICE_DEVICE_OPEN_H
 #define AV_DEVICE_DEVICE_OPEN_H
 
@@ -7,11 +7,12 @@
 #include "segment/segment.h"
 
 /**
- * av_device_open() - the segment of a new context of this process
- *
- * With the device's port, made if there is none yet, and the switches in force. The directory is
- * joined. Closed by av_seg_close().
+ * av_device_open() - make the segment of a new context of this process
  * @origin: context to import from, or 0
+ *
+ * Also makes the device's port if there is none yet, and takes over the switches in force. Closed
+ * by av_seg_close().
+ * Context: the directory is joined
  * Return: the segment with one user, or NULL and errno
  */
 struct av_seg *av_device_open(const struct av_device *dev, uint32_t origin);

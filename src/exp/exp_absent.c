@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* Verbs outside of memory access that this device does not have: dynamically connected transport,
- * cross-channel, families of verbs. */
+/*
+ * Verbs that this device does not have: dynamically connected transport, cross-channel, families of
+ * verbs.
+ */
 #include "exp/exp.h"
 
 AV_EXPORT struct ibv_exp_dct *ibv_exp_create_dct(struct ibv_context *context,
@@ -37,7 +39,9 @@ AV_EXPORT int ibv_exp_post_task(struct ibv_context *context, struct ibv_exp_task
 	return av_exp_absent(AV_VERB_EXP_POST_TASK);
 }
 
-/* Programs print the status without asking errno; on another provider's device it is not touched.
+/*
+ * Sets @status because programs print it without checking errno; leaves it alone on another
+ * provider's device.
  */
 AV_EXPORT void *ibv_exp_query_intf(struct ibv_context *context,
 				   struct ibv_exp_query_intf_params *params,

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Device memory: ibv_exp_alloc_dm() and what is done with it. */
+/* Device memory: ibv_exp_alloc_dm() and the verbs for its result. */
 #include "exp/exp.h"
 
 #include "base/checked.h"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Resource domains are thread domains by another name: promises that nothing here needs. */
+/* Resource domains are thread domains under another name: promises that nothing here needs. */
 #include "exp/exp.h"
 
 #include "verbs/ibv_pd.h"

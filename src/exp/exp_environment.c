@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Settings: a context's own, once it has asked for them; until then the process'. */
+/* Settings of a context: its own once it has asked for them, until then those of the process. */
 #include "exp/exp.h"
 
 #include <stdlib.h>

@@ -19,8 +19,8 @@
 	(IBV_EXP_ACCESS_LOCAL_WRITE | IBV_EXP_ACCESS_REMOTE_WRITE | IBV_EXP_ACCESS_REMOTE_READ | \
 	 IBV_EXP_ACCESS_REMOTE_ATOMIC)
 #define RELAXED_MAX    (128ul << 20)
-#define PREFETCH_PIECE (1ul << 30) /* an element of a request has 32 bits of length */
-#define PREFETCH_LIST  64	   /* elements of a request: longer ranges are several prefetches */
+#define PREFETCH_PIECE (1ul << 30) /* an element's length has 32 bits */
+#define PREFETCH_LIST  64	   /* elements per request; longer ranges take several prefetches */
 
 /* --- registration ---------------------------------------------------------------- */
 
@@ -39,8 +39,9 @@ static struct ibv_mr *reg_dm(const struct ibv_exp_reg_mr_in *in)
 			    access | IBV_ACCESS_ZERO_BASED);
 }
 
-/* Relaxed: a larger region with more rights would do, too. Here it is an on-demand region as asked
- * for. */
+/*
+ * Relaxed permits a larger region with more rights. Here it gives exactly the ODP region requested.
+ */
 static int check_relaxed(const struct ibv_exp_reg_mr_in *in)
 {
 	if (!(in->exp_access & IBV_EXP_ACCESS_RELAXED))
@@ -55,7 +56,7 @@ static struct ibv_mr *reg_memory(const struct ibv_exp_reg_mr_in *in)
 	int err = check_relaxed(in);
 
 	if (err == 0 && (in->exp_access & IBV_EXP_ACCESS_MW_ZERO_BASED))
-		err = EINVAL; /* a right of windows */
+		err = EINVAL; /* a right of windows only */
 	if (err == 0)
 		err = av_exp_access(in->exp_access & ~(uint64_t)IBV_EXP_ACCESS_RELAXED, &access);
 	if (err)
@@ -63,8 +64,7 @@ static struct ibv_mr *reg_memory(const struct ibv_exp_reg_mr_in *in)
 	return av_reg_mr(in->pd, in->addr, in->length, (uintptr_t)in->addr, access);
 }
 
-/* Of the rights that a shared region gives, those of its user are kept: nobody else reaches the
- * device. */
+/* Of the rights that a shared region gives, keep the user's: nobody else reaches the device. */
 static uint8_t share_of(uint64_t exp_access)
 {
 	uint8_t share = exp_access & SHARED ? AV_SHARED : 0;
@@ -76,8 +76,10 @@ static uint8_t share_of(uint64_t exp_access)
 	return share;
 }
 
-/* Memory that comes with the region. @contiguous: the form without ALLOCATE_MR, with or without an
- * address */
+/*
+ * A region with memory of its own. @contiguous: the form without ALLOCATE_MR, with or without an
+ * address.
+ */
 static struct ibv_mr *reg_allocated(struct ibv_exp_reg_mr_in *in, bool contiguous)
 {
 	const uint64_t kind = IBV_EXP_ACCESS_ALLOCATE_MR | SHARED | IBV_EXP_ACCESS_NO_RDMA;
@@ -102,8 +104,10 @@ static struct ibv_mr *reg_allocated(struct ibv_exp_reg_mr_in *in, bool contiguou
 	return mr;
 }
 
-/* Fields behind comp_mask are read by their bits only: most programs leave them as they were on the
- * stack. */
+/*
+ * Reads fields after comp_mask only if their bit is set: most programs leave the others
+ * uninitialized.
+ */
 AV_EXPORT struct ibv_mr *ibv_exp_reg_mr(struct ibv_exp_reg_mr_in *in)
 {
 	bool contiguous;
@@ -121,7 +125,7 @@ AV_EXPORT struct ibv_mr *ibv_exp_reg_mr(struct ibv_exp_reg_mr_in *in)
 		return reg_dm(in);
 	if (contiguous || (in->exp_access & IBV_EXP_ACCESS_ALLOCATE_MR))
 		return reg_allocated(in, contiguous);
-	return reg_memory(in); /* which has no memory that could be shared */
+	return reg_memory(in); /* ignores flags for sharing: ordinary memory cannot be shared */
 }
 
 AV_EXPORT struct ibv_mr *ibv_exp_reg_shared_mr(struct ibv_exp_reg_shared_mr_in *in)
@@ -146,7 +150,7 @@ AV_EXPORT struct ibv_mr *ibv_exp_reg_shared_mr(struct ibv_exp_reg_shared_mr_in *
 
 /* --- re-registration ------------------------------------------------------------- */
 
-/* @access counts for ALLOCATE_MR also where it does not for the rights. */
+/* The ALLOCATE_MR bit of @access counts even where its rights do not. */
 static int check_rereg(const struct av_mr_change *c, const struct ibv_exp_rereg_mr_attr *attr)
 {
 	bool moves = c->flags & IBV_EXP_REREG_MR_CHANGE_TRANSLATION;
@@ -200,7 +204,7 @@ static int check_prefetch(const struct av_mr *mr, const struct ibv_exp_prefetch_
 		       : EFAULT;
 }
 
-/* The first pieces of a range. Return: how many bytes of it they are */
+/* Split the beginning of a range into pieces. Return: bytes covered. */
 static size_t cut(uint64_t at, size_t length, uint32_t lkey, struct ibv_sge *list, int *count)
 {
 	size_t done = 0;
@@ -214,7 +218,7 @@ static size_t cut(uint64_t at, size_t length, uint32_t lkey, struct ibv_sge *lis
 	return done;
 }
 
-/* Waits, so that a hole in the address space is found. Return: 0 or errno */
+/* Waits, so that a hole in the address space is reported. Return: 0 or errno. */
 static int prefetch(struct av_mr *mr, const struct ibv_exp_prefetch_attr *attr)
 {
 	enum ibv_advise_mr_advice advice = attr->flags & IBV_EXP_PREFETCH_WRITE_ACCESS
@@ -229,7 +233,9 @@ static int prefetch(struct av_mr *mr, const struct ibv_exp_prefetch_attr *attr)
 		err = av_advise_mr(mr->ibv.pd, advice, IBV_ADVISE_MR_FLAG_FLUSH, list,
 				   (uint32_t)count);
 	}
-	return err == EPERM ? EINVAL : err; /* not a writable region: no code of this verb's own */
+	return err == EPERM
+		       ? EINVAL
+		       : err; /* the region is not writable; this verb has no error code for that */
 }
 
 AV_EXPORT int ibv_exp_prefetch_mr(struct ibv_mr *ibv, struct ibv_exp_prefetch_attr *attr)

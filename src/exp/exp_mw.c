@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Binding a window of type 1; type 2 is a work request (exp/exp_send.c). */
+/* Binds type 1 windows. Type 2 windows are bound by work requests (exp/exp_send.c). */
 #include "exp/exp.h"
 
 #define FLAGS (IBV_EXP_SEND_FENCE | IBV_EXP_SEND_SIGNALED | IBV_EXP_SEND_SOLICITED)

@@ -6,7 +6,7 @@
 
 #define ALL_FIELDS (2 * IBV_EXP_QUERY_PORT_LINK_LAYER - 1)
 
-/* All fields are always filled; the mask says at least which. */
+/* Fills all fields; the mask names the least that must be filled. */
 AV_EXPORT int ibv_exp_query_port(struct ibv_context *context, uint8_t port_num,
 				 struct ibv_exp_port_attr *port_attr)
 {
@@ -21,7 +21,7 @@ AV_EXPORT int ibv_exp_query_port(struct ibv_context *context, uint8_t port_num,
 			     sizeof(port_attr->port_attr));
 }
 
-/* A row of the table that nothing is in is all zeros, as with ibv_query_gid(). */
+/* An empty row of the table reads as zeros, as with ibv_query_gid(). */
 AV_EXPORT int ibv_exp_query_gid_attr(struct ibv_context *context, uint8_t port_num,
 				     unsigned int index, struct ibv_exp_gid_attr *attr)
 {

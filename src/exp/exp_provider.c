@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* ibv_exp_get_provider_func(): the verbs themselves. */
+/* ibv_exp_get_provider_func(): returns the verbs themselves. */
 #include "exp/exp.h"
 
 AV_EXPORT void *ibv_exp_get_provider_func(struct ibv_context *context, enum ibv_exp_func_name name)

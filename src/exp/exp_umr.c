@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * User-mode memory registration, and the other request that plain verbs do not have, NOP:
- * translation to memory/klm_list.h and av_post_special(). What lies behind the elements of a list
- * is nobody's concern before it is accessed.
+ * User-mode memory registration, and NOP, the other request without a plain counterpart. Translates
+ * to memory/klm_list.h and av_post_special(). What the elements of a list point to is checked at
+ * the first access.
  */
 #include <stdlib.h>
 
@@ -19,7 +19,7 @@
 #define CREATE_FLAGS (IBV_EXP_MR_INDIRECT_KLMS | IBV_EXP_MR_FIXED_BUFFER_SIZE)
 #define SEND_FLAGS \
 	(IBV_EXP_SEND_FENCE | IBV_EXP_SEND_SIGNALED | IBV_EXP_SEND_SOLICITED | IBV_EXP_SEND_INLINE)
-#define LIST_LIMIT 65535u /* containers of a context */
+#define LIST_LIMIT 65535u /* containers per context */
 #define RIGHTS                                                                   \
 	((uint64_t)(IBV_EXP_ACCESS_LOCAL_WRITE | IBV_EXP_ACCESS_REMOTE_WRITE |   \
 		    IBV_EXP_ACCESS_REMOTE_READ | IBV_EXP_ACCESS_REMOTE_ATOMIC) | \
@@ -31,17 +31,19 @@ static_assert((int)AV_WR_NOP == (int)IBV_EXP_WR_NOP &&
 		      (int)AV_WC_UMR == (int)IBV_EXP_WC_UMR,
 	      "opcodes");
 
-/* Memory for lists that do not travel in their requests: in the segment, where whoever executes
- * them finds it. */
+/*
+ * Memory for lists that are not part of their request: in the segment, where every executor finds
+ * it.
+ */
 struct container {
 	struct ibv_exp_mkey_list_container exp;
 	uint32_t handle;
-	uint64_t list; /* offset of the elements */
+	uint64_t list; /* offset of the elements in the segment */
 };
 
 /* --- keys ------------------------------------------------------------------------ */
 
-/* The key that ibv_exp_create_mr() made, or NULL. */
+/* The key if ibv_exp_create_mr() created it, otherwise NULL. */
 static struct av_mr *find_key(const struct ibv_mr *ibv)
 {
 	struct av_mr *mr = av_mr_find(ibv);
@@ -129,7 +131,7 @@ static uint64_t list_bytes(uint32_t count)
 static int check_alloc(const struct ibv_exp_mkey_list_container_attr *attr)
 {
 	if (attr->mkey_list_type != IBV_EXP_MKEY_LIST_TYPE_INDIRECT_MR)
-		return ENOMEM; /* as the real library */
+		return ENOMEM; /* as the real library does */
 	if (attr->max_klm_list_size == 0 || attr->max_klm_list_size > AV_MAX_KLMS)
 		return EINVAL;
 	if (!av_pd_find(attr->pd))
@@ -189,7 +191,7 @@ AV_EXPORT int ibv_exp_dealloc_mkey_list_memory(struct ibv_exp_mkey_list_containe
 
 typedef __typeof__(((struct ibv_exp_send_wr *)NULL)->ext_op.umr) umr_wr;
 
-/* An element's region must be one of this context: keys of others mean something else. */
+/* An element's region must belong to this context: a key means something else in another one. */
 static int set_entry(struct av_klm_entry *e, const struct ibv_qp *qp, const struct ibv_mr *mr,
 		     uint64_t addr, uint64_t length, uint64_t stride)
 {
@@ -227,7 +229,7 @@ static int translate_blocks(struct av_klm_entry *entries, const struct ibv_qp *q
 	return err;
 }
 
-/* Of equal length, but for a last one that may be shorter. */
+/* All elements have the same length; only the last may be shorter. */
 static int check_fixed(const struct av_klm_entry *entries, uint32_t count)
 {
 	uint64_t entity = entries[0].length;
@@ -240,7 +242,7 @@ static int check_fixed(const struct av_klm_entry *entries, uint32_t count)
 	return 0;
 }
 
-/* What a request to fill says of itself, before its list is looked at. */
+/* Checks of a fill request that do not need its list. */
 static int check_fill(const struct av_mr *key, const umr_wr *umr)
 {
 	bool repeat = umr->umr_type == IBV_EXP_UMR_REPEAT,
@@ -255,7 +257,7 @@ static int check_fill(const struct av_mr *key, const umr_wr *umr)
 	if (!repeat)
 		return umr->mem_list.mem_reg_list ? 0 : EINVAL;
 	if (umr->mem_list.rb.stride_dim != 1)
-		return ENOMEM; /* as the real library, which says -ENOMEM */
+		return ENOMEM; /* as the real library, which returns -ENOMEM */
 	return umr->mem_list.rb.mem_repeat_block_list && umr->mem_list.rb.repeat_count &&
 			       umr->mem_list.rb.repeat_count[0] > 0
 		       ? 0

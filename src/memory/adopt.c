@@ -6,23 +6,17 @@
 #include "memory/adopt.h"
 
 #include <errno.h>
-#include <fcntl.h>
-#include <linux/falloc.h>
 #include <pthread.h>
-#include <sys/stat.h>
-#include <sys/syscall.h>
 #include <unistd.h>
 
-#include "base/compiler.h"
 #include "base/clock.h"
+#include "base/compiler.h"
 #include "base/fork.h"
 #include "base/setting.h"
 #include "segment/alloc.h"
 #include "memory/adopt_pages.h"
+#include "memory/adopted.h"
 #include "memory/page_move.h"
-#include "memory/vma.h"
-
-#define ADOPTIONS 1024
 
 /*
  * Moving a page costs less than 2 us in all (both ways; measured: docs/ADOPTION.md). A program that
@@ -33,64 +27,42 @@
 #define ALLOWANCE_NS  150000000u
 #define ALLOWANCE_DIV 32u
 
-/* One adoption. Free if @refs is 0 and @end is 0. */
+/* One adoption, shown by the entry of the same index (memory/adopted.h) while its pages are out. */
 struct adoption {
-	_Atomic uint64_t begin,
-		end; /* addresses; read without the mutex by who discards. Equal: given back */
-	_Atomic uint64_t at;	/* offset in the segment */
-	_Atomic uint64_t inode; /* of the segment\'s file */
-	_Atomic int fd;
-	struct av_adopt_pages pages; /* the rest under the mutex */
+	struct av_adopt_pages pages;
 	uint64_t asked_begin, asked; /* address and bytes of the first region's whole pages */
-	uint32_t id;
-	uint32_t refs; /* regions */
+	uint32_t id;		     /* in keys */
+	uint32_t refs;		     /* regions; 0: free, unless @out */
+	bool out;		     /* the pages are in the segment */
 };
 
 static struct {
 	pthread_mutex_t mutex;
-	struct adoption list[ADOPTIONS];
-	_Atomic uint32_t used; /* entries that have ever been used */
-	_Atomic uint32_t count;
+	struct adoption list[AV_ADOPTIONS];
+	uint32_t used; /* entries that have ever been used */
 	uint64_t spent_ns, since_ns;
 } adopted = {.mutex = PTHREAD_MUTEX_INITIALIZER};
 
-bool av_adopt_any(void)
-{
-	return atomic_load_explicit(&adopted.count, memory_order_relaxed) != 0;
-}
-
-/* --- entries; the mutex is held unless said otherwise ---------------------------- */
-
-static bool is_free(const struct adoption *a)
-{
-	return a->refs == 0 && atomic_load(&a->end) == 0;
-}
-
-/* Pages are in the segment now. */
-static bool is_out(const struct adoption *a)
-{
-	return atomic_load(&a->begin) != atomic_load(&a->end);
-}
+/* --- entries; the mutex is held -------------------------------------------------- */
 
 static struct adoption *free_entry(void)
 {
-	for (uint32_t i = 0; i < ADOPTIONS; i++)
-		if (is_free(&adopted.list[i])) {
-			if (i >= atomic_load(&adopted.used))
-				atomic_store(&adopted.used, i + 1);
+	for (uint32_t i = 0; i < AV_ADOPTIONS; i++)
+		if (adopted.list[i].refs == 0 && !adopted.list[i].out) {
+			if (i >= adopted.used)
+				adopted.used = i + 1;
 			return &adopted.list[i];
 		}
 	return NULL;
 }
 
-/* The first that meets the range, from @i on. Also without the mutex. */
-static struct adoption *meeting(uint32_t i, uint64_t addr, uint64_t len)
+/* One whose pages meet the range. */
+static struct adoption *meeting(uint64_t addr, uint64_t len)
 {
-	for (uint32_t n = atomic_load(&adopted.used); i < n; i++) {
+	for (uint32_t i = 0; i < adopted.used; i++) {
 		struct adoption *a = &adopted.list[i];
-		uint64_t begin = atomic_load(&a->begin), end = atomic_load(&a->end);
 
-		if (begin != end && addr < end && begin < addr + len)
+		if (a->out && addr < a->pages.begin + a->pages.bytes && a->pages.begin < addr + len)
 			return a;
 	}
 	return NULL;
@@ -98,7 +70,7 @@ static struct adoption *meeting(uint32_t i, uint64_t addr, uint64_t len)
 
 static struct adoption *by_id(const struct av_seg *seg, uint32_t id)
 {
-	for (uint32_t i = 0, n = atomic_load(&adopted.used); i < n; i++)
+	for (uint32_t i = 0; i < adopted.used; i++)
 		if (adopted.list[i].refs && adopted.list[i].id == id &&
 		    adopted.list[i].pages.seg == seg)
 			return &adopted.list[i];
@@ -107,22 +79,21 @@ static struct adoption *by_id(const struct av_seg *seg, uint32_t id)
 
 static void show(struct adoption *a)
 {
-	struct stat file = {.st_ino = 0};
+	const struct av_adopted_piece piece = {
+		.begin = a->pages.begin,
+		.end = a->pages.begin + a->pages.bytes,
+		.fd = a->pages.seg->fd,
+		.at = a->pages.at,
+	};
 
-	(void)!fstat(a->pages.seg->fd, &file);
-	atomic_store(&a->inode, file.st_ino);
-	atomic_store(&a->at, a->pages.at);
-	atomic_store(&a->fd, a->pages.seg->fd);
-	atomic_store(&a->begin, a->pages.begin);
-	atomic_store(&a->end, a->pages.begin + a->pages.bytes);
-	atomic_fetch_add(&adopted.count, 1);
+	av_adopted_show((uint32_t)(a - adopted.list), &piece);
+	a->out = true;
 }
 
 static void hide(struct adoption *a)
 {
-	atomic_store(&a->begin, 0);
-	atomic_store(&a->end, 0);
-	atomic_fetch_sub(&adopted.count, 1);
+	av_adopted_hide((uint32_t)(a - adopted.list));
+	a->out = false;
 }
 
 /* --- when ------------------------------------------------------------------------ */
@@ -181,9 +152,8 @@ static struct av_adopted *descriptor(const struct adoption *a)
 			 sizeof(struct av_adopted));
 }
 
-/* The pages go back; peers reach the memory in the owner's process again. Keys that say where they
- * were stay.
- */
+/* The pages go back; peers reach the memory in the owner's process again. Keys still say where they
+ * were. */
 static void give_back(struct adoption *a)
 {
 	struct av_adopted *d = descriptor(a);
@@ -204,11 +174,10 @@ static uint32_t take(struct av_seg *seg, uint64_t begin, uint64_t bytes)
 	struct av_adopt_pages pages = {.seg = seg, .begin = begin, .bytes = bytes};
 	bool moved;
 
-	if (!a || !av_adopt_suitable(&pages) || !av_adopt_undisturbed(&pages) ||
-	    !av_adopt_place(&pages))
+	if (!a || !av_adopt_suitable(&pages) || !av_adopt_undisturbed() || !av_adopt_place(&pages))
 		return 0;
 	a->pages = pages;
-	show(a); /* before: what a thread discards as soon as the pages have moved is found */
+	show(a); /* before: what a signal handler discards once they have moved is found */
 	av_page_move_begin();
 	moved = av_adopt_move_in(&pages);
 	av_page_move_end();
@@ -248,7 +217,7 @@ static uint32_t again(struct adoption *a, const struct av_seg *seg, uint64_t beg
 
 static uint32_t adopt(struct av_seg *seg, uint64_t begin, uint64_t bytes)
 {
-	struct adoption *a = meeting(0, begin, bytes);
+	struct adoption *a = meeting(begin, bytes);
 	uint64_t now = av_now_ns();
 	uint32_t id;
 
@@ -269,8 +238,8 @@ static void before_fork(void)
 	int saved = errno;
 
 	pthread_mutex_lock(&adopted.mutex);
-	for (uint32_t i = 0, n = atomic_load(&adopted.used); i < n; i++)
-		if (is_out(&adopted.list[i]))
+	for (uint32_t i = 0; i < adopted.used; i++)
+		if (adopted.list[i].out)
 			give_back(&adopted.list[i]);
 	errno = saved;
 }
@@ -284,7 +253,7 @@ static void after_fork_in_parent(void)
 static void after_fork_in_child(void)
 {
 	pthread_mutex_init(&adopted.mutex, NULL);
-	for (uint32_t i = 0, n = atomic_load(&adopted.used); i < n; i++)
+	for (uint32_t i = 0; i < adopted.used; i++)
 		adopted.list[i].refs = 0;
 }
 
@@ -315,7 +284,7 @@ static void end(struct adoption *a)
 {
 	uint64_t begin = av_now_ns();
 
-	if (is_out(a))
+	if (a->out)
 		give_back(a);
 	undescribe(a->pages.seg, a->id);
 	a->refs = 0;
@@ -344,79 +313,14 @@ void av_adopt_close(struct av_seg *seg)
 	int saved = errno;
 
 	pthread_mutex_lock(&adopted.mutex);
-	for (uint32_t i = 0, n = atomic_load(&adopted.used); i < n; i++)
-		if (adopted.list[i].refs && adopted.list[i].pages.seg == seg)
-			end(&adopted.list[i]);
+	for (uint32_t i = 0; i < adopted.used; i++) {
+		struct adoption *a = &adopted.list[i];
+
+		if (a->refs && a->pages.seg == seg)
+			end(a);
+		if (a->out && a->pages.seg == seg)
+			hide(a); /* the program's mapping keeps the pages */
+	}
 	pthread_mutex_unlock(&adopted.mutex);
 	errno = saved;
-}
-
-/* --- discarding ------------------------------------------------------------------ */
-
-/* The part of a mapping, from @addr on, that is the pages of @a. */
-static bool piece_of(struct adoption *a, const struct av_vma *vma, uint64_t addr,
-		     struct av_adopt_piece *piece)
-{
-	uint64_t bytes = atomic_load(&a->end) - atomic_load(&a->begin), at = atomic_load(&a->at);
-	uint64_t from = vma->offset + (addr > vma->begin ? addr - vma->begin : 0);
-	uint64_t last = vma->offset + (vma->end - vma->begin);
-
-	from = from > at ? from : at;
-	last = last < at + bytes ? last : at + bytes;
-	if (!bytes || vma->inode != atomic_load(&a->inode) || from >= last)
-		return false;
-	*piece = (struct av_adopt_piece){
-		.begin = vma->begin + (from - vma->offset),
-		.end = vma->begin + (last - vma->offset),
-		.fd = atomic_load(&a->fd),
-		.at = from,
-	};
-	return true;
-}
-
-/* The first such part of any. */
-static bool first_piece(const struct av_vma *vma, uint64_t addr, struct av_adopt_piece *piece)
-{
-	struct av_adopt_piece one;
-	bool found = false;
-
-	for (uint32_t i = 0, n = atomic_load(&adopted.used); i < n; i++) {
-		if (!piece_of(&adopted.list[i], vma, addr, &one) ||
-		    (found && one.begin >= piece->begin))
-			continue;
-		*piece = one;
-		found = true;
-	}
-	return found;
-}
-
-bool av_adopt_next(int maps, uint64_t addr, uint64_t end, struct av_adopt_piece *piece)
-{
-	struct av_vma vma;
-
-	while (addr < end && av_vma_next(maps, addr, &vma) && vma.begin < end) {
-		if (vma.shared && first_piece(&vma, addr, piece) && piece->begin < end) {
-			piece->end = piece->end < end ? piece->end : end;
-			return true;
-		}
-		addr = vma.end;
-	}
-	return false;
-}
-
-/* System calls by number: the library's versions are cancellation points. */
-void av_adopt_discard(uint64_t addr, uint64_t len)
-{
-	struct av_adopt_piece piece;
-	int maps;
-
-	if (av_likely(!av_adopt_any()))
-		return;
-	maps = av_vma_open_own();
-	if (maps < 0)
-		return;
-	for (uint64_t at = addr; av_adopt_next(maps, at, addr + len, &piece); at = piece.end)
-		(void)!syscall(SYS_fallocate, piece.fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE,
-			       piece.at, piece.end - piece.begin);
-	syscall(SYS_close, maps);
 }

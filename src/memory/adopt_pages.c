@@ -7,7 +7,6 @@
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <sys/statvfs.h>
@@ -19,8 +18,6 @@
 #include "base/thread.h"
 #include "segment/map_file.h"
 #include "segment/alloc.h"
-#include "memory/adopt_held.h"
-#include "memory/hold.h"
 #include "memory/mapped.h"
 #include "memory/odp_track.h"
 #include "memory/page_scan.h"
@@ -54,53 +51,23 @@ static bool all_private(int maps, uint64_t begin, uint64_t end)
 	return true;
 }
 
-enum huge { HUGE_NONE, HUGE_SOME, HUGE_UNKNOWN };
-
-static enum huge has_huge(uint64_t begin, uint64_t end)
+/* They would be lost if there are threads when the pages move back. */
+static bool no_huge(uint64_t begin, uint64_t end)
 {
 	struct av_page_scan_run runs[AV_PAGE_RUNS];
-	int n = begin < end ? av_page_scan_huge(&begin, end, runs) : 0;
 
-	return n < 0 ? HUGE_UNKNOWN : n > 0 ? HUGE_SOME : HUGE_NONE;
+	return av_page_scan_huge(&begin, end, runs) == 0;
 }
 
-/* A huge page of which an end of the range has a part would be torn: it stays where it is. */
-static bool leave_torn(struct av_adopt_pages *p)
+bool av_adopt_suitable(const struct av_adopt_pages *p)
 {
-	const uint64_t unit = AV_HUGE_PAGE_BYTES;
 	uint64_t end = p->begin + p->bytes;
-	uint64_t first = av_round_up(p->begin, unit), last = end & ~(unit - 1);
-	enum huge head = has_huge(p->begin, first < end ? first : end);
-	enum huge tail = last >= first ? has_huge(last, end) : HUGE_NONE;
-
-	if (head == HUGE_SOME)
-		p->begin = first;
-	if (tail == HUGE_SOME)
-		end = last;
-	p->bytes = end > p->begin ? end - p->begin : 0;
-	return head != HUGE_UNKNOWN && tail != HUGE_UNKNOWN && p->bytes;
-}
-
-static bool see_huge(struct av_adopt_pages *p)
-{
-	enum huge some = HUGE_UNKNOWN;
-
-	if (leave_torn(p))
-		some = has_huge(p->begin, p->begin + p->bytes);
-	p->huge = some == HUGE_SOME;
-	if (p->huge && !av_hold_possible())
-		return false; /* there may be threads when it moves back: they would be lost then */
-	return some != HUGE_UNKNOWN; /* a kernel that does not say: perhaps */
-}
-
-bool av_adopt_suitable(struct av_adopt_pages *p)
-{
 	int maps = av_vma_open_own();
-	bool ret = maps >= 0 && all_private(maps, p->begin, p->begin + p->bytes);
+	bool ret = maps >= 0 && all_private(maps, p->begin, end);
 
 	if (maps >= 0)
 		close(maps);
-	return ret && see_huge(p);
+	return ret && no_huge(p->begin, end);
 }
 
 /* Mappings that mean that something else than a processor writes to this process' memory, or will
@@ -141,11 +108,9 @@ static bool single_threaded(void)
 	return stat("/proc/self/task", &st) == 0 && st.st_nlink <= 3 + av_thread_own();
 }
 
-bool av_adopt_undisturbed(struct av_adopt_pages *p)
+bool av_adopt_undisturbed(void)
 {
-	p->held = !single_threaded();
-	return nothing_locked() && no_strangers() &&
-	       (!p->held || av_adopt_can_hold(p->begin, p->bytes));
+	return single_threaded() && nothing_locked() && no_strangers();
 }
 
 /* --- in -------------------------------------------------------------------------- */
@@ -164,9 +129,9 @@ static bool copy_run(int fd, uint64_t at, uint64_t begin, uint64_t end)
 }
 
 /* Pages that are not there yet stay so: they are zeros on either side. */
-static bool copy_in(const struct av_adopt_copy *c, uint64_t memory)
+static bool copy_in(const struct av_adopt_pages *p)
 {
-	uint64_t at = memory, end = memory + c->bytes;
+	uint64_t at = p->begin, end = p->begin + p->bytes;
 	struct av_page_scan_run runs[AV_PAGE_RUNS];
 	bool ret = true;
 
@@ -175,8 +140,8 @@ static bool copy_in(const struct av_adopt_copy *c, uint64_t memory)
 
 		ret = n >= 0;
 		for (int i = 0; ret && i < n; i++)
-			ret = copy_run(c->fd, c->at + (runs[i].begin - memory), runs[i].begin,
-				       runs[i].end);
+			ret = copy_run(p->seg->fd, p->at + (runs[i].begin - p->begin),
+				       runs[i].begin, runs[i].end);
 	}
 	return ret;
 }
@@ -195,32 +160,10 @@ static void unblock_signals(const sigset_t *old)
 	pthread_sigmask(SIG_SETMASK, old, NULL);
 }
 
-static bool exchange_alone(const struct av_adopt_copy *c)
+static bool map_in(const struct av_adopt_pages *p)
 {
-	return c->copy(c, c->addr) &&
-	       av_mmap(pointer(c->addr), c->bytes, c->prot, MAP_SHARED | MAP_FIXED, c->fd,
-		       (off_t)c->at) != MAP_FAILED;
-}
-
-static bool exchange_in(const struct av_adopt_pages *p)
-{
-	const struct av_adopt_copy c = {
-		.fd = p->seg->fd,
-		.addr = p->begin,
-		.bytes = p->bytes,
-		.at = p->at,
-		.prot = PROT_READ | PROT_WRITE,
-		.copy = copy_in,
-	};
-	sigset_t signals;
-	bool ret;
-
-	block_signals(&signals);
-	av_odp_untrack(p->begin, p->bytes);
-	ret = p->held ? av_adopt_held_in(&c) : exchange_alone(&c);
-	av_odp_retrack(p->seg, p->begin, p->bytes);
-	unblock_signals(&signals);
-	return ret;
+	return av_mmap(pointer(p->begin), p->bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED,
+		       p->seg->fd, (off_t)p->at) != MAP_FAILED;
 }
 
 /* Half of what is left in the file system is for others: without room there nobody can open a
@@ -239,21 +182,33 @@ bool av_adopt_place(struct av_adopt_pages *p)
 	if (!affords(p) || av_pages_alloc_for(p->seg, p->bytes, p->begin, &block))
 		return false;
 	p->block = p->at = block.at;
-	if (!p->huge || block.huge == av_pages_room(&block))
-		return true;
-	av_pages_free(p->seg->pages, block.at);
-	return false;
+	return true;
 }
 
 bool av_adopt_move_in(const struct av_adopt_pages *p)
 {
-	if (exchange_in(p))
-		return true;
-	av_pages_free(p->seg->pages, p->block);
-	return false;
+	sigset_t signals;
+	bool ret;
+
+	block_signals(&signals);
+	av_odp_untrack(p->begin, p->bytes);
+	ret = copy_in(p) && map_in(p);
+	av_odp_retrack(p->seg, p->begin, p->bytes);
+	unblock_signals(&signals);
+	if (!ret)
+		av_pages_free(p->seg->pages, p->block);
+	return ret;
 }
 
 /* --- out ------------------------------------------------------------------------- */
+
+/* Where pages are that move out. */
+struct piece {
+	int fd;		      /* of the segment, */
+	uint64_t at;	      /* where they are at this offset */
+	uint64_t addr, bytes; /* in the program */
+	int prot;
+};
 
 static int rights(const struct av_vma *vma)
 {
@@ -261,7 +216,7 @@ static int rights(const struct av_vma *vma)
 }
 
 /* Copy what is there; holes stay holes. */
-static bool copy_out(const struct av_adopt_copy *c, uint64_t memory)
+static bool copy_out(const struct piece *c, uint8_t *memory)
 {
 	off_t pos = (off_t)c->at, end = (off_t)(c->at + c->bytes);
 
@@ -273,8 +228,7 @@ static bool copy_out(const struct av_adopt_copy *c, uint64_t memory)
 			return data >= 0 || errno == ENXIO;
 		hole = lseek(c->fd, data, SEEK_HOLE);
 		hole = hole < 0 || hole > end ? end : hole;
-		n = pread(c->fd, pointer(memory + (uint64_t)data - c->at), (size_t)(hole - data),
-			  data);
+		n = pread(c->fd, memory + ((uint64_t)data - c->at), (size_t)(hole - data), data);
 		if (n <= 0)
 			return false;
 		pos = data + n;
@@ -282,24 +236,12 @@ static bool copy_out(const struct av_adopt_copy *c, uint64_t memory)
 	return true;
 }
 
-/* Memory that has had huge pages gets them back: at once by the advice, or else afterwards. */
-static void *fresh_memory(const struct av_adopt_copy *c)
+/* With nobody writing meanwhile: new private memory in its place. */
+static bool replace(const struct piece *c)
 {
 	void *fresh = av_map_private_like(c->bytes, c->addr);
+	bool ret = fresh && copy_out(c, fresh);
 
-	if (fresh && c->huge)
-		(void)!av_madvise(fresh, c->bytes, MADV_HUGEPAGE);
-	return fresh;
-}
-
-/* With nobody writing meanwhile: new private memory in its place. */
-static bool replace(const struct av_adopt_copy *c)
-{
-	void *fresh = fresh_memory(c);
-	bool ret = fresh && c->copy(c, (uintptr_t)fresh);
-
-	if (ret && c->huge)
-		av_pages_collapse(fresh, c->bytes);
 	if (ret && c->prot != (PROT_READ | PROT_WRITE))
 		ret = mprotect(fresh, c->bytes, c->prot) == 0;
 	ret = ret && av_mremap(fresh, c->bytes, c->bytes, MREMAP_MAYMOVE | MREMAP_FIXED,
@@ -310,12 +252,12 @@ static bool replace(const struct av_adopt_copy *c)
 }
 
 /*
- * With threads that may write at any moment, and cannot be held: a private mapping of the same
- * pages takes their place in one step, a store is in the page before or in the private copy after.
- * Then all of it is copied, and the file's pages go, so that what the program discards later reads
- * as zeros. That part of the segment is never used again.
+ * With threads that may write at any moment: a private mapping of the same pages takes their place
+ * in one step, so that a store is in the page before or in the private copy after. Then all of it
+ * is copied, and the file's pages go, so that what the program discards later reads as zeros. That
+ * part of the segment is never used again.
  */
-static bool privatise(const struct av_adopt_copy *c)
+static bool privatise(const struct piece *c)
 {
 	if (av_mmap(pointer(c->addr), c->bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_FIXED,
 		    c->fd, (off_t)c->at) == MAP_FAILED)
@@ -328,37 +270,28 @@ static bool privatise(const struct av_adopt_copy *c)
 	return true;
 }
 
-enum how {
-	ALONE,
-	HELD,
-	PRIVATISED, /* some of it at least */
+/* How pages move out: @replaced says whether nothing refers to the block any more. */
+struct way {
+	bool alone; /* the process has one thread */
+	bool replaced;
 };
 
-/* Change @how if it cannot be done so. */
-static bool exchange_somehow(const struct av_adopt_copy *c, enum how *how)
+static bool exchange(const struct piece *c, struct way *way)
 {
-	bool ret;
-
-	if (*how == ALONE)
-		return replace(c);
-	if (*how == HELD && av_adopt_can_hold(c->addr, c->bytes) && av_adopt_held_out(c))
+	if (way->alone && replace(c))
 		return true;
-	*how = PRIVATISED;
-	av_adopt_exchange_begin();
-	ret = privatise(c);
-	av_adopt_exchange_end();
-	return ret;
+	way->replaced = false;
+	return privatise(c);
 }
 
 /* By the piece, since the program may have put something between them that cannot be watched, or
  * nothing. */
-static bool exchange_piece(const struct av_adopt_pages *p, const struct av_adopt_copy *c,
-			   enum how *how)
+static bool exchange_piece(const struct av_adopt_pages *p, const struct piece *c, struct way *way)
 {
 	bool ret;
 
 	av_odp_untrack(c->addr, c->bytes);
-	ret = exchange_somehow(c, how);
+	ret = exchange(c, way);
 	av_odp_retrack(p->seg, c->addr, c->bytes);
 	return ret;
 }
@@ -413,7 +346,7 @@ static bool is_segment(const struct av_adopt_pages *p, const struct av_vma *vma)
 
 /* Exchange what is ours in a mapping. Return: bytes, or -1 */
 static int64_t exchange_in_mapping(const struct av_adopt_pages *p, const struct av_vma *vma,
-				   uint64_t inode, enum how *how)
+				   uint64_t inode, struct way *way)
 {
 	uint64_t begin, end;
 	int64_t bytes;
@@ -425,17 +358,15 @@ static int64_t exchange_in_mapping(const struct av_adopt_pages *p, const struct 
 		uint64_t room = PIECE - begin % PIECE; /* up to where a huge page may begin */
 		uint64_t n = end - begin < room ? end - begin : room;
 
-		struct av_adopt_copy c = {
+		const struct piece c = {
 			.fd = p->seg->fd,
+			.at = vma->offset + (begin - vma->begin),
 			.addr = begin,
 			.bytes = n,
-			.at = vma->offset + (begin - vma->begin),
 			.prot = rights(vma),
-			.huge = p->huge,
-			.copy = copy_out,
 		};
 
-		if (!exchange_piece(p, &c, how))
+		if (!exchange_piece(p, &c, way))
 			return -1;
 		begin += n;
 	}
@@ -444,13 +375,13 @@ static int64_t exchange_in_mapping(const struct av_adopt_pages *p, const struct 
 
 /* In the mappings that meet [at, end). Return: bytes, or -1 */
 static int64_t exchange_in_range(const struct av_adopt_pages *p, int maps, uint64_t inode,
-				 uint64_t at, uint64_t end, enum how *how)
+				 uint64_t at, uint64_t end, struct way *way)
 {
 	struct av_vma vma;
 	int64_t sum = 0;
 
 	while (at < end && av_vma_next(maps, at, &vma) && vma.begin < end) {
-		int64_t n = exchange_in_mapping(p, &vma, inode, how);
+		int64_t n = exchange_in_mapping(p, &vma, inode, way);
 
 		if (n < 0)
 			return -1;
@@ -461,7 +392,7 @@ static int64_t exchange_in_range(const struct av_adopt_pages *p, int maps, uint6
 }
 
 /* Nearly always all of it is where it was put. What the program has moved is somewhere. */
-static bool exchange_out(const struct av_adopt_pages *p, enum how *how)
+static bool exchange_out(const struct av_adopt_pages *p, struct way *way)
 {
 	int maps = av_vma_open_own();
 	struct stat file;
@@ -470,23 +401,23 @@ static bool exchange_out(const struct av_adopt_pages *p, enum how *how)
 	if (maps < 0)
 		return false;
 	if (fstat(p->seg->fd, &file) == 0)
-		n = exchange_in_range(p, maps, file.st_ino, p->begin, p->begin + p->bytes, how);
+		n = exchange_in_range(p, maps, file.st_ino, p->begin, p->begin + p->bytes, way);
 	if (n >= 0 && (uint64_t)n < p->bytes)
-		n = exchange_in_range(p, maps, file.st_ino, 0, UINT64_MAX, how);
+		n = exchange_in_range(p, maps, file.st_ino, 0, UINT64_MAX, way);
 	close(maps);
 	return n >= 0;
 }
 
 bool av_adopt_move_out(const struct av_adopt_pages *p)
 {
-	enum how how = single_threaded() ? ALONE : HELD;
+	struct way way = {.alone = single_threaded(), .replaced = true};
 	sigset_t signals;
 	bool ret;
 
 	block_signals(&signals);
-	ret = exchange_out(p, &how);
+	ret = exchange_out(p, &way);
 	unblock_signals(&signals);
-	if (ret && how != PRIVATISED)
+	if (ret && way.replaced)
 		av_pages_free(p->seg->pages, p->block);
 	return ret;
 }

@@ -15,35 +15,34 @@ struct av_adopt_pages {
 	uint64_t begin, bytes; /* page-aligned */
 	uint64_t at;	       /* offset in the segment */
 	uint64_t block;	       /* of segment/pages.h, which they are in */
-	bool huge;	       /* some of them were huge pages, and are to be when they move out */
-	bool held;	       /* there are threads, which wait while they move in */
 };
 
 /**
  * av_adopt_suitable() - is it memory that can be adopted without the program's noticing?
- * @p: begin and bytes are given, and become less where a huge page reaches over an end; huge is set
+ * @p: begin and bytes are given
  *
- * Private anonymous memory that may be written, not the stack that the caller runs on. That nobody
- * else writes there is the caller's business. Context: any thread; system calls
+ * Private anonymous memory that may be written, has no huge pages, and is not the stack that the
+ * caller runs on. That nobody else writes there is the caller's business. Context: any thread;
+ * system calls
  */
-AV_MUST_USE bool av_adopt_suitable(struct av_adopt_pages *p);
+AV_MUST_USE bool av_adopt_suitable(const struct av_adopt_pages *p);
 
 /*
- * Is this process' memory written by its threads' instructions and system calls, and our copies,
- * alone? There is no sign of asynchronous input or of another adapter, and one thread beside ours,
- * or they can wait: @p's held is set. System calls; takes memory.
+ * Is this process' memory written by the calling thread, and our copies, alone? There is no other
+ * thread but ours, nor any sign of asynchronous input or of another adapter. System calls; takes
+ * memory.
  */
-AV_MUST_USE bool av_adopt_undisturbed(struct av_adopt_pages *p);
+AV_MUST_USE bool av_adopt_undisturbed(void);
 
-/* Take a block for @p, whose seg, begin, bytes and huge are given; at and block are set. Return:
- * false: there is none (also: none with huge pages, which would be lost) */
+/* Take a block for @p, whose seg, begin and bytes are given; at and block are set. Return: false:
+ * there is none */
 AV_MUST_USE bool av_adopt_place(struct av_adopt_pages *p);
 
 /**
  * av_adopt_move_in() - the pages become the block's
  *
- * Context: moving (memory/page_move.h); nobody writes to the memory, or @p is held. Return: false:
- * nothing has changed, and the block is gone
+ * Context: moving (memory/page_move.h); nobody else writes to the memory. Return: false: nothing
+ * has changed, and the block is gone
  */
 AV_MUST_USE bool av_adopt_move_in(const struct av_adopt_pages *p);
 
@@ -55,8 +54,8 @@ AV_MUST_USE bool av_adopt_in_place(const struct av_adopt_pages *p, uint64_t begi
  * av_adopt_move_out() - the pages become private memory again, wherever the program has them mapped
  * by now
  *
- * Other threads of the program may go on: no store is lost.
- * Context: moving. Return: false: some of it could not be moved for want of memory
+ * Other threads of the program, if there are any by now, may go on: no store is lost. Context:
+ * moving. Return: false: some of it could not be moved for want of memory
  */
 AV_MUST_USE bool av_adopt_move_out(const struct av_adopt_pages *p);
 

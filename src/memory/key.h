@@ -65,9 +65,9 @@ struct av_key {
 					AV_KEY_HUGETLB */
 	};
 	union {
-		uint32_t qpn;	  /* bound type 2 window: the only queue pair that may use it */
-		uint32_t adopted; /* plain memory: where its adopted pages are; 0: not adopted;
-				     memory/adopt.h */
+		uint32_t qpn; /* of a bound type-2 window: the only queue pair that may use it */
+		uint32_t adopted; /* of plain memory: where its pages are, 0: in the owner;
+				     memory/adopted.h */
 	};
 	union {
 		uint32_t region;  /* bound window: its region's key */
@@ -85,8 +85,8 @@ struct av_key {
 };
 static_assert(sizeof(struct av_key) == AV_KEY_BYTES, "key table entry");
 
-#define AV_KEY_PRIVATE	  (1u << 6) /* memory that the library allocated, in no segment */
-#define AV_KEY_HUGETLB	  (1u << 4) /* the same, from the system's pool of huge pages */
+#define AV_KEY_PRIVATE	  (1u << 6) /* library-allocated memory, but not pages of a segment */
+#define AV_KEY_HUGETLB	  (1u << 4) /* AV_KEY_PRIVATE memory from the system's pool of huge pages */
 #define AV_KEY_HUGE_SHIFT 4	    /* in the upper half of @intact */
 #define AV_KEY_HUGE_MAX	  (UINT32_MAX >> AV_KEY_HUGE_SHIFT)
 

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Pages that the device loses, and the count of them. Called by the listener too: no heap, no lock.
- */
+/* Clearing pages from the device page table. The listener calls it: no heap, no lock. */
 #include "memory/odp_invalidate.h"
 
 #include "memory/odp_counters.h"
@@ -8,7 +7,7 @@
 #include "memory/odp_table.h"
 #include "memory/region_count.h"
 
-/* Clear what of a region is in the range. Return: pages that were valid. */
+/* Clear the overlap of a region and the range. Return: pages that were valid. */
 static uint64_t invalidate_region(struct av_seg *seg, const struct av_odp_region *r, uint64_t addr,
 				  uint64_t len)
 {
@@ -25,8 +24,10 @@ static uint64_t invalidate_region(struct av_seg *seg, const struct av_odp_region
 	return pages;
 }
 
-/* Region by region, so that each page is counted by one of those it is in; the whole address space
- * last. */
+/*
+ * Region by region, so that exactly one of overlapping regions counts each page. Implicit regions
+ * come last.
+ */
 static uint64_t invalidate_regions(struct av_seg *seg, uint64_t addr, uint64_t len)
 {
 	struct av_odp_region r, whole = {0};
@@ -52,5 +53,6 @@ void av_odp_invalidate(struct av_seg *seg, uint64_t addr, uint64_t len)
 	if (!pages)
 		return;
 	av_odp_count(seg, AV_ODP_COUNT_INVALIDATION_PAGES, pages);
-	av_odp_count(seg, AV_ODP_COUNT_INVALIDATIONS, 1); /* who sees the event sees its pages */
+	av_odp_count(seg, AV_ODP_COUNT_INVALIDATIONS,
+		     1); /* after the pages: who sees the event sees its pages */
 }

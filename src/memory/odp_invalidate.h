@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Taking pages away from the device: what an invalidation does to a context's page table and its
- * counts. */
+/* Invalidation: what it does to a context's device page table and to the counters. */
 #ifndef AV_MEMORY_ODP_INVALIDATE_H
 #define AV_MEMORY_ODP_INVALIDATE_H
 
@@ -9,8 +8,8 @@
 #include "segment/segment.h"
 
 /*
- * A range is not what it was: its pages are not valid any more for the device of that context,
- * which is one invalidation event if any was. Any process and thread; takes no lock.
+ * Invalidate a range in the device's table of that context. Counts one invalidation event if any
+ * page was valid. Any process, any thread; takes no lock.
  */
 void av_odp_invalidate(struct av_seg *seg, uint64_t addr, uint64_t len);
 

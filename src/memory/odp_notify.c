@@ -39,7 +39,7 @@
 #include "base/map.h"
 #include "base/thread.h"
 #include "copy/copy.h"
-#include "memory/adopt.h"
+#include "memory/adopted.h"
 #include "memory/odp_invalidate.h"
 #include "memory/odp_table.h"
 #include "memory/odp_uffd.h"
@@ -62,16 +62,20 @@ static struct {
 	unsigned int users;
 	bool running;
 	pthread_t thread;
-	void *page; /* watched memory of our own, whose unmapping wakes the listener */
-	dev_t dev;  /* which file the descriptor is: programs close what they do not know, */
-	ino_t ino;  /* and the number is somebody else's then */
+	void *page; /* a watched page of our own; unmapping it wakes the listener */
+	dev_t dev;  /* device and inode of the descriptor's file: a program may close descriptors it
+		       does not know, */
+	ino_t ino;  /* and then the number may belong to another file */
 	_Atomic bool stop;
-	_Atomic bool refused; /* the kernel does not let this process have one: not asked again */
+	_Atomic bool refused; /* the kernel refused a userfaultfd; do not ask again */
 } notify = {.mutex = PTHREAD_MUTEX_INITIALIZER};
 
 /* --- the listener ---------------------------------------------------------------- */
 
-/* Announce (odd) or end (even) the handling of events. A context may have come in between. */
+/*
+ * Make the sequence numbers of all contexts odd (events are being handled) or even (done). Contexts
+ * may have been added in between.
+ */
 static void set_seq(uint64_t odd)
 {
 	for (uint32_t i = 0, n = av_odp_context_slots(); i < n; i++) {
@@ -82,7 +86,7 @@ static void set_seq(uint64_t odd)
 	}
 }
 
-/* @unmapped: and so not watched any more. */
+/* @unmapped: the range is gone, so it is no longer watched. */
 static void handle_range(uint64_t addr, uint64_t len, bool unmapped)
 {
 	for (uint32_t i = 0, n = av_odp_context_slots(); i < n; i++) {
@@ -108,8 +112,8 @@ static void handle(const struct uffd_msg *msg)
 				     msg->arg.remove.end - msg->arg.remove.start, true);
 		break;
 	case UFFD_EVENT_REMOVE:
-		av_adopt_discard(msg->arg.remove.start,
-				 msg->arg.remove.end - msg->arg.remove.start);
+		av_adopted_discard(msg->arg.remove.start,
+				   msg->arg.remove.end - msg->arg.remove.start);
 		handle_range(msg->arg.remove.start, msg->arg.remove.end - msg->arg.remove.start,
 			     false);
 		break;
@@ -258,7 +262,7 @@ static bool start(void)
 	if (notify.running)
 		return true;
 	av_odp_uffd_set(-1);
-	close(fd); /* before the page goes, whose unmapping would wait for a reader */
+	close(fd); /* before the page: its unmapping would wait for a reader */
 	if (notify.page)
 		av_munmap(notify.page, (size_t)sysconf(_SC_PAGESIZE));
 	return false;
@@ -296,7 +300,7 @@ static const struct av_fork_handlers fork_handlers = {.child = after_fork_in_chi
 
 /* --- contexts -------------------------------------------------------------------- */
 
-/* The caller holds the mutex, and the listener runs. */
+/* Context: @mutex held, listener running. */
 static void add(struct av_seg *seg)
 {
 	struct av_odp_root *root = av_odp_root_make(seg);

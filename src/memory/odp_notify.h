@@ -7,10 +7,10 @@
  * protection, which is never enabled, so no fault of the program is ever delayed. odp_track.h says
  * which ranges.
  *
- * An unmapping thread goes on when its event has been *read*. So that it never sees a page table
- * that does not know yet, the thread makes odp_seq of every context odd before it reads and even
- * when the tables are up to date, and accesses wait for that (av_odp_settle()).
- * What they share with it: odp_uffd.h.
+ * A thread that unmaps continues as soon as its event has been *read*. It must never see a page
+ * table that does not yet know. So the listener makes odp_seq of every context odd before it reads
+ * and even when the tables are up to date, and accesses wait for that (av_odp_settle()).
+ * odp_uffd.h has what the listener shares with those who wait for it.
  */
 #ifndef AV_MEMORY_ODP_NOTIFY_H
 #define AV_MEMORY_ODP_NOTIFY_H

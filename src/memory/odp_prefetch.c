@@ -12,6 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/queue.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -38,7 +39,7 @@
 
 /* One advice being carried out. */
 struct job {
-	struct job *next;
+	STAILQ_ENTRY(job) link;
 	struct av_seg *seg;
 	enum ib_uverbs_advise_mr_advice advice;
 	uint64_t pages; /* pages that became valid so far */
@@ -278,8 +279,8 @@ static int follow(struct job *job, const struct av_odp_range *range)
 static struct {
 	pthread_mutex_t mutex;
 	pthread_cond_t more; /* a job was queued */
-	pthread_cond_t less; /* a job was finished */
-	struct job *first, **last;
+	pthread_cond_t less; /* a job is done */
+	STAILQ_HEAD(, job) jobs;
 	unsigned int queued;
 	bool running;	     /* the thread exists */
 	struct av_seg *busy; /* context of the job being done */
@@ -287,7 +288,7 @@ static struct {
 	.mutex = PTHREAD_MUTEX_INITIALIZER,
 	.more = PTHREAD_COND_INITIALIZER,
 	.less = PTHREAD_COND_INITIALIZER,
-	.last = &later.first,
+	.jobs = STAILQ_HEAD_INITIALIZER(later.jobs),
 };
 
 /* The queue belongs to the parent. The memory of its jobs is lost in the child. */
@@ -296,8 +297,7 @@ static void after_fork_in_child(void)
 	pthread_mutex_init(&later.mutex, NULL);
 	pthread_cond_init(&later.more, NULL);
 	pthread_cond_init(&later.less, NULL);
-	later.first = NULL;
-	later.last = &later.first;
+	STAILQ_INIT(&later.jobs);
 	later.queued = 0;
 	later.running = false;
 	later.busy = NULL;
@@ -314,14 +314,12 @@ static struct job *take_job(void)
 
 	clock_gettime(CLOCK_REALTIME, &until);
 	until.tv_sec += IDLE_S;
-	while (!later.first && ret == 0)
+	while (STAILQ_EMPTY(&later.jobs) && ret == 0)
 		ret = pthread_cond_timedwait(&later.more, &later.mutex, &until);
-	job = later.first;
+	job = STAILQ_FIRST(&later.jobs);
 	if (!job)
 		return NULL;
-	later.first = job->next;
-	if (!later.first)
-		later.last = &later.first;
+	STAILQ_REMOVE_HEAD(&later.jobs, link);
 	later.queued--;
 	later.busy = job->seg;
 	return job;
@@ -367,8 +365,7 @@ static bool queue(struct job *job)
 	if (!later.running)
 		later.running = start_thread();
 	if (later.running && later.queued < QUEUE_MAX) {
-		*later.last = job;
-		later.last = &job->next;
+		STAILQ_INSERT_TAIL(&later.jobs, job, link);
 		later.queued++;
 		pthread_cond_signal(&later.more);
 		taken = true;
@@ -412,9 +409,11 @@ int av_odp_advise(struct av_seg *seg, const struct av_odp_range *range, uint32_t
 /* Context: the mutex is held. */
 static bool has_jobs(const struct av_seg *seg)
 {
+	const struct job *job;
+
 	if (later.busy == seg)
 		return true;
-	for (const struct job *job = later.first; job; job = job->next)
+	STAILQ_FOREACH(job, &later.jobs, link)
 		if (job->seg == seg)
 			return true;
 	return false;

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: MIT */
-/* Regions on demand, found by their bits beside the counts. */
+/* Finding ODP regions by the bits beside their counters. */
 #include "memory/odp_region.h"
 
 #include "base/checked.h"
 #include "memory/key.h"
 #include "memory/region_count.h"
 
-#define WHOLE_SPACE (1ull << 47) /* no region of memory is that long */
+#define WHOLE_SPACE (1ull << 47) /* longer than any ordinary region */
 
-/* It may be changing at this moment: what is made of it is a statistic. */
+/* The entry may change meanwhile; the result is only statistics. */
 __attribute__((no_sanitize("thread"))) static bool
 read_region(const struct av_seg *seg, uint32_t index, struct av_odp_region *region)
 {

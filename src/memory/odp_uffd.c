@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The listener's state, and waiting for the listener. */
+/* The listener's shared state, and waiting for it. */
 #include "memory/odp_uffd.h"
 
 #include <errno.h>
@@ -12,16 +12,18 @@
 
 #define SPINS 200
 
-/* How long to wait for the listener: a stopped peer must not stop us, and of this process nothing
- * but a debugger stops one thread. */
+/*
+ * How long to wait for the listener. A stopped peer must not stop us. In our own process, only a
+ * debugger stops a single thread.
+ */
 #define PEER_WAIT_NS 10000000u
 #define OWN_WAIT_NS  1000000000u
 
 static struct {
 	_Atomic int fd;
-	_Atomic uint64_t round; /* odd while the listener may be using entries of @context */
-	_Atomic uint64_t expected_begin, expected_end; /* av_odp_expect(); equal: nothing is */
-	_Atomic uint32_t used; /* entries of @context that have ever been used */
+	_Atomic uint64_t round; /* odd while the listener may use entries of @context */
+	_Atomic uint64_t expected_begin, expected_end; /* range of av_odp_expect(); equal: none */
+	_Atomic uint32_t used; /* length of the part of @context that was ever used */
 	_Atomic(struct av_seg *) context[AV_REF_SLOTS];
 } listener = {.fd = -1};
 
@@ -47,7 +49,7 @@ uint32_t av_odp_context_slots(void)
 	return atomic_load_explicit(&listener.used, memory_order_acquire);
 }
 
-/* The entry that holds @seg (NULL: a free one), or AV_REF_SLOTS. */
+/* The entry of @seg (NULL: a free one), or AV_REF_SLOTS. */
 static uint32_t entry_of(const struct av_seg *seg)
 {
 	uint32_t i = 0;
@@ -128,7 +130,7 @@ void av_odp_round_end(void)
 	atomic_fetch_add(&listener.round, 1);
 }
 
-/* If a round is under way, until it has ended. */
+/* After clearing an entry: wait until the listener cannot be using it any more. */
 static void wait_for_round(void)
 {
 	uint64_t round = atomic_load(&listener.round);
@@ -148,8 +150,8 @@ void av_odp_context_remove(const struct av_seg *seg)
 }
 
 /*
- * Does the kernel say that an unmapping is under way whose report has not been taken? It looks at
- * that first (since 5.7), before it finds that nothing is asked of it.
+ * Is an unmapping under way whose event has not been read? Since Linux 5.7 this ioctl checks that
+ * first, before it finds that nothing is asked of it.
  */
 static bool report_outstanding(int fd)
 {
@@ -170,13 +172,13 @@ void av_odp_barrier(void)
 		if (turn == 0)
 			until = av_now_ns() + OWN_WAIT_NS;
 		else if (turn > SPINS && av_now_ns() > until)
-			break; /* its thread is stopped */
+			break; /* the unmapping thread is stopped */
 	}
 	wait_for_round();
 	errno = saved;
 }
 
-/* --- what is no unmapping -------------------------------------------------------- */
+/* --- unmappings to ignore -------------------------------------------------------- */
 
 void av_odp_expect(uint64_t addr, uint64_t len)
 {
@@ -184,7 +186,7 @@ void av_odp_expect(uint64_t addr, uint64_t len)
 	atomic_store(&listener.expected_end, addr + len);
 }
 
-/* An unmapping has returned when its event was read; it is handled when that batch is. */
+/* The unmapping returned when its event was read. The event is handled when its batch is. */
 void av_odp_expect_end(void)
 {
 	wait_for_round();

@@ -4,8 +4,9 @@
  *
  * What is behind every key of every context of the process is out of bounds from
  * av_page_move_begin() to av_page_move_end(): accesses under way have ended, and new ones, by
- * whatever process, are told to come again (AV_MEM_BUSY, as while a region is re-registered).
- * Regions may overlap and belong to different contexts, so that no single key would do.
+ * whatever process, are told to come again (av_page_moving(); AV_MEM_BUSY, as while a region is
+ * re-registered). Regions may overlap and belong to different contexts, so that no single key would
+ * do.
  *
  * Each access announces itself by a pin, a full barrier, before it looks at the segment's flag; the
  * mover sets the flag, then looks at the pins. One sees the other.
@@ -13,10 +14,6 @@
 #ifndef AV_MEMORY_PAGE_MOVE_H
 #define AV_MEMORY_PAGE_MOVE_H
 
-#include <stdatomic.h>
-#include <stdbool.h>
-
-#include "base/compiler.h"
 #include "segment/segment.h"
 
 /* An own context whose memory may move, from its opening to its closing. Context: any thread; a
@@ -30,11 +27,5 @@ void av_page_move_remove(struct av_seg *seg);
  */
 void av_page_move_begin(void);
 void av_page_move_end(void);
-
-/* Is it out of bounds? Asked with a pin held. A mover that has died moves no more. */
-static inline bool av_page_moving(struct av_seg *seg)
-{
-	return av_unlikely(atomic_load(&seg->head->moving)) && av_seg_alive(seg);
-}
 
 #endif

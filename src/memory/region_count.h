@@ -3,10 +3,9 @@
  * Counters of memory regions. They count only events off the data path, because a successful access
  * only reads its key (observe/counters.h).
  *
- * The counts of AV_KEY_CHUNK keys are a node (memory/nodes.h) of their context's segment, which
- * comes into being when one of these is on demand, or the first event comes. With each node is a
- * bit for each key that is a region on demand: who only knows an address finds the region by these
- * (memory/odp_region.h).
+ * The counters of AV_KEY_CHUNK keys form a node (memory/nodes.h) in their context's segment. It is
+ * created when one of these keys becomes an ODP region or has its first event. Each node also has
+ * one bit per key that marks ODP regions: memory/odp_region.h finds a region by these bits.
  *
  * Any thread of any process; never blocks; takes no lock. Without room for a node, nothing is
  * counted.
@@ -27,10 +26,10 @@ void av_region_count_begin(struct av_seg *seg, uint32_t key, bool on_demand);
 /* Add @n to a counter of a region. @seg: the key's segment, own or a peer's, but not a view. */
 void av_region_count(struct av_seg *seg, uint32_t key, enum av_mr_counter which, uint64_t n);
 
-/* What it has counted so far; the segment may be a view. */
+/* Read the counters of a region. @seg may be a view. */
 void av_region_counted(const struct av_seg *seg, uint32_t key, uint64_t value[AV_MR_GAUGES]);
 
-/* The index of a key that is a region on demand, at or after @at; UINT32_MAX: there is no more. */
+/* The first index of an ODP region's key at or after @at, or UINT32_MAX. */
 uint32_t av_region_count_on_demand(const struct av_seg *seg, uint32_t at);
 
 #endif

@@ -6,7 +6,7 @@
 #include "registry/directory.h"
 #include "segment/page_policy.h"
 #include "segment/segment_view.h"
-#include "memory/adopt.h"
+#include "memory/adopted.h"
 #include "memory/allocated.h"
 #include "memory/key.h"
 #include "memory/odp_table.h"

@@ -14,7 +14,7 @@
 #include "base/compiler.h"
 #include "base/limits.h"
 #include "segment/segment.h"
-#include "memory/adopt.h"
+#include "memory/adopted.h"
 #include "memory/key.h"
 #include "memory/pin.h"
 

@@ -2,19 +2,14 @@
 /*
  * What is counted, and under which names it is shown.
  *
- * Data path counters lie in the shared objects themselves, in cache lines that whoever executes the
- * work has dirty anyway, and are plain additions by the holder of the object's token or lock. A
- * place in a table of objects goes on counting when the next object takes it: so the sum over the
- * places of a context is all that was ever counted there, and never falls; of one object it is the
- * difference to what the place had counted before (@before in struct av_qp_shared and struct
- * av_cq_shared). What contexts had counted that have ended is added to their device's totals in the
- * directory (registry/ended_totals.c).
+ * Data path counters live in the shared objects, in cache lines that the executing thread writes
+ * anyway. They are plain additions: the holder of the object's token or lock is the only writer.
  *
  * A slot of an object table keeps its counters when the next object takes it. So the sum over a
  * context's slots covers everything the context ever counted, and never falls. The count of one
  * object is the slot's value minus the value at the object's creation (@before in struct
  * av_qp_shared and struct av_cq_shared). When a context ends, its counts are added to the device's
- * totals in the directory (segment/totals.h).
+ * totals in the directory (registry/ended_totals.c).
  *
  * Regions do not count successful accesses: an access only reads the key, and a counter would
  * bounce its cache line between cores. They count the rest: faults, invalidations, refusals

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * madvise(2) of the program's, for memory that is adopted (memory/adopt.h): discarding it must
+ * madvise(2) of the program's, for memory that is adopted (memory/adopted.h): discarding it must
  * leave zeros, and MADV_FREE must go on working, though the pages are not private any more.
  * Everything else goes to the kernel as it is.
  *
@@ -8,14 +8,16 @@
  * event of userfaultfd: memory/odp_notify.c.
  */
 #include <errno.h>
+#include <stdbool.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
 #include "base/checked.h"
 #include "base/compiler.h"
-#include "memory/adopt.h"
-#include "memory/adopt_held.h"
+#include "memory/adopted.h"
+#include "memory/odp_notify.h"
+#include "memory/odp_uffd.h"
 #include "memory/vma.h"
 
 static int kernel(uint64_t addr, uint64_t len, int advice)
@@ -26,10 +28,10 @@ static int kernel(uint64_t addr, uint64_t len, int advice)
 /* Pages that may be freed may also be kept: of those that are adopted nothing need be done. */
 static int free_others(int maps, uint64_t addr, uint64_t end)
 {
-	struct av_adopt_piece piece;
+	struct av_adopted_piece piece;
 	int ret = 0;
 
-	while (ret == 0 && av_adopt_next(maps, addr, end, &piece)) {
+	while (ret == 0 && av_adopted_next(maps, addr, end, &piece)) {
 		if (piece.begin > addr)
 			ret = kernel(addr, piece.begin - addr, MADV_FREE);
 		addr = piece.end;
@@ -49,23 +51,24 @@ static int free_pages(uint64_t addr, uint64_t len)
 	return ret;
 }
 
-/* Pages that come or go meanwhile are discarded in the other place, too. */
+/*
+ * The kernel discards what is private; what is in the segment goes after that, so that nothing goes
+ * if the kernel refuses. And once more: pages that have moved out meanwhile were copied from the
+ * segment, perhaps before they went there. The listener hears of it, too, and must not discard what
+ * the program stores next.
+ */
 static int discard(uint64_t addr, uint64_t len)
 {
-	uint64_t before;
-	int ret;
+	bool adopted = av_adopted_any(); /* asked before: they may all have moved out afterwards */
+	int ret = kernel(addr, len, MADV_DONTNEED), saved = errno;
 
-	do {
-		before = av_adopt_exchange_settle();
-		ret = kernel(addr, len, MADV_DONTNEED);
-		if (ret == 0 && av_unlikely(av_adopt_any())) {
-			int saved = errno;
-
-			av_adopt_discard(addr, len);
-			errno = saved;
-		}
-	} while (ret == 0 && av_unlikely(av_adopt_exchange_settle() != before));
-	return ret;
+	if (ret || av_likely(!adopted))
+		return ret;
+	av_adopted_discard(addr, len);
+	(void)kernel(addr, len, MADV_DONTNEED);
+	av_odp_barrier();
+	errno = saved;
+	return 0;
 }
 
 AV_EXPORT int madvise(void *start, size_t len, int advice)
@@ -76,7 +79,7 @@ AV_EXPORT int madvise(void *start, size_t len, int advice)
 		return kernel(addr, len, advice);
 	if (advice == MADV_DONTNEED)
 		return discard(addr, av_round_up(len, page)); /* as the kernel does */
-	if (advice == MADV_FREE && av_unlikely(av_adopt_any()))
+	if (advice == MADV_FREE && av_unlikely(av_adopted_any()))
 		return free_pages(addr, av_round_up(len, page));
 	return kernel(addr, len, advice);
 }

@@ -257,18 +257,6 @@ static void send_event(struct av_seg *seg, enum event event, uint32_t doorbell, 
 		ring_doorbell(seg, doorbell, 0, index, id);
 }
 
-/* The place for one more entry, NULL: there is none. The lock is held. */
-static struct av_cqe *open_place(struct av_seg *seg, struct av_cq_shared *cq)
-{
-	uint32_t tail = tail_of(cq);
-	struct av_cqe *to = av_cq_entry(seg, cq, tail);
-
-	return av_likely(to && has_room(cq, tail) &&
-			 !atomic_load_explicit(&cq->overrun, memory_order_relaxed))
-		       ? to
-		       : NULL;
-}
-
 /*
  * The entry after the next was last read by the poller, a turn of the ring ago: bring it in to be
  * written. Not the next one, which a poller who waits looks at all the time. Its second line, if
@@ -284,11 +272,15 @@ static void prefetch_later(const struct av_cqe *e)
 		av_prefetch_write((const uint8_t *)later + AV_CACHE_LINE);
 }
 
-/* Write the entry and let it be seen. The lock is held. */
-static void append(struct av_cq_shared *cq, struct av_cqe *to, const struct av_cqe *from)
+/* Write the entry and let it be seen. The lock is held. Return: it, NULL: there is no room */
+static struct av_cqe *append(struct av_seg *seg, struct av_cq_shared *cq, const struct av_cqe *from)
 {
 	uint32_t tail = tail_of(cq);
+	struct av_cqe *to = av_cq_entry(seg, cq, tail);
 
+	if (av_unlikely(!to || !has_room(cq, tail) ||
+			atomic_load_explicit(&cq->overrun, memory_order_relaxed)))
+		return NULL;
 	fill(to, from);
 	if (av_unlikely(atomic_load_explicit(&cq->stamped, memory_order_relaxed)))
 		to->stamp_ns = av_now_ns();
@@ -296,6 +288,7 @@ static void append(struct av_cq_shared *cq, struct av_cqe *to, const struct av_c
 	set_tail(cq, tail + 1);
 	cq->counters.completions++;
 	prefetch_later(to);
+	return to;
 }
 
 /* Beside the request whose completion it is. */
@@ -346,13 +339,12 @@ int av_cq_push(struct av_seg *seg, uint32_t index, const struct av_cqe *cqe)
 	if (av_unlikely(!cq))
 		return -ENOSPC;
 	lock(seg, cq);
-	to = open_place(seg, cq);
+	to = append(seg, cq, cqe);
 	if (av_unlikely(!to)) {
 		av_lock_release(&cq->lock);
 		av_cq_overrun(seg, index);
 		return -ENOSPC;
 	}
-	append(cq, to, cqe);
 	if (av_likely(cq->armed == AV_CQ_NOT_ARMED)) {
 		av_lock_release(&cq->lock);
 		return 0;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The rows of the captures in the directory, and their counts. */
+/* The captures' rows in the directory, and their counts. */
 #include "registry/capture_table.h"
 
 #include <errno.h>
@@ -8,7 +8,7 @@
 #include "base/clock.h"
 #include "registry/directory_file.h"
 
-#define ALIVE_NS 100000000u /* ask so often whether who began a capture lives */
+#define ALIVE_NS 100000000u /* how long an owner found alive counts as alive */
 
 /* When this process last found the owner of a capture alive, and which capture that was. */
 static struct {
@@ -27,7 +27,9 @@ static bool in_use(uint32_t stamp)
 	return stamp != 0;
 }
 
-/* Differs from all that processes may remember, of earlier directories too. */
+/*
+ * A new stamp differs from all that processes may remember, even from those of earlier directories.
+ */
 static uint32_t new_stamp(void)
 {
 	return (uint32_t)av_now_ns() | 1;
@@ -50,7 +52,7 @@ static bool owner_lives(unsigned int number, uint32_t stamp)
 	return true;
 }
 
-/* Within a change. */
+/* Context: within a change. */
 static int find_free(void)
 {
 	for (unsigned int number = 1; number <= AV_CAPTURES; number++) {
@@ -64,14 +66,16 @@ static int find_free(void)
 
 static void fill(struct av_dir_capture *c, const struct av_capture_spec *spec)
 {
-	atomic_store(&c->stamp, 0); /* of a process that died */
+	atomic_store(&c->stamp, 0); /* of an owner that died */
 	c->proc = av_lock_self;
 	c->spec = *spec;
-	/* Who took frames of an earlier one and is still to give them back does that to the same
-	 * counts. */
+	/*
+	 * Processes that took frames of an earlier capture may still give them back, to these
+	 * counts.
+	 */
 	atomic_fetch_and(&c->taken, ~AV_CAPTURE_CLOSED);
 	atomic_store(&c->before, atomic_load(&c->taken));
-	atomic_store(&c->settled, atomic_load(&c->taken)); /* they died */
+	atomic_store(&c->settled, atomic_load(&c->taken)); /* those who took the rest died */
 	atomic_store(&c->lost, 0);
 	atomic_store(&c->err, 0);
 	atomic_store(&c->stamp, new_stamp());
@@ -102,7 +106,7 @@ static bool concerns(const struct av_dir_capture *c, uint32_t proc, const char *
 	       (!c->spec.device[0] || strncmp(c->spec.device, device, sizeof(c->spec.device)) == 0);
 }
 
-/* Counts taken until it is over, from the first capture of that row on. */
+/* The count at which the capture ends. It goes on from the earlier captures of its row. */
 static uint64_t end_of(const struct av_dir_capture *c)
 {
 	uint64_t before = atomic_load(&c->before), room = AV_CAPTURE_CLOSED - before;
@@ -166,7 +170,7 @@ uint64_t av_capture_take(unsigned int number, uint32_t stamp, uint64_t frames)
 	} while (n && !atomic_compare_exchange_weak(&c->taken, &taken, taken + n));
 	if (n == 0 || atomic_load(&c->stamp) == stamp)
 		return n;
-	give_back(c, n); /* of another capture */
+	give_back(c, n); /* taken from another capture */
 	return 0;
 }
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Counters of devices and gauges of contexts. */
+/* Counters of devices, and gauges of contexts. */
 #include <stdio.h>
 #include <string.h>
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* How much device memory is in use, by all processes together. */
+/* Device memory in use by all processes together. */
 #include <errno.h>
 
 #include "registry/directory_file.h"

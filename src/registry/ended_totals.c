@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What contexts had counted that have ended, added to their device's totals: prepared beside them,
- * published by one store, and finished by the next to come if its author dies.
+ * Adds the counts of an ended context to the totals of its device. The sum is prepared beside them
+ * and published by one store. If its author dies, the next process finishes the work.
  */
 #include "registry/directory_file.h"
 
@@ -13,7 +13,7 @@ void av_ended_keep(const struct av_dir_context *c, int folder, av_dir_count *cou
 	if (!c->device)
 		return;
 	if (atomic_load(&f->ref) != ref) {
-		av_ended_kept(); /* of somebody who died when all was done but this */
+		av_ended_kept(); /* of a process that died just before this */
 		f->device = c->device;
 		f->after = av_dir->device[c->device - 1].ended;
 		if (count)

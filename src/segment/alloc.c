@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Memory of an own segment, unless a rule of faults refuses it. */
+/* Allocates memory of an own segment, unless a fault rule refuses it. */
 #include "segment/alloc.h"
 
 #include <errno.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Which contexts look at their requests for captures. */
+/* Decides which contexts look at their requests for captures. */
 #include "segment/capture_watch.h"
 
 unsigned int av_capture_next(const struct av_seg *seg, unsigned int *at)
@@ -7,8 +7,10 @@ unsigned int av_capture_next(const struct av_seg *seg, unsigned int *at)
 	return av_capture_find(seg->head->proc, seg->head->device, at);
 }
 
-/* Set before the captures are looked at, and taken back if there is none: whoever begins one sees
- * to it that afterwards it is set. */
+/*
+ * The flag is set before looking for captures, and cleared again if there is none. Whoever begins a
+ * capture calls this afterwards, so the flag is never missing.
+ */
 void av_capture_watch_context(struct av_seg *seg)
 {
 	atomic_fetch_or(&seg->head->watched, AV_WATCHED_CAPTURE);

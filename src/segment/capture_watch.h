@@ -1,20 +1,26 @@
 /* SPDX-License-Identifier: MIT */
-/* Which contexts look at each of their requests because a capture (registry/capture_table.h) may
- * concern them: AV_WATCHED_CAPTURE in their segments. The directory is joined. */
+/*
+ * Contexts look at each of their requests if a capture (registry/capture_table.h) may cover them.
+ * Their segments then have the flag AV_WATCHED_CAPTURE.
+ *
+ * Context: the directory is joined.
+ */
 #ifndef AV_SEGMENT_CAPTURE_WATCH_H
 #define AV_SEGMENT_CAPTURE_WATCH_H
 
 #include "registry/capture_table.h"
 #include "segment/segment.h"
 
-/* Have all contexts there are look whether they are concerned. */
+/* Make all contexts check whether a capture covers them. */
 void av_capture_watch(void);
 
-/* The same for one context, which is new. */
+/* The same for one new context. */
 void av_capture_watch_context(struct av_seg *seg);
 
-/* Nothing concerns the context any more, as far as the caller knows: its requests need not be
- * looked at. */
+/*
+ * The caller found no capture that covers the context: clear the flag, unless one has begun
+ * meanwhile.
+ */
 void av_capture_unwatch_context(struct av_seg *seg);
 
 /* av_capture_find() for a context. */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The rules of faults of contexts and devices. */
+/* The fault rules of contexts and devices. */
 #include "segment/fault_rules.h"
 
 #include <errno.h>
@@ -19,7 +19,7 @@
 /* --- the process' own ------------------------------------------------------------ */
 
 static pthread_once_t own_once = PTHREAD_ONCE_INIT;
-static char own_text[AV_FAULTS_BYTES]; /* written under own_once; "": none */
+static char own_text[AV_FAULTS_BYTES]; /* "": none; written under own_once */
 
 static void read_own(void)
 {
@@ -30,7 +30,8 @@ static void read_own(void)
 	if (!text || !*text)
 		return;
 	if (av_faults_parse(text, rules, &error) < 0)
-		av_log(AV_LOG_WARN, "ANYVERBS_FAULTS: line %u, column %u: %s; there are no faults",
+		av_log(AV_LOG_WARN,
+		       "ANYVERBS_FAULTS: line %u, column %u: %s; no faults are injected",
 		       error.line, error.column, error.text);
 	else
 		snprintf(own_text, sizeof(own_text), "%s", text);
@@ -104,7 +105,7 @@ int av_faults_write(const char *device, const char *text, unsigned int *told)
 
 /* --- a context's ----------------------------------------------------------------- */
 
-/* Read the rules, and be watched if there are any. */
+/* Read the rules. Set the flag if there are any. */
 static void load(struct av_seg *seg, struct av_faults *f)
 {
 	uint32_t change = atomic_load(&seg->head->faults_change);
@@ -117,8 +118,7 @@ static void load(struct av_seg *seg, struct av_faults *f)
 		atomic_fetch_or(&seg->head->watched, AV_WATCHED_FAULTS);
 	} else {
 		atomic_fetch_and(&seg->head->watched, ~(uint32_t)AV_WATCHED_FAULTS);
-		if (atomic_load(&seg->head->faults_change) !=
-		    change) /* somebody marked it meanwhile */
+		if (atomic_load(&seg->head->faults_change) != change) /* changed again meanwhile */
 			atomic_fetch_or(&seg->head->watched, AV_WATCHED_FAULTS);
 	}
 	free(text);
@@ -163,7 +163,7 @@ static bool is_stale(const struct av_seg *seg, const struct av_faults *f)
 	return atomic_load(&f->change) != atomic_load(&seg->head->faults_change);
 }
 
-/* Once for each change: the counts begin anew. */
+/* Only one thread loads after each change: loading resets the counts. */
 static void reload(struct av_seg *seg, struct av_faults *f)
 {
 	static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Memory of a segment, handed out by its owner: blocks of four sizes per power of two from free
- * lists, fresh ones from the end, and indices of the object tables. All book-keeping is private
- * memory of the owner, so nothing a peer writes can upset it.
+ * The heap of a segment, managed by its owner. Blocks come from free lists, in four sizes per power
+ * of two, or from the end of the heap. Object tables get their indices here, too. All book-keeping
+ * is in private memory of the owner, so that peers cannot damage it.
  */
 #include "segment/heap.h"
 
@@ -17,7 +17,7 @@
 
 #define CLASS_N	    108		 /* up to 16 GiB */
 #define BACK_STEP   (256u << 10) /* the file is backed in steps of this size */
-#define PUNCH_MIN   (64u << 10)	 /* freed blocks of this size and more give their pages back */
+#define PUNCH_MIN   (64u << 10)	 /* freed blocks from this size on give back their pages */
 #define REUSE_AFTER 256		 /* freed indices rest until this many are free */
 
 struct offsets {
@@ -26,10 +26,10 @@ struct offsets {
 };
 
 struct indices {
-	uint32_t *ring; /* freed ones, oldest first */
+	uint32_t *ring; /* the freed ones, oldest first */
 	uint32_t head, count, room;
 	uint32_t fresh;	 /* lowest index never used */
-	uint32_t issued; /* how many have been used */
+	uint32_t issued; /* number of indices ever used */
 	uint32_t used;
 };
 
@@ -93,8 +93,8 @@ int av_file_back(int fd, uint64_t offset, uint64_t size)
 /* --- blocks ---------------------------------------------------------------------- */
 
 /*
- * Classes: 64, 128, 192, 256; then four from each power of two to the next, so that a ring whose
- * entries are no power of two wastes a fifth at most.
+ * Size classes: 64, 128, 192, 256, then four from each power of two to the next. So a ring with
+ * entries of an odd size wastes at most a fifth.
  */
 static unsigned int class_of(uint64_t size)
 {
@@ -111,7 +111,7 @@ static uint64_t class_bytes(unsigned int class)
 	return class < 4 ? 64ull * (class + 1) : (64ull << (class / 4 - 1)) * (5 + class % 4);
 }
 
-/* The largest power of two that divides it, a page at most. */
+/* The largest power of two that divides @size, at most a page. */
 static uint64_t alignment_of(uint64_t size)
 {
 	uint64_t lowest = size & -size;
@@ -119,7 +119,7 @@ static uint64_t alignment_of(uint64_t size)
 	return lowest < 4096 ? lowest : 4096;
 }
 
-/* The next @size bytes from the end of the heap, or 0. */
+/* Take @size bytes from the end of the heap. Return: offset, or 0. */
 static uint64_t extend(struct av_heap *heap, uint64_t size)
 {
 	uint64_t at = av_round_up(heap->brk, alignment_of(size));
@@ -192,7 +192,7 @@ static void give(struct av_heap *heap, unsigned int class, uint64_t at)
 	if (list->count == list->room) {
 		grown = realloc(list->at, (list->room * 2 + 16) * sizeof(*grown));
 		if (!grown)
-			return; /* the block is lost to this segment until the context is closed */
+			return; /* the block is lost until the context is closed */
 		list->at = grown;
 		list->room = list->room * 2 + 16;
 	}
@@ -213,7 +213,8 @@ void av_heap_free(struct av_heap *heap, uint64_t offset, uint64_t size)
 
 /* --- indices of the object tables ------------------------------------------------ */
 
-/* Make room in the ring for every index handed out so far, so that freeing one never needs memory.
+/*
+ * Make room in the ring for all indices handed out so far, so that freeing one never needs memory.
  */
 static bool reserve(struct indices *s)
 {
@@ -245,11 +246,11 @@ static bool have_chunk(struct av_heap *heap, enum av_slab slab, uint32_t index)
 		return false;
 	if (atomic_load_explicit(&heap->head->chunk[slab][n], memory_order_relaxed))
 		return true;
-	at = take(heap, class_of(bytes)); /* fresh or punched: zero either way */
+	at = take(heap, class_of(bytes)); /* fresh or punched */
 	if (!at)
 		return false;
 	memset((uint8_t *)heap->head + at, 0,
-	       bytes); /* a block used before, or a file system that cannot punch holes */
+	       bytes); /* a reused block, or the file system cannot punch holes */
 	atomic_store_explicit(&heap->head->chunk[slab][n], at, memory_order_release);
 	return true;
 }

@@ -1,20 +1,20 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What lies where in a segment. It is a sparse file of AV_SEG_BYTES:
+ * What is where in a segment. It is a sparse file of AV_SEG_BYTES:
  *
  *   0                 head: identity, addresses, pins, tables of chunks
- *   sizeof head ...   heap: chunks of objects, rings; grown by the owner, backed before it is used
+ *   sizeof head ...   heap: chunks of objects, rings; the owner extends it, and backs it before use
  *   ... AV_ODP_OFFSET pages of regions that the library allocates, and of large rings
  *                     (segment/pages.h)
- *   AV_ODP_OFFSET     nodes, taken by whoever needs one: of the device page table
- *                     (memory/odp_table.h), the record of unmappings (memory/unmapped.h), regions'
- *                     counts (memory/region_count.h)
- *   AV_STAGE_OFFSET   staging buffers: backed when first touched, always through av_copy() (a full
- *                     file system is then an answer, not a SIGBUS)
+ *   AV_ODP_OFFSET     nodes, allocated by any process: of the device page table
+ *                     (memory/odp_table.h), the record of unmappings (memory/unmapped.h) and the
+ *                     counters of regions (memory/region_count.h)
+ *   AV_STAGE_OFFSET   staging buffers: backed when first touched, and only touched by av_copy(), so
+ *                     that a full file system is an error and not a SIGBUS
  *
- * Objects live in tables of fixed type (queue pairs, receive queues, CQs, keys): memory that has
- * once held a queue pair never holds anything else, so that a peer with a stale index finds a valid
- * lock and a number that does not match, instead of someone's ring.
+ * Each table of objects has one fixed type: queue pairs, receive queues, CQs, keys. Memory that
+ * once held a queue pair never holds anything else. So a peer with a stale index finds a valid lock
+ * and a number that does not match, and not somebody's ring.
  */
 #ifndef AV_SEGMENT_LAYOUT_H
 #define AV_SEGMENT_LAYOUT_H
@@ -39,21 +39,21 @@
 #define AV_IMPORT_KEYS	(1u << 19)
 #define AV_IMPORT_PDS	(1u << 17)
 
-/* The tables of shared objects: bytes of one object and objects per chunk. */
+/* The tables of shared objects: bytes per object, and objects per chunk. */
 enum av_slab { AV_SLAB_KEY, AV_SLAB_CQ, AV_SLAB_RQ, AV_SLAB_QP, AV_SLAB_N };
 #define AV_KEY_INDEX(key) ((key) >> 8) /* memory/key.h */
 #define AV_KEY_BYTES	  64u
 #define AV_CQ_BYTES	  320u
 #define AV_RQ_BYTES	  384u
-#define AV_QP_BYTES \
-	1216u /* an odd number of cache lines: the busy ones of many spread over all sets */
-/* Where in an entry its counters are (observe/counters.h): read without knowing what else is there.
+#define AV_QP_BYTES	  1216u /* an odd number of cache lines, to use all cache sets */
+/*
+ * Where the counters are in an entry (observe/counters.h), for those who know nothing else of it.
  */
 #define AV_QP_COUNTERS_AT 448u
 #define AV_CQ_COUNTERS_AT 104u
 #define AV_KEY_CHUNK	  1024u
 #define AV_OBJ_CHUNK	  64u
-#define AV_RQ_CHUNK	  128u /* receive queues of queue pairs, and shared ones */
+#define AV_RQ_CHUNK	  128u /* of queue pairs, and shared ones */
 
 static_assert(AV_SLAB_CHUNKS * AV_OBJ_CHUNK >= AV_MAX_QP &&
 		      AV_SLAB_CHUNKS * AV_OBJ_CHUNK >= AV_MAX_CQ,
@@ -61,14 +61,15 @@ static_assert(AV_SLAB_CHUNKS * AV_OBJ_CHUNK >= AV_MAX_QP &&
 static_assert(AV_SLAB_CHUNKS * AV_KEY_CHUNK >= AV_MAX_MR, "key table");
 static_assert(AV_SLAB_CHUNKS * AV_RQ_CHUNK >= AV_MAX_QP + AV_MAX_SRQ, "receive queue table");
 
-/* "This process is using that key": see memory/pin.h. One per cache line, so that users do not
- * disturb each other. */
+/*
+ * Says "this process is using that key" (memory/pin.h). One per cache line, so that users do not
+ * disturb each other.
+ */
 struct av_pin {
 	_Atomic uint64_t word;
 } AV_ALIGNED(AV_CACHE_LINE);
 
-/* Why requests of a context must not take the express lane (transport/express.h): somebody looks at
- * each of them. */
+/* Why somebody looks at each request of a context. */
 enum av_watched {
 	AV_WATCHED_CAPTURE = 1,
 	AV_WATCHED_FAULTS = 2,
@@ -77,30 +78,31 @@ enum av_watched {
 
 struct av_seg_head {
 	uint64_t magic;
-	uint32_t ref;		 /* the context's reference in the directory */
-	uint32_t proc;		 /* its owner's */
+	uint32_t ref;		 /* reference of the context in the directory */
+	uint32_t proc;		 /* reference of its owner */
 	int32_t pid;		 /* in the owner's PID namespace, */
-	uint64_t pidns;		 /* which is this one (inode number) */
+	uint64_t pidns;		 /* whose inode number this is */
 	_Atomic uint32_t closed; /* the owner has closed the context */
-	_Atomic uint32_t fatal;	 /* its device has failed: transport/fatal.h */
+	_Atomic uint32_t fatal;	 /* the device has failed: transport/fatal.h */
 
-	char device[64];   /* name of the device it was opened as, */
-	uint32_t switches; /* and which of its switches were on: device/switches.h */
+	char device[64];   /* name of the device that was opened, */
+	uint32_t switches; /* and its switches that were on: device/switches.h */
 
 	/*
-	 * Importing (ibv_import_device(3)): the context whose objects this one can use, 0: none;
-	 * and which protection domains of this one exist, a bit per handle. Keys and domains of an
-	 * importing context have numbers of their own, from AV_IMPORT_KEYS and AV_IMPORT_PDS: what
-	 * is below means the origin's.
+	 * Importing (ibv_import_device(3)). @origin: the context whose objects this one can use; 0:
+	 * none. @pds: the protection domains of this context, one bit per handle.
+	 *
+	 * Keys and domains of an importing context begin at AV_IMPORT_KEYS and AV_IMPORT_PDS.
+	 * Smaller numbers are those of the origin.
 	 */
 	uint32_t origin;
 	_Atomic uint64_t pds[AV_MAX_PD / 64 + 1];
 
-	/* Addresses, for "does this destination address lead to that context?". */
+	/* Addresses, to find out whether a destination address is that of this context. */
 	uint8_t link_layer;
 	uint8_t mtu; /* enum ibv_mtu */
 	uint16_t lid;
-	uint32_t port; /* whose GIDs: device/port.h */
+	uint32_t port; /* its GIDs: device/port.h */
 
 	/* Futex of the owner's timer thread: av_seg_wake_timer(). */
 	_Atomic uint32_t timer_doorbell;
@@ -109,26 +111,27 @@ struct av_seg_head {
 	_Atomic uint64_t odp_root;
 	_Atomic uint64_t odp_brk;
 	_Atomic uint64_t odp_seq;
-	_Atomic uint64_t unmapped_root; /* of the record of unmappings (memory/unmapped.h) */
-	_Atomic uint32_t moving; /* the owner moves pages of its memory: memory/page_move.h */
-	_Atomic uint32_t
-		watched; /* enum av_watched: somebody looks at each request of this context */
-	_Atomic uint32_t faults_change; /* counts changes of the device's rules of faults:
-					   segment/fault_rules.h */
-	_Atomic uint64_t
-		counter[AV_DIR_COUNTERS]; /* what av_dir_counters() has, of this context alone */
+	_Atomic uint64_t unmapped_root; /* root of memory/unmapped.h */
+	_Atomic uint32_t moving;	/* the owner is moving pages: memory/page_move.h */
+	_Atomic uint32_t watched;	/* enum av_watched */
+	_Atomic uint32_t faults_change; /* counts changes of the fault rules */
+	_Atomic uint64_t counter[AV_DIR_COUNTERS]; /* as in av_dir_counters(), of this context */
 
-	/* Staging buffers: a stack of free ones (count << 32 | index + 1) and the first never used
-	 * one. */
+	/*
+	 * Staging buffers: the stack of the free ones (count << 32 | index + 1), and the first one
+	 * that was never used.
+	 */
 	_Atomic uint64_t stage_free AV_ALIGNED(AV_CACHE_LINE);
 	_Atomic uint32_t stage_fresh;
 	_Atomic uint32_t stage_next[AV_STAGE_COUNT];
 
 	struct av_pin pin[AV_PINS];
-	_Atomic uint64_t chunk[AV_SLAB_N][AV_SLAB_CHUNKS]; /* offsets, 0: not there yet */
+	_Atomic uint64_t chunk[AV_SLAB_N][AV_SLAB_CHUNKS]; /* offsets; 0: not yet there */
 
-	/* What regions have counted, by chunks of keys (memory/region_count.h): offsets of nodes,
-	 * and how many of these have to be looked at. */
+	/*
+	 * Counters of regions, per chunk of keys (memory/region_count.h): offsets of the nodes, and
+	 * how many of them readers must look at.
+	 */
 	_Atomic uint64_t region_counts[AV_SLAB_CHUNKS];
 	_Atomic uint32_t region_chunks;
 };

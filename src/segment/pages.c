@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Blocks of pages in an own segment: one sorted list of all of them, first fit. */
+/* Blocks of pages in an own segment: a sorted list of all of them, first fit. */
 #include "segment/pages.h"
 
 #include <errno.h>
@@ -18,8 +18,7 @@
 #define MADV_COLLAPSE 25
 #endif
 
-#define COLLAPSE_TRIES \
-	4 /* the kernel answers EAGAIN or EBUSY while somebody else looks at a page */
+#define COLLAPSE_TRIES 4 /* for EAGAIN and EBUSY: others are looking at a page */
 
 enum state { FREE, USED, LINGERING };
 
@@ -34,9 +33,9 @@ struct av_pages {
 	uint8_t *base;
 	struct av_heap *heap;
 	pthread_mutex_t mutex;
-	struct block *list; /* sorted, without gaps, from the lowest ever taken to the end */
+	struct block *list; /* sorted, without gaps: from the lowest block to the end */
 	uint32_t count, room;
-	_Atomic uint64_t begin; /* of the first; 0: none yet */
+	_Atomic uint64_t begin; /* of the first block; 0: none yet */
 	_Atomic uint32_t lingering;
 };
 
@@ -115,7 +114,7 @@ static struct block *find(struct av_pages *p, uint64_t at)
 	return p->count && p->list[low].at == at ? &p->list[low] : NULL;
 }
 
-/* Mark as free, and join with free neighbours. */
+/* Mark the block as free and merge it with free neighbours. */
 static void release(struct av_pages *p, struct block *b)
 {
 	uint32_t i = (uint32_t)(b - p->list);
@@ -133,7 +132,7 @@ static void release(struct av_pages *p, struct block *b)
 	}
 }
 
-/* Cut [at, at + bytes) out of free block @i; there is room for two more. */
+/* Cut [at, at + bytes) out of free block @i. The list has room for two more. */
 static void carve(struct av_pages *p, uint32_t i, uint64_t at, uint64_t bytes)
 {
 	struct block whole = p->list[i];
@@ -146,7 +145,7 @@ static void carve(struct av_pages *p, uint32_t i, uint64_t at, uint64_t bytes)
 		insert(p, i, (struct block){whole.at, before, FREE});
 }
 
-/* @phase: modulo @align. */
+/* @phase: what the offset must be modulo @align. */
 static uint64_t first_fit(struct av_pages *p, uint64_t bytes, uint64_t align, uint64_t phase)
 {
 	for (uint32_t i = 0; i < p->count; i++) {
@@ -161,7 +160,7 @@ static uint64_t first_fit(struct av_pages *p, uint64_t bytes, uint64_t align, ui
 	return 0;
 }
 
-/* More room from the heap's end. There is room for another entry. */
+/* Take more room from the end of the heap. The list has room for one more. */
 static bool extend(struct av_pages *p, uint64_t bytes)
 {
 	uint64_t more = av_round_up(bytes, AV_HUGE_PAGE_BYTES);
@@ -202,16 +201,7 @@ static int collapse(void *addr, uint64_t bytes)
 	return ENOMEM;
 }
 
-void av_pages_collapse(void *addr, uint64_t bytes)
-{
-	uint64_t at = av_round_up((uintptr_t)addr, AV_HUGE_PAGE_BYTES),
-		 end = (uintptr_t)addr + bytes;
-
-	for (; at + AV_HUGE_PAGE_BYTES <= end; at += AV_HUGE_PAGE_BYTES)
-		(void)!collapse((void *)(uintptr_t)at, AV_HUGE_PAGE_BYTES);
-}
-
-/* A hole cannot be collapsed; one page of it is enough. */
+/* A hole cannot be collapsed, but one page in it is enough. */
 static bool seed(struct av_pages *p, uint64_t at, uint64_t bytes)
 {
 	for (uint64_t off = 0; off < bytes; off += AV_HUGE_PAGE_BYTES)
@@ -220,12 +210,21 @@ static bool seed(struct av_pages *p, uint64_t at, uint64_t bytes)
 	return true;
 }
 
-/* Make huge pages of all that a block has room for; unless @all must be, as many as there are.
- * Return: their number */
+/* How many huge pages fit in a block. */
+static uint64_t room_for(const struct av_page_block *block)
+{
+	uint64_t first = av_round_up(block->at, AV_HUGE_PAGE_BYTES), end = block->at + block->bytes;
+
+	return end > first ? (end - first) / AV_HUGE_PAGE_BYTES : 0;
+}
+
+/*
+ * Make huge pages wherever the block has room for one. @all: give up at the first that fails.
+ * Return: number of huge pages made.
+ */
 static uint64_t make_huge(struct av_pages *p, const struct av_page_block *block, bool all)
 {
-	uint64_t at = av_round_up(block->at, AV_HUGE_PAGE_BYTES), whole = av_pages_room(block),
-		 done = 0;
+	uint64_t at = av_round_up(block->at, AV_HUGE_PAGE_BYTES), whole = room_for(block), done = 0;
 	uint8_t *begin = p->base + at;
 
 	if (whole == 0 || !seed(p, at, whole * AV_HUGE_PAGE_BYTES))
@@ -241,7 +240,7 @@ static uint64_t make_huge(struct av_pages *p, const struct av_page_block *block,
 	return done;
 }
 
-/* The pages go, and what is there next reads as zeros. */
+/* Give back the pages. The range reads as zeros afterwards. */
 static void drop_pages(struct av_pages *p, uint64_t at, uint64_t bytes)
 {
 	if (fallocate(p->fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, (off_t)at, (off_t)bytes))
@@ -257,7 +256,7 @@ static bool back(struct av_pages *p, enum av_pages_wish wish, struct av_page_blo
 	return wish != AV_PAGES_HUGE && av_file_back(p->fd, block->at, block->bytes) == 0;
 }
 
-/* Of the threads that see that a lingering block is not held, one frees it. */
+/* Several threads may see that nobody holds a lingering block: only one of them frees it. */
 static bool claim(struct av_pages *p, uint64_t at)
 {
 	struct block *b;
@@ -274,7 +273,7 @@ static bool claim(struct av_pages *p, uint64_t at)
 	return mine;
 }
 
-/* Blocks whose holders have gone. */
+/* Free blocks whose holders are gone. */
 static void sweep(struct av_pages *p)
 {
 	uint64_t at = 0, next;
@@ -313,13 +312,6 @@ int av_pages_take(struct av_pages *p, uint64_t bytes, enum av_pages_wish wish, u
 	return ENOMEM;
 }
 
-uint64_t av_pages_room(const struct av_page_block *block)
-{
-	uint64_t first = av_round_up(block->at, AV_HUGE_PAGE_BYTES), end = block->at + block->bytes;
-
-	return end > first ? (end - first) / AV_HUGE_PAGE_BYTES : 0;
-}
-
 void av_pages_free(struct av_pages *p, uint64_t at)
 {
 	struct block *b;
@@ -331,7 +323,7 @@ void av_pages_free(struct av_pages *p, uint64_t at)
 	pthread_mutex_unlock(&p->mutex);
 	if (!bytes)
 		return;
-	drop_pages(p, at, bytes); /* before the range is anybody's again */
+	drop_pages(p, at, bytes); /* before others can get the range */
 	pthread_mutex_lock(&p->mutex);
 	release(p, find(p, at));
 	pthread_mutex_unlock(&p->mutex);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Creating the own segment of a context, and the table of all segments this process has mapped. */
+/* Creates the segment of an own context, and keeps the table of all mapped segments. */
 #include "segment/segment.h"
 
 #include <errno.h>
@@ -24,19 +24,19 @@
 #include "segment/map_file.h"
 #include "segment/pages.h"
 
-#define IDLE_MAX \
-	64 /* peers' segments that stay mapped without a user: datagrams come back to them */
-#define HEAP_COLOUR_BITS 8 /* of the number of pages that heap_begin() leaves free */
+#define IDLE_MAX	 64 /* peers' segments kept mapped without a user */
+#define HEAP_COLOUR_BITS 8  /* of the number of pages that heap_begin() skips */
 
 /*
- * By context slot; an entry is replaced when the slot's generation has changed. Peers' segments
- * stay here when their last user has gone, up to IDLE_MAX. Guarded by @mutex.
+ * All mapped segments, by context slot. An entry is replaced when the slot has a new generation.
+ * Peers' segments stay when their last user is gone, up to IDLE_MAX of them: often the next
+ * datagram needs them again. Guarded by @mutex.
  */
 static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
 static struct av_seg *mapped[AV_REF_SLOTS];
 static unsigned int idle;
 
-/* What was own is the parent's, and will be found as a peer's if it is looked for. */
+/* The parent's own segments are found again as peers' segments if needed. */
 static void after_fork_in_child(void)
 {
 	pthread_mutex_init(&mutex, NULL);
@@ -94,7 +94,7 @@ static void seg_delete(struct av_seg *seg)
 uint8_t *av_slab_chunk(const struct av_seg *seg, enum av_slab slab, uint32_t n, uint64_t bytes)
 {
 	_Atomic(uint8_t *) *kept =
-		(_Atomic(uint8_t *) *)&seg->chunk[n][slab]; /* whoever reads may keep it */
+		(_Atomic(uint8_t *) *)&seg->chunk[n][slab]; /* a cache: readers may fill it */
 	uint8_t *chunk = av_seg_at(
 		seg, atomic_load_explicit(&seg->head->chunk[slab][n], memory_order_acquire), bytes);
 
@@ -110,7 +110,7 @@ static int seg_map(struct av_seg *seg, int fd)
 
 /* --- own segments ---------------------------------------------------------------- */
 
-/* A file beyond the process' size limit would be answered with SIGXFSZ, which kills. */
+/* Beyond RLIMIT_FSIZE the process would be killed by SIGXFSZ. */
 static int set_size(int fd)
 {
 	struct rlimit rl;
@@ -121,17 +121,17 @@ static int set_size(int fd)
 }
 
 /*
- * Segments are mapped at addresses that are alike modulo a huge page, and those of two peers, which
- * a request goes to and fro between, hold the same kinds of objects in the same order. So that
- * these do not lie alike, too, and push each other out of TLBs that go by the low bits of an
- * address, heaps begin a hash's number of pages apart. Of what is left free nothing is ever backed.
+ * All segments are mapped at the same address modulo a huge page, and two peers hold the same kinds
+ * of objects in the same order. Without a difference, objects that one request touches in both
+ * would evict each other from TLBs that are indexed by low address bits. So each heap skips some
+ * pages, by a hash of its context. The skipped pages are never backed.
  */
 static uint64_t heap_begin(uint32_t ref)
 {
 	uint32_t pages = (AV_REF_SLOT(ref) * 0x9e3779b1u) >> (32 - HEAP_COLOUR_BITS);
 
 	return sizeof(struct av_seg_head) +
-	       (uint64_t)pages * AV_PAGE_BYTES; /* which the heap rounds up */
+	       (uint64_t)pages * AV_PAGE_BYTES; /* the heap rounds it up */
 }
 
 static int own_file(struct av_seg *seg, uint32_t origin)
@@ -170,7 +170,7 @@ static void fill_head(struct av_seg *seg, const struct av_seg_device *dev, uint3
 	h->magic = AV_SEG_MAGIC;
 }
 
-/* Unmap what is in that slot if nobody uses it; the caller holds @mutex. */
+/* Unmap the segment in that slot if nobody uses it. Context: the caller holds @mutex. */
 static void drop_idle(uint32_t slot)
 {
 	struct av_seg *seg = mapped[slot];
@@ -186,8 +186,7 @@ static void table_add(struct av_seg *seg)
 {
 	pthread_mutex_lock(&mutex);
 	drop_idle(AV_REF_SLOT(seg->ref));
-	mapped[AV_REF_SLOT(seg->ref)] =
-		seg; /* a mapped predecessor of this slot stays with its users */
+	mapped[AV_REF_SLOT(seg->ref)] = seg; /* its predecessor's users keep that one */
 	pthread_mutex_unlock(&mutex);
 }
 
@@ -237,7 +236,7 @@ void av_seg_close(struct av_seg *seg)
 
 /* --- all segments ---------------------------------------------------------------- */
 
-/* The counters of the device that the peer opened; its name comes from its segment. */
+/* The counters of the device that the peer opened, found by the name in its segment. */
 static struct av_odp_counters *peer_counters(const struct av_seg *seg)
 {
 	char name[sizeof(seg->head->device)];
@@ -271,7 +270,7 @@ static int peer_map(struct av_seg *seg)
 	return 0;
 }
 
-/* The caller holds @mutex. */
+/* Context: the caller holds @mutex. */
 static struct av_seg *peer_open(uint32_t ref, uint32_t proc)
 {
 	int fd = av_dir_context_open(ref);

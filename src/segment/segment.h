@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The segment: the shared half of one opened context, a file that the owner and every peer map
- * whole; its pages come into being as they are used. What lies where: segment/layout.h.
+ * The segment: the shared half of an open context. It is a file that the owner and all peers map as
+ * a whole; pages come into being with their use. segment/layout.h says what is where.
  *
- * References inside are offsets and indices. Whatever is read from a peer's segment passes
- * av_seg_at() before it becomes a pointer: a peer that writes nonsense can spoil its own traffic
- * but nobody's process.
+ * Segments contain offsets and indices, never pointers. Everything that is read from a peer's
+ * segment passes av_seg_at() before it becomes a pointer. So a peer that writes nonsense can spoil
+ * its own traffic, but no other process.
  */
 #ifndef AV_SEGMENT_SEGMENT_H
 #define AV_SEGMENT_SEGMENT_H
@@ -14,6 +14,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 #include <pthread.h>
+#include <sys/queue.h>
 #include <sys/types.h>
 
 #include "base/checked.h"
@@ -31,54 +32,52 @@ struct av_faults;
 struct av_injections;
 struct av_send_sums;
 
-/* One mapped segment, of this process or of a peer. Private to the process. */
+/* A mapped segment, of this process or of a peer. This structure is private to the process. */
 struct av_seg {
 	struct av_seg_head *head;
 	uint32_t ref;
 	uint32_t proc;
 	pid_t pid;
-	bool own; /* belongs to a context of this process */
+	bool own; /* of a context of this process */
 	bool same_pidns;
-	int folder_fd;		/* folder of the context */
-	int fd;			/* the file; own segments only, else -1 */
-	struct av_heap *heap;	/* own segments only */
-	struct av_pages *pages; /* likewise */
-	_Atomic(struct av_timer *)
-		timer;		     /* own segments only, transport/timer.h; NULL until needed */
-	pthread_mutex_t timer_mutex; /* held to start it */
-	_Atomic(struct av_faults *)
-		faults; /* own segments only, segment/fault_rules.h; NULL until needed */
-	_Atomic(struct av_send_sums *) sums;	/* likewise, transport/send_sum.h */
-	_Atomic(struct av_injections *) inject; /* likewise, transport/inject.h */
-	struct av_odp_counters *odp;		/* the device's, in the directory */
-	struct av_odp_gauge *odp_gauge;		/* this context's, likewise; own segments only */
+	int folder_fd;				/* the context's folder */
+	int fd;					/* the file; -1 for a peer's */
+	struct av_heap *heap;			/* own segments only */
+	struct av_pages *pages;			/* own segments only */
+	_Atomic(struct av_timer *) timer;	/* own segments only; NULL until needed */
+	pthread_mutex_t timer_mutex;		/* held to start it */
+	_Atomic(struct av_faults *) faults;	/* own segments only; NULL until needed */
+	_Atomic(struct av_send_sums *) sums;	/* the same */
+	_Atomic(struct av_injections *) inject; /* the same */
+	struct av_odp_counters *odp;		/* of the device, in the directory */
+	struct av_odp_gauge *odp_gauge;		/* of this context; own segments only */
 	_Atomic(struct av_seg *) origin;	/* av_seg_origin() */
-	unsigned int users;			/* guarded by the mutex of segment.c */
+	unsigned int users;			/* guarded by the mutex in segment.c */
 	_Atomic uint64_t alive_ns;		/* when it was last known to live (coarse clock) */
-	_Atomic bool gone; /* its process was seen dead or the context closed: never comes back */
-	_Atomic bool
-		vm_refused; /* the kernel does not let us read and write that process' memory */
+	_Atomic bool gone;	 /* its process is dead or the context closed: for ever */
+	_Atomic bool vm_refused; /* the kernel refuses access to that process's memory */
 	struct {
 		uint32_t id;
 		int fd; /* -1: free */
-	} doorbell[4];	/* guarded by doorbell_mutex; see segment/doorbell.h */
+	} doorbell[4];	/* guarded by doorbell_mutex; segment/doorbell.h */
 	pthread_mutex_t doorbell_mutex;
 	struct av_seg_pages_owner {
-		_Atomic uint32_t ref; /* context whose pages regions of this one are on; 0: free */
-		uint32_t users;	      /* of an own segment: regions */
-		uint8_t *base;	      /* that context's segment */
-		struct av_seg *seg;   /* of an own segment: it, with a use; of a peer's NULL: mapped
-					 by this entry */
-	} pages_owner[AV_SEG_PAGES_OWNERS]; /* changes guarded by pages_owner_mutex; see
+		_Atomic uint32_t ref; /* owner of pages that regions of this one are on; 0: free */
+		uint32_t users;	      /* own segments: number of regions */
+		uint8_t *base;	      /* the owner's segment */
+		struct av_seg *seg;   /* the owner, with a use; NULL in peers */
+	} pages_owner[AV_SEG_PAGES_OWNERS]; /* changes guarded by pages_owner_mutex;
 					       segment/pages_owner.h */
 	pthread_mutex_t pages_owner_mutex;
-	struct av_seg *next_own; /* of those whose memory may move: memory/page_move.h */
-	/* Chunks of its tables, as they were found once: they stay where they are. NULL: not asked
-	 * for yet. The first ones of all tables lie together. */
+	LIST_ENTRY(av_seg) movable; /* with memory that may move: memory/page_move.h */
+	/*
+	 * Where the chunks of its tables are; they never move. NULL: not looked up yet. The first
+	 * chunks of all tables lie together.
+	 */
 	_Atomic(uint8_t *) chunk[AV_SLAB_CHUNKS][AV_SLAB_N];
 };
 
-/* What a segment says of the device that its context opens. */
+/* What a segment says about its context's device. */
 struct av_seg_device {
 	const char *name;
 	uint8_t link_layer;
@@ -87,37 +86,38 @@ struct av_seg_device {
 };
 
 /**
- * av_seg_create() - make this process' segment for a new context
- *
- * For av_device_open(), which fills in @port and @switches. The directory must be joined.
+ * av_seg_create() - make this process's segment for a new context
  * @origin: context to import from, or 0
+ *
+ * Called by av_device_open(), which fills in @port and @switches.
+ * Context: the directory is joined
  * Return: the segment with one user, or NULL and errno
  */
 struct av_seg *av_seg_create(const struct av_seg_device *dev, uint32_t origin);
 
-/* Close an own segment: marks it closed, removes its files, drops the creator's use. */
+/* Close an own segment: mark it closed, remove its files, drop the creator's use. */
 void av_seg_close(struct av_seg *seg);
 
 /**
- * av_seg_get() - the segment behind a context reference, mapped if it is not yet
- * Return: segment with one more user, to be given back with av_seg_put(); NULL if the context is
- * gone
+ * av_seg_get() - the segment of a context, mapped if needed
+ *
+ * Return: the segment with one more user, dropped by av_seg_put(); NULL if the context is gone
  */
 struct av_seg *av_seg_get(uint32_t ref);
 void av_seg_put(struct av_seg *seg);
 
-/* Unmap peers' segments that are kept for next time; before the directory is left. */
+/* Unmap the peers' segments that have no user. Called before leaving the directory. */
 void av_seg_drop_idle(void);
 
-/* Is its owner alive and the context open? Asks the kernel at most every few milliseconds. Once
- * false, always false. */
+/*
+ * Does the owner live, and is the context open? Asks the kernel at most every few milliseconds.
+ * Once false, it stays false.
+ */
 bool av_seg_alive(struct av_seg *seg);
 
-#define AV_SEG_ALIVE_NS                                                                        \
-	5000000u /* trust an answer "alive" that long; far less than a PID needs to come round \
-		    again */
+#define AV_SEG_ALIVE_NS 5000000u /* how long "alive" is trusted: less than a PID takes to recur */
 
-/* Is it known to be without asking? @now: coarse clock. No: av_seg_alive() finds out. */
+/* Is it known to live, without asking? If not, av_seg_alive() finds out. @now: coarse clock. */
 static inline bool av_seg_known_alive(struct av_seg *seg, uint64_t now)
 {
 	return !atomic_load_explicit(&seg->gone, memory_order_relaxed) &&
@@ -126,21 +126,20 @@ static inline bool av_seg_known_alive(struct av_seg *seg, uint64_t now)
 		now - atomic_load_explicit(&seg->alive_ns, memory_order_relaxed) < AV_SEG_ALIVE_NS);
 }
 
-/* The same, asking now: for when something has just gone wrong. */
+/* The same, but asks now. For callers that have just seen something fail. */
 bool av_seg_alive_now(struct av_seg *seg);
 
-/* The segment of the context this one imports from: a use that lasts as long as @seg's. NULL if it
- * is gone.
+/*
+ * The segment of the context that this one imports from, used as long as @seg. NULL if it is gone.
  */
 struct av_seg *av_seg_origin(struct av_seg *seg);
 
 /**
- * av_seg_piece() - the memory at an offset of a segment, checked
+ * av_seg_piece() - check an offset in a segment and turn it into a pointer
  *
- * Of one of many that lie behind one another, wherever its offset comes from: it need not begin a
- * cache line. Who computes an offset from words of a peer's segment need not check them one by one.
- * Return: pointer to @size bytes, or NULL if they are not wholly inside the segment or not 8-byte
- * aligned
+ * For a part of something larger: it need not begin on a cache line. Callers that compute the
+ * offset from words in a peer's segment need not check these words.
+ * Return: pointer to @size bytes, or NULL if they are not 8-byte aligned or not all in the segment
  */
 static inline void *av_seg_piece(const struct av_seg *seg, uint64_t offset, uint64_t size)
 {
@@ -151,18 +150,22 @@ static inline void *av_seg_piece(const struct av_seg *seg, uint64_t offset, uint
 	return (uint8_t *)seg->head + offset;
 }
 
-/* The same of an object that begins a cache line, as all that the allocator gives out does. */
+/* The same for an object that begins on a cache line, as everything from the allocator does. */
 static inline void *av_seg_at(const struct av_seg *seg, uint64_t offset, uint64_t size)
 {
 	return av_unlikely(offset & (AV_CACHE_LINE - 1)) ? NULL : av_seg_piece(seg, offset, size);
 }
 
-/* The slow part of av_slab_at(): checks where chunk @n of @bytes is, and keeps the answer. NULL:
- * nowhere */
+/*
+ * The slow part of av_slab_at(): check where chunk @n of @bytes is, and keep the answer. Return:
+ * NULL if it does not exist.
+ */
 uint8_t *av_slab_chunk(const struct av_seg *seg, enum av_slab slab, uint32_t n, uint64_t bytes);
 
-/* The object @index of a table, or NULL if there is none. Use the typed wrappers of the object's
- * header. */
+/*
+ * Object @index of a table, or NULL if it does not exist. Use the typed wrappers in the objects'
+ * headers.
+ */
 static inline void *av_slab_at(const struct av_seg *seg, enum av_slab slab, uint32_t index,
 			       uint32_t bytes, uint32_t per_chunk)
 {
@@ -181,8 +184,10 @@ static inline void *av_slab_at(const struct av_seg *seg, enum av_slab slab, uint
 }
 
 /*
- * Wake the timer thread of a segment's owner: a request was parked there from outside, or an event
- * of a CQ was put off. Any process; makes a system call.
+ * Wake the timer thread of the segment's owner: another process parked a request there, or a CQ's
+ * event was delayed.
+ *
+ * Context: any process; makes a system call.
  */
 void av_seg_wake_timer(struct av_seg *seg);
 

@@ -7,7 +7,7 @@
 #include "registry/directory_file.h"
 #include "segment/segment_view.h"
 
-/* The entries of a table, each with counters at the same place. */
+/* Add the counters of all entries of a table. They are at the same place in each. */
 static void add_table(const struct av_seg *seg, enum av_slab slab, uint32_t bytes, uint32_t at,
 		      uint64_t *sum, size_t words)
 {
@@ -50,7 +50,7 @@ static void add_context(uint32_t ref, struct av_totals *sum)
 
 #define TRIES 1000
 
-/* One look at everything. Return: did nothing end meanwhile? */
+/* Read everything once. Return: false if a context ended meanwhile. */
 static bool look(const struct av_dir_file *d, uint32_t place, struct av_totals *sum)
 {
 	const struct av_dir_device *device = &d->device[place - 1];
@@ -63,7 +63,7 @@ static bool look(const struct av_dir_file *d, uint32_t place, struct av_totals *
 	for (uint32_t slot = 0; slot < atomic_load(&d->context_end); slot++) {
 		uint32_t ref = atomic_load(&d->context[slot].ref);
 
-		/* Those whose process is dead, too: they have not been added yet. */
+		/* Contexts of dead processes as well: their counts are not in the totals yet. */
 		if (ref && ref != folding && d->context[slot].device == place)
 			add_context(ref, sum);
 	}

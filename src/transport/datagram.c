@@ -102,7 +102,7 @@ static void count_arrival(struct av_qp_shared *p, const struct datagram *d, bool
 		av_count_rsp(p, AV_RSP_DROPPED);
 		return;
 	}
-	av_traffic_count(&p->counters.rsp.traffic, AV_TRAFFIC_SEND, d->head.bytes);
+	av_traffic_count(&p->counters.rsp.traffic, AV_TRAFFIC_SEND, d->head.bytes, 1);
 	if (d->group)
 		av_count_rsp(p, AV_RSP_MULTICAST);
 }
@@ -193,6 +193,7 @@ struct av_outcome av_datagram_execute(const struct av_qp_end *req, const struct 
 	struct datagram d = {.req = req, .head = *wqe};
 	struct av_outcome result = {.fault = check(&d)};
 
+	AV_ASSERT_HELD(&req->qp->exec);
 	if (result.fault == AV_FAULT_NONE)
 		result.fault = collect(&d, wqe);
 	if (result.fault != AV_FAULT_NONE)
@@ -209,7 +210,7 @@ struct av_outcome av_datagram_execute(const struct av_qp_end *req, const struct 
 		result.fault = AV_FAULT_LOC_PROT;
 		return result;
 	}
-	av_traffic_count(&req->qp->counters.req.traffic, AV_TRAFFIC_SEND, d.head.bytes);
+	av_traffic_count(&req->qp->counters.req.traffic, AV_TRAFFIC_SEND, d.head.bytes, 1);
 	if (d.group)
 		av_count_req(req->qp, AV_REQ_MULTICAST);
 	return result;

@@ -77,6 +77,7 @@ static int complete(const struct av_qp_end *end, const struct av_sq_wqe *wqe,
 	struct av_cqe cqe;
 	int ret;
 
+	AV_ASSERT_HELD(&end->qp->exec);
 	memset(&cqe, 0, offsetof(struct av_cqe, data));
 	cqe.wr_id = wqe->wr_id;
 	cqe.status = (uint8_t)status;
@@ -112,6 +113,7 @@ static AV_SELDOM void fail(const struct av_qp_end *end, const struct av_qp_end *
 {
 	bool silent = fault == AV_FAULT_RETRY_EXHAUSTED && peer->qp && av_seg_alive_now(peer->seg);
 
+	AV_ASSERT_HELD(&end->qp->exec);
 	av_count_request(end->qp, av_rule(fault)->requester);
 	if (silent)
 		av_responder_acquire(peer);

@@ -76,6 +76,7 @@ static void responder_fail(struct av_work *w)
 {
 	const struct av_rule *rule = av_rule(w->result.fault);
 
+	AV_ASSERT_HELD(&w->rsp->qp->resp);
 	if (rule->responder_fails || rule->nak != AV_NAK_NONE)
 		av_count_refused(w->rsp->qp, w->result.fault);
 	if (!rule->responder_fails)
@@ -113,18 +114,14 @@ static bool found_at_requester(enum av_fault fault)
  */
 static bool has_died(const struct av_work *w)
 {
-	return av_unlikely(w->result.fault != AV_FAULT_NONE) &&
-	       !found_at_requester(w->result.fault) && !av_seg_alive_now(w->rsp->seg);
+	return !found_at_requester(w->result.fault) && !av_seg_alive_now(w->rsp->seg);
 }
 
 /* What a requester of an unreliable connection sends, arrive or not. */
 static void count_uc(struct av_traffic *t, const struct av_work *w)
 {
-	uint32_t n = av_packets(w->req->qp, w->head.bytes), kind = av_traffic_kind[w->head.opcode];
-
-	av_traffic_count(t, kind, w->head.bytes);
-	if (n > 1)
-		av_traffic_more(t, kind, n);
+	av_traffic_count(t, av_traffic_kind[w->head.opcode], w->head.bytes,
+			 av_packets(w->req->qp, w->head.bytes));
 }
 
 static void advance_uc(struct av_work *w, bool lost)
@@ -149,7 +146,8 @@ static void settle(struct av_work *w)
 {
 	bool unreliable = w->req->qp->type == IBV_QPT_UC, undone, lost;
 
-	if (has_died(w))
+	AV_ASSERT_HELD(&w->rsp->qp->resp);
+	if (av_unlikely(w->result.fault != AV_FAULT_NONE) && has_died(w))
 		w->result.fault = av_work_gone(w);
 	undone = w->result.fault != AV_FAULT_NONE || w->result.park != AV_PARK_NOT;
 	lost = unreliable && undone && !found_at_requester(w->result.fault);
@@ -167,15 +165,13 @@ static void settle(struct av_work *w)
 
 /* --- the request ----------------------------------------------------------------- */
 
-/* Where the message is received, and against which domain its keys are checked. */
-static enum av_fault find_receiver(struct av_work *w)
+/* An XRC request names the queue where it is received. Its keys are checked against that one's
+ * domain.
+ */
+static enum av_fault find_srq(struct av_work *w)
 {
 	enum av_xrc_found found;
 
-	w->to = av_receiver_of(w->rsp);
-	w->pd = w->rsp->qp->pd;
-	if (av_likely(w->rsp->qp->type != IBV_QPT_XRC_RECV))
-		return AV_FAULT_NONE;
 	w->pd = 0;
 	found = av_xrc_begin(w->rsp, w->head.srqn, &w->srq, &w->to);
 	if (found == AV_XRC_BUSY)
@@ -187,6 +183,13 @@ static enum av_fault find_receiver(struct av_work *w)
 	w->pd = av_rq_at(w->to.seg, w->to.rq)->pd;
 	w->rsp->qp->receiving_srqn = w->head.srqn;
 	return AV_FAULT_NONE;
+}
+
+static enum av_fault find_receiver(struct av_work *w)
+{
+	w->to = av_receiver_of(w->rsp);
+	w->pd = w->rsp->qp->pd;
+	return av_unlikely(w->rsp->qp->type == IBV_QPT_XRC_RECV) ? find_srq(w) : AV_FAULT_NONE;
 }
 
 /* Asked anew once in a few milliseconds. */
@@ -226,7 +229,8 @@ static bool responder_begin(struct av_work *w)
 static void responder_end(struct av_work *w)
 {
 	av_lock_release(&w->rsp->qp->resp);
-	av_xrc_end(&w->srq);
+	if (av_unlikely(w->srq.seg))
+		av_xrc_end(&w->srq);
 	for (unsigned int i = 0; i < w->event_count; i++)
 		av_event_raise(w->rsp, w->qpn, (enum ibv_event_type)w->events[i]);
 }
@@ -285,6 +289,7 @@ struct av_outcome av_execute(const struct av_qp_end *req, const struct av_qp_end
 {
 	struct av_work w;
 
+	AV_ASSERT_HELD(&req->qp->exec);
 	begin(&w, req, rsp, wqe);
 	w.answer = answer;
 	w.result = (struct av_outcome){.fault = check(&w)};

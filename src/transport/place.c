@@ -274,6 +274,7 @@ bool av_place_answers(const struct av_qp_end *end)
 	uint32_t number;
 	bool ok = true;
 
+	AV_ASSERT_HELD(&end->qp->exec);
 	while (cq && ok && atomic_load(&end->qp->answers)) {
 		if (find_answer(end, cq, &place, &number))
 			ok = place_early(end, cq, &place, number);

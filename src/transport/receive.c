@@ -50,6 +50,7 @@ const struct av_rq_wqe *av_receive_take(const struct av_receiver *to)
 	struct av_rq_shared *rq;
 	uint64_t until;
 
+	AV_ASSERT_HELD(&to->rsp->qp->resp);
 	if (av_likely(request != NULL))
 		return request;
 	rq = rq_of(to);
@@ -67,6 +68,7 @@ const struct av_rq_wqe *av_receive_take(const struct av_receiver *to)
 
 void av_receive_cancel(const struct av_receiver *to)
 {
+	AV_ASSERT_HELD(&to->rsp->qp->resp);
 	av_rq_untake(to->seg, rq_of(to), to->rsp->qp->receiving - 1);
 	to->rsp->qp->receiving = 0;
 }
@@ -112,6 +114,7 @@ enum av_fault av_receive_done(const struct av_message *msg, const struct av_rq_w
 {
 	struct av_cqe cqe;
 
+	AV_ASSERT_HELD(&msg->to->rsp->qp->resp);
 	fill_message(&cqe, msg, request);
 	return complete(msg->to, &cqe) ? AV_FAULT_RECV_CQ : AV_FAULT_NONE;
 }
@@ -301,6 +304,7 @@ enum av_fault av_receive_message(const struct av_message *msg, const struct av_s
 	enum av_fault fault;
 	struct av_cqe cqe;
 
+	AV_ASSERT_HELD(&msg->to->rsp->qp->resp);
 	if (msg->bytes > request->bytes) {
 		av_diag_note(AV_CHECK_RECV_SHORT, msg->bytes, request->bytes);
 		return AV_FAULT_RECV_SHORT;
@@ -331,6 +335,7 @@ void av_receive_error(const struct av_receiver *to, enum ibv_wc_status status)
 {
 	const struct av_rq_wqe *request;
 
+	AV_ASSERT_HELD(&to->rsp->qp->resp);
 	if (to->rsp->qp->receiving)
 		request = av_rq_wqe(to->seg, rq_of(to), to->rsp->qp->receiving - 1);
 	else
@@ -345,6 +350,7 @@ void av_receive_flush(const struct av_qp_end *rsp)
 	const struct av_rq_wqe *request;
 	uint32_t count = 0;
 
+	AV_ASSERT_HELD(&rsp->qp->resp);
 	if (rsp->qp->srq || rsp->qp->type == IBV_QPT_XRC_SEND || rsp->qp->type == IBV_QPT_XRC_RECV)
 		return;
 	while ((request = take(&to))) {

@@ -54,6 +54,7 @@ void av_responder_repair(const struct av_qp_end *end)
 	struct av_xrc_use use = {0};
 	struct av_rq_shared *rq;
 
+	AV_ASSERT_HELD(&end->qp->resp);
 	if (qpn == 0)
 		return;
 	if (end->qp->type == IBV_QPT_XRC_RECV)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Address handles: made from attributes, or from a datagram that was received. */
+/* Address handles, created from attributes or from a received datagram. */
 #include "verbs/ibv_ah.h"
 
 #include <endian.h>
@@ -105,8 +105,10 @@ AV_EXPORT int ibv_destroy_ah(struct ibv_ah *ibv)
 	return 0;
 }
 
-/* Row of the GID table with that address; 0 if there is none (it came by multicast). Return: 0 or
- * ENOMEM */
+/*
+ * The GID table row with this address, or 0 if none has it, as after a multicast. Return: 0 or
+ * ENOMEM.
+ */
 static int find_sgid(const struct av_device *dev, const union ibv_gid *gid, uint8_t *index)
 {
 	struct av_gid gids[AV_GID_MAX];

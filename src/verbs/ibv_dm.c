@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Device memory: blocks of the context's segment, so that every process reaches them by plain
- * copies. Its total size is the device's, counted over all processes in the directory; what a
- * killed process had comes back when it is swept.
+ * Device memory: blocks of the context's segment, so that every process accesses them by plain
+ * copies. The total size is limited per device and counted over all processes in the directory;
+ * what a killed process held returns when it is swept.
  */
 #include "verbs/ibv_dm.h"
 
@@ -17,18 +17,18 @@
 #include "memory/region.h"
 #include "segment/alloc.h"
 
-#define COPY_UNIT     4u /* offsets and lengths of ibv_memcpy_*_dm() */
+#define COPY_UNIT     4u /* granularity of ibv_memcpy_*_dm() */
 #define LOG_ALIGN_MAX 12u
 
 struct av_dm {
 	struct ibv_dm ibv;
 	uint8_t peek_pad[AV_PEEK_PAD];
-	struct ibv_exp_dm exp; /* its other name */
+	struct ibv_exp_dm exp; /* the same block for experimental verbs */
 	bool imported;
 	struct av_seg *seg; /* of the process that allocated it */
-	uint64_t offset;    /* in the segment */
+	uint64_t offset;    /* offset in the segment */
 	uint64_t length;
-	uint64_t block; /* bytes taken from the segment */
+	uint64_t block; /* bytes allocated from the segment */
 	_Atomic uint32_t users;
 };
 
@@ -103,7 +103,10 @@ static int check_alloc(const struct ibv_alloc_dm_attr *attr)
 	return 0;
 }
 
-/* Blocks of the segment are aligned to what divides their size, up to a page. */
+/*
+ * Blocks of the segment are aligned to the largest power of two that divides their size, up to a
+ * page.
+ */
 static int take_memory(struct av_dm *dm, const struct ibv_alloc_dm_attr *attr)
 {
 	uint64_t align = 1ull << attr->log_align_req;
@@ -130,7 +133,7 @@ static struct ibv_dm *publish_dm(struct av_context *ctx, struct av_dm *dm, uint3
 	dm->ibv.context = &ctx->verbs.context;
 	dm->ibv.memcpy_to_dm = memcpy_to_dm;
 	dm->ibv.memcpy_from_dm = memcpy_from_dm;
-	dm->ibv.comp_mask = 1; /* the handle is valid */
+	dm->ibv.comp_mask = 1; /* marks the handle as valid */
 	dm->ibv.handle = handle;
 	dm->exp.context = dm->ibv.context;
 	dm->exp.handle = handle;
@@ -138,7 +141,7 @@ static struct ibv_dm *publish_dm(struct av_context *ctx, struct av_dm *dm, uint3
 						   : &dm->ibv;
 }
 
-/* An entry in the table of keys, for whoever imports it. Return: its index, or 0. */
+/* Add an entry to the key table, so that the block can be imported. Return: its index, or 0. */
 static uint32_t announce(const struct av_dm *dm)
 {
 	struct av_key what = {.kind = AV_KEY_DM_BLOCK, .addr = dm->offset, .length = dm->length};

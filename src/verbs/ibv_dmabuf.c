@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Regions on dma-bufs: the buffer is mapped into the process, and the region is on the mapping.
+ * Regions on dma-bufs: maps the buffer into the process and registers the mapping.
  * ibv_reg_dmabuf_mr(3).
  */
 #include <fcntl.h>
@@ -20,7 +20,7 @@ static const unsigned int permitted = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE
 				      IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC |
 				      IBV_ACCESS_RELAXED_ORDERING;
 
-/* Is it a dma-buf, and is the range inside it? Return: 0 or errno. */
+/* Is this a dma-buf that contains the range? Return: 0 or errno. */
 static int check_buffer(int fd, uint64_t offset, size_t length)
 {
 	struct statfs fs;

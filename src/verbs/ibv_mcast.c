@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Attaching queue pairs to multicast groups. */
+/* Attaches queue pairs to multicast groups. */
 #include "verbs/ibv_context.h"
 #include "registry/multicast.h"
 

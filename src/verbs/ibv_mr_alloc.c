@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Memory regions whose memory the library allocates, and shared ones. */
+/* Regions with memory allocated by the library, and shared regions. */
 #include "verbs/environment.h"
 #include "verbs/ibv_mr.h"
 #include "verbs/ibv_pd.h"
@@ -16,7 +16,7 @@ static int check(struct ibv_pd *pd)
 	return av_pd_find(pd) ? av_verb_err(av_context_of(pd->context), AV_FAIL_REG_MR) : ENOENT;
 }
 
-/* The region around memory that is there; if it cannot be, that goes. */
+/* Create the region for allocated memory; frees the memory on failure. */
 static struct ibv_mr *publish_allocated(struct ibv_pd *pd, struct av_allocated *memory,
 					struct av_key *what)
 {

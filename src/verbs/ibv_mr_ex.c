@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: MIT */
-/* ibv_reg_mr_ex(3): all ways to register in one call, chosen by a mask. */
+/* ibv_reg_mr_ex(3): all kinds of registration in one call, selected by a mask. */
 #include "verbs/ibv_buf.h"
 
 static const uint64_t known =
 	AV_REG_MR_IOVA | AV_REG_MR_ADDR | AV_REG_MR_FD | AV_REG_MR_FD_OFFSET | AV_REG_MR_BUF;
 
-/* Does the mask name what a region of its kind needs, and no more? Return: 0 or errno. */
+/* Does the mask name exactly what a region of its kind needs? Return: 0 or errno. */
 static int check_mask(uint64_t mask)
 {
 	const uint64_t file = AV_REG_MR_FD | AV_REG_MR_FD_OFFSET | AV_REG_MR_IOVA;
 
 	if (mask & ~known)
-		return EOPNOTSUPP; /* DMA handles among them: there are none */
+		return EOPNOTSUPP; /* also covers DMA handles, which we do not have */
 	if (mask & (AV_REG_MR_FD | AV_REG_MR_FD_OFFSET))
 		return (mask & file) == file && !(mask & (AV_REG_MR_ADDR | AV_REG_MR_BUF)) ? 0
 											   : EINVAL;

@@ -72,7 +72,7 @@ int av_dealloc_mw(struct ibv_mw *ibv)
 	return 0;
 }
 
-/* Type 1: the bind is a work request, and the window's new key is known when it is posted. */
+/* Type 1: the bind is a work request, and posting it determines the window's new key. */
 int av_bind_mw(struct ibv_qp *qp, struct ibv_mw *mw, struct ibv_mw_bind *bind)
 {
 	uint32_t rkey = ibv_inc_rkey(mw->rkey);
@@ -94,33 +94,33 @@ int av_bind_mw(struct ibv_qp *qp, struct ibv_mw *mw, struct ibv_mw_bind *bind)
 	return av_post_send(qp, &wr, &bad);
 }
 
-struct ending {
+struct unbind_args {
 	struct av_seg *seg;
 	uint32_t qpn;
 };
 
 static void unbind_from(uint32_t id, void *object, void *arg)
 {
-	const struct ending *e = arg;
+	const struct unbind_args *e = arg;
 
 	av_window_queue_pair_ends(e->seg, id << 8, e->qpn);
 }
 
-struct leaving {
+struct finish_args {
 	struct av_seg *seg;
 	uint32_t region;
 };
 
 static void finish_for(uint32_t id, void *object, void *arg)
 {
-	const struct leaving *l = arg;
+	const struct finish_args *l = arg;
 
 	av_window_finish(l->seg, id << 8, l->region);
 }
 
 void av_mw_finish(struct av_context *ctx, uint32_t region)
 {
-	struct leaving l = {ctx->seg, region};
+	struct finish_args l = {ctx->seg, region};
 
 	if (atomic_load(&ctx->mw_count))
 		av_table_each(&ctx->mws, finish_for, &l);
@@ -128,7 +128,7 @@ void av_mw_finish(struct av_context *ctx, uint32_t region)
 
 void av_mw_queue_pair_ends(struct av_context *ctx, uint32_t qpn)
 {
-	struct ending e = {ctx->seg, qpn};
+	struct unbind_args e = {ctx->seg, qpn};
 
 	if (atomic_load(&ctx->mw_count))
 		av_table_each(&ctx->mws, unbind_from, &e);

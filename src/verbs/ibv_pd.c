@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Protection domains, and the thread and parent domains around them. A parent domain protects
- * exactly like the domain it contains: regions and queue pairs made on either belong together. Its
- * allocators are accepted and not called: rings lie in the segment, where peers reach them.
+ * exactly like the domain it contains: regions and queue pairs of both belong together. Its
+ * allocators are accepted but never called, because rings must be in the segment, where peers reach
+ * them.
  */
 #include "verbs/ibv_pd.h"
 
@@ -14,10 +15,10 @@ struct av_td {
 	struct ibv_td ibv;
 	uint8_t peek_pad[AV_PEEK_PAD];
 	uint32_t handle;
-	_Atomic uint32_t users; /* parent domains */
+	_Atomic uint32_t users; /* number of parent domains */
 };
 
-/* The bit by which importing contexts know that a domain exists. */
+/* Set or clear the bit that shows importing contexts whether the domain exists. */
 static void announce(struct av_context *ctx, uint32_t handle, bool exists)
 {
 	uint64_t bit = 1ull << (handle % 64);
@@ -68,8 +69,9 @@ static struct ibv_pd *create_pd(struct av_context *ctx, struct av_pd *contains, 
 {
 	int err = ctx->forked
 			  ? 0
-			  : av_verb_err(ctx, AV_FAIL_ALLOC_PD); /* a forked child may have domains,
-								   though nothing to put in */
+			  : av_verb_err(ctx,
+					AV_FAIL_ALLOC_PD); /* a forked child may create domains,
+							      though it can put nothing into them */
 	struct av_pd *pd;
 
 	if (err)

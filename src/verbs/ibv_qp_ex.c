@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The extended posting interface. Builders write the request straight into the send queue's ring,
- * behind what is posted; ibv_wr_complete() publishes all of them at once, ibv_wr_abort() forgets
- * them. The queue pair's post lock is held from ibv_wr_start() to either.
+ * The extended posting interface. Builders write requests directly into the send queue's ring,
+ * after those already posted. ibv_wr_complete() publishes them all at once; ibv_wr_abort() drops
+ * them. The queue pair's post lock is held from ibv_wr_start() until then.
  */
 #include "verbs/ibv_qp_ex.h"
 
@@ -20,7 +20,7 @@
 	 IBV_QP_EX_WITH_ATOMIC_FETCH_AND_ADD | IBV_QP_EX_WITH_ATOMIC_WRITE | AV_QP_EX_WITH_FLUSH)
 #define KEYS (IBV_QP_EX_WITH_SEND_WITH_INV | IBV_QP_EX_WITH_LOCAL_INV | IBV_QP_EX_WITH_BIND_MW)
 
-/* The operations the builders of a service can be asked for. */
+/* The operations that a service's builders support. */
 static uint64_t operations(enum ibv_qp_type type)
 {
 	switch (type) {
@@ -60,7 +60,7 @@ static void note(struct av_qp *qp, int err)
 	qp->build.wqe = NULL;
 }
 
-/* Begin the next request; NULL after the first error, or if the queue is full. */
+/* Begin the next request. NULL after the first error, or if the queue is full. */
 static struct av_sq_wqe *next(struct ibv_qp_ex *ex, enum ibv_wr_opcode opcode)
 {
 	struct av_qp *qp = qp_of(ex);
@@ -172,7 +172,7 @@ static void wr_atomic_fetch_add(struct ibv_qp_ex *ex, uint32_t rkey, uint64_t ad
 	wqe->compare_add = add;
 }
 
-/* The word is the request's own: neither elements nor inline data of the queue are needed. */
+/* The word is part of the request, so it needs no elements and no inline data of the queue. */
 static void wr_atomic_write(struct ibv_qp_ex *ex, uint32_t rkey, uint64_t addr, const void *word)
 {
 	struct av_sq_wqe *wqe = next(ex, IBV_WR_ATOMIC_WRITE);
@@ -300,8 +300,9 @@ static int wr_complete(struct ibv_qp_ex *ex)
 		err = EINVAL;
 	qp->build.wqe = NULL;
 	if (!err)
-		av_publish_before_try(&qp->end.qp->sq_tail,
-				      qp->build.tail); /* the execution right: see av_drive() */
+		av_publish_before_try(
+			&qp->end.qp->sq_tail,
+			qp->build.tail); /* before trying for the execution right: see av_drive() */
 	av_post_end(qp);
 	if (err)
 		return av_fail_errno(AV_VERB_WR_COMPLETE, err);
@@ -316,7 +317,7 @@ static void wr_abort(struct ibv_qp_ex *ex)
 		av_post_end(qp_of(ex));
 }
 
-/* Builders that were not asked for stay NULL, as the manual page has it. */
+/* Builders that were not requested stay NULL, as the manual page says. */
 static void fill_builders(struct av_qp *qp, uint64_t ops)
 {
 	struct ibv_qp_ex *ex = &qp->ex;

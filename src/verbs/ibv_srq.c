@@ -21,20 +21,14 @@ struct av_srq *av_srq_find(const struct av_context *ctx, const struct ibv_srq *i
 void av_srq_attach(struct av_srq *srq, struct av_qp *qp)
 {
 	pthread_mutex_lock(&srq->users_mutex);
-	qp->next_on_srq = srq->users;
-	qp->link_on_srq = &srq->users;
-	if (qp->next_on_srq)
-		qp->next_on_srq->link_on_srq = &qp->next_on_srq;
-	srq->users = qp;
+	LIST_INSERT_HEAD(&srq->users, qp, on_srq);
 	pthread_mutex_unlock(&srq->users_mutex);
 }
 
 void av_srq_detach(struct av_srq *srq, struct av_qp *qp)
 {
 	pthread_mutex_lock(&srq->users_mutex);
-	*qp->link_on_srq = qp->next_on_srq;
-	if (qp->next_on_srq)
-		qp->next_on_srq->link_on_srq = qp->link_on_srq;
+	LIST_REMOVE(qp, on_srq);
 	pthread_mutex_unlock(&srq->users_mutex);
 }
 
@@ -66,7 +60,7 @@ static void init_public(struct av_srq *srq, struct ibv_pd *pd, void *srq_context
 	pthread_mutex_init(&srq->users_mutex, NULL);
 }
 
-/* What an XRC queue has besides: a domain, a CQ and a number. */
+/* What an XRC queue has in addition. It also has a number. */
 struct xrc_part {
 	struct av_xrcd *xrcd;
 	struct av_cq *cq;
@@ -198,7 +192,7 @@ int av_get_srq_num(struct ibv_srq *ibv, uint32_t *number)
 	return 0;
 }
 
-/* The size first: the limit is judged by it. */
+/* The size first, because the limit depends on it. */
 static int modify(struct av_context *ctx, struct av_srq *srq, const struct ibv_srq_attr *attr,
 		  int mask)
 {
@@ -272,7 +266,7 @@ AV_EXPORT int ibv_destroy_srq(struct ibv_srq *ibv)
 	srq = av_srq_find(ctx, ibv);
 	if (!srq)
 		return av_fail_errno(AV_VERB_DESTROY_SRQ, ENOENT);
-	if (srq->users)
+	if (!LIST_EMPTY(&srq->users))
 		return av_misuse_busy(AV_VERB_DESTROY_SRQ, ctx, "SRQ", ibv->handle, srq->made_at);
 	av_unlist(ctx, &ctx->srqs, ibv->handle);
 	if (!ctx->forked) {
@@ -292,7 +286,7 @@ AV_EXPORT int ibv_destroy_srq(struct ibv_srq *ibv)
 
 #define WAKE_MAX 64
 
-/* Queue pairs whose requesters are to be woken: their shared halves, which stay valid memory. */
+/* Queue pairs whose requesters are to be woken. Their shared halves stay valid memory. */
 struct wake {
 	const struct av_srq *srq;
 	unsigned int count;
@@ -309,23 +303,26 @@ static void collect_xrc(uint32_t id, void *object, void *arg)
 }
 
 /*
- * Some requester waits for what was just posted: it may be the peer of any queue pair on this
- * queue, or of any XRC_RECV queue pair of its domain. Those beyond the first WAKE_MAX, and of the
- * latter those of other processes, are found by their requesters' timers.
+ * A requester waits for the receive just posted: perhaps the peer of a queue pair on this queue, or
+ * of an XRC_RECV queue pair of its domain. Requesters beyond the first WAKE_MAX, and those of
+ * XRC_RECV queue pairs of other processes, find it by their timers.
  */
 static void wake_requesters(struct av_context *ctx, struct av_srq *srq)
 {
 	struct wake w = {.srq = srq};
+	const struct av_qp *qp;
 
 	if (srq->xrcd) {
 		pthread_mutex_lock(
-			&ctx->verbs.context.mutex); /* keeps queue pairs from ending: av_unlist() */
+			&ctx->verbs.context
+				 .mutex); /* keeps queue pairs from being destroyed: av_unlist() */
 		av_table_each(&ctx->qps, collect_xrc, &w);
 		pthread_mutex_unlock(&ctx->verbs.context.mutex);
 	}
 	pthread_mutex_lock(&srq->users_mutex);
-	for (struct av_qp *qp = srq->users; qp && w.count < WAKE_MAX; qp = qp->next_on_srq)
-		w.end[w.count++] = qp->end;
+	LIST_FOREACH(qp, &srq->users, on_srq)
+		if (w.count < WAKE_MAX)
+			w.end[w.count++] = qp->end;
 	pthread_mutex_unlock(&srq->users_mutex);
 	for (unsigned int i = 0; i < w.count; i++)
 		av_drive_peer(&w.end[i]);

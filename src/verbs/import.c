@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Using objects of another context, of this process or another: ibv_import_device(3),
- * ibv_import_pd(3), ibv_import_mr(3), ibv_import_dm(3). An importing context has a segment of its
- * own, whose head names the origin's; keys and domains with the origin's numbers are looked up
- * there (memory/translate.c).
+ * Uses objects of another context, in any process: ibv_import_device(3), ibv_import_pd(3),
+ * ibv_import_mr(3), ibv_import_dm(3). An importing context has its own segment, whose head names
+ * the origin context. Keys and domains with the origin's numbers are looked up there
+ * (memory/translate.c).
  */
 #include <stdlib.h>
 #include <string.h>
@@ -14,7 +14,10 @@
 #include "verbs/ibv_pd.h"
 #include "memory/key.h"
 
-/* The head of the segment that a descriptor (a duplicate of some context's cmd_fd) is of. */
+/*
+ * Read the head of the segment behind a descriptor, a duplicate of some context's cmd_fd. Return:
+ * false if it is not one.
+ */
 static bool read_head(int fd, struct av_seg_head *head)
 {
 	size_t size = offsetof(struct av_seg_head, pds);
@@ -36,7 +39,7 @@ static struct ibv_context *import_context(int fd, const struct av_seg_head *head
 		av_context_close(av_context_of(context));
 		return av_fail_null(AV_VERB_OPEN_DEVICE, ENODEV);
 	}
-	context->cmd_fd = fd; /* ours from now on */
+	context->cmd_fd = fd; /* we own it from here on */
 	return context;
 }
 
@@ -76,7 +79,7 @@ AV_EXPORT void ibv_unimport_pd(struct ibv_pd *ibv)
 		av_pd_forget(pd);
 }
 
-/* The origin's region of that handle, if there is one and it is of that domain. */
+/* The origin's region with this handle, if it exists and belongs to the domain. */
 static const struct av_key *origin_region(struct av_context *ctx, const struct av_pd *pd,
 					  uint32_t handle)
 {

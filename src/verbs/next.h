@@ -4,13 +4,13 @@
 #define AV_VERBS_NEXT_H
 
 /**
- * av_next() - the definition of a public verb behind ours: the system's libibverbs
- * @version: its version node, e.g. "IBVERBS_1.1"; NULL for the default version
- * Return:   function pointer, or NULL if that library is too old to have it
+ * av_next() - the definition of a public verb in the system's libibverbs
+ * @version: its version node, e.g. "IBVERBS_1.1"; NULL: the default version
+ * Return: function pointer, or NULL if that library is too old to have it
  */
 void *av_next(const char *name, const char *version);
 
-/* The same as a typed expression, looked up once: AV_NEXT(ibv_alloc_pd, "IBVERBS_1.1")(context). */
+/* The same with the verb's type, looked up once: AV_NEXT(ibv_alloc_pd, "IBVERBS_1.1")(context). */
 #define AV_NEXT(name, version)                                                               \
 	({                                                                                   \
 		static void *next_;                                                          \
@@ -20,9 +20,9 @@ void *av_next(const char *name, const char *version);
 	})
 
 /*
- * A call of a verb that the library behind us may be too old to have; @missing: the value then.
- * AV_NEXT_OR(av_fail_null(AV_VERB_ALLOC_DMAH, EOPNOTSUPP), ibv_alloc_dmah, "IBVERBS_1.15", context,
- * attr)
+ * Call a verb that the system's library may be too old to have; then evaluates to @missing.
+ * Example: AV_NEXT_OR(av_fail_null(AV_VERB_ALLOC_DMAH, EOPNOTSUPP), ibv_alloc_dmah, "IBVERBS_1.15",
+ * context, attr)
  */
 #define AV_NEXT_OR(missing, name, version, ...)                    \
 	({                                                         \

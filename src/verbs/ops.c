@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The dispatch tables behind the inline verbs. Every member is filled: what this device does not
- * have answers "not supported" as the manual pages document, so that no program meets a NULL.
+ * The dispatch tables behind the inline verbs. Every member is set, so that no program calls a
+ * NULL: what this device lacks returns "not supported", as the manual pages document.
  */
 #include "verbs/ibv_context.h"
 #include "verbs/ibv_cq_ex.h"
@@ -14,7 +14,7 @@
 #include "verbs/ibv_srq.h"
 #include "verbs/ibv_xrcd.h"
 
-/* What this device does not have. */
+/* Verbs that this device lacks. */
 #define NO_INT(verb, name, ...)                                   \
 	static int name(__VA_ARGS__)                              \
 	{                                                         \
@@ -98,7 +98,7 @@ static void fill_extended(struct verbs_context *v)
 	v->close_xrcd = av_close_xrcd;
 }
 
-/* Names that programs from before the extended tables call through. */
+/* Members that programs older than the extended tables call. */
 static void fill_compat(struct ibv_context_ops *ops)
 {
 	ops->_compat_query_device = ibv_query_device;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Posting work requests. */
+/* Posts work requests. */
 #include "verbs/ibv_ah.h"
 #include "verbs/ibv_context.h"
 #include "verbs/ibv_qp.h"
@@ -8,8 +8,8 @@
 #include "transport/rnr.h"
 #include "transport/state.h"
 
-/* The state is no state for that post, or the queue is not there at all. Return: EINVAL */
-static int deny(const struct av_qp *qp, bool there, enum av_check state_check)
+/* Note why a post fails: the state does not allow it, or there is no such queue. Return: EINVAL. */
+static int note_refusal(const struct av_qp *qp, bool there, enum av_check state_check)
 {
 	uint32_t state = there ? atomic_load(&qp->end.qp->state) : 0;
 
@@ -30,7 +30,7 @@ static int refuse_send(const struct ibv_qp *ibv, const struct av_qp *qp)
 {
 	bool there = qp && qp->send_cq && !av_context_of(ibv->context)->forked;
 
-	refuse_qp(ibv, deny(qp, there, AV_CHECK_POST_SEND_STATE));
+	refuse_qp(ibv, note_refusal(qp, there, AV_CHECK_POST_SEND_STATE));
 	return av_fail_errno(AV_VERB_POST_SEND, EINVAL);
 }
 
@@ -38,11 +38,11 @@ static int refuse_recv(const struct ibv_qp *ibv, const struct av_qp *qp)
 {
 	bool there = qp && !qp->srq && qp->recv_cq && !av_context_of(ibv->context)->forked;
 
-	refuse_qp(ibv, deny(qp, there, AV_CHECK_POST_RECV_STATE));
+	refuse_qp(ibv, note_refusal(qp, there, AV_CHECK_POST_RECV_STATE));
 	return av_fail_errno(AV_VERB_POST_RECV, EINVAL);
 }
 
-/* A window's key is the one of the last bind posted, from the moment it is posted. */
+/* A window's key becomes that of the last bind as soon as the bind is posted. */
 static void note_binds(struct ibv_send_wr *wr, const struct ibv_send_wr *end)
 {
 	for (; av_unlikely(wr != end && wr); wr = wr->next)
@@ -109,7 +109,10 @@ int av_post_translated(struct ibv_qp *ibv, struct ibv_send_wr *wr, struct ibv_se
 	return post_send(ibv, wr, bad_wr, operands);
 }
 
-/* A requester waits for what was just posted, or the queue pair has failed and takes no more. */
+/*
+ * A requester may wait for the receive just posted. Or the queue pair has failed, and the receive
+ * must be flushed.
+ */
 static void after_post_recv(struct av_qp *qp)
 {
 	if (av_unlikely(atomic_load_explicit(&qp->rq->waiting, memory_order_relaxed)))

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What a device, its port and its address tables say. */
+/* Queries of a device, its port and its address tables. */
 #include <arpa/inet.h>
 #include <string.h>
 
@@ -14,8 +14,7 @@ static struct av_device *device_of(const struct ibv_context *context)
 	return av_context_of(context)->dev;
 }
 
-/* The device has failed. What it says about itself is private memory, which a forked child may
- * have, too. */
+/* Has the device failed? Its attributes are private memory, which a forked child may read, too. */
 static bool has_failed(const struct ibv_context *context)
 {
 	return atomic_load(&av_context_of(context)->seg->head->fatal);
@@ -56,7 +55,7 @@ int av_query_port(struct ibv_context *context, uint8_t port, struct ibv_port_att
 	return 0;
 }
 
-/* Old binaries own no more than this much of the structure. */
+/* Old binaries have only this much of the structure. */
 AV_EXPORT int ibv_query_port(struct ibv_context *context, uint8_t port,
 			     struct _compat_ibv_port_attr *attr)
 {
@@ -100,7 +99,7 @@ AV_EXPORT int ibv_query_gid(struct ibv_context *context, uint8_t port, int index
 	if ((unsigned int)index < count)
 		*gid = gids[index].gid;
 	else
-		memset(gid, 0, sizeof(*gid)); /* a row of the table that nothing is in */
+		memset(gid, 0, sizeof(*gid)); /* an empty row of the table */
 	return 0;
 }
 
@@ -166,8 +165,8 @@ AV_EXPORT ssize_t _ibv_query_gid_table(struct ibv_context *context, struct ibv_g
 }
 
 /*
- * A private symbol of libibverbs that ibv_devinfo and pyverbs use: what the file gid_attrs/types
- * says. Its enum, by the order of the kernel's words: 0 "IB/RoCE v1", 1 "RoCE v2".
+ * A private symbol of libibverbs that ibv_devinfo and pyverbs use: the content of gid_attrs/types.
+ * Its values follow the kernel's order: 0 "IB/RoCE v1", 1 "RoCE v2".
  */
 int ibv_query_gid_type(struct ibv_context *context, uint8_t port, unsigned int index,
 		       unsigned int *type);

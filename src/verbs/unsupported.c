@@ -1,13 +1,15 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Exported verbs that this device does not have (yet): on our objects the documented "not
- * supported", on those of other devices the system's own.
+ * Exported verbs that this device lacks. Our objects get the documented "not supported"; other
+ * devices get the system's verb.
  */
 #include <string.h>
 
 #include "verbs/ibv_context.h"
 
-/* Of a DMA handle or a completion counter. Ours have none; what is found here is another device's.
+/*
+ * For a DMA handle or a completion counter. We never create one, so any object here belongs to
+ * another device.
  */
 static bool is_ours(const void *object)
 {
@@ -85,7 +87,7 @@ AV_EXPORT int ibv_qp_attach_comp_cntr(struct ibv_qp *qp, struct ibv_comp_cntr *c
 			  ibv_qp_attach_comp_cntr, "IBVERBS_1.18", qp, counter, attr);
 }
 
-/* What is done with a counter itself. */
+/* Calls a verb on an existing counter. */
 #define ON_COUNTER(id, name, counter, ...)                                            \
 	(is_ours(counter) ? av_fail_errno(AV_VERB_##id, EOPNOTSUPP)                   \
 			  : AV_NEXT_OR(av_fail_errno(AV_VERB_##id, EOPNOTSUPP), name, \

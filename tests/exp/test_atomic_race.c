@@ -14,6 +14,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "lib/exp_objects.h"
 #include "lib/expect.h"
 #include "lib/extended.h"
 #include "lib/probe.h"
@@ -200,14 +201,9 @@ static struct ibv_mr *plain_mr, *tunneled_mr, *device_mr;
 
 static struct ibv_mr *need_mr(struct ibv_exp_reg_mr_in in, uint64_t rights)
 {
-	struct ibv_mr *mr;
-
 	in.pd = a.node->pd;
 	in.exp_access = rights | IBV_EXP_ACCESS_LOCAL_WRITE;
-	mr = ibv_exp_reg_mr(&in);
-	if (!mr)
-		DIE("ibv_exp_reg_mr: errno %d", errno);
-	return mr;
+	return exp_need_mr(in);
 }
 
 static void open_targets(void)

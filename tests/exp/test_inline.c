@@ -14,6 +14,7 @@
 #include <unistd.h>
 #include <infiniband/verbs_exp.h>
 
+#include "lib/to_rts.h"
 #include "lib/expect.h"
 #include "lib/sandbox.h"
 #include "lib/side.h"
@@ -75,41 +76,16 @@ static struct ibv_ah_attr address(const union ibv_gid *gid)
 		.is_global = 1, .port_num = 1, .grh = {.dgid = *gid, .hop_limit = 1}};
 }
 
-static void modify(struct ibv_qp *qp, struct ibv_qp_attr *attr, int mask)
-{
-	if (ibv_modify_qp(qp, attr, mask | IBV_QP_STATE))
-		DIE("ibv_modify_qp to %d: errno %d", attr->qp_state, errno);
-}
-
 static void bring_up(struct ibv_qp *qp, uint32_t dest, const union ibv_gid *gid)
 {
-	bool ud = qp->qp_type == IBV_QPT_UD, rc = qp->qp_type == IBV_QPT_RC;
-	struct ibv_qp_attr attr = {
-		.qp_state = IBV_QPS_INIT,
-		.port_num = 1,
-		.qkey = QKEY,
-		.qp_access_flags = RIGHTS,
-		.path_mtu = IBV_MTU_4096,
-		.dest_qp_num = dest,
-		.ah_attr = address(gid),
-		.max_rd_atomic = 4,
-		.max_dest_rd_atomic = 4,
-		.min_rnr_timer = 31, /* half a second: nobody but the receiver goes on before */
-		.timeout = 14,
-		.retry_cnt = 7,
-		.rnr_retry = 7};
+	struct ibv_qp_attr attr = connect_attr(dest, gid);
 
-	modify(qp, &attr,
-	       IBV_QP_PKEY_INDEX | IBV_QP_PORT | (ud ? IBV_QP_QKEY : IBV_QP_ACCESS_FLAGS));
-	attr.qp_state = IBV_QPS_RTR;
-	modify(qp, &attr,
-	       (ud ? 0 : IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN) |
-		       (rc ? IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER : 0));
-	attr.qp_state = IBV_QPS_RTS;
-	modify(qp, &attr,
-	       IBV_QP_SQ_PSN | (rc ? IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY |
-						IBV_QP_MAX_QP_RD_ATOMIC
-				   : 0));
+	attr.qkey = QKEY;
+	attr.qp_access_flags = RIGHTS;
+	attr.path_mtu = IBV_MTU_4096;
+	attr.min_rnr_timer = 31; /* half a second: nobody but the receiver goes on before */
+	if (connect_qp(qp, attr))
+		DIE("ibv_modify_qp: errno %d", errno);
 }
 
 /* What the sending end does, where it is. */
@@ -386,7 +362,7 @@ static void message_rows(struct side *peer, const char *who)
 	}
 }
 
-/* --- answers to RDMA READs and atomics that another process executes: behind a SEND that waits for a receive --- */
+/* --- answers to READs and atomics that another process executes, behind a SEND that waits --- */
 
 static void post_request(enum ibv_wr_opcode opcode, uint32_t bytes, struct ibv_sge sge,
 			 unsigned int flags)

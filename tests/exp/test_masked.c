@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "lib/exp_objects.h"
 #include "lib/expect.h"
 #include "lib/extended.h"
 #include "lib/probe.h"
@@ -596,21 +597,14 @@ static void open_inline(void)
 {
 	struct node_qp_spec spec = spec_default();
 	struct ibv_exp_qp_init_attr init = {
-		.send_cq = n->cq[0],
-		.recv_cq = n->cq[1],
-		.cap = spec.cap,
-		.qp_type = IBV_QPT_RC,
 		.sq_sig_all = 1,
-		.comp_mask = IBV_EXP_QP_INIT_ATTR_PD | IBV_EXP_QP_INIT_ATTR_INL_RECV |
-			     IBV_EXP_QP_INIT_ATTR_ATOMICS_ARG,
-		.pd = n->pd,
+		.comp_mask = IBV_EXP_QP_INIT_ATTR_INL_RECV | IBV_EXP_QP_INIT_ATTR_ATOMICS_ARG,
 		.max_atomic_arg = 32,
 		.max_inl_recv = 64,
 	};
 
-	n->qp[QP_INLINE] = ibv_exp_create_qp(n->ctx, &init);
-	if (!n->qp[QP_INLINE] || init.max_inl_recv != 64 ||
-	    side_create_qp(&b, QP_INLINE, &spec, NULL))
+	exp_need_rc(n, QP_INLINE, &init);
+	if (init.max_inl_recv != 64 || side_create_qp(&b, QP_INLINE, &spec, NULL))
 		DIE("queue pairs: errno %d", errno);
 	pair_connect(&a, QP_INLINE, NULL, &b, QP_INLINE, NULL);
 }

@@ -29,17 +29,10 @@ static void begin(const char *name, uint16_t count, uint16_t period_us)
 	EXPECT(node_arm(n, CQ, 0) == 0, "ibv_req_notify_cq");
 }
 
-/* On return the completions are there, and whatever event they make at once is sent. */
+/* On return the completions are there. */
 static void receive(int count)
 {
-	struct node_send s = {.opcode = IBV_WR_SEND, .flags = IBV_SEND_SIGNALED};
-	struct ibv_wc wc;
-
-	for (int i = 0; i < count; i++) {
-		side_recv_one(&a, 0, 1, 0, 8);
-		EXPECT(side_post_send(&b, 0, &s, 1).ret == 0, "ibv_post_send");
-		EXPECT(side_poll(&b, 0, 1, PROBE_PATIENCE, &wc) == 1, "not sent");
-	}
+	probe_messages(&b, &a, 0, count, 0);
 }
 
 static void take(int count)

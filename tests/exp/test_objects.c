@@ -7,6 +7,7 @@
 #include <sys/mman.h>
 #include <infiniband/verbs_exp.h>
 
+#include "lib/exp_objects.h"
 #include "lib/expect.h"
 #include "lib/node.h"
 #include "lib/sandbox.h"
@@ -112,13 +113,8 @@ static void reg_rows(void)
 
 static struct ibv_mr *need_mr(void *addr, size_t length, uint64_t access)
 {
-	struct ibv_exp_reg_mr_in in = {
-		.pd = pd, .addr = addr, .length = length, .exp_access = access};
-	struct ibv_mr *mr = ibv_exp_reg_mr(&in);
-
-	if (!mr)
-		DIE("ibv_exp_reg_mr: errno %d", errno);
-	return mr;
+	return exp_need_mr((struct ibv_exp_reg_mr_in){
+		.pd = pd, .addr = addr, .length = length, .exp_access = access});
 }
 
 static void rereg_rows(void)

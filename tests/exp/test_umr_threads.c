@@ -4,6 +4,7 @@
  * another process goes on reading and writing through them; regions changed and deregistered under
  * them; and the other process killed in the midst of it.
  */
+#include "lib/exp_objects.h"
 #include "umr_fixture.h"
 
 #include <errno.h>
@@ -167,11 +168,7 @@ static void *fill_too(void *arg)
 static void open_other(void)
 {
 	struct ibv_exp_qp_init_attr init = {
-		.cap = spec_default().cap,
-		.qp_type = IBV_QPT_RC,
-		.comp_mask = IBV_EXP_QP_INIT_ATTR_PD | IBV_EXP_QP_INIT_ATTR_CREATE_FLAGS |
-			     IBV_EXP_QP_INIT_ATTR_MAX_INL_KLMS,
-		.pd = n->pd,
+		.comp_mask = IBV_EXP_QP_INIT_ATTR_CREATE_FLAGS | IBV_EXP_QP_INIT_ATTR_MAX_INL_KLMS,
 		.exp_create_flags = IBV_EXP_QP_CREATE_UMR,
 		.max_inl_send_klms = 1,
 	};
@@ -179,9 +176,7 @@ static void open_other(void)
 	if (node_create_cq(n, 2, 16, false))
 		DIE("ibv_create_cq");
 	init.send_cq = init.recv_cq = n->cq[2];
-	n->qp[QP_OTHER] = ibv_exp_create_qp(n->ctx, &init);
-	if (!n->qp[QP_OTHER])
-		DIE("ibv_exp_create_qp: errno %d", errno);
+	exp_need_rc(n, QP_OTHER, &init);
 	pair_connect(&a, QP_OTHER, NULL, &a, QP_OTHER, NULL);
 }
 

@@ -6,6 +6,7 @@
 #include <string.h>
 #include <sys/mman.h>
 
+#include "lib/exp_objects.h"
 #include "lib/flood.h"
 
 #define IMPLICIT_AT 0x300000u /* in the arena: the places of regions that lie there */
@@ -359,20 +360,14 @@ static void open_pair(void)
 {
 	struct node_qp_spec spec = spec_default();
 	struct ibv_exp_qp_init_attr init = {
-		.send_cq = n->cq[0],
-		.recv_cq = n->cq[1],
-		.cap = spec.cap,
-		.qp_type = IBV_QPT_RC,
-		.comp_mask = IBV_EXP_QP_INIT_ATTR_PD | IBV_EXP_QP_INIT_ATTR_CREATE_FLAGS |
-			     IBV_EXP_QP_INIT_ATTR_MAX_INL_KLMS,
-		.pd = n->pd,
+		.comp_mask = IBV_EXP_QP_INIT_ATTR_CREATE_FLAGS | IBV_EXP_QP_INIT_ATTR_MAX_INL_KLMS,
 		.exp_create_flags = IBV_EXP_QP_CREATE_UMR,
 		.max_inl_send_klms = INLINE_KLMS,
 	};
 
-	n->qp[0] = ibv_exp_create_qp(n->ctx, &init);
-	if (!n->qp[0] || side_create_qp(&b, 0, &spec, NULL))
-		DIE("queue pairs: errno %d", errno);
+	exp_need_rc(n, 0, &init);
+	if (side_create_qp(&b, 0, &spec, NULL))
+		DIE("queue pair: errno %d", errno);
 	EXPECT(init.max_inl_send_klms == INLINE_KLMS, "%u elements granted",
 	       init.max_inl_send_klms);
 	pair_connect(&a, 0, NULL, &b, 0, NULL);

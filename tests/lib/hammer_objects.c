@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <sys/mman.h>
 
+#include "lib/to_rts.h"
 #include "lib/hammer_state.h"
 #include "lib/node.h"
 #include "lib/pattern.h"
@@ -127,36 +128,12 @@ void hammer_open(const struct hammer_plan *plan, struct hammer_address *own)
 
 static void connect_link(struct link *l, const struct hammer_address *to)
 {
-	struct ibv_qp_attr attr = {.qp_state = IBV_QPS_INIT,
-				   .port_num = 1,
-				   .qp_access_flags = IBV_ACCESS_REMOTE_WRITE};
+	struct ibv_qp_attr attr = connect_attr(to->qpn[hammer.plan.index][l->kind], &to->gid);
 
-	HAMMER_NEED(!ibv_modify_qp(l->qp, &attr,
-				   IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT |
-					   IBV_QP_ACCESS_FLAGS));
-	attr = (struct ibv_qp_attr){
-		.qp_state = IBV_QPS_RTR,
-		.path_mtu = IBV_MTU_1024,
-		.dest_qp_num = to->qpn[hammer.plan.index][l->kind],
-		.min_rnr_timer = 1, /* 10 us */
-		.max_dest_rd_atomic = 1,
-		.ah_attr = {.is_global = 1,
-			    .port_num = 1,
-			    .grh = {.dgid = to->gid, .hop_limit = 1}},
-	};
-	HAMMER_NEED(!ibv_modify_qp(l->qp, &attr,
-				   IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN |
-					   IBV_QP_RQ_PSN | IBV_QP_MAX_DEST_RD_ATOMIC |
-					   IBV_QP_MIN_RNR_TIMER));
-	attr = (struct ibv_qp_attr){.qp_state = IBV_QPS_RTS,
-				    .timeout = 18,
-				    .retry_cnt = 7,
-				    .rnr_retry = 7,
-				    .max_rd_atomic = 1};
-	HAMMER_NEED(!ibv_modify_qp(l->qp, &attr,
-				   IBV_QP_STATE | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT |
-					   IBV_QP_RNR_RETRY | IBV_QP_SQ_PSN |
-					   IBV_QP_MAX_QP_RD_ATOMIC));
+	attr.qp_access_flags = IBV_ACCESS_REMOTE_WRITE;
+	attr.min_rnr_timer = 1; /* 10 us */
+	attr.timeout = 18;
+	HAMMER_NEED(!connect_qp(l->qp, attr));
 	l->targets = to->targets;
 	l->rkey = to->rkey;
 }

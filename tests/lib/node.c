@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+#include "lib/to_rts.h"
 #include "lib/node.h"
 
 #include <errno.h>
@@ -174,63 +175,24 @@ int node_set_state(struct node *n, int qp, enum ibv_qp_state state)
 	return ibv_modify_qp(n->qp[qp], &attr, IBV_QP_STATE);
 }
 
-static int to_init(struct node *n, int qp, const struct node_link *link)
-{
-	struct ibv_qp_attr attr = {
-		.qp_state = IBV_QPS_INIT,
-		.port_num = 1,
-		.qp_access_flags = link->access,
-	};
-
-	return node_modify(n, qp, &attr,
-			   IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS);
-}
-
-static int to_rtr(struct node *n, int qp, const struct node_link *link)
-{
-	struct ibv_qp_attr attr = {
-		.qp_state = IBV_QPS_RTR,
-		.path_mtu = link->mtu,
-		.dest_qp_num = link->dest_qpn,
-		.rq_psn = link->rq_psn,
-		.max_dest_rd_atomic = link->dest_rd_atomic,
-		.min_rnr_timer = link->min_rnr_timer,
-		.ah_attr = {.is_global = 1,
-			    .port_num = 1,
-			    .grh = {.dgid = link->dgid, .hop_limit = 64}},
-	};
-
-	return node_modify(n, qp, &attr,
-			   IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN |
-				   IBV_QP_RQ_PSN | IBV_QP_MAX_DEST_RD_ATOMIC |
-				   IBV_QP_MIN_RNR_TIMER);
-}
-
-static int to_rts(struct node *n, int qp, const struct node_link *link)
-{
-	struct ibv_qp_attr attr = {
-		.qp_state = IBV_QPS_RTS,
-		.sq_psn = link->sq_psn,
-		.timeout = link->timeout,
-		.retry_cnt = link->retry_cnt,
-		.rnr_retry = link->rnr_retry,
-		.max_rd_atomic = link->rd_atomic,
-	};
-
-	return node_modify(n, qp, &attr,
-			   IBV_QP_STATE | IBV_QP_SQ_PSN | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT |
-				   IBV_QP_RNR_RETRY | IBV_QP_MAX_QP_RD_ATOMIC);
-}
-
 int node_connect(struct node *n, int qp, const struct node_link *link)
 {
-	static int (*const step[])(struct node *, int, const struct node_link *) = {to_init, to_rtr,
-										    to_rts};
+	struct ibv_qp_attr attr = connect_attr(link->dest_qpn, &link->dgid);
 	int ret = 0;
 
+	attr.qp_access_flags = link->access;
+	attr.path_mtu = link->mtu;
+	attr.rq_psn = link->rq_psn;
+	attr.sq_psn = link->sq_psn;
+	attr.max_dest_rd_atomic = link->dest_rd_atomic;
+	attr.max_rd_atomic = link->rd_atomic;
+	attr.min_rnr_timer = link->min_rnr_timer;
+	attr.timeout = link->timeout;
+	attr.retry_cnt = link->retry_cnt;
+	attr.rnr_retry = link->rnr_retry;
 	for (enum ibv_qp_state s = IBV_QPS_INIT; ret == 0 && s <= link->to; s++)
 		if (n->qp[qp]->state < s)
-			ret = step[s - IBV_QPS_INIT](n, qp, link);
+			ret = connect_step(n->qp[qp], attr, s);
 	return ret;
 }
 

@@ -38,17 +38,13 @@ const char *odp_counter_name(enum odp_counter which)
 	return files[which].name;
 }
 
-uint64_t odp_counter_of(unsigned int device, enum odp_counter which)
+uint64_t sysfs_number(const char *path)
 {
-	char path[128], text[64], *end;
+	char text[64], *end;
+	int fd = open(path, O_RDONLY);
+	ssize_t n = fd >= 0 ? read(fd, text, sizeof(text) - 1) : -1;
 	uint64_t value;
-	ssize_t n;
-	int fd;
 
-	snprintf(path, sizeof(path), files[which].debug ? DEBUG "/%s" : STANDARD "/%s", device,
-		 files[which].name);
-	fd = open(path, O_RDONLY);
-	n = fd >= 0 ? read(fd, text, sizeof(text) - 1) : -1;
 	if (n <= 0)
 		DIE("%s: errno %d", path, errno);
 	close(fd);
@@ -56,6 +52,15 @@ uint64_t odp_counter_of(unsigned int device, enum odp_counter which)
 	value = strtoull(text, &end, 10);
 	EXPECT(end != text && !strcmp(end, "\n"), "%s says '%s'", path, text);
 	return value;
+}
+
+uint64_t odp_counter_of(unsigned int device, enum odp_counter which)
+{
+	char path[128];
+
+	snprintf(path, sizeof(path), files[which].debug ? DEBUG "/%s" : STANDARD "/%s", device,
+		 files[which].name);
+	return sysfs_number(path);
 }
 
 struct odp_counters odp_counters_read(unsigned int device)

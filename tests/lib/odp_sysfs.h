@@ -25,6 +25,9 @@ struct odp_counters {
 	uint64_t of[ODP_COUNTERS];
 };
 
+/* The number that a file of a sysfs says; ends the program if there is no such file. */
+uint64_t sysfs_number(const char *path);
+
 /* Name of the file. */
 const char *odp_counter_name(enum odp_counter which);
 /* The current value for a device, counted from 0. Ends the program if the file is missing. */

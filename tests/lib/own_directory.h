@@ -14,7 +14,8 @@ static char own_directory[] = "/dev/shm/anyverbs-test-XXXXXX";
 
 static inline int own_directory_join(void **state)
 {
-	return !mkdtemp(own_directory) || setenv("ANYVERBS_DIR", own_directory, 1) || av_dir_join(NULL);
+	return !mkdtemp(own_directory) || setenv("ANYVERBS_DIR", own_directory, 1) ||
+	       av_dir_join(NULL);
 }
 
 /* After a failure, the folder stays for its flight record. */

@@ -33,7 +33,11 @@ enum ibv_wc_status probe(struct side *from, struct side *to, int qp, enum ibv_wr
 enum ibv_wc_status probe_request(struct side *from, struct side *to, int qp,
 				 const struct node_send *request);
 
-/* Call probe() and expect a status. */
+/* So many SENDs of no bytes, signalled and with @flags, each of which is received; the receiver's
+ * completions are left to be polled, and whatever event they make at once is sent. */
+void probe_messages(struct side *from, struct side *to, int qp, int count, unsigned int flags);
+
+/* probe(), and an expectation of what comes of it. */
 #define EXPECT_PROBE(from, to, qp, op, addr, rkey, bytes, want)                       \
 	({                                                                            \
 		enum ibv_wc_status got_ = probe(from, to, qp, op, addr, rkey, bytes); \

@@ -20,7 +20,8 @@
 #include "observe/field.h"
 
 #define LOOK_AGAIN_MS 1000u /* how often to check that standard output still exists */
-#define PATIENCE_MS   100u  /* how long to wait for a record that is being written */
+#define PATIENCE_MS   100u /* how long to wait for a record that has a place but is not written yet \
+			    */
 
 struct wishes {
 	bool follow, json;
@@ -142,7 +143,7 @@ static int follow(const struct wishes *w)
 	bool ok = true;
 
 	if (av_dir_join(av_totals_of_context) || !(file = av_flight_own())) {
-		av_tool_complain("cannot use the folder of shared files");
+		av_tool_complain("cannot use the shared folder");
 		return AV_EXIT_NO;
 	}
 	at = begin(w, file, av_flight_next(file));

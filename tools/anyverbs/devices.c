@@ -22,7 +22,7 @@ static void print_address(const struct av_device *dev)
 		return;
 	}
 	if (!av_port_gids(dev, gids)) {
-		printf("no memory to ask for addresses\n");
+		printf("out of memory\n");
 		return;
 	}
 	while (av_gid_is_empty(&gids[i])) /* the last row is never empty */

@@ -21,9 +21,6 @@ extern struct side a, b; /* the regions are a's, in this process */
  * exit status for main() */
 int adopt_test(int argc, char **argv, void (*run)(void));
 
-/* May this process have its threads wait in the kernel's faults, too? */
-bool can_hold(void);
-
 /* Anonymous memory, shared or private; it is there. */
 uint8_t *map(size_t bytes, int flags);
 uint8_t *map_private(size_t bytes);
@@ -31,6 +28,9 @@ uint8_t *map_private(size_t bytes);
 /* A region with all rights, that has to be possible. */
 struct ibv_mr *reg(void *at, size_t bytes);
 void dereg(struct ibv_mr *mr);
+
+/* A region that is adopted, as soon as threads that have ended are gone. */
+struct ibv_mr *reg_adopted(uint8_t *p, size_t bytes);
 void expect_adopted(const uint8_t *p, bool adopted); /* the page */
 
 /* Bytes that differ from page to page. @same: how many from the first on are as filled */

@@ -1,16 +1,14 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Memory is adopted and given back, again and again, while threads of the program use it in every
+ * Memory is adopted while the program has one thread, and given back while others use it in every
  * way: no store is lost, no system call fails, what is discarded is zero. Each thread has pages of
  * its own and counts what is not as it left it.
  */
 #include <errno.h>
-#include <fcntl.h>
 #include <pthread.h>
 #include <sched.h>
 #include <stdatomic.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>
@@ -74,7 +72,7 @@ static void pass(struct worker *w)
 {
 	static int ends[2];
 
-	if (w->turns == 0 && pipe(ends))
+	if (!ends[1] && pipe(ends))
 		DIE("pipe: errno %d", errno);
 	memset(w->page, (int)w->turns, PAGE);
 	check(w, write(ends[1], w->page, PAGE) == (ssize_t)PAGE);
@@ -174,20 +172,19 @@ static void pong(struct worker *w)
 static const struct kind {
 	const char *name;
 	void (*turn)(struct worker *w);
-	bool tears; /* a huge page, by what it does */
 	bool forks;
 } kinds[KINDS] = {
-	{"atomic increments", increment, false, false},
-	{"increments here and there", hop, false, false},
-	{"plain stores", store, false, false},
-	{"read(2) and write(2)", pass, false, false},
-	{"results of system calls", ask, false, false},
-	{"a mutex and a condition, one side", ping, false, false},
-	{"a mutex and a condition, the other side", pong, false, false},
-	{"increments again", increment, false, false},
-	{"fork()", have_child, true, true},
-	{"madvise(MADV_DONTNEED)", discard, true, false},
-	{"mprotect() beside it", protect, true, false}, /* the last one */
+	{"atomic increments", increment, false},
+	{"increments here and there", hop, false},
+	{"plain stores", store, false},
+	{"read(2) and write(2)", pass, false},
+	{"results of system calls", ask, false},
+	{"a mutex and a condition, one side", ping, false},
+	{"a mutex and a condition, the other side", pong, false},
+	{"increments again", increment, false},
+	{"fork()", have_child, true},
+	{"madvise(MADV_DONTNEED)", discard, false},
+	{"mprotect() beside it", protect, false}, /* the last one */
 };
 
 static void *worker_main(void *arg)
@@ -203,44 +200,16 @@ static void *worker_main(void *arg)
 
 static const struct stress {
 	const char *name;
-	size_t bytes;	   /* of the region; at least that of all threads' pages */
-	bool huge;	   /* the program's memory has huge pages before */
-	bool tears, forks; /* with the threads that do */
-	int times;	   /* that it is adopted, if that can be had in time */
+	size_t bytes; /* of the region; at least that of all threads' pages */
+	bool forks;   /* with the thread that does */
+	bool by_fork; /* the pages move back before a fork of the main thread's */
+	int rounds;
 } stresses[] = {
-	{"small, without fork", KINDS *OWN *PAGE, false, true, false, 300},
-	{"small, with fork", KINDS *OWN *PAGE, false, true, true, 150},
-	{"16 MiB, of small pages", 8 * HUGE_BYTES, false, false, false, 15},
-	{"4 MiB, of huge pages", 2 * HUGE_BYTES, true, false, false, 40},
+	{"small", KINDS *OWN *PAGE, false, false, 80},
+	{"small, back for a fork", KINDS *OWN *PAGE, false, true, 60},
+	{"small, with a thread that forks", KINDS *OWN *PAGE, true, false, 25},
+	{"16 MiB", 8 * HUGE_BYTES, false, false, 6},
 };
-
-static uint8_t *map_units(size_t bytes, bool huge)
-{
-	uint8_t *room = mmap(NULL, bytes + 2 * HUGE_BYTES, PROT_READ | PROT_WRITE,
-			     MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-
-	if (room == MAP_FAILED)
-		DIE("mmap: errno %d", errno);
-	room = (uint8_t *)(((uintptr_t)room + HUGE_BYTES - 1) & ~(HUGE_BYTES - 1));
-	if (madvise(room, bytes, huge ? MADV_HUGEPAGE : MADV_NOHUGEPAGE))
-		DIE("madvise: errno %d", errno);
-	memset(room, 0, bytes);
-	return room;
-}
-
-/* Of which the region is all but what the last kind's thread has behind its own. */
-static bool adopt_once(uint8_t *p, size_t bytes)
-{
-	struct ibv_mr *mr = ibv_reg_mr(a.node->pd, p, bytes, PROBE_ALL);
-	bool adopted;
-
-	if (!mr)
-		DIE("ibv_reg_mr: errno %d", errno);
-	adopted = !pages_private(p + bytes - PAGE);
-	sched_yield();
-	EXPECT(ibv_dereg_mr(mr) == 0, "ibv_dereg_mr: errno %d", errno);
-	return adopted;
-}
 
 static void start(struct worker *w, const struct stress *s, uint8_t *p)
 {
@@ -254,14 +223,14 @@ static void start(struct worker *w, const struct stress *s, uint8_t *p)
 		uint8_t *page = p + (i < KINDS - 1 ? i * OWN * PAGE : s->bytes - OWN * PAGE);
 
 		w[i] = (struct worker){.page = page, .turn = kinds[i].turn};
-		if ((kinds[i].tears && !s->tears) || (kinds[i].forks && !s->forks))
+		if (kinds[i].forks && !s->forks)
 			w[i].turn = NULL;
 		else if (pthread_create(&w[i].thread, NULL, worker_main, &w[i]))
 			DIE("pthread_create");
 	}
 }
 
-/* Each of them has done something: not even the first adoption is alone. */
+/* Each of them has done something. */
 static void until_all_work(const struct worker *w)
 {
 	for (size_t i = 0; i < KINDS; i++)
@@ -293,159 +262,86 @@ static void finish(struct worker *w, uint8_t *p)
 	}
 }
 
-static void stress_row(const struct stress *s)
+static void give_back(struct ibv_mr *mr, bool by_fork)
 {
-	uint8_t *p = map_units(s->bytes + PAGE, s->huge);
-	struct worker w[KINDS];
-	const int times = TEST_SANITIZED ? s->times / 5 : s->times;
-	uint64_t until;
-	int adopted = 0;
+	pid_t child = by_fork ? fork() : -1;
 
-	row("threads while memory moves: %s", s->name);
-	if (s->huge && pages_huge(p, s->bytes) < s->bytes / HUGE_BYTES) {
-		munmap(p, s->bytes + 2 * HUGE_BYTES);
-		return;
-	}
+	if (child == 0)
+		_exit(0);
+	if (child > 0)
+		waitpid(child, NULL, 0);
+	else
+		dereg(mr);
+}
+
+/* The region is all but what the last kind's thread has behind its own pages. */
+static void stress_once(const struct stress *s)
+{
+	uint8_t *p = map_private(s->bytes + PAGE);
+	struct worker w[KINDS];
+	struct ibv_mr *mr;
+
+	memset(p, 0, s->bytes);
+	mr = reg_adopted(p, s->bytes);
 	start(w, s, p);
 	until_all_work(w);
-	until = now_ms() + PATIENCE;
-	while (adopted < times && now_ms() < until)
-		adopted += adopt_once(p, s->bytes);
+	give_back(mr, s->by_fork);
+	expect_adopted(p, false);
+	expect_adopted(p + s->bytes - PAGE, false);
+	usleep(1000);
 	finish(w, p);
-	EXPECT(adopted > 0, "never adopted");
-	if (s->huge)
-		EXPECT(pages_huge(p, s->bytes) == s->bytes / HUGE_BYTES, "%zu huge pages are left",
-		       pages_huge(p, s->bytes));
+	if (s->by_fork)
+		dereg(mr);
 	munmap(p, s->bytes + PAGE);
 }
 
-/* --- what is left alone ---------------------------------------------------------- */
-
-static _Atomic int waiting;
-
-static void *wait_for_stop(void *arg)
+static void stress_row(const struct stress *s)
 {
-	(void)arg;
-	atomic_store(&waiting, 1);
-	while (!atomic_load(&stop))
-		usleep(1000);
-	return NULL;
+	const int rounds = TEST_SANITIZED ? s->rounds / 5 : s->rounds;
+
+	row("threads while memory moves back: %s", s->name);
+	for (int i = 0; i < rounds; i++)
+		stress_once(s);
 }
 
-/* A thread whose end the kernel tells where the pages are. */
-static void stack_row(void)
-{
-	const size_t bytes = 512 * 1024;
-	uint8_t *p = map_units(HUGE_BYTES, false);
-	pthread_attr_t attr;
-	pthread_t thread;
-	struct ibv_mr *mr;
-
-	row("left alone: a thread's stack");
-	atomic_store(&stop, false);
-	pthread_attr_init(&attr);
-	if (pthread_attr_setstack(&attr, p, bytes) ||
-	    pthread_create(&thread, &attr, wait_for_stop, NULL))
-		DIE("pthread_create");
-	while (!atomic_load(&waiting))
-		usleep(1000);
-	mr = ibv_reg_mr(a.node->pd, p, bytes, PROBE_ALL);
-	EXPECT(mr && pages_private(p), "adopted");
-	ibv_dereg_mr(mr);
-	atomic_store(&stop, true);
-	pthread_join(thread, NULL);
-	pthread_attr_destroy(&attr);
-	munmap(p, HUGE_BYTES);
-}
-
-/* A thread that was joined may be seen for a moment. */
-static bool adopt_at_last(uint8_t *p)
-{
-	uint64_t until = now_ms() + PATIENCE;
-
-	while (!adopt_once(p, HUGE_BYTES))
-		if (now_ms() > until)
-			return false;
-	return true;
-}
-
-static void unbuffered_row(void)
-{
-	char path[] = "/tmp/anyverbs-test-XXXXXX";
-	uint8_t *p = map_units(HUGE_BYTES, false);
-	int made = mkstemp(path), fd = open(path, O_RDWR | O_DIRECT | O_CLOEXEC);
-	pthread_t thread;
-
-	unlink(path);
-	if (fd < 0) { /* a file system that has none */
-		close(made);
-		return;
-	}
-	row("left alone: a file that is read past the cache");
-	atomic_store(&stop, false);
-	if (pthread_create(&thread, NULL, wait_for_stop, NULL))
-		DIE("pthread_create");
-	EXPECT(!adopt_once(p, HUGE_BYTES), "adopted");
-	close(fd);
-	EXPECT(adopt_at_last(p), "left alone without the file");
-	atomic_store(&stop, true);
-	pthread_join(thread, NULL);
-	close(made);
-	munmap(p, HUGE_BYTES);
-}
-
-/* A page shared with a child that lives is not moved from under it. */
+/* Pages that a child has as well: it keeps what was in them. */
 static void child_row(void)
 {
-	uint8_t *p = map_units(HUGE_BYTES, false);
+	uint8_t *p = map_private(BYTES);
 	int go[2], status = -1;
-	pthread_t thread;
 	pid_t child;
 	char c = 0;
 
 	row("pages shared with a child");
-	memset(p, 7, HUGE_BYTES);
-	atomic_store(&stop, false);
-	if (pipe(go) || pthread_create(&thread, NULL, wait_for_stop, NULL))
-		DIE("pthread_create");
+	memset(p, 7, BYTES);
+	if (pipe(go))
+		DIE("pipe: errno %d", errno);
 	child = fork();
 	if (child == 0) {
 		if (read(go[0], &c, 1) != 1)
 			_exit(2);
-		for (size_t i = 0; i < HUGE_BYTES; i++)
-			if (p[i] != 7)
-				_exit(1);
-		_exit(0);
+		_exit(p[0] == 7 && memcmp(p, p + 1, BYTES - 1) == 0 ? 0 : 1);
 	}
-	(void)adopt_once(p, HUGE_BYTES);
-	memset(p, 8, HUGE_BYTES);
-	(void)adopt_once(p, HUGE_BYTES);
+	dereg(reg_adopted(p, BYTES));
+	memset(p, 8, BYTES);
+	dereg(reg_adopted(p, BYTES));
 	EXPECT(write(go[1], &c, 1) == 1, "write");
 	waitpid(child, &status, 0);
 	EXPECT(status == 0, "the child's memory is another: status %d", status);
-	EXPECT(p[0] == 8 && p[HUGE_BYTES - 1] == 8, "the parent's memory is another");
-	atomic_store(&stop, true);
-	pthread_join(thread, NULL);
+	EXPECT(p[0] == 8 && p[BYTES - 1] == 8, "the parent's memory is another");
 	close(go[0]);
 	close(go[1]);
-	munmap(p, HUGE_BYTES);
+	munmap(p, BYTES);
 }
 
 static void run(void)
 {
 	for (size_t i = 0; i < COUNT_OF(stresses); i++)
 		stress_row(&stresses[i]);
-	if (!TEST_SANITIZED) /* whose threads have stacks of their own */
-		stack_row();
-	unbuffered_row();
 	child_row();
 }
 
 int main(int argc, char **argv)
 {
-	if (!can_hold()) {
-		printf("SKIPPED: no userfaultfd for the kernel's faults\n");
-		return 77;
-	}
 	return adopt_test(argc, argv, run);
 }

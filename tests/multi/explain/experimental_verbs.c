@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <string.h>
 
+#include "lib/exp_objects.h"
 #include "lib/expect.h"
 #include "lib/extended.h"
 #include "recorder.h"
@@ -123,20 +124,12 @@ static void seed_atomics(void)
 static void create_umr_qp(void)
 {
 	struct ibv_exp_qp_init_attr init = {
-		.send_cq = n->cq[0],
-		.recv_cq = n->cq[1],
-		.cap = spec_default().cap,
-		.qp_type = IBV_QPT_RC,
-		.comp_mask = IBV_EXP_QP_INIT_ATTR_PD | IBV_EXP_QP_INIT_ATTR_CREATE_FLAGS |
-			     IBV_EXP_QP_INIT_ATTR_MAX_INL_KLMS,
-		.pd = n->pd,
+		.comp_mask = IBV_EXP_QP_INIT_ATTR_CREATE_FLAGS | IBV_EXP_QP_INIT_ATTR_MAX_INL_KLMS,
 		.exp_create_flags = IBV_EXP_QP_CREATE_UMR,
 		.max_inl_send_klms = 4,
 	};
 
-	n->qp[0] = ibv_exp_create_qp(n->ctx, &init);
-	if (!n->qp[0])
-		DIE("ibv_exp_create_qp: %d", errno);
+	exp_need_rc(n, 0, &init);
 }
 
 static struct ibv_mr *create_key(struct ibv_pd *pd)

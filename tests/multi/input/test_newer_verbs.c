@@ -302,7 +302,7 @@ static void speed_row(void)
 	       "other ports: %lu", got);
 }
 
-/* --- what is refused: of our device, and of one that the system's library would have to know --- */
+/* --- what is refused: of our device, and of one that the system's library would know --- */
 
 static void refused_rows(struct ibv_context *ctx)
 {

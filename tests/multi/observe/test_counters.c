@@ -17,7 +17,9 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "lib/to_rts.h"
 #include "lib/expect.h"
+#include "lib/odp_sysfs.h"
 #include "lib/probe.h"
 #include "lib/sandbox.h"
 #include "lib/side.h"
@@ -64,22 +66,6 @@ static void find_files(const char *folder)
 	closedir(dir);
 }
 
-static uint64_t value_of(const char *path)
-{
-	char text[64], *end;
-	int fd = open(path, O_RDONLY);
-	ssize_t n = fd >= 0 ? read(fd, text, sizeof(text) - 1) : -1;
-	uint64_t value;
-
-	if (n <= 0)
-		DIE("%s: errno %d", path, errno);
-	close(fd);
-	text[n] = '\0';
-	value = strtoull(text, &end, 10);
-	EXPECT(end != text && !strcmp(end, "\n"), "%s says '%s'", path, text);
-	return value;
-}
-
 /* --- what is expected ------------------------------------------------------------ */
 
 struct expected {
@@ -121,14 +107,14 @@ static uint64_t wanted(const struct expected *list, size_t count, const char *na
 static void catch_up(void)
 {
 	for (unsigned int i = 0; i < file_count; i++)
-		files[i].value = value_of(files[i].path);
+		files[i].value = sysfs_number(files[i].path);
 }
 
 /* Since the last time, these were added, and nothing else. */
 static void expect_added(const struct expected *list, size_t count)
 {
 	for (unsigned int i = 0; i < file_count; i++) {
-		uint64_t now = value_of(files[i].path), added = now - files[i].value;
+		uint64_t now = sysfs_number(files[i].path), added = now - files[i].value;
 		uint64_t want = wanted(list, count, files[i].name);
 
 		EXPECT(added == want, "%s: %+ld, not %+ld", files[i].name, (long)added, (long)want);
@@ -359,15 +345,9 @@ static struct ibv_qp *create_ud(void)
 		.cap = {.max_send_wr = 4, .max_recv_wr = 4, .max_send_sge = 1, .max_recv_sge = 1},
 		.qp_type = IBV_QPT_UD};
 	struct ibv_qp *qp = ibv_create_qp(a.node->pd, &init);
-	struct ibv_qp_attr attr = {.qp_state = IBV_QPS_INIT, .port_num = 1, .qkey = QKEY};
 
-	if (!qp ||
-	    ibv_modify_qp(qp, &attr, IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_QKEY))
+	if (!qp || connect_qp(qp, (struct ibv_qp_attr){.port_num = 1, .qkey = QKEY}))
 		DIE("a UD queue pair: errno %d", errno);
-	attr.qp_state = IBV_QPS_RTR;
-	EXPECT(ibv_modify_qp(qp, &attr, IBV_QP_STATE) == 0, "RTR");
-	attr.qp_state = IBV_QPS_RTS;
-	EXPECT(ibv_modify_qp(qp, &attr, IBV_QP_STATE | IBV_QP_SQ_PSN) == 0, "RTS");
 	return qp;
 }
 
@@ -508,7 +488,7 @@ static void *read_on(void *arg)
 	uint64_t last = 0;
 
 	while (reading) {
-		uint64_t now = value_of(PORT "counters/port_rcv_data");
+		uint64_t now = sysfs_number(PORT "counters/port_rcv_data");
 
 		if (now < last)
 			falls++;

@@ -15,6 +15,7 @@
 #include <unistd.h>
 #include <infiniband/verbs.h>
 
+#include "lib/to_rts.h"
 #include "lib/expect.h"
 #include "lib/sandbox.h"
 #include "lib/node.h"
@@ -45,32 +46,16 @@ static void need(bool ok, const char *what)
 
 static void connect_to_itself(uint8_t rnr_retry)
 {
-	struct ibv_qp_attr attr = {.qp_state = IBV_QPS_INIT, .port_num = 1, .qp_access_flags = 0xf};
+	struct ibv_qp_attr attr;
+	union ibv_gid gid;
 
-	need(!ibv_modify_qp(w.qp, &attr,
-			    IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS),
-	     "INIT");
-	attr = (struct ibv_qp_attr){.qp_state = IBV_QPS_RTR,
-				    .path_mtu = IBV_MTU_1024,
-				    .dest_qp_num = w.qp->qp_num,
-				    .max_dest_rd_atomic = 1,
-				    .min_rnr_timer = 12,
-				    .ah_attr = {.port_num = 1, .is_global = 1}};
-	need(!ibv_query_gid(w.ctx, 1, 0, &attr.ah_attr.grh.dgid), "query_gid");
-	need(!ibv_modify_qp(w.qp, &attr,
-			    IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN |
-				    IBV_QP_RQ_PSN | IBV_QP_MAX_DEST_RD_ATOMIC |
-				    IBV_QP_MIN_RNR_TIMER),
-	     "RTR");
-	attr = (struct ibv_qp_attr){.qp_state = IBV_QPS_RTS,
-				    .timeout = 10,
-				    .retry_cnt = 1,
-				    .rnr_retry = rnr_retry,
-				    .max_rd_atomic = 1};
-	need(!ibv_modify_qp(w.qp, &attr,
-			    IBV_QP_STATE | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY |
-				    IBV_QP_SQ_PSN | IBV_QP_MAX_QP_RD_ATOMIC),
-	     "RTS");
+	need(!ibv_query_gid(w.ctx, 1, 0, &gid), "query_gid");
+	attr = connect_attr(w.qp->qp_num, &gid);
+	attr.qp_access_flags |= IBV_ACCESS_LOCAL_WRITE;
+	attr.timeout = 10;
+	attr.retry_cnt = 1;
+	attr.rnr_retry = rnr_retry;
+	need(!connect_qp(w.qp, attr), "connecting");
 }
 
 static void open_world(uint8_t rnr_retry)

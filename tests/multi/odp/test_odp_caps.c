@@ -13,6 +13,7 @@
 #include <string.h>
 #include <sys/mman.h>
 
+#include "lib/to_rts.h"
 #include "lib/expect.h"
 #include "lib/newer_verbs.h"
 #include "lib/odp_sysfs.h"
@@ -180,55 +181,25 @@ static void close_qp(struct node *n)
 	my.ah = NULL;
 }
 
-/* What the steps to RTS take, by kind of queue pair. */
-static const struct masks {
-	int init, rtr, rts;
-} masks[] = {
-#define REQUESTS (IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY | IBV_QP_MAX_QP_RD_ATOMIC)
-#define ANSWERS	 (IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER)
-#define PATH	 (IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN)
-	[IBV_QPT_RC] = {IBV_QP_ACCESS_FLAGS, PATH | ANSWERS, REQUESTS},
-	[IBV_QPT_UC] = {IBV_QP_ACCESS_FLAGS, PATH, 0},
-	[IBV_QPT_UD] = {IBV_QP_QKEY, 0, 0},
-	[IBV_QPT_XRC_SEND] = {IBV_QP_ACCESS_FLAGS, PATH, REQUESTS},
-	[IBV_QPT_XRC_RECV] = {IBV_QP_ACCESS_FLAGS, PATH | ANSWERS, IBV_QP_TIMEOUT},
-};
-
-static uint64_t connect_qp(struct node *n, uint32_t dest, const uint64_t gid[2])
+static uint64_t connect_to(struct node *n, uint32_t dest, const uint64_t gid[2])
 {
-	const struct masks *mask = &masks[n->qp[QP]->qp_type];
-	struct ibv_qp_attr attr = {
-		.qp_state = IBV_QPS_INIT,
-		.port_num = 1,
-		.qkey = QKEY,
-		.qp_access_flags =
-			IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC,
-		.path_mtu = IBV_MTU_4096,
-		.dest_qp_num = dest,
-		.ah_attr = {.is_global = 1, .port_num = 1, .grh.hop_limit = 64},
-		.max_rd_atomic = 1,
-		.max_dest_rd_atomic = 1,
-		.min_rnr_timer = 12,
-		.timeout = 14,
-		.retry_cnt = 7,
-		.rnr_retry = 7,
-	};
-	int ret;
+	struct ibv_qp_attr attr = connect_attr(dest, (const union ibv_gid *)gid);
+	enum ibv_qp_type type = n->qp[QP]->qp_type;
 
-	if (n->qp[QP]->qp_type != IBV_QPT_UC)
+	attr.qkey = QKEY;
+	attr.path_mtu = IBV_MTU_4096;
+	attr.max_rd_atomic = attr.max_dest_rd_atomic = 1;
+	if (type != IBV_QPT_UC)
 		attr.qp_access_flags |= ACCESS_FLUSH_GLOBAL;
-	memcpy(&attr.ah_attr.grh.dgid, gid, sizeof(attr.ah_attr.grh.dgid));
-	ret = api_modify_qp(n->qp[QP], &attr,
-			    IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | mask->init);
-	attr.qp_state = IBV_QPS_RTR;
-	if (ret == 0)
-		ret = api_modify_qp(n->qp[QP], &attr, IBV_QP_STATE | mask->rtr);
-	attr.qp_state = IBV_QPS_RTS;
-	if (ret == 0)
-		ret = api_modify_qp(n->qp[QP], &attr, IBV_QP_STATE | IBV_QP_SQ_PSN | mask->rts);
-	if (ret == 0 && n->qp[QP]->qp_type == IBV_QPT_UD)
+	for (attr.qp_state = IBV_QPS_INIT; attr.qp_state <= IBV_QPS_RTS; attr.qp_state++) {
+		int ret = api_modify_qp(n->qp[QP], &attr, connect_mask(type, attr.qp_state));
+
+		if (ret)
+			return (uint64_t)ret;
+	}
+	if (type == IBV_QPT_UD)
 		my.ah = ibv_create_ah(n->pd, &attr.ah_attr);
-	return (uint64_t)ret;
+	return 0;
 }
 
 /*
@@ -341,7 +312,7 @@ static uint64_t work(struct node *n, const struct side_job *job)
 	case OPEN:
 		return open_qp(n, (enum ibv_qp_type)x, job->arg[1], job->arg[2]);
 	case CONNECT:
-		return connect_qp(n, (uint32_t)job->arg[1], job->arg + 2);
+		return connect_to(n, (uint32_t)job->arg[1], job->arg + 2);
 	case MAP:
 		return map(n, (enum kind)x);
 	case WHERE:

@@ -16,6 +16,7 @@
 #include <unistd.h>
 #include <infiniband/verbs_exp.h>
 
+#include "lib/to_rts.h"
 #include "lib/expect.h"
 #include "lib/pattern.h"
 #include "lib/sandbox.h"
@@ -86,20 +87,12 @@ static void queue_pair(struct end *e)
 		.cap = {.max_send_wr = 4, .max_recv_wr = 4, .max_send_sge = 1, .max_recv_sge = 1},
 		.qp_type = IBV_QPT_UD,
 	};
-	struct ibv_qp_attr attr = {.qp_state = IBV_QPS_INIT, .port_num = 1, .qkey = QKEY};
 
 	e->qp = ibv_create_qp(e->pd, &init);
 	if (!e->qp)
 		DIE("ibv_create_qp: errno %d", errno);
-	if (ibv_modify_qp(e->qp, &attr,
-			  IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_QKEY))
-		DIE("INIT");
-	attr.qp_state = IBV_QPS_RTR;
-	if (ibv_modify_qp(e->qp, &attr, IBV_QP_STATE))
-		DIE("RTR");
-	attr.qp_state = IBV_QPS_RTS;
-	if (ibv_modify_qp(e->qp, &attr, IBV_QP_STATE | IBV_QP_SQ_PSN))
-		DIE("RTS");
+	if (connect_qp(e->qp, (struct ibv_qp_attr){.port_num = 1, .qkey = QKEY}))
+		DIE("to RTS: errno %d", errno);
 }
 
 static void open_end(struct end *e, struct ibv_device *device)

@@ -11,6 +11,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "lib/to_rts.h"
 #include "lib/expect.h"
 #include "lib/node.h"
 #include "lib/sandbox.h"
@@ -74,46 +75,16 @@ static void create_qp(enum ibv_qp_type type)
 		DIE("cannot create a queue pair: %s", strerror(errno));
 }
 
-static void modify(struct ibv_qp_attr *attr, int mask)
-{
-	int err = ibv_modify_qp(me.qp, attr, mask);
-
-	if (err)
-		DIE("cannot enter state %d: %s", attr->qp_state, strerror(err));
-}
-
 /* From any state to RTS; the number of the other queue pair is @dest. */
-static void connect_qp(uint32_t dest, const union ibv_gid *gid)
+static void connect_to(uint32_t dest, const union ibv_gid *gid)
 {
-	struct ibv_qp_attr attr = {.qp_state = IBV_QPS_RESET};
+	struct ibv_qp_attr attr = connect_attr(dest, gid);
 
-	modify(&attr, IBV_QP_STATE);
-	attr = (struct ibv_qp_attr){.qp_state = IBV_QPS_INIT,
-				    .port_num = 1,
-				    .qp_access_flags = IBV_ACCESS_REMOTE_WRITE |
-						       IBV_ACCESS_REMOTE_READ |
-						       IBV_ACCESS_REMOTE_ATOMIC};
-	modify(&attr, IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS);
-	attr = (struct ibv_qp_attr){.qp_state = IBV_QPS_RTR,
-				    .path_mtu = IBV_MTU_1024,
-				    .dest_qp_num = dest,
-				    .max_dest_rd_atomic = 4,
-				    .min_rnr_timer = 1,
-				    .ah_attr = {.is_global = 1, .port_num = 1, .grh.dgid = *gid}};
-	modify(&attr, IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN |
-			      (me.qp->qp_type == IBV_QPT_XRC_RECV
-				       ? IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER
-				       : 0));
-	attr = (struct ibv_qp_attr){.qp_state = IBV_QPS_RTS,
-				    .timeout = TIMEOUT,
-				    .retry_cnt = 7,
-				    .rnr_retry = 7,
-				    .max_rd_atomic = 4};
-	modify(&attr,
-	       IBV_QP_STATE | IBV_QP_TIMEOUT | IBV_QP_SQ_PSN |
-		       (me.qp->qp_type == IBV_QPT_XRC_SEND
-				? IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY | IBV_QP_MAX_QP_RD_ATOMIC
-				: 0));
+	attr.min_rnr_timer = 1;
+	attr.timeout = TIMEOUT;
+	if (ibv_modify_qp(me.qp, &(struct ibv_qp_attr){.qp_state = IBV_QPS_RESET}, IBV_QP_STATE) ||
+	    connect_qp(me.qp, attr))
+		DIE("cannot connect: errno %d", errno);
 }
 
 /* --- the receiver does what it is told ------------------------------------------- */
@@ -236,7 +207,7 @@ static struct report obey(const struct order *o)
 	case HELLO:
 		return do_hello();
 	case CONNECT:
-		connect_qp(o->value, &o->gid);
+		connect_to(o->value, &o->gid);
 		break;
 	case CREATE:
 		r.number = do_create(q);
@@ -305,7 +276,7 @@ static void reconnect(void)
 {
 	struct ibv_wc wc;
 
-	connect_qp(peer.number, &peer.gid);
+	connect_to(peer.number, &peer.gid);
 	while (ibv_poll_cq(me.cq, 1, &wc) > 0)
 		;
 	ask((struct order){.verb = CONNECT, .value = me.qp->qp_num, .gid = me.gid});

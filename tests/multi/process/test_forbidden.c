@@ -14,13 +14,14 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "lib/to_rts.h"
 #include "lib/expect.h"
 #include "lib/probe.h"
 #include "lib/refuse_call.h"
 #include "lib/sandbox.h"
 #include "lib/side.h"
 
-#define BARRIER	     "TEST_FORBIDDEN" /* what a process does to itself before it opens the device, */
+#define BARRIER	     "TEST_FORBIDDEN" /* what a process does to itself before it opens one, */
 #define ERRORS	     "TEST_ERRORS"    /* and the descriptor of its standard error */
 #define FROM	     0x3u
 #define INTO	     0x400000u
@@ -101,31 +102,13 @@ static struct ibv_ah_attr address(const uint64_t gid[2])
 	return ah;
 }
 
-static uint64_t connect_qp(struct ibv_qp *qp, uint32_t dest, const uint64_t gid[2])
+static uint64_t connect_to(struct ibv_qp *qp, uint32_t dest, const uint64_t gid[2])
 {
-	bool uc = qp->qp_type == IBV_QPT_UC;
-	struct ibv_qp_attr attr = {
-		.qp_state = IBV_QPS_INIT,
-		.port_num = 1,
-		.qkey = QKEY,
-		.qp_access_flags = IBV_ACCESS_REMOTE_WRITE,
-		.path_mtu = IBV_MTU_1024,
-		.dest_qp_num = dest,
-		.ah_attr = address(gid),
-	};
-	int ret = ibv_modify_qp(qp, &attr,
-				IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT |
-					(uc ? IBV_QP_ACCESS_FLAGS : IBV_QP_QKEY));
+	struct ibv_qp_attr attr = connect_attr(dest, (const union ibv_gid *)gid);
 
-	attr.qp_state = IBV_QPS_RTR;
-	if (ret == 0)
-		ret = ibv_modify_qp(qp, &attr,
-				    IBV_QP_STATE | (uc ? IBV_QP_AV | IBV_QP_PATH_MTU |
-								    IBV_QP_DEST_QPN | IBV_QP_RQ_PSN
-						       : 0));
-	attr.qp_state = IBV_QPS_RTS;
-	return ret ? (uint64_t)ret
-		   : (uint64_t)ibv_modify_qp(qp, &attr, IBV_QP_STATE | IBV_QP_SQ_PSN);
+	attr.qkey = QKEY;
+	attr.qp_access_flags = IBV_ACCESS_REMOTE_WRITE;
+	return (uint64_t)connect_qp(qp, attr);
 }
 
 static uint64_t send_ud(struct node *n, int qp, uint64_t to, const uint64_t gid[2])
@@ -177,7 +160,7 @@ static uint64_t work(struct node *n, const struct side_job *job)
 	case MAKE_QP:
 		return make_qp(n, qp, (enum service)job->arg[1]);
 	case CONNECT_QP:
-		return connect_qp(n->qp[qp], (uint32_t)job->arg[1], job->arg + 2);
+		return connect_to(n->qp[qp], (uint32_t)job->arg[1], job->arg + 2);
 	case SEND_UD:
 		return send_ud(n, qp, job->arg[1], job->arg + 2);
 	case OPEN_DM:

@@ -19,6 +19,7 @@
 #include <time.h>
 #include <infiniband/verbs.h>
 
+#include "lib/to_rts.h"
 #include "lib/expect.h"
 
 #define QPS	  4
@@ -86,35 +87,16 @@ static struct ibv_qp *make_qp(struct end *e)
 	return ibv_create_qp(e->pd, &init);
 }
 
-static void connect_qp(struct ibv_qp *qp, struct ibv_qp *to)
+static void connect_to(struct ibv_qp *qp, struct ibv_qp *to)
 {
-	struct ibv_qp_attr attr = {.qp_state = IBV_QPS_INIT,
-				   .port_num = 1,
-				   .qp_access_flags = IBV_ACCESS_REMOTE_WRITE};
+	struct ibv_qp_attr attr;
 	union ibv_gid gid;
 
 	NEED(ibv_query_gid(to->context, 1, 0, &gid) == 0);
-	NEED(!ibv_modify_qp(qp, &attr,
-			    IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS));
-	attr.qp_state = IBV_QPS_RTR;
-	attr.path_mtu = IBV_MTU_1024;
-	attr.dest_qp_num = to->qp_num;
+	attr = connect_attr(to->qp_num, &gid);
+	attr.qp_access_flags = IBV_ACCESS_REMOTE_WRITE;
 	attr.min_rnr_timer = 1;
-	attr.max_dest_rd_atomic = 1;
-	attr.ah_attr = (struct ibv_ah_attr){
-		.is_global = 1, .port_num = 1, .grh.dgid = gid, .grh.hop_limit = 1};
-	NEED(!ibv_modify_qp(qp, &attr,
-			    IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN |
-				    IBV_QP_RQ_PSN | IBV_QP_MAX_DEST_RD_ATOMIC |
-				    IBV_QP_MIN_RNR_TIMER));
-	attr.qp_state = IBV_QPS_RTS;
-	attr.timeout = 14;
-	attr.retry_cnt = 7;
-	attr.rnr_retry = 7;
-	attr.max_rd_atomic = 1;
-	NEED(!ibv_modify_qp(qp, &attr,
-			    IBV_QP_STATE | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY |
-				    IBV_QP_SQ_PSN | IBV_QP_MAX_QP_RD_ATOMIC));
+	NEED(!connect_qp(qp, attr));
 }
 
 static void post_recv(unsigned int q, unsigned int slot)
@@ -251,8 +233,8 @@ static void *qp_churn(void *arg)
 		struct ibv_wc wc;
 
 		NEED(a && b);
-		connect_qp(a, b);
-		connect_qp(b, a);
+		connect_to(a, b);
+		connect_to(b, a);
 		read.wr.rdma.rkey = 1;
 		NEED(!ibv_post_send(a, &read, &bad));
 		while (ibv_poll_cq(cq, 1, &wc) == 0)
@@ -280,8 +262,8 @@ static void set_up(void)
 		tx.qp[q] = make_qp(&tx);
 		rx.qp[q] = make_qp(&rx);
 		NEED(tx.qp[q] && rx.qp[q]);
-		connect_qp(tx.qp[q], rx.qp[q]);
-		connect_qp(rx.qp[q], tx.qp[q]);
+		connect_to(tx.qp[q], rx.qp[q]);
+		connect_to(rx.qp[q], tx.qp[q]);
 		for (unsigned int s = 0; s < DEPTH; s++)
 			post_recv(q, s);
 		next_seq[q] = expected[q] = 0;

@@ -24,7 +24,7 @@ static struct node *n;
 static struct ibv_mr *null;
 static const char *mode;
 
-/* --- lists: 'n' is an element in the null region, 'm' one in memory, '0' an empty one in the null region --- */
+/* --- lists: 'n' is an element in the null region, 'm' one in memory, '0' an empty null one --- */
 
 struct layout {
 	const char *shape;

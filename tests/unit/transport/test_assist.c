@@ -16,7 +16,7 @@
 #include "base/clock.h"
 #include "copy/copy.h"
 #include "registry/directory.h"
-#include "memory/adopt.h"
+#include "memory/adopted.h"
 #include "memory/key.h"
 #include "memory/pin.h"
 #include "transport/assist.h"

@@ -1,0 +1,123 @@
+/* SPDX-License-Identifier: MIT */
+/* The table is searched from end to end: entries are few, since each takes time that is limited. */
+#include "memory/adopted.h"
+
+#include <fcntl.h>
+#include <linux/falloc.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "memory/vma.h"
+
+/* Hidden: @end is 0. It is written last, and cleared first. */
+struct entry {
+	_Atomic uint64_t end, begin; /* addresses */
+	_Atomic uint64_t at;	     /* offset in the segment, */
+	_Atomic uint64_t inode;	     /* which is this file, */
+	_Atomic int fd;		     /* open as that */
+};
+
+static struct {
+	struct entry list[AV_ADOPTIONS];
+	_Atomic uint32_t used; /* entries that have ever been shown */
+	_Atomic uint32_t count;
+} adopted;
+
+bool av_adopted_any(void)
+{
+	return atomic_load_explicit(&adopted.count, memory_order_relaxed) != 0;
+}
+
+void av_adopted_show(uint32_t i, const struct av_adopted_piece *piece)
+{
+	struct entry *e = &adopted.list[i];
+	struct stat file = {.st_ino = 0};
+
+	(void)!fstat(piece->fd, &file);
+	atomic_store(&e->inode, file.st_ino);
+	atomic_store(&e->fd, piece->fd);
+	atomic_store(&e->at, piece->at);
+	atomic_store(&e->begin, piece->begin);
+	atomic_store(&e->end, piece->end);
+	if (i >= atomic_load(&adopted.used))
+		atomic_store(&adopted.used, i + 1);
+	atomic_fetch_add(&adopted.count, 1);
+}
+
+void av_adopted_hide(uint32_t i)
+{
+	atomic_store(&adopted.list[i].end, 0);
+	atomic_fetch_sub(&adopted.count, 1);
+}
+
+/* The part of a mapping of a file, from @addr on, that is pages of @e. */
+static bool piece_of(const struct entry *e, const struct av_vma *vma, uint64_t addr,
+		     struct av_adopted_piece *piece)
+{
+	uint64_t end = atomic_load(&e->end), begin = atomic_load(&e->begin);
+	uint64_t at = atomic_load(&e->at), from, last;
+
+	if (!end || vma->inode != atomic_load(&e->inode))
+		return false;
+	from = vma->offset + (addr > vma->begin ? addr - vma->begin : 0);
+	from = from > at ? from : at;
+	last = vma->offset + (vma->end - vma->begin);
+	last = last < at + (end - begin) ? last : at + (end - begin);
+	if (from >= last)
+		return false;
+	*piece = (struct av_adopted_piece){
+		.begin = vma->begin + (from - vma->offset),
+		.end = vma->begin + (last - vma->offset),
+		.fd = atomic_load(&e->fd),
+		.at = from,
+	};
+	return true;
+}
+
+/* The first such part of any entry. */
+static bool first_piece(const struct av_vma *vma, uint64_t addr, struct av_adopted_piece *piece)
+{
+	struct av_adopted_piece one;
+	bool found = false;
+
+	for (uint32_t i = 0, n = atomic_load(&adopted.used); i < n; i++) {
+		if (!piece_of(&adopted.list[i], vma, addr, &one) ||
+		    (found && one.begin >= piece->begin))
+			continue;
+		*piece = one;
+		found = true;
+	}
+	return found;
+}
+
+bool av_adopted_next(int maps, uint64_t addr, uint64_t end, struct av_adopted_piece *piece)
+{
+	struct av_vma vma;
+
+	while (addr < end && av_vma_next(maps, addr, &vma) && vma.begin < end) {
+		if (vma.inode && first_piece(&vma, addr, piece) && piece->begin < end) {
+			piece->end = piece->end < end ? piece->end : end;
+			return true;
+		}
+		addr = vma.end;
+	}
+	return false;
+}
+
+/* System calls by number: the library's versions are cancellation points. */
+void av_adopted_discard(uint64_t addr, uint64_t len)
+{
+	struct av_adopted_piece piece;
+	int maps;
+
+	if (av_likely(!av_adopted_any()))
+		return;
+	maps = av_vma_open_own();
+	if (maps < 0)
+		return;
+	for (uint64_t at = addr; av_adopted_next(maps, at, addr + len, &piece); at = piece.end)
+		(void)!syscall(SYS_fallocate, piece.fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE,
+			       piece.at, piece.end - piece.begin);
+	syscall(SYS_close, maps);
+}

@@ -1,0 +1,94 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Which pages are adopted, and where they are: told to peers by a descriptor in the segment, and to
+ * whoever discards memory of this process by a table that is read without a lock. What changes
+ * either: memory/adopt.h.
+ */
+#ifndef AV_MEMORY_ADOPTED_H
+#define AV_MEMORY_ADOPTED_H
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/checked.h"
+#include "base/compiler.h"
+#include "segment/segment.h"
+
+/* --- for peers ------------------------------------------------------------------- */
+
+/* The descriptor. */
+struct av_adopted {
+	uint64_t addr;	     /* of the first byte, in the owner; constant, */
+	uint64_t bytes;	     /* of whole pages, likewise */
+	_Atomic uint64_t at; /* offset in the segment; 0: the pages are the owner's own again.
+				Changes while pages move (memory/page_move.h) */
+};
+
+#define AV_ADOPTED_ALIGN 4096u /* of both addresses: whole pages */
+#define AV_ADOPTED_SHIFT \
+	6 /* objects of the heap are aligned so: their offsets fit a key's 32 bits */
+
+/*
+ * Where this process finds bytes of a key's memory, or NULL: not in the segment. A pin keeps the
+ * key alive. A peer's segment may say anything, and something else the next moment: each word is
+ * read once, and what is aligned there is aligned here.
+ */
+static inline void *av_adopted_at(const struct av_seg *seg, uint32_t adopted, uint64_t addr,
+				  uint64_t len)
+{
+	const struct av_adopted *a =
+		av_seg_at(seg, (uint64_t)adopted << AV_ADOPTED_SHIFT, sizeof(*a));
+	uint64_t at = a ? atomic_load_explicit(&a->at, memory_order_relaxed) : 0, first, bytes;
+
+	if (!at)
+		return NULL;
+	first = __atomic_load_n(&a->addr, __ATOMIC_RELAXED);
+	bytes = __atomic_load_n(&a->bytes, __ATOMIC_RELAXED);
+	if ((at ^ first) & (AV_ADOPTED_ALIGN - 1) || !av_range_within(addr, len, first, bytes) ||
+	    !av_range_within(at, bytes, sizeof(struct av_seg_head),
+			     AV_SEG_BYTES - sizeof(struct av_seg_head)))
+		return NULL;
+	return (uint8_t *)seg->head + at + (addr - first);
+}
+
+/* Is a context's memory out of bounds, since pages of it move (memory/page_move.h)? Asked with a
+ * pin held. A mover that has died moves no more. */
+static inline bool av_page_moving(struct av_seg *seg)
+{
+	return av_unlikely(atomic_load(&seg->head->moving)) && av_seg_alive(seg);
+}
+
+/* --- for this process ------------------------------------------------------------ */
+
+#define AV_ADOPTIONS 1024
+
+/* Pages that are adopted, where the program has them mapped. */
+struct av_adopted_piece {
+	uint64_t begin, end; /* addresses */
+	int fd;		     /* of the segment, borrowed */
+	uint64_t at;	     /* offset there */
+};
+
+/* Entry @i of the table, until it is hidden. Context: one thread at a time; no heap. */
+void av_adopted_show(uint32_t i, const struct av_adopted_piece *piece);
+void av_adopted_hide(uint32_t i);
+
+/* Is any memory of the process adopted? */
+bool av_adopted_any(void);
+
+/**
+ * av_adopted_next() - the first of [addr, end) that is adopted, wherever the program has moved it
+ * @maps: descriptor of /proc/self/maps
+ *
+ * Until the entry is hidden, pages that have just become a private mapping of the segment count,
+ * too. Context: any thread, and the listener of odp_notify.c: no lock, no heap. Return: false if
+ * there is none
+ */
+AV_MUST_USE bool av_adopted_next(int maps, uint64_t addr, uint64_t end,
+				 struct av_adopted_piece *piece);
+
+/* The segment's pages under a range become zeros. Context: as above. */
+void av_adopted_discard(uint64_t addr, uint64_t len);
+
+#endif
