@@ -89,7 +89,7 @@ static void emit(enum av_log_level level, const char *fmt, va_list ap)
 	replace_controls(line);
 	len = strlen(line);
 	if (len == sizeof(line) - 1)
-		memcpy(&line[--len - 3], "...", 3);
+		memset(&line[--len - 3], '.', 3);
 	line[len++] = '\n';
 
 	/* Not blocking: a FIFO that nobody reads must not stop the program. */
