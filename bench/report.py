@@ -26,7 +26,12 @@ def unit(operation):
 
 
 def peers_text(figure):
-    return " or ".join("%s %s" % peer for peer in figure.peers)
+    """Whose value it is, and of what, unless that is clear."""
+    def text(source, operation):
+        if source == figures.LIMIT:
+            return operation
+        return source if operation == figure.operation else "%s %s" % (source, operation)
+    return " or ".join(text(*peer) for peer in figure.peers)
 
 
 def bound_text(figure):
@@ -37,11 +42,11 @@ def print_rows(title, rows):
     if not rows:
         return
     print("\n%s" % title)
-    print("%-11s %8s %14s %14s %8s %7s %8s %-4s %s" %
-          ("FIGURE", "SIZE", "ANYVERBS", "PEER", "RATIO", "SPREAD", "EXPECTED", "", "AGAINST"))
+    print("%-10s %7s %11s %13s %6s %6s %-11s %s" %
+          ("FIGURE", "SIZE", "ANYVERBS", "PEER", "RATIO", "SPREAD", "EXPECTED", "AGAINST"))
     for row in rows:
         figure = row.figure
-        print("%-11s %8s %14s %14s %8s %6.0f%% %8s %-4s %s" %
+        print("%-10s %7s %11s %13s %6s %5.0f%% %-7s %-3s %s" %
               (figure.operation, size_text(figure.size),
                "%s %s" % (number(median(row.ours)), unit(figure.operation)),
                "%s %s" % (number(median(row.theirs)), unit(figure.operation)),
@@ -53,12 +58,12 @@ def print_rows(title, rows):
 def print_over(found):
     """@found: as compare.over_round() fills it."""
     print("\n%s; behind each run's value the distance of the two cores in it, in ns" % figures.OVER)
-    print("%-10s %8s %-8s %10s %10s %10s  %s" %
+    print("%-10s %7s %-7s %9s %9s %9s %s" %
           ("FIGURE", "SIZE", "HEAP", "MIN", "MEDIAN", "MAX", "EACH"))
     for (operation, size, heap), runs in found.items():
         values = [value for value, _ in runs]
         marks = (min(values), median(values), max(values))
-        print("%-10s %8s %-8s %10s %10s %10s  %s" %
+        print("%-10s %7s %-7s %9s %9s %9s %s" %
               (operation, size_text(size), "shared" if heap else "default",
                *("%s %s" % (number(value), unit(operation)) for value in marks),
                " ".join("%s/%s" % (number(v), "?" if d is None else "%.0f" % (1000 * d))
