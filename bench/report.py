@@ -101,20 +101,21 @@ plot %(plots)s
 """
 
 
-def points(rounds, source, operation):
+def points(measured, source, operation):
+    """@measured: values by (source, operation, size), each key in any number of them"""
     wanted = (source, operation)
-    for size in sorted({key[2] for values in rounds for key in values if key[:2] == wanted}):
+    for size in sorted({key[2] for values in measured for key in values if key[:2] == wanted}):
         key = (*wanted, size)
-        yield size, median(values[key] for values in rounds if key in values)
+        yield size, median(values[key] for values in measured if key in values)
 
 
-def draw(folder, name, lines, rounds):
+def draw(folder, name, lines, measured):
     with tempfile.TemporaryDirectory() as scratch:
         plots = []
         for index, (source, operation) in enumerate(lines):
             path = os.path.join(scratch, "%d.dat" % index)
             with open(path, "w", encoding="ascii") as f:
-                data = list(points(rounds, source, operation))
+                data = list(points(measured, source, operation))
                 f.writelines("%d %g\n" % point for point in data)
             if data:
                 title = source if operation == name else "%s %s" % (source, operation.split("_")[0])
@@ -125,8 +126,8 @@ def draw(folder, name, lines, rounds):
         subprocess.run(["gnuplot"], input=text, text=True, check=True)
 
 
-def draw_all(folder, rounds):
+def draw_all(folder, measured):
     os.makedirs(folder, exist_ok=True)
     for name, lines in PICTURES.items():
-        draw(folder, name, lines, rounds)
+        draw(folder, name, lines, measured)
     print("pictures: %s/*.svg" % folder)
