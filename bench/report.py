@@ -120,6 +120,8 @@ def draw(folder, name, lines, measured):
             if data:
                 title = source if operation == name else "%s %s" % (source, operation.split("_")[0])
                 plots.append("'%s' with linespoints linewidth 2 title '%s'" % (path, title))
+        if not plots:
+            return
         text = SCRIPT % {"output": os.path.join(folder, name + ".svg"),
                          "title": name.replace("_", " "), "unit": unit(name),
                          "plots": ", ".join(plots)}
