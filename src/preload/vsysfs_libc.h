@@ -108,6 +108,7 @@ void *av_vlibc_find_next(enum av_vlibc_index index);
 	}
 AV_VLIBC_FUNCTIONS(X)
 #undef X
+/* NOLINTEND(bugprone-macro-parentheses) */
 
 /* Before release 2.33 the C library exports no stat(); these are the system calls. */
 int av_vlibc_bare_stat(const char *path, struct stat *st);

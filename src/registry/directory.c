@@ -112,6 +112,7 @@ static void context_free(struct av_dir_context *c)
 	context_name(name, ref);
 	av_folder_remove(folder_fd, name);
 	atomic_store(&c->proc, 0);
+	/* NOLINTNEXTLINE(clang-analyzer-core.NullDereference): @c is a row of a table */
 	av_dir->qps -= c->qps < av_dir->qps ? c->qps : av_dir->qps;
 	c->qps = 0;
 	av_dir->dm_bytes -= c->dm_bytes < av_dir->dm_bytes ? c->dm_bytes : av_dir->dm_bytes;
