@@ -98,6 +98,7 @@ extern void *_Atomic av_vlibc_next[AV_VLIBC_N];
 void *av_vlibc_find_next(enum av_vlibc_index index);
 
 /* av_next_open() ...: the function of the C library, or of another library between it and us. */
+/* NOLINTBEGIN(bugprone-macro-parentheses): @result is a type, which takes none */
 #define X(name, result, params, otherwise)                                         \
 	static inline __typeof__(result(*) params) av_next_##name(void)            \
 	{                                                                          \

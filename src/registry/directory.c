@@ -106,7 +106,8 @@ static void context_free(struct av_dir_context *c)
 	if (begun && begun != ref && atomic_load(&av_dir->context[AV_REF_SLOT(begun)].ref) == begun)
 		context_free(&av_dir->context[AV_REF_SLOT(begun)]);
 	/*
-	 * The slot is freed last. If this process dies before, the next sweep finds folder and all.
+	 * The slot is freed last. If this process dies before, the next sweep finds both slot and
+	 * folder.
 	 */
 	av_ended_keep(c, folder_fd, count_context);
 	context_name(name, ref);
