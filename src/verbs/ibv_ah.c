@@ -20,16 +20,11 @@ struct av_ah {
 	struct ibv_ah_attr attr;
 };
 
-static struct av_ah *ah_find(const struct ibv_ah *ah)
-{
-	struct av_ah *found = av_table_get(&av_context_of(ah->context)->ahs.table, ah->handle);
-
-	return found && &found->ibv == ah ? found : NULL;
-}
+AV_FIND(ah, ahs.table)
 
 const struct ibv_ah_attr *av_ah_attr(const struct ibv_ah *ah)
 {
-	const struct av_ah *found = ah && av_ours(ah->context) ? ah_find(ah) : NULL;
+	const struct av_ah *found = ah && av_ours(ah->context) ? av_ah_find(ah) : NULL;
 
 	return found ? &found->attr : NULL;
 }
@@ -97,7 +92,7 @@ AV_EXPORT int ibv_destroy_ah(struct ibv_ah *ibv)
 
 	if (!av_ours(ibv->context))
 		return AV_NEXT(ibv_destroy_ah, "IBVERBS_1.1")(ibv);
-	ah = ah_find(ibv);
+	ah = av_ah_find(ibv);
 	if (!ah)
 		return av_fail_errno(AV_VERB_DESTROY_AH, ENOENT);
 	av_handles_remove(&av_context_of(ibv->context)->ahs, ibv->handle);

@@ -17,12 +17,7 @@ struct av_mw {
 	struct av_pd *pd;
 };
 
-static struct av_mw *mw_find(const struct ibv_mw *mw)
-{
-	struct av_mw *found = av_table_get(&av_context_of(mw->context)->mws, mw->handle);
-
-	return found && &found->ibv == mw ? found : NULL;
-}
+AV_FIND(mw, mws)
 
 struct ibv_mw *av_alloc_mw(struct ibv_pd *ibv_pd, enum ibv_mw_type type)
 {
@@ -61,7 +56,7 @@ struct ibv_mw *av_alloc_mw(struct ibv_pd *ibv_pd, enum ibv_mw_type type)
 int av_dealloc_mw(struct ibv_mw *ibv)
 {
 	struct av_context *ctx = av_context_of(ibv->context);
-	struct av_mw *mw = mw_find(ibv);
+	struct av_mw *mw = av_mw_find(ibv);
 
 	if (!mw)
 		return av_fail_errno(AV_VERB_DEALLOC_MW, ENOENT);
@@ -95,7 +90,7 @@ int av_bind_mw(struct ibv_qp *qp, struct ibv_mw *mw, struct ibv_mw_bind *bind)
 	};
 	struct ibv_send_wr *bad;
 
-	if (!mw_find(mw))
+	if (!av_mw_find(mw))
 		return av_fail_errno(AV_VERB_BIND_MW, EINVAL);
 	if (bind->bind_info.mw_access_flags & IBV_ACCESS_ZERO_BASED)
 		return av_fail_errno(AV_VERB_BIND_MW, av_refuse(EINVAL, AV_CHECK_MW_ZERO_BASED,

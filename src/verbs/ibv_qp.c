@@ -79,7 +79,7 @@ static int check_queues(struct av_context *ctx, const struct ibv_qp_init_attr *a
 		return av_refuse(EINVAL, AV_CHECK_QP_RECV_CQ, 0, 0);
 	if (!attr->srq || !receives(attr->qp_type))
 		return 0;
-	srq = attr->srq->context == &ctx->verbs.context ? av_srq_find(ctx, attr->srq) : NULL;
+	srq = attr->srq->context == &ctx->verbs.context ? av_srq_find(attr->srq) : NULL;
 	return srq && !srq->xrcd ? 0 : av_refuse(EINVAL, AV_CHECK_QP_SRQ, 0, 0);
 }
 
@@ -227,7 +227,7 @@ static void resolve(struct av_context *ctx, struct av_qp *qp, struct ibv_pd *pd,
 		attr->cap.max_send_wr = attr->cap.max_send_sge = attr->cap.max_inline_data = 0;
 	if (receives(attr->qp_type)) {
 		qp->recv_cq = av_cq_find(attr->recv_cq);
-		qp->srq = attr->srq ? av_srq_find(ctx, attr->srq) : NULL;
+		qp->srq = attr->srq ? av_srq_find(attr->srq) : NULL;
 	}
 	if (!receives(attr->qp_type) || qp->srq) /* ignored, and reported as 0 */
 		attr->cap.max_recv_wr = attr->cap.max_recv_sge = 0;

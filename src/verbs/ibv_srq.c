@@ -178,7 +178,7 @@ struct ibv_srq *av_create_srq_ex(struct ibv_context *context, struct ibv_srq_ini
 
 int av_get_srq_num(struct ibv_srq *ibv, uint32_t *number)
 {
-	struct av_srq *srq = av_srq_find(av_context_of(ibv->context), ibv);
+	struct av_srq *srq = av_srq_find(ibv);
 
 	if (!srq)
 		return av_fail_errno(AV_VERB_GET_SRQ_NUM, ENOENT);
@@ -216,7 +216,7 @@ AV_EXPORT int ibv_modify_srq(struct ibv_srq *ibv, struct ibv_srq_attr *attr, int
 	if (!av_ours(ibv->context))
 		return AV_NEXT(ibv_modify_srq, "IBVERBS_1.1")(ibv, attr, mask);
 	ctx = av_context_of(ibv->context);
-	srq = av_srq_find(ctx, ibv);
+	srq = av_srq_find(ibv);
 	if (!srq)
 		return av_fail_errno(AV_VERB_MODIFY_SRQ, ENOENT);
 	err = av_verb_err(ctx, AV_FAIL_MODIFY_SRQ);
@@ -238,7 +238,7 @@ AV_EXPORT int ibv_query_srq(struct ibv_srq *ibv, struct ibv_srq_attr *attr)
 
 	if (!av_ours(ibv->context))
 		return AV_NEXT(ibv_query_srq, "IBVERBS_1.1")(ibv, attr);
-	srq = av_srq_find(av_context_of(ibv->context), ibv);
+	srq = av_srq_find(ibv);
 	if (!srq)
 		return av_fail_errno(AV_VERB_QUERY_SRQ, ENOENT);
 	if (atomic_load(&av_context_of(ibv->context)->seg->head->fatal))
@@ -259,7 +259,7 @@ AV_EXPORT int ibv_destroy_srq(struct ibv_srq *ibv)
 	if (!av_ours(ibv->context))
 		return AV_NEXT(ibv_destroy_srq, "IBVERBS_1.1")(ibv);
 	ctx = av_context_of(ibv->context);
-	srq = av_srq_find(ctx, ibv);
+	srq = av_srq_find(ibv);
 	if (!srq)
 		return av_fail_errno(AV_VERB_DESTROY_SRQ, ENOENT);
 	if (!LIST_EMPTY(&srq->users))
@@ -327,7 +327,7 @@ static void wake_requesters(struct av_context *ctx, struct av_srq *srq)
 int av_post_srq_recv(struct ibv_srq *ibv, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad_wr)
 {
 	struct av_context *ctx = av_context_of(ibv->context);
-	struct av_srq *srq = av_srq_find(ctx, ibv);
+	struct av_srq *srq = av_srq_find(ibv);
 	int err;
 
 	if (av_unlikely(!srq || ctx->forked)) {
