@@ -61,11 +61,9 @@ static struct ibv_ah *create_ah(struct av_context *ctx, struct ibv_pd *ibv_pd,
 		err = ENOENT;
 	if (err == 0 && !ctx->forked)
 		err = av_verb_err(ctx, AV_FAIL_CREATE_AH);
-	if (err)
-		return av_fail_null(AV_VERB_CREATE_AH, err);
-	ah = calloc(1, sizeof(*ah));
+	ah = av_object_new(AV_VERB_CREATE_AH, err, sizeof(*ah));
 	if (!ah)
-		return av_fail_null(AV_VERB_CREATE_AH, ENOMEM);
+		return NULL;
 	ah->pd = pd;
 	ah->attr = *attr;
 	ah->ibv.context = ibv_pd->context;

@@ -27,14 +27,12 @@ struct ibv_mw *av_alloc_mw(struct ibv_pd *ibv_pd, enum ibv_mw_type type)
 	int err = av_verb_err(ctx, AV_FAIL_ALLOC_MW);
 
 	if (type != IBV_MW_TYPE_1 && type != IBV_MW_TYPE_2)
-		return av_fail_null(AV_VERB_ALLOC_MW, av_refuse(EINVAL, AV_CHECK_MW_TYPE, type, 0));
-	if (!pd)
-		return av_fail_null(AV_VERB_ALLOC_MW, ENOENT);
-	if (err)
-		return av_fail_null(AV_VERB_ALLOC_MW, err);
-	mw = calloc(1, sizeof(*mw));
+		err = av_refuse(EINVAL, AV_CHECK_MW_TYPE, type, 0);
+	else if (!pd)
+		err = ENOENT;
+	mw = av_object_new(AV_VERB_ALLOC_MW, err, sizeof(*mw));
 	if (!mw)
-		return av_fail_null(AV_VERB_ALLOC_MW, ENOMEM);
+		return NULL;
 	mw->pd = pd;
 	mw->ibv.context = ibv_pd->context;
 	mw->ibv.pd = ibv_pd;

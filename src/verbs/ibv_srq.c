@@ -110,10 +110,10 @@ static struct ibv_srq *create_srq(struct av_context *ctx, struct ibv_pd *pd,
 				  const struct xrc_part *xrc, void *srq_context,
 				  const struct ibv_srq_attr *attr)
 {
-	struct av_srq *srq = calloc(1, sizeof(*srq));
+	struct av_srq *srq = av_object_new(AV_VERB_CREATE_SRQ, 0, sizeof(*srq));
 
 	if (!srq)
-		return av_fail_null(AV_VERB_CREATE_SRQ, ENOMEM);
+		return NULL;
 	if (atomic_fetch_add(&ctx->srq_count, 1) >= (uint32_t)ctx->dev->attr.max_srq) {
 		atomic_fetch_sub(&ctx->srq_count, 1);
 		free(srq);
@@ -217,15 +217,12 @@ AV_EXPORT int ibv_modify_srq(struct ibv_srq *ibv, struct ibv_srq_attr *attr, int
 		return AV_NEXT(ibv_modify_srq, "IBVERBS_1.1")(ibv, attr, mask);
 	ctx = av_context_of(ibv->context);
 	srq = av_srq_find(ibv);
-	if (!srq)
-		return av_fail_errno(AV_VERB_MODIFY_SRQ, ENOENT);
-	err = av_verb_err(ctx, AV_FAIL_MODIFY_SRQ);
+	err = srq ? av_verb_err(ctx, AV_FAIL_MODIFY_SRQ) : ENOENT;
+	if (err == 0 && (mask & ~(IBV_SRQ_MAX_WR | IBV_SRQ_LIMIT)))
+		err = av_refuse(EINVAL, AV_CHECK_SRQ_MASK, (uint32_t)mask,
+				IBV_SRQ_MAX_WR | IBV_SRQ_LIMIT);
 	if (err)
 		return av_fail_errno(AV_VERB_MODIFY_SRQ, err);
-	if (mask & ~(IBV_SRQ_MAX_WR | IBV_SRQ_LIMIT))
-		return av_fail_errno(AV_VERB_MODIFY_SRQ,
-				     av_refuse(EINVAL, AV_CHECK_SRQ_MASK, (uint32_t)mask,
-					       IBV_SRQ_MAX_WR | IBV_SRQ_LIMIT));
 	pthread_mutex_lock(&srq->users_mutex); /* one change at a time */
 	err = modify(ctx, srq, attr, mask);
 	pthread_mutex_unlock(&srq->users_mutex);
