@@ -1,5 +1,6 @@
-# av_newer_header(TARGET): define what the installed <infiniband/verbs.h> has beyond that of rdma-core 44. The library
-# offers the same with either (src/base/newer_verbs.h); where the header has it, the two are compared.
+# av_newer_header(TARGET): define what the installed <infiniband/verbs.h> has beyond that of
+# rdma-core 44. The library offers the same with either (src/base/newer_verbs.h); where the header
+# has it, the two are compared.
 include(CheckCSourceCompiles)
 
 function(av_newer_header target)

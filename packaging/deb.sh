@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: MIT
-# deb.sh FOLDER: make Debian packages of this tree, as it is, in FOLDER, and check them with lintian.
-# Any user can do this.
+# deb.sh FOLDER: make Debian packages of this tree, as it is, in FOLDER,
+# and check them with lintian. Any user can do this.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 folder=$(realpath -m "$1")

@@ -1,6 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: MIT
-# demo.sh BUILD-FOLDER: Debian's unmodified RDMA programs on anyverbs, two processes each, in some seconds.
+# demo.sh BUILD-FOLDER: Debian's unmodified RDMA programs on anyverbs,
+# two processes each, in some seconds.
 set -euo pipefail
 anyverbs=$1/bin/anyverbs
 work=$(mktemp -d)
@@ -17,7 +18,8 @@ trap finish EXIT
 trap 'exit 130' INT
 trap 'exit 143' TERM
 
-# Is anybody listening on that TCP port? Asked of the kernel: a connection would be taken for the client's.
+# Is anybody listening on that TCP port? Asked of the kernel:
+# a connection would be taken for the client's.
 listening() {
 	local hex
 	hex=$(printf '%04X' "$1")
@@ -51,7 +53,8 @@ give_up() {
 	exit 1
 }
 
-# pair PROGRAM ARGUMENT...: server in the background, client in the foreground; the client's output in $work/client
+# pair PROGRAM ARGUMENT...: server in the background, client in the foreground;
+# the client's output in $work/client
 pair() {
 	local port
 	port=$(free_port)

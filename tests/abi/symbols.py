@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""Compare the checked-in symbol table with the installed libibverbs and with the library that was built.
+"""Compare the checked-in symbol table with the installed libibverbs,
+and with the library that was built.
 
 usage: symbols.py TABLE LIBANYVERBS
 Exit status: 0 alike, 1 not, 77 no libibverbs of rdma-core 44 or newer to compare with.

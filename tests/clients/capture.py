@@ -1,9 +1,10 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: MIT
 """
-Unmodified programs under ANYVERBS_CAPTURE, and what Debian's tshark says of the file: nothing malformed, no warning, the
-opcodes that the program's requests should have. PSNs and the invariant CRC are looked at here, since tshark 4.0 checks
-neither; the CRC by zlib, over fields masked as the annex on RoCEv2 says.
+Unmodified programs under ANYVERBS_CAPTURE, and what Debian's tshark says of the file: nothing
+malformed, no warning, the opcodes that the program's requests should have. PSNs and the invariant
+CRC are looked at here, since tshark 4.0 checks neither; the CRC by zlib, over fields masked as the
+annex on RoCEv2 says.
 """
 import argparse
 import collections
@@ -130,8 +131,9 @@ def mtu_of(frames):
 
 def check_psns(frames):
     """
-    Requests of one queue pair follow each other without a gap, and READs leave room for their answers. An answer is to
-    a PSN that was asked about. Repeated ones are not expected: these programs post their receives in time.
+    Requests of one queue pair follow each other without a gap, and READs leave room for their
+    answers. An answer is to a PSN that was asked about. Repeated ones are not expected: these
+    programs post their receives in time.
     """
     mtu = mtu_of(frames)
     following, asked = {}, collections.defaultdict(set)

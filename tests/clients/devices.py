@@ -1,6 +1,7 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: MIT
-"""What ibv_devices and ibv_devinfo say about the devices of ANYVERBS_DEVICES, and traffic between two of them."""
+"""What ibv_devices and ibv_devinfo say about the devices of ANYVERBS_DEVICES,
+and traffic between two of them."""
 import argparse
 import re
 import subprocess

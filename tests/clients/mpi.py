@@ -1,6 +1,7 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: MIT
-"""Debian's Open MPI over the device and nothing else: mpi_traffic.c, each rank with the library preloaded."""
+"""Debian's Open MPI over the device and nothing else:
+mpi_traffic.c, each rank with the library preloaded."""
 import argparse
 import os
 import shutil
@@ -16,7 +17,8 @@ INFINIBAND = "ANYVERBS_DEVICES=any0:link=infiniband"
 RC = "UCX_TLS=rc_verbs,ud_verbs,self"
 UD = "UCX_TLS=ud_verbs,self"
 UCX = "--mca pml ucx --mca osc ucx"
-# Open MPI's own, whose registration cache patches the C library. On Ethernet it connects by librdmacm only.
+# Open MPI's own, whose registration cache patches the C library.
+# On Ethernet it connects by librdmacm only.
 OPENIB = "--mca pml ob1 --mca btl openib,self --mca btl_openib_allow_ib 1 --mca btl_openib_warn_no_device_params_found 0"
 OFI = "--mca pml cm --mca btl self --mca mtl ofi --mca mtl_ofi_provider_include verbs;ofi_rxd"
 
@@ -37,8 +39,9 @@ RUNS = [
 ]
 
 
-# When all is closed, its cache may still have registrations, and gives them to openib, which is unloaded: with a sanitizer's
-# allocator each time, otherwise seldom. So a run that crashes after every rank was done is run once more.
+# When all is closed, its cache may still have registrations, and gives them to openib, which is
+# unloaded: with a sanitizer's allocator each time, otherwise seldom. So a run that crashes after
+# every rank was done is run once more.
 CRASHES_IN_CLOSING = OPENIB
 
 

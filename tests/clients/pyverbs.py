@@ -1,8 +1,9 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: MIT
 """
-Runs rdma-core's own test suite (package rdma-core, in its documentation folder) on any0 and compares every test's
-result with a checked-in list. Any difference is a failure: an unexpected pass and a vanished test too.
+Runs rdma-core's own test suite (package rdma-core, in its documentation folder) on any0 and
+compares every test's result with a checked-in list. Any difference is a failure: an unexpected pass
+and a vanished test too.
 
 A line of the list is "TEST: OUTCOME: REASON" with the outcome
     pass

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
 """
-Runs one module of rdma-core's test suite, already unpacked, and writes one JSON line per test as it ends: a crash
-loses only the tests behind it. Started by pyverbs.py, one process per module.
+Runs one module of rdma-core's test suite, already unpacked, and writes one JSON line per test as it
+ends: a crash loses only the tests behind it. Started by pyverbs.py, one process per module.
 
     pyverbs_run.py SUITE MODULE DEVICE RESULTS
 """
@@ -27,7 +27,8 @@ class Recorder(unittest.TestResult):
         self.write({"start": test.id()})
 
     def note(self, outcome, reason="", detail=""):
-        """The first of several reports about one test counts, except that a failure outweighs everything."""
+        """The first of several reports about one test counts,
+        except that a failure outweighs everything."""
         if self.outcome is None or outcome == "fail":
             self.outcome = (outcome, reason, detail)
 
@@ -64,7 +65,8 @@ class Recorder(unittest.TestResult):
 
 
 def load(suite, module, device):
-    """The suite's own __init__ imports all its modules, vendors' too; an empty package in its place loads only one."""
+    """The suite's own __init__ imports all its modules, vendors' too;
+    an empty package in its place loads only one."""
     sys.path.insert(0, suite)
     package = types.ModuleType("tests")
     package.__path__ = [suite]

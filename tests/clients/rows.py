@@ -36,7 +36,8 @@ def read_rows(path):
 
 
 def outcome(row, verdict):
-    """(good, the line to print). Only a clean refusal is an expected failure: a crash or a hang never is."""
+    """(good, the line to print).
+    Only a clean refusal is an expected failure: a crash or a hang never is."""
     if row.state == "pass":
         return verdict.passed, "PASS" if verdict.passed else "FAIL (%s)" % verdict.reason
     if verdict.passed:

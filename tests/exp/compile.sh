@@ -2,7 +2,8 @@
 # SPDX-License-Identifier: MIT
 # Compile layout.c in each language and with each way of including the experimental verbs.
 # usage: compile.sh CC SOURCE_DIR
-# Exit status: 0 all compile, 1 not. Languages whose compiler is not installed are named and left out.
+# Exit status: 0 all compile, 1 not.
+# Languages whose compiler is not installed are named and left out.
 cc=$1 top=$2 faults=0 count=0
 here=$(dirname "$0")
 warn="-Wall -Wextra -Wpedantic -Werror -fsyntax-only"

@@ -1,7 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: MIT
-# use.sh PREFIX LIBDIR CONSUMER EXAMPLES: what was installed below PREFIX, with libraries in LIBDIR, is found and used by programs of
-# others: by way of pkg-config, and of CMake. Needs a compiler, pkg-config and cmake; prints what does not hold.
+# use.sh PREFIX LIBDIR CONSUMER EXAMPLES: what was installed below PREFIX, with libraries in LIBDIR,
+# is found and used by programs of others: by way of pkg-config, and of CMake. Needs a compiler,
+# pkg-config and cmake; prints what does not hold.
 set -u
 prefix=$1 libdir=$2 consumer=$3 examples=$4
 failures=0

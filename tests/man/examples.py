@@ -7,18 +7,23 @@ The examples of a page are run. Usage:
 
 PAGE is a manual page in mdoc (literal displays) or Markdown (fenced blocks). In such a block
 
-  - a line that begins with "$ " is a command of bash, continued by lines while it ends with a backslash, or until END
-    after <<'END'. It must exit with 0, or with what a comment at its end says ("# exit 1"). "# needs PROGRAM..." leaves the rest of its block out
-    where one of these is not installed, "# if COMMAND" where that fails. "# not run: WHY" leaves the command out. All other lines are what it printed.
-  - "&" at the end puts it into the background. If a later command of the block names localhost, that waits until
-    something listens that did not before; at the end of the block what is in the background must end by itself, with 0,
-    or by the block's own "kill".
-  - a block whose first line begins with "#include" and that has a main() is a C program: compiled, linked with libanyverbs and
-    libibverbs, and run; it must exit with 0. "/* exit 1 */" on its last line: with that.
+  - a line that begins with "$ " is a command of bash, continued by lines while it ends with a
+    backslash, or until END after <<'END'. It must exit with 0, or with what a comment at its end
+    says ("# exit 1"). "# needs PROGRAM..." leaves the rest of its block out where one of these is
+    not installed, "# if COMMAND" where that fails. "# not run: WHY" leaves the command out. All
+    other lines are what it printed.
+  - "&" at the end puts it into the background. If a later command of the block names localhost,
+    that waits until something listens that did not before; at the end of the block what is in the
+    background must end by itself, with 0, or by the block's own "kill".
+  - a block whose first line begins with "#include" and that has a main() is a C program: compiled,
+    linked with libanyverbs and libibverbs, and run; it must exit with 0. "/* exit 1 */" on its last
+    line: with that.
 
-All blocks of a page run in one folder of their own, in which "examples" and "docs" are those of the source tree, below a
-folder of shared files of their own, in a network namespace of their own if that is permitted, so that ports do not collide.
-Exit status: 0, 1: a command failed, 77: nothing could be run. --must: a page without examples is a failure.
+All blocks of a page run in one folder of their own, in which "examples" and "docs" are those of the
+source tree, below a folder of shared files of their own, in a network namespace of their own if
+that is permitted, so that ports do not collide.
+Exit status: 0, 1: a command failed, 77: nothing could be run.
+--must: a page without examples is a failure.
 """
 
 import argparse
@@ -185,8 +190,8 @@ def run_program(block, args, env, folder):
 
 def own_network():
     """
-    Enter a network namespace with a loopback interface, as whoever we are. Where that is not permitted, wait until no other
-    page is run: all of them use the programs' usual ports.
+    Enter a network namespace with a loopback interface, as whoever we are. Where that is not
+    permitted, wait until no other page is run: all of them use the programs' usual ports.
     """
     unshare = ["unshare", "-n"] if os.geteuid() == 0 else ["unshare", "-rn"]
     up = "command -v ip >/dev/null && ip link set lo up"

@@ -1,10 +1,11 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: MIT
 """
-The tutorial shows the program that there is, and what it prints. Usage: listings.py TUTORIAL SOURCE EXPECTED COMMAND...
+The tutorial shows the program that there is, and what it prints.
+Usage: listings.py TUTORIAL SOURCE EXPECTED COMMAND...
 
-Each block of TUTORIAL that is marked "c" is found, whole lines, in SOURCE; the one marked "expected" is EXPECTED, which is what
-COMMAND prints.
+Each block of TUTORIAL that is marked "c" is found, whole lines, in SOURCE; the one marked
+"expected" is EXPECTED, which is what COMMAND prints.
 """
 
 import os

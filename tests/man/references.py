@@ -3,10 +3,10 @@
 """
 What pages refer to is there. Usage: references.py PAGE...
 
-In manual pages, .Xr NAME SECTION is one of the pages given, or a row of foreign.txt beside this file: NAME SECTION PACKAGE.
-If that package is installed here, with its manual, it must have the page. In Markdown, a link to a
-file leads to one, and a `name` that begins with a folder of tests/ is a file there (or, of a folder
-of that name, in src/).
+In manual pages, .Xr NAME SECTION is one of the pages given, or a row of foreign.txt beside this
+file: NAME SECTION PACKAGE. If that package is installed here, with its manual, it must have the
+page. In Markdown, a link to a file leads to one, and a `name` that begins with a folder of tests/
+is a file there (or, of a folder of that name, in src/).
 """
 
 import glob

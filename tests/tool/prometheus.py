@@ -2,9 +2,10 @@
 """
 A strict reader of Prometheus' text exposition format: prometheus.py [--list] <METRICS
 
-Each family has HELP, TYPE and samples, in this order and in one piece; names and labels are well formed; counters end
-in _total and nothing else does; no sample is there twice. Prints how many there are, or with --list one sample in a
-line: name, type, labels, value. Exit status 1 and the line if something is not so.
+Each family has HELP, TYPE and samples, in this order and in one piece; names and labels are well
+formed; counters end in _total and nothing else does; no sample is there twice. Prints how many
+there are, or with --list one sample in a line: name, type, labels, value. Exit status 1 and the
+line if something is not so.
 """
 import re
 import sys

@@ -1,7 +1,9 @@
 #!/bin/bash
 # SPDX-License-Identifier: MIT
-# "anyverbs capture" and ANYVERBS_CAPTURE: beginning and ending while programs run, and what must not disturb those.
-# What is in the file is for tests/multi/observe/test_capture.c and tests/clients/capture.py. Usage: test_capture.sh TOOL
+# "anyverbs capture" and ANYVERBS_CAPTURE: beginning and ending while programs run, and what must
+# not disturb those. What is in the file is for tests/multi/observe/test_capture.c and
+# tests/clients/capture.py.
+# Usage: test_capture.sh TOOL
 . "$(dirname "$0")/lib.sh"
 unset ANYVERBS_CAPTURE
 

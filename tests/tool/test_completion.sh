@@ -1,7 +1,9 @@
 #!/bin/bash
 # SPDX-License-Identifier: MIT
-# Completion knows every command and every option that the sources have. Usage: test_completion.sh TOOL SHELL SOURCE
-# SHELL is bash, whose function is called with COMP_WORDS as bash does, or zsh, where compadd prints instead of adding.
+# Completion knows every command and every option that the sources have.
+# Usage: test_completion.sh TOOL SHELL SOURCE
+# SHELL is bash, whose function is called with COMP_WORDS as bash does, or zsh,
+# where compadd prints instead of adding.
 shell=$2
 source=$3
 . "$(dirname "$0")/lib.sh"

@@ -21,7 +21,8 @@ is() {
 	holds "$1: '$(row "$2" "$3")'" test "$(row "$2" "$3")" = "$4"
 }
 
-# refuses RULE STATUS PATTERN COMMAND...: it ends so, says that on standard error, and nothing has changed
+# refuses RULE STATUS PATTERN COMMAND...:
+# it ends so, says that on standard error, and nothing has changed
 refuses() {
 	local rule=$1 wanted=$2 pattern=$3 before status=0 text
 	shift 3

@@ -1,6 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: MIT
-# "anyverbs doctor": every check has a finding and a consequence, limits are noticed, nothing is left behind.
+# "anyverbs doctor": every check has a finding and a consequence,
+# limits are noticed, nothing is left behind.
 . "$(dirname "$0")/lib.sh"
 
 folder=$(mktemp -d)

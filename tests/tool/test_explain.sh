@@ -1,6 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: MIT
-# "anyverbs explain": what Debian's programs have done wrong, after they have ended and as it happens; JSON, choices.
+# "anyverbs explain": what Debian's programs have done wrong,
+# after they have ended and as it happens; JSON, choices.
 . "$(dirname "$0")/lib.sh"
 export LC_ALL=C
 unset ANYVERBS_EXPLAIN

@@ -1,7 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: MIT
-# "anyverbs faults": setting, listing and clearing rules, what is refused and how, and ANYVERBS_FAULTS. Usage:
-# test_faults.sh TOOL
+# "anyverbs faults": setting, listing and clearing rules, what is refused and how, and
+# ANYVERBS_FAULTS.
+# Usage: test_faults.sh TOOL
 . "$(dirname "$0")/lib.sh"
 export LC_ALL=C
 unset ANYVERBS_FAULTS
@@ -62,7 +63,8 @@ if command -v ibv_rc_pingpong >/dev/null && "$tool" run -- ibv_devices >/dev/nul
 	says strikes_are_recorded '"check":"INJECTED".*"wanted":1[,}]' "$("$tool" explain --json | tr -d ' ' | grep INJECTED | tail -n 1)"
 	holds clear_for_all "$tool" faults clear
 
-	# What fails by a rule is explained by that rule, at both ends, and not by what it looks like.
+	# What fails by a rule is explained by that rule, at both ends,
+	# and not by what it looks like.
 	pair() {
 		local server
 		next_port 16000

@@ -1,6 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: MIT
-# TEST TOOL MAN-FOLDER VERSION: help and manual know every command; the command line is answered as documented.
+# TEST TOOL MAN-FOLDER VERSION: help and manual know every command;
+# the command line is answered as documented.
 . "$(dirname "$0")/lib.sh"
 man=$2
 version=$3

@@ -1,6 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: MIT
-# TEST TOOL MAN-FOLDER: what the manual says of the keys of ANYVERBS_DEVICES is what the parser takes.
+# TEST TOOL MAN-FOLDER: what the manual says of the keys of ANYVERBS_DEVICES is what
+# the parser takes.
 . "$(dirname "$0")/lib.sh"
 export ASAN_OPTIONS=detect_leaks=0 # programs that are not ours may leak
 man=$2

@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: MIT
-# "anyverbs stat": the groups as tables, objects and for Prometheus, and what is watched and recorded, of devices that
-# nobody uses.
+# "anyverbs stat": the groups as tables, objects and for Prometheus,
+# and what is watched and recorded, of devices that nobody uses.
 . "$(dirname "$0")/lib.sh"
 here=$(dirname "$0")
 export ANYVERBS_DEVICES=any0,mlx5_0

@@ -1,6 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: MIT
-# "anyverbs stat mr": the regions of another process, by kind and by the pages they are on. Usage: test_stat_mr.sh TOOL HOLDER
+# "anyverbs stat mr": the regions of another process, by kind and by the pages they are on.
+# Usage: test_stat_mr.sh TOOL HOLDER
 . "$(dirname "$0")/lib.sh"
 holder=$2
 export ANYVERBS_DEVICES=any0,mlx5_0

@@ -1,7 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: MIT
-# "anyverbs top" and "anyverbs stat" while ibv_rc_pingpong -o runs: what they say of processes and queue pairs, keys and
-# the size of a terminal, and what becomes of a process that is killed. Usage: test_top.sh TOOL
+# "anyverbs top" and "anyverbs stat" while ibv_rc_pingpong -o runs: what they say of processes and
+# queue pairs, keys and the size of a terminal, and what becomes of a process that is killed.
+# Usage: test_top.sh TOOL
 . "$(dirname "$0")/lib.sh"
 here=$(dirname "$0")
 export ANYVERBS_DEVICES=any0,any1 LC_ALL=C
@@ -124,7 +125,8 @@ if command -v tmux >/dev/null; then
 	holds small_window_is_not_overrun test "$(screen | wc -l)" -le 6
 	tmux -S "$socket" resize-window -t top -x 130 -y 24
 	comes large_window_again shows "^ *$client +1 .* ibv_rc_pingpong"
-	# The server may find that its peer is gone, and end, too. Somebody stays, so that the counts do.
+	# The server may find that its peer is gone, and end, too.
+	# Somebody stays, so that the counts do.
 	(exec "$tool" run -- stdbuf -oL ibv_asyncwatch -d any1 >"$work/watcher" 2>&1) &
 	pids+=($!)
 	comes somebody_else_is_there grep -q FD "$work/watcher"

@@ -1,7 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: MIT
-# The infiniband collector of Prometheus' node_exporter reads the port's counters. It is a program that makes its system
-# calls without the C library, so it gets a copy of the tree. Usage: node_exporter.sh LIBANYVERBS
+# The infiniband collector of Prometheus' node_exporter reads the port's counters. It is a program
+# that makes its system calls without the C library, so it gets a copy of the tree.
+# Usage: node_exporter.sh LIBANYVERBS
 . "$(dirname "$0")/lib.sh"
 export ANYVERBS_DEVICES=any0,mlx5_0:link=infiniband:lid=7
 exporter=

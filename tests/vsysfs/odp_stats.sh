@@ -1,6 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: MIT
-# The ODP statistics as cat(1) reads them while ibv_rc_pingpong -o runs. Usage: odp_stats.sh LIBANYVERBS
+# The ODP statistics as cat(1) reads them while ibv_rc_pingpong -o runs.
+# Usage: odp_stats.sh LIBANYVERBS
 . "$(dirname "$0")/lib.sh"
 export ANYVERBS_DEVICES=any0
 standard=/sys/class/infiniband_verbs/uverbs0

@@ -1,7 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: MIT
-# The virtual sysfs where the kernel has devices, too: both are there. The kernel's are played by files in a mount
-# namespace of our own. Usage: real_devices.sh LIBANYVERBS
+# The virtual sysfs where the kernel has devices, too: both are there. The kernel's are played by
+# files in a mount namespace of our own.
+# Usage: real_devices.sh LIBANYVERBS
 . "$(dirname "$0")/lib.sh"
 export ANYVERBS_DEVICES=any0,real1
 ib=/sys/class/infiniband verbs=/sys/class/infiniband_verbs

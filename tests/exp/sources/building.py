@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
 """
-Programs of others, built from their sources against our header. Where the sources are is said by an environment variable;
-without it, or without what they need beside it, the test is skipped.
+Programs of others, built from their sources against our header. Where the sources are is said by an
+environment variable; without it, or without what they need beside it, the test is skipped.
 """
 import argparse
 import concurrent.futures
@@ -69,7 +69,8 @@ def options(description, limit):
 
 
 def run_rows(args, table, name, build):
-    """Build the programs with @build(args, folder), and run the rows of the file @table with them; ends the test."""
+    """Build the programs with @build(args, folder),
+    and run the rows of the file @table with them; ends the test."""
     table = rows.read_rows(table)
     with tempfile.TemporaryDirectory(prefix="anyverbs-%s-" % name) as out:
         build(args, out)

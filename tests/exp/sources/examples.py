@@ -1,8 +1,9 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: MIT
 """
-The example programs of MLNX_OFED's libibverbs built against our header, and run over the library between two processes: the
-rows of examples_rows.txt. ANYVERBS_EXAMPLES_SRC names the folder of its sources (4.6, with a folder examples).
+The example programs of MLNX_OFED's libibverbs built against our header, and run over the library
+between two processes: the rows of examples_rows.txt. ANYVERBS_EXAMPLES_SRC names the folder of its
+sources (4.6, with a folder examples).
 """
 import os
 import sys

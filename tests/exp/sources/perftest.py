@@ -1,8 +1,9 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: MIT
 """
-perftest 4.4 (the last with experimental verbs) built with all of its experimental paths, and run over the library between
-two processes: the rows of perftest_rows.txt. ANYVERBS_PERFTEST_SRC names the folder of its sources, tag v4.4-0.4.
+perftest 4.4 (the last with experimental verbs) built with all of its experimental paths, and run
+over the library between two processes: the rows of perftest_rows.txt. ANYVERBS_PERFTEST_SRC names
+the folder of its sources, tag v4.4-0.4.
 """
 import os
 import sys
@@ -11,8 +12,8 @@ import building
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 
-# What its configure finds with this header. It asks for ibv_exp_create_flow, too, which is not there: then it takes the
-# plain one.
+# What its configure finds with this header.
+# It asks for ibv_exp_create_flow, too, which is not there: then it takes the plain one.
 FEATURES = ("VERBS_EXP MASKED_ATOMICS RSS_EXP DC ACCL_VERBS SCATTER_FCS GID_ATTR EXP_OOO_ATTR PACKET_PACING "
             "PACKET_PACING_EXP PACKET_PACING_EXTENSION_EXP XRCD EX EX_ODP RAW_ETH RAW_ETH_REG ENDIAN").split()
 COMMON = "get_clock perftest_communication perftest_parameters perftest_resources raw_ethernet_resources".split()

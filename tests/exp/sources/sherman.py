@@ -1,8 +1,8 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: MIT
 """
-The RDMA layer of Sherman (C++; regions, device memory, masked atomics, DCT) compiles with our header.
-ANYVERBS_SHERMAN_SRC names the folder of its sources. It is not run: it wants a cluster.
+The RDMA layer of Sherman (C++; regions, device memory, masked atomics, DCT) compiles with our
+header. ANYVERBS_SHERMAN_SRC names the folder of its sources. It is not run: it wants a cluster.
 """
 import argparse
 import glob

@@ -1,9 +1,9 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: MIT
 """
-UCX 1.6 configured and built against the experimental verbs, and its ucx_perftest run over the library between two processes:
-the rows of ucx_rows.txt. ANYVERBS_UCX_SRC names the folder of its sources, tag v1.6.0 or the release. What is built stays in
-the build folder for the next run.
+UCX 1.6 configured and built against the experimental verbs, and its ucx_perftest run over the
+library between two processes: the rows of ucx_rows.txt. ANYVERBS_UCX_SRC names the folder of its
+sources, tag v1.6.0 or the release. What is built stays in the build folder for the next run.
 """
 import argparse
 import os
@@ -18,8 +18,8 @@ import rows
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 PARTS = "src/ucm src/ucs src/uct src/ucp src/tools/perf".split()
-# Its tag matching has either all from the system's headers or all from the experimental ones, which do not declare it; its
-# code for mlx5 drives that hardware.
+# Its tag matching has either all from the system's headers or all from the experimental ones, which
+# do not declare it; its code for mlx5 drives that hardware.
 WITHOUT = "ib-hw-tm mlx5-dv java cuda rdmacm knem xpmem".split()
 # What its configure must find: a probe that fails leaves a path out silently.
 FEATURES = """VERBS_EXP_H EXP_UMR EXP_UMR_KSM IBV_EXP_QP_CREATE_UMR IBV_EXP_DM DECL_IBV_EXP_ACCESS_ON_DEMAND
@@ -53,7 +53,8 @@ def step(command, cwd, log, env=None):
 
 
 def prepared(source, work, log):
-    """A folder with a configure script: the sources themselves, or a copy if they come from a repository."""
+    """A folder with a configure script:
+    the sources themselves, or a copy if they come from a repository."""
     if os.path.exists(os.path.join(source, "configure")):
         return source
     if not shutil.which("autoreconf") or not shutil.which("libtoolize"):
