@@ -13,7 +13,8 @@ import sys
 
 def exported(path):
     """{(name, node)}; node is "-" for a symbol without a version."""
-    out = subprocess.run(["nm", "-D", "--defined-only", path], capture_output=True, text=True, check=True).stdout
+    out = subprocess.run(["nm", "-D", "--defined-only", path], capture_output=True, text=True,
+                         check=True).stdout
     symbols = set()
     for line in out.splitlines():
         kind, symbol = line.split()[-2:]
@@ -64,7 +65,8 @@ def main():
         if not known or name.startswith("av_"):
             faults.append(f"{name}@{node}: exported by us and not in the table")
     print("\n".join(sorted(faults)))
-    print(f"{len(rows)} symbols, {sum(w == 'ours' for w in rows.values())} ours, {len(faults)} faults")
+    ours = sum(w == "ours" for w in rows.values())
+    print(f"{len(rows)} symbols, {ours} ours, {len(faults)} faults")
     return 1 if faults else 0
 
 

@@ -35,7 +35,9 @@ def shared_huge_memory():
 def gid(scratch, family):
     """Index of the first row of any0's GID table that is an "IPv4" or "IPv6" address;
     None if there is no such row."""
-    done = subprocess.run(["ibv_devinfo", "-v", "-d", "any0"], stdin=subprocess.DEVNULL, capture_output=True, text=True,
-                          timeout=100, check=True, env=scratch.environment(), cwd=scratch.path, **scratch.identity())
+    done = subprocess.run(["ibv_devinfo", "-v", "-d", "any0"], stdin=subprocess.DEVNULL,
+                          capture_output=True, text=True, timeout=100, check=True,
+                          env=scratch.environment(), cwd=scratch.path, **scratch.identity())
     rows = re.findall(r"GID\[\s*(\d+)\]:\s+(\S+),", done.stdout)
-    return next((int(index) for index, text in rows if text.startswith("::ffff:") == (family == "IPv4")), None)
+    return next((int(index) for index, text in rows
+                 if text.startswith("::ffff:") == (family == "IPv4")), None)

@@ -26,7 +26,8 @@ FOLLOW_SECONDS = 40  # for one side to end after the other has
 TAIL_LINES = 25
 SIZES_OF_ALL = 23    # perftest -a: 2^1 .. 2^23 bytes
 FILE_BYTES = 16 << 20
-PROGRAMS = ("ibv_devices ibv_devinfo ibv_rc_pingpong ibv_srq_pingpong ib_write_bw ib_write_lat ib_read_bw ib_read_lat "
+PROGRAMS = ("ibv_devices ibv_devinfo ibv_rc_pingpong ibv_srq_pingpong "
+            "ib_write_bw ib_write_lat ib_read_bw ib_read_lat "
             "ib_send_bw ib_send_lat ib_atomic_bw ib_atomic_lat").split()
 
 LISTEN = "0A"
@@ -221,7 +222,7 @@ def wait_for_listener(server, port, deadline):
 def verbs_words(words, port, server):
     """The arguments every command needs and no row wants to repeat."""
     extra = ["-p", str(port)]
-    if "-d" not in words and not words[0].startswith("ucx_"):  # which has devices for some tests only
+    if "-d" not in words and not words[0].startswith("ucx_"):  # which has them for some tests only
         extra += ["-d", "any0"]
     if words[0].startswith("ib_"):
         extra += ["-F"]  # perftest: do not complain about the CPU's frequency governor
@@ -236,7 +237,9 @@ def qperf_words(words, port, server):
     """A row has what its client does, and the server does that, too;
     the last thing it does is to end."""
     start = [words[0], "-lp", str(port)]
-    return start if server else start + ["-i", "any0", "-t", "1", SERVER_ADDRESS] + words[1:] + ["quit"]
+    if server:
+        return start
+    return start + ["-i", "any0", "-t", "1", SERVER_ADDRESS] + words[1:] + ["quit"]
 
 
 def judge_pingpong(words, outputs):
@@ -258,18 +261,22 @@ def judge_perftest(words, outputs):
 
 
 def judge_ucx(words, outputs):
-    return None if len(UCX_ROW.findall(outputs["client"])) == 1 else "no row of results from the client"
+    if len(UCX_ROW.findall(outputs["client"])) == 1:
+        return None
+    return "no row of results from the client"
 
 
 def judge_libfabric(words, outputs):
     for name, text in outputs.items():
         if len(LIBFABRIC_ROW.findall(text)) != 1:
-            return "no row of results from the %s in which all that was sent was acknowledged" % name
+            return ("no row of results from the %s in which all that was sent was acknowledged"
+                    % name)
     return None
 
 
 def judge_qperf(words, outputs):
-    missing = [test for test in words[1:] if not re.search(r"^%s:\n +\w+ += +[1-9]" % test, outputs["client"], re.MULTILINE)]
+    missing = [test for test in words[1:]
+               if not re.search(r"^%s:\n +\w+ += +[1-9]" % test, outputs["client"], re.MULTILINE)]
     return "no figure of " + ", ".join(missing) if missing else None
 
 

@@ -46,7 +46,8 @@ class Recorder(unittest.TestResult):
 
     def addError(self, test, err):
         self.failed(test, err)
-        if not hasattr(test, "_testMethodName"):  # a class or module that could not be set up: no stopTest() follows
+        # A class or module that could not be set up: no stopTest() follows.
+        if not hasattr(test, "_testMethodName"):
             self.stopTest(test)
 
     def addSubTest(self, test, subtest, err):
@@ -61,7 +62,8 @@ class Recorder(unittest.TestResult):
 
     def stopTest(self, test):
         outcome, reason, detail = self.outcome or ("fail", "ended without a result", "")
-        self.write({"id": test.id(), "outcome": outcome, "reason": " ".join(reason.split()), "detail": detail})
+        self.write({"id": test.id(), "outcome": outcome, "reason": " ".join(reason.split()),
+                    "detail": detail})
 
 
 def load(suite, module, device):

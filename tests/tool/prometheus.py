@@ -40,12 +40,14 @@ def main():
             if match[1] != family:
                 fail(number, line, "not of the family")
             labels = re.findall(LABEL, match[2] or "")
-            if len({name for name, _ in labels}) != len(labels) or (family, tuple(labels)) in samples:
+            names = {name for name, _ in labels}
+            if len(names) != len(labels) or (family, tuple(labels)) in samples:
                 fail(number, line, "a label or a sample twice")
             samples.add((family, tuple(labels)))
             families[family] += 1
             if "--list" in sys.argv:
-                print(family, kind, *(f"{name}={value}" for name, value in labels), match[match.lastindex])
+                print(family, kind, *(f"{name}={value}" for name, value in labels),
+                      match[match.lastindex])
         else:
             fail(number, line, "not understood")
     empty = [name for name, count in families.items() if not count]
