@@ -34,12 +34,18 @@ fi
 exp='<infiniband/verbs_exp.h>' plain='<infiniband/verbs.h>' tunneled='<anyverbs/tunneled_atomic.h>'
 for l in $languages; do
 	compile "$l" "alone" -I"$top/include" -DINCLUDE_FIRST="$exp"
-	compile "$l" "after verbs.h" -I"$top/include" -DINCLUDE_FIRST="$plain" -DINCLUDE_SECOND="$exp"
-	compile "$l" "before verbs.h" -I"$top/include" -DINCLUDE_FIRST="$exp" -DINCLUDE_SECOND="$plain"
-	compile "$l" "after as_notify.h" -I"$top/include" -DINCLUDE_FIRST='<anyverbs/as_notify.h>' -DINCLUDE_SECOND="$exp"
-	compile "$l" "behind tunneled atomics" -I"$top/include" -DINCLUDE_FIRST="$tunneled" -DINCLUDE_SECOND="$exp"
-	compile "$l" "wrapper alone" -I"$top/include/wrapper" -I"$top/include" -DINCLUDE_FIRST="$plain"
-	compile "$l" "wrapper second" -I"$top/include/wrapper" -I"$top/include" -DINCLUDE_FIRST="$exp" \
+	compile "$l" "after verbs.h" -I"$top/include" -DINCLUDE_FIRST="$plain" \
+		-DINCLUDE_SECOND="$exp"
+	compile "$l" "before verbs.h" -I"$top/include" -DINCLUDE_FIRST="$exp" \
+		-DINCLUDE_SECOND="$plain"
+	compile "$l" "after as_notify.h" -I"$top/include" -DINCLUDE_FIRST='<anyverbs/as_notify.h>' \
+		-DINCLUDE_SECOND="$exp"
+	compile "$l" "behind tunneled atomics" -I"$top/include" -DINCLUDE_FIRST="$tunneled" \
+		-DINCLUDE_SECOND="$exp"
+	compile "$l" "wrapper alone" -I"$top/include/wrapper" -I"$top/include" \
+		-DINCLUDE_FIRST="$plain"
+	compile "$l" "wrapper second" -I"$top/include/wrapper" -I"$top/include" \
+		-DINCLUDE_FIRST="$exp" \
 		-DINCLUDE_SECOND="$plain"
 done
 echo "$count compilations, $faults faults"

@@ -55,7 +55,8 @@ while read -r file; do
 done <files
 touch /trip/passed
 CHECK
-mmdebstrap --quiet --variant=apt --include=gcc,libc6-dev,dpkg-dev,pkg-config,cmake,make,util-linux,diffutils \
+mmdebstrap --quiet --variant=apt \
+	--include=gcc,libc6-dev,dpkg-dev,pkg-config,cmake,make,util-linux,diffutils \
 	--customize-hook="copy-in $trip/trip /" \
 	--customize-hook='chroot "$1" bash /trip/check.sh' \
 	--customize-hook='test -e "$1/trip/passed"' \

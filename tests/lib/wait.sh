@@ -26,5 +26,6 @@ listens() {
 port_is_in_state() {
 	local tables=(/proc/net/tcp /proc/net/tcp6)
 	[ -e "${tables[1]}" ] || unset 'tables[1]'
-	grep -qiE "^ *[0-9]+: [0-9A-F]+:$(printf %04X "$port") [0-9A-F]+:[0-9A-F]+ $1 " "${tables[@]}"
+	grep -qiE "^ *[0-9]+: [0-9A-F]+:$(printf %04X "$port") [0-9A-F]+:[0-9A-F]+ $1 " \
+		"${tables[@]}"
 }

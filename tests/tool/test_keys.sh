@@ -20,7 +20,8 @@ for key in $keys; do
 	guid) holds "$key" takes guid 0123456789abcdef ethernet ;;
 	gids) holds "$key" takes gids 64 ethernet ;;
 	*)
-		largest=$(sed -n "/^\.It Li $key= /{n;s/.*1 to \([0-9]*\)\.$/\1/p}" "$man/anyverbs_config.5")
+		largest=$(sed -n "/^\.It Li $key= /{n;s/.*1 to \([0-9]*\)\.$/\1/p}" \
+			"$man/anyverbs_config.5")
 		holds "$key takes its documented maximum" takes "$key" "$largest" ethernet
 		exits "$key takes no more" 125 takes "$key" $((largest + 1)) ethernet
 		;;

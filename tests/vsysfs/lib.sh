@@ -12,7 +12,8 @@ export LC_ALL=C
 # Ends the test, skipped, if a plain program with the library preloaded does not run,
 # or prints something.
 require_preload() {
-	if ! LD_PRELOAD=$library /bin/true 2>/dev/null || [ -n "$(LD_PRELOAD=$library /bin/true 2>&1)" ]; then
+	if ! LD_PRELOAD=$library /bin/true 2>/dev/null ||
+		[ -n "$(LD_PRELOAD=$library /bin/true 2>&1)" ]; then
 		echo "the library cannot be preloaded into plain programs (is it built with a sanitizer?)"
 		exit 77
 	fi

@@ -38,7 +38,8 @@ prints find_descends_into_both "$ib/any0/node_guid
 $ib/real0/node_guid
 $ib/real1/node_guid" sh -c "find $ib -name node_guid | sort"
 prints device_nodes_are_theirs_first theirs cat /dev/infiniband/uverbs0
-prints device_nodes_are_ours_else "cat: /dev/infiniband/uverbs1: No such device or address" cat /dev/infiniband/uverbs1
+prints device_nodes_are_ours_else "cat: /dev/infiniband/uverbs1: No such device or address" \
+	cat /dev/infiniband/uverbs1
 prints device_nodes_are_listed_once "rdma_cm
 uverbs0
 uverbs1" ls /dev/infiniband
