@@ -27,14 +27,14 @@ struct datagram {
 	struct av_sq_wqe head;
 	uint8_t grh[AV_GRH_BYTES];
 	bool has_grh;
-	uint8_t sl;	      /* as the receiver's completion says it */
+	uint8_t sl;	      /* as the receiver's completion has it */
 	struct av_spans from; /* header area and payload */
-	bool source_bad;      /* the sender's own memory failed */
+	bool source_bad;      /* the sender's own memory cannot be used */
 	bool group;	      /* it goes to a multicast group */
 	uint64_t now_ns;      /* coarse clock */
 };
 
-/* What the receiver finds before the payload. */
+/* Write the header area that the receiver finds in front of the payload. */
 static void write_header(struct datagram *d)
 {
 	const struct av_seg_head *h = d->req->seg->head;
@@ -54,7 +54,7 @@ static void write_header(struct datagram *d)
 	d->sl = f.infiniband ? d->head.route.sl : (uint8_t)av_grh_packet_type(&f);
 }
 
-/* The header area and the sender's buffers as one list. */
+/* Put the header area and the sender's buffers into one list. */
 static enum av_fault collect(struct datagram *d, const struct av_sq_wqe *ring)
 {
 	enum av_mem_fault found = AV_MEM_OK;
@@ -97,7 +97,7 @@ static bool accepts(const struct datagram *d, const struct av_qp_shared *p)
 	       p->attr.qkey == qkey;
 }
 
-/* It has arrived at @p, or not. */
+/* Count the message as arrived at @p, or as dropped there. */
 static void count_arrival(struct av_qp_shared *p, const struct datagram *d, bool arrived)
 {
 	if (!arrived) {
@@ -109,8 +109,10 @@ static void count_arrival(struct av_qp_shared *p, const struct datagram *d, bool
 		av_count_rsp(p, AV_RSP_MULTICAST);
 }
 
-/* Hand over to a queue pair whose execution right is held. What does not fit, or finds nothing to
- * fit into, is lost. */
+/*
+ * Deliver to one queue pair. A message that does not fit, or finds no receive request, is lost.
+ * Context: the queue pair's right @resp is held.
+ */
 static void deliver(struct datagram *d, const struct av_qp_end *rsp)
 {
 	struct av_receiver to = av_receiver_of(rsp);
@@ -133,7 +135,7 @@ static void deliver(struct datagram *d, const struct av_qp_end *rsp)
 	if (!request)
 		av_count_rsp(rsp->qp, AV_RSP_RNR);
 	if (fault != AV_FAULT_NONE)
-		av_diag_drop(); /* what the receiver cannot take is lost, and nobody hears of it */
+		av_diag_drop(); /* a datagram is lost silently */
 	if (fault == AV_FAULT_LOC_PROT)
 		d->source_bad = true;
 	if (fault != AV_FAULT_NONE && rsp->qp->receiving)
@@ -182,7 +184,7 @@ static void send_one(struct datagram *d, struct av_qp_end *peer)
 		send_to(d, peer, qpn);
 }
 
-/* Each member of the group gets a copy, but for the sending queue pair itself. */
+/* Each member of the group gets a copy, except the sending queue pair. */
 static void send_group(struct datagram *d)
 {
 	struct av_multicast_member member;
