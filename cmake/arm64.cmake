@@ -13,10 +13,12 @@ set(CMAKE_FIND_ROOT_PATH_MODE_LIBRARY ONLY)
 set(CMAKE_FIND_ROOT_PATH_MODE_INCLUDE ONLY)
 set(ENV{PKG_CONFIG_LIBDIR} ${libraries}/pkgconfig)
 set(ENV{PKG_CONFIG_SYSROOT_DIR} ${root})
-set(CMAKE_EXE_LINKER_FLAGS_INIT "-Wl,-rpath-link,${libraries}")
-set(CMAKE_SHARED_LINKER_FLAGS_INIT "-Wl,-rpath-link,${libraries}")
+# Some packages have their libraries in /lib: for libraries of libraries, and linker scripts.
+set(lib ${root}/lib/aarch64-linux-gnu)
+set(CMAKE_EXE_LINKER_FLAGS_INIT "-L${lib} -Wl,-rpath-link,${libraries}:${lib}")
+set(CMAKE_SHARED_LINKER_FLAGS_INIT "${CMAKE_EXE_LINKER_FLAGS_INIT}")
 
 # The loader and the C library are the cross compiler's; all others come from the folder.
 set(CMAKE_CROSSCOMPILING_EMULATOR
   qemu-aarch64 -L /usr/aarch64-linux-gnu
-  -E "LD_LIBRARY_PATH=${libraries}:${root}/lib/aarch64-linux-gnu")
+  -E "LD_LIBRARY_PATH=${libraries}:${lib}")
