@@ -315,7 +315,7 @@ static bool all_ones(const struct av_operand *mask)
  * as the operand.
  */
 static enum av_copy_result own_in_word(uint8_t *p, const struct av_atomic *a,
-				       struct av_operand *old)
+				       struct av_operand *old, uint64_t now_ns)
 {
 	unsigned int shift = 8 * (unsigned int)((uintptr_t)p % sizeof(uint64_t));
 	uint64_t bits = UINT64_MAX >> (64 - 8 * a->bytes) << shift, seen, was;
@@ -330,7 +330,7 @@ static enum av_copy_result own_in_word(uint8_t *p, const struct av_atomic *a,
 		old->word[0] = (seen & bits) >> shift;
 		(void)!av_atomic_apply(a, old, &new);
 		ret = av_copy_cmp_swap(word, seen, (seen & ~bits) | ((new.word[0] << shift) & bits),
-				       &was);
+				       &was, now_ns);
 	} while (ret != AV_COPY_OK || was != seen);
 	return AV_COPY_OK;
 }
@@ -355,14 +355,14 @@ static enum av_xfer own_atomic(void *p, const struct av_atomic *a, struct av_ope
 	if (a->bytes > sizeof(uint64_t))
 		ret = own_wide(p, a, old);
 	else if (a->bytes < sizeof(uint64_t) || a->swapped)
-		ret = own_in_word(p, a, old);
+		ret = own_in_word(p, a, old, now_ns);
 	else if (a->op == AV_ATOMIC_ADD && a->mask.word[0] == 0)
-		ret = av_copy_fetch_add_at(p, a->value.word[0], &old->word[0], now_ns);
+		ret = av_copy_fetch_add(p, a->value.word[0], &old->word[0], now_ns);
 	else if (a->op == AV_ATOMIC_CMP_SWAP && all_ones(&a->mask) && all_ones(&a->compare_mask))
-		ret = av_copy_cmp_swap_at(p, a->compare.word[0], a->value.word[0], &old->word[0],
-					  now_ns);
+		ret = av_copy_cmp_swap(p, a->compare.word[0], a->value.word[0], &old->word[0],
+				       now_ns);
 	else
-		ret = own_in_word(p, a, old);
+		ret = own_in_word(p, a, old, now_ns);
 	return ret == AV_COPY_OK ? AV_XFER_OK : AV_XFER_DST_FAULT;
 }
 
