@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 /* A lock in each of its states: what each function answers, and what it leaves. */
+#include <pthread.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <cmocka.h>
 
+#include "lib/wait.h"
 #include "lock_fixture.h"
 
 #define SELF   1u
@@ -119,15 +121,33 @@ static void taken_and_let_go(void **state)
 	}
 }
 
-/* A release after the lock was taken over from the dead is the new holder's. */
-static void a_dead_holder_is_asked_for_only_once(void **state)
+static _Atomic bool over;
+
+static void *acquire_and_release(void *arg)
 {
-	set(&locks.first, DEAD);
-	assert_int_equal(try_on(), AV_LOCK_REPAIR);
-	atomic_store(&dead[SELF], true); /* never asked about oneself */
-	for (int i = 0; i < 1000; i++)
-		assert_int_equal(try(), AV_LOCK_BUSY);
+	enum av_lock_result *got = arg;
+
+	*got = acquire();
+	atomic_store(&over, true);
 	av_lock_release(&locks.first);
+	return NULL;
+}
+
+/* Nobody asks about its own process, whose other threads may hold the lock. */
+static void this_process_lives(void **state)
+{
+	enum av_lock_result got;
+	pthread_t thread;
+
+	atomic_store(&dead[SELF], true);
+	set(&locks.first, SELF);
+	atomic_store(&over, false);
+	assert_int_equal(pthread_create(&thread, NULL, acquire_and_release, &got), 0);
+	assert_false(WAIT_UNTIL(atomic_load(&over), 50));
+	assert_int_equal(try(), AV_LOCK_BUSY);
+	set(&locks.first, 0);
+	pthread_join(thread, NULL);
+	assert_int_equal(got, AV_LOCK_TAKEN);
 }
 
 /* --- two at once ----------------------------------------------------------------- */
@@ -190,7 +210,7 @@ int main(void)
 		WITH_SETUP(trying_takes_what_is_free_only),
 		WITH_SETUP(a_busy_lock_is_left_to_the_living),
 		WITH_SETUP(taken_and_let_go),
-		WITH_SETUP(a_dead_holder_is_asked_for_only_once),
+		WITH_SETUP(this_process_lives),
 		WITH_SETUP(both_or_none),
 		WITH_SETUP(each_by_itself),
 	};

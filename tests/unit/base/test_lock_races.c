@@ -10,6 +10,7 @@
 #include <stdint.h>
 #include <cmocka.h>
 
+#include "lib/far_stores.h"
 #include "lock_fixture.h"
 
 #define VISITS (SANITIZED ? 2000u : 20000u)
@@ -171,6 +172,8 @@ static bool run(struct participant *p, uint32_t inside_for)
 		arena->found[i] = view[i] =
 			atomic_load_explicit(&arena->posted[i], memory_order_relaxed);
 	pauses(inside_for);
+	if (inside_for)
+		store_far_away();
 	av_lock_release_fence(&arena->lock[0]);
 	return is_news(p, view);
 }
@@ -214,7 +217,7 @@ static void rounds(struct participant *p)
 	for (uint32_t round = 0; round < ROUNDS; round++) {
 		meet(p);
 		for (uint32_t i = p->index == 0 ? draw(p, 64) : 1; i > 0; i--) {
-			uint32_t inside_for = draw(p, 16) == 0 ? 400 : 0;
+			uint32_t inside_for = draw(p, 4) == 0 ? draw(p, 400) : 0;
 
 			pauses(p->index == 0 ? 0 : draw(p, 64));
 			if (draw(p, 2))
