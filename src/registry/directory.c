@@ -352,16 +352,6 @@ void av_dir_abandon(void)
 	pthread_mutex_unlock(&mutex);
 }
 
-bool av_dir_is_forked_child(void)
-{
-	return forked_child;
-}
-
-const char *av_dir_path(void)
-{
-	return path;
-}
-
 /* --- contexts -------------------------------------------------------------------- */
 
 static struct av_dir_context *free_context_slot(uint32_t *slot)

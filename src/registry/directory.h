@@ -77,9 +77,6 @@ void av_dir_leave(void);
  * afterwards. */
 void av_dir_abandon(void);
 
-/* True in a process forked from one that had joined, until it joins itself. */
-bool av_dir_is_forked_child(void);
-
 /* Is the process behind this reference alive? Costs a system call except for the calling process
  * itself. */
 bool av_dir_proc_alive(uint32_t proc);
@@ -174,8 +171,5 @@ void av_dir_read(const char *device, uint64_t counters[AV_DIR_COUNTERS],
  * Return: their number. Needs no join, as above.
  */
 unsigned int av_dir_contexts(const char *device, uint32_t *refs);
-
-/* Path of the directory's folder for messages; "" before the first join. */
-const char *av_dir_path(void);
 
 #endif
