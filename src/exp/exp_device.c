@@ -153,8 +153,7 @@ AV_EXPORT int ibv_exp_query_device(struct ibv_context *context, struct ibv_exp_d
 	if (!av_ours(context))
 		return ENOSYS;
 	if (wanted & (uint32_t)IBV_EXP_DEVICE_ATTR_COMP_MASK_2)
-		IBV_EXP_RET_EINVAL_ON_INVALID_COMP_MASK(
-			attr->comp_mask_2, (uint64_t)IBV_EXP_DEVICE_ATTR_RESERVED_2 - 1);
+		AV_EXP_KNOWN_OR_EINVAL(attr->comp_mask_2, IBV_EXP_DEVICE_ATTR_RESERVED_2);
 	err = av_query_device_ex(context, NULL, &now, sizeof(now));
 	if (err)
 		return err;
