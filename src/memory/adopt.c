@@ -100,9 +100,7 @@ static void hide(struct adoption *a)
 static bool never(void)
 {
 	static struct av_setting setting = {.variable = "ANYVERBS_ADOPT", .value = "never"};
-	/* Such a region's memory is to be absent from children: private memory that comes back
-	 * would not be.
-	 */
+	/* Memory under that setting is absent from children; what comes back would be present. */
 	static struct av_setting fork = {.variable = "ANYVERBS_FORK", .value = "dontfork"};
 
 	return av_setting_is(&setting) || av_setting_is(&fork);

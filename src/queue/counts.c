@@ -15,9 +15,7 @@
 
 /* --- the objects of one context -------------------------------------------------- */
 
-/* The queue pair in the next place that has one, from @index; which is moved behind it. NULL: there
- * is none.
- */
+/* The first queue pair from *@index on, which is moved behind it; NULL: there is none. */
 static const struct av_qp_shared *next_qp(const struct av_seg *seg, uint32_t *index)
 {
 	while (*index < AV_SLAB_CHUNKS * AV_OBJ_CHUNK) {

@@ -51,8 +51,7 @@ struct av_cqe {
 	uint32_t queue;	 /* index of the local QP, or for a receive of the receive queue, in its
 			    table: */
 	uint32_t wqe;	 /* the number, or place, of the request there that is completed */
-	uint32_t
-		stage; /* without @data_len: first staging buffer + 1, 0: the payload is in place */
+	uint32_t stage;	 /* without @data_len: first staging buffer + 1; 0: payload is in place */
 	uint32_t stage_len;
 	_Atomic uint32_t number; /* its number + 1, stored last: the entry is there */
 	/* The first word is in the same cache line: a message of 8 bytes is one line from core to
@@ -94,8 +93,7 @@ struct av_assist {
 	struct av_lock sender; /* whose message it is; tried only */
 	struct av_lock piece;  /* held while a poller copies a piece; who has it finds an open @job
 				  unchanged */
-	_Atomic uint32_t
-		left; /* pieces not claimed: first, and from bit 16 the one behind the last */
+	_Atomic uint32_t left; /* pieces not claimed: first, and from bit 16 the end */
 	_Atomic uint32_t failed; /* a poller could not copy its piece */
 	struct av_assist_job {
 		uint32_t qp;	/* the receiving queue pair */
@@ -136,8 +134,7 @@ struct av_cq_shared {
 	struct av_lock poll_lock AV_ALIGNED(AV_CACHE_LINE);
 	_Atomic uint32_t head;	      /* free-running; written under poll_lock */
 	_Atomic uint32_t empty_polls; /* in a row, */
-	_Atomic uint32_t
-		patience; /* and how many are made before the core is given up: transport/poll.c */
+	_Atomic uint32_t patience;    /* so many before the core is given up: transport/poll.c */
 	/* Hints for polling in vain (transport/rnr.h): a queue pair whose sends complete here that
 	 * waits for its peer, and one that receives here and whose peer waits for it; indices, 0:
 	 * none. */

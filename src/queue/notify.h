@@ -52,9 +52,7 @@ static inline bool av_cq_notifies(const struct av_cq_shared *cq)
  */
 AV_MUST_USE int av_cq_wait(struct av_seg *seg, uint32_t index, uint64_t until_ns);
 
-/* For queue/cq.c: an event has been made of that CQ, whose lock is not held any more. Wakes who
- * waits for it.
- */
+/* For queue/cq.c: wakes who waits for the event just made of that CQ, whose lock is released. */
 void av_cq_notify_wake(struct av_cq_shared *cq);
 
 #endif

@@ -13,8 +13,8 @@ static uint32_t stride(const struct ibv_qp_cap *cap, uint32_t max_operand)
 	uint32_t sges = cap->max_send_sge * (uint32_t)sizeof(struct ibv_sge);
 	uint32_t room = sges > cap->max_inline_data ? sges : cap->max_inline_data;
 
-	if (room <
-	    sizeof(uint64_t)) /* ibv_wr_atomic_write() needs neither elements nor inline data */
+	/* ibv_wr_atomic_write() needs neither elements nor inline data. */
+	if (room < sizeof(uint64_t))
 		room = sizeof(uint64_t);
 	if (max_operand)
 		room = (uint32_t)av_round_up(room, AV_CACHE_LINE) + AV_SQ_OPERANDS;
@@ -26,9 +26,7 @@ static uint64_t ring_bytes(const struct av_qp_shared *qp)
 	return ((uint64_t)qp->sq_mask + 1) * qp->sq_stride;
 }
 
-/* Everything but the number. The locks keep their words: a peer with a stale index may hold one
- * this moment.
- */
+/* Everything but the number. The locks keep their words: a peer with a stale index may hold one. */
 static void fill(struct av_qp_shared *qp, uint32_t index, const struct av_qp_request *req)
 {
 	qp->type = req->type;
@@ -67,8 +65,8 @@ static uint32_t own_rq(struct av_seg *seg, const struct av_qp_request *req)
 		.capacity = req->cap.max_recv_wr,
 		.max_sge = req->cap.max_recv_sge,
 		.pd = req->pd,
-		.inline_bytes = req->inline_recv > AV_CQE_DATA ? req->inline_recv
-							       : 0, /* else in the completion */
+		/* what fits is in the completion */
+		.inline_bytes = req->inline_recv > AV_CQE_DATA ? req->inline_recv : 0,
 		.policy = req->policy,
 	};
 

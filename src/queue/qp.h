@@ -38,9 +38,7 @@ enum av_park {
 	AV_PARK_HELD,	   /* it is held on demand: transport/inject.h */
 };
 
-/* Opcodes of requests and completions that plain verbs do not have; the values are the experimental
- * verbs'.
- */
+/* Opcodes of requests and completions that only the experimental verbs have, with their values. */
 enum {
 	AV_WR_NOP = 101,
 	AV_WR_UMR_FILL = 102,
@@ -130,9 +128,8 @@ static_assert(sizeof(struct av_sq_wqe) == 64, "header of a send request");
 
 struct av_qp_shared {
 	/* Who this is: written by the owner with both execution rights held, read with either. */
-	_Atomic uint32_t qpn; /* 0: no queue pair here */
-	_Atomic uint32_t
-		state; /* enum ibv_qp_state; also read without a execution right as a hint */
+	_Atomic uint32_t qpn;	/* 0: no queue pair here */
+	_Atomic uint32_t state; /* enum ibv_qp_state; without an execution right a hint */
 	/* LAST_WQE_REACHED is due; raised by the next to drive the send queue. Here, since that one
 	 * always looks and the responder's line is busy. */
 	_Atomic uint32_t last_wqe;
@@ -148,9 +145,7 @@ struct av_qp_shared {
 	uint32_t sq_stride;
 	uint32_t sq_max_sge;
 	uint32_t max_inline;
-	uint32_t max_operand; /* bytes of the operands of its atomic operations; 0: it has only the
-			       * plain ones
-			       */
+	uint32_t max_operand; /* bytes of the operands of its atomics; 0: only the plain ones */
 	uint32_t sig_all;
 	/* Inline receive: messages, and answers to its own requests, of up to so many bytes wait
 	 * for the poller. */
@@ -168,20 +163,17 @@ struct av_qp_shared {
 	_Atomic uint32_t park;	      /* enum av_park; also read by the owner's timer, without the
 					 execution right */
 	_Atomic uint64_t deadline_ns; /* of the parked request's next retry; likewise */
-	_Atomic uint32_t
-		answers; /* that wait for the poller; counted up by executors, down by the owner */
+	_Atomic uint32_t answers; /* that wait for the poller; executors add, the owner subtracts */
 	_Atomic uint32_t kick; /* somebody removed an obstacle; set without the execution right */
-	_Atomic uint32_t sq_tail
-		AV_ALIGNED(AV_CACHE_LINE); /* requests posted; owner, under @append */
+	/* Requests posted; owner, under @append. */
+	_Atomic uint32_t sq_tail AV_ALIGNED(AV_CACHE_LINE);
 	_Atomic uint32_t sq_freed; /* requests whose slots are free again; the owner's pollers */
 
 	/* Responder. Guarded by @resp. */
 	struct av_lock resp AV_ALIGNED(AV_CACHE_LINE);
 	uint32_t expected_psn;
 	uint32_t receiving_srqn; /* XRC: number of the queue it was taken from */
-	uint32_t receiving;   /* place + 1 of the receive request that was taken and not completed
-			       * yet; 0: none
-			       */
+	uint32_t receiving;   /* place + 1 of the receive request taken, not completed; 0: none */
 	uint32_t established; /* COMM_EST has been raised */
 	uint32_t msn;	      /* messages completed; the low 24 bits are the MSN */
 

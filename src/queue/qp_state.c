@@ -152,9 +152,7 @@ struct av_qp_transition av_qp_transition(enum ibv_qp_type type, enum ibv_qp_stat
 	return table[from][to][service];
 }
 
-/* One half of an RC QP each: the other half's attributes do not exist, but programs written for RC
- * pass them.
- */
+/* Each is half an RC QP. Programs written for RC also pass the other half's attributes. */
 static int ignored_bits(enum ibv_qp_type type)
 {
 	switch (type) {
@@ -208,9 +206,7 @@ int av_qp_check_modify(enum ibv_qp_type type, enum ibv_qp_state from, enum ibv_q
 		return av_refuse(EINVAL, AV_CHECK_STATE_EXTRA,
 				 (uint32_t)(mask & ~(cell.required | cell.optional)),
 				 (uint32_t)(cell.required | cell.optional));
-	/* A claimed current state only selects the cell; without IBV_QP_STATE nobody asked for
-	 * another state.
-	 */
+	/* A claimed current state only selects the cell; IBV_QP_STATE asks for another state. */
 	*to_out = moves ? to : from;
 	return 0;
 }

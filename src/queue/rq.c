@@ -119,8 +119,7 @@ void av_rq_reset(struct av_rq_shared *rq)
 	rq->tail_seen = 0;
 }
 
-/* Bytes of a slot at most: so much is there behind the beginning of each, though not all its own.
- */
+/* Bytes of a slot at most: so much is there behind the start of each, though not all its own. */
 #define SLOT_MAX                                                                               \
 	(sizeof(struct av_rq_wqe) + AV_MAX_SGE * sizeof(struct ibv_sge) + AV_MAX_INLINE_RECV + \
 	 2 * (uint64_t)AV_CACHE_LINE)
@@ -159,9 +158,7 @@ static inline struct av_rq_wqe *slot(const struct av_seg *seg, const struct av_r
 	return slot_from(seg, rq, rq->ring, number & rq->mask);
 }
 
-/* The slot of a queue that is not shared, to be brought in only: wherever it may be, nothing
- * happens there.
- */
+/* The slot of a queue that is not shared. To be prefetched only: it may lie anywhere. */
 static inline const void *near_slot(const struct av_seg *seg, const struct av_rq_shared *rq,
 				    uint32_t number)
 {
@@ -180,8 +177,7 @@ static void fill(struct av_rq_wqe *wqe, const struct ibv_recv_wr *wr)
 	}
 }
 
-/* Where entry @number of a shared queue's order is; NULL if the array is unsound. A lock is held.
- */
+/* Entry @number of a shared queue's order; NULL if the array is unsound. A lock is held. */
 static uint32_t *order_entry(struct av_seg *seg, const struct av_rq_shared *rq, uint32_t number)
 {
 	uint32_t mask = rq->order_mask;

@@ -56,8 +56,7 @@ struct av_rq_shared {
 	uint32_t stride;       /* bytes of a slot */
 	uint32_t pd;	       /* protection domain its buffers are checked against */
 	uint64_t ring;
-	_Atomic uint32_t
-		srqn; /* XRC: its number, the domain it is in, and the CQ of its completions */
+	_Atomic uint32_t srqn; /* XRC: its number, its domain, and the CQ of its completions */
 	uint32_t xrcd;
 	uint32_t cq;
 
@@ -79,11 +78,9 @@ struct av_rq_shared {
 	_Atomic uint32_t waiting;
 
 	struct av_lock take_lock AV_ALIGNED(AV_CACHE_LINE);
-	_Atomic uint32_t head; /* requests taken */
-	uint32_t tail_seen; /* takers' copy of @tail, so that posters' line is looked at rarely; not
-			       shared */
-	_Atomic uint32_t
-		limit; /* shared queues: raise SRQ_LIMIT_REACHED when fewer are left; 0: never */
+	_Atomic uint32_t head;	/* requests taken */
+	uint32_t tail_seen;	/* takers' copy of @tail, to spare posters' line; not shared */
+	_Atomic uint32_t limit; /* shared queues: SRQ_LIMIT_REACHED below it; 0: never */
 };
 static_assert(sizeof(struct av_rq_shared) <= AV_RQ_BYTES, "receive queue table entry");
 
@@ -141,8 +138,7 @@ AV_MUST_USE int av_rq_post(struct av_seg *seg, struct av_rq_shared *rq, struct i
 const struct av_rq_wqe *av_rq_take(struct av_seg *seg, struct av_rq_shared *rq, uint32_t qpn,
 				   uint32_t *receiving);
 
-/* Have what the next av_rq_take() will look at brought in. A hint: takes no lock and may be wrong.
- */
+/* Prefetch what the next av_rq_take() will look at. A hint: takes no lock and may be wrong. */
 void av_rq_prefetch(struct av_seg *seg, const struct av_rq_shared *rq);
 
 /* Put back what was just taken: the next message will take it. */

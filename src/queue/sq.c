@@ -159,9 +159,7 @@ static void fill_target(struct av_sq_wqe *wqe, const struct ibv_send_wr *wr, enu
 	}
 }
 
-/* The program's memory is read here, as any library's post routine does: its address is the
- * caller's promise.
- */
+/* Reads the program's memory, as any library's post routine does: the caller vouches for it. */
 static void fill_inline(struct av_sq_wqe *wqe, const struct ibv_send_wr *wr)
 {
 	uint8_t *to = wqe->data;
