@@ -82,8 +82,7 @@ AV_MUST_USE static inline enum av_lock_result av_lock_acquire(struct av_lock *lo
 	return av_likely(av_lock_swap_in(lock)) ? AV_LOCK_TAKEN : av_lock_wait(lock);
 }
 
-/* For locks whose protected data is consistent at every instruction: taking over needs no repair.
- */
+/* For data that is consistent at every instruction: taking the lock over needs no repair. */
 static inline void av_lock_acquire_plain(struct av_lock *lock, enum av_lock_rank rank)
 {
 	(void)!av_lock_acquire(lock, rank);

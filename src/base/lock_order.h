@@ -38,8 +38,7 @@ void av_lock_order_released(const void *lock);
 /* Aborts unless this thread holds @lock. @where: for the message */
 void av_lock_order_assert(const void *lock, const char *where);
 
-/* A forked child's only thread holds what its parent's held of private locks, and nothing shared.
- */
+/* A forked child's only thread holds its parent's private locks, and nothing shared. */
 void av_lock_order_forked(void);
 
 #define AV_ASSERT_HELD(lock) av_lock_order_assert(lock, __func__)

@@ -12,9 +12,7 @@ struct av_setting {
 	_Atomic int answer; /* 0: not asked yet */
 };
 
-/* Has the variable that value? Context: any thread; ignored in programs that run with other
- * people's rights.
- */
+/* Has the variable that value? Context: any thread; ignored in set-user-ID programs. */
 bool av_setting_is(struct av_setting *s);
 
 #endif

@@ -18,9 +18,8 @@
 #include "copy/fault_guard.h"
 #include "copy/pieces.h"
 
-#define PAGE_BYTES                                                                    \
-	4096u /* the smallest page size; its pieces and offsets suit every larger one \
-	       */
+/* The smallest page size; its pieces and offsets suit every larger one. */
+#define PAGE_BYTES   4096u
 #define BOUNCE_BYTES 1024u
 
 /*

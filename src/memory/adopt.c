@@ -29,8 +29,7 @@
 
 /* One adoption, shown by the entry of the same index (memory/adopted.h) while its pages are out. */
 struct adoption {
-	struct av_adopt_pages pages;
-	uint64_t asked_begin, asked; /* address and bytes of the first region's whole pages */
+	struct av_adopt_pages pages; /* the first region's whole pages */
 	uint32_t id;		     /* in keys */
 	uint32_t refs;		     /* regions; 0: free, unless @out */
 	bool out;		     /* the pages are in the segment */
@@ -101,9 +100,7 @@ static void hide(struct adoption *a)
 static bool never(void)
 {
 	static struct av_setting setting = {.variable = "ANYVERBS_ADOPT", .value = "never"};
-	/* Such a region's memory is to be absent from children: private memory that comes back
-	 * would not be.
-	 */
+	/* Memory under that setting is absent from children; what comes back would be present. */
 	static struct av_setting fork = {.variable = "ANYVERBS_FORK", .value = "dontfork"};
 
 	return av_setting_is(&setting) || av_setting_is(&fork);
@@ -185,8 +182,6 @@ static uint32_t take(struct av_seg *seg, uint64_t begin, uint64_t bytes)
 		hide(a);
 		return 0;
 	}
-	a->asked_begin = begin;
-	a->asked = bytes;
 	a->id = describe(&pages);
 	a->refs = 1;
 	if (a->id)
@@ -205,7 +200,7 @@ static uint32_t again(struct adoption *a, const struct av_seg *seg, uint64_t beg
 	uint64_t first = begin - AV_PAGE_BYTES, last = begin + bytes + AV_PAGE_BYTES;
 
 	if (a->pages.seg != seg || !a->refs ||
-	    !av_range_within(begin, bytes, a->asked_begin, a->asked))
+	    !av_range_within(begin, bytes, a->pages.begin, a->pages.bytes))
 		return 0;
 	first = first > a->pages.begin ? first : a->pages.begin;
 	last = last < a->pages.begin + a->pages.bytes ? last : a->pages.begin + a->pages.bytes;

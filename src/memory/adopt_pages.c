@@ -181,7 +181,7 @@ bool av_adopt_place(struct av_adopt_pages *p)
 
 	if (!affords(p) || av_pages_alloc_for(p->seg, p->bytes, p->begin, &block))
 		return false;
-	p->block = p->at = block.at;
+	p->at = block.at;
 	return true;
 }
 
@@ -196,7 +196,7 @@ bool av_adopt_move_in(const struct av_adopt_pages *p)
 	av_odp_retrack(p->seg, p->begin, p->bytes);
 	unblock_signals(&signals);
 	if (!ret)
-		av_pages_free(p->seg->pages, p->block);
+		av_pages_free(p->seg->pages, p->at);
 	return ret;
 }
 
@@ -418,6 +418,6 @@ bool av_adopt_move_out(const struct av_adopt_pages *p)
 	ret = exchange_out(p, &way);
 	unblock_signals(&signals);
 	if (ret && way.replaced)
-		av_pages_free(p->seg->pages, p->block);
+		av_pages_free(p->seg->pages, p->at);
 	return ret;
 }

@@ -13,8 +13,7 @@
 struct av_adopt_pages {
 	struct av_seg *seg;
 	uint64_t begin, bytes; /* page-aligned */
-	uint64_t at;	       /* offset in the segment */
-	uint64_t block;	       /* of segment/pages.h, which they are in */
+	uint64_t at; /* offset in the segment, of the block of segment/pages.h that they are */
 };
 
 /**
@@ -34,8 +33,7 @@ AV_MUST_USE bool av_adopt_suitable(const struct av_adopt_pages *p);
  */
 AV_MUST_USE bool av_adopt_undisturbed(void);
 
-/* Take a block for @p, whose seg, begin and bytes are given; at and block are set. Return: false:
- * there is none */
+/* Take a block for @p, whose seg, begin and bytes are given: sets @at. Return: false: none left */
 AV_MUST_USE bool av_adopt_place(struct av_adopt_pages *p);
 
 /**

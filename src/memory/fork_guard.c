@@ -109,8 +109,7 @@ static void join(size_t first, size_t last)
 		guarded.count = 0;
 }
 
-/* Advise the runs in [from, to) that @regions cover. Return: 0, or errno of the first that failed
- */
+/* Advise the runs in [from, to) that @regions cover. Return: 0, or errno of the first failure */
 static int advise(size_t from, size_t to, uint32_t regions, int advice)
 {
 	int err = 0;

@@ -36,8 +36,7 @@ enum av_key_kind {
 			    @addr as above */
 	AV_KEY_PAGES,	 /* pages allocated by the library; @addr: offset in the segment of context
 			    @intact */
-	AV_KEY_MAPPED, /* as AV_KEY_PAGES, for the program's own loads and stores; not a usable key
-			*/
+	AV_KEY_MAPPED,	 /* as AV_KEY_PAGES, for the program's own access; not a usable key */
 	AV_KEY_UMR,    /* pieces of other keys: memory/klm_list.h; @addr: offset of the list in the
 			  segment */
 	AV_KEY_WINDOW, /* a window onto a region; @addr and @under are those of the region; remote

@@ -22,8 +22,7 @@ struct pair {
 	uint64_t doff, soff, bytes;
 };
 
-/* Small pieces that wait to be moved by one call, to or from @runs of memory in the other process.
- */
+/* Small pieces to be moved by one call, to or from @runs of memory in the other process. */
 struct batch {
 	uint32_t count, runs;
 	uint64_t used; /* of the bounce buffer */
@@ -65,8 +64,7 @@ static uint64_t move_batch(struct batch *b)
 	return n > 0 ? (uint64_t)n : 0;
 }
 
-/* What was read goes where it belongs in order, whole words at a time; what was written is there.
- */
+/* What was read goes where it belongs, in order and in whole words; what was written is there. */
 static bool placed(const struct batch *b, uint32_t i)
 {
 	const struct pair *p = &b->pair[i];

@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The checks behind the one door, in the order of the specification: key, protection domain,
- * access, range.
- */
+/* Checks in the order of the specification: key, protection domain, access, range. */
 #include "memory/translate.h"
 
 #include "base/checked.h"
@@ -144,8 +142,7 @@ static enum av_mem_fault resolve(struct av_seg *seg, struct av_key *k,
 			fault = locate(seg, k, req, span);
 	} else if (atomic_load(&k->held) == req->key && k->kind != AV_KEY_UMR &&
 		   av_seg_alive(seg)) {
-		fault = AV_MEM_BUSY; /* the region exists: its key is withdrawn for a moment, or was
-				      */
+		fault = AV_MEM_BUSY; /* the region exists, its key is or was withdrawn briefly */
 	}
 	if (fault == AV_MEM_NO_KEY && k->kind == AV_KEY_ODP && av_odp_has_table(seg))
 		av_odp_count(seg, AV_ODP_COUNT_MRS_NOT_FOUND, 1);

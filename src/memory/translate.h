@@ -25,8 +25,7 @@ enum av_mem_fault {
 	AV_MEM_ACCESS,	 /* it does not allow this kind of access */
 	AV_MEM_RANGE,	 /* the range is not wholly inside */
 	AV_MEM_GONE,	 /* the program has unmapped part of it since the region was registered */
-	AV_MEM_TUNNELED, /* a payload for a region of tunneled atomics; its range was not looked at
-			  */
+	AV_MEM_TUNNELED, /* a payload for a region of tunneled atomics; range not checked */
 	AV_MEM_DEPTH,	 /* keys made of keys, too many on the way to the bytes, or in a circle */
 	AV_MEM_BUSY,	 /* the region is being re-registered: put everything that is held, and try
 			    again */
@@ -38,8 +37,7 @@ struct av_mem_request {
 	uint32_t access; /* enum ibv_access_flags needed: 0 for local reads */
 	uint32_t qpn;	 /* the owner's queue pair on whose behalf, for windows bound to one */
 	bool payload;	 /* it is to be stored what an RDMA WRITE brings: see AV_MEM_TUNNELED */
-	bool remote; /* an rkey: windows are accepted, null regions are not; and the other way round
-		      */
+	bool remote;	 /* an rkey: windows are accepted, null regions are not; lkey: vice versa */
 	uint64_t addr;	 /* in the key's own address space */
 	uint64_t length; /* bytes, > 0 */
 	bool whole; /* all that the key names, wherever it lies: @addr and @length do not count */
@@ -47,8 +45,7 @@ struct av_mem_request {
 
 /* A run of bytes that may be accessed until av_mem_put(). */
 struct av_span {
-	void *local; /* where this process finds the bytes, or NULL: they are in the other process,
-		      */
+	void *local; /* where this process finds the bytes; NULL: they are in the other process, */
 	uint64_t addr; /* at this virtual address there */
 	uint64_t length;
 	bool odp;	      /* paged in on demand: an access may be a page fault event */

@@ -42,8 +42,7 @@ static ssize_t vm_call(bool write, struct av_seg *seg, const struct iovec *l, si
 	return av_vm_call(write, seg, l, count, &r, 1);
 }
 
-/* What a failed call means. @local is where this process' end stopped; @write: it was the source.
- */
+/* What a failed call means. @local: where this process' end stopped; @write: it was the source. */
 static enum av_xfer vm_failure(int err, bool write, struct av_seg *seg, const void *local)
 {
 	bool local_bad;
@@ -57,8 +56,7 @@ static enum av_xfer vm_failure(int err, bool write, struct av_seg *seg, const vo
 		return refused(seg);
 	case ESRCH:
 		return AV_XFER_GONE;
-	default: /* ENOMEM: the kernel could not; the remote side's fault as far as anybody can tell
-		  */
+	default: /* ENOMEM: the remote side's fault as far as anybody can tell */
 		return write ? AV_XFER_DST_FAULT : AV_XFER_SRC_FAULT;
 	}
 }
@@ -90,8 +88,7 @@ static enum av_xfer vm_read_bounced(uint8_t *dst, struct av_seg *seg, uint64_t s
 	while (bytes > 0) {
 		/* pieces end with a page of the destination, not within a word */
 		uint64_t n = BOUNCE_BYTES - ((uintptr_t)dst & (PAGE - 1));
-		uint8_t *bounce =
-			room + src % AV_PIECES_LINE; /* what is read does not tear, either */
+		uint8_t *bounce = room + src % AV_PIECES_LINE; /* the read does not tear, either */
 		enum av_xfer ret;
 
 		n = n < bytes ? n : bytes;
@@ -393,9 +390,7 @@ static enum av_xfer atomic(const struct av_span *span, const struct av_atomic *a
 				       : av_dir_atomic_lock(span->seg->pid, span->addr);
 	enum av_xfer ret;
 
-	/* Bring the page in before the lock is taken: nobody waits for a page while others wait for
-	 * the lock.
-	 */
+	/* Bring the page in first: nobody waits for a page while others wait for the lock. */
 	if (span->local) {
 		if (av_copy_probe_at(span->local, 0, now_ns) != AV_COPY_OK)
 			return AV_XFER_DST_FAULT;

@@ -14,11 +14,6 @@
 
 #define LOOK_EVERY 64u
 
-static uint32_t ring_entries(uint32_t capacity)
-{
-	return capacity <= 1 ? 1 : 1u << (32 - __builtin_clz(capacity - 1));
-}
-
 /* See has_room(). */
 static void set_level(struct av_cq_shared *cq)
 {
@@ -31,7 +26,7 @@ uint32_t av_cq_init(struct av_seg *seg, uint32_t capacity, uint32_t doorbell, ui
 		    uint32_t limit, const struct av_page_policy *policy)
 {
 	uint32_t index = av_slab_alloc(seg, AV_SLAB_CQ, limit);
-	uint32_t entries = ring_entries(capacity);
+	uint32_t entries = av_ring_entries(capacity);
 	struct av_cq_shared *cq;
 	struct av_cq_counters counters;
 	uint64_t ring;
@@ -144,7 +139,7 @@ int av_cq_resize(struct av_seg *seg, uint32_t index, uint32_t capacity,
 		 const struct av_page_policy *policy)
 {
 	struct av_cq_shared *cq = av_cq_at(seg, index);
-	uint32_t mask = ring_entries(capacity) - 1, old_mask;
+	uint32_t mask = av_ring_entries(capacity) - 1, old_mask;
 	uint64_t ring = av_ring_alloc(seg, ((uint64_t)mask + 1) * sizeof(struct av_cqe), policy),
 		 old;
 

@@ -8,11 +8,6 @@
 #include "registry/directory.h"
 #include "queue/ring.h"
 
-static uint32_t slots(uint32_t capacity)
-{
-	return capacity <= 1 ? 1 : 1u << (32 - __builtin_clz(capacity - 1));
-}
-
 static uint32_t stride(const struct ibv_qp_cap *cap, uint32_t max_operand)
 {
 	uint32_t sges = cap->max_send_sge * (uint32_t)sizeof(struct ibv_sge);
@@ -48,7 +43,7 @@ static void fill(struct av_qp_shared *qp, uint32_t index, const struct av_qp_req
 	qp->srq = req->srq != 0;
 	qp->xrcd = req->xrcd;
 	qp->sq_capacity = req->cap.max_send_wr;
-	qp->sq_mask = slots(req->cap.max_send_wr) - 1;
+	qp->sq_mask = av_ring_entries(req->cap.max_send_wr) - 1;
 	qp->sq_stride = stride(&req->cap, req->max_operand);
 	qp->sq_max_sge = req->cap.max_send_sge;
 	qp->max_inline = req->cap.max_inline_data;

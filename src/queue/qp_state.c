@@ -43,12 +43,10 @@ enum service { UD, UC, RC, XRC_SEND, XRC_RECV, SERVICE_N };
 #define RESPONDER    (MAX_DEST_RD | MIN_RNR)
 #define REQUESTER    (TIMEOUT | RETRY_CNT | RNR_RETRY | MAX_RD)
 #define ON(from, to) [IBV_QPS_##from][IBV_QPS_##to]
-#define CELL(r, o)                                              \
-	{                                                       \
-		.valid = true, .required = (r), .optional = (o) \
-	}
 
 /* clang-format off */
+#define CELL(r, o) {.valid = true, .required = (r), .optional = (o)}
+
 static const struct av_qp_transition table[AV_QP_STATE_N][AV_QP_STATE_N][SERVICE_N] = {
 	/*                    required                       optional */
 	ON(RESET, INIT) = {

@@ -8,6 +8,12 @@
 #include "segment/page_policy.h"
 #include "segment/alloc.h"
 
+/* Entries of a ring that holds @capacity: a power of two. */
+static inline uint32_t av_ring_entries(uint32_t capacity)
+{
+	return capacity <= 1 ? 1 : 1u << (32 - __builtin_clz(capacity - 1));
+}
+
 /**
  * av_ring_alloc() - zeroed memory for a ring in an own segment
  * @policy: NULL: any pages

@@ -27,11 +27,6 @@ static uint32_t stride(const struct av_rq_shared *rq)
 	return (uint32_t)(payload_at(rq->max_sge) + av_round_up(rq->inline_bytes, 32));
 }
 
-static uint32_t slots(uint32_t capacity)
-{
-	return capacity <= 1 ? 1 : 1u << (32 - __builtin_clz(capacity - 1));
-}
-
 static uint64_t index_bytes(uint32_t entries)
 {
 	return (uint64_t)entries * sizeof(uint32_t);
@@ -85,7 +80,7 @@ uint32_t av_rq_init(struct av_seg *seg, const struct av_rq_request *req)
 	memset(rq, 0, sizeof(*rq));
 	rq->index = index;
 	rq->capacity = req->capacity;
-	rq->mask = slots(req->capacity) - 1;
+	rq->mask = av_ring_entries(req->capacity) - 1;
 	rq->max_sge = req->max_sge;
 	rq->inline_bytes = req->inline_bytes;
 	rq->stride = stride(rq);
