@@ -287,7 +287,9 @@ void av_assist_help(struct av_seg *seg, struct av_cq_shared *cq)
 
 	if (!rsp.qp)
 		return;
-	av_connect(&rsp, &req); /* a guess until @piece is held, and right from then on */
+	/* A guess, which help() checks under @piece. The peer stays mapped until av_disconnect().
+	 */
+	av_connect(&rsp, &req);
 	if (req.qp && !req.seg->own)
 		av_assist_help_with(&rsp, &req, cq);
 	av_disconnect(&req);

@@ -128,8 +128,8 @@ static AV_SELDOM void fail(const struct av_qp_end *end, const struct av_qp_end *
 	av_report_request(&(struct av_failed){end, peer, wqe, fault, silent});
 	if (silent)
 		av_lock_release(&peer->qp->resp);
-	(void)complete(end, wqe, av_rule(fault)->requester,
-		       NULL); /* a full CQ has raised its own event */
+	/* A full CQ has raised its own event. */
+	(void)complete(end, wqe, av_rule(fault)->requester, NULL);
 	enter_error(end);
 }
 

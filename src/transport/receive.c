@@ -242,8 +242,8 @@ static enum av_fault put(const struct av_message *msg, const struct av_spans *fr
 	    av_assist_copy(msg->only, msg->to->rsp, &request->sge[0], to->at[0].local,
 			   from->at[0].local))
 		return AV_FAULT_NONE;
-	return fault_of_xfer(
-		av_xfer_copy(to, from, msg->now_ns)); /* without help, or again after help failed */
+	/* Without help, or once more after help has failed. */
+	return fault_of_xfer(av_xfer_copy(to, from, msg->now_ns));
 }
 
 /*
