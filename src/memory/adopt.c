@@ -60,7 +60,7 @@ static struct adoption *free_entry(void)
 }
 
 /* An adoption whose pages overlap the range. */
-static struct adoption *meeting(uint64_t addr, uint64_t len)
+static struct adoption *find_overlapping(uint64_t addr, uint64_t len)
 {
 	for (uint32_t i = 0; i < adopted.used; i++) {
 		struct adoption *a = &adopted.list[i];
@@ -206,7 +206,8 @@ static uint32_t take(struct av_seg *seg, uint64_t begin, uint64_t bytes)
  * Another region on adopted memory. All pages that it touches must be in place: peers look for its
  * bytes there, also on pages of which the region covers only a part.
  */
-static uint32_t again(struct adoption *a, const struct av_seg *seg, uint64_t begin, uint64_t bytes)
+static uint32_t add_region(struct adoption *a, const struct av_seg *seg, uint64_t begin,
+			   uint64_t bytes)
 {
 	uint64_t first = begin - AV_PAGE_BYTES, last = begin + bytes + AV_PAGE_BYTES;
 
@@ -223,12 +224,12 @@ static uint32_t again(struct adoption *a, const struct av_seg *seg, uint64_t beg
 
 static uint32_t adopt(struct av_seg *seg, uint64_t begin, uint64_t bytes)
 {
-	struct adoption *a = meeting(begin, bytes);
+	struct adoption *a = find_overlapping(begin, bytes);
 	uint64_t now = av_now_ns();
 	uint32_t id;
 
 	if (a)
-		return again(a, seg, begin, bytes);
+		return add_region(a, seg, begin, bytes);
 	if (!always() && !affordable(bytes, now))
 		return 0;
 	id = take(seg, begin, bytes);

@@ -74,18 +74,18 @@ bool av_adopt_suitable(const struct av_adopt_pages *p)
  * Mappings that show that something else than a processor may write to this process's memory or
  * keep it pinned: asynchronous input, adapters and other devices.
  */
-static const char *const strangers[] = {
+static const char *const foreign_writers[] = {
 	"[io_uring]",  "/[aio]",    "/dev/infiniband/", "/dev/vfio/",
 	"/dev/nvidia", "/dev/dri/", "/dev/kfd",
 };
 
-static bool no_strangers(void)
+static bool no_foreign_writers(void)
 {
 	char *maps = av_mapped_text("/proc/self/maps");
 	bool ret = maps != NULL;
 
-	for (size_t i = 0; ret && i < AV_ARRAY_SIZE(strangers); i++)
-		ret = !strstr(maps, strangers[i]);
+	for (size_t i = 0; ret && i < AV_ARRAY_SIZE(foreign_writers); i++)
+		ret = !strstr(maps, foreign_writers[i]);
 	free(maps);
 	return ret;
 }
@@ -112,7 +112,7 @@ static bool single_threaded(void)
 
 bool av_adopt_undisturbed(void)
 {
-	return single_threaded() && nothing_locked() && no_strangers();
+	return single_threaded() && nothing_locked() && no_foreign_writers();
 }
 
 /* --- in -------------------------------------------------------------------------- */
@@ -169,7 +169,7 @@ static bool map_in(const struct av_adopt_pages *p)
 }
 
 /* Leave half of the file system's free space to others: without space nobody can open a device. */
-static bool affords(const struct av_adopt_pages *p)
+static bool has_space(const struct av_adopt_pages *p)
 {
 	struct statvfs fs;
 
@@ -180,7 +180,7 @@ bool av_adopt_place(struct av_adopt_pages *p)
 {
 	struct av_page_block block;
 
-	if (!affords(p) || av_pages_alloc_for(p->seg, p->bytes, p->begin, &block))
+	if (!has_space(p) || av_pages_alloc_for(p->seg, p->bytes, p->begin, &block))
 		return false;
 	p->block = p->at = block.at;
 	return true;
@@ -300,8 +300,8 @@ static bool exchange_piece(const struct av_adopt_pages *p, const struct piece *c
  * The part of a mapping that is our pages: addresses [*@begin, *@end).
  * Return:  false if there is none
  */
-static bool ours(const struct av_adopt_pages *p, const struct av_vma *vma, uint64_t inode,
-		 uint64_t *begin, uint64_t *end)
+static bool find_ours(const struct av_adopt_pages *p, const struct av_vma *vma, uint64_t inode,
+		      uint64_t *begin, uint64_t *end)
 {
 	uint64_t first = vma->offset > p->at ? vma->offset : p->at;
 	uint64_t last = vma->offset + (vma->end - vma->begin), stop = p->at + p->bytes;
@@ -356,7 +356,7 @@ static int64_t exchange_in_mapping(const struct av_adopt_pages *p, const struct 
 	uint64_t begin, end;
 	int64_t bytes;
 
-	if (!ours(p, vma, inode, &begin, &end) || is_segment(p, vma))
+	if (!find_ours(p, vma, inode, &begin, &end) || is_segment(p, vma))
 		return 0;
 	bytes = (int64_t)(end - begin);
 	while (begin < end) {

@@ -156,7 +156,7 @@ static uint64_t min_of(uint64_t a, uint64_t b)
 }
 
 /* Does the mapping that is being read overlap the range? */
-static bool concerned(const struct smaps *s)
+static bool overlaps_range(const struct smaps *s)
 {
 	return s->vma_end > s->begin && s->vma_begin < s->end;
 }
@@ -175,7 +175,7 @@ static bool take_line(struct smaps *s, const char *line)
 		s->vma_end = *rest == '-' ? strtoull(rest + 1, NULL, 16) : 0;
 		return s->vma_begin < s->end;
 	}
-	if (strncmp(line, huge, sizeof(huge) - 1) != 0 || !concerned(s) ||
+	if (strncmp(line, huge, sizeof(huge) - 1) != 0 || !overlaps_range(s) ||
 	    strtoull(line + sizeof(huge) - 1, NULL, 10) == 0)
 		return true;
 	s->runs[s->count++] = (struct av_page_scan_run){max_of(s->begin, s->vma_begin),

@@ -77,7 +77,7 @@ static enum av_mem_fault locate_pages(struct av_seg *seg, const struct av_key *k
 }
 
 /* Address here of plain memory whose pages are adopted; NULL: they are not. */
-static void *adopted(const struct av_seg *seg, const struct av_key *k, uint64_t at, uint64_t len)
+static void *adopted_at(const struct av_seg *seg, const struct av_key *k, uint64_t at, uint64_t len)
 {
 	const struct av_key *region = k->kind == AV_KEY_WINDOW ? av_key_entry(seg, k->region) : k;
 
@@ -111,7 +111,8 @@ static enum av_mem_fault locate(struct av_seg *seg, struct av_key *k,
 	if (kind == AV_KEY_REGION || kind == AV_KEY_ODP) {
 		if (av_page_moving(seg))
 			return AV_MEM_BUSY;
-		span->local = seg->own ? (void *)(uintptr_t)at : adopted(seg, k, at, span->length);
+		span->local =
+			seg->own ? (void *)(uintptr_t)at : adopted_at(seg, k, at, span->length);
 	}
 	if (kind == AV_KEY_REGION && av_unlikely(!av_still_mapped(seg, k, at, req->length)))
 		return AV_MEM_GONE;
