@@ -39,8 +39,7 @@ static enum av_fault return_original(struct av_work *w, struct av_operand *old)
 
 	av_spans_local(&from, NULL, old, w->head.bytes);
 	while ((fault = av_work_answer(w, &from)) == AV_FAULT_BUSY)
-		sched_yield(); /* not the whole operation again: the memory is changed; no pin is
-				  held */
+		sched_yield(); /* no pin is held; the memory is changed: do not start over */
 	return fault;
 }
 
