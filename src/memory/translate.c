@@ -126,8 +126,8 @@ static enum av_mem_fault locate(struct av_seg *seg, struct av_key *k,
 			seg = av_seg_origin(seg);
 		if (!seg)
 			return AV_MEM_RANGE;
-		span->seg = seg; /* one name for the bytes, whichever key names them: atomics lock
-				    by it */
+		/* One name for the bytes, whichever key names them: atomics lock by it. */
+		span->seg = seg;
 		span->local = (uint8_t *)seg->head + at;
 	}
 	return AV_MEM_OK;
@@ -152,8 +152,7 @@ static enum av_mem_fault resolve(struct av_seg *seg, struct av_key *k,
 			fault = locate(seg, k, req, span);
 	} else if (atomic_load(&k->held) == req->key && k->kind != AV_KEY_UMR &&
 		   av_seg_alive(seg)) {
-		fault = AV_MEM_BUSY; /* the region exists: its key is withdrawn, or was a moment ago
-				      */
+		fault = AV_MEM_BUSY; /* the region exists; its key is, or was, withdrawn */
 	}
 	if (fault == AV_MEM_NO_KEY && k->kind == AV_KEY_ODP && av_odp_has_table(seg))
 		av_odp_count(seg, AV_ODP_COUNT_MRS_NOT_FOUND, 1);

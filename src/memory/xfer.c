@@ -61,8 +61,7 @@ static enum av_xfer vm_failure(int err, bool write, struct av_seg *seg, const vo
 		return refused(seg);
 	case ESRCH:
 		return AV_XFER_GONE;
-	default: /* ENOMEM: the kernel failed; counts as the remote side's fault, since nobody can
-		    tell */
+	default: /* ENOMEM: the kernel failed; counts as the remote side's fault */
 		return write ? AV_XFER_DST_FAULT : AV_XFER_SRC_FAULT;
 	}
 }
@@ -94,8 +93,8 @@ static enum av_xfer vm_read_bounced(uint8_t *dst, struct av_seg *seg, uint64_t s
 	while (bytes > 0) {
 		/* pieces end with a page of the destination, not within a word */
 		uint64_t n = BOUNCE_BYTES - ((uintptr_t)dst & (PAGE - 1));
-		uint8_t *bounce = room + src % AV_PIECES_LINE; /* aligned as the source, so that
-								  reads do not tear either */
+		/* Aligned as the source, so that reads do not tear either. */
+		uint8_t *bounce = room + src % AV_PIECES_LINE;
 		enum av_xfer ret;
 
 		n = n < bytes ? n : bytes;

@@ -112,8 +112,8 @@ static int complete(const struct av_receiver *to, const struct av_cqe *cqe)
 {
 	int ret = av_cq_push(to->seg, to->cq, cqe);
 
-	to->rsp->qp->receiving =
-		0; /* not earlier: whoever repairs after our death needs it until here */
+	/* Not earlier: whoever repairs after our death needs it until here. */
+	to->rsp->qp->receiving = 0;
 	return ret;
 }
 
