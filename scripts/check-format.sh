@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: MIT
-# check-format.sh: is every C file laid out as clang-format does it, and every line at most 100 columns
-# long? Says where not, and fails. Of the files of WIDE it only counts the lines that are longer.
+# check-format.sh: is every C file laid out as clang-format does it, and every line at most 100
+# columns long? Says where not, and fails. In the files of WIDE it only counts such lines.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 WIDE=('*.md' '*.py' '*.sh' '*.cmake' '*CMakeLists.txt' '*Makefile')

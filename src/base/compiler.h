@@ -20,12 +20,7 @@
  * For functions that are rarely called. Kept out of line, so that their callers need fewer
  * registers.
  */
-#define AV_SELDOM __attribute__((noinline, cold))
-/*
- * Inline everything that this function calls. For the path of every message, where saving registers
- * for each call counts.
- */
-#define AV_FLAT		 __attribute__((flatten))
+#define AV_SELDOM	 __attribute__((noinline, cold))
 #define AV_CACHE_LINE	 64
 #define AV_ALIGNED(n)	 __attribute__((aligned(n)))
 #define AV_ARRAY_SIZE(a) (sizeof(a) / sizeof((a)[0]))
@@ -81,8 +76,8 @@ static inline void av_prefetch_write(const void *p)
 }
 
 /*
- * For a function that reads, a word at a time, what others may be writing, and whose answer is
- * confirmed under a lock before use. ThreadSanitizer ignores it.
+ * For a function that reads, a word at a time, what others may be writing. Its answer only explains
+ * or counts, or is confirmed under a lock before use. ThreadSanitizer ignores it.
  */
 #define AV_RACY __attribute__((no_sanitize("thread")))
 

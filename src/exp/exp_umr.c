@@ -152,12 +152,10 @@ ibv_exp_alloc_mkey_list_memory(struct ibv_exp_mkey_list_container_attr *attr)
 	IBV_EXP_RET_NULL_ON_INVALID_COMP_MASK(attr->comp_mask,
 					      (uint32_t)IBV_EXP_MKEY_LIST_CONTAINER_RESERVED - 1);
 	err = check_alloc(attr);
-	if (err)
-		return av_fail_null(AV_VERB_EXP_ALLOC_MKEY_LIST_MEMORY, err);
 	ctx = av_context_of(attr->pd->context);
-	c = calloc(1, sizeof(*c));
+	c = av_object_new(AV_VERB_EXP_ALLOC_MKEY_LIST_MEMORY, err, sizeof(*c));
 	if (!c)
-		return av_fail_null(AV_VERB_EXP_ALLOC_MKEY_LIST_MEMORY, ENOMEM);
+		return NULL;
 	c->exp.context = attr->pd->context;
 	c->exp.max_klm_list_size = attr->max_klm_list_size;
 	c->list = av_seg_alloc(ctx->seg, list_bytes(attr->max_klm_list_size));

@@ -28,7 +28,6 @@ enum av_mem_fault {
 	AV_MEM_TUNNELED, /* a payload for a region of tunneled atomics; its range is not checked */
 	AV_MEM_DEPTH,	 /* too many UMR keys on the way to the bytes, or a circle of them */
 	AV_MEM_BUSY,	 /* the region is being re-registered: put all keys, and try again */
-	AV_MEM_FAULT_N
 };
 
 struct av_mem_request {

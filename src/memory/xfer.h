@@ -33,7 +33,7 @@ enum av_xfer {
 
 /* The same for the first @bytes only. */
 AV_MUST_USE enum av_xfer av_xfer_copy_part(const struct av_spans *dst, const struct av_spans *src,
-					   uint64_t bytes);
+					   uint64_t bytes, uint64_t now_ns);
 
 /* Is all of it at one address of this process, with no page fault events to count? */
 static inline bool av_spans_are_here(const struct av_spans *spans)
@@ -68,12 +68,13 @@ AV_MUST_USE static inline enum av_xfer av_xfer_copy(const struct av_spans *dst,
 			      AV_COPY_OK))
 		return AV_XFER_OK;
 	/* Copies again after a fault, and finds out which end failed. */
-	return av_xfer_copy_part(dst, src, dst->bytes);
+	return av_xfer_copy_part(dst, src, dst->bytes, now_ns);
 }
 
 /* For memory/klm_copy.c: copy between two spans, neither behind a UMR key. */
 AV_MUST_USE enum av_xfer av_xfer_copy_span(const struct av_span *d, uint64_t doff,
-					   const struct av_span *s, uint64_t soff, uint64_t bytes);
+					   const struct av_span *s, uint64_t soff, uint64_t bytes,
+					   uint64_t now_ns);
 
 /*
  * Is access to that segment's memory denied? A refusal is remembered, and the first one per process

@@ -380,7 +380,9 @@ void av_rq_freed(struct av_seg *seg, struct av_rq_shared *rq, uint32_t place)
 	if (stack && wqe && rq->stacked < rq->places) {
 		wqe->taker = 0;
 		stack[rq->stacked++] = place;
-		atomic_fetch_add_explicit(&rq->freed, 1, memory_order_release);
+		atomic_store_explicit(&rq->freed,
+				      atomic_load_explicit(&rq->freed, memory_order_relaxed) + 1,
+				      memory_order_release);
 	}
 	av_lock_release(&rq->post_lock);
 }

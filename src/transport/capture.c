@@ -156,7 +156,7 @@ static bool source_read(const struct source *s, uint64_t offset, uint8_t *to, ui
 	from = s->spans;
 	av_spans_skip(&from, offset);
 	av_spans_local(&there, NULL, to, bytes);
-	return av_xfer_copy_part(&there, &from, bytes) == AV_XFER_OK;
+	return av_xfer_copy_part(&there, &from, bytes, av_now_coarse_ns()) == AV_XFER_OK;
 }
 
 /* --- frames ---------------------------------------------------------------------- */

@@ -348,7 +348,7 @@ static bool step(const struct av_qp_end *end, struct av_qp_end *peer)
 		return goes_on;
 	av_capture_request_begin(&capture, end);
 	if (av_unlikely(end->qp->type == IBV_QPT_UD)) {
-		result = av_datagram_execute(end, wqe);
+		result = av_datagram_execute(end, peer, wqe);
 	} else {
 		av_connect(end, peer);
 		result = av_execute(end, peer, wqe, answer.data);

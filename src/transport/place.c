@@ -125,7 +125,7 @@ static enum av_xfer place_chain(struct av_seg *seg, struct av_spans *to, const s
 		av_spans_local(&from, NULL, av_stage_buffer(seg, link), n);
 		if (!from.at[0].local)
 			return AV_XFER_SRC_FAULT;
-		ret = av_xfer_copy_part(&rest, &from, n);
+		ret = av_xfer_copy_part(&rest, &from, n, av_now_coarse_ns());
 		if (ret != AV_XFER_OK)
 			return ret;
 		av_spans_skip(&rest, n);

@@ -140,6 +140,8 @@ int av_poll_stamped(struct av_seg *seg, struct av_cq_shared *cq, int count, stru
 		n += take(seg, cq, count - n, wc + n, stamp_of(stamp_ns, n), &place, &payload);
 		if (payload && av_unlikely(!av_place(seg, &place)))
 			placement_failed(seg, &wc[n - 1]);
+		if (n == 0)
+			break; /* another poller was faster */
 		if (av_unlikely(wc[n - 1].status != IBV_WC_SUCCESS) && av_explaining())
 			av_explain_others();
 	}

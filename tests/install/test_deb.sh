@@ -1,10 +1,12 @@
 #!/bin/bash
 # SPDX-License-Identifier: MIT
-# The packages of "make deb", installed into a bare Debian and used there. Usage: test_deb.sh SOURCE FOLDER-OF-PACKAGES
+# The packages of "make deb", installed into a bare Debian and used there.
+# Usage: test_deb.sh SOURCE FOLDER-OF-PACKAGES
 #
-# The bare Debian is made by mmdebstrap, of the release that this machine runs, in half a minute: it needs no daemon, takes what is
-# there to be installed from where apt takes it here, and works as an ordinary user where user namespaces are permitted. All is done
-# in its hooks, in the chroot that it makes, and nothing is kept.
+# The bare Debian is made by mmdebstrap, of the release that this machine runs, in half a minute: it
+# needs no daemon, takes what is there to be installed from where apt takes it here, and works as an
+# ordinary user where user namespaces are permitted. All is done in its hooks, in the chroot that it
+# makes, and nothing is kept.
 set -eu
 source=$1 packages=$2
 command -v mmdebstrap >/dev/null || {
@@ -53,7 +55,8 @@ while read -r file; do
 done <files
 touch /trip/passed
 CHECK
-mmdebstrap --quiet --variant=apt --include=gcc,libc6-dev,dpkg-dev,pkg-config,cmake,make,util-linux,diffutils \
+mmdebstrap --quiet --variant=apt \
+	--include=gcc,libc6-dev,dpkg-dev,pkg-config,cmake,make,util-linux,diffutils \
 	--customize-hook="copy-in $trip/trip /" \
 	--customize-hook='chroot "$1" bash /trip/check.sh' \
 	--customize-hook='test -e "$1/trip/passed"' \

@@ -1,6 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: MIT
-# "anyverbs stat mr": the regions of another process, by kind and by the pages they are on. Usage: test_stat_mr.sh TOOL HOLDER
+# "anyverbs stat mr": the regions of another process, by kind and by the pages they are on.
+# Usage: test_stat_mr.sh TOOL HOLDER
 . "$(dirname "$0")/lib.sh"
 holder=$2
 export ANYVERBS_DEVICES=any0,mlx5_0
@@ -58,11 +59,13 @@ for r in json.load(sys.stdin)["devices"][0]["regions"]:
 	says json_says_private "^$pid 20480 private ANON - 5$" "$text"
 fi
 text=$("$tool" stat mr --prometheus)
-says prometheus_has_regions "^anyverbs_mr_page_faults_total\{device=\"any0\",pid=\"$pid\",key=\"[0-9]+\"\} 0$" "$text"
+says prometheus_has_regions \
+	"^anyverbs_mr_page_faults_total\{device=\"any0\",pid=\"$pid\",key=\"[0-9]+\"\} 0$" "$text"
 says prometheus_has_gauges '^# TYPE anyverbs_mr_adopted_bytes gauge$' "$text"
 holds prometheus_has_all_rows test "$(grep -c '^anyverbs_mr_refused_total{' <<<"$text")" = 8
 text=$("$tool" stat mr --prometheus)
-says prometheus_has_regions "^anyverbs_mr_page_faults_total\{device=\"any0\",pid=\"$pid\",key=\"[0-9]+\"\} 0$" "$text"
+says prometheus_has_regions \
+	"^anyverbs_mr_page_faults_total\{device=\"any0\",pid=\"$pid\",key=\"[0-9]+\"\} 0$" "$text"
 says prometheus_has_gauges '^# TYPE anyverbs_mr_adopted_bytes gauge$' "$text"
 holds prometheus_has_all_rows test "$(grep -c '^anyverbs_mr_refused_total{' <<<"$text")" = 8
 exits full_disk_is_not_a_success 1 sh -c '"$1" stat mr --json >/dev/full' sh "$tool"

@@ -27,7 +27,8 @@ prints cat_odp_statistics "0 0" \
 prints cat_missing "cat: $ib/any0/nix: No such file or directory" cat $ib/any0/nix
 prints ls_all "any0
 mlx5_0" ls $ib
-prints ls_long "-r--r--r-- 1 root root 4096 lid" sh -c "ls -l $ib/any0/ports/1/ | sed -n 's/ [A-Z][a-z][a-z] .* lid\$/ lid/p'"
+prints ls_long "-r--r--r-- 1 root root 4096 lid" \
+	sh -c "ls -l $ib/any0/ports/1/ | sed -n 's/ [A-Z][a-z][a-z] .* lid\$/ lid/p'"
 prints ls_long_device "crw-rw-rw- 1 root root 231, 193 uverbs1" \
 	sh -c "ls -l /dev/infiniband | sed -n 's/ [A-Z][a-z][a-z] .* uverbs1\$/ uverbs1/p'"
 prints readlink ../../../devices/virtual/anyverbs/anyverbs.1 readlink $ib/mlx5_0/device
@@ -40,20 +41,25 @@ $ib/mlx5_0/ports/1/lid" sh -c "find $ib -name lid | sort"
 prints find_by_type "/sys/class/infiniband_verbs/uverbs0/device
 /sys/class/infiniband_verbs/uverbs1/device" sh -c 'find /sys/class/infiniband_verbs -type l | sort'
 prints grep_recursive "$ib/mlx5_0/ports/1/lid:0x7" grep -rs 0x7 $ib/mlx5_0
-prints du_walks "0" sh -c "du -a $ib /sys/class/infiniband_verbs /sys/class/infiniband_mad >/dev/null; echo \$?"
+prints du_walks "0" \
+	sh -c "du -a $ib /sys/class/infiniband_verbs /sys/class/infiniband_mad >/dev/null; echo \$?"
 prints bash_glob "$ib/any0/ports/1/gids/0 $ib/any0/ports/1/gids/1 $ib/any0/ports/1/gids/2 $ib/any0/ports/1/gids/3" \
 	bash -c "echo $ib/any0/ports/*/gids/*"
-prints bash_redirection "4: ACTIVE" bash -c "read -r line <$ib/any0/ports/1/state && echo \"\$line\""
+prints bash_redirection "4: ACTIVE" \
+	bash -c "read -r line <$ib/any0/ports/1/state && echo \"\$line\""
 prints sh_redirection "4: ACTIVE" sh -c "read -r line <$ib/any0/ports/1/state && echo \"\$line\""
 prints inherited_descriptor "4: ACTIVE" bash -c "exec 5<$ib/any0/ports/1/state; cat <&5"
 prints bash_tests "yes yes yes" bash -c "
-	[ -r /dev/infiniband/uverbs0 ] && [ -w /dev/infiniband/uverbs0 ] && [ -c /dev/infiniband/uverbs0 ] && echo -n 'yes '
+	[ -r /dev/infiniband/uverbs0 ] && [ -w /dev/infiniband/uverbs0 ] &&
+		[ -c /dev/infiniband/uverbs0 ] && echo -n 'yes '
 	[ -d $ib/any0 ] && [ -L $ib/any0/device ] && [ -f $ib/any0/node_guid ] && echo -n 'yes '
 	[ ! -w $ib/any0/node_guid ] && [ ! -e $ib/any0/nix ] && [ ! -e $ib/any1 ] && echo yes"
-prints uverbs_cannot_be_opened "cat: /dev/infiniband/uverbs0: No such device or address" cat /dev/infiniband/uverbs0
+prints uverbs_cannot_be_opened "cat: /dev/infiniband/uverbs0: No such device or address" \
+	cat /dev/infiniband/uverbs0
 
 prints cp "0200:c0ff:ee00:1234" sh -c "cp $ib/any0/node_guid '$copy/guid' && cat '$copy/guid'"
-prints cp_recursive "0x7" sh -c "cp -r $ib/mlx5_0/ports '$copy' 2>/dev/null; cat '$copy/ports/1/lid'"
+prints cp_recursive "0x7" \
+	sh -c "cp -r $ib/mlx5_0/ports '$copy' 2>/dev/null; cat '$copy/ports/1/lid'"
 
 if command -v python3 >/dev/null; then
 	python python_open "0200:c0ff:ee00:1234" "print(open('$ib/any0/node_guid').read(), end='')"
@@ -78,7 +84,8 @@ def error(call):
         call()
     except OSError as e:
         return e.errno
-print([error(lambda: open('$ib/any0')), error(lambda: os.listdir('$ib/any0/fw_ver')), error(lambda: open('$ib/any0/fw_ver', 'w')),
+print([error(lambda: open('$ib/any0')), error(lambda: os.listdir('$ib/any0/fw_ver')), \
+	error(lambda: open('$ib/any0/fw_ver', 'w')),
        error(lambda: open('$ib/nix')), error(lambda: open('$ib/mlx5_0/ports/1/gid_attrs/ndevs/0').read())])"
 fi
 finish

@@ -238,7 +238,7 @@ static void the_dead_are_not_waited_for(void **state)
 	av_pin_drain(&f.seg, KEY);
 	for (unsigned int i = 0; i < AV_PINS; i++)
 		assert_int_equal(word_at(i), i < AV_PINS / 2 ? word(NOBODY, OTHER_KEY) : 0);
-	av_pin_drain_all(&f.seg);
+	av_pin_drain(&f.seg, 0);
 	expect_all(0);
 }
 
@@ -308,7 +308,7 @@ static void *drain_key(void *arg)
 
 static void *drain_all(void *arg)
 {
-	av_pin_drain_all(&f.seg);
+	av_pin_drain(&f.seg, 0);
 	atomic_store(&drained, true);
 	return NULL;
 }
@@ -419,7 +419,7 @@ static void live_and_die(uint32_t n)
 	for (uint32_t i = n % 64; i > 0; i--)
 		av_pause();
 	atomic_store_explicit(&race->living, 0, memory_order_relaxed);
-	n % 8 ? av_pin_drain(&f.seg, KEY) : av_pin_drain_all(&f.seg);
+	av_pin_drain(&f.seg, n % 8 ? KEY : 0);
 	atomic_store(&race->freed, 1);
 }
 
@@ -475,7 +475,7 @@ static void a_drained_key_is_not_in_use(void **state)
 		if (atomic_load(&race->wrong))
 			fail_msg("%u threads, %u processes: used when freed", casts[i].threads,
 				 casts[i].processes);
-		av_pin_drain_all(&f.seg);
+		av_pin_drain(&f.seg, 0);
 		expect_all(0);
 	}
 	munmap(race, sizeof(*race));
