@@ -9,7 +9,7 @@
 
 #include "base/fork.h"
 
-/* Little is used, but the program's thread-local variables need room, too. */
+/* We use little of it, but the program's thread-local variables need room, too. */
 #define STACK_BYTES (256u << 10)
 
 struct start {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Publishes and kills keys. */
+/* Creating and ending keys. */
 #include "memory/key.h"
 
 #include <errno.h>
@@ -75,8 +75,8 @@ uint32_t av_key_create(struct av_seg *seg, const struct av_key *what, uint32_t l
 }
 
 /*
- * Withdraw the key unless windows are bound: for good, or until it is restored. On success the lock
- * is held.
+ * Withdraw the key, unless windows are bound to it. On success @k's lock is held.
+ * @for_good: false: until it is restored
  */
 static int withdraw(struct av_key *k, bool for_good)
 {
@@ -135,7 +135,7 @@ bool av_key_is_on_demand(struct av_seg *seg, uint32_t key)
 	struct av_key *k = av_key_entry(seg, key);
 	bool is;
 
-	/* A window's lock may be held for long, so check first. */
+	/* Check first: a window's lock may be held for long. */
 	if (!k || key == 0 || atomic_load(&k->held) != key)
 		return false;
 	av_lock_acquire_plain(&k->lock, AV_RANK_KEY);

@@ -13,7 +13,7 @@ static struct {
 	LIST_HEAD(, av_seg) list;
 } own = {.mutex = PTHREAD_MUTEX_INITIALIZER};
 
-/* The contexts are the parent's. */
+/* A forked child has none of its parent's contexts. */
 static void forget_in_child(void)
 {
 	pthread_mutex_init(&own.mutex, NULL);

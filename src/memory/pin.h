@@ -8,7 +8,7 @@
  * withdrawn key, or the other side sees the pin.
  *
  * A pin costs one locked instruction, on a cache line that nobody else writes. A user's death needs
- * no repair: the word names its process, and whoever waits for a dead process' word clears it.
+ * no repair: the word names its process, and whoever waits for a dead process's word clears it.
  */
 #ifndef AV_MEMORY_PIN_H
 #define AV_MEMORY_PIN_H

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Copies between translated lists, and atomics, by whichever way the bytes are reached. */
+/* Copies between translated lists, and atomics. */
 #include "memory/xfer.h"
 
 #include <errno.h>
@@ -32,8 +32,10 @@ static enum av_xfer refused(struct av_seg *seg)
 	return AV_XFER_REFUSED;
 }
 
-/* One process_vm call: @l, consecutive pieces of this process' memory, against the other's at
- * @remote. */
+/*
+ * One process_vm call between @l, consecutive pieces of this process's memory, and @remote in the
+ * other process.
+ */
 static ssize_t vm_call(bool write, struct av_seg *seg, const struct iovec *l, size_t count,
 		       uint64_t remote, uint64_t bytes)
 {
@@ -42,7 +44,10 @@ static ssize_t vm_call(bool write, struct av_seg *seg, const struct iovec *l, si
 	return av_vm_call(write, seg, l, count, &r, 1);
 }
 
-/* What a failed call means. @local: where this process' end stopped; @write: it was the source. */
+/*
+ * The result that a failed call stands for. @local: where this process's end stopped; @write: it
+ * was the source
+ */
 static enum av_xfer vm_failure(int err, bool write, struct av_seg *seg, const void *local)
 {
 	bool local_bad;
@@ -56,7 +61,7 @@ static enum av_xfer vm_failure(int err, bool write, struct av_seg *seg, const vo
 		return refused(seg);
 	case ESRCH:
 		return AV_XFER_GONE;
-	default: /* ENOMEM: the remote side's fault as far as anybody can tell */
+	default: /* ENOMEM: the kernel failed; counts as the remote side's fault */
 		return write ? AV_XFER_DST_FAULT : AV_XFER_SRC_FAULT;
 	}
 }
@@ -80,7 +85,7 @@ static enum av_xfer vm_read_aligned(uint8_t *dst, struct av_seg *seg, uint64_t s
 	return AV_XFER_OK;
 }
 
-/* Through a buffer, of which av_copy() makes whole words, the last one last. */
+/* Read through a bounce buffer. av_copy() then stores whole words, the last one last. */
 static enum av_xfer vm_read_bounced(uint8_t *dst, struct av_seg *seg, uint64_t src, uint64_t bytes)
 {
 	uint8_t room[BOUNCE_BYTES + AV_PIECES_LINE] AV_ALIGNED(AV_PIECES_LINE);
@@ -88,7 +93,8 @@ static enum av_xfer vm_read_bounced(uint8_t *dst, struct av_seg *seg, uint64_t s
 	while (bytes > 0) {
 		/* pieces end with a page of the destination, not within a word */
 		uint64_t n = BOUNCE_BYTES - ((uintptr_t)dst & (PAGE - 1));
-		uint8_t *bounce = room + src % AV_PIECES_LINE; /* the read does not tear, either */
+		/* Aligned as the source, so that reads do not tear either. */
+		uint8_t *bounce = room + src % AV_PIECES_LINE;
 		enum av_xfer ret;
 
 		n = n < bytes ? n : bytes;
@@ -104,7 +110,7 @@ static enum av_xfer vm_read_bounced(uint8_t *dst, struct av_seg *seg, uint64_t s
 	return AV_XFER_OK;
 }
 
-/* Not only for READ: a WRITE that had to wait may be executed by the process it writes to. */
+/* Not only for READ: a WRITE that had to wait may be executed by the responder's process. */
 static enum av_xfer vm_read(uint8_t *dst, struct av_seg *seg, uint64_t src, uint64_t bytes)
 {
 	if (((uintptr_t)dst - src) % AV_PIECES_LINE)
@@ -132,7 +138,7 @@ static enum av_xfer vm_write_aligned(struct av_seg *seg, uint64_t dst, const uin
 	return AV_XFER_OK;
 }
 
-/* Through a buffer whose page offset is the destination's. */
+/* Write through a bounce buffer that has the destination's page offset. */
 static enum av_xfer vm_write_bounced(struct av_seg *seg, uint64_t dst, const uint8_t *src,
 				     uint64_t bytes)
 {
@@ -164,8 +170,10 @@ static enum av_xfer vm_write(struct av_seg *seg, uint64_t dst, const void *src, 
 	return vm_write_aligned(seg, dst, src, bytes);
 }
 
-/* Source and destination overlap so that ascending order would destroy the source: pieces from the
- * end. */
+/*
+ * Copy from the end, piece by piece: source and destination overlap, and ascending order would
+ * destroy the source.
+ */
 static enum av_xfer own_copy_backwards(uint8_t *dst, const uint8_t *src, uint64_t bytes)
 {
 	uint8_t bounce[BOUNCE_BYTES];
@@ -182,8 +190,10 @@ static enum av_xfer own_copy_backwards(uint8_t *dst, const uint8_t *src, uint64_
 	return AV_XFER_OK;
 }
 
-/* Which end stopped a copy is found by looking at each page of the source: rare, and exact enough
- * for a status. */
+/*
+ * Did the source stop the copy? Probes each page of the source: this is rare, and exact enough for
+ * a status.
+ */
 static bool source_is_bad(const uint8_t *src, uint64_t bytes)
 {
 	for (uint64_t off = 0; off < bytes; off += PAGE)
@@ -201,7 +211,7 @@ static enum av_xfer own_copy(uint8_t *dst, const uint8_t *src, uint64_t bytes, u
 	return source_is_bad(src, bytes) ? AV_XFER_SRC_FAULT : AV_XFER_DST_FAULT;
 }
 
-/* Bytes of a null region: there is nothing to read them from. */
+/* Write the bytes of a null region, which has no memory to read. */
 static enum av_xfer write_zeros(const struct av_span *d, uint64_t doff, uint64_t bytes,
 				uint64_t now_ns)
 {
@@ -239,7 +249,7 @@ static enum av_xfer move_piece(const struct av_span *d, uint64_t doff, const str
 	return AV_XFER_REFUSED;
 }
 
-/* The same, with the page fault events of memory that is paged on demand. */
+/* The same, and counts page fault events of memory that is paged on demand. */
 enum av_xfer av_xfer_copy_span(const struct av_span *d, uint64_t doff, const struct av_span *s,
 			       uint64_t soff, uint64_t bytes, uint64_t now_ns)
 {
@@ -307,8 +317,8 @@ static bool all_ones(const struct av_operand *mask)
 }
 
 /*
- * Operands within a word: by exchanging the aligned word around them, which the processor's own
- * stores to the rest of it do not meet. The word is in one page and in the same block of the lock
+ * Operands within a word: exchange the aligned word around the operand. So stores of the processor
+ * to the rest of the word are not lost. The word is in one page, and in the same block of the lock
  * as the operand.
  */
 static enum av_copy_result own_in_word(uint8_t *p, const struct av_atomic *a,
@@ -332,7 +342,7 @@ static enum av_copy_result own_in_word(uint8_t *p, const struct av_atomic *a,
 	return AV_COPY_OK;
 }
 
-/* Operands of several words: the lock is what makes them atomic. */
+/* Operands of several words: the lock makes them atomic. */
 static enum av_copy_result own_wide(uint8_t *p, const struct av_atomic *a, struct av_operand *old)
 {
 	struct av_operand new;
@@ -341,7 +351,7 @@ static enum av_copy_result own_wide(uint8_t *p, const struct av_atomic *a, struc
 		return AV_COPY_FAULT;
 	if (av_atomic_apply(a, old, &new))
 		return av_copy(p, &new, a->bytes);
-	return av_copy_probe(p, 1); /* memory that may not be written is a fault in any case */
+	return av_copy_probe(p, 1); /* memory that is not writable is a fault in any case */
 }
 
 static enum av_xfer own_atomic(void *p, const struct av_atomic *a, struct av_operand *old,
@@ -363,7 +373,10 @@ static enum av_xfer own_atomic(void *p, const struct av_atomic *a, struct av_ope
 	return ret == AV_COPY_OK ? AV_XFER_OK : AV_XFER_DST_FAULT;
 }
 
-/* Read if it depends on what is there, modify, write; the caller holds the operand's lock. */
+/*
+ * Read the operand if the result depends on it, modify, write.
+ * Context: the operand's lock is held.
+ */
 static enum av_xfer vm_atomic(struct av_seg *seg, uint64_t addr, const struct av_atomic *a,
 			      struct av_operand *old)
 {
@@ -390,7 +403,10 @@ static enum av_xfer atomic(const struct av_span *span, const struct av_atomic *a
 				       : av_dir_atomic_lock(span->seg->pid, span->addr);
 	enum av_xfer ret;
 
-	/* Bring the page in first: nobody waits for a page while others wait for the lock. */
+	/*
+	 * Fault the page in before taking the lock: nobody waits for a page while others wait for
+	 * the lock.
+	 */
 	if (span->local) {
 		if (av_copy_probe_at(span->local, 0, now_ns) != AV_COPY_OK)
 			return AV_XFER_DST_FAULT;

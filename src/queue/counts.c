@@ -41,7 +41,7 @@ static const struct av_cq_shared *next_cq(const struct av_seg *seg, uint32_t *in
 }
 
 /* Add what an object has counted: its counters less those of earlier objects at its index. */
-static void since(uint64_t *sum, const void *counters, const void *before, size_t words)
+static void add_difference(uint64_t *sum, const void *counters, const void *before, size_t words)
 {
 	const uint64_t *then = before;
 
@@ -67,7 +67,7 @@ static void visit_qps(const struct av_seg *seg, av_report_qp *visit, void *arg)
 		};
 
 		info.counted.gauge[AV_GAUGE_POSTED] = atomic_load(&qp->sq_tail) - qp->sq_next;
-		since(info.counted.total.qp, &qp->counters, &qp->before, AV_QP_COUNTERS);
+		add_difference(info.counted.total.qp, &qp->counters, &qp->before, AV_QP_COUNTERS);
 		visit(&info, arg);
 	}
 }
@@ -87,7 +87,7 @@ static void visit_cqs(const struct av_seg *seg, av_report_cq *visit, void *arg)
 		info.counted.gauge[AV_GAUGE_CAPACITY] = cq->capacity;
 		info.counted.gauge[AV_GAUGE_WAITING] = waiting;
 		info.counted.gauge[AV_GAUGE_PEAK] = cq->peak > waiting ? cq->peak : waiting;
-		since(info.counted.total.cq, &cq->counters, &cq->before, AV_CQ_COUNTERS);
+		add_difference(info.counted.total.cq, &cq->counters, &cq->before, AV_CQ_COUNTERS);
 		visit(&info, arg);
 	}
 }

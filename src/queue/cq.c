@@ -404,8 +404,8 @@ void av_cq_arm(struct av_seg *seg, uint32_t index, enum av_cq_armed how)
 
 	lock(seg, cq); /* a later appender sees it without a barrier of its own */
 	if (cq->armed == AV_CQ_NOT_ARMED)
-		atomic_store_explicit(&cq->ready, 0,
-				      memory_order_relaxed); /* the last event is over */
+		/* The last event is over. */
+		atomic_store_explicit(&cq->ready, 0, memory_order_relaxed);
 	if (cq->armed < (uint32_t)how)
 		cq->armed = how;
 	event = event_already(seg, cq);

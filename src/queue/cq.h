@@ -89,12 +89,10 @@ enum av_cq_notify {
  * this CQ: transport/assist.h.
  */
 struct av_assist {
-	struct av_lock
-		sender; /* held by the sender of the open message; only tried, never waited for */
-	struct av_lock piece; /* held while a poller copies a piece; its holder sees an open @job
-				 unchanged */
-	_Atomic uint32_t
-		left; /* unclaimed pieces: bits 0 to 15 the first, from bit 16 one past the last */
+	struct av_lock sender; /* held by the open message's sender; only tried */
+	struct av_lock piece;  /* held while a poller copies a piece; its holder sees an open @job
+				  unchanged */
+	_Atomic uint32_t left; /* unclaimed pieces: bits 0-15 the first, 16-31 one past the last */
 	_Atomic uint32_t failed; /* a poller could not copy its piece */
 	struct av_assist_job {
 		uint32_t qp;	/* the receiving queue pair */

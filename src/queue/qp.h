@@ -161,21 +161,19 @@ struct av_qp_shared {
 
 	/* Requester. Guarded by @exec, except where noted. */
 	struct av_lock exec AV_ALIGNED(AV_CACHE_LINE);
-	struct av_lock
-		append;	  /* next to @exec: a poster takes both at once. Owner's threads only */
+	/* Next to @exec: a poster takes both at once. Owner's threads only. */
+	struct av_lock append;
 	uint32_t sq_next; /* free-running: next request to execute */
 	uint32_t next_psn;
 	uint32_t retries;      /* left for the parked request */
 	uint32_t drain_notify; /* raise SQ_DRAINED once nothing is in flight */
 	_Atomic uint32_t park; /* enum av_park; the owner's timer reads it without the right */
 	_Atomic uint64_t deadline_ns; /* of the parked request's next retry; read the same way */
-	_Atomic uint32_t
-		answers; /* answers that wait for the poller; executors add, the owner subtracts */
-	_Atomic uint32_t kick; /* an obstacle was removed; set without the right */
+	_Atomic uint32_t answers; /* waiting for the poller; executors add, the owner subtracts */
+	_Atomic uint32_t kick;	  /* an obstacle was removed; set without the right */
 	_Atomic uint32_t sq_tail
 		AV_ALIGNED(AV_CACHE_LINE); /* requests posted; owner, under @append */
-	_Atomic uint32_t
-		sq_freed; /* requests whose slots are free again; written by the owner's pollers */
+	_Atomic uint32_t sq_freed;	   /* requests with a free slot again; owner's pollers */
 
 	/* Responder. Guarded by @resp. */
 	struct av_lock resp AV_ALIGNED(AV_CACHE_LINE);
@@ -279,10 +277,9 @@ struct av_sq_special {
 	uint32_t key;	 /* the UMR key; and to fill it: */
 	uint32_t rights; /* enum ibv_access_flags */
 	uint64_t base, rounds;
-	uint32_t count; /* elements of its list, laid out by av_klm_layout() */
-	const struct av_klm_entry
-		*inlined; /* the elements, which are copied into the request; else NULL, and */
-	uint64_t list;	  /* their offset in the own segment, kept until the request is completed */
+	uint32_t count;			    /* elements of its list, laid out by av_klm_layout() */
+	const struct av_klm_entry *inlined; /* the elements, to be copied; else NULL, and */
+	uint64_t list; /* their offset in the own segment, kept until the request is completed */
 };
 
 /**

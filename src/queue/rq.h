@@ -81,8 +81,7 @@ struct av_rq_shared {
 	_Atomic uint32_t head; /* requests taken */
 	uint32_t tail_seen;    /* takers' copy of @tail, so that they rarely read the posters' line;
 				  for queues that are not shared */
-	_Atomic uint32_t
-		limit; /* shared queues: raise SRQ_LIMIT_REACHED when fewer are left; 0: never */
+	_Atomic uint32_t limit; /* shared queues: SRQ_LIMIT_REACHED if fewer are left; 0: never */
 };
 static_assert(sizeof(struct av_rq_shared) <= AV_RQ_BYTES, "receive queue table entry");
 

@@ -123,7 +123,7 @@ static bool close_message(struct av_assist *a)
 }
 
 /* Return:  false: another sender's message is in the CQ */
-static bool take_place(struct av_assist *a)
+static bool try_open(struct av_assist *a)
 {
 	enum av_lock_result got = av_lock_try(&a->sender, AV_RANK_SENDER);
 
@@ -133,7 +133,7 @@ static bool take_place(struct av_assist *a)
 }
 
 /* Can a poller reach the source, and is it worth asking for help? */
-static bool may_ask(const struct av_assist *a, const struct av_assist_source *source)
+static bool may_share(const struct av_assist *a, const struct av_assist_source *source)
 {
 	const struct av_key *k = av_key_entry(source->req->seg, source->sge.lkey);
 
@@ -173,7 +173,7 @@ bool av_assist_copy(const struct av_assist_source *source, const struct av_qp_en
 	bool ok = true;
 
 	AV_ASSERT_HELD(&rsp->qp->resp);
-	if (!a || av_copy_destroys(to, from, bytes) || !may_ask(a, source) || !take_place(a))
+	if (!a || av_copy_destroys(to, from, bytes) || !may_share(a, source) || !try_open(a))
 		return false;
 	open_message(a, source, rsp, recv);
 	while (ok && claim_first(a, &number))
@@ -217,7 +217,8 @@ static bool read_job(const struct av_assist *a, struct av_assist_job *job, uint3
 }
 
 /* Translate one side's part, and pin its key. NULL: not in memory that every process maps */
-static uint8_t *reach(struct av_seg *seg, const struct av_mem_request *req, struct av_span *span)
+static uint8_t *get_bytes(struct av_seg *seg, const struct av_mem_request *req,
+			  struct av_span *span)
 {
 	if (av_mem_get(seg, req, span) != AV_MEM_OK)
 		return NULL;
@@ -259,10 +260,10 @@ static void help(const struct av_qp_end *rsp, const struct av_qp_end *req, struc
 				      .length = p.bytes};
 	src = (struct av_mem_request){
 		.key = job.from_key, .pd = req->qp->pd, .addr = job.from + p.at, .length = p.bytes};
-	dst_at = reach(rsp->seg, &dst, &to);
+	dst_at = get_bytes(rsp->seg, &dst, &to);
 	if (!dst_at)
 		return;
-	src_at = reach(req->seg, &src, &from);
+	src_at = get_bytes(req->seg, &src, &from);
 	if (src_at) {
 		copy_piece(a, &job, number, p, dst_at, src_at);
 		av_mem_put(&from);
@@ -287,7 +288,9 @@ void av_assist_help(struct av_seg *seg, struct av_cq_shared *cq)
 
 	if (!rsp.qp)
 		return;
-	av_connect(&rsp, &req); /* a guess until @piece is held, and right from then on */
+	/* A guess, which help() checks under @piece. The peer stays mapped until av_disconnect().
+	 */
+	av_connect(&rsp, &req);
 	if (req.qp && !req.seg->own)
 		av_assist_help_with(&rsp, &req, cq);
 	av_disconnect(&req);

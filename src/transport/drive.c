@@ -128,8 +128,8 @@ static AV_SELDOM void fail(const struct av_qp_end *end, const struct av_qp_end *
 	av_report_request(&(struct av_failed){end, peer, wqe, fault, silent});
 	if (silent)
 		av_lock_release(&peer->qp->resp);
-	(void)complete(end, wqe, av_rule(fault)->requester,
-		       NULL); /* a full CQ has raised its own event */
+	/* A full CQ has raised its own event. */
+	(void)complete(end, wqe, av_rule(fault)->requester, NULL);
 	enter_error(end);
 }
 
@@ -183,7 +183,7 @@ static bool is_checked(const struct av_qp_end *end)
 /*
  * Have whoever polls this CQ in vain look whether the queue pair has been kicked: transport/rnr.h.
  */
-static void parked(const struct av_qp_end *end)
+static void note_parked(const struct av_qp_end *end)
 {
 	struct av_cq_shared *cq = av_cq_at(end->seg, end->qp->send_cq);
 
@@ -209,7 +209,7 @@ static bool wait_or_fail(const struct av_qp_end *end, const struct av_qp_end *pe
 	else if (result->park == AV_PARK_RNR)
 		av_park_payload(end, wqe);
 	if (result->park == AV_PARK_RNR && end->seg->own)
-		parked(end);
+		note_parked(end);
 	av_timer_watch(end, result->owner_only ? 0 : atomic_load(&end->qp->deadline_ns));
 	return false;
 }
@@ -248,8 +248,8 @@ static bool is_fenced(const struct av_qp_end *end, const struct av_sq_wqe *wqe)
  * Apply the outcome of the request at the head.
  * Return:  false: it has to wait
  */
-static bool outcome(const struct av_qp_end *end, struct av_qp_end *peer, struct av_sq_wqe *wqe,
-		    struct av_outcome result, struct answer *answer)
+static bool apply_outcome(const struct av_qp_end *end, struct av_qp_end *peer,
+			  struct av_sq_wqe *wqe, struct av_outcome result, struct answer *answer)
 {
 	if (result.responder_failed)
 		flush_responder(end, peer);
@@ -278,7 +278,7 @@ static bool inject(const struct av_qp_end *end, struct av_qp_end *peer, struct a
 
 	switch (in->what) {
 	case AV_INJECTED_RESULT:
-		goes_on = outcome(end, peer, wqe, in->result, &none);
+		goes_on = apply_outcome(end, peer, wqe, in->result, &none);
 		av_diag_drop(); /* the cause, unless the request has failed */
 		return goes_on;
 	case AV_INJECTED_STATUS:
@@ -355,7 +355,7 @@ static bool step(const struct av_qp_end *end, struct av_qp_end *peer)
 	}
 	if (av_unlikely(capture.on))
 		av_capture_request(&capture, end, peer, wqe, &result, answer.data);
-	return outcome(end, peer, wqe, result, &answer);
+	return apply_outcome(end, peer, wqe, result, &answer);
 }
 
 static void drained(const struct av_qp_end *end)
@@ -491,7 +491,7 @@ void av_drive_entered(const struct av_qp_end *end, struct av_qp_end *peer, bool 
  * Must the segment's own process execute its requests? Yes if no other process may access its
  * memory, or if a watch needs what only that process has.
  */
-static bool is_its_own_business(const struct av_seg *seg)
+static bool needs_own_process(const struct av_seg *seg)
 {
 	const uint32_t own = AV_WATCHED_FAULTS | AV_WATCHED_MISUSE;
 
@@ -507,10 +507,10 @@ void av_drive_peer(const struct av_qp_end *end)
 	av_connect(end, &requester);
 	if (requester.qp) {
 		atomic_store(&requester.qp->kick, 1);
-		if (!is_its_own_business(requester.seg))
+		if (!needs_own_process(requester.seg))
 			av_drive(&requester, NULL);
-		if (is_its_own_business(requester.seg)) { /* perhaps found out just now: its own
-							     process has to execute */
+		/* av_drive() may have found out just now. */
+		if (needs_own_process(requester.seg)) {
 			atomic_store(&requester.qp->kick, 1);
 			av_timer_watch(&requester, 0);
 		}

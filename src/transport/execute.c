@@ -97,7 +97,7 @@ static void responder_fail(struct av_work *w)
  * hears of it. The receive request stays for the next message.
  * Source: IBTA volume 1, 9.8.3.
  */
-static void lose(struct av_work *w)
+static void lose_message(struct av_work *w)
 {
 	if (w->rsp->qp->receiving)
 		av_receive_cancel(&w->to);
@@ -138,7 +138,7 @@ static void advance_uc(struct av_work *w, bool lost)
 		count_uc(&w->rsp->qp->counters.rsp.traffic, w);
 }
 
-static void unheard(struct av_work *w)
+static void lose_unanswered(struct av_work *w)
 {
 	if (w->req->qp->type != IBV_QPT_UC)
 		return;
@@ -156,7 +156,7 @@ static void settle(struct av_work *w)
 	undone = w->result.fault != AV_FAULT_NONE || w->result.park != AV_PARK_NOT;
 	lost = unreliable && undone && !found_at_requester(w->result.fault);
 	if (lost)
-		lose(w);
+		lose_message(w);
 	else if (w->result.fault != AV_FAULT_NONE)
 		responder_fail(w);
 	if (w->result.fault != AV_FAULT_NONE || w->result.park != AV_PARK_NOT)
@@ -308,7 +308,7 @@ struct av_outcome av_execute(const struct av_qp_end *req, const struct av_qp_end
 	if (rsp->qp && w.opcode->receives)
 		av_receive_prefetch(rsp);
 	if (!responder_begin(&w)) {
-		unheard(&w);
+		lose_unanswered(&w);
 		return w.result;
 	}
 	w.result.fault = operate(&w);

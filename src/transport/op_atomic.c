@@ -20,9 +20,8 @@ enum av_fault av_op_operand(struct av_work *w, const struct av_mem_request *req,
 	fault = av_work_remote(w, req, &remote);
 	if (fault != AV_FAULT_NONE)
 		return fault;
-	if (remote.at[0].addr &
-	    (req->length -
-	     1)) /* aligned in key space only: the region's first byte is not aligned */
+	/* Aligned in key space only: the region's first byte is not aligned. */
+	if (remote.at[0].addr & (req->length - 1))
 		fault = AV_FAULT_REM_MISALIGNED;
 	else if (old)
 		fault = av_work_moved(w, av_xfer_atomic(&remote.at[0], atomic, old, w->now_ns),
@@ -39,8 +38,7 @@ static enum av_fault return_original(struct av_work *w, struct av_operand *old)
 
 	av_spans_local(&from, NULL, old, w->head.bytes);
 	while ((fault = av_work_answer(w, &from)) == AV_FAULT_BUSY)
-		sched_yield(); /* not the whole operation again: the memory is changed; no pin is
-				  held */
+		sched_yield(); /* no pin is held; the memory is changed: do not start over */
 	return fault;
 }
 

@@ -52,7 +52,7 @@ static enum av_fault not_ready(struct av_work *w)
 }
 
 /* Does this fault leave the receive request for the next message? */
-static bool not_the_receivers(enum av_fault fault)
+static bool keeps_receive_request(enum av_fault fault)
 {
 	return fault == AV_FAULT_LOC_PROT || fault == AV_FAULT_FORBIDDEN || fault == AV_FAULT_BUSY;
 }
@@ -79,7 +79,7 @@ static enum av_fault send_bytes(struct av_work *w, const struct av_rq_wqe *reque
 		w->result.owner_only = true;
 		fault = not_ready(w);
 	}
-	if (not_the_receivers(fault) || w->result.park != AV_PARK_NOT)
+	if (keeps_receive_request(fault) || w->result.park != AV_PARK_NOT)
 		av_receive_cancel(&w->to);
 	return fault;
 }
@@ -114,7 +114,7 @@ static enum av_fault write_imm(struct av_work *w)
 		return not_ready(w);
 	if (w->head.bytes > 0)
 		fault = av_op_write_bytes(w);
-	if (not_the_receivers(fault) || w->result.park != AV_PARK_NOT)
+	if (keeps_receive_request(fault) || w->result.park != AV_PARK_NOT)
 		av_receive_cancel(&w->to);
 	if (fault != AV_FAULT_NONE || w->result.park != AV_PARK_NOT)
 		return fault;

@@ -112,8 +112,8 @@ static int complete(const struct av_receiver *to, const struct av_cqe *cqe)
 {
 	int ret = av_cq_push(to->seg, to->cq, cqe);
 
-	to->rsp->qp->receiving =
-		0; /* not earlier: whoever repairs after our death needs it until here */
+	/* Not earlier: whoever repairs after our death needs it until here. */
+	to->rsp->qp->receiving = 0;
 	return ret;
 }
 
@@ -143,8 +143,8 @@ static enum av_fault fault_of_xfer(enum av_xfer reach)
 }
 
 /* Put a short payload into the completion entry. */
-static enum av_fault carry(struct av_cqe *cqe, const struct av_message *msg,
-			   const struct av_spans *from)
+static enum av_fault put_in_entry(struct av_cqe *cqe, const struct av_message *msg,
+				  const struct av_spans *from)
 {
 	struct av_spans to;
 
@@ -211,7 +211,7 @@ static enum av_fault leave_for_poller(struct av_cqe *cqe, const struct av_messag
 	struct av_spans to;
 
 	if (msg->bytes <= AV_CQE_DATA)
-		return carry(cqe, msg, from);
+		return put_in_entry(cqe, msg, from);
 	av_spans_local(&to, NULL,
 		       av_rq_payload(seg, rq_of(msg->to), msg->to->rsp->qp->receiving - 1),
 		       msg->bytes);
@@ -234,16 +234,16 @@ static bool is_inline(const struct av_message *msg)
 }
 
 /* Copy into a receive buffer that this process reaches. */
-static enum av_fault put(const struct av_message *msg, const struct av_spans *from,
-			 const struct av_spans *to, const struct av_rq_wqe *request)
+static enum av_fault copy_to_buffer(const struct av_message *msg, const struct av_spans *from,
+				    const struct av_spans *to, const struct av_rq_wqe *request)
 {
 	if (av_unlikely(msg->bytes >= AV_ASSIST_MIN) && msg->only && request->count == 1 &&
 	    av_spans_are_here(from) &&
 	    av_assist_copy(msg->only, msg->to->rsp, &request->sge[0], to->at[0].local,
 			   from->at[0].local))
 		return AV_FAULT_NONE;
-	return fault_of_xfer(
-		av_xfer_copy(to, from, msg->now_ns)); /* without help, or again after help failed */
+	/* Without help, or once more after help has failed. */
+	return fault_of_xfer(av_xfer_copy(to, from, msg->now_ns));
 }
 
 /*
@@ -262,9 +262,9 @@ static enum av_fault move(struct av_cqe *cqe, const struct av_message *msg,
 	if (av_unlikely(seg->own))
 		return fault_of_xfer(av_xfer_copy(to, from, msg->now_ns));
 	if (msg->bytes <= AV_CQE_DATA)
-		return carry(cqe, msg, from);
+		return put_in_entry(cqe, msg, from);
 	if (av_spans_in_reach(to))
-		return put(msg, from, to, request);
+		return copy_to_buffer(msg, from, to, request);
 	if (msg->bytes <= AV_STAGE_LIMIT)
 		fault = stage(cqe, msg, from);
 	if (fault == AV_FAULT_FORBIDDEN && !av_xfer_refused(seg))
@@ -285,8 +285,8 @@ static enum av_fault receive_fault(const struct av_message *msg, const struct av
 }
 
 /* Bring the bytes to the buffers of @request, in whatever way. */
-static enum av_fault bring(struct av_cqe *cqe, const struct av_message *msg,
-			   const struct av_spans *from, const struct av_rq_wqe *request)
+static enum av_fault deliver_bytes(struct av_cqe *cqe, const struct av_message *msg,
+				   const struct av_spans *from, const struct av_rq_wqe *request)
 {
 	uint32_t pd = rq_of(msg->to)->pd;
 	enum av_mem_fault found;
@@ -318,7 +318,7 @@ enum av_fault av_receive_message(const struct av_message *msg, const struct av_s
 		return AV_FAULT_RECV_SHORT;
 	}
 	fill_message(&cqe, msg, request);
-	fault = bring(&cqe, msg, from, request);
+	fault = deliver_bytes(&cqe, msg, from, request);
 	if (fault == AV_FAULT_NONE && av_unlikely(msg->invalidate) &&
 	    av_window_invalidate(msg->to->seg, msg->invalidate, qpn_of(msg->to)) != AV_INVALIDATED)
 		fault = AV_FAULT_INVALIDATE;

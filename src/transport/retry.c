@@ -57,8 +57,8 @@ enum av_fault av_retry(const struct av_qp_end *end, const struct av_outcome *res
 	struct av_qp_shared *qp = end->qp;
 
 	AV_ASSERT_HELD(&end->qp->exec);
-	if (result->gone &&
-	    p.endless) /* nobody will ever answer, and no timer would end the wait */
+	/* Nobody will ever answer, and no timer would end the wait. */
+	if (result->gone && p.endless)
 		return fault;
 	if (atomic_load(&qp->park) != result->park) {
 		if (result->park == AV_PARK_RNR)

@@ -42,7 +42,7 @@ static void kick_peer(const struct av_qp_end *end)
  * Remember that this queue pair's requester still has to be resumed. Resume the one remembered
  * before now.
  */
-static void owe(struct av_seg *seg, struct av_cq_shared *cq, uint32_t index)
+static void remember_owed(struct av_seg *seg, struct av_cq_shared *cq, uint32_t index)
 {
 	uint32_t before = atomic_exchange(&cq->owed, index);
 	struct av_qp_end other = {seg, before && before != index ? av_qp_at(seg, before) : NULL};
@@ -61,7 +61,7 @@ void av_rnr_posted(const struct av_qp_end *end, struct av_rq_shared *rq)
 		return;
 	}
 	if (atomic_load_explicit(&cq->owed, memory_order_relaxed) != end->qp->index)
-		owe(end->seg, cq, end->qp->index);
+		remember_owed(end->seg, cq, end->qp->index);
 	if (ready(rq) >= batch(rq) && atomic_exchange(&rq->waiting, 0))
 		kick_peer(end);
 }

@@ -57,13 +57,12 @@ enum av_fault {
 
 struct av_rule {
 	const char *name;
-	enum ibv_wc_status
-		requester; /* IBV_WC_SUCCESS: it gets no answer, and retries until it fails */
-	uint8_t nak;	   /* AETH syndrome, AV_NAK_NONE if nothing is sent */
-	enum ibv_wc_status receive; /* of the receive request in use, if there is one;
-				       IBV_WC_SUCCESS: flushed */
-	bool responder_fails;	    /* the responder's queue pair goes to the error state */
-	int event;		    /* enum ibv_event_type at the responder, or AV_EVENT_NONE */
+	enum ibv_wc_status requester; /* IBV_WC_SUCCESS: no answer, retries until it fails */
+	uint8_t nak;		      /* AETH syndrome, AV_NAK_NONE if nothing is sent */
+	enum ibv_wc_status receive;   /* of the receive request in use, if there is one;
+					 IBV_WC_SUCCESS: flushed */
+	bool responder_fails;	      /* the responder's queue pair goes to the error state */
+	int event;		      /* enum ibv_event_type at the responder, or AV_EVENT_NONE */
 };
 
 /* The outcome of one try to execute a request. */

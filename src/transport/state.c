@@ -75,8 +75,8 @@ void av_responder_repair(const struct av_qp_end *end)
 		av_report_event(end, AV_CHECK_EXECUTOR_DIED, AV_EVENT_NONE, 0);
 		av_responder_error(end);
 	} else if (atomic_load(&end->qp->state) == IBV_QPS_ERR) {
-		end_receives(end); /* it may have died before this; one event too many is better
-				      than none */
+		/* The holder may have died before this. One event too many is better than none. */
+		end_receives(end);
 	}
 	av_xrc_end(&use);
 }

@@ -96,8 +96,8 @@ static void *timer_main(void *arg)
 		uint32_t doorbell = atomic_load(&t->seg->head->timer_doorbell);
 		uint64_t next, cqs, faults;
 
-		if (atomic_load(&t->stop)) /* after reading the doorbell: whoever stops the timer
-					      sets @stop first and rings last */
+		/* After reading the doorbell: who stops the timer sets @stop, then rings. */
+		if (atomic_load(&t->stop))
 			break;
 		atomic_store(&t->awake_ns, 0);
 		next = look(t);

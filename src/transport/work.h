@@ -39,17 +39,15 @@ struct av_opcode {
 
 struct av_work {
 	const struct av_qp_end *req, *rsp;
-	const struct av_sq_wqe
-		*ring;	       /* the request in the ring, for its elements and inline data */
+	const struct av_sq_wqe *ring; /* in the ring: for its elements and inline data */
 	struct av_sq_wqe head; /* a copy of its header: a peer's ring may change under our eyes */
 	const struct av_opcode *opcode; /* its row; NULL: no such opcode */
 	uint32_t qpn;			/* the responder's number */
-	struct av_receiver
-		to;  /* where it receives: its own segment, or that of an XRC request's SRQ, */
-	uint32_t pd; /* against whose domain its keys are checked */
-	struct av_xrc_use srq; /* held for an XRC request */
-	struct av_spans local; /* the requester's buffers */
-	uint8_t *answer;       /* for an answer that is left for the poller */
+	struct av_receiver to;		/* its own segment, or that of an XRC request's SRQ */
+	uint32_t pd;			/* domain that its keys are checked against */
+	struct av_xrc_use srq;		/* held for an XRC request */
+	struct av_spans local;		/* the requester's buffers */
+	uint8_t *answer;		/* for an answer that is left for the poller */
 	struct av_outcome result;
 	int events[2]; /* to raise at the responder when its execution right is released */
 	unsigned int event_count;
