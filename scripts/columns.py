@@ -12,8 +12,8 @@ import re
 import sys
 
 COLUMNS = 100
-KINDS = (".c", ".h", ".sh", ".py", ".cmake", ".md")
-NAMES = ("CMakeLists.txt", "Makefile", "run")
+KINDS = (".c", ".h", ".map", ".sh", ".bash", ".py", ".cmake", ".md")
+NAMES = ("CMakeLists.txt", "Makefile", "rules", "run", "_anyverbs")
 
 
 def looked_at(path):
