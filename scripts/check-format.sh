@@ -5,7 +5,10 @@
 # Exit status: 0 yes, 1 no, 77 there is no clang-format, or this is no checkout.
 set -euo pipefail
 cd "$(dirname "$0")/.."
-command -v clang-format >/dev/null && git rev-parse --git-dir >/dev/null 2>&1 || exit 77
+if ! command -v clang-format >/dev/null || ! git rev-parse --git-dir >/dev/null 2>&1; then
+	echo "check-format: there is no clang-format, or this is no checkout" >&2
+	exit 77
+fi
 
 failed=0
 git ls-files -z '*.c' '*.h' | xargs -0 clang-format --dry-run -Werror || failed=1
