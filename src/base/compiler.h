@@ -17,10 +17,7 @@
 #define AV_MUST_USE	__attribute__((warn_unused_result))
 #define AV_PRINTF(f, a) __attribute__((format(printf, f, a)))
 /* Rarely called: kept out of the functions that call it, so that they need fewer registers. */
-#define AV_SELDOM __attribute__((noinline, cold))
-/* What it calls is inlined, whole: a path of every message, where saving registers for each call
- * counts. */
-#define AV_FLAT		 __attribute__((flatten))
+#define AV_SELDOM	 __attribute__((noinline, cold))
 #define AV_CACHE_LINE	 64
 #define AV_ALIGNED(n)	 __attribute__((aligned(n)))
 #define AV_ARRAY_SIZE(a) (sizeof(a) / sizeof((a)[0]))
@@ -75,8 +72,8 @@ static inline void av_prefetch_write(const void *p)
 }
 
 /*
- * A function that reads what others may be writing, a word at a time, and whose answer is confirmed
- * under a lock before it is used: ThreadSanitizer does not look.
+ * A function that reads what others may be writing, a word at a time, and whose answer only
+ * explains or counts, or is confirmed under a lock: ThreadSanitizer does not look.
  */
 #define AV_RACY __attribute__((no_sanitize("thread")))
 

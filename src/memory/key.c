@@ -26,7 +26,7 @@ static uint8_t first_tag(const struct av_seg *seg, uint32_t index)
 	return (uint8_t)((seg->ref * 0x9e3779b1u ^ index * 0x85ebca6bu) >> 24);
 }
 
-__attribute__((no_sanitize("thread"))) bool av_key_was_given(const struct av_seg *seg, uint32_t key)
+AV_RACY bool av_key_was_given(const struct av_seg *seg, uint32_t key)
 {
 	const struct av_key *k = av_key_entry(seg, key);
 	uint8_t first = first_tag(seg, AV_KEY_INDEX(key));

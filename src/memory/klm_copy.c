@@ -5,6 +5,7 @@
 #include <sched.h>
 #include <sys/uio.h>
 
+#include "base/clock.h"
 #include "copy/copy.h"
 #include "copy/pieces.h"
 #include "memory/vm.h"
@@ -88,7 +89,7 @@ static enum av_xfer flush(struct batch *b)
 			continue;
 		}
 		moved = 0;
-		ret = av_xfer_copy_span(p->d, p->doff, p->s, p->soff, p->bytes);
+		ret = av_xfer_copy_span(p->d, p->doff, p->s, p->soff, p->bytes, av_now_coarse_ns());
 	}
 	b->count = b->runs = 0;
 	b->used = 0;
@@ -129,7 +130,8 @@ static enum av_xfer add_write(struct batch *b, const struct pair *p)
 	if (av_copy(at, (const uint8_t *)p->s->local + p->soff, p->bytes) != AV_COPY_OK) {
 		enum av_xfer ret = flush(b);
 
-		return ret == AV_XFER_OK ? av_xfer_copy_span(p->d, p->doff, p->s, p->soff, p->bytes)
+		return ret == AV_XFER_OK ? av_xfer_copy_span(p->d, p->doff, p->s, p->soff, p->bytes,
+							     av_now_coarse_ns())
 					 : ret;
 	}
 	add(b, p, to, at);
@@ -143,7 +145,8 @@ static enum av_xfer move(struct batch *b, const struct pair *p)
 
 	if (!is_small(p)) {
 		ret = flush(b);
-		return ret == AV_XFER_OK ? av_xfer_copy_span(p->d, p->doff, p->s, p->soff, p->bytes)
+		return ret == AV_XFER_OK ? av_xfer_copy_span(p->d, p->doff, p->s, p->soff, p->bytes,
+							     av_now_coarse_ns())
 					 : ret;
 	}
 	if (full)

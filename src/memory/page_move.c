@@ -52,7 +52,7 @@ void av_page_move_begin(void)
 	pthread_mutex_lock(&own.mutex);
 	set(1);
 	LIST_FOREACH(seg, &own.list, movable)
-		av_pin_drain_all(seg);
+		av_pin_drain(seg, 0);
 }
 
 void av_page_move_end(void)

@@ -72,8 +72,7 @@ static void wait_for(struct av_pin *pin, uint64_t word)
 	}
 }
 
-/* Wait for those who use @key; 0: any key. */
-static void drain(struct av_seg *seg, uint32_t key)
+void av_pin_drain(struct av_seg *seg, uint32_t key)
 {
 	atomic_thread_fence(memory_order_seq_cst); /* pairs with av_pin_begin()'s */
 	for (uint32_t i = 0; i < AV_PINS; i++) {
@@ -83,14 +82,4 @@ static void drain(struct av_seg *seg, uint32_t key)
 		if (word != 0 && (key == 0 || (uint32_t)word == key))
 			wait_for(pin, word);
 	}
-}
-
-void av_pin_drain(struct av_seg *seg, uint32_t key)
-{
-	drain(seg, key);
-}
-
-void av_pin_drain_all(struct av_seg *seg)
-{
-	drain(seg, 0);
 }

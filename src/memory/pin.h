@@ -54,14 +54,11 @@ static inline void av_pin_end(struct av_pin *pin)
 }
 
 /**
- * av_pin_drain() - wait until nobody uses @key of the own segment @seg any more
+ * av_pin_drain() - wait until nobody uses @key of the own segment @seg any more; 0: any key
  *
- * The key is withdrawn already, so no new use begins.
+ * The key is withdrawn already, or all users have been told to stay away: no new use begins.
  * Context: may wait as long as a copy takes; no lock is held, and no pin of the caller's.
  */
 void av_pin_drain(struct av_seg *seg, uint32_t key);
-
-/* The same for all keys of @seg, whose users have been told to stay away. */
-void av_pin_drain_all(struct av_seg *seg);
 
 #endif

@@ -30,7 +30,6 @@ enum av_mem_fault {
 	AV_MEM_DEPTH,	 /* keys made of keys, too many on the way to the bytes, or in a circle */
 	AV_MEM_BUSY,	 /* the region is being re-registered: put everything that is held, and try
 			    again */
-	AV_MEM_FAULT_N
 };
 
 struct av_mem_request {

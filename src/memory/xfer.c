@@ -195,23 +195,24 @@ static bool source_is_bad(const uint8_t *src, uint64_t bytes)
 	return av_copy_probe(src + bytes - 1, 0) == AV_COPY_FAULT;
 }
 
-static enum av_xfer own_copy(uint8_t *dst, const uint8_t *src, uint64_t bytes)
+static enum av_xfer own_copy(uint8_t *dst, const uint8_t *src, uint64_t bytes, uint64_t now_ns)
 {
 	if (av_unlikely(av_copy_destroys(dst, src, bytes)))
 		return own_copy_backwards(dst, src, bytes);
-	if (av_likely(av_copy(dst, src, bytes) == AV_COPY_OK))
+	if (av_likely(av_copy_at(dst, src, bytes, now_ns) == AV_COPY_OK))
 		return AV_XFER_OK;
 	return source_is_bad(src, bytes) ? AV_XFER_SRC_FAULT : AV_XFER_DST_FAULT;
 }
 
 /* Bytes of a null region: there is nothing to read them from. */
-static enum av_xfer write_zeros(const struct av_span *d, uint64_t doff, uint64_t bytes)
+static enum av_xfer write_zeros(const struct av_span *d, uint64_t doff, uint64_t bytes,
+				uint64_t now_ns)
 {
 	static const uint8_t zeros[BOUNCE_BYTES];
 
 	while (bytes > 0) {
 		uint64_t n = bytes < BOUNCE_BYTES ? bytes : BOUNCE_BYTES;
-		enum av_xfer ret = d->local ? own_copy((uint8_t *)d->local + doff, zeros, n)
+		enum av_xfer ret = d->local ? own_copy((uint8_t *)d->local + doff, zeros, n, now_ns)
 					    : vm_write(d->seg, d->addr + doff, zeros, n);
 
 		if (ret != AV_XFER_OK)
@@ -223,7 +224,7 @@ static enum av_xfer write_zeros(const struct av_span *d, uint64_t doff, uint64_t
 }
 
 static enum av_xfer move_piece(const struct av_span *d, uint64_t doff, const struct av_span *s,
-			       uint64_t soff, uint64_t bytes)
+			       uint64_t soff, uint64_t bytes, uint64_t now_ns)
 {
 	uint8_t *dl = d->local ? (uint8_t *)d->local + doff : NULL;
 	const uint8_t *sl = s->local ? (const uint8_t *)s->local + soff : NULL;
@@ -231,9 +232,9 @@ static enum av_xfer move_piece(const struct av_span *d, uint64_t doff, const str
 	if (av_unlikely(d->null))
 		return AV_XFER_OK;
 	if (av_unlikely(s->null))
-		return write_zeros(d, doff, bytes);
+		return write_zeros(d, doff, bytes, now_ns);
 	if (dl && sl)
-		return own_copy(dl, sl, bytes);
+		return own_copy(dl, sl, bytes, now_ns);
 	if (dl)
 		return vm_read(dl, s->seg, s->addr + soff, bytes);
 	if (sl)
@@ -243,18 +244,18 @@ static enum av_xfer move_piece(const struct av_span *d, uint64_t doff, const str
 
 /* The same, with the page fault events of memory that is paged on demand. */
 enum av_xfer av_xfer_copy_span(const struct av_span *d, uint64_t doff, const struct av_span *s,
-			       uint64_t soff, uint64_t bytes)
+			       uint64_t soff, uint64_t bytes, uint64_t now_ns)
 {
 	struct av_odp_access write, read;
 	enum av_xfer ret;
 
 	if (av_likely(!d->odp && !s->odp))
-		return move_piece(d, doff, s, soff, bytes);
+		return move_piece(d, doff, s, soff, bytes, now_ns);
 	if (d->odp)
 		av_odp_begin(d->seg, d->addr + doff, bytes, true, &write);
 	if (s->odp)
 		av_odp_begin(s->seg, s->addr + soff, bytes, false, &read);
-	ret = move_piece(d, doff, s, soff, bytes);
+	ret = move_piece(d, doff, s, soff, bytes, now_ns);
 	if (s->odp && (ret == AV_XFER_OK || ret == AV_XFER_SRC_FAULT))
 		av_odp_end(&read, ret == AV_XFER_OK);
 	if (d->odp && (ret == AV_XFER_OK || ret == AV_XFER_DST_FAULT))
@@ -263,15 +264,15 @@ enum av_xfer av_xfer_copy_span(const struct av_span *d, uint64_t doff, const str
 }
 
 static enum av_xfer copy_piece(const struct av_span *d, uint64_t doff, const struct av_span *s,
-			       uint64_t soff, uint64_t bytes)
+			       uint64_t soff, uint64_t bytes, uint64_t now_ns)
 {
 	if (av_unlikely(d->umr || s->umr))
 		return av_klm_copy(d, doff, s, soff, bytes);
-	return av_xfer_copy_span(d, doff, s, soff, bytes);
+	return av_xfer_copy_span(d, doff, s, soff, bytes, now_ns);
 }
 
 enum av_xfer av_xfer_copy_part(const struct av_spans *dst, const struct av_spans *src,
-			       uint64_t bytes)
+			       uint64_t bytes, uint64_t now_ns)
 {
 	uint64_t left = bytes, doff = 0, soff = 0;
 	const struct av_span *d = dst->at, *s = src->at;
@@ -283,7 +284,7 @@ enum av_xfer av_xfer_copy_part(const struct av_spans *dst, const struct av_spans
 
 		if (n > left)
 			n = left;
-		ret = copy_piece(d, doff, s, soff, n);
+		ret = copy_piece(d, doff, s, soff, n, now_ns);
 		if (ret != AV_XFER_OK)
 			return ret;
 		left -= n;
@@ -314,7 +315,7 @@ static bool all_ones(const struct av_operand *mask)
  * as the operand.
  */
 static enum av_copy_result own_in_word(uint8_t *p, const struct av_atomic *a,
-				       struct av_operand *old)
+				       struct av_operand *old, uint64_t now_ns)
 {
 	unsigned int shift = 8 * (unsigned int)((uintptr_t)p % sizeof(uint64_t));
 	uint64_t bits = UINT64_MAX >> (64 - 8 * a->bytes) << shift, seen, was;
@@ -329,7 +330,7 @@ static enum av_copy_result own_in_word(uint8_t *p, const struct av_atomic *a,
 		old->word[0] = (seen & bits) >> shift;
 		(void)!av_atomic_apply(a, old, &new);
 		ret = av_copy_cmp_swap(word, seen, (seen & ~bits) | ((new.word[0] << shift) & bits),
-				       &was);
+				       &was, now_ns);
 	} while (ret != AV_COPY_OK || was != seen);
 	return AV_COPY_OK;
 }
@@ -354,14 +355,14 @@ static enum av_xfer own_atomic(void *p, const struct av_atomic *a, struct av_ope
 	if (a->bytes > sizeof(uint64_t))
 		ret = own_wide(p, a, old);
 	else if (a->bytes < sizeof(uint64_t) || a->swapped)
-		ret = own_in_word(p, a, old);
+		ret = own_in_word(p, a, old, now_ns);
 	else if (a->op == AV_ATOMIC_ADD && a->mask.word[0] == 0)
-		ret = av_copy_fetch_add_at(p, a->value.word[0], &old->word[0], now_ns);
+		ret = av_copy_fetch_add(p, a->value.word[0], &old->word[0], now_ns);
 	else if (a->op == AV_ATOMIC_CMP_SWAP && all_ones(&a->mask) && all_ones(&a->compare_mask))
-		ret = av_copy_cmp_swap_at(p, a->compare.word[0], a->value.word[0], &old->word[0],
-					  now_ns);
+		ret = av_copy_cmp_swap(p, a->compare.word[0], a->value.word[0], &old->word[0],
+				       now_ns);
 	else
-		ret = own_in_word(p, a, old);
+		ret = own_in_word(p, a, old, now_ns);
 	return ret == AV_COPY_OK ? AV_XFER_OK : AV_XFER_DST_FAULT;
 }
 

@@ -33,7 +33,7 @@ enum av_xfer {
 
 /* The same for the first @bytes only. */
 AV_MUST_USE enum av_xfer av_xfer_copy_part(const struct av_spans *dst, const struct av_spans *src,
-					   uint64_t bytes);
+					   uint64_t bytes, uint64_t now_ns);
 
 /* Does this process reach all of it at one address, with no page fault events to count? */
 static inline bool av_spans_are_here(const struct av_spans *spans)
@@ -67,12 +67,14 @@ AV_MUST_USE static inline enum av_xfer av_xfer_copy(const struct av_spans *dst,
 		      av_copy_at(dst->at[0].local, src->at[0].local, dst->bytes, now_ns) ==
 			      AV_COPY_OK))
 		return AV_XFER_OK;
-	return av_xfer_copy_part(dst, src, dst->bytes); /* once more: it tells which end failed */
+	return av_xfer_copy_part(dst, src, dst->bytes,
+				 now_ns); /* once more: it tells which end failed */
 }
 
 /* For memory/klm_copy.c: between two spans, neither of which is indirect. */
 AV_MUST_USE enum av_xfer av_xfer_copy_span(const struct av_span *d, uint64_t doff,
-					   const struct av_span *s, uint64_t soff, uint64_t bytes);
+					   const struct av_span *s, uint64_t soff, uint64_t bytes,
+					   uint64_t now_ns);
 
 /* Can that segment's memory be reached at all? Remembers a refusal; the first one per process is
  * logged. */

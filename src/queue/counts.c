@@ -15,9 +15,7 @@
 
 /* --- the objects of one context -------------------------------------------------- */
 
-/* The queue pair in the next place that has one, from @index; which is moved behind it. NULL: there
- * is none.
- */
+/* The next queue pair from @index on; @index moves past it. NULL: there is none. */
 static const struct av_qp_shared *next_qp(const struct av_seg *seg, uint32_t *index)
 {
 	while (*index < AV_SLAB_CHUNKS * AV_OBJ_CHUNK) {
@@ -42,7 +40,7 @@ static const struct av_cq_shared *next_cq(const struct av_seg *seg, uint32_t *in
 	return NULL;
 }
 
-/* What an object has counted: its place, less what that had before. */
+/* Add what an object has counted: its counters less those of earlier objects at its index. */
 static void since(uint64_t *sum, const void *counters, const void *before, size_t words)
 {
 	const uint64_t *then = before;
@@ -178,7 +176,7 @@ struct processes {
 	unsigned int count, room;
 };
 
-/* The entry of a context's process; NULL if there is no memory for a new one. */
+/* The entry of a context's process; NULL: no memory for a new one. */
 static struct av_process_info *process_of(struct processes *all, const struct av_seg_head *head)
 {
 	struct av_process_info *grown;

@@ -71,7 +71,10 @@ static enum av_fault check(const struct av_work *w)
 
 /* --- what becomes of both sides -------------------------------------------------- */
 
-/* The responder's side of a fault, its execution right held. */
+/*
+ * Apply the responder's side of a fault.
+ * Context: the responder's right @resp is held.
+ */
 static void responder_fail(struct av_work *w)
 {
 	const struct av_rule *rule = av_rule(w->result.fault);
@@ -90,8 +93,9 @@ static void responder_fail(struct av_work *w)
 }
 
 /*
- * The unreliable connection: what the responder cannot take is lost, and neither side hears of it.
- * Its receive request stays for the next message. IBTA volume 1, 9.8.3.
+ * On an unreliable connection, a message that the responder cannot take is lost, and neither side
+ * hears of it. The receive request stays for the next message.
+ * Source: IBTA volume 1, 9.8.3.
  */
 static void lose(struct av_work *w)
 {
@@ -109,15 +113,15 @@ static bool found_at_requester(enum av_fault fault)
 }
 
 /*
- * Is the responder blamed though it has died meanwhile? What it left half done, such as a key
- * withdrawn to be changed, is nobody's error any more: it does not answer.
+ * Has the responder died, though the fault is the responder's? A process that dies may leave things
+ * half done, such as a key withdrawn to be changed. That is no error: it does not answer.
  */
 static bool has_died(const struct av_work *w)
 {
 	return !found_at_requester(w->result.fault) && !av_seg_alive_now(w->rsp->seg);
 }
 
-/* What a requester of an unreliable connection sends, arrive or not. */
+/* Count a message of an unreliable connection, lost or not. */
 static void count_uc(struct av_traffic *t, const struct av_work *w)
 {
 	av_traffic_count(t, av_traffic_kind[w->head.opcode], w->head.bytes,
@@ -165,8 +169,8 @@ static void settle(struct av_work *w)
 
 /* --- the request ----------------------------------------------------------------- */
 
-/* An XRC request names the queue where it is received. Its keys are checked against that one's
- * domain.
+/*
+ * Find the receive queue that an XRC request names. Keys are checked against that queue's domain.
  */
 static enum av_fault find_srq(struct av_work *w)
 {
@@ -192,16 +196,16 @@ static enum av_fault find_receiver(struct av_work *w)
 	return av_unlikely(w->rsp->qp->type == IBV_QPT_XRC_RECV) ? find_srq(w) : AV_FAULT_NONE;
 }
 
-/* Asked anew once in a few milliseconds. */
+/* The answer may be a few milliseconds old. */
 static bool peer_lives(const struct av_work *w)
 {
 	return av_likely(av_seg_known_alive(w->rsp->seg, w->now_ns)) || av_seg_alive(w->rsp->seg);
 }
 
 /*
- * Take the responder's execution right, if the queue pair is still the one meant and in a state to
- * answer. A execution right left by a dead executor means that a message may be half delivered: the
- * queue pair fails, as it would after a fatal error.
+ * Take the responder's right @resp, if the queue pair is still the one meant and in a state to
+ * answer. A dead holder of the right may have left a message half delivered. Then the queue pair
+ * fails, as after a fatal error.
  */
 static bool responder_begin(struct av_work *w)
 {
@@ -235,8 +239,10 @@ static void responder_end(struct av_work *w)
 		av_event_raise(w->rsp, w->qpn, (enum ibv_event_type)w->events[i]);
 }
 
-/* The operation; again for as long as regions are being re-registered. Nothing but the execution
- * rights is held in between. */
+/*
+ * Run the operation, again and again while a region is being re-registered. In between, only the
+ * execution rights are held.
+ */
 static enum av_fault operate(struct av_work *w)
 {
 	for (;;) {
@@ -251,7 +257,7 @@ static enum av_fault operate(struct av_work *w)
 	}
 }
 
-/* Not cleared as a whole: the spans are large. */
+/* @w is not cleared as a whole, because the spans are large. */
 static void begin(struct av_work *w, const struct av_qp_end *req, const struct av_qp_end *rsp,
 		  const struct av_sq_wqe *wqe)
 {
