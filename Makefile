@@ -42,7 +42,8 @@ recorded = $(wildcard bench/recorded.txt)
 bench: all
 	@packaging/deps.sh run bench || true
 	bench/run.sh build/release
-	bench/compare.py build/release --pictures build/release/bench/pictures $(recorded:%=--guard %)
+	bench/compare.py build/release --pictures build/release/bench/pictures \
+		$(recorded:%=--guard %)
 
 # Install library, tool and manual. The prefix is configured: the tool finds the library by it.
 install:

@@ -72,6 +72,7 @@ fi
 say "values, layouts and prototypes compared by the compiler:" $has
 
 ctest --test-dir "$build" --output-on-failure -L '^(unit|abi)$'
-ctest --test-dir "$build" --output-on-failure --no-tests=error \
-	-R '^multi\.test_(newer_verbs|wr_flush|flush|atomic_write|qp_table|limits|dm|rereg_kinds|rereg_traffic)$'
-say "exported symbols, unit tests and the verbs whose structures have grown: as with the installed headers"
+grown='newer_verbs|wr_flush|flush|atomic_write|qp_table|limits|dm|rereg_kinds|rereg_traffic'
+ctest --test-dir "$build" --output-on-failure --no-tests=error -R "^multi\.test_($grown)\$"
+say "exported symbols, unit tests and the verbs whose structures have grown:" \
+	"as with the installed headers"

@@ -51,8 +51,10 @@ if command -v cmake >/dev/null; then
 	holds cmake_builds cmake --build "$work/build"
 	holds cmake_plain_program_runs prints_the_expected "$work/build/tutorial"
 	holds cmake_experimental_program_runs "$work/build/experimental"
-	holds other_major_version_is_not_taken bash -c 'sed "s/anyverbs 0.1/anyverbs 9/" "$1/CMakeLists.txt" >"$2/CMakeLists.txt" &&
-		! cmake -S "$2" -B "$2/other" -DCMAKE_PREFIX_PATH="$3" -DEXAMPLES="$4"' bash "$consumer" "$work" "$prefix" "$examples"
+	holds other_major_version_is_not_taken bash -c '
+		sed "s/anyverbs 0.1/anyverbs 9/" "$1/CMakeLists.txt" >"$2/CMakeLists.txt" &&
+		! cmake -S "$2" -B "$2/other" -DCMAKE_PREFIX_PATH="$3" -DEXAMPLES="$4"' \
+		bash "$consumer" "$work" "$prefix" "$examples"
 fi
 holds devices "$prefix/bin/anyverbs" devices
 holds headers_do_not_shadow_the_system test ! -e "$prefix/include/infiniband/verbs_exp.h"

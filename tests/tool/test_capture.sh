@@ -22,18 +22,19 @@ ANYVERBS_DIR=$(mktemp -d)
 export ANYVERBS_DIR LC_ALL=C
 file=$ANYVERBS_DIR/file.pcapng
 programs=()
-trap 'kill -9 "${programs[@]}" 2>/dev/null; wait; umount "$ANYVERBS_DIR/small" 2>/dev/null; rm -r "$ANYVERBS_DIR"' EXIT
+trap 'kill -9 "${programs[@]}" 2>/dev/null; wait
+	umount "$ANYVERBS_DIR/small" 2>/dev/null; rm -r "$ANYVERBS_DIR"' EXIT
 
 # pingpong ARGUMENT...: run a pair to its end
 pingpong() {
 	local server status
 	next_port 12000
-	"$tool" run -- ibv_rc_pingpong -d any0 -g 0 -p "$port" \
-		"$@" >/dev/null 2>>"$ANYVERBS_DIR/log" &
+	"$tool" run -- ibv_rc_pingpong -d any0 -g 0 -p "$port" "$@" \
+		>/dev/null 2>>"$ANYVERBS_DIR/log" &
 	server=$!
 	wait_for listens "$port"
-	"$tool" run -- timeout 200 ibv_rc_pingpong -d any0 -g 0 -p "$port" "$@" \
-		127.0.0.1 >/dev/null 2>>"$ANYVERBS_DIR/log"
+	"$tool" run -- timeout 200 ibv_rc_pingpong -d any0 -g 0 -p "$port" "$@" 127.0.0.1 \
+		>/dev/null 2>>"$ANYVERBS_DIR/log"
 	status=$?
 	[ $status = 0 ] || kill -9 $server
 	wait $server && return $status
@@ -42,12 +43,12 @@ pingpong() {
 # traffic: a pair that runs until it is killed, asleep in between
 traffic() {
 	next_port 12000
-	"$tool" run -- ibv_rc_pingpong -d any0 -g 0 -e -n 1000000000 -s 700 \
-		-p "$port" >/dev/null 2>&1 &
+	"$tool" run -- ibv_rc_pingpong -d any0 -g 0 -e -n 1000000000 -s 700 -p "$port" \
+		>/dev/null 2>&1 &
 	programs+=($!)
 	wait_for listens "$port"
-	"$tool" run -- ibv_rc_pingpong -d any0 -g 0 -e -n 1000000000 -s 700 -p "$port" \
-		127.0.0.1 >/dev/null 2>&1 &
+	"$tool" run -- ibv_rc_pingpong -d any0 -g 0 -e -n 1000000000 -s 700 -p "$port" 127.0.0.1 \
+		>/dev/null 2>&1 &
 	programs+=($!)
 }
 
@@ -102,8 +103,8 @@ holds snaplen_cuts \
 	test "$(tshark -r "$file" -T fields -e frame.cap_len 2>/dev/null | sort -n | tail -1)" = 60
 holds snaplen_keeps_the_length \
 	test "$(tshark -r "$file" -T fields -e frame.len 2>/dev/null | sort -n | tail -1)" = 758
-holds other_devices_traffic env ANYVERBS_DEVICES=any0,any1 "$tool" capture -o "$file" -d any1 \
-	--seconds 1
+holds other_devices_traffic env ANYVERBS_DEVICES=any0,any1 \
+	"$tool" capture -o "$file" -d any1 --seconds 1
 holds other_devices_traffic_is_left_out test "$(frames "$file")" = 0
 
 for signal in INT TERM HUP; do

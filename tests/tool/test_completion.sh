@@ -16,7 +16,8 @@ trap 'rm -r "$ANYVERBS_DIR"' EXIT
 # complete_words WORD...: candidates for the last one, a line each
 complete_with_bash() {
 	# shellcheck disable=SC2016
-	bash --norc -c '. "$1" && shift && COMP_WORDS=("$@") COMP_CWORD=$(($# - 1)) && { _anyverbs; printf "%s\n" "${COMPREPLY[@]}"; }' \
+	bash --norc -c '. "$1" && shift && COMP_WORDS=("$@") COMP_CWORD=$(($# - 1)) &&
+		{ _anyverbs; printf "%s\n" "${COMPREPLY[@]}"; }' \
 		bash "$source/completion/anyverbs.bash" "$@" 2>/dev/null
 }
 
@@ -49,9 +50,10 @@ commands=$(sed -n '/^#define AV_COMMANDS/,/[^\\]$/p' "$source/tools/anyverbs/com
 holds there_are_commands test "$(wc -w <<<"$commands")" -ge 9
 for command in $commands; do
 	offers "command $command" "$command" ""
-	for option in $(cat "$source/tools/anyverbs/$command.c" "$source/tools/anyverbs/$command"_*.c 2>/dev/null |
+	for option in $(cat "$source/tools/anyverbs/$command.c" \
+		"$source/tools/anyverbs/$command"_*.c 2>/dev/null |
 		grep -oE '\{"[a-z-]+", *(no|required|optional)_argument' |
-			sed 's/{"\([a-z-]*\)".*/--\1/'); do
+		sed 's/{"\([a-z-]*\)".*/--\1/'); do
 		offers "option $option of $command" "$option" "$command" --
 	done
 done
@@ -78,7 +80,8 @@ bash)
 zsh)
 	offers "values" IBM_CAPI_EN=true config set IBM_CAPI_EN=
 	offers "arguments of the program" "ARGUMENTS OF cat 2" run -d any0 cat ""
-	holds compinit_finds_it test "$(zsh -fc 'fpath=($1 $fpath); autoload -Uz compinit && compinit -D -u && print $_comps[anyverbs]' zsh "$source/completion")" = _anyverbs
+	holds compinit_finds_it test "$(zsh -fc 'fpath=($1 $fpath); autoload -Uz compinit &&
+		compinit -D -u && print $_comps[anyverbs]' zsh "$source/completion")" = _anyverbs
 	;;
 esac
 finish

@@ -162,8 +162,8 @@ if unshare -rm mount -t tmpfs none /dev/shm 2>/dev/null; then
 	run='mount -t tmpfs none /dev/shm; failures=0; machine "$1" && test "$failures" = 0'
 	holds home_has_config \
 		in_machine HOME="$HOME" bash -c "$run" bash "$HOME/.config/anyverbs/next-boot"
-	holds xdg_goes_first in_machine HOME=/nonexistent XDG_CONFIG_HOME="$HOME/xdg" bash \
-		-c "$run" bash "$HOME/xdg/anyverbs/next-boot"
+	holds xdg_goes_first in_machine HOME=/nonexistent XDG_CONFIG_HOME="$HOME/xdg" \
+		bash -c "$run" bash "$HOME/xdg/anyverbs/next-boot"
 	holds without_home in_machine bash -c "$run" bash /dev/shm/anyverbs-0.next-boot
 	holds useless_home \
 		in_machine HOME=/proc/nowhere bash -c "$run" bash /dev/shm/anyverbs-0.next-boot

@@ -93,13 +93,13 @@ for r in map(json.loads, sys.stdin):
 		pair "${rule//+/ }"
 		says "cause_of_${rule%%+nth*}" "^$want$" \
 			"$(causes "$since" | tr '\n' ',' | sed 's/,$//')"
-	done <<-'END'
-		status+rem-access-err+nth+5 event INJECTED status,request INJECTED status,responder INJECTED status
-		status+loc-prot-err+nth+5 event INJECTED status,request INJECTED status
-		rnr-exhausted+nth+5 event INJECTED rnr-exhausted,request INJECTED rnr-exhausted
-		retry-exhausted+nth+5 event INJECTED retry-exhausted,request INJECTED retry-exhausted
-		peer-death+nth+5 event INJECTED peer-death,request INJECTED peer-death
-		fail+create_qp event INJECTED fail,refusal INJECTED fail
-	END
+	done <<'END'
+status+rem-access-err+nth+5 event INJECTED status,request INJECTED status,responder INJECTED status
+status+loc-prot-err+nth+5 event INJECTED status,request INJECTED status
+rnr-exhausted+nth+5 event INJECTED rnr-exhausted,request INJECTED rnr-exhausted
+retry-exhausted+nth+5 event INJECTED retry-exhausted,request INJECTED retry-exhausted
+peer-death+nth+5 event INJECTED peer-death,request INJECTED peer-death
+fail+create_qp event INJECTED fail,refusal INJECTED fail
+END
 fi
 finish

@@ -35,7 +35,8 @@ if command -v xmllint >/dev/null; then
 	exits well_formed 0 xmllint --noout "$work/r.svg"
 fi
 
-sed '1d; s/\([^,]*\),\([^,]*\),\([^,]*\),\([^,]*\),\([^,]*\),\(.*\)/{"time":\1,"device":"\2","xmit_bytes":\3,"rcv_bytes":\4,"num_page_faults":\5,"num_invalidations":\6}/' \
+sed -E '1d; s/([^,]*),([^,]*),([^,]*),([^,]*),([^,]*),(.*)/{"time":\1,"device":"\2",'\
+'"xmit_bytes":\3,"rcv_bytes":\4,"num_page_faults":\5,"num_invalidations":\6}/' \
 	"$work/r.csv" >"$work/r.jsonl"
 holds json_lines_give_the_same test "$("$tool" plot "$work/r.jsonl")" = "$text"
 sed 's/any0/<a\&b>/' "$work/r.csv" >"$work/odd.csv"

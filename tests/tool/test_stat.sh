@@ -79,8 +79,8 @@ if command -v python3 >/dev/null; then
 	text=$("$tool" stat odp --json | python3 -c '
 import json, sys
 all = json.load(sys.stdin)
-print(all["group"], [d["device"] for d in all["devices"]], [len(d["counters"]) for d in \
-	all["devices"]])
+print(all["group"], [d["device"] for d in all["devices"]],
+      [len(d["counters"]) for d in all["devices"]])
 for row in all["devices"][1]["counters"]:
     print(row["counter"], row["value"], row["unit"], row["gauge"])')
 	says json_names_group_and_devices "^odp \['any0', 'mlx5_0'\] \[11, 11\]$" "$text"

@@ -32,8 +32,8 @@ holds nothing_is_left test -z "$(ls -A "$ANYVERBS_DIR")"
 # --- two that go on until they are killed ---
 # As shells replaced by the program, so that the process is known.
 pingpong() {
-	exec "$tool" run -- ibv_rc_pingpong -d any0 -g 0 -o -s 65536 -n 1000000000 \
-		-p "$@" >/dev/null 2>&1
+	exec "$tool" run -- ibv_rc_pingpong -d any0 -g 0 -o -s 65536 -n 1000000000 -p "$@" \
+		>/dev/null 2>&1
 }
 next_port 13000
 (pingpong "$port") &
@@ -64,7 +64,9 @@ for d in json.load(sys.stdin)["devices"]:
 text=$(counters qp)
 says qp_of_the_client "^any0 pid=$client qpn=[0-9]+ type=RC state=RTS .* sends=[1-9]" "$text"
 holds qps_of_any0_only test "$(wc -l <<<"$text")" = 2
-says cq_of_the_server "^any0 pid=$server cq=[0-9]+ completions=[1-9].* capacity=[1-9][0-9]* waiting=[0-9]+ peak=[1-9]" "$(counters cq)"
+text=$(counters cq)
+says cq_of_the_server "^any0 pid=$server cq=[0-9]+ completions=[1-9].* capacity=[1-9]" "$text"
+says cq_has_waited "^any0 pid=$server .* capacity=[1-9][0-9]* waiting=[0-9]+ peak=[1-9]" "$text"
 text=$(counters device)
 says two_processes '^any0 processes 2$' "$text"
 says two_regions '^any0 mrs 2$' "$text"
@@ -96,10 +98,8 @@ says sums_of_the_device '^any0: 2 processes, 2 QPs, [0-9.]+ MB/s sent, .* 0\.1 M
 says row_of_the_client \
 	"^ *$client +1 +[0-9.]+ +[0-9.]+ +[0-9]+ +[0-9]+ +0 +0\.1 any0 +ibv_rc_pingpong$" "$text"
 says names_fit_80_columns "any0 +ibv_rc_ping" "$(cut -c1-80 <<<"$text" | grep -E "^ *$client ")"
-holds sorted_by_pid \
-	test "$("$tool" top -b -n 1 -d 0.1 -s pid any0 |
-	awk '$NF == "ibv_rc_pingpong" { print $1 }' | xargs)" = \
-	"$(printf '%s\n' "${pids[@]}" | sort -n | xargs)"
+by_pid=$("$tool" top -b -n 1 -d 0.1 -s pid any0 | awk '$NF == "ibv_rc_pingpong" { print $1 }')
+holds sorted_by_pid test "$(xargs <<<"$by_pid")" = "$(printf '%s\n' "${pids[@]}" | sort -n | xargs)"
 holds only_the_device test -z "$("$tool" top -b -n 1 -d 0.1 any1 | grep pingpong)"
 
 # --- top on a terminal ---

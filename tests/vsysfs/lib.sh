@@ -14,7 +14,8 @@ export LC_ALL=C
 require_preload() {
 	if ! LD_PRELOAD=$library /bin/true 2>/dev/null ||
 		[ -n "$(LD_PRELOAD=$library /bin/true 2>&1)" ]; then
-		echo "the library cannot be preloaded into plain programs (is it built with a sanitizer?)"
+		echo "the library cannot be preloaded into plain programs" \
+			"(is it built with a sanitizer?)"
 		exit 77
 	fi
 }

@@ -26,8 +26,8 @@ trap 'stop; rm -rf "$ANYVERBS_DIR" "$work"' EXIT
 
 # 500 messages of 4096 bytes each way.
 pingpong() {
-	LD_PRELOAD=$library ibv_rc_pingpong -d any0 -g 0 -s 4096 -n 500 -p "$port" \
-		"$@" >/dev/null 2>&1
+	LD_PRELOAD=$library ibv_rc_pingpong -d any0 -g 0 -s 4096 -n 500 -p "$port" "$@" \
+		>/dev/null 2>&1
 }
 exchange() {
 	next_port 14000
@@ -39,8 +39,8 @@ LD_PRELOAD=$library stdbuf -oL ibv_asyncwatch -d any0 >"$work/watcher" 2>&1 &
 pids=$!
 wait_for grep -q FD "$work/watcher" && exchange || exit 1
 mkdir -p "$work/class"
-LD_PRELOAD=$library cp -r /sys/class/infiniband "$work/class" 2>/dev/null \
-	# rows without a GID cannot be read
+# Rows without a GID cannot be read.
+LD_PRELOAD=$library cp -r /sys/class/infiniband "$work/class" 2>/dev/null
 
 next_port 14000
 "$exporter" --path.sysfs="$work" --collector.disable-defaults --collector.infiniband \

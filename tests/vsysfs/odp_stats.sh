@@ -48,8 +48,8 @@ says() {
 
 # One of two that go on until they are killed.
 start() {
-	LD_PRELOAD=$library ibv_rc_pingpong -g 0 -o -s 65536 -n 1000000000 -p "$port" \
-		"$@" >/dev/null 2>&1 &
+	LD_PRELOAD=$library ibv_rc_pingpong -g 0 -o -s 65536 -n 1000000000 -p "$port" "$@" \
+		>/dev/null 2>&1 &
 	pids="$pids $!"
 }
 
