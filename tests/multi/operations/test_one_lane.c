@@ -5,8 +5,9 @@
  *
  * Each row is executed twice by fresh queue pairs, once as it stands and once with a second element
  * of no bytes in the request and in the receive, which branches off the common case. What comes of
- * both is compared field by field: completions, memory, PSNs, states, events. Between two processes, between two contexts of one process, within one context,
- * and of a queue pair with itself.
+ * both is compared field by field: completions, memory, PSNs, states, events. Between two
+ * processes, between two contexts of one process, within one context, and of a queue pair with
+ * itself.
  */
 #include <stdlib.h>
 #include <string.h>
