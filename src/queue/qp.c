@@ -17,7 +17,7 @@ static uint32_t stride(const struct ibv_qp_cap *cap, uint32_t max_operand)
 	if (room < sizeof(uint64_t))
 		room = sizeof(uint64_t);
 	if (max_operand)
-		room = (uint32_t)av_round_up(room, AV_CACHE_LINE) + AV_SQ_OPERANDS;
+		room = (uint32_t)(av_round_up(room, AV_CACHE_LINE) + AV_SQ_OPERANDS);
 	return (uint32_t)av_round_up(sizeof(struct av_sq_wqe) + room, AV_CACHE_LINE);
 }
 

@@ -125,7 +125,7 @@ static_assert(sizeof(struct av_sq_wqe) == 64, "header of a send request");
 
 /* Bytes of a slot that hold operands, in queues that have room for them. */
 #define AV_SQ_OPERANDS \
-	((uint32_t)(sizeof(struct av_atomic) + AV_CACHE_LINE - 1) / AV_CACHE_LINE * AV_CACHE_LINE)
+	((sizeof(struct av_atomic) + AV_CACHE_LINE - 1) / AV_CACHE_LINE * AV_CACHE_LINE)
 
 struct av_qp_shared {
 	/* Identity: written by the owner with both execution rights held, read with either. */

@@ -179,7 +179,7 @@ static int fill_operands(const struct av_qp_end *end, const struct av_sq_wqe *wq
 {
 	struct av_atomic *to = av_sq_operands(end, wqe);
 
-	if (!to)
+	if (!to || !operands)
 		return EINVAL;
 	*to = *operands;
 	return 0;
