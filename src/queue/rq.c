@@ -327,7 +327,7 @@ const struct av_rq_wqe *av_rq_take(struct av_seg *seg, struct av_rq_shared *rq, 
 	return wqe;
 }
 
-void av_rq_prefetch(struct av_seg *seg, const struct av_rq_shared *rq)
+AV_RACY void av_rq_prefetch(struct av_seg *seg, const struct av_rq_shared *rq)
 {
 	uint32_t head = atomic_load_explicit(&rq->head, memory_order_relaxed);
 
