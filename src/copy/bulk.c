@@ -25,7 +25,7 @@ static size_t stream_threshold(void)
 	const long cache = sysconf(_SC_LEVEL3_CACHE_SIZE);
 	const size_t part = cache > 0 ? (size_t)cache / 8 : 0;
 
-	if (!av_raw_stream_usable())
+	if (!av_raw_wide_usable())
 		return SIZE_MAX;
 	return part < STREAM_LEAST ? STREAM_LEAST : part > STREAM_MOST ? STREAM_MOST : part;
 }
@@ -37,8 +37,8 @@ static void look(void)
 }
 
 /*
- * Runs once. Every registration calls it, and asking the processor takes tens of microseconds in a
- * virtual machine.
+ * Every registration calls it, and asking the processor takes tens of microseconds in a virtual
+ * machine.
  */
 void av_bulk_init(void)
 {

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Large copies: chooses the guarded routine that moves the bytes. Internal to copy/; everybody else
- * uses copy/copy.h.
+ * Large copies: chooses the guarded routine that moves the bytes. Internal to copy/.
  *
  * A large copy trades the order of its inner part for speed. Its beginning, up to a cache line, and
  * its end (1 to AV_RAW_LINES bytes) are still stored in order, the end after everything else. Every
@@ -27,27 +26,24 @@ enum av_bulk_way {
 };
 
 /*
- * Detect what the processor supports, once. Until then every copy is ORDERED. Any thread, any
- * number of times.
+ * Detect what the processor supports, once; before, every copy is ORDERED. Any thread, any number
+ * of times.
  */
 void av_bulk_init(void);
 
 /* The size from which copies are streamed; SIZE_MAX: never. */
 size_t av_bulk_stream_min(void);
 
-/*
- * Can a copy of @len >= AV_BULK_MIN bytes use this routine? Before av_bulk_init(), only ORDERED
- * can.
- */
+/* Can a copy of @len >= AV_BULK_MIN bytes use this routine? */
 bool av_bulk_possible(enum av_bulk_way way, const void *dst, const void *src, size_t len);
 
 /* The best routine for a copy of @len >= AV_BULK_MIN bytes. */
 enum av_bulk_way av_bulk_choose(const void *dst, const void *src, size_t len);
 
 /*
- * Copy @len >= AV_BULK_MIN bytes, by a possible routine or by the best one. The caller has checked
- * av_fault_guard_ready().
- * Return: 0, or -1 at a fault; all bytes before the first inaccessible one are copied.
+ * Copy @len >= AV_BULK_MIN bytes, by a possible routine or by the best one, with
+ * av_fault_guard_ready(). Return: 0, or -1 at a fault; all bytes before the first inaccessible one
+ * are copied.
  */
 AV_MUST_USE int av_bulk_copy_by(enum av_bulk_way way, void *dst, const void *src, size_t len);
 AV_MUST_USE int av_bulk_copy(void *dst, const void *src, size_t len);

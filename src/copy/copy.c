@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Copies and atomics on the program's memory. Where faults of this thread reach our handler, the
- * guarded routines do the work; otherwise the kernel does it, with a system call or two each.
- * Nothing else here touches the program's memory, with the one exception at may_access(). See
- * docs/COPY.md.
+ * Where faults of this thread reach our handler, the guarded routines do the work; otherwise the
+ * kernel does it, with a system call or two each. Nothing else here touches the program's memory,
+ * with the one exception at may_access(). See docs/COPY.md.
  */
 #include "copy/copy.h"
 
@@ -22,9 +21,7 @@
 #define PAGE_BYTES   4096u
 #define BOUNCE_BYTES 1024u
 
-/*
- * Arithmetic on the program's addresses, as integers: as pointers it would be undefined behaviour.
- */
+/* As integers: arithmetic on pointers to the program's objects would be undefined. */
 static void *at_offset(const void *p, size_t offset)
 {
 	return (void *)((uintptr_t)p + offset);
@@ -47,9 +44,9 @@ static size_t piece_bytes(const void *dst, const void *src, size_t len)
 }
 
 /*
- * Copy as much as the kernel does in one call; a result of 0 or less means nothing. Calls getpid()
- * every time: after fork(), a stored number would be the parent's. System calls here and below go
- * by number, because sanitizers check the program's memory in their wrappers.
+ * As much as the kernel copies in one call; a result of 0 or less means nothing. getpid() every
+ * time: after fork(), a stored number would be the parent's. System calls go by number here and
+ * below, because sanitizers check the program's memory in their wrappers.
  */
 static ssize_t copy_by_process_vm(void *dst, const void *src, size_t len)
 {
@@ -62,10 +59,10 @@ static ssize_t copy_by_process_vm(void *dst, const void *src, size_t len)
 }
 
 /*
- * Copy one piece through a pipe: the last resort. A pipe needs no permission and, unlike
- * process_vm_readv(), reads memory without struct page (device memory). A new pipe each time keeps
- * no state that a child could inherit. Filler bytes go first, so that the piece has the
- * destination's offset in the pipe's page and cannot tear.
+ * The last resort, through a pipe. It needs no permission and, unlike process_vm_readv(), reads
+ * memory without struct page (device memory). A new one each time leaves no state that a child
+ * could inherit. Filler bytes go first: so the piece has the destination's offset in the pipe's
+ * page and cannot tear.
  */
 static bool copy_piece_by_pipe(void *dst, const void *src, size_t len)
 {
@@ -110,9 +107,9 @@ static size_t kernel_copy(void *dst, const void *src, size_t len)
 }
 
 /*
- * Copy through a buffer with the destination's page offset: the store from it cannot tear, and
- * cannot overlap the source. A piece ends at a word boundary of the destination, at the end of the
- * copy, or where the source becomes inaccessible.
+ * Through a buffer with the destination's page offset: the store from it cannot tear or overlap the
+ * source. A piece ends at a word boundary of the destination, at the end of the copy, or where the
+ * source becomes inaccessible.
  */
 static size_t bounced_copy(void *dst, const void *src, size_t len)
 {
@@ -225,10 +222,9 @@ enum av_copy_result av_copy_probe_at(const void *addr, int write, uint64_t now_n
 }
 
 /*
- * The kernel offers no 64-bit atomic. So without the guard we probe first and then execute the
- * instruction ourselves: the operand lies in one page, which was readable and writable a moment
- * ago. If another thread unmaps the page within that moment, the program gets the signal that its
- * own access would have raised.
+ * The kernel offers no 64-bit atomic. Without the guard we probe, then execute the instruction
+ * ourselves: the operand's page was writable a moment ago. If another thread unmaps it within that
+ * moment, the program gets the signal that its own access would have raised.
  */
 static bool may_access(const void *addr, uint64_t now_ns)
 {

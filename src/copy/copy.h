@@ -1,22 +1,18 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Copies memory that belongs to the program.
- *
- * Three things distinguish it from memcpy:
+ * Copies memory that belongs to the program. Unlike memcpy:
  * - Order: the last (partial) word is stored last, with release, because programs poll the last
- *   byte of an RDMA WRITE. Below 16 KiB all bytes become visible in ascending address order. An
- *   aligned 8-byte word of the destination is never torn if its 8 source bytes are copied together.
- *   (On arm64 the last word follows all others, which have no order among themselves.)
+ *   byte of an RDMA WRITE. Below 16 KiB all bytes become visible in ascending address order. (On
+ *   arm64 the last word follows all others, which have no order among themselves.) An aligned
+ *   8-byte word of the destination is never torn if its 8 source bytes are copied together.
  * - Faults are answers: an address that is unmapped, protected or beyond the end of its file ends
  *   the copy with AV_COPY_FAULT; the program gets no signal.
- * - Nothing but the two ranges is read or written. The destination's neighbours are never
- *   rewritten.
+ * - Nothing but the two ranges is read or written, nor any neighbour rewritten.
  *
- * A SIGSEGV and SIGBUS handler catches the fault. It acts only on instructions of this routine and
- * passes everything else to the previous handler. Where the program has replaced our handler since,
- * or blocks the signals in this thread, av_copy() uses process_vm_readv() on its own process:
- * slower, equally safe. A thread notices such a change at the next tick of the coarse clock. See
- * docs/COPY.md.
+ * A SIGSEGV and SIGBUS handler catches the fault: only of instructions of this routine; all else
+ * goes to the previous handler. Where the program has replaced ours, or blocks the signals in this
+ * thread (noticed at the next tick of the coarse clock), av_copy() uses process_vm_readv() on its
+ * own process: slower, equally safe. See docs/COPY.md.
  */
 #ifndef AV_COPY_COPY_H
 #define AV_COPY_COPY_H
@@ -33,15 +29,12 @@ enum av_copy_result {
 	AV_COPY_FAULT = -1, /* a byte was inaccessible; all bytes before its page are copied */
 };
 
-/**
- * av_copy_init() - install the fault handler, if not installed yet
- *
- * Context: any thread, any number of times; serialised inside. Not async-signal-safe. Registration
- * of memory calls it before the first copy; without it, av_copy() takes the slow path.
- * Fork: the child has the handler too. The handler is never removed, so the library must not be
- * unloaded.
- * Return: 0 (also if the program has replaced the handler since: it is not installed again), or
- * -errno; then copies take the slow path
+/*
+ * Install the fault handler, once and for ever (the library must not be unloaded); a child has it
+ * too. Registration of memory calls it before the first copy; without it, av_copy() takes the slow
+ * path.
+ * Context: any thread, any number of times; serialised inside. Not async-signal-safe.
+ * Return: 0 (also if the program has replaced the handler since), or -errno
  */
 int av_copy_init(void);
 
@@ -50,40 +43,32 @@ AV_MUST_USE enum av_copy_result av_copy_at(void *dst, const void *src, size_t le
 AV_MUST_USE enum av_copy_result av_copy_probe_at(const void *addr, int write, uint64_t now_ns);
 
 /*
- * av_copy_at() for a part of a copy of @whole bytes. The part is moved as the whole copy would be:
- * past the caches if they could not hold all of it. The last bytes of each part come last.
+ * av_copy_at() for a part of a copy of @whole bytes, moved as the whole would be: past the caches
+ * if they could not hold all of it. The last bytes of each part come last.
  */
 AV_MUST_USE enum av_copy_result av_copy_part_at(void *dst, const void *src, size_t len,
 						size_t whole, uint64_t now_ns);
 
-/**
- * av_copy_destroys() - would an ascending copy overwrite source bytes before reading them?
- * @len: > 0
- */
+/* Would an ascending copy of @len > 0 bytes overwrite source bytes before reading them? */
 static inline bool av_copy_destroys(const void *dst, const void *src, size_t len)
 {
 	return (uintptr_t)dst - (uintptr_t)src - 1 < len - 1;
 }
 
-/**
- * av_copy() - copy @len bytes within this process, the last ones last
- *
- * The ranges may overlap only if dst <= src: see av_copy_destroys().
- * Context: any thread; may wait for pages, so hold no lock that another thread needs to make
- * progress.
- * Return: AV_COPY_OK or AV_COPY_FAULT
+/*
+ * Copy @len bytes within this process, the last ones last. Ranges may overlap only if dst <= src:
+ * av_copy_destroys(). Any thread; may wait for pages: hold no lock that another thread needs to
+ * make progress.
  */
 AV_MUST_USE static inline enum av_copy_result av_copy(void *dst, const void *src, size_t len)
 {
 	return av_copy_at(dst, src, len, av_now_coarse_ns());
 }
 
-/**
- * av_copy_probe() - can this byte be read without a fault, and with @write also be written?
- *
- * @write adds zero atomically, so that no concurrent store is lost. On the slow path the add covers
- *   the aligned 4 bytes around @addr, and may wake a futex waiter there spuriously.
- * Return: AV_COPY_OK or AV_COPY_FAULT
+/*
+ * Can this byte be read without a fault, and with @write also be written? @write adds zero
+ * atomically, so that no concurrent store is lost; on the slow path to the aligned 4 bytes around
+ * @addr, perhaps waking a futex waiter there spuriously.
  */
 AV_MUST_USE static inline enum av_copy_result av_copy_probe(const void *addr, int write)
 {
@@ -91,10 +76,9 @@ AV_MUST_USE static inline enum av_copy_result av_copy_probe(const void *addr, in
 }
 
 /*
- * 8-byte atomic operations on this process's own memory, protected against faults like av_copy(),
- * except for a short gap on the slow path (docs/COPY.md). The caller has checked that @addr is
- * 8-byte aligned. On success *old gets the original value. Sequentially consistent. Read-only
- * memory is a fault even if the comparison fails. @now_ns is the coarse time.
+ * 8-byte atomic operations on this process's own memory (8-byte aligned), protected like av_copy(),
+ * except for a short gap on the slow path (docs/COPY.md). On success *old gets the original value.
+ * Sequentially consistent. Read-only memory is a fault even if the comparison fails.
  */
 AV_MUST_USE enum av_copy_result av_copy_fetch_add(void *addr, uint64_t add, uint64_t *old,
 						  uint64_t now_ns);

@@ -371,11 +371,6 @@ bool av_raw_string_usable(void)
 	return __get_cpuid_count(7, 0, &eax, &ebx, &ecx, &edx) && ebx & bit_ENHANCED_STRINGS;
 }
 
-bool av_raw_stream_usable(void)
-{
-	return av_raw_wide_usable();
-}
-
 #elif defined(__aarch64__)
 
 /*
@@ -389,6 +384,10 @@ bool av_raw_stream_usable(void)
 __asm__(
 ".pushsection .text\n"
 FUNCTION("av_raw_copy")
+	/* There are no others for large copies. */
+PLACE("av_raw_copy_wide")
+PLACE("av_raw_copy_string")
+PLACE("av_raw_copy_stream")
 	"hint	#34\n" /* bti c */
 	"tst	x0, #7\n"
 	"b.ne	.Lav_head\n"
@@ -569,29 +568,9 @@ bool av_raw_wide_usable(void)
 	return false;
 }
 
-int av_raw_copy_wide(void *dst, const void *src, size_t len)
-{
-	return av_raw_copy(dst, src, len);
-}
-
 bool av_raw_string_usable(void)
 {
 	return false;
-}
-
-int av_raw_copy_string(void *dst, const void *src, size_t len)
-{
-	return av_raw_copy(dst, src, len);
-}
-
-bool av_raw_stream_usable(void)
-{
-	return false;
-}
-
-int av_raw_copy_stream(void *dst, const void *src, size_t len)
-{
-	return av_raw_copy(dst, src, len);
 }
 
 #else

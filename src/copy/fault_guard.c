@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The SIGSEGV and SIGBUS handler behind the guarded routines. It decides which faults are ours and
- * ends those; it passes every other signal on to the previous handler, as if we were not there.
- * docs/COPY.md says why a handler is needed at all.
+ * Decides which SIGSEGV and SIGBUS are ours and ends those; passes every other one on to the
+ * previous handler, as if we were not there. docs/COPY.md says why a handler is needed at all.
  */
 #include "copy/fault_guard.h"
 
@@ -16,10 +15,7 @@
 __thread struct av_fault_guard_cache av_fault_guard_cache;
 atomic_bool av_fault_guard_installed;
 
-/*
- * Per signal: the handler before ours (written once, before ours is installed), and whether its
- * SA_RESETHAND is used up.
- */
+/* The handler before ours is written once, before ours is installed. */
 struct hooked_signal {
 	int number;
 	bool hooked; /* under install_lock */
@@ -61,8 +57,8 @@ static void continue_at(ucontext_t *uc, uintptr_t landing)
 }
 
 /*
- * Was the signal raised by the very instruction it interrupted? Sent signals were not: kill() and
- * its kin give codes up to 0. Neither were the two errors that hardware reports asynchronously.
+ * Was the signal raised by the very instruction it interrupted? Not sent ones: kill() and its kin
+ * give codes up to 0. Nor the two errors that hardware reports asynchronously.
  */
 static bool is_synchronous(int sig, const siginfo_t *info)
 {
@@ -77,7 +73,6 @@ static bool is_synchronous(int sig, const siginfo_t *info)
 	return true;
 }
 
-/* If a guarded routine faulted, let the thread continue at that routine's landing. */
 static bool leave_guarded(ucontext_t *uc)
 {
 	const uintptr_t at = instruction_of(uc);
@@ -94,9 +89,9 @@ static bool leave_guarded(ucontext_t *uc)
 }
 
 /*
- * End as the kernel would without us. A synchronous fault repeats as soon as we return. A sent
- * signal must be sent again with its original siginfo; it stays blocked until our return restores
- * the mask.
+ * As the kernel would without us. A synchronous fault repeats as soon as we return. A sent signal
+ * must be sent again with its original siginfo; it stays blocked until our return restores the
+ * mask.
  */
 static void pass_to_default(int sig, siginfo_t *info)
 {
@@ -109,10 +104,7 @@ static void pass_to_default(int sig, siginfo_t *info)
 		raise(sig);
 }
 
-/*
- * Call the previous handler. Its mask, SA_NODEFER and SA_RESTART are already in force, because ours
- * copied them.
- */
+/* Its mask, SA_NODEFER and SA_RESTART are already in force: ours copied them. */
 static void pass_on(int sig, siginfo_t *info, void *uc)
 {
 	struct hooked_signal *h = hooked_find(sig);
@@ -147,8 +139,8 @@ static bool is_real_handler(const struct sigaction *sa)
 }
 
 /*
- * Our handler's settings mirror the previous ones, so that the chained handler runs as it asked to.
- * We use the alternate stack if the thread has one: after a stack overflow there is no other.
+ * Mirrors the previous settings, so that the chained handler runs as it asked to. On the alternate
+ * stack if the thread has one: after a stack overflow there is no other.
  */
 static struct sigaction our_action(const struct sigaction *prev)
 {
@@ -165,9 +157,8 @@ static struct sigaction our_action(const struct sigaction *prev)
 }
 
 /*
- * Hooks each signal once per process, never again. A program that later installs its own handler
- * may well call ours from it; hooking that one would make a cycle. Such a program is served without
- * the guard.
+ * Once per process, never again: a program that later installs its own handler may well call ours
+ * from it; hooking that one would make a cycle. It is served without the guard.
  */
 static int hook(struct hooked_signal *h)
 {
@@ -191,8 +182,8 @@ int av_fault_guard_install(void)
 	int ret = 0;
 
 	/*
-	 * Every registration comes here, so do not take the lock: a process that forks meanwhile
-	 * would leave it held in its child.
+	 * Every registration comes here. No lock: a fork meanwhile would leave it held in the
+	 * child.
 	 */
 	if (atomic_load_explicit(&av_fault_guard_installed, memory_order_acquire))
 		return 0;

@@ -1,16 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Routines that may touch unmapped memory, and the signal handler that turns their fault into a
- * return value. Internal to copy/; everybody else uses copy/copy.h.
+ * return value. Internal to copy/.
  *
  * The routines (copy_raw.c) are leaf functions in assembly: no stack, and only registers that a
- * call may change. A table names each range of their instructions and the landing where execution
- * continues after a fault. A thread is "guarded" exactly while its instruction pointer is in one of
- * these ranges. The handler (fault_guard.c) acts only then, and only sets the saved instruction
- * pointer; the kernel restores everything else when the handler returns. All other faults of the
- * process are passed on.
- *
- * Thread-safety: the table is constant; the cache below is per thread.
+ * call may change. A constant table names each range of their instructions and the landing where
+ * execution continues after a fault. The handler (fault_guard.c) acts only on faults in these
+ * ranges, and only sets the saved instruction pointer; all other faults of the process are passed
+ * on.
  */
 #ifndef AV_COPY_FAULT_GUARD_H
 #define AV_COPY_FAULT_GUARD_H
@@ -23,8 +20,7 @@
 #include "base/compiler.h"
 
 /*
- * How old a thread's knowledge of handlers and signal mask may get: the longest usual tick of the
- * coarse clock.
+ * How old a thread's knowledge of handlers and mask may get: the coarse clock's longest usual tick.
  */
 #define AV_FAULT_GUARD_FRESH_NS 4000000u
 
@@ -62,7 +58,6 @@ bool av_raw_wide_usable(void);
 int av_raw_copy_string(void *dst, const void *src, size_t len);
 bool av_raw_string_usable(void);
 int av_raw_copy_stream(void *dst, const void *src, size_t len);
-bool av_raw_stream_usable(void);
 int av_raw_load(const void *addr);
 int av_raw_touch(void *addr);
 struct av_raw_atomic av_raw_fetch_add(void *addr, uint64_t add);
@@ -85,11 +80,9 @@ int av_fault_guard_install(void);
 bool av_fault_guard_check(uint64_t now_ns);
 
 /*
- * av_fault_guard_ready() - would a fault of this thread reach our handler?
- * @now_ns: the coarse clock
- *
- * False before the installation, after a handler was replaced, and while this thread blocks one of
- * the two signals. The answer may be AV_FAULT_GUARD_FRESH_NS old.
+ * Would a fault of this thread reach our handler? False before the installation, after a handler
+ * was replaced, and while this thread blocks one of the two signals. @now_ns: the coarse clock. The
+ * answer may be AV_FAULT_GUARD_FRESH_NS old.
  */
 static inline bool av_fault_guard_ready(uint64_t now_ns)
 {

@@ -12,7 +12,6 @@
 #include <unistd.h>
 
 #include "registry/folder.h"
-#include "registry/small_file.h"
 #include "device/switches.h"
 
 #define FILE_BYTES 16384 /* AV_SWITCH_ROWS full lines fit */

@@ -1,12 +1,10 @@
 /* SPDX-License-Identifier: MIT */
-/*
- * What is adopted, and when adoption pays. The adoptions are an array, searched from end to end.
- * They are few, because the time to spend on them is limited.
- */
+/* What is adopted, and when adoption pays. Few adoptions: the time to spend on them is limited. */
 #include "memory/adopt.h"
 
 #include <errno.h>
 #include <pthread.h>
+#include <sys/queue.h>
 #include <unistd.h>
 
 #include "base/clock.h"
@@ -16,21 +14,18 @@
 #include "segment/alloc.h"
 #include "memory/adopt_pages.h"
 #include "memory/adopted.h"
-#include "memory/page_move.h"
+#include "memory/pin.h"
 
 /*
- * Moving a page both ways costs less than 2 us (measured: docs/ADOPTION.md). A program that
- * registers and deregisters the same memory all the time must not pay that each time. So the time
- * to spend is limited: ALLOWANCE_NS at once, and 1/ALLOWANCE_DIV of the time that has passed since.
+ * Moving a page both ways costs less than 2 us (docs/ADOPTION.md). Programs that register and
+ * deregister the same memory all the time must not pay that each time: ALLOWANCE_NS may be spent at
+ * once, and 1/ALLOWANCE_DIV of the time that has passed since.
  */
 #define NS_PER_PAGE   2000u
 #define ALLOWANCE_NS  150000000u
 #define ALLOWANCE_DIV 32u
 
-/*
- * One adoption. The table entry of the same index (memory/adopted.h) shows it while its pages are
- * in the segment.
- */
+/* The entry of the same index in memory/adopted.h shows it while its pages are in the segment. */
 struct adoption {
 	struct av_adopt_pages pages; /* the first region's whole pages */
 	uint32_t id;		     /* in keys */
@@ -43,6 +38,7 @@ static struct {
 	struct adoption list[AV_ADOPTIONS];
 	uint32_t used; /* entries that have ever been used */
 	uint64_t spent_ns, since_ns;
+	LIST_HEAD(, av_seg) contexts; /* of this process: their memory may move */
 } adopted = {.mutex = PTHREAD_MUTEX_INITIALIZER};
 
 /* --- entries; the mutex is held -------------------------------------------------- */
@@ -125,12 +121,41 @@ static bool affordable(uint64_t bytes, uint64_t now)
 	return adopted.spent_ns + cost <= ALLOWANCE_NS + (now - adopted.since_ns) / ALLOWANCE_DIV;
 }
 
-/* --- in and out ------------------------------------------------------------------ */
+/* --- keeping everybody away while pages move ------------------------------------- */
+
+static void set_moving(uint32_t moving)
+{
+	struct av_seg *seg;
+
+	LIST_FOREACH(seg, &adopted.contexts, movable)
+		atomic_store(&seg->head->moving, moving);
+}
 
 /*
- * Create the descriptor that peers read.
- * Return:  the value for keys, or 0
+ * Until moving_end(), nobody accesses memory behind any key of any context of the process: regions
+ * may overlap and belong to different contexts. Accesses under way have ended; new ones are told to
+ * come again (av_page_moving(); AV_MEM_BUSY, as while a region is re-registered).
+ *
+ * Each access sets a pin, a full barrier, before it reads the segment's flag. The mover sets the
+ * flag, then reads the pins. One of them sees the other.
  */
+static void moving_begin(void)
+{
+	struct av_seg *seg;
+
+	set_moving(1);
+	LIST_FOREACH(seg, &adopted.contexts, movable)
+		av_pin_drain(seg, 0);
+}
+
+static void moving_end(void)
+{
+	set_moving(0);
+}
+
+/* --- in and out ------------------------------------------------------------------ */
+
+/* Create the descriptor that peers read. Return: the value for keys, or 0. */
 static uint32_t describe(const struct av_adopt_pages *p)
 {
 	uint64_t offset = av_seg_alloc(p->seg, sizeof(struct av_adopted));
@@ -155,22 +180,19 @@ static struct av_adopted *descriptor(const struct adoption *a)
 			 sizeof(struct av_adopted));
 }
 
-/*
- * Move the pages back. Peers then reach the memory in the owner's process again. Keys keep naming
- * the descriptor.
- */
+/* Peers then reach the memory in the owner's process again. Keys keep naming the descriptor. */
 static void give_back(struct adoption *a)
 {
 	struct av_adopted *d = descriptor(a);
 
-	av_page_move_begin();
+	moving_begin();
 	if (d)
 		atomic_store(&d->at, 0);
 	if (av_adopt_move_out(&a->pages))
 		hide(a);
 	else if (d)
 		atomic_store(&d->at, a->pages.at); /* no memory: the pages stay where they are */
-	av_page_move_end();
+	moving_end();
 }
 
 static uint32_t take(struct av_seg *seg, uint64_t begin, uint64_t bytes)
@@ -183,9 +205,9 @@ static uint32_t take(struct av_seg *seg, uint64_t begin, uint64_t bytes)
 		return 0;
 	a->pages = pages;
 	show(a); /* before the move: then a discard in a signal handler finds moved pages */
-	av_page_move_begin();
+	moving_begin();
 	moved = av_adopt_move_in(&pages);
-	av_page_move_end();
+	moving_end();
 	if (!moved) {
 		hide(a);
 		return 0;
@@ -200,8 +222,8 @@ static uint32_t take(struct av_seg *seg, uint64_t begin, uint64_t bytes)
 }
 
 /*
- * Another region on adopted memory. All pages that it touches must be in place: peers look for its
- * bytes there, also on pages of which the region covers only a part.
+ * All pages that the region touches must be in place: peers look for its bytes there, also on pages
+ * of which it covers only a part.
  */
 static uint32_t add_region(struct adoption *a, const struct av_seg *seg, uint64_t begin,
 			   uint64_t bytes)
@@ -236,7 +258,7 @@ static uint32_t adopt(struct av_seg *seg, uint64_t begin, uint64_t bytes)
 
 /* --- fork ------------------------------------------------------------------------ */
 
-/* Make all memory private again before a fork, so that the child gets a copy of it. */
+/* So that the child gets a copy. */
 static void before_fork(void)
 {
 	int saved = errno;
@@ -257,6 +279,7 @@ static void after_fork_in_parent(void)
 static void after_fork_in_child(void)
 {
 	pthread_mutex_init(&adopted.mutex, NULL);
+	LIST_INIT(&adopted.contexts);
 	for (uint32_t i = 0; i < adopted.used; i++)
 		adopted.list[i].refs = 0;
 }
@@ -264,7 +287,15 @@ static void after_fork_in_child(void)
 static const struct av_fork_handlers fork_handlers = {before_fork, after_fork_in_parent,
 						      after_fork_in_child};
 
-/* --- regions --------------------------------------------------------------------- */
+/* --- contexts and regions -------------------------------------------------------- */
+
+void av_adopt_open(struct av_seg *seg)
+{
+	(void)av_fork_register(AV_FORK_ADOPTED, &fork_handlers);
+	pthread_mutex_lock(&adopted.mutex);
+	LIST_INSERT_HEAD(&adopted.contexts, seg, movable);
+	pthread_mutex_unlock(&adopted.mutex);
+}
 
 uint32_t av_adopt(struct av_seg *seg, uint64_t addr, uint64_t length)
 {
@@ -276,7 +307,6 @@ uint32_t av_adopt(struct av_seg *seg, uint64_t addr, uint64_t length)
 	if (never() || length < AV_PAGE_BYTES || begin >= end ||
 	    sysconf(_SC_PAGESIZE) != AV_PAGE_BYTES)
 		return 0;
-	(void)av_fork_register(AV_FORK_ADOPTED, &fork_handlers);
 	pthread_mutex_lock(&adopted.mutex);
 	id = adopt(seg, begin, end - begin);
 	pthread_mutex_unlock(&adopted.mutex);
@@ -325,6 +355,7 @@ void av_adopt_close(struct av_seg *seg)
 		if (a->out && a->pages.seg == seg)
 			hide(a); /* the program's mapping keeps the pages */
 	}
+	LIST_REMOVE(seg, movable);
 	pthread_mutex_unlock(&adopted.mutex);
 	errno = saved;
 }

@@ -2,10 +2,8 @@
 /*
  * Adoption: whole pages of the program's private memory move into its context's segment, and are
  * mapped back at the same address. Then every process that maps the segment reaches them by plain
- * loads and stores.
- *
- * The program sees no difference. docs/ADOPTION.md says what that takes, and which kinds of memory
- * are left alone. The pages move back when the last region on them ends, and before a fork().
+ * loads and stores. The pages move back when the last region on them ends, and before a fork().
+ * docs/ADOPTION.md says what it takes that the program sees no difference.
  */
 #ifndef AV_MEMORY_ADOPT_H
 #define AV_MEMORY_ADOPT_H
@@ -14,13 +12,12 @@
 
 #include "segment/segment.h"
 
-/**
- * av_adopt() - adopt the whole pages of a range that is being registered, if that pays
- *
- * Memory that is already adopted gets one more user. The range has not been faulted in for this
- * registration yet, and is watched afterwards.
+/*
+ * Adopt the whole pages of a range that is being registered, if that pays. Memory that is already
+ * adopted gets one more user. The range is not yet faulted in for this registration, and is watched
+ * afterwards.
  * Context: any thread of the owner; no lock or pin held; blocks.
- * Return:  the key's field @adopted (struct av_key), to be ended by av_adopt_end(); 0: left alone
+ * Return: the key's field @adopted, to be ended by av_adopt_end(); 0: left alone
  */
 uint32_t av_adopt(struct av_seg *seg, uint64_t addr, uint64_t length);
 
@@ -28,9 +25,10 @@ uint32_t av_adopt(struct av_seg *seg, uint64_t addr, uint64_t length);
 void av_adopt_end(struct av_seg *seg, uint32_t adopted);
 
 /*
- * The context is being closed: move back what it has adopted.
- * Context: no access to it is under way.
+ * An own context is being opened: its memory may move; or closed: moves back what it has adopted.
+ * Context: any thread; a mutex. At the end, no access to the context is under way.
  */
+void av_adopt_open(struct av_seg *seg);
 void av_adopt_close(struct av_seg *seg);
 
 #endif

@@ -5,6 +5,7 @@
 #include <fcntl.h>
 #include <linux/falloc.h>
 #include <signal.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -18,7 +19,6 @@
 #include "base/thread.h"
 #include "segment/map_file.h"
 #include "segment/alloc.h"
-#include "memory/mapped.h"
 #include "memory/odp_track.h"
 #include "memory/page_scan.h"
 #include "memory/vma.h"
@@ -70,35 +70,44 @@ bool av_adopt_suitable(const struct av_adopt_pages *p)
 	return ret && no_huge(p->begin, end);
 }
 
-/*
- * Mappings that show that something else than a processor may write to this process's memory or
- * keep it pinned: asynchronous input, adapters and other devices.
- */
+/* Mappings of what may write to this process's memory or keep it pinned, without a processor. */
 static const char *const foreign_writers[] = {
 	"[io_uring]",  "/[aio]",    "/dev/infiniband/", "/dev/vfio/",
 	"/dev/nvidia", "/dev/dri/", "/dev/kfd",
 };
 
-static bool no_foreign_writers(void)
+static bool no_foreign_writer(const char *line)
 {
-	char *maps = av_mapped_text("/proc/self/maps");
-	bool ret = maps != NULL;
-
-	for (size_t i = 0; ret && i < AV_ARRAY_SIZE(foreign_writers); i++)
-		ret = !strstr(maps, foreign_writers[i]);
-	free(maps);
-	return ret;
+	for (size_t i = 0; i < AV_ARRAY_SIZE(foreign_writers); i++)
+		if (strstr(line, foreign_writers[i]))
+			return false;
+	return true;
 }
 
 /* Locked memory would not stay locked. */
-static bool nothing_locked(void)
+static bool nothing_locked(const char *line)
 {
-	char *status = av_mapped_text("/proc/self/status"), *line;
-	bool ret;
+	static const char locked[] = "VmLck:";
 
-	line = status ? strstr(status, "\nVmLck:") : NULL;
-	ret = line && strtoul(line + sizeof("\nVmLck:") - 1, NULL, 10) == 0;
-	free(status);
+	return strncmp(line, locked, sizeof(locked) - 1) != 0 ||
+	       strtoul(line + sizeof(locked) - 1, NULL, 10) == 0;
+}
+
+/* Could the file be read, and is every line of it fine? */
+static bool all_lines(const char *path, bool (*fine)(const char *line))
+{
+	FILE *f = fopen(path, "re");
+	char *line = NULL;
+	size_t room = 0;
+	bool ret = f != NULL;
+
+	if (!f)
+		return false;
+	while (ret && getline(&line, &room, f) > 0)
+		ret = fine(line);
+	ret = ret && feof(f);
+	free(line);
+	fclose(f);
 	return ret;
 }
 
@@ -112,7 +121,8 @@ static bool single_threaded(void)
 
 bool av_adopt_undisturbed(void)
 {
-	return single_threaded() && nothing_locked() && no_foreign_writers();
+	return single_threaded() && all_lines("/proc/self/status", nothing_locked) &&
+	       all_lines("/proc/self/maps", no_foreign_writer);
 }
 
 /* --- in -------------------------------------------------------------------------- */
@@ -157,11 +167,6 @@ static void block_signals(sigset_t *old)
 	pthread_sigmask(SIG_SETMASK, &all, old);
 }
 
-static void unblock_signals(const sigset_t *old)
-{
-	pthread_sigmask(SIG_SETMASK, old, NULL);
-}
-
 static bool map_in(const struct av_adopt_pages *p)
 {
 	return av_mmap(pointer(p->begin), p->bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED,
@@ -195,7 +200,7 @@ bool av_adopt_move_in(const struct av_adopt_pages *p)
 	av_odp_untrack(p->begin, p->bytes);
 	ret = copy_in(p) && map_in(p);
 	av_odp_retrack(p->seg, p->begin, p->bytes);
-	unblock_signals(&signals);
+	pthread_sigmask(SIG_SETMASK, &signals, NULL);
 	if (!ret)
 		av_pages_free(p->seg->pages, p->at);
 	return ret;
@@ -255,8 +260,8 @@ static bool replace(const struct piece *c)
 /*
  * For several threads, which may write at any moment. A private mapping of the same pages replaces
  * them in one step, so a store is in the page before or in the private copy after. Then every page
- * is copied, and the file's pages are freed, so that what the program discards later reads as
- * zeros. That part of the segment is never used again.
+ * is copied, and the file's pages are freed for ever, so that what the program discards later reads
+ * as zeros.
  */
 static bool privatise(const struct piece *c)
 {
@@ -271,47 +276,23 @@ static bool privatise(const struct piece *c)
 	return true;
 }
 
-/* How pages move out. */
 struct way {
 	bool alone; /* the process has one thread */
 	bool replaced;
 };
 
-static bool exchange(const struct piece *c, struct way *way)
-{
-	if (way->alone && replace(c))
-		return true;
-	way->replaced = false;
-	return privatise(c);
-}
-
-/* Piece by piece: the program may have mapped something else between the pieces, or nothing. */
 static bool exchange_piece(const struct av_adopt_pages *p, const struct piece *c, struct way *way)
 {
 	bool ret;
 
 	av_odp_untrack(c->addr, c->bytes);
-	ret = exchange(c, way);
+	ret = way->alone && replace(c);
+	if (!ret) {
+		way->replaced = false;
+		ret = privatise(c);
+	}
 	av_odp_retrack(p->seg, c->addr, c->bytes);
 	return ret;
-}
-
-/*
- * The part of a mapping that is our pages: addresses [*@begin, *@end).
- * Return:  false if there is none
- */
-static bool find_ours(const struct av_adopt_pages *p, const struct av_vma *vma, uint64_t inode,
-		      uint64_t *begin, uint64_t *end)
-{
-	uint64_t first = vma->offset > p->at ? vma->offset : p->at;
-	uint64_t last = vma->offset + (vma->end - vma->begin), stop = p->at + p->bytes;
-
-	last = last < stop ? last : stop;
-	if (!vma->shared || vma->inode != inode || first >= last)
-		return false;
-	*begin = vma->begin + (first - vma->offset);
-	*end = vma->begin + (last - vma->offset);
-	return true;
 }
 
 static bool covered(const struct av_adopt_pages *p, int maps, uint64_t inode, uint64_t at,
@@ -347,7 +328,8 @@ static bool is_segment(const struct av_adopt_pages *p, const struct av_vma *vma)
 }
 
 /*
- * Exchange our pages in a mapping.
+ * Exchange our pages in a mapping, piece by piece: the program may have mapped something else
+ * between the pieces, or nothing.
  * Return:  bytes, or -1
  */
 static int64_t exchange_in_mapping(const struct av_adopt_pages *p, const struct av_vma *vma,
@@ -356,13 +338,13 @@ static int64_t exchange_in_mapping(const struct av_adopt_pages *p, const struct 
 	uint64_t begin, end;
 	int64_t bytes;
 
-	if (!find_ours(p, vma, inode, &begin, &end) || is_segment(p, vma))
+	if (!vma->shared || vma->inode != inode || is_segment(p, vma) ||
+	    !av_vma_part(vma, p->at, p->bytes, &begin, &end))
 		return 0;
 	bytes = (int64_t)(end - begin);
 	while (begin < end) {
 		uint64_t room = PIECE - begin % PIECE; /* up to where a huge page may begin */
 		uint64_t n = end - begin < room ? end - begin : room;
-
 		const struct piece c = {
 			.fd = p->seg->fd,
 			.at = vma->offset + (begin - vma->begin),
@@ -378,10 +360,7 @@ static int64_t exchange_in_mapping(const struct av_adopt_pages *p, const struct 
 	return bytes;
 }
 
-/*
- * Exchange our pages in the mappings that overlap [at, end).
- * Return:  bytes, or -1
- */
+/* The same for the mappings that overlap [at, end). */
 static int64_t exchange_in_range(const struct av_adopt_pages *p, int maps, uint64_t inode,
 				 uint64_t at, uint64_t end, struct way *way)
 {
@@ -400,8 +379,8 @@ static int64_t exchange_in_range(const struct av_adopt_pages *p, int maps, uint6
 }
 
 /*
- * Look first where the pages were adopted: they are nearly always all there. The program may have
- * moved the rest anywhere.
+ * Nearly always all pages are where they were adopted. The program may have moved the rest
+ * anywhere.
  */
 static bool exchange_out(const struct av_adopt_pages *p, struct way *way)
 {
@@ -427,7 +406,7 @@ bool av_adopt_move_out(const struct av_adopt_pages *p)
 
 	block_signals(&signals);
 	ret = exchange_out(p, &way);
-	unblock_signals(&signals);
+	pthread_sigmask(SIG_SETMASK, &signals, NULL);
 	if (ret && way.replaced)
 		av_pages_free(p->seg->pages, p->at);
 	return ret;

@@ -16,47 +16,37 @@ struct av_adopt_pages {
 	uint64_t at; /* offset in the segment, of the block of segment/pages.h that they are */
 };
 
-/**
- * av_adopt_suitable() - can this memory be adopted unnoticed by the program?
- * @p: begin and bytes are set
- *
- * Yes for private anonymous memory that is writable, has no huge pages, and is not the caller's
- * stack. The caller makes sure that nobody else writes there.
- * Context: any thread; system calls.
+/*
+ * Can this memory (begin, bytes) be adopted unnoticed by the program? Yes for private anonymous
+ * memory that is writable, has no huge pages, and is not the caller's stack. The caller makes sure
+ * that nobody else writes there.
  */
 AV_MUST_USE bool av_adopt_suitable(const struct av_adopt_pages *p);
 
 /*
- * Is this process's memory written by the calling thread and our copies alone? Yes if all other
- * threads are ours, and nothing points to asynchronous input or to another adapter.
- * Context: system calls; allocates memory.
+ * Do only the calling thread and our copies write this process's memory? Yes if all other threads
+ * are ours, and nothing points to asynchronous input or to another adapter. Allocates memory.
  */
 AV_MUST_USE bool av_adopt_undisturbed(void);
 
 /* Take a block for @p, whose seg, begin and bytes are given: sets @at. Return: false: none left */
 AV_MUST_USE bool av_adopt_place(struct av_adopt_pages *p);
 
-/**
- * av_adopt_move_in() - move the pages into the block
- *
- * Context: pages are moving (memory/page_move.h); nobody else writes to the memory.
- * Return:  false: nothing has changed, and the block is freed
+/*
+ * Move the pages into the block.
+ * Context: pages are moving (memory/adopt.c); nobody else writes to the memory.
+ * Return: false: nothing has changed, and the block is freed
  */
 AV_MUST_USE bool av_adopt_move_in(const struct av_adopt_pages *p);
 
-/*
- * Are these whole pages still mapped where they were adopted? The program may have mapped others
- * there.
- */
+/* Are these whole pages still mapped where they were adopted, and no others of the program? */
 AV_MUST_USE bool av_adopt_in_place(const struct av_adopt_pages *p, uint64_t begin, uint64_t bytes);
 
-/**
- * av_adopt_move_out() - make the pages private memory again, wherever the program has them mapped
- * by now
- *
- * The program's other threads, if any, may go on: no store is lost.
+/*
+ * Make the pages private memory again, wherever the program has them mapped by now. Its other
+ * threads, if any, may go on: no store is lost.
  * Context: pages are moving.
- * Return:  false: some could not be moved for want of memory
+ * Return: false: some could not be moved for want of memory
  */
 AV_MUST_USE bool av_adopt_move_out(const struct av_adopt_pages *p);
 

@@ -1,8 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/*
- * The table is searched from end to end: entries are few, because the time to spend on them is
- * limited.
- */
+/* Few entries, searched from end to end: the time to spend on adoption is limited. */
 #include "memory/adopted.h"
 
 #include <fcntl.h>
@@ -59,23 +56,15 @@ static bool piece_of(const struct entry *e, const struct av_vma *vma, uint64_t a
 		     struct av_adopted_piece *piece)
 {
 	uint64_t end = atomic_load(&e->end), begin = atomic_load(&e->begin);
-	uint64_t at = atomic_load(&e->at), from, last;
+	uint64_t at = atomic_load(&e->at);
 
-	if (!end || vma->inode != atomic_load(&e->inode))
+	if (!end || vma->inode != atomic_load(&e->inode) ||
+	    !av_vma_part(vma, at, end - begin, &piece->begin, &piece->end))
 		return false;
-	from = vma->offset + (addr > vma->begin ? addr - vma->begin : 0);
-	from = from > at ? from : at;
-	last = vma->offset + (vma->end - vma->begin);
-	last = last < at + (end - begin) ? last : at + (end - begin);
-	if (from >= last)
-		return false;
-	*piece = (struct av_adopted_piece){
-		.begin = vma->begin + (from - vma->offset),
-		.end = vma->begin + (last - vma->offset),
-		.fd = atomic_load(&e->fd),
-		.at = from,
-	};
-	return true;
+	piece->begin = piece->begin > addr ? piece->begin : addr;
+	piece->at = vma->offset + (piece->begin - vma->begin);
+	piece->fd = atomic_load(&e->fd);
+	return piece->begin < piece->end;
 }
 
 /* The first such part of any entry. */

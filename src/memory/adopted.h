@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Which pages are adopted, and where they are. Peers read it from a descriptor in the segment.
- * Whoever discards memory of this process reads it from a table, without a lock. memory/adopt.h
- * changes both.
+ * Which pages are adopted, and where they are: for peers in a descriptor in the segment, for
+ * whoever discards memory of this process in a table without a lock. memory/adopt.h changes both.
  */
 #ifndef AV_MEMORY_ADOPTED_H
 #define AV_MEMORY_ADOPTED_H
@@ -22,7 +21,7 @@ struct av_adopted {
 	uint64_t addr;	     /* of the first byte, in the owner's process; constant */
 	uint64_t bytes;	     /* of whole pages; constant */
 	_Atomic uint64_t at; /* offset in the segment; 0: the pages are in the owner's process
-				again. Changes only while pages move (memory/page_move.h) */
+				again. Changes only while pages move (memory/adopt.c) */
 };
 
 #define AV_ADOPTED_ALIGN 4096u /* alignment of both addresses: whole pages */
@@ -30,9 +29,8 @@ struct av_adopted {
 
 /*
  * Address in this process of bytes of a key's memory; NULL: not in the segment. A peer's segment
- * may hold anything and may change at any time. So each word is read once, and checked: what is
- * aligned there is aligned here.
- * Context: a pin keeps the key alive.
+ * may hold anything and change at any time, so each word is read once and checked: what is aligned
+ * there is aligned here. Context: a pin keeps the key alive.
  */
 static inline void *av_adopted_at(const struct av_seg *seg, uint32_t adopted, uint64_t addr,
 				  uint64_t len)
@@ -53,9 +51,8 @@ static inline void *av_adopted_at(const struct av_seg *seg, uint32_t adopted, ui
 }
 
 /*
- * Is a context's memory inaccessible, because its pages move (memory/page_move.h)? A mover that has
- * died moves no more.
- * Context: a pin is held.
+ * Do the context's pages move (memory/adopt.c)? A mover that has died moves no more. Context: a pin
+ * is held.
  */
 static inline bool av_page_moving(struct av_seg *seg)
 {
@@ -73,31 +70,23 @@ struct av_adopted_piece {
 	uint64_t at;	     /* offset there */
 };
 
-/*
- * Fill entry @i of the table, or clear it.
- * Context: one thread at a time; no heap.
- */
+/* Fill entry @i of the table, or clear it. One thread at a time; no heap. */
 void av_adopted_show(uint32_t i, const struct av_adopted_piece *piece);
 void av_adopted_hide(uint32_t i);
 
-/* Is any memory of the process adopted? */
 bool av_adopted_any(void);
 
-/**
- * av_adopted_next() - the first adopted part of [addr, end), wherever the program has moved it
- * @maps: descriptor of /proc/self/maps
- *
- * Until the entry is hidden, pages count that have just become a private mapping of the segment.
+/*
+ * The first adopted part of [addr, end), wherever the program has moved it. @maps: descriptor of
+ * /proc/self/maps. Until the entry is hidden, pages count that have just become a private mapping
+ * of the segment.
  * Context: any thread, and the listener of odp_notify.c: no lock, no heap.
- * Return:  false if there is none
+ * Return: false if there is none
  */
 AV_MUST_USE bool av_adopted_next(int maps, uint64_t addr, uint64_t end,
 				 struct av_adopted_piece *piece);
 
-/*
- * Discard the segment's pages under a range: they become zeros.
- * Context: as above.
- */
+/* Discard the segment's pages under a range: they become zeros. Context: as above. */
 void av_adopted_discard(uint64_t addr, uint64_t len);
 
 #endif

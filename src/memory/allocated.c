@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: MIT */
-/* Allocates a region's memory, maps that of a shared region, and frees both. */
 #include "memory/allocated.h"
 
 #include <errno.h>
@@ -114,9 +113,9 @@ static int make_private(struct av_seg *seg, const struct av_allocate_request *re
 }
 
 /*
- * Tries pages of the segment first, because peers can map them. Where the kernel gives no huge
- * pages for the segment, private ones may come from the system's pool. Memory that others map, or
- * that no key leads to, cannot be private.
+ * Pages of the segment first, because peers can map them. Where the kernel gives no huge ones,
+ * private ones may come from the system's pool. Memory that others map, or that no key leads to,
+ * cannot be private.
  */
 static int make(struct av_seg *seg, const struct av_allocate_request *req,
 		const struct av_page_plan *plan, struct av_allocated *out, struct av_key *what)
@@ -215,10 +214,7 @@ static void nothing(void *arg)
 {
 }
 
-/*
- * Become a user of the pages, so that they cannot go. Then look again whether the region still
- * exists.
- */
+/* Once we are a user, the pages cannot go. Then look again whether the region still exists. */
 static int hold(struct av_seg *pages_owner, uint32_t handle, const struct av_key *original)
 {
 	struct av_key again;
@@ -262,7 +258,6 @@ static struct av_seg *pages_owner_of(uint32_t handle)
 	return ref && AV_REF_SLOT(ref) == wanted ? av_seg_get(ref) : NULL;
 }
 
-/* Do both contexts belong to the same device? */
 static bool same_device(const struct av_seg *a, const struct av_seg *b)
 {
 	return strncmp(a->head->device, b->head->device, sizeof(a->head->device)) == 0;
@@ -318,8 +313,7 @@ int av_allocated_attach(struct av_seg *seg, const struct av_attach_request *req,
 /* --- freeing --------------------------------------------------------------------- */
 
 /*
- * The last user has left. The owner frees the range; another process can only remove its pages, and
- * leaves the range to the owner.
+ * The owner frees the range; another process can only remove its pages, and leaves the range to it.
  */
 static void free_pages(void *arg)
 {

@@ -1,11 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Memory that the library allocates for a region: IBV_EXP_ACCESS_ALLOCATE_MR, and shared regions.
- *
- * It consists of pages of the context's segment (segment/pages.h), mapped a second time for the
- * program. So every process can access it by plain copies and by the processor's atomics. If small
- * anonymous pages are requested, or no others are available, it is private memory like any that a
- * program registers.
+ * Pages of the context's segment (segment/pages.h), mapped a second time for the program, so that
+ * every process can access it by plain copies and by the processor's atomics. Private memory like
+ * any that a program registers if small anonymous pages are requested, or no others are available.
  *
  * Every process with a region on a shared region's pages is a user of them (registry/page_users.h):
  * they stay until the last user leaves, whatever becomes of the first region.
@@ -23,8 +21,8 @@
 #include "memory/key.h"
 
 /*
- * Rights that a shared region gives to others, as in a file's mode. Only those of the user count,
- * because other users have no access anyway.
+ * Rights that a shared region gives to others, as in a file's mode. Other users have no access
+ * anyway.
  */
 #define AV_SHARE_READ  (1u << 0)
 #define AV_SHARE_WRITE (1u << 1)
@@ -51,11 +49,9 @@ struct av_allocate_request {
 	struct av_page_policy policy;
 };
 
-/**
- * av_allocated_make() - allocate memory for a new region of an own context
- * @what: out, all fields of its key but pd
- *
- * Context: any thread; blocks.
+/*
+ * Allocate memory for a new region of an own context. @what: out, all fields of its key but pd.
+ * Blocks.
  * Return: 0, EINVAL (rights, address), EEXIST (something is mapped at the wanted address), ENOMEM
  */
 AV_MUST_USE int av_allocated_make(struct av_seg *seg, const struct av_allocate_request *req,
@@ -69,20 +65,16 @@ struct av_attach_request {
 	bool no_rdma;	 /* as in struct av_allocate_request */
 };
 
-/**
- * av_allocated_attach() - the memory of an existing shared region, for another region in any
- * process
- * Return: 0, EINVAL (no such region; rights; address), EACCES (it does not give these rights),
- * EEXIST, ENOMEM
+/*
+ * The memory of an existing shared region, for another region in any process.
+ * Return: as above; EINVAL also if there is no such region, EACCES if it does not give these rights
  */
 AV_MUST_USE int av_allocated_attach(struct av_seg *seg, const struct av_attach_request *req,
 				    struct av_allocated *out, struct av_key *what);
 
-/**
- * av_allocated_end() - unmap the memory, and free it or leave it to its other users
- * @inherited: in a forked child, for a region of its parent: only unmap
- *
- * The region's key has been destroyed.
+/*
+ * Unmap the memory of a region whose key has been destroyed, and free it or leave it to its other
+ * users. @inherited: in a forked child, for a region of its parent: only unmap.
  */
 void av_allocated_end(struct av_allocated *memory, bool inherited);
 

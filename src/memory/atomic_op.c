@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: MIT */
-/* The atomic operations, one row each. */
 #include "memory/atomic_op.h"
 
 /* --- numbers of several words ---------------------------------------------------- */
@@ -27,10 +26,7 @@ static struct av_operand reversed(const struct av_operand *value, uint32_t bytes
 	return out;
 }
 
-/*
- * a < b? With @with_sign, both sign bits are inverted first, which makes the comparison a signed
- * one.
- */
+/* a < b? Inverting both sign bits makes the comparison a signed one. */
 static bool less(const struct av_operand *a, const struct av_operand *b, uint32_t bytes,
 		 bool with_sign)
 {
@@ -46,7 +42,6 @@ static bool less(const struct av_operand *a, const struct av_operand *b, uint32_
 	return false;
 }
 
-/* Are the bits under the mask equal? */
 static bool equal(const struct av_operand *a, const struct av_operand *b,
 		  const struct av_operand *mask, uint32_t bytes)
 {
@@ -64,7 +59,7 @@ typedef bool operation(const struct av_atomic *a, const struct av_operand *old,
 		       struct av_operand *new);
 
 /*
- * Adds the fields without their top bits, so that nothing is carried out of a field. Then each top
+ * Fields are added without their top bits, so that nothing is carried out of a field. Then each top
  * bit is the carry-less sum of both addends' top bits and the carry into it.
  */
 static bool add(const struct av_atomic *a, const struct av_operand *old, struct av_operand *new)
@@ -101,31 +96,14 @@ static bool swap(const struct av_atomic *a, const struct av_operand *old, struct
 	return true;
 }
 
-static bool max_unsigned(const struct av_atomic *a, const struct av_operand *old,
-			 struct av_operand *new)
+static bool extreme(const struct av_atomic *a, const struct av_operand *old, struct av_operand *new)
 {
-	*new = *(less(old, &a->value, a->bytes, false) ? &a->value : old);
-	return true;
-}
+	bool with_sign = a->op == AV_ATOMIC_MAX_SIGNED || a->op == AV_ATOMIC_MIN_SIGNED;
+	bool largest = a->op == AV_ATOMIC_MAX_UNSIGNED || a->op == AV_ATOMIC_MAX_SIGNED;
+	bool replaced = largest ? less(old, &a->value, a->bytes, with_sign)
+				: less(&a->value, old, a->bytes, with_sign);
 
-static bool max_signed(const struct av_atomic *a, const struct av_operand *old,
-		       struct av_operand *new)
-{
-	*new = *(less(old, &a->value, a->bytes, true) ? &a->value : old);
-	return true;
-}
-
-static bool min_unsigned(const struct av_atomic *a, const struct av_operand *old,
-			 struct av_operand *new)
-{
-	*new = *(less(&a->value, old, a->bytes, false) ? &a->value : old);
-	return true;
-}
-
-static bool min_signed(const struct av_atomic *a, const struct av_operand *old,
-		       struct av_operand *new)
-{
-	*new = *(less(&a->value, old, a->bytes, true) ? &a->value : old);
+	*new = *(replaced ? &a->value : old);
 	return true;
 }
 
@@ -151,10 +129,10 @@ static operation *const row[] = {
 	[AV_ATOMIC_XOR] = bit_xor,
 	[AV_ATOMIC_OR] = bit_or,
 	[AV_ATOMIC_AND] = bit_and,
-	[AV_ATOMIC_MAX_UNSIGNED] = max_unsigned,
-	[AV_ATOMIC_MAX_SIGNED] = max_signed,
-	[AV_ATOMIC_MIN_UNSIGNED] = min_unsigned,
-	[AV_ATOMIC_MIN_SIGNED] = min_signed,
+	[AV_ATOMIC_MAX_UNSIGNED] = extreme,
+	[AV_ATOMIC_MAX_SIGNED] = extreme,
+	[AV_ATOMIC_MIN_UNSIGNED] = extreme,
+	[AV_ATOMIC_MIN_SIGNED] = extreme,
 	[AV_ATOMIC_SWAP] = swap,
 	[AV_ATOMIC_CMP_SWAP] = cmp_swap,
 	[AV_ATOMIC_CMP_SWAP_NE] = cmp_swap_ne,

@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Atomic operations as pure functions: old value in, new value out. memory/xfer.h reads and stores
- * the operand atomically.
- *
+ * Atomic operations as pure functions: old value in, new value out.
  * Source: CMP_SWAP and ADD with masks and field boundaries are the extended masked atomics of
  * MLNX_OFED. The rest are the atomic memory operations of POWER ISA 3.0 that return nothing and
  * change one operand.
@@ -50,19 +48,14 @@ struct av_atomic {
 	struct av_operand compare_mask; /* CMP_SWAP: bits to compare */
 };
 
-/* Is this a valid operand size? */
 static inline bool av_atomic_size_valid(uint64_t bytes)
 {
 	return bytes && bytes <= AV_ATOMIC_MAX_BYTES && !(bytes & (bytes - 1));
 }
 
-/**
- * av_atomic_apply() - compute the new value of an operand
- * @atomic: .op < AV_ATOMIC_OP_N and a valid size
- * @old: as it lies in memory
- * @new: out, as it shall lie in memory; undefined beyond the operand's size
- *
- * Words beyond the operand's size are not read, so those of @atomic may be uninitialized.
+/*
+ * Compute the @new value of an operand from the @old, both as in memory. Nothing beyond the
+ * operand's size is read (so @atomic may be uninitialized there) or defined in @new.
  * Return: false if a comparison failed and the operand stays as it is; then @new equals @old
  */
 AV_MUST_USE bool av_atomic_apply(const struct av_atomic *atomic, const struct av_operand *old,

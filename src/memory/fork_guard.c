@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Runs of pages, each with the number of regions that cover it. They are in ascending order,
- * without gaps between the lowest and the highest address ever given. Adjacent runs have equal
- * counts only for a moment. An array is enough: this mode is for trying programs out, and those do
- * not register a million regions.
+ * Runs of pages, each with the number of regions that cover it: ascending, without gaps between the
+ * lowest and the highest address ever given. Adjacent ones differ in their counts, but for a
+ * moment. An array is enough: this mode is for trying programs out.
  */
 #include "memory/fork_guard.h"
 
@@ -84,11 +83,7 @@ static bool make_room(size_t more)
 	return true;
 }
 
-/*
- * Make a run begin at @at.
- * Context: there is room for it.
- * Return:  its index
- */
+/* Make a run begin at @at; there is room for it. Return: its index. */
 static size_t split(uint64_t at)
 {
 	size_t i = find(at);
@@ -114,10 +109,7 @@ static void join(size_t first, size_t last)
 		guarded.count = 0;
 }
 
-/*
- * Advise the runs in [from, to) that @regions cover.
- * Return:  0, or errno of the first that failed
- */
+/* Advise the runs in [from, to) that @regions cover. Return: 0, or the first errno. */
 static int advise(size_t from, size_t to, uint32_t regions, int advice)
 {
 	int err = 0;
@@ -135,10 +127,7 @@ static int advise(size_t from, size_t to, uint32_t regions, int advice)
 	return err;
 }
 
-/*
- * Make runs begin and end at the ends of the range.
- * Return:  false without memory
- */
+/* Make runs begin and end at the ends of the range. Return: false without memory. */
 static bool cut(const struct range *r, size_t *from, size_t *to)
 {
 	if (!make_room(2)) /* also to unguard: runs may have been joined since */
@@ -180,10 +169,7 @@ static int unguard(const struct range *r)
 	return err;
 }
 
-/*
- * Guarded memory is not in the child. Another thread of the parent may have been changing the
- * array, so it is abandoned.
- */
+/* Another thread of the parent may have been changing the array, so it is abandoned. */
 static void forget_in_child(void)
 {
 	pthread_mutex_init(&guarded.mutex, NULL);

@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: MIT */
-/* Creating and ending keys. */
 #include "memory/key.h"
 
 #include <errno.h>
@@ -75,8 +74,8 @@ uint32_t av_key_create(struct av_seg *seg, const struct av_key *what, uint32_t l
 }
 
 /*
- * Withdraw the key, unless windows are bound to it. On success @k's lock is held.
- * @for_good: false: until it is restored
+ * Withdraw the key, unless windows are bound to it. On success @k's lock is held. @for_good: not to
+ * be restored.
  */
 static int withdraw(struct av_key *k, bool for_good)
 {

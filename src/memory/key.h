@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The key table of a context: what each lkey or rkey stands for. It is shared, so that a peer can
- * check an rkey without its owner.
+ * The key table of a context: what each lkey or rkey stands for. Shared, so that a peer can check
+ * an rkey without its owner.
  *
  * A key is index << 8 | tag. The tag changes each time an index is reused, and freed indices rest
- * as long as possible. So a stale key is refused for as long as the key space allows. 0, 0xffffffff
- * and 0xdeadbeef are never keys.
+ * as long as possible, so that a stale key is refused. 0, 0xffffffff and 0xdeadbeef are never keys.
  */
 #ifndef AV_MEMORY_KEY_H
 #define AV_MEMORY_KEY_H
@@ -20,12 +19,11 @@
 #include "segment/segment.h"
 
 /*
- * An access right on a bit that enum ibv_access_flags does not use: the payload of an RDMA WRITE is
- * atomic commands (transport/op_atomic.h). Plain verbs do not know it.
+ * An access right beyond enum ibv_access_flags, unknown to plain verbs: the payload of an RDMA
+ * WRITE is atomic commands (transport/op_atomic.h).
  */
 #define AV_ACCESS_TUNNELED (1u << 31)
 
-/* What a key stands for. */
 enum av_key_kind {
 	AV_KEY_NONE,
 	AV_KEY_REGION,	 /* memory of the owner's address space; @addr: virtual address */
@@ -46,8 +44,7 @@ enum av_key_kind {
 
 /*
  * Except @key, @lock, @windows, @intact and @held, fields change only while @key is 0 and its pins
- * are drained. A reader that sets a pin and then finds its key here may use them until it ends the
- * pin.
+ * are drained. Who sets a pin and then finds its key here may use them until it ends the pin.
  */
 struct av_key {
 	_Atomic uint32_t key;  /* 0: dead, or an unbound window */
@@ -90,29 +87,21 @@ static_assert(sizeof(struct av_key) == AV_KEY_BYTES, "key table entry");
 #define AV_KEY_HUGE_SHIFT 4	    /* in the upper half of @intact */
 #define AV_KEY_HUGE_MAX	  (UINT32_MAX >> AV_KEY_HUGE_SHIFT)
 
-/**
- * av_key_create() - publish a key with the fields of @what (all but key and tag)
- * @limit: number of keys that this context may have
- *
- * Return:  the key, or 0 and errno ENOMEM
+/*
+ * Publish a key with the fields of @what (all but key and tag). @limit: of keys in this context.
+ * Return: the key, or 0 and errno ENOMEM
  */
 AV_MUST_USE uint32_t av_key_create(struct av_seg *seg, const struct av_key *what, uint32_t limit);
 
-/**
- * av_key_destroy() - end a region's key, and wait until nobody uses it
- *
- * On return no access through the key is under way, and none will succeed.
- * Context: may wait as long as a copy takes.
- * Return:  0, or EBUSY if windows are bound to it; then nothing has changed
+/*
+ * End a region's key, and wait, as long as a copy takes, until nobody uses it.
+ * Return: 0, or EBUSY if windows are bound to it; then nothing has changed
  */
 AV_MUST_USE int av_key_destroy(struct av_seg *seg, uint32_t key);
 
-/**
- * av_key_change() - replace what a region's key stands for: all fields but those of windows
- *
- * Accesses that come meanwhile wait.
- * Context: waits for accesses under way.
- * Return:  as av_key_destroy()
+/*
+ * Replace what a region's key stands for: all fields but those of windows. Accesses that come
+ * meanwhile wait; those under way are waited for. Return: as av_key_destroy().
  */
 AV_MUST_USE int av_key_change(struct av_seg *seg, uint32_t key, const struct av_key *what);
 
@@ -120,15 +109,14 @@ AV_MUST_USE int av_key_change(struct av_seg *seg, uint32_t key, const struct av_
 void av_key_kill(struct av_seg *seg, uint32_t key);
 
 /*
- * Is this the key of an ODP region now? For callers that do not coordinate with the segment's
- * owner: takes the key's lock, so that nothing changes meanwhile.
- * Context: the caller keeps the segment mapped.
+ * Is this the key of an ODP region now? For callers that do not coordinate with the segment's owner
+ * but keep the segment mapped. Takes the key's lock, so that nothing changes meanwhile.
  */
 bool av_key_is_on_demand(struct av_seg *seg, uint32_t key);
 
 /*
  * Was this key ever given out? Judged by its tag: exact for the first 255 uses of an index.
- * Afterwards, and for windows, whose tags programs choose, always true. For diagnosis notes only.
+ * Afterwards, and for windows, whose tags programs choose, always true. For diagnosis only.
  */
 bool av_key_was_given(const struct av_seg *seg, uint32_t key);
 

@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: MIT */
-/* The lists of UMR keys. */
 #include "memory/klm_list.h"
 
 #include <errno.h>

@@ -1,16 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * UMR keys (user-mode memory registration): a UMR key stands for a list of pieces of other keys.
- * The list is in the segment of the key's context, so any process finds the bytes behind the key. A
- * work request replaces it. memory/klm_iter.h reads it.
+ * UMR keys (user-mode memory registration): a UMR key stands for a list of pieces of other keys, in
+ * the segment of its context, so that any process finds the bytes. A work request replaces the
+ * list. An element names its piece by key and address, and is translated anew at each access:
+ * regions may come and go under a UMR key, and lists may be filled in any order.
  *
- * An element names its piece by key and address. It is translated anew at each access. So regions
- * may be registered, changed and deregistered under a UMR key, and lists may be filled in any
- * order.
- *
- * A reader of a list holds a pin on its key. A writer holds the key's lock, has withdrawn the key,
- * and has waited for its pins. A writer that dies leaves a key that reaches nothing until the next
- * fill.
+ * A reader holds a pin on the key. A writer holds the key's lock, has withdrawn the key, and has
+ * waited for its pins. A writer that dies leaves a key that reaches nothing until the next fill.
  */
 #ifndef AV_MEMORY_KLM_LIST_H
 #define AV_MEMORY_KLM_LIST_H
@@ -43,19 +39,14 @@ static inline uint64_t av_klm_bytes(uint32_t capacity)
 	return sizeof(struct av_klm_list) + (uint64_t)capacity * sizeof(struct av_klm_entry);
 }
 
-/*
- * Allocate a list in an own segment.
- * Return:  offset, or 0 and errno ENOMEM
- */
+/* Allocate a list in an own segment. Return: offset, or 0 and errno ENOMEM. */
 AV_MUST_USE uint64_t av_klm_alloc(struct av_seg *seg, uint32_t capacity);
 void av_klm_free(struct av_seg *seg, uint64_t list, uint32_t capacity);
 
-/**
- * av_klm_layout() - check the arithmetic of a list, and set @start of its elements
- * @rounds: how often the elements repeat (> 0)
- * @base:   first address of the key
- *
- * Return:  0, or EINVAL: an address or the sum of all lengths does not fit 64 bits
+/*
+ * Check the arithmetic of a list that repeats @rounds > 0 times from address @base on, and set
+ * @start of its elements. Return: 0, or EINVAL: an address or the sum of all lengths does not fit
+ * 64 bits.
  */
 AV_MUST_USE int av_klm_layout(struct av_klm_entry *entries, uint32_t count, uint64_t rounds,
 			      uint64_t base);
@@ -70,14 +61,11 @@ struct av_klm_fill {
 	uint32_t count;			    /* 0: the key stands for nothing, and permits nothing */
 };
 
-/**
- * av_klm_fill() - replace the list of a UMR key
- * @seg: the key's context, own or a peer's
- *
- * Accesses that come meanwhile find no key.
+/*
+ * Replace the list of a UMR key in @seg, own or a peer's. Accesses that come meanwhile find no key.
  * Context: any process; the queue pair's right @exec is held, no pin. Waits as long as an access
  * through the old list takes.
- * Return:  0, or EINVAL: no such key in this domain, or a list that does not fit; then nothing has
+ * Return: 0, or EINVAL: no such key in this domain, or a list that does not fit; then nothing has
  * changed
  */
 AV_MUST_USE int av_klm_fill(struct av_seg *seg, const struct av_klm_fill *fill);

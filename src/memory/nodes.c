@@ -24,8 +24,8 @@ static bool back(const struct av_seg *seg, uint64_t offset, uint64_t bytes)
 }
 
 /*
- * Backs the bytes before taking them, so that a full file system does not use up the area. Another
- * process may take the same bytes meanwhile; probing does not change them.
+ * Backs the bytes before taking them: a full file system must not use up the area. Another process
+ * may take them meanwhile; probing does not change them.
  */
 uint64_t av_node_take(struct av_seg *seg, uint64_t bytes)
 {

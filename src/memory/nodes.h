@@ -1,12 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Shared by the sparse trees over the owner's address space (device page table, record of
- * unmappings): ranges as 4 KiB pages (whatever the system's page size), and nodes in an area of a
- * context's segment (AV_ODP_OFFSET). Any process may create a node; nodes live as long as the
- * context.
- *
- * Thread-safety: lock-free, from any thread of any process, and from the listener of odp_notify.c.
- * Takes memory of the segment only.
+ * Nodes of the sparse trees over the owner's address space (device page table, record of
+ * unmappings), over 4 KiB pages whatever the system's page size. They are in an area of a context's
+ * segment (AV_ODP_OFFSET). Any process may create one; they live as long as the context.
+ * Lock-free, from any thread of any process and the listener of odp_notify.c; no heap.
  */
 #ifndef AV_MEMORY_NODES_H
 #define AV_MEMORY_NODES_H
@@ -27,8 +24,8 @@ struct av_page_run {
 };
 
 /*
- * The pages that [addr, addr + len) touches. A range beyond the end of the address space is cut
- * there. Return: false if there are none.
+ * The pages that [addr, addr + len) touches, cut at the end of the address space. Return: false:
+ * none.
  */
 static inline bool av_page_run_of(uint64_t addr, uint64_t len, struct av_page_run *r)
 {
@@ -39,22 +36,13 @@ static inline bool av_page_run_of(uint64_t addr, uint64_t len, struct av_page_ru
 	return true;
 }
 
-/*
- * The node at an offset of the segment. NULL if @offset is 0 or impossible: other processes may
- * have written anything there.
- */
+/* NULL if @offset is 0 or impossible: other processes may have written anything there. */
 void *av_node_at(const struct av_seg *seg, uint64_t offset, uint64_t bytes);
 
-/*
- * Take zeroed, backed bytes for a node. Return: offset in the segment, or 0 if the area or the file
- * system is full.
- */
+/* Take zeroed, backed bytes. Return: offset, or 0 if the area or the file system is full. */
 AV_MUST_USE uint64_t av_node_take(struct av_seg *seg, uint64_t bytes);
 
-/*
- * Create a node and publish its offset at @where if that is still 0. If somebody else was faster,
- * ours stays unused.
- */
+/* Create a node and publish its offset at @where if that is still 0; else ours stays unused. */
 void av_node_publish(struct av_seg *seg, _Atomic uint64_t *where, uint64_t bytes);
 
 #endif

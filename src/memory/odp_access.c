@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: MIT */
-/* Page fault events of ODP memory. */
 #include "memory/odp_access.h"
 
 #include "memory/odp_counters.h"
 #include "memory/odp_uffd.h"
 #include "memory/odp_table.h"
 #include "memory/odp_track.h"
-#include "memory/odp_region.h"
+#include "memory/region_count.h"
 
 void av_odp_begin(struct av_seg *seg, uint64_t addr, uint64_t len, bool write,
 		  struct av_odp_access *access)
@@ -20,10 +19,7 @@ void av_odp_begin(struct av_seg *seg, uint64_t addr, uint64_t len, bool write,
 	access->steady = av_odp_track(seg, addr, len); /* last: av_odp_track() says why */
 }
 
-/*
- * The bytes were moved. Make the pages valid, unless the mappings have changed since
- * av_odp_begin().
- */
+/* Make the pages valid, unless the mappings have changed since av_odp_begin(). */
 static void resolved(const struct av_odp_access *a)
 {
 	uint64_t pages = a->missing;

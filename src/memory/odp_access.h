@@ -8,8 +8,7 @@
  *     av_odp_end(&access, ok);
  *
  * A hit costs a few loads, and end() one comparison. Nothing is held in between. An access that is
- * given up for another reason (the other end's memory failed, the peer is gone) is simply not
- * ended, and then counts as none.
+ * given up for another reason is not ended, and counts as none.
  */
 #ifndef AV_MEMORY_ODP_ACCESS_H
 #define AV_MEMORY_ODP_ACCESS_H
@@ -30,10 +29,9 @@ struct av_odp_access {
 	bool steady;   /* the whole range was mapped when looked at */
 };
 
-/**
- * av_odp_begin() - look up the pages of an access
- * @addr, @len: in the address space of @seg's owner, whichever process moves the bytes
- *
+/*
+ * Look up the pages of an access to the address space of @seg's owner, whichever process moves the
+ * bytes.
  * Context: any thread; hold no lock that others spin on (execution rights are fine). A miss makes
  * system calls.
  */
@@ -43,13 +41,11 @@ void av_odp_begin(struct av_seg *seg, uint64_t addr, uint64_t len, bool write,
 /* The slow part of av_odp_end(). */
 void av_odp_end_fault(const struct av_odp_access *access, bool ok);
 
-/**
- * av_odp_end() - the access has been made
- * @ok: all bytes were moved; false: this memory failed (unmapped, protected)
- *
+/*
+ * The access has been made. @ok: all bytes were moved; false: this memory failed.
  * A miss was a page fault event: its pages become valid unless they were invalidated meanwhile. A
- * hit that failed is a page fault event that could not be resolved, because the kernel does not
- * report every invalidation (docs/ODP.md).
+ * hit that failed is an event that could not be resolved: the kernel does not report every
+ * invalidation (docs/ODP.md).
  */
 static inline void av_odp_end(const struct av_odp_access *access, bool ok)
 {

@@ -1,12 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * ODP statistics, as mlx5 shows them below /sys/class/infiniband_verbs/uverbsN/ (standard) and
- * /sys/kernel/debug/mlx5/ID/odp_stats/ (debug). Each is a total over all processes since the device
- * came into being.
+ * /sys/kernel/debug/mlx5/ID/odp_stats/ (debug): totals over all processes.
  *
- * The counters live in the directory, one block per device; struct av_seg.odp points there. The two
- * gauges are per context (struct av_seg.odp_gauge): readers add up the living contexts, so regions
- * of a dead process vanish with its context.
+ * The counters live in the directory, one block per device (struct av_seg.odp). The two gauges are
+ * per context (struct av_seg.odp_gauge): readers add up the living contexts.
  */
 #ifndef AV_MEMORY_ODP_COUNTERS_H
 #define AV_MEMORY_ODP_COUNTERS_H
@@ -36,7 +34,6 @@ struct av_odp_counters {
 	_Atomic uint64_t value[AV_ODP_COUNTER_N]; /* those of gauges stay 0 */
 };
 
-/* What one context has registered now. */
 struct av_odp_gauge {
 	_Atomic uint64_t regions;
 	_Atomic uint64_t pages;
@@ -54,9 +51,8 @@ struct av_odp_counter_info {
 extern const struct av_odp_counter_info av_odp_counter_info[AV_ODP_COUNTER_N];
 
 /*
- * Add @n to a counter (not a gauge) of the segment's device and of its context. Any process, any
- * thread, never blocks. Release order: a reader that sees an event also sees the pages counted
- * before it.
+ * Add @n to a counter (not a gauge) of the segment's device and context. Any process, any thread,
+ * never blocks. Release: a reader that sees an event also sees the pages counted before it.
  */
 static inline void av_odp_count(const struct av_seg *seg, enum av_odp_counter which, uint64_t n)
 {
@@ -66,13 +62,14 @@ static inline void av_odp_count(const struct av_seg *seg, enum av_odp_counter wh
 	atomic_fetch_add_explicit(&seg->head->counter[which], n, memory_order_release);
 }
 
-/**
- * av_odp_region_added() - an ODP region of @pages pages was registered in the own context @seg
- *
- * An implicit region has no size: its @pages is 0. Undone by av_odp_region_removed() with the same
- * arguments.
- */
+/* An ODP region of @pages pages (implicit: 0) was registered in the own context @seg, or ended. */
 void av_odp_region_added(struct av_seg *seg, uint64_t pages);
 void av_odp_region_removed(struct av_seg *seg, uint64_t pages);
+
+/*
+ * The current values of all statistics of @device, counters and gauges. Opens files but joins
+ * nothing. Context: any thread, no lock held.
+ */
+void av_odp_report(const char *device, uint64_t value[AV_ODP_COUNTER_N]);
 
 #endif

@@ -1,11 +1,17 @@
 /* SPDX-License-Identifier: MIT */
-/* Evicts pages of ODP regions, as the kernel does when it needs memory. No byte is lost. */
+/* Takes pages out of a context's device page table, and counts that. No byte is lost. */
 #ifndef AV_MEMORY_ODP_EVICT_H
 #define AV_MEMORY_ODP_EVICT_H
 
 #include <stdint.h>
 
 #include "segment/segment.h"
+
+/*
+ * Invalidate a range. One invalidation event if any page was valid. Any process, any thread; takes
+ * no lock.
+ */
+void av_odp_invalidate(struct av_seg *seg, uint64_t addr, uint64_t len);
 
 struct av_odp_eviction {
 	uint32_t pages; /* pages per region, chosen by @chance; UINT32_MAX: all */
@@ -14,11 +20,9 @@ struct av_odp_eviction {
 	uint32_t key; /* only the region with this key; 0: every region */
 };
 
-/**
- * av_odp_evict() - invalidate pages of the ODP regions of an own context
- *
- * A chosen page may already be invalid. An implicit region, which spans the whole address space, is
- * always invalidated entirely.
+/*
+ * Invalidate pages of the ODP regions of an own context, as the kernel does when it needs memory. A
+ * chosen page may already be invalid. An implicit region is always invalidated entirely.
  * Context: any thread of the owner; takes locks of keys, one at a time.
  */
 void av_odp_evict(struct av_seg *seg, const struct av_odp_eviction *how);

@@ -40,7 +40,7 @@
 #include "base/thread.h"
 #include "copy/copy.h"
 #include "memory/adopted.h"
-#include "memory/odp_invalidate.h"
+#include "memory/odp_evict.h"
 #include "memory/odp_table.h"
 #include "memory/odp_uffd.h"
 #include "memory/unmapped.h"
@@ -71,10 +71,7 @@ static struct {
 
 /* --- the listener ---------------------------------------------------------------- */
 
-/*
- * Make the sequence numbers of all contexts odd (events are being handled) or even (done). Contexts
- * may have been added in between.
- */
+/* Make the sequence numbers of all contexts odd (events are being handled) or even (done). */
 static void set_seq(uint64_t odd)
 {
 	for (uint32_t i = 0, n = av_odp_context_slots(); i < n; i++) {
@@ -276,10 +273,7 @@ static void stop(void)
 	notify.running = false;
 }
 
-/*
- * The parent's threads and memory do not exist here. The child's copy of the descriptor reports the
- * parent's events.
- */
+/* The child's copy of the descriptor reports the parent's events. */
 static void after_fork_in_child(void)
 {
 	int fd = av_odp_uffd();

@@ -1,8 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/*
- * Prefetching: the kernel populates one piece after the other, and each is then marked valid. A
- * thread does it later if no flush was requested.
- */
+/* The kernel populates one piece after the other, and each is then marked valid. */
 #include "memory/odp_prefetch.h"
 
 #include <errno.h>
@@ -11,7 +8,6 @@
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
 #include <sys/queue.h>
 #include <time.h>
 #include <unistd.h>
@@ -25,12 +21,7 @@
 #include "memory/odp_uffd.h"
 #include "memory/odp_table.h"
 #include "memory/odp_track.h"
-#include "memory/odp_region.h"
-
-#ifndef MADV_POPULATE_READ
-#define MADV_POPULATE_READ  22
-#define MADV_POPULATE_WRITE 23
-#endif
+#include "memory/region_count.h"
 
 #define PIECE_BYTES   (8 * AV_ODP_LEAF_SPAN) /* how much is repeated if pages go away meanwhile */
 #define RESTARTS      8
@@ -61,10 +52,7 @@ static uint64_t page_bytes(void)
 	return (uint64_t)sysconf(_SC_PAGESIZE);
 }
 
-/*
- * The whole pages around a piece. Cannot wrap, because the last page of the address space is never
- * mapped.
- */
+/* The whole pages around a piece. Cannot wrap: the last page of all is never mapped. */
 static struct piece whole_pages(const struct piece *p)
 {
 	uint64_t page = page_bytes(), begin = p->addr & ~(page - 1);
@@ -80,7 +68,7 @@ static void count_pages(struct job *job, const struct piece *p, uint64_t pages)
 
 /* --- populating ------------------------------------------------------------------ */
 
-/* Populate page by page: for kernels before 5.14 and special mappings. */
+/* For kernels before 5.14 and special mappings. */
 static int touch_all(const struct piece *pages, bool write)
 {
 	for (uint64_t at = 0; at < pages->len; at += page_bytes())
@@ -89,28 +77,18 @@ static int touch_all(const struct piece *pages, bool write)
 	return 0;
 }
 
-/* Populate a piece. Return: 0, EFAULT or ENOMEM. */
+/* Return: 0, EFAULT or ENOMEM. */
 static int populate_piece(const struct piece *p, bool write)
 {
 	struct piece pages = whole_pages(p);
-	int advice = write ? MADV_POPULATE_WRITE : MADV_POPULATE_READ;
+	int err = av_mapped_populate(pages.addr, pages.len, write);
 
-	while (madvise((void *)(uintptr_t)pages.addr, pages.len, advice)) {
-		if (errno == EINTR || errno == EAGAIN)
-			continue;
-		if (errno == EFAULT || errno == EHWPOISON ||
-		    av_mapped_check(pages.addr, pages.len, write))
-			return EFAULT;
-		if (errno == ENOMEM)
-			return ENOMEM;
-		return touch_all(&pages, write);
-	}
-	return 0;
+	return err == EINVAL ? touch_all(&pages, write) : err;
 }
 
 /*
  * A piece that is invalidated between populating and marking is done again. After some restarts it
- * stays invalid, exactly as if the last invalidation had come just after the marking.
+ * stays invalid, as if the last invalidation had come just after the marking.
  */
 static int fetch_piece(struct job *job, const struct piece *p)
 {
@@ -137,10 +115,7 @@ static int fetch_piece(struct job *job, const struct piece *p)
 
 /* --- pages already present ------------------------------------------------------- */
 
-/*
- * Mark system pages [first, first + count) of @p; page 0 is at @base. Return: pages that became
- * valid.
- */
+/* Mark system pages [first, first + count); page 0 is at @base. Return: pages that became valid. */
 static uint64_t mark_run(struct job *job, const struct piece *p, uint64_t base, size_t first,
 			 size_t count)
 {
@@ -170,9 +145,8 @@ static uint64_t mark_present(struct job *job, const struct piece *p, const uint6
 }
 
 /*
- * Mark the pages of @p that are in this process's page table. Swapped pages are not, nor are pages
- * of a file that are only in the page cache: accessing either would fault, though mincore(2) calls
- * both present.
+ * Mark the pages that are in this process's page table. Not swapped ones, nor those only in the
+ * page cache: accessing them would fault, though mincore(2) calls both present.
  */
 static void snap_piece(struct job *job, int pagemap, const struct piece *p)
 {
@@ -222,10 +196,7 @@ static int fetch_range(struct job *job, uint64_t addr, uint64_t len)
 	return 0;
 }
 
-/*
- * If the kernel hides its page table, no page is known to be present; the advice succeeds without
- * effect.
- */
+/* If the kernel hides its page table, no page is known to be present: success without effect. */
 static int snap_range(struct job *job, uint64_t addr, uint64_t len)
 {
 	struct piece all = {addr, len}, pages = whole_pages(&all);
@@ -291,7 +262,7 @@ static struct {
 	.jobs = STAILQ_HEAD_INITIALIZER(later.jobs),
 };
 
-/* The queue belongs to the parent. The memory of its jobs is lost in the child. */
+/* The queue is the parent's. The memory of its jobs is lost in the child. */
 static void after_fork_in_child(void)
 {
 	pthread_mutex_init(&later.mutex, NULL);

@@ -16,34 +16,26 @@ struct av_odp_range {
 };
 #define AV_ODP_NOWHERE UINT64_MAX
 
-/**
- * av_odp_advise() - carry out one advice for @count ranges of an own context
- * @advice: PREFETCH populates pages and makes them valid for reading; PREFETCH_WRITE for reading
- *   and writing; PREFETCH_NO_FAULT makes pages that are present valid for reading, and populates
- *   none
- * @flush: finish before returning; otherwise a thread does it, and nobody sees its failures
+/*
+ * Carry out one advice for @count ranges (copied) of an own context. @advice: PREFETCH populates
+ * pages and makes them valid for reading, PREFETCH_WRITE also for writing; PREFETCH_NO_FAULT makes
+ * present pages valid for reading, and populates none. @flush: finish before returning; otherwise a
+ * thread does it, and nobody sees its failures. Does nothing without a page table of the device's
+ * own (av_odp_has_table()).
  *
- * Does nothing without a page table of the device's own (av_odp_has_table()).
- *
- * The caller has checked keys, protection domain, access, bounds, and that @advice is one of these.
- * The ranges are copied.
+ * The caller has checked keys, protection domain, access, bounds and @advice.
  * Context: any thread; no lock held. With @flush, or if the queue is full, waits for pages.
  * Return: 0; EFAULT (with @flush: part of a range is unmapped or lacks these rights; earlier ranges
- * stay prefetched, later ones are not looked at); ENOMEM (no memory for the pages, or for the
- * queued job)
- * Source: ibv_advise_mr(3). num_prefetchs_handled counts calls whose ranges all succeeded,
- * num_prefetch_pages the pages they made valid.
+ * stay prefetched, later ones are not looked at); ENOMEM (for the pages, or the queued job)
+ * Source: ibv_advise_mr(3). num_prefetchs_handled counts calls whose ranges all succeeded.
  */
 AV_MUST_USE int av_odp_advise(struct av_seg *seg, const struct av_odp_range *range, uint32_t count,
 			      enum ib_uverbs_advise_mr_advice advice, bool flush);
 
-/**
- * av_odp_quiesce() - wait until no advice of an own context is queued or under way
- *
- * Call it before a region ends (its advice would make pages valid that no region covers), and
- * before av_odp_unwatch().
- * Context: waits for pages; no lock held. In a forked child, returns at once for inherited
- * contexts.
+/*
+ * Wait until no advice of an own context is queued or under way: before a region ends (its advice
+ * would make pages valid that no region covers), and before av_odp_unwatch().
+ * Context: waits for pages; no lock held. In a forked child, inherited contexts have none.
  */
 void av_odp_quiesce(struct av_seg *seg);
 

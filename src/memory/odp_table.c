@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: MIT */
-/* The device page table. */
 #include "memory/odp_table.h"
 
 #include "base/checked.h"
@@ -145,9 +144,8 @@ static uint64_t word_clear(_Atomic uint64_t *word, uint64_t mask, bool write)
 }
 
 /*
- * Apply @fn to every word of every existing leaf in a range, after adding @step to the leaf's
+ * Sum of @fn for every word of every existing leaf in a range, after adding @step to the leaf's
  * entry. Inlined, so that each caller gets its own loop.
- * Return: the sum of what @fn returned
  */
 static inline __attribute__((always_inline)) uint64_t
 walk(const struct av_seg *seg, struct av_page_run r, word_fn fn, bool write, uint64_t step)
@@ -250,9 +248,9 @@ bool av_odp_unchanged(const struct av_seg *seg, uint64_t addr, uint64_t len, uin
 }
 
 /*
- * An invalidation changes the stamp first and then clears. So if the stamp is unchanged after the
- * bits were set, the clearing is yet to come and will find them. Otherwise the clearing may have
- * passed already, and the bits are taken back.
+ * An invalidation changes the stamp, then clears. If the stamp is unchanged after the bits were
+ * set, the clearing is yet to come and will find them. Otherwise it may have passed: the bits are
+ * taken back.
  */
 bool av_odp_mark(struct av_seg *seg, uint64_t addr, uint64_t len, bool write, uint64_t stamp,
 		 uint64_t *fresh)

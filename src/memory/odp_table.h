@@ -1,22 +1,19 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * The device page table of a context: for which pages of the owner's address space does the device
- * hold a valid translation, for reading and for writing?
+ * hold a valid translation, for reading and for writing? Data always moves through virtual
+ * addresses: a wrong bit falsifies a count (was this access a page fault event?), never a byte.
  *
- * Data always moves through virtual addresses. So the table never decides which bytes are read: a
- * wrong bit falsifies a count, not a byte. It decides whether an access is a page fault event.
- *
- * The table is a sparse radix tree in the context's segment (AV_ODP_OFFSET), over 4 KiB pages
- * (whatever the system's page size) of a 47-bit address space: 13 bits root, 11 bits middle, 11
- * bits leaf, 2 bits per page. Pages beyond are never valid. Any process may create a node; nodes
- * live as long as the context.
+ * A sparse radix tree in the context's segment (AV_ODP_OFFSET), over 4 KiB pages (whatever the
+ * system's page size) of a 47-bit address space: 13 bits root, 11 bits middle, 11 bits leaf, 2 bits
+ * per page. Pages beyond are never valid.
  *
  * Each entry that leads to a leaf also counts the invalidations of the leaf's 8 MiB. The sum over a
- * range is its *stamp*: while it is unchanged, nothing of the range has been invalidated. Unlike
- * one count for the whole context, it does not let an invalidation elsewhere disturb a fault.
+ * range is its *stamp*: while it is unchanged, nothing of the range has been invalidated, whatever
+ * happens elsewhere.
  *
- * Thread-safety: lock-free, from any thread of any process, and from the listener of odp_notify.c.
- * Only av_odp_prepare() takes memory, from the segment; nothing uses the program's heap.
+ * Lock-free, from any thread of any process, and from the listener of odp_notify.c. Only
+ * av_odp_prepare() takes memory, from the segment; nothing uses the program's heap.
  */
 #ifndef AV_MEMORY_ODP_TABLE_H
 #define AV_MEMORY_ODP_TABLE_H
@@ -45,64 +42,50 @@ struct av_odp_root {
 };
 
 /*
- * Does the device keep such a table for this context? With its CAPI switch on, it uses the host's
- * page tables instead: there are no page fault events and no invalidations, and prefetching has
- * nothing to fill.
+ * Does the device keep such a table? With its CAPI switch on, it uses the host's page tables: no
+ * page fault events, no invalidations, and nothing to prefetch into.
  */
 static inline bool av_odp_has_table(const struct av_seg *seg)
 {
 	return !av_switch_on(seg, AV_SWITCH_CAPI);
 }
 
-/* The root node, or NULL if it does not exist yet. */
 struct av_odp_root *av_odp_root(const struct av_seg *seg);
 
-/* The root node, created if needed; NULL if there is no room. */
+/* The root node; made: created if needed. NULL: there is none, or no room. */
 struct av_odp_root *av_odp_root_make(struct av_seg *seg);
 
-/*
- * Number of (4 KiB) pages that [addr, addr + len) touches. A range beyond the end of the address
- * space is cut there.
- */
+/* Number of (4 KiB) pages that a range touches, cut at the end of the address space. */
 uint64_t av_odp_pages(uint64_t addr, uint64_t len);
 
 /* Number of pages in the range that are not valid for this access; 0: a hit. */
 uint64_t av_odp_missing(const struct av_seg *seg, uint64_t addr, uint64_t len, bool write);
 
-/**
- * av_odp_set() - mark the pages of a range valid for reading, and with @write for writing
- *
- * Has no effect where av_odp_prepare() has not created nodes.
- * Return: number of pages that became valid for this access
+/*
+ * Mark the pages of a range, where av_odp_prepare() has created nodes, valid for reading, and with
+ * @write for writing. Return: number of pages that became valid for this access.
  */
 uint64_t av_odp_set(struct av_seg *seg, uint64_t addr, uint64_t len, bool write);
 
-/**
- * av_odp_clear() - invalidate a range: its stamp changes, then no page of it is valid
- *
- * Visits existing nodes only: clearing the whole address space takes microseconds if little of it
- * is valid.
- * Return: number of pages that were valid
+/*
+ * Invalidate a range: its stamp changes, then no page of it is valid. Visits existing nodes only,
+ * so clearing the whole address space takes microseconds. Return: number of pages that were valid.
  */
 uint64_t av_odp_clear(struct av_seg *seg, uint64_t addr, uint64_t len);
 
-/**
- * av_odp_prepare() - create the nodes of a range and take its stamp
- * @stamp: out, for av_odp_mark()
- *
- * Return: false if some part cannot be recorded (no room, or beyond 47 bits)
+/*
+ * Create the nodes of a range and take its stamp, for av_odp_mark(). Return: false if some part
+ * cannot be recorded (no room, or beyond 47 bits).
  */
 AV_MUST_USE bool av_odp_prepare(struct av_seg *seg, uint64_t addr, uint64_t len, uint64_t *stamp);
 
 /* Is the range free of invalidations since its stamp was taken? */
 bool av_odp_unchanged(const struct av_seg *seg, uint64_t addr, uint64_t len, uint64_t stamp);
 
-/**
- * av_odp_mark() - av_odp_set(), unless something of the range was invalidated since its stamp was
- * taken
- * @fresh: out, number of pages that became valid
- *
- * Return: false if something was invalidated; then nothing was marked and *fresh is 0
+/*
+ * av_odp_set(), unless something of the range was invalidated since its stamp was taken. @fresh:
+ * out, number of pages that became valid. Return: false if so; then nothing was marked and *fresh
+ * is 0.
  */
 AV_MUST_USE bool av_odp_mark(struct av_seg *seg, uint64_t addr, uint64_t len, bool write,
 			     uint64_t stamp, uint64_t *fresh);

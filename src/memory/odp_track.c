@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: MIT */
-/* Registers mappings with the owner's userfaultfd, and remembers which. */
 #include "memory/odp_track.h"
 
 #include <errno.h>
@@ -24,8 +23,8 @@
 #endif
 
 /*
- * Mappings this thread has handled lately: it registered them, or found that it cannot. Valid while
- * the context's @unmaps is unchanged. Per thread, so there is no lock and nothing to repair.
+ * Mappings this thread has registered lately, or found that it cannot. Valid while the context's
+ * @unmaps is unchanged. Per thread: no lock, nothing to repair.
  */
 #define SEEN	 4
 #define LOOKS	 16 /* attempts, if mappings change meanwhile */
@@ -57,10 +56,7 @@ static void remember(uint32_t ref, uint64_t unmaps, const struct av_vma *vma, bo
 		(struct seen){ref, unmaps, vma->begin, vma->end, watched && vma->anonymous};
 }
 
-/*
- * System calls go by number: callers hold execution rights, and the library's versions are
- * cancellation points.
- */
+/* By number: callers hold execution rights, and the library's versions are cancellation points. */
 static void close_fd(int fd)
 {
 	if (fd >= 0)
@@ -76,10 +72,7 @@ static int open_maps(const struct av_seg *seg)
 	return (int)syscall(SYS_openat, AT_FDCWD, path, O_RDONLY | O_CLOEXEC, 0);
 }
 
-/*
- * Borrow a peer's descriptor. The number may belong to any file by now: one that is not a
- * userfaultfd refuses our ioctl.
- */
+/* The number may belong to any file by now: one that is no userfaultfd refuses our ioctl. */
 static int borrow_uffd(struct av_seg *seg, const struct av_odp_root *root)
 {
 	uint32_t number = atomic_load(&root->uffd);
@@ -98,10 +91,7 @@ static int borrow_uffd(struct av_seg *seg, const struct av_odp_root *root)
 	return fd;
 }
 
-/*
- * Does the mapping still exist in this shape? If not, the refusal may have concerned something
- * else.
- */
+/* If the mapping has changed, the refusal may have concerned something else. */
 static bool unchanged(int maps, const struct av_vma *vma)
 {
 	struct av_vma now;
@@ -111,13 +101,11 @@ static bool unchanged(int maps, const struct av_vma *vma)
 }
 
 /*
- * Watch one mapping, or find that the kernel refuses. Return: false if the mapping changed
- * meanwhile and the caller must look again.
+ * Watch one mapping, or find that the kernel refuses. Return: false: it changed, look again.
  *
- * The kernel returns EINVAL both for a mapping it does not register and for a range that has become
- * a hole; and the hole may be filled again before we look. Anonymous memory can always be
- * registered, so there EINVAL meant a hole. For a file mapping we believe EINVAL after several
- * attempts.
+ * EINVAL means both a mapping that the kernel does not register and a range that has become a hole,
+ * which may be filled again before we look. Anonymous memory can always be registered, so there it
+ * was a hole. For a file mapping we believe EINVAL after several attempts.
  */
 static bool register_one(int uffd, int maps, const struct av_vma *vma, bool *watched)
 {
@@ -138,8 +126,8 @@ static bool register_one(int uffd, int maps, const struct av_vma *vma, bool *wat
 }
 
 /*
- * Watch the mappings in [addr, addr + len). Return: false if part of it is unmapped or keeps
- * changing: it may hold an unwatched mapping by the time of the access.
+ * Return: false if part is unmapped or keeps changing: it may be an unwatched mapping by the
+ * access.
  */
 static bool register_all(int uffd, int maps, uint32_t ref, uint64_t unmaps, uint64_t addr,
 			 uint64_t len)

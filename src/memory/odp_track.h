@@ -1,16 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Decides which memory is watched: every mapping of which the device holds a page, as a whole, from
- * just before its first page becomes valid. Registering a region watches nothing yet, whatever its
- * size.
- *
- * Whole mappings, because watching a part splits the mapping: that would cost one mapping per
- * faulted page, of the 65530 that a process may have, and would break huge pages at the seams.
+ * just before its first page becomes valid. Watching a part would split the mapping: one mapping
+ * per faulted page, of the 65530 that a process may have, and huge pages broken at the seams.
  *
  * A peer that resolves a fault does the same from outside. It borrows the owner's descriptor by
- * pidfd_getfd(2) and returns it at once; that needs the same permission as the process_vm_writev(2)
- * that moves the bytes. So nothing has to be asked of the owner, and a page is watched before it
- * becomes valid, whoever makes it valid.
+ * pidfd_getfd(2), which needs the same permission as the process_vm_writev(2) that moves the bytes.
+ * So a page is watched before it becomes valid, whoever makes it valid, and nothing is asked of the
+ * owner.
  */
 #ifndef AV_MEMORY_ODP_TRACK_H
 #define AV_MEMORY_ODP_TRACK_H
@@ -21,38 +18,36 @@
 #include "base/compiler.h"
 #include "segment/segment.h"
 
-/**
- * av_odp_track() - have the mappings in a range of the owner's address space watched
- *
- * What cannot be watched (no userfaultfd, the program's own one on it, a kind of mapping that the
- * kernel refuses) is left alone; its invalidations go unnoticed.
+/*
+ * Have the mappings in a range of the owner's address space watched. What cannot be (no
+ * userfaultfd, the program's own one on it, a mapping that the kernel refuses) is left alone; its
+ * invalidations go unnoticed.
  *
  * Call it between av_odp_prepare() and the access. The listener changes @unmaps, which guards what
- * threads remember, before it changes the stamp. So whoever has a stamp from after an invalidation
+ * threads remember, before it changes the stamp: whoever has a stamp from after an invalidation
  * does not believe what was remembered before it. And an unwatched change before the access is seen
  * by the access itself.
  *
  * Context: any thread of any process, before an access that will make pages valid; hold no lock
- * that others spin on. Makes system calls unless the range was handled lately. Not a cancellation
- * point. Preserves errno.
+ * that others spin on. System calls unless the range was handled lately. No cancellation point;
+ * preserves errno.
  * Return: false if part of the range was unmapped. If the access succeeds nevertheless, an
  * unwatched mapping has appeared: do not make the pages valid; the next access tries again.
  */
 AV_MUST_USE bool av_odp_track(struct av_seg *seg, uint64_t addr, uint64_t len);
 
 /*
- * Stop watching a range of own memory, because what is mapped there is about to be exchanged in one
- * step; nobody is to hear of that as an unmapping. Threads that register memory or prefetch may
- * watch it again meanwhile. av_odp_retrack() watches the range again and makes threads forget what
- * they remembered of it. Context: any thread of the owner; moving (memory/page_move.h).
+ * Stop watching a range of own memory that is about to be exchanged in one step: nobody is to hear
+ * of that as an unmapping. Threads may watch it again meanwhile. av_odp_retrack() watches it again
+ * and makes threads forget what they remembered of it.
+ * Context: any thread of the owner; moving (memory/adopt.c).
  */
 void av_odp_untrack(uint64_t addr, uint64_t len);
 void av_odp_retrack(struct av_seg *seg, uint64_t addr, uint64_t len);
 
 /*
- * Is the range, just handled by av_odp_track(), known to be private anonymous memory? Then touching
- * it only brings pages in, which is not true of device memory. Says false if the range spans more
- * than one mapping.
+ * Is the range, just handled by av_odp_track(), one mapping of private anonymous memory, where
+ * touching only brings pages in, unlike in device memory?
  */
 bool av_odp_is_plain(const struct av_seg *seg, uint64_t addr, uint64_t len);
 

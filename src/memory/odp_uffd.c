@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: MIT */
-/* The listener's shared state, and waiting for it. */
 #include "memory/odp_uffd.h"
 
 #include <errno.h>
@@ -12,10 +11,7 @@
 
 #define SPINS 200
 
-/*
- * How long to wait for the listener. A stopped peer must not stop us. In our own process, only a
- * debugger stops a single thread.
- */
+/* A stopped peer must not stop us. In our own process, only a debugger stops a single thread. */
 #define PEER_WAIT_NS 10000000u
 #define OWN_WAIT_NS  1000000000u
 
@@ -150,8 +146,8 @@ void av_odp_context_remove(const struct av_seg *seg)
 }
 
 /*
- * Is an unmapping under way whose event has not been read? Since Linux 5.7 this ioctl checks that
- * first, before it finds that nothing is asked of it.
+ * Is an event still unread? Since Linux 5.7 this ioctl checks that before it finds nothing asked of
+ * it.
  */
 static bool report_outstanding(int fd)
 {

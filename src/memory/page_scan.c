@@ -75,10 +75,7 @@ int av_page_scan_huge(uint64_t *begin, uint64_t end, struct av_page_scan_run *ru
 
 #define ENTRY_THERE (3ull << 62) /* present, or swapped out: proc_pid_pagemap(5) */
 
-/*
- * Add a page to the runs.
- * Return:  false: there is no room for another run
- */
+/* Return: false: there is no room for another run */
 static bool add_page(struct av_page_scan_run *runs, int *n, uint64_t page)
 {
 	if (*n && runs[*n - 1].end == page) {
@@ -91,10 +88,7 @@ static bool add_page(struct av_page_scan_run *runs, int *n, uint64_t page)
 	return true;
 }
 
-/*
- * Read the entries of pages from @begin on, at most @max.
- * Return:  their number; 0 or less: none
- */
+/* The entries of at most @max pages from @begin on. Return: their number; 0 or less: none. */
 static long read_entries(int pagemap, uint64_t begin, uint64_t end, uint64_t *entry, size_t max)
 {
 	uint64_t pages = (end - begin) / AV_PAGE_BYTES;
@@ -155,7 +149,6 @@ static uint64_t min_of(uint64_t a, uint64_t b)
 	return a < b ? a : b;
 }
 
-/* Does the mapping that is being read overlap the range? */
 static bool overlaps_range(const struct smaps *s)
 {
 	return s->vma_end > s->begin && s->vma_begin < s->end;

@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/*
- * Which pages of this process's memory are present, and which are huge, as far as the kernel tells.
- */
+/* Which pages of this process are present, and which are huge, as far as the kernel tells. */
 #ifndef AV_MEMORY_PAGE_SCAN_H
 #define AV_MEMORY_PAGE_SCAN_H
 
@@ -17,17 +15,13 @@ struct av_page_scan_run {
 };
 
 /*
- * av_page_scan_present() - runs of pages in [*@begin, @end) that are in memory or swapped out
- * av_page_scan_huge()    - runs of huge pages. Older kernels tell mappings only: a mapping with any
- * huge page counts as a whole, within the range
+ * Runs (@runs, room for AV_PAGE_RUNS) of pages of [*@begin, @end) that are in memory or swapped
+ * out, or of huge pages. *@begin moves to where to go on; @end: all has been seen. Kernels before
+ * 6.7 tell huge mappings only: one with any huge page counts as a whole, within the range.
  *
- * @begin: in and out: where to go on; @end when all has been seen
- * @runs: out, room for AV_PAGE_RUNS
- *
- * One request to the kernel since 6.7; before, "pagemap" or "smaps" is read (proc(5)). Allocates no
- * memory; changes errno.
- * Context: any thread, no lock needed; the answer may be outdated.
- * Return:  number of runs, -1: the kernel does not tell
+ * One request to the kernel since 6.7; before, "pagemap" or "smaps" is read (proc(5)). No heap; any
+ * thread; changes errno; the answer may be outdated.
+ * Return: number of runs, -1: the kernel does not tell
  */
 AV_MUST_USE int av_page_scan_present(uint64_t *begin, uint64_t end, struct av_page_scan_run *runs);
 AV_MUST_USE int av_page_scan_huge(uint64_t *begin, uint64_t end, struct av_page_scan_run *runs);

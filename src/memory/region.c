@@ -1,10 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* Registration of ordinary memory. */
 #include "memory/region.h"
 
 #include <errno.h>
 #include <infiniband/verbs.h>
-#include <sys/mman.h>
 #include <unistd.h>
 
 #include "base/checked.h"
@@ -20,11 +18,6 @@
 #include "memory/odp_track.h"
 #include "memory/unmapped.h"
 #include "observe/diagnosis.h"
-
-#ifndef MADV_POPULATE_READ
-#define MADV_POPULATE_READ  22
-#define MADV_POPULATE_WRITE 23
-#endif
 
 /* Above this size, a look at the list of mappings costs little in comparison. */
 #define LOOK_FIRST     (16u << 20)
@@ -87,8 +80,8 @@ static int check_range(const struct av_region_request *req, uint64_t page)
 }
 
 /*
- * Populate a few pages by touching them: faster than a system call, and much faster if they are
- * present. Return: false if the kernel must be asked, which then also says what is wrong.
+ * Faster than a system call for a few pages, above all present ones. Return: false if the kernel
+ * must be asked, which then also says what is wrong.
  */
 static bool touch(uint64_t addr, uint64_t length, bool writable, uint64_t page)
 {
@@ -102,14 +95,12 @@ static bool touch(uint64_t addr, uint64_t length, bool writable, uint64_t page)
 	return true;
 }
 
-/*
- * Populate all pages of the range, or find out what kind of range it is. @plain: av_odp_is_plain().
- */
+/* Populate all pages of the range. @plain: av_odp_is_plain(). */
 static int populate(uint64_t addr, uint64_t length, bool writable, uint64_t page, bool plain)
 {
 	uint64_t begin = addr & ~(page - 1);
 	uint64_t bytes = av_round_up(addr - begin + length, page);
-	int advice = writable ? MADV_POPULATE_WRITE : MADV_POPULATE_READ, err = 0;
+	int err = 0;
 
 	/*
 	 * A large range with holes would be populated up to the first hole. A mistaken range of
@@ -117,24 +108,9 @@ static int populate(uint64_t addr, uint64_t length, bool writable, uint64_t page
 	 */
 	if (bytes > LOOK_FIRST && !plain)
 		err = av_mapped_check(begin, bytes, writable);
-	if (err)
-		return err;
-	while (madvise((void *)(uintptr_t)begin, bytes, advice)) {
-		if (errno == EINTR || errno == EAGAIN)
-			continue;
-		if (errno == ENOMEM) {
-			err = av_mapped_check(begin, bytes, writable);
-			return err ? err : ENOMEM;
-		}
-		if (errno == EFAULT || errno == EHWPOISON)
-			return EFAULT;
-		/*
-		 * EINVAL: Linux before 5.14, a device mapping that cannot be populated, or missing
-		 * rights.
-		 */
-		return av_mapped_check(begin, bytes, writable);
-	}
-	return 0;
+	if (err == 0)
+		err = av_mapped_populate(begin, bytes, writable);
+	return err == EINVAL ? 0 : err; /* what cannot be populated is used as it is */
 }
 
 bool av_region_same_rights(uint32_t from, uint32_t to)
@@ -160,8 +136,7 @@ static int prepare_on_demand(const struct av_region_request *req, uint64_t page)
 }
 
 /*
- * With ANYVERBS_WATCH=odp, the program wants no watching of ordinary regions, perhaps because it
- * watches the memory itself.
+ * ANYVERBS_WATCH=odp: no watching of ordinary regions, perhaps as the program watches them itself.
  */
 static bool watching(void)
 {
@@ -171,7 +146,7 @@ static bool watching(void)
 }
 
 /*
- * Have the range watched. Records earlier unmappings first, or they would count against this
+ * Have the range watched. Earlier unmappings are recorded first, or they would count against this
  * memory: another thread's munmap() may still wait for its event to be read although its addresses
  * are in use again. Return: the moment after which an unmapping concerns this region.
  */

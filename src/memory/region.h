@@ -1,8 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/*
- * Registers ordinary memory: those checks of ibv_reg_mr(3) that concern the memory and the access
- * flags.
- */
+/* Registers ordinary memory: the checks of ibv_reg_mr(3) of memory and access flags. */
 #ifndef AV_MEMORY_REGION_H
 #define AV_MEMORY_REGION_H
 
@@ -22,14 +19,11 @@ struct av_region_request {
 	bool private;	 /* do not move the pages: memory/adopt.h */
 };
 
-/**
- * av_region_prepare() - prepare memory of this process for registration
- * @seg: the own context that registers it
- * @what: out, all fields of its key but pd
- *
- * Populates the pages as pinning would (writable if the flags let anybody write), but does not lock
- * them. From here on their unmapping is noticed (memory/unmapped.h). If pages are adopted
- * (memory/adopt.h), the caller ends that with the region.
+/*
+ * Prepare memory of this process for registration by the own context @seg. @what: out, all fields
+ * of its key but pd. Populates the pages as pinning would (writable if the flags let anybody
+ * write), but does not lock them. From here on their unmapping is noticed (memory/unmapped.h). If
+ * pages are adopted (memory/adopt.h), the caller ends that with the region.
  * Context: any thread; waits for pages; no lock held.
  * Return: 0, or EINVAL (flags, wrap-around, address and iova at different offsets in a page),
  * EFAULT (unmapped, or not writable), ENOMEM
@@ -43,10 +37,7 @@ bool av_region_same_rights(uint32_t from, uint32_t to);
 /* Check the flags alone: 0, EINVAL or EOPNOTSUPP. Bits of the optional range are never refused. */
 AV_MUST_USE int av_region_check_access(uint32_t access);
 
-/*
- * The same for a region of ordinary memory in an own context. Accepts AV_ACCESS_TUNNELED if the
- * device's switch is on.
- */
+/* The same in an own context: accepts AV_ACCESS_TUNNELED if the device's switch is on. */
 AV_MUST_USE int av_region_check_rights(const struct av_seg *seg, uint32_t access);
 
 #endif

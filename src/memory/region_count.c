@@ -1,9 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 #include "memory/region_count.h"
 
+#include "base/checked.h"
+#include "memory/key.h"
 #include "memory/nodes.h"
 
-#define WORD_BITS 64u
+#define WORD_BITS   64u
+#define WHOLE_SPACE (1ull << 47) /* longer than any ordinary region */
 
 struct counts {
 	_Atomic uint64_t value[AV_MR_GAUGES];
@@ -90,6 +93,8 @@ void av_region_counted(const struct av_seg *seg, uint32_t key, uint64_t value[AV
 			  : 0;
 }
 
+/* --- ODP regions by address ------------------------------------------------------ */
+
 /* The first set bit from @index on within its chunk, or the chunk's end. */
 static uint32_t next_bit(const struct node *n, uint32_t index)
 {
@@ -106,7 +111,8 @@ static uint32_t next_bit(const struct node *n, uint32_t index)
 	return end;
 }
 
-uint32_t av_region_count_on_demand(const struct av_seg *seg, uint32_t at)
+/* The first index of an ODP region's key at or after @at, or UINT32_MAX. */
+static uint32_t next_on_demand(const struct av_seg *seg, uint32_t at)
 {
 	uint32_t chunks = atomic_load_explicit(&seg->head->region_chunks, memory_order_acquire);
 
@@ -120,4 +126,45 @@ uint32_t av_region_count_on_demand(const struct av_seg *seg, uint32_t at)
 			return index;
 	}
 	return UINT32_MAX;
+}
+
+/* The entry may change: only statistics. */
+AV_RACY static bool read_region(const struct av_seg *seg, uint32_t index,
+				struct av_odp_region *region)
+{
+	const struct av_key *k = av_key_entry(seg, index << 8);
+	uint32_t key = k ? atomic_load(&k->held) : 0;
+
+	if (!key || atomic_load(&k->kind) != AV_KEY_ODP)
+		return false;
+	*region = (struct av_odp_region){key, k->addr, k->length, k->length >= WHOLE_SPACE};
+	return true;
+}
+
+bool av_odp_region_next(const struct av_seg *seg, uint32_t *at, struct av_odp_region *region)
+{
+	uint32_t index;
+
+	while ((index = next_on_demand(seg, *at)) != UINT32_MAX) {
+		*at = index + 1;
+		if (read_region(seg, index, region))
+			return true;
+	}
+	return false;
+}
+
+void av_odp_region_count(struct av_seg *seg, uint64_t addr, enum av_mr_counter which, uint64_t n)
+{
+	struct av_odp_region r;
+	uint32_t at = 0, key = 0;
+
+	for (int i = 0; n && i < AV_ODP_REGION_LOOKS && av_odp_region_next(seg, &at, &r); i++) {
+		if (!av_range_within(addr, 1, r.addr, r.length) || (key && r.whole))
+			continue;
+		key = r.key;
+		if (!r.whole)
+			break;
+	}
+	if (key)
+		av_region_count(seg, key, which, n);
 }

@@ -1,14 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Counters of memory regions. They count only events off the data path, because a successful access
- * only reads its key (observe/counters.h).
+ * Counters of memory regions: only events off the data path (observe/counters.h).
  *
- * The counters of AV_KEY_CHUNK keys form a node (memory/nodes.h) in their context's segment. It is
- * created when one of these keys becomes an ODP region or has its first event. Each node also has
- * one bit per key that marks ODP regions: memory/odp_region.h finds a region by these bits.
+ * Those of AV_KEY_CHUNK keys form a node (memory/nodes.h) in their context's segment, created when
+ * one of these keys becomes an ODP region or has its first event. It also has one bit per key that
+ * marks ODP regions, which are found by address through these bits.
  *
- * Any thread of any process; never blocks; takes no lock. Without room for a node, nothing is
- * counted.
+ * Any thread of any process; never blocks; takes no lock. Without room, nothing is counted.
  */
 #ifndef AV_MEMORY_REGION_COUNT_H
 #define AV_MEMORY_REGION_COUNT_H
@@ -29,7 +27,28 @@ void av_region_count(struct av_seg *seg, uint32_t key, enum av_mr_counter which,
 /* Read the counters of a region. @seg may be a view. */
 void av_region_counted(const struct av_seg *seg, uint32_t key, uint64_t value[AV_MR_GAUGES]);
 
-/* The first index of an ODP region's key at or after @at, or UINT32_MAX. */
-uint32_t av_region_count_on_demand(const struct av_seg *seg, uint32_t at);
+/* --- ODP regions by address, for the listener of invalidations and for faults ---- */
+
+/*
+ * The most ODP regions that a search looks at: faults and unmappings must not get slower with every
+ * region. Events of regions beyond are attributed to none.
+ */
+#define AV_ODP_REGION_LOOKS 64
+
+struct av_odp_region {
+	uint32_t key;
+	uint64_t addr, length;
+	bool whole; /* spans the whole address space */
+};
+
+/* Walk the ODP regions; *@at is 0 at first. Concurrent changes may be missed or appear old. */
+AV_MUST_USE bool av_odp_region_next(const struct av_seg *seg, uint32_t *at,
+				    struct av_odp_region *region);
+
+/*
+ * Add @n to a counter of the ODP region that contains @addr, if any; of several, rather one that is
+ * not the whole address space.
+ */
+void av_odp_region_count(struct av_seg *seg, uint64_t addr, enum av_mr_counter which, uint64_t n);
 
 #endif

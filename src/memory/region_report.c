@@ -101,10 +101,7 @@ static void fill_counted(const struct av_seg *seg, const struct av_key *k,
 						   av_odp_missing(seg, k->addr, k->length, false);
 }
 
-/*
- * Look at one entry of a table that may change at any time. Return: false if it is not a region, or
- * changed meanwhile.
- */
+/* Return: false if the entry is not a region, or changed meanwhile. */
 static bool look(const struct av_seg *seg, const struct av_key *k, struct av_region_info *info)
 {
 	uint32_t key = atomic_load(&k->key);

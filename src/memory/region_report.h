@@ -9,7 +9,6 @@
 #include "segment/segment.h"
 #include "observe/counters.h"
 
-/* The kind of memory behind a region. */
 enum av_region_memory {
 	AV_REGION_PLAIN,   /* the program's memory */
 	AV_REGION_ADOPTED, /* the program's memory, whole pages moved to where all processes can map
@@ -36,12 +35,9 @@ struct av_region_info {
 	uint64_t counted[AV_MR_N];
 };
 
-/**
- * av_region_report() - call @visit for each region of @device
- *
- * Opens files but joins nothing. A region that its process is changing right now may be missing, or
- * appear half changed.
- * Context: any thread, no lock held.
+/*
+ * Call @visit for each region of @device. A region that is changing right now may be missing, or
+ * appear half changed. Opens files but joins nothing; any thread, no lock held.
  */
 void av_region_report(const char *device,
 		      void (*visit)(const struct av_region_info *info, void *arg), void *arg);
@@ -50,7 +46,6 @@ void av_region_report(const char *device,
 void av_region_report_of(const struct av_seg *seg,
 			 void (*visit)(const struct av_region_info *info, void *arg), void *arg);
 
-/* "plain" and so on. */
 const char *av_region_memory_name(enum av_region_memory memory);
 
 #endif

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The record of unmappings: a tree of four levels, for 9 + 9 + 9 + 8 bits of the page number. An
- * entry holds two moments: when all of its pages were last unmapped at once, and when any of them
- * was. So a large unmapping is quick to record, and a large region quick to check. A node takes 12
- * KiB; a leaf takes 2 KiB and covers 1 MiB.
+ * A tree of four levels, for 9 + 9 + 9 + 8 bits of the page number. An entry holds two moments:
+ * when all of its pages were last unmapped at once, and when any of them was. So a large unmapping
+ * is quick to record, and a large region quick to check. A node takes 12 KiB; a leaf 2 KiB for 1
+ * MiB.
  */
 #include "memory/unmapped.h"
 
@@ -99,7 +99,6 @@ static void record_entry(struct av_seg *seg, struct entry *e, unsigned int level
 	atomic_store(&e->any, moment);
 }
 
-/* Recursion is as deep as the tree: LEVELS + 1 calls. */
 static void record(struct av_seg *seg, void *node, unsigned int level, struct av_page_run r,
 		   uint64_t moment)
 {

@@ -1,8 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/*
- * Finds single mappings, in this process or another, without the heap. (memory/mapped.h checks
- * whole ranges.)
- */
+/* Finds mappings, in this process or another, without the heap. (memory/mapped.h checks ranges.) */
 #ifndef AV_MEMORY_VMA_H
 #define AV_MEMORY_VMA_H
 
@@ -20,22 +17,25 @@ struct av_vma {
 };
 
 /*
- * Open this process's list of mappings; the caller closes it. Return: -1 and errno on failure.
- * Makes the system call by number.
+ * Open this process's list of mappings, by number; the caller closes it. Return: -1 and errno on
+ * failure.
  */
 int av_vma_open_own(void);
 
-/**
- * av_vma_next() - the mapping that covers @addr, or else the next one above
- * @maps: descriptor of a process's "maps" in /proc
- *
- * Asks the kernel once on Linux 6.11 or later; otherwise reads the text. Async-signal-safe; takes
- * no memory; changes errno.
- * Return: false if there is none, or the kernel does not say
+/*
+ * The mapping that covers @addr, or else the next one above. @maps: descriptor of a process's
+ * "maps" in /proc. Asks the kernel once on Linux 6.11 or later; otherwise reads the text.
+ * Async-signal-safe; no heap; changes errno. Return: false if there is none, or the kernel does not
+ * say.
  */
 AV_MUST_USE bool av_vma_next(int maps, uint64_t addr, struct av_vma *vma);
 
-/* The same from the text alone, for older kernels and tests. @maps may be any file. */
+/* The addresses where a mapping shows bytes [at, at + bytes) of its file. Return: false if none. */
+AV_MUST_USE bool av_vma_part(const struct av_vma *vma, uint64_t at, uint64_t bytes, uint64_t *begin,
+			     uint64_t *end);
+
+/* The same as av_vma_next(), from the text alone, for older kernels and tests. @maps may be any
+ * file. */
 AV_MUST_USE bool av_vma_next_text(int maps, uint64_t addr, struct av_vma *vma);
 
 #endif

@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: MIT */
-/* Finds out why a key was refused. */
 #include "memory/why.h"
 
 #include "base/checked.h"

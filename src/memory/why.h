@@ -1,9 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Explains a failed use of a key, for the record of the failure. Looks at the key again after the
- * failure and writes to the thread's pending record (observe/diagnosis.h). The key may have changed
- * since, so this explains but decides nothing.
- *
+ * Explains a failed use of a key: looks again after the failure and writes to the thread's pending
+ * record (observe/diagnosis.h). The key may have changed since, so this decides nothing.
  * Context: any, with or without locks and pins.
  */
 #ifndef AV_MEMORY_WHY_H
@@ -17,7 +15,7 @@
 AV_COLD void av_mem_why(struct av_seg *seg, const struct av_mem_request *req,
 			enum av_mem_fault found);
 
-/* av_mem_get_list() returned @found, without saying for which element. */
+/* av_mem_get_list() returned @found, for an unknown element. */
 AV_COLD void av_mem_why_list(struct av_seg *seg, uint32_t pd, uint32_t access,
 			     const struct ibv_sge *sge, uint32_t count, uint64_t bytes,
 			     enum av_mem_fault found);

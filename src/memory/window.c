@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: MIT */
-/* Binds and unbinds memory windows. */
 #include "memory/window.h"
 
 #include <errno.h>

@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Memory windows: keys for remote access that work requests bind to a part of a region and unbind
- * again. A type 1 window may be rebound at will and used through any queue pair of its protection
- * domain. A type 2B window must be invalidated before it is bound again, and belongs to the queue
- * pair that bound it.
- *
+ * again. Type 1 may be rebound at will and used through any queue pair of its protection domain.
+ * Type 2B must be invalidated before it is bound again, and belongs to the queue pair that bound
+ * it.
  * Source: IBTA volume 1, 10.6.7.2; ibv_bind_mw(3), ibv_alloc_mw(3).
  */
 #ifndef AV_MEMORY_WINDOW_H
@@ -26,31 +25,23 @@ struct av_window_bind {
 	uint64_t length;
 };
 
-/*
- * Create a window. Return: a key with its index that gives access to nothing, or 0 and errno
- * ENOMEM.
- */
+/* Return: a key with its index that gives access to nothing, or 0 and errno ENOMEM. */
 AV_MUST_USE uint32_t av_window_create(struct av_seg *seg, enum ibv_mw_type type, uint32_t pd,
 				      uint32_t limit);
 
 /* Unbind and free a window. Waits until nobody uses it. */
 void av_window_destroy(struct av_seg *seg, uint32_t key);
 
-/**
- * av_window_bind() - execute a bind
- *
- * Context: any process, with the queue pair's @exec right. May wait as long as an access through
- * the old binding takes.
- * Return: 0, or EINVAL if the specification forbids the bind (nothing has changed)
+/*
+ * Execute a bind. Context: any process, with the queue pair's @exec right; may wait as long as an
+ * access through the old binding takes. Return: 0, or EINVAL if the specification forbids it
+ * (nothing has changed).
  */
 AV_MUST_USE int av_window_bind(struct av_seg *seg, const struct av_window_bind *bind);
 
 enum av_invalidate { AV_INVALIDATED, AV_INVALIDATE_NOT_BOUND, AV_INVALIDATE_NO_WINDOW };
 
-/*
- * Unbind the type 2 window bound as @rkey on @qpn. Changes nothing unless it returns
- * AV_INVALIDATED.
- */
+/* Unbind the type 2 window bound as @rkey on @qpn. Else changes nothing. */
 AV_MUST_USE enum av_invalidate av_window_invalidate(struct av_seg *seg, uint32_t rkey,
 						    uint32_t qpn);
 
@@ -59,8 +50,7 @@ AV_MUST_USE enum av_invalidate av_window_may_invalidate(struct av_seg *seg, uint
 							uint32_t qpn);
 
 /*
- * Finish an unbind from @region during which a peer died: the key is dead, but the region still
- * counts the window.
+ * Finish an unbind during which a peer died: the key is dead, but @region still counts the window.
  */
 void av_window_finish(struct av_seg *seg, uint32_t key, uint32_t region);
 

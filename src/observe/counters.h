@@ -9,7 +9,7 @@
  * context's slots covers everything the context ever counted, and never falls. The count of one
  * object is the slot's value minus the value at the object's creation (@before in struct
  * av_qp_shared and struct av_cq_shared). When a context ends, its counts are added to the device's
- * totals in the directory (registry/ended_totals.c).
+ * totals in the directory (registry/device_counters.c).
  *
  * Regions do not count successful accesses: an access only reads the key, and a counter would
  * bounce its cache line between cores. They count the rest: faults, invalidations, refusals

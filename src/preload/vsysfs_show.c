@@ -13,7 +13,7 @@
 #include "device/port.h"
 #include "device/port_rate.h"
 #include "segment/totals.h"
-#include "memory/odp_report.h"
+#include "memory/odp_counters.h"
 #include "observe/counters.h"
 
 /* ABI versions from rdma/ib_user_verbs.h and ib_user_mad.h. */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The captures' rows in the directory, and their counts. */
+/* Rows in the directory, and their counts. */
 #include "registry/capture_table.h"
 
 #include <errno.h>
@@ -27,9 +27,7 @@ static bool in_use(uint32_t stamp)
 	return stamp != 0;
 }
 
-/*
- * A new stamp differs from all that processes may remember, even from those of earlier directories.
- */
+/* Differs from all that processes may remember, even from earlier directories. */
 static uint32_t new_stamp(void)
 {
 	return (uint32_t)av_now_ns() | 1;
@@ -69,10 +67,7 @@ static void fill(struct av_dir_capture *c, const struct av_capture_spec *spec)
 	atomic_store(&c->stamp, 0); /* of an owner that died */
 	c->proc = av_lock_self;
 	c->spec = *spec;
-	/*
-	 * Processes that took frames of an earlier capture may still give them back, to these
-	 * counts.
-	 */
+	/* Who took frames of an earlier capture may still give them back, to these counts. */
 	atomic_fetch_and(&c->taken, ~AV_CAPTURE_CLOSED);
 	atomic_store(&c->before, atomic_load(&c->taken));
 	atomic_store(&c->settled, atomic_load(&c->taken)); /* those who took the rest died */

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Counters of devices, and gauges of contexts. */
+/* What devices count, the gauges of contexts, and the device memory in use. */
+#include <errno.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -78,4 +79,66 @@ unsigned int av_dir_contexts(const char *device, uint32_t *refs)
 			refs[count++] = atomic_load(&view.dir->context[slot].ref);
 	av_dir_view_end(&view);
 	return count;
+}
+
+/* --- totals of ended contexts ---------------------------------------------------- */
+
+/*
+ * The sum is prepared beside the device's totals and published by one store. If its author dies,
+ * the next process finishes the work.
+ */
+void av_ended_keep(const struct av_dir_context *c, int folder, av_dir_count *count)
+{
+	struct av_dir_fold *f = &av_dir->fold;
+	uint32_t ref = atomic_load(&c->ref);
+
+	if (!c->device)
+		return;
+	if (atomic_load(&f->ref) != ref) {
+		av_ended_kept(); /* of a process that died just before this */
+		f->device = c->device;
+		f->after = av_dir->device[c->device - 1].ended;
+		if (count)
+			count(folder, ref, &f->after);
+		atomic_store(&f->ref, ref);
+	}
+	av_dir->device[f->device - 1].ended = f->after;
+}
+
+void av_ended_kept(void)
+{
+	if (!atomic_load(&av_dir->fold.ref))
+		return;
+	atomic_fetch_add(&av_dir->fold.done, 1);
+	atomic_store(&av_dir->fold.ref, 0);
+}
+
+/* --- device memory in use by all processes together ------------------------------ */
+
+int av_dir_dm_take(uint32_t ref, uint64_t bytes, uint64_t limit)
+{
+	int ret = -ENOMEM;
+
+	av_dir_change_begin();
+	if (bytes > limit - (av_dir->dm_bytes < limit ? av_dir->dm_bytes : limit))
+		(void)av_dir_sweep();
+	if (av_dir->dm_bytes <= limit && bytes <= limit - av_dir->dm_bytes) {
+		av_dir->dm_bytes += bytes;
+		av_dir->context[AV_REF_SLOT(ref)].dm_bytes += bytes;
+		ret = 0;
+	}
+	av_dir_change_end();
+	return ret;
+}
+
+void av_dir_dm_give(uint32_t ref, uint64_t bytes)
+{
+	struct av_dir_context *c = &av_dir->context[AV_REF_SLOT(ref)];
+
+	av_dir_change_begin();
+	if (atomic_load(&c->ref) == ref && c->dm_bytes >= bytes) {
+		c->dm_bytes -= bytes;
+		av_dir->dm_bytes -= bytes;
+	}
+	av_dir_change_end();
 }

@@ -1,8 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/*
- * The directory file: joining and leaving, slots of processes and contexts, clearing up after the
- * dead.
- */
+/* Joining and leaving, slots of processes and contexts, clearing up after the dead. */
 #include "registry/directory.h"
 
 #include <errno.h>
@@ -101,13 +98,10 @@ static void context_free(struct av_dir_context *c)
 	char name[32];
 	uint32_t ref = atomic_load(&c->ref), begun = atomic_load(&av_dir->fold.ref);
 
-	/* The process that began to free this one died doing so: finish its work. */
+	/* Who began to free this one died doing so: finish its work. */
 	if (begun && begun != ref && atomic_load(&av_dir->context[AV_REF_SLOT(begun)].ref) == begun)
 		context_free(&av_dir->context[AV_REF_SLOT(begun)]);
-	/*
-	 * The slot is freed last. If this process dies before, the next sweep finds both slot and
-	 * folder.
-	 */
+	/* The slot is freed last: if this process dies before, the next sweep finds both. */
 	av_ended_keep(c, folder_fd, count_context);
 	context_name(name, ref);
 	av_folder_remove(folder_fd, name);
@@ -161,10 +155,7 @@ unsigned int av_dir_sweep(void)
 
 static void after_fork_in_child(void)
 {
-	/*
-	 * A thread that does not exist in the child may hold the mutex. Record locks are not
-	 * inherited.
-	 */
+	/* A thread that is not here may hold the mutex. Record locks are not inherited. */
 	pthread_mutex_init(&mutex, NULL);
 	av_lock_order_forked();
 	av_flight_forked();
@@ -296,8 +287,8 @@ bool av_dir_join_again(void)
 }
 
 /*
- * Nobody else is there. A process that opens the file after the unlink makes a new one; one that
- * opened it before sees nlink 0.
+ * Nobody else is there. Who opens the file after the unlink makes a new one; who opened it before
+ * sees nlink 0.
  */
 static void remove_everything(void)
 {
@@ -328,9 +319,8 @@ void av_dir_leave(void)
 }
 
 /*
- * Threads of this process may still run and hold execution rights. So it is not declared dead:
- * peers would take these rights over. The kernel drops the record lock when the process really
- * ends.
+ * Threads of this process may still run and hold execution rights, which peers would take over if
+ * it were declared dead. The kernel drops the record lock when it really ends.
  */
 void av_dir_abandon(void)
 {

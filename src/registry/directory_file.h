@@ -1,8 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/*
- * Layout of the directory file, and how to change it. Only files that keep something in it include
- * this.
- */
+/* Layout of the directory file, and how to change it: for files that keep something in it. */
 #ifndef AV_REGISTRY_DIRECTORY_FILE_H
 #define AV_REGISTRY_DIRECTORY_FILE_H
 
@@ -31,14 +28,13 @@ struct av_dir_device {
 	char name[64]; /* "": free */
 	_Atomic uint64_t counter[AV_DIR_COUNTERS];
 	_Atomic uint64_t link_downed; /* how often its port went down */
-	struct av_totals ended;	      /* counts of its ended contexts: ended_totals.c */
+	struct av_totals ended;	      /* counts of its ended contexts: device_counters.c */
 };
 
 /*
- * The counts of an ended context on their way into the totals of its device.
- *
- * @ref publishes it. While it is not 0, @after replaces both the device's @ended and the counts of
- *   that context. Who finds it set within a change finishes the work.
+ * The counts of an ended context on their way into the totals of its device. @ref publishes it:
+ * while not 0, @after replaces both the device's @ended and the counts of that context. Who finds
+ * it set within a change finishes the work.
  */
 struct av_dir_fold {
 	_Atomic uint32_t ref;
@@ -47,10 +43,7 @@ struct av_dir_fold {
 	struct av_totals after;
 };
 
-/*
- * A row of a GID table. @stamp publishes it: odd while the row is in use, and different after each
- * change.
- */
+/* A row of a GID table. @stamp publishes it: odd while in use, different after each change. */
 struct av_dir_gid {
 	_Atomic uint32_t stamp;
 	_Atomic uint32_t type, ifindex;
@@ -59,9 +52,8 @@ struct av_dir_gid {
 };
 
 /*
- * A port: of one device in one network namespace. All contexts opened there share it, and it exists
- * as long as one of them does. It is changed within a change of the directory and read at any time
- * (device/port.c).
+ * A port: of one device in one network namespace, shared by all contexts opened there. Changed
+ * within a change of the directory, read at any time (device/port.c).
  */
 struct av_dir_port {
 	char device[64];
@@ -86,15 +78,10 @@ struct av_dir_context {
 	_Atomic uint64_t gauge[AV_DIR_GAUGES];
 };
 
-/*
- * One word, so that a reader sees all of it or nothing: ref << 32 | index in the context << 8 |
- * tag.
- */
+/* One word, read as a whole: ref << 32 | index in the context << 8 | tag. */
 typedef _Atomic uint64_t av_dir_qpn;
 
-/*
- * An XRC domain that a context has open, perhaps several times. A domain has one entry per context.
- */
+/* An XRC domain that a context has open, perhaps several times: one entry per context. */
 struct av_dir_xrcd {
 	_Atomic uint32_t ref; /* the context; 0: free */
 	uint32_t number;
@@ -135,8 +122,8 @@ struct av_dir_file {
 	uint64_t dm_bytes; /* device memory in use; like @qps */
 	uint32_t qps;	   /* numbers in use, also of dead contexts until the next sweep */
 	/*
-	 * Rows that were ever used lie before these. Readers stop there, so that the rest of the
-	 * tables need not be in memory. Raised within a change, before the first use.
+	 * Rows ever used lie before these: the rest of the tables need not be in memory. Raised
+	 * within a change, before the first use.
 	 */
 	_Atomic uint32_t proc_end, context_end, port_end, capture_end;
 	struct av_dir_proc proc[AV_REF_SLOTS];
@@ -162,37 +149,28 @@ extern struct av_dir_file *av_dir;
 #define AV_DIR_LOCK_SLOT(slot) (1 + (off_t)(slot))
 
 /*
- * Begin and end a change of the directory. A mutex serialises the threads of this process, a record
- * lock the processes.
- *
- * Context: the directory is joined; the caller holds no lock of the data path. Waits for other
- * processes.
+ * A change of the directory: a mutex serialises the threads of this process, a record lock the
+ * processes. Context: joined; no lock of the data path held. Waits for other processes.
  */
 void av_dir_change_begin(void);
 void av_dir_change_end(void);
 
 /*
- * A record lock of this process on one byte of the file: fcntl() with @cmd F_SETLK, F_SETLKW or
- * F_GETLK.
- *
- * Context: within a change, except for the lock that begins it.
- *
- * Return: 0 or -errno; for F_GETLK, 1 if another process has a conflicting lock.
+ * A record lock on one byte of the file: fcntl() with @cmd F_SETLK, F_SETLKW or F_GETLK. Context:
+ * within a change, except for the lock that begins it. Return: 0 or -errno; for F_GETLK, 1 if
+ * another process has a conflicting lock.
  */
 int av_dir_record_lock(int cmd, short type, off_t byte);
 
 /*
- * Free what dead processes left. Context: within a change.
- *
- * Return: number of living processes, including the caller.
+ * Free what dead processes left. Context: within a change. Return: number of living processes,
+ * including the caller.
  */
 unsigned int av_dir_sweep(void);
 
 /*
- * Read the directory, whether or not this process has joined it. The mutex of the directory is held
- * from av_dir_view() to av_dir_view_end(), so that nobody joins or leaves meanwhile.
- *
- * av_dir_view() returns false if there is no directory.
+ * Read the directory, joined or not; false: there is none. Its mutex is held until
+ * av_dir_view_end(), so that nobody joins or leaves meanwhile.
  */
 struct av_dir_view {
 	const struct av_dir_file *dir;
@@ -223,21 +201,17 @@ static inline void av_dir_count_down(const char *device)
 		atomic_fetch_add(&av_dir->device[place - 1].link_downed, 1);
 }
 
-/**
- * av_ended_keep() - add the counts of an ending context to the totals of its device
- * @folder: of the directory; the context's segment is still in it
- * @count:  what av_dir_join() was given
- *
- * If the process dies before av_ended_kept(), the counts are still added exactly once: whoever
- * frees the slot of the context afterwards calls both again.
- * Context: within a change
+/*
+ * Add the counts of an ending context to the totals of its device, by @count of av_dir_join().
+ * @folder: of the directory; the context's segment is still in it. If the process dies before
+ * av_ended_kept(), the counts are still added exactly once: whoever frees the slot calls both
+ * again. Context: within a change.
  */
 void av_ended_keep(const struct av_dir_context *c, int folder, av_dir_count *count);
 
 /* The slot of the context is free. */
 void av_ended_kept(void);
 
-/* Lock and unlock only the mutex. */
 void av_dir_hold(void);
 void av_dir_release(void);
 

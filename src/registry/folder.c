@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
-/* Where shared files are, and making and removing their folders. */
 #include "registry/folder.h"
 
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/stat.h>
@@ -90,10 +90,7 @@ void av_folder_remove_self(const char *path)
 	rmdir(path);
 }
 
-/*
- * Visit each name in a folder. readdir() would need memory, and folders must be removed even when
- * there is none.
- */
+/* Not readdir(), which needs memory: folders must be removed even when there is none. */
 static void each_name(int fd, void (*visit)(int fd, const char *name))
 {
 	_Alignas(struct dirent64) char buffer[2048];
@@ -155,4 +152,74 @@ int av_folder_make(int parent_fd, const char *name)
 	}
 	fd = openat(parent_fd, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 	return fd < 0 ? -errno : fd;
+}
+
+/* --- small files ----------------------------------------------------------------- */
+
+/* The name is predictable: another user's file is refused where everybody may write. */
+static bool is_ours(int fd, const char *path)
+{
+	struct stat st;
+
+	if (fstat(fd, &st))
+		return false;
+	if (S_ISREG(st.st_mode) && st.st_uid == geteuid() && (st.st_mode & 022) == 0)
+		return true;
+	av_warn_once("not using %s: not a file that only this user may write (owner %u, mode %04o)",
+		     path, (unsigned int)st.st_uid, (unsigned int)st.st_mode & 07777u);
+	return false;
+}
+
+bool av_small_file_read(const char *path, char *text, size_t size)
+{
+	size_t have = 0;
+	ssize_t n = 0;
+	int fd = open(path, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+	bool ours;
+
+	text[0] = '\0';
+	if (fd < 0)
+		return false;
+	ours = is_ours(fd, path);
+	while (ours && have < size - 1 &&
+	       ((n = read(fd, text + have, size - 1 - have)) > 0 || (n < 0 && errno == EINTR)))
+		have += n > 0 ? (size_t)n : 0;
+	close(fd);
+	text[have] = '\0';
+	return ours && n >= 0;
+}
+
+static int write_all(int fd, const char *text, size_t bytes)
+{
+	while (bytes > 0) {
+		ssize_t n = write(fd, text, bytes);
+
+		if (n < 0 && errno != EINTR)
+			return -errno;
+		text += n > 0 ? n : 0;
+		bytes -= n > 0 ? (size_t)n : 0;
+	}
+	return 0;
+}
+
+/* Written under another name first. A file that has this name was left by a process that died. */
+int av_small_file_write(const char *path, const char *text, size_t bytes)
+{
+	char fresh[PATH_MAX];
+	int fd, ret;
+
+	if (snprintf(fresh, sizeof(fresh), "%s.new", path) >= (int)sizeof(fresh))
+		return -ENAMETOOLONG;
+	unlink(fresh);
+	fd = open(fresh, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
+	if (fd < 0)
+		return -errno;
+	ret = write_all(fd, text, bytes);
+	if (close(fd) && ret == 0)
+		ret = -errno;
+	if (ret == 0 && rename(fresh, path))
+		ret = -errno;
+	if (ret)
+		unlink(fresh);
+	return ret;
 }

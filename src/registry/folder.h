@@ -1,31 +1,23 @@
 /* SPDX-License-Identifier: MIT */
-/* The folders of the shared files: finding the main one, and making and removing them safely. */
+/* Where shared files are: finding, making, replacing and removing them safely. */
 #ifndef AV_REGISTRY_FOLDER_H
 #define AV_REGISTRY_FOLDER_H
 
+#include <stdbool.h>
 #include <stddef.h>
 
 #include "base/compiler.h"
 
-/*
- * Version of everything in shared memory. It is part of the folder's name and changes with each
- * change of a layout.
- */
+/* Version of everything in shared memory: changes with each layout. Part of the folder's name. */
 #define AV_LAYOUT 19
 
-/*
- * The folder that contains this user's: DIR of registry/directory.h. Never NULL. The string is
- * static or from the environment.
- */
+/* DIR of registry/directory.h. Never NULL. The string is static or from the environment. */
 const char *av_folder_base(void);
 
-/**
- * av_folder_open() - open this user's folder, and make it if needed
- * @path: out, its path, for messages and for av_folder_remove_self()
- *
- * The name is predictable, and everybody may be allowed to write to DIR. So anything that is not a
- * directory, not ours, or accessible to others is refused.
- * Return: descriptor (close-on-exec) or -errno
+/*
+ * Open this user's folder, and make it if needed. @path: out. The name is predictable, and
+ * everybody may be allowed to write to DIR: anything that is not a directory, not ours, or
+ * accessible to others is refused. Return: descriptor (close-on-exec) or -errno.
  */
 AV_MUST_USE int av_folder_open(char *path, size_t size);
 
@@ -38,13 +30,22 @@ void av_folder_remove_self(const char *path);
 /* Remove the folders of all contexts. */
 void av_folder_clear(int fd);
 
-/*
- * Make the subfolder @name, mode 0700. One that was left over is removed first. Return: descriptor
- * or -errno.
- */
+/* Make the subfolder @name, mode 0700, in place of one left over. Return: descriptor or -errno. */
 AV_MUST_USE int av_folder_make(int parent_fd, const char *name);
 
 /* Remove the subfolder @name with the files in it. It contains no folders. */
 void av_folder_remove(int parent_fd, const char *name);
+
+/*
+ * Small text files of the user, read and replaced as a whole. Within a change of the directory, so
+ * that one at a time changes a file.
+ *
+ * Read as much as fits, NUL terminated. Return: false if there is no such file, it cannot be read,
+ * or (with a warning) others may write it.
+ */
+AV_MUST_USE bool av_small_file_read(const char *path, char *text, size_t size);
+
+/* Make or replace a file. Return: 0 or -errno; then nothing has changed. */
+AV_MUST_USE int av_small_file_write(const char *path, const char *text, size_t bytes);
 
 #endif

@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: MIT */
-/* Members of multicast groups. */
 #include "registry/multicast.h"
 
 #include <errno.h>

@@ -1,8 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/*
- * Multicast groups: which queue pairs of this host are attached to which group. They are kept in
- * the directory.
- */
+/* Which queue pairs of this host are attached to which multicast group; kept in the directory. */
 #ifndef AV_REGISTRY_MULTICAST_H
 #define AV_REGISTRY_MULTICAST_H
 
@@ -25,18 +22,14 @@ struct av_multicast_member {
 AV_MUST_USE int av_multicast_attach(const union ibv_gid *gid,
 				    const struct av_multicast_member *member);
 
-/* Is the queue pair a member? */
 bool av_multicast_has(const union ibv_gid *gid, uint32_t qpn);
 
 /* Return: 0, or -EINVAL if it is not attached. */
 AV_MUST_USE int av_multicast_detach(const union ibv_gid *gid, uint32_t qpn);
 
-/**
- * av_multicast_next() - walk the members of a group
- * @at: in and out, 0 to begin
- *
- * Lock-free. A member that comes or goes meanwhile may be seen or not.
- * Return: false at the end
+/*
+ * Walk the members of a group. @at: in and out, 0 to begin. Lock-free: a member that comes or goes
+ * meanwhile may be seen or not. Return: false at the end.
  */
 bool av_multicast_next(const union ibv_gid *gid, uint32_t *at, struct av_multicast_member *member);
 

@@ -12,7 +12,7 @@
 #include "registry/directory_file.h"
 
 /*
- * How often this process holds a block: the kernel knows only one lock per process. Guarded by the
+ * How often this process holds a block: the kernel knows one lock per process. Guarded by the
  * directory's mutex.
  */
 struct hold {

@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: MIT */
-/* Allocates memory of an own segment, unless a fault rule refuses it. */
 #include "segment/alloc.h"
 
 #include <errno.h>

@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: MIT */
-/* Decides which contexts look at their requests for captures. */
 #include "segment/capture_watch.h"
 
 unsigned int av_capture_next(const struct av_seg *seg, unsigned int *at)
@@ -8,8 +7,8 @@ unsigned int av_capture_next(const struct av_seg *seg, unsigned int *at)
 }
 
 /*
- * The flag is set before looking for captures, and cleared again if there is none. Whoever begins a
- * capture calls this afterwards, so the flag is never missing.
+ * Set before looking for captures, and cleared again if there is none. Whoever begins a capture
+ * calls this afterwards, so the flag is never missing.
  */
 void av_capture_watch_context(struct av_seg *seg)
 {

@@ -23,10 +23,7 @@ int av_doorbell_create(struct av_seg *seg, uint32_t id)
 	doorbell_name(name, id);
 	if (mkfifoat(seg->folder_fd, name, 0600))
 		return -errno;
-	/*
-	 * Read and write: so it is never at end of file, and opening does not wait for a writer
-	 * (pipe(7)).
-	 */
+	/* Read and write: so it is never at end of file, and opening waits for no writer. */
 	fd = openat(seg->folder_fd, name, O_RDWR | O_CLOEXEC);
 	if (fd < 0) {
 		int ret = -errno;
@@ -73,14 +70,11 @@ static int open_writer(int folder_fd, uint32_t id)
 	char name[16];
 
 	doorbell_name(name, id);
-	/*
-	 * Read and write: then this process is a reader itself, and writing raises no SIGPIPE when
-	 * the owner dies.
-	 */
+	/* Read and write: a reader itself gets no SIGPIPE when the owner dies. */
 	return openat(folder_fd, name, O_RDWR | O_NONBLOCK | O_CLOEXEC);
 }
 
-/* A descriptor to write to, kept for the next time. Context: the caller holds doorbell_mutex. */
+/* A descriptor to write to, kept for the next time. Context: doorbell_mutex. */
 static int writer(struct av_seg *seg, uint32_t id)
 {
 	size_t i = id % AV_ARRAY_SIZE(seg->doorbell);

@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: MIT */
-/* The fault rules of contexts and devices. */
 #include "segment/fault_rules.h"
 
 #include <errno.h>
@@ -12,7 +11,6 @@
 #include "base/clock.h"
 #include "registry/directory_file.h"
 #include "registry/folder.h"
-#include "registry/small_file.h"
 #include "observe/fault_note.h"
 #include "observe/log.h"
 
@@ -105,7 +103,6 @@ int av_faults_write(const char *device, const char *text, unsigned int *told)
 
 /* --- a context's ----------------------------------------------------------------- */
 
-/* Read the rules. Set the flag if there are any. */
 static void load(struct av_seg *seg, struct av_faults *f)
 {
 	uint32_t change = atomic_load(&seg->head->faults_change);

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The heap of a segment, managed by its owner. Blocks come from free lists, in four sizes per power
- * of two, or from the end of the heap. Object tables get their indices here, too. All book-keeping
- * is in private memory of the owner, so that peers cannot damage it.
+ * Blocks come from free lists, in four sizes per power of two, or from the end of the heap. All
+ * book-keeping is in private memory of the owner, so that peers cannot damage it.
  */
 #include "segment/heap.h"
 
@@ -93,7 +92,7 @@ int av_file_back(int fd, uint64_t offset, uint64_t size)
 /* --- blocks ---------------------------------------------------------------------- */
 
 /*
- * Size classes: 64, 128, 192, 256, then four from each power of two to the next. So a ring with
+ * Size classes: 64, 128, 192, 256, then four from each power of two to the next: a ring with
  * entries of an odd size wastes at most a fifth.
  */
 static unsigned int class_of(uint64_t size)
@@ -119,7 +118,7 @@ static uint64_t alignment_of(uint64_t size)
 	return lowest < 4096 ? lowest : 4096;
 }
 
-/* Take @size bytes from the end of the heap. Return: offset, or 0. */
+/* Return: offset, or 0. */
 static uint64_t extend(struct av_heap *heap, uint64_t size)
 {
 	uint64_t at = av_round_up(heap->brk, alignment_of(size));
@@ -213,9 +212,7 @@ void av_heap_free(struct av_heap *heap, uint64_t offset, uint64_t size)
 
 /* --- indices of the object tables ------------------------------------------------ */
 
-/*
- * Make room in the ring for all indices handed out so far, so that freeing one never needs memory.
- */
+/* Make room in the ring for all indices handed out: freeing one must not need memory. */
 static bool reserve(struct indices *s)
 {
 	uint32_t room, i;

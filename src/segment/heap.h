@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Which parts of a segment are in use: the owner's private book-keeping of heap blocks and of table
- * entries. Thread-safe. Other code allocates through segment/alloc.h.
+ * Which parts of a segment are in use: the owner's private book-keeping of heap blocks and table
+ * entries, thread-safe. Other code allocates through segment/alloc.h.
  */
 #ifndef AV_SEGMENT_HEAP_H
 #define AV_SEGMENT_HEAP_H
@@ -13,8 +13,8 @@
 struct av_heap;
 
 /*
- * @fd, @head: the segment's file and its mapping (borrowed). The heap hands out offsets in [begin,
- *   end), and key indices from @first_key on. Return: NULL if memory is short.
+ * For the segment's file and mapping (borrowed). Hands out offsets in [begin, end), and key indices
+ * from @first_key on. Return: NULL if memory is short.
  */
 struct av_heap *av_heap_create(int fd, struct av_seg_head *head, uint64_t begin, uint64_t end,
 			       uint32_t first_key);
@@ -29,19 +29,13 @@ void av_heap_free(struct av_heap *heap, uint64_t offset, uint64_t size);
 uint32_t av_heap_take_index(struct av_heap *heap, enum av_slab slab, uint32_t limit);
 void av_heap_give_index(struct av_heap *heap, enum av_slab slab, uint32_t index);
 
-/**
- * av_heap_take_end() - take [offset, offset + *@taken) from the end of the heap for ever
- * @bytes: minimum size
- * @align: of the offset, a power of two
- *
- * Return: offset, or 0 if the heap has grown too far
+/*
+ * Take [offset, offset + *@taken), at least @bytes, from the end of the heap for ever. @align: of
+ * the offset. Return: offset, or 0 if the heap has grown too far.
  */
 uint64_t av_heap_take_end(struct av_heap *heap, uint64_t bytes, uint64_t align, uint64_t *taken);
 
-/*
- * Back [offset, offset + size) of the file with real pages, so that touching them cannot fail.
- * Return: 0 or -errno.
- */
+/* Back a part of the file with real pages: touching them cannot fail. Return: 0 or -errno. */
 int av_file_back(int fd, uint64_t offset, uint64_t size);
 
 #endif

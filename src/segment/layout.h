@@ -4,17 +4,14 @@
  *
  *   0                 head: identity, addresses, pins, tables of chunks
  *   sizeof head ...   heap: chunks of objects, rings; the owner extends it, and backs it before use
- *   ... AV_ODP_OFFSET pages of regions that the library allocates, and of large rings
- *                     (segment/pages.h)
- *   AV_ODP_OFFSET     nodes, allocated by any process: of the device page table
- *                     (memory/odp_table.h), the record of unmappings (memory/unmapped.h) and the
- *                     counters of regions (memory/region_count.h)
- *   AV_STAGE_OFFSET   staging buffers: backed when first touched, and only touched by av_copy(), so
- *                     that a full file system is an error and not a SIGBUS
+ *   ... AV_ODP_OFFSET pages of regions that the library allocates, and of large rings:
+ *                     segment/pages.h
+ *   AV_ODP_OFFSET     nodes, allocated by any process (memory/nodes.h)
+ *   AV_STAGE_OFFSET   staging buffers: backed when first touched, and only by av_copy(), so that
+ *                     a full file system is an error and not a SIGBUS
  *
- * Each table of objects has one fixed type: queue pairs, receive queues, CQs, keys. Memory that
- * once held a queue pair never holds anything else. So a peer with a stale index finds a valid lock
- * and a number that does not match, and not somebody's ring.
+ * Each table of objects has one fixed type. Memory that once held a queue pair never holds anything
+ * else: a peer with a stale index finds a valid lock and a number that does not match.
  */
 #ifndef AV_SEGMENT_LAYOUT_H
 #define AV_SEGMENT_LAYOUT_H
@@ -46,9 +43,7 @@ enum av_slab { AV_SLAB_KEY, AV_SLAB_CQ, AV_SLAB_RQ, AV_SLAB_QP, AV_SLAB_N };
 #define AV_CQ_BYTES	  320u
 #define AV_RQ_BYTES	  384u
 #define AV_QP_BYTES	  1216u /* an odd number of cache lines, to use all cache sets */
-/*
- * Where the counters are in an entry (observe/counters.h), for those who know nothing else of it.
- */
+/* Where the counters are in an entry (observe/counters.h). */
 #define AV_QP_COUNTERS_AT 448u
 #define AV_CQ_COUNTERS_AT 104u
 #define AV_KEY_CHUNK	  1024u
@@ -61,8 +56,7 @@ static_assert(AV_SLAB_CHUNKS * AV_KEY_CHUNK >= AV_MAX_MR, "key table");
 static_assert(AV_SLAB_CHUNKS * AV_RQ_CHUNK >= AV_MAX_QP + AV_MAX_SRQ, "receive queue table");
 
 /*
- * Says "this process is using that key" (memory/pin.h). One per cache line, so that users do not
- * disturb each other.
+ * "This process is using that key" (memory/pin.h). On cache lines of their own: users do not meet.
  */
 struct av_pin {
 	_Atomic uint64_t word;
@@ -89,10 +83,8 @@ struct av_seg_head {
 
 	/*
 	 * Importing (ibv_import_device(3)). @origin: the context whose objects this one can use; 0:
-	 * none. @pds: the protection domains of this context, one bit per handle.
-	 *
-	 * Keys and domains of an importing context begin at AV_IMPORT_KEYS and AV_IMPORT_PDS.
-	 * Smaller numbers are those of the origin.
+	 * none. @pds: the protection domains, one bit per handle. Keys and domains of an importing
+	 * context begin at AV_IMPORT_KEYS and AV_IMPORT_PDS. Smaller numbers are the origin's.
 	 */
 	uint32_t origin;
 	_Atomic uint64_t pds[AV_MAX_PD / 64 + 1];
@@ -110,15 +102,14 @@ struct av_seg_head {
 	_Atomic uint64_t odp_root;
 	_Atomic uint64_t odp_brk;
 	_Atomic uint64_t odp_seq;
-	_Atomic uint64_t unmapped_root; /* root of memory/unmapped.h */
-	_Atomic uint32_t moving;	/* the owner is moving pages: memory/page_move.h */
-	_Atomic uint32_t watched;	/* enum av_watched */
-	_Atomic uint32_t faults_change; /* counts changes of the fault rules */
+	_Atomic uint64_t unmapped_root;		   /* root of memory/unmapped.h */
+	_Atomic uint32_t moving;		   /* the owner is moving pages: memory/adopt.c */
+	_Atomic uint32_t watched;		   /* enum av_watched */
+	_Atomic uint32_t faults_change;		   /* counts changes of the fault rules */
 	_Atomic uint64_t counter[AV_DIR_COUNTERS]; /* as in av_dir_counters(), of this context */
 
 	/*
-	 * Staging buffers: the stack of the free ones (count << 32 | index + 1), and the first one
-	 * that was never used.
+	 * Staging buffers: stack of the free ones (count << 32 | index + 1); the first never used.
 	 */
 	_Atomic uint64_t stage_free AV_ALIGNED(AV_CACHE_LINE);
 	_Atomic uint32_t stage_fresh;
@@ -128,8 +119,7 @@ struct av_seg_head {
 	_Atomic uint64_t chunk[AV_SLAB_N][AV_SLAB_CHUNKS]; /* offsets; 0: not yet there */
 
 	/*
-	 * Counters of regions, per chunk of keys (memory/region_count.h): offsets of the nodes, and
-	 * how many of them readers must look at.
+	 * Per chunk of keys (memory/region_count.h): offsets of the nodes; how many exist.
 	 */
 	_Atomic uint64_t region_counts[AV_SLAB_CHUNKS];
 	_Atomic uint32_t region_chunks;

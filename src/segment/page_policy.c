@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: MIT */
-/* The variables that choose pages, and what they mean for a buffer. */
 #include "segment/page_policy.h"
 
 #include <stdio.h>
@@ -25,7 +24,6 @@ const char *av_alloc_type_name(unsigned int type)
 	return type < AV_ALLOC_N ? names[type] : "";
 }
 
-/* How to read the variables. */
 struct source {
 	const struct av_page_object *object;
 	av_page_variable *get;

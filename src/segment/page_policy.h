@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Which pages an object's memory should have, by kind of object: the variables MLX_*_ALLOC_TYPE,
- * MLX_*_MAX_LOG2_CONTIG_BSIZE and MLX_*_MIN_LOG2_CONTIG_BSIZE, and HUGE_CQ and the like.
+ * Which pages an object's memory should have: MLX_*_ALLOC_TYPE, MLX_*_MAX_LOG2_CONTIG_BSIZE and
+ * MLX_*_MIN_LOG2_CONTIG_BSIZE, and HUGE_CQ and the like.
  *
  * A "contiguous" buffer consists of blocks of 2^k bytes, minimum <= k <= maximum, each physically
- * contiguous. Here a block lies within one page, so k is 12, or up to 21 on huge pages. A minimum
- * above 21 cannot be met.
+ * contiguous. Here a block lies within one page, so k is 12, or up to 21 on huge pages.
  */
 #ifndef AV_SEGMENT_PAGE_POLICY_H
 #define AV_SEGMENT_PAGE_POLICY_H
@@ -45,16 +44,14 @@ struct av_page_object {
 	enum av_alloc_type fallback;
 };
 
-/**
- * av_page_policy_read() - read the variables
- *
- * An unknown type counts as not set. So does a size out of range, but @complain is told.
+/*
+ * Read the variables. An unknown type counts as not set; so does a size out of range, but @complain
+ * is told.
  */
 struct av_page_policy av_page_policy_read(const struct av_page_object *object,
 					  av_page_variable *get, const void *where,
 					  void (*complain)(const char *name, const char *value));
 
-/* What this means for a buffer. */
 struct av_page_plan {
 	bool pages; /* take pages of the segment by @wish, else small memory */
 	enum av_pages_wish wish;

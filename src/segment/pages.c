@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Blocks of pages in an own segment: a sorted list of all of them, first fit. */
+/* A sorted list of all blocks, first fit. */
 #include "segment/pages.h"
 
 #include <errno.h>
@@ -114,7 +114,6 @@ static struct block *find(struct av_pages *p, uint64_t at)
 	return p->count && p->list[low].at == at ? &p->list[low] : NULL;
 }
 
-/* Mark the block as free and merge it with free neighbours. */
 static void release(struct av_pages *p, struct block *b)
 {
 	uint32_t i = (uint32_t)(b - p->list);
@@ -210,7 +209,6 @@ static bool seed(struct av_pages *p, uint64_t at, uint64_t bytes)
 	return true;
 }
 
-/* How many huge pages fit in a block. */
 static uint64_t room_for(const struct av_page_block *block)
 {
 	uint64_t first = av_round_up(block->at, AV_HUGE_PAGE_BYTES), end = block->at + block->bytes;
@@ -220,7 +218,7 @@ static uint64_t room_for(const struct av_page_block *block)
 
 /*
  * Make huge pages wherever the block has room for one. @all: give up at the first that fails.
- * Return: number of huge pages made.
+ * Return: their number.
  */
 static uint64_t make_huge(struct av_pages *p, const struct av_page_block *block, bool all)
 {
@@ -273,7 +271,6 @@ static bool claim(struct av_pages *p, uint64_t at)
 	return mine;
 }
 
-/* Free blocks whose holders are gone. */
 static void sweep(struct av_pages *p)
 {
 	uint64_t at = 0, next;

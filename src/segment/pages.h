@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Whole pages of a segment, for regions that the library allocates and for large rings. Pages have
- * 4 KiB, or 2 MiB (huge pages). Each page is physically contiguous.
+ * Whole pages of a segment, of 4 KiB or 2 MiB (huge), each physically contiguous: for regions that
+ * the library allocates and for large rings.
  *
- * They lie at the end of the heap, which grows towards them. MADV_COLLAPSE makes the huge ones. It
- * needs no privilege and no setting, except that THP must not be denied for shared memory. Pages
- * are backed before they are handed out, so that touching them cannot fail.
+ * They lie at the end of the heap, which grows towards them. MADV_COLLAPSE makes the huge ones,
+ * without privilege or setting, except that THP must not be denied for shared memory. Pages are
+ * backed before they are handed out.
  *
- * A block that other processes have mapped as a shared region lingers when its owner frees it
- * (registry/page_users.h).
+ * A block that other processes have mapped as a shared region lingers when its owner frees it: its
+ * range is reused when the last of them is gone.
  */
 #ifndef AV_SEGMENT_PAGES_H
 #define AV_SEGMENT_PAGES_H
@@ -45,17 +45,13 @@ struct av_pages;
 struct av_pages *av_pages_create(uint32_t ref, int fd, void *base, struct av_heap *heap);
 void av_pages_destroy(struct av_pages *pages);
 
-/**
- * av_pages_take() - take zeroed pages; called through segment/alloc.h
- * @bytes: 1 to AV_SEG_BYTES
- * @addr:  where they will be mapped, or 0
- *
- * Return: 0 or ENOMEM
+/*
+ * Take 1 to AV_SEG_BYTES zeroed @bytes; called through segment/alloc.h. @addr: where they will be
+ * mapped, or 0. Return: 0 or ENOMEM.
  */
 AV_MUST_USE int av_pages_take(struct av_pages *pages, uint64_t bytes, enum av_pages_wish wish,
 			      uint64_t addr, struct av_page_block *block);
 
-/* Free the block at that offset. Nobody may use it any more. */
 void av_pages_free(struct av_pages *pages, uint64_t at);
 
 /* Free the block as soon as no other process holds it. */

@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: MIT */
-/* The owners of the pages that a segment's regions are on. */
 #include "segment/pages_owner.h"
 
 #include <errno.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Creates the segment of an own context, and keeps the table of all mapped segments. */
+/* Creates an own segment, and keeps the table of all mapped ones. */
 #include "segment/segment.h"
 
 #include <errno.h>
@@ -28,9 +28,9 @@
 #define HEAP_COLOUR_BITS 8  /* of the number of pages that heap_begin() skips */
 
 /*
- * All mapped segments, by context slot. An entry is replaced when the slot has a new generation.
- * Peers' segments stay when their last user is gone, up to IDLE_MAX of them: often the next
- * datagram needs them again. Guarded by @mutex.
+ * All mapped segments, by context slot; replaced when the slot has a new generation. Peers'
+ * segments stay when their last user is gone, up to IDLE_MAX of them: often the next datagram needs
+ * them again. Guarded by @mutex.
  */
 static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
 static struct av_seg *mapped[AV_REF_SLOTS];
@@ -122,9 +122,9 @@ static int set_size(int fd)
 
 /*
  * All segments are mapped at the same address modulo a huge page, and two peers hold the same kinds
- * of objects in the same order. Without a difference, objects that one request touches in both
- * would evict each other from TLBs that are indexed by low address bits. So each heap skips some
- * pages, by a hash of its context. The skipped pages are never backed.
+ * of objects in the same order: what one request touches in both would evict each other from TLBs
+ * indexed by low address bits. So each heap skips some pages, never backed, by a hash of its
+ * context.
  */
 static uint64_t heap_begin(uint32_t ref)
 {
@@ -169,7 +169,7 @@ static void fill_head(struct av_seg *seg, const struct av_seg_device *dev, uint3
 	h->magic = AV_SEG_MAGIC;
 }
 
-/* Unmap the segment in that slot if nobody uses it. Context: the caller holds @mutex. */
+/* Unmap the segment in that slot if nobody uses it. Context: @mutex. */
 static void drop_idle(uint32_t slot)
 {
 	struct av_seg *seg = mapped[slot];
@@ -235,7 +235,7 @@ void av_seg_close(struct av_seg *seg)
 
 /* --- all segments ---------------------------------------------------------------- */
 
-/* The counters of the device that the peer opened, found by the name in its segment. */
+/* Found by the name in the peer's segment. */
 static struct av_odp_counters *peer_counters(const struct av_seg *seg)
 {
 	char name[sizeof(seg->head->device)];

@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The segment: the shared half of an open context. It is a file that the owner and all peers map as
- * a whole; pages come into being with their use. segment/layout.h says what is where.
+ * The segment: the shared half of an open context, a file that the owner and all peers map whole
+ * (segment/layout.h).
  *
- * Segments contain offsets and indices, never pointers. Everything that is read from a peer's
- * segment passes av_seg_at() before it becomes a pointer. So a peer that writes nonsense can spoil
- * its own traffic, but no other process.
+ * Segments contain offsets and indices, never pointers. What is read from a peer's segment passes
+ * av_seg_at() before it becomes a pointer: a peer that writes nonsense spoils only its own traffic.
  */
 #ifndef AV_SEGMENT_SEGMENT_H
 #define AV_SEGMENT_SEGMENT_H
@@ -32,7 +31,7 @@ struct av_faults;
 struct av_injections;
 struct av_send_sums;
 
-/* A mapped segment, of this process or of a peer. This structure is private to the process. */
+/* A mapped segment, of this process or of a peer. Private to the process. */
 struct av_seg {
 	struct av_seg_head *head;
 	uint32_t ref;
@@ -69,11 +68,8 @@ struct av_seg {
 	} pages_owner[AV_SEG_PAGES_OWNERS]; /* changes guarded by pages_owner_mutex;
 					       segment/pages_owner.h */
 	pthread_mutex_t pages_owner_mutex;
-	LIST_ENTRY(av_seg) movable; /* with memory that may move: memory/page_move.h */
-	/*
-	 * Where the chunks of its tables are; they never move. NULL: not looked up yet. The first
-	 * chunks of all tables lie together.
-	 */
+	LIST_ENTRY(av_seg) movable; /* with memory that may move: memory/adopt.c */
+	/* Where the chunks of its tables are; they never move. NULL: not looked up yet. */
 	_Atomic(uint8_t *) chunk[AV_SLAB_CHUNKS][AV_SLAB_N];
 };
 
@@ -85,12 +81,9 @@ struct av_seg_device {
 	uint16_t lid;
 };
 
-/**
- * av_seg_create() - make this process's segment for a new context
- * @origin: context to import from, or 0
- *
- * Called by av_device_open(), which fills in @port and @switches.
- * Context: the directory is joined
+/*
+ * Make this process's segment for a new context; @origin: context to import from, or 0. Called by
+ * av_device_open(), which fills in @port and @switches. The directory is joined.
  * Return: the segment with one user, or NULL and errno
  */
 struct av_seg *av_seg_create(const struct av_seg_device *dev, uint32_t origin);
@@ -98,10 +91,8 @@ struct av_seg *av_seg_create(const struct av_seg_device *dev, uint32_t origin);
 /* Close an own segment: mark it closed, remove its files, drop the creator's use. */
 void av_seg_close(struct av_seg *seg);
 
-/**
- * av_seg_get() - the segment of a context, mapped if needed
- *
- * Return: the segment with one more user, dropped by av_seg_put(); NULL if the context is gone
+/*
+ * The segment of a context, mapped if needed, with one more user (av_seg_put()); NULL: it is gone.
  */
 struct av_seg *av_seg_get(uint32_t ref);
 void av_seg_put(struct av_seg *seg);
@@ -129,17 +120,13 @@ static inline bool av_seg_known_alive(struct av_seg *seg, uint64_t now)
 /* The same, but asks now. For callers that have just seen something fail. */
 bool av_seg_alive_now(struct av_seg *seg);
 
-/*
- * The segment of the context that this one imports from, used as long as @seg. NULL if it is gone.
- */
+/* The segment that this one imports from, used as long as @seg. NULL if it is gone. */
 struct av_seg *av_seg_origin(struct av_seg *seg);
 
-/**
- * av_seg_piece() - check an offset in a segment and turn it into a pointer
- *
- * For a part of something larger: it need not begin on a cache line. Callers that compute the
- * offset from words in a peer's segment need not check these words.
- * Return: pointer to @size bytes, or NULL if they are not 8-byte aligned or not all in the segment
+/*
+ * Check an offset in a segment and turn it into a pointer to @size bytes; NULL if they are not
+ * 8-byte aligned or not all in the segment. For a part of something larger: it need not begin on a
+ * cache line, and an offset computed from words in a peer's segment needs no other check.
  */
 static inline void *av_seg_piece(const struct av_seg *seg, uint64_t offset, uint64_t size)
 {
@@ -157,15 +144,11 @@ static inline void *av_seg_at(const struct av_seg *seg, uint64_t offset, uint64_
 }
 
 /*
- * The slow part of av_slab_at(): check where chunk @n of @bytes is, and keep the answer. Return:
- * NULL if it does not exist.
+ * The slow part of av_slab_at(): find chunk @n of @bytes, and keep the answer. NULL: there is none.
  */
 uint8_t *av_slab_chunk(const struct av_seg *seg, enum av_slab slab, uint32_t n, uint64_t bytes);
 
-/*
- * Object @index of a table, or NULL if it does not exist. Use the typed wrappers in the objects'
- * headers.
- */
+/* NULL if there is no such object. Use the typed wrappers in the objects' headers. */
 static inline void *av_slab_at(const struct av_seg *seg, enum av_slab slab, uint32_t index,
 			       uint32_t bytes, uint32_t per_chunk)
 {
@@ -184,10 +167,8 @@ static inline void *av_slab_at(const struct av_seg *seg, enum av_slab slab, uint
 }
 
 /*
- * Wake the timer thread of the segment's owner: another process parked a request there, or a CQ's
- * event was delayed.
- *
- * Context: any process; makes a system call.
+ * Wake the owner's timer thread: another process parked a request there, or a CQ's event was
+ * delayed. Any process; a system call.
  */
 void av_seg_wake_timer(struct av_seg *seg);
 

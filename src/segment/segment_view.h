@@ -1,16 +1,11 @@
 /* SPDX-License-Identifier: MIT */
-/*
- * Reading a segment without having joined the directory. Only the reading functions of
- * segment/segment.h work on it.
- */
+/* Reading a segment without having joined the directory: only the reading functions work on it. */
 #ifndef AV_SEGMENT_SEGMENT_VIEW_H
 #define AV_SEGMENT_SEGMENT_VIEW_H
 
 #include "segment/segment.h"
 
-/*
- * The segment of that context, or NULL. End the view by av_seg_view_end(), which also takes NULL.
- */
+/* The segment of that context, or NULL. av_seg_view_end() also takes NULL. */
 struct av_seg *av_seg_view(uint32_t ref);
 /* The same, with the folder of the directory already open. */
 struct av_seg *av_seg_view_in(int folder, uint32_t ref);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Sums of the counters of queue pairs and CQs. Those of a context come from its segment; those of a
- * device from its contexts and from its ended ones, even if their process died.
+ * Sums of the counters of queue pairs and CQs: of a context from its segment, of a device from its
+ * contexts and its ended ones, even if their process died.
  */
 #ifndef AV_SEGMENT_TOTALS_H
 #define AV_SEGMENT_TOTALS_H
@@ -9,19 +9,13 @@
 #include "segment/segment.h"
 #include "observe/counters.h"
 
-/*
- * Add the counts of all objects that the context ever had. The segment may be a view
- * (segment_view.h).
- */
+/* Add the counts of all objects that the context ever had. The segment may be a view. */
 void av_totals_add(const struct av_seg *seg, struct av_totals *sum);
 
-/**
- * av_totals_read() - what a device has counted since it came into being
- * @link_downed: out, how often its port went down
- *
- * The directory need not be joined; opens files. Never returns less than an earlier call, as long
- * as the directory exists. A device that does not exist has counted nothing.
- * Context: any thread; no lock held
+/*
+ * What a device has counted since it came into being; @link_downed: how often its port went down.
+ * Needs no joining; opens files. Never less than before, as long as the directory exists. A device
+ * that does not exist has counted nothing. Any thread; no lock held.
  */
 void av_totals_read(const char *device, struct av_totals *sum, uint64_t *link_downed);
 

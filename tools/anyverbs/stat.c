@@ -12,7 +12,7 @@
 #include <string.h>
 
 #include "device/device.h"
-#include "memory/odp_report.h"
+#include "memory/odp_counters.h"
 #include "stat_mr.h"
 #include "stat_rows.h"
 #include "stat_watch.h"

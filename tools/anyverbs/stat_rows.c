@@ -4,7 +4,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "memory/odp_report.h"
 #include "queue/counts.h"
 #include "stat_mr.h"
 

@@ -16,7 +16,6 @@
 #include "lib/two_sides.h"
 #include "lib/userfaultfd.h"
 #include "lib/wait.h"
-#include "memory/odp_region.h"
 #include "memory/region_count.h"
 #include "memory/region_report.h"
 
