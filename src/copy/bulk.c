@@ -36,10 +36,7 @@ static void look(void)
 	atomic_store_explicit(&stream_min, stream_threshold(), memory_order_relaxed);
 }
 
-/*
- * Every registration calls it, and asking the processor takes tens of microseconds in a virtual
- * machine.
- */
+/* Once: every registration calls it, and asking takes tens of microseconds in a VM. */
 void av_bulk_init(void)
 {
 	static pthread_once_t once = PTHREAD_ONCE_INIT;

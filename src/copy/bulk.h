@@ -26,8 +26,8 @@ enum av_bulk_way {
 };
 
 /*
- * Detect what the processor supports, once; before, every copy is ORDERED. Any thread, any number
- * of times.
+ * Detect what the processor supports; before, every copy is ORDERED. Any thread, any number of
+ * times.
  */
 void av_bulk_init(void);
 

@@ -47,6 +47,14 @@
 
 #if defined(__x86_64__)
 
+/* Copy @bytes and go on. The flags are those of the bytes left. */
+#define STEP(load, to, store, from, bytes)     \
+	load "\t(%rsi), " to "\n"              \
+	store "\t" from ", (%rdi)\n"           \
+	"addq	$" bytes ", %rsi\n"            \
+	"addq	$" bytes ", %rdi\n"            \
+	"subq	$" bytes ", %rdx\n"
+
 /*
  * %rdi destination, %rsi source, %rdx bytes left.
  *
@@ -107,42 +115,26 @@ FUNCTION("av_raw_copy")
 	"jz	.Lav_head2\n"
 	"testq	%rdx, %rdx\n"
 	"jz	.Lav_done\n"
-	"movzbl	(%rsi), %eax\n"
-	"movb	%al, (%rdi)\n"
-	"incq	%rsi\n"
-	"incq	%rdi\n"
-	"decq	%rdx\n"
+	STEP("movzbl", "%eax", "movb", "%al", "1")
 ".Lav_head2:\n"
 	"testb	$2, %dil\n"
 	"jz	.Lav_head4\n"
 	"cmpq	$2, %rdx\n"
 	"jb	.Lav_tail1\n"
-	"movzwl	(%rsi), %eax\n"
-	"movw	%ax, (%rdi)\n"
-	"addq	$2, %rsi\n"
-	"addq	$2, %rdi\n"
-	"subq	$2, %rdx\n"
+	STEP("movzwl", "%eax", "movw", "%ax", "2")
 ".Lav_head4:\n"
 	"testb	$4, %dil\n"
 	"jz	.Lav_words\n"
 	"cmpq	$4, %rdx\n"
 	"jb	.Lav_tail2\n"
-	"movl	(%rsi), %eax\n"
-	"movl	%eax, (%rdi)\n"
-	"addq	$4, %rsi\n"
-	"addq	$4, %rdi\n"
-	"subq	$4, %rdx\n"
+	STEP("movl", "%eax", "movl", "%eax", "4")
 	"jmp	.Lav_words\n"
 
 	/* At least two words left: 64 bytes per turn, then as the low bits of the length say. */
 ".Lav_blocks:\n"
 	"testb	$8, %dil\n"
 	"jz	.Lav_blocks_aligned\n"
-	"movq	(%rsi), %rax\n"
-	"movq	%rax, (%rdi)\n"
-	"addq	$8, %rsi\n"
-	"addq	$8, %rdi\n"
-	"subq	$8, %rdx\n"
+	STEP("movq", "%rax", "movq", "%rax", "8")
 ".Lav_blocks_aligned:\n"
 	"cmpq	$64, %rdx\n"
 	"jb	.Lav_block32\n"
@@ -193,26 +185,14 @@ PLACE("av_raw_careful")
 	"jnz	.Lav_careful_byte\n"
 	"cmpq	$8, %rdx\n"
 	"jb	.Lav_careful_byte\n"
-	"movq	(%rsi), %rax\n"
-	"movq	%rax, (%rdi)\n"
-	"addq	$8, %rsi\n"
-	"addq	$8, %rdi\n"
-	"subq	$8, %rdx\n"
+	STEP("movq", "%rax", "movq", "%rax", "8")
 	"jmp	av_raw_careful\n"
 ".Lav_careful_byte:\n"
-	"movzbl	(%rsi), %eax\n"
-	"movb	%al, (%rdi)\n"
-	"incq	%rsi\n"
-	"incq	%rdi\n"
-	"decq	%rdx\n"
+	STEP("movzbl", "%eax", "movb", "%al", "1")
 	"jmp	av_raw_careful\n"
 
 PLACE("av_raw_bytes")
-	"movzbl	(%rsi), %eax\n"
-	"movb	%al, (%rdi)\n"
-	"incq	%rsi\n"
-	"incq	%rdi\n"
-	"decq	%rdx\n"
+	STEP("movzbl", "%eax", "movb", "%al", "1")
 	"jnz	av_raw_bytes\n"
 	"jmp	.Lav_done\n"
 END("av_raw_copy")
@@ -253,35 +233,19 @@ END("av_raw_cmp_swap")
 FUNCTION("av_raw_copy_wide")
 	"testb	$1, %dil\n"
 	"jz	.Lav_wide2\n"
-	"movzbl	(%rsi), %eax\n"
-	"movb	%al, (%rdi)\n"
-	"incq	%rsi\n"
-	"incq	%rdi\n"
-	"decq	%rdx\n"
+	STEP("movzbl", "%eax", "movb", "%al", "1")
 ".Lav_wide2:\n"
 	"testb	$2, %dil\n"
 	"jz	.Lav_wide4\n"
-	"movzwl	(%rsi), %eax\n"
-	"movw	%ax, (%rdi)\n"
-	"addq	$2, %rsi\n"
-	"addq	$2, %rdi\n"
-	"subq	$2, %rdx\n"
+	STEP("movzwl", "%eax", "movw", "%ax", "2")
 ".Lav_wide4:\n"
 	"testb	$4, %dil\n"
 	"jz	.Lav_wide8\n"
-	"movl	(%rsi), %eax\n"
-	"movl	%eax, (%rdi)\n"
-	"addq	$4, %rsi\n"
-	"addq	$4, %rdi\n"
-	"subq	$4, %rdx\n"
+	STEP("movl", "%eax", "movl", "%eax", "4")
 ".Lav_wide8:\n"
 	"testb	$8, %dil\n"
 	"jz	.Lav_wide16\n"
-	"movq	(%rsi), %rax\n"
-	"movq	%rax, (%rdi)\n"
-	"addq	$8, %rsi\n"
-	"addq	$8, %rdi\n"
-	"subq	$8, %rdx\n"
+	STEP("movq", "%rax", "movq", "%rax", "8")
 ".Lav_wide16:\n"
 	"testb	$16, %dil\n"
 	"jz	.Lav_wide32\n"
@@ -373,6 +337,14 @@ bool av_raw_string_usable(void)
 
 #elif defined(__aarch64__)
 
+/* Copy @bytes and go on. The flags are those of the bytes left. */
+#define STEP(load, word, store, bytes)          \
+	load "\t" word ", [x1]\n"              \
+	store "\t" word ", [x0]\n"             \
+	"add	x1, x1, #" bytes "\n"          \
+	"add	x0, x0, #" bytes "\n"          \
+	"subs	x2, x2, #" bytes "\n"
+
 /*
  * x0 destination, x1 source, x2 bytes left.
  *
@@ -412,11 +384,7 @@ PLACE("av_raw_copy_stream")
 ".Lav_word:\n"
 	"cmp	x2, #8\n"
 	"b.ls	.Lav_last_word\n"
-	"ldr	x3, [x1]\n"
-	"str	x3, [x0]\n"
-	"add	x1, x1, #8\n"
-	"add	x0, x0, #8\n"
-	"sub	x2, x2, #8\n"
+	STEP("ldr", "x3", "str", "8")
 	"b	.Lav_word\n"
 ".Lav_last_word:\n"
 	"b.ne	.Lav_tail4\n"
@@ -426,18 +394,10 @@ PLACE("av_raw_copy_stream")
 	"ret\n"
 ".Lav_tail4:\n"
 	"tbz	w2, #2, .Lav_tail2\n"
-	"ldr	w3, [x1]\n"
-	"stlr	w3, [x0]\n"
-	"add	x1, x1, #4\n"
-	"add	x0, x0, #4\n"
-	"sub	x2, x2, #4\n"
+	STEP("ldr", "w3", "stlr", "4")
 ".Lav_tail2:\n"
 	"tbz	w2, #1, .Lav_tail1\n"
-	"ldrh	w3, [x1]\n"
-	"stlrh	w3, [x0]\n"
-	"add	x1, x1, #2\n"
-	"add	x0, x0, #2\n"
-	"sub	x2, x2, #2\n"
+	STEP("ldrh", "w3", "stlrh", "2")
 ".Lav_tail1:\n"
 	"tbz	w2, #0, .Lav_done\n"
 	"ldrb	w3, [x1]\n"
@@ -453,29 +413,17 @@ PLACE("av_raw_copy_stream")
 ".Lav_head:\n"
 	"tbz	w0, #0, .Lav_head2\n"
 	"cbz	x2, .Lav_done\n"
-	"ldrb	w3, [x1]\n"
-	"stlrb	w3, [x0]\n"
-	"add	x1, x1, #1\n"
-	"add	x0, x0, #1\n"
-	"sub	x2, x2, #1\n"
+	STEP("ldrb", "w3", "stlrb", "1")
 ".Lav_head2:\n"
 	"tbz	w0, #1, .Lav_head4\n"
 	"cmp	x2, #2\n"
 	"b.lo	.Lav_tail1\n"
-	"ldrh	w3, [x1]\n"
-	"stlrh	w3, [x0]\n"
-	"add	x1, x1, #2\n"
-	"add	x0, x0, #2\n"
-	"sub	x2, x2, #2\n"
+	STEP("ldrh", "w3", "stlrh", "2")
 ".Lav_head4:\n"
 	"tbz	w0, #2, .Lav_words\n"
 	"cmp	x2, #4\n"
 	"b.lo	.Lav_tail2\n"
-	"ldr	w3, [x1]\n"
-	"stlr	w3, [x0]\n"
-	"add	x1, x1, #4\n"
-	"add	x0, x0, #4\n"
-	"sub	x2, x2, #4\n"
+	STEP("ldr", "w3", "stlr", "4")
 	"b	.Lav_words\n"
 
 PLACE("av_raw_careful")
@@ -484,26 +432,14 @@ PLACE("av_raw_careful")
 	"b.ne	.Lav_careful_byte\n"
 	"cmp	x2, #8\n"
 	"b.lo	.Lav_careful_byte\n"
-	"ldr	x3, [x1]\n"
-	"stlr	x3, [x0]\n"
-	"add	x1, x1, #8\n"
-	"add	x0, x0, #8\n"
-	"sub	x2, x2, #8\n"
+	STEP("ldr", "x3", "stlr", "8")
 	"b	av_raw_careful\n"
 ".Lav_careful_byte:\n"
-	"ldrb	w3, [x1]\n"
-	"stlrb	w3, [x0]\n"
-	"add	x1, x1, #1\n"
-	"add	x0, x0, #1\n"
-	"sub	x2, x2, #1\n"
+	STEP("ldrb", "w3", "stlrb", "1")
 	"b	av_raw_careful\n"
 
 PLACE("av_raw_bytes")
-	"ldrb	w3, [x1]\n"
-	"stlrb	w3, [x0]\n"
-	"add	x1, x1, #1\n"
-	"add	x0, x0, #1\n"
-	"subs	x2, x2, #1\n"
+	STEP("ldrb", "w3", "stlrb", "1")
 	"b.ne	av_raw_bytes\n"
 	"b	.Lav_done\n"
 END("av_raw_copy")
@@ -539,10 +475,7 @@ FUNCTION("av_raw_fetch_add")
 	"ret\n"
 END("av_raw_fetch_add")
 
-	/*
-	 * Stores the old value back if the comparison fails, so that write permission decides
-	 * either way.
-	 */
+	/* Stores the old value if the comparison fails: write permission decides either way. */
 FUNCTION("av_raw_cmp_swap")
 	"hint	#34\n"
 ".Lav_swap:\n"

@@ -25,10 +25,7 @@ struct hooked_signal {
 
 static struct hooked_signal hooked[] = {{.number = SIGSEGV}, {.number = SIGBUS}};
 
-/*
- * A leaf lock: nothing else is locked under it. A child forked while another thread held it cannot
- * install.
- */
+/* A leaf lock. A child forked while another thread held it cannot install. */
 static pthread_mutex_t install_lock = PTHREAD_MUTEX_INITIALIZER;
 
 static struct hooked_signal *hooked_find(int number)
@@ -181,10 +178,7 @@ int av_fault_guard_install(void)
 {
 	int ret = 0;
 
-	/*
-	 * Every registration comes here. No lock: a fork meanwhile would leave it held in the
-	 * child.
-	 */
+	/* Every registration comes here. A fork meanwhile would leave the lock held. */
 	if (atomic_load_explicit(&av_fault_guard_installed, memory_order_acquire))
 		return 0;
 	pthread_mutex_lock(&install_lock);

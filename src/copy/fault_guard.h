@@ -19,9 +19,7 @@
 
 #include "base/compiler.h"
 
-/*
- * How old a thread's knowledge of handlers and mask may get: the coarse clock's longest usual tick.
- */
+/* How old a thread's knowledge may get: the coarse clock's longest usual tick. */
 #define AV_FAULT_GUARD_FRESH_NS 4000000u
 
 /* If an instruction in [start, end) faults, execution continues at @landing. */

@@ -8,7 +8,6 @@
 #include <unistd.h>
 
 #include "base/clock.h"
-#include "base/compiler.h"
 #include "base/fork.h"
 #include "base/setting.h"
 #include "segment/alloc.h"
@@ -221,10 +220,7 @@ static uint32_t take(struct av_seg *seg, uint64_t begin, uint64_t bytes)
 	return 0;
 }
 
-/*
- * All pages that the region touches must be in place: peers look for its bytes there, also on pages
- * of which it covers only a part.
- */
+/* Peers look for its bytes in the pages, also on those of which it covers only a part. */
 static uint32_t add_region(struct adoption *a, const struct av_seg *seg, uint64_t begin,
 			   uint64_t bytes)
 {

@@ -378,10 +378,7 @@ static int64_t exchange_in_range(const struct av_adopt_pages *p, int maps, uint6
 	return sum;
 }
 
-/*
- * Nearly always all pages are where they were adopted. The program may have moved the rest
- * anywhere.
- */
+/* Nearly always all pages are where they were adopted; the program may have moved the rest. */
 static bool exchange_out(const struct av_adopt_pages *p, struct way *way)
 {
 	int maps = av_vma_open_own();

@@ -50,10 +50,7 @@ static inline void *av_adopted_at(const struct av_seg *seg, uint32_t adopted, ui
 	return (uint8_t *)seg->head + at + (addr - first);
 }
 
-/*
- * Do the context's pages move (memory/adopt.c)? A mover that has died moves no more. Context: a pin
- * is held.
- */
+/* Do the context's pages move (adopt.c)? A dead mover's do not. Context: a pin is held. */
 static inline bool av_page_moving(struct av_seg *seg)
 {
 	return av_unlikely(atomic_load(&seg->head->moving)) && av_seg_alive(seg);

@@ -209,11 +209,6 @@ static bool same(const struct av_key *a, const struct av_key *b)
 	return a->addr == b->addr && a->length == b->length && a->intact == b->intact;
 }
 
-/* The owner ended the region between our two looks, and frees the pages itself. */
-static void nothing(void *arg)
-{
-}
-
 /* Once we are a user, the pages cannot go. Then look again whether the region still exists. */
 static int hold(struct av_seg *pages_owner, uint32_t handle, const struct av_key *original)
 {
@@ -224,7 +219,7 @@ static int hold(struct av_seg *pages_owner, uint32_t handle, const struct av_key
 		return ret;
 	if (look_up(pages_owner, handle, &again) == 0 && same(&again, original))
 		return 0;
-	(void)av_page_users_leave((uint32_t)original->intact, original->addr, nothing, NULL);
+	(void)av_page_users_leave((uint32_t)original->intact, original->addr, NULL, NULL);
 	return EINVAL;
 }
 
@@ -281,7 +276,7 @@ static int attach_to(struct av_seg *seg, struct av_seg *pages_owner,
 		return ret;
 	ret = attach(seg, pages_owner, req, &original, out);
 	if (ret) {
-		(void)av_page_users_leave(pages_owner->ref, original.addr, nothing, NULL);
+		(void)av_page_users_leave(pages_owner->ref, original.addr, NULL, NULL);
 		return ret;
 	}
 	*what = key_on_pages(out, original.length, req->access, req->no_rdma, AV_SHARE_SECOND);
@@ -312,9 +307,7 @@ int av_allocated_attach(struct av_seg *seg, const struct av_attach_request *req,
 
 /* --- freeing --------------------------------------------------------------------- */
 
-/*
- * The owner frees the range; another process can only remove its pages, and leaves the range to it.
- */
+/* The owner frees the range; another process can only remove its pages. */
 static void free_pages(void *arg)
 {
 	const struct av_allocated *memory = arg;

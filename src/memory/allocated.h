@@ -20,10 +20,7 @@
 #include "segment/segment.h"
 #include "memory/key.h"
 
-/*
- * Rights that a shared region gives to others, as in a file's mode. Other users have no access
- * anyway.
- */
+/* Rights that a shared region gives to the user's other processes, as in a file's mode. */
 #define AV_SHARE_READ  (1u << 0)
 #define AV_SHARE_WRITE (1u << 1)
 #define AV_SHARED      (1u << 7) /* it is a shared region */

@@ -2,7 +2,6 @@
 #include "memory/key.h"
 
 #include <errno.h>
-#include <time.h>
 
 #include "memory/pin.h"
 #include "memory/region_count.h"
@@ -73,10 +72,7 @@ uint32_t av_key_create(struct av_seg *seg, const struct av_key *what, uint32_t l
 	return key;
 }
 
-/*
- * Withdraw the key, unless windows are bound to it. On success @k's lock is held. @for_good: not to
- * be restored.
- */
+/* On success @k's lock is held. Return: 0, or EBUSY: windows are bound to it. */
 static int withdraw(struct av_key *k, bool for_good)
 {
 	av_lock_acquire_plain(&k->lock, AV_RANK_KEY);

@@ -23,10 +23,7 @@ struct av_page_run {
 	uint64_t first, last;
 };
 
-/*
- * The pages that [addr, addr + len) touches, cut at the end of the address space. Return: false:
- * none.
- */
+/* The pages that a range touches, cut at the end of the address space. Return: false: none. */
 static inline bool av_page_run_of(uint64_t addr, uint64_t len, struct av_page_run *r)
 {
 	if (len == 0)

@@ -28,10 +28,7 @@ static uint64_t invalidate_region(struct av_seg *seg, const struct av_odp_region
 	return pages;
 }
 
-/*
- * Region by region, implicit ones last, so that exactly one of overlapping regions counts each
- * page.
- */
+/* Implicit regions last: exactly one of overlapping regions counts each page. */
 static uint64_t invalidate_regions(struct av_seg *seg, uint64_t addr, uint64_t len)
 {
 	struct av_odp_region r, whole = {0};
@@ -84,9 +81,7 @@ static bool is_meant(const struct av_key *k, const struct av_odp_eviction *how)
 	return key && atomic_load(&k->kind) == AV_KEY_ODP && (!how->key || how->key == key);
 }
 
-/*
- * If the region ends once the lock is released, the invalidated pages belong to nobody: harmless.
- */
+/* If the region ends meanwhile, the invalidated pages belong to nobody: harmless. */
 static void visit(struct av_seg *seg, const struct av_odp_eviction *how, struct av_key *k)
 {
 	uint64_t addr = 0, length = 0;

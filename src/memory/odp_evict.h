@@ -7,10 +7,7 @@
 
 #include "segment/segment.h"
 
-/*
- * Invalidate a range. One invalidation event if any page was valid. Any process, any thread; takes
- * no lock.
- */
+/* Invalidate a range. Any process, any thread; takes no lock. */
 void av_odp_invalidate(struct av_seg *seg, uint64_t addr, uint64_t len);
 
 struct av_odp_eviction {

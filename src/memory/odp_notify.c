@@ -27,7 +27,6 @@
 #include <poll.h>
 #include <pthread.h>
 #include <signal.h>
-#include <string.h>
 #include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
@@ -202,10 +201,7 @@ static int open_with(uint64_t features)
 	return fd;
 }
 
-/*
- * WP_ASYNC (Linux 6.7) allows file mappings to be registered; without it, only private and memfd
- * memory is watched.
- */
+/* Without WP_ASYNC (Linux 6.7), only private and memfd memory can be watched. */
 static int open_uffd(void)
 {
 	struct stat st;

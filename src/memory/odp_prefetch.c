@@ -3,7 +3,6 @@
 #include "memory/odp_prefetch.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdlib.h>
@@ -21,12 +20,11 @@
 #include "memory/odp_uffd.h"
 #include "memory/odp_table.h"
 #include "memory/odp_track.h"
+#include "memory/page_scan.h"
 #include "memory/region_count.h"
 
-#define PIECE_BYTES   (8 * AV_ODP_LEAF_SPAN) /* how much is repeated if pages go away meanwhile */
-#define RESTARTS      8
-#define PAGEMAP_BATCH 256
-#define PRESENT	      (1ull << 63) /* in an entry of /proc/PID/pagemap, see proc_pid_pagemap(5) */
+#define PIECE_BYTES (8 * AV_ODP_LEAF_SPAN) /* how much is repeated if pages go away meanwhile */
+#define RESTARTS    8
 
 /* One advice being carried out. */
 struct job {
@@ -115,44 +113,36 @@ static int fetch_piece(struct job *job, const struct piece *p)
 
 /* --- pages already present ------------------------------------------------------- */
 
-/* Mark system pages [first, first + count); page 0 is at @base. Return: pages that became valid. */
-static uint64_t mark_run(struct job *job, const struct piece *p, uint64_t base, size_t first,
-			 size_t count)
-{
-	uint64_t begin = base + first * page_bytes(), end = begin + count * page_bytes();
-
-	/* System pages may be larger than those of the table. */
-	begin = begin < p->addr ? p->addr : begin;
-	end = end > p->addr + p->len ? p->addr + p->len : end;
-	return av_odp_set(job->seg, begin, end - begin, false);
-}
-
-/* Mark the pages that @entry shows as present. Return: pages that became valid. */
-static uint64_t mark_present(struct job *job, const struct piece *p, const uint64_t *entry,
-			     size_t entries)
-{
-	uint64_t base = whole_pages(p).addr, fresh = 0;
-
-	for (size_t i = 0, n; i < entries; i += n) {
-		n = 1;
-		if (!(entry[i] & PRESENT))
-			continue;
-		while (i + n < entries && (entry[i + n] & PRESENT))
-			n++;
-		fresh += mark_run(job, p, base, i, n);
-	}
-	return fresh;
-}
-
 /*
  * Mark the pages that are in this process's page table. Not swapped ones, nor those only in the
  * page cache: accessing them would fault, though mincore(2) calls both present.
+ * Return: false: the kernel does not tell
  */
-static void snap_piece(struct job *job, int pagemap, const struct piece *p)
+static bool mark_present(struct job *job, const struct piece *p, uint64_t *fresh)
 {
 	struct piece pages = whole_pages(p);
-	uint64_t entry[PAGEMAP_BATCH], stamp, fresh;
-	size_t bytes = pages.len / page_bytes() * sizeof(*entry);
+	uint64_t at = pages.addr, last = p->addr + p->len;
+	struct av_page_scan_run runs[AV_PAGE_RUNS];
+
+	*fresh = 0;
+	while (at < pages.addr + pages.len) {
+		int n = av_page_scan_in_memory(&at, pages.addr + pages.len, runs);
+
+		if (n < 0)
+			return false;
+		for (int i = 0; i < n; i++) { /* system pages may be larger than the table's */
+			uint64_t begin = runs[i].begin < p->addr ? p->addr : runs[i].begin;
+			uint64_t end = runs[i].end > last ? last : runs[i].end;
+
+			*fresh += av_odp_set(job->seg, begin, end - begin, false);
+		}
+	}
+	return true;
+}
+
+static void snap_piece(struct job *job, const struct piece *p)
+{
+	uint64_t stamp, fresh;
 	bool steady;
 
 	for (int i = 0; i < RESTARTS; i++) {
@@ -160,10 +150,8 @@ static void snap_piece(struct job *job, int pagemap, const struct piece *p)
 		if (!av_odp_prepare(job->seg, p->addr, p->len, &stamp))
 			return;
 		steady = av_odp_track(job->seg, p->addr, p->len);
-		if (pread(pagemap, entry, bytes,
-			  (off_t)(pages.addr / page_bytes() * sizeof(*entry))) != (ssize_t)bytes)
+		if (!mark_present(job, p, &fresh))
 			return;
-		fresh = mark_present(job, p, entry, bytes / sizeof(*entry));
 		if (steady && av_odp_unchanged(job->seg, p->addr, p->len, stamp)) {
 			count_pages(job, p, fresh);
 			return;
@@ -200,20 +188,15 @@ static int fetch_range(struct job *job, uint64_t addr, uint64_t len)
 static int snap_range(struct job *job, uint64_t addr, uint64_t len)
 {
 	struct piece all = {addr, len}, pages = whole_pages(&all);
-	int pagemap;
 
 	if (av_mapped_check(pages.addr, pages.len, false))
 		return EFAULT;
-	pagemap = open("/proc/self/pagemap", O_RDONLY | O_CLOEXEC);
-	if (pagemap < 0)
-		return 0;
 	for (uint64_t at = addr, end = addr + len; at != end;) {
-		struct piece p = next_piece(at, end, PAGEMAP_BATCH * page_bytes());
+		struct piece p = next_piece(at, end, PIECE_BYTES);
 
-		snap_piece(job, pagemap, &p);
+		snap_piece(job, &p);
 		at += p.len;
 	}
-	close(pagemap);
 	return 0;
 }
 

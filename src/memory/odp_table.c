@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "memory/odp_table.h"
 
-#include "base/checked.h"
-
 #define LEAF_PAGES (1u << AV_ODP_LEAF_SHIFT)
 #define L2_ENTRIES (1u << AV_ODP_L2_SHIFT)
 #define L1_ENTRIES (1u << AV_ODP_L1_SHIFT)
@@ -18,10 +16,7 @@ struct leaf {
 	_Atomic uint64_t word[LEAF_PAGES / WORD_PAGES];
 };
 
-/*
- * An entry has the leaf's number + 1 in its low bits (0: no leaf), and above them a count of
- * invalidations, which wraps.
- */
+/* In an entry: the leaf's number + 1 (0: none), above it a count of invalidations, which wraps. */
 #define LEAF_BITS  24
 #define LEAF_MASK  ((1ull << LEAF_BITS) - 1)
 #define STAMP_STEP (1ull << LEAF_BITS)

@@ -125,10 +125,7 @@ static bool register_one(int uffd, int maps, const struct av_vma *vma, bool *wat
 	return true;
 }
 
-/*
- * Return: false if part is unmapped or keeps changing: it may be an unwatched mapping by the
- * access.
- */
+/* Return: false: part is unmapped or keeps changing, perhaps unwatched by the access. */
 static bool register_all(int uffd, int maps, uint32_t ref, uint64_t unmaps, uint64_t addr,
 			 uint64_t len)
 {

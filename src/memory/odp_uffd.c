@@ -145,10 +145,7 @@ void av_odp_context_remove(const struct av_seg *seg)
 	wait_for_round();
 }
 
-/*
- * Is an event still unread? Since Linux 5.7 this ioctl checks that before it finds nothing asked of
- * it.
- */
+/* Is an event unread? Since Linux 5.7 this ioctl checks that before anything else. */
 static bool report_outstanding(int fd)
 {
 	struct uffdio_writeprotect nothing = {0};

@@ -4,13 +4,12 @@
 
 #include <fcntl.h>
 #include <stdbool.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
 #include <sys/syscall.h>
 #include <unistd.h>
-
-#include "segment/pages.h"
 
 static int open_own(const char *path)
 {
@@ -31,6 +30,10 @@ struct scan_answer {
 #define SCAN_PRESENT (1u << 3)
 #define SCAN_SWAPPED (1u << 4)
 #define SCAN_HUGE    (1u << 6)
+
+/* Bits of an entry of "pagemap", see proc_pid_pagemap(5). */
+#define ENTRY_PRESENT (1ull << 63)
+#define ENTRY_SWAPPED (1ull << 62)
 
 static int scan(uint64_t *begin, uint64_t end, uint64_t any, struct av_page_scan_run *runs)
 {
@@ -57,11 +60,21 @@ static int scan(uint64_t *begin, uint64_t end, uint64_t any, struct av_page_scan
 	return n;
 }
 
+static int present_text(uint64_t *begin, uint64_t end, uint64_t bits,
+			struct av_page_scan_run *runs);
+
 int av_page_scan_present(uint64_t *begin, uint64_t end, struct av_page_scan_run *runs)
 {
 	int n = scan(begin, end, SCAN_PRESENT | SCAN_SWAPPED, runs);
 
-	return n >= 0 ? n : av_page_scan_present_text(begin, end, runs);
+	return n >= 0 ? n : present_text(begin, end, ENTRY_PRESENT | ENTRY_SWAPPED, runs);
+}
+
+int av_page_scan_in_memory(uint64_t *begin, uint64_t end, struct av_page_scan_run *runs)
+{
+	int n = scan(begin, end, SCAN_PRESENT, runs);
+
+	return n >= 0 ? n : present_text(begin, end, ENTRY_PRESENT, runs);
 }
 
 int av_page_scan_huge(uint64_t *begin, uint64_t end, struct av_page_scan_run *runs)
@@ -73,33 +86,37 @@ int av_page_scan_huge(uint64_t *begin, uint64_t end, struct av_page_scan_run *ru
 
 /* --- before: present pages ------------------------------------------------------- */
 
-#define ENTRY_THERE (3ull << 62) /* present, or swapped out: proc_pid_pagemap(5) */
+static uint64_t page_bytes(void)
+{
+	return (uint64_t)sysconf(_SC_PAGESIZE);
+}
 
 /* Return: false: there is no room for another run */
 static bool add_page(struct av_page_scan_run *runs, int *n, uint64_t page)
 {
 	if (*n && runs[*n - 1].end == page) {
-		runs[*n - 1].end += AV_PAGE_BYTES;
+		runs[*n - 1].end += page_bytes();
 		return true;
 	}
 	if (*n == AV_PAGE_RUNS)
 		return false;
-	runs[(*n)++] = (struct av_page_scan_run){page, page + AV_PAGE_BYTES};
+	runs[(*n)++] = (struct av_page_scan_run){page, page + page_bytes()};
 	return true;
 }
 
 /* The entries of at most @max pages from @begin on. Return: their number; 0 or less: none. */
 static long read_entries(int pagemap, uint64_t begin, uint64_t end, uint64_t *entry, size_t max)
 {
-	uint64_t pages = (end - begin) / AV_PAGE_BYTES;
+	uint64_t pages = (end - begin) / page_bytes();
 	size_t bytes = (pages < max ? pages : max) * sizeof(*entry);
 
 	return syscall(SYS_pread64, pagemap, entry, bytes,
-		       (off_t)(begin / AV_PAGE_BYTES * sizeof(*entry))) /
+		       (off_t)(begin / page_bytes() * sizeof(*entry))) /
 	       (long)sizeof(*entry);
 }
 
-static int read_present(int pagemap, uint64_t *begin, uint64_t end, struct av_page_scan_run *runs)
+static int read_present(int pagemap, uint64_t *begin, uint64_t end, uint64_t bits,
+			struct av_page_scan_run *runs)
 {
 	uint64_t entry[256];
 	int n = 0;
@@ -109,27 +126,30 @@ static int read_present(int pagemap, uint64_t *begin, uint64_t end, struct av_pa
 
 		if (got <= 0)
 			return -1;
-		for (long i = 0; i < got; i++, *begin += AV_PAGE_BYTES)
-			if (entry[i] & ENTRY_THERE && !add_page(runs, &n, *begin))
+		for (long i = 0; i < got; i++, *begin += page_bytes())
+			if (entry[i] & bits && !add_page(runs, &n, *begin))
 				return n;
 	}
 	return n;
 }
 
-int av_page_scan_present_text(uint64_t *begin, uint64_t end, struct av_page_scan_run *runs)
+static int present_text(uint64_t *begin, uint64_t end, uint64_t bits, struct av_page_scan_run *runs)
 {
 	int pagemap = open_own("/proc/self/pagemap"), n;
 
 	if (pagemap < 0)
 		return -1;
-	n = read_present(pagemap, begin, end, runs);
+	n = read_present(pagemap, begin, end, bits, runs);
 	close(pagemap);
 	return n;
 }
 
-/* --- before: huge pages ---------------------------------------------------------- */
+int av_page_scan_present_text(uint64_t *begin, uint64_t end, struct av_page_scan_run *runs)
+{
+	return present_text(begin, end, ENTRY_PRESENT | ENTRY_SWAPPED, runs);
+}
 
-#define LINE 64 /* only this much of a line matters */
+/* --- before: huge pages ---------------------------------------------------------- */
 
 /* A mapping of "smaps", and the runs found so far. */
 struct smaps {
@@ -176,39 +196,21 @@ static bool take_line(struct smaps *s, const char *line)
 	return s->count < AV_PAGE_RUNS;
 }
 
-/* Return:  false: it cannot be read to the end of the range */
-static bool read_smaps(int smaps, struct smaps *s)
-{
-	char text[4096], line[LINE];
-	size_t length = 0;
-	long n;
-
-	while ((n = syscall(SYS_read, smaps, text, sizeof(text))) > 0) {
-		for (long i = 0; i < n; i++) {
-			if (text[i] != '\n') {
-				if (length < LINE - 1)
-					line[length++] = text[i];
-				continue;
-			}
-			line[length] = '\0';
-			length = 0;
-			if (!take_line(s, line))
-				return true;
-		}
-	}
-	return n == 0;
-}
-
 int av_page_scan_huge_text(uint64_t *begin, uint64_t end, struct av_page_scan_run *runs)
 {
-	int smaps = open_own("/proc/self/smaps");
+	FILE *smaps = fopen("/proc/self/smaps", "re");
 	struct smaps s = {.begin = *begin, .end = end, .runs = runs};
-	bool ok;
+	char *line = NULL;
+	size_t room = 0;
+	bool more = true, ok;
 
-	if (smaps < 0)
+	if (!smaps)
 		return -1;
-	ok = read_smaps(smaps, &s);
-	close(smaps);
+	while (more && getline(&line, &room, smaps) > 0)
+		more = take_line(&s, line);
+	ok = !more || feof(smaps);
+	free(line);
+	fclose(smaps);
 	if (!ok)
 		return -1;
 	*begin = s.count < AV_PAGE_RUNS ? end : runs[s.count - 1].end;

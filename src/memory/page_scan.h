@@ -15,15 +15,17 @@ struct av_page_scan_run {
 };
 
 /*
- * Runs (@runs, room for AV_PAGE_RUNS) of pages of [*@begin, @end) that are in memory or swapped
- * out, or of huge pages. *@begin moves to where to go on; @end: all has been seen. Kernels before
- * 6.7 tell huge mappings only: one with any huge page counts as a whole, within the range.
+ * Runs (@runs, room for AV_PAGE_RUNS) of pages of [*@begin, @end): in memory or swapped out, only
+ * those in memory, or huge ones. *@begin moves to where to go on; @end: all has been seen. Kernels
+ * before 6.7 tell huge mappings only: one with any huge page counts as a whole, within the range.
  *
- * One request to the kernel since 6.7; before, "pagemap" or "smaps" is read (proc(5)). No heap; any
- * thread; changes errno; the answer may be outdated.
+ * One request to the kernel since 6.7; before, "pagemap" or (with the heap) "smaps" is read
+ * (proc(5)). Any thread; changes errno; the answer may be outdated.
  * Return: number of runs, -1: the kernel does not tell
  */
 AV_MUST_USE int av_page_scan_present(uint64_t *begin, uint64_t end, struct av_page_scan_run *runs);
+AV_MUST_USE int av_page_scan_in_memory(uint64_t *begin, uint64_t end,
+				       struct av_page_scan_run *runs);
 AV_MUST_USE int av_page_scan_huge(uint64_t *begin, uint64_t end, struct av_page_scan_run *runs);
 
 /* The ways of older kernels, for tests. */

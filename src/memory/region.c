@@ -135,9 +135,7 @@ static int prepare_on_demand(const struct av_region_request *req, uint64_t page)
 	return ret || req->length == SIZE_MAX ? ret : check_range(req, page);
 }
 
-/*
- * ANYVERBS_WATCH=odp: no watching of ordinary regions, perhaps as the program watches them itself.
- */
+/* ANYVERBS_WATCH=odp: ordinary regions are not watched. */
 static bool watching(void)
 {
 	static struct av_setting setting = {.variable = "ANYVERBS_WATCH", .value = "odp"};

@@ -45,10 +45,7 @@ struct av_odp_region {
 AV_MUST_USE bool av_odp_region_next(const struct av_seg *seg, uint32_t *at,
 				    struct av_odp_region *region);
 
-/*
- * Add @n to a counter of the ODP region that contains @addr, if any; of several, rather one that is
- * not the whole address space.
- */
+/* Add @n to a counter of the ODP region at @addr, if any; the whole address space comes last. */
 void av_odp_region_count(struct av_seg *seg, uint64_t addr, enum av_mr_counter which, uint64_t n);
 
 #endif

@@ -16,10 +16,7 @@ struct av_vma {
 	uint64_t offset; /* offset in the file */
 };
 
-/*
- * Open this process's list of mappings, by number; the caller closes it. Return: -1 and errno on
- * failure.
- */
+/* By number; the caller closes it. Return: -1 and errno on failure. */
 int av_vma_open_own(void);
 
 /*

@@ -21,12 +21,6 @@ static struct av_dir_capture *at_number(unsigned int number)
 	return &av_dir->capture[number - 1];
 }
 
-/* A row is in use while its stamp is not 0. */
-static bool in_use(uint32_t stamp)
-{
-	return stamp != 0;
-}
-
 /* Differs from all that processes may remember, even from earlier directories. */
 static uint32_t new_stamp(void)
 {
@@ -56,7 +50,7 @@ static int find_free(void)
 	for (unsigned int number = 1; number <= AV_CAPTURES; number++) {
 		const struct av_dir_capture *c = at_number(number);
 
-		if (!in_use(atomic_load(&c->stamp)) || !av_dir_proc_alive(c->proc))
+		if (!atomic_load(&c->stamp) || !av_dir_proc_alive(c->proc))
 			return (int)number;
 	}
 	return -ENOSPC;
@@ -123,8 +117,7 @@ unsigned int av_capture_find(uint32_t proc, const char *device, unsigned int *at
 		const struct av_dir_capture *c = at_number(number);
 		uint32_t stamp = atomic_load(&c->stamp);
 
-		if (in_use(stamp) && concerns(c, proc, device) && !is_over(c) &&
-		    owner_lives(number, stamp))
+		if (stamp && concerns(c, proc, device) && !is_over(c) && owner_lives(number, stamp))
 			return number;
 	}
 	return 0;
@@ -148,11 +141,6 @@ bool av_capture_spec(unsigned int number, uint32_t stamp, struct av_capture_spec
 	return atomic_load(&at_number(number)->stamp) == stamp;
 }
 
-static void give_back(struct av_dir_capture *c, uint64_t frames)
-{
-	atomic_fetch_sub(&c->taken, frames);
-}
-
 uint64_t av_capture_take(unsigned int number, uint32_t stamp, uint64_t frames)
 {
 	struct av_dir_capture *c = at_number(number);
@@ -165,7 +153,7 @@ uint64_t av_capture_take(unsigned int number, uint32_t stamp, uint64_t frames)
 	} while (n && !atomic_compare_exchange_weak(&c->taken, &taken, taken + n));
 	if (n == 0 || atomic_load(&c->stamp) == stamp)
 		return n;
-	give_back(c, n); /* taken from another capture */
+	atomic_fetch_sub(&c->taken, n); /* taken from another capture */
 	return 0;
 }
 
@@ -179,7 +167,7 @@ void av_capture_untake(unsigned int number, uint64_t frames)
 	struct av_dir_capture *c = at_number(number);
 
 	atomic_fetch_add(&c->lost, frames);
-	give_back(c, frames);
+	atomic_fetch_sub(&c->taken, frames);
 }
 
 void av_capture_close(unsigned int number)

@@ -6,7 +6,6 @@
 #include <fcntl.h>
 #include <pthread.h>
 #include <stdio.h>
-#include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -17,7 +16,6 @@
 #include "registry/directory_file.h"
 #include "registry/folder.h"
 #include "observe/flight.h"
-#include "observe/log.h"
 
 #define LOCK_CHANGE 0 /* byte that is locked during a change of the directory */
 
@@ -286,10 +284,7 @@ bool av_dir_join_again(void)
 	return joined;
 }
 
-/*
- * Nobody else is there. Who opens the file after the unlink makes a new one; who opened it before
- * sees nlink 0.
- */
+/* Who opens the file after the unlink makes a new one; who opened it before sees nlink 0. */
 static void remove_everything(void)
 {
 	av_folder_clear(folder_fd); /* left by a process that died before it had the slot */

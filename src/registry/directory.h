@@ -35,9 +35,7 @@
 #define AV_ATOMIC_STRIPES 64
 #define AV_ATOMIC_BLOCK	  32u /* the largest operand: all sizes use the same locks */
 
-/*
- * A QP number is tag << AV_QPN_INDEX_BITS | index; the tag changes whenever an index is used again.
- */
+/* A QP number is tag << AV_QPN_INDEX_BITS | index. Each use of an index has another tag. */
 #define AV_QPN_INDEX_BITS 17
 #define AV_QPN_MASK	  0xffffffu
 
@@ -67,19 +65,13 @@ AV_MUST_USE bool av_dir_join_again(void);
 /* Undo one join. The last one frees the slot; the last process removes the directory. */
 void av_dir_leave(void);
 
-/*
- * At the exit of the process: remove its traces, whatever is still open. Nothing of the directory
- * may be used afterwards.
- */
+/* At the exit of the process: remove its traces. Nothing works afterwards. */
 void av_dir_abandon(void);
 
 /* Does the process live? Costs a system call, unless it is the caller itself. */
 bool av_dir_proc_alive(uint32_t proc);
 
-/*
- * Take a context slot (@ref: out) and make its folder. Return: its descriptor (close-on-exec, owned
- * by the caller), or -errno.
- */
+/* Take a slot (@ref: out) and make its folder. Return: descriptor (close-on-exec) or -errno. */
 AV_MUST_USE int av_dir_context_add(uint32_t *ref);
 
 /* Remove a context of this process: its folder with all files, its QP numbers, its slot. */
@@ -140,17 +132,11 @@ _Atomic uint64_t *av_dir_counters(const char *device);
 
 _Atomic uint64_t *av_dir_gauges(uint32_t ref, const char *device);
 
-/*
- * The counters of a device and the sums of its gauges, as of now; 0 if no process uses it. Needs no
- * joining.
- */
+/* The counters and the sums of the gauges, now; 0 if nobody uses it. Needs no joining. */
 void av_dir_read(const char *device, uint64_t counters[AV_DIR_COUNTERS],
 		 uint64_t gauges[AV_DIR_GAUGES]);
 
-/*
- * The contexts of a device whose processes live. @refs: out, room for AV_REF_SLOTS. Needs no
- * joining. Return: their number.
- */
+/* Contexts whose processes live: @refs has room for AV_REF_SLOTS. Needs no joining. */
 unsigned int av_dir_contexts(const char *device, uint32_t *refs);
 
 #endif

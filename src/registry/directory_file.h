@@ -162,10 +162,7 @@ void av_dir_change_end(void);
  */
 int av_dir_record_lock(int cmd, short type, off_t byte);
 
-/*
- * Free what dead processes left. Context: within a change. Return: number of living processes,
- * including the caller.
- */
+/* Within a change. Return: number of living processes, including the caller. */
 unsigned int av_dir_sweep(void);
 
 /*

@@ -4,17 +4,13 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <pthread.h>
 #include <stdlib.h>
 #include <sys/queue.h>
 
 #include "base/fork.h"
 #include "registry/directory_file.h"
 
-/*
- * How often this process holds a block: the kernel knows one lock per process. Guarded by the
- * directory's mutex.
- */
+/* The kernel knows one lock per process. Guarded by the directory's mutex. */
 struct hold {
 	off_t byte;
 	unsigned int count;
@@ -98,7 +94,7 @@ bool av_page_users_leave(uint32_t ref, uint64_t at, void (*last)(void *arg), voi
 	one = find(byte);
 	if (one && --one->count == 0) {
 		is_last = !held_elsewhere(byte);
-		if (is_last)
+		if (is_last && last)
 			last(arg); /* before the lock goes: then others may reuse the range */
 		(void)av_dir_record_lock(F_SETLK, F_UNLCK, byte);
 		SLIST_REMOVE(&holds, one, hold, link);

@@ -20,8 +20,8 @@
 AV_MUST_USE int av_page_users_join(uint32_t ref, uint64_t at);
 
 /*
- * This process holds the block once less. @last is called, within a change of the directory, if no
- * process holds it any more; nobody can begin to meanwhile. Return: was it called?
+ * This process holds the block once less. @last, if any, is called, within a change of the
+ * directory, if no process holds it any more; nobody can begin to meanwhile. Return: was it called?
  */
 bool av_page_users_leave(uint32_t ref, uint64_t at, void (*last)(void *arg), void *arg);
 

@@ -14,10 +14,7 @@ static bool xrcd_live(struct av_dir_xrcd *x)
 	return ref != 0;
 }
 
-/*
- * The number of the domain that a file names, or 0 if nobody has it open. @mine: this context's
- * entry of it.
- */
+/* A named domain's number, or 0: not open. @mine: this context's entry of it. */
 static uint32_t xrcd_find(uint32_t ref, uint64_t dev, uint64_t ino, struct av_dir_xrcd **mine,
 			  struct av_dir_xrcd **free)
 {

@@ -15,6 +15,18 @@ static void doorbell_name(char name[16], uint32_t id)
 	snprintf(name, 16, "doorbell%u", id);
 }
 
+/*
+ * For reading and writing: so a reader is never at end of file and waits for no writer, and a
+ * writer gets no SIGPIPE when the owner dies (pipe(7)).
+ */
+static int open_fifo(int folder_fd, uint32_t id, int flags)
+{
+	char name[16];
+
+	doorbell_name(name, id);
+	return openat(folder_fd, name, O_RDWR | O_CLOEXEC | flags);
+}
+
 int av_doorbell_create(struct av_seg *seg, uint32_t id)
 {
 	char name[16];
@@ -23,8 +35,7 @@ int av_doorbell_create(struct av_seg *seg, uint32_t id)
 	doorbell_name(name, id);
 	if (mkfifoat(seg->folder_fd, name, 0600))
 		return -errno;
-	/* Read and write: so it is never at end of file, and opening waits for no writer. */
-	fd = openat(seg->folder_fd, name, O_RDWR | O_CLOEXEC);
+	fd = open_fifo(seg->folder_fd, id, 0);
 	if (fd < 0) {
 		int ret = -errno;
 
@@ -57,21 +68,9 @@ void av_doorbell_remove(struct av_seg *seg, uint32_t id)
 
 int av_doorbell_peek(struct av_seg *seg, uint32_t id)
 {
-	char name[16];
-	int fd;
+	int fd = open_fifo(seg->folder_fd, id, O_NONBLOCK);
 
-	doorbell_name(name, id);
-	fd = openat(seg->folder_fd, name, O_RDWR | O_NONBLOCK | O_CLOEXEC);
 	return fd < 0 ? -errno : fd;
-}
-
-static int open_writer(int folder_fd, uint32_t id)
-{
-	char name[16];
-
-	doorbell_name(name, id);
-	/* Read and write: a reader itself gets no SIGPIPE when the owner dies. */
-	return openat(folder_fd, name, O_RDWR | O_NONBLOCK | O_CLOEXEC);
 }
 
 /* A descriptor to write to, kept for the next time. Context: doorbell_mutex. */
@@ -84,7 +83,7 @@ static int writer(struct av_seg *seg, uint32_t id)
 		return seg->doorbell[i].fd;
 	if (seg->doorbell[i].fd >= 0)
 		close(seg->doorbell[i].fd);
-	fd = open_writer(seg->folder_fd, id);
+	fd = open_fifo(seg->folder_fd, id, O_NONBLOCK);
 	seg->doorbell[i].id = id;
 	seg->doorbell[i].fd = fd;
 	return fd;
@@ -119,7 +118,7 @@ int av_doorbell_ring_context(uint32_t ref, uint32_t id, const struct av_doorbell
 
 	if (folder < 0)
 		return folder;
-	fd = open_writer(folder, id);
+	fd = open_fifo(folder, id, O_NONBLOCK);
 	ret = append(fd, record);
 	if (fd >= 0)
 		close(fd);

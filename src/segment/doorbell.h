@@ -45,9 +45,7 @@ void av_doorbell_remove(struct av_seg *seg, uint32_t id);
  */
 int av_doorbell_ring(struct av_seg *seg, uint32_t id, const struct av_doorbell_record *record);
 
-/*
- * The same for a context that need not be mapped. Opens and closes the FIFO: not for the data path.
- */
+/* The same for a context that need not be mapped; not for the data path. */
 int av_doorbell_ring_context(uint32_t ref, uint32_t id, const struct av_doorbell_record *record);
 
 #endif

@@ -55,9 +55,7 @@ static_assert(AV_SLAB_CHUNKS * AV_OBJ_CHUNK >= AV_MAX_CQ, "completion queue tabl
 static_assert(AV_SLAB_CHUNKS * AV_KEY_CHUNK >= AV_MAX_MR, "key table");
 static_assert(AV_SLAB_CHUNKS * AV_RQ_CHUNK >= AV_MAX_QP + AV_MAX_SRQ, "receive queue table");
 
-/*
- * "This process is using that key" (memory/pin.h). On cache lines of their own: users do not meet.
- */
+/* "This process is using that key" (memory/pin.h), each on its own cache line. */
 struct av_pin {
 	_Atomic uint64_t word;
 } AV_ALIGNED(AV_CACHE_LINE);
@@ -108,9 +106,7 @@ struct av_seg_head {
 	_Atomic uint32_t faults_change;		   /* counts changes of the fault rules */
 	_Atomic uint64_t counter[AV_DIR_COUNTERS]; /* as in av_dir_counters(), of this context */
 
-	/*
-	 * Staging buffers: stack of the free ones (count << 32 | index + 1); the first never used.
-	 */
+	/* Staging buffers: stack of free ones (count << 32 | index + 1); first never used. */
 	_Atomic uint64_t stage_free AV_ALIGNED(AV_CACHE_LINE);
 	_Atomic uint32_t stage_fresh;
 	_Atomic uint32_t stage_next[AV_STAGE_COUNT];
@@ -118,9 +114,7 @@ struct av_seg_head {
 	struct av_pin pin[AV_PINS];
 	_Atomic uint64_t chunk[AV_SLAB_N][AV_SLAB_CHUNKS]; /* offsets; 0: not yet there */
 
-	/*
-	 * Per chunk of keys (memory/region_count.h): offsets of the nodes; how many exist.
-	 */
+	/* Per chunk of keys (memory/region_count.h): offsets of the nodes; how many exist. */
 	_Atomic uint64_t region_counts[AV_SLAB_CHUNKS];
 	_Atomic uint32_t region_chunks;
 };

@@ -14,10 +14,7 @@
  */
 void *av_map_file(void *wanted, uint64_t bytes, int prot, int fd, uint64_t offset);
 
-/*
- * The same for private memory; @huge: from the system's pool of huge pages, whose size divides
- * @bytes.
- */
+/* The same for private memory; @huge: from the system's pool of huge pages. */
 void *av_map_private(void *wanted, uint64_t bytes, bool huge);
 
 /*

@@ -44,10 +44,7 @@ struct av_page_object {
 	enum av_alloc_type fallback;
 };
 
-/*
- * Read the variables. An unknown type counts as not set; so does a size out of range, but @complain
- * is told.
- */
+/* An unknown type counts as not set; so does a size out of range, but @complain is told. */
 struct av_page_policy av_page_policy_read(const struct av_page_object *object,
 					  av_page_variable *get, const void *where,
 					  void (*complain)(const char *name, const char *value));

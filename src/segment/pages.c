@@ -216,10 +216,7 @@ static uint64_t room_for(const struct av_page_block *block)
 	return end > first ? (end - first) / AV_HUGE_PAGE_BYTES : 0;
 }
 
-/*
- * Make huge pages wherever the block has room for one. @all: give up at the first that fails.
- * Return: their number.
- */
+/* @all: give up at the first that fails. Return: how many have been made. */
 static uint64_t make_huge(struct av_pages *p, const struct av_page_block *block, bool all)
 {
 	uint64_t at = av_round_up(block->at, AV_HUGE_PAGE_BYTES), whole = room_for(block), done = 0;

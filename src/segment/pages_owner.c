@@ -2,14 +2,11 @@
 #include "segment/pages_owner.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <stdio.h>
 #include <sys/mman.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/map.h"
-#include "segment/map_file.h"
 
 static void name_of(char name[32], uint32_t ref)
 {
@@ -85,19 +82,10 @@ void av_pages_owner_drop(struct av_seg *seg, uint32_t ref)
 
 static uint8_t *map_by_link(struct av_seg *seg, uint32_t ref)
 {
-	struct stat st;
-	uint8_t *base = NULL;
 	char name[32];
-	int fd;
 
 	name_of(name, ref);
-	fd = openat(seg->folder_fd, name, O_RDWR | O_NOFOLLOW | O_CLOEXEC);
-	if (fd < 0)
-		return NULL;
-	if (fstat(fd, &st) == 0 && st.st_size == (off_t)AV_SEG_BYTES)
-		base = av_map_file(NULL, AV_SEG_BYTES, PROT_READ | PROT_WRITE, fd, 0);
-	close(fd);
-	return base;
+	return (uint8_t *)av_seg_map_file(seg->folder_fd, name, PROT_READ | PROT_WRITE);
 }
 
 static uint8_t *map_peers(struct av_seg *seg, uint32_t ref)

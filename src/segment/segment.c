@@ -102,10 +102,22 @@ uint8_t *av_slab_chunk(const struct av_seg *seg, enum av_slab slab, uint32_t n, 
 	return chunk;
 }
 
-static int seg_map(struct av_seg *seg, int fd)
+struct av_seg_head *av_seg_map_file(int folder, const char *name, int prot)
 {
-	seg->head = av_map_file(NULL, AV_SEG_BYTES, PROT_READ | PROT_WRITE, fd, 0);
-	return seg->head ? 0 : -errno;
+	int mode = prot & PROT_WRITE ? O_RDWR : O_RDONLY;
+	int fd = openat(folder, name, mode | O_NOFOLLOW | O_CLOEXEC);
+	struct av_seg_head *head = NULL;
+	struct stat st;
+
+	if (fd < 0)
+		return NULL;
+	if (fstat(fd, &st) == 0 && st.st_size == (off_t)AV_SEG_BYTES)
+		head = av_map_file(NULL, AV_SEG_BYTES, prot, fd, 0);
+	close(fd);
+	if (!head || head->magic == AV_SEG_MAGIC)
+		return head;
+	av_munmap(head, AV_SEG_BYTES);
+	return NULL;
 }
 
 /* --- own segments ---------------------------------------------------------------- */
@@ -143,10 +155,11 @@ static int own_file(struct av_seg *seg, uint32_t origin)
 	ret = set_size(seg->fd);
 	if (ret == 0)
 		ret = av_file_back(seg->fd, 0, sizeof(struct av_seg_head));
-	if (ret == 0)
-		ret = seg_map(seg, seg->fd);
 	if (ret)
 		return ret;
+	seg->head = av_map_file(NULL, AV_SEG_BYTES, PROT_READ | PROT_WRITE, seg->fd, 0);
+	if (!seg->head)
+		return -errno;
 	seg->heap = av_heap_create(seg->fd, seg->head, heap_begin(seg->ref), AV_ODP_OFFSET,
 				   origin ? AV_IMPORT_KEYS : 1);
 	seg->pages = av_pages_create(seg->ref, seg->fd, seg->head, seg->heap);
@@ -244,29 +257,15 @@ static struct av_odp_counters *peer_counters(const struct av_seg *seg)
 	return (struct av_odp_counters *)av_dir_counters(name);
 }
 
-static int peer_map(struct av_seg *seg)
+static bool peer_map(struct av_seg *seg)
 {
-	struct stat st;
-	int fd = openat(seg->folder_fd, "segment", O_RDWR | O_NOFOLLOW | O_CLOEXEC);
-	int ret;
-
-	if (fd < 0)
-		return -errno;
-	if (fstat(fd, &st))
-		ret = -errno;
-	else if (st.st_size != (off_t)AV_SEG_BYTES)
-		ret = -EPROTO;
-	else
-		ret = seg_map(seg, fd);
-	close(fd);
-	if (ret)
-		return ret;
-	if (seg->head->magic != AV_SEG_MAGIC || seg->head->ref != seg->ref)
-		return -EPROTO;
+	seg->head = av_seg_map_file(seg->folder_fd, "segment", PROT_READ | PROT_WRITE);
+	if (!seg->head || seg->head->ref != seg->ref)
+		return false;
 	seg->pid = seg->head->pid;
 	seg->odp = peer_counters(seg);
 	seg->same_pidns = seg->head->pidns == my_pidns();
-	return 0;
+	return true;
 }
 
 /* Context: the caller holds @mutex. */
@@ -283,7 +282,7 @@ static struct av_seg *peer_open(uint32_t ref, uint32_t proc)
 		return NULL;
 	}
 	seg->proc = proc;
-	if (peer_map(seg)) {
+	if (!peer_map(seg)) {
 		seg_delete(seg);
 		return NULL;
 	}

@@ -91,19 +91,17 @@ struct av_seg *av_seg_create(const struct av_seg_device *dev, uint32_t origin);
 /* Close an own segment: mark it closed, remove its files, drop the creator's use. */
 void av_seg_close(struct av_seg *seg);
 
-/*
- * The segment of a context, mapped if needed, with one more user (av_seg_put()); NULL: it is gone.
- */
+/* The segment of a context, mapped if needed, with one more user; NULL: it is gone. */
 struct av_seg *av_seg_get(uint32_t ref);
 void av_seg_put(struct av_seg *seg);
+
+/* Map the file of a segment that exists as a whole (a new one is just being made); else NULL. */
+struct av_seg_head *av_seg_map_file(int folder, const char *name, int prot);
 
 /* Unmap the peers' segments that have no user. Called before leaving the directory. */
 void av_seg_drop_idle(void);
 
-/*
- * Does the owner live, and is the context open? Asks the kernel at most every few milliseconds.
- * Once false, it stays false.
- */
+/* Is the context open? Asks the kernel every few milliseconds at most. false is for ever. */
 bool av_seg_alive(struct av_seg *seg);
 
 #define AV_SEG_ALIVE_NS 5000000u /* how long "alive" is trusted: less than a PID takes to recur */
@@ -143,9 +141,7 @@ static inline void *av_seg_at(const struct av_seg *seg, uint64_t offset, uint64_
 	return av_unlikely(offset & (AV_CACHE_LINE - 1)) ? NULL : av_seg_piece(seg, offset, size);
 }
 
-/*
- * The slow part of av_slab_at(): find chunk @n of @bytes, and keep the answer. NULL: there is none.
- */
+/* The slow part of av_slab_at(): find a chunk, and keep the answer. NULL: there is none. */
 uint8_t *av_slab_chunk(const struct av_seg *seg, enum av_slab slab, uint32_t n, uint64_t bytes);
 
 /* NULL if there is no such object. Use the typed wrappers in the objects' headers. */

@@ -1,41 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 #include "segment/segment_view.h"
 
-#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/mman.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/map.h"
-#include "registry/directory.h"
 #include "registry/folder.h"
-#include "segment/map_file.h"
-
-static int open_file(int folder, uint32_t ref)
-{
-	char name[64];
-
-	snprintf(name, sizeof(name), "c%u-%u/segment", AV_REF_SLOT(ref), ref >> AV_REF_SLOT_BITS);
-	return openat(folder, name, O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
-}
-
-/* A file that is just being made counts as none. */
-static struct av_seg_head *map(int fd)
-{
-	struct stat st;
-	struct av_seg_head *head;
-
-	if (fstat(fd, &st) || st.st_size != (off_t)AV_SEG_BYTES)
-		return NULL;
-	head = av_map_file(NULL, AV_SEG_BYTES, PROT_READ, fd, 0);
-	if (head && head->magic == AV_SEG_MAGIC)
-		return head;
-	if (head)
-		av_munmap(head, AV_SEG_BYTES);
-	return NULL;
-}
 
 struct av_seg *av_seg_view(uint32_t ref)
 {
@@ -53,12 +25,11 @@ struct av_seg *av_seg_view(uint32_t ref)
 struct av_seg *av_seg_view_in(int folder, uint32_t ref)
 {
 	struct av_seg *seg = calloc(1, sizeof(*seg));
-	int fd = seg ? open_file(folder, ref) : -1;
+	char name[64];
 
-	if (fd >= 0) {
-		seg->head = map(fd);
-		close(fd);
-	}
+	snprintf(name, sizeof(name), "c%u-%u/segment", AV_REF_SLOT(ref), ref >> AV_REF_SLOT_BITS);
+	if (seg)
+		seg->head = av_seg_map_file(folder, name, PROT_READ);
 	if (seg && seg->head)
 		return seg;
 	free(seg);

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "segment/totals.h"
 
-#include <stdlib.h>
 #include <string.h>
 
 #include "registry/directory_file.h"
@@ -26,24 +25,17 @@ void av_totals_add(const struct av_seg *seg, struct av_totals *sum)
 	add_table(seg, AV_SLAB_CQ, AV_CQ_BYTES, AV_CQ_COUNTERS_AT, sum->cq, AV_CQ_COUNTERS);
 }
 
-void av_totals_of_context(int folder, uint32_t ref, struct av_totals *sum)
+/* @view may be NULL. */
+static void add_view(struct av_seg *view, struct av_totals *sum)
 {
-	struct av_seg *seg = av_seg_view_in(folder, ref);
-
-	if (!seg)
-		return;
-	av_totals_add(seg, sum);
-	av_seg_view_end(seg);
+	if (view)
+		av_totals_add(view, sum);
+	av_seg_view_end(view);
 }
 
-static void add_context(uint32_t ref, struct av_totals *sum)
+void av_totals_of_context(int folder, uint32_t ref, struct av_totals *sum)
 {
-	struct av_seg *seg = av_seg_view(ref);
-
-	if (!seg)
-		return;
-	av_totals_add(seg, sum);
-	av_seg_view_end(seg);
+	add_view(av_seg_view_in(folder, ref), sum);
 }
 
 /* --- reading --------------------------------------------------------------------- */
@@ -65,7 +57,7 @@ static bool look(const struct av_dir_file *d, uint32_t place, struct av_totals *
 
 		/* Contexts of dead processes as well: their counts are not in the totals yet. */
 		if (ref && ref != folding && d->context[slot].device == place)
-			add_context(ref, sum);
+			add_view(av_seg_view(ref), sum);
 	}
 	return atomic_load(&d->fold.done) == done && atomic_load(&d->fold.ref) == folding;
 }
