@@ -9,7 +9,7 @@
 #include "base/compiler.h"
 
 /* Version of everything in shared memory: changes with each layout. Part of the folder's name. */
-#define AV_LAYOUT 19
+#define AV_LAYOUT 20
 
 /* DIR of registry/directory.h. Never NULL. The string is static or from the environment. */
 const char *av_folder_base(void);
