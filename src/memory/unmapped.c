@@ -82,40 +82,25 @@ static void *child_make(struct av_seg *seg, struct entry *e, unsigned int level)
 }
 
 static void record(struct av_seg *seg, void *node, unsigned int level, struct av_page_run r,
-		   uint64_t moment);
-
-static void record_entry(struct av_seg *seg, struct entry *e, unsigned int level,
-			 struct av_page_run part, uint64_t moment)
-{
-	void *child;
-
-	if (part.last - part.first + 1 == 1ull << entry_bits(level)) {
-		atomic_store(&e->all, moment);
-	} else {
-		child = child_make(seg, e, level);
-		if (child)
-			record(seg, child, level + 1, part, moment);
-	}
-	atomic_store(&e->any, moment);
-}
-
-static void record(struct av_seg *seg, void *node, unsigned int level, struct av_page_run r,
 		   uint64_t moment)
 {
 	struct leaf *leaf = node;
 	struct inner *inner = node;
 
-	if (level == LEVELS) {
-		for (uint64_t page = r.first; page <= r.last; page++)
-			atomic_store_explicit(&leaf->page[page % LEAF], moment,
-					      memory_order_relaxed);
-		return;
-	}
-	for (uint64_t page = r.first; page <= r.last;) {
+	for (uint64_t page = r.first; level == LEVELS && page <= r.last; page++)
+		atomic_store_explicit(&leaf->page[page % LEAF], moment, memory_order_relaxed);
+	for (uint64_t page = r.first; level < LEVELS && page <= r.last;) {
 		unsigned int bits = entry_bits(level);
+		struct entry *e = &inner->entry[(page >> bits) % INNER];
 		struct av_page_run part = part_of(r, page, bits);
+		bool whole = part.last - part.first + 1 == 1ull << bits;
+		void *child = whole ? NULL : child_make(seg, e, level);
 
-		record_entry(seg, &inner->entry[(page >> bits) % INNER], level, part, moment);
+		if (whole)
+			atomic_store(&e->all, moment);
+		else if (child)
+			record(seg, child, level + 1, part, moment);
+		atomic_store(&e->any, moment);
 		page = part.last + 1;
 	}
 }
@@ -141,41 +126,28 @@ void av_unmapped_record(struct av_seg *seg, uint64_t addr, uint64_t len)
 /* --- looking up ------------------------------------------------------------------ */
 
 static bool since(const struct av_seg *seg, void *node, unsigned int level, struct av_page_run r,
-		  uint64_t moment);
-
-static bool entry_since(const struct av_seg *seg, struct entry *e, unsigned int level,
-			struct av_page_run part, uint64_t moment)
-{
-	void *child;
-
-	if (atomic_load_explicit(&e->any, memory_order_acquire) <= moment)
-		return false;
-	if (atomic_load_explicit(&e->all, memory_order_relaxed) > moment)
-		return true;
-	child = child_of(seg, e, level);
-	return child && since(seg, child, level + 1, part, moment);
-}
-
-static bool since(const struct av_seg *seg, void *node, unsigned int level, struct av_page_run r,
 		  uint64_t moment)
 {
 	struct leaf *leaf = node;
 	struct inner *inner = node;
 
-	if (level == LEVELS) {
-		for (uint64_t page = r.first; page <= r.last; page++)
-			if (atomic_load_explicit(&leaf->page[page % LEAF], memory_order_relaxed) >
-			    moment)
-				return true;
-		return false;
-	}
-	for (uint64_t page = r.first; page <= r.last;) {
-		unsigned int bits = entry_bits(level);
-		struct av_page_run part = part_of(r, page, bits);
-
-		if (entry_since(seg, &inner->entry[(page >> bits) % INNER], level, part, moment))
+	for (uint64_t page = r.first; level == LEVELS && page <= r.last; page++)
+		if (atomic_load_explicit(&leaf->page[page % LEAF], memory_order_relaxed) > moment)
 			return true;
+	for (uint64_t page = r.first; level < LEVELS && page <= r.last;) {
+		unsigned int bits = entry_bits(level);
+		struct entry *e = &inner->entry[(page >> bits) % INNER];
+		struct av_page_run part = part_of(r, page, bits);
+		void *child;
+
 		page = part.last + 1;
+		if (atomic_load_explicit(&e->any, memory_order_acquire) <= moment)
+			continue;
+		if (atomic_load_explicit(&e->all, memory_order_relaxed) > moment)
+			return true;
+		child = child_of(seg, e, level);
+		if (child && since(seg, child, level + 1, part, moment))
+			return true;
 	}
 	return false;
 }

@@ -5,14 +5,6 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-/* By number: sanitizers would check the program's memory in their wrappers (docs/COPY.md). */
-static ssize_t transfer(bool write, pid_t pid, const struct iovec *local, size_t count,
-			const struct iovec *remote, size_t remote_count)
-{
-	return syscall(write ? SYS_process_vm_writev : SYS_process_vm_readv, (long)pid, local,
-		       count, remote, remote_count, 0UL);
-}
-
 ssize_t av_vm_call(bool write, struct av_seg *seg, const struct iovec *local, size_t count,
 		   const struct iovec *remote, size_t remote_count)
 {
@@ -22,7 +14,10 @@ ssize_t av_vm_call(bool write, struct av_seg *seg, const struct iovec *local, si
 		return -ESRCH;
 	if (!seg->same_pidns || atomic_load_explicit(&seg->vm_refused, memory_order_relaxed))
 		return -EPERM;
-	n = transfer(write, seg->pid, local, count, remote, remote_count);
+	/* By number: sanitizers would check the program's memory in their wrappers (docs/COPY.md).
+	 */
+	n = syscall(write ? SYS_process_vm_writev : SYS_process_vm_readv, (long)seg->pid, local,
+		    count, remote, remote_count, 0UL);
 	if (n > 0)
 		return n;
 	return n == 0 ? -EFAULT : -errno;

@@ -6,7 +6,6 @@
 #include <string.h>
 
 #include "base/clock.h"
-#include "registry/directory_file.h"
 
 #define ALIVE_NS 100000000u /* how long an owner found alive counts as alive */
 

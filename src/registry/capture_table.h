@@ -15,7 +15,7 @@
 #include <stdint.h>
 
 #include "base/compiler.h"
-#include "registry/capture_spec.h"
+#include "registry/directory_file.h"
 
 /*
  * Begin a capture in the name of this process. Contexts look at their requests for it only after

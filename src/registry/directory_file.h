@@ -3,12 +3,13 @@
 #ifndef AV_REGISTRY_DIRECTORY_FILE_H
 #define AV_REGISTRY_DIRECTORY_FILE_H
 
+#include <limits.h>
 #include <stdatomic.h>
+#include <stdbool.h>
 #include <stdint.h>
 #include <infiniband/verbs.h>
 
 #include "base/limits.h"
-#include "registry/capture_spec.h"
 #include "registry/directory.h"
 #include "observe/counters.h"
 
@@ -97,6 +98,18 @@ struct av_dir_member {
 	_Atomic uint32_t ref;
 	uint32_t unused;
 	union ibv_gid gid;
+};
+
+/* What a capture writes: which traffic, how much of it, and to which file. */
+#define AV_CAPTURES 64 /* that can run at the same time */
+
+struct av_capture_spec {
+	char path[PATH_MAX]; /* absolute; names the file with this device and inode number */
+	uint64_t dev, ino;
+	char device[64];  /* "": any */
+	bool everybody;	  /* the traffic of all processes, not only of the one that began it */
+	uint32_t snaplen; /* bytes written of each frame at most */
+	uint64_t limit;	  /* frames after which it ends */
 };
 
 /* Flag in @taken: no more frames are written. */
