@@ -25,10 +25,7 @@ enum av_bulk_way {
 	AV_BULK_N,
 };
 
-/*
- * Detect what the processor supports; before, every copy is ORDERED. Any thread, any number of
- * times.
- */
+/* Detect what the processor supports; before, every copy is ORDERED. Any thread. */
 void av_bulk_init(void);
 
 /* The size from which copies are streamed; SIZE_MAX: never. */

@@ -54,8 +54,8 @@ static void continue_at(ucontext_t *uc, uintptr_t landing)
 }
 
 /*
- * Was the signal raised by the very instruction it interrupted? Not sent ones: kill() and its kin
- * give codes up to 0. Nor the two errors that hardware reports asynchronously.
+ * By the very instruction it interrupted? Not by kill() and its kin (codes up to 0), nor by the two
+ * errors that hardware reports asynchronously.
  */
 static bool is_synchronous(int sig, const siginfo_t *info)
 {
@@ -153,10 +153,7 @@ static struct sigaction our_action(const struct sigaction *prev)
 	return sa;
 }
 
-/*
- * Once per process, never again: a program that later installs its own handler may well call ours
- * from it; hooking that one would make a cycle. It is served without the guard.
- */
+/* Once per process: a program's later handler may call ours; hooking that would make a cycle. */
 static int hook(struct hooked_signal *h)
 {
 	struct sigaction ours, before;

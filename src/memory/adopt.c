@@ -17,8 +17,7 @@
 
 /*
  * Moving a page both ways costs less than 2 us (docs/ADOPTION.md). Programs that register and
- * deregister the same memory all the time must not pay that each time: ALLOWANCE_NS may be spent at
- * once, and 1/ALLOWANCE_DIV of the time that has passed since.
+ * deregister the same memory all the time must not pay that each time.
  */
 #define NS_PER_PAGE   2000u
 #define ALLOWANCE_NS  150000000u

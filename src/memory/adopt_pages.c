@@ -327,11 +327,7 @@ static bool is_segment(const struct av_adopt_pages *p, const struct av_vma *vma)
 			       AV_SEG_BYTES);
 }
 
-/*
- * Exchange our pages in a mapping, piece by piece: the program may have mapped something else
- * between the pieces, or nothing.
- * Return:  bytes, or -1
- */
+/* The program may map something else, or nothing, between the pieces. Return: bytes, or -1. */
 static int64_t exchange_in_mapping(const struct av_adopt_pages *p, const struct av_vma *vma,
 				   uint64_t inode, struct way *way)
 {

@@ -23,19 +23,15 @@ struct av_adopt_pages {
  */
 AV_MUST_USE bool av_adopt_suitable(const struct av_adopt_pages *p);
 
-/*
- * Do only the calling thread and our copies write this process's memory? Yes if all other threads
- * are ours, and nothing points to asynchronous input or to another adapter. Allocates memory.
- */
+/* Are all other threads ours, and does nothing point to asynchronous input or another adapter? */
 AV_MUST_USE bool av_adopt_undisturbed(void);
 
 /* Take a block for @p, whose seg, begin and bytes are given: sets @at. Return: false: none left */
 AV_MUST_USE bool av_adopt_place(struct av_adopt_pages *p);
 
 /*
- * Move the pages into the block.
- * Context: pages are moving (memory/adopt.c); nobody else writes to the memory.
- * Return: false: nothing has changed, and the block is freed
+ * Nobody else writes to the memory; pages are moving (memory/adopt.c). Return: false: nothing has
+ * changed, and the block is freed.
  */
 AV_MUST_USE bool av_adopt_move_in(const struct av_adopt_pages *p);
 

@@ -63,8 +63,8 @@ struct av_attach_request {
 };
 
 /*
- * The memory of an existing shared region, for another region in any process.
- * Return: as above; EINVAL also if there is no such region, EACCES if it does not give these rights
+ * The memory of an existing shared region, in any process. Return: as above; EACCES: it does not
+ * give these rights
  */
 AV_MUST_USE int av_allocated_attach(struct av_seg *seg, const struct av_attach_request *req,
 				    struct av_allocated *out, struct av_key *what);
@@ -78,10 +78,7 @@ void av_allocated_end(struct av_allocated *memory, bool inherited);
 /* Could the region's access flags change to @access? 0, EINVAL or EACCES. */
 AV_MUST_USE int av_allocated_check_access(const struct av_allocated *memory, uint32_t access);
 
-/*
- * The handle of a shared region, valid in all processes of the device: the slot of its context,
- * above the index of its key. Handles of other regions are the index alone.
- */
+/* Valid in all processes of the device: the slot of the context, above the index of the key. */
 #define AV_HANDLE_INDEX_BITS 20
 static inline uint32_t av_shared_handle(const struct av_seg *seg, uint32_t key)
 {

@@ -18,10 +18,7 @@
 #include "base/lock.h"
 #include "segment/segment.h"
 
-/*
- * An access right beyond enum ibv_access_flags, unknown to plain verbs: the payload of an RDMA
- * WRITE is atomic commands (transport/op_atomic.h).
- */
+/* An RDMA WRITE's payload is atomic commands (transport/op_atomic.h); unknown to plain verbs. */
 #define AV_ACCESS_TUNNELED (1u << 31)
 
 enum av_key_kind {
@@ -88,35 +85,25 @@ static_assert(sizeof(struct av_key) == AV_KEY_BYTES, "key table entry");
 #define AV_KEY_HUGE_MAX	  (UINT32_MAX >> AV_KEY_HUGE_SHIFT)
 
 /*
- * Publish a key with the fields of @what (all but key and tag). @limit: of keys in this context.
- * Return: the key, or 0 and errno ENOMEM
+ * Publish a key with all fields of @what but key and tag. Return: the key, or 0 and errno ENOMEM.
  */
 AV_MUST_USE uint32_t av_key_create(struct av_seg *seg, const struct av_key *what, uint32_t limit);
 
-/*
- * End a region's key, and wait, as long as a copy takes, until nobody uses it.
- * Return: 0, or EBUSY if windows are bound to it; then nothing has changed
- */
+/* End a region's key and its uses. Return: 0, or EBUSY, windows are bound: nothing has changed. */
 AV_MUST_USE int av_key_destroy(struct av_seg *seg, uint32_t key);
 
-/*
- * Replace what a region's key stands for: all fields but those of windows. Accesses that come
- * meanwhile wait; those under way are waited for. Return: as av_key_destroy().
- */
+/* Replace all fields but those of windows. Accesses meanwhile wait. Return: as above. */
 AV_MUST_USE int av_key_change(struct av_seg *seg, uint32_t key, const struct av_key *what);
 
 /* Make a key of another context unusable. Its owner still destroys it. For imported regions. */
 void av_key_kill(struct av_seg *seg, uint32_t key);
 
-/*
- * Is this the key of an ODP region now? For callers that do not coordinate with the segment's owner
- * but keep the segment mapped. Takes the key's lock, so that nothing changes meanwhile.
- */
+/* Is this the key of an ODP region now? For others than the owner: takes the key's lock. */
 bool av_key_is_on_demand(struct av_seg *seg, uint32_t key);
 
 /*
- * Was this key ever given out? Judged by its tag: exact for the first 255 uses of an index.
- * Afterwards, and for windows, whose tags programs choose, always true. For diagnosis only.
+ * Was this key ever given out? Exact for the first 255 uses of an index; afterwards, and for
+ * windows, whose tags programs choose, always true. For diagnosis only.
  */
 bool av_key_was_given(const struct av_seg *seg, uint32_t key);
 

@@ -66,10 +66,7 @@ static inline void av_odp_count(const struct av_seg *seg, enum av_odp_counter wh
 void av_odp_region_added(struct av_seg *seg, uint64_t pages);
 void av_odp_region_removed(struct av_seg *seg, uint64_t pages);
 
-/*
- * The current values of all statistics of @device, counters and gauges. Opens files but joins
- * nothing. Context: any thread, no lock held.
- */
+/* All statistics of @device now. Opens files but joins nothing. Any thread, no lock held. */
 void av_odp_report(const char *device, uint64_t value[AV_ODP_COUNTER_N]);
 
 #endif

@@ -18,9 +18,8 @@ struct av_odp_eviction {
 };
 
 /*
- * Invalidate pages of the ODP regions of an own context, as the kernel does when it needs memory. A
- * chosen page may already be invalid. An implicit region is always invalidated entirely.
- * Context: any thread of the owner; takes locks of keys, one at a time.
+ * Invalidate pages of an own context's ODP regions, as the kernel does when it needs memory;
+ * implicit ones entirely. Any thread of the owner; takes locks of keys, one at a time.
  */
 void av_odp_evict(struct av_seg *seg, const struct av_odp_eviction *how);
 

@@ -15,12 +15,12 @@
 #include "base/fork.h"
 #include "base/thread.h"
 #include "copy/copy.h"
-#include "memory/mapped.h"
 #include "memory/odp_counters.h"
 #include "memory/odp_uffd.h"
 #include "memory/odp_table.h"
 #include "memory/odp_track.h"
 #include "memory/page_scan.h"
+#include "memory/vma.h"
 #include "memory/region_count.h"
 
 #define PIECE_BYTES (8 * AV_ODP_LEAF_SPAN) /* how much is repeated if pages go away meanwhile */
@@ -84,10 +84,7 @@ static int populate_piece(const struct piece *p, bool write)
 	return err == EINVAL ? touch_all(&pages, write) : err;
 }
 
-/*
- * A piece that is invalidated between populating and marking is done again. After some restarts it
- * stays invalid, as if the last invalidation had come just after the marking.
- */
+/* If a piece is invalidated before it is marked, it is done again, or after some restarts left. */
 static int fetch_piece(struct job *job, const struct piece *p)
 {
 	for (int i = 0; i < RESTARTS; i++) {

@@ -138,10 +138,7 @@ static uint64_t word_clear(_Atomic uint64_t *word, uint64_t mask, bool write)
 	return (uint64_t)__builtin_popcountll((old | old >> 1) & READ_BITS);
 }
 
-/*
- * Sum of @fn for every word of every existing leaf in a range, after adding @step to the leaf's
- * entry. Inlined, so that each caller gets its own loop.
- */
+/* Sum @fn over every existing leaf's words, adding @step to its entry. A loop for each caller. */
 static inline __attribute__((always_inline)) uint64_t
 walk(const struct av_seg *seg, struct av_page_run r, word_fn fn, bool write, uint64_t step)
 {

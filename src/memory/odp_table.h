@@ -41,10 +41,7 @@ struct av_odp_root {
 	_Atomic uint64_t l1[1 << AV_ODP_L1_SHIFT] AV_ALIGNED(AV_CACHE_LINE);
 };
 
-/*
- * Does the device keep such a table? With its CAPI switch on, it uses the host's page tables: no
- * page fault events, no invalidations, and nothing to prefetch into.
- */
+/* With its CAPI switch on, the device uses the host's page tables: no faults, no invalidations. */
 static inline bool av_odp_has_table(const struct av_seg *seg)
 {
 	return !av_switch_on(seg, AV_SWITCH_CAPI);
@@ -62,20 +59,16 @@ uint64_t av_odp_pages(uint64_t addr, uint64_t len);
 uint64_t av_odp_missing(const struct av_seg *seg, uint64_t addr, uint64_t len, bool write);
 
 /*
- * Mark the pages of a range, where av_odp_prepare() has created nodes, valid for reading, and with
- * @write for writing. Return: number of pages that became valid for this access.
+ * Mark pages, where nodes exist, valid for reading (@write: and writing). Return: newly valid ones.
  */
 uint64_t av_odp_set(struct av_seg *seg, uint64_t addr, uint64_t len, bool write);
 
-/*
- * Invalidate a range: its stamp changes, then no page of it is valid. Visits existing nodes only,
- * so clearing the whole address space takes microseconds. Return: number of pages that were valid.
- */
+/* The stamp changes, then no page is valid. Visits existing nodes only. Return: pages that were. */
 uint64_t av_odp_clear(struct av_seg *seg, uint64_t addr, uint64_t len);
 
 /*
- * Create the nodes of a range and take its stamp, for av_odp_mark(). Return: false if some part
- * cannot be recorded (no room, or beyond 47 bits).
+ * Create nodes and take the stamp. Return: false: part cannot be recorded (no room, beyond 47
+ * bits).
  */
 AV_MUST_USE bool av_odp_prepare(struct av_seg *seg, uint64_t addr, uint64_t len, uint64_t *stamp);
 
@@ -83,9 +76,8 @@ AV_MUST_USE bool av_odp_prepare(struct av_seg *seg, uint64_t addr, uint64_t len,
 bool av_odp_unchanged(const struct av_seg *seg, uint64_t addr, uint64_t len, uint64_t stamp);
 
 /*
- * av_odp_set(), unless something of the range was invalidated since its stamp was taken. @fresh:
- * out, number of pages that became valid. Return: false if so; then nothing was marked and *fresh
- * is 0.
+ * av_odp_set(), unless something was invalidated since the stamp: then false, and none is marked.
+ * @fresh: out, pages that became valid.
  */
 AV_MUST_USE bool av_odp_mark(struct av_seg *seg, uint64_t addr, uint64_t len, bool write,
 			     uint64_t stamp, uint64_t *fresh);

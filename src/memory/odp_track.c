@@ -9,7 +9,6 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include "base/compiler.h"
 #include "base/checked.h"
 #include "memory/odp_uffd.h"
 #include "memory/odp_table.h"
@@ -22,10 +21,7 @@
 #define SYS_pidfd_getfd 438
 #endif
 
-/*
- * Mappings this thread has registered lately, or found that it cannot. Valid while the context's
- * @unmaps is unchanged. Per thread: no lock, nothing to repair.
- */
+/* What this thread has handled lately; valid while the context's @unmaps is unchanged. */
 #define SEEN	 4
 #define LOOKS	 16 /* attempts, if mappings change meanwhile */
 #define REFUSALS 3

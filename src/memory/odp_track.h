@@ -45,10 +45,7 @@ AV_MUST_USE bool av_odp_track(struct av_seg *seg, uint64_t addr, uint64_t len);
 void av_odp_untrack(uint64_t addr, uint64_t len);
 void av_odp_retrack(struct av_seg *seg, uint64_t addr, uint64_t len);
 
-/*
- * Is the range, just handled by av_odp_track(), one mapping of private anonymous memory, where
- * touching only brings pages in, unlike in device memory?
- */
+/* Is the range, just tracked, one mapping of private anonymous memory, safe to touch? */
 bool av_odp_is_plain(const struct av_seg *seg, uint64_t addr, uint64_t len);
 
 #endif

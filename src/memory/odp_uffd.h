@@ -1,8 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/*
- * What the listener of unmappings (odp_notify.h) shares with those who wait for it. What it calls
- * takes no lock and no heap: odp_notify.c says why.
- */
+/* What the listener (odp_notify.h) shares with those who wait for it: no lock and no heap. */
 #ifndef AV_MEMORY_ODP_UFFD_H
 #define AV_MEMORY_ODP_UFFD_H
 
@@ -64,10 +61,7 @@ bool av_odp_is_expected(uint64_t begin, uint64_t end);
 uint32_t av_odp_context_slots(void);
 struct av_seg *av_odp_context_at(uint32_t slot);
 
-/*
- * The caller makes one such call at a time. Adding returns false if there is no room. When removing
- * returns, the listener does not use the context any more.
- */
+/* One such call at a time. false: no room. A removed context is no longer used by the listener. */
 AV_MUST_USE bool av_odp_context_add(struct av_seg *seg);
 void av_odp_context_remove(const struct av_seg *seg);
 bool av_odp_context_has(const struct av_seg *seg);

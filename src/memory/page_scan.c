@@ -174,10 +174,7 @@ static bool overlaps_range(const struct smaps *s)
 	return s->vma_end > s->begin && s->vma_begin < s->end;
 }
 
-/*
- * A line "BEGIN-END rwxp ...", or "Name:   NUMBER kB".
- * Return:  false: no later line matters
- */
+/* "BEGIN-END rwxp ...", or "Name:   NUMBER kB". Return: false: no later line matters. */
 static bool take_line(struct smaps *s, const char *line)
 {
 	static const char huge[] = "AnonHugePages:";

@@ -12,11 +12,11 @@
 #include "device/switches.h"
 #include "memory/adopt.h"
 #include "memory/key.h"
-#include "memory/mapped.h"
 #include "memory/odp_notify.h"
 #include "memory/odp_uffd.h"
 #include "memory/odp_track.h"
 #include "memory/unmapped.h"
+#include "memory/vma.h"
 #include "observe/diagnosis.h"
 
 /* Above this size, a look at the list of mappings costs little in comparison. */
@@ -80,8 +80,8 @@ static int check_range(const struct av_region_request *req, uint64_t page)
 }
 
 /*
- * Faster than a system call for a few pages, above all present ones. Return: false if the kernel
- * must be asked, which then also says what is wrong.
+ * Faster than a system call for a few pages. Return: false: ask the kernel, which says what is
+ * wrong.
  */
 static bool touch(uint64_t addr, uint64_t length, bool writable, uint64_t page)
 {

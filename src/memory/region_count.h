@@ -29,10 +29,7 @@ void av_region_counted(const struct av_seg *seg, uint32_t key, uint64_t value[AV
 
 /* --- ODP regions by address, for the listener of invalidations and for faults ---- */
 
-/*
- * The most ODP regions that a search looks at: faults and unmappings must not get slower with every
- * region. Events of regions beyond are attributed to none.
- */
+/* How many a search looks at: faults must not get slower with every region. */
 #define AV_ODP_REGION_LOOKS 64
 
 struct av_odp_region {

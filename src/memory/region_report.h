@@ -36,8 +36,7 @@ struct av_region_info {
 };
 
 /*
- * Call @visit for each region of @device. A region that is changing right now may be missing, or
- * appear half changed. Opens files but joins nothing; any thread, no lock held.
+ * Visit each region of @device. One that is changing may be missing, or half changed. Any thread.
  */
 void av_region_report(const char *device,
 		      void (*visit)(const struct av_region_info *info, void *arg), void *arg);

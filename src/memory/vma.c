@@ -1,15 +1,18 @@
 /* SPDX-License-Identifier: MIT */
-/*
- * Reads /proc/PID/maps piece by piece. System calls go by number: callers hold execution rights,
- * and the library's versions are cancellation points.
- */
+/* By number: callers hold execution rights, and the library's versions are cancellation points. */
 #include "memory/vma.h"
 
 #include <errno.h>
 #include <fcntl.h>
 #include <sys/ioctl.h>
+#include <sys/mman.h>
 #include <sys/syscall.h>
 #include <unistd.h>
+
+#ifndef MADV_POPULATE_READ
+#define MADV_POPULATE_READ  22
+#define MADV_POPULATE_WRITE 23
+#endif
 
 /* In <linux/fs.h> since 6.11. */
 struct procmap_question {
@@ -131,4 +134,33 @@ bool av_vma_next_text(int maps, uint64_t addr, struct av_vma *vma)
 		at += n;
 	}
 	return false;
+}
+
+int av_mapped_check(uint64_t addr, uint64_t bytes, bool writable)
+{
+	uint64_t at = addr, last = addr + bytes;
+	int maps = av_vma_open_own();
+	struct av_vma vma;
+
+	if (maps < 0)
+		return EFAULT;
+	while (at != last && av_vma_next(maps, at, &vma) && vma.begin <= at && vma.readable &&
+	       (vma.writable || !writable))
+		at = vma.end - at < last - at ? vma.end : last;
+	close(maps);
+	return at == last ? 0 : EFAULT;
+}
+
+int av_mapped_populate(uint64_t begin, uint64_t bytes, bool writable)
+{
+	int advice = writable ? MADV_POPULATE_WRITE : MADV_POPULATE_READ, err = 0;
+
+	do
+		err = madvise((void *)(uintptr_t)begin, bytes, advice) ? errno : 0;
+	while (err == EINTR || err == EAGAIN);
+	if (err == 0)
+		return 0;
+	if (err == EFAULT || err == EHWPOISON || av_mapped_check(begin, bytes, writable))
+		return EFAULT;
+	return err == ENOMEM ? ENOMEM : EINVAL;
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Finds mappings, in this process or another, without the heap. (memory/mapped.h checks ranges.) */
+/* Finds mappings, in this process or another, without the heap. */
 #ifndef AV_MEMORY_VMA_H
 #define AV_MEMORY_VMA_H
 
@@ -31,8 +31,16 @@ AV_MUST_USE bool av_vma_next(int maps, uint64_t addr, struct av_vma *vma);
 AV_MUST_USE bool av_vma_part(const struct av_vma *vma, uint64_t at, uint64_t bytes, uint64_t *begin,
 			     uint64_t *end);
 
-/* The same as av_vma_next(), from the text alone, for older kernels and tests. @maps may be any
- * file. */
+/* av_vma_next() from the text alone, for older kernels and tests. @maps may be any file. */
 AV_MUST_USE bool av_vma_next_text(int maps, uint64_t addr, struct av_vma *vma);
+
+/* Is own memory mapped without holes, readable, and with @writable writable? 0 or EFAULT. */
+AV_MUST_USE int av_mapped_check(uint64_t addr, uint64_t bytes, bool writable);
+
+/*
+ * Populate whole pages. Return: 0, EFAULT, ENOMEM, or EINVAL: the range is mapped with these
+ * rights, but the kernel cannot populate it (Linux before 5.14, a device mapping).
+ */
+AV_MUST_USE int av_mapped_populate(uint64_t begin, uint64_t bytes, bool writable);
 
 #endif

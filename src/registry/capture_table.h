@@ -17,10 +17,7 @@
 #include "base/compiler.h"
 #include "registry/directory_file.h"
 
-/*
- * Begin a capture in the name of this process. Contexts look at their requests for it only after
- * av_capture_watch() (segment/capture_watch.h). Return: its number (> 0), or -ENOSPC.
- */
+/* Contexts see it only after av_capture_watch(). Return: its number (> 0), or -ENOSPC. */
 AV_MUST_USE int av_capture_begin(const struct av_capture_spec *spec);
 void av_capture_end(unsigned int number);
 

@@ -83,10 +83,7 @@ unsigned int av_dir_contexts(const char *device, uint32_t *refs)
 
 /* --- totals of ended contexts ---------------------------------------------------- */
 
-/*
- * The sum is prepared beside the device's totals and published by one store. If its author dies,
- * the next process finishes the work.
- */
+/* Published by one store. If the author dies, the next process finishes the work. */
 void av_ended_keep(const struct av_dir_context *c, int folder, av_dir_count *count)
 {
 	struct av_dir_fold *f = &av_dir->fold;

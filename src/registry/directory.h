@@ -80,19 +80,13 @@ void av_dir_context_remove(uint32_t ref);
 /* The process that owns a context, or 0 if the context is gone. Lock-free. */
 uint32_t av_dir_context_owner(uint32_t ref);
 
-/*
- * Walk the contexts, lock-free; @slot: in and out, 0 to begin. Each may end at any time. Return:
- * the reference of the next one, or 0 after the last.
- */
+/* The next context at or after @slot (in and out), or 0; each may end at any time. Lock-free. */
 uint32_t av_dir_context_at(uint32_t *slot);
 
 /* Open the folder of any live context. Return: O_PATH descriptor or -errno. */
 AV_MUST_USE int av_dir_context_open(uint32_t ref);
 
-/*
- * Give a queue pair of this process a number. @limit: of the device's queue pairs in all processes.
- * Return: the number (never 0, 1 or 0xffffff), or -ENOMEM.
- */
+/* Return: the number (never 0, 1 or 0xffffff), or -ENOMEM: beyond @limit in all processes. */
 AV_MUST_USE int av_dir_qpn_add(uint32_t ref, uint32_t index, uint32_t limit);
 void av_dir_qpn_remove(uint32_t qpn);
 
@@ -110,16 +104,13 @@ bool av_dir_qpn_ended(uint32_t qpn);
 AV_MUST_USE int av_dir_xrcd_open(uint32_t ref, uint64_t dev, uint64_t ino, int oflags);
 void av_dir_xrcd_close(uint32_t ref, uint32_t number);
 
-/*
- * Count @bytes of device memory as used by a context of this process, until av_dir_dm_give() or its
- * end. @limit: of all processes together. Return: 0 or -ENOMEM.
- */
+/* Use device memory, until the context's end; @limit: of all processes. Return: 0 or -ENOMEM. */
 AV_MUST_USE int av_dir_dm_take(uint32_t ref, uint64_t bytes, uint64_t limit);
 void av_dir_dm_give(uint32_t ref, uint64_t bytes);
 
 /*
- * The lock that makes read-modify-write atomic among all processes (IBV_ATOMIC_HCA) in one aligned
- * block of AV_ATOMIC_BLOCK bytes. One taken over from a dead process needs no repair.
+ * Makes read-modify-write atomic among all processes in one aligned block of AV_ATOMIC_BLOCK bytes
+ * (IBV_ATOMIC_HCA). One taken over from a dead process needs no repair.
  */
 struct av_lock *av_dir_atomic_lock(pid_t pid, uint64_t addr);
 

@@ -135,10 +135,7 @@ struct av_dir_file {
 	uint32_t qpn_tag;    /* of indices that were never used */
 	uint64_t dm_bytes;   /* device memory in use; like @qps */
 	uint32_t qps;	     /* numbers in use, also of dead contexts until the next sweep */
-	/*
-	 * Rows ever used lie before these: the rest of the tables need not be in memory. Raised
-	 * within a change, before the first use.
-	 */
+	/* Rows ever used lie before these. Raised within a change, before the first use. */
 	_Atomic uint32_t proc_end, context_end, port_end, capture_end;
 	struct av_dir_proc proc[AV_REF_SLOTS];
 	struct av_dir_context context[AV_REF_SLOTS];

@@ -10,7 +10,6 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "base/compiler.h"
 #include "observe/log.h"
 
 static bool usable(const char *base)

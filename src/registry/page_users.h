@@ -13,10 +13,7 @@
 
 #include "base/compiler.h"
 
-/*
- * This process holds the block once more. What the caller knew about it may be out of date
- * afterwards: look again. Return: 0 or ENOMEM.
- */
+/* What the caller knew about the block may be out of date now: look again. Return: 0 or ENOMEM. */
 AV_MUST_USE int av_page_users_join(uint32_t ref, uint64_t at);
 
 /*

@@ -1,8 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/*
- * Allocating in an own segment: bytes of the heap, entries of the object tables, whole pages. A
- * fault rule (segment/fault_rules.h) can make each fail. Thread-safe within the owner's process.
- */
+/* Allocating in an own segment, any thread of it. A fault rule (fault_rules.h) can make it fail. */
 #ifndef AV_SEGMENT_ALLOC_H
 #define AV_SEGMENT_ALLOC_H
 
@@ -13,8 +10,8 @@
 #include "segment/segment.h"
 
 /*
- * Take @size zeroed bytes from the heap, aligned to 64 bytes and to any larger power of two up to
- * 4096 that divides @size. Return: offset, or 0 and errno ENOMEM.
+ * Zeroed bytes, aligned to 64 and to a larger power of two up to 4096 that divides @size. Return:
+ * offset, or 0 and errno ENOMEM.
  */
 uint64_t av_seg_alloc(struct av_seg *seg, uint64_t size);
 
@@ -30,9 +27,8 @@ uint32_t av_slab_alloc(struct av_seg *seg, enum av_slab slab, uint32_t limit);
 void av_slab_free(struct av_seg *seg, enum av_slab slab, uint32_t index);
 
 /*
- * Take zeroed pages; freed by av_pages_free() or av_seg_free().
- * Context: any thread of the owner; blocks on a mutex and in the kernel.
- * Return: 0 or ENOMEM (also if @wish wants only huge pages and there are none)
+ * Zeroed pages; freed by av_pages_free() or av_seg_free(). Any thread of the owner; blocks. Return:
+ * 0 or ENOMEM (also if @wish wants only huge pages and there are none).
  */
 AV_MUST_USE int av_pages_alloc(struct av_seg *seg, uint64_t bytes, enum av_pages_wish wish,
 			       struct av_page_block *block);

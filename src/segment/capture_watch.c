@@ -6,10 +6,7 @@ unsigned int av_capture_next(const struct av_seg *seg, unsigned int *at)
 	return av_capture_find(seg->head->proc, seg->head->device, at);
 }
 
-/*
- * Set before looking for captures, and cleared again if there is none. Whoever begins a capture
- * calls this afterwards, so the flag is never missing.
- */
+/* Set before looking; who begins a capture calls this afterwards, so the flag is never missing. */
 void av_capture_watch_context(struct av_seg *seg)
 {
 	atomic_fetch_or(&seg->head->watched, AV_WATCHED_CAPTURE);

@@ -24,10 +24,7 @@ struct av_doorbell_record {
 	uint32_t id;	/* QP number or CQ generation: the index may be reused */
 };
 
-/*
- * Make doorbell @id of an own segment. Return: descriptor to read records from (close-on-exec,
- * blocking), owned by the caller; or -errno.
- */
+/* Make a doorbell. Return: descriptor to read from (blocking), owned by the caller; or -errno. */
 AV_MUST_USE int av_doorbell_create(struct av_seg *seg, uint32_t id);
 
 /* Open it for reading once more, non-blocking. Return: descriptor or -errno. */

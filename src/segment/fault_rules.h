@@ -28,8 +28,8 @@ static inline bool av_faults_watched(const struct av_seg *seg)
 }
 
 /*
- * The rules of an own context, loaded again if they have changed; NULL: none. Valid as long as the
- * segment. Any thread; may read files.
+ * The rules of an own context, reloaded if they have changed; NULL: none. Any thread; may read
+ * files.
  */
 struct av_faults *av_faults_of(struct av_seg *seg);
 

@@ -90,10 +90,7 @@ int av_file_back(int fd, uint64_t offset, uint64_t size)
 
 /* --- blocks ---------------------------------------------------------------------- */
 
-/*
- * Size classes: 64, 128, 192, 256, then four from each power of two to the next: a ring with
- * entries of an odd size wastes at most a fifth.
- */
+/* 64, 128, 192, 256, then four to each power of two: a ring wastes at most a fifth. */
 static unsigned int class_of(uint64_t size)
 {
 	unsigned int shift;

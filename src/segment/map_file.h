@@ -17,10 +17,7 @@ void *av_map_file(void *wanted, uint64_t bytes, int prot, int fd, uint64_t offse
 /* The same for private memory; @huge: from the system's pool of huge pages. */
 void *av_map_private(void *wanted, uint64_t bytes, bool huge);
 
-/*
- * Private memory (whole pages) whose address equals @like modulo the size of a huge page, so that
- * its huge pages can be moved there as such. Return: address, or NULL.
- */
+/* Private memory that huge pages at @like can be moved to and from as such. NULL: none. */
 void *av_map_private_like(uint64_t bytes, uint64_t like);
 
 #endif

@@ -39,15 +39,14 @@ struct av_page_block {
 struct av_pages;
 
 /*
- * @ref: the segment's context. @fd, @base: its file and its mapping (borrowed). @heap gives its end
- *   to the pages. Return: NULL if memory is short.
+ * @ref: the context. File and mapping are borrowed; @heap gives its end. NULL if memory is short.
  */
 struct av_pages *av_pages_create(uint32_t ref, int fd, void *base, struct av_heap *heap);
 void av_pages_destroy(struct av_pages *pages);
 
 /*
- * Take 1 to AV_SEG_BYTES zeroed @bytes; called through segment/alloc.h. @addr: where they will be
- * mapped, or 0. Return: 0 or ENOMEM.
+ * 1 to AV_SEG_BYTES, zeroed, to be mapped at @addr (or 0); for segment/alloc.h. Return: 0 or
+ * ENOMEM.
  */
 AV_MUST_USE int av_pages_take(struct av_pages *pages, uint64_t bytes, enum av_pages_wish wish,
 			      uint64_t addr, struct av_page_block *block);

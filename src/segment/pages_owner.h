@@ -12,19 +12,15 @@
 #include "base/compiler.h"
 #include "segment/segment.h"
 
-/*
- * Count one more region of an own segment on pages of @pages_owner (mapped; on success this takes a
- * use of its own). Any thread; blocks. Return: 0 or ENOMEM (also: too many owners at a time).
- */
+/* One more region is on pages of @pages_owner, which gets a use. Return: 0 or ENOMEM; blocks. */
 AV_MUST_USE int av_pages_owner_hold(struct av_seg *seg, struct av_seg *pages_owner);
 
 /* Count one region less. None of its keys may be in use any more. */
 void av_pages_owner_drop(struct av_seg *seg, uint32_t ref);
 
 /*
- * Where this process has mapped an owner of a segment's pages (AV_SEG_BYTES), or NULL. Maps a
- * peer's segment if needed: a few system calls, once. Any thread; a pin keeps the region's key
- * alive.
+ * Where the owner of a segment's pages (AV_SEG_BYTES) is mapped, now if need be, or NULL. Any
+ * thread; a pin keeps the region's key alive.
  */
 uint8_t *av_pages_owner_base(struct av_seg *seg, uint32_t ref);
 

@@ -217,9 +217,8 @@ struct av_seg *av_seg_create(const struct av_seg_device *dev, uint32_t origin)
 	seg = seg_new(ref, fd);
 	if (!seg) {
 		close(fd);
-		av_dir_context_remove(ref);
-		errno = ENOMEM;
-		return NULL;
+		ret = -ENOMEM;
+		goto failed;
 	}
 	seg->own = seg->same_pidns = true;
 	seg->proc = av_lock_self;
@@ -227,15 +226,17 @@ struct av_seg *av_seg_create(const struct av_seg_device *dev, uint32_t origin)
 	ret = own_file(seg, origin);
 	if (ret) {
 		seg_delete(seg);
-		av_dir_context_remove(ref);
-		errno = -ret;
-		return NULL;
+		goto failed;
 	}
 	fill_head(seg, dev, origin);
 	seg->odp = (struct av_odp_counters *)av_dir_counters(dev->name);
 	seg->odp_gauge = (struct av_odp_gauge *)av_dir_gauges(ref, dev->name);
 	table_add(seg);
 	return seg;
+failed:
+	av_dir_context_remove(ref);
+	errno = -ret;
+	return NULL;
 }
 
 void av_seg_close(struct av_seg *seg)

@@ -1,8 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/*
- * Sums of the counters of queue pairs and CQs: of a context from its segment, of a device from its
- * contexts and its ended ones, even if their process died.
- */
+/* Sums of the counters of queue pairs and CQs, of a context or a device, ended ones included. */
 #ifndef AV_SEGMENT_TOTALS_H
 #define AV_SEGMENT_TOTALS_H
 
