@@ -13,6 +13,7 @@
 #include "base/compiler.h"
 #include "base/setting.h"
 #include "segment/pages.h"
+#include "memory/adopt_born.h"
 #include "memory/adopt_pages.h"
 #include "memory/adopted.h"
 #include "memory/page_move.h"
@@ -275,6 +276,9 @@ uint32_t av_adopt(struct av_seg *seg, uint64_t addr, uint64_t length)
 	    sysconf(_SC_PAGESIZE) != AV_PAGE_BYTES)
 		return 0;
 	pthread_once(&once, register_fork_handlers);
+	id = av_adopt_born(seg, addr, length);
+	if (id)
+		return id;
 	pthread_mutex_lock(&adopted.mutex);
 	id = adopt(seg, begin, end - begin);
 	pthread_mutex_unlock(&adopted.mutex);
@@ -298,7 +302,7 @@ void av_adopt_end(struct av_seg *seg, uint32_t id)
 	struct adoption *a;
 	int saved = errno;
 
-	if (!id)
+	if (!id || av_adopt_born_end(seg, id))
 		return;
 	pthread_mutex_lock(&adopted.mutex);
 	a = by_id(seg, id);
@@ -314,6 +318,7 @@ void av_adopt_close(struct av_seg *seg)
 {
 	int saved = errno;
 
+	av_adopt_born_close(seg);
 	pthread_mutex_lock(&adopted.mutex);
 	for (uint32_t i = 0; i < adopted.used; i++) {
 		struct adoption *a = &adopted.list[i];

@@ -8,6 +8,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "heap/heap.h"
 #include "memory/vma.h"
 
 /* Hidden: @end is 0. It is written last, and cleared first. */
@@ -23,6 +24,13 @@ static struct {
 	_Atomic uint32_t used; /* entries that have ever been shown */
 	_Atomic uint32_t count;
 } adopted;
+
+void *av_adopted_in_heap(struct av_seg *seg, uint64_t at, uint64_t bytes, uint64_t offset)
+{
+	uint8_t *heap = av_range_within(at, bytes, 0, AV_HEAP_BYTES) ? av_seg_heap(seg) : NULL;
+
+	return heap ? heap + at + offset : NULL;
+}
 
 bool av_adopted_any(void)
 {

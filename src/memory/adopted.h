@@ -21,20 +21,24 @@
 struct av_adopted {
 	uint64_t addr;	     /* of the first byte, in the owner; constant, */
 	uint64_t bytes;	     /* of whole pages, likewise */
-	_Atomic uint64_t at; /* offset in the segment; 0: the pages are the owner's own again.
-				Changes while pages move (memory/page_move.h) */
+	_Atomic uint64_t at; /* offset in the segment, or AV_SEG_BYTES + offset in the shared heap;
+				0: the pages are the owner's own again. Changes while pages move
+				(memory/page_move.h) */
 };
 
 #define AV_ADOPTED_ALIGN 4096u /* of both addresses: whole pages */
 #define AV_ADOPTED_SHIFT \
 	6 /* objects of the heap are aligned so: their offsets fit a key's 32 bits */
 
+/* The same of pages of the shared heap. */
+void *av_adopted_in_heap(struct av_seg *seg, uint64_t at, uint64_t bytes, uint64_t offset);
+
 /*
  * Where this process finds bytes of a key's memory, or NULL: not in the segment. A pin keeps the
  * key alive. A peer's segment may say anything, and something else the next moment: each word is
  * read once, and what is aligned there is aligned here.
  */
-static inline void *av_adopted_at(const struct av_seg *seg, uint32_t adopted, uint64_t addr,
+static inline void *av_adopted_at(struct av_seg *seg, uint32_t adopted, uint64_t addr,
 				  uint64_t len)
 {
 	const struct av_adopted *a =
@@ -45,8 +49,11 @@ static inline void *av_adopted_at(const struct av_seg *seg, uint32_t adopted, ui
 		return NULL;
 	first = __atomic_load_n(&a->addr, __ATOMIC_RELAXED);
 	bytes = __atomic_load_n(&a->bytes, __ATOMIC_RELAXED);
-	if ((at ^ first) & (AV_ADOPTED_ALIGN - 1) || !av_range_within(addr, len, first, bytes) ||
-	    !av_range_within(at, bytes, sizeof(struct av_seg_head),
+	if ((at ^ first) & (AV_ADOPTED_ALIGN - 1) || !av_range_within(addr, len, first, bytes))
+		return NULL;
+	if (av_unlikely(at >= AV_SEG_BYTES))
+		return av_adopted_in_heap(seg, at - AV_SEG_BYTES, bytes, addr - first);
+	if (!av_range_within(at, bytes, sizeof(struct av_seg_head),
 			     AV_SEG_BYTES - sizeof(struct av_seg_head)))
 		return NULL;
 	return (uint8_t *)seg->head + at + (addr - first);

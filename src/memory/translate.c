@@ -70,7 +70,7 @@ static enum av_mem_fault locate_pages(struct av_seg *seg, const struct av_key *k
 }
 
 /* Plain memory whose pages are in the segment. */
-static void *adopted(const struct av_seg *seg, const struct av_key *k, uint64_t at, uint64_t len)
+static void *adopted(struct av_seg *seg, const struct av_key *k, uint64_t at, uint64_t len)
 {
 	const struct av_key *region = k->kind == AV_KEY_WINDOW ? av_key_entry(seg, k->region) : k;
 

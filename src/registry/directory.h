@@ -31,7 +31,7 @@
 #include "base/lock.h"
 
 #define AV_LAYOUT \
-	19 /* version of everything in shared memory; changes with any change of a layout */
+	20 /* version of everything in shared memory; changes with any change of a layout */
 #define AV_REF_SLOT_BITS  12
 #define AV_REF_SLOTS	  (1u << AV_REF_SLOT_BITS)
 #define AV_REF_SLOT(ref)  ((ref) & (AV_REF_SLOTS - 1))

@@ -17,6 +17,7 @@
 
 #include "base/clock.h"
 #include "base/map.h"
+#include "heap/heap.h"
 #include "registry/directory.h"
 #include "segment/heap.h"
 #include "segment/pages_owner.h"
@@ -87,8 +88,58 @@ static void give_pins(struct av_seg *seg)
 	}
 }
 
+/* In place of a mapping that cannot be had. */
+static uint8_t no_heap;
+
+static void forget_heap(struct av_seg *seg)
+{
+	uint8_t *map = atomic_exchange(&seg->heap_map, NULL);
+
+	if (map && map != &no_heap)
+		av_munmap(map, AV_HEAP_BYTES);
+}
+
+/* A memfd has no name but the descriptors of its process. The number may be anybody's by now. */
+static uint8_t *map_heap(const struct av_seg *seg)
+{
+	char path[48];
+	struct stat st;
+	uint8_t *map = NULL;
+	int fd;
+
+	if (seg->head->heap_fd < 0 || !seg->same_pidns)
+		return NULL;
+	snprintf(path, sizeof(path), "/proc/%d/fd/%d", (int)seg->pid, (int)seg->head->heap_fd);
+	fd = open(path, O_RDWR | O_CLOEXEC);
+	if (fd < 0)
+		return NULL;
+	if (fstat(fd, &st) == 0 && st.st_ino == seg->head->heap_inode &&
+	    st.st_size == (off_t)AV_HEAP_BYTES)
+		map = av_map_file(NULL, AV_HEAP_BYTES, PROT_READ | PROT_WRITE, fd, 0);
+	close(fd);
+	return map;
+}
+
+uint8_t *av_seg_heap(struct av_seg *seg)
+{
+	uint8_t *map = atomic_load_explicit(&seg->heap_map, memory_order_acquire), *none = NULL;
+
+	if (av_likely(map != NULL))
+		return map == &no_heap ? NULL : map;
+	map = map_heap(seg);
+	if (!map)
+		map = &no_heap;
+	if (!atomic_compare_exchange_strong(&seg->heap_map, &none, map)) {
+		if (map != &no_heap)
+			av_munmap(map, AV_HEAP_BYTES);
+		map = none;
+	}
+	return map == &no_heap ? NULL : map;
+}
+
 static void seg_delete(struct av_seg *seg)
 {
+	forget_heap(seg);
 	av_heap_destroy(seg->heap);
 	av_pages_destroy(seg->pages);
 	av_pages_owner_forget(seg);
@@ -175,6 +226,7 @@ static int own_file(struct av_seg *seg, uint32_t origin)
 static void fill_head(struct av_seg *seg, const struct av_device *dev, uint32_t origin,
 		      uint32_t port)
 {
+	struct av_heap_share *heap = anyverbs_heap_share ? anyverbs_heap_share() : NULL;
 	struct av_seg_head *h = seg->head;
 
 	h->ref = seg->ref;
@@ -187,6 +239,8 @@ static void fill_head(struct av_seg *seg, const struct av_device *dev, uint32_t 
 	h->lid = dev->lid;
 	h->mtu = (uint8_t)dev->mtu;
 	h->port = port;
+	h->heap_fd = heap && heap->begin ? heap->fd : -1;
+	h->heap_inode = heap ? heap->inode : 0;
 	h->magic = AV_SEG_MAGIC;
 }
 
@@ -355,9 +409,10 @@ void av_seg_put(struct av_seg *seg)
 	last = --seg->users == 0;
 	keep = !seg->own && idle < IDLE_MAX && mapped[AV_REF_SLOT(seg->ref)] == seg &&
 	       !atomic_load(&seg->head->closed) && !atomic_load(&seg->gone);
-	if (last && keep)
+	if (last && keep) {
 		idle++;
-	else if (last && mapped[AV_REF_SLOT(seg->ref)] == seg)
+		forget_heap(seg); /* its memory is to go with its process */
+	} else if (last && mapped[AV_REF_SLOT(seg->ref)] == seg)
 		mapped[AV_REF_SLOT(seg->ref)] = NULL;
 	pthread_mutex_unlock(&mutex);
 	if (last)

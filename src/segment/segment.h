@@ -113,6 +113,11 @@ struct av_seg_head {
 	uint16_t lid;
 	uint32_t port; /* whose GIDs: device/port.h */
 
+	/* The shared heap of the owner's process (heap/heap.h): its descriptor there, -1: none, and
+	 * its inode number. */
+	int32_t heap_fd;
+	uint64_t heap_inode;
+
 	/* Futex of the owner's timer thread: av_seg_wake_timer(). */
 	_Atomic uint32_t timer_doorbell;
 
@@ -177,6 +182,7 @@ struct av_seg {
 	struct av_odp_counters *odp;		/* the device's, in the directory */
 	struct av_odp_gauge *odp_gauge;		/* this context's, likewise; own segments only */
 	_Atomic(struct av_seg *) origin;	/* av_seg_origin() */
+	_Atomic(uint8_t *) heap_map; /* av_seg_heap(), of a peer's; AV_SEG_NO_HEAP: not to be had */
 	unsigned int users;			/* guarded by the mutex of peers.c */
 	_Atomic uint64_t alive_ns;		/* when it was last known to live (coarse clock) */
 	_Atomic bool gone; /* its process was seen dead or the context closed: never comes back */
@@ -253,6 +259,10 @@ bool av_seg_alive_now(struct av_seg *seg);
  * is gone.
  */
 struct av_seg *av_seg_origin(struct av_seg *seg);
+
+/* Where the shared heap of a peer's process is mapped, whole, as long as the segment has users. NULL:
+ * there is none, or the kernel does not let us. */
+uint8_t *av_seg_heap(struct av_seg *seg);
 
 /* Check the address of a port (a destination GID, or a LID on InfiniBand) against the segment's. */
 bool av_seg_has_gid(const struct av_seg *seg, const union ibv_gid *gid);

@@ -1,0 +1,145 @@
+/* SPDX-License-Identifier: MIT */
+#include "memory/adopt_born.h"
+
+#include <pthread.h>
+#include <stdlib.h>
+#include <sys/queue.h>
+#include <unistd.h>
+
+#include "base/checked.h"
+#include "heap/heap.h"
+#include "memory/adopted.h"
+#include "memory/page_move.h"
+#include "memory/vma.h"
+
+/* One region. */
+struct born {
+	LIST_ENTRY(born) entry;
+	struct av_seg *seg;
+	uint32_t id;
+};
+
+static struct {
+	pthread_mutex_t mutex;
+	LIST_HEAD(, born) list;
+} born = {.mutex = PTHREAD_MUTEX_INITIALIZER};
+
+static struct av_heap_share *share(void)
+{
+	return anyverbs_heap_share ? anyverbs_heap_share() : NULL;
+}
+
+static struct av_adopted *descriptor(const struct born *b)
+{
+	return av_seg_at(b->seg, (uint64_t)b->id << AV_ADOPTED_SHIFT, sizeof(struct av_adopted));
+}
+
+/* Before a fork() all of it becomes private: from here on it is reached in its process. Nobody adds a
+ * region meanwhile. */
+static void moving(bool begins)
+{
+	struct born *b;
+
+	if (!begins) {
+		pthread_mutex_unlock(&born.mutex);
+		av_page_move_end();
+		return;
+	}
+	av_page_move_begin();
+	pthread_mutex_lock(&born.mutex);
+	LIST_FOREACH(b, &born.list, entry)
+		atomic_store(&descriptor(b)->at, 0);
+}
+
+/* Are these pages still the heap's, each in its place? The program, or a fork(), may have put others
+ * there. */
+static bool in_place(const struct av_heap_share *heap, uint64_t begin, uint64_t end)
+{
+	int maps = av_vma_open_own();
+	struct av_vma vma;
+	bool ret = maps >= 0;
+
+	for (uint64_t at = begin; ret && at < end; at = vma.end)
+		ret = av_vma_next(maps, at, &vma) && vma.begin <= at && vma.shared &&
+		      vma.inode == heap->inode && vma.offset == vma.begin - heap->begin;
+	if (maps >= 0)
+		close(maps);
+	return ret;
+}
+
+static bool add(struct born *b, const struct av_heap_share *heap, uint64_t begin, uint64_t end)
+{
+	struct av_adopted *d = descriptor(b);
+	bool ret;
+
+	d->addr = begin;
+	d->bytes = end - begin;
+	pthread_mutex_lock(&born.mutex);
+	ret = in_place(heap, begin, end);
+	atomic_store(&d->at, ret ? AV_SEG_BYTES + (begin - heap->begin) : 0);
+	if (ret)
+		LIST_INSERT_HEAD(&born.list, b, entry);
+	pthread_mutex_unlock(&born.mutex);
+	return ret;
+}
+
+uint32_t av_adopt_born(struct av_seg *seg, uint64_t addr, uint64_t length)
+{
+	struct av_heap_share *heap = share();
+	uint64_t begin = addr & ~(uint64_t)(AV_ADOPTED_ALIGN - 1), offset;
+	struct born *b;
+
+	if (!heap || !heap->begin || !av_range_within(addr, length, heap->begin, AV_HEAP_BYTES))
+		return 0;
+	atomic_store(&heap->moving, moving);
+	b = calloc(1, sizeof(*b));
+	offset = b ? av_seg_alloc(seg, sizeof(struct av_adopted)) : 0;
+	if (offset) {
+		b->seg = seg;
+		b->id = (uint32_t)(offset >> AV_ADOPTED_SHIFT);
+		if (add(b, heap, begin, av_round_up(addr + length, AV_ADOPTED_ALIGN)))
+			return b->id;
+		av_seg_free(seg, offset, sizeof(struct av_adopted));
+	}
+	free(b);
+	return 0;
+}
+
+static void end(struct born *b)
+{
+	av_seg_free(b->seg, (uint64_t)b->id << AV_ADOPTED_SHIFT, sizeof(struct av_adopted));
+	free(b);
+}
+
+bool av_adopt_born_end(struct av_seg *seg, uint32_t id)
+{
+	struct born *b;
+
+	pthread_mutex_lock(&born.mutex);
+	LIST_FOREACH(b, &born.list, entry)
+		if (b->seg == seg && b->id == id)
+			break;
+	if (b)
+		LIST_REMOVE(b, entry);
+	pthread_mutex_unlock(&born.mutex);
+	if (b)
+		end(b);
+	return b != NULL;
+}
+
+void av_adopt_born_close(struct av_seg *seg)
+{
+	struct born *b;
+
+	do {
+		pthread_mutex_lock(&born.mutex);
+		LIST_FOREACH(b, &born.list, entry)
+			if (b->seg == seg)
+				break;
+		if (b)
+			LIST_REMOVE(b, entry);
+		pthread_mutex_unlock(&born.mutex);
+		if (b)
+			end(b);
+	} while (b);
+}
