@@ -1,16 +1,16 @@
 # SPDX-License-Identifier: MIT
-# The few things one types; CMake does the work (CMakePresets.json).
+# The commands one types. CMake does the work (CMakePresets.json).
 PREFIX ?= /usr/local
 DESTDIR ?=
 
-.PHONY: all deps demo check bench install deb check-deb clean
+.PHONY: all deps demo check check-format check-tidy bench install deb check-deb clean
 .NOTPARALLEL:
 
 all:
 	cmake --preset release
 	cmake --build --preset release
 
-# Install missing packages (as root), or say which they are.
+# Install missing packages (as root), or name them.
 deps:
 	packaging/deps.sh
 
@@ -25,8 +25,18 @@ check: deps
 	cmake --build --preset dev
 	ctest --preset dev
 
-# Measure, against what else there is on the machine; what is missing and cannot be installed is left out. Fails if a
-# ratio is much worse than the one recorded (bench/compare.py --record).
+# Is the code laid out as it must be?
+check-format:
+	scripts/check-format.sh
+
+# What clang-tidy has to say of the code that ships.
+check-tidy:
+	cmake --preset clang
+	scripts/check-tidy.sh build/clang
+
+# Measure, against what else there is on the machine; what is missing and cannot be installed is left
+# out. Fails if a program does, or if a ratio is much worse than recorded on a processor of the same
+# name (bench/compare.py --record).
 recorded = $(wildcard bench/recorded.txt)
 
 bench: all
@@ -34,18 +44,18 @@ bench: all
 	bench/run.sh build/release
 	bench/compare.py build/release --pictures build/release/bench/pictures $(recorded:%=--guard %)
 
-# Library, tool and manual. The prefix is configured, since the tool finds the library by it.
+# Install library, tool and manual. The prefix is configured: the tool finds the library by it.
 install:
 	cmake --preset release -DCMAKE_INSTALL_PREFIX="$(PREFIX)"
 	cmake --build --preset release
 	DESTDIR="$(DESTDIR)" cmake --install build/release
 
-# Debian packages, in build/deb.
+# Make Debian packages, in build/deb.
 deb:
 	@packaging/deps.sh deb
 	packaging/deb.sh build/deb
 
-# The same, installed into a bare Debian and used there.
+# Make the packages, install them into a bare Debian, and use them there.
 check-deb: deb
 	@packaging/deps.sh check-deb
 	cmake --preset dev

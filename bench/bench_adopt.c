@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* What adoption costs: registering and deregistering memory whose pages move into the segment and
- * back. */
+/*
+ * The cost of adoption: registers and deregisters memory whose pages move into the segment and
+ * back.
+ */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

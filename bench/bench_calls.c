@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What one call costs its caller: requests of 8 bytes between two queue pairs of one process, which
- * leaves the adapter's own work and takes away the distance between cores.
+ * The caller's cost of one call: requests of 8 bytes between two queue pairs of one process. Leaves
+ * the adapter's own work and takes out the distance between cores.
  */
 #include <stdio.h>
 #include <time.h>
@@ -67,7 +67,7 @@ static void poll(struct ibv_cq *cq, int wanted)
 	}
 }
 
-/* This thread's own time: what else the machine does is no cost of the call. */
+/* CPU time of this thread, so that other load does not count. */
 static uint64_t cpu_ns(void)
 {
 	struct timespec t;

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Does deregistering a region wait for others? A page is registered and deregistered while a thread
- * of this process, and another process, write large messages through other keys of the same
- * context, and while nobody does. Waiting for one of these messages would be seen: it takes as long
- * as many deregistrations.
+ * Does deregistration wait for unrelated traffic? Registers and deregisters a page, first alone,
+ * then while a thread of this process and another process write large messages through other keys
+ * of the same context. Waiting for such a message would show: it takes as long as many
+ * deregistrations.
  */
 #include <pthread.h>
 #include <signal.h>
@@ -16,21 +16,23 @@
 
 #include "ends.h"
 #include "lib/expect.h"
+#include "lib/wait.h"
 #include "measure.h"
 
-#define PAGE	4096u
-#define BYTES	(1u << 20) /* of one message */
-#define SAMPLES 4001
+#define PAGE	    4096u
+#define BYTES	    (1u << 20) /* of one message */
+#define SAMPLES	    4001
+#define PATIENCE_MS 60000u
 
-/* What the two processes tell each other. */
+/* Shared by the two processes. */
 struct meeting {
-	_Atomic uint32_t ready[2]; /* the number of its queue pair */
+	_Atomic uint32_t ready[2]; /* the QP number */
 	union ibv_gid gid[2];
-	_Atomic uint64_t target; /* where the other one writes, with */
+	_Atomic uint64_t target; /* where the other process writes, and the rkey */
 	_Atomic uint32_t rkey;
-	_Atomic bool run; /* there is to be traffic */
+	_Atomic bool run; /* keep traffic running */
 	_Atomic bool quit;
-	_Atomic uint64_t messages; /* there were */
+	_Atomic uint64_t messages; /* messages sent so far */
 };
 
 static struct meeting *meeting;
@@ -38,8 +40,8 @@ static struct end e;
 
 static void wait_while_zero(_Atomic uint32_t *word)
 {
-	while (atomic_load(word) == 0)
-		usleep(100);
+	if (!WAIT_UNTIL(atomic_load(word) != 0, PATIENCE_MS))
+		DIE("the other process does not come");
 }
 
 static void meet(int me)
@@ -52,12 +54,12 @@ static void meet(int me)
 
 /* --- traffic --------------------------------------------------------------------- */
 
-/* Write until told to stop, as long as there is to be traffic. */
+/* Write while traffic is wanted, until told to stop. */
 static void write_on(struct end *from, struct ibv_qp *qp, const struct transfer *t)
 {
 	while (!atomic_load(&meeting->quit)) {
 		if (!atomic_load(&meeting->run)) {
-			usleep(100);
+			wait_moment();
 			continue;
 		}
 		end_transfer(from, qp, t);
@@ -87,7 +89,7 @@ static int other_process(void)
 	return 0;
 }
 
-/* The same within this process: queue pairs and a CQ of its own on the same context. */
+/* The same within this process, on queue pairs and a CQ of its own in the same context. */
 static void *other_thread(void *arg)
 {
 	struct end mine = {.ctx = e.ctx, .pd = e.pd, .gid = e.gid};
@@ -107,7 +109,7 @@ static void *other_thread(void *arg)
 
 /* --- deregistering --------------------------------------------------------------- */
 
-/* Median of single ones. */
+/* Median over single deregistrations. */
 static double dereg_ns(void *at)
 {
 	static double ns[SAMPLES];
@@ -125,8 +127,8 @@ static double dereg_ns(void *at)
 
 static void wait_for_messages(uint64_t number)
 {
-	while (atomic_load(&meeting->messages) < number)
-		usleep(100);
+	if (!WAIT_UNTIL(atomic_load(&meeting->messages) >= number, PATIENCE_MS))
+		DIE("no traffic");
 }
 
 static double dereg_in_traffic_ns(void *at)
@@ -136,7 +138,8 @@ static double dereg_in_traffic_ns(void *at)
 	atomic_store(&meeting->run, true);
 	wait_for_messages(atomic_load(&meeting->messages) + 4);
 	ns = dereg_ns(at);
-	wait_for_messages(atomic_load(&meeting->messages) + 4); /* there was some all the time */
+	wait_for_messages(atomic_load(&meeting->messages) +
+			  4); /* proves that traffic ran all the time */
 	atomic_store(&meeting->run, false);
 	return ns;
 }

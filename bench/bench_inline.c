@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Inline receive, activated or not, in turn: messages back and forth between two processes that
- * poll, one way in nanoseconds, into one element and into many; and what it costs a process that
- * posts a receive to execute the RDMA READ of its peer that waited behind it.
+ * Inline receive, on and off in turn. Measures a ping-pong between two polling processes, one way
+ * in nanoseconds, into one element and into many. Also measures the post of a receive that has to
+ * execute the RDMA READ which the peer queued behind its blocked SEND.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -25,7 +25,7 @@
 
 enum job { JOB_MAKE, JOB_CONNECT, JOB_END, JOB_EXCHANGE, JOB_UNBLOCK };
 
-static struct side a, b; /* a is here */
+static struct side a, b; /* a is in this process */
 
 static uint64_t make(struct node *n, uint32_t inline_recv)
 {
@@ -55,7 +55,7 @@ static void connect_to(struct node *n, const struct side_job *job)
 
 	link.dest_qpn = (uint32_t)job->arg[1];
 	memcpy(link.dgid.raw, &job->arg[2], sizeof(link.dgid));
-	link.min_rnr_timer = 31; /* what waits for a receive goes on when there is one */
+	link.min_rnr_timer = 31; /* longest timer, so that only the receive unblocks the peer */
 	if (node_connect(n, 0, &link))
 		DIE("not connected");
 }
@@ -103,8 +103,10 @@ static int ascending(const void *x, const void *y)
 	return (p > q) - (p < q);
 }
 
-/* One-way time in nanoseconds, as who is first sees it: half of the median, so that losing the core
- * does not count. */
+/*
+ * One-way time in nanoseconds on the side that sends first. Half of the median round trip, so
+ * losing the core does not count.
+ */
 static uint64_t exchange(struct node *n, uint32_t bytes, uint32_t elements, bool first)
 {
 	static uint32_t took[EXCHANGES + WARM_UP];
@@ -126,9 +128,9 @@ static uint64_t exchange(struct node *n, uint32_t bytes, uint32_t elements, bool
 	return took[warm_up + count / 2] / 2;
 }
 
-/* --- what waits for a receive ---------------------------------------------------- */
+/* --- blocked requests ------------------------------------------------------------ */
 
-/* Time of the call that executes the peer's requests. */
+/* Duration of the call that executes the peer's blocked requests. */
 static uint64_t unblock(struct node *n)
 {
 	uint64_t begin = now_ns(), ns;
@@ -229,7 +231,7 @@ static void messages(uint32_t bytes, uint32_t elements)
 
 #define READS 200
 
-/* The shortest of many calls: each is by itself, and finds its peer asleep. */
+/* The shortest of many calls, because each stands alone and finds its peer asleep. */
 static double read_ns(uint32_t inline_recv)
 {
 	struct ibv_sge sge = {a.info.base[KEY_FULL], 8, a.info.key[KEY_FULL]};

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What it costs the program to give memory back (munmap(), MADV_DONTNEED) that the library watches,
- * against memory that it does not: under a region, under an on-demand region whose pages the device
- * knows, and other memory of a process that has such regions.
+ * The cost for a program of returning memory (munmap(), MADV_DONTNEED) that the library watches,
+ * compared with memory that it does not watch. Measures memory under a region, under an ODP region
+ * with valid pages, and other memory of a process that has such regions.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -13,7 +13,7 @@
 #include "measure.h"
 
 #define PAGE	4096ul
-#define SAMPLES 51 /* each of its own mapping; their median is one value */
+#define SAMPLES 51 /* each in its own mapping; one value is their median */
 
 enum kind { NOTHING, BESIDE, REGION, ON_DEMAND, KINDS };
 enum way { UNMAP, DONTNEED, WAYS };
@@ -50,7 +50,7 @@ static struct ibv_mr *region(enum kind kind, void *at, size_t bytes)
 
 static double one_us(enum way way, enum kind kind, size_t bytes)
 {
-	/* The pages about it keep the mapping apart from others. */
+	/* The surrounding pages keep the mapping from merging with others. */
 	uint8_t *around = bench_map(bytes + 2 * PAGE, PROT_NONE, 0), *at = around + PAGE;
 	struct ibv_mr *mr;
 	uint64_t begin;
@@ -67,7 +67,7 @@ static double one_us(enum way way, enum kind kind, size_t bytes)
 		DIE("giving back: errno %d", errno);
 	if (mr)
 		end_dereg(mr);
-	/* What is in the hole by now, if there is one, is somebody else's. */
+	/* Leave the hole alone: something else may be mapped there by now. */
 	munmap(around, PAGE);
 	munmap(at + bytes, PAGE);
 	if (way != UNMAP)

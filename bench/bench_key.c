@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Does anything become slower with the number of regions there are? A small RDMA WRITE and READ
- * within one process, where nothing else costs much, and registering and deregistering a page.
+ * Does anything get slower with the number of regions? Measures a small RDMA WRITE and READ within
+ * one process, where nothing else costs much, and the registration and deregistration of a page.
  */
 #include <stdlib.h>
 #include <sys/mman.h>
@@ -15,7 +15,7 @@
 #define TRANSFERS 20000
 #define REGIONS	  1000
 
-/* How many there are, beside the one that is used. */
+/* Number of regions beside the one in use. */
 static const struct {
 	int regions;
 	const char *name;
@@ -24,7 +24,7 @@ static const struct {
 
 enum figure { WRITE, READ, ANY, REG, DEREG, FIGURES };
 static const struct {
-	const char *time, *flat; /* the second is against the fewest regions of the same run */
+	const char *time, *flat; /* @flat: the ratio to the fewest regions of the same run */
 	double most;		 /* 0: no bound */
 } figure[FIGURES] = {
 	[WRITE] = {"key_write_ns", "key_write_many/one", 1.2},
@@ -55,8 +55,8 @@ static double transfer_ns(enum ibv_wr_opcode opcode, const struct ibv_mr *mr)
 }
 
 /*
- * Each through another of the keys, so that none of them is in a cache when there are many. They
- * are looked up beforehand: the program's own way to them is not what is measured.
+ * Uses another key each time, so that no key is cached if there are many. The keys are looked up
+ * beforehand, because the program's own search is not what we measure.
  */
 static double any_ns(struct ibv_mr **mr, int there)
 {
@@ -89,7 +89,7 @@ static void reg_dereg_ns(void *at, double *reg, double *dereg)
 	*dereg = ns_each(begin, REGIONS);
 }
 
-/* One run: from few regions to many. @mr has room for all. */
+/* One run, from few regions to many. @mr has room for all. */
 static void run(struct ibv_mr **mr, void *at)
 {
 	double ns[STEPS][FIGURES];

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What a context and connected queue pairs occupy: pages of the process, as the kernel counts them,
- * and pages of the shared file, which count whether or not the process has looked at them. Two
- * processes, each of which looks at itself; new ones for each measurement, since the first context
- * of a process brings in code, too.
+ * The memory used by a context and by connected queue pairs: resident pages of the process as the
+ * kernel counts them, and pages of the shared file, touched or not. Each of two processes measures
+ * itself. Each measurement uses new processes, because the first context of a process also loads
+ * code.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -19,13 +19,13 @@
 #define ROLE  "--connected"
 #define QPS   10000
 #define DEPTH 128
-#define PART  4096 /* numbers in a message */
+#define PART  4096 /* numbers per message */
 
 /* KiB. */
 struct found {
-	double context; /* the device, opened */
-	double qp;	/* one connected queue pair and a CQ for all its requests: resident, */
-	double file;	/* and in the shared file */
+	double context; /* an open device */
+	double qp;	/* a connected queue pair and a CQ for all its requests: resident memory, */
+	double file;	/* and space in the shared file */
 };
 
 struct numbers {
@@ -66,7 +66,7 @@ static double in_file(const struct end *e)
 	return (double)st.st_blocks * 512 / 1024;
 }
 
-/* Room that is not to be counted with what it is for. */
+/* Allocates memory that must not count as part of the measured objects. */
 static void *room_for(size_t count, size_t size)
 {
 	void *room = malloc(count * size);
@@ -86,7 +86,7 @@ static void add_qps(struct end *e, struct ibv_cq **cq)
 	}
 }
 
-/* With the other process' queue pairs of the same places. */
+/* Connect with the other process's queue pairs of the same indices. */
 static void connect_part(struct end *e, int from, int sock)
 {
 	int end = from + PART < e->qps ? from + PART : e->qps;
@@ -139,7 +139,7 @@ static void be_connected(int sock)
 	free(cq);
 }
 
-/* --- the process that has them started ------------------------------------------- */
+/* --- the parent ------------------------------------------------------------------ */
 
 static void exchange_part(const struct spawned side[2])
 {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Waking a thread that waits for a completion: by AS notify against the completion channel, in
- * turn. Messages back and forth between two processes that sleep until one comes; one way in
- * nanoseconds, and how long the sender's call takes, which wakes the other.
+ * Waking a thread that waits for a completion: AS notify and completion channel in turn. Measures a
+ * ping-pong between two processes that sleep between messages (one way, in nanoseconds), and the
+ * duration of the sender's call, which wakes the other side.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -14,7 +14,7 @@
 #include "lib/expect.h"
 #include "lib/sandbox.h"
 #include "lib/side.h"
-#include "lib/switches.h"
+#include "lib/switches_in_force.h"
 #include "measure.h"
 
 #define CQ	  2
@@ -30,7 +30,7 @@ struct way {
 	struct ibv_comp_channel *channel; /* NULL: AS notify */
 };
 
-static struct side a, b; /* a is here */
+static struct side a, b; /* a is in this process */
 static struct way way;
 static uint32_t one_way[EXCHANGES], call[EXCHANGES];
 
@@ -39,7 +39,7 @@ static uint32_t exchanges(void)
 	return (uint32_t)bench_count(EXCHANGES, 3);
 }
 
-/* The completion queue of receives. */
+/* The CQ of receives. */
 static void make(struct node *n, bool notify)
 {
 	struct ibv_exp_cq_init_attr attr = {.comp_mask = IBV_EXP_CQ_INIT_ATTR_FLAGS,
@@ -87,7 +87,7 @@ static void receive(struct node *n)
 		DIE("no completion");
 }
 
-/* Return: nanoseconds of the call */
+/* Return: duration of the call in nanoseconds. */
 static uint32_t send_one(struct node *n)
 {
 	struct ibv_sge sge = {n->info.base[KEY_FULL] + SEND_AT, BYTES, n->info.key[KEY_FULL]};

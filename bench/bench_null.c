@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What a null region saves: an RDMA READ of much into it, against the same into memory. */
+/* What a null region saves: a large RDMA READ into it, compared with the same READ into memory. */
 #include <errno.h>
 #include <sys/mman.h>
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * On-demand paging, seen by one who writes a word into each page of a region: pages that the device
- * sees for the first time (the process has them, or not), pages it knows, pages that were
- * prefetched, and pinned ones.
+ * On-demand paging, as seen by a peer that writes a word into each page of a region: pages new to
+ * the device (present in the process, or not), pages valid in the device, prefetched pages, and
+ * pinned pages.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -44,13 +44,13 @@ static size_t pages(void)
 	return (size_t)bench_count(PAGES, PARTS);
 }
 
-/* Memory that the library has not heard of; @there: with its pages. */
+/* Memory that the library does not know yet. @there: with its pages present. */
 static void *memory(bool there)
 {
 	return bench_map(pages() * PAGE, PROT_READ | PROT_WRITE, there ? MAP_POPULATE : 0);
 }
 
-/* A word into each of some pages. Return: nanoseconds of each */
+/* Write a word into each page of a range. Return: nanoseconds per page. */
 static double write_some_ns(const struct ibv_mr *mr, size_t from, size_t to)
 {
 	uint64_t begin = now_ns();
@@ -68,7 +68,7 @@ static double write_some_ns(const struct ibv_mr *mr, size_t from, size_t to)
 	return ns_each(begin, (int)(to - from));
 }
 
-/* A word into each page. Return: nanoseconds of each, the median of parts */
+/* Write a word into each page. Return: nanoseconds per page, the median over parts. */
 static double write_ns(const struct ibv_mr *mr)
 {
 	double ns[PARTS];
@@ -91,7 +91,10 @@ static double prefetch_ns(const struct ibv_mr *mr)
 	return ns_each(begin, (int)pages());
 }
 
-/* A region on new memory: the first access to its pages, or the advice, and the second. */
+/*
+ * A region on new memory: time the first access to its pages, or the advice, and then the second
+ * access.
+ */
 static void measure(bool there, bool prefetch, double *first, double *second)
 {
 	void *at = memory(there);

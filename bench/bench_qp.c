@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Does anything become slower with the number of queue pairs that a process has connected? Posting
- * and completing a small RDMA WRITE on one of them, creating one, connecting it, and destroying it.
+ * Does anything get slower with the number of connected queue pairs? Measures posting and
+ * completing a small RDMA WRITE on one of them, and creating, connecting and destroying one.
  */
 #include <limits.h>
 #include <malloc.h>
@@ -24,7 +24,7 @@ static const struct {
 
 enum figure { POST, CREATE, CONNECT, DESTROY, FIGURES };
 static const struct {
-	const char *time, *flat; /* the second is against the fewest of the same run */
+	const char *time, *flat; /* @flat: the ratio to the fewest queue pairs of the same run */
 	double most;
 } figure[FIGURES] = {
 	[POST] = {"qp_write_ns", "qp_write_many/two", 1.2},
@@ -47,7 +47,7 @@ static struct transfer write_of(void)
 				 .bytes = BYTES};
 }
 
-/* Each queue pair in turn: what they cost when none of them is in a cache. */
+/* Each queue pair in turn, so that none is cached. */
 static double post_all_ns(void)
 {
 	const struct transfer t = write_of();
@@ -58,7 +58,7 @@ static double post_all_ns(void)
 	return ns_each(begin, e.qps);
 }
 
-/* INIT, RTR and RTS of one queue pair; each is its neighbour's destination. */
+/* Move one queue pair through INIT, RTR and RTS. Each is its neighbour's destination. */
 static double connect_ns(int from)
 {
 	uint64_t begin = now_ns();
@@ -85,7 +85,7 @@ static void measure(double ns[FIGURES])
 	ns[POST] = end_transfer_ns(&e, e.qp[0], &t, bench_count(TRANSFERS, 10));
 }
 
-/* One run: from few to many. */
+/* One run, from few to many. */
 static void run(void)
 {
 	double ns[STEPS][FIGURES];
@@ -109,7 +109,7 @@ int main(void)
 
 	time_limit(600);
 	mallopt(M_TRIM_THRESHOLD,
-		INT_MAX); /* the C library's giving memory back is not what is asked */
+		INT_MAX); /* keeps the C library from returning memory while we measure */
 	end_open(&e);
 	mr = end_reg(&e, at, 4096, END_RIGHTS);
 	for (int i = 0; i < BENCH_RUNS; i++)

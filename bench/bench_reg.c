@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What registering memory costs: against bringing in the same pages without registering them,
- * changing the rights of a large region against making it anew, and on-demand regions of any
- * length. (How it depends on the number of regions: bench_key.c.)
+ * The cost of registering memory. Compares registration with populating the same pages without it,
+ * and changing the rights of a large region with registering it again. Also measures ODP regions of
+ * any length. (bench_key.c varies the number of regions.)
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -26,13 +26,13 @@ static struct end e;
 
 /* --- pinned memory --------------------------------------------------------------- */
 
-#define PIECES 512 /* at most */
+#define PIECES 512 /* maximum */
 
-/* So many pieces of one mapping, with as much between them as they are long. */
+/* @pieces pieces of one mapping, with gaps as long as the pieces. */
 static const struct shape {
 	size_t bytes;
 	int pieces;
-	bool huge; /* pages, where the system gives them */
+	bool huge; /* huge pages, if the system has any */
 	const char *name;
 } shape[] = {
 	{PAGE, PIECES, false, "4KiB"},	       {8 * PAGE, 64, false, "32KiB"},
@@ -57,8 +57,7 @@ static void *new_memory(const struct shape *s)
 
 	if (s->huge)
 		(void)!madvise(at, bytes, MADV_HUGEPAGE);
-	/* The mapping is known to the library from here on: what that costs is a figure of its own.
-	 */
+	/* Makes the mapping known to the library now; that cost is measured separately. */
 	end_dereg(end_reg(&e, at + bytes_of(s), PAGE, LOCAL));
 	return at;
 }
@@ -98,7 +97,9 @@ static double reg_us(const struct shape *s, uint8_t *at)
 	return median_of(us, pieces_of(s));
 }
 
-/* With all pages there. One piece is done several times: the first time after so much else is cold.
+/*
+ * With all pages present. A single piece is measured several times, because everything is cold the
+ * first time.
  */
 static double present_us(const struct shape *s, uint8_t *at,
 			 double (*us_of)(const struct shape *, uint8_t *))
@@ -111,8 +112,10 @@ static double present_us(const struct shape *s, uint8_t *at,
 	return median_of(us, times);
 }
 
-/* Each of the two on memory of its own, in turns as to which is first: fresh pages, then the same
- * again. */
+/*
+ * Register and populate memory of their own, taking turns at going first: fresh pages, then the
+ * same pages again.
+ */
 static void once(const struct shape *s, bool reg_first, double reg[2], double populate[2])
 {
 	for (int i = 0; i < 2; i++) {
@@ -154,7 +157,7 @@ static void pinned(const struct shape *s)
 
 #define MAPPINGS 64
 
-/* Of mappings that lie apart. */
+/* For mappings that lie apart. */
 static double first_us(void)
 {
 	uint8_t *at = bench_map(2 * PAGE * MAPPINGS, PROT_NONE, 0);
@@ -195,7 +198,7 @@ static double rereg_us(struct ibv_mr *mr, int access)
 	return us_each(begin, 1);
 }
 
-/* The same change the long way round. */
+/* The same change by deregistering and registering again. */
 static double anew_us(struct ibv_mr **mr, void *at, int access)
 {
 	uint64_t begin = now_ns();
@@ -206,7 +209,7 @@ static double anew_us(struct ibv_mr **mr, void *at, int access)
 	return us_each(begin, 1);
 }
 
-/* From one set of rights to another; the way back is not measured. */
+/* Change from one set of rights to another; the way back is not measured. */
 static void change_rights(const char *const name[3], void *at, size_t bytes, int from, int to)
 {
 	struct series cheap = {0}, dear = {0}, ratio = {0};
@@ -228,8 +231,7 @@ static void change_rights(const char *const name[3], void *at, size_t bytes, int
 	series_print_most(&ratio, name[2], "1GiB", 1.1);
 }
 
-/* Remote rights say nothing about pages; the right to write does: all of them must be writable
- * then. */
+/* Remote rights do not concern pages. The right to write does: all pages must then be writable. */
 static void large_region(void)
 {
 	static const char *const remote[] = {"remote_rereg_us", "remote_anew_us",
@@ -250,7 +252,7 @@ static void large_region(void)
 
 #define ODP_REGIONS 1000
 
-/* Many at a time: one registration is hardly longer than reading the clock twice. */
+/* Many at a time, because one registration takes hardly longer than reading the clock twice. */
 static double odp_reg_ns(void *at, size_t bytes)
 {
 	struct ibv_mr *mr[ODP_REGIONS];
@@ -271,7 +273,7 @@ static void on_demand(void)
 	size_t bytes = bench_bytes(HUGE_RANGE, PAGE);
 	void *at = bench_map(bytes, PROT_NONE, MAP_NORESERVE);
 
-	/* The first on-demand region of a process may set up what all of them share. */
+	/* The first ODP region of a process may set up what all share. */
 	odp_reg_ns(at, PAGE);
 	for (int i = 0; i < BENCH_RUNS; i++) {
 		double few = odp_reg_ns(at, PAGE), lots = odp_reg_ns(at, bytes);

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What a stream of SENDs of 8 bytes costs either side: while the other one rests, which leaves the
- * calls and the cache lines that they take from each other, and while both are at work, when they
- * also take them from each other in between. Both at once take as long as the slower side alone, or
- * something is in their way.
+ * What a stream of 8-byte SENDs costs each side. First while the other side rests: only the calls,
+ * and the cache lines they take from each other. Then with both sides busy, when lines also move in
+ * between. Both together should take as long as the slower side alone; otherwise something is in
+ * the way.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -15,15 +15,15 @@
 #define DEPTH	512
 #define TURNS	200
 #define STREAM	1000000
-#define SIGNAL	32 /* every so manyth request has a completion */
+#define SIGNAL	32 /* one request in this many is signalled */
 #define WINDOW	128
 #define BYTES	8
 #define POLL	16
-#define UNIT_NS 1000.0 /* results of jobs are in picoseconds */
+#define UNIT_NS 1000.0 /* jobs return picoseconds */
 
 enum job { JOB_POST, JOB_POLL, JOB_STREAM };
 
-static struct side a, b; /* a sends, and is here */
+static struct side a, b; /* a sends, and is in this process */
 
 /* --- the receiver ---------------------------------------------------------------- */
 
@@ -37,7 +37,7 @@ static void post_receives(struct node *n, int count)
 			DIE("ibv_post_recv");
 }
 
-/* Return: how many completions */
+/* Return: number of completions. */
 static int poll_some(struct ibv_cq *cq)
 {
 	struct ibv_wc wc[POLL];
@@ -51,7 +51,7 @@ static int poll_some(struct ibv_cq *cq)
 	return count;
 }
 
-/* @posted: requests that are there already */
+/* @posted: receives already posted */
 static void receive(struct node *n, int posted, int count)
 {
 	for (int done = 0; done < count;) {
@@ -117,7 +117,7 @@ static double send_ns(int count)
 
 enum figure { POST_RECV, SEND, POLL_RECV, FIGURES };
 
-/* In turn: each side finds what the other one has left in its caches. */
+/* In turn: each side finds what the other left in its caches. */
 static void alone(struct series *s)
 {
 	static double ns[FIGURES][TURNS];
@@ -162,7 +162,7 @@ int main(int argc, char **argv)
 	side_start(&b);
 	spec.cap.max_send_wr = spec.cap.max_recv_wr = DEPTH;
 	pair_create(&a, 0, &b, 0, &spec);
-	link.rnr_retry = 7; /* a receiver that loses its core is waited for */
+	link.rnr_retry = 7; /* retry forever, in case the receiver loses its core */
 	pair_connect(&a, 0, &link, &b, 0, &link);
 	for (int i = 0; i < BENCH_RUNS; i++) {
 		double sender, receiver;

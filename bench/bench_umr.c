@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What a key of many pieces saves: scattered pieces of this process' memory are written to another
- * one by one RDMA WRITE, against one for each piece, and against the same bytes in one piece. And
- * what filling it takes.
+ * What a UMR key saves: scattered pieces of memory are written to another process by one RDMA
+ * WRITE. Compared with one WRITE per piece, and with the same bytes in one piece. Also measures
+ * filling the key.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -18,7 +18,7 @@
 #define STRIDE	 64u
 #define AT	 0x100000u /* in both arenas */
 #define PATIENCE 60000u
-#define BATCH	 16 /* requests posted together */
+#define BATCH	 16 /* requests per post */
 
 static struct side a, b;
 static struct node *n;

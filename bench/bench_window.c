@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Giving rights by binding a window, of either type, against doing it by registering memory. */
+/* Granting access by binding a window, of either type, compared with registering memory. */
 #include <errno.h>
 #include <sys/mman.h>
 
@@ -38,7 +38,7 @@ static void bind_type_1(struct ibv_mw *mw)
 	end_wait(&e);
 }
 
-/* Bound once, a window of type 2 is invalidated before it is bound again: the two in one post. */
+/* A bound type 2 window is invalidated before the next bind, in the same post. */
 static void bind_type_2(struct ibv_mw *mw, bool bound)
 {
 	struct ibv_send_wr bind = {

@@ -3,11 +3,17 @@
 """
 compare.py BUILD-FOLDER [--rounds N] [--only rxe] [--pictures FOLDER] [--guard FILE] [--record FILE]
 
-anyverbs under unmodified perftest programs beside other ways between two processes of this machine, in the same run:
-all sources take turns, round after round. A peer that is not installed is left out and named.
+anyverbs under unmodified perftest programs beside other ways between two processes of this machine,
+in the same run: all sources take turns, round after round. Then UCX over anyverbs. What is not
+installed is left out and named.
 
---only rxe: nothing but what is compared with the kernel's Soft-RoCE, for a machine that is slow and has that.
---record FILE writes the ratios of this run, and --guard FILE fails if one is much worse than there.
+--only rxe: only what is compared with the kernel's Soft-RoCE, for a slow machine that has that.
+--only ucx: only UCX over anyverbs.
+--record FILE writes the ratios of this run.
+--guard FILE says which ratios are much worse than those in the file.
+
+Exit status: 1 if one of our programs failed, or if a ratio is much worse than recorded on a
+processor of the same name. Other processors have other ratios, so those are only reported.
 """
 import argparse
 import os
@@ -17,8 +23,12 @@ import time
 import figures
 import programs
 import report
+import steady
 
-WORSE = 1.5  # how much worse than recorded a ratio may be: machines differ, and so do their moods
+WORSE = 1.5  # how much worse than recorded a ratio may be: machines have their moods
+
+
+NO_UCX = "ucx_perftest is not installed (package ucx-utils)"
 
 
 def measure_perftest(perftest, sizes, kinds=("send", "write", "read")):
@@ -36,13 +46,8 @@ def measure_figures(perftest, wanted):
         yield lambda m=measure, k=kind, s=figure.size: m(k, s)
 
 
-def our_perftest(build):
-    settings = {"LD_PRELOAD": os.path.abspath(os.path.join(build, "src", "verbs", "libanyverbs.so.1"))}
-    return programs.Perftest("any0", settings)
-
-
 def anyverbs(build):
-    perftest = our_perftest(build)
+    perftest = programs.our_perftest(build)
     yield from measure_perftest(perftest, figures.SIZES)
     yield lambda: perftest.latency("atomic", 8)
     yield lambda: perftest.rate("send", 8, figures.RATE_DEPTH)
@@ -67,20 +72,23 @@ def soft_roce():
 
 
 def sources_of_soft_roce(build):
-    return [(figures.ANYVERBS, list(measure_figures(our_perftest(build), figures.EXPECTED_RXE)), None), soft_roce()]
+    ours = measure_figures(programs.our_perftest(build), figures.EXPECTED_RXE)
+    return [(figures.ANYVERBS, list(ours), None), soft_roce()]
 
 
 def sources(build):
     """(name, list of measurements, why not) for each source."""
     found = [(figures.ANYVERBS, list(anyverbs(build)), None),
-             (figures.LIMIT, [lambda: programs.limit(os.path.join(build, "bench", "limit"), figures.SIZES)], None)]
+             (figures.LIMIT, [lambda: programs.limit(build, figures.SIZES)], None)]
     if programs.present("ucx_perftest"):
-        found.append((figures.UCX, [lambda: programs.ucx("posix,cma", programs.ucx_lines(figures.SIZES))], None))
+        lines = list(programs.ucx_lines(figures.SIZES))
+        found.append((figures.UCX, [lambda: programs.ucx("posix,cma", lines)], None))
         found.append((figures.CMA, [lambda: programs.ucx_cma(figures.CMA_SIZES)], None))
     else:
-        found.append((figures.UCX, [], "ucx_perftest is not installed (package ucx-utils)"))
+        found.append((figures.UCX, [], NO_UCX))
     if programs.present("fi_pingpong"):
-        found.append((figures.FABRIC, [lambda s=size: programs.fabric(s) for size in figures.SIZES], None))
+        measurements = [lambda s=size: programs.fabric(s) for size in figures.SIZES]
+        found.append((figures.FABRIC, measurements, None))
     else:
         found.append((figures.FABRIC, [], "fi_pingpong is not installed (package libfabric-bin)"))
     found.append(soft_roce())
@@ -99,10 +107,47 @@ def one_round(found, complaints):
     return values
 
 
+# --- UCX over anyverbs ---
+
+def heaps(build):
+    return [False, True] if programs.has_shared_heap(build) else [False]
+
+
+def over_round(build, found, complaints):
+    """Add each figure's (value, distance) to its list in @found: (operation, size, shared heap)."""
+    for operation, size in figures.OVER_SIZES:
+        for heap in heaps(build):
+            def measure(o=operation, s=size, h=heap):
+                return programs.ucx_over(build, h, o, s)[(o, s)]
+            try:
+                (value,), distance = steady.together(steady.ruler(build), [measure])
+                found.setdefault((operation, size, heap), []).append((value, distance))
+            except programs.Failed as failed:
+                complaints.setdefault(figures.OVER, str(failed))
+
+
+def over(build, rounds, complaints):
+    found = {}
+    if not programs.present("ucx_perftest"):
+        print("\nnothing of %s: %s" % (figures.OVER, NO_UCX))
+        return
+    for _ in range(rounds):
+        over_round(build, found, complaints)
+    report.print_over(found)
+
+
+# --- what was recorded ---
+
+PROCESSOR = "# processor: "
+
+
 def read_recorded(path):
+    """The ratios by name, and the processor's name; None: it is not known."""
     with open(path, encoding="ascii") as f:
-        rows = [line.split() for line in f if line.strip() and not line.startswith("#")]
-    return {name: float(ratio) for name, ratio in rows}
+        lines = [line.strip() for line in f]
+    rows = [line.split() for line in lines if line and not line.startswith("#")]
+    names = [line[len(PROCESSOR):] for line in lines if line.startswith(PROCESSOR)]
+    return {name: float(ratio) for name, ratio in rows}, names[0] if names else None
 
 
 def regressions(rows, recorded):
@@ -110,42 +155,56 @@ def regressions(rows, recorded):
         before = recorded.get(row.name())
         if before is None:
             continue
-        worse = row.ratio() / before if figures.falls(row.figure.operation) else before / row.ratio()
+        falls = figures.falls(row.figure.operation)
+        worse = row.ratio() / before if falls else before / row.ratio()
         if worse > WORSE:
             yield "%s: ratio %.3g, recorded %.3g" % (row.name(), row.ratio(), before)
 
 
-def record(path, rows):
+def guard(path, rows, processor):
+    """Say what is worse than recorded. Return: is it a failure?"""
+    recorded, recorded_on = read_recorded(path)
+    worse = list(regressions(rows, recorded))
+    for line in worse:
+        print("worse than recorded:", line)
+    if recorded_on == processor:
+        return bool(worse)
+    print("recorded on another processor (%s; this one: %s): nothing follows from that" %
+          (recorded_on or "unknown", processor))
+    return False
+
+
+def record(path, rows, processor):
     with open(path, "w", encoding="ascii") as f:
-        f.write("# Ratios of anyverbs to its peers, as measured; compare.py --guard compares with them.\n")
+        f.write("# Ratios of anyverbs to its peers; compare.py --guard compares with them.\n")
+        f.write(PROCESSOR + processor + "\n")
         f.writelines("%s %.4g\n" % (row.name(), row.ratio()) for row in rows)
 
 
 def arguments():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(description=__doc__,
+                                     formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("build")
     parser.add_argument("--rounds", type=int, default=7)
-    parser.add_argument("--only", choices=["rxe"])
+    parser.add_argument("--only", choices=["rxe", "ucx"])
     parser.add_argument("--pictures")
     parser.add_argument("--guard")
     parser.add_argument("--record")
     return parser.parse_args()
 
 
-def main():
-    args = arguments()
-    found = sources_of_soft_roce(args.build) if args.only else sources(args.build)
-    complaints, rounds = {}, []
+def compare(args, complaints):
+    """All rounds of all sources. Return: the rows of what is expected"""
+    found = sources_of_soft_roce(args.build) if args.only == "rxe" else sources(args.build)
+    rounds = []
     begin = time.monotonic()
     for _ in range(args.rounds):
         rounds.append(one_round(found, complaints))
-    print("\n%d rounds in %.0f s; medians of the rounds' ratios; SPREAD is (maximum - minimum) / median" %
+    print("\n%d rounds in %.0f s; medians of the ratios; SPREAD is (maximum - minimum) / median" %
           (args.rounds, time.monotonic() - begin))
     for source, _, why in found:
         if why:
             print("not compared with %s: %s" % (source, why))
-    for source, complaint in complaints.items():
-        print("%s failed at least once: %s" % (source, complaint))
     expected = figures.rows(figures.EXPECTED + figures.EXPECTED_RXE, rounds)
     report.print_rows("What is expected", expected)
     report.print_rows("Every size", figures.rows(figures.every_size(), rounds))
@@ -154,12 +213,22 @@ def main():
             report.draw_all(args.pictures, rounds)
         else:
             print("no pictures: gnuplot is not installed (package gnuplot-nox)")
+    return expected
+
+
+def main():
+    args = arguments()
+    complaints, expected = {}, []
+    if args.only != "ucx":
+        expected = compare(args, complaints)
+    if args.only != "rxe":
+        over(args.build, args.rounds, complaints)
+    for source, complaint in complaints.items():
+        print("%s failed at least once: %s" % (source, complaint))
     if args.record:
-        record(args.record, expected)
-    worse = list(regressions(expected, read_recorded(args.guard))) if args.guard else []
-    for line in worse:
-        print("worse than recorded:", line)
-    sys.exit(1 if worse or figures.ANYVERBS in complaints else 0)
+        record(args.record, expected, programs.processor())
+    worse = args.guard and guard(args.guard, expected, programs.processor())
+    sys.exit(1 if worse or any(source in complaints for source in figures.OURS) else 0)
 
 
 if __name__ == "__main__":

@@ -5,13 +5,14 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "lib/to_rts.h"
 #include "lib/expect.h"
 #include "lib/node.h"
 #include "measure.h"
 
 #define CQ_ENTRIES 256
 #define BATCHES	   25
-#define POLLS_MAX  1000000000ull /* and an answer will not come any more */
+#define POLLS_MAX  1000000000ull /* after this, no completion will come */
 
 void end_open(struct end *e)
 {
@@ -68,52 +69,15 @@ void end_drop_qp(struct end *e)
 		DIE("ibv_destroy_qp: errno %d", errno);
 }
 
-static void to_init(struct ibv_qp *qp)
-{
-	struct ibv_qp_attr attr = {
-		.qp_state = IBV_QPS_INIT, .port_num = 1, .qp_access_flags = END_RIGHTS};
-
-	if (ibv_modify_qp(qp, &attr,
-			  IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS))
-		DIE("to INIT: errno %d", errno);
-}
-
-static void to_rtr(struct ibv_qp *qp, uint32_t qpn, const union ibv_gid *gid)
-{
-	struct ibv_qp_attr attr = {
-		.qp_state = IBV_QPS_RTR,
-		.path_mtu = IBV_MTU_4096,
-		.dest_qp_num = qpn,
-		.max_dest_rd_atomic = 16,
-		.min_rnr_timer = 12,
-		.ah_attr = {.is_global = 1, .port_num = 1, .grh = {.dgid = *gid, .hop_limit = 64}},
-	};
-
-	if (ibv_modify_qp(qp, &attr,
-			  IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN |
-				  IBV_QP_RQ_PSN | IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER))
-		DIE("to RTR: errno %d", errno);
-}
-
-static void to_rts(struct ibv_qp *qp)
-{
-	struct ibv_qp_attr attr = {.qp_state = IBV_QPS_RTS,
-				   .timeout = 14,
-				   .retry_cnt = 7,
-				   .rnr_retry = 7,
-				   .max_rd_atomic = 16};
-
-	if (ibv_modify_qp(qp, &attr,
-			  IBV_QP_STATE | IBV_QP_SQ_PSN | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT |
-				  IBV_QP_RNR_RETRY | IBV_QP_MAX_QP_RD_ATOMIC))
-		DIE("to RTS: errno %d", errno);
-}
-
 void end_connect(struct ibv_qp *qp, uint32_t qpn, const union ibv_gid *gid)
 {
-	to_init(qp);
-	to_rtr(qp, qpn, gid);
-	to_rts(qp);
+	struct ibv_qp_attr attr = connect_attr(qpn, gid);
+
+	attr.qp_access_flags = END_RIGHTS;
+	attr.path_mtu = IBV_MTU_4096;
+	attr.max_rd_atomic = attr.max_dest_rd_atomic = 16;
+	if (connect_qp(qp, attr))
+		DIE("connecting: errno %d", errno);
 }
 
 void end_add_pairs(struct end *e, int count, uint32_t depth)

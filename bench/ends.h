@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The ends of the traffic that is measured: contexts with any number of RC queue pairs. What cannot
- * fail ends the program when it does.
+ * The ends of the measured traffic: contexts with any number of RC queue pairs. If something fails
+ * that must not, the program ends.
  */
 #ifndef BENCH_ENDS_H
 #define BENCH_ENDS_H
@@ -18,7 +18,7 @@ struct end {
 	struct ibv_pd *pd;
 	struct ibv_cq *cq;
 	union ibv_gid gid;
-	struct ibv_qp **qp; /* those that were made and not destroyed */
+	struct ibv_qp **qp; /* those that exist */
 	int qps, room;
 };
 
@@ -27,32 +27,33 @@ void end_open(struct end *e);
 /* Destroy everything. */
 void end_close(struct end *e);
 
-/* One more queue pair, of @depth requests either way and one element each, at the end of the list;
- * and the last one's end. */
+/*
+ * Add a queue pair at the end of the list, with @depth requests each way and one element each;
+ * remove the last one.
+ */
 struct ibv_qp *end_add_qp(struct end *e, uint32_t depth);
 void end_drop_qp(struct end *e);
 
 /* From RESET to RTS. */
 void end_connect(struct ibv_qp *qp, uint32_t qpn, const union ibv_gid *gid);
 
-/* Queue pairs until there are @count, even, each two neighbours connected with each other. */
+/* Add queue pairs until there are @count (even), each connected with its neighbour. */
 void end_add_pairs(struct end *e, int count, uint32_t depth);
 
 struct ibv_mr *end_reg(struct end *e, void *at, size_t bytes, int access);
 void end_dereg(struct ibv_mr *mr);
 
-/* One request, and the wait for its completion. */
+/* Post one request and wait for its completion. */
 struct transfer {
 	enum ibv_wr_opcode opcode;
 	uint64_t local, remote;
 	uint32_t lkey, rkey, bytes;
 };
 void end_transfer(struct end *e, struct ibv_qp *qp, const struct transfer *t);
-/* That, @count times and more. Return: nanoseconds of each; other load on the machine disturbs it
- * little */
+/* Repeat that at least @count times. Return: nanoseconds per request, robust against other load. */
 double end_transfer_ns(struct end *e, struct ibv_qp *qp, const struct transfer *t, int count);
 
-/* The completion of the one request that is under way. */
+/* Wait for the completion of the only request under way. */
 void end_wait(struct end *e);
 
 #endif

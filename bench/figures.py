@@ -2,17 +2,21 @@
 """
 What is compared with what, and what is expected of it: tables, and how a row is worked out.
 
-A value's key is (source, operation, size); see programs.py for operations and units. Ratios are taken within one
-round, whose runs follow each other closely, and the median of the rounds' ratios is what counts.
+A value's key is (source, operation, size); see programs.py for operations and units. Ratios are
+taken within one round, whose runs follow each other closely, and the median of the rounds' ratios
+is what counts.
 """
 from collections import namedtuple
 from statistics import median
 
-ANYVERBS, UCX, CMA, FABRIC, LIMIT, RXE = "anyverbs", "UCX", "UCX cma", "libfabric", "machine", "rdma_rxe"
+ANYVERBS, UCX, CMA, FABRIC, LIMIT, RXE, OVER = (
+    "anyverbs", "UCX", "UCX cma", "libfabric", "machine", "rdma_rxe", "UCX over anyverbs")
+OURS = (ANYVERBS, LIMIT, OVER)  # whose failure is ours
 
 SIZES = [2, 8, 64, 512, 4096, 16384, 65536, 262144, 1 << 20, 8 << 20]
 CMA_SIZES = [8, 4096, 65536, 1 << 20]
 RATE_DEPTH = 128
+OVER_SIZES = [("write_lat", 8), ("send_lat", 8), ("send_bw", 65536), ("send_bw", 1 << 20)]
 
 # @peers: (source, operation); the best of them counts. @most or @least bounds ours / theirs.
 Figure = namedtuple("Figure", "operation size peers most least")
@@ -57,8 +61,9 @@ EXPECTED_RXE = [
                    at_least(operation + "_bw", 65536, 20.0, (RXE, operation + "_bw")))
 ]
 
-# At every size, never behind the same kind of operation of a peer. The peers' PUT and GET reach only memory that they
-# have allocated themselves; what they do to ordinary memory is compared where it was measured.
+# At every size, never behind the same kind of operation of a peer. The peers' PUT and GET reach
+# only memory that they have allocated themselves; what they do to ordinary memory is compared where
+# it was measured.
 EVERY_SIZE = [
     ("send_lat", [(UCX, "send_lat"), (FABRIC, "send_lat")]),
     ("send_bw", [(UCX, "send_bw")]),
@@ -89,7 +94,7 @@ def best(values, operation):
 
 
 def is_measured(value):
-    """Programs print 0 or inf where the machine's clock has not moved meanwhile, as an emulated one's may."""
+    """Programs print 0 or inf if the clock has not moved, as an emulated machine's may not."""
     return value is not None and 0 < value < float("inf")
 
 
@@ -127,8 +132,8 @@ class Row:
 
     def name(self):
         """For the file of recorded ratios."""
-        return "%s/%d/%s" % (self.figure.operation, self.figure.size,
-                             "+".join("%s.%s" % peer for peer in self.figure.peers).replace(" ", "_"))
+        peers = "+".join("%s.%s" % peer for peer in self.figure.peers).replace(" ", "_")
+        return "%s/%d/%s" % (self.figure.operation, self.figure.size, peers)
 
 
 def rows(figures, rounds):

@@ -33,7 +33,7 @@ double median_of(double *values, int count)
 	return values[count / 2];
 }
 
-/* All of a line but its end. Return: the median */
+/* Print a line without its newline. Return: the median. */
 static double print(struct series *s, const char *name, const char *size)
 {
 	double median, width;
@@ -51,7 +51,7 @@ void series_print(struct series *s, const char *name, const char *size)
 {
 	print(s, name, size);
 	printf("\n");
-	/* A table that grows tells which benchmark takes long. */
+	/* Flushed, so that the growing table shows which benchmark is slow. */
 	fflush(stdout);
 }
 

@@ -1,24 +1,28 @@
 # SPDX-License-Identifier: MIT
 """
-The programs that are compared: how a pair of them is started, one process per core, and what its output means.
-Every function returns {(operation, size): value}; latencies are microseconds one way (a round trip for READ and
-atomics, which have no other), bandwidths 10^9 bytes/s, rates 10^6 messages/s.
+The programs that are compared: how a pair of them is started, one process per core, and what its
+output means. Every measurement returns {(operation, size): value}; latencies are microseconds one
+way (a round trip for READ and atomics, which have no other), bandwidths 10^9 bytes/s, rates 10^6
+messages/s.
 
 Nothing is judged here; figures.py knows what is compared with what.
 """
 import os
+import platform
 import shutil
 import subprocess
 import sys
 import tempfile
 import time
 
-sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "tests", "clients"))
+HERE = os.path.dirname(os.path.abspath(__file__))
+sys.path.insert(0, os.path.join(HERE, "..", "tests", "clients"))
 from pair import free_port, listening  # pylint: disable=wrong-import-position
 
 LIMIT_SECONDS = 120  # for one pair: only a program that hangs meets it
 LATENCY_BYTES = 100 << 20    # moved in one measurement, so that each takes about as long
 BANDWIDTH_BYTES = 600 << 20
+RATE_COUNT = 200000
 SLOW_BANDWIDTH_BYTES = 60 << 20  # by what is known to be slow
 
 
@@ -49,14 +53,16 @@ def pair(server_words, client_words, port, settings=None):
     env = dict(os.environ, LC_ALL="C", **(settings or {}))
     first, second = cores()
     with tempfile.TemporaryFile("w+") as said:
-        server = subprocess.Popen(["taskset", "-c", str(first), *server_words], env=env, stdin=subprocess.DEVNULL,
-                                  stdout=said, stderr=subprocess.STDOUT)
+        server = subprocess.Popen(["taskset", "-c", str(first), *server_words], env=env,
+                                  stdin=subprocess.DEVNULL, stdout=said, stderr=subprocess.STDOUT)
         try:
             wait_for(server, port)
-            client = subprocess.run(["taskset", "-c", str(second), *client_words], env=env, text=True,
-                                    stdin=subprocess.DEVNULL, capture_output=True, timeout=LIMIT_SECONDS, check=False)
+            client = subprocess.run(["taskset", "-c", str(second), *client_words], env=env,
+                                    text=True, stdin=subprocess.DEVNULL, capture_output=True,
+                                    timeout=LIMIT_SECONDS, check=False)
             if client.returncode:
-                raise Failed("%s: %s" % (" ".join(client_words), (client.stdout + client.stderr)[-500:]))
+                said_last = (client.stdout + client.stderr)[-500:]
+                raise Failed("%s: %s" % (" ".join(client_words), said_last))
             if server.wait(LIMIT_SECONDS):
                 said.seek(0)
                 raise Failed("%s: %s" % (" ".join(server_words), said.read()[-500:]))
@@ -67,6 +73,18 @@ def pair(server_words, client_words, port, settings=None):
                 server.kill()
                 server.wait()
     return client.stdout
+
+
+def run_alone(words, env=None):
+    """A program of one process, or one that starts the other itself; what it prints."""
+    try:
+        done = subprocess.run(words, env=env, text=True, stdin=subprocess.DEVNULL,
+                              capture_output=True, timeout=LIMIT_SECONDS, check=False)
+    except (OSError, subprocess.TimeoutExpired) as problem:
+        raise Failed(str(problem)) from problem
+    if done.returncode:
+        raise Failed("%s: %s" % (" ".join(words), (done.stdout + done.stderr)[-500:]))
+    return done.stdout
 
 
 # --- Debian's perftest on a verbs device ---
@@ -81,17 +99,17 @@ def perftest_row(output):
 
 
 class Perftest:
-    """On the device of that name; @settings preload the library, or nothing for a device of the kernel's."""
+    """On the device of that name. @settings preload the library; a kernel's device needs none."""
 
-    def __init__(self, device, settings, extra=(), bandwidth_bytes=BANDWIDTH_BYTES):
+    def __init__(self, device, settings, bandwidth_bytes=BANDWIDTH_BYTES, rate_count=RATE_COUNT):
         self.device = device
         self.settings = settings
-        self.extra = list(extra)
         self.bandwidth_bytes = bandwidth_bytes
+        self.rate_count = rate_count
 
     def run(self, program, *options):
         port = free_port()
-        words = [program, "-d", self.device, "-F", "-p", str(port), *self.extra, *options]
+        words = [program, "-d", self.device, "-F", "-p", str(port), *options]
         return perftest_row(pair(words, [*words, "localhost"], port, self.settings))
 
     def latency(self, operation, size):
@@ -106,49 +124,64 @@ class Perftest:
         return {("%s_bw" % operation, size): row[3] / 8}
 
     def rate(self, operation, size, depth):
-        row = self.run("ib_%s_bw" % operation, "-s", str(size), "-n", "200000", "-t", str(depth), "-Q", "32")
+        row = self.run("ib_%s_bw" % operation, "-s", str(size), "-n", str(self.rate_count),
+                       "-t", str(depth), "-Q", "32")
         return {("%s_rate" % operation, size): row[4]}
 
 
 # --- UCX ---
 
-UCX_LATENCY = {"send_lat": "tag_lat", "write_lat": "ucp_put_lat", "read_lat": "ucp_get", "am_lat": "ucp_am_lat",
-               "atomic_lat": "ucp_fadd"}
-UCX_BANDWIDTH = {"send_bw": "tag_bw", "write_bw": "ucp_put_bw", "read_bw": "ucp_get", "am_bw": "ucp_am_bw"}
+UCX_LATENCY = {"send_lat": "tag_lat", "write_lat": "ucp_put_lat", "read_lat": "ucp_get",
+               "am_lat": "ucp_am_lat", "atomic_lat": "ucp_fadd"}
+UCX_BANDWIDTH = {"send_bw": "tag_bw", "write_bw": "ucp_put_bw", "read_bw": "ucp_get",
+                 "am_bw": "ucp_am_bw"}
+
+
+def ucx_line(operation, size):
+    """A latency's or bandwidth's line of a batch file: name, then the arguments."""
+    if operation in UCX_LATENCY:
+        test, count, extra = UCX_LATENCY[operation], rounds_of(size, LATENCY_BYTES, 50, 5000), ""
+    else:
+        test, count = UCX_BANDWIDTH[operation], rounds_of(size, BANDWIDTH_BYTES, 60, 20000)
+        extra = " -O 128"
+    return "%s:%d -t %s -s %d -n %d -w %d%s" % (operation, size, test, size, count, count // 10,
+                                                extra)
 
 
 def ucx_lines(sizes):
-    """The lines of a batch file: name, then the arguments."""
-    for operation, test in UCX_LATENCY.items():
+    for operation in UCX_LATENCY:
         for size in [8] if operation == "atomic_lat" else sizes:
-            count = rounds_of(size, LATENCY_BYTES, 50, 5000)
-            yield "%s:%d -t %s -s %d -n %d -w %d" % (operation, size, test, size, count, count // 10)
-    for operation, test in UCX_BANDWIDTH.items():
+            yield ucx_line(operation, size)
+    for operation in UCX_BANDWIDTH:
         for size in sizes:
-            count = rounds_of(size, BANDWIDTH_BYTES, 60, 20000)
-            yield "%s:%d -t %s -s %d -n %d -w %d -O 128" % (operation, size, test, size, count, count // 10)
-    for operation, test in (("send_rate", "tag_bw"), ("write_rate", "ucp_put_bw"), ("am_rate", "ucp_am_bw")):
+            yield ucx_line(operation, size)
+    for operation, test in (("send_rate", "tag_bw"), ("write_rate", "ucp_put_bw"),
+                            ("am_rate", "ucp_am_bw")):
         yield "%s:8 -t %s -s 8 -n 200000 -w 10000 -O 128" % (operation, test)
 
 
 def ucx_value(operation, fields):
-    """Of one line of its CSV output: name, iterations, median, average and overall latency, 2 bandwidths (MiB/s), 2 rates."""
+    """
+    Of one line of its CSV output: name, iterations, median, average and overall latency, two
+    bandwidths (MiB/s), two rates.
+    """
     if operation.endswith("_lat"):
-        return float(fields[2])  # of ping-pongs half the round trip, of the others the whole operation
+        return float(fields[2])  # half the round trip of ping-pongs, otherwise the whole operation
     if operation.endswith("_rate"):
         return float(fields[8]) / 1e6
     return float(fields[6]) * (1 << 20) / 1e9
 
 
-def ucx(transports, lines):
-    """All tests of the batch between one pair of processes."""
+def ucx(transports, lines, starter=(), settings=None):
+    """All tests of the batch between one pair of processes; @starter: words that start them."""
     port = free_port()
     with tempfile.NamedTemporaryFile("w", suffix=".ucx") as batch:
         batch.write("\n".join(lines) + "\n")
         batch.flush()
-        words = ["ucx_perftest", "-p", str(port), "-b", batch.name]
+        words = [*starter, "ucx_perftest", "-p", str(port), "-b", batch.name]
         output = pair(words, [*words, "-f", "-v", "localhost"], port,
-                      {"UCX_TLS": transports, "UCX_LOG_LEVEL": "error", "UCX_WARN_UNUSED_ENV_VARS": "n"})
+                      {"UCX_TLS": transports, "UCX_LOG_LEVEL": "error",
+                       "UCX_WARN_UNUSED_ENV_VARS": "n", **(settings or {})})
     values = {}
     for line in output.splitlines():
         fields = line.split(",")
@@ -162,13 +195,22 @@ def ucx(transports, lines):
 
 def ucx_cma(sizes):
     """PUT into ordinary memory: the lowest layer's zero-copy put by process_vm_writev()."""
+    zcopy = "-x cma -d memory -D zcopy"
+
     def lines():
         for size in sizes:
             count = rounds_of(size, LATENCY_BYTES, 50, 5000)
-            yield "write_lat:%d -t put_lat -x cma -d memory -D zcopy -s %d -n %d -w 10" % (size, size, count)
+            yield "write_lat:%d -t put_lat %s -s %d -n %d -w 10" % (size, zcopy, size, count)
             count = rounds_of(size, BANDWIDTH_BYTES, 60, 20000)
-            yield "write_bw:%d -t put_bw -x cma -d memory -D zcopy -s %d -n %d -w 10" % (size, size, count)
+            yield "write_bw:%d -t put_bw %s -s %d -n %d -w 10" % (size, zcopy, size, count)
     return ucx("all", lines())
+
+
+def ucx_over(build, shared_heap, operation, size):
+    """One of UCX's figures over a device of the library's own."""
+    starter = [tool(build), "run", *(["--shared-heap"] if shared_heap else []), "--"]
+    return ucx("rc_verbs,ud_verbs", [ucx_line(operation, size)], starter,
+               {"UCX_NET_DEVICES": "any0:1"})
 
 
 # --- libfabric ---
@@ -197,20 +239,72 @@ def fabric(size):
     raise Failed("fi_pingpong: " + output[-500:])
 
 
+# --- the kinds of SEND ---
+
+SEND_KINDS = [(kind, size) for kind in ("rq", "srq", "ud", "two_elements", "unadopted")
+              for size in (8, 4096, 16384) if (kind, size) != ("ud", 16384)]
+
+
+def send_kind(program_of, build, kind, size, quick):
+    """By the program of one build, with the library of another."""
+    env = dict(os.environ, LD_LIBRARY_PATH=os.path.dirname(library(build)))
+    if quick:
+        env["BENCH_QUICK"] = "1"
+    program = os.path.join(program_of, "bench", "bench_send_kinds")
+    return {("%s_lat" % kind, size): float(run_alone([program, kind, str(size)], env))}
+
+
 # --- the machine itself ---
 
-def limit(program, sizes):
-    """@program: the build of limit.c"""
-    first, second = cores()
-    done = subprocess.run([program, str(first), str(second), *map(str, sizes)], text=True, capture_output=True,
-                          timeout=LIMIT_SECONDS, check=False)
-    if done.returncode:
-        raise Failed("%s: %s" % (program, done.stderr))
+def limit(build, sizes):
+    """What limit.c measures."""
+    program = os.path.join(build, "bench", "limit")
     values = {}
-    for line in done.stdout.splitlines():
+    for line in run_alone([program, *map(str, cores()), *map(str, sizes)]).splitlines():
         operation, size, value = line.split()
         values[(operation, int(size))] = float(value)
     return values
+
+
+def line_us(build):
+    """
+    How far apart the two cores are now, as one way of a cache line. A hypervisor may move its
+    virtual cores at any moment; whatever two processes exchange is faster or slower then.
+    """
+    return limit(build, [])[("line_lat", 8)]
+
+
+def processor():
+    """Its name: what was measured on one says little about another."""
+    try:
+        with open("/proc/cpuinfo", encoding="ascii", errors="replace") as f:
+            names = [line.split(":", 1)[1].split() for line in f if line.startswith("model name")]
+    except FileNotFoundError:
+        names = []
+    return " ".join(names[0]) if names else platform.machine()
+
+
+# --- what a build has ---
+
+def library(build):
+    """Before the folders of the sources were renamed, it was in another one."""
+    for folder in ("verbs", "front"):
+        path = os.path.abspath(os.path.join(build, "src", folder, "libanyverbs.so.1"))
+        if os.path.exists(path):
+            return path
+    raise Failed("no library in " + build)
+
+
+def our_perftest(build, **options):
+    return Perftest("any0", {"LD_PRELOAD": library(build)}, **options)
+
+
+def tool(build):
+    return os.path.abspath(os.path.join(build, "bin", "anyverbs"))
+
+
+def has_shared_heap(build):
+    return "--shared-heap" in run_alone([tool(build), "run", "--help"])
 
 
 def present(program):

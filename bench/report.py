@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""What was measured, as people read it: a table on a terminal, and a picture per figure (gnuplot, SVG)."""
+"""What was measured, for people: tables on a terminal, and a picture per figure (gnuplot, SVG)."""
 import os
 import subprocess
 import tempfile
@@ -45,22 +45,40 @@ def print_rows(title, rows):
               (figure.operation, size_text(figure.size),
                "%s %s" % (number(median(row.ours)), unit(figure.operation)),
                "%s %s" % (number(median(row.theirs)), unit(figure.operation)),
-               number(row.ratio()), 100 * row.spread(), bound_text(figure), "met" if row.met() else "NOT",
-               peers_text(figure)))
+               number(row.ratio()), 100 * row.spread(), bound_text(figure),
+               "met" if row.met() else "NOT", peers_text(figure)))
     print("%d of %d met" % (sum(row.met() for row in rows), len(rows)))
+
+
+def print_over(found):
+    """@found: as compare.over_round() fills it."""
+    print("\n%s; behind each run's value the distance of the two cores in it, in ns" % figures.OVER)
+    print("%-10s %8s %-8s %10s %10s %10s  %s" %
+          ("FIGURE", "SIZE", "HEAP", "MIN", "MEDIAN", "MAX", "EACH"))
+    for (operation, size, heap), runs in found.items():
+        values = [value for value, _ in runs]
+        marks = (min(values), median(values), max(values))
+        print("%-10s %8s %-8s %10s %10s %10s  %s" %
+              (operation, size_text(size), "shared" if heap else "default",
+               *("%s %s" % (number(value), unit(operation)) for value in marks),
+               " ".join("%s/%s" % (number(v), "?" if d is None else "%.0f" % (1000 * d))
+                        for v, d in runs)))
 
 
 # --- pictures ---
 
 PICTURES = {
-    "send_lat": [(figures.ANYVERBS, "send_lat"), (figures.UCX, "send_lat"), (figures.FABRIC, "send_lat")],
-    "write_lat": [(figures.ANYVERBS, "write_lat"), (figures.UCX, "write_lat"), (figures.CMA, "write_lat"),
-                  (figures.LIMIT, "vm_lat")],
+    "send_lat": [(figures.ANYVERBS, "send_lat"), (figures.UCX, "send_lat"),
+                 (figures.FABRIC, "send_lat")],
+    "write_lat": [(figures.ANYVERBS, "write_lat"), (figures.UCX, "write_lat"),
+                  (figures.CMA, "write_lat"), (figures.LIMIT, "vm_lat")],
     "read_lat": [(figures.ANYVERBS, "read_lat"), (figures.UCX, "read_lat")],
-    "send_bw": [(figures.ANYVERBS, "send_bw"), (figures.UCX, "send_bw"), (figures.LIMIT, "memcpy_bw")],
-    "write_bw": [(figures.ANYVERBS, "write_bw"), (figures.UCX, "write_bw"), (figures.CMA, "write_bw"),
-                 (figures.LIMIT, "memcpy_bw"), (figures.LIMIT, "vm_bw")],
-    "read_bw": [(figures.ANYVERBS, "read_bw"), (figures.UCX, "read_bw"), (figures.LIMIT, "memcpy_bw")],
+    "send_bw": [(figures.ANYVERBS, "send_bw"), (figures.UCX, "send_bw"),
+                (figures.LIMIT, "memcpy_bw")],
+    "write_bw": [(figures.ANYVERBS, "write_bw"), (figures.UCX, "write_bw"),
+                 (figures.CMA, "write_bw"), (figures.LIMIT, "memcpy_bw"), (figures.LIMIT, "vm_bw")],
+    "read_bw": [(figures.ANYVERBS, "read_bw"), (figures.UCX, "read_bw"),
+                (figures.LIMIT, "memcpy_bw")],
 }
 
 SCRIPT = """
@@ -79,9 +97,10 @@ plot %(plots)s
 
 
 def points(rounds, source, operation):
-    sizes = sorted({size for values in rounds for (s, o, size) in values if (s, o) == (source, operation)})
-    for size in sizes:
-        yield size, median(v[(source, operation, size)] for v in rounds if (source, operation, size) in v)
+    wanted = (source, operation)
+    for size in sorted({key[2] for values in rounds for key in values if key[:2] == wanted}):
+        key = (*wanted, size)
+        yield size, median(values[key] for values in rounds if key in values)
 
 
 def draw(folder, name, lines, rounds):
@@ -95,8 +114,9 @@ def draw(folder, name, lines, rounds):
             if data:
                 title = source if operation == name else "%s %s" % (source, operation.split("_")[0])
                 plots.append("'%s' with linespoints linewidth 2 title '%s'" % (path, title))
-        text = SCRIPT % {"output": os.path.join(folder, name + ".svg"), "title": name.replace("_", " "),
-                         "unit": unit(name), "plots": ", ".join(plots)}
+        text = SCRIPT % {"output": os.path.join(folder, name + ".svg"),
+                         "title": name.replace("_", " "), "unit": unit(name),
+                         "plots": ", ".join(plots)}
         subprocess.run(["gnuplot"], input=text, text=True, check=True)
 
 

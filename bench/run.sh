@@ -1,11 +1,12 @@
 #!/bin/bash
 # SPDX-License-Identifier: MIT
-# run.sh BUILD-FOLDER: run all benchmarks of our own, and print a table. The unit is part of the name: _us, _ns and
-# _KiB are of one call or object, a/b is a ratio. SPREAD is (maximum - minimum) / median, of seven.
+# run.sh BUILD-FOLDER: run all benchmarks of our own, and print a table. The unit is part of the
+# name: _us, _ns and _KiB are of one call or object, a/b is a ratio. SPREAD is (maximum - minimum) /
+# median, of seven.
 set -euo pipefail
 build=${1:?usage: run.sh BUILD-FOLDER}
 
-# Shared files of their own: programs that use the device meanwhile neither disturb nor are disturbed.
+# Shared files of their own: other programs that use the device neither disturb nor are disturbed.
 shm=/dev/shm
 [[ -w $shm ]] || shm=/tmp
 ANYVERBS_DIR=$(mktemp -d "$shm/anyverbs-bench-XXXXXX")

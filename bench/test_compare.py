@@ -1,21 +1,31 @@
 # SPDX-License-Identifier: MIT
-"""Of the comparison: what the guard finds worse, what a file of ratios holds, and how rows come from rounds."""
+"""
+Of the comparison: what the guard finds worse and when that is a failure, what a file of ratios
+holds, how rows come from rounds, which measurements are made at one distance, and when a build is as
+good as another.
+"""
+import contextlib
+import io
 import os
 import tempfile
 import unittest
 
+import alternate
 import compare
 import figures
+import programs
+import steady
 
 OURS, PEER = figures.ANYVERBS, figures.UCX
+EVERYTHING = figures.EXPECTED + figures.EXPECTED_RXE
 LATENCY = figures.at_most("write_lat", 8, 2.0, (PEER, "write_lat"))
 BANDWIDTH = figures.at_least("write_bw", 65536, 0.85, (PEER, "write_bw"), (figures.CMA, "write_bw"))
 
 
 def row(figure, *ratios):
     """The row of rounds with these ratios."""
-    rounds = [{(OURS, figure.operation, figure.size): ratio, (PEER, figure.operation, figure.size): 1.0}
-              for ratio in ratios]
+    operation, size = figure.operation, figure.size
+    rounds = [{(OURS, operation, size): ratio, (PEER, operation, size): 1.0} for ratio in ratios]
     return figures.Row(figure, rounds)
 
 
@@ -50,27 +60,55 @@ class Guard(unittest.TestCase):
         rows = [row(LATENCY, 1.25), row(BANDWIDTH, 0.5)]
         with tempfile.TemporaryDirectory() as folder:
             path = os.path.join(folder, "recorded")
-            compare.record(path, rows)
-            self.assertEqual(compare.read_recorded(path), {rows[0].name(): 1.25, rows[1].name(): 0.5})
+            compare.record(path, rows, "A Processor (R) 8 @ 2 GHz")
+            ratios = {rows[0].name(): 1.25, rows[1].name(): 0.5}
+            self.assertEqual(compare.read_recorded(path), (ratios, "A Processor (R) 8 @ 2 GHz"))
+
+    def test_only_the_same_processor_is_judged(self):
+        # recorded on, measured, is it a failure?
+        for recorded_on, ratio, failure in (("this", 1.0, False), ("this", 2.0, True),
+                                            ("another", 2.0, False), (None, 2.0, False)):
+            with self.subTest(recorded_on=recorded_on, ratio=ratio), \
+                    tempfile.TemporaryDirectory() as folder:
+                path = os.path.join(folder, "recorded")
+                compare.record(path, [row(LATENCY, 1.0)], recorded_on or "")
+                if recorded_on is None:
+                    self.forget_processor(path)
+                said = io.StringIO()
+                with contextlib.redirect_stdout(said):
+                    self.assertEqual(compare.guard(path, [row(LATENCY, ratio)], "this"), failure)
+                self.assertEqual("worse than recorded" in said.getvalue(), ratio > 1)
+
+    @staticmethod
+    def forget_processor(path):
+        with open(path, encoding="ascii") as f:
+            lines = [line for line in f if not line.startswith(compare.PROCESSOR)]
+        with open(path, "w", encoding="ascii") as f:
+            f.writelines(lines)
+
+    def test_the_processor_has_a_name(self):
+        self.assertTrue(programs.processor().strip())
 
     def test_what_was_not_measured_is_left_out(self):
-        for ours, peer in ((0.0, 1.0), (1.0, 0.0), (float("inf"), 1.0), (1.0, float("inf")), (None, 1.0), (1.0, None)):
+        for ours, peer in ((0.0, 1.0), (1.0, 0.0), (float("inf"), 1.0), (1.0, float("inf")),
+                           (None, 1.0), (1.0, None)):
             with self.subTest(ours=ours, peer=peer):
                 values = {(OURS, "write_lat", 8): ours, (PEER, "write_lat", 8): peer}
                 self.assertFalse(figures.Row(LATENCY, [values]).known())
-                self.assertEqual(figures.Row(LATENCY, [values, {key: 2.0 for key in values}]).ratios, [1.0])
+                rounds = [values, {key: 2.0 for key in values}]
+                self.assertEqual(figures.Row(LATENCY, rounds).ratios, [1.0])
 
     def test_names_differ(self):
-        names = [figures.Row(figure, []).name() for figure in figures.EXPECTED + figures.EXPECTED_RXE]
+        names = [figures.Row(figure, []).name() for figure in EVERYTHING]
         self.assertEqual(len(names), len(set(names)))
         self.assertFalse([name for name in names if len(name.split()) != 1])
 
     def test_the_file_in_the_repository_names_figures(self):
         path = os.path.join(os.path.dirname(os.path.abspath(__file__)), "recorded.txt")
-        known = {figures.Row(figure, []).name() for figure in figures.EXPECTED + figures.EXPECTED_RXE}
+        known = {figures.Row(figure, []).name() for figure in EVERYTHING}
         if not os.path.exists(path):
             self.skipTest("nothing is recorded")
-        self.assertFalse(set(compare.read_recorded(path)) - known)
+        self.assertFalse(set(compare.read_recorded(path)[0]) - known)
 
 
 class Rows(unittest.TestCase):
@@ -83,6 +121,58 @@ class Rows(unittest.TestCase):
         both = {(OURS, "write_lat", 8): 3.0, (PEER, "write_lat", 8): 2.0}
         self.assertEqual(figures.Row(LATENCY, [{(OURS, "write_lat", 8): 9.0}, both]).ratios, [1.5])
         self.assertFalse(figures.Row(LATENCY, [{(OURS, "write_lat", 8): 9.0}]).known())
+
+
+class Steady(unittest.TestCase):
+    # distances in turn, what comes of two measurements that count how often they were made
+    ROWS = [
+        ([1, 1.1, 1], [1, 2], True),
+        ([1, 5, 5, 5, 5, 5], [3, 4], True),  # it moved at once, and stayed
+        ([1, 1, 5, 1, 1, 1], [3, 4], True),
+        ([1, 5, 1] * steady.TRIES, [2 * steady.TRIES - 1, 2 * steady.TRIES], False),
+    ]
+
+    def test_all_measurements_are_made_at_one_distance(self):
+        for distances, results, known in self.ROWS:
+            with self.subTest(distances=distances):
+                made, turns = [], iter(distances)
+
+                def measure():
+                    made.append(None)
+                    return len(made)
+
+                found, distance = steady.together(lambda: next(turns), [measure, measure])
+                self.assertEqual((found, distance is not None), (results, known))
+
+
+class Alternate(unittest.TestCase):
+    ROWS = [
+        ("send_lat", 1.0, [0.9, 0.9, 1.2], "met"),
+        ("send_lat", 1.0, [0.9, 1.01, 1.2], "even"),
+        ("send_lat", 1.0, [1.01, 1.02, 1.03], "NOT"),
+        ("send_bw", 1.0, [0.9, 1.1, 1.1], "met"),
+        ("send_bw", 1.0, [0.9, 0.99, 1.2], "even"),
+        ("send_rate", 0.85, [0.8], "NOT"),
+    ]
+
+    def test_a_bound_is_met_by_the_median(self):
+        for operation, bound, ratios, verdict in self.ROWS:
+            with self.subTest(operation=operation, ratios=ratios):
+                case = alternate.Case((operation, 8), bound, None)
+                self.assertEqual(alternate.verdict(case, ratios), verdict)
+
+    def test_each_round_has_the_other_order(self):
+        case = alternate.Case(("send_lat", 8), 1.0, None)
+        for swapped in (False, True):
+            asked = []
+
+            def measured(build, asked=asked):
+                asked.append(build)
+                return {("send_lat", 8): {"A": 1.0, "B": 2.0}[build]}
+
+            run = alternate.measure(case._replace(measure=measured), ["A", "B"], swapped, lambda: 1)
+            self.assertEqual(run, (1.0, 2.0, 1.0))
+            self.assertEqual(asked, ["B", "A"] if swapped else ["A", "B"])
 
 
 class Measurements(unittest.TestCase):

@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: MIT
-# Completion for bash. What there is to complete is asked of the command itself: "anyverbs help" lists the commands, and the usage
-# line and the lines of options of "anyverbs help COMMAND" say what goes where. In a usage line, words in lower case stand for
-# themselves, DEVICE, SWITCH, COMMAND, PROGRAM and FILE for what they name.
+# Completion for bash. It asks the command itself what there is to complete. "anyverbs help" lists
+# the commands; "anyverbs help COMMAND" says what goes where, in its usage line and its lines of
+# options. In a usage line, words in lower case stand for themselves; DEVICE, SWITCH, COMMAND,
+# PROGRAM and FILE stand for what they name.
 
-# __anyverbs_words TOOL WHAT: names of that kind
+# __anyverbs_words TOOL KIND: names of that kind
 __anyverbs_words() {
 	case $2 in
 	COMMAND) "$1" help | sed -n 's/^  \([a-z][a-z-]*\) .*/\1/p' ;;
@@ -12,7 +13,7 @@ __anyverbs_words() {
 	esac 2>/dev/null
 }
 
-# __anyverbs_candidates TOOL COMMAND: options, words, and names of what its usage line has
+# __anyverbs_candidates TOOL COMMAND: options, words, and the names that its usage line allows
 __anyverbs_candidates() {
 	local help usage kind
 	help=$("$1" help "$2" 2>/dev/null) || return
@@ -24,12 +25,12 @@ __anyverbs_candidates() {
 	done
 }
 
-# __anyverbs_argument TOOL COMMAND OPTION: what the option's argument is called; nothing if it has none
+# __anyverbs_argument TOOL COMMAND OPTION: the name of the option's argument; empty if it has none
 __anyverbs_argument() {
 	"$1" help "$2" 2>/dev/null | grep -E '^ +-' | sed -nE "s/^( *|.*, *)$3[ =]([A-Z]+).*/\2/p; s/^ *$3, --[a-z-]+[ =]([A-Z]+).*/\1/p" | head -n 1
 }
 
-# Where the program of "anyverbs run" stands among the words.
+# The index of the program of "anyverbs run" among the words.
 __anyverbs_program() {
 	local i
 	for ((i = 2; i < COMP_CWORD; i++)); do
@@ -56,7 +57,7 @@ _anyverbs() {
 		compopt -o default 2>/dev/null
 		return
 	fi
-	if [ "$cur" = = ] || [ "$prev" = = ]; then # SWITCH=VALUE are three words
+	if [ "$cur" = = ] || [ "$prev" = = ]; then # SWITCH=VALUE is three words
 		mapfile -t COMPREPLY < <(compgen -W 'true false' -- "${cur#=}")
 		return
 	fi

@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: MIT
-# deps.sh [WHAT-FOR...]: install the packages of debian-packages.txt that are missing and for that (without arguments:
-# to build, check and run); without the right to, say which they are, and fail.
+# deps.sh [WHAT-FOR...]: install the missing packages that debian-packages.txt lists for these
+# purposes (default: build, check, run). Who may not install hears which they are; then it fails.
 set -euo pipefail
 list=$(dirname "$0")/debian-packages.txt
 [ $# -gt 0 ] || set -- build check run
@@ -12,7 +12,7 @@ installed() {
 }
 
 if ! command -v dpkg-query >/dev/null; then
-	echo "deps: no dpkg here; see packaging/debian-packages.txt for what is needed under your system's names" >&2
+	echo "deps: no dpkg here; packaging/debian-packages.txt has Debian's names of what is needed" >&2
 	exit 0
 fi
 
@@ -29,7 +29,7 @@ if [ "$(id -u)" != 0 ]; then
 fi
 echo "deps: installing ${missing[*]}"
 export DEBIAN_FRONTEND=noninteractive
-# The lists of packages may be missing or stale: try with what is there first, since that is quick.
+# Try without updating the lists of packages first, which is quick. They may be missing or stale.
 apt-get install -qq -y --no-install-recommends "${missing[@]}" >/dev/null 2>&1 || {
 	apt-get update -qq
 	apt-get install -qq -y --no-install-recommends "${missing[@]}" >/dev/null

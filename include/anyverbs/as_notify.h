@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * AS notify: waiting for the event of a completion queue without the completion channel's file. For
- * queues made by ibv_exp_create_cq() with IBV_EXP_CQ_AS_NOTIFY, on a device whose switch
- * IBM_AS_NOTIFY_EN is on; for others it waits for the channel's event. anyverbs_cq_wait(3) says
- * all.
+ * AS notify: wait for the event of a completion queue without its channel's file descriptor. For
+ * queues created by ibv_exp_create_cq() with IBV_EXP_CQ_AS_NOTIFY, on a device whose switch
+ * IBM_AS_NOTIFY_EN is on. For other queues it waits for the channel's event. See
+ * anyverbs_cq_wait(3).
  */
 #ifndef ANYVERBS_AS_NOTIFY_H
 #define ANYVERBS_AS_NOTIFY_H
@@ -16,17 +16,19 @@ extern "C" {
 #endif
 
 /**
- * anyverbs_cq_wait() - put the thread to sleep until the event of an armed completion queue
- * @cq:      armed by ibv_req_notify_cq() before, or by another thread meanwhile
- * @timeout: how long at most, NULL: for ever
+ * anyverbs_cq_wait() - sleep until the event of an armed completion queue
+ * @cq: armed by ibv_req_notify_cq(), before the call or by another thread during it
+ * @timeout: maximum time to wait; NULL: no limit
  *
- * One event ends one wait. There is nothing to acknowledge. Any number of threads may wait.
+ * Each event ends one wait and needs no acknowledgement. Any number of threads may wait.
  * Return: 0, or an errno value:
- *         ETIMEDOUT  no event in that time
- *         EINTR      a signal handler has run, whether or not calls are to be restarted after it
- *         EINVAL     the timeout is negative or no time; the queue has no channel, and is not for
- * AS notify ENOENT     no such completion queue EPERM      it belongs to the parent process ENOSYS
- * it belongs to another provider's device
+ * - ETIMEDOUT: no event within the timeout
+ * - EINTR: a signal handler ran, with or without SA_RESTART
+ * - EINVAL: the timeout is negative or malformed; or the queue has no channel and is not for AS
+ *   notify
+ * - ENOENT: no such completion queue
+ * - EPERM: the queue belongs to the parent process
+ * - ENOSYS: the queue belongs to another provider's device
  */
 int anyverbs_cq_wait(struct ibv_cq *cq, const struct timespec *timeout);
 

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The experimental verbs of MLNX_OFED 4.x on an anyverbs device: ibv_exp_*(). One header per subject in exp/.
+ * The experimental verbs of MLNX_OFED 4.x on an anyverbs device: ibv_exp_*(). Each subject has a
+ * header in exp/.
  *
- * For C99 and C++11 and later, with the <infiniband/verbs.h> of rdma-core, which may be included before or
- * after. Every verb is a function of libanyverbs.so.1; on a device of another provider it answers as a
- * library without experimental verbs does (NULL or ENOSYS). What is not declared here, anyverbs does not
- * have. See anyverbs-exp(7).
+ * For C99 and C++11 and later, with the <infiniband/verbs.h> of rdma-core, which may be included
+ * before or after. Every verb is a function of libanyverbs.so.1. On a device of another provider it
+ * answers like a library without experimental verbs (NULL or ENOSYS). anyverbs does not have what is
+ * not declared here. See anyverbs-exp(7).
  */
 #ifndef INFINIBAND_VERBS_EXP_H
 #define INFINIBAND_VERBS_EXP_H

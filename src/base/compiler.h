@@ -5,6 +5,15 @@
 
 #include <stddef.h>
 
+/*
+ * Exported symbols. Everything is hidden (-fvisibility=hidden) but what carries AV_EXPORT. Names
+ * listed in libanyverbs.map get the field's version nodes (IBVERBS_1.0 ...); an exported name that
+ * is not listed stays unversioned, and the dynamic linker lets it satisfy a reference with any
+ * version: that is how the few private or C library symbols that we answer for are provided without
+ * depending on one release's version name.
+ */
+#define AV_EXPORT __attribute__((visibility("default")))
+
 #define AV_MUST_USE	__attribute__((warn_unused_result))
 #define AV_PRINTF(f, a) __attribute__((format(printf, f, a)))
 /* Rarely called: kept out of the functions that call it, so that they need fewer registers. */

@@ -32,7 +32,7 @@ static bool time_to_ask(void)
 	return true;
 }
 
-bool av_lock_is_dead(uint32_t owner)
+static bool is_dead(uint32_t owner)
 {
 	return owner != 0 && owner != av_lock_self && time_to_ask() && !av_lock_owner_alive(owner);
 }
@@ -40,11 +40,10 @@ bool av_lock_is_dead(uint32_t owner)
 /* True if the lock was held by a dead process and is held by the caller now. */
 static bool take_over(struct av_lock *lock, uint32_t owner)
 {
-	return av_lock_is_dead(owner) &&
-	       atomic_compare_exchange_strong(&lock->owner, &owner, av_lock_self);
+	return is_dead(owner) && atomic_compare_exchange_strong(&lock->owner, &owner, av_lock_self);
 }
 
-void av_lock_wait_a_little(unsigned int turn)
+static void wait_a_little(unsigned int turn)
 {
 	struct timespec nap = {.tv_nsec = NAP_NS};
 
@@ -68,7 +67,7 @@ enum av_lock_result av_lock_wait(struct av_lock *lock)
 		}
 		if (turn >= SPINS && take_over(lock, owner))
 			return AV_LOCK_REPAIR;
-		av_lock_wait_a_little(turn);
+		wait_a_little(turn);
 	}
 }
 

@@ -3,16 +3,17 @@
  * A lock for memory that several processes map, which survives the death of its holder.
  *
  * The word holds the identity of the owning *process* (av_lock_self), 0 when free. A waiter spins,
- * yields, then sleeps in short naps, and from time to time asks whether the owner still lives; a
- * dead owner's lock is taken over and the new holder is told, so that it can repair what the lock
+ * yields, then sleeps in short naps, and from time to time asks whether the owner still lives. A
+ * dead owner's lock is taken over, and the new holder is told, so that it can repair what the lock
  * protects. Nobody is ever woken by a release, which is therefore a single store.
  *
  * Why not a robust pthread mutex: it costs four times as much uncontended (two atomic operations
  * and the robust list), and these locks are taken on paths whose whole budget is about 100 ns.
  *
- * Rules: not recursive; held for bounded work only; no memory of the program is touched and nothing
- * is waited for while one is held (docs/LOCKING.md has the order and the one exception, execution
- * tokens).
+ * The same word serves as an execution right: queue/qp.h says what may be done while it is held.
+ *
+ * Rules for locks: not recursive; held for bounded work only; while one is held no memory of the
+ * program is touched and nothing is waited for. Taking one names its rank (base/lock_order.h).
  */
 #ifndef AV_BASE_LOCK_H
 #define AV_BASE_LOCK_H
@@ -21,8 +22,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "base/barrier.h"
 #include "base/compiler.h"
+#include "base/lock_order.h"
 
 struct av_lock {
 	_Atomic uint32_t owner; /* process identity of the holder, 0: free */
@@ -42,38 +43,50 @@ extern uint32_t av_lock_self;
  * (system calls). */
 extern bool (*av_lock_owner_alive)(uint32_t owner);
 
-/*
- * What a lock's waiter does between its looks, the @turn-th time: spin, yield, nap. And: is @owner,
- * another process, dead? Asked only once in a few milliseconds per thread; not asked: false.
- */
-void av_lock_wait_a_little(unsigned int turn);
-bool av_lock_is_dead(uint32_t owner);
-
 /* The slow part of av_lock_acquire(). */
 enum av_lock_result av_lock_wait(struct av_lock *lock);
 
 /* The slow part of av_lock_try(). */
 enum av_lock_result av_lock_try_dead(struct av_lock *lock);
 
+/*
+ * Makes an atomic read-modify-write of the caller's, just before, a full barrier. On x86 it is one
+ * already. Elsewhere what follows might be performed before the read-modify-write's store.
+ */
+static inline void av_barrier_behind_rmw(void)
+{
+#if defined(__x86_64__)
+	atomic_signal_fence(memory_order_seq_cst);
+#else
+	atomic_thread_fence(memory_order_seq_cst);
+#endif
+}
+
+/* One compare-and-exchange, whatever comes of it: ordered like a success even if refused. */
+static inline bool av_lock_swap_in(struct av_lock *lock)
+{
+	uint32_t free = 0;
+
+	return av_likely(atomic_compare_exchange_strong_explicit(
+		&lock->owner, &free, av_lock_self, memory_order_seq_cst, memory_order_seq_cst));
+}
+
 /**
  * av_lock_acquire() - take the lock, waiting for it
  * Return: AV_LOCK_TAKEN or AV_LOCK_REPAIR
  */
-AV_MUST_USE static inline enum av_lock_result av_lock_acquire(struct av_lock *lock)
+AV_MUST_USE static inline enum av_lock_result av_lock_acquire(struct av_lock *lock,
+							      enum av_lock_rank rank)
 {
-	uint32_t free = 0;
-
-	if (av_likely(atomic_compare_exchange_strong_explicit(
-		    &lock->owner, &free, av_lock_self, memory_order_seq_cst, memory_order_relaxed)))
-		return AV_LOCK_TAKEN;
-	return av_lock_wait(lock);
+	av_lock_order_wait(lock, rank);
+	return av_likely(av_lock_swap_in(lock)) ? AV_LOCK_TAKEN : av_lock_wait(lock);
 }
 
 /* For locks whose protected data is consistent at every instruction: taking over needs no repair.
  */
-static inline void av_lock_acquire_plain(struct av_lock *lock)
+static inline void av_lock_acquire_plain(struct av_lock *lock, enum av_lock_rank rank)
 {
-	(void)!av_lock_acquire(lock);
+	(void)!av_lock_acquire(lock, rank);
 }
 
 /**
@@ -83,23 +96,25 @@ static inline void av_lock_acquire_plain(struct av_lock *lock)
  * loop around this function stays cheap. Refused, it is ordered like a success:
  * av_publish_before_try() relies on it.
  */
-AV_MUST_USE static inline enum av_lock_result av_lock_try(struct av_lock *lock)
+AV_MUST_USE static inline enum av_lock_result av_lock_try(struct av_lock *lock,
+							  enum av_lock_rank rank)
 {
-	uint32_t free = 0;
+	enum av_lock_result got =
+		av_likely(av_lock_swap_in(lock)) ? AV_LOCK_TAKEN : av_lock_try_dead(lock);
 
-	if (av_likely(atomic_compare_exchange_strong_explicit(
-		    &lock->owner, &free, av_lock_self, memory_order_seq_cst, memory_order_seq_cst)))
-		return AV_LOCK_TAKEN;
-	return av_lock_try_dead(lock);
+	if (got != AV_LOCK_BUSY)
+		av_lock_order_taken(lock, rank);
+	return got;
 }
 
 /* Take the lock if it is free; whoever holds it, alive or dead, is left alone. */
-AV_MUST_USE static inline bool av_lock_try_free(struct av_lock *lock)
+AV_MUST_USE static inline bool av_lock_try_free(struct av_lock *lock, enum av_lock_rank rank)
 {
-	uint32_t free = 0;
+	bool got = av_lock_swap_in(lock);
 
-	return av_likely(atomic_compare_exchange_strong_explicit(
-		&lock->owner, &free, av_lock_self, memory_order_seq_cst, memory_order_relaxed));
+	if (got)
+		av_lock_order_taken(lock, rank);
+	return got;
 }
 
 /* The other process, dead or alive, that holds the lock; 0: free, or held by this one. */
@@ -118,6 +133,7 @@ static inline bool av_lock_mine(const struct av_lock *lock)
 
 static inline void av_lock_release(struct av_lock *lock)
 {
+	av_lock_order_released(lock);
 	atomic_store_explicit(&lock->owner, 0, memory_order_release);
 }
 
@@ -127,15 +143,15 @@ static inline void av_lock_release(struct av_lock *lock)
  */
 static inline void av_lock_release_fence(struct av_lock *lock)
 {
+	av_lock_order_released(lock);
 	atomic_exchange_explicit(&lock->owner, 0, memory_order_seq_cst);
 	av_barrier_behind_rmw();
 }
 
 /*
- * Publish @value at @word before trying a lock: who holds the lock and lets it go by
+ * Publish @value at @word before trying a lock: whoever holds the lock and lets it go by
  * av_lock_release_fence() sees the value, or the try succeeds. On x86 the try's locked instruction,
- * successful or not, is the barrier between the two, and a second one costs as much as the rest of
- * the store.
+ * successful or not, is the barrier between the two, and a second one would cost as much again.
  */
 static inline void av_publish_before_try(_Atomic uint32_t *word, uint32_t value)
 {
@@ -144,6 +160,28 @@ static inline void av_publish_before_try(_Atomic uint32_t *word, uint32_t value)
 #else
 	atomic_store(word, value);
 #endif
+}
+
+/* Two locks side by side, for the one instruction that takes both. */
+typedef uint64_t __attribute__((may_alias)) av_lock_both;
+
+/**
+ * av_lock_try_both() - take @first and the lock right behind it, if both are free
+ * @first: aligned to 8 bytes; each of the two is also taken and released by itself
+ * Whoever holds one of them, alive or dead, is left alone.
+ */
+AV_MUST_USE static inline bool av_lock_try_both(struct av_lock *first, enum av_lock_rank rank_first,
+						enum av_lock_rank rank_second)
+{
+	av_lock_both free = 0, self = (uint64_t)av_lock_self << 32 | av_lock_self;
+
+	if (av_unlikely(!__atomic_compare_exchange_n((av_lock_both *)(void *)first, &free, self,
+						     false, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST)))
+		return false;
+	AV_CAME_BY_PEER(&first[1].owner); /* the checker knows it by its own address */
+	av_lock_order_taken(&first[0], rank_first);
+	av_lock_order_taken(&first[1], rank_second);
+	return true;
 }
 
 #endif

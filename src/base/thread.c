@@ -7,6 +7,8 @@
 #include <stdatomic.h>
 #include <stdlib.h>
 
+#include "base/fork.h"
+
 #define STACK_BYTES                                                                             \
 	(256u << 10) /* little is used, but the program's thread-local variables need room, too \
 		      */
@@ -34,10 +36,7 @@ static void forget_in_child(void)
 	atomic_store(&own, 0);
 }
 
-static void register_fork_handler(void)
-{
-	pthread_atfork(NULL, NULL, forget_in_child);
-}
+static const struct av_fork_handlers fork_handlers = {.child = forget_in_child};
 
 unsigned int av_thread_own(void)
 {
@@ -46,7 +45,6 @@ unsigned int av_thread_own(void)
 
 int av_thread_start(pthread_t *thread, const char *name, void *(*run)(void *arg), void *arg)
 {
-	static pthread_once_t once = PTHREAD_ONCE_INIT;
 	struct start *start = malloc(sizeof(*start));
 	pthread_attr_t attr;
 	sigset_t all, old;
@@ -55,7 +53,7 @@ int av_thread_start(pthread_t *thread, const char *name, void *(*run)(void *arg)
 	if (!start)
 		return ENOMEM;
 	*start = (struct start){run, arg};
-	pthread_once(&once, register_fork_handler);
+	(void)av_fork_register(AV_FORK_THREADS, &fork_handlers);
 	sigfillset(&all);
 	sigdelset(&all, SIGSEGV);
 	sigdelset(&all, SIGBUS);

@@ -16,9 +16,9 @@ static atomic_bool string_usable;
 static _Atomic size_t stream_min = SIZE_MAX;
 
 /*
- * A copy is worth streaming when the last-level cache would hold nothing of it for whoever reads it
- * next: measured from an eighth of that cache on, which many share. Bounded, because virtual
- * machines are told anything.
+ * The size from which streaming pays: when the last-level cache would keep nothing of the copy for
+ * its reader. Measured: an eighth of that cache, since many share it. Bounded on both sides,
+ * because virtual machines report arbitrary sizes.
  */
 static size_t stream_threshold(void)
 {
@@ -36,8 +36,10 @@ static void look(void)
 	atomic_store_explicit(&stream_min, stream_threshold(), memory_order_relaxed);
 }
 
-/* Once: every registration comes here, and what asks the processor takes tens of microseconds in a
- * virtual machine. */
+/*
+ * Runs once. Every registration calls it, and asking the processor takes tens of microseconds in a
+ * virtual machine.
+ */
 void av_bulk_init(void)
 {
 	static pthread_once_t once = PTHREAD_ONCE_INIT;
@@ -86,7 +88,7 @@ int av_bulk_copy_by(enum av_bulk_way way, void *dst, const void *src, size_t len
 	int (*const copy)(void *, const void *, size_t) =
 		way == AV_BULK_STREAM ? av_raw_copy_stream : av_raw_copy_string;
 	const uintptr_t d = (uintptr_t)dst,
-			s = (uintptr_t)src; /* the program's addresses, no objects of ours */
+			s = (uintptr_t)src; /* the program's addresses, not objects of ours */
 	const size_t begin = -d % LINE;
 	const size_t end = begin + (len - begin - 1) / AV_RAW_LINES * AV_RAW_LINES;
 

@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Large copies: which of the guarded routines moves the bytes. Internal to base: everybody else
+ * Large copies: chooses the guarded routine that moves the bytes. Internal to copy/; everybody else
  * uses copy/copy.h.
  *
- * What is large enough gives up the order of its inner part for speed. The beginning up to a cache
- * line and the end, at least one byte and at most AV_RAW_LINES, are stored after one another as in
- * any copy, the end after everything else. Aligned words are whole in each of the ways. See
- * docs/COPY.md for the measurements.
+ * A large copy trades the order of its inner part for speed. Its beginning, up to a cache line, and
+ * its end (1 to AV_RAW_LINES bytes) are still stored in order, the end after everything else. Every
+ * routine keeps aligned words whole. docs/COPY.md has the measurements.
  */
 #ifndef AV_COPY_BULK_H
 #define AV_COPY_BULK_H
@@ -16,34 +15,39 @@
 
 #include "base/compiler.h"
 
-/* Below this ascending stores are as fast as anything. */
+/* Below this size, ascending stores are as fast as anything else. */
 #define AV_BULK_MIN (16u << 10)
 
 enum av_bulk_way {
-	AV_BULK_ORDERED, /* ascending, the widest stores there are */
+	AV_BULK_ORDERED, /* ascending, with the widest stores available */
 	AV_BULK_STRING,	 /* the processor's string instruction; both ends equally aligned within a
 			    line */
 	AV_BULK_STREAM,	 /* past the caches */
 	AV_BULK_N,
 };
 
-/* Ask the processor what it has, once. Until then everything is ORDERED. Any thread, any number of
- * times. */
+/*
+ * Detect what the processor supports, once. Until then every copy is ORDERED. Any thread, any
+ * number of times.
+ */
 void av_bulk_init(void);
 
-/* From how many bytes on copies are streamed; SIZE_MAX: never. */
+/* The size from which copies are streamed; SIZE_MAX: never. */
 size_t av_bulk_stream_min(void);
 
-/* Can a copy of @len >= AV_BULK_MIN bytes go this way? Before av_bulk_init() only ORDERED can. */
+/*
+ * Can a copy of @len >= AV_BULK_MIN bytes use this routine? Before av_bulk_init(), only ORDERED
+ * can.
+ */
 bool av_bulk_possible(enum av_bulk_way way, const void *dst, const void *src, size_t len);
 
-/* The best way for a copy of @len >= AV_BULK_MIN bytes. */
+/* The best routine for a copy of @len >= AV_BULK_MIN bytes. */
 enum av_bulk_way av_bulk_choose(const void *dst, const void *src, size_t len);
 
 /*
- * Copy @len >= AV_BULK_MIN bytes, by a way that is possible or by the best one. The caller has
- * asked av_fault_guard_ready(). Return: 0, or -1 at a fault; everything before the first byte that
- * could not be copied has been.
+ * Copy @len >= AV_BULK_MIN bytes, by a possible routine or by the best one. The caller has checked
+ * av_fault_guard_ready().
+ * Return: 0, or -1 at a fault; all bytes before the first inaccessible one are copied.
  */
 AV_MUST_USE int av_bulk_copy_by(enum av_bulk_way way, void *dst, const void *src, size_t len);
 AV_MUST_USE int av_bulk_copy(void *dst, const void *src, size_t len);

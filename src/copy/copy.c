@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Copies and atomics on the program's memory: by the guarded routines where this thread's faults
- * come to our handler, and otherwise with the kernel's help, a system call or two at a time.
- * Nothing here touches the program's memory itself, with the one exception named at may_access().
- * See docs/COPY.md.
+ * Copies and atomics on the program's memory. Where faults of this thread reach our handler, the
+ * guarded routines do the work; otherwise the kernel does it, with a system call or two each.
+ * Nothing else here touches the program's memory, with the one exception at may_access(). See
+ * docs/COPY.md.
  */
 #include "copy/copy.h"
 
@@ -18,11 +18,13 @@
 #include "copy/fault_guard.h"
 #include "copy/pieces.h"
 
-#define PAGE_BYTES 4096u /* the smallest page: pieces and offsets by it suit every other size too \
-			  */
+#define PAGE_BYTES                                                                    \
+	4096u /* the smallest page size; its pieces and offsets suit every larger one \
+	       */
 #define BOUNCE_BYTES 1024u
 
-/* Addresses are the program's: adding to one must mean nothing to the compiler, whatever they are.
+/*
+ * Arithmetic on the program's addresses, as integers: as pointers it would be undefined behaviour.
  */
 static void *at_offset(const void *p, size_t offset)
 {
@@ -39,16 +41,16 @@ static size_t page_rest(const void *p)
 	return PAGE_BYTES - (uintptr_t)p % PAGE_BYTES;
 }
 
-/* The part of a copy that stays within one page at both ends: it is all there, or none of it is. */
+/* The part of a copy within one page at both ends: all of it is accessible, or none. */
 static size_t piece_bytes(const void *dst, const void *src, size_t len)
 {
 	return min_size(len, min_size(page_rest(dst), page_rest(src)));
 }
 
 /*
- * As much as the kernel copies at once; 0 or less if that is nothing. getpid() every time: a stored
- * number would be the parent's after fork(). The system calls here and below are made by number
- * because sanitizers would check the program's memory in their own versions.
+ * Copy as much as the kernel does in one call; a result of 0 or less means nothing. Calls getpid()
+ * every time: after fork(), a stored number would be the parent's. System calls here and below go
+ * by number, because sanitizers check the program's memory in their wrappers.
  */
 static ssize_t copy_by_process_vm(void *dst, const void *src, size_t len)
 {
@@ -61,10 +63,10 @@ static ssize_t copy_by_process_vm(void *dst, const void *src, size_t len)
 }
 
 /*
- * One piece through a pipe, which needs nobody's permission and reads what has no struct page
- * (device memory), as process_vm_readv() does not. A pipe of its own each time: no state, nothing
- * to inherit; this is the way of last resort. Some bytes for nothing go ahead, so that in the
- * pipe's page, too, the piece lies where it cannot tear.
+ * Copy one piece through a pipe: the last resort. A pipe needs no permission and, unlike
+ * process_vm_readv(), reads memory without struct page (device memory). A new pipe each time keeps
+ * no state that a child could inherit. Filler bytes go first, so that the piece has the
+ * destination's offset in the pipe's page and cannot tear.
  */
 static bool copy_piece_by_pipe(void *dst, const void *src, size_t len)
 {
@@ -88,10 +90,7 @@ static bool copy_piece_by_pipe(void *dst, const void *src, size_t len)
 	return ok;
 }
 
-/*
- * Copy by the kernel's hand, and say how many bytes it could. What process_vm_readv() refuses, for
- * whatever reason, the pipe decides.
- */
+/* Copy by system calls. Return: bytes copied. What process_vm_readv() refuses, the pipe decides. */
 static size_t kernel_copy(void *dst, const void *src, size_t len)
 {
 	size_t at = 0;
@@ -112,9 +111,9 @@ static size_t kernel_copy(void *dst, const void *src, size_t len)
 }
 
 /*
- * By way of a buffer with the destination's page offset: the store from it cannot tear, nor meet
- * the source. A piece ends at a word boundary of the destination, or where the copy ends, or where
- * the source does.
+ * Copy through a buffer with the destination's page offset: the store from it cannot tear, and
+ * cannot overlap the source. A piece ends at a word boundary of the destination, at the end of the
+ * copy, or where the source becomes inaccessible.
  */
 static size_t bounced_copy(void *dst, const void *src, size_t len)
 {
@@ -136,16 +135,13 @@ static size_t bounced_copy(void *dst, const void *src, size_t len)
 	return at;
 }
 
-/* Does the kernel, copying directly, perhaps store an aligned word of the destination in pieces?
- * See pieces.h. */
+/* May the kernel, copying directly, tear an aligned word of the destination? See pieces.h. */
 static bool may_tear(const void *dst, const void *src)
 {
 	return ((uintptr_t)dst - (uintptr_t)src) % AV_PIECES_LINE != 0;
 }
 
-/* The kernel reads the source under another address, so its copy loop does not see that the ranges
- * overlap.
- */
+/* The kernel reads the source at another address, so its copy loop cannot see an overlap. */
 static bool overlap(const void *dst, const void *src, size_t len)
 {
 	return (uintptr_t)src - (uintptr_t)dst < len;
@@ -165,9 +161,9 @@ static enum av_copy_result unguarded_copy(void *dst, const void *src, size_t len
 }
 
 /*
- * Let the kernel add zero to the aligned 32-bit word around @addr: the one operation it offers that
- * writes to user memory atomically. Its other effects are void: the first word is our own, and
- * whoever waits on the second may be woken without cause at any time anyway.
+ * Have the kernel add zero to the aligned 32-bit word around @addr: its only atomic operation on
+ * user memory. The side effects are harmless: the first futex word is our own, and waiters on the
+ * second must expect spurious wake-ups anyway.
  */
 static bool kernel_touch(const void *addr)
 {
@@ -230,10 +226,10 @@ enum av_copy_result av_copy_probe_at(const void *addr, int write, uint64_t now_n
 }
 
 /*
- * The kernel has no 64-bit atomic to offer, so without the guard the instruction is ours and only
- * asked for beforehand: both halves lie in one page, which was readable and writable a moment ago.
- * If another thread takes the page away within that moment, the program gets the signal that its
- * own access would have got.
+ * The kernel offers no 64-bit atomic. So without the guard we probe first and then execute the
+ * instruction ourselves: the operand lies in one page, which was readable and writable a moment
+ * ago. If another thread unmaps the page within that moment, the program gets the signal that its
+ * own access would have raised.
  */
 static bool may_access(const void *addr, uint64_t now_ns)
 {

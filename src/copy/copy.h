@@ -1,23 +1,22 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The copy routine for memory that belongs to the program.
+ * Copies memory that belongs to the program.
  *
  * Three things distinguish it from memcpy:
- *  - Order: the last (partial) word is stored last, with release; programs poll the last byte of an
- * RDMA WRITE. Below 16 KiB all bytes become visible in ascending address order. An aligned 8-byte
- * word of the destination is stored whole whenever its 8 source bytes are copied whole, never torn.
- * (On arm64 only the last word is ordered after all the others; these may become visible in any
- * order among themselves.)
- *  - Faults are answers: an address that is unmapped, protected or lies beyond the end of its file
- * ends the copy with AV_COPY_FAULT instead of a signal to the program.
- *  - Nothing but the two ranges is read or written (a destination's neighbours are never
- * rewritten).
+ * - Order: the last (partial) word is stored last, with release, because programs poll the last
+ *   byte of an RDMA WRITE. Below 16 KiB all bytes become visible in ascending address order. An
+ *   aligned 8-byte word of the destination is never torn if its 8 source bytes are copied together.
+ *   (On arm64 the last word follows all others, which have no order among themselves.)
+ * - Faults are answers: an address that is unmapped, protected or beyond the end of its file ends
+ *   the copy with AV_COPY_FAULT; the program gets no signal.
+ * - Nothing but the two ranges is read or written. The destination's neighbours are never
+ *   rewritten.
  *
- * How a fault is caught: a SIGSEGV and SIGBUS handler that acts only on an instruction of this
- * routine and otherwise passes the signal on to whatever handler was there before. Where the
- * program has since replaced the handler, or blocks the signals in this thread, av_copy() uses
- * process_vm_readv() on its own process instead: slower, equally safe. A thread notices such a
- * change at the next tick of the coarse clock. See docs/COPY.md.
+ * A SIGSEGV and SIGBUS handler catches the fault. It acts only on instructions of this routine and
+ * passes everything else to the previous handler. Where the program has replaced our handler since,
+ * or blocks the signals in this thread, av_copy() uses process_vm_readv() on its own process:
+ * slower, equally safe. A thread notices such a change at the next tick of the coarse clock. See
+ * docs/COPY.md.
  */
 #ifndef AV_COPY_COPY_H
 #define AV_COPY_COPY_H
@@ -31,22 +30,22 @@
 
 enum av_copy_result {
 	AV_COPY_OK = 0,
-	AV_COPY_FAULT = -1, /* some byte could not be accessed; all bytes before its page have been
-			       copied */
+	AV_COPY_FAULT = -1, /* a byte was inaccessible; all bytes before its page are copied */
 };
 
 /**
- * av_copy_init() - install the fault handler if it is not installed
+ * av_copy_init() - install the fault handler, if not installed yet
  *
- * Context: any thread, any number of times; serialised inside. Not async-signal-safe. Called before
- * the first copy (registration of memory does it); av_copy() works without it, by the slow path.
- * Fork:    the child has the handler too. Never undone: the library that contains this must not be
- * unloaded. Return:  0 (also if the program has replaced the handler since: it is not installed a
- * second time), or -errno; the slow path then serves
+ * Context: any thread, any number of times; serialised inside. Not async-signal-safe. Registration
+ * of memory calls it before the first copy; without it, av_copy() takes the slow path.
+ * Fork: the child has the handler too. The handler is never removed, so the library must not be
+ * unloaded.
+ * Return: 0 (also if the program has replaced the handler since: it is not installed again), or
+ * -errno; then copies take the slow path
  */
 int av_copy_init(void);
 
-/* The functions below, for who has read the coarse clock already (base/clock.h): @now_ns. */
+/* The functions below for callers that already know the coarse time (base/clock.h): @now_ns. */
 AV_MUST_USE enum av_copy_result av_copy_at(void *dst, const void *src, size_t len, uint64_t now_ns);
 AV_MUST_USE enum av_copy_result av_copy_probe_at(const void *addr, int write, uint64_t now_ns);
 AV_MUST_USE enum av_copy_result av_copy_fetch_add_at(void *addr, uint64_t add, uint64_t *old,
@@ -55,15 +54,14 @@ AV_MUST_USE enum av_copy_result av_copy_cmp_swap_at(void *addr, uint64_t compare
 						    uint64_t *old, uint64_t now_ns);
 
 /*
- * The same for a part of a copy of @whole bytes, which is moved as so large a copy is: past the
- * caches, if these would not hold all of it. The last bytes of each part come last.
+ * av_copy_at() for a part of a copy of @whole bytes. The part is moved as the whole copy would be:
+ * past the caches if they could not hold all of it. The last bytes of each part come last.
  */
 AV_MUST_USE enum av_copy_result av_copy_part_at(void *dst, const void *src, size_t len,
 						size_t whole, uint64_t now_ns);
 
 /**
- * av_copy_destroys() - would a copy in ascending order overwrite bytes of the source that it has
- * yet to read?
+ * av_copy_destroys() - would an ascending copy overwrite source bytes before reading them?
  * @len: > 0
  */
 static inline bool av_copy_destroys(const void *dst, const void *src, size_t len)
@@ -72,11 +70,12 @@ static inline bool av_copy_destroys(const void *dst, const void *src, size_t len
 }
 
 /**
- * av_copy() - copy @len bytes from @src to @dst, both in this process, the last ones last
+ * av_copy() - copy @len bytes within this process, the last ones last
  *
- * Context: any thread; may wait for pages; the caller holds no lock another thread needs to make
- * progress. The ranges may overlap only if dst <= src: see av_copy_destroys(). Return:  AV_COPY_OK,
- * or AV_COPY_FAULT
+ * The ranges may overlap only if dst <= src: see av_copy_destroys().
+ * Context: any thread; may wait for pages, so hold no lock that another thread needs to make
+ * progress.
+ * Return: AV_COPY_OK or AV_COPY_FAULT
  */
 AV_MUST_USE static inline enum av_copy_result av_copy(void *dst, const void *src, size_t len)
 {
@@ -84,12 +83,11 @@ AV_MUST_USE static inline enum av_copy_result av_copy(void *dst, const void *src
 }
 
 /**
- * av_copy_probe() - can this byte be read (and with @write non-zero, written back unchanged)
- * without a fault?
+ * av_copy_probe() - can this byte be read without a fault, and with @write also be written?
  *
- * @write probes with an atomic add of zero, so that a concurrent writer's store is never lost. By
- * the slow path the add covers the aligned 4 bytes around @addr, and may wake a futex waiter there
- * without cause. Return:  AV_COPY_OK or AV_COPY_FAULT
+ * @write adds zero atomically, so that no concurrent store is lost. On the slow path the add covers
+ *   the aligned 4 bytes around @addr, and may wake a futex waiter there spuriously.
+ * Return: AV_COPY_OK or AV_COPY_FAULT
  */
 AV_MUST_USE static inline enum av_copy_result av_copy_probe(const void *addr, int write)
 {
@@ -97,10 +95,10 @@ AV_MUST_USE static inline enum av_copy_result av_copy_probe(const void *addr, in
 }
 
 /*
- * 8-byte atomic operations on this process' own memory, with the same protection against faults as
- * av_copy() (by the slow path with a moment's gap: docs/COPY.md). @addr is 8-byte aligned (the
- * caller has checked). The original value is stored to *old, on success only. Sequentially
- * consistent. Memory that may not be written is a fault even if the comparison fails.
+ * 8-byte atomic operations on this process's own memory, protected against faults like av_copy(),
+ * except for a short gap on the slow path (docs/COPY.md). The caller has checked that @addr is
+ * 8-byte aligned. On success *old gets the original value. Sequentially consistent. Read-only
+ * memory is a fault even if the comparison fails.
  */
 AV_MUST_USE static inline enum av_copy_result av_copy_fetch_add(void *addr, uint64_t add,
 								uint64_t *old)

@@ -1,23 +1,23 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The guarded routines in the machine's own language, and the table of where each of them goes on
- * after a fault. Assembly, because only then is it known which instructions can fault, that no
- * compiler or sanitizer moves, merges, widens or instruments the accesses, and that leaving in the
- * middle loses nothing: no stack is used, nothing that a call must preserve is changed, and the
- * three registers of a copy (destination, source, bytes left) always describe what is still to do,
- * because they are advanced only after a store.
+ * The guarded routines in assembly, and the table of their landings.
  *
- * A copy is head, blocks, words, tail: the head brings the destination to a word boundary with one
- * naturally aligned store of 1, 2 and 4 bytes each as needed; then come stores of whole aligned
- * words or of aligned vectors of them; then 4, 2 and 1 bytes as left over. So every store is
- * aligned to its size, no aligned word is written in pieces unless the range covers only a part of
- * it, and the order is ascending. Blocks load everything before they store anything, which is safe
- * for overlapping ranges as long as the destination is the lower one.
+ * Only in assembly is it known which instructions can fault, and no compiler or sanitizer moves,
+ * merges, widens or instruments the accesses. Leaving in the middle loses nothing: no stack is
+ * used, no callee-saved register is changed, and the three registers of a copy (destination,
+ * source, bytes left) always describe what is left to do, because they advance only after a store.
+ *
+ * A copy is head, blocks, words, tail. The head reaches a word boundary of the destination with
+ * naturally aligned stores of 1, 2 and 4 bytes as needed. Then come aligned words, or aligned
+ * vectors of them; then 4, 2 and 1 bytes as left over. So every store is aligned to its size, no
+ * aligned word is written in parts unless the range covers only a part of it, and the order is
+ * ascending. A block loads everything before it stores anything, so ranges may overlap if the
+ * destination is the lower one.
  *
  * The inner part of a large copy (copy/bulk.h) has two routines without any order, for whole words.
  *
- * After a fault the copy goes on at "careful": word by word, and after a second fault byte by byte
- * until the third, so that everything before the first inaccessible byte is copied.
+ * After a fault the copy continues at "careful": word by word, after a second fault byte by byte.
+ * The third fault ends it, with everything before the first inaccessible byte copied.
  */
 #include "copy/fault_guard.h"
 
@@ -39,7 +39,7 @@
 #define END(name)                      \
 	".cfi_endproc\n"               \
 	".size " name ", . - " name "\n"
-/* A place inside a function that the table names. */
+/* A label inside a function that the table refers to. */
 #define PLACE(name)                    \
 	".globl " name "\n"            \
 	".hidden " name "\n"           \
@@ -50,9 +50,9 @@
 /*
  * %rdi destination, %rsi source, %rdx bytes left.
  *
- * Stores become visible in program order on this machine (but for those of the two routines of large copies), so
- * ascending stores are all that is needed. A 16-byte
- * aligned vector store is atomic wherever AVX exists, and is never split within a word anywhere else.
+ * Stores become visible in program order on this machine, except in the two routines for large
+ * copies. So ascending stores suffice. A 16-byte aligned vector store is atomic wherever AVX
+ * exists, and nowhere else is it split within a word.
  */
 __asm__(
 ".pushsection .text\n"
@@ -98,7 +98,10 @@ FUNCTION("av_raw_copy")
 	"xorl	%eax, %eax\n"
 	"ret\n"
 
-	/* The destination is not on a word boundary. Where too little is left for a step, the tail has the rest. */
+	/*
+	 * The destination is not on a word boundary. If too little is left for a step, the tail
+	 * copies the rest.
+	 */
 ".Lav_head:\n"
 	"testb	$1, %dil\n"
 	"jz	.Lav_head2\n"
@@ -131,7 +134,7 @@ FUNCTION("av_raw_copy")
 	"subq	$4, %rdx\n"
 	"jmp	.Lav_words\n"
 
-	/* At least two words: 64 bytes a turn, then what the low bits of the length say. */
+	/* At least two words left: 64 bytes per turn, then as the low bits of the length say. */
 ".Lav_blocks:\n"
 	"testb	$8, %dil\n"
 	"jz	.Lav_blocks_aligned\n"
@@ -246,7 +249,7 @@ PLACE("av_raw_failed")
 	"ret\n"
 END("av_raw_cmp_swap")
 
-	/* 32-byte vectors; the beginning and the end are left to av_raw_copy. */
+	/* 32-byte vectors; av_raw_copy does the beginning and the end. */
 FUNCTION("av_raw_copy_wide")
 	"testb	$1, %dil\n"
 	"jz	.Lav_wide2\n"
@@ -313,7 +316,7 @@ PLACE("av_raw_wide_failed")
 	"jmp	av_raw_careful\n"
 END("av_raw_copy_wide")
 
-	/* Whole words in any order, by the processor's own loop. %rcx counts them down. */
+	/* Whole words in any order, by the string instruction. %rcx counts them down. */
 FUNCTION("av_raw_copy_string")
 	"movq	%rdx, %rcx\n"
 	"shrq	$3, %rcx\n"
@@ -327,7 +330,7 @@ PLACE("av_raw_string_failed")
 	"jmp	av_raw_careful\n"
 END("av_raw_copy_string")
 
-	/* Past the caches. Such stores are ordered by the fence only, so there is one on every way out. */
+	/* Past the caches. Only a fence orders such stores, so every way out has one. */
 FUNCTION("av_raw_copy_stream")
 PLACE("av_raw_stream_loop")
 	"vmovdqu (%rsi), %ymm0\n"
@@ -360,7 +363,7 @@ bool av_raw_wide_usable(void)
 	return __builtin_cpu_supports("avx2");
 }
 
-/* "Enhanced REP MOVSB/STOSB", Intel SDM volume 2, CPUID: string instructions move lines and not words. */
+/* "Enhanced REP MOVSB/STOSB" (Intel SDM volume 2, CPUID): string instructions move whole lines. */
 bool av_raw_string_usable(void)
 {
 	unsigned int eax, ebx, ecx, edx;
@@ -378,9 +381,10 @@ bool av_raw_stream_usable(void)
 /*
  * x0 destination, x1 source, x2 bytes left.
  *
- * This machine may show stores in another order. The last (partial) word, and whatever else is stored singly, uses
- * a store with release, which becomes visible after everything before it; the words and blocks before it are not
- * ordered among themselves. Aligned X registers, also in pairs, are never torn (single-copy atomicity).
+ * This machine may reorder stores. The last (partial) word, and every store of less than a word,
+ * uses store-release, which becomes visible after everything before it. Words and blocks before the
+ * last word have no order among themselves. Aligned X registers, also in pairs, are never torn
+ * (single-copy atomicity).
  */
 __asm__(
 ".pushsection .text\n"
@@ -392,7 +396,7 @@ FUNCTION("av_raw_copy")
 	"cmp	x2, #64\n"
 	"b.ls	.Lav_word\n"
 	".p2align 4\n"
-".Lav_block64:\n" /* while more than 64 are left: the last word is never in a block */
+".Lav_block64:\n" /* while more than 64 are left, so that the last word is never in a block */
 	"ldp	x3, x4, [x1]\n"
 	"ldp	x5, x6, [x1, #16]\n"
 	"ldp	x7, x8, [x1, #32]\n"
@@ -443,7 +447,10 @@ FUNCTION("av_raw_copy")
 	"mov	w0, #0\n"
 	"ret\n"
 
-	/* The destination is not on a word boundary. Where too little is left for a step, the tail has the rest. */
+	/*
+	 * The destination is not on a word boundary. If too little is left for a step, the tail
+	 * copies the rest.
+	 */
 ".Lav_head:\n"
 	"tbz	w0, #0, .Lav_head2\n"
 	"cbz	x2, .Lav_done\n"
@@ -533,7 +540,10 @@ FUNCTION("av_raw_fetch_add")
 	"ret\n"
 END("av_raw_fetch_add")
 
-	/* Stores the old value back if it does not compare, so that the write permission decides either way. */
+	/*
+	 * Stores the old value back if the comparison fails, so that write permission decides
+	 * either way.
+	 */
 FUNCTION("av_raw_cmp_swap")
 	"hint	#34\n"
 ".Lav_swap:\n"
@@ -598,7 +608,7 @@ CODE av_raw_string_loop[], av_raw_string_end[], av_raw_string_failed[];
 CODE av_raw_stream_loop[], av_raw_stream_end[], av_raw_stream_failed[];
 #endif
 
-/* The routines lie one after the other from av_raw_copy to av_raw_end, in the order of the file. */
+/* In memory the routines follow each other as in this file, from av_raw_copy to av_raw_end. */
 const struct av_fault_range av_fault_ranges[] = {
 	{(const char *)av_raw_copy, av_raw_careful, av_raw_careful},
 	{av_raw_careful, av_raw_bytes, av_raw_bytes},

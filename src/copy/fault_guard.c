@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The SIGSEGV and SIGBUS handler behind the guarded routines: which faults are ours, how they end,
- * and how all the others reach whoever was there before us, as if we were not. Why a handler at
- * all: docs/COPY.md.
+ * The SIGSEGV and SIGBUS handler behind the guarded routines. It decides which faults are ours and
+ * ends those; it passes every other signal on to the previous handler, as if we were not there.
+ * docs/COPY.md says why a handler is needed at all.
  */
 #include "copy/fault_guard.h"
 
@@ -16,8 +16,9 @@
 __thread struct av_fault_guard_cache av_fault_guard_cache;
 atomic_bool av_fault_guard_installed;
 
-/* Per signal: what was installed before us (written once, before our handler is), and whether it is
- * used up.
+/*
+ * Per signal: the handler before ours (written once, before ours is installed), and whether its
+ * SA_RESETHAND is used up.
  */
 struct hooked_signal {
 	int number;
@@ -28,8 +29,10 @@ struct hooked_signal {
 
 static struct hooked_signal hooked[] = {{.number = SIGSEGV}, {.number = SIGBUS}};
 
-/* A leaf: nothing else is locked while it is held. A child forked while another thread holds it may
- * not install. */
+/*
+ * A leaf lock: nothing else is locked under it. A child forked while another thread held it cannot
+ * install.
+ */
 static pthread_mutex_t install_lock = PTHREAD_MUTEX_INITIALIZER;
 
 static struct hooked_signal *hooked_find(int number)
@@ -58,9 +61,8 @@ static void continue_at(ucontext_t *uc, uintptr_t landing)
 }
 
 /*
- * Was the signal caused by the very instruction it interrupted? Signals that were sent are not
- * (kill and its kin give codes up to 0), nor are the two errors that hardware reports when it has
- * the time.
+ * Was the signal raised by the very instruction it interrupted? Sent signals were not: kill() and
+ * its kin give codes up to 0. Neither were the two errors that hardware reports asynchronously.
  */
 static bool is_synchronous(int sig, const siginfo_t *info)
 {
@@ -75,8 +77,7 @@ static bool is_synchronous(int sig, const siginfo_t *info)
 	return true;
 }
 
-/* If the interrupted instruction is one of the guarded routines', let the thread go on at its
- * landing. */
+/* If a guarded routine faulted, let the thread continue at that routine's landing. */
 static bool leave_guarded(ucontext_t *uc)
 {
 	const uintptr_t at = instruction_of(uc);
@@ -93,9 +94,9 @@ static bool leave_guarded(ucontext_t *uc)
 }
 
 /*
- * End as the kernel would have without us. A synchronous fault happens again as soon as we return.
- * A signal that was sent has to be sent again, with its own description; it stays blocked until we
- * return, so it is the restored mask that lets it in.
+ * End as the kernel would without us. A synchronous fault repeats as soon as we return. A sent
+ * signal must be sent again with its original siginfo; it stays blocked until our return restores
+ * the mask.
  */
 static void pass_to_default(int sig, siginfo_t *info)
 {
@@ -108,8 +109,10 @@ static void pass_to_default(int sig, siginfo_t *info)
 		raise(sig);
 }
 
-/* Call what was there before us. Its mask, SA_NODEFER and SA_RESTART are in force: we have copied
- * them. */
+/*
+ * Call the previous handler. Its mask, SA_NODEFER and SA_RESTART are already in force, because ours
+ * copied them.
+ */
 static void pass_on(int sig, siginfo_t *info, void *uc)
 {
 	struct hooked_signal *h = hooked_find(sig);
@@ -144,9 +147,8 @@ static bool is_real_handler(const struct sigaction *sa)
 }
 
 /*
- * Ours, as like the previous one as can be, so that a chained handler runs under the conditions it
- * asked for. The alternate stack is used if the thread has one: after a stack overflow there is no
- * other.
+ * Our handler's settings mirror the previous ones, so that the chained handler runs as it asked to.
+ * We use the alternate stack if the thread has one: after a stack overflow there is no other.
  */
 static struct sigaction our_action(const struct sigaction *prev)
 {
@@ -163,9 +165,9 @@ static struct sigaction our_action(const struct sigaction *prev)
 }
 
 /*
- * Once per process and signal, never a second time: a program that has put its own handler above
- * ours may well call ours from it, and hooking that one again would make a circle. Such a program
- * is served without the guard.
+ * Hooks each signal once per process, never again. A program that later installs its own handler
+ * may well call ours from it; hooking that one would make a cycle. Such a program is served without
+ * the guard.
  */
 static int hook(struct hooked_signal *h)
 {
@@ -173,7 +175,7 @@ static int hook(struct hooked_signal *h)
 
 	if (h->hooked)
 		return 0;
-	/* Asked first, so that a fault right after the installation already finds its way on. */
+	/* Read the old handler first: a fault right after the installation must already find it. */
 	if (sigaction(h->number, NULL, &h->previous) != 0)
 		return -errno;
 	ours = our_action(&h->previous);
@@ -188,8 +190,10 @@ int av_fault_guard_install(void)
 {
 	int ret = 0;
 
-	/* Every registration passes here; one under way in a forking process must not leave its
-	 * child the lock. */
+	/*
+	 * Every registration comes here, so do not take the lock: a process that forks meanwhile
+	 * would leave it held in its child.
+	 */
 	if (atomic_load_explicit(&av_fault_guard_installed, memory_order_acquire))
 		return 0;
 	pthread_mutex_lock(&install_lock);

@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Routines that may touch memory which is not there, and the signal handler that turns their fault
- * into an answer. Internal to base: everybody else uses copy/copy.h.
+ * Routines that may touch unmapped memory, and the signal handler that turns their fault into a
+ * return value. Internal to copy/; everybody else uses copy/copy.h.
  *
- * The routines (copy_raw.c) are leaf functions in assembly: they use no stack and only registers
- * that a call may change. A table names each stretch of their instructions and where to go on if
- * one of them faults. The handler (fault_guard.c) acts only on a fault whose instruction lies in
- * that table - a thread is "guarded" exactly while its instruction pointer is there - and all it
- * does is set the saved instruction pointer; the kernel's return from the handler then restores
- * every other register and the signal mask. The rest of the process' faults are passed on.
+ * The routines (copy_raw.c) are leaf functions in assembly: no stack, and only registers that a
+ * call may change. A table names each range of their instructions and the landing where execution
+ * continues after a fault. A thread is "guarded" exactly while its instruction pointer is in one of
+ * these ranges. The handler (fault_guard.c) acts only then, and only sets the saved instruction
+ * pointer; the kernel restores everything else when the handler returns. All other faults of the
+ * process are passed on.
  *
- * Thread-safety: the table is constant. The cache below belongs to its thread.
+ * Thread-safety: the table is constant; the cache below is per thread.
  */
 #ifndef AV_COPY_FAULT_GUARD_H
 #define AV_COPY_FAULT_GUARD_H
@@ -22,11 +22,13 @@
 
 #include "base/compiler.h"
 
-/* How old a thread's knowledge of its handlers and signal mask may be: the longest usual tick of
- * the coarse clock. */
+/*
+ * How old a thread's knowledge of handlers and signal mask may get: the longest usual tick of the
+ * coarse clock.
+ */
 #define AV_FAULT_GUARD_FRESH_NS 4000000u
 
-/* An instruction in [start, end) that faults continues at @landing. */
+/* If an instruction in [start, end) faults, execution continues at @landing. */
 struct av_fault_range {
 	const char *start, *end, *landing;
 };
@@ -35,19 +37,20 @@ extern const struct av_fault_range av_fault_ranges[];
 extern const size_t av_fault_range_count;
 
 /*
- * The guarded routines. Each returns 0, or -1 as soon as a byte cannot be accessed; they may only
- * be called while av_fault_guard_ready() is true for this thread. av_raw_copy() has stored every
- * byte before the first one that could not be copied. av_raw_copy_wide() is the same for at least
- * AV_RAW_WIDE_MIN bytes, and exists if av_raw_wide_usable() says so. av_raw_copy_string() and
- * av_raw_copy_stream() copy the inner part of a large range, if usable: @dst is on a cache line,
- * @len a multiple of AV_RAW_LINES and not 0, the ranges do not overlap, and for
- * av_raw_copy_string() @src lies as @dst within a line. They store in no order, but before anything
- * that is stored afterwards. av_raw_touch() adds zero to one byte atomically.
+ * The guarded routines. Each returns 0, or -1 as soon as a byte cannot be accessed. Call them only
+ * while av_fault_guard_ready() is true for this thread.
+ * - av_raw_copy() stores every byte before the first inaccessible one.
+ * - av_raw_copy_wide() does the same for at least AV_RAW_WIDE_MIN bytes, if av_raw_wide_usable().
+ * - av_raw_copy_string() and av_raw_copy_stream() copy the inner part of a large range, if usable.
+ *   @dst is on a cache line, @len is a multiple of AV_RAW_LINES and not 0, and the ranges do not
+ *   overlap. For av_raw_copy_string(), @src has the same offset in its line as @dst. They store in
+ *   any order, but before anything stored afterwards.
+ * - av_raw_touch() adds zero to one byte atomically.
  */
 #define AV_RAW_WIDE_MIN 256
 #define AV_RAW_LINES	128
 
-/* Comes back in two registers, so that a landing need not know where the caller keeps it. */
+/* Returned in two registers, so that a landing need not know where the caller keeps it. */
 struct av_raw_atomic {
 	long status;
 	uint64_t old;
@@ -65,28 +68,28 @@ int av_raw_touch(void *addr);
 struct av_raw_atomic av_raw_fetch_add(void *addr, uint64_t add);
 struct av_raw_atomic av_raw_cmp_swap(void *addr, uint64_t compare, uint64_t swap);
 
-/* What this thread found out last, and when; all zero (so: too old) until it first asks. */
+/* What this thread last found, and when. All zero, so outdated, before its first check. */
 struct av_fault_guard_cache {
 	uint64_t checked_ns;
 	bool ready;
 };
 
-/* initial-exec: one instruction to reach, and never an allocation. */
+/* initial-exec: reached by one instruction, and never allocated. */
 extern __thread struct av_fault_guard_cache av_fault_guard_cache AV_TLS_FAST;
 extern atomic_bool av_fault_guard_installed;
 
-/* Install the handlers, once per process. 0 or -errno. */
+/* Install the handlers, once per process. Return: 0 or -errno. */
 int av_fault_guard_install(void);
 
-/* Asks the kernel (three system calls) and renews the cache. */
+/* Ask the kernel (three system calls) and refresh the cache. */
 bool av_fault_guard_check(uint64_t now_ns);
 
 /*
- * av_fault_guard_ready() - would a fault of this thread come to our handler?
+ * av_fault_guard_ready() - would a fault of this thread reach our handler?
  * @now_ns: the coarse clock
  *
- * False before the installation, after somebody replaced one of the handlers, and while this thread
- * blocks one of the two signals. The answer may be AV_FAULT_GUARD_FRESH_NS old.
+ * False before the installation, after a handler was replaced, and while this thread blocks one of
+ * the two signals. The answer may be AV_FAULT_GUARD_FRESH_NS old.
  */
 static inline bool av_fault_guard_ready(uint64_t now_ns)
 {

@@ -1,18 +1,17 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * How the kernel is told to copy, so that others see whole words and the last byte last.
+ * Cuts a copy that the kernel makes, so that others see whole words and the last byte last.
  *
- * The kernel copies each element of a vector with one byte-string instruction. Within one such
- * instruction stores to different 64-byte lines may become visible in any order; those of different
+ * The kernel copies each element of an iovec with one byte-string instruction. Stores of one such
+ * instruction to different 64-byte lines may become visible in any order; stores of different
  * instructions keep their order (Intel SDM volume 3, "Memory-ordering model for string
- * operations"). Measured beyond that: within a line they ascend; words stay whole in whole lines,
- * and in one element for the rest of a line, but a row of elements of a word or two is stored byte
- * by byte, and so are words behind a part of one. So a copy is cut in four: to the first word
- * boundary of the destination, from there to the first line boundary, whole lines, and the last
- * line, which may be a part or a whole.
+ * operations"). Measured beyond that: within a line, stores ascend. Words stay whole in whole
+ * lines, and in one element that covers the rest of a line. But elements of only one or two words
+ * are stored byte by byte, and so are words after a partial one. So a copy is cut in four: up to
+ * the first word boundary of the destination, from there to the first line boundary, whole lines,
+ * and the last line, partial or whole.
  *
- * Pure functions; they need equal alignment of both ends within a line (see the callers for what is
- * done where that differs).
+ * Pure functions. Both ends need equal alignment within a line; the callers deal with other cases.
  */
 #ifndef AV_COPY_PIECES_H
 #define AV_COPY_PIECES_H
@@ -31,9 +30,9 @@ struct av_pieces {
 };
 
 /*
- * Cut [@memory, @memory + @bytes) where a destination at @dst wants it cut. @memory is the
+ * Cut [@memory, @memory + @bytes) at the boundaries of a destination at @dst. @memory is the
  * destination itself or the source, whichever end the vector describes. No piece is empty; 0 bytes
- * are 0 pieces.
+ * give 0 pieces.
  */
 void av_pieces_cut(struct av_pieces *pieces, uint64_t dst, const void *memory, size_t bytes);
 

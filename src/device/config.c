@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* The parser of ANYVERBS_DEVICES. One row of keys[] per key; the rest is cutting text at
- * separators. */
+/*
+ * The parser of ANYVERBS_DEVICES. keys[] has a row for each key; the rest cuts text at separators.
+ */
 #include "device/config.h"
 
 #include <stdarg.h>
@@ -13,10 +14,10 @@
 #include "base/limits.h"
 
 #define DEFAULT_NAME "any0"
-#define LID_MAX	     49151 /* 0xBFFF, the last unicast LID; multicast begins behind it */
-#define QUOTE_MAX    64	   /* bytes of the setting that a complaint repeats */
+#define LID_MAX	     49151 /* 0xBFFF, the last unicast LID */
+#define QUOTE_MAX    64	   /* bytes of the setting that a complaint quotes */
 
-/* A piece of the setting; not NUL terminated. text NULL: there is none. */
+/* A piece of the setting, not NUL terminated. text NULL: there is none. */
 struct span {
 	const char *text;
 	size_t len;
@@ -25,9 +26,9 @@ struct span {
 struct key {
 	const char *name;
 	bool (*set)(struct av_device_spec *spec, struct span value, const struct key *key);
-	const char *wanted; /* for a complaint, if the value is not a plain number */
-	size_t offset;	    /* plain numbers: of the unsigned int in struct av_device_spec, */
-	unsigned int max;   /* and the largest value; the smallest is 1 */
+	const char *wanted; /* what a value must be, for complaints; NULL: a number */
+	size_t offset;	    /* for numbers: the unsigned int in struct av_device_spec, */
+	unsigned int max;   /* and its largest value; the smallest is 1 */
 };
 
 AV_PRINTF(2, 3)
@@ -43,7 +44,7 @@ static void complain(struct av_config *config, const char *fmt, ...)
 	va_end(ap);
 }
 
-/* The length of what a complaint quotes of @s, as printf's "%.*s" wants it. */
+/* How many bytes of @s a complaint quotes, for printf's "%.*s". */
 static int quote_len(struct span s)
 {
 	return s.len < QUOTE_MAX ? (int)s.len : QUOTE_MAX;
@@ -54,8 +55,10 @@ static bool span_is(struct span s, const char *word)
 	return strlen(word) == s.len && !memcmp(s.text, word, s.len);
 }
 
-/* Take the part of *rest before @separator; *rest becomes what is behind it, or no text if it was
- * the last part. */
+/*
+ * Cut off the part of *rest before @separator. *rest becomes the text behind it, or no text after
+ * the last part.
+ */
 static struct span cut(struct span *rest, char separator)
 {
 	const char *end = memchr(rest->text, separator, rest->len);
@@ -71,8 +74,10 @@ static struct span cut(struct span *rest, char separator)
 	return part;
 }
 
-/* Decimal digits only: no sign, no space. Saturates, so that a value of any length is merely too
- * large. */
+/*
+ * Decimal digits only: no sign, no space. Saturates, so that a number of any length is just too
+ * large.
+ */
 static bool parse_number(struct span s, unsigned int *value)
 {
 	unsigned int v = 0, digit;
@@ -206,8 +211,10 @@ static size_t find_key(struct span name)
 	return i;
 }
 
-/* Apply one "KEY=VALUE" to @spec. @seen has a bit for each row of keys[] that this device has set
- * already. */
+/*
+ * Apply one "KEY=VALUE" to @spec. @seen: one bit per row of keys[] that this device has already
+ * set.
+ */
 static void parse_setting(struct av_config *config, struct av_device_spec *spec, unsigned int *seen,
 			  struct span setting)
 {
@@ -218,10 +225,9 @@ static void parse_setting(struct av_config *config, struct av_device_spec *spec,
 		complain(config, "%s: '%.*s' is not KEY=VALUE", spec->name, quote_len(setting),
 			 setting.text);
 	} else if (row == AV_ARRAY_SIZE(keys)) {
-		complain(config, "%s: there is no key '%.*s'", spec->name, quote_len(name),
-			 name.text);
+		complain(config, "%s: unknown key '%.*s'", spec->name, quote_len(name), name.text);
 	} else if (*seen & 1u << row) {
-		complain(config, "%s: %s is set twice; the first value holds", spec->name,
+		complain(config, "%s: %s is set twice; the first value is used", spec->name,
 			 keys[row].name);
 	} else if (keys[row].set(spec, value, &keys[row])) {
 		*seen |= 1u << row;
@@ -242,7 +248,7 @@ static bool name_is_usable(struct span name)
 	for (size_t i = 0; i < name.len; i++) {
 		char c = name.text[i];
 
-		/* Not isalnum(): a name must not depend on the program's locale. */
+		/* Not isalnum(): names must not depend on the locale of the program. */
 		if (!((c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
 		      c == '_' || c == '.' || c == '-'))
 			return false;
@@ -274,7 +280,7 @@ static bool guid_is_taken(const struct av_config *config, uint64_t guid)
 	return false;
 }
 
-/* Rules between settings, which hold in whatever order they were written. */
+/* Rules between settings. They hold in any order of the settings. */
 static void check_addresses(struct av_config *config, struct av_device_spec *spec)
 {
 	if (spec->lid && spec->link_layer != IBV_LINK_LAYER_INFINIBAND) {
@@ -282,11 +288,11 @@ static void check_addresses(struct av_config *config, struct av_device_spec *spe
 		spec->lid = 0;
 	}
 	if (spec->lid && lid_is_taken(config, spec->lid)) {
-		complain(config, "%s: lid %u is another device's", spec->name, spec->lid);
+		complain(config, "%s: lid %u belongs to another device", spec->name, spec->lid);
 		spec->lid = 0;
 	}
 	if (spec->guid && guid_is_taken(config, spec->guid)) {
-		complain(config, "%s: guid %016llx is another device's", spec->name,
+		complain(config, "%s: guid %016llx belongs to another device", spec->name,
 			 (unsigned long long)spec->guid);
 		spec->guid = 0;
 	}
@@ -304,13 +310,13 @@ static void parse_device(struct av_config *config, struct span text)
 		return;
 	}
 	if (name_is_taken(config, name)) {
-		complain(config, "there are two devices '%.*s'; the first holds", quote_len(name),
-			 name.text);
+		complain(config, "there are two devices '%.*s'; the first one is used",
+			 quote_len(name), name.text);
 		return;
 	}
 	if (config->device_count == AV_DEVICE_MAX) {
-		complain(config, "'%.*s' is one device more than %d", quote_len(name), name.text,
-			 AV_DEVICE_MAX);
+		complain(config, "'%.*s' is left out: at most %d devices are possible",
+			 quote_len(name), name.text, AV_DEVICE_MAX);
 		return;
 	}
 	memcpy(spec.name, name.text, name.len);
@@ -321,7 +327,7 @@ static void parse_device(struct av_config *config, struct span text)
 	config->device[config->device_count++] = spec;
 }
 
-/* Position + 1, or the next number that nobody has been given. */
+/* Position in the list + 1, or the next free number. */
 static void assign_lids(struct av_config *config)
 {
 	for (unsigned int i = 0; i < config->device_count; i++) {

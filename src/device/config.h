@@ -1,20 +1,20 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The text of ANYVERBS_DEVICES, understood. Knows the grammar and the permitted values, and nothing
- * of the host: a pure function from a string to device specifications and complaints.
+ * Parses the text of ANYVERBS_DEVICES. It knows the grammar and the permitted values but nothing
+ * about the host: a pure function from a string to device specifications and complaints.
  *
  *     LIST    = DEVICE *("," DEVICE)
  *     DEVICE  = NAME *(":" KEY "=" VALUE)
- *     NAME    = 1 to 63 characters of A-Z a-z 0-9 _ . - (but not "." or "..", since it becomes a
- * directory)
+ *     NAME    = 1 to 63 characters of A-Z a-z 0-9 _ . -
+ *               (not "." or "..": it becomes the name of a directory)
  *
- *     link=ethernet|infiniband          the port's link layer; ethernet
- *     mtu=256|512|1024|2048|4096        of the port, bytes; 4096
- *     lid=1..49151                      InfiniBand only, unicast; position in the list + 1
- *     guid=16 hex digits, not 0         node GUID; derived from the host's identity
- *     gids=1..AV_GID_MAX                length of the GID table
+ *     link=ethernet|infiniband     link layer of the port; ethernet
+ *     mtu=256|512|1024|2048|4096   of the port, in bytes; 4096
+ *     lid=1..49151                 InfiniBand only, unicast; position in the list + 1
+ *     guid=16 hex digits, not 0    node GUID; derived from the host's identity
+ *     gids=1..AV_GID_MAX           length of the GID table
  *     max_qp= max_qp_wr= max_sge= max_cq= max_cqe= max_mr= max_pd=
- *                                       smaller limits, from 1 to the default in base/limits.h
+ *                                  smaller limits: 1 to the default in base/limits.h
  */
 #ifndef AV_DEVICE_CONFIG_H
 #define AV_DEVICE_CONFIG_H
@@ -24,15 +24,18 @@
 
 #include "device/device.h"
 
-#define AV_COMPLAINT_MAX   16  /* complaints kept */
-#define AV_COMPLAINT_BYTES 200 /* length of one, with its NUL; what it quotes is cut to fit */
+#define AV_COMPLAINT_MAX   16  /* complaints that are kept */
+#define AV_COMPLAINT_BYTES 200 /* per complaint, with NUL; quotes are cut to fit */
 
-/* One device as configured. Every field has its final value, except a GUID of 0. */
+/*
+ * One configured device. All fields have their final values, except that a GUID of 0 is still to be
+ * derived.
+ */
 struct av_device_spec {
 	char name[IBV_SYSFS_NAME_MAX];
 	uint8_t link_layer; /* IBV_LINK_LAYER_ETHERNET or IBV_LINK_LAYER_INFINIBAND */
 	enum ibv_mtu mtu;
-	unsigned int lid; /* 0 on Ethernet; unique among the list's InfiniBand devices */
+	unsigned int lid; /* unique in the list; 0 on Ethernet */
 	uint64_t guid;	  /* host byte order; unique in the list; 0: derive one */
 	unsigned int gids;
 	unsigned int max_qp;
@@ -47,20 +50,19 @@ struct av_device_spec {
 struct av_config {
 	unsigned int device_count; /* 1 .. AV_DEVICE_MAX */
 	struct av_device_spec device[AV_DEVICE_MAX];
-	unsigned int
-		complaint_count; /* all that were made; only the first AV_COMPLAINT_MAX are kept */
+	unsigned int complaint_count; /* of all; the first AV_COMPLAINT_MAX are kept */
 	char complaint[AV_COMPLAINT_MAX][AV_COMPLAINT_BYTES];
 };
 
 /**
- * av_config_parse() - understand @text
+ * av_config_parse() - parse the setting
  * @text:   the setting, or NULL if there is none
  * @config: out, overwritten
  *
- * A setting of a device that is not understood is complained of and left out, so that its default
- * holds; a device whose name is unusable is left out whole. If no device is left, there is the
- * default one, "any0". The empty text and NULL mean the default without complaint. Context: any
- * thread; allocates nothing, keeps nothing
+ * A setting that is wrong causes a complaint, and its default is used. A device with an unusable
+ * name is left out. If no device is left, the list is the default device, "any0". So it is, without
+ * complaint, for an empty text or NULL.
+ * Context: any thread; allocates nothing, keeps nothing
  */
 void av_config_parse(const char *text, struct av_config *config);
 

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* The list of devices and what each says about itself. What does not differ between devices is in
- * the two tables. */
+/*
+ * The list of devices, and what each says about itself. The two tables have what is the same for
+ * all devices.
+ */
 #include "device/device.h"
 
 #include <endian.h>
@@ -16,32 +18,28 @@
 #include "base/compiler.h"
 #include "base/newer_verbs.h"
 #include "device/config.h"
-#include "device/gid.h"
 #include "base/limits.h"
-#include "device/port.h"
 #include "observe/log.h"
 
-#define MACHINE_ID_CHARS 32 /* hexadecimal digits in /etc/machine-id: machine-id(5) */
+#define MACHINE_ID_CHARS 32 /* number of digits in /etc/machine-id: machine-id(5) */
 #define HOST_ID_BYTES	 256
 
-/* PortInfo's codes. 4 lanes of 25 Gb/s are near what one core moves between two processes. */
-#define ACTIVE_WIDTH_4X	    2
-#define ACTIVE_SPEED_EDR    32
-#define PHYS_STATE_DISABLED 3
-#define PHYS_STATE_LINK_UP  5
+/* Codes of PortInfo. 4 lanes of 25 Gb/s are about what one core can copy between two processes. */
+#define ACTIVE_WIDTH_4X	   2
+#define ACTIVE_SPEED_EDR   32
+#define PHYS_STATE_LINK_UP 5
 
 #define INFINIBAND_SM_LID 1
 
 /*
- * What ibv_query_device() says of every device, before the configured limits. A limit of 0 means
- * that the device has no such object; a capability bit means that the thing works.
+ * What ibv_query_device() says about all devices, before the configured limits. A limit of 0 means
+ * that there are no such objects. A capability bit means that the capability works.
  */
 static const struct ibv_device_attr default_attr = {
 	.fw_ver = AV_VERSION,
 	.max_mr_size = UINT64_MAX,
-	.page_size_cap = 0xfffff000, /* every power of two from 4 KiB to 2 GiB */
-	.vendor_id =
-		0x00a5e7, /* made up: there is no vendor, but programs want a number other than 0 */
+	.page_size_cap = 0xfffff000, /* all powers of two from 4 KiB to 2 GiB */
+	.vendor_id = 0x00a5e7,	     /* made up: programs want something other than 0 */
 	.vendor_part_id = 1,
 	.hw_ver = 1,
 	.max_qp = AV_MAX_QP,
@@ -64,19 +62,17 @@ static const struct ibv_device_attr default_attr = {
 	.max_res_rd_atom = AV_MAX_RD_ATOM * AV_MAX_QP,
 	.max_qp_init_rd_atom = AV_MAX_RD_ATOM,
 	.atomic_cap = IBV_ATOMIC_HCA,
-	.max_mw = AV_MAX_MR, /* windows and regions share one table of keys */
+	.max_mw = AV_MAX_MR, /* memory windows and regions share a table of keys */
 	.max_mcast_grp = AV_MAX_MCAST_ATTACH,
 	.max_mcast_qp_attach = AV_MAX_MCAST_ATTACH,
 	.max_total_mcast_qp_attach = AV_MAX_MCAST_ATTACH,
 	.max_ah = AV_MAX_AH,
 	.max_pkeys = 1,
-	.local_ca_ack_delay =
-		15, /* 4.096 us * 2^15 = 134 ms: a process may wait that long for a core */
+	.local_ca_ack_delay = 15, /* 4.096 us * 2^15 = 134 ms, to wait for a core */
 	.phys_port_cnt = 1,
 };
 
-/* What ibv_query_port() says of every port, before the configuration and what depends on the link
- * layer. */
+/* What ibv_query_port() says about all ports, before the configuration and the link layer. */
 static const struct ibv_port_attr default_port = {
 	.state = IBV_PORT_ACTIVE,
 	.max_msg_sz = AV_MAX_MSG_BYTES,
@@ -88,14 +84,14 @@ static const struct ibv_port_attr default_port = {
 };
 
 static pthread_once_t devices_once = PTHREAD_ONCE_INIT;
-static struct av_device devices[AV_DEVICE_MAX]; /* these three are written under devices_once, */
-static struct av_device *device_list[AV_DEVICE_MAX]; /* constant afterwards */
+static struct av_device devices[AV_DEVICE_MAX];	     /* all three written under devices_once, */
+static struct av_device *device_list[AV_DEVICE_MAX]; /* and constant afterwards */
 static unsigned int device_count;
 
 _Static_assert(offsetof(struct av_device, ibv) == 0,
 	       "a struct ibv_device is cast to a struct av_device");
 
-/* Fill @id from /etc/machine-id if that is valid; in an image that is to be copied it is not. */
+/* Read /etc/machine-id. Return: false if it is not valid, as in an image that is to be copied. */
 static bool read_machine_id(char id[HOST_ID_BYTES])
 {
 	int fd = open("/etc/machine-id", O_RDONLY | O_CLOEXEC);
@@ -113,7 +109,9 @@ static bool read_machine_id(char id[HOST_ID_BYTES])
 	return strspn(id, "0123456789abcdef") == MACHINE_ID_CHARS;
 }
 
-/* A text that all processes of this host agree on and other hosts, if possible, do not. */
+/*
+ * A text that is the same in all processes of this host, and different on other hosts if possible.
+ */
 static void read_host_id(char id[HOST_ID_BYTES])
 {
 	if (read_machine_id(id))
@@ -123,7 +121,7 @@ static void read_host_id(char id[HOST_ID_BYTES])
 	id[HOST_ID_BYTES - 1] = '\0';
 }
 
-/* One step of FNV-1a, 64 bits, over @len bytes. */
+/* 64-bit FNV-1a over @len bytes. */
 static uint64_t hash_bytes(uint64_t hash, const void *bytes, size_t len)
 {
 	const uint8_t *p = bytes;
@@ -137,15 +135,14 @@ uint64_t av_device_guid(const char *host_id, const char *name)
 {
 	uint64_t guid = 0xcbf29ce484222325u;
 
-	/* With their NULs, so that the end of one text is not taken for the start of the next. */
+	/* With the NULs, so that the end of one text cannot pass for the start of the next. */
 	guid = hash_bytes(guid, host_id, strlen(host_id) + 1);
 	guid = hash_bytes(guid, name, strlen(name) + 1);
-	/* FNV leaves the upper bits of similar texts alike; this spreads the lower ones over them.
-	 */
+	/* FNV leaves the upper bits of similar texts alike: spread the lower bits over them. */
 	guid ^= guid >> 32;
 	guid *= 0x9e3779b97f4a7c15u;
 	guid ^= guid >> 29;
-	/* EUI-64: locally administered (so never 0), and of one station. */
+	/* EUI-64: locally administered (so never 0), and individual. */
 	return (guid | 0x02ull << 56) & ~(0x01ull << 56);
 }
 
@@ -184,7 +181,7 @@ static void fill_port(struct ibv_port_attr *port, const struct av_device_spec *s
 	port->gid_tbl_len = (int)spec->gids;
 	port->link_layer = spec->link_layer;
 	if (spec->link_layer == IBV_LINK_LAYER_ETHERNET) {
-		/* GIDs are IP addresses, which is why a path needs one. */
+		/* GIDs are IP addresses, so a path needs one. */
 		port->port_cap_flags = IBV_PORT_IP_BASED_GIDS;
 		port->flags = IBV_QPF_GRH_REQUIRED;
 	} else {
@@ -212,7 +209,7 @@ static void report_complaints(const struct av_config *config)
 	for (unsigned int i = 0; i < config->complaint_count && i < AV_COMPLAINT_MAX; i++)
 		av_log(AV_LOG_WARN, "ANYVERBS_DEVICES: %s", config->complaint[i]);
 	if (config->complaint_count > AV_COMPLAINT_MAX)
-		av_log(AV_LOG_WARN, "ANYVERBS_DEVICES: and %u more such faults",
+		av_log(AV_LOG_WARN, "ANYVERBS_DEVICES: %u more mistakes",
 		       config->complaint_count - AV_COMPLAINT_MAX);
 }
 
@@ -247,7 +244,7 @@ struct av_device *const *av_devices(unsigned int *count)
 
 struct av_device *av_device_of(const struct ibv_device *dev)
 {
-	/* Without av_devices(): who holds one of these pointers has called it. */
+	/* Does not call av_devices(): whoever has one of these pointers has already called it. */
 	for (unsigned int i = 0; i < AV_DEVICE_MAX; i++)
 		if (dev == &devices[i].ibv)
 			return &devices[i];
@@ -268,32 +265,6 @@ struct av_device *av_device_by_name(const char *name)
 	return NULL;
 }
 
-unsigned int av_device_gids(const struct av_device *dev, struct av_gid gids[AV_GID_MAX])
-{
-	int saved = errno;
-	unsigned int rows = av_port_gids(dev, gids);
-	struct av_host_gids host;
-
-	errno = saved;
-	if (rows)
-		return rows;
-	av_port_make(dev, &host);
-	memcpy(gids, host.row, host.count * sizeof(gids[0]));
-	return host.count;
-}
-
-void av_device_port(const struct av_device *dev, struct ibv_port_attr *port)
-{
-	int saved = errno;
-
-	*port = dev->port;
-	if (av_port_is_down(dev)) {
-		port->state = IBV_PORT_DOWN;
-		port->phys_state = PHYS_STATE_DISABLED;
-	}
-	errno = saved;
-}
-
 #define ODP_MESSAGES (IBV_ODP_SUPPORT_SEND | IBV_ODP_SUPPORT_RECV | IBV_ODP_SUPPORT_SRQ_RECV)
 #define ODP_WRITE    IBV_ODP_SUPPORT_WRITE
 #define ODP_READS                                                               \
@@ -310,9 +281,9 @@ int av_device_query_ex(const struct av_device *dev, struct ibv_device_attr_ex *a
 	ours.odp_caps.per_transport_caps.rc_odp_caps = ODP_MESSAGES | ODP_WRITE | ODP_READS;
 	ours.odp_caps.per_transport_caps.uc_odp_caps = ODP_MESSAGES | ODP_WRITE;
 	ours.odp_caps.per_transport_caps.ud_odp_caps = ODP_MESSAGES;
-	ours.xrc_odp_caps =
-		(ODP_MESSAGES & ~IBV_ODP_SUPPORT_RECV) | ODP_WRITE | ODP_READS; /* no own queue */
-	ours.cq_mod_caps.max_cq_count = UINT16_MAX; /* all that the call can say */
+	ours.xrc_odp_caps = (ODP_MESSAGES & ~IBV_ODP_SUPPORT_RECV) | ODP_WRITE |
+			    ODP_READS;		    /* no receive queue of its own */
+	ours.cq_mod_caps.max_cq_count = UINT16_MAX; /* the most that the field can hold */
 	ours.cq_mod_caps.max_cq_period = UINT16_MAX;
 	ours.max_dm_size = AV_MAX_DM_BYTES;
 	ours.completion_timestamp_mask = UINT64_MAX; /* nanoseconds of the monotonic clock: */

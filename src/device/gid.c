@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* GIDs from the host's addresses. Each address has a rank; the table is in the order of the ranks.
- */
+/* GIDs from the host's addresses. Each address has a rank, and the table is sorted by rank. */
 #include "device/gid.h"
 
 #include <endian.h>
@@ -15,12 +14,12 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-/* In table order. The ranks from RANK_LOOPBACK on count only when there are none before. */
+/* In table order. Addresses from RANK_LOOPBACK on are used only if no rank before has any. */
 enum rank {
 	RANK_GLOBAL,
 	RANK_LINK_LOCAL,
 	RANK_LOOPBACK,
-	RANK_ON_LOOPBACK, /* some other address that somebody gave to a loopback interface */
+	RANK_ON_LOOPBACK, /* any other address of a loopback interface */
 	RANK_NONE,
 };
 
@@ -28,7 +27,7 @@ static const uint8_t mapped_prefix[12] = {[10] = 0xff, [11] = 0xff};
 static const uint8_t loopback_v6[16] = {[15] = 1};
 static const uint8_t unspecified[16];
 
-/* Every network namespace has "lo" and numbers it 1, even before it is up and has an address. */
+/* All network namespaces have "lo" with number 1, even before it is up and has an address. */
 static const struct av_gid last_resort = {
 	.gid.raw = {[10] = 0xff, [11] = 0xff, [12] = 127, [15] = 1},
 	.type = IBV_GID_TYPE_ROCE_V2,
@@ -52,7 +51,7 @@ static bool is_link_local_v6(const uint8_t addr[16])
 	return addr[0] == 0xfe && (addr[1] & 0xc0) == 0x80;
 }
 
-/* Neither the unspecified address nor a group: RFC 4291, 2.7; RFC 1112, 4. */
+/* Is it neither the unspecified address nor a group? RFC 4291, 2.7; RFC 1112, 4. */
 static bool names_a_host(const uint8_t addr[16])
 {
 	if (is_mapped_v4(addr))
@@ -72,9 +71,9 @@ static enum rank rank_of(const struct av_host_addr *a)
 }
 
 /*
- * What the table is sorted by, as one number: rank (3 bits), interface (32), family (1), position
- * among the addresses (28). Unique. Both loopback addresses belong to one interface as a rule, so
- * the family decides between them.
+ * The sorting criteria as one number: rank (3 bits), interface (32), family (1), position among the
+ * addresses (28). It is unique. The two loopback addresses usually belong to one interface, so the
+ * family decides.
  */
 static uint64_t sort_key(const struct av_host_addr *a, size_t position)
 {
@@ -84,7 +83,7 @@ static uint64_t sort_key(const struct av_host_addr *a, size_t position)
 	       (uint64_t)position;
 }
 
-/* The address with the smallest key that is >= *key, and its key in *key; NULL if there is none. */
+/* The address with the smallest key >= *key; *key becomes its key. NULL if there is none. */
 static const struct av_host_addr *next_addr(const struct av_host_addr *addrs, size_t count,
 					    uint64_t *key)
 {
@@ -122,7 +121,7 @@ static void fill_row(const struct av_host_addr *a, struct av_gid *row)
 unsigned int av_gid_table(const struct av_host_addr *addrs, size_t count, struct av_gid *gids,
 			  unsigned int max)
 {
-	enum rank end = RANK_NONE; /* the first rank that has no rows */
+	enum rank end = RANK_NONE; /* the first rank without rows */
 	const struct av_host_addr *a;
 	unsigned int rows = 0;
 	uint64_t key = 0;
@@ -199,7 +198,7 @@ bool av_gid_merge(struct av_gid *table, unsigned int max, const struct av_gid *f
 	return changed;
 }
 
-/* The address of one entry of getifaddrs(); false if it is not of IPv4 or IPv6. */
+/* The address of an entry of getifaddrs(). Return: false if it is neither IPv4 nor IPv6. */
 static bool read_addr(const struct ifaddrs *ifa, uint8_t addr[16])
 {
 	struct sockaddr_in6 v6;
@@ -220,8 +219,8 @@ static bool read_addr(const struct ifaddrs *ifa, uint8_t addr[16])
 }
 
 /*
- * An address may carry a label instead of its interface's name: by convention the name, a colon,
- * anything. The list's entry for the interface itself (family AF_PACKET) knows the number.
+ * An address may have a label instead of its interface's name: by convention the name, a colon and
+ * any text. The interface's own entry in the list (family AF_PACKET) has the number.
  */
 static void read_interface(const struct ifaddrs *list, const struct ifaddrs *ifa,
 			   struct av_host_addr *a)
@@ -244,7 +243,7 @@ static void read_interface(const struct ifaddrs *list, const struct ifaddrs *ifa
 	a->ifindex = if_nametoindex(a->ifname);
 }
 
-/* Fill @addrs (room for as many as @list is long) and return how many there are. */
+/* Fill @addrs, which has as much room as @list is long. Return: number of addresses. */
 static size_t read_list(const struct ifaddrs *list, struct av_host_addr *addrs)
 {
 	size_t count = 0;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The GID table of an Ethernet port: which rows, in which order, from which addresses. The rule is
- * a pure function; asking the host for its addresses is a separate, thin one.
+ * The GID table of an Ethernet port: which rows, in which order, from which addresses. A pure
+ * function has the rule; a small separate one asks the host for its addresses.
  */
 #ifndef AV_DEVICE_GID_H
 #define AV_DEVICE_GID_H
@@ -9,70 +9,95 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <infiniband/verbs.h>
 
-#include "device/device.h"
+#include "base/limits.h"
 
 #define AV_LOOPBACK_IFINDEX 1 /* of "lo" in every network namespace */
 
-/* One address of one of the host's interfaces. */
+/* A row of the GID table that is in use. */
+struct av_gid {
+	union ibv_gid gid;
+	uint32_t type; /* enum ibv_gid_type: IBV_GID_TYPE_ROCE_V2; on InfiniBand IBV_GID_TYPE_IB */
+	uint32_t ifindex; /* network interface it comes from; 0 on InfiniBand */
+	char ifname[16];  /* its name, NUL terminated; "" on InfiniBand */
+};
+
+static inline bool av_gid_is_empty(const struct av_gid *row)
+{
+	return !row->gid.global.subnet_prefix && !row->gid.global.interface_id;
+}
+
+/* Is row @index in use, in a table of @count rows? */
+static inline bool av_gid_there(const struct av_gid *gids, unsigned int count, unsigned int index)
+{
+	return index < count && !av_gid_is_empty(&gids[index]);
+}
+
+/* An address of an interface of the host. */
 struct av_host_addr {
-	uint8_t addr[16]; /* IPv6, or IPv4 in its mapped form ::ffff:a.b.c.d; network byte order */
-	uint32_t ifindex; /* of the interface */
+	uint8_t addr[16]; /* IPv6, or IPv4 as ::ffff:a.b.c.d; network byte order */
+	uint32_t ifindex; /* number of its interface */
 	char ifname[16];  /* its name, NUL terminated */
 	bool up;	  /* the interface is administratively up */
 	bool loopback;	  /* the interface is a loopback interface */
 };
 
 /**
- * av_gid_table() - the rows that these addresses give
+ * av_gid_table() - make the rows that these addresses give
  * @addrs: @count addresses in any order; at most 2^28
- * @gids:  out, @max rows at least 1
+ * @gids:  out, @max rows, at least 1
  *
- * First IPv4 and global IPv6 addresses by interface number, IPv4 before IPv6 within an interface
- * and else in the order given, then link-local IPv6 likewise. Those of loopback interfaces only if
- * that gives nothing: loopback addresses first, 127.0.0.1 before ::1. A GID that is there already
- * is not repeated; interfaces that are down and addresses that name no host (unspecified,
- * multicast) give no row. If no row results, there is 127.0.0.1, which is good for peers on this
- * host. Return: number of rows, 1 .. @max
+ * The order of the rows:
+ * - IPv4 and global IPv6 addresses, by interface number, in each IPv4 first, then as given
+ * - link-local IPv6 addresses, likewise
+ * - only if these give no row: addresses of loopback interfaces, first 127.0.0.1, then ::1
+ * - if there is still no row: 127.0.0.1, good enough for peers on this host
+ *
+ * No GID appears twice. Interfaces that are down, and addresses that name no host (unspecified,
+ * multicast), give no row.
+ * Return: number of rows, 1 .. @max
  */
 unsigned int av_gid_table(const struct av_host_addr *addrs, size_t count, struct av_gid *gids,
 			  unsigned int max);
 
-/* How far peers may be that a table leads to; more is further. */
+/* How far away the peers may be that a table reaches, in ascending order. */
 enum av_link {
-	AV_LINK_NONE,	  /* no interface is up: the row for 127.0.0.1 stands for none */
-	AV_LINK_LOOPBACK, /* addresses of loopback interfaces only */
+	AV_LINK_NONE,	  /* no interface is up; the table has 127.0.0.1 instead */
+	AV_LINK_LOOPBACK, /* only addresses of loopback interfaces */
 	AV_LINK_NETWORK,
 };
 
-/* What the table of these addresses is made of. */
+/* What the table of these addresses consists of. */
 enum av_link av_gid_link(const struct av_host_addr *addrs, size_t count);
 
-/* A table as the host's addresses give it. */
+/* A table made from the host's addresses. */
 struct av_host_gids {
 	struct av_gid row[AV_GID_MAX];
-	unsigned int count; /* 1 .. AV_GID_MAX; 0: there was no memory to ask with */
+	unsigned int count; /* 1 .. AV_GID_MAX; 0: out of memory */
 	enum av_link link;
 };
 
 /**
- * av_gid_from_host() - av_gid_table(), at most @max rows, of the addresses the host has now
+ * av_gid_from_host() - av_gid_table() for the addresses that the host has now
+ * @max: rows at most
  *
- * Context: any thread; allocates; keeps errno. If the host cannot be asked, the row for 127.0.0.1.
+ * If the host cannot be asked, the table has the row for 127.0.0.1.
+ * Context: any thread; allocates; keeps errno
  */
 void av_gid_from_host(struct av_host_gids *host, unsigned int max);
 
-/* Is that interface of the host administratively up? Keeps errno. */
+/* Is that interface administratively up? Keeps errno. */
 bool av_gid_interface_up(uint32_t ifindex);
 
 /**
- * av_gid_merge() - bring a table in use up to date
+ * av_gid_merge() - update a table that is in use
  * @table: @max rows, some of them empty; changed
  * @fresh: @count rows that it should have, all different
  *
- * Rows that are not wanted any more become empty. Wanted ones stay where they are; new ones go to
- * the first empty rows, in the order given, as far as there are any. Return: true if something
- * changed
+ * Rows that it should not have become empty. The others stay where they are. New rows go to the
+ * first empty ones, in the order given, as far as there is room.
+ * Return: true if anything changed
  */
 bool av_gid_merge(struct av_gid *table, unsigned int max, const struct av_gid *fresh,
 		  unsigned int count);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* GID tables and port states in the directory. */
+/* GID tables and states of ports, in the directory. */
 #include "device/port.h"
 
 #include <errno.h>
@@ -15,7 +15,9 @@
 #include "registry/folder.h"
 #include "observe/diagnosis.h"
 
-/* Why a port is down decides what brings it up. */
+#define PHYS_STATE_DISABLED 3 /* code of PortInfo */
+
+/* Why a port is down decides what brings it up again. */
 enum port_state { PORT_UP, PORT_LINK_DOWN, PORT_FORCED_DOWN };
 
 /* --- rows ------------------------------------------------------------------------ */
@@ -45,13 +47,13 @@ static bool load_row(const struct av_dir_gid *from, struct av_gid *row)
 	return true;
 }
 
-/* An empty one keeps its words: see av_port_gid(). */
+/* An empty row keeps its words: see av_port_gid(). */
 static void store_row(struct av_dir_gid *to, const struct av_gid *row)
 {
 	uint32_t stamp = atomic_load(&to->stamp);
 
 	stamp += stamp & 1;
-	atomic_store(&to->stamp, stamp); /* empty; and what follows is not seen before it */
+	atomic_store(&to->stamp, stamp); /* empty now; orders the stores below after it */
 	if (av_gid_is_empty(row))
 		return;
 	for (int i = 0; i < 2; i++) {
@@ -67,7 +69,7 @@ static void store_row(struct av_dir_gid *to, const struct av_gid *row)
 	atomic_store_explicit(&to->stamp, stamp + 1, memory_order_release);
 }
 
-/* All rows. Return: number up to the last populated one. */
+/* Load all rows. Return: number of rows up to the last one in use. */
 static unsigned int load_table(const struct av_dir_port *p, struct av_gid gids[AV_GID_MAX])
 {
 	unsigned int end = 0;
@@ -125,7 +127,7 @@ static bool is_of(const struct av_dir_port *p, const char *device)
 	return strncmp(p->device, device, sizeof(p->device)) == 0;
 }
 
-/* Number of the device's port in that namespace, if it is open; else 0. */
+/* Number of the device's port in that namespace if somebody has it open, else 0. */
 static uint32_t find(const struct av_dir_file *d, const char *device, uint64_t netns)
 {
 	for (uint32_t i = 0; i < atomic_load(&d->port_end); i++)
@@ -142,7 +144,7 @@ static uint32_t find_unused(const struct av_dir_file *d)
 	return 0;
 }
 
-/* The same, not believing in the contexts of processes that are dead. */
+/* The same, but contexts of dead processes do not count. */
 static uint32_t find_living(const struct av_dir_view *view, const char *device, uint64_t netns)
 {
 	uint32_t port = find(view->dir, device, netns);
@@ -153,7 +155,7 @@ static uint32_t find_living(const struct av_dir_view *view, const char *device, 
 	return 0;
 }
 
-/* Is that a port of this thread's namespace which the host's addresses decide about? */
+/* Does this port follow the host's addresses, in this thread's namespace? */
 static bool is_followed(const struct av_dir_port *p)
 {
 	return p->device[0] && p->follows && p->netns == netns_of_thread();
@@ -161,7 +163,7 @@ static bool is_followed(const struct av_dir_port *p)
 
 /* --- following the host ---------------------------------------------------------- */
 
-/* Events of one change, in the order in which they are raised. */
+/* The events of one change, in the order in which they are raised. */
 struct news {
 	enum ibv_event_type event[2];
 	unsigned int count;
@@ -200,7 +202,8 @@ static unsigned int tell(uint32_t port, enum ibv_event_type event)
 	return told;
 }
 
-/* Are all interfaces down that served the port? Those of the loopback kind count when there were no
+/*
+ * Are all interfaces down that served the port? Loopback interfaces count only if there were no
  * others.
  */
 static bool carriers_down(const struct av_gid *table, unsigned int max, uint32_t served)
@@ -244,7 +247,7 @@ static void follow_table(struct av_dir_port *p, const struct av_gid *before,
 	}
 }
 
-/* Does the port say what the host says? */
+/* Does the port agree with the host? */
 static bool is_current(const struct av_dir_port *p, const struct av_host_gids *host)
 {
 	struct av_gid table[AV_GID_MAX];
@@ -256,8 +259,10 @@ static bool is_current(const struct av_dir_port *p, const struct av_host_gids *h
 	return state == PORT_LINK_DOWN ? host->link < p->served : host->link == p->served;
 }
 
-/* Within a change of the directory. The host is asked again: what was read outside may be older
- * than the table. */
+/*
+ * Asks the host again: what the caller read before the change may be older than the table. Context:
+ * within a change.
+ */
 static void bring_up_to_date(struct av_dir_port *p, struct news *news)
 {
 	struct av_gid before[AV_GID_MAX], after[AV_GID_MAX];
@@ -287,8 +292,7 @@ static void follow(uint32_t port)
 	if (host.count == 0 || is_current(p, &host))
 		return;
 	av_dir_change_begin();
-	if (is_followed(p) &&
-	    in_use(av_dir, port)) /* still the same, or another that has to follow */
+	if (is_followed(p) && in_use(av_dir, port)) /* the same port, or another one that follows */
 		bring_up_to_date(p, &news);
 	av_dir_change_end();
 	for (unsigned int i = 0; i < news.count; i++)
@@ -304,7 +308,8 @@ void av_port_follow(void)
 
 /* --- contexts -------------------------------------------------------------------- */
 
-void av_port_make(const struct av_device *dev, struct av_host_gids *host)
+/* The table that the device's port would have if it were opened now. */
+static void make_table(const struct av_device *dev, struct av_host_gids *host)
 {
 	if (dev->link_layer == IBV_LINK_LAYER_ETHERNET) {
 		av_gid_from_host(host, (unsigned int)dev->port.gid_tbl_len);
@@ -315,13 +320,13 @@ void av_port_make(const struct av_device *dev, struct av_host_gids *host)
 	host->link = AV_LINK_NETWORK;
 }
 
-/* Within a change of the directory. Return: false if there is no memory. */
+/* Context: within a change. Return: false if memory is short. */
 static bool make(struct av_dir_port *p, const struct av_device *dev, uint64_t netns)
 {
 	static const struct av_gid none;
 	struct av_host_gids host;
 
-	av_port_make(dev, &host);
+	make_table(dev, &host);
 	if (host.count == 0)
 		return false;
 	snprintf(p->device, sizeof(p->device), "%s", dev->ibv.name);
@@ -360,7 +365,11 @@ int av_port_open(uint32_t ref, const struct av_device *dev)
 	return err ? -err : (int)port;
 }
 
-unsigned int av_port_gids(const struct av_device *dev, struct av_gid gids[AV_GID_MAX])
+/*
+ * Update and load the table of a port that is open somewhere. Return: number of rows, or 0 if it is
+ * not open.
+ */
+static unsigned int gids_of_open(const struct av_device *dev, struct av_gid gids[AV_GID_MAX])
 {
 	uint64_t netns = netns_of_thread();
 	struct av_dir_view view;
@@ -382,7 +391,21 @@ unsigned int av_port_gids(const struct av_device *dev, struct av_gid gids[AV_GID
 	return rows;
 }
 
-bool av_port_is_down(const struct av_device *dev)
+unsigned int av_port_gids(const struct av_device *dev, struct av_gid gids[AV_GID_MAX])
+{
+	int saved = errno;
+	unsigned int rows = gids_of_open(dev, gids);
+	struct av_host_gids host;
+
+	errno = saved;
+	if (rows)
+		return rows;
+	make_table(dev, &host);
+	memcpy(gids, host.row, host.count * sizeof(gids[0]));
+	return host.count;
+}
+
+static bool is_down(const struct av_device *dev)
 {
 	uint64_t netns = netns_of_thread();
 	struct av_dir_view view;
@@ -396,6 +419,18 @@ bool av_port_is_down(const struct av_device *dev)
 		down = atomic_load(&view.dir->port[port - 1].state) != PORT_UP;
 	av_dir_view_end(&view);
 	return down;
+}
+
+void av_port_attr(const struct av_device *dev, struct ibv_port_attr *port)
+{
+	int saved = errno;
+
+	*port = dev->port;
+	if (is_down(dev)) {
+		port->state = IBV_PORT_DOWN;
+		port->phys_state = PHYS_STATE_DISABLED;
+	}
+	errno = saved;
 }
 
 /* --- addresses, for those who send ----------------------------------------------- */
@@ -453,9 +488,8 @@ unsigned int av_port_force(const char *device, bool down)
 			atomic_store(&p->state, down ? PORT_FORCED_DOWN : PORT_UP);
 			if (down)
 				av_dir_count_down(p->device);
-			p->served =
-				down ? p->served
-				     : AV_LINK_NONE; /* the next look at the host says what it is */
+			p->served = down ? p->served
+					 : AV_LINK_NONE; /* the next look at the host sets it */
 		}
 		av_dir_change_end();
 		if (there)

@@ -1,18 +1,18 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Ports as they are now: the GID table and the state of a device's port, kept in the directory for
- * all contexts of the device in one network namespace, from the first that is opened until the last
- * is closed.
+ * Ports as they are now: the GID table and the state of a device's port. They are in the directory
+ * and shared by all contexts of the device in one network namespace. A port exists from the first
+ * open to the last close.
  *
- * The table follows the host's addresses. Whoever notices that they have changed (the watcher of
- * device/port_watch.h, a query) changes the table and raises IBV_EVENT_GID_CHANGE in all contexts
- * of the port. A row that stays valid keeps its index; new rows take the first empty ones, as in
- * the kernel's table.
+ * The table follows the host's addresses. Whoever notices a change (the watcher in
+ * device/port_watch.h, or a query) changes the table and raises IBV_EVENT_GID_CHANGE in all
+ * contexts of the port. Rows that stay valid keep their index. New rows go to the first empty ones,
+ * as in the kernel's table.
  *
- * The state: the port goes down when all interfaces that its GIDs come from are down, and comes up
- * again with the first of the same kind (loopback or not). IBV_EVENT_PORT_ERR and
- * IBV_EVENT_PORT_ACTIVE say so. An interface that is up and has lost its addresses does not take
- * the port down.
+ * The port goes down when all interfaces that its GIDs come from are down. It comes up again with
+ * the first interface of the same kind (loopback or not). The events are IBV_EVENT_PORT_ERR and
+ * IBV_EVENT_PORT_ACTIVE. An interface that is up but has lost its addresses does not take the port
+ * down.
  */
 #ifndef AV_DEVICE_PORT_H
 #define AV_DEVICE_PORT_H
@@ -26,59 +26,64 @@
 #include "device/gid.h"
 
 /**
- * av_port_open() - the port of a new context of this process, made if there is none yet
+ * av_port_open() - give a new context of this process its port
  *
- * It ends with the last context. The directory is joined. Return: number (> 0), or -ENOSPC,
- * -ENOMEM
+ * Makes the port if there is none yet. It ends with the last context.
+ * Context: the directory is joined
+ * Return: number (> 0), or -ENOSPC, -ENOMEM
  */
 AV_MUST_USE int av_port_open(uint32_t ref, const struct av_device *dev);
 
-/* The table that the device's port would have if it were opened now. */
-void av_port_make(const struct av_device *dev, struct av_host_gids *host);
-
 /**
- * av_port_gids() - the table of the port in this thread's network namespace, after a look at the
- * host
- * @gids: out, at most AV_GID_MAX rows, some of them empty
+ * av_port_gids() - the current GID table of the device's port in this thread's network namespace
+ * @gids: out, at most AV_GID_MAX rows; see av_gid_there()
  *
- * Needs no join: reads the file, if there is one. Context: no lock held; may raise events. Changes
- * errno. Return: rows, 0 if nobody has that port open
+ * Ethernet: RoCEv2 rows from the host's addresses, in the order of av_gid_table(). InfiniBand: row
+ * 0 is fe80:: plus the GUID. While the device is open somewhere, its table follows the host: rows
+ * that stay valid keep their index, others become empty or are reused.
+ *
+ * The directory need not be joined. Calls getifaddrs(), so it is not for the data path.
+ * Context: no lock held, since it may raise events; keeps errno
+ * Return: number of rows up to the last one in use, 1 .. port.gid_tbl_len; 0: out of memory
  */
 unsigned int av_port_gids(const struct av_device *dev, struct av_gid gids[AV_GID_MAX]);
 
-/* Is the port in this thread's network namespace open somewhere, and down? Needs no join. Changes
- * errno. */
-bool av_port_is_down(const struct av_device *dev);
+/*
+ * What ibv_query_port() says now: @dev->port, with the state of the port while the device is open
+ * somewhere. The directory need not be joined. Keeps errno.
+ */
+void av_port_attr(const struct av_device *dev, struct ibv_port_attr *port);
 
 /**
  * av_port_has_gid() - does that address lead to the port?
- * @port: a number that av_port_open() gave to somebody, unchecked
+ * @port: a number that av_port_open() returned to some process, unchecked
  *
- * Also one that has left the table lately: what is connected stays connected. Lock-free; the
- * directory is joined.
+ * True also for an address that has left the table recently, so that connections survive.
+ * Context: the directory is joined; lock-free
  */
 bool av_port_has_gid(uint32_t port, const union ibv_gid *gid);
 
-/* Is that row of the port populated, as far as is known? Neither asks the host nor waits. Likewise.
- */
+/* Is that row of the port in use, as far as is known? Does not ask the host. Context: as above. */
 bool av_port_has_row(uint32_t port, uint32_t row);
 
-/* The address of a row, or of the row's last address if it is empty now; 0 if it never had one.
- * Likewise. */
+/*
+ * The address of a row. That of an empty row is its last one, or 0 if it never had one. Context: as
+ * above.
+ */
 void av_port_gid(uint32_t port, uint32_t row, union ibv_gid *gid);
 
 /**
- * av_port_follow() - look at the host for all ports in this thread's network namespace
+ * av_port_follow() - update all ports in this thread's network namespace from the host
  *
- * Context: the directory is joined, no lock held; makes system calls; raises events.
+ * Context: the directory is joined; no lock held; makes system calls; raises events
  */
 void av_port_follow(void);
 
 /**
- * av_port_force() - take the ports of a device down, or up again, in all namespaces, and raise the
- * event
+ * av_port_force() - take the ports of a device down or up in all namespaces, and raise the event
  *
- * A port that is taken down so stays down until it is taken up again. Context: as av_port_follow().
+ * A port that was taken down stays down until this takes it up.
+ * Context: as av_port_follow()
  * Return: number of contexts that were told
  */
 unsigned int av_port_force(const char *device, bool down);

@@ -3,7 +3,7 @@
 
 #include "base/compiler.h"
 
-/* PortInfo's code of a link width, as a number of lanes. */
+/* Number of lanes of a link width, by its code in PortInfo. */
 static unsigned int lanes_of(uint8_t width)
 {
 	switch (width) {
@@ -22,8 +22,10 @@ static unsigned int lanes_of(uint8_t width)
 
 struct av_port_rate av_port_rate(const struct ibv_port_attr *port)
 {
-	/* PortInfo's code of a link speed, what the kernel takes one lane for, in 100 Mb/s, and its
-	 * name */
+	/*
+	 * PortInfo's code of a link speed; the rate of a lane in 100 Mb/s, as the kernel has it;
+	 * its name.
+	 */
 	static const struct {
 		uint8_t code;
 		unsigned int rate;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* How fast a port says it is. */
+/* The nominal speed of a port. */
 #ifndef AV_DEVICE_PORT_RATE_H
 #define AV_DEVICE_PORT_RATE_H
 
@@ -11,7 +11,7 @@ struct av_port_rate {
 	const char *name;  /* of a lane's speed */
 };
 
-/* What the codes of width and speed in @port mean. */
+/* Decode the width and the speed of @port. */
 struct av_port_rate av_port_rate(const struct ibv_port_attr *port);
 
 #endif

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The watcher of the host's addresses. It has one descriptor, its socket, and is woken to end by a
- * message to itself: the kernel acknowledges a message of no meaning.
+ * The watcher of the host's addresses. Its socket is its only descriptor. To end it, a message to
+ * itself wakes it: the kernel acknowledges a message that means nothing.
  */
 #include "device/port_watch.h"
 
@@ -17,11 +17,14 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/fork.h"
 #include "base/thread.h"
 #include "device/port.h"
 
-/* Programs close descriptors they do not know, and the number is somebody else's then: which file
- * it was. */
+/*
+ * Identifies the file of a descriptor. Programs close descriptors that they do not know, and then
+ * the number may belong to somebody else.
+ */
 struct watched {
 	int fd; /* -1: none */
 	dev_t dev;
@@ -29,7 +32,7 @@ struct watched {
 };
 
 static struct {
-	pthread_mutex_t mutex; /* guards all but @stop; not taken by the thread */
+	pthread_mutex_t mutex; /* guards all but @stop; the thread never locks it */
 	unsigned int users;
 	bool running;
 	pthread_t thread;
@@ -72,7 +75,7 @@ static bool open_socket(struct watched *s)
 	return true;
 }
 
-/* Take what has come: that something has come is all there is to know. ENOBUFS, too, means that. */
+/* Discard what has come: it only matters that something has. ENOBUFS means that as well. */
 static void drain(int fd)
 {
 	char bytes[1024];
@@ -98,7 +101,7 @@ static void *watch_main(void *arg)
 	return NULL;
 }
 
-/* In the child there is no such thread, and the socket is the parent's. */
+/* The child has no such thread, and the socket is the parent's. */
 static void after_fork_in_child(void)
 {
 	pthread_mutex_init(&watch.mutex, NULL);
@@ -107,16 +110,11 @@ static void after_fork_in_child(void)
 	watch.running = false;
 }
 
-static void register_fork_handler(void)
-{
-	pthread_atfork(NULL, NULL, after_fork_in_child);
-}
+static const struct av_fork_handlers fork_handlers = {.child = after_fork_in_child};
 
 static void start(void)
 {
-	static pthread_once_t once = PTHREAD_ONCE_INIT;
-
-	pthread_once(&once, register_fork_handler);
+	(void)av_fork_register(AV_FORK_PORT_WATCH, &fork_handlers);
 	if (!open_socket(&watch.socket))
 		return;
 	atomic_store(&watch.stop, false);
@@ -143,8 +141,7 @@ static void stop(void)
 		wake();
 		pthread_join(watch.thread, NULL);
 	} else {
-		pthread_detach(watch.thread); /* nobody can wake it, nothing will, and it would
-						 touch nothing of ours */
+		pthread_detach(watch.thread); /* nothing wakes it, and it touches nothing of ours */
 	}
 	close_socket(&watch.socket);
 	watch.running = false;

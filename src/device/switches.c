@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What is in force, and what comes into force. */
+/* Switches in force, and those for the next reset. */
 #include "device/switches.h"
 
 #include <errno.h>
@@ -61,7 +61,7 @@ struct av_switches av_switches_read(const char *device)
 	};
 }
 
-/* Within a change. Where everything has its default, there are no files. */
+/* If everything has its default, there are no files. Context: within a change. */
 static int write_both(const struct av_switch_table *current, const struct av_switch_table *next)
 {
 	int ret = av_switch_file_write(AV_SWITCH_FILE_CURRENT, current);
@@ -75,7 +75,7 @@ static int write_both(const struct av_switch_table *current, const struct av_swi
 	return ret;
 }
 
-/* A change of the directory is under way. */
+/* Context: within a change. */
 static int set(const char *device, uint32_t mask, uint32_t on)
 {
 	struct av_switch_table current, next;
@@ -108,7 +108,7 @@ static bool is_among(uint32_t ref, const uint32_t *refs, size_t count)
 	return false;
 }
 
-/* Within a change: is a context of the device open that is not one of @failed? */
+/* Is a context of the device open that is not one of @failed? Context: within a change. */
 static bool in_use(const char *device, const uint32_t *failed, size_t count)
 {
 	uint32_t place = av_dir_find_device(av_dir, device);
@@ -124,7 +124,7 @@ static bool in_use(const char *device, const uint32_t *failed, size_t count)
 	return false;
 }
 
-/* A change of the directory is under way. */
+/* Context: within a change. */
 static int reset(const char *device)
 {
 	struct av_switch_table current, next;
@@ -150,8 +150,10 @@ uint32_t av_switches_take(const char *device)
 {
 	uint32_t on;
 
-	/* A reset before this is heeded; one after it finds the context, whose device is known
-	 * already. */
+	/*
+	 * A reset before this is taken into account. A reset after it finds the context, whose
+	 * device is already known.
+	 */
 	av_dir_change_begin();
 	on = av_switches_read(device).current;
 	av_dir_change_end();

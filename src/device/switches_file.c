@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Lines of "DEVICE SWITCH SWITCH...", in files that are replaced whole. */
+/* Files with lines of "DEVICE SWITCH SWITCH...". They are replaced as a whole. */
 #include "device/switches_file.h"
 
 #include <errno.h>
@@ -99,7 +99,7 @@ static int base_path(char path[PATH_MAX], enum av_switch_file which)
 	return n < PATH_MAX ? 0 : -ENAMETOOLONG;
 }
 
-/* The folder of the user's configuration; false: there is none, or it is not to be used. */
+/* The user's configuration folder. Return: false if there is none, or it must not be used. */
 static bool config_folder(char path[PATH_MAX])
 {
 	const char *xdg = secure_getenv("XDG_CONFIG_HOME"), *home = secure_getenv("HOME");
@@ -114,7 +114,10 @@ static bool config_folder(char path[PATH_MAX])
 	return n < PATH_MAX;
 }
 
-/* @suffix: what comes behind the folder. False if that is too long, or there is no folder. */
+/*
+ * The path of the configuration folder, followed by @suffix. Return: false if that is too long, or
+ * there is no folder.
+ */
 static bool config_path(char path[PATH_MAX], const char *suffix)
 {
 	size_t n;
@@ -148,7 +151,7 @@ bool av_switch_file_read(enum av_switch_file which, struct av_switch_table *tabl
 	return base_path(path, which) == 0 && read_path(path, table);
 }
 
-/* In the folder of the user's configuration, which is made. False: it is not there. */
+/* Write to the configuration folder, which is made if needed. Return: false if that fails. */
 static bool write_config(const char *text, size_t bytes)
 {
 	char path[PATH_MAX];
@@ -173,7 +176,7 @@ int av_switch_file_write(enum av_switch_file which, const struct av_switch_table
 	if (ret)
 		return ret;
 	if (which == AV_SWITCH_FILE_NEXT && write_config(text, at)) {
-		unlink(path); /* of a time without the other folder */
+		unlink(path); /* from when there was no other folder */
 		return 0;
 	}
 	return av_small_file_write(path, text, at);

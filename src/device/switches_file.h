@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* The files that keep what is switched on: where they are, reading and writing them. See
- * device/switches.h. */
+/*
+ * The files that say which switches are on: where they are, reading and writing them. See
+ * device/switches.h.
+ */
 #ifndef AV_DEVICE_SWITCHES_FILE_H
 #define AV_DEVICE_SWITCHES_FILE_H
 
@@ -9,7 +11,7 @@
 
 #include "base/compiler.h"
 
-#define AV_SWITCH_ROWS 64 /* devices with something on, in one file */
+#define AV_SWITCH_ROWS 64 /* devices in a file; each has something on */
 
 struct av_switch_row {
 	char device[64];
@@ -24,28 +26,30 @@ struct av_switch_table {
 enum av_switch_file { AV_SWITCH_FILE_CURRENT, AV_SWITCH_FILE_NEXT };
 
 /**
- * av_switch_file_read() - what a file says
- * @table: out; empty if there is no file, or none that is this user's alone to write
+ * av_switch_file_read() - read a file
+ * @table: out; empty if there is no file, or others may write it
  *
- * Lines and words that are not understood are left out. Return: is there such a file?
+ * Lines and words that make no sense are skipped.
+ * Return: is there such a file?
  */
 bool av_switch_file_read(enum av_switch_file which, struct av_switch_table *table);
 
 /**
- * av_switch_file_write() - replace a file: readers see the old text or the new
+ * av_switch_file_write() - replace a file; readers see either the old text or the new one
  *
- * Changes are made one at a time: within a change of the directory. Return: 0 or -errno
+ * Context: within a change of the directory
+ * Return: 0 or -errno
  */
 AV_MUST_USE int av_switch_file_write(enum av_switch_file which,
 				     const struct av_switch_table *table);
 
-/* Remove it. There need not be one. */
+/* Remove the file if there is one. */
 void av_switch_file_remove(enum av_switch_file which);
 
-/* The device's set in a table. */
+/* The switches of a device in a table. */
 uint32_t av_switch_table_get(const struct av_switch_table *table, const char *device);
 
-/* Change it. Return: 0, or -ENOSPC */
+/* Set the switches of a device in a table. Return: 0 or -ENOSPC. */
 AV_MUST_USE int av_switch_table_put(struct av_switch_table *table, const char *device, uint32_t on);
 
 #endif

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What the files of src/exp/ share. Each exported verb here translates its arguments and calls what
- * src/front/ has; the objects are the plain ones. The order of checks is the real library's: whose
- * device is it, then comp_mask (device memory: the other way round), then the rest.
+ * Shared by the files of src/exp/. Each exported verb translates its arguments and calls
+ * src/verbs/; the objects are the plain ones. Checks run in the real library's order: the device's
+ * provider, then comp_mask (device memory: the other way round), then the rest.
  */
 #ifndef AV_EXP_EXP_H
 #define AV_EXP_EXP_H
@@ -11,25 +11,26 @@
 
 #include "verbs/ibv_context.h"
 
-/* The answers of a library that has no such verb, on another provider's device. */
-static inline int av_exp_absent(void)
+/* What a library without the verb answers, for devices of other providers. */
+static inline int av_exp_absent(enum av_verb verb)
 {
-	return av_fail_errno(ENOSYS);
+	return av_fail_errno(verb, ENOSYS);
 }
 
-static inline void *av_exp_absent_null(void)
+static inline void *av_exp_absent_null(enum av_verb verb)
 {
-	return av_fail_null(ENOSYS);
+	return av_fail_null(verb, ENOSYS);
 }
 
 /**
- * av_exp_access() - rights of a region or window as plain access flags, and AV_ACCESS_TUNNELED
- * @exp: those of enum ibv_exp_access_flags that have counterparts; others are refused
+ * av_exp_access() - translate rights of a region or window to plain access flags and
+ * AV_ACCESS_TUNNELED
+ * @exp: bits of enum ibv_exp_access_flags; those without a counterpart are refused
  * Return: 0 or EINVAL
  */
 AV_MUST_USE int av_exp_access(uint64_t exp, unsigned int *plain);
 
-/* Is it a resource domain of that context? */
+/* Is this a resource domain of the context? */
 bool av_exp_domain_valid(const struct ibv_context *context, struct ibv_exp_res_domain *domain);
 
 #endif

@@ -1,43 +1,47 @@
 /* SPDX-License-Identifier: MIT */
-/* Verbs outside of memory access that this device does not have: dynamically connected transport,
- * cross-channel, families of verbs. */
+/*
+ * Verbs that this device does not have: dynamically connected transport, cross-channel, families of
+ * verbs.
+ */
 #include "exp/exp.h"
 
 AV_EXPORT struct ibv_exp_dct *ibv_exp_create_dct(struct ibv_context *context,
 						 struct ibv_exp_dct_init_attr *attr)
 {
-	return av_exp_absent_null();
+	return av_exp_absent_null(AV_VERB_EXP_CREATE_DCT);
 }
 
 AV_EXPORT int ibv_exp_destroy_dct(struct ibv_exp_dct *dct)
 {
-	return av_exp_absent();
+	return av_exp_absent(AV_VERB_EXP_DESTROY_DCT);
 }
 
 AV_EXPORT int ibv_exp_query_dct(struct ibv_exp_dct *dct, struct ibv_exp_dct_attr *attr)
 {
-	return av_exp_absent();
+	return av_exp_absent(AV_VERB_EXP_QUERY_DCT);
 }
 
 AV_EXPORT int ibv_exp_arm_dct(struct ibv_exp_dct *dct, struct ibv_exp_arm_attr *attr)
 {
-	return av_exp_absent();
+	return av_exp_absent(AV_VERB_EXP_ARM_DCT);
 }
 
 AV_EXPORT int ibv_exp_poll_dc_info(struct ibv_context *context, struct ibv_exp_dc_info_ent *ents,
 				   int nent, int port)
 {
-	av_exp_absent();
+	av_exp_absent(AV_VERB_EXP_POLL_DC_INFO);
 	return -1;
 }
 
 AV_EXPORT int ibv_exp_post_task(struct ibv_context *context, struct ibv_exp_task *task,
 				struct ibv_exp_task **bad_task)
 {
-	return av_exp_absent();
+	return av_exp_absent(AV_VERB_EXP_POST_TASK);
 }
 
-/* Programs print the status without asking errno; on another provider's device it is not touched.
+/*
+ * Sets @status because programs print it without checking errno; leaves it alone on another
+ * provider's device.
  */
 AV_EXPORT void *ibv_exp_query_intf(struct ibv_context *context,
 				   struct ibv_exp_query_intf_params *params,
@@ -45,11 +49,11 @@ AV_EXPORT void *ibv_exp_query_intf(struct ibv_context *context,
 {
 	if (av_ours(context) && status)
 		*status = IBV_EXP_INTF_STAT_INTF_NOT_SUPPORTED;
-	return av_exp_absent_null();
+	return av_exp_absent_null(AV_VERB_EXP_QUERY_INTF);
 }
 
 AV_EXPORT int ibv_exp_release_intf(struct ibv_context *context, void *intf,
 				   struct ibv_exp_release_intf_params *params)
 {
-	return av_exp_absent();
+	return av_exp_absent(AV_VERB_EXP_RELEASE_INTF);
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Access flags: where the experimental bits lie among the plain ones. */
+/* Translates experimental access flags to plain ones. */
 #include "exp/exp.h"
 
 #include "memory/key.h"

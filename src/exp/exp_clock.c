@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The device's clock: nanoseconds of the host's monotonic one, so that a cycle is a nanosecond. */
+/* The device's clock is the host's monotonic clock in nanoseconds, so a cycle is a nanosecond. */
 #include "exp/exp.h"
 
 #include "base/clock.h"
@@ -10,9 +10,9 @@ AV_EXPORT int ibv_exp_query_values(struct ibv_context *context, int q_values,
 	uint64_t now;
 
 	if (!av_ours(context))
-		return -av_exp_absent();
+		return -av_exp_absent(AV_VERB_EXP_QUERY_VALUES);
 	if (q_values & ~(IBV_EXP_VALUES_RESERVED - 1))
-		return -av_fail_errno(EINVAL);
+		return -av_fail_errno(AV_VERB_EXP_QUERY_VALUES, EINVAL);
 	now = av_now_ns();
 	values->comp_mask = (uint32_t)q_values;
 	if (q_values & IBV_EXP_VALUES_HW_CLOCK_NS)
@@ -29,7 +29,10 @@ AV_EXPORT int ibv_exp_query_values(struct ibv_context *context, int q_values,
 	return 0;
 }
 
-/* The nearer way round: forwards, or for a time stamp from before the reading backwards. */
+/*
+ * Takes the shorter way round the counter: forwards, or backwards if the time stamp precedes the
+ * reading.
+ */
 AV_EXPORT uint64_t ibv_exp_cqe_ts_to_ns(struct ibv_exp_clock_info *info, uint64_t cqe_ts)
 {
 	uint64_t after = (cqe_ts - info->cycles) & info->mask;

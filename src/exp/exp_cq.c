@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Completion queues, and polling them into the larger work completions. */
+/* Completion queues, and polling into the larger work completions. */
 #include <string.h>
 
 #include "exp/exp.h"
@@ -11,8 +11,10 @@
 
 #define BATCH 16
 
-/* Compressed entries are nothing a program sees; without its switch, AS notify falls back to the
- * ordinary event. */
+/*
+ * Programs never see compressed entries. Without its switch, AS notify falls back to ordinary
+ * events.
+ */
 #define FLAGS (IBV_EXP_CQ_TIMESTAMP | IBV_EXP_CQ_COMPRESSED_CQE | IBV_EXP_CQ_AS_NOTIFY)
 
 static int check_create(struct ibv_context *context, const struct ibv_exp_cq_init_attr *attr)
@@ -45,12 +47,12 @@ AV_EXPORT struct ibv_cq *ibv_exp_create_cq(struct ibv_context *context, int cqe,
 	int err;
 
 	if (!av_ours(context))
-		return av_exp_absent_null();
+		return av_exp_absent_null(AV_VERB_EXP_CREATE_CQ);
 	IBV_EXP_RET_NULL_ON_INVALID_COMP_MASK(attr->comp_mask,
 					      (uint32_t)IBV_EXP_CQ_INIT_ATTR_RESERVED1 - 1);
 	err = check_create(context, attr);
 	if (err)
-		return av_fail_null(err);
+		return av_fail_null(AV_VERB_EXP_CREATE_CQ, err);
 	cq = av_cq_create(av_context_of(context), cqe, cq_context, channel, comp_vector);
 	if (cq && (attr->comp_mask & IBV_EXP_CQ_INIT_ATTR_FLAGS))
 		apply_flags(av_context_of(context), av_container_of(cq, struct av_cq, ibv),
@@ -58,7 +60,7 @@ AV_EXPORT struct ibv_cq *ibv_exp_create_cq(struct ibv_context *context, int cqe,
 	return cq;
 }
 
-/* Overruns are not ignored: asking for none of it is accepted. */
+/* Overruns cannot be ignored; a request that does not ask for it is accepted. */
 static int check_modify(const struct ibv_exp_cq_attr *attr, int mask)
 {
 	if (mask & ~(IBV_EXP_CQ_MODERATION | IBV_EXP_CQ_CAP_FLAGS))
@@ -84,7 +86,7 @@ AV_EXPORT int ibv_exp_modify_cq(struct ibv_cq *cq, struct ibv_exp_cq_attr *cq_at
 	IBV_EXP_RET_EINVAL_ON_INVALID_COMP_MASK(cq_attr->comp_mask,
 						(uint32_t)IBV_EXP_CQ_ATTR_RESERVED - 1);
 	err = check_modify(cq_attr, cq_attr_mask);
-	return err ? av_fail_errno(err) : av_modify_cq(cq, &plain);
+	return err ? av_fail_errno(AV_VERB_EXP_MODIFY_CQ, err) : av_modify_cq(cq, &plain);
 }
 
 static void translate(struct ibv_exp_wc *to, const struct ibv_wc *wc, bool stamped,
@@ -114,8 +116,10 @@ static void translate(struct ibv_exp_wc *to, const struct ibv_wc *wc, bool stamp
 	to->exp_wc_flags |= IBV_EXP_WC_WITH_TIMESTAMP;
 }
 
-/* @wc_size: elements of a program compiled with a shorter structure are shorter, and nothing is
- * written behind them. */
+/*
+ * @wc_size: programs compiled with a shorter structure have shorter elements; nothing is written
+ *   beyond them.
+ */
 AV_EXPORT int ibv_exp_poll_cq(struct ibv_cq *ibv, int num_entries, struct ibv_exp_wc *wc,
 			      uint32_t wc_size)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* ibv_exp_query_device(): one row per group of attributes that this device fills. */
+/* ibv_exp_query_device(): one row per group of attributes that this device has. */
 #include <string.h>
 
 #include "exp/exp.h"
@@ -58,7 +58,7 @@ static void fill_cap_flags(struct ibv_exp_device_attr *attr, const struct ibv_de
 #define LARGEST_OPERAND_LOG ((uint32_t)__builtin_ctz(AV_ATOMIC_MAX_BYTES))
 #define OPERAND_SIZES	    (2ull * AV_ATOMIC_MAX_BYTES - 1) /* a bit for each power of two */
 
-/* An addition carries as far as the operand reaches. */
+/* Carries propagate up to the operand's size. */
 static void fill_ext_atomics(struct ibv_exp_device_attr *attr, const struct ibv_device_attr_ex *now)
 {
 	attr->ext_atom = (struct ibv_exp_ext_atomics_params){
@@ -68,7 +68,7 @@ static void fill_ext_atomics(struct ibv_exp_device_attr *attr, const struct ibv_
 	};
 }
 
-/* Replies are in the host's byte order, of all sizes. */
+/* Replies of all sizes are in host byte order. */
 static void fill_masked_atomics(struct ibv_exp_device_attr *attr,
 				const struct ibv_device_attr_ex *now)
 {
@@ -94,7 +94,7 @@ static void fill_umr(struct ibv_exp_device_attr *attr, const struct ibv_device_a
 	};
 }
 
-/* The transports' bits have the same places; upstream has more of them. */
+/* The transport bits have the same values; upstream has additional ones. */
 static void fill_odp(struct ibv_exp_device_attr *attr, const struct ibv_device_attr_ex *now)
 {
 	struct ibv_exp_odp_caps caps = {
@@ -128,7 +128,7 @@ static void fill_dm_size(struct ibv_exp_device_attr *attr, const struct ibv_devi
 	attr->max_dm_size = now->max_dm_size;
 }
 
-/* Without the switch. */
+/* The value without the switch; add_switched() sets the bit. */
 static void fill_tunneled_atomic(struct ibv_exp_device_attr *attr,
 				 const struct ibv_device_attr_ex *now)
 {
@@ -136,8 +136,8 @@ static void fill_tunneled_atomic(struct ibv_exp_device_attr *attr,
 }
 
 /*
- * The second mask. What a device's atomics are to the processor's: nothing, here as in the plain
- * attributes (IBV_ATOMIC_HCA).
+ * The second mask. As in the plain attributes (IBV_ATOMIC_HCA), the device's atomics are not atomic
+ * with respect to the processor's.
  */
 static void fill_mask_2(struct ibv_exp_device_attr *attr, const struct ibv_device_attr_ex *now)
 {
@@ -173,7 +173,7 @@ static const struct {
 	{(uint32_t)IBV_EXP_DEVICE_ATTR_COMP_MASK_2, fill_mask_2},
 };
 
-/* What there is because a switch of the device is on. */
+/* Add what the device's switches enable. */
 static void add_switched(struct ibv_exp_device_attr *attr, const struct av_seg *seg)
 {
 	if ((attr->comp_mask & IBV_EXP_DEVICE_ATTR_EXP_CAP_FLAGS) &&
@@ -215,9 +215,10 @@ AV_EXPORT struct ibv_device **ibv_exp_get_device_list(int *num_devices)
 	return (ibv_get_device_list)(num_devices);
 }
 
-/* The one attribute it had was for memory of other devices. */
+/* Its only attribute was for memory of other devices. */
 AV_EXPORT struct ibv_context *ibv_exp_open_device(struct ibv_device *device,
 						  struct ibv_exp_open_device_attr *attr)
 {
-	return av_fail_null(attr->comp_mask == IBV_EXP_SET_ATTR_PEER_INFO ? ENOSYS : EINVAL);
+	return av_fail_null(AV_VERB_EXP_OPEN_DEVICE,
+			    attr->comp_mask == IBV_EXP_SET_ATTR_PEER_INFO ? ENOSYS : EINVAL);
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Device memory: ibv_exp_alloc_dm() and what is done with it. */
+/* Device memory: ibv_exp_alloc_dm() and the verbs for its result. */
 #include "exp/exp.h"
 
 #include "base/checked.h"
@@ -26,7 +26,7 @@ AV_EXPORT int ibv_exp_free_dm(struct ibv_exp_dm *exp)
 	if (!av_ours(exp->context))
 		return ENOSYS;
 	dm = av_dm_of_exp(exp);
-	return dm ? av_free_dm(dm) : av_fail_errno(ENOENT);
+	return dm ? av_free_dm(dm) : av_fail_errno(AV_VERB_EXP_FREE_DM, ENOENT);
 }
 
 AV_EXPORT int ibv_exp_memcpy_dm(struct ibv_exp_dm *exp, struct ibv_exp_memcpy_dm_attr *attr)
@@ -39,14 +39,14 @@ AV_EXPORT int ibv_exp_memcpy_dm(struct ibv_exp_dm *exp, struct ibv_exp_memcpy_dm
 		return ENOSYS;
 	dm = av_dm_of_exp(exp);
 	if (!dm)
-		return av_fail_errno(ENOENT);
+		return av_fail_errno(AV_VERB_EXP_MEMCPY_DM, ENOENT);
 	if (!av_range_within(attr->dm_offset, attr->length, 0, av_dm_length(dm)))
-		return av_fail_errno(EINVAL);
+		return av_fail_errno(AV_VERB_EXP_MEMCPY_DM, EINVAL);
 	switch (attr->memcpy_dir) {
 	case IBV_EXP_DM_CPY_TO_DEVICE:
 		return dm->memcpy_to_dm(dm, attr->dm_offset, attr->host_addr, attr->length);
 	case IBV_EXP_DM_CPY_TO_HOST:
 		return dm->memcpy_from_dm(attr->host_addr, dm, attr->dm_offset, attr->length);
 	}
-	return av_fail_errno(EINVAL);
+	return av_fail_errno(AV_VERB_EXP_MEMCPY_DM, EINVAL);
 }

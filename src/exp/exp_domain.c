@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Resource domains are thread domains by another name: promises that nothing here needs. */
+/* Resource domains are thread domains under another name: promises that nothing here needs. */
 #include "exp/exp.h"
 
 #include "verbs/ibv_pd.h"
@@ -17,15 +17,15 @@ ibv_exp_create_res_domain(struct ibv_context *context, struct ibv_exp_res_domain
 	struct ibv_td_init_attr plain = {.comp_mask = 0};
 
 	if (!av_ours(context))
-		return av_exp_absent_null();
+		return av_exp_absent_null(AV_VERB_EXP_CREATE_RES_DOMAIN);
 	IBV_EXP_RET_NULL_ON_INVALID_COMP_MASK(attr->comp_mask,
 					      (uint32_t)IBV_EXP_RES_DOMAIN_RESERVED - 1);
 	if ((attr->comp_mask & IBV_EXP_RES_DOMAIN_THREAD_MODEL) &&
 	    attr->thread_model > IBV_EXP_THREAD_SINGLE)
-		return av_fail_null(EINVAL);
+		return av_fail_null(AV_VERB_EXP_CREATE_RES_DOMAIN, EINVAL);
 	if ((attr->comp_mask & IBV_EXP_RES_DOMAIN_MSG_MODEL) &&
 	    attr->msg_model > IBV_EXP_MSG_FORCE_LOW_LATENCY)
-		return av_fail_null(EINVAL);
+		return av_fail_null(AV_VERB_EXP_CREATE_RES_DOMAIN, EINVAL);
 	return (struct ibv_exp_res_domain *)av_alloc_td(context, &plain);
 }
 
@@ -34,10 +34,11 @@ AV_EXPORT int ibv_exp_destroy_res_domain(struct ibv_context *context,
 					 struct ibv_exp_destroy_res_domain_attr *attr)
 {
 	if (!av_ours(context))
-		return av_exp_absent();
+		return av_exp_absent(AV_VERB_EXP_DESTROY_RES_DOMAIN);
 	if (attr)
 		IBV_EXP_RET_EINVAL_ON_INVALID_COMP_MASK(
 			attr->comp_mask, (uint32_t)IBV_EXP_DESTROY_RES_DOMAIN_RESERVED - 1);
-	return av_exp_domain_valid(context, res_dom) ? av_dealloc_td((struct ibv_td *)res_dom)
-						     : av_fail_errno(EINVAL);
+	return av_exp_domain_valid(context, res_dom)
+		       ? av_dealloc_td((struct ibv_td *)res_dom)
+		       : av_fail_errno(AV_VERB_EXP_DESTROY_RES_DOMAIN, EINVAL);
 }

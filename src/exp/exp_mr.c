@@ -19,8 +19,8 @@
 	(IBV_EXP_ACCESS_LOCAL_WRITE | IBV_EXP_ACCESS_REMOTE_WRITE | IBV_EXP_ACCESS_REMOTE_READ | \
 	 IBV_EXP_ACCESS_REMOTE_ATOMIC)
 #define RELAXED_MAX    (128ul << 20)
-#define PREFETCH_PIECE (1ul << 30) /* an element of a request has 32 bits of length */
-#define PREFETCH_LIST  64	   /* elements of a request: longer ranges are several prefetches */
+#define PREFETCH_PIECE (1ul << 30) /* an element's length has 32 bits */
+#define PREFETCH_LIST  64	   /* elements per request; longer ranges take several prefetches */
 
 /* --- registration ---------------------------------------------------------------- */
 
@@ -32,15 +32,16 @@ static struct ibv_mr *reg_dm(const struct ibv_exp_reg_mr_in *in)
 
 	if (!dm || (in->exp_access & ~(uint64_t)DM_RIGHTS) ||
 	    av_exp_access(in->exp_access, &access) || av_region_check_access(access))
-		return av_fail_null(EINVAL);
+		return av_fail_null(AV_VERB_EXP_REG_MR, EINVAL);
 	if (!av_range_within((uintptr_t)in->addr, in->length, 0, av_dm_length(dm)))
-		return av_fail_null(EFAULT);
+		return av_fail_null(AV_VERB_EXP_REG_MR, EFAULT);
 	return av_reg_dm_mr(in->pd, dm, (uintptr_t)in->addr, in->length,
 			    access | IBV_ACCESS_ZERO_BASED);
 }
 
-/* Relaxed: a larger region with more rights would do, too. Here it is an on-demand region as asked
- * for. */
+/*
+ * Relaxed permits a larger region with more rights. Here it gives exactly the ODP region requested.
+ */
 static int check_relaxed(const struct ibv_exp_reg_mr_in *in)
 {
 	if (!(in->exp_access & IBV_EXP_ACCESS_RELAXED))
@@ -55,16 +56,15 @@ static struct ibv_mr *reg_memory(const struct ibv_exp_reg_mr_in *in)
 	int err = check_relaxed(in);
 
 	if (err == 0 && (in->exp_access & IBV_EXP_ACCESS_MW_ZERO_BASED))
-		err = EINVAL; /* a right of windows */
+		err = EINVAL; /* a right of windows only */
 	if (err == 0)
 		err = av_exp_access(in->exp_access & ~(uint64_t)IBV_EXP_ACCESS_RELAXED, &access);
 	if (err)
-		return av_fail_null(err);
+		return av_fail_null(AV_VERB_EXP_REG_MR, err);
 	return av_reg_mr(in->pd, in->addr, in->length, (uintptr_t)in->addr, access);
 }
 
-/* Of the rights that a shared region gives, those of its user are kept: nobody else reaches the
- * device. */
+/* Of the rights that a shared region gives, keep the user's: nobody else reaches the device. */
 static uint8_t share_of(uint64_t exp_access)
 {
 	uint8_t share = exp_access & SHARED ? AV_SHARED : 0;
@@ -76,8 +76,10 @@ static uint8_t share_of(uint64_t exp_access)
 	return share;
 }
 
-/* Memory that comes with the region. @contiguous: the form without ALLOCATE_MR, with or without an
- * address */
+/*
+ * A region with memory of its own. @contiguous: the form without ALLOCATE_MR, with or without an
+ * address.
+ */
 static struct ibv_mr *reg_allocated(struct ibv_exp_reg_mr_in *in, bool contiguous)
 {
 	const uint64_t kind = IBV_EXP_ACCESS_ALLOCATE_MR | SHARED | IBV_EXP_ACCESS_NO_RDMA;
@@ -93,35 +95,37 @@ static struct ibv_mr *reg_allocated(struct ibv_exp_reg_mr_in *in, bool contiguou
 	if ((allocate && (in->addr || contiguous)) ||
 	    (in->exp_access & IBV_EXP_ACCESS_MW_ZERO_BASED) ||
 	    av_exp_access(in->exp_access & ~kind, &req.access))
-		return av_fail_null(EINVAL);
+		return av_fail_null(AV_VERB_EXP_REG_MR, EINVAL);
 	if (req.share ? in->length % SHARE_PAGE != 0 : req.no_rdma)
-		return av_fail_null(EINVAL);
+		return av_fail_null(AV_VERB_EXP_REG_MR, EINVAL);
 	mr = av_mr_allocate(in->pd, &req);
 	if (mr)
 		in->addr = mr->addr;
 	return mr;
 }
 
-/* Fields behind comp_mask are read by their bits only: most programs leave them as they were on the
- * stack. */
+/*
+ * Reads fields after comp_mask only if their bit is set: most programs leave the others
+ * uninitialized.
+ */
 AV_EXPORT struct ibv_mr *ibv_exp_reg_mr(struct ibv_exp_reg_mr_in *in)
 {
 	bool contiguous;
 
 	if (!av_ours(in->pd->context))
-		return av_exp_absent_null();
+		return av_exp_absent_null(AV_VERB_EXP_REG_MR);
 	IBV_EXP_RET_NULL_ON_INVALID_COMP_MASK(in->comp_mask, (uint32_t)IBV_EXP_REG_MR_RESERVED - 1);
 	contiguous = in->comp_mask & IBV_EXP_REG_MR_CREATE_FLAGS;
 	if (contiguous && (in->create_flags & ~(uint32_t)IBV_EXP_REG_MR_CREATE_CONTIG))
-		return av_fail_null(EINVAL);
+		return av_fail_null(AV_VERB_EXP_REG_MR, EINVAL);
 	contiguous = contiguous && in->create_flags;
 	if (in->exp_access >= IBV_EXP_ACCESS_RESERVED)
-		return av_fail_null(EINVAL);
+		return av_fail_null(AV_VERB_EXP_REG_MR, EINVAL);
 	if (in->comp_mask & IBV_EXP_REG_MR_DM)
 		return reg_dm(in);
 	if (contiguous || (in->exp_access & IBV_EXP_ACCESS_ALLOCATE_MR))
 		return reg_allocated(in, contiguous);
-	return reg_memory(in); /* which has no memory that could be shared */
+	return reg_memory(in); /* ignores flags for sharing: ordinary memory cannot be shared */
 }
 
 AV_EXPORT struct ibv_mr *ibv_exp_reg_shared_mr(struct ibv_exp_reg_shared_mr_in *in)
@@ -134,19 +138,19 @@ AV_EXPORT struct ibv_mr *ibv_exp_reg_shared_mr(struct ibv_exp_reg_shared_mr_in *
 	};
 
 	if (!av_ours(in->pd->context))
-		return av_exp_absent_null();
+		return av_exp_absent_null(AV_VERB_EXP_REG_SHARED_MR);
 	IBV_EXP_RET_NULL_ON_INVALID_COMP_MASK(in->comp_mask,
 					      (uint32_t)IBV_EXP_REG_SHARED_MR_RESERVED - 1);
 	if ((in->exp_access & IBV_EXP_ACCESS_MW_ZERO_BASED) ||
 	    av_exp_access(in->exp_access & ~(uint64_t)(SHARED | IBV_EXP_ACCESS_NO_RDMA),
 			  &req.access))
-		return av_fail_null(EINVAL);
+		return av_fail_null(AV_VERB_EXP_REG_SHARED_MR, EINVAL);
 	return av_mr_attach(in->pd, &req);
 }
 
 /* --- re-registration ------------------------------------------------------------- */
 
-/* @access counts for ALLOCATE_MR also where it does not for the rights. */
+/* The ALLOCATE_MR bit of @access counts even where its rights do not. */
 static int check_rereg(const struct av_mr_change *c, const struct ibv_exp_rereg_mr_attr *attr)
 {
 	bool moves = c->flags & IBV_EXP_REREG_MR_CHANGE_TRANSLATION;
@@ -174,7 +178,7 @@ AV_EXPORT int ibv_exp_rereg_mr(struct ibv_mr *mr, int flags, struct ibv_pd *pd, 
 	int err;
 
 	if (!av_ours(mr->context))
-		return av_exp_absent();
+		return av_exp_absent(AV_VERB_EXP_REREG_MR);
 	err = check_rereg(&c, attr);
 	if (err == 0 && (flags & IBV_EXP_REREG_MR_CHANGE_ACCESS))
 		err = access & IBV_EXP_ACCESS_MW_ZERO_BASED
@@ -182,7 +186,7 @@ AV_EXPORT int ibv_exp_rereg_mr(struct ibv_mr *mr, int flags, struct ibv_pd *pd, 
 			      : av_exp_access(access & ~(uint64_t)IBV_EXP_ACCESS_ALLOCATE_MR,
 					      &rights);
 	if (err)
-		return av_fail_errno(err);
+		return av_fail_errno(AV_VERB_EXP_REREG_MR, err);
 	c.access = rights;
 	return av_mr_rereg(mr, &c) ? errno : 0;
 }
@@ -200,7 +204,7 @@ static int check_prefetch(const struct av_mr *mr, const struct ibv_exp_prefetch_
 		       : EFAULT;
 }
 
-/* The first pieces of a range. Return: how many bytes of it they are */
+/* Split the beginning of a range into pieces. Return: bytes covered. */
 static size_t cut(uint64_t at, size_t length, uint32_t lkey, struct ibv_sge *list, int *count)
 {
 	size_t done = 0;
@@ -214,7 +218,7 @@ static size_t cut(uint64_t at, size_t length, uint32_t lkey, struct ibv_sge *lis
 	return done;
 }
 
-/* Waits, so that a hole in the address space is found. Return: 0 or errno */
+/* Waits, so that a hole in the address space is reported. Return: 0 or errno. */
 static int prefetch(struct av_mr *mr, const struct ibv_exp_prefetch_attr *attr)
 {
 	enum ibv_advise_mr_advice advice = attr->flags & IBV_EXP_PREFETCH_WRITE_ACCESS
@@ -229,7 +233,9 @@ static int prefetch(struct av_mr *mr, const struct ibv_exp_prefetch_attr *attr)
 		err = av_advise_mr(mr->ibv.pd, advice, IBV_ADVISE_MR_FLAG_FLUSH, list,
 				   (uint32_t)count);
 	}
-	return err == EPERM ? EINVAL : err; /* not a writable region: no code of this verb's own */
+	return err == EPERM
+		       ? EINVAL
+		       : err; /* the region is not writable; this verb has no error code for that */
 }
 
 AV_EXPORT int ibv_exp_prefetch_mr(struct ibv_mr *ibv, struct ibv_exp_prefetch_attr *attr)
@@ -238,12 +244,12 @@ AV_EXPORT int ibv_exp_prefetch_mr(struct ibv_mr *ibv, struct ibv_exp_prefetch_at
 	int err;
 
 	if (!av_ours(ibv->context))
-		return av_exp_absent();
+		return av_exp_absent(AV_VERB_EXP_PREFETCH_MR);
 	IBV_EXP_RET_EINVAL_ON_INVALID_COMP_MASK(attr->comp_mask,
 						(uint32_t)IBV_EXP_PREFETCH_MR_RESERVED - 1);
 	mr = av_mr_find(ibv);
 	err = check_prefetch(mr, attr);
 	if (err == 0)
 		err = prefetch(mr, attr);
-	return err ? av_fail_errno(err) : 0;
+	return err ? av_fail_errno(AV_VERB_EXP_PREFETCH_MR, err) : 0;
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Binding a window of type 1; type 2 is a work request (exp/exp_send.c). */
+/* Binds type 1 windows. Type 2 windows are bound by work requests (exp/exp_send.c). */
 #include "exp/exp.h"
 
 #define FLAGS (IBV_EXP_SEND_FENCE | IBV_EXP_SEND_SIGNALED | IBV_EXP_SEND_SOLICITED)
@@ -15,13 +15,13 @@ AV_EXPORT int ibv_exp_bind_mw(struct ibv_exp_mw_bind *mw_bind)
 	int err;
 
 	if (!av_ours(mw_bind->mw->context))
-		return av_exp_absent();
+		return av_exp_absent(AV_VERB_EXP_BIND_MW);
 	IBV_EXP_RET_EINVAL_ON_INVALID_COMP_MASK(mw_bind->comp_mask,
 						(uint32_t)IBV_EXP_BIND_MW_RESERVED - 1);
 	if ((mw_bind->exp_send_flags & ~(uint64_t)FLAGS) ||
 	    mw_bind->qp->context != mw_bind->mw->context ||
 	    av_exp_access(info->exp_mw_access_flags, &plain.bind_info.mw_access_flags))
-		return av_fail_errno(EINVAL);
+		return av_fail_errno(AV_VERB_EXP_BIND_MW, EINVAL);
 	err = ibv_bind_mw(mw_bind->qp, mw_bind->mw, &plain);
-	return err ? av_fail_errno(err) : 0;
+	return err ? av_fail_errno(AV_VERB_EXP_BIND_MW, err) : 0;
 }

@@ -6,22 +6,22 @@
 
 #define ALL_FIELDS (2 * IBV_EXP_QUERY_PORT_LINK_LAYER - 1)
 
-/* All fields are always filled; the mask says at least which. */
+/* Fills all fields; the mask names the least that must be filled. */
 AV_EXPORT int ibv_exp_query_port(struct ibv_context *context, uint8_t port_num,
 				 struct ibv_exp_port_attr *port_attr)
 {
 	if (port_attr->comp_mask == 0)
 		return ibv_query_port(context, port_num, &port_attr->port_attr);
 	if (!av_ours(context))
-		return -av_exp_absent();
+		return -av_exp_absent(AV_VERB_EXP_QUERY_PORT);
 	if ((port_attr->comp_mask & ~(uint32_t)IBV_EXP_QUERY_PORT_ATTR_MASK1) ||
 	    (port_attr->mask1 & ~(uint32_t)ALL_FIELDS))
-		return -av_fail_errno(EINVAL);
+		return -av_fail_errno(AV_VERB_EXP_QUERY_PORT, EINVAL);
 	return av_query_port(context, port_num, &port_attr->port_attr,
 			     sizeof(port_attr->port_attr));
 }
 
-/* A row of the table that nothing is in is all zeros, as with ibv_query_gid(). */
+/* An empty row of the table reads as zeros, as with ibv_query_gid(). */
 AV_EXPORT int ibv_exp_query_gid_attr(struct ibv_context *context, uint8_t port_num,
 				     unsigned int index, struct ibv_exp_gid_attr *attr)
 {

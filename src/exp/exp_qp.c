@@ -7,7 +7,7 @@
 #include "verbs/ibv_qp.h"
 #include "memory/klm_list.h"
 
-/* The bits behind DEST_QPN have other meanings among the plain ones, or none. */
+/* Bits above DEST_QPN have no meaning, or another one, among the plain bits. */
 #define PLAIN_MASK ((uint64_t)IBV_QP_DEST_QPN * 2 - 1)
 
 static bool has(const struct ibv_exp_qp_init_attr *attr, uint32_t bit)
@@ -15,7 +15,7 @@ static bool has(const struct ibv_exp_qp_init_attr *attr, uint32_t bit)
 	return attr->comp_mask & bit;
 }
 
-/* Operands come in all sizes up to the largest, on the services that have atomics. */
+/* Operands of all sizes up to the largest work, on services that have atomics. */
 static uint32_t max_operand(const struct ibv_exp_qp_init_attr *attr)
 {
 	bool atomics = attr->qp_type == IBV_QPT_RC || attr->qp_type == IBV_QPT_XRC_SEND;
@@ -23,8 +23,10 @@ static uint32_t max_operand(const struct ibv_exp_qp_init_attr *attr)
 	return atomics && has(attr, IBV_EXP_QP_INIT_ATTR_ATOMICS_ARG) ? attr->max_atomic_arg : 0;
 }
 
-/* What the device has nothing for, asked for in earnest. That a reply may be big endian is: it
- * never is. */
+/*
+ * Real requests for features that the device lacks. Permission for big-endian replies is not one:
+ * replies are never big-endian.
+ */
 static bool unsupported(const struct ibv_exp_qp_init_attr *attr)
 {
 	return (has(attr, IBV_EXP_QP_INIT_ATTR_CREATE_FLAGS) &&
@@ -63,7 +65,7 @@ static int check_create(struct ibv_context *context, const struct ibv_exp_qp_ini
 	return unsupported(attr) ? ENOTSUP : 0;
 }
 
-/* Lists in requests for user-mode registration lie where inline data does. */
+/* Element lists in UMR requests use the space of inline data. */
 static bool wants_umr(const struct ibv_exp_qp_init_attr *attr)
 {
 	return has(attr, IBV_EXP_QP_INIT_ATTR_MAX_INL_KLMS) &&
@@ -89,7 +91,7 @@ static void grant_umr(struct ibv_qp *ibv, struct ibv_exp_qp_init_attr *attr)
 	attr->max_inl_send_klms = qp->inline_klms;
 }
 
-/* What was granted. */
+/* Report what was granted. */
 static void report(struct ibv_exp_qp_init_attr *attr, const struct ibv_qp_init_attr *plain,
 		   const struct av_qp_extra *extra)
 {
@@ -121,12 +123,12 @@ AV_EXPORT struct ibv_qp *ibv_exp_create_qp(struct ibv_context *context,
 	int err;
 
 	if (!plain_only && !av_ours(context))
-		return av_exp_absent_null();
+		return av_exp_absent_null(AV_VERB_EXP_CREATE_QP);
 	IBV_EXP_RET_NULL_ON_INVALID_COMP_MASK(attr->comp_mask,
 					      (uint32_t)IBV_EXP_QP_INIT_ATTR_RESERVED1 - 1);
 	err = plain_only ? 0 : check_create(context, attr);
 	if (err)
-		return av_fail_null(err);
+		return av_fail_null(AV_VERB_EXP_CREATE_QP, err);
 	if (plain_only) {
 		qp = ibv_create_qp(attr->pd, &plain);
 	} else {
@@ -140,7 +142,7 @@ AV_EXPORT struct ibv_qp *ibv_exp_create_qp(struct ibv_context *context,
 	return qp;
 }
 
-/* Up to alt_timeout the two structures are one. */
+/* The two structures are identical up to alt_timeout. */
 AV_EXPORT int ibv_exp_modify_qp(struct ibv_qp *qp, struct ibv_exp_qp_attr *attr,
 				uint64_t exp_attr_mask)
 {
@@ -152,11 +154,11 @@ AV_EXPORT int ibv_exp_modify_qp(struct ibv_qp *qp, struct ibv_exp_qp_attr *attr,
 			      offsetof(struct ibv_qp_attr, alt_timeout),
 		      "attributes of queue pairs");
 	if (!av_ours(qp->context))
-		return av_exp_absent();
+		return av_exp_absent(AV_VERB_EXP_MODIFY_QP);
 	IBV_EXP_RET_EINVAL_ON_INVALID_COMP_MASK(attr->comp_mask,
 						(uint32_t)IBV_EXP_QP_ATTR_RESERVED - 1);
 	if (exp_attr_mask & ~PLAIN_MASK)
-		return av_fail_errno(EINVAL);
+		return av_fail_errno(AV_VERB_EXP_MODIFY_QP, EINVAL);
 	memcpy(&plain, attr, common);
 	return ibv_modify_qp(qp, &plain, (int)exp_attr_mask);
 }

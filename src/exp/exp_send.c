@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * ibv_exp_post_send(): work requests are translated a batch at a time and posted as plain ones, or
- * as those of the library's own that queue/qp.h names; UMR and NOP one by one. Opcodes without a
- * counterpart are refused.
+ * ibv_exp_post_send(): translates work requests in batches and posts them as plain ones, or as
+ * those that queue/qp.h defines beyond the public API. UMR and NOP requests are posted one by one.
+ * Opcodes without a counterpart are refused.
  */
 #include <string.h>
 
@@ -12,7 +12,7 @@
 #define BATCH 16
 #define COMMON                           \
 	offsetof(struct ibv_exp_send_wr, \
-		 task) /* so far the two structures are one, but for the flags */
+		 task) /* up to here the two structures are identical, except for the flags */
 #define FLAGS \
 	(IBV_EXP_SEND_FENCE | IBV_EXP_SEND_SIGNALED | IBV_EXP_SEND_SOLICITED | IBV_EXP_SEND_INLINE)
 
@@ -33,7 +33,7 @@ static_assert((int)AV_WR_MASKED_CMP_AND_SWP == (int)IBV_EXP_WR_EXT_MASKED_ATOMIC
 
 /* --- extended atomics ------------------------------------------------------------ */
 
-/* Operands of up to 8 bytes are values, longer ones are where the field points. */
+/* Operands of up to 8 bytes are values; for longer ones the field is a pointer. */
 static int load(struct av_operand *to, uint64_t field, uint32_t bytes)
 {
 	if (bytes <= sizeof(field))
@@ -90,8 +90,8 @@ static int load_fetch_add(struct av_atomic *to, const struct ibv_exp_send_wr *wr
 
 static const struct atomic_row {
 	int (*load)(struct av_atomic *to, const struct ibv_exp_send_wr *wr);
-	uint32_t opcode; /* as which it is posted */
-	bool masked;	 /* the target is named in the extension, not in wr.atomic */
+	uint32_t opcode; /* opcode to post */
+	bool masked;	 /* the target is in the extension, not in wr.atomic */
 } atomic_row[] = {
 	[IBV_EXP_WR_ATOMIC_CMP_AND_SWP] = {load_cmp_swap, AV_WR_SIZED_CMP_AND_SWP, false},
 	[IBV_EXP_WR_ATOMIC_FETCH_AND_ADD] = {load_fetch_add, AV_WR_SIZED_FETCH_AND_ADD, false},
@@ -101,7 +101,7 @@ static const struct atomic_row {
 							AV_WR_MASKED_FETCH_AND_ADD, true},
 };
 
-/* The row of an atomic operation whose operands have a size of their own; else NULL. */
+/* The row of an atomic operation with sized operands, otherwise NULL. */
 static const struct atomic_row *extended_atomic(const struct ibv_exp_send_wr *wr)
 {
 	if (av_likely(!(wr->exp_send_flags & IBV_EXP_SEND_EXT_ATOMIC_INLINE)) ||
@@ -125,7 +125,6 @@ static int translate_atomic(struct ibv_send_wr *to, const struct ibv_exp_send_wr
 		to->wr.atomic.remote_addr = wr->ext_op.masked_atomics.remote_addr;
 		to->wr.atomic.rkey = wr->ext_op.masked_atomics.rkey;
 	}
-	to->wr.atomic.compare_add = (uintptr_t)operands;
 	to->opcode = (enum ibv_wr_opcode)row->opcode;
 	return 0;
 }
@@ -133,8 +132,8 @@ static int translate_atomic(struct ibv_send_wr *to, const struct ibv_exp_send_wr
 /* --- all requests ---------------------------------------------------------------- */
 
 /*
- * What to bind lies in its own place, or, of a program that filled the request through a cast,
- * where the plain structure has it.
+ * The bind information is in its own member. Programs that filled the request through a cast have
+ * it where the plain structure does.
  */
 static int translate_bind(struct ibv_send_wr *to, const struct ibv_exp_send_wr *wr)
 {
@@ -152,7 +151,7 @@ static int translate_bind(struct ibv_send_wr *to, const struct ibv_exp_send_wr *
 	return av_exp_access(info->exp_mw_access_flags, &to->bind_mw.bind_info.mw_access_flags);
 }
 
-/* @operands: room for those of an extended atomic */
+/* @operands: room for those of an extended atomic. */
 static int translate(struct ibv_send_wr *to, const struct ibv_exp_send_wr *wr,
 		     const struct av_qp *qp, struct av_atomic *operands)
 {
@@ -178,10 +177,10 @@ static int translate(struct ibv_send_wr *to, const struct ibv_exp_send_wr *wr,
 static int refuse(struct ibv_exp_send_wr *wr, struct ibv_exp_send_wr **bad_wr, int err)
 {
 	*bad_wr = wr;
-	return av_fail_errno(err);
+	return av_fail_errno(AV_VERB_EXP_POST_SEND, err);
 }
 
-/* The same place of the other list. */
+/* The request in the other list at the position of @wanted. */
 static struct ibv_exp_send_wr *counterpart(struct ibv_exp_send_wr *exp,
 					   const struct ibv_send_wr *plain,
 					   const struct ibv_send_wr *wanted)
@@ -214,7 +213,7 @@ AV_EXPORT int ibv_exp_post_send(struct ibv_qp *ibv, struct ibv_exp_send_wr *wr,
 			if (n)
 				batch[n - 1].next = &batch[n];
 		}
-		posted = n ? av_post_translated(ibv, batch, &bad) : 0;
+		posted = n ? av_post_translated(ibv, batch, &bad, operands) : 0;
 		if (posted) {
 			*bad_wr = counterpart(first, batch, bad);
 			return posted;

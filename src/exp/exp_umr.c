@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * User-mode memory registration, and the other request that plain verbs do not have, NOP:
- * translation to memory/klm_list.h and av_post_special(). What lies behind the elements of a list
- * is nobody's concern before it is accessed.
+ * User-mode memory registration, and NOP, the other request without a plain counterpart. Translates
+ * to memory/klm_list.h and av_post_special(). What the elements of a list point to is checked at
+ * the first access.
  */
 #include <stdlib.h>
 
@@ -14,11 +14,12 @@
 #include "verbs/ibv_pd.h"
 #include "memory/klm_list.h"
 #include "memory/region.h"
+#include "segment/alloc.h"
 
 #define CREATE_FLAGS (IBV_EXP_MR_INDIRECT_KLMS | IBV_EXP_MR_FIXED_BUFFER_SIZE)
 #define SEND_FLAGS \
 	(IBV_EXP_SEND_FENCE | IBV_EXP_SEND_SIGNALED | IBV_EXP_SEND_SOLICITED | IBV_EXP_SEND_INLINE)
-#define LIST_LIMIT 65535u /* containers of a context */
+#define LIST_LIMIT 65535u /* containers per context */
 #define RIGHTS                                                                   \
 	((uint64_t)(IBV_EXP_ACCESS_LOCAL_WRITE | IBV_EXP_ACCESS_REMOTE_WRITE |   \
 		    IBV_EXP_ACCESS_REMOTE_READ | IBV_EXP_ACCESS_REMOTE_ATOMIC) | \
@@ -30,17 +31,19 @@ static_assert((int)AV_WR_NOP == (int)IBV_EXP_WR_NOP &&
 		      (int)AV_WC_UMR == (int)IBV_EXP_WC_UMR,
 	      "opcodes");
 
-/* Memory for lists that do not travel in their requests: in the segment, where whoever executes
- * them finds it. */
+/*
+ * Memory for lists that are not part of their request: in the segment, where every executor finds
+ * it.
+ */
 struct container {
 	struct ibv_exp_mkey_list_container exp;
 	uint32_t handle;
-	uint64_t list; /* offset of the elements */
+	uint64_t list; /* offset of the elements in the segment */
 };
 
 /* --- keys ------------------------------------------------------------------------ */
 
-/* The key that ibv_exp_create_mr() made, or NULL. */
+/* The key if ibv_exp_create_mr() created it, otherwise NULL. */
 static struct av_mr *find_key(const struct ibv_mr *ibv)
 {
 	struct av_mr *mr = av_mr_find(ibv);
@@ -68,7 +71,7 @@ AV_EXPORT struct ibv_mr *ibv_exp_create_mr(struct ibv_exp_create_mr_in *in)
 	int err;
 
 	if (!av_ours(in->pd->context))
-		return av_exp_absent_null();
+		return av_exp_absent_null(AV_VERB_EXP_CREATE_MR);
 	IBV_EXP_RET_NULL_ON_INVALID_COMP_MASK(in->comp_mask,
 					      (uint32_t)IBV_EXP_CREATE_MR_IN_RESERVED - 1);
 	ctx = av_context_of(in->pd->context);
@@ -76,13 +79,13 @@ AV_EXPORT struct ibv_mr *ibv_exp_create_mr(struct ibv_exp_create_mr_in *in)
 	if (err == 0)
 		err = av_context_err(ctx);
 	if (err)
-		return av_fail_null(err);
+		return av_fail_null(AV_VERB_EXP_CREATE_MR, err);
 	what.addr = av_klm_alloc(ctx->seg, in->attr.max_klm_list_size);
 	ibv = what.addr ? av_mr_publish(in->pd, &what, NULL, NULL) : NULL;
 	if (!ibv) {
 		err = errno;
 		av_klm_free(ctx->seg, what.addr, in->attr.max_klm_list_size);
-		return av_fail_null(err);
+		return av_fail_null(AV_VERB_EXP_CREATE_MR, err);
 	}
 	mr = av_mr_find(ibv);
 	mr->sort = AV_MR_INDIRECT;
@@ -97,12 +100,12 @@ AV_EXPORT int ibv_exp_query_mkey(struct ibv_mr *ibv, struct ibv_exp_mkey_attr *a
 	const struct av_mr *mr;
 
 	if (!av_ours(ibv->context))
-		return av_exp_absent();
+		return av_exp_absent(AV_VERB_EXP_QUERY_MKEY);
 	IBV_EXP_RET_EINVAL_ON_INVALID_COMP_MASK(attr->comp_mask,
 						(uint32_t)IBV_EXP_MKEY_ATTR_RESERVED - 1);
 	mr = find_key(ibv);
 	if (!mr)
-		return av_fail_errno(EINVAL);
+		return av_fail_errno(AV_VERB_EXP_QUERY_MKEY, EINVAL);
 	attr->max_klm_list_size = mr->klms;
 	return 0;
 }
@@ -128,7 +131,7 @@ static uint64_t list_bytes(uint32_t count)
 static int check_alloc(const struct ibv_exp_mkey_list_container_attr *attr)
 {
 	if (attr->mkey_list_type != IBV_EXP_MKEY_LIST_TYPE_INDIRECT_MR)
-		return ENOMEM; /* as the real library */
+		return ENOMEM; /* as the real library does */
 	if (attr->max_klm_list_size == 0 || attr->max_klm_list_size > AV_MAX_KLMS)
 		return EINVAL;
 	if (!av_pd_find(attr->pd))
@@ -144,16 +147,16 @@ ibv_exp_alloc_mkey_list_memory(struct ibv_exp_mkey_list_container_attr *attr)
 	int err;
 
 	if (!av_ours(attr->pd->context))
-		return av_exp_absent_null();
+		return av_exp_absent_null(AV_VERB_EXP_ALLOC_MKEY_LIST_MEMORY);
 	IBV_EXP_RET_NULL_ON_INVALID_COMP_MASK(attr->comp_mask,
 					      (uint32_t)IBV_EXP_MKEY_LIST_CONTAINER_RESERVED - 1);
 	err = check_alloc(attr);
 	if (err)
-		return av_fail_null(err);
+		return av_fail_null(AV_VERB_EXP_ALLOC_MKEY_LIST_MEMORY, err);
 	ctx = av_context_of(attr->pd->context);
 	c = calloc(1, sizeof(*c));
 	if (!c)
-		return av_fail_null(ENOMEM);
+		return av_fail_null(AV_VERB_EXP_ALLOC_MKEY_LIST_MEMORY, ENOMEM);
 	c->exp.context = attr->pd->context;
 	c->exp.max_klm_list_size = attr->max_klm_list_size;
 	c->list = av_seg_alloc(ctx->seg, list_bytes(attr->max_klm_list_size));
@@ -163,7 +166,7 @@ ibv_exp_alloc_mkey_list_memory(struct ibv_exp_mkey_list_container_attr *attr)
 		return &c->exp;
 	av_seg_free(ctx->seg, c->list, list_bytes(attr->max_klm_list_size));
 	free(c);
-	return av_fail_null(ENOMEM);
+	return av_fail_null(AV_VERB_EXP_ALLOC_MKEY_LIST_MEMORY, ENOMEM);
 }
 
 AV_EXPORT int ibv_exp_dealloc_mkey_list_memory(struct ibv_exp_mkey_list_container *mem)
@@ -172,11 +175,11 @@ AV_EXPORT int ibv_exp_dealloc_mkey_list_memory(struct ibv_exp_mkey_list_containe
 	struct container *c;
 
 	if (!av_ours(mem->context))
-		return av_exp_absent();
+		return av_exp_absent(AV_VERB_EXP_DEALLOC_MKEY_LIST_MEMORY);
 	ctx = av_context_of(mem->context);
 	c = find_container(ctx, mem);
 	if (!c)
-		return av_fail_errno(EINVAL);
+		return av_fail_errno(AV_VERB_EXP_DEALLOC_MKEY_LIST_MEMORY, EINVAL);
 	av_handles_remove(&ctx->klm_lists, c->handle);
 	if (!ctx->forked)
 		av_seg_free(ctx->seg, c->list, list_bytes(mem->max_klm_list_size));
@@ -188,7 +191,7 @@ AV_EXPORT int ibv_exp_dealloc_mkey_list_memory(struct ibv_exp_mkey_list_containe
 
 typedef __typeof__(((struct ibv_exp_send_wr *)NULL)->ext_op.umr) umr_wr;
 
-/* An element's region must be one of this context: keys of others mean something else. */
+/* An element's region must belong to this context: a key means something else in another one. */
 static int set_entry(struct av_klm_entry *e, const struct ibv_qp *qp, const struct ibv_mr *mr,
 		     uint64_t addr, uint64_t length, uint64_t stride)
 {
@@ -226,7 +229,7 @@ static int translate_blocks(struct av_klm_entry *entries, const struct ibv_qp *q
 	return err;
 }
 
-/* Of equal length, but for a last one that may be shorter. */
+/* All elements have the same length; only the last may be shorter. */
 static int check_fixed(const struct av_klm_entry *entries, uint32_t count)
 {
 	uint64_t entity = entries[0].length;
@@ -239,7 +242,7 @@ static int check_fixed(const struct av_klm_entry *entries, uint32_t count)
 	return 0;
 }
 
-/* What a request to fill says of itself, before its list is looked at. */
+/* Checks of a fill request that do not need its list. */
 static int check_fill(const struct av_mr *key, const umr_wr *umr)
 {
 	bool repeat = umr->umr_type == IBV_EXP_UMR_REPEAT,
@@ -254,7 +257,7 @@ static int check_fill(const struct av_mr *key, const umr_wr *umr)
 	if (!repeat)
 		return umr->mem_list.mem_reg_list ? 0 : EINVAL;
 	if (umr->mem_list.rb.stride_dim != 1)
-		return ENOMEM; /* as the real library, which says -ENOMEM */
+		return ENOMEM; /* as the real library, which returns -ENOMEM */
 	return umr->mem_list.rb.mem_repeat_block_list && umr->mem_list.rb.repeat_count &&
 			       umr->mem_list.rb.repeat_count[0] > 0
 		       ? 0

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Posting the requests that plain verbs do not have. */
+/* Posts the requests that plain verbs do not have. */
 #ifndef AV_EXP_EXP_UMR_H
 #define AV_EXP_EXP_UMR_H
 
@@ -7,10 +7,12 @@
 
 #include "verbs/ibv_context.h"
 
-/* Is it one of them: NOP, UMR_FILL, UMR_INVALIDATE? */
+/* Is this NOP, UMR_FILL or UMR_INVALIDATE? */
 bool av_exp_is_special(const struct ibv_exp_send_wr *wr);
 
-/* Post it. Return: 0, EINVAL, ENOMEM: ibv_exp_post_send(); errno is not set */
+/*
+ * Post such a request. Return: 0, EINVAL or ENOMEM as for ibv_exp_post_send(); does not set errno.
+ */
 AV_MUST_USE int av_exp_post_special(struct av_qp *qp, const struct ibv_exp_send_wr *wr);
 
 #endif

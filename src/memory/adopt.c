@@ -11,8 +11,9 @@
 
 #include "base/clock.h"
 #include "base/compiler.h"
+#include "base/fork.h"
 #include "base/setting.h"
-#include "segment/pages.h"
+#include "segment/alloc.h"
 #include "memory/adopt_born.h"
 #include "memory/adopt_pages.h"
 #include "memory/adopted.h"
@@ -257,16 +258,13 @@ static void after_fork_in_child(void)
 		adopted.list[i].refs = 0;
 }
 
-static void register_fork_handlers(void)
-{
-	pthread_atfork(before_fork, after_fork_in_parent, after_fork_in_child);
-}
+static const struct av_fork_handlers fork_handlers = {before_fork, after_fork_in_parent,
+						      after_fork_in_child};
 
 /* --- regions --------------------------------------------------------------------- */
 
 uint32_t av_adopt(struct av_seg *seg, uint64_t addr, uint64_t length)
 {
-	static pthread_once_t once = PTHREAD_ONCE_INIT;
 	uint64_t begin = av_round_up(addr, AV_PAGE_BYTES),
 		 end = (addr + length) & ~(uint64_t)(AV_PAGE_BYTES - 1);
 	int saved = errno;
@@ -275,10 +273,10 @@ uint32_t av_adopt(struct av_seg *seg, uint64_t addr, uint64_t length)
 	if (never() || length < AV_PAGE_BYTES || begin >= end ||
 	    sysconf(_SC_PAGESIZE) != AV_PAGE_BYTES)
 		return 0;
-	pthread_once(&once, register_fork_handlers);
 	id = av_adopt_born(seg, addr, length);
 	if (id)
 		return id;
+	(void)av_fork_register(AV_FORK_ADOPTED, &fork_handlers);
 	pthread_mutex_lock(&adopted.mutex);
 	id = adopt(seg, begin, end - begin);
 	pthread_mutex_unlock(&adopted.mutex);

@@ -7,7 +7,9 @@
 #include <unistd.h>
 
 #include "base/checked.h"
-#include "heap/heap.h"
+#include "base/fork.h"
+#include "segment/alloc.h"
+#include "segment/shared_heap.h"
 #include "memory/adopted.h"
 #include "memory/page_move.h"
 #include "memory/vma.h"
@@ -24,36 +26,62 @@ static struct {
 	LIST_HEAD(, born) list;
 } born = {.mutex = PTHREAD_MUTEX_INITIALIZER};
 
-static struct av_heap_share *share(void)
-{
-	return anyverbs_heap_share ? anyverbs_heap_share() : NULL;
-}
-
 static struct av_adopted *descriptor(const struct born *b)
 {
 	return av_seg_at(b->seg, (uint64_t)b->id << AV_ADOPTED_SHIFT, sizeof(struct av_adopted));
 }
 
-/* Before a fork() all of it becomes private: from here on it is reached in its process. Nobody adds a
- * region meanwhile. */
-static void moving(bool begins)
+/* --- fork ------------------------------------------------------------------------ */
+
+/* All of it becomes private: from here on it is reached in its process. Nobody adds a region
+ * meanwhile. */
+static void before_fork(void)
 {
 	struct born *b;
 
-	if (!begins) {
-		pthread_mutex_unlock(&born.mutex);
-		av_page_move_end();
-		return;
-	}
 	av_page_move_begin();
 	pthread_mutex_lock(&born.mutex);
 	LIST_FOREACH(b, &born.list, entry)
 		atomic_store(&descriptor(b)->at, 0);
+	av_shared_heap()->before_fork();
+	pthread_mutex_unlock(&born.mutex);
+	av_page_move_end();
 }
+
+static void after_fork_in_parent(void)
+{
+	av_shared_heap()->after_fork_in_parent();
+}
+
+/* The regions are the parent's. */
+static void after_fork_in_child(void)
+{
+	pthread_mutex_init(&born.mutex, NULL);
+	LIST_INIT(&born.list);
+	av_shared_heap()->after_fork_in_child();
+}
+
+/* At once: there is memory before there are regions. */
+__attribute__((constructor)) static void begin(void)
+{
+	static const struct av_fork_handlers handlers = {before_fork, after_fork_in_parent,
+							 after_fork_in_child};
+	const struct av_shared_heap *heap = av_shared_heap();
+	struct av_adopted_piece all;
+
+	if (!heap)
+		return;
+	all = (struct av_adopted_piece){heap->begin, heap->begin + AV_SHARED_HEAP_BYTES, heap->fd,
+					0};
+	av_adopted_show(AV_ADOPTIONS, &all);
+	(void)av_fork_register(AV_FORK_SHARED_HEAP, &handlers);
+}
+
+/* --- regions --------------------------------------------------------------------- */
 
 /* Are these pages still the heap's, each in its place? The program, or a fork(), may have put others
  * there. */
-static bool in_place(const struct av_heap_share *heap, uint64_t begin, uint64_t end)
+static bool in_place(const struct av_shared_heap *heap, uint64_t begin, uint64_t end)
 {
 	int maps = av_vma_open_own();
 	struct av_vma vma;
@@ -67,7 +95,7 @@ static bool in_place(const struct av_heap_share *heap, uint64_t begin, uint64_t 
 	return ret;
 }
 
-static bool add(struct born *b, const struct av_heap_share *heap, uint64_t begin, uint64_t end)
+static bool add(struct born *b, const struct av_shared_heap *heap, uint64_t begin, uint64_t end)
 {
 	struct av_adopted *d = descriptor(b);
 	bool ret;
@@ -85,13 +113,12 @@ static bool add(struct born *b, const struct av_heap_share *heap, uint64_t begin
 
 uint32_t av_adopt_born(struct av_seg *seg, uint64_t addr, uint64_t length)
 {
-	struct av_heap_share *heap = share();
+	const struct av_shared_heap *heap = av_shared_heap();
 	uint64_t begin = addr & ~(uint64_t)(AV_ADOPTED_ALIGN - 1), offset;
 	struct born *b;
 
-	if (!heap || !heap->begin || !av_range_within(addr, length, heap->begin, AV_HEAP_BYTES))
+	if (!heap || !av_range_within(addr, length, heap->begin, AV_SHARED_HEAP_BYTES))
 		return 0;
-	atomic_store(&heap->moving, moving);
 	b = calloc(1, sizeof(*b));
 	offset = b ? av_seg_alloc(seg, sizeof(struct av_adopted)) : 0;
 	if (offset) {

@@ -17,7 +17,7 @@
 #include "base/map.h"
 #include "base/thread.h"
 #include "segment/map_file.h"
-#include "segment/pages.h"
+#include "segment/alloc.h"
 #include "memory/mapped.h"
 #include "memory/odp_track.h"
 #include "memory/page_scan.h"
@@ -196,7 +196,7 @@ bool av_adopt_move_in(const struct av_adopt_pages *p)
 	av_odp_retrack(p->seg, p->begin, p->bytes);
 	unblock_signals(&signals);
 	if (!ret)
-		av_pages_free(p->seg, p->block);
+		av_pages_free(p->seg->pages, p->block);
 	return ret;
 }
 
@@ -418,6 +418,6 @@ bool av_adopt_move_out(const struct av_adopt_pages *p)
 	ret = exchange_out(p, &way);
 	unblock_signals(&signals);
 	if (ret && way.replaced)
-		av_pages_free(p->seg, p->block);
+		av_pages_free(p->seg->pages, p->block);
 	return ret;
 }

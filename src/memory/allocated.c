@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Allocating a region's memory, mapping a shared region's, and their ends. */
+/* Allocates a region's memory, maps that of a shared region, and frees both. */
 #include "memory/allocated.h"
 
 #include <errno.h>
@@ -12,13 +12,14 @@
 #include "copy/copy.h"
 #include "base/map.h"
 #include "registry/page_users.h"
+#include "segment/alloc.h"
 #include "segment/pages_owner.h"
 #include "segment/map_file.h"
 #include "memory/region.h"
 
 #define WRITERS (IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_ATOMIC)
 
-/* --- what both ways have in common ----------------------------------------------- */
+/* --- shared by both ways --------------------------------------------------------- */
 
 static int check_request(const struct av_seg *seg, uint32_t access, const void *wanted)
 {
@@ -29,7 +30,7 @@ static int check_request(const struct av_seg *seg, uint32_t access, const void *
 	return av_region_check_rights(seg, access);
 }
 
-/* The key of a region on pages: addresses are the program's, and lead to the segment. */
+/* The key of a region on pages of a segment. Its addresses are the program's. */
 static struct av_key key_on_pages(const struct av_allocated *memory, uint64_t length,
 				  uint32_t access, bool no_rdma, uint8_t share)
 {
@@ -77,7 +78,7 @@ static int make_pages(struct av_seg *seg, const struct av_allocate_request *req,
 	if (ret) {
 		if (out->map)
 			av_munmap(out->map, out->bytes);
-		av_pages_free(seg, block.at);
+		av_pages_free(seg->pages, block.at);
 		out->map = NULL;
 		return ret;
 	}
@@ -113,9 +114,9 @@ static int make_private(struct av_seg *seg, const struct av_allocate_request *re
 }
 
 /*
- * Pages of the segment are tried first: they are mapped by peers. Huge ones come from the system's
- * pool if it has any where the kernel makes none. What others map, or nobody's keys lead to, cannot
- * be private.
+ * Tries pages of the segment first, because peers can map them. Where the kernel gives no huge
+ * pages for the segment, private ones may come from the system's pool. Memory that others map, or
+ * that no key leads to, cannot be private.
  */
 static int make(struct av_seg *seg, const struct av_allocate_request *req,
 		const struct av_page_plan *plan, struct av_allocated *out, struct av_key *what)
@@ -146,21 +147,23 @@ int av_allocated_make(struct av_seg *seg, const struct av_allocate_request *req,
 		return ret;
 	if (req->length == 0 || req->length > SIZE_MAX - AV_HUGE_PAGE_BYTES)
 		return EINVAL;
-	(void)av_copy_init(); /* without it copies take the slow way */
+	(void)av_copy_init(); /* without it, copies take the slow path */
 	return make(seg, req, &plan, out, what);
 }
 
-/* --- a shared region of somebody ------------------------------------------------- */
+/* --- shared regions -------------------------------------------------------------- */
 
-/* Its fields, if there is one of that handle now; @pages_owner is mapped. */
+/* Copy the fields of a shared region, if the handle names one now. @pages_owner is mapped. */
 static int look_up(struct av_seg *pages_owner, uint32_t handle, struct av_key *copy)
 {
 	struct av_key *k = av_key_entry(pages_owner, handle << 8);
 	int ret = EINVAL;
 
-	if (!k || !atomic_load(&k->held)) /* nor the lock of a window, which may be held for long */
+	if (!k ||
+	    !atomic_load(
+		    &k->held)) /* checked before locking: a window's lock may be held for long */
 		return EINVAL;
-	av_lock_acquire_plain(&k->lock);
+	av_lock_acquire_plain(&k->lock, AV_RANK_KEY);
 	if (atomic_load(&k->held) && (k->kind == AV_KEY_PAGES || k->kind == AV_KEY_MAPPED) &&
 	    (k->share & AV_SHARED)) {
 		*copy = (struct av_key){.share = k->share,
@@ -182,7 +185,7 @@ static int check_rights(const struct av_attach_request *req, const struct av_key
 		       : 0;
 }
 
-/* What a peer's table says is checked before it is believed. */
+/* Check what a peer's table says before believing it. */
 static bool sound(const struct av_key *k)
 {
 	return k->addr % AV_PAGE_BYTES == 0 && k->length &&
@@ -195,7 +198,7 @@ static int map_original(struct av_seg *pages_owner, const struct av_attach_reque
 	int fd = openat(pages_owner->folder_fd, "segment", O_RDWR | O_NOFOLLOW | O_CLOEXEC);
 
 	if (fd < 0)
-		return EINVAL; /* its process has just gone */
+		return EINVAL; /* its process has just ended */
 	out->writable = req->write || (req->access & WRITERS);
 	out->map = av_map_file(req->wanted, out->bytes,
 			       out->writable ? PROT_READ | PROT_WRITE : PROT_READ, fd, out->at);
@@ -208,13 +211,15 @@ static bool same(const struct av_key *a, const struct av_key *b)
 	return a->addr == b->addr && a->length == b->length && a->intact == b->intact;
 }
 
-/* Nobody else holds what we just took hold of: its owner has ended it meanwhile, and frees it. */
+/* The owner ended the region between our two looks, and frees the pages itself. */
 static void nothing(void *arg)
 {
 }
 
-/* Its pages cannot go any more once they are held; whether the region has, is seen by looking
- * again. */
+/*
+ * Become a user of the pages, so that they cannot go. Then look again whether the region still
+ * exists.
+ */
 static int hold(struct av_seg *pages_owner, uint32_t handle, const struct av_key *original)
 {
 	struct av_key again;
@@ -249,7 +254,7 @@ static int attach(struct av_seg *seg, struct av_seg *pages_owner,
 	return ret;
 }
 
-/* The segment that a handle leads to, with a use. */
+/* The segment that a handle leads to, with a reference. */
 static struct av_seg *pages_owner_of(uint32_t handle)
 {
 	uint32_t wanted = handle >> AV_HANDLE_INDEX_BITS, slot = wanted;
@@ -258,7 +263,7 @@ static struct av_seg *pages_owner_of(uint32_t handle)
 	return ref && AV_REF_SLOT(ref) == wanted ? av_seg_get(ref) : NULL;
 }
 
-/* Is it a context of the same device? */
+/* Do both contexts belong to the same device? */
 static bool same_device(const struct av_seg *a, const struct av_seg *b)
 {
 	return strncmp(a->head->device, b->head->device, sizeof(a->head->device)) == 0;
@@ -303,7 +308,7 @@ int av_allocated_attach(struct av_seg *seg, const struct av_attach_request *req,
 	if (!pages_owner)
 		return EINVAL;
 	(void)av_copy_init();
-	/* Its owner need not be swept yet to be gone. */
+	/* A dead owner may not be swept yet. */
 	ret = av_seg_alive_now(pages_owner) && same_device(seg, pages_owner)
 		      ? attach_to(seg, pages_owner, req, out, what)
 		      : EINVAL;
@@ -311,17 +316,19 @@ int av_allocated_attach(struct av_seg *seg, const struct av_attach_request *req,
 	return ret;
 }
 
-/* --- the end --------------------------------------------------------------------- */
+/* --- freeing --------------------------------------------------------------------- */
 
-/* Nobody holds it any more. Its owner has it back; another takes the pages away, and leaves the
- * range to the owner. */
+/*
+ * The last user has left. The owner frees the range; another process can only remove its pages, and
+ * leaves the range to the owner.
+ */
 static void free_pages(void *arg)
 {
 	const struct av_allocated *memory = arg;
 	uint8_t *base;
 
 	if (memory->pages_owner == memory->seg->ref) {
-		av_pages_free(memory->seg, memory->at);
+		av_pages_free(memory->seg->pages, memory->at);
 		return;
 	}
 	base = av_pages_owner_base(memory->seg, memory->pages_owner);
@@ -334,9 +341,9 @@ static void give_back(struct av_allocated *memory)
 	bool own = memory->pages_owner == memory->seg->ref;
 
 	if (!memory->shared)
-		av_pages_free(memory->seg, memory->at);
+		av_pages_free(memory->seg->pages, memory->at);
 	else if (!av_page_users_leave(memory->pages_owner, memory->at, free_pages, memory) && own)
-		av_pages_linger(memory->seg, memory->at);
+		av_pages_linger(memory->seg->pages, memory->at);
 	if (!own)
 		av_pages_owner_drop(memory->seg, memory->pages_owner);
 }
@@ -345,8 +352,8 @@ void av_allocated_end(struct av_allocated *memory, bool inherited)
 {
 	if (!memory->map)
 		return;
-	munmap(memory->map, memory->bytes); /* which registration caches shall hear of: the program
-					       has known it */
+	munmap(memory->map, memory->bytes); /* the real munmap(): the program knows this mapping, so
+					       its registration cache must notice */
 	memory->map = NULL;
 	if (memory->pages_owner && !inherited)
 		give_back(memory);

@@ -9,7 +9,7 @@ static unsigned int words(uint32_t bytes)
 	return bytes <= sizeof(uint64_t) ? 1 : bytes / (unsigned int)sizeof(uint64_t);
 }
 
-/* The bits of a word that belong to an operand of that size. */
+/* The bits of a word that belong to an operand of this size. */
 static uint64_t used(uint32_t bytes)
 {
 	return bytes < sizeof(uint64_t) ? (1ull << (8 * bytes)) - 1 : UINT64_MAX;
@@ -27,7 +27,10 @@ static struct av_operand reversed(const struct av_operand *value, uint32_t bytes
 	return out;
 }
 
-/* Unsigned: a < b? With the sign bits inverted, the same answers for signed numbers. */
+/*
+ * a < b? With @with_sign, both sign bits are inverted first, which makes the comparison a signed
+ * one.
+ */
 static bool less(const struct av_operand *a, const struct av_operand *b, uint32_t bytes,
 		 bool with_sign)
 {
@@ -43,7 +46,7 @@ static bool less(const struct av_operand *a, const struct av_operand *b, uint32_
 	return false;
 }
 
-/* Do they have the same bits under the mask? */
+/* Are the bits under the mask equal? */
 static bool equal(const struct av_operand *a, const struct av_operand *b,
 		  const struct av_operand *mask, uint32_t bytes)
 {
@@ -55,14 +58,14 @@ static bool equal(const struct av_operand *a, const struct av_operand *b,
 	return differ == 0;
 }
 
-/* --- the operations: @old becomes *new ------------------------------------------- */
+/* --- the operations: old value in, new value out --------------------------------- */
 
 typedef bool operation(const struct av_atomic *a, const struct av_operand *old,
 		       struct av_operand *new);
 
 /*
- * Without the top bits of the fields nothing is carried out of any of them; each top bit is then
- * the sum, without carry, of its two addends and of what was carried into it.
+ * Adds the fields without their top bits, so that nothing is carried out of a field. Then each top
+ * bit is the carry-less sum of both addends' top bits and the carry into it.
  */
 static bool add(const struct av_atomic *a, const struct av_operand *old, struct av_operand *new)
 {

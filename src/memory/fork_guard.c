@@ -14,6 +14,7 @@
 #include <unistd.h>
 
 #include "base/checked.h"
+#include "base/fork.h"
 #include "base/setting.h"
 
 struct run {
@@ -178,20 +179,16 @@ static void forget_in_child(void)
 	guarded.count = guarded.room = 0;
 }
 
-static void register_fork_handler(void)
-{
-	pthread_atfork(NULL, NULL, forget_in_child);
-}
+static const struct av_fork_handlers fork_handlers = {.child = forget_in_child};
 
 static int change(uint64_t addr, uint64_t length, int (*how)(const struct range *))
 {
-	static pthread_once_t once = PTHREAD_ONCE_INIT;
 	int saved = errno, err;
 	struct range r;
 
 	if (av_likely(!wanted()) || !range_of(addr, length, &r))
 		return 0;
-	pthread_once(&once, register_fork_handler);
+	(void)av_fork_register(AV_FORK_GUARDED_RANGES, &fork_handlers);
 	pthread_mutex_lock(&guarded.mutex);
 	err = how(&r);
 	pthread_mutex_unlock(&guarded.mutex);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Publishing and killing keys. */
+/* Publishes and kills keys. */
 #include "memory/key.h"
 
 #include <errno.h>
@@ -7,6 +7,7 @@
 
 #include "memory/pin.h"
 #include "memory/region_count.h"
+#include "segment/alloc.h"
 
 static uint8_t next_tag(uint8_t tag, uint32_t index)
 {
@@ -19,8 +20,7 @@ static uint8_t next_tag(uint8_t tag, uint32_t index)
 	return tag;
 }
 
-/* A first tag that differs from context to context, so that a key of one is rarely a key of
- * another. */
+/* The first tag differs between contexts, so that a key of one is rarely a key of another. */
 static uint8_t first_tag(const struct av_seg *seg, uint32_t index)
 {
 	return (uint8_t)((seg->ref * 0x9e3779b1u ^ index * 0x85ebca6bu) >> 24);
@@ -67,20 +67,20 @@ uint32_t av_key_create(struct av_seg *seg, const struct av_key *what, uint32_t l
 	av_region_count_begin(seg, key, what->kind == AV_KEY_ODP);
 	if (what->kind == AV_KEY_WINDOW)
 		k->window_type = what->window_type;
-	if (what->kind !=
-	    AV_KEY_WINDOW) { /* a window's key is good for nothing until it is bound */
+	if (what->kind != AV_KEY_WINDOW) { /* a window's key gives no access until it is bound */
 		atomic_store(&k->held, key);
 		atomic_store_explicit(&k->key, key, memory_order_release);
 	}
 	return key;
 }
 
-/* Withdraw the key unless windows are bound; for good, or until it is put back. The lock is held on
- * success.
+/*
+ * Withdraw the key unless windows are bound: for good, or until it is restored. On success the lock
+ * is held.
  */
 static int withdraw(struct av_key *k, bool for_good)
 {
-	av_lock_acquire_plain(&k->lock);
+	av_lock_acquire_plain(&k->lock, AV_RANK_KEY);
 	if (k->windows) {
 		av_lock_release(&k->lock);
 		return EBUSY;
@@ -122,7 +122,7 @@ int av_key_change(struct av_seg *seg, uint32_t key, const struct av_key *what)
 		return EBUSY;
 	av_lock_release(&k->lock);
 	av_pin_drain(seg, key);
-	av_lock_acquire_plain(&k->lock); /* those that look at it without a pin */
+	av_lock_acquire_plain(&k->lock, AV_RANK_KEY); /* for readers without a pin */
 	fill(k, what);
 	k->kind = what->kind;
 	av_lock_release(&k->lock);
@@ -135,10 +135,10 @@ bool av_key_is_on_demand(struct av_seg *seg, uint32_t key)
 	struct av_key *k = av_key_entry(seg, key);
 	bool is;
 
-	/* Not the lock of a window, which may be held for long. */
+	/* A window's lock may be held for long, so check first. */
 	if (!k || key == 0 || atomic_load(&k->held) != key)
 		return false;
-	av_lock_acquire_plain(&k->lock);
+	av_lock_acquire_plain(&k->lock, AV_RANK_KEY);
 	is = atomic_load(&k->held) == key && k->kind == AV_KEY_ODP;
 	av_lock_release(&k->lock);
 	return is;

@@ -234,7 +234,7 @@ enum av_xfer av_klm_copy(const struct av_span *d, uint64_t doff, const struct av
 
 /* Of a null region nothing is there: 0. */
 enum av_xfer av_klm_atomic(const struct av_span *span, const struct av_atomic *atomic,
-			   struct av_operand *old)
+			   struct av_operand *old, uint64_t now_ns)
 {
 	struct av_run run;
 	enum av_mem_fault found = av_klm_iter_expand(span, 0, span->length, &run);
@@ -248,7 +248,7 @@ enum av_xfer av_klm_atomic(const struct av_span *span, const struct av_atomic *a
 	else if (operand->length < span->length || (operand->addr & (span->length - 1)))
 		ret = AV_XFER_SPLIT;
 	else
-		ret = av_xfer_atomic(operand, atomic, old);
+		ret = av_xfer_atomic(operand, atomic, old, now_ns);
 	av_klm_iter_drop(&run);
 	return ret;
 }

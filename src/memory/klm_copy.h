@@ -24,6 +24,6 @@ AV_MUST_USE enum av_xfer av_klm_copy(const struct av_span *d, uint64_t doff,
 
 /* av_xfer_atomic() behind an UMR key: the operand has to be in one aligned place where it lies. */
 AV_MUST_USE enum av_xfer av_klm_atomic(const struct av_span *span, const struct av_atomic *atomic,
-				       struct av_operand *old);
+				       struct av_operand *old, uint64_t now_ns);
 
 #endif

@@ -6,29 +6,29 @@
 #include "memory/klm_list.h"
 #include "memory/key.h"
 
-static_assert(AV_RUN_HOLDS > AV_KLM_DEPTH + 1, "the keys on the way to one piece");
+static_assert(AV_KLM_PINS > AV_KLM_DEPTH + 1, "the keys on the way to one piece");
 
-static void release(struct av_holds *holds)
+static void release(struct av_klm_pins *pins)
 {
-	for (uint32_t i = 0; i < holds->count; i++)
-		av_pin_end(holds->at[i].pin);
-	holds->count = 0;
+	for (uint32_t i = 0; i < pins->count; i++)
+		av_pin_end(pins->at[i].pin);
+	pins->count = 0;
 }
 
 /* Keep a key alive, if it is not already. Return: false if there is no room to */
-static bool hold(struct av_holds *holds, struct av_seg *seg, uint32_t key)
+static bool pin_key(struct av_klm_pins *pins, struct av_seg *seg, uint32_t key)
 {
 	struct av_pin *pin;
 
-	for (uint32_t i = holds->count; i-- > 0;)
-		if (holds->at[i].key == key && holds->at[i].seg == seg)
+	for (uint32_t i = pins->count; i-- > 0;)
+		if (pins->at[i].key == key && pins->at[i].seg == seg)
 			return true;
-	pin = holds->count < AV_RUN_HOLDS ? av_pin_begin(seg, key) : NULL;
+	pin = pins->count < AV_KLM_PINS ? av_pin_begin(seg, key) : NULL;
 	if (!pin)
 		return false;
-	holds->at[holds->count].seg = seg;
-	holds->at[holds->count].key = key;
-	holds->at[holds->count++].pin = pin;
+	pins->at[pins->count].seg = seg;
+	pins->at[pins->count].key = key;
+	pins->at[pins->count++].pin = pin;
 	return true;
 }
 
@@ -51,7 +51,7 @@ static uint32_t find(const struct av_klm_list *list, uint32_t count, uint64_t at
 /* Where an UMR span's first bytes are, one step down; as many as lie together. */
 static bool descend(const struct av_span *span, struct av_mem_request *to)
 {
-	const struct av_key *k = span->indirect;
+	const struct av_key *k = span->umr;
 	const struct av_klm_list *list = av_seg_at(span->seg, k->addr, sizeof(*list));
 	uint64_t offset = span->addr - k->base, round = list ? list->round : 0, at;
 	uint32_t count = list ? list->count : 0;
@@ -71,14 +71,14 @@ static bool descend(const struct av_span *span, struct av_mem_request *to)
 }
 
 /* Down to the bytes that an UMR span begins with. */
-static enum av_mem_fault first_piece(const struct av_span *span, struct av_holds *holds,
+static enum av_mem_fault first_piece(const struct av_span *span, struct av_klm_pins *pins,
 				     struct av_span *piece)
 {
 	uint32_t access = span->writes ? IBV_ACCESS_LOCAL_WRITE : 0;
 
 	*piece = *span;
 	for (unsigned int depth = 0; depth < AV_KLM_DEPTH; depth++) {
-		struct av_mem_request req = {.pd = piece->indirect->pd, .access = access};
+		struct av_mem_request req = {.pd = piece->umr->pd, .access = access};
 		enum av_mem_fault fault;
 		struct av_seg *seg;
 
@@ -87,12 +87,12 @@ static enum av_mem_fault first_piece(const struct av_span *span, struct av_holds
 		seg = av_mem_key_owner(piece->seg, req.key);
 		if (!seg || !av_key_entry(seg, req.key))
 			return AV_MEM_NO_KEY;
-		if (!hold(holds, seg, req.key))
+		if (!pin_key(pins, seg, req.key))
 			return AV_MEM_BUSY;
 		fault = av_mem_resolve(seg, &req, piece);
 		if (fault != AV_MEM_OK)
 			return fault;
-		if (!piece->indirect)
+		if (!piece->umr)
 			return AV_MEM_OK;
 	}
 	return AV_MEM_DEPTH;
@@ -113,19 +113,19 @@ static struct av_span part_of(const struct av_span *span, uint64_t offset, uint6
 enum av_mem_fault av_klm_iter_check(const struct av_span *span)
 {
 	enum av_mem_fault fault = AV_MEM_OK;
-	struct av_holds holds = {0};
+	struct av_klm_pins pins = {0};
 	struct av_span piece;
 
 	for (uint64_t done = 0; done < span->length && fault == AV_MEM_OK; done += piece.length) {
 		struct av_span rest = part_of(span, done, span->length - done);
 
-		fault = first_piece(&rest, &holds, &piece);
-		if (fault == AV_MEM_BUSY && holds.count > 0) { /* perhaps by these */
-			release(&holds);
-			fault = first_piece(&rest, &holds, &piece);
+		fault = first_piece(&rest, &pins, &piece);
+		if (fault == AV_MEM_BUSY && pins.count > 0) { /* perhaps by these */
+			release(&pins);
+			fault = first_piece(&rest, &pins, &piece);
 		}
 	}
-	release(&holds);
+	release(&pins);
 	return fault;
 }
 
@@ -134,15 +134,15 @@ enum av_mem_fault av_klm_iter_expand(const struct av_span *span, uint64_t offset
 {
 	run->count = 0;
 	run->bytes = 0;
-	run->holds.count = 0;
-	if (!span->indirect) {
+	run->pins.count = 0;
+	if (!span->umr) {
 		run->at[run->count++] = part_of(span, offset, bytes);
 		run->bytes = bytes;
 		return AV_MEM_OK;
 	}
 	while (run->bytes < bytes && run->count < AV_RUN_PIECES) {
 		struct av_span rest = part_of(span, offset + run->bytes, bytes - run->bytes);
-		enum av_mem_fault fault = first_piece(&rest, &run->holds, &run->at[run->count]);
+		enum av_mem_fault fault = first_piece(&rest, &run->pins, &run->at[run->count]);
 
 		if (fault != AV_MEM_OK && run->count > 0)
 			break; /* it will be found again when these are done */
@@ -157,6 +157,6 @@ enum av_mem_fault av_klm_iter_expand(const struct av_span *span, uint64_t offset
 
 void av_klm_iter_drop(struct av_run *run)
 {
-	release(&run->holds);
+	release(&run->pins);
 	run->count = 0;
 }

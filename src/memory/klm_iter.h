@@ -4,7 +4,7 @@
  *
  * The span keeps the key itself alive. The keys on the way down to the bytes, and those that the
  * bytes are behind, are kept alive by the pins of a struct av_run, for as long as its pieces are in
- * use: an unlimited list takes no more than AV_RUN_HOLDS of them at a time. So a region may be
+ * use: an unlimited list takes no more than AV_KLM_PINS of them at a time. So a region may be
  * deregistered, or a key filled anew, while a long transfer goes on; the transfer then fails where
  * it comes to it.
  *
@@ -17,26 +17,26 @@
 #include <stdint.h>
 
 #include "base/compiler.h"
+#include "base/limits.h"
 #include "memory/translate.h"
 
 #define AV_RUN_PIECES 128u
-#define AV_RUN_HOLDS  16u /* more than AV_KLM_DEPTH + 1 */
 
 /* Keys kept alive together. */
-struct av_holds {
+struct av_klm_pins {
 	uint32_t count;
 	struct {
 		struct av_seg *seg;
 		uint32_t key;
 		struct av_pin *pin;
-	} at[AV_RUN_HOLDS];
+	} at[AV_KLM_PINS];
 };
 
 /* The next pieces of a span; none of them is indirect, or has a pin of its own. */
 struct av_run {
 	uint32_t count;
 	uint64_t bytes;
-	struct av_holds holds;
+	struct av_klm_pins pins;
 	struct av_span at[AV_RUN_PIECES];
 };
 

@@ -8,6 +8,7 @@
 #include "base/checked.h"
 #include "memory/pin.h"
 #include "memory/key.h"
+#include "segment/alloc.h"
 
 uint64_t av_klm_alloc(struct av_seg *seg, uint32_t capacity)
 {
@@ -94,7 +95,7 @@ int av_klm_fill(struct av_seg *seg, const struct av_klm_fill *fill)
 	/* Not the lock of what may be a window by now, which may be held for long. */
 	if (!k || atomic_load(&k->held) != fill->key)
 		return EINVAL;
-	av_lock_acquire_plain(&k->lock);
+	av_lock_acquire_plain(&k->lock, AV_RANK_KEY_RIGHT);
 	ret = fill_locked(seg, k, fill);
 	av_lock_release(&k->lock);
 	return ret;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Reading /proc/self/maps. */
+/* Parses /proc/self/maps. */
 #include "memory/mapped.h"
 
 #include <errno.h>
@@ -8,7 +8,7 @@
 #include <string.h>
 #include <unistd.h>
 
-/* One line "BEGIN-END rwxp ..."; returns the start of the next line, NULL at the end. */
+/* Parse one line "BEGIN-END rwxp ...". Return: the start of the next line; NULL at the end. */
 static const char *parse_line(const char *p, uint64_t *begin, uint64_t *end, const char **rights)
 {
 	char *q;

@@ -12,7 +12,7 @@ void *av_node_at(const struct av_seg *seg, uint64_t offset, uint64_t bytes)
 	return (uint8_t *)seg->head + offset;
 }
 
-/* Have the file system give real pages for a stretch of the area; a full one is an answer. */
+/* Make the file system allocate real pages for a range. Return: false if it is full. */
 static bool back(const struct av_seg *seg, uint64_t offset, uint64_t bytes)
 {
 	const uint8_t *p = (const uint8_t *)seg->head + offset;
@@ -24,13 +24,13 @@ static bool back(const struct av_seg *seg, uint64_t offset, uint64_t bytes)
 }
 
 /*
- * Backed before taken, so that a full file system does not use the area up by and by; another
- * process may take the same bytes meanwhile, to which the probing does nothing.
+ * Backs the bytes before taking them, so that a full file system does not use up the area. Another
+ * process may take the same bytes meanwhile; probing does not change them.
  */
 uint64_t av_node_take(struct av_seg *seg, uint64_t bytes)
 {
 	_Atomic uint64_t *brk = &seg->head->odp_brk;
-	uint64_t align = bytes < 4096 ? bytes : 4096; /* no small node straddles a page */
+	uint64_t align = bytes < 4096 ? bytes : 4096; /* small nodes do not straddle pages */
 	uint64_t old = atomic_load(brk), begin;
 
 	do {

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT */
-/* Page fault events. */
+/* Page fault events of ODP memory. */
 #include "memory/odp_access.h"
 
 #include "memory/odp_counters.h"
-#include "memory/odp_notify.h"
+#include "memory/odp_uffd.h"
 #include "memory/odp_table.h"
 #include "memory/odp_track.h"
-#include "memory/region_count.h"
+#include "memory/odp_region.h"
 
 void av_odp_begin(struct av_seg *seg, uint64_t addr, uint64_t len, bool write,
 		  struct av_odp_access *access)
@@ -17,10 +17,14 @@ void av_odp_begin(struct av_seg *seg, uint64_t addr, uint64_t len, bool write,
 	if (av_likely(access->missing == 0))
 		return;
 	access->markable = av_odp_prepare(seg, addr, len, &access->stamp);
-	access->steady = av_odp_track(seg, addr, len); /* in this order: see there */
+	access->steady =
+		av_odp_track(seg, addr, len); /* after av_odp_prepare(): av_odp_track() says why */
 }
 
-/* The bytes were moved. The pages become valid, unless the mappings have changed since begin(). */
+/*
+ * The bytes were moved. Make the pages valid, unless the mappings have changed since
+ * av_odp_begin().
+ */
 static void resolved(const struct av_odp_access *a)
 {
 	uint64_t pages = a->missing;
@@ -31,7 +35,7 @@ static void resolved(const struct av_odp_access *a)
 		return;
 	}
 	av_odp_count(a->seg, AV_ODP_COUNT_FAULT_PAGES, pages);
-	av_region_count_at(a->seg, a->addr, AV_MR_FAULT_PAGES, pages);
+	av_odp_region_count(a->seg, a->addr, AV_MR_FAULT_PAGES, pages);
 }
 
 static void not_resolved(const struct av_odp_access *a)
@@ -48,5 +52,5 @@ void av_odp_end_fault(const struct av_odp_access *access, bool ok)
 	else
 		not_resolved(access);
 	av_odp_count(access->seg, AV_ODP_COUNT_FAULTS, 1);
-	av_region_count_at(access->seg, access->addr, AV_MR_FAULTS, 1);
+	av_odp_region_count(access->seg, access->addr, AV_MR_FAULTS, 1);
 }

@@ -8,9 +8,7 @@ const struct av_odp_counter_info av_odp_counter_info[AV_ODP_COUNTER_N] = {
 			.name = "invalidations_faults_contentions",
 			.unit = "events",
 			.help = "Page fault events dropped, or prefetches restarted, because pages "
-				"were "
-				"invalidated "
-				"meanwhile",
+				"were invalidated meanwhile",
 		},
 	[AV_ODP_COUNT_INVALIDATION_PAGES] =
 		{

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * ODP statistics: what mlx5 shows below /sys/class/infiniband_verbs/uverbsN/ (standard) and
- * /sys/kernel/debug/mlx5/ID/odp_stats/ (debug). Totals of a device, of all processes, since it came
- * into being.
+ * ODP statistics, as mlx5 shows them below /sys/class/infiniband_verbs/uverbsN/ (standard) and
+ * /sys/kernel/debug/mlx5/ID/odp_stats/ (debug). Each is a total over all processes since the device
+ * came into being.
  *
- * The counts live in the directory, one block per device; struct av_seg.odp leads there. The two
- * gauges are kept per context (struct av_seg.odp_gauge), so that what a dead process had registered
- * goes away with its context: who shows them adds up the living contexts.
+ * The counters live in the directory, one block per device; struct av_seg.odp points there. The two
+ * gauges are per context (struct av_seg.odp_gauge): readers add up the living contexts, so regions
+ * of a dead process vanish with its context.
  */
 #ifndef AV_MEMORY_ODP_COUNTERS_H
 #define AV_MEMORY_ODP_COUNTERS_H
@@ -34,7 +34,7 @@ enum av_odp_counter {
 
 struct av_odp_counters {
 	_Atomic uint64_t
-		value[AV_ODP_COUNTER_N]; /* by enum av_odp_counter; those of the gauges stay 0 */
+		value[AV_ODP_COUNTER_N]; /* by enum av_odp_counter; those of gauges stay 0 */
 };
 
 /* What one context has registered now. */
@@ -44,20 +44,20 @@ struct av_odp_gauge {
 };
 
 struct av_odp_counter_info {
-	const char *name; /* of the file */
+	const char *name; /* name of the file */
 	const char *unit;
 	const char *help;
-	bool debug; /* among the debug statistics */
+	bool debug; /* one of the debug statistics */
 	bool gauge;
 };
 
-/* By enum av_odp_counter, in the order in which the documentation lists them. */
+/* By enum av_odp_counter, in the documented order. */
 extern const struct av_odp_counter_info av_odp_counter_info[AV_ODP_COUNTER_N];
 
 /*
- * Add @n to a counter (not a gauge) of the segment's device, and of its context. Any process, any
- * thread, never blocks. Who reads it finds what was counted before: pages are counted before the
- * event that they are of.
+ * Add @n to a counter (not a gauge) of the segment's device and of its context. Any process, any
+ * thread, never blocks. Release order: a reader that sees an event also sees the pages counted
+ * before it.
  */
 static inline void av_odp_count(const struct av_seg *seg, enum av_odp_counter which, uint64_t n)
 {
@@ -70,8 +70,8 @@ static inline void av_odp_count(const struct av_seg *seg, enum av_odp_counter wh
 /**
  * av_odp_region_added() - an ODP region of @pages pages was registered in the own context @seg
  *
- * An implicit region has no size of its own: its @pages is 0. Undone by av_odp_region_removed(),
- * same arguments.
+ * An implicit region has no size: its @pages is 0. Undone by av_odp_region_removed() with the same
+ * arguments.
  */
 void av_odp_region_added(struct av_seg *seg, uint64_t pages);
 void av_odp_region_removed(struct av_seg *seg, uint64_t pages);

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
-/* Invalidating pages on demand. */
+/* Evicts pages of ODP regions. */
 #include "memory/odp_evict.h"
 
 #include "base/lock.h"
 #include "memory/key.h"
-#include "memory/odp_notify.h"
+#include "memory/odp_invalidate.h"
 #include "memory/odp_table.h"
 
 #define IMPLICIT SIZE_MAX
@@ -30,14 +30,18 @@ static bool is_meant(const struct av_key *k, const struct av_odp_eviction *how)
 	return key && atomic_load(&k->kind) == AV_KEY_ODP && (!how->key || how->key == key);
 }
 
-/* A region may end when the lock is let go: what is invalidated then is nobody's. */
+/*
+ * The region may end once the lock is released; then the invalidated pages belong to nobody, which
+ * is harmless.
+ */
 static void visit(struct av_seg *seg, const struct av_odp_eviction *how, struct av_key *k)
 {
 	uint64_t addr = 0, length = 0;
 
-	if (!k || !is_meant(k, how)) /* not the lock of a window, which may be held for long */
+	if (!k ||
+	    !is_meant(k, how)) /* checked before locking: a window's lock may be held for long */
 		return;
-	av_lock_acquire_plain(&k->lock);
+	av_lock_acquire_plain(&k->lock, AV_RANK_KEY);
 	if (is_meant(k, how)) {
 		addr = k->addr;
 		length = k->length;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* Prefetching: in pieces, each brought in by the kernel and then marked; and the thread that does
- * it later.
+/*
+ * Prefetching: the kernel populates one piece after the other, and each is then marked valid. A
+ * thread does it later if no flush was requested.
  */
 #include "memory/odp_prefetch.h"
 
@@ -11,36 +12,37 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/queue.h>
 #include <time.h>
 #include <unistd.h>
 
 #include "base/checked.h"
+#include "base/fork.h"
 #include "base/thread.h"
 #include "copy/copy.h"
 #include "memory/mapped.h"
 #include "memory/odp_counters.h"
-#include "memory/odp_notify.h"
+#include "memory/odp_uffd.h"
 #include "memory/odp_table.h"
 #include "memory/odp_track.h"
-#include "memory/region_count.h"
+#include "memory/odp_region.h"
 
 #ifndef MADV_POPULATE_READ
 #define MADV_POPULATE_READ  22
 #define MADV_POPULATE_WRITE 23
 #endif
 
-#define PIECE_BYTES \
-	(8 * AV_ODP_LEAF_SPAN) /* what is lost, and done again, when pages go away meanwhile */
+#define PIECE_BYTES   (8 * AV_ODP_LEAF_SPAN) /* how much is repeated if pages go away meanwhile */
 #define RESTARTS      8
 #define PAGEMAP_BATCH 256
-#define PRESENT	      (1ull << 63) /* of an entry of /proc/PID/pagemap, see proc_pid_pagemap(5) */
+#define PRESENT	      (1ull << 63) /* in an entry of /proc/PID/pagemap, see proc_pid_pagemap(5) */
 
-/* One advice being followed. */
+/* One advice being carried out. */
 struct job {
-	struct job *next;
+	STAILQ_ENTRY(job) link;
 	struct av_seg *seg;
 	enum ib_uverbs_advise_mr_advice advice;
-	uint64_t pages; /* that became valid so far */
+	uint64_t pages; /* pages that became valid so far */
 	uint32_t count;
 	struct av_odp_range range[];
 };
@@ -59,8 +61,10 @@ static uint64_t page_bytes(void)
 	return (uint64_t)sysconf(_SC_PAGESIZE);
 }
 
-/* The whole pages around a piece; the last page of the address space is never mapped, so nothing
- * wraps. */
+/*
+ * The whole pages around a piece. Cannot wrap, because the last page of the address space is never
+ * mapped.
+ */
 static struct piece whole_pages(const struct piece *p)
 {
 	uint64_t page = page_bytes(), begin = p->addr & ~(page - 1);
@@ -71,12 +75,12 @@ static struct piece whole_pages(const struct piece *p)
 static void count_pages(struct job *job, const struct piece *p, uint64_t pages)
 {
 	job->pages += pages;
-	av_region_count_at(job->seg, p->addr, AV_MR_PREFETCH_PAGES, pages);
+	av_odp_region_count(job->seg, p->addr, AV_MR_PREFETCH_PAGES, pages);
 }
 
-/* --- bringing in ----------------------------------------------------------------- */
+/* --- populating ------------------------------------------------------------------ */
 
-/* Page by page, for kernels before 5.14 and special mappings. */
+/* Populate page by page: for kernels before 5.14 and special mappings. */
 static int touch_all(const struct piece *pages, bool write)
 {
 	for (uint64_t at = 0; at < pages->len; at += page_bytes())
@@ -85,8 +89,8 @@ static int touch_all(const struct piece *pages, bool write)
 	return 0;
 }
 
-/* Return: 0, EFAULT or ENOMEM */
-static int bring_in(const struct piece *p, bool write)
+/* Populate a piece. Return: 0, EFAULT or ENOMEM. */
+static int populate_piece(const struct piece *p, bool write)
 {
 	struct piece pages = whole_pages(p);
 	int advice = write ? MADV_POPULATE_WRITE : MADV_POPULATE_READ;
@@ -105,9 +109,8 @@ static int bring_in(const struct piece *p, bool write)
 }
 
 /*
- * A piece may be invalidated between its coming in and its being marked; it is done again then.
- * After some restarts it stays as it is: that is what would be seen if the last invalidation had
- * come just after the marking.
+ * A piece that is invalidated between populating and marking is done again. After some restarts it
+ * stays invalid, exactly as if the last invalidation had come just after the marking.
  */
 static int fetch_piece(struct job *job, const struct piece *p)
 {
@@ -119,7 +122,7 @@ static int fetch_piece(struct job *job, const struct piece *p)
 		av_odp_settle(job->seg);
 		markable = av_odp_prepare(job->seg, p->addr, p->len, &stamp);
 		steady = av_odp_track(job->seg, p->addr, p->len);
-		ret = bring_in(p, wants_write(job));
+		ret = populate_piece(p, wants_write(job));
 		if (ret || !markable)
 			return ret;
 		if (steady &&
@@ -132,23 +135,24 @@ static int fetch_piece(struct job *job, const struct piece *p)
 	return 0;
 }
 
-/* --- what is present already ----------------------------------------------------- */
+/* --- pages already present ------------------------------------------------------- */
 
-/* Mark the system's pages [first, first + count) of @p, which begin at @base. Return: how many
- * became valid.
+/*
+ * Mark system pages [first, first + count) of @p; page 0 is at @base. Return: pages that became
+ * valid.
  */
 static uint64_t mark_run(struct job *job, const struct piece *p, uint64_t base, size_t first,
 			 size_t count)
 {
 	uint64_t begin = base + first * page_bytes(), end = begin + count * page_bytes();
 
-	/* The system's pages may be larger than the table's. */
+	/* System pages may be larger than those of the table. */
 	begin = begin < p->addr ? p->addr : begin;
 	end = end > p->addr + p->len ? p->addr + p->len : end;
 	return av_odp_set(job->seg, begin, end - begin, false);
 }
 
-/* Mark what @entry says is present. Return: how many became valid. */
+/* Mark the pages that @entry shows as present. Return: pages that became valid. */
 static uint64_t mark_present(struct job *job, const struct piece *p, const uint64_t *entry,
 			     size_t entries)
 {
@@ -166,9 +170,9 @@ static uint64_t mark_present(struct job *job, const struct piece *p, const uint6
 }
 
 /*
- * The pages of @p that are in this process' page table become valid. Swapped pages are not present,
- * nor are pages of a file that are merely in the page cache: both would be faults, and mincore(2)
- * would have called both present.
+ * Mark the pages of @p that are in this process's page table. Swapped pages are not, nor are pages
+ * of a file that are only in the page cache: accessing either would fault, though mincore(2) calls
+ * both present.
  */
 static void snap_piece(struct job *job, int pagemap, const struct piece *p)
 {
@@ -197,7 +201,7 @@ static void snap_piece(struct job *job, int pagemap, const struct piece *p)
 
 /* --- one advice ------------------------------------------------------------------ */
 
-/* Take the first piece of [at, end): up to the next multiple of @bytes. */
+/* The first piece of [at, end): up to the next multiple of @bytes. */
 static struct piece next_piece(uint64_t at, uint64_t end, uint64_t bytes)
 {
 	uint64_t rest = bytes - at % bytes;
@@ -218,8 +222,10 @@ static int fetch_range(struct job *job, uint64_t addr, uint64_t len)
 	return 0;
 }
 
-/* Where the kernel does not show its page table, no page is known to be present: the advice is
- * followed, in vain. */
+/*
+ * If the kernel hides its page table, no page is known to be present; the advice succeeds without
+ * effect.
+ */
 static int snap_range(struct job *job, uint64_t addr, uint64_t len)
 {
 	struct piece all = {addr, len}, pages = whole_pages(&all);
@@ -260,49 +266,46 @@ static int follow(struct job *job, const struct av_odp_range *range)
 		ret = one_range(job, &range[i]);
 	av_odp_count(job->seg, AV_ODP_COUNT_PREFETCH_PAGES, job->pages);
 	if (ret == 0)
-		av_odp_count(job->seg, AV_ODP_COUNT_PREFETCHES, 1); /* who sees it sees its pages */
+		av_odp_count(job->seg, AV_ODP_COUNT_PREFETCHES,
+			     1); /* after the pages: who sees the call sees its pages */
 	return ret;
 }
 
 /* --- later ----------------------------------------------------------------------- */
 
 #define QUEUE_MAX 64
-#define IDLE_S	  1 /* the thread goes when it has had nothing to do for that long */
+#define IDLE_S	  1 /* the thread ends after this time without a job */
 
 static struct {
 	pthread_mutex_t mutex;
 	pthread_cond_t more; /* a job was queued */
 	pthread_cond_t less; /* a job is done */
-	struct job *first, **last;
+	STAILQ_HEAD(, job) jobs;
 	unsigned int queued;
-	bool running;	     /* there is a thread */
-	struct av_seg *busy; /* whose job it is doing */
+	bool running;	     /* the thread exists */
+	struct av_seg *busy; /* context of the job being done */
 } later = {
 	.mutex = PTHREAD_MUTEX_INITIALIZER,
 	.more = PTHREAD_COND_INITIALIZER,
 	.less = PTHREAD_COND_INITIALIZER,
-	.last = &later.first,
+	.jobs = STAILQ_HEAD_INITIALIZER(later.jobs),
 };
 
-/* What was queued is the parent's; its jobs' memory is lost in the child. */
+/* The queue belongs to the parent. The memory of its jobs is lost in the child. */
 static void after_fork_in_child(void)
 {
 	pthread_mutex_init(&later.mutex, NULL);
 	pthread_cond_init(&later.more, NULL);
 	pthread_cond_init(&later.less, NULL);
-	later.first = NULL;
-	later.last = &later.first;
+	STAILQ_INIT(&later.jobs);
 	later.queued = 0;
 	later.running = false;
 	later.busy = NULL;
 }
 
-static void register_fork_handler(void)
-{
-	pthread_atfork(NULL, NULL, after_fork_in_child);
-}
+static const struct av_fork_handlers fork_handlers = {.child = after_fork_in_child};
 
-/* The next job, or NULL if there was none for a while. The caller holds the mutex. */
+/* The next job, or NULL after IDLE_S without one. Context: the mutex is held. */
 static struct job *take_job(void)
 {
 	struct timespec until;
@@ -311,14 +314,12 @@ static struct job *take_job(void)
 
 	clock_gettime(CLOCK_REALTIME, &until);
 	until.tv_sec += IDLE_S;
-	while (!later.first && ret == 0)
+	while (STAILQ_EMPTY(&later.jobs) && ret == 0)
 		ret = pthread_cond_timedwait(&later.more, &later.mutex, &until);
-	job = later.first;
+	job = STAILQ_FIRST(&later.jobs);
 	if (!job)
 		return NULL;
-	later.first = job->next;
-	if (!later.first)
-		later.last = &later.first;
+	STAILQ_REMOVE_HEAD(&later.jobs, link);
 	later.queued--;
 	later.busy = job->seg;
 	return job;
@@ -336,7 +337,7 @@ static void *later_main(void *arg)
 		later.busy = NULL;
 		pthread_cond_broadcast(&later.less);
 		pthread_mutex_unlock(&later.mutex);
-		free(job); /* may unmap, and so wait for the listener: holding nothing */
+		free(job); /* outside the mutex: free() may unmap, and so wait for the listener */
 		pthread_mutex_lock(&later.mutex);
 	}
 	later.running = false;
@@ -354,21 +355,17 @@ static bool start_thread(void)
 	return true;
 }
 
-/* Return: false if the caller has to do it itself: there is no thread, or more queued than it will
- * soon do.
- */
+/* Return: false if the caller must do the job itself: no thread, or the queue is full. */
 static bool queue(struct job *job)
 {
-	static pthread_once_t once = PTHREAD_ONCE_INIT;
 	bool taken = false;
 
-	pthread_once(&once, register_fork_handler);
+	(void)av_fork_register(AV_FORK_ODP_PREFETCH, &fork_handlers);
 	pthread_mutex_lock(&later.mutex);
 	if (!later.running)
 		later.running = start_thread();
 	if (later.running && later.queued < QUEUE_MAX) {
-		*later.last = job;
-		later.last = &job->next;
+		STAILQ_INSERT_TAIL(&later.jobs, job, link);
 		later.queued++;
 		pthread_cond_signal(&later.more);
 		taken = true;
@@ -401,8 +398,7 @@ int av_odp_advise(struct av_seg *seg, const struct av_odp_range *range, uint32_t
 
 	if (!av_odp_has_table(seg))
 		return 0;
-	/* Not a cancellation point: jobs must not be lost half queued, nor descriptors left open.
-	 */
+	/* Not a cancellation point: jobs must not stay half queued, nor descriptors open. */
 	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel);
 	ret = flush ? follow(&job, range) : advise_later(&job, range);
 	pthread_setcancelstate(cancel, NULL);
@@ -410,12 +406,14 @@ int av_odp_advise(struct av_seg *seg, const struct av_odp_range *range, uint32_t
 	return ret;
 }
 
-/* The caller holds the mutex. */
+/* Context: the mutex is held. */
 static bool has_jobs(const struct av_seg *seg)
 {
+	const struct job *job;
+
 	if (later.busy == seg)
 		return true;
-	for (const struct job *job = later.first; job; job = job->next)
+	STAILQ_FOREACH(job, &later.jobs, link)
 		if (job->seg == seg)
 			return true;
 	return false;

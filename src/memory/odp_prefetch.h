@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* ibv_advise_mr(3): making pages valid for the device ahead of an access, now or later. */
+/* ibv_advise_mr(3): makes pages valid for the device before they are accessed, now or later. */
 #ifndef AV_MEMORY_ODP_PREFETCH_H
 #define AV_MEMORY_ODP_PREFETCH_H
 
@@ -12,38 +12,38 @@
 
 struct av_odp_range {
 	uint64_t addr;	 /* in this process */
-	uint64_t length; /* bytes; 0: nothing to do, AV_ODP_NOWHERE: fails like memory that is not
-			    there */
+	uint64_t length; /* bytes; 0: nothing to do; AV_ODP_NOWHERE: fails like unmapped memory */
 };
 #define AV_ODP_NOWHERE UINT64_MAX
 
 /**
- * av_odp_advise() - follow one advice for @count ranges of an own context
- * @advice: PREFETCH brings pages in and makes them valid for reading (so for reading only where
- * writing is not possible); PREFETCH_WRITE likewise for reading and writing; PREFETCH_NO_FAULT
- * makes those valid for reading that are present in this process, and brings none in
- * @flush:  do it before returning; otherwise a thread does, and its failures are seen by nobody
+ * av_odp_advise() - carry out one advice for @count ranges of an own context
+ * @advice: PREFETCH populates pages and makes them valid for reading; PREFETCH_WRITE for reading
+ *   and writing; PREFETCH_NO_FAULT makes pages that are present valid for reading, and populates
+ *   none
+ * @flush: finish before returning; otherwise a thread does it, and nobody sees its failures
  *
- * Without a page table of the device's own (av_odp_has_table()) there is nothing to do, and nothing
- * is done.
+ * Does nothing without a page table of the device's own (av_odp_has_table()).
  *
- * The caller has checked keys, protection domain, access and bounds, and that @advice is one of
- * these. The ranges are copied. Context: any thread; with @flush, or if very much is queued, waits
- * for pages; no lock held. Return:  0; EFAULT (flush: part of a range is not mapped, or not with
- * these rights; the ranges before it stay prefetched, those after it are not looked at); ENOMEM (no
- * memory for the pages, or for the queued job) Source:  ibv_advise_mr(3); counters:
- * num_prefetchs_handled counts calls all of whose ranges succeeded, num_prefetch_pages pages that
- * became valid by it.
+ * The caller has checked keys, protection domain, access, bounds, and that @advice is one of these.
+ * The ranges are copied.
+ * Context: any thread; no lock held. With @flush, or if the queue is full, waits for pages.
+ * Return: 0; EFAULT (with @flush: part of a range is unmapped or lacks these rights; earlier ranges
+ * stay prefetched, later ones are not looked at); ENOMEM (no memory for the pages, or for the
+ * queued job)
+ * Source: ibv_advise_mr(3). num_prefetchs_handled counts calls whose ranges all succeeded,
+ * num_prefetch_pages the pages they made valid.
  */
 AV_MUST_USE int av_odp_advise(struct av_seg *seg, const struct av_odp_range *range, uint32_t count,
 			      enum ib_uverbs_advise_mr_advice advice, bool flush);
 
 /**
- * av_odp_quiesce() - wait until no queued advice of that own context is left or under way
+ * av_odp_quiesce() - wait until no advice of an own context is queued or under way
  *
- * Before a region is gone (its advice would make pages valid that no region covers), and before
- * av_odp_unwatch(). Context: waits for pages; no lock held. In a forked child: returns at once for
- * inherited contexts.
+ * Call it before a region ends (its advice would make pages valid that no region covers), and
+ * before av_odp_unwatch().
+ * Context: waits for pages; no lock held. In a forked child, returns at once for inherited
+ * contexts.
  */
 void av_odp_quiesce(struct av_seg *seg);
 

@@ -7,10 +7,11 @@
 #define LEAF_PAGES (1u << AV_ODP_LEAF_SHIFT)
 #define L2_ENTRIES (1u << AV_ODP_L2_SHIFT)
 #define L1_ENTRIES (1u << AV_ODP_L1_SHIFT)
-#define L1_SHIFT   (AV_ODP_LEAF_SHIFT + AV_ODP_L2_SHIFT) /* pages below one entry of the root */
-#define PAGES	   (1ull << (L1_SHIFT + AV_ODP_L1_SHIFT))
+#define L1_SHIFT \
+	(AV_ODP_LEAF_SHIFT + AV_ODP_L2_SHIFT) /* log2 of the pages below one entry of the root */
+#define PAGES (1ull << (L1_SHIFT + AV_ODP_L1_SHIFT))
 
-#define WORD_PAGES 32u /* two bits each: bit 0 valid for reading, bit 1 for writing too */
+#define WORD_PAGES 32u /* two bits per page: bit 0: valid for reading; bit 1: also for writing */
 #define READ_BITS  0x5555555555555555ull
 #define WRITE_BITS 0xaaaaaaaaaaaaaaaaull
 
@@ -18,8 +19,10 @@ struct leaf {
 	_Atomic uint64_t word[LEAF_PAGES / WORD_PAGES];
 };
 
-/* Entry: number of the leaf + 1 (0: none) in the low bits, count of invalidations above; the latter
- * wraps. */
+/*
+ * An entry has the leaf's number + 1 in its low bits (0: no leaf), and above them a count of
+ * invalidations, which wraps.
+ */
 #define LEAF_BITS  24
 #define LEAF_MASK  ((1ull << LEAF_BITS) - 1)
 #define STAMP_STEP (1ull << LEAF_BITS)
@@ -74,7 +77,7 @@ static struct l2 *l2_make(struct av_seg *seg, struct av_odp_root *root, uint64_t
 	return l2_of(seg, root, page);
 }
 
-/* Return: the entry, or 0 if there can be no leaf. */
+/* Return: the entry, or 0 if there is no room for a leaf. */
 static uint64_t leaf_make(struct av_seg *seg, _Atomic uint64_t *entry)
 {
 	uint64_t old = atomic_load(entry), offset, number;
@@ -100,7 +103,7 @@ uint64_t av_odp_pages(uint64_t addr, uint64_t len)
 	return av_page_run_of(addr, len, &r) ? r.last - r.first + 1 : 0;
 }
 
-/* The bits of pages [first, last] of a leaf in its word @w. */
+/* The bits of word @w that belong to pages [first, last] of a leaf. */
 static uint64_t word_mask(uint32_t w, uint32_t first, uint32_t last)
 {
 	uint64_t mask = UINT64_MAX;
@@ -112,7 +115,7 @@ static uint64_t word_mask(uint32_t w, uint32_t first, uint32_t last)
 	return mask;
 }
 
-/* What is done to a word: @mask covers the pages meant. Each returns a number of pages. */
+/* An operation on one word. @mask covers the pages concerned. Return: a number of pages. */
 typedef uint64_t (*word_fn)(_Atomic uint64_t *word, uint64_t mask, bool write);
 
 static uint64_t word_valid(_Atomic uint64_t *word, uint64_t mask, bool write)
@@ -142,8 +145,9 @@ static uint64_t word_clear(_Atomic uint64_t *word, uint64_t mask, bool write)
 }
 
 /*
- * Do @fn to every word of every populated leaf of a range; @step is added to the entries first.
- * Inlined, so that each caller has a loop of its own. Return: the sum of what @fn returned
+ * Apply @fn to every word of every existing leaf in a range, after adding @step to the leaf's
+ * entry. Inlined, so that each caller gets its own loop.
+ * Return: the sum of what @fn returned
  */
 static inline __attribute__((always_inline)) uint64_t
 walk(const struct av_seg *seg, struct av_page_run r, word_fn fn, bool write, uint64_t step)
@@ -246,9 +250,9 @@ bool av_odp_unchanged(const struct av_seg *seg, uint64_t addr, uint64_t len, uin
 }
 
 /*
- * Who invalidates changes the stamp, then clears. So if the stamp is still the same after the bits
- * were set, the clearing is yet to come and will find them; if it is not, the clearing may have
- * passed and they are taken back.
+ * An invalidation changes the stamp first and then clears. So if the stamp is unchanged after the
+ * bits were set, the clearing is yet to come and will find them. Otherwise the clearing may have
+ * passed already, and the bits are taken back.
  */
 bool av_odp_mark(struct av_seg *seg, uint64_t addr, uint64_t len, bool write, uint64_t stamp,
 		 uint64_t *fresh)

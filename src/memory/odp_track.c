@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Registering mappings with the owner's userfaultfd, and remembering which. */
+/* Registers mappings with the owner's userfaultfd, and remembers which. */
 #include "memory/odp_track.h"
 
 #include <errno.h>
@@ -12,7 +12,7 @@
 
 #include "base/compiler.h"
 #include "base/checked.h"
-#include "memory/odp_notify.h"
+#include "memory/odp_uffd.h"
 #include "memory/odp_table.h"
 #include "memory/vma.h"
 
@@ -24,18 +24,17 @@
 #endif
 
 /*
- * What this thread has lately seen to (watched, or found that it cannot be), good as long as the
- * context's
- * @unmaps has not moved. Per thread: no lock, nothing to repair.
+ * Mappings this thread has handled lately: it registered them, or found that it cannot. Valid while
+ * the context's @unmaps is unchanged. Per thread, so there is no lock and nothing to repair.
  */
 #define SEEN	 4
-#define LOOKS	 16 /* at mappings that change while they are looked at */
+#define LOOKS	 16 /* attempts, if mappings change meanwhile */
 #define REFUSALS 3
 struct seen {
-	uint32_t ref; /* the context's, never 0 */
+	uint32_t ref; /* of the context; never 0 */
 	uint64_t unmaps;
 	uint64_t begin, end;
-	bool plain; /* private, of no file, and watched: so it is still that */
+	bool plain; /* private anonymous, and watched; so it still is */
 };
 static _Thread_local struct seen seen[SEEN] AV_TLS_FAST;
 static _Thread_local unsigned int seen_next AV_TLS_FAST;
@@ -58,8 +57,10 @@ static void remember(uint32_t ref, uint64_t unmaps, const struct av_vma *vma, bo
 		(struct seen){ref, unmaps, vma->begin, vma->end, watched && vma->anonymous};
 }
 
-/* System calls by number: the callers hold execution rights, and the library's versions are
- * cancellation points. */
+/*
+ * System calls go by number: callers hold execution rights, and the library's versions are
+ * cancellation points.
+ */
 static void close_fd(int fd)
 {
 	if (fd >= 0)
@@ -75,8 +76,10 @@ static int open_maps(const struct av_seg *seg)
 	return (int)syscall(SYS_openat, AT_FDCWD, path, O_RDONLY | O_CLOEXEC, 0);
 }
 
-/* A peer's descriptor, for a moment. The number may be anybody's: what is not a userfaultfd refuses
- * the request. */
+/*
+ * Borrow a peer's descriptor. The number may belong to any file by now: one that is not a
+ * userfaultfd refuses our ioctl.
+ */
 static int borrow_uffd(struct av_seg *seg, const struct av_odp_root *root)
 {
 	uint32_t number = atomic_load(&root->uffd);
@@ -88,14 +91,17 @@ static int borrow_uffd(struct av_seg *seg, const struct av_odp_root *root)
 	pidfd = (int)syscall(SYS_pidfd_open, seg->pid, 0);
 	if (pidfd < 0)
 		return -1;
-	if (av_seg_alive(seg)) /* asked after opening: the number belongs to the owner and not to a
-				  successor */
+	if (av_seg_alive(seg)) /* checked after pidfd_open(): so the pid is the owner's, not a
+				  successor's */
 		fd = (int)syscall(SYS_pidfd_getfd, pidfd, number - 1, 0);
 	close_fd(pidfd);
 	return fd;
 }
 
-/* Is it still there in the same shape? If not, it was refused for what it had become. */
+/*
+ * Does the mapping still exist in this shape? If not, the refusal may have concerned something
+ * else.
+ */
 static bool unchanged(int maps, const struct av_vma *vma)
 {
 	struct av_vma now;
@@ -105,12 +111,13 @@ static bool unchanged(int maps, const struct av_vma *vma)
 }
 
 /*
- * Watch one mapping, or find that the kernel does not want to. Return: false if it has changed
- * under our hands, so that another look is due.
+ * Watch one mapping, or find that the kernel refuses. Return: false if the mapping changed
+ * meanwhile and the caller must look again.
  *
- * The kernel says EINVAL both of a mapping that it does not register and of a range that has become
- * a hole, and a hole may be filled again by the time we look. Anonymous memory is always
- * registered, so it was a hole; of a file's, we believe it when it has been said several times.
+ * The kernel returns EINVAL both for a mapping it does not register and for a range that has become
+ * a hole; and the hole may be filled again before we look. Anonymous memory can always be
+ * registered, so there EINVAL meant a hole. For a file mapping we believe EINVAL after several
+ * attempts.
  */
 static bool register_one(int uffd, int maps, const struct av_vma *vma, bool *watched)
 {
@@ -131,8 +138,8 @@ static bool register_one(int uffd, int maps, const struct av_vma *vma, bool *wat
 }
 
 /*
- * Watch the mappings in [addr, addr + len). Return: false if part of it is not mapped, or would not
- * hold still: it may have an unwatched mapping by the time of the access.
+ * Watch the mappings in [addr, addr + len). Return: false if part of it is unmapped or keeps
+ * changing: it may hold an unwatched mapping by the time of the access.
  */
 static bool register_all(int uffd, int maps, uint32_t ref, uint64_t unmaps, uint64_t addr,
 			 uint64_t len)
@@ -202,7 +209,7 @@ void av_odp_untrack(uint64_t addr, uint64_t len)
 void av_odp_retrack(struct av_seg *seg, uint64_t addr, uint64_t len)
 {
 	av_odp_expect_end();
-	av_odp_forget_seen(); /* what was seen of the range until now was of other mappings */
+	av_odp_forget_seen(); /* what threads remember of the range concerns other mappings */
 	(void)!av_odp_track(seg, addr, len);
 }
 

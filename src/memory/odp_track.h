@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Which memory is watched: the mappings of which the device holds a page, each whole, from the
- * moment before its first page becomes valid. Registering a region touches nothing, whatever its
+ * Decides which memory is watched: every mapping of which the device holds a page, as a whole, from
+ * just before its first page becomes valid. Registering a region watches nothing yet, whatever its
  * size.
  *
- * Whole mappings, because a part would be split off: one mapping per faulted page, of the 65530
- * that a process may have, and huge pages torn at the seams.
+ * Whole mappings, because watching a part splits the mapping: that would cost one mapping per
+ * faulted page, of the 65530 that a process may have, and would break huge pages at the seams.
  *
- * A peer that resolves a fault does the same from outside: it borrows the owner's descriptor
- * (pidfd_getfd(2), the same permission as process_vm_writev(2), without which it could not have
- * moved a byte) and gives it back at once. So nothing has to be asked of the owner, and a page is
- * watched before it becomes valid, whoever makes it so.
+ * A peer that resolves a fault does the same from outside. It borrows the owner's descriptor by
+ * pidfd_getfd(2) and returns it at once; that needs the same permission as the process_vm_writev(2)
+ * that moves the bytes. So nothing has to be asked of the owner, and a page is watched before it
+ * becomes valid, whoever makes it valid.
  */
 #ifndef AV_MEMORY_ODP_TRACK_H
 #define AV_MEMORY_ODP_TRACK_H
@@ -25,35 +25,34 @@
  * av_odp_track() - have the mappings in a range of the owner's address space watched
  *
  * What cannot be watched (no userfaultfd, the program's own one on it, a kind of mapping that the
- * kernel refuses) is left alone: its invalidations will not be noticed.
+ * kernel refuses) is left alone; its invalidations go unnoticed.
  *
- * Called between av_odp_prepare() and the access: the listener moves the count of unmaps, which
- * says what is watched, before it moves the stamp. So with a stamp from after an invalidation, what
- * is remembered from before it is not believed; and what happens before the access, unheard, the
- * access sees.
+ * Call it between av_odp_prepare() and the access. The listener changes @unmaps, which guards what
+ * threads remember, before it changes the stamp. So whoever has a stamp from after an invalidation
+ * does not believe what was remembered before it. And an unwatched change before the access is seen
+ * by the access itself.
  *
- * Context: any thread of any process, before an access that will make pages valid; makes system
- * calls unless the range was seen lately; no lock that others spin on is held. Not a cancellation
- * point. errno is preserved. Return:  false if part of the range was not mapped. If the access
- * succeeds all the same, a mapping has come into being that is not watched: the pages must not
- * become valid; the next access will try again.
+ * Context: any thread of any process, before an access that will make pages valid; hold no lock
+ * that others spin on. Makes system calls unless the range was handled lately. Not a cancellation
+ * point. Preserves errno.
+ * Return: false if part of the range was unmapped. If the access succeeds nevertheless, an
+ * unwatched mapping has appeared: do not make the pages valid; the next access tries again.
  */
 AV_MUST_USE bool av_odp_track(struct av_seg *seg, uint64_t addr, uint64_t len);
 
 /*
- * A range of own memory is not watched any more: what is mapped there is about to be exchanged, in
- * one piece, which is no unmapping that anybody is to hear of. Threads that register memory, or
- * prefetch it, may have it watched again before it is. The other way round by av_odp_retrack(),
- * which believes nothing that was remembered before. Context: any thread of the owner; moving
- * (memory/page_move.h).
+ * Stop watching a range of own memory, because what is mapped there is about to be exchanged in one
+ * step; nobody is to hear of that as an unmapping. Threads that register memory or prefetch may
+ * watch it again meanwhile. av_odp_retrack() watches the range again and makes threads forget what
+ * they remembered of it. Context: any thread of the owner; moving (memory/page_move.h).
  */
 void av_odp_untrack(uint64_t addr, uint64_t len);
 void av_odp_retrack(struct av_seg *seg, uint64_t addr, uint64_t len);
 
 /*
- * Is the range, which av_odp_track() has just seen to, known to be private memory of no file? Then
- * touching it has no effect but to bring pages in, which cannot be said of the memory of a device.
- * If it lies in more than one mapping, it is not known.
+ * Is the range, just handled by av_odp_track(), known to be private anonymous memory? Then touching
+ * it only brings pages in, which is not true of device memory. Says false if the range spans more
+ * than one mapping.
  */
 bool av_odp_is_plain(const struct av_seg *seg, uint64_t addr, uint64_t len);
 

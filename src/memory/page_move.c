@@ -3,60 +3,55 @@
 
 #include <pthread.h>
 #include <stdatomic.h>
+#include <sys/queue.h>
 
+#include "base/fork.h"
 #include "memory/pin.h"
 
 static struct {
 	pthread_mutex_t mutex; /* held from av_page_move_begin() to av_page_move_end() */
-	struct av_seg *first;
+	LIST_HEAD(, av_seg) list;
 } own = {.mutex = PTHREAD_MUTEX_INITIALIZER};
 
 /* The contexts are the parent's. */
 static void forget_in_child(void)
 {
 	pthread_mutex_init(&own.mutex, NULL);
-	own.first = NULL;
+	LIST_INIT(&own.list);
 }
 
-static void register_fork_handler(void)
-{
-	pthread_atfork(NULL, NULL, forget_in_child);
-}
+static const struct av_fork_handlers fork_handlers = {.child = forget_in_child};
 
 void av_page_move_add(struct av_seg *seg)
 {
-	static pthread_once_t once = PTHREAD_ONCE_INIT;
-
-	pthread_once(&once, register_fork_handler);
+	(void)av_fork_register(AV_FORK_PAGE_MOVE, &fork_handlers);
 	pthread_mutex_lock(&own.mutex);
-	seg->next_own = own.first;
-	own.first = seg;
+	LIST_INSERT_HEAD(&own.list, seg, movable);
 	pthread_mutex_unlock(&own.mutex);
 }
 
 void av_page_move_remove(struct av_seg *seg)
 {
-	struct av_seg **at = &own.first;
-
 	pthread_mutex_lock(&own.mutex);
-	while (*at && *at != seg)
-		at = &(*at)->next_own;
-	if (*at)
-		*at = seg->next_own;
+	LIST_REMOVE(seg, movable);
 	pthread_mutex_unlock(&own.mutex);
 }
 
 static void set(uint32_t moving)
 {
-	for (struct av_seg *seg = own.first; seg; seg = seg->next_own)
+	struct av_seg *seg;
+
+	LIST_FOREACH(seg, &own.list, movable)
 		atomic_store(&seg->head->moving, moving);
 }
 
 void av_page_move_begin(void)
 {
+	struct av_seg *seg;
+
 	pthread_mutex_lock(&own.mutex);
 	set(1);
-	for (struct av_seg *seg = own.first; seg; seg = seg->next_own)
+	LIST_FOREACH(seg, &own.list, movable)
 		av_pin_drain_all(seg);
 }
 

@@ -16,6 +16,7 @@
 #include "memory/key.h"
 #include "memory/mapped.h"
 #include "memory/odp_notify.h"
+#include "memory/odp_uffd.h"
 #include "memory/odp_track.h"
 #include "memory/unmapped.h"
 #include "observe/diagnosis.h"
@@ -25,10 +26,10 @@
 #define MADV_POPULATE_WRITE 23
 #endif
 
-#define LOOK_FIRST \
-	(16u       \
-	 << 20) /* bytes from which looking at the list of mappings costs nothing in comparison */
-#define TOUCH_PAGES    2 /* a page that is not aligned */
+#define LOOK_FIRST                                                                                \
+	(16u << 20) /* above this size, a look at the list of mappings costs little in comparison \
+		     */
+#define TOUCH_PAGES    2 /* two, for an unaligned page */
 #define REMOTE_CHANGES (IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_ATOMIC)
 #define WRITERS	       (IBV_ACCESS_LOCAL_WRITE | REMOTE_CHANGES | IBV_ACCESS_MW_BIND)
 #define KNOWN                                                                                      \
@@ -59,7 +60,7 @@ int av_region_check_access(uint32_t access)
 	if ((access & REMOTE_CHANGES) && !(access & IBV_ACCESS_LOCAL_WRITE))
 		return refuse_rights(access);
 	if (access &
-	    AV_ACCESS_FLUSH_PERSISTENT) /* a right of devices that can make memory persistent */
+	    AV_ACCESS_FLUSH_PERSISTENT) /* needs a device that can make memory persistent */
 		return av_refuse(EOPNOTSUPP, AV_CHECK_MR_PERSISTENT, access, 0);
 	if (access & ~(uint32_t)KNOWN)
 		return av_refuse(EINVAL, AV_CHECK_MR_FLAGS, access, (uint32_t)KNOWN);
@@ -79,7 +80,7 @@ static int check_range(const struct av_region_request *req, uint64_t page)
 	if (av_range_wraps(req->addr, req->length) || av_range_wraps(req->iova, req->length))
 		return refuse_range(req);
 	if (req->length &&
-	    req->addr + (req->length - 1) > UINT64_MAX - page) /* its page round-up wraps */
+	    req->addr + (req->length - 1) > UINT64_MAX - page) /* rounding up to pages would wrap */
 		return refuse_range(req);
 	if ((req->addr ^ req->iova) & (page - 1))
 		return av_refuse(EINVAL, AV_CHECK_MR_IOVA, req->addr & (page - 1),
@@ -88,9 +89,8 @@ static int check_range(const struct av_region_request *req, uint64_t page)
 }
 
 /*
- * Bring in a few pages by touching them, where that is all that it does: quicker than a system
- * call, and much quicker if they are there. Return: false if the kernel is to be asked, which says
- * what is wrong
+ * Populate a few pages by touching them: faster than a system call, and much faster if they are
+ * present. Return: false if the kernel must be asked, which then also says what is wrong.
  */
 static bool touch(uint64_t addr, uint64_t length, bool writable, uint64_t page)
 {
@@ -104,7 +104,8 @@ static bool touch(uint64_t addr, uint64_t length, bool writable, uint64_t page)
 	return true;
 }
 
-/* Bring in all pages of the range, or find out which kind of range it is. @plain: av_odp_is_plain()
+/*
+ * Populate all pages of the range, or find out what kind of range it is. @plain: av_odp_is_plain().
  */
 static int populate(uint64_t addr, uint64_t length, bool writable, uint64_t page, bool plain)
 {
@@ -113,8 +114,8 @@ static int populate(uint64_t addr, uint64_t length, bool writable, uint64_t page
 	int advice = writable ? MADV_POPULATE_WRITE : MADV_POPULATE_READ, err = 0;
 
 	/*
-	 * A large range that is mapped in parts would be brought in up to its first hole, and what
-	 * lies in a mistaken range of gigabytes can be anything, our own sparse segments included.
+	 * A large range with holes would be populated up to the first hole. A mistaken range of
+	 * gigabytes may cover anything, even our own sparse segments.
 	 */
 	if (bytes > LOOK_FIRST && !plain)
 		err = av_mapped_check(begin, bytes, writable);
@@ -129,8 +130,9 @@ static int populate(uint64_t addr, uint64_t length, bool writable, uint64_t page
 		}
 		if (errno == EFAULT || errno == EHWPOISON)
 			return EFAULT;
-		/* EINVAL: a kernel before 5.14, a device mapping that cannot be populated, or
-		 * missing rights.
+		/*
+		 * EINVAL: Linux before 5.14, a device mapping that cannot be populated, or missing
+		 * rights.
 		 */
 		return av_mapped_check(begin, bytes, writable);
 	}
@@ -139,12 +141,10 @@ static int populate(uint64_t addr, uint64_t length, bool writable, uint64_t page
 
 bool av_region_same_rights(uint32_t from, uint32_t to)
 {
-	return (from & WRITERS) ||
-	       !(to & WRITERS); /* pages that may be written may also only be read */
+	return (from & WRITERS) || !(to & WRITERS); /* writable pages are readable, too */
 }
 
-/* Memory that is paged on demand is not looked at: any range will do. The whole address space is
- * (0, SIZE_MAX). */
+/* ODP memory is not looked at, so any range will do. (0, SIZE_MAX) is the whole address space. */
 static int check_on_demand(const struct av_region_request *req)
 {
 	if (req->length == SIZE_MAX)
@@ -161,8 +161,10 @@ static int prepare_on_demand(const struct av_region_request *req, uint64_t page)
 	return ret || req->length == SIZE_MAX ? ret : check_range(req, page);
 }
 
-/* ANYVERBS_WATCH=odp: a program that has reasons of its own to be told nothing, or to watch this
- * memory itself. */
+/*
+ * With ANYVERBS_WATCH=odp, the program wants no watching of ordinary regions, perhaps because it
+ * watches the memory itself.
+ */
 static bool watching(void)
 {
 	static struct av_setting setting = {.variable = "ANYVERBS_WATCH", .value = "odp"};
@@ -171,10 +173,9 @@ static bool watching(void)
 }
 
 /*
- * Have the range watched. What was unmapped before is recorded first, lest it be taken for an
- * unmapping of this memory: another thread's munmap() may still be waiting for its event to be
- * heard, though its addresses are in use again. Return: the moment from which an unmapping is one
- * of this region.
+ * Have the range watched. Records earlier unmappings first, or they would count against this
+ * memory: another thread's munmap() may still wait for its event to be read although its addresses
+ * are in use again. Return: the moment after which an unmapping concerns this region.
  */
 static uint64_t watch(struct av_seg *seg, uint64_t addr, uint64_t length)
 {
@@ -185,11 +186,12 @@ static uint64_t watch(struct av_seg *seg, uint64_t addr, uint64_t length)
 	av_odp_watch(seg);
 	av_odp_barrier();
 	moment = av_unmapped_now(seg);
-	(void)!av_odp_track(seg, addr, length); /* a hole: bringing the pages in will find it */
+	(void)!av_odp_track(seg, addr,
+			    length); /* false means a hole, which populate() will report */
 	return moment;
 }
 
-/* Only what is watched: peers must not find pages where the program has put others. */
+/* Adopt only watched memory: peers must not find old pages where the program has mapped others. */
 static bool may_adopt(struct av_seg *seg, const struct av_region_request *req)
 {
 	if (req->private || !watching())
@@ -234,6 +236,6 @@ int av_region_prepare(struct av_seg *seg, const struct av_region_request *req, s
 		ret = on_demand ? prepare_on_demand(req, page)
 				: prepare_pinned(seg, req, page, what);
 	if (ret == 0)
-		(void)av_copy_init(); /* without it copies take the slow way */
+		(void)av_copy_init(); /* without it, copies take the slow path */
 	return ret;
 }

@@ -1,11 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 #include "memory/region_count.h"
 
-#include "memory/key.h"
 #include "memory/nodes.h"
 
-#define WHOLE_SPACE (1ull << 47) /* no region of memory is that long */
-#define WORD_BITS   64u
+#define WORD_BITS 64u
 
 struct counts {
 	_Atomic uint64_t value[AV_MR_GAUGES];
@@ -16,7 +14,7 @@ struct node {
 	struct counts of[AV_KEY_CHUNK];
 };
 
-/* The node that a key's index is in, if there is one. */
+/* The node of a key's index, or NULL if it does not exist. */
 static struct node *node_of(const struct av_seg *seg, uint32_t index)
 {
 	uint32_t chunk = index / AV_KEY_CHUNK;
@@ -28,7 +26,7 @@ static struct node *node_of(const struct av_seg *seg, uint32_t index)
 	return at ? av_node_at(seg, at, sizeof(struct node)) : NULL;
 }
 
-/* How far there are nodes: visits need not look further. */
+/* Record how far nodes exist, so that iteration can stop there. */
 static void note_chunk(struct av_seg *seg, uint32_t chunk)
 {
 	_Atomic uint32_t *chunks = &seg->head->region_chunks;
@@ -81,22 +79,6 @@ void av_region_count(struct av_seg *seg, uint32_t key, enum av_mr_counter which,
 					  n, memory_order_relaxed);
 }
 
-void av_region_count_at(struct av_seg *seg, uint64_t addr, enum av_mr_counter which, uint64_t n)
-{
-	struct av_on_demand r;
-	uint32_t at = 0, key = 0;
-
-	for (int i = 0; n && i < AV_ON_DEMAND_LOOKS && av_on_demand_next(seg, &at, &r); i++) {
-		if (!av_range_within(addr, 1, r.addr, r.length) || (key && r.whole))
-			continue;
-		key = r.key;
-		if (!r.whole)
-			break;
-	}
-	if (key)
-		av_region_count(seg, key, which, n);
-}
-
 void av_region_counted(const struct av_seg *seg, uint32_t key, uint64_t value[AV_MR_GAUGES])
 {
 	const struct node *n = node_of(seg, AV_KEY_INDEX(key));
@@ -108,7 +90,7 @@ void av_region_counted(const struct av_seg *seg, uint32_t key, uint64_t value[AV
 			  : 0;
 }
 
-/* The first bit that is set from @index on, within its chunk; the chunk's end if there is none. */
+/* The first set bit from @index on within its chunk, or the chunk's end. */
 static uint32_t next_bit(const struct node *n, uint32_t index)
 {
 	uint32_t end = (index / AV_KEY_CHUNK + 1) * AV_KEY_CHUNK;
@@ -124,34 +106,18 @@ static uint32_t next_bit(const struct node *n, uint32_t index)
 	return end;
 }
 
-/* It may be changing at this moment: what is made of it is a statistic. */
-__attribute__((no_sanitize("thread"))) static bool
-read_region(const struct av_seg *seg, uint32_t index, struct av_on_demand *region)
-{
-	const struct av_key *k = av_key_entry(seg, index << 8);
-	uint32_t key = k ? atomic_load(&k->held) : 0;
-
-	if (!key || atomic_load(&k->kind) != AV_KEY_ODP)
-		return false;
-	*region = (struct av_on_demand){key, k->addr, k->length, k->length >= WHOLE_SPACE};
-	return true;
-}
-
-bool av_on_demand_next(const struct av_seg *seg, uint32_t *at, struct av_on_demand *region)
+uint32_t av_region_count_on_demand(const struct av_seg *seg, uint32_t at)
 {
 	uint32_t chunks = atomic_load_explicit(&seg->head->region_chunks, memory_order_acquire);
 
-	for (uint32_t chunk = *at / AV_KEY_CHUNK; chunk < chunks && chunk < AV_SLAB_CHUNKS;
+	for (uint32_t chunk = at / AV_KEY_CHUNK; chunk < chunks && chunk < AV_SLAB_CHUNKS;
 	     chunk++) {
 		uint32_t first = chunk * AV_KEY_CHUNK, end = first + AV_KEY_CHUNK;
 		const struct node *n = node_of(seg, first);
+		uint32_t index = n ? next_bit(n, at > first ? at : first) : end;
 
-		for (uint32_t i = *at > first ? *at : first; n && (i = next_bit(n, i)) < end; i++) {
-			*at = i + 1;
-			if (read_region(seg, i, region))
-				return true;
-		}
-		*at = end;
+		if (index < end)
+			return index;
 	}
-	return false;
+	return UINT32_MAX;
 }

@@ -1,15 +1,14 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What a memory region has counted: events off the data path alone, since an access that succeeds
- * only looks at its key (observe/counters.h).
+ * Counters of memory regions. They count only events off the data path, because a successful access
+ * only reads its key (observe/counters.h).
  *
- * The counts of AV_KEY_CHUNK keys are a node (memory/nodes.h) of their context's segment, which
- * comes into being when one of these is on demand, or the first event comes. With each node is a
- * bit for each key that is a region on demand: who only knows an address, as the listener of
- * invalidations, finds the region by these.
+ * The counters of AV_KEY_CHUNK keys form a node (memory/nodes.h) in their context's segment. It is
+ * created when one of these keys becomes an ODP region or has its first event. Each node also has
+ * one bit per key that marks ODP regions: memory/odp_region.h finds a region by these bits.
  *
- * Any thread of any process; never blocks; takes no lock. Where there is no room for a node nothing
- * is counted.
+ * Any thread of any process; never blocks; takes no lock. Without room for a node, nothing is
+ * counted.
  */
 #ifndef AV_MEMORY_REGION_COUNT_H
 #define AV_MEMORY_REGION_COUNT_H
@@ -21,39 +20,16 @@
 #include "segment/segment.h"
 #include "observe/counters.h"
 
-/* A key comes into being: it has counted nothing. Its entry is filled, and not published. Owner's
- * process. */
+/* Reset the counters of a new key. Its entry is filled but not published. Owner's process only. */
 void av_region_count_begin(struct av_seg *seg, uint32_t key, bool on_demand);
 
-/* Add @n to a counter of the region. @seg: whose key it is, own or a peer's; not a view. */
+/* Add @n to a counter of a region. @seg: the key's segment, own or a peer's, but not a view. */
 void av_region_count(struct av_seg *seg, uint32_t key, enum av_mr_counter which, uint64_t n);
 
-/*
- * Who only knows an address looks at so many regions on demand: a fault, or an unmapping, is not to
- * take longer the more regions there are. What belongs to further ones is counted of none.
- */
-#define AV_ON_DEMAND_LOOKS 64
-
-/*
- * The same, of the region on demand that @addr lies in, if there is one: of several, one that is
- * not the whole address space.
- */
-void av_region_count_at(struct av_seg *seg, uint64_t addr, enum av_mr_counter which, uint64_t n);
-
-/* What it has counted so far; the segment may be a view. */
+/* Read the counters of a region. @seg may be a view. */
 void av_region_counted(const struct av_seg *seg, uint32_t key, uint64_t value[AV_MR_GAUGES]);
 
-/* A region on demand. */
-struct av_on_demand {
-	uint32_t key;
-	uint64_t addr, length;
-	bool whole; /* it is the whole address space */
-};
-
-/* The next one; *@at is 0 at first. What changes meanwhile may be left out or be old. Return:
- * false: no more
- */
-AV_MUST_USE bool av_on_demand_next(const struct av_seg *seg, uint32_t *at,
-				   struct av_on_demand *region);
+/* The first index of an ODP region's key at or after @at, or UINT32_MAX. */
+uint32_t av_region_count_on_demand(const struct av_seg *seg, uint32_t at);
 
 #endif

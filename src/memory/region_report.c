@@ -33,7 +33,7 @@ const char *av_region_memory_name(enum av_region_memory memory)
 	return names[memory];
 }
 
-/* What of plain memory is adopted, in bytes. */
+/* The adopted part of plain memory, in bytes. */
 static uint64_t adopted_bytes(const struct av_seg *seg, const struct av_key *k)
 {
 	const struct av_adopted *a =
@@ -101,8 +101,10 @@ static void fill_counted(const struct av_seg *seg, const struct av_key *k,
 						   av_odp_missing(seg, k->addr, k->length, false);
 }
 
-/* One entry of a table that may change at any time. Return: false if it is no region now, or
- * changed meanwhile. */
+/*
+ * Look at one entry of a table that may change at any time. Return: false if it is not a region, or
+ * changed meanwhile.
+ */
 static bool look(const struct av_seg *seg, const struct av_key *k, struct av_region_info *info)
 {
 	uint32_t key = atomic_load(&k->key);
@@ -125,7 +127,7 @@ void av_region_report_of(const struct av_seg *seg,
 		struct av_region_info info;
 
 		if (!k)
-			index += AV_KEY_CHUNK - 1; /* that whole chunk */
+			index += AV_KEY_CHUNK - 1; /* skip the whole chunk */
 		else if (look(seg, k, &info))
 			visit(&info, arg);
 	}

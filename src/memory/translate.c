@@ -94,9 +94,9 @@ static enum av_mem_fault locate(struct av_seg *seg, struct av_key *k,
 	span->local = NULL;
 	span->pages_owner = 0;
 	span->pin = NULL;
-	span->indirect = NULL;
+	span->umr = NULL;
 	if (av_unlikely(kind == AV_KEY_UMR)) {
-		span->indirect = k;
+		span->umr = k;
 		span->addr = req->whole ? k->base : req->addr;
 		span->writes = req->access & WRITERS;
 		return AV_MEM_OK;
@@ -161,37 +161,31 @@ enum av_mem_fault av_mem_resolve(struct av_seg *seg, const struct av_mem_request
 }
 
 /*
- * Who finds the region being re-registered must not wait here: it may hold other regions' pins,
- * which another re-registration waits for, and so on in a circle.
+ * A region that is being re-registered is not waited for here: the caller may hold pins on other
+ * keys, which another re-registration waits for, and so on in a circle.
  */
-static enum av_mem_fault get(struct av_seg *seg, struct av_key *k, const struct av_mem_request *req,
-			     struct av_span *span)
+enum av_mem_fault av_mem_get_any(struct av_seg *seg, const struct av_mem_request *req,
+				 struct av_span *span, struct av_pin *pin)
 {
-	struct av_pin *pin = av_pin_begin(seg, req->key);
 	enum av_mem_fault fault;
-
-	if (av_unlikely(!pin))
-		return AV_MEM_BUSY;
-	fault = resolve(seg, k, req, span);
-	if (fault == AV_MEM_OK && av_unlikely(span->indirect) && !(req->access & FLUSHES))
-		fault = av_klm_iter_check(span);
-	if (fault == AV_MEM_OK)
-		span->pin = pin;
-	else
-		av_pin_end(pin);
-	return fault;
-}
-
-enum av_mem_fault av_mem_get(struct av_seg *seg, const struct av_mem_request *req,
-			     struct av_span *span)
-{
 	struct av_key *k;
 
 	seg = av_mem_key_owner(seg, req->key);
 	k = seg ? av_key_entry(seg, req->key) : NULL;
 	if (!k || req->key == 0)
 		return AV_MEM_NO_KEY;
-	return get(seg, k, req, span);
+	if (!pin)
+		pin = av_pin_begin(seg, req->key);
+	if (av_unlikely(!pin))
+		return AV_MEM_BUSY;
+	fault = resolve(seg, k, req, span);
+	if (fault == AV_MEM_OK && av_unlikely(span->umr) && !(req->access & FLUSHES))
+		fault = av_klm_iter_check(span);
+	if (fault == AV_MEM_OK)
+		span->pin = pin;
+	else
+		av_pin_end(pin);
+	return fault;
 }
 
 enum av_mem_fault av_mem_get_list(struct av_seg *seg, uint32_t pd, uint32_t access,

@@ -10,9 +10,12 @@
 #include <stdint.h>
 #include <infiniband/verbs.h>
 
+#include "base/checked.h"
 #include "base/compiler.h"
 #include "base/limits.h"
 #include "segment/segment.h"
+#include "memory/adopted.h"
+#include "memory/key.h"
 #include "memory/pin.h"
 
 enum av_mem_fault {
@@ -29,8 +32,6 @@ enum av_mem_fault {
 			    again */
 	AV_MEM_FAULT_N
 };
-
-struct av_key;
 
 struct av_mem_request {
 	uint32_t key;	 /* host order */
@@ -60,7 +61,7 @@ struct av_span {
 	struct av_pin *pin; /* keeps the key alive; NULL for bytes behind no key */
 	/* Not NULL: pieces behind other keys, memory/klm_iter.h; @addr is an address of this key's
 	 * own space. */
-	const struct av_key *indirect;
+	const struct av_key *umr;
 };
 
 /* A scatter/gather list, translated. */
@@ -70,18 +71,66 @@ struct av_spans {
 	struct av_span at[AV_MAX_SGE + 1]; /* one more: a header before a list */
 };
 
+/*
+ * The common case: memory of the program's own, registered, mapped still, whose pages do not move.
+ * True: @span is it. False: av_mem_get_any() finds out what the key is, or what is wrong.
+ * Context: a pin names the key.
+ */
+static inline bool av_mem_is_plain(struct av_seg *seg, const struct av_key *k,
+				   const struct av_mem_request *req, struct av_span *span)
+{
+	uint64_t at = k->addr + (req->addr - k->base);
+
+	if (av_unlikely(atomic_load_explicit(&k->key, memory_order_acquire) != req->key ||
+			atomic_load_explicit(&k->kind, memory_order_relaxed) != AV_KEY_REGION ||
+			k->pd != req->pd || req->whole ||
+			(k->access & (req->access | AV_ACCESS_TUNNELED)) != req->access ||
+			!av_range_within(req->addr, req->length, k->base, k->length)))
+		return false;
+	if (av_unlikely(atomic_load_explicit(&seg->head->moving, memory_order_relaxed) ||
+			atomic_load_explicit(&seg->head->odp_seq, memory_order_acquire) !=
+				atomic_load_explicit(&k->intact, memory_order_relaxed)))
+		return false;
+	if (av_likely(seg->own))
+		span->local = (void *)(uintptr_t)at;
+	else
+		span->local = k->adopted ? av_adopted_at(seg, k->adopted, at, req->length) : NULL;
+	span->addr = at;
+	span->length = req->length;
+	span->odp = span->null = span->writes = false;
+	span->seg = seg;
+	span->pages_owner = 0;
+	span->offset = 0;
+	span->umr = NULL;
+	return true;
+}
+
+/* The whole of av_mem_get(), from the pin on (not NULL), or from the beginning. */
+AV_MUST_USE enum av_mem_fault av_mem_get_any(struct av_seg *seg, const struct av_mem_request *req,
+					     struct av_span *span, struct av_pin *pin);
+
 /**
  * av_mem_get() - translate one keyed range
  * @seg:  the context whose key it is, own or a peer's
- * @span: out; on AV_MEM_OK it holds the key alive until av_mem_put(). Deregistration waits for
- * that, so it is held for one transfer only. Of an UMR key all pieces have been checked, unless it
- * is to be flushed.
+ * @span: out; on AV_MEM_OK it pins the key until av_mem_put(). Deregistration waits for that, so it
+ * is held for one transfer only. Of a UMR key all pieces have been checked, unless it is to be
+ * flushed.
  *
  * Context: any thread; does not wait; touches none of the program's memory.
  * Source:  IBTA volume 1, 10.6.3 (memory access checks); ibv_reg_mr(3).
  */
-AV_MUST_USE enum av_mem_fault av_mem_get(struct av_seg *seg, const struct av_mem_request *req,
-					 struct av_span *span);
+AV_MUST_USE static inline enum av_mem_fault
+av_mem_get(struct av_seg *seg, const struct av_mem_request *req, struct av_span *span)
+{
+	const struct av_key *k = av_key_entry(seg, req->key);
+
+	if (av_unlikely(!k || req->key == 0 || seg->head->origin))
+		return av_mem_get_any(seg, req, span, NULL);
+	span->pin = av_pin_begin(seg, req->key);
+	if (av_likely(span->pin && av_mem_is_plain(seg, k, req, span)))
+		return AV_MEM_OK;
+	return span->pin ? av_mem_get_any(seg, req, span, span->pin) : AV_MEM_BUSY;
+}
 
 /* For memory/klm_iter.c: the context whose table a key of @seg's is in, which is the origin's for a
  * key that was imported from there; NULL if that is gone. */
@@ -121,6 +170,15 @@ static inline void av_spans_local(struct av_spans *spans, struct av_seg *seg, vo
 	spans->count = 1;
 	spans->bytes = bytes;
 	spans->at[0] = (struct av_span){.local = local, .length = bytes, .seg = seg};
+}
+
+/* A list that borrows from another: nothing of it is put. */
+static inline void av_spans_copy(struct av_spans *to, const struct av_spans *from)
+{
+	to->count = from->count;
+	to->bytes = from->bytes;
+	for (uint32_t i = 0; i < from->count; i++)
+		to->at[i] = from->at[i];
 }
 
 /* Drop the first @bytes of a list that is borrowed from another (nothing is put). */

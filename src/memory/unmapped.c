@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The record of unmappings: four levels, 9 + 9 + 9 + 8 bits of the page's number. An entry says
- * when all of its pages were last unmapped at once, and when the last of any; so large unmappings
- * are short to write, and large regions short to check. Nodes: 12 KiB above, 2 KiB for the pages of
- * a MiB.
+ * The record of unmappings: a tree of four levels, for 9 + 9 + 9 + 8 bits of the page number. An
+ * entry holds two moments: when all of its pages were last unmapped at once, and when any of them
+ * was. So a large unmapping is quick to record, and a large region quick to check. A node takes 12
+ * KiB; a leaf takes 2 KiB and covers 1 MiB.
  */
 #include "memory/unmapped.h"
 
 #include <inttypes.h>
 
 #include "memory/nodes.h"
-#include "memory/odp_notify.h"
+#include "memory/odp_uffd.h"
 #include "observe/log.h"
 
 #define INNER_BITS 9
@@ -22,8 +22,8 @@
 
 struct entry {
 	_Atomic uint64_t child; /* offset of the node below, or 0 */
-	_Atomic uint64_t all;	/* moment at which all pages below were unmapped at once */
-	_Atomic uint64_t any;	/* the last one at which some were */
+	_Atomic uint64_t all;	/* moment when all pages below were last unmapped at once */
+	_Atomic uint64_t any;	/* moment when any of them was last unmapped */
 };
 
 struct inner {
@@ -34,7 +34,7 @@ struct leaf {
 	_Atomic uint64_t page[LEAF];
 };
 
-/* The pages of a range that the tree has. Return: false if there are none */
+/* The pages of a range that the tree covers. Return: false if there are none. */
 static bool run_of(uint64_t addr, uint64_t len, struct av_page_run *r)
 {
 	if (!av_page_run_of(addr, len, r))
@@ -44,13 +44,13 @@ static bool run_of(uint64_t addr, uint64_t len, struct av_page_run *r)
 	return r->first <= r->last;
 }
 
-/* log2 of the pages below an entry of a node at that level, the root's being 0. */
+/* log2 of the pages below an entry of a node; the root has level 0. */
 static unsigned int entry_bits(unsigned int level)
 {
 	return LEAF_BITS + (LEVELS - 1 - level) * INNER_BITS;
 }
 
-/* The part of a run that begins at @page and stays within one entry. */
+/* The part of a run from @page on that lies within one entry. */
 static struct av_page_run part_of(struct av_page_run r, uint64_t page, unsigned int bits)
 {
 	uint64_t end = page | ((1ull << bits) - 1);
@@ -99,7 +99,7 @@ static void record_entry(struct av_seg *seg, struct entry *e, unsigned int level
 	atomic_store(&e->any, moment);
 }
 
-/* As deep as the tree: LEVELS + 1 calls. */
+/* Recursion is as deep as the tree: LEVELS + 1 calls. */
 static void record(struct av_seg *seg, void *node, unsigned int level, struct av_page_run r,
 		   uint64_t moment)
 {
@@ -139,7 +139,7 @@ void av_unmapped_record(struct av_seg *seg, uint64_t addr, uint64_t len)
 		record(seg, root, 0, r, moment);
 }
 
-/* --- asking ---------------------------------------------------------------------- */
+/* --- looking up ------------------------------------------------------------------ */
 
 static bool since(const struct av_seg *seg, void *node, unsigned int level, struct av_page_run r,
 		  uint64_t moment);
@@ -202,8 +202,8 @@ bool av_still_mapped_check(const struct av_seg *seg, struct av_key *k, uint64_t 
 			return true;
 		av_log(AV_LOG_INFO,
 		       "access to %#" PRIx64 " + %" PRIu64
-		       " of process %d refused: memory there has been "
-		       "unmapped since its region was registered",
+		       " of process %d refused: memory there has been unmapped since its region "
+		       "was registered",
 		       addr, len, (int)seg->pid);
 		return false;
 	}

@@ -5,7 +5,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-/* By number: sanitizers would check the program's memory in their own versions (docs/COPY.md). */
+/* By number: sanitizers would check the program's memory in their wrappers (docs/COPY.md). */
 static ssize_t transfer(bool write, pid_t pid, const struct iovec *local, size_t count,
 			const struct iovec *remote, size_t remote_count)
 {

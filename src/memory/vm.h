@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The kernel's copy between two processes' memory. */
+/* Copies between two processes' memory, by the kernel. */
 #ifndef AV_MEMORY_VM_H
 #define AV_MEMORY_VM_H
 
@@ -13,10 +13,10 @@
 
 /**
  * av_vm_call() - one process_vm_readv() or process_vm_writev()
- * @local:  @count pieces of this process' memory; @remote: @remote_count of the memory of @seg's
- * owner
+ * @local: @count pieces of this process's memory
+ * @remote: @remote_count pieces of the memory of @seg's owner
  *
- * The owner's life is asked for first: a process number may belong to a stranger by now.
+ * Checks first that the owner is alive, because its pid may belong to another process by now.
  * Return: bytes moved (> 0), or -errno
  */
 AV_MUST_USE ssize_t av_vm_call(bool write, struct av_seg *seg, const struct iovec *local,

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Reading "maps" piece by piece. System calls are made by number: the library's versions would be
- * cancellation points, and callers hold execution rights.
+ * Reads /proc/PID/maps piece by piece. System calls go by number: callers hold execution rights,
+ * and the library's versions are cancellation points.
  */
 #include "memory/vma.h"
 
@@ -11,7 +11,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-/* <linux/fs.h> since 6.11. */
+/* In <linux/fs.h> since 6.11. */
 struct procmap_question {
 	uint64_t size, flags, addr;
 	uint64_t begin, end, rights, page_size, offset, inode;
@@ -49,10 +49,10 @@ bool av_vma_next(int maps, uint64_t addr, struct av_vma *vma)
 	return true;
 }
 
-/* Where the scan of the text is: a line is "BEGIN-END rwxp OFFSET DEVICE INODE  NAME". */
+/* State of the text parser. A line reads "BEGIN-END rwxp OFFSET DEVICE INODE  NAME". */
 struct scan {
 	enum { BEGIN, END, RIGHTS, OFFSET, DEVICE, INODE, NAME } field;
-	uint64_t value[NAME]; /* of the fields that are numbers */
+	uint64_t value[NAME]; /* the numeric fields */
 	bool readable, writable, shared;
 };
 
@@ -61,7 +61,7 @@ static uint64_t digit(char c)
 	return (uint64_t)(c <= '9' ? c - '0' : (c | 0x20) - 'a' + 10);
 }
 
-/* Take one character. Return: true when all that matters of a line is known. */
+/* Process one character. Return: true when everything needed of a line is known. */
 static bool scan_take(struct scan *s, char c)
 {
 	bool ends = c == ' ' || c == '\n' || (c == '-' && s->field == BEGIN);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Looking at keys that were refused. */
+/* Finds out why a key was refused. */
 #include "memory/why.h"
 
 #include "base/checked.h"
@@ -9,10 +9,10 @@
 
 #define CHANGES (IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_ATOMIC)
 
-/* What of a key is looked at: it may be changing at this moment. */
+/* The fields of a key to examine. The key may be changing meanwhile. */
 struct look {
-	bool there; /* the index has been used, */
-	bool given; /* and the key was given out */
+	bool there; /* the index has been used */
+	bool given; /* the key was given out */
 	uint32_t key, pd, access, qpn;
 	uint8_t kind, window_type;
 	uint64_t base, length;
@@ -76,7 +76,7 @@ static void say_dead(struct av_flight_record *r, const struct look *l)
 		say(r, AV_CHECK_KEY_DEAD, 0, l->key);
 }
 
-/* How far does the range reach out of the region, and on which side? */
+/* How far the range extends beyond the region, and on which side. */
 static void say_range(struct av_flight_record *r, const struct look *l, uint64_t addr,
 		      uint64_t length, enum av_check before, enum av_check behind)
 {
@@ -86,7 +86,7 @@ static void say_range(struct av_flight_record *r, const struct look *l, uint64_t
 		say(r, behind, addr - l->base + length - l->length, l->length);
 }
 
-/* In the order of the checks that were made. Return: false: the key itself is in order */
+/* Repeats the checks in their order. Return: false if the key itself is in order. */
 static bool say_key(struct av_flight_record *r, const struct look *l,
 		    const struct av_mem_request *req)
 {
@@ -110,7 +110,7 @@ static bool say_key(struct av_flight_record *r, const struct look *l,
 	return true;
 }
 
-/* Return: is it the key itself? */
+/* Return: true if the key itself is at fault. */
 static bool examine(struct av_seg *seg, const struct av_mem_request *req, enum av_mem_fault found)
 {
 	struct av_flight_record *r = av_diag_note(AV_CHECK_NONE, 0, 0);
@@ -133,7 +133,7 @@ static bool examine(struct av_seg *seg, const struct av_mem_request *req, enum a
 	return l.kind == AV_KEY_UMR && found != AV_MEM_OK;
 }
 
-/* The request fails by this key: its region counts that, if it has one. */
+/* Count a refusal at the key's region, if it has one. */
 static void count_refusal(struct av_seg *seg, uint32_t key)
 {
 	const struct av_key *k;
@@ -155,7 +155,7 @@ void av_mem_why_fault(struct av_seg *seg, const struct av_mem_request *req)
 	av_mem_why(seg, req, AV_MEM_OK);
 }
 
-/* Is it the memory of this element, whose key is in order? */
+/* Is this element's memory gone? Its key is in order. */
 static bool is_gone(struct av_seg *seg, const struct av_mem_request *req)
 {
 	struct av_span span;
@@ -171,7 +171,7 @@ void av_mem_why_list(struct av_seg *seg, uint32_t pd, uint32_t access, const str
 {
 	struct av_mem_request req = {.pd = pd, .access = access};
 
-	/* Not by translating again: that counts keys that are not found. */
+	/* Examine each key instead of translating again, which would count unknown keys twice. */
 	for (uint32_t i = 0; i < count && bytes > 0; bytes -= req.length, i++) {
 		req.key = sge[i].lkey;
 		req.addr = sge[i].addr;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Binding and unbinding memory windows. */
+/* Binds and unbinds memory windows. */
 #include "memory/window.h"
 
 #include <errno.h>
@@ -8,8 +8,9 @@
 #include "base/newer_verbs.h"
 #include "memory/pin.h"
 #include "memory/key.h"
+#include "segment/alloc.h"
 
-/* Local rights mean nothing in a window; programs pass IBV_ACCESS_LOCAL_WRITE out of habit. */
+/* Local rights mean nothing for a window, but programs pass IBV_ACCESS_LOCAL_WRITE out of habit. */
 #define WINDOW_ACCESS                                                                \
 	(IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ | \
 	 IBV_ACCESS_REMOTE_ATOMIC | IBV_ACCESS_ZERO_BASED | AV_ACCESS_FLUSH_GLOBAL)
@@ -34,7 +35,7 @@ static void region_released(struct av_seg *seg, uint32_t region)
 
 	if (!r)
 		return;
-	av_lock_acquire_plain(&r->lock);
+	av_lock_acquire_plain(&r->lock, AV_RANK_KEY);
 	if (r->windows > 0)
 		r->windows--;
 	av_lock_release(&r->lock);
@@ -46,7 +47,7 @@ void av_window_finish(struct av_seg *seg, uint32_t key, uint32_t region)
 
 	if (!w)
 		return;
-	av_lock_acquire_plain(&w->lock);
+	av_lock_acquire_plain(&w->lock, AV_RANK_KEY_RIGHT);
 	if (atomic_load(&w->key) == 0 && w->region == region) {
 		region_released(seg, region);
 		w->region = 0;
@@ -54,7 +55,7 @@ void av_window_finish(struct av_seg *seg, uint32_t key, uint32_t region)
 	av_lock_release(&w->lock);
 }
 
-/* The window's lock is held. Afterwards nobody uses the old binding any more. */
+/* Context: the window's lock is held. Afterwards no access through the old binding is under way. */
 static void unbind(struct av_seg *seg, struct av_key *w)
 {
 	uint32_t key = atomic_load(&w->key), region = w->region;
@@ -74,14 +75,14 @@ void av_window_destroy(struct av_seg *seg, uint32_t key)
 
 	if (!w)
 		return;
-	av_lock_acquire_plain(&w->lock);
+	av_lock_acquire_plain(&w->lock, AV_RANK_KEY_RIGHT);
 	unbind(seg, w);
-	w->kind = AV_KEY_REGION; /* no longer a window, not yet anything else */
+	w->kind = AV_KEY_REGION; /* no longer a window, and nothing else yet */
 	av_lock_release(&w->lock);
 	av_slab_free(seg, AV_SLAB_KEY, AV_KEY_INDEX(key));
 }
 
-/* May the region be looked through like that? Its lock is held. */
+/* Does the region permit this bind? Context: its lock is held. */
 static bool region_permits(const struct av_key *r, const struct av_window_bind *bind)
 {
 	uint32_t changes = IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_ATOMIC;
@@ -97,7 +98,7 @@ static bool region_permits(const struct av_key *r, const struct av_window_bind *
 	return av_range_within(bind->addr, bind->length, r->base, r->length);
 }
 
-/* What of the bind concerns the window alone. Its lock is held. */
+/* The checks of a bind that concern the window alone. Context: its lock is held. */
 static bool window_permits(const struct av_key *w, const struct av_window_bind *bind)
 {
 	if (w->pd != bind->pd || (bind->access & ~(uint32_t)WINDOW_ACCESS))
@@ -110,7 +111,7 @@ static bool window_permits(const struct av_key *w, const struct av_window_bind *
 	return bind->region && bind->length > 0 && atomic_load(&w->key) == 0;
 }
 
-/* Count the window at its region, taking what is needed of it. */
+/* Count the window at its region and copy the region's fields that it needs. */
 static bool hold_region(struct av_seg *seg, const struct av_window_bind *bind, struct av_key *copy)
 {
 	struct av_key *r = av_key_entry(seg, bind->region);
@@ -118,7 +119,7 @@ static bool hold_region(struct av_seg *seg, const struct av_window_bind *bind, s
 
 	if (!r)
 		return false;
-	av_lock_acquire_plain(&r->lock);
+	av_lock_acquire_plain(&r->lock, AV_RANK_KEY);
 	ok = region_permits(r, bind);
 	if (ok) {
 		r->windows++;
@@ -152,7 +153,7 @@ static int bind_locked(struct av_seg *seg, struct av_key *w, const struct av_win
 	w->length = bind->length;
 	w->region = bind->region;
 	w->qpn = w->window_type == IBV_MW_TYPE_2 ? bind->qpn : 0;
-	w->tag = bind->rkey & 0xff; /* the next occupant of this index goes on from here */
+	w->tag = bind->rkey & 0xff; /* the index's next key continues from this tag */
 	atomic_store_explicit(&w->key, bind->rkey, memory_order_release);
 	return 0;
 }
@@ -164,7 +165,7 @@ int av_window_bind(struct av_seg *seg, const struct av_window_bind *bind)
 
 	if (!w)
 		return EINVAL;
-	av_lock_acquire_plain(&w->lock);
+	av_lock_acquire_plain(&w->lock, AV_RANK_KEY_RIGHT);
 	ret = bind_locked(seg, w, bind);
 	av_lock_release(&w->lock);
 	return ret;
@@ -191,7 +192,7 @@ enum av_invalidate av_window_invalidate(struct av_seg *seg, uint32_t rkey, uint3
 
 	if (!w || rkey == 0)
 		return AV_INVALIDATE_NO_WINDOW;
-	av_lock_acquire_plain(&w->lock);
+	av_lock_acquire_plain(&w->lock, AV_RANK_KEY_RIGHT);
 	ret = may_invalidate(w, rkey, qpn);
 	if (ret == AV_INVALIDATED)
 		unbind(seg, w);
@@ -205,7 +206,7 @@ void av_window_queue_pair_ends(struct av_seg *seg, uint32_t key, uint32_t qpn)
 
 	if (!w)
 		return;
-	av_lock_acquire_plain(&w->lock);
+	av_lock_acquire_plain(&w->lock, AV_RANK_KEY_RIGHT);
 	if (w->qpn == qpn)
 		unbind(seg, w);
 	av_lock_release(&w->lock);

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Memory windows: keys for remote use that are bound to a part of a region, and unbound again, by
- * work requests. Type 1 may be rebound at will and used through any queue pair of its protection
- * domain; type 2B is bound once, must be invalidated before it is bound again, and belongs to the
- * queue pair that bound it.
+ * Memory windows: keys for remote access that work requests bind to a part of a region and unbind
+ * again. A type 1 window may be rebound at will and used through any queue pair of its protection
+ * domain. A type 2B window must be invalidated before it is bound again, and belongs to the queue
+ * pair that bound it.
  *
  * Source: IBTA volume 1, 10.6.7.2; ibv_bind_mw(3), ibv_alloc_mw(3).
  */
@@ -16,9 +16,9 @@
 #include "segment/segment.h"
 
 struct av_window_bind {
-	uint32_t window; /* any key of the window's index */
+	uint32_t window; /* any key with the window's index */
 	uint32_t rkey;	 /* the new key: same index, tag chosen by the program */
-	uint32_t region; /* lkey, 0 with length 0: unbind (type 1) */
+	uint32_t region; /* lkey; 0 with length 0: unbind (type 1) */
 	uint32_t access; /* of the window */
 	uint32_t pd;	 /* of the queue pair */
 	uint32_t qpn;	 /* the binding queue pair */
@@ -26,40 +26,45 @@ struct av_window_bind {
 	uint64_t length;
 };
 
-/* A new window. Return: a key of its index that nothing can be reached through, or 0 and errno
- * ENOMEM. */
+/*
+ * Create a window. Return: a key with its index that gives access to nothing, or 0 and errno
+ * ENOMEM.
+ */
 AV_MUST_USE uint32_t av_window_create(struct av_seg *seg, enum ibv_mw_type type, uint32_t pd,
 				      uint32_t limit);
 
-/* Unbind and free; waits until nobody uses it. */
+/* Unbind and free a window. Waits until nobody uses it. */
 void av_window_destroy(struct av_seg *seg, uint32_t key);
 
 /**
  * av_window_bind() - execute a bind
  *
- * Any process, the queue pair's @exec execution right held. May wait as long as an access through
- * the old binding takes. Return: 0, or EINVAL: a bind the specification refuses (nothing has
- * changed)
+ * Context: any process, with the queue pair's @exec right. May wait as long as an access through
+ * the old binding takes.
+ * Return: 0, or EINVAL if the specification forbids the bind (nothing has changed)
  */
 AV_MUST_USE int av_window_bind(struct av_seg *seg, const struct av_window_bind *bind);
 
 enum av_invalidate { AV_INVALIDATED, AV_INVALIDATE_NOT_BOUND, AV_INVALIDATE_NO_WINDOW };
 
-/* Unbind the type-2 window bound as @rkey on @qpn. Nothing changes unless AV_INVALIDATED. */
+/*
+ * Unbind the type 2 window bound as @rkey on @qpn. Changes nothing unless it returns
+ * AV_INVALIDATED.
+ */
 AV_MUST_USE enum av_invalidate av_window_invalidate(struct av_seg *seg, uint32_t rkey,
 						    uint32_t qpn);
 
-/* Would it? Without doing it. */
+/* What would av_window_invalidate() return? Changes nothing. */
 AV_MUST_USE enum av_invalidate av_window_may_invalidate(struct av_seg *seg, uint32_t rkey,
 							uint32_t qpn);
 
 /*
- * Finish the unbinding of a window from @region that a peer died in the middle of: the key is dead,
- * and the region still counts the window.
+ * Finish an unbind from @region during which a peer died: the key is dead, but the region still
+ * counts the window.
  */
 void av_window_finish(struct av_seg *seg, uint32_t key, uint32_t region);
 
-/* Unbind the window of this index if it is bound on @qpn, which ends. */
+/* Unbind this index's window if it is bound on @qpn, which is being destroyed. */
 void av_window_queue_pair_ends(struct av_seg *seg, uint32_t key, uint32_t qpn);
 
 #endif

@@ -265,14 +265,9 @@ enum av_xfer av_xfer_copy_span(const struct av_span *d, uint64_t doff, const str
 static enum av_xfer copy_piece(const struct av_span *d, uint64_t doff, const struct av_span *s,
 			       uint64_t soff, uint64_t bytes)
 {
-	if (av_unlikely(d->indirect || s->indirect))
+	if (av_unlikely(d->umr || s->umr))
 		return av_klm_copy(d, doff, s, soff, bytes);
 	return av_xfer_copy_span(d, doff, s, soff, bytes);
-}
-
-enum av_xfer av_xfer_copy(const struct av_spans *dst, const struct av_spans *src)
-{
-	return av_xfer_copy_part(dst, src, dst->bytes);
 }
 
 enum av_xfer av_xfer_copy_part(const struct av_spans *dst, const struct av_spans *src,
@@ -351,7 +346,8 @@ static enum av_copy_result own_wide(uint8_t *p, const struct av_atomic *a, struc
 	return av_copy_probe(p, 1); /* memory that may not be written is a fault in any case */
 }
 
-static enum av_xfer own_atomic(void *p, const struct av_atomic *a, struct av_operand *old)
+static enum av_xfer own_atomic(void *p, const struct av_atomic *a, struct av_operand *old,
+			       uint64_t now_ns)
 {
 	enum av_copy_result ret;
 
@@ -360,9 +356,10 @@ static enum av_xfer own_atomic(void *p, const struct av_atomic *a, struct av_ope
 	else if (a->bytes < sizeof(uint64_t) || a->swapped)
 		ret = own_in_word(p, a, old);
 	else if (a->op == AV_ATOMIC_ADD && a->mask.word[0] == 0)
-		ret = av_copy_fetch_add(p, a->value.word[0], &old->word[0]);
+		ret = av_copy_fetch_add_at(p, a->value.word[0], &old->word[0], now_ns);
 	else if (a->op == AV_ATOMIC_CMP_SWAP && all_ones(&a->mask) && all_ones(&a->compare_mask))
-		ret = av_copy_cmp_swap(p, a->compare.word[0], a->value.word[0], &old->word[0]);
+		ret = av_copy_cmp_swap_at(p, a->compare.word[0], a->value.word[0], &old->word[0],
+					  now_ns);
 	else
 		ret = own_in_word(p, a, old);
 	return ret == AV_COPY_OK ? AV_XFER_OK : AV_XFER_DST_FAULT;
@@ -388,7 +385,7 @@ static enum av_xfer vm_atomic(struct av_seg *seg, uint64_t addr, const struct av
 }
 
 static enum av_xfer atomic(const struct av_span *span, const struct av_atomic *a,
-			   struct av_operand *old)
+			   struct av_operand *old, uint64_t now_ns)
 {
 	struct av_lock *lock = span->pages_owner
 				       ? av_dir_atomic_lock((pid_t)span->pages_owner, span->offset)
@@ -399,16 +396,16 @@ static enum av_xfer atomic(const struct av_span *span, const struct av_atomic *a
 	 * the lock.
 	 */
 	if (span->local) {
-		if (av_copy_probe(span->local, 0) != AV_COPY_OK)
+		if (av_copy_probe_at(span->local, 0, now_ns) != AV_COPY_OK)
 			return AV_XFER_DST_FAULT;
 	} else {
 		ret = vm_read((uint8_t *)old, span->seg, span->addr, a->bytes);
 		if (ret != AV_XFER_OK)
 			return ret == AV_XFER_SRC_FAULT ? AV_XFER_DST_FAULT : ret;
 	}
-	av_lock_acquire_plain(lock);
+	av_lock_acquire_plain(lock, AV_RANK_ATOMIC);
 	if (span->local)
-		ret = own_atomic(span->local, a, old);
+		ret = own_atomic(span->local, a, old, now_ns);
 	else
 		ret = vm_atomic(span->seg, span->addr, a, old);
 	av_lock_release(lock);
@@ -416,17 +413,17 @@ static enum av_xfer atomic(const struct av_span *span, const struct av_atomic *a
 }
 
 enum av_xfer av_xfer_atomic(const struct av_span *span, const struct av_atomic *a,
-			    struct av_operand *old)
+			    struct av_operand *old, uint64_t now_ns)
 {
 	struct av_odp_access access;
 	enum av_xfer ret;
 
-	if (av_unlikely(span->indirect))
-		return av_klm_atomic(span, a, old);
+	if (av_unlikely(span->umr))
+		return av_klm_atomic(span, a, old, now_ns);
 	if (av_likely(!span->odp))
-		return atomic(span, a, old);
+		return atomic(span, a, old, now_ns);
 	av_odp_begin(span->seg, span->addr, span->length, true, &access);
-	ret = atomic(span, a, old);
+	ret = atomic(span, a, old, now_ns);
 	if (ret == AV_XFER_OK || ret == AV_XFER_DST_FAULT)
 		av_odp_end(&access, ret == AV_XFER_OK);
 	return ret;

@@ -8,7 +8,7 @@
  * Order and tearing (design: the bytes of an RDMA WRITE become visible in ascending order, the last
  * word last, and aligned 8-byte words are never torn): av_copy() has all of it up to 16 KiB, and
  * beyond that all but the ascending order. process_vm_writev() has it only if it is given the right
- * pieces (see reach.c): then words are whole, the last one comes last, and the order is that of
+ * pieces (see xfer.c): then words are whole, the last one comes last, and the order is that of
  * pages; within a page the body's words may become visible in any order.
  */
 #ifndef AV_MEMORY_XFER_H
@@ -17,6 +17,7 @@
 #include <stdint.h>
 
 #include "base/compiler.h"
+#include "copy/copy.h"
 #include "memory/atomic_op.h"
 #include "memory/translate.h"
 
@@ -30,18 +31,44 @@ enum av_xfer {
 	AV_XFER_SPLIT, /* the word of an atomic is not one aligned word where it lies */
 };
 
+/* The same for the first @bytes only. */
+AV_MUST_USE enum av_xfer av_xfer_copy_part(const struct av_spans *dst, const struct av_spans *src,
+					   uint64_t bytes);
+
+/* Does this process reach all of it at one address, with no page fault events to count? */
+static inline bool av_spans_are_here(const struct av_spans *spans)
+{
+	return av_likely(spans->count == 1 && spans->at[0].local && !spans->at[0].odp);
+}
+
+/* The same of any number of pieces. */
+static inline bool av_spans_in_reach(const struct av_spans *spans)
+{
+	for (uint32_t i = 0; i < spans->count; i++)
+		if (!spans->at[i].local || spans->at[i].odp)
+			return false;
+	return true;
+}
+
 /**
  * av_xfer_copy() - copy @dst->bytes from @src to @dst
+ * @now_ns: coarse clock, which is read once for a request
  *
  * Both lists hold at least @dst->bytes. At most one of them is in another process.
  * Context: any thread, no lock held that others wait for: waits for pages.
  * Return:  on anything but AV_XFER_OK a part, from the beginning, may have been copied
  */
-AV_MUST_USE enum av_xfer av_xfer_copy(const struct av_spans *dst, const struct av_spans *src);
 
-/* The same for the first @bytes only. */
-AV_MUST_USE enum av_xfer av_xfer_copy_part(const struct av_spans *dst, const struct av_spans *src,
-					   uint64_t bytes);
+AV_MUST_USE static inline enum av_xfer av_xfer_copy(const struct av_spans *dst,
+						    const struct av_spans *src, uint64_t now_ns)
+{
+	if (av_likely(av_spans_are_here(dst) && av_spans_are_here(src) &&
+		      !av_copy_destroys(dst->at[0].local, src->at[0].local, dst->bytes) &&
+		      av_copy_at(dst->at[0].local, src->at[0].local, dst->bytes, now_ns) ==
+			      AV_COPY_OK))
+		return AV_XFER_OK;
+	return av_xfer_copy_part(dst, src, dst->bytes); /* once more: it tells which end failed */
+}
 
 /* For memory/klm_copy.c: between two spans, neither of which is indirect. */
 AV_MUST_USE enum av_xfer av_xfer_copy_span(const struct av_span *d, uint64_t doff,
@@ -67,6 +94,6 @@ static inline bool av_xfer_refused(const struct av_seg *seg)
  * _SPLIT
  */
 AV_MUST_USE enum av_xfer av_xfer_atomic(const struct av_span *span, const struct av_atomic *atomic,
-					struct av_operand *old);
+					struct av_operand *old, uint64_t now_ns);
 
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The table of checks, in memory. */
+/* The table of checks, built from the rows in check.h. */
 #include "observe/check.h"
 
 #include <errno.h>

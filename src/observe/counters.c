@@ -18,8 +18,10 @@
 
 _Static_assert(AV_COUNTED_WORDS < UINT8_MAX, "words have numbers of a byte");
 
-/* Payload and packets that leave the port: what is asked for, and the answers to what others ask
- * for. */
+/*
+ * Payload and packets that leave or enter the port: our own requests, and our answers to the
+ * requests of others.
+ */
 #define XMIT_BYTES                                                                 \
 	REQ(SEND, bytes), REQ(WRITE, bytes), REQ(ATOMIC, bytes), RSP(READ, bytes), \
 		RSP(ATOMIC, bytes)
@@ -52,7 +54,7 @@ _Static_assert(AV_COUNTED_WORDS < UINT8_MAX, "words have numbers of a byte");
 #define PORT AV_SCOPE_PORT
 #define HW   AV_SCOPE_HW
 
-/* A counter; and a gauge. */
+/* A counter row and a gauge row. */
 #define C(name, unit, scope, help, ...)               \
 	{                                             \
 		name, unit, help, scope, false, 0, 0, \
@@ -67,7 +69,7 @@ _Static_assert(AV_COUNTED_WORDS < UINT8_MAX, "words have numbers of a byte");
 			__VA_ARGS__                  \
 		}                                    \
 	}
-/* What a port of software cannot have. */
+/* A counter of the sysfs interface that a software port never increments. */
 #define NEVER(name, scope)                                                                   \
 	{                                                                                    \
 		name, "events", "Always 0: there is no such thing here", scope, false, 0, 0, \
@@ -133,7 +135,10 @@ const struct av_counter_info av_counter_info[] = {
 	G("adopted_bytes",         "bytes",    AV_SCOPE_MR, "Its memory that other processes reach by plain copies", MR(ADOPTED_BYTES)),
 	G("windows",               "objects",  AV_SCOPE_MR, "Memory windows bound to it", MR(WINDOWS)),
 
-	/* Of a port, as InfiniBand's PortCounters and the kernel's Documentation/ABI/stable/sysfs-class-infiniband name them. */
+	/*
+	 * The port's counters, named as in InfiniBand's PortCounters and in the kernel's
+	 * Documentation/ABI/stable/sysfs-class-infiniband.
+	 */
 	{"port_xmit_data", "words", "Payload sent, in words of 4 bytes",     PORT, false, 4, 0, {XMIT_BYTES}},
 	{"port_rcv_data",  "words", "Payload received, in words of 4 bytes", PORT, false, 4, 0, {RCV_BYTES}},
 	C("port_xmit_packets",     "packets",  PORT, "Packets sent", XMIT_PACKETS),
@@ -156,7 +161,7 @@ const struct av_counter_info av_counter_info[] = {
 	NEVER("port_xmit_wait",                  PORT),
 	NEVER("VL15_dropped",                    PORT),
 
-	/* Those of mlx5, */
+	/* Hardware counters under the names that mlx5 uses. */
 	C("local_ack_timeout_err",     "events",   HW, "Requests that nobody answered in time", REQ_EVENT(TIMEOUT)),
 	C("out_of_buffer",             "messages", HW, "Messages that found no receive request", RSP_EVENT(RNR)),
 	C("req_cqe_error",             "requests", HW, "Requests completed in error", REQ_FAILED, REQ_EVENT(FLUSHED)),
@@ -181,7 +186,7 @@ const struct av_counter_info av_counter_info[] = {
 	NEVER("rp_cnp_ignored",             HW),
 	NEVER("rx_icrc_encapsulated",       HW),
 
-	/* and of rxe. */
+	/* Hardware counters under the names that rxe uses. */
 	C("sent_pkts",              "packets",  HW, "Packets sent", XMIT_PACKETS),
 	C("rcvd_pkts",              "packets",  HW, "Packets received", RCV_PACKETS),
 	C("rcvd_rnr_err",           "events",   HW, "RNR NAKs received", REQ_EVENT(RNR)),
@@ -206,7 +211,7 @@ uint64_t av_counter_value(const struct av_counter_info *info, const struct av_co
 
 	for (int i = 0; i < AV_COUNTER_TERMS && info->of[i]; i++)
 		sum += word[info->of[i] - 1];
-	if (info->less) /* the two were not counted at the same moment */
+	if (info->less) /* the two words were read at different moments */
 		sum = sum > word[info->less - 1] ? sum - word[info->less - 1] : 0;
 	return info->divide ? sum / info->divide : sum;
 }

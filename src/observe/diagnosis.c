@@ -13,7 +13,6 @@
 #include "base/setting.h"
 #include "observe/explain.h"
 #include "observe/log.h"
-#include "observe/verb.h"
 
 #define IN_A_ROW_NS 1000000000ull /* what happens again later than that is told again */
 
@@ -135,7 +134,7 @@ void av_report_beside(const struct av_flight_record *record)
 	mine.draft = before;
 }
 
-int av_refused(const char *function, int err)
+int av_refused(enum av_verb verb, int err)
 {
 	struct av_flight_record *r = &mine.draft;
 
@@ -144,7 +143,7 @@ int av_refused(const char *function, int err)
 	if (r->check == AV_CHECK_NONE)
 		r->check = (uint16_t)av_check_of_errno(err);
 	r->kind = AV_FLIGHT_REFUSAL;
-	r->verb = av_verb_of(function);
+	r->verb = (uint16_t)verb;
 	r->error = err;
 	r->has |= AV_HAS_VERB;
 	av_report();

@@ -17,6 +17,7 @@
 #include "base/compiler.h"
 #include "observe/check.h"
 #include "observe/flight.h"
+#include "observe/verb.h"
 
 #define AV_COLD __attribute__((cold, noinline))
 
@@ -40,8 +41,8 @@ AV_COLD void av_report(void);
 /* Record another failure than the one whose draft this may be, which stays. */
 AV_COLD void av_report_beside(const struct av_flight_record *record);
 
-/* A verb fails with @err. Return: @err */
-AV_COLD int av_refused(const char *function, int err);
+/* @verb fails with @err. Return: @err */
+AV_COLD int av_refused(enum av_verb verb, int err);
 
 /*
  * A verb of that object is going to fail with @err: adds it to what av_refuse() has said, or says

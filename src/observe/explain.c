@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Putting sentences together. */
+/* Builds the sentences of `anyverbs explain`. */
 #include "observe/explain.h"
 
 #include <stdarg.h>
@@ -9,7 +9,7 @@
 #include "observe/check.h"
 #include "observe/field.h"
 
-/* Text that grows, and stops growing when its room is full. */
+/* A text buffer. What does not fit is cut. */
 struct text {
 	char *at;
 	size_t used, size;
@@ -29,7 +29,7 @@ static void add(struct text *t, const char *fmt, ...)
 		t->used += (size_t)n < room ? (size_t)n : room - 1;
 }
 
-/* What is between the braces: name, or name:form. */
+/* Append a placeholder's value. @name to @end is what the braces hold: name, or name:form. */
 static void add_field(struct text *t, const char *name, const char *end,
 		      const struct av_flight_record *record)
 {
@@ -76,7 +76,7 @@ static void add_who(struct text *t, const struct av_flight_record *r)
 	add(t, ": ");
 }
 
-/* The memory that it was about, if that is known. */
+/* The memory range that the request named, if known. */
 static void add_memory(struct text *t, const struct av_flight_record *r)
 {
 	if (r->has & AV_HAS_ACCESS)
@@ -104,7 +104,7 @@ static void add_what(struct text *t, const struct av_flight_record *r)
 		add(t, ": ");
 }
 
-/* Who is at the other end; a queue pair may well be connected within its process. */
+/* The process at the other end. A queue pair may be connected within its own process. */
 static void add_peer(struct text *t, const struct av_flight_record *r)
 {
 	if (r->has & AV_HAS_PEER && r->peer_pid && r->peer_pid != r->pid)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* A record in English. */
+/* Turns a record into English. */
 #ifndef AV_OBSERVE_EXPLAIN_H
 #define AV_OBSERVE_EXPLAIN_H
 
@@ -7,16 +7,16 @@
 
 #include "observe/flight.h"
 
-#define AV_EXPLAIN_MAX 1024 /* bytes of the two lines at most, NUL included */
+#define AV_EXPLAIN_MAX 1024 /* bytes of both lines, NUL included */
 
 /**
- * av_explain() - one sentence, and behind it a line of advice where there is one
- * @text: out; each line is ended by a newline; longer ones are cut
- * Return: bytes, the NUL not counted
+ * av_explain() - one sentence, and a second line of advice if the check has any
+ * @text: out; each line ends in a newline; lines that are too long are cut
+ * Return: bytes written, without the NUL
  */
 size_t av_explain(const struct av_flight_record *record, char text[AV_EXPLAIN_MAX]);
 
-/* The sentence with its {fields}, and nothing else. */
+/* Only the sentence, with its {fields} filled in. */
 void av_explain_sentence(const char *sentence, const struct av_flight_record *record, char *text,
 			 size_t size);
 

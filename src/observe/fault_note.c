@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Noting faults made on demand. */
+/* Records injected faults. */
 #include "observe/fault_note.h"
 
 #include <inttypes.h>
@@ -8,7 +8,7 @@
 #include "observe/diagnosis.h"
 #include "observe/log.h"
 
-/* Beside what the thread may be about to report. */
+/* A record of its own, so the thread's pending record stays as it is. */
 static void record(const char *device, const struct av_faults_rule *rule, uint32_t qpn)
 {
 	struct av_flight_record r = {

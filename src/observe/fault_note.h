@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Every fault that was made on demand is noted here, so that nobody takes it for a real one. */
+/* Records every injected fault, so that nobody takes it for a real one. */
 #ifndef AV_OBSERVE_FAULT_NOTE_H
 #define AV_OBSERVE_FAULT_NOTE_H
 
@@ -9,9 +9,10 @@
 
 /**
  * av_fault_note() - a rule has struck
- * @nth: which of its occasions it was; @qpn, @wr_id: of the request, 0: of none
+ * @nth: number of the occasion
+ * @qpn, @wr_id: of the request; 0: no request
  *
- * Leaves a record for `anyverbs explain`, and a line of level "info".
+ * Appends a record for `anyverbs explain` and logs a line at level "info".
  * Context: any thread; tokens may be held.
  */
 void av_fault_note(const char *device, const struct av_faults_rule *rule, uint64_t nth,

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Deciding which faults strike. */
+/* Decides which faults strike. */
 #include "observe/faults.h"
 
 #include <errno.h>
@@ -8,7 +8,7 @@
 
 #define SPLITMIX_STEP 0x9e3779b97f4a7c15ull
 
-/* Operations with operands of another size are the plain ones to a user. */
+/* Opcodes of atomics with operands of another size. Rules name them like the plain ones. */
 enum { SIZED_CMP_AND_SWP = 97, SIZED_FETCH_AND_ADD = 98 };
 
 uint64_t av_faults_draw(uint64_t seed, uint32_t rule, uint64_t nth)
@@ -53,7 +53,7 @@ static void add(struct av_faults *f, const struct av_faults_rule *rule)
 unsigned int av_faults_set(struct av_faults *f, uint32_t change, const char *const *texts,
 			   unsigned int count, const char *device, uint64_t now_ns)
 {
-	static struct av_faults_rule rules[AV_FAULTS_RULES]; /* under the mutex of parsing */
+	static struct av_faults_rule rules[AV_FAULTS_RULES]; /* guarded by @parsing */
 	static pthread_mutex_t parsing = PTHREAD_MUTEX_INITIALIZER;
 	struct av_faults_error error;
 
@@ -77,7 +77,7 @@ unsigned int av_faults_set(struct av_faults *f, uint32_t change, const char *con
 
 /* --- striking -------------------------------------------------------------------- */
 
-/* What is about answers, or the lack of them. */
+/* Faults that only make sense where the peer answers. */
 static bool needs_answers(enum av_inject what)
 {
 	return what == AV_INJECT_RNR || what == AV_INJECT_RNR_EXHAUSTED ||
@@ -105,7 +105,7 @@ static bool selects_opcode(const struct av_faults_rule *rule, uint32_t opcode)
 static bool selects_key(const struct av_faults_rule *rule, const struct av_faults_occasion *o)
 {
 	if (!rule->has_key ||
-	    rule->what == AV_INJECT_EVICT) /* of eviction the key says what, not when */
+	    rule->what == AV_INJECT_EVICT) /* for evict, the key selects what to evict, not when */
 		return true;
 	for (uint32_t i = 0; i < o->key_count; i++)
 		if (o->keys[i] == rule->key)
@@ -126,7 +126,7 @@ static bool selects_verb(const struct av_faults_rule *rule, const struct av_faul
 	       (rule->verb == o->verb || (rule->verb == AV_FAIL_ANY && o->verb != AV_FAIL_MEMORY));
 }
 
-/* Is this an occasion of that rule's? */
+/* Does this occasion count for the rule? */
 static bool selects(struct av_faults_active *a, const struct av_faults_occasion *o,
 		    uint64_t begin_ns)
 {
@@ -145,7 +145,7 @@ static bool selects(struct av_faults_active *a, const struct av_faults_occasion 
 	return true;
 }
 
-/* An occasion more: does it strike? */
+/* Count one more occasion: does the rule strike on it? */
 static bool strikes(struct av_faults_active *a)
 {
 	const struct av_faults_rule *rule = &a->rule;

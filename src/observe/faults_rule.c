@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The parser of the language of faults: words at blanks, one row of clauses[] for each word that
- * may follow.
- */
+/* The parser of fault rules. Words are split at blanks; clauses[] has a row for each clause. */
 #include "observe/faults_rule.h"
 
 #include <stdarg.h>
@@ -13,12 +11,12 @@
 #define TIME_MAX  (1000000ull * 1000000000u) /* about twelve days */
 #define QUOTE_MAX 40
 
-/* Where the text is being read. */
+/* The state of the parser. */
 struct reader {
-	const char *text; /* all of it */
+	const char *text; /* the whole text */
 	const char *at;
 	struct av_faults_error *error;
-	uint64_t seed; /* for the next rule */
+	uint64_t seed; /* default for the rules that follow */
 };
 
 /* --- errors ---------------------------------------------------------------------- */
@@ -32,7 +30,7 @@ static void place(const struct reader *r, const char *where)
 	}
 }
 
-/* Return: false */
+/* Report an error at @where. Return: always false. */
 AV_PRINTF(3, 4)
 static bool wrong(const struct reader *r, const char *where, const char *fmt, ...)
 {
@@ -45,19 +43,21 @@ static bool wrong(const struct reader *r, const char *where, const char *fmt, ..
 	return false;
 }
 
-/* As printf's "%.*s" wants it. */
+/* Length for printf's "%.*s". */
 static int quote_len(struct av_faults_word w)
 {
 	return w.len < QUOTE_MAX ? (int)w.len : QUOTE_MAX;
 }
 
-/* "'word' is no ..., WANTED is wanted"; or that there is no word. Return: false */
+/*
+ * Report that @behind needs a @wanted instead of @w, or instead of nothing. Return: always false.
+ */
 static bool unwanted(const struct reader *r, struct av_faults_word w, const char *behind,
 		     const char *wanted)
 {
 	if (!w.len)
-		return wrong(r, w.text, "'%s' wants %s", behind, wanted);
-	return wrong(r, w.text, "'%s' wants %s, not '%.*s'", behind, wanted, quote_len(w), w.text);
+		return wrong(r, w.text, "'%s' needs %s", behind, wanted);
+	return wrong(r, w.text, "'%s' needs %s, not '%.*s'", behind, wanted, quote_len(w), w.text);
 }
 
 /* --- words ----------------------------------------------------------------------- */
@@ -72,7 +72,7 @@ static bool ends_rule(char c)
 	return !c || c == ';' || c == '\n' || c == '#';
 }
 
-/* The word that comes next in this rule; of no length: none. It is not taken yet. */
+/* The next word of this rule, not consumed. Length 0: the rule ends here. */
 static struct av_faults_word peek(struct reader *r)
 {
 	struct av_faults_word w;
@@ -112,7 +112,7 @@ static int digit(char c)
 	return 16;
 }
 
-/* Decimal, or hexadecimal behind 0x. False also if it does not fit. */
+/* Decimal, or hexadecimal with 0x. Return: false if @w is no number or overflows. */
 static bool number(struct av_faults_word w, uint64_t *value)
 {
 	bool hex = w.len > 2 && w.text[0] == '0' && (w.text[1] == 'x' || w.text[1] == 'X');
@@ -168,7 +168,9 @@ static bool duration(struct av_faults_word w, uint64_t *ns)
 	return false;
 }
 
-/* Digits with at most one point among them, of the unit @one: 0.25 of 100 is 25. False beyond one.
+/*
+ * A decimal fraction in units of @one: with @one 100, "0.25" gives 25. False if above
+ * AV_FAULTS_CERTAIN.
  */
 static bool fraction(struct av_faults_word w, uint64_t one, uint32_t *parts)
 {
@@ -194,7 +196,7 @@ static bool fraction(struct av_faults_word w, uint64_t one, uint32_t *parts)
 	return any && v > 0;
 }
 
-/* --- what follows the name of a fault -------------------------------------------- */
+/* --- the argument after a fault's name ------------------------------------------- */
 
 static bool no_argument(struct reader *r, struct av_faults_rule *rule)
 {
@@ -206,7 +208,7 @@ static bool a_time(struct reader *r, struct av_faults_rule *rule)
 	struct av_faults_word w = take(r);
 
 	return duration(w, &rule->time_ns) ||
-	       unwanted(r, w, av_faults_name[rule->what], "a time, as 500us, 20ms, 3s");
+	       unwanted(r, w, av_faults_name[rule->what], "a time such as 500us, 20ms or 3s");
 }
 
 static bool maybe_a_time(struct reader *r, struct av_faults_rule *rule)
@@ -229,7 +231,7 @@ static bool maybe_a_count(struct reader *r, struct av_faults_rule *rule)
 	return true;
 }
 
-/* For a time means as often as it takes. */
+/* With a time, the count has no limit. */
 static bool maybe_a_count_or_time(struct reader *r, struct av_faults_rule *rule)
 {
 	if (!maybe_a_time(r, rule))
@@ -246,7 +248,7 @@ static bool a_status(struct reader *r, struct av_faults_rule *rule)
 
 	rule->status = av_faults_status(w);
 	return rule->status >= 0 ||
-	       unwanted(r, w, "status", "a status of completions, as rem-access-err");
+	       unwanted(r, w, "status", "a completion status such as rem-access-err");
 }
 
 static bool a_verb(struct reader *r, struct av_faults_rule *rule)
@@ -256,7 +258,7 @@ static bool a_verb(struct reader *r, struct av_faults_rule *rule)
 
 	if (verb == AV_FAIL_N)
 		return unwanted(r, w, "fail",
-				"a verb that makes or changes an object, as reg_mr, or 'any'");
+				"a verb that makes or changes an object, such as reg_mr, or 'any'");
 	rule->verb = (enum av_fail)verb;
 	rule->err = av_faults_errno((struct av_faults_word){"ENOMEM", 6});
 	if (av_faults_errno(peek(r)) > 0)
@@ -371,29 +373,28 @@ static bool set_for(struct av_faults_rule *rule, struct av_faults_word w)
 static const struct clause {
 	const char *name;
 	bool (*set)(struct av_faults_rule *rule, struct av_faults_word w);
-	enum sort sort; /* of faults that it may follow */
-	bool again;	/* it may be said more than once */
+	enum sort sort; /* faults it may follow */
+	bool again;	/* may appear more than once */
 	const char *wanted;
 } clauses[] = {
-	{"device", set_device, OF_ALL, false, "a device's name"},
-	{"process", set_process, OF_ALL, false, "a process' name"},
-	{"pid", set_pid, OF_ALL, false, "a process' number"},
-	{"qp", set_qp, OF_REQUESTS | OF_CONTEXTS, false, "a queue pair's number, or 'all'"},
-	{"opcode", set_opcode, OF_REQUESTS | OF_CONTEXTS, true,
-	 "an opcode of requests, as rdma-write"},
-	{"key", set_key, OF_REQUESTS | OF_CONTEXTS, false, "a key, as 0x2a01"},
-	{"p", set_p, OF_ALL, false, "a probability, above 0 and up to 1"},
+	{"device", set_device, OF_ALL, false, "a device name"},
+	{"process", set_process, OF_ALL, false, "a process name"},
+	{"pid", set_pid, OF_ALL, false, "a process number"},
+	{"qp", set_qp, OF_REQUESTS | OF_CONTEXTS, false, "a queue pair number, or 'all'"},
+	{"opcode", set_opcode, OF_REQUESTS | OF_CONTEXTS, true, "a send opcode such as rdma-write"},
+	{"key", set_key, OF_REQUESTS | OF_CONTEXTS, false, "a key such as 0x2a01"},
+	{"p", set_p, OF_ALL, false, "a probability above 0, up to 1"},
 	{"seed", set_seed, OF_ALL, false, "a number"},
-	{"nth", set_nth, OF_ALL, false, "a count, from 1"},
-	{"every", set_every, OF_ALL, false, "a count, from 1, or a time, as 20ms"},
-	{"first", set_first, OF_ALL, false, "a count, from 1"},
-	{"after", set_after, OF_ALL, false, "a time, as 500us, 20ms, 3s"},
-	{"for", set_for, OF_ALL, false, "a time, as 500us, 20ms, 3s"},
+	{"nth", set_nth, OF_ALL, false, "a count of 1 or more"},
+	{"every", set_every, OF_ALL, false, "a count of 1 or more, or a time such as 20ms"},
+	{"first", set_first, OF_ALL, false, "a count of 1 or more"},
+	{"after", set_after, OF_ALL, false, "a time such as 500us, 20ms or 3s"},
+	{"for", set_for, OF_ALL, false, "a time such as 500us, 20ms or 3s"},
 };
 _Static_assert(AV_ARRAY_SIZE(clauses) < 31, "a bit for each clause, and one");
 #define CLAUSE_P 6u
 
-/* "12.5%". Return: false: it is none, or a wrong one */
+/* Parse "12.5%". Return: false if @w is not a valid percentage. */
 static bool percent(struct av_faults_word w, struct av_faults_rule *rule)
 {
 	if (w.len < 2 || w.text[w.len - 1] != '%')
@@ -409,22 +410,20 @@ static bool parse_clause(struct reader *r, struct av_faults_rule *rule, uint32_t
 
 	if (percent(name, rule)) {
 		if (*said & 1u << CLAUSE_P)
-			return wrong(r, name.text, "the probability is said twice");
+			return wrong(r, name.text, "the probability is given twice");
 		*said |= 1u << CLAUSE_P;
 		return true;
 	}
 	while (i < AV_ARRAY_SIZE(clauses) && !word_is(name, clauses[i].name))
 		i++;
 	if (i == AV_ARRAY_SIZE(clauses))
-		return wrong(
-			r, name.text,
-			"'%.*s' says neither where nor when '%s' happens: see anyverbs_faults(5)",
-			quote_len(name), name.text, av_faults_name[rule->what]);
+		return wrong(r, name.text, "'%.*s' cannot follow '%s': see anyverbs_faults(5)",
+			     quote_len(name), name.text, av_faults_name[rule->what]);
 	if (!(clauses[i].sort & faults[rule->what].sort))
 		return wrong(r, name.text, "'%s' does not go with '%s'", clauses[i].name,
 			     av_faults_name[rule->what]);
 	if ((*said & 1u << i) && !clauses[i].again)
-		return wrong(r, name.text, "'%s' is said twice", clauses[i].name);
+		return wrong(r, name.text, "'%s' is given twice", clauses[i].name);
 	*said |= 1u << i;
 	value = take(r);
 	return clauses[i].set(rule, value) ||
@@ -439,18 +438,17 @@ bool av_faults_is_timed(const struct av_faults_rule *rule)
 	       !rule->nth && !rule->every && !rule->qpn && !rule->opcodes;
 }
 
-/* Rules between clauses, which hold in whatever order they were written. */
+/* Rules between clauses, whatever their order. */
 static bool check(const struct reader *r, const struct av_faults_rule *rule)
 {
 	const char *at = r->text + rule->at;
 
 	if (rule->nth && (rule->every || rule->first))
-		return wrong(r, at, "'nth' stands alone: without 'every' and 'first'");
+		return wrong(r, at, "'nth' cannot be combined with 'every' or 'first'");
 	if (rule->every_ns && !av_faults_is_timed(rule))
 		return wrong(r, at,
-			     "'every' with a time is for evict, fatal, port-down, port-up and "
-			     "kill, without "
-			     "'nth', 'qp' and 'opcode'");
+			     "'every' with a time works with evict, fatal, port-down, port-up and "
+			     "kill only, without 'nth', 'qp' or 'opcode'");
 	return true;
 }
 
@@ -460,14 +458,14 @@ static bool unknown_fault(const struct reader *r, struct av_faults_word w)
 
 	for (size_t i = 0; i < AV_ARRAY_SIZE(packets); i++)
 		if (word_is(w, packets[i]))
-			return wrong(r, w.text, "'%s' is for packets, and needs the wire transport",
+			return wrong(r, w.text,
+				     "'%s' is about packets and needs the wire transport",
 				     packets[i]);
-	return wrong(
-		r, w.text,
-		"'%.*s' is no fault; delay, stall, rnr, rnr-exhausted, lose, retry-exhausted, "
-		"status, "
-		"peer-death, cq-overrun, evict, fatal, port-down, port-up, kill or fail is wanted",
-		quote_len(w), w.text);
+	return wrong(r, w.text,
+		     "'%.*s' is not a fault; expected delay, stall, rnr, rnr-exhausted, lose, "
+		     "retry-exhausted, status, peer-death, cq-overrun, evict, fatal, port-down, "
+		     "port-up, kill or fail",
+		     quote_len(w), w.text);
 }
 
 static bool parse_rule(struct reader *r, struct av_faults_rule *rule)
@@ -496,7 +494,7 @@ static bool parse_rule(struct reader *r, struct av_faults_rule *rule)
 	return check(r, rule);
 }
 
-/* Behind the end of a rule, and of a comment. */
+/* Skip the separator, blanks and comments before the next rule. */
 static void next_rule(struct reader *r)
 {
 	while (*r->at == '#' || *r->at == ';' || *r->at == '\n' || is_blank(*r->at)) {
@@ -507,7 +505,7 @@ static void next_rule(struct reader *r)
 	}
 }
 
-/* "seed" as a rule of its own. */
+/* "seed" as a rule of its own: it sets the default for the rules that follow. */
 static bool parse_seed(struct reader *r)
 {
 	struct av_faults_word w;
@@ -517,7 +515,7 @@ static bool parse_seed(struct reader *r)
 	if (!number(w, &r->seed))
 		return unwanted(r, w, "seed", "a number");
 	w = peek(r);
-	return !w.len || wrong(r, w.text, "behind 'seed' and its number the rule ends, at a ';'");
+	return !w.len || wrong(r, w.text, "expected ';' after 'seed' and its number");
 }
 
 int av_faults_parse(const char *text, struct av_faults_rule rules[AV_FAULTS_RULES],

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The words of the language of faults that name something of the verbs. */
+/* The words of fault rules that name something of the verbs API. */
 #include "observe/faults_rule.h"
 
 #include <errno.h>
@@ -54,7 +54,7 @@ const char *const av_faults_verb_name[AV_FAIL_N] = {
 	[AV_FAIL_ANY] = "any",
 };
 
-/* Those without a public name have the experimental verbs'; some have a short name, too. */
+/* Opcodes without a public name use that of the experimental verbs. Some also have a short name. */
 const struct av_faults_opcode av_faults_opcode[AV_FAULTS_OPCODES] = {
 	{"RDMA_WRITE", IBV_WR_RDMA_WRITE},
 	{"RDMA_WRITE_WITH_IMM", IBV_WR_RDMA_WRITE_WITH_IMM},
@@ -77,7 +77,7 @@ const struct av_faults_opcode av_faults_opcode[AV_FAULTS_OPCODES] = {
 	{"NOP", 101},
 };
 
-/* By enum ibv_wc_status; a success is no fault. */
+/* Indexed by enum ibv_wc_status. Success is missing: it is not a fault. */
 static const char *const statuses[] = {
 	[IBV_WC_LOC_LEN_ERR] = "LOC_LEN_ERR",
 	[IBV_WC_LOC_QP_OP_ERR] = "LOC_QP_OP_ERR",
@@ -102,7 +102,7 @@ static const char *const statuses[] = {
 	[IBV_WC_GENERAL_ERR] = "GENERAL_ERR",
 };
 
-/* What verbs may fail with. */
+/* The errno values that "fail" accepts. */
 static const struct {
 	const char *name;
 	int value;
@@ -114,7 +114,7 @@ static const struct {
 	ERROR(EMSGSIZE), ERROR(ETIMEDOUT), ERROR(EOPNOTSUPP), ERROR(ECANCELED),
 };
 
-/* ASCII whatever the locale. */
+/* To lower case, in ASCII regardless of the locale; "-" becomes "_". */
 static char plain(char c)
 {
 	if (c >= 'A' && c <= 'Z')
@@ -122,7 +122,7 @@ static char plain(char c)
 	return c == '-' ? '_' : c;
 }
 
-/* Does the word begin so? */
+/* Does the word begin with @with? */
 static bool begins(struct av_faults_word word, const char *with)
 {
 	size_t i = 0;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Reading and writing the fields of records. */
+/* Reads and writes the fields of records. */
 #include "observe/field.h"
 
 #include <errno.h>
@@ -111,7 +111,7 @@ int64_t av_field_number(const struct av_field *field, const struct av_flight_rec
 	const uint8_t *at = (const uint8_t *)record + field->offset;
 	uint64_t value = 0;
 
-	memcpy(&value, at, field->bytes); /* x86-64 and aarch64: little endian */
+	memcpy(&value, at, field->bytes); /* assumes little endian: x86-64 and aarch64 */
 	if (field->form == AV_FIELD_SIGNED || field->form == AV_FIELD_ERRNO ||
 	    field->form == AV_FIELD_EVENT)
 		return (int32_t)value;
@@ -136,7 +136,7 @@ static const struct word objects[] = {
 	{AV_OBJECT_SRQ, "SRQ"},	  {AV_OBJECT_MR, "MR"}, {AV_OBJECT_PORT, "port"},
 };
 
-/* Values above those of the plain verbs: queue/qp.h. */
+/* The values above those of the plain verbs are in queue/qp.h. */
 static const struct word opcodes[] = {
 	{IBV_WR_RDMA_WRITE, "RDMA WRITE"},
 	{IBV_WR_RDMA_WRITE_WITH_IMM, "RDMA WRITE WITH IMMEDIATE"},
@@ -192,7 +192,7 @@ static const struct word states[] = {
 	{IBV_QPS_ERR, "ERR"},
 };
 
-/* enum av_key_kind of memory/key.h. */
+/* Values of enum av_key_kind in memory/key.h. */
 static const struct word region_kinds[] = {
 	{0, "nothing"},	    {1, "region"},	  {2, "region on demand"}, {3, "device memory"},
 	{4, "null region"}, {5, "nothing"},	  {6, "allocated region"}, {7, "nothing"},
@@ -254,7 +254,10 @@ static void write_rights(uint64_t value, char *text)
 			 value);
 }
 
-/* What a stranger's record holds may be anything: one line stays one line. */
+/*
+ * Another process may have put anything into the record. Replace control characters, so that one
+ * line stays one line.
+ */
 static void write_text(const char *from, size_t bytes, char *text)
 {
 	size_t n = strnlen(from, bytes);

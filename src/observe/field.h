@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The fields of a record: one table for the sentences ({name}) and for JSON. */
+/* The fields of a record. One table serves the sentences ({name}) and JSON. */
 #ifndef AV_OBSERVE_FIELD_H
 #define AV_OBSERVE_FIELD_H
 
@@ -9,7 +9,7 @@
 
 #include "observe/flight.h"
 
-/* How a field is written. In JSON those that are numbers are numbers, HEX ones too. */
+/* How a field is written. In JSON the numeric forms, HEX included, are numbers. */
 enum av_field_form {
 	AV_FIELD_DEC,
 	AV_FIELD_SIGNED,
@@ -34,31 +34,32 @@ struct av_field {
 	const char *name;
 	uint16_t offset, bytes;
 	uint8_t form;	/* enum av_field_form */
-	uint32_t group; /* bits of AV_HAS_: one of them makes it mean something; 0: always */
+	uint32_t group; /* bits of AV_HAS_, any of which makes the field valid; 0: always valid */
 };
 
-#define AV_FIELD_TEXT_MAX 160 /* bytes that a field as text needs at most, NUL included */
+#define AV_FIELD_TEXT_MAX 160 /* longest text of a field, NUL included */
 
 const struct av_field *av_fields(unsigned int *count);
 
-/* NULL if there is none of that name, which ends before @end. */
+/* The field whose name spans from @name to @end; NULL: unknown. */
 const struct av_field *av_field_find(const char *name, const char *end);
 
-/* Does it mean something in this record? */
+/* Is the field valid in this record? */
 bool av_field_is_set(const struct av_field *field, const struct av_flight_record *record);
 
-/* Of a field that is no text. */
+/* The value of a field. Not for AV_FIELD_TEXT. */
 int64_t av_field_number(const struct av_field *field, const struct av_flight_record *record);
 
-/* Is it written as a number in every form? */
+/* Is its natural form a number? */
 bool av_field_is_number(const struct av_field *field);
 
-/* Write it in @form, its own or another that a sentence asks for. Always ends with a NUL. */
+/*
+ * Write the field in @form: its own, or another that a sentence asks for. Always ends with a NUL.
+ */
 void av_field_write(const struct av_field *field, unsigned int form,
 		    const struct av_flight_record *record, char text[AV_FIELD_TEXT_MAX]);
 
-/* The form behind the colon of a placeholder, {name:form}; AV_FIELD_FORM_N: there is none of that
- * name. */
+/* The form named in a placeholder {name:form}; AV_FIELD_FORM_N: unknown. */
 unsigned int av_field_form(const char *name, const char *end);
 
 #endif

@@ -21,7 +21,7 @@
 #define WORDS	(sizeof(struct av_flight_record) / sizeof(uint64_t))
 
 struct slot {
-	_Atomic uint64_t stamp; /* number + 1 of the record that is here; 0: none */
+	_Atomic uint64_t stamp; /* number + 1 of the record in this slot; 0: none */
 	_Atomic uint64_t sum;
 	_Atomic uint64_t word[WORDS];
 };
@@ -30,14 +30,14 @@ static_assert(sizeof(struct slot) == 256, "slots");
 struct av_flight_file {
 	uint64_t magic;
 	uint32_t version, records;
-	_Atomic uint32_t doorbell; /* futex: changes with each record that is complete */
+	_Atomic uint32_t doorbell; /* futex: changes with each complete record */
 	uint32_t unused[11];
 	_Atomic uint64_t next AV_ALIGNED(AV_CACHE_LINE);
 	struct slot slot[AV_FLIGHT_RECORDS] AV_ALIGNED(256);
 };
 
 static _Atomic(struct av_flight_file *) ring;
-static _Atomic uint32_t users; /* of @ring, in this process */
+static _Atomic uint32_t users; /* threads of this process that use @ring now */
 
 /* --- the file -------------------------------------------------------------------- */
 
@@ -53,7 +53,10 @@ static struct av_flight_file *map(int fd, int prot)
 	return p == MAP_FAILED ? NULL : p;
 }
 
-/* Whoever has joined may change the file, and nobody maps it while it is shorter than this. */
+/*
+ * A reader must not map a shorter file: access behind the end is SIGBUS. Writers may make it longer
+ * at any time.
+ */
 static bool has_its_size(int fd)
 {
 	struct stat st;
@@ -62,7 +65,7 @@ static bool has_its_size(int fd)
 	       st.st_size >= (off_t)sizeof(struct av_flight_file);
 }
 
-/* With its size and backing, so that no later access can find the file system full. */
+/* Reserve the file's blocks now, so that no later access finds the file system full. */
 static struct av_flight_file *prepare(int fd)
 {
 	struct av_flight_file *f;
@@ -100,8 +103,8 @@ void av_flight_join(int folder_fd)
 	int saved = errno;
 	struct av_flight_file *f = open_or_make(folder_fd);
 
-	if (!f && unlinkat(folder_fd, AV_FLIGHT_FILE, 0) ==
-			  0) /* of another version, or the disk was full */
+	if (!f &&
+	    unlinkat(folder_fd, AV_FLIGHT_FILE, 0) == 0) /* another version, or the disk was full */
 		f = open_or_make(folder_fd);
 	atomic_store(&ring, f);
 	errno = saved;
@@ -136,7 +139,8 @@ const struct av_flight_file *av_flight_own(void)
 {
 	struct av_flight_file *f;
 
-	atomic_fetch_add(&users, 1); /* before the look: pairs with av_flight_leave() */
+	atomic_fetch_add(&users,
+			 1); /* announce before the look: av_flight_leave() waits for users */
 	f = atomic_load(&ring);
 	if (!f)
 		atomic_fetch_sub(&users, 1);
@@ -150,7 +154,7 @@ void av_flight_own_end(void)
 
 /* --- records --------------------------------------------------------------------- */
 
-/* Of a record and its stamp: what is mixed of two does not have it. */
+/* A checksum over record and stamp. A mix of two records fails it. */
 static uint64_t sum_of(uint64_t stamp, const uint64_t word[WORDS])
 {
 	uint64_t sum = stamp * 0x9e3779b97f4a7c15ull;
@@ -166,7 +170,8 @@ static void write_slot(struct slot *s, uint64_t stamp, const struct av_flight_re
 
 	memcpy(word, record, sizeof(word));
 	atomic_store_explicit(&s->stamp, 0, memory_order_relaxed);
-	for (size_t i = 0; i < WORDS; i++) /* behind the stamp's going, each of them */
+	for (size_t i = 0; i < WORDS;
+	     i++) /* each store is a release: no word appears before the stamp is 0 */
 		atomic_store_explicit(&s->word[i], word[i], memory_order_release);
 	atomic_store_explicit(&s->sum, sum_of(stamp, word), memory_order_relaxed);
 	atomic_store_explicit(&s->stamp, stamp, memory_order_release);
@@ -228,7 +233,8 @@ bool av_flight_read(const struct av_flight_file *file, uint64_t number,
 
 	if (atomic_load_explicit(&s->stamp, memory_order_acquire) != stamp)
 		return false;
-	for (size_t i = 0; i < WORDS; i++) /* before the stamp is looked at again */
+	for (size_t i = 0; i < WORDS;
+	     i++) /* each load is an acquire: no word is read after the second look at the stamp */
 		word[i] = atomic_load_explicit(&s->word[i], memory_order_acquire);
 	sum = atomic_load_explicit(&s->sum, memory_order_acquire);
 	if (atomic_load_explicit(&s->stamp, memory_order_relaxed) != stamp ||

@@ -1,15 +1,14 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The flight recorder: a ring of records in a file of the directory's folder, one record for each
- * refusal and each completion without success, of all processes of the user. It outlives those who
- * wrote it: the file stays when the last process leaves, if there is anything in it.
+ * The flight recorder: a ring of records in a file of the directory's folder. Every refusal and
+ * every failed completion of all the user's processes leaves one record. The file stays when the
+ * last process leaves, unless it is empty.
  *
- * Appending takes a ticket by one addition, which is also the record's place, and writes the
- * record's stamp last. What is half written (its writer died, or was overtaken by the whole ring)
- * does not agree with its sum, and readers pass over it. So nobody waits for anybody, and a ring
- * that somebody has filled with nonsense shows nothing.
+ * A writer takes a ticket by one atomic addition; the ticket is also the record's place. It writes
+ * the record's stamp last. A half-written record (the writer died, or the ring overtook it) fails
+ * its checksum, and readers skip it. So nobody ever waits, and a corrupted ring shows nothing.
  *
- * Nothing of this happens where requests succeed.
+ * Successful requests do not touch the recorder.
  */
 #ifndef AV_OBSERVE_FLIGHT_H
 #define AV_OBSERVE_FLIGHT_H
@@ -25,25 +24,25 @@
 
 /* What a record is about. */
 enum av_flight_kind {
-	AV_FLIGHT_REFUSAL, /* a verb that failed: @verb, @error */
-	AV_FLIGHT_REQUEST, /* a send request that completed without success */
-	AV_FLIGHT_RECEIVE, /* what became of the responder of such a request */
-	AV_FLIGHT_FLUSH,   /* @count requests in a row, flushed */
-	AV_FLIGHT_EVENT,   /* an asynchronous event that no request of another record stands for */
+	AV_FLIGHT_REFUSAL, /* a verb failed: @verb, @error */
+	AV_FLIGHT_REQUEST, /* a send request failed */
+	AV_FLIGHT_RECEIVE, /* the responder's side of such a request */
+	AV_FLIGHT_FLUSH,   /* @count requests in a row were flushed */
+	AV_FLIGHT_EVENT,   /* an asynchronous event that belongs to no recorded request */
 	AV_FLIGHT_KIND_N
 };
 
 enum av_flight_object {
 	AV_OBJECT_NONE,
 	AV_OBJECT_QP, /* @number: QP number */
-	AV_OBJECT_CQ, /* handle, as of the others */
+	AV_OBJECT_CQ, /* @number: handle, also for SRQ */
 	AV_OBJECT_SRQ,
-	AV_OBJECT_MR, /* lkey */
+	AV_OBJECT_MR, /* @number: lkey */
 	AV_OBJECT_PORT,
 	AV_OBJECT_N
 };
 
-/* Which groups of fields mean something; observe/field.h says which field is in which. */
+/* Which groups of fields are valid. observe/field.h assigns each field to its group. */
 enum {
 	AV_HAS_OBJECT = 1u << 0,
 	AV_HAS_VERB = 1u << 1,	  /* @verb, @error */
@@ -59,16 +58,16 @@ enum {
 	AV_HAS_REGION_QP = 1u << 11,
 };
 
-/* Plain data; fields that no group of @has covers are 0. */
+/* Plain data. Fields whose group is not in @has are 0. */
 struct av_flight_record {
 	uint64_t time_ns;      /* CLOCK_REALTIME */
 	uint64_t monotonic_ns; /* CLOCK_MONOTONIC */
-	int32_t pid;	       /* the process concerned, which owns the object */
-	int32_t by;	       /* the process that found out; its name: */
+	int32_t pid;	       /* the process that owns the object */
+	int32_t by;	       /* the process that noticed; its name is in @process */
 	char process[16];
-	char device[64]; /* "": not known */
+	char device[64]; /* "": unknown */
 	uint32_t has;
-	uint16_t check; /* enum av_check: what was not as it must be */
+	uint16_t check; /* enum av_check: the check that failed */
 	uint8_t kind;
 	uint8_t object;
 	uint32_t number; /* of the object */
@@ -81,76 +80,73 @@ struct av_flight_record {
 	uint32_t state;	 /* enum ibv_qp_state */
 	uint64_t wr_id;
 	uint64_t wanted, limit; /* what the check compared */
-	uint32_t count;		/* of requests that a flush record stands for */
+	uint32_t count;		/* requests covered by a flush record */
 	uint32_t key;
 	uint64_t address, length;
-	uint32_t access; /* rights that were needed: enum ibv_access_flags */
-	uint32_t pd;	 /* handle of the protection domain in force */
+	uint32_t access; /* rights needed: enum ibv_access_flags */
+	uint32_t pd;	 /* handle of the protection domain in use */
 	uint32_t region_kind, region_access, region_pd, region_qp;
 	uint64_t region_address, region_length;
-	int32_t region_pid; /* who registered it */
+	int32_t region_pid; /* the process that registered it */
 	int32_t peer_pid;
 	uint32_t peer_qp;
-	uint32_t repeats; /* how often exactly this has happened in a row, if more than once */
+	uint32_t repeats; /* times in a row that exactly this happened; 0: once */
 };
 static_assert(sizeof(struct av_flight_record) == 240, "with stamp and sum, 256 bytes");
 
 /* --- writing --------------------------------------------------------------------- */
 
 /**
- * av_flight_join() - map the ring of a folder, making it if there is none
+ * av_flight_join() - map the ring of a folder; create it if missing
  * @folder_fd: borrowed
  *
- * Context: one process at a time (the directory's change lock). Without memory or room: nothing is
- * recorded.
+ * Context: under the directory's change lock. On failure nothing is recorded from here on.
  */
 void av_flight_join(int folder_fd);
 
-/* Unmap it, if it is mapped. Context: any; waits for appenders of this process. */
+/* Unmap the ring, if mapped. Context: any thread; waits for this process's appenders. */
 void av_flight_leave(void);
 
-/* In the child of a fork(): what other threads were doing, they do in the parent. */
+/* In the child of fork(): forget the appenders, whose threads exist only in the parent. */
 void av_flight_forked(void);
 
-/* Nobody uses the folder any more: remove the ring if nothing was ever recorded. Context: as
- * av_flight_join()
- */
+/* Nobody uses the folder any more: remove the ring if it is empty. Context: as av_flight_join(). */
 void av_flight_forget(int folder_fd);
 
-/* Append a record. Context: any thread, any lock held; about a microsecond. Not joined: nothing
- * happens */
+/*
+ * Append a record; does nothing while not joined. Context: any thread, any lock held. Takes about a
+ * microsecond.
+ */
 void av_flight_append(const struct av_flight_record *record);
 
 /* --- reading --------------------------------------------------------------------- */
 
 struct av_flight_file;
 
-/* Map the ring of a folder for reading. Return: NULL if there is none, or not one of this version
- */
+/* Map a folder's ring for reading. Return: NULL if it is missing or of another version. */
 const struct av_flight_file *av_flight_open(int folder_fd);
 void av_flight_close(const struct av_flight_file *file);
 
-/* The ring this process writes to, until av_flight_own_end(); NULL if none, and nothing is to be
- * ended then.
+/*
+ * The ring that this process writes to, or NULL. If not NULL, call av_flight_own_end() when done.
  */
 const struct av_flight_file *av_flight_own(void);
 void av_flight_own_end(void);
 
-/* Number of the next record; those there may be have one of the AV_FLIGHT_RECORDS numbers before.
- */
+/* Number of the next record. The AV_FLIGHT_RECORDS numbers before it may still be readable. */
 uint64_t av_flight_next(const struct av_flight_file *file);
 
-/* Number of the first that there may be, given the next. */
+/* The oldest number that may still be readable, given the next. */
 static inline uint64_t av_flight_first(uint64_t next)
 {
 	return next > AV_FLIGHT_RECORDS ? next - AV_FLIGHT_RECORDS : 0;
 }
 
-/* Read record @number. Return: false if it is not there (yet, any more, or whole) */
+/* Read record @number. Return: false if it is not there: not yet, overwritten, or incomplete. */
 bool av_flight_read(const struct av_flight_file *file, uint64_t number,
 		    struct av_flight_record *record);
 
-/* Sleep until there is a record behind @next, or @ms are over, or a signal came. */
+/* Sleep until a record @next exists, @ms have passed, or a signal arrives. */
 void av_flight_wait(const struct av_flight_file *file, uint64_t next, unsigned int ms);
 
 #endif

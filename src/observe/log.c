@@ -1,10 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Log lines. The process is a stranger's: it may close every descriptor, change its directory or
- * lose its standard error, and none of that may send our text to the wrong place or end the
- * process. So a log file is opened anew for each line (a number kept open could be the program's
- * own socket by now), its name is made absolute at the start, and SIGPIPE is not delivered for what
- * we write.
+ * Log lines.
+ *
+ * The process belongs to the program. It may close every descriptor, change its directory or lose
+ * its standard error; our text must still neither land in the wrong place nor end the process. So:
+ * - The log file is opened again for each line: a descriptor kept open could be the program's own
+ *   socket by now.
+ * - Its name is made absolute at the start.
+ * - SIGPIPE is not delivered for our writes.
  */
 #include "observe/log.h"
 
@@ -19,7 +22,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#define LINE_BYTES 1024 /* a longer line is cut, so that one write() carries it whole */
+#define LINE_BYTES 1024 /* longer lines are cut, so that one write() carries a line whole */
 
 static const char *const level_names[] = {
 	[AV_LOG_OFF] = "off",
@@ -31,9 +34,11 @@ static const char *const level_names[] = {
 static pthread_once_t setting_once = PTHREAD_ONCE_INIT;
 static enum av_log_level setting_level =
 	AV_LOG_WARN;		    /* written under setting_once, constant afterwards */
-static char setting_file[PATH_MAX]; /* likewise; "" is standard error */
+static char setting_file[PATH_MAX]; /* likewise; "": standard error */
 
-/* Write whole or not at all; a reader that went away is not the program's problem. */
+/*
+ * Write the line whole or drop it. A reader that went away must not become the program's problem.
+ */
 static void write_quietly(int fd, const char *text, size_t len)
 {
 	static const struct timespec now = {0, 0};
@@ -51,7 +56,7 @@ static void write_quietly(int fd, const char *text, size_t len)
 	do
 		n = write(fd, text, len);
 	while (n < 0 && errno == EINTR);
-	/* Ours is taken back; one that was pending before belongs to the program. */
+	/* Consume our own SIGPIPE. One that was pending before belongs to the program. */
 	if (n < 0 && errno == EPIPE && !was_pending)
 		while (sigtimedwait(&pipe_set, NULL, &now) < 0 && errno == EINTR)
 			;
@@ -66,7 +71,7 @@ void av_log_raw(const char *text, size_t len)
 	errno = saved;
 }
 
-/* One line is one line whatever the arguments contained; bytes of UTF-8 pass. */
+/* Keep one line on one line, whatever the arguments contain. UTF-8 passes. */
 static void replace_controls(char *text)
 {
 	for (; *text; text++)
@@ -92,7 +97,7 @@ static void emit(enum av_log_level level, const char *fmt, va_list ap)
 		memcpy(&line[--len - 3], "...", 3);
 	line[len++] = '\n';
 
-	/* Not blocking: a FIFO that nobody reads must not stop the program. */
+	/* Non-blocking: a FIFO without a reader must not stop the program. */
 	if (setting_file[0])
 		fd = open(setting_file,
 			  O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_NOCTTY | O_NONBLOCK, 0600);
@@ -101,7 +106,7 @@ static void emit(enum av_log_level level, const char *fmt, va_list ap)
 		close(fd);
 }
 
-/* For setting_init() itself, which must not wait for itself. */
+/* For setting_init(), which must not call itself through av_log(). */
 AV_PRINTF(1, 2)
 static void warn_unchecked(const char *fmt, ...)
 {
@@ -112,8 +117,10 @@ static void warn_unchecked(const char *fmt, ...)
 	va_end(ap);
 }
 
-/* Remember @name as an absolute path; false if that is too long or the current directory is
- * unknown. */
+/*
+ * Store @name as an absolute path. Return: false if it is too long or the current directory is
+ * unknown.
+ */
 static bool set_file(const char *name)
 {
 	char dir[PATH_MAX] = "";
@@ -152,7 +159,7 @@ static void setting_init(void)
 			       colon + 1);
 }
 
-/* As setting_init, for the errno of whoever happens to log first. */
+/* Preserves the errno of the caller that happens to log first. */
 static void setting_init_once(void)
 {
 	int saved = errno;

@@ -19,9 +19,9 @@
 #define OPTION_COMMENT	      1u
 #define OPTION_IF_NAME	      2u
 #define OPTION_IF_TSRESOL     9u
-#define NANOSECONDS	      9u /* 10^-9 */
+#define NANOSECONDS	      9u /* timestamps count 10^-9 s */
 
-/* A file is written in the byte order of who writes it, and says which that is. */
+/* How every file begins. The magic tells readers our byte order. */
 struct prologue {
 	struct {
 		uint32_t type, bytes, magic;
@@ -32,7 +32,7 @@ struct prologue {
 	struct {
 		uint32_t type, bytes;
 		uint16_t link_type, reserved;
-		uint32_t snaplen; /* 0: any */
+		uint32_t snaplen; /* 0: no limit */
 		struct {
 			uint16_t code, length;
 		} name;
@@ -54,7 +54,7 @@ static const struct prologue prologue = {
 		    BYTE_ORDER_MAGIC,
 		    1,
 		    0,
-		    {UINT32_MAX, UINT32_MAX}, /* the section's length is not known */
+		    {UINT32_MAX, UINT32_MAX}, /* section length: unknown */
 		    sizeof(prologue.section)},
 	.interface = {.type = INTERFACE_DESCRIPTION,
 		      .bytes = sizeof(prologue.interface),
@@ -70,8 +70,7 @@ _Static_assert(sizeof(prologue.section) == 28 && sizeof(prologue.interface) == 4
 
 /* --- blocks ---------------------------------------------------------------------- */
 
-/* Zeros after what began at @from and ends at @end, to a multiple of four. Return: the end of them
- */
+/* Pad with zeros from @end to a multiple of four bytes after @from. Return: the new end. */
 static uint8_t *pad(const uint8_t *from, uint8_t *end)
 {
 	while ((end - from) & 3)
@@ -102,7 +101,7 @@ static uint8_t *put_comment(uint8_t *to, const char *text)
 size_t av_pcapng_block(uint8_t *block, const struct av_pcapng_frame *frame)
 {
 	const uint32_t head[] = {
-		0, /* interface */
+		0, /* interface number */
 		(uint32_t)(frame->time_ns >> 32),
 		(uint32_t)frame->time_ns,
 		frame->captured,
@@ -123,7 +122,7 @@ size_t av_pcapng_block(uint8_t *block, const struct av_pcapng_frame *frame)
 
 /* --- files ----------------------------------------------------------------------- */
 
-/* A file that has just been made, or is one of ours. Return: 0 or -errno */
+/* Write the prologue to a new file, or check that an existing one has it. Return: 0 or -errno. */
 static int begin(int fd, bool anew)
 {
 	struct prologue found;
@@ -141,7 +140,7 @@ static int begin(int fd, bool anew)
 
 int av_pcapng_open(const char *path, bool anew)
 {
-	/* Not blocking: a FIFO must not hold us up before it is seen to be one. */
+	/* Non-blocking, so that a FIFO cannot hold us up before fstat() unmasks it. */
 	int fd = open(path, O_RDWR | O_APPEND | O_CREAT | O_CLOEXEC | O_NOCTTY | O_NONBLOCK, 0666);
 	struct stat st;
 	int ret;
@@ -161,7 +160,7 @@ int av_pcapng_open(const char *path, bool anew)
 	return ret;
 }
 
-/* write(), without the signal that ends programs whose file has become too large. */
+/* write() without SIGXFSZ, which would end the program if the file is at its size limit. */
 static ssize_t write_quietly(int fd, const uint8_t *bytes, size_t n)
 {
 	static const struct timespec now = {0, 0};
@@ -186,7 +185,7 @@ static ssize_t write_quietly(int fd, const uint8_t *bytes, size_t n)
 	return done;
 }
 
-/* Take back what was written last, if nobody has appended since. */
+/* Remove the last @bytes from the file, unless somebody has appended since. */
 static void cut_off(int fd, off_t bytes)
 {
 	off_t end = lseek(fd, 0, SEEK_CUR);

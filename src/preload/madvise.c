@@ -14,9 +14,10 @@
 #include <unistd.h>
 
 #include "base/checked.h"
-#include "verbs/export.h"
+#include "base/compiler.h"
 #include "memory/adopted.h"
 #include "memory/odp_notify.h"
+#include "memory/odp_uffd.h"
 #include "memory/vma.h"
 
 static int kernel(uint64_t addr, uint64_t len, int advice)

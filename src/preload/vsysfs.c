@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * The tree of the virtual sysfs, as a table of path patterns. A pattern's last component may be a
- * placeholder in angle brackets, which stands for as many names as there are devices, rows of a
- * table, network interfaces, statistics. What a directory contains follows from the table: every
- * pattern that is one component longer.
+ * placeholder in angle brackets: it stands for all names of devices, table rows, network interfaces
+ * or statistics. A directory contains every pattern that is one component longer than its own.
  *
- * In the kernel's sysfs the entries of /sys/class/infiniband are symbolic links to directories
- * below /sys/devices; here they are the directories themselves. "device" is a link, as there: its
+ * In the kernel's sysfs, the entries of /sys/class/infiniband are symbolic links to directories
+ * below /sys/devices; here they are the directories themselves. "device" is a link in both, and its
  * target's name identifies the device.
  */
 #include "preload/vsysfs.h"
@@ -17,18 +16,18 @@
 #include <sys/sysmacros.h>
 
 #include "preload/vsysfs_show.h"
+#include "device/port.h"
 #include "memory/odp_counters.h"
 #include "observe/counters.h"
 
-#define NAME_BYTES                                                                              \
-	64 /* of what a placeholder stands for, with its NUL: IBV_SYSFS_NAME_MAX is the longest \
-	    */
+#define NAME_BYTES \
+	64 /* longest name of a placeholder, NUL included; IBV_SYSFS_NAME_MAX is the maximum */
 
 struct av_vsysfs_row {
 	const char *pattern;
 	enum av_vsysfs_kind kind;
 	bool shared;
-	av_vsysfs_show *show; /* of a file or link */
+	av_vsysfs_show *show; /* for files and links */
 };
 
 #define IB     "/sys/class/infiniband"
@@ -142,16 +141,18 @@ static const struct av_vsysfs_row rows[] = {
 	SHARED_CHAR(DEVDIR "/<uverbs>"),
 };
 
-/* What a path says about the thing it names; the visitors of placeholders get it with each name. */
+/*
+ * What the part of a path matched so far refers to. Visitors of placeholders get it with each name.
+ */
 struct binding {
 	const struct av_device *dev;
 	unsigned int index;
 };
 
-/* Called for one name a placeholder stands for; returns false to see no more. */
+/* Called for each name of a placeholder. Return false to stop. */
 typedef bool visit_name(void *arg, const char *name, const struct binding *binding);
 
-/* Visit the names of the devices: of all, or of the one that the path has named already. */
+/* Visit the names of all devices, or of the one device that the path has already named. */
 static void each_device(const struct binding *b, size_t name_offset, visit_name *visit, void *arg)
 {
 	unsigned int count;
@@ -205,7 +206,7 @@ static void each_pkey(const struct binding *b, visit_name *visit, void *arg)
 	each_number(b, b->dev->port.pkey_tbl_len, visit, arg);
 }
 
-/* The ODP statistics of one set; the index is that of av_odp_counter_info[]. */
+/* The ODP statistics of one set. The index is that of av_odp_counter_info[]. */
 static void each_counter(const struct binding *b, bool debug, visit_name *visit, void *arg)
 {
 	for (unsigned int i = 0; i < AV_ODP_COUNTER_N; i++) {
@@ -227,7 +228,7 @@ static void each_odp_debug(const struct binding *b, visit_name *visit, void *arg
 	each_counter(b, true, visit, arg);
 }
 
-/* The port's counters of one folder; the index is that of av_counter_info[]. */
+/* The port's counters of one folder. The index is that of av_counter_info[]. */
 static void each_port_counter(const struct binding *b, unsigned int scope, visit_name *visit,
 			      void *arg)
 {
@@ -258,11 +259,11 @@ static bool is_repeated(const struct av_gid *gids, unsigned int i)
 	return false;
 }
 
-/* The interfaces that the GIDs come from, each once. */
+/* The interfaces that provide the GIDs, each once. */
 static void each_net(const struct binding *b, visit_name *visit, void *arg)
 {
 	struct av_gid gids[AV_GID_MAX];
-	unsigned int count = av_device_gids(b->dev, gids);
+	unsigned int count = av_port_gids(b->dev, gids);
 
 	for (unsigned int i = 0; i < count; i++)
 		if (gids[i].ifname[0] && !is_repeated(gids, i) && !visit(arg, gids[i].ifname, b))
@@ -280,7 +281,9 @@ static const struct {
 	{"<counter>", each_counters}, {"<hw_counter>", each_hw_counters},
 };
 
-/* Visit the names that a pattern's component stands for: itself, or its placeholder's. */
+/*
+ * Visit the names of a pattern's component: the names of its placeholder, or the component itself.
+ */
 static void each_name(const char *component, size_t len, const struct binding *b, visit_name *visit,
 		      void *arg)
 {
@@ -297,7 +300,7 @@ static void each_name(const char *component, size_t len, const struct binding *b
 	visit(arg, name, b);
 }
 
-/* A search for one name among those a component stands for. */
+/* Searches for one name among those of a component. */
 struct search {
 	const char *name;
 	size_t len;
@@ -347,7 +350,7 @@ static bool match(const char *pattern, const char *path, struct binding *b)
 bool av_vsysfs_has_prefix(const char *path)
 {
 	static const char *const prefixes[] = {IB, BUS, DEBUG,
-					       DEVDIR}; /* IB is how VERBS and MAD begin, too */
+					       DEVDIR}; /* VERBS and MAD begin with IB, too */
 
 	for (size_t i = 0; i < AV_ARRAY_SIZE(prefixes); i++)
 		if (!strncmp(path, prefixes[i], strlen(prefixes[i])))
@@ -382,11 +385,11 @@ ssize_t av_vsysfs_read(const struct av_vsysfs_node *node, char bytes[AV_VSYSFS_C
 	return node->row->show ? node->row->show(node, bytes) : -EINVAL;
 }
 
-/* A listing in progress. */
+/* The state of a listing. */
 struct listing {
 	av_vsysfs_visit *visit;
 	void *arg;
-	enum av_vsysfs_kind kind; /* of the row being visited */
+	enum av_vsysfs_kind kind; /* of the current row */
 	bool stopped;
 };
 
@@ -422,7 +425,7 @@ uint64_t av_vsysfs_ino(const char *path)
 
 	for (; *path; path++)
 		hash = (hash ^ (uint8_t)*path) * 0x100000001b3u;
-	/* Without the sign bit, which some programs do not print well. */
+	/* Clear the top bit, which some programs print as a sign. */
 	return hash >> 1 | 1;
 }
 

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The virtual sysfs: what programs that read files about a device find below /sys/class/infiniband
- * and its neighbours. This half knows paths and contents and touches no file; the functions of the
- * C library that present them are in vsysfs_libc.h. docs/VSYSFS.md has the whole picture.
+ * The virtual sysfs: the files about a device that programs read below /sys/class/infiniband and
+ * its neighbours. This part knows paths and contents and touches no file; vsysfs_libc.h has the C
+ * library functions that present them. docs/VSYSFS.md has the whole picture.
  *
- * The tree is one table of patterns (vsysfs.c) and is computed afresh for each question: nothing is
+ * The tree is one table of patterns (vsysfs.c) and is computed for each question. Nothing is
  * stored, so there is nothing to lock, to free or to repair after fork().
  */
 #ifndef AV_PRELOAD_VSYSFS_H
@@ -20,7 +20,7 @@
 #include "device/device.h"
 
 #define AV_VSYSFS_PATH_BYTES \
-	240 /* longest path of a node, with its NUL; a memfd's name must hold it */
+	240 /* longest path of a node, NUL included; must fit in the name of a memfd */
 #define AV_VSYSFS_CONTENT_BYTES \
 	4096 /* longest content of a file: the kernel's limit for an attribute */
 
@@ -31,20 +31,20 @@ enum av_vsysfs_kind {
 	AV_VSYSFS_CHAR, /* a character device */
 };
 
-struct av_vsysfs_row; /* of the table in vsysfs.c */
+struct av_vsysfs_row; /* a row of the table in vsysfs.c */
 
-/* One file, directory ... of the tree. A plain value. */
+/* One file, directory, link or device of the tree. A plain value. */
 struct av_vsysfs_node {
 	const struct av_vsysfs_row *row;
 	enum av_vsysfs_kind kind;
 	/*
-	 * The kernel may have this very path too, if it has devices of its own. Then its directory
-	 * and ours are listed together, and of anything else the kernel's is the one to use.
+	 * The kernel may have this path too, if it has devices of its own. A shared directory lists
+	 * the entries of both; for anything else the kernel's node wins.
 	 */
 	bool shared;
-	const struct av_device *dev; /* that the path is about, or NULL */
-	unsigned int index; /* of the row of a table (GIDs, P_Keys, ODP statistics, counters) */
-	char path[AV_VSYSFS_PATH_BYTES]; /* absolute, without symbolic links, ".", ".." or doubled
+	const struct av_device *dev; /* the device that the path names, or NULL */
+	unsigned int index;	     /* of the table row (GIDs, P_Keys, ODP statistics, counters) */
+	char path[AV_VSYSFS_PATH_BYTES]; /* absolute, without symbolic links, ".", ".." or double
 					    slashes */
 };
 
@@ -54,8 +54,8 @@ bool av_vsysfs_has_prefix(const char *path);
 /**
  * av_vsysfs_suspects() - may @path lead into the tree?
  *
- * Nearly all paths do not and are told apart by their first characters.
- * Return: false: certainly not. true: av_vsysfs_walk() knows.
+ * Cheap: the first characters rule out nearly all paths.
+ * Return: false: certainly not; true: ask av_vsysfs_walk()
  */
 static inline bool av_vsysfs_suspects(const char *path)
 {
@@ -66,56 +66,50 @@ static inline bool av_vsysfs_suspects(const char *path)
 
 /**
  * av_vsysfs_lookup() - the node at @path, which must be normalised
- * Return: false if there is none; @node is then undefined
+ * Return: false if there is none; then @node is undefined
  */
 AV_MUST_USE bool av_vsysfs_lookup(const char *path, struct av_vsysfs_node *node);
 
-/* The answer of av_vsysfs_walk(). */
+/* The result of av_vsysfs_walk(). */
 struct av_vsysfs_walk {
-	struct av_vsysfs_node node; /* if it is in the tree */
-	bool leaf_missing;	    /* with -ENOENT: only the last component does not exist */
-	char path[PATH_MAX]; /* if it is not: the same place, without passing through the tree */
+	struct av_vsysfs_node node; /* if the path leads into the tree */
+	bool leaf_missing;	    /* with -ENOENT: only the last component is missing */
+	char path[PATH_MAX];	    /* otherwise: the same place, by a path that avoids the tree */
 };
 
 /**
- * av_vsysfs_walk() - follow a path, as path_resolution(7) says
- * @path:   absolute; any mixture of "..", doubled slashes and symbolic links
- * @follow: also if the last component is a symbolic link
- * @walk:   out
+ * av_vsysfs_walk() - follow a path as path_resolution(7) describes
+ * @path: absolute; may contain "..", double slashes and symbolic links
+ * @follow: also follow a symbolic link in the last component
+ * @walk: out
  *
- * Directories above the tree ("/sys/class") are taken to be real directories, not symbolic links.
- * Return: 1 in the tree, walk->node is set; 0 outside, the kernel is to be asked for walk->path;
- *         -ENOENT, -ENOTDIR, -ELOOP, -ENAMETOOLONG
+ * Assumes that the directories above the tree ("/sys/class") are not symbolic links.
+ * Return: 1: in the tree, walk->node is set; 0: outside, ask the kernel about walk->path; or
+ * -ENOENT, -ENOTDIR, -ELOOP, -ENAMETOOLONG
  */
 AV_MUST_USE int av_vsysfs_walk(const char *path, bool follow, struct av_vsysfs_walk *walk);
 
 /**
- * av_vsysfs_read() - the content of a file, as of now, or the target of a symbolic link (no NUL is
- * added) Return: bytes stored; -EINVAL for a file that exists but has nothing to say (an attribute
- * of a GID that is not populated: read(2) of the kernel's file fails with it)
+ * av_vsysfs_read() - the current content of a file, or the target of a symbolic link, without NUL
+ * Return: bytes stored; -EINVAL: the file exists but cannot be read, such as an attribute of an
+ * empty GID row (read(2) of the kernel's file fails like this, too)
  */
 AV_MUST_USE ssize_t av_vsysfs_read(const struct av_vsysfs_node *node,
 				   char bytes[AV_VSYSFS_CONTENT_BYTES]);
 
-/* Called for one entry of a directory; returns false to see no more. */
+/* Called for each entry of a directory. Return false to stop. */
 typedef bool av_vsysfs_visit(void *arg, const char *name, enum av_vsysfs_kind kind);
 
-/* Visit the entries of a directory, without "." and "..", in no particular order. */
+/* Visit the entries of a directory in any order, without "." and "..". */
 void av_vsysfs_list(const struct av_vsysfs_node *dir, av_vsysfs_visit *visit, void *arg);
 
-/* The inode number for a path: the same in every process, not 0. */
+/* The inode number of a path: not 0, and the same in every process. */
 uint64_t av_vsysfs_ino(const char *path);
 
-/* The device number of the uverbs character device: the numbers the kernel uses, which programs
- * compare. */
-dev_t av_vsysfs_rdev(const struct av_device *dev);
-
-/**
- * av_vsysfs_suspend() - turn the virtual files off, or on again, for the calling thread
- *
- * Calls may be nested. For asking the system's own library for its devices, which would otherwise
- * find ours and complain that no driver knows them.
+/*
+ * Device number of the uverbs character device. Uses the kernel's numbers, because programs compare
+ * them.
  */
-void av_vsysfs_suspend(bool suspend);
+dev_t av_vsysfs_rdev(const struct av_device *dev);
 
 #endif

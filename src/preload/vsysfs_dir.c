@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The virtual sysfs: reading directories. A listing is made when the directory is opened or
- * rewound: our entries and, of a directory that the kernel has, too, the kernel's.
+ * The virtual sysfs: reading directories. Opening or rewinding a directory makes a listing of our
+ * entries and, if the kernel has the directory too, of its entries.
  */
 #include "preload/vsysfs_libc.h"
 
@@ -11,27 +11,27 @@
 #include <unistd.h>
 
 /*
- * A DIR is opaque and the C library's begins with its descriptor, which is not negative: no
- * mistaking one for the other, whichever is given to us.
+ * DIR is opaque. The C library's begins with its descriptor, which is never negative, so the mark
+ * tells ours from its.
  */
 #define OUR_MARK   INT_MIN
 #define OUR_MARK_2 0x616e797665726273u
 
 struct stream {
 	int mark;	 /* OUR_MARK */
-	int fd;		 /* owned: a descriptor for the directory, for dirfd() */
+	int fd;		 /* owned; for dirfd() */
 	uint64_t mark_2; /* OUR_MARK_2 */
 	struct av_vsysfs_node node;
 	struct listing {
 		struct dirent *entries; /* owned */
 		size_t count, room;
-		const char *path; /* of the directory while the listing is made */
+		const char *path; /* of the directory; used only while the listing is made */
 		bool failed;	  /* out of memory */
 	} listing;
-	size_t next; /* entry to be read */
+	size_t next; /* index of the next entry */
 };
 
-/* Our stream behind a DIR, or NULL if it is the C library's. */
+/* Our stream behind @dir, or NULL if it is the C library's. */
 static struct stream *stream_of(DIR *dir)
 {
 	struct stream *stream = (struct stream *)dir;
@@ -88,7 +88,7 @@ static bool add_ours(void *arg, const char *name, enum av_vsysfs_kind kind)
 	return add_entry(listing, name, av_vsysfs_ino(path), types[kind]);
 }
 
-/* The kernel's entries, "." and ".." among them, if it has this directory. */
+/* Add the kernel's entries, including "." and "..", if it has this directory. */
 static void add_the_kernels(struct listing *listing)
 {
 	DIR *dir = av_next_opendir()(listing->path);
@@ -120,7 +120,7 @@ static void free_listing(struct listing *listing)
 	*listing = (struct listing){0};
 }
 
-/* Fill a new listing. Returns 0, or ENOMEM and an empty listing. */
+/* Make a new listing. Return: 0, or ENOMEM with an empty listing. */
 static int make_listing(const struct av_vsysfs_node *node, struct listing *listing)
 {
 	*listing = (struct listing){.path = node->path};
@@ -134,7 +134,9 @@ static int make_listing(const struct av_vsysfs_node *node, struct listing *listi
 	return ENOMEM;
 }
 
-/* A stream for @node that owns @fd; NULL with errno, and the caller keeps @fd. */
+/*
+ * Create a stream for @node that owns @fd. Return: NULL and errno on failure; the caller keeps @fd.
+ */
 static DIR *create_stream(const struct av_vsysfs_node *node, int fd)
 {
 	struct stream *stream = calloc(1, sizeof(*stream));
@@ -242,7 +244,7 @@ int av_libc_readdir_r(DIR *dir, struct dirent *entry, struct dirent **result)
 	if (av_likely(!stream))
 		return av_next_readdir_r()(dir, entry, result);
 	found = av_libc_readdir(dir);
-	/* The caller's may end after the longest name. */
+	/* The caller's buffer may end right after the longest name. */
 	if (found)
 		memcpy(entry, found, offsetof(struct dirent, d_name) + strlen(found->d_name) + 1);
 	*result = found ? entry : NULL;
@@ -261,7 +263,7 @@ void av_libc_rewinddir(DIR *dir)
 	}
 	stream->next = 0;
 	if (make_listing(&stream->node, &fresh))
-		return; /* then the old one has to do */
+		return; /* keep the old listing */
 	free_listing(&stream->listing);
 	stream->listing = fresh;
 }
@@ -282,7 +284,7 @@ void av_libc_seekdir(DIR *dir, long position)
 	if (av_likely(!stream))
 		av_next_seekdir()(dir, position);
 	else
-		stream->next = (size_t)position; /* beyond the end, if negative */
+		stream->next = (size_t)position; /* negative: beyond the end */
 }
 
 int av_libc_dirfd(DIR *dir) AV_LIBC(dirfd);
@@ -300,8 +302,10 @@ static void free_entries(struct dirent **entries, size_t count)
 	free(entries);
 }
 
-/* Copies of the entries that @filter wants, each allocated, as scandir(3) returns them; -1 with
- * errno. */
+/*
+ * Copy the entries that pass @filter, each in memory of its own as scandir(3) returns them. Return:
+ * their number, or -1 and errno.
+ */
 static int copy_entries(const struct listing *listing, struct dirent ***result,
 			av_vlibc_filter *filter)
 {
@@ -358,7 +362,7 @@ int av_libc_scandirat(int dirfd, const char *path, struct dirent ***result, av_v
 	return av_next_scandirat()(dirfd, path, result, filter, compare);
 }
 
-/* The C library's scandir() calls its own opendir() and readdir(), not ours. */
+/* The C library's scandir() would call its own opendir() and readdir(), not ours. */
 int av_libc_scandir(const char *path, struct dirent ***result, av_vlibc_filter *filter,
 		    av_vlibc_compare *compare) AV_LIBC(scandir);
 int av_libc_scandir(const char *path, struct dirent ***result, av_vlibc_filter *filter,

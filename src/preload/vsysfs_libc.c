@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* What the functions under the C library's names have in common: whom to pass on to, whose a path
- * is. */
+/*
+ * Shared by all functions under the C library's names: finds the next function to call, and decides
+ * whose a path is.
+ */
 #include "preload/vsysfs_libc.h"
 
 #include <dlfcn.h>
@@ -8,13 +10,12 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "base/real_files.h"
+
 #define FD_LINK_BYTES 48 /* "/proc/thread-self/fd/N" */
 
 void *_Atomic av_vlibc_next[AV_VLIBC_N];
 atomic_bool av_vlibc_handed_out;
-
-/* Depth of av_vsysfs_suspend(); read only where the path is suspect. */
-static __thread int suspended;
 
 static const struct {
 	const char *name;
@@ -51,7 +52,7 @@ void *av_vlibc_find_next(enum av_vlibc_index index)
 	void *next = dlsym(RTLD_NEXT, functions[index].name);
 
 	if (!next) {
-		dlerror(); /* the program is not to find our message there */
+		dlerror(); /* the program must not find our error message */
 		next = functions[index].otherwise;
 	}
 	atomic_store_explicit(&av_vlibc_next[index], next, memory_order_relaxed);
@@ -60,9 +61,9 @@ void *av_vlibc_find_next(enum av_vlibc_index index)
 }
 
 /*
- * All of them before the program starts, since dlsym() takes a lock: neither a signal handler nor
- * the child of a multi-threaded process should. What runs before this constructor looks them up one
- * by one.
+ * Looks up everything before the program starts: dlsym() takes a lock, which neither a signal
+ * handler nor the child of a multi-threaded process should do. Calls before this constructor look
+ * up their function themselves.
  */
 __attribute__((constructor)) static void find_all(void)
 {
@@ -70,14 +71,9 @@ __attribute__((constructor)) static void find_all(void)
 		av_vlibc_find_next((enum av_vlibc_index)i);
 }
 
-void av_vsysfs_suspend(bool suspend)
-{
-	suspended += suspend ? 1 : -1;
-}
-
 /*
- * The virtual path that a descriptor of ours stands for. A memfd's link in /proc is "/memfd:NAME
- * (deleted)". Not /proc/self: a thread may have a descriptor table of its own.
+ * The virtual path of one of our descriptors. A memfd's link in /proc reads "/memfd:NAME
+ * (deleted)". Uses thread-self, because a thread may have its own descriptor table.
  */
 static bool read_name(int fd, char name[AV_VSYSFS_PATH_BYTES])
 {
@@ -114,7 +110,7 @@ bool av_vlibc_node_of(int fd, const struct stat *st, struct av_vsysfs_node *node
 	return found;
 }
 
-/* Make @full of @path, which is relative to @dirfd: false if that is none of our descriptors. */
+/* Build @full from @dirfd and @path. Return: false if @dirfd is not one of our descriptors. */
 static bool find_full_path(int dirfd, const char *path, int how, char full[PATH_MAX],
 			   struct av_vlibc_claim *claim)
 {
@@ -144,7 +140,7 @@ static bool is_the_kernels(const struct av_vsysfs_node *node, int how)
 	return !av_next_fstatat()(AT_FDCWD, node->path, &st, AT_SYMLINK_NOFOLLOW);
 }
 
-/* Walk an absolute path. True if it is ours, or fails within the tree. */
+/* Walk an absolute path. Return: true if it is ours, or fails within the tree. */
 static bool claim_full_path(const char *full, int how, struct av_vlibc_claim *claim)
 {
 	int ret = av_vsysfs_walk(full, how & AV_VLIBC_FOLLOW, &claim->walk);
@@ -159,7 +155,7 @@ bool av_vlibc_claim(int *dirfd, const char **path, int how, struct av_vlibc_clai
 	int saved = errno;
 	bool ours;
 
-	if (suspended)
+	if (av_real_files_only())
 		return false;
 	if (**path == '/') {
 		ours = claim_full_path(*path, how, claim);
@@ -168,7 +164,7 @@ bool av_vlibc_claim(int *dirfd, const char **path, int how, struct av_vlibc_clai
 			errno = saved;
 			return false;
 		}
-		/* An empty path is the descriptor's own node, even if that is a link. */
+		/* An empty path means the descriptor's own node, even if that is a link. */
 		ours = claim->error ||
 		       claim_full_path(full, **path ? how : how & ~AV_VLIBC_FOLLOW, claim);
 	}

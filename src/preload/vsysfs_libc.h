@@ -1,16 +1,14 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * How the virtual sysfs is presented: what the functions that we export under the C library's names
- * have in common. Each of them passes on, after a few instructions, whatever is not about the tree
- * of vsysfs.h.
+ * The functions that we export under the C library's names, and what they share. Each passes on
+ * whatever does not concern the tree of vsysfs.h after a few instructions.
  *
- * A descriptor that we hand out is a memfd whose name is the virtual path, so it needs no
- * bookkeeping of ours: it can be duplicated, inherited and closed behind our back. Its mode
- * (AV_VLIBC_MARK) tells fstat() to look at that name.
+ * A descriptor that we hand out is a memfd named after the virtual path. It needs no bookkeeping:
+ * it can be duplicated, inherited and closed behind our back. Its mode (AV_VLIBC_MARK) tells our
+ * fstat() to look at the name.
  *
- * Every function here is called in a stranger's process, perhaps before its main(), in a forked
- * child, in a signal handler: on the way that passes calls on there is no lock, no allocation and
- * no thread-local state.
+ * These functions run in the program's process, perhaps before main(), in a forked child or in a
+ * signal handler. So passing a call on involves no lock, no allocation and no thread-local state.
  */
 #ifndef AV_PRELOAD_VSYSFS_LIBC_H
 #define AV_PRELOAD_VSYSFS_LIBC_H
@@ -24,18 +22,17 @@
 #include <sys/stat.h>
 #include <sys/types.h>
 
-#include "verbs/export.h"
+#include "base/compiler.h"
 #include "preload/vsysfs.h"
 
-/* With 64-bit words, the functions whose names end in "64" are the same as those without. */
+/* With 64-bit words, a function whose name ends in "64" equals the one without. */
 _Static_assert(sizeof(struct stat) == sizeof(struct stat64), "one layout of struct stat");
 _Static_assert(sizeof(struct dirent) == sizeof(struct dirent64), "one layout of struct dirent");
 _Static_assert(sizeof(off_t) == 8, "one width of file offsets");
 
 /*
- * Declares a function of ours that is exported as @name of the C library. Our own name for it keeps
- * away what the C library's header attaches to its own: that pointers are not NULL, that calls are
- * checked or redirected.
+ * Declares a function that is exported under the C library's @name. Our own name avoids the
+ * attributes of the C library's declaration: non-null pointers, checked or redirected calls.
  */
 #define AV_LIBC(name)		    __asm__(#name) AV_EXPORT
 #define AV_LIBC_ALIAS(name, target) __asm__(#name) AV_EXPORT __attribute__((alias(#target)))
@@ -44,8 +41,8 @@ typedef int av_vlibc_filter(const struct dirent *);
 typedef int av_vlibc_compare(const struct dirent **, const struct dirent **);
 
 /*
- * The functions behind ours: X(name, type of the result, parameters, what to use if there is none).
- * Where the last column is NULL, every C library that has callers of the function has the function.
+ * The functions that ours pass calls on to: X(name, result type, parameters, fallback). The
+ * fallback is NULL where every C library whose programs call the function has it.
  */
 #define AV_VLIBC_FUNCTIONS(X)                                                           \
 	X(open, int, (const char *, int, ...), NULL)                                    \
@@ -94,13 +91,13 @@ enum av_vlibc_index {
 		AV_VLIBC_N,
 };
 
-/* What has been looked up so far, by enum av_vlibc_index; NULL before. */
+/* The functions found so far, by enum av_vlibc_index; NULL: not looked up yet. */
 extern void *_Atomic av_vlibc_next[AV_VLIBC_N];
 
-/* Look one up. NULL only for a function that nobody can call. Keeps errno. */
+/* Look up one function. NULL only for a function that nobody can call. Keeps errno. */
 void *av_vlibc_find_next(enum av_vlibc_index index);
 
-/* av_next_open() ...: the function of the C library, or of whoever else is between it and us. */
+/* av_next_open() ...: the function of the C library, or of another library between it and us. */
 #define X(name, result, params, otherwise)                                         \
 	static inline __typeof__(result(*) params) av_next_##name(void)            \
 	{                                                                          \
@@ -112,17 +109,18 @@ void *av_vlibc_find_next(enum av_vlibc_index index);
 AV_VLIBC_FUNCTIONS(X)
 #undef X
 
-/* Before release 2.33 the C library exports no stat(): these are system calls. */
+/* Before release 2.33 the C library exports no stat(); these are the system calls. */
 int av_vlibc_bare_stat(const char *path, struct stat *st);
 int av_vlibc_bare_lstat(const char *path, struct stat *st);
 int av_vlibc_bare_fstat(int fd, struct stat *st);
 int av_vlibc_bare_fstatat(int dirfd, const char *path, struct stat *st, int flags);
 
-/* Has this process opened a virtual directory or file? Until then no descriptor needs a second
- * look. */
+/*
+ * Has this process opened a virtual directory or file? Until then every descriptor is the kernel's.
+ */
 extern atomic_bool av_vlibc_handed_out;
 
-/* May a call with these arguments be ours? If not, it is passed on unchanged. */
+/* May a call with these arguments be ours? If not, pass it on unchanged. */
 static inline bool av_vlibc_suspects(int dirfd, const char *path)
 {
 	if (!path)
@@ -133,50 +131,51 @@ static inline bool av_vlibc_suspects(int dirfd, const char *path)
 	return av_unlikely(av_vsysfs_suspects(path));
 }
 
-/* How a path is meant. */
+/* How a call uses its path. */
 enum {
-	AV_VLIBC_FOLLOW = 1, /* the link that it may lead to */
-	AV_VLIBC_UNION = 2,  /* a directory's entries are of interest, not only itself */
-	AV_VLIBC_EMPTY = 4,  /* an empty path means the descriptor itself: AT_EMPTY_PATH */
+	AV_VLIBC_FOLLOW = 1, /* follow a symbolic link in the last component */
+	AV_VLIBC_UNION =
+		2, /* the call needs a directory's entries, so a shared directory is ours */
+	AV_VLIBC_EMPTY = 4, /* an empty path means the descriptor itself (AT_EMPTY_PATH) */
 };
 
-/* The answer of av_vlibc_claim(). */
+/* The result of av_vlibc_claim(). */
 struct av_vlibc_claim {
-	int error;		    /* errno, or 0: walk.node is what the path leads to */
+	int error;		    /* errno, or 0: walk.node is the path's node */
 	struct av_vsysfs_walk walk; /* also holds the path to pass on */
 };
 
 /**
  * av_vlibc_claim() - decide who answers a call that av_vlibc_suspects()
- * @dirfd, @path: the call's; changed if it has to be passed on with another path
- * @how:          AV_VLIBC_...
- * @claim:        out; must live as long as @path is used
+ * @dirfd, @path: the call's arguments; replaced if another path must be passed on
+ * @how: AV_VLIBC_...
+ * @claim: out; must live as long as @path is used
  *
- * Return: true: we answer, with claim->error or from claim->walk.node. false: pass the call on,
- * with *dirfd and *path. Keeps errno.
+ * Return: true: answer with claim->error or from claim->walk.node; false: pass the call on with
+ * *dirfd and *path. Keeps errno.
  */
 AV_MUST_USE bool av_vlibc_claim(int *dirfd, const char **path, int how,
 				struct av_vlibc_claim *claim);
 
-/* The same where there is no dirfd: sets *path to an absolute path if it changes it. */
+/* The same for calls without a dirfd. If it replaces *path, the new path is absolute. */
 AV_MUST_USE bool av_vlibc_claim_path(const char **path, int how, struct av_vlibc_claim *claim);
 
 #define AV_VLIBC_MARK (S_IFREG | S_ISVTX | 0444) /* st_mode of our memfds */
 
-/* If @st, which belongs to @fd, says that it is one of our descriptors, find its node. Keeps errno.
- */
+/* If @st shows that @fd is one of our descriptors, find its node. Keeps errno. */
 AV_MUST_USE bool av_vlibc_node_of(int fd, const struct stat *st, struct av_vsysfs_node *node);
 
 /**
  * av_vlibc_descriptor() - a new descriptor for a node
- * @flags: of open(2); its access mode has been checked
+ * @flags: of open(2); the access mode has been checked
  *
- * A file's descriptor holds its content as of now. read(2) of any other descriptor fails with
- * EINVAL. Return: descriptor, or -errno
+ * A file's descriptor holds the content as of now. read(2) of any other descriptor fails with
+ * EINVAL.
+ * Return: descriptor, or -errno
  */
 AV_MUST_USE int av_vlibc_descriptor(const struct av_vsysfs_node *node, int flags);
 
-/* open(2) for a node, with all its errors. */
+/* open(2) for a node, with all of its errors. */
 AV_MUST_USE int av_vlibc_open_node(const struct av_vsysfs_node *node, int flags);
 
 /* Set errno and return -1. */

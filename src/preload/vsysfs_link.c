@@ -43,8 +43,10 @@ ssize_t av_libc_readlinkat(int dirfd, const char *path, char *target, size_t siz
 	return av_next_readlinkat()(dirfd, path, target, size);
 }
 
-/* What a checked build calls. If the buffer is smaller than it claims, the C library ends the
- * program. */
+/*
+ * Fortified programs call this. If the buffer is smaller than claimed, the C library ends the
+ * program.
+ */
 
 ssize_t av_libc_readlink_chk(const char *path, char *target, size_t size, size_t room)
 	AV_LIBC(__readlink_chk);

@@ -15,15 +15,17 @@
 #endif
 
 /*
- * read(2) at the last offset there is fails with EINVAL, because the end of what it shall read
- * would be beyond; at any other place behind the end of a file it would succeed and find nothing.
+ * read(2) at the largest possible offset fails with EINVAL, because the range to read would end
+ * beyond it. At any other offset behind the end of the file it would succeed and return 0.
  */
 #define UNREADABLE LLONG_MAX
 
 static int create_memfd(const char *name, int flags)
 {
 	unsigned int cloexec = flags & O_CLOEXEC ? MFD_CLOEXEC : 0;
-	/* Asked for explicitly, or kernels from 6.3 on log a warning or, if so configured, refuse.
+	/*
+	 * Without an explicit choice, kernels from 6.3 on log a warning or, if so configured,
+	 * refuse.
 	 */
 	int fd = memfd_create(name, cloexec | MFD_NOEXEC_SEAL);
 
@@ -32,12 +34,12 @@ static int create_memfd(const char *name, int flags)
 	return fd;
 }
 
-/* Fill a memfd: 0, or -1 with errno. */
+/* Write the content. Return: 0, or -1 and errno. */
 static int fill_memfd(int fd, const char *bytes, size_t len)
 {
 	struct rlimit limit;
 
-	/* Beyond this limit write(2) sends a signal that ends the process. */
+	/* A write(2) beyond this limit would raise a fatal signal. */
 	if (len && !getrlimit(RLIMIT_FSIZE, &limit) && limit.rlim_cur < len)
 		return av_vlibc_fail(EFBIG);
 	if (len && pwrite(fd, bytes, len, 0) != (ssize_t)len)
@@ -68,7 +70,7 @@ int av_vlibc_descriptor(const struct av_vsysfs_node *node, int flags)
 	return fd;
 }
 
-/* May a node be opened like this? 0 or errno. */
+/* May a node be opened with these flags? Return: 0 or errno. */
 static int check_flags(const struct av_vsysfs_node *node, int flags)
 {
 	bool writes = (flags & O_ACCMODE) != O_RDONLY || (flags & O_TRUNC);
@@ -81,12 +83,12 @@ static int check_flags(const struct av_vsysfs_node *node, int flags)
 		return EEXIST;
 	if (node->kind == AV_VSYSFS_DIR)
 		return writes || (flags & O_CREAT) ? EISDIR : 0;
-	if (node->kind == AV_VSYSFS_LINK) /* only if it is not to be followed */
+	if (node->kind == AV_VSYSFS_LINK) /* reached only if links are not followed */
 		return flags & O_DIRECTORY ? ENOTDIR : ELOOP;
 	if (flags & O_DIRECTORY)
 		return ENOTDIR;
 	if (node->kind == AV_VSYSFS_CHAR)
-		return ENXIO; /* there is no driver */
+		return ENXIO; /* there is no driver behind it */
 	return writes ? EACCES : 0;
 }
 
@@ -101,7 +103,7 @@ int av_vlibc_open_node(const struct av_vsysfs_node *node, int flags)
 	return fd < 0 ? av_vlibc_fail(-fd) : fd;
 }
 
-/* An open() that av_vlibc_suspects(). */
+/* An open() whose path av_vlibc_suspects(). */
 static int open_suspect(int dirfd, const char *path, int flags, mode_t mode)
 {
 	bool keep = (flags & O_NOFOLLOW) || ((flags & O_CREAT) && (flags & O_EXCL));
@@ -111,13 +113,13 @@ static int open_suspect(int dirfd, const char *path, int flags, mode_t mode)
 		return av_next_openat()(dirfd, path, flags, mode);
 	if (claim.error == ENOENT && claim.walk.leaf_missing && (flags & O_CREAT) &&
 	    !(flags & O_PATH))
-		return av_vlibc_fail(EACCES); /* nothing can be created here */
+		return av_vlibc_fail(EACCES); /* nothing can be created in the tree */
 	if (claim.error)
 		return av_vlibc_fail(claim.error);
 	return av_vlibc_open_node(&claim.walk.node, flags);
 }
 
-/* open() has a third argument, openat() a fourth, only if a file may be created. */
+/* The mode argument exists only if the call may create a file. */
 #define TAKES_MODE(flags) (((flags)&O_CREAT) || ((flags)&O_TMPFILE) == O_TMPFILE)
 
 static mode_t take_mode(int flags, va_list *args)
@@ -153,7 +155,9 @@ int av_libc_openat(int dirfd, const char *path, int flags, ...)
 	return av_next_openat()(dirfd, path, flags, mode);
 }
 
-/* What a checked build calls where there are only two arguments; with O_CREAT it ends the program.
+/*
+ * Fortified programs call this for calls with two arguments. With O_CREAT, the C library ends the
+ * program.
  */
 int av_libc_open_2(const char *path, int flags) AV_LIBC(__open_2);
 int av_libc_open_2(const char *path, int flags)
@@ -177,7 +181,7 @@ int av_libc_open64_2(const char *path, int flags) AV_LIBC_ALIAS(__open64_2, __op
 int av_libc_openat64_2(int dirfd, const char *path, int flags)
 	AV_LIBC_ALIAS(__openat64_2, __openat_2);
 
-/* The flags of open(2) for a mode of fopen(3), or -EINVAL. */
+/* The open(2) flags of an fopen(3) mode, or -EINVAL. */
 static int flags_of_mode(const char *mode)
 {
 	int flags;

@@ -10,18 +10,18 @@
 #include <sys/sysmacros.h>
 #include <unistd.h>
 
+#include "device/port.h"
 #include "device/port_rate.h"
 #include "segment/totals.h"
 #include "memory/odp_report.h"
 #include "observe/counters.h"
 
-/* What the interfaces to the kernel say they are: rdma/ib_user_verbs.h, ib_user_mad.h. */
+/* ABI versions from rdma/ib_user_verbs.h and ib_user_mad.h. */
 #define VERBS_ABI_VERSION  6
 #define UVERBS_ABI_VERSION 1
 #define MAD_ABI_VERSION	   5
 
-/* Write text behind the @len bytes that are there, as far as there is room; returns the new length.
- */
+/* Append text at @len, as far as it fits. Return: the new length. */
 static AV_PRINTF(3, 4) ssize_t append(char *bytes, ssize_t len, const char *fmt, ...)
 {
 	ssize_t room = AV_VSYSFS_CONTENT_BYTES - len;
@@ -103,7 +103,7 @@ ssize_t av_show_state(const struct av_vsysfs_node *node, char *bytes)
 
 	struct ibv_port_attr port;
 
-	av_device_port(node->dev, &port);
+	av_port_attr(node->dev, &port);
 	return put_state(bytes, port.state, names, AV_ARRAY_SIZE(names));
 }
 
@@ -120,7 +120,7 @@ ssize_t av_show_phys_state(const struct av_vsysfs_node *node, char *bytes)
 					    "Phy Test"};
 	struct ibv_port_attr port;
 
-	av_device_port(node->dev, &port);
+	av_port_attr(node->dev, &port);
 	return put_state(bytes, port.phys_state, names, AV_ARRAY_SIZE(names));
 }
 
@@ -169,12 +169,12 @@ ssize_t av_show_pkey(const struct av_vsysfs_node *node, char *bytes)
 	return put(bytes, "0x%04x\n", AV_PKEY_DEFAULT);
 }
 
-/* The row of the GID table that @node is about; false if it is not populated. */
+/* Read the GID table row of @node. Return: false if it is empty. */
 static bool read_row(const struct av_vsysfs_node *node, struct av_gid *row)
 {
 	struct av_gid gids[AV_GID_MAX];
 
-	if (!av_gid_there(gids, av_device_gids(node->dev, gids), node->index))
+	if (!av_gid_there(gids, av_port_gids(node->dev, gids), node->index))
 		return false;
 	*row = gids[node->index];
 	return true;
@@ -185,7 +185,7 @@ ssize_t av_show_gid(const struct av_vsysfs_node *node, char *bytes)
 	struct av_gid row;
 	ssize_t len = 0;
 
-	/* A row that is not populated reads as the zero GID; only its attributes cannot be read. */
+	/* An empty row reads as the zero GID; only its attributes are unreadable. */
 	if (!read_row(node, &row))
 		memset(&row, 0, sizeof(row));
 	for (size_t i = 0; i < sizeof(row.gid.raw); i += 2)
@@ -259,7 +259,7 @@ ssize_t av_show_device(const struct av_vsysfs_node *node, char *bytes)
 
 ssize_t av_show_numa_node(const struct av_vsysfs_node *node, char *bytes)
 {
-	return put(bytes, "-1\n"); /* no node is nearer than another */
+	return put(bytes, "-1\n"); /* all NUMA nodes are equally near */
 }
 
 static unsigned int count_cpus(void)
@@ -269,7 +269,7 @@ static unsigned int count_cpus(void)
 	return count < 1 ? 1 : (unsigned int)count;
 }
 
-/* A bitmap, in words of 32 bits, the highest first and no wider than it has to be. */
+/* A bitmap in words of 32 bits, the highest first, no wider than needed. */
 ssize_t av_show_local_cpus(const struct av_vsysfs_node *node, char *bytes)
 {
 	unsigned int bits = (count_cpus() - 1) % 32 + 1;
@@ -325,7 +325,7 @@ ssize_t av_show_link_to_uverbs(const struct av_vsysfs_node *node, char *bytes)
 	return put(bytes, "../../../../../class/infiniband_verbs/%s", node->dev->ibv.dev_name);
 }
 
-/* The interface is the kernel's: this link leaves the tree. */
+/* The interface is the kernel's, so this link leads out of the tree. */
 ssize_t av_show_link_to_net(const struct av_vsysfs_node *node, char *bytes)
 {
 	return put(bytes, "../../../../../class/net%s", strrchr(node->path, '/'));

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The virtual sysfs: questions about a file without opening it - stat, access, extended attributes.
- */
+/* The virtual sysfs: stat, access and extended attributes. */
 #include "preload/vsysfs_libc.h"
 
 #include <string.h>
@@ -8,8 +7,9 @@
 #include <time.h>
 #include <unistd.h>
 
-#define FILE_BYTES 4096		       /* the size that sysfs gives for every attribute */
-#define TREE_DEV   makedev(0, 0xfa5e7) /* st_dev: far above those that the kernel gives to mounts */
+#define FILE_BYTES 4096 /* sysfs reports this size for every attribute */
+#define TREE_DEV \
+	makedev(0, 0xfa5e7) /* st_dev: far above the numbers that the kernel gives to mounts */
 
 static bool count_dir(void *arg, const char *name, enum av_vsysfs_kind kind)
 {
@@ -20,7 +20,7 @@ static bool count_dir(void *arg, const char *name, enum av_vsysfs_kind kind)
 	return true;
 }
 
-/* When the host was started, as sysfs would have it; the same value throughout the process. */
+/* Boot time of the host, as sysfs reports it. Constant within the process. */
 static time_t read_boot_time(void)
 {
 	static _Atomic time_t boot_time;
@@ -33,8 +33,7 @@ static time_t read_boot_time(void)
 	return atomic_compare_exchange_strong(&boot_time, &seen, boot) ? boot : seen;
 }
 
-/* Add our subdirectories to the links; find(1) descends no further than there are any left to find.
- */
+/* Add our subdirectories to the link count: find(1) stops descending when the count is used up. */
 static void count_links(const struct av_vsysfs_node *node, struct stat *st)
 {
 	nlink_t links = 0;
@@ -72,7 +71,7 @@ static void fill_ours(const struct av_vsysfs_node *node, struct stat *st)
 		st->st_mode = S_IFREG | 0444;
 		st->st_size = FILE_BYTES;
 		st->st_blocks =
-			FILE_BYTES / 512; /* else cp and tar take it for a file with a hole */
+			FILE_BYTES / 512; /* otherwise cp and tar take it for a sparse file */
 		break;
 	case AV_VSYSFS_LINK:
 		fill_link(node, st);
@@ -88,8 +87,10 @@ static void fill_stat(const struct av_vsysfs_node *node, struct stat *st)
 {
 	int saved = errno;
 
-	/* The only shared nodes that are answered here are directories: the kernel's, with ours
-	 * added. */
+	/*
+	 * The only shared nodes answered here are directories: the kernel's, with our entries
+	 * added.
+	 */
 	if (node->shared && !av_next_fstatat()(AT_FDCWD, node->path, st, AT_SYMLINK_NOFOLLOW))
 		count_links(node, st);
 	else
@@ -124,14 +125,14 @@ static void fill_statx(const struct av_vsysfs_node *node, struct statx *stx)
 	stx->stx_dev_minor = minor(st.st_dev);
 }
 
-/* How a path is meant that comes with AT_... flags. */
+/* The AV_VLIBC_... equivalent of AT_... flags. */
 static int how_of_flags(int flags)
 {
 	return (flags & AT_SYMLINK_NOFOLLOW ? 0 : AV_VLIBC_FOLLOW) |
 	       (flags & AT_EMPTY_PATH ? AV_VLIBC_EMPTY : 0);
 }
 
-/* A stat() of any kind that av_vlibc_suspects(). */
+/* Any stat() whose path av_vlibc_suspects(). */
 static int stat_suspect(int dirfd, const char *path, struct stat *st, int flags)
 {
 	struct av_vlibc_claim claim;
@@ -144,8 +145,7 @@ static int stat_suspect(int dirfd, const char *path, struct stat *st, int flags)
 	return 0;
 }
 
-/* After a successful fstat(): if the descriptor is ours, say what it stands for instead of what it
- * is. */
+/* After a successful fstat(): if the descriptor is ours, describe the node it stands for. */
 static void correct_stat(int fd, struct stat *st)
 {
 	struct av_vsysfs_node node;
@@ -188,7 +188,7 @@ int av_libc_fstat(int fd, struct stat *st)
 	return ret;
 }
 
-/* Programs built with a C library before release 2.33 call these. */
+/* Programs built against a C library before 2.33 call these. */
 
 int av_libc_xstat(int ver, const char *path, struct stat *st) AV_LIBC(__xstat);
 int av_libc_xstat(int ver, const char *path, struct stat *st)
@@ -254,7 +254,7 @@ int av_libc_statx(int dirfd, const char *path, int flags, unsigned int mask, str
 	AV_LIBC(statx);
 int av_libc_statx(int dirfd, const char *path, int flags, unsigned int mask, struct statx *stx)
 {
-	/* A path of NULL is an empty one, if the flags permit it. */
+	/* A NULL path counts as empty, if the flags allow that. */
 	const char *name = !path && (flags & AT_EMPTY_PATH) ? "" : path;
 
 	if (av_unlikely(av_vlibc_suspects(dirfd, name)))
@@ -262,7 +262,7 @@ int av_libc_statx(int dirfd, const char *path, int flags, unsigned int mask, str
 	return av_next_statx()(dirfd, path, flags, mask, stx);
 }
 
-/* Nothing here can be written, by root neither; only directories can be searched. */
+/* Nothing here is writable, not even for root; only directories are searchable. */
 static int check_access(const struct av_vsysfs_node *node, int mode)
 {
 	int permitted = R_OK;
@@ -273,7 +273,7 @@ static int check_access(const struct av_vsysfs_node *node, int mode)
 		permitted = R_OK | X_OK;
 	else if (node->kind == AV_VSYSFS_CHAR)
 		permitted = R_OK | W_OK;
-	else if (node->kind == AV_VSYSFS_LINK) /* itself, not its target */
+	else if (node->kind == AV_VSYSFS_LINK) /* the link itself, not its target */
 		permitted = R_OK | W_OK | X_OK;
 	return mode & ~permitted ? av_vlibc_fail(EACCES) : 0;
 }
@@ -314,8 +314,8 @@ int av_libc_euidaccess(const char *path, int mode)
 int av_libc_eaccess(const char *path, int mode) AV_LIBC_ALIAS(eaccess, euidaccess);
 
 /*
- * Extended attributes: there are none. "ls -l" asks for them and would report that the file does
- * not exist.
+ * There are no extended attributes. "ls -l" asks for them, and without an answer it would report
+ * that the file does not exist.
  */
 
 static ssize_t getxattr_suspect(const char *path, const char *name, void *value, size_t size,

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Path resolution in and around the virtual sysfs: path_resolution(7). */
+/* Resolves paths in and around the virtual sysfs, as path_resolution(7) describes. */
 #include "preload/vsysfs.h"
 
 #include <errno.h>
@@ -7,19 +7,20 @@
 
 #define LINKS_MAX 40 /* the kernel's limit */
 
-/* A walk in progress. */
+/* The state of a walk. */
 struct walker {
-	struct av_vsysfs_walk *
-		out; /* out->path: where we are, "" for the root; out->node: the same, if @inside */
+	struct av_vsysfs_walk *out; /* out->path: the current place, "" for the root; out->node: its
+				       node, if @inside */
 	bool inside;
 	size_t len;	     /* of out->path */
-	const char *todo;    /* the rest of the path; points into @text */
-	unsigned int links;  /* symbolic links followed */
-	char text[PATH_MAX]; /* what the rest is read from */
+	const char *todo;    /* the rest of the path, within @text */
+	unsigned int links;  /* links followed so far */
+	char text[PATH_MAX]; /* buffer for the rest of the path */
 };
 
-/* The directories above the tree: they are the kernel's, but the way into the tree leads through
- * them. */
+/*
+ * The directories above the tree. They are the kernel's, but paths into the tree lead through them.
+ */
 static bool is_above(const char *path)
 {
 	static const char *const above[] = {
@@ -39,7 +40,7 @@ static bool is_above(const char *path)
 	return false;
 }
 
-/* After w->len has changed. */
+/* Look up the current place after w->len changed. */
 static void arrive(struct walker *w)
 {
 	w->out->path[w->len] = '\0';
@@ -64,8 +65,7 @@ static int go_down(struct walker *w, const char *name, size_t len)
 	return 0;
 }
 
-/* Continue with the target of the link where we are, then with the rest. All our links are
- * relative. */
+/* Replace the current link by its target. All our links are relative. */
 static int follow_link(struct walker *w)
 {
 	char target[AV_VSYSFS_CONTENT_BYTES];
@@ -85,7 +85,7 @@ static int follow_link(struct walker *w)
 	return 0;
 }
 
-/* Leave the tree for good: the kernel shall go the rest of the way. */
+/* Leave the tree for good: the kernel resolves the rest. */
 static int leave(struct walker *w)
 {
 	size_t rest = strlen(w->todo);
@@ -98,7 +98,7 @@ static int leave(struct walker *w)
 
 enum step { STEP_ON = 1, STEP_LEFT = 2 }; /* or -errno */
 
-/* Go one component down to @name. */
+/* Descend to @name. */
 static int step_down(struct walker *w, const char *name, size_t len, bool follow)
 {
 	bool was_inside = w->inside && !w->out->node.shared;
@@ -121,14 +121,13 @@ static int step_down(struct walker *w, const char *name, size_t len, bool follow
 	return err ? err : STEP_LEFT;
 }
 
-/* Go one component further. */
+/* Process the next component. */
 static int step(struct walker *w, bool follow)
 {
 	const char *name = w->todo + strspn(w->todo, "/");
 	size_t len = strcspn(name, "/");
 
-	/* Whatever comes after a slash, even if it is nothing, makes what is before it a directory.
-	 */
+	/* A slash, even with nothing after it, requires a directory before it. */
 	if (w->inside && name != w->todo && w->out->node.kind != AV_VSYSFS_DIR)
 		return -ENOTDIR;
 	w->todo = name + len;

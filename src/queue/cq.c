@@ -107,7 +107,7 @@ static void set_tail(struct av_cq_shared *cq, uint32_t tail)
  */
 static void lock(struct av_seg *seg, struct av_cq_shared *cq)
 {
-	if (av_likely(av_lock_acquire(&cq->lock) == AV_LOCK_TAKEN))
+	if (av_likely(av_lock_acquire(&cq->lock, AV_RANK_CQ) == AV_LOCK_TAKEN))
 		return;
 	if (av_cq_present(seg, cq, tail_of(cq)))
 		set_tail(cq, tail_of(cq) + 1);
@@ -147,12 +147,12 @@ int av_cq_resize(struct av_seg *seg, uint32_t index, uint32_t capacity,
 
 	if (!ring || !cq)
 		return ENOMEM;
-	av_biased_acquire_plain(&cq->poll_lock);
+	av_lock_acquire_plain(&cq->poll_lock, AV_RANK_POLL);
 	lock(seg, cq);
 	old_mask = cq->mask;
 	old = change_ring(seg, cq, ring, mask, capacity);
 	av_lock_release(&cq->lock);
-	av_biased_release(&cq->poll_lock);
+	av_lock_release(&cq->poll_lock);
 	if (!old) {
 		av_seg_free(seg, ring, ((uint64_t)mask + 1) * sizeof(struct av_cqe));
 		return EINVAL;
@@ -257,64 +257,38 @@ static void send_event(struct av_seg *seg, enum event event, uint32_t doorbell, 
 		ring_doorbell(seg, doorbell, 0, index, id);
 }
 
-/* Is there a place for one more entry? The lock is held. */
-static bool open_place(struct av_cq_append *a)
-{
-	a->tail = tail_of(a->cq);
-	a->to = av_cq_entry(a->seg, a->cq, a->tail);
-	return av_likely(a->to && has_room(a->cq, a->tail) &&
-			 !atomic_load_explicit(&a->cq->overrun, memory_order_relaxed));
-}
-
-bool av_cq_append_begin(struct av_seg *seg, uint32_t index, struct av_cq_append *a)
-{
-	a->seg = seg;
-	a->index = index;
-	a->cq = av_cq_at(seg, index);
-	if (av_unlikely(!a->cq))
-		return false;
-	lock(seg, a->cq);
-	if (av_likely(open_place(a)))
-		return true;
-	av_lock_release(&a->cq->lock);
-	return false;
-}
-
 /*
  * The entry after the next was last read by the poller, a turn of the ring ago: bring it in to be
  * written. Not the next one, which a poller who waits looks at all the time. Its second line, if
  * such entries as this one need it. Of the last two entries that is something behind the ring,
  * which costs less than to know it: nothing happens there.
  */
-static void prefetch_later(const struct av_cq_append *a)
+static void prefetch_later(const struct av_cqe *e)
 {
-	const struct av_cqe *later = a->to + 2;
+	const struct av_cqe *later = e + 2;
 
 	av_prefetch_write(later);
-	if (a->to->data_len > sizeof(uint64_t))
+	if (e->data_len > sizeof(uint64_t))
 		av_prefetch_write((const uint8_t *)later + AV_CACHE_LINE);
 }
 
-void av_cq_append_end(const struct av_cq_append *a)
+/* Write the entry and let it be seen. The lock is held. Return: it, NULL: there is no room */
+static struct av_cqe *append(struct av_seg *seg, struct av_cq_shared *cq, const struct av_cqe *from)
 {
-	struct av_cq_shared *cq = a->cq;
-	uint32_t id, doorbell = cq->doorbell;
-	enum event event;
+	uint32_t tail = tail_of(cq);
+	struct av_cqe *to = av_cq_entry(seg, cq, tail);
 
+	if (av_unlikely(!to || !has_room(cq, tail) ||
+			atomic_load_explicit(&cq->overrun, memory_order_relaxed)))
+		return NULL;
+	fill(to, from);
 	if (av_unlikely(atomic_load_explicit(&cq->stamped, memory_order_relaxed)))
-		a->to->stamp_ns = av_now_ns();
-	publish(a->to, a->tail);
-	set_tail(cq, a->tail + 1);
+		to->stamp_ns = av_now_ns();
+	publish(to, tail);
+	set_tail(cq, tail + 1);
 	cq->counters.completions++;
-	prefetch_later(a);
-	if (av_likely(cq->armed == AV_CQ_NOT_ARMED)) {
-		av_lock_release(&cq->lock);
-		return;
-	}
-	event = event_of(cq, a->to);
-	id = atomic_load_explicit(&cq->id, memory_order_relaxed);
-	av_lock_release(&cq->lock);
-	send_event(a->seg, event, doorbell, a->index, id);
+	prefetch_later(to);
+	return to;
 }
 
 /* Beside the request whose completion it is. */
@@ -357,14 +331,29 @@ void av_cq_overrun(struct av_seg *seg, uint32_t index)
 
 int av_cq_push(struct av_seg *seg, uint32_t index, const struct av_cqe *cqe)
 {
-	struct av_cq_append a;
+	struct av_cq_shared *cq = av_cq_at(seg, index);
+	enum event event;
+	struct av_cqe *to;
+	uint32_t id, doorbell;
 
-	if (av_unlikely(!av_cq_append_begin(seg, index, &a))) {
+	if (av_unlikely(!cq))
+		return -ENOSPC;
+	lock(seg, cq);
+	to = append(seg, cq, cqe);
+	if (av_unlikely(!to)) {
+		av_lock_release(&cq->lock);
 		av_cq_overrun(seg, index);
 		return -ENOSPC;
 	}
-	fill(a.to, cqe);
-	av_cq_append_end(&a);
+	if (av_likely(cq->armed == AV_CQ_NOT_ARMED)) {
+		av_lock_release(&cq->lock);
+		return 0;
+	}
+	event = event_of(cq, to);
+	id = atomic_load_explicit(&cq->id, memory_order_relaxed);
+	doorbell = cq->doorbell;
+	av_lock_release(&cq->lock);
+	send_event(seg, event, doorbell, index, id);
 	return 0;
 }
 
@@ -492,7 +481,7 @@ void av_cq_purge(struct av_seg *seg, uint32_t index,
 	struct av_cq_shared *cq = av_cq_at(seg, index);
 	uint32_t head, tail, to;
 
-	av_biased_acquire_plain(&cq->poll_lock);
+	av_lock_acquire_plain(&cq->poll_lock, AV_RANK_POLL);
 	lock(seg, cq);
 	head = atomic_load(&cq->head);
 	tail = tail_of(cq);
@@ -518,7 +507,7 @@ void av_cq_purge(struct av_seg *seg, uint32_t index,
 	}
 	set_tail(cq, to);
 	av_lock_release(&cq->lock);
-	av_biased_release(&cq->poll_lock);
+	av_lock_release(&cq->poll_lock);
 }
 
 bool av_cq_holds_receive(struct av_seg *seg, uint32_t index, uint32_t qpn, uint32_t wqe)

@@ -20,7 +20,6 @@
 #include <string.h>
 #include <infiniband/verbs.h>
 
-#include "base/biased_lock.h"
 #include "base/compiler.h"
 #include "base/lock.h"
 #include "segment/page_policy.h"
@@ -134,7 +133,7 @@ struct av_cq_shared {
 	uint32_t peak;			/* high-water mark: the most entries seen waiting */
 	uint32_t level;			/* more than so many, and @head is looked at: has_room() */
 
-	struct av_biased_lock poll_lock AV_ALIGNED(AV_CACHE_LINE);
+	struct av_lock poll_lock AV_ALIGNED(AV_CACHE_LINE);
 	_Atomic uint32_t head;	      /* free-running; written under poll_lock */
 	_Atomic uint32_t empty_polls; /* in a row, */
 	_Atomic uint32_t
@@ -179,38 +178,13 @@ AV_MUST_USE int av_cq_resize(struct av_seg *seg, uint32_t index, uint32_t capaci
 
 /**
  * av_cq_push() - append an entry
+ * @cqe: all of it but @number and @stamp_ns, and of @data as much as @data_len says
  *
  * Rings the completion channel if the CQ is armed for such an entry, and raises the overrun event
  * once. Context: any process and thread, no lock below the CQ's held; may make a system call (the
  * doorbell). Return:  0, or -ENOSPC if the CQ was full (it is broken from then on)
  */
 int av_cq_push(struct av_seg *seg, uint32_t index, const struct av_cqe *cqe);
-
-/* An entry that is being appended in place. */
-struct av_cq_append {
-	struct av_seg *seg;
-	struct av_cq_shared *cq;
-	uint32_t index, tail;
-	struct av_cqe *to;
-};
-
-/**
- * av_cq_append_begin() - take the CQ's lock, and the place of the next entry
- *
- * The caller writes all fields of a.to but @number, @stamp_ns, and of @data more than @data_len,
- * touching no memory of the program, and calls av_cq_append_end(). Return: false if there is no
- * room, or no such CQ: nothing is held
- */
-AV_MUST_USE bool av_cq_append_begin(struct av_seg *seg, uint32_t index, struct av_cq_append *a);
-
-/* The entry is there; as av_cq_push(). */
-void av_cq_append_end(const struct av_cq_append *a);
-
-/* There is none after all. */
-static inline void av_cq_append_cancel(const struct av_cq_append *a)
-{
-	av_lock_release(&a->cq->lock);
-}
 
 /* An entry found no room and is lost: the CQ is broken. Raises the event, once. */
 void av_cq_overrun(struct av_seg *seg, uint32_t index);

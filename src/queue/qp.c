@@ -88,8 +88,8 @@ uint32_t av_qp_init(struct av_seg *seg, const struct av_qp_request *req)
 
 	if (!qp)
 		return 0;
-	av_biased_acquire_plain(&qp->exec);
-	av_lock_acquire_plain(&qp->resp);
+	av_lock_acquire_plain(&qp->exec, AV_RANK_EXEC);
+	av_lock_acquire_plain(&qp->resp, AV_RANK_RESP);
 	fill(qp, index, req);
 	qp->rq = req->srq ? req->srq : own_rq(seg, req);
 	qp->sq_ring = av_ring_alloc(seg, ring_bytes(qp), req->policy);
@@ -97,7 +97,7 @@ uint32_t av_qp_init(struct av_seg *seg, const struct av_qp_request *req)
 	if (qpn > 0)
 		atomic_store(&qp->qpn, (uint32_t)qpn);
 	av_lock_release(&qp->resp);
-	av_biased_release(&qp->exec);
+	av_lock_release(&qp->exec);
 	if (qpn > 0)
 		return index;
 	if (qp->rq && !qp->srq)
@@ -113,12 +113,12 @@ void av_qp_fini(struct av_seg *seg, uint32_t index)
 	struct av_qp_shared *qp = av_qp_at(seg, index);
 
 	av_dir_qpn_remove(atomic_load(&qp->qpn));
-	av_biased_acquire_plain(&qp->exec);
-	av_lock_acquire_plain(&qp->resp);
+	av_lock_acquire_plain(&qp->exec, AV_RANK_EXEC);
+	av_lock_acquire_plain(&qp->resp, AV_RANK_RESP);
 	atomic_store(&qp->qpn,
 		     0); /* whoever found us before and locks now sees that it is too late */
 	av_lock_release(&qp->resp);
-	av_biased_release(&qp->exec);
+	av_lock_release(&qp->exec);
 	if (!qp->srq)
 		av_rq_fini(seg, qp->rq);
 	av_seg_free(seg, qp->sq_ring, ring_bytes(qp));

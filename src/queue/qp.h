@@ -3,11 +3,12 @@
  * Queue pairs: the shared part, the private part, and their creation and end. What a queue pair
  * *does* with its requests is transport/'s business.
  *
- * The shared part has two execution execution rights (locks used as such, docs/LOCKING.md):
- *  - @exec, the requester's: whoever holds it executes the send queue, in order. Taken by trying; a
- * poster that does not get it leaves its requests to the holder.
- *  - @resp, the responder's: held while a peer's request is executed against this queue pair, and
- * while its state changes. State changes hold both, exec first.
+ * The shared part has two execution rights: locks that may be held over a copy or a page fault
+ * (docs/concurrency/MODEL.md).
+ *  - @exec, the requester's: its holder executes the send queue, in order. A poster only tries to
+ *    take it, and otherwise leaves its requests to the holder.
+ *  - @resp, the responder's: held while a peer's request is executed against this queue pair.
+ * A change of state holds both, @exec first.
  */
 #ifndef AV_QUEUE_QP_H
 #define AV_QUEUE_QP_H
@@ -18,7 +19,6 @@
 #include <stdint.h>
 #include <infiniband/verbs.h>
 
-#include "base/biased_lock.h"
 #include "base/compiler.h"
 #include "base/lock.h"
 #include "segment/segment.h"
@@ -159,8 +159,9 @@ struct av_qp_shared {
 	struct ibv_qp_attr attr;
 
 	/* Requester. Guarded by @exec unless said otherwise. */
-	struct av_biased_lock exec AV_ALIGNED(AV_CACHE_LINE);
-	uint32_t sq_next; /* free-running: next request to execute */
+	struct av_lock exec AV_ALIGNED(AV_CACHE_LINE);
+	struct av_lock append; /* right behind: a poster takes both at once. Owner's threads only */
+	uint32_t sq_next;      /* free-running: next request to execute */
 	uint32_t next_psn;
 	uint32_t retries;	      /* left for the parked request */
 	uint32_t drain_notify;	      /* raise SQ_DRAINED once nothing is in flight */
@@ -171,7 +172,7 @@ struct av_qp_shared {
 		answers; /* that wait for the poller; counted up by executors, down by the owner */
 	_Atomic uint32_t kick; /* somebody removed an obstacle; set without the execution right */
 	_Atomic uint32_t sq_tail
-		AV_ALIGNED(AV_CACHE_LINE); /* requests posted; owner, under its post lock */
+		AV_ALIGNED(AV_CACHE_LINE); /* requests posted; owner, under @append */
 	_Atomic uint32_t sq_freed; /* requests whose slots are free again; the owner's pollers */
 
 	/* Responder. Guarded by @resp. */
@@ -288,15 +289,16 @@ const struct av_klm_entry *av_sq_list(const struct av_qp_end *end, const struct 
 /**
  * av_sq_post() - append a list of send requests, in the owner's process, without executing any
  *
- * @translated: made by the library: the opcodes above are permitted. Of theirs,
- * wr.atomic.compare_add is the address of a struct av_atomic with the operation and its operands,
- * which is copied. Context: the caller holds the queue pair's post lock and has checked the state.
+ * @operands: NULL for a program's list. A list that the library made of others may hold the opcodes
+ * with operands, and has an element here for each of its requests; that of another opcode is not
+ * read. Context: the caller holds the queue pair's post lock and has checked the state.
  * @bad:    out on failure, the first request not posted; those before it are
  * Return:  0, ENOMEM (full), EINVAL (opcode unknown or not for this service, too many elements, too
  * much or impossible inline data, an operand of a wrong size or a result for no element, an address
  * handle that is none). ibv_post_send(3).
  */
 AV_MUST_USE int av_sq_post(const struct av_qp_end *end, struct ibv_send_wr *wr,
-			   struct ibv_send_wr **bad, av_ah_lookup *find_ah, bool translated);
+			   struct ibv_send_wr **bad, av_ah_lookup *find_ah,
+			   const struct av_atomic *operands);
 
 #endif

@@ -6,7 +6,7 @@
 #include <stdint.h>
 
 #include "segment/page_policy.h"
-#include "segment/segment.h"
+#include "segment/alloc.h"
 
 /**
  * av_ring_alloc() - zeroed memory for a ring in an own segment

@@ -210,24 +210,6 @@ static uint32_t place_for(struct av_seg *seg, struct av_rq_shared *rq, uint32_t 
 	return place;
 }
 
-/*
- * What the caller looks at next is looked at after the requests are visible: the state of the queue
- * pair, whose changes to error make the heavy barrier (transport/state.c), and @waiting. Whoever
- * sets that makes none, but looks again for longer than a processor keeps a store to itself, and
- * does not rely on it even so: the timer of who waits comes by. Shared queues have more takers, and
- * their lock is taken for each freed slot anyhow.
- */
-static void publish(struct av_rq_shared *rq, uint32_t tail)
-{
-	if (av_unlikely(is_shared(rq))) {
-		atomic_exchange(&rq->tail, tail);
-		av_barrier_behind_rmw();
-		return;
-	}
-	atomic_store_explicit(&rq->tail, tail, memory_order_release);
-	av_barrier_light();
-}
-
 int av_rq_post(struct av_seg *seg, struct av_rq_shared *rq, struct ibv_recv_wr *wr,
 	       struct ibv_recv_wr **bad)
 {
@@ -235,7 +217,7 @@ int av_rq_post(struct av_seg *seg, struct av_rq_shared *rq, struct ibv_recv_wr *
 	uint32_t tail;
 	int ret = 0;
 
-	av_biased_acquire_plain(&rq->post_lock);
+	av_lock_acquire_plain(&rq->post_lock, AV_RANK_POST_RECV);
 	tail = atomic_load_explicit(&rq->tail, memory_order_relaxed);
 	for (; wr; wr = wr->next, tail++) {
 		if (tail - atomic_load_explicit(&rq->freed, memory_order_acquire) >= rq->capacity)
@@ -252,8 +234,9 @@ int av_rq_post(struct av_seg *seg, struct av_rq_shared *rq, struct ibv_recv_wr *
 		if (av_likely(to != NULL))
 			fill(to, wr);
 	}
-	publish(rq, tail);
-	av_biased_release(&rq->post_lock);
+	atomic_store_explicit(&rq->tail, tail, memory_order_release);
+	/* A full barrier: @waiting and the queue pair's state are looked at after this. */
+	av_lock_release_fence(&rq->post_lock);
 	return ret;
 }
 
@@ -262,19 +245,6 @@ const struct av_rq_wqe *av_rq_wqe(struct av_seg *seg, const struct av_rq_shared 
 	const struct av_rq_wqe *wqe = slot(seg, rq, place);
 
 	return wqe && wqe->count <= rq->max_sge && wqe->count <= AV_MAX_SGE ? wqe : NULL;
-}
-
-AV_RACY const struct av_rq_wqe *av_rq_guess(struct av_seg *seg, const struct av_rq_shared *rq,
-					    uint32_t place, struct ibv_sge *sge)
-{
-	const struct av_rq_wqe *wqe = slot(seg, rq, place);
-
-	if (!wqe || __atomic_load_n(&wqe->count, __ATOMIC_RELAXED) != 1)
-		return NULL;
-	sge->addr = __atomic_load_n(&wqe->sge[0].addr, __ATOMIC_RELAXED);
-	sge->length = __atomic_load_n(&wqe->sge[0].length, __ATOMIC_RELAXED);
-	sge->lkey = __atomic_load_n(&wqe->sge[0].lkey, __ATOMIC_RELAXED);
-	return wqe;
 }
 
 uint8_t *av_rq_payload(struct av_seg *seg, const struct av_rq_shared *rq, uint32_t place)
@@ -315,7 +285,7 @@ static const struct av_rq_wqe *take_shared(struct av_seg *seg, struct av_rq_shar
 	bool raise = false;
 	uint32_t head, *order;
 
-	av_lock_acquire_plain(&rq->take_lock);
+	av_lock_acquire_plain(&rq->take_lock, AV_RANK_TAKE_RECV);
 	head = atomic_load_explicit(&rq->head, memory_order_relaxed);
 	order = order_entry(seg, rq, head);
 	if (order && atomic_load(&rq->tail) != head)
@@ -370,7 +340,7 @@ void av_rq_untake(struct av_seg *seg, struct av_rq_shared *rq, uint32_t place)
 		atomic_store_explicit(&rq->head, place, memory_order_release);
 		return;
 	}
-	av_lock_acquire_plain(&rq->take_lock);
+	av_lock_acquire_plain(&rq->take_lock, AV_RANK_TAKE_RECV);
 	head = atomic_load_explicit(&rq->head, memory_order_relaxed) - 1;
 	order = order_entry(seg, rq, head);
 	if (order) {
@@ -395,7 +365,7 @@ void av_rq_freed(struct av_seg *seg, struct av_rq_shared *rq, uint32_t place)
 			near_slot(seg, rq, atomic_load_explicit(&rq->tail, memory_order_relaxed)));
 		return;
 	}
-	av_biased_acquire_plain(&rq->post_lock);
+	av_lock_acquire_plain(&rq->post_lock, AV_RANK_POST_RECV);
 	stack = av_seg_at(seg, rq->stack, index_bytes(rq->places));
 	wqe = place < rq->places ? slot(seg, rq, place) : NULL;
 	if (stack && wqe && rq->stacked < rq->places) {
@@ -403,7 +373,7 @@ void av_rq_freed(struct av_seg *seg, struct av_rq_shared *rq, uint32_t place)
 		stack[rq->stacked++] = place;
 		atomic_fetch_add_explicit(&rq->freed, 1, memory_order_release);
 	}
-	av_biased_release(&rq->post_lock);
+	av_lock_release(&rq->post_lock);
 }
 
 /* Is that slot of a shared queue still waiting to be taken? */
@@ -412,7 +382,7 @@ static bool queued(struct av_seg *seg, struct av_rq_shared *rq, uint32_t place)
 	uint32_t tail = atomic_load(&rq->tail);
 	bool found = false;
 
-	av_lock_acquire_plain(&rq->take_lock);
+	av_lock_acquire_plain(&rq->take_lock, AV_RANK_TAKE_RECV);
 	for (uint32_t i = atomic_load(&rq->head); i != tail && !found; i++) {
 		const uint32_t *order = order_entry(seg, rq, i);
 
@@ -490,8 +460,8 @@ static int set_capacity(struct av_seg *seg, struct av_rq_shared *rq, uint32_t ca
 {
 	int ret = 0;
 
-	av_biased_acquire_plain(&rq->post_lock);
-	av_lock_acquire_plain(&rq->take_lock);
+	av_lock_acquire_plain(&rq->post_lock, AV_RANK_POST_RECV);
+	av_lock_acquire_plain(&rq->take_lock, AV_RANK_TAKE_RECV);
 	if (atomic_load(&rq->tail) - atomic_load(&rq->freed) > capacity ||
 	    atomic_load(&rq->limit) > capacity)
 		ret = EINVAL;
@@ -500,7 +470,7 @@ static int set_capacity(struct av_seg *seg, struct av_rq_shared *rq, uint32_t ca
 	if (ret == 0)
 		rq->capacity = capacity;
 	av_lock_release(&rq->take_lock);
-	av_biased_release(&rq->post_lock);
+	av_lock_release(&rq->post_lock);
 	return ret;
 }
 
@@ -527,7 +497,7 @@ void av_rq_set_limit(struct av_seg *seg, struct av_rq_shared *rq, uint32_t limit
 {
 	bool raise;
 
-	av_lock_acquire_plain(&rq->take_lock);
+	av_lock_acquire_plain(&rq->take_lock, AV_RANK_TAKE_RECV);
 	atomic_store(&rq->limit, limit);
 	raise = limit_reached(rq);
 	av_lock_release(&rq->take_lock);

@@ -12,9 +12,9 @@
  *
  * Thread-safety: posting and freeing of shared slots take @post_lock (the owner's threads). Taking
  * is done by the holder of the queue pair's responder execution right, and in a shared queue with
- * @take_lock. The poster publishes
- * @tail and looks at @waiting, and the taker sets @waiting before its last looks at @tail: one of
- * them sees the other, but for what publish() in rq.c says.
+ * @take_lock. The poster publishes @tail, then looks at @waiting and at the queue pair's state; the
+ * taker sets @waiting before its last looks at @tail. With a full barrier on either side, one of
+ * them sees the other.
  */
 #ifndef AV_QUEUE_RQ_H
 #define AV_QUEUE_RQ_H
@@ -25,7 +25,6 @@
 #include <stdint.h>
 #include <infiniband/verbs.h>
 
-#include "base/biased_lock.h"
 #include "base/compiler.h"
 #include "base/lock.h"
 #include "base/limits.h"
@@ -72,7 +71,7 @@ struct av_rq_shared {
 	 * used. */
 	_Atomic uint64_t more[AV_RQ_RUNS];
 
-	struct av_biased_lock post_lock AV_ALIGNED(AV_CACHE_LINE);
+	struct av_lock post_lock AV_ALIGNED(AV_CACHE_LINE);
 	_Atomic uint32_t tail;	/* free-running: requests posted */
 	_Atomic uint32_t freed; /* requests whose slots are free again */
 	uint32_t stacked;	/* entries of @stack */
@@ -153,15 +152,6 @@ void av_rq_untake(struct av_seg *seg, struct av_rq_shared *rq, uint32_t place);
  * ring is unsound. */
 const struct av_rq_wqe *av_rq_wqe(struct av_seg *seg, const struct av_rq_shared *rq,
 				  uint32_t place);
-
-/**
- * av_rq_guess() - the element of the request at that place, without a lock
- *
- * A poster may be writing there: the caller confirms it under the lock that keeps the slot from
- * being free. Return: the slot; NULL: the request has not one element, or the ring is unsound
- */
-const struct av_rq_wqe *av_rq_guess(struct av_seg *seg, const struct av_rq_shared *rq,
-				    uint32_t place, struct ibv_sge *sge);
 
 /* Its room for payload, @inline_bytes of the queue; NULL if it has none, or the ring is unsound. */
 uint8_t *av_rq_payload(struct av_seg *seg, const struct av_rq_shared *rq, uint32_t place);

@@ -69,15 +69,9 @@ static uint64_t total(const struct ibv_send_wr *wr)
 	return bytes;
 }
 
-static const struct av_atomic *operands_of(const struct ibv_send_wr *wr)
+static int check_operands(const struct av_qp_shared *qp, const struct ibv_send_wr *wr,
+			  uint32_t bytes)
 {
-	return (const struct av_atomic *)(uintptr_t)wr->wr.atomic.compare_add;
-}
-
-static int check_operands(const struct av_qp_shared *qp, const struct ibv_send_wr *wr)
-{
-	uint32_t bytes = operands_of(wr)->bytes;
-
 	return wr->num_sge > 0 && av_atomic_size_valid(bytes) && bytes <= qp->max_operand
 		       ? 0
 		       : av_refuse(EINVAL, AV_CHECK_POST_OPERANDS, bytes, qp->max_operand);
@@ -90,15 +84,15 @@ static enum wr_form form_of(const struct ibv_send_wr *wr)
 		       : FORM_NONE;
 }
 
-/* @bytes: out, the sum of the elements */
-static int check(const struct av_qp_shared *qp, const struct ibv_send_wr *wr, bool translated,
-		 uint64_t *bytes)
+/* @operands: as those of av_sq_post(), of this request; @bytes: out, the sum of the elements */
+static int check(const struct av_qp_shared *qp, const struct ibv_send_wr *wr,
+		 const struct av_atomic *operands, uint64_t *bytes)
 {
 	enum wr_form form = form_of(wr);
 
-	if (form == FORM_NONE || (av_unlikely(form == FORM_OPERANDS) && !translated))
+	if (form == FORM_NONE || (av_unlikely(form == FORM_OPERANDS) && !operands))
 		return av_refuse(EINVAL, AV_CHECK_POST_OPCODE, wr->opcode, 0);
-	if (av_unlikely(form == FORM_OPERANDS) && check_operands(qp, wr))
+	if (av_unlikely(form == FORM_OPERANDS) && check_operands(qp, wr, operands->bytes))
 		return EINVAL;
 	if (wr->num_sge < 0 ||
 	    (!(wr->send_flags & IBV_SEND_INLINE) && (uint32_t)wr->num_sge > qp->sq_max_sge))
@@ -182,13 +176,13 @@ static void fill_inline(struct av_sq_wqe *wqe, const struct ibv_send_wr *wr)
 }
 
 static int fill_operands(const struct av_qp_end *end, const struct av_sq_wqe *wqe,
-			 const struct ibv_send_wr *wr)
+			 const struct av_atomic *operands)
 {
 	struct av_atomic *to = av_sq_operands(end, wqe);
 
 	if (!to)
 		return EINVAL;
-	*to = *operands_of(wr);
+	*to = *operands;
 	return 0;
 }
 
@@ -221,12 +215,13 @@ static void fill(struct av_sq_wqe *wqe, const struct ibv_send_wr *wr, uint64_t b
 
 /* What few requests have: the operands of an extended atomic, the destination of a datagram. */
 static int fill_more(const struct av_qp_end *end, struct av_sq_wqe *wqe,
-		     const struct ibv_send_wr *wr, av_ah_lookup *find_ah)
+		     const struct ibv_send_wr *wr, av_ah_lookup *find_ah,
+		     const struct av_atomic *operands)
 {
 	const struct ibv_ah_attr *ah;
 
 	if (form_of(wr) == FORM_OPERANDS)
-		return fill_operands(end, wqe, wr);
+		return fill_operands(end, wqe, operands);
 	if (end->qp->type != IBV_QPT_UD || !is_send(wr->opcode))
 		return 0;
 	ah = find_ah(wr->wr.ud.ah);
@@ -237,10 +232,10 @@ static int fill_more(const struct av_qp_end *end, struct av_sq_wqe *wqe,
 }
 
 static int post_one(const struct av_qp_end *end, uint32_t number, const struct ibv_send_wr *wr,
-		    av_ah_lookup *find_ah, bool translated)
+		    av_ah_lookup *find_ah, const struct av_atomic *operands)
 {
 	uint64_t bytes;
-	int ret = check(end->qp, wr, translated, &bytes);
+	int ret = check(end->qp, wr, operands, &bytes);
 	struct av_sq_wqe *wqe;
 
 	if (av_unlikely(ret))
@@ -249,8 +244,8 @@ static int post_one(const struct av_qp_end *end, uint32_t number, const struct i
 	if (av_unlikely(!wqe))
 		return EINVAL;
 	fill(wqe, wr, bytes);
-	if (av_unlikely(translated || end->qp->type == IBV_QPT_UD))
-		return fill_more(end, wqe, wr, find_ah);
+	if (av_unlikely(operands || end->qp->type == IBV_QPT_UD))
+		return fill_more(end, wqe, wr, find_ah, operands);
 	return 0;
 }
 
@@ -260,17 +255,18 @@ static int full(const struct av_qp_shared *qp)
 }
 
 int av_sq_post(const struct av_qp_end *end, struct ibv_send_wr *wr, struct ibv_send_wr **bad,
-	       av_ah_lookup *find_ah, bool translated)
+	       av_ah_lookup *find_ah, const struct av_atomic *operands)
 {
 	struct av_qp_shared *qp = end->qp;
-	uint32_t tail = atomic_load_explicit(&qp->sq_tail, memory_order_relaxed);
+	uint32_t first = atomic_load_explicit(&qp->sq_tail, memory_order_relaxed), tail = first;
 	uint32_t freed = atomic_load_explicit(&qp->sq_freed, memory_order_acquire);
 	int ret = 0;
 
 	for (; wr; wr = wr->next, tail++) {
 		ret = tail - freed >= qp->sq_capacity
 			      ? full(qp)
-			      : post_one(end, tail, wr, find_ah, translated);
+			      : post_one(end, tail, wr, find_ah,
+					 operands ? &operands[tail - first] : NULL);
 		if (ret) {
 			*bad = wr;
 			break;

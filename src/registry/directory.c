@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* The directory file: joining and leaving, slots of processes and contexts, sweeping the dead. */
+/*
+ * The directory file: joining and leaving, slots of processes and contexts, clearing up after the
+ * dead.
+ */
 #include "registry/directory.h"
 
 #include <errno.h>
@@ -11,25 +14,24 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "base/barrier.h"
-#include "base/biased_lock.h"
+#include "base/fork.h"
+#include "base/lock_order.h"
 #include "base/map.h"
 #include "registry/directory_file.h"
 #include "registry/folder.h"
-#include "segment/totals.h"
 #include "observe/flight.h"
 #include "observe/log.h"
 
-#define LOCK_CHANGE 0 /* byte of the file: whoever changes the directory */
+#define LOCK_CHANGE 0 /* byte that is locked during a change of the directory */
 
-/* All guarded by @mutex, but for lock-free reads of *dir while joined. */
+/* @mutex guards all of these. Only *@av_dir is read without it, and only while joined. */
 static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
 struct av_dir_file *av_dir;
-static int dir_fd =
-	-1; /* the only descriptor on the file: closing any would drop every record lock */
+static int dir_fd = -1;	   /* no second one: closing it drops all locks */
 static int folder_fd = -1; /* the folder it is in */
 static uint32_t self;
 static unsigned int joins;
+static av_dir_count *count_context;
 static bool forked_child;
 static char path[256];
 
@@ -100,11 +102,13 @@ static void context_free(struct av_dir_context *c)
 	char name[32];
 	uint32_t ref = atomic_load(&c->ref), begun = atomic_load(&av_dir->fold.ref);
 
-	/* Whoever freed that one died in here. */
+	/* The process that began to free this one died doing so: finish its work. */
 	if (begun && begun != ref && atomic_load(&av_dir->context[AV_REF_SLOT(begun)].ref) == begun)
 		context_free(&av_dir->context[AV_REF_SLOT(begun)]);
-	/* The slot goes last: who dies in here leaves it to the next to sweep, folder and all. */
-	av_totals_keep(c, folder_fd);
+	/*
+	 * The slot is freed last. If this process dies before, the next sweep finds folder and all.
+	 */
+	av_ended_keep(c, folder_fd, count_context);
 	context_name(name, ref);
 	av_folder_remove(folder_fd, name);
 	atomic_store(&c->proc, 0);
@@ -117,7 +121,7 @@ static void context_free(struct av_dir_context *c)
 	for (int i = 0; i < AV_DIR_GAUGES; i++)
 		atomic_store(&c->gauge[i], 0);
 	atomic_store(&c->ref, 0);
-	av_totals_kept();
+	av_ended_kept();
 }
 
 static void process_free(uint32_t slot)
@@ -131,7 +135,7 @@ static void process_free(uint32_t slot)
 	atomic_store(&av_dir->proc[slot].ref, 0);
 }
 
-/* Free the slots of the dead. Return: number of living processes, the caller's included. */
+/* Free the slots of the dead. Return: number of living processes, including the caller. */
 unsigned int av_dir_sweep(void)
 {
 	unsigned int living = 0;
@@ -148,7 +152,7 @@ unsigned int av_dir_sweep(void)
 	}
 	for (uint32_t i = 0; i < atomic_load(&av_dir->context_end); i++)
 		if (atomic_load(&av_dir->context[i].ref) && !atomic_load(&av_dir->context[i].proc))
-			context_free(&av_dir->context[i]); /* somebody died freeing it */
+			context_free(&av_dir->context[i]); /* its process died while freeing it */
 	return living;
 }
 
@@ -156,25 +160,22 @@ unsigned int av_dir_sweep(void)
 
 static void after_fork_in_child(void)
 {
-	/* The mutex may have been held by a thread that does not exist here; record locks were not
+	/*
+	 * A thread that does not exist in the child may hold the mutex. Record locks are not
 	 * inherited.
 	 */
 	pthread_mutex_init(&mutex, NULL);
-	av_biased_forked();
+	av_lock_order_forked();
 	av_flight_forked();
 	if (joins) {
 		forked_child = true;
 		joins = 0;
 		self = 0;
-		av_lock_self =
-			UINT32_MAX; /* an identity that no liveness question answers with yes */
+		av_lock_self = UINT32_MAX; /* counts as dead everywhere */
 	}
 }
 
-static void register_fork_handler(void)
-{
-	pthread_atfork(NULL, NULL, after_fork_in_child);
-}
+static const struct av_fork_handlers fork_handlers = {.child = after_fork_in_child};
 
 static void close_all(void)
 {
@@ -189,7 +190,7 @@ static void close_all(void)
 	dir_fd = folder_fd = -1;
 }
 
-/* Give the file its size and backing, so that no later access can find the file system full. */
+/* Give the file its size and its pages now, so that no later access finds the file system full. */
 static int map_file(void)
 {
 	int ret = posix_fallocate(dir_fd, 0, sizeof(*av_dir));
@@ -209,7 +210,7 @@ static int map_file(void)
 	return av_dir->magic == AV_DIR_MAGIC && av_dir->layout == AV_LAYOUT ? 0 : -EPROTO;
 }
 
-/* Open and lock the file; -EAGAIN if the last process removed it in between. */
+/* Open and lock the file. Return: 0 or -errno; -EAGAIN: the last process removed it meanwhile. */
 static int open_file(void)
 {
 	struct stat st;
@@ -244,11 +245,12 @@ static int take_process_slot(void)
 	return -EUSERS;
 }
 
-static int join_first(void)
+static int join_first(av_dir_count *count)
 {
 	int ret;
 
-	if (forked_child) /* the parent's; closing it here drops no lock of the parent */
+	count_context = count;
+	if (forked_child) /* the parent's; the parent's locks stay */
 		close_all();
 	forked_child = false;
 	do {
@@ -264,22 +266,21 @@ static int join_first(void)
 		return ret;
 	}
 	av_flight_join(folder_fd);
-	av_barrier_join();
 	av_lock_self = self;
 	av_lock_owner_alive = av_dir_proc_alive;
 	(void)av_dir_record_lock(F_SETLK, F_UNLCK, LOCK_CHANGE);
 	return 0;
 }
 
-int av_dir_join(void)
+int av_dir_join(av_dir_count *count)
 {
-	static pthread_once_t once = PTHREAD_ONCE_INIT;
 	int ret = 0;
 
-	pthread_once(&once, register_fork_handler);
+	if (av_fork_register(AV_FORK_DIRECTORY, &fork_handlers))
+		return -ENOMEM;
 	pthread_mutex_lock(&mutex);
 	if (joins == 0)
-		ret = join_first();
+		ret = join_first(count);
 	if (ret == 0)
 		joins++;
 	pthread_mutex_unlock(&mutex);
@@ -297,17 +298,19 @@ bool av_dir_join_again(void)
 	return joined;
 }
 
-/* Nobody else is there. Whoever opens the file after the unlink makes a new one; before it, sees
- * nlink 0. */
+/*
+ * Nobody else is there. A process that opens the file after the unlink makes a new one; one that
+ * opened it before sees nlink 0.
+ */
 static void remove_everything(void)
 {
-	av_folder_clear(folder_fd); /* of somebody who died between making it and taking its slot */
+	av_folder_clear(folder_fd); /* left by a process that died before it had the slot */
 	av_flight_forget(folder_fd);
 	unlinkat(folder_fd, "directory", 0);
 	av_folder_remove_self(path);
 }
 
-/* The change lock is held. */
+/* Context: the change lock is held. */
 static void remove_traces(void)
 {
 	process_free(AV_REF_SLOT(self));
@@ -322,31 +325,31 @@ void av_dir_leave(void)
 		(void)av_dir_record_lock(F_SETLKW, F_WRLCK, LOCK_CHANGE);
 		remove_traces();
 		self = 0;
-		close_all(); /* drops the locks */
+		close_all(); /* this drops the locks */
 	}
 	pthread_mutex_unlock(&mutex);
 }
 
 /*
- * Threads of ours may still run, with execution rights in their hands: the process is not declared
- * dead, which would let peers take those over. The kernel does that when it really ends, by
- * dropping the record lock.
+ * Threads of this process may still run and hold execution rights. So it is not declared dead:
+ * peers would take these rights over. The kernel drops the record lock when the process really
+ * ends.
  */
 void av_dir_abandon(void)
 {
 	char name[32];
 
 	if (pthread_mutex_trylock(&mutex))
-		return; /* a thread still runs in here: the next process sweeps */
+		return; /* a thread is still in here: the next process sweeps */
 	if (joins > 0) {
 		(void)av_dir_record_lock(F_SETLKW, F_WRLCK, LOCK_CHANGE);
 		for (uint32_t i = 0; i < atomic_load(&av_dir->context_end); i++) {
 			if (atomic_load(&av_dir->context[i].proc) != self)
 				continue;
-			av_totals_keep(&av_dir->context[i], folder_fd);
+			av_ended_keep(&av_dir->context[i], folder_fd, count_context);
 			context_name(name, atomic_load(&av_dir->context[i].ref));
 			av_folder_remove(folder_fd, name);
-			av_totals_kept();
+			av_ended_kept();
 		}
 		if (av_dir_sweep() == 1)
 			remove_everything();

@@ -1,9 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Inside the directory file: its layout, and changing it. Only the files that keep something in it
- * include this: directory.c (processes and contexts), directory_view.c, port.c, qp_number.c,
- * multicast.c, xrc_domain.c, device_memory.c, statistics.c, totals.c, switches.c, captures.c,
- * faults.c.
+ * Layout of the directory file, and how to change it. Only files that keep something in it include
+ * this.
  */
 #ifndef AV_REGISTRY_DIRECTORY_FILE_H
 #define AV_REGISTRY_DIRECTORY_FILE_H
@@ -12,46 +10,47 @@
 #include <stdint.h>
 #include <infiniband/verbs.h>
 
-#include "device/captures.h"
-#include "device/device.h"
-#include "registry/directory.h"
 #include "base/limits.h"
+#include "registry/capture_spec.h"
+#include "registry/directory.h"
 #include "observe/counters.h"
 
-#define AV_DIR_MAGIC 0x31737262766e7961ull
-#define AV_DIR_QPNS  (1u << AV_QPN_INDEX_BITS)
-#define AV_DIR_QPN_FIRST \
-	16u /* indices below are left to the numbers with a meaning of their own (0, 1) */
-#define AV_DIR_DEVICES 64
-#define AV_DIR_PORTS   64 /* in use at a time */
+#define AV_DIR_MAGIC	 0x31737262766e7961ull
+#define AV_DIR_QPNS	 (1u << AV_QPN_INDEX_BITS)
+#define AV_DIR_QPN_FIRST 16u /* QP numbers 0 and 1 are special */
+#define AV_DIR_DEVICES	 64
+#define AV_DIR_PORTS	 64 /* that can be in use at the same time */
 
 struct av_dir_proc {
 	_Atomic uint32_t ref; /* 0: free */
-	uint32_t last;	      /* the slot's last generation */
+	uint32_t last;	      /* generation of its last user */
 };
 
-/* By name: processes may have different lists. */
+/* Found by name, since processes may have different lists of devices. */
 struct av_dir_device {
 	char name[64]; /* "": free */
 	_Atomic uint64_t counter[AV_DIR_COUNTERS];
-	_Atomic uint64_t link_downed; /* times its port went down */
-	struct av_totals ended; /* what contexts had counted that have ended: segment/totals.h */
+	_Atomic uint64_t link_downed; /* how often its port went down */
+	struct av_totals ended;	      /* counts of its ended contexts: ended_totals.c */
 };
 
 /*
- * A context whose counts are being added to its device's: @ref is the publication, and from then
- * on, until it is 0 again, @after is what counts, instead of the device's @ended and of that
- * context. Whoever finds it set within a change finishes it.
+ * The counts of an ended context on their way into the totals of its device.
+ *
+ * @ref publishes it. While it is not 0, @after replaces both the device's @ended and the counts of
+ *   that context. Who finds it set within a change finishes the work.
  */
 struct av_dir_fold {
 	_Atomic uint32_t ref;
 	uint32_t device;
-	_Atomic uint32_t done; /* goes up with each that is finished */
+	_Atomic uint32_t done; /* counts those that are finished */
 	struct av_totals after;
 };
 
-/* A row of a GID table. @stamp is the publication: odd while the row is populated, another number
- * after each change. */
+/*
+ * A row of a GID table. @stamp publishes it: odd while the row is in use, and different after each
+ * change.
+ */
 struct av_dir_gid {
 	_Atomic uint32_t stamp;
 	_Atomic uint32_t type, ifindex;
@@ -60,19 +59,19 @@ struct av_dir_gid {
 };
 
 /*
- * A port: of a device in a network namespace, as all contexts share it that were opened there. It
- * exists while one of them does. Changed within a change of the directory, read at any time.
- * device/port.c.
+ * A port: of one device in one network namespace. All contexts opened there share it, and it exists
+ * as long as one of them does. It is changed within a change of the directory and read at any time
+ * (device/port.c).
  */
 struct av_dir_port {
 	char device[64];
 	uint64_t netns;		/* inode number; 0: unknown */
 	uint32_t max;		/* rows that the device may have */
-	uint32_t served;	/* enum av_link of the host when it last was well */
+	uint32_t served;	/* enum av_link of the host when it was last well */
 	_Atomic uint32_t state; /* enum port_state of device/port.c */
 	uint32_t follows;	/* its GIDs are the host's addresses (Ethernet) */
 	struct av_dir_gid row[AV_GID_MAX];
-	uint32_t past_count; /* addresses that have left the table: the last AV_GID_MAX of them */
+	uint32_t past_count; /* the last AV_GID_MAX addresses that have left the table */
 	_Atomic uint64_t past[AV_GID_MAX][2];
 };
 
@@ -87,21 +86,24 @@ struct av_dir_context {
 	_Atomic uint64_t gauge[AV_DIR_GAUGES];
 };
 
-/* One word, so that a reader sees all of it or nothing: ref << 32 | index in the context << 8 |
- * tag. */
+/*
+ * One word, so that a reader sees all of it or nothing: ref << 32 | index in the context << 8 |
+ * tag.
+ */
 typedef _Atomic uint64_t av_dir_qpn;
 
-/* An XRC domain: opened by a context, more than once perhaps. The same domain has one entry per
- * context. */
+/*
+ * An XRC domain that a context has open, perhaps several times. A domain has one entry per context.
+ */
 struct av_dir_xrcd {
-	_Atomic uint32_t ref; /* context that has it open; 0: free */
+	_Atomic uint32_t ref; /* the context; 0: free */
 	uint32_t number;
 	uint32_t opens;
 	uint32_t unused;
 	uint64_t dev, ino; /* of the file that names it; 0, 0: private */
 };
 
-/* @qpn is the publication: written last, cleared first. */
+/* @qpn publishes it: written last, cleared first. */
 struct av_dir_member {
 	_Atomic uint32_t qpn; /* 0: free */
 	uint32_t index;
@@ -110,17 +112,16 @@ struct av_dir_member {
 	union ibv_gid gid;
 };
 
-/* In the count of frames: no more are written. */
+/* Flag in @taken: no more frames are written. */
 #define AV_CAPTURE_CLOSED (UINT64_C(1) << 63)
 
-/* A capture: device/captures.c. @stamp is the publication: 0: free; else another number for each.
- */
+/* A capture (registry/capture_table.c). @stamp publishes it: 0 if free, else different for each. */
 struct av_dir_capture {
 	_Atomic uint32_t stamp;
-	uint32_t proc;		/* that began it */
-	_Atomic uint64_t taken; /* by all captures that this row was used for; AV_CAPTURE_CLOSED */
-	_Atomic uint64_t settled; /* of those: written, or known to be lost */
-	_Atomic uint64_t before;  /* what was taken when this one began */
+	uint32_t proc;		  /* began it */
+	_Atomic uint64_t taken;	  /* by all captures of this row, with AV_CAPTURE_CLOSED */
+	_Atomic uint64_t settled; /* of these: written, or known to be lost */
+	_Atomic uint64_t before;  /* value of @taken when this capture began */
 	_Atomic uint64_t lost;
 	_Atomic int32_t err;
 	uint32_t unused;
@@ -131,10 +132,12 @@ struct av_dir_file {
 	uint64_t magic;
 	uint32_t layout;
 	uint32_t qpn_cursor;
-	uint64_t dm_bytes; /* device memory in use, likewise */
-	uint32_t qps; /* numbers in use, living contexts and dead ones that are not swept yet */
-	/* What has ever been used lies before these: so nobody looks at, and has in memory, tables
-	 * for thousands. Raised within a change, before the first use. */
+	uint64_t dm_bytes; /* device memory in use; like @qps */
+	uint32_t qps;	   /* numbers in use, also of dead contexts until the next sweep */
+	/*
+	 * All rows that were ever used lie before these, so that nobody reads, and keeps in memory,
+	 * tables for thousands. Raised within a change, before the first use.
+	 */
 	_Atomic uint32_t proc_end, context_end, port_end, capture_end;
 	struct av_dir_proc proc[AV_REF_SLOTS];
 	struct av_dir_context context[AV_REF_SLOTS];
@@ -144,7 +147,7 @@ struct av_dir_file {
 	struct av_dir_device device[AV_DIR_DEVICES];
 	struct av_dir_fold fold;
 	struct av_dir_port port[AV_DIR_PORTS];
-	uint32_t xrcd_last; /* number given last */
+	uint32_t xrcd_last; /* the number given last */
 	struct av_dir_xrcd xrcd[AV_MAX_XRCD];
 	_Atomic uint32_t member_end; /* members in use lie before it */
 	struct av_dir_member member[AV_MAX_MCAST_ATTACH];
@@ -152,15 +155,17 @@ struct av_dir_file {
 	av_dir_qpn qpn[AV_DIR_QPNS];
 };
 
-/* The file, while this process has joined; else NULL. */
+/* The file while this process has joined, else NULL. */
 extern struct av_dir_file *av_dir;
 
-/* Byte of the file whose record lock says that the process in a slot lives. */
+/* Byte of the file whose record lock says that the process of a slot lives. */
 #define AV_DIR_LOCK_SLOT(slot) (1 + (off_t)(slot))
 
 /*
- * A change of the directory: serialises the threads of this process by a mutex and the processes by
- * a record lock. Context: the directory is joined; no lock of the data path held; waits for other
+ * Begin and end a change of the directory. A mutex serialises the threads of this process, a record
+ * lock the processes.
+ *
+ * Context: the directory is joined; the caller holds no lock of the data path. Waits for other
  * processes.
  */
 void av_dir_change_begin(void);
@@ -168,20 +173,26 @@ void av_dir_change_end(void);
 
 /*
  * A record lock of this process on one byte of the file: fcntl() with @cmd F_SETLK, F_SETLKW or
- * F_GETLK. Return: 0 or -errno; of F_GETLK 1 if another process has one that is in the way. Within
- * a change, but for the lock that makes the change.
+ * F_GETLK.
+ *
+ * Context: within a change, except for the lock that begins it.
+ *
+ * Return: 0 or -errno; for F_GETLK, 1 if another process has a conflicting lock.
  */
 int av_dir_record_lock(int cmd, short type, off_t byte);
 
-/* Within a change: free what dead processes left. Return: number of living processes, the caller's
- * included.
+/*
+ * Free what dead processes left. Context: within a change.
+ *
+ * Return: number of living processes, including the caller.
  */
 unsigned int av_dir_sweep(void);
 
 /*
- * The directory for a reader that may find it not joined: keeps it from being joined or left
- * meanwhile. Between the two calls the mutex of the directory is held. Return of the first: false
- * if there is none.
+ * Read the directory, whether or not this process has joined it. The mutex of the directory is held
+ * from av_dir_view() to av_dir_view_end(), so that nobody joins or leaves meanwhile.
+ *
+ * av_dir_view() returns false if there is no directory.
  */
 struct av_dir_view {
 	const struct av_dir_file *dir;
@@ -190,7 +201,7 @@ struct av_dir_view {
 bool av_dir_view(struct av_dir_view *view);
 void av_dir_view_end(struct av_dir_view *view);
 
-/* Within a change: entry @index of a table is going to be used. */
+/* Entry @index of a table is about to be used. Context: within a change. */
 static inline void av_dir_will_use(_Atomic uint32_t *end, uint32_t index)
 {
 	if (atomic_load(end) <= index)
@@ -200,10 +211,10 @@ static inline void av_dir_will_use(_Atomic uint32_t *end, uint32_t index)
 /* Does the process of the context in that slot live? */
 bool av_dir_view_lives(const struct av_dir_view *view, uint32_t slot);
 
-/* Place of a device in the table of devices, index + 1; 0: it has none. */
+/* Place of a device in the table of devices, index + 1; 0 if it has none. */
 uint32_t av_dir_find_device(const struct av_dir_file *d, const char *name);
 
-/* The port of a device went down. Within a change. */
+/* The port of a device went down. Context: within a change. */
 static inline void av_dir_count_down(const char *device)
 {
 	uint32_t place = av_dir_find_device(av_dir, device);
@@ -212,7 +223,21 @@ static inline void av_dir_count_down(const char *device)
 		atomic_fetch_add(&av_dir->device[place - 1].link_downed, 1);
 }
 
-/* The mutex alone. */
+/**
+ * av_ended_keep() - add the counts of an ending context to the totals of its device
+ * @folder: of the directory; the context's segment is still in it
+ * @count:  what av_dir_join() was given
+ *
+ * If the process dies before av_ended_kept(), the counts are still added exactly once: whoever
+ * frees the slot of the context afterwards calls both again.
+ * Context: within a change
+ */
+void av_ended_keep(const struct av_dir_context *c, int folder, av_dir_count *count);
+
+/* The slot of the context is free. */
+void av_ended_kept(void);
+
+/* Lock and unlock only the mutex. */
 void av_dir_hold(void);
 void av_dir_release(void);
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The directory as somebody sees it who may not have joined it. */
+/* The directory, read by a process that need not have joined it. */
 #include <fcntl.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
@@ -9,7 +9,7 @@
 #include "base/map.h"
 #include "registry/folder.h"
 
-/* Map a directory that this process has not joined, if there is one. */
+/* Map the directory if there is one. This process has not joined it. */
 static bool map_unjoined(struct av_dir_view *view)
 {
 	char name[256];
@@ -19,14 +19,14 @@ static bool map_unjoined(struct av_dir_view *view)
 
 	if (folder < 0)
 		return false;
-	view->fd = openat(folder, "directory",
-			  O_RDWR | O_CLOEXEC |
-				  O_NOFOLLOW); /* F_GETLK of a write lock wants it writable */
+	view->fd =
+		openat(folder, "directory",
+		       O_RDWR | O_CLOEXEC | O_NOFOLLOW); /* F_GETLK of a write lock needs O_RDWR */
 	close(folder);
 	if (view->fd < 0)
 		return false;
 	if (fstat(view->fd, &st) == 0 &&
-	    st.st_size >= (off_t)sizeof(struct av_dir_file)) /* else it is being made */
+	    st.st_size >= (off_t)sizeof(struct av_dir_file)) /* else it is just being made */
 		p = mmap(NULL, sizeof(struct av_dir_file), PROT_READ, MAP_SHARED, view->fd, 0);
 	if (p != MAP_FAILED) {
 		view->dir = p;
@@ -34,8 +34,7 @@ static bool map_unjoined(struct av_dir_view *view)
 			return true;
 		av_munmap(p, sizeof(struct av_dir_file));
 	}
-	close(view->fd); /* no record lock goes with it: this process holds none while it has not
-			    joined */
+	close(view->fd); /* drops no record lock: this process has none, not having joined */
 	return false;
 }
 

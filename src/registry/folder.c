@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Where shared files live, and making and removing their folders. */
+/* Where shared files are, and making and removing their folders. */
 #include "registry/folder.h"
 
 #include <dirent.h>
@@ -10,7 +10,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "registry/directory.h"
+#include "base/compiler.h"
 #include "observe/log.h"
 
 static bool usable(const char *base)
@@ -21,7 +21,7 @@ static bool usable(const char *base)
 	       access(base, W_OK | X_OK) == 0;
 }
 
-/* Every process of a user must come to the same answer, so it depends on nothing but these. */
+/* All processes of a user must find the same folder, so it depends on nothing else. */
 const char *av_folder_base(void)
 {
 	const char *set = secure_getenv("ANYVERBS_DIR");
@@ -43,7 +43,7 @@ static int check_ours(int fd, const char *path)
 		return -errno;
 	if (st.st_uid == geteuid() && (st.st_mode & 077) == 0)
 		return 0;
-	av_warn_once("%s is not a private folder of this user (owner %u, mode %04o): not used",
+	av_warn_once("not using %s: it is not a private folder of this user (owner %u, mode %04o)",
 		     path, (unsigned int)st.st_uid, (unsigned int)st.st_mode & 07777u);
 	return -EACCES;
 }
@@ -91,8 +91,8 @@ void av_folder_remove_self(const char *path)
 }
 
 /*
- * Visit each name of a folder. No stream of the C library: it would need memory, and what is
- * removed because there is none must not stay.
+ * Visit each name in a folder. readdir() would need memory, and folders must be removed even when
+ * there is none.
  */
 static void each_name(int fd, void (*visit)(int fd, const char *name))
 {

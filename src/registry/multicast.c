@@ -20,7 +20,7 @@ bool av_multicast_gid(const union ibv_gid *gid)
 	       (memcmp(gid->raw, mapped, 12) == 0 && gid->raw[12] >> 4 == 14);
 }
 
-/* The member @qpn of a group, or with 0, a free place. The change lock is held. */
+/* Member @qpn of a group; with @qpn 0, a free place. Context: the change lock is held. */
 static struct av_dir_member *find_member(const union ibv_gid *gid, uint32_t qpn)
 {
 	for (uint32_t i = 0; i < AV_MAX_MCAST_ATTACH; i++) {

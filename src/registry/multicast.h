@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* Multicast groups: which queue pairs of this host are attached to which group. Kept in the
- * directory. */
+/*
+ * Multicast groups: which queue pairs of this host are attached to which group. They are kept in
+ * the directory.
+ */
 #ifndef AV_REGISTRY_MULTICAST_H
 #define AV_REGISTRY_MULTICAST_H
 
@@ -19,20 +21,22 @@ struct av_multicast_member {
 	uint32_t qpn;
 };
 
-/* Attach a queue pair of this process; twice is once. Return: 0 or -ENOMEM. */
+/* Attach a queue pair of this process. Attaching it again changes nothing. Return: 0 or -ENOMEM. */
 AV_MUST_USE int av_multicast_attach(const union ibv_gid *gid,
 				    const struct av_multicast_member *member);
 
 /* Is the queue pair a member? */
 bool av_multicast_has(const union ibv_gid *gid, uint32_t qpn);
 
-/* Return: 0, or -EINVAL: it is not attached. */
+/* Return: 0, or -EINVAL if it is not attached. */
 AV_MUST_USE int av_multicast_detach(const union ibv_gid *gid, uint32_t qpn);
 
 /**
  * av_multicast_next() - walk the members of a group
- * @at: where the walk is; 0 to begin
- * Return: false at the end. Lock-free; a member that comes or goes meanwhile may be seen or not.
+ * @at: in and out, 0 to begin
+ *
+ * Lock-free. A member that comes or goes meanwhile may be seen or not.
+ * Return: false at the end
  */
 bool av_multicast_next(const union ibv_gid *gid, uint32_t *at, struct av_multicast_member *member);
 

@@ -1,57 +1,60 @@
 /* SPDX-License-Identifier: MIT */
-/* Record locks on bytes of the directory far behind its end, one for each shared block. */
+/* Record locks on bytes far beyond the end of the directory, one for each shared block. */
 #include "registry/page_users.h"
 
 #include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
 #include <stdlib.h>
+#include <sys/queue.h>
 
+#include "base/fork.h"
 #include "registry/directory_file.h"
 
-/* The kernel knows one lock of a process, however often it holds the block: this counts. Guarded by
- * the directory's mutex. */
+/*
+ * How often this process holds a block: the kernel knows only one lock per process. Guarded by the
+ * directory's mutex.
+ */
 struct hold {
 	off_t byte;
 	unsigned int count;
-	struct hold *next;
+	SLIST_ENTRY(hold) link;
 };
 
-static struct hold *holds;
+static SLIST_HEAD(, hold) holds;
 
 static off_t byte_of(uint32_t ref, uint64_t at)
 {
 	return (off_t)1 << 60 | (off_t)ref << 22 | (off_t)(at >> 12);
 }
 
-/* Locks are not inherited. */
+/* The child inherits no locks. */
 static void after_fork_in_child(void)
 {
-	while (holds) {
-		struct hold *next = holds->next;
+	struct hold *one;
 
-		free(holds);
-		holds = next;
+	while ((one = SLIST_FIRST(&holds))) {
+		SLIST_REMOVE_HEAD(&holds, link);
+		free(one);
 	}
 }
 
-static void register_fork_handler(void)
-{
-	pthread_atfork(NULL, NULL, after_fork_in_child);
-}
+static const struct av_fork_handlers fork_handlers = {.child = after_fork_in_child};
 
-static struct hold **find(off_t byte)
+/* NULL: this process does not hold it. */
+static struct hold *find(off_t byte)
 {
-	struct hold **at = &holds;
+	struct hold *one;
 
-	while (*at && (*at)->byte != byte)
-		at = &(*at)->next;
-	return at;
+	SLIST_FOREACH(one, &holds, link)
+		if (one->byte == byte)
+			break;
+	return one;
 }
 
 static int join(off_t byte)
 {
-	struct hold **at = find(byte), *one = *at;
+	struct hold *one = find(byte);
 
 	if (!one) {
 		one = calloc(1, sizeof(*one));
@@ -62,7 +65,7 @@ static int join(off_t byte)
 			free(one);
 			return ENOMEM;
 		}
-		*at = one;
+		SLIST_INSERT_HEAD(&holds, one, link);
 	}
 	one->count++;
 	return 0;
@@ -70,17 +73,16 @@ static int join(off_t byte)
 
 int av_page_users_join(uint32_t ref, uint64_t at)
 {
-	static pthread_once_t once = PTHREAD_ONCE_INIT;
 	int ret;
 
-	pthread_once(&once, register_fork_handler);
+	(void)av_fork_register(AV_FORK_PAGE_USERS, &fork_handlers);
 	av_dir_change_begin();
 	ret = join(byte_of(ref, at));
 	av_dir_change_end();
 	return ret;
 }
 
-/* By others than this process: the kernel does not report one's own locks. */
+/* By other processes: F_GETLK does not report one's own locks. */
 static bool held_elsewhere(off_t byte)
 {
 	return av_dir_record_lock(F_GETLK, F_WRLCK, byte) != 0;
@@ -90,18 +92,16 @@ bool av_page_users_leave(uint32_t ref, uint64_t at, void (*last)(void *arg), voi
 {
 	off_t byte = byte_of(ref, at);
 	bool is_last = false;
-	struct hold **link, *one;
+	struct hold *one;
 
 	av_dir_change_begin();
-	link = find(byte);
-	one = *link;
+	one = find(byte);
 	if (one && --one->count == 0) {
 		is_last = !held_elsewhere(byte);
 		if (is_last)
-			last(arg); /* before the lock goes: whoever sees it gone may use the range
-				      anew */
+			last(arg); /* before the lock goes: then others may reuse the range */
 		(void)av_dir_record_lock(F_SETLK, F_UNLCK, byte);
-		*link = one->next;
+		SLIST_REMOVE(&holds, one, hold, link);
 		free(one);
 	}
 	av_dir_change_end();
@@ -114,7 +114,7 @@ bool av_page_users_any(uint32_t ref, uint64_t at)
 	bool held;
 
 	av_dir_change_begin();
-	held = *find(byte) || held_elsewhere(byte);
+	held = find(byte) || held_elsewhere(byte);
 	av_dir_change_end();
 	return held;
 }

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Queue-pair numbers: who has which. The numbers of XRC shared receive queues are given out with
- * them. */
+/* Queue pair numbers and their owners. XRC shared receive queues get their numbers here as well. */
 #include <errno.h>
 
 #include "registry/directory_file.h"
@@ -58,7 +57,7 @@ void av_dir_qpn_remove(uint32_t qpn)
 	av_dir_change_begin();
 	ref = (uint32_t)(atomic_load(entry) >> 32);
 	if (ref && atomic_load(&av_dir->context[AV_REF_SLOT(ref)].ref) ==
-			   ref) { /* else swept at exit already */
+			   ref) { /* else already swept at exit */
 		atomic_store(entry, qpn_word(0, 0, qpn >> AV_QPN_INDEX_BITS));
 		av_dir->qps--;
 		av_dir->context[AV_REF_SLOT(ref)].qps--;

@@ -11,8 +11,10 @@
 
 #include "observe/log.h"
 
-/* The name in a folder that is everybody's is predictable: what somebody else put there is not
- * believed. */
+/*
+ * Everybody may be allowed to write to the folder, and the name is predictable. So a file that
+ * another user put there is refused.
+ */
 static bool is_ours(int fd, const char *path)
 {
 	struct stat st;
@@ -21,9 +23,8 @@ static bool is_ours(int fd, const char *path)
 		return false;
 	if (S_ISREG(st.st_mode) && st.st_uid == geteuid() && (st.st_mode & 022) == 0)
 		return true;
-	av_warn_once(
-		"%s is not a file that only this user may write (owner %u, mode %04o): not used",
-		path, (unsigned int)st.st_uid, (unsigned int)st.st_mode & 07777u);
+	av_warn_once("not using %s: not a file that only this user may write (owner %u, mode %04o)",
+		     path, (unsigned int)st.st_uid, (unsigned int)st.st_mode & 07777u);
 	return false;
 }
 
@@ -60,8 +61,9 @@ static int write_all(int fd, const char *text, size_t bytes)
 	return 0;
 }
 
-/* Under another name first. Its old bearer, if there is one, died writing it: changes are made one
- * at a time.
+/*
+ * The text is written under another name first. A file that has this name is left from a process
+ * that died: only one at a time makes changes.
  */
 int av_small_file_write(const char *path, const char *text, size_t bytes)
 {

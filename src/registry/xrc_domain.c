@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* XRC domains: which are open, by whom, and under which file's name. */
+/* XRC domains: which are open, in which contexts, and which file names them. */
 #include <errno.h>
 #include <fcntl.h>
 
@@ -14,7 +14,9 @@ static bool xrcd_live(struct av_dir_xrcd *x)
 	return ref != 0;
 }
 
-/* The number of the domain a file names, 0 if nobody has it open; and this context's entry of it.
+/*
+ * The number of the domain that a file names, or 0 if nobody has it open. @mine: this context's
+ * entry of it.
  */
 static uint32_t xrcd_find(uint32_t ref, uint64_t dev, uint64_t ino, struct av_dir_xrcd **mine,
 			  struct av_dir_xrcd **free)

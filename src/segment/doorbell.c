@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* FIFOs as cross-process doorbells, with a few open descriptors kept per segment. */
+/* FIFOs as doorbells between processes. Each segment keeps a few of them open. */
 #include "segment/doorbell.h"
 
 #include <errno.h>
@@ -23,7 +23,9 @@ int av_doorbell_create(struct av_seg *seg, uint32_t id)
 	doorbell_name(name, id);
 	if (mkfifoat(seg->folder_fd, name, 0600))
 		return -errno;
-	/* Read and write: never at end of file, and opening does not wait for a writer (pipe(7)).
+	/*
+	 * Read and write: so it is never at end of file, and opening does not wait for a writer
+	 * (pipe(7)).
 	 */
 	fd = openat(seg->folder_fd, name, O_RDWR | O_CLOEXEC);
 	if (fd < 0) {
@@ -71,12 +73,14 @@ static int open_writer(int folder_fd, uint32_t id)
 	char name[16];
 
 	doorbell_name(name, id);
-	/* Read and write: when the owner dies we are still a reader, so that writing raises no
-	 * SIGPIPE. */
+	/*
+	 * Read and write: then this process is a reader itself, and writing raises no SIGPIPE when
+	 * the owner dies.
+	 */
 	return openat(folder_fd, name, O_RDWR | O_NONBLOCK | O_CLOEXEC);
 }
 
-/* A descriptor to write to, kept for the next time; the caller holds doorbell_mutex. */
+/* A descriptor to write to, kept for the next time. Context: the caller holds doorbell_mutex. */
 static int writer(struct av_seg *seg, uint32_t id)
 {
 	size_t i = id % AV_ARRAY_SIZE(seg->doorbell);
@@ -92,7 +96,7 @@ static int writer(struct av_seg *seg, uint32_t id)
 	return fd;
 }
 
-/* Return: 0, also if there is no room; or -errno. @fd may be -1, errno saying why. */
+/* Return: 0, also if the FIFO is full; or -errno. If @fd is -1, errno says why. */
 static int append(int fd, const struct av_doorbell_record *record)
 {
 	ssize_t n = -1;

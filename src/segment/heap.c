@@ -1,12 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Memory of a segment, handed out by its owner: blocks of four sizes per power of two from free
- * lists, fresh ones from the end, and indices of the object tables. All book-keeping is private
- * memory of the owner, so nothing a peer writes can upset it.
+ * The heap of a segment, managed by its owner. Blocks come from free lists, in four sizes per power
+ * of two, or from the end of the heap. Object tables get their indices here, too. All book-keeping
+ * is in private memory of the owner, so that peers cannot damage it.
  */
 #include "segment/heap.h"
-
-#include "device/fault_rules.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -15,12 +13,11 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "segment/pages.h"
-#include "segment/segment.h"
+#include "base/checked.h"
 
 #define CLASS_N	    108		 /* up to 16 GiB */
 #define BACK_STEP   (256u << 10) /* the file is backed in steps of this size */
-#define PUNCH_MIN   (64u << 10)	 /* freed blocks of this size and more give their pages back */
+#define PUNCH_MIN   (64u << 10)	 /* freed blocks from this size on give back their pages */
 #define REUSE_AFTER 256		 /* freed indices rest until this many are free */
 
 struct offsets {
@@ -29,16 +26,17 @@ struct offsets {
 };
 
 struct indices {
-	uint32_t *ring; /* freed ones, oldest first */
+	uint32_t *ring; /* the freed ones, oldest first */
 	uint32_t head, count, room;
 	uint32_t fresh;	 /* lowest index never used */
-	uint32_t issued; /* how many have been used */
+	uint32_t issued; /* number of indices ever used */
 	uint32_t used;
 };
 
 struct av_heap {
 	pthread_mutex_t mutex;
 	int fd;
+	struct av_seg_head *head;
 	uint64_t end, brk, backed;
 	struct offsets free[CLASS_N];
 	struct indices slab[AV_SLAB_N];
@@ -53,7 +51,8 @@ static const struct {
 	[AV_SLAB_QP] = {AV_QP_BYTES, AV_OBJ_CHUNK},
 };
 
-struct av_heap *av_heap_create(int fd, uint64_t begin, uint64_t end, uint32_t first_key)
+struct av_heap *av_heap_create(int fd, struct av_seg_head *head, uint64_t begin, uint64_t end,
+			       uint32_t first_key)
 {
 	struct av_heap *heap = calloc(1, sizeof(*heap));
 
@@ -61,6 +60,7 @@ struct av_heap *av_heap_create(int fd, uint64_t begin, uint64_t end, uint32_t fi
 		return NULL;
 	pthread_mutex_init(&heap->mutex, NULL);
 	heap->fd = fd;
+	heap->head = head;
 	heap->brk = heap->backed = av_round_up(begin, 4096);
 	heap->end = end;
 	for (int i = 0; i < AV_SLAB_N; i++)
@@ -93,8 +93,8 @@ int av_file_back(int fd, uint64_t offset, uint64_t size)
 /* --- blocks ---------------------------------------------------------------------- */
 
 /*
- * Classes: 64, 128, 192, 256; then four from each power of two to the next, so that a ring whose
- * entries are no power of two wastes a fifth at most.
+ * Size classes: 64, 128, 192, 256, then four from each power of two to the next. So a ring with
+ * entries of an odd size wastes at most a fifth.
  */
 static unsigned int class_of(uint64_t size)
 {
@@ -111,7 +111,7 @@ static uint64_t class_bytes(unsigned int class)
 	return class < 4 ? 64ull * (class + 1) : (64ull << (class / 4 - 1)) * (5 + class % 4);
 }
 
-/* The largest power of two that divides it, a page at most. */
+/* The largest power of two that divides @size, at most a page. */
 static uint64_t alignment_of(uint64_t size)
 {
 	uint64_t lowest = size & -size;
@@ -119,7 +119,7 @@ static uint64_t alignment_of(uint64_t size)
 	return lowest < 4096 ? lowest : 4096;
 }
 
-/* The next @size bytes from the end of the heap, or 0. */
+/* Take @size bytes from the end of the heap. Return: offset, or 0. */
 static uint64_t extend(struct av_heap *heap, uint64_t size)
 {
 	uint64_t at = av_round_up(heap->brk, alignment_of(size));
@@ -169,21 +169,18 @@ static uint64_t take(struct av_heap *heap, unsigned int class)
 	return at;
 }
 
-uint64_t av_seg_alloc(struct av_seg *seg, uint64_t size)
+uint64_t av_heap_alloc(struct av_heap *heap, uint64_t size)
 {
-	struct av_heap *heap = seg->heap;
 	unsigned int class = class_of(size);
 	uint64_t at = 0;
 
-	if (class < CLASS_N && !(av_faults_watched(seg) && av_faults_no_memory(seg))) {
+	if (class < CLASS_N) {
 		pthread_mutex_lock(&heap->mutex);
 		at = take(heap, class);
 		pthread_mutex_unlock(&heap->mutex);
 	}
-	if (!at)
-		errno = ENOMEM;
-	else
-		memset((uint8_t *)seg->head + at, 0, size);
+	if (at)
+		memset((uint8_t *)heap->head + at, 0, size);
 	return at;
 }
 
@@ -195,24 +192,17 @@ static void give(struct av_heap *heap, unsigned int class, uint64_t at)
 	if (list->count == list->room) {
 		grown = realloc(list->at, (list->room * 2 + 16) * sizeof(*grown));
 		if (!grown)
-			return; /* the block is lost to this segment until the context is closed */
+			return; /* the block is lost until the context is closed */
 		list->at = grown;
 		list->room = list->room * 2 + 16;
 	}
 	list->at[list->count++] = at;
 }
 
-void av_seg_free(struct av_seg *seg, uint64_t offset, uint64_t size)
+void av_heap_free(struct av_heap *heap, uint64_t offset, uint64_t size)
 {
-	struct av_heap *heap = seg->heap;
 	unsigned int class = class_of(size);
 
-	if (!offset)
-		return;
-	if (av_pages_owns(seg, offset)) {
-		av_pages_free(seg, offset);
-		return;
-	}
 	if (class_bytes(class) >= PUNCH_MIN)
 		(void)!fallocate(heap->fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE,
 				 (off_t)offset, (off_t)class_bytes(class));
@@ -223,7 +213,8 @@ void av_seg_free(struct av_seg *seg, uint64_t offset, uint64_t size)
 
 /* --- indices of the object tables ------------------------------------------------ */
 
-/* Make room in the ring for every index handed out so far, so that freeing one never needs memory.
+/*
+ * Make room in the ring for all indices handed out so far, so that freeing one never needs memory.
  */
 static bool reserve(struct indices *s)
 {
@@ -245,7 +236,7 @@ static bool reserve(struct indices *s)
 	return true;
 }
 
-static bool have_chunk(struct av_seg *seg, enum av_slab slab, uint32_t index)
+static bool have_chunk(struct av_heap *heap, enum av_slab slab, uint32_t index)
 {
 	uint32_t n = index / slab_shape[slab].per_chunk;
 	uint64_t bytes = (uint64_t)slab_shape[slab].bytes * slab_shape[slab].per_chunk;
@@ -253,14 +244,14 @@ static bool have_chunk(struct av_seg *seg, enum av_slab slab, uint32_t index)
 
 	if (n >= AV_SLAB_CHUNKS)
 		return false;
-	if (atomic_load_explicit(&seg->head->chunk[slab][n], memory_order_relaxed))
+	if (atomic_load_explicit(&heap->head->chunk[slab][n], memory_order_relaxed))
 		return true;
-	at = take(seg->heap, class_of(bytes)); /* fresh or punched: zero either way */
+	at = take(heap, class_of(bytes)); /* fresh or punched */
 	if (!at)
 		return false;
-	memset((uint8_t *)seg->head + at, 0,
-	       bytes); /* a block used before, or a file system that cannot punch holes */
-	atomic_store_explicit(&seg->head->chunk[slab][n], at, memory_order_release);
+	memset((uint8_t *)heap->head + at, 0,
+	       bytes); /* a reused block, or the file system cannot punch holes */
+	atomic_store_explicit(&heap->head->chunk[slab][n], at, memory_order_release);
 	return true;
 }
 
@@ -273,33 +264,31 @@ static uint32_t pop_oldest(struct indices *s)
 	return index;
 }
 
-uint32_t av_slab_alloc(struct av_seg *seg, enum av_slab slab, uint32_t limit)
+uint32_t av_heap_take_index(struct av_heap *heap, enum av_slab slab, uint32_t limit)
 {
-	struct indices *s = &seg->heap->slab[slab];
+	struct indices *s = &heap->slab[slab];
 	uint32_t index = 0;
 
-	pthread_mutex_lock(&seg->heap->mutex);
+	pthread_mutex_lock(&heap->mutex);
 	if (s->used < limit) {
-		if (s->count <= REUSE_AFTER && reserve(s) && have_chunk(seg, slab, s->fresh))
+		if (s->count <= REUSE_AFTER && reserve(s) && have_chunk(heap, slab, s->fresh))
 			index = s->fresh++, s->issued++;
 		else if (s->count)
 			index = pop_oldest(s);
 	}
 	if (index)
 		s->used++;
-	pthread_mutex_unlock(&seg->heap->mutex);
-	if (!index)
-		errno = ENOMEM;
+	pthread_mutex_unlock(&heap->mutex);
 	return index;
 }
 
-void av_slab_free(struct av_seg *seg, enum av_slab slab, uint32_t index)
+void av_heap_give_index(struct av_heap *heap, enum av_slab slab, uint32_t index)
 {
-	struct indices *s = &seg->heap->slab[slab];
+	struct indices *s = &heap->slab[slab];
 
-	pthread_mutex_lock(&seg->heap->mutex);
+	pthread_mutex_lock(&heap->mutex);
 	s->ring[(s->head + s->count) % s->room] = index;
 	s->count++;
 	s->used--;
-	pthread_mutex_unlock(&seg->heap->mutex);
+	pthread_mutex_unlock(&heap->mutex);
 }

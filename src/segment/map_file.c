@@ -21,13 +21,12 @@ static void *map(void *wanted, uint64_t bytes, int prot, int flags, int fd, uint
 		return NULL;
 	if (!wanted || p == wanted)
 		return p;
-	av_munmap(p, bytes); /* a kernel before 4.17 takes the address for a hint */
+	av_munmap(p, bytes); /* kernels before 4.17 take it as a hint */
 	errno = EEXIST;
 	return NULL;
 }
 
-/* Address space with room for a part that begins at @offset modulo a huge page; the rest is given
- * back. */
+/* Reserve address space that begins at @offset modulo the size of a huge page. */
 static void *aligned_place(uint64_t bytes, uint64_t offset)
 {
 	uint64_t room = bytes + AV_HUGE_PAGE_BYTES, before, behind;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Mapping part of a shared file so that its huge pages can be mapped as such. */
+/* Mapping parts of a shared file so that its huge pages can be used. */
 #ifndef AV_SEGMENT_MAP_FILE_H
 #define AV_SEGMENT_MAP_FILE_H
 
@@ -8,18 +8,23 @@
 
 /**
  * av_map_file() - map [offset, offset + bytes) of a file, shared, without reserving memory
- * @wanted: page-aligned address, or NULL: anywhere, by preference where offset and address are
- * equal modulo the size of a huge page Return: address, or NULL and errno: EEXIST if something is
- * mapped in the wanted place, else of mmap()
+ * @wanted: page-aligned address; or NULL for any, if possible one that equals @offset modulo the
+ *          size of a huge page
+ *
+ * Return: address, or NULL and errno: EEXIST if something is mapped at @wanted, else that of mmap()
  */
 void *av_map_file(void *wanted, uint64_t bytes, int prot, int fd, uint64_t offset);
 
-/* The same, of private memory of the process' own; with @huge, from the system's pool of huge
- * pages, @bytes whole ones. */
+/*
+ * The same for private memory. @huge: from the system's pool of huge pages; @bytes is then a
+ * multiple of their size.
+ */
 void *av_map_private(void *wanted, uint64_t bytes, bool huge);
 
-/* Private memory whose address equals @like modulo the size of a huge page: its huge pages can be
- * moved there as such. @bytes: whole pages. Return: address, or NULL */
+/*
+ * Private memory whose address equals @like modulo the size of a huge page, so that its huge pages
+ * can be moved there as such. @bytes: whole pages. Return: address, or NULL.
+ */
 void *av_map_private_like(uint64_t bytes, uint64_t like);
 
 #endif

@@ -9,7 +9,7 @@
 
 #define LOG2_MIN  12
 #define LOG2_MAX  23
-#define VALUE_MAX 64 /* longer ones are no type and no number */
+#define VALUE_MAX 64 /* longer values are neither type nor number */
 
 static const char *const names[AV_ALLOC_N] = {
 	[AV_ALLOC_ANON] = "ANON",
@@ -25,7 +25,7 @@ const char *av_alloc_type_name(unsigned int type)
 	return type < AV_ALLOC_N ? names[type] : "";
 }
 
-/* What the variables are read with. */
+/* How to read the variables. */
 struct source {
 	const struct av_page_object *object;
 	av_page_variable *get;

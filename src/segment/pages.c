@@ -1,9 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Blocks of pages in an own segment: one sorted list of all of them, first fit. */
+/* Blocks of pages in an own segment: a sorted list of all of them, first fit. */
 #include "segment/pages.h"
-
-#include "base/map.h"
-#include "device/fault_rules.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -13,15 +10,15 @@
 #include <string.h>
 #include <sys/mman.h>
 
-#include "segment/heap.h"
+#include "base/checked.h"
+#include "base/map.h"
 #include "registry/page_users.h"
 
 #ifndef MADV_COLLAPSE
 #define MADV_COLLAPSE 25
 #endif
 
-#define COLLAPSE_TRIES \
-	4 /* the kernel answers EAGAIN or EBUSY while somebody else looks at a page */
+#define COLLAPSE_TRIES 4 /* for EAGAIN and EBUSY: others are looking at a page */
 
 enum state { FREE, USED, LINGERING };
 
@@ -31,19 +28,28 @@ struct block {
 };
 
 struct av_pages {
+	uint32_t ref;
+	int fd;
+	uint8_t *base;
+	struct av_heap *heap;
 	pthread_mutex_t mutex;
-	struct block *list; /* sorted, without gaps, from the lowest ever taken to the end */
+	struct block *list; /* sorted, without gaps: from the lowest block to the end */
 	uint32_t count, room;
-	_Atomic uint64_t begin; /* of the first; 0: none yet */
+	_Atomic uint64_t begin; /* of the first block; 0: none yet */
 	_Atomic uint32_t lingering;
 };
 
-struct av_pages *av_pages_create(void)
+struct av_pages *av_pages_create(uint32_t ref, int fd, void *base, struct av_heap *heap)
 {
 	struct av_pages *pages = calloc(1, sizeof(*pages));
 
-	if (pages)
-		pthread_mutex_init(&pages->mutex, NULL);
+	if (!pages)
+		return NULL;
+	pages->ref = ref;
+	pages->fd = fd;
+	pages->base = base;
+	pages->heap = heap;
+	pthread_mutex_init(&pages->mutex, NULL);
 	return pages;
 }
 
@@ -56,9 +62,9 @@ void av_pages_destroy(struct av_pages *pages)
 	free(pages);
 }
 
-bool av_pages_owns(const struct av_seg *seg, uint64_t at)
+bool av_pages_owns(const struct av_pages *p, uint64_t at)
 {
-	uint64_t begin = atomic_load(&seg->pages->begin);
+	uint64_t begin = atomic_load(&p->begin);
 
 	return begin && at >= begin;
 }
@@ -108,7 +114,7 @@ static struct block *find(struct av_pages *p, uint64_t at)
 	return p->count && p->list[low].at == at ? &p->list[low] : NULL;
 }
 
-/* Mark as free, and join with free neighbours. */
+/* Mark the block as free and merge it with free neighbours. */
 static void release(struct av_pages *p, struct block *b)
 {
 	uint32_t i = (uint32_t)(b - p->list);
@@ -126,7 +132,7 @@ static void release(struct av_pages *p, struct block *b)
 	}
 }
 
-/* Cut [at, at + bytes) out of free block @i; there is room for two more. */
+/* Cut [at, at + bytes) out of free block @i. The list has room for two more. */
 static void carve(struct av_pages *p, uint32_t i, uint64_t at, uint64_t bytes)
 {
 	struct block whole = p->list[i];
@@ -139,7 +145,7 @@ static void carve(struct av_pages *p, uint32_t i, uint64_t at, uint64_t bytes)
 		insert(p, i, (struct block){whole.at, before, FREE});
 }
 
-/* @phase: modulo @align. */
+/* @phase: what the offset must be modulo @align. */
 static uint64_t first_fit(struct av_pages *p, uint64_t bytes, uint64_t align, uint64_t phase)
 {
 	for (uint32_t i = 0; i < p->count; i++) {
@@ -154,12 +160,11 @@ static uint64_t first_fit(struct av_pages *p, uint64_t bytes, uint64_t align, ui
 	return 0;
 }
 
-/* More room from the heap's end. There is room for another entry. */
-static bool extend(struct av_seg *seg, uint64_t bytes)
+/* Take more room from the end of the heap. The list has room for one more. */
+static bool extend(struct av_pages *p, uint64_t bytes)
 {
-	struct av_pages *p = seg->pages;
 	uint64_t more = av_round_up(bytes, AV_HUGE_PAGE_BYTES);
-	uint64_t at = av_heap_take_end(seg->heap, more, AV_HUGE_PAGE_BYTES, &more);
+	uint64_t at = av_heap_take_end(p->heap, more, AV_HUGE_PAGE_BYTES, &more);
 
 	if (!at)
 		return false;
@@ -169,15 +174,14 @@ static bool extend(struct av_seg *seg, uint64_t bytes)
 	return true;
 }
 
-static uint64_t take(struct av_seg *seg, uint64_t bytes, uint64_t align, uint64_t phase)
+static uint64_t take(struct av_pages *p, uint64_t bytes, uint64_t align, uint64_t phase)
 {
-	struct av_pages *p = seg->pages;
 	uint64_t at = 0;
 
 	pthread_mutex_lock(&p->mutex);
 	if (reserve(p, 3)) {
 		at = first_fit(p, bytes, align, phase);
-		if (!at && extend(seg, phase + bytes))
+		if (!at && extend(p, phase + bytes))
 			at = first_fit(p, bytes, align, phase);
 	}
 	pthread_mutex_unlock(&p->mutex);
@@ -197,16 +201,16 @@ static int collapse(void *addr, uint64_t bytes)
 	return ENOMEM;
 }
 
-/* A hole cannot be collapsed; one page of it is enough. */
-static bool seed(struct av_seg *seg, uint64_t at, uint64_t bytes)
+/* A hole cannot be collapsed, but one page in it is enough. */
+static bool seed(struct av_pages *p, uint64_t at, uint64_t bytes)
 {
 	for (uint64_t off = 0; off < bytes; off += AV_HUGE_PAGE_BYTES)
-		if (av_file_back(seg->fd, at + off, AV_PAGE_BYTES))
+		if (av_file_back(p->fd, at + off, AV_PAGE_BYTES))
 			return false;
 	return true;
 }
 
-/* How many huge pages a block could have. */
+/* How many huge pages fit in a block. */
 static uint64_t room_for(const struct av_page_block *block)
 {
 	uint64_t first = av_round_up(block->at, AV_HUGE_PAGE_BYTES), end = block->at + block->bytes;
@@ -214,14 +218,16 @@ static uint64_t room_for(const struct av_page_block *block)
 	return end > first ? (end - first) / AV_HUGE_PAGE_BYTES : 0;
 }
 
-/* Make huge pages of all that a block has room for; unless @all must be, as many as there are.
- * Return: their number */
-static uint64_t make_huge(struct av_seg *seg, const struct av_page_block *block, bool all)
+/*
+ * Make huge pages wherever the block has room for one. @all: give up at the first that fails.
+ * Return: number of huge pages made.
+ */
+static uint64_t make_huge(struct av_pages *p, const struct av_page_block *block, bool all)
 {
 	uint64_t at = av_round_up(block->at, AV_HUGE_PAGE_BYTES), whole = room_for(block), done = 0;
-	uint8_t *begin = (uint8_t *)seg->head + at;
+	uint8_t *begin = p->base + at;
 
-	if (whole == 0 || !seed(seg, at, whole * AV_HUGE_PAGE_BYTES))
+	if (whole == 0 || !seed(p, at, whole * AV_HUGE_PAGE_BYTES))
 		return 0;
 	if (collapse(begin, whole * AV_HUGE_PAGE_BYTES) == 0)
 		return whole;
@@ -234,23 +240,23 @@ static uint64_t make_huge(struct av_seg *seg, const struct av_page_block *block,
 	return done;
 }
 
-/* The pages go, and what is there next reads as zeros. */
-static void drop_pages(struct av_seg *seg, uint64_t at, uint64_t bytes)
+/* Give back the pages. The range reads as zeros afterwards. */
+static void drop_pages(struct av_pages *p, uint64_t at, uint64_t bytes)
 {
-	if (fallocate(seg->fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, (off_t)at, (off_t)bytes))
-		(void)!av_madvise((uint8_t *)seg->head + at, bytes, MADV_REMOVE);
+	if (fallocate(p->fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, (off_t)at, (off_t)bytes))
+		(void)!av_madvise(p->base + at, bytes, MADV_REMOVE);
 }
 
-static bool back(struct av_seg *seg, enum av_pages_wish wish, struct av_page_block *block)
+static bool back(struct av_pages *p, enum av_pages_wish wish, struct av_page_block *block)
 {
 	if (wish != AV_PAGES_SMALL)
-		block->huge = make_huge(seg, block, wish == AV_PAGES_HUGE);
+		block->huge = make_huge(p, block, wish == AV_PAGES_HUGE);
 	if (block->huge * AV_HUGE_PAGE_BYTES == block->bytes)
 		return true;
-	return wish != AV_PAGES_HUGE && av_file_back(seg->fd, block->at, block->bytes) == 0;
+	return wish != AV_PAGES_HUGE && av_file_back(p->fd, block->at, block->bytes) == 0;
 }
 
-/* Of the threads that see that a lingering block is not held, one frees it. */
+/* Several threads may see that nobody holds a lingering block: only one of them frees it. */
 static bool claim(struct av_pages *p, uint64_t at)
 {
 	struct block *b;
@@ -267,10 +273,9 @@ static bool claim(struct av_pages *p, uint64_t at)
 	return mine;
 }
 
-/* Blocks whose holders have gone. */
-static void sweep(struct av_seg *seg)
+/* Free blocks whose holders are gone. */
+static void sweep(struct av_pages *p)
 {
-	struct av_pages *p = seg->pages;
 	uint64_t at = 0, next;
 
 	do {
@@ -281,51 +286,34 @@ static void sweep(struct av_seg *seg)
 				next = p->list[i].at;
 		pthread_mutex_unlock(&p->mutex);
 		at = next;
-		if (at && !av_page_users_any(seg->ref, at) && claim(p, at))
-			av_pages_free(seg, at);
+		if (at && !av_page_users_any(p->ref, at) && claim(p, at))
+			av_pages_free(p, at);
 	} while (at);
 }
 
-static int alloc(struct av_seg *seg, uint64_t bytes, enum av_pages_wish wish, uint64_t addr,
-		 struct av_page_block *block)
+int av_pages_take(struct av_pages *p, uint64_t bytes, enum av_pages_wish wish, uint64_t addr,
+		  struct av_page_block *block)
 {
 	uint64_t unit = wish == AV_PAGES_HUGE ? AV_HUGE_PAGE_BYTES : AV_PAGE_BYTES;
 	uint64_t align =
 		wish != AV_PAGES_SMALL && bytes >= AV_HUGE_PAGE_BYTES ? AV_HUGE_PAGE_BYTES : unit;
 
 	*block = (struct av_page_block){.at = 0};
-	if (bytes == 0 || bytes > AV_SEG_BYTES)
-		return ENOMEM;
-	if (av_faults_watched(seg) && av_faults_no_memory(seg))
-		return ENOMEM;
-	if (atomic_load(&seg->pages->lingering))
-		sweep(seg);
+	if (atomic_load(&p->lingering))
+		sweep(p);
 	block->bytes = av_round_up(bytes, unit);
-	block->at = take(seg, block->bytes, align, addr & (align - 1));
+	block->at = take(p, block->bytes, align, addr & (align - 1));
 	if (!block->at)
 		return ENOMEM;
-	if (back(seg, wish, block))
+	if (back(p, wish, block))
 		return 0;
-	av_pages_free(seg, block->at);
+	av_pages_free(p, block->at);
 	block->at = 0;
 	return ENOMEM;
 }
 
-int av_pages_alloc(struct av_seg *seg, uint64_t bytes, enum av_pages_wish wish,
-		   struct av_page_block *block)
+void av_pages_free(struct av_pages *p, uint64_t at)
 {
-	return alloc(seg, bytes, wish, 0, block);
-}
-
-int av_pages_alloc_for(struct av_seg *seg, uint64_t bytes, uint64_t addr,
-		       struct av_page_block *block)
-{
-	return alloc(seg, bytes, AV_PAGES_TRY, addr, block);
-}
-
-void av_pages_free(struct av_seg *seg, uint64_t at)
-{
-	struct av_pages *p = seg->pages;
 	struct block *b;
 	uint64_t bytes;
 
@@ -335,15 +323,14 @@ void av_pages_free(struct av_seg *seg, uint64_t at)
 	pthread_mutex_unlock(&p->mutex);
 	if (!bytes)
 		return;
-	drop_pages(seg, at, bytes); /* before the range is anybody's again */
+	drop_pages(p, at, bytes); /* before others can get the range */
 	pthread_mutex_lock(&p->mutex);
 	release(p, find(p, at));
 	pthread_mutex_unlock(&p->mutex);
 }
 
-void av_pages_linger(struct av_seg *seg, uint64_t at)
+void av_pages_linger(struct av_pages *p, uint64_t at)
 {
-	struct av_pages *p = seg->pages;
 	struct block *b;
 
 	pthread_mutex_lock(&p->mutex);

@@ -1,23 +1,23 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Whole pages of a segment, for memory regions that the library allocates and for large rings: of 4
- * KiB, or huge ones of 2 MiB, each of which is physically contiguous.
+ * Whole pages of a segment, for regions that the library allocates and for large rings. Pages have
+ * 4 KiB, or 2 MiB (huge pages). Each page is physically contiguous.
  *
- * They lie at the end of the heap, which grows towards them. A huge page comes about by
- * MADV_COLLAPSE, which needs no privilege and no setting of the system's but THP not being denied
- * for shared memory. Pages are backed before they are handed out, so that touching them cannot
- * fail.
+ * They lie at the end of the heap, which grows towards them. MADV_COLLAPSE makes the huge ones. It
+ * needs no privilege and no setting, except that THP must not be denied for shared memory. Pages
+ * are backed before they are handed out, so that touching them cannot fail.
  *
- * Memory that other processes have mapped as a shared region lingers when its owner frees it: see
- * registry/page_users.h.
+ * A block that other processes have mapped as a shared region lingers when its owner frees it
+ * (registry/page_users.h).
  */
 #ifndef AV_SEGMENT_PAGES_H
 #define AV_SEGMENT_PAGES_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "base/compiler.h"
-#include "segment/segment.h"
+#include "segment/heap.h"
 
 #define AV_PAGE_BYTES	   4096u
 #define AV_HUGE_LOG2	   21u
@@ -25,44 +25,43 @@
 
 enum av_pages_wish {
 	AV_PAGES_SMALL, /* pages of 4 KiB */
-	AV_PAGES_TRY,	/* huge pages for all that fills them, as far as there are any */
-	AV_PAGES_HUGE,	/* huge pages throughout, or nothing */
+	AV_PAGES_TRY,	/* huge pages where they fit, as many as there are */
+	AV_PAGES_HUGE,	/* only huge pages, or fail */
 };
 
-/* What was handed out. */
+/* A block of pages that was handed out. */
 struct av_page_block {
-	uint64_t at;	/* offset in the segment; 0: nothing */
-	uint64_t bytes; /* whole pages of the kind that was wished for */
+	uint64_t at;	/* offset in the segment; 0: none */
+	uint64_t bytes; /* a multiple of the page size */
 	uint64_t huge;	/* number of huge pages in it */
 };
 
 struct av_pages;
 
-struct av_pages *av_pages_create(void);
+/*
+ * @ref: the segment's context. @fd, @base: its file and its mapping (borrowed). @heap gives its end
+ *   to the pages. Return: NULL if memory is short.
+ */
+struct av_pages *av_pages_create(uint32_t ref, int fd, void *base, struct av_heap *heap);
 void av_pages_destroy(struct av_pages *pages);
 
 /**
- * av_pages_alloc() - zeroed pages of an own segment
- * Context: any thread of the owner; blocks on a mutex and in the kernel
- * Return: 0 or ENOMEM (also: no huge pages, and only those will do)
+ * av_pages_take() - take zeroed pages; called through segment/alloc.h
+ * @bytes: 1 to AV_SEG_BYTES
+ * @addr:  where they will be mapped, or 0
+ *
+ * Return: 0 or ENOMEM
  */
-AV_MUST_USE int av_pages_alloc(struct av_seg *seg, uint64_t bytes, enum av_pages_wish wish,
-			       struct av_page_block *block);
+AV_MUST_USE int av_pages_take(struct av_pages *pages, uint64_t bytes, enum av_pages_wish wish,
+			      uint64_t addr, struct av_page_block *block);
 
-/**
- * av_pages_alloc_for() - the same for memory that is to be mapped at @addr, with huge pages as far
- *as there are any, where a mapping there can have them
- */
-AV_MUST_USE int av_pages_alloc_for(struct av_seg *seg, uint64_t bytes, uint64_t addr,
-				   struct av_page_block *block);
+/* Free the block at that offset. Nobody may use it any more. */
+void av_pages_free(struct av_pages *pages, uint64_t at);
 
-/* Give back what av_pages_alloc() handed out at that offset. Nobody uses it any more. */
-void av_pages_free(struct av_seg *seg, uint64_t at);
+/* Free the block as soon as no other process holds it. */
+void av_pages_linger(struct av_pages *pages, uint64_t at);
 
-/* The same while others hold it: it is free once they do not. */
-void av_pages_linger(struct av_seg *seg, uint64_t at);
-
-/* Is that offset one of pages, not of the heap? */
-bool av_pages_owns(const struct av_seg *seg, uint64_t at);
+/* Does that offset belong to pages, not to the heap? */
+bool av_pages_owns(const struct av_pages *pages, uint64_t at);
 
 #endif

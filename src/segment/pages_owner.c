@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The pages owners of a segment's shared regions. */
+/* The owners of the pages that a segment's regions are on. */
 #include "segment/pages_owner.h"
 
 #include <errno.h>
@@ -17,7 +17,7 @@ static void name_of(char name[32], uint32_t ref)
 	snprintf(name, 32, "pages_owner%u", ref);
 }
 
-/* The entry of @ref, or with 0 a free one; NULL. */
+/* The entry of @ref, or with @ref 0 a free one. NULL if there is none. */
 static struct av_seg_pages_owner *find(struct av_seg *seg, uint32_t ref)
 {
 	for (int i = 0; i < AV_SEG_PAGES_OWNERS; i++)
@@ -38,7 +38,7 @@ static int add(struct av_seg *seg, struct av_seg *pages_owner)
 	h->seg = av_seg_get(pages_owner->ref);
 	if (!h->seg)
 		return ENOMEM;
-	/* On a file system without links, peers take the way by system calls. */
+	/* If the file system has no links, peers copy by system calls. */
 	name_of(name, pages_owner->ref);
 	(void)!linkat(pages_owner->folder_fd, "segment", seg->folder_fd, name, 0);
 	h->base = (uint8_t *)h->seg->head;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Creating the own segment of a context, and the table of all segments this process has mapped. */
+/* Creates the segment of an own context, and keeps the table of all mapped segments. */
 #include "segment/segment.h"
 
 #include <errno.h>
@@ -16,29 +16,28 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/fork.h"
 #include "base/map.h"
-#include "heap/heap.h"
 #include "registry/directory.h"
 #include "segment/heap.h"
 #include "segment/pages_owner.h"
 #include "segment/map_file.h"
 #include "segment/pages.h"
-#include "device/port.h"
-#include "device/switches.h"
+#include "segment/shared_heap.h"
 
-#define IDLE_MAX \
-	64 /* peers' segments that stay mapped without a user: datagrams come back to them */
-#define HEAP_COLOUR_BITS 8 /* of the number of pages that heap_begin() leaves free */
+#define IDLE_MAX	 64 /* peers' segments kept mapped without a user */
+#define HEAP_COLOUR_BITS 8  /* of the number of pages that heap_begin() skips */
 
 /*
- * By context slot; an entry is replaced when the slot's generation has changed. Peers' segments
- * stay here when their last user has gone, up to IDLE_MAX. Guarded by @mutex.
+ * All mapped segments, by context slot. An entry is replaced when the slot has a new generation.
+ * Peers' segments stay when their last user is gone, up to IDLE_MAX of them: often the next
+ * datagram needs them again. Guarded by @mutex.
  */
 static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
 static struct av_seg *mapped[AV_REF_SLOTS];
 static unsigned int idle;
 
-/* What was own is the parent's, and will be found as a peer's if it is looked for. */
+/* The parent's own segments are found again as peers' segments if needed. */
 static void after_fork_in_child(void)
 {
 	pthread_mutex_init(&mutex, NULL);
@@ -46,10 +45,7 @@ static void after_fork_in_child(void)
 	idle = 0;
 }
 
-static void register_fork_handler(void)
-{
-	pthread_atfork(NULL, NULL, after_fork_in_child);
-}
+static const struct av_fork_handlers fork_handlers = {.child = after_fork_in_child};
 
 static uint64_t my_pidns(void)
 {
@@ -76,77 +72,14 @@ static struct av_seg *seg_new(uint32_t ref, int folder_fd)
 	return seg;
 }
 
-/* The pins that threads of this process keep; in a forked child they are its parent's, and stay. */
-static void give_pins(struct av_seg *seg)
-{
-	for (uint32_t i = 0; i < AV_PIN_THREADS * AV_PIN_USES; i++) {
-		struct av_pin *h = seg->kept[i / AV_PIN_USES][i % AV_PIN_USES];
-		uint64_t unused = (uint64_t)av_lock_self << 32;
-
-		if (h)
-			(void)!atomic_compare_exchange_strong(&h->word, &unused, 0);
-	}
-}
-
-/* In place of a mapping that cannot be had. */
-static uint8_t no_heap;
-
-static void forget_heap(struct av_seg *seg)
-{
-	uint8_t *map = atomic_exchange(&seg->heap_map, NULL);
-
-	if (map && map != &no_heap)
-		av_munmap(map, AV_HEAP_BYTES);
-}
-
-/* A memfd has no name but the descriptors of its process. The number may be anybody's by now. */
-static uint8_t *map_heap(const struct av_seg *seg)
-{
-	char path[48];
-	struct stat st;
-	uint8_t *map = NULL;
-	int fd;
-
-	if (seg->head->heap_fd < 0 || !seg->same_pidns)
-		return NULL;
-	snprintf(path, sizeof(path), "/proc/%d/fd/%d", (int)seg->pid, (int)seg->head->heap_fd);
-	fd = open(path, O_RDWR | O_CLOEXEC);
-	if (fd < 0)
-		return NULL;
-	if (fstat(fd, &st) == 0 && st.st_ino == seg->head->heap_inode &&
-	    st.st_size == (off_t)AV_HEAP_BYTES)
-		map = av_map_file(NULL, AV_HEAP_BYTES, PROT_READ | PROT_WRITE, fd, 0);
-	close(fd);
-	return map;
-}
-
-uint8_t *av_seg_heap(struct av_seg *seg)
-{
-	uint8_t *map = atomic_load_explicit(&seg->heap_map, memory_order_acquire), *none = NULL;
-
-	if (av_likely(map != NULL))
-		return map == &no_heap ? NULL : map;
-	map = map_heap(seg);
-	if (!map)
-		map = &no_heap;
-	if (!atomic_compare_exchange_strong(&seg->heap_map, &none, map)) {
-		if (map != &no_heap)
-			av_munmap(map, AV_HEAP_BYTES);
-		map = none;
-	}
-	return map == &no_heap ? NULL : map;
-}
-
 static void seg_delete(struct av_seg *seg)
 {
-	forget_heap(seg);
+	av_shared_heap_forget(seg);
 	av_heap_destroy(seg->heap);
 	av_pages_destroy(seg->pages);
 	av_pages_owner_forget(seg);
-	if (seg->head) {
-		give_pins(seg);
+	if (seg->head)
 		av_munmap(seg->head, AV_SEG_BYTES);
-	}
 	for (size_t i = 0; i < AV_ARRAY_SIZE(seg->doorbell); i++)
 		if (seg->doorbell[i].fd >= 0)
 			close(seg->doorbell[i].fd);
@@ -163,7 +96,7 @@ static void seg_delete(struct av_seg *seg)
 uint8_t *av_slab_chunk(const struct av_seg *seg, enum av_slab slab, uint32_t n, uint64_t bytes)
 {
 	_Atomic(uint8_t *) *kept =
-		(_Atomic(uint8_t *) *)&seg->chunk[n][slab]; /* whoever reads may keep it */
+		(_Atomic(uint8_t *) *)&seg->chunk[n][slab]; /* a cache: readers may fill it */
 	uint8_t *chunk = av_seg_at(
 		seg, atomic_load_explicit(&seg->head->chunk[slab][n], memory_order_acquire), bytes);
 
@@ -179,7 +112,7 @@ static int seg_map(struct av_seg *seg, int fd)
 
 /* --- own segments ---------------------------------------------------------------- */
 
-/* A file beyond the process' size limit would be answered with SIGXFSZ, which kills. */
+/* Beyond RLIMIT_FSIZE the process would be killed by SIGXFSZ. */
 static int set_size(int fd)
 {
 	struct rlimit rl;
@@ -190,17 +123,17 @@ static int set_size(int fd)
 }
 
 /*
- * Segments are mapped at addresses that are alike modulo a huge page, and those of two peers, which
- * a request goes to and fro between, hold the same kinds of objects in the same order. So that
- * these do not lie alike, too, and push each other out of TLBs that go by the low bits of an
- * address, heaps begin a hash's number of pages apart. Of what is left free nothing is ever backed.
+ * All segments are mapped at the same address modulo a huge page, and two peers hold the same kinds
+ * of objects in the same order. Without a difference, objects that one request touches in both
+ * would evict each other from TLBs that are indexed by low address bits. So each heap skips some
+ * pages, by a hash of its context. The skipped pages are never backed.
  */
 static uint64_t heap_begin(uint32_t ref)
 {
 	uint32_t pages = (AV_REF_SLOT(ref) * 0x9e3779b1u) >> (32 - HEAP_COLOUR_BITS);
 
 	return sizeof(struct av_seg_head) +
-	       (uint64_t)pages * AV_PAGE_BYTES; /* which the heap rounds up */
+	       (uint64_t)pages * AV_PAGE_BYTES; /* the heap rounds it up */
 }
 
 static int own_file(struct av_seg *seg, uint32_t origin)
@@ -217,16 +150,14 @@ static int own_file(struct av_seg *seg, uint32_t origin)
 		ret = seg_map(seg, seg->fd);
 	if (ret)
 		return ret;
-	seg->heap = av_heap_create(seg->fd, heap_begin(seg->ref), AV_ODP_OFFSET,
+	seg->heap = av_heap_create(seg->fd, seg->head, heap_begin(seg->ref), AV_ODP_OFFSET,
 				   origin ? AV_IMPORT_KEYS : 1);
-	seg->pages = av_pages_create();
+	seg->pages = av_pages_create(seg->ref, seg->fd, seg->head, seg->heap);
 	return seg->heap && seg->pages ? 0 : -ENOMEM;
 }
 
-static void fill_head(struct av_seg *seg, const struct av_device *dev, uint32_t origin,
-		      uint32_t port)
+static void fill_head(struct av_seg *seg, const struct av_seg_device *dev, uint32_t origin)
 {
-	struct av_heap_share *heap = anyverbs_heap_share ? anyverbs_heap_share() : NULL;
 	struct av_seg_head *h = seg->head;
 
 	h->ref = seg->ref;
@@ -234,17 +165,15 @@ static void fill_head(struct av_seg *seg, const struct av_device *dev, uint32_t 
 	h->pid = seg->pid;
 	h->pidns = my_pidns();
 	h->origin = origin;
-	snprintf(h->device, sizeof(h->device), "%s", dev->ibv.name);
+	snprintf(h->device, sizeof(h->device), "%s", dev->name);
 	h->link_layer = dev->link_layer;
 	h->lid = dev->lid;
-	h->mtu = (uint8_t)dev->mtu;
-	h->port = port;
-	h->heap_fd = heap && heap->begin ? heap->fd : -1;
-	h->heap_inode = heap ? heap->inode : 0;
+	h->mtu = dev->mtu;
+	av_shared_heap_publish(seg);
 	h->magic = AV_SEG_MAGIC;
 }
 
-/* Unmap what is in that slot if nobody uses it; the caller holds @mutex. */
+/* Unmap the segment in that slot if nobody uses it. Context: the caller holds @mutex. */
 static void drop_idle(uint32_t slot)
 {
 	struct av_seg *seg = mapped[slot];
@@ -260,20 +189,18 @@ static void table_add(struct av_seg *seg)
 {
 	pthread_mutex_lock(&mutex);
 	drop_idle(AV_REF_SLOT(seg->ref));
-	mapped[AV_REF_SLOT(seg->ref)] =
-		seg; /* a mapped predecessor of this slot stays with its users */
+	mapped[AV_REF_SLOT(seg->ref)] = seg; /* its predecessor's users keep that one */
 	pthread_mutex_unlock(&mutex);
 }
 
-struct av_seg *av_seg_create(const struct av_device *dev, uint32_t origin)
+struct av_seg *av_seg_create(const struct av_seg_device *dev, uint32_t origin)
 {
-	static pthread_once_t once = PTHREAD_ONCE_INIT;
 	struct av_seg *seg;
 	uint32_t ref;
 	int fd = av_dir_context_add(&ref);
-	int ret, port;
+	int ret;
 
-	pthread_once(&once, register_fork_handler);
+	(void)av_fork_register(AV_FORK_SEGMENTS, &fork_handlers);
 	if (fd < 0) {
 		errno = -fd;
 		return NULL;
@@ -289,18 +216,15 @@ struct av_seg *av_seg_create(const struct av_device *dev, uint32_t origin)
 	seg->proc = av_lock_self;
 	seg->pid = getpid();
 	ret = own_file(seg, origin);
-	port = ret ? ret : av_port_open(ref, dev);
-	ret = port < 0 ? port : 0;
 	if (ret) {
 		seg_delete(seg);
 		av_dir_context_remove(ref);
 		errno = -ret;
 		return NULL;
 	}
-	fill_head(seg, dev, origin, (uint32_t)port);
-	seg->odp = (struct av_odp_counters *)av_dir_counters(dev->ibv.name);
-	seg->odp_gauge = (struct av_odp_gauge *)av_dir_gauges(ref, dev->ibv.name);
-	seg->head->switches = av_switches_take(dev->ibv.name);
+	fill_head(seg, dev, origin);
+	seg->odp = (struct av_odp_counters *)av_dir_counters(dev->name);
+	seg->odp_gauge = (struct av_odp_gauge *)av_dir_gauges(ref, dev->name);
 	table_add(seg);
 	return seg;
 }
@@ -315,7 +239,7 @@ void av_seg_close(struct av_seg *seg)
 
 /* --- all segments ---------------------------------------------------------------- */
 
-/* The counters of the device that the peer opened; its name comes from its segment. */
+/* The counters of the device that the peer opened, found by the name in its segment. */
 static struct av_odp_counters *peer_counters(const struct av_seg *seg)
 {
 	char name[sizeof(seg->head->device)];
@@ -349,7 +273,7 @@ static int peer_map(struct av_seg *seg)
 	return 0;
 }
 
-/* The caller holds @mutex. */
+/* Context: the caller holds @mutex. */
 static struct av_seg *peer_open(uint32_t ref, uint32_t proc)
 {
 	int fd = av_dir_context_open(ref);
@@ -411,7 +335,7 @@ void av_seg_put(struct av_seg *seg)
 	       !atomic_load(&seg->head->closed) && !atomic_load(&seg->gone);
 	if (last && keep) {
 		idle++;
-		forget_heap(seg); /* its memory is to go with its process */
+		av_shared_heap_forget(seg); /* its memory is to go with its process */
 	} else if (last && mapped[AV_REF_SLOT(seg->ref)] == seg)
 		mapped[AV_REF_SLOT(seg->ref)] = NULL;
 	pthread_mutex_unlock(&mutex);
@@ -459,11 +383,6 @@ bool av_seg_alive_now(struct av_seg *seg)
 {
 	atomic_store_explicit(&seg->alive_ns, 0, memory_order_relaxed);
 	return av_seg_alive(seg);
-}
-
-bool av_seg_has_gid(const struct av_seg *seg, const union ibv_gid *gid)
-{
-	return av_port_has_gid(seg->head->port, gid);
 }
 
 void av_seg_wake_timer(struct av_seg *seg)

@@ -21,7 +21,7 @@ static int open_file(int folder, uint32_t ref)
 	return openat(folder, name, O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
 }
 
-/* Only what is there is mapped: a file that is just being made is none. */
+/* A file that is just being made counts as none. */
 static struct av_seg_head *map(int fd)
 {
 	struct stat st;

@@ -7,7 +7,7 @@
 #include "registry/directory_file.h"
 #include "segment/segment_view.h"
 
-/* The entries of a table, each with counters at the same place. */
+/* Add the counters of all entries of a table. They are at the same place in each. */
 static void add_table(const struct av_seg *seg, enum av_slab slab, uint32_t bytes, uint32_t at,
 		      uint64_t *sum, size_t words)
 {
@@ -26,6 +26,16 @@ void av_totals_add(const struct av_seg *seg, struct av_totals *sum)
 	add_table(seg, AV_SLAB_CQ, AV_CQ_BYTES, AV_CQ_COUNTERS_AT, sum->cq, AV_CQ_COUNTERS);
 }
 
+void av_totals_of_context(int folder, uint32_t ref, struct av_totals *sum)
+{
+	struct av_seg *seg = av_seg_view_in(folder, ref);
+
+	if (!seg)
+		return;
+	av_totals_add(seg, sum);
+	av_seg_view_end(seg);
+}
+
 static void add_context(uint32_t ref, struct av_totals *sum)
 {
 	struct av_seg *seg = av_seg_view(ref);
@@ -40,7 +50,7 @@ static void add_context(uint32_t ref, struct av_totals *sum)
 
 #define TRIES 1000
 
-/* One look at everything. Return: did nothing end meanwhile? */
+/* Read everything once. Return: false if a context ended meanwhile. */
 static bool look(const struct av_dir_file *d, uint32_t place, struct av_totals *sum)
 {
 	const struct av_dir_device *device = &d->device[place - 1];
@@ -53,7 +63,7 @@ static bool look(const struct av_dir_file *d, uint32_t place, struct av_totals *
 	for (uint32_t slot = 0; slot < atomic_load(&d->context_end); slot++) {
 		uint32_t ref = atomic_load(&d->context[slot].ref);
 
-		/* Those whose process is dead, too: they have not been added yet. */
+		/* Contexts of dead processes as well: their counts are not in the totals yet. */
 		if (ref && ref != folding && d->context[slot].device == place)
 			add_context(ref, sum);
 	}
@@ -76,35 +86,4 @@ void av_totals_read(const char *device, struct av_totals *sum, uint64_t *link_do
 	if (place)
 		*link_downed = atomic_load(&view.dir->device[place - 1].link_downed);
 	av_dir_view_end(&view);
-}
-
-/* --- at a context's end ---------------------------------------------------------- */
-
-void av_totals_keep(const struct av_dir_context *c, int folder)
-{
-	struct av_dir_fold *f = &av_dir->fold;
-	uint32_t ref = atomic_load(&c->ref);
-
-	if (!c->device)
-		return;
-	if (atomic_load(&f->ref) != ref) {
-		struct av_seg *seg = av_seg_view_in(folder, ref);
-
-		av_totals_kept(); /* of somebody who died when all was done but this */
-		f->device = c->device;
-		f->after = av_dir->device[c->device - 1].ended;
-		if (seg)
-			av_totals_add(seg, &f->after);
-		av_seg_view_end(seg);
-		atomic_store(&f->ref, ref);
-	}
-	av_dir->device[f->device - 1].ended = f->after;
-}
-
-void av_totals_kept(void)
-{
-	if (!atomic_load(&av_dir->fold.ref))
-		return;
-	atomic_fetch_add(&av_dir->fold.done, 1);
-	atomic_store(&av_dir->fold.ref, 0);
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What queue pairs and CQs have counted, added up: of a context, from its segment; and of a device,
- * of its contexts and of those that have ended, whether they were closed or their process died.
+ * Sums of the counters of queue pairs and CQs. Those of a context come from its segment; those of a
+ * device from its contexts and from its ended ones, even if their process died.
  */
 #ifndef AV_SEGMENT_TOTALS_H
 #define AV_SEGMENT_TOTALS_H
@@ -9,31 +9,23 @@
 #include "segment/segment.h"
 #include "observe/counters.h"
 
-struct av_dir_context;
-
-/* Add what all objects of a context have counted that it ever had. The segment may be a view
- * (segment_view.h). */
+/*
+ * Add the counts of all objects that the context ever had. The segment may be a view
+ * (segment_view.h).
+ */
 void av_totals_add(const struct av_seg *seg, struct av_totals *sum);
 
 /**
  * av_totals_read() - what a device has counted since it came into being
- * @link_downed: out, times its port went down
+ * @link_downed: out, how often its port went down
  *
- * Joins nothing; opens files. Never less than what an earlier call said, as long as the directory
- * exists. Context: any thread, no lock held. What does not exist has counted nothing.
+ * The directory need not be joined; opens files. Never returns less than an earlier call, as long
+ * as the directory exists. A device that does not exist has counted nothing.
+ * Context: any thread; no lock held
  */
 void av_totals_read(const char *device, struct av_totals *sum, uint64_t *link_downed);
 
-/**
- * av_totals_keep() - a context ends: add what it has counted to its device's totals
- * @folder: of the directory; the context's segment is still in it
- *
- * Within a change of the directory. If the process dies between this and av_totals_kept(), it has
- * been added all the same, once: whoever frees the context's slot afterwards calls both again.
- */
-void av_totals_keep(const struct av_dir_context *c, int folder);
-
-/* The slot is free. */
-void av_totals_kept(void);
+/* The same for a context that is ending, for av_dir_join(). @folder still has its folder. */
+void av_totals_of_context(int folder, uint32_t ref, struct av_totals *sum);
 
 #endif

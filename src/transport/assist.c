@@ -7,8 +7,7 @@
 #include "base/clock.h"
 #include "copy/copy.h"
 #include "base/limits.h"
-#include "memory/pin.h"
-#include "memory/plain.h"
+#include "memory/translate.h"
 #include "transport/connect.h"
 
 static_assert(AV_MAX_MSG_BYTES / AV_ASSIST_PIECE + 1 < 1u << 16,
@@ -93,10 +92,10 @@ static enum av_lock_result wait_for_piece(struct av_assist *a)
 	enum av_lock_result got;
 	uint64_t begin, now;
 
-	if (av_lock_try_free(&a->piece))
+	if (av_lock_try_free(&a->piece, AV_RANK_PIECE))
 		return AV_LOCK_TAKEN;
 	begin = av_now_ns();
-	got = av_lock_acquire(&a->piece);
+	got = av_lock_acquire(&a->piece, AV_RANK_PIECE);
 	now = av_now_ns();
 	if (now - begin > LONG_NS)
 		atomic_store_explicit(&a->alone_until_ns, now + REST_FACTOR * (now - begin),
@@ -119,7 +118,7 @@ static bool close_message(struct av_assist *a)
 /* Return: false: another sender's message is there */
 static bool take_place(struct av_assist *a)
 {
-	enum av_lock_result got = av_lock_try(&a->sender);
+	enum av_lock_result got = av_lock_try(&a->sender, AV_RANK_SENDER);
 
 	if (got == AV_LOCK_REPAIR)
 		(void)close_message(a); /* that of a process that died */
@@ -127,51 +126,54 @@ static bool take_place(struct av_assist *a)
 }
 
 /* Can a poller reach the source? And is it worth while to ask? */
-static bool may_ask(const struct av_assist *a, const struct av_assist_message *m)
+static bool may_ask(const struct av_assist *a, const struct av_assist_source *source)
 {
-	const struct av_key *k = av_key_entry(m->here, m->from.lkey);
+	const struct av_key *k = av_key_entry(source->req->seg, source->sge.lkey);
 
 	return k && k->adopted &&
-	       m->now_ns >= atomic_load_explicit(&a->alone_until_ns, memory_order_relaxed);
+	       av_now_coarse_ns() >= atomic_load_explicit(&a->alone_until_ns, memory_order_relaxed);
 }
 
-static void open_message(struct av_assist *a, const struct av_assist_message *m)
+static void open_message(struct av_assist *a, const struct av_assist_source *source,
+			 const struct av_qp_end *rsp, const struct ibv_sge *recv)
 {
 	a->job = (struct av_assist_job){
-		.qp = m->rsp->index,
-		.bytes = m->from.length,
-		.from_key = m->from.lkey,
-		.to_key = m->to.lkey,
-		.from = m->from.addr,
-		.to = m->to.addr,
+		.qp = rsp->qp->index,
+		.bytes = source->sge.length,
+		.from_key = source->sge.lkey,
+		.to_key = recv->lkey,
+		.from = source->sge.addr,
+		.to = recv->addr,
 	};
 	atomic_store_explicit(&a->failed, 0, memory_order_relaxed);
-	atomic_store_explicit(&a->left, count_pieces(m->to.addr, m->from.length) << 16,
+	atomic_store_explicit(&a->left, count_pieces(recv->addr, source->sge.length) << 16,
 			      memory_order_release);
 }
 
-static bool copy(const struct av_assist_message *m, uint8_t *to, const uint8_t *from,
-		 struct piece p)
+static bool copy(uint8_t *to, const uint8_t *from, struct piece p, uint64_t whole)
 {
-	return av_copy_part_at(to + p.at, from + p.at, p.bytes, m->from.length, m->now_ns) ==
+	return av_copy_part_at(to + p.at, from + p.at, p.bytes, whole, av_now_coarse_ns()) ==
 	       AV_COPY_OK;
 }
 
-bool av_assist_copy(const struct av_assist_message *m, uint8_t *to, const uint8_t *from)
+bool av_assist_copy(const struct av_assist_source *source, const struct av_qp_end *rsp,
+		    const struct ibv_sge *recv, uint8_t *to, const uint8_t *from)
 {
-	struct av_cq_shared *cq = av_cq_at(m->there, m->rsp->recv_cq);
-	uint64_t bytes = m->from.length, shared = shared_bytes(m->to.addr, bytes);
+	struct av_cq_shared *cq = av_cq_at(rsp->seg, rsp->qp->recv_cq);
+	uint64_t bytes = source->sge.length, shared = shared_bytes(recv->addr, bytes);
+	struct av_assist *a = cq ? &cq->assist : NULL;
 	uint32_t number;
 	bool ok = true;
 
-	if (!cq || !may_ask(&cq->assist, m) || !take_place(&cq->assist))
-		return copy(m, to, from, (struct piece){0, bytes});
-	open_message(&cq->assist, m);
-	while (ok && claim_first(&cq->assist, &number))
-		ok = copy(m, to, from, cut(m->to.addr, bytes, number));
-	ok = close_message(&cq->assist) && ok;
-	av_lock_release(&cq->assist.sender);
-	return ok && copy(m, to, from, (struct piece){shared, bytes - shared});
+	AV_ASSERT_HELD(&rsp->qp->resp);
+	if (!a || av_copy_destroys(to, from, bytes) || !may_ask(a, source) || !take_place(a))
+		return false;
+	open_message(a, source, rsp, recv);
+	while (ok && claim_first(a, &number))
+		ok = copy(to, from, cut(recv->addr, bytes, number), bytes);
+	ok = close_message(a) && ok;
+	av_lock_release(&a->sender);
+	return ok && copy(to, from, (struct piece){shared, bytes - shared}, bytes);
 }
 
 void av_assist_abandon(const struct av_qp_end *rsp)
@@ -180,7 +182,7 @@ void av_assist_abandon(const struct av_qp_end *rsp)
 
 	if (!cq)
 		return;
-	av_lock_acquire_plain(&cq->assist.piece);
+	av_lock_acquire_plain(&cq->assist.piece, AV_RANK_PIECE);
 	if (atomic_load(&cq->assist.left) && cq->assist.job.qp == rsp->qp->index)
 		atomic_store(&cq->assist.left, 0);
 	av_lock_release(&cq->assist.piece);
@@ -204,22 +206,22 @@ static bool read_job(const struct av_assist *a, struct av_assist_job *job, uint3
 	return *number < count_pieces(job->to, job->bytes);
 }
 
-/* The keys are announced. */
-static void copy_piece(const struct av_qp_end *rsp, const struct av_qp_end *req,
-		       struct av_assist *a, const struct av_assist_job *job, uint32_t number,
-		       struct piece p)
+/* The part of one side, and a pin of its key. NULL: it is not memory that every process reaches. */
+static uint8_t *reach(struct av_seg *seg, const struct av_mem_request *req, struct av_span *span)
 {
-	const struct av_rq_shared *rq = av_rq_at(rsp->seg, rsp->qp->rq);
-	uint8_t *to, *from;
+	if (av_mem_get(seg, req, span) != AV_MEM_OK)
+		return NULL;
+	if (span->local && !span->odp)
+		return span->local;
+	av_mem_put(span);
+	return NULL;
+}
 
-	if (!rq)
-		return;
-	to = av_plain_at(rsp->seg, job->to_key, rq->pd, IBV_ACCESS_LOCAL_WRITE, job->to + p.at,
-			 p.bytes)
-		     .local;
-	from = av_plain_at(req->seg, job->from_key, req->qp->pd, 0, job->from + p.at, p.bytes)
-		       .local;
-	if (!to || !from || !claim_last(a, number) ||
+/* @to and @from are reached. */
+static void copy_piece(struct av_assist *a, const struct av_assist_job *job, uint32_t number,
+		       struct piece p, uint8_t *to, const uint8_t *from)
+{
+	if (!claim_last(a, number) ||
 	    av_copy_part_at(to, from, p.bytes, job->bytes, av_now_coarse_ns()) == AV_COPY_OK)
 		return;
 	atomic_store_explicit(&a->failed, 1, memory_order_relaxed);
@@ -229,28 +231,39 @@ static void copy_piece(const struct av_qp_end *rsp, const struct av_qp_end *req,
 /* @piece is held: the message stays what it is, if it is open. */
 static void help(const struct av_qp_end *rsp, const struct av_qp_end *req, struct av_assist *a)
 {
-	struct av_pin *local = av_pin_kept(rsp->seg, AV_PIN_LOCAL);
-	struct av_pin *remote = av_pin_kept(req->seg, AV_PIN_REMOTE);
+	const struct av_rq_shared *rq = av_rq_at(rsp->seg, rsp->qp->rq);
+	struct av_mem_request dst, src;
 	struct av_assist_job job;
-	struct piece p;
+	struct av_span to, from;
+	uint8_t *dst_at, *src_at;
 	uint32_t number;
+	struct piece p;
 
-	if (!local || !remote || !read_job(a, &job, &number, &p))
+	if (!rq || !read_job(a, &job, &number, &p) || job.qp != rsp->qp->index ||
+	    rsp->qp->attr.dest_qp_num != atomic_load(&req->qp->qpn))
 		return;
-	if (job.qp != rsp->qp->index || rsp->qp->attr.dest_qp_num != atomic_load(&req->qp->qpn))
+	dst = (struct av_mem_request){.key = job.to_key,
+				      .pd = rq->pd,
+				      .access = IBV_ACCESS_LOCAL_WRITE,
+				      .addr = job.to + p.at,
+				      .length = p.bytes};
+	src = (struct av_mem_request){
+		.key = job.from_key, .pd = req->qp->pd, .addr = job.from + p.at, .length = p.bytes};
+	dst_at = reach(rsp->seg, &dst, &to);
+	if (!dst_at)
 		return;
-	av_pin_announce(local, job.to_key);
-	av_pin_announce_alone(remote, job.from_key);
-	av_pin_barrier();
-	copy_piece(rsp, req, a, &job, number, p);
-	av_pin_rest(remote);
-	av_pin_rest(local);
+	src_at = reach(req->seg, &src, &from);
+	if (src_at) {
+		copy_piece(a, &job, number, p, dst_at, src_at);
+		av_mem_put(&from);
+	}
+	av_mem_put(&to);
 }
 
 void av_assist_help_with(const struct av_qp_end *rsp, const struct av_qp_end *req,
 			 struct av_cq_shared *cq)
 {
-	if (!av_lock_try_free(&cq->assist.piece))
+	if (!av_lock_try_free(&cq->assist.piece, AV_RANK_PIECE))
 		return;
 	help(rsp, req, &cq->assist);
 	av_lock_release(&cq->assist.piece);

@@ -33,27 +33,23 @@
  * page of a source, which is not adopted unless it is whole. */
 #define AV_ASSIST_REST 4096u
 
-/* One message, between processes. */
-struct av_assist_message {
-	struct av_seg *here, *there;	/* the sender's segment and the receiver's */
-	const struct av_qp_shared *rsp; /* the receiving queue pair */
-	struct ibv_sge from;		/* all of it is sent, AV_ASSIST_MIN bytes at least */
-	struct ibv_sge to;		/* as the receive request has it */
-	uint64_t now_ns;		/* coarse clock */
+/* Where a message comes from that pollers can help to copy: one keyed element, all of it sent. */
+struct av_assist_source {
+	const struct av_qp_end *req; /* the sender, of this process */
+	struct ibv_sge sge;	     /* AV_ASSIST_MIN bytes at least */
 };
 
 /**
  * av_assist_copy() - copy a message to its receive buffer, with the help of whoever polls
- * @to, @from: as this process reaches the bytes; they do not overlap in a harmful way
- * (av_copy_destroys())
+ * @rsp: the receiving queue pair, in another process; @recv: its receive request's one element
+ * @to, @from: as this process reaches the bytes
  *
- * Context: the sender's process; @rsp's responder execution right is held, and pins of both keys.
- * Waits for pages, and for a poller's piece that is under way, as for a lock. The end of the
- * message comes last. Return:  false: some bytes could not be copied by one side or the other; any
- * may have been
+ * Context: @rsp's responder execution right is held, and pins of both keys. Waits for pages, and
+ * for a poller's piece that is under way, as for a lock. The end of the message comes last. Return:
+ * false: not all bytes have been copied; any may have been
  */
-AV_MUST_USE bool av_assist_copy(const struct av_assist_message *m, uint8_t *to,
-				const uint8_t *from);
+AV_MUST_USE bool av_assist_copy(const struct av_assist_source *source, const struct av_qp_end *rsp,
+				const struct ibv_sge *recv, uint8_t *to, const uint8_t *from);
 
 /*
  * The sender died while it held @rsp's responder execution right, which has been taken over: nobody

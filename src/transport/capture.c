@@ -8,7 +8,8 @@
 
 #include "base/clock.h"
 #include "base/newer_verbs.h"
-#include "device/captures.h"
+#include "device/device.h"
+#include "segment/capture_watch.h"
 #include "registry/directory.h"
 #include "memory/xfer.h"
 #include "memory/translate.h"
@@ -26,7 +27,7 @@ struct request {
 	const struct av_qp_end *req, *rsp;
 	const struct av_sq_wqe *ring;
 	struct av_sq_wqe head; /* a copy: a peer's ring may change under our eyes */
-	const struct av_direct_result *result;
+	const struct av_outcome *result;
 	const uint8_t *answer;
 	const struct av_atomic *extended; /* an operation with operands; NULL: none */
 	struct av_capture_batch batch;
@@ -423,7 +424,7 @@ void av_capture_mark(struct av_capture_mark *mark, const struct av_qp_end *req)
 
 void av_capture_request(const struct av_capture_mark *mark, const struct av_qp_end *req,
 			const struct av_qp_end *rsp, const struct av_sq_wqe *wqe,
-			const struct av_direct_result *result, const uint8_t *answer)
+			const struct av_outcome *result, const uint8_t *answer)
 {
 	struct request r = {.mark = mark,
 			    .req = req,

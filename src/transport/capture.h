@@ -16,7 +16,7 @@
 
 #include "base/compiler.h"
 #include "queue/qp.h"
-#include "transport/direct.h"
+#include "transport/execute.h"
 
 /* How things were before a request was executed. */
 struct av_capture_mark {
@@ -44,7 +44,7 @@ static inline void av_capture_request_begin(struct av_capture_mark *mark,
  * av_capture_request() - write down what became of a request
  * @mark: from before, .on
  * @req: the requester, its @exec execution right still held, and the request not completed yet;
- * @rsp: as of av_direct_execute(), not looked at for datagrams
+ * @rsp: as of av_execute(), not looked at for datagrams
  * @answer: with result->answer_bytes
  *
  * A request that waits is written when it begins to, and again when its timer has gone off.
@@ -53,7 +53,7 @@ static inline void av_capture_request_begin(struct av_capture_mark *mark,
  */
 void av_capture_request(const struct av_capture_mark *mark, const struct av_qp_end *req,
 			const struct av_qp_end *rsp, const struct av_sq_wqe *wqe,
-			const struct av_direct_result *result, const uint8_t *answer);
+			const struct av_outcome *result, const uint8_t *answer);
 
 /* A context has been opened: begins what ANYVERBS_CAPTURE asks for. Thread-safe; keeps errno. */
 void av_capture_context_opened(struct av_seg *seg);

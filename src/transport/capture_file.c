@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "transport/capture_file.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <pthread.h>
 #include <stdlib.h>
@@ -8,7 +9,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "device/captures.h"
+#include "base/fork.h"
+#include "registry/capture_table.h"
 #include "observe/log.h"
 #include "wire/frame.h"
 
@@ -49,17 +51,13 @@ static void after_fork_in_child(void)
 		close_file(&files[i]); /* they share their position with the parent's */
 }
 
-static void register_fork_handler(void)
-{
-	pthread_atfork(NULL, NULL, after_fork_in_child);
-}
+static const struct av_fork_handlers fork_handlers = {.child = after_fork_in_child};
 
 static void open_file(struct file *f, unsigned int number, uint32_t stamp)
 {
-	static pthread_once_t once = PTHREAD_ONCE_INIT;
 	struct av_capture_spec spec;
 
-	pthread_once(&once, register_fork_handler);
+	(void)av_fork_register(AV_FORK_CAPTURE_FILE, &fork_handlers);
 	close_file(f);
 	if (!av_capture_spec(number, stamp, &spec))
 		return;

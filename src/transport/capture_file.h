@@ -16,7 +16,7 @@
 #include "observe/pcapng.h"
 
 struct av_capture_batch {
-	unsigned int number; /* of the capture: device/captures.h */
+	unsigned int number; /* of the capture: registry/capture_table.h */
 	uint32_t stamp, snaplen;
 	uint8_t *blocks; /* NULL: nothing can be written */
 	size_t used;

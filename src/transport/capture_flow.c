@@ -7,8 +7,8 @@
 #include "device/gid.h"
 #include "device/port.h"
 
-#define HOP_LIMIT \
-	64 /* what the kernel puts into a RoCEv2 address, whatever the program had there */
+/* What the kernel puts into a RoCEv2 address, whatever the program had there. */
+#define HOP_LIMIT 64
 
 static uint32_t qpn_of(const struct av_qp_end *end)
 {

@@ -7,7 +7,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "device/captures.h"
+#include "base/fork.h"
+#include "segment/capture_watch.h"
 #include "observe/log.h"
 #include "observe/pcapng.h"
 #include "transport/capture.h"
@@ -21,10 +22,7 @@ static void init_mutex(void)
 	pthread_mutex_init(&mutex, NULL);
 }
 
-static void register_fork_handler(void)
-{
-	pthread_atfork(NULL, NULL, init_mutex);
-}
+static const struct av_fork_handlers fork_handlers = {.child = init_mutex};
 
 /* Make the file, and say which it is. Return: 0 or errno */
 static int make_file(const char *name, struct av_capture_spec *spec)
@@ -73,11 +71,10 @@ static void begin(const char *name)
 
 void av_capture_context_opened(struct av_seg *seg)
 {
-	static pthread_once_t once = PTHREAD_ONCE_INIT;
 	const char *name = secure_getenv("ANYVERBS_CAPTURE");
 	int saved = errno;
 
-	pthread_once(&once, register_fork_handler);
+	(void)av_fork_register(AV_FORK_CAPTURE_SETTING, &fork_handlers);
 	pthread_mutex_lock(&mutex);
 	if (name && *name && !(number && av_capture_is_mine(number, stamp)))
 		begin(name);

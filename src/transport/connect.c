@@ -2,13 +2,14 @@
 /* Destination of a connected queue pair. */
 #include "transport/connect.h"
 
+#include "device/port.h"
 #include "registry/directory.h"
 
 /* Does the address vector lead to a port of that context? */
 static bool at_address(const struct ibv_ah_attr *ah, const struct av_seg *seg)
 {
 	if (ah->is_global)
-		return av_seg_has_gid(seg, &ah->grh.dgid);
+		return av_port_has_gid(seg->head->port, &ah->grh.dgid);
 	return seg->head->link_layer == IBV_LINK_LAYER_INFINIBAND && seg->head->lid == ah->dlid;
 }
 

@@ -22,12 +22,6 @@ const uint8_t av_traffic_kind[] = {
 	[AV_WR_MASKED_FETCH_AND_ADD] = AV_TRAFFIC_ATOMIC,
 };
 
-void av_traffic_more(struct av_traffic *t, uint32_t kind, uint32_t packets)
-{
-	if (kind < AV_TRAFFIC_LONG)
-		t->more_packets[kind] += packets - 1;
-}
-
 /* What is not in here was found at the requester. */
 static const enum av_req_event request_event[] = {
 	[IBV_WC_WR_FLUSH_ERR] = AV_REQ_FLUSHED,

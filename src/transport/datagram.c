@@ -4,13 +4,14 @@
 
 #include <sched.h>
 
+#include "base/clock.h"
 #include "registry/directory.h"
 #include "registry/multicast.h"
 #include "device/port.h"
 #include "memory/translate.h"
 #include "memory/why.h"
 #include "transport/count.h"
-#include "transport/deliver.h"
+#include "transport/receive.h"
 #include "transport/event.h"
 #include "transport/grh.h"
 #include "transport/report.h"
@@ -101,7 +102,7 @@ static void count_arrival(struct av_qp_shared *p, const struct datagram *d, bool
 		av_count_rsp(p, AV_RSP_DROPPED);
 		return;
 	}
-	av_traffic_count(&p->counters.rsp.traffic, AV_TRAFFIC_SEND, d->head.bytes);
+	av_traffic_count(&p->counters.rsp.traffic, AV_TRAFFIC_SEND, d->head.bytes, 1);
 	if (d->group)
 		av_count_rsp(p, AV_RSP_MULTICAST);
 }
@@ -121,10 +122,11 @@ static void deliver(struct datagram *d, const struct av_qp_end *rsp)
 		.wc_flags = (d->has_grh ? IBV_WC_GRH : 0) | (imm ? IBV_WC_WITH_IMM : 0),
 		.imm = imm ? d->head.imm : 0,
 		.bytes = d->from.bytes,
+		.now_ns = av_now_coarse_ns(),
 		.solicited = d->head.flags & IBV_SEND_SOLICITED,
 	};
-	const struct av_rq_wqe *request = av_deliver_request(&to);
-	enum av_fault fault = request ? av_deliver_send(&msg, &d->from, request) : AV_FAULT_NONE;
+	const struct av_rq_wqe *request = av_receive_take(&to);
+	enum av_fault fault = request ? av_receive_message(&msg, &d->from, request) : AV_FAULT_NONE;
 
 	if (!request)
 		av_count_rsp(rsp->qp, AV_RSP_RNR);
@@ -133,7 +135,7 @@ static void deliver(struct datagram *d, const struct av_qp_end *rsp)
 	if (fault == AV_FAULT_LOC_PROT)
 		d->source_bad = true;
 	if (fault != AV_FAULT_NONE && rsp->qp->receiving)
-		av_deliver_cancel(&to);
+		av_receive_cancel(&to);
 	count_arrival(rsp->qp, d, request && fault == AV_FAULT_NONE);
 }
 
@@ -158,7 +160,7 @@ static void send_one(struct datagram *d)
 	uint32_t qpn = d->head.ud.qpn & AV_QPN_MASK;
 	struct av_qp_location location = av_dir_qpn_find(qpn);
 	struct av_seg *seg = location.ref ? av_seg_get(location.ref) : NULL;
-	bool there = seg && (d->has_grh ? av_seg_has_gid(seg, &d->head.ud.dgid)
+	bool there = seg && (d->has_grh ? av_port_has_gid(seg->head->port, &d->head.ud.dgid)
 					: seg->head->lid == d->head.route.dlid && seg->head->lid);
 
 	av_seg_put(seg);
@@ -186,12 +188,12 @@ static enum av_fault check(const struct datagram *d)
 	return d->head.bytes > 128ull << d->req->seg->head->mtu ? AV_FAULT_LOC_LEN : AV_FAULT_NONE;
 }
 
-struct av_direct_result av_datagram_execute(const struct av_qp_end *req,
-					    const struct av_sq_wqe *wqe)
+struct av_outcome av_datagram_execute(const struct av_qp_end *req, const struct av_sq_wqe *wqe)
 {
 	struct datagram d = {.req = req, .head = *wqe};
-	struct av_direct_result result = {.fault = check(&d)};
+	struct av_outcome result = {.fault = check(&d)};
 
+	AV_ASSERT_HELD(&req->qp->exec);
 	if (result.fault == AV_FAULT_NONE)
 		result.fault = collect(&d, wqe);
 	if (result.fault != AV_FAULT_NONE)
@@ -208,7 +210,7 @@ struct av_direct_result av_datagram_execute(const struct av_qp_end *req,
 		result.fault = AV_FAULT_LOC_PROT;
 		return result;
 	}
-	av_traffic_count(&req->qp->counters.req.traffic, AV_TRAFFIC_SEND, d.head.bytes);
+	av_traffic_count(&req->qp->counters.req.traffic, AV_TRAFFIC_SEND, d.head.bytes, 1);
 	if (d.group)
 		av_count_req(req->qp, AV_REQ_MULTICAST);
 	return result;

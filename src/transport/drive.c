@@ -12,15 +12,13 @@
 #include "transport/connect.h"
 #include "transport/count.h"
 #include "transport/datagram.h"
-#include "transport/direct.h"
+#include "transport/execute.h"
 #include "transport/event.h"
-#include "transport/express.h"
 #include "transport/inject.h"
 #include "transport/park.h"
-#include "transport/poll.h"
+#include "transport/place.h"
 #include "transport/report.h"
 #include "transport/retry.h"
-#include "transport/rnr.h"
 #include "transport/send_sum.h"
 #include "transport/state.h"
 #include "transport/timer.h"
@@ -66,44 +64,34 @@ struct answer {
 
 static void attach(struct av_qp_shared *qp, struct av_cqe *cqe, const struct answer *answer)
 {
-	cqe->data_len = 0;
-	if (av_likely(!answer || !answer->bytes))
-		return;
 	atomic_fetch_add(&qp->answers, 1); /* before it is there to be placed */
 	cqe->data_len = answer->bytes;
 	memcpy(cqe->data, answer->data, sizeof(cqe->data));
 }
 
 /* Append the completion of the request at the head and step over it. Return: 0, or -ENOSPC. */
-static AV_FLAT int complete(const struct av_qp_end *end, const struct av_sq_wqe *wqe,
-			    enum ibv_wc_status status, const struct answer *answer)
+static int complete(const struct av_qp_end *end, const struct av_sq_wqe *wqe,
+		    enum ibv_wc_status status, const struct answer *answer)
 {
 	struct av_qp_shared *qp = end->qp;
-	struct av_cq_append a;
+	struct av_cqe cqe;
+	int ret;
 
-	if (av_unlikely(!av_cq_append_begin(end->seg, qp->send_cq, &a))) {
-		av_cq_overrun(end->seg, qp->send_cq);
-		qp->sq_next++;
-		return -ENOSPC;
-	}
-	a.to->wr_id = wqe->wr_id;
-	a.to->status = (uint8_t)status;
-	a.to->sl = 0;
-	a.to->opcode =
-		wqe->opcode < AV_ARRAY_SIZE(wc_opcode) ? wc_opcode[wqe->opcode] : IBV_WC_SEND;
-	a.to->slid = 0;
-	a.to->flags = 0;
-	a.to->byte_len = (uint32_t)wqe->bytes;
-	a.to->imm = a.to->wc_flags = 0;
-	a.to->qpn = atomic_load_explicit(&qp->qpn, memory_order_relaxed);
-	a.to->src_qp = 0;
-	a.to->queue = qp->index;
-	a.to->wqe = qp->sq_next;
-	a.to->stage = a.to->stage_len = 0;
-	attach(qp, a.to, answer);
-	av_cq_append_end(&a);
-	qp->sq_next++;
-	return 0;
+	AV_ASSERT_HELD(&end->qp->exec);
+	memset(&cqe, 0, offsetof(struct av_cqe, data));
+	cqe.wr_id = wqe->wr_id;
+	cqe.status = (uint8_t)status;
+	cqe.opcode = wqe->opcode < AV_ARRAY_SIZE(wc_opcode) ? wc_opcode[wqe->opcode] : IBV_WC_SEND;
+	cqe.byte_len = (uint32_t)wqe->bytes;
+	cqe.qpn = atomic_load_explicit(&qp->qpn, memory_order_relaxed);
+	cqe.queue = qp->index;
+	cqe.wqe = qp->sq_next;
+	if (av_unlikely(answer && answer->bytes))
+		attach(qp, &cqe, answer);
+	ret = av_cq_push(end->seg, qp->send_cq, &cqe);
+	qp->sq_next++; /* not before: who dies in between leaves a completion too many, not one less
+			*/
+	return ret;
 }
 
 static void fail_responder(const struct av_qp_end *end)
@@ -123,8 +111,15 @@ static void enter_error(const struct av_qp_end *end)
 static AV_SELDOM void fail(const struct av_qp_end *end, const struct av_qp_end *peer,
 			   const struct av_sq_wqe *wqe, enum av_fault fault)
 {
+	bool silent = fault == AV_FAULT_RETRY_EXHAUSTED && peer->qp && av_seg_alive_now(peer->seg);
+
+	AV_ASSERT_HELD(&end->qp->exec);
 	av_count_request(end->qp, av_rule(fault)->requester);
-	av_report_request(&(struct av_failed){end, peer, wqe, fault});
+	if (silent)
+		av_responder_acquire(peer);
+	av_report_request(&(struct av_failed){end, peer, wqe, fault, silent});
+	if (silent)
+		av_lock_release(&peer->qp->resp);
 	(void)complete(end, wqe, av_rule(fault)->requester,
 		       NULL); /* a full CQ has said so by its own event */
 	enter_error(end);
@@ -177,10 +172,19 @@ static bool is_checked(const struct av_qp_end *end)
 		AV_WATCHED_MISUSE);
 }
 
+/* Whoever polls this CQ in vain looks whether the queue pair has been kicked: transport/rnr.h. */
+static void parked(const struct av_qp_end *end)
+{
+	struct av_cq_shared *cq = av_cq_at(end->seg, end->qp->send_cq);
+
+	if (cq)
+		atomic_store_explicit(&cq->parked, end->qp->index, memory_order_relaxed);
+}
+
 /* The request cannot be executed now. Return: true if that was its last chance, and it has failed.
  */
 static bool wait_or_fail(const struct av_qp_end *end, const struct av_qp_end *peer,
-			 struct av_sq_wqe *wqe, const struct av_direct_result *result)
+			 struct av_sq_wqe *wqe, const struct av_outcome *result)
 {
 	enum av_fault fault = av_retry(end, result, av_now_ns());
 
@@ -193,7 +197,7 @@ static bool wait_or_fail(const struct av_qp_end *end, const struct av_qp_end *pe
 	else if (result->park == AV_PARK_RNR)
 		av_park_payload(end, wqe);
 	if (result->park == AV_PARK_RNR && end->seg->own)
-		av_rnr_parked(end);
+		parked(end);
 	av_timer_watch(end, result->owner_only ? 0 : atomic_load(&end->qp->deadline_ns));
 	return false;
 }
@@ -217,7 +221,7 @@ static bool pass_fence(const struct av_qp_end *end)
 		av_timer_watch(end, 0);
 		return false;
 	}
-	if (!av_poll_place_answers(end))
+	if (!av_place_answers(end))
 		enter_error(end); /* the request is flushed */
 	return true;
 }
@@ -229,7 +233,7 @@ static bool is_fenced(const struct av_qp_end *end, const struct av_sq_wqe *wqe)
 
 /* What came of the request at the head. Return: false if it has to wait. */
 static bool outcome(const struct av_qp_end *end, struct av_qp_end *peer, struct av_sq_wqe *wqe,
-		    struct av_direct_result result, struct answer *answer)
+		    struct av_outcome result, struct answer *answer)
 {
 	if (result.responder_failed)
 		flush_responder(end, peer);
@@ -246,8 +250,9 @@ static bool outcome(const struct av_qp_end *end, struct av_qp_end *peer, struct 
 	return true;
 }
 
-/* Instead of the execution of the request at the head. Return: as of step() */
-static bool befall(const struct av_qp_end *end, struct av_qp_end *peer, struct av_sq_wqe *wqe,
+/* What is injected comes instead of the execution of the request at the head. Return: as of step()
+ */
+static bool inject(const struct av_qp_end *end, struct av_qp_end *peer, struct av_sq_wqe *wqe,
 		   const struct av_injected *in)
 {
 	struct answer none;
@@ -275,8 +280,8 @@ static bool befall(const struct av_qp_end *end, struct av_qp_end *peer, struct a
 
 /* A request of a context that is watched. Return: has something befallen it? @goes_on: then, as of
  * step() */
-static __attribute__((noinline)) bool befell(const struct av_qp_end *end, struct av_qp_end *peer,
-					     struct av_sq_wqe *wqe, bool *goes_on)
+static __attribute__((noinline)) bool injected(const struct av_qp_end *end, struct av_qp_end *peer,
+					       struct av_sq_wqe *wqe, bool *goes_on)
 {
 	struct av_capture_mark capture;
 	struct av_injected in;
@@ -294,7 +299,7 @@ static __attribute__((noinline)) bool befell(const struct av_qp_end *end, struct
 			av_connect(end, peer);
 		av_capture_request(&capture, end, peer, wqe, &in.result, NULL);
 	}
-	*goes_on = befall(end, peer, wqe, &in);
+	*goes_on = inject(end, peer, wqe, &in);
 	return true;
 }
 
@@ -303,33 +308,26 @@ static bool step(const struct av_qp_end *end, struct av_qp_end *peer)
 {
 	uint32_t watched = atomic_load_explicit(&end->seg->head->watched, memory_order_relaxed);
 	struct av_sq_wqe *wqe = av_sq_slot(end, end->qp->sq_next);
-	enum av_fault fault;
 	struct av_capture_mark capture;
-	struct av_direct_result result;
+	struct av_outcome result;
 	struct answer answer;
 	bool goes_on;
 
+	AV_ASSERT_HELD(&end->qp->exec);
 	if (!wqe)
 		return false;
 	if (is_fenced(end, wqe) && !pass_fence(end))
 		return false;
 	if (av_unlikely(atomic_load_explicit(&end->qp->state, memory_order_relaxed) == IBV_QPS_ERR))
 		return true; /* it has failed at the fence, and flushes next */
-	if (av_unlikely(watched) && befell(end, peer, wqe, &goes_on))
+	if (av_unlikely(watched) && injected(end, peer, wqe, &goes_on))
 		return goes_on;
 	av_capture_request_begin(&capture, end);
-	if (end->qp->type == IBV_QPT_UD) {
+	if (av_unlikely(end->qp->type == IBV_QPT_UD)) {
 		result = av_datagram_execute(end, wqe);
 	} else {
 		av_connect(end, peer);
-		if (av_likely(!watched && av_express(end, peer, wqe, &fault))) {
-			if (av_likely(fault == AV_FAULT_NONE))
-				succeed(end, wqe, NULL);
-			else
-				fail(end, peer, wqe, fault);
-			return true;
-		}
-		result = av_direct_execute(end, peer, wqe, answer.data);
+		result = av_execute(end, peer, wqe, answer.data);
 	}
 	if (av_unlikely(capture.on))
 		av_capture_request(&capture, end, peer, wqe, &result, answer.data);
@@ -388,16 +386,14 @@ static void execute(const struct av_qp_end *end, struct av_qp_end *peer, struct 
 
 /*
  * A peer that drives our queue may die in the middle of it. What was parked then is looked at by
- * our timer when its time comes; what is posted meanwhile finds the execution right busy here, and
- * has the timer come by until the peer is done: it finds the execution right abandoned. So may a
- * peer that only tries it, while a thread of ours is inside: that one need not see what was posted,
- * since the peer would look.
+ * our timer when its time comes. What is posted meanwhile finds the execution right busy, and has
+ * the timer come by until the peer is done, or is found dead. Also if the right is free by now: its
+ * holder may look again, take our request and leave it parked, to a timer that knows of the queue
+ * pair by this call only.
  */
 static void left_to_other(const struct av_qp_end *end)
 {
-	/* Also if the execution right is free by now: its holder may look again, take our request
-	 * and leave it parked, to a timer that knows of the queue pair by this call only. */
-	if (end->seg->own && !av_biased_mine(&end->qp->exec))
+	if (end->seg->own && !av_lock_mine(&end->qp->exec))
 		av_timer_watch(end, av_now_ns() + AV_DRIVEN_NS);
 }
 
@@ -416,28 +412,45 @@ static bool again(const struct av_qp_shared *qp, const struct view *view)
 	       atomic_load_explicit(&qp->state, memory_order_relaxed) != view->state;
 }
 
+/* Execute with the right held, and release it. Return: is there more? */
+static bool run(const struct av_qp_end *end, struct av_qp_end *peer)
+{
+	struct view view;
+
+	execute(end, peer, &view);
+	av_lock_release_fence(&end->qp->exec);
+	return av_unlikely(again(end->qp, &view));
+}
+
+static bool try_exec(const struct av_qp_end *end)
+{
+	enum av_lock_result got = av_lock_try(&end->qp->exec, AV_RANK_EXEC);
+
+	if (got == AV_LOCK_BUSY) {
+		left_to_other(end);
+		return false;
+	}
+	if (av_unlikely(got == AV_LOCK_REPAIR)) { /* the executor died with a request half done */
+		av_report_event(end, AV_CHECK_EXECUTOR_DIED, AV_EVENT_NONE, 0);
+		enter_error(end);
+	}
+	return true;
+}
+
 void av_drive(const struct av_qp_end *end, struct av_qp_end *peer)
 {
 	struct av_qp_end found = {0};
-	struct view view;
 
-	do {
-		enum av_lock_result got = av_exec_try(end);
-
-		if (got == AV_LOCK_BUSY) {
-			left_to_other(end);
-			break;
-		}
-		if (av_unlikely(got ==
-				AV_LOCK_REPAIR)) { /* the executor died with a request half done */
-			av_report_event(end, AV_CHECK_EXECUTOR_DIED, AV_EVENT_NONE, 0);
-			enter_error(end);
-		}
-		execute(end, peer ? peer : &found, &view);
-		av_exec_release(end);
-	} while (av_unlikely(again(end->qp, &view)));
+	while (try_exec(end) && run(end, peer ? peer : &found))
+		;
 	if (!peer)
 		av_disconnect(&found);
+}
+
+void av_drive_entered(const struct av_qp_end *end, struct av_qp_end *peer, bool with_exec)
+{
+	if (!av_likely(with_exec) || run(end, peer))
+		av_drive(end, peer);
 }
 
 /* Its own process has to execute what is posted there: nobody else may enter its memory, or it is

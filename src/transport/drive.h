@@ -24,6 +24,23 @@
 void av_drive(const struct av_qp_end *end, struct av_qp_end *peer);
 
 /**
+ * av_sq_enter() - keep other threads from posting to an own queue pair, and execute if nobody does
+ *
+ * The caller writes its requests, releases @append, and calls av_drive_entered().
+ * Return: has @exec been taken, too?
+ */
+static inline bool av_sq_enter(struct av_qp_shared *qp)
+{
+	if (av_likely(av_lock_try_both(&qp->exec, AV_RANK_EXEC, AV_RANK_APPEND)))
+		return true;
+	av_lock_acquire_plain(&qp->append, AV_RANK_APPEND);
+	return false;
+}
+
+/* av_drive() for who has posted; @with_exec: as av_sq_enter() returned. */
+void av_drive_entered(const struct av_qp_end *end, struct av_qp_end *peer, bool with_exec);
+
+/**
  * av_drive_peer() - let the requester that is connected to own queue pair @end go on: an obstacle
  * is gone
  *

@@ -12,7 +12,6 @@
 #include "observe/diagnosis.h"
 #include "observe/fault_note.h"
 #include "transport/connect.h"
-#include "transport/fatal.h"
 #include "transport/timer.h"
 
 #define LOOK_AGAIN_NS 100000000u /* at what is held until something changes */
@@ -114,19 +113,19 @@ static void strike_context(struct av_seg *seg, struct av_injections *in,
 
 /* --- what happens to a request --------------------------------------------------- */
 
-static struct av_direct_result result_of(enum av_inject what)
+static struct av_outcome result_of(enum av_inject what)
 {
 	switch (what) {
 	case AV_INJECT_RNR:
-		return (struct av_direct_result){.park = AV_PARK_RNR};
+		return (struct av_outcome){.park = AV_PARK_RNR};
 	case AV_INJECT_RNR_EXHAUSTED:
-		return (struct av_direct_result){.fault = AV_FAULT_RNR_EXHAUSTED};
+		return (struct av_outcome){.fault = AV_FAULT_RNR_EXHAUSTED};
 	case AV_INJECT_RETRY_EXHAUSTED:
-		return (struct av_direct_result){.fault = AV_FAULT_RETRY_EXHAUSTED};
+		return (struct av_outcome){.fault = AV_FAULT_RETRY_EXHAUSTED};
 	case AV_INJECT_PEER_DEATH:
-		return (struct av_direct_result){.park = AV_PARK_NO_ANSWER, .gone = true};
+		return (struct av_outcome){.park = AV_PARK_NO_ANSWER, .gone = true};
 	default:
-		return (struct av_direct_result){.park = AV_PARK_NO_ANSWER};
+		return (struct av_outcome){.park = AV_PARK_NO_ANSWER};
 	}
 }
 
@@ -145,7 +144,7 @@ static enum av_fault fault_of(enum ibv_wc_status status)
 static void decide_lost(const struct av_qp_end *end, struct decision *d, bool reliable)
 {
 	d->outcome.what = AV_INJECTED_RESULT;
-	d->outcome.result = (struct av_direct_result){0};
+	d->outcome.result = (struct av_outcome){0};
 	if (!reliable) {
 		d->left = AV_FAULTS_ALL;
 		return;
@@ -192,7 +191,7 @@ static uint32_t keys_of(const struct av_sq_wqe *wqe, bool datagram, uint32_t key
 	if (!datagram)
 		keys[n++] = wqe->rkey;
 	if (!(wqe->flags & IBV_SEND_INLINE) && wqe->count <= AV_MAX_SGE &&
-	    !av_direct_is_local(wqe->opcode))
+	    !av_opcode_is_local(wqe->opcode))
 		for (uint32_t i = 0; i < wqe->count; i++)
 			keys[n++] = wqe->sge[i].lkey;
 	return n;
@@ -201,7 +200,7 @@ static uint32_t keys_of(const struct av_sq_wqe *wqe, bool datagram, uint32_t key
 static bool is_reliable(const struct av_qp_end *end, const struct av_sq_wqe *wqe)
 {
 	return (end->qp->type == IBV_QPT_RC || end->qp->type == IBV_QPT_XRC_SEND) &&
-	       !av_direct_is_local(wqe->opcode);
+	       !av_opcode_is_local(wqe->opcode);
 }
 
 static void decide(const struct av_qp_end *end, const struct av_sq_wqe *wqe, struct av_faults *f,
@@ -286,7 +285,7 @@ static void ask_responder(const struct av_qp_end *end, struct av_qp_end *peer,
 	if (fault == AV_FAULT_NONE)
 		return;
 	in->what = AV_INJECTED_RESULT;
-	in->result = av_direct_refuse(end, peer, wqe, fault);
+	in->result = av_execute_refuse(end, peer, wqe, fault);
 }
 
 struct av_injected av_inject(const struct av_qp_end *end, struct av_qp_end *peer,
@@ -336,13 +335,12 @@ static void strike_by_clock(struct av_seg *seg, struct av_faults *f, struct av_i
 }
 
 /* What was left to the timer. */
-static void settle(struct av_seg *seg, struct av_injections *in)
+static void settle(struct av_seg *seg, struct av_injections *in, bool *fatal)
 {
 	uint32_t wish = atomic_exchange(&in->port, PORT_NOTHING);
 	uint64_t stays = atomic_load(&in->port_for_ns);
 
-	if (atomic_exchange(&in->fatal, 0))
-		av_context_fatal(seg);
+	*fatal = atomic_exchange(&in->fatal, 0);
 	if (wish != PORT_NOTHING) {
 		(void)av_port_force(seg->head->device, wish == PORT_DOWN);
 		in->port_up_ns = wish == PORT_DOWN && stays ? av_now_ns() + stays : 0;
@@ -353,7 +351,7 @@ static void settle(struct av_seg *seg, struct av_injections *in)
 	}
 }
 
-uint64_t av_inject_look(struct av_seg *seg)
+uint64_t av_inject_look(struct av_seg *seg, bool *fatal)
 {
 	struct av_faults *f =
 		av_faults_watched(seg) ? av_faults_of(seg) : atomic_load(&seg->faults);
@@ -363,7 +361,7 @@ uint64_t av_inject_look(struct av_seg *seg)
 	if (!in)
 		return UINT64_MAX;
 	strike_by_clock(seg, f, in);
-	settle(seg, in);
+	settle(seg, in, fatal);
 	next = av_faults_next_tick(f);
 	return in->port_up_ns && in->port_up_ns < next ? in->port_up_ns : next;
 }

@@ -4,16 +4,16 @@
  * code that does it when it is real: the retry timers and counters (transport/retry.h), the table
  * of outcomes (transport/rules.h), a device's failing (transport/fatal.h).
  *
- * Only contexts that are watched (device/fault_rules.h) come here, and only their own process
+ * Only contexts that are watched (segment/fault_rules.h) come here, and only their own process
  * executes their requests.
  */
 #ifndef AV_TRANSPORT_INJECT_H
 #define AV_TRANSPORT_INJECT_H
 
 #include "base/compiler.h"
-#include "device/fault_rules.h"
+#include "segment/fault_rules.h"
 #include "queue/qp.h"
-#include "transport/direct.h"
+#include "transport/execute.h"
 
 struct av_injected {
 	enum {
@@ -23,7 +23,7 @@ struct av_injected {
 		AV_INJECTED_STATUS,  /* it completes so, and nobody else heard of it */
 		AV_INJECTED_OVERRUN, /* its completion finds no room */
 	} what;
-	struct av_direct_result result;
+	struct av_outcome result;
 	enum ibv_wc_status status;
 };
 
@@ -45,10 +45,11 @@ void av_inject_begin(struct av_seg *seg);
 void av_inject_end(struct av_seg *seg);
 
 /*
- * The timer's look: what is due by the clock, and what a request left to it. Return: when to look
- * again. Context: the timer thread, which holds nothing.
+ * The timer's look: what is due by the clock, and what a request left to it. @fatal: out, the
+ * device is to fail, which is the caller's business. Return: when to look again. Context: the timer
+ * thread, which holds nothing.
  */
-uint64_t av_inject_look(struct av_seg *seg);
+uint64_t av_inject_look(struct av_seg *seg, bool *fatal);
 
 /* Does that verb fail? Return: 0 or errno value. Context: owner's thread, no lock held. */
 int av_inject_verb(struct av_seg *seg, enum av_fail verb);

@@ -4,6 +4,7 @@
 
 #include <string.h>
 
+#include "base/clock.h"
 #include "memory/xfer.h"
 #include "memory/translate.h"
 
@@ -27,7 +28,7 @@ void av_park_payload(const struct av_qp_end *end, struct av_sq_wqe *wqe)
 						       wqe->count, wqe->bytes, &from) != AV_MEM_OK)
 		return;
 	av_spans_local(&to, NULL, payload, wqe->bytes);
-	ret = av_xfer_copy(&to, &from);
+	ret = av_xfer_copy(&to, &from, av_now_coarse_ns());
 	av_mem_put_list(&from);
 	if (ret != AV_XFER_OK)
 		return;

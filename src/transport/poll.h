@@ -23,15 +23,4 @@ int av_poll(struct av_seg *seg, struct av_cq_shared *cq, int count, struct ibv_w
 int av_poll_stamped(struct av_seg *seg, struct av_cq_shared *cq, int count, struct ibv_wc *wc,
 		    uint64_t *stamp_ns);
 
-/**
- * av_poll_place_answers() - place what waits for the poller of the queue pair's send CQ before it
- * is polled
- *
- * Answers to RDMA READs and atomics that other processes have left there. Context: the owner's
- * process; the
- * @exec execution right of the queue pair is held, so that no more come; waits for pollers that are
- * placing some. Return: false: one could not be placed; its completion says so now
- */
-AV_MUST_USE bool av_poll_place_answers(const struct av_qp_end *end);
-
 #endif

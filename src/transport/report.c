@@ -9,7 +9,6 @@
 #include "base/limits.h"
 #include "memory/why.h"
 #include "transport/responder.h"
-#include "transport/state.h"
 
 static uint32_t qpn_of(const struct av_qp_end *end)
 {
@@ -207,13 +206,10 @@ static void why_silent(const struct av_failed *f)
 
 static void why_no_answer(const struct av_failed *f)
 {
-	if (!f->rsp->qp || !av_seg_alive_now(f->rsp->seg)) {
+	if (f->silent)
+		why_silent(f);
+	else
 		av_diag_note(AV_CHECK_PEER_GONE, 0, 0);
-		return;
-	}
-	av_responder_acquire(f->rsp);
-	why_silent(f);
-	av_lock_release(&f->rsp->qp->resp);
 }
 
 static void (*const why[AV_FAULT_N])(const struct av_failed *f) = {

@@ -4,8 +4,7 @@
  * responders, flushed queues, events. What nobody has said by then is looked up here, after the
  * fact.
  *
- * Context: any of the transport's; takes the responder's execution right only for a request that
- * got no answer.
+ * Context: any of the transport's; takes no lock.
  */
 #ifndef AV_TRANSPORT_REPORT_H
 #define AV_TRANSPORT_REPORT_H
@@ -18,9 +17,10 @@ struct av_failed {
 	const struct av_qp_end *req, *rsp; /* @rsp: without a queue pair if there is nobody */
 	const struct av_sq_wqe *wqe;
 	enum av_fault fault;
+	bool silent; /* @rsp lives and did not answer: its execution right is held */
 };
 
-/* A request completes without success. @req's execution right is held, @rsp's is not. */
+/* A request completes without success. @req's execution right is held, @rsp's only if @silent. */
 AV_COLD void av_report_request(const struct av_failed *failed);
 
 /* Its responder fails with it; before av_report_request(). @rsp's execution right is held. */

@@ -47,16 +47,15 @@ static inline bool av_responder_expects(const struct av_qp_shared *rsp,
 /* The kind of message that a request of this opcode makes; one that goes to a peer. */
 extern const uint8_t av_traffic_kind[] __attribute__((visibility("hidden")));
 
-/* A message was carried out; it had one packet, but for what av_traffic_more() says. The execution
- * right of that side is held. */
-static inline void av_traffic_count(struct av_traffic *t, uint32_t kind, uint64_t bytes)
+/* A message of so many packets was carried out. The execution right of that side is held. */
+static inline void av_traffic_count(struct av_traffic *t, uint32_t kind, uint64_t bytes,
+				    uint32_t packets)
 {
 	t->messages[kind]++;
 	t->bytes[kind] += bytes;
+	if (av_unlikely(packets > 1) && kind < AV_TRAFFIC_LONG)
+		t->more_packets[kind] += packets - 1;
 }
-
-/* @packets, 2 or more. */
-void av_traffic_more(struct av_traffic *t, uint32_t kind, uint32_t packets);
 
 /* A message of a reliable connection has been executed and acknowledged. Both execution rights are
  * held. */
@@ -65,12 +64,8 @@ static inline void av_responder_advance(struct av_qp_shared *rsp, struct av_qp_s
 {
 	uint32_t n = av_packets(req, bytes), kind = av_traffic_kind[opcode];
 
-	av_traffic_count(&req->counters.req.traffic, kind, bytes);
-	av_traffic_count(&rsp->counters.rsp.traffic, kind, bytes);
-	if (av_unlikely(n > 1)) {
-		av_traffic_more(&req->counters.req.traffic, kind, n);
-		av_traffic_more(&rsp->counters.rsp.traffic, kind, n);
-	}
+	av_traffic_count(&req->counters.req.traffic, kind, bytes, n);
+	av_traffic_count(&rsp->counters.rsp.traffic, kind, bytes, n);
 	req->next_psn = (req->next_psn + n) & 0xffffff;
 	rsp->expected_psn = (rsp->expected_psn + n) & 0xffffff;
 	rsp->msn++;

@@ -6,9 +6,8 @@
 
 #define ALWAYS	   7u		/* rnr_retry: retry for ever */
 #define LOOK_AGAIN 100000000ull /* where nothing else is due: does the peer still live? */
-#define RNR_LOOK_AGAIN                                                                            \
-	2000000ull /* and has it posted what nobody was woken for (rnr.h)? The order of usual RNR \
-		      timers */
+/* Has the peer posted what nobody was woken for (rnr.h)? The order of usual RNR timers. */
+#define RNR_LOOK_AGAIN 2000000ull
 
 /* Microseconds by code; IBTA volume 1, table "RNR NAK timer field encoding". */
 static const uint32_t rnr_us[32] = {
@@ -28,8 +27,7 @@ struct patience {
 	bool endless;
 };
 
-static struct patience patience(const struct ibv_qp_attr *attr,
-				const struct av_direct_result *result)
+static struct patience patience(const struct ibv_qp_attr *attr, const struct av_outcome *result)
 {
 	struct patience p;
 
@@ -47,7 +45,7 @@ static struct patience patience(const struct ibv_qp_attr *attr,
 	return p;
 }
 
-enum av_fault av_retry(const struct av_qp_end *end, const struct av_direct_result *result,
+enum av_fault av_retry(const struct av_qp_end *end, const struct av_outcome *result,
 		       uint64_t now_ns)
 {
 	enum av_fault fault =
@@ -55,6 +53,7 @@ enum av_fault av_retry(const struct av_qp_end *end, const struct av_direct_resul
 	struct patience p = patience(&end->qp->attr, result);
 	struct av_qp_shared *qp = end->qp;
 
+	AV_ASSERT_HELD(&end->qp->exec);
 	if (result->gone && p.endless) /* nobody will ever answer, and no timer would ever say so */
 		return fault;
 	if (atomic_load(&qp->park) != result->park) {

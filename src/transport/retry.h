@@ -7,7 +7,7 @@
 #include <stdint.h>
 
 #include "base/compiler.h"
-#include "transport/direct.h"
+#include "transport/execute.h"
 
 /**
  * av_retry() - one more failed try of the request at the head of @end's send queue
@@ -17,8 +17,8 @@
  * wait until deadline_ns; else the request has failed: AV_FAULT_RNR_EXHAUSTED or
  * AV_FAULT_RETRY_EXHAUSTED
  */
-AV_MUST_USE enum av_fault av_retry(const struct av_qp_end *end,
-				   const struct av_direct_result *result, uint64_t now_ns);
+AV_MUST_USE enum av_fault av_retry(const struct av_qp_end *end, const struct av_outcome *result,
+				   uint64_t now_ns);
 
 /* Nanoseconds of an RNR timer code (0..31). */
 uint64_t av_rnr_timer_ns(unsigned int code);

@@ -8,7 +8,7 @@
  * waits until there are some requests and kicks the requester, which looks at that when it polls
  * its CQ in vain; and if nobody comes, the poster does it after all, when it has polled its own CQ
  * in vain for a while or arms it. If neither polls, the requester's RNR timer goes off, as it would
- * on a wire. Nor does the poster do the work of a requester that is seen to poll: it is kicked.
+ * on a wire.
  *
  * Thread-safety: hints in the CQs, taken by exchange; everything that matters happens under the
  * requester's
@@ -18,9 +18,6 @@
 #define AV_TRANSPORT_RNR_H
 
 #include "queue/qp.h"
-
-/* Queue pair @end of this process waits for a receive request at its peer. @exec is held. */
-void av_rnr_parked(const struct av_qp_end *end);
 
 /* Requests have been posted to @rq, of @end alone, and a requester waits. Context: owner's thread,
  * no lock held. */

@@ -14,6 +14,8 @@
 #include <stdint.h>
 #include <infiniband/verbs.h>
 
+#include "queue/qp.h"
+
 enum av_fault {
 	AV_FAULT_NONE,
 
@@ -61,6 +63,19 @@ struct av_rule {
 		receive; /* of the receive request in use, if one is; IBV_WC_SUCCESS: flushed */
 	bool responder_fails; /* the responder's queue pair goes to the error state */
 	int event;	      /* enum ibv_event_type at the responder, or AV_EVENT_NONE */
+};
+
+/* What came of one try to execute a request. */
+struct av_outcome {
+	enum av_fault fault;   /* AV_FAULT_NONE: done, unless parked */
+	enum av_park park;     /* AV_PARK_NOT: executed, with @fault or without */
+	uint8_t rnr_timer;     /* with AV_PARK_RNR: the responder's timer code */
+	bool gone;	       /* with AV_PARK_NO_ANSWER: there will never be an answer */
+	uint8_t answer_bytes;  /* the answer to a READ or atomic waits for the poller: so long it is
+				*/
+	bool owner_only;       /* with AV_PARK_RNR: only the requester's own process can go on */
+	bool responder_failed; /* the responder is in the error state now and its send queue wants
+				  flushing */
 };
 
 /* The row of a fault; @fault < AV_FAULT_N. */

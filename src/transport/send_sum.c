@@ -4,6 +4,7 @@
 
 #include <stdlib.h>
 
+#include "base/clock.h"
 #include "memory/xfer.h"
 #include "memory/translate.h"
 
@@ -47,7 +48,7 @@ static bool sum_spans(struct av_spans left, uint64_t bytes, uint64_t *sum)
 		n = bytes < PIECE ? bytes : PIECE;
 		av_spans_local(&to, NULL, piece, n);
 		from.bytes = n;
-		if (av_xfer_copy(&to, &from) != AV_XFER_OK)
+		if (av_xfer_copy(&to, &from, av_now_coarse_ns()) != AV_XFER_OK)
 			return false;
 		*sum = add(*sum, piece, n);
 		av_spans_skip(&left, n);

@@ -4,29 +4,30 @@
 
 #include <sched.h>
 
-#include "base/barrier.h"
 #include "queue/stage.h"
 #include "transport/assist.h"
-#include "transport/deliver.h"
+#include "transport/receive.h"
 #include "transport/report.h"
-#include "transport/xrc.h"
 
-/* The state has been set to ERR. A post_recv that we do not see sees the state, and flushes itself.
- */
+/* The state has been set to ERR, by an exchange: a full barrier. A post_recv that is not seen here
+ * sees the state, and flushes by itself. */
 static void end_receives(const struct av_qp_end *end)
 {
 	if (end->qp->srq) {
 		atomic_store(&end->qp->last_wqe, 1);
 		return;
 	}
-	(void)av_barrier_heavy_for(end->seg->own);
-	av_deliver_flush(end);
+	av_receive_flush(end);
 }
 
 void av_responder_error(const struct av_qp_end *end)
 {
-	if (atomic_exchange(&end->qp->state, IBV_QPS_ERR) == IBV_QPS_ERR)
-		av_deliver_flush(end);
+	uint32_t before = atomic_exchange(&end->qp->state, IBV_QPS_ERR);
+
+	AV_ASSERT_HELD(&end->qp->resp);
+	av_barrier_behind_rmw();
+	if (before == IBV_QPS_ERR)
+		av_receive_flush(end);
 	else
 		end_receives(end);
 }
@@ -53,6 +54,7 @@ void av_responder_repair(const struct av_qp_end *end)
 	struct av_xrc_use use = {0};
 	struct av_rq_shared *rq;
 
+	AV_ASSERT_HELD(&end->qp->resp);
 	if (qpn == 0)
 		return;
 	if (end->qp->type == IBV_QPT_XRC_RECV)
@@ -78,7 +80,7 @@ void av_responder_repair(const struct av_qp_end *end)
 
 void av_qp_quiesce(const struct av_qp_end *end)
 {
-	bool repair = av_exec_acquire(end) == AV_LOCK_REPAIR;
+	bool repair = av_lock_acquire(&end->qp->exec, AV_RANK_EXEC) == AV_LOCK_REPAIR;
 
 	av_responder_acquire(end);
 	if (repair) {
@@ -90,7 +92,7 @@ void av_qp_quiesce(const struct av_qp_end *end)
 void av_qp_resume(const struct av_qp_end *end)
 {
 	av_lock_release(&end->qp->resp);
-	av_exec_release(end);
+	av_lock_release_fence(&end->qp->exec);
 }
 
 /* What a completion that nobody will poll holds: staged payload, and its place in a shared receive

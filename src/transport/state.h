@@ -19,31 +19,8 @@ void av_responder_repair(const struct av_qp_end *end);
 /* Take @resp, repairing what a dead holder left. Released by av_lock_release(). */
 static inline void av_responder_acquire(const struct av_qp_end *end)
 {
-	if (av_unlikely(av_lock_acquire(&end->qp->resp) == AV_LOCK_REPAIR))
+	if (av_unlikely(av_lock_acquire(&end->qp->resp, AV_RANK_RESP) == AV_LOCK_REPAIR))
 		av_responder_repair(end);
-}
-
-/* The requester's execution right: it may become that of a thread of the queue pair's own process,
- * and of no other. A peer is a guest there, and so is who opened a queue pair by its number. */
-static inline enum av_lock_result av_exec_acquire(const struct av_qp_end *end)
-{
-	return av_likely(end->seg->own) ? av_biased_acquire(&end->qp->exec)
-					: av_biased_acquire_shared(&end->qp->exec);
-}
-
-static inline enum av_lock_result av_exec_try(const struct av_qp_end *end)
-{
-	return av_likely(end->seg->own) ? av_biased_try(&end->qp->exec)
-					: av_biased_try_shared(&end->qp->exec);
-}
-
-/* With a full barrier behind it, as av_biased_release_fence(). */
-static inline void av_exec_release(const struct av_qp_end *end)
-{
-	if (av_likely(end->seg->own))
-		av_biased_release_fence(&end->qp->exec);
-	else
-		av_biased_leave_fence(&end->qp->exec);
 }
 
 /* Take both execution rights of an own queue pair, or one that was opened, repairing what a dead

@@ -14,8 +14,6 @@
 #include "base/thread.h"
 #include "base/limits.h"
 #include "observe/log.h"
-#include "transport/drive.h"
-#include "transport/inject.h"
 
 struct av_timer {
 	struct av_seg *seg; /* borrowed: the timer ends before the segment */
@@ -42,24 +40,6 @@ static uint32_t watched_at(struct av_timer *t, uint32_t i)
 	return index;
 }
 
-/* See to one queue pair. Return: when to look at it again. */
-static uint64_t look_at(const struct av_qp_end *end)
-{
-	uint32_t other = av_biased_other(&end->qp->exec);
-	uint64_t now = av_now_ns();
-
-	if (other) {
-		if (!av_lock_owner_alive(other))
-			av_drive(end, NULL); /* takes it over */
-		return now + AV_DRIVEN_NS;
-	}
-	if (atomic_load(&end->qp->park) == AV_PARK_NOT)
-		return UINT64_MAX;
-	if (atomic_load(&end->qp->deadline_ns) <= now || atomic_load(&end->qp->kick))
-		av_drive(end, NULL);
-	return atomic_load(&end->qp->park) ? atomic_load(&end->qp->deadline_ns) : UINT64_MAX;
-}
-
 /* Drive what is due. Return: when to look again. */
 static uint64_t look(struct av_timer *t)
 {
@@ -68,7 +48,7 @@ static uint64_t look(struct av_timer *t)
 
 	for (uint32_t i = 0; (index = watched_at(t, i)); i++) {
 		struct av_qp_end end = {t->seg, av_qp_at(t->seg, index)};
-		uint64_t when = end.qp ? look_at(&end) : UINT64_MAX;
+		uint64_t when = end.qp ? av_timer_look(&end) : UINT64_MAX;
 
 		if (when < next)
 			next = when;
@@ -116,7 +96,7 @@ static void *timer_main(void *arg)
 		atomic_store(&t->awake_ns, 0);
 		next = look(t);
 		cqs = look_at_cqs(t);
-		faults = av_inject_look(t->seg);
+		faults = av_timer_look_at_faults(t->seg);
 		next = cqs < next ? cqs : next;
 		next = faults < next ? faults : next;
 		atomic_store(&t->awake_ns, next);

@@ -35,6 +35,13 @@ AV_MUST_USE int av_timer_watch_cq(struct av_seg *seg, uint32_t index);
 /* The CQ ends: on return the timer does not look at it, and will not. Context: no lock held. */
 void av_timer_forget_cq(struct av_seg *seg, uint32_t index);
 
+/*
+ * What the thread does, in transport/timer_look.c: see to one queue pair, and to faults on demand
+ * that go by the clock. Return: when to look again, UINT64_MAX: when woken. Context: holds nothing.
+ */
+uint64_t av_timer_look(const struct av_qp_end *end);
+uint64_t av_timer_look_at_faults(struct av_seg *seg);
+
 /* Stop the timer of an own segment and wait for its thread to end. */
 void av_timer_stop(struct av_seg *seg);
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Nothing but compile-time checks: the layouts of <infiniband/verbs.h> that inline verbs and other
- * libraries rely on are the ones this library was written for. Offsets within structures that only
- * grow at the end hold for newer headers, too; whole sizes are those of rdma-core 44.
+ * Compile-time checks only: the layouts of <infiniband/verbs.h> that inline verbs and other
+ * libraries rely on must be those this library was written for. Offsets in structures that only
+ * grow at the end also hold for newer headers; whole sizes are those of rdma-core 44.
  */
 #include <stddef.h>
 #include <infiniband/verbs.h>
@@ -12,7 +12,7 @@
 #define AT(type, member, offset) \
 	_Static_assert(offsetof(type, member) == (offset), #type "." #member)
 
-/* struct verbs_context grows at its front: what is checked is the distance from its end. */
+/* struct verbs_context grows at its front, so check the distance from its end. */
 #define FROM_END(member, distance)                                                              \
 	_Static_assert(sizeof(struct verbs_context) - offsetof(struct verbs_context, member) == \
 			       (distance),                                                      \
@@ -74,15 +74,17 @@ _Static_assert(sizeof(struct ibv_device_attr) == 232, "ibv_device_attr");
 AT(struct ibv_port_attr, flags, 47);
 AT(struct ibv_port_attr, port_cap_flags2, 48);
 
-/* What the program gets is at the start of our objects, and a context at the end of a
- * verbs_context. */
+/*
+ * The public struct is at the start of each of our objects. The public context is at the end of a
+ * verbs_context.
+ */
 AT(struct av_pd, ibv, 0);
 AT(struct av_mr, ibv, 0);
 AT(struct av_cq, ibv, 0);
 AT(struct av_qp, ibv, 0);
 AT(struct av_channel, ibv, 0);
 
-/* What the library knows of newer headers by value, where the header has it. */
+/* Values of newer headers that the library defines itself must match if the header has them. */
 #define SAME(ours, theirs) _Static_assert((int)(ours) == (int)(theirs), #theirs)
 #ifdef AV_HEADER_HAS_FLUSH
 SAME(AV_WR_FLUSH, IBV_WR_FLUSH);

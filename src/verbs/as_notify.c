@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* anyverbs_cq_wait(): directly, or by way of the completion channel. */
+/* anyverbs_cq_wait(): waits on the CQ itself, or on its completion channel. */
 #include <anyverbs/as_notify.h>
 
 #include "base/clock.h"
@@ -9,7 +9,7 @@
 
 #define NS_PER_S 1000000000
 
-/* The moment at which to give up. Return: 0 or EINVAL */
+/* The time to give up. Return: 0 or EINVAL. */
 static int deadline(const struct timespec *timeout, uint64_t *until_ns)
 {
 	uint64_t now = av_now_ns();
@@ -24,7 +24,7 @@ static int deadline(const struct timespec *timeout, uint64_t *until_ns)
 	return 0;
 }
 
-/* The event that went to the channel because nobody had waited yet is taken here. */
+/* An event that arrived before the first wait went to the channel; remove it there. */
 static int wait_directly(struct av_context *ctx, struct av_cq *cq, uint64_t until_ns)
 {
 	bool first = av_cq_notify_waits(ctx->seg, cq->shared);
@@ -54,17 +54,17 @@ AV_EXPORT int anyverbs_cq_wait(struct ibv_cq *ibv, const struct timespec *timeou
 	int err;
 
 	if (!av_ours(ibv->context))
-		return av_fail_errno(ENOSYS);
+		return av_fail_errno(AV_VERB_CQ_WAIT, ENOSYS);
 	cq = av_cq_find(ibv);
 	if (!cq)
-		return av_fail_errno(ENOENT);
+		return av_fail_errno(AV_VERB_CQ_WAIT, ENOENT);
 	if (av_context_of(ibv->context)->forked)
-		return av_fail_errno(EPERM);
+		return av_fail_errno(AV_VERB_CQ_WAIT, EPERM);
 	err = deadline(timeout, &until_ns);
 	if (err)
-		return av_fail_errno(err);
+		return av_fail_errno(AV_VERB_CQ_WAIT, err);
 	atomic_fetch_add(&cq->waiting, 1);
 	err = wait_for_event(cq, until_ns);
 	atomic_fetch_sub(&cq->waiting, 1);
-	return err ? av_fail_errno(err) : 0;
+	return err ? av_fail_errno(AV_VERB_CQ_WAIT, err) : 0;
 }

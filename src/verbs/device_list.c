@@ -5,12 +5,16 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/fork.h"
 #include "verbs/ibv_context.h"
-#include "preload/vsysfs.h"
+#include "base/real_files.h"
 
 #undef ibv_get_device_list
 
-/* The system's library holds a lock of its own meanwhile; a child born then would never get it. */
+/*
+ * Guards calls into the system's library, which takes a lock of its own: a child forked meanwhile
+ * could never get it.
+ */
 static pthread_mutex_t foreign_mutex = PTHREAD_MUTEX_INITIALIZER;
 
 static void before_fork(void)
@@ -28,10 +32,8 @@ static void after_fork_in_child(void)
 	pthread_mutex_init(&foreign_mutex, NULL);
 }
 
-static void prepare_forks(void)
-{
-	pthread_atfork(before_fork, after_fork_in_parent, after_fork_in_child);
-}
+static const struct av_fork_handlers fork_handlers = {before_fork, after_fork_in_parent,
+						      after_fork_in_child};
 
 static void free_foreign(struct ibv_device **list)
 {
@@ -41,21 +43,22 @@ static void free_foreign(struct ibv_device **list)
 		next(list);
 }
 
-/* The system's list, NULL if it has no device; taken while the virtual files are off: it would find
- * our devices there, without a driver. */
+/*
+ * The system's device list, or NULL if it is empty. Virtual files are hidden meanwhile, because the
+ * library would find our devices in them, without a driver.
+ */
 static struct ibv_device **foreign_list(int *count)
 {
-	static pthread_once_t prepared = PTHREAD_ONCE_INIT;
 	struct ibv_device **(*next)(int *) = av_next("ibv_get_device_list", "IBVERBS_1.1");
 	struct ibv_device **devices = NULL;
 
 	*count = 0;
 	if (next) {
-		pthread_once(&prepared, prepare_forks);
+		(void)av_fork_register(AV_FORK_DEVICE_LIST, &fork_handlers);
 		pthread_mutex_lock(&foreign_mutex);
-		av_vsysfs_suspend(true);
+		av_real_files_begin();
 		devices = next(count);
-		av_vsysfs_suspend(false);
+		av_real_files_end();
 		pthread_mutex_unlock(&foreign_mutex);
 	}
 	if (devices && *count > 0)
@@ -65,13 +68,13 @@ static struct ibv_device **foreign_list(int *count)
 	return NULL;
 }
 
-/* Stands behind the NULL of a list handed out, and no program has its address. */
+/* A mark that follows the final NULL of our lists. No program has its address. */
 static struct ibv_device end_of_list;
 
 /*
- * The array handed out is what calloc() gave, as that of the system's library is: there are
- * programs, qperf among them, that call free() for it. Behind its NULL are the mark and the
- * system's list, which must be freed as a whole with the function it came from.
+ * The array is exactly what calloc() returned, as in the system's library: programs such as qperf
+ * call free() on it. Its final NULL is followed by the mark and by the system's list, which must be
+ * freed as a whole by its own function.
  */
 AV_EXPORT struct ibv_device **ibv_get_device_list(int *num_devices)
 {
@@ -84,7 +87,7 @@ AV_EXPORT struct ibv_device **ibv_get_device_list(int *num_devices)
 
 	if (!all) {
 		free_foreign(theirs);
-		return av_fail_null(ENOMEM);
+		return av_fail_null(AV_VERB_GET_DEVICE_LIST, ENOMEM);
 	}
 	for (unsigned int i = 0; i < ours; i++)
 		all[i] = &devices[i]->ibv;
@@ -103,7 +106,7 @@ AV_EXPORT void ibv_free_device_list(struct ibv_device **devices)
 
 	if (!devices)
 		return;
-	while (*at != &end_of_list) /* not the NULL: the program may have shortened its list */
+	while (*at != &end_of_list) /* not the NULL: the program may have shortened the list */
 		at++;
 	free_foreign((struct ibv_device **)at[1]);
 	free(devices);

@@ -7,61 +7,66 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/queue.h>
 #include <unistd.h>
 
 #include "verbs/ibv_context.h"
 
 struct setting {
-	struct setting *next;
+	SLIST_ENTRY(setting) link;
 	char *value; /* in the same allocation as the name */
 	char name[];
 };
 
 struct av_environment {
 	pthread_mutex_t mutex;
-	struct setting *list;
+	SLIST_HEAD(, setting) list;
 };
 
-static struct setting **find(struct av_environment *env, const char *name)
+/* NULL: there is none of that name. */
+static struct setting *find(struct av_environment *env, const char *name)
 {
-	struct setting **at = &env->list;
+	struct setting *one;
 
-	while (*at && strcmp((*at)->name, name) != 0)
-		at = &(*at)->next;
-	return at;
+	SLIST_FOREACH(one, &env->list, link)
+		if (strcmp(one->name, name) == 0)
+			break;
+	return one;
 }
 
-/* The mutex is held, or nobody else has it. */
+/* Context: the mutex is held, or @env is not shared yet. */
 static int set(struct av_environment *env, const char *name, const char *value)
 {
 	size_t name_bytes = strlen(name) + 1, value_bytes = strlen(value) + 1;
 	struct setting *one = malloc(sizeof(*one) + name_bytes + value_bytes),
-		       **at = find(env, name), *old = *at;
+		       *old = find(env, name);
 
 	if (!one)
 		return ENOMEM;
 	one->value = one->name + name_bytes;
 	memcpy(one->name, name, name_bytes);
 	memcpy(one->value, value, value_bytes);
-	one->next = old ? old->next : NULL;
-	*at = one;
-	free(old);
+	SLIST_INSERT_HEAD(&env->list, one, link);
+	if (old) {
+		SLIST_REMOVE(&env->list, old, setting, link);
+		free(old);
+	}
 	return 0;
 }
 
 static void destroy(struct av_environment *env)
 {
-	while (env->list) {
-		struct setting *next = env->list->next;
+	struct setting *one;
 
-		free(env->list);
-		env->list = next;
+	while ((one = SLIST_FIRST(&env->list))) {
+		SLIST_REMOVE_HEAD(&env->list, link);
+		free(one);
 	}
 	pthread_mutex_destroy(&env->mutex);
 	free(env);
 }
 
-/* Values that are too long for a setting stay behind. Return: 0 or ENOMEM */
+/* Copy all settings but those with too long a value. Return: 0 or ENOMEM. */
 static int copy_all(struct av_environment *env)
 {
 	for (char **text = environ; text && *text; text++) {
@@ -111,7 +116,7 @@ int av_environment_set(struct av_context *ctx, const char *name, const char *val
 	if (strlen(value) > AV_SETTING_MAX)
 		return EINVAL;
 	pthread_mutex_lock(&env->mutex);
-	if (overwrite || !*find(env, name))
+	if (overwrite || !find(env, name))
 		ret = set(env, name, value);
 	pthread_mutex_unlock(&env->mutex);
 	return ret;
@@ -137,7 +142,7 @@ bool av_environment_get(const void *where, const char *name, char *value, size_t
 	if (!env)
 		return copy(secure_getenv(name), value, size);
 	pthread_mutex_lock(&env->mutex);
-	one = *find(env, name);
+	one = find(env, name);
 	found = copy(one ? one->value : NULL, value, size);
 	pthread_mutex_unlock(&env->mutex);
 	return found;

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: MIT */
-/* Giving out handles. */
+/* Allocates handles. */
 #include "verbs/handles.h"
 
 #include <errno.h>
 
-/* The next free number after the last one given; the caller holds the mutex and knows that there is
- * one. */
+/*
+ * The next free number after the last one used. Context: the mutex is held, and a number is free.
+ */
 static uint32_t next_free(struct av_handles *handles, uint32_t limit)
 {
 	uint32_t n = handles->last;

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Handles that are given out here and not by a table of the segment: numbers from 1, used again
- * late. */
+/* Handles that do not come from a table of the segment: numbers from 1, reused late. */
 #ifndef AV_VERBS_HANDLES_H
 #define AV_VERBS_HANDLES_H
 
@@ -11,13 +10,13 @@
 struct av_handles {
 	struct av_table table;
 	pthread_mutex_t mutex;
-	uint32_t base; /* numbers are base + 1, ... */
+	uint32_t base; /* handles are base + 1, ... */
 	uint32_t last, used;
 };
 
 /**
- * av_handles_add() - give @object a number
- * @limit: how many there may be at a time, below AV_TABLE_CHUNKS * AV_TABLE_CHUNK
+ * av_handles_add() - allocate a handle for @object
+ * @limit: maximum number of handles, below AV_TABLE_CHUNKS * AV_TABLE_CHUNK
  * Return: handle, or 0 and errno ENOMEM
  */
 AV_MUST_USE uint32_t av_handles_add(struct av_handles *handles, void *object, uint32_t limit);

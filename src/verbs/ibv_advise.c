@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* ibv_advise_mr(3): what is checked before the advice is followed (memory/odp_prefetch.h). */
+/* ibv_advise_mr(3): the checks before memory/odp_prefetch.h carries out the advice. */
 #include <stdlib.h>
 
 #include "base/checked.h"
@@ -22,7 +22,7 @@ static int check_call(const struct av_pd *pd, enum ibv_advise_mr_advice advice, 
 	return 0;
 }
 
-static int deny(int err, enum av_check check, uint32_t lkey)
+static int refuse_key(int err, enum av_check check, uint32_t lkey)
 {
 	av_refuse(err, check, 0, 0);
 	av_diag_pending()->key = lkey;
@@ -31,8 +31,8 @@ static int deny(int err, enum av_check check, uint32_t lkey)
 }
 
 /*
- * What kind of key is it, and may it be advised like that? Of what is unknown here, an adapter,
- * whose keys are one table for all contexts, can tell whether it is somebody else's.
+ * Does the key permit this advice? An adapter has one key table for all contexts, so for an unknown
+ * key we also report whether it belongs to another context.
  */
 static int check_key(const struct av_context *ctx, uint32_t lkey, const struct av_pd *pd,
 		     enum ibv_advise_mr_advice advice)
@@ -40,21 +40,23 @@ static int check_key(const struct av_context *ctx, uint32_t lkey, const struct a
 	const struct av_key *k = av_key_entry(ctx->seg, lkey);
 
 	if (k && k->kind == AV_KEY_WINDOW && AV_KEY_INDEX(lkey))
-		return deny(EINVAL, AV_CHECK_ADVISE_KEY, lkey);
+		return refuse_key(EINVAL, AV_CHECK_ADVISE_KEY, lkey);
 	if (!k || lkey == 0 || atomic_load(&k->key) != lkey)
-		return deny(av_context_other_has(ctx, lkey) ? EPERM : ENOENT, AV_CHECK_ADVISE_KEY,
-			    lkey);
+		return refuse_key(av_context_other_has(ctx, lkey) ? EPERM : ENOENT,
+				  AV_CHECK_ADVISE_KEY, lkey);
 	if (k->kind != AV_KEY_ODP)
-		return deny(ENOENT, AV_CHECK_ADVISE_KEY, lkey);
+		return refuse_key(ENOENT, AV_CHECK_ADVISE_KEY, lkey);
 	if (k->pd != av_pd_id(pd))
-		return deny(EPERM, AV_CHECK_ADVISE_PD, lkey);
+		return refuse_key(EPERM, AV_CHECK_ADVISE_PD, lkey);
 	if (advice == IBV_ADVISE_MR_ADVICE_PREFETCH_WRITE && !(k->access & WRITERS))
-		return deny(EPERM, AV_CHECK_ADVISE_RIGHT, lkey);
+		return refuse_key(EPERM, AV_CHECK_ADVISE_RIGHT, lkey);
 	return 0;
 }
 
-/* One element. A range outside the region is found out like one that is not mapped: by a call that
- * waits. */
+/*
+ * Translate one element. A range outside the region fails like unmapped memory: only a call that
+ * waits reports it.
+ */
 static int resolve(struct av_context *ctx, const struct av_pd *pd, enum ibv_advise_mr_advice advice,
 		   const struct ibv_sge *sge, struct av_odp_range *range)
 {
@@ -99,5 +101,5 @@ int av_advise_mr(struct ibv_pd *ibv, enum ibv_advise_mr_advice advice, uint32_t 
 		err = check_call(pd, advice, flags, count);
 	if (err == 0)
 		err = advise(ctx, pd, advice, flags & IBV_ADVISE_MR_FLAG_FLUSH, sge, count);
-	return err ? av_fail_errno(err) : 0;
+	return err ? av_fail_errno(AV_VERB_ADVISE_MR, err) : 0;
 }

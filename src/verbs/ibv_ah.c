@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Address handles: made from attributes, or from a datagram that was received. */
+/* Address handles, created from attributes or from a received datagram. */
 #include "verbs/ibv_ah.h"
 
 #include <endian.h>
@@ -46,7 +46,7 @@ int av_check_ah_attr(const struct av_context *ctx, const struct ibv_ah_attr *att
 			       : 0;
 	if (av_port_has_row(ctx->seg->head->port, attr->grh.sgid_index))
 		return 0;
-	count = av_device_gids(ctx->dev, gids);
+	count = av_port_gids(ctx->dev, gids);
 	if (count == 0)
 		return ENOMEM;
 	return av_gid_there(gids, count, attr->grh.sgid_index)
@@ -66,10 +66,10 @@ static struct ibv_ah *create_ah(struct av_context *ctx, struct ibv_pd *ibv_pd,
 	if (err == 0 && !ctx->forked)
 		err = av_verb_err(ctx, AV_FAIL_CREATE_AH);
 	if (err)
-		return av_fail_null(err);
+		return av_fail_null(AV_VERB_CREATE_AH, err);
 	ah = calloc(1, sizeof(*ah));
 	if (!ah)
-		return av_fail_null(ENOMEM);
+		return av_fail_null(AV_VERB_CREATE_AH, ENOMEM);
 	ah->pd = pd;
 	ah->attr = *attr;
 	ah->ibv.context = ibv_pd->context;
@@ -98,19 +98,21 @@ AV_EXPORT int ibv_destroy_ah(struct ibv_ah *ibv)
 		return AV_NEXT(ibv_destroy_ah, "IBVERBS_1.1")(ibv);
 	ah = ah_find(ibv);
 	if (!ah)
-		return av_fail_errno(ENOENT);
+		return av_fail_errno(AV_VERB_DESTROY_AH, ENOENT);
 	av_handles_remove(&av_context_of(ibv->context)->ahs, ibv->handle);
 	av_pd_release(ah->pd);
 	free(ah);
 	return 0;
 }
 
-/* Row of the GID table with that address; 0 if there is none (it came by multicast). Return: 0 or
- * ENOMEM */
+/*
+ * The GID table row with this address, or 0 if none has it, as after a multicast. Return: 0 or
+ * ENOMEM.
+ */
 static int find_sgid(const struct av_device *dev, const union ibv_gid *gid, uint8_t *index)
 {
 	struct av_gid gids[AV_GID_MAX];
-	unsigned int count = av_device_gids(dev, gids);
+	unsigned int count = av_port_gids(dev, gids);
 
 	*index = 0;
 	for (unsigned int i = 0; i < count; i++)
@@ -151,7 +153,7 @@ AV_EXPORT int ibv_init_ah_from_wc(struct ibv_context *context, uint8_t port, str
 	if (!av_ours(context))
 		return AV_NEXT(ibv_init_ah_from_wc, "IBVERBS_1.1")(context, port, wc, grh, attr);
 	err = init_from_wc(av_context_of(context), port, wc, grh, attr);
-	return err ? av_fail_errno(err) : 0;
+	return err ? av_fail_errno(AV_VERB_INIT_AH_FROM_WC, err) : 0;
 }
 
 AV_EXPORT struct ibv_ah *ibv_create_ah_from_wc(struct ibv_pd *pd, struct ibv_wc *wc,

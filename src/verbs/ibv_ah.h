@@ -10,15 +10,15 @@
 struct av_context;
 
 /**
- * av_check_ah_attr() - is that an address vector of this device's port?
+ * av_check_ah_attr() - is this an address vector of the device's port?
  *
- * The host is asked for its addresses only where no row is known to be populated, which takes
- * system calls. Return: 0, EINVAL or ENOMEM
+ * Asks the host for its addresses only if the row is not known to be populated, because that takes
+ * system calls.
+ * Return: 0, EINVAL or ENOMEM
  */
 AV_MUST_USE int av_check_ah_attr(const struct av_context *ctx, const struct ibv_ah_attr *attr);
 
-/* The address vector of a handle; NULL if pointer and handle do not belong together, or it is not
- * ours. */
+/* The address vector of a handle; NULL if it is not ours, or pointer and handle do not match. */
 const struct ibv_ah_attr *av_ah_attr(const struct ibv_ah *ah);
 
 #endif

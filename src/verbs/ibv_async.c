@@ -48,7 +48,7 @@ static bool for_srq(struct av_context *ctx, const struct av_doorbell_record *rec
 	return true;
 }
 
-/* Turn a record into an event. Return: false if its object has ended since. */
+/* Turn a record into an event. Return: false if the object has been destroyed. */
 static bool deliver(struct av_context *ctx, const struct av_doorbell_record *record,
 		    struct ibv_async_event *event)
 {
@@ -90,7 +90,7 @@ AV_EXPORT int ibv_get_async_event(struct ibv_context *context, struct ibv_async_
 	return 0;
 }
 
-/* The event does not say whose it is but by its object: look at that object's context. */
+/* The event does not name its context, so take that of its object. */
 static struct ibv_context *context_of(const struct ibv_async_event *event)
 {
 	switch (event->event_type) {

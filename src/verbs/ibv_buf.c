@@ -1,51 +1,55 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * ibv_alloc_buf(3): memory allocated as suits the device, here any memory does. The handle names no
- * context, so that those that are ours are known by a list of them; all others are for the library
- * behind us.
+ * ibv_alloc_buf(3): memory that suits the device; here, any memory does. A handle names no context,
+ * so a list tells our buffers from those of the system's library.
  */
 #include "verbs/ibv_buf.h"
 
 #include <stdlib.h>
+#include <sys/queue.h>
 #include <unistd.h>
 
 #include "base/checked.h"
+#include "base/fork.h"
 
 struct buf {
-	struct buf *next;
+	LIST_ENTRY(buf) link;
 	const struct ibv_pd *pd; /* compared, never followed: the program may have freed it */
 	void *addr;
 	size_t size;
 };
 
-static struct buf *bufs; /* guarded by mutex */
+static LIST_HEAD(, buf) bufs; /* guarded by mutex */
 static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
-static pthread_once_t fork_once = PTHREAD_ONCE_INIT;
 
-/* A child has the buffers, too, and a list that no other thread was changing. */
+/* Taken over fork(), so that the child's list is consistent. */
 static void before_fork(void)
 {
 	pthread_mutex_lock(&mutex);
 }
 
-static void after_fork(void)
+static void after_fork_in_parent(void)
 {
 	pthread_mutex_unlock(&mutex);
 }
 
-static void prepare_for_fork(void)
+static void after_fork_in_child(void)
 {
-	pthread_atfork(before_fork, after_fork, after_fork);
+	pthread_mutex_init(&mutex, NULL);
 }
 
-/* The link that leads to the buffer of that handle, or to the list's end. With mutex. */
-static struct buf **link_to(const struct ibv_buf *handle)
-{
-	struct buf **link = &bufs;
+static const struct av_fork_handlers fork_handlers = {before_fork, after_fork_in_parent,
+						      after_fork_in_child};
 
-	while (*link && (const void *)*link != handle)
-		link = &(*link)->next;
-	return link;
+/* The buffer of that handle, or NULL. With mutex. */
+static struct buf *find(const struct ibv_buf *handle)
+{
+	struct buf *buf;
+
+	LIST_FOREACH(buf, &bufs, link)
+		if ((const void *)buf == handle)
+			break;
+	return buf;
 }
 
 static bool is_ours(const struct ibv_buf *handle)
@@ -53,21 +57,20 @@ static bool is_ours(const struct ibv_buf *handle)
 	bool found;
 
 	pthread_mutex_lock(&mutex);
-	found = *link_to(handle);
+	found = find(handle);
 	pthread_mutex_unlock(&mutex);
 	return found;
 }
 
-/* Take it off the list. Return: NULL if it is not there. */
+/* Take a buffer off the list. Return: NULL if it is not there. */
 static struct buf *take(const struct ibv_buf *handle)
 {
-	struct buf **link, *found;
+	struct buf *found;
 
 	pthread_mutex_lock(&mutex);
-	link = link_to(handle);
-	found = *link;
+	found = find(handle);
 	if (found)
-		*link = found->next;
+		LIST_REMOVE(found, link);
 	pthread_mutex_unlock(&mutex);
 	return found;
 }
@@ -79,7 +82,7 @@ int av_buf_check(const struct ibv_pd *pd, const struct ibv_buf *handle, const vo
 	bool good;
 
 	pthread_mutex_lock(&mutex);
-	buf = *link_to(handle);
+	buf = find(handle);
 	good = buf && buf->pd == pd &&
 	       av_range_within((uintptr_t)addr, length, (uintptr_t)buf->addr, buf->size);
 	pthread_mutex_unlock(&mutex);
@@ -92,22 +95,21 @@ AV_EXPORT void *ibv_alloc_buf(struct ibv_pd *pd, size_t size, struct ibv_buf **h
 	int err;
 
 	if (!av_ours(pd->context))
-		return AV_NEXT_OR(av_fail_null(EOPNOTSUPP), ibv_alloc_buf, "IBVERBS_1.17", pd, size,
-				  handle);
+		return AV_NEXT_OR(av_fail_null(AV_VERB_ALLOC_BUF, EOPNOTSUPP), ibv_alloc_buf,
+				  "IBVERBS_1.17", pd, size, handle);
 	buf = malloc(sizeof(*buf));
 	if (!buf)
-		return av_fail_null(ENOMEM);
+		return av_fail_null(AV_VERB_ALLOC_BUF, ENOMEM);
 	err = posix_memalign(&buf->addr, (size_t)sysconf(_SC_PAGESIZE), size);
 	if (err) {
 		free(buf);
-		return av_fail_null(err);
+		return av_fail_null(AV_VERB_ALLOC_BUF, err);
 	}
 	buf->pd = pd;
 	buf->size = size;
-	pthread_once(&fork_once, prepare_for_fork);
+	(void)av_fork_register(AV_FORK_BUFFERS, &fork_handlers);
 	pthread_mutex_lock(&mutex);
-	buf->next = bufs;
-	bufs = buf;
+	LIST_INSERT_HEAD(&bufs, buf, link);
 	pthread_mutex_unlock(&mutex);
 	*handle = (struct ibv_buf *)(void *)buf;
 	return buf->addr;
@@ -125,10 +127,11 @@ AV_EXPORT void ibv_free_buf(struct ibv_buf *handle)
 	free(buf);
 }
 
-/* None of ours is a dma-buf. */
+/* Our buffers are not dma-bufs. */
 AV_EXPORT int ibv_export_buf_dmabuf_fd(struct ibv_buf *handle)
 {
 	if (is_ours(handle))
-		return av_fail_fd(ENODATA);
-	return AV_NEXT_OR(av_fail_fd(EOPNOTSUPP), ibv_export_buf_dmabuf_fd, "IBVERBS_1.18", handle);
+		return av_fail_fd(AV_VERB_EXPORT_BUF_DMABUF_FD, ENODATA);
+	return AV_NEXT_OR(av_fail_fd(AV_VERB_EXPORT_BUF_DMABUF_FD, EOPNOTSUPP),
+			  ibv_export_buf_dmabuf_fd, "IBVERBS_1.18", handle);
 }

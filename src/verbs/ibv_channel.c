@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Completion channels: reading events, acknowledging them. */
+/* Completion channels: reads and acknowledges events. */
 #include <poll.h>
 #include <stdlib.h>
 #include <sys/ioctl.h>
@@ -10,9 +10,9 @@
 #include "verbs/ibv_channel.h"
 
 #define MAX_CHANNELS   65535u
-#define SAY_AFTER_S    1 /* that an end waits for acknowledgements */
+#define SAY_AFTER_S    1 /* report a wait for acknowledgements after this time */
 #define OTHERS_NAP_NS  1000000u
-#define LONGEST_NAP_NS 1000000000000u /* more may not be a time */
+#define LONGEST_NAP_NS 1000000000000u /* the maximum of a single sleep */
 
 static struct av_channel *channel_find(struct ibv_comp_channel *ibv)
 {
@@ -35,10 +35,10 @@ AV_EXPORT struct ibv_comp_channel *ibv_create_comp_channel(struct ibv_context *c
 	ctx = av_context_of(context);
 	err = ctx->forked ? 0 : av_verb_err(ctx, AV_FAIL_CREATE_COMP_CHANNEL);
 	if (err)
-		return av_fail_null(err);
+		return av_fail_null(AV_VERB_CREATE_COMP_CHANNEL, err);
 	channel = calloc(1, sizeof(*channel));
 	if (!channel)
-		return av_fail_null(ENOMEM);
+		return av_fail_null(AV_VERB_CREATE_COMP_CHANNEL, ENOMEM);
 	channel->doorbell = ctx->forked ? 0 : av_handles_add(&ctx->channels, channel, MAX_CHANNELS);
 	if (channel->doorbell)
 		fd = av_doorbell_create(ctx->seg, channel->doorbell);
@@ -46,7 +46,7 @@ AV_EXPORT struct ibv_comp_channel *ibv_create_comp_channel(struct ibv_context *c
 		if (channel->doorbell)
 			av_handles_remove(&ctx->channels, channel->doorbell);
 		free(channel);
-		return av_fail_null(-fd);
+		return av_fail_null(AV_VERB_CREATE_COMP_CHANNEL, -fd);
 	}
 	pthread_mutex_init(&channel->mutex, NULL);
 	channel->ibv.context = context;
@@ -66,13 +66,13 @@ AV_EXPORT int ibv_destroy_comp_channel(struct ibv_comp_channel *ibv)
 	ctx = av_context_of(ibv->context);
 	channel = channel_find(ibv);
 	if (!channel)
-		return av_fail_errno(ENOENT);
+		return av_fail_errno(AV_VERB_DESTROY_COMP_CHANNEL, ENOENT);
 	pthread_mutex_lock(&ctx->verbs.context.mutex);
 	busy = ibv->refcnt;
 	pthread_mutex_unlock(&ctx->verbs.context.mutex);
 	if (busy)
-		return av_misuse_busy(ctx, "completion channel", channel->doorbell,
-				      channel->made_at);
+		return av_misuse_busy(AV_VERB_DESTROY_COMP_CHANNEL, ctx, "completion channel",
+				      channel->doorbell, channel->made_at);
 	if (!ctx->forked)
 		av_doorbell_remove(ctx->seg, channel->doorbell);
 	close(ibv->fd);
@@ -82,8 +82,10 @@ AV_EXPORT int ibv_destroy_comp_channel(struct ibv_comp_channel *ibv)
 	return 0;
 }
 
-/* One record off the FIFO; blocks unless the program made the descriptor non-blocking. Return: 0,
- * or -1 and errno. */
+/*
+ * Read one record. Blocks unless the program made the descriptor non-blocking. Return: 0, or -1 and
+ * errno.
+ */
 static int read_record(int fd, struct av_doorbell_record *record)
 {
 	ssize_t n = read(fd, record, sizeof(*record));
@@ -95,7 +97,7 @@ static int read_record(int fd, struct av_doorbell_record *record)
 	return -1;
 }
 
-/* The CQ a record is about, counted as delivered; NULL if it has ended since. */
+/* The CQ of a record, counted as delivered. NULL: the CQ has been destroyed. */
 static struct av_cq *deliver(struct av_context *ctx, const struct av_doorbell_record *record)
 {
 	struct av_cq *cq;
@@ -140,7 +142,9 @@ void av_event_acknowledge(pthread_mutex_t *mutex, pthread_cond_t *cond, uint32_t
 	pthread_mutex_unlock(mutex);
 }
 
-/* A program that forgets an acknowledgement hangs here, and would never hear why. @mutex is held.
+/*
+ * A program that forgets an acknowledgement would hang here without learning why. Context: @mutex
+ * held.
  */
 static void wait_and_say(pthread_mutex_t *mutex, pthread_cond_t *cond, const uint32_t *completed,
 			 const uint32_t *delivered, const struct av_misuse_object *of)
@@ -175,7 +179,7 @@ AV_EXPORT void ibv_ack_cq_events(struct ibv_cq *cq, unsigned int nevents)
 	av_event_acknowledge(&cq->mutex, &cq->cond, &cq->comp_events_completed, nevents);
 }
 
-/* How many records are there to read, whatever the blocking mode of the descriptor. */
+/* Number of unread records, whatever the descriptor's blocking mode. */
 static int pending(int fd)
 {
 	int bytes = 0;
@@ -184,8 +188,8 @@ static int pending(int fd)
 }
 
 /*
- * Take every record once and put back those of others, in order. Readers in between only shorten
- * the work. Return: how many were this CQ's; *others: how many were not
+ * Take each record once and put back those of other CQs, in order. Concurrent readers only leave
+ * less to do. Return: number of records of this CQ. @others: number of other records.
  */
 static int sort_out(struct av_channel *channel, int fd, uint32_t cq_index, uint32_t cq_id,
 		    int *others)
@@ -213,8 +217,9 @@ static int sort_out(struct av_channel *channel, int fd, uint32_t cq_index, uint3
 void av_channel_forget(struct av_channel *channel, uint32_t cq_index, uint32_t cq_id)
 {
 	struct av_seg *seg = av_context_of(channel->ibv.context)->seg;
-	int fd = av_doorbell_peek(
-		seg, channel->doorbell); /* another thread may read between our look and our read */
+	int fd = av_doorbell_peek(seg,
+				  channel->doorbell); /* non-blocking, because another thread may
+							 read between our look and our read */
 	int others;
 
 	if (fd < 0)
@@ -223,8 +228,8 @@ void av_channel_forget(struct av_channel *channel, uint32_t cq_index, uint32_t c
 	close(fd);
 }
 
-/* Sleep until the FIFO has something to read, or for a while if it has what is not for us. Return:
- * 0 or errno
+/*
+ * Sleep until the FIFO is readable. If it holds records of others, nap instead. Return: 0 or errno.
  */
 static int wait_readable(int fd, bool others, uint64_t until_ns)
 {

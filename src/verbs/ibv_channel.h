@@ -1,22 +1,24 @@
 /* SPDX-License-Identifier: MIT */
-/* What other files want of completion channels. */
+/* What other files need of completion channels. */
 #ifndef AV_VERBS_IBV_CHANNEL_H
 #define AV_VERBS_IBV_CHANNEL_H
 
 #include "verbs/ibv_context.h"
 
-/* Remove unread records of a CQ that ends, or whose events go elsewhere from now on, from its
- * channel's FIFO.
+/*
+ * Remove unread records of a CQ from its channel: the CQ is being destroyed, or its events go
+ * elsewhere from now on.
  */
 void av_channel_forget(struct av_channel *channel, uint32_t cq_index, uint32_t cq_id);
 
 /**
- * av_channel_wait() - wait for an event of that CQ, and take it as ibv_get_cq_event() would,
+ * av_channel_wait() - wait for an event of a CQ and consume it like ibv_get_cq_event(),
  * acknowledged
- * @until_ns: give up then (CLOCK_MONOTONIC); UINT64_MAX: never
+ * @until_ns: time to give up (CLOCK_MONOTONIC); UINT64_MAX: never
  *
- * Events of other CQs stay; while some are there and unread, it looks every millisecond. Context:
- * any thread. Return: 0; ETIMEDOUT; EINTR; or another errno value: the channel cannot be read
+ * Leaves events of other CQs; while some are unread, it checks every millisecond.
+ * Context: any thread.
+ * Return: 0; ETIMEDOUT; EINTR; or another errno value if the channel cannot be read
  */
 AV_MUST_USE int av_channel_wait(struct av_channel *channel, const struct av_cq *cq,
 				uint64_t until_ns);

@@ -1,13 +1,16 @@
 /* SPDX-License-Identifier: MIT */
-/* Opening and closing contexts, and what becomes of them at exit and in a forked child. */
+/* Opens and closes contexts, and handles exit and fork. */
 #include "verbs/ibv_context.h"
 
 #include <stdlib.h>
 #include <unistd.h>
 
+#include "base/fork.h"
 #include "verbs/environment.h"
 #include "verbs/ibv_mr.h"
 #include "registry/directory.h"
+#include "segment/totals.h"
+#include "device/device_open.h"
 #include "device/port_watch.h"
 #include "memory/adopt.h"
 #include "memory/key.h"
@@ -20,7 +23,7 @@
 #include "transport/timer.h"
 
 static pthread_mutex_t list_mutex = PTHREAD_MUTEX_INITIALIZER;
-static struct av_context *list;
+static struct av_context_list list = SLIST_HEAD_INITIALIZER(list);
 
 static void init_mutexes(struct av_context *ctx)
 {
@@ -33,54 +36,47 @@ static void init_mutexes(struct av_context *ctx)
 	pthread_mutex_init(&ctx->klm_lists.mutex, NULL);
 }
 
-/* Contexts of the parent belong to the parent: nothing in their segments may be touched from here.
- */
+/* The parent's contexts stay the parent's: the child must not touch their segments. */
 static void after_fork_in_child(void)
 {
+	struct av_context *ctx;
+
 	pthread_mutex_init(&list_mutex, NULL);
-	for (struct av_context *ctx = list; ctx; ctx = ctx->next) {
+	SLIST_FOREACH(ctx, &list, link) {
 		init_mutexes(ctx);
 		ctx->forked = true;
-		ctx->child_seg = NULL; /* a grandchild's grandparent's */
+		ctx->child_seg = NULL; /* in a grandchild, it is the child's */
 	}
 }
 
-static void register_fork_handler(void)
-{
-	pthread_atfork(NULL, NULL, after_fork_in_child);
-}
+static const struct av_fork_handlers fork_handlers = {.child = after_fork_in_child};
 
 static void list_add(struct av_context *ctx)
 {
-	static pthread_once_t once = PTHREAD_ONCE_INIT;
-
-	pthread_once(&once, register_fork_handler);
+	(void)av_fork_register(AV_FORK_CONTEXTS, &fork_handlers);
 	pthread_mutex_lock(&list_mutex);
-	ctx->next = list;
-	list = ctx;
+	SLIST_INSERT_HEAD(&list, ctx, link);
 	pthread_mutex_unlock(&list_mutex);
 }
 
 static void list_remove(struct av_context *ctx)
 {
 	pthread_mutex_lock(&list_mutex);
-	for (struct av_context **p = &list; *p; p = &(*p)->next) {
-		if (*p == ctx) {
-			*p = ctx->next;
-			break;
-		}
-	}
+	SLIST_REMOVE(&list, ctx, av_context, link);
 	pthread_mutex_unlock(&list_mutex);
 }
 
-/* What is on the list has its segment: a context leaves the list first. */
+/*
+ * A context leaves the list before its segment is closed, so every listed context has its segment.
+ */
 bool av_context_other_has(const struct av_context *ctx, uint32_t lkey)
 {
+	const struct av_context *other;
 	bool has = false;
 
 	pthread_mutex_lock(&list_mutex);
-	for (const struct av_context *other = list; other && !has; other = other->next)
-		if (other != ctx && other->dev == ctx->dev && !other->forked)
+	SLIST_FOREACH(other, &list, link)
+		if (!has && other != ctx && other->dev == ctx->dev && !other->forked)
 			has = av_key_is_on_demand(other->seg, lkey);
 	pthread_mutex_unlock(&list_mutex);
 	return has;
@@ -94,9 +90,9 @@ struct av_seg *av_context_memory(struct av_context *ctx)
 		return ctx->seg;
 	pthread_mutex_lock(&ctx->verbs.context.mutex);
 	if (!ctx->child_seg) {
-		err = -av_dir_join();
+		err = -av_dir_join(av_totals_of_context);
 		if (err == 0)
-			ctx->child_seg = av_seg_create(ctx->dev, 0);
+			ctx->child_seg = av_device_open(ctx->dev, 0);
 		else
 			errno = err;
 		if (err == 0 && !ctx->child_seg)
@@ -113,12 +109,14 @@ void av_unlist(struct av_context *ctx, struct av_table *table, uint32_t handle)
 	pthread_mutex_unlock(&ctx->verbs.context.mutex);
 }
 
-/* A program that exits without closing its devices leaves nothing behind; one that is killed is
- * swept by the next. */
+/*
+ * A program that exits without closing its devices leaves nothing behind. One that is killed is
+ * swept by the next process.
+ */
 __attribute__((destructor)) static void at_exit(void)
 {
 	if (av_misuse_on())
-		av_misuse_exit(list);
+		av_misuse_exit(&list);
 	av_dir_abandon();
 }
 
@@ -153,12 +151,14 @@ static void free_context(struct av_context *ctx)
 	free(ctx);
 }
 
-/* The segment, and the two descriptors that programs expect in a context. Return: 0 or errno. */
+/*
+ * Open the segment and the two descriptors that programs expect in a context. Return: 0 or errno.
+ */
 static int open_segment(struct av_context *ctx, uint32_t origin)
 {
 	struct ibv_context *c = &ctx->verbs.context;
 
-	ctx->seg = av_seg_create(ctx->dev, origin);
+	ctx->seg = av_device_open(ctx->dev, origin);
 	if (!ctx->seg)
 		return errno;
 	c->async_fd = av_doorbell_create(ctx->seg, AV_DOORBELL_ASYNC);
@@ -183,11 +183,11 @@ struct ibv_context *av_context_open(struct av_device *dev, uint32_t origin)
 	int err;
 
 	if (!ctx)
-		return av_fail_null(ENOMEM);
-	err = -av_dir_join();
+		return av_fail_null(AV_VERB_OPEN_DEVICE, ENOMEM);
+	err = -av_dir_join(av_totals_of_context);
 	if (err) {
 		free(ctx);
-		return av_fail_null(err);
+		return av_fail_null(AV_VERB_OPEN_DEVICE, err);
 	}
 	av_diag_device(dev->ibv.name);
 	ctx->dev = dev;
@@ -197,14 +197,16 @@ struct ibv_context *av_context_open(struct av_device *dev, uint32_t origin)
 	if (err) {
 		av_dir_leave();
 		free_context(ctx);
-		return av_fail_null(err);
+		return av_fail_null(AV_VERB_OPEN_DEVICE, err);
 	}
 	list_add(ctx);
 	return &ctx->verbs.context;
 }
 
-/* Objects that the program did not destroy: their memory is the program's leak, their keys and
- * queues end here. */
+/*
+ * Objects that the program did not destroy: their keys and queues end here; their memory is the
+ * program's leak.
+ */
 static void drop_peer(uint32_t id, void *object, void *arg)
 {
 	struct av_qp *qp = object;
@@ -227,7 +229,7 @@ int av_context_close(struct av_context *ctx)
 	av_table_each(&ctx->mrs, drop_memory, NULL);
 	close(ctx->verbs.context.async_fd);
 	if (ctx->verbs.context.cmd_fd != ctx->seg->fd)
-		close(ctx->verbs.context.cmd_fd); /* the one ibv_import_device() was given */
+		close(ctx->verbs.context.cmd_fd); /* the descriptor passed to ibv_import_device() */
 	if (!ctx->forked) {
 		av_port_unwatch();
 		av_timer_stop(ctx->seg);

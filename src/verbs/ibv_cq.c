@@ -62,11 +62,11 @@ struct ibv_cq *av_cq_create(struct av_context *ctx, int cqe, void *cq_context,
 	uint32_t index;
 
 	if (err)
-		return av_fail_null(err);
+		return av_fail_null(AV_VERB_CREATE_CQ, err);
 	policy = av_environment_pages(ctx, &cq_pages);
 	cq = calloc(1, sizeof(*cq));
 	if (!cq)
-		return av_fail_null(ENOMEM);
+		return av_fail_null(AV_VERB_CREATE_CQ, ENOMEM);
 	cq->id = atomic_fetch_add(&ctx->cq_ids, 1) + 1;
 	index = av_cq_init(ctx->seg, (uint32_t)cqe,
 			   channel ? av_container_of(channel, struct av_channel, ibv)->doorbell : 0,
@@ -75,7 +75,7 @@ struct ibv_cq *av_cq_create(struct av_context *ctx, int cqe, void *cq_context,
 		if (index)
 			av_cq_fini(ctx->seg, index);
 		free(cq);
-		return av_fail_null(ENOMEM);
+		return av_fail_null(AV_VERB_CREATE_CQ, ENOMEM);
 	}
 	cq->shared = av_cq_at(ctx->seg, index);
 	init_public(&cq->ibv, ctx, index, cqe);
@@ -116,9 +116,9 @@ AV_EXPORT int ibv_destroy_cq(struct ibv_cq *ibv)
 	ctx = av_context_of(ibv->context);
 	cq = av_cq_find(ibv);
 	if (!cq)
-		return av_fail_errno(ENOENT);
+		return av_fail_errno(AV_VERB_DESTROY_CQ, ENOENT);
 	if (atomic_load(&cq->users) || atomic_load(&cq->waiting))
-		return av_misuse_busy(ctx, "CQ", ibv->handle, cq->made_at);
+		return av_misuse_busy(AV_VERB_DESTROY_CQ, ctx, "CQ", ibv->handle, cq->made_at);
 	if (av_misuse_on())
 		av_misuse_cq_ends(cq);
 	av_unlist(ctx, &ctx->cqs, ibv->handle);
@@ -145,20 +145,21 @@ int av_modify_cq(struct ibv_cq *ibv, struct ibv_modify_cq_attr *attr)
 	int err = 0;
 
 	if (!cq)
-		return av_fail_errno(ENOENT);
+		return av_fail_errno(AV_VERB_MODIFY_CQ, ENOENT);
 	ctx = av_context_of(ibv->context);
 	err = av_context_err(ctx);
 	if (err)
-		return av_fail_errno(err);
+		return av_fail_errno(AV_VERB_MODIFY_CQ, err);
 	if (attr->attr_mask >= IBV_CQ_ATTR_RESERVED)
-		return av_fail_errno(av_refuse(EINVAL, AV_CHECK_CQ_MODIFY, attr->attr_mask,
+		return av_fail_errno(AV_VERB_MODIFY_CQ,
+				     av_refuse(EINVAL, AV_CHECK_CQ_MODIFY, attr->attr_mask,
 					       IBV_CQ_ATTR_MODERATE));
 	if (!(attr->attr_mask & IBV_CQ_ATTR_MODERATE))
 		return 0;
 	if (attr->moderate.cq_period)
 		err = av_timer_watch_cq(ctx->seg, ibv->handle);
 	if (err)
-		return av_fail_errno(err);
+		return av_fail_errno(AV_VERB_MODIFY_CQ, err);
 	av_cq_moderate(ctx->seg, ibv->handle, attr->moderate.cq_count, attr->moderate.cq_period);
 	return 0;
 }
@@ -174,7 +175,7 @@ AV_EXPORT int ibv_resize_cq(struct ibv_cq *ibv, int cqe)
 		return AV_NEXT(ibv_resize_cq, "IBVERBS_1.1")(ibv, cqe);
 	cq = av_cq_find(ibv);
 	if (!cq)
-		return av_fail_errno(ENOENT);
+		return av_fail_errno(AV_VERB_RESIZE_CQ, ENOENT);
 	ctx = av_context_of(ibv->context);
 	err = av_verb_err(ctx, AV_FAIL_RESIZE_CQ);
 	if (err == 0)
@@ -184,7 +185,7 @@ AV_EXPORT int ibv_resize_cq(struct ibv_cq *ibv, int cqe)
 		err = av_cq_resize(ctx->seg, ibv->handle, (uint32_t)cqe, &policy);
 	}
 	if (err)
-		return av_fail_errno(err);
+		return av_fail_errno(AV_VERB_RESIZE_CQ, err);
 	ibv->cqe = cqe;
 	return 0;
 }
@@ -203,9 +204,9 @@ int av_req_notify_cq(struct ibv_cq *ibv, int solicited_only)
 	struct av_cq *cq = av_cq_find(ibv);
 
 	if (!cq)
-		return av_fail_errno(ENOENT);
+		return av_fail_errno(AV_VERB_REQ_NOTIFY_CQ, ENOENT);
 	if (av_context_of(ibv->context)->forked)
-		return av_fail_errno(EPERM);
+		return av_fail_errno(AV_VERB_REQ_NOTIFY_CQ, EPERM);
 	av_cq_arm(av_context_of(ibv->context)->seg, ibv->handle,
 		  solicited_only ? AV_CQ_ARMED_SOLICITED : AV_CQ_ARMED_ANY);
 	av_rnr_armed(av_context_of(ibv->context)->seg, cq->shared);

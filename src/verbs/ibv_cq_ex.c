@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Extended completion queues: completions are taken one by one and read through functions. The
- * completion being read lies in the private half; a batch (start to end) belongs to one thread,
+ * current completion is in the private half. A batch, from start to end, belongs to one thread,
  * which holds @batch.
  */
 #include "verbs/ibv_cq_ex.h"
@@ -22,8 +22,7 @@ static struct av_cq *cq_of(struct ibv_cq_ex *ex)
 	return av_container_of(ex, struct av_cq, ex);
 }
 
-/* Take the next completion into the private half. Return: 0, ENOENT (none), or another errno
- * (broken CQ). */
+/* Take the next completion. Return: 0, ENOENT (none), or another errno value (broken CQ). */
 static int take(struct av_cq *cq)
 {
 	int n = av_poll_stamped(av_context_of(cq->ibv.context)->seg, cq->shared, 1, &cq->current,
@@ -62,7 +61,7 @@ static int next_poll(struct ibv_cq_ex *ex)
 	return take(cq_of(ex));
 }
 
-/* Harmless when no batch is open: programs call it after an empty ibv_start_poll(), too. */
+/* Harmless without an open batch, because programs also call it after an empty ibv_start_poll(). */
 static void end_poll(struct ibv_cq_ex *ex)
 {
 	struct av_cq *cq = cq_of(ex);
@@ -129,7 +128,8 @@ static uint64_t read_completion_ts(struct ibv_cq_ex *ex)
 	return cq_of(ex)->stamp_ns;
 }
 
-/* The entry carries monotonic time; what separates the two clocks changes only when somebody sets
+/*
+ * The entry has monotonic time. The difference between the clocks changes only when somebody sets
  * the time.
  */
 static uint64_t read_wallclock(struct ibv_cq_ex *ex)
@@ -195,9 +195,10 @@ struct ibv_cq_ex *av_create_cq_ex(struct ibv_context *context, struct ibv_cq_ini
 	int err = check_attr(context, attr);
 
 	if (err)
-		return av_fail_null(err);
+		return av_fail_null(AV_VERB_CREATE_CQ_EX, err);
 	if (attr->cqe > INT32_MAX || attr->comp_vector > INT32_MAX)
-		return av_fail_null(av_refuse(EINVAL, AV_CHECK_CQ_SIZE, attr->cqe, INT32_MAX));
+		return av_fail_null(AV_VERB_CREATE_CQ_EX,
+				    av_refuse(EINVAL, AV_CHECK_CQ_SIZE, attr->cqe, INT32_MAX));
 	ibv = av_cq_create(av_context_of(context), (int)attr->cqe, attr->cq_context, attr->channel,
 			   (int)attr->comp_vector);
 	if (!ibv)
@@ -213,11 +214,11 @@ struct ibv_cq_ex *av_create_cq_ex(struct ibv_context *context, struct ibv_cq_ini
 	return &cq->ex;
 }
 
-/* The clock of the timestamps: nanoseconds, so that hca_core_clock is 1 GHz. */
+/* The clock of the time stamps, in nanoseconds: hca_core_clock is 1 GHz. */
 int av_query_rt_values(struct ibv_context *context, struct ibv_values_ex *values)
 {
 	if (values->comp_mask & ~(uint32_t)IBV_VALUES_MASK_RAW_CLOCK)
-		return av_fail_errno(EINVAL);
+		return av_fail_errno(AV_VERB_QUERY_RT_VALUES_EX, EINVAL);
 	if (values->comp_mask & IBV_VALUES_MASK_RAW_CLOCK) {
 		values->raw_clock.tv_sec = 0;
 		values->raw_clock.tv_nsec = (long)av_now_ns();

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Device memory: blocks of the context's segment, so that every process reaches them by plain
- * copies. Its total size is the device's, counted over all processes in the directory; what a
- * killed process had comes back when it is swept.
+ * Device memory: blocks of the context's segment, so that every process accesses them by plain
+ * copies. The total size is limited per device and counted over all processes in the directory;
+ * what a killed process held returns when it is swept.
  */
 #include "verbs/ibv_dm.h"
 
@@ -15,19 +15,20 @@
 #include "base/limits.h"
 #include "memory/key.h"
 #include "memory/region.h"
+#include "segment/alloc.h"
 
-#define COPY_UNIT     4u /* offsets and lengths of ibv_memcpy_*_dm() */
+#define COPY_UNIT     4u /* granularity of ibv_memcpy_*_dm() */
 #define LOG_ALIGN_MAX 12u
 
 struct av_dm {
 	struct ibv_dm ibv;
 	uint8_t peek_pad[AV_PEEK_PAD];
-	struct ibv_exp_dm exp; /* its other name */
+	struct ibv_exp_dm exp; /* the same block for experimental verbs */
 	bool imported;
 	struct av_seg *seg; /* of the process that allocated it */
-	uint64_t offset;    /* in the segment */
+	uint64_t offset;    /* offset in the segment */
 	uint64_t length;
-	uint64_t block; /* bytes taken from the segment */
+	uint64_t block; /* bytes allocated from the segment */
 	_Atomic uint32_t users;
 };
 
@@ -78,7 +79,7 @@ static int memcpy_to_dm(struct ibv_dm *ibv, uint64_t offset, const void *host, s
 
 	if (err == 0 && av_copy(bytes_at(dm, offset), host, length) != AV_COPY_OK)
 		err = EFAULT;
-	return err ? av_fail_errno(err) : 0;
+	return err ? av_fail_errno(AV_VERB_MEMCPY_TO_DM, err) : 0;
 }
 
 static int memcpy_from_dm(void *host, struct ibv_dm *ibv, uint64_t offset, size_t length)
@@ -88,7 +89,7 @@ static int memcpy_from_dm(void *host, struct ibv_dm *ibv, uint64_t offset, size_
 
 	if (err == 0 && av_copy(host, bytes_at(dm, offset), length) != AV_COPY_OK)
 		err = EFAULT;
-	return err ? av_fail_errno(err) : 0;
+	return err ? av_fail_errno(AV_VERB_MEMCPY_FROM_DM, err) : 0;
 }
 
 static int check_alloc(const struct ibv_alloc_dm_attr *attr)
@@ -102,7 +103,10 @@ static int check_alloc(const struct ibv_alloc_dm_attr *attr)
 	return 0;
 }
 
-/* Blocks of the segment are aligned to what divides their size, up to a page. */
+/*
+ * Blocks of the segment are aligned to the largest power of two that divides their size, up to a
+ * page.
+ */
 static int take_memory(struct av_dm *dm, const struct ibv_alloc_dm_attr *attr)
 {
 	uint64_t align = 1ull << attr->log_align_req;
@@ -129,14 +133,15 @@ static struct ibv_dm *publish_dm(struct av_context *ctx, struct av_dm *dm, uint3
 	dm->ibv.context = &ctx->verbs.context;
 	dm->ibv.memcpy_to_dm = memcpy_to_dm;
 	dm->ibv.memcpy_from_dm = memcpy_from_dm;
-	dm->ibv.comp_mask = 1; /* the handle is valid */
+	dm->ibv.comp_mask = 1; /* marks the handle as valid */
 	dm->ibv.handle = handle;
 	dm->exp.context = dm->ibv.context;
 	dm->exp.handle = handle;
-	return av_table_set(&ctx->dms, handle, dm) ? av_fail_null(ENOMEM) : &dm->ibv;
+	return av_table_set(&ctx->dms, handle, dm) ? av_fail_null(AV_VERB_ALLOC_DM, ENOMEM)
+						   : &dm->ibv;
 }
 
-/* An entry in the table of keys, for whoever imports it. Return: its index, or 0. */
+/* Add an entry to the key table, so that the block can be imported. Return: its index, or 0. */
 static uint32_t announce(const struct av_dm *dm)
 {
 	struct av_key what = {.kind = AV_KEY_DM_BLOCK, .addr = dm->offset, .length = dm->length};
@@ -159,12 +164,12 @@ static struct ibv_dm *create_dm(struct av_context *ctx, struct av_seg *seg,
 	int err;
 
 	if (!dm)
-		return av_fail_null(ENOMEM);
+		return av_fail_null(AV_VERB_ALLOC_DM, ENOMEM);
 	dm->seg = seg;
 	err = take_memory(dm, attr);
 	if (err) {
 		free(dm);
-		return av_fail_null(err);
+		return av_fail_null(AV_VERB_ALLOC_DM, err);
 	}
 	dm->ibv.handle = announce(dm);
 	if (dm->ibv.handle && publish_dm(ctx, dm, dm->ibv.handle))
@@ -173,7 +178,7 @@ static struct ibv_dm *create_dm(struct av_context *ctx, struct av_seg *seg,
 		withdraw(dm);
 	give_memory(dm);
 	free(dm);
-	return av_fail_null(ENOMEM);
+	return av_fail_null(AV_VERB_ALLOC_DM, ENOMEM);
 }
 
 struct ibv_dm *av_dm_import(struct av_context *ctx, uint32_t handle)
@@ -184,12 +189,12 @@ struct ibv_dm *av_dm_import(struct av_context *ctx, uint32_t handle)
 
 	if (!k || k->kind != AV_KEY_DM_BLOCK || !atomic_load(&k->key) ||
 	    !av_seg_at(origin, k->addr, k->length))
-		return av_fail_null(ENOENT);
+		return av_fail_null(AV_VERB_IMPORT_DM, ENOENT);
 	if (av_table_get(&ctx->dms, handle))
-		return av_fail_null(EBUSY);
+		return av_fail_null(AV_VERB_IMPORT_DM, EBUSY);
 	dm = calloc(1, sizeof(*dm));
 	if (!dm)
-		return av_fail_null(ENOMEM);
+		return av_fail_null(AV_VERB_IMPORT_DM, ENOMEM);
 	dm->imported = true;
 	dm->seg = origin;
 	dm->offset = k->addr;
@@ -221,7 +226,7 @@ struct ibv_dm *av_alloc_dm(struct ibv_context *context, struct ibv_alloc_dm_attr
 	if (err == 0 && !ctx->forked)
 		err = av_verb_err(ctx, AV_FAIL_ALLOC_DM);
 	if (err)
-		return av_fail_null(err);
+		return av_fail_null(AV_VERB_ALLOC_DM, err);
 	seg = av_context_memory(ctx);
 	if (!seg)
 		return NULL;
@@ -235,9 +240,9 @@ int av_free_dm(struct ibv_dm *ibv)
 	struct av_dm *dm = dm_find(ibv);
 
 	if (!dm)
-		return av_fail_errno(ENOENT);
+		return av_fail_errno(AV_VERB_FREE_DM, ENOENT);
 	if (atomic_load(&dm->users))
-		return av_misuse_busy(ctx, "DM", ibv->handle, NULL);
+		return av_misuse_busy(AV_VERB_FREE_DM, ctx, "DM", ibv->handle, NULL);
 	av_table_clear(&ctx->dms, ibv->handle);
 	if (!dm->imported && (!ctx->forked || dm->seg == ctx->child_seg)) {
 		withdraw(dm);
@@ -283,7 +288,7 @@ struct ibv_mr *av_reg_dm_mr(struct ibv_pd *pd, struct ibv_dm *ibv, uint64_t offs
 	int err = check_register(dm, offset, length, access);
 
 	if (err)
-		return av_fail_null(err);
+		return av_fail_null(AV_VERB_REG_DM_MR, err);
 	what.addr = dm->offset + offset;
 	what.in_origin = dm->imported;
 	mr = av_mr_publish(pd, &what, NULL, dm);

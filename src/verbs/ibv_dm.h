@@ -14,20 +14,24 @@ int av_free_dm(struct ibv_dm *dm);
 struct ibv_mr *av_reg_dm_mr(struct ibv_pd *pd, struct ibv_dm *dm, uint64_t offset, size_t length,
 			    unsigned int access);
 
-/* Device memory of the context that is imported from, by its handle there; NULL and errno. And its
- * local end.
+/*
+ * Import device memory by its handle in the origin context; NULL and errno on failure.
+ * av_dm_forget() ends the import locally.
  */
 struct ibv_dm *av_dm_import(struct av_context *ctx, uint32_t handle);
 void av_dm_forget(struct ibv_dm *dm);
 
-/* Its other name: what ibv_exp_alloc_dm() hands out, and back; NULL if that pointer is none. */
+/*
+ * The same object for experimental verbs (ibv_exp_alloc_dm()), and back; NULL if the pointer is not
+ * ours.
+ */
 struct ibv_exp_dm *av_dm_exp(struct ibv_dm *dm);
 struct ibv_dm *av_dm_of_exp(const struct ibv_exp_dm *exp);
 
-/* Bytes. @dm is one. */
+/* Length in bytes of a valid @dm. */
 uint64_t av_dm_length(const struct ibv_dm *dm);
 
-/* A region on it has ended. */
+/* A region on it has been deregistered. */
 void av_dm_released(struct av_dm *dm);
 
 #endif

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Regions on dma-bufs: the buffer is mapped into the process, and the region is on the mapping.
+ * Regions on dma-bufs: maps the buffer into the process and registers the mapping.
  * ibv_reg_dmabuf_mr(3).
  */
 #include <fcntl.h>
@@ -20,7 +20,7 @@ static const unsigned int permitted = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE
 				      IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC |
 				      IBV_ACCESS_RELAXED_ORDERING;
 
-/* Is it a dma-buf, and is the range inside it? Return: 0 or errno. */
+/* Is this a dma-buf that contains the range? Return: 0 or errno. */
 static int check_buffer(int fd, uint64_t offset, size_t length)
 {
 	struct statfs fs;
@@ -49,7 +49,7 @@ static struct ibv_mr *reg_dmabuf(struct ibv_pd *pd, uint64_t offset, size_t leng
 	p = mmap(NULL, length + skip, PROT_READ | PROT_WRITE, MAP_SHARED, fd,
 		 (off_t)(offset - skip));
 	if (p == MAP_FAILED)
-		return av_fail_null(errno == EACCES ? EACCES : EINVAL);
+		return av_fail_null(AV_VERB_REG_DMABUF_MR, errno == EACCES ? EACCES : EINVAL);
 	req.addr = (uintptr_t)p + skip;
 	err = av_region_prepare(av_context_of(pd->context)->seg, &req, &what);
 	if (err)
@@ -77,10 +77,11 @@ AV_EXPORT struct ibv_mr *ibv_reg_dmabuf_mr(struct ibv_pd *pd, uint64_t offset, s
 								  access);
 	err = av_verb_err(av_context_of(pd->context), AV_FAIL_REG_DMABUF_MR);
 	if (err)
-		return av_fail_null(err);
+		return av_fail_null(AV_VERB_REG_DMABUF_MR, err);
 	if (((uint32_t)access & ~permitted) || av_region_check_access((uint32_t)access) ||
 	    ((offset ^ iova) & (page - 1)))
-		return av_fail_null(EINVAL);
+		return av_fail_null(AV_VERB_REG_DMABUF_MR, EINVAL);
 	err = check_buffer(fd, offset, length);
-	return err ? av_fail_null(err) : reg_dmabuf(pd, offset, length, iova, fd, (uint32_t)access);
+	return err ? av_fail_null(AV_VERB_REG_DMABUF_MR, err)
+		   : reg_dmabuf(pd, offset, length, iova, fd, (uint32_t)access);
 }

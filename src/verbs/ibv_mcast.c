@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Attaching queue pairs to multicast groups. */
+/* Attaches queue pairs to multicast groups. */
 #include "verbs/ibv_context.h"
 #include "registry/multicast.h"
 
@@ -41,7 +41,7 @@ AV_EXPORT int ibv_attach_mcast(struct ibv_qp *ibv, const union ibv_gid *gid, uin
 		return AV_NEXT(ibv_attach_mcast, "IBVERBS_1.1")(ibv, gid, lid);
 	qp = av_qp_find(ibv);
 	err = qp ? attach(qp, gid) : ENOENT;
-	return err ? av_fail_errno(err) : 0;
+	return err ? av_fail_errno(AV_VERB_ATTACH_MCAST, err) : 0;
 }
 
 AV_EXPORT int ibv_detach_mcast(struct ibv_qp *ibv, const union ibv_gid *gid, uint16_t lid)
@@ -56,7 +56,7 @@ AV_EXPORT int ibv_detach_mcast(struct ibv_qp *ibv, const union ibv_gid *gid, uin
 	if (err == 0)
 		err = -av_multicast_detach(gid, qp->ibv.qp_num);
 	if (err)
-		return av_fail_errno(err);
+		return av_fail_errno(AV_VERB_DETACH_MCAST, err);
 	atomic_fetch_sub(&qp->groups, 1);
 	return 0;
 }

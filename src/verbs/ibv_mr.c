@@ -38,7 +38,7 @@ bool av_mr_may_bind(const struct ibv_mr *ibv)
 	const struct av_mr *mr = av_mr_find(ibv);
 
 	return !mr || mr->sort == AV_MR_PLAIN ||
-	       mr->sort == AV_MR_ALLOCATED; /* a damaged one fails when the bind is executed */
+	       mr->sort == AV_MR_ALLOCATED; /* an invalid region fails when the bind executes */
 }
 
 static int publish(struct av_context *ctx, struct av_mr *mr, const struct av_key *what)
@@ -66,7 +66,7 @@ struct ibv_mr *av_mr_publish(struct ibv_pd *ibv_pd, struct av_key *what, void *a
 	mr = pd ? calloc(1, sizeof(*mr)) : NULL;
 	if (!mr) {
 		av_adopt_end(ctx->seg, what->adopted);
-		return av_fail_null(pd ? ENOMEM : ENOENT);
+		return av_fail_null(AV_VERB_REG_MR, pd ? ENOMEM : ENOENT);
 	}
 	what->pd = av_pd_id(pd);
 	mr->pd = pd;
@@ -81,20 +81,22 @@ struct ibv_mr *av_mr_publish(struct ibv_pd *ibv_pd, struct av_key *what, void *a
 	if (publish(ctx, mr, what)) {
 		av_adopt_end(ctx->seg, mr->adopted);
 		free(mr);
-		return av_fail_null(ENOMEM);
+		return av_fail_null(AV_VERB_REG_MR, ENOMEM);
 	}
 	av_pd_hold(pd);
 	return &mr->ibv;
 }
 
-/* Size in pages of an ODP region; the implicit one has none of its own. */
+/* Size of an ODP region in pages; an implicit region counts as 0. */
 static uint64_t odp_size(uint64_t addr, uint64_t length)
 {
 	return length == SIZE_MAX ? 0 : av_odp_pages(addr, length);
 }
 
-/* An ODP region stops being what it was, its key is dead or changed: nothing of it stays valid for
- * the device. */
+/*
+ * An ODP region ends or changes; its key is already dead or changed. Invalidate its pages in the
+ * device's table.
+ */
 static void odp_end(struct av_context *ctx, const struct av_mr *mr)
 {
 	if (!(mr->access & IBV_ACCESS_ON_DEMAND) || mr->sort != AV_MR_PLAIN || ctx->forked)
@@ -103,7 +105,7 @@ static void odp_end(struct av_context *ctx, const struct av_mr *mr)
 	av_odp_region_removed(ctx->seg, odp_size((uintptr_t)mr->ibv.addr, mr->ibv.length));
 }
 
-/* On-demand memory is nowhere pinned, so that children may always have it. */
+/* ODP memory is never pinned, so children of fork() may always have it. */
 static bool is_fork_guarded(const struct av_mr *mr)
 {
 	return mr->sort == AV_MR_PLAIN && !(mr->access & IBV_ACCESS_ON_DEMAND);
@@ -124,23 +126,23 @@ struct ibv_mr *av_reg_mr(struct ibv_pd *pd, void *addr, size_t length, uint64_t 
 	int err;
 
 	if (!av_pd_find(pd))
-		return av_fail_null(ENOENT);
+		return av_fail_null(AV_VERB_REG_MR, ENOENT);
 	err = av_verb_err(ctx, AV_FAIL_REG_MR);
 	if (err)
-		return av_fail_null(err);
+		return av_fail_null(AV_VERB_REG_MR, err);
 	if (length > ctx->dev->attr.max_mr_size)
-		return av_fail_null(
-			av_refuse(EINVAL, AV_CHECK_MR_LENGTH, length, ctx->dev->attr.max_mr_size));
+		return av_fail_null(AV_VERB_REG_MR, av_refuse(EINVAL, AV_CHECK_MR_LENGTH, length,
+							      ctx->dev->attr.max_mr_size));
 	err = av_region_prepare(ctx->seg, &req, &what);
 	if (err)
-		return av_fail_null(err);
+		return av_fail_null(AV_VERB_REG_MR, err);
 	if (what.kind == AV_KEY_ODP && av_odp_has_table(ctx->seg))
 		av_odp_watch(ctx->seg);
 	if (what.kind == AV_KEY_REGION)
 		err = av_fork_guard((uintptr_t)addr, length);
 	if (err) {
 		av_adopt_end(ctx->seg, what.adopted);
-		return av_fail_null(err);
+		return av_fail_null(AV_VERB_REG_MR, err);
 	}
 	mr = av_mr_publish(pd, &what, addr, NULL);
 	if (!mr) {
@@ -154,8 +156,7 @@ struct ibv_mr *av_reg_mr(struct ibv_pd *pd, void *addr, size_t length, uint64_t 
 	return mr;
 }
 
-/* As a program names rights in a plain verb: the library's own is to it as unknown as any other
- * bit. */
+/* Makes AV_ACCESS_TUNNELED an unknown bit: plain verbs must not know it. */
 static uint32_t plain_rights(uint32_t access)
 {
 	return access & AV_ACCESS_TUNNELED ? AV_ACCESS_NOBODYS : access;
@@ -193,10 +194,11 @@ struct ibv_mr *av_alloc_null_mr(struct ibv_pd *pd)
 
 	int err = av_verb_err(av_context_of(pd->context), AV_FAIL_ALLOC_NULL_MR);
 
-	return err ? av_fail_null(err) : av_mr_publish(pd, &what, NULL, NULL);
+	return err ? av_fail_null(AV_VERB_ALLOC_NULL_MR, err)
+		   : av_mr_publish(pd, &what, NULL, NULL);
 }
 
-/* End the key. Return: 0 or EBUSY. */
+/* Destroy the key. Return: 0 or EBUSY. */
 static int end_key(struct av_context *ctx, struct av_mr *mr)
 {
 	struct av_seg *origin;
@@ -244,16 +246,17 @@ AV_EXPORT int ibv_dereg_mr(struct ibv_mr *ibv)
 	ctx = av_context_of(ibv->context);
 	mr = av_mr_find(ibv);
 	if (!mr)
-		return av_fail_errno(ENOENT);
+		return av_fail_errno(AV_VERB_DEREG_MR, ENOENT);
 	if (av_misuse_on())
 		av_misuse_mr_ends(mr);
-	/* The handle goes first: when the key's index is free, another thread may be given it at
-	 * once. */
+	/*
+	 * Clear the handle first: once the key's index is free, another thread may get it at once.
+	 */
 	av_table_clear(&ctx->mrs, av_mr_place(ibv->handle));
 	if (end_key(ctx, mr)) {
 		(void)!av_table_set(&ctx->mrs, av_mr_place(ibv->handle), mr);
 		(void)av_refuse(EBUSY, AV_CHECK_MR_WINDOWS, 0, 0);
-		return av_misuse_busy(ctx, "MR", ibv->lkey, mr->made_at);
+		return av_misuse_busy(AV_VERB_DEREG_MR, ctx, "MR", ibv->lkey, mr->made_at);
 	}
 	odp_end(ctx, mr);
 	if (is_fork_guarded(mr) && !ctx->forked)
@@ -264,14 +267,14 @@ AV_EXPORT int ibv_dereg_mr(struct ibv_mr *ibv)
 
 /* --- re-registration ------------------------------------------------------------- */
 
-/* Refused before anything happens: ibv_rereg_mr(3), IBV_REREG_MR_ERR_INPUT. */
+/* Wrong input, refused before anything happens: IBV_REREG_MR_ERR_INPUT of ibv_rereg_mr(3). */
 static bool bad_input(const struct av_mr *mr, const struct av_mr_change *c)
 {
 	const int known = IBV_REREG_MR_CHANGE_TRANSLATION | IBV_REREG_MR_CHANGE_PD |
 			  IBV_REREG_MR_CHANGE_ACCESS;
 
 	if (!mr)
-		return false; /* the device will say so */
+		return false; /* the device reports it */
 	if (mr->sort == AV_MR_NULL || mr->sort == AV_MR_DMABUF || mr->sort == AV_MR_IMPORTED ||
 	    (c->flags & ~known))
 		return true;
@@ -281,7 +284,9 @@ static bool bad_input(const struct av_mr *mr, const struct av_mr_change *c)
 	return c->access && !(c->flags & IBV_REREG_MR_CHANGE_ACCESS);
 }
 
-/* Would the region be moved onto memory that goes with its present one? */
+/*
+ * Does the new range lie in the memory that was allocated with the region, which the change frees?
+ */
 static bool moves_onto_itself(const struct av_mr *mr, const struct av_mr_change *c)
 {
 	uintptr_t addr = (uintptr_t)c->addr, own = (uintptr_t)mr->memory.map;
@@ -291,8 +296,9 @@ static bool moves_onto_itself(const struct av_mr *mr, const struct av_mr_change 
 		av_range_within(own, 1, addr, c->length));
 }
 
-/* Paged on demand is not made of pinned memory, nor the other way round, and never of pages of the
- * library's.
+/*
+ * ODP regions cannot become pinned regions, nor the other way round, and never use memory that the
+ * library allocates.
  */
 static int check_paging(const struct av_mr *mr, const struct av_mr_change *c)
 {
@@ -305,7 +311,7 @@ static int check_paging(const struct av_mr *mr, const struct av_mr_change *c)
 	if (changes && ((mr->access ^ c->access) & IBV_ACCESS_ON_DEMAND))
 		return av_refuse(EOPNOTSUPP, AV_CHECK_REREG_PAGING, c->access, mr->access);
 	return moves && mr->ibv.length ==
-				       SIZE_MAX /* the implicit region is the whole address space */
+				       SIZE_MAX /* an implicit region is the whole address space */
 		       ? av_refuse(EOPNOTSUPP, AV_CHECK_REREG_PAGING, 0, 0)
 		       : 0;
 }
@@ -320,7 +326,7 @@ static int check_rights(const struct av_context *ctx, const struct av_mr *mr,
 	return av_region_check_rights(ctx->seg, c->access) ? EINVAL : 0;
 }
 
-/* Refused by the device. Return: 0 or errno. */
+/* Changes that the device refuses. Return: 0 or errno. */
 static int check_change(const struct av_context *ctx, const struct av_mr *mr,
 			const struct av_mr_change *c)
 {
@@ -341,7 +347,7 @@ static int check_change(const struct av_context *ctx, const struct av_mr *mr,
 		       : av_refuse(ENOENT, AV_CHECK_REREG_PD, 0, 0);
 }
 
-/* Will the region's pages be others, or have to permit something else? */
+/* Will the region have other pages, or need other rights on them? */
 static bool changes_pages(const struct av_mr *mr, const struct av_mr_change *c, uint32_t access)
 {
 	if (c->flags & IBV_REREG_MR_CHANGE_TRANSLATION)
@@ -350,8 +356,8 @@ static bool changes_pages(const struct av_mr *mr, const struct av_mr_change *c, 
 }
 
 /*
- * What the region will be: as it is, but for what the flags name. The pages are brought in if they
- * may change. @fresh: memory that is to be the region's.
+ * Describe the changed region: as it is, except for what the flags name. Populates the pages if
+ * they may change. @fresh: new memory for the region.
  */
 static int describe(const struct av_context *ctx, const struct av_mr *mr,
 		    const struct av_mr_change *c, uint32_t access, struct av_allocated *fresh,
@@ -383,7 +389,10 @@ static int describe(const struct av_context *ctx, const struct av_mr *mr,
 	return av_region_prepare(ctx->seg, &req, what);
 }
 
-/* The translation has changed: the memory that came with the region goes, if there was any. */
+/*
+ * Update the region after a change of translation. Frees the memory that was allocated with it, if
+ * any.
+ */
 static void moved(struct av_mr *mr, const struct av_mr_change *c, const struct av_allocated *fresh)
 {
 	av_allocated_end(&mr->memory, false);
@@ -433,7 +442,7 @@ static int change(struct av_context *ctx, struct av_mr *mr, const struct av_mr_c
 	return 0;
 }
 
-/* The command and what has to be right for it. Return: 0 or errno; the region is as it was then. */
+/* Check and execute the change. Return: 0 or errno; then the region is unchanged. */
 static int command(struct av_context *ctx, struct av_mr *mr, const struct av_mr_change *c)
 {
 	int err = mr ? av_verb_err(ctx, AV_FAIL_REREG_MR) : ENOENT;
@@ -444,9 +453,9 @@ static int command(struct av_context *ctx, struct av_mr *mr, const struct av_mr_
 }
 
 /*
- * The command of a change of translation, between the new range's leaving the children of fork()
- * and the old one's return to them; memory of the library's is no part of that. Return: 0, or enum
- * ibv_rereg_mr_err_code and errno
+ * Change the translation: first hide the new range from children of fork(), then execute, then show
+ * them the old range again. Memory allocated by the library is exempt. Return: 0, or enum
+ * ibv_rereg_mr_err_code and errno.
  */
 static int move(struct av_context *ctx, struct av_mr *mr, const struct av_mr_change *c)
 {
@@ -462,7 +471,7 @@ static int move(struct av_context *ctx, struct av_mr *mr, const struct av_mr_cha
 	err = command(ctx, mr, c);
 	if (err) {
 		undone = av_fork_unguard((uintptr_t)c->addr, length);
-		(void)av_refused("av_mr_rereg", err);
+		(void)av_refused(AV_VERB_REREG_MR, err);
 		errno = err;
 		return undone ? IBV_REREG_MR_ERR_CMD_AND_DO_FORK_NEW : IBV_REREG_MR_ERR_CMD;
 	}
@@ -480,8 +489,8 @@ int av_mr_rereg(struct ibv_mr *ibv, const struct av_mr_change *c)
 	int err;
 
 	if (bad_input(mr, c)) {
-		(void)av_fail_errno(
-			av_refuse(EINVAL, AV_CHECK_REREG_INPUT, (uint32_t)c->flags, c->access));
+		(void)av_fail_errno(AV_VERB_REREG_MR, av_refuse(EINVAL, AV_CHECK_REREG_INPUT,
+								(uint32_t)c->flags, c->access));
 		return IBV_REREG_MR_ERR_INPUT;
 	}
 	if (mr && (is_fork_guarded(mr) || mr->sort == AV_MR_ALLOCATED) &&
@@ -490,7 +499,7 @@ int av_mr_rereg(struct ibv_mr *ibv, const struct av_mr_change *c)
 	err = command(ctx, mr, c);
 	if (err == 0)
 		return 0;
-	(void)av_fail_errno(err);
+	(void)av_fail_errno(AV_VERB_REREG_MR, err);
 	return IBV_REREG_MR_ERR_CMD;
 }
 

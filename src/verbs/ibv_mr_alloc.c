@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Memory regions whose memory the library allocates, and shared ones. */
+/* Regions with memory allocated by the library, and shared regions. */
 #include "verbs/environment.h"
 #include "verbs/ibv_mr.h"
 #include "verbs/ibv_pd.h"
@@ -16,7 +16,7 @@ static int check(struct ibv_pd *pd)
 	return av_pd_find(pd) ? av_verb_err(av_context_of(pd->context), AV_FAIL_REG_MR) : ENOENT;
 }
 
-/* The region around memory that is there; if it cannot be, that goes. */
+/* Create the region for allocated memory; frees the memory on failure. */
 static struct ibv_mr *publish_allocated(struct ibv_pd *pd, struct av_allocated *memory,
 					struct av_key *what)
 {
@@ -25,7 +25,7 @@ static struct ibv_mr *publish_allocated(struct ibv_pd *pd, struct av_allocated *
 
 	if (!ibv) {
 		av_allocated_end(memory, false);
-		return av_fail_null(ENOMEM);
+		return av_fail_null(AV_VERB_EXP_REG_MR, ENOMEM);
 	}
 	mr = av_mr_find(ibv);
 	mr->memory = *memory;
@@ -46,10 +46,10 @@ struct ibv_mr *av_mr_allocate(struct ibv_pd *pd, struct av_allocate_request *req
 	if (err == 0 && req->length > ctx->dev->attr.max_mr_size)
 		err = EINVAL;
 	if (err)
-		return av_fail_null(err);
+		return av_fail_null(AV_VERB_EXP_REG_MR, err);
 	req->policy = av_mr_pages(ctx);
 	err = av_allocated_make(ctx->seg, req, &memory, &what);
-	return err ? av_fail_null(err) : publish_allocated(pd, &memory, &what);
+	return err ? av_fail_null(AV_VERB_EXP_REG_MR, err) : publish_allocated(pd, &memory, &what);
 }
 
 struct ibv_mr *av_mr_attach(struct ibv_pd *pd, const struct av_attach_request *req)
@@ -61,5 +61,6 @@ struct ibv_mr *av_mr_attach(struct ibv_pd *pd, const struct av_attach_request *r
 
 	if (err == 0)
 		err = av_allocated_attach(ctx->seg, req, &memory, &what);
-	return err ? av_fail_null(err) : publish_allocated(pd, &memory, &what);
+	return err ? av_fail_null(AV_VERB_EXP_REG_SHARED_MR, err)
+		   : publish_allocated(pd, &memory, &what);
 }

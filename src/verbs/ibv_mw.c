@@ -30,14 +30,14 @@ struct ibv_mw *av_alloc_mw(struct ibv_pd *ibv_pd, enum ibv_mw_type type)
 	int err = av_verb_err(ctx, AV_FAIL_ALLOC_MW);
 
 	if (type != IBV_MW_TYPE_1 && type != IBV_MW_TYPE_2)
-		return av_fail_null(av_refuse(EINVAL, AV_CHECK_MW_TYPE, type, 0));
+		return av_fail_null(AV_VERB_ALLOC_MW, av_refuse(EINVAL, AV_CHECK_MW_TYPE, type, 0));
 	if (!pd)
-		return av_fail_null(ENOENT);
+		return av_fail_null(AV_VERB_ALLOC_MW, ENOENT);
 	if (err)
-		return av_fail_null(err);
+		return av_fail_null(AV_VERB_ALLOC_MW, err);
 	mw = calloc(1, sizeof(*mw));
 	if (!mw)
-		return av_fail_null(ENOMEM);
+		return av_fail_null(AV_VERB_ALLOC_MW, ENOMEM);
 	mw->pd = pd;
 	mw->ibv.context = ibv_pd->context;
 	mw->ibv.pd = ibv_pd;
@@ -49,7 +49,7 @@ struct ibv_mw *av_alloc_mw(struct ibv_pd *ibv_pd, enum ibv_mw_type type)
 		if (mw->ibv.rkey)
 			av_window_destroy(ctx->seg, mw->ibv.rkey);
 		free(mw);
-		return av_fail_null(ENOMEM);
+		return av_fail_null(AV_VERB_ALLOC_MW, ENOMEM);
 	}
 	av_pd_hold(pd);
 	atomic_fetch_add(&ctx->mw_count, 1);
@@ -62,7 +62,7 @@ int av_dealloc_mw(struct ibv_mw *ibv)
 	struct av_mw *mw = mw_find(ibv);
 
 	if (!mw)
-		return av_fail_errno(ENOENT);
+		return av_fail_errno(AV_VERB_DEALLOC_MW, ENOENT);
 	av_table_clear(&ctx->mws, ibv->handle);
 	if (!ctx->forked)
 		av_window_destroy(ctx->seg, ibv->handle << 8);
@@ -72,7 +72,7 @@ int av_dealloc_mw(struct ibv_mw *ibv)
 	return 0;
 }
 
-/* Type 1: the bind is a work request, and the window's new key is known when it is posted. */
+/* Type 1: the bind is a work request, and posting it determines the window's new key. */
 int av_bind_mw(struct ibv_qp *qp, struct ibv_mw *mw, struct ibv_mw_bind *bind)
 {
 	uint32_t rkey = ibv_inc_rkey(mw->rkey);
@@ -85,42 +85,42 @@ int av_bind_mw(struct ibv_qp *qp, struct ibv_mw *mw, struct ibv_mw_bind *bind)
 	struct ibv_send_wr *bad;
 
 	if (!mw_find(mw))
-		return av_fail_errno(EINVAL);
+		return av_fail_errno(AV_VERB_BIND_MW, EINVAL);
 	if (bind->bind_info.mw_access_flags & IBV_ACCESS_ZERO_BASED)
-		return av_fail_errno(
-			av_refuse(EINVAL, AV_CHECK_MW_ZERO_BASED, IBV_ACCESS_ZERO_BASED, 0));
+		return av_fail_errno(AV_VERB_BIND_MW, av_refuse(EINVAL, AV_CHECK_MW_ZERO_BASED,
+								IBV_ACCESS_ZERO_BASED, 0));
 	if (bind->bind_info.mr && !av_mr_may_bind(bind->bind_info.mr))
-		return av_fail_errno(av_refuse(ENOTSUP, AV_CHECK_MW_REGION, 0, 0));
+		return av_fail_errno(AV_VERB_BIND_MW, av_refuse(ENOTSUP, AV_CHECK_MW_REGION, 0, 0));
 	return av_post_send(qp, &wr, &bad);
 }
 
-struct ending {
+struct unbind_args {
 	struct av_seg *seg;
 	uint32_t qpn;
 };
 
 static void unbind_from(uint32_t id, void *object, void *arg)
 {
-	const struct ending *e = arg;
+	const struct unbind_args *e = arg;
 
 	av_window_queue_pair_ends(e->seg, id << 8, e->qpn);
 }
 
-struct leaving {
+struct finish_args {
 	struct av_seg *seg;
 	uint32_t region;
 };
 
 static void finish_for(uint32_t id, void *object, void *arg)
 {
-	const struct leaving *l = arg;
+	const struct finish_args *l = arg;
 
 	av_window_finish(l->seg, id << 8, l->region);
 }
 
 void av_mw_finish(struct av_context *ctx, uint32_t region)
 {
-	struct leaving l = {ctx->seg, region};
+	struct finish_args l = {ctx->seg, region};
 
 	if (atomic_load(&ctx->mw_count))
 		av_table_each(&ctx->mws, finish_for, &l);
@@ -128,7 +128,7 @@ void av_mw_finish(struct av_context *ctx, uint32_t region)
 
 void av_mw_queue_pair_ends(struct av_context *ctx, uint32_t qpn)
 {
-	struct ending e = {ctx->seg, qpn};
+	struct unbind_args e = {ctx->seg, qpn};
 
 	if (atomic_load(&ctx->mw_count))
 		av_table_each(&ctx->mws, unbind_from, &e);

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Protection domains, and the thread and parent domains around them. A parent domain protects
- * exactly like the domain it contains: regions and queue pairs made on either belong together. Its
- * allocators are accepted and not called: rings lie in the segment, where peers reach them.
+ * exactly like the domain it contains: regions and queue pairs of both belong together. Its
+ * allocators are accepted but never called, because rings must be in the segment, where peers reach
+ * them.
  */
 #include "verbs/ibv_pd.h"
 
@@ -14,10 +15,10 @@ struct av_td {
 	struct ibv_td ibv;
 	uint8_t peek_pad[AV_PEEK_PAD];
 	uint32_t handle;
-	_Atomic uint32_t users; /* parent domains */
+	_Atomic uint32_t users; /* number of parent domains */
 };
 
-/* The bit by which importing contexts know that a domain exists. */
+/* Set or clear the bit that shows importing contexts whether the domain exists. */
 static void announce(struct av_context *ctx, uint32_t handle, bool exists)
 {
 	uint64_t bit = 1ull << (handle % 64);
@@ -37,13 +38,13 @@ struct ibv_pd *av_pd_import(struct av_context *ctx, uint32_t handle)
 
 	if (!origin || handle == 0 || handle > AV_MAX_PD ||
 	    !(atomic_load(&origin->head->pds[handle / 64]) & 1ull << (handle % 64)))
-		return av_fail_null(ENOENT);
+		return av_fail_null(AV_VERB_IMPORT_PD, ENOENT);
 	if (av_table_get(&ctx->pds.table, handle))
-		return av_fail_null(EBUSY);
+		return av_fail_null(AV_VERB_IMPORT_PD, EBUSY);
 	pd = calloc(1, sizeof(*pd));
 	if (!pd || av_table_set(&ctx->pds.table, handle, pd)) {
 		free(pd);
-		return av_fail_null(ENOMEM);
+		return av_fail_null(AV_VERB_IMPORT_PD, ENOMEM);
 	}
 	pd->imported = true;
 	pd->ibv.context = &ctx->verbs.context;
@@ -68,15 +69,16 @@ static struct ibv_pd *create_pd(struct av_context *ctx, struct av_pd *contains, 
 {
 	int err = ctx->forked
 			  ? 0
-			  : av_verb_err(ctx, AV_FAIL_ALLOC_PD); /* a forked child may have domains,
-								   though nothing to put in */
+			  : av_verb_err(ctx,
+					AV_FAIL_ALLOC_PD); /* a forked child may create domains,
+							      though it can put nothing into them */
 	struct av_pd *pd;
 
 	if (err)
-		return av_fail_null(err);
+		return av_fail_null(AV_VERB_ALLOC_PD, err);
 	pd = calloc(1, sizeof(*pd));
 	if (!pd)
-		return av_fail_null(ENOMEM);
+		return av_fail_null(AV_VERB_ALLOC_PD, ENOMEM);
 	pd->ibv.context = &ctx->verbs.context;
 	pd->contains = contains;
 	pd->td = td;
@@ -109,9 +111,10 @@ AV_EXPORT int ibv_dealloc_pd(struct ibv_pd *ibv)
 		return AV_NEXT(ibv_dealloc_pd, "IBVERBS_1.1")(ibv);
 	pd = av_pd_find(ibv);
 	if (!pd)
-		return av_fail_errno(ENOENT);
+		return av_fail_errno(AV_VERB_DEALLOC_PD, ENOENT);
 	if (atomic_load(&pd->users))
-		return av_misuse_busy(av_context_of(ibv->context), "PD", ibv->handle, pd->made_at);
+		return av_misuse_busy(AV_VERB_DEALLOC_PD, av_context_of(ibv->context), "PD",
+				      ibv->handle, pd->made_at);
 	if (pd->imported) {
 		av_pd_forget(pd);
 		return 0;
@@ -146,13 +149,13 @@ struct ibv_td *av_alloc_td(struct ibv_context *context, struct ibv_td_init_attr 
 	int err;
 
 	if (attr->comp_mask)
-		return av_fail_null(EINVAL);
+		return av_fail_null(AV_VERB_ALLOC_TD, EINVAL);
 	err = ctx->forked ? 0 : av_verb_err(ctx, AV_FAIL_ALLOC_TD);
 	if (err)
-		return av_fail_null(err);
+		return av_fail_null(AV_VERB_ALLOC_TD, err);
 	td = calloc(1, sizeof(*td));
 	if (!td)
-		return av_fail_null(ENOMEM);
+		return av_fail_null(AV_VERB_ALLOC_TD, ENOMEM);
 	td->ibv.context = context;
 	td->handle = av_handles_add(&ctx->tds, td, (uint32_t)ctx->dev->attr.max_pd);
 	if (!td->handle) {
@@ -167,9 +170,10 @@ int av_dealloc_td(struct ibv_td *ibv)
 	struct av_td *td = td_find(ibv);
 
 	if (!td)
-		return av_fail_errno(ENOENT);
+		return av_fail_errno(AV_VERB_DEALLOC_TD, ENOENT);
 	if (atomic_load(&td->users))
-		return av_misuse_busy(av_context_of(ibv->context), "TD", td->handle, NULL);
+		return av_misuse_busy(AV_VERB_DEALLOC_TD, av_context_of(ibv->context), "TD",
+				      td->handle, NULL);
 	av_handles_remove(&av_context_of(ibv->context)->tds, td->handle);
 	free(td);
 	return 0;
@@ -184,6 +188,6 @@ struct ibv_pd *av_alloc_parent_domain(struct ibv_context *context,
 	struct av_td *td = attr->td && attr->td->context == context ? td_find(attr->td) : NULL;
 
 	if (!pd || pd->contains || (attr->td && !td) || (attr->comp_mask & ~known))
-		return av_fail_null(EINVAL);
+		return av_fail_null(AV_VERB_ALLOC_PARENT_DOMAIN, EINVAL);
 	return AV_MADE_HERE(struct av_pd, create_pd(av_context_of(context), pd, td));
 }

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Protection domains, thread domains and parent domains: verbs reached through the dispatch tables.
+/*
+ * Protection domains, thread domains and parent domains: verbs reached through the dispatch tables.
  */
 #ifndef AV_VERBS_IBV_PD_H
 #define AV_VERBS_IBV_PD_H
@@ -8,23 +9,23 @@
 
 struct ibv_td *av_alloc_td(struct ibv_context *context, struct ibv_td_init_attr *attr);
 int av_dealloc_td(struct ibv_td *td);
-/* Is it a thread domain of its context? */
+/* Is this a thread domain of its context? */
 bool av_td_valid(struct ibv_td *td);
 struct ibv_pd *av_alloc_parent_domain(struct ibv_context *context,
 				      struct ibv_parent_domain_init_attr *attr);
 
-/* A domain of the context that is imported from, by its handle there; NULL and errno. */
+/* Import a domain by its handle in the origin context; NULL and errno on failure. */
 struct ibv_pd *av_pd_import(struct av_context *ctx, uint32_t handle);
 
 /*
- * The local end of it. ibv_unimport_pd(3) cannot refuse: what was made on the domain (pyverbs
- * unimports first) goes on without it, and the last of that frees it.
+ * End the import locally. ibv_unimport_pd(3) cannot fail, although objects may still use the domain
+ * (pyverbs unimports first). They continue without it, and the last one frees it.
  */
 void av_pd_forget(struct av_pd *pd);
 
 #define AV_PD_FORGOTTEN 0x80000000u
 
-/* What is made on a domain keeps it. */
+/* Every object on a domain holds it. */
 static inline void av_pd_hold(struct av_pd *pd)
 {
 	atomic_fetch_add(&pd->users, 1);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Creating, querying and destroying queue pairs. */
+/* Creates, queries and destroys queue pairs. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -99,7 +99,7 @@ static int check_create(struct av_context *ctx, struct ibv_pd *pd, struct ibv_xr
 	return av_verb_err(ctx, AV_FAIL_CREATE_QP);
 }
 
-/* The objects a queue pair keeps from being destroyed. */
+/* Add or drop references to the objects that a queue pair uses. */
 static void hold(struct av_qp *qp, int by)
 {
 	if (qp->pd && by > 0)
@@ -138,8 +138,8 @@ static void init_public(struct av_context *ctx, struct av_qp *qp, struct ibv_pd 
 }
 
 /*
- * Inline receive, as far as there is a place for the payload: in the completion, and in the slots
- * of a receive queue of one's own. XRC receives into queues that know nothing of its queue pairs.
+ * Grant inline receive as far as there is room for the payload: in the completion, and in the slots
+ * of the queue pair's own receive queue. XRC receives into queues that do not know its queue pairs.
  */
 static uint32_t grant_inline(const struct av_qp *qp, const struct ibv_qp_init_attr *attr,
 			     uint32_t wanted)
@@ -153,7 +153,10 @@ static uint32_t grant_inline(const struct av_qp *qp, const struct ibv_qp_init_at
 	return wanted < room ? wanted : room;
 }
 
-/* Answers to RDMA READs and atomics can only wait for a poller who is sure to come. */
+/*
+ * Inline answers to RDMA READs and atomics wait for a poll, so they need a completion that is
+ * certain to be polled.
+ */
 static uint32_t answers_inline(const struct ibv_qp_init_attr *attr, uint32_t granted)
 {
 	if (!attr->sq_sig_all || (attr->qp_type != IBV_QPT_RC && attr->qp_type != IBV_QPT_XRC_SEND))
@@ -161,7 +164,7 @@ static uint32_t answers_inline(const struct ibv_qp_init_attr *attr, uint32_t gra
 	return granted < AV_CQE_DATA ? granted : AV_CQE_DATA;
 }
 
-/* The wishes for a queue pair's rings. */
+/* The page policy for a queue pair's rings. */
 static struct av_page_policy pages_of(const struct av_context *ctx, enum ibv_qp_type type)
 {
 	struct av_page_object object = {.name = "QP", .fallback = AV_ALLOC_PREFER_CONTIG};
@@ -205,8 +208,9 @@ static uint32_t init_shared(struct av_context *ctx, struct av_qp *qp,
 	return index;
 }
 
-/* The private halves of what the attributes name, and the capabilities of the queues that are
- * there. */
+/*
+ * Find the private halves of the objects in @attr. Clears capabilities of queues that do not exist.
+ */
 static void resolve(struct av_context *ctx, struct av_qp *qp, struct ibv_pd *pd,
 		    struct ibv_xrcd *xrcd, struct ibv_qp_init_attr *attr)
 {
@@ -222,7 +226,7 @@ static void resolve(struct av_context *ctx, struct av_qp *qp, struct ibv_pd *pd,
 		qp->recv_cq = av_cq_find(attr->recv_cq);
 		qp->srq = attr->srq ? av_srq_find(ctx, attr->srq) : NULL;
 	}
-	if (!receives(attr->qp_type) || qp->srq) /* ignored, and reported as what they are */
+	if (!receives(attr->qp_type) || qp->srq) /* ignored, and reported as 0 */
 		attr->cap.max_recv_wr = attr->cap.max_recv_sge = 0;
 }
 
@@ -235,10 +239,10 @@ struct ibv_qp *av_qp_create(struct av_context *ctx, struct ibv_pd *pd, struct ib
 	uint32_t index;
 
 	if (err)
-		return av_fail_null(err);
+		return av_fail_null(AV_VERB_CREATE_QP, err);
 	qp = calloc(1, sizeof(*qp));
 	if (!qp)
-		return av_fail_null(ENOMEM);
+		return av_fail_null(AV_VERB_CREATE_QP, ENOMEM);
 	resolve(ctx, qp, pd, xrcd, attr);
 	extra = extra ? extra : &none;
 	extra->inline_recv = grant_inline(qp, attr, extra->inline_recv);
@@ -247,9 +251,8 @@ struct ibv_qp *av_qp_create(struct av_context *ctx, struct ibv_pd *pd, struct ib
 		if (index)
 			av_qp_fini(ctx->seg, index);
 		free(qp);
-		return av_fail_null(ENOMEM);
+		return av_fail_null(AV_VERB_CREATE_QP, ENOMEM);
 	}
-	qp->one_thread = qp->pd && qp->pd->td;
 	hold(qp, 1);
 	init_public(ctx, qp, pd, attr, index);
 	return &qp->ibv;
@@ -263,8 +266,10 @@ AV_EXPORT struct ibv_qp *ibv_create_qp(struct ibv_pd *pd, struct ibv_qp_init_att
 			    av_qp_create(av_context_of(pd->context), pd, NULL, attr, NULL));
 }
 
-/* In-flight executors of others finish before the execution rights are ours; RESET empties the
- * queues and purges the CQs. */
+/*
+ * Taking the execution rights waits for executors of other processes. RESET empties the queues and
+ * purges the CQs.
+ */
 static void end_shared(struct av_qp *qp)
 {
 	av_qp_quiesce(&qp->end);
@@ -276,8 +281,7 @@ static void end_shared(struct av_qp *qp)
 	av_qp_fini(qp->end.seg, qp->end.qp->index);
 }
 
-/* Names of queue pairs that were opened have handles of their own, beyond those of the segment's
- * table. */
+/* Opened queue pairs get handles beyond those of the segment's table. */
 static struct ibv_qp *publish_opened(struct av_context *ctx, struct av_qp *qp,
 				     const struct ibv_qp_open_attr *attr)
 {
@@ -290,7 +294,7 @@ static struct ibv_qp *publish_opened(struct av_context *ctx, struct av_qp *qp,
 	if (av_table_get(&ctx->qps, handle) || av_table_set(&ctx->qps, handle, qp)) {
 		av_seg_put(qp->end.seg);
 		free(qp);
-		return av_fail_null(ENOMEM);
+		return av_fail_null(AV_VERB_OPEN_QP, ENOMEM);
 	}
 	hold(qp, 1);
 	init_public(ctx, qp, NULL, &init, handle);
@@ -308,9 +312,9 @@ AV_EXPORT int ibv_destroy_qp(struct ibv_qp *ibv)
 	ctx = av_context_of(ibv->context);
 	qp = av_qp_find(ibv);
 	if (!qp)
-		return av_fail_errno(ENOENT);
+		return av_fail_errno(AV_VERB_DESTROY_QP, ENOENT);
 	if (atomic_load(&qp->groups))
-		return av_misuse_busy(ctx, "QP", ibv->qp_num, qp->made_at);
+		return av_misuse_busy(AV_VERB_DESTROY_QP, ctx, "QP", ibv->qp_num, qp->made_at);
 	if (av_misuse_on())
 		av_misuse_qp_ends(qp);
 	av_unlist(ctx, &ctx->qps, ibv->handle);
@@ -350,14 +354,14 @@ AV_EXPORT int ibv_query_qp(struct ibv_qp *ibv, struct ibv_qp_attr *attr, int att
 		return AV_NEXT(ibv_query_qp, "IBVERBS_1.1")(ibv, attr, attr_mask, init);
 	qp = av_qp_find(ibv);
 	if (!qp)
-		return av_fail_errno(ENOENT);
+		return av_fail_errno(AV_VERB_QUERY_QP, ENOENT);
 	err = av_context_err(av_context_of(ibv->context));
 	if (err)
-		return av_fail_errno(err);
-	av_qp_quiesce(&qp->end); /* whole values, not halves of a change */
+		return av_fail_errno(AV_VERB_QUERY_QP, err);
+	av_qp_quiesce(&qp->end); /* no half-changed values */
 	*attr = qp->end.qp->attr;
 	av_qp_resume(&qp->end);
-	av_drive(&qp->end, &qp->peer); /* what was posted while we held the execution right */
+	av_drive(&qp->end, &qp->peer); /* execute what was posted while we held the rights */
 	attr->qp_state = attr->cur_qp_state = (enum ibv_qp_state)atomic_load(&qp->end.qp->state);
 	attr->sq_draining =
 		attr->qp_state == IBV_QPS_SQD && atomic_load(&qp->end.qp->park) != AV_PARK_NOT;
@@ -385,8 +389,8 @@ AV_EXPORT int ibv_query_qp_data_in_order(struct ibv_qp *qp, enum ibv_wr_opcode o
 }
 
 /*
- * Another name for an XRC_RECV queue pair, of this process or another: the same shared half. It
- * ends with the one who created it.
+ * Opens another handle for an XRC_RECV queue pair of any process. Both share one half, which ends
+ * with the creator's queue pair.
  */
 struct ibv_qp *av_open_qp(struct ibv_context *context, struct ibv_qp_open_attr *attr)
 {
@@ -398,13 +402,13 @@ struct ibv_qp *av_open_qp(struct ibv_context *context, struct ibv_qp_open_attr *
 	struct av_qp *qp;
 
 	if ((attr->comp_mask & needed) != needed || attr->qp_type != IBV_QPT_XRC_RECV)
-		return av_fail_null(EINVAL);
+		return av_fail_null(AV_VERB_OPEN_QP, EINVAL);
 	xrcd = av_xrcd_find(ctx, attr->xrcd);
 	if (!xrcd)
-		return av_fail_null(EINVAL);
+		return av_fail_null(AV_VERB_OPEN_QP, EINVAL);
 	qp = calloc(1, sizeof(*qp));
 	if (!qp)
-		return av_fail_null(ENOMEM);
+		return av_fail_null(AV_VERB_OPEN_QP, ENOMEM);
 	location = av_dir_qpn_find(attr->qp_num);
 	qp->opened = true;
 	qp->xrcd = xrcd;
@@ -414,7 +418,7 @@ struct ibv_qp *av_open_qp(struct ibv_context *context, struct ibv_qp_open_attr *
 	    qp->end.qp->xrcd != xrcd->number || qp->end.qp->type != IBV_QPT_XRC_RECV) {
 		av_seg_put(qp->end.seg);
 		free(qp);
-		return av_fail_null(ENOENT);
+		return av_fail_null(AV_VERB_OPEN_QP, ENOENT);
 	}
 	return publish_opened(ctx, qp, attr);
 }

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The extended posting interface. Builders write the request straight into the send queue's ring,
- * behind what is posted; ibv_wr_complete() publishes all of them at once, ibv_wr_abort() forgets
- * them. The queue pair's post lock is held from ibv_wr_start() to either.
+ * The extended posting interface. Builders write requests directly into the send queue's ring,
+ * after those already posted. ibv_wr_complete() publishes them all at once; ibv_wr_abort() drops
+ * them. The queue pair's post lock is held from ibv_wr_start() until then.
  */
 #include "verbs/ibv_qp_ex.h"
 
@@ -20,7 +20,7 @@
 	 IBV_QP_EX_WITH_ATOMIC_FETCH_AND_ADD | IBV_QP_EX_WITH_ATOMIC_WRITE | AV_QP_EX_WITH_FLUSH)
 #define KEYS (IBV_QP_EX_WITH_SEND_WITH_INV | IBV_QP_EX_WITH_LOCAL_INV | IBV_QP_EX_WITH_BIND_MW)
 
-/* The operations the builders of a service can be asked for. */
+/* The operations that a service's builders support. */
 static uint64_t operations(enum ibv_qp_type type)
 {
 	switch (type) {
@@ -45,10 +45,12 @@ static void wr_start(struct ibv_qp_ex *ex)
 {
 	struct av_qp *qp = qp_of(ex);
 
+	qp->build.wqe = NULL;
+	qp->build.err = av_context_of(ex->qp_base.context)->forked ? EINVAL : 0;
+	if (qp->build.err)
+		return; /* shared memory is the parent's */
 	av_post_begin(qp);
 	qp->build.tail = atomic_load_explicit(&qp->end.qp->sq_tail, memory_order_relaxed);
-	qp->build.err = 0;
-	qp->build.wqe = NULL;
 }
 
 static void note(struct av_qp *qp, int err)
@@ -58,7 +60,7 @@ static void note(struct av_qp *qp, int err)
 	qp->build.wqe = NULL;
 }
 
-/* Begin the next request; NULL after the first error, or if the queue is full. */
+/* Begin the next request. NULL after the first error, or if the queue is full. */
 static struct av_sq_wqe *next(struct ibv_qp_ex *ex, enum ibv_wr_opcode opcode)
 {
 	struct av_qp *qp = qp_of(ex);
@@ -170,7 +172,7 @@ static void wr_atomic_fetch_add(struct ibv_qp_ex *ex, uint32_t rkey, uint64_t ad
 	wqe->compare_add = add;
 }
 
-/* The word is the request's own: neither elements nor inline data of the queue are needed. */
+/* The word is part of the request, so it needs no elements and no inline data of the queue. */
 static void wr_atomic_write(struct ibv_qp_ex *ex, uint32_t rkey, uint64_t addr, const void *word)
 {
 	struct av_sq_wqe *wqe = next(ex, IBV_WR_ATOMIC_WRITE);
@@ -292,16 +294,18 @@ static int wr_complete(struct ibv_qp_ex *ex)
 	uint32_t state = atomic_load_explicit(&qp->end.qp->state, memory_order_relaxed);
 	int err = qp->build.err;
 
-	if (state == IBV_QPS_RESET || state == IBV_QPS_INIT || state == IBV_QPS_RTR ||
-	    av_context_of(ex->qp_base.context)->forked)
+	if (av_context_of(ex->qp_base.context)->forked)
+		return av_fail_errno(AV_VERB_WR_COMPLETE, EINVAL);
+	if (state == IBV_QPS_RESET || state == IBV_QPS_INIT || state == IBV_QPS_RTR)
 		err = EINVAL;
 	qp->build.wqe = NULL;
 	if (!err)
-		av_publish_before_try(&qp->end.qp->sq_tail,
-				      qp->build.tail); /* the execution right: see av_drive() */
+		av_publish_before_try(
+			&qp->end.qp->sq_tail,
+			qp->build.tail); /* before trying for the execution right: see av_drive() */
 	av_post_end(qp);
 	if (err)
-		return av_fail_errno(err);
+		return av_fail_errno(AV_VERB_WR_COMPLETE, err);
 	av_drive(&qp->end, &qp->peer);
 	return 0;
 }
@@ -309,10 +313,11 @@ static int wr_complete(struct ibv_qp_ex *ex)
 static void wr_abort(struct ibv_qp_ex *ex)
 {
 	qp_of(ex)->build.wqe = NULL;
-	av_post_end(qp_of(ex));
+	if (!av_context_of(ex->qp_base.context)->forked)
+		av_post_end(qp_of(ex));
 }
 
-/* Builders that were not asked for stay NULL, as the manual page has it. */
+/* Builders that were not requested stay NULL, as the manual page says. */
 static void fill_builders(struct av_qp *qp, uint64_t ops)
 {
 	struct ibv_qp_ex *ex = &qp->ex;
@@ -370,13 +375,13 @@ struct ibv_qp *av_create_qp_ex(struct ibv_context *context, struct ibv_qp_init_a
 	int err = check_attr(attr);
 
 	if (err)
-		return av_fail_null(err);
+		return av_fail_null(AV_VERB_CREATE_QP_EX, err);
 	if (attr->comp_mask & IBV_QP_INIT_ATTR_PD)
 		pd = attr->pd;
 	if (attr->comp_mask & IBV_QP_INIT_ATTR_XRCD)
 		xrcd = attr->xrcd;
 	if ((pd && pd->context != context) || (xrcd && xrcd->context != context))
-		return av_fail_null(EINVAL);
+		return av_fail_null(AV_VERB_CREATE_QP_EX, EINVAL);
 	/* The first members are those of struct ibv_qp_init_attr. */
 	ibv = av_qp_create(av_context_of(context), pd, xrcd, (struct ibv_qp_init_attr *)attr, NULL);
 	if (!ibv)

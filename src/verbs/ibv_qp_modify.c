@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* ibv_modify_qp(): values, then the state table, then the effects. */
+/* ibv_modify_qp(): checks the values, then the state table, then applies the change. */
 #include "base/newer_verbs.h"
 #include "verbs/ibv_ah.h"
 #include "verbs/ibv_context.h"
@@ -9,14 +9,13 @@
 #include "transport/drive.h"
 #include "transport/state.h"
 
-/* What a queue pair permits, and flags of regions that programs pass along; the latter mean nothing
- * here. */
+/* Rights of queue pairs, and region flags that programs pass along; those have no effect here. */
 #define QP_ACCESS                                                                    \
 	(IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ | \
 	 IBV_ACCESS_REMOTE_ATOMIC | IBV_ACCESS_ON_DEMAND | IBV_ACCESS_ZERO_BASED |   \
 	 IBV_ACCESS_HUGETLB | AV_ACCESS_FLUSH_GLOBAL)
 
-/* Are the values of the attributes in @mask acceptable? Return: 0 or EINVAL. ibv_modify_qp(3) */
+/* Are the values of the attributes in @mask valid? Return: 0 or EINVAL. ibv_modify_qp(3) */
 static int check_values(const struct av_context *ctx, const struct ibv_qp_attr *attr, int mask)
 {
 	const struct av_device *dev = ctx->dev;
@@ -31,7 +30,7 @@ static int check_values(const struct av_context *ctx, const struct ibv_qp_attr *
 	} rule[] = {
 		{IBV_QP_PORT, AV_CHECK_ATTR_PORT, attr->port_num, 1, 1},
 		{IBV_QP_PKEY_INDEX, AV_CHECK_ATTR_PKEY, attr->pkey_index, 0, 0},
-		{IBV_QP_ALT_PATH, AV_CHECK_ATTR_ALT_PATH, 1, 0, 0}, /* it is not advertised */
+		{IBV_QP_ALT_PATH, AV_CHECK_ATTR_ALT_PATH, 1, 0, 0}, /* not advertised */
 		{IBV_QP_PATH_MIG_STATE, AV_CHECK_ATTR_PATH_MIG, attr->path_mig_state,
 		 IBV_MIG_MIGRATED, IBV_MIG_MIGRATED},
 		{IBV_QP_PATH_MTU, AV_CHECK_ATTR_MTU, attr->path_mtu, IBV_MTU_256, dev->mtu},
@@ -53,7 +52,7 @@ static int check_values(const struct av_context *ctx, const struct ibv_qp_attr *
 	return mask & IBV_QP_AV ? av_check_ah_attr(ctx, &attr->ah_attr) : 0;
 }
 
-/* Copy the attributes that @mask names. */
+/* Copy the attributes in @mask. */
 static void store(struct ibv_qp_attr *to, const struct ibv_qp_attr *from, int mask)
 {
 #define STORE(bit, field)                        \
@@ -84,8 +83,10 @@ static void store(struct ibv_qp_attr *to, const struct ibv_qp_attr *from, int ma
 	to->dest_qp_num &= 0xffffff;
 }
 
-/* Check against the state table and apply; both execution rights held. Return: 0 or EINVAL, with
- * nothing changed. */
+/*
+ * Check against the state table and apply. Context: both execution rights held. Return: 0, or
+ * EINVAL with nothing changed.
+ */
 static int apply(struct av_qp *qp, const struct ibv_qp_attr *attr, int mask, enum ibv_qp_state *to)
 {
 	enum ibv_qp_state from = (enum ibv_qp_state)atomic_load(&qp->end.qp->state);
@@ -95,7 +96,7 @@ static int apply(struct av_qp *qp, const struct ibv_qp_attr *attr, int mask, enu
 	if (err)
 		return err;
 	store(&qp->end.qp->attr, attr, mask);
-	if (!(mask & IBV_QP_EN_SQD_ASYNC_NOTIFY)) /* asked for once at a time */
+	if (!(mask & IBV_QP_EN_SQD_ASYNC_NOTIFY)) /* must be requested each time */
 		qp->end.qp->attr.en_sqd_async_notify = 0;
 	if (mask & IBV_QP_STATE)
 		av_qp_apply_state(&qp->end, from, *to);
@@ -114,21 +115,21 @@ static int modify(struct av_context *ctx, struct av_qp *qp, const struct ibv_qp_
 		return err;
 	av_qp_quiesce(&qp->end);
 	if (atomic_load(&qp->end.qp->qpn) != qp->ibv.qp_num)
-		err = EINVAL; /* opened by its number, and ended by its creator since */
+		err = EINVAL; /* opened by its number, and destroyed by its creator since */
 	else
-		err = av_context_err(ctx); /* with the execution rights: a device that fails takes
-					      them after it has said so */
+		err = av_context_err(ctx); /* under the execution rights: a failing device sets its
+					      flag first and then takes them */
 	if (err == 0)
 		err = apply(qp, attr, mask, &to);
 	av_qp_resume(&qp->end);
 	if (err == 0 && (mask & IBV_QP_STATE))
 		qp->ibv.state = to;
-	av_drive(&qp->end, &qp->peer); /* go on, flush, note that the queue is drained; and what was
-					  posted meanwhile */
+	av_drive(&qp->end, &qp->peer); /* resume, flush or report a drained queue, and execute what
+					  was posted meanwhile */
 	if (err)
 		return err;
 	if (to == IBV_QPS_RTR)
-		av_drive_peer(&qp->end); /* it may have been sending to us too early */
+		av_drive_peer(&qp->end); /* the peer may have been sending too early */
 	return 0;
 }
 
@@ -143,12 +144,12 @@ AV_EXPORT int ibv_modify_qp(struct ibv_qp *ibv, struct ibv_qp_attr *attr, int at
 	ctx = av_context_of(ibv->context);
 	qp = av_qp_find(ibv);
 	if (!qp)
-		return av_fail_errno(ENOENT);
+		return av_fail_errno(AV_VERB_MODIFY_QP, ENOENT);
 	err = av_verb_err(ctx, AV_FAIL_MODIFY_QP);
 	if (err == 0)
 		err = modify(ctx, qp, attr, av_qp_own_mask(ibv->qp_type, attr_mask));
 	if (err == 0)
 		return 0;
 	av_refuse_object(err, AV_OBJECT_QP, ibv->qp_num);
-	return av_fail_errno(err);
+	return av_fail_errno(AV_VERB_MODIFY_QP, err);
 }

@@ -9,7 +9,7 @@
 #include "registry/directory.h"
 #include "transport/drive.h"
 #include "transport/state.h"
-#include "transport/xrc.h"
+#include "transport/receive.h"
 
 struct av_srq *av_srq_find(const struct av_context *ctx, const struct ibv_srq *ibv)
 {
@@ -21,20 +21,14 @@ struct av_srq *av_srq_find(const struct av_context *ctx, const struct ibv_srq *i
 void av_srq_attach(struct av_srq *srq, struct av_qp *qp)
 {
 	pthread_mutex_lock(&srq->users_mutex);
-	qp->next_on_srq = srq->users;
-	qp->link_on_srq = &srq->users;
-	if (qp->next_on_srq)
-		qp->next_on_srq->link_on_srq = &qp->next_on_srq;
-	srq->users = qp;
+	LIST_INSERT_HEAD(&srq->users, qp, on_srq);
 	pthread_mutex_unlock(&srq->users_mutex);
 }
 
 void av_srq_detach(struct av_srq *srq, struct av_qp *qp)
 {
 	pthread_mutex_lock(&srq->users_mutex);
-	*qp->link_on_srq = qp->next_on_srq;
-	if (qp->next_on_srq)
-		qp->next_on_srq->link_on_srq = qp->link_on_srq;
+	LIST_REMOVE(qp, on_srq);
 	pthread_mutex_unlock(&srq->users_mutex);
 }
 
@@ -66,7 +60,7 @@ static void init_public(struct av_srq *srq, struct ibv_pd *pd, void *srq_context
 	pthread_mutex_init(&srq->users_mutex, NULL);
 }
 
-/* What an XRC queue has besides: a domain, a CQ and a number. */
+/* What an XRC queue has in addition. It also has a number. */
 struct xrc_part {
 	struct av_xrcd *xrcd;
 	struct av_cq *cq;
@@ -123,11 +117,11 @@ static struct ibv_srq *create_srq(struct av_context *ctx, struct ibv_pd *pd,
 	struct av_srq *srq = calloc(1, sizeof(*srq));
 
 	if (!srq)
-		return av_fail_null(ENOMEM);
+		return av_fail_null(AV_VERB_CREATE_SRQ, ENOMEM);
 	if (atomic_fetch_add(&ctx->srq_count, 1) >= (uint32_t)ctx->dev->attr.max_srq) {
 		atomic_fetch_sub(&ctx->srq_count, 1);
 		free(srq);
-		return av_fail_null(ENOMEM);
+		return av_fail_null(AV_VERB_CREATE_SRQ, ENOMEM);
 	}
 	srq->id = atomic_fetch_add(&ctx->cq_ids, 1) + 1;
 	srq->pd = av_pd_find(pd);
@@ -139,7 +133,7 @@ static struct ibv_srq *create_srq(struct av_context *ctx, struct ibv_pd *pd,
 			end_shared(ctx, srq->index);
 		atomic_fetch_sub(&ctx->srq_count, 1);
 		free(srq);
-		return av_fail_null(ENOMEM);
+		return av_fail_null(AV_VERB_CREATE_SRQ, ENOMEM);
 	}
 	srq->shared = av_rq_at(ctx->seg, srq->index);
 	hold(srq, 1);
@@ -157,7 +151,7 @@ AV_EXPORT struct ibv_srq *ibv_create_srq(struct ibv_pd *pd, struct ibv_srq_init_
 		return AV_NEXT(ibv_create_srq, "IBVERBS_1.1")(pd, init);
 	ctx = av_context_of(pd->context);
 	err = check_create(ctx, pd, &init->attr);
-	return err ? av_fail_null(err)
+	return err ? av_fail_null(AV_VERB_CREATE_SRQ, err)
 		   : AV_MADE_HERE(struct av_srq,
 				  create_srq(ctx, pd, &none, init->srq_context, &init->attr));
 }
@@ -172,16 +166,16 @@ struct ibv_srq *av_create_srq_ex(struct ibv_context *context, struct ibv_srq_ini
 
 	if ((init->comp_mask & IBV_SRQ_INIT_ATTR_TM) ||
 	    init->comp_mask >= IBV_SRQ_INIT_ATTR_RESERVED)
-		return av_fail_null(EOPNOTSUPP);
+		return av_fail_null(AV_VERB_CREATE_SRQ_EX, EOPNOTSUPP);
 	if (!(init->comp_mask & IBV_SRQ_INIT_ATTR_TYPE) || init->srq_type != IBV_SRQT_XRC ||
 	    (init->comp_mask & needed) != needed)
-		return av_fail_null(EINVAL);
+		return av_fail_null(AV_VERB_CREATE_SRQ_EX, EINVAL);
 	xrc.xrcd = av_xrcd_find(ctx, init->xrcd);
 	xrc.cq = init->cq->context == context ? av_cq_find(init->cq) : NULL;
 	err = xrc.xrcd && xrc.cq && init->pd->context == context
 		      ? check_create(ctx, init->pd, &init->attr)
 		      : EINVAL;
-	return err ? av_fail_null(err)
+	return err ? av_fail_null(AV_VERB_CREATE_SRQ_EX, err)
 		   : AV_MADE_HERE(struct av_srq,
 				  create_srq(ctx, init->pd, &xrc, init->srq_context, &init->attr));
 }
@@ -191,14 +185,14 @@ int av_get_srq_num(struct ibv_srq *ibv, uint32_t *number)
 	struct av_srq *srq = av_srq_find(av_context_of(ibv->context), ibv);
 
 	if (!srq)
-		return av_fail_errno(ENOENT);
+		return av_fail_errno(AV_VERB_GET_SRQ_NUM, ENOENT);
 	if (!srq->xrcd)
-		return av_fail_errno(EINVAL);
+		return av_fail_errno(AV_VERB_GET_SRQ_NUM, EINVAL);
 	*number = srq->shared->srqn;
 	return 0;
 }
 
-/* The size first: the limit is judged by it. */
+/* The size first, because the limit depends on it. */
 static int modify(struct av_context *ctx, struct av_srq *srq, const struct ibv_srq_attr *attr,
 		  int mask)
 {
@@ -228,17 +222,18 @@ AV_EXPORT int ibv_modify_srq(struct ibv_srq *ibv, struct ibv_srq_attr *attr, int
 	ctx = av_context_of(ibv->context);
 	srq = av_srq_find(ctx, ibv);
 	if (!srq)
-		return av_fail_errno(ENOENT);
+		return av_fail_errno(AV_VERB_MODIFY_SRQ, ENOENT);
 	err = av_verb_err(ctx, AV_FAIL_MODIFY_SRQ);
 	if (err)
-		return av_fail_errno(err);
+		return av_fail_errno(AV_VERB_MODIFY_SRQ, err);
 	if (mask & ~(IBV_SRQ_MAX_WR | IBV_SRQ_LIMIT))
-		return av_fail_errno(av_refuse(EINVAL, AV_CHECK_SRQ_MASK, (uint32_t)mask,
+		return av_fail_errno(AV_VERB_MODIFY_SRQ,
+				     av_refuse(EINVAL, AV_CHECK_SRQ_MASK, (uint32_t)mask,
 					       IBV_SRQ_MAX_WR | IBV_SRQ_LIMIT));
 	pthread_mutex_lock(&srq->users_mutex); /* one change at a time */
 	err = modify(ctx, srq, attr, mask);
 	pthread_mutex_unlock(&srq->users_mutex);
-	return err ? av_fail_errno(err) : 0;
+	return err ? av_fail_errno(AV_VERB_MODIFY_SRQ, err) : 0;
 }
 
 AV_EXPORT int ibv_query_srq(struct ibv_srq *ibv, struct ibv_srq_attr *attr)
@@ -249,9 +244,9 @@ AV_EXPORT int ibv_query_srq(struct ibv_srq *ibv, struct ibv_srq_attr *attr)
 		return AV_NEXT(ibv_query_srq, "IBVERBS_1.1")(ibv, attr);
 	srq = av_srq_find(av_context_of(ibv->context), ibv);
 	if (!srq)
-		return av_fail_errno(ENOENT);
+		return av_fail_errno(AV_VERB_QUERY_SRQ, ENOENT);
 	if (atomic_load(&av_context_of(ibv->context)->seg->head->fatal))
-		return av_fail_errno(EIO);
+		return av_fail_errno(AV_VERB_QUERY_SRQ, EIO);
 	pthread_mutex_lock(&srq->users_mutex);
 	attr->max_wr = srq->shared->capacity;
 	pthread_mutex_unlock(&srq->users_mutex);
@@ -270,9 +265,9 @@ AV_EXPORT int ibv_destroy_srq(struct ibv_srq *ibv)
 	ctx = av_context_of(ibv->context);
 	srq = av_srq_find(ctx, ibv);
 	if (!srq)
-		return av_fail_errno(ENOENT);
-	if (srq->users)
-		return av_misuse_busy(ctx, "SRQ", ibv->handle, srq->made_at);
+		return av_fail_errno(AV_VERB_DESTROY_SRQ, ENOENT);
+	if (!LIST_EMPTY(&srq->users))
+		return av_misuse_busy(AV_VERB_DESTROY_SRQ, ctx, "SRQ", ibv->handle, srq->made_at);
 	av_unlist(ctx, &ctx->srqs, ibv->handle);
 	if (!ctx->forked) {
 		av_event_wait(&ibv->mutex, &ibv->cond, &ibv->events_completed,
@@ -291,7 +286,7 @@ AV_EXPORT int ibv_destroy_srq(struct ibv_srq *ibv)
 
 #define WAKE_MAX 64
 
-/* Queue pairs whose requesters are to be woken: their shared halves, which stay valid memory. */
+/* Queue pairs whose requesters are to be woken. Their shared halves stay valid memory. */
 struct wake {
 	const struct av_srq *srq;
 	unsigned int count;
@@ -308,23 +303,26 @@ static void collect_xrc(uint32_t id, void *object, void *arg)
 }
 
 /*
- * Some requester waits for what was just posted: it may be the peer of any queue pair on this
- * queue, or of any XRC_RECV queue pair of its domain. Those beyond the first WAKE_MAX, and of the
- * latter those of other processes, are found by their requesters' timers.
+ * A requester waits for the receive just posted: perhaps the peer of a queue pair on this queue, or
+ * of an XRC_RECV queue pair of its domain. Requesters beyond the first WAKE_MAX, and those of
+ * XRC_RECV queue pairs of other processes, find it by their timers.
  */
 static void wake_requesters(struct av_context *ctx, struct av_srq *srq)
 {
 	struct wake w = {.srq = srq};
+	const struct av_qp *qp;
 
 	if (srq->xrcd) {
 		pthread_mutex_lock(
-			&ctx->verbs.context.mutex); /* keeps queue pairs from ending: av_unlist() */
+			&ctx->verbs.context
+				 .mutex); /* keeps queue pairs from being destroyed: av_unlist() */
 		av_table_each(&ctx->qps, collect_xrc, &w);
 		pthread_mutex_unlock(&ctx->verbs.context.mutex);
 	}
 	pthread_mutex_lock(&srq->users_mutex);
-	for (struct av_qp *qp = srq->users; qp && w.count < WAKE_MAX; qp = qp->next_on_srq)
-		w.end[w.count++] = qp->end;
+	LIST_FOREACH(qp, &srq->users, on_srq)
+		if (w.count < WAKE_MAX)
+			w.end[w.count++] = qp->end;
 	pthread_mutex_unlock(&srq->users_mutex);
 	for (unsigned int i = 0; i < w.count; i++)
 		av_drive_peer(&w.end[i]);
@@ -338,11 +336,12 @@ int av_post_srq_recv(struct ibv_srq *ibv, struct ibv_recv_wr *wr, struct ibv_rec
 
 	if (av_unlikely(!srq || ctx->forked)) {
 		*bad_wr = wr;
-		return av_fail_errno(av_refuse(EINVAL, AV_CHECK_POST_OBJECT, 0, 0));
+		return av_fail_errno(AV_VERB_POST_SRQ_RECV,
+				     av_refuse(EINVAL, AV_CHECK_POST_OBJECT, 0, 0));
 	}
 	err = av_rq_post(ctx->seg, srq->shared, wr, bad_wr);
 	if (av_unlikely(atomic_load_explicit(&srq->shared->waiting, memory_order_relaxed)) &&
 	    atomic_exchange(&srq->shared->waiting, 0))
 		wake_requesters(ctx, srq);
-	return av_unlikely(err) ? av_fail_errno(err) : 0;
+	return av_unlikely(err) ? av_fail_errno(AV_VERB_POST_SRQ_RECV, err) : 0;
 }

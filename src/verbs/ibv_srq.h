@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Shared receive queues: the private half, and what queue pairs need of it. */
+/* Shared receive queues: the private half, and functions for queue pairs. */
 #ifndef AV_VERBS_IBV_SRQ_H
 #define AV_VERBS_IBV_SRQ_H
 
@@ -11,15 +11,15 @@ struct av_srq {
 	struct av_rq_shared *shared;
 	struct av_pd *pd;
 	const void *made_at;  /* verbs/misuse.h */
-	struct av_xrcd *xrcd; /* XRC only, */
-	struct av_cq *cq;     /* and this */
+	struct av_xrcd *xrcd; /* XRC only */
+	struct av_cq *cq;     /* XRC only */
 	uint32_t index, id;
 	pthread_mutex_t users_mutex; /* and one ibv_modify_srq() at a time */
-	struct av_qp *users;	     /* list of the queue pairs on it, under users_mutex */
+	LIST_HEAD(, av_qp) users;    /* the queue pairs on it, under users_mutex */
 	uint32_t async_delivered;    /* under ibv.mutex */
 };
 
-/* The SRQ if it is one of that context, else NULL. */
+/* The SRQ, if it belongs to the context; otherwise NULL. */
 struct av_srq *av_srq_find(const struct av_context *ctx, const struct ibv_srq *srq);
 
 /* Attach and detach a queue pair. */

@@ -51,10 +51,10 @@ struct ibv_xrcd *av_open_xrcd(struct ibv_context *context, struct ibv_xrcd_init_
 	int number = -check(ctx, attr);
 
 	if (number)
-		return av_fail_null(-number);
+		return av_fail_null(AV_VERB_OPEN_XRCD, -number);
 	xrcd = calloc(1, sizeof(*xrcd));
 	if (!xrcd)
-		return av_fail_null(ENOMEM);
+		return av_fail_null(AV_VERB_OPEN_XRCD, ENOMEM);
 	xrcd->ibv.context = context;
 	number = number_of(ctx, attr, &xrcd->shared);
 	if (number > 0)
@@ -66,7 +66,7 @@ struct ibv_xrcd *av_open_xrcd(struct ibv_context *context, struct ibv_xrcd_init_
 	if (number > 0)
 		av_dir_xrcd_close(ctx->seg->ref, (uint32_t)number);
 	free(xrcd);
-	return av_fail_null(number > 0 ? ENOMEM : -number);
+	return av_fail_null(AV_VERB_OPEN_XRCD, number > 0 ? ENOMEM : -number);
 }
 
 int av_close_xrcd(struct ibv_xrcd *ibv)
@@ -75,9 +75,9 @@ int av_close_xrcd(struct ibv_xrcd *ibv)
 	struct av_xrcd *xrcd = av_xrcd_find(ctx, ibv);
 
 	if (!xrcd)
-		return av_fail_errno(ENOENT);
+		return av_fail_errno(AV_VERB_CLOSE_XRCD, ENOENT);
 	if (atomic_load(&xrcd->users))
-		return av_misuse_busy(ctx, "XRCD", xrcd->handle, NULL);
+		return av_misuse_busy(AV_VERB_CLOSE_XRCD, ctx, "XRCD", xrcd->handle, NULL);
 	if (!ctx->forked)
 		av_dir_xrcd_close(ctx->seg->ref, xrcd->number);
 	av_handles_remove(&ctx->xrcds, xrcd->handle);

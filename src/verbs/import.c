@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Using objects of another context, of this process or another: ibv_import_device(3),
- * ibv_import_pd(3), ibv_import_mr(3), ibv_import_dm(3). An importing context has a segment of its
- * own, whose head names the origin's; keys and domains with the origin's numbers are looked up
- * there (memory/translate.c).
+ * Uses objects of another context, in any process: ibv_import_device(3), ibv_import_pd(3),
+ * ibv_import_mr(3), ibv_import_dm(3). An importing context has its own segment, whose head names
+ * the origin context. Keys and domains with the origin's numbers are looked up there
+ * (memory/translate.c).
  */
 #include <stdlib.h>
 #include <string.h>
@@ -14,7 +14,10 @@
 #include "verbs/ibv_pd.h"
 #include "memory/key.h"
 
-/* The head of the segment that a descriptor (a duplicate of some context's cmd_fd) is of. */
+/*
+ * Read the head of the segment behind a descriptor, a duplicate of some context's cmd_fd. Return:
+ * false if it is not one.
+ */
 static bool read_head(int fd, struct av_seg_head *head)
 {
 	size_t size = offsetof(struct av_seg_head, pds);
@@ -28,15 +31,15 @@ static struct ibv_context *import_context(int fd, const struct av_seg_head *head
 	struct ibv_context *context;
 
 	if (!dev)
-		return av_fail_null(ENODEV);
+		return av_fail_null(AV_VERB_OPEN_DEVICE, ENODEV);
 	context = av_context_open(dev, head->ref);
 	if (!context)
 		return NULL;
 	if (!av_seg_origin(av_context_of(context)->seg)) {
 		av_context_close(av_context_of(context));
-		return av_fail_null(ENODEV);
+		return av_fail_null(AV_VERB_OPEN_DEVICE, ENODEV);
 	}
-	context->cmd_fd = fd; /* ours from now on */
+	context->cmd_fd = fd; /* we own it from here on */
 	return context;
 }
 
@@ -47,7 +50,7 @@ AV_EXPORT struct ibv_context *ibv_import_device(int cmd_fd)
 	bool ours;
 
 	if (!head)
-		return av_fail_null(ENOMEM);
+		return av_fail_null(AV_VERB_IMPORT_DEVICE, ENOMEM);
 	head->device[sizeof(head->device) - 1] = '\0';
 	ours = read_head(cmd_fd, head);
 	if (ours)
@@ -76,7 +79,7 @@ AV_EXPORT void ibv_unimport_pd(struct ibv_pd *ibv)
 		av_pd_forget(pd);
 }
 
-/* The origin's region of that handle, if there is one and it is of that domain. */
+/* The origin's region with this handle, if it exists and belongs to the domain. */
 static const struct av_key *origin_region(struct av_context *ctx, const struct av_pd *pd,
 					  uint32_t handle)
 {
@@ -97,10 +100,10 @@ static struct ibv_mr *import_mr(struct av_context *ctx, struct av_pd *pd, const 
 	struct av_mr *mr;
 
 	if (av_table_get(&ctx->mrs, av_mr_place(handle)))
-		return av_fail_null(EBUSY);
+		return av_fail_null(AV_VERB_IMPORT_MR, EBUSY);
 	mr = calloc(1, sizeof(*mr));
 	if (!mr)
-		return av_fail_null(ENOMEM);
+		return av_fail_null(AV_VERB_IMPORT_MR, ENOMEM);
 	mr->sort = AV_MR_IMPORTED;
 	mr->pd = pd;
 	mr->access = k->access;
@@ -111,7 +114,7 @@ static struct ibv_mr *import_mr(struct av_context *ctx, struct av_pd *pd, const 
 	mr->ibv.lkey = mr->ibv.rkey = atomic_load(&k->key);
 	if (av_table_set(&ctx->mrs, av_mr_place(handle), mr)) {
 		free(mr);
-		return av_fail_null(ENOMEM);
+		return av_fail_null(AV_VERB_IMPORT_MR, ENOMEM);
 	}
 	av_pd_hold(pd);
 	return &mr->ibv;
@@ -128,7 +131,7 @@ AV_EXPORT struct ibv_mr *ibv_import_mr(struct ibv_pd *ibv, uint32_t handle)
 	ctx = av_context_of(ibv->context);
 	pd = av_pd_find(ibv);
 	k = pd ? origin_region(ctx, pd, handle) : NULL;
-	return k ? import_mr(ctx, pd, k, handle) : av_fail_null(ENOENT);
+	return k ? import_mr(ctx, pd, k, handle) : av_fail_null(AV_VERB_IMPORT_MR, ENOENT);
 }
 
 AV_EXPORT void ibv_unimport_mr(struct ibv_mr *ibv)

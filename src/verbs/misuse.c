@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Findings of misuse, collected and written. */
+/* Collects and prints findings of misuse. */
 #include "verbs/misuse.h"
 
 #include <dlfcn.h>
@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/queue.h>
 #include <unistd.h>
 
 #include "verbs/ibv_context.h"
@@ -17,19 +18,19 @@
 #include "observe/log.h"
 #include "transport/send_sum.h"
 
-#define FINDINGS_MAX 1000 /* of a context; more are counted only */
+#define FINDINGS_MAX 1000 /* per context; further ones are only counted */
 
 struct finding {
 	enum av_misuse misuse;
 	const char *kind;
 	uint32_t number; /* of the object */
 	uint64_t count;
-	const void *made_at; /* NULL: not known */
+	const void *made_at; /* NULL: unknown */
 };
 
-/* Of contexts that are open, in the order in which they came up. */
+/* Of a context that is open, in the order in which they came up. */
 struct findings {
-	struct findings *next;
+	SLIST_ENTRY(findings) link;
 	const struct av_context *ctx;
 	uint64_t count;
 	uint32_t room;
@@ -41,24 +42,22 @@ static const struct {
 } misuses[AV_MISUSE_N] = {
 	[AV_MISUSE_NOT_DESTROYED] = {"not-destroyed", "was not destroyed"},
 	[AV_MISUSE_WRONG_ORDER] = {"wrong-order",
-				   "could not be destroyed while others used it (EBUSY)"},
-	[AV_MISUSE_UNMAPPED] = {"unmapped", "memory was unmapped while it was registered"},
+				   "could not be destroyed because it was in use (EBUSY)"},
+	[AV_MISUSE_UNMAPPED] = {"unmapped", "was unmapped while registered"},
 	[AV_MISUSE_UNACKNOWLEDGED] = {"unacknowledged", "events were not acknowledged"},
 	[AV_MISUSE_RAN_DRY] = {"ran-dry", "requests found no receive posted"},
-	[AV_MISUSE_NEVER_POLLED] = {"never-polled",
-				    "it was given completions, and none was ever polled"},
-	[AV_MISUSE_OVERRUN] = {"overrun", "a completion found no room"},
+	[AV_MISUSE_NEVER_POLLED] = {"never-polled", "received completions but was never polled"},
+	[AV_MISUSE_OVERRUN] = {"overrun", "was too full for a completion"},
 	[AV_MISUSE_BUFFER_CHANGED] =
 		{"buffer-changed", "buffers of send requests were changed before their completion"},
-	[AV_MISUSE_IN_ERROR] = {"in-error",
-				"is in the error state, and the program cannot have noticed"},
+	[AV_MISUSE_IN_ERROR] = {"in-error", "failed, and the program cannot have noticed"},
 };
 
 _Atomic int av_misuse_mode;
 static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER; /* guards what follows */
-static struct findings *all;
+static SLIST_HEAD(, findings) all;
 static bool found_any;
-static int exit_status; /* as far as exit() has said */
+static int exit_status; /* as passed to exit() so far */
 
 /* --- the setting ----------------------------------------------------------------- */
 
@@ -107,21 +106,26 @@ void av_misuse_begin(struct av_context *ctx)
 
 /* --- collecting ------------------------------------------------------------------ */
 
-/* The mutex is held. NULL: no memory. */
+/* The mutex is held. NULL: there are none. */
 static struct findings *findings_of(const struct av_context *ctx)
 {
-	struct findings *f = all;
+	struct findings *f;
 
-	while (f && f->ctx != ctx)
-		f = f->next;
-	if (f)
-		return f;
-	f = calloc(1, sizeof(*f));
+	SLIST_FOREACH(f, &all, link)
+		if (f->ctx == ctx)
+			break;
+	return f;
+}
+
+/* The mutex is held. NULL: no memory. */
+static struct findings *begin_findings(const struct av_context *ctx)
+{
+	struct findings *f = calloc(1, sizeof(*f));
+
 	if (!f)
 		return NULL;
 	f->ctx = ctx;
-	f->next = all;
-	all = f;
+	SLIST_INSERT_HEAD(&all, f, link);
 	return f;
 }
 
@@ -148,6 +152,8 @@ static void find(const struct av_context *ctx, const struct finding *what)
 
 	pthread_mutex_lock(&mutex);
 	f = findings_of(ctx);
+	if (!f)
+		f = begin_findings(ctx);
 	if (f && make_room(f))
 		f->list[f->count] = *what;
 	if (f)
@@ -156,7 +162,7 @@ static void find(const struct av_context *ctx, const struct finding *what)
 	pthread_mutex_unlock(&mutex);
 }
 
-/* If @count is not 0. */
+/* Add a finding unless @count is 0. */
 static void find_some(const struct av_context *ctx, enum av_misuse misuse, const char *kind,
 		      uint32_t number, uint64_t count, const void *made_at)
 {
@@ -175,7 +181,7 @@ void av_misuse_still_used(struct av_context *ctx, const char *kind, uint32_t num
 
 /* --- writing --------------------------------------------------------------------- */
 
-/* "a.out(main+0x1b)", or as much as is known. */
+/* Write "a.out(main+0x1b)", or as much as is known. */
 static void place(char *to, size_t size, const void *address)
 {
 	const char *slash;
@@ -191,7 +197,7 @@ static void place(char *to, size_t size, const void *address)
 			 (uintptr_t)(info.dli_sname ? info.dli_saddr : info.dli_fbase));
 	for (; *to; to++)
 		if ((unsigned char)*to < ' ' || *to == '"' || *to == '\\')
-			*to = '?'; /* it is quoted */
+			*to = '?'; /* the result is printed in quotes */
 }
 
 static int line_of(char *to, size_t size, const char *device, const struct finding *f, bool json)
@@ -203,8 +209,7 @@ static int line_of(char *to, size_t size, const char *device, const struct findi
 	if (json)
 		return snprintf(to, size,
 				"{\"misuse\":\"%s\",\"pid\":%d,\"device\":\"%s\",\"object\":\"%s\","
-				"\"number\":%u,"
-				"\"count\":%" PRIu64 ",\"made_at\":\"%s\"}\n",
+				"\"number\":%u,\"count\":%" PRIu64 ",\"made_at\":\"%s\"}\n",
 				misuses[f->misuse].name, (int)getpid(), device, f->kind, f->number,
 				f->count, where);
 	n = snprintf(to, size, "anyverbs[%d]: check: %s: %s %u: ", (int)getpid(), device, f->kind,
@@ -215,7 +220,7 @@ static int line_of(char *to, size_t size, const char *device, const struct findi
 			    *where ? " (made at " : "", where, *where ? ")" : "");
 }
 
-/* Not by way of stdio: the program may have closed its streams. */
+/* Avoids stdio: the program may have closed its streams. */
 static void write_all(const struct findings *f)
 {
 	bool json = atomic_load(&av_misuse_mode) & AV_MISUSE_JSON;
@@ -247,18 +252,15 @@ void av_misuse_waits(const struct av_misuse_object *of, uint32_t count)
 	write_all(&one);
 }
 
-/* Write what was found in a context, and forget it. */
+/* Print the findings of a context and drop them. */
 static void report(const struct av_context *ctx)
 {
 	struct findings *f;
 
 	pthread_mutex_lock(&mutex);
-	for (struct findings **at = &all; (f = *at); at = &f->next) {
-		if (f->ctx != ctx)
-			continue;
-		*at = f->next;
-		break;
-	}
+	f = findings_of(ctx);
+	if (f)
+		SLIST_REMOVE(&all, f, findings, link);
 	pthread_mutex_unlock(&mutex);
 	if (!f)
 		return;
@@ -267,9 +269,9 @@ static void report(const struct av_context *ctx)
 	free(f);
 }
 
-/* --- looking --------------------------------------------------------------------- */
+/* --- checks ---------------------------------------------------------------------- */
 
-/* All completions of a CQ have been polled. NULL: there is none that could have any. */
+/* Have all completions of the CQ been polled? NULL counts as polled. */
 static bool is_polled(const struct ibv_cq *ibv)
 {
 	const struct av_cq_shared *cq =
@@ -278,7 +280,7 @@ static bool is_polled(const struct ibv_cq *ibv)
 	return !cq || atomic_load(&cq->head) == atomic_load(&cq->tail);
 }
 
-/* Requests of a queue pair that completed without success. */
+/* Number of requests of a queue pair that completed with an error. */
 static uint64_t failed_completions(const struct av_qp_shared *q)
 {
 	const uint64_t *now = q->counters.req.event, *then = q->before.req.event;
@@ -291,7 +293,7 @@ static uint64_t failed_completions(const struct av_qp_shared *q)
 	return sum;
 }
 
-/* A failed queue pair tells by completions, by events, and when it is asked. */
+/* A failed queue pair shows in completions, in events, and in a query of its state. */
 static bool has_noticed(const struct av_qp *qp)
 {
 	return qp->ibv.state == IBV_QPS_ERR || qp->async_delivered ||
@@ -325,12 +327,12 @@ void av_misuse_cq_ends(struct av_cq *cq)
 	if (ctx->forked)
 		return;
 	find_some(ctx, AV_MISUSE_OVERRUN, "CQ", n, atomic_load(&shared->overrun) != 0, cq->made_at);
-	/* Not what it holds: the end of a queue pair takes that away, and comes first. */
+	/* Not its current entries: destroying a queue pair purges those, and comes first. */
 	find_some(ctx, AV_MISUSE_NEVER_POLLED, "CQ", n, atomic_load(&shared->head) == 0 ? given : 0,
 		  cq->made_at);
 }
 
-/* Regions of the program's own memory, which nobody pins. */
+/* Only for regions of the program's own memory, which nothing pins. */
 void av_misuse_mr_ends(struct av_mr *mr)
 {
 	const struct av_context *ctx = av_context_of(mr->ibv.context);
@@ -343,8 +345,8 @@ void av_misuse_mr_ends(struct av_mr *mr)
 	find_some(ctx, AV_MISUSE_UNMAPPED, "MR", mr->ibv.lkey, gone, mr->made_at);
 }
 
-static void left(const struct av_context *ctx, const char *kind, uint32_t number,
-		 const void *made_at)
+static void not_destroyed(const struct av_context *ctx, const char *kind, uint32_t number,
+			  const void *made_at)
 {
 	find_some(ctx, AV_MISUSE_NOT_DESTROYED, kind, number, 1, made_at);
 }
@@ -356,7 +358,7 @@ static void look_at_qp(uint32_t id, void *object, void *arg)
 	av_misuse_qp_ends(qp);
 	find_some(arg, AV_MISUSE_UNACKNOWLEDGED, "QP", qp->ibv.qp_num,
 		  qp->async_delivered - qp->ibv.events_completed, qp->made_at);
-	left(arg, "QP", qp->ibv.qp_num, qp->made_at);
+	not_destroyed(arg, "QP", qp->ibv.qp_num, qp->made_at);
 }
 
 static void look_at_cq(uint32_t id, void *object, void *arg)
@@ -368,7 +370,7 @@ static void look_at_cq(uint32_t id, void *object, void *arg)
 		  cq->comp_delivered - cq->ibv.comp_events_completed + cq->async_delivered -
 			  cq->ibv.async_events_completed,
 		  cq->made_at);
-	left(arg, "CQ", id, cq->made_at);
+	not_destroyed(arg, "CQ", id, cq->made_at);
 }
 
 static void look_at_srq(uint32_t id, void *object, void *arg)
@@ -377,7 +379,7 @@ static void look_at_srq(uint32_t id, void *object, void *arg)
 
 	find_some(arg, AV_MISUSE_UNACKNOWLEDGED, "SRQ", id,
 		  srq->async_delivered - srq->ibv.events_completed, srq->made_at);
-	left(arg, "SRQ", id, srq->made_at);
+	not_destroyed(arg, "SRQ", id, srq->made_at);
 }
 
 static void look_at_mr(uint32_t id, void *object, void *arg)
@@ -385,45 +387,45 @@ static void look_at_mr(uint32_t id, void *object, void *arg)
 	struct av_mr *mr = object;
 
 	av_misuse_mr_ends(mr);
-	left(arg, "MR", mr->ibv.lkey, mr->made_at);
+	not_destroyed(arg, "MR", mr->ibv.lkey, mr->made_at);
 }
 
 static void look_at_mw(uint32_t id, void *object, void *arg)
 {
-	left(arg, "MW", id, NULL);
+	not_destroyed(arg, "MW", id, NULL);
 }
 
 static void look_at_dm(uint32_t id, void *object, void *arg)
 {
-	left(arg, "DM", id, NULL);
+	not_destroyed(arg, "DM", id, NULL);
 }
 
 static void look_at_ah(uint32_t id, void *object, void *arg)
 {
-	left(arg, "AH", id, NULL);
+	not_destroyed(arg, "AH", id, NULL);
 }
 
 static void look_at_channel(uint32_t id, void *object, void *arg)
 {
-	left(arg, "completion channel", id, ((struct av_channel *)object)->made_at);
+	not_destroyed(arg, "completion channel", id, ((struct av_channel *)object)->made_at);
 }
 
 static void look_at_xrcd(uint32_t id, void *object, void *arg)
 {
-	left(arg, "XRCD", id, NULL);
+	not_destroyed(arg, "XRCD", id, NULL);
 }
 
 static void look_at_td(uint32_t id, void *object, void *arg)
 {
-	left(arg, "TD", id, NULL);
+	not_destroyed(arg, "TD", id, NULL);
 }
 
 static void look_at_pd(uint32_t id, void *object, void *arg)
 {
-	left(arg, "PD", id, ((struct av_pd *)object)->made_at);
+	not_destroyed(arg, "PD", id, ((struct av_pd *)object)->made_at);
 }
 
-/* What was made of others first. */
+/* Check all objects, users before what they use. */
 static void look(struct av_context *ctx)
 {
 	av_table_each(&ctx->qps, look_at_qp, ctx);
@@ -446,18 +448,20 @@ void av_misuse_context_ends(struct av_context *ctx)
 	report(ctx);
 }
 
-void av_misuse_exit(struct av_context *contexts)
+void av_misuse_exit(struct av_context_list *contexts)
 {
-	for (struct av_context *ctx = contexts; ctx; ctx = ctx->next) {
+	struct av_context *ctx;
+
+	SLIST_FOREACH(ctx, contexts, link) {
 		if (ctx->forked)
 			continue;
 		look(ctx);
-		left(ctx, "context", ctx->seg->ref, NULL);
+		not_destroyed(ctx, "context", ctx->seg->ref, NULL);
 		report(ctx);
 	}
 	if (!found_any || exit_status || !(atomic_load(&av_misuse_mode) & AV_MISUSE_FAIL))
 		return;
-	fflush(NULL); /* what exit() would do behind us */
+	fflush(NULL); /* what exit() would do after us */
 	av_dir_abandon();
 	_exit(AV_MISUSE_STATUS);
 }

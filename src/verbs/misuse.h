@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The report on misuse: what a program left behind, did in the wrong order, or did not look at.
- * Asked for by ANYVERBS_CHECK, a list of "1", "json" and "fail", when the process opens its first
- * context; written to standard error when a context is closed and, for those that are not, when the
- * process exits. A program without a finding hears nothing.
+ * The report on misuse: what a program did not destroy, did in the wrong order, or ignored.
+ * ANYVERBS_CHECK, a list of "1", "json" and "fail", turns it on; it is read when the process opens
+ * its first context. The report goes to standard error when a context is closed, or at exit for
+ * those still open. Without findings nothing is printed.
  *
- * What it costs when nobody asked: objects remember where they were made (one store), and the ends
- * of objects look at one word.
+ * When it is off, the cost is one store when an object is created and one load when it is
+ * destroyed.
  */
 #ifndef AV_VERBS_MISUSE_H
 #define AV_VERBS_MISUSE_H
@@ -18,36 +18,38 @@
 #include "base/compiler.h"
 
 struct av_context;
+struct av_context_list;
 struct av_cq;
 struct av_mr;
 struct av_qp;
 
 enum av_misuse {
 	AV_MISUSE_NOT_DESTROYED,
-	AV_MISUSE_WRONG_ORDER,	  /* destroying it was refused: others still used it */
+	AV_MISUSE_WRONG_ORDER,	  /* destroying it was refused because it was in use */
 	AV_MISUSE_UNMAPPED,	  /* memory was unmapped under the region */
-	AV_MISUSE_UNACKNOWLEDGED, /* events were got and not acknowledged */
+	AV_MISUSE_UNACKNOWLEDGED, /* events were read but not acknowledged */
 	AV_MISUSE_RAN_DRY,	  /* requests found no receive posted */
-	AV_MISUSE_NEVER_POLLED,	  /* it was given completions, and none was ever taken */
+	AV_MISUSE_NEVER_POLLED,	  /* it received completions but was never polled */
 	AV_MISUSE_OVERRUN,	  /* a completion found no room */
-	AV_MISUSE_BUFFER_CHANGED, /* of a send request that waited, before its completion */
+	AV_MISUSE_BUFFER_CHANGED, /* the buffer of a waiting send request changed before its
+				     completion */
 	AV_MISUSE_IN_ERROR,	  /* the queue pair failed, and the program cannot have noticed */
 	AV_MISUSE_N
 };
 
-/* Bits of the mode. */
+/* Bits of av_misuse_mode. */
 enum { AV_MISUSE_ON = 1, AV_MISUSE_JSON = 2, AV_MISUSE_FAIL = 4 };
-extern _Atomic int av_misuse_mode; /* 0: nobody asked */
+extern _Atomic int av_misuse_mode; /* 0: off */
 
-/* What a finding is about. */
+/* The object of a finding. */
 struct av_misuse_object {
 	const struct av_context *ctx;
 	const char *kind;
 	uint32_t number;
-	const void *made_at; /* NULL: not known */
+	const void *made_at; /* NULL: unknown */
 };
 
-#define AV_MISUSE_STATUS 86 /* of a process with "fail" that would have exited with 0 */
+#define AV_MISUSE_STATUS 86 /* exit status with "fail", instead of 0 */
 
 static inline bool av_misuse_on(void)
 {
@@ -57,31 +59,37 @@ static inline bool av_misuse_on(void)
 /* A context has been opened. */
 void av_misuse_begin(struct av_context *ctx);
 
-/* It is about to be closed: look at all that it has, and report. Its objects are all there. */
+/* A context is about to be closed, with all its objects still present: check them and report. */
 void av_misuse_context_ends(struct av_context *ctx);
 
-/* The process exits; @contexts: those that are open, in a list by @next. Does not return if the
- * status is to be another. */
-void av_misuse_exit(struct av_context *contexts);
+/* The process exits; @contexts: those that are open. Does not return if the status is to be
+ * another.
+ */
+void av_misuse_exit(struct av_context_list *contexts);
 
-/* The end of an object that is not over yet; only if av_misuse_on(). */
+/* An object is about to be destroyed. Call only if av_misuse_on(). */
 void av_misuse_qp_ends(struct av_qp *qp);
 void av_misuse_cq_ends(struct av_cq *cq);
 void av_misuse_mr_ends(struct av_mr *mr);
 
-/* An object's end waits for the acknowledgement of @count events; written at once, since it may
- * wait for ever. */
+/*
+ * Destroying an object waits for @count acknowledgements. Printed at once, since the wait may never
+ * end.
+ */
 void av_misuse_waits(const struct av_misuse_object *of, uint32_t count);
 
-/* An object's end was refused, as it is still in use. */
+/* Destroying an object was refused because it is in use. */
 void av_misuse_still_used(struct av_context *ctx, const char *kind, uint32_t number,
 			  const void *made_at);
 
-/* The same, by the verb that refuses. Return: EBUSY, which is errno, too */
-#define av_misuse_busy(ctx, kind, number, made_at) \
-	(av_misuse_still_used(ctx, kind, number, made_at), av_fail_errno(EBUSY))
+/* The same, as the result of the refusing verb. Return: EBUSY, also in errno. */
+#define av_misuse_busy(verb, ctx, kind, number, made_at) \
+	(av_misuse_still_used(ctx, kind, number, made_at), av_fail_errno(verb, EBUSY))
 
-/* An object that was made for the program, by the verb that this is in; NULL is passed on. */
+/*
+ * Remember the program's call of the current verb as the place where @object was created. Passes
+ * NULL on.
+ */
 #define AV_MADE_HERE(type, object)                                                                \
 	({                                                                                        \
 		typeof(object) made_ = (object);                                                  \

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* The system's own libibverbs behind us. */
-#include <dlfcn.h>
+#include "verbs/next.h"
 
-#include "verbs/export.h"
+#include <dlfcn.h>
 
 void *av_next(const char *name, const char *version)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The dispatch tables behind the inline verbs. Every member is filled: what this device does not
- * have answers "not supported" as the manual pages document, so that no program meets a NULL.
+ * The dispatch tables behind the inline verbs. Every member is set, so that no program calls a
+ * NULL: what this device lacks returns "not supported", as the manual pages document.
  */
 #include "verbs/ibv_context.h"
 #include "verbs/ibv_cq_ex.h"
@@ -14,28 +14,44 @@
 #include "verbs/ibv_srq.h"
 #include "verbs/ibv_xrcd.h"
 
-/* clang-format off */
-#define NO_INT(name, ...) static int name(__VA_ARGS__) { return av_fail_errno(EOPNOTSUPP); }
-#define NO_PTR(type, name, ...) static type *name(__VA_ARGS__) { return av_fail_null(EOPNOTSUPP); }
+/* Verbs that this device lacks. */
+#define NO_INT(verb, name, ...)                                   \
+	static int name(__VA_ARGS__)                              \
+	{                                                         \
+		return av_fail_errno(AV_VERB_##verb, EOPNOTSUPP); \
+	}
+#define NO_PTR(verb, type, name, ...)                            \
+	static type *name(__VA_ARGS__)                           \
+	{                                                        \
+		return av_fail_null(AV_VERB_##verb, EOPNOTSUPP); \
+	}
 
-NO_INT(no_read_counters, struct ibv_counters *counters, uint64_t *values, uint32_t count, uint32_t flags)
-NO_INT(no_attach_counters, struct ibv_counters *counters, struct ibv_counter_attach_attr *attr, struct ibv_flow *flow)
-NO_PTR(struct ibv_counters, no_create_counters, struct ibv_context *context, struct ibv_counters_init_attr *attr)
-NO_INT(no_destroy_counters, struct ibv_counters *counters)
-NO_INT(no_modify_flow_action_esp, struct ibv_flow_action *action, struct ibv_flow_action_esp_attr *attr)
-NO_INT(no_destroy_flow_action, struct ibv_flow_action *action)
-NO_PTR(struct ibv_flow_action, no_create_flow_action_esp, struct ibv_context *context, struct ibv_flow_action_esp_attr *attr)
-NO_INT(no_modify_qp_rate_limit, struct ibv_qp *qp, struct ibv_qp_rate_limit_attr *attr)
-NO_INT(no_post_srq_ops, struct ibv_srq *srq, struct ibv_ops_wr *op, struct ibv_ops_wr **bad_op)
-NO_INT(no_destroy_rwq_ind_table, struct ibv_rwq_ind_table *table)
-NO_PTR(struct ibv_rwq_ind_table, no_create_rwq_ind_table, struct ibv_context *context, struct ibv_rwq_ind_table_init_attr *attr)
-NO_INT(no_destroy_wq, struct ibv_wq *wq)
-NO_INT(no_modify_wq, struct ibv_wq *wq, struct ibv_wq_attr *attr)
-NO_PTR(struct ibv_wq, no_create_wq, struct ibv_context *context, struct ibv_wq_init_attr *attr)
-NO_INT(no_destroy_flow, struct ibv_flow *flow)
-NO_PTR(struct ibv_flow, no_create_flow, struct ibv_qp *qp, struct ibv_flow_attr *attr)
-NO_PTR(void, no_compat, void)
-/* clang-format on */
+NO_INT(READ_COUNTERS, no_read_counters, struct ibv_counters *counters, uint64_t *values,
+       uint32_t count, uint32_t flags)
+NO_INT(ATTACH_COUNTERS_POINT_FLOW, no_attach_counters, struct ibv_counters *counters,
+       struct ibv_counter_attach_attr *attr, struct ibv_flow *flow)
+NO_PTR(CREATE_COUNTERS, struct ibv_counters, no_create_counters, struct ibv_context *context,
+       struct ibv_counters_init_attr *attr)
+NO_INT(DESTROY_COUNTERS, no_destroy_counters, struct ibv_counters *counters)
+NO_INT(MODIFY_FLOW_ACTION_ESP, no_modify_flow_action_esp, struct ibv_flow_action *action,
+       struct ibv_flow_action_esp_attr *attr)
+NO_INT(DESTROY_FLOW_ACTION, no_destroy_flow_action, struct ibv_flow_action *action)
+NO_PTR(CREATE_FLOW_ACTION_ESP, struct ibv_flow_action, no_create_flow_action_esp,
+       struct ibv_context *context, struct ibv_flow_action_esp_attr *attr)
+NO_INT(MODIFY_QP_RATE_LIMIT, no_modify_qp_rate_limit, struct ibv_qp *qp,
+       struct ibv_qp_rate_limit_attr *attr)
+NO_INT(POST_SRQ_OPS, no_post_srq_ops, struct ibv_srq *srq, struct ibv_ops_wr *op,
+       struct ibv_ops_wr **bad_op)
+NO_INT(DESTROY_RWQ_IND_TABLE, no_destroy_rwq_ind_table, struct ibv_rwq_ind_table *table)
+NO_PTR(CREATE_RWQ_IND_TABLE, struct ibv_rwq_ind_table, no_create_rwq_ind_table,
+       struct ibv_context *context, struct ibv_rwq_ind_table_init_attr *attr)
+NO_INT(DESTROY_WQ, no_destroy_wq, struct ibv_wq *wq)
+NO_INT(MODIFY_WQ, no_modify_wq, struct ibv_wq *wq, struct ibv_wq_attr *attr)
+NO_PTR(CREATE_WQ, struct ibv_wq, no_create_wq, struct ibv_context *context,
+       struct ibv_wq_init_attr *attr)
+NO_INT(DESTROY_FLOW, no_destroy_flow, struct ibv_flow *flow)
+NO_PTR(CREATE_FLOW, struct ibv_flow, no_create_flow, struct ibv_qp *qp, struct ibv_flow_attr *attr)
+NO_PTR(NONE, void, no_compat, void)
 
 static void no_placeholder(void)
 {
@@ -82,7 +98,7 @@ static void fill_extended(struct verbs_context *v)
 	v->close_xrcd = av_close_xrcd;
 }
 
-/* Names that programs from before the extended tables call through. */
+/* Members that programs older than the extended tables call. */
 static void fill_compat(struct ibv_context_ops *ops)
 {
 	ops->_compat_query_device = ibv_query_device;

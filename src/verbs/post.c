@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: MIT */
-/* Posting work requests. */
+/* Posts work requests. */
 #include "verbs/ibv_ah.h"
 #include "verbs/ibv_context.h"
 #include "verbs/ibv_qp.h"
 #include "transport/drive.h"
-#include "transport/deliver.h"
+#include "transport/receive.h"
 #include "transport/rnr.h"
 #include "transport/state.h"
 
-/* The state is no state for that post, or the queue is not there at all. Return: EINVAL */
-static int deny(const struct av_qp *qp, bool there, enum av_check state_check)
+/* Note why a post fails: the state does not allow it, or there is no such queue. Return: EINVAL. */
+static int note_refusal(const struct av_qp *qp, bool there, enum av_check state_check)
 {
 	uint32_t state = there ? atomic_load(&qp->end.qp->state) : 0;
 
@@ -30,19 +30,19 @@ static int refuse_send(const struct ibv_qp *ibv, const struct av_qp *qp)
 {
 	bool there = qp && qp->send_cq && !av_context_of(ibv->context)->forked;
 
-	refuse_qp(ibv, deny(qp, there, AV_CHECK_POST_SEND_STATE));
-	return av_fail_errno(EINVAL);
+	refuse_qp(ibv, note_refusal(qp, there, AV_CHECK_POST_SEND_STATE));
+	return av_fail_errno(AV_VERB_POST_SEND, EINVAL);
 }
 
 static int refuse_recv(const struct ibv_qp *ibv, const struct av_qp *qp)
 {
 	bool there = qp && !qp->srq && qp->recv_cq && !av_context_of(ibv->context)->forked;
 
-	refuse_qp(ibv, deny(qp, there, AV_CHECK_POST_RECV_STATE));
-	return av_fail_errno(EINVAL);
+	refuse_qp(ibv, note_refusal(qp, there, AV_CHECK_POST_RECV_STATE));
+	return av_fail_errno(AV_VERB_POST_RECV, EINVAL);
 }
 
-/* A window's key is the one of the last bind posted, from the moment it is posted. */
+/* A window's key becomes that of the last bind as soon as the bind is posted. */
 static void note_binds(struct ibv_send_wr *wr, const struct ibv_send_wr *end)
 {
 	for (; av_unlikely(wr != end && wr); wr = wr->next)
@@ -63,50 +63,56 @@ static bool may_send(const struct av_qp *qp)
 
 int av_post_special(struct av_qp *qp, const struct av_sq_special *req)
 {
+	bool with_exec;
 	int err;
 
 	if (!may_send(qp))
 		return EINVAL;
-	av_post_begin(qp);
+	with_exec = av_sq_enter(qp->end.qp);
 	err = av_sq_post_special(&qp->end, req);
 	av_post_end(qp);
-	av_drive(&qp->end, &qp->peer);
+	av_drive_entered(&qp->end, &qp->peer, with_exec);
 	return err;
 }
 
 static int post_send(struct ibv_qp *ibv, struct ibv_send_wr *wr, struct ibv_send_wr **bad_wr,
-		     bool translated)
+		     const struct av_atomic *operands)
 {
 	struct av_qp *qp = av_qp_find(ibv);
+	bool with_exec;
 	int err;
 
 	if (!may_send(qp)) {
 		*bad_wr = wr;
 		return refuse_send(ibv, qp);
 	}
-	av_post_begin(qp);
-	err = av_sq_post(&qp->end, wr, bad_wr, av_ah_attr, translated);
+	with_exec = av_sq_enter(qp->end.qp);
+	err = av_sq_post(&qp->end, wr, bad_wr, av_ah_attr, operands);
 	av_post_end(qp);
 	if (av_unlikely(err)) {
 		refuse_qp(ibv, err);
-		(void)av_fail_errno(err);
+		(void)av_fail_errno(AV_VERB_POST_SEND, err);
 	}
 	note_binds(wr, err ? *bad_wr : NULL);
-	av_drive(&qp->end, &qp->peer);
+	av_drive_entered(&qp->end, &qp->peer, with_exec);
 	return av_unlikely(err) ? errno = err : 0;
 }
 
 int av_post_send(struct ibv_qp *ibv, struct ibv_send_wr *wr, struct ibv_send_wr **bad_wr)
 {
-	return post_send(ibv, wr, bad_wr, false);
+	return post_send(ibv, wr, bad_wr, NULL);
 }
 
-int av_post_translated(struct ibv_qp *ibv, struct ibv_send_wr *wr, struct ibv_send_wr **bad_wr)
+int av_post_translated(struct ibv_qp *ibv, struct ibv_send_wr *wr, struct ibv_send_wr **bad_wr,
+		       const struct av_atomic *operands)
 {
-	return post_send(ibv, wr, bad_wr, true);
+	return post_send(ibv, wr, bad_wr, operands);
 }
 
-/* A requester waits for what was just posted, or the queue pair has failed and takes no more. */
+/*
+ * A requester may wait for the receive just posted. Or the queue pair has failed, and the receive
+ * must be flushed.
+ */
 static void after_post_recv(struct av_qp *qp)
 {
 	if (av_unlikely(atomic_load_explicit(&qp->rq->waiting, memory_order_relaxed)))
@@ -114,7 +120,7 @@ static void after_post_recv(struct av_qp *qp)
 	if (av_unlikely(atomic_load_explicit(&qp->end.qp->state, memory_order_relaxed) ==
 			IBV_QPS_ERR)) {
 		av_responder_acquire(&qp->end);
-		av_deliver_flush(&qp->end);
+		av_receive_flush(&qp->end);
 		av_lock_release(&qp->end.qp->resp);
 	}
 }
@@ -133,7 +139,7 @@ int av_post_recv(struct ibv_qp *ibv, struct ibv_recv_wr *wr, struct ibv_recv_wr 
 	err = av_rq_post(qp->end.seg, qp->rq, wr, bad_wr);
 	if (av_unlikely(err)) {
 		refuse_qp(ibv, err);
-		(void)av_fail_errno(err);
+		(void)av_fail_errno(AV_VERB_POST_RECV, err);
 	}
 	after_post_recv(qp);
 	return av_unlikely(err) ? errno = err : 0;

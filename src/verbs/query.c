@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: MIT */
-/* What a device, its port and its address tables say. */
+/* Queries of a device, its port and its address tables. */
 #include <arpa/inet.h>
 #include <string.h>
 
 #include "verbs/ibv_context.h"
+#include "device/port.h"
 #include "device/port_rate.h"
 
 #undef ibv_query_port
@@ -13,8 +14,7 @@ static struct av_device *device_of(const struct ibv_context *context)
 	return av_context_of(context)->dev;
 }
 
-/* The device has failed. What it says about itself is private memory, which a forked child may
- * have, too. */
+/* Has the device failed? Its attributes are private memory, which a forked child may read, too. */
 static bool has_failed(const struct ibv_context *context)
 {
 	return atomic_load(&av_context_of(context)->seg->head->fatal);
@@ -25,7 +25,7 @@ AV_EXPORT int ibv_query_device(struct ibv_context *context, struct ibv_device_at
 	if (!av_ours(context))
 		return AV_NEXT(ibv_query_device, "IBVERBS_1.1")(context, attr);
 	if (has_failed(context))
-		return av_fail_errno(EIO);
+		return av_fail_errno(AV_VERB_QUERY_DEVICE, EIO);
 	*attr = device_of(context)->attr;
 	return 0;
 }
@@ -34,9 +34,9 @@ int av_query_device_ex(struct ibv_context *context, const struct ibv_query_devic
 		       struct ibv_device_attr_ex *attr, size_t size)
 {
 	if (input && input->comp_mask)
-		return av_fail_errno(EINVAL);
+		return av_fail_errno(AV_VERB_QUERY_DEVICE_EX, EINVAL);
 	if (has_failed(context))
-		return av_fail_errno(EIO);
+		return av_fail_errno(AV_VERB_QUERY_DEVICE_EX, EIO);
 	return av_device_query_ex(device_of(context), attr, size);
 }
 
@@ -46,16 +46,16 @@ int av_query_port(struct ibv_context *context, uint8_t port, struct ibv_port_att
 	struct ibv_port_attr ours;
 
 	if (port != 1)
-		return av_fail_errno(EINVAL);
+		return av_fail_errno(AV_VERB_QUERY_PORT, EINVAL);
 	if (has_failed(context))
-		return av_fail_errno(EIO);
-	av_device_port(device_of(context), &ours);
+		return av_fail_errno(AV_VERB_QUERY_PORT, EIO);
+	av_port_attr(device_of(context), &ours);
 	memset(attr, 0, size);
 	memcpy(attr, &ours, size < sizeof(ours) ? size : sizeof(ours));
 	return 0;
 }
 
-/* Old binaries own no more than this much of the structure. */
+/* Old binaries have only this much of the structure. */
 AV_EXPORT int ibv_query_port(struct ibv_context *context, uint8_t port,
 			     struct _compat_ibv_port_attr *attr)
 {
@@ -71,9 +71,9 @@ AV_EXPORT int ibv_query_port_speed(struct ibv_context *context, uint32_t port, u
 	int err;
 
 	if (!av_ours(context))
-		return AV_NEXT_OR(av_fail_errno(EOPNOTSUPP), ibv_query_port_speed, "IBVERBS_1.16",
-				  context, port, speed);
-	err = port > UINT8_MAX ? av_fail_errno(EINVAL)
+		return AV_NEXT_OR(av_fail_errno(AV_VERB_QUERY_PORT_SPEED, EOPNOTSUPP),
+				  ibv_query_port_speed, "IBVERBS_1.16", context, port, speed);
+	err = port > UINT8_MAX ? av_fail_errno(AV_VERB_QUERY_PORT_SPEED, EINVAL)
 			       : av_query_port(context, (uint8_t)port, &attr, sizeof(attr));
 	if (err == 0)
 		*speed = av_port_rate(&attr).rate;
@@ -91,14 +91,15 @@ AV_EXPORT int ibv_query_gid(struct ibv_context *context, uint8_t port, int index
 	if (!av_ours(context))
 		return AV_NEXT(ibv_query_gid, "IBVERBS_1.1")(context, port, index, gid);
 	if (port != 1 || index < 0 || index >= device_of(context)->port.gid_tbl_len)
-		return av_fail_fd(av_refuse(EINVAL, AV_CHECK_GID_INDEX, (uint32_t)index, port));
-	count = av_device_gids(device_of(context), gids);
+		return av_fail_fd(AV_VERB_QUERY_GID,
+				  av_refuse(EINVAL, AV_CHECK_GID_INDEX, (uint32_t)index, port));
+	count = av_port_gids(device_of(context), gids);
 	if (count == 0)
-		return av_fail_fd(ENOMEM);
+		return av_fail_fd(AV_VERB_QUERY_GID, ENOMEM);
 	if ((unsigned int)index < count)
 		*gid = gids[index].gid;
 	else
-		memset(gid, 0, sizeof(*gid)); /* a row of the table that nothing is in */
+		memset(gid, 0, sizeof(*gid)); /* an empty row of the table */
 	return 0;
 }
 
@@ -127,12 +128,13 @@ AV_EXPORT int _ibv_query_gid_ex(struct ibv_context *context, uint32_t port, uint
 		return AV_NEXT(_ibv_query_gid_ex, "IBVERBS_1.11")(context, port, index, entry,
 								  flags, entry_size);
 	if (port != 1 || flags || index >= (uint32_t)device_of(context)->port.gid_tbl_len)
-		return av_fail_errno(av_refuse(EINVAL, AV_CHECK_GID_INDEX, index, port));
-	count = av_device_gids(device_of(context), gids);
+		return av_fail_errno(AV_VERB_QUERY_GID_EX,
+				     av_refuse(EINVAL, AV_CHECK_GID_INDEX, index, port));
+	count = av_port_gids(device_of(context), gids);
 	if (count == 0)
-		return av_fail_errno(ENOMEM);
+		return av_fail_errno(AV_VERB_QUERY_GID_EX, ENOMEM);
 	if (!av_gid_there(gids, count, index))
-		return av_fail_errno(ENODATA);
+		return av_fail_errno(AV_VERB_QUERY_GID_EX, ENODATA);
 	fill_entry(entry, &gids[index], index, entry_size);
 	return 0;
 }
@@ -146,16 +148,16 @@ AV_EXPORT ssize_t _ibv_query_gid_table(struct ibv_context *context, struct ibv_g
 	if (!av_ours(context))
 		return AV_NEXT(_ibv_query_gid_table, "IBVERBS_1.11")(context, entries, max_entries,
 								     flags, entry_size);
-	count = av_device_gids(device_of(context), gids);
+	count = av_port_gids(device_of(context), gids);
 	if (flags)
-		return -av_fail_errno(EINVAL);
+		return -av_fail_errno(AV_VERB_QUERY_GID_TABLE, EINVAL);
 	if (count == 0)
-		return -av_fail_errno(ENOMEM);
+		return -av_fail_errno(AV_VERB_QUERY_GID_TABLE, ENOMEM);
 	for (unsigned int i = 0; i < count; i++) {
 		if (av_gid_is_empty(&gids[i]))
 			continue;
 		if (found == max_entries)
-			return -av_fail_errno(EINVAL);
+			return -av_fail_errno(AV_VERB_QUERY_GID_TABLE, EINVAL);
 		fill_entry((struct ibv_gid_entry *)((char *)entries + found++ * entry_size),
 			   &gids[i], i, entry_size);
 	}
@@ -163,8 +165,8 @@ AV_EXPORT ssize_t _ibv_query_gid_table(struct ibv_context *context, struct ibv_g
 }
 
 /*
- * A private symbol of libibverbs that ibv_devinfo and pyverbs use: what the file gid_attrs/types
- * says. Its enum, by the order of the kernel's words: 0 "IB/RoCE v1", 1 "RoCE v2".
+ * A private symbol of libibverbs that ibv_devinfo and pyverbs use: the content of gid_attrs/types.
+ * Its values follow the kernel's order: 0 "IB/RoCE v1", 1 "RoCE v2".
  */
 int ibv_query_gid_type(struct ibv_context *context, uint8_t port, unsigned int index,
 		       unsigned int *type);
@@ -178,10 +180,11 @@ AV_EXPORT int ibv_query_gid_type(struct ibv_context *context, uint8_t port, unsi
 	if (!av_ours(context))
 		return AV_NEXT(ibv_query_gid_type, NULL)(context, port, index, type);
 	if (port != 1 || index >= (unsigned int)device_of(context)->port.gid_tbl_len)
-		return av_fail_fd(av_refuse(EINVAL, AV_CHECK_GID_INDEX, index, port));
-	count = av_device_gids(device_of(context), gids);
+		return av_fail_fd(AV_VERB_QUERY_GID_TYPE,
+				  av_refuse(EINVAL, AV_CHECK_GID_INDEX, index, port));
+	count = av_port_gids(device_of(context), gids);
 	if (count == 0)
-		return av_fail_fd(ENOMEM);
+		return av_fail_fd(AV_VERB_QUERY_GID_TYPE, ENOMEM);
 	*type = index < count && gids[index].type == IBV_GID_TYPE_ROCE_V2;
 	return 0;
 }
@@ -193,7 +196,8 @@ AV_EXPORT int ibv_query_pkey(struct ibv_context *context, uint8_t port, int inde
 	if (!av_ours(context))
 		return AV_NEXT(ibv_query_pkey, "IBVERBS_1.1")(context, port, index, pkey);
 	if (port != 1 || index != 0)
-		return av_fail_fd(av_refuse(EINVAL, AV_CHECK_GID_INDEX, (uint32_t)index, port));
+		return av_fail_fd(AV_VERB_QUERY_PKEY,
+				  av_refuse(EINVAL, AV_CHECK_GID_INDEX, (uint32_t)index, port));
 	*pkey = htons(AV_PKEY_DEFAULT);
 	return 0;
 }
@@ -204,5 +208,5 @@ AV_EXPORT int ibv_get_pkey_index(struct ibv_context *context, uint8_t port, __be
 		return AV_NEXT(ibv_get_pkey_index, "IBVERBS_1.5")(context, port, pkey);
 	if (port == 1 && pkey == htons(AV_PKEY_DEFAULT))
 		return 0;
-	return av_fail_fd(EINVAL);
+	return av_fail_fd(AV_VERB_GET_PKEY_INDEX, EINVAL);
 }

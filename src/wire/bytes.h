@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Numbers in network byte order, at any address. */
+/* Reads and writes numbers in network byte order, at any alignment. */
 #ifndef AV_WIRE_BYTES_H
 #define AV_WIRE_BYTES_H
 

@@ -14,8 +14,8 @@
 #define BTH_BYTES     12
 #define PROTOCOL_UDP  17
 #define DONT_FRAGMENT 0x4000
-#define FRAGMENT_MASK 0xbfff /* more fragments, and where this one belongs */
-#define DYNAMIC_PORTS 0xc000 /* the first of those for source ports */
+#define FRAGMENT_MASK 0xbfff /* "more fragments" and the fragment offset */
+#define DYNAMIC_PORTS 0xc000 /* first port of the dynamic range */
 
 static const uint8_t mapped[12] = {[10] = 0xff, [11] = 0xff};
 static const uint8_t mapped_group[12] = {0xff, 0x0e, [10] = 0xff, [11] = 0xff};
@@ -65,7 +65,7 @@ uint16_t av_frame_source_port(uint32_t flow_label, uint32_t src_qpn, uint32_t de
 	return (uint16_t)(DYNAMIC_PORTS | ((v & 0x3fff) ^ (v >> 14 & 0x3f)));
 }
 
-/* --- as bytes -------------------------------------------------------------------- */
+/* --- writing --------------------------------------------------------------------- */
 
 /* Ones' complement sum, RFC 1071. */
 static uint32_t sum16(uint32_t sum, const uint8_t *at, size_t bytes)
@@ -113,7 +113,7 @@ static void put_ipv6(const struct av_frame *f, uint8_t *to, size_t udp_bytes)
 	memcpy(to + 24, f->dst, 16);
 }
 
-/* Over addresses, length, protocol, and all that is there from the UDP header on. */
+/* The sum covers addresses, length, protocol, UDP header and payload. */
 static void put_checksum6(uint8_t *udp, size_t udp_bytes)
 {
 	uint32_t sum = sum16((uint32_t)udp_bytes + PROTOCOL_UDP, udp - 32, 32);
@@ -172,7 +172,7 @@ size_t av_frame_put(const struct av_frame *f, const struct av_packet *p, uint8_t
 	return end + AV_ICRC_BYTES;
 }
 
-/* --- from bytes ------------------------------------------------------------------ */
+/* --- reading --------------------------------------------------------------------- */
 
 static void get_ethernet(struct av_frame *f, const uint8_t *from)
 {
@@ -187,7 +187,7 @@ static void get_address4(uint8_t *gid, const uint8_t *from)
 	memcpy(gid + 12, from, 4);
 }
 
-/* @bytes: out, of the IP packet. */
+/* @bytes: in: available; out: length of the IP packet. */
 static enum av_frame_fault get_ipv4(struct av_frame *f, const uint8_t *ip, size_t *bytes)
 {
 	size_t all = *bytes;

@@ -4,20 +4,20 @@
 #include <string.h>
 #include <zlib.h>
 
-#define LRH_BYTES  8 /* of the link's header, which RoCE has not: ones */
+#define LRH_BYTES  8 /* the link header that RoCE lacks; counts as ones */
 #define IPV4_BYTES 20
 #define IPV6_BYTES 40
 #define UDP_BYTES  8
 #define BTH_BYTES  12
 
-/* Offsets of what counts as ones. */
+/* Offsets of the header bytes that count as ones. */
 static const uint8_t ipv4_mask[] = {
 	1,	/* type of service */
 	8,	/* time to live */
 	10, 11, /* header checksum */
 };
 #define UDP_CHECKSUM 6
-#define BTH_RESERVED 4 /* with the congestion bits */
+#define BTH_RESERVED 4 /* shares its byte with the congestion bits */
 
 static void mask_ipv4(uint8_t *ip)
 {
@@ -25,7 +25,7 @@ static void mask_ipv4(uint8_t *ip)
 		ip[ipv4_mask[i]] = 0xff;
 }
 
-/* Traffic class and flow label are the first word but for the version. */
+/* The first word holds traffic class and flow label, below the version. */
 static void mask_ipv6(uint8_t *ip)
 {
 	ip[0] |= 0x0f;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Messages as packets: into how many a message of so many bytes is cut, and what each of them is.
- * Pure functions. Source: IBTA volume 1, 9.2.1 (segmentation), 9.3.1 (PSN).
+ * Splits messages into packets: how many, and the headers of each. Pure functions. Source: IBTA
+ * volume 1, 9.2.1 (segmentation), 9.3.1 (PSN).
  */
 #ifndef AV_WIRE_MESSAGE_H
 #define AV_WIRE_MESSAGE_H
@@ -10,30 +10,30 @@
 
 #include "wire/packet.h"
 
-/* A message of one requester or responder. */
+/* A message from a requester, or a responder's answer. */
 struct av_wire_message {
 	enum av_service service;
-	enum av_operation operation; /* of its packets */
+	enum av_operation operation; /* the operation of its packets */
 	enum av_tail tail;
-	uint64_t bytes; /* of payload; not of what a READ asks for */
+	uint64_t bytes; /* payload carried; 0 for a READ request, whatever it asks for */
 	uint32_t mtu;	/* 256, 512, ... AV_MTU_MAX */
 	/*
-	 * What the packets have in common, with the first one's PSN. Solicited event and a request
-	 * for acknowledgement are of the last packet; the opcode and the payload are found here.
+	 * What all packets share, with the PSN of the first. @solicited and @ack_request apply to
+	 * the last packet only. av_wire_packet() fills in opcode and payload size.
 	 */
 	struct av_packet head;
 };
 
-/* How many packets: one at least. */
+/* The number of packets, at least one. */
 static inline uint32_t av_wire_packets(uint64_t bytes, uint32_t mtu)
 {
 	return bytes ? (uint32_t)((bytes + mtu - 1) / mtu) : 1;
 }
 
 /**
- * av_wire_packet() - packet @index, from 0, of a message
- * @p: out, but for the payload's address
- * Return: where in the message its payload begins; -1: the service has no such packets
+ * av_wire_packet() - the headers of packet @index (from 0) of a message
+ * @p: out, all but the payload's address
+ * Return: offset of the packet's payload in the message; -1: the service has no such packet
  */
 int64_t av_wire_packet(const struct av_wire_message *m, uint32_t index, struct av_packet *p);
 

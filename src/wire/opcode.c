@@ -46,8 +46,8 @@ static const struct av_opcode table[LOW_BITS + 1] = {
 
 static const struct {
 	uint8_t bits;
-	uint16_t request_headers; /* that each request has beside those above */
-	uint32_t opcodes;	  /* of the table: a bit for each */
+	uint16_t request_headers; /* headers that every request has in addition */
+	uint32_t opcodes;	  /* which rows of the table exist: a bit for each */
 } services[] = {
 	{AV_SERVICE_RC,  0,         0x30dfffff},
 	{AV_SERVICE_UC,  0,         0x00000fff},

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The opcodes of packets: which headers each brings, and which part of which operation it is. One
- * table of the low five bits for all services, and one of the services.
+ * The opcodes of packets: the headers each has, and the part of which operation it is. One table
+ * covers the low five bits for all services; another lists the services.
  *
  * Source: IBTA volume 1, 9.2.1 (table of OpCode values) and 5.2 (order of headers); annex A14
  * (XRC); FLUSH and ATOMIC WRITE: annex A19.
@@ -12,7 +12,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* The high three bits. */
+/* The high three bits of an opcode. */
 enum av_service {
 	AV_SERVICE_RC = 0x00,
 	AV_SERVICE_UC = 0x20,
@@ -20,7 +20,7 @@ enum av_service {
 	AV_SERVICE_XRC = 0xa0,
 };
 
-/* Extended headers, in the order in which they follow each other in a packet. */
+/* Extended headers, in their order within a packet. */
 enum av_header {
 	AV_HEADER_XRCETH,
 	AV_HEADER_DETH,
@@ -48,7 +48,7 @@ enum av_operation {
 	AV_OP_N
 };
 
-/* Which packet of its message. */
+/* Position of a packet in its message. */
 enum av_place {
 	AV_PLACE_FIRST,
 	AV_PLACE_MIDDLE,
@@ -56,7 +56,7 @@ enum av_place {
 	AV_PLACE_ONLY,
 };
 
-/* What a message brings beside its payload, in its last packet. */
+/* What the last packet carries beside payload. */
 enum av_tail {
 	AV_TAIL_NONE,
 	AV_TAIL_IMM,
@@ -64,19 +64,19 @@ enum av_tail {
 };
 
 struct av_opcode {
-	const char *name; /* NULL: there is no such opcode */
-	uint16_t headers; /* a bit for each enum av_header */
+	const char *name; /* NULL: no such opcode */
+	uint16_t headers; /* bit mask of enum av_header */
 	uint8_t operation, place, tail;
 	bool response;
-	bool payload; /* it may have one */
+	bool payload; /* may have payload */
 };
 
-/* What an opcode is, as the service has it. Return: false: no opcode of a service known here */
+/* What an opcode means. Return: false if it is unknown. */
 bool av_opcode_info(uint8_t opcode, struct av_opcode *info);
 
 /**
- * av_opcode_find() - the opcode of such a packet
- * Return: opcode, or -1: the service has none
+ * av_opcode_find() - the opcode of a packet with these properties
+ * Return: opcode, or -1 if the service has none
  */
 int av_opcode_find(enum av_service service, enum av_operation operation, enum av_place place,
 		   enum av_tail tail);

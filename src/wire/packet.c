@@ -8,12 +8,12 @@
 #define BTH_BYTES	   12
 #define ATOMIC_WRITE_BYTES 8
 
-/* Second byte of the BTH. */
+/* Byte 1 of the BTH. */
 #define SOLICITED    0x80
 #define MIGRATED     0x40
 #define PAD_SHIFT    4
 #define VERSION_MASK 0x0f
-/* Fifth and ninth byte. */
+/* Bytes 4 and 8 of the BTH. */
 #define FECN	    0x80
 #define BECN	    0x40
 #define ACK_REQUEST 0x80

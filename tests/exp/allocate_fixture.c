@@ -6,7 +6,7 @@
 #include <stdlib.h>
 
 #include "lib/expect.h"
-#include "lib/pages.h"
+#include "lib/page_backing.h"
 
 struct side a, b;
 struct ibv_context *ctx;

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
-/* The rows of multi/test_odp_*.c by experimental verbs. */
+/* The rows of multi/odp/test_odp_*.c by experimental verbs. */
 #include <errno.h>
 #include <string.h>
 #include <infiniband/verbs_exp.h>
 
 #include "lib/expect.h"
-#include "multi/odp_fixture.h"
+#include "multi/odp/odp_fixture.h"
 
 #define RIGHTS                                                                                   \
 	(IBV_EXP_ACCESS_LOCAL_WRITE | IBV_EXP_ACCESS_REMOTE_WRITE | IBV_EXP_ACCESS_REMOTE_READ | \

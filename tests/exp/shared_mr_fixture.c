@@ -8,9 +8,6 @@
 
 #include "lib/expect.h"
 #include "lib/probe.h"
-#include "lib/sandbox.h"
-
-struct side a, b;
 
 struct ibv_mr *create(struct ibv_pd *pd, size_t length, uint64_t access)
 {
@@ -129,19 +126,12 @@ void fixture_open(int argc, char **argv)
 
 	if (sock >= 0)
 		sharer_main(sock);
-	side_agent_main(argc, argv);
-	time_limit(200);
-	sandbox_enter();
-	side_open(&a, NULL);
-	side_start(&b);
+	two_sides_open(argc, argv);
 	probe_open(&b, &a, 0);
 }
 
 int fixture_close(void)
 {
 	probe_close(&b, &a, 0);
-	side_stop(&b);
-	side_stop(&a);
-	sandbox_leave();
-	return summary();
+	return two_sides_close();
 }

@@ -10,8 +10,8 @@
 #include <stdint.h>
 #include <infiniband/verbs_exp.h>
 
-#include "lib/side.h"
 #include "lib/spawn.h"
+#include "lib/two_sides.h"
 
 #define RIGHTS                                                                                   \
 	(IBV_EXP_ACCESS_LOCAL_WRITE | IBV_EXP_ACCESS_REMOTE_WRITE | IBV_EXP_ACCESS_REMOTE_READ | \
@@ -22,8 +22,6 @@
 #define MB	(1ul << 20)
 #define BYTES	(3 * MB)
 #define WORD	"--sharer" /* for spawn_self() */
-
-extern struct side a, b; /* a in this process; b in another, which asks for RDMA */
 
 enum todo {
 	DO_CREATE, /* a region with these rights */

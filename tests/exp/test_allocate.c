@@ -16,7 +16,7 @@
 #include "exp/allocate_fixture.h"
 #include "lib/apart.h"
 #include "lib/expect.h"
-#include "lib/pages.h"
+#include "lib/page_backing.h"
 #include "lib/pattern.h"
 #include "lib/probe.h"
 #include "lib/sandbox.h"

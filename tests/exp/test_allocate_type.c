@@ -13,7 +13,7 @@
 
 #include "exp/allocate_fixture.h"
 #include "lib/expect.h"
-#include "lib/pages.h"
+#include "lib/page_backing.h"
 #include "lib/sandbox.h"
 #include "lib/spawn.h"
 
@@ -225,8 +225,7 @@ static void queue_type_rows(void)
 		row("%s, impossible blocks", object_name[object]);
 		set(prefix, "ALLOC_TYPE", "CONTIG");
 		set(prefix, "MIN_LOG2_CONTIG_BSIZE", "22");
-		EXPECT(queue_pages((enum object)object, 4) == -1 && errno == ENOMEM, "errno %d",
-		       errno);
+		EXPECT_MINUS_ONE(queue_pages((enum object)object, 4), ENOMEM);
 		set_type(prefix, NULL);
 		row("%s, as large as its pages", object_name[object]);
 		EXPECT((queue_pages((enum object)object, 16384) > 0) ==
@@ -326,14 +325,12 @@ static void private_rows(void)
 	       "the other's setting counts");
 	dereg(mr);
 	row("impossible settings");
-	errno = 0;
-	EXPECT(ibv_exp_setenv(ctx, "A=B", "1", 1) == -1 && errno == EINVAL, "errno %d", errno);
-	EXPECT(ibv_exp_setenv(ctx, "", "1", 1) == -1 && errno == EINVAL, "errno %d", errno);
-	EXPECT(ibv_exp_setenv(ctx, NULL, "1", 1) == -1 && errno == EINVAL, "errno %d", errno);
+	EXPECT_MINUS_ONE(ibv_exp_setenv(ctx, "A=B", "1", 1), EINVAL);
+	EXPECT_MINUS_ONE(ibv_exp_setenv(ctx, "", "1", 1), EINVAL);
+	EXPECT_MINUS_ONE(ibv_exp_setenv(ctx, NULL, "1", 1), EINVAL);
 	memset(longest, 'x', VERBS_MAX_ENV_VAL + 1);
 	longest[VERBS_MAX_ENV_VAL + 1] = '\0';
-	EXPECT(ibv_exp_setenv(ctx, "ANYVERBS_TEST_LONG", longest, 1) == -1 && errno == EINVAL,
-	       "too long: errno %d", errno);
+	EXPECT_MINUS_ONE(ibv_exp_setenv(ctx, "ANYVERBS_TEST_LONG", longest, 1), EINVAL);
 	longest[VERBS_MAX_ENV_VAL] = '\0';
 	EXPECT(ibv_exp_setenv(ctx, "ANYVERBS_TEST_LONG", longest, 1) == 0, "the longest: errno %d",
 	       errno);

@@ -20,7 +20,8 @@
 #include "lib/expect.h"
 #include "lib/sandbox.h"
 #include "lib/side.h"
-#include "lib/switches.h"
+#include "lib/switches_in_force.h"
+#include "lib/wait.h"
 
 #define CQ	  2 /* the one under test, for receives of queue pair 0 */
 #define OTHER	  3 /* another one on its channel, of queue pair 1 */
@@ -370,19 +371,8 @@ static void *wait_for_one(void *arg)
 /* Until wait_for_one() sleeps in there: it does so nowhere else. */
 static void until_it_sleeps(void)
 {
-	char path[64], state = 0;
-
-	while (atomic_load(&waiter) == 0)
-		sched_yield();
-	snprintf(path, sizeof(path), "/proc/self/task/%d/stat", atomic_load(&waiter));
-	while (state != 'S') {
-		FILE *stat = fopen(path, "re");
-
-		if (!stat || fscanf(stat, "%*d (%*[^)]) %c", &state) != 1)
-			DIE("%s: errno %d", path, errno);
-		fclose(stat);
-		usleep(1000);
-	}
+	if (!WAIT_UNTIL(task_sleeps(atomic_load(&waiter)), PATIENCE))
+		DIE("nobody sleeps");
 }
 
 static void handler(int number)
@@ -403,7 +393,7 @@ static void thread_rows(const struct kind *kind)
 	pthread_create(&thread, NULL, wait_for_one, n->cq[CQ]);
 	do
 		pthread_kill(thread, SIGUSR1);
-	while (usleep(1000), pthread_tryjoin_np(thread, &ret));
+	while (wait_moment(), pthread_tryjoin_np(thread, &ret));
 	EXPECT((intptr_t)ret == EINTR, "%ld", (long)(intptr_t)ret);
 	row("%s: a queue that somebody waits for is not destroyed", kind->name);
 	pair_destroy(&a, 0, &b, 0);
@@ -503,6 +493,7 @@ static uint64_t work(struct node *of, const struct side_job *job)
 		return exchange(of, false);
 	case JOB_WAIT:
 		(void)ibv_req_notify_cq(of->cq[CQ], 0);
+		side_note();
 		return (uint64_t)anyverbs_cq_wait(of->cq[CQ], NULL);
 	}
 	return 0;
@@ -560,14 +551,13 @@ static void killed_row(void)
 	patient.rnr_retry = 7; /* the request waits as long as the peer lives */
 	pair_connect(&a, 0, &patient, &b, 0, NULL);
 	side_begin(&b, &(struct side_job){.arg = {JOB_WAIT}});
-	usleep(100000); /* likely asleep by now; if not, it is another good case */
+	side_await(&b);
+	(void)WAIT_UNTIL(task_sleeps(b.pid), 100); /* awake yet, it is another good case */
 	arm(CQ);
 	EXPECT(side_post_send(&a, 0, &send, 1).ret == 0,
 	       "ibv_post_send"); /* no receive is posted */
 	expect_wait(CQ, &at_once, ETIMEDOUT);
-	kill(b.pid, SIGKILL);
-	waitpid(b.pid, NULL, 0);
-	close(b.sock);
+	side_kill(&b);
 	expect_wait(CQ, &long_enough, 0);
 	EXPECT(ibv_poll_cq(n->cq[CQ], 1, &wc) == 1 && wc.status == IBV_WC_RETRY_EXC_ERR, "'%s'",
 	       ibv_wc_status_str(wc.status));

@@ -14,12 +14,13 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "lib/exp_objects.h"
 #include "lib/expect.h"
 #include "lib/extended.h"
 #include "lib/probe.h"
 #include "lib/sandbox.h"
 #include "lib/side.h"
-#include "lib/switches.h"
+#include "lib/switches_in_force.h"
 
 #define BLOCK_AT  0x30000u /* of the block in the target's arena */
 #define BLOCK	  32u
@@ -200,14 +201,9 @@ static struct ibv_mr *plain_mr, *tunneled_mr, *device_mr;
 
 static struct ibv_mr *need_mr(struct ibv_exp_reg_mr_in in, uint64_t rights)
 {
-	struct ibv_mr *mr;
-
 	in.pd = a.node->pd;
 	in.exp_access = rights | IBV_EXP_ACCESS_LOCAL_WRITE;
-	mr = ibv_exp_reg_mr(&in);
-	if (!mr)
-		DIE("ibv_exp_reg_mr: errno %d", errno);
-	return mr;
+	return exp_need_mr(in);
 }
 
 static void open_targets(void)
@@ -324,11 +320,7 @@ static void open_worker(struct side *s, int qp)
 
 static void kill_victim(void)
 {
-	int status;
-
-	if (kill(victim.pid, SIGKILL) || waitpid(victim.pid, &status, 0) != victim.pid)
-		DIE("killing");
-	close(victim.sock);
+	side_kill(&victim);
 	while (side_async(&a, 0).any)
 		;
 	EXPECT(side_destroy_qp(&a, VICTIM) == 0, "ibv_destroy_qp");

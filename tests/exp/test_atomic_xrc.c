@@ -6,11 +6,13 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "lib/to_rts.h"
+#include "lib/exp_objects.h"
 #include "lib/expect.h"
 #include "lib/extended.h"
 #include "lib/sandbox.h"
 #include "lib/spawn.h"
-#include "lib/switches.h"
+#include "lib/switches_in_force.h"
 
 #define ROLE	"--receiver"
 #define BYTES	4096u
@@ -37,13 +39,8 @@ static uint8_t memory[BYTES] __attribute__((aligned(4096)));
 
 static struct ibv_mr *need_mr(uint64_t rights)
 {
-	struct ibv_exp_reg_mr_in in = {
-		.pd = n.pd, .addr = memory, .length = BYTES, .exp_access = rights};
-	struct ibv_mr *got = ibv_exp_reg_mr(&in);
-
-	if (!got)
-		DIE("ibv_exp_reg_mr: errno %d", errno);
-	return got;
+	return exp_need_mr((struct ibv_exp_reg_mr_in){
+		.pd = n.pd, .addr = memory, .length = BYTES, .exp_access = rights});
 }
 
 static void open_end(void)
@@ -72,41 +69,13 @@ static void close_end(void)
 	       "closing");
 }
 
-static void modify(struct ibv_qp_attr *attr, int mask)
-{
-	int err = ibv_modify_qp(n.qp[0], attr, mask);
-
-	if (err)
-		DIE("cannot enter state %d: %s", attr->qp_state, strerror(err));
-}
-
 static void connect_to(const struct hello *peer)
 {
-	bool sends = n.qp[0]->qp_type == IBV_QPT_XRC_SEND;
-	struct ibv_qp_attr attr = {.qp_state = IBV_QPS_INIT,
-				   .port_num = 1,
-				   .qp_access_flags = IBV_ACCESS_REMOTE_WRITE |
-						      IBV_ACCESS_REMOTE_READ |
-						      IBV_ACCESS_REMOTE_ATOMIC};
+	struct ibv_qp_attr attr = connect_attr(peer->qpn, &peer->gid);
 
-	modify(&attr, IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS);
-	attr = (struct ibv_qp_attr){
-		.qp_state = IBV_QPS_RTR,
-		.path_mtu = IBV_MTU_1024,
-		.dest_qp_num = peer->qpn,
-		.max_dest_rd_atomic = 4,
-		.min_rnr_timer = 1,
-		.ah_attr = {.is_global = 1, .port_num = 1, .grh.dgid = peer->gid}};
-	modify(&attr, IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN |
-			      (sends ? 0 : IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER));
-	attr = (struct ibv_qp_attr){.qp_state = IBV_QPS_RTS,
-				    .timeout = 14,
-				    .retry_cnt = 7,
-				    .rnr_retry = 7,
-				    .max_rd_atomic = 4};
-	modify(&attr,
-	       IBV_QP_STATE | IBV_QP_TIMEOUT | IBV_QP_SQ_PSN |
-		       (sends ? IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY | IBV_QP_MAX_QP_RD_ATOMIC : 0));
+	attr.min_rnr_timer = 1;
+	if (connect_qp(n.qp[0], attr))
+		DIE("cannot connect: errno %d", errno);
 }
 
 /* --- the receiver ---------------------------------------------------------------- */

@@ -13,7 +13,7 @@
 #include <infiniband/verbs_exp.h>
 
 #include "lib/expect.h"
-#include "lib/odp_counters.h"
+#include "lib/odp_sysfs.h"
 #include "lib/probe.h"
 #include "lib/sandbox.h"
 #include "lib/userfaultfd.h"
@@ -22,7 +22,7 @@
 #define BYTES	  (16u * PAGE)
 #define AT	  (PAGE + 40u) /* of what moves, in the memory; a multiple of 8 */
 #define LENGTH	  (3u * PAGE)
-#define STEP	  (16ul << 20) /* between pieces of memory: more than what is invalidated together */
+#define STEP	  (16ul << 20) /* between pieces: more than is invalidated together */
 #define SEED	  0x63617069u
 #define SETTLE_MS 20000u
 #define RIGHTS                                                                                   \
@@ -105,7 +105,7 @@ static struct ibv_mr *reg(void *addr, size_t length, uint64_t access)
 	return found;
 }
 
-/* --- traffic: each moves LENGTH bytes, or a word, at memory + AT, and looks at what came of it --- */
+/* --- traffic: each moves LENGTH bytes, or a word, at memory + AT, and checks the outcome --- */
 
 static uint64_t address(void)
 {

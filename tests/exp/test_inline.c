@@ -14,9 +14,11 @@
 #include <unistd.h>
 #include <infiniband/verbs_exp.h>
 
+#include "lib/to_rts.h"
 #include "lib/expect.h"
 #include "lib/sandbox.h"
 #include "lib/side.h"
+#include "lib/wait.h"
 
 #define LIMIT	 1024u /* inline_recv_sz */
 #define IN_CQE	 64u   /* what a completion has room for */
@@ -74,41 +76,16 @@ static struct ibv_ah_attr address(const union ibv_gid *gid)
 		.is_global = 1, .port_num = 1, .grh = {.dgid = *gid, .hop_limit = 1}};
 }
 
-static void modify(struct ibv_qp *qp, struct ibv_qp_attr *attr, int mask)
-{
-	if (ibv_modify_qp(qp, attr, mask | IBV_QP_STATE))
-		DIE("ibv_modify_qp to %d: errno %d", attr->qp_state, errno);
-}
-
 static void bring_up(struct ibv_qp *qp, uint32_t dest, const union ibv_gid *gid)
 {
-	bool ud = qp->qp_type == IBV_QPT_UD, rc = qp->qp_type == IBV_QPT_RC;
-	struct ibv_qp_attr attr = {
-		.qp_state = IBV_QPS_INIT,
-		.port_num = 1,
-		.qkey = QKEY,
-		.qp_access_flags = RIGHTS,
-		.path_mtu = IBV_MTU_4096,
-		.dest_qp_num = dest,
-		.ah_attr = address(gid),
-		.max_rd_atomic = 4,
-		.max_dest_rd_atomic = 4,
-		.min_rnr_timer = 31, /* half a second: nobody but the receiver goes on before */
-		.timeout = 14,
-		.retry_cnt = 7,
-		.rnr_retry = 7};
+	struct ibv_qp_attr attr = connect_attr(dest, gid);
 
-	modify(qp, &attr,
-	       IBV_QP_PKEY_INDEX | IBV_QP_PORT | (ud ? IBV_QP_QKEY : IBV_QP_ACCESS_FLAGS));
-	attr.qp_state = IBV_QPS_RTR;
-	modify(qp, &attr,
-	       (ud ? 0 : IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN) |
-		       (rc ? IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER : 0));
-	attr.qp_state = IBV_QPS_RTS;
-	modify(qp, &attr,
-	       IBV_QP_SQ_PSN | (rc ? IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY |
-						IBV_QP_MAX_QP_RD_ATOMIC
-				   : 0));
+	attr.qkey = QKEY;
+	attr.qp_access_flags = RIGHTS;
+	attr.path_mtu = IBV_MTU_4096;
+	attr.min_rnr_timer = 31; /* half a second: nobody but the receiver goes on before */
+	if (connect_qp(qp, attr))
+		DIE("ibv_modify_qp: errno %d", errno);
 }
 
 /* What the sending end does, where it is. */
@@ -385,7 +362,7 @@ static void message_rows(struct side *peer, const char *who)
 	}
 }
 
-/* --- answers to RDMA READs and atomics that another process executes: behind a SEND that waits for a receive --- */
+/* --- answers to READs and atomics that another process executes, behind a SEND that waits --- */
 
 static void post_request(enum ibv_wr_opcode opcode, uint32_t bytes, struct ibv_sge sge,
 			 unsigned int flags)
@@ -605,7 +582,7 @@ static void wrong_rows(struct side *peer, const char *who)
 #define POLLERS	 3u
 #define STRIDE	 4096u
 
-static _Atomic uint64_t received, damaged;
+static _Atomic uint64_t received, damaged, found_empty;
 static _Atomic bool over;
 
 static void post_slot(uint64_t slot)
@@ -629,8 +606,10 @@ static void *poller_main(void *arg)
 
 	(void)arg;
 	while (!atomic_load(&over)) {
-		if (ibv_poll_cq(n->cq[1], 1, &wc) != 1)
+		if (ibv_poll_cq(n->cq[1], 1, &wc) != 1) {
+			atomic_fetch_add(&found_empty, 1);
 			continue;
+		}
 		if (wc.status == IBV_WC_SUCCESS && !is_right(&wc))
 			atomic_fetch_add(&damaged, 1);
 		atomic_fetch_add(&received, wc.status == IBV_WC_SUCCESS);
@@ -659,16 +638,22 @@ static void stop_pollers(pthread_t *thread)
 		pthread_join(thread[i], NULL);
 }
 
+/* Nothing more comes: one of the pollers has found nothing twice since. */
+static void until_all_is_polled(void)
+{
+	uint64_t before = atomic_load(&found_empty);
+
+	EXPECT(WAIT_UNTIL(atomic_load(&found_empty) > before + POLLERS, 60000), "no end");
+}
+
 static void threads_row(void)
 {
-	uint64_t end_ms = now_ms() + 60000;
 	pthread_t thread[POLLERS];
 
 	row("%u messages to %u pollers", MESSAGES, POLLERS);
 	start_flood(&b, thread);
 	EXPECT(side_end(&b) == MESSAGES, "not all are sent");
-	while (atomic_load(&received) < MESSAGES && now_ms() < end_ms)
-		usleep(1000);
+	(void)WAIT_UNTIL(atomic_load(&received) >= MESSAGES, 60000);
 	stop_pollers(thread);
 	EXPECT(received == MESSAGES && damaged == 0, "%lu received, %lu of them damaged", received,
 	       damaged);
@@ -681,12 +666,9 @@ static void killed_row(void)
 
 	row("the sender is killed");
 	start_flood(&b, thread);
-	while (atomic_load(&received) < 100)
-		usleep(100);
-	kill(b.pid, SIGKILL);
-	waitpid(b.pid, NULL, 0);
-	close(b.sock);
-	usleep(50000);
+	EXPECT(WAIT_UNTIL(atomic_load(&received) >= 100, 60000), "not even 100 are received");
+	side_kill(&b);
+	until_all_is_polled();
 	stop_pollers(thread);
 	EXPECT(damaged == 0, "%lu of %lu are damaged", damaged, received);
 	EXPECT(node_destroy_qp(n, 0) == 0, "ibv_destroy_qp");

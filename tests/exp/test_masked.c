@@ -9,10 +9,11 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "lib/exp_objects.h"
 #include "lib/expect.h"
 #include "lib/extended.h"
 #include "lib/probe.h"
-#include "lib/sandbox.h"
+#include "lib/two_sides.h"
 
 #define QP_PEER	   0 /* to the other process */
 #define QP_SELF	   1 /* of this process with itself */
@@ -31,7 +32,6 @@
 	(IBV_EXP_ACCESS_LOCAL_WRITE | IBV_EXP_ACCESS_REMOTE_WRITE | IBV_EXP_ACCESS_REMOTE_READ | \
 	 IBV_EXP_ACCESS_REMOTE_ATOMIC)
 
-static struct side a, b; /* a is here, and asks */
 static struct node *n;
 
 static const uint32_t sizes[] = {1, 2, 4, 8, 16, 32};
@@ -597,21 +597,14 @@ static void open_inline(void)
 {
 	struct node_qp_spec spec = spec_default();
 	struct ibv_exp_qp_init_attr init = {
-		.send_cq = n->cq[0],
-		.recv_cq = n->cq[1],
-		.cap = spec.cap,
-		.qp_type = IBV_QPT_RC,
 		.sq_sig_all = 1,
-		.comp_mask = IBV_EXP_QP_INIT_ATTR_PD | IBV_EXP_QP_INIT_ATTR_INL_RECV |
-			     IBV_EXP_QP_INIT_ATTR_ATOMICS_ARG,
-		.pd = n->pd,
+		.comp_mask = IBV_EXP_QP_INIT_ATTR_INL_RECV | IBV_EXP_QP_INIT_ATTR_ATOMICS_ARG,
 		.max_atomic_arg = 32,
 		.max_inl_recv = 64,
 	};
 
-	n->qp[QP_INLINE] = ibv_exp_create_qp(n->ctx, &init);
-	if (!n->qp[QP_INLINE] || init.max_inl_recv != 64 ||
-	    side_create_qp(&b, QP_INLINE, &spec, NULL))
+	exp_need_rc(n, QP_INLINE, &init);
+	if (init.max_inl_recv != 64 || side_create_qp(&b, QP_INLINE, &spec, NULL))
 		DIE("queue pairs: errno %d", errno);
 	pair_connect(&a, QP_INLINE, NULL, &b, QP_INLINE, NULL);
 }
@@ -709,11 +702,7 @@ int main(int argc, char **argv)
 	struct side_job end = {{KIND_N}};
 
 	side_work = agent;
-	side_agent_main(argc, argv);
-	time_limit(200);
-	sandbox_enter();
-	side_open(&a, NULL);
-	side_start(&b);
+	two_sides_open(argc, argv);
 	n = a.node;
 	open_pairs();
 	side_connect_uc_to_itself(&a, QP_UC, 0);
@@ -726,8 +715,5 @@ int main(int argc, char **argv)
 	pair_destroy(&a, QP_PEER, &b, QP_PEER);
 	pair_destroy(&a, QP_SMALL, &b, QP_SMALL);
 	pair_destroy(&a, QP_PLAIN, &b, QP_PLAIN);
-	side_stop(&b);
-	side_stop(&a);
-	sandbox_leave();
-	return summary();
+	return two_sides_close();
 }

@@ -8,7 +8,7 @@
 #include <string.h>
 #include <infiniband/verbs_exp.h>
 
-#include "multi/mw_fixture.h"
+#include "multi/windows/mw_fixture.h"
 
 #define SIGNALED  IBV_EXP_SEND_SIGNALED
 #define EXP_READ  IBV_EXP_ACCESS_REMOTE_READ

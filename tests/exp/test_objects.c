@@ -7,6 +7,7 @@
 #include <sys/mman.h>
 #include <infiniband/verbs_exp.h>
 
+#include "lib/exp_objects.h"
 #include "lib/expect.h"
 #include "lib/node.h"
 #include "lib/sandbox.h"
@@ -25,22 +26,6 @@ static struct ibv_cq *cq;
 static struct ibv_exp_res_domain *domain;
 static struct ibv_exp_dm *dm;
 static uint8_t *memory, *hole;
-
-static void expect_null(const void *object, int want)
-{
-	int err = errno;
-
-	EXPECT(!object == (want != 0), "%s", object ? "accepted" : "refused");
-	EXPECT(want == 0 || err == want, "errno %d, not %d", err, want);
-}
-
-static void expect_ret(int ret, int want)
-{
-	int err = errno;
-
-	EXPECT(ret == want, "returned %d, not %d", ret, want);
-	EXPECT(want == 0 || err == want, "errno %d, not %d", err, want);
-}
 
 /* --- regions --------------------------------------------------------------------- */
 
@@ -120,7 +105,7 @@ static void reg_rows(void)
 		row("ibv_exp_reg_mr: %s", rows[i].name);
 		errno = 0;
 		mr = ibv_exp_reg_mr(&in);
-		expect_null(mr, rows[i].want);
+		EXPECT_MADE(mr, rows[i].want);
 		EXPECT(!mr || (mr->length == rows[i].length && mr->pd == pd && mr->lkey), "fields");
 		EXPECT(!mr || ibv_dereg_mr(mr) == 0, "ibv_dereg_mr");
 	}
@@ -128,13 +113,8 @@ static void reg_rows(void)
 
 static struct ibv_mr *need_mr(void *addr, size_t length, uint64_t access)
 {
-	struct ibv_exp_reg_mr_in in = {
-		.pd = pd, .addr = addr, .length = length, .exp_access = access};
-	struct ibv_mr *mr = ibv_exp_reg_mr(&in);
-
-	if (!mr)
-		DIE("ibv_exp_reg_mr: errno %d", errno);
-	return mr;
+	return exp_need_mr((struct ibv_exp_reg_mr_in){
+		.pd = pd, .addr = addr, .length = length, .exp_access = access});
 }
 
 static void rereg_rows(void)
@@ -178,8 +158,7 @@ static void rereg_rows(void)
 		struct ibv_pd *now = rows[i].flags & P ? other_pd : GARBAGE;
 
 		row("ibv_exp_rereg_mr: %s", rows[i].name);
-		errno = 0;
-		expect_ret(ibv_exp_rereg_mr(mr, rows[i].flags, now, rows[i].addr, rows[i].length,
+		EXPECT_RET(ibv_exp_rereg_mr(mr, rows[i].flags, now, rows[i].addr, rows[i].length,
 					    rows[i].access, rows[i].comp_mask ? &attr : NULL),
 			   rows[i].want);
 		if (rows[i].want == 0) {
@@ -228,8 +207,7 @@ static void prefetch_rows(void)
 						     rows[i].comp_mask};
 
 		row("ibv_exp_prefetch_mr: %s", rows[i].name);
-		errno = 0;
-		expect_ret(ibv_exp_prefetch_mr(rows[i].mr, &attr), rows[i].want);
+		EXPECT_RET(ibv_exp_prefetch_mr(rows[i].mr, &attr), rows[i].want);
 	}
 	EXPECT(ibv_dereg_mr(plain) == 0 && ibv_dereg_mr(odp) == 0 && ibv_dereg_mr(reader) == 0 &&
 		       ibv_dereg_mr(all) == 0 && ibv_dereg_mr(gone) == 0,
@@ -266,10 +244,10 @@ static void dm_rows(void)
 
 	EXPECT(ibv_exp_query_device(ctx, &device) == 0, "ibv_exp_query_device");
 	row("ibv_exp_alloc_dm: unknown mask");
-	expect_null(ibv_exp_alloc_dm(ctx, &alloc), EINVAL);
+	EXPECT_NULL(ibv_exp_alloc_dm(ctx, &alloc), EINVAL);
 	row("ibv_exp_alloc_dm: more than there is");
 	alloc = (struct ibv_exp_alloc_dm_attr){.length = device.max_dm_size + 1};
-	expect_null(ibv_exp_alloc_dm(ctx, &alloc), EINVAL);
+	EXPECT_NULL(ibv_exp_alloc_dm(ctx, &alloc), EINVAL);
 	for (size_t i = 0; i < sizeof(in); i++)
 		out[i] = (uint8_t)(i * 7 + 1);
 	memset(in, 0, sizeof(in));
@@ -283,15 +261,14 @@ static void dm_rows(void)
 		};
 
 		row("ibv_exp_memcpy_dm: %s", rows[i].name);
-		errno = 0;
-		expect_ret(ibv_exp_memcpy_dm(dm, &copy), rows[i].want);
+		EXPECT_RET(ibv_exp_memcpy_dm(dm, &copy), rows[i].want);
 	}
 	row("ibv_exp_memcpy_dm: the bytes");
 	EXPECT(memcmp(in, out, sizeof(in)) == 0, "others came back");
 	row("ibv_exp_free_dm: a region on it");
 	mr = ibv_exp_reg_mr(&on);
-	expect_null(mr, 0);
-	expect_ret(ibv_exp_free_dm(dm), EBUSY);
+	EXPECT_MADE(mr, 0);
+	EXPECT_RET(ibv_exp_free_dm(dm), EBUSY);
 	EXPECT(mr && ibv_dereg_mr(mr) == 0, "ibv_dereg_mr");
 }
 
@@ -356,7 +333,7 @@ static void qp_rows(void)
 		attr.max_atomic_arg = rows[i].atomic;
 		errno = 0;
 		qp = ibv_exp_create_qp(ctx, &attr);
-		expect_null(qp, rows[i].want);
+		EXPECT_MADE(qp, rows[i].want);
 		if (qp && (rows[i].comp_mask & INL))
 			EXPECT(attr.max_inl_recv == 64 && (attr.comp_mask & INL),
 			       "inline receive of %u", attr.max_inl_recv);
@@ -368,7 +345,7 @@ static void qp_rows(void)
 		struct ibv_exp_qp_init_attr attr = qp_attr(PD | DOMAIN);
 
 		attr.res_domain = NULL;
-		expect_null(ibv_exp_create_qp(ctx, &attr), EINVAL);
+		EXPECT_NULL(ibv_exp_create_qp(ctx, &attr), EINVAL);
 	}
 }
 
@@ -404,8 +381,7 @@ static void modify_qp_rows(void)
 					       .comp_mask = rows[i].comp_mask};
 
 		row("ibv_exp_modify_qp: %s", rows[i].name);
-		errno = 0;
-		expect_ret(ibv_exp_modify_qp(qp, &attr, rows[i].mask), rows[i].want);
+		EXPECT_RET(ibv_exp_modify_qp(qp, &attr, rows[i].mask), rows[i].want);
 	}
 	EXPECT(ibv_query_qp(qp, &now, IBV_QP_STATE, &out) == 0 && now.qp_state == IBV_QPS_INIT &&
 		       now.qp_access_flags == IBV_ACCESS_REMOTE_READ && now.port_num == 1,
@@ -447,7 +423,7 @@ static void cq_rows(void)
 		row("ibv_exp_create_cq: %s", rows[i].name);
 		errno = 0;
 		new = ibv_exp_create_cq(ctx, rows[i].cqe, &attr, NULL, 0, &attr);
-		expect_null(new, rows[i].want);
+		EXPECT_MADE(new, rows[i].want);
 		EXPECT(!new || (new->cq_context == &attr &&new->cqe >= 4), "fields");
 		EXPECT(!new || ibv_destroy_cq(new) == 0, "ibv_destroy_cq");
 	}
@@ -479,8 +455,7 @@ static void modify_cq_rows(void)
 					       .cq_cap_flags = rows[i].caps};
 
 		row("ibv_exp_modify_cq: %s", rows[i].name);
-		errno = 0;
-		expect_ret(ibv_exp_modify_cq(cq, &attr, rows[i].mask), rows[i].want);
+		EXPECT_RET(ibv_exp_modify_cq(cq, &attr, rows[i].mask), rows[i].want);
 	}
 }
 
@@ -509,11 +484,11 @@ static void domain_rows(void)
 		row("ibv_exp_create_res_domain: %s", rows[i].name);
 		errno = 0;
 		new = ibv_exp_create_res_domain(ctx, &attr);
-		expect_null(new, rows[i].want);
+		EXPECT_MADE(new, rows[i].want);
 		if (!new)
 			continue;
-		expect_ret(ibv_exp_destroy_res_domain(ctx, new, &end), EINVAL);
-		expect_ret(ibv_exp_destroy_res_domain(ctx, new, NULL), 0);
+		EXPECT_RET(ibv_exp_destroy_res_domain(ctx, new, &end), EINVAL);
+		EXPECT_RET(ibv_exp_destroy_res_domain(ctx, new, NULL), 0);
 	}
 }
 
@@ -534,11 +509,10 @@ static void domain_use_rows(void)
 	if (!theirs || !ours)
 		DIE("ibv_exp_create_res_domain: errno %d", errno);
 	row("resource domain of another context");
-	expect_null(ibv_exp_create_cq(ctx, 4, NULL, NULL, 0, &attr), EINVAL);
+	EXPECT_NULL(ibv_exp_create_cq(ctx, 4, NULL, NULL, 0, &attr), EINVAL);
 	init.res_domain = theirs;
-	expect_null(ibv_exp_create_qp(ctx, &init), EINVAL);
-	errno = 0;
-	expect_ret(ibv_exp_destroy_res_domain(ctx, theirs, NULL), EINVAL);
+	EXPECT_NULL(ibv_exp_create_qp(ctx, &init), EINVAL);
+	EXPECT_RET(ibv_exp_destroy_res_domain(ctx, theirs, NULL), EINVAL);
 	row("resource domain that queues were created with");
 	attr.res_domain = init.res_domain = ours;
 	of_domain = ibv_exp_create_cq(ctx, 4, NULL, NULL, 0, &attr);
@@ -546,8 +520,7 @@ static void domain_use_rows(void)
 	qp = of_domain ? ibv_exp_create_qp(ctx, &init) : NULL;
 	if (!EXPECT(qp, "errno %d", errno))
 		return;
-	errno = 0;
-	expect_ret(ibv_exp_destroy_res_domain(ctx, ours, NULL), 0);
+	EXPECT_RET(ibv_exp_destroy_res_domain(ctx, ours, NULL), 0);
 	EXPECT(ibv_destroy_qp(qp) == 0 && ibv_destroy_cq(of_domain) == 0, "destroying");
 	EXPECT(ibv_exp_destroy_res_domain(other, theirs, NULL) == 0 && ibv_close_device(other) == 0,
 	       "closing");

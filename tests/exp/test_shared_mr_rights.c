@@ -7,7 +7,7 @@
 #include "exp/shared_mr_fixture.h"
 #include "lib/apart.h"
 #include "lib/expect.h"
-#include "lib/pages.h"
+#include "lib/page_backing.h"
 #include "lib/probe.h"
 #include "lib/sandbox.h"
 
@@ -119,8 +119,7 @@ static void attach_rows(void)
 	row("ibv_exp_reg_shared_mr: the region has ended");
 	dereg(original);
 	dereg(second);
-	EXPECT(!attach(a.node->pd, rows[0].handle, NULL, RIGHTS) && errno == EINVAL, "errno %d",
-	       errno);
+	EXPECT_NULL(attach(a.node->pd, rows[0].handle, NULL, RIGHTS), EINVAL);
 	dereg(allocated);
 }
 

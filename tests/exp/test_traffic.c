@@ -10,9 +10,10 @@
 #include <string.h>
 #include <infiniband/verbs_exp.h>
 
+#include "lib/exp_objects.h"
 #include "lib/expect.h"
 #include "lib/probe.h"
-#include "lib/sandbox.h"
+#include "lib/two_sides.h"
 
 #define AT	 0x20000u /* of messages, in the arenas of both sides */
 #define BYTES	 5000u
@@ -25,7 +26,6 @@
 	(IBV_EXP_ACCESS_LOCAL_WRITE | IBV_EXP_ACCESS_REMOTE_WRITE | IBV_EXP_ACCESS_REMOTE_READ | \
 	 IBV_EXP_ACCESS_REMOTE_ATOMIC | IBV_EXP_ACCESS_MW_BIND)
 
-static struct side a, b; /* a is here */
 static struct node *n;
 
 /* --- posting and polling --------------------------------------------------------- */
@@ -369,17 +369,6 @@ static void type_2_row(struct ibv_mr *mr, bool cast)
 
 /* --- regions --------------------------------------------------------------------- */
 
-static struct ibv_mr *need_mr(struct ibv_exp_reg_mr_in in)
-{
-	struct ibv_mr *mr;
-
-	in.pd = n->pd;
-	mr = ibv_exp_reg_mr(&in);
-	if (!mr)
-		DIE("ibv_exp_reg_mr: errno %d", errno);
-	return mr;
-}
-
 /* The other process writes to and reads from a region of ours, and we send from it. */
 static void region_row(const char *name, struct ibv_mr *mr, uint64_t base)
 {
@@ -406,15 +395,18 @@ static void region_rows(void)
 	struct ibv_exp_dm *dm = ibv_exp_alloc_dm(n->ctx, &alloc);
 	struct ibv_mr *mr;
 
-	mr = need_mr((struct ibv_exp_reg_mr_in){.addr = at, .length = 64, .exp_access = RIGHTS});
+	mr = exp_need_mr((struct ibv_exp_reg_mr_in){
+		.pd = n->pd, .addr = at, .length = 64, .exp_access = RIGHTS});
 	region_row("a plain", mr, (uintptr_t)at);
-	mr = need_mr((struct ibv_exp_reg_mr_in){.addr = at, .length = 64, .exp_access = odp});
+	mr = exp_need_mr((struct ibv_exp_reg_mr_in){
+		.pd = n->pd, .addr = at, .length = 64, .exp_access = odp});
 	region_row("an on-demand", mr, (uintptr_t)at);
-	mr = need_mr(
-		(struct ibv_exp_reg_mr_in){.length = IBV_EXP_IMPLICIT_MR_SIZE, .exp_access = odp});
+	mr = exp_need_mr((struct ibv_exp_reg_mr_in){
+		.pd = n->pd, .length = IBV_EXP_IMPLICIT_MR_SIZE, .exp_access = odp});
 	region_row("the implicit", mr, (uintptr_t)at);
-	mr = need_mr(
-		(struct ibv_exp_reg_mr_in){.addr = (void *)128,
+	mr = exp_need_mr(
+		(struct ibv_exp_reg_mr_in){.pd = n->pd,
+					   .addr = (void *)128,
 					   .length = 64,
 					   .exp_access = RIGHTS & ~(uint64_t)IBV_EXP_ACCESS_MW_BIND,
 					   .comp_mask = IBV_EXP_REG_MR_DM,
@@ -527,20 +519,13 @@ static void stamp_row(void)
 static void open_pair(void)
 {
 	struct node_qp_spec spec = spec_default();
-	struct ibv_exp_qp_init_attr init = {
-		.send_cq = n->cq[0],
-		.recv_cq = n->cq[1],
-		.cap = spec.cap,
-		.qp_type = IBV_QPT_RC,
-		.comp_mask = IBV_EXP_QP_INIT_ATTR_PD | IBV_EXP_QP_INIT_ATTR_CREATE_FLAGS,
-		.pd = n->pd,
-	};
+	struct ibv_exp_qp_init_attr init = {.comp_mask = IBV_EXP_QP_INIT_ATTR_CREATE_FLAGS};
 
-	spec.cap.max_send_wr = spec.cap.max_recv_wr = init.cap.max_send_wr = init.cap.max_recv_wr =
-		ROOM;
-	n->qp[0] = ibv_exp_create_qp(n->ctx, &init);
-	if (!n->qp[0] || side_create_qp(&b, 0, &spec, NULL))
-		DIE("queue pairs: errno %d", errno);
+	spec.cap.max_send_wr = spec.cap.max_recv_wr = ROOM;
+	init.cap = spec.cap;
+	exp_need_rc(n, 0, &init);
+	if (side_create_qp(&b, 0, &spec, NULL))
+		DIE("queue pair: errno %d", errno);
 	pair_connect(&a, 0, NULL, &b, 0, NULL);
 }
 
@@ -548,11 +533,7 @@ int main(int argc, char **argv)
 {
 	struct ibv_mr *mr;
 
-	side_agent_main(argc, argv);
-	time_limit(200);
-	sandbox_enter();
-	side_open(&a, NULL);
-	side_start(&b);
+	two_sides_open(argc, argv);
 	n = a.node;
 	open_pair();
 	message_rows();
@@ -564,16 +545,13 @@ int main(int argc, char **argv)
 	full_row();
 	poll_rows();
 	stamp_row();
-	mr = need_mr((struct ibv_exp_reg_mr_in){
-		.addr = n->arena, .length = NODE_ARENA, .exp_access = RIGHTS});
+	mr = exp_need_mr((struct ibv_exp_reg_mr_in){
+		.pd = n->pd, .addr = n->arena, .length = NODE_ARENA, .exp_access = RIGHTS});
 	type_1_rows(mr);
 	type_2_row(mr, false);
 	type_2_row(mr, true);
 	EXPECT(ibv_dereg_mr(mr) == 0, "ibv_dereg_mr");
 	region_rows();
 	pair_destroy(&a, 0, &b, 0);
-	side_stop(&b);
-	side_stop(&a);
-	sandbox_leave();
-	return summary();
+	return two_sides_close();
 }

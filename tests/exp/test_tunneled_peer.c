@@ -3,12 +3,13 @@
  * and it is killed. */
 #include <pthread.h>
 #include <signal.h>
-#include <sys/wait.h>
-#include <unistd.h>
+#include <stdatomic.h>
 
+#include "lib/wait.h"
 #include "tunneled_fixture.h"
 
-#define QP_MORTAL 3 /* to one that is killed */
+#define QP_MORTAL 3  /* to one that is killed */
+#define SOON	  50 /* requests until then */
 
 static struct side mortal;
 
@@ -41,9 +42,12 @@ static void waiting_row(enum way way)
 	recover(&t);
 }
 
+static _Atomic unsigned int written;
+
+/* In the midst of what the other thread writes. */
 static void *kill_soon(void *arg)
 {
-	usleep(20000);
+	EXPECT(WAIT_UNTIL(atomic_load(&written) >= SOON, PROBE_PATIENCE), "nothing is written");
 	if (kill(*(const pid_t *)arg, SIGKILL))
 		DIE("kill");
 	return NULL;
@@ -58,7 +62,6 @@ static void kill_row(void)
 	struct anyverbs_tunneled_atomic c[2];
 	enum ibv_wc_status got;
 	pthread_t thread;
-	int status;
 
 	row("%s", t.name);
 	side_start(&mortal);
@@ -71,11 +74,10 @@ static void kill_row(void)
 	if (pthread_create(&thread, NULL, kill_soon, &mortal.pid))
 		DIE("pthread_create");
 	while ((got = write_payload(&t, WAY_WRITE, t.addr, 2 * COMMAND)) == SUCCESS)
-		;
+		atomic_fetch_add(&written, 1);
 	EXPECT(got == IBV_WC_RETRY_EXC_ERR, "'%s'", ibv_wc_status_str(got));
 	pthread_join(thread, NULL);
-	waitpid(mortal.pid, &status, 0);
-	close(mortal.sock);
+	side_bury(&mortal);
 	EXPECT(side_destroy_qp(&a, QP_MORTAL) == 0, "ibv_destroy_qp");
 	EXPECT(write_payload(&other, WAY_WRITE, other.addr, COMMAND) == SUCCESS,
 	       "the others do not go on");

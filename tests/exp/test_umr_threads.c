@@ -4,6 +4,7 @@
  * another process goes on reading and writing through them; regions changed and deregistered under
  * them; and the other process killed in the midst of it.
  */
+#include "lib/exp_objects.h"
 #include "umr_fixture.h"
 
 #include <errno.h>
@@ -167,11 +168,7 @@ static void *fill_too(void *arg)
 static void open_other(void)
 {
 	struct ibv_exp_qp_init_attr init = {
-		.cap = spec_default().cap,
-		.qp_type = IBV_QPT_RC,
-		.comp_mask = IBV_EXP_QP_INIT_ATTR_PD | IBV_EXP_QP_INIT_ATTR_CREATE_FLAGS |
-			     IBV_EXP_QP_INIT_ATTR_MAX_INL_KLMS,
-		.pd = n->pd,
+		.comp_mask = IBV_EXP_QP_INIT_ATTR_CREATE_FLAGS | IBV_EXP_QP_INIT_ATTR_MAX_INL_KLMS,
 		.exp_create_flags = IBV_EXP_QP_CREATE_UMR,
 		.max_inl_send_klms = 1,
 	};
@@ -179,9 +176,7 @@ static void open_other(void)
 	if (node_create_cq(n, 2, 16, false))
 		DIE("ibv_create_cq");
 	init.send_cq = init.recv_cq = n->cq[2];
-	n->qp[QP_OTHER] = ibv_exp_create_qp(n->ctx, &init);
-	if (!n->qp[QP_OTHER])
-		DIE("ibv_exp_create_qp: errno %d", errno);
+	exp_need_rc(n, QP_OTHER, &init);
 	pair_connect(&a, QP_OTHER, NULL, &a, QP_OTHER, NULL);
 }
 
@@ -404,21 +399,12 @@ static void rereg_row(void)
 
 /* --- the other process is killed ------------------------------------------------- */
 
-static void bury(void)
-{
-	kill(b.pid, SIGKILL);
-	if (waitpid(b.pid, NULL, 0) != b.pid)
-		DIE("waitpid");
-	close(b.sock);
-}
-
 /* Another one in its place, connected as it was. */
 static void replace(void)
 {
 	struct node_qp_spec spec = spec_default();
 	struct ibv_wc wc[16];
 
-	memset(&b, 0, sizeof(b));
 	side_start(&b);
 	EXPECT(side_set_state(&a, 0, IBV_QPS_RESET) == 0 &&
 		       side_set_state(&a, QP_FLOW, IBV_QPS_RESET) == 0,
@@ -477,13 +463,13 @@ static void ending_turn(enum ending how, bool die, unsigned int wait_us)
 	need_fill(key, &l);
 	memset(memory, 0, LEAF_BYTES);
 	begin(JOB_WRITE, key, how == END_FILL && !die ? 200 : 1u << 30);
-	usleep(wait_us);
+	usleep(wait_us); /* it is struck at another moment each time */
 	if (die)
 		kill(b.pid, SIGKILL);
 	end_access(how, &key, &region);
 	memset(memory, STALE, LEAF_BYTES);
 	if (die) {
-		bury();
+		side_bury(&b);
 		replace();
 	} else {
 		uint64_t found = side_end(&b);
@@ -559,8 +545,8 @@ static void killed_in_fill_row(void)
 		EXPECT(node_post_send(n, 0, &send, 1).ret == 0, "ibv_post_send");
 		EXPECT(ibv_exp_post_send(n->qp[0], fill, &bad) == 0, "ibv_exp_post_send");
 		begin(JOB_RECEIVE, key, 0);
-		usleep((useconds_t)(turn * 300));
-		bury();
+		usleep((useconds_t)(turn * 300)); /* another moment each time */
+		side_kill(&b);
 		for (int i = 0; i < FILLS; i++) {
 			if (node_poll(n, 0, 1, PATIENCE, &wc) != 1)
 				DIE("no completion of fill %d", i);

@@ -8,7 +8,7 @@
 #include <sys/mman.h>
 
 #include "lib/sandbox.h"
-#include "lib/switches.h"
+#include "lib/switches_in_force.h"
 
 struct side a, b;
 struct node *n;

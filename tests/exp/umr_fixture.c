@@ -6,8 +6,8 @@
 #include <string.h>
 #include <sys/mman.h>
 
+#include "lib/exp_objects.h"
 #include "lib/flood.h"
-#include "lib/sandbox.h"
 
 #define IMPLICIT_AT 0x300000u /* in the arena: the places of regions that lie there */
 #define IOVA_AT	    0x340000u
@@ -15,7 +15,6 @@
 #define INLINE_KLMS 20u
 #define POOL_MORE   16381u
 
-struct side a, b;
 struct node *n;
 struct made leaf[LEAF_N];
 struct memory model;
@@ -361,20 +360,14 @@ static void open_pair(void)
 {
 	struct node_qp_spec spec = spec_default();
 	struct ibv_exp_qp_init_attr init = {
-		.send_cq = n->cq[0],
-		.recv_cq = n->cq[1],
-		.cap = spec.cap,
-		.qp_type = IBV_QPT_RC,
-		.comp_mask = IBV_EXP_QP_INIT_ATTR_PD | IBV_EXP_QP_INIT_ATTR_CREATE_FLAGS |
-			     IBV_EXP_QP_INIT_ATTR_MAX_INL_KLMS,
-		.pd = n->pd,
+		.comp_mask = IBV_EXP_QP_INIT_ATTR_CREATE_FLAGS | IBV_EXP_QP_INIT_ATTR_MAX_INL_KLMS,
 		.exp_create_flags = IBV_EXP_QP_CREATE_UMR,
 		.max_inl_send_klms = INLINE_KLMS,
 	};
 
-	n->qp[0] = ibv_exp_create_qp(n->ctx, &init);
-	if (!n->qp[0] || side_create_qp(&b, 0, &spec, NULL))
-		DIE("queue pairs: errno %d", errno);
+	exp_need_rc(n, 0, &init);
+	if (side_create_qp(&b, 0, &spec, NULL))
+		DIE("queue pair: errno %d", errno);
 	EXPECT(init.max_inl_send_klms == INLINE_KLMS, "%u elements granted",
 	       init.max_inl_send_klms);
 	pair_connect(&a, 0, NULL, &b, 0, NULL);
@@ -384,12 +377,8 @@ int umr_test(int argc, char **argv, void (*run)(void))
 {
 	struct ibv_exp_mkey_list_container_attr attr = {.max_klm_list_size = 65536};
 
-	time_limit(200);
 	flood_agent_main(argc, argv);
-	side_agent_main(argc, argv);
-	sandbox_enter();
-	side_open(&a, NULL);
-	side_start(&b);
+	two_sides_open(argc, argv);
 	n = a.node;
 	open_pair();
 	open_regions();
@@ -403,8 +392,5 @@ int umr_test(int argc, char **argv, void (*run)(void))
 	       "ibv_exp_dealloc_mkey_list_memory");
 	close_regions();
 	pair_destroy(&a, 0, &b, 0);
-	side_stop(&b);
-	side_stop(&a);
-	sandbox_leave();
-	return summary();
+	return two_sides_close();
 }

@@ -11,6 +11,7 @@
 
 #include "lib/expect.h"
 #include "lib/probe.h"
+#include "lib/two_sides.h"
 
 #define LEAF_BYTES 65536u
 #define KEY_BYTES  40000u /* of a key, at most */
@@ -22,8 +23,7 @@
 	(IBV_EXP_ACCESS_LOCAL_WRITE | IBV_EXP_ACCESS_REMOTE_WRITE | IBV_EXP_ACCESS_REMOTE_READ | \
 	 IBV_EXP_ACCESS_REMOTE_ATOMIC)
 
-extern struct side a, b; /* the keys are a's, in this process */
-extern struct node *n;	 /* a's */
+extern struct node *n; /* a's */
 
 enum leaf {
 	LEAF_PLAIN,

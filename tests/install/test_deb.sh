@@ -35,7 +35,7 @@ export ANYVERBS_DIR=$(mktemp -d)
 anyverbs doctor | tail -n 1
 anyverbs run -- ibv_devinfo -d any0 | grep PORT_ACTIVE
 timeout 60 anyverbs run -- ib_write_bw -d any0 -F -n 100 -p 18999 >server 2>&1 &
-for i in $(seq 600); do grep -q ':4A37 .* 0A ' /proc/net/tcp /proc/net/tcp6 && break; sleep 0.1; done
+for i in $(seq 600); do grep -q ':4A37 .* 0A ' /proc/net/tcp /proc/net/tcp6 && break; sleep 0.1; done # until it listens
 timeout 60 anyverbs run -- ib_write_bw -d any0 -F -n 100 -p 18999 127.0.0.1
 wait
 PAIR

@@ -35,7 +35,7 @@ flags() {
 holds pkg_config_plain "$cc" "$examples/tutorial.c" -o "$work/plain" $(flags anyverbs)
 holds plain_program_runs prints_the_expected "$work/plain"
 # shellcheck disable=SC2046
-holds pkg_config_experimental "$cc" "$consumer/experimental.c" -o "$work/experimental" $(flags anyverbs-exp)
+holds pkg_config_experimental "$cc" "$consumer/own_headers.c" -o "$work/experimental" $(flags anyverbs-exp)
 holds experimental_program_runs "$work/experimental"
 # Linked with the system's library alone.
 holds without_us "$cc" "$examples/tutorial.c" -o "$work/unaware" -libverbs

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Addresses that nothing else is mapped at: what a test unmaps there stays unmapped, whatever the C
- * library or a sanitizer maps meanwhile, until the test maps it again. From here on upwards, and
- * some terabytes; under ThreadSanitizer, which leaves programs little room, some hundred gigabytes.
+ * Addresses where nothing else is mapped. What a test unmaps here stays unmapped until the test
+ * maps it again, whatever the C library or a sanitizer maps meanwhile. The range starts here and
+ * has some terabytes; under ThreadSanitizer, which leaves little room, some hundred gigabytes.
  */
 #ifndef TEST_APART_H
 #define TEST_APART_H

@@ -6,12 +6,12 @@
 
 #define BITS (8u * AV_ATOMIC_MAX_BYTES)
 
-/* An operand: its bits, least significant first. */
+/* The bits of an operand, least significant first. */
 struct bits {
 	unsigned char bit[BITS];
 };
 
-/* Bytes of memory, or of a host order number, as bits. */
+/* The bits of bytes in memory, or of a number in host order. */
 static struct bits bits_of(const void *bytes, unsigned int size, bool swapped)
 {
 	const unsigned char *p = bytes;
@@ -53,7 +53,7 @@ struct model {
 	struct bits value, compare, mask, compare_mask;
 };
 
-/* Return: is it stored? */
+/* Return: true if the result is stored. */
 static bool model_apply(enum av_atomic_op op, const struct model *m, const struct bits *old,
 			struct bits *new, unsigned int n)
 {
@@ -148,7 +148,7 @@ static void fill_random(struct av_operand *o)
 		o->word[i] = random64();
 }
 
-/* Equal to the number in memory, or with a bit that differs. */
+/* Equal to the number in memory, or different in one bit. */
 static void resemble(struct av_operand *o, const struct av_atomic *a, const struct av_operand *old)
 {
 	struct bits bits = bits_of(old, a->bytes, a->swapped);

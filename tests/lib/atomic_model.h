@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* A model of the atomic operations that works bit by bit, to compare the device's with. */
+/* A bitwise model of the atomic operations, to compare the device's results with. */
 #ifndef TEST_ATOMIC_MODEL_H
 #define TEST_ATOMIC_MODEL_H
 
@@ -7,11 +7,16 @@
 
 #include "memory/atomic_op.h"
 
-/* Do it to an operand as it lies in memory. Return: is it stored, though perhaps the same? */
+/*
+ * Apply the operation to an operand in memory. Return: true if a value is stored, even an unchanged
+ * one.
+ */
 bool model_atomic(const struct av_atomic *atomic, void *operand);
 
-/* Random operands of an operation, .bytes and .swapped given, that often meet each other's edges.
- * @old: what is in memory. The same in each run. */
+/*
+ * Random operands for an operation with given .bytes and .swapped, chosen to hit edge cases often.
+ * @old: the value in memory. Every run gives the same sequence.
+ */
 void model_random(struct av_atomic *atomic, struct av_operand *old);
 
 #endif

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* For checks in forked children and threads too, where an assertion of the test library has nowhere
- * to go. */
+/* Checks for forked children and threads, where assertions of the test library do not work. */
 #ifndef AV_TESTS_CHECK_H
 #define AV_TESTS_CHECK_H
 

@@ -42,7 +42,7 @@ void extended_request(struct ibv_exp_send_wr *wr, const struct av_atomic *a, boo
 	struct ibv_exp_fetch_add *add = &wr->ext_op.masked_atomics.wr_data.inline_data.op.fetch_add;
 	bool adds = a->op == AV_ATOMIC_ADD;
 
-	memset(wr, 0xee, sizeof(*wr)); /* what is not for the operation does not count */
+	memset(wr, 0xee, sizeof(*wr)); /* fields that the operation does not use must not matter */
 	wr->next = NULL;
 	wr->sg_list = sge;
 	wr->num_sge = num_sge;

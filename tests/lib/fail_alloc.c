@@ -15,7 +15,7 @@
 static _Thread_local struct {
 	bool active, failed;
 	enum fail_alloc how;
-	unsigned int left; /* that succeed before the one that fails, and that one */
+	unsigned int left; /* allocations up to and including the one that fails */
 } plan;
 
 void fail_alloc_begin(enum fail_alloc how, unsigned int nth)
@@ -46,7 +46,7 @@ static bool fails(void)
 
 #define EXPORT __attribute__((visibility("default")))
 
-/* What the program would have without this file: the sanitizer's, or the C library's. */
+/* The function that would be called without this file: the sanitizer's or the C library's. */
 #define NEXT(name)                                                                     \
 	({                                                                             \
 		static typeof(name) *_Atomic next_;                                    \
@@ -84,9 +84,10 @@ EXPORT void *mmap(void *addr, size_t length, int prot, int flags, int fd, off_t 
 	return MAP_FAILED;
 }
 
-/* Mappings that the library makes without the C library's functions (base/map.h). Up to six
- * arguments are passed on, as the C library does: where a caller has fewer, nobody minds what
- * stands in their places. */
+/*
+ * Catches mappings that the library makes without the C library's functions (base/map.h). Always
+ * passes on six arguments, like the C library; the kernel ignores surplus ones.
+ */
 __attribute__((no_sanitize("address"))) EXPORT long syscall(long number, ...)
 {
 	long arg[6];

@@ -84,8 +84,10 @@ static enum ibv_wc_status one_request(const struct flood_work *w, uint64_t numbe
 	return wc.status;
 }
 
-/* The report is sent when a request fails, or upon an order to stop; STARTED says that the first is
- * done. */
+/*
+ * Sends the report when a request fails or upon an order to stop. STARTED says that the first
+ * request is done.
+ */
 static void work(int sock, const struct flood_work *w)
 {
 	struct answer started = {.report = {.done = 1}}, a = {.report = {.done = 0}};
@@ -99,10 +101,10 @@ static void work(int sock, const struct flood_work *w)
 		if (a.report.status == IBV_WC_SUCCESS && w->opcode == IBV_WR_RDMA_READ)
 			a.report.torn += torn_packets(w);
 	} while (a.report.status == IBV_WC_SUCCESS && !spawn_pending(sock));
-	if (a.report.done == 0) /* also for the one who waits for the start */
+	if (a.report.done == 0) /* wakes the caller that waits for the start */
 		spawn_send(sock, &started, sizeof(started));
 	spawn_send(sock, &a, sizeof(a));
-	spawn_receive(sock, &stop, sizeof(stop)); /* comes in any case */
+	spawn_receive(sock, &stop, sizeof(stop)); /* always arrives */
 }
 
 void flood_agent_main(int argc, char **argv)
@@ -127,7 +129,7 @@ void flood_agent_main(int argc, char **argv)
 	exit(failures() != 0);
 }
 
-/* --- in this one ----------------------------------------------------------------- */
+/* --- in this process -------------------------------------------------------------- */
 
 static void tell(struct flood *f, const struct order *o)
 {

@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Traffic without pause: another process that writes to or reads from one place of this one's
- * memory until it is told to stop, or until a request fails. What a WRITE carries is one number in
- * every word, counting up from request to request; of a READ it looks whether each packet's worth
- * of words is equal.
+ * Continuous traffic: another process writes to or reads from one place of this process's memory
+ * until it is told to stop or a request fails. Each WRITE fills all words with one number, which
+ * counts up from request to request. A READ checks that all words of a packet are equal.
  */
 #ifndef TEST_FLOOD_H
 #define TEST_FLOOD_H
@@ -22,7 +21,7 @@ struct flood_work {
 
 struct flood_report {
 	uint64_t done;		   /* successful requests */
-	uint64_t torn;		   /* packets of READs whose words differ */
+	uint64_t torn;		   /* packets of READs with differing words */
 	enum ibv_wc_status status; /* SUCCESS: it was stopped */
 };
 
@@ -34,22 +33,23 @@ struct flood {
 	bool working;
 };
 
-/* Its main loop, if this process has been started as one: does not return then. Called first in
- * main(). */
+/*
+ * Runs the main loop and never returns if this process was started as a flood agent. Call it first
+ * in main().
+ */
 void flood_agent_main(int argc, char **argv);
 
-/* Start the process, and connect it with a new queue pair @qp of @target, a side in this process.
- */
+/* Start the process and connect it to a new queue pair @qp of @target, a side in this process. */
 void flood_start(struct flood *f, struct side *target, int qp);
-/* Once more, after a failure. Both queue pairs through RESET. */
+/* Connect again after a failure. Moves both queue pairs through RESET. */
 void flood_reconnect(struct flood *f);
-/* Returns when the first request has been completed. */
+/* Start the traffic. Returns when the first request is complete. */
 void flood_go(struct flood *f, const struct flood_work *work);
 /* Has a request failed? Does not wait. */
 bool flood_failed(struct flood *f);
-/* Tell it to stop if it has not failed. Return: what it did since flood_go() */
+/* Stop the traffic unless it has failed. Return: what was done since flood_go(). */
 struct flood_report flood_stop(struct flood *f);
-/* Wait until a request fails; as long as it takes. */
+/* Wait until a request fails, without a time limit. */
 struct flood_report flood_until_failure(struct flood *f);
 void flood_end(struct flood *f);
 

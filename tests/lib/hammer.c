@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The threads of a hammering process, and the stages it goes through. */
+/* The threads of a hammering process, and its stages. */
 #include "lib/hammer.h"
 
 #include <poll.h>
@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "lib/hammer_state.h"
+#include "lib/wait.h"
 
 #define STALL_MS 40000u /* without any progress */
 
@@ -39,7 +40,7 @@ void hammer_stream_fault(const struct link *l, uint32_t thread, uint32_t number,
 
 /* --- threads --------------------------------------------------------------------- */
 
-/* One that this thread has not sent on yet; NULL: there is none. */
+/* A connection on which this thread has not sent yet, or NULL. */
 static struct link *untouched_link(const struct thread *t)
 {
 	for (uint32_t i = 0; i < hammer.links; i++)
@@ -83,9 +84,9 @@ static void *wait_for_events(void *arg)
 	while (!atomic_load(&hammer.quit)) {
 		if (poll(&readable, 1, 50) <= 0 || ibv_get_cq_event(hammer.channel, &cq, &context))
 			continue; /* another thread was faster */
-		NEED(cq == hammer.cq[CQ_EVENTS]);
+		HAMMER_NEED(cq == hammer.cq[CQ_EVENTS]);
 		ibv_ack_cq_events(cq, 1);
-		NEED(!ibv_req_notify_cq(cq, 0));
+		HAMMER_NEED(!ibv_req_notify_cq(cq, 0));
 		while (hammer_poll(t, CQ_EVENTS) > 0)
 			;
 	}
@@ -102,8 +103,8 @@ void hammer_start(void)
 		t->rng = (uint64_t)hammer.plan.index << 32 | i;
 		memset(t->last_sent, 0xff, sizeof(t->last_sent));
 		memset(t->last_received, 0xff, sizeof(t->last_received));
-		NEED(!pthread_create(&t->id, NULL,
-				     i < hammer.senders ? send_and_poll : wait_for_events, t));
+		HAMMER_NEED(!pthread_create(
+			&t->id, NULL, i < hammer.senders ? send_and_poll : wait_for_events, t));
 	}
 }
 
@@ -122,10 +123,10 @@ static uint32_t moved(void)
 
 struct patience {
 	uint32_t last;
-	uint64_t since; /* ms; 0: not waited yet */
+	uint64_t since; /* ms; 0: not waiting yet */
 };
 
-/* Wait a little. Ends the process if nothing has moved for long: @what is what it waits for. */
+/* Wait a little. Ends the process if nothing has moved for long. @what: what it waits for. */
 static void wait_moving(struct patience *p, const char *what)
 {
 	uint32_t now = moved();
@@ -134,7 +135,7 @@ static void wait_moving(struct patience *p, const char *what)
 		*p = (struct patience){now, now_ms()};
 	if (now_ms() - p->since > STALL_MS)
 		hammer_fault("nothing moves, and not all has come: %s", what);
-	usleep(1000);
+	wait_moment();
 }
 
 void hammer_stop_sending(void)
@@ -204,7 +205,7 @@ void hammer_close(void)
 
 	atomic_store(&hammer.quit, true);
 	for (uint32_t i = 0; i < hammer.plan.threads; i++)
-		NEED(!pthread_join(hammer.thread[i].id, NULL));
+		HAMMER_NEED(!pthread_join(hammer.thread[i].id, NULL));
 	for (enum cq_kind k = 0; k < CQ_N; k++)
 		if (ibv_poll_cq(hammer.cq[k], 1, &wc) != 0)
 			hammer_fault("a completion more than was asked for, wr_id 0x%lx", wc.wr_id);

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * One process of many that all send to each other, and to themselves, by many threads: its objects,
- * its traffic, and what it expects of each completion.
+ * One of many processes that all send to each other and to themselves, with many threads: its
+ * objects, its traffic, and its checks of each completion.
  *
  * Between two processes there is one connection of each kind (see hammer_kinds[]); the kinds differ
  * in the queues they share. Each thread that sends numbers its messages on each connection by
  * itself, so that nothing but the library puts the posts of two threads in order: a stream. Each
  * completion, of a send as of a receive, is looked at:
- *  - each number of a stream comes once (lib/window.h), and those that one thread polls come in
- * order;
+ *  - each number of a stream comes once (lib/number_window.h), and those that one thread polls
+ *    come in order;
  *  - on CQs that are polled under a lock, the streams' numbers come without a gap, and both ends of
  * a connection see the same order of all its streams' messages;
  *  - each receive request is used once, and holds the message that the completion tells of;
@@ -26,16 +26,15 @@
 #define HAMMER_THREADS_MAX   32
 #define HAMMER_KINDS	     4
 
-/* Known to all processes: in memory that they share. */
+/* Shared memory of all processes. */
 struct hammer_table {
-	/* of each stream: by receiver, sender, kind and thread, */
+	/* per stream: by receiver, sender, kind and thread */
 	_Atomic uint32_t received[HAMMER_PROCESSES_MAX][HAMMER_PROCESSES_MAX][HAMMER_KINDS]
 				 [HAMMER_THREADS_MAX];
-	/* and by sender and receiver once the sender has stopped; */
+	/* the same by sender and receiver, written once the sender has stopped */
 	_Atomic uint32_t
 		sent[HAMMER_PROCESSES_MAX][HAMMER_PROCESSES_MAX][HAMMER_KINDS][HAMMER_THREADS_MAX];
-	/* of each connection: a hash of the order in which its messages were completed at the
-	 * sender. */
+	/* per connection: hash of the order in which the sender saw its messages complete */
 	_Atomic uint64_t order[HAMMER_PROCESSES_MAX][HAMMER_PROCESSES_MAX][HAMMER_KINDS];
 };
 
@@ -45,26 +44,34 @@ struct hammer_plan {
 	int table_fd; /* of the table */
 };
 
-/* What a peer has to know of a process. */
+/* What a peer must know of a process. */
 struct hammer_address {
 	union ibv_gid gid;
-	uint64_t targets; /* for WRITEs: where the streams' places begin */
+	uint64_t targets; /* start of the streams' places for WRITEs */
 	uint32_t rkey;
 	uint32_t qpn[HAMMER_PROCESSES_MAX][HAMMER_KINDS]; /* by peer */
 };
 
-/* Open the device and make the objects. */
+/* Open the device and create the objects. */
 void hammer_open(const struct hammer_plan *plan, struct hammer_address *own);
-/* Connect with all: @all by index. Posts the receives. */
+/* Connect with all processes; @all is indexed by process. Posts the receives. */
 void hammer_connect(const struct hammer_address *all);
-/* Start the threads, when all are connected. */
+/* Start the threads. All processes must be connected. */
 void hammer_start(void);
-/* No more posting, once each thread has sent something on each connection. The numbers of what was
- * sent are in the table then. */
+/*
+ * Stop posting, once each thread has sent something on each connection. Then the table has the
+ * numbers of what was sent.
+ */
 void hammer_stop_sending(void);
-/* When all have stopped: wait for what was sent. Return: number of messages received */
+/*
+ * When all processes have stopped sending: wait for outstanding messages. Return: number of
+ * messages received.
+ */
 uint64_t hammer_settle(void);
-/* When all have settled: end the threads, compare the order of messages, and destroy everything. */
+/*
+ * When all processes have settled: end the threads, compare the order of messages, and destroy
+ * everything.
+ */
 void hammer_close(void);
 
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What is expected of each completion. */
+/* Checks each completion. */
 #include <arpa/inet.h>
 #include <stdatomic.h>
 #include <string.h>
@@ -14,7 +14,7 @@ static struct link *link_of(const struct ibv_wc *wc)
 	hammer_fault("completion of an unknown queue pair 0x%x", wc->qp_num);
 }
 
-/* A number of a stream that has come by this thread. */
+/* Record a number of a stream that this thread has polled. */
 static void note(const struct link *l, struct window *w, int64_t *last, uint32_t thread,
 		 uint32_t number, bool gapless)
 {
@@ -54,7 +54,7 @@ static void complete_send(struct thread *t, struct link *l, const struct ibv_wc 
 	atomic_fetch_sub(&l->in_flight, 1);
 }
 
-/* What the completion itself says of the message must be what its head says. */
+/* The completion must agree with the message's head. */
 static void check_head(const struct link *l, const struct ibv_wc *wc, const struct head *head)
 {
 	uint32_t imm = head->thread << THREAD_SHIFT | (head->number & ((1u << THREAD_SHIFT) - 1));
@@ -71,7 +71,7 @@ static void check_head(const struct link *l, const struct ibv_wc *wc, const stru
 				    "immediate data of another message");
 }
 
-/* The number that ends in the bits of the immediate data, given one not far from it. */
+/* Reconstruct a message number from the bits in the immediate data, given a number near it. */
 static uint32_t whole_number(uint32_t imm, uint32_t near)
 {
 	uint32_t span = 1u << THREAD_SHIFT, number = (near & ~(span - 1)) | (imm & (span - 1));
@@ -81,7 +81,7 @@ static uint32_t whole_number(uint32_t imm, uint32_t near)
 	return (int32_t)(near - number) > (int32_t)span / 2 ? number + span : number;
 }
 
-/* The head of a message that was written into this process' memory. */
+/* The head of a message that was written into this process's memory. */
 static struct head head_of_write(const struct link *l, const struct ibv_wc *wc)
 {
 	uint32_t imm = ntohl(wc->imm_data), thread = imm >> THREAD_SHIFT, number;
@@ -94,8 +94,9 @@ static struct head head_of_write(const struct link *l, const struct ibv_wc *wc)
 	return head;
 }
 
-/* Let the sender know how far its stream has come. Two threads may store in either order: the
- * larger counts.
+/*
+ * Tell the sender how far its stream has come. Two threads may store in either order, so the larger
+ * number wins.
  */
 static void tell_received(const struct link *l, uint32_t thread)
 {

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: MIT */
-/* Making, connecting and destroying the objects of one hammering process. */
+/* Creates, connects and destroys the objects of a hammering process. */
 #include <fcntl.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <sys/mman.h>
 
+#include "lib/to_rts.h"
 #include "lib/hammer_state.h"
 #include "lib/node.h"
 #include "lib/pattern.h"
@@ -25,7 +26,7 @@ static void make_memory(void)
 	hammer.memory_bytes = 2 * places + (1 + hammer.buffer_count) * BUFFER_BYTES;
 	hammer.memory = mmap(NULL, hammer.memory_bytes, PROT_READ | PROT_WRITE,
 			     MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-	NEED(hammer.memory != MAP_FAILED);
+	HAMMER_NEED(hammer.memory != MAP_FAILED);
 	hammer.heads = hammer.memory;
 	hammer.targets = hammer.heads + places;
 	hammer.filler = hammer.targets + places;
@@ -33,7 +34,7 @@ static void make_memory(void)
 	pattern_fill(hammer.filler, BUFFER_BYTES, FILLER_SEED, 0);
 	hammer.mr = ibv_reg_mr(hammer.pd, hammer.memory, hammer.memory_bytes,
 			       IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE);
-	NEED(hammer.mr);
+	HAMMER_NEED(hammer.mr);
 }
 
 static void make_queues(void)
@@ -42,17 +43,17 @@ static void make_queues(void)
 	int entries = (int)(hammer.links * SEND_DEPTH + hammer.buffer_count);
 
 	hammer.channel = ibv_create_comp_channel(hammer.ctx);
-	NEED(hammer.channel);
-	NEED(!fcntl(hammer.channel->fd, F_SETFL, O_NONBLOCK));
+	HAMMER_NEED(hammer.channel);
+	HAMMER_NEED(!fcntl(hammer.channel->fd, F_SETFL, O_NONBLOCK));
 	for (enum cq_kind k = 0; k < CQ_N; k++) {
 		hammer.cq[k] = ibv_create_cq(hammer.ctx, entries, NULL,
 					     k == CQ_EVENTS ? hammer.channel : NULL, 0);
-		NEED(hammer.cq[k]);
+		HAMMER_NEED(hammer.cq[k]);
 	}
-	NEED(!ibv_req_notify_cq(hammer.cq[CQ_EVENTS], 0));
+	HAMMER_NEED(!ibv_req_notify_cq(hammer.cq[CQ_EVENTS], 0));
 	for (uint32_t i = 0; i < SRQS; i++) {
 		hammer.srq[i] = ibv_create_srq(hammer.pd, &init);
-		NEED(hammer.srq[i]);
+		HAMMER_NEED(hammer.srq[i]);
 	}
 }
 
@@ -74,7 +75,7 @@ static void make_link(struct link *l, uint32_t peer, uint32_t kind)
 	l->peer = peer;
 	l->kind = kind;
 	l->qp = ibv_create_qp(hammer.pd, &init);
-	NEED(l->qp);
+	HAMMER_NEED(l->qp);
 	for (uint32_t t = 0; t < HAMMER_THREADS_MAX; t++) {
 		window_init(&l->stream[t].sent);
 		window_init(&l->stream[t].received);
@@ -86,14 +87,14 @@ static void make_buffers(void)
 	uint32_t n = 0;
 
 	hammer.buffer = calloc(hammer.buffer_count, sizeof(*hammer.buffer));
-	NEED(hammer.buffer);
+	HAMMER_NEED(hammer.buffer);
 	for (uint32_t i = 0; i < hammer.links; i++)
 		for (uint32_t k = 0;
 		     k < RQ_DEPTH && hammer_kinds[hammer.link[i].kind].srq == NO_SRQ; k++)
 			hammer.buffer[n++].link = &hammer.link[i];
 	for (uint32_t i = 0; i < SRQS * SRQ_DEPTH; i++)
 		hammer.buffer[n++].srq = hammer.srq[i % SRQS];
-	NEED(n == hammer.buffer_count);
+	HAMMER_NEED(n == hammer.buffer_count);
 }
 
 void hammer_open(const struct hammer_plan *plan, struct hammer_address *own)
@@ -108,10 +109,10 @@ void hammer_open(const struct hammer_plan *plan, struct hammer_address *own)
 	pthread_mutex_init(&hammer.lock, NULL);
 	hammer.table = mmap(NULL, sizeof(*hammer.table), PROT_READ | PROT_WRITE, MAP_SHARED,
 			    plan->table_fd, 0);
-	NEED(hammer.table != MAP_FAILED);
+	HAMMER_NEED(hammer.table != MAP_FAILED);
 	hammer.ctx = node_open_device();
 	hammer.pd = ibv_alloc_pd(hammer.ctx);
-	NEED(hammer.pd);
+	HAMMER_NEED(hammer.pd);
 	make_queues();
 	make_memory();
 	for (uint32_t p = 0; p < plan->processes; p++)
@@ -120,41 +121,19 @@ void hammer_open(const struct hammer_plan *plan, struct hammer_address *own)
 			own->qpn[p][k] = hammer_link_to(p, k)->qp->qp_num;
 		}
 	make_buffers();
-	NEED(!ibv_query_gid(hammer.ctx, 1, 0, &own->gid));
+	HAMMER_NEED(!ibv_query_gid(hammer.ctx, 1, 0, &own->gid));
 	own->targets = (uintptr_t)hammer.targets;
 	own->rkey = hammer.mr->rkey;
 }
 
 static void connect_link(struct link *l, const struct hammer_address *to)
 {
-	struct ibv_qp_attr attr = {.qp_state = IBV_QPS_INIT,
-				   .port_num = 1,
-				   .qp_access_flags = IBV_ACCESS_REMOTE_WRITE};
+	struct ibv_qp_attr attr = connect_attr(to->qpn[hammer.plan.index][l->kind], &to->gid);
 
-	NEED(!ibv_modify_qp(l->qp, &attr,
-			    IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS));
-	attr = (struct ibv_qp_attr){
-		.qp_state = IBV_QPS_RTR,
-		.path_mtu = IBV_MTU_1024,
-		.dest_qp_num = to->qpn[hammer.plan.index][l->kind],
-		.min_rnr_timer = 1, /* 10 us */
-		.max_dest_rd_atomic = 1,
-		.ah_attr = {.is_global = 1,
-			    .port_num = 1,
-			    .grh = {.dgid = to->gid, .hop_limit = 1}},
-	};
-	NEED(!ibv_modify_qp(l->qp, &attr,
-			    IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN |
-				    IBV_QP_RQ_PSN | IBV_QP_MAX_DEST_RD_ATOMIC |
-				    IBV_QP_MIN_RNR_TIMER));
-	attr = (struct ibv_qp_attr){.qp_state = IBV_QPS_RTS,
-				    .timeout = 18,
-				    .retry_cnt = 7,
-				    .rnr_retry = 7,
-				    .max_rd_atomic = 1};
-	NEED(!ibv_modify_qp(l->qp, &attr,
-			    IBV_QP_STATE | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY |
-				    IBV_QP_SQ_PSN | IBV_QP_MAX_QP_RD_ATOMIC));
+	attr.qp_access_flags = IBV_ACCESS_REMOTE_WRITE;
+	attr.min_rnr_timer = 1; /* 10 us */
+	attr.timeout = 18;
+	HAMMER_NEED(!connect_qp(l->qp, attr));
 	l->targets = to->targets;
 	l->rkey = to->rkey;
 }
@@ -170,8 +149,8 @@ void hammer_post_receive(uint32_t number)
 	struct ibv_recv_wr wr = {.wr_id = number, .sg_list = &sge, .num_sge = 1}, *bad;
 
 	atomic_store(&b->posted, true);
-	NEED(!(b->link ? ibv_post_recv(b->link->qp, &wr, &bad)
-		       : ibv_post_srq_recv(b->srq, &wr, &bad)));
+	HAMMER_NEED(!(b->link ? ibv_post_recv(b->link->qp, &wr, &bad)
+			      : ibv_post_srq_recv(b->srq, &wr, &bad)));
 }
 
 void hammer_connect(const struct hammer_address *all)
@@ -185,14 +164,14 @@ void hammer_connect(const struct hammer_address *all)
 void hammer_destroy(void)
 {
 	for (uint32_t i = 0; i < hammer.links; i++)
-		NEED(!ibv_destroy_qp(hammer.link[i].qp));
+		HAMMER_NEED(!ibv_destroy_qp(hammer.link[i].qp));
 	for (uint32_t i = 0; i < SRQS; i++)
-		NEED(!ibv_destroy_srq(hammer.srq[i]));
+		HAMMER_NEED(!ibv_destroy_srq(hammer.srq[i]));
 	for (enum cq_kind k = 0; k < CQ_N; k++)
-		NEED(!ibv_destroy_cq(hammer.cq[k]));
-	NEED(!ibv_destroy_comp_channel(hammer.channel));
-	NEED(!ibv_dereg_mr(hammer.mr) && !ibv_dealloc_pd(hammer.pd) &&
-	     !ibv_close_device(hammer.ctx));
+		HAMMER_NEED(!ibv_destroy_cq(hammer.cq[k]));
+	HAMMER_NEED(!ibv_destroy_comp_channel(hammer.channel));
+	HAMMER_NEED(!ibv_dereg_mr(hammer.mr) && !ibv_dealloc_pd(hammer.pd) &&
+		    !ibv_close_device(hammer.ctx));
 	munmap(hammer.memory, hammer.memory_bytes);
 	munmap(hammer.table, sizeof(*hammer.table));
 	free(hammer.buffer);

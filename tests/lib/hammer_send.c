@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Messages of all kinds and lengths, as far as their receivers have kept up. */
+/* Sends messages of all kinds and lengths, limited by what the receivers have completed. */
 #include <arpa/inet.h>
 #include <stdatomic.h>
 #include <string.h>
@@ -8,7 +8,7 @@
 
 #define BURST 4u
 
-/* Some of the messages that the stream and the queue pair have room for; the room is taken. */
+/* Reserve room for some messages in the stream and the queue pair. Return: how many. */
 static uint32_t take_room(struct thread *t, struct link *l, struct stream *s)
 {
 	uint32_t received =
@@ -53,7 +53,7 @@ static void prepare(struct thread *t, struct link *l, uint32_t number, struct ib
 	wr->sg_list[1] = (struct ibv_sge){(uintptr_t)hammer.filler, bytes - (uint32_t)sizeof(head),
 					  hammer.mr->lkey};
 	wr->num_sge = bytes > sizeof(head) ? 2 : 1;
-	/* At the target, the connection has the place of this process among its peers. */
+	/* At the target, the connection's index is that of this process. */
 	place = hammer_place(hammer_link_to(hammer.plan.index, l->kind), t->index, number);
 	wr->wr.rdma.remote_addr = l->targets + place;
 	wr->wr.rdma.rkey = l->rkey;
@@ -72,5 +72,5 @@ void hammer_send_some(struct thread *t, struct link *l)
 		prepare(t, l, s->next + i, &wr[i]);
 	}
 	s->next += n;
-	NEED(n == 0 || !ibv_post_send(l->qp, wr, &bad));
+	HAMMER_NEED(n == 0 || !ibv_post_send(l->qp, wr, &bad));
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What the files of lib/hammer.h share. */
+/* Shared by the files behind lib/hammer.h. */
 #ifndef TEST_HAMMER_STATE_H
 #define TEST_HAMMER_STATE_H
 
@@ -8,21 +8,21 @@
 
 #include "lib/expect.h"
 #include "lib/hammer.h"
-#include "lib/window.h"
+#include "lib/number_window.h"
 
-#define SEND_DEPTH   32u /* of a queue pair; its threads' windows are more together */
+#define SEND_DEPTH   32u /* of a queue pair; less than the sum of its threads' windows */
 #define RQ_DEPTH     16u
 #define SRQ_DEPTH    64u
-#define BUFFER_BYTES 20480u /* of a receive request: longer messages than those that are staged */
+#define BUFFER_BYTES 20480u /* of a receive request; longer messages than those that are staged */
 #define PLACE_BYTES  64u    /* of a message's head at the sender, and of a WRITE at its target */
 #define INLINE_BYTES 256u
 #define LINKS_MAX    (HAMMER_PROCESSES_MAX * HAMMER_KINDS)
 #define SRQS	     2u
 #define NO_SRQ	     SRQS
-#define THREAD_SHIFT 24 /* immediate data: thread, and the low bits of the number */
+#define THREAD_SHIFT 24 /* immediate data: the thread, and the low bits of the number */
 
 enum cq_kind {
-	CQ_LOCKED, /* polled by several threads, one at a time: they see the whole order */
+	CQ_LOCKED, /* polled by one thread at a time, so the whole order is known */
 	CQ_FREE,   /* polled by several threads at once */
 	CQ_EVENTS, /* polled after an event, by several threads at once */
 	CQ_N
@@ -34,13 +34,13 @@ struct hammer_kind {
 };
 extern const struct hammer_kind hammer_kinds[HAMMER_KINDS];
 
-/* The first bytes of each message. The rest is filler. */
+/* The first bytes of each message. Filler follows. */
 struct head {
 	uint32_t from, kind, thread, number, bytes;
 };
 
 struct stream {
-	uint32_t next; /* number of the next message; the sending thread's */
+	uint32_t next; /* number of the next message; used by the sending thread only */
 	struct window sent, received;
 };
 
@@ -51,7 +51,7 @@ struct link {
 	uint64_t targets; /* the peer's places for this connection's WRITEs */
 	uint32_t rkey;
 	_Atomic uint32_t in_flight;
-	uint64_t send_order, recv_order; /* if the CQ is CQ_LOCKED; under its lock */
+	uint64_t send_order, recv_order; /* if the CQ is CQ_LOCKED; guarded by its lock */
 	struct stream stream[HAMMER_THREADS_MAX];
 };
 
@@ -59,13 +59,13 @@ struct thread {
 	pthread_t id;
 	uint32_t index;
 	uint64_t rng;
-	/* What it polled last of each stream: -1, or a number */
+	/* Last number polled of each stream; -1: none. */
 	int64_t last_sent[LINKS_MAX][HAMMER_THREADS_MAX];
 	int64_t last_received[LINKS_MAX][HAMMER_THREADS_MAX];
 };
 
 struct buffer {
-	struct link *link; /* whose receive queue it belongs to, NULL: */
+	struct link *link; /* the link whose receive queue it belongs to; NULL: */
 	struct ibv_srq *srq;
 	_Atomic bool posted;
 };
@@ -73,12 +73,12 @@ struct buffer {
 struct hammer_state {
 	struct hammer_plan plan;
 	struct hammer_table *table;
-	uint32_t senders; /* threads, the first ones; the others wait for events */
+	uint32_t senders; /* threads that send: the first ones; the others wait for events */
 	struct ibv_context *ctx;
 	struct ibv_pd *pd;
 	struct ibv_comp_channel *channel;
 	struct ibv_cq *cq[CQ_N];
-	pthread_mutex_t lock; /* of polling CQ_LOCKED */
+	pthread_mutex_t lock; /* guards polling of CQ_LOCKED */
 	struct ibv_srq *srq[SRQS];
 	struct ibv_mr *mr;
 	uint8_t *memory, *heads, *targets, *filler, *buffers; /* the parts of one region */
@@ -92,13 +92,13 @@ struct hammer_state {
 };
 extern struct hammer_state hammer;
 
-/* Something is wrong: says what and ends the process at once, since other threads are at work. */
+/* Report a mistake and end the process at once, because other threads are running. */
 void hammer_fault(const char *fmt, ...) TEST_PRINTF(1, 2) __attribute__((noreturn));
-/* With a message. */
+/* Report a mistake with a message. */
 void hammer_stream_fault(const struct link *l, uint32_t thread, uint32_t number, const char *what)
 	__attribute__((noreturn));
 
-#define NEED(cond)                                                                             \
+#define HAMMER_NEED(cond)                                                                      \
 	do {                                                                                   \
 		if (!(cond))                                                                   \
 			hammer_fault("%s:%d: %s, errno %d", __FILE__, __LINE__, #cond, errno); \
@@ -115,7 +115,7 @@ static inline struct link *hammer_link_to(uint32_t peer, uint32_t kind)
 	return &hammer.link[peer * HAMMER_KINDS + kind];
 }
 
-/* Where a message's head lies, and by the same numbers at the peer, a WRITE. */
+/* Place of a message's head, and at the peer of a WRITE with the same numbers. */
 static inline uint64_t hammer_place(const struct link *l, uint32_t thread, uint32_t number)
 {
 	uint64_t stream = (uint64_t)(l - hammer.link) * HAMMER_THREADS_MAX + thread;
@@ -126,9 +126,9 @@ static inline uint64_t hammer_place(const struct link *l, uint32_t thread, uint3
 void hammer_post_receive(uint32_t buffer);
 void hammer_destroy(void);
 
-/* Post some messages on a connection, if there is room for them. */
+/* Post some messages on a connection, if there is room. */
 void hammer_send_some(struct thread *t, struct link *l);
-/* Poll, and look at each completion. Return: their number */
+/* Poll and check each completion. Return: number of completions. */
 int hammer_poll(struct thread *t, enum cq_kind kind);
 
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* FLUSH as a header of rdma-core 46 or newer has it, for tests built with an older one. */
+/* FLUSH as declared in rdma-core 46 or newer, for tests built with older headers. */
 #ifndef TEST_NEWER_VERBS_H
 #define TEST_NEWER_VERBS_H
 
@@ -20,7 +20,7 @@ enum { RANGE, WHOLE };
 typedef void wr_flush(struct ibv_qp_ex *qp, uint32_t rkey, uint64_t addr, size_t len, uint8_t type,
 		      uint8_t level);
 
-/* The builder is behind what older headers know of the structure. */
+/* In the structure, the builder lies behind the members that older headers know. */
 static inline wr_flush *flush_of(struct ibv_qp_ex *ex)
 {
 	uintptr_t slot = (uintptr_t)&ex->wr_atomic_write + sizeof(ex->wr_atomic_write);

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+#include "lib/to_rts.h"
 #include "lib/node.h"
 
 #include <errno.h>
@@ -69,11 +70,13 @@ static void register_arena(struct node *n)
 		ibv_reg_mr_iova(n->pd, n->arena, NODE_ARENA, IOVA_BASE, ALL_RIGHTS));
 }
 
-/* Keys that must not work. */
+/* Create the keys that must not work. */
 static void spoil_keys(struct node *n)
 {
-	/* Shared, which is never adopted: an adapter does not ask whether the program may touch its
-	 * pages. */
+	/*
+	 * Shared memory is never adopted. Adopted pages would stay accessible, because an adapter
+	 * ignores the program's protection.
+	 */
 	void *gone =
 		mmap(NULL, GONE_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
 
@@ -83,7 +86,7 @@ static void spoil_keys(struct node *n)
 		DIE("ibv_dereg_mr");
 	n->mr[KEY_DEAD] = NULL;
 	set_key(n, KEY_GONE, (uintptr_t)gone, ibv_reg_mr(n->pd, gone, GONE_BYTES, ALL_RIGHTS));
-	/* Still mapped, so that nothing else can come to lie there; nobody may touch it. */
+	/* Stays mapped, so that nothing else appears there, but inaccessible. */
 	mprotect(gone, GONE_BYTES, PROT_NONE);
 	n->info.base[KEY_WRONG] = n->info.base[KEY_ZERO] = (uintptr_t)n->arena;
 	n->info.key[KEY_WRONG] = (n->info.key[KEY_FULL] + 10) * 5;
@@ -172,63 +175,24 @@ int node_set_state(struct node *n, int qp, enum ibv_qp_state state)
 	return ibv_modify_qp(n->qp[qp], &attr, IBV_QP_STATE);
 }
 
-static int to_init(struct node *n, int qp, const struct node_link *link)
-{
-	struct ibv_qp_attr attr = {
-		.qp_state = IBV_QPS_INIT,
-		.port_num = 1,
-		.qp_access_flags = link->access,
-	};
-
-	return node_modify(n, qp, &attr,
-			   IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS);
-}
-
-static int to_rtr(struct node *n, int qp, const struct node_link *link)
-{
-	struct ibv_qp_attr attr = {
-		.qp_state = IBV_QPS_RTR,
-		.path_mtu = link->mtu,
-		.dest_qp_num = link->dest_qpn,
-		.rq_psn = link->rq_psn,
-		.max_dest_rd_atomic = link->dest_rd_atomic,
-		.min_rnr_timer = link->min_rnr_timer,
-		.ah_attr = {.is_global = 1,
-			    .port_num = 1,
-			    .grh = {.dgid = link->dgid, .hop_limit = 64}},
-	};
-
-	return node_modify(n, qp, &attr,
-			   IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN |
-				   IBV_QP_RQ_PSN | IBV_QP_MAX_DEST_RD_ATOMIC |
-				   IBV_QP_MIN_RNR_TIMER);
-}
-
-static int to_rts(struct node *n, int qp, const struct node_link *link)
-{
-	struct ibv_qp_attr attr = {
-		.qp_state = IBV_QPS_RTS,
-		.sq_psn = link->sq_psn,
-		.timeout = link->timeout,
-		.retry_cnt = link->retry_cnt,
-		.rnr_retry = link->rnr_retry,
-		.max_rd_atomic = link->rd_atomic,
-	};
-
-	return node_modify(n, qp, &attr,
-			   IBV_QP_STATE | IBV_QP_SQ_PSN | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT |
-				   IBV_QP_RNR_RETRY | IBV_QP_MAX_QP_RD_ATOMIC);
-}
-
 int node_connect(struct node *n, int qp, const struct node_link *link)
 {
-	static int (*const step[])(struct node *, int, const struct node_link *) = {to_init, to_rtr,
-										    to_rts};
+	struct ibv_qp_attr attr = connect_attr(link->dest_qpn, &link->dgid);
 	int ret = 0;
 
+	attr.qp_access_flags = link->access;
+	attr.path_mtu = link->mtu;
+	attr.rq_psn = link->rq_psn;
+	attr.sq_psn = link->sq_psn;
+	attr.max_dest_rd_atomic = link->dest_rd_atomic;
+	attr.max_rd_atomic = link->rd_atomic;
+	attr.min_rnr_timer = link->min_rnr_timer;
+	attr.timeout = link->timeout;
+	attr.retry_cnt = link->retry_cnt;
+	attr.rnr_retry = link->rnr_retry;
 	for (enum ibv_qp_state s = IBV_QPS_INIT; ret == 0 && s <= link->to; s++)
 		if (n->qp[qp]->state < s)
-			ret = step[s - IBV_QPS_INIT](n, qp, link);
+			ret = connect_step(n->qp[qp], attr, s);
 	return ret;
 }
 

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * One end of the tests' traffic: an opened device with protection domains, an arena of memory
- * registered in every way that makes a difference, completion queues and numbered queue pairs.
- * lib/side.h puts a node into this process or into another one.
+ * One end of the tests' traffic: an open device with protection domains, an arena registered in
+ * every way that matters, completion queues and numbered queue pairs. lib/side.h puts a node into
+ * this process or another one.
  *
- * What cannot fail in any test (opening, registering the arena) ends the program when it does. What
- * a test looks at returns the errno value.
+ * What must never fail in a test (opening, registering the arena) ends the program if it does.
+ * Functions under test return the errno value.
  */
 #ifndef TEST_NODE_H
 #define TEST_NODE_H
@@ -18,23 +18,24 @@
 #define NODE_CQS   6
 #define NODE_ARENA (8ul << 20)
 #define NODE_SGE   32
-#define NODE_LIST  32 /* work requests of one post */
+#define NODE_LIST  32 /* work requests per post */
 
-/* What the arena is registered as. A request names the memory by one of these and an offset in the
- * arena. */
+/*
+ * How the arena is registered. A request names memory by one of these and an offset in the arena.
+ */
 enum key {
 	KEY_FULL,	 /* all rights */
 	KEY_READ_ONLY,	 /* no access flags: local reads */
 	KEY_LOCAL,	 /* local writes, nothing remote */
-	KEY_NO_WRITE,	 /* all rights but REMOTE_WRITE, */
-	KEY_NO_READ,	 /* but REMOTE_READ, */
-	KEY_NO_ATOMIC,	 /* but REMOTE_ATOMIC */
+	KEY_NO_WRITE,	 /* all rights but REMOTE_WRITE */
+	KEY_NO_READ,	 /* all rights but REMOTE_READ */
+	KEY_NO_ATOMIC,	 /* all rights but REMOTE_ATOMIC */
 	KEY_ATOMIC_ONLY, /* LOCAL_WRITE and REMOTE_ATOMIC */
-	KEY_OTHER_PD,	 /* all rights, in a protection domain that is not the queue pairs' */
+	KEY_OTHER_PD,	 /* all rights, in another protection domain than the queue pairs */
 	KEY_ZERO_BASED,	 /* all rights, addresses are offsets */
-	KEY_IOVA,	 /* all rights, addresses are what the program chose */
+	KEY_IOVA,	 /* all rights, addresses chosen by the program */
 	KEY_DEAD,	 /* deregistered */
-	KEY_GONE,	 /* memory of its own that cannot be reached any more */
+	KEY_GONE,	 /* memory of its own that is no longer accessible */
 	KEY_WRONG,	 /* a key that was never given out */
 	KEY_ZERO,	 /* 0 */
 	KEY_N
@@ -42,7 +43,7 @@ enum key {
 
 struct node_info {
 	union ibv_gid gid;
-	uint64_t base[KEY_N]; /* of the arena's first byte in that key's address space */
+	uint64_t base[KEY_N]; /* address of the arena's first byte under that key */
 	uint32_t key[KEY_N];
 	uint32_t comp_vectors;
 	struct ibv_device_attr device;
@@ -54,14 +55,14 @@ struct node_qp_spec {
 	int sq_sig_all;
 };
 
-/* Both halves of a connection as one end sees it. */
+/* A connection as one end sees it. */
 struct node_link {
 	uint32_t dest_qpn;
 	union ibv_gid dgid;
 	uint32_t sq_psn, rq_psn;
 	uint32_t access;
 	uint8_t mtu, timeout, retry_cnt, rnr_retry, min_rnr_timer, rd_atomic, dest_rd_atomic;
-	enum ibv_qp_state to; /* stop after entering this state: INIT, RTR or RTS */
+	enum ibv_qp_state to; /* last state to enter: INIT, RTR or RTS */
 };
 
 /* Work requests without pointers. */
@@ -83,16 +84,16 @@ struct node_recv {
 	struct ibv_sge sge[NODE_SGE];
 };
 
-/* What a post routine said. */
+/* The result of a post. */
 struct node_posted {
 	int ret, errno_;
-	int bad; /* index of *bad_wr in the list, -1: not set */
+	int bad; /* index of *bad_wr in the list; -1: not set */
 };
 
 struct node_event {
 	bool any;
 	enum ibv_event_type type;
-	int qp, cq; /* number of the object, -1: none of the node's */
+	int qp, cq; /* number of the object; -1: not one of the node's */
 };
 
 struct node {
@@ -107,16 +108,18 @@ struct node {
 	struct node_info info;
 };
 
-/* Open ours among the devices; ends the program if it is not there. */
+/* Open our device; ends the program if it is missing. */
 struct ibv_context *node_open_device(void);
 
-/* @shared: a context to use, NULL: open one. CQ 0 and 1 (the usual ones for sends and receives)
- * exist afterwards. */
+/*
+ * @shared: a context to use; NULL: open one. Creates CQ 0 and 1, the usual ones for sends and
+ *   receives.
+ */
 void node_open(struct node *n, struct ibv_context *shared);
-/* Destroy everything, expecting success of each. */
+/* Destroy everything; each destroy must succeed. */
 void node_close(struct node *n);
 
-/* A queue pair in RESET, in a free place. Return: errno value */
+/* Create a queue pair in RESET at a free index. Return: errno value. */
 int node_create_qp(struct node *n, int qp, struct node_qp_spec *spec);
 int node_destroy_qp(struct node *n, int qp);
 int node_connect(struct node *n, int qp, const struct node_link *link);
@@ -124,7 +127,7 @@ int node_modify(struct node *n, int qp, struct ibv_qp_attr *attr, int mask);
 int node_set_state(struct node *n, int qp, enum ibv_qp_state state);
 enum ibv_qp_state node_state(struct node *n, int qp);
 
-/* What the requester sends next, and the responder expects next. */
+/* The next PSN that the requester sends, and that the responder expects. */
 struct node_psns {
 	uint32_t sq, rq;
 };
@@ -136,17 +139,20 @@ int node_destroy_cq(struct node *n, int cq);
 struct node_posted node_post_send(struct node *n, int qp, const struct node_send *list, int count);
 struct node_posted node_post_recv(struct node *n, int qp, const struct node_recv *list, int count);
 
-/* Poll until there are @want completions or @ms are over. Return: their number, negative if polling
- * failed.
+/*
+ * Poll until there are @want completions or @ms have passed. Return: their number; negative:
+ * polling failed.
  */
 int node_poll(struct node *n, int cq, int want, unsigned int ms, struct ibv_wc *wc);
 
-/* The next asynchronous event, acknowledged; waits at most @ms. */
+/* Wait at most @ms for the next asynchronous event, and acknowledge it. */
 struct node_event node_async(struct node *n, unsigned int ms);
 
 int node_arm(struct node *n, int cq, int solicited_only);
-/* The next event of the completion channel, acknowledged. Return: number of its CQ, or -1 if there
- * is none in time */
+/*
+ * Wait for the next event of the completion channel and acknowledge it. Return: number of its CQ;
+ * -1: none in time.
+ */
 int node_comp_event(struct node *n, unsigned int ms);
 
 #endif

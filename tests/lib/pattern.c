@@ -11,7 +11,7 @@ static uint64_t word(uint64_t seed, uint64_t n)
 	return (x ^ x >> 32) * 0xd6e8feb86659fd93ull ^ x >> 29;
 }
 
-/* Are the @n bytes there the whole word? */
+/* Do the @n bytes equal those of the word? */
 static bool is_word(const uint8_t *p, uint64_t w, size_t n)
 {
 	uint64_t there;
@@ -30,7 +30,7 @@ void pattern_fill(void *at, size_t bytes, uint64_t seed, uint64_t from)
 		uint64_t w = word(seed, from / 8);
 		size_t skip = from % 8, n = 8 - skip < bytes ? 8 - skip : bytes;
 
-		if (n == sizeof(w)) /* no call: a sanitizer would look at each */
+		if (n == sizeof(w)) /* no call, which a sanitizer would instrument */
 			memcpy(p, &w, sizeof(w));
 		else
 			memcpy(p, (uint8_t *)&w + skip, n);

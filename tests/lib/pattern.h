@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Bytes that say where they belong: byte i of pattern @seed is a function of both. */
+/* Bytes that reveal their place: byte i of pattern @seed is a function of both. */
 #ifndef TEST_PATTERN_H
 #define TEST_PATTERN_H
 
@@ -13,11 +13,11 @@ void pattern_fill(void *at, size_t bytes, uint64_t seed, uint64_t from);
 int64_t pattern_check(const void *at, size_t bytes, uint64_t seed, uint64_t from);
 
 /*
- * Pieces of memory that hold one message, each between two guards. What is in and around a piece
- * before a transfer is a pattern by its place, so that both stale and stray bytes show.
+ * Pieces of memory that together hold one message, each between two guards. Before a transfer,
+ * pieces and guards hold a pattern by place, so that both stale and stray bytes show.
  */
-#define PLACE_SEED 0x706c616365u /* that pattern; byte i of it is for offset i in the arena */
-#define AREA_GUARD 16 /* bytes on either side; pieces are at least twice that far apart */
+#define PLACE_SEED 0x706c616365u /* its byte i belongs to offset i in the arena */
+#define AREA_GUARD 16		 /* bytes on each side; pieces are at least twice that far apart */
 
 struct area {
 	uint64_t offset; /* in the arena */
@@ -25,11 +25,11 @@ struct area {
 };
 
 void areas_clear(uint8_t *arena, const struct area *areas, int count);
-/* Clear, and put the message of pattern @seed into the pieces. */
+/* Clear the pieces, and load the message of pattern @seed into them. */
 void areas_load(uint8_t *arena, const struct area *areas, int count, uint64_t seed);
 /*
  * Do the pieces hold the first @bytes of the message, and are the rest and the guards as
- * areas_clear() left them? Return: -1, or the offset in the arena of the first wrong byte
+ * areas_clear() left them? Return: -1, or the arena offset of the first wrong byte.
  */
 int64_t areas_check(const uint8_t *arena, const struct area *areas, int count, uint64_t seed,
 		    uint64_t bytes);

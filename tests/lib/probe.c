@@ -85,3 +85,15 @@ enum ibv_wc_status probe(struct side *from, struct side *to, int qp, enum ibv_wr
 		side_fill(from, PROBE_AT, bytes, PROBE_SEED, 0);
 	return probe_request(from, to, qp, &request);
 }
+
+void probe_messages(struct side *from, struct side *to, int qp, int count, unsigned int flags)
+{
+	struct node_send s = {.opcode = IBV_WR_SEND, .flags = flags | IBV_SEND_SIGNALED};
+	struct ibv_wc wc;
+
+	for (int i = 0; i < count; i++) {
+		side_recv_one(to, qp, 1, 0, 8);
+		EXPECT(side_post_send(from, qp, &s, 1).ret == 0, "ibv_post_send");
+		EXPECT(side_poll(from, 0, 1, PROBE_PATIENCE, &wc) == 1, "not sent");
+	}
+}

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Transcribed row by row from the specification, as text. A cell without a row is not valid, except
- * for two rules that need none: anything may be reset, and anything but RESET may be sent to ERR.
+ * The specification's table, transcribed row by row as text. Cells without a row are invalid,
+ * except for two rules: any state may go to RESET, and any state but RESET may go to ERR.
  */
 #include "lib/qp_table.h"
 
@@ -50,7 +50,7 @@ static const struct {
 	{"SQE>RTS", "UC", "", "CUR ACCESS"},
 };
 
-/* Bit positions, as numbers: a wrong name in the header would not be repeated here. */
+/* Bit positions as numbers, so that a wrong name in the header is not repeated here. */
 static const struct {
 	const char *name;
 	int bit;

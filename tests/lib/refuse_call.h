@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* As in a container that permits fewer system calls: this process, and what it forks, for good. */
+/*
+ * Simulates a container that permits fewer system calls, for this process and its children,
+ * permanently.
+ */
 #ifndef AV_TESTS_REFUSE_CALL_H
 #define AV_TESTS_REFUSE_CALL_H
 
@@ -10,8 +13,7 @@
 #include <stdint.h>
 #include <sys/prctl.h>
 
-/* Have system call @number fail with @error from now on. Return: false: no filter can be had here
- */
+/* Make system call @number fail with @error. Return: false if filters are unavailable here. */
 static inline bool refuse_call(uint32_t number, uint32_t error)
 {
 	struct sock_filter code[] = {

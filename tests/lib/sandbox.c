@@ -23,7 +23,7 @@ static int remove_one(const char *name, const struct stat *st, int type, struct 
 	return remove(name);
 }
 
-/* A test that ends early leaves nothing either. */
+/* Also cleans up after a test that ends early. */
 static void remove_quietly(void)
 {
 	if (getpid() == owner && path[0])
@@ -41,9 +41,7 @@ void sandbox_enter(void)
 	atexit(remove_quietly);
 }
 
-/* The flight recorder stays, if there is anything in it, so that what has failed can be looked at
- * afterwards.
- */
+/* A flight recorder with content stays, so that failures can be examined afterwards. */
 static bool only_recorder(const char *folder)
 {
 	char name[sizeof(path) + NAME_MAX + 2];
@@ -80,7 +78,7 @@ static size_t total;
 static int add_one(const char *name, const struct stat *st, int type, struct FTW *ftw)
 {
 	total += type == FTW_F ? (size_t)st->st_blocks * 512 / st->st_nlink
-			       : 0; /* each name has its share */
+			       : 0; /* each name counts its share */
 	return 0;
 }
 

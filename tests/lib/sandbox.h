@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A folder of its own for each run's shared files (ANYVERBS_DIR), so that runs do not meet each
- * other, and so that what a run leaves behind can be seen.
+ * Gives each run a folder of its own for shared files (ANYVERBS_DIR). Runs do not affect each
+ * other, and what a run leaves behind shows.
  */
 #ifndef TEST_SANDBOX_H
 #define TEST_SANDBOX_H
@@ -9,20 +9,22 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-/* Make it and point ANYVERBS_DIR to it; for all processes started from now on. */
+/* Create the folder and point ANYVERBS_DIR to it, for all processes started from now on. */
 void sandbox_enter(void);
 
-/* Number of entries in it, folders of nothing but the flight recorder not counted. */
+/* Number of entries, without folders that hold only the flight recorder. */
 unsigned int sandbox_entries(void);
 
-/* Bytes of memory that the files in it take. */
+/* Bytes of memory used by the folder's files. */
 size_t sandbox_bytes(void);
 
-/* Number of descriptors that this process has open. */
+/* Number of open descriptors of this process. */
 unsigned int open_descriptors(void);
 
-/* Expect it to be empty but for the flight recorder, and remove it with all there is. Nobody may
- * use the device any more. */
+/*
+ * Expect the folder to be empty but for the flight recorder, and remove it. Nobody may use the
+ * device any more.
+ */
 void sandbox_leave(void);
 
 #endif

@@ -1,13 +1,12 @@
 /* SPDX-License-Identifier: MIT */
-/* Which of the compilers' checkers this is built with: tests do less, or leave out what these
- * cannot do. */
+/* Which sanitizers this is built with. Tests do less, or skip what these cannot do. */
 #ifndef AV_TESTS_SANITIZED_H
 #define AV_TESTS_SANITIZED_H
 
 #ifndef __has_feature
 #define __has_feature(x) 0
 #endif
-/* ThreadSanitizer: a child forked from a process with threads may start none. */
+/* ThreadSanitizer: a child forked by a multi-threaded process must not start threads. */
 #if defined(__SANITIZE_THREAD__) || __has_feature(thread_sanitizer)
 #define UNDER_TSAN 1
 #else

@@ -18,7 +18,7 @@
 #include "lib/sandbox.h"
 
 #define AGENT_WORD   "--agent"
-#define ANSWER_LIMIT 120 /* seconds until the other process is taken for hung */
+#define ANSWER_LIMIT 120 /* seconds until the other process counts as hung */
 
 enum op {
 	OP_OPEN,
@@ -52,7 +52,7 @@ enum op {
 struct call {
 	enum op op;
 	int i; /* queue pair or CQ */
-	int n; /* how many, or which state, or a mask */
+	int n; /* a count, a state or a mask */
 	unsigned int ms, later_ms;
 	uint64_t offset, bytes, seed, from;
 	union {
@@ -80,7 +80,7 @@ struct reply {
 	};
 };
 
-/* How much of a call travels. */
+/* Number of bytes of a call to transfer. */
 static size_t call_size(const struct call *c)
 {
 	switch (c->op) {
@@ -97,7 +97,7 @@ static size_t call_size(const struct call *c)
 	}
 }
 
-/* --- what a node does for a call ------------------------------------------------- */
+/* --- executing a call on a node -------------------------------------------------- */
 
 static void do_objects(struct node *n, const struct call *c, struct reply *r)
 {
@@ -206,28 +206,35 @@ static void execute(struct node *n, const struct call *c, struct reply *r)
 }
 
 uint64_t (*side_work)(struct node *n, const struct side_job *job);
+static int agent_sock;
+
+void side_note(void)
+{
+	const char note = 0;
+
+	(void)!send(agent_sock, &note, sizeof(note), MSG_NOSIGNAL);
+}
 
 void side_agent_main(int argc, char **argv)
 {
 	static struct call c;
 	static struct reply r;
 	struct node node;
-	int sock;
 
 	if (argc != 3 || strcmp(argv[1], AGENT_WORD))
 		return;
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
-	sock = atoi(argv[2]);
+	agent_sock = atoi(argv[2]);
 	row("(agent)");
-	while (recv(sock, &c, sizeof(c), 0) > 0) {
+	while (recv(agent_sock, &c, sizeof(c), 0) > 0) {
 		memset(&r, 0, sizeof(r));
 		if (!c.later_ms)
 			execute(&node, &c, &r);
 		r.failures = failures();
-		if (send(sock, &r, sizeof(r), MSG_NOSIGNAL) != sizeof(r) || c.op == OP_CLOSE)
+		if (send(agent_sock, &r, sizeof(r), MSG_NOSIGNAL) != sizeof(r) || c.op == OP_CLOSE)
 			break;
 		if (c.later_ms) {
-			usleep(c.later_ms * 1000);
+			usleep(c.later_ms * 1000); /* side_later() asks for a time */
 			execute(&node, &c, &r);
 		}
 	}
@@ -241,7 +248,7 @@ static struct reply *side_answer(struct side *s, const struct call *c)
 	static struct reply r;
 
 	memset(&r, 0, sizeof(r));
-	/* A process that was stopped meanwhile is interrupted. */
+	/* The wait is interrupted if the process was stopped meanwhile. */
 	if (TEMP_FAILURE_RETRY(recv(s->sock, &r, sizeof(r), 0)) != sizeof(r))
 		DIE("call %d: no answer from the other process", (int)c->op);
 	EXPECT(r.failures == 0, "%u failures in the other process", r.failures);
@@ -277,6 +284,14 @@ uint64_t side_end(struct side *s)
 	const struct call c = {.op = OP_WORK};
 
 	return side_answer(s, &c)->value;
+}
+
+void side_await(struct side *s)
+{
+	char note;
+
+	if (TEMP_FAILURE_RETRY(recv(s->sock, &note, sizeof(note), MSG_TRUNC)) != sizeof(note))
+		DIE("the other process does not come so far");
 }
 
 void side_later(struct side *s, unsigned int ms)
@@ -328,11 +343,22 @@ void side_stop(struct side *s)
 	close(s->sock);
 }
 
-void side_bury(struct side *s)
+int side_bury(struct side *s)
 {
-	waitpid(s->pid, NULL, 0);
+	int status;
+
+	if (waitpid(s->pid, &status, 0) != s->pid)
+		DIE("waitpid");
 	close(s->sock);
 	*s = (struct side){0};
+	return status;
+}
+
+void side_kill(struct side *s)
+{
+	if (kill(s->pid, SIGKILL))
+		DIE("kill: errno %d", errno);
+	side_bury(s);
 }
 
 int side_create_qp(struct side *s, int qp, struct node_qp_spec *spec, uint32_t *qpn)

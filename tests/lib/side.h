@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A node (lib/node.h) in this process or in another one, used in the same way: each function below
- * does what the node_ function of that name does. The other process is this program, executed
- * afresh (verbs objects do not survive a fork, and equal addresses in both would hide mistakes); it
- * does what it is told over a socket.
+ * A node (lib/node.h) in this process or another, with one interface: each function does what the
+ * node_ function of the same name does. The other process is this program, executed again: verbs
+ * objects do not survive fork(), and equal addresses would hide mistakes. It takes its orders over
+ * a socket.
  *
  * main() calls side_agent_main() first.
  */
@@ -16,21 +16,21 @@
 #include "lib/pattern.h"
 
 struct side {
-	struct node *node; /* in this process; NULL: in the other */
+	struct node *node; /* in this process; NULL: in the other one */
 	int sock;
 	pid_t pid;
 	unsigned int later_ms; /* see side_later() */
-	int first_qp; /* its queue pairs are the node's from here: two sides may share a node's
+	int first_qp; /* its queue pairs are the node's from here on: two sides may share a node's
 			 context or queue pair */
 	struct node_info info;
 };
 
-/* The agent's main loop, if this process has been started as one: does not return then. */
+/* Runs the main loop and never returns if this process was started as an agent. */
 void side_agent_main(int argc, char **argv);
 
 /*
- * Something only this test does, in the other process, while the caller goes on: set before
- * side_agent_main(), begun by side_begin(), and its result fetched by side_end().
+ * A job that only this test has, done by the other process while the caller continues. Set it
+ * before side_agent_main(), start it by side_begin(), fetch its result by side_end().
  */
 struct side_job {
 	uint64_t arg[4];
@@ -38,18 +38,25 @@ struct side_job {
 extern uint64_t (*side_work)(struct node *n, const struct side_job *job);
 void side_begin(struct side *s, const struct side_job *job);
 uint64_t side_end(struct side *s);
+/* Within side_work: tell the caller that the job has come as far as it waits for. */
+void side_note(void);
+/* Wait until the job that was begun calls side_note(), which it must before it ends. */
+void side_await(struct side *s);
 
 void side_start(struct side *s);			    /* in another process */
 void side_open(struct side *s, struct ibv_context *shared); /* in this one */
-/* The sandbox, and in it both, adopting memory always. */
+/* Enter the sandbox and open both sides, always adopting memory. */
 void sides_open_adopting(struct side *here, struct side *there);
 void side_stop(struct side *s);
-/* The other process has been killed, or will be: wait for its end, and forget it. */
-void side_bury(struct side *s);
+/* SIGKILL for the other process, and side_bury(). */
+void side_kill(struct side *s);
+/* The other process has been killed, or will be: wait for its end, and forget it. Return: how it
+ * ended, as waitpid() says it */
+int side_bury(struct side *s);
 
 /*
- * The next call is answered at once and done that much later (other process only): for what has to
- * happen while the caller waits. What the call returns is lost.
+ * Answer the next call at once but execute it @ms later (other process only): for events while the
+ * caller waits. The call's result is lost.
  */
 void side_later(struct side *s, unsigned int ms);
 
@@ -81,18 +88,18 @@ void side_load_areas(struct side *s, const struct area *areas, int count, uint64
 int64_t side_check_areas(struct side *s, const struct area *areas, int count, uint64_t seed,
 			 uint64_t bytes);
 
-/* Lists of one request in one place. */
+/* Scatter/gather elements of single requests. */
 struct ibv_sge side_sge(const struct side *s, enum key key, uint64_t offset, uint32_t bytes);
 void side_recv_one(struct side *s, int qp, uint64_t wr_id, uint64_t offset, uint32_t bytes);
 
-/* The link attributes most rows use: small timers, everything permitted. */
+/* The link attributes of most rows: small timers, everything permitted. */
 struct node_link link_default(void);
 
 /* Queue pairs of the usual size. */
 struct node_qp_spec spec_default(void);
 
 /*
- * Create and connect qp of @a and qp of @b with each other; the attributes of each end (NULL:
+ * Create queue pair @qa of @a and @qb of @b and connect them. The attributes of each end (NULL:
  * default) are completed with numbers and addresses. The same side and number twice: a queue pair
  * connected with itself.
  */
@@ -101,8 +108,7 @@ void pair_connect(struct side *a, int qa, const struct node_link *la, struct sid
 		  const struct node_link *lb);
 void pair_destroy(struct side *a, int qa, struct side *b, int qb);
 
-/* An unreliable connection of a queue pair in RESET with itself: one that only has to take
- * requests. */
+/* Connect a UC queue pair in RESET with itself, for tests that only need it to take requests. */
 void side_connect_uc_to_itself(struct side *s, int qp, unsigned int access);
 
 uint32_t side_qpn(struct side *s, int qp);

@@ -16,7 +16,7 @@
 
 #include "lib/expect.h"
 
-#define ANSWER_LIMIT 120 /* seconds until the other process is taken for hung */
+#define ANSWER_LIMIT 120 /* seconds until the other process counts as hung */
 
 static void limit_waiting(int sock)
 {

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* This program, executed afresh as another process with a role of its own, at the other end of a
- * socket. */
+/* Runs this program again as another process with a role of its own, connected by a socket. */
 #ifndef TEST_SPAWN_H
 #define TEST_SPAWN_H
 
@@ -13,18 +12,18 @@ struct spawned {
 	pid_t pid;
 };
 
-/* Start it; main() of the new process finds @word as its first argument. It dies with this one. */
+/* Start the process; its main() gets @word as first argument. It dies with this process. */
 void spawn_self(struct spawned *s, const char *word);
 
-/* In the new process: is that its role? Return: the socket, or -1. */
+/* In the new process: does it have this role? Return: the socket, or -1. */
 int spawn_role(int argc, char **argv, const char *word);
 
 void spawn_send(int sock, const void *message, size_t bytes);
-/* Wait for a message of that size; ends the program if none comes in time. */
+/* Wait for a message of this size; ends the program if none arrives in time. */
 void spawn_receive(int sock, void *message, size_t bytes);
-/* The same for messages of any size up to @room. Return: its size; 0: the other end is gone. */
+/* The same for messages of any size up to @room. Return: the size; 0: the other end is gone. */
 size_t spawn_receive_any(int sock, void *message, size_t room);
-/* Is there a message? Does not wait. */
+/* Has a message arrived? Does not wait. */
 bool spawn_pending(int sock);
 
 void spawn_kill(struct spawned *s); /* SIGKILL, and wait */

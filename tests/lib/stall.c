@@ -45,7 +45,7 @@ static bool is_file_of(const struct mapping *m, const struct mapping *other)
 	       m->minor == other->minor;
 }
 
-/* The next mapping of a maps file. */
+/* The next mapping in a maps file. */
 static bool next_mapping(FILE *maps, struct mapping *m)
 {
 	char line[512];
@@ -55,7 +55,7 @@ static bool next_mapping(FILE *maps, struct mapping *m)
 		      &m->minor, &m->inode) == 6;
 }
 
-/* What that process has mapped at @addr. */
+/* The mapping of process @pid at @addr. */
 static bool find_mapping(pid_t pid, uint64_t addr, struct mapping *m)
 {
 	char path[PATH];

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Does this host have what the library needs to notice that memory goes? */
+/* Does this host have what the library needs to notice that memory goes away? */
 #ifndef TEST_USERFAULTFD_H
 #define TEST_USERFAULTFD_H
 
@@ -8,7 +8,7 @@
 /* Can this process have a userfaultfd? */
 bool has_userfaultfd(void);
 
-/* Ends the whole test as skipped, saying why, where it cannot: invalidations go unnoticed then. */
+/* End the whole test as skipped, with the reason, if not: invalidations would go unnoticed. */
 void need_userfaultfd(void);
 
 #endif

@@ -1,14 +1,13 @@
 /* SPDX-License-Identifier: MIT */
-/* Rows that hold wherever the two sides are. */
+/* Runs rows that must hold wherever the two sides are. */
 #ifndef TEST_WAYS_H
 #define TEST_WAYS_H
 
 #include "lib/side.h"
 
 /*
- * Have both sides in two processes, in two contexts of this one, and in one context, and call @rows
- * each time, with what that is called. The sandbox has been entered; both sides are stopped
- * afterwards.
+ * Call @rows with both sides in two processes, in two contexts of this process, and in one context,
+ * and tell it which. Enter the sandbox first. Both sides are stopped afterwards.
  */
 void three_ways(struct side *a, struct side *b, void (*rows)(const char *way));
 

@@ -4,15 +4,19 @@
 What pages refer to is there. Usage: references.py PAGE...
 
 In manual pages, .Xr NAME SECTION is one of the pages given, or a row of foreign.txt beside this file: NAME SECTION PACKAGE.
-If that package is installed here, with its manual, it must have the page. In Markdown, a link to a file leads to one.
+If that package is installed here, with its manual, it must have the page. In Markdown, a link to a
+file leads to one, and a `name` that begins with a folder of tests/ is a file there (or, of a folder
+of that name, in src/).
 """
 
+import glob
 import os
 import re
 import subprocess
 import sys
 
 faults = []
+TREE = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..")
 
 
 def foreign():
@@ -56,6 +60,15 @@ def check_markdown(path):
             for target in re.findall(r"\]\(([^)#]+)(?:#[^)]*)?\)", line):
                 if not target.startswith(("http:", "https:")) and not os.path.exists(os.path.join(os.path.dirname(path), target)):
                     faults.append(f"{path}:{number}: there is no {target}")
+            for name in re.findall(r"`([a-z]+/[\w*/-]+\.(?:c|h|sh|py|txt))`", line):
+                if is_missing(name):
+                    faults.append(f"{path}:{number}: there is no {name}")
+
+
+def is_missing(name):
+    """A file of a folder of tests/ that is not there. Names may be patterns."""
+    return os.path.isdir(os.path.join(TREE, "tests", name.split("/")[0])) and not any(
+        glob.glob(os.path.join(TREE, root, name)) for root in ("tests", "src"))
 
 
 def main(pages):

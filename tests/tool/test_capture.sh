@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: MIT
 # "anyverbs capture" and ANYVERBS_CAPTURE: beginning and ending while programs run, and what must not disturb those.
-# What is in the file is for tests/multi/test_capture.c and tests/clients/capture.py. Usage: test_capture.sh TOOL
+# What is in the file is for tests/multi/observe/test_capture.c and tests/clients/capture.py. Usage: test_capture.sh TOOL
 . "$(dirname "$0")/lib.sh"
 unset ANYVERBS_CAPTURE
 
@@ -57,15 +57,22 @@ whole() {
 	[ -z "$complaint" ]
 }
 
+# Has it grown since the last look?
+grown() {
+	local before=$size
+	size=$(stat -c %s "$file")
+	[ "$size" -gt "$before" ]
+}
+
 grows() {
-	local before
-	before=$(stat -c %s "$file")
-	sleep 0.5
-	[ "$(stat -c %s "$file")" -gt "$before" ]
+	size=$((1 << 62)) # none has been seen
+	wait_for grown
 }
 
 rests() {
-	! grows
+	grown
+	sleep 0.5 # time in which it would grow
+	! grown
 }
 
 exits no_file_is_2 2 "$tool" capture
@@ -93,7 +100,7 @@ holds other_devices_traffic_is_left_out test "$(frames "$file")" = 0
 for signal in INT TERM HUP; do
 	"$tool" capture -o "$file" >"$ANYVERBS_DIR/said" 2>/dev/null &
 	capture=$!
-	holds "captures_until_SIG$signal" wait_for grows
+	holds "captures_until_SIG$signal" grows
 	kill -$signal $capture
 	holds "SIG${signal}_is_no_failure" wait $capture
 	holds "after_SIG${signal}_nothing_is_written" rests
@@ -103,7 +110,7 @@ done
 
 "$tool" capture -o "$file" >/dev/null 2>&1 &
 capture=$!
-holds captures_until_killed wait_for grows
+holds captures_until_killed grows
 kill -9 $capture
 wait $capture 2>/dev/null
 holds nobody_writes_for_a_dead_capture wait_for rests
@@ -113,7 +120,7 @@ says another_capture_can_begin '^20 frames in ' "$("$tool" capture -o "$file" -n
 "$tool" capture -o "$file" >/dev/null 2>&1 &
 capture=$!
 programs+=($capture)
-holds captures_the_old wait_for grows
+holds captures_the_old grows
 kill -9 "${programs[0]}" "${programs[1]}"
 wait "${programs[0]}" "${programs[1]}" 2>/dev/null
 holds captures_the_new pingpong -n 100

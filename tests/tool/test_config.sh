@@ -71,12 +71,12 @@ for pair in true:true True:true 1:true false:false False:false 0:false; do
 	is "value ${pair%:*} is understood" any0 IBM_AS_NOTIFY_EN "false false ${pair#*:}"
 done
 for value in "" yes TRUE 2 -1 01 "true " on; do
-	refuses "value '$value'" 2 "'$value' is no value of IBM_AS_NOTIFY_EN" "$tool" config -d any0 set "IBM_AS_NOTIFY_EN=$value"
+	refuses "value '$value'" 2 "'$value' is not a value for IBM_AS_NOTIFY_EN" "$tool" config -d any0 set "IBM_AS_NOTIFY_EN=$value"
 done
 refuses unknown_switch 2 "there is no switch 'NOSUCH'" "$tool" config set NOSUCH=1
 refuses switch_in_lower_case 2 "there is no switch 'ibm_capi_en'" "$tool" config set ibm_capi_en=1
 refuses beginning_of_a_switch 2 "there is no switch 'IBM_CAPI'" "$tool" config set IBM_CAPI=1
-refuses no_value 2 "'IBM_CAPI_EN' gives no value" "$tool" config set IBM_CAPI_EN
+refuses no_value 2 "'IBM_CAPI_EN' has no value" "$tool" config set IBM_CAPI_EN
 refuses one_of_two_is_wrong 2 "there is no switch 'NOSUCH'" "$tool" config set IBM_AS_NOTIFY_EN=1 NOSUCH=1
 refuses unknown_switch_of_reset 2 "there is no switch 'NOSUCH'" "$tool" config reset NOSUCH
 refuses unknown_switch_of_query 2 "there is no switch 'NOSUCH'" "$tool" config query NOSUCH

@@ -82,7 +82,7 @@ ip addr del 192.0.2.2/32 dev v0
 expect losing_all_addresses_is_no_port_err GID_CHANGE
 holds port_without_addresses_is_up test "$(state)" = "4: ACTIVE"
 
-says contexts_are_counted '^any0: port-err: 1 context told$' "$("$tool" event any0 port-err)"
+says contexts_are_counted '^any0: port-err: 1 context notified$' "$("$tool" event any0 port-err)"
 expect port_err_on_demand PORT_ERR
 holds port_err_on_demand_is_port_down test "$(state)" = "1: DOWN"
 holds port_active "$tool" event any0 port-active

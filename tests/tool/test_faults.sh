@@ -14,19 +14,19 @@ faults() {
 }
 
 says no_faults_at_first '^any0: no faults$' "$(faults list)"
-says set_is_confirmed '^any0: faults set; 0 contexts told$' "$(faults set 'rnr 3 qp 17' 'seed 7; delay 1ms 5% ')"
+says set_is_confirmed '^any0: faults set; 0 contexts notified$' "$(faults set 'rnr 3 qp 17' 'seed 7; delay 1ms 5% ')"
 says first_rule_is_listed '^any0: 1: rnr 3 qp 17$' "$(faults list)"
 says second_rule_is_listed '^any0: 2: delay 1ms 5%$' "$(faults list)"
 holds they_are_in_one_file test "$(ls "$ANYVERBS_DIR")" = "anyverbs-$(id -u).faults.any0"
 says set_replaces '^any0: faults set' "$(faults set stall)"
 holds what_was_replaced_is_gone test "$(faults list)" = "any0: 1: stall"
-says clear_is_confirmed '^any0: faults cleared; 0 contexts told$' "$(faults clear)"
+says clear_is_confirmed '^any0: faults cleared; 0 contexts notified$' "$(faults clear)"
 says cleared_is_none '^any0: no faults$' "$(faults list)"
 holds nothing_is_left test -z "$(ls "$ANYVERBS_DIR")"
 holds clear_again "$tool" faults clear
 
 wrong=$(faults set 'delay 1ms' 'dely 1ms')
-says mistake_is_placed "^anyverbs: line 2, column 1: 'dely' is no fault" "$wrong"
+says mistake_is_placed "^anyverbs: line 2, column 1: 'dely' is not a fault" "$wrong"
 says mistake_is_shown '^    dely 1ms$' "$wrong"
 says mistake_is_pointed_at '^    \^$' "$wrong"
 exits mistake_is_2 2 "$tool" faults set 'dely 1ms'
@@ -53,7 +53,7 @@ if command -v ibv_rc_pingpong >/dev/null && "$tool" run -- ibv_devices >/dev/nul
 		timeout 60 "$tool" run -- ibv_rc_pingpong -g 0 -p "$port" 127.0.0.1 2>&1
 	}
 	text=$(ANYVERBS_FAULTS='delay' client)
-	says mistake_is_warned_of "warn: ANYVERBS_FAULTS: line 1, column 6: 'delay' wants a time" "$text"
+	says mistake_is_warned_of "warn: ANYVERBS_FAULTS: line 1, column 6: 'delay' needs a time" "$text"
 	holds mistake_is_warned_of_once test "$(grep -c ANYVERBS_FAULTS <<<"$text")" = 1
 	says registration_fails "^Couldn't register MR$" "$(ANYVERBS_FAULTS='fail reg_mr' client)"
 	says creation_fails "^Couldn't create CQ$" "$(ANYVERBS_FAULTS='fail create_cq EAGAIN' client)"
@@ -63,16 +63,13 @@ if command -v ibv_rc_pingpong >/dev/null && "$tool" run -- ibv_devices >/dev/nul
 	holds clear_for_all "$tool" faults clear
 
 	# What fails by a rule is explained by that rule, at both ends, and not by what it looks like.
-	port=$((20000 + $$ % 10000))
 	pair() {
 		local server
-		timeout 30 "$tool" run -- ibv_rc_pingpong -g 0 -p $port -n 100 >/dev/null 2>&1 &
+		next_port 16000
+		timeout 30 "$tool" run -- ibv_rc_pingpong -g 0 -p "$port" -n 100 >/dev/null 2>&1 &
 		server=$!
-		for _ in {1..100}; do
-			ANYVERBS_FAULTS=$1 timeout 30 "$tool" run -- ibv_rc_pingpong -g 0 -p $port -n 100 127.0.0.1 2>&1 |
-				grep -q "Couldn't connect to 127" || break
-			sleep 0.1
-		done
+		wait_for listens "$port"
+		ANYVERBS_FAULTS=$1 timeout 30 "$tool" run -- ibv_rc_pingpong -g 0 -p "$port" -n 100 127.0.0.1 >/dev/null 2>&1
 		kill $server 2>/dev/null
 		wait $server
 	}

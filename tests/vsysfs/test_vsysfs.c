@@ -13,6 +13,7 @@
 #include <unistd.h>
 #include <cmocka.h>
 
+#include "device/port.h"
 #include "preload/vsysfs.h"
 
 #define IB    "/sys/class/infiniband"
@@ -152,7 +153,7 @@ static void gid_files_are_the_gid_table(void **state)
 	char expected[64] = "", path[128];
 	struct av_gid gids[AV_GID_MAX];
 
-	assert_true(av_device_gids(dev, gids) >= 1);
+	assert_true(av_port_gids(dev, gids) >= 1);
 	for (int i = 0; i < 16; i += 2)
 		snprintf(expected + strlen(expected), 8, "%02x%02x%c", gids[0].gid.raw[i],
 			 gids[0].gid.raw[i + 1], i == 14 ? '\n' : ':');

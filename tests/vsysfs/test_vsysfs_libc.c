@@ -23,6 +23,7 @@
 #include <unistd.h>
 #include <cmocka.h>
 
+#include "base/real_files.h"
 #include "preload/vsysfs.h"
 
 #define ANY0 "/sys/class/infiniband/any0"
@@ -563,14 +564,14 @@ static void suspended_thread_sees_no_tree(void **state)
 {
 	struct stat st;
 
-	av_vsysfs_suspend(true);
-	av_vsysfs_suspend(true);
-	av_vsysfs_suspend(false);
+	av_real_files_begin();
+	av_real_files_begin();
+	av_real_files_end();
 	assert_int_equal(stat(ANY0, &st), -1);
 	assert_int_equal(errno, ENOENT);
 	assert_int_equal(open(ANY0 "/node_guid", O_RDONLY), -1);
 	assert_null(opendir(ANY0));
-	av_vsysfs_suspend(false);
+	av_real_files_end();
 	assert_int_equal(stat(ANY0, &st), 0);
 }
 
@@ -650,10 +651,10 @@ int main(void)
 		cmocka_unit_test(threads_do_not_disturb_each_other),
 	};
 
-	av_vsysfs_suspend(true);
+	av_real_files_begin();
 	if (!access("/dev/infiniband/uverbs0", F_OK))
 		return 77; /* a device of the kernel's is in the place of ours */
-	av_vsysfs_suspend(false);
+	av_real_files_end();
 	setenv("ANYVERBS_DEVICES", "any0:gids=64:guid=0200c0ffee001234", 1);
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* "anyverbs capture": the traffic of programs that run already, written to a file. */
+/* "anyverbs capture": writes the traffic of running programs to a file. */
 #include "command.h"
 
 #include <errno.h>
@@ -16,22 +16,23 @@
 #include <unistd.h>
 
 #include "base/clock.h"
-#include "device/captures.h"
+#include "segment/capture_watch.h"
 #include "device/device.h"
 #include "registry/directory.h"
+#include "segment/totals.h"
 #include "segment/segment.h"
 #include "observe/pcapng.h"
 
-#define LOOK_NS	  50000000    /* look so often whether there are enough frames */
-#define SETTLE_NS 2000000000u /* whoever is still writing after so long was killed */
+#define LOOK_NS	  50000000    /* how often to check for the end */
+#define SETTLE_NS 2000000000u /* a writer that takes longer than this was killed */
 
 struct wishes {
 	const char *file;
-	const char *device; /* NULL: all */
+	const char *device; /* NULL: all devices */
 	uint64_t frames, seconds, snaplen;
 };
 
-/* A number from 1 to @max. */
+/* Parse a number from 1 to @max. */
 static bool parse_number(const char *text, uint64_t max, uint64_t *number)
 {
 	char *end;
@@ -78,7 +79,7 @@ static bool parse(int argc, char **argv, struct wishes *w)
 	return ok && optind == argc && w->file;
 }
 
-/* Make the file. Return: false: it cannot be, which has been complained of */
+/* Create the file. Return: false on failure, already reported. */
 static bool make_file(const struct wishes *w, struct av_capture_spec *spec)
 {
 	int fd = av_pcapng_open(w->file, true);
@@ -86,7 +87,7 @@ static bool make_file(const struct wishes *w, struct av_capture_spec *spec)
 
 	if (fd < 0) {
 		av_tool_complain("cannot write '%s': %s", w->file,
-				 fd == -EINVAL ? "it is no regular file" : strerror(-fd));
+				 fd == -EINVAL ? "not a regular file" : strerror(-fd));
 		return false;
 	}
 	if (fstat(fd, &st) || !realpath(w->file, spec->path)) {
@@ -100,7 +101,7 @@ static bool make_file(const struct wishes *w, struct av_capture_spec *spec)
 	return true;
 }
 
-/* Until a signal comes, or it is over. @end_ns: on the monotonic clock, 0: never */
+/* Wait for a signal or the end of the capture. @end_ns: on the monotonic clock; 0: none. */
 static void wait_for_end(int number, uint64_t end_ns, const sigset_t *signals)
 {
 	static const struct timespec look = {0, LOOK_NS};
@@ -115,7 +116,9 @@ static void wait_for_end(int number, uint64_t end_ns, const sigset_t *signals)
 	}
 }
 
-/* So that what is counted is in the file, and nothing is written to it any more. */
+/*
+ * End the capture. Waits until all counted frames are in the file and nobody writes to it any more.
+ */
 static struct av_capture_state close_capture(unsigned int number)
 {
 	static const struct timespec pause = {0, 1000000};
@@ -132,7 +135,7 @@ static int report(const struct wishes *w, const struct av_capture_state *state)
 	printf("%" PRIu64 " frame%s in %s\n", state->frames, state->frames == 1 ? "" : "s",
 	       w->file);
 	if (state->err)
-		av_tool_complain("the capture has stopped: cannot write '%s': %s", w->file,
+		av_tool_complain("capture stopped: cannot write '%s': %s", w->file,
 				 strerror(state->err));
 	else if (state->lost)
 		av_tool_complain("%" PRIu64 " frame%s could not be written", state->lost,
@@ -140,7 +143,7 @@ static int report(const struct wishes *w, const struct av_capture_state *state)
 	return state->err || state->lost ? AV_EXIT_NO : AV_EXIT_OK;
 }
 
-/* The directory is joined. */
+/* Context: the directory is joined. */
 static int capture(const struct wishes *w, const struct av_capture_spec *spec)
 {
 	uint64_t end_ns = w->seconds ? av_now_ns() + w->seconds * 1000000000u : 0;
@@ -155,7 +158,7 @@ static int capture(const struct wishes *w, const struct av_capture_spec *spec)
 	sigprocmask(SIG_BLOCK, &signals, NULL);
 	number = av_capture_begin(spec);
 	if (number < 0) {
-		av_tool_complain("cannot begin: there are %d captures already", AV_CAPTURES);
+		av_tool_complain("cannot start: %d captures are already running", AV_CAPTURES);
 		return AV_EXIT_NO;
 	}
 	av_capture_watch();
@@ -169,10 +172,10 @@ static int capture(const struct wishes *w, const struct av_capture_spec *spec)
 
 static int capture_joined(const struct wishes *w, const struct av_capture_spec *spec)
 {
-	int ret = av_dir_join();
+	int ret = av_dir_join(av_totals_of_context);
 
 	if (ret) {
-		av_tool_complain("cannot look for programs: %s", strerror(-ret));
+		av_tool_complain("cannot find running programs: %s", strerror(-ret));
 		return AV_EXIT_NO;
 	}
 	ret = capture(w, spec);
@@ -205,16 +208,15 @@ const struct av_command av_command_capture = {
 	.name = "capture",
 	.summary = "Write the traffic of running programs to a file, for Wireshark",
 	.synopsis = "-o FILE [-d DEVICE] [-n COUNT] [--seconds N] [-s SNAPLEN]",
-	.details = "Of all programs of this user, those that are started later too, until it is "
-		   "interrupted.\n"
-		   "\n"
-		   "  -o, --output FILE    the file, in pcapng format; what was in it is lost\n"
-		   "  -d, --device DEVICE  of this device only\n"
-		   "  -n, --count COUNT    end after so many frames\n"
-		   "      --seconds N      end after so many seconds\n"
-		   "  -s, --snaplen BYTES  write so many bytes of each frame at most\n"
-		   "\n"
-		   "ANYVERBS_CAPTURE=FILE in a program's environment captures it from the "
-		   "beginning.\n",
+	.details =
+		"Captures all programs of this user, also those started later, until interrupted.\n"
+		"\n"
+		"  -o, --output FILE    write this file, in pcapng format; old content is lost\n"
+		"  -d, --device DEVICE  capture this device only\n"
+		"  -n, --count COUNT    stop after this many frames\n"
+		"      --seconds N      stop after this many seconds\n"
+		"  -s, --snaplen BYTES  write at most this many bytes of each frame\n"
+		"\n"
+		"ANYVERBS_CAPTURE=FILE in a program's environment captures it from its start.\n",
 	.main = capture_main,
 };

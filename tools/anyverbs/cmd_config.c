@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* "anyverbs config": the switches of devices, as mlxconfig shows and sets those of adapters. */
+/* "anyverbs config": shows and sets the switches of devices, as mlxconfig does for adapters. */
 #include "command.h"
 
 #include <errno.h>
@@ -7,10 +7,11 @@
 #include <string.h>
 
 #include "registry/directory.h"
+#include "segment/totals.h"
 #include "device/switches.h"
 #include "pick.h"
 
-/* Switches that were named on the command line, and the values given to them. */
+/* Switches named on the command line, and their new values. */
 struct change {
 	uint32_t mask, on;
 };
@@ -20,7 +21,7 @@ static const char *word(bool on)
 	return on ? "true" : "false";
 }
 
-/* --- what is asked for ----------------------------------------------------------- */
+/* --- parsing --------------------------------------------------------------------- */
 
 static bool parse_value(const char *text, bool *on)
 {
@@ -38,7 +39,7 @@ static bool parse_value(const char *text, bool *on)
 	return false;
 }
 
-/* Note the switch of that name. */
+/* Add the switch called @name to @change. */
 static bool parse_name(const char *name, size_t length, bool on, struct change *change)
 {
 	enum av_switch which = av_switch_by_name(name, length);
@@ -53,21 +54,20 @@ static bool parse_name(const char *name, size_t length, bool on, struct change *
 	return true;
 }
 
-/* SWITCH=VALUE */
+/* Parse SWITCH=VALUE. */
 static bool parse_assignment(const char *text, struct change *change)
 {
 	const char *equals = strchr(text, '=');
 	bool on;
 
 	if (!equals) {
-		av_tool_complain("'%s' gives no value: SWITCH=true or SWITCH=false is wanted",
-				 text);
+		av_tool_complain("'%s' has no value: use SWITCH=true or SWITCH=false", text);
 		return false;
 	}
 	if (!parse_name(text, (size_t)(equals - text), false, change))
 		return false;
 	if (!parse_value(equals + 1, &on)) {
-		av_tool_complain("'%s' is no value of %.*s: true, false, 1 or 0 is wanted",
+		av_tool_complain("'%s' is not a value for %.*s: use true, false, 1 or 0",
 				 equals + 1, (int)(equals - text), text);
 		return false;
 	}
@@ -91,7 +91,7 @@ static void print_device(const char *device, uint32_t mask)
 			       av_switch_info[i].help);
 	}
 	if ((is.current ^ is.next) & mask)
-		printf("* comes into force with 'anyverbs reset -d %s'\n", device);
+		printf("* takes effect with 'anyverbs reset -d %s'\n", device);
 }
 
 static int query(const struct av_pick *pick, int argc, char **argv)
@@ -111,7 +111,7 @@ static int query(const struct av_pick *pick, int argc, char **argv)
 
 /* --- set and reset --------------------------------------------------------------- */
 
-/* Why a device may not have a switch on. */
+/* Say why the device refused to set a switch. */
 static void explain(const char *device, const struct change *change)
 {
 	enum av_switch by, lacking;
@@ -119,11 +119,11 @@ static void explain(const char *device, const struct change *change)
 	lacking = av_switch_lacking((av_switches_read(device).next & ~change->mask) | change->on,
 				    &by);
 	if (lacking != AV_SWITCH_N)
-		av_tool_complain("%s: %s is one of the advanced settings, which need %s=true: set "
-				 "that first, or "
-				 "both together; to set %s=false, set %s=false first",
-				 device, av_switch_info[by].name, av_switch_info[lacking].name,
-				 av_switch_info[lacking].name, av_switch_info[by].name);
+		av_tool_complain(
+			"%s: %s is one of the advanced settings, which need %s=true: set that "
+			"first, or both together; to set %s=false, set %s=false first",
+			device, av_switch_info[by].name, av_switch_info[lacking].name,
+			av_switch_info[lacking].name, av_switch_info[by].name);
 }
 
 static int write_down(const char *device, const struct change *change)
@@ -133,8 +133,7 @@ static int write_down(const char *device, const struct change *change)
 	if (ret == -EPERM)
 		explain(device, change);
 	else if (ret)
-		av_tool_complain("%s: the values cannot be written down: %s", device,
-				 strerror(-ret));
+		av_tool_complain("%s: cannot save the values: %s", device, strerror(-ret));
 	else
 		print_device(device, change->mask);
 	return ret ? AV_EXIT_NO : AV_EXIT_OK;
@@ -142,7 +141,7 @@ static int write_down(const char *device, const struct change *change)
 
 static int apply(const struct av_pick *pick, const struct change *change)
 {
-	int ret = av_dir_join(), status = AV_EXIT_OK;
+	int ret = av_dir_join(av_totals_of_context), status = AV_EXIT_OK;
 
 	if (ret) {
 		av_tool_complain("cannot change settings: %s", strerror(-ret));
@@ -194,12 +193,12 @@ const struct av_command av_command_config = {
 	.name = "config",
 	.summary = "Show and set the switches of a device",
 	.synopsis = "query|set|reset [-d DEVICE] [SWITCH[=VALUE]]...",
-	.details = "  query  show default, value in force, and value after the next reset\n"
+	.details = "  query  show the default, the current value, and the value after reset\n"
 		   "  set    set the value after the next reset: true, false, 1 or 0\n"
-		   "  reset  set that to the default\n"
+		   "  reset  set the value after the next reset to the default\n"
 		   "\n"
-		   "  -d, --device DEVICE  of this device; otherwise of all devices\n"
+		   "  -d, --device DEVICE  use this device only, instead of all devices\n"
 		   "\n"
-		   "'anyverbs reset' brings into force what was set.\n",
+		   "New values take effect with 'anyverbs reset'.\n",
 	.main = config_main,
 };

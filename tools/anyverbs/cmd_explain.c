@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* "anyverbs explain": what has failed, and why. */
+/* "anyverbs explain": shows what failed, and why. */
 #include "command.h"
 
 #include <getopt.h>
@@ -13,18 +13,19 @@
 #include <unistd.h>
 
 #include "registry/directory.h"
+#include "segment/totals.h"
 #include "registry/folder.h"
 #include "observe/check.h"
 #include "observe/explain.h"
 #include "observe/field.h"
 
-#define LOOK_AGAIN_MS 1000u /* is standard output still there? */
-#define PATIENCE_MS   100u /* with a record whose writer has taken its place and not written it yet \
+#define LOOK_AGAIN_MS 1000u /* how often to check that standard output still exists */
+#define PATIENCE_MS   100u /* how long to wait for a record that has a place but is not written yet \
 			    */
 
 struct wishes {
 	bool follow, json;
-	uint64_t count; /* the last so many; UINT64_MAX: all */
+	uint64_t count; /* number of latest records; UINT64_MAX: all */
 	int32_t pid;	/* 0: any */
 	const char *device;
 };
@@ -46,7 +47,9 @@ static json_t *value_of(const struct av_field *field, const struct av_flight_rec
 		return json_integer(av_field_number(field, r));
 	av_field_write(field, field->form, r, text);
 	value = json_string(text);
-	return value ? value : json_string("?"); /* a stranger's bytes that are no UTF-8 */
+	return value ? value
+		     : json_string(
+			       "?"); /* another process may have written bytes that are not UTF-8 */
 }
 
 static bool print_json(const struct av_flight_record *r)
@@ -93,7 +96,7 @@ static bool print(const struct wishes *w, const struct av_flight_record *r)
 
 /* --- all of them ----------------------------------------------------------------- */
 
-/* Where to begin, so that as many as are wanted come. */
+/* The record to start from so that @count wanted ones follow. */
 static uint64_t begin(const struct wishes *w, const struct av_flight_file *file, uint64_t next)
 {
 	uint64_t first = av_flight_first(next), at = next, found = 0;
@@ -104,7 +107,7 @@ static uint64_t begin(const struct wishes *w, const struct av_flight_file *file,
 	return at;
 }
 
-/* Record @at is not there. Is it still being written? Sees after it for a while. */
+/* Record @at is missing. If it is still being written, wait for it a while. */
 static bool comes_late(const struct av_flight_file *file, uint64_t at, struct av_flight_record *r)
 {
 	const struct timespec while_ns = {0, 1000000};
@@ -132,15 +135,15 @@ static bool print_from(const struct wishes *w, const struct av_flight_file *file
 	return ok && fflush(stdout) == 0;
 }
 
-/* The ring exists for as long as somebody has joined the directory. */
+/* Stays joined, because the ring exists only while somebody has joined the directory. */
 static int follow(const struct wishes *w)
 {
 	const struct av_flight_file *file;
 	uint64_t at;
 	bool ok = true;
 
-	if (av_dir_join() || !(file = av_flight_own())) {
-		av_tool_complain("cannot use the folder of shared files");
+	if (av_dir_join(av_totals_of_context) || !(file = av_flight_own())) {
+		av_tool_complain("cannot use the shared folder");
 		return AV_EXIT_NO;
 	}
 	at = begin(w, file, av_flight_next(file));
@@ -179,7 +182,7 @@ static bool parse_number(const char *text, uint64_t max, uint64_t *value)
 	return text[0] >= '0' && text[0] <= '9' && !*end && *value <= max;
 }
 
-/* Return: false: the command line was not understood */
+/* Return: false if the command line is wrong. */
 static bool parse(int argc, char **argv, struct wishes *w)
 {
 	static const struct option options[] = {{"follow", no_argument, NULL, 'f'},
@@ -228,15 +231,13 @@ const struct av_command av_command_explain = {
 	.name = "explain",
 	.summary = "Say why verbs were refused and work requests failed",
 	.synopsis = "[-fj] [-n COUNT] [-p PID] [-d DEVICE]",
-	.details = "The failures of all processes of this user, those that have ended included, "
-		   "oldest "
-		   "first; the\n"
-		   "last 4096 of them.\n"
+	.details = "Shows the last 4096 failures of all processes of this user, oldest first.\n"
+		   "Processes that have ended are included.\n"
 		   "\n"
-		   "  -f, --follow  go on with what fails from now on, until interrupted\n"
-		   "  -j, --json    write a JSON object in a line for each instead of text\n"
-		   "  -n COUNT      the last COUNT only\n"
-		   "  -p PID        what concerns that process, or was found out by it\n"
-		   "  -d DEVICE     what concerns that device\n",
+		   "  -f, --follow  keep showing new failures until interrupted\n"
+		   "  -j, --json    write one JSON object per line instead of text\n"
+		   "  -n COUNT      show the last COUNT only\n"
+		   "  -p PID        show failures of this process, or that it noticed\n"
+		   "  -d DEVICE     show failures of this device\n",
 	.main = explain_main,
 };

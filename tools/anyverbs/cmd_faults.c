@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* "anyverbs faults": rules of faults for programs that run, and for those that will. */
+/* "anyverbs faults": sets fault rules for running and future programs. */
 #include "command.h"
 
 #include <errno.h>
@@ -7,12 +7,13 @@
 #include <string.h>
 
 #include "registry/directory.h"
-#include "device/fault_rules.h"
+#include "segment/totals.h"
+#include "segment/fault_rules.h"
 #include "pick.h"
 
 #define CARET_INDENT 4
 
-/* Show the line with the mistake, and where it is. */
+/* Show the faulty line and mark the place of the mistake. */
 static int refuse(const char *text, const struct av_faults_error *error)
 {
 	const char *line = text;
@@ -35,21 +36,20 @@ static int write_one(const char *device, const char *text)
 	int ret = av_faults_write(device, text, &told);
 
 	if (ret) {
-		av_tool_complain("%s: the faults cannot be written down: %s", device,
-				 strerror(-ret));
+		av_tool_complain("%s: cannot save the faults: %s", device, strerror(-ret));
 		return AV_EXIT_NO;
 	}
-	printf("%s: faults %s; %u context%s told\n", device, *text ? "set" : "cleared", told,
+	printf("%s: faults %s; %u context%s notified\n", device, *text ? "set" : "cleared", told,
 	       told == 1 ? "" : "s");
 	return AV_EXIT_OK;
 }
 
 static int write_all(const struct av_pick *pick, const char *text)
 {
-	int ret = av_dir_join(), status = AV_EXIT_OK;
+	int ret = av_dir_join(av_totals_of_context), status = AV_EXIT_OK;
 
 	if (ret) {
-		av_tool_complain("cannot look for programs that use devices: %s", strerror(-ret));
+		av_tool_complain("cannot find programs that use devices: %s", strerror(-ret));
 		return AV_EXIT_NO;
 	}
 	for (unsigned int i = 0; i < pick->count && status == AV_EXIT_OK; i++)
@@ -59,7 +59,7 @@ static int write_all(const struct av_pick *pick, const char *text)
 	return status;
 }
 
-/* The arguments as one text, each of them one rule or more. */
+/* Join the arguments to one text. Each argument is one rule or more. */
 static bool join_words(char text[AV_FAULTS_BYTES], int argc, char **argv)
 {
 	size_t at = 0;
@@ -135,19 +135,18 @@ static int faults_main(int argc, char **argv)
 
 const struct av_command av_command_faults = {
 	.name = "faults",
-	.summary = "Let things go wrong: delays, losses, refusals, on demand and repeatably",
+	.summary = "Inject faults: delays, losses, refusals, on demand and repeatably",
 	.synopsis = "set|list|clear [-d DEVICE] [RULE]...",
 	.details =
-		"  set    let these rules be in force, and no others\n"
-		"  list   show those in force\n"
-		"  clear  no more faults\n"
+		"  set    replace all rules by these\n"
+		"  list   show the rules in force\n"
+		"  clear  remove all rules\n"
 		"\n"
-		"  -d, --device DEVICE  of this device; otherwise of all devices\n"
+		"  -d, --device DEVICE  use this device only, instead of all devices\n"
 		"\n"
-		"A RULE is one argument, as 'rnr 3 qp 17 every 10'; anyverbs_faults(5) is the\n"
-		"language. Programs that run hear of it at their next request or verb, and those\n"
-		"that start later have them, too, until they are cleared. ANYVERBS_FAULTS is for "
-		"one\n"
-		"program.\n",
+		"A RULE is one argument, such as 'rnr 3 qp 17 every 10'; anyverbs_faults(5)\n"
+		"describes the language. Running programs notice the change at their next request\n"
+		"or verb; programs started later get the rules too, until they are cleared. To\n"
+		"set rules for one program, use ANYVERBS_FAULTS.\n",
 	.main = faults_main,
 };

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* "anyverbs reset": what the power cycle is for an adapter. */
+/* "anyverbs reset": the power cycle of a software adapter. */
 #include "command.h"
 
 #include <errno.h>
@@ -8,11 +8,12 @@
 #include <string.h>
 
 #include "registry/directory.h"
+#include "segment/totals.h"
 #include "segment/segment.h"
 #include "pick.h"
 #include "transport/reset.h"
 
-#define PIDS 16 /* named in a message */
+#define PIDS 16 /* PIDs named in a message */
 
 static void print_pids(FILE *out, const int32_t *pids, size_t count)
 {
@@ -25,9 +26,8 @@ static void print_pids(FILE *out, const int32_t *pids, size_t count)
 
 static int refused(const char *device, const int32_t *pids, size_t count)
 {
-	av_tool_complain(
-		"'%s' is in use and was not reset; --force resets it, and what uses it fails",
-		device);
+	av_tool_complain("'%s' is in use and was not reset; --force resets it and fails its users",
+			 device);
 	if (count) {
 		fprintf(stderr, "anyverbs: processes that have it open: ");
 		print_pids(stderr, pids, count);
@@ -55,10 +55,10 @@ static int reset(const char *device, bool force)
 
 static int reset_all(const struct av_pick *pick, bool force)
 {
-	int ret = av_dir_join(), status = AV_EXIT_OK;
+	int ret = av_dir_join(av_totals_of_context), status = AV_EXIT_OK;
 
 	if (ret) {
-		av_tool_complain("cannot look for programs that use devices: %s", strerror(-ret));
+		av_tool_complain("cannot find programs that use devices: %s", strerror(-ret));
 		return AV_EXIT_NO;
 	}
 	for (unsigned int i = 0; i < pick->count; i++)
@@ -94,13 +94,12 @@ static int reset_main(int argc, char **argv)
 
 const struct av_command av_command_reset = {
 	.name = "reset",
-	.summary = "Reset a device: what 'anyverbs config' set comes into force",
+	.summary = "Reset a device, so that settings of 'anyverbs config' take effect",
 	.synopsis = "[-d DEVICE] [--force]",
-	.details = "  -d, --device DEVICE  this device; otherwise all devices\n"
-		   "  -f, --force          also if processes have it open: what they have there "
-		   "fails\n"
-		   "                       (IBV_EVENT_DEVICE_FATAL), and they can open it anew\n"
+	.details = "  -d, --device DEVICE  reset this device only, instead of all devices\n"
+		   "  -f, --force          reset it even if processes have it open; their objects\n"
+		   "                       fail (IBV_EVENT_DEVICE_FATAL), and they can reopen it\n"
 		   "\n"
-		   "Stands for the power cycle of an adapter.\n",
+		   "This corresponds to the power cycle of an adapter.\n",
 	.main = reset_main,
 };

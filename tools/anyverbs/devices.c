@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* "anyverbs devices": a line for each device, and on request what its switches make of it. */
+/* "anyverbs devices": one line per device; with -v also its switches. */
 #include "command.h"
 
 #include <stdio.h>
@@ -7,9 +7,10 @@
 
 #include "describe.h"
 #include "device/device.h"
+#include "device/port.h"
 #include "device/switches.h"
 
-/* How a peer names the device's port: its LID on InfiniBand, its first GID elsewhere. */
+/* The port's address as peers name it: the LID on InfiniBand, otherwise the first GID. */
 static void print_address(const struct av_device *dev)
 {
 	struct av_gid gids[AV_GID_MAX];
@@ -20,11 +21,11 @@ static void print_address(const struct av_device *dev)
 		printf("LID %u\n", dev->lid);
 		return;
 	}
-	if (!av_device_gids(dev, gids)) {
-		printf("no memory to ask for addresses\n");
+	if (!av_port_gids(dev, gids)) {
+		printf("out of memory\n");
 		return;
 	}
-	while (av_gid_is_empty(&gids[i])) /* the last one is not */
+	while (av_gid_is_empty(&gids[i])) /* the last row is never empty */
 		i++;
 	printf("%s", av_describe_gid(&gids[i].gid, text));
 	if (gids[i].ifname[0])
@@ -42,7 +43,9 @@ static int longest_name(struct av_device *const *list, unsigned int count)
 	return (int)width;
 }
 
-/* In force for whoever opens it now. Worded as ibv_devinfo -v of MLNX_OFED has it. */
+/*
+ * Shows the values for processes that open the device now, worded as in MLNX_OFED's ibv_devinfo -v.
+ */
 static void print_switches(const struct av_device *dev)
 {
 	bool tunneled =
@@ -67,7 +70,7 @@ static int devices_main(int argc, char **argv)
 		const struct av_device *dev = list[i];
 		struct ibv_port_attr port;
 
-		av_device_port(dev, &port);
+		av_port_attr(dev, &port);
 		printf("%-*s  %-10s  %-7s  %4u  ", width, dev->ibv.name,
 		       av_describe_link(dev->link_layer), av_describe_state(port.state),
 		       av_describe_mtu(dev->mtu));
@@ -82,9 +85,9 @@ const struct av_command av_command_devices = {
 	.name = "devices",
 	.summary = "List the devices that programs see",
 	.synopsis = "[-v]",
-	.details = "With -v, also what the switches of 'anyverbs config' make of them. Which "
-		   "devices there "
-		   "are is set by ANYVERBS_DEVICES: see anyverbs(7). Adapters that the\n"
-		   "kernel knows are listed by 'anyverbs run -- ibv_devices', after these.\n",
+	.details = "With -v, also shows what the switches of 'anyverbs config' enable.\n"
+		   "\n"
+		   "ANYVERBS_DEVICES sets which devices there are: see anyverbs(7). The kernel's\n"
+		   "adapters are listed after these by 'anyverbs run -- ibv_devices'.\n",
 	.main = devices_main,
 };

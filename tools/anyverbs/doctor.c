@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* "anyverbs doctor": what this machine allows and what that means. Here: going through the checks
- * and writing them. */
+/*
+ * "anyverbs doctor": what this machine allows, and what that means. This file runs the checks and
+ * prints their findings.
+ */
 #include "command.h"
 
 #include <getopt.h>
@@ -69,7 +71,7 @@ static int add_json(json_t *list, const struct av_check *check, const struct av_
 	return json_array_append_new(list, row);
 }
 
-/* @list: NULL for text. Return: was everything essential there? */
+/* @list: NULL for text output. Return: false if something essential is missing. */
 static bool go_through(const struct av_check *check, json_t *list, bool *written)
 {
 	bool fine = true;
@@ -136,7 +138,7 @@ static int doctor_main(int argc, char **argv)
 	}
 	if (optind != argc)
 		return av_tool_usage(&av_command_doctor);
-	setenv("ANYVERBS_LOG", "off", 0); /* what would be warned of is a finding */
+	setenv("ANYVERBS_LOG", "off", 0); /* the findings replace the library's warnings */
 	return examine(json);
 }
 

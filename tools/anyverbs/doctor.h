@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What "anyverbs doctor" looks at. A check tries the real thing where it can, and only reads
- * settings where it cannot. The rows are defined beside their subject, in doctor_*.c, and listed in
- * doctor.c.
+ * The checks of "anyverbs doctor". A check tries the real thing if it can, and reads settings only
+ * if it cannot. Each table lives beside its subject in doctor_*.c and is listed in doctor.c.
  */
 #ifndef AV_TOOL_DOCTOR_H
 #define AV_TOOL_DOCTOR_H
@@ -11,8 +10,10 @@
 
 enum av_verdict { AV_VERDICT_OK, AV_VERDICT_LIMITED, AV_VERDICT_MISSING };
 
-/* Texts are plain sentences of one line; consequence is never empty, advice is when there is none
- * to give. */
+/*
+ * All texts are plain sentences of one line. @consequence is never empty; @advice is "" if there is
+ * none.
+ */
 struct av_finding {
 	enum av_verdict verdict;
 	char value[128]; /* what was found, in a few words */
@@ -21,14 +22,14 @@ struct av_finding {
 };
 
 struct av_check {
-	const char *id;	   /* for programs: stable, lower case */
+	const char *id;	   /* for programs: stable and lower case */
 	const char *title; /* for people */
-	int essential;	   /* missing it makes the tool's exit status 1 */
+	int essential;	   /* if missing, the tool exits with status 1 */
 	void (*look)(struct av_finding *finding);
 };
 
-/* Tables ended by a row without an id. */
-extern const struct av_check av_checks_process[]; /* who may reach whose memory */
+/* Each table ends with a row whose id is NULL. */
+extern const struct av_check av_checks_process[]; /* access to the memory of other processes */
 extern const struct av_check av_checks_memory[];  /* memory, files and limits */
 extern const struct av_check av_checks_system[];  /* kernel, processors, libraries, other devices */
 
@@ -38,8 +39,7 @@ void av_finding_value(struct av_finding *finding, const char *fmt, ...) AV_PRINT
 void av_finding_set(struct av_finding *finding, enum av_verdict verdict, const char *consequence,
 		    const char *advice);
 
-/* The first line of a file of the kernel's, without its newline; "" if it cannot be read. Return:
- * @text */
+/* Read the first line of a kernel file, without newline; "" if it cannot be read. Return: @text. */
 const char *av_read_line(const char *path, char *text, int size);
 
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Checks: memory, the files that contexts live in, and limits of resources. */
+/* Checks of memory, the files behind contexts, and resource limits. */
 #include "doctor.h"
 
 #include <assert.h>
@@ -31,11 +31,11 @@
 #define MIB		((uint64_t)1 << 20)
 #define GIB		((uint64_t)1 << 30)
 #define STAGE_MIB	(AV_STAGE_BYTES * (uint64_t)AV_STAGE_COUNT / MIB)
-#define FOLDER_FREE_LOW (4 * STAGE_MIB * MIB) /* two programs, each with room to spare */
-#define FOLDER_FREE_MIN (8 * MIB)	      /* directory, two heads and a few queues */
+#define FOLDER_FREE_LOW (4 * STAGE_MIB * MIB) /* enough for two programs with room to spare */
+#define FOLDER_FREE_MIN (8 * MIB)	      /* directory, two segment heads and a few queues */
 #define NOFILE_LOW	256
 #define MAP_COUNT_LOW	4096
-#define AS_LOW		(64 * GIB) /* own segment, a few peers', and the program */
+#define AS_LOW		(64 * GIB) /* one's own segment, a few of peers, and the program */
 
 static_assert(AV_SEG_BYTES == 16 * GIB && STAGE_MIB == 64,
 	      "the sentences below name these numbers");
@@ -77,7 +77,7 @@ static void look_memfd(struct av_finding *f)
 		       "Allow memfd_create in the container's seccomp profile.");
 }
 
-/* Of "always [madvise] never", the word in brackets. */
+/* Reduce "always [madvise] never" to the word in brackets. */
 static void chosen_word(char *text)
 {
 	char *open = strchr(text, '['), *end = open ? strchr(open, ']') : NULL;
@@ -98,12 +98,12 @@ static void look_huge_pages(struct av_finding *f)
 	if (!strcmp(text, "always") || !strcmp(text, "madvise"))
 		av_finding_set(
 			f, AV_VERDICT_OK,
-			"Buffers can have huge pages, into which large transfers go twice as fast.",
+			"Buffers can have huge pages, which makes large transfers twice as fast.",
 			"");
 	else
 		av_finding_set(
 			f, AV_VERDICT_LIMITED,
-			"Large transfers run at about half of what is possible.",
+			"Large transfers run at about half the possible speed.",
 			"As root: echo madvise > /sys/kernel/mm/transparent_hugepage/enabled");
 }
 
@@ -122,10 +122,9 @@ static void look_populate(struct av_finding *f)
 	av_finding_value(f, works ? "works" : "not in this kernel");
 	if (works)
 		av_finding_set(f, AV_VERDICT_OK,
-			       "Pages of a region can be brought in with one system call.", "");
+			       "One system call can populate all pages of a region.", "");
 	else
-		av_finding_set(f, AV_VERDICT_LIMITED,
-			       "Pages of a region are brought in one by one.",
+		av_finding_set(f, AV_VERDICT_LIMITED, "Pages of a region are populated one by one.",
 			       "Linux 5.14 or later has MADV_POPULATE_WRITE.");
 }
 
@@ -164,26 +163,24 @@ static void judge_folder(struct av_finding *f, int fd, const char *path)
 	if (free_bytes < FOLDER_FREE_MIN)
 		av_finding_set(f, AV_VERDICT_MISSING,
 			       "Devices cannot be opened: their queues live there.",
-			       "Make room there, or set ANYVERBS_DIR to another folder for all "
+			       "Free some space, or set ANYVERBS_DIR to another folder for all "
 			       "processes.");
 	else if (free_bytes < FOLDER_FREE_LOW)
-		av_finding_set(
-			f, AV_VERDICT_LIMITED,
-			"Queues of all programs together must fit in there, besides up to 64 MiB "
-			"of messages "
-			"on their way for each open device; beyond that they are refused with "
-			"ENOMEM.",
-			"Give the container a larger /dev/shm (docker run --shm-size=1g), or set "
-			"ANYVERBS_DIR "
-			"to a larger folder for all processes.");
+		av_finding_set(f, AV_VERDICT_LIMITED,
+			       "Queues of all programs together must fit in there, besides up to "
+			       "64 MiB of messages on their way for each open device; beyond that "
+			       "they are refused with ENOMEM.",
+			       "Give the container a larger /dev/shm (docker run --shm-size=1g), "
+			       "or set ANYVERBS_DIR to a larger folder for all processes.");
 	else if (!in_memory)
-		av_finding_set(
-			f, AV_VERDICT_LIMITED,
-			"Queues live there, and the kernel writes them to the disk now and then.",
-			"Set ANYVERBS_DIR to a folder on tmpfs for all processes.");
+		av_finding_set(f, AV_VERDICT_LIMITED,
+			       "Queues live there, and the kernel writes them to the disk from "
+			       "time to time.",
+			       "Set ANYVERBS_DIR to a folder on tmpfs for all processes.");
 	else
 		av_finding_set(f, AV_VERDICT_OK,
-			       "Processes of this user with the same folder see each other.", "");
+			       "All processes of this user that use this folder see each other.",
+			       "");
 }
 
 static void look_folder(struct av_finding *f)
@@ -198,9 +195,8 @@ static void look_folder(struct av_finding *f)
 		return;
 	}
 	av_finding_value(f, "%.60s: %s", path, strerror(-fd));
-	av_finding_set(
-		f, AV_VERDICT_MISSING, "Devices cannot be opened: their queues live there.",
-		"Set ANYVERBS_DIR to a folder that you may write to, the same for all processes.");
+	av_finding_set(f, AV_VERDICT_MISSING, "Devices cannot be opened: their queues live there.",
+		       "Set ANYVERBS_DIR to a writable folder, the same for all processes.");
 }
 
 static uint64_t limit_of(__rlimit_resource_t resource)
@@ -220,8 +216,8 @@ static void value_of_limit(struct av_finding *f, uint64_t limit, uint64_t unit, 
 		av_finding_value(f, "%" PRIu64 "%s", limit / unit, name);
 }
 
-/* A nameless file in the folder; where the file system cannot make one, a file whose name is
- * removed at once.
+/*
+ * A nameless file in the folder. File systems without O_TMPFILE get a named file, unlinked at once.
  */
 static int scratch_file(int folder)
 {
@@ -271,7 +267,7 @@ static void look_file_size(struct av_finding *f)
 	value_of_limit(f, limit, 1024, " KiB");
 	if (limit >= AV_SEG_BYTES)
 		av_finding_set(f, AV_VERDICT_OK,
-			       "A context's sparse file of 16 GiB is not too long.", "");
+			       "A context's sparse file of 16 GiB fits the limit.", "");
 	else
 		av_finding_set(f, AV_VERDICT_MISSING,
 			       "Devices cannot be opened: each context has a file of 16 GiB, most "
@@ -284,19 +280,18 @@ static void look_segment(struct av_finding *f)
 	int err;
 
 	if (limit_of(RLIMIT_FSIZE) < AV_SEG_BYTES)
-		err = EFBIG; /* trying would end this process with SIGXFSZ */
+		err = EFBIG; /* trying would raise SIGXFSZ */
 	else
 		err = try_segment();
-	av_finding_value(f, "%s", err ? strerror(err) : "made and mapped");
+	av_finding_value(f, "%s", err ? strerror(err) : "created and mapped");
 	if (!err)
 		av_finding_set(f, AV_VERDICT_OK, "Devices can be opened.", "");
 	else
 		av_finding_set(f, AV_VERDICT_MISSING,
 			       "Devices cannot be opened: this is the memory of a context.",
 			       "See the shared folder and the limits of file size and address "
-			       "space; a 32-bit or "
-			       "very old file system cannot hold such a file: set ANYVERBS_DIR to "
-			       "one that can.");
+			       "space; a 32-bit or very old file system cannot hold such a file: "
+			       "set ANYVERBS_DIR to one that can.");
 }
 
 static void look_address_space(struct av_finding *f)
@@ -306,12 +301,11 @@ static void look_address_space(struct av_finding *f)
 	value_of_limit(f, limit, MIB, " MiB");
 	if (limit >= AS_LOW)
 		av_finding_set(f, AV_VERDICT_OK,
-			       "Contexts and those of peers can be mapped, 16 GiB each.", "");
+			       "Own contexts and those of peers can be mapped, 16 GiB each.", "");
 	else if (limit > AV_SEG_BYTES)
 		av_finding_set(f, AV_VERDICT_LIMITED,
 			       "Each context, and each peer's that is talked to, takes 16 GiB of "
-			       "addresses: "
-			       "few fit.",
+			       "addresses: few fit.",
 			       "ulimit -v unlimited");
 	else
 		av_finding_set(f, AV_VERDICT_MISSING,
@@ -323,7 +317,7 @@ static void look_locked_memory(struct av_finding *f)
 {
 	value_of_limit(f, limit_of(RLIMIT_MEMLOCK), 1024, " KiB");
 	av_finding_set(f, AV_VERDICT_OK,
-		       "Does not matter: registering memory does not lock it, so any amount can be "
+		       "Does not matter: registration does not lock memory, so any amount can be "
 		       "registered.",
 		       "");
 }
@@ -339,11 +333,10 @@ static void look_open_files(struct av_finding *f)
 			       "peer process.",
 			       "");
 	else
-		av_finding_set(
-			f, AV_VERDICT_LIMITED,
-			"Contexts, completion channels and peer processes take a few descriptors "
-			"each: few fit.",
-			"ulimit -n 1024");
+		av_finding_set(f, AV_VERDICT_LIMITED,
+			       "Contexts, completion channels and peer processes take a few "
+			       "descriptors each: few fit.",
+			       "ulimit -n 1024");
 }
 
 static void look_map_count(struct av_finding *f)

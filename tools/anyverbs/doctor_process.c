@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Checks: may processes reach each other's memory, and if not, what stands between them? */
+/* Checks whether processes can access each other's memory, and what prevents it if not. */
 #include "doctor.h"
 
 #include <errno.h>
@@ -15,15 +15,15 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-/* Inode numbers of the namespaces the machine starts with: fixed by the kernel. */
+/* Inode numbers of the initial namespaces, fixed by the kernel. */
 #define FIRST_USER_NS 0xeffffffdu
 #define FIRST_PID_NS  0xeffffffcu
 
 #define MARK 0x616e797665726273ull
 
-static volatile uint64_t target; /* at the same address in every child */
+static volatile uint64_t target; /* has the same address in every child */
 
-/* Write into that process and read it back. Return: 0 or errno. */
+/* Write to @target of process @pid and read it back. Return: 0 or errno. */
 static int reach(pid_t pid)
 {
 	uint64_t mark = MARK, back = 0;
@@ -38,7 +38,7 @@ static int reach(pid_t pid)
 	return back == MARK ? 0 : EIO;
 }
 
-/* A child that waits for its end. */
+/* Fork a child that waits to be killed. */
 static pid_t start_target(void)
 {
 	pid_t parent = getpid(), pid = fork();
@@ -52,7 +52,8 @@ static pid_t start_target(void)
 	return pid;
 }
 
-/* reach() from another child: neither is the other's ancestor, as with two programs started from
+/*
+ * reach() from another child. Neither is the other's ancestor, as with two programs started from
  * one shell.
  */
 static int reach_from_sibling(pid_t pid)
@@ -76,9 +77,9 @@ static void look_reach(struct av_finding *f)
 
 	if (pid < 0) {
 		av_finding_value(f, "cannot fork: %s", strerror(errno));
-		av_finding_set(f, AV_VERDICT_MISSING,
-			       "Nothing can be tried without a second process.",
-			       "Raise the limit of processes (ulimit -u, or the container's).");
+		av_finding_set(
+			f, AV_VERDICT_MISSING, "The checks need a second process.",
+			"Raise the limit of processes (ulimit -u, or that of the container).");
 		return;
 	}
 	child = reach(pid);
@@ -86,22 +87,19 @@ static void look_reach(struct av_finding *f)
 	kill(pid, SIGKILL);
 	waitpid(pid, NULL, 0);
 	if (!child && !sibling) {
-		av_finding_value(f, "written and read");
+		av_finding_value(f, "readable and writable");
 		av_finding_set(f, AV_VERDICT_OK,
 			       "RDMA READ, RDMA WRITE and atomics between processes work.", "");
 		return;
 	}
 	av_finding_value(f, "into a child: %s; into an unrelated process: %s",
 			 child ? strerror(child) : "yes", sibling ? strerror(sibling) : "yes");
-	av_finding_set(
-		f, AV_VERDICT_MISSING,
-		"RDMA READ, RDMA WRITE and atomics between processes fail; SEND works, and so does "
-		"everything within one process.",
-		child ? "Yama (next line) or a seccomp filter refuses it; a container needs a "
-			"profile "
-			"that allows "
-			"process_vm_readv and process_vm_writev."
-		      : "See the next line.");
+	av_finding_set(f, AV_VERDICT_MISSING,
+		       "RDMA READ, RDMA WRITE and atomics between processes fail; SEND works, and "
+		       "so does everything within one process.",
+		       child ? "Yama (next line) or a seccomp filter refuses it; a container needs "
+			       "a profile that allows process_vm_readv and process_vm_writev."
+			     : "See the next line.");
 }
 
 static void look_yama(struct av_finding *f)
@@ -112,21 +110,20 @@ static void look_yama(struct av_finding *f)
 	if (!text[0]) {
 		av_finding_value(f, "not in this kernel");
 		av_finding_set(f, AV_VERDICT_OK,
-			       "Processes of one user may reach each other's memory.", "");
+			       "Processes of one user may access each other's memory.", "");
 		return;
 	}
 	av_finding_value(f, "ptrace_scope %s", text);
 	if (text[0] == '0')
 		av_finding_set(f, AV_VERDICT_OK,
-			       "Processes of one user may reach each other's memory.", "");
+			       "Processes of one user may access each other's memory.", "");
 	else if (text[0] == '3')
-		av_finding_set(
-			f, AV_VERDICT_LIMITED,
-			"No process may reach another's memory, not even root's.",
-			"It can be lowered only by restarting the machine with another setting.");
+		av_finding_set(f, AV_VERDICT_LIMITED,
+			       "No process may access another's memory, not even root's.",
+			       "It can be lowered only by a reboot with another setting.");
 	else
 		av_finding_set(f, AV_VERDICT_LIMITED,
-			       "Without CAP_SYS_PTRACE a process reaches at most its own "
+			       "Without CAP_SYS_PTRACE a process can access at most its own "
 			       "children's memory.",
 			       "As root: sysctl kernel.yama.ptrace_scope=0");
 }
@@ -137,21 +134,20 @@ static void look_dumpable(struct av_finding *f)
 
 	av_finding_value(f, "%d", dumpable);
 	if (dumpable == 1)
-		av_finding_set(f, AV_VERDICT_OK,
-			       "Peers may reach this process; programs that change their user, or "
-			       "whose file "
-			       "is not readable, are not dumpable and cannot be reached.",
-			       "");
+		av_finding_set(
+			f, AV_VERDICT_OK,
+			"Peers may access this process; programs that change their user, or whose "
+			"file is not readable, are not dumpable and cannot be reached.",
+			"");
 	else
 		av_finding_set(f, AV_VERDICT_LIMITED,
 			       "Only root's processes reach the memory of processes started like "
 			       "this one.",
 			       "Do not start programs set-user-ID, with file capabilities or from "
-			       "an unreadable "
-			       "file.");
+			       "an unreadable file.");
 }
 
-/* The value of a "Key:\tvalue" line of /proc/self/status, or -1. */
+/* The value of a "Key:\tvalue" line in /proc/self/status, or -1. */
 static int status_value(const char *key)
 {
 	FILE *f = fopen("/proc/self/status", "re");
@@ -173,20 +169,19 @@ static void look_seccomp(struct av_finding *f)
 
 	if (mode == 0) {
 		av_finding_value(f, "no filter");
-		av_finding_set(f, AV_VERDICT_OK, "No system call is refused by a filter.", "");
+		av_finding_set(f, AV_VERDICT_OK, "No filter refuses system calls.", "");
 		return;
 	}
 	if (mode < 0) {
 		av_finding_value(f, "unknown");
 		av_finding_set(f, AV_VERDICT_OK,
-			       "The kernel has no seccomp, or /proc does not tell.", "");
+			       "The kernel has no seccomp, or /proc does not show it.", "");
 		return;
 	}
 	av_finding_value(f, "mode %d", mode);
 	av_finding_set(f, AV_VERDICT_OK,
 		       "A filter decides about system calls; those that anyverbs needs have been "
-		       "tried, so the "
-		       "other lines say what it refuses.",
+		       "tried, so the other lines say what it refuses.",
 		       "");
 }
 
@@ -198,14 +193,14 @@ static void look_namespace(struct av_finding *f, const char *path, ino_t first,
 	if (stat(path, &st)) {
 		av_finding_value(f, "unknown");
 		av_finding_set(f, AV_VERDICT_LIMITED,
-			       "Whether peers are in the same namespace cannot be told.",
+			       "It is unknown whether peers are in the same namespace.",
 			       "Mount /proc.");
 	} else if (st.st_ino == first) {
 		av_finding_value(f, "the machine's");
 		av_finding_set(f, AV_VERDICT_OK, "Shared with all processes outside containers.",
 			       "");
 	} else {
-		av_finding_value(f, "a container's own");
+		av_finding_value(f, "a container's");
 		av_finding_set(f, AV_VERDICT_LIMITED, elsewhere,
 			       "Start peers in the same container.");
 	}
@@ -215,16 +210,14 @@ static void look_pid_namespace(struct av_finding *f)
 {
 	look_namespace(f, "/proc/self/ns/pid", FIRST_PID_NS,
 		       "Peers in another PID namespace cannot be reached by RDMA READ, RDMA WRITE "
-		       "and atomics; "
-		       "peers in this one can.");
+		       "and atomics; peers in this one can.");
 }
 
 static void look_user_namespace(struct av_finding *f)
 {
 	look_namespace(f, "/proc/self/ns/user", FIRST_USER_NS,
 		       "The memory of processes outside this user namespace cannot be reached; "
-		       "peers inside "
-		       "it can.");
+		       "peers inside it can.");
 }
 
 const struct av_check av_checks_process[] = {

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Checks: kernel, processors, the libraries on both sides of ours, the configuration, other
- * devices. */
+/* Checks of the kernel, processors, libraries, configuration and other devices. */
 #include "doctor.h"
 
 #include <dirent.h>
@@ -18,8 +17,9 @@
 
 #define VERBS_LIBRARY "libibverbs.so.1"
 
-/* Where the system's verbs library is, its version in the file's name; NULL if there is none. To be
- * freed. */
+/*
+ * Path of the system's verbs library, symlinks resolved; NULL: not installed. The caller frees it.
+ */
 static char *system_verbs(void)
 {
 	void *handle = dlopen(VERBS_LIBRARY, RTLD_LAZY | RTLD_LOCAL);
@@ -60,10 +60,10 @@ static void look_our_library(struct av_finding *f)
 	if (found)
 		av_finding_set(f, AV_VERDICT_OK, "'anyverbs run' preloads it.", "");
 	else
-		av_finding_set(f, AV_VERDICT_MISSING,
-			       "It is not there, so 'anyverbs run' cannot run anything.",
-			       "Install tool and library together, or set ANYVERBS_LIBRARY to "
-			       "where it is.");
+		av_finding_set(
+			f, AV_VERDICT_MISSING,
+			"The library is missing, so 'anyverbs run' cannot run anything.",
+			"Install tool and library together, or set ANYVERBS_LIBRARY to its path.");
 }
 
 static void look_configuration(struct av_finding *f)
@@ -71,11 +71,11 @@ static void look_configuration(struct av_finding *f)
 	struct av_config config;
 
 	av_config_parse(getenv("ANYVERBS_DEVICES"), &config);
-	av_finding_value(f, "%u %s, %u misunderstood", config.device_count,
+	av_finding_value(f, "%u %s, %u invalid", config.device_count,
 			 config.device_count == 1 ? "device" : "devices", config.complaint_count);
 	if (config.complaint_count)
 		av_finding_set(f, AV_VERDICT_LIMITED, config.complaint[0],
-			       "Correct ANYVERBS_DEVICES: anyverbs(7) says what can be in it.");
+			       "Correct ANYVERBS_DEVICES: anyverbs(7) describes its syntax.");
 	else
 		av_finding_set(f, AV_VERDICT_OK, "'anyverbs devices' lists what programs see.", "");
 }
@@ -89,7 +89,7 @@ static void look_kernel(struct av_finding *f)
 	av_finding_value(f, "%.80s %.30s", name.release, name.machine);
 	av_finding_set(
 		f, AV_VERDICT_OK,
-		"No module is needed; what depends on the kernel's version has a line of its own.",
+		"No module is needed; features that depend on the version have lines of their own.",
 		"");
 }
 
@@ -106,13 +106,13 @@ static void look_processors(struct av_finding *f)
 	else
 		av_finding_set(
 			f, AV_VERDICT_LIMITED,
-			"Programs that poll take turns: every message costs a change of process.",
+			"Programs that poll take turns: every message costs a context switch.",
 			"Measure latency on at least two processors.");
 }
 
 /*
- * Names below /sys/class/infiniband, for as far as @text has room. Return: their number. Ours are
- * there too when this tool is itself run with the library.
+ * List the names below /sys/class/infiniband, as many as fit in @text. Skips our own devices, which
+ * appear if the tool itself runs with the library preloaded. Return: how many there are.
  */
 static int list_adapters(char *text, size_t size)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* "anyverbs event": what happens to adapters, made to happen to a device. */
+/* "anyverbs event": makes a device fail, or its port go down or up. */
 #include "command.h"
 
 #include <errno.h>
@@ -8,6 +8,7 @@
 
 #include "device/device.h"
 #include "registry/directory.h"
+#include "segment/totals.h"
 #include "device/port.h"
 #include "segment/segment.h"
 #include "transport/fatal.h"
@@ -24,7 +25,7 @@ static unsigned int port_active(const char *device)
 
 static const struct {
 	const char *name;
-	unsigned int (*raise)(const char *device); /* Return: number of contexts that were told */
+	unsigned int (*raise)(const char *device); /* Return: number of contexts notified */
 } events[] = {
 	{"device-fatal", av_device_fatal},
 	{"port-err", port_err},
@@ -33,11 +34,11 @@ static const struct {
 
 static int raise_event(size_t event, const char *device)
 {
-	int ret = av_dir_join();
+	int ret = av_dir_join(av_totals_of_context);
 	unsigned int told;
 
 	if (ret) {
-		av_tool_complain("cannot look for programs that have '%s' open: %s", device,
+		av_tool_complain("cannot find programs that have '%s' open: %s", device,
 				 strerror(-ret));
 		return AV_EXIT_NO;
 	}
@@ -45,10 +46,10 @@ static int raise_event(size_t event, const char *device)
 	av_seg_drop_idle();
 	av_dir_leave();
 	if (!told) {
-		av_tool_complain("nobody who could be told has '%s' open", device);
+		av_tool_complain("no process to notify has '%s' open", device);
 		return AV_EXIT_NO;
 	}
-	printf("%s: %s: %u context%s told\n", device, events[event].name, told,
+	printf("%s: %s: %u context%s notified\n", device, events[event].name, told,
 	       told == 1 ? "" : "s");
 	return AV_EXIT_OK;
 }
@@ -73,16 +74,15 @@ static int event_main(int argc, char **argv)
 
 const struct av_command av_command_event = {
 	.name = "event",
-	.summary = "Let a device fail, or its port go down or up",
+	.summary = "Make a device fail, or its port go down or up",
 	.synopsis = "DEVICE device-fatal|port-err|port-active",
 	.details = "All programs of this user that have DEVICE open get the event.\n"
 		   "\n"
-		   "  device-fatal  their queue pairs go to the error state, and verbs fail with "
-		   "EIO;\n"
-		   "                who opens the device afterwards finds it well\n"
-		   "  port-err      the port is down, and stays so until\n"
-		   "  port-active   the port is up\n"
+		   "  device-fatal  their queue pairs go to the error state, and verbs fail with\n"
+		   "                EIO; the device works for programs that open it afterwards\n"
+		   "  port-err      the port goes down, and stays down until\n"
+		   "  port-active   the port comes up\n"
 		   "\n"
-		   "A port that is down says so and does nothing else: requests go on.\n",
+		   "A port that is down only reports it: requests still complete.\n",
 	.main = event_main,
 };

@@ -10,11 +10,12 @@
 
 #include "describe.h"
 #include "device/device.h"
+#include "device/port.h"
 #include "base/limits.h"
 
 struct limit {
 	const char *what;
-	size_t offset; /* of the int in struct ibv_device_attr */
+	size_t offset; /* of the int, in struct ibv_device_attr */
 };
 
 #define LIMIT(what, member)                                    \
@@ -83,7 +84,7 @@ static const char *atomic_name(enum ibv_atomic_cap cap)
 	case IBV_ATOMIC_HCA:
 		return "among all users of this device";
 	default:
-		return "also with the processor's own";
+		return "also with the processor's atomics";
 	}
 }
 
@@ -111,7 +112,7 @@ static void print_port(const struct av_device *dev)
 	struct ibv_port_attr port;
 
 	printf("\n port 1\n");
-	av_device_port(dev, &port);
+	av_port_attr(dev, &port);
 	print_text("state", av_describe_state(port.state));
 	print_number("MTU", av_describe_mtu(dev->port.active_mtu));
 	if (dev->link_layer == IBV_LINK_LAYER_INFINIBAND) {
@@ -148,7 +149,7 @@ static void print_capabilities(const struct av_device *dev)
 static void print_gids(const struct av_device *dev)
 {
 	struct av_gid gids[AV_GID_MAX];
-	unsigned int count = av_device_gids(dev, gids);
+	unsigned int count = av_port_gids(dev, gids);
 
 	printf("\n GIDs\n  %5s  %-10s  %-16s%s\n", "INDEX", "TYPE", "INTERFACE", "GID");
 	for (unsigned int i = 0; i < count; i++) {
@@ -201,8 +202,8 @@ static int info_main(int argc, char **argv)
 
 const struct av_command av_command_info = {
 	.name = "info",
-	.summary = "Show all about a device: port, limits, capabilities, GIDs",
+	.summary = "Show everything about a device: port, limits, capabilities, GIDs",
 	.synopsis = "[DEVICE]",
-	.details = "Without DEVICE, all of them.\n",
+	.details = "Without DEVICE, shows all devices.\n",
 	.main = info_main,
 };

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Finding libanyverbs.so.1 from where this tool itself is. */
+/* Finds libanyverbs.so.1 relative to this tool. */
 #include "library.h"
 
 #include <stdio.h>
@@ -11,14 +11,14 @@
 
 #define LIBRARY "libanyverbs.so.1"
 
-/* Folders, seen from that of the tool. */
+/* Folders to search, relative to the tool's own. */
 static const char *const places[] = {
 	AV_TOOL_LIBDIR, /* where "make install" puts libraries */
 	"../src/verbs", /* the build tree */
-	".",		/* both copied into one folder */
+	".",		/* tool and library copied into one folder */
 };
 
-/* The folder of this tool, whatever it was called as; "" if unknown. */
+/* The folder of this tool's executable; "" if unknown. */
 static void own_folder(char path[PATH_MAX])
 {
 	ssize_t n = readlink("/proc/self/exe", path, PATH_MAX - 1);

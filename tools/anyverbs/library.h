@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Where the library that programs preload is. */
+/* Finds the library that programs preload. */
 #ifndef AV_TOOL_LIBRARY_H
 #define AV_TOOL_LIBRARY_H
 
@@ -8,11 +8,11 @@
 
 /**
  * av_library_find() - the path of libanyverbs.so.1
- * @path: out; on failure the places that were tried, for a message
+ * @path: out; on failure, the place that was expected, for a message
  *
- * ANYVERBS_LIBRARY if it is set, and nothing else then; otherwise the place where it is installed,
- * or built, relative to this tool. Not a search of the system's folders: tool and library belong to
- * one build.
+ * If ANYVERBS_LIBRARY is set, nothing else is tried. Otherwise looks where the library is installed
+ * or built, relative to this tool. System folders are not searched: tool and library belong to one
+ * build.
  */
 bool av_library_find(char path[PATH_MAX]);
 

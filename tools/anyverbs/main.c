@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The table of commands, help, and handing over to one of them. */
+/* The table of commands, help, and dispatch. */
 #include "command.h"
 
 #include <errno.h>
@@ -56,7 +56,7 @@ static void print_overview(FILE *out)
 	for (size_t i = 0; i < AV_ARRAY_SIZE(commands); i++)
 		fprintf(out, "  %-*s%s\n", SUMMARY_COLUMN, commands[i]->name, commands[i]->summary);
 	fputs("\n"
-	      "'anyverbs help COMMAND' says more, and anyverbs(1) and anyverbs(7) say all.\n",
+	      "'anyverbs help COMMAND' says more; see also anyverbs(1) and anyverbs(7).\n",
 	      out);
 }
 
@@ -134,7 +134,7 @@ int main(int argc, char **argv)
 {
 	int status = dispatch(argc, argv);
 
-	/* What could not be written (a full disk) must not look like a success. */
+	/* Lost output (a full disk) must not look like success. */
 	if ((fflush(stdout) || ferror(stdout)) && status == AV_EXIT_OK) {
 		av_tool_complain("cannot write the output: %s", strerror(errno));
 		status = AV_EXIT_NO;

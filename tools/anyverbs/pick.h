@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Which devices a command is about, and what it is to do with them. */
+/* Chooses the devices and the action that a command line names. */
 #ifndef AV_TOOL_PICK_H
 #define AV_TOOL_PICK_H
 
@@ -15,14 +15,13 @@ struct av_pick {
 };
 
 /**
- * av_pick() - the device called @name, or without a name all there are
- * @pick: out; borrows from the list of devices, and must stay where it is
- *
- * Return: false: there is none of that name, which has been complained of
+ * av_pick() - the device called @name, or all devices if @name is NULL
+ * @pick: out; borrows from the device list, and must not be moved
+ * Return: false if there is no such device, already reported
  */
 bool av_pick(struct av_pick *pick, const char *name);
 
-/* What a command does, by its first argument. */
+/* An action of a command, chosen by the first argument. */
 struct av_action {
 	const char *name;
 	int (*main)(const struct av_pick *pick, int argc, char **argv);
@@ -30,7 +29,7 @@ struct av_action {
 
 /**
  * av_act() - the main function of a command "ACTION [-d DEVICE] [ARGUMENT]..."
- * @actions: @count of them; given the picked devices and the arguments behind the action's name
+ * @actions: @count of them; each gets the chosen devices and the arguments after its name
  * Return: exit status
  */
 int av_act(const struct av_command *command, const struct av_action *actions, unsigned int count,

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* "anyverbs plot": a recording of "anyverbs stat --watch" as a picture. */
+/* "anyverbs plot": draws a recording of "anyverbs stat --watch". */
 #include "command.h"
 
 #include <errno.h>
@@ -14,7 +14,7 @@
 static const char *const counters[] = {"xmit_bytes", "rcv_bytes", "num_page_faults",
 				       "num_invalidations"};
 
-/* What the picture shows, top to bottom: how fast these counters grow. */
+/* The panels, top to bottom: growth rates of these counters. */
 static const struct panel {
 	const char *title;
 	double unit;
@@ -32,11 +32,13 @@ static const struct panel {
 struct input {
 	struct av_recorded *row;
 	size_t rows;
-	const char *device; /* whose lines are drawn */
+	const char *device; /* the device to draw */
 };
 
-/* How fast a counter grew between each two lines. @to: room for as many as there are. Return: their
- * number */
+/*
+ * Growth rates of a counter between consecutive lines. @to: room for in->rows points. Return:
+ * number of points.
+ */
 static size_t rates(const struct input *in, int counter, double unit, struct av_point *to)
 {
 	const struct av_recorded *then = NULL;
@@ -48,9 +50,8 @@ static size_t rates(const struct input *in, int counter, double unit, struct av_
 		if (strcmp(r->device, in->device))
 			continue;
 		grown = then ? r->value[counter] - then->value[counter] : 0;
-		if (then &&
-		    r->time >
-			    then->time) /* less than before: the last process had left in between */
+		if (then && r->time > then->time) /* a counter falls when the last process leaves in
+						     between; draw that as 0 */
 			to[n++] = (struct av_point){
 				r->time - in->row[0].time,
 				grown > 0 ? grown / (r->time - then->time) / unit : 0};
@@ -94,7 +95,7 @@ static int complain_of(const char *path, const char *why)
 	return AV_EXIT_NO;
 }
 
-/* @device: NULL: the first in the recording */
+/* @device: NULL: the first one in the recording */
 static int read_input(const char *path, const char *device, struct input *in)
 {
 	FILE *f = fopen(path, "re");
@@ -108,12 +109,11 @@ static int read_input(const char *path, const char *device, struct input *in)
 	if (wrong)
 		return complain_of(path, wrong);
 	if (in->rows < 2)
-		return complain_of(path,
-				   "there is nothing to draw yet: a picture needs two moments");
+		return complain_of(path, "nothing to draw yet: a picture needs two samples");
 	in->device = device ? device : in->row[0].device;
 	for (size_t i = 0; i < in->rows; i++)
 		there |= !strcmp(in->row[i].device, in->device);
-	return there ? AV_EXIT_OK : complain_of(path, "the device is not in it");
+	return there ? AV_EXIT_OK : complain_of(path, "it does not contain the device");
 }
 
 static int write_output(const char *path, const struct input *in)
@@ -157,12 +157,13 @@ static int plot_main(int argc, char **argv)
 
 const struct av_command av_command_plot = {
 	.name = "plot",
-	.summary = "Draw what 'anyverbs stat --watch -o FILE' has recorded",
+	.summary = "Draw a recording of 'anyverbs stat --watch -o FILE'",
 	.synopsis = "FILE [-o PICTURE] [-d DEVICE]",
-	.details = "  -o, --output PICTURE  write the picture, SVG, to this file instead of "
-		   "standard output\n"
-		   "  -d, --device DEVICE   of this device, instead of the first in the recording\n"
-		   "\n"
-		   "Bandwidth, page faults and invalidations over time.\n",
+	.details =
+		"  -o, --output PICTURE  write the picture, SVG, to this file instead of standard "
+		"output\n"
+		"  -d, --device DEVICE   draw this device instead of the first in the recording\n"
+		"\n"
+		"Shows bandwidth, page faults and invalidations over time.\n",
 	.main = plot_main,
 };

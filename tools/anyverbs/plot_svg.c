@@ -31,8 +31,7 @@ void av_svg_begin(FILE *out, const char *title, unsigned int panels)
 	fprintf(out,
 		"<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n"
 		"<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"%d\" height=\"%u\" viewBox=\"0 "
-		"0 %d %u\" "
-		"font-family=\"sans-serif\" font-size=\"12\">\n"
+		"0 %d %u\" font-family=\"sans-serif\" font-size=\"12\">\n"
 		"<rect width=\"100%%\" height=\"100%%\" fill=\"white\"/>\n"
 		"<text x=\"%d\" y=\"18\" font-size=\"14\" font-weight=\"bold\">",
 		WIDTH, height, WIDTH, height, LEFT);
@@ -40,7 +39,7 @@ void av_svg_begin(FILE *out, const char *title, unsigned int panels)
 	fputs("</text>\n", out);
 }
 
-/* A round number of which a few reach @most: 1, 2 or 5 times a power of ten. */
+/* A round step, 1, 2 or 5 times a power of ten, of which at most TICKS reach @most. */
 static double step_for(double most)
 {
 	static const double digits[] = {1, 2, 5};
@@ -52,7 +51,7 @@ static double step_for(double most)
 	return 10 * power;
 }
 
-/* The end of an axis that holds @most, and the distance of its marks. */
+/* The end of an axis that holds @most, and the distance between its marks. */
 static double axis(double most, double *step)
 {
 	*step = step_for(most > 0 ? most : 1);
@@ -68,8 +67,8 @@ static void put_marks(FILE *out, double top, double seconds, double x_step, doub
 		double at = top + HEIGHT - HEIGHT * y / most;
 
 		fprintf(out,
-			"<line x1=\"%d\" x2=\"%d\" y1=\"%.1f\" y2=\"%.1f\" stroke=\"#ddd\"/>"
-			"<text x=\"%d\" y=\"%.1f\" text-anchor=\"end\">%.10g</text>\n",
+			"<line x1=\"%d\" x2=\"%d\" y1=\"%.1f\" y2=\"%.1f\" stroke=\"#ddd\"/><text "
+			"x=\"%d\" y=\"%.1f\" text-anchor=\"end\">%.10g</text>\n",
 			LEFT, WIDTH - RIGHT, at, at, LEFT - 6, at + 4, y);
 	}
 	for (double x = 0; x <= seconds * 1.0001; x += x_step)

@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: MIT */
-/* A picture of numbers over time, as SVG: panels, one below the other. */
+/* Draws values over time as SVG: panels, one below the other. */
 #ifndef AV_TOOL_PLOT_SVG_H
 #define AV_TOOL_PLOT_SVG_H
 
 #include <stddef.h>
 #include <stdio.h>
 
-#define AV_SVG_SERIES 2 /* in a panel at most */
+#define AV_SVG_SERIES 2 /* most series in one panel */
 
 struct av_point {
-	double x, y; /* seconds from the beginning; not negative */
+	double x, y; /* seconds from the start, and a value >= 0 */
 };
 
 struct av_series {
@@ -18,8 +18,10 @@ struct av_series {
 	size_t count;
 };
 
-/* Titles and names are any text: they are escaped. @number: of the panel, from 0; @seconds: of its
- * time axis. Whether it could be written, ferror() says. */
+/*
+ * Titles and names may be any text; they are escaped. @number: of the panel, from 0. @seconds:
+ * length of its time axis. Check ferror(@out) for write errors.
+ */
 void av_svg_begin(FILE *out, const char *title, unsigned int panels);
 void av_svg_panel(FILE *out, unsigned int number, const char *title, double seconds,
 		  const struct av_series *series, unsigned int count);

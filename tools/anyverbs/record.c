@@ -34,7 +34,7 @@ static void write_names(FILE *f, const struct av_column *column, unsigned int co
 	fputc('\n', f);
 }
 
-/* Names of devices and counters need no quotation: they are letters, digits, '_' and '-'. */
+/* No escaping: names of devices and counters consist of letters, digits, '_' and '-'. */
 static void write_json(FILE *f, double time, const struct av_column *column, unsigned int count,
 		       const struct av_row *row)
 {
@@ -58,7 +58,7 @@ bool av_record_write(struct av_record *record, double time, const struct av_colu
 		fputc('\n', record->file);
 	}
 	record->begun = true;
-	return fflush(record->file) == 0; /* who ends us finds whole lines */
+	return fflush(record->file) == 0; /* whoever kills us still finds whole lines */
 }
 
 bool av_record_close(struct av_record *record)
@@ -73,7 +73,7 @@ bool av_record_close(struct av_record *record)
 struct reader {
 	const char *const *name;
 	unsigned int count;
-	int place[AV_COLUMNS_MAX]; /* of the wanted counters in a line of CSV, -1: not there */
+	int place[AV_COLUMNS_MAX]; /* column of each wanted counter in a CSV line; -1: missing */
 	bool has_names;
 };
 
@@ -168,7 +168,7 @@ const char *av_record_read(FILE *file, const char *const *name, unsigned int cou
 			room = room * 2 + 64;
 			grown = reallocarray(*list, room, sizeof(*grown));
 			if (!grown) {
-				wrong = "there is not enough memory";
+				wrong = "out of memory";
 				break;
 			}
 			*list = grown;

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What "anyverbs stat --watch -o FILE" records and "anyverbs plot" reads: for each device and
- * moment, all counters of the device as they stood. As CSV: a line of names, "time", "device" and
- * the counters, then a line for each. As JSON lines: one object per line with the same members.
- * Time is in seconds since 1970.
+ * The recordings that "anyverbs stat --watch -o FILE" writes and "anyverbs plot" reads: for each
+ * device and moment, the values of all device counters. CSV: a header "time,device,COUNTER...",
+ * then one line per device and moment. JSON lines: one object per line with the same members. Time
+ * is in seconds since 1970.
  */
 #ifndef AV_TOOL_RECORD_H
 #define AV_TOOL_RECORD_H
@@ -18,8 +18,9 @@ struct av_record {
 	bool begun;
 };
 
-/* @path: one whose name ends in .json, .jsonl or .ndjson gets JSON lines, others CSV. Return: false
- * and errno
+/*
+ * Create a recording. A @path that ends in .json, .jsonl or .ndjson gets JSON lines, any other CSV.
+ * Return: false and errno
  */
 bool av_record_open(struct av_record *record, const char *path);
 
@@ -27,21 +28,22 @@ bool av_record_open(struct av_record *record, const char *path);
 bool av_record_write(struct av_record *record, double time, const struct av_column *column,
 		     unsigned int count, const struct av_row *row);
 
-/* Return: false and errno if something could not be written, now or before */
+/* Return: false and errno if anything could not be written, now or earlier */
 bool av_record_close(struct av_record *record);
 
-/* One line of a recording; what it does not have is 0. */
+/* One line of a recording. Missing values are 0. */
 struct av_recorded {
 	double time;
 	char device[64];
-	double value[AV_COLUMNS_MAX]; /* by the reader's columns */
+	double value[AV_COLUMNS_MAX]; /* in the order of the reader's @name */
 };
 
 /**
- * av_record_read() - read a recording of either kind
- * @name: the counters that are wanted, @count of them
- * @list: out, owned by the caller (free); @rows: out
- * Return: NULL, or what is wrong with it: static text
+ * av_record_read() - read a recording in either format
+ * @name: the counters wanted, @count of them
+ * @list: out, freed by the caller
+ * @rows: out
+ * Return: NULL, or a static text that says what is wrong
  */
 const char *av_record_read(FILE *file, const char *const *name, unsigned int count,
 			   struct av_recorded **list, size_t *rows);

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* "anyverbs stat": what devices have counted, of all processes together, and what objects there
- * are. */
+/* "anyverbs stat": counters of devices, over all processes, and the objects that exist. */
 #include "command.h"
 
 #include <errno.h>
@@ -20,27 +19,27 @@
 #include "stat_write.h"
 
 /*
- * A group of statistics. Those with a scope are rows of counters (stat_rows.h); the others have
+ * A group of statistics. Groups with a scope show rows of counters (stat_rows.h); others have
  * functions of their own.
  */
 struct group {
 	const char *name;
-	unsigned int scope; /* enum av_scope, one or two, shown one after the other; 0: none */
-	const char *member; /* of the JSON object of a device: its array of rows; NULL: "counters",
-			       of the device */
+	unsigned int scope; /* one or two of enum av_scope, shown one after the other; 0: none */
+	const char
+		*member; /* name of the array of rows in a device's JSON object; NULL: "counters" */
 
 	void (*print)(const struct av_device *dev);
 	json_t *(*make_json)(
-		const struct av_device *dev); /* owned by the caller; NULL if there is no memory */
+		const struct av_device *dev); /* the caller owns the result; NULL: out of memory */
 };
 
-/* How it is to be shown. */
+/* How to show it. */
 struct style {
 	bool json, prometheus, watch;
 	struct av_watch how;
 };
 
-/* --- on-demand paging alone ------------------------------------------------------ */
+/* --- on-demand paging ------------------------------------------------------------ */
 
 static unsigned int odp_columns(struct av_column column[AV_COLUMNS_MAX])
 {
@@ -91,7 +90,7 @@ static const struct group *find_group(const char *name)
 	return NULL;
 }
 
-/* --- a group with a scope -------------------------------------------------------- */
+/* --- groups with a scope --------------------------------------------------------- */
 
 static bool print_rows(const struct group *group, const struct av_device *dev)
 {
@@ -160,7 +159,7 @@ static bool show_prometheus(const struct group *group, struct av_device *const *
 	return ok;
 }
 
-/* --- any group ------------------------------------------------------------------- */
+/* --- all groups ------------------------------------------------------------------ */
 
 static bool show_text(const struct group *group, struct av_device *const *devs, unsigned int count)
 {
@@ -231,7 +230,7 @@ static bool parse_count(const char *text, unsigned long *count)
 	return text[0] >= '0' && text[0] <= '9' && !*end && !errno && *count > 0;
 }
 
-/* Return: false if the options make no sense. */
+/* Return: false if the options contradict each other or are wrong. */
 static bool parse(int argc, char **argv, struct style *style)
 {
 	static const struct option options[] = {
@@ -271,11 +270,11 @@ static bool parse(int argc, char **argv, struct style *style)
 static bool allows(const struct group *group, const struct style *style)
 {
 	if (style->watch && group->scope != AV_SCOPE_DEVICE) {
-		av_tool_complain("only what devices do can be watched");
+		av_tool_complain("--watch works with the group 'device' only");
 		return false;
 	}
 	if (style->prometheus && !group->scope) {
-		av_tool_complain("the group '%s' is not for Prometheus", group->name);
+		av_tool_complain("the group '%s' is not available for Prometheus", group->name);
 		return false;
 	}
 	return true;
@@ -296,8 +295,7 @@ static int stat_main(int argc, char **argv)
 		group = find_group(argv[optind]);
 		if (!group) {
 			av_tool_complain("there is no group or device '%s'; 'anyverbs help stat' "
-					 "and 'anyverbs "
-					 "devices' list them",
+					 "and 'anyverbs devices' list them",
 					 argv[optind]);
 			return AV_EXIT_USAGE;
 		}
@@ -317,24 +315,24 @@ static int stat_main(int argc, char **argv)
 
 const struct av_command av_command_stat = {
 	.name = "stat",
-	.summary = "Show what devices have counted and what is registered with them",
+	.summary = "Show the counters of devices, and the memory registered with them",
 	.synopsis = "[device | port | process | qp | cq | mr | odp] [DEVICE] [OPTION]...",
 	.details =
-		"  device   what a device has done, in all processes together; the default\n"
-		"  port     the counters of its port, with the names that adapters' have in sysfs\n"
-		"  process  what each process that uses it has done\n"
-		"  qp       what each queue pair has done\n"
-		"  cq       what each completion queue was given\n"
-		"  mr       memory regions: whose they are, and what pages they are on\n"
+		"  device   counters of the device, over all processes; the default\n"
+		"  port     counters of its port, named as in an adapter's sysfs folder\n"
+		"  process  counters of each process that uses it\n"
+		"  qp       counters of each queue pair\n"
+		"  cq       counters of each completion queue\n"
+		"  mr       memory regions: their owners and their pages\n"
 		"  odp      on-demand paging: page faults, invalidations, prefetches\n"
 		"\n"
 		"  -j, --json             write a JSON object instead of text\n"
 		"  -p, --prometheus       write Prometheus' exposition format\n"
-		"  -w, --watch[=SECONDS]  show what devices do, every second or so many seconds\n"
-		"  -n, --count N          so many times, instead of until it is interrupted\n"
-		"  -o, --output FILE      and record all counters there, for 'anyverbs plot'\n"
+		"  -w, --watch[=SECONDS]  show rates, every second or every SECONDS\n"
+		"  -n, --count N          stop after N lines, instead of when interrupted\n"
+		"  -o, --output FILE      also record all counters, for 'anyverbs plot'\n"
 		"\n"
-		"Without DEVICE, all devices. Counting began when the first process used any of\n"
-		"them, and ends with the last.\n",
+		"Without DEVICE, shows all devices. Counting starts when the first process uses\n"
+		"any device, and ends with the last process.\n",
 	.main = stat_main,
 };

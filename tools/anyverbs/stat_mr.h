@@ -1,16 +1,17 @@
 /* SPDX-License-Identifier: MIT */
-/* "anyverbs stat mr": the regions there are, and what pages each is on. */
+/* "anyverbs stat mr": the memory regions, and the pages behind each. */
 #ifndef AV_TOOL_STAT_MR_H
 #define AV_TOOL_STAT_MR_H
 
 #include "device/device.h"
 #include "memory/region_report.h"
 
-/* The regions of a device as a table, with some of their counters. */
+/* Print the regions of a device as a table, with some of their counters. */
 void av_stat_mr_print(const struct av_device *dev);
 
-/* The allocation type that was wished for, and what others may do with a shared region: "-" if
- * there is none.
+/*
+ * The allocation type requested, and what other processes may do with a shared region; "-": does
+ * not apply.
  */
 const char *av_region_type(const struct av_region_info *info);
 const char *av_region_sharing(const struct av_region_info *info);

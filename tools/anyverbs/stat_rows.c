@@ -10,7 +10,7 @@
 
 /* --- columns --------------------------------------------------------------------- */
 
-/* Statistics of on-demand paging that a scope has: of a process, not what is registered now. */
+/* Does the scope show this ODP counter? Processes have no gauges of what is registered now. */
 static bool has_odp(unsigned int scope, enum av_odp_counter which)
 {
 	return scope == AV_SCOPE_DEVICE ||

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* What "anyverbs stat" and "top" show: rows of counters, each of a device, a process, a queue pair,
- * a CQ or a region.
+/*
+ * Rows of counters for "anyverbs stat" and "top". A row describes a device, a process, a queue
+ * pair, a CQ or a region.
  */
 #ifndef AV_TOOL_STAT_ROWS_H
 #define AV_TOOL_STAT_ROWS_H
@@ -15,20 +16,20 @@
 #define AV_COLUMNS_MAX 80
 #define AV_LABELS_MAX  10
 
-/* One counter, of a row of some scope. */
+/* One counter of a scope. */
 struct av_column {
 	const char *name, *unit, *help;
 	bool gauge;
-	const struct av_counter_info *info; /* NULL: a statistic of on-demand paging, */
-	enum av_odp_counter odp;	    /* this one */
+	const struct av_counter_info *info; /* NULL: the ODP counter @odp */
+	enum av_odp_counter odp;	    /* if @info is NULL */
 };
 
-/* What a row is about: text, or else a number. */
+/* A property that names or describes the row's object: @text, or @number if @text is NULL. */
 struct av_label {
 	const char *name;
 	const char *text;
 	int64_t number;
-	bool identity; /* it stays the same while the thing exists */
+	bool identity; /* constant while the object exists */
 };
 
 struct av_row {
@@ -42,11 +43,10 @@ struct av_row {
 struct av_rows {
 	struct av_row *list;
 	unsigned int count, room;
-	bool incomplete; /* there was no memory for all */
+	bool incomplete; /* memory ran out before all rows were added */
 };
 
-/* The counters of a scope (enum av_scope, one), in the order in which they are shown. Return: their
- * number */
+/* The counters of one scope of enum av_scope, in display order. Return: their number. */
 unsigned int av_columns(unsigned int scope, struct av_column column[AV_COLUMNS_MAX]);
 
 /* The column of that name, or NULL. */
@@ -55,10 +55,13 @@ const struct av_column *av_column_find(const struct av_column *column, unsigned 
 
 uint64_t av_column_value(const struct av_column *column, const struct av_row *row);
 
-/* Add the rows of a device, as of now. AV_SCOPE_PORT and AV_SCOPE_HW: one, as AV_SCOPE_DEVICE. */
+/*
+ * Add the current rows of a device. AV_SCOPE_PORT and AV_SCOPE_HW add one row, like
+ * AV_SCOPE_DEVICE.
+ */
 void av_rows_add(struct av_rows *rows, unsigned int scope, const struct av_device *dev);
 
-/* Forget all rows; frees the memory. */
+/* Free all rows. */
 void av_rows_free(struct av_rows *rows);
 
 /* "RC" and so on; "INIT" and so on. */

@@ -12,7 +12,7 @@
 #include "record.h"
 #include "stat_rows.h"
 
-/* What is shown: the growth of a counter in a second, in units of @unit; of a gauge what it is. */
+/* What is shown: a counter's growth per second, or a gauge's value, in units of @unit. */
 static const struct {
 	const char *heading, *counter, *member;
 	double unit;
@@ -33,7 +33,7 @@ struct watching {
 	struct av_column column[AV_COLUMNS_MAX];
 	unsigned int columns;
 	struct av_record record;
-	double before; /* moment of the last look */
+	double before; /* time of the last look */
 	struct av_rows last;
 	bool failed;
 };
@@ -62,7 +62,7 @@ static double rate(const struct watching *w, size_t i, const struct av_row *then
 
 	if (c && c->gauge)
 		return b / shown[i].unit;
-	/* Counting begins anew when the last process has left. */
+	/* A counter starts again from 0 when the last process has left. */
 	return seconds > 0 && b > a ? (b - a) / seconds / shown[i].unit : 0;
 }
 
@@ -101,7 +101,7 @@ static void print_rates(const struct watching *w, const struct av_row *then,
 	putchar('\n');
 }
 
-/* One look at all devices. Return: false if it cannot be written, or there is no memory. */
+/* Sample all devices once. Return: false if writing fails or memory runs out. */
 static bool look(struct watching *w, struct av_device *const *devs, unsigned int count)
 {
 	double moment = now(CLOCK_MONOTONIC), time = now(CLOCK_REALTIME);
@@ -134,7 +134,7 @@ static void rest(double seconds)
 
 	t.tv_nsec = (long)((seconds - (double)t.tv_sec) * 1e9);
 	if (!stopped)
-		(void)nanosleep(&t, NULL); /* a signal ends it, and us */
+		(void)nanosleep(&t, NULL); /* a signal ends the sleep, and then us */
 }
 
 static bool go_on(struct watching *w, struct av_device *const *devs, unsigned int count)

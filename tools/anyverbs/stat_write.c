@@ -25,7 +25,7 @@ void av_write_list(const struct av_column *column, unsigned int count, const str
 		       av_column_value(&column[i], row), (int)unit, column[i].unit, column[i].help);
 }
 
-/* Those of a table, of all scopes: the others would make lines that nobody can read. */
+/* The counters shown in tables, for all scopes. More would make lines too long to read. */
 static const char *const in_table[] = {
 	"requests",
 	"served",
@@ -152,8 +152,10 @@ json_t *av_json_row(const struct av_column *column, unsigned int count, const st
 
 /* --- Prometheus ------------------------------------------------------------------ */
 
-/* In a label's value, a backslash, a quotation mark and a newline are escaped; in a help text only
- * the first and last are, and there is none of them. */
+/*
+ * In a label's value, backslash, quotation mark and newline are escaped. In a help text only
+ * backslash and newline would be, and ours contain neither.
+ */
 static void print_label(const char *name, const char *value)
 {
 	printf("%s=\"", name);

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* Rows of counters as text, as a JSON object and in Prometheus' exposition format, on standard
- * output. */
+/*
+ * Writes rows of counters to standard output: as text, as JSON and in Prometheus' exposition
+ * format.
+ */
 #ifndef AV_TOOL_STAT_WRITE_H
 #define AV_TOOL_STAT_WRITE_H
 
@@ -8,19 +10,21 @@
 
 #include "stat_rows.h"
 
-/* All counters of a row, one in a line, with unit and meaning. */
+/* All counters of a row, one per line, with unit and meaning. */
 void av_write_list(const struct av_column *column, unsigned int count, const struct av_row *row);
 
-/* A table: a line for each row with its labels and some of the counters. */
+/* A table with a line per row: its labels and some of its counters. */
 void av_write_table(const struct av_column *column, unsigned int count, const struct av_row *row,
 		    unsigned int rows);
 
-/* An array of a row's counters, with all that is known of each; and an object of its labels and
- * values. The caller owns it; NULL if there is no memory. */
+/*
+ * An array of a row's counters with all that is known about each; and an object of its labels and
+ * values. The caller owns the result; NULL: out of memory.
+ */
 json_t *av_json_list(const struct av_column *column, unsigned int count, const struct av_row *row);
 json_t *av_json_row(const struct av_column *column, unsigned int count, const struct av_row *row);
 
-/* @scope: the word in the metrics' names, "anyverbs_SCOPE_COUNTER". */
+/* @scope: part of the metric names, "anyverbs_SCOPE_COUNTER". */
 void av_write_prometheus(const char *scope, const struct av_column *column, unsigned int count,
 			 const struct av_rows *rows);
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* "anyverbs top": which processes use devices, and what for. */
+/* "anyverbs top": shows which processes use devices, and what they do. */
 #include "command.h"
 
 #include <errno.h>
@@ -92,7 +92,7 @@ static void rest(double seconds)
 		;
 }
 
-/* Each shows a whole interval: the first look is not shown. */
+/* The first look is not shown: rates need an interval. */
 static int batch(struct av_top_view *view, const struct options *o)
 {
 	bool ok = av_top_look(view);
@@ -106,10 +106,10 @@ static int batch(struct av_top_view *view, const struct options *o)
 			putchar('\n');
 		print(view);
 		if (fflush(stdout))
-			return AV_EXIT_NO; /* main() says why */
+			return AV_EXIT_NO; /* main() reports it */
 	}
 	if (!ok)
-		av_tool_complain("there is not enough memory");
+		av_tool_complain("out of memory");
 	return ok ? AV_EXIT_OK : AV_EXIT_NO;
 }
 
@@ -138,14 +138,14 @@ const struct av_command av_command_top = {
 	.name = "top",
 	.summary = "Show, live, which processes use devices and what they do",
 	.synopsis = "[DEVICE] [-b] [-n N] [-d SECONDS] [-s COLUMN]",
-	.details =
-		"  -b, --batch          write plain text, without a terminal\n"
-		"  -n, --count N        look so many times, then end\n"
-		"  -d, --delay SECONDS  wait so long in between; 2\n"
-		"  -s, --sort COLUMN    pid, qps, xmit, rcv, msgs, faults, errors or regmb; xmit\n"
-		"\n"
-		"XMIT and RCV are MB per second of payload, MSGS messages and FAULTS page faults\n"
-		"per second, ERRORS those so far, REGMB registered MB. On the terminal, h lists\n"
-		"the keys.\n",
+	.details = "  -b, --batch          write plain text, without a terminal\n"
+		   "  -n, --count N        stop after N looks\n"
+		   "  -d, --delay SECONDS  time between looks; default 2\n"
+		   "  -s, --sort COLUMN    pid, qps, xmit (default), rcv, msgs, faults, errors or "
+		   "regmb\n"
+		   "\n"
+		   "XMIT and RCV show payload in MB per second, MSGS and FAULTS messages and page\n"
+		   "faults per second, ERRORS the total, REGMB registered MB. On the terminal, h\n"
+		   "lists the keys.\n",
 	.main = top_main,
 };

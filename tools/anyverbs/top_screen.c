@@ -21,7 +21,7 @@ static void stop(int signal)
 
 struct screen {
 	struct av_top_view *view;
-	size_t scroll; /* first process that is shown */
+	size_t scroll; /* index of the first process shown */
 	bool help;
 };
 
@@ -67,7 +67,7 @@ static int draw_help(int y)
 		put_line(y++, A_NORMAL, line);
 	}
 	put_line(y++, A_NORMAL,
-		 "  R  the other way round   d  next device, or all   SPACE  look now");
+		 "  R  reverse the order     d  next device, or all   SPACE  look now");
 	put_line(y++, A_NORMAL, "  UP, DOWN  scroll         h  this help              q  quit");
 	return y;
 }
@@ -97,7 +97,7 @@ static void draw(struct screen *s)
 	refresh();
 }
 
-/* The device after the one that is shown, and all after the last. */
+/* Show the next device; after the last one, all. */
 static void next_device(struct av_top_view *view)
 {
 	unsigned int count, i = 0;
@@ -109,7 +109,7 @@ static void next_device(struct av_top_view *view)
 	view->only = i < count ? list[i] : NULL;
 }
 
-/* Return: is it time for another look? */
+/* Return: true if it is time for another look. */
 static bool obey(struct screen *s, int key)
 {
 	struct av_top_view *view = s->view;
@@ -157,7 +157,7 @@ static double now(void)
 	return (double)t.tv_sec + (double)t.tv_nsec / 1e9;
 }
 
-/* Keys until it is time to look again, or to end. */
+/* Handle keys until the next look or the end. */
 static void keys(struct screen *s, double until)
 {
 	double left;
@@ -166,7 +166,8 @@ static void keys(struct screen *s, double until)
 		int key;
 
 		timeout(left > 1 ? 1000
-				 : (int)(left * 1000) + 1); /* a signal is not missed for long */
+				 : (int)(left * 1000) + 1); /* bounds the delay of a signal that
+							       arrives just before getch() */
 		key = getch();
 		if (key != ERR && obey(s, key))
 			return;
@@ -184,8 +185,7 @@ int av_top_screen(struct av_top_view *view, double seconds, unsigned long looks)
 		isatty(STDIN_FILENO) && isatty(STDOUT_FILENO) ? newterm(NULL, stdout, stdin) : NULL;
 
 	if (!term) {
-		av_tool_complain(
-			"there is no terminal that can be written on; -b writes plain text");
+		av_tool_complain("no usable terminal; -b writes plain text");
 		return AV_EXIT_NO;
 	}
 	sigaction(SIGINT, &on_signal, NULL);
@@ -204,6 +204,6 @@ int av_top_screen(struct av_top_view *view, double seconds, unsigned long looks)
 	endwin();
 	delscreen(term);
 	if (!ok)
-		av_tool_complain("there is not enough memory");
+		av_tool_complain("out of memory");
 	return ok ? AV_EXIT_OK : AV_EXIT_NO;
 }

@@ -7,7 +7,7 @@
 #include <string.h>
 #include <time.h>
 
-/* Together so narrow that the names of device and program are on a terminal of 80 columns, too. */
+/* The widths leave room for device and command on a terminal of 80 columns. */
 const struct av_top_column_info av_top_column[AV_TOP_N] = {
 	[AV_TOP_PID] = {"PID", 'p', 7, 0, "process"},
 	[AV_TOP_QPS] = {"QPS", 'u', 5, 0, "queue pairs"},
@@ -19,8 +19,10 @@ const struct av_top_column_info av_top_column[AV_TOP_N] = {
 	[AV_TOP_REGISTERED] = {"REGMB", 'g', 7, 1, "registered memory, MB"},
 };
 
-/* What a column is the sum of: counters, and in which unit; the growth in a second, or as it
- * stands. */
+/*
+ * The counters that a column sums up, their unit, and whether it shows growth per second or the
+ * value.
+ */
 static const struct {
 	const char *counter[3];
 	double unit;
@@ -51,8 +53,7 @@ static double sum_of(const struct av_column *column, unsigned int columns, enum 
 	return sum / source[which].unit;
 }
 
-/* The same thing in an earlier look, or NULL. The first label is what tells the rows of a device
- * apart. */
+/* The same row in an earlier look, or NULL. The first label identifies a row of a device. */
 static const struct av_row *find(const struct av_rows *rows, const struct av_row *row)
 {
 	for (unsigned int i = 0; i < rows->count; i++)
@@ -81,7 +82,7 @@ static void fill(struct av_top_row *to, unsigned int scope, const struct av_row 
 	}
 }
 
-/* What the program calls itself; nothing that a terminal would obey. */
+/* The command name, without characters that a terminal would interpret. */
 static void name_of(int64_t pid, char command[17])
 {
 	char path[64];
@@ -173,7 +174,7 @@ bool av_top_look(struct av_top_view *view)
 	return true;
 }
 
-/* By the column, largest first but for the PID; then by PID. */
+/* By the chosen column, largest first (PIDs: smallest first), then by PID. */
 static int compare(const void *a, const void *b, void *arg)
 {
 	const struct av_top_row *x = a, *y = b;
@@ -211,14 +212,12 @@ void av_top_device_line(const struct av_top_row *device, char *line, size_t size
 
 	snprintf(line, size,
 		 "%s: %.0f processes, %.0f QPs, %.1f MB/s sent, %.1f MB/s received, %.0f msgs/s, "
-		 "%.0f "
-		 "faults/s, "
-		 "%.0f errors, %.1f MB registered",
+		 "%.0f faults/s, %.0f errors, %.1f MB registered",
 		 device->device, v[AV_TOP_PID], v[AV_TOP_QPS], v[AV_TOP_XMIT], v[AV_TOP_RCV],
 		 v[AV_TOP_MESSAGES], v[AV_TOP_FAULTS], v[AV_TOP_ERRORS], v[AV_TOP_REGISTERED]);
 }
 
-/* One word of a line; @size is what is left. */
+/* Position after a write of @n characters at @at. @size: of the whole line. */
 static size_t put(char *line, size_t at, size_t size, int n)
 {
 	return n < 0 || at + (size_t)n >= size ? size - 1 : at + (size_t)n;

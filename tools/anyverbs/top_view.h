@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What "anyverbs top" shows, without a terminal: processes with what they do in a second, in an
- * order. */
+/* The data behind "anyverbs top", independent of a terminal: processes and their rates, sorted. */
 #ifndef AV_TOOL_TOP_VIEW_H
 #define AV_TOOL_TOP_VIEW_H
 
@@ -9,7 +8,7 @@
 
 #include "stat_rows.h"
 
-/* Columns of numbers; each can be sorted by, by its key. */
+/* Columns of numbers. Each has a key that sorts by it. */
 enum av_top_column {
 	AV_TOP_PID,
 	AV_TOP_QPS,
@@ -23,8 +22,7 @@ enum av_top_column {
 };
 
 struct av_top_column_info {
-	const char *
-		heading; /* what it is sorted by on the command line is the same in small letters */
+	const char *heading; /* "--sort" takes the same word in lower case */
 	char key;
 	int width, decimals;
 	const char *help;
@@ -44,24 +42,26 @@ struct av_top_view {
 
 	struct av_top_row *row; /* sorted */
 	size_t rows;
-	struct av_top_row *device; /* sums: @value[AV_TOP_PID] is the number of processes */
+	struct av_top_row
+		*device; /* sums over processes; value[AV_TOP_PID] is the number of processes */
 	size_t devices;
 
-	double moment; /* of the last look */
+	double moment; /* time of the last look */
 	struct av_rows last, last_device;
 };
 
-/* Look again. Rates are since the last look; the first has none. Return: false: there is no memory
+/*
+ * Look again. Rates cover the time since the last look; the first look has none. Return: false if
+ * out of memory.
  */
 bool av_top_look(struct av_top_view *view);
 
-/* Sort again, after a change of @sort or @reverse. */
+/* Sort again after a change of @sort or @reverse. */
 void av_top_sort(struct av_top_view *view);
 
 void av_top_end(struct av_top_view *view);
 
-/* Lines of text, without a newline: of a device, of the headings, of a process. @size as of
- * snprintf(). */
+/* Lines of text without newline: for a device, the headings, a process. @size as in snprintf(). */
 void av_top_device_line(const struct av_top_row *device, char *line, size_t size);
 void av_top_heading(char *line, size_t size);
 void av_top_line(const struct av_top_row *row, char *line, size_t size);

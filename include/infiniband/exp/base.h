@@ -25,14 +25,15 @@ __extension__ enum ibv_exp_start_values {
 	IBV_EXP_START_FLAG = 1ULL << IBV_EXP_START_FLAG_LOC,
 };
 
-/* Masks are compared as numbers: one unknown high bit makes a mask invalid, a hole in the known bits does
- * not. */
-#define IBV_EXP_RET_ON_INVALID_COMP_MASK(val, valid_mask, ret)                                          \
-	if ((val) > (valid_mask)) {                                                                     \
-		fprintf(stderr, "%s: invalid comp_mask !!! (comp_mask = 0x%llx valid_mask = 0x%llx)\n", \
-			__func__, (unsigned long long)(val), (unsigned long long)(valid_mask));         \
-		errno = EINVAL;                                                                         \
-		return ret;                                                                             \
+/* Masks are compared as numbers: one unknown high bit makes a mask invalid, a hole in the known
+ * bits does not. */
+#define IBV_EXP_RET_ON_INVALID_COMP_MASK(val, valid_mask, ret)                                  \
+	if ((val) > (valid_mask)) {                                                             \
+		fprintf(stderr,                                                                 \
+			"%s: invalid comp_mask !!! (comp_mask = 0x%llx valid_mask = 0x%llx)\n", \
+			__func__, (unsigned long long)(val), (unsigned long long)(valid_mask)); \
+		errno = EINVAL;                                                                 \
+		return ret;                                                                     \
 	}
 #define IBV_EXP_RET_NULL_ON_INVALID_COMP_MASK(val, valid_mask) \
 	IBV_EXP_RET_ON_INVALID_COMP_MASK(val, valid_mask, NULL)

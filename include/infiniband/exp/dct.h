@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Targets of the dynamically connected transport, which anyverbs does not have, and the log of those who
- * could not connect to them: the verbs answer ENOSYS. */
+/* Targets of the dynamically connected transport, which anyverbs does not have, and the log of
+ * those who could not connect to them: the verbs answer ENOSYS. */
 #ifndef INFINIBAND_EXP_DCT_H
 #define INFINIBAND_EXP_DCT_H
 
@@ -91,12 +91,14 @@ struct ibv_exp_dc_info_ent {
 };
 
 IBV_EXP_BEGIN_DECLS_
-struct ibv_exp_dct *ibv_exp_create_dct(struct ibv_context *context, struct ibv_exp_dct_init_attr *attr);
+struct ibv_exp_dct *ibv_exp_create_dct(struct ibv_context *context,
+				       struct ibv_exp_dct_init_attr *attr);
 int ibv_exp_destroy_dct(struct ibv_exp_dct *dct);
 int ibv_exp_query_dct(struct ibv_exp_dct *dct, struct ibv_exp_dct_attr *attr);
 int ibv_exp_arm_dct(struct ibv_exp_dct *dct, struct ibv_exp_arm_attr *attr);
 /* Return: how many entries, or negative */
-int ibv_exp_poll_dc_info(struct ibv_context *context, struct ibv_exp_dc_info_ent *ents, int nent, int port);
+int ibv_exp_poll_dc_info(struct ibv_context *context, struct ibv_exp_dc_info_ent *ents, int nent,
+			 int port);
 IBV_EXP_END_DECLS_
 
 #endif

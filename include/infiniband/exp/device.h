@@ -377,7 +377,8 @@ struct ibv_exp_open_device_attr {
 
 IBV_EXP_BEGIN_DECLS_
 struct ibv_device **ibv_exp_get_device_list(int *num_devices);
-struct ibv_context *ibv_exp_open_device(struct ibv_device *device, struct ibv_exp_open_device_attr *attr);
+struct ibv_context *ibv_exp_open_device(struct ibv_device *device,
+					struct ibv_exp_open_device_attr *attr);
 int ibv_exp_query_device(struct ibv_context *context, struct ibv_exp_device_attr *attr);
 IBV_EXP_END_DECLS_
 

@@ -43,7 +43,8 @@ struct ibv_exp_memcpy_dm_attr {
 };
 
 IBV_EXP_BEGIN_DECLS_
-struct ibv_exp_dm *ibv_exp_alloc_dm(struct ibv_context *context, struct ibv_exp_alloc_dm_attr *attr);
+struct ibv_exp_dm *ibv_exp_alloc_dm(struct ibv_context *context,
+				    struct ibv_exp_alloc_dm_attr *attr);
 int ibv_exp_free_dm(struct ibv_exp_dm *dm);
 int ibv_exp_memcpy_dm(struct ibv_exp_dm *dm, struct ibv_exp_memcpy_dm_attr *attr);
 IBV_EXP_END_DECLS_

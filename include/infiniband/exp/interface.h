@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Families of verbs for one queue pair or completion queue: ibv_exp_query_intf(). anyverbs has none, the
- * verbs answer ENOSYS. */
+/* Families of verbs for one queue pair or completion queue: ibv_exp_query_intf(). anyverbs has
+ * none, the verbs answer ENOSYS. */
 #ifndef INFINIBAND_EXP_INTERFACE_H
 #define INFINIBAND_EXP_INTERFACE_H
 
@@ -82,11 +82,14 @@ enum ibv_exp_qp_burst_family_flags {
 };
 
 struct ibv_exp_qp_burst_family {
-	int (*send_pending)(struct ibv_qp *qp, uint64_t addr, uint32_t length, uint32_t lkey, uint32_t flags);
+	int (*send_pending)(struct ibv_qp *qp, uint64_t addr, uint32_t length, uint32_t lkey,
+			    uint32_t flags);
 	int (*send_pending_inline)(struct ibv_qp *qp, void *addr, uint32_t length, uint32_t flags);
-	int (*send_pending_sg_list)(struct ibv_qp *qp, struct ibv_sge *sg_list, uint32_t num, uint32_t flags);
+	int (*send_pending_sg_list)(struct ibv_qp *qp, struct ibv_sge *sg_list, uint32_t num,
+				    uint32_t flags);
 	int (*send_flush)(struct ibv_qp *qp);
-	int (*send_burst)(struct ibv_qp *qp, struct ibv_sge *msg_list, uint32_t num, uint32_t flags);
+	int (*send_burst)(struct ibv_qp *qp, struct ibv_sge *msg_list, uint32_t num,
+			  uint32_t flags);
 	int (*recv_burst)(struct ibv_qp *qp, struct ibv_sge *msg_list, uint32_t num);
 };
 
@@ -113,7 +116,8 @@ struct ibv_exp_cq_family {
 IBV_EXP_BEGIN_DECLS_
 void *ibv_exp_query_intf(struct ibv_context *context, struct ibv_exp_query_intf_params *params,
 			 enum ibv_exp_query_intf_status *status);
-int ibv_exp_release_intf(struct ibv_context *context, void *intf, struct ibv_exp_release_intf_params *params);
+int ibv_exp_release_intf(struct ibv_context *context, void *intf,
+			 struct ibv_exp_release_intf_params *params);
 IBV_EXP_END_DECLS_
 
 #endif

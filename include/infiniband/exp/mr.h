@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Memory regions: registration, shared regions, re-registration, prefetching. They end with ibv_dereg_mr().
+/* Memory regions: registration, shared regions, re-registration, prefetching. They end with
+ * ibv_dereg_mr().
  */
 #ifndef INFINIBAND_EXP_MR_H
 #define INFINIBAND_EXP_MR_H

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Names that MLNX_OFED added to <infiniband/verbs.h> itself. Macros, since the enumerations they belonged to
- * are another header's here; with a cast where C++ programs assign them to the enumeration and its range
- * allows it.
+ * Names that MLNX_OFED added to <infiniband/verbs.h> itself. Macros, since the enumerations they
+ * belonged to are another header's here; with a cast where C++ programs assign them to the
+ * enumeration and its range allows it.
  */
 #ifndef INFINIBAND_EXP_PLAIN_H
 #define INFINIBAND_EXP_PLAIN_H

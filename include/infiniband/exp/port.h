@@ -83,7 +83,8 @@ struct ibv_exp_gid_attr {
 };
 
 IBV_EXP_BEGIN_DECLS_
-int ibv_exp_query_port(struct ibv_context *context, uint8_t port_num, struct ibv_exp_port_attr *port_attr);
+int ibv_exp_query_port(struct ibv_context *context, uint8_t port_num,
+		       struct ibv_exp_port_attr *port_attr);
 int ibv_exp_query_gid_attr(struct ibv_context *context, uint8_t port_num, unsigned int index,
 			   struct ibv_exp_gid_attr *attr);
 IBV_EXP_END_DECLS_

@@ -62,7 +62,8 @@ struct ibv_exp_qpg {
 	};
 };
 
-/* Up to sq_sig_all like struct ibv_qp_init_attr; each field behind comp_mask is valid by its bit. */
+/* Up to sq_sig_all like struct ibv_qp_init_attr; each field behind comp_mask is valid by its bit.
+ */
 struct ibv_exp_qp_init_attr {
 	void *qp_context;
 	struct ibv_cq *send_cq;
@@ -163,7 +164,8 @@ struct ibv_exp_qp_attr {
 };
 
 IBV_EXP_BEGIN_DECLS_
-struct ibv_qp *ibv_exp_create_qp(struct ibv_context *context, struct ibv_exp_qp_init_attr *qp_init_attr);
+struct ibv_qp *ibv_exp_create_qp(struct ibv_context *context,
+				 struct ibv_exp_qp_init_attr *qp_init_attr);
 int ibv_exp_modify_qp(struct ibv_qp *qp, struct ibv_exp_qp_attr *attr, uint64_t exp_attr_mask);
 IBV_EXP_END_DECLS_
 

@@ -196,7 +196,8 @@ struct ibv_exp_send_wr {
 };
 
 IBV_EXP_BEGIN_DECLS_
-int ibv_exp_post_send(struct ibv_qp *qp, struct ibv_exp_send_wr *wr, struct ibv_exp_send_wr **bad_wr);
+int ibv_exp_post_send(struct ibv_qp *qp, struct ibv_exp_send_wr *wr,
+		      struct ibv_exp_send_wr **bad_wr);
 IBV_EXP_END_DECLS_
 
 #endif

@@ -26,7 +26,8 @@ struct ibv_exp_task {
 };
 
 IBV_EXP_BEGIN_DECLS_
-int ibv_exp_post_task(struct ibv_context *context, struct ibv_exp_task *task, struct ibv_exp_task **bad_task);
+int ibv_exp_post_task(struct ibv_context *context, struct ibv_exp_task *task,
+		      struct ibv_exp_task **bad_task);
 IBV_EXP_END_DECLS_
 
 #endif

@@ -4,8 +4,8 @@
  * include nothing else. Used by putting this folder before the system's in the include path:
  * "pkg-config --cflags anyverbs-exp" does.
  */
-#ifndef ANYVERBS_WRAPPER_VERBS_H
-#define ANYVERBS_WRAPPER_VERBS_H
+#ifndef WRAPPER_INFINIBAND_VERBS_H
+#define WRAPPER_INFINIBAND_VERBS_H
 
 #pragma GCC system_header /* #include_next is an extension that -Wpedantic would report */
 #include_next <infiniband/verbs.h>

@@ -5,6 +5,7 @@
 #include <errno.h>
 #include <sys/mman.h>
 
+#include "lib/to_rts.h"
 #include "lib/expect.h"
 #include "lib/pattern.h"
 
@@ -56,51 +57,29 @@ struct ibv_qp *create_qp(struct end *e, struct ibv_cq *cq)
 	return qp;
 }
 
+static struct ibv_qp_attr attributes(const struct hello *peer)
+{
+	struct ibv_qp_attr attr = connect_attr(peer->qpn, &peer->gid);
+
+	attr.min_rnr_timer = 5;
+	attr.timeout = 12;
+	return attr;
+}
+
 void to_init(struct ibv_qp *qp)
 {
-	struct ibv_qp_attr attr = {
-		.qp_state = IBV_QPS_INIT,
-		.port_num = 1,
-		.qp_access_flags =
-			IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC,
-	};
-
-	if (ibv_modify_qp(qp, &attr,
-			  IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS))
+	if (connect_step(qp, attributes(&(struct hello){0}), IBV_QPS_INIT))
 		DIE("to INIT");
 }
 
 void to_rtr(struct ibv_qp *qp, const struct hello *peer)
 {
-	struct ibv_qp_attr attr = {
-		.qp_state = IBV_QPS_RTR,
-		.path_mtu = IBV_MTU_1024,
-		.dest_qp_num = peer->qpn,
-		.max_dest_rd_atomic = 4,
-		.min_rnr_timer = 5,
-		.ah_attr = {.is_global = 1,
-			    .port_num = 1,
-			    .grh = {.dgid = peer->gid, .hop_limit = 1}},
-	};
-
-	if (ibv_modify_qp(qp, &attr,
-			  IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN |
-				  IBV_QP_RQ_PSN | IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER))
+	if (connect_step(qp, attributes(peer), IBV_QPS_RTR))
 		DIE("to RTR");
 }
 
 void to_rts(struct ibv_qp *qp)
 {
-	struct ibv_qp_attr attr = {
-		.qp_state = IBV_QPS_RTS,
-		.timeout = 12,
-		.retry_cnt = 7,
-		.rnr_retry = 7,
-		.max_rd_atomic = 4,
-	};
-
-	if (ibv_modify_qp(qp, &attr,
-			  IBV_QP_STATE | IBV_QP_SQ_PSN | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT |
-				  IBV_QP_RNR_RETRY | IBV_QP_MAX_QP_RD_ATOMIC))
+	if (connect_step(qp, attributes(&(struct hello){0}), IBV_QPS_RTS))
 		DIE("to RTS");
 }

@@ -28,7 +28,7 @@ static void turn(struct flow *victim)
 	if (victim && victim->cq != third.cq)
 		(void)flows_poll(victim->cq, flows, 2);
 	if (!flows_poll(third.cq, flows, 2))
-		usleep(20);
+		usleep(20); /* nothing to do: the core is for the others */
 }
 
 /* Bytes from the victim, while the exchange with the third goes on. Return: false if it is dead

@@ -315,7 +315,7 @@ static void seed_device(void)
 	if (find("device failed", AV_CHECK_FATAL, AV_FLIGHT_EVENT, ANY, &r))
 		EXPECT(r.event == IBV_EVENT_DEVICE_FATAL, "event %d", r.event);
 	recorder_begin();
-	EXPECT(!ibv_reg_mr(n->pd, n->arena, 64, 0) && errno == EIO, "ibv_reg_mr");
+	EXPECT_NULL(ibv_reg_mr(n->pd, n->arena, 64, 0), EIO);
 	if (find("verb of a failed device", AV_CHECK_DEVICE_FAILED, AV_FLIGHT_REFUSAL, ANY, &r))
 		EXPECT(r.error == EIO && r.pid == getpid(), "error %d", r.error);
 }

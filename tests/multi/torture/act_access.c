@@ -7,8 +7,8 @@
 #include "lib/probe.h"
 #include "torture/object.h"
 #include "torture/peer.h"
-#include "torture/request.h"
-#include "torture/run.h"
+#include "torture/random_request.h"
+#include "torture/random_run.h"
 
 static unsigned int right_for(enum ibv_wr_opcode op)
 {

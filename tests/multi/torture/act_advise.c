@@ -8,7 +8,7 @@
 
 #include "torture/object.h"
 #include "torture/peer.h"
-#include "torture/run.h"
+#include "torture/random_run.h"
 
 #define ELEMENTS 4
 #define FLUSH	 IBV_ADVISE_MR_FLAG_FLUSH

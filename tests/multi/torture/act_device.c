@@ -7,8 +7,8 @@
 #include <string.h>
 
 #include "torture/peer.h"
-#include "torture/request.h"
-#include "torture/run.h"
+#include "torture/random_request.h"
+#include "torture/random_run.h"
 #include "torture/store.h"
 
 static void alloc_block(struct store *s)

@@ -7,8 +7,8 @@
 #include "lib/probe.h"
 #include "torture/object.h"
 #include "torture/peer.h"
-#include "torture/request.h"
-#include "torture/run.h"
+#include "torture/random_request.h"
+#include "torture/random_run.h"
 
 /* The element is in the null region, in front of the other one. */
 static int null_element(struct ibv_sge *sge, uint32_t bytes)

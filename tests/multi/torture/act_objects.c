@@ -6,7 +6,7 @@
 
 #include "torture/object.h"
 #include "torture/peer.h"
-#include "torture/run.h"
+#include "torture/random_run.h"
 
 void act_create(void)
 {

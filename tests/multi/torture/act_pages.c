@@ -8,8 +8,8 @@
 
 #include "torture/object.h"
 #include "torture/peer.h"
-#include "torture/request.h"
-#include "torture/run.h"
+#include "torture/random_request.h"
+#include "torture/random_run.h"
 
 static void set_state(uint64_t first, uint64_t count, enum page_state to)
 {

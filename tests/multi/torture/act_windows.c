@@ -4,7 +4,7 @@
 
 #include "torture/object.h"
 #include "torture/peer.h"
-#include "torture/run.h"
+#include "torture/random_run.h"
 
 static bool may_bind(const struct object *w, const struct object *o,
 		     const struct ibv_mw_bind_info *info)

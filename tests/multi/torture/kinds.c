@@ -5,7 +5,7 @@
 #include <errno.h>
 
 #include "torture/peer.h"
-#include "torture/run.h"
+#include "torture/random_run.h"
 
 #define IOVA 0x600000000000ull
 

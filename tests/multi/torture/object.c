@@ -5,7 +5,7 @@
 #include <stdio.h>
 
 #include "torture/peer.h"
-#include "torture/run.h"
+#include "torture/random_run.h"
 
 struct object object[OBJECTS];
 uint32_t dead[DEAD_KEYS];

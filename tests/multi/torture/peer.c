@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "lib/spawn.h"
-#include "torture/run.h"
+#include "torture/random_run.h"
 
 #define WORD   "--peer"
 #define BUFFER 0x100000u /* of the other process, an offset in its arena */

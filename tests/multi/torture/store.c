@@ -9,7 +9,7 @@
 
 #include "lib/userfaultfd.h"
 #include "torture/peer.h"
-#include "torture/run.h"
+#include "torture/random_run.h"
 
 uint8_t *space;
 bool unmapping_is_noticed;

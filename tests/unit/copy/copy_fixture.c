@@ -104,7 +104,7 @@ void init_guard(void)
 
 void wait_for_next_check(void)
 {
-	usleep(30000);
+	usleep(30000); /* the guard trusts its last look for some milliseconds */
 }
 
 void copy_faults(void)

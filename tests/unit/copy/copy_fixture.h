@@ -15,6 +15,8 @@
 #include <stdio.h>
 #include <unistd.h>
 
+#include "lib/check.h"
+
 #define PATTERN(i) ((unsigned char)((i)*7 + 13 + ((i) >> 8)))
 
 extern size_t page; /* bytes */
@@ -33,15 +35,6 @@ unsigned char *make_edge(enum edge edge);
 void drop_edge(unsigned char *edge);
 
 /* --- children -------------------------------------------------------------------- */
-
-/* In a child: report the line by the exit status, which must not be cmocka's business there. */
-#define CHECK(cond)                                                                       \
-	do {                                                                              \
-		if (!(cond)) {                                                            \
-			fprintf(stderr, "child: %s:%d: %s\n", __FILE__, __LINE__, #cond); \
-			_exit(99);                                                        \
-		}                                                                         \
-	} while (0)
 
 /* Fork, and call @body. Return: the wait status, that of a child which exits with 0 after it */
 int run_child(void (*body)(void));

@@ -18,6 +18,7 @@
 #include "base/compiler.h"
 #include "device/config.h"
 #include "device/device.h"
+#include "device/port.h"
 #include "base/limits.h"
 
 #define THREADS 4
@@ -443,7 +444,7 @@ static void configured_mtu_and_table_length(void **state)
 static void ethernet_device_has_rows_of_the_host(void **state)
 {
 	struct av_gid gids[AV_GID_MAX];
-	unsigned int rows = av_device_gids(device(0), gids);
+	unsigned int rows = av_port_gids(device(0), gids);
 
 	assert_in_range(rows, 1, AV_GID_MAX);
 	for (unsigned int i = 0; i < rows; i++)
@@ -454,14 +455,14 @@ static void table_length_bounds_the_rows(void **state)
 {
 	struct av_gid gids[AV_GID_MAX];
 
-	assert_int_equal(av_device_gids(device(2), gids), 1);
+	assert_int_equal(av_port_gids(device(2), gids), 1);
 }
 
 static void infiniband_device_has_one_row(void **state)
 {
 	struct av_gid gids[AV_GID_MAX];
 
-	assert_int_equal(av_device_gids(device(1), gids), 1);
+	assert_int_equal(av_port_gids(device(1), gids), 1);
 	assert_int_equal(be64toh(gids[0].gid.global.subnet_prefix), 0xfe80000000000000);
 	assert_int_equal(be64toh(gids[0].gid.global.interface_id), device(1)->guid);
 }

@@ -18,6 +18,7 @@
 #include "fake_seg.h"
 #include "memory/odp_access.h"
 #include "memory/odp_notify.h"
+#include "memory/odp_uffd.h"
 #include "memory/odp_table.h"
 
 #ifndef UFFD_USER_MODE_ONLY

@@ -160,7 +160,7 @@ static void pieces(void **state)
 	CHECK_EQUAL(run.at[0].length, 5);
 	CHECK_EQUAL(run.at[1].addr, (uintptr_t)memory + 70);
 	CHECK_EQUAL(run.at[1].length, 15);
-	CHECK_EQUAL(run.holds.count, 1);
+	CHECK_EQUAL(run.pins.count, 1);
 	av_klm_iter_drop(&run);
 	av_mem_put(&span);
 }

@@ -5,6 +5,8 @@
 
 #include <fcntl.h>
 
+#include "lib/wait.h"
+
 static void close_child(const void *arg)
 {
 	uint8_t *p = map_kind(PRIVATE), *q = map_kind(SHARED);
@@ -116,9 +118,7 @@ static void closed_child(const void *arg)
 	CHECK(pipe(ends) == 0 && dup2(ends[0], uffd) == uffd && close(ends[0]) == 0);
 	CHECK(write(ends[1], bytes, sizeof(bytes)) == sizeof(bytes));
 	CHECK(munmap(p, PAGES * PAGE) == 0);
-	for (int i = 0; av_odp_uffd() >= 0 && i < 20000; i++)
-		usleep(1000);
-	CHECK(av_odp_uffd() == -1);
+	CHECK(WAIT_UNTIL(av_odp_uffd() == -1, 20000));
 	CHECK(read(uffd, bytes, sizeof(bytes)) == sizeof(bytes));
 	p = map_kind(PRIVATE);
 	CHECK(access_at(p, PAGES * PAGE, true));

@@ -16,6 +16,7 @@
 #include "fake_seg.h"
 #include "memory/odp_access.h"
 #include "memory/odp_notify.h"
+#include "memory/odp_uffd.h"
 #include "memory/odp_prefetch.h"
 #include "memory/odp_table.h"
 

@@ -45,7 +45,7 @@ static uint64_t fill(uint64_t addr, uint64_t len, bool write)
 	return av_odp_set(&f.seg, addr, len, write);
 }
 
-/* --- against a model: every operation on random ranges, aligned to nothing, across both kinds of boundary --- */
+/* --- against a model: every operation on random ranges, across both kinds of boundary --- */
 
 #define MODEL_PAGES 16384u
 #define MODEL_BASE  ((3ull << 34) - MODEL_PAGES / 2 * PAGE)

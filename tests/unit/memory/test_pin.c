@@ -365,7 +365,7 @@ static void users_make_them_where_keys_end_often(void **state)
  * one more. */
 static void twice_where_they_are_refused(void)
 {
-	CHECK(av_dir_join() == 0);
+	CHECK(av_dir_join(NULL) == 0);
 	atomic_store(&f.seg.head->pin[KEPT].word, word(av_lock_self, 0)); /* another thread's */
 	if (!refuse_call(SYS_membarrier, EPERM))
 		_exit(77);
@@ -455,7 +455,7 @@ static pid_t user_process(void)
 	pid_t pid = fork();
 
 	if (pid == 0) {
-		CHECK(av_dir_join() == 0);
+		CHECK(av_dir_join(NULL) == 0);
 		memset(f.seg.kept, 0,
 		       sizeof(f.seg.kept)); /* as if it had mapped the segment itself */
 		use_again_and_again(false);

@@ -122,7 +122,7 @@ static void sentence_of_a_request(void **state)
 	assert_string_equal(
 		text,
 		"prog[811] any0: QP 17: RDMA WRITE of 4096 B to 0x7f0040 under rkey 0x2a01: the "
-		"range ends 512 B behind the region, which is 3648 B from 0x7f0000 (registered by "
+		"range ends 512 B beyond the region, which has 3648 B at 0x7f0000 (registered by "
 		"pid 900) (IBV_WC_REM_ACCESS_ERR)\n");
 }
 
@@ -241,7 +241,7 @@ static void refusal_has_what_was_denied(void **state)
 	struct av_flight_record r;
 
 	errno = E2BIG;
-	assert_int_equal(av_refused("av_reg_mr", av_refuse(EINVAL, AV_CHECK_MR_LENGTH, 10, 5)),
+	assert_int_equal(av_refused(AV_VERB_REG_MR, av_refuse(EINVAL, AV_CHECK_MR_LENGTH, 10, 5)),
 			 EINVAL);
 	assert_int_equal(errno, E2BIG);
 	assert_int_equal(records(&r), 1);
@@ -263,10 +263,10 @@ static void refusal_of_another_value_is_another(void **state)
 	struct av_flight_record r;
 
 	(void)av_refuse(EPERM, AV_CHECK_ADVISE_PD, 1, 2);
-	(void)av_refused("ibv_destroy_cq", EBUSY);
+	(void)av_refused(AV_VERB_DESTROY_CQ, EBUSY);
 	assert_int_equal(records(&r), 1);
 	assert_int_equal(r.check, AV_CHECK_OBJECT_BUSY);
-	(void)av_refused("ibv_destroy_cq", EPERM); /* and the draft is gone */
+	(void)av_refused(AV_VERB_DESTROY_CQ, EPERM); /* and the draft is gone */
 	assert_int_equal(records(&r), 2);
 	assert_int_equal(r.check, AV_CHECK_NOT_PERMITTED);
 }
@@ -277,21 +277,25 @@ static void same_again_is_told_seldom(void **state)
 	uint64_t told;
 
 	for (int i = 0; i < 1000; i++)
-		(void)av_refused("av_post_recv", av_refuse(ENOMEM, AV_CHECK_POST_RECV_FULL, 8, 8));
+		(void)av_refused(AV_VERB_POST_RECV,
+				 av_refuse(ENOMEM, AV_CHECK_POST_RECV_FULL, 8, 8));
 	told = records(&r);
 	assert_in_range(
 		told, 10,
 		40); /* 1, 2, 4, ... 512; more if the machine paused for a second in between */
 	assert_int_equal(r.repeats & (r.repeats - 1), 0);
-	(void)av_refused("av_post_recv", av_refuse(ENOMEM, AV_CHECK_POST_RECV_FULL, 9, 9));
+	(void)av_refused(AV_VERB_POST_RECV, av_refuse(ENOMEM, AV_CHECK_POST_RECV_FULL, 9, 9));
 	assert_int_equal(records(&r), told + 1);
 	assert_int_equal(r.repeats, 0);
 }
 
-static void unknown_function_is_a_verb(void **state)
+static void each_verb_has_a_name_of_its_own(void **state)
 {
-	assert_int_equal(av_verb_of("no_such_function"), 0);
-	assert_string_equal(av_verb_name(0), "a verb");
+	for (unsigned int i = AV_VERB_NONE + 1; i < AV_VERB_N; i++)
+		for (unsigned int j = 0; j < i; j++)
+			assert_string_not_equal(av_verb_name(i), av_verb_name(j));
+	assert_string_equal(av_verb_name(AV_VERB_NONE), "a verb");
+	assert_string_equal(av_verb_name(AV_VERB_N), "a verb");
 	assert_string_equal(av_verb_name(UINT16_MAX), "a verb");
 }
 
@@ -310,7 +314,7 @@ int main(void)
 		DRAFT(refusal_has_what_was_denied),
 		DRAFT(refusal_of_another_value_is_another),
 		DRAFT(same_again_is_told_seldom),
-		cmocka_unit_test(unknown_function_is_a_verb),
+		cmocka_unit_test(each_verb_has_a_name_of_its_own),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

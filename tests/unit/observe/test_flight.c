@@ -19,6 +19,7 @@
 #include <cmocka.h>
 
 #include "observe/flight.h"
+#include "lib/wait.h"
 
 #define WRITERS 4
 #define EACH	3000u
@@ -165,14 +166,12 @@ static void writers_are_killed(void **state)
 {
 	const struct av_flight_file *file = av_flight_open(folder);
 	const unsigned int kills = 60;
-	const struct timespec some = {0, 1000000};
 
 	for (uint32_t i = 0; i < kills; i++) {
 		uint64_t before = av_flight_next(file);
 		pid_t pid = start_writer(i + 1, UINT32_MAX);
 
-		while (av_flight_next(file) < before + 100)
-			nanosleep(&some, NULL);
+		assert_true(WAIT_UNTIL(av_flight_next(file) >= before + 100, 20000));
 		kill(pid, SIGKILL);
 		assert_int_equal(waitpid(pid, NULL, 0), pid);
 		write_some(99, 10);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Appending to a CQ in place: begun, ended, cancelled, without room, and by who dies in between. */
+/* Appending to a CQ: in order, without room, with an event, and by who dies in between. */
+#include <errno.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -38,20 +39,11 @@ static int tear_down(void **state)
 	return 0;
 }
 
-/* All that whoever appends in place has to write. */
-static void fill(struct av_cqe *e, uint64_t wr_id)
-{
-	*e = (struct av_cqe){
-		.wr_id = wr_id, .number = atomic_load(&e->number), .stamp_ns = e->stamp_ns};
-}
-
 static void append(uint64_t wr_id)
 {
-	struct av_cq_append a;
+	struct av_cqe e = {.wr_id = wr_id};
 
-	assert_true(av_cq_append_begin(&fake.seg, INDEX, &a));
-	fill(a.to, wr_id);
-	av_cq_append_end(&a);
+	assert_int_equal(av_cq_push(&fake.seg, INDEX, &e), 0);
 }
 
 static uint64_t take(void)
@@ -85,38 +77,6 @@ static void entries_come_in_order_over_many_turns_of_the_ring(void **state)
 	}
 }
 
-static void an_entry_is_there_when_it_is_ended(void **state)
-{
-	struct av_cq_append a;
-
-	assert_true(av_cq_append_begin(&fake.seg, INDEX, &a));
-	assert_true(locked());
-	fill(a.to, 1);
-	assert_null(av_cq_peek(&fake.seg, cq));
-	av_cq_append_end(&a);
-	assert_false(locked());
-	assert_int_equal(take(), 1);
-}
-
-static void a_cancelled_entry_never_was(void **state)
-{
-	struct av_cq_append a;
-
-	append(1);
-	for (int written = 0; written < 2; written++) {
-		assert_true(av_cq_append_begin(&fake.seg, INDEX, &a));
-		if (written)
-			fill(a.to, 99);
-		av_cq_append_cancel(&a);
-		assert_false(locked());
-	}
-	assert_int_equal(atomic_load(&cq->tail), 1);
-	append(2);
-	assert_int_equal(take(), 1);
-	assert_int_equal(take(), 2);
-	assert_null(av_cq_peek(&fake.seg, cq));
-}
-
 static void the_time_is_put_down_if_it_is_wanted(void **state)
 {
 	for (uint32_t stamped = 0; stamped < 2; stamped++) {
@@ -135,46 +95,46 @@ static void fill_up(void)
 		append(i + 1);
 }
 
-static void a_full_cq_gives_no_place_and_is_not_broken_by_asking(void **state)
+static void a_full_cq_is_not_broken_and_has_room_when_polled(void **state)
 {
-	struct av_cq_append a;
-
 	fill_up();
-	assert_false(av_cq_append_begin(&fake.seg, INDEX, &a));
-	assert_false(locked());
 	assert_int_equal(atomic_load(&cq->overrun), 0);
 	assert_int_equal(take(), 1);
 	append(CAPACITY + 1);
+	assert_int_equal(atomic_load(&cq->overrun), 0);
 	for (unsigned int i = 2; i <= CAPACITY + 1; i++)
 		assert_int_equal(take(), i);
 }
 
 static void a_cq_that_was_overrun_takes_no_more(void **state)
 {
-	struct av_cq_append a;
 	struct av_cqe e = {.wr_id = 7};
 
 	fill_up();
-	assert_int_equal(av_cq_push(&fake.seg, INDEX, &e), -ENOSPC);
-	assert_int_equal(atomic_load(&cq->overrun), 1);
-	assert_false(locked());
+	for (uint64_t lost = 1; lost <= 2; lost++) {
+		assert_int_equal(av_cq_push(&fake.seg, INDEX, &e), -ENOSPC);
+		assert_int_equal(atomic_load(&cq->overrun), 1);
+		assert_int_equal(cq->counters.lost, lost);
+		assert_false(locked());
+	}
 	for (unsigned int i = 1; i <= CAPACITY; i++)
 		assert_int_equal(take(), i);
-	assert_false(av_cq_append_begin(&fake.seg, INDEX, &a));
 	assert_int_equal(av_cq_push(&fake.seg, INDEX, &e), -ENOSPC);
+	assert_null(av_cq_peek(&fake.seg, cq));
 	assert_false(locked());
 }
 
-static void no_cq_gives_no_place(void **state)
+static void no_cq_takes_nothing(void **state)
 {
-	struct av_cq_append a;
+	struct av_cqe e = {.wr_id = 7};
 
-	assert_false(av_cq_append_begin(&fake.seg, AV_SLAB_CHUNKS * AV_OBJ_CHUNK, &a));
-	assert_false(av_cq_append_begin(&fake.seg, AV_OBJ_CHUNK + 1,
-					&a)); /* of a table that is not there */
+	assert_int_equal(av_cq_push(&fake.seg, AV_SLAB_CHUNKS * AV_OBJ_CHUNK, &e), -ENOSPC);
+	/* of a table that is not there */
+	assert_int_equal(av_cq_push(&fake.seg, AV_OBJ_CHUNK + 1, &e), -ENOSPC);
 	av_cq_overrun(&fake.seg, AV_OBJ_CHUNK + 1);
 	atomic_store(&cq->ring, AV_SEG_BYTES); /* a peer's nonsense */
-	assert_false(av_cq_append_begin(&fake.seg, INDEX, &a));
+	assert_int_equal(av_cq_push(&fake.seg, INDEX, &e), -ENOSPC);
+	assert_int_equal(atomic_load(&cq->tail), 0);
 	assert_false(locked());
 }
 
@@ -196,30 +156,16 @@ static const struct {
 static void an_event_disarms(void **state)
 {
 	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
-		struct av_cq_append a;
+		struct av_cqe e = {.flags = rows[i].flags, .status = rows[i].status};
 
 		tear_down(state);
 		set_up(state);
 		cq->armed = rows[i].how;
-		assert_true(av_cq_append_begin(&fake.seg, INDEX, &a));
-		fill(a.to, 1);
-		a.to->flags = rows[i].flags;
-		a.to->status = rows[i].status;
-		av_cq_append_end(&a);
+		assert_int_equal(av_cq_push(&fake.seg, INDEX, &e), 0);
 		if ((cq->armed != rows[i].how) != rows[i].event)
 			fail_msg("row %zu", i);
 		assert_false(locked());
 	}
-}
-
-static void a_cancelled_entry_is_no_event(void **state)
-{
-	struct av_cq_append a;
-
-	cq->armed = AV_CQ_ARMED_ANY;
-	assert_true(av_cq_append_begin(&fake.seg, INDEX, &a));
-	av_cq_append_cancel(&a);
-	assert_int_equal(cq->armed, AV_CQ_ARMED_ANY);
 }
 
 /* --- who appends dies with the lock ---------------------------------------------- */
@@ -229,42 +175,63 @@ static bool all_dead(uint32_t owner)
 	return false;
 }
 
-/* The moments: nothing written, written, published, counted. */
+/* Up to which store an appender of entry 2 came before it died. */
+enum moment { LOCKED, WRITTEN, PUBLISHED, COUNTED, MOMENTS };
+
+/* What it left. */
+static void die_appending(enum moment moment)
+{
+	uint32_t tail = atomic_load(&cq->tail);
+	struct av_cqe *e = av_cq_entry(&fake.seg, cq, tail);
+
+	atomic_store(&cq->lock.owner, PEER);
+	if (moment >= WRITTEN)
+		*e = (struct av_cqe){.wr_id = 2, .number = atomic_load(&e->number)};
+	if (moment >= PUBLISHED)
+		atomic_store(&e->number, tail + 1);
+	if (moment >= COUNTED)
+		atomic_store(&cq->tail, tail + 1);
+}
+
+/* @polled: the owner has taken all there is before the lock is taken over. */
 static void death_in_between(void **state)
 {
-	for (int moment = 0; moment < 4; moment++) {
-		bool (*const alive)(uint32_t) = av_lock_owner_alive;
-		struct av_cq_append a;
+	bool (*const alive)(uint32_t) = av_lock_owner_alive;
 
-		for (int polled = 0; polled < 2; polled++) {
-			tear_down(state);
-			set_up(state);
-			append(1);
-			assert_true(av_cq_append_begin(&fake.seg, INDEX, &a));
-			if (moment >= 1)
-				fill(a.to, 2);
-			if (moment >= 2)
-				atomic_store(&a.to->number, a.tail + 1);
-			if (moment >= 3)
-				atomic_store(&cq->tail, a.tail + 1);
-			atomic_store(&cq->lock.owner, PEER);
-			for (int i = 0; polled && i < 1 + (moment >= 2); i++)
-				assert_int_equal(take(), i + 1);
-			av_lock_owner_alive = all_dead;
-			append(3);
-			av_lock_owner_alive = alive;
-			if (!polled)
-				assert_int_equal(take(), 1);
-			if (!polled && moment >= 2)
-				assert_int_equal(take(), 2);
-			assert_int_equal(take(), 3);
-			assert_null(av_cq_peek(&fake.seg, cq));
-			assert_int_equal(atomic_load(&cq->head), atomic_load(&cq->tail));
-		}
+	for (int i = 0; i < 2 * MOMENTS; i++) {
+		enum moment moment = i / 2;
+		uint64_t there = moment >= PUBLISHED ? 2 : 1, polled = i % 2 ? there : 0;
+
+		tear_down(state);
+		set_up(state);
+		append(1);
+		die_appending(moment);
+		for (uint64_t n = 1; n <= polled; n++)
+			assert_int_equal(take(), n);
+		assert_true(!polled || !av_cq_peek(&fake.seg, cq));
+		av_lock_owner_alive = all_dead;
+		append(3);
+		av_lock_owner_alive = alive;
+		for (uint64_t n = polled + 1; n <= there; n++)
+			assert_int_equal(take(), n);
+		assert_int_equal(take(), 3);
+		assert_null(av_cq_peek(&fake.seg, cq));
+		assert_int_equal(atomic_load(&cq->head), atomic_load(&cq->tail));
+		assert_false(locked());
 	}
 }
 
 /* --- which entries are there ----------------------------------------------------- */
+
+static void an_entry_is_there_when_it_is_published(void **state)
+{
+	struct av_cqe *e = av_cq_entry(&fake.seg, cq, 0);
+
+	e->wr_id = 1;
+	assert_null(av_cq_peek(&fake.seg, cq));
+	atomic_store(&e->number, 1);
+	assert_int_equal(take(), 1);
+}
 
 static void an_entry_is_present_before_it_is_counted_and_not_a_turn_later(void **state)
 {
@@ -283,15 +250,13 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		ON_A_CQ(entries_come_in_order_over_many_turns_of_the_ring),
-		ON_A_CQ(an_entry_is_there_when_it_is_ended),
-		ON_A_CQ(a_cancelled_entry_never_was),
 		ON_A_CQ(the_time_is_put_down_if_it_is_wanted),
-		ON_A_CQ(a_full_cq_gives_no_place_and_is_not_broken_by_asking),
+		ON_A_CQ(a_full_cq_is_not_broken_and_has_room_when_polled),
 		ON_A_CQ(a_cq_that_was_overrun_takes_no_more),
-		ON_A_CQ(no_cq_gives_no_place),
+		ON_A_CQ(no_cq_takes_nothing),
 		ON_A_CQ(an_event_disarms),
-		ON_A_CQ(a_cancelled_entry_is_no_event),
 		ON_A_CQ(death_in_between),
+		ON_A_CQ(an_entry_is_there_when_it_is_published),
 		ON_A_CQ(an_entry_is_present_before_it_is_counted_and_not_a_turn_later),
 	};
 

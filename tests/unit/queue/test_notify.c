@@ -19,6 +19,7 @@
 #include "base/clock.h"
 #include "base/hw_wait.h"
 #include "queue/notify.h"
+#include "lib/wait.h"
 #include "unit/memory/fake_seg.h"
 
 #define INDEX	 1u
@@ -158,6 +159,7 @@ static void time_is_kept(void **state)
 
 struct waiter {
 	pthread_t thread;
+	_Atomic pid_t task;
 	uint64_t ns;
 	int ret;
 };
@@ -168,9 +170,18 @@ static void *waiter_main(void *arg)
 {
 	struct waiter *w = arg;
 
+	atomic_store(&w->task, gettid());
 	w->ret = wait_ns(w->ns);
 	atomic_fetch_add(&returned, 1);
 	return NULL;
+}
+
+static bool all_sleep(struct waiter *w, int count)
+{
+	for (int i = 0; i < count; i++)
+		if (!task_sleeps(atomic_load(&w[i].task)))
+			return false;
+	return true;
 }
 
 static void start(struct waiter *w, int count, uint64_t ns)
@@ -178,19 +189,17 @@ static void start(struct waiter *w, int count, uint64_t ns)
 	atomic_store(&returned, 0);
 	for (int i = 0; i < count; i++) {
 		w[i].ns = ns;
+		atomic_store(&w[i].task, 0);
 		assert_int_equal(pthread_create(&w[i].thread, NULL, waiter_main, &w[i]), 0);
 	}
-	while (ns == LONG_NS && atomic_load(&cq->waiters) != (uint32_t)count)
-		usleep(1000);
-	usleep(20000); /* likely asleep by now; if not, it is another good case */
+	if (ns == LONG_NS)
+		assert_true(WAIT_UNTIL(atomic_load(&cq->waiters) == (uint32_t)count, LONG_NS / MS));
+	(void)WAIT_UNTIL(all_sleep(w, count), 20); /* awake yet, it is another good case */
 }
 
 static void until_returned(unsigned int count)
 {
-	uint64_t end = av_now_ns() + LONG_NS;
-
-	while (atomic_load(&returned) < count && av_now_ns() < end)
-		usleep(1000);
+	(void)WAIT_UNTIL(atomic_load(&returned) >= count, LONG_NS / MS);
 	assert_int_equal(atomic_load(&returned), count);
 }
 
@@ -248,7 +257,7 @@ static void a_signal_ends_a_wait(void **state)
 		start(&w, 1, LONG_NS);
 		while (atomic_load(&returned) == 0) {
 			pthread_kill(w.thread, SIGUSR1);
-			usleep(1000);
+			wait_moment();
 		}
 		finish(&w, 1, EINTR);
 		av_cq_arm(&fake.seg, INDEX, AV_CQ_ARMED_ANY); /* nothing was lost with it */
@@ -267,7 +276,7 @@ static void publish_only(const struct av_cqe *cqe)
 	struct av_cqe *ring = av_seg_at(&fake.seg, cq->ring, CQES * sizeof(*ring));
 	uint32_t tail;
 
-	av_lock_acquire_plain(&cq->lock);
+	av_lock_acquire_plain(&cq->lock, AV_RANK_CQ);
 	tail = atomic_load(&cq->tail);
 	ring[tail & cq->mask] = *cqe;
 	atomic_store(&cq->tail, tail + 1);
@@ -334,7 +343,7 @@ static void *kill_later(void *arg)
 {
 	uint32_t *seed = arg;
 
-	usleep(2000 + randomly(seed, 5000));
+	usleep(2000 + randomly(seed, 5000)); /* any moment will do */
 	kill(victim, SIGKILL);
 	waitpid(victim, NULL, 0);
 	atomic_store(&victim, 0);

@@ -13,9 +13,8 @@
 #include <unistd.h>
 #include <cmocka.h>
 
+#include "segment/alloc.h"
 #include "segment/heap.h"
-#include "segment/pages.h"
-#include "segment/segment.h"
 
 #define BEGIN 4096ul
 #define END   (64ul << 20)
@@ -30,8 +29,8 @@ static int open_heap(void **state)
 	assert_int_equal(ftruncate(seg.fd, END), 0);
 	seg.head = mmap(NULL, END, PROT_READ | PROT_WRITE, MAP_SHARED, seg.fd, 0);
 	assert_ptr_not_equal(seg.head, MAP_FAILED);
-	seg.heap = av_heap_create(seg.fd, BEGIN, END, 1);
-	seg.pages = av_pages_create();
+	seg.heap = av_heap_create(seg.fd, seg.head, BEGIN, END, 1);
+	seg.pages = av_pages_create(1, seg.fd, seg.head, seg.heap);
 	assert_true(seg.heap && seg.pages);
 	return 0;
 }

@@ -80,9 +80,9 @@ static void begin(uint32_t ref, uint32_t device, uint64_t value)
 /* It ends as it should. */
 static void end(uint32_t ref)
 {
-	av_totals_keep(&context, folder);
+	av_ended_keep(&context, folder, av_totals_of_context);
 	remove_segment(ref);
-	av_totals_kept();
+	av_ended_kept();
 }
 
 static void expect_total(uint32_t device, uint64_t value)
@@ -137,11 +137,11 @@ static void what_has_no_device_adds_nothing(void **state)
 static void a_death_in_the_middle_adds_once(void **state)
 {
 	begin(0x1001, DEVICE, 5);
-	av_totals_keep(&context, folder);
+	av_ended_keep(&context, folder, av_totals_of_context);
 	end(0x1001);
 	expect_total(DEVICE, 5);
 	begin(0x2001, DEVICE, 6);
-	av_totals_keep(&context, folder);
+	av_ended_keep(&context, folder, av_totals_of_context);
 	remove_segment(0x2001);
 	end(0x2001);
 	expect_total(DEVICE, 11);
@@ -151,7 +151,7 @@ static void a_death_in_the_middle_adds_once(void **state)
 static void a_death_before_the_sum_is_stored_adds_once(void **state)
 {
 	begin(0x1001, DEVICE, 5);
-	av_totals_keep(&context, folder);
+	av_ended_keep(&context, folder, av_totals_of_context);
 	memset(&av_dir->device[DEVICE - 1].ended, 0, sizeof(struct av_totals));
 	remove_segment(0x1001);
 	end(0x1001);
@@ -162,7 +162,7 @@ static void a_death_before_the_sum_is_stored_adds_once(void **state)
 static void a_death_before_the_last_step_loses_nothing(void **state)
 {
 	begin(0x1001, DEVICE, 5);
-	av_totals_keep(&context, folder);
+	av_ended_keep(&context, folder, av_totals_of_context);
 	remove_segment(0x1001);
 	assert_int_equal(atomic_load(&av_dir->fold.done), 0);
 	begin(0x1002, OTHER, 9);
@@ -191,14 +191,14 @@ static void who_reads_meanwhile_can_tell(void **state)
 	uint32_t done = atomic_load(&av_dir->fold.done), ref = atomic_load(&av_dir->fold.ref);
 
 	begin(0x1001, DEVICE, 5);
-	av_totals_keep(&context, folder);
+	av_ended_keep(&context, folder, av_totals_of_context);
 	assert_int_equal(atomic_load(&av_dir->fold.ref), 0x1001);
 	remove_segment(0x1001);
-	av_totals_kept();
+	av_ended_kept();
 	assert_int_equal(atomic_load(&av_dir->fold.ref), ref);
 	assert_int_not_equal(atomic_load(&av_dir->fold.done), done);
 	done = atomic_load(&av_dir->fold.done);
-	av_totals_kept(); /* there is nothing to finish */
+	av_ended_kept(); /* there is nothing to finish */
 	assert_int_equal(atomic_load(&av_dir->fold.done), done);
 }
 

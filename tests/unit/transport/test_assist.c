@@ -18,6 +18,7 @@
 #include "registry/directory.h"
 #include "memory/adopted.h"
 #include "memory/key.h"
+#include "memory/pin.h"
 #include "transport/assist.h"
 #include "lib/own_directory.h"
 #include "unit/memory/fake_seg.h"
@@ -44,6 +45,7 @@
 static struct fake_seg f[2];
 static struct av_qp_end req, rsp;
 static struct av_cq_shared *cq;
+static uint32_t source_key;
 static uint8_t *source, *buffer; /* ROOM bytes each; of the second there is more */
 
 static bool is_alive(uint32_t owner)
@@ -51,13 +53,22 @@ static bool is_alive(uint32_t owner)
 	return owner != DEAD;
 }
 
+/* The sender lives, as far as the directory knows. */
+static uint32_t sender_ref;
+static int sender_folder;
+
 static int group_setup(void **state)
 {
-	return own_directory_join(state) || av_copy_init();
+	if (own_directory_join(state) || av_copy_init())
+		return -1;
+	sender_folder = av_dir_context_add(&sender_ref);
+	return sender_folder < 0;
 }
 
 static int group_teardown(void **state)
 {
+	close(sender_folder);
+	av_dir_context_remove(sender_ref);
 	(void)own_directory_leave(state);
 	return rmdir(own_directory);
 }
@@ -109,6 +120,9 @@ static int set_up(void **state)
 		fake_tables(&f[i]);
 	}
 	f[0].seg.own = false;
+	f[0].seg.ref = sender_ref;
+	f[0].seg.proc = av_lock_self;
+	source_key = KEY;
 	buffer = mmap(NULL, ROOM + 2 * GUARD, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS,
 		      -1, 0);
 	CHECK(buffer != MAP_FAILED);
@@ -140,16 +154,15 @@ static void nap(void)
 
 static bool send_message(uint32_t from_by, uint32_t to_by, uint32_t bytes)
 {
-	const struct av_assist_message m = {
-		.here = &f[0].seg,
-		.there = &f[1].seg,
-		.rsp = rsp.qp,
-		.from = {SOURCE_ADDR + from_by, bytes, KEY},
-		.to = {(uintptr_t)buffer + to_by, bytes, KEY},
-		.now_ns = av_now_coarse_ns(),
-	};
+	const struct av_assist_source source_of = {&req,
+						   {SOURCE_ADDR + from_by, bytes, source_key}};
+	const struct ibv_sge recv = {(uintptr_t)buffer + to_by, bytes, KEY};
+	bool ok;
 
-	return av_assist_copy(&m, buffer + to_by, source + from_by);
+	av_lock_acquire_plain(&rsp.qp->resp, AV_RANK_RESP);
+	ok = av_assist_copy(&source_of, &rsp, &recv, buffer + to_by, source + from_by);
+	av_lock_release(&rsp.qp->resp);
+	return ok;
 }
 
 static void check_message(uint32_t from_by, uint32_t to_by, uint32_t bytes)
@@ -193,18 +206,21 @@ static void test_alone(void **state)
 		}
 }
 
-enum asked { NOT_ASKED, ASKED };
+/* Does the message come there to be shared, and is it copied? One that is not shared is left as it
+ * was. */
+enum shared { ALONE, FAILS, COPIED };
 
 struct sender_row {
 	const char *name;
-	enum asked asked;
-	bool ok;
+	enum shared shared;
 	void (*change)(void);
 };
 
 /* clang-format off */
 static void nothing(void) { }
 static void not_adopted(void) { av_key_entry(&f[0].seg, KEY)->adopted = 0; }
+static void no_key(void) { source_key = (AV_SLAB_CHUNKS * AV_KEY_CHUNK) << 8 | 7; }
+static void no_cq(void) { rsp.qp->recv_cq = AV_SLAB_CHUNKS * AV_OBJ_CHUNK; }
 static void another_sender(void) { atomic_store(&cq->assist.sender.owner, LIVING); }
 static void dead_sender(void)
 {
@@ -224,17 +240,26 @@ static void gone_source(void) { CHECK(mprotect(source + 3 * PIECE, PIECE, PROT_N
 /* clang-format on */
 
 static const struct sender_row sender_rows[] = {
-	{"nothing in the way", ASKED, true, nothing},
-	{"source that is not adopted", NOT_ASKED, true, not_adopted},
-	{"another one's message is there", NOT_ASKED, true, another_sender},
-	{"a dead one's is", ASKED, true, dead_sender},
-	{"it died while it closed it", ASKED, true, dead_sender_closing},
-	{"a poller died over a piece", ASKED, false, dead_poller},
-	{"a poller was slow just now", NOT_ASKED, true, was_slow},
-	{"and long ago", ASKED, true, was_slow_once},
-	{"the last message failed", ASKED, true, had_failed},
-	{"a source that is not there", ASKED, false, gone_source},
+	{"nothing in the way", COPIED, nothing},
+	{"source that is not adopted", ALONE, not_adopted},
+	{"a key that is none", ALONE, no_key},
+	{"no CQ", ALONE, no_cq},
+	{"another one's message is there", ALONE, another_sender},
+	{"a dead one's is", COPIED, dead_sender},
+	{"it died while it closed it", COPIED, dead_sender_closing},
+	{"a poller died over a piece", FAILS, dead_poller},
+	{"a poller was slow just now", ALONE, was_slow},
+	{"and long ago", COPIED, was_slow_once},
+	{"the last message failed", COPIED, had_failed},
+	{"a source that is not there", FAILS, gone_source},
 };
+
+static void expect_not_begun(void)
+{
+	assert_int_equal(cq->assist.job.bytes, 0);
+	for (size_t i = 0; i < ROOM; i++)
+		CHECK(buffer[i] == 0);
+}
 
 static void test_sender(void **state)
 {
@@ -245,14 +270,29 @@ static void test_sender(void **state)
 		set_up(NULL);
 		r->change();
 		nap();
-		assert_int_equal(send_message(0, 0, MIN), r->ok);
-		assert_int_equal(cq->assist.job.bytes, r->asked == ASKED ? MIN : 0);
+		assert_int_equal(send_message(0, 0, MIN), r->shared == COPIED);
+		if (r->shared == ALONE)
+			expect_not_begun();
+		else
+			assert_int_equal(cq->assist.job.bytes, MIN);
 		assert_int_equal(atomic_load(&cq->assist.left), 0);
 		assert_int_equal(atomic_load(&cq->assist.piece.owner), 0);
-		if (r->ok)
+		if (r->shared == COPIED)
 			check_message(0, 0, MIN);
 		tear_down(NULL);
 	}
+}
+
+/* A message whose later pieces lie where its earlier ones go. */
+static void test_overlap(void **state)
+{
+	const struct av_assist_source source_of = {&req, {SOURCE_ADDR, MIN, KEY}};
+	const struct ibv_sge recv = {(uintptr_t)source + PIECE, MIN, KEY};
+
+	av_lock_acquire_plain(&rsp.qp->resp, AV_RANK_RESP);
+	assert_false(av_assist_copy(&source_of, &rsp, &recv, source + PIECE, source));
+	av_lock_release(&rsp.qp->resp);
+	expect_not_begun();
 }
 
 /* --- the poller ------------------------------------------------------------------ */
@@ -300,6 +340,11 @@ static void from_before(void) { job()->from -= MESSAGE; }
 static void from_behind(void) { job()->from += ROOM; }
 static void from_wraps(void) { job()->from = UINT64_MAX - 3 * PIECE; }
 static void sender_moves(void) { atomic_store(&f[0].seg.head->moving, 1); }
+static void sender_died_moving(void)
+{
+	sender_moves();
+	f[0].seg.proc = DEAD;
+}
 static void receiver_moves(void) { atomic_store(&f[1].seg.head->moving, 1); }
 static void may_not_be_written(void) { CHECK(mprotect(buffer + 2 * PIECE, PIECE, PROT_READ) == 0); }
 /* clang-format on */
@@ -330,9 +375,16 @@ static const struct poller_row poller_rows[] = {
 	{"from behind it", 0, false, from_behind},
 	{"from where addresses end", 0, false, from_wraps},
 	{"the sender moves its memory", 0, false, sender_moves},
-	{"the receiver does", 0, false, receiver_moves},
+	{"it died as it did", PIECES, false, sender_died_moving},
+	{"the receiver moves its own", 0, false, receiver_moves},
 	{"a buffer that may not be written to", 1, true, may_not_be_written},
 };
+
+static void expect_no_pins(void)
+{
+	for (size_t i = 0; i < 2 * AV_PINS; i++)
+		CHECK(atomic_load(&f[i % 2].seg.head->pin[i / 2].word) == 0);
+}
 
 static void check_pieces(uint32_t copied)
 {
@@ -357,6 +409,7 @@ static void test_poller(void **state)
 		for (uint32_t turn = 0; turn < PIECES + 1; turn++)
 			av_assist_help_with(&rsp, &req, cq);
 		check_pieces(r->copied);
+		expect_no_pins();
 		assert_int_equal(atomic_load(&cq->assist.failed), r->failed);
 		if (r->failed)
 			assert_int_equal(atomic_load(&cq->assist.left), 0);
@@ -424,6 +477,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup_teardown(test_alone, set_up, tear_down),
 		cmocka_unit_test(test_sender),
+		cmocka_unit_test_setup_teardown(test_overlap, set_up, tear_down),
 		cmocka_unit_test(test_poller),
 		cmocka_unit_test_setup_teardown(test_one_piece, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(test_abandon, set_up, tear_down),

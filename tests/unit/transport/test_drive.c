@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* The tokens of a queue pair: whose own the requester's may become, and what is made of the
- * responder's when its holder dies over the flushing of receive requests. */
+/* The execution rights of a queue pair: taken and given back, held by another process, and what is
+ * made of them when their holder dies. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -12,6 +12,7 @@
 #include "queue/qp.h"
 #include "transport/drive.h"
 #include "transport/state.h"
+#include "transport/timer.h"
 #include "lib/own_directory.h"
 #include "unit/memory/fake_seg.h"
 
@@ -29,15 +30,32 @@ static void set_up(bool own)
 	end.qp->index = INDEX;
 }
 
+static void expect_free(const char *name)
+{
+	if (atomic_load(&end.qp->exec.owner) || atomic_load(&end.qp->append.owner) ||
+	    atomic_load(&end.qp->resp.owner))
+		fail_msg("%s: still held", name);
+}
+
 /* There is nothing to be executed. */
 static void drive(void)
 {
 	av_drive(&end, NULL);
 }
 
+static void post(void)
+{
+	bool with_exec = av_sq_enter(end.qp);
+
+	CHECK(av_lock_mine(&end.qp->append) && with_exec == av_lock_mine(&end.qp->exec));
+	av_lock_release(&end.qp->append);
+	av_drive_entered(&end, NULL, with_exec);
+}
+
 static void change_state(void)
 {
 	av_qp_quiesce(&end);
+	CHECK(av_lock_mine(&end.qp->exec) && av_lock_mine(&end.qp->resp));
 	av_qp_resume(&end);
 }
 
@@ -48,22 +66,63 @@ static const struct {
 } rows[] = {
 	{"driving its own", drive, true},
 	{"driving a peer's", drive, false},
+	{"posting to its own", post, true},
 	{"changes of state of its own", change_state, true},
 	{"changes of state of another's, which was opened by its number", change_state, false},
 };
 
-static void of_its_own_process_only(void **state)
+static void taken_and_given_back(void **state)
 {
 	for (size_t i = 0; i < AV_ARRAY_SIZE(rows); i++) {
-		uint64_t thread;
-
 		set_up(rows[i].own);
-		for (uint32_t n = 0; n < 2 * AV_BIAS_TURNS; n++)
+		for (uint32_t n = 0; n < 3; n++) {
 			rows[i].take();
-		thread = atomic_load(&end.qp->exec.thread);
-		assert_int_equal(av_biased_holder(&end.qp->exec), 0);
-		if (rows[i].own ? thread != av_bias_self : thread != 0)
-			fail_msg("%s: %llx", rows[i].name, (unsigned long long)thread);
+			expect_free(rows[i].name);
+		}
+		fake_close(&f);
+	}
+}
+
+#define LIVING 1000001u /* processes that are none */
+#define DEAD   1000002u
+
+static bool is_alive(uint32_t owner)
+{
+	return owner != DEAD;
+}
+
+/* Whoever has the right will look again: nobody waits, and nobody takes it away. */
+static void another_executes(void **state)
+{
+	void (*const tries[])(void) = {drive, post};
+
+	for (size_t i = 0; i < 2 * AV_ARRAY_SIZE(tries); i++) {
+		set_up(i % 2);
+		atomic_store(&end.qp->exec.owner, LIVING);
+		tries[i / 2]();
+		av_timer_stop(&f.seg);
+		assert_int_equal(atomic_exchange(&end.qp->exec.owner, 0), LIVING);
+		expect_free("another executes");
+		fake_close(&f);
+	}
+}
+
+/* The request that a dead executor had under way may be half done: the queue pair fails. */
+static void the_executor_died(void **state)
+{
+	void (*const takes[])(void) = {drive, post, change_state};
+
+	for (size_t i = 0; i < AV_ARRAY_SIZE(takes); i++) {
+		set_up(true);
+		atomic_store(&end.qp->qpn, 77);
+		atomic_store(&end.qp->state, IBV_QPS_RTS);
+		atomic_store(&end.qp->exec.owner, DEAD);
+		do
+			takes[i](); /* its life is asked for at intervals */
+		while (atomic_load(&end.qp->exec.owner) == DEAD);
+		av_timer_stop(&f.seg);
+		assert_int_equal(atomic_load(&end.qp->state), IBV_QPS_ERR);
+		expect_free("the executor died");
 		fake_close(&f);
 	}
 }
@@ -72,7 +131,6 @@ static void of_its_own_process_only(void **state)
 #define CQ_AT	 (8ull << 26)
 #define SLOTS	 8u
 #define RECEIVES 2u
-#define DEAD	 0x7ffffffu /* identity of no process */
 #define QPN	 77u
 
 /* In ERR, with receive requests; whoever failed it has died. */
@@ -133,14 +191,15 @@ static void last_wqe_reached_after_death(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(of_its_own_process_only),
+		cmocka_unit_test(taken_and_given_back),
+		cmocka_unit_test(another_executes),
+		cmocka_unit_test(the_executor_died),
 		cmocka_unit_test(flushed_after_death),
 		cmocka_unit_test(last_wqe_reached_after_death),
 	};
 	int ret = own_directory_join(NULL);
 
-	if (ret == 0 && !av_barrier_is_light)
-		ret = 77; /* no membarrier(2) here: no lock is anybody's own */
+	av_lock_owner_alive = is_alive;
 	if (ret == 0)
 		ret = cmocka_run_group_tests(tests, NULL, NULL);
 	(void)own_directory_leave(NULL);

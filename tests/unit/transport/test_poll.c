@@ -16,6 +16,7 @@
 #include "registry/directory.h"
 #include "memory/key.h"
 #include "queue/qp.h"
+#include "transport/place.h"
 #include "transport/poll.h"
 #include "lib/own_directory.h"
 #include "unit/memory/fake_seg.h"
@@ -119,7 +120,7 @@ static void append_answer(void)
 static void an_answer_is_placed_where_it_is_wanted(void **state)
 {
 	append_answer();
-	assert_true(av_poll_place_answers(&end));
+	assert_true(av_place_answers(&end));
 	assert_memory_equal(buffer, "answered", 8);
 	assert_int_equal(atomic_load(&end.qp->answers), 0);
 }
@@ -128,7 +129,7 @@ static void an_answer_is_placed_before_its_entry_is_counted(void **state)
 {
 	append_answer();
 	atomic_store(&cq->tail, 0);
-	assert_true(av_poll_place_answers(&end));
+	assert_true(av_place_answers(&end));
 	assert_memory_equal(buffer, "answered", 8);
 }
 
@@ -154,7 +155,7 @@ static void what_another_poller_has_taken_is_left_to_it(void **state)
 	atomic_store(&cq->head, 2);
 	atomic_store(&cq->tail, 1);
 	assert_int_equal(pthread_create(&thread, NULL, place_later, NULL), 0);
-	assert_true(av_poll_place_answers(&end));
+	assert_true(av_place_answers(&end));
 	pthread_join(thread, NULL);
 	expect_untouched(buffer, sizeof(buffer));
 }

@@ -1,0 +1,180 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: MIT
+"""Check what linking does not see of the layout: who includes whom, and what files are called.
+
+    check-layers.py           src/, tools/, bench/ and include/
+    check-layers.py --tests   tests/
+
+- A file includes headers of its own room (folder of src/) and of those below it in ROOMS.
+- A module is NAME.c and NAME.h. Inside a room, no more than two of them include each other, directly
+  or by way of others.
+- No two .c files have the same name.
+- The guard of a header says where the header is.
+
+One line per violation; exit status 1 if there is any.
+"""
+
+import argparse
+import collections
+import pathlib
+import re
+import sys
+
+# From top to bottom. Rooms of one line do not know each other.
+ROOMS = [
+    ["preload"],
+    ["exp", "cm"],
+    ["verbs"],
+    ["transport"],
+    ["queue"],
+    ["memory"],
+    ["device"],
+    ["segment"],
+    ["registry"],
+    ["observe"],
+    ["wire"],
+    ["copy"],
+    ["base"],
+]
+# These use no room above the given one.
+HIGHEST = {"preload": "transport", "tools": "transport"}
+LARGEST_CYCLE = 2
+
+# Rooms whose cycles are still to be broken.
+TO_BE_BROKEN = {"verbs"}
+
+# How the guards of a folder's headers begin. What follows is the path from there.
+GUARDS = {"src": "AV_", "tools/anyverbs": "AV_TOOL_", "bench": "BENCH_", "include": ""}
+
+RANK = {room: rank for rank, line in enumerate(ROOMS) for room in line}
+INCLUDE = re.compile(r'^\s*#\s*include\s+"([^"]+)"', re.M)
+
+
+def may_use(user, room):
+    """May files of @user include headers of @room?"""
+    if user == room:
+        return True
+    if user in HIGHEST and RANK[room] < RANK[HIGHEST[user]]:
+        return False
+    return user not in RANK or RANK[user] < RANK[room]
+
+
+def sources(folder):
+    return sorted(p for p in folder.rglob("*.[ch]") if p.is_file())
+
+
+def includes_of(path):
+    return INCLUDE.findall(path.read_text(encoding="utf-8"))
+
+
+def check_room(root, path, user):
+    """What one file includes that is not its room's or below. The tools' own headers have no room."""
+    for header in includes_of(path):
+        room = header.split("/")[0]
+        if user == "tools" and (path.parent / header).is_file():
+            continue
+        if room not in RANK or not (root / "src" / header).is_file():
+            yield f"{path.relative_to(root)}: there is no header {header}"
+        elif not may_use(user, room):
+            yield f"{path.relative_to(root)}: {user} does not use {room}: {header}"
+
+
+def check_layers(root):
+    for folder in sorted(p for p in (root / "src").iterdir() if p.is_dir()):
+        if folder.name not in RANK:
+            yield f"src/{folder.name}: not a room of the layout"
+            continue
+        for path in sources(folder):
+            yield from check_room(root, path, folder.name)
+    for path in sources(root / "tools"):
+        yield from check_room(root, path, "tools")
+
+
+def modules(folder):
+    """Which modules of a room include which: {"room/name": {"room/other", ...}}."""
+    graph = collections.defaultdict(set)
+    for path in sources(folder):
+        name = f"{folder.name}/{path.stem}"
+        for header in includes_of(path):
+            other = header.removesuffix(".h")
+            if other.startswith(folder.name + "/") and other != name:
+                graph[name].add(other)
+    return graph
+
+
+def reachable(graph, start):
+    """The modules that @start leads to, each with the one it was first reached from."""
+    came_from = {}
+    todo = collections.deque([start])
+    while todo:
+        name = todo.popleft()
+        for other in sorted(graph.get(name, ())):
+            if other not in came_from:
+                came_from[other] = name
+                todo.append(other)
+    return came_from
+
+
+def circle(came_from, start):
+    """A shortest way from @start back to it."""
+    way = [start]
+    while len(way) == 1 or way[-1] != start:
+        way.append(came_from[way[-1]])
+    return " -> ".join(name.split("/")[1] for name in reversed(way))
+
+
+def check_cycles(root):
+    for folder in sorted(p for p in (root / "src").iterdir() if p.is_dir()):
+        if folder.name in TO_BE_BROKEN:
+            continue
+        graph = modules(folder)
+        reach = {name: reachable(graph, name) for name in graph}
+        seen = set()
+        for name in sorted(graph):
+            ring = {other for other in reach[name] if name in reach.get(other, ())}
+            if len(ring) > LARGEST_CYCLE and not ring & seen:
+                ways = [circle(reach[member], member) for member in sorted(ring)]
+                yield (f"src/{folder.name}: {len(ring)} modules include each other: "
+                       f"{', '.join(sorted(m.split('/')[1] for m in ring))}; "
+                       f"for instance {max(ways, key=len)}")
+            seen |= ring
+
+
+def check_names(root, folders):
+    places = collections.defaultdict(list)
+    for folder in folders:
+        for path in sorted((root / folder).rglob("*.c")):
+            places[path.name].append(str(path.relative_to(root)))
+    for name, paths in sorted(places.items()):
+        if len(paths) > 1:
+            yield f"{name}: one name for several files: {', '.join(paths)}"
+
+
+def check_guards(root):
+    for folder, prefix in GUARDS.items():
+        for path in sorted((root / folder).rglob("*.h")):
+            guard = prefix + re.sub(r"[/.-]", "_", str(path.relative_to(root / folder))).upper()
+            text = path.read_text(encoding="utf-8")
+            if not re.search(rf"^#ifndef {guard}\n#define {guard}$", text, re.M):
+                yield f"{path.relative_to(root)}: the guard is not {guard}"
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--tests", action="store_true", help="look at tests/ instead")
+    parser.add_argument("--root", type=pathlib.Path, metavar="FOLDER",
+                        default=pathlib.Path(__file__).resolve().parent.parent,
+                        help="the repository; by default the one that this script is in")
+    args = parser.parse_args()
+    if args.tests:
+        found = list(check_names(args.root, ["tests"]))
+    else:
+        found = [*check_layers(args.root), *check_cycles(args.root),
+                 *check_names(args.root, ["src", "tools", "bench"]), *check_guards(args.root)]
+    for line in found:
+        print(line)
+    return 1 if found else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

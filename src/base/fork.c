@@ -1,0 +1,64 @@
+/* SPDX-License-Identifier: MIT */
+/* The table of fork handlers. */
+#include "base/fork.h"
+
+#include <assert.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdint.h>
+
+#include "base/compiler.h"
+
+static _Atomic(const struct av_fork_handlers *) table[AV_FORK_N];
+static int unusable; /* what pthread_atfork() returned */
+
+/* Rows whose prepare() ran, a bit each. Another thread may add a row while this one forks. */
+static _Thread_local uint32_t prepared AV_TLS_FAST;
+static_assert(AV_FORK_N <= 32, "bits");
+
+static void prepare(void)
+{
+	prepared = 0;
+	for (int row = 0; row < AV_FORK_N; row++) {
+		const struct av_fork_handlers *h = atomic_load(&table[row]);
+
+		if (!h || !h->prepare)
+			continue;
+		h->prepare();
+		prepared |= 1u << row;
+	}
+}
+
+static void parent(void)
+{
+	for (int row = AV_FORK_N - 1; row >= 0; row--) {
+		const struct av_fork_handlers *h = atomic_load(&table[row]);
+
+		if ((prepared & 1u << row) && h->parent)
+			h->parent();
+	}
+}
+
+static void child(void)
+{
+	for (int row = AV_FORK_N - 1; row >= 0; row--) {
+		const struct av_fork_handlers *h = atomic_load(&table[row]);
+
+		if (h && h->child)
+			h->child();
+	}
+}
+
+static void begin(void)
+{
+	unusable = pthread_atfork(prepare, parent, child);
+}
+
+int av_fork_register(enum av_fork_row row, const struct av_fork_handlers *handlers)
+{
+	static pthread_once_t once = PTHREAD_ONCE_INIT;
+
+	pthread_once(&once, begin);
+	atomic_store(&table[row], handlers);
+	return unusable;
+}

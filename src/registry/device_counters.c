@@ -1,0 +1,81 @@
+/* SPDX-License-Identifier: MIT */
+/* Counters of devices, and gauges of contexts. */
+#include <stdio.h>
+#include <string.h>
+
+#include "registry/directory_file.h"
+
+uint32_t av_dir_find_device(const struct av_dir_file *d, const char *name)
+{
+	for (uint32_t i = 0; i < AV_DIR_DEVICES; i++)
+		if (strncmp(d->device[i].name, name, sizeof(d->device[i].name)) == 0)
+			return i + 1;
+	return 0;
+}
+
+static uint32_t device_place(const char *name)
+{
+	uint32_t place;
+
+	av_dir_change_begin();
+	place = av_dir_find_device(av_dir, name);
+	if (!place) {
+		place = av_dir_find_device(av_dir, "");
+		if (place)
+			snprintf(av_dir->device[place - 1].name, sizeof(av_dir->device[0].name),
+				 "%s", name);
+	}
+	av_dir_change_end();
+	return place;
+}
+
+_Atomic uint64_t *av_dir_counters(const char *device)
+{
+	uint32_t place = device_place(device);
+
+	return place ? av_dir->device[place - 1].counter : NULL;
+}
+
+_Atomic uint64_t *av_dir_gauges(uint32_t ref, const char *device)
+{
+	struct av_dir_context *c = &av_dir->context[AV_REF_SLOT(ref)];
+
+	c->device = device_place(device);
+	return c->gauge;
+}
+
+void av_dir_read(const char *device, uint64_t counters[AV_DIR_COUNTERS],
+		 uint64_t gauges[AV_DIR_GAUGES])
+{
+	struct av_dir_view view;
+	uint32_t place;
+
+	memset(counters, 0, AV_DIR_COUNTERS * sizeof(*counters));
+	memset(gauges, 0, AV_DIR_GAUGES * sizeof(*gauges));
+	if (!av_dir_view(&view))
+		return;
+	place = av_dir_find_device(view.dir, device);
+	for (int i = 0; place && i < AV_DIR_COUNTERS; i++)
+		counters[i] = atomic_load(&view.dir->device[place - 1].counter[i]);
+	for (uint32_t slot = 0; place && slot < atomic_load(&view.dir->context_end); slot++)
+		if (view.dir->context[slot].device == place && av_dir_view_lives(&view, slot))
+			for (int i = 0; i < AV_DIR_GAUGES; i++)
+				gauges[i] += atomic_load(&view.dir->context[slot].gauge[i]);
+	av_dir_view_end(&view);
+}
+
+unsigned int av_dir_contexts(const char *device, uint32_t *refs)
+{
+	struct av_dir_view view;
+	unsigned int count = 0;
+	uint32_t place;
+
+	if (!av_dir_view(&view))
+		return 0;
+	place = av_dir_find_device(view.dir, device);
+	for (uint32_t slot = 0; place && slot < atomic_load(&view.dir->context_end); slot++)
+		if (view.dir->context[slot].device == place && av_dir_view_lives(&view, slot))
+			refs[count++] = atomic_load(&view.dir->context[slot].ref);
+	av_dir_view_end(&view);
+	return count;
+}

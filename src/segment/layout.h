@@ -1,0 +1,143 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * What is where in a segment. It is a sparse file of AV_SEG_BYTES:
+ *
+ *   0                 head: identity, addresses, pins, tables of chunks
+ *   sizeof head ...   heap: chunks of objects, rings; the owner extends it, and backs it before use
+ *   ... AV_ODP_OFFSET pages of regions that the library allocates, and of large rings
+ *                     (segment/pages.h)
+ *   AV_ODP_OFFSET     nodes, allocated by any process: of the device page table
+ *                     (memory/odp_table.h), the record of unmappings (memory/unmapped.h) and the
+ *                     counters of regions (memory/region_count.h)
+ *   AV_STAGE_OFFSET   staging buffers: backed when first touched, and only touched by av_copy(), so
+ *                     that a full file system is an error and not a SIGBUS
+ *
+ * Each table of objects has one fixed type: queue pairs, receive queues, CQs, keys. Memory that
+ * once held a queue pair never holds anything else. So a peer with a stale index finds a valid lock
+ * and a number that does not match, and not somebody's ring.
+ */
+#ifndef AV_SEGMENT_LAYOUT_H
+#define AV_SEGMENT_LAYOUT_H
+
+#include <assert.h>
+#include <stdatomic.h>
+#include <stdint.h>
+
+#include "base/compiler.h"
+#include "base/limits.h"
+#include "registry/directory.h"
+
+#define AV_SEG_MAGIC	0x746e656d67657361ull
+#define AV_SEG_BYTES	(16ull << 30)
+#define AV_STAGE_BYTES	16384u
+#define AV_STAGE_COUNT	4096u
+#define AV_STAGE_OFFSET (AV_SEG_BYTES - (uint64_t)AV_STAGE_BYTES * AV_STAGE_COUNT)
+#define AV_ODP_BYTES	(1ull << 30)
+#define AV_ODP_OFFSET	(AV_STAGE_OFFSET - AV_ODP_BYTES)
+#define AV_PINS		256
+#define AV_SLAB_CHUNKS	1024
+#define AV_IMPORT_KEYS	(1u << 19)
+#define AV_IMPORT_PDS	(1u << 17)
+
+/* The tables of shared objects: bytes per object, and objects per chunk. */
+enum av_slab { AV_SLAB_KEY, AV_SLAB_CQ, AV_SLAB_RQ, AV_SLAB_QP, AV_SLAB_N };
+#define AV_KEY_INDEX(key) ((key) >> 8) /* memory/key.h */
+#define AV_KEY_BYTES	  64u
+#define AV_CQ_BYTES	  320u
+#define AV_RQ_BYTES	  384u
+#define AV_QP_BYTES	  1216u /* an odd number of cache lines, to use all cache sets */
+/*
+ * Where the counters are in an entry (observe/counters.h), for those who know nothing else of it.
+ */
+#define AV_QP_COUNTERS_AT 448u
+#define AV_CQ_COUNTERS_AT 104u
+#define AV_KEY_CHUNK	  1024u
+#define AV_OBJ_CHUNK	  64u
+#define AV_RQ_CHUNK	  128u /* of queue pairs, and shared ones */
+
+static_assert(AV_SLAB_CHUNKS * AV_OBJ_CHUNK >= AV_MAX_QP &&
+		      AV_SLAB_CHUNKS * AV_OBJ_CHUNK >= AV_MAX_CQ,
+	      "tables");
+static_assert(AV_SLAB_CHUNKS * AV_KEY_CHUNK >= AV_MAX_MR, "key table");
+static_assert(AV_SLAB_CHUNKS * AV_RQ_CHUNK >= AV_MAX_QP + AV_MAX_SRQ, "receive queue table");
+
+/*
+ * Says "this process is using that key" (memory/pin.h). One per cache line, so that users do not
+ * disturb each other.
+ */
+struct av_pin {
+	_Atomic uint64_t word;
+} AV_ALIGNED(AV_CACHE_LINE);
+
+/* Why somebody looks at each request of a context. */
+enum av_watched {
+	AV_WATCHED_CAPTURE = 1,
+	AV_WATCHED_FAULTS = 2,
+	AV_WATCHED_MISUSE = 4,
+};
+
+struct av_seg_head {
+	uint64_t magic;
+	uint32_t ref;		 /* reference of the context in the directory */
+	uint32_t proc;		 /* reference of its owner */
+	int32_t pid;		 /* in the owner's PID namespace, */
+	uint64_t pidns;		 /* whose inode number this is */
+	_Atomic uint32_t closed; /* the owner has closed the context */
+	_Atomic uint32_t fatal;	 /* the device has failed: transport/fatal.h */
+
+	char device[64];   /* name of the device that was opened, */
+	uint32_t switches; /* and its switches that were on: device/switches.h */
+
+	/*
+	 * Importing (ibv_import_device(3)). @origin: the context whose objects this one can use; 0:
+	 * none. @pds: the protection domains of this context, one bit per handle.
+	 *
+	 * Keys and domains of an importing context begin at AV_IMPORT_KEYS and AV_IMPORT_PDS.
+	 * Smaller numbers are those of the origin.
+	 */
+	uint32_t origin;
+	_Atomic uint64_t pds[AV_MAX_PD / 64 + 1];
+
+	/* Addresses, to find out whether a destination address is that of this context. */
+	uint8_t link_layer;
+	uint8_t mtu; /* enum ibv_mtu */
+	uint16_t lid;
+	uint32_t port; /* its GIDs: device/port.h */
+
+	/* The shared heap of the owner's process: segment/shared_heap.h. */
+	int32_t shared_heap_fd; /* as the owner has it open; -1: there is none */
+	uint64_t shared_heap_inode;
+
+	/* Futex of the owner's timer thread: av_seg_wake_timer(). */
+	_Atomic uint32_t timer_doorbell;
+
+	/* Device page table: offset of its root, end of its nodes, and a count of invalidations. */
+	_Atomic uint64_t odp_root;
+	_Atomic uint64_t odp_brk;
+	_Atomic uint64_t odp_seq;
+	_Atomic uint64_t unmapped_root; /* root of memory/unmapped.h */
+	_Atomic uint32_t moving;	/* the owner is moving pages: memory/page_move.h */
+	_Atomic uint32_t watched;	/* enum av_watched */
+	_Atomic uint32_t faults_change; /* counts changes of the fault rules */
+	_Atomic uint64_t counter[AV_DIR_COUNTERS]; /* as in av_dir_counters(), of this context */
+
+	/*
+	 * Staging buffers: the stack of the free ones (count << 32 | index + 1), and the first one
+	 * that was never used.
+	 */
+	_Atomic uint64_t stage_free AV_ALIGNED(AV_CACHE_LINE);
+	_Atomic uint32_t stage_fresh;
+	_Atomic uint32_t stage_next[AV_STAGE_COUNT];
+
+	struct av_pin pin[AV_PINS];
+	_Atomic uint64_t chunk[AV_SLAB_N][AV_SLAB_CHUNKS]; /* offsets; 0: not yet there */
+
+	/*
+	 * Counters of regions, per chunk of keys (memory/region_count.h): offsets of the nodes, and
+	 * how many of them readers must look at.
+	 */
+	_Atomic uint64_t region_counts[AV_SLAB_CHUNKS];
+	_Atomic uint32_t region_chunks;
+};
+
+#endif

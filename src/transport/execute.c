@@ -1,0 +1,312 @@
+/* SPDX-License-Identifier: MIT */
+/* One send request of a connected queue pair, from its check to its effects on both sides. */
+#include "transport/execute.h"
+
+#include <sched.h>
+
+#include "base/clock.h"
+#include "base/limits.h"
+#include "base/newer_verbs.h"
+#include "transport/count.h"
+#include "transport/event.h"
+#include "transport/op_atomic.h"
+#include "transport/op_local.h"
+#include "transport/op_rdma.h"
+#include "transport/op_send.h"
+#include "transport/report.h"
+#include "transport/responder.h"
+#include "transport/state.h"
+#include "transport/work.h"
+
+/* --- the opcodes ----------------------------------------------------------------- */
+
+static const struct av_opcode row[] = {
+	[IBV_WR_RDMA_WRITE] = {.operation = av_op_write, .uc = true},
+	[IBV_WR_RDMA_WRITE_WITH_IMM] = {.operation = av_op_write_imm, .uc = true, .receives = true},
+	[IBV_WR_SEND] = {.operation = av_op_send, .uc = true, .receives = true},
+	[IBV_WR_SEND_WITH_IMM] = {.operation = av_op_send, .uc = true, .receives = true},
+	[IBV_WR_SEND_WITH_INV] = {.operation = av_op_send, .receives = true},
+	[IBV_WR_RDMA_READ] = {.operation = av_op_read},
+	[AV_WR_FLUSH] = {.operation = av_op_flush},
+	[IBV_WR_ATOMIC_CMP_AND_SWP] = {.operation = av_op_cmp_swap, .word = true},
+	[IBV_WR_ATOMIC_FETCH_AND_ADD] = {.operation = av_op_fetch_add, .word = true},
+	[IBV_WR_ATOMIC_WRITE] = {.operation = av_op_atomic_write, .word = true},
+	[AV_WR_SIZED_CMP_AND_SWP] = {.operation = av_op_with_operands},
+	[AV_WR_SIZED_FETCH_AND_ADD] = {.operation = av_op_with_operands},
+	[AV_WR_MASKED_CMP_AND_SWP] = {.operation = av_op_with_operands},
+	[AV_WR_MASKED_FETCH_AND_ADD] = {.operation = av_op_with_operands},
+	[IBV_WR_LOCAL_INV] = {.operation = av_op_local_inv, .local = true},
+	[IBV_WR_BIND_MW] = {.operation = av_op_bind, .local = true},
+	[AV_WR_NOP] = {.operation = av_op_nop, .local = true},
+	[AV_WR_UMR_FILL] = {.operation = av_op_umr_fill, .local = true},
+	[AV_WR_UMR_INVALIDATE] = {.operation = av_op_umr_invalidate, .local = true},
+};
+
+static const struct av_opcode *row_of(uint32_t opcode)
+{
+	return opcode < AV_ARRAY_SIZE(row) && row[opcode].operation ? &row[opcode] : NULL;
+}
+
+bool av_opcode_is_local(uint32_t opcode)
+{
+	const struct av_opcode *o = row_of(opcode);
+
+	return o && o->local;
+}
+
+static enum av_fault check(const struct av_work *w)
+{
+	const struct av_opcode *o = w->opcode;
+
+	if (o && o->local)
+		return AV_FAULT_NONE;
+	if (!o || w->head.count > AV_MAX_SGE)
+		return AV_FAULT_LOC_QP_OP;
+	if (w->req->qp->type == IBV_QPT_UC && !o->uc)
+		return AV_FAULT_LOC_QP_OP;
+	if (w->head.bytes > AV_MAX_MSG_BYTES || (o->word && w->head.bytes != sizeof(uint64_t)))
+		return AV_FAULT_LOC_LEN;
+	return AV_FAULT_NONE;
+}
+
+/* --- what becomes of both sides -------------------------------------------------- */
+
+/* The responder's side of a fault, its execution right held. */
+static void responder_fail(struct av_work *w)
+{
+	const struct av_rule *rule = av_rule(w->result.fault);
+
+	AV_ASSERT_HELD(&w->rsp->qp->resp);
+	if (rule->responder_fails || rule->nak != AV_NAK_NONE)
+		av_count_refused(w->rsp->qp, w->result.fault);
+	if (!rule->responder_fails)
+		return;
+	av_report_responder(&(struct av_failed){w->req, w->rsp, &w->head, w->result.fault, false});
+	if (w->opcode && w->opcode->receives && rule->receive != IBV_WC_SUCCESS)
+		av_receive_error(&w->to, rule->receive);
+	av_responder_error(w->rsp);
+	av_work_event(w, rule->event);
+	w->result.responder_failed = true;
+}
+
+/*
+ * The unreliable connection: what the responder cannot take is lost, and neither side hears of it.
+ * Its receive request stays for the next message. IBTA volume 1, 9.8.3.
+ */
+static void lose(struct av_work *w)
+{
+	if (w->rsp->qp->receiving)
+		av_receive_cancel(&w->to);
+	av_diag_drop();
+	av_count_rsp(w->rsp->qp, AV_RSP_DROPPED);
+	w->result = (struct av_outcome){0};
+}
+
+static bool found_at_requester(enum av_fault fault)
+{
+	return fault == AV_FAULT_LOC_LEN || fault == AV_FAULT_LOC_QP_OP ||
+	       fault == AV_FAULT_LOC_PROT;
+}
+
+/*
+ * Is the responder blamed though it has died meanwhile? What it left half done, such as a key
+ * withdrawn to be changed, is nobody's error any more: it does not answer.
+ */
+static bool has_died(const struct av_work *w)
+{
+	return !found_at_requester(w->result.fault) && !av_seg_alive_now(w->rsp->seg);
+}
+
+/* What a requester of an unreliable connection sends, arrive or not. */
+static void count_uc(struct av_traffic *t, const struct av_work *w)
+{
+	av_traffic_count(t, av_traffic_kind[w->head.opcode], w->head.bytes,
+			 av_packets(w->req->qp, w->head.bytes));
+}
+
+static void advance_uc(struct av_work *w, bool lost)
+{
+	w->req->qp->next_psn =
+		(w->req->qp->next_psn + av_packets(w->req->qp, w->head.bytes)) & 0xffffff;
+	w->rsp->qp->expected_psn = w->req->qp->next_psn;
+	count_uc(&w->req->qp->counters.req.traffic, w);
+	if (!lost)
+		count_uc(&w->rsp->qp->counters.rsp.traffic, w);
+}
+
+static void unheard(struct av_work *w)
+{
+	if (w->req->qp->type != IBV_QPT_UC)
+		return;
+	count_uc(&w->req->qp->counters.req.traffic, w);
+	w->result = (struct av_outcome){0};
+}
+
+static void settle(struct av_work *w)
+{
+	bool unreliable = w->req->qp->type == IBV_QPT_UC, undone, lost;
+
+	AV_ASSERT_HELD(&w->rsp->qp->resp);
+	if (av_unlikely(w->result.fault != AV_FAULT_NONE) && has_died(w))
+		w->result.fault = av_work_gone(w);
+	undone = w->result.fault != AV_FAULT_NONE || w->result.park != AV_PARK_NOT;
+	lost = unreliable && undone && !found_at_requester(w->result.fault);
+	if (lost)
+		lose(w);
+	else if (w->result.fault != AV_FAULT_NONE)
+		responder_fail(w);
+	if (w->result.fault != AV_FAULT_NONE || w->result.park != AV_PARK_NOT)
+		return;
+	if (unreliable)
+		advance_uc(w, lost);
+	else
+		av_responder_advance(w->rsp->qp, w->req->qp, w->head.opcode, w->head.bytes);
+}
+
+/* --- the request ----------------------------------------------------------------- */
+
+/* An XRC request names the queue where it is received. Its keys are checked against that one's
+ * domain.
+ */
+static enum av_fault find_srq(struct av_work *w)
+{
+	enum av_xrc_found found;
+
+	w->pd = 0;
+	found = av_xrc_begin(w->rsp, w->head.srqn, &w->srq, &w->to);
+	if (found == AV_XRC_BUSY)
+		return AV_FAULT_BUSY;
+	if (found != AV_XRC_FOUND) {
+		av_diag_note(AV_CHECK_RESPONDER_SRQ, w->head.srqn, 0);
+		return AV_FAULT_REM_OP_DENIED;
+	}
+	w->pd = av_rq_at(w->to.seg, w->to.rq)->pd;
+	w->rsp->qp->receiving_srqn = w->head.srqn;
+	return AV_FAULT_NONE;
+}
+
+static enum av_fault find_receiver(struct av_work *w)
+{
+	w->to = av_receiver_of(w->rsp);
+	w->pd = w->rsp->qp->pd;
+	return av_unlikely(w->rsp->qp->type == IBV_QPT_XRC_RECV) ? find_srq(w) : AV_FAULT_NONE;
+}
+
+/* Asked anew once in a few milliseconds. */
+static bool peer_lives(const struct av_work *w)
+{
+	return av_likely(av_seg_known_alive(w->rsp->seg, w->now_ns)) || av_seg_alive(w->rsp->seg);
+}
+
+/*
+ * Take the responder's execution right, if the queue pair is still the one meant and in a state to
+ * answer. A execution right left by a dead executor means that a message may be half delivered: the
+ * queue pair fails, as it would after a fatal error.
+ */
+static bool responder_begin(struct av_work *w)
+{
+	struct av_qp_shared *p = w->rsp->qp;
+	uint32_t dest = w->req->qp->attr.dest_qp_num;
+
+	if (av_unlikely(!p || !peer_lives(w))) {
+		w->result.gone = true;
+		return av_work_park(w, AV_PARK_NO_ANSWER);
+	}
+	av_responder_acquire(w->rsp);
+	w->qpn = atomic_load_explicit(&p->qpn, memory_order_relaxed);
+	w->result.gone = w->qpn != dest;
+	if (w->qpn == dest && av_responder_expects(p, w->req->qp)) {
+		if (atomic_load(&p->state) == IBV_QPS_RTR && !p->established) {
+			p->established = 1;
+			av_work_event(w, IBV_EVENT_COMM_EST);
+		}
+		return true;
+	}
+	av_lock_release(&p->resp);
+	return av_work_park(w, AV_PARK_NO_ANSWER);
+}
+
+static void responder_end(struct av_work *w)
+{
+	av_lock_release(&w->rsp->qp->resp);
+	if (av_unlikely(w->srq.seg))
+		av_xrc_end(&w->srq);
+	for (unsigned int i = 0; i < w->event_count; i++)
+		av_event_raise(w->rsp, w->qpn, (enum ibv_event_type)w->events[i]);
+}
+
+/* The operation; again for as long as regions are being re-registered. Nothing but the execution
+ * rights is held in between. */
+static enum av_fault operate(struct av_work *w)
+{
+	for (;;) {
+		enum av_fault fault = find_receiver(w);
+
+		if (fault == AV_FAULT_NONE)
+			fault = w->opcode->operation(w);
+		if (fault != AV_FAULT_BUSY)
+			return fault;
+		av_xrc_end(&w->srq);
+		sched_yield();
+	}
+}
+
+/* Not cleared as a whole: the spans are large. */
+static void begin(struct av_work *w, const struct av_qp_end *req, const struct av_qp_end *rsp,
+		  const struct av_sq_wqe *wqe)
+{
+	w->req = req;
+	w->rsp = rsp;
+	w->ring = wqe;
+	w->head = *wqe;
+	w->opcode = row_of(w->head.opcode);
+	w->event_count = 0;
+	w->now_ns = av_now_coarse_ns();
+	w->local.count = 0;
+	w->srq = (struct av_xrc_use){0};
+}
+
+struct av_outcome av_execute_refuse(const struct av_qp_end *req, const struct av_qp_end *rsp,
+				    const struct av_sq_wqe *wqe, enum av_fault fault)
+{
+	enum av_fault found;
+	struct av_work w;
+
+	begin(&w, req, rsp, wqe);
+	w.result = (struct av_outcome){.fault = AV_FAULT_NONE};
+	if (!responder_begin(&w))
+		return w.result;
+	while ((found = find_receiver(&w)) == AV_FAULT_BUSY)
+		sched_yield();
+	w.result.fault = found == AV_FAULT_NONE ? fault : found;
+	settle(&w);
+	responder_end(&w);
+	return w.result;
+}
+
+struct av_outcome av_execute(const struct av_qp_end *req, const struct av_qp_end *rsp,
+			     const struct av_sq_wqe *wqe, uint8_t *answer)
+{
+	struct av_work w;
+
+	AV_ASSERT_HELD(&req->qp->exec);
+	begin(&w, req, rsp, wqe);
+	w.answer = answer;
+	w.result = (struct av_outcome){.fault = check(&w)};
+	if (w.result.fault != AV_FAULT_NONE)
+		return w.result;
+	if (w.opcode->local) {
+		w.result.fault = w.opcode->operation(&w);
+		return w.result;
+	}
+	if (rsp->qp && w.opcode->receives)
+		av_receive_prefetch(rsp);
+	if (!responder_begin(&w)) {
+		unheard(&w);
+		return w.result;
+	}
+	w.result.fault = operate(&w);
+	settle(&w);
+	responder_end(&w);
+	return w.result;
+}

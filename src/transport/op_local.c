@@ -1,0 +1,69 @@
+/* SPDX-License-Identifier: MIT */
+/* A requester's own keys. */
+#include "transport/op_local.h"
+
+#include "memory/klm_list.h"
+#include "memory/why.h"
+#include "memory/window.h"
+
+enum av_fault av_op_bind(struct av_work *w)
+{
+	struct av_window_bind bind = {
+		.window = w->head.window,
+		.rkey = w->head.rkey,
+		.region = w->head.region,
+		.access = w->head.access,
+		.pd = w->req->qp->pd,
+		.qpn = atomic_load_explicit(&w->req->qp->qpn, memory_order_relaxed),
+		.addr = w->head.remote_addr,
+		.length = w->head.compare_add,
+	};
+
+	if (av_window_bind(w->req->seg, &bind) == 0)
+		return AV_FAULT_NONE;
+	av_window_why(w->req->seg, &bind);
+	return AV_FAULT_MW_BIND;
+}
+
+enum av_fault av_op_local_inv(struct av_work *w)
+{
+	struct av_window_bind what = {
+		.rkey = w->head.imm,
+		.pd = w->req->qp->pd,
+		.qpn = atomic_load_explicit(&w->req->qp->qpn, memory_order_relaxed),
+	};
+	enum av_invalidate done = av_window_invalidate(w->req->seg, what.rkey, what.qpn);
+
+	if (done == AV_INVALIDATED)
+		return AV_FAULT_NONE;
+	av_invalidate_why(w->req->seg, &what, done);
+	return done == AV_INVALIDATE_NOT_BOUND ? AV_FAULT_MW_BIND : AV_FAULT_LOC_QP_OP;
+}
+
+enum av_fault av_op_nop(struct av_work *w)
+{
+	return AV_FAULT_NONE;
+}
+
+enum av_fault av_op_umr_fill(struct av_work *w)
+{
+	struct av_klm_fill fill = {
+		.key = w->head.rkey,
+		.pd = w->req->qp->pd,
+		.access = w->head.rights,
+		.base = w->head.umr.base,
+		.rounds = w->head.umr.rounds,
+		.entries = av_sq_list(w->req, w->ring, &w->head),
+		.count = w->head.count,
+	};
+
+	return fill.entries && av_klm_fill(w->req->seg, &fill) == 0 ? AV_FAULT_NONE
+								    : AV_FAULT_MW_BIND;
+}
+
+enum av_fault av_op_umr_invalidate(struct av_work *w)
+{
+	struct av_klm_fill nothing = {.key = w->head.rkey, .pd = w->req->qp->pd};
+
+	return av_klm_fill(w->req->seg, &nothing) ? AV_FAULT_MW_BIND : AV_FAULT_NONE;
+}

@@ -1,0 +1,110 @@
+/* SPDX-License-Identifier: MIT */
+/* RDMA WRITE, RDMA READ and FLUSH. */
+#include "transport/op_rdma.h"
+
+#include "base/newer_verbs.h"
+#include "transport/op_atomic.h"
+
+/* --- WRITE ----------------------------------------------------------------------- */
+
+/* Translate where an RDMA WRITE goes; AV_FAULT_TUNNELED: it is to be understood instead. */
+static enum av_fault write_begin(const struct av_work *w, struct av_spans *remote)
+{
+	struct av_mem_request req = av_work_request(w, IBV_ACCESS_REMOTE_WRITE);
+
+	req.payload = true;
+	return av_work_remote(w, &req, remote);
+}
+
+enum av_fault av_op_write_bytes(struct av_work *w)
+{
+	struct av_spans remote;
+	enum av_fault fault = write_begin(w, &remote);
+
+	if (av_unlikely(fault == AV_FAULT_TUNNELED))
+		return av_op_tunneled(w, true);
+	if (fault != AV_FAULT_NONE)
+		return fault;
+	fault = av_work_moved(w, av_xfer_copy(&remote, &w->local, w->now_ns), AV_FAULT_LOC_PROT,
+			      AV_FAULT_REM_ACCESS);
+	av_mem_put(&remote.at[0]);
+	return fault;
+}
+
+enum av_fault av_op_write_check(struct av_work *w)
+{
+	struct av_spans remote;
+	enum av_fault fault = write_begin(w, &remote);
+
+	if (av_unlikely(fault == AV_FAULT_TUNNELED))
+		return av_op_tunneled(w, false);
+	if (fault == AV_FAULT_NONE)
+		av_mem_put(&remote.at[0]);
+	return fault;
+}
+
+enum av_fault av_op_write(struct av_work *w)
+{
+	enum av_fault fault = av_work_local(w, 0);
+
+	if (fault != AV_FAULT_NONE)
+		return fault;
+	if (!(w->rsp->qp->attr.qp_access_flags & IBV_ACCESS_REMOTE_WRITE))
+		fault = AV_FAULT_REM_OP_DENIED;
+	else if (w->head.bytes > 0)
+		fault = av_op_write_bytes(w);
+	av_work_local_end(w);
+	return fault;
+}
+
+/* --- READ ------------------------------------------------------------------------ */
+
+enum av_fault av_op_read(struct av_work *w)
+{
+	struct av_mem_request req = av_work_request(w, IBV_ACCESS_REMOTE_READ);
+	enum av_fault fault = av_work_check_rd_atomic(w);
+	struct av_spans remote;
+
+	if (fault != AV_FAULT_NONE)
+		return fault;
+	if (!(w->rsp->qp->attr.qp_access_flags & IBV_ACCESS_REMOTE_READ))
+		return AV_FAULT_REM_OP_DENIED;
+	if (w->head.bytes == 0)
+		return AV_FAULT_NONE;
+	fault = av_work_remote(w, &req, &remote);
+	if (fault != AV_FAULT_NONE)
+		return fault;
+	fault = av_work_answer(w, &remote);
+	av_mem_put(&remote.at[0]);
+	return fault;
+}
+
+/* --- FLUSH ----------------------------------------------------------------------- */
+
+/* The rights that a FLUSH needs, of the queue pair and of the key. */
+static uint32_t flush_rights(uint32_t placement)
+{
+	return (placement & AV_FLUSH_GLOBAL ? AV_ACCESS_FLUSH_GLOBAL : 0) |
+	       (placement & ~(uint32_t)AV_FLUSH_GLOBAL ? AV_ACCESS_FLUSH_PERSISTENT : 0);
+}
+
+enum av_fault av_op_flush(struct av_work *w)
+{
+	uint32_t rights = flush_rights(w->head.placement);
+	struct av_mem_request req = av_work_request(w, rights);
+	enum av_fault fault = av_work_check_rd_atomic(w);
+	struct av_spans remote;
+
+	req.length = w->head.compare_add;
+	req.whole = w->head.selectivity == AV_FLUSH_MR || req.length == 0;
+	if (fault != AV_FAULT_NONE)
+		return fault;
+	if ((w->rsp->qp->attr.qp_access_flags & rights) != rights)
+		return AV_FAULT_REM_OP_DENIED;
+	fault = av_work_remote(w, &req, &remote);
+	if (fault != AV_FAULT_NONE)
+		return fault;
+	atomic_thread_fence(memory_order_seq_cst);
+	av_mem_put(&remote.at[0]);
+	return AV_FAULT_NONE;
+}

@@ -1,0 +1,132 @@
+/* SPDX-License-Identifier: MIT */
+/* Consuming the responder's receive requests. */
+#include "transport/op_send.h"
+
+#include "memory/window.h"
+#include "registry/directory.h"
+#include "transport/assist.h"
+#include "transport/count.h"
+#include "transport/receive.h"
+#include "transport/op_rdma.h"
+
+static void message_of(const struct av_work *w, struct av_message *msg)
+{
+	bool write = w->head.opcode == IBV_WR_RDMA_WRITE_WITH_IMM;
+	bool imm = write || w->head.opcode == IBV_WR_SEND_WITH_IMM;
+	bool inv = w->head.opcode == IBV_WR_SEND_WITH_INV;
+
+	*msg = (struct av_message){
+		.to = &w->to,
+		.src_qpn = atomic_load_explicit(&w->req->qp->qpn, memory_order_relaxed),
+		.opcode = write ? IBV_WC_RECV_RDMA_WITH_IMM : IBV_WC_RECV,
+		.wc_flags = imm	  ? IBV_WC_WITH_IMM
+			    : inv ? IBV_WC_WITH_INV
+				  : 0,
+		.imm = imm || inv ? w->head.imm : 0,
+		.invalidate = inv ? w->head.imm : 0,
+		.bytes = w->head.bytes,
+		.now_ns = w->now_ns,
+		.solicited = w->head.flags & IBV_SEND_SOLICITED,
+	};
+}
+
+/* A large message from one element may be copied by both sides. */
+static const struct av_assist_source *source_of(const struct av_work *w,
+						struct av_assist_source *source)
+{
+	if (av_likely(w->head.bytes < AV_ASSIST_MIN) || w->head.count != 1 || !w->req->seg->own ||
+	    w->to.rq != w->rsp->qp->rq || w->rsp->qp->srq || (w->head.flags & IBV_SEND_INLINE))
+		return NULL;
+	source->req = w->req;
+	source->sge = w->ring->sge[0];
+	return source;
+}
+
+static enum av_fault not_ready(struct av_work *w)
+{
+	if (atomic_load_explicit(&w->req->qp->park, memory_order_relaxed) != AV_PARK_RNR)
+		av_count_rsp(w->rsp->qp, AV_RSP_RNR);
+	w->result.rnr_timer = w->rsp->qp->attr.min_rnr_timer;
+	av_work_park(w, AV_PARK_RNR);
+	return AV_FAULT_NONE;
+}
+
+/* Faults that leave the receive request for the next message. */
+static bool not_the_receivers(enum av_fault fault)
+{
+	return fault == AV_FAULT_LOC_PROT || fault == AV_FAULT_FORBIDDEN || fault == AV_FAULT_BUSY;
+}
+
+/* Hand the bytes over; a receive request is taken. */
+static enum av_fault send_bytes(struct av_work *w, const struct av_rq_wqe *request)
+{
+	struct av_assist_source source;
+	enum av_fault fault;
+	struct av_message msg;
+
+	if (w->head.opcode == IBV_WR_SEND_WITH_INV &&
+	    av_window_may_invalidate(w->to.seg, w->head.imm, w->qpn) != AV_INVALIDATED)
+		return AV_FAULT_INVALIDATE;
+	message_of(w, &msg);
+	msg.only = source_of(w, &source);
+	fault = av_receive_message(&msg, &w->local, request);
+	if (fault != AV_FAULT_NONE && !av_seg_alive_now(w->rsp->seg))
+		return av_work_gone(w);
+	if (fault == AV_FAULT_FORBIDDEN && !w->req->seg->own) {
+		w->result.owner_only = true;
+		fault = not_ready(w);
+	}
+	if (not_the_receivers(fault) || w->result.park != AV_PARK_NOT)
+		av_receive_cancel(&w->to);
+	return fault;
+}
+
+enum av_fault av_op_send(struct av_work *w)
+{
+	enum av_fault fault = av_work_local(w, 0);
+	const struct av_rq_wqe *request;
+
+	if (fault != AV_FAULT_NONE)
+		return fault;
+	request = av_receive_take(&w->to);
+	fault = request ? send_bytes(w, request) : not_ready(w);
+	av_work_local_end(w);
+	return fault;
+}
+
+/* The rkey is checked before a receive request is taken, and the bytes move after: a fault must
+ * find the request. */
+static enum av_fault write_imm(struct av_work *w)
+{
+	enum av_fault fault = w->head.bytes > 0 ? av_op_write_check(w) : AV_FAULT_NONE;
+	const struct av_rq_wqe *request;
+	struct av_message msg;
+
+	if (fault != AV_FAULT_NONE)
+		return fault;
+	request = av_receive_take(&w->to);
+	if (!request)
+		return not_ready(w);
+	if (w->head.bytes > 0)
+		fault = av_op_write_bytes(w);
+	if (not_the_receivers(fault) || w->result.park != AV_PARK_NOT)
+		av_receive_cancel(&w->to);
+	if (fault != AV_FAULT_NONE || w->result.park != AV_PARK_NOT)
+		return fault;
+	message_of(w, &msg);
+	return av_receive_done(&msg, request);
+}
+
+enum av_fault av_op_write_imm(struct av_work *w)
+{
+	enum av_fault fault = av_work_local(w, 0);
+
+	if (fault != AV_FAULT_NONE)
+		return fault;
+	if (!(w->rsp->qp->attr.qp_access_flags & IBV_ACCESS_REMOTE_WRITE))
+		fault = AV_FAULT_REM_OP_DENIED;
+	else
+		fault = write_imm(w);
+	av_work_local_end(w);
+	return fault;
+}

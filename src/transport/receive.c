@@ -1,0 +1,400 @@
+/* SPDX-License-Identifier: MIT */
+/* Consuming receive requests. */
+#include "transport/receive.h"
+
+#include <string.h>
+
+#include "base/clock.h"
+#include "copy/copy.h"
+#include "memory/xfer.h"
+#include "memory/why.h"
+#include "queue/stage.h"
+#include "registry/directory.h"
+#include "transport/assist.h"
+#include "transport/count.h"
+#include "transport/report.h"
+
+/* Longer than a receive request that was posted needs to be seen, and until the next look. */
+#define SEEN_NS 2000u
+#define PAUSES	8
+
+static struct av_rq_shared *rq_of(const struct av_receiver *to)
+{
+	return av_rq_at(to->seg, to->rq);
+}
+
+static uint32_t qpn_of(const struct av_receiver *to)
+{
+	return atomic_load_explicit(&to->rsp->qp->qpn, memory_order_relaxed);
+}
+
+static const struct av_rq_wqe *take(const struct av_receiver *to)
+{
+	struct av_rq_shared *rq = rq_of(to);
+
+	return rq ? av_rq_take(to->seg, rq, qpn_of(to), &to->rsp->qp->receiving) : NULL;
+}
+
+void av_receive_prefetch(const struct av_qp_end *rsp)
+{
+	const struct av_rq_shared *rq = av_rq_at(rsp->seg, rsp->qp->rq);
+
+	if (rq)
+		av_rq_prefetch(rsp->seg, rq);
+	av_cq_prefetch(rsp->seg, rsp->qp->recv_cq);
+}
+
+const struct av_rq_wqe *av_receive_take(const struct av_receiver *to)
+{
+	const struct av_rq_wqe *request = take(to);
+	struct av_rq_shared *rq;
+	uint64_t until;
+
+	AV_ASSERT_HELD(&to->rsp->qp->resp);
+	if (av_likely(request != NULL))
+		return request;
+	rq = rq_of(to);
+	if (!rq || to->rsp->qp->type == IBV_QPT_UD) /* a datagram is lost then, and nobody waits */
+		return NULL;
+	atomic_store(&rq->waiting, 1); /* before the other looks: pairs with av_rq_post() */
+	until = av_now_ns() + SEEN_NS;
+	do {
+		for (unsigned int i = 0; i < PAUSES; i++)
+			av_pause();
+		request = take(to);
+	} while (!request && av_now_ns() < until);
+	return request;
+}
+
+void av_receive_cancel(const struct av_receiver *to)
+{
+	AV_ASSERT_HELD(&to->rsp->qp->resp);
+	av_rq_untake(to->seg, rq_of(to), to->rsp->qp->receiving - 1);
+	to->rsp->qp->receiving = 0;
+}
+
+/* The completion of a receive request, but for payload that travels with it. */
+static void fill(struct av_cqe *cqe, const struct av_receiver *to, const struct av_rq_wqe *request,
+		 enum ibv_wc_status status)
+{
+	memset(cqe, 0, offsetof(struct av_cqe, data));
+	cqe->wr_id = request->wr_id;
+	cqe->status = (uint8_t)status;
+	cqe->opcode = IBV_WC_RECV;
+	cqe->flags = AV_CQE_RECV;
+	cqe->qpn = qpn_of(to);
+	cqe->queue = to->rq;
+	cqe->wqe = to->rsp->qp->receiving - 1;
+}
+
+static void fill_message(struct av_cqe *cqe, const struct av_message *msg,
+			 const struct av_rq_wqe *request)
+{
+	fill(cqe, msg->to, request, IBV_WC_SUCCESS);
+	cqe->opcode = (uint16_t)msg->opcode;
+	cqe->byte_len = (uint32_t)msg->bytes;
+	cqe->imm = msg->imm;
+	cqe->wc_flags = msg->wc_flags;
+	cqe->src_qp = msg->src_qpn;
+	cqe->slid = msg->slid;
+	cqe->sl = msg->sl;
+	cqe->flags |= msg->solicited ? AV_CQE_SOLICITED : 0;
+}
+
+/* Append it. Return: 0, or -ENOSPC, which av_cq_push() has reported */
+static int complete(const struct av_receiver *to, const struct av_cqe *cqe)
+{
+	int ret = av_cq_push(to->seg, to->cq, cqe);
+
+	to->rsp->qp->receiving = 0; /* only now: whoever repairs after our death looks here */
+	return ret;
+}
+
+enum av_fault av_receive_done(const struct av_message *msg, const struct av_rq_wqe *request)
+{
+	struct av_cqe cqe;
+
+	AV_ASSERT_HELD(&msg->to->rsp->qp->resp);
+	fill_message(&cqe, msg, request);
+	return complete(msg->to, &cqe) ? AV_FAULT_RECV_CQ : AV_FAULT_NONE;
+}
+
+static enum av_fault fault_of_xfer(enum av_xfer reach)
+{
+	switch (reach) {
+	case AV_XFER_OK:
+		return AV_FAULT_NONE;
+	case AV_XFER_SRC_FAULT:
+		return AV_FAULT_LOC_PROT;
+	case AV_XFER_DST_FAULT:
+		return AV_FAULT_RECV_PROT;
+	case AV_XFER_BUSY:
+		return AV_FAULT_BUSY;
+	default:
+		return AV_FAULT_FORBIDDEN;
+	}
+}
+
+/* Payload that fits the completion entry travels in it. */
+static enum av_fault carry(struct av_cqe *cqe, const struct av_message *msg,
+			   const struct av_spans *from)
+{
+	struct av_spans to;
+
+	av_spans_local(&to, NULL, cqe->data, msg->bytes);
+	memset(cqe->data, 0, sizeof(cqe->data)); /* whole words go into the entry */
+	cqe->data_len = (uint8_t)msg->bytes;
+	return fault_of_xfer(av_xfer_copy(&to, from, msg->now_ns));
+}
+
+/* A copy into the chain's buffers, one after the other; @from is consumed piece by piece. */
+static enum av_fault fill_chain(const struct av_message *msg, uint32_t link,
+				const struct av_spans *from)
+{
+	struct av_seg *seg = msg->to->seg;
+	uint64_t bytes = msg->bytes;
+	struct av_spans rest, to;
+
+	av_spans_copy(&rest, from);
+	while (bytes > 0) {
+		uint64_t n = bytes < AV_STAGE_BYTES ? bytes : AV_STAGE_BYTES;
+		enum av_xfer ret;
+
+		av_spans_local(&to, NULL, av_stage_buffer(seg, link), n);
+		if (!to.at[0].local)
+			return AV_FAULT_FORBIDDEN;
+		ret = av_xfer_copy(&to, &rest, msg->now_ns);
+		if (ret == AV_XFER_DST_FAULT) /* the shared file system is full */
+			return AV_FAULT_FORBIDDEN;
+		if (ret != AV_XFER_OK)
+			return fault_of_xfer(ret);
+		av_spans_skip(&rest, n);
+		bytes -= n;
+		link = av_stage_next(seg, link);
+	}
+	return AV_FAULT_NONE;
+}
+
+static enum av_fault stage(struct av_cqe *cqe, const struct av_message *msg,
+			   const struct av_spans *from)
+{
+	struct av_seg *seg = msg->to->seg;
+	enum av_fault fault;
+
+	cqe->stage = av_stage_take(seg, msg->bytes);
+	if (!cqe->stage)
+		return AV_FAULT_FORBIDDEN;
+	cqe->stage_len = (uint32_t)msg->bytes;
+	fault = fill_chain(msg, cqe->stage, from);
+	if (fault != AV_FAULT_NONE) {
+		av_stage_give(seg, cqe->stage, msg->bytes);
+		cqe->stage = 0;
+	}
+	return fault;
+}
+
+/*
+ * Inline receive: the payload waits for the poller in the completion or beside the request, whoever
+ * executes. The receive buffers are not looked at before it is placed.
+ */
+static enum av_fault leave_for_poller(struct av_cqe *cqe, const struct av_message *msg,
+				      const struct av_spans *from)
+{
+	struct av_seg *seg = msg->to->seg;
+	struct av_spans to;
+
+	if (msg->bytes <= AV_CQE_DATA)
+		return carry(cqe, msg, from);
+	av_spans_local(&to, NULL,
+		       av_rq_payload(seg, rq_of(msg->to), msg->to->rsp->qp->receiving - 1),
+		       msg->bytes);
+	if (!to.at[0].local)
+		return AV_FAULT_RECV_PROT; /* a peer's queue that contradicts itself */
+	cqe->flags |= AV_CQE_IN_SLOT;
+	cqe->stage_len = (uint32_t)msg->bytes;
+	return fault_of_xfer(av_xfer_copy(&to, from, msg->now_ns));
+}
+
+/* Is inline receive active for a message of that length? What a peer's segment says is not
+ * believed. */
+static bool is_inline(const struct av_message *msg)
+{
+	uint64_t room = rq_of(msg->to)->inline_bytes;
+
+	if (msg->bytes == 0 || msg->bytes > msg->to->rsp->qp->inline_recv)
+		return false;
+	return msg->bytes <= AV_CQE_DATA ||
+	       (msg->bytes <= room && msg->bytes <= AV_MAX_INLINE_RECV);
+}
+
+/* Into a receive buffer that this process reaches. */
+static enum av_fault put(const struct av_message *msg, const struct av_spans *from,
+			 const struct av_spans *to, const struct av_rq_wqe *request)
+{
+	if (av_unlikely(msg->bytes >= AV_ASSIST_MIN) && msg->only && request->count == 1 &&
+	    av_spans_are_here(from) &&
+	    av_assist_copy(msg->only, msg->to->rsp, &request->sge[0], to->at[0].local,
+			   from->at[0].local))
+		return AV_FAULT_NONE;
+	return fault_of_xfer(av_xfer_copy(to, from, msg->now_ns)); /* alone, or once more */
+}
+
+/*
+ * Choose how the bytes travel. @to holds the receive buffers, translated.
+ * A short message travels in its completion even where the buffer is in reach: one cache line from
+ * core to core instead of two.
+ */
+static enum av_fault move(struct av_cqe *cqe, const struct av_message *msg,
+			  const struct av_spans *from, const struct av_spans *to,
+			  const struct av_rq_wqe *request)
+{
+	struct av_seg *seg = msg->to->seg;
+	enum av_fault fault = AV_FAULT_FORBIDDEN;
+
+	if (av_unlikely(seg->own))
+		return fault_of_xfer(av_xfer_copy(to, from, msg->now_ns));
+	if (msg->bytes <= AV_CQE_DATA)
+		return carry(cqe, msg, from);
+	if (av_spans_in_reach(to))
+		return put(msg, from, to, request);
+	if (msg->bytes <= AV_STAGE_LIMIT)
+		fault = stage(cqe, msg, from);
+	if (fault == AV_FAULT_FORBIDDEN && !av_xfer_refused(seg))
+		fault = fault_of_xfer(av_xfer_copy(to, from, msg->now_ns));
+	if (fault == AV_FAULT_FORBIDDEN && msg->bytes > AV_STAGE_LIMIT)
+		fault = stage(cqe, msg, from);
+	return fault;
+}
+
+static enum av_fault receive_fault(const struct av_message *msg, const struct av_rq_wqe *request,
+				   uint32_t pd, enum av_mem_fault found)
+{
+	if (found == AV_MEM_BUSY)
+		return AV_FAULT_BUSY;
+	av_mem_why_list(msg->to->seg, pd, IBV_ACCESS_LOCAL_WRITE, request->sge, request->count,
+			msg->bytes, found);
+	return AV_FAULT_RECV_PROT;
+}
+
+/* Bring the bytes to the buffers of @request, by whatever way. */
+static enum av_fault bring(struct av_cqe *cqe, const struct av_message *msg,
+			   const struct av_spans *from, const struct av_rq_wqe *request)
+{
+	uint32_t pd = rq_of(msg->to)->pd;
+	enum av_mem_fault found;
+	enum av_fault fault;
+	struct av_spans to;
+
+	if (msg->bytes == 0)
+		return AV_FAULT_NONE;
+	if (av_unlikely(is_inline(msg)))
+		return leave_for_poller(cqe, msg, from);
+	found = av_mem_get_list(msg->to->seg, pd, IBV_ACCESS_LOCAL_WRITE, request->sge,
+				request->count, msg->bytes, &to);
+	if (av_unlikely(found != AV_MEM_OK))
+		return receive_fault(msg, request, pd, found);
+	fault = move(cqe, msg, from, &to, request);
+	av_mem_put_list(&to);
+	return fault;
+}
+
+enum av_fault av_receive_message(const struct av_message *msg, const struct av_spans *from,
+				 const struct av_rq_wqe *request)
+{
+	enum av_fault fault;
+	struct av_cqe cqe;
+
+	AV_ASSERT_HELD(&msg->to->rsp->qp->resp);
+	if (msg->bytes > request->bytes) {
+		av_diag_note(AV_CHECK_RECV_SHORT, msg->bytes, request->bytes);
+		return AV_FAULT_RECV_SHORT;
+	}
+	fill_message(&cqe, msg, request);
+	fault = bring(&cqe, msg, from, request);
+	if (fault == AV_FAULT_NONE && av_unlikely(msg->invalidate) &&
+	    av_window_invalidate(msg->to->seg, msg->invalidate, qpn_of(msg->to)) != AV_INVALIDATED)
+		fault = AV_FAULT_INVALIDATE;
+	if (fault == AV_FAULT_NONE && complete(msg->to, &cqe))
+		fault = AV_FAULT_RECV_CQ;
+	if (av_unlikely(fault != AV_FAULT_NONE))
+		av_stage_give(msg->to->seg, cqe.stage, cqe.stage_len);
+	return fault;
+}
+
+static void complete_in_error(const struct av_receiver *to, const struct av_rq_wqe *request,
+			      enum ibv_wc_status status)
+{
+	struct av_cqe cqe;
+
+	fill(&cqe, to, request, status);
+	av_count_receive(to->rsp->qp, status);
+	(void)complete(to, &cqe); /* a full CQ has said so by its own event */
+}
+
+void av_receive_error(const struct av_receiver *to, enum ibv_wc_status status)
+{
+	const struct av_rq_wqe *request;
+
+	AV_ASSERT_HELD(&to->rsp->qp->resp);
+	if (to->rsp->qp->receiving)
+		request = av_rq_wqe(to->seg, rq_of(to), to->rsp->qp->receiving - 1);
+	else
+		request = take(to);
+	if (request)
+		complete_in_error(to, request, status);
+}
+
+void av_receive_flush(const struct av_qp_end *rsp)
+{
+	struct av_receiver to = av_receiver_of(rsp);
+	const struct av_rq_wqe *request;
+	uint32_t count = 0;
+
+	AV_ASSERT_HELD(&rsp->qp->resp);
+	if (rsp->qp->srq || rsp->qp->type == IBV_QPT_XRC_SEND || rsp->qp->type == IBV_QPT_XRC_RECV)
+		return;
+	while ((request = take(&to))) {
+		complete_in_error(&to, request, IBV_WC_WR_FLUSH_ERR);
+		count++;
+	}
+	av_report_flush(rsp, count, true);
+}
+
+/* --- XRC ------------------------------------------------------------------------- */
+
+enum av_xrc_found av_xrc_begin(const struct av_qp_end *rsp, uint32_t srqn, struct av_xrc_use *use,
+			       struct av_receiver *to)
+{
+	struct av_qp_location location = av_dir_qpn_find(srqn & AV_QPN_MASK);
+	struct av_rq_shared *rq;
+
+	*use = (struct av_xrc_use){.seg = location.ref ? av_seg_get(location.ref) : NULL};
+	if (!use->seg || !av_seg_alive(use->seg))
+		return AV_XRC_NONE;
+	use->pin = av_pin_begin(use->seg, srqn);
+	if (!use->pin)
+		return AV_XRC_BUSY;
+	rq = av_rq_at(use->seg, location.index); /* behind the pin: what is found now stays */
+	if (!rq || srqn == 0 || atomic_load(&rq->srqn) != srqn || rq->xrcd != rsp->qp->xrcd)
+		return AV_XRC_NONE;
+	*to = (struct av_receiver){rsp, use->seg, location.index, rq->cq};
+	return AV_XRC_FOUND;
+}
+
+void av_xrc_end(struct av_xrc_use *use)
+{
+	if (use->pin)
+		av_pin_end(use->pin);
+	av_seg_put(use->seg);
+	*use = (struct av_xrc_use){0};
+}
+
+void av_xrc_retire(struct av_seg *seg, struct av_rq_shared *rq)
+{
+	uint32_t srqn = atomic_exchange(&rq->srqn, 0);
+
+	if (srqn == 0)
+		return;
+	av_dir_qpn_remove(srqn);
+	av_pin_drain(seg, srqn);
+}

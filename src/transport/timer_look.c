@@ -1,0 +1,34 @@
+/* SPDX-License-Identifier: MIT */
+/* What the timer thread does when it looks. */
+#include "base/clock.h"
+#include "transport/drive.h"
+#include "transport/fatal.h"
+#include "transport/inject.h"
+#include "transport/timer.h"
+
+uint64_t av_timer_look(const struct av_qp_end *end)
+{
+	uint32_t other = av_lock_other(&end->qp->exec);
+	uint64_t now = av_now_ns();
+
+	if (other) {
+		if (!av_lock_owner_alive(other))
+			av_drive(end, NULL); /* takes it over */
+		return now + AV_DRIVEN_NS;
+	}
+	if (atomic_load(&end->qp->park) == AV_PARK_NOT)
+		return UINT64_MAX;
+	if (atomic_load(&end->qp->deadline_ns) <= now || atomic_load(&end->qp->kick))
+		av_drive(end, NULL);
+	return atomic_load(&end->qp->park) ? atomic_load(&end->qp->deadline_ns) : UINT64_MAX;
+}
+
+uint64_t av_timer_look_at_faults(struct av_seg *seg)
+{
+	bool fatal = false;
+	uint64_t next = av_inject_look(seg, &fatal);
+
+	if (fatal)
+		av_context_fatal(seg);
+	return next;
+}

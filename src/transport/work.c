@@ -1,0 +1,150 @@
+/* SPDX-License-Identifier: MIT */
+/* The memory of a request under execution. */
+#include "transport/work.h"
+
+#include "base/limits.h"
+#include "memory/why.h"
+
+enum av_fault av_work_local(struct av_work *w, uint32_t access)
+{
+	struct av_seg *seg = w->req->seg;
+	enum av_mem_fault found;
+
+	if (w->head.flags & IBV_SEND_INLINE) {
+		av_spans_local(&w->local, seg, (void *)(uintptr_t)w->ring->data, w->head.bytes);
+		return w->head.bytes <= AV_MAX_INLINE ? AV_FAULT_NONE : AV_FAULT_LOC_LEN;
+	}
+	found = av_mem_get_list(seg, w->req->qp->pd, access, w->ring->sge, w->head.count,
+				w->head.bytes, &w->local);
+	switch (found) {
+	case AV_MEM_OK:
+		return AV_FAULT_NONE;
+	case AV_MEM_BUSY:
+		return AV_FAULT_BUSY;
+	default:
+		av_mem_why_list(seg, w->req->qp->pd, access, w->ring->sge, w->head.count,
+				w->head.bytes, found);
+		return AV_FAULT_LOC_PROT;
+	}
+}
+
+void av_work_local_end(struct av_work *w)
+{
+	av_mem_put_list(&w->local);
+}
+
+static enum av_fault remote_fault(const struct av_work *w, const struct av_mem_request *req,
+				  enum av_mem_fault found)
+{
+	switch (found) {
+	case AV_MEM_OK:
+		return AV_FAULT_NONE;
+	case AV_MEM_BUSY:
+		return AV_FAULT_BUSY;
+	case AV_MEM_TUNNELED:
+		return AV_FAULT_TUNNELED;
+	default:
+		av_mem_why(w->to.seg, req, found);
+		return AV_FAULT_REM_ACCESS;
+	}
+}
+
+struct av_mem_request av_work_request(const struct av_work *w, uint32_t access)
+{
+	return (struct av_mem_request){
+		.key = w->head.rkey,
+		.pd = w->pd,
+		.access = access,
+		.qpn = w->qpn,
+		.remote = true,
+		.addr = w->head.remote_addr,
+		.length = w->head.bytes,
+	};
+}
+
+enum av_fault av_work_remote(const struct av_work *w, const struct av_mem_request *req,
+			     struct av_spans *remote)
+{
+	remote->count = 1;
+	remote->bytes = req->length;
+	return remote_fault(w, req, av_mem_get(w->to.seg, req, &remote->at[0]));
+}
+
+enum av_fault av_work_gone(struct av_work *w)
+{
+	w->result.gone = true;
+	av_work_park(w, AV_PARK_NO_ANSWER);
+	return AV_FAULT_NONE;
+}
+
+enum av_fault av_work_moved(struct av_work *w, enum av_xfer reach, enum av_fault src,
+			    enum av_fault dst)
+{
+	switch (reach) {
+	case AV_XFER_OK:
+		return AV_FAULT_NONE;
+	case AV_XFER_SRC_FAULT:
+	case AV_XFER_DST_FAULT:
+		if (!av_seg_alive_now(w->rsp->seg))
+			break;
+		return reach == AV_XFER_SRC_FAULT ? src : dst;
+	case AV_XFER_REFUSED:
+		return AV_FAULT_FORBIDDEN;
+	case AV_XFER_BUSY:
+		return AV_FAULT_BUSY;
+	case AV_XFER_SPLIT:
+		return AV_FAULT_REM_MISALIGNED;
+	case AV_XFER_GONE:
+		break;
+	}
+	return av_work_gone(w);
+}
+
+/* --- what a request brings back ---------------------------------------------------- */
+
+enum av_fault av_work_check_rd_atomic(const struct av_work *w)
+{
+	if (w->req->qp->attr.max_rd_atomic == 0)
+		return AV_FAULT_LOC_QP_OP;
+	return w->rsp->qp->attr.max_dest_rd_atomic == 0 ? AV_FAULT_REM_NO_RD_ATOMIC : AV_FAULT_NONE;
+}
+
+/*
+ * Inline receive of the requester: another process leaves a short answer for the poller. The
+ * requester's own has no shorter way than to place it.
+ */
+static bool leaves_answer(const struct av_work *w)
+{
+	const struct av_qp_shared *q = w->req->qp;
+
+	return av_unlikely(!w->req->seg->own) && w->head.bytes <= q->inline_answer &&
+	       w->head.bytes <= AV_CQE_DATA;
+}
+
+static enum av_fault leave_answer(struct av_work *w, const struct av_spans *from)
+{
+	struct av_spans to;
+	enum av_fault fault;
+
+	av_spans_local(&to, NULL, w->answer, from->bytes);
+	fault = av_work_moved(w, av_xfer_copy(&to, from, w->now_ns), AV_FAULT_REM_ACCESS,
+			      AV_FAULT_LOC_PROT);
+	if (fault == AV_FAULT_NONE && w->result.park == AV_PARK_NOT)
+		w->result.answer_bytes = (uint8_t)from->bytes;
+	return fault;
+}
+
+enum av_fault av_work_answer(struct av_work *w, const struct av_spans *from)
+{
+	enum av_fault fault;
+
+	if (leaves_answer(w))
+		return leave_answer(w, from);
+	fault = av_work_local(w, IBV_ACCESS_LOCAL_WRITE);
+	if (fault != AV_FAULT_NONE)
+		return fault;
+	fault = av_work_moved(w, av_xfer_copy(&w->local, from, w->now_ns), AV_FAULT_REM_ACCESS,
+			      AV_FAULT_LOC_PROT);
+	av_work_local_end(w);
+	return fault;
+}

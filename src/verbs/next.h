@@ -1,0 +1,33 @@
+/* SPDX-License-Identifier: MIT */
+/* The verbs of the system's own libibverbs, to which calls on foreign objects are passed on. */
+#ifndef AV_VERBS_NEXT_H
+#define AV_VERBS_NEXT_H
+
+/**
+ * av_next() - the definition of a public verb in the system's libibverbs
+ * @version: its version node, e.g. "IBVERBS_1.1"; NULL: the default version
+ * Return: function pointer, or NULL if that library is too old to have it
+ */
+void *av_next(const char *name, const char *version);
+
+/* The same with the verb's type, looked up once: AV_NEXT(ibv_alloc_pd, "IBVERBS_1.1")(context). */
+#define AV_NEXT(name, version)                                                               \
+	({                                                                                   \
+		static void *next_;                                                          \
+		if (!__atomic_load_n(&next_, __ATOMIC_RELAXED))                              \
+			__atomic_store_n(&next_, av_next(#name, version), __ATOMIC_RELAXED); \
+		(__typeof__(&name))__atomic_load_n(&next_, __ATOMIC_RELAXED);                \
+	})
+
+/*
+ * Call a verb that the system's library may be too old to have; then evaluates to @missing.
+ * Example: AV_NEXT_OR(av_fail_null(AV_VERB_ALLOC_DMAH, EOPNOTSUPP), ibv_alloc_dmah, "IBVERBS_1.15",
+ * context, attr)
+ */
+#define AV_NEXT_OR(missing, name, version, ...)                    \
+	({                                                         \
+		__typeof__(&name) newer_ = AV_NEXT(name, version); \
+		newer_ ? newer_(__VA_ARGS__) : (missing);          \
+	})
+
+#endif

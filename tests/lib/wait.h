@@ -1,0 +1,53 @@
+/* SPDX-License-Identifier: MIT */
+/* Waiting for what has to happen, never for time to pass; and for a bounded time. */
+#ifndef TEST_WAIT_H
+#define TEST_WAIT_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <sys/types.h>
+#include <time.h>
+#include <unistd.h>
+
+static inline uint64_t wait_clock_ms(void)
+{
+	struct timespec ts;
+
+	clock_gettime(CLOCK_MONOTONIC, &ts);
+	return (uint64_t)ts.tv_sec * 1000 + (uint64_t)ts.tv_nsec / 1000000;
+}
+
+/* Between two looks at a condition. */
+static inline void wait_moment(void)
+{
+	usleep(100); /* short enough to add nothing, long enough to leave the core to others */
+}
+
+/* Look at @cond again and again, for @ms at most. True if it has become true. */
+#define WAIT_UNTIL(cond, ms)                                       \
+	({                                                         \
+		const uint64_t end_ = wait_clock_ms() + (ms);      \
+		bool met_;                                         \
+		while (!(met_ = (cond)) && wait_clock_ms() < end_) \
+			wait_moment();                             \
+		met_;                                              \
+	})
+
+/* Is that thread, of any process, asleep in the kernel? False if there is none (0 is no thread). */
+static inline bool task_sleeps(pid_t task)
+{
+	char path[64], state = 0;
+	FILE *stat;
+
+	snprintf(path, sizeof(path), "/proc/%d/stat", (int)task);
+	stat = fopen(path, "re");
+	if (!stat)
+		return false;
+	if (fscanf(stat, "%*d (%*[^)]) %c", &state) != 1)
+		state = 0;
+	fclose(stat);
+	return state == 'S';
+}
+
+#endif

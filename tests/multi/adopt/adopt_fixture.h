@@ -1,0 +1,44 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * What the tests of adopted memory (test_adopt_*.c) share: memory of this process, regions on it
+ * that are adopted if that can be, and a peer that reaches them.
+ */
+#ifndef TEST_ADOPT_FIXTURE_H
+#define TEST_ADOPT_FIXTURE_H
+
+#include "lib/expect.h"
+#include "lib/page_backing.h"
+#include "lib/probe.h"
+
+#define PAGE	 4096ul
+#define PAGES	 16ul
+#define BYTES	 (PAGES * PAGE)
+#define PATIENCE 10000u /* ms */
+
+extern struct side a, b; /* the regions are a's, in this process */
+
+/* The test: open both sides, adopting always, and call @run; not under ThreadSanitizer. Return:
+ * exit status for main() */
+int adopt_test(int argc, char **argv, void (*run)(void));
+
+/* Anonymous memory, shared or private; it is there. */
+uint8_t *map(size_t bytes, int flags);
+uint8_t *map_private(size_t bytes);
+
+/* A region with all rights, that has to be possible. */
+struct ibv_mr *reg(void *at, size_t bytes);
+void dereg(struct ibv_mr *mr);
+
+/* A region that is adopted, as soon as threads that have ended are gone. */
+struct ibv_mr *reg_adopted(uint8_t *p, size_t bytes);
+void expect_adopted(const uint8_t *p, bool adopted); /* the page */
+
+/* Bytes that differ from page to page. @same: how many from the first on are as filled */
+void fill(uint8_t *p, size_t bytes, uint8_t seed);
+size_t same(const uint8_t *p, size_t bytes, uint8_t seed);
+void expect_filled(const uint8_t *p, size_t bytes, uint8_t seed);
+
+/* Every kind of access by the other process to the region that begins there, and what it leaves. */
+void expect_reached(uint8_t *p, const struct ibv_mr *mr);
+
+#endif

@@ -1,0 +1,45 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Seeded failures: each check that can fail is made to, once at least, and the record that it
+ * leaves is looked at, by fields: the check, by how much, whose key, who is at the other end.
+ * Between two processes where the rule is about two sides.
+ */
+#include "lib/expect.h"
+#include "lib/sandbox.h"
+#include "lib/switches_in_force.h"
+#include "recorder.h"
+
+struct side a, b;
+
+int main(int argc, char **argv)
+{
+	side_agent_main(argc, argv);
+	time_limit(200);
+	sandbox_enter();
+	switches_in_force("IBM_TUNNELED_ATOMIC_EN");
+	side_open(&a, NULL);
+	side_start(&b);
+	recorder_open();
+	seed_verbs();
+	seed_requests();
+	seed_windows();
+	seed_experimental();
+	seed_events();
+	row("all checks");
+	recorder_except(AV_CHECK_REQUEST_OPERANDS, "only of a ring that somebody has damaged");
+	recorder_except(AV_CHECK_KEY_LIST, "likewise");
+	recorder_except(AV_CHECK_MR_LENGTH, "max_mr_size is all of the address space");
+	recorder_except(AV_CHECK_MEMORY_FORBIDDEN,
+			"by the kernel's configuration only: test_forbidden");
+	recorder_except(AV_CHECK_EXECUTOR_DIED, "by SIGKILL in the middle of a copy: test_crash");
+	recorder_except(AV_CHECK_INJECTED,
+			"by programs with faults on demand: tool/test_faults.sh");
+	recorder_except(AV_CHECK_NO_SUCH_VERB, "on devices of other providers");
+	recorder_expect_all(60);
+	side_stop(&b);
+	side_stop(&a);
+	recorder_close();
+	switches_in_force(NULL);
+	sandbox_leave();
+	return summary();
+}
