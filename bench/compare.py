@@ -1,11 +1,12 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
 """
-compare.py BUILD-FOLDER [--rounds N] [--only rxe] [--pictures FOLDER] [--guard FILE] [--record FILE]
+compare.py BUILD-FOLDER [--rounds N] [--only rxe|ucx] [--pictures FOLDER]
+           [--guard FILE] [--record FILE]
 
-anyverbs under unmodified perftest programs beside other ways between two processes of this machine,
-in the same run: all sources take turns, round after round. Then UCX over anyverbs. What is not
-installed is left out and named.
+anyverbs under unmodified perftest programs beside other ways between two processes of this machine.
+In each round every figure of anyverbs is measured together with those that it is compared with, at
+one distance of the two cores. Then UCX over anyverbs. What is not installed is left out and named.
 
 --only rxe: only what is compared with the kernel's Soft-RoCE, for a slow machine that has that.
 --only ucx: only UCX over anyverbs.
@@ -26,32 +27,18 @@ import report
 import steady
 
 WORSE = 1.5  # how much worse than recorded a ratio may be: machines have their moods
-
-
 NO_UCX = "ucx_perftest is not installed (package ucx-utils)"
 
 
-def measure_perftest(perftest, sizes, kinds=("send", "write", "read")):
-    for kind in kinds:
-        for size in sizes:
-            yield lambda k=kind, s=size: perftest.latency(k, s)
-            yield lambda k=kind, s=size: perftest.bandwidth(k, s)
+# --- who measures what: by source, from an operation and a size to {(operation, size): value} ---
 
-
-def measure_figures(perftest, wanted):
-    """Only what these figures need."""
-    for figure in wanted:
-        kind, what = figure.operation.split("_")
-        measure = {"lat": perftest.latency, "bw": perftest.bandwidth}[what]
-        yield lambda m=measure, k=kind, s=figure.size: m(k, s)
-
-
-def anyverbs(build):
-    perftest = programs.our_perftest(build)
-    yield from measure_perftest(perftest, figures.SIZES)
-    yield lambda: perftest.latency("atomic", 8)
-    yield lambda: perftest.rate("send", 8, figures.RATE_DEPTH)
-    yield lambda: perftest.rate("write", 8, figures.RATE_DEPTH)
+def by_perftest(perftest):
+    def measure(operation, size):
+        kind, what = operation.split("_")
+        if what == "rate":
+            return perftest.rate(kind, size, figures.RATE_DEPTH)
+        return {"lat": perftest.latency, "bw": perftest.bandwidth}[what](kind, size)
+    return measure
 
 
 def kernel_device():
@@ -63,47 +50,69 @@ def kernel_device():
     return next((name for name in names if name.startswith("rxe")), None)
 
 
-def soft_roce():
+def by_soft_roce():
     device = kernel_device()
     if not device:
-        return figures.RXE, [], "the kernel has no such device"
-    perftest = programs.Perftest(device, {}, bandwidth_bytes=programs.SLOW_BANDWIDTH_BYTES)
-    return figures.RXE, list(measure_figures(perftest, figures.EXPECTED_RXE)), None
+        return "the kernel has no such device"
+    slow = programs.SLOW_BANDWIDTH_BYTES
+    return by_perftest(programs.Perftest(device, {}, bandwidth_bytes=slow))
 
 
-def sources_of_soft_roce(build):
-    ours = measure_figures(programs.our_perftest(build), figures.EXPECTED_RXE)
-    return [(figures.ANYVERBS, list(ours), None), soft_roce()]
+def peers(build):
+    """By source: a function that measures, or why there is none."""
+    def limit(operation, size):
+        return programs.limit(build, [] if operation == "line_lat" else [size])
 
-
-def sources(build):
-    """(name, list of measurements, why not) for each source."""
-    found = [(figures.ANYVERBS, list(anyverbs(build)), None),
-             (figures.LIMIT, [lambda: programs.limit(build, figures.SIZES)], None)]
+    found = {figures.LIMIT: limit,
+             figures.UCX: NO_UCX, figures.CMA: NO_UCX,
+             figures.FABRIC: "fi_pingpong is not installed (package libfabric-bin)",
+             figures.RXE: by_soft_roce()}
     if programs.present("ucx_perftest"):
-        lines = list(programs.ucx_lines(figures.SIZES))
-        found.append((figures.UCX, [lambda: programs.ucx("posix,cma", lines)], None))
-        found.append((figures.CMA, [lambda: programs.ucx_cma(figures.CMA_SIZES)], None))
-    else:
-        found.append((figures.UCX, [], NO_UCX))
+        found[figures.UCX] = programs.ucx_shm
+        found[figures.CMA] = programs.ucx_cma
     if programs.present("fi_pingpong"):
-        measurements = [lambda s=size: programs.fabric(s) for size in figures.SIZES]
-        found.append((figures.FABRIC, measurements, None))
-    else:
-        found.append((figures.FABRIC, [], "fi_pingpong is not installed (package libfabric-bin)"))
-    found.append(soft_roce())
+        found[figures.FABRIC] = lambda operation, size: programs.fabric(size)
     return found
 
 
-def one_round(found, complaints):
+# --- rounds ---
+
+def groups(wanted, sources):
+    """What is measured together: {(operation, size) of ours: keys of all values that it takes}."""
+    found = {}
+    for figure in wanted:
+        ours = (figures.ANYVERBS, figure.operation, figure.size)
+        keys = [key for key in figure.keys() if key[0] in sources]
+        if keys:
+            group = found.setdefault(ours, [ours])
+            group += [key for key in keys if key not in group]
+    return list(found.values())
+
+
+def measure_group(group, sources, ruler, complaints):
+    """The values of the group's keys, of one round. A source that fails has none."""
+    def measure(source, operation, size):
+        try:
+            return sources[source](operation, size)
+        except programs.Failed as failed:
+            complaints.setdefault(source, str(failed))
+            return {}
+
+    results, distance = steady.together(ruler, [lambda k=key: measure(*k) for key in group])
+    if distance is None:
+        return {}
+    return {(source, operation, size): values[(operation, size)]
+            for (source, operation, size), values in zip(group, results)
+            if (operation, size) in values}
+
+
+def one_round(wanted, sources, ruler, complaints):
     values = {}
-    for source, measurements, _ in found:
-        for measurement in measurements:
-            try:
-                for (operation, size), value in measurement().items():
-                    values[(source, operation, size)] = value
-            except programs.Failed as failed:
-                complaints.setdefault(source, str(failed))
+    for group in groups(wanted, sources):
+        try:
+            values.update(measure_group(group, sources, ruler, complaints))
+        except programs.Failed as failed:  # the ruler
+            complaints.setdefault(figures.LIMIT, str(failed))
     return values
 
 
@@ -195,25 +204,41 @@ def arguments():
 
 def compare(args, complaints):
     """All rounds of all sources. Return: the rows of what is expected"""
-    found = sources_of_soft_roce(args.build) if args.only == "rxe" else sources(args.build)
-    rounds = []
+    expected = figures.EXPECTED_RXE
+    wanted, ruler = expected, lambda: 1  # an emulated machine has no distances
+    if args.only != "rxe":
+        expected = figures.EXPECTED + figures.EXPECTED_RXE
+        wanted, ruler = [*expected, *figures.every_size()], steady.ruler(args.build)
+    found = peers(args.build)
+    sources = {source: measure for source, measure in found.items() if callable(measure)}
+    sources[figures.ANYVERBS] = by_perftest(programs.our_perftest(args.build))
     begin = time.monotonic()
-    for _ in range(args.rounds):
-        rounds.append(one_round(found, complaints))
+    rounds = [one_round(wanted, sources, ruler, complaints) for _ in range(args.rounds)]
     print("\n%d rounds in %.0f s; medians of the ratios; SPREAD is (maximum - minimum) / median" %
           (args.rounds, time.monotonic() - begin))
-    for source, _, why in found:
-        if why:
+    for source, why in found.items():
+        if source not in sources:
             print("not compared with %s: %s" % (source, why))
-    expected = figures.rows(figures.EXPECTED + figures.EXPECTED_RXE, rounds)
-    report.print_rows("What is expected", expected)
+    rows = figures.rows(expected, rounds)
+    report.print_rows("What is expected", rows)
     report.print_rows("Every size", figures.rows(figures.every_size(), rounds))
     if args.pictures:
-        if programs.present("gnuplot"):
-            report.draw_all(args.pictures, rounds)
-        else:
-            print("no pictures: gnuplot is not installed (package gnuplot-nox)")
-    return expected
+        draw(args, rounds, complaints)
+    return rows
+
+
+def draw(args, rounds, complaints):
+    """With what the machine allows at every size, which is measured once."""
+    if not programs.present("gnuplot"):
+        print("no pictures: gnuplot is not installed (package gnuplot-nox)")
+        return
+    try:
+        limits = programs.limit(args.build, figures.SIZES)
+    except programs.Failed as failed:
+        complaints.setdefault(figures.LIMIT, str(failed))
+        limits = {}
+    named = {(figures.LIMIT, *key): value for key, value in limits.items()}
+    report.draw_all(args.pictures, [*rounds, named])
 
 
 def main():

@@ -14,12 +14,17 @@ ANYVERBS, UCX, CMA, FABRIC, LIMIT, RXE, OVER = (
 OURS = (ANYVERBS, LIMIT, OVER)  # whose failure is ours
 
 SIZES = [2, 8, 64, 512, 4096, 16384, 65536, 262144, 1 << 20, 8 << 20]
-CMA_SIZES = [8, 4096, 65536, 1 << 20]
+SIZES_OF = {CMA: [8, 4096, 65536, 1 << 20]}
 RATE_DEPTH = 128
 OVER_SIZES = [("write_lat", 8), ("send_lat", 8), ("send_bw", 65536), ("send_bw", 1 << 20)]
 
-# @peers: (source, operation); the best of them counts. @most or @least bounds ours / theirs.
-Figure = namedtuple("Figure", "operation size peers most least")
+class Figure(namedtuple("Figure", "operation size peers most least")):
+    """@peers: (source, operation); the best counts. @most or @least bounds ours / theirs."""
+
+    def keys(self):
+        """Of the peers' values. A cache line has one size."""
+        for source, operation in self.peers:
+            yield source, operation, 8 if operation == "line_lat" else self.size
 
 
 def at_most(operation, size, bound, *peers):
@@ -84,7 +89,7 @@ def falls(operation):
 
 def every_size():
     for operation, peers in EVERY_SIZE:
-        for size in SIZES:
+        for size in SIZES_OF.get(peers[0][0], SIZES) if operation != "atomic_lat" else [8]:
             bound = at_most if falls(operation) else at_least
             yield bound(operation, size, 1.0, *peers)
 
@@ -106,15 +111,11 @@ class Row:
         self.ours, self.theirs, self.ratios = [], [], []
         for values in rounds:
             mine = values.get((ANYVERBS, figure.operation, figure.size))
-            peers = [values[key] for key in self.keys() if is_measured(values.get(key))]
+            peers = [values[key] for key in figure.keys() if is_measured(values.get(key))]
             if is_measured(mine) and peers:
                 self.ours.append(mine)
                 self.theirs.append(best(peers, figure.operation))
                 self.ratios.append(self.ours[-1] / self.theirs[-1])
-
-    def keys(self):
-        for source, operation in self.figure.peers:
-            yield source, operation, 8 if operation == "line_lat" else self.figure.size
 
     def known(self):
         return bool(self.ratios)

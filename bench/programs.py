@@ -131,33 +131,22 @@ class Perftest:
 
 # --- UCX ---
 
-UCX_LATENCY = {"send_lat": "tag_lat", "write_lat": "ucp_put_lat", "read_lat": "ucp_get",
-               "am_lat": "ucp_am_lat", "atomic_lat": "ucp_fadd"}
-UCX_BANDWIDTH = {"send_bw": "tag_bw", "write_bw": "ucp_put_bw", "read_bw": "ucp_get",
-                 "am_bw": "ucp_am_bw"}
+UCX_TEST = {"send_lat": "tag_lat", "write_lat": "ucp_put_lat", "read_lat": "ucp_get",
+            "atomic_lat": "ucp_fadd",
+            "send_bw": "tag_bw", "write_bw": "ucp_put_bw", "read_bw": "ucp_get",
+            "send_rate": "tag_bw", "write_rate": "ucp_put_bw", "am_rate": "ucp_am_bw"}
 
 
-def ucx_line(operation, size):
-    """A latency's or bandwidth's line of a batch file: name, then the arguments."""
-    if operation in UCX_LATENCY:
-        test, count, extra = UCX_LATENCY[operation], rounds_of(size, LATENCY_BYTES, 50, 5000), ""
+def ucx_line(operation, size, test=None):
+    """A line of a batch file: name, then the arguments; @test: other words for what is tested."""
+    if operation.endswith("_rate"):
+        count, window = RATE_COUNT, " -O 128"
+    elif operation.endswith("_bw"):
+        count, window = rounds_of(size, BANDWIDTH_BYTES, 60, 20000), " -O 128"
     else:
-        test, count = UCX_BANDWIDTH[operation], rounds_of(size, BANDWIDTH_BYTES, 60, 20000)
-        extra = " -O 128"
-    return "%s:%d -t %s -s %d -n %d -w %d%s" % (operation, size, test, size, count, count // 10,
-                                                extra)
-
-
-def ucx_lines(sizes):
-    for operation in UCX_LATENCY:
-        for size in [8] if operation == "atomic_lat" else sizes:
-            yield ucx_line(operation, size)
-    for operation in UCX_BANDWIDTH:
-        for size in sizes:
-            yield ucx_line(operation, size)
-    for operation, test in (("send_rate", "tag_bw"), ("write_rate", "ucp_put_bw"),
-                            ("am_rate", "ucp_am_bw")):
-        yield "%s:8 -t %s -s 8 -n 200000 -w 10000 -O 128" % (operation, test)
+        count, window = rounds_of(size, LATENCY_BYTES, 50, 5000), ""
+    return "%s:%d -t %s -s %d -n %d -w %d%s" % (operation, size, test or UCX_TEST[operation], size,
+                                                count, count // 10, window)
 
 
 def ucx_value(operation, fields):
@@ -172,45 +161,38 @@ def ucx_value(operation, fields):
     return float(fields[6]) * (1 << 20) / 1e9
 
 
-def ucx(transports, lines, starter=(), settings=None):
-    """All tests of the batch between one pair of processes; @starter: words that start them."""
+def ucx(transports, operation, size, starter=(), settings=None, test=None):
+    """One test between two processes; @starter: words that start them."""
     port = free_port()
     with tempfile.NamedTemporaryFile("w", suffix=".ucx") as batch:
-        batch.write("\n".join(lines) + "\n")
+        batch.write(ucx_line(operation, size, test) + "\n")
         batch.flush()
         words = [*starter, "ucx_perftest", "-p", str(port), "-b", batch.name]
         output = pair(words, [*words, "-f", "-v", "localhost"], port,
                       {"UCX_TLS": transports, "UCX_LOG_LEVEL": "error",
                        "UCX_WARN_UNUSED_ENV_VARS": "n", **(settings or {})})
-    values = {}
     for line in output.splitlines():
         fields = line.split(",")
         if len(fields) == 9 and ":" in fields[0]:
-            operation, size = fields[0].split(":")
-            values[(operation, int(size))] = ucx_value(operation, fields)
-    if not values:
-        raise Failed("ucx_perftest: " + output[-500:])
-    return values
+            return {(operation, size): ucx_value(operation, fields)}
+    raise Failed("ucx_perftest: " + output[-500:])
 
 
-def ucx_cma(sizes):
+def ucx_shm(operation, size):
+    """Over the shared memory that UCX allocates itself."""
+    return ucx("posix,cma", operation, size)
+
+
+def ucx_cma(operation, size):
     """PUT into ordinary memory: the lowest layer's zero-copy put by process_vm_writev()."""
-    zcopy = "-x cma -d memory -D zcopy"
-
-    def lines():
-        for size in sizes:
-            count = rounds_of(size, LATENCY_BYTES, 50, 5000)
-            yield "write_lat:%d -t put_lat %s -s %d -n %d -w 10" % (size, zcopy, size, count)
-            count = rounds_of(size, BANDWIDTH_BYTES, 60, 20000)
-            yield "write_bw:%d -t put_bw %s -s %d -n %d -w 10" % (size, zcopy, size, count)
-    return ucx("all", lines())
+    test = {"write_lat": "put_lat", "write_bw": "put_bw"}[operation]
+    return ucx("all", operation, size, test=test + " -x cma -d memory -D zcopy")
 
 
 def ucx_over(build, shared_heap, operation, size):
-    """One of UCX's figures over a device of the library's own."""
+    """Over a device of the library's own."""
     starter = [tool(build), "run", *(["--shared-heap"] if shared_heap else []), "--"]
-    return ucx("rc_verbs,ud_verbs", [ucx_line(operation, size)], starter,
-               {"UCX_NET_DEVICES": "any0:1"})
+    return ucx("rc_verbs,ud_verbs", operation, size, starter, {"UCX_NET_DEVICES": "any0:1"})
 
 
 # --- libfabric ---
@@ -269,9 +251,10 @@ def limit(build, sizes):
 def line_us(build):
     """
     How far apart the two cores are now, as one way of a cache line. A hypervisor may move its
-    virtual cores at any moment; whatever two processes exchange is faster or slower then.
+    virtual cores at any moment; whatever two processes exchange is faster or slower then. A single
+    core has no distance.
     """
-    return limit(build, [])[("line_lat", 8)]
+    return limit(build, []).get(("line_lat", 8), 1.0)
 
 
 def processor():

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: MIT
 """
 Of the comparison: what the guard finds worse and when that is a failure, what a file of ratios
-holds, how rows come from rounds, which measurements are made at one distance, and when a build is as
-good as another.
+holds, how rows come from rounds, which measurements are made together and at one distance, and when
+a build is as good as another.
 """
 import contextlib
 import io
@@ -175,21 +175,46 @@ class Alternate(unittest.TestCase):
             self.assertEqual(asked, ["B", "A"] if swapped else ["A", "B"])
 
 
-class Measurements(unittest.TestCase):
-    def test_what_the_figures_need_is_measured(self):
-        class Recorder:
-            """Instead of perftest."""
+class Groups(unittest.TestCase):
+    FIGURES = [LATENCY, BANDWIDTH,
+               figures.at_most("write_lat", 8, 3.0, (figures.LIMIT, "line_lat"))]
+    OURS_LATENCY, PEERS_LATENCY = (OURS, "write_lat", 8), (PEER, "write_lat", 8)
 
-            @staticmethod
-            def latency(kind, size):
-                return kind + "_lat", size
+    def test_a_figure_is_measured_with_all_its_peers(self):
+        # sources that there are, groups
+        rows = [({PEER, figures.LIMIT}, [[self.OURS_LATENCY, self.PEERS_LATENCY,
+                                          (figures.LIMIT, "line_lat", 8)],
+                                         [(OURS, "write_bw", 65536), (PEER, "write_bw", 65536)]]),
+                ({figures.LIMIT}, [[self.OURS_LATENCY, (figures.LIMIT, "line_lat", 8)]]),
+                (set(), [])]
+        for sources, groups in rows:
+            with self.subTest(sources=sources):
+                self.assertEqual(compare.groups(self.FIGURES, sources), groups)
 
-            @staticmethod
-            def bandwidth(kind, size):
-                return kind + "_bw", size
+    def test_a_source_that_fails_is_named_and_has_no_value(self):
+        def fail(operation, size):
+            raise programs.Failed("%s of %d" % (operation, size))
 
-        done = [measure() for measure in compare.measure_figures(Recorder, figures.EXPECTED_RXE)]
-        self.assertEqual(done, [(figure.operation, figure.size) for figure in figures.EXPECTED_RXE])
+        complaints = {}
+        values = compare.one_round([LATENCY], {OURS: lambda o, s: {(o, s): 5.0}, PEER: fail},
+                                   lambda: 1, complaints)
+        self.assertEqual(values, {self.OURS_LATENCY: 5.0})
+        self.assertEqual(complaints, {PEER: "write_lat of 8"})
+
+    def test_what_was_measured_at_several_distances_is_left_out(self):
+        def measured(operation, size):
+            return {(operation, size): 5.0}
+
+        distances = iter([1, 5] * 100)
+        self.assertEqual(compare.one_round([LATENCY], {OURS: measured, PEER: measured},
+                                           lambda: next(distances), {}), {})
+
+    def test_every_source_can_measure_what_the_figures_need(self):
+        for figure in [*EVERYTHING, *figures.every_size()]:
+            for source, operation, size in figure.keys():
+                if source == PEER:
+                    self.assertIn(" -t " + programs.UCX_TEST[operation],
+                                  programs.ucx_line(operation, size))
 
 
 if __name__ == "__main__":

@@ -5,8 +5,8 @@
  *
  * For C99 and C++11 and later, with the <infiniband/verbs.h> of rdma-core, which may be included
  * before or after. Every verb is a function of libanyverbs.so.1. On a device of another provider it
- * answers like a library without experimental verbs (NULL or ENOSYS). anyverbs does not have what is
- * not declared here. See anyverbs-exp(7).
+ * answers like a library without experimental verbs (NULL or ENOSYS). anyverbs does not have what
+ * is not declared here. See anyverbs-exp(7).
  */
 #ifndef INFINIBAND_VERBS_EXP_H
 #define INFINIBAND_VERBS_EXP_H

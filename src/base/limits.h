@@ -28,7 +28,7 @@
 #define AV_MAX_DM_BYTES	    5242880 /* device memory, all processes together */
 #define AV_MAX_KLMS	    65536   /* elements of the list of an UMR key, */
 #define AV_MAX_INLINE_KLMS  20	    /* and of one that travels in a work request */
-#define AV_KLM_PINS	    16 /* keys pinned at a time on the way down: more than AV_KLM_DEPTH + 1 */
+#define AV_KLM_PINS	    16	    /* keys pinned at a time: more than AV_KLM_DEPTH + 1 */
 #define AV_KLM_DEPTH	    4 /* UMR keys on the way from a key to the bytes, itself included */
 #define AV_MAX_ENTITY_BYTES (1ull << 31) /* length of an element of a list of equal ones */
 #define AV_MAX_MSG_BYTES    (1u << 30)	 /* length of one message: the port's max_msg_sz */

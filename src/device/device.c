@@ -91,7 +91,7 @@ static unsigned int device_count;
 _Static_assert(offsetof(struct av_device, ibv) == 0,
 	       "a struct ibv_device is cast to a struct av_device");
 
-/* Read /etc/machine-id. Return: false if it is not valid, as in an image that is to be copied. */
+/* Read /etc/machine-id. Return: false if it is not valid, as in an image made for copying. */
 static bool read_machine_id(char id[HOST_ID_BYTES])
 {
 	int fd = open("/etc/machine-id", O_RDONLY | O_CLOEXEC);

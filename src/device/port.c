@@ -31,7 +31,7 @@ static bool load_row(const struct av_dir_gid *from, struct av_gid *row)
 		memset(row, 0, sizeof(*row));
 		if (!(stamp & 1))
 			return false;
-		for (int i = 0; i < 2; i++) {
+		for (size_t i = 0; i < 2; i++) {
 			uint64_t gid = atomic_load_explicit(&from->gid[i], memory_order_acquire);
 			uint64_t name =
 				atomic_load_explicit(&from->ifname[i], memory_order_acquire);
@@ -56,7 +56,7 @@ static void store_row(struct av_dir_gid *to, const struct av_gid *row)
 	atomic_store(&to->stamp, stamp); /* empty now; orders the stores below after it */
 	if (av_gid_is_empty(row))
 		return;
-	for (int i = 0; i < 2; i++) {
+	for (size_t i = 0; i < 2; i++) {
 		uint64_t gid, name;
 
 		memcpy(&gid, &row->gid.raw[i * 8], sizeof(gid));
@@ -466,7 +466,7 @@ void av_port_gid(uint32_t port, uint32_t row, union ibv_gid *gid)
 	uint64_t words[2] = {0};
 
 	if (port - 1 < AV_DIR_PORTS && row < AV_GID_MAX)
-		for (int i = 0; i < 2; i++)
+		for (size_t i = 0; i < 2; i++)
 			words[i] = atomic_load_explicit(&av_dir->port[port - 1].row[row].gid[i],
 							memory_order_acquire);
 	memcpy(gid->raw, words, sizeof(gid->raw));

@@ -9,7 +9,8 @@
 
 #include <infiniband/verbs_exp.h>
 
-#include "verbs/ibv_context.h"
+#include "verbs/fail.h"
+#include "verbs/objects.h"
 
 /* What a library without the verb answers, for devices of other providers. */
 static inline int av_exp_absent(enum av_verb verb)

@@ -2,9 +2,9 @@
 /* ibv_exp_query_device(): one row per group of attributes that this device has. */
 #include <string.h>
 
-#include "exp/exp.h"
-
 #include "device/switches.h"
+#include "verbs/query.h"
+#include "exp/exp.h"
 
 static_assert(offsetof(struct ibv_exp_device_attr, max_mw) ==
 			      offsetof(struct ibv_device_attr, max_mw) &&

@@ -2,6 +2,7 @@
 /* ibv_exp_query_port(), ibv_exp_query_gid_attr(). */
 #include <string.h>
 
+#include "verbs/query.h"
 #include "exp/exp.h"
 
 #define ALL_FIELDS (2 * IBV_EXP_QUERY_PORT_LINK_LAYER - 1)

@@ -4,17 +4,18 @@
  * to memory/klm_list.h and av_post_special(). What the elements of a list point to is checked at
  * the first access.
  */
-#include <stdlib.h>
-
-#include "exp/exp.h"
 #include "exp/exp_umr.h"
 
+#include <stdlib.h>
+
 #include "base/checked.h"
-#include "verbs/ibv_mr.h"
-#include "verbs/ibv_pd.h"
 #include "memory/klm_list.h"
 #include "memory/region.h"
 #include "segment/alloc.h"
+#include "verbs/ibv_mr.h"
+#include "verbs/ibv_pd.h"
+#include "verbs/post.h"
+#include "exp/exp.h"
 
 #define CREATE_FLAGS (IBV_EXP_MR_INDIRECT_KLMS | IBV_EXP_MR_FIXED_BUFFER_SIZE)
 #define SEND_FLAGS \

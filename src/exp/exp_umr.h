@@ -5,7 +5,7 @@
 
 #include <infiniband/verbs_exp.h>
 
-#include "verbs/ibv_context.h"
+#include "verbs/objects.h"
 
 /* Is this NOP, UMR_FILL or UMR_INVALIDATE? */
 bool av_exp_is_special(const struct ibv_exp_send_wr *wr);

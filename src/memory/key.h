@@ -21,7 +21,7 @@
 
 /*
  * A right on a bit that enum ibv_access_flags does not use: the payload of an RDMA WRITE is atomic
- * commands (transport/tunnel.h). Plain verbs do not know it.
+ * commands (transport/op_atomic.h). Plain verbs do not know it.
  */
 #define AV_ACCESS_TUNNELED (1u << 31)
 

@@ -79,7 +79,7 @@ struct av_spans {
 static inline bool av_mem_is_plain(struct av_seg *seg, const struct av_key *k,
 				   const struct av_mem_request *req, struct av_span *span)
 {
-	uint64_t at = k->addr + (req->addr - k->base);
+	uint64_t at;
 
 	if (av_unlikely(atomic_load_explicit(&k->key, memory_order_acquire) != req->key ||
 			atomic_load_explicit(&k->kind, memory_order_relaxed) != AV_KEY_REGION ||
@@ -91,6 +91,7 @@ static inline bool av_mem_is_plain(struct av_seg *seg, const struct av_key *k,
 			atomic_load_explicit(&seg->head->odp_seq, memory_order_acquire) !=
 				atomic_load_explicit(&k->intact, memory_order_relaxed)))
 		return false;
+	at = k->addr + (req->addr - k->base);
 	if (av_likely(seg->own))
 		span->local = (void *)(uintptr_t)at;
 	else

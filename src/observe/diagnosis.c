@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Drafts, and their recording. */
+/* Pending records, and their recording. */
 #include "observe/diagnosis.h"
 
 #include <errno.h>
@@ -17,7 +17,7 @@
 #define IN_A_ROW_NS 1000000000ull /* what happens again later than that is told again */
 
 static __thread struct {
-	struct av_flight_record draft;
+	struct av_flight_record pending;
 	struct av_flight_record last; /* recorded, but for its times */
 	uint64_t last_ns;
 } mine;
@@ -30,17 +30,17 @@ static _Atomic int devices; /* different ones that were opened: 0, 1, 2 or more 
 
 struct av_flight_record *av_diag_pending(void)
 {
-	return &mine.draft;
+	return &mine.pending;
 }
 
 struct av_flight_record *av_diag_note(enum av_check check, uint64_t wanted, uint64_t limit)
 {
-	memset(&mine.draft, 0, sizeof(mine.draft));
-	mine.draft.check = (uint16_t)check;
-	mine.draft.wanted = wanted;
-	mine.draft.limit = limit;
-	mine.draft.has = AV_HAS_MEASURE;
-	return &mine.draft;
+	memset(&mine.pending, 0, sizeof(mine.pending));
+	mine.pending.check = (uint16_t)check;
+	mine.pending.wanted = wanted;
+	mine.pending.limit = limit;
+	mine.pending.has = AV_HAS_MEASURE;
+	return &mine.pending;
 }
 
 void av_diag_verb(int err, enum av_check check, uint64_t wanted, uint64_t limit)
@@ -50,18 +50,18 @@ void av_diag_verb(int err, enum av_check check, uint64_t wanted, uint64_t limit)
 
 void av_refuse_object(int err, enum av_flight_object object, uint32_t number)
 {
-	if (mine.draft.error != err) {
+	if (mine.pending.error != err) {
 		av_diag_verb(err, av_check_of_errno(err), 0, 0);
-		mine.draft.has = 0;
+		mine.pending.has = 0;
 	}
-	mine.draft.object = (uint8_t)object;
-	mine.draft.number = number;
-	mine.draft.has |= AV_HAS_OBJECT;
+	mine.pending.object = (uint8_t)object;
+	mine.pending.number = number;
+	mine.pending.has |= AV_HAS_OBJECT;
 }
 
 void av_diag_drop(void)
 {
-	memset(&mine.draft, 0, sizeof(mine.draft));
+	memset(&mine.pending, 0, sizeof(mine.pending));
 }
 
 static uint64_t clock_ns(clockid_t clock)
@@ -109,7 +109,7 @@ static void print(const struct av_flight_record *r)
 
 void av_report(void)
 {
-	struct av_flight_record r = mine.draft;
+	struct av_flight_record r = mine.pending;
 	uint64_t now = av_now_ns();
 	int saved = errno;
 
@@ -127,16 +127,16 @@ void av_report(void)
 
 void av_report_beside(const struct av_flight_record *record)
 {
-	struct av_flight_record before = mine.draft;
+	struct av_flight_record before = mine.pending;
 
-	mine.draft = *record;
+	mine.pending = *record;
 	av_report();
-	mine.draft = before;
+	mine.pending = before;
 }
 
 int av_refused(enum av_verb verb, int err)
 {
-	struct av_flight_record *r = &mine.draft;
+	struct av_flight_record *r = &mine.pending;
 
 	if (r->error != err) /* of something that was overcome, or not said */
 		memset(r, 0, sizeof(*r));

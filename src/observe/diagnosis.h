@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Leaving a record of a failure. Who finds something wrong says so where it is found, into a draft
- * that each thread has: the check, by how much, whatever else is known there. Who reports the
- * failure to the program completes the draft and has it recorded. What was never reported is
- * overwritten by the next failure.
+ * Leaving a record of a failure. Each thread has one pending record. The code that finds something
+ * wrong notes there which check failed, by how much, and whatever else it knows. The code that
+ * reports the failure to the program completes the record and appends it to the flight recorder.
+ * What was never reported is overwritten by the next failure.
  *
- * All of this is for paths that fail; it preserves errno, takes no lock and may be called with any
+ * All of this is for paths that fail. It preserves errno and takes no lock, so any lock may be
  * held.
  */
 #ifndef AV_OBSERVE_DIAGNOSIS_H
@@ -21,10 +21,10 @@
 
 #define AV_COLD __attribute__((cold, noinline))
 
-/* Begin a draft: what failed, and what the check compared. Return: it, to be added to */
+/* Begin the pending record: which check failed, and what it compared. Return: it, to be added to */
 AV_COLD struct av_flight_record *av_diag_note(enum av_check check, uint64_t wanted, uint64_t limit);
 
-/* The same of a verb that is going to fail. Return: @err, which the compiler knows */
+/* The same in a verb that is going to fail with @err. Return: @err, which the compiler sees */
 AV_COLD void av_diag_verb(int err, enum av_check check, uint64_t wanted, uint64_t limit);
 static inline int av_refuse(int err, enum av_check check, uint64_t wanted, uint64_t limit)
 {
@@ -32,25 +32,25 @@ static inline int av_refuse(int err, enum av_check check, uint64_t wanted, uint6
 	return err;
 }
 
-/* The draft as it is; with AV_CHECK_NONE if nobody has said anything. */
+/* The pending record as it is; its check is AV_CHECK_NONE if nothing has been noted. */
 AV_COLD struct av_flight_record *av_diag_pending(void);
 
-/* Record the draft, which is empty afterwards. */
+/* Append the pending record to the recorder; it is empty afterwards. */
 AV_COLD void av_report(void);
 
-/* Record another failure than the one whose draft this may be, which stays. */
+/* Append another record than the pending one, which stays. */
 AV_COLD void av_report_beside(const struct av_flight_record *record);
 
 /* @verb fails with @err. Return: @err */
 AV_COLD int av_refused(enum av_verb verb, int err);
 
 /*
- * A verb of that object is going to fail with @err: adds it to what av_refuse() has said, or says
- * what the value means by itself.
+ * A verb of that object is going to fail with @err. Adds the object to what av_refuse() noted of
+ * this error, or notes what the errno value means by itself.
  */
 AV_COLD void av_refuse_object(int err, enum av_flight_object object, uint32_t number);
 
-/* Forget the draft: it was no failure, after all. */
+/* Forget the pending record: it was no failure, after all. */
 AV_COLD void av_diag_drop(void);
 
 /* A device is opened: what is refused from now on is that device's, unless there are several. */

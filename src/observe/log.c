@@ -94,7 +94,7 @@ static void emit(enum av_log_level level, const char *fmt, va_list ap)
 	replace_controls(line);
 	len = strlen(line);
 	if (len == sizeof(line) - 1)
-		memcpy(&line[--len - 3], "...", 3);
+		memset(&line[--len - 3], '.', 3);
 	line[len++] = '\n';
 
 	/* Non-blocking: a FIFO without a reader must not stop the program. */

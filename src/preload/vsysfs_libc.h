@@ -98,6 +98,7 @@ extern void *_Atomic av_vlibc_next[AV_VLIBC_N];
 void *av_vlibc_find_next(enum av_vlibc_index index);
 
 /* av_next_open() ...: the function of the C library, or of another library between it and us. */
+/* NOLINTBEGIN(bugprone-macro-parentheses): @result is a type, which takes none */
 #define X(name, result, params, otherwise)                                         \
 	static inline __typeof__(result(*) params) av_next_##name(void)            \
 	{                                                                          \
@@ -108,6 +109,7 @@ void *av_vlibc_find_next(enum av_vlibc_index index);
 	}
 AV_VLIBC_FUNCTIONS(X)
 #undef X
+/* NOLINTEND(bugprone-macro-parentheses) */
 
 /* Before release 2.33 the C library exports no stat(); these are the system calls. */
 int av_vlibc_bare_stat(const char *path, struct stat *st);

@@ -77,7 +77,8 @@ static char *realpath_suspect(const char *path, char *resolved)
 		return NULL;
 	}
 	/* The caller's buffer has PATH_MAX bytes. */
-	return resolved ? strcpy(resolved, claim.walk.node.path) : strdup(claim.walk.node.path);
+	return resolved ? memcpy(resolved, claim.walk.node.path, strlen(claim.walk.node.path) + 1)
+			: strdup(claim.walk.node.path);
 }
 
 char *av_libc_realpath(const char *path, char *resolved) AV_LIBC(realpath);

@@ -135,8 +135,8 @@ struct av_dir_file {
 	uint64_t dm_bytes; /* device memory in use; like @qps */
 	uint32_t qps;	   /* numbers in use, also of dead contexts until the next sweep */
 	/*
-	 * All rows that were ever used lie before these, so that nobody reads, and keeps in memory,
-	 * tables for thousands. Raised within a change, before the first use.
+	 * Rows that were ever used lie before these. Readers stop there, so that the rest of the
+	 * tables need not be in memory. Raised within a change, before the first use.
 	 */
 	_Atomic uint32_t proc_end, context_end, port_end, capture_end;
 	struct av_dir_proc proc[AV_REF_SLOTS];

@@ -29,6 +29,7 @@ static uint32_t xrcd_find(uint32_t ref, uint64_t dev, uint64_t ino, struct av_di
 		if (!xrcd_live(x)) {
 			if (!*free)
 				*free = x;
+			/* NOLINTNEXTLINE(clang-analyzer-core.NullDereference): @x is a row */
 		} else if ((dev || ino) && x->dev == dev && x->ino == ino) {
 			number = x->number;
 			if (atomic_load(&x->ref) == ref)

@@ -224,7 +224,7 @@ static bool reserve(struct indices *s)
 	if (s->issued < s->room)
 		return true;
 	room = s->room * 2 + 64;
-	ring = malloc(room * sizeof(*ring));
+	ring = calloc(room, sizeof(*ring));
 	if (!ring)
 		return false;
 	for (i = 0; i < s->count; i++)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What is where in a segment. It is a sparse file of AV_SEG_BYTES:
+ * The layout of a segment, a sparse file of AV_SEG_BYTES:
  *
  *   0                 head: identity, addresses, pins, tables of chunks
  *   sizeof head ...   heap: chunks of objects, rings; the owner extends it, and backs it before use
@@ -98,7 +98,7 @@ struct av_seg_head {
 	uint32_t origin;
 	_Atomic uint64_t pds[AV_MAX_PD / 64 + 1];
 
-	/* Addresses, to find out whether a destination address is that of this context. */
+	/* The context's addresses: a destination address is compared with them. */
 	uint8_t link_layer;
 	uint8_t mtu; /* enum ibv_mtu */
 	uint16_t lid;

@@ -128,6 +128,7 @@ uint8_t *av_pages_owner_base(struct av_seg *seg, uint32_t ref)
 
 	if (av_likely(h != NULL))
 		return h->base;
+	/* NOLINTNEXTLINE(clang-analyzer-core.NullDereference): @seg was looked into by find() */
 	return ref && !seg->own ? map_peers(seg, ref) : NULL;
 }
 

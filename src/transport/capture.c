@@ -291,8 +291,9 @@ static void put_acknowledge(struct request *r, const struct av_frame *f, uint32_
 			    uint8_t syndrome)
 {
 	struct av_wire_message m = answer_message(r, AV_OP_ACK, psn, syndrome);
+	const struct source nothing = {.known = false};
 
-	put_message(r, &m, 0, f, NULL, now_real_ns());
+	put_message(r, &m, 0, f, &nothing, now_real_ns());
 }
 
 /* What the request wanted. */
@@ -329,17 +330,16 @@ static void put_connected(struct request *r, const struct kind *k)
 {
 	struct av_wire_message m = request_message(r, k);
 	uint32_t last = av_wire_packets(m.bytes, m.mtu) - 1;
+	struct source s = {.known = false};
 	struct av_frame f;
-	struct source s;
 
 	if (!is_done(r) && is_reliable(r) && refusal(r) != AV_NAK_NONE)
 		last = refused_packet(r, k, last);
 	av_capture_flow(&f, r->req, r->rsp);
 	if (has_payload(k))
 		source_local(&s, r);
-	put_message(r, &m, last, &f, has_payload(k) ? &s : NULL, r->mark->time_ns);
-	if (has_payload(k))
-		source_end(&s);
+	put_message(r, &m, last, &f, &s, r->mark->time_ns);
+	source_end(&s);
 	if (!is_reliable(r) || !r->rsp->qp)
 		return;
 	av_capture_flow_back(&f, r->req, r->rsp);

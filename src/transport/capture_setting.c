@@ -32,13 +32,13 @@ static int make_file(const char *name, struct av_capture_spec *spec)
 
 	if (fd < 0)
 		return -fd;
-	if (!realpath(name, spec->path) || fstat(fd, &st))
-		err = errno;
-	close(fd);
-	if (err == 0) {
+	if (realpath(name, spec->path) && fstat(fd, &st) == 0) {
 		spec->dev = st.st_dev;
 		spec->ino = st.st_ino;
+	} else {
+		err = errno;
 	}
+	close(fd);
 	return err;
 }
 

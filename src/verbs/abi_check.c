@@ -7,7 +7,7 @@
 #include <stddef.h>
 #include <infiniband/verbs.h>
 
-#include "verbs/ibv_mr.h"
+#include "verbs/objects.h"
 
 #define AT(type, member, offset) \
 	_Static_assert(offsetof(type, member) == (offset), #type "." #member)

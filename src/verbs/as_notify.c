@@ -3,9 +3,9 @@
 #include <anyverbs/as_notify.h>
 
 #include "base/clock.h"
-#include "verbs/ibv_channel.h"
-#include "verbs/ibv_context.h"
 #include "queue/notify.h"
+#include "verbs/fail.h"
+#include "verbs/ibv_channel.h"
 
 #define NS_PER_S 1000000000
 

@@ -6,8 +6,10 @@
 #include <string.h>
 
 #include "base/fork.h"
-#include "verbs/ibv_context.h"
 #include "base/real_files.h"
+#include "verbs/fail.h"
+#include "verbs/ibv_context.h"
+#include "verbs/next.h"
 
 #undef ibv_get_device_list
 

@@ -10,7 +10,7 @@
 #include <sys/queue.h>
 #include <unistd.h>
 
-#include "verbs/ibv_context.h"
+#include "verbs/objects.h"
 
 struct setting {
 	SLIST_ENTRY(setting) link;

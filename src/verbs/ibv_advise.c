@@ -3,8 +3,10 @@
 #include <stdlib.h>
 
 #include "base/checked.h"
-#include "verbs/ibv_mr.h"
 #include "memory/odp_prefetch.h"
+#include "verbs/context_list.h"
+#include "verbs/fail.h"
+#include "verbs/ibv_mr.h"
 
 #define WRITERS                                                                        \
 	(IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_ATOMIC | \

@@ -6,11 +6,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "verbs/ibv_context.h"
-#include "verbs/ibv_pd.h"
 #include "base/limits.h"
 #include "device/port.h"
 #include "transport/grh.h"
+#include "verbs/fail.h"
+#include "verbs/ibv_pd.h"
+#include "verbs/next.h"
 
 struct av_ah {
 	struct ibv_ah ibv;
@@ -79,7 +80,7 @@ static struct ibv_ah *create_ah(struct av_context *ctx, struct ibv_pd *ibv_pd,
 		free(ah);
 		return NULL;
 	}
-	av_pd_hold(pd);
+	av_pd_get(pd);
 	return &ah->ibv;
 }
 
@@ -100,7 +101,7 @@ AV_EXPORT int ibv_destroy_ah(struct ibv_ah *ibv)
 	if (!ah)
 		return av_fail_errno(AV_VERB_DESTROY_AH, ENOENT);
 	av_handles_remove(&av_context_of(ibv->context)->ahs, ibv->handle);
-	av_pd_release(ah->pd);
+	av_pd_put(ah->pd);
 	free(ah);
 	return 0;
 }

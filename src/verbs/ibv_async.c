@@ -2,8 +2,9 @@
 /* Asynchronous events. */
 #include <unistd.h>
 
-#include "verbs/ibv_context.h"
-#include "verbs/ibv_srq.h"
+#include "segment/doorbell.h"
+#include "verbs/event_count.h"
+#include "verbs/next.h"
 
 static void count(pthread_mutex_t *mutex, uint32_t *delivered)
 {

@@ -11,6 +11,8 @@
 
 #include "base/checked.h"
 #include "base/fork.h"
+#include "verbs/fail.h"
+#include "verbs/next.h"
 
 struct buf {
 	LIST_ENTRY(buf) link;

@@ -3,7 +3,7 @@
 #ifndef AV_VERBS_IBV_BUF_H
 #define AV_VERBS_IBV_BUF_H
 
-#include "verbs/ibv_context.h"
+#include "verbs/objects.h"
 
 /**
  * av_buf_check() - may a region of @pd use that range of @buf?

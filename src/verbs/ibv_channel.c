@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Completion channels: reads and acknowledges events. */
+#include "verbs/ibv_channel.h"
+
 #include <poll.h>
 #include <stdlib.h>
 #include <sys/ioctl.h>
@@ -7,10 +9,12 @@
 #include <unistd.h>
 
 #include "base/clock.h"
-#include "verbs/ibv_channel.h"
+#include "segment/doorbell.h"
+#include "verbs/event_count.h"
+#include "verbs/misuse.h"
+#include "verbs/next.h"
 
 #define MAX_CHANNELS   65535u
-#define SAY_AFTER_S    1 /* report a wait for acknowledgements after this time */
 #define OTHERS_NAP_NS  1000000u
 #define LONGEST_NAP_NS 1000000000000u /* the maximum of a single sleep */
 
@@ -131,43 +135,6 @@ AV_EXPORT int ibv_get_cq_event(struct ibv_comp_channel *ibv, struct ibv_cq **cq_
 	*cq_out = &cq->ibv;
 	*cq_context = cq->ibv.cq_context;
 	return 0;
-}
-
-void av_event_acknowledge(pthread_mutex_t *mutex, pthread_cond_t *cond, uint32_t *completed,
-			  uint32_t n)
-{
-	pthread_mutex_lock(mutex);
-	*completed += n;
-	pthread_cond_signal(cond);
-	pthread_mutex_unlock(mutex);
-}
-
-/*
- * A program that forgets an acknowledgement would hang here without learning why. Context: @mutex
- * held.
- */
-static void wait_and_say(pthread_mutex_t *mutex, pthread_cond_t *cond, const uint32_t *completed,
-			 const uint32_t *delivered, const struct av_misuse_object *of)
-{
-	struct timespec until;
-
-	clock_gettime(CLOCK_REALTIME, &until);
-	until.tv_sec += SAY_AFTER_S;
-	while (*completed != *delivered && !pthread_cond_timedwait(cond, mutex, &until))
-		;
-	if (*completed != *delivered)
-		av_misuse_waits(of, *delivered - *completed);
-}
-
-void av_event_wait(pthread_mutex_t *mutex, pthread_cond_t *cond, const uint32_t *completed,
-		   const uint32_t *delivered, const struct av_misuse_object *of)
-{
-	pthread_mutex_lock(mutex);
-	if (av_misuse_on())
-		wait_and_say(mutex, cond, completed, delivered, of);
-	while (*completed != *delivered)
-		pthread_cond_wait(cond, mutex);
-	pthread_mutex_unlock(mutex);
 }
 
 AV_EXPORT void ibv_ack_cq_events(struct ibv_cq *cq, unsigned int nevents)

@@ -3,7 +3,7 @@
 #ifndef AV_VERBS_IBV_CHANNEL_H
 #define AV_VERBS_IBV_CHANNEL_H
 
-#include "verbs/ibv_context.h"
+#include "verbs/objects.h"
 
 /*
  * Remove unread records of a CQ from its channel: the CQ is being destroyed, or its events go

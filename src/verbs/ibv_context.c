@@ -1,124 +1,27 @@
 /* SPDX-License-Identifier: MIT */
-/* Opens and closes contexts, and handles exit and fork. */
+/* Opens and closes contexts. */
 #include "verbs/ibv_context.h"
 
 #include <stdlib.h>
 #include <unistd.h>
 
-#include "base/fork.h"
-#include "verbs/environment.h"
-#include "verbs/ibv_mr.h"
 #include "registry/directory.h"
+#include "segment/doorbell.h"
 #include "segment/totals.h"
 #include "device/device_open.h"
 #include "device/port_watch.h"
 #include "memory/adopt.h"
-#include "memory/key.h"
-#include "memory/page_move.h"
 #include "memory/odp_notify.h"
 #include "memory/odp_prefetch.h"
+#include "memory/page_move.h"
 #include "transport/capture.h"
 #include "transport/inject.h"
 #include "transport/send_sum.h"
 #include "transport/timer.h"
-
-static pthread_mutex_t list_mutex = PTHREAD_MUTEX_INITIALIZER;
-static struct av_context_list list = SLIST_HEAD_INITIALIZER(list);
-
-static void init_mutexes(struct av_context *ctx)
-{
-	pthread_mutex_init(&ctx->verbs.context.mutex, NULL);
-	pthread_mutex_init(&ctx->pds.mutex, NULL);
-	pthread_mutex_init(&ctx->channels.mutex, NULL);
-	pthread_mutex_init(&ctx->tds.mutex, NULL);
-	pthread_mutex_init(&ctx->ahs.mutex, NULL);
-	pthread_mutex_init(&ctx->xrcds.mutex, NULL);
-	pthread_mutex_init(&ctx->klm_lists.mutex, NULL);
-}
-
-/* The parent's contexts stay the parent's: the child must not touch their segments. */
-static void after_fork_in_child(void)
-{
-	struct av_context *ctx;
-
-	pthread_mutex_init(&list_mutex, NULL);
-	SLIST_FOREACH(ctx, &list, link) {
-		init_mutexes(ctx);
-		ctx->forked = true;
-		ctx->child_seg = NULL; /* in a grandchild, it is the child's */
-	}
-}
-
-static const struct av_fork_handlers fork_handlers = {.child = after_fork_in_child};
-
-static void list_add(struct av_context *ctx)
-{
-	(void)av_fork_register(AV_FORK_CONTEXTS, &fork_handlers);
-	pthread_mutex_lock(&list_mutex);
-	SLIST_INSERT_HEAD(&list, ctx, link);
-	pthread_mutex_unlock(&list_mutex);
-}
-
-static void list_remove(struct av_context *ctx)
-{
-	pthread_mutex_lock(&list_mutex);
-	SLIST_REMOVE(&list, ctx, av_context, link);
-	pthread_mutex_unlock(&list_mutex);
-}
-
-/*
- * A context leaves the list before its segment is closed, so every listed context has its segment.
- */
-bool av_context_other_has(const struct av_context *ctx, uint32_t lkey)
-{
-	const struct av_context *other;
-	bool has = false;
-
-	pthread_mutex_lock(&list_mutex);
-	SLIST_FOREACH(other, &list, link)
-		if (!has && other != ctx && other->dev == ctx->dev && !other->forked)
-			has = av_key_is_on_demand(other->seg, lkey);
-	pthread_mutex_unlock(&list_mutex);
-	return has;
-}
-
-struct av_seg *av_context_memory(struct av_context *ctx)
-{
-	int err;
-
-	if (!ctx->forked)
-		return ctx->seg;
-	pthread_mutex_lock(&ctx->verbs.context.mutex);
-	if (!ctx->child_seg) {
-		err = -av_dir_join(av_totals_of_context);
-		if (err == 0)
-			ctx->child_seg = av_device_open(ctx->dev, 0);
-		else
-			errno = err;
-		if (err == 0 && !ctx->child_seg)
-			av_dir_leave();
-	}
-	pthread_mutex_unlock(&ctx->verbs.context.mutex);
-	return ctx->child_seg;
-}
-
-void av_unlist(struct av_context *ctx, struct av_table *table, uint32_t handle)
-{
-	pthread_mutex_lock(&ctx->verbs.context.mutex);
-	av_table_clear(table, handle);
-	pthread_mutex_unlock(&ctx->verbs.context.mutex);
-}
-
-/*
- * A program that exits without closing its devices leaves nothing behind. One that is killed is
- * swept by the next process.
- */
-__attribute__((destructor)) static void at_exit(void)
-{
-	if (av_misuse_on())
-		av_misuse_exit(&list);
-	av_dir_abandon();
-}
+#include "verbs/context_list.h"
+#include "verbs/environment.h"
+#include "verbs/misuse.h"
+#include "verbs/ops.h"
 
 static void init_public(struct av_context *ctx)
 {
@@ -130,7 +33,7 @@ static void init_public(struct av_context *ctx)
 	c->device = &ctx->dev->ibv;
 	c->num_comp_vectors = cpus > 0 ? (int)cpus : 1;
 	c->abi_compat = __VERBS_ABI_IS_EXTENDED;
-	init_mutexes(ctx);
+	av_context_init_mutexes(ctx);
 }
 
 static void free_context(struct av_context *ctx)
@@ -199,7 +102,7 @@ struct ibv_context *av_context_open(struct av_device *dev, uint32_t origin)
 		free_context(ctx);
 		return av_fail_null(AV_VERB_OPEN_DEVICE, err);
 	}
-	list_add(ctx);
+	av_context_list_add(ctx);
 	return &ctx->verbs.context;
 }
 
@@ -225,7 +128,7 @@ int av_context_close(struct av_context *ctx)
 {
 	if (av_misuse_on())
 		av_misuse_context_ends(ctx);
-	list_remove(ctx);
+	av_context_list_remove(ctx);
 	av_table_each(&ctx->mrs, drop_memory, NULL);
 	close(ctx->verbs.context.async_fd);
 	if (ctx->verbs.context.cmd_fd != ctx->seg->fd)

@@ -1,13 +1,17 @@
 /* SPDX-License-Identifier: MIT */
 /* Completion queues. */
+#include "verbs/ibv_cq.h"
+
 #include <stdlib.h>
 
-#include "verbs/ibv_channel.h"
-#include "verbs/ibv_cq.h"
-#include "verbs/environment.h"
 #include "transport/poll.h"
 #include "transport/rnr.h"
 #include "transport/timer.h"
+#include "verbs/environment.h"
+#include "verbs/event_count.h"
+#include "verbs/ibv_channel.h"
+#include "verbs/misuse.h"
+#include "verbs/next.h"
 
 static const struct av_page_object cq_pages = {
 	.name = "CQ", .huge_variable = "HUGE_CQ", .fallback = AV_ALLOC_PREFER_CONTIG};

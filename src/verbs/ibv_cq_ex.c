@@ -9,9 +9,9 @@
 #include <time.h>
 
 #include "base/clock.h"
-#include "verbs/ibv_context.h"
-#include "verbs/ibv_cq.h"
 #include "transport/poll.h"
+#include "verbs/fail.h"
+#include "verbs/ibv_cq.h"
 
 #define READABLE                                                       \
 	(IBV_WC_STANDARD_FLAGS | IBV_WC_EX_WITH_COMPLETION_TIMESTAMP | \

@@ -9,39 +9,23 @@
 #include <stdlib.h>
 
 #include "base/checked.h"
-#include "copy/copy.h"
-#include "verbs/ibv_mr.h"
-#include "registry/directory.h"
 #include "base/limits.h"
+#include "copy/copy.h"
+#include "registry/directory.h"
+#include "segment/alloc.h"
+#include "segment/totals.h"
+#include "device/device_open.h"
 #include "memory/key.h"
 #include "memory/region.h"
-#include "segment/alloc.h"
+#include "verbs/ibv_mr.h"
+#include "verbs/misuse.h"
 
 #define COPY_UNIT     4u /* granularity of ibv_memcpy_*_dm() */
 #define LOG_ALIGN_MAX 12u
 
-struct av_dm {
-	struct ibv_dm ibv;
-	uint8_t peek_pad[AV_PEEK_PAD];
-	struct ibv_exp_dm exp; /* the same block for experimental verbs */
-	bool imported;
-	struct av_seg *seg; /* of the process that allocated it */
-	uint64_t offset;    /* offset in the segment */
-	uint64_t length;
-	uint64_t block; /* bytes allocated from the segment */
-	_Atomic uint32_t users;
-};
-
-static struct av_dm *dm_find(const struct ibv_dm *dm)
-{
-	struct av_dm *found = av_table_get(&av_context_of(dm->context)->dms, dm->handle);
-
-	return found && &found->ibv == dm ? found : NULL;
-}
-
 struct ibv_exp_dm *av_dm_exp(struct ibv_dm *ibv)
 {
-	return &dm_find(ibv)->exp;
+	return &av_dm_find(ibv)->exp;
 }
 
 struct ibv_dm *av_dm_of_exp(const struct ibv_exp_dm *exp)
@@ -53,7 +37,7 @@ struct ibv_dm *av_dm_of_exp(const struct ibv_exp_dm *exp)
 
 uint64_t av_dm_length(const struct ibv_dm *ibv)
 {
-	return dm_find(ibv)->length;
+	return av_dm_find(ibv)->length;
 }
 
 static int check_copy(const struct av_dm *dm, uint64_t offset, size_t length)
@@ -74,7 +58,7 @@ static void *bytes_at(const struct av_dm *dm, uint64_t offset)
 
 static int memcpy_to_dm(struct ibv_dm *ibv, uint64_t offset, const void *host, size_t length)
 {
-	struct av_dm *dm = dm_find(ibv);
+	struct av_dm *dm = av_dm_find(ibv);
 	int err = check_copy(dm, offset, length);
 
 	if (err == 0 && av_copy(bytes_at(dm, offset), host, length) != AV_COPY_OK)
@@ -84,7 +68,7 @@ static int memcpy_to_dm(struct ibv_dm *ibv, uint64_t offset, const void *host, s
 
 static int memcpy_from_dm(void *host, struct ibv_dm *ibv, uint64_t offset, size_t length)
 {
-	struct av_dm *dm = dm_find(ibv);
+	struct av_dm *dm = av_dm_find(ibv);
 	int err = check_copy(dm, offset, length);
 
 	if (err == 0 && av_copy(host, bytes_at(dm, offset), length) != AV_COPY_OK)
@@ -207,12 +191,36 @@ struct ibv_dm *av_dm_import(struct av_context *ctx, uint32_t handle)
 
 void av_dm_forget(struct ibv_dm *ibv)
 {
-	struct av_dm *dm = dm_find(ibv);
+	struct av_dm *dm = av_dm_find(ibv);
 
 	if (!dm)
 		return;
 	av_table_clear(&av_context_of(ibv->context)->dms, ibv->handle);
 	free(dm);
+}
+
+/*
+ * The segment from which this process may allocate memory for a new object: the context's, or, in a
+ * forked child, which must not touch its parent's, one of its own. NULL and errno on failure.
+ */
+static struct av_seg *memory_of(struct av_context *ctx)
+{
+	int err;
+
+	if (!ctx->forked)
+		return ctx->seg;
+	pthread_mutex_lock(&ctx->verbs.context.mutex);
+	if (!ctx->child_seg) {
+		err = -av_dir_join(av_totals_of_context);
+		if (err == 0)
+			ctx->child_seg = av_device_open(ctx->dev, 0);
+		else
+			errno = err;
+		if (err == 0 && !ctx->child_seg)
+			av_dir_leave();
+	}
+	pthread_mutex_unlock(&ctx->verbs.context.mutex);
+	return ctx->child_seg;
 }
 
 struct ibv_dm *av_alloc_dm(struct ibv_context *context, struct ibv_alloc_dm_attr *attr)
@@ -227,7 +235,7 @@ struct ibv_dm *av_alloc_dm(struct ibv_context *context, struct ibv_alloc_dm_attr
 		err = av_verb_err(ctx, AV_FAIL_ALLOC_DM);
 	if (err)
 		return av_fail_null(AV_VERB_ALLOC_DM, err);
-	seg = av_context_memory(ctx);
+	seg = memory_of(ctx);
 	if (!seg)
 		return NULL;
 	(void)av_copy_init();
@@ -237,7 +245,7 @@ struct ibv_dm *av_alloc_dm(struct ibv_context *context, struct ibv_alloc_dm_attr
 int av_free_dm(struct ibv_dm *ibv)
 {
 	struct av_context *ctx = av_context_of(ibv->context);
-	struct av_dm *dm = dm_find(ibv);
+	struct av_dm *dm = av_dm_find(ibv);
 
 	if (!dm)
 		return av_fail_errno(AV_VERB_FREE_DM, ENOENT);
@@ -250,11 +258,6 @@ int av_free_dm(struct ibv_dm *ibv)
 	}
 	free(dm);
 	return 0;
-}
-
-void av_dm_released(struct av_dm *dm)
-{
-	atomic_fetch_sub(&dm->users, 1);
 }
 
 static int check_register(const struct av_dm *dm, uint64_t offset, size_t length,
@@ -282,7 +285,7 @@ static int check_register(const struct av_dm *dm, uint64_t offset, size_t length
 struct ibv_mr *av_reg_dm_mr(struct ibv_pd *pd, struct ibv_dm *ibv, uint64_t offset, size_t length,
 			    unsigned int access)
 {
-	struct av_dm *dm = ibv->context == pd->context ? dm_find(ibv) : NULL;
+	struct av_dm *dm = ibv->context == pd->context ? av_dm_find(ibv) : NULL;
 	struct av_key what = {.kind = AV_KEY_DEVICE, .access = access, .length = length};
 	struct ibv_mr *mr;
 	int err = check_register(dm, offset, length, access);

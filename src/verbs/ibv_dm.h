@@ -3,11 +3,7 @@
 #ifndef AV_VERBS_IBV_DM_H
 #define AV_VERBS_IBV_DM_H
 
-#include <infiniband/verbs_exp.h>
-
-#include "verbs/ibv_context.h"
-
-struct av_dm;
+#include "verbs/objects.h"
 
 struct ibv_dm *av_alloc_dm(struct ibv_context *context, struct ibv_alloc_dm_attr *attr);
 int av_free_dm(struct ibv_dm *dm);
@@ -30,8 +26,5 @@ struct ibv_dm *av_dm_of_exp(const struct ibv_exp_dm *exp);
 
 /* Length in bytes of a valid @dm. */
 uint64_t av_dm_length(const struct ibv_dm *dm);
-
-/* A region on it has been deregistered. */
-void av_dm_released(struct av_dm *dm);
 
 #endif

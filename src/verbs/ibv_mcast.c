@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* Attaches queue pairs to multicast groups. */
-#include "verbs/ibv_context.h"
 #include "registry/multicast.h"
+#include "verbs/fail.h"
+#include "verbs/next.h"
 
 static int check(const struct av_qp *qp, const union ibv_gid *gid)
 {

@@ -7,9 +7,6 @@
 
 #include "base/checked.h"
 #include "base/map.h"
-#include "verbs/ibv_dm.h"
-#include "verbs/ibv_mw.h"
-#include "verbs/ibv_pd.h"
 #include "memory/adopt.h"
 #include "memory/fork_guard.h"
 #include "memory/klm_list.h"
@@ -19,27 +16,15 @@
 #include "memory/odp_table.h"
 #include "memory/region.h"
 #include "memory/region_count.h"
+#include "verbs/ibv_mw.h"
+#include "verbs/ibv_pd.h"
+#include "verbs/misuse.h"
+#include "verbs/next.h"
 
 #define AV_ACCESS_NOBODYS (1u << 30) /* a bit without a meaning */
 
 #undef ibv_reg_mr
 #undef ibv_reg_mr_iova
-
-struct av_mr *av_mr_find(const struct ibv_mr *mr)
-{
-	struct av_mr *found =
-		av_table_get(&av_context_of(mr->context)->mrs, av_mr_place(mr->handle));
-
-	return found && &found->ibv == mr && found->handle == mr->handle ? found : NULL;
-}
-
-bool av_mr_may_bind(const struct ibv_mr *ibv)
-{
-	const struct av_mr *mr = av_mr_find(ibv);
-
-	return !mr || mr->sort == AV_MR_PLAIN ||
-	       mr->sort == AV_MR_ALLOCATED; /* an invalid region fails when the bind executes */
-}
 
 static int publish(struct av_context *ctx, struct av_mr *mr, const struct av_key *what)
 {
@@ -83,7 +68,7 @@ struct ibv_mr *av_mr_publish(struct ibv_pd *ibv_pd, struct av_key *what, void *a
 		free(mr);
 		return av_fail_null(AV_VERB_REG_MR, ENOMEM);
 	}
-	av_pd_hold(pd);
+	av_pd_get(pd);
 	return &mr->ibv;
 }
 
@@ -226,13 +211,13 @@ void av_mr_forget(struct av_mr *mr)
 	if (!ctx->forked)
 		av_adopt_end(ctx->seg, mr->adopted);
 	if (mr->dm)
-		av_dm_released(mr->dm);
+		atomic_fetch_sub(&mr->dm->users, 1);
 	if (mr->mapping)
 		av_munmap(mr->mapping, mr->mapped);
 	av_allocated_end(&mr->memory, ctx->forked);
 	if (mr->sort == AV_MR_INDIRECT && !ctx->forked)
 		av_klm_free(ctx->seg, mr->list, mr->klms);
-	av_pd_release(mr->pd);
+	av_pd_put(mr->pd);
 	free(mr);
 }
 
@@ -431,8 +416,8 @@ static int change(struct av_context *ctx, struct av_mr *mr, const struct av_mr_c
 		odp_end(ctx, mr);
 	if ((c->flags & IBV_REREG_MR_CHANGE_TRANSLATION) && what.kind == AV_KEY_ODP)
 		av_odp_region_added(ctx->seg, odp_size((uintptr_t)c->addr, c->length));
-	av_pd_hold(pd);
-	av_pd_release(mr->pd);
+	av_pd_get(pd);
+	av_pd_put(mr->pd);
 	mr->pd = pd;
 	mr->access = rights;
 	if (c->flags & IBV_REREG_MR_CHANGE_PD)

@@ -1,43 +1,10 @@
 /* SPDX-License-Identifier: MIT */
-/* Memory regions of all kinds: the private half, and creation around a key. */
+/* Memory regions of all kinds: creation around a key, and changes. */
 #ifndef AV_VERBS_IBV_MR_H
 #define AV_VERBS_IBV_MR_H
 
-#include "verbs/ibv_context.h"
-#include "memory/allocated.h"
 #include "memory/key.h"
-
-struct av_dm;
-
-/* How ibv_rereg_mr() and ibv_bind_mw() treat a region. */
-enum av_mr_sort {
-	AV_MR_PLAIN,	 /* memory of the program */
-	AV_MR_ALLOCATED, /* memory allocated with the region: @memory */
-	AV_MR_NULL,	 /* ibv_alloc_null_mr() */
-	AV_MR_DEVICE,	 /* ibv_reg_dm_mr() */
-	AV_MR_DMABUF,	 /* ibv_reg_dmabuf_mr() */
-	AV_MR_INDIRECT,	 /* ibv_exp_create_mr() */
-	AV_MR_IMPORTED,	 /* ibv_import_mr(): the key belongs to another context */
-};
-
-struct av_mr {
-	struct ibv_mr ibv;
-	uint8_t peek_pad[AV_PEEK_PAD];
-	struct av_pd *pd;
-	const void *made_at; /* verbs/misuse.h */
-	enum av_mr_sort sort;
-	uint32_t handle; /* ibv.handle as set by us */
-	uint32_t access;
-	uint64_t iova; /* address of the first byte as chosen by the program, even if zero based */
-	struct av_dm *dm; /* AV_MR_DEVICE: its device memory */
-	void *mapping;	  /* AV_MR_DMABUF: our mapping of the buffer */
-	size_t mapped;	  /* length of @mapping in bytes */
-	struct av_allocated memory;
-	uint64_t list;	  /* AV_MR_INDIRECT: offset of its list in the segment */
-	uint32_t klms;	  /* room in the list, in elements */
-	bool fixed;	  /* all elements have the same length */
-	uint32_t adopted; /* its adopted memory: memory/adopt.h */
-};
+#include "verbs/objects.h"
 
 /**
  * av_mr_publish() - create a region of @pd with a new key
@@ -54,15 +21,6 @@ struct ibv_mr *av_mr_publish(struct ibv_pd *pd, struct av_key *what, void *addr,
  */
 struct ibv_mr *av_reg_mr(struct ibv_pd *pd, void *addr, size_t length, uint64_t iova,
 			 uint32_t access);
-
-/* Index of a handle in the table of regions. */
-static inline uint32_t av_mr_place(uint32_t handle)
-{
-	return handle & ((1u << AV_HANDLE_INDEX_BITS) - 1);
-}
-
-/* The region; NULL if pointer and handle do not match. */
-struct av_mr *av_mr_find(const struct ibv_mr *mr);
 
 /* Free the private half of a region and what it holds. The key has been destroyed. */
 void av_mr_forget(struct av_mr *mr);

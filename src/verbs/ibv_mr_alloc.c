@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Regions with memory allocated by the library, and shared regions. */
 #include "verbs/environment.h"
+#include "verbs/fail.h"
 #include "verbs/ibv_mr.h"
 #include "verbs/ibv_pd.h"
 

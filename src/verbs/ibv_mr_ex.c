@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* ibv_reg_mr_ex(3): all kinds of registration in one call, selected by a mask. */
+#include "verbs/fail.h"
 #include "verbs/ibv_buf.h"
+#include "verbs/next.h"
 
 static const uint64_t known =
 	AV_REG_MR_IOVA | AV_REG_MR_ADDR | AV_REG_MR_FD | AV_REG_MR_FD_OFFSET | AV_REG_MR_BUF;

@@ -1,13 +1,15 @@
 /* SPDX-License-Identifier: MIT */
 /* Memory windows. */
 #include "verbs/ibv_mw.h"
-#include "verbs/ibv_pd.h"
 
 #include <stdlib.h>
 
 #include "memory/key.h"
 #include "memory/window.h"
 #include "transport/drive.h"
+#include "verbs/fail.h"
+#include "verbs/ibv_pd.h"
+#include "verbs/post.h"
 
 struct av_mw {
 	struct ibv_mw ibv;
@@ -51,7 +53,7 @@ struct ibv_mw *av_alloc_mw(struct ibv_pd *ibv_pd, enum ibv_mw_type type)
 		free(mw);
 		return av_fail_null(AV_VERB_ALLOC_MW, ENOMEM);
 	}
-	av_pd_hold(pd);
+	av_pd_get(pd);
 	atomic_fetch_add(&ctx->mw_count, 1);
 	return &mw->ibv;
 }
@@ -67,9 +69,18 @@ int av_dealloc_mw(struct ibv_mw *ibv)
 	if (!ctx->forked)
 		av_window_destroy(ctx->seg, ibv->handle << 8);
 	atomic_fetch_sub(&ctx->mw_count, 1);
-	av_pd_release(mw->pd);
+	av_pd_put(mw->pd);
 	free(mw);
 	return 0;
+}
+
+/* Can windows be bound to this region at all? */
+static bool may_bind(const struct ibv_mr *ibv)
+{
+	const struct av_mr *mr = av_mr_find(ibv);
+
+	return !mr || mr->sort == AV_MR_PLAIN ||
+	       mr->sort == AV_MR_ALLOCATED; /* an invalid region fails when the bind executes */
 }
 
 /* Type 1: the bind is a work request, and posting it determines the window's new key. */
@@ -89,7 +100,7 @@ int av_bind_mw(struct ibv_qp *qp, struct ibv_mw *mw, struct ibv_mw_bind *bind)
 	if (bind->bind_info.mw_access_flags & IBV_ACCESS_ZERO_BASED)
 		return av_fail_errno(AV_VERB_BIND_MW, av_refuse(EINVAL, AV_CHECK_MW_ZERO_BASED,
 								IBV_ACCESS_ZERO_BASED, 0));
-	if (bind->bind_info.mr && !av_mr_may_bind(bind->bind_info.mr))
+	if (bind->bind_info.mr && !may_bind(bind->bind_info.mr))
 		return av_fail_errno(AV_VERB_BIND_MW, av_refuse(ENOTSUP, AV_CHECK_MW_REGION, 0, 0));
 	return av_post_send(qp, &wr, &bad);
 }

@@ -3,7 +3,7 @@
 #ifndef AV_VERBS_IBV_MW_H
 #define AV_VERBS_IBV_MW_H
 
-#include "verbs/ibv_context.h"
+#include "verbs/objects.h"
 
 struct ibv_mw *av_alloc_mw(struct ibv_pd *pd, enum ibv_mw_type type);
 int av_dealloc_mw(struct ibv_mw *mw);

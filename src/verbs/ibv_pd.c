@@ -10,13 +10,8 @@
 #include <stdlib.h>
 
 #include "base/limits.h"
-
-struct av_td {
-	struct ibv_td ibv;
-	uint8_t peek_pad[AV_PEEK_PAD];
-	uint32_t handle;
-	_Atomic uint32_t users; /* number of parent domains */
-};
+#include "verbs/misuse.h"
+#include "verbs/next.h"
 
 /* Set or clear the bit that shows importing contexts whether the domain exists. */
 static void announce(struct av_context *ctx, uint32_t handle, bool exists)
@@ -56,10 +51,10 @@ void av_pd_forget(struct av_pd *pd)
 {
 	av_table_clear(&av_context_of(pd->ibv.context)->pds.table, pd->ibv.handle);
 	atomic_fetch_add(&pd->users, AV_PD_FORGOTTEN + 1);
-	av_pd_release(pd);
+	av_pd_put(pd);
 }
 
-void av_pd_release(struct av_pd *pd)
+void av_pd_put(struct av_pd *pd)
 {
 	if (atomic_fetch_sub(&pd->users, 1) == AV_PD_FORGOTTEN + 1)
 		free(pd);
@@ -90,7 +85,7 @@ static struct ibv_pd *create_pd(struct av_context *ctx, struct av_pd *contains, 
 	if (!contains)
 		announce(ctx, pd->ibv.handle, true);
 	if (contains)
-		av_pd_hold(contains);
+		av_pd_get(contains);
 	if (td)
 		atomic_fetch_add(&td->users, 1);
 	return &pd->ibv;
@@ -123,7 +118,7 @@ AV_EXPORT int ibv_dealloc_pd(struct ibv_pd *ibv)
 		announce(av_context_of(ibv->context), ibv->handle, false);
 	av_handles_remove(&av_context_of(ibv->context)->pds, ibv->handle);
 	if (pd->contains)
-		av_pd_release(pd->contains);
+		av_pd_put(pd->contains);
 	if (pd->td)
 		atomic_fetch_sub(&pd->td->users, 1);
 	free(pd);

@@ -5,7 +5,7 @@
 #ifndef AV_VERBS_IBV_PD_H
 #define AV_VERBS_IBV_PD_H
 
-#include "verbs/ibv_context.h"
+#include "verbs/objects.h"
 
 struct ibv_td *av_alloc_td(struct ibv_context *context, struct ibv_td_init_attr *attr);
 int av_dealloc_td(struct ibv_td *td);
@@ -25,12 +25,12 @@ void av_pd_forget(struct av_pd *pd);
 
 #define AV_PD_FORGOTTEN 0x80000000u
 
-/* Every object on a domain holds it. */
-static inline void av_pd_hold(struct av_pd *pd)
+/* Every object on a domain has a reference to it, and it cannot be destroyed meanwhile. */
+static inline void av_pd_get(struct av_pd *pd)
 {
 	atomic_fetch_add(&pd->users, 1);
 }
 
-void av_pd_release(struct av_pd *pd);
+void av_pd_put(struct av_pd *pd);
 
 #endif

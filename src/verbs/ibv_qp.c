@@ -1,19 +1,22 @@
 /* SPDX-License-Identifier: MIT */
 /* Creates, queries and destroys queue pairs. */
+#include "verbs/ibv_qp.h"
+
 #include <stdlib.h>
 #include <string.h>
 
-#include "verbs/ibv_qp.h"
-#include "verbs/environment.h"
-#include "verbs/ibv_mw.h"
-#include "verbs/ibv_srq.h"
-#include "verbs/ibv_xrcd.h"
-#include "verbs/ibv_pd.h"
-#include "registry/directory.h"
 #include "base/limits.h"
+#include "registry/directory.h"
 #include "transport/connect.h"
 #include "transport/drive.h"
 #include "transport/state.h"
+#include "verbs/environment.h"
+#include "verbs/event_count.h"
+#include "verbs/ibv_mw.h"
+#include "verbs/ibv_pd.h"
+#include "verbs/ibv_srq.h"
+#include "verbs/misuse.h"
+#include "verbs/next.h"
 
 static int check_type(enum ibv_qp_type type)
 {
@@ -99,13 +102,13 @@ static int check_create(struct av_context *ctx, struct ibv_pd *pd, struct ibv_xr
 	return av_verb_err(ctx, AV_FAIL_CREATE_QP);
 }
 
-/* Add or drop references to the objects that a queue pair uses. */
-static void hold(struct av_qp *qp, int by)
+/* Add (@by: 1) or drop (-1) references to the objects that a queue pair uses. */
+static void count_use(struct av_qp *qp, int by)
 {
 	if (qp->pd && by > 0)
-		av_pd_hold(qp->pd);
+		av_pd_get(qp->pd);
 	else if (qp->pd)
-		av_pd_release(qp->pd);
+		av_pd_put(qp->pd);
 	if (qp->xrcd)
 		atomic_fetch_add(&qp->xrcd->users, (uint32_t)by);
 	if (qp->send_cq)
@@ -253,7 +256,7 @@ struct ibv_qp *av_qp_create(struct av_context *ctx, struct ibv_pd *pd, struct ib
 		free(qp);
 		return av_fail_null(AV_VERB_CREATE_QP, ENOMEM);
 	}
-	hold(qp, 1);
+	count_use(qp, 1);
 	init_public(ctx, qp, pd, attr, index);
 	return &qp->ibv;
 }
@@ -296,7 +299,7 @@ static struct ibv_qp *publish_opened(struct av_context *ctx, struct av_qp *qp,
 		free(qp);
 		return av_fail_null(AV_VERB_OPEN_QP, ENOMEM);
 	}
-	hold(qp, 1);
+	count_use(qp, 1);
 	init_public(ctx, qp, NULL, &init, handle);
 	qp->ibv.state = (enum ibv_qp_state)atomic_load(&qp->end.qp->state);
 	return &qp->ibv;
@@ -325,7 +328,7 @@ AV_EXPORT int ibv_destroy_qp(struct ibv_qp *ibv)
 			      &(struct av_misuse_object){ctx, "QP", ibv->qp_num, qp->made_at});
 		end_shared(qp);
 	}
-	hold(qp, -1);
+	count_use(qp, -1);
 	pthread_mutex_destroy(&ibv->mutex);
 	pthread_cond_destroy(&ibv->cond);
 	free(qp);

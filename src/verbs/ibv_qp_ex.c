@@ -8,10 +8,11 @@
 
 #include <string.h>
 
-#include "verbs/ibv_ah.h"
-#include "verbs/ibv_context.h"
-#include "verbs/ibv_qp.h"
 #include "transport/drive.h"
+#include "verbs/fail.h"
+#include "verbs/ibv_ah.h"
+#include "verbs/ibv_qp.h"
+#include "verbs/post.h"
 
 #define MESSAGES (IBV_QP_EX_WITH_SEND | IBV_QP_EX_WITH_SEND_WITH_IMM)
 #define WRITES	 (IBV_QP_EX_WITH_RDMA_WRITE | IBV_QP_EX_WITH_RDMA_WRITE_WITH_IMM)

@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: MIT */
 /* ibv_modify_qp(): checks the values, then the state table, then applies the change. */
-#include "base/newer_verbs.h"
-#include "verbs/ibv_ah.h"
-#include "verbs/ibv_context.h"
 #include "base/limits.h"
+#include "base/newer_verbs.h"
 #include "queue/qp_state.h"
 #include "transport/connect.h"
 #include "transport/drive.h"
 #include "transport/state.h"
+#include "verbs/fail.h"
+#include "verbs/ibv_ah.h"
+#include "verbs/next.h"
 
 /* Rights of queue pairs, and region flags that programs pass along; those have no effect here. */
 #define QP_ACCESS                                                                    \

@@ -4,19 +4,14 @@
 
 #include <stdlib.h>
 
-#include "verbs/ibv_xrcd.h"
-#include "verbs/ibv_pd.h"
 #include "registry/directory.h"
 #include "transport/drive.h"
-#include "transport/state.h"
 #include "transport/receive.h"
-
-struct av_srq *av_srq_find(const struct av_context *ctx, const struct ibv_srq *ibv)
-{
-	struct av_srq *srq = av_table_get(&ctx->srqs, ibv->handle);
-
-	return srq && &srq->ibv == ibv ? srq : NULL;
-}
+#include "transport/state.h"
+#include "verbs/event_count.h"
+#include "verbs/ibv_pd.h"
+#include "verbs/misuse.h"
+#include "verbs/next.h"
 
 void av_srq_attach(struct av_srq *srq, struct av_qp *qp)
 {
@@ -98,12 +93,13 @@ static void end_shared(struct av_context *ctx, uint32_t index)
 	av_rq_fini(ctx->seg, index);
 }
 
-static void hold(struct av_srq *srq, int by)
+/* As that of a queue pair. */
+static void count_use(struct av_srq *srq, int by)
 {
 	if (by > 0)
-		av_pd_hold(srq->pd);
+		av_pd_get(srq->pd);
 	else
-		av_pd_release(srq->pd);
+		av_pd_put(srq->pd);
 	if (srq->xrcd)
 		atomic_fetch_add(&srq->xrcd->users, (uint32_t)by);
 	if (srq->cq)
@@ -136,7 +132,7 @@ static struct ibv_srq *create_srq(struct av_context *ctx, struct ibv_pd *pd,
 		return av_fail_null(AV_VERB_CREATE_SRQ, ENOMEM);
 	}
 	srq->shared = av_rq_at(ctx->seg, srq->index);
-	hold(srq, 1);
+	count_use(srq, 1);
 	init_public(srq, pd, srq_context);
 	return &srq->ibv;
 }
@@ -275,7 +271,7 @@ AV_EXPORT int ibv_destroy_srq(struct ibv_srq *ibv)
 			      &(struct av_misuse_object){ctx, "SRQ", ibv->handle, srq->made_at});
 		end_shared(ctx, srq->index);
 	}
-	hold(srq, -1);
+	count_use(srq, -1);
 	atomic_fetch_sub(&ctx->srq_count, 1);
 	pthread_mutex_destroy(&ibv->mutex);
 	pthread_cond_destroy(&ibv->cond);

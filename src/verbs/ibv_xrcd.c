@@ -7,16 +7,7 @@
 #include <sys/stat.h>
 
 #include "registry/directory.h"
-
-struct av_xrcd *av_xrcd_find(const struct av_context *ctx, struct ibv_xrcd *ibv)
-{
-	struct av_xrcd *xrcd = av_container_of(ibv, struct av_xrcd, ibv);
-
-	return ibv->context == &ctx->verbs.context &&
-			       av_table_get(&ctx->xrcds.table, xrcd->handle) == xrcd
-		       ? xrcd
-		       : NULL;
-}
+#include "verbs/misuse.h"
 
 /* The number of the domain that the attributes name. Return: number (> 0) or -errno. */
 static int number_of(const struct av_context *ctx, const struct ibv_xrcd_init_attr *attr,

@@ -9,10 +9,13 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "memory/key.h"
+#include "verbs/fail.h"
+#include "verbs/ibv_context.h"
 #include "verbs/ibv_dm.h"
 #include "verbs/ibv_mr.h"
 #include "verbs/ibv_pd.h"
-#include "memory/key.h"
+#include "verbs/next.h"
 
 /*
  * Read the head of the segment behind a descriptor, a duplicate of some context's cmd_fd. Return:
@@ -116,7 +119,7 @@ static struct ibv_mr *import_mr(struct av_context *ctx, struct av_pd *pd, const 
 		free(mr);
 		return av_fail_null(AV_VERB_IMPORT_MR, ENOMEM);
 	}
-	av_pd_hold(pd);
+	av_pd_get(pd);
 	return &mr->ibv;
 }
 

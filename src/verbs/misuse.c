@@ -10,12 +10,9 @@
 #include <sys/queue.h>
 #include <unistd.h>
 
-#include "verbs/ibv_context.h"
-#include "verbs/ibv_mr.h"
-#include "verbs/ibv_srq.h"
+#include "observe/log.h"
 #include "registry/directory.h"
 #include "memory/unmapped.h"
-#include "observe/log.h"
 #include "transport/send_sum.h"
 
 #define FINDINGS_MAX 1000 /* per context; further ones are only counted */

@@ -16,12 +16,7 @@
 #include <stdint.h>
 
 #include "base/compiler.h"
-
-struct av_context;
-struct av_context_list;
-struct av_cq;
-struct av_mr;
-struct av_qp;
+#include "verbs/fail.h"
 
 enum av_misuse {
 	AV_MISUSE_NOT_DESTROYED,
@@ -62,9 +57,7 @@ void av_misuse_begin(struct av_context *ctx);
 /* A context is about to be closed, with all its objects still present: check them and report. */
 void av_misuse_context_ends(struct av_context *ctx);
 
-/* The process exits; @contexts: those that are open. Does not return if the status is to be
- * another.
- */
+/* The process exits; @contexts: the open ones. Does not return if the exit status is to change. */
 void av_misuse_exit(struct av_context_list *contexts);
 
 /* An object is about to be destroyed. Call only if av_misuse_on(). */
@@ -83,8 +76,12 @@ void av_misuse_still_used(struct av_context *ctx, const char *kind, uint32_t num
 			  const void *made_at);
 
 /* The same, as the result of the refusing verb. Return: EBUSY, also in errno. */
-#define av_misuse_busy(verb, ctx, kind, number, made_at) \
-	(av_misuse_still_used(ctx, kind, number, made_at), av_fail_errno(verb, EBUSY))
+static inline int av_misuse_busy(enum av_verb verb, struct av_context *ctx, const char *kind,
+				 uint32_t number, const void *made_at)
+{
+	av_misuse_still_used(ctx, kind, number, made_at);
+	return av_fail_errno(verb, EBUSY);
+}
 
 /*
  * Remember the program's call of the current verb as the place where @object was created. Passes

@@ -3,7 +3,10 @@
  * The dispatch tables behind the inline verbs. Every member is set, so that no program calls a
  * NULL: what this device lacks returns "not supported", as the manual pages document.
  */
-#include "verbs/ibv_context.h"
+#include "verbs/ops.h"
+
+#include "verbs/fail.h"
+#include "verbs/ibv_cq.h"
 #include "verbs/ibv_cq_ex.h"
 #include "verbs/ibv_dm.h"
 #include "verbs/ibv_mr.h"
@@ -13,6 +16,8 @@
 #include "verbs/ibv_qp_ex.h"
 #include "verbs/ibv_srq.h"
 #include "verbs/ibv_xrcd.h"
+#include "verbs/post.h"
+#include "verbs/query.h"
 
 /* Verbs that this device lacks. */
 #define NO_INT(verb, name, ...)                                   \

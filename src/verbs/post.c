@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 /* Posts work requests. */
-#include "verbs/ibv_ah.h"
-#include "verbs/ibv_context.h"
-#include "verbs/ibv_qp.h"
+#include "verbs/post.h"
+
 #include "transport/drive.h"
 #include "transport/receive.h"
 #include "transport/rnr.h"
 #include "transport/state.h"
+#include "verbs/fail.h"
+#include "verbs/ibv_ah.h"
 
 /* Note why a post fails: the state does not allow it, or there is no such queue. Return: EINVAL. */
 static int note_refusal(const struct av_qp *qp, bool there, enum av_check state_check)

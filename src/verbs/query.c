@@ -1,11 +1,14 @@
 /* SPDX-License-Identifier: MIT */
 /* Queries of a device, its port and its address tables. */
+#include "verbs/query.h"
+
 #include <arpa/inet.h>
 #include <string.h>
 
-#include "verbs/ibv_context.h"
 #include "device/port.h"
 #include "device/port_rate.h"
+#include "verbs/fail.h"
+#include "verbs/next.h"
 
 #undef ibv_query_port
 

@@ -5,7 +5,8 @@
  */
 #include <string.h>
 
-#include "verbs/ibv_context.h"
+#include "verbs/fail.h"
+#include "verbs/next.h"
 
 /*
  * For a DMA handle or a completion counter. We never create one, so any object here belongs to

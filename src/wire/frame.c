@@ -229,7 +229,8 @@ static enum av_frame_fault get_ipv6(struct av_frame *f, const uint8_t *ip, size_
 	f->hop_limit = ip[7];
 	memcpy(f->src, ip + 8, 16);
 	memcpy(f->dst, ip + 24, 16);
-	return AV_FRAME_OK;
+	/* IPv4 addresses in their mapped form never travel in an IPv6 header (RFC 4038, 4.2). */
+	return frame_is_ipv4(f) ? AV_FRAME_HEADER : AV_FRAME_OK;
 }
 
 /* @bytes: from the UDP header to the end of the IP packet. */

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Any bytes, twice: as a packet, and as a frame whose lengths, checksum and CRC are put right first,
- * since chance never gets those right. Whatever is understood must survive being written and read
- * again.
+ * Any bytes, twice: as a packet, and as a frame whose lengths, checksum and CRC are put right
+ * first, since chance never gets those right. Whatever is understood must survive being written and
+ * read again.
  */
 #include <stdlib.h>
 #include <string.h>

@@ -5,7 +5,7 @@
 #define ANSWERS	 (IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER)
 #define REQUESTS (IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY | IBV_QP_MAX_QP_RD_ATOMIC)
 
-/* Beyond what every service needs. */
+/* The attributes that not all service types need. */
 static const struct {
 	int init, rtr, rts;
 } masks[] = {

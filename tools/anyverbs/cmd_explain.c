@@ -20,8 +20,7 @@
 #include "observe/field.h"
 
 #define LOOK_AGAIN_MS 1000u /* how often to check that standard output still exists */
-#define PATIENCE_MS   100u /* how long to wait for a record that has a place but is not written yet \
-			    */
+#define PATIENCE_MS   100u  /* how long to wait for a record that is still being written */
 
 struct wishes {
 	bool follow, json;

@@ -8,13 +8,12 @@
 
 #include "base/compiler.h"
 
-#define AV_COMMANDS(X)                                                                       \
-	X(run)                                                                               \
-	X(devices)                                                                           \
-	X(info)                                                                              \
-	X(stat)                                                                              \
-	X(top) X(plot) X(explain) X(event) X(capture) X(config) X(reset) X(faults) X(doctor) \
-		X(help)
+#define AV_COMMANDS(X) \
+	X(run)         \
+	X(devices)     \
+	X(info)        \
+	X(stat)        \
+	X(top) X(plot) X(explain) X(event) X(capture) X(config) X(reset) X(faults) X(doctor) X(help)
 
 /* Exit statuses, part of the interface: see anyverbs(1). "run" uses those of env(1). */
 enum av_exit {

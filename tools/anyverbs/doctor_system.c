@@ -6,6 +6,7 @@
 #include <dlfcn.h>
 #include <limits.h>
 #include <sched.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/utsname.h>
@@ -118,16 +119,16 @@ static int list_adapters(char *text, size_t size)
 {
 	DIR *d = opendir("/sys/class/infiniband");
 	struct dirent *e;
+	size_t len = 0;
 	int count = 0;
 
 	text[0] = '\0';
 	while (d && (e = readdir(d))) {
 		if (e->d_name[0] == '.' || av_device_by_name(e->d_name))
 			continue;
-		if (strlen(text) + strlen(e->d_name) + 2 < size) {
-			strcat(text, count ? " " : "");
-			strcat(text, e->d_name);
-		}
+		if (len + strlen(e->d_name) + 2 < size)
+			len += (size_t)snprintf(text + len, size - len, "%s%s", count ? " " : "",
+						e->d_name);
 		count++;
 	}
 	if (d)

@@ -63,17 +63,17 @@ static void put_marks(FILE *out, double top, double seconds, double x_step, doub
 {
 	double width = WIDTH - LEFT - RIGHT;
 
-	for (double y = 0; y <= most * 1.0001; y += y_step) {
-		double at = top + HEIGHT - HEIGHT * y / most;
+	for (unsigned int i = 0; i * y_step <= most * 1.0001; i++) {
+		double y = i * y_step, at = top + HEIGHT - HEIGHT * y / most;
 
 		fprintf(out,
 			"<line x1=\"%d\" x2=\"%d\" y1=\"%.1f\" y2=\"%.1f\" stroke=\"#ddd\"/><text "
 			"x=\"%d\" y=\"%.1f\" text-anchor=\"end\">%.10g</text>\n",
 			LEFT, WIDTH - RIGHT, at, at, LEFT - 6, at + 4, y);
 	}
-	for (double x = 0; x <= seconds * 1.0001; x += x_step)
+	for (unsigned int i = 0; i * x_step <= seconds * 1.0001; i++)
 		fprintf(out, "<text x=\"%.1f\" y=\"%.1f\" text-anchor=\"middle\">%.10g s</text>\n",
-			LEFT + width * x / seconds, top + HEIGHT + 16, x);
+			LEFT + width * i * x_step / seconds, top + HEIGHT + 16, i * x_step);
 }
 
 static void put_series(FILE *out, const struct av_series *s, unsigned int number, double top,
@@ -106,7 +106,7 @@ void av_svg_panel(FILE *out, unsigned int number, const char *title, double seco
 	put_text(out, title);
 	fputs("</text>\n", out);
 	put_marks(out, top, seconds, x_step, most, y_step);
-	for (unsigned int s = 0; s < count; s++)
+	for (unsigned int s = 0; s < count && s < AV_SVG_SERIES; s++)
 		put_series(out, &series[s], s, top, seconds, most);
 }
 

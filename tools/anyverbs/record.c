@@ -154,11 +154,10 @@ const char *av_record_read(FILE *file, const char *const *name, unsigned int cou
 	const char *wrong = NULL;
 	size_t room = 0, size = 0;
 	char *line = NULL;
-	ssize_t len;
 
 	*list = NULL;
 	*rows = 0;
-	while (!wrong && (len = getline(&line, &size, file)) > 0) {
+	while (!wrong && getline(&line, &size, file) > 0) {
 		line[strcspn(line, "\r\n")] = '\0';
 		if (!strncmp(line, "time,device,", strlen("time,device,"))) {
 			note_names(&reader, line);

@@ -21,14 +21,14 @@
 #define AV_TOOL_PRELOAD_FIRST ""
 #endif
 
-/* @a and @b joined by @separator; only one of them if the other is NULL or empty. NULL if memory is
- * short. */
+/* @a and @b joined by @separator; only one of them if the other is NULL or empty. Return: NULL if
+ * memory is short. */
 static char *join(const char *a, const char *b, char separator)
 {
 	char *text;
 
 	if (!a || !*a)
-		return strdup(b);
+		return strdup(b ? b : "");
 	if (!b || !*b)
 		return strdup(a);
 	return asprintf(&text, "%s%c%s", a, separator, b) < 0 ? NULL : text;

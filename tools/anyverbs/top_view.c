@@ -91,7 +91,7 @@ static void name_of(int64_t pid, char command[17])
 	snprintf(path, sizeof(path), "/proc/%ld/comm", (long)pid);
 	f = fopen(path, "re");
 	if (!f || !fgets(command, 17, f))
-		strcpy(command, "-");
+		memcpy(command, "-", sizeof("-"));
 	if (f)
 		fclose(f);
 	command[strcspn(command, "\n")] = '\0';

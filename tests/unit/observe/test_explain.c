@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The table of checks, records in English, and drafts. */
+/* The table of checks, records in English, and pending records. */
 #include <errno.h>
 #include <fcntl.h>
 #include <setjmp.h>
@@ -201,7 +201,7 @@ static void nonsense_is_written_harmlessly(void **state)
 	}
 }
 
-/* --- drafts ---------------------------------------------------------------------- */
+/* --- pending records ------------------------------------------------------------- */
 
 static char path[64];
 static int folder;
@@ -236,7 +236,7 @@ static uint64_t records(struct av_flight_record *r)
 	return next;
 }
 
-static void refusal_has_what_was_denied(void **state)
+static void refusal_has_what_was_noted(void **state)
 {
 	struct av_flight_record r;
 
@@ -257,7 +257,7 @@ static void refusal_has_what_was_denied(void **state)
 	assert_string_equal(av_verb_name(r.verb), "ibv_reg_mr");
 }
 
-/* What was denied and overcome is not blamed for what fails later with another value. */
+/* What was noted and overcome is no reason of what fails later with another value. */
 static void refusal_of_another_value_is_another(void **state)
 {
 	struct av_flight_record r;
@@ -266,7 +266,7 @@ static void refusal_of_another_value_is_another(void **state)
 	(void)av_refused(AV_VERB_DESTROY_CQ, EBUSY);
 	assert_int_equal(records(&r), 1);
 	assert_int_equal(r.check, AV_CHECK_OBJECT_BUSY);
-	(void)av_refused(AV_VERB_DESTROY_CQ, EPERM); /* and the draft is gone */
+	(void)av_refused(AV_VERB_DESTROY_CQ, EPERM); /* and the pending record is gone */
 	assert_int_equal(records(&r), 2);
 	assert_int_equal(r.check, AV_CHECK_NOT_PERMITTED);
 }
@@ -301,7 +301,7 @@ static void each_verb_has_a_name_of_its_own(void **state)
 
 int main(void)
 {
-#define DRAFT(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
+#define PENDING(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(each_check_has_its_words),
 		cmocka_unit_test(each_placeholder_is_a_field),
@@ -311,9 +311,9 @@ int main(void)
 		cmocka_unit_test(the_peer_is_named),
 		cmocka_unit_test(advice_is_a_second_line),
 		cmocka_unit_test(nonsense_is_written_harmlessly),
-		DRAFT(refusal_has_what_was_denied),
-		DRAFT(refusal_of_another_value_is_another),
-		DRAFT(same_again_is_told_seldom),
+		PENDING(refusal_has_what_was_noted),
+		PENDING(refusal_of_another_value_is_another),
+		PENDING(same_again_is_told_seldom),
 		cmocka_unit_test(each_verb_has_a_name_of_its_own),
 	};
 

@@ -1,0 +1,52 @@
+/* SPDX-License-Identifier: MIT */
+/* Checks that the device can be used, and reports the failure of a verb. */
+#ifndef AV_VERBS_FAIL_H
+#define AV_VERBS_FAIL_H
+
+#include <errno.h>
+
+#include "observe/diagnosis.h"
+#include "transport/inject.h"
+#include "verbs/objects.h"
+
+/*
+ * 0, or the errno value for verbs that need the device: EPERM for the parent's context in a forked
+ * child, EIO for a failed device.
+ */
+static inline int av_context_err(const struct av_context *ctx)
+{
+	if (av_unlikely(ctx->forked))
+		return EPERM;
+	return av_unlikely(atomic_load(&ctx->seg->head->fatal)) ? EIO : 0;
+}
+
+/* The same for a verb that makes or changes an object. Such a verb may also fail on demand. */
+static inline int av_verb_err(const struct av_context *ctx, enum av_fail verb)
+{
+	int err = av_context_err(ctx);
+
+	return err || !av_faults_watched(ctx->seg) ? err : av_inject_verb(ctx->seg, verb);
+}
+
+/*
+ * The ways in which verbs report failure. Each leaves a record (observe/diagnosis.h) with the check
+ * that failed, if av_refuse() noted one.
+ */
+static inline int av_fail_errno(enum av_verb verb, int err)
+{
+	return errno = av_refused(verb, err);
+}
+
+static inline void *av_fail_null(enum av_verb verb, int err)
+{
+	errno = av_refused(verb, err);
+	return NULL;
+}
+
+static inline int av_fail_fd(enum av_verb verb, int err)
+{
+	errno = av_refused(verb, err);
+	return -1;
+}
+
+#endif

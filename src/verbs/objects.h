@@ -1,0 +1,274 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The private halves of verbs objects, and how a call finds them from the program's pointer.
+ *
+ * An object is looked up by context and handle, and must then be the one that the pointer names.
+ * The pointer itself is never trusted to lead to a private half. Each struct begins with the public
+ * struct, followed by zeros: provider libraries look for private fields of their own behind the
+ * objects of any device.
+ */
+#ifndef AV_VERBS_OBJECTS_H
+#define AV_VERBS_OBJECTS_H
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <sys/queue.h>
+#include <infiniband/verbs_exp.h>
+
+#include "base/compiler.h"
+#include "base/lock.h"
+#include "base/newer_verbs.h"
+#include "base/table.h"
+#include "segment/segment.h"
+#include "device/device.h"
+#include "memory/allocated.h"
+#include "queue/qp.h"
+#include "verbs/handles.h"
+
+#define AV_PEEK_PAD 256
+
+struct av_environment;
+
+struct av_context {
+	struct av_device *dev;
+	struct av_seg *seg;
+	struct av_seg *child_seg; /* in a forked child: its own segment, NULL until needed */
+	bool forked;		  /* inherited by a forked child: its objects can only be dropped */
+	_Atomic uint32_t cq_ids;  /* distinguishes successive CQs or SRQs with the same index */
+	_Atomic uint32_t opened;  /* queue pairs opened so far */
+	_Atomic uint32_t srq_count;
+	_Atomic uint32_t mw_count;
+	struct av_handles pds, tds, channels, ahs, xrcds, klm_lists;
+	struct av_table mrs, mws, dms, cqs, qps, srqs; /* by index in the segment's tables */
+	_Atomic(struct av_environment *) environment;  /* its own settings; NULL: the process' */
+	SLIST_ENTRY(av_context) link; /* contexts of the process, guarded by their mutex */
+	struct verbs_context verbs;   /* ends with the struct ibv_context that the program has */
+	uint8_t peek_pad[AV_PEEK_PAD];
+};
+SLIST_HEAD(av_context_list, av_context);
+
+struct av_td {
+	struct ibv_td ibv;
+	uint8_t peek_pad[AV_PEEK_PAD];
+	uint32_t handle;
+	_Atomic uint32_t users; /* number of parent domains */
+};
+
+struct av_pd {
+	struct ibv_pd ibv;
+	uint8_t peek_pad[AV_PEEK_PAD];
+	_Atomic uint32_t users; /* MRs, MWs, QPs, SRQs and parent domains; plus AV_PD_FORGOTTEN */
+	bool imported;
+	const void *made_at;	/* verbs/misuse.h */
+	struct av_pd *contains; /* parent domain: the domain it contains; otherwise NULL */
+	struct av_td *td;
+};
+
+struct av_channel {
+	struct ibv_comp_channel ibv;
+	uint8_t peek_pad[AV_PEEK_PAD];
+	uint32_t doorbell;
+	const void *made_at;   /* verbs/misuse.h */
+	pthread_mutex_t mutex; /* serialises readers of the FIFO with those who rewrite it */
+};
+
+struct av_xrcd {
+	struct ibv_xrcd ibv;
+	uint8_t peek_pad[AV_PEEK_PAD];
+	uint32_t handle;
+	uint32_t number; /* of the domain, among all processes */
+	bool shared;	 /* identified by an inode */
+	_Atomic uint32_t users;
+};
+
+struct av_cq {
+	union {
+		struct ibv_cq ibv;
+		struct ibv_cq_ex ex;
+	};
+	uint8_t peek_pad[AV_PEEK_PAD];
+	struct av_cq_shared *shared;
+	const void *made_at; /* verbs/misuse.h */
+	uint32_t id;
+	_Atomic uint32_t users;	  /* QPs; one with both queues here counts twice */
+	_Atomic uint32_t waiting; /* threads in anyverbs_cq_wait() */
+	uint32_t comp_delivered;  /* guarded by ibv.mutex */
+	uint32_t async_delivered; /* guarded by ibv.mutex */
+
+	/* For extended polling: */
+	pthread_mutex_t batch; /* held from ibv_start_poll() to ibv_end_poll() */
+	bool single_threaded;  /* the program promised it, so @batch is not taken */
+	bool in_batch;
+	struct ibv_wc current; /* the completion being read */
+	uint64_t stamp_ns;     /* when it was appended */
+};
+
+struct av_srq {
+	struct ibv_srq ibv;
+	uint8_t peek_pad[AV_PEEK_PAD];
+	struct av_rq_shared *shared;
+	struct av_pd *pd;
+	const void *made_at;  /* verbs/misuse.h */
+	struct av_xrcd *xrcd; /* XRC only */
+	struct av_cq *cq;     /* XRC only */
+	uint32_t index, id;
+	pthread_mutex_t users_mutex; /* and one ibv_modify_srq() at a time */
+	LIST_HEAD(, av_qp) users;    /* the queue pairs on it, under users_mutex */
+	uint32_t async_delivered;    /* under ibv.mutex */
+};
+
+struct av_qp {
+	union {
+		struct ibv_qp ibv;
+		struct ibv_qp_ex ex;
+		struct {
+			uint8_t known[AV_WR_FLUSH_SLOT];
+			av_wr_flush *wr_flush;
+		} newer; /* builders that the header may lack */
+	};
+	uint8_t peek_pad[AV_PEEK_PAD];
+	struct av_qp_end end;
+	const void *made_at; /* verbs/misuse.h */
+	struct av_rq_shared *rq;
+	struct av_qp_end peer; /* its destination, guarded by the @exec execution right */
+	bool opened;	       /* by ibv_open_qp(): the shared half belongs to another object */
+	bool extended;	       /* created with send operations for ibv_wr_*() */
+	bool umr; /* may change UMR keys, with up to @inline_klms elements in the request */
+	uint32_t inline_klms;
+	struct {
+		uint32_t tail;	       /* after the last request built */
+		int err;	       /* the first error since ibv_wr_start() */
+		struct av_sq_wqe *wqe; /* the request under construction; NULL: none, or an error */
+	} build;		       /* between av_post_begin() and av_post_end() */
+	struct av_pd *pd;
+	struct av_cq *send_cq, *recv_cq;
+	struct av_xrcd *xrcd;	  /* XRC_RECV */
+	_Atomic uint32_t groups;  /* multicast attachments */
+	struct av_srq *srq;	  /* NULL: a receive queue of its own */
+	LIST_ENTRY(av_qp) on_srq; /* in its list of users */
+	uint32_t async_delivered; /* under ibv.mutex */
+};
+
+struct av_dm {
+	struct ibv_dm ibv;
+	uint8_t peek_pad[AV_PEEK_PAD];
+	struct ibv_exp_dm exp; /* the same block for experimental verbs */
+	bool imported;
+	struct av_seg *seg; /* of the process that allocated it */
+	uint64_t offset;    /* offset in the segment */
+	uint64_t length;
+	uint64_t block; /* bytes allocated from the segment */
+	_Atomic uint32_t users;
+};
+
+/* How ibv_rereg_mr() and ibv_bind_mw() treat a region. */
+enum av_mr_sort {
+	AV_MR_PLAIN,	 /* memory of the program */
+	AV_MR_ALLOCATED, /* memory allocated with the region: @memory */
+	AV_MR_NULL,	 /* ibv_alloc_null_mr() */
+	AV_MR_DEVICE,	 /* ibv_reg_dm_mr() */
+	AV_MR_DMABUF,	 /* ibv_reg_dmabuf_mr() */
+	AV_MR_INDIRECT,	 /* ibv_exp_create_mr() */
+	AV_MR_IMPORTED,	 /* ibv_import_mr(): the key belongs to another context */
+};
+
+struct av_mr {
+	struct ibv_mr ibv;
+	uint8_t peek_pad[AV_PEEK_PAD];
+	struct av_pd *pd;
+	const void *made_at; /* verbs/misuse.h */
+	enum av_mr_sort sort;
+	uint32_t handle; /* ibv.handle as set by us */
+	uint32_t access;
+	uint64_t iova; /* address of the first byte as chosen by the program, even if zero based */
+	struct av_dm *dm; /* AV_MR_DEVICE: its device memory */
+	void *mapping;	  /* AV_MR_DMABUF: our mapping of the buffer */
+	size_t mapped;	  /* length of @mapping in bytes */
+	struct av_allocated memory;
+	uint64_t list;	  /* AV_MR_INDIRECT: offset of its list in the segment */
+	uint32_t klms;	  /* room in the list, in elements */
+	bool fixed;	  /* all elements have the same length */
+	uint32_t adopted; /* its adopted memory: memory/adopt.h */
+};
+
+/* Is this one of our contexts? Compares pointers only. */
+static inline bool av_ours(const struct ibv_context *context)
+{
+	return av_device_of(context->device) != NULL;
+}
+
+/* Our context behind a public one, which must be ours. */
+static inline struct av_context *av_context_of(const struct ibv_context *context)
+{
+	return av_container_of(context, struct av_context, verbs.context);
+}
+
+/* The number by which keys and queue pairs of a domain recognise each other. */
+static inline uint32_t av_pd_id(const struct av_pd *pd)
+{
+	return pd->contains ? pd->contains->ibv.handle : pd->ibv.handle;
+}
+
+/* Index of a handle in the table of regions. */
+static inline uint32_t av_mr_place(uint32_t handle)
+{
+	return handle & ((1u << AV_HANDLE_INDEX_BITS) - 1);
+}
+
+/* Find our object behind a public pointer; NULL if its handle does not lead back to the pointer. */
+static inline struct av_pd *av_pd_find(const struct ibv_pd *pd)
+{
+	struct av_pd *found = av_table_get(&av_context_of(pd->context)->pds.table, pd->handle);
+
+	return found && &found->ibv == pd ? found : NULL;
+}
+
+static inline struct av_cq *av_cq_find(const struct ibv_cq *cq)
+{
+	struct av_cq *found = av_table_get(&av_context_of(cq->context)->cqs, cq->handle);
+
+	return av_likely(found && &found->ibv == cq) ? found : NULL;
+}
+
+static inline struct av_qp *av_qp_find(const struct ibv_qp *qp)
+{
+	struct av_qp *found = av_table_get(&av_context_of(qp->context)->qps, qp->handle);
+
+	return av_likely(found && &found->ibv == qp) ? found : NULL;
+}
+
+static inline struct av_srq *av_srq_find(const struct av_context *ctx, const struct ibv_srq *srq)
+{
+	struct av_srq *found = av_table_get(&ctx->srqs, srq->handle);
+
+	return found && &found->ibv == srq ? found : NULL;
+}
+
+/* The public struct has no handle; the one in our private half is checked against the table. */
+static inline struct av_xrcd *av_xrcd_find(const struct av_context *ctx, struct ibv_xrcd *ibv)
+{
+	struct av_xrcd *xrcd = av_container_of(ibv, struct av_xrcd, ibv);
+
+	return ibv->context == &ctx->verbs.context &&
+			       av_table_get(&ctx->xrcds.table, xrcd->handle) == xrcd
+		       ? xrcd
+		       : NULL;
+}
+
+static inline struct av_mr *av_mr_find(const struct ibv_mr *mr)
+{
+	struct av_mr *found =
+		av_table_get(&av_context_of(mr->context)->mrs, av_mr_place(mr->handle));
+
+	return found && &found->ibv == mr && found->handle == mr->handle ? found : NULL;
+}
+
+static inline struct av_dm *av_dm_find(const struct ibv_dm *dm)
+{
+	struct av_dm *found = av_table_get(&av_context_of(dm->context)->dms, dm->handle);
+
+	return found && &found->ibv == dm ? found : NULL;
+}
+
+#endif

@@ -1,0 +1,36 @@
+/* SPDX-License-Identifier: MIT */
+/* Posts work requests to queue pairs. */
+#ifndef AV_VERBS_POST_H
+#define AV_VERBS_POST_H
+
+#include "verbs/objects.h"
+
+/*
+ * Keep other threads from posting to the send queue, from ibv_wr_start() to ibv_wr_complete().
+ * ibv_post_send() takes the shorter av_sq_enter().
+ */
+static inline void av_post_begin(struct av_qp *qp)
+{
+	av_lock_acquire_plain(&qp->end.qp->append, AV_RANK_APPEND);
+}
+
+static inline void av_post_end(struct av_qp *qp)
+{
+	av_lock_release(&qp->end.qp->append);
+}
+
+/* ibv_post_send() and ibv_post_recv() for our queue pairs. */
+int av_post_send(struct ibv_qp *qp, struct ibv_send_wr *wr, struct ibv_send_wr **bad_wr);
+int av_post_recv(struct ibv_qp *qp, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad_wr);
+
+/* av_post_send() for requests that the library built from others: av_sq_post() with @operands. */
+int av_post_translated(struct ibv_qp *qp, struct ibv_send_wr *wr, struct ibv_send_wr **bad_wr,
+		       const struct av_atomic *operands);
+
+/*
+ * Post one request that plain verbs do not have. Return: 0, EINVAL (state, or list too long for the
+ * queue), ENOMEM (queue full).
+ */
+int av_post_special(struct av_qp *qp, const struct av_sq_special *req);
+
+#endif

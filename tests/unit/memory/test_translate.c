@@ -1,0 +1,476 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * From keys to bytes: each condition of the common case (av_mem_is_plain()), and what comes of a
+ * key that does not meet it. Where the common case answers, the long way gives the same answer.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+#include <unistd.h>
+#include <cmocka.h>
+
+#include "fake_seg.h"
+#include "lib/own_directory.h"
+#include "memory/translate.h"
+#include "memory/unmapped.h"
+#include "registry/directory.h"
+
+#define ADOPTED_AT (1ull << 29) /* where the description of the adopted pages is, */
+#define PAGES_AT   (1ull << 30) /* and the pages */
+#define INDEX	   5u
+#define KEY	   (INDEX << 8 | 7)
+#define PD	   3u
+#define QPN	   77u
+#define BASE	   0x1000000ull /* in key space, */
+#define ADDR	   0x7000000ull /* in the owner; pages begin one before, and end one after */
+#define LENGTH	   0x3000ull
+#define PAGE	   0x1000ull
+#define RIGHTS	   (IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE)
+#define NOBODY	   0x7ffffffu /* identity of no process */
+
+static struct fake_seg f;
+static struct av_key *k;
+static struct av_adopted *adopted;
+static struct av_mem_request ask;
+
+/* The owner lives, as far as the directory knows. */
+static uint32_t owner_ref;
+static int owner_folder;
+
+static int group_setup(void **state)
+{
+	if (own_directory_join(state))
+		return -1;
+	owner_folder = av_dir_context_add(&owner_ref);
+	return owner_folder < 0;
+}
+
+static int group_teardown(void **state)
+{
+	close(owner_folder);
+	av_dir_context_remove(owner_ref);
+	return own_directory_leave(state);
+}
+
+static void set_up_key(void)
+{
+	k = av_key_entry(&f.seg, KEY);
+	k->kind = AV_KEY_REGION;
+	k->pd = PD;
+	k->access = RIGHTS;
+	k->base = BASE;
+	k->addr = ADDR;
+	k->length = LENGTH;
+	k->adopted = (uint32_t)(ADOPTED_AT >> AV_ADOPTED_SHIFT);
+	atomic_store(&k->intact, 42);
+	atomic_store(&k->key, KEY);
+}
+
+static void begin(bool own)
+{
+	fake_open(&f, owner_ref);
+	f.seg.own = own;
+	f.seg.proc = av_lock_self;
+	fake_tables(&f);
+	atomic_store(&f.seg.head->odp_seq, 42);
+	set_up_key();
+	adopted = av_seg_at(&f.seg, ADOPTED_AT, sizeof(*adopted));
+	adopted->addr = ADDR - PAGE;
+	adopted->bytes = LENGTH + 2 * PAGE;
+	atomic_store(&adopted->at, PAGES_AT);
+	ask = (struct av_mem_request){.key = KEY,
+				      .pd = PD,
+				      .access = IBV_ACCESS_REMOTE_WRITE,
+				      .qpn = QPN,
+				      .remote = true,
+				      .addr = BASE + 100,
+				      .length = 200};
+}
+
+static bool plain(struct av_span *span)
+{
+	memset(span, 0, sizeof(*span));
+	return av_mem_is_plain(&f.seg, k, &ask, span);
+}
+
+static unsigned int pins(void)
+{
+	unsigned int n = 0;
+
+	for (unsigned int i = 0; i < AV_PINS; i++)
+		n += atomic_load(&f.seg.head->pin[i].word) != 0;
+	return n;
+}
+
+typedef enum av_mem_fault way(struct av_span *span);
+
+static enum av_mem_fault get(struct av_span *span)
+{
+	return av_mem_get(&f.seg, &ask, span);
+}
+
+static enum av_mem_fault get_any(struct av_span *span)
+{
+	return av_mem_get_any(&f.seg, &ask, span, NULL);
+}
+
+/* Does the key have a place in the table? Else av_mem_get() does not come to the common case. */
+static bool has_entry(void)
+{
+	return ask.key && !f.seg.head->origin && av_key_entry(&f.seg, ask.key) == k;
+}
+
+/* As av_mem_get() does when the common case does not answer. */
+static enum av_mem_fault get_any_pinned(struct av_span *span)
+{
+	struct av_pin *pin = has_entry() ? av_pin_begin(&f.seg, ask.key) : NULL;
+
+	return av_mem_get_any(&f.seg, &ask, span, pin);
+}
+
+/* Each way gives @fault, and holds a pin if that is none. @span: out, of av_mem_get(); without pin
+ */
+static void expect_all_ways(const char *name, enum av_mem_fault fault, struct av_span *span)
+{
+	static way *const ways[] = {get_any, get_any_pinned, get};
+
+	for (size_t i = 0; i < AV_ARRAY_SIZE(ways); i++) {
+		enum av_mem_fault got;
+
+		memset(span, 0, sizeof(*span));
+		got = ways[i](span);
+		if (got != fault)
+			fail_msg("%s: way %zu: %d, not %d", name, i, got, fault);
+		if (pins() != (got == AV_MEM_OK))
+			fail_msg("%s: way %zu: %u pins", name, i, pins());
+		if (got == AV_MEM_OK) {
+			assert_int_equal(atomic_load(&span->pin->word),
+					 (uint64_t)av_lock_self << 32 | ask.key);
+			av_mem_put(span);
+			span->pin = NULL;
+		}
+		assert_int_equal(pins(), 0);
+	}
+}
+
+/* Field by field: what lies between them says nothing. */
+static void expect_same(const char *name, const struct av_span *a, const struct av_span *b)
+{
+	if (a->local != b->local || a->addr != b->addr || a->length != b->length ||
+	    a->odp != b->odp || a->null != b->null || a->writes != b->writes || a->seg != b->seg ||
+	    a->pages_owner != b->pages_owner || a->offset != b->offset || a->umr != b->umr)
+		fail_msg("%s: another answer", name);
+}
+
+/* The common case answers, and the long way agrees. */
+static void expect_plain(const char *name, void *local, uint64_t addr)
+{
+	struct av_span head, any;
+
+	if (!plain(&head))
+		fail_msg("%s: not plain", name);
+	if (head.local != local || head.addr != addr || head.length != ask.length ||
+	    head.seg != &f.seg || head.umr || head.odp || head.null || head.writes)
+		fail_msg("%s: local %p, addr %#lx", name, head.local, head.addr);
+	/* @offset is of pages only: the long way leaves it as it was, 0 here */
+	memset(&any, 0, sizeof(any));
+	assert_int_equal(get_any(&any), AV_MEM_OK);
+	expect_same(name, &head, &any);
+	av_mem_put(&any);
+	expect_all_ways(name, AV_MEM_OK, &any);
+	expect_same(name, &head, &any);
+}
+
+/* --- "look there" ---------------------------------------------------------------- */
+
+/* A line each. */
+/* clang-format off */
+static void no_such_index(void) { ask.key = AV_SLAB_CHUNKS * AV_KEY_CHUNK << 8 | 7; }
+static void index_without_table(void) { ask.key = (AV_KEY_CHUNK + INDEX) << 8 | 7; }
+static void another_tag(void) { ask.key = KEY + 1; }
+static void dead(void) { atomic_store(&k->key, 0); }
+static void zero_for_dead(void) { dead(); ask.key = 0; }
+static void withdrawn(void) { dead(); atomic_store(&k->held, KEY); }
+static void withdrawn_by_the_dead(void) { withdrawn(); f.seg.proc = NOBODY; f.seg.own = false; }
+static void another_domain(void) { ask.pd = PD + 1; }
+static void right_missing(void) { ask.access = IBV_ACCESS_REMOTE_READ; }
+static void one_right_of_two_missing(void)
+{
+	ask.access = IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_ATOMIC;
+}
+static void payload_for_tunneled(void) { k->access |= AV_ACCESS_TUNNELED; ask.payload = true; }
+static void other_for_tunneled(void) { k->access |= AV_ACCESS_TUNNELED; }
+static void no_right_for_tunneled(void) { k->access |= AV_ACCESS_TUNNELED; ask.access = 0; }
+static void begins_before(void) { ask.addr = BASE - 1; }
+static void ends_behind(void) { ask.addr = BASE + LENGTH - 199; }
+static void is_behind(void) { ask.addr = BASE + LENGTH; }
+static void longer(void) { ask.addr = BASE; ask.length = LENGTH + 1; }
+static void wraps(void) { ask.length = UINT64_MAX; }
+static void address_of_the_owner(void) { ask.addr = ADDR; }
+static void whole(void) { ask.whole = true; ask.addr = ask.length = 0; }
+static void pages_move(void) { atomic_store(&f.seg.head->moving, 1); }
+static void a_dead_moved_pages(void) { pages_move(); f.seg.proc = NOBODY; f.seg.own = false; }
+static void unmapped_elsewhere(void) { atomic_store(&f.seg.head->odp_seq, 44); }
+static void imported(void) { f.seg.head->origin = 9; f.seg.own = false; }
+static void null_region(void) { k->kind = AV_KEY_NULL; }
+static void null_region_local(void) { k->kind = AV_KEY_NULL; ask.remote = false; }
+static void dm_block(void) { k->kind = AV_KEY_DM_BLOCK; }
+static void mapped(void) { k->kind = AV_KEY_MAPPED; }
+static void device(void) { k->kind = AV_KEY_DEVICE; k->addr = PAGES_AT; }
+static void device_in_the_head(void) { k->kind = AV_KEY_DEVICE; k->addr = 8; }
+static void device_beyond(void) { k->kind = AV_KEY_DEVICE; k->addr = AV_SEG_BYTES - 200; }
+static void pages(void) { k->kind = AV_KEY_PAGES; k->addr = PAGES_AT; atomic_store(&k->intact, f.seg.ref); }
+static void pages_in_the_head(void) { pages(); k->addr = 8; }
+static void pages_beyond(void) { pages(); k->addr = AV_SEG_BYTES - 200; }
+static void on_demand(void) { k->kind = AV_KEY_ODP; }
+static void window(void) { k->kind = AV_KEY_WINDOW; k->under = AV_KEY_REGION; k->qpn = 0; k->region = KEY; }
+static void window_local(void) { window(); ask.remote = false; }
+static void window_of_the_queue_pair(void) { window(); k->qpn = QPN; }
+static void window_of_another(void) { window(); k->qpn = QPN + 1; }
+/* clang-format on */
+
+/* What the long way makes of each, in an own segment and in a peer's. */
+static const struct {
+	const char *name;
+	void (*spoil)(void);
+	enum av_mem_fault fault;
+} spoils[] = {
+	{"no such index", no_such_index, AV_MEM_NO_KEY},
+	{"index without a table", index_without_table, AV_MEM_NO_KEY},
+	{"another tag", another_tag, AV_MEM_NO_KEY},
+	{"dead", dead, AV_MEM_NO_KEY},
+	{"0, which a dead entry holds", zero_for_dead, AV_MEM_NO_KEY},
+	{"withdrawn for a moment", withdrawn, AV_MEM_BUSY},
+	{"withdrawn by who has died", withdrawn_by_the_dead, AV_MEM_NO_KEY},
+	{"another domain", another_domain, AV_MEM_PD},
+	{"a right is missing", right_missing, AV_MEM_ACCESS},
+	{"one right of two is missing", one_right_of_two_missing, AV_MEM_ACCESS},
+	{"tunneled, a payload", payload_for_tunneled, AV_MEM_TUNNELED},
+	{"tunneled, no payload", other_for_tunneled, AV_MEM_OK},
+	{"tunneled, no right asked for", no_right_for_tunneled, AV_MEM_OK},
+	{"begins a byte before", begins_before, AV_MEM_RANGE},
+	{"ends a byte behind", ends_behind, AV_MEM_RANGE},
+	{"begins behind", is_behind, AV_MEM_RANGE},
+	{"a byte longer", longer, AV_MEM_RANGE},
+	{"wraps", wraps, AV_MEM_RANGE},
+	{"the owner's address instead of the key's", address_of_the_owner, AV_MEM_RANGE},
+	{"all of it", whole, AV_MEM_OK},
+	{"pages move", pages_move, AV_MEM_BUSY},
+	{"pages of who has died moved", a_dead_moved_pages, AV_MEM_OK},
+	{"something else was unmapped", unmapped_elsewhere, AV_MEM_OK},
+	{"imported from a context that is gone", imported, AV_MEM_NO_KEY},
+	{"null region", null_region, AV_MEM_NO_KEY},
+	{"null region, local use", null_region_local, AV_MEM_OK},
+	{"block of device memory", dm_block, AV_MEM_NO_KEY},
+	{"pages for loads and stores", mapped, AV_MEM_NO_KEY},
+	{"device memory", device, AV_MEM_OK},
+	{"device memory in the head", device_in_the_head, AV_MEM_RANGE},
+	{"device memory beyond the segment", device_beyond, AV_MEM_RANGE},
+	{"pages", pages, AV_MEM_OK},
+	{"pages in the head", pages_in_the_head, AV_MEM_RANGE},
+	{"pages beyond the segment", pages_beyond, AV_MEM_RANGE},
+	{"on demand", on_demand, AV_MEM_OK},
+	{"window", window, AV_MEM_OK},
+	{"window, local use", window_local, AV_MEM_NO_KEY},
+	{"window of the queue pair", window_of_the_queue_pair, AV_MEM_OK},
+	{"window of another one", window_of_another, AV_MEM_ACCESS},
+};
+
+static void what_is_not_plain(void **state)
+{
+	for (size_t i = 0; i < 2 * AV_ARRAY_SIZE(spoils); i++) {
+		const char *name = spoils[i / 2].name;
+		struct av_span span;
+
+		begin(i & 1);
+		if (!plain(&span))
+			fail_msg("before '%s': not plain", name);
+		spoils[i / 2].spoil();
+		if (has_entry() && plain(&span))
+			fail_msg("%s: plain", name);
+		expect_all_ways(name, spoils[i / 2].fault, &span);
+		fake_close(&f);
+	}
+}
+
+static void only_regions_are_plain(void **state)
+{
+	for (unsigned int kind = AV_KEY_NONE; kind <= AV_KEY_WINDOW; kind++) {
+		struct av_span span;
+
+		begin(true);
+		k->kind = (uint8_t)kind;
+		assert_int_equal(plain(&span), kind == AV_KEY_REGION);
+		fake_close(&f);
+	}
+}
+
+static void no_pin_left_is_busy(void **state)
+{
+	struct av_span span;
+
+	begin(true);
+	for (unsigned int i = 0; i < AV_PINS; i++)
+		atomic_store(&f.seg.head->pin[i].word, (uint64_t)av_lock_self << 32 | KEY);
+	assert_int_equal(get(&span), AV_MEM_BUSY);
+	assert_int_equal(get_any(&span), AV_MEM_BUSY);
+	assert_int_equal(pins(), AV_PINS);
+	fake_close(&f);
+}
+
+/* --- unmapped -------------------------------------------------------------------- */
+
+static const struct {
+	const char *name;
+	uint64_t by, length; /* what was unmapped */
+	enum av_mem_fault fault;
+} unmappings[] = {
+	{"all of it", 0, LENGTH, AV_MEM_GONE},
+	{"the page", 0, PAGE, AV_MEM_GONE},
+	{"the next page", PAGE, PAGE, AV_MEM_OK},
+	{"the page behind it", LENGTH, PAGE, AV_MEM_OK},
+};
+
+static void unmapped(void **state)
+{
+	for (size_t i = 0; i < AV_ARRAY_SIZE(unmappings); i++) {
+		struct av_span span;
+
+		begin(true);
+		atomic_fetch_add(&f.seg.head->odp_seq, 1); /* as the listener does */
+		av_unmapped_record(&f.seg, ADDR + unmappings[i].by, unmappings[i].length);
+		if (plain(&span))
+			fail_msg("%s: plain while it is unmapped", unmappings[i].name);
+		atomic_fetch_add(&f.seg.head->odp_seq, 1);
+		if (plain(&span))
+			fail_msg("%s: plain", unmappings[i].name);
+		expect_all_ways(unmappings[i].name, unmappings[i].fault, &span);
+		assert_int_equal(plain(&span), unmappings[i].by == LENGTH); /* looked up once */
+		fake_close(&f);
+	}
+}
+
+/* --- "here" ---------------------------------------------------------------------- */
+
+static uint8_t *in_pages(uint64_t key_addr)
+{
+	return (uint8_t *)f.seg.head + PAGES_AT + PAGE + (key_addr - BASE);
+}
+
+static void first_and_last_byte(void **state)
+{
+	static const struct {
+		uint64_t by, length;
+	} rows[] = {{0, 1}, {0, LENGTH}, {LENGTH - 1, 1}, {100, LENGTH - 100}};
+
+	for (size_t i = 0; i < 2 * AV_ARRAY_SIZE(rows); i++) {
+		uint64_t by = rows[i / 2].by, addr = ADDR + by;
+		bool own = i & 1;
+
+		begin(own);
+		ask.addr = BASE + by;
+		ask.length = rows[i / 2].length;
+		expect_plain("a range", own ? (void *)(uintptr_t)addr : in_pages(ask.addr), addr);
+		fake_close(&f);
+	}
+}
+
+/* clang-format off */
+static void nothing(void) { }
+static void local_use(void) { ask.remote = false; ask.access = IBV_ACCESS_LOCAL_WRITE; }
+static void no_right_asked(void) { ask.access = 0; }
+static void all_rights(void) { ask.access = RIGHTS; }
+static void payload(void) { ask.payload = true; }
+static void another_queue_pair(void) { ask.qpn++; }
+static void held(void) { atomic_store(&k->held, KEY); }
+/* clang-format on */
+
+static const struct {
+	const char *name;
+	void (*change)(void);
+} plains[] = {
+	{"nothing", nothing},
+	{"local use", local_use},
+	{"no right asked for", no_right_asked},
+	{"all it has", all_rights},
+	{"payload", payload},
+	{"another queue pair", another_queue_pair},
+	{"a region that is not being changed", held},
+};
+
+static void what_is_plain(void **state)
+{
+	for (size_t i = 0; i < 2 * AV_ARRAY_SIZE(plains); i++) {
+		bool own = i & 1;
+
+		begin(own);
+		plains[i / 2].change();
+		expect_plain(plains[i / 2].name,
+			     own ? (void *)(uintptr_t)(ADDR + 100) : in_pages(ask.addr),
+			     ADDR + 100);
+		fake_close(&f);
+	}
+}
+
+/* The key is in order, and its bytes are out of reach: they are nowhere, or a peer's table is
+ * nonsense. */
+/* clang-format off */
+static void not_adopted(void) { k->adopted = 0; }
+static void given_back(void) { atomic_store(&adopted->at, 0); }
+static void described_beyond_the_segment(void) { k->adopted = UINT32_MAX; }
+static void described_in_the_head(void) { k->adopted = 1; }
+static void pages_begin_behind_it(void) { adopted->addr = ADDR + PAGE; }
+static void pages_end_before_it(void) { adopted->bytes = PAGE + 100; }
+static void pages_are_far_away(void) { adopted->addr = ~(PAGE - 1); }
+static void pages_wrap(void) { adopted->bytes = UINT64_MAX; }
+static void adopted_in_the_head(void) { atomic_store(&adopted->at, PAGE); }
+static void adopted_beyond_the_segment(void) { atomic_store(&adopted->at, AV_SEG_BYTES); }
+static void adopted_partly_beyond(void) { atomic_store(&adopted->at, AV_SEG_BYTES - PAGE); }
+static void adopted_before_the_segment(void) { atomic_store(&adopted->at, -PAGE); }
+static void adopted_out_of_line(void) { atomic_store(&adopted->at, PAGES_AT + 4); }
+/* clang-format on */
+
+static const struct {
+	const char *name;
+	void (*spoil)(void);
+} unreachable[] = {
+	{"not adopted", not_adopted},
+	{"given back", given_back},
+	{"described beyond the segment", described_beyond_the_segment},
+	{"described in the head", described_in_the_head},
+	{"pages that begin behind it", pages_begin_behind_it},
+	{"pages that end before it", pages_end_before_it},
+	{"pages of another place", pages_are_far_away},
+	{"pages that wrap", pages_wrap},
+	{"pages in the head", adopted_in_the_head},
+	{"pages beyond the segment", adopted_beyond_the_segment},
+	{"pages partly beyond", adopted_partly_beyond},
+	{"pages before the segment", adopted_before_the_segment},
+	{"an operand that would not be aligned here", adopted_out_of_line},
+};
+
+static void out_of_reach(void **state)
+{
+	for (size_t i = 0; i < AV_ARRAY_SIZE(unreachable); i++) {
+		begin(false);
+		unreachable[i].spoil();
+		expect_plain(unreachable[i].name, NULL, ADDR + 100);
+		f.seg.own = true;
+		expect_plain(unreachable[i].name, (void *)(uintptr_t)(ADDR + 100), ADDR + 100);
+		fake_close(&f);
+	}
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(what_is_not_plain),   cmocka_unit_test(only_regions_are_plain),
+		cmocka_unit_test(no_pin_left_is_busy), cmocka_unit_test(unmapped),
+		cmocka_unit_test(first_and_last_byte), cmocka_unit_test(what_is_plain),
+		cmocka_unit_test(out_of_reach),
+	};
+
+	return cmocka_run_group_tests(tests, group_setup, group_teardown);
+}
