@@ -14,10 +14,10 @@
 #include <sys/random.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "base/checked.h"
-#include "base/map.h"
 #include "memory/vma.h"
 #include "segment/shared_heap.h"
 #include "shared_heap/list.h"
@@ -64,6 +64,13 @@ static struct av_shared_heap self = {
 static void *pointer(uint64_t addr)
 {
 	return (void *)(uintptr_t)addr;
+}
+
+static void *map(uint64_t at, uint64_t bytes, int prot, int flags, int fd)
+{
+	off_t offset = fd < 0 ? 0 : (off_t)(at - self.begin);
+
+	return (void *)AV_RAW(SYS_mmap, at, bytes, prot, flags, fd, offset); /* NOLINT */
 }
 
 static bool is_near(uint64_t addr, uint64_t bytes)
@@ -121,13 +128,12 @@ static uint64_t find_place(void)
 	(void)!getrandom(&number, sizeof(number), GRND_NONBLOCK);
 	for (uint32_t i = 0; i < TRIES; i++) {
 		uint64_t at = PLACES_BEGIN + (number + i) % PLACES * AV_SHARED_HEAP_BYTES;
-		void *p = av_mmap(pointer(at), AV_SHARED_HEAP_BYTES, PROT_NONE,
-				  MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED_NOREPLACE,
-				  -1, 0);
+		void *p = map(at, AV_SHARED_HEAP_BYTES, PROT_NONE,
+			      MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED_NOREPLACE, -1);
 
 		if (p == MAP_FAILED)
 			continue;
-		av_munmap(p, AV_SHARED_HEAP_BYTES);
+		AV_RAW(SYS_munmap, p, AV_SHARED_HEAP_BYTES);
 		if (p == pointer(at))
 			return at;
 	}
@@ -143,8 +149,8 @@ static void begin(void)
 	if (sysconf(_SC_PAGESIZE) == AV_BLOCK_PAGE && !strict_overcommit())
 		place = find_place();
 	if (place)
-		list = av_mmap(NULL, AV_BLOCKS * sizeof(struct av_block), PROT_READ | PROT_WRITE,
-			       MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_STACK, -1, 0);
+		list = map(0, AV_BLOCKS * sizeof(struct av_block), PROT_READ | PROT_WRITE,
+			   MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1);
 	if (list != MAP_FAILED)
 		fd = make_file(&inode);
 	if (fd < 0)
@@ -192,11 +198,11 @@ static bool map_block(uint64_t at, uint64_t bytes)
 
 	if (!has_file())
 		return false;
-	p = av_mmap(pointer(at), bytes, PROT_READ | PROT_WRITE,
-		    MAP_SHARED | MAP_NORESERVE | MAP_FIXED_NOREPLACE, self.fd, offset_of(at));
+	p = map(at, bytes, PROT_READ | PROT_WRITE,
+		MAP_SHARED | MAP_NORESERVE | MAP_FIXED_NOREPLACE, self.fd);
 	if (p == MAP_FAILED || p == pointer(at))
 		return p != MAP_FAILED;
-	av_munmap(p, bytes); /* a kernel before 4.17 takes the address for a hint */
+	AV_RAW(SYS_munmap, p, bytes); /* a kernel before 4.17 takes the address for a hint */
 	return false;
 }
 
@@ -427,13 +433,12 @@ bool av_block_resize(void *p, size_t bytes)
 /* Without the file: new private memory with the same bytes. What threads store meanwhile is lost. */
 static bool copy_private(uint64_t at, uint64_t bytes)
 {
-	void *p = av_mmap(NULL, bytes, PROT_READ | PROT_WRITE,
-			  MAP_PRIVATE | MAP_ANONYMOUS | MAP_STACK, -1, 0);
+	void *p = map(0, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1);
 
 	if (p == MAP_FAILED)
 		return false;
 	memcpy(p, pointer(at), bytes);
-	return av_mremap(p, bytes, bytes, MREMAP_MAYMOVE | MREMAP_FIXED, pointer(at)) != MAP_FAILED;
+	return AV_RAW(SYS_mremap, p, bytes, bytes, MREMAP_MAYMOVE | MREMAP_FIXED, at) != -1;
 }
 
 /*
@@ -443,10 +448,9 @@ static bool copy_private(uint64_t at, uint64_t bytes)
  */
 static bool map_private(uint64_t at, uint64_t bytes)
 {
-	if (av_mmap(pointer(at), bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_FIXED, self.fd,
-		    offset_of(at)) == MAP_FAILED)
+	if (map(at, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_FIXED, self.fd) == MAP_FAILED)
 		return false;
-	if (av_madvise(pointer(at), bytes, MADV_POPULATE_WRITE) == 0)
+	if (AV_RAW(SYS_madvise, at, bytes, MADV_POPULATE_WRITE) == 0)
 		punch(at, at + bytes);
 	return true;
 }

@@ -21,8 +21,6 @@
 #include "shared_heap/blocks.h"
 #include "shared_heap/next.h"
 
-#define BY_NUMBER AV_NEXT(syscall)
-
 AV_EXPORT void *mmap64(void *at, size_t bytes, int prot, int flags, int fd, off_t offset);
 
 /* Memory like malloc()'s: private, of no file, anywhere, and neither more nor less than readable and
@@ -43,7 +41,7 @@ static void *map(bool by_number, void *at, size_t bytes, int prot, int flags, in
 	if (p)
 		return p;
 	over = (flags & MAP_FIXED) && av_block_leave(at, bytes);
-	p = by_number ? (void *)BY_NUMBER(SYS_mmap, at, bytes, prot, flags, fd, offset) /* NOLINT */
+	p = by_number ? (void *)AV_RAW(SYS_mmap, at, bytes, prot, flags, fd, offset) /* NOLINT */
 		      : AV_NEXT(mmap)(at, bytes, prot, flags, fd, offset);
 	if (over)
 		av_block_left(at, bytes, p == MAP_FAILED ? AV_BLOCK_STAYS : AV_BLOCK_HIDDEN);
@@ -65,7 +63,7 @@ AV_EXPORT void *mmap64(void *at, size_t bytes, int prot, int flags, int fd, off_
 static int unmap(bool by_number, void *p, size_t bytes)
 {
 	bool blocks = av_block_leave(p, bytes);
-	int ret = by_number ? (int)BY_NUMBER(SYS_munmap, p, bytes) : AV_NEXT(munmap)(p, bytes);
+	int ret = by_number ? (int)AV_RAW(SYS_munmap, p, bytes) : AV_NEXT(munmap)(p, bytes);
 
 	if (blocks)
 		av_block_left(p, bytes, ret ? AV_BLOCK_STAYS : AV_BLOCK_GONE);
@@ -90,7 +88,7 @@ struct remap {
 static void *kernel_remap(const struct remap *r)
 {
 	bool over = (r->flags & MREMAP_FIXED) && av_block_leave(r->wanted, r->bytes);
-	void *p = r->by_number ? (void *)BY_NUMBER(SYS_mremap, r->p, r->had, r->bytes, r->flags,
+	void *p = r->by_number ? (void *)AV_RAW(SYS_mremap, r->p, r->had, r->bytes, r->flags,
 						   r->wanted) /* NOLINT */
 			       : AV_NEXT(mremap)(r->p, r->had, r->bytes, r->flags, r->wanted);
 
@@ -174,6 +172,6 @@ AV_EXPORT long syscall(long number, ...)
 		return (long)remap(&r);
 	}
 	default:
-		return BY_NUMBER(number, a[0], a[1], a[2], a[3], a[4], a[5]);
+		return AV_RAW(number, a[0], a[1], a[2], a[3], a[4], a[5]);
 	}
 }
