@@ -11,6 +11,7 @@
 #include "segment/alloc.h"
 #include "segment/shared_heap.h"
 #include "memory/adopted.h"
+#include "memory/odp_track.h"
 #include "memory/page_move.h"
 #include "memory/vma.h"
 
@@ -33,6 +34,17 @@ static struct av_adopted *descriptor(const struct born *b)
 
 /* --- fork ------------------------------------------------------------------------ */
 
+/* No unmapping that anybody is to hear of. The mutex is held. */
+static void exchange(uint64_t addr, uint64_t bytes, bool begins)
+{
+	struct born *b = LIST_FIRST(&born.list);
+
+	if (b && begins)
+		av_odp_untrack(addr, bytes);
+	else if (b)
+		av_odp_retrack(b->seg, addr, bytes);
+}
+
 /* All of it becomes private: from here on it is reached in its process. Nobody adds a region
  * meanwhile. */
 static void before_fork(void)
@@ -43,7 +55,7 @@ static void before_fork(void)
 	pthread_mutex_lock(&born.mutex);
 	LIST_FOREACH(b, &born.list, entry)
 		atomic_store(&descriptor(b)->at, 0);
-	av_shared_heap()->before_fork();
+	av_shared_heap()->before_fork(exchange);
 	pthread_mutex_unlock(&born.mutex);
 	av_page_move_end();
 }
@@ -79,8 +91,8 @@ __attribute__((constructor)) static void begin(void)
 
 /* --- regions --------------------------------------------------------------------- */
 
-/* Are these pages still the heap's, each in its place? The program, or a fork(), may have put others
- * there. */
+/* Are these pages still the heap's, each in its place? The program, or a fork(), may have put
+ * others there. */
 static bool in_place(const struct av_shared_heap *heap, uint64_t begin, uint64_t end)
 {
 	int maps = av_vma_open_own();

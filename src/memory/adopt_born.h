@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Regions on memory that was born shared (segment/shared_heap.h): nothing moves but the descriptor. */
+/* Regions on memory that was born shared (segment/shared_heap.h): nothing moves but the descriptor.
+ */
 #ifndef AV_MEMORY_ADOPT_BORN_H
 #define AV_MEMORY_ADOPT_BORN_H
 

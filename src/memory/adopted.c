@@ -21,13 +21,14 @@ struct entry {
 
 static struct {
 	struct entry list[AV_ADOPTIONS + 1]; /* the last one: the shared heap */
-	_Atomic uint32_t used; /* entries that have ever been shown */
+	_Atomic uint32_t used;		     /* entries that have ever been shown */
 	_Atomic uint32_t count;
 } adopted;
 
 void *av_adopted_in_heap(struct av_seg *seg, uint64_t at, uint64_t bytes, uint64_t offset)
 {
-	uint8_t *heap = av_range_within(at, bytes, 0, AV_SHARED_HEAP_BYTES) ? av_shared_heap_of(seg) : NULL;
+	uint8_t *heap =
+		av_range_within(at, bytes, 0, AV_SHARED_HEAP_BYTES) ? av_shared_heap_of(seg) : NULL;
 
 	return heap ? heap + at + offset : NULL;
 }

@@ -38,8 +38,7 @@ void *av_adopted_in_heap(struct av_seg *seg, uint64_t at, uint64_t bytes, uint64
  * key alive. A peer's segment may say anything, and something else the next moment: each word is
  * read once, and what is aligned there is aligned here.
  */
-static inline void *av_adopted_at(struct av_seg *seg, uint32_t adopted, uint64_t addr,
-				  uint64_t len)
+static inline void *av_adopted_at(struct av_seg *seg, uint32_t adopted, uint64_t addr, uint64_t len)
 {
 	const struct av_adopted *a =
 		av_seg_at(seg, (uint64_t)adopted << AV_ADOPTED_SHIFT, sizeof(*a));

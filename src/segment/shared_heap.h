@@ -9,6 +9,7 @@
 #ifndef AV_SEGMENT_SHARED_HEAP_H
 #define AV_SEGMENT_SHARED_HEAP_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "segment/segment.h"
@@ -21,8 +22,11 @@ struct av_shared_heap {
 	uint64_t inode; /* of the file, */
 	int fd;		/* if it is still open as that */
 
-	/* Fork handlers. The first one makes every block private, while no peer may store there. */
-	void (*before_fork)(void);
+	/*
+	 * Fork handlers. The first one makes every block private, piece by piece, while no peer may
+	 * store there: @exchange is called before and after each.
+	 */
+	void (*before_fork)(void (*exchange)(uint64_t addr, uint64_t bytes, bool begins));
 	void (*after_fork_in_parent)(void);
 	void (*after_fork_in_child)(void);
 };

@@ -32,8 +32,8 @@
 
 #define HUGE   (2ul << 20)
 #define SEALS  (F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL)
-#define SPARES 16u	    /* blocks that stay mapped when they are given back, */
-#define SPARE  (8ul << 20)  /* of at most so many bytes each */
+#define SPARES 16u	   /* blocks that stay mapped when they are given back, */
+#define SPARE  (8ul << 20) /* of at most so many bytes each */
 
 /* Between the program and where the kernel puts mappings. */
 #define PLACES_BEGIN 0x200000000000ull
@@ -43,14 +43,17 @@
 static struct {
 	pthread_mutex_t mutex; /* recursive, for fork handlers that use the heap */
 	struct av_block_list list;
-	bool closed;		 /* no new blocks: a fork() is under way, or this is its child */
-	uint64_t spare[SPARES];	 /* addresses, the oldest first */
+	bool closed;		/* no new blocks: a fork() is under way, */
+	bool inherited;		/* or the file is the parent's */
+	uint64_t spare[SPARES]; /* addresses, the oldest first */
 	uint32_t spares;
 } heap = {.mutex = PTHREAD_RECURSIVE_MUTEX_INITIALIZER_NP};
 
 static dev_t device; /* of the file */
 
-static void before_fork(void);
+typedef void exchange_fn(uint64_t addr, uint64_t bytes, bool begins);
+
+static void before_fork(exchange_fn *exchange);
 static void after_fork_in_parent(void);
 static void after_fork_in_child(void);
 
@@ -128,8 +131,9 @@ static uint64_t find_place(void)
 	(void)!getrandom(&number, sizeof(number), GRND_NONBLOCK);
 	for (uint32_t i = 0; i < TRIES; i++) {
 		uint64_t at = PLACES_BEGIN + (number + i) % PLACES * AV_SHARED_HEAP_BYTES;
-		void *p = map(at, AV_SHARED_HEAP_BYTES, PROT_NONE,
-			      MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED_NOREPLACE, -1);
+		void *p =
+			map(at, AV_SHARED_HEAP_BYTES, PROT_NONE,
+			    MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED_NOREPLACE, -1);
 
 		if (p == MAP_FAILED)
 			continue;
@@ -198,8 +202,8 @@ static bool map_block(uint64_t at, uint64_t bytes)
 
 	if (!has_file())
 		return false;
-	p = map(at, bytes, PROT_READ | PROT_WRITE,
-		MAP_SHARED | MAP_NORESERVE | MAP_FIXED_NOREPLACE, self.fd);
+	p = map(at, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE | MAP_FIXED_NOREPLACE,
+		self.fd);
 	if (p == MAP_FAILED || p == pointer(at))
 		return p != MAP_FAILED;
 	AV_RAW(SYS_munmap, p, bytes); /* a kernel before 4.17 takes the address for a hint */
@@ -344,8 +348,7 @@ static uint64_t take_new(uint64_t bytes, uint64_t align)
 
 	while ((at = av_block_gap(l, bytes, align, &i, &left))) {
 		if (map_block(at, bytes)) {
-			av_block_insert(l, i,
-					(struct av_block){.begin = at, .end = at + bytes});
+			av_block_insert(l, i, (struct av_block){.begin = at, .end = at + bytes});
 			l->cursor = i + 1;
 			return at;
 		}
@@ -430,7 +433,8 @@ bool av_block_resize(void *p, size_t bytes)
 
 /* --- fork ------------------------------------------------------------------------ */
 
-/* Without the file: new private memory with the same bytes. What threads store meanwhile is lost. */
+/* Without the file: new private memory with the same bytes. What threads store meanwhile is lost.
+ */
 static bool copy_private(uint64_t at, uint64_t bytes)
 {
 	void *p = map(0, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1);
@@ -455,19 +459,21 @@ static bool map_private(uint64_t at, uint64_t bytes)
 	return true;
 }
 
-static void privatise(const struct av_vma *vma, uint64_t at, uint64_t end)
+static void privatise(const struct av_vma *vma, uint64_t at, uint64_t end, exchange_fn *exchange)
 {
 	int prot = (vma->readable ? PROT_READ : 0) | (vma->writable ? PROT_WRITE : 0);
 
+	exchange(at, end - at, true);
 	if (!has_file())
 		(void)copy_private(at, end - at);
 	else
 		(void)map_private(at, end - at);
 	if (prot != (PROT_READ | PROT_WRITE))
 		(void)mprotect(pointer(at), end - at, prot);
+	exchange(at, end - at, false);
 }
 
-static void privatise_block(int maps, struct av_block *b)
+static void privatise_block(int maps, struct av_block *b, exchange_fn *exchange)
 {
 	struct av_vma vma;
 
@@ -475,7 +481,7 @@ static void privatise_block(int maps, struct av_block *b)
 	     at < b->end && av_vma_next(maps, at, &vma) && vma.begin < b->end; at = vma.end)
 		if (vma.shared && vma.inode == self.inode)
 			privatise(&vma, vma.begin > at ? vma.begin : at,
-				  vma.end < b->end ? vma.end : b->end);
+				  vma.end < b->end ? vma.end : b->end, exchange);
 	b->kind = AV_BLOCK_PRIVATE;
 }
 
@@ -510,7 +516,7 @@ static void close_heap(void)
 		unmap(at, bytes);
 }
 
-static void before_fork(void)
+static void before_fork(exchange_fn *exchange)
 {
 	int saved = errno, maps;
 
@@ -519,7 +525,7 @@ static void before_fork(void)
 	maps = heap.list.count ? av_vma_open_own() : -1;
 	for (uint32_t i = 0; maps >= 0 && i < heap.list.count; i++)
 		if (heap.list.block[i].kind == AV_BLOCK_SHARED)
-			privatise_block(maps, &heap.list.block[i]);
+			privatise_block(maps, &heap.list.block[i], exchange);
 	if (maps >= 0)
 		close(maps);
 	errno = saved;
@@ -527,12 +533,13 @@ static void before_fork(void)
 
 static void after_fork_in_parent(void)
 {
-	heap.closed = false;
+	heap.closed = heap.inherited;
 	pthread_mutex_unlock(&heap.mutex);
 }
 
 /* What there is stays. The file is the parent's: nothing new comes from it. */
 static void after_fork_in_child(void)
 {
+	heap.inherited = true;
 	heap.mutex = (pthread_mutex_t)PTHREAD_RECURSIVE_MUTEX_INITIALIZER_NP;
 }

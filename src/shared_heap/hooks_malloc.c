@@ -90,8 +90,9 @@ AV_EXPORT void *reallocarray(void *p, size_t count, size_t size)
 
 static void *take_aligned(size_t align, size_t bytes)
 {
-	return is_large(bytes) && align && (align & (align - 1)) == 0 ? av_block_take(bytes, align, false)
-								     : NULL;
+	return is_large(bytes) && align && (align & (align - 1)) == 0
+		       ? av_block_take(bytes, align, false)
+		       : NULL;
 }
 
 AV_EXPORT void *memalign(size_t align, size_t bytes)

@@ -23,8 +23,8 @@
 
 AV_EXPORT void *mmap64(void *at, size_t bytes, int prot, int flags, int fd, off_t offset);
 
-/* Memory like malloc()'s: private, of no file, anywhere, and neither more nor less than readable and
- * writable. */
+/* Memory like malloc()'s: private, of no file, anywhere, and neither more nor less than readable
+ * and writable. */
 static bool is_ordinary(const void *at, size_t bytes, int prot, int flags)
 {
 	return !at && bytes && prot == (PROT_READ | PROT_WRITE) &&
@@ -89,7 +89,7 @@ static void *kernel_remap(const struct remap *r)
 {
 	bool over = (r->flags & MREMAP_FIXED) && av_block_leave(r->wanted, r->bytes);
 	void *p = r->by_number ? (void *)AV_RAW(SYS_mremap, r->p, r->had, r->bytes, r->flags,
-						   r->wanted) /* NOLINT */
+						r->wanted) /* NOLINT */
 			       : AV_NEXT(mremap)(r->p, r->had, r->bytes, r->flags, r->wanted);
 
 	if (over)
@@ -166,8 +166,8 @@ AV_EXPORT long syscall(long number, ...)
 	case SYS_munmap:
 		return unmap(true, (void *)a[0], (size_t)a[1]);
 	case SYS_mremap: {
-		struct remap r = {true, (void *)a[0], (size_t)a[1], (size_t)a[2], (int)a[3],
-				  (void *)a[4]};
+		struct remap r = {true,		(void *)a[0], (size_t)a[1],
+				  (size_t)a[2], (int)a[3],    (void *)a[4]};
 
 		return (long)remap(&r);
 	}

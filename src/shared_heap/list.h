@@ -39,7 +39,8 @@ uint32_t av_block_find(const struct av_block_list *l, uint64_t addr);
 /* Where the gap before block @i ends; it begins where block @i - 1 ends. */
 uint64_t av_block_gap_end(const struct av_block_list *l, uint32_t i);
 
-/* The next gap with room, from *@i on, which becomes the index of its block. Return: where, 0: none;
+/* The next gap with room, from *@i on, which becomes the index of its block. Return: where, 0:
+ * none;
  * *@left: gaps that have not been looked at */
 uint64_t av_block_gap(struct av_block_list *l, uint64_t bytes, uint64_t align, uint32_t *i,
 		      uint32_t *left);
