@@ -270,11 +270,10 @@ uint32_t av_adopt(struct av_seg *seg, uint64_t addr, uint64_t length)
 	int saved = errno;
 	uint32_t id;
 
-	if (never() || length < AV_PAGE_BYTES || begin >= end ||
-	    sysconf(_SC_PAGESIZE) != AV_PAGE_BYTES)
+	if (never() || length == 0 || sysconf(_SC_PAGESIZE) != AV_PAGE_BYTES)
 		return 0;
 	id = av_adopt_born(seg, addr, length);
-	if (id)
+	if (id || length < AV_PAGE_BYTES || begin >= end)
 		return id;
 	(void)av_fork_register(AV_FORK_ADOPTED, &fork_handlers);
 	pthread_mutex_lock(&adopted.mutex);

@@ -8,12 +8,21 @@
 
 #include "base/checked.h"
 #include "base/fork.h"
+#include "base/map.h"
 #include "segment/alloc.h"
+#include "segment/pages.h"
 #include "segment/shared_heap.h"
 #include "memory/adopted.h"
 #include "memory/odp_track.h"
 #include "memory/page_move.h"
 #include "memory/vma.h"
+
+#ifndef MADV_POPULATE_WRITE
+#define MADV_POPULATE_WRITE 23
+#endif
+#ifndef MADV_COLLAPSE
+#define MADV_COLLAPSE 25
+#endif
 
 /* One region. */
 struct born {
@@ -26,6 +35,8 @@ static struct {
 	pthread_mutex_t mutex;
 	LIST_HEAD(, born) list;
 } born = {.mutex = PTHREAD_MUTEX_INITIALIZER};
+
+static const struct av_shared_heap *heap; /* NULL: there is none */
 
 static struct av_adopted *descriptor(const struct born *b)
 {
@@ -51,18 +62,21 @@ static void before_fork(void)
 {
 	struct born *b;
 
+	if (!heap)
+		return;
 	av_page_move_begin();
 	pthread_mutex_lock(&born.mutex);
 	LIST_FOREACH(b, &born.list, entry)
 		atomic_store(&descriptor(b)->at, 0);
-	av_shared_heap()->before_fork(exchange);
+	heap->before_fork(exchange);
 	pthread_mutex_unlock(&born.mutex);
 	av_page_move_end();
 }
 
 static void after_fork_in_parent(void)
 {
-	av_shared_heap()->after_fork_in_parent();
+	if (heap)
+		heap->after_fork_in_parent();
 }
 
 /* The regions are the parent's. */
@@ -70,7 +84,8 @@ static void after_fork_in_child(void)
 {
 	pthread_mutex_init(&born.mutex, NULL);
 	LIST_INIT(&born.list);
-	av_shared_heap()->after_fork_in_child();
+	if (heap)
+		heap->after_fork_in_child();
 }
 
 /* At once: there is memory before there are regions. */
@@ -78,28 +93,25 @@ __attribute__((constructor)) static void begin(void)
 {
 	static const struct av_fork_handlers handlers = {before_fork, after_fork_in_parent,
 							 after_fork_in_child};
-	const struct av_shared_heap *heap = av_shared_heap();
-	struct av_adopted_piece all;
 
-	if (!heap)
+	if (!anyverbs_shared_heap || av_fork_register(AV_FORK_SHARED_HEAP, &handlers))
 		return;
-	all = (struct av_adopted_piece){heap->begin, heap->begin + AV_SHARED_HEAP_BYTES, heap->fd,
-					0};
-	av_adopted_show(AV_ADOPTIONS, &all);
-	(void)av_fork_register(AV_FORK_SHARED_HEAP, &handlers);
+	heap = anyverbs_shared_heap();
+	if (heap)
+		av_adopted_show_heap(heap);
 }
 
 /* --- regions --------------------------------------------------------------------- */
 
 /* Are these pages still the heap's, each in its place? The program, or a fork(), may have put
  * others there. */
-static bool in_place(const struct av_shared_heap *heap, uint64_t begin, uint64_t end)
+static bool in_place(uint64_t first, uint64_t end)
 {
 	int maps = av_vma_open_own();
 	struct av_vma vma;
 	bool ret = maps >= 0;
 
-	for (uint64_t at = begin; ret && at < end; at = vma.end)
+	for (uint64_t at = first; ret && at < end; at = vma.end)
 		ret = av_vma_next(maps, at, &vma) && vma.begin <= at && vma.shared &&
 		      vma.inode == heap->inode && vma.offset == vma.begin - heap->begin;
 	if (maps >= 0)
@@ -107,16 +119,33 @@ static bool in_place(const struct av_shared_heap *heap, uint64_t begin, uint64_t
 	return ret;
 }
 
-static bool add(struct born *b, const struct av_shared_heap *heap, uint64_t begin, uint64_t end)
+/*
+ * Huge pages where there is room for them, as far as the kernel gives any: private memory may have
+ * had them. A hole cannot be collapsed; one page of it is enough.
+ */
+static void make_huge(uint64_t first, uint64_t end)
+{
+	uint64_t at = av_round_up(first, AV_HUGE_PAGE_BYTES);
+
+	for (; at + AV_HUGE_PAGE_BYTES <= end; at += AV_HUGE_PAGE_BYTES) {
+		void *p = (void *)(uintptr_t)at;
+
+		if (av_madvise(p, AV_PAGE_BYTES, MADV_POPULATE_WRITE) ||
+		    av_madvise(p, AV_HUGE_PAGE_BYTES, MADV_COLLAPSE))
+			break;
+	}
+}
+
+static bool add(struct born *b, uint64_t first, uint64_t end)
 {
 	struct av_adopted *d = descriptor(b);
 	bool ret;
 
-	d->addr = begin;
-	d->bytes = end - begin;
+	d->addr = first;
+	d->bytes = end - first;
 	pthread_mutex_lock(&born.mutex);
-	ret = in_place(heap, begin, end);
-	atomic_store(&d->at, ret ? AV_SEG_BYTES + (begin - heap->begin) : 0);
+	ret = in_place(first, end);
+	atomic_store(&d->at, ret ? AV_SEG_BYTES + (first - heap->begin) : 0);
 	if (ret)
 		LIST_INSERT_HEAD(&born.list, b, entry);
 	pthread_mutex_unlock(&born.mutex);
@@ -125,8 +154,8 @@ static bool add(struct born *b, const struct av_shared_heap *heap, uint64_t begi
 
 uint32_t av_adopt_born(struct av_seg *seg, uint64_t addr, uint64_t length)
 {
-	const struct av_shared_heap *heap = av_shared_heap();
-	uint64_t begin = addr & ~(uint64_t)(AV_ADOPTED_ALIGN - 1), offset;
+	uint64_t first = addr & ~(uint64_t)(AV_ADOPTED_ALIGN - 1), offset;
+	uint64_t end = av_round_up(addr + length, AV_ADOPTED_ALIGN);
 	struct born *b;
 
 	if (!heap || !av_range_within(addr, length, heap->begin, AV_SHARED_HEAP_BYTES))
@@ -136,15 +165,17 @@ uint32_t av_adopt_born(struct av_seg *seg, uint64_t addr, uint64_t length)
 	if (offset) {
 		b->seg = seg;
 		b->id = (uint32_t)(offset >> AV_ADOPTED_SHIFT);
-		if (add(b, heap, begin, av_round_up(addr + length, AV_ADOPTED_ALIGN)))
+		if (add(b, first, end)) {
+			make_huge(first, end);
 			return b->id;
+		}
 		av_seg_free(seg, offset, sizeof(struct av_adopted));
 	}
 	free(b);
 	return 0;
 }
 
-static void end(struct born *b)
+static void forget(struct born *b)
 {
 	av_seg_free(b->seg, (uint64_t)b->id << AV_ADOPTED_SHIFT, sizeof(struct av_adopted));
 	free(b);
@@ -162,7 +193,7 @@ bool av_adopt_born_end(struct av_seg *seg, uint32_t id)
 		LIST_REMOVE(b, entry);
 	pthread_mutex_unlock(&born.mutex);
 	if (b)
-		end(b);
+		forget(b);
 	return b != NULL;
 }
 
@@ -179,6 +210,6 @@ void av_adopt_born_close(struct av_seg *seg)
 			LIST_REMOVE(b, entry);
 		pthread_mutex_unlock(&born.mutex);
 		if (b)
-			end(b);
+			forget(b);
 	} while (b);
 }

@@ -14,6 +14,7 @@
 #include "base/checked.h"
 #include "base/compiler.h"
 #include "segment/segment.h"
+#include "segment/shared_heap.h"
 
 /* --- for peers ------------------------------------------------------------------- */
 
@@ -80,8 +81,11 @@ struct av_adopted_piece {
 void av_adopted_show(uint32_t i, const struct av_adopted_piece *piece);
 void av_adopted_hide(uint32_t i);
 
-/* Is any memory of the process adopted? */
-bool av_adopted_any(void);
+/* One entry more, for good: all of the shared heap (segment/shared_heap.h). */
+void av_adopted_show_heap(const struct av_shared_heap *heap);
+
+/* May any memory in that range be adopted? */
+bool av_adopted_any(uint64_t addr, uint64_t len);
 
 /**
  * av_adopted_next() - the first of [addr, end) that is adopted, wherever the program has moved it

@@ -74,7 +74,7 @@ static struct av_seg *seg_new(uint32_t ref, int folder_fd)
 
 static void seg_delete(struct av_seg *seg)
 {
-	av_shared_heap_forget(seg);
+	av_shared_heap_forget(&seg->shared_heap);
 	av_heap_destroy(seg->heap);
 	av_pages_destroy(seg->pages);
 	av_pages_owner_forget(seg);
@@ -169,7 +169,7 @@ static void fill_head(struct av_seg *seg, const struct av_seg_device *dev, uint3
 	h->link_layer = dev->link_layer;
 	h->lid = dev->lid;
 	h->mtu = dev->mtu;
-	av_shared_heap_publish(seg);
+	av_shared_heap_publish(h);
 	h->magic = AV_SEG_MAGIC;
 }
 
@@ -335,7 +335,7 @@ void av_seg_put(struct av_seg *seg)
 	       !atomic_load(&seg->head->closed) && !atomic_load(&seg->gone);
 	if (last && keep) {
 		idle++;
-		av_shared_heap_forget(seg); /* its memory is to go with its process */
+		av_shared_heap_forget(&seg->shared_heap); /* its memory is to go with its process */
 	} else if (last && mapped[AV_REF_SLOT(seg->ref)] == seg)
 		mapped[AV_REF_SLOT(seg->ref)] = NULL;
 	pthread_mutex_unlock(&mutex);

@@ -9,10 +9,12 @@
 #ifndef AV_SEGMENT_SHARED_HEAP_H
 #define AV_SEGMENT_SHARED_HEAP_H
 
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
+#include <sys/types.h>
 
-#include "segment/segment.h"
+#include "segment/layout.h"
 
 #define AV_SHARED_HEAP_BYTES (64ull << 30) /* of the sparse file, and of the window */
 
@@ -31,25 +33,26 @@ struct av_shared_heap {
 	void (*after_fork_in_child)(void);
 };
 
-/* Defined by the other library, if it is there. NULL: there is no shared heap in this process. */
+/*
+ * Defined by the other library, if it is there. There are no blocks before the first call, by whose
+ * time the fork handlers are in place. Return: NULL: there is no shared heap in this process.
+ */
 __attribute__((weak, visibility("default"))) const struct av_shared_heap *
 anyverbs_shared_heap(void);
 
-/* The same, whether it is there or not. Context: any thread. */
-const struct av_shared_heap *av_shared_heap(void);
-
 /* Say in the head of an own segment where peers find it. */
-void av_shared_heap_publish(struct av_seg *seg);
+void av_shared_heap_publish(struct av_seg_head *head);
 
 /**
- * av_shared_heap_of() - where the shared heap of a peer's process is mapped, whole
+ * av_shared_heap_map() - where this process has the shared heap of a peer's process mapped, whole
+ * @pid: of the peer, whose segment's head it is
+ * @kept: the answer from then on (a few system calls, once); NULL at first
  *
- * Maps it if need be (a few system calls, once). Context: any thread; a use of the segment.
- * Return: NULL: there is none, or the kernel does not let us have it
+ * Context: any thread. Return: NULL: there is none, or the kernel does not let us have it
  */
-uint8_t *av_shared_heap_of(struct av_seg *seg);
+uint8_t *av_shared_heap_map(const struct av_seg_head *head, pid_t pid, _Atomic(uint8_t *) *kept);
 
 /* The segment has no users any more: unmap, so that the memory goes with its process. */
-void av_shared_heap_forget(struct av_seg *seg);
+void av_shared_heap_forget(_Atomic(uint8_t *) *kept);
 
 #endif

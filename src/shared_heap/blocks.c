@@ -166,19 +166,15 @@ static void begin(void)
 	__atomic_store_n(&self.begin, place, __ATOMIC_RELEASE);
 }
 
-static bool begun(void)
+/* Nothing is taken before it has been asked for: whoever asks sees to fork(). */
+AV_EXPORT const struct av_shared_heap *anyverbs_shared_heap(void)
 {
 	static pthread_once_t once = PTHREAD_ONCE_INIT;
 	int saved = errno;
 
 	pthread_once(&once, begin);
 	errno = saved;
-	return self.begin != 0;
-}
-
-AV_EXPORT const struct av_shared_heap *anyverbs_shared_heap(void)
-{
-	return begun() ? &self : NULL;
+	return self.begin ? &self : NULL;
 }
 
 /* --- the file -------------------------------------------------------------------- */
@@ -258,7 +254,11 @@ static uint32_t finish(uint32_t i, enum av_block_end how)
 		return i;
 	}
 	b->kind = AV_BLOCK_LOST;
-	return i + 1;
+	if (i == 0 || b[-1].kind != AV_BLOCK_LOST || b[-1].end != b->begin)
+		return i + 1;
+	b[-1].end = b->end;
+	av_block_erase(&heap.list, i);
+	return i;
 }
 
 void av_block_left(const void *p, size_t bytes, enum av_block_end how)
@@ -362,7 +362,8 @@ void *av_block_take(size_t bytes, size_t align, bool zeros)
 	int saved = errno;
 	uint64_t at = 0;
 
-	if (!begun() || bytes > AV_SHARED_HEAP_BYTES / 2 || align > AV_SHARED_HEAP_BYTES / 2)
+	if (!__atomic_load_n(&self.begin, __ATOMIC_ACQUIRE) || bytes > AV_SHARED_HEAP_BYTES / 2 ||
+	    align > AV_SHARED_HEAP_BYTES / 2)
 		return NULL;
 	bytes = av_round_up(bytes, AV_BLOCK_PAGE);
 	align = align > AV_BLOCK_PAGE ? align : AV_BLOCK_PAGE;
@@ -524,7 +525,7 @@ static void before_fork(exchange_fn *exchange)
 	pthread_mutex_lock(&heap.mutex);
 	maps = heap.list.count ? av_vma_open_own() : -1;
 	for (uint32_t i = 0; maps >= 0 && i < heap.list.count; i++)
-		if (heap.list.block[i].kind == AV_BLOCK_SHARED)
+		if (heap.list.block[i].kind == AV_BLOCK_SHARED && !heap.list.block[i].going)
 			privatise_block(maps, &heap.list.block[i], exchange);
 	if (maps >= 0)
 		close(maps);
