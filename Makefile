@@ -34,15 +34,16 @@ check-tidy:
 	cmake --preset clang
 	scripts/check-tidy.sh build/clang
 
-# Measure, against what else there is on the machine; what is missing and cannot be installed is left
-# out. Fails if a program does, or if a ratio is much worse than recorded on a processor of the same
-# name (bench/compare.py --record).
+# Measure, against what else there is on the machine; what is missing and cannot be installed is
+# left out. Fails if a program does, or if a ratio is much worse than recorded on a processor of the
+# same name (bench/compare.py --record).
 recorded = $(wildcard bench/recorded.txt)
 
 bench: all
 	@packaging/deps.sh run bench || true
 	bench/run.sh build/release
-	bench/compare.py build/release --pictures build/release/bench/pictures $(recorded:%=--guard %)
+	bench/compare.py build/release --pictures build/release/bench/pictures \
+		$(recorded:%=--guard %)
 
 # Install library, tool and manual. The prefix is configured: the tool finds the library by it.
 install:

@@ -78,7 +78,7 @@ def peers(build):
 # --- rounds ---
 
 def groups(wanted, sources):
-    """What is measured together: {(operation, size) of ours: keys of all values that it takes}."""
+    """What is measured together: keys of values, ours first, for each (operation, size) of ours."""
     found = {}
     for figure in wanted:
         ours = (figures.ANYVERBS, figure.operation, figure.size)
@@ -107,10 +107,11 @@ def measure_group(group, sources, ruler, complaints):
 
 
 def one_round(wanted, sources, ruler, complaints):
+    """By (operation, size): one peer's value may be measured more than once, at other distances."""
     values = {}
     for group in groups(wanted, sources):
         try:
-            values.update(measure_group(group, sources, ruler, complaints))
+            values[group[0][1:]] = measure_group(group, sources, ruler, complaints)
         except programs.Failed as failed:  # the ruler
             complaints.setdefault(figures.LIMIT, str(failed))
     return values
@@ -238,7 +239,8 @@ def draw(args, rounds, complaints):
         complaints.setdefault(figures.LIMIT, str(failed))
         limits = {}
     named = {(figures.LIMIT, *key): value for key, value in limits.items()}
-    report.draw_all(args.pictures, [*rounds, named])
+    together = [values for found in rounds for values in found.values()]
+    report.draw_all(args.pictures, [*together, named])
 
 
 def main():

@@ -138,4 +138,7 @@ class Row:
 
 
 def rows(figures, rounds):
-    return [row for row in (Row(figure, rounds) for figure in figures) if row.known()]
+    """@rounds: {(operation, size) of ours: the values that were measured together with it}, each"""
+    found = (Row(figure, [values.get((figure.operation, figure.size), {}) for values in rounds])
+             for figure in figures)
+    return [row for row in found if row.known()]

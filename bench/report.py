@@ -26,7 +26,12 @@ def unit(operation):
 
 
 def peers_text(figure):
-    return " or ".join("%s %s" % peer for peer in figure.peers)
+    """Whose value it is, and of what, unless that is clear."""
+    def text(source, operation):
+        if source == figures.LIMIT:
+            return operation
+        return source if operation == figure.operation else "%s %s" % (source, operation)
+    return " or ".join(text(*peer) for peer in figure.peers)
 
 
 def bound_text(figure):
@@ -37,11 +42,11 @@ def print_rows(title, rows):
     if not rows:
         return
     print("\n%s" % title)
-    print("%-11s %8s %14s %14s %8s %7s %8s %-4s %s" %
-          ("FIGURE", "SIZE", "ANYVERBS", "PEER", "RATIO", "SPREAD", "EXPECTED", "", "AGAINST"))
+    print("%-10s %7s %11s %13s %6s %6s %-11s %s" %
+          ("FIGURE", "SIZE", "ANYVERBS", "PEER", "RATIO", "SPREAD", "EXPECTED", "AGAINST"))
     for row in rows:
         figure = row.figure
-        print("%-11s %8s %14s %14s %8s %6.0f%% %8s %-4s %s" %
+        print("%-10s %7s %11s %13s %6s %5.0f%% %-7s %-3s %s" %
               (figure.operation, size_text(figure.size),
                "%s %s" % (number(median(row.ours)), unit(figure.operation)),
                "%s %s" % (number(median(row.theirs)), unit(figure.operation)),
@@ -53,12 +58,12 @@ def print_rows(title, rows):
 def print_over(found):
     """@found: as compare.over_round() fills it."""
     print("\n%s; behind each run's value the distance of the two cores in it, in ns" % figures.OVER)
-    print("%-10s %8s %-8s %10s %10s %10s  %s" %
+    print("%-10s %7s %-7s %9s %9s %9s %s" %
           ("FIGURE", "SIZE", "HEAP", "MIN", "MEDIAN", "MAX", "EACH"))
     for (operation, size, heap), runs in found.items():
         values = [value for value, _ in runs]
         marks = (min(values), median(values), max(values))
-        print("%-10s %8s %-8s %10s %10s %10s  %s" %
+        print("%-10s %7s %-7s %9s %9s %9s %s" %
               (operation, size_text(size), "shared" if heap else "default",
                *("%s %s" % (number(value), unit(operation)) for value in marks),
                " ".join("%s/%s" % (number(v), "?" if d is None else "%.0f" % (1000 * d))
@@ -96,32 +101,35 @@ plot %(plots)s
 """
 
 
-def points(rounds, source, operation):
+def points(measured, source, operation):
+    """@measured: values by (source, operation, size), each key in any number of them"""
     wanted = (source, operation)
-    for size in sorted({key[2] for values in rounds for key in values if key[:2] == wanted}):
+    for size in sorted({key[2] for values in measured for key in values if key[:2] == wanted}):
         key = (*wanted, size)
-        yield size, median(values[key] for values in rounds if key in values)
+        yield size, median(values[key] for values in measured if key in values)
 
 
-def draw(folder, name, lines, rounds):
+def draw(folder, name, lines, measured):
     with tempfile.TemporaryDirectory() as scratch:
         plots = []
         for index, (source, operation) in enumerate(lines):
             path = os.path.join(scratch, "%d.dat" % index)
             with open(path, "w", encoding="ascii") as f:
-                data = list(points(rounds, source, operation))
+                data = list(points(measured, source, operation))
                 f.writelines("%d %g\n" % point for point in data)
             if data:
                 title = source if operation == name else "%s %s" % (source, operation.split("_")[0])
                 plots.append("'%s' with linespoints linewidth 2 title '%s'" % (path, title))
+        if not plots:
+            return
         text = SCRIPT % {"output": os.path.join(folder, name + ".svg"),
                          "title": name.replace("_", " "), "unit": unit(name),
                          "plots": ", ".join(plots)}
         subprocess.run(["gnuplot"], input=text, text=True, check=True)
 
 
-def draw_all(folder, rounds):
+def draw_all(folder, measured):
     os.makedirs(folder, exist_ok=True)
     for name, lines in PICTURES.items():
-        draw(folder, name, lines, rounds)
+        draw(folder, name, lines, measured)
     print("pictures: %s/*.svg" % folder)

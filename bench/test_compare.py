@@ -198,7 +198,7 @@ class Groups(unittest.TestCase):
         complaints = {}
         values = compare.one_round([LATENCY], {OURS: lambda o, s: {(o, s): 5.0}, PEER: fail},
                                    lambda: 1, complaints)
-        self.assertEqual(values, {self.OURS_LATENCY: 5.0})
+        self.assertEqual(values, {("write_lat", 8): {self.OURS_LATENCY: 5.0}})
         self.assertEqual(complaints, {PEER: "write_lat of 8"})
 
     def test_what_was_measured_at_several_distances_is_left_out(self):
@@ -207,7 +207,15 @@ class Groups(unittest.TestCase):
 
         distances = iter([1, 5] * 100)
         self.assertEqual(compare.one_round([LATENCY], {OURS: measured, PEER: measured},
-                                           lambda: next(distances), {}), {})
+                                           lambda: next(distances), {}), {("write_lat", 8): {}})
+
+    def test_a_ratio_is_of_values_that_were_measured_together(self):
+        read = figures.at_least("read_bw", 65536, 1.0, (PEER, "write_bw"))
+        line = iter([1.0, 8.0])  # the same peer's value, for either figure
+        sources = {OURS: lambda o, s: {(o, s): 8.0}, PEER: lambda o, s: {(o, s): next(line)}}
+        rounds = [compare.one_round([BANDWIDTH, read], sources, lambda: 1, {})]
+        ratios = [row.ratio() for row in figures.rows([BANDWIDTH, read], rounds)]
+        self.assertEqual(ratios, [8.0, 1.0])
 
     def test_every_source_can_measure_what_the_figures_need(self):
         for figure in [*EVERYTHING, *figures.every_size()]:

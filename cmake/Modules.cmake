@@ -1,5 +1,6 @@
 # av_module(NAME [LOWER...]): the static library av_NAME of all sources in src/NAME, which may use
-# the LOWER modules. Linking enforces the layers: a module that calls upward does not link its tests.
+# the LOWER modules. Linking enforces the layers:
+# a module that calls upward does not link its tests.
 function(av_module name)
   file(GLOB sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/src/${name}/*.c)
   add_library(av_${name} STATIC ${sources})

@@ -18,7 +18,8 @@ __anyverbs_candidates() {
 	local help usage kind
 	help=$("$1" help "$2" 2>/dev/null) || return
 	usage=$(sed -n "1s/^usage: anyverbs $2//p" <<<"$help")
-	grep -E '^ +-' <<<"$help" | sed 's/   *[^- ].*//' | cat - <(echo "$usage") | grep -oE -e '(^|[[ ,|])--?[a-z][a-z-]*' | tr -d '[ ,|'
+	grep -E '^ +-' <<<"$help" | sed 's/   *[^- ].*//' | cat - <(echo "$usage") |
+		grep -oE -e '(^|[[ ,|])--?[a-z][a-z-]*' | tr -d '[ ,|'
 	sed -E 's/(^|[[ ,|])--?[a-z][a-z-]*/\1/g' <<<"$usage" | grep -oE '[a-z][a-z0-9-]+'
 	for kind in DEVICE SWITCH COMMAND; do
 		! grep -qw "$kind" <<<"$usage" || __anyverbs_words "$1" "$kind"
@@ -27,7 +28,9 @@ __anyverbs_candidates() {
 
 # __anyverbs_argument TOOL COMMAND OPTION: the name of the option's argument; empty if it has none
 __anyverbs_argument() {
-	"$1" help "$2" 2>/dev/null | grep -E '^ +-' | sed -nE "s/^( *|.*, *)$3[ =]([A-Z]+).*/\2/p; s/^ *$3, --[a-z-]+[ =]([A-Z]+).*/\1/p" | head -n 1
+	"$1" help "$2" 2>/dev/null | grep -E '^ +-' |
+		sed -nE -e "s/^( *|.*, *)$3[ =]([A-Z]+).*/\2/p" \
+			-e "s/^ *$3, --[a-z-]+[ =]([A-Z]+).*/\1/p" | head -n 1
 }
 
 # The index of the program of "anyverbs run" among the words.
@@ -46,13 +49,15 @@ __anyverbs_program() {
 
 _anyverbs() {
 	local tool=${COMP_WORDS[0]} cur=${COMP_WORDS[COMP_CWORD]} prev=${COMP_WORDS[COMP_CWORD - 1]}
-	local command=${COMP_WORDS[1]} argument at
+	local command=${COMP_WORDS[1]} argument at words
 	COMPREPLY=()
 	if [ "$COMP_CWORD" = 1 ]; then
-		mapfile -t COMPREPLY < <(compgen -W "$(__anyverbs_words "$tool" COMMAND) --help --version" -- "$cur")
+		words="$(__anyverbs_words "$tool" COMMAND) --help --version"
+		mapfile -t COMPREPLY < <(compgen -W "$words" -- "$cur")
 		return
 	fi
-	if [ "$command" = run ] && at=$(__anyverbs_program) && [ "$COMP_CWORD" -ge "$at" ] && [[ $prev != -d && $prev != --device && $cur != -* ]]; then
+	if [ "$command" = run ] && at=$(__anyverbs_program) && [ "$COMP_CWORD" -ge "$at" ] &&
+		[[ $prev != -d && $prev != --device && $cur != -* ]]; then
 		[ "$COMP_CWORD" = "$at" ] && mapfile -t COMPREPLY < <(compgen -c -- "$cur")
 		compopt -o default 2>/dev/null
 		return
@@ -63,9 +68,10 @@ _anyverbs() {
 	fi
 	[[ $prev == -* ]] && argument=$(__anyverbs_argument "$tool" "$command" "$prev")
 	case $argument in
-	'') mapfile -t COMPREPLY < <(compgen -W "$(__anyverbs_candidates "$tool" "$command")" -- "$cur") ;;
-	FILE) compopt -o default 2>/dev/null ;;
-	*) mapfile -t COMPREPLY < <(compgen -W "$(__anyverbs_words "$tool" "$argument")" -- "$cur") ;;
+	'') words=$(__anyverbs_candidates "$tool" "$command") ;;
+	FILE) compopt -o default 2>/dev/null; return ;;
+	*) words=$(__anyverbs_words "$tool" "$argument") ;;
 	esac
+	mapfile -t COMPREPLY < <(compgen -W "$words" -- "$cur")
 }
 complete -F _anyverbs anyverbs

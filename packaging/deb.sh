@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: MIT
-# deb.sh FOLDER: make Debian packages of this tree, as it is, in FOLDER, and check them with lintian.
-# Any user can do this.
+# deb.sh FOLDER: make Debian packages of this tree, as it is, in FOLDER,
+# and check them with lintian. Any user can do this.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 folder=$(realpath -m "$1")
@@ -25,7 +25,8 @@ done | tar -c --null -T - | tar -x -C "$tree"
 
 (
 	cd "$tree" &&
-		dpkg-buildpackage --build=binary --unsigned-source --unsigned-changes >"$folder/log" 2>&1
+		dpkg-buildpackage --build=binary \
+			--unsigned-source --unsigned-changes >"$folder/log" 2>&1
 ) || {
 	{ grep -E 'error:|^dh|^dpkg' "$folder/log" || tail -n 40 "$folder/log"; } >&2
 	echo "deb: the packages could not be built; the whole log is $folder/log" >&2

@@ -12,7 +12,8 @@ installed() {
 }
 
 if ! command -v dpkg-query >/dev/null; then
-	echo "deps: no dpkg here; packaging/debian-packages.txt has Debian's names of what is needed" >&2
+	echo "deps: no dpkg here; packaging/debian-packages.txt has" \
+		"Debian's names of what is needed" >&2
 	exit 0
 fi
 

@@ -6,8 +6,8 @@
     check-layers.py --tests   tests/
 
 - A file includes headers of its own room (folder of src/) and of those below it in ROOMS.
-- A module is NAME.c and NAME.h. Inside a room, no more than two of them include each other, directly
-  or by way of others.
+- A module is NAME.c and NAME.h.
+  Inside a room, no more than two of them include each other, directly or by way of others.
 - No two .c files have the same name.
 - The guard of a header says where the header is.
 
@@ -65,7 +65,8 @@ def includes_of(path):
 
 
 def check_room(root, path, user):
-    """What one file includes that is not its room's or below. The tools' own headers have no room."""
+    """What one file includes that is not its room's or below.
+    The tools' own headers have no room."""
     for header in includes_of(path):
         room = header.split("/")[0]
         if user == "tools" and (path.parent / header).is_file():

@@ -1,19 +1,19 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: MIT
-"""columns.py [--report] FILE...: lines of more than 100 columns, a tab being 8; fails if there are
-any. With --report it says how many each file has, and succeeds.
+"""columns.py FILE...: lines of more than 100 columns, a tab being 8; fails if there are any.
 
 Looks at C, shell, Python, CMake, make and Markdown; other files are passed over. A line may be
-longer where nothing can break it (an address of the web, a row of a Markdown table) and where
-clang-format is switched off, which is for tables.
+longer where nothing can break it: an address of the web, and in Markdown a row of a table or of an
+indented block, which shows what a program printed. So it may where clang-format is switched off,
+which is for tables.
 """
 import os
 import re
 import sys
 
 COLUMNS = 100
-KINDS = (".c", ".h", ".sh", ".py", ".cmake", ".md")
-NAMES = ("CMakeLists.txt", "Makefile", "run")
+KINDS = (".c", ".h", ".map", ".sh", ".bash", ".py", ".cmake", ".md")
+NAMES = ("CMakeLists.txt", "Makefile", "rules", "run", "_anyverbs")
 
 
 def looked_at(path):
@@ -27,23 +27,19 @@ def long_lines(path):
             line = line.rstrip("\n").expandtabs(8)
             if re.search(r"clang-format (off|on) \*/", line):
                 table = "clang-format off" in line
-            exempt = table or "://" in line or (path.endswith(".md") and line.startswith("|"))
+            shown = path.endswith(".md") and line.startswith(("|", "    "))
+            exempt = table or shown or "://" in line
             if len(line) > COLUMNS and not exempt:
                 yield number, len(line)
 
 
-def main(arguments):
-    report = arguments[:1] == ["--report"]
-    total = 0
-    for path in filter(looked_at, arguments[1:] if report else arguments):
-        found = list(long_lines(path))
-        total += len(found)
-        if report and found:
-            print(f"{path}: {len(found)} lines of more than {COLUMNS} columns")
-        elif not report:
-            for number, length in found:
-                print(f"{path}:{number}: {length} columns")
-    return 1 if total and not report else 0
+def main(paths):
+    failed = False
+    for path in filter(looked_at, paths):
+        for number, length in long_lines(path):
+            print(f"{path}:{number}: {length} columns")
+            failed = True
+    return 1 if failed else 0
 
 
 sys.exit(main(sys.argv[1:]))

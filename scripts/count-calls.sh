@@ -65,7 +65,9 @@ trace() {
 count() {
 	awk -v parts="$2" '
 		$1 ~ parts { calls++; functions[$4 " " $5]; copies[$3]; files[$5] }
-		END { print length(functions), length(copies), length(files), calls + 0 }' "$work/$1"
+		END {
+			print length(functions), length(copies), length(files), calls + 0
+		}' "$work/$1"
 }
 
 failed=0

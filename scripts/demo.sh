@@ -1,6 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: MIT
-# demo.sh BUILD-FOLDER: Debian's unmodified RDMA programs on anyverbs, two processes each, in some seconds.
+# demo.sh BUILD-FOLDER: Debian's unmodified RDMA programs on anyverbs,
+# two processes each, in some seconds.
 set -euo pipefail
 anyverbs=$1/bin/anyverbs
 work=$(mktemp -d)
@@ -17,7 +18,8 @@ trap finish EXIT
 trap 'exit 130' INT
 trap 'exit 143' TERM
 
-# Is anybody listening on that TCP port? Asked of the kernel: a connection would be taken for the client's.
+# Is anybody listening on that TCP port? Asked of the kernel:
+# a connection would be taken for the client's.
 listening() {
 	local hex
 	hex=$(printf '%04X' "$1")
@@ -51,7 +53,8 @@ give_up() {
 	exit 1
 }
 
-# pair PROGRAM ARGUMENT...: server in the background, client in the foreground; the client's output in $work/client
+# pair PROGRAM ARGUMENT...: server in the background, client in the foreground;
+# the client's output in $work/client
 pair() {
 	local port
 	port=$(free_port)
@@ -76,10 +79,12 @@ grep -qw "$device" "$work/devices" || give_up "ibv_devices"
 results+=("ibv_devices       sees $device")
 
 pair ibv_rc_pingpong -d $device -g 0 -n 10000 -c
-results+=("ibv_rc_pingpong   $(grep -o '[0-9.]* usec/iter' "$work/client") for 4 KiB there and back, contents checked")
+latency=$(grep -o '[0-9.]* usec/iter' "$work/client")
+results+=("ibv_rc_pingpong   $latency for 4 KiB there and back, contents checked")
 
 pair ib_write_bw -d $device -F -s 65536 -n 20000
-results+=("ib_write_bw       $(awk '$1 == 65536 { printf "%.1f GB/s", $4 * 1.048576 / 1000 }' "$work/client") in messages of 64 KiB, one process into another's memory")
+rate=$(awk '$1 == 65536 { printf "%.1f GB/s", $4 * 1.048576 / 1000 }' "$work/client")
+results+=("ib_write_bw       $rate in messages of 64 KiB, one process into another's memory")
 
 echo
 echo "Summary: no RDMA adapter, no kernel module, and these programs are as Debian ships them:"

@@ -16,8 +16,7 @@ static inline uint64_t av_now_ns(void)
 	return (uint64_t)ts.tv_sec * 1000000000u + (uint64_t)ts.tv_nsec;
 }
 
-/* Time at the last scheduler tick (1 to 10 ms old); about 6 ns. For "has a while passed" questions
- * only. */
+/* Time at the last scheduler tick, 1 to 10 ms old; about 6 ns. Only for "has a while passed?". */
 static inline uint64_t av_now_coarse_ns(void)
 {
 	struct timespec ts;

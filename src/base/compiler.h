@@ -6,29 +6,29 @@
 #include <stddef.h>
 
 /*
- * Exported symbols. Everything is hidden (-fvisibility=hidden) but what carries AV_EXPORT. Names
- * listed in libanyverbs.map get the field's version nodes (IBVERBS_1.0 ...); an exported name that
- * is not listed stays unversioned, and the dynamic linker lets it satisfy a reference with any
- * version: that is how the few private or C library symbols that we answer for are provided without
- * depending on one release's version name.
+ * Exported symbols. Everything is hidden (-fvisibility=hidden) except what carries AV_EXPORT. Names
+ * listed in libanyverbs.map get the usual version nodes (IBVERBS_1.0 ...). An exported name that is
+ * not listed stays unversioned, and the dynamic linker lets it satisfy a reference with any
+ * version. We provide a few private or C library symbols that way, without depending on one
+ * release's version name.
  */
 #define AV_EXPORT __attribute__((visibility("default")))
 
 #define AV_MUST_USE	__attribute__((warn_unused_result))
 #define AV_PRINTF(f, a) __attribute__((format(printf, f, a)))
-/* Rarely called: kept out of the functions that call it, so that they need fewer registers. */
-#define AV_SELDOM __attribute__((noinline, cold))
-/* What it calls is inlined, whole: a path of every message, where saving registers for each call
- * counts. */
-#define AV_FLAT		 __attribute__((flatten))
+/*
+ * For functions that are rarely called. Kept out of line, so that their callers need fewer
+ * registers.
+ */
+#define AV_SELDOM	 __attribute__((noinline, cold))
 #define AV_CACHE_LINE	 64
 #define AV_ALIGNED(n)	 __attribute__((aligned(n)))
 #define AV_ARRAY_SIZE(a) (sizeof(a) / sizeof((a)[0]))
 
 /*
- * A thread's own small variable, reached without a call. The library is preloaded or linked, and
- * then such variables have their place from the start; loaded later, it takes a few bytes of what
- * the C library keeps for that.
+ * A small thread-local variable that is reached without a call. If the library is preloaded or
+ * linked, such variables have their place from the start. If it is loaded later, they take a few
+ * bytes of the C library's reserve.
  */
 #define AV_TLS_FAST __attribute__((tls_model("initial-exec")))
 
@@ -39,8 +39,9 @@
 #define av_container_of(ptr, type, member) ((type *)((char *)(ptr)-offsetof(type, member)))
 
 /*
- * For ThreadSanitizer, which sees one process: what a thread released at @word, and this one got by
- * way of another process that acquired it there, was not got in a race. No instruction otherwise.
+ * For ThreadSanitizer, which sees one process only. A thread released @word, a thread of another
+ * process acquired it, and this thread got the data from that process: that is no race. No
+ * instruction in other builds.
  */
 #if defined(__SANITIZE_THREAD__)
 #include <sanitizer/tsan_interface.h>
@@ -49,7 +50,7 @@
 #define AV_CAME_BY_PEER(word) ((void)(word))
 #endif
 
-/* One turn of a spin loop: tells the core that a sibling thread may have the pipeline. */
+/* One turn of a spin loop. Tells the core that a sibling thread may have the pipeline. */
 static inline void av_pause(void)
 {
 #if defined(__x86_64__)
@@ -60,10 +61,10 @@ static inline void av_pause(void)
 }
 
 /*
- * Have the cache line at @p brought in to be written, away from other cores' caches. A hint, of any
- * address. The compiler's own makes a prefetch for reading of it where the processor is not named,
- * which leaves the line shared: the store waits for the others to let go of it after all.
- * Processors without it do nothing.
+ * Prefetch the cache line at @p for writing, and take it from other cores' caches. A hint; any
+ * address is allowed. Without a named processor, the compiler's builtin emits a prefetch for
+ * reading. That leaves the line shared, and the store still waits for the others. Processors
+ * without the instruction do nothing.
  */
 static inline void av_prefetch_write(const void *p)
 {
@@ -75,8 +76,8 @@ static inline void av_prefetch_write(const void *p)
 }
 
 /*
- * A function that reads what others may be writing, a word at a time, and whose answer is confirmed
- * under a lock before it is used: ThreadSanitizer does not look.
+ * For a function that reads, a word at a time, what others may be writing. Its answer only explains
+ * or counts, or is confirmed under a lock before use. ThreadSanitizer ignores it.
  */
 #define AV_RACY __attribute__((no_sanitize("thread")))
 

@@ -12,7 +12,9 @@
 static _Atomic(const struct av_fork_handlers *) table[AV_FORK_N];
 static int unusable; /* what pthread_atfork() returned */
 
-/* Rows whose prepare() ran, a bit each. Another thread may add a row while this one forks. */
+/*
+ * Rows whose prepare() has run, a bit each. Another thread may add a row during this thread's fork.
+ */
 static _Thread_local uint32_t prepared AV_TLS_FAST;
 static_assert(AV_FORK_N <= 32, "bits");
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The instructions, and how to find out whether they are there. */
+/* The instructions, and how to detect them. */
 #include "base/hw_wait.h"
 
 #include <stddef.h>
@@ -13,7 +13,7 @@
 #include <x86intrin.h>
 #endif
 
-#define REST_CYCLES 100000u /* Linux lets UMWAIT rest no longer */
+#define REST_CYCLES 100000u /* Linux lets UMWAIT rest no longer than this */
 #define LOOP_PAUSES 1000u
 
 static bool always(void)
@@ -21,7 +21,7 @@ static bool always(void)
 	return true;
 }
 
-/* For machines without, and for trying what is around it: a loop. */
+/* A loop, for machines without such an instruction, and for tests. */
 static void loop(const _Atomic uint32_t *word, uint32_t expected)
 {
 	for (unsigned int i = 0; i < LOOP_PAUSES; i++) {
@@ -50,8 +50,10 @@ static bool has_monitorx(void)
 	return __get_cpuid(0x80000001u, &a, &b, &c, &d) && (c & MONITORX);
 }
 
-/* The line is watched from the first instruction on: a store after the load ends the rest, or has
- * before it began. */
+/*
+ * The first instruction begins to watch the line. So a store after the load ends the rest, or
+ * prevents it.
+ */
 __attribute__((target("waitpkg"))) static void umwait(const _Atomic uint32_t *word,
 						      uint32_t expected)
 {

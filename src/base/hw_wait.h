@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Instructions that let a core rest until a word of memory changes, in user space: UMWAIT of
- * Intel's WAITPKG, MWAITX of AMD. The thread stays on its core, so they are for waits that are
- * shorter than putting it to sleep and waking it; docs/DECISIONS.md.
+ * Instructions that let a core rest in user space until a word of memory changes: UMWAIT of Intel's
+ * WAITPKG, MWAITX of AMD. The thread stays on its core. So they suit waits that are shorter than
+ * putting the thread to sleep and waking it: docs/DECISIONS.md.
  */
 #ifndef AV_BASE_HW_WAIT_H
 #define AV_BASE_HW_WAIT_H
@@ -14,23 +14,22 @@
 struct av_hw_wait {
 	const char *name;
 	bool (*available)(void);
-	bool resting; /* of use: the core rests meanwhile, which it does not in a loop */
+	bool resting; /* the core really rests; false for a loop */
 
 	/*
-	 * Rest while *word is @expected, for about 100000 cycles of the time-stamp counter at most.
-	 * May return at any time for no reason. The word may be changed by any process that has it
-	 * mapped.
+	 * Rest while *word is @expected, for at most about 100000 cycles of the time-stamp counter.
+	 * May return at any time without a reason. Any process that maps the word may change it.
 	 */
 	void (*wait)(const _Atomic uint32_t *word, uint32_t expected);
 };
 
-/* All there are, the best first; ended by one without a name. */
+/* All kinds, the best first; the last has no name. */
 extern const struct av_hw_wait av_hw_waits[];
 
-/* The one of that name, if this machine has it; NULL. */
+/* The kind of that name, or NULL if this machine does not have it. */
 const struct av_hw_wait *av_hw_wait_by_name(const char *name);
 
-/* The best this machine has, NULL if it has none that rests. */
+/* The best kind on this machine; NULL: none really rests. */
 const struct av_hw_wait *av_hw_wait_best(void);
 
 #endif

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The limits of a device. Each is what the device really does: the attributes report these numbers
- * and the other modules refuse what lies beyond them. ANYVERBS_DEVICES can lower the ones that are
- * attributes for one device, so code that has a device at hand checks its attr, and uses these
- * constants for the sizes of arrays.
+ * The limits of a device. Each is what the device really does: attributes report these numbers, and
+ * other modules refuse what exceeds them. ANYVERBS_DEVICES can lower the attributes of one device.
+ * So code with a device at hand checks that device's attr, and uses these constants for array
+ * sizes.
  */
 #ifndef AV_BASE_LIMITS_H
 #define AV_BASE_LIMITS_H
@@ -21,13 +21,13 @@
 #define AV_MAX_PD	   65536   /* protection domains of a device */
 #define AV_MAX_RD_ATOM \
 	128 /* outstanding RDMA READs and atomics of one queue pair, either direction */
-#define AV_MAX_MCAST_ATTACH 4096  /* attachments to multicast groups, all together */
+#define AV_MAX_MCAST_ATTACH 4096  /* attachments to multicast groups, in total */
 #define AV_MAX_AH	    65535 /* address handles of a device */
 #define AV_GID_MAX	    64 /* rows of a port's GID table; configuration can lower gid_tbl_len */
 #define AV_MAX_XRCD	    1024    /* XRC domains open, counted once per context */
 #define AV_MAX_DM_BYTES	    5242880 /* device memory, all processes together */
-#define AV_MAX_KLMS	    65536   /* elements of the list of an UMR key, */
-#define AV_MAX_INLINE_KLMS  20	    /* and of one that travels in a work request */
+#define AV_MAX_KLMS	    65536   /* elements of the list of a UMR key */
+#define AV_MAX_INLINE_KLMS  20	    /* elements of a list inside a work request */
 #define AV_KLM_PINS	    16	    /* keys pinned at a time: more than AV_KLM_DEPTH + 1 */
 #define AV_KLM_DEPTH	    4 /* UMR keys on the way from a key to the bytes, itself included */
 #define AV_MAX_ENTITY_BYTES (1ull << 31) /* length of an element of a list of equal ones */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The waiting half of the cross-process lock: spin, yield, nap, and ask whether the owner lives. */
+/* The slow part of the cross-process lock: spin, yield, nap, and check whether the owner lives. */
 #include "base/lock.h"
 
 #include <sched.h>
@@ -10,7 +10,7 @@
 #define SPINS	    100
 #define YIELDS	    200
 #define NAP_NS	    50000
-#define LIVENESS_NS 2000000u /* ask at most this often: the answer costs a system call */
+#define LIVENESS_NS 2000000u /* check at most this often, since it costs a system call */
 
 static bool nobody_else(uint32_t owner)
 {
@@ -37,7 +37,10 @@ static bool is_dead(uint32_t owner)
 	return owner != 0 && owner != av_lock_self && time_to_ask() && !av_lock_owner_alive(owner);
 }
 
-/* True if the lock was held by a dead process and is held by the caller now. */
+/*
+ * Take the lock over if its owner is dead.
+ * Return:  does the caller hold it now?
+ */
 static bool take_over(struct av_lock *lock, uint32_t owner)
 {
 	return is_dead(owner) && atomic_compare_exchange_strong(&lock->owner, &owner, av_lock_self);

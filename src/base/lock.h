@@ -1,19 +1,20 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A lock for memory that several processes map, which survives the death of its holder.
+ * A lock for memory that several processes map. It survives the death of its holder.
  *
- * The word holds the identity of the owning *process* (av_lock_self), 0 when free. A waiter spins,
- * yields, then sleeps in short naps, and from time to time asks whether the owner still lives. A
- * dead owner's lock is taken over, and the new holder is told, so that it can repair what the lock
- * protects. Nobody is ever woken by a release, which is therefore a single store.
+ * The word holds the identity of the owning *process* (av_lock_self); 0 is free. A waiter spins,
+ * yields, then sleeps in short naps, and from time to time checks whether the owner still lives. A
+ * waiter takes over the lock of a dead owner, and is told so: it repairs what the lock protects. A
+ * release wakes nobody, so it is a single store.
  *
- * Why not a robust pthread mutex: it costs four times as much uncontended (two atomic operations
- * and the robust list), and these locks are taken on paths whose whole budget is about 100 ns.
+ * Why not a robust pthread mutex: uncontended it costs four times as much (two atomic operations
+ * and the robust list). These locks are taken on paths whose whole budget is about 100 ns.
  *
  * The same word serves as an execution right: queue/qp.h says what may be done while it is held.
  *
- * Rules for locks: not recursive; held for bounded work only; while one is held no memory of the
- * program is touched and nothing is waited for. Taking one names its rank (base/lock_order.h).
+ * Rules for locks: not recursive. A lock is held for bounded work only. While one is held, no
+ * memory of the program is touched and nothing is waited for. Taking one names its rank
+ * (base/lock_order.h).
  */
 #ifndef AV_BASE_LOCK_H
 #define AV_BASE_LOCK_H
@@ -31,16 +32,20 @@ struct av_lock {
 
 enum av_lock_result {
 	AV_LOCK_BUSY = -1,  /* av_lock_try() only: held by a living process */
-	AV_LOCK_TAKEN = 0,  /* held by the caller now */
-	AV_LOCK_REPAIR = 1, /* the same, but its last holder died with it: repair first */
+	AV_LOCK_TAKEN = 0,  /* now held by the caller */
+	AV_LOCK_REPAIR = 1, /* the same, and its last holder died holding it: repair first */
 };
 
-/* This process' identity, set once by av_process_join() before any lock is taken, and again in a
- * forked child. */
+/*
+ * This process's identity. Set by av_process_join() before any lock is taken, and again in a forked
+ * child.
+ */
 extern uint32_t av_lock_self;
 
-/* How to find out whether a process identity is alive; set together with av_lock_self. May be slow
- * (system calls). */
+/*
+ * Is the process with this identity alive? Set together with av_lock_self. May be slow (system
+ * calls).
+ */
 extern bool (*av_lock_owner_alive)(uint32_t owner);
 
 /* The slow part of av_lock_acquire(). */
@@ -50,8 +55,8 @@ enum av_lock_result av_lock_wait(struct av_lock *lock);
 enum av_lock_result av_lock_try_dead(struct av_lock *lock);
 
 /*
- * Makes an atomic read-modify-write of the caller's, just before, a full barrier. On x86 it is one
- * already. Elsewhere what follows might be performed before the read-modify-write's store.
+ * Make the caller's atomic read-modify-write, just before, a full barrier. On x86 it already is
+ * one. Elsewhere later accesses might be performed before its store.
  */
 static inline void av_barrier_behind_rmw(void)
 {
@@ -62,7 +67,7 @@ static inline void av_barrier_behind_rmw(void)
 #endif
 }
 
-/* One compare-and-exchange, whatever comes of it: ordered like a success even if refused. */
+/* One compare-and-exchange. A failure is ordered like a success. */
 static inline bool av_lock_swap_in(struct av_lock *lock)
 {
 	uint32_t free = 0;
@@ -72,8 +77,8 @@ static inline bool av_lock_swap_in(struct av_lock *lock)
 }
 
 /**
- * av_lock_acquire() - take the lock, waiting for it
- * Return: AV_LOCK_TAKEN or AV_LOCK_REPAIR
+ * av_lock_acquire() - take the lock, and wait for it
+ * Return:  AV_LOCK_TAKEN or AV_LOCK_REPAIR
  */
 AV_MUST_USE static inline enum av_lock_result av_lock_acquire(struct av_lock *lock,
 							      enum av_lock_rank rank)
@@ -82,19 +87,18 @@ AV_MUST_USE static inline enum av_lock_result av_lock_acquire(struct av_lock *lo
 	return av_likely(av_lock_swap_in(lock)) ? AV_LOCK_TAKEN : av_lock_wait(lock);
 }
 
-/* For locks whose protected data is consistent at every instruction: taking over needs no repair.
- */
+/* For locks whose data is consistent at every instruction: taking over needs no repair. */
 static inline void av_lock_acquire_plain(struct av_lock *lock, enum av_lock_rank rank)
 {
 	(void)!av_lock_acquire(lock, rank);
 }
 
 /**
- * av_lock_try() - take the lock if nobody (living) holds it
+ * av_lock_try() - take the lock if no living process holds it
  *
- * A busy lock's owner is asked for its life only once in a few milliseconds per thread, so that a
- * loop around this function stays cheap. Refused, it is ordered like a success:
- * av_publish_before_try() relies on it.
+ * Each thread checks a busy lock's owner only once in a few milliseconds, so a loop around this
+ * function stays cheap. A failure is ordered like a success, on which av_publish_before_try()
+ * relies.
  */
 AV_MUST_USE static inline enum av_lock_result av_lock_try(struct av_lock *lock,
 							  enum av_lock_rank rank)
@@ -107,7 +111,7 @@ AV_MUST_USE static inline enum av_lock_result av_lock_try(struct av_lock *lock,
 	return got;
 }
 
-/* Take the lock if it is free; whoever holds it, alive or dead, is left alone. */
+/* Take the lock if it is free. Does not check whether its holder lives. */
 AV_MUST_USE static inline bool av_lock_try_free(struct av_lock *lock, enum av_lock_rank rank)
 {
 	bool got = av_lock_swap_in(lock);
@@ -117,7 +121,7 @@ AV_MUST_USE static inline bool av_lock_try_free(struct av_lock *lock, enum av_lo
 	return got;
 }
 
-/* The other process, dead or alive, that holds the lock; 0: free, or held by this one. */
+/* The other process, dead or alive, that holds the lock; 0: free, or held by this process. */
 static inline uint32_t av_lock_other(const struct av_lock *lock)
 {
 	uint32_t owner = atomic_load_explicit(&lock->owner, memory_order_relaxed);
@@ -125,7 +129,7 @@ static inline uint32_t av_lock_other(const struct av_lock *lock)
 	return owner == av_lock_self ? 0 : owner;
 }
 
-/* Does this process hold it? */
+/* Does this process hold the lock? */
 static inline bool av_lock_mine(const struct av_lock *lock)
 {
 	return atomic_load_explicit(&lock->owner, memory_order_relaxed) == av_lock_self;
@@ -138,7 +142,7 @@ static inline void av_lock_release(struct av_lock *lock)
 }
 
 /*
- * Release with a full barrier behind it: a load after this call is not performed before the lock is
+ * Release, followed by a full barrier: a load after this call is not performed before the lock is
  * seen free. For "release, then look whether somebody left work while I held it".
  */
 static inline void av_lock_release_fence(struct av_lock *lock)
@@ -149,9 +153,9 @@ static inline void av_lock_release_fence(struct av_lock *lock)
 }
 
 /*
- * Publish @value at @word before trying a lock: whoever holds the lock and lets it go by
- * av_lock_release_fence() sees the value, or the try succeeds. On x86 the try's locked instruction,
- * successful or not, is the barrier between the two, and a second one would cost as much again.
+ * Publish @value at @word before trying a lock. Either the try succeeds, or the holder sees the
+ * value after its av_lock_release_fence(). On x86 the try's locked instruction is the barrier in
+ * between, whether it succeeds or not; a second one would cost as much again.
  */
 static inline void av_publish_before_try(_Atomic uint32_t *word, uint32_t value)
 {
@@ -162,13 +166,14 @@ static inline void av_publish_before_try(_Atomic uint32_t *word, uint32_t value)
 #endif
 }
 
-/* Two locks side by side, for the one instruction that takes both. */
+/* Two adjacent locks, as the one instruction sees them that takes both. */
 typedef uint64_t __attribute__((may_alias)) av_lock_both;
 
 /**
- * av_lock_try_both() - take @first and the lock right behind it, if both are free
- * @first: aligned to 8 bytes; each of the two is also taken and released by itself
- * Whoever holds one of them, alive or dead, is left alone.
+ * av_lock_try_both() - take @first and the adjacent lock behind it, if both are free
+ * @first: aligned to 8 bytes; either lock is also taken and released alone
+ *
+ * Does not check whether a holder lives.
  */
 AV_MUST_USE static inline bool av_lock_try_both(struct av_lock *first, enum av_lock_rank rank_first,
 						enum av_lock_rank rank_second)
@@ -178,7 +183,7 @@ AV_MUST_USE static inline bool av_lock_try_both(struct av_lock *first, enum av_l
 	if (av_unlikely(!__atomic_compare_exchange_n((av_lock_both *)(void *)first, &free, self,
 						     false, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST)))
 		return false;
-	AV_CAME_BY_PEER(&first[1].owner); /* the checker knows it by its own address */
+	AV_CAME_BY_PEER(&first[1].owner); /* the checker knows this lock by its own address */
 	av_lock_order_taken(&first[0], rank_first);
 	av_lock_order_taken(&first[1], rank_second);
 	return true;

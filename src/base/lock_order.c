@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Checking the order of locks, in builds that do. */
+/* The checker of the lock order, in builds that have it. */
 #include "base/lock_order.h"
 
 #if defined(AV_CHECK_LOCKS)
@@ -7,7 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#define HELD_MAX 32u /* an execution right of each end, and locks below them: a handful */
+#define HELD_MAX 32u /* both execution rights and a few locks below them */
 
 static _Thread_local struct {
 	unsigned int count;

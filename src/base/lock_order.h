@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The order in which one thread takes locks and execution rights: docs/concurrency/ORDER.md.
+ * The order in which a thread takes locks and execution rights: docs/concurrency/ORDER.md.
  *
  * Every place that takes one names its rank. A thread that waits for a lock holds only locks of
- * lower ranks, so that no circle of waiters can form. Trying is exempt: it never waits.
+ * lower ranks, so no circle of waiters can form. Trying is exempt, because it never waits.
  *
- * Builds with AV_CHECK_LOCKS (the sanitizers' presets) keep a list per thread and abort with a
- * message at the first violation. In all others none of this leaves an instruction.
+ * Builds with AV_CHECK_LOCKS (the sanitizers' presets) keep a list per thread, and abort with a
+ * message at the first violation. In other builds none of this leaves an instruction.
  */
 #ifndef AV_BASE_LOCK_ORDER_H
 #define AV_BASE_LOCK_ORDER_H
@@ -30,7 +30,10 @@ enum av_lock_rank {
 
 #if defined(AV_CHECK_LOCKS)
 
-/* This thread waits for @lock, or has it by trying. Aborts if waiting could close a circle. */
+/*
+ * This thread is about to wait for @lock; it got @lock by trying; it has released @lock. Waiting
+ * aborts if it could close a circle.
+ */
 void av_lock_order_wait(const void *lock, enum av_lock_rank rank);
 void av_lock_order_taken(const void *lock, enum av_lock_rank rank);
 void av_lock_order_released(const void *lock);
@@ -38,7 +41,9 @@ void av_lock_order_released(const void *lock);
 /* Aborts unless this thread holds @lock. @where: for the message */
 void av_lock_order_assert(const void *lock, const char *where);
 
-/* A forked child's only thread holds what its parent's held of private locks, and nothing shared.
+/*
+ * The child's only thread, after a fork, holds the private locks that its parent's thread held, and
+ * no shared ones.
  */
 void av_lock_order_forked(void);
 

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Changes of the address space that the C library is not asked for. Registration caches (Open
- * MPI's, UCX's) patch its munmap(), mremap(), madvise() and mmap() at run time to hear of memory
- * that goes away, and hold locks of their own while they register. What the library does there is
- * none of their business: memory that is adopted stays what it is to the program, and the rest is
- * the library's own. (A new mapping tells them nothing: mmap() will do. And memory that was
- * allocated for the program does go away: munmap().)
+ * Changes of the address space that bypass the C library. Registration caches (Open MPI's, UCX's)
+ * patch its munmap(), mremap(), madvise() and mmap() at run time to learn of memory that goes away,
+ * and hold locks of their own while they register memory. Our changes do not concern them: to the
+ * program adopted memory stays the same, and other mappings are our own. Two cases may use the C
+ * library. A new mapping tells a cache nothing: use mmap(). Memory that we allocated for the
+ * program does go away: use munmap().
  *
- * Each is the system call of that name: thread-safe, async-signal-safe, sets errno. ThreadSanitizer
- * has to hear of all mappings, so under it they are the C library's functions.
+ * Each function is the system call of its name: thread-safe, async-signal-safe, sets errno. Under
+ * ThreadSanitizer, which must see all mappings, they are the C library's functions.
  */
 #ifndef AV_BASE_MAP_H
 #define AV_BASE_MAP_H
@@ -40,7 +40,7 @@ static inline int av_munmap(void *addr, size_t bytes)
 	return (int)syscall(SYS_munmap, addr, bytes);
 }
 
-/* @to: where to, with MREMAP_FIXED. */
+/* @to: the new address, with MREMAP_FIXED */
 AV_MUST_USE static inline void *av_mremap(void *addr, size_t old_bytes, size_t bytes, int flags,
 					  void *to)
 {

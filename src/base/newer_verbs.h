@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What headers newer than rdma-core 44's have, by value: programs that were built with them are
- * served whichever header this library was built with. verbs/abi_check.c compares with the header
- * where that has them; the compiler compares the prototypes.
+ * Declarations, by value, of headers newer than rdma-core 44's. Programs built with newer headers
+ * are served whichever header this library was built with. verbs/abi_check.c compares the values
+ * where the header has them; the compiler compares the prototypes.
  *
  * Sources: <infiniband/verbs.h> of rdma-core 65; the kernel's enum ib_uverbs_device_cap_flags for
  * the bits of device_cap_flags_ex, which no header of libibverbs names.
@@ -31,13 +31,15 @@ enum {
 enum { AV_FLUSH_GLOBAL = 1, AV_FLUSH_PERSISTENT = 2 };
 enum { AV_FLUSH_RANGE, AV_FLUSH_MR };
 
-/* The builder, and its place in struct ibv_qp_ex: behind what rdma-core 44 has. */
+/* The builder, and its offset in struct ibv_qp_ex: behind the last member of rdma-core 44's. */
 typedef void av_wr_flush(struct ibv_qp_ex *qp, uint32_t rkey, uint64_t remote_addr, size_t length,
 			 uint8_t type, uint8_t level);
 #define AV_WR_FLUSH_SLOT (offsetof(struct ibv_qp_ex, wr_atomic_write) + sizeof(void (*)(void)))
 
-/* What ibv_reg_mr_ex() is told. Members are there if the mask says so: older programs' structure
- * ends earlier. */
+/*
+ * Attributes of ibv_reg_mr_ex(). A member exists only if the mask has its bit: an older program's
+ * structure is shorter.
+ */
 enum {
 	AV_REG_MR_IOVA = 1 << 0,
 	AV_REG_MR_ADDR = 1 << 1,
@@ -59,7 +61,7 @@ struct av_mr_init_attr {
 	struct ibv_buf *buf;
 };
 
-/* How DMA handles and completion counters begin. */
+/* The beginning of DMA handles and completion counters. */
 struct av_newer_object {
 	struct ibv_context *context;
 };

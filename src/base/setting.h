@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* Environment variables that turn something on, asked for once: they hold for the life of the
- * process. */
+/*
+ * Environment variables that turn something on. Each is read once, and holds for the life of the
+ * process.
+ */
 #ifndef AV_BASE_SETTING_H
 #define AV_BASE_SETTING_H
 
@@ -12,8 +14,10 @@ struct av_setting {
 	_Atomic int answer; /* 0: not asked yet */
 };
 
-/* Has the variable that value? Context: any thread; ignored in programs that run with other
- * people's rights.
+/*
+ * Does the variable have that value? Always false in a program that runs with another user's
+ * privileges.
+ * Context: any thread.
  */
 bool av_setting_is(struct av_setting *s);
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A table from small numbers (handles) to private objects. Look-ups are lock-free and the table
- * never moves, so that a data path may look up while another thread adds.
+ * A table that maps small numbers (handles) to private objects. Look-ups are lock-free and the
+ * table never moves, so a data path may look up while another thread adds.
  */
 #ifndef AV_BASE_TABLE_H
 #define AV_BASE_TABLE_H
@@ -18,16 +18,19 @@ struct av_table {
 	_Atomic(_Atomic(void *) *) chunk[AV_TABLE_CHUNKS];
 };
 
-/* Set entry @id to @object. Return: 0, or ENOMEM (also for an id beyond the table). */
+/*
+ * Set entry @id to @object.
+ * Return:  0, or ENOMEM, also for an @id beyond the table
+ */
 AV_MUST_USE int av_table_set(struct av_table *table, uint32_t id, void *object);
 
 /* Clear entry @id, which must have been set. */
 void av_table_clear(struct av_table *table, uint32_t id);
 
-/* Free the chunks; the objects are the caller's business. */
+/* Free the chunks. The caller frees the objects. */
 void av_table_fini(struct av_table *table);
 
-/* The object of that number, or NULL. The caller keeps it from being freed meanwhile. */
+/* The object of that number, or NULL. The caller prevents its being freed meanwhile. */
 static inline void *av_table_get(const struct av_table *table, uint32_t id)
 {
 	_Atomic(void *) *chunk;
@@ -41,8 +44,8 @@ static inline void *av_table_get(const struct av_table *table, uint32_t id)
 }
 
 /*
- * Call @visit for every entry. Entries may be set and cleared during the walk: @object may be gone
- * when it is visited, unless the caller keeps others from freeing; @id never lies.
+ * Call @visit for every entry. Entries may be set and cleared meanwhile. So @object may be freed
+ * when it is visited, unless the caller prevents that; @id is always right.
  */
 void av_table_each(struct av_table *table, void (*visit)(uint32_t id, void *object, void *arg),
 		   void *arg);

@@ -9,9 +9,8 @@
 
 #include "base/fork.h"
 
-#define STACK_BYTES                                                                             \
-	(256u << 10) /* little is used, but the program's thread-local variables need room, too \
-		      */
+/* We use little of it, but the program's thread-local variables need room, too. */
+#define STACK_BYTES (256u << 10)
 
 struct start {
 	void *(*run)(void *arg);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Threads of our own in somebody else's process. */
+/* Our own threads in the program's process. */
 #ifndef AV_BASE_THREAD_H
 #define AV_BASE_THREAD_H
 
@@ -8,16 +8,18 @@
 #include "base/compiler.h"
 
 /**
- * av_thread_start() - start a thread with a small stack and all signals blocked
+ * av_thread_start() - start a thread with a small stack and signals blocked
+ * @name: at most 15 characters
+ * @thread: out; the caller joins it, or it detaches itself
  *
- * Signals are the program's own threads' business, but SIGSEGV and SIGBUS, which our copies of its
- * memory may raise and handle. @name: at most 15 characters. @thread: out; to be joined, or
- * detached by itself. Return: 0 or errno
+ * Signals are for the program's threads. Only SIGSEGV and SIGBUS stay open, which our copies of the
+ * program's memory may raise and handle.
+ * Return:  0 or errno
  */
 AV_MUST_USE int av_thread_start(pthread_t *thread, const char *name, void *(*run)(void *arg),
 				void *arg);
 
-/* How many of the process' threads are ours: never more than there are. */
+/* How many threads of the process are ours; may be too low, never too high. */
 unsigned int av_thread_own(void);
 
 #endif

@@ -18,9 +18,8 @@
 #include "copy/fault_guard.h"
 #include "copy/pieces.h"
 
-#define PAGE_BYTES                                                                    \
-	4096u /* the smallest page size; its pieces and offsets suit every larger one \
-	       */
+/* The smallest page size; its pieces and offsets suit every larger one. */
+#define PAGE_BYTES   4096u
 #define BOUNCE_BYTES 1024u
 
 /*
@@ -244,15 +243,15 @@ static enum av_copy_result atomic_result(struct av_raw_atomic r, uint64_t *old)
 	return AV_COPY_OK;
 }
 
-enum av_copy_result av_copy_fetch_add_at(void *addr, uint64_t add, uint64_t *old, uint64_t now_ns)
+enum av_copy_result av_copy_fetch_add(void *addr, uint64_t add, uint64_t *old, uint64_t now_ns)
 {
 	if (av_unlikely(!may_access(addr, now_ns)))
 		return AV_COPY_FAULT;
 	return atomic_result(av_raw_fetch_add(addr, add), old);
 }
 
-enum av_copy_result av_copy_cmp_swap_at(void *addr, uint64_t compare, uint64_t swap, uint64_t *old,
-					uint64_t now_ns)
+enum av_copy_result av_copy_cmp_swap(void *addr, uint64_t compare, uint64_t swap, uint64_t *old,
+				     uint64_t now_ns)
 {
 	if (av_unlikely(!may_access(addr, now_ns)))
 		return AV_COPY_FAULT;

@@ -48,10 +48,6 @@ int av_copy_init(void);
 /* The functions below for callers that already know the coarse time (base/clock.h): @now_ns. */
 AV_MUST_USE enum av_copy_result av_copy_at(void *dst, const void *src, size_t len, uint64_t now_ns);
 AV_MUST_USE enum av_copy_result av_copy_probe_at(const void *addr, int write, uint64_t now_ns);
-AV_MUST_USE enum av_copy_result av_copy_fetch_add_at(void *addr, uint64_t add, uint64_t *old,
-						     uint64_t now_ns);
-AV_MUST_USE enum av_copy_result av_copy_cmp_swap_at(void *addr, uint64_t compare, uint64_t swap,
-						    uint64_t *old, uint64_t now_ns);
 
 /*
  * av_copy_at() for a part of a copy of @whole bytes. The part is moved as the whole copy would be:
@@ -98,18 +94,11 @@ AV_MUST_USE static inline enum av_copy_result av_copy_probe(const void *addr, in
  * 8-byte atomic operations on this process's own memory, protected against faults like av_copy(),
  * except for a short gap on the slow path (docs/COPY.md). The caller has checked that @addr is
  * 8-byte aligned. On success *old gets the original value. Sequentially consistent. Read-only
- * memory is a fault even if the comparison fails.
+ * memory is a fault even if the comparison fails. @now_ns is the coarse time.
  */
-AV_MUST_USE static inline enum av_copy_result av_copy_fetch_add(void *addr, uint64_t add,
-								uint64_t *old)
-{
-	return av_copy_fetch_add_at(addr, add, old, av_now_coarse_ns());
-}
-
-AV_MUST_USE static inline enum av_copy_result av_copy_cmp_swap(void *addr, uint64_t compare,
-							       uint64_t swap, uint64_t *old)
-{
-	return av_copy_cmp_swap_at(addr, compare, swap, old, av_now_coarse_ns());
-}
+AV_MUST_USE enum av_copy_result av_copy_fetch_add(void *addr, uint64_t add, uint64_t *old,
+						  uint64_t now_ns);
+AV_MUST_USE enum av_copy_result av_copy_cmp_swap(void *addr, uint64_t compare, uint64_t swap,
+						 uint64_t *old, uint64_t now_ns);
 
 #endif

@@ -23,6 +23,13 @@ static inline void *av_exp_absent_null(enum av_verb verb)
 	return av_fail_null(verb, ENOSYS);
 }
 
+/* Return from the verb, as the real library does, if @mask has a bit that is not below @reserved.
+ */
+#define AV_EXP_KNOWN_OR_NULL(mask, reserved) \
+	IBV_EXP_RET_NULL_ON_INVALID_COMP_MASK(mask, (uint32_t)(reserved)-1)
+#define AV_EXP_KNOWN_OR_EINVAL(mask, reserved) \
+	IBV_EXP_RET_EINVAL_ON_INVALID_COMP_MASK(mask, (uint32_t)(reserved)-1)
+
 /**
  * av_exp_access() - translate rights of a region or window to plain access flags and
  * AV_ACCESS_TUNNELED

@@ -48,8 +48,7 @@ AV_EXPORT struct ibv_cq *ibv_exp_create_cq(struct ibv_context *context, int cqe,
 
 	if (!av_ours(context))
 		return av_exp_absent_null(AV_VERB_EXP_CREATE_CQ);
-	IBV_EXP_RET_NULL_ON_INVALID_COMP_MASK(attr->comp_mask,
-					      (uint32_t)IBV_EXP_CQ_INIT_ATTR_RESERVED1 - 1);
+	AV_EXP_KNOWN_OR_NULL(attr->comp_mask, IBV_EXP_CQ_INIT_ATTR_RESERVED1);
 	err = check_create(context, attr);
 	if (err)
 		return av_fail_null(AV_VERB_EXP_CREATE_CQ, err);
@@ -83,8 +82,7 @@ AV_EXPORT int ibv_exp_modify_cq(struct ibv_cq *cq, struct ibv_exp_cq_attr *cq_at
 
 	if (!av_ours(cq->context))
 		return ENOSYS;
-	IBV_EXP_RET_EINVAL_ON_INVALID_COMP_MASK(cq_attr->comp_mask,
-						(uint32_t)IBV_EXP_CQ_ATTR_RESERVED - 1);
+	AV_EXP_KNOWN_OR_EINVAL(cq_attr->comp_mask, IBV_EXP_CQ_ATTR_RESERVED);
 	err = check_modify(cq_attr, cq_attr_mask);
 	return err ? av_fail_errno(AV_VERB_EXP_MODIFY_CQ, err) : av_modify_cq(cq, &plain);
 }

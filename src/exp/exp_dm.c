@@ -11,8 +11,7 @@ AV_EXPORT struct ibv_exp_dm *ibv_exp_alloc_dm(struct ibv_context *context,
 	struct ibv_alloc_dm_attr plain = {.length = attr->length};
 	struct ibv_dm *dm;
 
-	IBV_EXP_RET_NULL_ON_INVALID_COMP_MASK(attr->comp_mask,
-					      (uint32_t)IBV_EXP_ALLOC_DM_ATTR_RESERVED - 1);
+	AV_EXP_KNOWN_OR_NULL(attr->comp_mask, IBV_EXP_ALLOC_DM_ATTR_RESERVED);
 	if (!av_ours(context))
 		return NULL;
 	dm = av_alloc_dm(context, &plain);
@@ -33,8 +32,7 @@ AV_EXPORT int ibv_exp_memcpy_dm(struct ibv_exp_dm *exp, struct ibv_exp_memcpy_dm
 {
 	struct ibv_dm *dm;
 
-	IBV_EXP_RET_EINVAL_ON_INVALID_COMP_MASK(attr->comp_mask,
-						(uint32_t)IBV_EXP_DM_CPY_COMP_MASK_RESERVED - 1);
+	AV_EXP_KNOWN_OR_EINVAL(attr->comp_mask, IBV_EXP_DM_CPY_COMP_MASK_RESERVED);
 	if (!av_ours(exp->context))
 		return ENOSYS;
 	dm = av_dm_of_exp(exp);

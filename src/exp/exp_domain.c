@@ -18,8 +18,7 @@ ibv_exp_create_res_domain(struct ibv_context *context, struct ibv_exp_res_domain
 
 	if (!av_ours(context))
 		return av_exp_absent_null(AV_VERB_EXP_CREATE_RES_DOMAIN);
-	IBV_EXP_RET_NULL_ON_INVALID_COMP_MASK(attr->comp_mask,
-					      (uint32_t)IBV_EXP_RES_DOMAIN_RESERVED - 1);
+	AV_EXP_KNOWN_OR_NULL(attr->comp_mask, IBV_EXP_RES_DOMAIN_RESERVED);
 	if ((attr->comp_mask & IBV_EXP_RES_DOMAIN_THREAD_MODEL) &&
 	    attr->thread_model > IBV_EXP_THREAD_SINGLE)
 		return av_fail_null(AV_VERB_EXP_CREATE_RES_DOMAIN, EINVAL);
@@ -36,8 +35,7 @@ AV_EXPORT int ibv_exp_destroy_res_domain(struct ibv_context *context,
 	if (!av_ours(context))
 		return av_exp_absent(AV_VERB_EXP_DESTROY_RES_DOMAIN);
 	if (attr)
-		IBV_EXP_RET_EINVAL_ON_INVALID_COMP_MASK(
-			attr->comp_mask, (uint32_t)IBV_EXP_DESTROY_RES_DOMAIN_RESERVED - 1);
+		AV_EXP_KNOWN_OR_EINVAL(attr->comp_mask, IBV_EXP_DESTROY_RES_DOMAIN_RESERVED);
 	return av_exp_domain_valid(context, res_dom)
 		       ? av_dealloc_td((struct ibv_td *)res_dom)
 		       : av_fail_errno(AV_VERB_EXP_DESTROY_RES_DOMAIN, EINVAL);

@@ -114,7 +114,7 @@ AV_EXPORT struct ibv_mr *ibv_exp_reg_mr(struct ibv_exp_reg_mr_in *in)
 
 	if (!av_ours(in->pd->context))
 		return av_exp_absent_null(AV_VERB_EXP_REG_MR);
-	IBV_EXP_RET_NULL_ON_INVALID_COMP_MASK(in->comp_mask, (uint32_t)IBV_EXP_REG_MR_RESERVED - 1);
+	AV_EXP_KNOWN_OR_NULL(in->comp_mask, IBV_EXP_REG_MR_RESERVED);
 	contiguous = in->comp_mask & IBV_EXP_REG_MR_CREATE_FLAGS;
 	if (contiguous && (in->create_flags & ~(uint32_t)IBV_EXP_REG_MR_CREATE_CONTIG))
 		return av_fail_null(AV_VERB_EXP_REG_MR, EINVAL);
@@ -139,8 +139,7 @@ AV_EXPORT struct ibv_mr *ibv_exp_reg_shared_mr(struct ibv_exp_reg_shared_mr_in *
 
 	if (!av_ours(in->pd->context))
 		return av_exp_absent_null(AV_VERB_EXP_REG_SHARED_MR);
-	IBV_EXP_RET_NULL_ON_INVALID_COMP_MASK(in->comp_mask,
-					      (uint32_t)IBV_EXP_REG_SHARED_MR_RESERVED - 1);
+	AV_EXP_KNOWN_OR_NULL(in->comp_mask, IBV_EXP_REG_SHARED_MR_RESERVED);
 	if ((in->exp_access & IBV_EXP_ACCESS_MW_ZERO_BASED) ||
 	    av_exp_access(in->exp_access & ~(uint64_t)(SHARED | IBV_EXP_ACCESS_NO_RDMA),
 			  &req.access))
@@ -245,8 +244,7 @@ AV_EXPORT int ibv_exp_prefetch_mr(struct ibv_mr *ibv, struct ibv_exp_prefetch_at
 
 	if (!av_ours(ibv->context))
 		return av_exp_absent(AV_VERB_EXP_PREFETCH_MR);
-	IBV_EXP_RET_EINVAL_ON_INVALID_COMP_MASK(attr->comp_mask,
-						(uint32_t)IBV_EXP_PREFETCH_MR_RESERVED - 1);
+	AV_EXP_KNOWN_OR_EINVAL(attr->comp_mask, IBV_EXP_PREFETCH_MR_RESERVED);
 	mr = av_mr_find(ibv);
 	err = check_prefetch(mr, attr);
 	if (err == 0)

@@ -16,8 +16,7 @@ AV_EXPORT int ibv_exp_bind_mw(struct ibv_exp_mw_bind *mw_bind)
 
 	if (!av_ours(mw_bind->mw->context))
 		return av_exp_absent(AV_VERB_EXP_BIND_MW);
-	IBV_EXP_RET_EINVAL_ON_INVALID_COMP_MASK(mw_bind->comp_mask,
-						(uint32_t)IBV_EXP_BIND_MW_RESERVED - 1);
+	AV_EXP_KNOWN_OR_EINVAL(mw_bind->comp_mask, IBV_EXP_BIND_MW_RESERVED);
 	if ((mw_bind->exp_send_flags & ~(uint64_t)FLAGS) ||
 	    mw_bind->qp->context != mw_bind->mw->context ||
 	    av_exp_access(info->exp_mw_access_flags, &plain.bind_info.mw_access_flags))

@@ -31,8 +31,7 @@ AV_EXPORT int ibv_exp_query_gid_attr(struct ibv_context *context, uint8_t port_n
 
 	if (!av_ours(context))
 		return ENOSYS;
-	IBV_EXP_RET_EINVAL_ON_INVALID_COMP_MASK(attr->comp_mask,
-						(uint32_t)IBV_EXP_QUERY_GID_ATTR_RESERVED - 1);
+	AV_EXP_KNOWN_OR_EINVAL(attr->comp_mask, IBV_EXP_QUERY_GID_ATTR_RESERVED);
 	err = ibv_query_gid_ex(context, port_num, index, &entry, 0);
 	if (err == ENODATA)
 		memset(&entry, 0, sizeof(entry));

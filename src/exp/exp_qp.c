@@ -124,8 +124,7 @@ AV_EXPORT struct ibv_qp *ibv_exp_create_qp(struct ibv_context *context,
 
 	if (!plain_only && !av_ours(context))
 		return av_exp_absent_null(AV_VERB_EXP_CREATE_QP);
-	IBV_EXP_RET_NULL_ON_INVALID_COMP_MASK(attr->comp_mask,
-					      (uint32_t)IBV_EXP_QP_INIT_ATTR_RESERVED1 - 1);
+	AV_EXP_KNOWN_OR_NULL(attr->comp_mask, IBV_EXP_QP_INIT_ATTR_RESERVED1);
 	err = plain_only ? 0 : check_create(context, attr);
 	if (err)
 		return av_fail_null(AV_VERB_EXP_CREATE_QP, err);
@@ -155,8 +154,7 @@ AV_EXPORT int ibv_exp_modify_qp(struct ibv_qp *qp, struct ibv_exp_qp_attr *attr,
 		      "attributes of queue pairs");
 	if (!av_ours(qp->context))
 		return av_exp_absent(AV_VERB_EXP_MODIFY_QP);
-	IBV_EXP_RET_EINVAL_ON_INVALID_COMP_MASK(attr->comp_mask,
-						(uint32_t)IBV_EXP_QP_ATTR_RESERVED - 1);
+	AV_EXP_KNOWN_OR_EINVAL(attr->comp_mask, IBV_EXP_QP_ATTR_RESERVED);
 	if (exp_attr_mask & ~PLAIN_MASK)
 		return av_fail_errno(AV_VERB_EXP_MODIFY_QP, EINVAL);
 	memcpy(&plain, attr, common);

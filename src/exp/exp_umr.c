@@ -73,8 +73,7 @@ AV_EXPORT struct ibv_mr *ibv_exp_create_mr(struct ibv_exp_create_mr_in *in)
 
 	if (!av_ours(in->pd->context))
 		return av_exp_absent_null(AV_VERB_EXP_CREATE_MR);
-	IBV_EXP_RET_NULL_ON_INVALID_COMP_MASK(in->comp_mask,
-					      (uint32_t)IBV_EXP_CREATE_MR_IN_RESERVED - 1);
+	AV_EXP_KNOWN_OR_NULL(in->comp_mask, IBV_EXP_CREATE_MR_IN_RESERVED);
 	ctx = av_context_of(in->pd->context);
 	err = check_create(&in->attr);
 	if (err == 0)
@@ -102,8 +101,7 @@ AV_EXPORT int ibv_exp_query_mkey(struct ibv_mr *ibv, struct ibv_exp_mkey_attr *a
 
 	if (!av_ours(ibv->context))
 		return av_exp_absent(AV_VERB_EXP_QUERY_MKEY);
-	IBV_EXP_RET_EINVAL_ON_INVALID_COMP_MASK(attr->comp_mask,
-						(uint32_t)IBV_EXP_MKEY_ATTR_RESERVED - 1);
+	AV_EXP_KNOWN_OR_EINVAL(attr->comp_mask, IBV_EXP_MKEY_ATTR_RESERVED);
 	mr = find_key(ibv);
 	if (!mr)
 		return av_fail_errno(AV_VERB_EXP_QUERY_MKEY, EINVAL);
@@ -149,15 +147,12 @@ ibv_exp_alloc_mkey_list_memory(struct ibv_exp_mkey_list_container_attr *attr)
 
 	if (!av_ours(attr->pd->context))
 		return av_exp_absent_null(AV_VERB_EXP_ALLOC_MKEY_LIST_MEMORY);
-	IBV_EXP_RET_NULL_ON_INVALID_COMP_MASK(attr->comp_mask,
-					      (uint32_t)IBV_EXP_MKEY_LIST_CONTAINER_RESERVED - 1);
+	AV_EXP_KNOWN_OR_NULL(attr->comp_mask, IBV_EXP_MKEY_LIST_CONTAINER_RESERVED);
 	err = check_alloc(attr);
-	if (err)
-		return av_fail_null(AV_VERB_EXP_ALLOC_MKEY_LIST_MEMORY, err);
 	ctx = av_context_of(attr->pd->context);
-	c = calloc(1, sizeof(*c));
+	c = av_object_new(AV_VERB_EXP_ALLOC_MKEY_LIST_MEMORY, err, sizeof(*c));
 	if (!c)
-		return av_fail_null(AV_VERB_EXP_ALLOC_MKEY_LIST_MEMORY, ENOMEM);
+		return NULL;
 	c->exp.context = attr->pd->context;
 	c->exp.max_klm_list_size = attr->max_klm_list_size;
 	c->list = av_seg_alloc(ctx->seg, list_bytes(attr->max_klm_list_size));

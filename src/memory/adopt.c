@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What is adopted, and when that pays. An array that is searched from end to end: there are few,
- * since each takes time that is limited.
+ * What is adopted, and when adoption pays. The adoptions are an array, searched from end to end.
+ * They are few, because the time to spend on them is limited.
  */
 #include "memory/adopt.h"
 
@@ -20,18 +20,20 @@
 #include "memory/page_move.h"
 
 /*
- * Moving a page costs less than 2 us in all (both ways; measured: docs/ADOPTION.md). A program that
- * registers and deregisters the same memory all the time must not pay for each: what may be spent
- * is so much at once, and this part of the time that has passed since.
+ * Moving a page both ways costs less than 2 us (measured: docs/ADOPTION.md). A program that
+ * registers and deregisters the same memory all the time must not pay that each time. So the time
+ * to spend is limited: ALLOWANCE_NS at once, and 1/ALLOWANCE_DIV of the time that has passed since.
  */
 #define NS_PER_PAGE   2000u
 #define ALLOWANCE_NS  150000000u
 #define ALLOWANCE_DIV 32u
 
-/* One adoption, shown by the entry of the same index (memory/adopted.h) while its pages are out. */
+/*
+ * One adoption. The table entry of the same index (memory/adopted.h) shows it while its pages are
+ * in the segment.
+ */
 struct adoption {
-	struct av_adopt_pages pages;
-	uint64_t asked_begin, asked; /* address and bytes of the first region's whole pages */
+	struct av_adopt_pages pages; /* the first region's whole pages */
 	uint32_t id;		     /* in keys */
 	uint32_t refs;		     /* regions; 0: free, unless @out */
 	bool out;		     /* the pages are in the segment */
@@ -57,8 +59,8 @@ static struct adoption *free_entry(void)
 	return NULL;
 }
 
-/* One whose pages meet the range. */
-static struct adoption *meeting(uint64_t addr, uint64_t len)
+/* An adoption whose pages overlap the range. */
+static struct adoption *find_overlapping(uint64_t addr, uint64_t len)
 {
 	for (uint32_t i = 0; i < adopted.used; i++) {
 		struct adoption *a = &adopted.list[i];
@@ -102,9 +104,7 @@ static void hide(struct adoption *a)
 static bool never(void)
 {
 	static struct av_setting setting = {.variable = "ANYVERBS_ADOPT", .value = "never"};
-	/* Such a region's memory is to be absent from children: private memory that comes back
-	 * would not be.
-	 */
+	/* Guarded memory must not reach children, but private memory that moves back would. */
 	static struct av_setting fork = {.variable = "ANYVERBS_FORK", .value = "dontfork"};
 
 	return av_setting_is(&setting) || av_setting_is(&fork);
@@ -128,7 +128,10 @@ static bool affordable(uint64_t bytes, uint64_t now)
 
 /* --- in and out ------------------------------------------------------------------ */
 
-/* The descriptor that peers look at. Return: what goes into keys, or 0 */
+/*
+ * Create the descriptor that peers read.
+ * Return:  the value for keys, or 0
+ */
 static uint32_t describe(const struct av_adopt_pages *p)
 {
 	uint64_t offset = av_seg_alloc(p->seg, sizeof(struct av_adopted));
@@ -153,8 +156,10 @@ static struct av_adopted *descriptor(const struct adoption *a)
 			 sizeof(struct av_adopted));
 }
 
-/* The pages go back; peers reach the memory in the owner's process again. Keys still say where they
- * were. */
+/*
+ * Move the pages back. Peers then reach the memory in the owner's process again. Keys keep naming
+ * the descriptor.
+ */
 static void give_back(struct adoption *a)
 {
 	struct av_adopted *d = descriptor(a);
@@ -165,7 +170,7 @@ static void give_back(struct adoption *a)
 	if (av_adopt_move_out(&a->pages))
 		hide(a);
 	else if (d)
-		atomic_store(&d->at, a->pages.at); /* no memory: they stay where they are */
+		atomic_store(&d->at, a->pages.at); /* no memory: the pages stay where they are */
 	av_page_move_end();
 }
 
@@ -178,7 +183,7 @@ static uint32_t take(struct av_seg *seg, uint64_t begin, uint64_t bytes)
 	if (!a || !av_adopt_suitable(&pages) || !av_adopt_undisturbed() || !av_adopt_place(&pages))
 		return 0;
 	a->pages = pages;
-	show(a); /* before: what a signal handler discards once they have moved is found */
+	show(a); /* before the move: then a discard in a signal handler finds moved pages */
 	av_page_move_begin();
 	moved = av_adopt_move_in(&pages);
 	av_page_move_end();
@@ -186,8 +191,6 @@ static uint32_t take(struct av_seg *seg, uint64_t begin, uint64_t bytes)
 		hide(a);
 		return 0;
 	}
-	a->asked_begin = begin;
-	a->asked = bytes;
 	a->id = describe(&pages);
 	a->refs = 1;
 	if (a->id)
@@ -198,15 +201,16 @@ static uint32_t take(struct av_seg *seg, uint64_t begin, uint64_t bytes)
 }
 
 /*
- * Another region on memory that is adopted. All that it touches of it must be in place: peers will
- * look for that there, also on pages of which the region has a part.
+ * Another region on adopted memory. All pages that it touches must be in place: peers look for its
+ * bytes there, also on pages of which the region covers only a part.
  */
-static uint32_t again(struct adoption *a, const struct av_seg *seg, uint64_t begin, uint64_t bytes)
+static uint32_t add_region(struct adoption *a, const struct av_seg *seg, uint64_t begin,
+			   uint64_t bytes)
 {
 	uint64_t first = begin - AV_PAGE_BYTES, last = begin + bytes + AV_PAGE_BYTES;
 
 	if (a->pages.seg != seg || !a->refs ||
-	    !av_range_within(begin, bytes, a->asked_begin, a->asked))
+	    !av_range_within(begin, bytes, a->pages.begin, a->pages.bytes))
 		return 0;
 	first = first > a->pages.begin ? first : a->pages.begin;
 	last = last < a->pages.begin + a->pages.bytes ? last : a->pages.begin + a->pages.bytes;
@@ -218,12 +222,12 @@ static uint32_t again(struct adoption *a, const struct av_seg *seg, uint64_t beg
 
 static uint32_t adopt(struct av_seg *seg, uint64_t begin, uint64_t bytes)
 {
-	struct adoption *a = meeting(begin, bytes);
+	struct adoption *a = find_overlapping(begin, bytes);
 	uint64_t now = av_now_ns();
 	uint32_t id;
 
 	if (a)
-		return again(a, seg, begin, bytes);
+		return add_region(a, seg, begin, bytes);
 	if (!always() && !affordable(bytes, now))
 		return 0;
 	id = take(seg, begin, bytes);
@@ -233,7 +237,7 @@ static uint32_t adopt(struct av_seg *seg, uint64_t begin, uint64_t bytes)
 
 /* --- fork ------------------------------------------------------------------------ */
 
-/* A child gets copies of private memory: it is private again before the fork, in both. */
+/* Make all memory private again before a fork, so that the child gets a copy of it. */
 static void before_fork(void)
 {
 	int saved = errno;
@@ -250,7 +254,7 @@ static void after_fork_in_parent(void)
 	pthread_mutex_unlock(&adopted.mutex);
 }
 
-/* Nothing is adopted, and the regions are the parent's. */
+/* In the child nothing is adopted, and the regions are the parent's. */
 static void after_fork_in_child(void)
 {
 	pthread_mutex_init(&adopted.mutex, NULL);

@@ -27,7 +27,7 @@
 #define MADV_POPULATE_WRITE 23
 #endif
 
-#define PIECE (4ul << 20) /* bytes that are in two places for a moment when they move out */
+#define PIECE (4ul << 20) /* bytes that exist twice for a moment while they move out */
 
 static void *pointer(uint64_t addr)
 {
@@ -51,7 +51,7 @@ static bool all_private(int maps, uint64_t begin, uint64_t end)
 	return true;
 }
 
-/* They would be lost if there are threads when the pages move back. */
+/* Huge pages would be lost if there are other threads when the pages move back. */
 static bool no_huge(uint64_t begin, uint64_t end)
 {
 	struct av_page_scan_run runs[AV_PAGE_RUNS];
@@ -70,25 +70,27 @@ bool av_adopt_suitable(const struct av_adopt_pages *p)
 	return ret && no_huge(p->begin, end);
 }
 
-/* Mappings that mean that something else than a processor writes to this process' memory, or will
- * not let it go: asynchronous input, and adapters and other devices that have pages pinned. */
-static const char *const strangers[] = {
+/*
+ * Mappings that show that something else than a processor may write to this process's memory or
+ * keep it pinned: asynchronous input, adapters and other devices.
+ */
+static const char *const foreign_writers[] = {
 	"[io_uring]",  "/[aio]",    "/dev/infiniband/", "/dev/vfio/",
 	"/dev/nvidia", "/dev/dri/", "/dev/kfd",
 };
 
-static bool no_strangers(void)
+static bool no_foreign_writers(void)
 {
 	char *maps = av_mapped_text("/proc/self/maps");
 	bool ret = maps != NULL;
 
-	for (size_t i = 0; ret && i < AV_ARRAY_SIZE(strangers); i++)
-		ret = !strstr(maps, strangers[i]);
+	for (size_t i = 0; ret && i < AV_ARRAY_SIZE(foreign_writers); i++)
+		ret = !strstr(maps, foreign_writers[i]);
 	free(maps);
 	return ret;
 }
 
-/* Memory that the program has locked would not be afterwards. */
+/* Locked memory would not stay locked. */
 static bool nothing_locked(void)
 {
 	char *status = av_mapped_text("/proc/self/status"), *line;
@@ -110,7 +112,7 @@ static bool single_threaded(void)
 
 bool av_adopt_undisturbed(void)
 {
-	return single_threaded() && nothing_locked() && no_strangers();
+	return single_threaded() && nothing_locked() && no_foreign_writers();
 }
 
 /* --- in -------------------------------------------------------------------------- */
@@ -128,7 +130,7 @@ static bool copy_run(int fd, uint64_t at, uint64_t begin, uint64_t end)
 	return true;
 }
 
-/* Pages that are not there yet stay so: they are zeros on either side. */
+/* Copy the pages that exist. Others need no copy: they are zeros on both sides. */
 static bool copy_in(const struct av_adopt_pages *p)
 {
 	uint64_t at = p->begin, end = p->begin + p->bytes;
@@ -166,9 +168,8 @@ static bool map_in(const struct av_adopt_pages *p)
 		       p->seg->fd, (off_t)p->at) != MAP_FAILED;
 }
 
-/* Half of what is left in the file system is for others: without room there nobody can open a
- * device. */
-static bool affords(const struct av_adopt_pages *p)
+/* Leave half of the file system's free space to others: without space nobody can open a device. */
+static bool has_space(const struct av_adopt_pages *p)
 {
 	struct statvfs fs;
 
@@ -179,9 +180,9 @@ bool av_adopt_place(struct av_adopt_pages *p)
 {
 	struct av_page_block block;
 
-	if (!affords(p) || av_pages_alloc_for(p->seg, p->bytes, p->begin, &block))
+	if (!has_space(p) || av_pages_alloc_for(p->seg, p->bytes, p->begin, &block))
 		return false;
-	p->block = p->at = block.at;
+	p->at = block.at;
 	return true;
 }
 
@@ -196,16 +197,16 @@ bool av_adopt_move_in(const struct av_adopt_pages *p)
 	av_odp_retrack(p->seg, p->begin, p->bytes);
 	unblock_signals(&signals);
 	if (!ret)
-		av_pages_free(p->seg->pages, p->block);
+		av_pages_free(p->seg->pages, p->at);
 	return ret;
 }
 
 /* --- out ------------------------------------------------------------------------- */
 
-/* Where pages are that move out. */
+/* Pages that move out. */
 struct piece {
 	int fd;		      /* of the segment, */
-	uint64_t at;	      /* where they are at this offset */
+	uint64_t at;	      /* the pages' offset there */
 	uint64_t addr, bytes; /* in the program */
 	int prot;
 };
@@ -215,7 +216,7 @@ static int rights(const struct av_vma *vma)
 	return (vma->readable ? PROT_READ : 0) | (vma->writable ? PROT_WRITE : 0);
 }
 
-/* Copy what is there; holes stay holes. */
+/* Copy the pages that exist; holes stay holes. */
 static bool copy_out(const struct piece *c, uint8_t *memory)
 {
 	off_t pos = (off_t)c->at, end = (off_t)(c->at + c->bytes);
@@ -236,7 +237,7 @@ static bool copy_out(const struct piece *c, uint8_t *memory)
 	return true;
 }
 
-/* With nobody writing meanwhile: new private memory in its place. */
+/* For one thread: put new private memory in the pages' place, since nobody writes meanwhile. */
 static bool replace(const struct piece *c)
 {
 	void *fresh = av_map_private_like(c->bytes, c->addr);
@@ -252,10 +253,10 @@ static bool replace(const struct piece *c)
 }
 
 /*
- * With threads that may write at any moment: a private mapping of the same pages takes their place
- * in one step, so that a store is in the page before or in the private copy after. Then all of it
- * is copied, and the file's pages go, so that what the program discards later reads as zeros. That
- * part of the segment is never used again.
+ * For several threads, which may write at any moment. A private mapping of the same pages replaces
+ * them in one step, so a store is in the page before or in the private copy after. Then every page
+ * is copied, and the file's pages are freed, so that what the program discards later reads as
+ * zeros. That part of the segment is never used again.
  */
 static bool privatise(const struct piece *c)
 {
@@ -270,7 +271,7 @@ static bool privatise(const struct piece *c)
 	return true;
 }
 
-/* How pages move out: @replaced says whether nothing refers to the block any more. */
+/* How pages move out. */
 struct way {
 	bool alone; /* the process has one thread */
 	bool replaced;
@@ -284,8 +285,7 @@ static bool exchange(const struct piece *c, struct way *way)
 	return privatise(c);
 }
 
-/* By the piece, since the program may have put something between them that cannot be watched, or
- * nothing. */
+/* Piece by piece: the program may have mapped something else between the pieces, or nothing. */
 static bool exchange_piece(const struct av_adopt_pages *p, const struct piece *c, struct way *way)
 {
 	bool ret;
@@ -296,10 +296,12 @@ static bool exchange_piece(const struct av_adopt_pages *p, const struct piece *c
 	return ret;
 }
 
-/* The part of a mapping that is our pages: [*@begin, *@end), addresses. Return: false if there is
- * none */
-static bool ours(const struct av_adopt_pages *p, const struct av_vma *vma, uint64_t inode,
-		 uint64_t *begin, uint64_t *end)
+/*
+ * The part of a mapping that is our pages: addresses [*@begin, *@end).
+ * Return:  false if there is none
+ */
+static bool find_ours(const struct av_adopt_pages *p, const struct av_vma *vma, uint64_t inode,
+		      uint64_t *begin, uint64_t *end)
 {
 	uint64_t first = vma->offset > p->at ? vma->offset : p->at;
 	uint64_t last = vma->offset + (vma->end - vma->begin), stop = p->at + p->bytes;
@@ -337,21 +339,24 @@ bool av_adopt_in_place(const struct av_adopt_pages *p, uint64_t begin, uint64_t 
 	return ret;
 }
 
-/* The view of the segment that we have ourselves is no mapping of the program's. */
+/* Is this our own mapping of the segment, and not one of the program's? */
 static bool is_segment(const struct av_adopt_pages *p, const struct av_vma *vma)
 {
 	return av_range_within(vma->begin, vma->end - vma->begin, (uintptr_t)p->seg->head,
 			       AV_SEG_BYTES);
 }
 
-/* Exchange what is ours in a mapping. Return: bytes, or -1 */
+/*
+ * Exchange our pages in a mapping.
+ * Return:  bytes, or -1
+ */
 static int64_t exchange_in_mapping(const struct av_adopt_pages *p, const struct av_vma *vma,
 				   uint64_t inode, struct way *way)
 {
 	uint64_t begin, end;
 	int64_t bytes;
 
-	if (!ours(p, vma, inode, &begin, &end) || is_segment(p, vma))
+	if (!find_ours(p, vma, inode, &begin, &end) || is_segment(p, vma))
 		return 0;
 	bytes = (int64_t)(end - begin);
 	while (begin < end) {
@@ -373,7 +378,10 @@ static int64_t exchange_in_mapping(const struct av_adopt_pages *p, const struct 
 	return bytes;
 }
 
-/* In the mappings that meet [at, end). Return: bytes, or -1 */
+/*
+ * Exchange our pages in the mappings that overlap [at, end).
+ * Return:  bytes, or -1
+ */
 static int64_t exchange_in_range(const struct av_adopt_pages *p, int maps, uint64_t inode,
 				 uint64_t at, uint64_t end, struct way *way)
 {
@@ -391,7 +399,10 @@ static int64_t exchange_in_range(const struct av_adopt_pages *p, int maps, uint6
 	return sum;
 }
 
-/* Nearly always all of it is where it was put. What the program has moved is somewhere. */
+/*
+ * Look first where the pages were adopted: they are nearly always all there. The program may have
+ * moved the rest anywhere.
+ */
 static bool exchange_out(const struct av_adopt_pages *p, struct way *way)
 {
 	int maps = av_vma_open_own();
@@ -418,6 +429,6 @@ bool av_adopt_move_out(const struct av_adopt_pages *p)
 	ret = exchange_out(p, &way);
 	unblock_signals(&signals);
 	if (ret && way.replaced)
-		av_pages_free(p->seg->pages, p->block);
+		av_pages_free(p->seg->pages, p->at);
 	return ret;
 }

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* The table is searched from end to end: entries are few, since each takes time that is limited. */
+/*
+ * The table is searched from end to end: entries are few, because the time to spend on them is
+ * limited.
+ */
 #include "memory/adopted.h"
 
 #include <fcntl.h>
@@ -11,7 +14,7 @@
 #include "segment/shared_heap.h"
 #include "memory/vma.h"
 
-/* Hidden: @end is 0. It is written last, and cleared first. */
+/* An entry with @end 0 is hidden. @end is written last, and cleared first. */
 struct entry {
 	_Atomic uint64_t end, begin; /* addresses */
 	_Atomic uint64_t at;	     /* offset in the segment, */
@@ -81,7 +84,7 @@ void av_adopted_hide(uint32_t i)
 	atomic_fetch_sub(&adopted.count, 1);
 }
 
-/* The part of a mapping of a file, from @addr on, that is pages of @e. */
+/* The part of a file mapping, from @addr on, that consists of pages of @e. */
 static bool piece_of(const struct entry *e, const struct av_vma *vma, uint64_t addr,
 		     struct av_adopted_piece *piece)
 {

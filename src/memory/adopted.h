@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Which pages are adopted, and where they are: told to peers by a descriptor in the segment, and to
- * whoever discards memory of this process by a table that is read without a lock. What changes
- * either: memory/adopt.h.
+ * Which pages are adopted, and where they are. Peers read it from a descriptor in the segment.
+ * Whoever discards memory of this process reads it from a table, without a lock. memory/adopt.h
+ * changes both.
  */
 #ifndef AV_MEMORY_ADOPTED_H
 #define AV_MEMORY_ADOPTED_H
@@ -20,24 +20,24 @@
 
 /* The descriptor. */
 struct av_adopted {
-	uint64_t addr;	     /* of the first byte, in the owner; constant, */
-	uint64_t bytes;	     /* of whole pages, likewise */
+	uint64_t addr;	     /* of the first byte, in the owner's process; constant */
+	uint64_t bytes;	     /* of whole pages; constant */
 	_Atomic uint64_t at; /* offset in the segment, or AV_SEG_BYTES + offset in the shared heap;
-				0: the pages are the owner's own again. Changes while pages move
-				(memory/page_move.h) */
+				0: the pages are in the owner's process again. Changes only while
+				pages move (memory/page_move.h) */
 };
 
-#define AV_ADOPTED_ALIGN 4096u /* of both addresses: whole pages */
-#define AV_ADOPTED_SHIFT \
-	6 /* objects of the heap are aligned so: their offsets fit a key's 32 bits */
+#define AV_ADOPTED_ALIGN 4096u /* alignment of both addresses: whole pages */
+#define AV_ADOPTED_SHIFT 6 /* heap objects have this alignment, so offsets fit a key's 32 bits */
 
 /* The same of pages of the shared heap. */
 void *av_adopted_in_heap(struct av_seg *seg, uint64_t at, uint64_t bytes, uint64_t offset);
 
 /*
- * Where this process finds bytes of a key's memory, or NULL: not in the segment. A pin keeps the
- * key alive. A peer's segment may say anything, and something else the next moment: each word is
- * read once, and what is aligned there is aligned here.
+ * Address in this process of bytes of a key's memory; NULL: not in the segment. A peer's segment
+ * may hold anything and may change at any time. So each word is read once, and checked: what is
+ * aligned there is aligned here.
+ * Context: a pin keeps the key alive.
  */
 static inline void *av_adopted_at(struct av_seg *seg, uint32_t adopted, uint64_t addr, uint64_t len)
 {
@@ -59,8 +59,11 @@ static inline void *av_adopted_at(struct av_seg *seg, uint32_t adopted, uint64_t
 	return (uint8_t *)seg->head + at + (addr - first);
 }
 
-/* Is a context's memory out of bounds, since pages of it move (memory/page_move.h)? Asked with a
- * pin held. A mover that has died moves no more. */
+/*
+ * Is a context's memory inaccessible, because its pages move (memory/page_move.h)? A mover that has
+ * died moves no more.
+ * Context: a pin is held.
+ */
 static inline bool av_page_moving(struct av_seg *seg)
 {
 	return av_unlikely(atomic_load(&seg->head->moving)) && av_seg_alive(seg);
@@ -70,14 +73,17 @@ static inline bool av_page_moving(struct av_seg *seg)
 
 #define AV_ADOPTIONS 1024
 
-/* Pages that are adopted, where the program has them mapped. */
+/* Adopted pages, where the program has them mapped. */
 struct av_adopted_piece {
 	uint64_t begin, end; /* addresses */
 	int fd;		     /* of the segment, borrowed */
 	uint64_t at;	     /* offset there */
 };
 
-/* Entry @i of the table, until it is hidden. Context: one thread at a time; no heap. */
+/*
+ * Fill entry @i of the table, or clear it.
+ * Context: one thread at a time; no heap.
+ */
 void av_adopted_show(uint32_t i, const struct av_adopted_piece *piece);
 void av_adopted_hide(uint32_t i);
 
@@ -88,17 +94,20 @@ void av_adopted_show_heap(const struct av_shared_heap *heap);
 bool av_adopted_any(uint64_t addr, uint64_t len);
 
 /**
- * av_adopted_next() - the first of [addr, end) that is adopted, wherever the program has moved it
+ * av_adopted_next() - the first adopted part of [addr, end), wherever the program has moved it
  * @maps: descriptor of /proc/self/maps
  *
- * Until the entry is hidden, pages that have just become a private mapping of the segment count,
- * too. Context: any thread, and the listener of odp_notify.c: no lock, no heap. Return: false if
- * there is none
+ * Until the entry is hidden, pages count that have just become a private mapping of the segment.
+ * Context: any thread, and the listener of odp_notify.c: no lock, no heap.
+ * Return:  false if there is none
  */
 AV_MUST_USE bool av_adopted_next(int maps, uint64_t addr, uint64_t end,
 				 struct av_adopted_piece *piece);
 
-/* The segment's pages under a range become zeros. Context: as above. */
+/*
+ * Discard the segment's pages under a range: they become zeros.
+ * Context: as above.
+ */
 void av_adopted_discard(uint64_t addr, uint64_t len);
 
 #endif

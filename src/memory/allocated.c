@@ -159,9 +159,8 @@ static int look_up(struct av_seg *pages_owner, uint32_t handle, struct av_key *c
 	struct av_key *k = av_key_entry(pages_owner, handle << 8);
 	int ret = EINVAL;
 
-	if (!k ||
-	    !atomic_load(
-		    &k->held)) /* checked before locking: a window's lock may be held for long */
+	/* Checked before locking, because a window's lock may be held for long. */
+	if (!k || !atomic_load(&k->held))
 		return EINVAL;
 	av_lock_acquire_plain(&k->lock, AV_RANK_KEY);
 	if (atomic_load(&k->held) && (k->kind == AV_KEY_PAGES || k->kind == AV_KEY_MAPPED) &&

@@ -46,8 +46,7 @@ struct av_atomic {
 	uint32_t swapped;	   /* not 0: the operand in memory has the opposite byte order */
 	struct av_operand value;   /* to add, to combine with, or to swap in */
 	struct av_operand compare; /* CMP_SWAP, CMP_SWAP_NE */
-	struct av_operand
-		mask; /* CMP_SWAP: bits to swap in; ADD: a 1 marks the top bit of a field */
+	struct av_operand mask;	   /* CMP_SWAP: bits to swap in; ADD: top bits of fields */
 	struct av_operand compare_mask; /* CMP_SWAP: bits to compare */
 };
 

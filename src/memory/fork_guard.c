@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Runs of pages, in ascending order and without gaps between the lowest and the highest address
- * ever given, each with the number of regions that cover it. Neighbours are equal only for a
- * moment. An array: this is a mode for trying programs out, and a million regions are not tried.
+ * Runs of pages, each with the number of regions that cover it. They are in ascending order,
+ * without gaps between the lowest and the highest address ever given. Adjacent runs have equal
+ * counts only for a moment. An array is enough: this mode is for trying programs out, and those do
+ * not register a million regions.
  */
 #include "memory/fork_guard.h"
 
@@ -18,7 +19,7 @@
 #include "base/setting.h"
 
 struct run {
-	uint64_t begin; /* first page's address; it ends where the next one begins */
+	uint64_t begin; /* address of the first page; the run ends where the next begins */
 	uint32_t regions;
 };
 
@@ -83,7 +84,11 @@ static bool make_room(size_t more)
 	return true;
 }
 
-/* Have a run begin at @at. There is room for it. Return: its index */
+/*
+ * Make a run begin at @at.
+ * Context: there is room for it.
+ * Return:  its index
+ */
 static size_t split(uint64_t at)
 {
 	size_t i = find(at);
@@ -96,7 +101,7 @@ static size_t split(uint64_t at)
 	return i;
 }
 
-/* Join neighbours that are equal, from the run before @first to the one at @last. */
+/* Join adjacent runs with equal counts, from the run before @first to the one at @last. */
 static void join(size_t first, size_t last)
 {
 	size_t to = first ? first - 1 : 0;
@@ -105,11 +110,13 @@ static void join(size_t first, size_t last)
 		if (i > last || to == 0 || guarded.run[to - 1].regions != guarded.run[i].regions)
 			guarded.run[to++] = guarded.run[i];
 	guarded.count = to;
-	if (guarded.count == 1) /* nothing but an end */
+	if (guarded.count == 1) /* only the end is left */
 		guarded.count = 0;
 }
 
-/* Advise the runs in [from, to) that @regions cover. Return: 0, or errno of the first that failed
+/*
+ * Advise the runs in [from, to) that @regions cover.
+ * Return:  0, or errno of the first that failed
  */
 static int advise(size_t from, size_t to, uint32_t regions, int advice)
 {
@@ -128,17 +135,20 @@ static int advise(size_t from, size_t to, uint32_t regions, int advice)
 	return err;
 }
 
-/* Have the range begin and end with runs. Return: false without memory */
+/*
+ * Make runs begin and end at the ends of the range.
+ * Return:  false without memory
+ */
 static bool cut(const struct range *r, size_t *from, size_t *to)
 {
-	if (!make_room(2)) /* also to give back: runs may have been joined since */
+	if (!make_room(2)) /* also to unguard: runs may have been joined since */
 		return false;
 	*from = split(r->begin);
 	*to = split(r->end);
 	return true;
 }
 
-/* The caller holds the mutex; so below. */
+/* Context: the mutex is held; also below. */
 static int guard(const struct range *r)
 {
 	size_t from, to;
@@ -170,8 +180,10 @@ static int unguard(const struct range *r)
 	return err;
 }
 
-/* What is guarded is not in a child. Another thread of the parent may have been changing the array:
- * it is left. */
+/*
+ * Guarded memory is not in the child. Another thread of the parent may have been changing the
+ * array, so it is abandoned.
+ */
 static void forget_in_child(void)
 {
 	pthread_mutex_init(&guarded.mutex, NULL);

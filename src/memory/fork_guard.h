@@ -1,15 +1,14 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Registered memory that a child of fork() does not get.
+ * Keep registered memory out of children of fork().
  *
  * Where pages are pinned and the kernel does not copy pinned pages at fork(), libibverbs keeps
- * registered memory out of children (madvise(2), MADV_DONTFORK), as told by ibv_fork_init(3). Ours
- * is not pinned, and children get all of their memory. With ANYVERBS_FORK=dontfork it is done all
- * the same, so that a program can be tried for hosts that need it, and the codes of ibv_rereg_mr(3)
- * that speak of it have their meaning.
+ * registered memory out of children (madvise(2), MADV_DONTFORK), as ibv_fork_init(3) says. Our
+ * memory is not pinned, so children get all of it. ANYVERBS_FORK=dontfork keeps it out
+ * nevertheless. So a program can be tested for hosts that need it, and the related error codes of
+ * ibv_rereg_mr(3) have their meaning.
  *
- * A page is guarded for as long as a region covers it. Thread-safe; blocks on a mutex and in the
- * kernel.
+ * A page is guarded while a region covers it. Thread-safe; blocks on a mutex and in the kernel.
  */
 #ifndef AV_MEMORY_FORK_GUARD_H
 #define AV_MEMORY_FORK_GUARD_H
@@ -19,19 +18,19 @@
 #include "base/compiler.h"
 
 /**
- * av_fork_guard() - one region more covers a range of this process' memory
- * @addr, @length: bytes; the pages they touch are meant; length 0 is nothing
+ * av_fork_guard() - one more region covers a range of this process's memory
+ * @addr, @length: in bytes; every page they touch is guarded; length 0 does nothing
  *
- * Return: 0 (also if memory is not guarded at all), or errno of madvise() or ENOMEM; nothing has
- * changed then
+ * Return:  0, also if memory is not guarded at all; or errno of madvise() or ENOMEM, and nothing
+ * has changed
  */
 AV_MUST_USE int av_fork_guard(uint64_t addr, uint64_t length);
 
 /**
  * av_fork_unguard() - one region less covers a range that was given to av_fork_guard()
  *
- * Return: 0, or errno: whether a child gets the range is not known then; nothing is left to be
- * undone
+ * Return:  0, or errno: then it is unknown whether a child gets the range; the caller has nothing
+ * to undo
  */
 AV_MUST_USE int av_fork_unguard(uint64_t addr, uint64_t length);
 

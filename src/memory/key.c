@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Publishes and kills keys. */
+/* Creating and ending keys. */
 #include "memory/key.h"
 
 #include <errno.h>
@@ -26,7 +26,7 @@ static uint8_t first_tag(const struct av_seg *seg, uint32_t index)
 	return (uint8_t)((seg->ref * 0x9e3779b1u ^ index * 0x85ebca6bu) >> 24);
 }
 
-__attribute__((no_sanitize("thread"))) bool av_key_was_given(const struct av_seg *seg, uint32_t key)
+AV_RACY bool av_key_was_given(const struct av_seg *seg, uint32_t key)
 {
 	const struct av_key *k = av_key_entry(seg, key);
 	uint8_t first = first_tag(seg, AV_KEY_INDEX(key));
@@ -75,8 +75,8 @@ uint32_t av_key_create(struct av_seg *seg, const struct av_key *what, uint32_t l
 }
 
 /*
- * Withdraw the key unless windows are bound: for good, or until it is restored. On success the lock
- * is held.
+ * Withdraw the key, unless windows are bound to it. On success @k's lock is held.
+ * @for_good: false: until it is restored
  */
 static int withdraw(struct av_key *k, bool for_good)
 {
@@ -135,7 +135,7 @@ bool av_key_is_on_demand(struct av_seg *seg, uint32_t key)
 	struct av_key *k = av_key_entry(seg, key);
 	bool is;
 
-	/* A window's lock may be held for long, so check first. */
+	/* Check first: a window's lock may be held for long. */
 	if (!k || key == 0 || atomic_load(&k->held) != key)
 		return false;
 	av_lock_acquire_plain(&k->lock, AV_RANK_KEY);

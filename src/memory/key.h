@@ -20,8 +20,8 @@
 #include "segment/segment.h"
 
 /*
- * A right on a bit that enum ibv_access_flags does not use: the payload of an RDMA WRITE is atomic
- * commands (transport/op_atomic.h). Plain verbs do not know it.
+ * An access right on a bit that enum ibv_access_flags does not use: the payload of an RDMA WRITE is
+ * atomic commands (transport/op_atomic.h). Plain verbs do not know it.
  */
 #define AV_ACCESS_TUNNELED (1u << 31)
 
@@ -32,12 +32,12 @@ enum av_key_kind {
 	AV_KEY_ODP,	 /* as AV_KEY_REGION, but ODP */
 	AV_KEY_DEVICE,	 /* device memory; @addr: offset in the segment */
 	AV_KEY_NULL,	 /* no memory: reads return zeros, writes vanish; local use only */
-	AV_KEY_DM_BLOCK, /* not a usable key: a block of device memory, imported by its handle;
+	AV_KEY_DM_BLOCK, /* not usable as a key: a block of device memory, imported by its handle;
 			    @addr as above */
 	AV_KEY_PAGES,	 /* pages allocated by the library; @addr: offset in the segment of context
 			    @intact */
-	AV_KEY_MAPPED, /* as AV_KEY_PAGES, for the program's own loads and stores; not a usable key
-			*/
+	AV_KEY_MAPPED,	 /* as AV_KEY_PAGES, for the program's own loads and stores; not usable as a
+			    key */
 	AV_KEY_UMR,    /* pieces of other keys: memory/klm_list.h; @addr: offset of the list in the
 			  segment */
 	AV_KEY_WINDOW, /* a window onto a region; @addr and @under are those of the region; remote
@@ -45,7 +45,7 @@ enum av_key_kind {
 };
 
 /*
- * All fields but @key, @lock, @windows, @intact and @held change only while @key is 0 and its pins
+ * Except @key, @lock, @windows, @intact and @held, fields change only while @key is 0 and its pins
  * are drained. A reader that sets a pin and then finds its key here may use them until it ends the
  * pin.
  */
@@ -60,23 +60,23 @@ struct av_key {
 	uint8_t tag;	       /* the last tag used; owner only */
 	union {
 		uint8_t window_type; /* enum ibv_mw_type */
-		uint8_t in_origin;   /* device memory: it is in the context it was imported from */
+		uint8_t in_origin;   /* device memory: in the context it was imported from */
 		uint8_t share;	     /* pages: memory/allocated.h; plain memory: AV_KEY_PRIVATE and
 					AV_KEY_HUGETLB */
 	};
 	union {
 		uint32_t qpn; /* of a bound type-2 window: the only queue pair that may use it */
-		uint32_t adopted; /* of plain memory: where its pages are, 0: in the owner;
-				     memory/adopted.h */
+		uint32_t adopted; /* of plain memory: where its pages are; 0: in the owner's
+				     process; memory/adopted.h */
 	};
 	union {
 		uint32_t region;  /* bound window: its region's key */
 		uint32_t windows; /* region: number of windows bound to it; under @lock */
 	};
 	/*
-	 * Plain memory: the moment up to which it stayed mapped; memory/unmapped.h. Pages: the
-	 * context whose segment has them; from bit 32 on, enum av_alloc_type and the number of huge
-	 * pages.
+	 * Plain memory: the moment up to which it stayed mapped (memory/unmapped.h). Pages: the
+	 * context whose segment holds them; from bit 32 on, enum av_alloc_type and the number of
+	 * huge pages.
 	 */
 	_Atomic uint64_t intact;
 	uint64_t base;	 /* address of the first byte in the key's address space */
@@ -93,44 +93,46 @@ static_assert(sizeof(struct av_key) == AV_KEY_BYTES, "key table entry");
 /**
  * av_key_create() - publish a key with the fields of @what (all but key and tag)
  * @limit: number of keys that this context may have
- * Return: the key, or 0 and errno ENOMEM
+ *
+ * Return:  the key, or 0 and errno ENOMEM
  */
 AV_MUST_USE uint32_t av_key_create(struct av_seg *seg, const struct av_key *what, uint32_t limit);
 
 /**
- * av_key_destroy() - kill a region's key and wait until nobody uses it
+ * av_key_destroy() - end a region's key, and wait until nobody uses it
  *
- * After the return no access through it is under way, and none will succeed. May wait as long as a
- * copy takes.
- * Return: 0, or EBUSY if windows are bound to it (nothing has changed)
+ * On return no access through the key is under way, and none will succeed.
+ * Context: may wait as long as a copy takes.
+ * Return:  0, or EBUSY if windows are bound to it; then nothing has changed
  */
 AV_MUST_USE int av_key_destroy(struct av_seg *seg, uint32_t key);
 
 /**
  * av_key_change() - replace what a region's key stands for: all fields but those of windows
  *
- * Waits for accesses under way; accesses that come meanwhile wait.
- * Return: as av_key_destroy()
+ * Accesses that come meanwhile wait.
+ * Context: waits for accesses under way.
+ * Return:  as av_key_destroy()
  */
 AV_MUST_USE int av_key_change(struct av_seg *seg, uint32_t key, const struct av_key *what);
 
-/* Kill a key of another context; its owner still destroys it. For imported regions. */
+/* Make a key of another context unusable. Its owner still destroys it. For imported regions. */
 void av_key_kill(struct av_seg *seg, uint32_t key);
 
 /*
- * Is this the key of an ODP region now? For callers that do not take part in what the segment's
- * owner does: takes the key's lock, so that nothing changes meanwhile. The caller keeps the segment
- * mapped.
+ * Is this the key of an ODP region now? For callers that do not coordinate with the segment's
+ * owner: takes the key's lock, so that nothing changes meanwhile.
+ * Context: the caller keeps the segment mapped.
  */
 bool av_key_is_on_demand(struct av_seg *seg, uint32_t key);
 
 /*
- * Was this key ever given out? Decided by its tag: exact for the first 255 uses of an index;
- * afterwards, and for windows, whose tags programs choose, always true. For explanations only.
+ * Was this key ever given out? Judged by its tag: exact for the first 255 uses of an index.
+ * Afterwards, and for windows, whose tags programs choose, always true. For diagnosis notes only.
  */
 bool av_key_was_given(const struct av_seg *seg, uint32_t key);
 
-/* The entry for a key's index, whatever key is there now; NULL if there is no such index. */
+/* The table entry of a key's index, whatever key is there now; NULL: there is no such index. */
 static inline struct av_key *av_key_entry(const struct av_seg *seg, uint32_t key)
 {
 	return av_slab_at(seg, AV_SLAB_KEY, AV_KEY_INDEX(key), AV_KEY_BYTES, AV_KEY_CHUNK);

@@ -5,23 +5,25 @@
 #include <sched.h>
 #include <sys/uio.h>
 
+#include "base/clock.h"
 #include "copy/copy.h"
 #include "copy/pieces.h"
 #include "memory/vm.h"
 #include "memory/klm_iter.h"
 
-#define SMALL	     1024u /* bytes of a piece beyond which a system call of its own costs little */
+#define SMALL	     1024u /* from this size on, a system call per piece costs little */
 #define PAIRS	     128u
 #define BOUNCE_BYTES 8192u
-#define PATIENCE     64u /* looks at a key that is being changed before everything is put back */
+#define PATIENCE     64u /* looks at a key that is being changed before all pins are put */
 
-/* A piece of the destination and what is to be written there. */
+/* A piece of the destination, and the source bytes for it. */
 struct pair {
 	const struct av_span *d, *s;
 	uint64_t doff, soff, bytes;
 };
 
-/* Small pieces that wait to be moved by one call, to or from @runs of memory in the other process.
+/*
+ * Small pieces that wait to be copied by one call, to or from @runs of memory in the other process.
  */
 struct batch {
 	uint32_t count, runs;
@@ -40,7 +42,10 @@ static bool is_small(const struct pair *p)
 	       !p->d->null && !p->s->null;
 }
 
-/* Each run cut where it wants to be cut, copy/pieces.h. Return: number of pieces of the buffer */
+/*
+ * Cut each run into pieces as copy/pieces.h requires.
+ * Return:  number of pieces of the buffer
+ */
 static size_t cut_runs(struct batch *b)
 {
 	struct av_pieces cut;
@@ -64,7 +69,9 @@ static uint64_t move_batch(struct batch *b)
 	return n > 0 ? (uint64_t)n : 0;
 }
 
-/* What was read goes where it belongs in order, whole words at a time; what was written is there.
+/*
+ * Bytes that were read are copied to their destination in order, in whole words. Bytes that were
+ * written are there already.
  */
 static bool placed(const struct batch *b, uint32_t i)
 {
@@ -74,7 +81,10 @@ static bool placed(const struct batch *b, uint32_t i)
 	       av_copy((uint8_t *)p->d->local + p->doff, b->at[i], p->bytes) == AV_COPY_OK;
 }
 
-/* What the one call leaves undone is done piece by piece, which finds out what was wrong. */
+/*
+ * Copy the batch with one call. What it leaves undone is copied piece by piece, which finds the
+ * fault.
+ */
 static enum av_xfer flush(struct batch *b)
 {
 	uint64_t moved = b->count > 0 ? move_batch(b) : 0;
@@ -88,15 +98,17 @@ static enum av_xfer flush(struct batch *b)
 			continue;
 		}
 		moved = 0;
-		ret = av_xfer_copy_span(p->d, p->doff, p->s, p->soff, p->bytes);
+		ret = av_xfer_copy_span(p->d, p->doff, p->s, p->soff, p->bytes, av_now_coarse_ns());
 	}
 	b->count = b->runs = 0;
 	b->used = 0;
 	return ret;
 }
 
-/* Room in the buffer, at the place in a line of 64 bytes that the other process' bytes have; so
- * those of one run lie together there, too. */
+/*
+ * Room in the buffer at the same offset in a 64-byte line as the other process's bytes. So the
+ * bytes of one run are adjacent in the buffer, too.
+ */
 static uint8_t *room_for(struct batch *b, uint64_t remote, uint64_t bytes)
 {
 	uint8_t *at = b->room + b->used + ((remote - b->used) & (AV_PIECES_LINE - 1));
@@ -105,7 +117,7 @@ static uint8_t *room_for(struct batch *b, uint64_t remote, uint64_t bytes)
 	return at;
 }
 
-/* Note the other process' bytes of a piece, in one run with those before if they lie together. */
+/* Add a piece's bytes in the other process. They extend the last run if they are adjacent to it. */
 static void add(struct batch *b, const struct pair *p, uint64_t remote, uint8_t *at)
 {
 	struct iovec *last = b->runs ? &b->remote[b->runs - 1] : NULL;
@@ -129,7 +141,8 @@ static enum av_xfer add_write(struct batch *b, const struct pair *p)
 	if (av_copy(at, (const uint8_t *)p->s->local + p->soff, p->bytes) != AV_COPY_OK) {
 		enum av_xfer ret = flush(b);
 
-		return ret == AV_XFER_OK ? av_xfer_copy_span(p->d, p->doff, p->s, p->soff, p->bytes)
+		return ret == AV_XFER_OK ? av_xfer_copy_span(p->d, p->doff, p->s, p->soff, p->bytes,
+							     av_now_coarse_ns())
 					 : ret;
 	}
 	add(b, p, to, at);
@@ -143,7 +156,8 @@ static enum av_xfer move(struct batch *b, const struct pair *p)
 
 	if (!is_small(p)) {
 		ret = flush(b);
-		return ret == AV_XFER_OK ? av_xfer_copy_span(p->d, p->doff, p->s, p->soff, p->bytes)
+		return ret == AV_XFER_OK ? av_xfer_copy_span(p->d, p->doff, p->s, p->soff, p->bytes,
+							     av_now_coarse_ns())
 					 : ret;
 	}
 	if (full)
@@ -156,7 +170,7 @@ static enum av_xfer move(struct batch *b, const struct pair *p)
 	return AV_XFER_OK;
 }
 
-/* The first @bytes of one run to another, which both have them. */
+/* Copy the first @bytes of one run to another. Both have that many. */
 static enum av_xfer copy_runs(const struct av_run *d, const struct av_run *s, uint64_t bytes)
 {
 	struct pair p = {.d = d->at, .s = s->at};
@@ -187,7 +201,7 @@ static enum av_xfer reach_of(enum av_mem_fault found, enum av_xfer fault)
 	return found == AV_MEM_OK ? AV_XFER_OK : found == AV_MEM_BUSY ? AV_XFER_BUSY : fault;
 }
 
-/* Both ends' next pieces, or neither's. */
+/* Expand the next pieces of both ends, or of neither. */
 static enum av_xfer expand(const struct pair *p, struct av_run *d, struct av_run *s)
 {
 	enum av_xfer ret =
@@ -232,7 +246,7 @@ enum av_xfer av_klm_copy(const struct av_span *d, uint64_t doff, const struct av
 	return AV_XFER_OK;
 }
 
-/* Of a null region nothing is there: 0. */
+/* A null region has no memory: its operand is 0. */
 enum av_xfer av_klm_atomic(const struct av_span *span, const struct av_atomic *atomic,
 			   struct av_operand *old, uint64_t now_ns)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Copying between spans of which at least one is behind an UMR key: piece by piece, but small
- * pieces of another process many at a time, since a system call for each would cost more than its
+ * Copying between spans of which at least one is behind a UMR key, piece by piece. Small pieces of
+ * another process are copied many at a time, since a system call for each would cost more than its
  * bytes.
  */
 #ifndef AV_MEMORY_KLM_COPY_H
@@ -15,14 +15,15 @@
 /**
  * av_klm_copy() - copy @bytes from @s at @soff to @d at @doff
  *
- * Order is that of av_xfer_copy(). Context: any thread, no lock held that others wait for; yields
- * the core a bounded number of times. Return: as av_xfer_copy(); AV_XFER_BUSY: a key on the way is
- * being changed.
+ * The order is that of av_xfer_copy().
+ * Context: any thread, no lock held that others wait for; yields the core a bounded number of
+ * times.
+ * Return:  as av_xfer_copy(); AV_XFER_BUSY: a key on the way is being changed
  */
 AV_MUST_USE enum av_xfer av_klm_copy(const struct av_span *d, uint64_t doff,
 				     const struct av_span *s, uint64_t soff, uint64_t bytes);
 
-/* av_xfer_atomic() behind an UMR key: the operand has to be in one aligned place where it lies. */
+/* av_xfer_atomic() behind a UMR key. The operand must be one aligned word in memory. */
 AV_MUST_USE enum av_xfer av_klm_atomic(const struct av_span *span, const struct av_atomic *atomic,
 				       struct av_operand *old, uint64_t now_ns);
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Walking down the lists of UMR keys. */
+/* From UMR keys down their lists to the bytes. */
 #include "memory/klm_iter.h"
 
 #include "base/limits.h"
@@ -15,7 +15,10 @@ static void release(struct av_klm_pins *pins)
 	pins->count = 0;
 }
 
-/* Keep a key alive, if it is not already. Return: false if there is no room to */
+/*
+ * Pin a key, unless it is pinned already.
+ * Return:  false: no pin is left for it
+ */
 static bool pin_key(struct av_klm_pins *pins, struct av_seg *seg, uint32_t key)
 {
 	struct av_pin *pin;
@@ -32,7 +35,7 @@ static bool pin_key(struct av_klm_pins *pins, struct av_seg *seg, uint32_t key)
 	return true;
 }
 
-/* The last element that begins at or before byte @at of a round, which is not an empty one. */
+/* The last element that begins at or before byte @at of a round, and is not empty. */
 static uint32_t find(const struct av_klm_list *list, uint32_t count, uint64_t at)
 {
 	uint32_t first = 0, behind = count;
@@ -48,7 +51,7 @@ static uint32_t find(const struct av_klm_list *list, uint32_t count, uint64_t at
 	return first;
 }
 
-/* Where an UMR span's first bytes are, one step down; as many as lie together. */
+/* One step down: the piece that a UMR span begins with, as far as it is contiguous. */
 static bool descend(const struct av_span *span, struct av_mem_request *to)
 {
 	const struct av_key *k = span->umr;
@@ -62,7 +65,7 @@ static bool descend(const struct av_span *span, struct av_mem_request *to)
 	at = offset % round;
 	e = list->at[find(list, count, at)];
 	if (at < e.start || at - e.start >= e.length)
-		return false; /* a list that contradicts itself */
+		return false; /* the list is inconsistent */
 	at -= e.start;
 	to->key = e.key;
 	to->addr = e.addr + offset / round * e.stride + at;
@@ -70,7 +73,7 @@ static bool descend(const struct av_span *span, struct av_mem_request *to)
 	return true;
 }
 
-/* Down to the bytes that an UMR span begins with. */
+/* All steps down: the bytes that a UMR span begins with. */
 static enum av_mem_fault first_piece(const struct av_span *span, struct av_klm_pins *pins,
 				     struct av_span *piece)
 {
@@ -120,7 +123,8 @@ enum av_mem_fault av_klm_iter_check(const struct av_span *span)
 		struct av_span rest = part_of(span, done, span->length - done);
 
 		fault = first_piece(&rest, &pins, &piece);
-		if (fault == AV_MEM_BUSY && pins.count > 0) { /* perhaps by these */
+		if (fault == AV_MEM_BUSY &&
+		    pins.count > 0) { /* perhaps our own pins keep it busy */
 			release(&pins);
 			fault = first_piece(&rest, &pins, &piece);
 		}
@@ -145,7 +149,7 @@ enum av_mem_fault av_klm_iter_expand(const struct av_span *span, uint64_t offset
 		enum av_mem_fault fault = first_piece(&rest, &run->pins, &run->at[run->count]);
 
 		if (fault != AV_MEM_OK && run->count > 0)
-			break; /* it will be found again when these are done */
+			break; /* the next call finds it again */
 		if (fault != AV_MEM_OK) {
 			av_klm_iter_drop(run);
 			return fault;

@@ -25,7 +25,7 @@ void av_klm_free(struct av_seg *seg, uint64_t list, uint32_t capacity)
 	av_seg_free(seg, list, av_klm_bytes(capacity));
 }
 
-/* Is every byte of an element at an address that can be written down? */
+/* Do all addresses of an element fit 64 bits? */
 static bool entry_fits(const struct av_klm_entry *e, uint64_t rounds)
 {
 	uint64_t last;
@@ -58,7 +58,7 @@ static uint64_t round_of(const struct av_klm_fill *fill)
 	return last ? last->start + last->length : 0;
 }
 
-/* The key's lock is held, the key is withdrawn, and nobody uses it. */
+/* Context: the key's lock is held, the key is withdrawn, and nobody uses it. */
 static void replace(struct av_key *k, struct av_klm_list *list, const struct av_klm_fill *fill)
 {
 	list->count = fill->count;
@@ -92,7 +92,7 @@ int av_klm_fill(struct av_seg *seg, const struct av_klm_fill *fill)
 	struct av_key *k = fill->key ? av_key_entry(seg, fill->key) : NULL;
 	int ret;
 
-	/* Not the lock of what may be a window by now, which may be held for long. */
+	/* Check first: this may be a window by now, whose lock may be held for long. */
 	if (!k || atomic_load(&k->held) != fill->key)
 		return EINVAL;
 	av_lock_acquire_plain(&k->lock, AV_RANK_KEY_RIGHT);

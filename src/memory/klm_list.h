@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * UMR keys: keys that stand for a list of pieces of other keys (user-mode memory registration). The
- * list is in the segment of the key's context, so that any process finds the bytes behind the key;
- * a work request replaces it. Reading the list is memory/klm_iter.h.
+ * UMR keys (user-mode memory registration): a UMR key stands for a list of pieces of other keys.
+ * The list is in the segment of the key's context, so any process finds the bytes behind the key. A
+ * work request replaces it. memory/klm_iter.h reads it.
  *
- * An element names a piece by key and address, not by bytes: it is translated anew at each access,
- * so regions may be registered, changed and deregistered under a key, and lists may be filled in
- * any order.
+ * An element names its piece by key and address. It is translated anew at each access. So regions
+ * may be registered, changed and deregistered under a UMR key, and lists may be filled in any
+ * order.
  *
- * A list is read by who holds a pin on its key, and written by who has withdrawn the key and waited
- * for the pins, holding its lock. Who dies in between leaves a key that is good for nothing until
- * the next fill.
+ * A reader of a list holds a pin on its key. A writer holds the key's lock, has withdrawn the key,
+ * and has waited for its pins. A writer that dies leaves a key that reaches nothing until the next
+ * fill.
  */
 #ifndef AV_MEMORY_KLM_LIST_H
 #define AV_MEMORY_KLM_LIST_H
@@ -20,21 +20,21 @@
 #include "base/compiler.h"
 #include "segment/segment.h"
 
-/* An element: in each round, @length bytes from @addr + round * @stride of @key. */
+/* An element: in each round, @length bytes of @key, from @addr + round * @stride on. */
 struct av_klm_entry {
 	uint64_t addr;
 	uint64_t length;
 	uint64_t stride;
-	uint64_t start; /* bytes of the round that lie before it; av_klm_layout() */
+	uint64_t start; /* bytes of the round before this element; set by av_klm_layout() */
 	uint32_t key;
 	uint32_t unused;
 };
 
-/* The list of a key, at @addr of its entry in the table. */
+/* The list of a key, at @addr of the key's table entry. */
 struct av_klm_list {
 	uint32_t capacity; /* elements there is room for */
 	uint32_t count;
-	uint64_t round; /* bytes of all elements, once */
+	uint64_t round; /* bytes of all elements together */
 	struct av_klm_entry at[];
 };
 
@@ -43,14 +43,18 @@ static inline uint64_t av_klm_bytes(uint32_t capacity)
 	return sizeof(struct av_klm_list) + (uint64_t)capacity * sizeof(struct av_klm_entry);
 }
 
-/* Room for a list in an own segment. Return: offset, or 0 and errno ENOMEM */
+/*
+ * Allocate a list in an own segment.
+ * Return:  offset, or 0 and errno ENOMEM
+ */
 AV_MUST_USE uint64_t av_klm_alloc(struct av_seg *seg, uint32_t capacity);
 void av_klm_free(struct av_seg *seg, uint64_t list, uint32_t capacity);
 
 /**
  * av_klm_layout() - check the arithmetic of a list, and set @start of its elements
- * @rounds: how many times the elements are gone through (> 0)
+ * @rounds: how often the elements repeat (> 0)
  * @base:   first address of the key
+ *
  * Return:  0, or EINVAL: an address or the sum of all lengths does not fit 64 bits
  */
 AV_MUST_USE int av_klm_layout(struct av_klm_entry *entries, uint32_t count, uint64_t rounds,
@@ -67,12 +71,14 @@ struct av_klm_fill {
 };
 
 /**
- * av_klm_fill() - replace what an UMR key stands for
+ * av_klm_fill() - replace the list of a UMR key
  * @seg: the key's context, own or a peer's
  *
- * Context: any process, the queue pair's @exec execution right held, no pin. Waits as long as an
- * access through what the key was takes; accesses that come meanwhile find no key. Return: 0, or
- * EINVAL: no such key in this domain, or a list that does not fit (nothing has changed)
+ * Accesses that come meanwhile find no key.
+ * Context: any process; the queue pair's right @exec is held, no pin. Waits as long as an access
+ * through the old list takes.
+ * Return:  0, or EINVAL: no such key in this domain, or a list that does not fit; then nothing has
+ * changed
  */
 AV_MUST_USE int av_klm_fill(struct av_seg *seg, const struct av_klm_fill *fill);
 

@@ -17,8 +17,7 @@ void av_odp_begin(struct av_seg *seg, uint64_t addr, uint64_t len, bool write,
 	if (av_likely(access->missing == 0))
 		return;
 	access->markable = av_odp_prepare(seg, addr, len, &access->stamp);
-	access->steady =
-		av_odp_track(seg, addr, len); /* after av_odp_prepare(): av_odp_track() says why */
+	access->steady = av_odp_track(seg, addr, len); /* last: av_odp_track() says why */
 }
 
 /*

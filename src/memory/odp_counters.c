@@ -3,79 +3,32 @@
 #include "memory/odp_counters.h"
 
 const struct av_odp_counter_info av_odp_counter_info[AV_ODP_COUNTER_N] = {
-	[AV_ODP_COUNT_CONTENTIONS] =
-		{
-			.name = "invalidations_faults_contentions",
-			.unit = "events",
-			.help = "Page fault events dropped, or prefetches restarted, because pages "
-				"were invalidated meanwhile",
-		},
-	[AV_ODP_COUNT_INVALIDATION_PAGES] =
-		{
-			.name = "num_invalidation_pages",
-			.unit = "pages",
-			.help = "Pages invalidated by all invalidation events",
-		},
-	[AV_ODP_COUNT_INVALIDATIONS] =
-		{
-			.name = "num_invalidations",
-			.unit = "events",
-			.help = "Invalidation events",
-		},
-	[AV_ODP_COUNT_FAULT_PAGES] =
-		{
-			.name = "num_page_fault_pages",
-			.unit = "pages",
-			.help = "Pages faulted in by page fault events",
-		},
-	[AV_ODP_COUNT_FAULTS] =
-		{
-			.name = "num_page_faults",
-			.unit = "events",
-			.help = "Page fault events",
-		},
-	[AV_ODP_COUNT_PREFETCHES] =
-		{
-			.name = "num_prefetchs_handled",
-			.unit = "calls",
-			.help = "Prefetch calls completed successfully",
-		},
-	[AV_ODP_COUNT_PREFETCH_PAGES] =
-		{
-			.name = "num_prefetch_pages",
-			.unit = "pages",
-			.help = "Pages prefetched by prefetch calls",
-		},
+	[AV_ODP_COUNT_CONTENTIONS] = {"invalidations_faults_contentions", "events",
+				      "Page fault events dropped, or prefetches restarted, because "
+				      "pages were invalidated meanwhile",
+				      false, false},
+	[AV_ODP_COUNT_INVALIDATION_PAGES] = {"num_invalidation_pages", "pages",
+					     "Pages invalidated by all invalidation events", false,
+					     false},
+	[AV_ODP_COUNT_INVALIDATIONS] = {"num_invalidations", "events", "Invalidation events", false,
+					false},
+	[AV_ODP_COUNT_FAULT_PAGES] = {"num_page_fault_pages", "pages",
+				      "Pages faulted in by page fault events", false, false},
+	[AV_ODP_COUNT_FAULTS] = {"num_page_faults", "events", "Page fault events", false, false},
+	[AV_ODP_COUNT_PREFETCHES] = {"num_prefetchs_handled", "calls",
+				     "Prefetch calls completed successfully", false, false},
+	[AV_ODP_COUNT_PREFETCH_PAGES] = {"num_prefetch_pages", "pages",
+					 "Pages prefetched by prefetch calls", false, false},
 	[AV_ODP_COUNT_FAILED_RESOLUTIONS] =
-		{
-			.name = "num_failed_resolutions",
-			.unit = "events",
-			.help = "Page fault events that could not be resolved: no such mapping",
-			.debug = true,
-		},
+		{"num_failed_resolutions", "events",
+		 "Page fault events that could not be resolved: no such mapping", true, false},
 	[AV_ODP_COUNT_MRS_NOT_FOUND] =
-		{
-			.name = "num_mrs_not_found",
-			.unit = "events",
-			.help = "Faults that named an ODP memory region which does not exist",
-			.debug = true,
-		},
-	[AV_ODP_COUNT_MR_PAGES] =
-		{
-			.name = "num_odp_mr_pages",
-			.unit = "pages",
-			.help = "Size of all ODP memory regions registered now",
-			.debug = true,
-			.gauge = true,
-		},
-	[AV_ODP_COUNT_MRS] =
-		{
-			.name = "num_odp_mrs",
-			.unit = "regions",
-			.help = "ODP memory regions registered now",
-			.debug = true,
-			.gauge = true,
-		},
+		{"num_mrs_not_found", "events",
+		 "Faults that named an ODP memory region which does not exist", true, false},
+	[AV_ODP_COUNT_MR_PAGES] = {"num_odp_mr_pages", "pages",
+				   "Size of all ODP memory regions registered now", true, true},
+	[AV_ODP_COUNT_MRS] = {"num_odp_mrs", "regions", "ODP memory regions registered now", true,
+			      true},
 };
 
 void av_odp_region_added(struct av_seg *seg, uint64_t pages)

@@ -33,8 +33,7 @@ enum av_odp_counter {
 };
 
 struct av_odp_counters {
-	_Atomic uint64_t
-		value[AV_ODP_COUNTER_N]; /* by enum av_odp_counter; those of gauges stay 0 */
+	_Atomic uint64_t value[AV_ODP_COUNTER_N]; /* those of gauges stay 0 */
 };
 
 /* What one context has registered now. */

@@ -38,8 +38,8 @@ static void visit(struct av_seg *seg, const struct av_odp_eviction *how, struct 
 {
 	uint64_t addr = 0, length = 0;
 
-	if (!k ||
-	    !is_meant(k, how)) /* checked before locking: a window's lock may be held for long */
+	/* Checked before locking, because a window's lock may be held for long. */
+	if (!k || !is_meant(k, how))
 		return;
 	av_lock_acquire_plain(&k->lock, AV_RANK_KEY);
 	if (is_meant(k, how)) {

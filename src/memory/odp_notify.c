@@ -57,8 +57,7 @@
 #define BATCH 16
 
 static struct {
-	pthread_mutex_t
-		mutex; /* guards users, running, thread, page; the listener never takes it */
+	pthread_mutex_t mutex; /* guards users, running, thread, page; not for the listener */
 	unsigned int users;
 	bool running;
 	pthread_t thread;

@@ -9,8 +9,8 @@
 #define WHOLE_SPACE (1ull << 47) /* longer than any ordinary region */
 
 /* The entry may change meanwhile; the result is only statistics. */
-__attribute__((no_sanitize("thread"))) static bool
-read_region(const struct av_seg *seg, uint32_t index, struct av_odp_region *region)
+AV_RACY static bool read_region(const struct av_seg *seg, uint32_t index,
+				struct av_odp_region *region)
 {
 	const struct av_key *k = av_key_entry(seg, index << 8);
 	uint32_t key = k ? atomic_load(&k->held) : 0;

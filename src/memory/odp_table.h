@@ -38,12 +38,10 @@
 
 /* The root node: what peers need to know, and the first level of the tree. */
 struct av_odp_root {
-	_Atomic uint32_t
-		uffd; /* the owner's userfaultfd + 1; 0: pages are not watched. See odp_track.h */
-	_Atomic uint64_t
-		unmaps; /* counts events after which a mapping may have lost its registration */
-	_Atomic uint64_t l1[1 << AV_ODP_L1_SHIFT] AV_ALIGNED(
-		AV_CACHE_LINE); /* offsets of second-level nodes; 0: none */
+	_Atomic uint32_t uffd;	 /* the owner's userfaultfd + 1; 0: pages are not watched */
+	_Atomic uint64_t unmaps; /* events after which a mapping may be registered no more */
+	/* Offsets of second-level nodes; 0: none. */
+	_Atomic uint64_t l1[1 << AV_ODP_L1_SHIFT] AV_ALIGNED(AV_CACHE_LINE);
 };
 
 /*

@@ -13,7 +13,7 @@ static struct {
 	LIST_HEAD(, av_seg) list;
 } own = {.mutex = PTHREAD_MUTEX_INITIALIZER};
 
-/* The contexts are the parent's. */
+/* A forked child has none of its parent's contexts. */
 static void forget_in_child(void)
 {
 	pthread_mutex_init(&own.mutex, NULL);
@@ -52,7 +52,7 @@ void av_page_move_begin(void)
 	pthread_mutex_lock(&own.mutex);
 	set(1);
 	LIST_FOREACH(seg, &own.list, movable)
-		av_pin_drain_all(seg);
+		av_pin_drain(seg, 0);
 }
 
 void av_page_move_end(void)

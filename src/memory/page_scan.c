@@ -75,7 +75,10 @@ int av_page_scan_huge(uint64_t *begin, uint64_t end, struct av_page_scan_run *ru
 
 #define ENTRY_THERE (3ull << 62) /* present, or swapped out: proc_pid_pagemap(5) */
 
-/* Add a page to the runs. Return: false if there is no room for another run */
+/*
+ * Add a page to the runs.
+ * Return:  false: there is no room for another run
+ */
 static bool add_page(struct av_page_scan_run *runs, int *n, uint64_t page)
 {
 	if (*n && runs[*n - 1].end == page) {
@@ -88,7 +91,10 @@ static bool add_page(struct av_page_scan_run *runs, int *n, uint64_t page)
 	return true;
 }
 
-/* Entries of pages from @begin on, no more than asked for. Return: their number, 0 or less: none */
+/*
+ * Read the entries of pages from @begin on, at most @max.
+ * Return:  their number; 0 or less: none
+ */
 static long read_entries(int pagemap, uint64_t begin, uint64_t end, uint64_t *entry, size_t max)
 {
 	uint64_t pages = (end - begin) / AV_PAGE_BYTES;
@@ -129,12 +135,12 @@ int av_page_scan_present_text(uint64_t *begin, uint64_t end, struct av_page_scan
 
 /* --- before: huge pages ---------------------------------------------------------- */
 
-#define LINE 64 /* what matters of a line comes first */
+#define LINE 64 /* only this much of a line matters */
 
 /* A mapping of "smaps", and the runs found so far. */
 struct smaps {
-	uint64_t begin, end;	     /* of the range that is asked about, */
-	uint64_t vma_begin, vma_end; /* and of the mapping whose lines are being read */
+	uint64_t begin, end;	     /* of the requested range */
+	uint64_t vma_begin, vma_end; /* of the mapping whose lines are being read */
 	struct av_page_scan_run *runs;
 	int count;
 };
@@ -149,13 +155,16 @@ static uint64_t min_of(uint64_t a, uint64_t b)
 	return a < b ? a : b;
 }
 
-/* Does the mapping that is being read have part in the range? */
-static bool concerned(const struct smaps *s)
+/* Does the mapping that is being read overlap the range? */
+static bool overlaps_range(const struct smaps *s)
 {
 	return s->vma_end > s->begin && s->vma_begin < s->end;
 }
 
-/* "BEGIN-END rwxp ...", or "Name:   NUMBER kB". Return: false when no other line matters */
+/*
+ * A line "BEGIN-END rwxp ...", or "Name:   NUMBER kB".
+ * Return:  false: no later line matters
+ */
 static bool take_line(struct smaps *s, const char *line)
 {
 	static const char huge[] = "AnonHugePages:";
@@ -166,7 +175,7 @@ static bool take_line(struct smaps *s, const char *line)
 		s->vma_end = *rest == '-' ? strtoull(rest + 1, NULL, 16) : 0;
 		return s->vma_begin < s->end;
 	}
-	if (strncmp(line, huge, sizeof(huge) - 1) != 0 || !concerned(s) ||
+	if (strncmp(line, huge, sizeof(huge) - 1) != 0 || !overlaps_range(s) ||
 	    strtoull(line + sizeof(huge) - 1, NULL, 10) == 0)
 		return true;
 	s->runs[s->count++] = (struct av_page_scan_run){max_of(s->begin, s->vma_begin),
@@ -174,7 +183,7 @@ static bool take_line(struct smaps *s, const char *line)
 	return s->count < AV_PAGE_RUNS;
 }
 
-/* Return: false if it cannot be read to the end of the range */
+/* Return:  false: it cannot be read to the end of the range */
 static bool read_smaps(int smaps, struct smaps *s)
 {
 	char text[4096], line[LINE];

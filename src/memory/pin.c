@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Claiming pin words and waiting for them. */
+/* Claiming pin words, and waiting until they are free. */
 #include "memory/pin.h"
 
 #include <sched.h>
@@ -8,8 +8,10 @@
 #include "base/limits.h"
 #include "registry/directory.h"
 
-/* A SEND within one context pins each element of both sides and the keys on the way through a UMR
- * key. It waits for ever if there are not as many words. */
+/*
+ * A SEND within one context pins each element of both sides, and the keys on the way through a UMR
+ * key. With fewer words it would wait for ever.
+ */
 static_assert(AV_PINS >= 2 * AV_MAX_SGE + AV_KLM_PINS, "words for one request");
 
 _Thread_local uint32_t av_pin_place AV_TLS_FAST;
@@ -30,7 +32,7 @@ static struct av_pin *find_free(struct av_seg *seg, uint64_t word)
 	return NULL;
 }
 
-/* Words of processes that died with them. */
+/* Clear the words of dead processes. */
 static void clear_dead(struct av_seg *seg)
 {
 	for (uint32_t i = 0; i < AV_PINS; i++) {
@@ -46,7 +48,7 @@ struct av_pin *av_pin_search(struct av_seg *seg, uint64_t word)
 {
 	struct av_pin *pin;
 
-	if (av_unlikely(av_pin_place == 0)) /* threads, and processes, begin some words apart */
+	if (av_unlikely(av_pin_place == 0)) /* threads and processes begin at different words */
 		av_pin_place = atomic_fetch_add(&places, 1) * 7 + av_lock_self * 13 + 1;
 	pin = find_free(seg, word);
 	if (av_likely(pin != NULL))
@@ -72,8 +74,7 @@ static void wait_for(struct av_pin *pin, uint64_t word)
 	}
 }
 
-/* Wait for those who use @key; 0: any key. */
-static void drain(struct av_seg *seg, uint32_t key)
+void av_pin_drain(struct av_seg *seg, uint32_t key)
 {
 	atomic_thread_fence(memory_order_seq_cst); /* pairs with av_pin_begin()'s */
 	for (uint32_t i = 0; i < AV_PINS; i++) {
@@ -83,14 +84,4 @@ static void drain(struct av_seg *seg, uint32_t key)
 		if (word != 0 && (key == 0 || (uint32_t)word == key))
 			wait_for(pin, word);
 	}
-}
-
-void av_pin_drain(struct av_seg *seg, uint32_t key)
-{
-	drain(seg, key);
-}
-
-void av_pin_drain_all(struct av_seg *seg)
-{
-	drain(seg, 0);
 }

@@ -8,7 +8,7 @@
  * withdrawn key, or the other side sees the pin.
  *
  * A pin costs one locked instruction, on a cache line that nobody else writes. A user's death needs
- * no repair: the word names its process, and whoever waits for a dead process' word clears it.
+ * no repair: the word names its process, and whoever waits for a dead process's word clears it.
  */
 #ifndef AV_MEMORY_PIN_H
 #define AV_MEMORY_PIN_H
@@ -54,14 +54,11 @@ static inline void av_pin_end(struct av_pin *pin)
 }
 
 /**
- * av_pin_drain() - wait until nobody uses @key of the own segment @seg any more
+ * av_pin_drain() - wait until nobody uses @key of the own segment @seg any more; 0: any key
  *
- * The key is withdrawn already, so no new use begins.
+ * The key is withdrawn already, or all users have been told to stay away: no new use begins.
  * Context: may wait as long as a copy takes; no lock is held, and no pin of the caller's.
  */
 void av_pin_drain(struct av_seg *seg, uint32_t key);
-
-/* The same for all keys of @seg, whose users have been told to stay away. */
-void av_pin_drain_all(struct av_seg *seg);
 
 #endif

@@ -26,9 +26,8 @@
 #define MADV_POPULATE_WRITE 23
 #endif
 
-#define LOOK_FIRST                                                                                \
-	(16u << 20) /* above this size, a look at the list of mappings costs little in comparison \
-		     */
+/* Above this size, a look at the list of mappings costs little in comparison. */
+#define LOOK_FIRST     (16u << 20)
 #define TOUCH_PAGES    2 /* two, for an unaligned page */
 #define REMOTE_CHANGES (IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_ATOMIC)
 #define WRITERS	       (IBV_ACCESS_LOCAL_WRITE | REMOTE_CHANGES | IBV_ACCESS_MW_BIND)
@@ -59,8 +58,7 @@ int av_region_check_access(uint32_t access)
 {
 	if ((access & REMOTE_CHANGES) && !(access & IBV_ACCESS_LOCAL_WRITE))
 		return refuse_rights(access);
-	if (access &
-	    AV_ACCESS_FLUSH_PERSISTENT) /* needs a device that can make memory persistent */
+	if (access & AV_ACCESS_FLUSH_PERSISTENT) /* no device here makes memory persistent */
 		return av_refuse(EOPNOTSUPP, AV_CHECK_MR_PERSISTENT, access, 0);
 	if (access & ~(uint32_t)KNOWN)
 		return av_refuse(EINVAL, AV_CHECK_MR_FLAGS, access, (uint32_t)KNOWN);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* The checks behind the one door, in the order of the specification: key, protection domain,
- * access, range.
+/*
+ * The checks of a translation, in the order of the specification: key, protection domain, access,
+ * range.
  */
 #include "memory/translate.h"
 
@@ -14,8 +15,8 @@
 #include "memory/unmapped.h"
 #include "memory/klm_iter.h"
 
-#define FLUSHES \
-	(AV_ACCESS_FLUSH_GLOBAL | AV_ACCESS_FLUSH_PERSISTENT) /* move no byte, of any length */
+/* Accesses that move no byte, and may have any length. */
+#define FLUSHES (AV_ACCESS_FLUSH_GLOBAL | AV_ACCESS_FLUSH_PERSISTENT)
 #define WRITERS (IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_ATOMIC)
 
 static enum av_mem_fault check(const struct av_key *k, const struct av_mem_request *req)
@@ -41,7 +42,10 @@ static enum av_mem_fault check(const struct av_key *k, const struct av_mem_reque
 	return AV_MEM_OK;
 }
 
-/* Where the program of the key's owner has pages mapped that are at offset @at of a segment. */
+/*
+ * Address at which the program of the key's owner has the pages mapped that are at offset @at of a
+ * segment.
+ */
 static uint64_t address_of(const struct av_seg *seg, const struct av_key *k, uint64_t at)
 {
 	const struct av_key *region = k->kind == AV_KEY_WINDOW ? av_key_entry(seg, k->region) : k;
@@ -49,7 +53,10 @@ static uint64_t address_of(const struct av_seg *seg, const struct av_key *k, uin
 	return region ? region->base + (at - region->addr) : 0;
 }
 
-/* Pages: through the mapping of the segment that they are in, if that can be had. */
+/*
+ * Locate library-allocated pages through this process's mapping of their segment, if it can be
+ * mapped.
+ */
 static enum av_mem_fault locate_pages(struct av_seg *seg, const struct av_key *k, uint64_t at,
 				      struct av_span *span)
 {
@@ -57,7 +64,7 @@ static enum av_mem_fault locate_pages(struct av_seg *seg, const struct av_key *k
 	uint8_t *base;
 
 	if (!av_range_within(at, span->length, sizeof(struct av_seg_head), AV_ODP_OFFSET))
-		return AV_MEM_RANGE; /* a peer's table that contradicts itself */
+		return AV_MEM_RANGE; /* a peer's table is inconsistent */
 	span->pages_owner = pages_owner;
 	span->offset = at;
 	base = av_likely(pages_owner == seg->ref) ? (uint8_t *)seg->head
@@ -69,8 +76,8 @@ static enum av_mem_fault locate_pages(struct av_seg *seg, const struct av_key *k
 	return AV_MEM_OK;
 }
 
-/* Plain memory whose pages are in the segment. */
-static void *adopted(struct av_seg *seg, const struct av_key *k, uint64_t at, uint64_t len)
+/* Address here of plain memory whose pages are adopted; NULL: they are not. */
+static void *adopted_at(struct av_seg *seg, const struct av_key *k, uint64_t at, uint64_t len)
 {
 	const struct av_key *region = k->kind == AV_KEY_WINDOW ? av_key_entry(seg, k->region) : k;
 
@@ -79,7 +86,7 @@ static void *adopted(struct av_seg *seg, const struct av_key *k, uint64_t at, ui
 	return av_adopted_at(seg, region->adopted, at, len);
 }
 
-/* Where the bytes are, as seen from this process. */
+/* Locate the bytes, as seen from this process. */
 static enum av_mem_fault locate(struct av_seg *seg, struct av_key *k,
 				const struct av_mem_request *req, struct av_span *span)
 {
@@ -104,7 +111,8 @@ static enum av_mem_fault locate(struct av_seg *seg, struct av_key *k,
 	if (kind == AV_KEY_REGION || kind == AV_KEY_ODP) {
 		if (av_page_moving(seg))
 			return AV_MEM_BUSY;
-		span->local = seg->own ? (void *)(uintptr_t)at : adopted(seg, k, at, span->length);
+		span->local =
+			seg->own ? (void *)(uintptr_t)at : adopted_at(seg, k, at, span->length);
 	}
 	if (kind == AV_KEY_REGION && av_unlikely(!av_still_mapped(seg, k, at, req->length)))
 		return AV_MEM_GONE;
@@ -113,13 +121,13 @@ static enum av_mem_fault locate(struct av_seg *seg, struct av_key *k,
 	if (kind == AV_KEY_DEVICE) {
 		if (!av_range_within(at, span->length, sizeof(struct av_seg_head),
 				     AV_SEG_BYTES - sizeof(struct av_seg_head)))
-			return AV_MEM_RANGE; /* a peer's table that contradicts itself */
+			return AV_MEM_RANGE; /* a peer's table is inconsistent */
 		if (k->in_origin)
 			seg = av_seg_origin(seg);
 		if (!seg)
 			return AV_MEM_RANGE;
-		span->seg = seg; /* one name for the bytes, whoever has a key to them: atomics lock
-				    by it */
+		/* One name for the bytes, whichever key names them: atomics lock by it. */
+		span->seg = seg;
 		span->local = (uint8_t *)seg->head + at;
 	}
 	return AV_MEM_OK;
@@ -132,7 +140,7 @@ struct av_seg *av_mem_key_owner(struct av_seg *seg, uint32_t key)
 	return av_seg_origin(seg);
 }
 
-/* A pin names the key. */
+/* Context: a pin names the key. */
 static enum av_mem_fault resolve(struct av_seg *seg, struct av_key *k,
 				 const struct av_mem_request *req, struct av_span *span)
 {
@@ -144,8 +152,7 @@ static enum av_mem_fault resolve(struct av_seg *seg, struct av_key *k,
 			fault = locate(seg, k, req, span);
 	} else if (atomic_load(&k->held) == req->key && k->kind != AV_KEY_UMR &&
 		   av_seg_alive(seg)) {
-		fault = AV_MEM_BUSY; /* the region exists: its key is withdrawn for a moment, or was
-				      */
+		fault = AV_MEM_BUSY; /* the region exists; its key is, or was, withdrawn */
 	}
 	if (fault == AV_MEM_NO_KEY && k->kind == AV_KEY_ODP && av_odp_has_table(seg))
 		av_odp_count(seg, AV_ODP_COUNT_MRS_NOT_FOUND, 1);
@@ -161,8 +168,8 @@ enum av_mem_fault av_mem_resolve(struct av_seg *seg, const struct av_mem_request
 }
 
 /*
- * A region that is being re-registered is not waited for here: the caller may hold pins on other
- * keys, which another re-registration waits for, and so on in a circle.
+ * Does not wait for a region that is being re-registered: the caller may hold pins on other keys,
+ * for which another re-registration waits, and so on in a circle.
  */
 enum av_mem_fault av_mem_get_any(struct av_seg *seg, const struct av_mem_request *req,
 				 struct av_span *span, struct av_pin *pin)
@@ -197,7 +204,7 @@ enum av_mem_fault av_mem_get_list(struct av_seg *seg, uint32_t pd, uint32_t acce
 	spans->count = 0;
 	spans->bytes = bytes;
 	for (uint32_t i = 0; i < count && bytes > 0; i++) {
-		/* once: a list in a segment may change under our eyes */
+		/* Read once: a list in a segment may change meanwhile. */
 		uint32_t length = __atomic_load_n(&sge[i].length, __ATOMIC_RELAXED);
 		struct av_mem_request req = {
 			.key = __atomic_load_n(&sge[i].lkey, __ATOMIC_RELAXED),
@@ -217,7 +224,7 @@ enum av_mem_fault av_mem_get_list(struct av_seg *seg, uint32_t pd, uint32_t acce
 		spans->count++;
 		bytes -= req.length;
 	}
-	if (bytes > 0) { /* a list in a peer's segment that contradicts itself */
+	if (bytes > 0) { /* a list in a peer's segment is inconsistent */
 		av_mem_put_list(spans);
 		return AV_MEM_RANGE;
 	}

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The one door from keys to bytes: given a key, an address, a length, the access wanted and the
- * protection domain, which bytes are these? No other file compares addresses with regions.
+ * The only way from keys to bytes: which bytes do a key, an address, a length, the access wanted
+ * and the protection domain name? No other file compares addresses with regions.
  */
 #ifndef AV_MEMORY_TRANSLATE_H
 #define AV_MEMORY_TRANSLATE_H
@@ -20,47 +20,46 @@
 
 enum av_mem_fault {
 	AV_MEM_OK,
-	AV_MEM_NO_KEY,	 /* the key is not, or no longer, a key */
+	AV_MEM_NO_KEY,	 /* the key does not exist, or no longer exists */
 	AV_MEM_PD,	 /* it belongs to another protection domain */
 	AV_MEM_ACCESS,	 /* it does not allow this kind of access */
-	AV_MEM_RANGE,	 /* the range is not wholly inside */
+	AV_MEM_RANGE,	 /* the range is not wholly inside the key's range */
 	AV_MEM_GONE,	 /* the program has unmapped part of it since the region was registered */
-	AV_MEM_TUNNELED, /* a payload for a region of tunneled atomics; its range was not looked at
-			  */
-	AV_MEM_DEPTH,	 /* keys made of keys, too many on the way to the bytes, or in a circle */
-	AV_MEM_BUSY,	 /* the region is being re-registered: put everything that is held, and try
-			    again */
-	AV_MEM_FAULT_N
+	AV_MEM_TUNNELED, /* a payload for a region of tunneled atomics; its range is not checked */
+	AV_MEM_DEPTH,	 /* too many UMR keys on the way to the bytes, or a circle of them */
+	AV_MEM_BUSY,	 /* the region is being re-registered: put all keys, and try again */
 };
 
 struct av_mem_request {
 	uint32_t key;	 /* host order */
 	uint32_t pd;	 /* protection domain in force, in the key's context */
 	uint32_t access; /* enum ibv_access_flags needed: 0 for local reads */
-	uint32_t qpn;	 /* the owner's queue pair on whose behalf, for windows bound to one */
-	bool payload;	 /* it is to be stored what an RDMA WRITE brings: see AV_MEM_TUNNELED */
-	bool remote; /* an rkey: windows are accepted, null regions are not; and the other way round
-		      */
-	uint64_t addr;	 /* in the key's own address space */
+	uint32_t qpn;	 /* the owner's queue pair, for windows that are bound to one */
+	bool payload;	 /* the access stores the payload of an RDMA WRITE: see AV_MEM_TUNNELED */
+	bool remote;   /* the key is used as an rkey: windows are accepted and null regions are not;
+			  as an lkey, the reverse */
+	uint64_t addr; /* in the key's own address space */
 	uint64_t length; /* bytes, > 0 */
-	bool whole; /* all that the key names, wherever it lies: @addr and @length do not count */
+	bool whole;	 /* all that the key names; @addr and @length are ignored */
 };
 
 /* A run of bytes that may be accessed until av_mem_put(). */
 struct av_span {
-	void *local; /* where this process finds the bytes, or NULL: they are in the other process,
-		      */
-	uint64_t addr; /* at this virtual address there */
+	void *local;   /* address in this process; NULL: the bytes are in the other process */
+	uint64_t addr; /* virtual address in the owner's process */
 	uint64_t length;
-	bool odp;	      /* paged in on demand: an access may be a page fault event */
-	bool null;	      /* no bytes at all: zeros to read, nothing to write */
-	bool writes;	      /* of an UMR span: the access changes what it reaches */
+	bool odp;	      /* paged in on demand: an access may raise a page fault event */
+	bool null;	      /* no bytes: reads return zeros, writes vanish */
+	bool writes;	      /* of a UMR span: the access changes the bytes */
 	struct av_seg *seg;   /* the context they belong to; borrowed */
-	uint32_t pages_owner; /* of pages: the context in whose segment they are, */
-	uint64_t offset; /* and where there; atomics know them by that, whoever has a key. Else 0 */
+	uint32_t pages_owner; /* of pages: the context whose segment holds them */
+	uint64_t offset; /* their offset there, by which atomics lock them whichever key names them;
+			    else 0 */
 	struct av_pin *pin; /* keeps the key alive; NULL for bytes behind no key */
-	/* Not NULL: pieces behind other keys, memory/klm_iter.h; @addr is an address of this key's
-	 * own space. */
+	/*
+	 * Not NULL: a span behind this UMR key, which consists of pieces behind other keys
+	 * (memory/klm_iter.h). Then @addr is in this key's address space.
+	 */
 	const struct av_key *umr;
 };
 
@@ -68,13 +67,13 @@ struct av_span {
 struct av_spans {
 	uint32_t count;
 	uint64_t bytes;			   /* sum of the lengths */
-	struct av_span at[AV_MAX_SGE + 1]; /* one more: a header before a list */
+	struct av_span at[AV_MAX_SGE + 1]; /* one more, for a header in front of a list */
 };
 
 /*
- * The common case: memory of the program's own, registered, mapped still, whose pages do not move.
- * True: @span is it. False: av_mem_get_any() finds out what the key is, or what is wrong.
+ * The common case: registered memory of the program, still mapped, whose pages do not move.
  * Context: a pin names the key.
+ * Return:  true: @span is set. False: av_mem_get_any() finds out what the key is, or what is wrong
  */
 static inline bool av_mem_is_plain(struct av_seg *seg, const struct av_key *k,
 				   const struct av_mem_request *req, struct av_span *span)
@@ -106,16 +105,16 @@ static inline bool av_mem_is_plain(struct av_seg *seg, const struct av_key *k,
 	return true;
 }
 
-/* The whole of av_mem_get(), from the pin on (not NULL), or from the beginning. */
+/* The general case of av_mem_get(). @pin: already begun; NULL: not yet */
 AV_MUST_USE enum av_mem_fault av_mem_get_any(struct av_seg *seg, const struct av_mem_request *req,
 					     struct av_span *span, struct av_pin *pin);
 
 /**
  * av_mem_get() - translate one keyed range
- * @seg:  the context whose key it is, own or a peer's
- * @span: out; on AV_MEM_OK it pins the key until av_mem_put(). Deregistration waits for that, so it
- * is held for one transfer only. Of a UMR key all pieces have been checked, unless it is to be
- * flushed.
+ * @seg:  the context of the key, own or a peer's
+ * @span: out; on AV_MEM_OK it pins the key until av_mem_put(). Deregistration waits for the pin, so
+ * hold it for one transfer only. Behind a UMR key all pieces have been checked, unless the access
+ * is a FLUSH.
  *
  * Context: any thread; does not wait; touches none of the program's memory.
  * Source:  IBTA volume 1, 10.6.3 (memory access checks); ibv_reg_mr(3).
@@ -133,14 +132,16 @@ av_mem_get(struct av_seg *seg, const struct av_mem_request *req, struct av_span 
 	return span->pin ? av_mem_get_any(seg, req, span, span->pin) : AV_MEM_BUSY;
 }
 
-/* For memory/klm_iter.c: the context whose table a key of @seg's is in, which is the origin's for a
- * key that was imported from there; NULL if that is gone. */
+/*
+ * For memory/klm_iter.c: the context whose table holds this key of @seg. For an imported key, that
+ * is its origin. NULL: it is gone.
+ */
 struct av_seg *av_mem_key_owner(struct av_seg *seg, uint32_t key);
 
 /**
- * av_mem_resolve() - av_mem_get() for a key that a pin of the caller's keeps alive, one step only
+ * av_mem_resolve() - translate one step, for a key that the caller has pinned
  * @seg:  av_mem_key_owner() of the key
- * @span: out; without a pin, and perhaps indirect
+ * @span: out; holds no pin, and may be behind a UMR key
  */
 AV_MUST_USE enum av_mem_fault av_mem_resolve(struct av_seg *seg, const struct av_mem_request *req,
 					     struct av_span *span);
@@ -153,18 +154,18 @@ static inline void av_mem_put(struct av_span *span)
 
 /**
  * av_mem_get_list() - translate a scatter/gather list, up to @bytes of it
- * @sge, @count: the list; elements of length 0 are skipped unseen, and so is what lies beyond
- * @bytes
- * @spans: out; on AV_MEM_OK to be given to av_mem_put_list(), else nothing is held
+ * @sge, @count: the list; elements of length 0, and those beyond @bytes, are skipped unchecked
+ * @spans: out; on AV_MEM_OK give it to av_mem_put_list(), else nothing is held
  *
- * Return: AV_MEM_RANGE also if the list is shorter than @bytes.
+ * Context: as av_mem_get().
+ * Return:  as av_mem_get(); AV_MEM_RANGE also if the list is shorter than @bytes
  */
 AV_MUST_USE enum av_mem_fault av_mem_get_list(struct av_seg *seg, uint32_t pd, uint32_t access,
 					      const struct ibv_sge *sge, uint32_t count,
 					      uint64_t bytes, struct av_spans *spans);
 void av_mem_put_list(struct av_spans *spans);
 
-/* A list of one run of bytes that is behind no key and that this process reaches at @local. */
+/* A list of one run of bytes, behind no key, at @local in this process. */
 static inline void av_spans_local(struct av_spans *spans, struct av_seg *seg, void *local,
 				  uint64_t bytes)
 {
@@ -173,7 +174,7 @@ static inline void av_spans_local(struct av_spans *spans, struct av_seg *seg, vo
 	spans->at[0] = (struct av_span){.local = local, .length = bytes, .seg = seg};
 }
 
-/* A list that borrows from another: nothing of it is put. */
+/* A list that borrows the spans of another. It is not put. */
 static inline void av_spans_copy(struct av_spans *to, const struct av_spans *from)
 {
 	to->count = from->count;
@@ -182,7 +183,7 @@ static inline void av_spans_copy(struct av_spans *to, const struct av_spans *fro
 		to->at[i] = from->at[i];
 }
 
-/* Drop the first @bytes of a list that is borrowed from another (nothing is put). */
+/* Drop the first @bytes of a borrowed list. Nothing is put. */
 void av_spans_skip(struct av_spans *spans, uint64_t bytes);
 
 #endif

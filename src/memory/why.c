@@ -18,7 +18,7 @@ struct look {
 	uint64_t base, length;
 };
 
-__attribute__((no_sanitize("thread"))) static struct look look_at(const struct av_key *k)
+AV_RACY static struct look look_at(const struct av_key *k)
 {
 	struct look l = {0};
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Copies between translated lists, and atomics, by whichever way the bytes are reached. */
+/* Copies between translated lists, and atomics. */
 #include "memory/xfer.h"
 
 #include <errno.h>
@@ -32,8 +32,10 @@ static enum av_xfer refused(struct av_seg *seg)
 	return AV_XFER_REFUSED;
 }
 
-/* One process_vm call: @l, consecutive pieces of this process' memory, against the other's at
- * @remote. */
+/*
+ * One process_vm call between @l, consecutive pieces of this process's memory, and @remote in the
+ * other process.
+ */
 static ssize_t vm_call(bool write, struct av_seg *seg, const struct iovec *l, size_t count,
 		       uint64_t remote, uint64_t bytes)
 {
@@ -42,7 +44,9 @@ static ssize_t vm_call(bool write, struct av_seg *seg, const struct iovec *l, si
 	return av_vm_call(write, seg, l, count, &r, 1);
 }
 
-/* What a failed call means. @local is where this process' end stopped; @write: it was the source.
+/*
+ * The result that a failed call stands for. @local: where this process's end stopped; @write: it
+ * was the source
  */
 static enum av_xfer vm_failure(int err, bool write, struct av_seg *seg, const void *local)
 {
@@ -57,8 +61,7 @@ static enum av_xfer vm_failure(int err, bool write, struct av_seg *seg, const vo
 		return refused(seg);
 	case ESRCH:
 		return AV_XFER_GONE;
-	default: /* ENOMEM: the kernel could not; the remote side's fault as far as anybody can tell
-		  */
+	default: /* ENOMEM: the kernel failed; counts as the remote side's fault */
 		return write ? AV_XFER_DST_FAULT : AV_XFER_SRC_FAULT;
 	}
 }
@@ -82,7 +85,7 @@ static enum av_xfer vm_read_aligned(uint8_t *dst, struct av_seg *seg, uint64_t s
 	return AV_XFER_OK;
 }
 
-/* Through a buffer, of which av_copy() makes whole words, the last one last. */
+/* Read through a bounce buffer. av_copy() then stores whole words, the last one last. */
 static enum av_xfer vm_read_bounced(uint8_t *dst, struct av_seg *seg, uint64_t src, uint64_t bytes)
 {
 	uint8_t room[BOUNCE_BYTES + AV_PIECES_LINE] AV_ALIGNED(AV_PIECES_LINE);
@@ -90,8 +93,8 @@ static enum av_xfer vm_read_bounced(uint8_t *dst, struct av_seg *seg, uint64_t s
 	while (bytes > 0) {
 		/* pieces end with a page of the destination, not within a word */
 		uint64_t n = BOUNCE_BYTES - ((uintptr_t)dst & (PAGE - 1));
-		uint8_t *bounce =
-			room + src % AV_PIECES_LINE; /* what is read does not tear, either */
+		/* Aligned as the source, so that reads do not tear either. */
+		uint8_t *bounce = room + src % AV_PIECES_LINE;
 		enum av_xfer ret;
 
 		n = n < bytes ? n : bytes;
@@ -107,7 +110,7 @@ static enum av_xfer vm_read_bounced(uint8_t *dst, struct av_seg *seg, uint64_t s
 	return AV_XFER_OK;
 }
 
-/* Not only for READ: a WRITE that had to wait may be executed by the process it writes to. */
+/* Not only for READ: a WRITE that had to wait may be executed by the responder's process. */
 static enum av_xfer vm_read(uint8_t *dst, struct av_seg *seg, uint64_t src, uint64_t bytes)
 {
 	if (((uintptr_t)dst - src) % AV_PIECES_LINE)
@@ -135,7 +138,7 @@ static enum av_xfer vm_write_aligned(struct av_seg *seg, uint64_t dst, const uin
 	return AV_XFER_OK;
 }
 
-/* Through a buffer whose page offset is the destination's. */
+/* Write through a bounce buffer that has the destination's page offset. */
 static enum av_xfer vm_write_bounced(struct av_seg *seg, uint64_t dst, const uint8_t *src,
 				     uint64_t bytes)
 {
@@ -167,8 +170,10 @@ static enum av_xfer vm_write(struct av_seg *seg, uint64_t dst, const void *src, 
 	return vm_write_aligned(seg, dst, src, bytes);
 }
 
-/* Source and destination overlap so that ascending order would destroy the source: pieces from the
- * end. */
+/*
+ * Copy from the end, piece by piece: source and destination overlap, and ascending order would
+ * destroy the source.
+ */
 static enum av_xfer own_copy_backwards(uint8_t *dst, const uint8_t *src, uint64_t bytes)
 {
 	uint8_t bounce[BOUNCE_BYTES];
@@ -185,8 +190,10 @@ static enum av_xfer own_copy_backwards(uint8_t *dst, const uint8_t *src, uint64_
 	return AV_XFER_OK;
 }
 
-/* Which end stopped a copy is found by looking at each page of the source: rare, and exact enough
- * for a status. */
+/*
+ * Did the source stop the copy? Probes each page of the source: this is rare, and exact enough for
+ * a status.
+ */
 static bool source_is_bad(const uint8_t *src, uint64_t bytes)
 {
 	for (uint64_t off = 0; off < bytes; off += PAGE)
@@ -195,23 +202,24 @@ static bool source_is_bad(const uint8_t *src, uint64_t bytes)
 	return av_copy_probe(src + bytes - 1, 0) == AV_COPY_FAULT;
 }
 
-static enum av_xfer own_copy(uint8_t *dst, const uint8_t *src, uint64_t bytes)
+static enum av_xfer own_copy(uint8_t *dst, const uint8_t *src, uint64_t bytes, uint64_t now_ns)
 {
 	if (av_unlikely(av_copy_destroys(dst, src, bytes)))
 		return own_copy_backwards(dst, src, bytes);
-	if (av_likely(av_copy(dst, src, bytes) == AV_COPY_OK))
+	if (av_likely(av_copy_at(dst, src, bytes, now_ns) == AV_COPY_OK))
 		return AV_XFER_OK;
 	return source_is_bad(src, bytes) ? AV_XFER_SRC_FAULT : AV_XFER_DST_FAULT;
 }
 
-/* Bytes of a null region: there is nothing to read them from. */
-static enum av_xfer write_zeros(const struct av_span *d, uint64_t doff, uint64_t bytes)
+/* Write the bytes of a null region, which has no memory to read. */
+static enum av_xfer write_zeros(const struct av_span *d, uint64_t doff, uint64_t bytes,
+				uint64_t now_ns)
 {
 	static const uint8_t zeros[BOUNCE_BYTES];
 
 	while (bytes > 0) {
 		uint64_t n = bytes < BOUNCE_BYTES ? bytes : BOUNCE_BYTES;
-		enum av_xfer ret = d->local ? own_copy((uint8_t *)d->local + doff, zeros, n)
+		enum av_xfer ret = d->local ? own_copy((uint8_t *)d->local + doff, zeros, n, now_ns)
 					    : vm_write(d->seg, d->addr + doff, zeros, n);
 
 		if (ret != AV_XFER_OK)
@@ -223,7 +231,7 @@ static enum av_xfer write_zeros(const struct av_span *d, uint64_t doff, uint64_t
 }
 
 static enum av_xfer move_piece(const struct av_span *d, uint64_t doff, const struct av_span *s,
-			       uint64_t soff, uint64_t bytes)
+			       uint64_t soff, uint64_t bytes, uint64_t now_ns)
 {
 	uint8_t *dl = d->local ? (uint8_t *)d->local + doff : NULL;
 	const uint8_t *sl = s->local ? (const uint8_t *)s->local + soff : NULL;
@@ -231,9 +239,9 @@ static enum av_xfer move_piece(const struct av_span *d, uint64_t doff, const str
 	if (av_unlikely(d->null))
 		return AV_XFER_OK;
 	if (av_unlikely(s->null))
-		return write_zeros(d, doff, bytes);
+		return write_zeros(d, doff, bytes, now_ns);
 	if (dl && sl)
-		return own_copy(dl, sl, bytes);
+		return own_copy(dl, sl, bytes, now_ns);
 	if (dl)
 		return vm_read(dl, s->seg, s->addr + soff, bytes);
 	if (sl)
@@ -241,20 +249,20 @@ static enum av_xfer move_piece(const struct av_span *d, uint64_t doff, const str
 	return AV_XFER_REFUSED;
 }
 
-/* The same, with the page fault events of memory that is paged on demand. */
+/* The same, and counts page fault events of memory that is paged on demand. */
 enum av_xfer av_xfer_copy_span(const struct av_span *d, uint64_t doff, const struct av_span *s,
-			       uint64_t soff, uint64_t bytes)
+			       uint64_t soff, uint64_t bytes, uint64_t now_ns)
 {
 	struct av_odp_access write, read;
 	enum av_xfer ret;
 
 	if (av_likely(!d->odp && !s->odp))
-		return move_piece(d, doff, s, soff, bytes);
+		return move_piece(d, doff, s, soff, bytes, now_ns);
 	if (d->odp)
 		av_odp_begin(d->seg, d->addr + doff, bytes, true, &write);
 	if (s->odp)
 		av_odp_begin(s->seg, s->addr + soff, bytes, false, &read);
-	ret = move_piece(d, doff, s, soff, bytes);
+	ret = move_piece(d, doff, s, soff, bytes, now_ns);
 	if (s->odp && (ret == AV_XFER_OK || ret == AV_XFER_SRC_FAULT))
 		av_odp_end(&read, ret == AV_XFER_OK);
 	if (d->odp && (ret == AV_XFER_OK || ret == AV_XFER_DST_FAULT))
@@ -263,15 +271,15 @@ enum av_xfer av_xfer_copy_span(const struct av_span *d, uint64_t doff, const str
 }
 
 static enum av_xfer copy_piece(const struct av_span *d, uint64_t doff, const struct av_span *s,
-			       uint64_t soff, uint64_t bytes)
+			       uint64_t soff, uint64_t bytes, uint64_t now_ns)
 {
 	if (av_unlikely(d->umr || s->umr))
 		return av_klm_copy(d, doff, s, soff, bytes);
-	return av_xfer_copy_span(d, doff, s, soff, bytes);
+	return av_xfer_copy_span(d, doff, s, soff, bytes, now_ns);
 }
 
 enum av_xfer av_xfer_copy_part(const struct av_spans *dst, const struct av_spans *src,
-			       uint64_t bytes)
+			       uint64_t bytes, uint64_t now_ns)
 {
 	uint64_t left = bytes, doff = 0, soff = 0;
 	const struct av_span *d = dst->at, *s = src->at;
@@ -283,7 +291,7 @@ enum av_xfer av_xfer_copy_part(const struct av_spans *dst, const struct av_spans
 
 		if (n > left)
 			n = left;
-		ret = copy_piece(d, doff, s, soff, n);
+		ret = copy_piece(d, doff, s, soff, n, now_ns);
 		if (ret != AV_XFER_OK)
 			return ret;
 		left -= n;
@@ -309,12 +317,12 @@ static bool all_ones(const struct av_operand *mask)
 }
 
 /*
- * Operands within a word: by exchanging the aligned word around them, which the processor's own
- * stores to the rest of it do not meet. The word is in one page and in the same block of the lock
+ * Operands within a word: exchange the aligned word around the operand. So stores of the processor
+ * to the rest of the word are not lost. The word is in one page, and in the same block of the lock
  * as the operand.
  */
 static enum av_copy_result own_in_word(uint8_t *p, const struct av_atomic *a,
-				       struct av_operand *old)
+				       struct av_operand *old, uint64_t now_ns)
 {
 	unsigned int shift = 8 * (unsigned int)((uintptr_t)p % sizeof(uint64_t));
 	uint64_t bits = UINT64_MAX >> (64 - 8 * a->bytes) << shift, seen, was;
@@ -329,12 +337,12 @@ static enum av_copy_result own_in_word(uint8_t *p, const struct av_atomic *a,
 		old->word[0] = (seen & bits) >> shift;
 		(void)!av_atomic_apply(a, old, &new);
 		ret = av_copy_cmp_swap(word, seen, (seen & ~bits) | ((new.word[0] << shift) & bits),
-				       &was);
+				       &was, now_ns);
 	} while (ret != AV_COPY_OK || was != seen);
 	return AV_COPY_OK;
 }
 
-/* Operands of several words: the lock is what makes them atomic. */
+/* Operands of several words: the lock makes them atomic. */
 static enum av_copy_result own_wide(uint8_t *p, const struct av_atomic *a, struct av_operand *old)
 {
 	struct av_operand new;
@@ -343,7 +351,7 @@ static enum av_copy_result own_wide(uint8_t *p, const struct av_atomic *a, struc
 		return AV_COPY_FAULT;
 	if (av_atomic_apply(a, old, &new))
 		return av_copy(p, &new, a->bytes);
-	return av_copy_probe(p, 1); /* memory that may not be written is a fault in any case */
+	return av_copy_probe(p, 1); /* memory that is not writable is a fault in any case */
 }
 
 static enum av_xfer own_atomic(void *p, const struct av_atomic *a, struct av_operand *old,
@@ -354,18 +362,21 @@ static enum av_xfer own_atomic(void *p, const struct av_atomic *a, struct av_ope
 	if (a->bytes > sizeof(uint64_t))
 		ret = own_wide(p, a, old);
 	else if (a->bytes < sizeof(uint64_t) || a->swapped)
-		ret = own_in_word(p, a, old);
+		ret = own_in_word(p, a, old, now_ns);
 	else if (a->op == AV_ATOMIC_ADD && a->mask.word[0] == 0)
-		ret = av_copy_fetch_add_at(p, a->value.word[0], &old->word[0], now_ns);
+		ret = av_copy_fetch_add(p, a->value.word[0], &old->word[0], now_ns);
 	else if (a->op == AV_ATOMIC_CMP_SWAP && all_ones(&a->mask) && all_ones(&a->compare_mask))
-		ret = av_copy_cmp_swap_at(p, a->compare.word[0], a->value.word[0], &old->word[0],
-					  now_ns);
+		ret = av_copy_cmp_swap(p, a->compare.word[0], a->value.word[0], &old->word[0],
+				       now_ns);
 	else
-		ret = own_in_word(p, a, old);
+		ret = own_in_word(p, a, old, now_ns);
 	return ret == AV_COPY_OK ? AV_XFER_OK : AV_XFER_DST_FAULT;
 }
 
-/* Read if it depends on what is there, modify, write; the caller holds the operand's lock. */
+/*
+ * Read the operand if the result depends on it, modify, write.
+ * Context: the operand's lock is held.
+ */
 static enum av_xfer vm_atomic(struct av_seg *seg, uint64_t addr, const struct av_atomic *a,
 			      struct av_operand *old)
 {
@@ -392,7 +403,8 @@ static enum av_xfer atomic(const struct av_span *span, const struct av_atomic *a
 				       : av_dir_atomic_lock(span->seg->pid, span->addr);
 	enum av_xfer ret;
 
-	/* Bring the page in before the lock is taken: nobody waits for a page while others wait for
+	/*
+	 * Fault the page in before taking the lock: nobody waits for a page while others wait for
 	 * the lock.
 	 */
 	if (span->local) {

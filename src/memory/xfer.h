@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Moving bytes that have been translated, within this process and between processes of one host.
+ * Copying translated bytes, within this process and between processes of one host.
  *
- * own:  both ends are addresses of this process (its own memory, or shared memory it maps):
- * av_copy(). vm:   one end is another process' memory: process_vm_readv(), process_vm_writev().
+ * own: both ends are addresses of this process, in its own or in shared memory: av_copy().
+ * vm: one end is another process's memory: process_vm_readv(), process_vm_writev().
  *
- * Order and tearing (design: the bytes of an RDMA WRITE become visible in ascending order, the last
- * word last, and aligned 8-byte words are never torn): av_copy() has all of it up to 16 KiB, and
- * beyond that all but the ascending order. process_vm_writev() has it only if it is given the right
- * pieces (see xfer.c): then words are whole, the last one comes last, and the order is that of
- * pages; within a page the body's words may become visible in any order.
+ * Order and tearing: the bytes of an RDMA WRITE are to become visible in ascending order with the
+ * last word last, and aligned 8-byte words never torn. av_copy() keeps all of that up to 16 KiB;
+ * beyond, all but the ascending order. process_vm_writev() keeps it only in part, and only if it
+ * gets suitable pieces (see xfer.c). Then words are whole, the last word comes last, and pages are
+ * in order; the words within a page may become visible in any order.
  */
 #ifndef AV_MEMORY_XFER_H
 #define AV_MEMORY_XFER_H
@@ -25,23 +25,23 @@ enum av_xfer {
 	AV_XFER_OK,
 	AV_XFER_SRC_FAULT, /* source memory is not there (unmapped, protected) */
 	AV_XFER_DST_FAULT, /* destination memory is not there or not writable */
-	AV_XFER_REFUSED,   /* the kernel does not let this process into the other's memory */
+	AV_XFER_REFUSED,   /* the kernel denies this process access to the other's memory */
 	AV_XFER_GONE,	   /* the other process is gone */
-	AV_XFER_BUSY, /* behind an UMR key, a key is being changed: put all keys, and start again */
-	AV_XFER_SPLIT, /* the word of an atomic is not one aligned word where it lies */
+	AV_XFER_BUSY,  /* a key behind a UMR key is being changed: put all keys, and start again */
+	AV_XFER_SPLIT, /* an atomic's operand is not one aligned word in memory */
 };
 
 /* The same for the first @bytes only. */
 AV_MUST_USE enum av_xfer av_xfer_copy_part(const struct av_spans *dst, const struct av_spans *src,
-					   uint64_t bytes);
+					   uint64_t bytes, uint64_t now_ns);
 
-/* Does this process reach all of it at one address, with no page fault events to count? */
+/* Is all of it at one address of this process, with no page fault events to count? */
 static inline bool av_spans_are_here(const struct av_spans *spans)
 {
 	return av_likely(spans->count == 1 && spans->at[0].local && !spans->at[0].odp);
 }
 
-/* The same of any number of pieces. */
+/* The same for any number of pieces. */
 static inline bool av_spans_in_reach(const struct av_spans *spans)
 {
 	for (uint32_t i = 0; i < spans->count; i++)
@@ -55,8 +55,8 @@ static inline bool av_spans_in_reach(const struct av_spans *spans)
  * @now_ns: coarse clock, which is read once for a request
  *
  * Both lists hold at least @dst->bytes. At most one of them is in another process.
- * Context: any thread, no lock held that others wait for: waits for pages.
- * Return:  on anything but AV_XFER_OK a part, from the beginning, may have been copied
+ * Context: any thread; no lock is held that others wait for, since it waits for pages.
+ * Return:  on anything but AV_XFER_OK, a part may have been copied, from the beginning on
  */
 
 AV_MUST_USE static inline enum av_xfer av_xfer_copy(const struct av_spans *dst,
@@ -67,30 +67,34 @@ AV_MUST_USE static inline enum av_xfer av_xfer_copy(const struct av_spans *dst,
 		      av_copy_at(dst->at[0].local, src->at[0].local, dst->bytes, now_ns) ==
 			      AV_COPY_OK))
 		return AV_XFER_OK;
-	return av_xfer_copy_part(dst, src, dst->bytes); /* once more: it tells which end failed */
+	/* Copies again after a fault, and finds out which end failed. */
+	return av_xfer_copy_part(dst, src, dst->bytes, now_ns);
 }
 
-/* For memory/klm_copy.c: between two spans, neither of which is indirect. */
+/* For memory/klm_copy.c: copy between two spans, neither behind a UMR key. */
 AV_MUST_USE enum av_xfer av_xfer_copy_span(const struct av_span *d, uint64_t doff,
-					   const struct av_span *s, uint64_t soff, uint64_t bytes);
+					   const struct av_span *s, uint64_t soff, uint64_t bytes,
+					   uint64_t now_ns);
 
-/* Can that segment's memory be reached at all? Remembers a refusal; the first one per process is
- * logged. */
+/*
+ * Is access to that segment's memory denied? A refusal is remembered, and the first one per process
+ * is logged.
+ */
 static inline bool av_xfer_refused(const struct av_seg *seg)
 {
 	return !seg->own && atomic_load_explicit(&seg->vm_refused, memory_order_relaxed);
 }
 
 /**
- * av_xfer_atomic() - one atomic operation on an operand, atomic among all processes of the device
- * and all sizes of operands (IBV_ATOMIC_HCA)
- * @span: atomic->bytes bytes, aligned to their number (checked by the caller; of pieces behind an
- * indirect key, here)
- * @old:  out, the original value; words beyond the operand's size undefined, and all of
- * AV_ATOMIC_SWAP
+ * av_xfer_atomic() - execute one atomic operation on an operand
+ *
+ * Atomic among all processes of the device and all sizes of operands (IBV_ATOMIC_HCA).
+ * @span: atomic->bytes bytes, aligned to that number. The caller has checked this; for a span
+ * behind a UMR key it is checked here
+ * @old:  out, the original value; undefined beyond the operand's size, and for AV_ATOMIC_SWAP
  *
  * Context: as av_xfer_copy(); takes the operand's lock in the directory meanwhile.
- * Return:  a fault is AV_XFER_DST_FAULT; the memory is then unchanged, as with AV_XFER_BUSY and
+ * Return:  AV_XFER_DST_FAULT for a fault; then the memory is unchanged, as with AV_XFER_BUSY and
  * _SPLIT
  */
 AV_MUST_USE enum av_xfer av_xfer_atomic(const struct av_span *span, const struct av_atomic *atomic,

@@ -54,31 +54,14 @@ _Static_assert(AV_COUNTED_WORDS < UINT8_MAX, "words have numbers of a byte");
 #define PORT AV_SCOPE_PORT
 #define HW   AV_SCOPE_HW
 
-/* A counter row and a gauge row. */
-#define C(name, unit, scope, help, ...)               \
-	{                                             \
-		name, unit, help, scope, false, 0, 0, \
-		{                                     \
-			__VA_ARGS__                   \
-		}                                     \
-	}
-#define G(name, unit, scope, help, ...)              \
-	{                                            \
-		name, unit, help, scope, true, 0, 0, \
-		{                                    \
-			__VA_ARGS__                  \
-		}                                    \
-	}
-/* A counter of the sysfs interface that a software port never increments. */
-#define NEVER(name, scope)                                                                   \
-	{                                                                                    \
-		name, "events", "Always 0: there is no such thing here", scope, false, 0, 0, \
-		{                                                                            \
-			0                                                                    \
-		}                                                                            \
-	}
-
 /* clang-format off */
+
+/* A counter row and a gauge row. */
+#define C(name, unit, scope, help, ...) {name, unit, help, scope, false, 0, 0, {__VA_ARGS__}}
+#define G(name, unit, scope, help, ...) {name, unit, help, scope, true, 0, 0, {__VA_ARGS__}}
+/* A counter of the sysfs interface that a software port never increments. */
+#define NEVER(name, scope) C(name, "events", scope, "Always 0: there is no such thing here", 0)
+
 const struct av_counter_info av_counter_info[] = {
 	C("xmit_bytes",            "bytes",    DPQ, "Payload sent: SENDs, WRITEs, and answers to READs and atomics", XMIT_BYTES),
 	C("rcv_bytes",             "bytes",    DPQ, "Payload received: SENDs, WRITEs, and answers to READs and atomics", RCV_BYTES),

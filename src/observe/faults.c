@@ -104,8 +104,8 @@ static bool selects_opcode(const struct av_faults_rule *rule, uint32_t opcode)
 
 static bool selects_key(const struct av_faults_rule *rule, const struct av_faults_occasion *o)
 {
-	if (!rule->has_key ||
-	    rule->what == AV_INJECT_EVICT) /* for evict, the key selects what to evict, not when */
+	/* For evict, the key selects what to evict, not when. */
+	if (!rule->has_key || rule->what == AV_INJECT_EVICT)
 		return true;
 	for (uint32_t i = 0; i < o->key_count; i++)
 		if (o->keys[i] == rule->key)

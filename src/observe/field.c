@@ -13,13 +13,11 @@
 #include "observe/faults_rule.h"
 #include "observe/verb.h"
 
-#define F(name, member, form, group)                                                           \
-	{                                                                                      \
-		name, offsetof(struct av_flight_record, member),                               \
-			sizeof(((struct av_flight_record *)0)->member), AV_FIELD_##form, group \
-	}
-
 /* clang-format off */
+#define F(name, member, form, group) \
+	{name, offsetof(struct av_flight_record, member), \
+	 sizeof(((struct av_flight_record *)0)->member), AV_FIELD_##form, group}
+
 static const struct av_field fields[] = {
 	F("time_ns",        time_ns,        DEC,    0),
 	F("monotonic_ns",   monotonic_ns,   DEC,    0),

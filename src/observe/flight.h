@@ -29,7 +29,6 @@ enum av_flight_kind {
 	AV_FLIGHT_RECEIVE, /* the responder's side of such a request */
 	AV_FLIGHT_FLUSH,   /* @count requests in a row were flushed */
 	AV_FLIGHT_EVENT,   /* an asynchronous event that belongs to no recorded request */
-	AV_FLIGHT_KIND_N
 };
 
 enum av_flight_object {
@@ -39,7 +38,6 @@ enum av_flight_object {
 	AV_OBJECT_SRQ,
 	AV_OBJECT_MR, /* @number: lkey */
 	AV_OBJECT_PORT,
-	AV_OBJECT_N
 };
 
 /* Which groups of fields are valid. observe/field.h assigns each field to its group. */

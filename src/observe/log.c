@@ -7,7 +7,7 @@
  * - The log file is opened again for each line: a descriptor kept open could be the program's own
  *   socket by now.
  * - Its name is made absolute at the start.
- * - SIGPIPE is not delivered for our writes.
+ * - No signal is delivered for our writes: a line is written whole or dropped.
  */
 #include "observe/log.h"
 
@@ -36,38 +36,41 @@ static enum av_log_level setting_level =
 	AV_LOG_WARN;		    /* written under setting_once, constant afterwards */
 static char setting_file[PATH_MAX]; /* likewise; "": standard error */
 
-/*
- * Write the line whole or drop it. A reader that went away must not become the program's problem.
- */
-static void write_quietly(int fd, const char *text, size_t len)
+ssize_t av_write_quietly(int fd, const void *bytes, size_t n)
 {
 	static const struct timespec now = {0, 0};
-	sigset_t pipe_set, old_set, pending;
-	bool was_pending;
-	ssize_t n;
+	sigset_t ours, old, pending;
+	ssize_t done;
+	int err, sig;
 
-	sigemptyset(&pipe_set);
-	sigaddset(&pipe_set, SIGPIPE);
+	sigemptyset(&ours);
+	sigaddset(&ours, SIGPIPE);
+	sigaddset(&ours, SIGXFSZ);
 	sigemptyset(&pending);
 	sigpending(&pending);
-	was_pending = sigismember(&pending, SIGPIPE);
-	if (pthread_sigmask(SIG_BLOCK, &pipe_set, &old_set))
-		return;
+	pthread_sigmask(SIG_BLOCK, &ours, &old);
 	do
-		n = write(fd, text, len);
-	while (n < 0 && errno == EINTR);
-	/* Consume our own SIGPIPE. One that was pending before belongs to the program. */
-	if (n < 0 && errno == EPIPE && !was_pending)
-		while (sigtimedwait(&pipe_set, NULL, &now) < 0 && errno == EINTR)
+		done = write(fd, bytes, n);
+	while (done < 0 && errno == EINTR);
+	err = errno;
+	sig = done >= 0 ? 0 : err == EPIPE ? SIGPIPE : err == EFBIG ? SIGXFSZ : 0;
+	/* Consume our own signal. One that was pending before belongs to the program. */
+	if (sig && !sigismember(&pending, sig)) {
+		sigemptyset(&ours);
+		sigaddset(&ours, sig);
+		while (sigtimedwait(&ours, NULL, &now) < 0 && errno == EINTR)
 			;
-	pthread_sigmask(SIG_SETMASK, &old_set, NULL);
+	}
+	pthread_sigmask(SIG_SETMASK, &old, NULL);
+	errno = err;
+	return done;
 }
 
 void av_log_raw(const char *text, size_t len)
 {
 	int saved = errno;
 
-	write_quietly(STDERR_FILENO, text, len);
+	(void)av_write_quietly(STDERR_FILENO, text, len);
 	errno = saved;
 }
 
@@ -101,7 +104,7 @@ static void emit(enum av_log_level level, const char *fmt, va_list ap)
 	if (setting_file[0])
 		fd = open(setting_file,
 			  O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_NOCTTY | O_NONBLOCK, 0600);
-	write_quietly(fd >= 0 ? fd : STDERR_FILENO, line, len);
+	(void)av_write_quietly(fd >= 0 ? fd : STDERR_FILENO, line, len);
 	if (fd >= 0)
 		close(fd);
 }

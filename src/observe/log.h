@@ -10,6 +10,7 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <sys/types.h>
 
 #include "base/compiler.h"
 
@@ -26,6 +27,12 @@ void av_log(enum av_log_level level, const char *fmt, ...) AV_PRINTF(2, 3);
  * that the user asked for.
  */
 void av_log_raw(const char *text, size_t len);
+
+/*
+ * write() once, without the signals that would end the program: SIGPIPE where the reader went away,
+ * SIGXFSZ where the file is at its size limit. Return: as write(), with errno
+ */
+ssize_t av_write_quietly(int fd, const void *bytes, size_t n);
 
 /* av_log(AV_LOG_WARN, ...), at most once per call site and process. */
 #define av_warn_once(...)                                                          \

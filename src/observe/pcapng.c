@@ -3,12 +3,12 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <signal.h>
 #include <string.h>
 #include <sys/file.h>
 #include <sys/stat.h>
-#include <time.h>
 #include <unistd.h>
+
+#include "observe/log.h"
 
 #define SECTION_HEADER	      0x0a0d0d0au
 #define BYTE_ORDER_MAGIC      0x1a2b3c4du
@@ -160,31 +160,6 @@ int av_pcapng_open(const char *path, bool anew)
 	return ret;
 }
 
-/* write() without SIGXFSZ, which would end the program if the file is at its size limit. */
-static ssize_t write_quietly(int fd, const uint8_t *bytes, size_t n)
-{
-	static const struct timespec now = {0, 0};
-	sigset_t too_large, old, pending;
-	ssize_t done;
-	int err;
-
-	sigemptyset(&too_large);
-	sigaddset(&too_large, SIGXFSZ);
-	sigemptyset(&pending);
-	sigpending(&pending);
-	pthread_sigmask(SIG_BLOCK, &too_large, &old);
-	do
-		done = write(fd, bytes, n);
-	while (done < 0 && errno == EINTR);
-	err = errno;
-	if (done < 0 && err == EFBIG && !sigismember(&pending, SIGXFSZ))
-		while (sigtimedwait(&too_large, NULL, &now) < 0 && errno == EINTR)
-			;
-	pthread_sigmask(SIG_SETMASK, &old, NULL);
-	errno = err;
-	return done;
-}
-
 /* Remove the last @bytes from the file, unless somebody has appended since. */
 static void cut_off(int fd, off_t bytes)
 {
@@ -197,7 +172,7 @@ static void cut_off(int fd, off_t bytes)
 
 int av_pcapng_append(int fd, const uint8_t *blocks, size_t bytes)
 {
-	ssize_t done = write_quietly(fd, blocks, bytes);
+	ssize_t done = av_write_quietly(fd, blocks, bytes);
 
 	if (done == (ssize_t)bytes)
 		return 0;

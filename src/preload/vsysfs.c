@@ -26,8 +26,8 @@
 struct av_vsysfs_row {
 	const char *pattern;
 	enum av_vsysfs_kind kind;
-	bool shared;
-	av_vsysfs_show *show; /* for files and links */
+	enum { OURS, SHARED } whose; /* SHARED: the kernel may have this path, too */
+	av_vsysfs_show *show;	     /* for files and links */
 };
 
 #define IB     "/sys/class/infiniband"
@@ -41,104 +41,79 @@ struct av_vsysfs_row {
 #define DEBUG  "/sys/kernel/debug/mlx5"
 #define DEVDIR "/dev/infiniband"
 
-#define DIR(pattern)                                \
-	{                                           \
-		pattern, AV_VSYSFS_DIR, false, NULL \
-	}
-#define SHARED_DIR(pattern)                        \
-	{                                          \
-		pattern, AV_VSYSFS_DIR, true, NULL \
-	}
-#define FILE(pattern, show)                          \
-	{                                            \
-		pattern, AV_VSYSFS_FILE, false, show \
-	}
-#define SHARED_FILE(pattern, show)                  \
-	{                                           \
-		pattern, AV_VSYSFS_FILE, true, show \
-	}
-#define LINK(pattern, show)                          \
-	{                                            \
-		pattern, AV_VSYSFS_LINK, false, show \
-	}
-#define SHARED_CHAR(pattern)                        \
-	{                                           \
-		pattern, AV_VSYSFS_CHAR, true, NULL \
-	}
-
 static const struct av_vsysfs_row rows[] = {
-	SHARED_DIR(IB),
-	DIR(IBDEV),
-	FILE(IBDEV "/node_type", av_show_node_type),
-	FILE(IBDEV "/node_guid", av_show_node_guid),
-	FILE(IBDEV "/sys_image_guid", av_show_sys_image_guid),
-	FILE(IBDEV "/fw_ver", av_show_fw_ver),
-	FILE(IBDEV "/hw_rev", av_show_hw_rev),
-	FILE(IBDEV "/hca_type", av_show_hca_type),
-	FILE(IBDEV "/board_id", av_show_board_id),
-	FILE(IBDEV "/node_desc", av_show_node_desc),
-	FILE(IBDEV "/uevent", av_show_ib_uevent),
-	LINK(IBDEV "/device", av_show_link_to_bus),
-	DIR(IBDEV "/ports"),
-	DIR(PORT),
-	FILE(PORT "/state", av_show_state),
-	FILE(PORT "/phys_state", av_show_phys_state),
-	FILE(PORT "/rate", av_show_rate),
-	FILE(PORT "/lid", av_show_lid),
-	FILE(PORT "/lid_mask_count", av_show_lid_mask_count),
-	FILE(PORT "/sm_lid", av_show_sm_lid),
-	FILE(PORT "/sm_sl", av_show_sm_sl),
-	FILE(PORT "/cap_mask", av_show_cap_mask),
-	FILE(PORT "/link_layer", av_show_link_layer),
-	DIR(PORT "/gids"),
-	FILE(PORT "/gids/<gid>", av_show_gid),
-	DIR(PORT "/gid_attrs"),
-	DIR(PORT "/gid_attrs/types"),
-	FILE(PORT "/gid_attrs/types/<gid>", av_show_gid_type),
-	DIR(PORT "/gid_attrs/ndevs"),
-	FILE(PORT "/gid_attrs/ndevs/<gid>", av_show_gid_ndev),
-	DIR(PORT "/pkeys"),
-	FILE(PORT "/pkeys/<pkey>", av_show_pkey),
-	DIR(PORT "/counters"),
-	FILE(PORT "/counters/<counter>", av_show_counter),
-	DIR(PORT "/hw_counters"),
-	FILE(PORT "/hw_counters/<hw_counter>", av_show_counter),
+	{IB, AV_VSYSFS_DIR, SHARED, NULL},
+	{IBDEV, AV_VSYSFS_DIR, OURS, NULL},
+	{IBDEV "/node_type", AV_VSYSFS_FILE, OURS, av_show_node_type},
+	{IBDEV "/node_guid", AV_VSYSFS_FILE, OURS, av_show_guid},
+	{IBDEV "/sys_image_guid", AV_VSYSFS_FILE, OURS, av_show_guid},
+	{IBDEV "/fw_ver", AV_VSYSFS_FILE, OURS, av_show_fw_ver},
+	{IBDEV "/hw_rev", AV_VSYSFS_FILE, OURS, av_show_hw_rev},
+	{IBDEV "/hca_type", AV_VSYSFS_FILE, OURS, av_show_hca_type},
+	{IBDEV "/board_id", AV_VSYSFS_FILE, OURS, av_show_board_id},
+	{IBDEV "/node_desc", AV_VSYSFS_FILE, OURS, av_show_node_desc},
+	{IBDEV "/uevent", AV_VSYSFS_FILE, OURS, av_show_ib_uevent},
+	{IBDEV "/device", AV_VSYSFS_LINK, OURS, av_show_link_to_bus},
+	{IBDEV "/ports", AV_VSYSFS_DIR, OURS, NULL},
+	{PORT, AV_VSYSFS_DIR, OURS, NULL},
+	{PORT "/state", AV_VSYSFS_FILE, OURS, av_show_state},
+	{PORT "/phys_state", AV_VSYSFS_FILE, OURS, av_show_phys_state},
+	{PORT "/rate", AV_VSYSFS_FILE, OURS, av_show_rate},
+	{PORT "/lid", AV_VSYSFS_FILE, OURS, av_show_lid},
+	{PORT "/lid_mask_count", AV_VSYSFS_FILE, OURS, av_show_lid_mask_count},
+	{PORT "/sm_lid", AV_VSYSFS_FILE, OURS, av_show_sm_lid},
+	{PORT "/sm_sl", AV_VSYSFS_FILE, OURS, av_show_sm_sl},
+	{PORT "/cap_mask", AV_VSYSFS_FILE, OURS, av_show_cap_mask},
+	{PORT "/link_layer", AV_VSYSFS_FILE, OURS, av_show_link_layer},
+	{PORT "/gids", AV_VSYSFS_DIR, OURS, NULL},
+	{PORT "/gids/<gid>", AV_VSYSFS_FILE, OURS, av_show_gid},
+	{PORT "/gid_attrs", AV_VSYSFS_DIR, OURS, NULL},
+	{PORT "/gid_attrs/types", AV_VSYSFS_DIR, OURS, NULL},
+	{PORT "/gid_attrs/types/<gid>", AV_VSYSFS_FILE, OURS, av_show_gid_type},
+	{PORT "/gid_attrs/ndevs", AV_VSYSFS_DIR, OURS, NULL},
+	{PORT "/gid_attrs/ndevs/<gid>", AV_VSYSFS_FILE, OURS, av_show_gid_ndev},
+	{PORT "/pkeys", AV_VSYSFS_DIR, OURS, NULL},
+	{PORT "/pkeys/<pkey>", AV_VSYSFS_FILE, OURS, av_show_pkey},
+	{PORT "/counters", AV_VSYSFS_DIR, OURS, NULL},
+	{PORT "/counters/<counter>", AV_VSYSFS_FILE, OURS, av_show_counter},
+	{PORT "/hw_counters", AV_VSYSFS_DIR, OURS, NULL},
+	{PORT "/hw_counters/<hw_counter>", AV_VSYSFS_FILE, OURS, av_show_counter},
 
-	SHARED_DIR(VERBS),
-	SHARED_FILE(VERBS "/abi_version", av_show_verbs_abi),
-	DIR(UVERBS),
-	FILE(UVERBS "/ibdev", av_show_ibdev),
-	FILE(UVERBS "/abi_version", av_show_uverbs_abi),
-	FILE(UVERBS "/dev", av_show_dev),
-	FILE(UVERBS "/uevent", av_show_uverbs_uevent),
-	LINK(UVERBS "/device", av_show_link_to_bus),
-	FILE(UVERBS "/<odp>", av_show_odp),
+	{VERBS, AV_VSYSFS_DIR, SHARED, NULL},
+	{VERBS "/abi_version", AV_VSYSFS_FILE, SHARED, av_show_verbs_abi},
+	{UVERBS, AV_VSYSFS_DIR, OURS, NULL},
+	{UVERBS "/ibdev", AV_VSYSFS_FILE, OURS, av_show_ibdev},
+	{UVERBS "/abi_version", AV_VSYSFS_FILE, OURS, av_show_uverbs_abi},
+	{UVERBS "/dev", AV_VSYSFS_FILE, OURS, av_show_dev},
+	{UVERBS "/uevent", AV_VSYSFS_FILE, OURS, av_show_uverbs_uevent},
+	{UVERBS "/device", AV_VSYSFS_LINK, OURS, av_show_link_to_bus},
+	{UVERBS "/<odp>", AV_VSYSFS_FILE, OURS, av_show_odp},
 
-	SHARED_DIR(MAD),
-	SHARED_FILE(MAD "/abi_version", av_show_mad_abi),
+	{MAD, AV_VSYSFS_DIR, SHARED, NULL},
+	{MAD "/abi_version", AV_VSYSFS_FILE, SHARED, av_show_mad_abi},
 
-	DIR(BUS),
-	DIR(BUSDEV),
-	FILE(BUSDEV "/vendor", av_show_vendor),
-	FILE(BUSDEV "/device", av_show_device),
-	FILE(BUSDEV "/numa_node", av_show_numa_node),
-	FILE(BUSDEV "/local_cpus", av_show_local_cpus),
-	FILE(BUSDEV "/local_cpulist", av_show_local_cpulist),
-	FILE(BUSDEV "/uevent", av_show_bus_uevent),
-	DIR(BUSDEV "/infiniband"),
-	LINK(BUSDEV "/infiniband/<dev>", av_show_link_to_ib),
-	DIR(BUSDEV "/infiniband_verbs"),
-	LINK(BUSDEV "/infiniband_verbs/<uverbs>", av_show_link_to_uverbs),
-	DIR(BUSDEV "/net"),
-	LINK(BUSDEV "/net/<net>", av_show_link_to_net),
+	{BUS, AV_VSYSFS_DIR, OURS, NULL},
+	{BUSDEV, AV_VSYSFS_DIR, OURS, NULL},
+	{BUSDEV "/vendor", AV_VSYSFS_FILE, OURS, av_show_vendor},
+	{BUSDEV "/device", AV_VSYSFS_FILE, OURS, av_show_device},
+	{BUSDEV "/numa_node", AV_VSYSFS_FILE, OURS, av_show_numa_node},
+	{BUSDEV "/local_cpus", AV_VSYSFS_FILE, OURS, av_show_local_cpus},
+	{BUSDEV "/local_cpulist", AV_VSYSFS_FILE, OURS, av_show_local_cpulist},
+	{BUSDEV "/uevent", AV_VSYSFS_FILE, OURS, av_show_bus_uevent},
+	{BUSDEV "/infiniband", AV_VSYSFS_DIR, OURS, NULL},
+	{BUSDEV "/infiniband/<dev>", AV_VSYSFS_LINK, OURS, av_show_link_to_ib},
+	{BUSDEV "/infiniband_verbs", AV_VSYSFS_DIR, OURS, NULL},
+	{BUSDEV "/infiniband_verbs/<uverbs>", AV_VSYSFS_LINK, OURS, av_show_link_to_uverbs},
+	{BUSDEV "/net", AV_VSYSFS_DIR, OURS, NULL},
+	{BUSDEV "/net/<net>", AV_VSYSFS_LINK, OURS, av_show_link_to_net},
 
-	SHARED_DIR(DEBUG),
-	DIR(DEBUG "/<bus>"),
-	DIR(DEBUG "/<bus>/odp_stats"),
-	FILE(DEBUG "/<bus>/odp_stats/<odp_debug>", av_show_odp),
+	{DEBUG, AV_VSYSFS_DIR, SHARED, NULL},
+	{DEBUG "/<bus>", AV_VSYSFS_DIR, OURS, NULL},
+	{DEBUG "/<bus>/odp_stats", AV_VSYSFS_DIR, OURS, NULL},
+	{DEBUG "/<bus>/odp_stats/<odp_debug>", AV_VSYSFS_FILE, OURS, av_show_odp},
 
-	SHARED_DIR(DEVDIR),
-	SHARED_CHAR(DEVDIR "/<uverbs>"),
+	{DEVDIR, AV_VSYSFS_DIR, SHARED, NULL},
+	{DEVDIR "/<uverbs>", AV_VSYSFS_CHAR, SHARED, NULL},
 };
 
 /*
@@ -152,8 +127,17 @@ struct binding {
 /* Called for each name of a placeholder. Return false to stop. */
 typedef bool visit_name(void *arg, const char *name, const struct binding *binding);
 
-/* Visit the names of all devices, or of the one device that the path has already named. */
-static void each_device(const struct binding *b, size_t name_offset, visit_name *visit, void *arg)
+/*
+ * Visitors of all names of a placeholder. @which: what distinguishes placeholders with the same
+ * visitor.
+ */
+typedef void visit_all(const struct binding *b, size_t which, visit_name *visit, void *arg);
+
+/*
+ * The names of all devices, or of the one device that the path has already named. @which: the
+ * offset of the name in struct av_device.
+ */
+static void each_device(const struct binding *b, size_t which, visit_name *visit, void *arg)
 {
 	unsigned int count;
 	struct av_device *const *list = av_devices(&count);
@@ -163,24 +147,9 @@ static void each_device(const struct binding *b, size_t name_offset, visit_name 
 
 		if (b->dev && b->dev != one.dev)
 			continue;
-		if (!visit(arg, (const char *)one.dev + name_offset, &one))
+		if (!visit(arg, (const char *)one.dev + which, &one))
 			return;
 	}
-}
-
-static void each_dev(const struct binding *b, visit_name *visit, void *arg)
-{
-	each_device(b, offsetof(struct av_device, ibv.name), visit, arg);
-}
-
-static void each_uverbs(const struct binding *b, visit_name *visit, void *arg)
-{
-	each_device(b, offsetof(struct av_device, ibv.dev_name), visit, arg);
-}
-
-static void each_bus(const struct binding *b, visit_name *visit, void *arg)
-{
-	each_device(b, offsetof(struct av_device, pci_name), visit, arg);
 }
 
 static void each_number(const struct binding *b, unsigned int count, visit_name *visit, void *arg)
@@ -196,59 +165,38 @@ static void each_number(const struct binding *b, unsigned int count, visit_name 
 	}
 }
 
-static void each_gid(const struct binding *b, visit_name *visit, void *arg)
+static void each_gid(const struct binding *b, size_t which, visit_name *visit, void *arg)
 {
 	each_number(b, (unsigned int)b->dev->port.gid_tbl_len, visit, arg);
 }
 
-static void each_pkey(const struct binding *b, visit_name *visit, void *arg)
+static void each_pkey(const struct binding *b, size_t which, visit_name *visit, void *arg)
 {
 	each_number(b, b->dev->port.pkey_tbl_len, visit, arg);
 }
 
-/* The ODP statistics of one set. The index is that of av_odp_counter_info[]. */
-static void each_counter(const struct binding *b, bool debug, visit_name *visit, void *arg)
+/* The ODP statistics; @which: those for debugging? The index is that of av_odp_counter_info[]. */
+static void each_odp(const struct binding *b, size_t which, visit_name *visit, void *arg)
 {
 	for (unsigned int i = 0; i < AV_ODP_COUNTER_N; i++) {
 		struct binding one = {.dev = b->dev, .index = i};
 
-		if (av_odp_counter_info[i].debug == debug &&
+		if (av_odp_counter_info[i].debug == (bool)which &&
 		    !visit(arg, av_odp_counter_info[i].name, &one))
 			return;
 	}
 }
 
-static void each_odp(const struct binding *b, visit_name *visit, void *arg)
-{
-	each_counter(b, false, visit, arg);
-}
-
-static void each_odp_debug(const struct binding *b, visit_name *visit, void *arg)
-{
-	each_counter(b, true, visit, arg);
-}
-
-/* The port's counters of one folder. The index is that of av_counter_info[]. */
-static void each_port_counter(const struct binding *b, unsigned int scope, visit_name *visit,
-			      void *arg)
+/* The port's counters of one folder, which is @which. The index is that of av_counter_info[]. */
+static void each_counter(const struct binding *b, size_t which, visit_name *visit, void *arg)
 {
 	for (unsigned int i = 0; i < av_counter_count; i++) {
 		struct binding one = {.dev = b->dev, .index = i};
 
-		if ((av_counter_info[i].scope & scope) &&
+		if ((av_counter_info[i].scope & which) &&
 		    !visit(arg, av_counter_info[i].name, &one))
 			return;
 	}
-}
-
-static void each_counters(const struct binding *b, visit_name *visit, void *arg)
-{
-	each_port_counter(b, AV_SCOPE_PORT, visit, arg);
-}
-
-static void each_hw_counters(const struct binding *b, visit_name *visit, void *arg)
-{
-	each_port_counter(b, AV_SCOPE_HW, visit, arg);
 }
 
 static bool is_repeated(const struct av_gid *gids, unsigned int i)
@@ -260,7 +208,7 @@ static bool is_repeated(const struct av_gid *gids, unsigned int i)
 }
 
 /* The interfaces that provide the GIDs, each once. */
-static void each_net(const struct binding *b, visit_name *visit, void *arg)
+static void each_net(const struct binding *b, size_t which, visit_name *visit, void *arg)
 {
 	struct av_gid gids[AV_GID_MAX];
 	unsigned int count = av_port_gids(b->dev, gids);
@@ -272,13 +220,19 @@ static void each_net(const struct binding *b, visit_name *visit, void *arg)
 
 static const struct {
 	const char *text;
-	void (*each)(const struct binding *b, visit_name *visit, void *arg);
+	visit_all *each;
+	size_t which;
 } placeholders[] = {
-	{"<dev>", each_dev},	      {"<uverbs>", each_uverbs},
-	{"<bus>", each_bus},	      {"<gid>", each_gid},
-	{"<pkey>", each_pkey},	      {"<net>", each_net},
-	{"<odp>", each_odp},	      {"<odp_debug>", each_odp_debug},
-	{"<counter>", each_counters}, {"<hw_counter>", each_hw_counters},
+	{"<dev>", each_device, offsetof(struct av_device, ibv.name)},
+	{"<uverbs>", each_device, offsetof(struct av_device, ibv.dev_name)},
+	{"<bus>", each_device, offsetof(struct av_device, pci_name)},
+	{"<gid>", each_gid, 0},
+	{"<pkey>", each_pkey, 0},
+	{"<net>", each_net, 0},
+	{"<odp>", each_odp, false},
+	{"<odp_debug>", each_odp, true},
+	{"<counter>", each_counter, AV_SCOPE_PORT},
+	{"<hw_counter>", each_counter, AV_SCOPE_HW},
 };
 
 /*
@@ -292,7 +246,7 @@ static void each_name(const char *component, size_t len, const struct binding *b
 	for (size_t i = 0; i < AV_ARRAY_SIZE(placeholders); i++)
 		if (strlen(placeholders[i].text) == len &&
 		    !memcmp(component, placeholders[i].text, len)) {
-			placeholders[i].each(b, visit, arg);
+			placeholders[i].each(b, placeholders[i].which, visit, arg);
 			return;
 		}
 	memcpy(name, component, len);
@@ -371,7 +325,7 @@ bool av_vsysfs_lookup(const char *path, struct av_vsysfs_node *node)
 			continue;
 		node->row = &rows[i];
 		node->kind = rows[i].kind;
-		node->shared = rows[i].shared;
+		node->shared = rows[i].whose == SHARED;
 		node->dev = b.dev;
 		node->index = b.index;
 		memcpy(node->path, path, len + 1);

@@ -183,16 +183,14 @@ static DIR *opendir_suspect(const char *path)
 	return dir;
 }
 
-DIR *av_libc_opendir(const char *path) AV_LIBC(opendir);
-DIR *av_libc_opendir(const char *path)
+AV_LIBC(DIR *, opendir, (const char *path))
 {
 	if (av_unlikely(av_vlibc_suspects(AT_FDCWD, path)))
 		return opendir_suspect(path);
 	return av_next_opendir()(path);
 }
 
-DIR *av_libc_fdopendir(int fd) AV_LIBC(fdopendir);
-DIR *av_libc_fdopendir(int fd)
+AV_LIBC(DIR *, fdopendir, (int fd))
 {
 	struct av_vsysfs_node node;
 	struct stat st;
@@ -208,8 +206,7 @@ DIR *av_libc_fdopendir(int fd)
 	return create_stream(&node, fd);
 }
 
-int av_libc_closedir(DIR *dir) AV_LIBC(closedir);
-int av_libc_closedir(DIR *dir)
+AV_LIBC(int, closedir, (DIR * dir))
 {
 	struct stream *stream = stream_of(dir);
 	int fd;
@@ -223,8 +220,7 @@ int av_libc_closedir(DIR *dir)
 	return close(fd);
 }
 
-struct dirent *av_libc_readdir(DIR *dir) AV_LIBC(readdir);
-struct dirent *av_libc_readdir(DIR *dir)
+AV_LIBC(struct dirent *, readdir, (DIR * dir))
 {
 	struct stream *stream = stream_of(dir);
 
@@ -235,8 +231,7 @@ struct dirent *av_libc_readdir(DIR *dir)
 	return &stream->listing.entries[stream->next++];
 }
 
-int av_libc_readdir_r(DIR *dir, struct dirent *entry, struct dirent **result) AV_LIBC(readdir_r);
-int av_libc_readdir_r(DIR *dir, struct dirent *entry, struct dirent **result)
+AV_LIBC(int, readdir_r, (DIR * dir, struct dirent *entry, struct dirent **result))
 {
 	struct stream *stream = stream_of(dir);
 	struct dirent *found;
@@ -251,8 +246,7 @@ int av_libc_readdir_r(DIR *dir, struct dirent *entry, struct dirent **result)
 	return 0;
 }
 
-void av_libc_rewinddir(DIR *dir) AV_LIBC(rewinddir);
-void av_libc_rewinddir(DIR *dir)
+AV_LIBC(void, rewinddir, (DIR * dir))
 {
 	struct stream *stream = stream_of(dir);
 	struct listing fresh;
@@ -268,16 +262,14 @@ void av_libc_rewinddir(DIR *dir)
 	stream->listing = fresh;
 }
 
-long av_libc_telldir(DIR *dir) AV_LIBC(telldir);
-long av_libc_telldir(DIR *dir)
+AV_LIBC(long, telldir, (DIR * dir))
 {
 	struct stream *stream = stream_of(dir);
 
 	return av_likely(!stream) ? av_next_telldir()(dir) : (long)stream->next;
 }
 
-void av_libc_seekdir(DIR *dir, long position) AV_LIBC(seekdir);
-void av_libc_seekdir(DIR *dir, long position)
+AV_LIBC(void, seekdir, (DIR * dir, long position))
 {
 	struct stream *stream = stream_of(dir);
 
@@ -287,8 +279,7 @@ void av_libc_seekdir(DIR *dir, long position)
 		stream->next = (size_t)position; /* negative: beyond the end */
 }
 
-int av_libc_dirfd(DIR *dir) AV_LIBC(dirfd);
-int av_libc_dirfd(DIR *dir)
+AV_LIBC(int, dirfd, (DIR * dir))
 {
 	struct stream *stream = stream_of(dir);
 
@@ -352,10 +343,9 @@ static int scandir_suspect(int dirfd, const char *path, struct dirent ***result,
 	return count;
 }
 
-int av_libc_scandirat(int dirfd, const char *path, struct dirent ***result, av_vlibc_filter *filter,
-		      av_vlibc_compare *compare) AV_LIBC(scandirat);
-int av_libc_scandirat(int dirfd, const char *path, struct dirent ***result, av_vlibc_filter *filter,
-		      av_vlibc_compare *compare)
+AV_LIBC(int, scandirat,
+	(int dirfd, const char *path, struct dirent ***result, av_vlibc_filter *filter,
+	 av_vlibc_compare *compare))
 {
 	if (av_unlikely(av_vlibc_suspects(dirfd, path)))
 		return scandir_suspect(dirfd, path, result, filter, compare);
@@ -363,19 +353,14 @@ int av_libc_scandirat(int dirfd, const char *path, struct dirent ***result, av_v
 }
 
 /* The C library's scandir() would call its own opendir() and readdir(), not ours. */
-int av_libc_scandir(const char *path, struct dirent ***result, av_vlibc_filter *filter,
-		    av_vlibc_compare *compare) AV_LIBC(scandir);
-int av_libc_scandir(const char *path, struct dirent ***result, av_vlibc_filter *filter,
-		    av_vlibc_compare *compare)
+AV_LIBC(int, scandir,
+	(const char *path, struct dirent ***result, av_vlibc_filter *filter,
+	 av_vlibc_compare *compare))
 {
 	return av_libc_scandirat(AT_FDCWD, path, result, filter, compare);
 }
 
-struct dirent *av_libc_readdir64(DIR *dir) AV_LIBC_ALIAS(readdir64, readdir);
-int av_libc_readdir64_r(DIR *dir, struct dirent *entry, struct dirent **result)
-	AV_LIBC_ALIAS(readdir64_r, readdir_r);
-int av_libc_scandir64(const char *path, struct dirent ***result, av_vlibc_filter *filter,
-		      av_vlibc_compare *compare) AV_LIBC_ALIAS(scandir64, scandir);
-int av_libc_scandirat64(int dirfd, const char *path, struct dirent ***result,
-			av_vlibc_filter *filter, av_vlibc_compare *compare)
-	AV_LIBC_ALIAS(scandirat64, scandirat);
+AV_LIBC_ALIAS(readdir64, readdir);
+AV_LIBC_ALIAS(readdir64_r, readdir_r);
+AV_LIBC_ALIAS(scandir64, scandir);
+AV_LIBC_ALIAS(scandirat64, scandirat);

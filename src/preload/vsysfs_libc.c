@@ -17,6 +17,28 @@
 void *_Atomic av_vlibc_next[AV_VLIBC_N];
 atomic_bool av_vlibc_handed_out;
 
+/* Before release 2.33 the C library exports no stat(); these are the system calls. */
+
+static int bare_fstatat(int dirfd, const char *path, struct stat *st, int flags)
+{
+	return (int)syscall(SYS_newfstatat, dirfd, path, st, flags);
+}
+
+static int bare_stat(const char *path, struct stat *st)
+{
+	return bare_fstatat(AT_FDCWD, path, st, 0);
+}
+
+static int bare_lstat(const char *path, struct stat *st)
+{
+	return bare_fstatat(AT_FDCWD, path, st, AT_SYMLINK_NOFOLLOW);
+}
+
+static int bare_fstat(int fd, struct stat *st)
+{
+	return (int)syscall(SYS_fstat, fd, st);
+}
+
 static const struct {
 	const char *name;
 	void *otherwise;
@@ -25,26 +47,6 @@ static const struct {
 	AV_VLIBC_FUNCTIONS(X)
 #undef X
 };
-
-int av_vlibc_bare_fstatat(int dirfd, const char *path, struct stat *st, int flags)
-{
-	return (int)syscall(SYS_newfstatat, dirfd, path, st, flags);
-}
-
-int av_vlibc_bare_stat(const char *path, struct stat *st)
-{
-	return av_vlibc_bare_fstatat(AT_FDCWD, path, st, 0);
-}
-
-int av_vlibc_bare_lstat(const char *path, struct stat *st)
-{
-	return av_vlibc_bare_fstatat(AT_FDCWD, path, st, AT_SYMLINK_NOFOLLOW);
-}
-
-int av_vlibc_bare_fstat(int fd, struct stat *st)
-{
-	return (int)syscall(SYS_fstat, fd, st);
-}
 
 void *av_vlibc_find_next(enum av_vlibc_index index)
 {

@@ -31,11 +31,17 @@ _Static_assert(sizeof(struct dirent) == sizeof(struct dirent64), "one layout of 
 _Static_assert(sizeof(off_t) == 8, "one width of file offsets");
 
 /*
- * Declares a function that is exported under the C library's @name. Our own name avoids the
+ * Defines a function that is exported under the C library's @name. Our own name for it avoids the
  * attributes of the C library's declaration: non-null pointers, checked or redirected calls.
  */
-#define AV_LIBC(name)		    __asm__(#name) AV_EXPORT
-#define AV_LIBC_ALIAS(name, target) __asm__(#name) AV_EXPORT __attribute__((alias(#target)))
+#define AV_LIBC(result, name, params)                          \
+	result av_libc_##name params __asm__(#name) AV_EXPORT; \
+	result av_libc_##name params
+
+/* Exports a function of the same file under another name, too. */
+#define AV_LIBC_ALIAS(name, target)                                                 \
+	extern __typeof__(av_libc_##target) av_libc_##name __asm__(#name) AV_EXPORT \
+		__attribute__((alias(#target)))
 
 typedef int av_vlibc_filter(const struct dirent *);
 typedef int av_vlibc_compare(const struct dirent **, const struct dirent **);
@@ -53,10 +59,10 @@ typedef int av_vlibc_compare(const struct dirent **, const struct dirent **);
 	X(access, int, (const char *, int), NULL)                                       \
 	X(faccessat, int, (int, const char *, int, int), NULL)                          \
 	X(euidaccess, int, (const char *, int), NULL)                                   \
-	X(stat, int, (const char *, struct stat *), av_vlibc_bare_stat)                 \
-	X(lstat, int, (const char *, struct stat *), av_vlibc_bare_lstat)               \
-	X(fstat, int, (int, struct stat *), av_vlibc_bare_fstat)                        \
-	X(fstatat, int, (int, const char *, struct stat *, int), av_vlibc_bare_fstatat) \
+	X(stat, int, (const char *, struct stat *), bare_stat)                          \
+	X(lstat, int, (const char *, struct stat *), bare_lstat)                        \
+	X(fstat, int, (int, struct stat *), bare_fstat)                                 \
+	X(fstatat, int, (int, const char *, struct stat *, int), bare_fstatat)          \
 	X(__xstat, int, (int, const char *, struct stat *), NULL)                       \
 	X(__lxstat, int, (int, const char *, struct stat *), NULL)                      \
 	X(__fxstat, int, (int, int, struct stat *), NULL)                               \
@@ -110,12 +116,6 @@ void *av_vlibc_find_next(enum av_vlibc_index index);
 AV_VLIBC_FUNCTIONS(X)
 #undef X
 /* NOLINTEND(bugprone-macro-parentheses) */
-
-/* Before release 2.33 the C library exports no stat(); these are the system calls. */
-int av_vlibc_bare_stat(const char *path, struct stat *st);
-int av_vlibc_bare_lstat(const char *path, struct stat *st);
-int av_vlibc_bare_fstat(int fd, struct stat *st);
-int av_vlibc_bare_fstatat(int dirfd, const char *path, struct stat *st, int flags);
 
 /*
  * Has this process opened a virtual directory or file? Until then every descriptor is the kernel's.

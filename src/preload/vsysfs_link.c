@@ -26,17 +26,14 @@ static ssize_t readlink_suspect(int dirfd, const char *path, char *target, size_
 	return len;
 }
 
-ssize_t av_libc_readlink(const char *path, char *target, size_t size) AV_LIBC(readlink);
-ssize_t av_libc_readlink(const char *path, char *target, size_t size)
+AV_LIBC(ssize_t, readlink, (const char *path, char *target, size_t size))
 {
 	if (av_unlikely(av_vlibc_suspects(AT_FDCWD, path)))
 		return readlink_suspect(AT_FDCWD, path, target, size);
 	return av_next_readlink()(path, target, size);
 }
 
-ssize_t av_libc_readlinkat(int dirfd, const char *path, char *target, size_t size)
-	AV_LIBC(readlinkat);
-ssize_t av_libc_readlinkat(int dirfd, const char *path, char *target, size_t size)
+AV_LIBC(ssize_t, readlinkat, (int dirfd, const char *path, char *target, size_t size))
 {
 	if (av_unlikely(av_vlibc_suspects(dirfd, path)))
 		return readlink_suspect(dirfd, path, target, size);
@@ -48,18 +45,15 @@ ssize_t av_libc_readlinkat(int dirfd, const char *path, char *target, size_t siz
  * program.
  */
 
-ssize_t av_libc_readlink_chk(const char *path, char *target, size_t size, size_t room)
-	AV_LIBC(__readlink_chk);
-ssize_t av_libc_readlink_chk(const char *path, char *target, size_t size, size_t room)
+AV_LIBC(ssize_t, __readlink_chk, (const char *path, char *target, size_t size, size_t room))
 {
 	if (av_unlikely(av_vlibc_suspects(AT_FDCWD, path)) && size <= room)
 		return readlink_suspect(AT_FDCWD, path, target, size);
 	return av_next___readlink_chk()(path, target, size, room);
 }
 
-ssize_t av_libc_readlinkat_chk(int dirfd, const char *path, char *target, size_t size, size_t room)
-	AV_LIBC(__readlinkat_chk);
-ssize_t av_libc_readlinkat_chk(int dirfd, const char *path, char *target, size_t size, size_t room)
+AV_LIBC(ssize_t, __readlinkat_chk,
+	(int dirfd, const char *path, char *target, size_t size, size_t room))
 {
 	if (av_unlikely(av_vlibc_suspects(dirfd, path)) && size <= room)
 		return readlink_suspect(dirfd, path, target, size);
@@ -81,24 +75,21 @@ static char *realpath_suspect(const char *path, char *resolved)
 			: strdup(claim.walk.node.path);
 }
 
-char *av_libc_realpath(const char *path, char *resolved) AV_LIBC(realpath);
-char *av_libc_realpath(const char *path, char *resolved)
+AV_LIBC(char *, realpath, (const char *path, char *resolved))
 {
 	if (av_unlikely(av_vlibc_suspects(AT_FDCWD, path)))
 		return realpath_suspect(path, resolved);
 	return av_next_realpath()(path, resolved);
 }
 
-char *av_libc_realpath_chk(const char *path, char *resolved, size_t room) AV_LIBC(__realpath_chk);
-char *av_libc_realpath_chk(const char *path, char *resolved, size_t room)
+AV_LIBC(char *, __realpath_chk, (const char *path, char *resolved, size_t room))
 {
 	if (av_unlikely(av_vlibc_suspects(AT_FDCWD, path)) && room >= PATH_MAX)
 		return realpath_suspect(path, resolved);
 	return av_next___realpath_chk()(path, resolved, room);
 }
 
-char *av_libc_canonicalize_file_name(const char *path) AV_LIBC(canonicalize_file_name);
-char *av_libc_canonicalize_file_name(const char *path)
+AV_LIBC(char *, canonicalize_file_name, (const char *path))
 {
 	return av_libc_realpath(path, NULL);
 }

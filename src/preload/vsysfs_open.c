@@ -127,8 +127,7 @@ static mode_t take_mode(int flags, va_list *args)
 	return TAKES_MODE(flags) ? va_arg(*args, mode_t) : 0;
 }
 
-int av_libc_open(const char *path, int flags, ...) AV_LIBC(open);
-int av_libc_open(const char *path, int flags, ...)
+AV_LIBC(int, open, (const char *path, int flags, ...))
 {
 	va_list args;
 	mode_t mode;
@@ -141,8 +140,7 @@ int av_libc_open(const char *path, int flags, ...)
 	return av_next_open()(path, flags, mode);
 }
 
-int av_libc_openat(int dirfd, const char *path, int flags, ...) AV_LIBC(openat);
-int av_libc_openat(int dirfd, const char *path, int flags, ...)
+AV_LIBC(int, openat, (int dirfd, const char *path, int flags, ...))
 {
 	va_list args;
 	mode_t mode;
@@ -159,27 +157,24 @@ int av_libc_openat(int dirfd, const char *path, int flags, ...)
  * Fortified programs call this for calls with two arguments. With O_CREAT, the C library ends the
  * program.
  */
-int av_libc_open_2(const char *path, int flags) AV_LIBC(__open_2);
-int av_libc_open_2(const char *path, int flags)
+AV_LIBC(int, __open_2, (const char *path, int flags))
 {
 	if (av_unlikely(av_vlibc_suspects(AT_FDCWD, path)) && !TAKES_MODE(flags))
 		return open_suspect(AT_FDCWD, path, flags, 0);
 	return av_next___open_2()(path, flags);
 }
 
-int av_libc_openat_2(int dirfd, const char *path, int flags) AV_LIBC(__openat_2);
-int av_libc_openat_2(int dirfd, const char *path, int flags)
+AV_LIBC(int, __openat_2, (int dirfd, const char *path, int flags))
 {
 	if (av_unlikely(av_vlibc_suspects(dirfd, path)) && !TAKES_MODE(flags))
 		return open_suspect(dirfd, path, flags, 0);
 	return av_next___openat_2()(dirfd, path, flags);
 }
 
-int av_libc_open64(const char *path, int flags, ...) AV_LIBC_ALIAS(open64, open);
-int av_libc_openat64(int dirfd, const char *path, int flags, ...) AV_LIBC_ALIAS(openat64, openat);
-int av_libc_open64_2(const char *path, int flags) AV_LIBC_ALIAS(__open64_2, __open_2);
-int av_libc_openat64_2(int dirfd, const char *path, int flags)
-	AV_LIBC_ALIAS(__openat64_2, __openat_2);
+AV_LIBC_ALIAS(open64, open);
+AV_LIBC_ALIAS(openat64, openat);
+AV_LIBC_ALIAS(__open64_2, __open_2);
+AV_LIBC_ALIAS(__openat64_2, __openat_2);
 
 /* The open(2) flags of an fopen(3) mode, or -EINVAL. */
 static int flags_of_mode(const char *mode)
@@ -246,12 +241,11 @@ static FILE *fopen_suspect(const char *path, const char *mode)
 	return fopen_node(&claim.walk.node, mode);
 }
 
-FILE *av_libc_fopen(const char *path, const char *mode) AV_LIBC(fopen);
-FILE *av_libc_fopen(const char *path, const char *mode)
+AV_LIBC(FILE *, fopen, (const char *path, const char *mode))
 {
 	if (av_unlikely(av_vlibc_suspects(AT_FDCWD, path)))
 		return fopen_suspect(path, mode);
 	return av_next_fopen()(path, mode);
 }
 
-FILE *av_libc_fopen64(const char *path, const char *mode) AV_LIBC_ALIAS(fopen64, fopen);
+AV_LIBC_ALIAS(fopen64, fopen);

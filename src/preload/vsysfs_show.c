@@ -44,56 +44,29 @@ static ssize_t put_state(char *bytes, unsigned int number, const char *const *na
 	return put(bytes, "%u: %s\n", number, name ? name : "<unknown>");
 }
 
-static ssize_t put_guid(char *bytes, uint64_t guid)
+/* Defines av_show_NAME() for a file whose content is one formatted text. */
+#define SHOW(name, ...)                                                        \
+	ssize_t av_show_##name(const struct av_vsysfs_node *node, char *bytes) \
+	{                                                                      \
+		return put(bytes, __VA_ARGS__);                                \
+	}
+
+SHOW(node_type, "%d: CA\n", node->dev->ibv.node_type)
+SHOW(fw_ver, "%s\n", node->dev->attr.fw_ver)
+SHOW(hw_rev, "%x\n", node->dev->attr.hw_ver)
+SHOW(hca_type, "anyverbs\n")
+SHOW(board_id, "anyverbs\n")
+SHOW(node_desc, "anyverbs %s\n", node->dev->ibv.name)
+SHOW(ib_uevent, "NAME=%s\n", node->dev->ibv.name)
+
+/* The node GUID, and the system image GUID, which is the same. */
+ssize_t av_show_guid(const struct av_vsysfs_node *node, char *bytes)
 {
+	uint64_t guid = node->dev->guid;
+
 	return put(bytes, "%04x:%04x:%04x:%04x\n", (unsigned int)(guid >> 48),
 		   (unsigned int)(guid >> 32) & 0xffff, (unsigned int)(guid >> 16) & 0xffff,
 		   (unsigned int)guid & 0xffff);
-}
-
-ssize_t av_show_node_type(const struct av_vsysfs_node *node, char *bytes)
-{
-	return put(bytes, "%d: CA\n", node->dev->ibv.node_type);
-}
-
-ssize_t av_show_node_guid(const struct av_vsysfs_node *node, char *bytes)
-{
-	return put_guid(bytes, node->dev->guid);
-}
-
-ssize_t av_show_sys_image_guid(const struct av_vsysfs_node *node, char *bytes)
-{
-	return put_guid(bytes, node->dev->guid);
-}
-
-ssize_t av_show_fw_ver(const struct av_vsysfs_node *node, char *bytes)
-{
-	return put(bytes, "%s\n", node->dev->attr.fw_ver);
-}
-
-ssize_t av_show_hw_rev(const struct av_vsysfs_node *node, char *bytes)
-{
-	return put(bytes, "%x\n", node->dev->attr.hw_ver);
-}
-
-ssize_t av_show_hca_type(const struct av_vsysfs_node *node, char *bytes)
-{
-	return put(bytes, "anyverbs\n");
-}
-
-ssize_t av_show_board_id(const struct av_vsysfs_node *node, char *bytes)
-{
-	return put(bytes, "anyverbs\n");
-}
-
-ssize_t av_show_node_desc(const struct av_vsysfs_node *node, char *bytes)
-{
-	return put(bytes, "anyverbs %s\n", node->dev->ibv.name);
-}
-
-ssize_t av_show_ib_uevent(const struct av_vsysfs_node *node, char *bytes)
-{
-	return put(bytes, "NAME=%s\n", node->dev->ibv.name);
 }
 
 ssize_t av_show_state(const struct av_vsysfs_node *node, char *bytes)
@@ -132,42 +105,14 @@ ssize_t av_show_rate(const struct av_vsysfs_node *node, char *bytes)
 		   r.name);
 }
 
-ssize_t av_show_lid(const struct av_vsysfs_node *node, char *bytes)
-{
-	return put(bytes, "0x%x\n", node->dev->port.lid);
-}
-
-ssize_t av_show_lid_mask_count(const struct av_vsysfs_node *node, char *bytes)
-{
-	return put(bytes, "%u\n", node->dev->port.lmc);
-}
-
-ssize_t av_show_sm_lid(const struct av_vsysfs_node *node, char *bytes)
-{
-	return put(bytes, "0x%x\n", node->dev->port.sm_lid);
-}
-
-ssize_t av_show_sm_sl(const struct av_vsysfs_node *node, char *bytes)
-{
-	return put(bytes, "%u\n", node->dev->port.sm_sl);
-}
-
-ssize_t av_show_cap_mask(const struct av_vsysfs_node *node, char *bytes)
-{
-	return put(bytes, "0x%08x\n", node->dev->port.port_cap_flags);
-}
-
-ssize_t av_show_link_layer(const struct av_vsysfs_node *node, char *bytes)
-{
-	bool ethernet = node->dev->link_layer == IBV_LINK_LAYER_ETHERNET;
-
-	return put(bytes, "%s\n", ethernet ? "Ethernet" : "InfiniBand");
-}
-
-ssize_t av_show_pkey(const struct av_vsysfs_node *node, char *bytes)
-{
-	return put(bytes, "0x%04x\n", AV_PKEY_DEFAULT);
-}
+SHOW(lid, "0x%x\n", node->dev->port.lid)
+SHOW(lid_mask_count, "%u\n", node->dev->port.lmc)
+SHOW(sm_lid, "0x%x\n", node->dev->port.sm_lid)
+SHOW(sm_sl, "%u\n", node->dev->port.sm_sl)
+SHOW(cap_mask, "0x%08x\n", node->dev->port.port_cap_flags)
+SHOW(link_layer, "%s\n",
+     node->dev->link_layer == IBV_LINK_LAYER_ETHERNET ? "Ethernet" : "InfiniBand")
+SHOW(pkey, "0x%04x\n", AV_PKEY_DEFAULT)
 
 /* Read the GID table row of @node. Return: false if it is empty. */
 static bool read_row(const struct av_vsysfs_node *node, struct av_gid *row)
@@ -212,55 +157,17 @@ ssize_t av_show_gid_ndev(const struct av_vsysfs_node *node, char *bytes)
 	return put(bytes, "%s\n", row.ifname);
 }
 
-ssize_t av_show_verbs_abi(const struct av_vsysfs_node *node, char *bytes)
-{
-	return put(bytes, "%u\n", VERBS_ABI_VERSION);
-}
+SHOW(verbs_abi, "%u\n", VERBS_ABI_VERSION)
+SHOW(uverbs_abi, "%u\n", UVERBS_ABI_VERSION)
+SHOW(mad_abi, "%u\n", MAD_ABI_VERSION)
+SHOW(ibdev, "%s\n", node->dev->ibv.name)
+SHOW(dev, "%u:%u\n", major(av_vsysfs_rdev(node->dev)), minor(av_vsysfs_rdev(node->dev)))
+SHOW(uverbs_uevent, "MAJOR=%u\nMINOR=%u\nDEVNAME=infiniband/%s\n", major(av_vsysfs_rdev(node->dev)),
+     minor(av_vsysfs_rdev(node->dev)), node->dev->ibv.dev_name)
 
-ssize_t av_show_uverbs_abi(const struct av_vsysfs_node *node, char *bytes)
-{
-	return put(bytes, "%u\n", UVERBS_ABI_VERSION);
-}
-
-ssize_t av_show_mad_abi(const struct av_vsysfs_node *node, char *bytes)
-{
-	return put(bytes, "%u\n", MAD_ABI_VERSION);
-}
-
-ssize_t av_show_ibdev(const struct av_vsysfs_node *node, char *bytes)
-{
-	return put(bytes, "%s\n", node->dev->ibv.name);
-}
-
-ssize_t av_show_dev(const struct av_vsysfs_node *node, char *bytes)
-{
-	dev_t dev = av_vsysfs_rdev(node->dev);
-
-	return put(bytes, "%u:%u\n", major(dev), minor(dev));
-}
-
-ssize_t av_show_uverbs_uevent(const struct av_vsysfs_node *node, char *bytes)
-{
-	dev_t dev = av_vsysfs_rdev(node->dev);
-
-	return put(bytes, "MAJOR=%u\nMINOR=%u\nDEVNAME=infiniband/%s\n", major(dev), minor(dev),
-		   node->dev->ibv.dev_name);
-}
-
-ssize_t av_show_vendor(const struct av_vsysfs_node *node, char *bytes)
-{
-	return put(bytes, "0x%04x\n", node->dev->attr.vendor_id);
-}
-
-ssize_t av_show_device(const struct av_vsysfs_node *node, char *bytes)
-{
-	return put(bytes, "0x%04x\n", node->dev->attr.vendor_part_id);
-}
-
-ssize_t av_show_numa_node(const struct av_vsysfs_node *node, char *bytes)
-{
-	return put(bytes, "-1\n"); /* all NUMA nodes are equally near */
-}
+SHOW(vendor, "0x%04x\n", node->dev->attr.vendor_id)
+SHOW(device, "0x%04x\n", node->dev->attr.vendor_part_id)
+SHOW(numa_node, "-1\n") /* all NUMA nodes are equally near */
 
 static unsigned int count_cpus(void)
 {
@@ -288,10 +195,7 @@ ssize_t av_show_local_cpulist(const struct av_vsysfs_node *node, char *bytes)
 	return last ? put(bytes, "0-%u\n", last) : put(bytes, "0\n");
 }
 
-ssize_t av_show_bus_uevent(const struct av_vsysfs_node *node, char *bytes)
-{
-	return put(bytes, "DRIVER=anyverbs\n");
-}
+SHOW(bus_uevent, "DRIVER=anyverbs\n")
 
 ssize_t av_show_counter(const struct av_vsysfs_node *node, char *bytes)
 {
@@ -310,23 +214,9 @@ ssize_t av_show_odp(const struct av_vsysfs_node *node, char *bytes)
 	return put(bytes, "%" PRIu64 "\n", value[node->index]);
 }
 
-ssize_t av_show_link_to_bus(const struct av_vsysfs_node *node, char *bytes)
-{
-	return put(bytes, "../../../devices/virtual/anyverbs/%s", node->dev->pci_name);
-}
-
-ssize_t av_show_link_to_ib(const struct av_vsysfs_node *node, char *bytes)
-{
-	return put(bytes, "../../../../../class/infiniband/%s", node->dev->ibv.name);
-}
-
-ssize_t av_show_link_to_uverbs(const struct av_vsysfs_node *node, char *bytes)
-{
-	return put(bytes, "../../../../../class/infiniband_verbs/%s", node->dev->ibv.dev_name);
-}
+SHOW(link_to_bus, "../../../devices/virtual/anyverbs/%s", node->dev->pci_name)
+SHOW(link_to_ib, "../../../../../class/infiniband/%s", node->dev->ibv.name)
+SHOW(link_to_uverbs, "../../../../../class/infiniband_verbs/%s", node->dev->ibv.dev_name)
 
 /* The interface is the kernel's, so this link leads out of the tree. */
-ssize_t av_show_link_to_net(const struct av_vsysfs_node *node, char *bytes)
-{
-	return put(bytes, "../../../../../class/net%s", strrchr(node->path, '/'));
-}
+SHOW(link_to_net, "../../../../../class/net%s", strrchr(node->path, '/'))

@@ -15,8 +15,8 @@
 typedef ssize_t av_vsysfs_show(const struct av_vsysfs_node *node, char *bytes);
 
 /* The device */
-av_vsysfs_show av_show_node_type, av_show_node_guid, av_show_sys_image_guid, av_show_fw_ver,
-	av_show_hw_rev, av_show_hca_type, av_show_board_id, av_show_node_desc, av_show_ib_uevent;
+av_vsysfs_show av_show_node_type, av_show_guid, av_show_fw_ver, av_show_hw_rev, av_show_hca_type,
+	av_show_board_id, av_show_node_desc, av_show_ib_uevent;
 /* Its port */
 av_vsysfs_show av_show_state, av_show_phys_state, av_show_rate, av_show_lid, av_show_lid_mask_count,
 	av_show_sm_lid, av_show_sm_sl, av_show_cap_mask, av_show_link_layer, av_show_pkey;

@@ -154,32 +154,28 @@ static void correct_stat(int fd, struct stat *st)
 		fill_stat(&node, st);
 }
 
-int av_libc_stat(const char *path, struct stat *st) AV_LIBC(stat);
-int av_libc_stat(const char *path, struct stat *st)
+AV_LIBC(int, stat, (const char *path, struct stat *st))
 {
 	if (av_unlikely(av_vlibc_suspects(AT_FDCWD, path)))
 		return stat_suspect(AT_FDCWD, path, st, 0);
 	return av_next_stat()(path, st);
 }
 
-int av_libc_lstat(const char *path, struct stat *st) AV_LIBC(lstat);
-int av_libc_lstat(const char *path, struct stat *st)
+AV_LIBC(int, lstat, (const char *path, struct stat *st))
 {
 	if (av_unlikely(av_vlibc_suspects(AT_FDCWD, path)))
 		return stat_suspect(AT_FDCWD, path, st, AT_SYMLINK_NOFOLLOW);
 	return av_next_lstat()(path, st);
 }
 
-int av_libc_fstatat(int dirfd, const char *path, struct stat *st, int flags) AV_LIBC(fstatat);
-int av_libc_fstatat(int dirfd, const char *path, struct stat *st, int flags)
+AV_LIBC(int, fstatat, (int dirfd, const char *path, struct stat *st, int flags))
 {
 	if (av_unlikely(av_vlibc_suspects(dirfd, path)))
 		return stat_suspect(dirfd, path, st, flags);
 	return av_next_fstatat()(dirfd, path, st, flags);
 }
 
-int av_libc_fstat(int fd, struct stat *st) AV_LIBC(fstat);
-int av_libc_fstat(int fd, struct stat *st)
+AV_LIBC(int, fstat, (int fd, struct stat *st))
 {
 	int ret = av_next_fstat()(fd, st);
 
@@ -190,33 +186,28 @@ int av_libc_fstat(int fd, struct stat *st)
 
 /* Programs built against a C library before 2.33 call these. */
 
-int av_libc_xstat(int ver, const char *path, struct stat *st) AV_LIBC(__xstat);
-int av_libc_xstat(int ver, const char *path, struct stat *st)
+AV_LIBC(int, __xstat, (int ver, const char *path, struct stat *st))
 {
 	if (av_unlikely(av_vlibc_suspects(AT_FDCWD, path)))
 		return stat_suspect(AT_FDCWD, path, st, 0);
 	return av_next___xstat()(ver, path, st);
 }
 
-int av_libc_lxstat(int ver, const char *path, struct stat *st) AV_LIBC(__lxstat);
-int av_libc_lxstat(int ver, const char *path, struct stat *st)
+AV_LIBC(int, __lxstat, (int ver, const char *path, struct stat *st))
 {
 	if (av_unlikely(av_vlibc_suspects(AT_FDCWD, path)))
 		return stat_suspect(AT_FDCWD, path, st, AT_SYMLINK_NOFOLLOW);
 	return av_next___lxstat()(ver, path, st);
 }
 
-int av_libc_fxstatat(int ver, int dirfd, const char *path, struct stat *st, int flags)
-	AV_LIBC(__fxstatat);
-int av_libc_fxstatat(int ver, int dirfd, const char *path, struct stat *st, int flags)
+AV_LIBC(int, __fxstatat, (int ver, int dirfd, const char *path, struct stat *st, int flags))
 {
 	if (av_unlikely(av_vlibc_suspects(dirfd, path)))
 		return stat_suspect(dirfd, path, st, flags);
 	return av_next___fxstatat()(ver, dirfd, path, st, flags);
 }
 
-int av_libc_fxstat(int ver, int fd, struct stat *st) AV_LIBC(__fxstat);
-int av_libc_fxstat(int ver, int fd, struct stat *st)
+AV_LIBC(int, __fxstat, (int ver, int fd, struct stat *st))
 {
 	int ret = av_next___fxstat()(ver, fd, st);
 
@@ -225,17 +216,14 @@ int av_libc_fxstat(int ver, int fd, struct stat *st)
 	return ret;
 }
 
-int av_libc_stat64(const char *path, struct stat *st) AV_LIBC_ALIAS(stat64, stat);
-int av_libc_lstat64(const char *path, struct stat *st) AV_LIBC_ALIAS(lstat64, lstat);
-int av_libc_fstat64(int fd, struct stat *st) AV_LIBC_ALIAS(fstat64, fstat);
-int av_libc_fstatat64(int dirfd, const char *path, struct stat *st, int flags)
-	AV_LIBC_ALIAS(fstatat64, fstatat);
-int av_libc_xstat64(int ver, const char *path, struct stat *st) AV_LIBC_ALIAS(__xstat64, __xstat);
-int av_libc_lxstat64(int ver, const char *path, struct stat *st)
-	AV_LIBC_ALIAS(__lxstat64, __lxstat);
-int av_libc_fxstat64(int ver, int fd, struct stat *st) AV_LIBC_ALIAS(__fxstat64, __fxstat);
-int av_libc_fxstatat64(int ver, int dirfd, const char *path, struct stat *st, int flags)
-	AV_LIBC_ALIAS(__fxstatat64, __fxstatat);
+AV_LIBC_ALIAS(stat64, stat);
+AV_LIBC_ALIAS(lstat64, lstat);
+AV_LIBC_ALIAS(fstat64, fstat);
+AV_LIBC_ALIAS(fstatat64, fstatat);
+AV_LIBC_ALIAS(__xstat64, __xstat);
+AV_LIBC_ALIAS(__lxstat64, __lxstat);
+AV_LIBC_ALIAS(__fxstat64, __fxstat);
+AV_LIBC_ALIAS(__fxstatat64, __fxstatat);
 
 static int statx_suspect(int dirfd, const char *path, int flags, unsigned int mask,
 			 struct statx *stx)
@@ -250,9 +238,7 @@ static int statx_suspect(int dirfd, const char *path, int flags, unsigned int ma
 	return 0;
 }
 
-int av_libc_statx(int dirfd, const char *path, int flags, unsigned int mask, struct statx *stx)
-	AV_LIBC(statx);
-int av_libc_statx(int dirfd, const char *path, int flags, unsigned int mask, struct statx *stx)
+AV_LIBC(int, statx, (int dirfd, const char *path, int flags, unsigned int mask, struct statx *stx))
 {
 	/* A NULL path counts as empty, if the flags allow that. */
 	const char *name = !path && (flags & AT_EMPTY_PATH) ? "" : path;
@@ -287,31 +273,28 @@ static int access_suspect(int dirfd, const char *path, int mode, int flags)
 	return claim.error ? av_vlibc_fail(claim.error) : check_access(&claim.walk.node, mode);
 }
 
-int av_libc_access(const char *path, int mode) AV_LIBC(access);
-int av_libc_access(const char *path, int mode)
+AV_LIBC(int, access, (const char *path, int mode))
 {
 	if (av_unlikely(av_vlibc_suspects(AT_FDCWD, path)))
 		return access_suspect(AT_FDCWD, path, mode, 0);
 	return av_next_access()(path, mode);
 }
 
-int av_libc_faccessat(int dirfd, const char *path, int mode, int flags) AV_LIBC(faccessat);
-int av_libc_faccessat(int dirfd, const char *path, int mode, int flags)
+AV_LIBC(int, faccessat, (int dirfd, const char *path, int mode, int flags))
 {
 	if (av_unlikely(av_vlibc_suspects(dirfd, path)))
 		return access_suspect(dirfd, path, mode, flags);
 	return av_next_faccessat()(dirfd, path, mode, flags);
 }
 
-int av_libc_euidaccess(const char *path, int mode) AV_LIBC(euidaccess);
-int av_libc_euidaccess(const char *path, int mode)
+AV_LIBC(int, euidaccess, (const char *path, int mode))
 {
 	if (av_unlikely(av_vlibc_suspects(AT_FDCWD, path)))
 		return access_suspect(AT_FDCWD, path, mode, AT_EACCESS);
 	return av_next_euidaccess()(path, mode);
 }
 
-int av_libc_eaccess(const char *path, int mode) AV_LIBC_ALIAS(eaccess, euidaccess);
+AV_LIBC_ALIAS(eaccess, euidaccess);
 
 /*
  * There are no extended attributes. "ls -l" asks for them, and without an answer it would report
@@ -338,34 +321,28 @@ static ssize_t listxattr_suspect(const char *path, char *list, size_t size, int 
 	return how ? av_next_listxattr()(path, list, size) : av_next_llistxattr()(path, list, size);
 }
 
-ssize_t av_libc_getxattr(const char *path, const char *name, void *value, size_t size)
-	AV_LIBC(getxattr);
-ssize_t av_libc_getxattr(const char *path, const char *name, void *value, size_t size)
+AV_LIBC(ssize_t, getxattr, (const char *path, const char *name, void *value, size_t size))
 {
 	if (av_unlikely(av_vlibc_suspects(AT_FDCWD, path)))
 		return getxattr_suspect(path, name, value, size, AV_VLIBC_FOLLOW);
 	return av_next_getxattr()(path, name, value, size);
 }
 
-ssize_t av_libc_lgetxattr(const char *path, const char *name, void *value, size_t size)
-	AV_LIBC(lgetxattr);
-ssize_t av_libc_lgetxattr(const char *path, const char *name, void *value, size_t size)
+AV_LIBC(ssize_t, lgetxattr, (const char *path, const char *name, void *value, size_t size))
 {
 	if (av_unlikely(av_vlibc_suspects(AT_FDCWD, path)))
 		return getxattr_suspect(path, name, value, size, 0);
 	return av_next_lgetxattr()(path, name, value, size);
 }
 
-ssize_t av_libc_listxattr(const char *path, char *list, size_t size) AV_LIBC(listxattr);
-ssize_t av_libc_listxattr(const char *path, char *list, size_t size)
+AV_LIBC(ssize_t, listxattr, (const char *path, char *list, size_t size))
 {
 	if (av_unlikely(av_vlibc_suspects(AT_FDCWD, path)))
 		return listxattr_suspect(path, list, size, AV_VLIBC_FOLLOW);
 	return av_next_listxattr()(path, list, size);
 }
 
-ssize_t av_libc_llistxattr(const char *path, char *list, size_t size) AV_LIBC(llistxattr);
-ssize_t av_libc_llistxattr(const char *path, char *list, size_t size)
+AV_LIBC(ssize_t, llistxattr, (const char *path, char *list, size_t size))
 {
 	if (av_unlikely(av_vlibc_suspects(AT_FDCWD, path)))
 		return listxattr_suspect(path, list, size, 0);

@@ -15,9 +15,7 @@
 
 /* --- the objects of one context -------------------------------------------------- */
 
-/* The queue pair in the next place that has one, from @index; which is moved behind it. NULL: there
- * is none.
- */
+/* The next queue pair from @index on; @index moves past it. NULL: there is none. */
 static const struct av_qp_shared *next_qp(const struct av_seg *seg, uint32_t *index)
 {
 	while (*index < AV_SLAB_CHUNKS * AV_OBJ_CHUNK) {
@@ -42,8 +40,8 @@ static const struct av_cq_shared *next_cq(const struct av_seg *seg, uint32_t *in
 	return NULL;
 }
 
-/* What an object has counted: its place, less what that had before. */
-static void since(uint64_t *sum, const void *counters, const void *before, size_t words)
+/* Add what an object has counted: its counters less those of earlier objects at its index. */
+static void add_difference(uint64_t *sum, const void *counters, const void *before, size_t words)
 {
 	const uint64_t *then = before;
 
@@ -69,7 +67,7 @@ static void visit_qps(const struct av_seg *seg, av_report_qp *visit, void *arg)
 		};
 
 		info.counted.gauge[AV_GAUGE_POSTED] = atomic_load(&qp->sq_tail) - qp->sq_next;
-		since(info.counted.total.qp, &qp->counters, &qp->before, AV_QP_COUNTERS);
+		add_difference(info.counted.total.qp, &qp->counters, &qp->before, AV_QP_COUNTERS);
 		visit(&info, arg);
 	}
 }
@@ -89,7 +87,7 @@ static void visit_cqs(const struct av_seg *seg, av_report_cq *visit, void *arg)
 		info.counted.gauge[AV_GAUGE_CAPACITY] = cq->capacity;
 		info.counted.gauge[AV_GAUGE_WAITING] = waiting;
 		info.counted.gauge[AV_GAUGE_PEAK] = cq->peak > waiting ? cq->peak : waiting;
-		since(info.counted.total.cq, &cq->counters, &cq->before, AV_CQ_COUNTERS);
+		add_difference(info.counted.total.cq, &cq->counters, &cq->before, AV_CQ_COUNTERS);
 		visit(&info, arg);
 	}
 }
@@ -178,7 +176,7 @@ struct processes {
 	unsigned int count, room;
 };
 
-/* The entry of a context's process; NULL if there is no memory for a new one. */
+/* The entry of a context's process; NULL: no memory for a new one. */
 static struct av_process_info *process_of(struct processes *all, const struct av_seg_head *head)
 {
 	struct av_process_info *grown;

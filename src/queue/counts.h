@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What a device, the processes that use it, their queue pairs and their completion queues have
- * counted, for whoever shows it. Joins nothing; opens files. Context: any thread, no lock held.
- * What a process is changing this very moment may be left out, or shown half changed.
+ * The counters of a device, of the processes that use it, of their queue pairs and of their
+ * completion queues. Joins no directory; opens files. What a process is changing at this moment may
+ * be left out, or shown half changed.
+ *
+ * Context: any thread, no lock held.
  */
 #ifndef AV_QUEUE_COUNTS_H
 #define AV_QUEUE_COUNTS_H
@@ -30,13 +32,15 @@ struct av_cq_info {
 
 struct av_process_info {
 	int32_t pid;
-	uint64_t pidns;			/* inode number of the PID namespace that @pid is of */
+	uint64_t pidns;			/* inode number of @pid's PID namespace */
 	struct av_counted counted;	/* of the contexts it has open */
-	uint64_t odp[AV_ODP_COUNTER_N]; /* likewise, without the gauges */
+	uint64_t odp[AV_ODP_COUNTER_N]; /* of the same contexts, without the gauges */
 };
 
-/* A device: since it came into being, in all processes, living and dead; the gauges are of the
- * living. */
+/*
+ * Counters of a device since it came into being, in all processes, living and dead. The gauges
+ * cover living processes only.
+ */
 void av_report_device(const char *device, struct av_counted *counted);
 
 typedef void av_report_qp(const struct av_qp_info *info, void *arg);
@@ -46,7 +50,7 @@ typedef void av_report_process(const struct av_process_info *info, void *arg);
 void av_report_qps(const char *device, av_report_qp *visit, void *arg);
 void av_report_cqs(const char *device, av_report_cq *visit, void *arg);
 
-/* A process that closes a context loses what that has counted; the device does not. */
+/* When a process closes a context, its own counters lose that context's; the device's do not. */
 void av_report_processes(const char *device, av_report_process *visit, void *arg);
 
 #endif

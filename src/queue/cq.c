@@ -14,11 +14,6 @@
 
 #define LOOK_EVERY 64u
 
-static uint32_t ring_entries(uint32_t capacity)
-{
-	return capacity <= 1 ? 1 : 1u << (32 - __builtin_clz(capacity - 1));
-}
-
 /* See has_room(). */
 static void set_level(struct av_cq_shared *cq)
 {
@@ -31,7 +26,7 @@ uint32_t av_cq_init(struct av_seg *seg, uint32_t capacity, uint32_t doorbell, ui
 		    uint32_t limit, const struct av_page_policy *policy)
 {
 	uint32_t index = av_slab_alloc(seg, AV_SLAB_CQ, limit);
-	uint32_t entries = ring_entries(capacity);
+	uint32_t entries = av_ring_entries(capacity);
 	struct av_cq_shared *cq;
 	struct av_cq_counters counters;
 	uint64_t ring;
@@ -70,10 +65,10 @@ static void publish(struct av_cqe *e, uint32_t number)
 	atomic_store_explicit(&e->number, number + 1, memory_order_release);
 }
 
-/* All but the number and the time. */
+/* Copy all but the number and the time. */
 static void fill(struct av_cqe *to, const struct av_cqe *from)
 {
-	if (from->data_len) /* what an entry without payload has there was never written */
+	if (from->data_len) /* without payload, @data was never written */
 		av_cqe_copy_data(to->data, from->data, from->data_len);
 	memcpy(to, from, offsetof(struct av_cqe, number));
 }
@@ -85,7 +80,7 @@ static void copy_to(struct av_cqe *to, const struct av_cqe *from, uint32_t numbe
 	publish(to, number);
 }
 
-/* No entry of any number that its place will be asked for. */
+/* Make the place hold no entry of any number that will be asked for there. */
 static void retract(struct av_cqe *e, uint32_t number)
 {
 	atomic_store_explicit(&e->number, number, memory_order_relaxed);
@@ -102,8 +97,8 @@ static void set_tail(struct av_cq_shared *cq, uint32_t tail)
 }
 
 /*
- * Take the lock. Whoever held it may have died after its entry was there and before it was counted:
- * the owner may have taken that entry already.
+ * Take @lock. A dead holder may have stored an entry without counting it in @tail. The owner may
+ * even have taken that entry already.
  */
 static void lock(struct av_seg *seg, struct av_cq_shared *cq)
 {
@@ -113,8 +108,11 @@ static void lock(struct av_seg *seg, struct av_cq_shared *cq)
 		set_tail(cq, tail_of(cq) + 1);
 }
 
-/* Move the entries to another ring; both locks are held. Return: offset of the ring that is not
- * used any more, or 0. */
+/*
+ * Move the entries to another ring.
+ * Context: both locks are held.
+ * Return:  offset of the ring that is no longer used, or 0
+ */
 static uint64_t change_ring(struct av_seg *seg, struct av_cq_shared *cq, uint64_t ring,
 			    uint32_t mask, uint32_t capacity)
 {
@@ -141,7 +139,7 @@ int av_cq_resize(struct av_seg *seg, uint32_t index, uint32_t capacity,
 		 const struct av_page_policy *policy)
 {
 	struct av_cq_shared *cq = av_cq_at(seg, index);
-	uint32_t mask = ring_entries(capacity) - 1, old_mask;
+	uint32_t mask = av_ring_entries(capacity) - 1, old_mask;
 	uint64_t ring = av_ring_alloc(seg, ((uint64_t)mask + 1) * sizeof(struct av_cqe), policy),
 		 old;
 
@@ -162,9 +160,10 @@ int av_cq_resize(struct av_seg *seg, uint32_t index, uint32_t capacity,
 }
 
 /*
- * Room for one more? The caller holds the lock. @head is in the poller's cache line, and is looked
- * at when it may be that there is none, or more waits than ever: so the high-water mark is exact
- * above LOOK_EVERY, and below it is what was found once in so many entries.
+ * Is there room for one more entry? @head is in the poller's cache line, so it is read only when
+ * the ring may be full, or when more entries may wait than ever before. So the high-water mark is
+ * exact above LOOK_EVERY. Below, it is a sample taken once in that many entries.
+ * Context: @lock is held.
  */
 static bool has_room(struct av_cq_shared *cq, uint32_t tail)
 {
@@ -186,12 +185,12 @@ static bool moderated(const struct av_cq_shared *cq)
 	return cq->event_count || cq->event_period_us;
 }
 
-/* What an entry, or a change of the bounds, means for the event of an armed CQ. */
+/* The event that an entry, or a change of the bounds, makes of an armed CQ. */
 enum event {
 	EVENT_NONE,
 	EVENT_NOW,   /* for the completion channel */
 	EVENT_WAKE,  /* for a thread that waits directly */
-	EVENT_LATER, /* the timer has to be told */
+	EVENT_LATER, /* later: the timer has to be told */
 };
 
 static enum event event_now(struct av_cq_shared *cq)
@@ -199,9 +198,11 @@ static enum event event_now(struct av_cq_shared *cq)
 	bool notifies = av_cq_notifies(cq);
 
 	if (av_unlikely(notifies)) {
-		/* Before @waiters is looked at: queue/notify.h. And before the CQ is not armed any
-		 * more: whoever dies in between leaves an event, or a CQ that av_cq_look_again()
-		 * makes one of. */
+		/*
+		 * Before @waiters is read: queue/notify.h. Also before the CQ is disarmed: a death
+		 * in between leaves an event, or an armed CQ, of which av_cq_look_again() makes
+		 * one.
+		 */
 		atomic_store(&cq->ready, 1);
 		atomic_signal_fence(memory_order_seq_cst);
 	}
@@ -213,7 +214,10 @@ static enum event event_now(struct av_cq_shared *cq)
 	return atomic_load(&cq->notify) == AV_CQ_NOTIFY_USED ? EVENT_WAKE : EVENT_NOW;
 }
 
-/* Entries that want an event have been counted. The lock is held. */
+/*
+ * Entries that want an event have been counted: send it now, or put it off?
+ * Context: @lock is held.
+ */
 static enum event put_off(struct av_cq_shared *cq)
 {
 	if (!moderated(cq) || (cq->event_count && cq->counted >= cq->event_count))
@@ -224,7 +228,10 @@ static enum event put_off(struct av_cq_shared *cq)
 	return EVENT_LATER;
 }
 
-/* The event that an entry makes. The lock is held. */
+/*
+ * The event that an entry makes.
+ * Context: @lock is held.
+ */
 static enum event event_of(struct av_cq_shared *cq, const struct av_cqe *cqe)
 {
 	if (av_likely(cq->armed == AV_CQ_NOT_ARMED))
@@ -258,10 +265,10 @@ static void send_event(struct av_seg *seg, enum event event, uint32_t doorbell, 
 }
 
 /*
- * The entry after the next was last read by the poller, a turn of the ring ago: bring it in to be
- * written. Not the next one, which a poller who waits looks at all the time. Its second line, if
- * such entries as this one need it. Of the last two entries that is something behind the ring,
- * which costs less than to know it: nothing happens there.
+ * Prefetch the entry after the next for writing: the poller read it last, a turn of the ring ago.
+ * Not the next one, which a waiting poller reads all the time. Its second line only if entries like
+ * this one need it. For the last two entries this reaches past the ring. That is harmless, and
+ * cheaper than a check.
  */
 static void prefetch_later(const struct av_cqe *e)
 {
@@ -272,7 +279,11 @@ static void prefetch_later(const struct av_cqe *e)
 		av_prefetch_write((const uint8_t *)later + AV_CACHE_LINE);
 }
 
-/* Write the entry and let it be seen. The lock is held. Return: it, NULL: there is no room */
+/*
+ * Write the entry and publish it.
+ * Context: @lock is held.
+ * Return:  the entry; NULL: there is no room
+ */
 static struct av_cqe *append(struct av_seg *seg, struct av_cq_shared *cq, const struct av_cqe *from)
 {
 	uint32_t tail = tail_of(cq);
@@ -291,7 +302,7 @@ static struct av_cqe *append(struct av_seg *seg, struct av_cq_shared *cq, const 
 	return to;
 }
 
-/* Beside the request whose completion it is. */
+/* Record the overrun. The request that was completed has its own record. */
 static void report_overrun(const struct av_seg *seg, uint32_t index, uint32_t capacity)
 {
 	struct av_flight_record r = {
@@ -357,7 +368,10 @@ int av_cq_push(struct av_seg *seg, uint32_t index, const struct av_cqe *cqe)
 	return 0;
 }
 
-/* The event that the entries make which are there as the CQ is armed. The lock is held. */
+/*
+ * The event that entries make which are in the CQ when it is armed.
+ * Context: @lock is held.
+ */
 static enum event event_already(struct av_seg *seg, struct av_cq_shared *cq)
 {
 	enum event event = EVENT_NONE, now;
@@ -388,10 +402,10 @@ void av_cq_arm(struct av_seg *seg, uint32_t index, enum av_cq_armed how)
 	struct av_cq_shared *cq = av_cq_at(seg, index);
 	enum event event;
 
-	lock(seg, cq); /* so that an appender after us sees it without a barrier of its own */
+	lock(seg, cq); /* a later appender sees it without a barrier of its own */
 	if (cq->armed == AV_CQ_NOT_ARMED)
-		atomic_store_explicit(&cq->ready, 0,
-				      memory_order_relaxed); /* the last event is over */
+		/* The last event is over. */
+		atomic_store_explicit(&cq->ready, 0, memory_order_relaxed);
 	if (cq->armed < (uint32_t)how)
 		cq->armed = how;
 	event = event_already(seg, cq);
@@ -405,7 +419,7 @@ bool av_cq_notify_waits(struct av_seg *seg, struct av_cq_shared *cq)
 
 	if (av_likely(atomic_load_explicit(&cq->notify, memory_order_relaxed) == AV_CQ_NOTIFY_USED))
 		return false;
-	lock(seg, cq); /* no event is being made: the next one goes the new way */
+	lock(seg, cq); /* excludes appenders: their next event goes the new way */
 	before = atomic_exchange(&cq->notify, AV_CQ_NOTIFY_USED);
 	av_lock_release(&cq->lock);
 	return before != AV_CQ_NOTIFY_USED;
@@ -471,8 +485,8 @@ void av_cq_prefetch(struct av_seg *seg, uint32_t index)
 }
 
 /*
- * Both locks are held, so nobody sees the ring half compacted but an owner that died in here, which
- * nobody polls any more.
+ * Both locks are held. So nobody sees the ring half compacted, unless the owner dies here, and then
+ * nobody polls it.
  */
 void av_cq_purge(struct av_seg *seg, uint32_t index,
 		 bool (*of)(const struct av_cqe *cqe, uint32_t number), uint32_t number,

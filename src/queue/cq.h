@@ -1,14 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Completion queues: a ring in the owner's segment. Anybody who executes work for a queue pair of
- * the owner appends to it; only the owner takes from it.
+ * Completion queues: a ring in the owner's segment. Whoever executes work for a queue pair of the
+ * owner appends to it; only the owner takes from it.
  *
- * Thread-safety: appending takes the queue's @lock (any process), taking entries takes @poll_lock
- * (the owner's threads). The two meet in the entry's @number (release by the appender, acquire by
- * the poller) and in
- * @head (the other way round): a poller that waits looks at nothing but the entry that comes next,
- * so that the appenders' cache line stays with them. An appender may die between an entry's @number
- * and @tail: whoever takes the lock over counts that entry.
+ * Thread-safety: appending takes @lock (any process), taking entries takes @poll_lock (the owner's
+ * threads). The two meet in the entry's @number (release by the appender, acquire by the poller)
+ * and in @head (the other way round). A waiting poller reads only the next entry, so the appenders'
+ * cache line stays with them. An appender may die between storing an entry's @number and @tail: the
+ * next holder of @lock counts that entry.
  */
 #ifndef AV_QUEUE_CQ_H
 #define AV_QUEUE_CQ_H
@@ -26,15 +25,15 @@
 #include "segment/segment.h"
 #include "observe/counters.h"
 
-#define AV_CQE_DATA 64 /* payload carried in the entry itself */
+#define AV_CQE_DATA 64 /* payload bytes in the entry itself */
 
 enum av_cqe_flag {
-	AV_CQE_RECV = 1,      /* completes a receive request: @wqe counts in its receive queue */
-	AV_CQE_SOLICITED = 2, /* fires a CQ armed for solicited events only */
+	AV_CQE_RECV = 1, /* completes a receive request: @wqe is its place in its receive queue */
+	AV_CQE_SOLICITED = 2, /* makes an event of a CQ armed for solicited events only */
 	AV_CQE_IN_SLOT = 4, /* the payload, of @stage_len bytes, is in the receive request's slot */
 };
 
-/* One entry. Host byte order but @imm. */
+/* One entry. Host byte order, except @imm. */
 struct av_cqe {
 	uint64_t wr_id;
 	uint8_t status; /* enum ibv_wc_status */
@@ -48,26 +47,25 @@ struct av_cqe {
 	uint32_t wc_flags;
 	uint32_t qpn;	 /* local QP */
 	uint32_t src_qp; /* remote QP */
-	uint32_t queue;	 /* index of the local QP, or for a receive of the receive queue, in its
-			    table: */
-	uint32_t wqe;	 /* the number, or place, of the request there that is completed */
-	uint32_t
-		stage; /* without @data_len: first staging buffer + 1, 0: the payload is in place */
+	uint32_t queue;	 /* index of the local QP; of a receive, index of the receive queue */
+	uint32_t wqe;	 /* the completed request: its number, or its place, in that queue */
+	uint32_t stage;	 /* without @data_len: first staging buffer + 1; 0: none is used */
 	uint32_t stage_len;
-	_Atomic uint32_t number; /* its number + 1, stored last: the entry is there */
-	/* The first word is in the same cache line: a message of 8 bytes is one line from core to
-	 * core. */
+	_Atomic uint32_t number; /* the entry's number + 1, stored last: then the entry is there */
+	/*
+	 * The first word shares the cache line above: a message of 8 bytes moves one line from core
+	 * to core.
+	 */
 	uint8_t data[AV_CQE_DATA];
-	uint64_t stamp_ns; /* when it was appended, if the CQ is @stamped */
+	uint64_t stamp_ns; /* time of appending, if the CQ is @stamped */
 };
 static_assert(sizeof(struct av_cqe) == 128, "two cache lines");
 static_assert(offsetof(struct av_cqe, data) == AV_CACHE_LINE - sizeof(uint64_t), "see there");
 
 /*
- * Copy an entry's @data from or to a copy of it: all of it, or the word that is in the first cache
- * line if there are no more than that many @bytes. Two copies of a constant size, either of them
- * likely: of one size or another, or where it is said to be seldom, compilers make a string
- * instruction, which takes as long as the rest of a poll.
+ * Copy an entry's @data from or to a private copy: all of it, or only the word in the first cache
+ * line if @bytes are no more. Both branches have a constant size, and neither is marked unlikely.
+ * Otherwise compilers emit a string instruction, which takes as long as the rest of a poll.
  */
 static inline void av_cqe_copy_data(uint8_t *to, const uint8_t *from, uint32_t bytes)
 {
@@ -79,72 +77,74 @@ static inline void av_cqe_copy_data(uint8_t *to, const uint8_t *from, uint32_t b
 
 enum av_cq_armed { AV_CQ_NOT_ARMED, AV_CQ_ARMED_SOLICITED, AV_CQ_ARMED_ANY };
 
-/* Who hears of its events; see queue/notify.h. */
+/* Who is told of a CQ's events; see queue/notify.h. */
 enum av_cq_notify {
 	AV_CQ_NOTIFY_NOT,  /* the completion channel */
-	AV_CQ_NOTIFY_MADE, /* likewise, as long as no thread has waited for one directly */
-	AV_CQ_NOTIFY_USED, /* the threads that wait for them directly */
+	AV_CQ_NOTIFY_MADE, /* the completion channel, until a thread waits for an event directly */
+	AV_CQ_NOTIFY_USED, /* threads that wait for events directly */
 };
 
 /*
- * A large message on its way into a receive buffer, and what of it is left to those who poll this
- * CQ: transport/assist.h.
+ * A large message on its way into a receive buffer, and the pieces that are left for those who poll
+ * this CQ: transport/assist.h.
  */
 struct av_assist {
-	struct av_lock sender; /* whose message it is; tried only */
-	struct av_lock piece;  /* held while a poller copies a piece; who has it finds an open @job
+	struct av_lock sender; /* held by the open message's sender; only tried */
+	struct av_lock piece;  /* held while a poller copies a piece; its holder sees an open @job
 				  unchanged */
-	_Atomic uint32_t
-		left; /* pieces not claimed: first, and from bit 16 the one behind the last */
+	_Atomic uint32_t left; /* unclaimed pieces: bits 0-15 the first, 16-31 one past the last */
 	_Atomic uint32_t failed; /* a poller could not copy its piece */
 	struct av_assist_job {
 		uint32_t qp;	/* the receiving queue pair */
 		uint32_t bytes; /* of the message */
 		uint32_t from_key, to_key;
 		uint64_t from, to;
-	} job;				 /* changes while no piece is left */
-	_Atomic uint64_t alone_until_ns; /* nobody is asked to help until then */
+	} job;				 /* changes only while no piece is left */
+	_Atomic uint64_t alone_until_ns; /* no message asks for help until then */
 };
 
-/* The shared part. */
+/* The part in the owner's segment. */
 struct av_cq_shared {
-	/* Constant while the CQ exists, but for a resize, which holds both locks. */
-	_Atomic uint32_t id;   /* differs for each CQ of this index; 0: none */
-	uint32_t capacity;     /* entries it may hold: what ibv_create_cq() was asked for */
+	/* Constant while the CQ exists. Only a resize changes them, and holds both locks. */
+	_Atomic uint32_t id;   /* different for each CQ at this index; 0: none */
+	uint32_t capacity;     /* entries it may hold: the argument of ibv_create_cq() */
 	_Atomic uint32_t mask; /* the ring has mask + 1 entries */
-	uint32_t doorbell;     /* of its completion channel, 0: none */
+	uint32_t doorbell;     /* of its completion channel; 0: none */
 	_Atomic uint64_t ring; /* offset */
-	/* An entry was lost: the CQ is broken. Here, since a poller that waits looks at it each
-	 * time. */
+	/*
+	 * An entry was lost: the CQ is broken. In this line, since a waiting poller checks it each
+	 * time.
+	 */
 	_Atomic uint32_t overrun;
-	struct av_cq_counters before; /* what earlier CQs of this place had counted */
+	struct av_cq_counters before; /* counters of earlier CQs at this index */
 
 	struct av_lock lock AV_ALIGNED(AV_CACHE_LINE);
-	_Atomic uint32_t tail;	  /* free-running; under lock, but for hints */
+	_Atomic uint32_t tail;	  /* free-running; under @lock; read without it as a hint */
 	uint32_t head_seen;	  /* appender's copy of @head */
-	uint32_t armed;		  /* enum av_cq_armed, under lock */
+	uint32_t armed;		  /* enum av_cq_armed; under @lock */
 	_Atomic uint32_t stamped; /* entries carry the time; set before the CQ is used */
-	/* Moderation of an armed CQ's event; 0: no such bound; both 0: none. Under lock. */
-	uint32_t event_count;		/* so many entries make an event */
-	uint32_t event_period_us;	/* so long the first of them may wait */
-	uint32_t counted;		/* entries that want the event that is due */
-	_Atomic uint64_t event_due_ns;	/* when it is sent at the latest, 0: not by time */
-	struct av_cq_counters counters; /* go on when the place is used again */
+	/* Moderation of an armed CQ's event, under @lock. 0: no such bound; both 0: none. */
+	uint32_t event_count;		/* this many entries make an event */
+	uint32_t event_period_us;	/* the first of them waits no longer than this */
+	uint32_t counted;		/* entries that count towards the next event */
+	_Atomic uint64_t event_due_ns;	/* when the event is sent at the latest; 0: not by time */
+	struct av_cq_counters counters; /* not reset when the index is used again */
 	uint32_t peak;			/* high-water mark: the most entries seen waiting */
-	uint32_t level;			/* more than so many, and @head is looked at: has_room() */
+	uint32_t level;			/* with more entries than this, @head is read: has_room() */
 
 	struct av_lock poll_lock AV_ALIGNED(AV_CACHE_LINE);
 	_Atomic uint32_t head;	      /* free-running; written under poll_lock */
-	_Atomic uint32_t empty_polls; /* in a row, */
-	_Atomic uint32_t
-		patience; /* and how many are made before the core is given up: transport/poll.c */
-	/* Hints for polling in vain (transport/rnr.h): a queue pair whose sends complete here that
-	 * waits for its peer, and one that receives here and whose peer waits for it; indices, 0:
-	 * none. */
+	_Atomic uint32_t empty_polls; /* in a row */
+	_Atomic uint32_t patience;    /* empty polls before the core is yielded: transport/poll.c */
+	/*
+	 * Hints for a poll in vain (transport/rnr.h); indices, 0: none. @parked: a queue pair whose
+	 * sends complete here, and which waits for its peer. @owed: one that receives here, and
+	 * whose peer waits for it.
+	 */
 	_Atomic uint32_t parked, owed;
 
-	/* AS notify. The line changes only when there is something to tell: cores rest on it. */
-	_Atomic uint32_t ready AV_ALIGNED(AV_CACHE_LINE); /* there is an event to take */
+	/* AS notify. The line changes only when there is an event: cores rest on it. */
+	_Atomic uint32_t ready AV_ALIGNED(AV_CACHE_LINE); /* 1: there is an event to take */
 	_Atomic uint32_t waiters;			  /* threads that may be asleep for it */
 	_Atomic uint32_t notify; /* enum av_cq_notify; changed under @lock */
 
@@ -161,28 +161,35 @@ static inline struct av_cq_shared *av_cq_at(const struct av_seg *seg, uint32_t i
 
 /**
  * av_cq_init() - set up a CQ of an own segment
- * @capacity: 1 .. AV_MAX_CQE; @doorbell: completion channel's doorbell or 0; @id: never 0; @policy:
- * of its ring's pages, NULL: any Return: index, or 0 and errno ENOMEM
+ * @capacity: 1 .. AV_MAX_CQE
+ * @doorbell: that of the completion channel, or 0
+ * @id:       not 0
+ * @policy:   of its ring's pages; NULL: any
+ *
+ * Return:  index, or 0 and errno ENOMEM
  */
 AV_MUST_USE uint32_t av_cq_init(struct av_seg *seg, uint32_t capacity, uint32_t doorbell,
 				uint32_t id, uint32_t limit, const struct av_page_policy *policy);
 void av_cq_fini(struct av_seg *seg, uint32_t index);
 
 /**
- * av_cq_resize() - give an own CQ another capacity, keeping its entries
- * @capacity: 1 .. AV_MAX_CQE; @policy: as above
- * Return: 0, EINVAL (it holds more entries than that) or ENOMEM; nothing has changed then
+ * av_cq_resize() - change the capacity of an own CQ, and keep its entries
+ * @capacity: 1 .. AV_MAX_CQE
+ * @policy:   as above
+ *
+ * Return:  0, EINVAL (it holds more entries than that) or ENOMEM; on failure nothing has changed
  */
 AV_MUST_USE int av_cq_resize(struct av_seg *seg, uint32_t index, uint32_t capacity,
 			     const struct av_page_policy *policy);
 
 /**
  * av_cq_push() - append an entry
- * @cqe: all of it but @number and @stamp_ns, and of @data as much as @data_len says
+ * @cqe: complete but for @number and @stamp_ns; @data as far as @data_len says
  *
- * Rings the completion channel if the CQ is armed for such an entry, and raises the overrun event
- * once. Context: any process and thread, no lock below the CQ's held; may make a system call (the
- * doorbell). Return:  0, or -ENOSPC if the CQ was full (it is broken from then on)
+ * Rings the completion channel if the CQ is armed for such an entry. Raises the overrun event once.
+ * Context: any process and thread; holds no lock that ranks at or above the CQ's. The doorbell may
+ * make a system call.
+ * Return:  0, or -ENOSPC: the CQ was full, and is broken from now on
  */
 int av_cq_push(struct av_seg *seg, uint32_t index, const struct av_cqe *cqe);
 
@@ -190,37 +197,43 @@ int av_cq_push(struct av_seg *seg, uint32_t index, const struct av_cqe *cqe);
 void av_cq_overrun(struct av_seg *seg, uint32_t index);
 
 /*
- * Arm an own CQ for the next entry, and fire at once if it holds one that counts already, as
- * adapters do. AV_CQ_ARMED_ANY is not weakened by AV_CQ_ARMED_SOLICITED.
+ * Arm an own CQ for the next entry. If it already holds an entry that counts, sends the event at
+ * once, as adapters do. AV_CQ_ARMED_SOLICITED does not weaken AV_CQ_ARMED_ANY.
  */
 void av_cq_arm(struct av_seg *seg, uint32_t index, enum av_cq_armed how);
 
-/* From now on the events of an own CQ for AS notify are for those who wait for them directly.
- * Return: were they not before? */
+/*
+ * From now on the events of an own CQ for AS notify go to the threads that wait for them directly.
+ * Return:  was this the first call?
+ */
 bool av_cq_notify_waits(struct av_seg *seg, struct av_cq_shared *cq);
 
 /*
- * Is an own CQ armed, though it holds entries that count? Then who appended them died before the
- * event: send it. Not while events are put off, where that is nothing unusual.
+ * Send the event of an own CQ that is armed though it holds entries that count: their appender died
+ * before the event. Does nothing while events are put off, since that state is normal then.
  */
 void av_cq_look_again(struct av_seg *seg, uint32_t index);
 
 /**
  * av_cq_moderate() - put off the events of an own CQ: ibv_modify_cq(3)
- * @count:     send one when so many entries want it, 0: any number will do once @period_us is over
- * @period_us: or so long after the first, 0: however long that takes; both 0: with the first entry
+ * @count:     send an event when this many entries want it; 0: any number, once @period_us is over
+ * @period_us: or this long after the first; 0: no limit. Both 0: with the first entry
  *
- * Entries in error do not wait. The owner has asked its timer to look first, if @period_us is not
- * 0.
+ * Entries in error do not wait. If @period_us is not 0, the owner has started its timer for this
+ * CQ.
  */
 void av_cq_moderate(struct av_seg *seg, uint32_t index, uint32_t count, uint32_t period_us);
 
-/* The timer's look at an own CQ: send the event that has been put off if it is due. Return: when to
- * look again, UINT64_MAX: when woken. */
+/*
+ * The timer's look at an own CQ: send the event that has been put off, if it is due.
+ * Return:  when to look again; UINT64_MAX: when woken
+ */
 uint64_t av_cq_put_off(struct av_seg *seg, uint32_t index, uint64_t now_ns);
 
-/* The place of entry @number, whatever is there. The caller holds a lock. NULL if the ring is
- * unsound. */
+/*
+ * The place of entry @number, whatever is there; NULL: the ring is unsound.
+ * Context: the caller holds a lock of the CQ.
+ */
 static inline struct av_cqe *av_cq_entry(const struct av_seg *seg, const struct av_cq_shared *cq,
 					 uint32_t number)
 {
@@ -232,8 +245,9 @@ static inline struct av_cqe *av_cq_entry(const struct av_seg *seg, const struct 
 }
 
 /*
- * Entry @number, from head on, NULL if it is not there yet. The caller holds poll_lock. Not counted
- * by the tail, which an entry may precede, and a poller with it.
+ * Entry @number, at or after @head; NULL: it is not there yet. Does not read @tail: an entry may be
+ * there before @tail counts it.
+ * Context: the caller holds poll_lock.
  */
 static inline struct av_cqe *av_cq_present(const struct av_seg *seg, const struct av_cq_shared *cq,
 					   uint32_t number)
@@ -247,8 +261,8 @@ static inline struct av_cqe *av_cq_present(const struct av_seg *seg, const struc
 }
 
 /*
- * The oldest entry, NULL if there is none. Without poll_lock that is a hint; of who holds it the
- * entry stays valid until av_cq_take().
+ * The oldest entry; NULL: there is none. Without poll_lock, a hint. Under it, the entry stays valid
+ * until av_cq_take().
  */
 static inline const struct av_cqe *av_cq_peek(const struct av_seg *seg,
 					      const struct av_cq_shared *cq)
@@ -257,12 +271,15 @@ static inline const struct av_cqe *av_cq_peek(const struct av_seg *seg,
 }
 
 /*
- * Have the cache lines of the lock and of the next entry's payload brought in to be written: a push
- * comes soon. Not that of the entry itself, which a waiting poller would only take away again.
+ * Prefetch the lines of @lock and of the next entry's payload for writing, since a push follows
+ * soon. Leaves out the line of the entry itself, which a waiting poller would take away again.
  */
 void av_cq_prefetch(struct av_seg *seg, uint32_t index);
 
-/* Drop the oldest entry. The caller holds poll_lock. */
+/*
+ * Drop the oldest entry.
+ * Context: the caller holds poll_lock.
+ */
 static inline void av_cq_take(struct av_cq_shared *cq)
 {
 	uint32_t head = atomic_load_explicit(&cq->head, memory_order_relaxed);
@@ -272,14 +289,14 @@ static inline void av_cq_take(struct av_cq_shared *cq)
 
 /**
  * av_cq_purge() - remove all entries of an object that was reset or is being destroyed
- * @of:	     is this entry of the object called @number?
- * @dropped: called for each entry removed, to give back what it holds
+ * @of:      does this entry belong to the object called @number?
+ * @dropped: called for each removed entry, to release what it holds
  */
 void av_cq_purge(struct av_seg *seg, uint32_t index,
 		 bool (*of)(const struct av_cqe *cqe, uint32_t number), uint32_t number,
 		 void (*dropped)(struct av_seg *seg, const struct av_cqe *cqe));
 
-/* Is the receive request number @wqe of QP @qpn among the entries? For repair after a death. */
+/* Does an entry complete receive request @wqe of QP @qpn? For repair after a death. */
 bool av_cq_holds_receive(struct av_seg *seg, uint32_t index, uint32_t qpn, uint32_t wqe);
 
 #endif

@@ -15,14 +15,16 @@
 #include "base/hw_wait.h"
 #include "observe/log.h"
 
-#define REST_NS 50000u /* about what putting a thread to sleep and waking it costs */
+#define REST_NS 50000u /* about the cost of putting a thread to sleep and waking it */
 
 uint64_t av_notify_nap_ns = 50000000u;
 
 static const struct av_hw_wait *rest;
 
-/* ANYVERBS_AS_NOTIFY: "futex", or the name of an instruction. A core that is alone must not rest in
- * place of the waker. */
+/*
+ * ANYVERBS_AS_NOTIFY: "futex", or the name of an instruction. On a single core a waiter must not
+ * rest, or the waker cannot run.
+ */
 static void choose_rest(void)
 {
 	const char *name = secure_getenv("ANYVERBS_AS_NOTIFY");
@@ -46,7 +48,7 @@ void av_cq_notify_wake(struct av_cq_shared *cq)
 		syscall(SYS_futex, &cq->ready, FUTEX_WAKE, 1, NULL, NULL, 0);
 }
 
-/* The event, if there is one. */
+/* Take the event, if there is one. */
 static bool take(struct av_cq_shared *cq)
 {
 	uint32_t there = 1;
@@ -54,7 +56,7 @@ static bool take(struct av_cq_shared *cq)
 	return atomic_compare_exchange_strong(&cq->ready, &there, 0);
 }
 
-/* With the core's help, as long as sleeping would take. */
+/* Rest on the core for about as long as putting the thread to sleep would cost. */
 static void rest_until(struct av_cq_shared *cq, uint64_t until_ns)
 {
 	while (atomic_load(&cq->ready) == 0 && av_now_ns() < until_ns)
@@ -67,13 +69,13 @@ static int futex_wait(_Atomic uint32_t *word, uint64_t until_ns)
 	struct timespec until = {.tv_sec = (time_t)(until_ns / 1000000000u),
 				 .tv_nsec = (long)(until_ns % 1000000000u)};
 
-	/* The word is other processes', too: not private. */
+	/* Not FUTEX_PRIVATE: other processes wake this word, too. */
 	return syscall(SYS_futex, word, FUTEX_WAIT_BITSET, 0, &until, NULL, FUTEX_BITSET_MATCH_ANY)
 		       ? errno
 		       : 0;
 }
 
-/* Asleep, until the event or @until_ns; @cq counts this thread among its waiters. */
+/* Sleep until the event or @until_ns. @cq already counts this thread in @waiters. */
 static int sleep_until(struct av_seg *seg, uint32_t index, struct av_cq_shared *cq,
 		       uint64_t until_ns)
 {

@@ -8,21 +8,16 @@
 #include "registry/directory.h"
 #include "queue/ring.h"
 
-static uint32_t slots(uint32_t capacity)
-{
-	return capacity <= 1 ? 1 : 1u << (32 - __builtin_clz(capacity - 1));
-}
-
 static uint32_t stride(const struct ibv_qp_cap *cap, uint32_t max_operand)
 {
 	uint32_t sges = cap->max_send_sge * (uint32_t)sizeof(struct ibv_sge);
 	uint32_t room = sges > cap->max_inline_data ? sges : cap->max_inline_data;
 
-	if (room <
-	    sizeof(uint64_t)) /* ibv_wr_atomic_write() needs neither elements nor inline data */
+	/* ibv_wr_atomic_write() copies 8 bytes even without elements and inline data. */
+	if (room < sizeof(uint64_t))
 		room = sizeof(uint64_t);
 	if (max_operand)
-		room = (uint32_t)av_round_up(room, AV_CACHE_LINE) + AV_SQ_OPERANDS;
+		room = (uint32_t)(av_round_up(room, AV_CACHE_LINE) + AV_SQ_OPERANDS);
 	return (uint32_t)av_round_up(sizeof(struct av_sq_wqe) + room, AV_CACHE_LINE);
 }
 
@@ -31,8 +26,9 @@ static uint64_t ring_bytes(const struct av_qp_shared *qp)
 	return ((uint64_t)qp->sq_mask + 1) * qp->sq_stride;
 }
 
-/* Everything but the number. The locks keep their words: a peer with a stale index may hold one
- * this moment.
+/*
+ * Fill in everything but the number. Leaves the lock words alone: a peer with a stale index may
+ * hold one now.
  */
 static void fill(struct av_qp_shared *qp, uint32_t index, const struct av_qp_request *req)
 {
@@ -47,7 +43,7 @@ static void fill(struct av_qp_shared *qp, uint32_t index, const struct av_qp_req
 	qp->srq = req->srq != 0;
 	qp->xrcd = req->xrcd;
 	qp->sq_capacity = req->cap.max_send_wr;
-	qp->sq_mask = slots(req->cap.max_send_wr) - 1;
+	qp->sq_mask = av_ring_entries(req->cap.max_send_wr) - 1;
 	qp->sq_stride = stride(&req->cap, req->max_operand);
 	qp->sq_max_sge = req->cap.max_send_sge;
 	qp->max_inline = req->cap.max_inline_data;
@@ -72,8 +68,9 @@ static uint32_t own_rq(struct av_seg *seg, const struct av_qp_request *req)
 		.capacity = req->cap.max_recv_wr,
 		.max_sge = req->cap.max_recv_sge,
 		.pd = req->pd,
-		.inline_bytes = req->inline_recv > AV_CQE_DATA ? req->inline_recv
-							       : 0, /* else in the completion */
+		.inline_bytes = req->inline_recv > AV_CQE_DATA
+					? req->inline_recv
+					: 0, /* otherwise in the completion */
 		.policy = req->policy,
 	};
 
@@ -115,8 +112,8 @@ void av_qp_fini(struct av_seg *seg, uint32_t index)
 	av_dir_qpn_remove(atomic_load(&qp->qpn));
 	av_lock_acquire_plain(&qp->exec, AV_RANK_EXEC);
 	av_lock_acquire_plain(&qp->resp, AV_RANK_RESP);
-	atomic_store(&qp->qpn,
-		     0); /* whoever found us before and locks now sees that it is too late */
+	/* A peer that has found us before takes a right next, and sees this. */
+	atomic_store(&qp->qpn, 0);
 	av_lock_release(&qp->resp);
 	av_lock_release(&qp->exec);
 	if (!qp->srq)

@@ -28,18 +28,18 @@
 #include "queue/cq.h"
 #include "queue/rq.h"
 
-/* Why the request at the head of a send queue has not been executed. */
+/* Why the request at the head of a send queue has not been executed yet. */
 enum av_park {
 	AV_PARK_NOT,
 	AV_PARK_RNR,	   /* the peer has no receive posted */
 	AV_PARK_NO_ANSWER, /* the peer is not there, or not in a state to answer */
-	AV_PARK_FENCED,	   /* it is fenced, and earlier answers have to be placed by the owner's
-			      process */
-	AV_PARK_HELD,	   /* it is held on demand: transport/inject.h */
+	AV_PARK_FENCED,	   /* fenced: the owner's process must place earlier answers first */
+	AV_PARK_HELD,	   /* held on demand: transport/inject.h */
 };
 
-/* Opcodes of requests and completions that plain verbs do not have; the values are the experimental
- * verbs'.
+/*
+ * Opcodes of requests and completions that plain verbs do not have. The values are those of the
+ * experimental verbs.
  */
 enum {
 	AV_WR_NOP = 101,
@@ -49,9 +49,9 @@ enum {
 };
 
 /*
- * Operations with operands of their own, beside those of enum ibv_wr_opcode. The masked ones and
- * their completions have the values of enum ibv_exp_wr_opcode and enum ibv_exp_wc_opcode; the
- * others are the plain ones with another size of operands, and complete as those do.
+ * Opcodes beside those of enum ibv_wr_opcode, whose operands lie in the slot. The masked ones and
+ * their completions have the values of enum ibv_exp_wr_opcode and enum ibv_exp_wc_opcode. The sized
+ * ones are the plain ones with operands of another size, and complete as those do.
  */
 enum {
 	AV_WR_SIZED_CMP_AND_SWP = 97,
@@ -63,34 +63,33 @@ enum {
 };
 
 /*
- * A send request as it lies in the ring: header, then elements or inline data; there is room for a
- * word. Of queue pairs that have operations with operands, those lie at the end of the slot:
- * av_sq_operands().
+ * A send request in the ring: its header, then its elements or inline data. If the queue pair has
+ * operations with operands, those lie at the end of the slot: av_sq_operands().
  */
 struct av_sq_wqe {
 	uint64_t wr_id;
 	union {
 		struct {
 			uint64_t remote_addr;
-			uint64_t compare_add; /* or the length of a window, or of a FLUSH */
+			uint64_t compare_add; /* or length of a window, or of a FLUSH */
 			union {
 				uint64_t swap;
 				struct {
-					uint32_t region; /* binding a window: lkey of its region, 0:
+					uint32_t region; /* binding a window: lkey of its region; 0:
 							    none */
-					uint32_t access; /* and its rights */
+					uint32_t access; /* and its access rights */
 				};
 				struct {
-					uint32_t placement;   /* FLUSH: what is wanted, */
-					uint32_t selectivity; /* of the range or of all that the key
-								 names */
+					uint32_t placement;   /* FLUSH: the kinds of placement */
+					uint32_t selectivity; /* FLUSH: the range, or all that the
+								 key names */
 				};
 			};
 		};
 		struct {
-			uint64_t base;	 /* first address of an UMR key, */
-			uint64_t rounds; /* how often its list is gone through, */
-			uint64_t list;	 /* and where that is: offset, 0: in the request */
+			uint64_t base;	 /* first address of a UMR key */
+			uint64_t rounds; /* how often its list repeats */
+			uint64_t list;	 /* offset of its list; 0: in the request */
 		} umr;
 		struct {
 			union ibv_gid dgid;
@@ -101,14 +100,14 @@ struct av_sq_wqe {
 	uint32_t opcode; /* enum ibv_wr_opcode */
 	uint32_t flags;	 /* enum ibv_send_flags */
 	uint32_t imm;	 /* network order, or the rkey to invalidate */
-	uint32_t count;	 /* elements; 0 with inline data; or those of an UMR key's list */
+	uint32_t count;	 /* elements; 0 with inline data; or those of a UMR key's list */
 	union {
 		struct {
 			uint32_t rkey;
 			union {
 				uint32_t window; /* binding a window: a key of its index */
 				uint32_t srqn;	 /* XRC: number of the shared receive queue */
-				uint32_t rights; /* of an UMR key */
+				uint32_t rights; /* of a UMR key */
 			};
 		};
 		struct {
@@ -126,68 +125,70 @@ static_assert(sizeof(struct av_sq_wqe) == 64, "header of a send request");
 
 /* Bytes of a slot that hold operands, in queues that have room for them. */
 #define AV_SQ_OPERANDS \
-	((uint32_t)(sizeof(struct av_atomic) + AV_CACHE_LINE - 1) / AV_CACHE_LINE * AV_CACHE_LINE)
+	((sizeof(struct av_atomic) + AV_CACHE_LINE - 1) / AV_CACHE_LINE * AV_CACHE_LINE)
 
 struct av_qp_shared {
-	/* Who this is: written by the owner with both execution rights held, read with either. */
-	_Atomic uint32_t qpn; /* 0: no queue pair here */
-	_Atomic uint32_t
-		state; /* enum ibv_qp_state; also read without a execution right as a hint */
-	/* LAST_WQE_REACHED is due; raised by the next to drive the send queue. Here, since that one
-	 * always looks and the responder's line is busy. */
+	/* Identity: written by the owner with both execution rights held, read with either. */
+	_Atomic uint32_t qpn;	/* 0: no queue pair here */
+	_Atomic uint32_t state; /* enum ibv_qp_state; read without an execution right as a hint */
+	/*
+	 * LAST_WQE_REACHED is due: the next to drive the send queue raises it. In this line,
+	 * because that one reads it anyway and the responder's line is busy.
+	 */
 	_Atomic uint32_t last_wqe;
 	uint32_t type; /* enum ibv_qp_type */
 	uint32_t index;
 	uint32_t pd;
 	uint32_t send_cq, recv_cq; /* indices in this segment */
-	uint32_t rq;		   /* index of the receive queue, */
+	uint32_t rq;		   /* index of the receive queue */
 	uint32_t xrcd;		   /* XRC_RECV: number of its domain */
-	uint32_t srq;		   /* which is shared (1) or its own (0) */
+	uint32_t srq;		   /* that queue is shared (1) or its own (0) */
 	uint32_t sq_capacity;
 	uint32_t sq_mask;
 	uint32_t sq_stride;
 	uint32_t sq_max_sge;
 	uint32_t max_inline;
-	uint32_t max_operand; /* bytes of the operands of its atomic operations; 0: it has only the
-			       * plain ones
-			       */
+	uint32_t max_operand; /* largest operand of its atomic operations, in bytes; 0: only the
+				 plain ones */
 	uint32_t sig_all;
-	/* Inline receive: messages, and answers to its own requests, of up to so many bytes wait
-	 * for the poller. */
+	/*
+	 * Inline receive: messages of up to @inline_recv bytes, and answers of up to @inline_answer
+	 * bytes to its own requests, wait for the poller.
+	 */
 	uint32_t inline_recv, inline_answer;
 	uint64_t sq_ring; /* offset */
 	struct ibv_qp_attr attr;
 
-	/* Requester. Guarded by @exec unless said otherwise. */
+	/* Requester. Guarded by @exec, except where noted. */
 	struct av_lock exec AV_ALIGNED(AV_CACHE_LINE);
-	struct av_lock append; /* right behind: a poster takes both at once. Owner's threads only */
-	uint32_t sq_next;      /* free-running: next request to execute */
+	/* Next to @exec: a poster takes both at once. Owner's threads only. */
+	struct av_lock append;
+	uint32_t sq_next; /* free-running: next request to execute */
 	uint32_t next_psn;
-	uint32_t retries;	      /* left for the parked request */
-	uint32_t drain_notify;	      /* raise SQ_DRAINED once nothing is in flight */
-	_Atomic uint32_t park;	      /* enum av_park; also read by the owner's timer, without the
-					 execution right */
-	_Atomic uint64_t deadline_ns; /* of the parked request's next retry; likewise */
-	_Atomic uint32_t
-		answers; /* that wait for the poller; counted up by executors, down by the owner */
-	_Atomic uint32_t kick; /* somebody removed an obstacle; set without the execution right */
+	uint32_t retries;      /* left for the parked request */
+	uint32_t drain_notify; /* raise SQ_DRAINED once nothing is in flight */
+	_Atomic uint32_t park; /* enum av_park; the owner's timer reads it without the right */
+	_Atomic uint64_t deadline_ns; /* of the parked request's next retry; read the same way */
+	_Atomic uint32_t answers; /* waiting for the poller; executors add, the owner subtracts */
+	_Atomic uint32_t kick;	  /* an obstacle was removed; set without the right */
 	_Atomic uint32_t sq_tail
 		AV_ALIGNED(AV_CACHE_LINE); /* requests posted; owner, under @append */
-	_Atomic uint32_t sq_freed; /* requests whose slots are free again; the owner's pollers */
+	_Atomic uint32_t sq_freed;	   /* requests with a free slot again; owner's pollers */
 
 	/* Responder. Guarded by @resp. */
 	struct av_lock resp AV_ALIGNED(AV_CACHE_LINE);
 	uint32_t expected_psn;
-	uint32_t receiving_srqn; /* XRC: number of the queue it was taken from */
-	uint32_t receiving;   /* place + 1 of the receive request that was taken and not completed
-			       * yet; 0: none
-			       */
+	uint32_t receiving_srqn; /* XRC: number of the queue that @receiving is in */
+	uint32_t receiving; /* place + 1 of the receive request that is taken and not completed; 0:
+			       none */
 	uint32_t established; /* COMM_EST has been raised */
 	uint32_t msn;	      /* messages completed; the low 24 bits are the MSN */
 
-	/* Each part in lines of the executor's own. They go on when the place is used again: what
-	 * its earlier queue pairs had counted is in @before, written with both execution rights
-	 * held. */
+	/*
+	 * Each part is in cache lines of its executor. The counters go on when the index is used
+	 * again. @before holds what its earlier queue pairs had counted; it is written with both
+	 * execution rights held.
+	 */
 	struct av_qp_counters counters;
 	struct av_qp_counters before;
 };
@@ -200,11 +201,13 @@ static inline struct av_qp_shared *av_qp_at(const struct av_seg *seg, uint32_t i
 	return av_slab_at(seg, AV_SLAB_QP, index, AV_QP_BYTES, AV_OBJ_CHUNK);
 }
 
-/* A queue pair as the one executing work sees it: which segment, and where in this process' mapping
- * of it. */
+/*
+ * A queue pair as its executor sees it: its segment, and its address in this process's mapping of
+ * it.
+ */
 struct av_qp_end {
 	struct av_seg *seg;
-	struct av_qp_shared *qp; /* NULL: nowhere */
+	struct av_qp_shared *qp; /* NULL: there is none */
 };
 
 struct av_qp_request {
@@ -212,14 +215,14 @@ struct av_qp_request {
 	uint32_t pd;
 	uint32_t send_cq, recv_cq;
 	uint32_t sig_all;
-	uint32_t srq;		/* index of a shared receive queue, or 0: one of its own */
+	uint32_t srq;		/* index of a shared receive queue; 0: its own */
 	uint32_t xrcd;		/* XRC_RECV: number of its domain */
 	uint32_t inline_answer; /* 0 .. AV_CQE_DATA; only with @sig_all */
 	uint32_t inline_recv;	/* 0 .. AV_MAX_INLINE_RECV; with a shared queue .. AV_CQE_DATA */
 	uint32_t max_operand;	/* see struct av_qp_shared */
 	struct ibv_qp_cap cap;	/* checked against the device's limits by the caller */
 	uint32_t limit;		/* max_qp of the device, all processes together */
-	const struct av_page_policy *policy; /* of its rings' pages, NULL: any */
+	const struct av_page_policy *policy; /* of its rings' pages; NULL: any */
 };
 
 /**
@@ -228,7 +231,7 @@ struct av_qp_request {
  */
 AV_MUST_USE uint32_t av_qp_init(struct av_seg *seg, const struct av_qp_request *req);
 
-/* The end of a queue pair in state RESET that nobody can find any more. */
+/* End a queue pair in state RESET. Nobody can find it any more. */
 void av_qp_fini(struct av_seg *seg, uint32_t index);
 
 /* The fields of a bind request. */
@@ -239,15 +242,19 @@ void av_sq_fill_bind(struct av_sq_wqe *wqe, const struct ibv_mw *mw, uint32_t rk
 void av_sq_fill_ud(struct av_sq_wqe *wqe, const struct ibv_ah_attr *ah, uint32_t qpn,
 		   uint32_t qkey);
 
-/* The address vector behind an address handle of the context, or NULL. Given to av_sq_post() by who
- * knows handles. */
+/*
+ * The address vector of an address handle, or NULL. The caller of av_sq_post() passes it, because
+ * the queue folder knows no handles.
+ */
 typedef const struct ibv_ah_attr *av_ah_lookup(const struct ibv_ah *ah);
 
-/* Bytes of a slot at most. */
+/* The largest slot, in bytes. */
 #define AV_SQ_STRIDE_MAX (64 + AV_MAX_INLINE + AV_MAX_SGE * 16 + AV_SQ_OPERANDS)
 
-/* Slot of a send request; NULL if the ring is unsound: a peer's segment may hold anything. So much
- * as the largest slot is there. */
+/*
+ * Slot of a send request; NULL: the ring is unsound, since a peer's segment may hold anything. At
+ * least the largest slot's length is mapped there.
+ */
 static inline struct av_sq_wqe *av_sq_slot(const struct av_qp_end *end, uint32_t number)
 {
 	const struct av_qp_shared *qp = end->qp;
@@ -256,8 +263,10 @@ static inline struct av_sq_wqe *av_sq_slot(const struct av_qp_end *end, uint32_t
 	return av_seg_piece(end->seg, qp->sq_ring + place * qp->sq_stride, AV_SQ_STRIDE_MAX);
 }
 
-/* The operands of the request in a slot that av_sq_slot() found; NULL if the queue has no room for
- * them. */
+/*
+ * The operands of a request in a slot that av_sq_slot() has found; NULL: the queue has no room for
+ * them.
+ */
 struct av_atomic *av_sq_operands(const struct av_qp_end *end, const struct av_sq_wqe *wqe);
 
 /* A request that plain verbs do not have. */
@@ -265,37 +274,42 @@ struct av_sq_special {
 	uint64_t wr_id;
 	uint32_t opcode; /* AV_WR_... */
 	uint32_t flags;	 /* enum ibv_send_flags */
-	uint32_t key;	 /* UMR: the UMR key that is meant; and to fill it: */
+	uint32_t key;	 /* the UMR key; and to fill it: */
 	uint32_t rights; /* enum ibv_access_flags */
 	uint64_t base, rounds;
-	uint32_t count; /* of the list's elements, laid out by av_klm_layout() */
-	const struct av_klm_entry *inlined; /* to be copied into the request; else NULL, */
-	uint64_t list; /* and they are there in the own segment until the request is completed */
+	uint32_t count;			    /* elements of its list, laid out by av_klm_layout() */
+	const struct av_klm_entry *inlined; /* the elements, to be copied; else NULL, and */
+	uint64_t list; /* their offset in the own segment, kept until the request is completed */
 };
 
 /**
- * av_sq_post_special() - append one such request, as av_sq_post() does
- * Return: 0, ENOMEM (full), EINVAL (the list does not fit the queue's slots)
+ * av_sq_post_special() - append one such request
+ *
+ * Context: as av_sq_post().
+ * Return:  0, ENOMEM (full), EINVAL (the list does not fit the queue's slots)
  */
 AV_MUST_USE int av_sq_post_special(const struct av_qp_end *end, const struct av_sq_special *req);
 
 /*
- * The elements of the list of an UMR key's request. @ring: in the ring, @head: a copy of its
- * header. NULL if they are not wholly in the ring's slot, or in the segment.
+ * The elements of the list in a UMR key's request; NULL: not wholly in the ring's slot, or in the
+ * segment.
+ * @ring: the request in the ring
+ * @head: a copy of its header
  */
 const struct av_klm_entry *av_sq_list(const struct av_qp_end *end, const struct av_sq_wqe *ring,
 				      const struct av_sq_wqe *head);
 
 /**
  * av_sq_post() - append a list of send requests, in the owner's process, without executing any
+ * @bad:      out on failure, the first request not posted; those before it are
+ * @operands: NULL for a program's list. A list that the library made may hold opcodes with
+ * operands; then this has an entry for each request, which is read only for those opcodes.
  *
- * @operands: NULL for a program's list. A list that the library made of others may hold the opcodes
- * with operands, and has an element here for each of its requests; that of another opcode is not
- * read. Context: the caller holds the queue pair's post lock and has checked the state.
- * @bad:    out on failure, the first request not posted; those before it are
+ * Context: the caller holds the queue pair's @append and has checked the state.
  * Return:  0, ENOMEM (full), EINVAL (opcode unknown or not for this service, too many elements, too
- * much or impossible inline data, an operand of a wrong size or a result for no element, an address
- * handle that is none). ibv_post_send(3).
+ * much or impossible inline data, an operand of a wrong size, a result without an element, an
+ * invalid address handle)
+ * Source: ibv_post_send(3).
  */
 AV_MUST_USE int av_sq_post(const struct av_qp_end *end, struct ibv_send_wr *wr,
 			   struct ibv_send_wr **bad, av_ah_lookup *find_ah,

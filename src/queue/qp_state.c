@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The queue-pair state machine: one table, and the rules that hold for every service and so need no
+ * The queue-pair state machine: one table, and rules that hold for every service and so need no
  * row.
  *
- * The table is laid out as the specification's: one group per transition, one line per service,
- * first the bits that must be present, then those that may be. IBV_QP_STATE itself is implied
- * everywhere.
+ * The table is laid out as in the specification. Each transition is a group with one line per
+ * service: first the required bits, then the optional ones. IBV_QP_STATE is implied everywhere.
  */
 #include "queue/qp_state.h"
 
@@ -13,7 +12,7 @@
 
 #include "observe/diagnosis.h"
 
-/* The attribute bits by the names the tables of the specification use. */
+/* The attribute bits, by their names in the tables of the specification. */
 enum {
 	CUR_STATE = IBV_QP_CUR_STATE,
 	EN_SQD_NOTIFY = IBV_QP_EN_SQD_ASYNC_NOTIFY,
@@ -38,19 +37,16 @@ enum {
 
 enum service { UD, UC, RC, XRC_SEND, XRC_RECV, SERVICE_N };
 
-/* What a path needs before the responder may run, and what may be changed while a connected QP
- * runs. */
+/* What a path needs before the responder may run, and what may change while a connected QP runs. */
 #define PATH	     (AV | PATH_MTU | DEST_QPN | RQ_PSN)
 #define RUNNING	     (CUR_STATE | ALT_PATH | ACCESS | PATH_MIG)
 #define RESPONDER    (MAX_DEST_RD | MIN_RNR)
 #define REQUESTER    (TIMEOUT | RETRY_CNT | RNR_RETRY | MAX_RD)
 #define ON(from, to) [IBV_QPS_##from][IBV_QPS_##to]
-#define CELL(r, o)                                              \
-	{                                                       \
-		.valid = true, .required = (r), .optional = (o) \
-	}
 
 /* clang-format off */
+#define CELL(r, o) {.valid = true, .required = (r), .optional = (o)}
+
 static const struct av_qp_transition table[AV_QP_STATE_N][AV_QP_STATE_N][SERVICE_N] = {
 	/*                    required                       optional */
 	ON(RESET, INIT) = {
@@ -109,7 +105,7 @@ static const struct av_qp_transition table[AV_QP_STATE_N][AV_QP_STATE_N][SERVICE
 		[XRC_SEND] = CELL(0, PORT | AV | REQUESTER | ALT_PATH | ACCESS | PKEY | PATH_MIG),
 		[XRC_RECV] = CELL(0, PORT | AV | TIMEOUT | RESPONDER | ALT_PATH | ACCESS | PKEY | PATH_MIG),
 	},
-	/* Only unreliable services have an SQE state: a reliable one goes to ERR instead. */
+	/* Only unreliable services have an SQE state; a reliable one goes to ERR. */
 	ON(SQE, RTS) = {
 		[UD]       = CELL(0,                         CUR_STATE | QKEY),
 		[UC]       = CELL(0,                         CUR_STATE | ACCESS),
@@ -154,8 +150,9 @@ struct av_qp_transition av_qp_transition(enum ibv_qp_type type, enum ibv_qp_stat
 	return table[from][to][service];
 }
 
-/* One half of an RC QP each: the other half's attributes do not exist, but programs written for RC
- * pass them.
+/*
+ * XRC_SEND and XRC_RECV are one half of an RC QP each. Attributes of the other half do not exist,
+ * but programs written for RC pass them.
  */
 static int ignored_bits(enum ibv_qp_type type)
 {
@@ -169,7 +166,7 @@ static int ignored_bits(enum ibv_qp_type type)
 	}
 }
 
-/* The states a program may claim: those in which the hardware can have moved on behind its back. */
+/* The states that a program may claim as current: the hardware may enter them without a call. */
 static bool may_be_current(enum ibv_qp_state state)
 {
 	return state == IBV_QPS_RTR || state == IBV_QPS_RTS || state == IBV_QPS_SQD ||
@@ -210,8 +207,9 @@ int av_qp_check_modify(enum ibv_qp_type type, enum ibv_qp_state from, enum ibv_q
 		return av_refuse(EINVAL, AV_CHECK_STATE_EXTRA,
 				 (uint32_t)(mask & ~(cell.required | cell.optional)),
 				 (uint32_t)(cell.required | cell.optional));
-	/* A claimed current state only selects the cell; without IBV_QP_STATE nobody asked for
-	 * another state.
+	/*
+	 * A claimed current state only selects the cell. Without IBV_QP_STATE the state does not
+	 * change.
 	 */
 	*to_out = moves ? to : from;
 	return 0;

@@ -28,23 +28,24 @@ struct av_qp_transition av_qp_transition(enum ibv_qp_type type, enum ibv_qp_stat
 					 enum ibv_qp_state to);
 
 /**
- * av_qp_own_mask() - without the attributes that do not exist for an XRC service but that RC-shaped
- * programs pass
+ * av_qp_own_mask() - remove attributes that an XRC service does not have, but programs written for
+ * RC pass
  *
- * XRC_SEND has no MAX_DEST_RD_ATOMIC and MIN_RNR_TIMER; XRC_RECV no MAX_QP_RD_ATOMIC, RETRY_CNT and
- * RNR_RETRY. They are neither looked at nor stored.
+ * XRC_SEND has no MAX_DEST_RD_ATOMIC and MIN_RNR_TIMER; XRC_RECV has no MAX_QP_RD_ATOMIC, RETRY_CNT
+ * and RNR_RETRY. They are neither checked nor stored.
  */
 int av_qp_own_mask(enum ibv_qp_type type, int attr_mask);
 
 /**
  * av_qp_check_modify() - may this attribute mask be applied to a QP in state @from?
  * @attr_mask: as given to ibv_modify_qp(). Without IBV_QP_STATE the transition is @from -> @from.
- * With IBV_QP_CUR_STATE, @cur (RTR, RTS, SQD or SQE) replaces @from. What av_qp_own_mask() takes
- * away may be there or not.
+ * With IBV_QP_CUR_STATE, @cur (RTR, RTS, SQD or SQE) replaces @from. Bits that av_qp_own_mask()
+ * removes are ignored.
  * @to_out:    the state the QP will be in afterwards; written only on success
  *
- * Return: 0, or EINVAL for an invalid transition, a missing required bit or a bit that is neither
- * required nor optional. Values of attributes are not looked at here.
+ * Does not check the values of attributes.
+ * Return:  0, or EINVAL for an invalid transition, a missing required bit or a bit that is neither
+ * required nor optional
  */
 int av_qp_check_modify(enum ibv_qp_type type, enum ibv_qp_state from, enum ibv_qp_state cur,
 		       enum ibv_qp_state to, int attr_mask, enum ibv_qp_state *to_out);

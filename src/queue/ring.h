@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Memory of rings, on the pages that are wished for. */
+/* Memory of rings, on the kind of pages that the policy asks for. */
 #ifndef AV_QUEUE_RING_H
 #define AV_QUEUE_RING_H
 
@@ -8,12 +8,19 @@
 #include "segment/page_policy.h"
 #include "segment/alloc.h"
 
+/* Entries of a ring that holds @capacity: a power of two. */
+static inline uint32_t av_ring_entries(uint32_t capacity)
+{
+	return capacity <= 1 ? 1 : 1u << (32 - __builtin_clz(capacity - 1));
+}
+
 /**
  * av_ring_alloc() - zeroed memory for a ring in an own segment
- * @policy: NULL: no wish
+ * @policy: NULL: any pages
  *
- * What is smaller than a huge page shares small pages with others, unless huge ones are demanded:
- * then it takes one of its own. Return: offset, to be given to av_seg_free(), or 0 and errno ENOMEM
+ * A ring smaller than a huge page shares small pages with others. If huge pages are demanded, it
+ * takes one of its own.
+ * Return:  offset, to be given to av_seg_free(), or 0 and errno ENOMEM
  */
 uint64_t av_ring_alloc(struct av_seg *seg, uint64_t bytes, const struct av_page_policy *policy);
 

@@ -15,7 +15,7 @@ static bool is_shared(const struct av_rq_shared *rq)
 	return atomic_load_explicit(&rq->id, memory_order_relaxed) != 0;
 }
 
-/* Where the room for payload is in a slot. */
+/* Offset of the room for payload in a slot. */
 static uint64_t payload_at(uint32_t max_sge)
 {
 	return av_round_up(sizeof(struct av_rq_wqe) + (uint64_t)max_sge * sizeof(struct ibv_sge),
@@ -25,11 +25,6 @@ static uint64_t payload_at(uint32_t max_sge)
 static uint32_t stride(const struct av_rq_shared *rq)
 {
 	return (uint32_t)(payload_at(rq->max_sge) + av_round_up(rq->inline_bytes, 32));
-}
-
-static uint32_t slots(uint32_t capacity)
-{
-	return capacity <= 1 ? 1 : 1u << (32 - __builtin_clz(capacity - 1));
 }
 
 static uint64_t index_bytes(uint32_t entries)
@@ -42,7 +37,7 @@ static uint64_t ring_bytes(const struct av_rq_shared *rq, uint64_t slots)
 	return slots * rq->stride;
 }
 
-/* Slots of the ring, and with it all of a queue that was never made larger. */
+/* Slots of the ring: all slots of a queue that was never enlarged. */
 static uint32_t first_slots(const struct av_rq_shared *rq)
 {
 	return rq->mask + 1;
@@ -62,7 +57,7 @@ static bool alloc_sharing(struct av_seg *seg, struct av_rq_shared *rq)
 	return rq->order && rq->stack;
 }
 
-/* The two arrays of a shared queue. */
+/* Allocate the two arrays of a shared queue. */
 static bool init_sharing(struct av_seg *seg, struct av_rq_shared *rq)
 {
 	uint32_t *stack;
@@ -85,7 +80,7 @@ uint32_t av_rq_init(struct av_seg *seg, const struct av_rq_request *req)
 	memset(rq, 0, sizeof(*rq));
 	rq->index = index;
 	rq->capacity = req->capacity;
-	rq->mask = slots(req->capacity) - 1;
+	rq->mask = av_ring_entries(req->capacity) - 1;
 	rq->max_sge = req->max_sge;
 	rq->inline_bytes = req->inline_bytes;
 	rq->stride = stride(rq);
@@ -124,21 +119,24 @@ void av_rq_reset(struct av_rq_shared *rq)
 	rq->tail_seen = 0;
 }
 
-/* Bytes of a slot at most: so much is there behind the beginning of each, though not all its own.
+/*
+ * The largest slot, in bytes. This much is mapped behind the beginning of each slot, though it may
+ * belong to others.
  */
 #define SLOT_MAX                                                                               \
 	(sizeof(struct av_rq_wqe) + AV_MAX_SGE * sizeof(struct ibv_sge) + AV_MAX_INLINE_RECV + \
 	 2 * (uint64_t)AV_CACHE_LINE)
 
-/* Slot @i of those from offset @first on. What other processes wrote there is not believed:
- * whatever it says, a slot lies in the segment, or there is none. */
+/*
+ * Slot @i of those that begin at offset @first. Other processes may write any value there, so it is
+ * checked that the slot lies in the segment.
+ */
 static struct av_rq_wqe *slot_from(const struct av_seg *seg, const struct av_rq_shared *rq,
 				   uint64_t first, uint64_t i)
 {
 	return av_seg_piece(seg, first + i * rq->stride, SLOT_MAX);
 }
 
-/* A slot of a shared queue. */
 static struct av_rq_wqe *shared_slot(const struct av_seg *seg, const struct av_rq_shared *rq,
 				     uint32_t place)
 {
@@ -164,9 +162,7 @@ static inline struct av_rq_wqe *slot(const struct av_seg *seg, const struct av_r
 	return slot_from(seg, rq, rq->ring, number & rq->mask);
 }
 
-/* The slot of a queue that is not shared, to be brought in only: wherever it may be, nothing
- * happens there.
- */
+/* The slot of a queue that is not shared, to prefetch only: the address is not checked. */
 static inline const void *near_slot(const struct av_seg *seg, const struct av_rq_shared *rq,
 				    uint32_t number)
 {
@@ -185,7 +181,9 @@ static void fill(struct av_rq_wqe *wqe, const struct ibv_recv_wr *wr)
 	}
 }
 
-/* Where entry @number of a shared queue's order is; NULL if the array is unsound. A lock is held.
+/*
+ * The entry of a shared queue's order for @number; NULL: the array is unsound.
+ * Context: a lock is held.
  */
 static uint32_t *order_entry(struct av_seg *seg, const struct av_rq_shared *rq, uint32_t number)
 {
@@ -196,7 +194,10 @@ static uint32_t *order_entry(struct av_seg *seg, const struct av_rq_shared *rq, 
 	return order ? &order[number & mask] : NULL;
 }
 
-/* A free place for request @number; the caller holds post_lock and knows that there is one. */
+/*
+ * Take a free place for request @number.
+ * Context: post_lock is held, and there is a free place.
+ */
 static uint32_t place_for(struct av_seg *seg, struct av_rq_shared *rq, uint32_t number)
 {
 	uint32_t *stack, *order, place;
@@ -235,7 +236,7 @@ int av_rq_post(struct av_seg *seg, struct av_rq_shared *rq, struct ibv_recv_wr *
 			fill(to, wr);
 	}
 	atomic_store_explicit(&rq->tail, tail, memory_order_release);
-	/* A full barrier: @waiting and the queue pair's state are looked at after this. */
+	/* A full barrier: @waiting and the queue pair's state are read after this. */
 	av_lock_release_fence(&rq->post_lock);
 	return ret;
 }
@@ -267,7 +268,10 @@ static void raise_limit(struct av_seg *seg, const struct av_rq_shared *rq)
 	(void)av_doorbell_ring(seg, AV_DOORBELL_ASYNC, &record);
 }
 
-/* Is the limit undercut? It is disarmed then. The caller holds take_lock. */
+/*
+ * Is the limit undercut? If so, disarm it.
+ * Context: take_lock is held.
+ */
 static bool limit_reached(struct av_rq_shared *rq)
 {
 	uint32_t limit = atomic_load_explicit(&rq->limit, memory_order_relaxed);
@@ -323,12 +327,13 @@ const struct av_rq_wqe *av_rq_take(struct av_seg *seg, struct av_rq_shared *rq, 
 	return wqe;
 }
 
-void av_rq_prefetch(struct av_seg *seg, const struct av_rq_shared *rq)
+AV_RACY void av_rq_prefetch(struct av_seg *seg, const struct av_rq_shared *rq)
 {
 	uint32_t head = atomic_load_explicit(&rq->head, memory_order_relaxed);
 
 	av_prefetch_write(&rq->take_lock);
-	if (!is_shared(rq) && rq->tail_seen != head) /* else its poster is about to write there */
+	if (!is_shared(rq) &&
+	    rq->tail_seen != head) /* otherwise its poster is about to write there */
 		__builtin_prefetch(near_slot(seg, rq, head));
 }
 
@@ -359,8 +364,7 @@ void av_rq_freed(struct av_seg *seg, struct av_rq_shared *rq, uint32_t place)
 		atomic_store_explicit(&rq->freed,
 				      atomic_load_explicit(&rq->freed, memory_order_relaxed) + 1,
 				      memory_order_release);
-		/* The slot of the next post, which the taker has looked at: the line is back by
-		 * then. */
+		/* Prefetch the slot of the next post, which the taker has read. */
 		av_prefetch_write(
 			near_slot(seg, rq, atomic_load_explicit(&rq->tail, memory_order_relaxed)));
 		return;
@@ -371,12 +375,14 @@ void av_rq_freed(struct av_seg *seg, struct av_rq_shared *rq, uint32_t place)
 	if (stack && wqe && rq->stacked < rq->places) {
 		wqe->taker = 0;
 		stack[rq->stacked++] = place;
-		atomic_fetch_add_explicit(&rq->freed, 1, memory_order_release);
+		atomic_store_explicit(&rq->freed,
+				      atomic_load_explicit(&rq->freed, memory_order_relaxed) + 1,
+				      memory_order_release);
 	}
 	av_lock_release(&rq->post_lock);
 }
 
-/* Is that slot of a shared queue still waiting to be taken? */
+/* Is this slot of a shared queue posted and not taken yet? */
 static bool queued(struct av_seg *seg, struct av_rq_shared *rq, uint32_t place)
 {
 	uint32_t tail = atomic_load(&rq->tail);
@@ -410,8 +416,10 @@ void av_rq_repair(struct av_seg *seg, struct av_rq_shared *rq, uint32_t qpn, uin
 
 /* --- resizing -------------------------------------------------------------------- */
 
-/* Runs of slots until there are @wanted. Nobody uses them yet. Return: slots there are then, or 0
- * (ENOMEM) */
+/*
+ * Add runs of slots until there are @wanted. Nobody uses them yet.
+ * Return:  the number of slots, or 0 (ENOMEM)
+ */
 static uint32_t add_runs(struct av_seg *seg, struct av_rq_shared *rq, uint32_t wanted)
 {
 	uint32_t places = rq->places;
@@ -420,7 +428,7 @@ static uint32_t add_runs(struct av_seg *seg, struct av_rq_shared *rq, uint32_t w
 		unsigned int run = 31 - (unsigned int)__builtin_clz(places / first_slots(rq));
 		uint64_t slots = atomic_load(&rq->more[run]);
 
-		if (!slots) /* else an earlier call made it and then ran out of memory */
+		if (!slots) /* otherwise an earlier call made it, and then ran out of memory */
 			slots = av_seg_alloc(seg, run_bytes(rq, run));
 		if (!slots)
 			return 0;
@@ -430,12 +438,16 @@ static uint32_t add_runs(struct av_seg *seg, struct av_rq_shared *rq, uint32_t w
 	return places;
 }
 
-/* Larger arrays in place of the present ones. Both locks are held. */
+/* The arrays of a shared queue. */
 struct arrays {
 	uint64_t order, stack;
 	uint32_t places;
 };
 
+/*
+ * Replace the arrays by larger ones. @with: in, the new ones; out, the old ones
+ * Context: both locks are held.
+ */
 static void exchange(struct av_seg *seg, struct av_rq_shared *rq, struct arrays *with)
 {
 	const struct arrays old = {rq->order, rq->stack, rq->places};

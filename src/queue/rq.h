@@ -1,20 +1,18 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Receive queues: rings of receive requests in the owner's segment, of one queue pair or shared by
- * many (SRQ). The owner posts, whoever executes a message for it takes, and a request's slot is
- * free again when its completion has been polled.
+ * Receive queues: rings of receive requests in the owner's segment, for one queue pair or shared by
+ * many (SRQ). The owner posts requests, and whoever executes a message takes one. A slot is free
+ * again when the request's completion has been polled.
  *
- * In the queue of one queue pair requests complete in order, so the slot of request @number is
- * number & mask. In a shared one they do not: there @order says which slot each number has, and
- * free slots form a stack. A shared queue that is resized gets further runs of slots behind the
- * ring, each as long as all before it; slots never move, since completions and takers hold their
- * numbers.
+ * In the queue of one queue pair requests complete in order: the slot of request @number is number
+ * & mask. In a shared one they do not: @order says which slot each number has, and free slots form
+ * a stack. Resizing a shared queue adds runs of slots behind the ring, each as long as all before
+ * it. Slots never move, since completions and takers hold their numbers.
  *
- * Thread-safety: posting and freeing of shared slots take @post_lock (the owner's threads). Taking
- * is done by the holder of the queue pair's responder execution right, and in a shared queue with
- * @take_lock. The poster publishes @tail, then looks at @waiting and at the queue pair's state; the
- * taker sets @waiting before its last looks at @tail. With a full barrier on either side, one of
- * them sees the other.
+ * Thread-safety: posting, and freeing shared slots, take @post_lock (the owner's threads). A taker
+ * holds the queue pair's right @resp, and for a shared queue also @take_lock. The poster publishes
+ * @tail, then reads @waiting and the queue pair's state. The taker sets @waiting before its last
+ * look at @tail. Each has a full barrier in between, so one of them sees the other.
  */
 #ifndef AV_QUEUE_RQ_H
 #define AV_QUEUE_RQ_H
@@ -34,56 +32,56 @@
 struct av_rq_wqe {
 	uint64_t wr_id;
 	uint32_t count; /* elements */
-	uint32_t taker; /* number of the queue pair that took it, 0: free or posted. For repair, in
-			   shared queues. */
+	uint32_t taker; /* number of the queue pair that took it; 0: free or posted. For repair, in
+			   shared queues */
 	uint64_t bytes; /* sum of the elements' lengths */
 	uint64_t unused;
 	struct ibv_sge sge[];
 };
 
-#define AV_RQ_RUNS 16 /* from one slot to more than there can be */
+#define AV_RQ_RUNS 16 /* enough to double one slot up to AV_MAX_SRQ_WR */
 static_assert((1u << AV_RQ_RUNS) > AV_MAX_SRQ_WR, "runs of slots");
 
-/* The shared part. */
+/* The part in the owner's segment. */
 struct av_rq_shared {
 	/* Constant while the queue exists. */
-	_Atomic uint32_t id; /* shared queues: differs for each of this index; 0: belongs to one
+	_Atomic uint32_t id; /* shared queues: different for each at this index; 0: belongs to one
 				queue pair */
 	uint32_t index;
 	uint32_t mask; /* the ring has mask + 1 slots */
 	uint32_t max_sge;
-	uint32_t inline_bytes; /* a slot has room for so much payload, behind its elements */
+	uint32_t inline_bytes; /* payload bytes that fit into a slot, behind its elements */
 	uint32_t stride;       /* bytes of a slot */
 	uint32_t pd;	       /* protection domain its buffers are checked against */
 	uint64_t ring;
-	_Atomic uint32_t
-		srqn; /* XRC: its number, the domain it is in, and the CQ of its completions */
-	uint32_t xrcd;
-	uint32_t cq;
+	_Atomic uint32_t srqn; /* XRC: its number */
+	uint32_t xrcd;	       /* XRC: number of its domain */
+	uint32_t cq;	       /* XRC: index of the CQ of its completions */
 
-	/* Changed by resizing, with both locks held; each is looked at under one of them. */
+	/* Changed only by a resize, which holds both locks. Read under one of them. */
 	uint32_t capacity;   /* requests it may hold */
-	uint32_t places;     /* shared queues: slots there are */
-	uint32_t order_mask; /* @order has so many entries, and one more */
-	uint64_t order;	     /* shared queues: uint32_t[], slot by number; 0: not shared */
+	uint32_t places;     /* shared queues: number of slots */
+	uint32_t order_mask; /* @order has order_mask + 1 entries */
+	uint64_t order;	     /* shared queues: uint32_t[], slot by request number; 0: not shared */
 	uint64_t stack;	     /* shared queues: uint32_t[places], free slots */
-	/* Further slots: run i has (mask + 1) << i of them. Only added to, before a slot of it is
-	 * used. */
+	/*
+	 * Further slots: run i has (mask + 1) << i of them. Runs are only added, each before one of
+	 * its slots is used.
+	 */
 	_Atomic uint64_t more[AV_RQ_RUNS];
 
 	struct av_lock post_lock AV_ALIGNED(AV_CACHE_LINE);
 	_Atomic uint32_t tail;	/* free-running: requests posted */
 	_Atomic uint32_t freed; /* requests whose slots are free again */
 	uint32_t stacked;	/* entries of @stack */
-	/* A requester waits for the next request. Here, since posters look at it each time. */
+	/* A requester waits for the next request. In this line, since posters read it each time. */
 	_Atomic uint32_t waiting;
 
 	struct av_lock take_lock AV_ALIGNED(AV_CACHE_LINE);
 	_Atomic uint32_t head; /* requests taken */
-	uint32_t tail_seen; /* takers' copy of @tail, so that posters' line is looked at rarely; not
-			       shared */
-	_Atomic uint32_t
-		limit; /* shared queues: raise SRQ_LIMIT_REACHED when fewer are left; 0: never */
+	uint32_t tail_seen;    /* takers' copy of @tail, so that they rarely read the posters' line;
+				  for queues that are not shared */
+	_Atomic uint32_t limit; /* shared queues: SRQ_LIMIT_REACHED if fewer are left; 0: never */
 };
 static_assert(sizeof(struct av_rq_shared) <= AV_RQ_BYTES, "receive queue table entry");
 
@@ -94,12 +92,12 @@ static inline struct av_rq_shared *av_rq_at(const struct av_seg *seg, uint32_t i
 
 struct av_rq_request {
 	uint32_t capacity; /* 0 .. AV_MAX_QP_WR requests */
-	uint32_t max_sge;  /* of at most so many elements */
+	uint32_t max_sge;  /* elements of a request, at most */
 	uint32_t pd;
 	uint32_t inline_bytes; /* 0 .. AV_MAX_INLINE_RECV: room for payload in each slot */
-	uint32_t id;	       /* not 0: a shared queue */
+	uint32_t id;	       /* not 0 for a shared queue */
 	uint32_t xrcd, cq;     /* XRC: see struct av_rq_shared */
-	const struct av_page_policy *policy; /* of its ring's pages, NULL: any */
+	const struct av_page_policy *policy; /* of its ring's pages; NULL: any */
 };
 
 /**
@@ -110,16 +108,18 @@ AV_MUST_USE uint32_t av_rq_init(struct av_seg *seg, const struct av_rq_request *
 void av_rq_fini(struct av_seg *seg, uint32_t index);
 
 /**
- * av_rq_resize() - have a shared queue hold @capacity requests
+ * av_rq_resize() - change the capacity of a shared queue
  *
- * Requests that are posted, taken or not polled yet are kept. Context: owner's threads, one at a
- * time for a queue; takers and posters go on. Return: 0, EINVAL (more are in use, or the limit is
- * higher), ENOMEM
+ * Keeps requests that are posted, taken or not polled yet.
+ * Context: owner's threads, one at a time for a queue; takers and posters go on.
+ * Return:  0, EINVAL (more are in use, or the limit is higher), ENOMEM
  */
 AV_MUST_USE int av_rq_resize(struct av_seg *seg, struct av_rq_shared *rq, uint32_t capacity);
 
-/* Forget all requests (the queue pair was reset); the caller excludes posters, takers and pollers'
- * use. */
+/*
+ * Forget all requests, since the queue pair was reset.
+ * Context: nobody posts, takes or polls for this queue meanwhile.
+ */
 void av_rq_reset(struct av_rq_shared *rq);
 
 /**
@@ -131,44 +131,48 @@ AV_MUST_USE int av_rq_post(struct av_seg *seg, struct av_rq_shared *rq, struct i
 			   struct ibv_recv_wr **bad);
 
 /**
- * av_rq_take() - take the next request for queue pair @qpn, whose responder execution right is held
- * @receiving: out, before the request is gone from the queue: where it is, + 1. For repair after a
- * death.
+ * av_rq_take() - take the next request for queue pair @qpn
+ * @receiving: out, the request's place + 1, stored before the request leaves the queue. For repair
+ * after a death
  *
- * Raises SRQ_LIMIT_REACHED where that is due.
- * Return: the request, its @count checked, or NULL if none is posted
+ * Raises SRQ_LIMIT_REACHED if the limit is undercut.
+ * Context: the queue pair's right @resp is held.
+ * Return:  the request, with its @count checked, or NULL if none is posted
  */
 const struct av_rq_wqe *av_rq_take(struct av_seg *seg, struct av_rq_shared *rq, uint32_t qpn,
 				   uint32_t *receiving);
 
-/* Have what the next av_rq_take() will look at brought in. A hint: takes no lock and may be wrong.
- */
+/* Prefetch what the next av_rq_take() reads. A hint: takes no lock and may be wrong. */
 void av_rq_prefetch(struct av_seg *seg, const struct av_rq_shared *rq);
 
-/* Put back what was just taken: the next message will take it. */
+/* Put back the request that was just taken. The next message takes it. */
 void av_rq_untake(struct av_seg *seg, struct av_rq_shared *rq, uint32_t place);
 
-/* The request at that place (number of a taken request, or slot in a shared queue); NULL if the
- * ring is unsound. */
+/*
+ * The request at @place: the number of a taken request, or its slot in a shared queue. NULL: the
+ * ring is unsound.
+ */
 const struct av_rq_wqe *av_rq_wqe(struct av_seg *seg, const struct av_rq_shared *rq,
 				  uint32_t place);
 
-/* Its room for payload, @inline_bytes of the queue; NULL if it has none, or the ring is unsound. */
+/*
+ * The room for payload in a request's slot, @inline_bytes long; NULL: there is none, or the ring is
+ * unsound.
+ */
 uint8_t *av_rq_payload(struct av_seg *seg, const struct av_rq_shared *rq, uint32_t place);
 
-/* One place is free again: its completion was polled. */
+/* Free a place: its completion was polled. */
 void av_rq_freed(struct av_seg *seg, struct av_rq_shared *rq, uint32_t place);
 
 /**
- * av_rq_repair() - put back the request that a dead holder of @qpn's execution right took from
- * @place and never completed
- * @in_cq: there is a completion of it in the CQ; nothing is put back then, nor if it was polled
- * already
+ * av_rq_repair() - put back the request at @place, which a dead holder of @qpn's right @resp took
+ * and never completed
+ * @in_cq: its completion is in the CQ. Then nothing is put back, nor if it was already polled
  */
 void av_rq_repair(struct av_seg *seg, struct av_rq_shared *rq, uint32_t qpn, uint32_t place,
 		  bool in_cq);
 
-/* Set the limit of a shared queue; raises the event at once if it is already undercut. */
+/* Set the limit of a shared queue. Raises the event at once if the limit is already undercut. */
 void av_rq_set_limit(struct av_seg *seg, struct av_rq_shared *rq, uint32_t limit);
 
 #endif

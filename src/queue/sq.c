@@ -46,8 +46,7 @@ struct av_atomic *av_sq_operands(const struct av_qp_end *end, const struct av_sq
 	if (!end->qp->max_operand || stride < sizeof(*wqe) + AV_SQ_OPERANDS ||
 	    stride > AV_SQ_STRIDE_MAX)
 		return NULL;
-	/* The stride may have changed since it led to the slot: the place is looked up as any
-	 * other. */
+	/* @stride may have changed since it led to this slot, so the address is checked again. */
 	return av_seg_at(end->seg,
 			 (uintptr_t)wqe - (uintptr_t)end->seg->head + stride - AV_SQ_OPERANDS,
 			 AV_SQ_OPERANDS);
@@ -84,7 +83,7 @@ static enum wr_form form_of(const struct ibv_send_wr *wr)
 		       : FORM_NONE;
 }
 
-/* @operands: as those of av_sq_post(), of this request; @bytes: out, the sum of the elements */
+/* @operands: as for av_sq_post(), of this request; @bytes: out, the sum of the elements */
 static int check(const struct av_qp_shared *qp, const struct ibv_send_wr *wr,
 		 const struct av_atomic *operands, uint64_t *bytes)
 {
@@ -159,8 +158,8 @@ static void fill_target(struct av_sq_wqe *wqe, const struct ibv_send_wr *wr, enu
 	}
 }
 
-/* The program's memory is read here, as any library's post routine does: its address is the
- * caller's promise.
+/*
+ * Copy inline data. A bad address from the program faults here, as in any library's post function.
  */
 static void fill_inline(struct av_sq_wqe *wqe, const struct ibv_send_wr *wr)
 {
@@ -180,7 +179,7 @@ static int fill_operands(const struct av_qp_end *end, const struct av_sq_wqe *wq
 {
 	struct av_atomic *to = av_sq_operands(end, wqe);
 
-	if (!to)
+	if (!to || !operands)
 		return EINVAL;
 	*to = *operands;
 	return 0;
@@ -213,7 +212,10 @@ static void fill(struct av_sq_wqe *wqe, const struct ibv_send_wr *wr, uint64_t b
 		wqe->sge[i] = wr->sg_list[i];
 }
 
-/* What few requests have: the operands of an extended atomic, the destination of a datagram. */
+/*
+ * Fill in what few requests have: the operands of an extended atomic, the destination of a
+ * datagram.
+ */
 static int fill_more(const struct av_qp_end *end, struct av_sq_wqe *wqe,
 		     const struct ibv_send_wr *wr, av_ah_lookup *find_ah,
 		     const struct av_atomic *operands)
@@ -272,11 +274,11 @@ int av_sq_post(const struct av_qp_end *end, struct ibv_send_wr *wr, struct ibv_s
 			break;
 		}
 	}
-	av_publish_before_try(&qp->sq_tail, tail); /* the execution right: see av_drive() */
+	av_publish_before_try(&qp->sq_tail, tail); /* before trying @exec: see av_drive() */
 	return ret;
 }
 
-/* Is there room for that many elements of an UMR key's list in a slot? */
+/* Does a slot hold @count elements of a UMR key's list? */
 static bool holds(const struct av_qp_shared *qp, uint32_t count)
 {
 	return qp->sq_stride <= AV_SQ_STRIDE_MAX && qp->sq_stride >= sizeof(struct av_sq_wqe) &&

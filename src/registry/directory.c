@@ -32,7 +32,6 @@ static int folder_fd = -1; /* the folder it is in */
 static uint32_t self;
 static unsigned int joins;
 static av_dir_count *count_context;
-static bool forked_child;
 static char path[256];
 
 /* --- record locks ---------------------------------------------------------------- */
@@ -170,7 +169,6 @@ static void after_fork_in_child(void)
 	av_lock_order_forked();
 	av_flight_forked();
 	if (joins) {
-		forked_child = true;
 		joins = 0;
 		self = 0;
 		av_lock_self = UINT32_MAX; /* counts as dead everywhere */
@@ -252,11 +250,8 @@ static int join_first(av_dir_count *count)
 	int ret;
 
 	count_context = count;
-	if (forked_child) /* the parent's; the parent's locks stay */
-		close_all();
-	forked_child = false;
 	do {
-		close_all();
+		close_all(); /* in a forked child, the parent's files; its locks stay */
 		ret = open_file();
 	} while (ret == -EAGAIN);
 	if (ret == 0) {
@@ -358,16 +353,6 @@ void av_dir_abandon(void)
 		(void)av_dir_record_lock(F_SETLK, F_UNLCK, LOCK_CHANGE);
 	}
 	pthread_mutex_unlock(&mutex);
-}
-
-bool av_dir_is_forked_child(void)
-{
-	return forked_child;
-}
-
-const char *av_dir_path(void)
-{
-	return path;
 }
 
 /* --- contexts -------------------------------------------------------------------- */

@@ -88,9 +88,6 @@ void av_dir_leave(void);
  */
 void av_dir_abandon(void);
 
-/* True in the forked child of a process that had joined, until the child joins itself. */
-bool av_dir_is_forked_child(void);
-
 /*
  * Is the process behind this reference alive? Costs a system call, unless it is the caller itself.
  */
@@ -200,8 +197,5 @@ void av_dir_read(const char *device, uint64_t counters[AV_DIR_COUNTERS],
  * Return: their number
  */
 unsigned int av_dir_contexts(const char *device, uint32_t *refs);
-
-/* Path of the directory's folder, for messages; "" before the first join. */
-const char *av_dir_path(void);
 
 #endif

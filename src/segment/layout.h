@@ -55,9 +55,8 @@ enum av_slab { AV_SLAB_KEY, AV_SLAB_CQ, AV_SLAB_RQ, AV_SLAB_QP, AV_SLAB_N };
 #define AV_OBJ_CHUNK	  64u
 #define AV_RQ_CHUNK	  128u /* of queue pairs, and shared ones */
 
-static_assert(AV_SLAB_CHUNKS * AV_OBJ_CHUNK >= AV_MAX_QP &&
-		      AV_SLAB_CHUNKS * AV_OBJ_CHUNK >= AV_MAX_CQ,
-	      "tables");
+static_assert(AV_SLAB_CHUNKS * AV_OBJ_CHUNK >= AV_MAX_QP, "queue pair table");
+static_assert(AV_SLAB_CHUNKS * AV_OBJ_CHUNK >= AV_MAX_CQ, "completion queue table");
 static_assert(AV_SLAB_CHUNKS * AV_KEY_CHUNK >= AV_MAX_MR, "key table");
 static_assert(AV_SLAB_CHUNKS * AV_RQ_CHUNK >= AV_MAX_QP + AV_MAX_SRQ, "receive queue table");
 

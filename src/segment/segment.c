@@ -132,8 +132,7 @@ static uint64_t heap_begin(uint32_t ref)
 {
 	uint32_t pages = (AV_REF_SLOT(ref) * 0x9e3779b1u) >> (32 - HEAP_COLOUR_BITS);
 
-	return sizeof(struct av_seg_head) +
-	       (uint64_t)pages * AV_PAGE_BYTES; /* the heap rounds it up */
+	return sizeof(struct av_seg_head) + (uint64_t)pages * AV_PAGE_BYTES;
 }
 
 static int own_file(struct av_seg *seg, uint32_t origin)

@@ -41,7 +41,8 @@
 #define TRIES	     8u
 
 static struct {
-	pthread_mutex_t mutex; /* recursive, for fork handlers that use the heap */
+	pthread_mutex_t mutex; /* recursive, for signal handlers, and those of fork() */
+	bool inside;	       /* its holder is changing things: enter() */
 	struct av_block_list list;
 	bool closed;		/* no new blocks: a fork() is under way, */
 	bool inherited;		/* or the file is the parent's */
@@ -87,6 +88,27 @@ static bool is_near(uint64_t addr, uint64_t bytes)
 bool av_block_is_near(const void *p)
 {
 	return is_near((uintptr_t)p, 1);
+}
+
+/*
+ * Return: false: this thread is inside already, which a signal handler has interrupted. It gets the
+ * kernel's memory, and what it unmaps is lost to the heap.
+ */
+static bool enter(void)
+{
+	pthread_mutex_lock(&heap.mutex);
+	if (!heap.inside) {
+		heap.inside = true;
+		return true;
+	}
+	pthread_mutex_unlock(&heap.mutex);
+	return false;
+}
+
+static void leave(void)
+{
+	heap.inside = false;
+	pthread_mutex_unlock(&heap.mutex);
 }
 
 /* --- the beginning --------------------------------------------------------------- */
@@ -222,9 +244,8 @@ bool av_block_leave(const void *p, size_t bytes)
 	struct av_block_list *l = &heap.list;
 	bool any = false;
 
-	if (!is_near(from, bytes))
+	if (!is_near(from, bytes) || !enter())
 		return false;
-	pthread_mutex_lock(&heap.mutex);
 	if (av_block_split(l, from) && av_block_split(l, end))
 		for (uint32_t i = av_block_find(l, from); i < l->count && l->block[i].begin < end;
 		     i++) {
@@ -234,7 +255,7 @@ bool av_block_leave(const void *p, size_t bytes)
 				continue;
 			b->going = any = true;
 		}
-	pthread_mutex_unlock(&heap.mutex);
+	leave();
 	return any;
 }
 
@@ -267,10 +288,11 @@ void av_block_left(const void *p, size_t bytes, enum av_block_end how)
 	struct av_block_list *l = &heap.list;
 	int saved = errno;
 
-	pthread_mutex_lock(&heap.mutex);
+	if (!enter())
+		return;
 	for (uint32_t i = av_block_find(l, from); i < l->count && l->block[i].begin < end;)
 		i = l->block[i].going ? finish(i, how) : i + 1;
-	pthread_mutex_unlock(&heap.mutex);
+	leave();
 	errno = saved;
 }
 
@@ -367,12 +389,13 @@ void *av_block_take(size_t bytes, size_t align, bool zeros)
 		return NULL;
 	bytes = av_round_up(bytes, AV_BLOCK_PAGE);
 	align = align > AV_BLOCK_PAGE ? align : AV_BLOCK_PAGE;
-	pthread_mutex_lock(&heap.mutex);
+	if (!enter())
+		return NULL;
 	if (!heap.closed && !zeros)
 		at = take_spare(bytes, align);
 	if (!heap.closed && !at)
 		at = take_new(bytes, bytes >= HUGE && align < HUGE ? HUGE : align);
-	pthread_mutex_unlock(&heap.mutex);
+	leave();
 	errno = saved;
 	return pointer(at);
 }
@@ -382,10 +405,11 @@ size_t av_block_bytes(const void *p)
 	struct av_block *b;
 	size_t bytes;
 
-	pthread_mutex_lock(&heap.mutex);
+	if (!enter())
+		return 0;
 	b = block_at((uintptr_t)p);
 	bytes = b && !b->spare ? b->end - b->begin : 0;
-	pthread_mutex_unlock(&heap.mutex);
+	leave();
 	return bytes;
 }
 
@@ -394,7 +418,8 @@ void av_block_free(void *p)
 	struct av_block *b;
 	uint64_t victim = 0, bytes = 0;
 
-	pthread_mutex_lock(&heap.mutex);
+	if (!enter())
+		return;
 	b = block_at((uintptr_t)p);
 	if (b && !b->spare)
 		victim = keep_spare(b);
@@ -403,7 +428,7 @@ void av_block_free(void *p)
 		b->spare = false;
 		bytes = b->end - b->begin;
 	}
-	pthread_mutex_unlock(&heap.mutex);
+	leave();
 	if (bytes)
 		unmap(victim, bytes);
 }
@@ -415,7 +440,8 @@ bool av_block_resize(void *p, size_t bytes)
 	struct av_block *b;
 	bool ret = false;
 
-	pthread_mutex_lock(&heap.mutex);
+	if (!enter())
+		return false;
 	b = block_at(at);
 	if (b && end <= b->end) {
 		surplus = b->end - end;
@@ -425,7 +451,7 @@ bool av_block_resize(void *p, size_t bytes)
 		ret = map_block(b->end, end - b->end);
 		b->end = ret ? end : b->end;
 	}
-	pthread_mutex_unlock(&heap.mutex);
+	leave();
 	if (surplus)
 		unmap(end, surplus);
 	errno = saved;

@@ -14,6 +14,9 @@
 /* Smaller ones share pages with others, and take no page table entries of their own. */
 #define LARGE (64u << 10)
 
+AV_EXPORT void free_sized(void *p, size_t bytes);
+AV_EXPORT void free_aligned_sized(void *p, size_t align, size_t bytes);
+
 static bool is_large(size_t bytes)
 {
 	return bytes >= LARGE;
@@ -32,6 +35,17 @@ AV_EXPORT void free(void *p)
 		av_block_free(p);
 	else
 		AV_NEXT(free)(p);
+}
+
+/* C23 */
+AV_EXPORT void free_sized(void *p, size_t bytes)
+{
+	free(p);
+}
+
+AV_EXPORT void free_aligned_sized(void *p, size_t align, size_t bytes)
+{
+	free(p);
 }
 
 AV_EXPORT void *calloc(size_t count, size_t size)

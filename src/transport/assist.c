@@ -14,23 +14,25 @@ static_assert(AV_MAX_MSG_BYTES / AV_ASSIST_PIECE + 1 < 1u << 16,
 	      "pieces of a message count in 16 bits");
 static_assert(AV_ASSIST_MIN > AV_ASSIST_PIECE + AV_ASSIST_REST, "there is something to share");
 
-/* A wait for a poller that has lost its core, or is stopped: longer than any piece takes. What is
- * lost so is kept in bounds, see wait_for_piece(). */
+/*
+ * A wait this long is longer than any piece takes: the poller is stopped or has lost its core.
+ * wait_for_piece() limits what such waits cost.
+ */
 #define LONG_NS	    100000u
 #define REST_FACTOR 16u
 
 /* --- pieces ---------------------------------------------------------------------- */
 
 /*
- * They are cut where cache lines of the destination begin, so that no two cores write to one line,
- * and each word of the destination is stored whole.
+ * Pieces are cut at cache lines of the destination. So no two cores write to one line, and each
+ * word of the destination is stored whole.
  */
 static uint64_t line_of(uint64_t addr)
 {
 	return addr & ~(uint64_t)(AV_CACHE_LINE - 1);
 }
 
-/* Bytes of a message that are shared out. @to: where it goes */
+/* Bytes of a message that are divided into pieces. @to: its destination */
 static uint64_t shared_bytes(uint64_t to, uint64_t bytes)
 {
 	return line_of(to + bytes - AV_ASSIST_REST) - to;
@@ -68,7 +70,9 @@ static bool claim_first(struct av_assist *a, uint32_t *number)
 	return true;
 }
 
-/* The last one, which is @number unless the message is closed meanwhile; by the holder of @piece.
+/*
+ * Claim the last piece, which is @number unless the message has been closed meanwhile.
+ * Context: @piece is held.
  */
 static bool claim_last(struct av_assist *a, uint32_t number)
 {
@@ -84,8 +88,9 @@ static bool claim_last(struct av_assist *a, uint32_t number)
 /* --- the sender ------------------------------------------------------------------ */
 
 /*
- * Take @piece, waiting for whoever is copying one. Who waits long for a poller without a core asks
- * nobody for so much time that little of it can be lost so. Return: of av_lock_acquire()
+ * Take @piece, and wait for whoever is copying one. After a long wait for a poller without a core,
+ * asks nobody for help for a multiple of that time. So such waits cost little in all.
+ * Return:  as av_lock_acquire()
  */
 static enum av_lock_result wait_for_piece(struct av_assist *a)
 {
@@ -103,8 +108,10 @@ static enum av_lock_result wait_for_piece(struct av_assist *a)
 	return got;
 }
 
-/* No more claims, and wait for the piece that is under way. Return: has everything claimed been
- * copied? */
+/*
+ * Allow no more claims, and wait for the piece that is being copied.
+ * Return:  has everything claimed been copied?
+ */
 static bool close_message(struct av_assist *a)
 {
 	bool died;
@@ -115,18 +122,18 @@ static bool close_message(struct av_assist *a)
 	return !died && !atomic_load_explicit(&a->failed, memory_order_relaxed);
 }
 
-/* Return: false: another sender's message is there */
-static bool take_place(struct av_assist *a)
+/* Return:  false: another sender's message is in the CQ */
+static bool try_open(struct av_assist *a)
 {
 	enum av_lock_result got = av_lock_try(&a->sender, AV_RANK_SENDER);
 
 	if (got == AV_LOCK_REPAIR)
-		(void)close_message(a); /* that of a process that died */
+		(void)close_message(a); /* the message of a process that died */
 	return got != AV_LOCK_BUSY;
 }
 
-/* Can a poller reach the source? And is it worth while to ask? */
-static bool may_ask(const struct av_assist *a, const struct av_assist_source *source)
+/* Can a poller reach the source, and is it worth asking for help? */
+static bool may_share(const struct av_assist *a, const struct av_assist_source *source)
 {
 	const struct av_key *k = av_key_entry(source->req->seg, source->sge.lkey);
 
@@ -166,7 +173,7 @@ bool av_assist_copy(const struct av_assist_source *source, const struct av_qp_en
 	bool ok = true;
 
 	AV_ASSERT_HELD(&rsp->qp->resp);
-	if (!a || av_copy_destroys(to, from, bytes) || !may_ask(a, source) || !take_place(a))
+	if (!a || av_copy_destroys(to, from, bytes) || !may_share(a, source) || !try_open(a))
 		return false;
 	open_message(a, source, rsp, recv);
 	while (ok && claim_first(a, &number))
@@ -190,7 +197,10 @@ void av_assist_abandon(const struct av_qp_end *rsp)
 
 /* --- the poller ------------------------------------------------------------------ */
 
-/* What to copy, of a message that is open. Another process has written it: it is copied first. */
+/*
+ * Read what to copy, of an open message. Another process writes it, so it is copied before it is
+ * checked.
+ */
 static bool read_job(const struct av_assist *a, struct av_assist_job *job, uint32_t *number,
 		     struct piece *p)
 {
@@ -206,8 +216,9 @@ static bool read_job(const struct av_assist *a, struct av_assist_job *job, uint3
 	return *number < count_pieces(job->to, job->bytes);
 }
 
-/* The part of one side, and a pin of its key. NULL: it is not memory that every process reaches. */
-static uint8_t *reach(struct av_seg *seg, const struct av_mem_request *req, struct av_span *span)
+/* Translate one side's part, and pin its key. NULL: not in memory that every process maps */
+static uint8_t *get_bytes(struct av_seg *seg, const struct av_mem_request *req,
+			  struct av_span *span)
 {
 	if (av_mem_get(seg, req, span) != AV_MEM_OK)
 		return NULL;
@@ -217,7 +228,7 @@ static uint8_t *reach(struct av_seg *seg, const struct av_mem_request *req, stru
 	return NULL;
 }
 
-/* @to and @from are reached. */
+/* @to and @from are addresses in this process, under pins. */
 static void copy_piece(struct av_assist *a, const struct av_assist_job *job, uint32_t number,
 		       struct piece p, uint8_t *to, const uint8_t *from)
 {
@@ -225,10 +236,10 @@ static void copy_piece(struct av_assist *a, const struct av_assist_job *job, uin
 	    av_copy_part_at(to, from, p.bytes, job->bytes, av_now_coarse_ns()) == AV_COPY_OK)
 		return;
 	atomic_store_explicit(&a->failed, 1, memory_order_relaxed);
-	atomic_store(&a->left, 0); /* the rest would be for nothing */
+	atomic_store(&a->left, 0); /* copying the rest would be useless */
 }
 
-/* @piece is held: the message stays what it is, if it is open. */
+/* Context: @piece is held, so an open message does not change. */
 static void help(const struct av_qp_end *rsp, const struct av_qp_end *req, struct av_assist *a)
 {
 	const struct av_rq_shared *rq = av_rq_at(rsp->seg, rsp->qp->rq);
@@ -249,10 +260,10 @@ static void help(const struct av_qp_end *rsp, const struct av_qp_end *req, struc
 				      .length = p.bytes};
 	src = (struct av_mem_request){
 		.key = job.from_key, .pd = req->qp->pd, .addr = job.from + p.at, .length = p.bytes};
-	dst_at = reach(rsp->seg, &dst, &to);
+	dst_at = get_bytes(rsp->seg, &dst, &to);
 	if (!dst_at)
 		return;
-	src_at = reach(req->seg, &src, &from);
+	src_at = get_bytes(req->seg, &src, &from);
 	if (src_at) {
 		copy_piece(a, &job, number, p, dst_at, src_at);
 		av_mem_put(&from);
@@ -277,7 +288,9 @@ void av_assist_help(struct av_seg *seg, struct av_cq_shared *cq)
 
 	if (!rsp.qp)
 		return;
-	av_connect(&rsp, &req); /* a guess until the lock is held; what is found stays there */
+	/* A guess, which help() checks under @piece. The peer stays mapped until av_disconnect().
+	 */
+	av_connect(&rsp, &req);
 	if (req.qp && !req.seg->own)
 		av_assist_help_with(&rsp, &req, cq);
 	av_disconnect(&req);

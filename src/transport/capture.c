@@ -21,7 +21,7 @@
 #define QKEY_OWN 0x80000000u
 #define WORD	 8u
 
-/* A request that is written down. */
+/* A request that is being captured. */
 struct request {
 	const struct av_capture_mark *mark;
 	const struct av_qp_end *req, *rsp;
@@ -39,7 +39,7 @@ struct source {
 	struct av_spans spans;
 };
 
-/* By opcode of the request: what it is on the wire, and what answers it. */
+/* By opcode of the request: its operation on the wire, and that of the answer. */
 static const struct kind {
 	bool there;
 	enum av_operation operation;
@@ -109,7 +109,9 @@ static uint32_t mtu_of(uint32_t mtu)
 
 /* --- payload --------------------------------------------------------------------- */
 
-/* The requester's buffers. What cannot be reached at once is left out: nobody waits for a capture.
+/*
+ * The requester's buffers. Bytes that cannot be reached at once are left out: no request waits for
+ * a capture.
  */
 static void source_local(struct source *s, const struct request *r)
 {
@@ -125,7 +127,7 @@ static void source_local(struct source *s, const struct request *r)
 	}
 }
 
-/* What came back: in the requester's buffers, or still on the way there. */
+/* The answer's payload: in the requester's buffers, or still on its way there. */
 static void source_answer(struct source *s, const struct request *r)
 {
 	if (!r->result->answer_bytes) {
@@ -154,7 +156,7 @@ static bool source_read(const struct source *s, uint64_t offset, uint8_t *to, ui
 	from = s->spans;
 	av_spans_skip(&from, offset);
 	av_spans_local(&there, NULL, to, bytes);
-	return av_xfer_copy_part(&there, &from, bytes) == AV_XFER_OK;
+	return av_xfer_copy_part(&there, &from, bytes, av_now_coarse_ns()) == AV_XFER_OK;
 }
 
 /* --- frames ---------------------------------------------------------------------- */
@@ -247,9 +249,9 @@ static struct av_wire_message request_message(const struct request *r, const str
 }
 
 /*
- * The packet that the answer is to, when it is a refusal. A responder sees at the first packet that
- * it has no receive request, and what is wrong with the request; at the last what only the
- * completion brings to light.
+ * The packet that a refusal answers. A responder finds a missing receive request, or an error in
+ * the request, at the first packet. It finds at the last packet what only completing the message
+ * shows.
  */
 static uint32_t refused_packet(const struct request *r, const struct kind *k, uint32_t last)
 {
@@ -286,7 +288,7 @@ static struct av_wire_message answer_message(const struct request *r, enum av_op
 	};
 }
 
-/* An acknowledgement without payload of packet @psn, or a refusal. */
+/* Write an acknowledgement of packet @psn without payload, or a refusal. */
 static void put_acknowledge(struct request *r, const struct av_frame *f, uint32_t psn,
 			    uint8_t syndrome)
 {
@@ -296,7 +298,7 @@ static void put_acknowledge(struct request *r, const struct av_frame *f, uint32_
 	put_message(r, &m, 0, f, &nothing, now_real_ns());
 }
 
-/* What the request wanted. */
+/* Write the answer that the request asked for. */
 static void put_result(struct request *r, const struct kind *k, const struct av_frame *f)
 {
 	struct av_wire_message m = answer_message(r, k->answer, r->mark->psn, AV_SYNDROME_ACK);
@@ -370,7 +372,7 @@ static void put_datagram(struct request *r, const struct kind *k)
 
 /* --- which requests -------------------------------------------------------------- */
 
-/* What the requester finds out by itself nobody else hears of. */
+/* Did the request leave the requester? A fault that the requester finds itself sends nothing. */
 static bool reaches_the_wire(const struct request *r)
 {
 	switch (r->result->fault) {
@@ -385,8 +387,8 @@ static bool reaches_the_wire(const struct request *r)
 }
 
 /*
- * It waited already, and its time has not come, or this was only a last look whether there is an
- * answer to what was sent: on a wire nothing happens.
+ * Does nothing happen on the wire? Yes if the request was waiting already and its time has not
+ * come, or if this was only a last look for an answer to what was sent.
  */
 static bool only_waits(const struct request *r)
 {

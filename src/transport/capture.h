@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Capture: what a request would have been on a wire, written down as it is executed. The frames are
- * those that an adapter would send, RoCEv2 on any link layer: the requester's packets, by path MTU
- * and PSN, and the responder's answer; or as far as they get.
+ * Capture: write down the packets that a request would have been on a wire, as it is executed. The
+ * frames are RoCEv2 on any link layer, as an adapter would send them. They are the requester's
+ * packets, cut by path MTU and numbered by PSN, and the responder's answer. A request that fails is
+ * written as far as it gets.
  *
  * The executor calls av_capture_request_begin() before a request and av_capture_request() after it,
- * while the request's buffers are still what they were. Nothing here fails or changes what becomes
- * of the request.
+ * before the program may reuse the request's buffers. A capture never fails a request and never
+ * changes its outcome.
  */
 #ifndef AV_TRANSPORT_CAPTURE_H
 #define AV_TRANSPORT_CAPTURE_H
@@ -18,7 +19,7 @@
 #include "queue/qp.h"
 #include "transport/execute.h"
 
-/* How things were before a request was executed. */
+/* The state before a request was executed. */
 struct av_capture_mark {
 	bool on;
 	uint32_t psn;
@@ -26,10 +27,10 @@ struct av_capture_mark {
 	uint64_t time_ns; /* CLOCK_REALTIME */
 };
 
-/* For contexts that are watched; av_capture_request_begin() is what executors call. */
+/* For contexts that are watched. Executors call av_capture_request_begin() instead. */
 void av_capture_mark(struct av_capture_mark *mark, const struct av_qp_end *req);
 
-/* @mark: out; of the usual request nothing but .on is written. */
+/* @mark: out; only .on is written unless a capture watches this context */
 static inline void av_capture_request_begin(struct av_capture_mark *mark,
 					    const struct av_qp_end *req)
 {
@@ -41,21 +42,24 @@ static inline void av_capture_request_begin(struct av_capture_mark *mark,
 }
 
 /**
- * av_capture_request() - write down what became of a request
- * @mark: from before, .on
- * @req: the requester, its @exec execution right still held, and the request not completed yet;
- * @rsp: as of av_execute(), not looked at for datagrams
+ * av_capture_request() - write down the outcome of a request
+ * @mark: from av_capture_request_begin(), .on
+ * @req: the requester; the request is not completed yet
+ * @rsp: as of av_execute(); ignored for datagrams
  * @answer: with result->answer_bytes
  *
- * A request that waits is written when it begins to, and again when its timer has gone off.
- * Context: no other execution right or lock held; reads the program's memory, and waits for its
- * pages and for the file.
+ * A request that waits is written when it begins to wait, and again when its timer has gone off.
+ * Context: @req's right @exec is held, no other right or lock. Reads the program's memory; waits
+ * for its pages and for the file.
  */
 void av_capture_request(const struct av_capture_mark *mark, const struct av_qp_end *req,
 			const struct av_qp_end *rsp, const struct av_sq_wqe *wqe,
 			const struct av_outcome *result, const uint8_t *answer);
 
-/* A context has been opened: begins what ANYVERBS_CAPTURE asks for. Thread-safe; keeps errno. */
+/*
+ * A context has been opened: begin the capture that ANYVERBS_CAPTURE asks for. Thread-safe; keeps
+ * errno.
+ */
 void av_capture_context_opened(struct av_seg *seg);
 
 #endif

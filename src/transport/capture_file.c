@@ -18,7 +18,7 @@
 #define BLOCK_MAX   (AV_FRAME_MAX + AV_PCAPNG_AROUND_MAX)
 static_assert(BATCH_BYTES >= BLOCK_MAX, "a batch of one block");
 
-/* Of one capture, as long as its stamp is that of the directory. */
+/* The file of one capture. Valid while @stamp is that of the directory. */
 struct file {
 	uint32_t stamp; /* 0: none */
 	int fd;		/* -1: it could not be opened */
@@ -29,7 +29,9 @@ struct file {
 static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
 static struct file files[AV_CAPTURES]; /* by number, from 1 */
 
-/* The program may have closed the descriptor, and have something else by that number. */
+/*
+ * Is the descriptor still that file? The program may have closed it and got the number for another.
+ */
 static bool is_still(const struct file *f)
 {
 	struct stat st;
@@ -48,7 +50,7 @@ static void after_fork_in_child(void)
 {
 	pthread_mutex_init(&mutex, NULL);
 	for (size_t i = 0; i < AV_CAPTURES; i++)
-		close_file(&files[i]); /* they share their position with the parent's */
+		close_file(&files[i]); /* they share their file position with the parent's */
 }
 
 static const struct av_fork_handlers fork_handlers = {.child = after_fork_in_child};
@@ -67,14 +69,17 @@ static void open_file(struct file *f, unsigned int number, uint32_t stamp)
 	if (f->fd >= 0 && is_still(f))
 		return;
 	if (f->fd >= 0)
-		close(f->fd); /* in another mount namespace: some other file of that name */
+		close(f->fd); /* in another mount namespace the name is some other file */
 	f->fd = -1;
 	av_warn_once(
 		"cannot write to %s: what this process executes will be missing from the capture",
 		spec.path);
 }
 
-/* The mutex is held. Return: the file, or NULL */
+/*
+ * Context: the mutex is held.
+ * Return:  the file, or NULL
+ */
 static struct file *find_file(unsigned int number, uint32_t stamp)
 {
 	struct file *f = &files[number - 1];
@@ -100,7 +105,7 @@ void av_capture_batch_begin(struct av_capture_batch *b, unsigned int number)
 		b->blocks = malloc(BATCH_BYTES);
 }
 
-/* Bytes of the first @frames blocks. */
+/* Length of the first @frames blocks. */
 static size_t bytes_of(const struct av_capture_batch *b, uint64_t frames)
 {
 	size_t at = 0;
@@ -124,7 +129,7 @@ static int append(const struct av_capture_batch *b, size_t bytes)
 	if (f && is_still(f))
 		ret = av_pcapng_append(f->fd, b->blocks, bytes);
 	else if (f)
-		f->stamp = 0; /* to be opened again */
+		f->stamp = 0; /* opened again next time */
 	pthread_mutex_unlock(&mutex);
 	return ret;
 }

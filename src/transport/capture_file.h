@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The files of captures, as this process has them open: frames are collected in batches, and
- * appended a batch at a time. Nothing here fails for the caller: what cannot be written is counted,
- * and a capture whose disk is full is over.
+ * The files of captures that this process has open. Frames are collected in batches, and a batch is
+ * appended at once. Nothing here fails for the caller: what cannot be written is counted, and a
+ * full disk ends the capture.
  *
  * Thread-safety: any number of batches at a time; one mutex is held while a batch is being written.
  */
@@ -26,14 +26,16 @@ struct av_capture_batch {
 /* Begin a batch for a capture. */
 void av_capture_batch_begin(struct av_capture_batch *b, unsigned int number);
 
-/* Room for the next frame, of at most AV_FRAME_MAX bytes; NULL: nothing can be written. May write
- * what there is. */
+/*
+ * Room for the next frame, of at most AV_FRAME_MAX bytes. May write the batch. NULL: nothing can be
+ * written
+ */
 uint8_t *av_capture_batch_room(struct av_capture_batch *b);
 
-/* The frame is there: count it in. It is cut to what the capture wants. */
+/* The frame is in its room: add it to the batch, cut to the capture's snap length. */
 void av_capture_batch_add(struct av_capture_batch *b, struct av_pcapng_frame *frame);
 
-/* Write what there is. */
+/* Write what the batch holds. */
 void av_capture_batch_end(struct av_capture_batch *b);
 
 /* Close the files of captures that are over. */

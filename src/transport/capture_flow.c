@@ -7,7 +7,7 @@
 #include "device/gid.h"
 #include "device/port.h"
 
-/* What the kernel puts into a RoCEv2 address, whatever the program had there. */
+/* What the kernel puts into a RoCEv2 packet, whatever the program has set. */
 #define HOP_LIMIT 64
 
 static uint32_t qpn_of(const struct av_qp_end *end)
@@ -15,7 +15,7 @@ static uint32_t qpn_of(const struct av_qp_end *end)
 	return atomic_load_explicit(&end->qp->qpn, memory_order_relaxed);
 }
 
-/* The address of a port that is not known by a GID: of the link layer InfiniBand, by its LID. */
+/* The address of a port on link layer InfiniBand, which is known by its LID only. */
 static void gid_of_lid(uint32_t lid, union ibv_gid *gid)
 {
 	struct av_gid row;
@@ -33,7 +33,7 @@ static void complete(struct av_frame *f, const union ibv_gid *src, const union i
 	f->hop_limit = HOP_LIMIT;
 }
 
-/* Both ends' addresses as the requester has them. */
+/* Both ends' addresses, from the requester's view. */
 static void addresses(const struct av_qp_end *req, const struct av_qp_end *rsp, union ibv_gid *src,
 		      union ibv_gid *dst)
 {
@@ -48,7 +48,7 @@ static void addresses(const struct av_qp_end *req, const struct av_qp_end *rsp, 
 		gid_of_lid(ah->dlid, dst);
 }
 
-/* What end @end puts into its frames. */
+/* The headers that @end puts into its frames. */
 static struct av_frame begin(const struct av_qp_end *end)
 {
 	const struct ibv_ah_attr *ah = &end->qp->attr.ah_attr;
@@ -80,7 +80,7 @@ void av_capture_flow_back(struct av_frame *f, const struct av_qp_end *req,
 	complete(f, &dst, &src);
 }
 
-/* The port that a queue pair is at. */
+/* The address of the port that a queue pair is at. */
 static void gid_of_qpn(uint32_t qpn, uint32_t lid, union ibv_gid *gid)
 {
 	struct av_qp_location location = av_dir_qpn_find(qpn);

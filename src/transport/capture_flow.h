@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* Where the frames of a capture come from and go to: addresses, ports and the rest that is before
- * the packet.
+/*
+ * The headers in front of a captured packet: the addresses and ports that it comes from and goes
+ * to.
  */
 #ifndef AV_TRANSPORT_CAPTURE_FLOW_H
 #define AV_TRANSPORT_CAPTURE_FLOW_H
@@ -8,14 +9,14 @@
 #include "queue/qp.h"
 #include "wire/frame.h"
 
-/* What the requester's frames of a connection begin with. @rsp: .qp NULL if there is none */
+/* Headers of the requester's frames on a connection. @rsp: .qp is NULL if there is no responder */
 void av_capture_flow(struct av_frame *f, const struct av_qp_end *req, const struct av_qp_end *rsp);
 
-/* And those of the answers. @rsp: there is one */
+/* Headers of the responder's frames. @rsp: exists */
 void av_capture_flow_back(struct av_frame *f, const struct av_qp_end *req,
 			  const struct av_qp_end *rsp);
 
-/* What the frame of a datagram begins with. */
+/* Headers of a datagram's frame. */
 void av_capture_flow_datagram(struct av_frame *f, const struct av_qp_end *req,
 			      const struct av_sq_wqe *wqe);
 

@@ -14,8 +14,8 @@
 #include "transport/capture.h"
 
 static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
-static unsigned int number; /* of the capture that was begun last, 0: none, */
-static uint32_t stamp;	    /* and which that was */
+static unsigned int number; /* of the capture that was begun last; 0: none */
+static uint32_t stamp;	    /* its stamp */
 
 static void init_mutex(void)
 {
@@ -24,7 +24,10 @@ static void init_mutex(void)
 
 static const struct av_fork_handlers fork_handlers = {.child = init_mutex};
 
-/* Make the file, and say which it is. Return: 0 or errno */
+/*
+ * Make the file, and set its name and identity in @spec.
+ * Return:  0 or errno
+ */
 static int make_file(const char *name, struct av_capture_spec *spec)
 {
 	int fd = av_pcapng_open(name, false), err = 0;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Destination of a connected queue pair. */
+/* The destination of a connected queue pair. */
 #include "transport/connect.h"
 
 #include "device/port.h"

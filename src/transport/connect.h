@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Finding the queue pair that a connected queue pair's address vector and destination number lead
- * to. */
+/* Find the destination of a connected queue pair, by its address vector and destination number. */
 #ifndef AV_TRANSPORT_CONNECT_H
 #define AV_TRANSPORT_CONNECT_H
 
@@ -11,10 +10,10 @@ void av_connect_anew(const struct av_qp_end *end, struct av_qp_end *peer);
 
 /**
  * av_connect() - make @peer the destination of @end, if it is not already
- * @peer: a cached destination, guarded by @end's @exec execution right (held); holds a use of its
- * segment
+ * @peer: a cached destination, guarded by @end's right @exec; holds a use of its segment
  *
- * Afterwards peer->qp is NULL if there is no such queue pair on this host, or not at that address.
+ * Afterwards peer->qp is NULL if this host has no such queue pair, or not at that address.
+ * Context: @end's right @exec is held.
  */
 static inline void av_connect(const struct av_qp_end *end, struct av_qp_end *peer)
 {

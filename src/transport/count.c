@@ -22,7 +22,7 @@ const uint8_t av_traffic_kind[] = {
 	[AV_WR_MASKED_FETCH_AND_ADD] = AV_TRAFFIC_ATOMIC,
 };
 
-/* What is not in here was found at the requester. */
+/* Statuses without a row are errors that the requester found. */
 static const enum av_req_event request_event[] = {
 	[IBV_WC_WR_FLUSH_ERR] = AV_REQ_FLUSHED,
 	[IBV_WC_RNR_RETRY_EXC_ERR] = AV_REQ_RNR_EXCEEDED,

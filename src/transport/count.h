@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Counting what does not go as it should: which counter of a queue pair a fault, or a status,
- * belongs to. */
+/* Error counters: which counter of a queue pair a fault, or a status, belongs to. */
 #ifndef AV_TRANSPORT_COUNT_H
 #define AV_TRANSPORT_COUNT_H
 
@@ -9,14 +8,23 @@
 #include "queue/qp.h"
 #include "transport/rules.h"
 
-/* A request of @qp completes with @status, which is not success. @exec is held. */
+/*
+ * A request of @qp completes with @status, an error.
+ * Context: @exec is held.
+ */
 void av_count_request(struct av_qp_shared *qp, enum ibv_wc_status status);
 
-/* A receive request that a message to @qp had, or would have had, completes like that. @resp is
- * held. */
+/*
+ * The receive request of a message to @qp completes with @status, an error; or would have, had one
+ * been posted.
+ * Context: @resp is held.
+ */
 void av_count_receive(struct av_qp_shared *qp, enum ibv_wc_status status);
 
-/* @qp has refused a request. @resp is held. */
+/*
+ * @qp has refused a request.
+ * Context: @resp is held.
+ */
 void av_count_refused(struct av_qp_shared *qp, enum av_fault fault);
 
 static inline void av_count_req(struct av_qp_shared *qp, enum av_req_event which)

@@ -10,6 +10,7 @@
 #include "device/port.h"
 #include "memory/translate.h"
 #include "memory/why.h"
+#include "transport/connect.h"
 #include "transport/count.h"
 #include "transport/receive.h"
 #include "transport/event.h"
@@ -26,13 +27,14 @@ struct datagram {
 	struct av_sq_wqe head;
 	uint8_t grh[AV_GRH_BYTES];
 	bool has_grh;
-	uint8_t sl;	      /* as the receiver's completion says it */
+	uint8_t sl;	      /* as the receiver's completion has it */
 	struct av_spans from; /* header area and payload */
-	bool source_bad;      /* the sender's own memory failed */
+	bool source_bad;      /* the sender's own memory cannot be used */
 	bool group;	      /* it goes to a multicast group */
+	uint64_t now_ns;      /* coarse clock */
 };
 
-/* What the receiver finds before the payload. */
+/* Write the header area that the receiver finds in front of the payload. */
 static void write_header(struct datagram *d)
 {
 	const struct av_seg_head *h = d->req->seg->head;
@@ -52,7 +54,7 @@ static void write_header(struct datagram *d)
 	d->sl = f.infiniband ? d->head.route.sl : (uint8_t)av_grh_packet_type(&f);
 }
 
-/* The header area and the sender's buffers as one list. */
+/* Put the header area and the sender's buffers into one list. */
 static enum av_fault collect(struct datagram *d, const struct av_sq_wqe *ring)
 {
 	enum av_mem_fault found = AV_MEM_OK;
@@ -95,7 +97,7 @@ static bool accepts(const struct datagram *d, const struct av_qp_shared *p)
 	       p->attr.qkey == qkey;
 }
 
-/* It has arrived at @p, or not. */
+/* Count the message as arrived at @p, or as dropped there. */
 static void count_arrival(struct av_qp_shared *p, const struct datagram *d, bool arrived)
 {
 	if (!arrived) {
@@ -107,8 +109,10 @@ static void count_arrival(struct av_qp_shared *p, const struct datagram *d, bool
 		av_count_rsp(p, AV_RSP_MULTICAST);
 }
 
-/* Hand over to a queue pair whose execution right is held. What does not fit, or finds nothing to
- * fit into, is lost. */
+/*
+ * Deliver to one queue pair. A message that does not fit, or finds no receive request, is lost.
+ * Context: the queue pair's right @resp is held.
+ */
 static void deliver(struct datagram *d, const struct av_qp_end *rsp)
 {
 	struct av_receiver to = av_receiver_of(rsp);
@@ -122,7 +126,7 @@ static void deliver(struct datagram *d, const struct av_qp_end *rsp)
 		.wc_flags = (d->has_grh ? IBV_WC_GRH : 0) | (imm ? IBV_WC_WITH_IMM : 0),
 		.imm = imm ? d->head.imm : 0,
 		.bytes = d->from.bytes,
-		.now_ns = av_now_coarse_ns(),
+		.now_ns = d->now_ns,
 		.solicited = d->head.flags & IBV_SEND_SOLICITED,
 	};
 	const struct av_rq_wqe *request = av_receive_take(&to);
@@ -131,7 +135,7 @@ static void deliver(struct datagram *d, const struct av_qp_end *rsp)
 	if (!request)
 		av_count_rsp(rsp->qp, AV_RSP_RNR);
 	if (fault != AV_FAULT_NONE)
-		av_diag_drop(); /* what the receiver cannot take is lost, and nobody hears of it */
+		av_diag_drop(); /* a datagram is lost silently */
 	if (fault == AV_FAULT_LOC_PROT)
 		d->source_bad = true;
 	if (fault != AV_FAULT_NONE && rsp->qp->receiving)
@@ -139,44 +143,62 @@ static void deliver(struct datagram *d, const struct av_qp_end *rsp)
 	count_arrival(rsp->qp, d, request && fault == AV_FAULT_NONE);
 }
 
-static void send_to(struct datagram *d, const struct av_qp_location *location, uint32_t qpn)
+static void send_to(struct datagram *d, const struct av_qp_end *rsp, uint32_t qpn)
 {
-	struct av_seg *seg = location->ref ? av_seg_get(location->ref) : NULL;
-	struct av_qp_end rsp = {seg, seg ? av_qp_at(seg, location->index) : NULL};
-
-	if (rsp.qp && av_seg_alive(seg)) {
-		av_responder_acquire(&rsp);
-		if (is_addressee(rsp.qp, qpn) && accepts(d, rsp.qp))
-			deliver(d, &rsp);
-		else if (is_addressee(rsp.qp, qpn))
-			count_arrival(rsp.qp, d, false);
-		av_lock_release(&rsp.qp->resp);
-	}
-	av_seg_put(seg);
+	if (!rsp->qp || !(av_seg_known_alive(rsp->seg, d->now_ns) || av_seg_alive(rsp->seg)))
+		return;
+	av_responder_acquire(rsp);
+	if (is_addressee(rsp->qp, qpn) && accepts(d, rsp->qp))
+		deliver(d, rsp);
+	else if (is_addressee(rsp->qp, qpn))
+		count_arrival(rsp->qp, d, false);
+	av_lock_release(&rsp->qp->resp);
 }
 
-static void send_one(struct datagram *d)
+/* @to: out; holds a use of its segment, to be given to av_disconnect() */
+static void find(const struct av_qp_location *location, struct av_qp_end *to)
+{
+	to->seg = location->ref ? av_seg_get(location->ref) : NULL;
+	to->qp = to->seg ? av_qp_at(to->seg, location->index) : NULL;
+}
+
+static bool at_address(const struct datagram *d, const struct av_seg *seg)
+{
+	if (d->has_grh)
+		return av_port_has_gid(seg->head->port, &d->head.ud.dgid);
+	return seg->head->lid && seg->head->lid == d->head.route.dlid;
+}
+
+/* Most datagrams go where the one before them went, which is kept in @peer. */
+static void send_one(struct datagram *d, struct av_qp_end *peer)
 {
 	uint32_t qpn = d->head.ud.qpn & AV_QPN_MASK;
-	struct av_qp_location location = av_dir_qpn_find(qpn);
-	struct av_seg *seg = location.ref ? av_seg_get(location.ref) : NULL;
-	bool there = seg && (d->has_grh ? av_port_has_gid(seg->head->port, &d->head.ud.dgid)
-					: seg->head->lid == d->head.route.dlid && seg->head->lid);
 
-	av_seg_put(seg);
-	if (there)
-		send_to(d, &location, qpn);
+	if (!peer->qp || !is_addressee(peer->qp, qpn)) {
+		struct av_qp_location location = av_dir_qpn_find(qpn);
+
+		av_disconnect(peer);
+		find(&location, peer);
+	}
+	if (peer->seg && at_address(d, peer->seg))
+		send_to(d, peer, qpn);
 }
 
-/* Each member of the group gets a copy, but for the sending queue pair itself. */
+/* Each member of the group gets a copy, except the sending queue pair. */
 static void send_group(struct datagram *d)
 {
 	struct av_multicast_member member;
 	uint32_t at = 0, own = atomic_load_explicit(&d->req->qp->qpn, memory_order_relaxed);
 
-	while (av_multicast_next(&d->head.ud.dgid, &at, &member))
-		if (member.qpn != own)
-			send_to(d, &member.location, member.qpn);
+	while (av_multicast_next(&d->head.ud.dgid, &at, &member)) {
+		struct av_qp_end to = {0};
+
+		if (member.qpn == own)
+			continue;
+		find(&member.location, &to);
+		send_to(d, &to, member.qpn);
+		av_disconnect(&to);
+	}
 }
 
 static enum av_fault check(const struct datagram *d)
@@ -188,12 +210,18 @@ static enum av_fault check(const struct datagram *d)
 	return d->head.bytes > 128ull << d->req->seg->head->mtu ? AV_FAULT_LOC_LEN : AV_FAULT_NONE;
 }
 
-struct av_outcome av_datagram_execute(const struct av_qp_end *req, const struct av_sq_wqe *wqe)
+struct av_outcome av_datagram_execute(const struct av_qp_end *req, struct av_qp_end *peer,
+				      const struct av_sq_wqe *wqe)
 {
-	struct datagram d = {.req = req, .head = *wqe};
-	struct av_outcome result = {.fault = check(&d)};
+	struct av_outcome result = {.fault = AV_FAULT_NONE};
+	struct datagram d; /* not cleared as a whole: the spans are large */
 
 	AV_ASSERT_HELD(&req->qp->exec);
+	d.req = req;
+	d.head = *wqe;
+	d.source_bad = false;
+	d.now_ns = av_now_coarse_ns();
+	result.fault = check(&d);
 	if (result.fault == AV_FAULT_NONE)
 		result.fault = collect(&d, wqe);
 	if (result.fault != AV_FAULT_NONE)
@@ -203,7 +231,7 @@ struct av_outcome av_datagram_execute(const struct av_qp_end *req, const struct 
 	if (d.group)
 		send_group(&d);
 	else
-		send_one(&d);
+		send_one(&d, peer);
 	av_mem_put_list(&d.from);
 	req->qp->next_psn = (req->qp->next_psn + 1) & 0xffffff;
 	if (d.source_bad) {

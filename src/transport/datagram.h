@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* The unreliable datagram service: each request names its destination, one queue pair or a
+/*
+ * The unreliable datagram service. Each request names its destination: one queue pair or a
  * multicast group.
  */
 #ifndef AV_TRANSPORT_DATAGRAM_H
@@ -9,10 +10,12 @@
 
 /**
  * av_datagram_execute() - execute one request of a UD queue pair
+ * @peer: where the last datagram went, guarded by @req's @exec right; holds a use of its segment
  *
- * As av_execute(), but that the destination comes with the request, and that nothing is ever
- * waited for: what cannot be received is lost.
+ * As av_execute(), except that the request names the destination, and that it never waits for a
+ * receiver: a message that cannot be received is lost.
  */
-struct av_outcome av_datagram_execute(const struct av_qp_end *req, const struct av_sq_wqe *wqe);
+struct av_outcome av_datagram_execute(const struct av_qp_end *req, struct av_qp_end *peer,
+				      const struct av_sq_wqe *wqe);
 
 #endif

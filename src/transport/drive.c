@@ -23,8 +23,10 @@
 #include "transport/state.h"
 #include "transport/timer.h"
 
-/* What the holder of the execution right saw last; whatever differs when it has let go is a reason
- * to look again. */
+/*
+ * What the holder of @exec saw last. Any difference after it has released the right is a reason to
+ * look again.
+ */
 struct view {
 	uint32_t tail;
 	uint32_t state;
@@ -33,7 +35,7 @@ struct view {
 
 /* --- completions of the requester ------------------------------------------------ */
 
-/* By enum ibv_wr_opcode, and those that plain verbs do not have. */
+/* By enum ibv_wr_opcode, and by the opcodes that plain verbs do not have. */
 static const uint16_t wc_opcode[] = {
 	[IBV_WR_RDMA_WRITE] = IBV_WC_RDMA_WRITE,
 	[IBV_WR_RDMA_WRITE_WITH_IMM] = IBV_WC_RDMA_WRITE,
@@ -64,12 +66,15 @@ struct answer {
 
 static void attach(struct av_qp_shared *qp, struct av_cqe *cqe, const struct answer *answer)
 {
-	atomic_fetch_add(&qp->answers, 1); /* before it is there to be placed */
+	atomic_fetch_add(&qp->answers, 1); /* counted before a poller can place it */
 	cqe->data_len = answer->bytes;
 	memcpy(cqe->data, answer->data, sizeof(cqe->data));
 }
 
-/* Append the completion of the request at the head and step over it. Return: 0, or -ENOSPC. */
+/*
+ * Append the completion of the request at the head, and step over the request.
+ * Return:  0, or -ENOSPC
+ */
 static int complete(const struct av_qp_end *end, const struct av_sq_wqe *wqe,
 		    enum ibv_wc_status status, const struct answer *answer)
 {
@@ -89,7 +94,7 @@ static int complete(const struct av_qp_end *end, const struct av_sq_wqe *wqe,
 	if (av_unlikely(answer && answer->bytes))
 		attach(qp, &cqe, answer);
 	ret = av_cq_push(end->seg, qp->send_cq, &cqe);
-	qp->sq_next++; /* not before: who dies in between leaves a completion too many, not one less
+	qp->sq_next++; /* last: a death in between leaves one completion too many, not one too few
 			*/
 	return ret;
 }
@@ -101,7 +106,10 @@ static void fail_responder(const struct av_qp_end *end)
 	av_lock_release(&end->qp->resp);
 }
 
-/* Into the error state, with the requester's execution right held and the responder's not. */
+/*
+ * Enter the error state.
+ * Context: the requester's right @exec is held, no @resp.
+ */
 static void enter_error(const struct av_qp_end *end)
 {
 	atomic_store(&end->qp->park, AV_PARK_NOT);
@@ -120,8 +128,8 @@ static AV_SELDOM void fail(const struct av_qp_end *end, const struct av_qp_end *
 	av_report_request(&(struct av_failed){end, peer, wqe, fault, silent});
 	if (silent)
 		av_lock_release(&peer->qp->resp);
-	(void)complete(end, wqe, av_rule(fault)->requester,
-		       NULL); /* a full CQ has said so by its own event */
+	/* A full CQ has raised its own event. */
+	(void)complete(end, wqe, av_rule(fault)->requester, NULL);
 	enter_error(end);
 }
 
@@ -164,7 +172,7 @@ static AV_SELDOM void flush(const struct av_qp_end *end, uint32_t tail)
 
 /* --- one request ----------------------------------------------------------------- */
 
-/* Is it watched what becomes of the buffers of requests that wait? */
+/* Are the buffers of waiting requests checked for changes? */
 static bool is_checked(const struct av_qp_end *end)
 {
 	return end->seg->own &&
@@ -172,8 +180,10 @@ static bool is_checked(const struct av_qp_end *end)
 		AV_WATCHED_MISUSE);
 }
 
-/* Whoever polls this CQ in vain looks whether the queue pair has been kicked: transport/rnr.h. */
-static void parked(const struct av_qp_end *end)
+/*
+ * Have whoever polls this CQ in vain look whether the queue pair has been kicked: transport/rnr.h.
+ */
+static void note_parked(const struct av_qp_end *end)
 {
 	struct av_cq_shared *cq = av_cq_at(end->seg, end->qp->send_cq);
 
@@ -181,7 +191,9 @@ static void parked(const struct av_qp_end *end)
 		atomic_store_explicit(&cq->parked, end->qp->index, memory_order_relaxed);
 }
 
-/* The request cannot be executed now. Return: true if that was its last chance, and it has failed.
+/*
+ * The request cannot be executed now.
+ * Return:  true: that was its last try, and it has failed
  */
 static bool wait_or_fail(const struct av_qp_end *end, const struct av_qp_end *peer,
 			 struct av_sq_wqe *wqe, const struct av_outcome *result)
@@ -197,12 +209,12 @@ static bool wait_or_fail(const struct av_qp_end *end, const struct av_qp_end *pe
 	else if (result->park == AV_PARK_RNR)
 		av_park_payload(end, wqe);
 	if (result->park == AV_PARK_RNR && end->seg->own)
-		parked(end);
+		note_parked(end);
 	av_timer_watch(end, result->owner_only ? 0 : atomic_load(&end->qp->deadline_ns));
 	return false;
 }
 
-/* The responder failed under our request: it has requests of its own to flush. */
+/* The responder failed during the request: flush its own send queue. */
 static void flush_responder(const struct av_qp_end *end, const struct av_qp_end *peer)
 {
 	if (peer->qp != end->qp)
@@ -210,8 +222,9 @@ static void flush_responder(const struct av_qp_end *end, const struct av_qp_end 
 }
 
 /*
- * A fenced request begins when the answers to those before it are where the program wants them;
- * those that wait for the poller are placed early, by who can. Return: may it begin?
+ * A fenced request begins when the answers to earlier requests are in the program's buffers.
+ * Answers that wait for the poller are placed here, in the requester's own process.
+ * Return:  may it begin?
  */
 static bool pass_fence(const struct av_qp_end *end)
 {
@@ -231,9 +244,12 @@ static bool is_fenced(const struct av_qp_end *end, const struct av_sq_wqe *wqe)
 	return av_unlikely(wqe->flags & IBV_SEND_FENCE) && atomic_load(&end->qp->answers);
 }
 
-/* What came of the request at the head. Return: false if it has to wait. */
-static bool outcome(const struct av_qp_end *end, struct av_qp_end *peer, struct av_sq_wqe *wqe,
-		    struct av_outcome result, struct answer *answer)
+/*
+ * Apply the outcome of the request at the head.
+ * Return:  false: it has to wait
+ */
+static bool apply_outcome(const struct av_qp_end *end, struct av_qp_end *peer,
+			  struct av_sq_wqe *wqe, struct av_outcome result, struct answer *answer)
 {
 	if (result.responder_failed)
 		flush_responder(end, peer);
@@ -243,14 +259,16 @@ static bool outcome(const struct av_qp_end *end, struct av_qp_end *peer, struct 
 		return true;
 	}
 	if (result.park == AV_PARK_NOT && av_rule(result.fault)->requester == IBV_WC_SUCCESS)
-		result.park = AV_PARK_NO_ANSWER; /* the responder failed without a word */
+		result.park = AV_PARK_NO_ANSWER; /* the responder failed and sends no answer */
 	if (result.park != AV_PARK_NOT)
 		return wait_or_fail(end, peer, wqe, &result);
 	fail(end, peer, wqe, result.fault);
 	return true;
 }
 
-/* What is injected comes instead of the execution of the request at the head. Return: as of step()
+/*
+ * Apply an injected fault instead of executing the request at the head.
+ * Return:  as of step()
  */
 static bool inject(const struct av_qp_end *end, struct av_qp_end *peer, struct av_sq_wqe *wqe,
 		   const struct av_injected *in)
@@ -260,8 +278,8 @@ static bool inject(const struct av_qp_end *end, struct av_qp_end *peer, struct a
 
 	switch (in->what) {
 	case AV_INJECTED_RESULT:
-		goes_on = outcome(end, peer, wqe, in->result, &none);
-		av_diag_drop(); /* the cause, if it has not come to a failure */
+		goes_on = apply_outcome(end, peer, wqe, in->result, &none);
+		av_diag_drop(); /* the cause, unless the request has failed */
 		return goes_on;
 	case AV_INJECTED_STATUS:
 		av_diag_drop();
@@ -278,8 +296,11 @@ static bool inject(const struct av_qp_end *end, struct av_qp_end *peer, struct a
 	}
 }
 
-/* A request of a context that is watched. Return: has something befallen it? @goes_on: then, as of
- * step() */
+/*
+ * Inject a fault into a request of a watched context, if a rule says so.
+ * @goes_on: out, if a fault was injected: as of step()
+ * Return:  was a fault injected?
+ */
 static __attribute__((noinline)) bool injected(const struct av_qp_end *end, struct av_qp_end *peer,
 					       struct av_sq_wqe *wqe, bool *goes_on)
 {
@@ -303,7 +324,10 @@ static __attribute__((noinline)) bool injected(const struct av_qp_end *end, stru
 	return true;
 }
 
-/* Execute the request at the head. Return: false if it has to wait. */
+/*
+ * Execute the request at the head.
+ * Return:  false: it has to wait
+ */
 static bool step(const struct av_qp_end *end, struct av_qp_end *peer)
 {
 	uint32_t watched = atomic_load_explicit(&end->seg->head->watched, memory_order_relaxed);
@@ -319,19 +343,19 @@ static bool step(const struct av_qp_end *end, struct av_qp_end *peer)
 	if (is_fenced(end, wqe) && !pass_fence(end))
 		return false;
 	if (av_unlikely(atomic_load_explicit(&end->qp->state, memory_order_relaxed) == IBV_QPS_ERR))
-		return true; /* it has failed at the fence, and flushes next */
+		return true; /* it failed at the fence; the caller flushes it */
 	if (av_unlikely(watched) && injected(end, peer, wqe, &goes_on))
 		return goes_on;
 	av_capture_request_begin(&capture, end);
 	if (av_unlikely(end->qp->type == IBV_QPT_UD)) {
-		result = av_datagram_execute(end, wqe);
+		result = av_datagram_execute(end, peer, wqe);
 	} else {
 		av_connect(end, peer);
 		result = av_execute(end, peer, wqe, answer.data);
 	}
 	if (av_unlikely(capture.on))
 		av_capture_request(&capture, end, peer, wqe, &result, answer.data);
-	return outcome(end, peer, wqe, result, &answer);
+	return apply_outcome(end, peer, wqe, result, &answer);
 }
 
 static void drained(const struct av_qp_end *end)
@@ -342,20 +366,25 @@ static void drained(const struct av_qp_end *end)
 	}
 }
 
-/* May the request at the head go? In SQD only one that was under way before. */
+/* May the request at the head be executed? In SQD, only one that was under way before. */
 static bool may_execute(uint32_t state, bool under_way)
 {
 	return state == IBV_QPS_RTS || (state == IBV_QPS_SQD && under_way);
 }
 
-/* Execute as far as it goes; the execution right is held. */
+/*
+ * Execute requests until the queue is empty or one has to wait.
+ * Context: @exec is held.
+ */
 static void execute(const struct av_qp_end *end, struct av_qp_end *peer, struct view *view)
 {
 	struct av_qp_shared *qp = end->qp;
 	bool under_way = atomic_load_explicit(&qp->park, memory_order_relaxed) != AV_PARK_NOT;
 
-	/* Only if it is set: an exchange costs a full barrier, which a execution right of one's own
-	 * does without. */
+	/*
+	 * Exchange only if it is set: an exchange costs a full barrier, which a process that uses
+	 * its own right alone does without.
+	 */
 	if (atomic_load(&qp->kick))
 		atomic_exchange(&qp->kick, 0);
 	for (;; under_way = false) {
@@ -377,19 +406,21 @@ static void execute(const struct av_qp_end *end, struct av_qp_end *peer, struct 
 			view->parked = true;
 			return;
 		}
-		/* Whatever is new by now, again() finds; but in SQD there may be an event to be
-		 * raised. */
+		/*
+		 * Whatever has changed by now, again() finds. But in SQD an event may have to be
+		 * raised.
+		 */
 		if (av_likely(qp->sq_next == view->tail && view->state == IBV_QPS_RTS))
 			return;
 	}
 }
 
 /*
- * A peer that drives our queue may die in the middle of it. What was parked then is looked at by
- * our timer when its time comes. What is posted meanwhile finds the execution right busy, and has
- * the timer come by until the peer is done, or is found dead. Also if the right is free by now: its
- * holder may look again, take our request and leave it parked, to a timer that knows of the queue
- * pair by this call only.
+ * A peer that drives our queue may die meanwhile. Then our timer looks at a request that was
+ * parked, when its time comes. A request that is posted meanwhile finds the right busy: it has the
+ * timer come by until the peer is done, or is found dead. It does so even if the right is free
+ * again by now. The holder may look again, take our request and leave it parked, and only this call
+ * tells the timer of the queue pair.
  */
 static void left_to_other(const struct av_qp_end *end)
 {
@@ -398,11 +429,10 @@ static void left_to_other(const struct av_qp_end *end)
 }
 
 /*
- * Is there something new since the execution right's last holder looked? A poster publishes
- * @sq_tail, and a helper
- * @kick, and whoever fails a queue pair @state, before trying the execution right; the holder reads
- * them after letting it go, with a full barrier between on either side: the newcomer gets the
- * execution right, or the holder sees the news.
+ * Has something changed since the right's last holder looked? The newcomer publishes @sq_tail,
+ * @kick or @state, and then tries the right. The holder releases the right, and then reads them.
+ * Each side has a full barrier in between: either the newcomer gets the right, or the holder sees
+ * the change.
  */
 static bool again(const struct av_qp_shared *qp, const struct view *view)
 {
@@ -412,7 +442,11 @@ static bool again(const struct av_qp_shared *qp, const struct view *view)
 	       atomic_load_explicit(&qp->state, memory_order_relaxed) != view->state;
 }
 
-/* Execute with the right held, and release it. Return: is there more? */
+/*
+ * Execute, and release the right.
+ * Context: @exec is held.
+ * Return:  is there more?
+ */
 static bool run(const struct av_qp_end *end, struct av_qp_end *peer)
 {
 	struct view view;
@@ -453,9 +487,11 @@ void av_drive_entered(const struct av_qp_end *end, struct av_qp_end *peer, bool 
 		av_drive(end, peer);
 }
 
-/* Its own process has to execute what is posted there: nobody else may enter its memory, or it is
- * watched by what only it has. */
-static bool is_its_own_business(const struct av_seg *seg)
+/*
+ * Must the segment's own process execute its requests? Yes if no other process may access its
+ * memory, or if a watch needs what only that process has.
+ */
+static bool needs_own_process(const struct av_seg *seg)
 {
 	const uint32_t own = AV_WATCHED_FAULTS | AV_WATCHED_MISUSE;
 
@@ -471,10 +507,10 @@ void av_drive_peer(const struct av_qp_end *end)
 	av_connect(end, &requester);
 	if (requester.qp) {
 		atomic_store(&requester.qp->kick, 1);
-		if (!is_its_own_business(requester.seg))
+		if (!needs_own_process(requester.seg))
 			av_drive(&requester, NULL);
-		if (is_its_own_business(
-			    requester.seg)) { /* perhaps learnt just now: its own process has to */
+		/* av_drive() may have found out just now. */
+		if (needs_own_process(requester.seg)) {
 			atomic_store(&requester.qp->kick, 1);
 			av_timer_watch(&requester, 0);
 		}

@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Driving send queues: executing what is posted, in order, and what happens when it cannot be
+ * Driving send queues: execute posted requests in order, and hold back those that cannot be
  * executed yet.
  *
- * Whoever has a reason to think that a send queue can go on drives it: the poster, a peer that
- * removed an obstacle (posted a receive, became ready), the timer. One of them at a time, the
- * holder of @exec, does the work.
+ * Whoever may have removed an obstacle drives the queue: the poster, a peer that posted a receive
+ * request or became ready, the timer. One of them at a time, the holder of @exec, does the work.
  */
 #ifndef AV_TRANSPORT_DRIVE_H
 #define AV_TRANSPORT_DRIVE_H
@@ -15,19 +14,19 @@
 /**
  * av_drive() - execute what can be executed of a send queue
  * @end:  the queue pair, own or a peer's
- * @peer: its cached destination (guarded by its @exec execution right), or NULL to look it up for
- * this call
+ * @peer: its cached destination, guarded by @end's right @exec; NULL: look it up for this call
  *
- * If another thread or process holds the execution right, returns at once: that one will look again
- * before it leaves. Context: no execution right or lock held. Moves data, waits for pages.
+ * Returns at once if another thread or process holds the right: that one looks again before it
+ * leaves.
+ * Context: no execution right or lock held. Moves data, waits for pages.
  */
 void av_drive(const struct av_qp_end *end, struct av_qp_end *peer);
 
 /**
- * av_sq_enter() - keep other threads from posting to an own queue pair, and execute if nobody does
+ * av_sq_enter() - take @append of an own queue pair, and @exec too if it is free
  *
  * The caller writes its requests, releases @append, and calls av_drive_entered().
- * Return: has @exec been taken, too?
+ * Return:  has @exec been taken, too?
  */
 static inline bool av_sq_enter(struct av_qp_shared *qp)
 {
@@ -37,19 +36,20 @@ static inline bool av_sq_enter(struct av_qp_shared *qp)
 	return false;
 }
 
-/* av_drive() for who has posted; @with_exec: as av_sq_enter() returned. */
+/* av_drive() for a poster. @with_exec: as av_sq_enter() returned */
 void av_drive_entered(const struct av_qp_end *end, struct av_qp_end *peer, bool with_exec);
 
 /**
- * av_drive_peer() - let the requester that is connected to own queue pair @end go on: an obstacle
+ * av_drive_peer() - drive the requester that is connected to own queue pair @end, after an obstacle
  * is gone
  *
  * Context: as av_drive().
  */
 void av_drive_peer(const struct av_qp_end *end);
 
-/* Put an own queue pair into the error state from outside any execution, flushing both queues. No
- * execution right held.
+/*
+ * Put an own queue pair into the error state, and flush both queues.
+ * Context: no execution right held.
  */
 void av_fail(const struct av_qp_end *end);
 

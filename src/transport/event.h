@@ -8,7 +8,7 @@
 #include "segment/doorbell.h"
 #include "queue/qp.h"
 
-/* Context: no execution right or lock held (rings a doorbell, which makes system calls). */
+/* Context: no execution right or lock held; makes system calls. */
 static inline void av_event_raise(const struct av_qp_end *end, uint32_t qpn,
 				  enum ibv_event_type event)
 {

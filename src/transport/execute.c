@@ -71,7 +71,10 @@ static enum av_fault check(const struct av_work *w)
 
 /* --- what becomes of both sides -------------------------------------------------- */
 
-/* The responder's side of a fault, its execution right held. */
+/*
+ * Apply the responder's side of a fault.
+ * Context: the responder's right @resp is held.
+ */
 static void responder_fail(struct av_work *w)
 {
 	const struct av_rule *rule = av_rule(w->result.fault);
@@ -90,10 +93,11 @@ static void responder_fail(struct av_work *w)
 }
 
 /*
- * The unreliable connection: what the responder cannot take is lost, and neither side hears of it.
- * Its receive request stays for the next message. IBTA volume 1, 9.8.3.
+ * On an unreliable connection, a message that the responder cannot take is lost, and neither side
+ * hears of it. The receive request stays for the next message.
+ * Source: IBTA volume 1, 9.8.3.
  */
-static void lose(struct av_work *w)
+static void lose_message(struct av_work *w)
 {
 	if (w->rsp->qp->receiving)
 		av_receive_cancel(&w->to);
@@ -109,15 +113,15 @@ static bool found_at_requester(enum av_fault fault)
 }
 
 /*
- * Is the responder blamed though it has died meanwhile? What it left half done, such as a key
- * withdrawn to be changed, is nobody's error any more: it does not answer.
+ * Has the responder died, though the fault is the responder's? A process that dies may leave things
+ * half done, such as a key withdrawn to be changed. That is no error: it does not answer.
  */
 static bool has_died(const struct av_work *w)
 {
 	return !found_at_requester(w->result.fault) && !av_seg_alive_now(w->rsp->seg);
 }
 
-/* What a requester of an unreliable connection sends, arrive or not. */
+/* Count a message of an unreliable connection, lost or not. */
 static void count_uc(struct av_traffic *t, const struct av_work *w)
 {
 	av_traffic_count(t, av_traffic_kind[w->head.opcode], w->head.bytes,
@@ -134,7 +138,7 @@ static void advance_uc(struct av_work *w, bool lost)
 		count_uc(&w->rsp->qp->counters.rsp.traffic, w);
 }
 
-static void unheard(struct av_work *w)
+static void lose_unanswered(struct av_work *w)
 {
 	if (w->req->qp->type != IBV_QPT_UC)
 		return;
@@ -152,7 +156,7 @@ static void settle(struct av_work *w)
 	undone = w->result.fault != AV_FAULT_NONE || w->result.park != AV_PARK_NOT;
 	lost = unreliable && undone && !found_at_requester(w->result.fault);
 	if (lost)
-		lose(w);
+		lose_message(w);
 	else if (w->result.fault != AV_FAULT_NONE)
 		responder_fail(w);
 	if (w->result.fault != AV_FAULT_NONE || w->result.park != AV_PARK_NOT)
@@ -165,8 +169,8 @@ static void settle(struct av_work *w)
 
 /* --- the request ----------------------------------------------------------------- */
 
-/* An XRC request names the queue where it is received. Its keys are checked against that one's
- * domain.
+/*
+ * Find the receive queue that an XRC request names. Keys are checked against that queue's domain.
  */
 static enum av_fault find_srq(struct av_work *w)
 {
@@ -192,16 +196,16 @@ static enum av_fault find_receiver(struct av_work *w)
 	return av_unlikely(w->rsp->qp->type == IBV_QPT_XRC_RECV) ? find_srq(w) : AV_FAULT_NONE;
 }
 
-/* Asked anew once in a few milliseconds. */
+/* The answer may be a few milliseconds old. */
 static bool peer_lives(const struct av_work *w)
 {
 	return av_likely(av_seg_known_alive(w->rsp->seg, w->now_ns)) || av_seg_alive(w->rsp->seg);
 }
 
 /*
- * Take the responder's execution right, if the queue pair is still the one meant and in a state to
- * answer. A execution right left by a dead executor means that a message may be half delivered: the
- * queue pair fails, as it would after a fatal error.
+ * Take the responder's right @resp, if the queue pair is still the one meant and in a state to
+ * answer. A dead holder of the right may have left a message half delivered. Then the queue pair
+ * fails, as after a fatal error.
  */
 static bool responder_begin(struct av_work *w)
 {
@@ -235,8 +239,10 @@ static void responder_end(struct av_work *w)
 		av_event_raise(w->rsp, w->qpn, (enum ibv_event_type)w->events[i]);
 }
 
-/* The operation; again for as long as regions are being re-registered. Nothing but the execution
- * rights is held in between. */
+/*
+ * Run the operation, again and again while a region is being re-registered. In between, only the
+ * execution rights are held.
+ */
 static enum av_fault operate(struct av_work *w)
 {
 	for (;;) {
@@ -251,7 +257,7 @@ static enum av_fault operate(struct av_work *w)
 	}
 }
 
-/* Not cleared as a whole: the spans are large. */
+/* @w is not cleared as a whole, because the spans are large. */
 static void begin(struct av_work *w, const struct av_qp_end *req, const struct av_qp_end *rsp,
 		  const struct av_sq_wqe *wqe)
 {
@@ -302,7 +308,7 @@ struct av_outcome av_execute(const struct av_qp_end *req, const struct av_qp_end
 	if (rsp->qp && w.opcode->receives)
 		av_receive_prefetch(rsp);
 	if (!responder_begin(&w)) {
-		unheard(&w);
+		lose_unanswered(&w);
 		return w.result;
 	}
 	w.result.fault = operate(&w);

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * One send request, executed against a queue pair of the same host by whoever runs it. Works for
- * any executor that maps both segments: the requester's process, or the responder's when it resumes
- * a request that waited for it.
+ * Execute one send request against a queue pair of the same host. Works in any process that maps
+ * both segments: the requester's, or the responder's when it resumes a request that waited for it.
  */
 #ifndef AV_TRANSPORT_EXECUTE_H
 #define AV_TRANSPORT_EXECUTE_H
@@ -13,26 +12,27 @@
 
 /**
  * av_execute() - execute one request
- * @req: the requester, its @exec execution right held, in a state that executes; @rsp: the
- * responder, .qp NULL if there is none
+ * @req: the requester, in a state that executes
+ * @rsp: the responder; .qp is NULL if there is none
  * @wqe: the request, in the requester's ring
- * @answer: out, AV_CQE_DATA bytes: the answer, if that is not placed here (result.answer_bytes)
+ * @answer: out, AV_CQE_DATA bytes: the answer, if it is not placed here (result.answer_bytes)
  *
- * Takes the responder's execution right meanwhile. Waits for pages of either program; holds no
- * other lock while it does. Advances the PSNs of both on success. The responder's effects (receive
- * completion, error state, events) are done on return; the requester's completion is the caller's.
+ * Advances the PSNs of both on success. On return the responder has its receive completion, error
+ * state and events; the caller completes the request.
+ * Context: @req's right @exec is held. Takes the responder's right @resp meanwhile. Waits for pages
+ * of either program, with no other lock held.
  */
 struct av_outcome av_execute(const struct av_qp_end *req, const struct av_qp_end *rsp,
 			     const struct av_sq_wqe *wqe, uint8_t *answer);
 
 /*
- * The same, with a responder that finds @fault, whatever the request is: no bytes are moved, and
- * the fault has its effects on either side. A reliable connection's request only.
+ * The same, with a responder that finds @fault, whatever the request is. No bytes are moved; the
+ * fault has its effects on either side. For reliable connections only.
  */
 struct av_outcome av_execute_refuse(const struct av_qp_end *req, const struct av_qp_end *rsp,
 				    const struct av_sq_wqe *wqe, enum av_fault fault);
 
-/* Is that an operation on the requester's own keys, which no responder hears of? */
+/* Does this opcode work on the requester's own keys, without a responder? */
 bool av_opcode_is_local(uint32_t opcode);
 
 #endif

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A device that fails, on demand: what programs see of a fatal error of an adapter.
+ * A device that fails on demand: what programs see of a fatal error of an adapter.
  *
- * In each context that is open now: all queue pairs that are in use go to the error state and their
- * requests are flushed; then IBV_EVENT_DEVICE_FATAL is raised, once. From then on verbs that need
- * the device fail with EIO. Completions can be polled, requests posted (they are flushed), objects
- * destroyed, and the context closed. One that is opened afterwards finds a device that works, as
+ * In each context that is open, all queue pairs in use go to the error state and their requests are
+ * flushed. Then IBV_EVENT_DEVICE_FATAL is raised, once. From then on verbs that need the device
+ * fail with EIO. Completions can still be polled, requests posted (they are flushed), objects
+ * destroyed, and the context closed. A context that is opened afterwards finds a working device, as
  * after the reset of an adapter.
  */
 #ifndef AV_TRANSPORT_FATAL_H
@@ -16,15 +16,18 @@
 #include "segment/segment.h"
 
 /**
- * av_device_fatal() - let a device fail, in all contexts of all processes that have it open
+ * av_device_fatal() - make a device fail, in all contexts of all processes that have it open
  *
  * Context: the directory is joined; no execution right or lock held; waits for requests under way.
- * Return: number of contexts that failed; those that had failed before do not count
+ * Return:  number of contexts that failed; without those that had failed before
  */
 unsigned int av_device_fatal(const char *device);
 
-/* The same in one context, own or a peer's, that is open. Return: has it failed now? Context: as
- * above. */
+/*
+ * The same in one open context, own or a peer's.
+ * Context: as above.
+ * Return:  has it failed now?
+ */
 bool av_context_fatal(struct av_seg *seg);
 
 #endif

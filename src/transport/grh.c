@@ -28,7 +28,7 @@ static bool is_ipv4(const union ibv_gid *gid)
 	return memcmp(gid->raw, mapped, 12) == 0 || memcmp(gid->raw, multicast, 12) == 0;
 }
 
-/* Ones' complement sum over the header, RFC 791; 0 over a header with a correct checksum. */
+/* Ones' complement sum over the header, RFC 791. 0: its checksum is correct */
 static uint16_t checksum(const uint8_t *header)
 {
 	uint32_t sum = 0;
@@ -40,7 +40,7 @@ static uint16_t checksum(const uint8_t *header)
 	return (uint16_t)~sum;
 }
 
-/* From BTH to ICRC, with padding to a multiple of four. */
+/* Bytes from BTH to ICRC, with padding to a multiple of four. */
 static uint32_t transport_bytes(const struct av_grh_fields *f)
 {
 	return BTH_DETH + (f->immediate ? IMM_BYTES : 0) + ((f->payload + 3) & ~3u) + ICRC_BYTES;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The 40 bytes in front of a datagram's payload in the receive buffer: the global route header, or
- * with RoCEv2 over IPv4, 20 bytes of nothing and the IPv4 header. Pure functions. IBTA volume
- * 1, 8.3, and annex A17.
+ * The 40 bytes in front of a datagram's payload in the receive buffer. They hold the global route
+ * header or, with RoCEv2 over IPv4, 20 undefined bytes and the IPv4 header. Pure functions.
+ * Source: IBTA volume 1, 8.3, and annex A17.
  */
 #ifndef AV_TRANSPORT_GRH_H
 #define AV_TRANSPORT_GRH_H
@@ -16,10 +16,10 @@
 #define AV_GRH_BYTES 40
 
 /*
- * What stands in front of the payload, as the completion says it (annex A17.4.5.1: its content
- * cannot, since 20 bytes of the IPv4 form are undefined). Verbs have no field for that; adapters
- * use the service level, which frames of Ethernet do not have: mlx5 bits 0 to 2 for the layer 3
- * header, bit 3 for UDP behind it.
+ * The kind of header in front of the payload, as the completion says it. The 40 bytes cannot say it
+ * themselves: 20 of the IPv4 form are undefined (annex A17.4.5.1). Verbs have no field for it, so
+ * adapters use the service level, which Ethernet frames do not have. In mlx5, bits 0 to 2 say the
+ * layer 3 header, and bit 3 says that UDP follows.
  */
 enum av_packet_type { AV_PACKET_V2_IPV6 = 9, AV_PACKET_V2_IPV4 = 10 };
 
@@ -38,8 +38,10 @@ enum av_packet_type av_grh_packet_type(const struct av_grh_fields *fields);
 /* Write the 40 bytes. */
 void av_grh_write(uint8_t to[AV_GRH_BYTES], const struct av_grh_fields *fields);
 
-/* Read them back (payload, immediate and infiniband are not). Return: false if they are neither
- * form. */
+/*
+ * Read them back, without payload, immediate and infiniband.
+ * Return:  false if they have neither form
+ */
 AV_MUST_USE bool av_grh_read(const uint8_t from[AV_GRH_BYTES], struct av_grh_fields *fields);
 
 #endif

@@ -14,31 +14,29 @@
 #include "transport/connect.h"
 #include "transport/timer.h"
 
-#define LOOK_AGAIN_NS 100000000u /* at what is held until something changes */
+/* How often to look at a request that is held until something changes. */
+#define LOOK_AGAIN_NS 100000000u
 #define PLACES	      (AV_SLAB_CHUNKS * AV_OBJ_CHUNK)
 
-/* What was decided about the request at the head of a queue pair. Guarded by its @exec execution
- * right. */
+/* The decision about the request at the head of a queue pair. Guarded by its right @exec. */
 struct decision {
 	uint32_t qpn, number; /* which request, */
-	uint32_t change;      /* and under which rules */
+	uint32_t change;      /* and the version of the rules */
 	struct av_injected outcome;
 	uint32_t rule;	      /* its number, */
-	enum av_inject cause; /* and what it brings */
-	uint32_t left; /* of an outcome that is not the last: answers of that kind, AV_FAULTS_ALL:
-			  no end */
-	uint64_t until_ns;  /* or as long as that, 0: it is counted */
-	uint64_t begins_ns; /* until then it is held, UINT64_MAX: for good */
+	enum av_inject cause; /* and its fault */
+	uint32_t left;	   /* of a fault that repeats: how many more times; AV_FAULTS_ALL: no end */
+	uint64_t until_ns; /* or until when it repeats; 0: it is counted */
+	uint64_t begins_ns; /* the request is held until then; UINT64_MAX: for ever */
 };
 
 struct av_injections {
 	struct decision at[PLACES];
 	/* For the timer. */
-	_Atomic uint32_t fatal; /* the device is to fail */
-	_Atomic uint32_t port;	/* enum port_wish */
-	_Atomic uint64_t
-		port_for_ns; /* how long a port that is to go down stays down, 0: it stays */
-	uint64_t port_up_ns; /* the timer's: when it is taken up again, 0: not */
+	_Atomic uint32_t fatal;	      /* the device is to fail */
+	_Atomic uint32_t port;	      /* enum port_wish */
+	_Atomic uint64_t port_for_ns; /* how long the port stays down; 0: for ever */
+	uint64_t port_up_ns;	      /* the timer's: when to take it up again; 0: never */
 };
 
 enum port_wish { PORT_NOTHING, PORT_DOWN, PORT_UP };
@@ -63,7 +61,10 @@ struct chance {
 	uint64_t occasion, drawn;
 };
 
-/* Numbers that belong to this occasion of this rule, none of them the one that decided about it. */
+/*
+ * Random numbers for this occasion of this rule. None is the one that decided whether the rule
+ * applies.
+ */
 static uint64_t choose(void *arg, uint64_t below)
 {
 	struct chance *c = arg;
@@ -86,7 +87,7 @@ static void evict(struct av_seg *seg, const struct av_faults_rule *rule, uint64_
 	av_odp_evict(seg, &how);
 }
 
-/* Leave to the timer what takes execution rights or makes system calls of its own. */
+/* Leave to the timer what takes execution rights or makes system calls. */
 static void leave_to_timer(struct av_seg *seg, struct av_injections *in,
 			   const struct av_faults_rule *rule)
 {
@@ -129,9 +130,7 @@ static struct av_outcome result_of(enum av_inject what)
 	}
 }
 
-/* The fault of the table that a requester hears of by that status; AV_FAULT_NONE: nobody else is
- * concerned.
- */
+/* The fault whose requester status is @status. AV_FAULT_NONE: it concerns no responder */
 static enum av_fault fault_of(enum ibv_wc_status status)
 {
 	for (int f = AV_FAULT_NONE + 1; f < AV_FAULT_N; f++)
@@ -140,7 +139,7 @@ static enum av_fault fault_of(enum ibv_wc_status status)
 	return AV_FAULT_NONE;
 }
 
-/* What has no responder to speak of cannot be lost on the way to it. */
+/* A request without a responder cannot be lost on its way. */
 static void decide_lost(const struct av_qp_end *end, struct decision *d, bool reliable)
 {
 	d->outcome.what = AV_INJECTED_RESULT;
@@ -150,11 +149,13 @@ static void decide_lost(const struct av_qp_end *end, struct decision *d, bool re
 		return;
 	}
 	d->outcome.result = result_of(AV_INJECT_LOSE);
-	if (end->qp->attr.timeout == 0) /* nobody would ever send it again */
+	if (end->qp->attr.timeout == 0) /* without a timeout it is never sent again */
 		d->left = AV_FAULTS_ALL;
 }
 
-/* The first rule that says how the request ends decides that; delays add nothing to each other. */
+/*
+ * The first rule that ends the request decides its outcome. Delays of several rules do not add up.
+ */
 static void decide_outcome(const struct av_qp_end *end, struct decision *d,
 			   const struct av_faults_rule *rule, bool reliable, uint64_t now)
 {
@@ -224,7 +225,7 @@ static void decide(const struct av_qp_end *end, const struct av_sq_wqe *wqe, str
 	d->begins_ns = d->until_ns = 0;
 	while (av_faults_strike(f, &o, &at, &rule, &nth)) {
 		if (rule.what == AV_INJECT_FATAL && atomic_load(&end->seg->head->fatal))
-			continue; /* it cannot fail twice */
+			continue; /* a request fails once */
 		av_fault_note(end->seg->head->device, &rule, nth, d->qpn, wqe->wr_id);
 		decide_outcome(end, d, &rule, o.reliable, o.now_ns);
 		if (rule.what >= AV_INJECT_EVICT)
@@ -232,8 +233,10 @@ static void decide(const struct av_qp_end *end, const struct av_sq_wqe *wqe, str
 	}
 }
 
-/* Its @exec execution right is held: is this request looked at for the first time, or have the
- * rules changed? */
+/*
+ * Is this a first look at the request, or have the rules changed?
+ * Context: @exec is held.
+ */
 static bool is_new(const struct av_qp_end *end, const struct decision *d, uint32_t change)
 {
 	return atomic_load(&end->qp->park) == AV_PARK_NOT || d->number != end->qp->sq_next ||
@@ -250,14 +253,14 @@ static struct av_injected hold(const struct av_qp_end *end, uint64_t begins_ns, 
 	return (struct av_injected){.what = AV_INJECTED_HELD};
 }
 
-/* It waits for its timer: a look before that is no try. */
+/* Does the request still wait for its timer? A look before that is no try. */
 static bool is_early(const struct av_qp_end *end, const struct decision *d, uint64_t now)
 {
 	return atomic_load(&end->qp->park) == d->outcome.result.park &&
 	       now < atomic_load(&end->qp->deadline_ns);
 }
 
-/* One more answer, or none, of that kind; then the request is executed. */
+/* Repeat the fault once more. When it is used up, execute the request. */
 static struct av_injected again(const struct av_qp_end *end, struct decision *d, uint64_t now)
 {
 	if (d->until_ns ? now >= d->until_ns : d->left == 0)
@@ -267,7 +270,7 @@ static struct av_injected again(const struct av_qp_end *end, struct decision *d,
 	return d->outcome;
 }
 
-/* A refusal that the responder knows of, or an answer that only it can time. */
+/* Have the responder refuse the request: it counts the refusal, or its timer code is needed. */
 static void ask_responder(const struct av_qp_end *end, struct av_qp_end *peer,
 			  const struct av_sq_wqe *wqe, struct av_injected *in)
 {
@@ -334,7 +337,7 @@ static void strike_by_clock(struct av_seg *seg, struct av_faults *f, struct av_i
 	}
 }
 
-/* What was left to the timer. */
+/* Do what was left to the timer. */
 static void settle(struct av_seg *seg, struct av_injections *in, bool *fatal)
 {
 	uint32_t wish = atomic_exchange(&in->port, PORT_NOTHING);

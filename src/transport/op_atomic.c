@@ -20,8 +20,8 @@ enum av_fault av_op_operand(struct av_work *w, const struct av_mem_request *req,
 	fault = av_work_remote(w, req, &remote);
 	if (fault != AV_FAULT_NONE)
 		return fault;
-	if (remote.at[0].addr & (req->length - 1)) /* a region whose first byte is not aligned:
-						      aligned in key space only */
+	/* Aligned in key space only: the region's first byte is not aligned. */
+	if (remote.at[0].addr & (req->length - 1))
 		fault = AV_FAULT_REM_MISALIGNED;
 	else if (old)
 		fault = av_work_moved(w, av_xfer_atomic(&remote.at[0], atomic, old, w->now_ns),
@@ -30,7 +30,7 @@ enum av_fault av_op_operand(struct av_work *w, const struct av_mem_request *req,
 	return fault;
 }
 
-/* Put the original value where the request wants it; the remote memory is already changed. */
+/* Copy the original value to the request's buffers. The remote memory is already changed. */
 static enum av_fault return_original(struct av_work *w, struct av_operand *old)
 {
 	struct av_spans from;
@@ -38,8 +38,7 @@ static enum av_fault return_original(struct av_work *w, struct av_operand *old)
 
 	av_spans_local(&from, NULL, old, w->head.bytes);
 	while ((fault = av_work_answer(w, &from)) == AV_FAULT_BUSY)
-		sched_yield(); /* not the whole operation again: the memory is changed; no pin is
-				  held */
+		sched_yield(); /* no pin is held; the memory is changed: do not start over */
 	return fault;
 }
 
@@ -162,7 +161,7 @@ static bool header_valid(const struct anyverbs_tunneled_atomic *c)
 	       c->order <= ANYVERBS_TUNNELED_BIG_ENDIAN;
 }
 
-/* Operands no longer than they may be, and none that the operation does not have. */
+/* Are the operands no longer than @bytes, and is none given that the operation does not have? */
 static bool operands_valid(const struct anyverbs_tunneled_atomic *c)
 {
 	uint64_t beyond = c->bytes == 4 ? ~(uint64_t)UINT32_MAX : 0;
@@ -190,7 +189,7 @@ bool av_tunnel_decode(const struct anyverbs_tunneled_atomic *c, struct av_atomic
 	return true;
 }
 
-/* Look at a tunneled atomic, or do it. */
+/* Execute a tunneled atomic. @apply: false: only check it */
 static enum av_fault tunneled(struct av_work *w, const struct anyverbs_tunneled_atomic *command,
 			      bool apply)
 {
@@ -206,7 +205,7 @@ static enum av_fault tunneled(struct av_work *w, const struct anyverbs_tunneled_
 	return av_op_operand(w, &req, &atomic, apply ? &old : NULL);
 }
 
-/* Not the whole payload again if the region is being re-registered: what comes before is done. */
+/* While the region is being re-registered, repeats this command only: earlier ones are done. */
 static enum av_fault do_tunneled(struct av_work *w, const struct anyverbs_tunneled_atomic *command)
 {
 	enum av_fault fault;

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* Operations on the requester's own keys, of which no responder hears: only the requester's
- * execution right is held. */
+/*
+ * Operations on the requester's own keys, without a responder.
+ * Context: only the requester's right @exec is held.
+ */
 #ifndef AV_TRANSPORT_OP_LOCAL_H
 #define AV_TRANSPORT_OP_LOCAL_H
 

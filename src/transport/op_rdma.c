@@ -7,7 +7,9 @@
 
 /* --- WRITE ----------------------------------------------------------------------- */
 
-/* Translate where an RDMA WRITE goes; AV_FAULT_TUNNELED: it is to be understood instead. */
+/*
+ * Translate the destination of an RDMA WRITE. AV_FAULT_TUNNELED: the payload is commands, not data.
+ */
 static enum av_fault write_begin(const struct av_work *w, struct av_spans *remote)
 {
 	struct av_mem_request req = av_work_request(w, IBV_ACCESS_REMOTE_WRITE);
@@ -81,7 +83,7 @@ enum av_fault av_op_read(struct av_work *w)
 
 /* --- FLUSH ----------------------------------------------------------------------- */
 
-/* The rights that a FLUSH needs, of the queue pair and of the key. */
+/* The access rights that a FLUSH needs, of the queue pair and of the key. */
 static uint32_t flush_rights(uint32_t placement)
 {
 	return (placement & AV_FLUSH_GLOBAL ? AV_ACCESS_FLUSH_GLOBAL : 0) |

@@ -30,7 +30,7 @@ static void message_of(const struct av_work *w, struct av_message *msg)
 	};
 }
 
-/* A large message from one element may be copied by both sides. */
+/* The source of a large message of one element, which both sides may copy; NULL for others. */
 static const struct av_assist_source *source_of(const struct av_work *w,
 						struct av_assist_source *source)
 {
@@ -51,13 +51,16 @@ static enum av_fault not_ready(struct av_work *w)
 	return AV_FAULT_NONE;
 }
 
-/* Faults that leave the receive request for the next message. */
-static bool not_the_receivers(enum av_fault fault)
+/* Does this fault leave the receive request for the next message? */
+static bool keeps_receive_request(enum av_fault fault)
 {
 	return fault == AV_FAULT_LOC_PROT || fault == AV_FAULT_FORBIDDEN || fault == AV_FAULT_BUSY;
 }
 
-/* Hand the bytes over; a receive request is taken. */
+/*
+ * Deliver the bytes.
+ * Context: a receive request is taken.
+ */
 static enum av_fault send_bytes(struct av_work *w, const struct av_rq_wqe *request)
 {
 	struct av_assist_source source;
@@ -76,7 +79,7 @@ static enum av_fault send_bytes(struct av_work *w, const struct av_rq_wqe *reque
 		w->result.owner_only = true;
 		fault = not_ready(w);
 	}
-	if (not_the_receivers(fault) || w->result.park != AV_PARK_NOT)
+	if (keeps_receive_request(fault) || w->result.park != AV_PARK_NOT)
 		av_receive_cancel(&w->to);
 	return fault;
 }
@@ -94,8 +97,10 @@ enum av_fault av_op_send(struct av_work *w)
 	return fault;
 }
 
-/* The rkey is checked before a receive request is taken, and the bytes move after: a fault must
- * find the request. */
+/*
+ * Check the rkey before taking a receive request, and move the bytes afterwards: a fault leaves the
+ * receive request queued.
+ */
 static enum av_fault write_imm(struct av_work *w)
 {
 	enum av_fault fault = w->head.bytes > 0 ? av_op_write_check(w) : AV_FAULT_NONE;
@@ -109,7 +114,7 @@ static enum av_fault write_imm(struct av_work *w)
 		return not_ready(w);
 	if (w->head.bytes > 0)
 		fault = av_op_write_bytes(w);
-	if (not_the_receivers(fault) || w->result.park != AV_PARK_NOT)
+	if (keeps_receive_request(fault) || w->result.park != AV_PARK_NOT)
 		av_receive_cancel(&w->to);
 	if (fault != AV_FAULT_NONE || w->result.park != AV_PARK_NOT)
 		return fault;

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Requests that consume one of the responder's receive requests, and wait if there is none: SENDs,
- * and RDMA WRITE with immediate data. How the bytes and the completion get there is in
- * transport/receive.h.
+ * SEND, and RDMA WRITE with immediate data: they consume one of the responder's receive requests,
+ * and wait if there is none. transport/receive.h brings their bytes and completion there.
  */
 #ifndef AV_TRANSPORT_OP_SEND_H
 #define AV_TRANSPORT_OP_SEND_H
@@ -12,8 +11,10 @@
 /* SEND, with immediate data or a key to invalidate if the opcode says so. */
 av_operation av_op_send;
 
-/* The rkey is checked before a receive request is taken, and the bytes move after: a fault must
- * find the request. */
+/*
+ * Checks the rkey before it takes a receive request, and moves the bytes afterwards: a fault leaves
+ * the receive request queued.
+ */
 av_operation av_op_write_imm;
 
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Preparing a request for being resumed by another process. */
+/* Preparing a request to be resumed by another process. */
 #include "transport/park.h"
 
 #include <string.h>
@@ -8,7 +8,7 @@
 #include "memory/xfer.h"
 #include "memory/translate.h"
 
-#define PAYLOAD_MAX 256u /* more than that travels better from where it is */
+#define PAYLOAD_MAX 256u /* larger payloads are cheaper to copy from where they are */
 
 static bool worth_taking(const struct av_qp_end *end, const struct av_sq_wqe *wqe)
 {
@@ -20,7 +20,8 @@ static bool worth_taking(const struct av_qp_end *end, const struct av_sq_wqe *wq
 
 void av_park_payload(const struct av_qp_end *end, struct av_sq_wqe *wqe)
 {
-	uint8_t payload[PAYLOAD_MAX]; /* on the way: what is read says where the rest is */
+	uint8_t payload[PAYLOAD_MAX]; /* a buffer between: the copy overwrites the elements that say
+					 where to read */
 	struct av_spans from, to;
 	enum av_xfer ret;
 

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* Payload that waits for the poller: kept as its completion is taken, placed afterwards. */
+/*
+ * Placing payload that waits for the poller. It is copied when its completion is taken, and placed
+ * afterwards.
+ */
 #include "transport/place.h"
 
 #include <sched.h>
@@ -12,8 +15,10 @@
 
 /* --- taking: poll_lock is held ----------------------------------------------------- */
 
-/* Payload beside a receive request, before its slot is free. A peer wrote the completion: its
- * length is checked. */
+/*
+ * Copy the payload from the receive request's slot, before the slot is free. A peer wrote the
+ * completion, so its length is checked.
+ */
 static void fetch_payload(struct av_seg *seg, const struct av_rq_shared *rq,
 			  const struct av_cqe *cqe, struct av_placement *place)
 {
@@ -25,8 +30,10 @@ static void fetch_payload(struct av_seg *seg, const struct av_rq_shared *rq,
 		memcpy(place->payload, from, cqe->stage_len);
 }
 
-/* Elements of a request, no more than there can be: peers may write to the segment, so it is read
- * once. */
+/*
+ * The number of a request's elements, limited to what there can be. Peers may write to the segment,
+ * so it is read once.
+ */
 static uint32_t count_of(const uint32_t *count)
 {
 	uint32_t n = __atomic_load_n(count, __ATOMIC_RELAXED);
@@ -34,7 +41,7 @@ static uint32_t count_of(const uint32_t *count)
 	return n <= AV_MAX_SGE ? n : 0;
 }
 
-/* A request's elements, mostly one. */
+/* Copy a request's elements; usually there is one. */
 static void keep_elements(struct av_placement *place, const struct ibv_sge *sge, uint32_t count)
 {
 	place->count = count;
@@ -44,7 +51,7 @@ static void keep_elements(struct av_placement *place, const struct ibv_sge *sge,
 		memcpy(place->sge, sge, count * sizeof(sge[0]));
 }
 
-/* Free the slot of a completed receive request, after taking what its payload needs. */
+/* Free the slot of a completed receive request, after copying what its payload needs. */
 static void free_receive_slot(struct av_seg *seg, const struct av_cqe *cqe,
 			      struct av_placement *place)
 {
@@ -67,7 +74,7 @@ static void free_receive_slot(struct av_seg *seg, const struct av_cqe *cqe,
 	av_rq_freed(seg, rq, cqe->wqe);
 }
 
-/* Where the answer to a send request is wanted. */
+/* Copy the elements that say where a send request wants its answer. */
 static void fetch_elements(struct av_seg *seg, struct av_qp_shared *qp, const struct av_cqe *cqe,
 			   struct av_placement *place)
 {
@@ -79,8 +86,6 @@ static void fetch_elements(struct av_seg *seg, struct av_qp_shared *qp, const st
 		keep_elements(place, wqe->sge, count_of(&wqe->count));
 }
 
-/* Free the slot of the completed request. Its queue exists: completions are purged before it goes.
- */
 void av_place_free_slot(struct av_seg *seg, const struct av_cqe *cqe, struct av_placement *place)
 {
 	struct av_qp_shared *qp;
@@ -120,7 +125,7 @@ static enum av_xfer place_chain(struct av_seg *seg, struct av_spans *to, const s
 		av_spans_local(&from, NULL, av_stage_buffer(seg, link), n);
 		if (!from.at[0].local)
 			return AV_XFER_SRC_FAULT;
-		ret = av_xfer_copy_part(&rest, &from, n);
+		ret = av_xfer_copy_part(&rest, &from, n, av_now_coarse_ns());
 		if (ret != AV_XFER_OK)
 			return ret;
 		av_spans_skip(&rest, n);
@@ -130,7 +135,7 @@ static enum av_xfer place_chain(struct av_seg *seg, struct av_spans *to, const s
 	return AV_XFER_OK;
 }
 
-/* Where the payload is in this process' own memory; NULL: in staging buffers. */
+/* Address of the payload in this process's own memory; NULL: it is in staging buffers. */
 static uint8_t *payload_here(struct av_placement *p)
 {
 	if (p->cqe.data_len)
@@ -138,7 +143,10 @@ static uint8_t *payload_here(struct av_placement *p)
 	return p->cqe.flags & AV_CQE_IN_SLOT ? p->payload : NULL;
 }
 
-/* Its length. Return: 0: more than there can be; a peer wrote the completion */
+/*
+ * Length of the payload.
+ * Return:  0: more than there can be; a peer wrote the completion
+ */
 static uint64_t payload_bytes(const struct av_placement *p)
 {
 	if (p->cqe.data_len)
@@ -171,7 +179,9 @@ static enum av_xfer place_once(struct av_seg *seg, struct av_placement *p)
 	return ret;
 }
 
-/* One answer less that waits; of a queue pair that was reset meanwhile, none does. */
+/*
+ * Count one waiting answer less. If the queue pair was reset meanwhile, none of its answers waits.
+ */
 static void answer_placed(struct av_seg *seg, const struct av_cqe *cqe)
 {
 	struct av_qp_shared *qp = cqe->flags & AV_CQE_RECV ? NULL : av_qp_at(seg, cqe->queue);
@@ -194,7 +204,7 @@ bool av_place(struct av_seg *seg, struct av_placement *place)
 
 /* --- answers, placed before they are polled ---------------------------------------- */
 
-/* The first answer of that queue pair in its CQ that is not placed yet, and where it is wanted. */
+/* Find the queue pair's first answer in its CQ that is not placed yet, and where it is wanted. */
 static bool find_answer(const struct av_qp_end *end, struct av_cq_shared *cq,
 			struct av_placement *place, uint32_t *number)
 {
@@ -216,7 +226,10 @@ static bool find_answer(const struct av_qp_end *end, struct av_cq_shared *cq,
 	return found;
 }
 
-/* Is it there still, or has a poller taken it? poll_lock is held, which keeps it as it is. */
+/*
+ * The answer, if no poller has taken it.
+ * Context: poll_lock is held, which keeps it there.
+ */
 static struct av_cqe *still_there(const struct av_qp_end *end, struct av_cq_shared *cq,
 				  uint32_t number)
 {
@@ -225,8 +238,9 @@ static struct av_cqe *still_there(const struct av_qp_end *end, struct av_cq_shar
 }
 
 /*
- * Place one that was found, unless it was taken. A poller that came now would return before the
- * bytes are there: so poll_lock is held over these few of them, which are this process' own.
+ * Place an answer that was found, unless a poller has taken it. poll_lock is held meanwhile:
+ * otherwise a poller that comes now would return before the bytes are there. They are few, and in
+ * this process's own memory.
  */
 static enum av_xfer place_early_once(const struct av_qp_end *end, struct av_cq_shared *cq,
 				     struct av_placement *p, uint32_t number)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Payload that a completion brings along, or has beside it: in the entry, in the receive request's
- * slot, or in staging buffers. Whoever takes the completion places it.
+ * Payload that comes with a completion: in its CQ entry, in the receive request's slot, or in
+ * staging buffers. Whoever takes the completion places the payload.
  */
 #ifndef AV_TRANSPORT_PLACE_H
 #define AV_TRANSPORT_PLACE_H
@@ -13,45 +13,51 @@
 #include "base/limits.h"
 #include "queue/qp.h"
 
-/* All that placing needs, off shared memory. */
+/* Everything that placing needs, copied out of shared memory. */
 struct av_placement {
 	struct av_cqe cqe;
 	uint32_t pd;
 	uint32_t count;
 	struct ibv_sge sge[AV_MAX_SGE];
-	uint8_t payload[AV_MAX_INLINE_RECV]; /* what was in the request's slot */
+	uint8_t payload[AV_MAX_INLINE_RECV]; /* the payload from the request's slot */
 };
 
-/* Is there payload to be placed? */
+/* Does the entry have payload to be placed? */
 static inline bool av_place_wanted(const struct av_cqe *cqe)
 {
 	return cqe->data_len || cqe->stage || (cqe->flags & AV_CQE_IN_SLOT);
 }
 
-/* Keep what the entry has. Context: poll_lock is held, the entry has payload. */
+/*
+ * Copy the entry's payload to @place.
+ * Context: poll_lock is held; the entry has payload.
+ */
 void av_place_keep(struct av_placement *place, const struct av_cqe *cqe);
 
 /*
- * Free the slot of the completed request. @place: out, where its payload belongs; NULL: it has
- * none. Context: poll_lock is held. The queue exists: its completions are purged before it goes.
+ * Free the slot of the completed request. The queue exists, since its completions are purged before
+ * it is destroyed.
+ * @place: out, the buffers for the payload; NULL: it has none
+ * Context: poll_lock is held.
  */
 void av_place_free_slot(struct av_seg *seg, const struct av_cqe *cqe, struct av_placement *place);
 
 /**
- * av_place() - place what was kept, and give staging buffers back
+ * av_place() - place the payload in @place, and release its staging buffers
+ *
  * Context: owner's thread, no lock held; waits for pages.
- * Return:  false: the memory is not there any more
+ * Return:  false: the memory is gone
  */
 AV_MUST_USE bool av_place(struct av_seg *seg, struct av_placement *place);
 
 /**
- * av_place_answers() - place what waits for the poller of the queue pair's send CQ before it is
+ * av_place_answers() - place the answers that wait in a queue pair's send CQ, before they are
  * polled
  *
- * Answers to RDMA READs and atomics that other processes have left there.
- * Context: the owner's process; @exec of the queue pair is held, so that no more come; waits for
+ * Other processes have left answers to RDMA READs and atomics there.
+ * Context: the owner's process. @exec of the queue pair is held, so that no more come. Waits for
  * pollers that are placing some.
- * Return:  false: one could not be placed; its completion says so now
+ * Return:  false: one could not be placed, and its completion now says so
  */
 AV_MUST_USE bool av_place_answers(const struct av_qp_end *end);
 

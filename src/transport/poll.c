@@ -15,21 +15,22 @@
 #include "transport/rnr.h"
 
 /*
- * Polls in vain before a thread gives up its core for once. Measured: pure spinning collapses when
- * peers share a core, yielding always beside a hog; and where nobody wants the core a message waits
- * for the system call to end. So the less of it the less it brings.
+ * Polls in vain before a thread yields its core once. Measured: pure spinning collapses when peers
+ * share a core, and so does constant yielding beside a thread that never yields. Where nobody wants
+ * the core, a message waits for the system call to end. So a thread yields less often the less its
+ * yields help.
  */
 #define PATIENCE_MIN  128u
 #define PATIENCE_MAX  8192u
-#define OTHERS_RAN_NS 2000u /* a yield that took so long let somebody else run */
+#define OTHERS_RAN_NS 2000u /* a yield that took this long let another thread run */
 
-/* Place @n of an array that need not be there. */
+/* Entry @n of an array that may be NULL. */
 static uint64_t *stamp_of(uint64_t *stamp_ns, int n)
 {
 	return stamp_ns ? stamp_ns + n : NULL;
 }
 
-/* @stamp_ns: its time, NULL: nobody asks */
+/* @stamp_ns: out, its time; NULL: not wanted */
 static void fill_wc(struct ibv_wc *wc, uint64_t *stamp_ns, const struct av_cqe *cqe)
 {
 	wc->wr_id = cqe->wr_id;
@@ -49,7 +50,9 @@ static void fill_wc(struct ibv_wc *wc, uint64_t *stamp_ns, const struct av_cqe *
 		*stamp_ns = cqe->stamp_ns;
 }
 
-/* Take completions until @count, or one with payload to place. Return: how many were written to @wc
+/*
+ * Take completions until there are @count, or one has payload to place.
+ * Return:  how many were written to @wc
  */
 static int take(struct av_seg *seg, struct av_cq_shared *cq, int count, struct ibv_wc *wc,
 		uint64_t *stamp_ns, struct av_placement *place, bool *payload)
@@ -72,8 +75,10 @@ static int take(struct av_seg *seg, struct av_cq_shared *cq, int count, struct i
 	return n;
 }
 
-/* The buffer went away between the message's arrival and now: the same end as if it had gone
- * before. */
+/*
+ * The buffer was removed after the message had arrived. The completion fails as if it had been
+ * removed before.
+ */
 static void placement_failed(struct av_seg *seg, struct ibv_wc *wc)
 {
 	struct av_qp_location location = av_dir_qpn_find(wc->qp_num);
@@ -87,7 +92,7 @@ static void placement_failed(struct av_seg *seg, struct ibv_wc *wc)
 		av_fail(&end);
 }
 
-/* Let others have the core, and learn from whether there are any. */
+/* Yield the core, and learn whether another thread wanted it. */
 static void yield(struct av_cq_shared *cq)
 {
 	uint32_t patience = atomic_load_explicit(&cq->patience, memory_order_relaxed);
@@ -135,6 +140,8 @@ int av_poll_stamped(struct av_seg *seg, struct av_cq_shared *cq, int count, stru
 		n += take(seg, cq, count - n, wc + n, stamp_of(stamp_ns, n), &place, &payload);
 		if (payload && av_unlikely(!av_place(seg, &place)))
 			placement_failed(seg, &wc[n - 1]);
+		if (n == 0)
+			break; /* another poller was faster */
 		if (av_unlikely(wc[n - 1].status != IBV_WC_SUCCESS) && av_explaining())
 			av_explain_others();
 	}

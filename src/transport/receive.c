@@ -14,7 +14,10 @@
 #include "transport/count.h"
 #include "transport/report.h"
 
-/* Longer than a receive request that was posted needs to be seen, and until the next look. */
+/*
+ * How long to look for a request that is just being posted: longer than a post takes to be seen.
+ * PAUSES: turns between two looks.
+ */
 #define SEEN_NS 2000u
 #define PAUSES	8
 
@@ -54,9 +57,9 @@ const struct av_rq_wqe *av_receive_take(const struct av_receiver *to)
 	if (av_likely(request != NULL))
 		return request;
 	rq = rq_of(to);
-	if (!rq || to->rsp->qp->type == IBV_QPT_UD) /* a datagram is lost then, and nobody waits */
+	if (!rq || to->rsp->qp->type == IBV_QPT_UD) /* nobody waits with a datagram */
 		return NULL;
-	atomic_store(&rq->waiting, 1); /* before the other looks: pairs with av_rq_post() */
+	atomic_store(&rq->waiting, 1); /* before the last look: pairs with av_rq_post() */
 	until = av_now_ns() + SEEN_NS;
 	do {
 		for (unsigned int i = 0; i < PAUSES; i++)
@@ -73,7 +76,7 @@ void av_receive_cancel(const struct av_receiver *to)
 	to->rsp->qp->receiving = 0;
 }
 
-/* The completion of a receive request, but for payload that travels with it. */
+/* Fill in the completion of a receive request, without payload. */
 static void fill(struct av_cqe *cqe, const struct av_receiver *to, const struct av_rq_wqe *request,
 		 enum ibv_wc_status status)
 {
@@ -101,12 +104,16 @@ static void fill_message(struct av_cqe *cqe, const struct av_message *msg,
 	cqe->flags |= msg->solicited ? AV_CQE_SOLICITED : 0;
 }
 
-/* Append it. Return: 0, or -ENOSPC, which av_cq_push() has reported */
+/*
+ * Append the completion.
+ * Return:  0, or -ENOSPC, which av_cq_push() has reported
+ */
 static int complete(const struct av_receiver *to, const struct av_cqe *cqe)
 {
 	int ret = av_cq_push(to->seg, to->cq, cqe);
 
-	to->rsp->qp->receiving = 0; /* only now: whoever repairs after our death looks here */
+	/* Not earlier: whoever repairs after our death needs it until here. */
+	to->rsp->qp->receiving = 0;
 	return ret;
 }
 
@@ -135,19 +142,19 @@ static enum av_fault fault_of_xfer(enum av_xfer reach)
 	}
 }
 
-/* Payload that fits the completion entry travels in it. */
-static enum av_fault carry(struct av_cqe *cqe, const struct av_message *msg,
-			   const struct av_spans *from)
+/* Put a short payload into the completion entry. */
+static enum av_fault put_in_entry(struct av_cqe *cqe, const struct av_message *msg,
+				  const struct av_spans *from)
 {
 	struct av_spans to;
 
 	av_spans_local(&to, NULL, cqe->data, msg->bytes);
-	memset(cqe->data, 0, sizeof(cqe->data)); /* whole words go into the entry */
+	memset(cqe->data, 0, sizeof(cqe->data)); /* the entry takes whole words */
 	cqe->data_len = (uint8_t)msg->bytes;
 	return fault_of_xfer(av_xfer_copy(&to, from, msg->now_ns));
 }
 
-/* A copy into the chain's buffers, one after the other; @from is consumed piece by piece. */
+/* Copy into a chain of staging buffers, one after the other. @from is consumed. */
 static enum av_fault fill_chain(const struct av_message *msg, uint32_t link,
 				const struct av_spans *from)
 {
@@ -194,8 +201,8 @@ static enum av_fault stage(struct av_cqe *cqe, const struct av_message *msg,
 }
 
 /*
- * Inline receive: the payload waits for the poller in the completion or beside the request, whoever
- * executes. The receive buffers are not looked at before it is placed.
+ * Inline receive: the payload waits for the poller, in the completion or beside the request,
+ * whichever process executes. The receive buffers are checked when it is placed.
  */
 static enum av_fault leave_for_poller(struct av_cqe *cqe, const struct av_message *msg,
 				      const struct av_spans *from)
@@ -204,19 +211,18 @@ static enum av_fault leave_for_poller(struct av_cqe *cqe, const struct av_messag
 	struct av_spans to;
 
 	if (msg->bytes <= AV_CQE_DATA)
-		return carry(cqe, msg, from);
+		return put_in_entry(cqe, msg, from);
 	av_spans_local(&to, NULL,
 		       av_rq_payload(seg, rq_of(msg->to), msg->to->rsp->qp->receiving - 1),
 		       msg->bytes);
 	if (!to.at[0].local)
-		return AV_FAULT_RECV_PROT; /* a peer's queue that contradicts itself */
+		return AV_FAULT_RECV_PROT; /* a peer's queue is inconsistent */
 	cqe->flags |= AV_CQE_IN_SLOT;
 	cqe->stage_len = (uint32_t)msg->bytes;
 	return fault_of_xfer(av_xfer_copy(&to, from, msg->now_ns));
 }
 
-/* Is inline receive active for a message of that length? What a peer's segment says is not
- * believed. */
+/* Does inline receive apply to this message? The length from a peer's segment is checked. */
 static bool is_inline(const struct av_message *msg)
 {
 	uint64_t room = rq_of(msg->to)->inline_bytes;
@@ -227,22 +233,24 @@ static bool is_inline(const struct av_message *msg)
 	       (msg->bytes <= room && msg->bytes <= AV_MAX_INLINE_RECV);
 }
 
-/* Into a receive buffer that this process reaches. */
-static enum av_fault put(const struct av_message *msg, const struct av_spans *from,
-			 const struct av_spans *to, const struct av_rq_wqe *request)
+/* Copy into a receive buffer that this process reaches. */
+static enum av_fault copy_to_buffer(const struct av_message *msg, const struct av_spans *from,
+				    const struct av_spans *to, const struct av_rq_wqe *request)
 {
 	if (av_unlikely(msg->bytes >= AV_ASSIST_MIN) && msg->only && request->count == 1 &&
 	    av_spans_are_here(from) &&
 	    av_assist_copy(msg->only, msg->to->rsp, &request->sge[0], to->at[0].local,
 			   from->at[0].local))
 		return AV_FAULT_NONE;
-	return fault_of_xfer(av_xfer_copy(to, from, msg->now_ns)); /* alone, or once more */
+	/* Without help, or once more after help has failed. */
+	return fault_of_xfer(av_xfer_copy(to, from, msg->now_ns));
 }
 
 /*
- * Choose how the bytes travel. @to holds the receive buffers, translated.
- * A short message travels in its completion even where the buffer is in reach: one cache line from
- * core to core instead of two.
+ * Choose how the bytes travel. @to: the translated receive buffers
+ *
+ * A short message travels in its completion even if the buffer is in reach: then one cache line
+ * moves from core to core instead of two.
  */
 static enum av_fault move(struct av_cqe *cqe, const struct av_message *msg,
 			  const struct av_spans *from, const struct av_spans *to,
@@ -254,9 +262,9 @@ static enum av_fault move(struct av_cqe *cqe, const struct av_message *msg,
 	if (av_unlikely(seg->own))
 		return fault_of_xfer(av_xfer_copy(to, from, msg->now_ns));
 	if (msg->bytes <= AV_CQE_DATA)
-		return carry(cqe, msg, from);
+		return put_in_entry(cqe, msg, from);
 	if (av_spans_in_reach(to))
-		return put(msg, from, to, request);
+		return copy_to_buffer(msg, from, to, request);
 	if (msg->bytes <= AV_STAGE_LIMIT)
 		fault = stage(cqe, msg, from);
 	if (fault == AV_FAULT_FORBIDDEN && !av_xfer_refused(seg))
@@ -276,9 +284,9 @@ static enum av_fault receive_fault(const struct av_message *msg, const struct av
 	return AV_FAULT_RECV_PROT;
 }
 
-/* Bring the bytes to the buffers of @request, by whatever way. */
-static enum av_fault bring(struct av_cqe *cqe, const struct av_message *msg,
-			   const struct av_spans *from, const struct av_rq_wqe *request)
+/* Bring the bytes to the buffers of @request, in whatever way. */
+static enum av_fault deliver_bytes(struct av_cqe *cqe, const struct av_message *msg,
+				   const struct av_spans *from, const struct av_rq_wqe *request)
 {
 	uint32_t pd = rq_of(msg->to)->pd;
 	enum av_mem_fault found;
@@ -310,7 +318,7 @@ enum av_fault av_receive_message(const struct av_message *msg, const struct av_s
 		return AV_FAULT_RECV_SHORT;
 	}
 	fill_message(&cqe, msg, request);
-	fault = bring(&cqe, msg, from, request);
+	fault = deliver_bytes(&cqe, msg, from, request);
 	if (fault == AV_FAULT_NONE && av_unlikely(msg->invalidate) &&
 	    av_window_invalidate(msg->to->seg, msg->invalidate, qpn_of(msg->to)) != AV_INVALIDATED)
 		fault = AV_FAULT_INVALIDATE;
@@ -328,7 +336,7 @@ static void complete_in_error(const struct av_receiver *to, const struct av_rq_w
 
 	fill(&cqe, to, request, status);
 	av_count_receive(to->rsp->qp, status);
-	(void)complete(to, &cqe); /* a full CQ has said so by its own event */
+	(void)complete(to, &cqe); /* a full CQ has raised its own event */
 }
 
 void av_receive_error(const struct av_receiver *to, enum ibv_wc_status status)
@@ -374,7 +382,7 @@ enum av_xrc_found av_xrc_begin(const struct av_qp_end *rsp, uint32_t srqn, struc
 	use->pin = av_pin_begin(use->seg, srqn);
 	if (!use->pin)
 		return AV_XRC_BUSY;
-	rq = av_rq_at(use->seg, location.index); /* behind the pin: what is found now stays */
+	rq = av_rq_at(use->seg, location.index); /* after the pin: what is found now stays */
 	if (!rq || srqn == 0 || atomic_load(&rq->srqn) != srqn || rq->xrcd != rsp->qp->xrcd)
 		return AV_XRC_NONE;
 	*to = (struct av_receiver){rsp, use->seg, location.index, rq->cq};

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The receiving half of a message: the receive request it consumes, how its bytes get there, its
- * completion. All functions: the responder's execution right is held.
+ * The receiving half of a message: its receive request, the way of its bytes, its completion.
+ *
+ * Context: all functions: the responder's right @resp is held.
  */
 #ifndef AV_TRANSPORT_RECEIVE_H
 #define AV_TRANSPORT_RECEIVE_H
@@ -14,16 +15,19 @@
 
 struct av_assist_source;
 
-/* SENDs up to this size into memory of another process that is out of reach are staged, and placed
- * by the receiver's poll: docs/ARCHITECTURE.md. */
+/*
+ * SENDs up to this size are staged if the receiver's memory is out of reach. The receiver's poll
+ * places them: docs/ARCHITECTURE.md.
+ */
 #define AV_STAGE_LIMIT 16384u
 
-/* Who receives: the queue pair the message came to, whose execution right is held, and where its
- * receive requests are.
+/*
+ * The receiver of a message: the queue pair that it came to, and the place of its receive requests.
+ * Context: the queue pair's right @resp is held.
  */
 struct av_receiver {
 	const struct av_qp_end *rsp;
-	struct av_seg *seg; /* of the receive queue, its CQ and its buffers */
+	struct av_seg *seg; /* of the receive queue, of its CQ and of its buffers */
 	uint32_t rq, cq;
 };
 
@@ -45,58 +49,63 @@ struct av_message {
 	uint64_t bytes;
 	uint64_t now_ns; /* coarse clock */
 	bool solicited;
-	/* The requester of a message that consists of one keyed element, posted by this process;
-	 * NULL: the receiver's pollers cannot help to copy it. */
+	/*
+	 * The source of a message of one keyed element that this process has posted. NULL: the
+	 * receiver's pollers cannot help to copy it.
+	 */
 	const struct av_assist_source *only;
 };
 
 /*
- * A message for that queue pair is about to be executed: have the cache lines that it will need,
- * which its owner has written, brought in together instead of one after the other. A hint; no
- * execution right is needed.
+ * Prefetch the cache lines that the next message for @rsp needs. Its owner has written them; this
+ * brings them in together instead of one after the other. A hint, which needs no execution right.
  */
 void av_receive_prefetch(const struct av_qp_end *rsp);
 
 /**
  * av_receive_take() - take the receive request that the message will use
  *
- * If there is none for a message of a connection, leaves a mark for the receiver's next post and
- * looks again for some microseconds. Afterwards exactly one of av_receive_message() and
- * av_receive_done() (which complete it, unless they say otherwise), av_receive_error() and
- * av_receive_cancel() is called. Return: the request, or NULL: receiver not ready
+ * If a connected receiver has no request, leaves a mark for its next post, and looks again for some
+ * microseconds. Afterwards call exactly one of av_receive_message(), av_receive_done(),
+ * av_receive_error() and av_receive_cancel(). The first two complete the request, unless their
+ * result says otherwise.
+ * Return:  the request, or NULL: receiver not ready
  */
 const struct av_rq_wqe *av_receive_take(const struct av_receiver *to);
 
-/* Put the request back: the fault is not the receiver's. */
+/* Put the request back, after a fault that is not the receiver's. */
 void av_receive_cancel(const struct av_receiver *to);
 
 /**
- * av_receive_message() - bring the bytes of a SEND to the receive request, and complete it
- * @from: the bytes; @request: from av_receive_take()
- * Return: AV_FAULT_NONE: completed. Not completed: AV_FAULT_RECV_SHORT, AV_FAULT_RECV_PROT;
- * AV_FAULT_LOC_PROT (a sender's buffer); AV_FAULT_FORBIDDEN (the bytes are in a process whose
- * memory this one may not read, or there is no staging buffer left); AV_FAULT_BUSY (a key is being
- * changed). AV_FAULT_RECV_CQ: lost with the CQ.
+ * av_receive_message() - copy the bytes of a SEND to the receive request, and complete it
+ * @from: the bytes
+ * @request: from av_receive_take()
+ *
+ * Return:  AV_FAULT_NONE: completed. AV_FAULT_RECV_CQ: lost with the CQ. With any other, the
+ * request is not completed: AV_FAULT_RECV_SHORT, AV_FAULT_RECV_PROT, AV_FAULT_LOC_PROT (a sender's
+ * buffer), AV_FAULT_BUSY (a key is being changed), AV_FAULT_FORBIDDEN (this process may not read
+ * the memory that holds the bytes, or no staging buffer is left)
  */
 AV_MUST_USE enum av_fault av_receive_message(const struct av_message *msg,
 					     const struct av_spans *from,
 					     const struct av_rq_wqe *request);
 
-/* Complete the receive request of a message whose bytes are in place (RDMA WRITE with immediate).
- */
+/* Complete the receive request of an RDMA WRITE with immediate data, whose bytes are in place. */
 AV_MUST_USE enum av_fault av_receive_done(const struct av_message *msg,
 					  const struct av_rq_wqe *request);
 
-/* Complete the taken request, or if none is taken the next one if there is one, with an error. */
+/* Complete the taken request with an error; if none is taken, the next one, if there is one. */
 void av_receive_error(const struct av_receiver *to, enum ibv_wc_status status);
 
-/* Complete all receive requests as flushed; those of a shared queue stay for the others. */
+/*
+ * Complete all receive requests as flushed. Those of a shared queue stay for its other queue pairs.
+ */
 void av_receive_flush(const struct av_qp_end *rsp);
 
 /* --- XRC: a request names the shared receive queue. IBTA volume 1, annex A14 -------- */
 
 /*
- * A shared receive queue in use. The pin, which names the SRQ's number instead of a key, keeps
+ * A shared receive queue in use. Its pin names the SRQ's number instead of a key, and keeps
  * av_xrc_retire() waiting.
  */
 struct av_xrc_use {
@@ -111,18 +120,20 @@ enum av_xrc_found {
 };
 
 /**
- * av_xrc_begin() - where a request with this SRQ number is received
+ * av_xrc_begin() - find the receive queue that a request names by SRQ number
  * @rsp: the XRC_RECV queue pair; the SRQ must be of the same XRC domain
- * @use: out; to be given to av_xrc_end() whatever is returned
+ * @use: out; give it to av_xrc_end() whatever is returned
  * @to:  out, if found
- * Context: the responder's execution right is held; does not wait.
+ *
+ * Context: the responder's right @resp is held; does not wait.
  */
 enum av_xrc_found av_xrc_begin(const struct av_qp_end *rsp, uint32_t srqn, struct av_xrc_use *use,
 			       struct av_receiver *to);
 void av_xrc_end(struct av_xrc_use *use);
 
 /**
- * av_xrc_retire() - take an own queue's number away; nobody uses the queue any more on return
+ * av_xrc_retire() - withdraw an own queue's number; on return nobody uses the queue any more
+ *
  * Context: may wait as long as a copy takes; no lock held.
  */
 void av_xrc_retire(struct av_seg *seg, struct av_rq_shared *rq);

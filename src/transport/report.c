@@ -32,7 +32,9 @@ static void of_queue_pair(struct av_flight_record *r, const struct av_qp_end *en
 
 /* --- why: one function per fault ------------------------------------------------- */
 
-/* What an operation needs of the responder's queue pair and key; 0: it does not name memory there.
+/*
+ * The access rights that an operation needs of the responder's queue pair and key. 0: it names no
+ * memory there
  */
 static uint32_t rights_of(const struct av_sq_wqe *wqe)
 {
@@ -90,7 +92,7 @@ static void why_operation(const struct av_failed *f)
 		av_diag_note(AV_CHECK_REQUEST_SERVICE, f->wqe->opcode, f->req->qp->type);
 }
 
-/* The keys were in order, and yet a copy failed: memory behind one of them. */
+/* Explain a failed copy whose keys are valid: the memory behind one of them is missing. */
 static void why_local(const struct av_failed *f)
 {
 	uint32_t access = fetches(f->wqe) ? IBV_ACCESS_LOCAL_WRITE : 0;
@@ -180,8 +182,10 @@ static void why_not_ready(const struct av_failed *f)
 	av_diag_note(AV_CHECK_RNR_RETRIES, retries + 1, retries);
 }
 
-/* The same questions, in the same order, as before each try. The responder's execution right is
- * held. */
+/*
+ * Explain why the responder did not answer: repeat the checks before a try, in the same order.
+ * Context: the responder's right @resp is held.
+ */
 static void why_silent(const struct av_failed *f)
 {
 	const struct av_qp_shared *p = f->rsp->qp, *q = f->req->qp;
@@ -232,7 +236,10 @@ static void (*const why[AV_FAULT_N])(const struct av_failed *f) = {
 
 /* --- records --------------------------------------------------------------------- */
 
-/* What was said when it was found, or what can be said now. */
+/*
+ * The diagnosis note from when the fault was found; without one, a note of what can be found out
+ * now.
+ */
 static struct av_flight_record *explain(const struct av_failed *f)
 {
 	bool later = f->fault == AV_FAULT_RNR_EXHAUSTED || f->fault == AV_FAULT_RETRY_EXHAUSTED;
@@ -290,7 +297,7 @@ void av_report_responder(const struct av_failed *failed)
 		r->has |= AV_HAS_EVENT;
 	}
 	av_report();
-	*av_diag_pending() = before; /* for the requester's */
+	*av_diag_pending() = before; /* kept for the requester's record */
 }
 
 void av_report_flush(const struct av_qp_end *end, uint32_t count, bool receives)

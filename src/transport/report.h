@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Records of what failed in the transport (observe/flight.h): requests and what became of their
- * responders, flushed queues, events. What nobody has said by then is looked up here, after the
- * fact.
+ * Flight records (observe/flight.h) of what failed in the transport: requests, their responders,
+ * flushed queues, events. If nobody has noted the cause, these functions look it up after the fact.
  *
  * Context: any of the transport's; takes no lock.
  */
@@ -14,26 +13,35 @@
 #include "transport/rules.h"
 
 struct av_failed {
-	const struct av_qp_end *req, *rsp; /* @rsp: without a queue pair if there is nobody */
+	const struct av_qp_end *req, *rsp; /* @rsp: .qp is NULL if there is no responder */
 	const struct av_sq_wqe *wqe;
 	enum av_fault fault;
-	bool silent; /* @rsp lives and did not answer: its execution right is held */
+	bool silent; /* @rsp lives and did not answer: its right @resp is held */
 };
 
-/* A request completes without success. @req's execution right is held, @rsp's only if @silent. */
+/*
+ * A request completes with an error.
+ * Context: @req's right @exec is held; @rsp's right @resp only if @silent.
+ */
 AV_COLD void av_report_request(const struct av_failed *failed);
 
-/* Its responder fails with it; before av_report_request(). @rsp's execution right is held. */
+/*
+ * Its responder fails, too. Called before av_report_request().
+ * Context: @rsp's right @resp is held.
+ */
 AV_COLD void av_report_responder(const struct av_failed *failed);
 
-/* So many requests of a queue were flushed. 0: nothing is recorded */
+/* @count requests of a queue were flushed. 0: nothing is recorded */
 AV_COLD void av_report_flush(const struct av_qp_end *end, uint32_t count, bool receives);
 
-/* Something happened to a queue pair by itself. @event: enum ibv_event_type, or AV_EVENT_NONE */
+/*
+ * A queue pair had an event without a request that failed. @event: enum ibv_event_type, or
+ * AV_EVENT_NONE
+ */
 AV_COLD void av_report_event(const struct av_qp_end *end, enum av_check check, int event,
 			     uint64_t limit);
 
-/* The completion of a request that succeeded did not fit its CQ: the queue pair fails. */
+/* A queue pair fails because the completion of a successful request did not fit its CQ. */
 AV_COLD void av_report_send_cq(const struct av_qp_end *end);
 
 /* The payload of a message could not be placed when its completion was polled. */

@@ -13,7 +13,7 @@
 
 #define ROUNDS 100 /* contexts may be opened meanwhile */
 
-/* Who uses the device, and whose contexts on it have failed. */
+/* The processes that use the device, and whose contexts on it have failed. */
 struct users {
 	int32_t *pid;
 	size_t room, count;

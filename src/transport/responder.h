@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What a responder makes of a requester that reaches it, on connected services: does it expect this
- * one, and how far do both get with a request?
+ * A responder on connected services: does it expect this requester, and how do both advance after a
+ * request?
  */
 #ifndef AV_TRANSPORT_RESPONDER_H
 #define AV_TRANSPORT_RESPONDER_H
@@ -12,7 +12,7 @@
 #include "observe/counters.h"
 #include "queue/qp.h"
 
-/* Packets of a message of so many bytes: one at least. */
+/* Packets of a message of @bytes: at least one. */
 static inline uint32_t av_packets(const struct av_qp_shared *qp, uint64_t bytes)
 {
 	unsigned int shift = 7 + qp->attr.path_mtu; /* IBV_MTU_256 is 1 */
@@ -29,8 +29,10 @@ static inline bool av_responder_answers(uint32_t state)
 	       state == IBV_QPS_SQE;
 }
 
-/* A requester whose packets would reach this responder, and be the ones it expects next. Both
- * execution rights are held. */
+/*
+ * Would @req's packets reach @rsp, and be the ones that it expects next?
+ * Context: both execution rights are held.
+ */
 static inline bool av_responder_expects(const struct av_qp_shared *rsp,
 					const struct av_qp_shared *req)
 {
@@ -44,10 +46,13 @@ static inline bool av_responder_expects(const struct av_qp_shared *rsp,
 	return req->type == IBV_QPT_UC || rsp->expected_psn == req->next_psn;
 }
 
-/* The kind of message that a request of this opcode makes; one that goes to a peer. */
+/* The kind of message that a request of this opcode makes, for opcodes that go to a peer. */
 extern const uint8_t av_traffic_kind[] __attribute__((visibility("hidden")));
 
-/* A message of so many packets was carried out. The execution right of that side is held. */
+/*
+ * Count an executed message of @packets.
+ * Context: the execution right of that side is held.
+ */
 static inline void av_traffic_count(struct av_traffic *t, uint32_t kind, uint64_t bytes,
 				    uint32_t packets)
 {
@@ -57,8 +62,10 @@ static inline void av_traffic_count(struct av_traffic *t, uint32_t kind, uint64_
 		t->more_packets[kind] += packets - 1;
 }
 
-/* A message of a reliable connection has been executed and acknowledged. Both execution rights are
- * held. */
+/*
+ * Advance both sides after a message of a reliable connection that was executed and acknowledged.
+ * Context: both execution rights are held.
+ */
 static inline void av_responder_advance(struct av_qp_shared *rsp, struct av_qp_shared *req,
 					uint32_t opcode, uint64_t bytes)
 {

@@ -5,8 +5,11 @@
 #include "transport/count.h"
 
 #define ALWAYS	   7u		/* rnr_retry: retry for ever */
-#define LOOK_AGAIN 100000000ull /* where nothing else is due: does the peer still live? */
-/* Has the peer posted what nobody was woken for (rnr.h)? The order of usual RNR timers. */
+#define LOOK_AGAIN 100000000ull /* without a timer, how often to check that the peer lives */
+/*
+ * How often to look for a request that was posted without waking the requester (rnr.h). About a
+ * usual RNR timer.
+ */
 #define RNR_LOOK_AGAIN 2000000ull
 
 /* Microseconds by code; IBTA volume 1, table "RNR NAK timer field encoding". */
@@ -54,7 +57,8 @@ enum av_fault av_retry(const struct av_qp_end *end, const struct av_outcome *res
 	struct av_qp_shared *qp = end->qp;
 
 	AV_ASSERT_HELD(&end->qp->exec);
-	if (result->gone && p.endless) /* nobody will ever answer, and no timer would ever say so */
+	/* Nobody will ever answer, and no timer would end the wait. */
+	if (result->gone && p.endless)
 		return fault;
 	if (atomic_load(&qp->park) != result->park) {
 		if (result->park == AV_PARK_RNR)

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* Retry timers and counters of a request that gets no acceptable answer. IBTA volume 1, 9.7.5.2.8
- * and 9.7.6.1. */
+/*
+ * Retry timers and counters of a request that gets no acceptable answer.
+ * Source: IBTA volume 1, 9.7.5.2.8 and 9.7.6.1.
+ */
 #ifndef AV_TRANSPORT_RETRY_H
 #define AV_TRANSPORT_RETRY_H
 
@@ -10,12 +12,13 @@
 #include "transport/execute.h"
 
 /**
- * av_retry() - one more failed try of the request at the head of @end's send queue
+ * av_retry() - count a failed try of the request at the head of @end's send queue
  *
- * Starts, or continues, the request's waiting (park, retries, deadline_ns of the queue pair). A try
- * before the deadline costs nothing. @end's @exec execution right is held. Return: AV_FAULT_NONE:
- * wait until deadline_ns; else the request has failed: AV_FAULT_RNR_EXHAUSTED or
- * AV_FAULT_RETRY_EXHAUSTED
+ * Begins or continues the request's wait: sets park, retries and deadline_ns of the queue pair. A
+ * try before the deadline is not counted.
+ * Context: @end's right @exec is held.
+ * Return:  AV_FAULT_NONE: wait until deadline_ns. AV_FAULT_RNR_EXHAUSTED, AV_FAULT_RETRY_EXHAUSTED:
+ * the request has failed
  */
 AV_MUST_USE enum av_fault av_retry(const struct av_qp_end *end, const struct av_outcome *result,
 				   uint64_t now_ns);

@@ -8,7 +8,9 @@
 #define BATCH_MIN 8u
 #define BATCH_MAX 64u
 
-/* So many requests are worth resuming a requester for: an eighth of the queue. 1: each one at once
+/*
+ * How many posted requests make it worth resuming a requester: an eighth of the queue. 1: resume it
+ * for each
  */
 static uint32_t batch(const struct av_rq_shared *rq)
 {
@@ -25,7 +27,7 @@ static uint32_t ready(const struct av_rq_shared *rq)
 	       atomic_load_explicit(&rq->head, memory_order_relaxed);
 }
 
-/* Tell the requester, and leave the work to it. */
+/* Kick the requester, and leave the work to it. */
 static void kick_peer(const struct av_qp_end *end)
 {
 	struct av_qp_end requester = {0};
@@ -36,9 +38,11 @@ static void kick_peer(const struct av_qp_end *end)
 	av_disconnect(&requester);
 }
 
-/* This queue pair's requester has to be looked after; the one that had to be before is served now.
+/*
+ * Remember that this queue pair's requester still has to be resumed. Resume the one remembered
+ * before now.
  */
-static void owe(struct av_seg *seg, struct av_cq_shared *cq, uint32_t index)
+static void remember_owed(struct av_seg *seg, struct av_cq_shared *cq, uint32_t index)
 {
 	uint32_t before = atomic_exchange(&cq->owed, index);
 	struct av_qp_end other = {seg, before && before != index ? av_qp_at(seg, before) : NULL};
@@ -57,12 +61,12 @@ void av_rnr_posted(const struct av_qp_end *end, struct av_rq_shared *rq)
 		return;
 	}
 	if (atomic_load_explicit(&cq->owed, memory_order_relaxed) != end->qp->index)
-		owe(end->seg, cq, end->qp->index);
+		remember_owed(end->seg, cq, end->qp->index);
 	if (ready(rq) >= batch(rq) && atomic_exchange(&rq->waiting, 0))
 		kick_peer(end);
 }
 
-/* An own queue pair waits for its peer, or did: has it been kicked? */
+/* An own queue pair waits for its peer, or did so: drive it if it has been kicked. */
 static void resume(struct av_seg *seg, struct av_cq_shared *cq, uint32_t index)
 {
 	struct av_qp_end end = {seg, av_qp_at(seg, index)};

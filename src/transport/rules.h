@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The outcomes of a request on a reliable connection: for each fault, what the requester's
- * completion says, what the responder answers, and what becomes of the responder. One table for
- * every way of moving data.
+ * The outcomes of a request on a reliable connection. For each fault: what the requester's
+ * completion says, what the responder answers, and whether the responder fails. One table for every
+ * way of moving data.
  *
  * Source: IBTA volume 1, 9.9 (error detection and handling), tables "requester/responder side error
  * behaviour".
@@ -19,28 +19,28 @@
 enum av_fault {
 	AV_FAULT_NONE,
 
-	/* Found at the requester; the responder never hears of it. */
-	AV_FAULT_LOC_LEN, /* message too long, or what an atomic operation brings or wants is not 8
-			     bytes */
-	AV_FAULT_LOC_QP_OP, /* operation this queue pair was not set up for */
+	/* Found at the requester; no responder hears of it. */
+	AV_FAULT_LOC_LEN,   /* message too long, or an atomic's operand not 8 bytes */
+	AV_FAULT_LOC_QP_OP, /* an operation that this queue pair was not set up for */
 	AV_FAULT_LOC_PROT,  /* a local buffer cannot be used */
-	AV_FAULT_MW_BIND,   /* a window cannot be bound, or invalidated, like that */
+	AV_FAULT_MW_BIND,   /* a window cannot be bound, or invalidated, this way */
 
 	/* Found at the responder. */
 	AV_FAULT_REM_ACCESS,	/* the rkey does not permit it, or the memory behind it is gone */
 	AV_FAULT_REM_OP_DENIED, /* the queue pair's access flags do not permit the operation */
-	AV_FAULT_REM_NO_RD_ATOMIC, /* it accepts no READs, atomics and the like */
+	AV_FAULT_REM_NO_RD_ATOMIC, /* it accepts no READs, atomics and other requests that take a
+				      responder's resource */
 	AV_FAULT_REM_MISALIGNED,   /* atomic at an address that is not a multiple of its size */
-	AV_FAULT_REM_NO_COMMAND,   /* tunneled atomics, and the payload says none */
+	AV_FAULT_REM_NO_COMMAND,   /* tunneled atomics, and the payload is no list of commands */
 	AV_FAULT_RECV_SHORT,	   /* message longer than the receive request */
 	AV_FAULT_RECV_PROT,	   /* a receive buffer cannot be used */
 	AV_FAULT_RECV_CQ,	   /* the receive completion does not fit the CQ */
 	AV_FAULT_INVALIDATE,	   /* SEND_WITH_INV of a key that cannot be invalidated */
 	AV_FAULT_FORBIDDEN,	   /* the kernel keeps the two processes apart */
 
-	/* No faults: these never leave the transport. */
+	/* No faults. They never leave the transport. */
 	AV_FAULT_BUSY,	   /* a region is being re-registered, try again */
-	AV_FAULT_TUNNELED, /* the bytes are not to be written, but to be understood */
+	AV_FAULT_TUNNELED, /* the payload is not data but commands: tunneled atomics */
 
 	/* No acceptable answer in time. */
 	AV_FAULT_RNR_EXHAUSTED,
@@ -57,25 +57,25 @@ enum av_fault {
 
 struct av_rule {
 	const char *name;
-	enum ibv_wc_status requester; /* IBV_WC_SUCCESS: hears nothing, and runs into its retries */
+	enum ibv_wc_status requester; /* IBV_WC_SUCCESS: no answer, retries until it fails */
 	uint8_t nak;		      /* AETH syndrome, AV_NAK_NONE if nothing is sent */
-	enum ibv_wc_status
-		receive; /* of the receive request in use, if one is; IBV_WC_SUCCESS: flushed */
-	bool responder_fails; /* the responder's queue pair goes to the error state */
-	int event;	      /* enum ibv_event_type at the responder, or AV_EVENT_NONE */
+	enum ibv_wc_status receive;   /* of the receive request in use, if there is one;
+					 IBV_WC_SUCCESS: flushed */
+	bool responder_fails;	      /* the responder's queue pair goes to the error state */
+	int event;		      /* enum ibv_event_type at the responder, or AV_EVENT_NONE */
 };
 
-/* What came of one try to execute a request. */
+/* The outcome of one try to execute a request. */
 struct av_outcome {
-	enum av_fault fault;   /* AV_FAULT_NONE: done, unless parked */
-	enum av_park park;     /* AV_PARK_NOT: executed, with @fault or without */
-	uint8_t rnr_timer;     /* with AV_PARK_RNR: the responder's timer code */
-	bool gone;	       /* with AV_PARK_NO_ANSWER: there will never be an answer */
-	uint8_t answer_bytes;  /* the answer to a READ or atomic waits for the poller: so long it is
-				*/
-	bool owner_only;       /* with AV_PARK_RNR: only the requester's own process can go on */
-	bool responder_failed; /* the responder is in the error state now and its send queue wants
-				  flushing */
+	enum av_fault fault;  /* AV_FAULT_NONE: done, unless parked */
+	enum av_park park;    /* AV_PARK_NOT: executed, successfully or with @fault */
+	uint8_t rnr_timer;    /* with AV_PARK_RNR: the responder's timer code */
+	bool gone;	      /* with AV_PARK_NO_ANSWER: there will never be an answer */
+	uint8_t answer_bytes; /* length of a READ's or atomic's answer that waits for the poller; 0:
+				 none */
+	bool owner_only;      /* with AV_PARK_RNR: only the requester's own process can go on */
+	bool responder_failed; /* the responder is now in the error state, and its send queue has to
+				  be flushed */
 };
 
 /* The row of a fault; @fault < AV_FAULT_N. */

@@ -11,7 +11,7 @@
 #define PLACES (AV_SLAB_CHUNKS * AV_OBJ_CHUNK)
 #define PIECE  4096u
 
-/* Of the request at the head of a queue pair. Guarded by its @exec execution right. */
+/* The sum of the request at the head of a queue pair. Guarded by its right @exec. */
 struct entry {
 	uint32_t qpn, number; /* which request; 0: none */
 	uint64_t sum;
@@ -22,7 +22,7 @@ struct av_send_sums {
 	struct entry at[PLACES];
 };
 
-/* FNV-1a, by words: quick enough, and any change shows but by a chance of 2^-64. */
+/* FNV-1a, by words. It is quick, and misses a change with probability 2^-64. */
 static uint64_t add(uint64_t sum, const uint8_t *data, uint64_t bytes)
 {
 	for (uint64_t i = 0; i < bytes; i++)
@@ -56,7 +56,7 @@ static bool sum_spans(struct av_spans left, uint64_t bytes, uint64_t *sum)
 	return true;
 }
 
-/* False: there is nothing to sum, or it cannot be reached. */
+/* Return:  false: there is nothing to sum, or it cannot be reached */
 static bool sum_of(const struct av_qp_end *end, const struct av_sq_wqe *wqe, uint64_t *sum)
 {
 	uint64_t bytes = wqe->bytes < AV_SEND_SUM_BYTES ? wqe->bytes : AV_SEND_SUM_BYTES;

@@ -9,8 +9,11 @@
 #include "transport/receive.h"
 #include "transport/report.h"
 
-/* The state has been set to ERR, by an exchange: a full barrier. A post_recv that is not seen here
- * sees the state, and flushes by itself. */
+/*
+ * End the receive queue of a queue pair whose state has been set to ERR. That was an atomic
+ * exchange, a full barrier. So a post_recv that is not seen here sees the state, and flushes its
+ * own requests.
+ */
 static void end_receives(const struct av_qp_end *end)
 {
 	if (end->qp->srq) {
@@ -33,8 +36,8 @@ void av_responder_error(const struct av_qp_end *end)
 }
 
 /*
- * Half a message on a connection is the end of the connection. Half a datagram is a lost datagram,
- * and outside these states there is no message.
+ * Does a half delivered message fail the queue pair? On a connection it does. Half a datagram is a
+ * lost datagram, and in other states there is no message.
  */
 static bool connected(const struct av_qp_shared *qp)
 {
@@ -44,8 +47,8 @@ static bool connected(const struct av_qp_shared *qp)
 }
 
 /*
- * The dead holder may have been anywhere between taking a receive request and completing it.
- * @receiving names the request from before it leaves the queue until its completion is in the CQ.
+ * The holder may have died anywhere between taking a receive request and completing it. @receiving
+ * names the request from before it leaves the queue until its completion is in the CQ.
  */
 void av_responder_repair(const struct av_qp_end *end)
 {
@@ -72,8 +75,8 @@ void av_responder_repair(const struct av_qp_end *end)
 		av_report_event(end, AV_CHECK_EXECUTOR_DIED, AV_EVENT_NONE, 0);
 		av_responder_error(end);
 	} else if (atomic_load(&end->qp->state) == IBV_QPS_ERR) {
-		end_receives(
-			end); /* it may have died over that; an event more is better than none */
+		/* The holder may have died before this. One event too many is better than none. */
+		end_receives(end);
 	}
 	av_xrc_end(&use);
 }
@@ -95,14 +98,16 @@ void av_qp_resume(const struct av_qp_end *end)
 	av_lock_release_fence(&end->qp->exec);
 }
 
-/* What a completion that nobody will poll holds: staged payload, and its place in a shared receive
- * queue. */
+/*
+ * Release what an unpolled completion holds: staged payload, and its slot in a shared receive
+ * queue.
+ */
 static void give_back(struct av_seg *seg, const struct av_cqe *cqe)
 {
 	struct av_rq_shared *rq = cqe->flags & AV_CQE_RECV ? av_rq_at(seg, cqe->queue) : NULL;
 
 	av_stage_give(seg, cqe->stage, cqe->stage_len);
-	if (rq && atomic_load(&rq->id)) /* one of a single queue pair is emptied as a whole */
+	if (rq && atomic_load(&rq->id)) /* a queue of one queue pair is emptied as a whole */
 		av_rq_freed(seg, rq, cqe->wqe);
 }
 

@@ -19,14 +19,14 @@ struct av_timer {
 	struct av_seg *seg; /* borrowed: the timer ends before the segment */
 	pthread_t thread;
 	_Atomic bool stop;
-	_Atomic uint64_t awake_ns; /* when the thread will look next; 0 while it looks */
+	_Atomic uint64_t awake_ns; /* when the thread looks next; 0: it is looking */
 	pthread_mutex_t mutex;	   /* guards what follows */
 	uint32_t *watched;	   /* indices of queue pairs that have ever waited */
 	uint32_t count, room;
-	uint8_t known[AV_MAX_QP + AV_OBJ_CHUNK]; /* by index: is in @watched */
-	pthread_mutex_t cq_mutex; /* guards these, and is held while the CQs are looked at */
-	uint8_t cq[AV_MAX_CQ + AV_OBJ_CHUNK]; /* by index: its events may be put off */
-	uint32_t cq_end;		      /* behind the last of them */
+	uint8_t known[AV_MAX_QP + AV_OBJ_CHUNK]; /* by index: is it in @watched? */
+	pthread_mutex_t cq_mutex; /* guards the following; held while the CQs are looked at */
+	uint8_t cq[AV_MAX_CQ + AV_OBJ_CHUNK]; /* by index: may its events be put off? */
+	uint32_t cq_end;		      /* one past the last of them */
 };
 
 static uint32_t watched_at(struct av_timer *t, uint32_t i)
@@ -40,7 +40,10 @@ static uint32_t watched_at(struct av_timer *t, uint32_t i)
 	return index;
 }
 
-/* Drive what is due. Return: when to look again. */
+/*
+ * Drive the queue pairs whose retry time has come.
+ * Return:  when to look again
+ */
 static uint64_t look(struct av_timer *t)
 {
 	uint64_t next = UINT64_MAX;
@@ -56,7 +59,10 @@ static uint64_t look(struct av_timer *t)
 	return next;
 }
 
-/* Send the events of CQs that were put off long enough. Return: when to look again. */
+/*
+ * Send the events of CQs that have been put off long enough.
+ * Return:  when to look again
+ */
 static uint64_t look_at_cqs(struct av_timer *t)
 {
 	uint64_t next = UINT64_MAX;
@@ -90,8 +96,8 @@ static void *timer_main(void *arg)
 		uint32_t doorbell = atomic_load(&t->seg->head->timer_doorbell);
 		uint64_t next, cqs, faults;
 
-		if (atomic_load(
-			    &t->stop)) /* after the doorbell, which whoever stops us rings after */
+		/* After reading the doorbell: who stops the timer sets @stop, then rings. */
+		if (atomic_load(&t->stop))
 			break;
 		atomic_store(&t->awake_ns, 0);
 		next = look(t);
@@ -179,9 +185,9 @@ void av_timer_watch(const struct av_qp_end *end, uint64_t deadline_ns)
 		return;
 	add(t, end->qp->index);
 	/*
-	 * While the thread looks (0), it may have passed this queue pair already; when it sleeps
-	 * beyond the deadline it must be woken. If it publishes its waking time after this load, it
-	 * looked at @park after it was set.
+	 * While the thread looks (0), it may have passed this queue pair already. While it sleeps
+	 * beyond the deadline, it must be woken. If it stores its waking time after this load, it
+	 * looks at @park after @park was set.
 	 */
 	if (atomic_load(&t->awake_ns) == 0 || atomic_load(&t->awake_ns) > deadline_ns)
 		av_seg_wake_timer(end->seg);

@@ -13,7 +13,7 @@ uint64_t av_timer_look(const struct av_qp_end *end)
 
 	if (other) {
 		if (!av_lock_owner_alive(other))
-			av_drive(end, NULL); /* takes it over */
+			av_drive(end, NULL); /* takes the right over */
 		return now + AV_DRIVEN_NS;
 	}
 	if (atomic_load(&end->qp->park) == AV_PARK_NOT)

@@ -111,7 +111,7 @@ enum av_fault av_work_check_rd_atomic(const struct av_work *w)
 
 /*
  * Inline receive of the requester: another process leaves a short answer for the poller. The
- * requester's own has no shorter way than to place it.
+ * requester's own process places it at once, which is shorter.
  */
 static bool leaves_answer(const struct av_work *w)
 {

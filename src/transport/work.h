@@ -1,8 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/*
- * A request under execution by the direct transport: its two sides, the memory of each, and what
- * has come of it so far.
- */
+/* A request under execution: its two sides, the memory of each, and its outcome so far. */
 #ifndef AV_TRANSPORT_WORK_H
 #define AV_TRANSPORT_WORK_H
 
@@ -19,54 +16,55 @@
 struct av_work;
 
 /*
- * What a request of some opcode does.
+ * The operation of an opcode.
  *
- * Context: the requester's execution right is held, and the responder's unless the row says that
- * none is concerned; no lock and no pin. May wait for pages of either program. Return:
- * AV_FAULT_NONE: done; or it has to wait, and @w->result.park is set. AV_FAULT_BUSY: a key that it
- *          needs is being changed; no pin and no receive request is held, and it is called again,
- * to begin anew. Else the fault, whose effects on either side are the caller's; a receive request
- * that was taken is still so if the fault is the receiver's.
+ * Context: the requester's right @exec is held, and the responder's right @resp unless the opcode
+ * is local. No lock and no pin is held. May wait for pages of either program.
+ * Return:  AV_FAULT_NONE: done; or it has to wait, and @w->result.park is set.
+ * - AV_FAULT_BUSY: a key that it needs is being changed. No pin and no receive request is held; the
+ * caller starts it again from the beginning.
+ * - Else the fault; the caller applies its effects on either side. A receive request that was taken
+ * stays taken if the fault is the receiver's.
  */
 typedef enum av_fault av_operation(struct av_work *w);
 
-/* What an opcode does, and what it asks of a request. */
+/* What an opcode does, and what it requires of a request. */
 struct av_opcode {
 	av_operation *operation;
-	bool local;    /* works on the requester's own keys, and no responder hears of it */
+	bool local;    /* works on the requester's own keys, without a responder */
 	bool receives; /* consumes a receive request */
-	bool uc;       /* unreliable connections have it, too: IBTA volume 1, 9.4 */
-	bool word;     /* brings or wants 8 bytes, no more and no less */
+	bool uc;       /* allowed on unreliable connections: IBTA volume 1, 9.4 */
+	bool word;     /* its operand is 8 bytes, no more and no less */
 };
 
 struct av_work {
 	const struct av_qp_end *req, *rsp;
-	const struct av_sq_wqe
-		*ring;	       /* the request in the ring, for its elements and inline data */
+	const struct av_sq_wqe *ring; /* in the ring: for its elements and inline data */
 	struct av_sq_wqe head; /* a copy of its header: a peer's ring may change under our eyes */
-	const struct av_opcode *opcode; /* its row, NULL: there is none */
+	const struct av_opcode *opcode; /* its row; NULL: no such opcode */
 	uint32_t qpn;			/* the responder's number */
-	struct av_receiver
-		to;  /* where it receives: its own segment, or that of an XRC request's SRQ, */
-	uint32_t pd; /* against whose domain its keys are checked */
-	struct av_xrc_use srq; /* held for an XRC request */
-	struct av_spans local; /* the requester's buffers */
-	uint8_t *answer;       /* for what is not put there, but left for the poller */
+	struct av_receiver to;		/* its own segment, or that of an XRC request's SRQ */
+	uint32_t pd;			/* domain that its keys are checked against */
+	struct av_xrc_use srq;		/* held for an XRC request */
+	struct av_spans local;		/* the requester's buffers */
+	uint8_t *answer;		/* for an answer that is left for the poller */
 	struct av_outcome result;
 	int events[2]; /* to raise at the responder when its execution right is released */
 	unsigned int event_count;
 	uint64_t now_ns; /* coarse clock, read once */
 };
 
-/* The request has to wait. Return: false */
+/*
+ * The request has to wait.
+ * Return:  false
+ */
 static inline bool av_work_park(struct av_work *w, enum av_park why)
 {
 	w->result.park = why;
 	return false;
 }
 
-/* Raise that event (enum ibv_event_type, or AV_EVENT_NONE) at the responder in the end; two at
- * most. */
+/* Raise @event (enum ibv_event_type, or AV_EVENT_NONE) at the responder in the end. At most two. */
 static inline void av_work_event(struct av_work *w, int event)
 {
 	if (event != AV_EVENT_NONE)
@@ -79,47 +77,56 @@ static inline void av_work_event(struct av_work *w, int event)
  *
  * Context: as av_mem_get_list().
  * Return:  AV_FAULT_NONE: held until av_work_local_end(). AV_FAULT_BUSY, AV_FAULT_LOC_PROT,
- * AV_FAULT_LOC_LEN (more inline data than a slot has): nothing is held.
+ * AV_FAULT_LOC_LEN (more inline data than a slot has): nothing is held
  */
 AV_MUST_USE enum av_fault av_work_local(struct av_work *w, uint32_t access);
 void av_work_local_end(struct av_work *w);
 
-/* The responder's memory that the request's rkey, address and length name, for @access (enum
- * ibv_access_flags). */
+/*
+ * The responder's memory that the request names by rkey, address and length. @access: enum
+ * ibv_access_flags
+ */
 struct av_mem_request av_work_request(const struct av_work *w, uint32_t access);
 
 /**
  * av_work_remote() - translate such a range
- * @remote: out, one span; on AV_FAULT_NONE to be given to av_mem_put(), else nothing is held
+ * @remote: out, one span; on AV_FAULT_NONE give it to av_mem_put(), else nothing is held
  *
  * Context: as av_mem_get().
- * Return:  AV_FAULT_NONE, AV_FAULT_BUSY, AV_FAULT_REM_ACCESS, or AV_FAULT_TUNNELED for a payload
- * that is not to be written, but to be understood
+ * Return:  AV_FAULT_NONE, AV_FAULT_BUSY, AV_FAULT_REM_ACCESS, or AV_FAULT_TUNNELED: the payload is
+ * commands, not data
  */
 AV_MUST_USE enum av_fault av_work_remote(const struct av_work *w, const struct av_mem_request *req,
 					 struct av_spans *remote);
 
 /**
- * av_work_moved() - what it means how a copy ended
- * @src, @dst: the faults that memory of that side missing stands for. Memory that is gone because
- * its process is gone is no answer at all. Return: the fault, as an operation's
+ * av_work_moved() - the fault that the result of a copy stands for
+ * @src, @dst: the faults for missing memory on that side
+ *
+ * If memory is gone because its process is gone, the request has no answer at all.
+ * Return:  the fault, as an operation's
  */
 AV_MUST_USE enum av_fault av_work_moved(struct av_work *w, enum av_xfer reach, enum av_fault src,
 					enum av_fault dst);
 
-/* May the two sides do READs, atomics and what else takes a responder's resource at all? Return:
- * AV_FAULT_NONE, AV_FAULT_LOC_QP_OP, AV_FAULT_REM_NO_RD_ATOMIC */
+/*
+ * May the two sides exchange READs, atomics and other requests that take a responder's resource?
+ * Return:  AV_FAULT_NONE, AV_FAULT_LOC_QP_OP, AV_FAULT_REM_NO_RD_ATOMIC
+ */
 AV_MUST_USE enum av_fault av_work_check_rd_atomic(const struct av_work *w);
 
 /**
- * av_work_answer() - bring an answer to where the request wants it, or leave it for the poller
+ * av_work_answer() - copy an answer to the request's buffers, or leave it for the poller
  * @from: the answer, in the responder's memory or in the executor's own
  *
  * Context and return as an operation's; the fault of @from is AV_FAULT_REM_ACCESS.
  */
 AV_MUST_USE enum av_fault av_work_answer(struct av_work *w, const struct av_spans *from);
 
-/* The responder died under our hands. Return: AV_FAULT_NONE, as an operation that has to wait */
+/*
+ * The responder died during the request.
+ * Return:  AV_FAULT_NONE, as an operation that has to wait
+ */
 enum av_fault av_work_gone(struct av_work *w);
 
 #endif

@@ -56,10 +56,8 @@ AV_EXPORT int anyverbs_cq_wait(struct ibv_cq *ibv, const struct timespec *timeou
 	if (!av_ours(ibv->context))
 		return av_fail_errno(AV_VERB_CQ_WAIT, ENOSYS);
 	cq = av_cq_find(ibv);
-	if (!cq)
-		return av_fail_errno(AV_VERB_CQ_WAIT, ENOENT);
-	if (av_context_of(ibv->context)->forked)
-		return av_fail_errno(AV_VERB_CQ_WAIT, EPERM);
+	if (!cq || av_context_of(ibv->context)->forked)
+		return av_fail_errno(AV_VERB_CQ_WAIT, cq ? EPERM : ENOENT);
 	err = deadline(timeout, &until_ns);
 	if (err)
 		return av_fail_errno(AV_VERB_CQ_WAIT, err);

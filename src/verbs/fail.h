@@ -4,6 +4,7 @@
 #define AV_VERBS_FAIL_H
 
 #include <errno.h>
+#include <stdlib.h>
 
 #include "observe/diagnosis.h"
 #include "transport/inject.h"
@@ -47,6 +48,17 @@ static inline int av_fail_fd(enum av_verb verb, int err)
 {
 	errno = av_refused(verb, err);
 	return -1;
+}
+
+/*
+ * The private half of a new object, all zero. If @err is not 0 or there is no memory: NULL, and the
+ * failure is reported.
+ */
+static inline void *av_object_new(enum av_verb verb, int err, size_t size)
+{
+	void *object = err ? NULL : calloc(1, size);
+
+	return object ? object : av_fail_null(verb, err ? err : ENOMEM);
 }
 
 #endif

@@ -20,16 +20,11 @@ struct av_ah {
 	struct ibv_ah_attr attr;
 };
 
-static struct av_ah *ah_find(const struct ibv_ah *ah)
-{
-	struct av_ah *found = av_table_get(&av_context_of(ah->context)->ahs.table, ah->handle);
-
-	return found && &found->ibv == ah ? found : NULL;
-}
+AV_FIND(ah, ahs.table)
 
 const struct ibv_ah_attr *av_ah_attr(const struct ibv_ah *ah)
 {
-	const struct av_ah *found = ah && av_ours(ah->context) ? ah_find(ah) : NULL;
+	const struct av_ah *found = ah && av_ours(ah->context) ? av_ah_find(ah) : NULL;
 
 	return found ? &found->attr : NULL;
 }
@@ -66,11 +61,9 @@ static struct ibv_ah *create_ah(struct av_context *ctx, struct ibv_pd *ibv_pd,
 		err = ENOENT;
 	if (err == 0 && !ctx->forked)
 		err = av_verb_err(ctx, AV_FAIL_CREATE_AH);
-	if (err)
-		return av_fail_null(AV_VERB_CREATE_AH, err);
-	ah = calloc(1, sizeof(*ah));
+	ah = av_object_new(AV_VERB_CREATE_AH, err, sizeof(*ah));
 	if (!ah)
-		return av_fail_null(AV_VERB_CREATE_AH, ENOMEM);
+		return NULL;
 	ah->pd = pd;
 	ah->attr = *attr;
 	ah->ibv.context = ibv_pd->context;
@@ -97,7 +90,7 @@ AV_EXPORT int ibv_destroy_ah(struct ibv_ah *ibv)
 
 	if (!av_ours(ibv->context))
 		return AV_NEXT(ibv_destroy_ah, "IBVERBS_1.1")(ibv);
-	ah = ah_find(ibv);
+	ah = av_ah_find(ibv);
 	if (!ah)
 		return av_fail_errno(AV_VERB_DESTROY_AH, ENOENT);
 	av_handles_remove(&av_context_of(ibv->context)->ahs, ibv->handle);

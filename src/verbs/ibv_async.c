@@ -13,54 +13,37 @@ static void count(pthread_mutex_t *mutex, uint32_t *delivered)
 	pthread_mutex_unlock(mutex);
 }
 
-static bool for_qp(struct av_context *ctx, const struct av_doorbell_record *record,
-		   struct ibv_async_event *event)
-{
-	struct av_qp *qp = av_table_get(&ctx->qps, record->index);
-
-	if (!qp || qp->ibv.qp_num != record->id)
-		return false;
-	count(&qp->ibv.mutex, &qp->async_delivered);
-	event->element.qp = &qp->ibv;
-	return true;
-}
-
-static bool for_cq(struct av_context *ctx, const struct av_doorbell_record *record,
-		   struct ibv_async_event *event)
-{
-	struct av_cq *cq = av_table_get(&ctx->cqs, record->index);
-
-	if (!cq || cq->id != record->id)
-		return false;
-	count(&cq->ibv.mutex, &cq->async_delivered);
-	event->element.cq = &cq->ibv;
-	return true;
-}
-
-static bool for_srq(struct av_context *ctx, const struct av_doorbell_record *record,
-		    struct ibv_async_event *event)
-{
-	struct av_srq *srq = av_table_get(&ctx->srqs, record->index);
-
-	if (!srq || srq->id != record->id)
-		return false;
-	count(&srq->ibv.mutex, &srq->async_delivered);
-	event->element.srq = &srq->ibv;
-	return true;
-}
-
 /* Turn a record into an event. Return: false if the object has been destroyed. */
 static bool deliver(struct av_context *ctx, const struct av_doorbell_record *record,
 		    struct ibv_async_event *event)
 {
+	struct av_srq *srq;
+	struct av_qp *qp;
+	struct av_cq *cq;
+
 	event->event_type = (enum ibv_event_type)record->event;
 	switch (record->kind) {
 	case AV_SLAB_QP:
-		return for_qp(ctx, record, event);
+		qp = av_table_get(&ctx->qps, record->index);
+		if (!qp || qp->ibv.qp_num != record->id)
+			return false;
+		count(&qp->ibv.mutex, &qp->async_delivered);
+		event->element.qp = &qp->ibv;
+		return true;
 	case AV_SLAB_CQ:
-		return for_cq(ctx, record, event);
+		cq = av_table_get(&ctx->cqs, record->index);
+		if (!cq || cq->id != record->id)
+			return false;
+		count(&cq->ibv.mutex, &cq->async_delivered);
+		event->element.cq = &cq->ibv;
+		return true;
 	case AV_SLAB_RQ:
-		return for_srq(ctx, record, event);
+		srq = av_table_get(&ctx->srqs, record->index);
+		if (!srq || srq->id != record->id)
+			return false;
+		count(&srq->ibv.mutex, &srq->async_delivered);
+		event->element.srq = &srq->ibv;
+		return true;
 	default:
 		event->element.port_num = (int)record->index;
 		return true;

@@ -38,11 +38,9 @@ AV_EXPORT struct ibv_comp_channel *ibv_create_comp_channel(struct ibv_context *c
 		return AV_NEXT(ibv_create_comp_channel, "IBVERBS_1.0")(context);
 	ctx = av_context_of(context);
 	err = ctx->forked ? 0 : av_verb_err(ctx, AV_FAIL_CREATE_COMP_CHANNEL);
-	if (err)
-		return av_fail_null(AV_VERB_CREATE_COMP_CHANNEL, err);
-	channel = calloc(1, sizeof(*channel));
+	channel = av_object_new(AV_VERB_CREATE_COMP_CHANNEL, err, sizeof(*channel));
 	if (!channel)
-		return av_fail_null(AV_VERB_CREATE_COMP_CHANNEL, ENOMEM);
+		return NULL;
 	channel->doorbell = ctx->forked ? 0 : av_handles_add(&ctx->channels, channel, MAX_CHANNELS);
 	if (channel->doorbell)
 		fd = av_doorbell_create(ctx->seg, channel->doorbell);

@@ -82,11 +82,11 @@ static int open_segment(struct av_context *ctx, uint32_t origin)
 
 struct ibv_context *av_context_open(struct av_device *dev, uint32_t origin)
 {
-	struct av_context *ctx = calloc(1, sizeof(*ctx));
+	struct av_context *ctx = av_object_new(AV_VERB_OPEN_DEVICE, 0, sizeof(*ctx));
 	int err;
 
 	if (!ctx)
-		return av_fail_null(AV_VERB_OPEN_DEVICE, ENOMEM);
+		return NULL;
 	err = -av_dir_join(av_totals_of_context);
 	if (err) {
 		free(ctx);

@@ -65,12 +65,10 @@ struct ibv_cq *av_cq_create(struct av_context *ctx, int cqe, void *cq_context,
 	struct av_cq *cq;
 	uint32_t index;
 
-	if (err)
-		return av_fail_null(AV_VERB_CREATE_CQ, err);
-	policy = av_environment_pages(ctx, &cq_pages);
-	cq = calloc(1, sizeof(*cq));
+	cq = av_object_new(AV_VERB_CREATE_CQ, err, sizeof(*cq));
 	if (!cq)
-		return av_fail_null(AV_VERB_CREATE_CQ, ENOMEM);
+		return NULL;
+	policy = av_environment_pages(ctx, &cq_pages);
 	cq->id = atomic_fetch_add(&ctx->cq_ids, 1) + 1;
 	index = av_cq_init(ctx->seg, (uint32_t)cqe,
 			   channel ? av_container_of(channel, struct av_channel, ibv)->doorbell : 0,
@@ -144,27 +142,19 @@ AV_EXPORT int ibv_destroy_cq(struct ibv_cq *ibv)
 
 int av_modify_cq(struct ibv_cq *ibv, struct ibv_modify_cq_attr *attr)
 {
-	struct av_cq *cq = av_cq_find(ibv);
-	struct av_context *ctx;
-	int err = 0;
+	struct av_context *ctx = av_context_of(ibv->context);
+	bool moderate = attr->attr_mask & IBV_CQ_ATTR_MODERATE;
+	int err = av_cq_find(ibv) ? av_context_err(ctx) : ENOENT;
 
-	if (!cq)
-		return av_fail_errno(AV_VERB_MODIFY_CQ, ENOENT);
-	ctx = av_context_of(ibv->context);
-	err = av_context_err(ctx);
-	if (err)
-		return av_fail_errno(AV_VERB_MODIFY_CQ, err);
-	if (attr->attr_mask >= IBV_CQ_ATTR_RESERVED)
-		return av_fail_errno(AV_VERB_MODIFY_CQ,
-				     av_refuse(EINVAL, AV_CHECK_CQ_MODIFY, attr->attr_mask,
-					       IBV_CQ_ATTR_MODERATE));
-	if (!(attr->attr_mask & IBV_CQ_ATTR_MODERATE))
-		return 0;
-	if (attr->moderate.cq_period)
+	if (err == 0 && attr->attr_mask >= IBV_CQ_ATTR_RESERVED)
+		err = av_refuse(EINVAL, AV_CHECK_CQ_MODIFY, attr->attr_mask, IBV_CQ_ATTR_MODERATE);
+	if (err == 0 && moderate && attr->moderate.cq_period)
 		err = av_timer_watch_cq(ctx->seg, ibv->handle);
 	if (err)
 		return av_fail_errno(AV_VERB_MODIFY_CQ, err);
-	av_cq_moderate(ctx->seg, ibv->handle, attr->moderate.cq_count, attr->moderate.cq_period);
+	if (moderate)
+		av_cq_moderate(ctx->seg, ibv->handle, attr->moderate.cq_count,
+			       attr->moderate.cq_period);
 	return 0;
 }
 
@@ -172,16 +162,12 @@ AV_EXPORT int ibv_resize_cq(struct ibv_cq *ibv, int cqe)
 {
 	struct av_page_policy policy;
 	struct av_context *ctx;
-	struct av_cq *cq;
 	int err;
 
 	if (!av_ours(ibv->context))
 		return AV_NEXT(ibv_resize_cq, "IBVERBS_1.1")(ibv, cqe);
-	cq = av_cq_find(ibv);
-	if (!cq)
-		return av_fail_errno(AV_VERB_RESIZE_CQ, ENOENT);
 	ctx = av_context_of(ibv->context);
-	err = av_verb_err(ctx, AV_FAIL_RESIZE_CQ);
+	err = av_cq_find(ibv) ? av_verb_err(ctx, AV_FAIL_RESIZE_CQ) : ENOENT;
 	if (err == 0)
 		err = check_size(ctx, cqe);
 	if (err == 0) {
@@ -205,14 +191,12 @@ int av_poll_cq(struct ibv_cq *ibv, int count, struct ibv_wc *wc)
 
 int av_req_notify_cq(struct ibv_cq *ibv, int solicited_only)
 {
+	struct av_context *ctx = av_context_of(ibv->context);
 	struct av_cq *cq = av_cq_find(ibv);
 
-	if (!cq)
-		return av_fail_errno(AV_VERB_REQ_NOTIFY_CQ, ENOENT);
-	if (av_context_of(ibv->context)->forked)
-		return av_fail_errno(AV_VERB_REQ_NOTIFY_CQ, EPERM);
-	av_cq_arm(av_context_of(ibv->context)->seg, ibv->handle,
-		  solicited_only ? AV_CQ_ARMED_SOLICITED : AV_CQ_ARMED_ANY);
-	av_rnr_armed(av_context_of(ibv->context)->seg, cq->shared);
+	if (!cq || ctx->forked)
+		return av_fail_errno(AV_VERB_REQ_NOTIFY_CQ, cq ? EPERM : ENOENT);
+	av_cq_arm(ctx->seg, ibv->handle, solicited_only ? AV_CQ_ARMED_SOLICITED : AV_CQ_ARMED_ANY);
+	av_rnr_armed(ctx->seg, cq->shared);
 	return 0;
 }

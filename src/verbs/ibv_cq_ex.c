@@ -73,55 +73,23 @@ static void end_poll(struct ibv_cq_ex *ex)
 		pthread_mutex_unlock(&cq->batch);
 }
 
-static enum ibv_wc_opcode read_opcode(struct ibv_cq_ex *ex)
-{
-	return cq_of(ex)->current.opcode;
-}
+/* Defines read_NAME(), which reads that field of the current completion. */
+#define READ(type, name)                              \
+	static type read_##name(struct ibv_cq_ex *ex) \
+	{                                             \
+		return cq_of(ex)->current.name;       \
+	}
 
-static uint32_t read_vendor_err(struct ibv_cq_ex *ex)
-{
-	return cq_of(ex)->current.vendor_err;
-}
-
-static uint32_t read_byte_len(struct ibv_cq_ex *ex)
-{
-	return cq_of(ex)->current.byte_len;
-}
-
-static __be32 read_imm_data(struct ibv_cq_ex *ex)
-{
-	return cq_of(ex)->current.imm_data;
-}
-
-static uint32_t read_qp_num(struct ibv_cq_ex *ex)
-{
-	return cq_of(ex)->current.qp_num;
-}
-
-static uint32_t read_src_qp(struct ibv_cq_ex *ex)
-{
-	return cq_of(ex)->current.src_qp;
-}
-
-static unsigned int read_wc_flags(struct ibv_cq_ex *ex)
-{
-	return cq_of(ex)->current.wc_flags;
-}
-
-static uint32_t read_slid(struct ibv_cq_ex *ex)
-{
-	return cq_of(ex)->current.slid;
-}
-
-static uint8_t read_sl(struct ibv_cq_ex *ex)
-{
-	return cq_of(ex)->current.sl;
-}
-
-static uint8_t read_dlid_path_bits(struct ibv_cq_ex *ex)
-{
-	return cq_of(ex)->current.dlid_path_bits;
-}
+READ(enum ibv_wc_opcode, opcode)
+READ(uint32_t, vendor_err)
+READ(uint32_t, byte_len)
+READ(__be32, imm_data)
+READ(uint32_t, qp_num)
+READ(uint32_t, src_qp)
+READ(unsigned int, wc_flags)
+READ(uint32_t, slid)
+READ(uint8_t, sl)
+READ(uint8_t, dlid_path_bits)
 
 static uint64_t read_completion_ts(struct ibv_cq_ex *ex)
 {

@@ -144,11 +144,11 @@ static void withdraw(const struct av_dm *dm)
 static struct ibv_dm *create_dm(struct av_context *ctx, struct av_seg *seg,
 				const struct ibv_alloc_dm_attr *attr)
 {
-	struct av_dm *dm = calloc(1, sizeof(*dm));
+	struct av_dm *dm = av_object_new(AV_VERB_ALLOC_DM, 0, sizeof(*dm));
 	int err;
 
 	if (!dm)
-		return av_fail_null(AV_VERB_ALLOC_DM, ENOMEM);
+		return NULL;
 	dm->seg = seg;
 	err = take_memory(dm, attr);
 	if (err) {
@@ -170,15 +170,16 @@ struct ibv_dm *av_dm_import(struct av_context *ctx, uint32_t handle)
 	struct av_seg *origin = ctx->seg->head->origin ? av_seg_origin(ctx->seg) : NULL;
 	const struct av_key *k = origin && handle ? av_key_entry(origin, handle << 8) : NULL;
 	struct av_dm *dm;
+	int err = 0;
 
 	if (!k || k->kind != AV_KEY_DM_BLOCK || !atomic_load(&k->key) ||
 	    !av_seg_at(origin, k->addr, k->length))
-		return av_fail_null(AV_VERB_IMPORT_DM, ENOENT);
-	if (av_table_get(&ctx->dms, handle))
-		return av_fail_null(AV_VERB_IMPORT_DM, EBUSY);
-	dm = calloc(1, sizeof(*dm));
+		err = ENOENT;
+	else if (av_table_get(&ctx->dms, handle))
+		err = EBUSY;
+	dm = av_object_new(AV_VERB_IMPORT_DM, err, sizeof(*dm));
 	if (!dm)
-		return av_fail_null(AV_VERB_IMPORT_DM, ENOMEM);
+		return NULL;
 	dm->imported = true;
 	dm->seg = origin;
 	dm->offset = k->addr;

@@ -108,17 +108,12 @@ struct ibv_mr *av_reg_mr(struct ibv_pd *pd, void *addr, size_t length, uint64_t 
 	};
 	struct av_key what;
 	struct ibv_mr *mr;
-	int err;
+	int err = av_pd_find(pd) ? av_verb_err(ctx, AV_FAIL_REG_MR) : ENOENT;
 
-	if (!av_pd_find(pd))
-		return av_fail_null(AV_VERB_REG_MR, ENOENT);
-	err = av_verb_err(ctx, AV_FAIL_REG_MR);
-	if (err)
-		return av_fail_null(AV_VERB_REG_MR, err);
-	if (length > ctx->dev->attr.max_mr_size)
-		return av_fail_null(AV_VERB_REG_MR, av_refuse(EINVAL, AV_CHECK_MR_LENGTH, length,
-							      ctx->dev->attr.max_mr_size));
-	err = av_region_prepare(ctx->seg, &req, &what);
+	if (err == 0 && length > ctx->dev->attr.max_mr_size)
+		err = av_refuse(EINVAL, AV_CHECK_MR_LENGTH, length, ctx->dev->attr.max_mr_size);
+	if (err == 0)
+		err = av_region_prepare(ctx->seg, &req, &what);
 	if (err)
 		return av_fail_null(AV_VERB_REG_MR, err);
 	if (what.kind == AV_KEY_ODP && av_odp_has_table(ctx->seg))

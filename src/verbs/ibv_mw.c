@@ -17,12 +17,7 @@ struct av_mw {
 	struct av_pd *pd;
 };
 
-static struct av_mw *mw_find(const struct ibv_mw *mw)
-{
-	struct av_mw *found = av_table_get(&av_context_of(mw->context)->mws, mw->handle);
-
-	return found && &found->ibv == mw ? found : NULL;
-}
+AV_FIND(mw, mws)
 
 struct ibv_mw *av_alloc_mw(struct ibv_pd *ibv_pd, enum ibv_mw_type type)
 {
@@ -32,14 +27,12 @@ struct ibv_mw *av_alloc_mw(struct ibv_pd *ibv_pd, enum ibv_mw_type type)
 	int err = av_verb_err(ctx, AV_FAIL_ALLOC_MW);
 
 	if (type != IBV_MW_TYPE_1 && type != IBV_MW_TYPE_2)
-		return av_fail_null(AV_VERB_ALLOC_MW, av_refuse(EINVAL, AV_CHECK_MW_TYPE, type, 0));
-	if (!pd)
-		return av_fail_null(AV_VERB_ALLOC_MW, ENOENT);
-	if (err)
-		return av_fail_null(AV_VERB_ALLOC_MW, err);
-	mw = calloc(1, sizeof(*mw));
+		err = av_refuse(EINVAL, AV_CHECK_MW_TYPE, type, 0);
+	else if (!pd)
+		err = ENOENT;
+	mw = av_object_new(AV_VERB_ALLOC_MW, err, sizeof(*mw));
 	if (!mw)
-		return av_fail_null(AV_VERB_ALLOC_MW, ENOMEM);
+		return NULL;
 	mw->pd = pd;
 	mw->ibv.context = ibv_pd->context;
 	mw->ibv.pd = ibv_pd;
@@ -61,7 +54,7 @@ struct ibv_mw *av_alloc_mw(struct ibv_pd *ibv_pd, enum ibv_mw_type type)
 int av_dealloc_mw(struct ibv_mw *ibv)
 {
 	struct av_context *ctx = av_context_of(ibv->context);
-	struct av_mw *mw = mw_find(ibv);
+	struct av_mw *mw = av_mw_find(ibv);
 
 	if (!mw)
 		return av_fail_errno(AV_VERB_DEALLOC_MW, ENOENT);
@@ -95,7 +88,7 @@ int av_bind_mw(struct ibv_qp *qp, struct ibv_mw *mw, struct ibv_mw_bind *bind)
 	};
 	struct ibv_send_wr *bad;
 
-	if (!mw_find(mw))
+	if (!av_mw_find(mw))
 		return av_fail_errno(AV_VERB_BIND_MW, EINVAL);
 	if (bind->bind_info.mw_access_flags & IBV_ACCESS_ZERO_BASED)
 		return av_fail_errno(AV_VERB_BIND_MW, av_refuse(EINVAL, AV_CHECK_MW_ZERO_BASED,

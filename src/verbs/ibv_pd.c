@@ -69,11 +69,9 @@ static struct ibv_pd *create_pd(struct av_context *ctx, struct av_pd *contains, 
 							      though it can put nothing into them */
 	struct av_pd *pd;
 
-	if (err)
-		return av_fail_null(AV_VERB_ALLOC_PD, err);
-	pd = calloc(1, sizeof(*pd));
+	pd = av_object_new(AV_VERB_ALLOC_PD, err, sizeof(*pd));
 	if (!pd)
-		return av_fail_null(AV_VERB_ALLOC_PD, ENOMEM);
+		return NULL;
 	pd->ibv.context = &ctx->verbs.context;
 	pd->contains = contains;
 	pd->td = td;
@@ -144,13 +142,12 @@ struct ibv_td *av_alloc_td(struct ibv_context *context, struct ibv_td_init_attr 
 	int err;
 
 	if (attr->comp_mask)
-		return av_fail_null(AV_VERB_ALLOC_TD, EINVAL);
-	err = ctx->forked ? 0 : av_verb_err(ctx, AV_FAIL_ALLOC_TD);
-	if (err)
-		return av_fail_null(AV_VERB_ALLOC_TD, err);
-	td = calloc(1, sizeof(*td));
+		err = EINVAL;
+	else
+		err = ctx->forked ? 0 : av_verb_err(ctx, AV_FAIL_ALLOC_TD);
+	td = av_object_new(AV_VERB_ALLOC_TD, err, sizeof(*td));
 	if (!td)
-		return av_fail_null(AV_VERB_ALLOC_TD, ENOMEM);
+		return NULL;
 	td->ibv.context = context;
 	td->handle = av_handles_add(&ctx->tds, td, (uint32_t)ctx->dev->attr.max_pd);
 	if (!td->handle) {

@@ -79,7 +79,7 @@ static int check_queues(struct av_context *ctx, const struct ibv_qp_init_attr *a
 		return av_refuse(EINVAL, AV_CHECK_QP_RECV_CQ, 0, 0);
 	if (!attr->srq || !receives(attr->qp_type))
 		return 0;
-	srq = attr->srq->context == &ctx->verbs.context ? av_srq_find(ctx, attr->srq) : NULL;
+	srq = attr->srq->context == &ctx->verbs.context ? av_srq_find(attr->srq) : NULL;
 	return srq && !srq->xrcd ? 0 : av_refuse(EINVAL, AV_CHECK_QP_SRQ, 0, 0);
 }
 
@@ -97,9 +97,7 @@ static int check_create(struct av_context *ctx, struct ibv_pd *pd, struct ibv_xr
 		return attr->qp_type == IBV_QPT_XRC_RECV ? av_refuse(EINVAL, AV_CHECK_QP_XRCD, 0, 0)
 							 : ENOENT;
 	err = check_queues(ctx, attr);
-	if (err)
-		return err;
-	return av_verb_err(ctx, AV_FAIL_CREATE_QP);
+	return err ? err : av_verb_err(ctx, AV_FAIL_CREATE_QP);
 }
 
 /* Add (@by: 1) or drop (-1) references to the objects that a queue pair uses. */
@@ -227,7 +225,7 @@ static void resolve(struct av_context *ctx, struct av_qp *qp, struct ibv_pd *pd,
 		attr->cap.max_send_wr = attr->cap.max_send_sge = attr->cap.max_inline_data = 0;
 	if (receives(attr->qp_type)) {
 		qp->recv_cq = av_cq_find(attr->recv_cq);
-		qp->srq = attr->srq ? av_srq_find(ctx, attr->srq) : NULL;
+		qp->srq = attr->srq ? av_srq_find(attr->srq) : NULL;
 	}
 	if (!receives(attr->qp_type) || qp->srq) /* ignored, and reported as 0 */
 		attr->cap.max_recv_wr = attr->cap.max_recv_sge = 0;
@@ -241,11 +239,9 @@ struct ibv_qp *av_qp_create(struct av_context *ctx, struct ibv_pd *pd, struct ib
 	struct av_qp *qp;
 	uint32_t index;
 
-	if (err)
-		return av_fail_null(AV_VERB_CREATE_QP, err);
-	qp = calloc(1, sizeof(*qp));
+	qp = av_object_new(AV_VERB_CREATE_QP, err, sizeof(*qp));
 	if (!qp)
-		return av_fail_null(AV_VERB_CREATE_QP, ENOMEM);
+		return NULL;
 	resolve(ctx, qp, pd, xrcd, attr);
 	extra = extra ? extra : &none;
 	extra->inline_recv = grant_inline(qp, attr, extra->inline_recv);
@@ -356,9 +352,7 @@ AV_EXPORT int ibv_query_qp(struct ibv_qp *ibv, struct ibv_qp_attr *attr, int att
 	if (!av_ours(ibv->context))
 		return AV_NEXT(ibv_query_qp, "IBVERBS_1.1")(ibv, attr, attr_mask, init);
 	qp = av_qp_find(ibv);
-	if (!qp)
-		return av_fail_errno(AV_VERB_QUERY_QP, ENOENT);
-	err = av_context_err(av_context_of(ibv->context));
+	err = qp ? av_context_err(av_context_of(ibv->context)) : ENOENT;
 	if (err)
 		return av_fail_errno(AV_VERB_QUERY_QP, err);
 	av_qp_quiesce(&qp->end); /* no half-changed values */
@@ -407,11 +401,9 @@ struct ibv_qp *av_open_qp(struct ibv_context *context, struct ibv_qp_open_attr *
 	if ((attr->comp_mask & needed) != needed || attr->qp_type != IBV_QPT_XRC_RECV)
 		return av_fail_null(AV_VERB_OPEN_QP, EINVAL);
 	xrcd = av_xrcd_find(ctx, attr->xrcd);
-	if (!xrcd)
-		return av_fail_null(AV_VERB_OPEN_QP, EINVAL);
-	qp = calloc(1, sizeof(*qp));
+	qp = av_object_new(AV_VERB_OPEN_QP, xrcd ? 0 : EINVAL, sizeof(*qp));
 	if (!qp)
-		return av_fail_null(AV_VERB_OPEN_QP, ENOMEM);
+		return NULL;
 	location = av_dir_qpn_find(attr->qp_num);
 	qp->opened = true;
 	qp->xrcd = xrcd;

@@ -85,16 +85,17 @@ static struct av_sq_wqe *next(struct ibv_qp_ex *ex, enum ibv_wr_opcode opcode)
 	return wqe;
 }
 
-static void build_rdma(struct ibv_qp_ex *ex, enum ibv_wr_opcode opcode, uint32_t rkey,
-		       uint64_t addr, __be32 imm)
+/* The same for an operation on memory of the peer's. */
+static struct av_sq_wqe *next_remote(struct ibv_qp_ex *ex, enum ibv_wr_opcode opcode, uint32_t rkey,
+				     uint64_t addr)
 {
 	struct av_sq_wqe *wqe = next(ex, opcode);
 
-	if (!wqe)
-		return;
-	wqe->rkey = rkey;
-	wqe->remote_addr = addr;
-	wqe->imm = imm;
+	if (wqe) {
+		wqe->rkey = rkey;
+		wqe->remote_addr = addr;
+	}
+	return wqe;
 }
 
 static void build_send(struct ibv_qp_ex *ex, enum ibv_wr_opcode opcode, uint32_t imm)
@@ -107,17 +108,20 @@ static void build_send(struct ibv_qp_ex *ex, enum ibv_wr_opcode opcode, uint32_t
 
 static void wr_rdma_write(struct ibv_qp_ex *ex, uint32_t rkey, uint64_t addr)
 {
-	build_rdma(ex, IBV_WR_RDMA_WRITE, rkey, addr, 0);
+	(void)next_remote(ex, IBV_WR_RDMA_WRITE, rkey, addr);
 }
 
 static void wr_rdma_write_imm(struct ibv_qp_ex *ex, uint32_t rkey, uint64_t addr, __be32 imm)
 {
-	build_rdma(ex, IBV_WR_RDMA_WRITE_WITH_IMM, rkey, addr, imm);
+	struct av_sq_wqe *wqe = next_remote(ex, IBV_WR_RDMA_WRITE_WITH_IMM, rkey, addr);
+
+	if (wqe)
+		wqe->imm = imm;
 }
 
 static void wr_rdma_read(struct ibv_qp_ex *ex, uint32_t rkey, uint64_t addr)
 {
-	build_rdma(ex, IBV_WR_RDMA_READ, rkey, addr, 0);
+	(void)next_remote(ex, IBV_WR_RDMA_READ, rkey, addr);
 }
 
 static void wr_send(struct ibv_qp_ex *ex)
@@ -152,36 +156,29 @@ static void wr_bind_mw(struct ibv_qp_ex *ex, struct ibv_mw *mw, uint32_t rkey,
 static void wr_atomic_cmp_swp(struct ibv_qp_ex *ex, uint32_t rkey, uint64_t addr, uint64_t compare,
 			      uint64_t swap)
 {
-	struct av_sq_wqe *wqe = next(ex, IBV_WR_ATOMIC_CMP_AND_SWP);
+	struct av_sq_wqe *wqe = next_remote(ex, IBV_WR_ATOMIC_CMP_AND_SWP, rkey, addr);
 
 	if (!wqe)
 		return;
-	wqe->rkey = rkey;
-	wqe->remote_addr = addr;
 	wqe->compare_add = compare;
 	wqe->swap = swap;
 }
 
 static void wr_atomic_fetch_add(struct ibv_qp_ex *ex, uint32_t rkey, uint64_t addr, uint64_t add)
 {
-	struct av_sq_wqe *wqe = next(ex, IBV_WR_ATOMIC_FETCH_AND_ADD);
+	struct av_sq_wqe *wqe = next_remote(ex, IBV_WR_ATOMIC_FETCH_AND_ADD, rkey, addr);
 
-	if (!wqe)
-		return;
-	wqe->rkey = rkey;
-	wqe->remote_addr = addr;
-	wqe->compare_add = add;
+	if (wqe)
+		wqe->compare_add = add;
 }
 
 /* The word is part of the request, so it needs no elements and no inline data of the queue. */
 static void wr_atomic_write(struct ibv_qp_ex *ex, uint32_t rkey, uint64_t addr, const void *word)
 {
-	struct av_sq_wqe *wqe = next(ex, IBV_WR_ATOMIC_WRITE);
+	struct av_sq_wqe *wqe = next_remote(ex, IBV_WR_ATOMIC_WRITE, rkey, addr);
 
 	if (!wqe)
 		return;
-	wqe->rkey = rkey;
-	wqe->remote_addr = addr;
 	wqe->flags |= IBV_SEND_INLINE;
 	wqe->bytes = sizeof(uint64_t);
 	memcpy(wqe->data, word, sizeof(uint64_t));
@@ -190,7 +187,7 @@ static void wr_atomic_write(struct ibv_qp_ex *ex, uint32_t rkey, uint64_t addr, 
 static void wr_flush(struct ibv_qp_ex *ex, uint32_t rkey, uint64_t addr, size_t length,
 		     uint8_t type, uint8_t level)
 {
-	struct av_sq_wqe *wqe = next(ex, (enum ibv_wr_opcode)AV_WR_FLUSH);
+	struct av_sq_wqe *wqe = next_remote(ex, (enum ibv_wr_opcode)AV_WR_FLUSH, rkey, addr);
 
 	if (!wqe)
 		return;
@@ -198,8 +195,6 @@ static void wr_flush(struct ibv_qp_ex *ex, uint32_t rkey, uint64_t addr, size_t 
 		note(qp_of(ex), EINVAL);
 		return;
 	}
-	wqe->rkey = rkey;
-	wqe->remote_addr = addr;
 	wqe->compare_add = length;
 	wqe->placement = type;
 	wqe->selectivity = level;

@@ -110,10 +110,10 @@ static struct ibv_srq *create_srq(struct av_context *ctx, struct ibv_pd *pd,
 				  const struct xrc_part *xrc, void *srq_context,
 				  const struct ibv_srq_attr *attr)
 {
-	struct av_srq *srq = calloc(1, sizeof(*srq));
+	struct av_srq *srq = av_object_new(AV_VERB_CREATE_SRQ, 0, sizeof(*srq));
 
 	if (!srq)
-		return av_fail_null(AV_VERB_CREATE_SRQ, ENOMEM);
+		return NULL;
 	if (atomic_fetch_add(&ctx->srq_count, 1) >= (uint32_t)ctx->dev->attr.max_srq) {
 		atomic_fetch_sub(&ctx->srq_count, 1);
 		free(srq);
@@ -178,7 +178,7 @@ struct ibv_srq *av_create_srq_ex(struct ibv_context *context, struct ibv_srq_ini
 
 int av_get_srq_num(struct ibv_srq *ibv, uint32_t *number)
 {
-	struct av_srq *srq = av_srq_find(av_context_of(ibv->context), ibv);
+	struct av_srq *srq = av_srq_find(ibv);
 
 	if (!srq)
 		return av_fail_errno(AV_VERB_GET_SRQ_NUM, ENOENT);
@@ -216,16 +216,13 @@ AV_EXPORT int ibv_modify_srq(struct ibv_srq *ibv, struct ibv_srq_attr *attr, int
 	if (!av_ours(ibv->context))
 		return AV_NEXT(ibv_modify_srq, "IBVERBS_1.1")(ibv, attr, mask);
 	ctx = av_context_of(ibv->context);
-	srq = av_srq_find(ctx, ibv);
-	if (!srq)
-		return av_fail_errno(AV_VERB_MODIFY_SRQ, ENOENT);
-	err = av_verb_err(ctx, AV_FAIL_MODIFY_SRQ);
+	srq = av_srq_find(ibv);
+	err = srq ? av_verb_err(ctx, AV_FAIL_MODIFY_SRQ) : ENOENT;
+	if (err == 0 && (mask & ~(IBV_SRQ_MAX_WR | IBV_SRQ_LIMIT)))
+		err = av_refuse(EINVAL, AV_CHECK_SRQ_MASK, (uint32_t)mask,
+				IBV_SRQ_MAX_WR | IBV_SRQ_LIMIT);
 	if (err)
 		return av_fail_errno(AV_VERB_MODIFY_SRQ, err);
-	if (mask & ~(IBV_SRQ_MAX_WR | IBV_SRQ_LIMIT))
-		return av_fail_errno(AV_VERB_MODIFY_SRQ,
-				     av_refuse(EINVAL, AV_CHECK_SRQ_MASK, (uint32_t)mask,
-					       IBV_SRQ_MAX_WR | IBV_SRQ_LIMIT));
 	pthread_mutex_lock(&srq->users_mutex); /* one change at a time */
 	err = modify(ctx, srq, attr, mask);
 	pthread_mutex_unlock(&srq->users_mutex);
@@ -238,7 +235,7 @@ AV_EXPORT int ibv_query_srq(struct ibv_srq *ibv, struct ibv_srq_attr *attr)
 
 	if (!av_ours(ibv->context))
 		return AV_NEXT(ibv_query_srq, "IBVERBS_1.1")(ibv, attr);
-	srq = av_srq_find(av_context_of(ibv->context), ibv);
+	srq = av_srq_find(ibv);
 	if (!srq)
 		return av_fail_errno(AV_VERB_QUERY_SRQ, ENOENT);
 	if (atomic_load(&av_context_of(ibv->context)->seg->head->fatal))
@@ -259,7 +256,7 @@ AV_EXPORT int ibv_destroy_srq(struct ibv_srq *ibv)
 	if (!av_ours(ibv->context))
 		return AV_NEXT(ibv_destroy_srq, "IBVERBS_1.1")(ibv);
 	ctx = av_context_of(ibv->context);
-	srq = av_srq_find(ctx, ibv);
+	srq = av_srq_find(ibv);
 	if (!srq)
 		return av_fail_errno(AV_VERB_DESTROY_SRQ, ENOENT);
 	if (!LIST_EMPTY(&srq->users))
@@ -327,7 +324,7 @@ static void wake_requesters(struct av_context *ctx, struct av_srq *srq)
 int av_post_srq_recv(struct ibv_srq *ibv, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad_wr)
 {
 	struct av_context *ctx = av_context_of(ibv->context);
-	struct av_srq *srq = av_srq_find(ctx, ibv);
+	struct av_srq *srq = av_srq_find(ibv);
 	int err;
 
 	if (av_unlikely(!srq || ctx->forked)) {

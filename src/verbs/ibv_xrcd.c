@@ -41,11 +41,9 @@ struct ibv_xrcd *av_open_xrcd(struct ibv_context *context, struct ibv_xrcd_init_
 	struct av_xrcd *xrcd;
 	int number = -check(ctx, attr);
 
-	if (number)
-		return av_fail_null(AV_VERB_OPEN_XRCD, -number);
-	xrcd = calloc(1, sizeof(*xrcd));
+	xrcd = av_object_new(AV_VERB_OPEN_XRCD, -number, sizeof(*xrcd));
 	if (!xrcd)
-		return av_fail_null(AV_VERB_OPEN_XRCD, ENOMEM);
+		return NULL;
 	xrcd->ibv.context = context;
 	number = number_of(ctx, attr, &xrcd->shared);
 	if (number > 0)

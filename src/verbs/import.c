@@ -102,11 +102,10 @@ static struct ibv_mr *import_mr(struct av_context *ctx, struct av_pd *pd, const 
 {
 	struct av_mr *mr;
 
-	if (av_table_get(&ctx->mrs, av_mr_place(handle)))
-		return av_fail_null(AV_VERB_IMPORT_MR, EBUSY);
-	mr = calloc(1, sizeof(*mr));
+	mr = av_object_new(AV_VERB_IMPORT_MR,
+			   av_table_get(&ctx->mrs, av_mr_place(handle)) ? EBUSY : 0, sizeof(*mr));
 	if (!mr)
-		return av_fail_null(AV_VERB_IMPORT_MR, ENOMEM);
+		return NULL;
 	mr->sort = AV_MR_IMPORTED;
 	mr->pd = pd;
 	mr->access = k->access;

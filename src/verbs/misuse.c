@@ -387,40 +387,20 @@ static void look_at_mr(uint32_t id, void *object, void *arg)
 	not_destroyed(arg, "MR", mr->ibv.lkey, mr->made_at);
 }
 
-static void look_at_mw(uint32_t id, void *object, void *arg)
-{
-	not_destroyed(arg, "MW", id, NULL);
-}
+/* Kinds of objects of which there is no more to say than that they were not destroyed. */
+#define LOOK_AT(name, kind, where)                                       \
+	static void look_at_##name(uint32_t id, void *object, void *arg) \
+	{                                                                \
+		not_destroyed(arg, kind, id, where);                     \
+	}
 
-static void look_at_dm(uint32_t id, void *object, void *arg)
-{
-	not_destroyed(arg, "DM", id, NULL);
-}
-
-static void look_at_ah(uint32_t id, void *object, void *arg)
-{
-	not_destroyed(arg, "AH", id, NULL);
-}
-
-static void look_at_channel(uint32_t id, void *object, void *arg)
-{
-	not_destroyed(arg, "completion channel", id, ((struct av_channel *)object)->made_at);
-}
-
-static void look_at_xrcd(uint32_t id, void *object, void *arg)
-{
-	not_destroyed(arg, "XRCD", id, NULL);
-}
-
-static void look_at_td(uint32_t id, void *object, void *arg)
-{
-	not_destroyed(arg, "TD", id, NULL);
-}
-
-static void look_at_pd(uint32_t id, void *object, void *arg)
-{
-	not_destroyed(arg, "PD", id, ((struct av_pd *)object)->made_at);
-}
+LOOK_AT(mw, "MW", NULL)
+LOOK_AT(dm, "DM", NULL)
+LOOK_AT(ah, "AH", NULL)
+LOOK_AT(channel, "completion channel", ((struct av_channel *)object)->made_at)
+LOOK_AT(xrcd, "XRCD", NULL)
+LOOK_AT(td, "TD", NULL)
+LOOK_AT(pd, "PD", ((struct av_pd *)object)->made_at)
 
 /* Check all objects, users before what they use. */
 static void look(struct av_context *ctx)

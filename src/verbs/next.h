@@ -16,7 +16,7 @@ void *av_next(const char *name, const char *version);
 		static void *next_;                                                          \
 		if (!__atomic_load_n(&next_, __ATOMIC_RELAXED))                              \
 			__atomic_store_n(&next_, av_next(#name, version), __ATOMIC_RELAXED); \
-		(__typeof__(&name))__atomic_load_n(&next_, __ATOMIC_RELAXED);                \
+		(__typeof__(&(name)))__atomic_load_n(&next_, __ATOMIC_RELAXED);              \
 	})
 
 /*

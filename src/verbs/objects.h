@@ -216,34 +216,24 @@ static inline uint32_t av_mr_place(uint32_t handle)
 	return handle & ((1u << AV_HANDLE_INDEX_BITS) - 1);
 }
 
-/* Find our object behind a public pointer; NULL if its handle does not lead back to the pointer. */
-static inline struct av_pd *av_pd_find(const struct ibv_pd *pd)
-{
-	struct av_pd *found = av_table_get(&av_context_of(pd->context)->pds.table, pd->handle);
+/*
+ * Defines av_NAME_find(), which finds our object behind a public pointer. NULL if its handle does
+ * not lead back to the pointer.
+ */
+#define AV_FIND(name, table)                                                            \
+	static inline struct av_##name *av_##name##_find(const struct ibv_##name *ibv)  \
+	{                                                                               \
+		struct av_##name *found =                                               \
+			av_table_get(&av_context_of(ibv->context)->table, ibv->handle); \
+                                                                                        \
+		return av_likely(found && &found->ibv == ibv) ? found : NULL;           \
+	}
 
-	return found && &found->ibv == pd ? found : NULL;
-}
-
-static inline struct av_cq *av_cq_find(const struct ibv_cq *cq)
-{
-	struct av_cq *found = av_table_get(&av_context_of(cq->context)->cqs, cq->handle);
-
-	return av_likely(found && &found->ibv == cq) ? found : NULL;
-}
-
-static inline struct av_qp *av_qp_find(const struct ibv_qp *qp)
-{
-	struct av_qp *found = av_table_get(&av_context_of(qp->context)->qps, qp->handle);
-
-	return av_likely(found && &found->ibv == qp) ? found : NULL;
-}
-
-static inline struct av_srq *av_srq_find(const struct av_context *ctx, const struct ibv_srq *srq)
-{
-	struct av_srq *found = av_table_get(&ctx->srqs, srq->handle);
-
-	return found && &found->ibv == srq ? found : NULL;
-}
+AV_FIND(pd, pds.table)
+AV_FIND(cq, cqs)
+AV_FIND(qp, qps)
+AV_FIND(srq, srqs)
+AV_FIND(dm, dms)
 
 /* The public struct has no handle; the one in our private half is checked against the table. */
 static inline struct av_xrcd *av_xrcd_find(const struct av_context *ctx, struct ibv_xrcd *ibv)
@@ -262,13 +252,6 @@ static inline struct av_mr *av_mr_find(const struct ibv_mr *mr)
 		av_table_get(&av_context_of(mr->context)->mrs, av_mr_place(mr->handle));
 
 	return found && &found->ibv == mr && found->handle == mr->handle ? found : NULL;
-}
-
-static inline struct av_dm *av_dm_find(const struct ibv_dm *dm)
-{
-	struct av_dm *found = av_table_get(&av_context_of(dm->context)->dms, dm->handle);
-
-	return found && &found->ibv == dm ? found : NULL;
 }
 
 #endif

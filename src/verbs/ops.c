@@ -5,6 +5,8 @@
  */
 #include "verbs/ops.h"
 
+#include <string.h>
+
 #include "verbs/fail.h"
 #include "verbs/ibv_cq.h"
 #include "verbs/ibv_cq_ex.h"
@@ -103,33 +105,15 @@ static void fill_extended(struct verbs_context *v)
 	v->close_xrcd = av_close_xrcd;
 }
 
-/* Members that programs older than the extended tables call. */
+/* Members that only programs older than the extended tables call; the others are set afterwards. */
 static void fill_compat(struct ibv_context_ops *ops)
 {
+	void *(*const compat)(void) = no_compat;
+
+	for (size_t at = 0; at < sizeof(*ops); at += sizeof(compat))
+		memcpy((char *)ops + at, &compat, sizeof(compat));
 	ops->_compat_query_device = ibv_query_device;
 	ops->_compat_query_port = (ibv_query_port);
-	ops->_compat_alloc_pd = no_compat;
-	ops->_compat_dealloc_pd = no_compat;
-	ops->_compat_reg_mr = no_compat;
-	ops->_compat_rereg_mr = no_compat;
-	ops->_compat_dereg_mr = no_compat;
-	ops->_compat_create_cq = no_compat;
-	ops->_compat_cq_event = no_compat;
-	ops->_compat_resize_cq = no_compat;
-	ops->_compat_destroy_cq = no_compat;
-	ops->_compat_create_srq = no_compat;
-	ops->_compat_modify_srq = no_compat;
-	ops->_compat_query_srq = no_compat;
-	ops->_compat_destroy_srq = no_compat;
-	ops->_compat_create_qp = no_compat;
-	ops->_compat_query_qp = no_compat;
-	ops->_compat_modify_qp = no_compat;
-	ops->_compat_destroy_qp = no_compat;
-	ops->_compat_create_ah = no_compat;
-	ops->_compat_destroy_ah = no_compat;
-	ops->_compat_attach_mcast = no_compat;
-	ops->_compat_detach_mcast = no_compat;
-	ops->_compat_async_event = no_compat;
 }
 
 void av_ops_fill(struct verbs_context *verbs)

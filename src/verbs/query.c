@@ -85,24 +85,32 @@ AV_EXPORT int ibv_query_port_speed(struct ibv_context *context, uint32_t port, u
 
 /* --- GIDs ------------------------------------------------------------------------ */
 
-AV_EXPORT int ibv_query_gid(struct ibv_context *context, uint8_t port, int index,
-			    union ibv_gid *gid)
+/* Read a row of the GID table; an empty one is all zero. Return: 0, EINVAL or ENOMEM. */
+static int read_row(const struct ibv_context *context, uint32_t port, uint32_t index,
+		    struct av_gid *row)
 {
 	struct av_gid gids[AV_GID_MAX];
 	unsigned int count;
 
+	if (port != 1 || index >= (uint32_t)device_of(context)->port.gid_tbl_len)
+		return av_refuse(EINVAL, AV_CHECK_GID_INDEX, index, port);
+	count = av_port_gids(device_of(context), gids);
+	*row = index < count ? gids[index] : (struct av_gid){.type = 0};
+	return count ? 0 : ENOMEM;
+}
+
+AV_EXPORT int ibv_query_gid(struct ibv_context *context, uint8_t port, int index,
+			    union ibv_gid *gid)
+{
+	struct av_gid row;
+	int err;
+
 	if (!av_ours(context))
 		return AV_NEXT(ibv_query_gid, "IBVERBS_1.1")(context, port, index, gid);
-	if (port != 1 || index < 0 || index >= device_of(context)->port.gid_tbl_len)
-		return av_fail_fd(AV_VERB_QUERY_GID,
-				  av_refuse(EINVAL, AV_CHECK_GID_INDEX, (uint32_t)index, port));
-	count = av_port_gids(device_of(context), gids);
-	if (count == 0)
-		return av_fail_fd(AV_VERB_QUERY_GID, ENOMEM);
-	if ((unsigned int)index < count)
-		*gid = gids[index].gid;
-	else
-		memset(gid, 0, sizeof(*gid)); /* an empty row of the table */
+	err = read_row(context, port, (uint32_t)index, &row);
+	if (err)
+		return av_fail_fd(AV_VERB_QUERY_GID, err);
+	*gid = row.gid;
 	return 0;
 }
 
@@ -124,21 +132,19 @@ static void fill_entry(struct ibv_gid_entry *to, const struct av_gid *gid, uint3
 AV_EXPORT int _ibv_query_gid_ex(struct ibv_context *context, uint32_t port, uint32_t index,
 				struct ibv_gid_entry *entry, uint32_t flags, size_t entry_size)
 {
-	struct av_gid gids[AV_GID_MAX];
-	unsigned int count;
+	struct av_gid row;
+	int err;
 
 	if (!av_ours(context))
 		return AV_NEXT(_ibv_query_gid_ex, "IBVERBS_1.11")(context, port, index, entry,
 								  flags, entry_size);
-	if (port != 1 || flags || index >= (uint32_t)device_of(context)->port.gid_tbl_len)
-		return av_fail_errno(AV_VERB_QUERY_GID_EX,
-				     av_refuse(EINVAL, AV_CHECK_GID_INDEX, index, port));
-	count = av_port_gids(device_of(context), gids);
-	if (count == 0)
-		return av_fail_errno(AV_VERB_QUERY_GID_EX, ENOMEM);
-	if (!av_gid_there(gids, count, index))
-		return av_fail_errno(AV_VERB_QUERY_GID_EX, ENODATA);
-	fill_entry(entry, &gids[index], index, entry_size);
+	err = flags ? av_refuse(EINVAL, AV_CHECK_GID_INDEX, index, port)
+		    : read_row(context, port, index, &row);
+	if (err == 0 && av_gid_is_empty(&row))
+		err = ENODATA;
+	if (err)
+		return av_fail_errno(AV_VERB_QUERY_GID_EX, err);
+	fill_entry(entry, &row, index, entry_size);
 	return 0;
 }
 
@@ -177,18 +183,15 @@ int ibv_query_gid_type(struct ibv_context *context, uint8_t port, unsigned int i
 AV_EXPORT int ibv_query_gid_type(struct ibv_context *context, uint8_t port, unsigned int index,
 				 unsigned int *type)
 {
-	struct av_gid gids[AV_GID_MAX];
-	unsigned int count;
+	struct av_gid row;
+	int err;
 
 	if (!av_ours(context))
 		return AV_NEXT(ibv_query_gid_type, NULL)(context, port, index, type);
-	if (port != 1 || index >= (unsigned int)device_of(context)->port.gid_tbl_len)
-		return av_fail_fd(AV_VERB_QUERY_GID_TYPE,
-				  av_refuse(EINVAL, AV_CHECK_GID_INDEX, index, port));
-	count = av_port_gids(device_of(context), gids);
-	if (count == 0)
-		return av_fail_fd(AV_VERB_QUERY_GID_TYPE, ENOMEM);
-	*type = index < count && gids[index].type == IBV_GID_TYPE_ROCE_V2;
+	err = read_row(context, port, index, &row);
+	if (err)
+		return av_fail_fd(AV_VERB_QUERY_GID_TYPE, err);
+	*type = row.type == IBV_GID_TYPE_ROCE_V2;
 	return 0;
 }
 

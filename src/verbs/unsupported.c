@@ -17,26 +17,33 @@ static bool is_ours(const void *object)
 	return av_ours(((const struct av_newer_object *)object)->context);
 }
 
+/*
+ * The verb @id, called on an object that is @ours or another device's. The system's library may be
+ * too old to have the verb; then other devices lack it, too.
+ */
+#define LACKED(fail, ours, id, name, version, ...) \
+	((ours) ? fail(AV_VERB_##id, EOPNOTSUPP)   \
+		: AV_NEXT_OR(fail(AV_VERB_##id, EOPNOTSUPP), name, version, __VA_ARGS__))
+
 AV_EXPORT int ibv_resolve_eth_l2_from_gid(struct ibv_context *context, struct ibv_ah_attr *attr,
 					  uint8_t eth_mac[ETHERNET_LL_SIZE], uint16_t *vid)
 {
-	return av_ours(context) ? av_fail_errno(AV_VERB_RESOLVE_ETH_L2_FROM_GID, EOPNOTSUPP)
-				: AV_NEXT(ibv_resolve_eth_l2_from_gid, "IBVERBS_1.1")(context, attr,
-										      eth_mac, vid);
+	return LACKED(av_fail_errno, av_ours(context), RESOLVE_ETH_L2_FROM_GID,
+		      ibv_resolve_eth_l2_from_gid, "IBVERBS_1.1", context, attr, eth_mac, vid);
 }
 
 AV_EXPORT int ibv_query_ece(struct ibv_qp *qp, struct ibv_ece *ece)
 {
-	if (!av_ours(qp->context))
-		return AV_NEXT(ibv_query_ece, "IBVERBS_1.10")(qp, ece);
-	memset(ece, 0, sizeof(*ece));
-	return av_fail_errno(AV_VERB_QUERY_ECE, EOPNOTSUPP);
+	if (av_ours(qp->context))
+		memset(ece, 0, sizeof(*ece));
+	return LACKED(av_fail_errno, av_ours(qp->context), QUERY_ECE, ibv_query_ece, "IBVERBS_1.10",
+		      qp, ece);
 }
 
 AV_EXPORT int ibv_set_ece(struct ibv_qp *qp, struct ibv_ece *ece)
 {
-	return av_ours(qp->context) ? av_fail_errno(AV_VERB_SET_ECE, EOPNOTSUPP)
-				    : AV_NEXT(ibv_set_ece, "IBVERBS_1.10")(qp, ece);
+	return LACKED(av_fail_errno, av_ours(qp->context), SET_ECE, ibv_set_ece, "IBVERBS_1.10", qp,
+		      ece);
 }
 
 /* --- DMA handles ----------------------------------------------------------------- */
@@ -44,18 +51,14 @@ AV_EXPORT int ibv_set_ece(struct ibv_qp *qp, struct ibv_ece *ece)
 AV_EXPORT struct ibv_dmah *ibv_alloc_dmah(struct ibv_context *context,
 					  struct ibv_dmah_init_attr *attr)
 {
-	if (av_ours(context))
-		return av_fail_null(AV_VERB_ALLOC_DMAH, EOPNOTSUPP);
-	return AV_NEXT_OR(av_fail_null(AV_VERB_ALLOC_DMAH, EOPNOTSUPP), ibv_alloc_dmah,
-			  "IBVERBS_1.15", context, attr);
+	return LACKED(av_fail_null, av_ours(context), ALLOC_DMAH, ibv_alloc_dmah, "IBVERBS_1.15",
+		      context, attr);
 }
 
 AV_EXPORT int ibv_dealloc_dmah(struct ibv_dmah *dmah)
 {
-	if (is_ours(dmah))
-		return av_fail_errno(AV_VERB_DEALLOC_DMAH, EOPNOTSUPP);
-	return AV_NEXT_OR(av_fail_errno(AV_VERB_DEALLOC_DMAH, EOPNOTSUPP), ibv_dealloc_dmah,
-			  "IBVERBS_1.15", dmah);
+	return LACKED(av_fail_errno, is_ours(dmah), DEALLOC_DMAH, ibv_dealloc_dmah, "IBVERBS_1.15",
+		      dmah);
 }
 
 /* --- completion counters --------------------------------------------------------- */
@@ -64,77 +67,49 @@ AV_EXPORT int _ibv_query_comp_cntr_caps(struct ibv_context *context,
 					struct ibv_comp_cntr_caps *caps, size_t size)
 {
 	memset(caps, 0, size);
-	if (av_ours(context))
-		return av_fail_errno(AV_VERB_QUERY_COMP_CNTR_CAPS, EOPNOTSUPP);
-	return AV_NEXT_OR(av_fail_errno(AV_VERB_QUERY_COMP_CNTR_CAPS, EOPNOTSUPP),
-			  _ibv_query_comp_cntr_caps, "IBVERBS_1.18", context, caps, size);
+	return LACKED(av_fail_errno, av_ours(context), QUERY_COMP_CNTR_CAPS,
+		      _ibv_query_comp_cntr_caps, "IBVERBS_1.18", context, caps, size);
 }
 
 AV_EXPORT struct ibv_comp_cntr *ibv_create_comp_cntr(struct ibv_context *context,
 						     struct ibv_comp_cntr_init_attr *attr)
 {
-	if (av_ours(context))
-		return av_fail_null(AV_VERB_CREATE_COMP_CNTR, EOPNOTSUPP);
-	return AV_NEXT_OR(av_fail_null(AV_VERB_CREATE_COMP_CNTR, EOPNOTSUPP), ibv_create_comp_cntr,
-			  "IBVERBS_1.18", context, attr);
+	return LACKED(av_fail_null, av_ours(context), CREATE_COMP_CNTR, ibv_create_comp_cntr,
+		      "IBVERBS_1.18", context, attr);
 }
 
 AV_EXPORT int ibv_qp_attach_comp_cntr(struct ibv_qp *qp, struct ibv_comp_cntr *counter,
 				      struct ibv_qp_attach_comp_cntr_attr *attr)
 {
-	if (av_ours(qp->context))
-		return av_fail_errno(AV_VERB_QP_ATTACH_COMP_CNTR, EOPNOTSUPP);
-	return AV_NEXT_OR(av_fail_errno(AV_VERB_QP_ATTACH_COMP_CNTR, EOPNOTSUPP),
-			  ibv_qp_attach_comp_cntr, "IBVERBS_1.18", qp, counter, attr);
+	return LACKED(av_fail_errno, av_ours(qp->context), QP_ATTACH_COMP_CNTR,
+		      ibv_qp_attach_comp_cntr, "IBVERBS_1.18", qp, counter, attr);
 }
 
-/* Calls a verb on an existing counter. */
-#define ON_COUNTER(id, name, counter, ...)                                            \
-	(is_ours(counter) ? av_fail_errno(AV_VERB_##id, EOPNOTSUPP)                   \
-			  : AV_NEXT_OR(av_fail_errno(AV_VERB_##id, EOPNOTSUPP), name, \
-				       "IBVERBS_1.18", counter __VA_OPT__(, ) __VA_ARGS__))
+/* Defines a verb on an existing counter. */
+#define ON_COUNTER(id, name, type)                                                                \
+	AV_EXPORT int name(struct ibv_comp_cntr *counter, type value)                             \
+	{                                                                                         \
+		return LACKED(av_fail_errno, is_ours(counter), id, name, "IBVERBS_1.18", counter, \
+			      value);                                                             \
+	}
+
+ON_COUNTER(SET_COMP_CNTR, ibv_set_comp_cntr, uint64_t)
+ON_COUNTER(SET_ERR_COMP_CNTR, ibv_set_err_comp_cntr, uint64_t)
+ON_COUNTER(INC_COMP_CNTR, ibv_inc_comp_cntr, uint64_t)
+ON_COUNTER(INC_ERR_COMP_CNTR, ibv_inc_err_comp_cntr, uint64_t)
+ON_COUNTER(READ_COMP_CNTR, ibv_read_comp_cntr, uint64_t *)
+ON_COUNTER(READ_ERR_COMP_CNTR, ibv_read_err_comp_cntr, uint64_t *)
 
 AV_EXPORT int ibv_destroy_comp_cntr(struct ibv_comp_cntr *counter)
 {
-	return ON_COUNTER(DESTROY_COMP_CNTR, ibv_destroy_comp_cntr, counter);
-}
-
-AV_EXPORT int ibv_set_comp_cntr(struct ibv_comp_cntr *counter, uint64_t value)
-{
-	return ON_COUNTER(SET_COMP_CNTR, ibv_set_comp_cntr, counter, value);
-}
-
-AV_EXPORT int ibv_set_err_comp_cntr(struct ibv_comp_cntr *counter, uint64_t value)
-{
-	return ON_COUNTER(SET_ERR_COMP_CNTR, ibv_set_err_comp_cntr, counter, value);
-}
-
-AV_EXPORT int ibv_inc_comp_cntr(struct ibv_comp_cntr *counter, uint64_t amount)
-{
-	return ON_COUNTER(INC_COMP_CNTR, ibv_inc_comp_cntr, counter, amount);
-}
-
-AV_EXPORT int ibv_inc_err_comp_cntr(struct ibv_comp_cntr *counter, uint64_t amount)
-{
-	return ON_COUNTER(INC_ERR_COMP_CNTR, ibv_inc_err_comp_cntr, counter, amount);
-}
-
-AV_EXPORT int ibv_read_comp_cntr(struct ibv_comp_cntr *counter, uint64_t *value)
-{
-	return ON_COUNTER(READ_COMP_CNTR, ibv_read_comp_cntr, counter, value);
-}
-
-AV_EXPORT int ibv_read_err_comp_cntr(struct ibv_comp_cntr *counter, uint64_t *value)
-{
-	return ON_COUNTER(READ_ERR_COMP_CNTR, ibv_read_err_comp_cntr, counter, value);
+	return LACKED(av_fail_errno, is_ours(counter), DESTROY_COMP_CNTR, ibv_destroy_comp_cntr,
+		      "IBVERBS_1.18", counter);
 }
 
 /* --- device memory as a dma-buf -------------------------------------------------- */
 
 AV_EXPORT int ibv_dm_export_dmabuf_fd(struct ibv_dm *dm)
 {
-	if (av_ours(dm->context))
-		return av_fail_fd(AV_VERB_DM_EXPORT_DMABUF_FD, EOPNOTSUPP);
-	return AV_NEXT_OR(av_fail_fd(AV_VERB_DM_EXPORT_DMABUF_FD, EOPNOTSUPP),
-			  ibv_dm_export_dmabuf_fd, "IBVERBS_1.16", dm);
+	return LACKED(av_fail_fd, av_ours(dm->context), DM_EXPORT_DMABUF_FD,
+		      ibv_dm_export_dmabuf_fd, "IBVERBS_1.16", dm);
 }

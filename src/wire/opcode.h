@@ -45,7 +45,6 @@ enum av_operation {
 	AV_OP_FETCH_ADD,
 	AV_OP_FLUSH,
 	AV_OP_ATOMIC_WRITE,
-	AV_OP_N
 };
 
 /* Position of a packet in its message. */

@@ -19,9 +19,8 @@
 #define AV_PSN_MASK	      0xffffffu
 
 /* AETH syndromes; IBTA volume 1, 9.7.5.2.2. */
-#define AV_SYNDROME_ACK	     0x1f /* without end-to-end credits */
-#define AV_SYNDROME_RNR_NAK  0x20 /* OR the timer code */
-#define AV_SYNDROME_SEQUENCE 0x60
+#define AV_SYNDROME_ACK	    0x1f /* without end-to-end credits */
+#define AV_SYNDROME_RNR_NAK 0x20 /* OR the timer code */
 
 /*
  * A packet's fields, in host byte order. The opcode decides which extended headers exist; fields of

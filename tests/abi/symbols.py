@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""Compare the checked-in symbol table with the installed libibverbs and with the library that was built.
+"""Compare the checked-in symbol table with the installed libibverbs,
+and with the library that was built.
 
 usage: symbols.py TABLE LIBANYVERBS
 Exit status: 0 alike, 1 not, 77 no libibverbs of rdma-core 44 or newer to compare with.
@@ -12,7 +13,8 @@ import sys
 
 def exported(path):
     """{(name, node)}; node is "-" for a symbol without a version."""
-    out = subprocess.run(["nm", "-D", "--defined-only", path], capture_output=True, text=True, check=True).stdout
+    out = subprocess.run(["nm", "-D", "--defined-only", path], capture_output=True, text=True,
+                         check=True).stdout
     symbols = set()
     for line in out.splitlines():
         kind, symbol = line.split()[-2:]
@@ -63,7 +65,8 @@ def main():
         if not known or name.startswith("av_"):
             faults.append(f"{name}@{node}: exported by us and not in the table")
     print("\n".join(sorted(faults)))
-    print(f"{len(rows)} symbols, {sum(w == 'ours' for w in rows.values())} ours, {len(faults)} faults")
+    ours = sum(w == "ours" for w in rows.values())
+    print(f"{len(rows)} symbols, {ours} ours, {len(faults)} faults")
     return 1 if faults else 0
 
 

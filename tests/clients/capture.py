@@ -1,9 +1,10 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: MIT
 """
-Unmodified programs under ANYVERBS_CAPTURE, and what Debian's tshark says of the file: nothing malformed, no warning, the
-opcodes that the program's requests should have. PSNs and the invariant CRC are looked at here, since tshark 4.0 checks
-neither; the CRC by zlib, over fields masked as the annex on RoCEv2 says.
+Unmodified programs under ANYVERBS_CAPTURE, and what Debian's tshark says of the file: nothing
+malformed, no warning, the opcodes that the program's requests should have. PSNs and the invariant
+CRC are looked at here, since tshark 4.0 checks neither; the CRC by zlib, over fields masked as the
+annex on RoCEv2 says.
 """
 import argparse
 import collections
@@ -69,7 +70,8 @@ def blocks(path):
     while at < len(data):
         kind, size = struct.unpack_from("=II", data, at)
         check(size >= 12 and size % 4 == 0 and at + size <= len(data), "a torn block at", at)
-        check(struct.unpack_from("=I", data, at + size - 4)[0] == size, "two lengths of the block at", at)
+        check(struct.unpack_from("=I", data, at + size - 4)[0] == size,
+              "two lengths of the block at", at)
         yield kind, data[at + 8:at + size - 4]
         at += size
 
@@ -83,8 +85,12 @@ def parse(data):
     sport, dport, length = struct.unpack_from(">HHH", data, udp)
     check(dport == 4791 and sport >= 0xC000, "ports", sport, dport)
     check(length == len(data) - udp, "UDP length", length)
-    addresses = (data[ip + 12:ip + 16], data[ip + 16:ip + 20]) if kind == IPV4 else (data[22:38], data[38:54])
-    return Frame(data, ip, udp, bth, data[bth], int.from_bytes(data[bth + 9:bth + 12], "big"), *addresses,
+    if kind == IPV4:
+        addresses = data[ip + 12:ip + 16], data[ip + 16:ip + 20]
+    else:
+        addresses = data[22:38], data[38:54]
+    return Frame(data, ip, udp, bth, data[bth], int.from_bytes(data[bth + 9:bth + 12], "big"),
+                 *addresses,
                  int.from_bytes(data[bth + 5:bth + 8], "big"), data[bth + 12:-4])
 
 
@@ -103,7 +109,8 @@ def crc(frame):
 
 
 def is_response(frame):
-    return frame.opcode >> 5 != UD >> 5 and FIRST_OF_READ_RESPONSE <= frame.opcode & 0x1F <= LAST_OPCODE_OF_RESPONSES
+    return (frame.opcode >> 5 != UD >> 5
+            and FIRST_OF_READ_RESPONSE <= frame.opcode & 0x1F <= LAST_OPCODE_OF_RESPONSES)
 
 
 def read_frames(path):
@@ -125,42 +132,50 @@ def packets_of_read(frame, mtu):
 
 def mtu_of(frames):
     """The largest payload of a READ's answers."""
-    return max([256] + [1 << (len(f.body) - 4).bit_length() - 1 for f in frames if f.opcode & 0x1F == FIRST_OF_READ_RESPONSE])
+    return max([256] + [1 << (len(f.body) - 4).bit_length() - 1 for f in frames
+                        if f.opcode & 0x1F == FIRST_OF_READ_RESPONSE])
 
 
 def check_psns(frames):
     """
-    Requests of one queue pair follow each other without a gap, and READs leave room for their answers. An answer is to
-    a PSN that was asked about. Repeated ones are not expected: these programs post their receives in time.
+    Requests of one queue pair follow each other without a gap, and READs leave room for their
+    answers. An answer is to a PSN that was asked about. Repeated ones are not expected: these
+    programs post their receives in time.
     """
     mtu = mtu_of(frames)
     following, asked = {}, collections.defaultdict(set)
     for number, f in enumerate(frames, 1):
         if is_response(f):
-            check(f.psn in asked[f.dst, f.src], "frame", number, "answers PSN", f.psn, "which nobody sent")
+            check(f.psn in asked[f.dst, f.src], "frame", number, "answers PSN", f.psn,
+                  "which nobody sent")
             continue
         flow = (f.src, f.dst, f.qpn, f.bytes[f.udp:f.udp + 2])
-        check(following.get(flow, f.psn) == f.psn, "frame", number, "has PSN", f.psn, "not", following.get(flow))
+        check(following.get(flow, f.psn) == f.psn, "frame", number, "has PSN", f.psn, "not",
+              following.get(flow))
         count = packets_of_read(f, mtu) if f.opcode & 0x1F == READ_REQUEST else 1
         following[flow] = (f.psn + count) & 0xFFFFFF
         asked[f.src, f.dst].update((f.psn + i) & 0xFFFFFF for i in range(count))
 
 
 def tshark(path, *words):
-    done = subprocess.run(("tshark", "-n", "-r", path, "-o", "ip.check_checksum:TRUE", "-o", "udp.check_checksum:TRUE") +
-                          words, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=300, check=False)
+    command = ("tshark", "-n", "-r", path, "-o", "ip.check_checksum:TRUE",
+               "-o", "udp.check_checksum:TRUE") + words
+    done = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True,
+                          timeout=300, check=False)
     check(done.returncode == 0, "tshark exited", done.returncode, done.stderr)
     return done.stdout
 
 
 def check_with_tshark(path, frames):
-    bad = tshark(path, "-Y", "_ws.malformed || _ws.expert.severity >= \"Note\" || ip.checksum.status != 1 || "
-                 "(ipv6 && udp.checksum.status != 1)", "-T", "fields", "-e", "frame.number", "-e", "frame.protocols", "-e",
-                 "_ws.expert.message")
+    bad = tshark(path, "-Y",
+                 "_ws.malformed || _ws.expert.severity >= \"Note\" || ip.checksum.status != 1 || "
+                 "(ipv6 && udp.checksum.status != 1)", "-T", "fields", "-e", "frame.number",
+                 "-e", "frame.protocols", "-e", "_ws.expert.message")
     bad = [line for line in bad.splitlines() if not GUESSED.search(line)]
     check(not bad, "tshark complains:", *bad[:5])
-    rows = [row.split("\t") for row in tshark(path, "-T", "fields", "-e", "infiniband.bth.opcode", "-e",
-                                              "infiniband.bth.psn", "-e", "infiniband.bth.destqp").splitlines()]
+    fields = tshark(path, "-T", "fields", "-e", "infiniband.bth.opcode",
+                    "-e", "infiniband.bth.psn", "-e", "infiniband.bth.destqp")
+    rows = [row.split("\t") for row in fields.splitlines()]
     wanted = [[str(f.opcode), str(f.psn), "0x%06x" % f.qpn] for f in frames]
     check(rows == wanted, "tshark reads other opcodes, PSNs or queue pairs")
 

@@ -1,6 +1,7 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: MIT
-"""What ibv_devices and ibv_devinfo say about the devices of ANYVERBS_DEVICES, and traffic between two of them."""
+"""What ibv_devices and ibv_devinfo say about the devices of ANYVERBS_DEVICES,
+and traffic between two of them."""
 import argparse
 import re
 import subprocess
@@ -8,7 +9,8 @@ import sys
 
 import pair
 
-LIMITS = {"max_qp": 16, "max_qp_wr": 600, "max_sge": 4, "max_cq": 8, "max_cqe": 2000, "max_mr": 32, "max_pd": 4}
+LIMITS = {"max_qp": 16, "max_qp_wr": 600, "max_sge": 4, "max_cq": 8, "max_cqe": 2000, "max_mr": 32,
+          "max_pd": 4}
 TWO = "mlx5_0,rxe0:mtu=1024:gids=2:" + ":".join("%s=%d" % item for item in LIMITS.items())
 TWO_IB = "a0:link=infiniband,a1:link=infiniband:lid=77"
 
@@ -31,7 +33,8 @@ def check(condition, *what):
 
 def run(scratch, command, status=0):
     settings, words = pair.split_command(command)
-    done = subprocess.run(words, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=100, check=False,
+    done = subprocess.run(words, stdin=subprocess.DEVNULL, capture_output=True, text=True,
+                          timeout=100, check=False,
                           env=scratch.environment(settings), cwd=scratch.path, **scratch.identity())
     check(done.returncode == status, command, "exited", done.returncode, done.stdout, done.stderr)
     return done
@@ -46,7 +49,8 @@ def listed(scratch, devices):
 def info(scratch, devices, name):
     """The "key: value" lines of ibv_devinfo -v, by key."""
     out = run(scratch, "%sibv_devinfo -v -d %s" % (devices, name)).stdout
-    return {key.strip(): value.strip() for key, value in re.findall(r"^([^:\n]+):[ \t]+(.*)$", out, re.MULTILINE)}
+    return {key.strip(): value.strip()
+            for key, value in re.findall(r"^([^:\n]+):[ \t]+(.*)$", out, re.MULTILINE)}
 
 
 def expect(found, wanted):
@@ -71,16 +75,20 @@ def the_default_is_one_device_any0(scratch):
 def devinfo_of_any0(scratch):
     found = info(scratch, "", "any0")
     guid = listed(scratch, "")["any0"]
-    expect(found, {"hca_id": "any0", "transport": "InfiniBand (0)", "node_guid": ":".join(re.findall("....", guid)),
-                   "phys_port_cnt": 1, "port": 1, "state": "PORT_ACTIVE (4)", "phys_state": "LINK_UP (5)",
-                   "max_mtu": "4096 (5)", "active_mtu": "4096 (5)", "link_layer": "Ethernet", "port_lid": 0})
-    for key in ("max_qp", "max_qp_wr", "max_sge", "max_sge_rd", "max_cq", "max_cqe", "max_mr", "max_pd",
+    expect(found, {"hca_id": "any0", "transport": "InfiniBand (0)",
+                   "node_guid": ":".join(re.findall("....", guid)),
+                   "phys_port_cnt": 1, "port": 1, "state": "PORT_ACTIVE (4)",
+                   "phys_state": "LINK_UP (5)", "max_mtu": "4096 (5)", "active_mtu": "4096 (5)",
+                   "link_layer": "Ethernet", "port_lid": 0})
+    for key in ("max_qp", "max_qp_wr", "max_sge", "max_sge_rd", "max_cq", "max_cqe", "max_mr",
+                "max_pd",
                 "max_qp_rd_atom", "max_qp_init_rd_atom", "max_pkeys", "pkey_tbl_len", "gid_tbl_len",
                 "num_comp_vectors"):
         check(int(found[key]) > 0, key, "is", found[key])
     for key in ("max_mr_size", "page_size_cap", "max_msg_sz"):
         check(int(found[key], 16) > 0, key, "is", found[key])
-    check(found["atomic_cap"].startswith(("ATOMIC_HCA", "ATOMIC_GLOB")), "atomic_cap is", found["atomic_cap"])
+    check(found["atomic_cap"].startswith(("ATOMIC_HCA", "ATOMIC_GLOB")), "atomic_cap is",
+          found["atomic_cap"])
     check(found.get("GID[  0]", "").endswith("RoCE v2"), "GID 0 is", found.get("GID[  0]"))
 
 
@@ -136,13 +144,15 @@ def limits_hold(scratch):
     """ibv_rc_pingpong posts 500 receives."""
     enough = "ANYVERBS_DEVICES=rxe0:max_qp_wr=500 ibv_rc_pingpong -g 0 -d rxe0"
     pair_passes(scratch, enough, enough)
-    done = run(scratch, "ANYVERBS_DEVICES=rxe0:max_qp_wr=499 ibv_rc_pingpong -g 0 -d rxe0", status=1)
+    done = run(scratch, "ANYVERBS_DEVICES=rxe0:max_qp_wr=499 ibv_rc_pingpong -g 0 -d rxe0",
+               status=1)
     check("QP" in done.stderr, "refused for another reason:", done.stderr)
 
 
 @case
 def traffic_between_two_devices_of_one_list(scratch):
-    for program in ("ibv_rc_pingpong -g 0 -c", "ib_write_bw -n 100", "ib_read_lat -n 100", "ib_atomic_bw -n 100",
+    for program in ("ibv_rc_pingpong -g 0 -c", "ib_write_bw -n 100", "ib_read_lat -n 100",
+                    "ib_atomic_bw -n 100",
                     "ib_send_bw -n 100"):
         command = "ANYVERBS_DEVICES=%s %s -d " % (TWO, program)
         pair_passes(scratch, command + "mlx5_0", command + "rxe0")
@@ -183,7 +193,8 @@ def passes(scratch, function):
 def main():
     p = argparse.ArgumentParser(description=__doc__)
     p.add_argument("--library", required=True)
-    p.add_argument("--preload", action="append", default=[], help="preloaded before it, such as a sanitizer's library")
+    p.add_argument("--preload", action="append", default=[],
+                   help="preloaded before it, such as a sanitizer's library")
     p.add_argument("--user", help="run as this user")
     args = p.parse_args()
     pair.require_programs()

@@ -21,7 +21,8 @@ def free_huge_pages():
 
 
 def shared_huge_memory():
-    """Shared memory of huge pages is for privileged users. Return: None, or why this process cannot have it."""
+    """Shared memory of huge pages is for privileged users.
+    Return: None, or why this process cannot have it."""
     libc = ctypes.CDLL(None, use_errno=True)
     libc.shmget.argtypes = (ctypes.c_int, ctypes.c_size_t, ctypes.c_int)
     segment = libc.shmget(0, 16 * HUGE_PAGE, IPC_CREAT | SHM_HUGETLB | 0o600)
@@ -32,8 +33,11 @@ def shared_huge_memory():
 
 
 def gid(scratch, family):
-    """Index of the first row of any0's GID table that is an "IPv4" or "IPv6" address; None if there is no such row."""
-    done = subprocess.run(["ibv_devinfo", "-v", "-d", "any0"], stdin=subprocess.DEVNULL, capture_output=True, text=True,
-                          timeout=100, check=True, env=scratch.environment(), cwd=scratch.path, **scratch.identity())
+    """Index of the first row of any0's GID table that is an "IPv4" or "IPv6" address;
+    None if there is no such row."""
+    done = subprocess.run(["ibv_devinfo", "-v", "-d", "any0"], stdin=subprocess.DEVNULL,
+                          capture_output=True, text=True, timeout=100, check=True,
+                          env=scratch.environment(), cwd=scratch.path, **scratch.identity())
     rows = re.findall(r"GID\[\s*(\d+)\]:\s+(\S+),", done.stdout)
-    return next((int(index) for index, text in rows if text.startswith("::ffff:") == (family == "IPv4")), None)
+    return next((int(index) for index, text in rows
+                 if text.startswith("::ffff:") == (family == "IPv4")), None)

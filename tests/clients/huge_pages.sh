@@ -2,9 +2,10 @@
 # SPDX-License-Identifier: MIT
 # Huge pages of 2 MiB for the tests that need some. Usage: huge_pages.sh reserve|release STATE
 #
-# "reserve" asks the kernel for some in addition to those it has, and notes in the file STATE how many it got;
-# "release" gives that many back. Free ones that are there already may be another run's, which gives them back at any
-# time. To be refused is no failure: tests say themselves what they miss.
+# "reserve" asks the kernel for some in addition to those it has, and notes in the
+# file STATE how many it got; "release" gives that many back. Free ones that are
+# there already may be another run's, which gives them back at any time. To be
+# refused is no failure: tests say themselves what they miss.
 set -u
 action=$1
 state=$2
@@ -20,7 +21,8 @@ add() {
 	echo $(($(<$pool) - had))
 }
 
-# What an earlier run noted, and could not give back because it was killed, too; but not before the last boot.
+# What an earlier run noted, and could not give back because it was killed, too;
+# but not before the last boot.
 release() {
 	local when number
 	[ -e "$state" ] || return

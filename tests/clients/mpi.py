@@ -1,6 +1,7 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: MIT
-"""Debian's Open MPI over the device and nothing else: mpi_traffic.c, each rank with the library preloaded."""
+"""Debian's Open MPI over the device and nothing else:
+mpi_traffic.c, each rank with the library preloaded."""
 import argparse
 import os
 import shutil
@@ -16,8 +17,10 @@ INFINIBAND = "ANYVERBS_DEVICES=any0:link=infiniband"
 RC = "UCX_TLS=rc_verbs,ud_verbs,self"
 UD = "UCX_TLS=ud_verbs,self"
 UCX = "--mca pml ucx --mca osc ucx"
-# Open MPI's own, whose registration cache patches the C library. On Ethernet it connects by librdmacm only.
-OPENIB = "--mca pml ob1 --mca btl openib,self --mca btl_openib_allow_ib 1 --mca btl_openib_warn_no_device_params_found 0"
+# Open MPI's own, whose registration cache patches the C library.
+# On Ethernet it connects by librdmacm only.
+OPENIB = ("--mca pml ob1 --mca btl openib,self --mca btl_openib_allow_ib 1 "
+          "--mca btl_openib_warn_no_device_params_found 0")
 OFI = "--mca pml cm --mca btl self --mca mtl ofi --mca mtl_ofi_provider_include verbs;ofi_rxd"
 
 AS_ROOT = {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
@@ -37,14 +40,16 @@ RUNS = [
 ]
 
 
-# When all is closed, its cache may still have registrations, and gives them to openib, which is unloaded: with a sanitizer's
-# allocator each time, otherwise seldom. So a run that crashes after every rank was done is run once more.
+# When all is closed, its cache may still have registrations, and gives them to openib, which is
+# unloaded: with a sanitizer's allocator each time, otherwise seldom. So a run that crashes after
+# every rank was done is run once more.
 CRASHES_IN_CLOSING = OPENIB
 
 
 def compiled(scratch):
     program = os.path.join(scratch.path, "mpi_traffic")
-    subprocess.run(["mpicc", "-O1", "-o", program, os.path.join(HERE, "mpi_traffic.c")], check=True, timeout=60)
+    subprocess.run(["mpicc", "-O1", "-o", program, os.path.join(HERE, "mpi_traffic.c")],
+                   check=True, timeout=60)
     return program
 
 
@@ -56,7 +61,8 @@ def command(scratch, run, program):
 
 
 def not_done(run, side):
-    return [rank for rank in range(run.ranks) if "rank %d of %d: all correct" % (rank, run.ranks) not in side.output()]
+    return [rank for rank in range(run.ranks)
+            if "rank %d of %d: all correct" % (rank, run.ranks) not in side.output()]
 
 
 def judge(run, side):
@@ -68,7 +74,8 @@ def judge(run, side):
 
 
 def crashed_in_closing(run, side):
-    return run.arguments.startswith(CRASHES_IN_CLOSING) and "signal 11" in side.output() and not not_done(run, side)
+    return (run.arguments.startswith(CRASHES_IN_CLOSING) and "signal 11" in side.output()
+            and not not_done(run, side))
 
 
 def run_one(scratch, run, program, limit, again=True):
@@ -81,17 +88,20 @@ def run_one(scratch, run, program, limit, again=True):
         side.end()
     problem = problem or judge(run, side)
     if problem and again and crashed_in_closing(run, side):
-        print("         %d ranks  mpirun %s crashed in closing" % (run.ranks, run.arguments), flush=True)
+        print("         %d ranks  mpirun %s crashed in closing" % (run.ranks, run.arguments),
+              flush=True)
         return run_one(scratch, run, program, limit, again=False)
-    print("%5.1f s  %d ranks  %s mpirun %s  %s" % (time.monotonic() - start, run.ranks, run.settings, run.arguments,
-                                                   "FAIL (%s)\n%s" % (problem, side.tail()) if problem else "PASS"), flush=True)
+    result = "FAIL (%s)\n%s" % (problem, side.tail()) if problem else "PASS"
+    print("%5.1f s  %d ranks  %s mpirun %s  %s"
+          % (time.monotonic() - start, run.ranks, run.settings, run.arguments, result), flush=True)
     return problem is None
 
 
 def options():
     p = argparse.ArgumentParser(description=__doc__)
     p.add_argument("--library", required=True)
-    p.add_argument("--preload", action="append", default=[], help="preloaded before it, such as a sanitizer's library")
+    p.add_argument("--preload", action="append", default=[],
+                   help="preloaded before it, such as a sanitizer's library")
     p.add_argument("--limit", type=float, default=90, help="seconds for one run")
     return p.parse_args()
 
@@ -103,9 +113,11 @@ def main():
         pair.skip("not installed (packages openmpi-bin, libopenmpi-dev): " + " ".join(missing))
     with pair.Scratch(args.library, None, args.preload) as scratch:
         program = compiled(scratch)
-        runs = [run for run in RUNS if not (args.preload and run.arguments.startswith(CRASHES_IN_CLOSING))]
+        runs = [run for run in RUNS
+                if not (args.preload and run.arguments.startswith(CRASHES_IN_CLOSING))]
         results = [run_one(scratch, run, program, args.limit) for run in runs]
-    print("%d of %d runs went well, %d were left out" % (sum(results), len(results), len(RUNS) - len(runs)))
+    print("%d of %d runs went well, %d were left out"
+          % (sum(results), len(results), len(RUNS) - len(runs)))
     sys.exit(0 if all(results) else 1)
 
 

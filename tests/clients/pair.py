@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: MIT
 """
-One server and one client, two unmodified programs of the distribution, each a process of its own with the
-library preloaded; and the judgement of what they printed. Knows nothing of where commands come from.
+One server and one client, two unmodified programs of the distribution, each a
+process of its own with the library preloaded; and the judgement of what they
+printed. Knows nothing of where commands come from.
 
     with Scratch(library, user="nobody") as scratch:
         verdict = run_pair(scratch, "ibv_rc_pingpong -g 0", "ibv_rc_pingpong -g 0")
@@ -25,7 +26,8 @@ FOLLOW_SECONDS = 40  # for one side to end after the other has
 TAIL_LINES = 25
 SIZES_OF_ALL = 23    # perftest -a: 2^1 .. 2^23 bytes
 FILE_BYTES = 16 << 20
-PROGRAMS = ("ibv_devices ibv_devinfo ibv_rc_pingpong ibv_srq_pingpong ib_write_bw ib_write_lat ib_read_bw ib_read_lat "
+PROGRAMS = ("ibv_devices ibv_devinfo ibv_rc_pingpong ibv_srq_pingpong "
+            "ib_write_bw ib_write_lat ib_read_bw ib_read_lat "
             "ib_send_bw ib_send_lat ib_atomic_bw ib_atomic_lat").split()
 
 LISTEN = "0A"
@@ -54,9 +56,9 @@ def require_root():
 
 class Scratch:
     """
-    A folder for one test: the library, the device's own folder and the logs. Both are private: other tests, other
-    builds and the user's own programs do not meet here. The library is a copy, because an unprivileged user need
-    not be able to reach the build folder.
+    A folder for one test: the library, the device's own folder and the logs. Both are private:
+    other tests, other builds and the user's own programs do not meet here. The library is a copy,
+    because an unprivileged user need not be able to reach the build folder.
     """
 
     def __init__(self, library, user=None, also_preload=()):
@@ -83,7 +85,8 @@ class Scratch:
         os.chown(path, self.user.pw_uid, self.user.pw_gid)
 
     def identity(self):
-        """Arguments of Popen() that make the child this scratch's user, with no group or capability left over."""
+        """Arguments of Popen() that make the child this scratch's user,
+        with no group or capability left over."""
         if not self.user:
             return {}
         return {"user": self.user.pw_uid, "group": self.user.pw_gid, "extra_groups": []}
@@ -116,8 +119,8 @@ def split_command(text):
 
 class Side:
     """
-    One running process and its logs. Standard error has its own: it says why a program gave up, and standard
-    output, which the C library writes late, would push it out of what is shown.
+    One running process and its logs. Standard error has its own: it says why a program gave up, and
+    standard output, which the C library writes late, would push it out of what is shown.
     """
 
     def __init__(self, scratch, name, settings, words):
@@ -166,7 +169,8 @@ class Side:
 
 
 class Verdict:
-    """What became of a pair. @clean: nobody crashed and nobody had to be stopped, whatever the result."""
+    """What became of a pair.
+    @clean: nobody crashed and nobody had to be stopped, whatever the result."""
 
     def __init__(self, passed, clean, reason, seconds, tails):
         self.passed = passed
@@ -177,7 +181,8 @@ class Verdict:
 
 
 def free_port():
-    """A port outside the range the kernel hands out by itself, so that nobody gets it before the server binds it."""
+    """A port outside the range the kernel hands out by itself,
+    so that nobody gets it before the server binds it."""
     start = 20000 + (os.getpid() * 37 + time.monotonic_ns() // 1000) % 10000
     for port in range(start, start + 2000):
         with socket.socket() as s:
@@ -217,7 +222,7 @@ def wait_for_listener(server, port, deadline):
 def verbs_words(words, port, server):
     """The arguments every command needs and no row wants to repeat."""
     extra = ["-p", str(port)]
-    if "-d" not in words and not words[0].startswith("ucx_"):  # which has devices for some tests only
+    if "-d" not in words and not words[0].startswith("ucx_"):  # which has them for some tests only
         extra += ["-d", "any0"]
     if words[0].startswith("ib_"):
         extra += ["-F"]  # perftest: do not complain about the CPU's frequency governor
@@ -229,9 +234,12 @@ def libfabric_words(words, port, server):
 
 
 def qperf_words(words, port, server):
-    """A row has what its client does, and the server does that, too; the last thing it does is to end."""
+    """A row has what its client does, and the server does that, too;
+    the last thing it does is to end."""
     start = [words[0], "-lp", str(port)]
-    return start if server else start + ["-i", "any0", "-t", "1", SERVER_ADDRESS] + words[1:] + ["quit"]
+    if server:
+        return start
+    return start + ["-i", "any0", "-t", "1", SERVER_ADDRESS] + words[1:] + ["quit"]
 
 
 def judge_pingpong(words, outputs):
@@ -253,18 +261,22 @@ def judge_perftest(words, outputs):
 
 
 def judge_ucx(words, outputs):
-    return None if len(UCX_ROW.findall(outputs["client"])) == 1 else "no row of results from the client"
+    if len(UCX_ROW.findall(outputs["client"])) == 1:
+        return None
+    return "no row of results from the client"
 
 
 def judge_libfabric(words, outputs):
     for name, text in outputs.items():
         if len(LIBFABRIC_ROW.findall(text)) != 1:
-            return "no row of results from the %s in which all that was sent was acknowledged" % name
+            return ("no row of results from the %s in which all that was sent was acknowledged"
+                    % name)
     return None
 
 
 def judge_qperf(words, outputs):
-    missing = [test for test in words[1:] if not re.search(r"^%s:\n +\w+ += +[1-9]" % test, outputs["client"], re.MULTILINE)]
+    missing = [test for test in words[1:]
+               if not re.search(r"^%s:\n +\w+ += +[1-9]" % test, outputs["client"], re.MULTILINE)]
     return "no figure of " + ", ".join(missing) if missing else None
 
 
@@ -303,7 +315,8 @@ def wait_for_both(server, client, deadline):
 
 
 def run_sides(scratch, server_text, client_text, sides, limit):
-    """Start both and wait; @sides is filled as they start. Return: None, or what went wrong with their running."""
+    """Start both and wait; @sides is filled as they start.
+    Return: None, or what went wrong with their running."""
     port = free_port()
     deadline = time.monotonic() + limit
     settings, words = split_command(server_text)

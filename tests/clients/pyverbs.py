@@ -1,12 +1,14 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: MIT
 """
-Runs rdma-core's own test suite (package rdma-core, in its documentation folder) on any0 and compares every test's
-result with a checked-in list. Any difference is a failure: an unexpected pass and a vanished test too.
+Runs rdma-core's own test suite (package rdma-core, in its documentation folder) on any0 and
+compares every test's result with a checked-in list. Any difference is a failure: an unexpected pass
+and a vanished test too.
 
 A line of the list is "TEST: OUTCOME: REASON" with the outcome
     pass
-    skip   the suite skips it, for exactly this reason or one of several: "as root | as anybody else"
+    skip   the suite skips it, for exactly this reason or one of several:
+           "as root | as anybody else"
     fail   it fails; the reason is for the reader
     huge   as pass where there are free pages of 2 MiB (huge_pages.sh), otherwise as host
     host   depends on the machine: it passes or is skipped, for whatever reason
@@ -29,7 +31,8 @@ import pair
 
 SUITE = "/usr/share/doc/rdma-core/tests"
 HERE = os.path.dirname(os.path.abspath(__file__))
-EXCLUDED = ("test_mlx5*", "test_efa*", "test_cuda*", "test_rdmacm")  # other vendors' devices; the connection manager
+# Other vendors' devices; the connection manager.
+EXCLUDED = ("test_mlx5*", "test_efa*", "test_cuda*", "test_rdmacm")
 HUGE_PAGES = 8  # more than any test of the suite uses
 
 Result = namedtuple("Result", "outcome reason detail")
@@ -39,7 +42,8 @@ def require_suite():
     if not glob.glob(SUITE + "/test_*"):
         pair.skip("no test suite in %s (package rdma-core)" % SUITE)
     # isolated: from this folder, "pyverbs" would be this file
-    if subprocess.run([sys.executable, "-I", "-c", "import pyverbs.device"], capture_output=True, check=False).returncode:
+    if subprocess.run([sys.executable, "-I", "-c", "import pyverbs.device"], capture_output=True,
+                      check=False).returncode:
         pair.skip("%s has no pyverbs (package python3-pyverbs)" % sys.executable)
 
 
@@ -69,10 +73,12 @@ def run_module(scratch, suite, module, limit):
         pass
     if scratch.user:
         scratch.give_away(results)
-    command = [sys.executable, "-B", os.path.join(scratch.path, "pyverbs_run.py"), suite, module, "any0", results]
+    command = [sys.executable, "-B", os.path.join(scratch.path, "pyverbs_run.py"), suite, module,
+               "any0", results]
     with open(log, "wb") as out:
-        child = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=out, stderr=subprocess.STDOUT,
-                                 env=scratch.environment(), cwd=scratch.path, start_new_session=True,
+        child = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=out,
+                                 stderr=subprocess.STDOUT, env=scratch.environment(),
+                                 cwd=scratch.path, start_new_session=True,
                                  **scratch.identity())
         problem = wait(child, limit)
     with open(log, encoding="utf-8", errors="replace") as f:
@@ -107,7 +113,8 @@ def read_results(path):
             if "start" in record:
                 running = short(record["start"])
             else:
-                found[short(record["id"])] = Result(record["outcome"], record["reason"], record["detail"])
+                found[short(record["id"])] = Result(record["outcome"], record["reason"],
+                                                    record["detail"])
                 running = None
     return found, running
 
@@ -132,7 +139,8 @@ def difference(want, got):
         want = want._replace(outcome="pass" if host.free_huge_pages() >= HUGE_PAGES else "host")
     if want.outcome == "host" and got.outcome in ("pass", "skip"):
         return None
-    if want.outcome == got.outcome and (got.outcome != "skip" or got.reason in want.reason.split(" | ")):
+    same_reason = got.outcome != "skip" or got.reason in want.reason.split(" | ")
+    if want.outcome == got.outcome and same_reason:
         return None
     return "%s; the list says %s" % (describe(got), describe(want))
 
@@ -162,18 +170,22 @@ def write_list(path, expected, found):
             result = found[test]
             if difference(expected.get(test), result) is None:
                 result = expected[test]
-            f.write("%s: %s%s\n" % (test, result.outcome, ": " + result.reason if result.reason else ""))
+            reason = ": " + result.reason if result.reason else ""
+            f.write("%s: %s%s\n" % (test, result.outcome, reason))
 
 
 def options():
-    p = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    p = argparse.ArgumentParser(description=__doc__,
+                                formatter_class=argparse.RawDescriptionHelpFormatter)
     p.add_argument("--library", required=True)
-    p.add_argument("--preload", action="append", default=[], help="preloaded before it, such as a sanitizer's library")
+    p.add_argument("--preload", action="append", default=[],
+                   help="preloaded before it, such as a sanitizer's library")
     p.add_argument("--user", help="run as this user")
     p.add_argument("--limit", type=float, default=300, help="seconds for one module")
     p.add_argument("--expected", default=os.path.join(HERE, "pyverbs_expected.txt"))
     p.add_argument("--write", action="store_true", help="rewrite the list")
-    p.add_argument("--verbose", action="store_true", help="every result, and what the tests printed")
+    p.add_argument("--verbose", action="store_true",
+                   help="every result, and what the tests printed")
     p.add_argument("module", nargs="*", help="all if there is none")
     return p.parse_args()
 
@@ -212,7 +224,8 @@ def main():
         return
     bad = compare(expected, found)
     count = {o: sum(r.outcome == o for r in found.values()) for o in ("pass", "skip", "fail")}
-    print("%(pass)d pass, %(skip)d skipped, %(fail)d fail" % count + "; %d differ from the list" % bad)
+    print("%(pass)d pass, %(skip)d skipped, %(fail)d fail" % count +
+          "; %d differ from the list" % bad)
     sys.exit(1 if bad or problems else 0)
 
 

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
 """
-Runs one module of rdma-core's test suite, already unpacked, and writes one JSON line per test as it ends: a crash
-loses only the tests behind it. Started by pyverbs.py, one process per module.
+Runs one module of rdma-core's test suite, already unpacked, and writes one JSON line per test as it
+ends: a crash loses only the tests behind it. Started by pyverbs.py, one process per module.
 
     pyverbs_run.py SUITE MODULE DEVICE RESULTS
 """
@@ -27,7 +27,8 @@ class Recorder(unittest.TestResult):
         self.write({"start": test.id()})
 
     def note(self, outcome, reason="", detail=""):
-        """The first of several reports about one test counts, except that a failure outweighs everything."""
+        """The first of several reports about one test counts,
+        except that a failure outweighs everything."""
         if self.outcome is None or outcome == "fail":
             self.outcome = (outcome, reason, detail)
 
@@ -45,7 +46,8 @@ class Recorder(unittest.TestResult):
 
     def addError(self, test, err):
         self.failed(test, err)
-        if not hasattr(test, "_testMethodName"):  # a class or module that could not be set up: no stopTest() follows
+        # A class or module that could not be set up: no stopTest() follows.
+        if not hasattr(test, "_testMethodName"):
             self.stopTest(test)
 
     def addSubTest(self, test, subtest, err):
@@ -60,11 +62,13 @@ class Recorder(unittest.TestResult):
 
     def stopTest(self, test):
         outcome, reason, detail = self.outcome or ("fail", "ended without a result", "")
-        self.write({"id": test.id(), "outcome": outcome, "reason": " ".join(reason.split()), "detail": detail})
+        self.write({"id": test.id(), "outcome": outcome, "reason": " ".join(reason.split()),
+                    "detail": detail})
 
 
 def load(suite, module, device):
-    """The suite's own __init__ imports all its modules, vendors' too; an empty package in its place loads only one."""
+    """The suite's own __init__ imports all its modules, vendors' too;
+    an empty package in its place loads only one."""
     sys.path.insert(0, suite)
     package = types.ModuleType("tests")
     package.__path__ = [suite]

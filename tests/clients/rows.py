@@ -36,13 +36,15 @@ def read_rows(path):
 
 
 def outcome(row, verdict):
-    """(good, the line to print). Only a clean refusal is an expected failure: a crash or a hang never is."""
+    """(good, the line to print).
+    Only a clean refusal is an expected failure: a crash or a hang never is."""
     if row.state == "pass":
         return verdict.passed, "PASS" if verdict.passed else "FAIL (%s)" % verdict.reason
     if verdict.passed:
         return False, "FAIL (passes, but is expected to fail: %s; change its state)" % row.needs
     if not verdict.clean:
-        return False, "FAIL (expected to fail for want of: %s; but %s)" % (row.needs, verdict.reason)
+        return False, ("FAIL (expected to fail for want of: %s; but %s)"
+                       % (row.needs, verdict.reason))
     return True, "PASS (expected failure, %s: %s)" % (row.needs, verdict.reason)
 
 
@@ -58,7 +60,8 @@ def lacking(scratch, row):
         return host.shared_huge_memory()
     for family in ("IPv4", "IPv6"):
         if family + " GID" in needs:
-            return "no %s address in the GID table" % family if host.gid(scratch, family) is None else None
+            missing = host.gid(scratch, family) is None
+            return "no %s address in the GID table" % family if missing else None
     sys.exit("not known how to see whether the host has it: " + needs)
 
 
@@ -91,11 +94,13 @@ def run_row(scratch, row, limit):
 def options():
     p = argparse.ArgumentParser(description=__doc__)
     p.add_argument("--library", required=True)
-    p.add_argument("--preload", action="append", default=[], help="preloaded before it, such as a sanitizer's library")
+    p.add_argument("--preload", action="append", default=[],
+                   help="preloaded before it, such as a sanitizer's library")
     p.add_argument("--user", help="run as this user, and only the rows marked main+user")
     p.add_argument("--limit", type=float, default=120, help="seconds for one row")
     p.add_argument("--only", help="only the rows that contain this text")
-    p.add_argument("--table", default=os.path.join(os.path.dirname(os.path.abspath(__file__)), "rows.txt"))
+    p.add_argument("--table",
+                   default=os.path.join(os.path.dirname(os.path.abspath(__file__)), "rows.txt"))
     p.add_argument("section", nargs="*", help="all if there is none")
     return p.parse_args()
 
@@ -116,7 +121,8 @@ def main():
         sys.exit("no such rows")
     with pair.Scratch(args.library, args.user, args.preload) as scratch:
         results = [run_row(scratch, row, args.limit) for row in rows]
-    print("%d of %d rows as expected, %d skipped" % (results.count(True), len(rows), results.count(None)))
+    print("%d of %d rows as expected, %d skipped"
+          % (results.count(True), len(rows), results.count(None)))
     sys.exit(1 if False in results else 0)
 
 

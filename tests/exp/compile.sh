@@ -2,7 +2,8 @@
 # SPDX-License-Identifier: MIT
 # Compile layout.c in each language and with each way of including the experimental verbs.
 # usage: compile.sh CC SOURCE_DIR
-# Exit status: 0 all compile, 1 not. Languages whose compiler is not installed are named and left out.
+# Exit status: 0 all compile, 1 not.
+# Languages whose compiler is not installed are named and left out.
 cc=$1 top=$2 faults=0 count=0
 here=$(dirname "$0")
 warn="-Wall -Wextra -Wpedantic -Werror -fsyntax-only"
@@ -33,12 +34,18 @@ fi
 exp='<infiniband/verbs_exp.h>' plain='<infiniband/verbs.h>' tunneled='<anyverbs/tunneled_atomic.h>'
 for l in $languages; do
 	compile "$l" "alone" -I"$top/include" -DINCLUDE_FIRST="$exp"
-	compile "$l" "after verbs.h" -I"$top/include" -DINCLUDE_FIRST="$plain" -DINCLUDE_SECOND="$exp"
-	compile "$l" "before verbs.h" -I"$top/include" -DINCLUDE_FIRST="$exp" -DINCLUDE_SECOND="$plain"
-	compile "$l" "after as_notify.h" -I"$top/include" -DINCLUDE_FIRST='<anyverbs/as_notify.h>' -DINCLUDE_SECOND="$exp"
-	compile "$l" "behind tunneled atomics" -I"$top/include" -DINCLUDE_FIRST="$tunneled" -DINCLUDE_SECOND="$exp"
-	compile "$l" "wrapper alone" -I"$top/include/wrapper" -I"$top/include" -DINCLUDE_FIRST="$plain"
-	compile "$l" "wrapper second" -I"$top/include/wrapper" -I"$top/include" -DINCLUDE_FIRST="$exp" \
+	compile "$l" "after verbs.h" -I"$top/include" -DINCLUDE_FIRST="$plain" \
+		-DINCLUDE_SECOND="$exp"
+	compile "$l" "before verbs.h" -I"$top/include" -DINCLUDE_FIRST="$exp" \
+		-DINCLUDE_SECOND="$plain"
+	compile "$l" "after as_notify.h" -I"$top/include" -DINCLUDE_FIRST='<anyverbs/as_notify.h>' \
+		-DINCLUDE_SECOND="$exp"
+	compile "$l" "behind tunneled atomics" -I"$top/include" -DINCLUDE_FIRST="$tunneled" \
+		-DINCLUDE_SECOND="$exp"
+	compile "$l" "wrapper alone" -I"$top/include/wrapper" -I"$top/include" \
+		-DINCLUDE_FIRST="$plain"
+	compile "$l" "wrapper second" -I"$top/include/wrapper" -I"$top/include" \
+		-DINCLUDE_FIRST="$exp" \
 		-DINCLUDE_SECOND="$plain"
 done
 echo "$count compilations, $faults faults"

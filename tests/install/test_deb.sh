@@ -1,10 +1,12 @@
 #!/bin/bash
 # SPDX-License-Identifier: MIT
-# The packages of "make deb", installed into a bare Debian and used there. Usage: test_deb.sh SOURCE FOLDER-OF-PACKAGES
+# The packages of "make deb", installed into a bare Debian and used there.
+# Usage: test_deb.sh SOURCE FOLDER-OF-PACKAGES
 #
-# The bare Debian is made by mmdebstrap, of the release that this machine runs, in half a minute: it needs no daemon, takes what is
-# there to be installed from where apt takes it here, and works as an ordinary user where user namespaces are permitted. All is done
-# in its hooks, in the chroot that it makes, and nothing is kept.
+# The bare Debian is made by mmdebstrap, of the release that this machine runs, in half a minute: it
+# needs no daemon, takes what is there to be installed from where apt takes it here, and works as an
+# ordinary user where user namespaces are permitted. All is done in its hooks, in the chroot that it
+# makes, and nothing is kept.
 set -eu
 source=$1 packages=$2
 command -v mmdebstrap >/dev/null || {
@@ -35,12 +37,17 @@ export ANYVERBS_DIR=$(mktemp -d)
 anyverbs doctor | tail -n 1
 anyverbs run -- ibv_devinfo -d any0 | grep PORT_ACTIVE
 timeout 60 anyverbs run -- ib_write_bw -d any0 -F -n 100 -p 18999 >server 2>&1 &
-for i in $(seq 600); do grep -q ':4A37 .* 0A ' /proc/net/tcp /proc/net/tcp6 && break; sleep 0.1; done # until it listens
+# Until it listens.
+for i in $(seq 600); do
+	grep -q ':4A37 .* 0A ' /proc/net/tcp /proc/net/tcp6 && break
+	sleep 0.1
+done
 timeout 60 anyverbs run -- ib_write_bw -d any0 -F -n 100 -p 18999 127.0.0.1
 wait
 PAIR
 install -d -o nobody /home/somebody
-cd /home/somebody && setpriv --reuid=nobody --clear-groups env HOME=/home/somebody bash /trip/pair.sh
+cd /home/somebody
+setpriv --reuid=nobody --clear-groups env HOME=/home/somebody bash /trip/pair.sh
 cd /trip
 for package in libanyverbs1 anyverbs libanyverbs-dev; do
 	test -z "$(dpkg -V $package)"
@@ -53,7 +60,8 @@ while read -r file; do
 done <files
 touch /trip/passed
 CHECK
-mmdebstrap --quiet --variant=apt --include=gcc,libc6-dev,dpkg-dev,pkg-config,cmake,make,util-linux,diffutils \
+mmdebstrap --quiet --variant=apt \
+	--include=gcc,libc6-dev,dpkg-dev,pkg-config,cmake,make,util-linux,diffutils \
 	--customize-hook="copy-in $trip/trip /" \
 	--customize-hook='chroot "$1" bash /trip/check.sh' \
 	--customize-hook='test -e "$1/trip/passed"' \

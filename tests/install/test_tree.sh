@@ -1,6 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: MIT
-# What "make install" installs, below DESTDIR, is whole and can be used there. Usage: test_tree.sh BUILD PREFIX LIBDIR SOURCE
+# What "make install" installs, below DESTDIR, is whole and can be used there.
+# Usage: test_tree.sh BUILD PREFIX LIBDIR SOURCE
 # The quick form of test_deb.sh: the root is this machine's, only our files lie elsewhere.
 set -u
 build=$1 prefix=$2 libdir=$3 source=$4
@@ -26,5 +27,6 @@ if grep -rlI -e "$build" -e "$source" "$root$prefix"; then
 	echo "these files name the tree that they were built in" >&2
 	failures=1
 fi
-"$source/tests/install/use.sh" "$root$prefix" "$root$libdir" "$source/tests/install/consumer" "$source/examples" || failures=1
+"$source/tests/install/use.sh" "$root$prefix" "$root$libdir" "$source/tests/install/consumer" \
+	"$source/examples" || failures=1
 exit $failures

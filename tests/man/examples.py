@@ -7,18 +7,23 @@ The examples of a page are run. Usage:
 
 PAGE is a manual page in mdoc (literal displays) or Markdown (fenced blocks). In such a block
 
-  - a line that begins with "$ " is a command of bash, continued by lines while it ends with a backslash, or until END
-    after <<'END'. It must exit with 0, or with what a comment at its end says ("# exit 1"). "# needs PROGRAM..." leaves the rest of its block out
-    where one of these is not installed, "# if COMMAND" where that fails. "# not run: WHY" leaves the command out. All other lines are what it printed.
-  - "&" at the end puts it into the background. If a later command of the block names localhost, that waits until
-    something listens that did not before; at the end of the block what is in the background must end by itself, with 0,
-    or by the block's own "kill".
-  - a block whose first line begins with "#include" and that has a main() is a C program: compiled, linked with libanyverbs and
-    libibverbs, and run; it must exit with 0. "/* exit 1 */" on its last line: with that.
+  - a line that begins with "$ " is a command of bash, continued by lines while it ends with a
+    backslash, or until END after <<'END'. It must exit with 0, or with what a comment at its end
+    says ("# exit 1"). "# needs PROGRAM..." leaves the rest of its block out where one of these is
+    not installed, "# if COMMAND" where that fails. "# not run: WHY" leaves the command out. All
+    other lines are what it printed.
+  - "&" at the end puts it into the background. If a later command of the block names localhost,
+    that waits until something listens that did not before; at the end of the block what is in the
+    background must end by itself, with 0, or by the block's own "kill".
+  - a block whose first line begins with "#include" and that has a main() is a C program: compiled,
+    linked with libanyverbs and libibverbs, and run; it must exit with 0. "/* exit 1 */" on its last
+    line: with that.
 
-All blocks of a page run in one folder of their own, in which "examples" and "docs" are those of the source tree, below a
-folder of shared files of their own, in a network namespace of their own if that is permitted, so that ports do not collide.
-Exit status: 0, 1: a command failed, 77: nothing could be run. --must: a page without examples is a failure.
+All blocks of a page run in one folder of their own, in which "examples" and "docs" are those of the
+source tree, below a folder of shared files of their own, in a network namespace of their own if
+that is permitted, so that ports do not collide.
+Exit status: 0, 1: a command failed, 77: nothing could be run.
+--must: a page without examples is a failure.
 """
 
 import argparse
@@ -37,7 +42,9 @@ TO_THE_END = 86  # the exit status of a block of which all was run
 
 RUNTIME = r"""
 set -u
-listeners() { cat /proc/net/tcp /proc/net/tcp6 2>/dev/null | awk '$4 == "0A" { print $2 "/" $10 }' | sort; }
+listeners() {
+	cat /proc/net/tcp /proc/net/tcp6 2>/dev/null | awk '$4 == "0A" { print $2 "/" $10 }' | sort
+}
 background=()
 # A socket that was not in $before.
 await_listener() {
@@ -56,7 +63,8 @@ finish_background() {
 	for job_ in "${background[@]}"; do
 		wait "$job_"
 		got=$?
-		[ "$got" = 0 ] || [ "$got" = 143 ] || [ "$got" = 130 ] || status 0 "$got" end "what was in the background"
+		[ "$got" = 0 ] || [ "$got" = 143 ] || [ "$got" = 130 ] ||
+			status 0 "$got" end "what was in the background"
 	done
 }
 """
@@ -65,7 +73,8 @@ finish_background() {
 def unmdoc(line):
     """A line of a literal display, as mandoc shows it."""
     line = re.sub(r"^\\&", "", line)
-    for escape, char in (("\\e", "\\"), ("\\(aq", "'"), ("\\(dq", '"'), ("\\(ti", "~"), ("\\(ha", "^"), ("\\-", "-"), ("\\&", "")):
+    for escape, char in (("\\e", "\\"), ("\\(aq", "'"), ("\\(dq", '"'), ("\\(ti", "~"),
+                         ("\\(ha", "^"), ("\\-", "-"), ("\\&", "")):
         line = line.replace(escape, char)
     return line
 
@@ -78,7 +87,7 @@ def blocks(path):
         for number, line in enumerate(page, 1):
             line = line.rstrip("\n")
             if inside is None:
-                if (markdown and line.startswith("```")) or (not markdown and re.match(r"\.Bd .*-literal|\.Bd -literal", line)):
+                if line.startswith("```") if markdown else re.match(r"\.Bd .*-literal", line):
                     inside = []
             elif (markdown and line.startswith("```")) or (not markdown and line == ".Ed"):
                 yield inside
@@ -115,7 +124,8 @@ def possible(number, command):
     """Is there what the command, and what comes behind it, needs?"""
     missing = [p for p in (comment(command, "needs") or "").split() if not shutil.which(p)]
     condition = comment(command, "if")
-    if condition and subprocess.run(["sh", "-c", condition], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, check=False).returncode:
+    if condition and subprocess.run(["sh", "-c", condition], stdout=subprocess.DEVNULL,
+                                    stderr=subprocess.DEVNULL, check=False).returncode:
         missing.append("success of " + condition)
     if missing:
         print(f"line {number}: left out from here: no {' '.join(missing)}")
@@ -148,7 +158,8 @@ def script(block):
 
 def run(argv, env, folder):
     """Run it with all it starts. Return: exit status."""
-    with subprocess.Popen(argv, env=env, cwd=folder, start_new_session=True, stdin=subprocess.DEVNULL) as child:
+    with subprocess.Popen(argv, env=env, cwd=folder, start_new_session=True,
+                          stdin=subprocess.DEVNULL) as child:
         try:
             return child.wait(BLOCK_SECONDS)
         except subprocess.TimeoutExpired:
@@ -162,7 +173,8 @@ def run(argv, env, folder):
 
 
 def is_program(block):
-    return bool(block) and block[0][1].startswith("#include") and any("main(" in line for _, line in block)
+    return (bool(block) and block[0][1].startswith("#include")
+            and any("main(" in line for _, line in block))
 
 
 def run_program(block, args, env, folder):
@@ -171,8 +183,9 @@ def run_program(block, args, env, folder):
         file.write("\n".join(line for _, line in block) + "\n")
     wanted = re.search(r"/\* exit (\d+) \*/$", block[-1][1])
     program = source[:-2]
-    build = [args.cc, "-std=gnu17", "-Wall", "-Wextra", "-Werror", "-O1", "-I" + args.include, source, "-o", program,
-             "-L" + args.library, "-Wl,-rpath," + args.library, "-Wl,--allow-shlib-undefined", "-lanyverbs", "-libverbs"]
+    build = [args.cc, "-std=gnu17", "-Wall", "-Wextra", "-Werror", "-O1", "-I" + args.include,
+             source, "-o", program, "-L" + args.library, "-Wl,-rpath," + args.library,
+             "-Wl,--allow-shlib-undefined", "-lanyverbs", "-libverbs"]
     if subprocess.run(build + args.cflags.split(), check=False).returncode:
         return 1
     print(f"# the program at line {block[0][0]}", flush=True)
@@ -185,24 +198,29 @@ def run_program(block, args, env, folder):
 
 def own_network():
     """
-    Enter a network namespace with a loopback interface, as whoever we are. Where that is not permitted, wait until no other
-    page is run: all of them use the programs' usual ports.
+    Enter a network namespace with a loopback interface, as whoever we are. Where that is not
+    permitted, wait until no other page is run: all of them use the programs' usual ports.
     """
     unshare = ["unshare", "-n"] if os.geteuid() == 0 else ["unshare", "-rn"]
     up = "command -v ip >/dev/null && ip link set lo up"
     if os.environ.get("EXAMPLES_NETWORK"):
         return
-    if subprocess.run(unshare + ["sh", "-c", up], stderr=subprocess.DEVNULL, check=False).returncode:
+    if subprocess.run(unshare + ["sh", "-c", up], stderr=subprocess.DEVNULL,
+                      check=False).returncode:
         fcntl.flock(os.open(os.path.abspath(__file__), os.O_RDONLY | os.O_CLOEXEC), fcntl.LOCK_EX)
         return
     os.environ["EXAMPLES_NETWORK"] = "own"
-    os.execvp("unshare", unshare + ["sh", "-c", 'ip link set lo up; exec "$@"', "sh", sys.executable] + sys.argv)
+    os.execvp("unshare", unshare + ["sh", "-c", 'ip link set lo up; exec "$@"', "sh",
+                                    sys.executable] + sys.argv)
 
 
 def environment(args, folder):
-    env = {k: v for k, v in os.environ.items() if not k.startswith(("ANYVERBS_", "MLX_")) and k not in ("LD_PRELOAD", "XDG_CONFIG_HOME")}
-    shared = tempfile.mkdtemp(prefix="anyverbs-test-", dir="/dev/shm" if os.access("/dev/shm", os.W_OK) else None)
-    env.update(PATH=args.bin + ":" + env.get("PATH", "/usr/bin:/bin"), ANYVERBS_DIR=shared, HOME=folder, LC_ALL="C", TERM="dumb")
+    env = {k: v for k, v in os.environ.items() if not k.startswith(("ANYVERBS_", "MLX_"))
+           and k not in ("LD_PRELOAD", "XDG_CONFIG_HOME")}
+    shared = tempfile.mkdtemp(prefix="anyverbs-test-",
+                              dir="/dev/shm" if os.access("/dev/shm", os.W_OK) else None)
+    env.update(PATH=args.bin + ":" + env.get("PATH", "/usr/bin:/bin"), ANYVERBS_DIR=shared,
+               HOME=folder, LC_ALL="C", TERM="dumb")
     for part in ("examples", "docs") if args.tree else ():
         os.symlink(os.path.join(args.tree, part), os.path.join(folder, part))
     return env
@@ -211,7 +229,8 @@ def environment(args, folder):
 def main():
     parse = argparse.ArgumentParser()
     for option in ("--bin", "--include", "--library", "--tree"):
-        parse.add_argument(option, default="", type=lambda text: os.path.abspath(text) if text else "")
+        parse.add_argument(option, default="",
+                           type=lambda text: os.path.abspath(text) if text else "")
     parse.add_argument("--cc", default="cc")
     parse.add_argument("--cflags", default="")
     parse.add_argument("--must", action="store_true")

@@ -1,10 +1,11 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: MIT
 """
-The tutorial shows the program that there is, and what it prints. Usage: listings.py TUTORIAL SOURCE EXPECTED COMMAND...
+The tutorial shows the program that there is, and what it prints.
+Usage: listings.py TUTORIAL SOURCE EXPECTED COMMAND...
 
-Each block of TUTORIAL that is marked "c" is found, whole lines, in SOURCE; the one marked "expected" is EXPECTED, which is what
-COMMAND prints.
+Each block of TUTORIAL that is marked "c" is found, whole lines, in SOURCE; the one marked
+"expected" is EXPECTED, which is what COMMAND prints.
 """
 
 import os
@@ -22,14 +23,18 @@ def read(path):
 def main(tutorial, source, expected, *command):
     text, program, wanted = read(tutorial), read(source), read(expected)
     listings = re.findall(r"^```c\n(.*?)^```$", text, re.M | re.S)
-    faults = [f"not in {source}:\n{listing}" for listing in listings if "\n" + listing not in program]
+    faults = [f"not in {source}:\n{listing}" for listing in listings
+              if "\n" + listing not in program]
     if len(listings) < 5:
         faults.append(f"only {len(listings)} listings")
     if re.findall(r"^```expected\n(.*?)^```$", text, re.M | re.S) != [wanted]:
         faults.append(f"the output that is shown is not {expected}")
-    with tempfile.TemporaryDirectory(prefix="anyverbs-test-", dir="/dev/shm" if os.access("/dev/shm", os.W_OK) else None) as shared:
-        env = {k: v for k, v in os.environ.items() if not k.startswith("ANYVERBS_")} | {"ANYVERBS_DIR": shared}
-        done = subprocess.run(command, env=env, stdout=subprocess.PIPE, text=True, timeout=120, check=False)
+    shm = "/dev/shm" if os.access("/dev/shm", os.W_OK) else None
+    with tempfile.TemporaryDirectory(prefix="anyverbs-test-", dir=shm) as shared:
+        env = {k: v for k, v in os.environ.items() if not k.startswith("ANYVERBS_")}
+        env["ANYVERBS_DIR"] = shared
+        done = subprocess.run(command, env=env, stdout=subprocess.PIPE, text=True, timeout=120,
+                              check=False)
     if done.returncode or done.stdout != wanted:
         faults.append(f"it exits with {done.returncode}, and prints\n{done.stdout}")
     print("\n".join(faults) or f"{len(listings)} listings")

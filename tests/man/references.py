@@ -3,10 +3,10 @@
 """
 What pages refer to is there. Usage: references.py PAGE...
 
-In manual pages, .Xr NAME SECTION is one of the pages given, or a row of foreign.txt beside this file: NAME SECTION PACKAGE.
-If that package is installed here, with its manual, it must have the page. In Markdown, a link to a
-file leads to one, and a `name` that begins with a folder of tests/ is a file there (or, of a folder
-of that name, in src/).
+In manual pages, .Xr NAME SECTION is one of the pages given, or a row of foreign.txt beside this
+file: NAME SECTION PACKAGE. If that package is installed here, with its manual, it must have the
+page. In Markdown, a link to a file leads to one, and a `name` that begins with a folder of tests/
+is a file there (or, of a folder of that name, in src/).
 """
 
 import glob
@@ -31,7 +31,8 @@ def files_of(package, known={}):
     """Manual pages of an installed package; empty where they were left out or dpkg is not."""
     if package not in known:
         try:
-            text = subprocess.run(["dpkg", "-L", package], capture_output=True, text=True, check=False).stdout
+            text = subprocess.run(["dpkg", "-L", package], capture_output=True, text=True,
+                                  check=False).stdout
         except FileNotFoundError:
             text = ""
         known[package] = set(re.findall(r"/man/man\d[a-z]*/(.*?)(?:\.gz)?$", text, re.M))
@@ -58,7 +59,9 @@ def check_markdown(path):
     with open(path, encoding="utf-8") as page:
         for number, line in enumerate(page, 1):
             for target in re.findall(r"\]\(([^)#]+)(?:#[^)]*)?\)", line):
-                if not target.startswith(("http:", "https:")) and not os.path.exists(os.path.join(os.path.dirname(path), target)):
+                if target.startswith(("http:", "https:")):
+                    continue
+                if not os.path.exists(os.path.join(os.path.dirname(path), target)):
                     faults.append(f"{path}:{number}: there is no {target}")
             for name in re.findall(r"`([a-z]+/[\w*/-]+\.(?:c|h|sh|py|txt))`", line):
                 if is_missing(name):
@@ -79,7 +82,8 @@ def main(pages):
         check_manual(page, own, others, used)
     for page in set(pages) - set(manual):
         check_markdown(page)
-    faults.extend(f"foreign.txt: nothing refers to {name}({section})" for name, section in sorted(set(others) - used))
+    faults.extend(f"foreign.txt: nothing refers to {name}({section})"
+                  for name, section in sorted(set(others) - used))
     print("\n".join(faults) or f"{len(pages)} pages: all references lead somewhere")
     return 1 if faults else 0
 

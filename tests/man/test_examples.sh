@@ -1,6 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: MIT
-# The harness of examples tells a page that holds from one that does not. Usage: test_examples.sh PYTHON EXAMPLES.PY
+# The harness of examples tells a page that holds from one that does not.
+# Usage: test_examples.sh PYTHON EXAMPLES.PY
 set -u
 run=("$@")
 folder=$(mktemp -d)

@@ -1,6 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: MIT
-# Each function of our own that the library exports is in the manual. Usage: test_exports.sh MAP MAN-FOLDER
+# Each function of our own that the library exports is in the manual.
+# Usage: test_exports.sh MAP MAN-FOLDER
 set -u
 map=$1
 man=$2

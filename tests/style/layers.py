@@ -40,7 +40,8 @@ BAD = [
     ({"src/queue/four.c": '#include "queue/five.h"\n'},
      "src/queue/four.c: there is no header queue/five.h"),
     ({"src/attic/old.c": ""}, "src/attic: not a room of the layout"),
-    ({"src/queue/two.c": '#include "queue/three.h"\n', "src/queue/three.c": '#include "queue/one.h"\n'},
+    ({"src/queue/two.c": '#include "queue/three.h"\n',
+      "src/queue/three.c": '#include "queue/one.h"\n'},
      "src/queue: 3 modules include each other: one, three, two; "
      "for instance three -> one -> two -> three"),
     ({"bench/one.c": ""}, "one.c: one name for several files: src/queue/one.c, bench/one.c"),

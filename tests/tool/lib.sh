@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: MIT
-# For the tests of the tool. Usage: TEST TOOL; a rule that does not hold is printed, and makes the exit status 1.
+# For the tests of the tool.
+# Usage: TEST TOOL; a rule that does not hold is printed, and makes the exit status 1.
 set -u
 tool=$1
 failures=0

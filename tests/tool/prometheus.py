@@ -2,9 +2,10 @@
 """
 A strict reader of Prometheus' text exposition format: prometheus.py [--list] <METRICS
 
-Each family has HELP, TYPE and samples, in this order and in one piece; names and labels are well formed; counters end
-in _total and nothing else does; no sample is there twice. Prints how many there are, or with --list one sample in a
-line: name, type, labels, value. Exit status 1 and the line if something is not so.
+Each family has HELP, TYPE and samples, in this order and in one piece; names and labels are well
+formed; counters end in _total and nothing else does; no sample is there twice. Prints how many
+there are, or with --list one sample in a line: name, type, labels, value. Exit status 1 and the
+line if something is not so.
 """
 import re
 import sys
@@ -39,12 +40,14 @@ def main():
             if match[1] != family:
                 fail(number, line, "not of the family")
             labels = re.findall(LABEL, match[2] or "")
-            if len({name for name, _ in labels}) != len(labels) or (family, tuple(labels)) in samples:
+            names = {name for name, _ in labels}
+            if len(names) != len(labels) or (family, tuple(labels)) in samples:
                 fail(number, line, "a label or a sample twice")
             samples.add((family, tuple(labels)))
             families[family] += 1
             if "--list" in sys.argv:
-                print(family, kind, *(f"{name}={value}" for name, value in labels), match[match.lastindex])
+                print(family, kind, *(f"{name}={value}" for name, value in labels),
+                      match[match.lastindex])
         else:
             fail(number, line, "not understood")
     empty = [name for name, count in families.items() if not count]

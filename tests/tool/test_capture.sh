@@ -1,7 +1,9 @@
 #!/bin/bash
 # SPDX-License-Identifier: MIT
-# "anyverbs capture" and ANYVERBS_CAPTURE: beginning and ending while programs run, and what must not disturb those.
-# What is in the file is for tests/multi/observe/test_capture.c and tests/clients/capture.py. Usage: test_capture.sh TOOL
+# "anyverbs capture" and ANYVERBS_CAPTURE: beginning and ending while programs run, and what must
+# not disturb those. What is in the file is for tests/multi/observe/test_capture.c and
+# tests/clients/capture.py.
+# Usage: test_capture.sh TOOL
 . "$(dirname "$0")/lib.sh"
 unset ANYVERBS_CAPTURE
 
@@ -20,16 +22,19 @@ ANYVERBS_DIR=$(mktemp -d)
 export ANYVERBS_DIR LC_ALL=C
 file=$ANYVERBS_DIR/file.pcapng
 programs=()
-trap 'kill -9 "${programs[@]}" 2>/dev/null; wait; umount "$ANYVERBS_DIR/small" 2>/dev/null; rm -r "$ANYVERBS_DIR"' EXIT
+trap 'kill -9 "${programs[@]}" 2>/dev/null; wait
+	umount "$ANYVERBS_DIR/small" 2>/dev/null; rm -r "$ANYVERBS_DIR"' EXIT
 
 # pingpong ARGUMENT...: run a pair to its end
 pingpong() {
 	local server status
 	next_port 12000
-	"$tool" run -- ibv_rc_pingpong -d any0 -g 0 -p "$port" "$@" >/dev/null 2>>"$ANYVERBS_DIR/log" &
+	"$tool" run -- ibv_rc_pingpong -d any0 -g 0 -p "$port" "$@" \
+		>/dev/null 2>>"$ANYVERBS_DIR/log" &
 	server=$!
 	wait_for listens "$port"
-	"$tool" run -- timeout 200 ibv_rc_pingpong -d any0 -g 0 -p "$port" "$@" 127.0.0.1 >/dev/null 2>>"$ANYVERBS_DIR/log"
+	"$tool" run -- timeout 200 ibv_rc_pingpong -d any0 -g 0 -p "$port" "$@" 127.0.0.1 \
+		>/dev/null 2>>"$ANYVERBS_DIR/log"
 	status=$?
 	[ $status = 0 ] || kill -9 $server
 	wait $server && return $status
@@ -38,10 +43,12 @@ pingpong() {
 # traffic: a pair that runs until it is killed, asleep in between
 traffic() {
 	next_port 12000
-	"$tool" run -- ibv_rc_pingpong -d any0 -g 0 -e -n 1000000000 -s 700 -p "$port" >/dev/null 2>&1 &
+	"$tool" run -- ibv_rc_pingpong -d any0 -g 0 -e -n 1000000000 -s 700 -p "$port" \
+		>/dev/null 2>&1 &
 	programs+=($!)
 	wait_for listens "$port"
-	"$tool" run -- ibv_rc_pingpong -d any0 -g 0 -e -n 1000000000 -s 700 -p "$port" 127.0.0.1 >/dev/null 2>&1 &
+	"$tool" run -- ibv_rc_pingpong -d any0 -g 0 -e -n 1000000000 -s 700 -p "$port" 127.0.0.1 \
+		>/dev/null 2>&1 &
 	programs+=($!)
 }
 
@@ -92,9 +99,12 @@ holds count_is_whole whole "$file"
 holds what_was_in_the_file_is_lost "$tool" capture -o "$file" -n 3 -d any0
 holds count_is_exact_again test "$(frames "$file")" = 3
 holds snaplen "$tool" capture -o "$file" -n 50 -s 60
-holds snaplen_cuts test "$(tshark -r "$file" -T fields -e frame.cap_len 2>/dev/null | sort -n | tail -1)" = 60
-holds snaplen_keeps_the_length test "$(tshark -r "$file" -T fields -e frame.len 2>/dev/null | sort -n | tail -1)" = 758
-holds other_devices_traffic env ANYVERBS_DEVICES=any0,any1 "$tool" capture -o "$file" -d any1 --seconds 1
+holds snaplen_cuts \
+	test "$(tshark -r "$file" -T fields -e frame.cap_len 2>/dev/null | sort -n | tail -1)" = 60
+holds snaplen_keeps_the_length \
+	test "$(tshark -r "$file" -T fields -e frame.len 2>/dev/null | sort -n | tail -1)" = 758
+holds other_devices_traffic env ANYVERBS_DEVICES=any0,any1 \
+	"$tool" capture -o "$file" -d any1 --seconds 1
 holds other_devices_traffic_is_left_out test "$(frames "$file")" = 0
 
 for signal in INT TERM HUP; do
@@ -104,7 +114,8 @@ for signal in INT TERM HUP; do
 	kill -$signal $capture
 	holds "SIG${signal}_is_no_failure" wait $capture
 	holds "after_SIG${signal}_nothing_is_written" rests
-	holds "all_are_told" test "$(sed -n 's/ frames in .*//p' "$ANYVERBS_DIR/said")" = "$(frames "$file")"
+	holds "all_are_told" test "$(sed -n 's/ frames in .*//p' "$ANYVERBS_DIR/said")" = \
+		"$(frames "$file")"
 	holds "file_is_whole_after_SIG$signal" whole "$file"
 done
 
@@ -148,12 +159,15 @@ holds text_is_left_alone test "$(cat "$ANYVERBS_DIR/text")" = "not a capture"
 says text_is_complained_of 'another kind' "$(cat "$ANYVERBS_DIR/log")"
 mkfifo "$ANYVERBS_DIR/fifo"
 says fifo_holds_nobody_up '^0$' "$(ANYVERBS_CAPTURE=$ANYVERBS_DIR/fifo pingpong -n 10; echo $?)"
-says no_such_folder_disturbs_nobody '^0$' "$(ANYVERBS_CAPTURE=$ANYVERBS_DIR/none/file pingpong -n 10; echo $?)"
+says no_such_folder_disturbs_nobody '^0$' \
+	"$(ANYVERBS_CAPTURE=$ANYVERBS_DIR/none/file pingpong -n 10; echo $?)"
 
 mkdir "$ANYVERBS_DIR/small"
-if [ "${IN_NAMESPACE:-}" = yes ] && mount -t tmpfs -o size=128k none "$ANYVERBS_DIR/small" 2>/dev/null; then
+if [ "${IN_NAMESPACE:-}" = yes ] &&
+	mount -t tmpfs -o size=128k none "$ANYVERBS_DIR/small" 2>/dev/null; then
 	: >"$ANYVERBS_DIR/log"
-	says full_disk_disturbs_nobody '^0$' "$(ANYVERBS_CAPTURE=$ANYVERBS_DIR/small/file pingpong -n 200; echo $?)"
+	says full_disk_disturbs_nobody '^0$' \
+		"$(ANYVERBS_CAPTURE=$ANYVERBS_DIR/small/file pingpong -n 200; echo $?)"
 	holds full_disk_is_full test "$(stat -c %s "$ANYVERBS_DIR/small/file")" -gt 60000
 	holds full_disk_ends_with_a_whole_block whole "$ANYVERBS_DIR/small/file"
 	rm "$ANYVERBS_DIR/small/file"

@@ -1,7 +1,9 @@
 #!/bin/bash
 # SPDX-License-Identifier: MIT
-# Completion knows every command and every option that the sources have. Usage: test_completion.sh TOOL SHELL SOURCE
-# SHELL is bash, whose function is called with COMP_WORDS as bash does, or zsh, where compadd prints instead of adding.
+# Completion knows every command and every option that the sources have.
+# Usage: test_completion.sh TOOL SHELL SOURCE
+# SHELL is bash, whose function is called with COMP_WORDS as bash does, or zsh,
+# where compadd prints instead of adding.
 shell=$2
 source=$3
 . "$(dirname "$0")/lib.sh"
@@ -14,7 +16,8 @@ trap 'rm -r "$ANYVERBS_DIR"' EXIT
 # complete_words WORD...: candidates for the last one, a line each
 complete_with_bash() {
 	# shellcheck disable=SC2016
-	bash --norc -c '. "$1" && shift && COMP_WORDS=("$@") COMP_CWORD=$(($# - 1)) && { _anyverbs; printf "%s\n" "${COMPREPLY[@]}"; }' \
+	bash --norc -c '. "$1" && shift && COMP_WORDS=("$@") COMP_CWORD=$(($# - 1)) &&
+		{ _anyverbs; printf "%s\n" "${COMPREPLY[@]}"; }' \
 		bash "$source/completion/anyverbs.bash" "$@" 2>/dev/null
 }
 
@@ -38,15 +41,19 @@ offers() {
 offers_not() {
 	local rule=$1 wanted=$2
 	shift 2
-	holds "$shell: $rule" test -z "$("complete_with_$shell" "$tool" "$@" | grep -xF -e "$wanted")"
+	holds "$shell: $rule" \
+		test -z "$("complete_with_$shell" "$tool" "$@" | grep -xF -e "$wanted")"
 }
 
-commands=$(sed -n '/^#define AV_COMMANDS/,/[^\\]$/p' "$source/tools/anyverbs/command.h" | grep -oE 'X\([a-z_]+\)' | sed 's/X(\(.*\))/\1/' | grep -vx X)
+commands=$(sed -n '/^#define AV_COMMANDS/,/[^\\]$/p' "$source/tools/anyverbs/command.h" |
+	grep -oE 'X\([a-z_]+\)' | sed 's/X(\(.*\))/\1/' | grep -vx X)
 holds there_are_commands test "$(wc -w <<<"$commands")" -ge 9
 for command in $commands; do
 	offers "command $command" "$command" ""
-	for option in $(cat "$source/tools/anyverbs/$command.c" "$source/tools/anyverbs/$command"_*.c 2>/dev/null |
-		grep -oE '\{"[a-z-]+", *(no|required|optional)_argument' | sed 's/{"\([a-z-]*\)".*/--\1/'); do
+	for option in $(cat "$source/tools/anyverbs/$command.c" \
+		"$source/tools/anyverbs/$command"_*.c 2>/dev/null |
+		grep -oE '\{"[a-z-]+", *(no|required|optional)_argument' |
+		sed 's/{"\([a-z-]*\)".*/--\1/'); do
 		offers "option $option of $command" "$option" "$command" --
 	done
 done
@@ -73,7 +80,8 @@ bash)
 zsh)
 	offers "values" IBM_CAPI_EN=true config set IBM_CAPI_EN=
 	offers "arguments of the program" "ARGUMENTS OF cat 2" run -d any0 cat ""
-	holds compinit_finds_it test "$(zsh -fc 'fpath=($1 $fpath); autoload -Uz compinit && compinit -D -u && print $_comps[anyverbs]' zsh "$source/completion")" = _anyverbs
+	holds compinit_finds_it test "$(zsh -fc 'fpath=($1 $fpath); autoload -Uz compinit &&
+		compinit -D -u && print $_comps[anyverbs]' zsh "$source/completion")" = _anyverbs
 	;;
 esac
 finish

@@ -26,7 +26,8 @@ exits unknown_device_is_1 1 "$tool" info nosuch0
 exits too_many_arguments_are_2 2 "$tool" info any0 mlx5_0
 exits devices_takes_none 2 "$tool" devices any0
 
-# Tunneled atomics, by the steps of the documentation of adapters: enable, power cycle, disable, power cycle.
+# Tunneled atomics, by the steps of the documentation of adapters:
+# enable, power cycle, disable, power cycle.
 export ANYVERBS_DEVICES=any0,any1
 tunneled() # RULE, and what is said of any0 and any1
 {

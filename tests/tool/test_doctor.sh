@@ -1,6 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: MIT
-# "anyverbs doctor": every check has a finding and a consequence, limits are noticed, nothing is left behind.
+# "anyverbs doctor": every check has a finding and a consequence,
+# limits are noticed, nothing is left behind.
 . "$(dirname "$0")/lib.sh"
 
 folder=$(mktemp -d)
@@ -11,7 +12,8 @@ json=$("$tool" doctor --json)
 holds nothing_is_left_behind rmdir "$folder"
 mkdir "$folder"
 
-# Text: "finding  Title: value", a consequence, perhaps advice; an empty line and the verdict at the end.
+# Text: "finding  Title: value", a consequence, perhaps advice; an empty line
+# and the verdict at the end.
 holds every_finding_has_a_consequence awk '
 	/^$/ { exit wanted }
 	/^(ok|limited|missing) +[A-Z][^:]*: ./ { if (wanted) exit 1; wanted = 1; next }
@@ -19,9 +21,10 @@ holds every_finding_has_a_consequence awk '
 	/^ +[^ ].*$/ { wanted = 0; next }
 	{ exit 1 }' <<<"$text"
 holds there_are_twenty_checks_and_more test "$(grep -cE '^(ok|limited|missing) ' <<<"$text")" -ge 20
-for subject in 'Memory of other processes' Yama Dumpable Seccomp 'PID namespace' 'User namespace' Userfaultfd Memfd \
-	'Transparent huge pages' 'Shared folder' 'ulimit -l' 'ulimit -n' 'ulimit -f' 'ulimit -v' max_map_count Kernel \
-	MADV_POPULATE 'Library of the system' Processors 'Other RDMA devices'; do
+for subject in 'Memory of other processes' Yama Dumpable Seccomp 'PID namespace' 'User namespace' \
+	Userfaultfd Memfd 'Transparent huge pages' 'Shared folder' 'ulimit -l' 'ulimit -n' \
+	'ulimit -f' 'ulimit -v' max_map_count Kernel MADV_POPULATE 'Library of the system' \
+	Processors 'Other RDMA devices'; do
 	says "looks_at_$subject" "^(ok|limited|missing) +.*$subject" "$text"
 done
 if grep -q 'Nothing essential is missing' <<<"$text"; then
@@ -30,12 +33,14 @@ else
 	holds status_is_1_if_something_is_missing test "$status" = 1
 fi
 
-holds json_has_the_same_checks python3 - "$(grep -cE '^(ok|limited|missing) ' <<<"$text")" "$json" <<'PYTHON'
+holds json_has_the_same_checks \
+	python3 - "$(grep -cE '^(ok|limited|missing) ' <<<"$text")" "$json" <<'PYTHON'
 import json, sys
 report = json.loads(sys.argv[2])
 checks = report["checks"]
 assert len(checks) == int(sys.argv[1])
-assert all(c["finding"] in ("ok", "limited", "missing") and c["consequence"] and c["value"] for c in checks)
+assert all(c["finding"] in ("ok", "limited", "missing") for c in checks)
+assert all(c["consequence"] and c["value"] for c in checks)
 assert all(c["finding"] == "ok" or c["advice"] for c in checks)
 assert report["ok"] == all(c["finding"] != "missing" for c in checks if c["essential"])
 assert len({c["check"] for c in checks}) == len(checks)
@@ -44,7 +49,8 @@ PYTHON
 text=$(ulimit -f 1000 && "$tool" doctor)
 says short_files_are_noticed '^missing +Limit of file size' "$text"
 says and_make_opening_impossible '^missing +File of a context' "$text"
-exits and_are_essential 1 bash -c 'ulimit -f 1000; "$1" doctor | cat >/dev/null; exit "${PIPESTATUS[0]}"' bash "$tool"
+exits and_are_essential 1 \
+	bash -c 'ulimit -f 1000; "$1" doctor | cat >/dev/null; exit "${PIPESTATUS[0]}"' bash "$tool"
 text=$(ulimit -n 64 && "$tool" doctor)
 says few_descriptors_are_noticed '^limited +Limit of open files' "$text"
 text=$(ANYVERBS_DIR=/proc "$tool" doctor 2>&1)

@@ -1,7 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: MIT
-# Events of ports and devices as Debian's ibv_asyncwatch shows them: changes of the host's addresses, played in a network
-# namespace of our own, and "anyverbs event". Usage: test_event.sh TOOL
+# Events of ports and devices as Debian's ibv_asyncwatch shows them: changes of the host's
+# addresses, played in a network namespace of our own, and "anyverbs event".
+# Usage: test_event.sh TOOL
 . "$(dirname "$0")/lib.sh"
 export LC_ALL=C
 

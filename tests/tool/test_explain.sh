@@ -1,6 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: MIT
-# "anyverbs explain": what Debian's programs have done wrong, after they have ended and as it happens; JSON, choices.
+# "anyverbs explain": what Debian's programs have done wrong,
+# after they have ended and as it happens; JSON, choices.
 . "$(dirname "$0")/lib.sh"
 export LC_ALL=C
 unset ANYVERBS_EXPLAIN
@@ -27,13 +28,16 @@ too_large() {
 
 too_large >/dev/null
 text=$("$tool" explain)
-says sentence 'ibv_rc_pingpong\[[0-9]+\] any0: ibv_create_cq: 10000000 entries; .* 1 to 1048575 \(EINVAL\)$' "$text"
+want='ibv_rc_pingpong\[[0-9]+\] any0: ibv_create_cq: 10000000 entries; .* 1 to 1048575 \(EINVAL\)$'
+says sentence "$want" "$text"
 says advice '^    max_cqe of ibv_query_device\(\) is the limit \[ibv_create_cq\(3\)\]$' "$text"
 holds one_sentence_and_one_advice test "$(wc -l <<<"$text")" = 2
-holds only_the_recorder_stays test "$(cd "$ANYVERBS_DIR" && echo */*)" = "$(cd "$ANYVERBS_DIR" && echo */flight)"
+holds only_the_recorder_stays test "$(cd "$ANYVERBS_DIR" && echo */*)" = \
+	"$(cd "$ANYVERBS_DIR" && echo */flight)"
 
 holds silent_by_itself test -z "$(too_large | grep "entries;")"
-says explained_as_it_happens 'any0: ibv_create_cq: 10000000 entries;' "$(ANYVERBS_EXPLAIN=1 too_large)"
+says explained_as_it_happens 'any0: ibv_create_cq: 10000000 entries;' \
+	"$(ANYVERBS_EXPLAIN=1 too_large)"
 holds other_values_are_off test -z "$(ANYVERBS_EXPLAIN=0 too_large | grep "entries;")"
 holds all_of_them test "$("$tool" explain | grep -c 'ibv_create_cq:')" = 4
 holds last_only test "$("$tool" explain -n 1 | wc -l)" = 2
@@ -56,9 +60,10 @@ if command -v python3 >/dev/null; then
 import json, sys
 for line in sys.stdin:
     r = json.loads(line)
-    print(r["check"], r["verb"], r["error"], r["wanted"], r["limit"], r["kind"], r["device"], r["pid"] == r["by"],
-          "status" in r, r["clause"])')
-	says json_lines '^CQ_SIZE ibv_create_cq EINVAL 10000000 1048575 refusal any0 True False ibv_create_cq\(3\)$' "$text"
+    print(r["check"], r["verb"], r["error"], r["wanted"], r["limit"], r["kind"], r["device"],
+          r["pid"] == r["by"], "status" in r, r["clause"])')
+	want='CQ_SIZE ibv_create_cq EINVAL 10000000 1048575 refusal any0 True False'
+	says json_lines "^$want ibv_create_cq\(3\)\$" "$text"
 	holds json_of_each test "$(wc -l <<<"$text")" = 4
 fi
 

@@ -1,7 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: MIT
-# "anyverbs faults": setting, listing and clearing rules, what is refused and how, and ANYVERBS_FAULTS. Usage:
-# test_faults.sh TOOL
+# "anyverbs faults": setting, listing and clearing rules, what is refused and how, and
+# ANYVERBS_FAULTS.
+# Usage: test_faults.sh TOOL
 . "$(dirname "$0")/lib.sh"
 export LC_ALL=C
 unset ANYVERBS_FAULTS
@@ -14,7 +15,8 @@ faults() {
 }
 
 says no_faults_at_first '^any0: no faults$' "$(faults list)"
-says set_is_confirmed '^any0: faults set; 0 contexts notified$' "$(faults set 'rnr 3 qp 17' 'seed 7; delay 1ms 5% ')"
+says set_is_confirmed '^any0: faults set; 0 contexts notified$' \
+	"$(faults set 'rnr 3 qp 17' 'seed 7; delay 1ms 5% ')"
 says first_rule_is_listed '^any0: 1: rnr 3 qp 17$' "$(faults list)"
 says second_rule_is_listed '^any0: 2: delay 1ms 5%$' "$(faults list)"
 holds they_are_in_one_file test "$(ls "$ANYVERBS_DIR")" = "anyverbs-$(id -u).faults.any0"
@@ -53,23 +55,28 @@ if command -v ibv_rc_pingpong >/dev/null && "$tool" run -- ibv_devices >/dev/nul
 		timeout 60 "$tool" run -- ibv_rc_pingpong -g 0 -p "$port" 127.0.0.1 2>&1
 	}
 	text=$(ANYVERBS_FAULTS='delay' client)
-	says mistake_is_warned_of "warn: ANYVERBS_FAULTS: line 1, column 6: 'delay' needs a time" "$text"
+	says mistake_is_warned_of "warn: ANYVERBS_FAULTS: line 1, column 6: 'delay' needs a time" \
+		"$text"
 	holds mistake_is_warned_of_once test "$(grep -c ANYVERBS_FAULTS <<<"$text")" = 1
 	says registration_fails "^Couldn't register MR$" "$(ANYVERBS_FAULTS='fail reg_mr' client)"
-	says creation_fails "^Couldn't create CQ$" "$(ANYVERBS_FAULTS='fail create_cq EAGAIN' client)"
+	says creation_fails "^Couldn't create CQ$" \
+		"$(ANYVERBS_FAULTS='fail create_cq EAGAIN' client)"
 	holds set_for_all "$tool" faults set 'fail alloc_pd'
 	says device_rules_strike "^Couldn't allocate PD$" "$(client)"
-	says strikes_are_recorded '"check":"INJECTED".*"wanted":1[,}]' "$("$tool" explain --json | tr -d ' ' | grep INJECTED | tail -n 1)"
+	says strikes_are_recorded '"check":"INJECTED".*"wanted":1[,}]' \
+		"$("$tool" explain --json | tr -d ' ' | grep INJECTED | tail -n 1)"
 	holds clear_for_all "$tool" faults clear
 
-	# What fails by a rule is explained by that rule, at both ends, and not by what it looks like.
+	# What fails by a rule is explained by that rule, at both ends,
+	# and not by what it looks like.
 	pair() {
 		local server
 		next_port 16000
 		timeout 30 "$tool" run -- ibv_rc_pingpong -g 0 -p "$port" -n 100 >/dev/null 2>&1 &
 		server=$!
 		wait_for listens "$port"
-		ANYVERBS_FAULTS=$1 timeout 30 "$tool" run -- ibv_rc_pingpong -g 0 -p "$port" -n 100 127.0.0.1 >/dev/null 2>&1
+		ANYVERBS_FAULTS=$1 timeout 30 "$tool" run -- ibv_rc_pingpong -g 0 -p "$port" \
+			-n 100 127.0.0.1 >/dev/null 2>&1
 		kill $server 2>/dev/null
 		wait $server
 	}
@@ -84,14 +91,15 @@ for r in map(json.loads, sys.stdin):
 	while read -r rule want; do
 		since=$(date +%s%N)
 		pair "${rule//+/ }"
-		says "cause_of_${rule%%+nth*}" "^$want$" "$(causes "$since" | tr '\n' ',' | sed 's/,$//')"
-	done <<-'END'
-		status+rem-access-err+nth+5 event INJECTED status,request INJECTED status,responder INJECTED status
-		status+loc-prot-err+nth+5 event INJECTED status,request INJECTED status
-		rnr-exhausted+nth+5 event INJECTED rnr-exhausted,request INJECTED rnr-exhausted
-		retry-exhausted+nth+5 event INJECTED retry-exhausted,request INJECTED retry-exhausted
-		peer-death+nth+5 event INJECTED peer-death,request INJECTED peer-death
-		fail+create_qp event INJECTED fail,refusal INJECTED fail
-	END
+		says "cause_of_${rule%%+nth*}" "^$want$" \
+			"$(causes "$since" | tr '\n' ',' | sed 's/,$//')"
+	done <<'END'
+status+rem-access-err+nth+5 event INJECTED status,request INJECTED status,responder INJECTED status
+status+loc-prot-err+nth+5 event INJECTED status,request INJECTED status
+rnr-exhausted+nth+5 event INJECTED rnr-exhausted,request INJECTED rnr-exhausted
+retry-exhausted+nth+5 event INJECTED retry-exhausted,request INJECTED retry-exhausted
+peer-death+nth+5 event INJECTED peer-death,request INJECTED peer-death
+fail+create_qp event INJECTED fail,refusal INJECTED fail
+END
 fi
 finish

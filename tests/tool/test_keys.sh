@@ -1,6 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: MIT
-# TEST TOOL MAN-FOLDER: what the manual says of the keys of ANYVERBS_DEVICES is what the parser takes.
+# TEST TOOL MAN-FOLDER: what the manual says of the keys of ANYVERBS_DEVICES is what
+# the parser takes.
 . "$(dirname "$0")/lib.sh"
 export ASAN_OPTIONS=detect_leaks=0 # programs that are not ours may leak
 man=$2
@@ -19,7 +20,8 @@ for key in $keys; do
 	guid) holds "$key" takes guid 0123456789abcdef ethernet ;;
 	gids) holds "$key" takes gids 64 ethernet ;;
 	*)
-		largest=$(sed -n "/^\.It Li $key= /{n;s/.*1 to \([0-9]*\)\.$/\1/p}" "$man/anyverbs_config.5")
+		largest=$(sed -n "/^\.It Li $key= /{n;s/.*1 to \([0-9]*\)\.$/\1/p}" \
+			"$man/anyverbs_config.5")
 		holds "$key takes its documented maximum" takes "$key" "$largest" ethernet
 		exits "$key takes no more" 125 takes "$key" $((largest + 1)) ethernet
 		;;

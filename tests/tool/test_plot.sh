@@ -23,8 +23,11 @@ says faults '<text [^>]*>page faults per second</text>' "$text"
 says invalidations '<text [^>]*>invalidations per second</text>' "$text"
 holds a_line_for_each test "$(grep -c '<polyline' "$work/r.svg")" = 4
 # Axes: 100 MB/s is at the top of the first panel (y = 40), 0 at its bottom (180).
-says sent_is_at_100_100_0_0 'stroke="#1f5fa8".* points="255\.0,40\.0 430\.0,40\.0 605\.0,180\.0 780\.0,180\.0"' "$text"
-says received_is_half 'stroke="#c8511b".* points="255\.0,110\.0 430\.0,110\.0 605\.0,180\.0 780\.0,180\.0"' "$text"
+says sent_is_at_100_100_0_0 \
+	'stroke="#1f5fa8".* points="255\.0,40\.0 430\.0,40\.0 605\.0,180\.0 780\.0,180\.0"' "$text"
+says received_is_half \
+	'stroke="#c8511b".* points="255\.0,110\.0 430\.0,110\.0 605\.0,180\.0 780\.0,180\.0"' \
+	"$text"
 says axis_has_its_end '>100</text>' "$text"
 holds standard_output test "$("$tool" plot "$work/r.csv")" = "$text"
 says other_device '>any1</text>' "$("$tool" plot -d any1 "$work/r.csv")"
@@ -32,7 +35,8 @@ if command -v xmllint >/dev/null; then
 	exits well_formed 0 xmllint --noout "$work/r.svg"
 fi
 
-sed '1d; s/\([^,]*\),\([^,]*\),\([^,]*\),\([^,]*\),\([^,]*\),\(.*\)/{"time":\1,"device":"\2","xmit_bytes":\3,"rcv_bytes":\4,"num_page_faults":\5,"num_invalidations":\6}/' \
+sed -E '1d; s/([^,]*),([^,]*),([^,]*),([^,]*),([^,]*),(.*)/{"time":\1,"device":"\2",'\
+'"xmit_bytes":\3,"rcv_bytes":\4,"num_page_faults":\5,"num_invalidations":\6}/' \
 	"$work/r.csv" >"$work/r.jsonl"
 holds json_lines_give_the_same test "$("$tool" plot "$work/r.jsonl")" = "$text"
 sed 's/any0/<a\&b>/' "$work/r.csv" >"$work/odd.csv"

@@ -2,7 +2,8 @@
 # SPDX-License-Identifier: MIT
 # "anyverbs run": what the program finds in its environment, and what comes back.
 . "$(dirname "$0")/lib.sh"
-export ASAN_OPTIONS=detect_leaks=0:verify_asan_link_order=0 # programs that are not ours may leak, and a library is preloaded into the tool itself
+# Programs that are not ours may leak, and a library is preloaded into the tool itself.
+export ASAN_OPTIONS=detect_leaks=0:verify_asan_link_order=0
 
 exits status_of_the_program_comes_back 7 "$tool" run -- sh -c 'exit 7'
 exits options_end_at_the_program 3 "$tool" run sh -c 'exit 3'
@@ -38,6 +39,7 @@ holds arguments_arrive_unchanged test "$("$tool" run -- printf '%s|' 'a b' '' '*
 # The library of a folder whose name LD_PRELOAD cannot hold.
 folder=$(mktemp -d "${TMPDIR:-/tmp}/any verbs.XXXXXX")
 touch "$folder/libanyverbs.so.1"
-exits path_with_a_space_is_refused 125 env ANYVERBS_LIBRARY="$folder/libanyverbs.so.1" "$tool" run true
+exits path_with_a_space_is_refused 125 \
+	env ANYVERBS_LIBRARY="$folder/libanyverbs.so.1" "$tool" run true
 rm -r "$folder"
 finish

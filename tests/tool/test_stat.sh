@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: MIT
-# "anyverbs stat": the groups as tables, objects and for Prometheus, and what is watched and recorded, of devices that
-# nobody uses.
+# "anyverbs stat": the groups as tables, objects and for Prometheus,
+# and what is watched and recorded, of devices that nobody uses.
 . "$(dirname "$0")/lib.sh"
 here=$(dirname "$0")
 export ANYVERBS_DEVICES=any0,mlx5_0
@@ -12,7 +12,8 @@ trap 'rm -rf "$work"; rmdir "$ANYVERBS_DIR"' EXIT
 
 for group in device port process qp cq mr odp; do
 	says "help_lists_$group" "^  $group +[a-zA-Z]" "$("$tool" help stat)"
-	holds "${group}_names_both_devices" test "$("$tool" stat $group | grep '^[^ ]' | xargs)" = "any0 mlx5_0"
+	holds "${group}_names_both_devices" test "$("$tool" stat $group | grep '^[^ ]' | xargs)" = \
+		"any0 mlx5_0"
 	exits "${group}_as_json" 0 "$tool" stat $group --json
 done
 holds device_is_the_default test "$("$tool" stat)" = "$("$tool" stat device)"
@@ -25,7 +26,8 @@ says odp_is_of_the_device_too '^  num_page_faults +0  events ' "$text"
 text=$("$tool" stat port)
 says port_has_standard_names '^  port_rcv_data +0  words ' "$text"
 says port_has_hw_counters '^  rx_write_requests +0  messages ' "$text"
-holds each_name_once test -z "$("$tool" stat port any0 | awk 'NR > 2 { print $1 }' | sort | uniq -d)"
+holds each_name_once \
+	test -z "$("$tool" stat port any0 | awk 'NR > 2 { print $1 }' | sort | uniq -d)"
 
 text=$("$tool" stat odp)
 says counter_has_value_unit_meaning '^  num_page_faults +0  events +Page fault events$' "$text"
@@ -39,7 +41,8 @@ exits unknown_device_is_1 1 "$tool" stat odp nosuch0
 exits too_many_arguments_are_2 2 "$tool" stat odp any0 mlx5_0
 exits unknown_option_is_2 2 "$tool" stat --frobnicate
 exits full_disk_is_not_a_success 1 sh -c '"$1" stat odp --json >/dev/full' sh "$tool"
-for options in "-j -p" "-p -w" "-n 3" "-o x" "-w0" "-w1x" "-wnan" "-w -n 0" "-w -n -1" "-w -n 1x" "qp -w" "odp -p"; do
+for options in "-j -p" "-p -w" "-n 3" "-o x" "-w0" "-w1x" "-wnan" "-w -n 0" "-w -n -1" "-w -n 1x" \
+	"qp -w" "odp -p"; do
 	exits "options_make_no_sense: $options" 2 "$tool" stat $options
 done
 
@@ -50,7 +53,8 @@ holds a_line_for_each_device_and_look test "$(grep -cE '^[0-9:]{8}  (any0|mlx5_0
 exits record_csv 0 "$tool" stat any0 -w0.01 -n 3 -o "$work/r.csv"
 says csv_has_names '^time,device,xmit_bytes,' "$(head -1 "$work/r.csv")"
 holds csv_has_the_first_look_too test "$(grep -c '^[0-9.]*,any0,0,' "$work/r.csv")" = 4
-holds csv_lines_are_of_one_length test "$(awk -F, '{ print NF }' "$work/r.csv" | sort -u | wc -l)" = 1
+holds csv_lines_are_of_one_length \
+	test "$(awk -F, '{ print NF }' "$work/r.csv" | sort -u | wc -l)" = 1
 exits record_json 0 "$tool" stat any0 -w0.01 -n 3 -o "$work/r.jsonl"
 exits nowhere_to_write_is_1 1 "$tool" stat -w0.01 -n 2 -o "$work/nosuch/r.csv"
 exits full_disk_is_no_record 1 "$tool" stat -w0.01 -n 2 -o /dev/full
@@ -58,7 +62,8 @@ exits full_disk_is_no_record 1 "$tool" stat -w0.01 -n 2 -o /dev/full
 # --- Prometheus, and JSON ---
 if command -v promtool >/dev/null; then
 	for group in device port process qp cq mr; do
-		holds "promtool_takes_$group" test -z "$("$tool" stat $group --prometheus | promtool check metrics 2>&1)"
+		holds "promtool_takes_$group" \
+			test -z "$("$tool" stat $group --prometheus | promtool check metrics 2>&1)"
 	done
 fi
 if command -v python3 >/dev/null; then
@@ -74,7 +79,8 @@ if command -v python3 >/dev/null; then
 	text=$("$tool" stat odp --json | python3 -c '
 import json, sys
 all = json.load(sys.stdin)
-print(all["group"], [d["device"] for d in all["devices"]], [len(d["counters"]) for d in all["devices"]])
+print(all["group"], [d["device"] for d in all["devices"]],
+      [len(d["counters"]) for d in all["devices"]])
 for row in all["devices"][1]["counters"]:
     print(row["counter"], row["value"], row["unit"], row["gauge"])')
 	says json_names_group_and_devices "^odp \['any0', 'mlx5_0'\] \[11, 11\]$" "$text"

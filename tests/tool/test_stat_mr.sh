@@ -1,6 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: MIT
-# "anyverbs stat mr": the regions of another process, by kind and by the pages they are on. Usage: test_stat_mr.sh TOOL HOLDER
+# "anyverbs stat mr": the regions of another process, by kind and by the pages they are on.
+# Usage: test_stat_mr.sh TOOL HOLDER
 . "$(dirname "$0")/lib.sh"
 holder=$2
 export ANYVERBS_DEVICES=any0,mlx5_0
@@ -40,29 +41,34 @@ import json, sys
 all = json.load(sys.stdin)
 print(all["group"], [(d["device"], len(d["regions"])) for d in all["devices"]])
 for r in all["devices"][0]["regions"]:
-    print(r["pid"], r["length"], r["memory"], r["type"], r["shared"], r["huge_pages"] * 512 + r["small_pages"])')
+    print(r["pid"], r["length"], r["memory"], r["type"], r["shared"],
+          r["huge_pages"] * 512 + r["small_pages"])')
 	says json_has_devices "^mr \[\('any0', 8\), \('mlx5_0', 0\)\]$" "$text"
 	says json_has_rows "^$pid 5242880 pages ALL - 1280$" "$text"
 	text2=$("$tool" stat mr any0 --json | python3 -c '
 import json, sys
 for r in json.load(sys.stdin)["devices"][0]["regions"]:
     if r["memory"] == "on-demand":
-        print(sorted(k for k in r if isinstance(r[k], int))[:3], r["page_faults"], r["valid_pages"], r["windows"])')
+        print(sorted(k for k in r if isinstance(r[k], int))[:3],
+              r["page_faults"], r["valid_pages"], r["windows"])')
 	says json_has_counters "^\['address', 'adopted_bytes', 'huge_pages'\] 0 0 0$" "$text2"
 	text2=$("$tool" stat mr any0 --json | python3 -c '
 import json, sys
 for r in json.load(sys.stdin)["devices"][0]["regions"]:
     if r["memory"] == "on-demand":
-        print(sorted(k for k in r if isinstance(r[k], int))[:3], r["page_faults"], r["valid_pages"], r["windows"])')
+        print(sorted(k for k in r if isinstance(r[k], int))[:3],
+              r["page_faults"], r["valid_pages"], r["windows"])')
 	says json_has_counters "^\['address', 'adopted_bytes', 'huge_pages'\] 0 0 0$" "$text2"
 	says json_says_private "^$pid 20480 private ANON - 5$" "$text"
 fi
 text=$("$tool" stat mr --prometheus)
-says prometheus_has_regions "^anyverbs_mr_page_faults_total\{device=\"any0\",pid=\"$pid\",key=\"[0-9]+\"\} 0$" "$text"
+says prometheus_has_regions \
+	"^anyverbs_mr_page_faults_total\{device=\"any0\",pid=\"$pid\",key=\"[0-9]+\"\} 0$" "$text"
 says prometheus_has_gauges '^# TYPE anyverbs_mr_adopted_bytes gauge$' "$text"
 holds prometheus_has_all_rows test "$(grep -c '^anyverbs_mr_refused_total{' <<<"$text")" = 8
 text=$("$tool" stat mr --prometheus)
-says prometheus_has_regions "^anyverbs_mr_page_faults_total\{device=\"any0\",pid=\"$pid\",key=\"[0-9]+\"\} 0$" "$text"
+says prometheus_has_regions \
+	"^anyverbs_mr_page_faults_total\{device=\"any0\",pid=\"$pid\",key=\"[0-9]+\"\} 0$" "$text"
 says prometheus_has_gauges '^# TYPE anyverbs_mr_adopted_bytes gauge$' "$text"
 holds prometheus_has_all_rows test "$(grep -c '^anyverbs_mr_refused_total{' <<<"$text")" = 8
 exits full_disk_is_not_a_success 1 sh -c '"$1" stat mr --json >/dev/full' sh "$tool"

@@ -1,7 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: MIT
-# "anyverbs top" and "anyverbs stat" while ibv_rc_pingpong -o runs: what they say of processes and queue pairs, keys and
-# the size of a terminal, and what becomes of a process that is killed. Usage: test_top.sh TOOL
+# "anyverbs top" and "anyverbs stat" while ibv_rc_pingpong -o runs: what they say of processes and
+# queue pairs, keys and the size of a terminal, and what becomes of a process that is killed.
+# Usage: test_top.sh TOOL
 . "$(dirname "$0")/lib.sh"
 here=$(dirname "$0")
 export ANYVERBS_DEVICES=any0,any1 LC_ALL=C
@@ -31,7 +32,8 @@ holds nothing_is_left test -z "$(ls -A "$ANYVERBS_DIR")"
 # --- two that go on until they are killed ---
 # As shells replaced by the program, so that the process is known.
 pingpong() {
-	exec "$tool" run -- ibv_rc_pingpong -d any0 -g 0 -o -s 65536 -n 1000000000 -p "$@" >/dev/null 2>&1
+	exec "$tool" run -- ibv_rc_pingpong -d any0 -g 0 -o -s 65536 -n 1000000000 -p "$@" \
+		>/dev/null 2>&1
 }
 next_port 13000
 (pingpong "$port") &
@@ -62,7 +64,9 @@ for d in json.load(sys.stdin)["devices"]:
 text=$(counters qp)
 says qp_of_the_client "^any0 pid=$client qpn=[0-9]+ type=RC state=RTS .* sends=[1-9]" "$text"
 holds qps_of_any0_only test "$(wc -l <<<"$text")" = 2
-says cq_of_the_server "^any0 pid=$server cq=[0-9]+ completions=[1-9].* capacity=[1-9][0-9]* waiting=[0-9]+ peak=[1-9]" "$(counters cq)"
+text=$(counters cq)
+says cq_of_the_server "^any0 pid=$server cq=[0-9]+ completions=[1-9].* capacity=[1-9]" "$text"
+says cq_has_waited "^any0 pid=$server .* capacity=[1-9][0-9]* waiting=[0-9]+ peak=[1-9]" "$text"
 text=$(counters device)
 says two_processes '^any0 processes 2$' "$text"
 says two_regions '^any0 mrs 2$' "$text"
@@ -70,7 +74,8 @@ says their_bytes '^any0 registered_bytes 131072$' "$text"
 says page_faults '^any0 num_page_faults [1-9]' "$text"
 says other_device_is_idle '^any1 xmit_bytes 0$' "$text"
 for group in device port process qp cq; do
-	says "prometheus_$group" '^[1-9][0-9]* families, [1-9][0-9]* samples$' "$("$tool" stat $group -p | python3 "$here/prometheus.py")"
+	says "prometheus_$group" '^[1-9][0-9]* families, [1-9][0-9]* samples$' \
+		"$("$tool" stat $group -p | python3 "$here/prometheus.py")"
 done
 exits records 0 "$tool" stat any0 -w0.2 -n 3 -o "$work/r.csv"
 records_growth() {
@@ -88,11 +93,13 @@ says the_other_did_not '^  link_downed +0 ' "$("$tool" stat port any1)"
 # --- top as text ---
 text=$("$tool" top -b -n 2 -d 0.3 any0)
 holds a_heading_for_each_look test "$(grep -c '^ *PID ' <<<"$text")" = 2
-says sums_of_the_device '^any0: 2 processes, 2 QPs, [0-9.]+ MB/s sent, .* 0\.1 MB registered$' "$text"
-says row_of_the_client "^ *$client +1 +[0-9.]+ +[0-9.]+ +[0-9]+ +[0-9]+ +0 +0\.1 any0 +ibv_rc_pingpong$" "$text"
+says sums_of_the_device '^any0: 2 processes, 2 QPs, [0-9.]+ MB/s sent, .* 0\.1 MB registered$' \
+	"$text"
+says row_of_the_client \
+	"^ *$client +1 +[0-9.]+ +[0-9.]+ +[0-9]+ +[0-9]+ +0 +0\.1 any0 +ibv_rc_pingpong$" "$text"
 says names_fit_80_columns "any0 +ibv_rc_ping" "$(cut -c1-80 <<<"$text" | grep -E "^ *$client ")"
-holds sorted_by_pid test "$("$tool" top -b -n 1 -d 0.1 -s pid any0 | awk '$NF == "ibv_rc_pingpong" { print $1 }' | xargs)" = \
-	"$(printf '%s\n' "${pids[@]}" | sort -n | xargs)"
+by_pid=$("$tool" top -b -n 1 -d 0.1 -s pid any0 | awk '$NF == "ibv_rc_pingpong" { print $1 }')
+holds sorted_by_pid test "$(xargs <<<"$by_pid")" = "$(printf '%s\n' "${pids[@]}" | sort -n | xargs)"
 holds only_the_device test -z "$("$tool" top -b -n 1 -d 0.1 any1 | grep pingpong)"
 
 # --- top on a terminal ---
@@ -124,7 +131,8 @@ if command -v tmux >/dev/null; then
 	holds small_window_is_not_overrun test "$(screen | wc -l)" -le 6
 	tmux -S "$socket" resize-window -t top -x 130 -y 24
 	comes large_window_again shows "^ *$client +1 .* ibv_rc_pingpong"
-	# The server may find that its peer is gone, and end, too. Somebody stays, so that the counts do.
+	# The server may find that its peer is gone, and end, too.
+	# Somebody stays, so that the counts do.
 	(exec "$tool" run -- stdbuf -oL ibv_asyncwatch -d any1 >"$work/watcher" 2>&1) &
 	pids+=($!)
 	comes somebody_else_is_there grep -q FD "$work/watcher"

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: MIT
-# For the tests with unmodified programs. Usage: TEST LIBANYVERBS; a rule that does not hold is printed, and counted in
+# For the tests with unmodified programs.
+# Usage: TEST LIBANYVERBS; a rule that does not hold is printed, and counted in
 # $failures.
 set -u
 library=$1
@@ -8,10 +9,13 @@ unset ANYVERBS_LOG LD_PRELOAD
 export LC_ALL=C
 . "$(dirname "${BASH_SOURCE[0]}")/../lib/wait.sh"
 
-# Ends the test, skipped, if a plain program with the library preloaded does not run, or prints something.
+# Ends the test, skipped, if a plain program with the library preloaded does not run,
+# or prints something.
 require_preload() {
-	if ! LD_PRELOAD=$library /bin/true 2>/dev/null || [ -n "$(LD_PRELOAD=$library /bin/true 2>&1)" ]; then
-		echo "the library cannot be preloaded into plain programs (is it built with a sanitizer?)"
+	if ! LD_PRELOAD=$library /bin/true 2>/dev/null ||
+		[ -n "$(LD_PRELOAD=$library /bin/true 2>&1)" ]; then
+		echo "the library cannot be preloaded into plain programs" \
+			"(is it built with a sanitizer?)"
 		exit 77
 	fi
 }

@@ -1,7 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: MIT
-# The infiniband collector of Prometheus' node_exporter reads the port's counters. It is a program that makes its system
-# calls without the C library, so it gets a copy of the tree. Usage: node_exporter.sh LIBANYVERBS
+# The infiniband collector of Prometheus' node_exporter reads the port's counters. It is a program
+# that makes its system calls without the C library, so it gets a copy of the tree.
+# Usage: node_exporter.sh LIBANYVERBS
 . "$(dirname "$0")/lib.sh"
 export ANYVERBS_DEVICES=any0,mlx5_0:link=infiniband:lid=7
 exporter=
@@ -9,7 +10,8 @@ for name in prometheus-node-exporter node_exporter; do
 	exporter=${exporter:-$(command -v $name)}
 done
 for program in "$exporter" curl ibv_rc_pingpong; do
-	command -v "$program" >/dev/null || { echo "there is no node_exporter, curl or ibv_rc_pingpong"; exit 77; }
+	command -v "$program" >/dev/null ||
+		{ echo "there is no node_exporter, curl or ibv_rc_pingpong"; exit 77; }
 done
 require_preload
 work=$(mktemp -d)
@@ -24,7 +26,8 @@ trap 'stop; rm -rf "$ANYVERBS_DIR" "$work"' EXIT
 
 # 500 messages of 4096 bytes each way.
 pingpong() {
-	LD_PRELOAD=$library ibv_rc_pingpong -d any0 -g 0 -s 4096 -n 500 -p "$port" "$@" >/dev/null 2>&1
+	LD_PRELOAD=$library ibv_rc_pingpong -d any0 -g 0 -s 4096 -n 500 -p "$port" "$@" \
+		>/dev/null 2>&1
 }
 exchange() {
 	next_port 14000
@@ -36,7 +39,8 @@ LD_PRELOAD=$library stdbuf -oL ibv_asyncwatch -d any0 >"$work/watcher" 2>&1 &
 pids=$!
 wait_for grep -q FD "$work/watcher" && exchange || exit 1
 mkdir -p "$work/class"
-LD_PRELOAD=$library cp -r /sys/class/infiniband "$work/class" 2>/dev/null # rows without a GID cannot be read
+# Rows without a GID cannot be read.
+LD_PRELOAD=$library cp -r /sys/class/infiniband "$work/class" 2>/dev/null
 
 next_port 14000
 "$exporter" --path.sysfs="$work" --collector.disable-defaults --collector.infiniband \

@@ -1,6 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: MIT
-# The ODP statistics as cat(1) reads them while ibv_rc_pingpong -o runs. Usage: odp_stats.sh LIBANYVERBS
+# The ODP statistics as cat(1) reads them while ibv_rc_pingpong -o runs.
+# Usage: odp_stats.sh LIBANYVERBS
 . "$(dirname "$0")/lib.sh"
 export ANYVERBS_DEVICES=any0
 standard=/sys/class/infiniband_verbs/uverbs0
@@ -47,7 +48,8 @@ says() {
 
 # One of two that go on until they are killed.
 start() {
-	LD_PRELOAD=$library ibv_rc_pingpong -g 0 -o -s 65536 -n 1000000000 -p "$port" "$@" >/dev/null 2>&1 &
+	LD_PRELOAD=$library ibv_rc_pingpong -g 0 -o -s 65536 -n 1000000000 -p "$port" "$@" \
+		>/dev/null 2>&1 &
 	pids="$pids $!"
 }
 

@@ -23,11 +23,13 @@ export ANYVERBS_DIR=$copy # nothing runs there
 prints cat "0200:c0ff:ee00:1234" cat $ib/any0/node_guid
 prints cat_through_link "anyverbs" cat $ib/any0/device/infiniband/any0/board_id
 prints cat_odp_statistics "0 0" \
-	sh -c 'echo $(cat /sys/class/infiniband_verbs/uverbs1/num_page_faults /sys/kernel/debug/mlx5/anyverbs.1/odp_stats/num_odp_mrs)'
+	sh -c 'echo $(cat /sys/class/infiniband_verbs/uverbs1/num_page_faults \
+		/sys/kernel/debug/mlx5/anyverbs.1/odp_stats/num_odp_mrs)'
 prints cat_missing "cat: $ib/any0/nix: No such file or directory" cat $ib/any0/nix
 prints ls_all "any0
 mlx5_0" ls $ib
-prints ls_long "-r--r--r-- 1 root root 4096 lid" sh -c "ls -l $ib/any0/ports/1/ | sed -n 's/ [A-Z][a-z][a-z] .* lid\$/ lid/p'"
+prints ls_long "-r--r--r-- 1 root root 4096 lid" \
+	sh -c "ls -l $ib/any0/ports/1/ | sed -n 's/ [A-Z][a-z][a-z] .* lid\$/ lid/p'"
 prints ls_long_device "crw-rw-rw- 1 root root 231, 193 uverbs1" \
 	sh -c "ls -l /dev/infiniband | sed -n 's/ [A-Z][a-z][a-z] .* uverbs1\$/ uverbs1/p'"
 prints readlink ../../../devices/virtual/anyverbs/anyverbs.1 readlink $ib/mlx5_0/device
@@ -40,20 +42,26 @@ $ib/mlx5_0/ports/1/lid" sh -c "find $ib -name lid | sort"
 prints find_by_type "/sys/class/infiniband_verbs/uverbs0/device
 /sys/class/infiniband_verbs/uverbs1/device" sh -c 'find /sys/class/infiniband_verbs -type l | sort'
 prints grep_recursive "$ib/mlx5_0/ports/1/lid:0x7" grep -rs 0x7 $ib/mlx5_0
-prints du_walks "0" sh -c "du -a $ib /sys/class/infiniband_verbs /sys/class/infiniband_mad >/dev/null; echo \$?"
-prints bash_glob "$ib/any0/ports/1/gids/0 $ib/any0/ports/1/gids/1 $ib/any0/ports/1/gids/2 $ib/any0/ports/1/gids/3" \
+prints du_walks "0" \
+	sh -c "du -a $ib /sys/class/infiniband_verbs /sys/class/infiniband_mad >/dev/null; echo \$?"
+gids=$ib/any0/ports/1/gids
+prints bash_glob "$gids/0 $gids/1 $gids/2 $gids/3" \
 	bash -c "echo $ib/any0/ports/*/gids/*"
-prints bash_redirection "4: ACTIVE" bash -c "read -r line <$ib/any0/ports/1/state && echo \"\$line\""
+prints bash_redirection "4: ACTIVE" \
+	bash -c "read -r line <$ib/any0/ports/1/state && echo \"\$line\""
 prints sh_redirection "4: ACTIVE" sh -c "read -r line <$ib/any0/ports/1/state && echo \"\$line\""
 prints inherited_descriptor "4: ACTIVE" bash -c "exec 5<$ib/any0/ports/1/state; cat <&5"
 prints bash_tests "yes yes yes" bash -c "
-	[ -r /dev/infiniband/uverbs0 ] && [ -w /dev/infiniband/uverbs0 ] && [ -c /dev/infiniband/uverbs0 ] && echo -n 'yes '
+	[ -r /dev/infiniband/uverbs0 ] && [ -w /dev/infiniband/uverbs0 ] &&
+		[ -c /dev/infiniband/uverbs0 ] && echo -n 'yes '
 	[ -d $ib/any0 ] && [ -L $ib/any0/device ] && [ -f $ib/any0/node_guid ] && echo -n 'yes '
 	[ ! -w $ib/any0/node_guid ] && [ ! -e $ib/any0/nix ] && [ ! -e $ib/any1 ] && echo yes"
-prints uverbs_cannot_be_opened "cat: /dev/infiniband/uverbs0: No such device or address" cat /dev/infiniband/uverbs0
+prints uverbs_cannot_be_opened "cat: /dev/infiniband/uverbs0: No such device or address" \
+	cat /dev/infiniband/uverbs0
 
 prints cp "0200:c0ff:ee00:1234" sh -c "cp $ib/any0/node_guid '$copy/guid' && cat '$copy/guid'"
-prints cp_recursive "0x7" sh -c "cp -r $ib/mlx5_0/ports '$copy' 2>/dev/null; cat '$copy/ports/1/lid'"
+prints cp_recursive "0x7" \
+	sh -c "cp -r $ib/mlx5_0/ports '$copy' 2>/dev/null; cat '$copy/ports/1/lid'"
 
 if command -v python3 >/dev/null; then
 	python python_open "0200:c0ff:ee00:1234" "print(open('$ib/any0/node_guid').read(), end='')"
@@ -61,16 +69,19 @@ if command -v python3 >/dev/null; then
 	python python_scandir "[('any0', True), ('mlx5_0', True)]" \
 		"import os; print(sorted((e.name, e.is_dir()) for e in os.scandir('$ib')))"
 	python python_stat "True" \
-		"import os; f = open('$ib/any0/fw_ver'); print(os.stat(f.name) == os.fstat(f.fileno()))"
+		"import os; f = open('$ib/any0/fw_ver')
+print(os.stat(f.name) == os.fstat(f.fileno()))"
 	python python_listdir_of_descriptor "['0']" \
 		"import os; print(os.listdir(os.open('$ib/any0/ports/1/pkeys', os.O_RDONLY)))"
 	python python_relative "b'6\\n'" \
-		"import os; d = os.open('/sys/class/infiniband_verbs', os.O_RDONLY); print(os.read(os.open('abi_version', os.O_RDONLY, dir_fd=d), 9))"
+		"import os; d = os.open('/sys/class/infiniband_verbs', os.O_RDONLY)
+print(os.read(os.open('abi_version', os.O_RDONLY, dir_fd=d), 9))"
 	python python_walks_agree "True" \
 		"import os; print([w[:3] for w in os.fwalk('$ib')] == list(os.walk('$ib')))"
 	python python_glob "1" "import glob; print(len(glob.glob('$ib/mlx5_0/ports/*/state')))"
 	python python_net "True" \
-		"import os; print(open('$ib/any0/ports/1/gid_attrs/ndevs/0').read().strip() in os.listdir('$ib/any0/device/net/'))"
+		"import os; name = open('$ib/any0/ports/1/gid_attrs/ndevs/0').read().strip()
+print(name in os.listdir('$ib/any0/device/net/'))"
 	python python_errors "[21, 20, 13, 2, 22]" "
 import os
 def error(call):
@@ -78,7 +89,8 @@ def error(call):
         call()
     except OSError as e:
         return e.errno
-print([error(lambda: open('$ib/any0')), error(lambda: os.listdir('$ib/any0/fw_ver')), error(lambda: open('$ib/any0/fw_ver', 'w')),
-       error(lambda: open('$ib/nix')), error(lambda: open('$ib/mlx5_0/ports/1/gid_attrs/ndevs/0').read())])"
+print([error(lambda: open('$ib/any0')), error(lambda: os.listdir('$ib/any0/fw_ver')),
+       error(lambda: open('$ib/any0/fw_ver', 'w')), error(lambda: open('$ib/nix')),
+       error(lambda: open('$ib/mlx5_0/ports/1/gid_attrs/ndevs/0').read())])"
 fi
 finish

@@ -1,7 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: MIT
-# The virtual sysfs where the kernel has devices, too: both are there. The kernel's are played by files in a mount
-# namespace of our own. Usage: real_devices.sh LIBANYVERBS
+# The virtual sysfs where the kernel has devices, too: both are there. The kernel's are played by
+# files in a mount namespace of our own.
+# Usage: real_devices.sh LIBANYVERBS
 . "$(dirname "$0")/lib.sh"
 export ANYVERBS_DEVICES=any0,real1
 ib=/sys/class/infiniband verbs=/sys/class/infiniband_verbs
@@ -37,7 +38,8 @@ prints find_descends_into_both "$ib/any0/node_guid
 $ib/real0/node_guid
 $ib/real1/node_guid" sh -c "find $ib -name node_guid | sort"
 prints device_nodes_are_theirs_first theirs cat /dev/infiniband/uverbs0
-prints device_nodes_are_ours_else "cat: /dev/infiniband/uverbs1: No such device or address" cat /dev/infiniband/uverbs1
+prints device_nodes_are_ours_else "cat: /dev/infiniband/uverbs1: No such device or address" \
+	cat /dev/infiniband/uverbs1
 prints device_nodes_are_listed_once "rdma_cm
 uverbs0
 uverbs1" ls /dev/infiniband

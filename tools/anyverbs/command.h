@@ -8,12 +8,11 @@
 
 #include "base/compiler.h"
 
+/* clang-format off */
 #define AV_COMMANDS(X) \
-	X(run)         \
-	X(devices)     \
-	X(info)        \
-	X(stat)        \
-	X(top) X(plot) X(explain) X(event) X(capture) X(config) X(reset) X(faults) X(doctor) X(help)
+	X(run) X(devices) X(info) X(stat) X(top) X(plot) X(explain) X(event) \
+	X(capture) X(config) X(reset) X(faults) X(doctor) X(help)
+/* clang-format on */
 
 /* Exit statuses, part of the interface: see anyverbs(1). "run" uses those of env(1). */
 enum av_exit {

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
 """
-Programs of others, built from their sources against our header. Where the sources are is said by an environment variable;
-without it, or without what they need beside it, the test is skipped.
+Programs of others, built from their sources against our header. Where the sources are is said by an
+environment variable; without it, or without what they need beside it, the test is skipped.
 """
 import argparse
 import concurrent.futures
@@ -29,7 +29,8 @@ def sources(variable, witness, what):
 
 
 def has_header(compiler, header):
-    done = subprocess.run([*compiler, "-x", "c", "-fsyntax-only", "-"], input="#include <%s>\n" % header, text=True,
+    done = subprocess.run([*compiler, "-x", "c", "-fsyntax-only", "-"],
+                          input="#include <%s>\n" % header, text=True,
                           capture_output=True, check=False)
     return done.returncode == 0
 
@@ -42,7 +43,8 @@ def need_headers(compiler, *headers):
 
 def run(command):
     """Return: what it complained of, None if it succeeded."""
-    done = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False)
+    done = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True,
+                          check=False)
     if done.returncode == 0:
         return None
     return "%s\n%s" % (" ".join(command[-4:]), "\n".join(done.stderr.splitlines()[:LINES]))
@@ -62,14 +64,16 @@ def options(description, limit):
     p.add_argument("--cc", required=True)
     p.add_argument("--library", required=True)
     p.add_argument("--include", required=True, help="our include folder")
-    p.add_argument("--preload", action="append", default=[], help="preloaded before it, such as a sanitizer's library")
+    p.add_argument("--preload", action="append", default=[],
+                   help="preloaded before it, such as a sanitizer's library")
     p.add_argument("--only", help="only the rows that contain this text")
     p.add_argument("--limit", type=float, default=limit, help="seconds for one row")
     return p.parse_args()
 
 
 def run_rows(args, table, name, build):
-    """Build the programs with @build(args, folder), and run the rows of the file @table with them; ends the test."""
+    """Build the programs with @build(args, folder),
+    and run the rows of the file @table with them; ends the test."""
     table = rows.read_rows(table)
     with tempfile.TemporaryDirectory(prefix="anyverbs-%s-" % name) as out:
         build(args, out)
@@ -77,5 +81,6 @@ def run_rows(args, table, name, build):
         with pair.Scratch(args.library, also_preload=args.preload) as scratch:
             results = [rows.run_row(scratch, row, args.limit) for row in table
                        if not args.only or args.only in row.command]
-    print("%d of %d rows as expected, %d skipped" % (results.count(True), len(results), results.count(None)))
+    print("%d of %d rows as expected, %d skipped"
+          % (results.count(True), len(results), results.count(None)))
     sys.exit(1 if False in results else 0)

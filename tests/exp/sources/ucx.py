@@ -1,9 +1,9 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: MIT
 """
-UCX 1.6 configured and built against the experimental verbs, and its ucx_perftest run over the library between two processes:
-the rows of ucx_rows.txt. ANYVERBS_UCX_SRC names the folder of its sources, tag v1.6.0 or the release. What is built stays in
-the build folder for the next run.
+UCX 1.6 configured and built against the experimental verbs, and its ucx_perftest run over the
+library between two processes: the rows of ucx_rows.txt. ANYVERBS_UCX_SRC names the folder of its
+sources, tag v1.6.0 or the release. What is built stays in the build folder for the next run.
 """
 import argparse
 import os
@@ -18,17 +18,18 @@ import rows
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 PARTS = "src/ucm src/ucs src/uct src/ucp src/tools/perf".split()
-# Its tag matching has either all from the system's headers or all from the experimental ones, which do not declare it; its
-# code for mlx5 drives that hardware.
+# Its tag matching has either all from the system's headers or all from the experimental ones, which
+# do not declare it; its code for mlx5 drives that hardware.
 WITHOUT = "ib-hw-tm mlx5-dv java cuda rdmacm knem xpmem".split()
 # What its configure must find: a probe that fails leaves a path out silently.
-FEATURES = """VERBS_EXP_H EXP_UMR EXP_UMR_KSM IBV_EXP_QP_CREATE_UMR IBV_EXP_DM DECL_IBV_EXP_ACCESS_ON_DEMAND
-    DECL_IBV_EXP_ODP_SUPPORT_IMPLICIT
+FEATURES = """VERBS_EXP_H EXP_UMR EXP_UMR_KSM IBV_EXP_QP_CREATE_UMR IBV_EXP_DM
+    DECL_IBV_EXP_ACCESS_ON_DEMAND DECL_IBV_EXP_ODP_SUPPORT_IMPLICIT
     STRUCT_IBV_EXP_DEVICE_ATTR_EXP_DEVICE_CAP_FLAGS STRUCT_IBV_EXP_DEVICE_ATTR_ODP_CAPS
     STRUCT_IBV_EXP_DEVICE_ATTR_ODP_MR_MAX_SIZE STRUCT_IBV_EXP_QP_INIT_ATTR_MAX_INL_RECV
-    DECL_IBV_EXP_REG_MR DECL_IBV_EXP_CREATE_QP DECL_IBV_EXP_PREFETCH_MR DECL_IBV_EXP_SETENV DECL_IBV_EXP_QUERY_GID_ATTR
-    DECL_IBV_EXP_QUERY_DEVICE DECL_IBV_EXP_POST_SEND DECL_IBV_EXP_ACCESS_ALLOCATE_MR DECL_IBV_EXP_DEVICE_MR_ALLOCATE
-    DECL_IBV_EXP_WR_NOP DECL_IBV_EXP_CQ_MODERATION DECL_IBV_EXP_DEVICE_ATTR_PCI_ATOMIC_CAPS""".split()
+    DECL_IBV_EXP_REG_MR DECL_IBV_EXP_CREATE_QP DECL_IBV_EXP_PREFETCH_MR DECL_IBV_EXP_SETENV
+    DECL_IBV_EXP_QUERY_GID_ATTR DECL_IBV_EXP_QUERY_DEVICE DECL_IBV_EXP_POST_SEND
+    DECL_IBV_EXP_ACCESS_ALLOCATE_MR DECL_IBV_EXP_DEVICE_MR_ALLOCATE DECL_IBV_EXP_WR_NOP
+    DECL_IBV_EXP_CQ_MODERATION DECL_IBV_EXP_DEVICE_ATTR_PCI_ATOMIC_CAPS""".split()
 
 
 def options():
@@ -44,7 +45,8 @@ def options():
 
 def step(command, cwd, log, env=None):
     with open(log, "ab") as out:
-        done = subprocess.run(command, stdin=subprocess.DEVNULL, stdout=out, stderr=subprocess.STDOUT, cwd=cwd, check=False,
+        done = subprocess.run(command, stdin=subprocess.DEVNULL, stdout=out,
+                              stderr=subprocess.STDOUT, cwd=cwd, check=False,
                               env=dict(os.environ, **(env or {})))
     if done.returncode:
         with open(log, encoding="utf-8", errors="replace") as f:
@@ -53,11 +55,13 @@ def step(command, cwd, log, env=None):
 
 
 def prepared(source, work, log):
-    """A folder with a configure script: the sources themselves, or a copy if they come from a repository."""
+    """A folder with a configure script:
+    the sources themselves, or a copy if they come from a repository."""
     if os.path.exists(os.path.join(source, "configure")):
         return source
     if not shutil.which("autoreconf") or not shutil.which("libtoolize"):
-        pair.skip("the sources have no configure script, and autoconf and libtool are not installed")
+        pair.skip("the sources have no configure script, "
+                  "and autoconf and libtool are not installed")
     copy = os.path.join(work, "source")
     if not os.path.exists(os.path.join(copy, "configure")):
         shutil.rmtree(copy, ignore_errors=True)
@@ -69,9 +73,10 @@ def prepared(source, work, log):
 def configure(args, source, work, log):
     include = "-I%s -I%s" % (os.path.join(args.include, "wrapper"), args.include)
     folder = os.path.dirname(args.library)
-    command = [os.path.join(source, "configure"), "--prefix=" + os.path.join(work, "installed"), "--disable-doxygen-doc",
-               "--disable-numa", "--with-verbs=/usr", *["--without-" + w for w in WITHOUT], "CC=" + args.cc,
-               "CPPFLAGS=" + include, "CFLAGS=-O1 -w -fcommon", "CXXFLAGS=-O1 -w", "LDFLAGS=-L" + folder,
+    command = [os.path.join(source, "configure"), "--prefix=" + os.path.join(work, "installed"),
+               "--disable-doxygen-doc", "--disable-numa", "--with-verbs=/usr",
+               *["--without-" + w for w in WITHOUT], "CC=" + args.cc, "CPPFLAGS=" + include,
+               "CFLAGS=-O1 -w -fcommon", "CXXFLAGS=-O1 -w", "LDFLAGS=-L" + folder,
                "LIBS=-lanyverbs"]
     stamp = os.path.join(work, "configured")
     if os.path.exists(stamp):
@@ -104,7 +109,8 @@ def build(args):
     configure(args, prepared(source, work, log), work, log)
     check_features(work)
     for part in PARTS:
-        step(["make", "-j%d" % building.JOBS, "-C", part, "install"], os.path.join(work, "build"), log)
+        step(["make", "-j%d" % building.JOBS, "-C", part, "install"], os.path.join(work, "build"),
+             log)
     print("built with " + " ".join(FEATURES), flush=True)
     return os.path.join(work, "installed")
 
@@ -113,11 +119,14 @@ def main():
     args = options()
     prefix = build(args)
     os.environ["PATH"] = os.path.join(prefix, "bin") + ":" + os.environ["PATH"]
-    os.environ["LD_LIBRARY_PATH"] = os.path.join(prefix, "lib") + ":" + os.path.dirname(args.library)
+    libraries = (os.path.join(prefix, "lib"), os.path.dirname(args.library))
+    os.environ["LD_LIBRARY_PATH"] = ":".join(libraries)
     with pair.Scratch(args.library) as scratch:
-        results = [rows.run_row(scratch, row, args.limit) for row in rows.read_rows(os.path.join(HERE, "ucx_rows.txt"))
+        results = [rows.run_row(scratch, row, args.limit)
+                   for row in rows.read_rows(os.path.join(HERE, "ucx_rows.txt"))
                    if not args.only or args.only in row.command]
-    print("%d of %d rows as expected, %d skipped" % (results.count(True), len(results), results.count(None)))
+    print("%d of %d rows as expected, %d skipped"
+          % (results.count(True), len(results), results.count(None)))
     sys.exit(1 if False in results else 0)
 
 

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Requests that take the express lane, and the same ones that do not: nothing a program can see
+ * Requests of the common kind, and the same ones in an unusual form: nothing a program can see
  * differs.
  *
- * Each row is executed twice by fresh queue pairs, once as it stands and once in a form that the
- * lane leaves to the direct transport (a second element, of no bytes, in the request and in the
- * receive), and what comes of it is compared field by field: both completions, memory, PSNs,
- * states, events. Between two processes, between two contexts of one process, within one context,
- * and of a queue pair with itself.
+ * Each row is executed twice by fresh queue pairs, once as it stands and once with a second element
+ * of no bytes in the request and in the receive, which branches off the common case. What comes of
+ * both is compared field by field: completions, memory, PSNs, states, events. Between two
+ * processes, between two contexts of one process, within one context, and of a queue pair with
+ * itself.
  */
 #include <stdlib.h>
 #include <string.h>

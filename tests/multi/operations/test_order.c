@@ -16,6 +16,7 @@
 #include <sched.h>
 #include <stdatomic.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>
@@ -90,8 +91,9 @@ static bool is_word(uint64_t w)
 struct target {
 	const _Atomic uint64_t *words; /* the aligned ones */
 	size_t count, stride;
-	const _Atomic uint8_t *last; /* byte behind them, NULL: they are the end */
-	struct ibv_dm *dm;	     /* @words is a copy of this */
+	const _Atomic uint8_t *last;  /* byte behind them, NULL: they are the end */
+	const _Atomic uint32_t *half; /* or half a word behind them, likewise */
+	struct ibv_dm *dm;	      /* @words is a copy of this */
 };
 
 static struct target target_at(uint8_t *at, uint64_t bytes)
@@ -103,6 +105,8 @@ static struct target target_at(uint8_t *at, uint64_t bytes)
 
 	if ((uintptr_t)at + bytes == end + 1)
 		t.last = (const _Atomic uint8_t *)end;
+	if ((uintptr_t)at + bytes == end + 4)
+		t.half = (const _Atomic uint32_t *)end;
 	return t;
 }
 
@@ -124,31 +128,52 @@ static void fetch(const struct target *t)
 		EXPECT(ibv_memcpy_from_dm(at, t->dm, 0, last) == 0, "memcpy_from_dm");
 }
 
+/*
+ * The end of a WRITE is visible last. What precedes it ascends if a process copies; if the kernel
+ * does, lines of 64 bytes may become visible in any order (copy/pieces.h). Then only the very end
+ * says which round all words belong to.
+ */
+static bool kernel_copies(void)
+{
+	const char *adopt = getenv("ANYVERBS_ADOPT");
+
+	return adopt && strcmp(adopt, "never") == 0;
+}
+
+/* The round at the end, or at the last whole word, of a target that has been fetched. */
+static uint32_t last_round(const struct target *t)
+{
+	if (t->half && kernel_copies())
+		return atomic_load(t->half);
+	return (uint32_t)atomic_load(&t->words[t->count - 1]);
+}
+
+/* Is that word older than the byte behind all words says? */
+static bool is_behind_byte(uint32_t word, uint32_t before, uint8_t byte)
+{
+	return word - before < SANE && (int8_t)((uint8_t)word - byte) < 0;
+}
+
 /* One look at the whole target. Return: FINE and the round in the low bits, or a fault and where.
  */
 static uint64_t look(const struct target *t)
 {
-	uint32_t before = (uint32_t)atomic_load(&t->words[t->count - 1]), round, first = 0;
+	uint32_t before = (uint32_t)atomic_load(&t->words[t->count - 1]), round;
 	uint8_t byte = t->last ? atomic_load(t->last) : 0;
+	bool ascends = !(t->last && kernel_copies());
 	uint64_t w;
 
 	fetch(t);
-	w = atomic_load(&t->words[t->count - 1]);
-	round = (uint32_t)w;
-
-	if (!is_word(w))
-		return fault(TORN, t->count - 1);
+	round = last_round(t);
 	for (size_t i = 0; i < t->count; i += t->stride) {
 		w = atomic_load_explicit(&t->words[i], memory_order_acquire);
 		if (!is_word(w))
 			return fault(TORN, i);
-		if ((int32_t)((uint32_t)w - round) < 0)
+		if (ascends && (int32_t)((uint32_t)w - round) < 0)
 			return fault(STALE, i);
-		if (i == 0)
-			first = (uint32_t)w;
+		if (t->last && (i == 0 || !ascends) && is_behind_byte((uint32_t)w, before, byte))
+			return fault(STALE_BYTE, i);
 	}
-	if (t->last && first - before < SANE && (int8_t)((uint8_t)first - byte) < 0)
-		return fault(STALE_BYTE, 0);
 	return round;
 }
 

@@ -116,7 +116,7 @@ void copy_faults(void)
 	CHECK(av_copy(edge - 4, edge - 16, 8) == AV_COPY_FAULT);
 	CHECK(av_copy(&byte, eof, 1) == AV_COPY_FAULT);
 	CHECK(av_copy_probe(eof, 1) == AV_COPY_FAULT);
-	CHECK(av_copy_fetch_add(edge, 1, &old) == AV_COPY_FAULT);
+	CHECK(av_copy_fetch_add(edge, 1, &old, av_now_coarse_ns()) == AV_COPY_FAULT);
 	drop_edge(edge);
 	drop_edge(eof);
 }

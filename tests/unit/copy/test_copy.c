@@ -251,18 +251,21 @@ static void atomics_return_the_old_value(void **state)
 	uint64_t word = 40, old = 0;
 
 	choose_way(state);
-	assert_int_equal(av_copy_fetch_add(&word, 2, &old), AV_COPY_OK);
+	assert_int_equal(av_copy_fetch_add(&word, 2, &old, av_now_coarse_ns()), AV_COPY_OK);
 	assert_int_equal(old, 40);
 	assert_int_equal(word, 42);
-	assert_int_equal(av_copy_fetch_add(&word, UINT64_MAX, &old), AV_COPY_OK);
+	assert_int_equal(av_copy_fetch_add(&word, UINT64_MAX, &old, av_now_coarse_ns()),
+			 AV_COPY_OK);
 	assert_int_equal(old, 42);
 	assert_int_equal(word, 41);
-	assert_int_equal(av_copy_cmp_swap(&word, 41, UINT64_C(0x123456789abcdef0), &old),
-			 AV_COPY_OK);
+	assert_int_equal(
+		av_copy_cmp_swap(&word, 41, UINT64_C(0x123456789abcdef0), &old, av_now_coarse_ns()),
+		AV_COPY_OK);
 	assert_int_equal(old, 41);
 	assert_int_equal(word, UINT64_C(0x123456789abcdef0));
-	assert_int_equal(av_copy_cmp_swap(&word, UINT64_C(0x023456789abcdef0), 5, &old),
-			 AV_COPY_OK);
+	assert_int_equal(
+		av_copy_cmp_swap(&word, UINT64_C(0x023456789abcdef0), 5, &old, av_now_coarse_ns()),
+		AV_COPY_OK);
 	assert_int_equal(old, UINT64_C(0x123456789abcdef0));
 	assert_int_equal(word, UINT64_C(0x123456789abcdef0));
 }
@@ -274,13 +277,17 @@ static void missing_memory_fails_atomics(void **state)
 		unsigned char *edge = make_edge(kind);
 		uint64_t old = 99;
 
-		assert_int_equal(av_copy_fetch_add(edge, 1, &old), AV_COPY_FAULT);
-		assert_int_equal(av_copy_fetch_add(edge + 8, 0, &old), AV_COPY_FAULT);
-		assert_int_equal(av_copy_cmp_swap(edge, 0, 1, &old), AV_COPY_FAULT);
-		assert_int_equal(av_copy_cmp_swap(edge, 1, 2, &old),
+		assert_int_equal(av_copy_fetch_add(edge, 1, &old, av_now_coarse_ns()),
+				 AV_COPY_FAULT);
+		assert_int_equal(av_copy_fetch_add(edge + 8, 0, &old, av_now_coarse_ns()),
+				 AV_COPY_FAULT);
+		assert_int_equal(av_copy_cmp_swap(edge, 0, 1, &old, av_now_coarse_ns()),
+				 AV_COPY_FAULT);
+		assert_int_equal(av_copy_cmp_swap(edge, 1, 2, &old, av_now_coarse_ns()),
 				 AV_COPY_FAULT); /* would not have compared */
 		assert_int_equal(old, 99);
-		assert_int_equal(av_copy_fetch_add(edge - 8, 1, &old), AV_COPY_OK);
+		assert_int_equal(av_copy_fetch_add(edge - 8, 1, &old, av_now_coarse_ns()),
+				 AV_COPY_OK);
 		assert_int_equal(old, 0);
 		drop_edge(edge);
 	}
@@ -294,7 +301,7 @@ static void *adder(void *arg)
 	for (int i = 0; i < ADD_TURNS; i++) {
 		uint64_t old;
 
-		if (av_copy_fetch_add(arg, 1, &old) != AV_COPY_OK ||
+		if (av_copy_fetch_add(arg, 1, &old, av_now_coarse_ns()) != AV_COPY_OK ||
 		    av_copy_probe(arg, 1) != AV_COPY_OK)
 			return arg; /* a fault: the caller asserts */
 	}

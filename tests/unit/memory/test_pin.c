@@ -20,6 +20,7 @@
 #include "base/limits.h"
 #include "base/lock.h"
 #include "fake_seg.h"
+#include "lib/far_stores.h"
 #include "lib/own_directory.h"
 #include "lib/wait.h"
 #include "memory/pin.h"
@@ -238,7 +239,7 @@ static void the_dead_are_not_waited_for(void **state)
 	av_pin_drain(&f.seg, KEY);
 	for (unsigned int i = 0; i < AV_PINS; i++)
 		assert_int_equal(word_at(i), i < AV_PINS / 2 ? word(NOBODY, OTHER_KEY) : 0);
-	av_pin_drain_all(&f.seg);
+	av_pin_drain(&f.seg, 0);
 	expect_all(0);
 }
 
@@ -308,7 +309,7 @@ static void *drain_key(void *arg)
 
 static void *drain_all(void *arg)
 {
-	av_pin_drain_all(&f.seg);
+	av_pin_drain(&f.seg, 0);
 	atomic_store(&drained, true);
 	return NULL;
 }
@@ -359,18 +360,9 @@ static struct race {
 	_Atomic uint32_t living AV_ALIGNED(AV_CACHE_LINE);
 	_Atomic uint32_t freed AV_ALIGNED(AV_CACHE_LINE); /* who uses the key does not see it set */
 	_Atomic uint32_t uses AV_ALIGNED(AV_CACHE_LINE);
-	_Atomic uint32_t wrong;
+	_Atomic uint32_t users, wrong;
 	_Atomic bool stop;
 } * race;
-
-#define FAR_BYTES (16u << 20)
-
-/* Stores to lines that are far away: what is stored next is seen by others only after them. */
-static void store_far_away(uint8_t *far, uint32_t n)
-{
-	for (uint32_t i = 0; i < 24; i++)
-		*(volatile uint8_t *)&far[((n * 24 + i) * 0x9e3779b1u) % FAR_BYTES] = 1;
-}
 
 static void use_once(void)
 {
@@ -388,18 +380,16 @@ static void use_once(void)
 	av_pin_end(pin);
 }
 
+/* Its word is the first that it tries, and among the first that who waits looks at. */
 static void use_again_and_again(void)
 {
-	uint8_t *far = calloc(1, FAR_BYTES);
-
-	CHECK(far);
+	av_pin_place = AV_PINS + atomic_fetch_add(&race->users, 1);
 	for (uint32_t n = 0; !atomic_load_explicit(&race->stop, memory_order_relaxed); n++) {
-		store_far_away(far, n);
+		store_far_away();
 		use_once();
 		if (n % 64 == 63)
 			wait_moment(); /* who loses its core rather does so here */
 	}
-	free(far);
 }
 
 static void *user_thread(void *arg)
@@ -418,8 +408,9 @@ static void live_and_die(uint32_t n)
 		looks % 64 == 63 ? (void)sched_yield() : av_pause();
 	for (uint32_t i = n % 64; i > 0; i--)
 		av_pause();
+	store_far_away();
 	atomic_store_explicit(&race->living, 0, memory_order_relaxed);
-	n % 8 ? av_pin_drain(&f.seg, KEY) : av_pin_drain_all(&f.seg);
+	av_pin_drain(&f.seg, n % 8 ? KEY : 0);
 	atomic_store(&race->freed, 1);
 }
 
@@ -475,7 +466,7 @@ static void a_drained_key_is_not_in_use(void **state)
 		if (atomic_load(&race->wrong))
 			fail_msg("%u threads, %u processes: used when freed", casts[i].threads,
 				 casts[i].processes);
-		av_pin_drain_all(&f.seg);
+		av_pin_drain(&f.seg, 0);
 		expect_all(0);
 	}
 	munmap(race, sizeof(*race));

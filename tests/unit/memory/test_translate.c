@@ -209,7 +209,8 @@ static void is_behind(void) { ask.addr = BASE + LENGTH; }
 static void longer(void) { ask.addr = BASE; ask.length = LENGTH + 1; }
 static void wraps(void) { ask.length = UINT64_MAX; }
 static void address_of_the_owner(void) { ask.addr = ADDR; }
-static void whole(void) { ask.whole = true; ask.addr = ask.length = 0; }
+static void whole(void) { ask.whole = true; }
+static void whole_and_no_range(void) { ask.whole = true; ask.addr = ask.length = 0; }
 static void pages_move(void) { atomic_store(&f.seg.head->moving, 1); }
 static void a_dead_moved_pages(void) { pages_move(); f.seg.proc = NOBODY; f.seg.own = false; }
 static void unmapped_elsewhere(void) { atomic_store(&f.seg.head->odp_seq, 44); }
@@ -257,6 +258,7 @@ static const struct {
 	{"wraps", wraps, AV_MEM_RANGE},
 	{"the owner's address instead of the key's", address_of_the_owner, AV_MEM_RANGE},
 	{"all of it", whole, AV_MEM_OK},
+	{"all of it, without a range", whole_and_no_range, AV_MEM_OK},
 	{"pages move", pages_move, AV_MEM_BUSY},
 	{"pages of who has died moved", a_dead_moved_pages, AV_MEM_OK},
 	{"something else was unmapped", unmapped_elsewhere, AV_MEM_OK},
@@ -291,6 +293,22 @@ static void what_is_not_plain(void **state)
 		if (has_entry() && plain(&span))
 			fail_msg("%s: plain", name);
 		expect_all_ways(name, spoils[i / 2].fault, &span);
+		fake_close(&f);
+	}
+}
+
+static void all_of_it_is_the_region(void **state)
+{
+	void (*const wholes[])(void) = {whole, whole_and_no_range};
+
+	for (size_t i = 0; i < AV_ARRAY_SIZE(wholes); i++) {
+		struct av_span span;
+
+		begin(true);
+		wholes[i]();
+		expect_all_ways("all of it", AV_MEM_OK, &span);
+		assert_int_equal(span.addr, ADDR);
+		assert_int_equal(span.length, LENGTH);
 		fake_close(&f);
 	}
 }
@@ -466,9 +484,13 @@ static void out_of_reach(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(what_is_not_plain),   cmocka_unit_test(only_regions_are_plain),
-		cmocka_unit_test(no_pin_left_is_busy), cmocka_unit_test(unmapped),
-		cmocka_unit_test(first_and_last_byte), cmocka_unit_test(what_is_plain),
+		cmocka_unit_test(what_is_not_plain),
+		cmocka_unit_test(all_of_it_is_the_region),
+		cmocka_unit_test(only_regions_are_plain),
+		cmocka_unit_test(no_pin_left_is_busy),
+		cmocka_unit_test(unmapped),
+		cmocka_unit_test(first_and_last_byte),
+		cmocka_unit_test(what_is_plain),
 		cmocka_unit_test(out_of_reach),
 	};
 
