@@ -8,21 +8,12 @@
 
 #include "base/checked.h"
 #include "base/fork.h"
-#include "base/map.h"
 #include "segment/alloc.h"
-#include "segment/pages.h"
 #include "segment/shared_heap.h"
 #include "memory/adopted.h"
 #include "memory/odp_track.h"
 #include "memory/page_move.h"
 #include "memory/vma.h"
-
-#ifndef MADV_POPULATE_WRITE
-#define MADV_POPULATE_WRITE 23
-#endif
-#ifndef MADV_COLLAPSE
-#define MADV_COLLAPSE 25
-#endif
 
 /* One region. */
 struct born {
@@ -119,23 +110,6 @@ static bool in_place(uint64_t first, uint64_t end)
 	return ret;
 }
 
-/*
- * Huge pages where there is room for them, as far as the kernel gives any: private memory may have
- * had them. A hole cannot be collapsed; one page of it is enough.
- */
-static void make_huge(uint64_t first, uint64_t end)
-{
-	uint64_t at = av_round_up(first, AV_HUGE_PAGE_BYTES);
-
-	for (; at + AV_HUGE_PAGE_BYTES <= end; at += AV_HUGE_PAGE_BYTES) {
-		void *p = (void *)(uintptr_t)at;
-
-		if (av_madvise(p, AV_PAGE_BYTES, MADV_POPULATE_WRITE) ||
-		    av_madvise(p, AV_HUGE_PAGE_BYTES, MADV_COLLAPSE))
-			break;
-	}
-}
-
 static bool add(struct born *b, uint64_t first, uint64_t end)
 {
 	struct av_adopted *d = descriptor(b);
@@ -165,10 +139,8 @@ uint32_t av_adopt_born(struct av_seg *seg, uint64_t addr, uint64_t length)
 	if (offset) {
 		b->seg = seg;
 		b->id = (uint32_t)(offset >> AV_ADOPTED_SHIFT);
-		if (add(b, first, end)) {
-			make_huge(first, end);
+		if (add(b, first, end))
 			return b->id;
-		}
 		av_seg_free(seg, offset, sizeof(struct av_adopted));
 	}
 	free(b);

@@ -121,22 +121,6 @@ static void small_row(void)
 	munmap(p, BYTES);
 }
 
-static void huge_row(void)
-{
-	uint8_t *p = map_private(4 * HUGE_BYTES);
-	struct ibv_mr *mr;
-
-	row("huge pages, from the registration on");
-	fill(p, HUGE_BYTES, 4); /* some of it is there, some is not */
-	mr = reg(p, 4 * HUGE_BYTES);
-	EXPECT(!pages_huge_possible() || pages_huge(p, 4 * HUGE_BYTES) == 4, "%zu of 4",
-	       pages_huge(p, 4 * HUGE_BYTES));
-	expect_filled(p, HUGE_BYTES, 4);
-	expect_reached(p + HUGE_BYTES - PAGE, mr);
-	dereg(mr);
-	munmap(p, 4 * HUGE_BYTES);
-}
-
 /* --- allocating ------------------------------------------------------------------ */
 
 static void *by_malloc(size_t bytes)
@@ -542,7 +526,6 @@ static void run(void)
 		DIE("pthread_create");
 	region_row();
 	small_row();
-	huge_row();
 	for (size_t i = 0; i < COUNT_OF(ways); i++) {
 		way_row(&ways[i], 1000, false);
 		way_row(&ways[i], LARGE, true);
