@@ -16,7 +16,7 @@
 #include "adopt_fixture.h"
 
 #define THREADS 6
-#define ROUNDS	60
+#define ROUNDS	25
 #define WORDS	(BYTES / sizeof(uint64_t))
 
 static struct worker {
