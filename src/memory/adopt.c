@@ -1,19 +1,23 @@
 /* SPDX-License-Identifier: MIT */
-/* What is adopted, and when adoption pays. Few adoptions: the time to spend on them is limited. */
+/*
+ * What is adopted, and when adoption pays. The adoptions are an array, searched from end to end.
+ * They are few, because the time to spend on them is limited.
+ */
 #include "memory/adopt.h"
 
 #include <errno.h>
 #include <pthread.h>
-#include <sys/queue.h>
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/compiler.h"
 #include "base/fork.h"
 #include "base/setting.h"
 #include "segment/alloc.h"
+#include "memory/adopt_born.h"
 #include "memory/adopt_pages.h"
 #include "memory/adopted.h"
-#include "memory/pin.h"
+#include "memory/page_move.h"
 
 /*
  * Moving a page both ways costs less than 2 us (docs/ADOPTION.md). Programs that register and
@@ -36,7 +40,6 @@ static struct {
 	struct adoption list[AV_ADOPTIONS];
 	uint32_t used; /* entries that have ever been used */
 	uint64_t spent_ns, since_ns;
-	LIST_HEAD(, av_seg) contexts; /* of this process: their memory may move */
 } adopted = {.mutex = PTHREAD_MUTEX_INITIALIZER};
 
 /* --- entries; the mutex is held -------------------------------------------------- */
@@ -119,38 +122,6 @@ static bool affordable(uint64_t bytes, uint64_t now)
 	return adopted.spent_ns + cost <= ALLOWANCE_NS + (now - adopted.since_ns) / ALLOWANCE_DIV;
 }
 
-/* --- keeping everybody away while pages move ------------------------------------- */
-
-static void set_moving(uint32_t moving)
-{
-	struct av_seg *seg;
-
-	LIST_FOREACH(seg, &adopted.contexts, movable)
-		atomic_store(&seg->head->moving, moving);
-}
-
-/*
- * Until moving_end(), nobody accesses memory behind any key of any context of the process: regions
- * may overlap and belong to different contexts. Accesses under way have ended; new ones are told to
- * come again (av_page_moving(); AV_MEM_BUSY, as while a region is re-registered).
- *
- * Each access sets a pin, a full barrier, before it reads the segment's flag. The mover sets the
- * flag, then reads the pins. One of them sees the other.
- */
-static void moving_begin(void)
-{
-	struct av_seg *seg;
-
-	set_moving(1);
-	LIST_FOREACH(seg, &adopted.contexts, movable)
-		av_pin_drain(seg, 0);
-}
-
-static void moving_end(void)
-{
-	set_moving(0);
-}
-
 /* --- in and out ------------------------------------------------------------------ */
 
 /* Create the descriptor that peers read. Return: the value for keys, or 0. */
@@ -183,14 +154,14 @@ static void give_back(struct adoption *a)
 {
 	struct av_adopted *d = descriptor(a);
 
-	moving_begin();
+	av_page_move_begin();
 	if (d)
 		atomic_store(&d->at, 0);
 	if (av_adopt_move_out(&a->pages))
 		hide(a);
 	else if (d)
 		atomic_store(&d->at, a->pages.at); /* no memory: the pages stay where they are */
-	moving_end();
+	av_page_move_end();
 }
 
 static uint32_t take(struct av_seg *seg, uint64_t begin, uint64_t bytes)
@@ -203,9 +174,9 @@ static uint32_t take(struct av_seg *seg, uint64_t begin, uint64_t bytes)
 		return 0;
 	a->pages = pages;
 	show(a); /* before the move: then a discard in a signal handler finds moved pages */
-	moving_begin();
+	av_page_move_begin();
 	moved = av_adopt_move_in(&pages);
-	moving_end();
+	av_page_move_end();
 	if (!moved) {
 		hide(a);
 		return 0;
@@ -274,7 +245,6 @@ static void after_fork_in_parent(void)
 static void after_fork_in_child(void)
 {
 	pthread_mutex_init(&adopted.mutex, NULL);
-	LIST_INIT(&adopted.contexts);
 	for (uint32_t i = 0; i < adopted.used; i++)
 		adopted.list[i].refs = 0;
 }
@@ -282,15 +252,7 @@ static void after_fork_in_child(void)
 static const struct av_fork_handlers fork_handlers = {before_fork, after_fork_in_parent,
 						      after_fork_in_child};
 
-/* --- contexts and regions -------------------------------------------------------- */
-
-void av_adopt_open(struct av_seg *seg)
-{
-	(void)av_fork_register(AV_FORK_ADOPTED, &fork_handlers);
-	pthread_mutex_lock(&adopted.mutex);
-	LIST_INSERT_HEAD(&adopted.contexts, seg, movable);
-	pthread_mutex_unlock(&adopted.mutex);
-}
+/* --- regions --------------------------------------------------------------------- */
 
 uint32_t av_adopt(struct av_seg *seg, uint64_t addr, uint64_t length)
 {
@@ -299,9 +261,12 @@ uint32_t av_adopt(struct av_seg *seg, uint64_t addr, uint64_t length)
 	int saved = errno;
 	uint32_t id;
 
-	if (never() || length < AV_PAGE_BYTES || begin >= end ||
-	    sysconf(_SC_PAGESIZE) != AV_PAGE_BYTES)
+	if (never() || length == 0 || sysconf(_SC_PAGESIZE) != AV_PAGE_BYTES)
 		return 0;
+	id = av_adopt_born(seg, addr, length);
+	if (id || length < AV_PAGE_BYTES || begin >= end)
+		return id;
+	(void)av_fork_register(AV_FORK_ADOPTED, &fork_handlers);
 	pthread_mutex_lock(&adopted.mutex);
 	id = adopt(seg, begin, end - begin);
 	pthread_mutex_unlock(&adopted.mutex);
@@ -325,7 +290,7 @@ void av_adopt_end(struct av_seg *seg, uint32_t id)
 	struct adoption *a;
 	int saved = errno;
 
-	if (!id)
+	if (!id || av_adopt_born_end(seg, id))
 		return;
 	pthread_mutex_lock(&adopted.mutex);
 	a = by_id(seg, id);
@@ -341,6 +306,7 @@ void av_adopt_close(struct av_seg *seg)
 {
 	int saved = errno;
 
+	av_adopt_born_close(seg);
 	pthread_mutex_lock(&adopted.mutex);
 	for (uint32_t i = 0; i < adopted.used; i++) {
 		struct adoption *a = &adopted.list[i];
@@ -350,7 +316,6 @@ void av_adopt_close(struct av_seg *seg)
 		if (a->out && a->pages.seg == seg)
 			hide(a); /* the program's mapping keeps the pages */
 	}
-	LIST_REMOVE(seg, movable);
 	pthread_mutex_unlock(&adopted.mutex);
 	errno = saved;
 }

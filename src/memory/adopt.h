@@ -24,11 +24,7 @@ uint32_t av_adopt(struct av_seg *seg, uint64_t addr, uint64_t length);
 /* A region on adopted pages has ended, or has left them. Nobody uses its key. 0 is ignored. */
 void av_adopt_end(struct av_seg *seg, uint32_t adopted);
 
-/*
- * An own context is being opened: its memory may move; or closed: moves back what it has adopted.
- * Context: any thread; a mutex. At the end, no access to the context is under way.
- */
-void av_adopt_open(struct av_seg *seg);
+/* The context is being closed, unused: move back what it has adopted. */
 void av_adopt_close(struct av_seg *seg);
 
 #endif

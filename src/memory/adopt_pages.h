@@ -30,8 +30,8 @@ AV_MUST_USE bool av_adopt_undisturbed(void);
 AV_MUST_USE bool av_adopt_place(struct av_adopt_pages *p);
 
 /*
- * Nobody else writes to the memory; pages are moving (memory/adopt.c). Return: false: nothing has
- * changed, and the block is freed.
+ * Nobody else writes to the memory; pages are moving (memory/page_move.h). Return: false: nothing
+ * has changed, and the block is freed.
  */
 AV_MUST_USE bool av_adopt_move_in(const struct av_adopt_pages *p);
 

@@ -35,9 +35,9 @@ static inline void av_odp_settle(const struct av_seg *seg)
 void av_odp_barrier(void);
 
 /*
- * The mover (memory/adopt.c) is about to replace the memory at exactly this range by other memory
- * with the same bytes. If somebody has registered the range again meanwhile, the kernel reports an
- * unmapping, which the listener ignores until av_odp_expect_end(), which waits for it.
+ * The mover (memory/page_move.h) is about to replace the memory at exactly this range by other
+ * memory with the same bytes. If somebody has registered the range again meanwhile, the kernel
+ * reports an unmapping, which the listener ignores until av_odp_expect_end(), which waits for it.
  */
 void av_odp_expect(uint64_t addr, uint64_t len);
 void av_odp_expect_end(void);

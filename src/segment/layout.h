@@ -93,6 +93,10 @@ struct av_seg_head {
 	uint16_t lid;
 	uint32_t port; /* its GIDs: device/port.h */
 
+	/* The shared heap of the owner's process: segment/shared_heap.h. */
+	int32_t shared_heap_fd; /* as the owner has it open; -1: there is none */
+	uint64_t shared_heap_inode;
+
 	/* Futex of the owner's timer thread: av_seg_wake_timer(). */
 	_Atomic uint32_t timer_doorbell;
 
@@ -100,10 +104,10 @@ struct av_seg_head {
 	_Atomic uint64_t odp_root;
 	_Atomic uint64_t odp_brk;
 	_Atomic uint64_t odp_seq;
-	_Atomic uint64_t unmapped_root;		   /* root of memory/unmapped.h */
-	_Atomic uint32_t moving;		   /* the owner is moving pages: memory/adopt.c */
-	_Atomic uint32_t watched;		   /* enum av_watched */
-	_Atomic uint32_t faults_change;		   /* counts changes of the fault rules */
+	_Atomic uint64_t unmapped_root; /* root of memory/unmapped.h */
+	_Atomic uint32_t moving;	/* the owner is moving pages: memory/page_move.h */
+	_Atomic uint32_t watched;	/* enum av_watched */
+	_Atomic uint32_t faults_change; /* counts changes of the fault rules */
 	_Atomic uint64_t counter[AV_DIR_COUNTERS]; /* as in av_dir_counters(), of this context */
 
 	/* Staging buffers: stack of free ones (count << 32 | index + 1); first never used. */

@@ -18,11 +18,13 @@
 #include "base/clock.h"
 #include "base/fork.h"
 #include "base/map.h"
+#include "base/uncancelled.h"
 #include "registry/directory.h"
 #include "segment/heap.h"
 #include "segment/pages_owner.h"
 #include "segment/map_file.h"
 #include "segment/pages.h"
+#include "segment/shared_heap.h"
 
 #define IDLE_MAX	 64 /* peers' segments kept mapped without a user */
 #define HEAP_COLOUR_BITS 8  /* of the number of pages that heap_begin() skips */
@@ -73,6 +75,7 @@ static struct av_seg *seg_new(uint32_t ref, int folder_fd)
 
 static void seg_delete(struct av_seg *seg)
 {
+	av_shared_heap_forget(&seg->shared_heap);
 	av_heap_destroy(seg->heap);
 	av_pages_destroy(seg->pages);
 	av_pages_owner_forget(seg);
@@ -179,6 +182,7 @@ static void fill_head(struct av_seg *seg, const struct av_seg_device *dev, uint3
 	h->link_layer = dev->link_layer;
 	h->lid = dev->lid;
 	h->mtu = dev->mtu;
+	av_shared_heap_publish(h);
 	h->magic = AV_SEG_MAGIC;
 }
 
@@ -292,6 +296,7 @@ static struct av_seg *peer_open(uint32_t ref, uint32_t proc)
 
 struct av_seg *av_seg_get(uint32_t ref)
 {
+	AV_UNCANCELLED;
 	uint32_t proc = av_dir_context_owner(ref);
 	struct av_seg *seg;
 
@@ -329,9 +334,10 @@ void av_seg_put(struct av_seg *seg)
 	last = --seg->users == 0;
 	keep = !seg->own && idle < IDLE_MAX && mapped[AV_REF_SLOT(seg->ref)] == seg &&
 	       !atomic_load(&seg->head->closed) && !atomic_load(&seg->gone);
-	if (last && keep)
+	if (last && keep) {
 		idle++;
-	else if (last && mapped[AV_REF_SLOT(seg->ref)] == seg)
+		av_shared_heap_forget(&seg->shared_heap); /* its memory is to go with its process */
+	} else if (last && mapped[AV_REF_SLOT(seg->ref)] == seg)
 		mapped[AV_REF_SLOT(seg->ref)] = NULL;
 	pthread_mutex_unlock(&mutex);
 	if (last)
@@ -357,6 +363,7 @@ struct av_seg *av_seg_origin(struct av_seg *seg)
 
 bool av_seg_alive(struct av_seg *seg)
 {
+	AV_UNCANCELLED;
 	uint64_t now = av_now_coarse_ns();
 
 	if (atomic_load_explicit(&seg->gone, memory_order_relaxed))
@@ -376,6 +383,8 @@ gone:
 
 bool av_seg_alive_now(struct av_seg *seg)
 {
+	AV_UNCANCELLED;
+
 	atomic_store_explicit(&seg->alive_ns, 0, memory_order_relaxed);
 	return av_seg_alive(seg);
 }

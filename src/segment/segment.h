@@ -51,6 +51,7 @@ struct av_seg {
 	struct av_odp_counters *odp;		/* of the device, in the directory */
 	struct av_odp_gauge *odp_gauge;		/* of this context; own segments only */
 	_Atomic(struct av_seg *) origin;	/* av_seg_origin() */
+	_Atomic(uint8_t *) shared_heap;		/* of a peer's process: segment/shared_heap.h */
 	unsigned int users;			/* guarded by the mutex in segment.c */
 	_Atomic uint64_t alive_ns;		/* when it was last known to live (coarse clock) */
 	_Atomic bool gone;	 /* its process is dead or the context closed: for ever */
@@ -68,7 +69,7 @@ struct av_seg {
 	} pages_owner[AV_SEG_PAGES_OWNERS]; /* changes guarded by pages_owner_mutex;
 					       segment/pages_owner.h */
 	pthread_mutex_t pages_owner_mutex;
-	LIST_ENTRY(av_seg) movable; /* with memory that may move: memory/adopt.c */
+	LIST_ENTRY(av_seg) movable; /* with memory that may move: memory/page_move.h */
 	/* Where the chunks of its tables are; they never move. NULL: not looked up yet. */
 	_Atomic(uint8_t *) chunk[AV_SLAB_CHUNKS][AV_SLAB_N];
 };

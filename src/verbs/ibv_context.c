@@ -13,6 +13,7 @@
 #include "memory/adopt.h"
 #include "memory/odp_notify.h"
 #include "memory/odp_prefetch.h"
+#include "memory/page_move.h"
 #include "transport/capture.h"
 #include "transport/inject.h"
 #include "transport/send_sum.h"
@@ -71,7 +72,7 @@ static int open_segment(struct av_context *ctx, uint32_t origin)
 		return err;
 	}
 	c->cmd_fd = ctx->seg->fd;
-	av_adopt_open(ctx->seg);
+	av_page_move_add(ctx->seg);
 	av_inject_begin(ctx->seg);
 	av_misuse_begin(ctx);
 	av_port_watch();
@@ -139,6 +140,7 @@ int av_context_close(struct av_context *ctx)
 		av_send_sum_end(ctx->seg);
 		av_odp_quiesce(ctx->seg);
 		av_adopt_close(ctx->seg);
+		av_page_move_remove(ctx->seg);
 		av_odp_unwatch(ctx->seg);
 		av_table_each(&ctx->qps, drop_peer, NULL);
 		av_seg_close(ctx->seg);
