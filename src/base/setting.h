@@ -8,10 +8,14 @@
 
 #include <stdatomic.h>
 #include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/compiler.h"
 
 struct av_setting {
 	const char *variable, *value;
-	_Atomic int answer; /* 0: not asked yet */
+	_Atomic int answer; /* 1: yes; -1: no; 0: not asked yet */
 };
 
 /*
@@ -19,6 +23,17 @@ struct av_setting {
  * privileges.
  * Context: any thread.
  */
-bool av_setting_is(struct av_setting *s);
+static inline bool av_setting_is(struct av_setting *s)
+{
+	int answer = atomic_load_explicit(&s->answer, memory_order_relaxed);
+	const char *text;
+
+	if (av_likely(answer))
+		return answer > 0;
+	text = secure_getenv(s->variable);
+	answer = text && strcmp(text, s->value) == 0 ? 1 : -1;
+	atomic_store_explicit(&s->answer, answer, memory_order_relaxed);
+	return answer > 0;
+}
 
 #endif

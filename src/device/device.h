@@ -3,13 +3,7 @@
  * The devices, and what each says about itself: names, limits, port, addresses. All of this is
  * private to the process and constant once read. GID tables and port states follow the host's
  * addresses: see device/port.h.
- *
- * ANYVERBS_DEVICES configures the list: devices separated by commas, each "NAME[:KEY=VALUE]...". An
- * example:
- *
- *     ANYVERBS_DEVICES="any0,mlx5_0:link=infiniband:lid=7,rxe0:mtu=1024:max_qp=100"
- *
- * Without it there is one device, "any0". See anyverbs(7).
+ * ANYVERBS_DEVICES configures the list; without it there is one device, "any0": device/config.h.
  */
 #ifndef AV_DEVICE_DEVICE_H
 #define AV_DEVICE_DEVICE_H
@@ -59,22 +53,15 @@ struct av_device *av_device_by_name(const char *name);
 /* Declared in device/config.h. */
 struct av_device_spec;
 
-/**
- * av_device_init() - fill in a device from its configuration
- * @dev:   out, overwritten
- * @spec:  has a GUID other than 0, which is used as it is
- * @index: position in the list
- *
- * A pure function, for av_devices() and tests.
+/*
+ * Fill in the device at @index of the list from its configuration, which has a GUID. A pure
+ * function, for av_devices() and tests.
  */
 void av_device_init(struct av_device *dev, const struct av_device_spec *spec, unsigned int index);
 
-/**
- * av_device_guid() - the GUID of a device that has none configured
- * @host_id: text that identifies the host
- *
- * The same arguments always give the same GUID, in host byte order. It is locally administered (bit
- * 57 set, bit 56 clear), so it is never 0. @host_id cannot be recovered from it.
+/*
+ * The GUID of a device that has none configured, in host byte order: a hash of its name and of a
+ * text that identifies the host. It is locally administered (bit 57 set, bit 56 clear), so never 0.
  */
 uint64_t av_device_guid(const char *host_id, const char *name);
 
@@ -84,5 +71,14 @@ uint64_t av_device_guid(const char *host_id, const char *name);
  */
 int av_device_query_ex(const struct av_device *dev, struct ibv_device_attr_ex *attr,
 		       size_t attr_size);
+
+struct av_port_rate {
+	unsigned int lanes;
+	unsigned int rate; /* of all lanes, in 100 Mb/s */
+	const char *name;  /* of a lane's speed */
+};
+
+/* The nominal speed of @port, from its codes of width and speed. */
+struct av_port_rate av_port_rate(const struct ibv_port_attr *port);
 
 #endif

@@ -70,6 +70,17 @@ AV_MUST_USE bool av_faults_strike(struct av_faults *f, const struct av_faults_oc
 				  unsigned int *at, struct av_faults_rule *rule,
 				  uint64_t *occasion);
 
+/**
+ * av_fault_note() - record a fault that has struck, so that nobody takes it for a real one
+ * @nth: number of the occasion
+ * @qpn, @wr_id: of the request; 0: no request
+ *
+ * Appends a record for `anyverbs explain` and logs a line at level "info".
+ * Context: any thread; any lock may be held.
+ */
+void av_fault_note(const char *device, const struct av_faults_rule *rule, uint64_t nth,
+		   uint32_t qpn, uint64_t wr_id);
+
 /* The next time at which the clock is an occasion for some rule; UINT64_MAX: never. */
 uint64_t av_faults_next_tick(struct av_faults *f);
 

@@ -2,7 +2,6 @@
 /* Reads and writes the fields of records. */
 #include "observe/field.h"
 
-#include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
@@ -64,20 +63,15 @@ const struct av_field *av_fields(unsigned int *count)
 	return fields;
 }
 
-static bool is(const char *row, const char *name, const char *end)
-{
-	return strlen(row) == (size_t)(end - name) && !memcmp(row, name, (size_t)(end - name));
-}
-
-const struct av_field *av_field_find(const char *name, const char *end)
+const struct av_field *av_field_find(struct av_word name)
 {
 	for (size_t i = 0; i < AV_ARRAY_SIZE(fields); i++)
-		if (is(fields[i].name, name, end))
+		if (av_word_is(name, fields[i].name))
 			return &fields[i];
 	return NULL;
 }
 
-unsigned int av_field_form(const char *name, const char *end)
+unsigned int av_field_form(struct av_word name)
 {
 	static const struct {
 		const char *name;
@@ -88,7 +82,7 @@ unsigned int av_field_form(const char *name, const char *end)
 		   {"fault", AV_FIELD_FAULT}};
 
 	for (size_t i = 0; i < AV_ARRAY_SIZE(row); i++)
-		if (is(row[i].name, name, end))
+		if (av_word_is(name, row[i].name))
 			return row[i].form;
 	return AV_FIELD_FORM_N;
 }
@@ -157,27 +151,10 @@ static const struct word opcodes[] = {
 	{103, "UMR INVALIDATE"},
 };
 
-static const struct word errors[] = {
-	{EPERM, "EPERM"},     {ENOENT, "ENOENT"},	  {EIO, "EIO"},
-	{EBADF, "EBADF"},     {EAGAIN, "EAGAIN"},	  {ENOMEM, "ENOMEM"},
-	{EACCES, "EACCES"},   {EFAULT, "EFAULT"},	  {EBUSY, "EBUSY"},
-	{ENODEV, "ENODEV"},   {EINVAL, "EINVAL"},	  {ENOSYS, "ENOSYS"},
-	{ENODATA, "ENODATA"}, {EOPNOTSUPP, "EOPNOTSUPP"}, {ETIMEDOUT, "ETIMEDOUT"},
-	{EMFILE, "EMFILE"},
-};
-
 #define W(prefix, name)                     \
 	{                                   \
 		prefix##name, #prefix #name \
 	}
-static const struct word statuses[] = {
-	W(IBV_WC_, SUCCESS),	    W(IBV_WC_, LOC_LEN_ERR),	 W(IBV_WC_, LOC_QP_OP_ERR),
-	W(IBV_WC_, LOC_PROT_ERR),   W(IBV_WC_, WR_FLUSH_ERR),	 W(IBV_WC_, MW_BIND_ERR),
-	W(IBV_WC_, LOC_ACCESS_ERR), W(IBV_WC_, REM_INV_REQ_ERR), W(IBV_WC_, REM_ACCESS_ERR),
-	W(IBV_WC_, REM_OP_ERR),	    W(IBV_WC_, RETRY_EXC_ERR),	 W(IBV_WC_, RNR_RETRY_EXC_ERR),
-	W(IBV_WC_, FATAL_ERR),	    W(IBV_WC_, GENERAL_ERR),
-};
-
 static const struct word events[] = {
 	W(IBV_EVENT_, CQ_ERR),	      W(IBV_EVENT_, QP_FATAL), W(IBV_EVENT_, QP_REQ_ERR),
 	W(IBV_EVENT_, QP_ACCESS_ERR), W(IBV_EVENT_, SRQ_ERR),  W(IBV_EVENT_, DEVICE_FATAL),
@@ -216,22 +193,18 @@ static const struct {
 	[AV_FIELD_KIND] = {kinds, AV_ARRAY_SIZE(kinds)},
 	[AV_FIELD_OBJECT] = {objects, AV_ARRAY_SIZE(objects)},
 	[AV_FIELD_OPCODE] = {opcodes, AV_ARRAY_SIZE(opcodes)},
-	[AV_FIELD_STATUS] = {statuses, AV_ARRAY_SIZE(statuses)},
-	[AV_FIELD_ERRNO] = {errors, AV_ARRAY_SIZE(errors)},
 	[AV_FIELD_EVENT] = {events, AV_ARRAY_SIZE(events)},
 	[AV_FIELD_STATE] = {states, AV_ARRAY_SIZE(states)},
 	[AV_FIELD_REGION_KIND] = {region_kinds, AV_ARRAY_SIZE(region_kinds)},
 };
 
-static void write_word(unsigned int form, uint64_t value, char *text)
+/* The word for a value of that form; NULL: there is none. */
+static const char *word_of(unsigned int form, uint64_t value)
 {
-	for (size_t i = 0; i < words[form].count; i++) {
-		if (words[form].word[i].value == value) {
-			snprintf(text, AV_FIELD_TEXT_MAX, "%s", words[form].word[i].text);
-			return;
-		}
-	}
-	snprintf(text, AV_FIELD_TEXT_MAX, "%" PRIu64, value);
+	for (size_t i = 0; i < words[form].count; i++)
+		if (words[form].word[i].value == value)
+			return words[form].word[i].text;
+	return NULL;
 }
 
 static void write_rights(uint64_t value, char *text)
@@ -268,38 +241,48 @@ static void write_text(const char *from, size_t bytes, char *text)
 void av_field_write(const struct av_field *field, unsigned int form,
 		    const struct av_flight_record *record, char text[AV_FIELD_TEXT_MAX])
 {
-	int64_t value;
+	const char *word = NULL;
+	uint64_t value;
 
 	if (field->form == AV_FIELD_TEXT) {
 		write_text((const char *)record + field->offset, field->bytes, text);
 		return;
 	}
-	value = av_field_number(field, record);
+	value = (uint64_t)av_field_number(field, record);
 	switch (form) {
-	case AV_FIELD_DEC:
-		snprintf(text, AV_FIELD_TEXT_MAX, "%" PRIu64, (uint64_t)value);
-		break;
 	case AV_FIELD_SIGNED:
-		snprintf(text, AV_FIELD_TEXT_MAX, "%" PRId64, value);
-		break;
+		snprintf(text, AV_FIELD_TEXT_MAX, "%" PRId64, (int64_t)value);
+		return;
 	case AV_FIELD_HEX:
-		snprintf(text, AV_FIELD_TEXT_MAX, "0x%" PRIx64, (uint64_t)value);
+		snprintf(text, AV_FIELD_TEXT_MAX, "0x%" PRIx64, value);
+		return;
+	case AV_FIELD_ACCESS:
+		write_rights(value, text);
+		return;
+	case AV_FIELD_STATUS:
+		if (value < AV_STATUS_N) {
+			snprintf(text, AV_FIELD_TEXT_MAX, "IBV_WC_%s", av_status_name[value]);
+			return;
+		}
 		break;
 	case AV_FIELD_CHECK:
-		snprintf(text, AV_FIELD_TEXT_MAX, "%s", av_check_row((unsigned int)value)->name);
+		word = av_check_row((unsigned int)value)->name;
 		break;
 	case AV_FIELD_VERB:
-		snprintf(text, AV_FIELD_TEXT_MAX, "%s", av_verb_name((unsigned int)value));
+		word = av_verb_name((unsigned int)value);
 		break;
 	case AV_FIELD_FAULT:
-		snprintf(text, AV_FIELD_TEXT_MAX, "%s",
-			 (uint64_t)value < AV_INJECT_N ? av_faults_name[value] : "?");
+		word = value < AV_INJECT_N ? av_faults_name[value] : "?";
 		break;
-	case AV_FIELD_ACCESS:
-		write_rights((uint64_t)value, text);
+	case AV_FIELD_ERRNO:
+		word = strerrorname_np((int)value);
 		break;
 	default:
-		write_word(form, (uint64_t)value, text);
+		word = word_of(form, value);
 		break;
 	}
+	if (word)
+		snprintf(text, AV_FIELD_TEXT_MAX, "%s", word);
+	else
+		snprintf(text, AV_FIELD_TEXT_MAX, "%" PRIu64, value);
 }

@@ -11,9 +11,9 @@
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
-#include <time.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "base/map.h"
 
 #define MAGIC	0x3154484749465641ull /* "AVFIGHT1" */
@@ -248,7 +248,7 @@ bool av_flight_read(const struct av_flight_file *file, uint64_t number,
 
 void av_flight_wait(const struct av_flight_file *file, uint64_t next, unsigned int ms)
 {
-	const struct timespec timeout = {ms / 1000, (long)(ms % 1000) * 1000000};
+	const struct timespec timeout = av_timespec(ms * 1000000ull);
 	uint32_t doorbell = atomic_load(&file->doorbell);
 
 	if (av_flight_next(file) == next)

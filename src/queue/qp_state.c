@@ -42,6 +42,7 @@ enum service { UD, UC, RC, XRC_SEND, XRC_RECV, SERVICE_N };
 #define RUNNING	     (CUR_STATE | ALT_PATH | ACCESS | PATH_MIG)
 #define RESPONDER    (MAX_DEST_RD | MIN_RNR)
 #define REQUESTER    (TIMEOUT | RETRY_CNT | RNR_RETRY | MAX_RD)
+#define CONNECTED    [UC... XRC_RECV] /* every service but UD */
 #define ON(from, to) [IBV_QPS_##from][IBV_QPS_##to]
 
 /* clang-format off */
@@ -51,17 +52,11 @@ static const struct av_qp_transition table[AV_QP_STATE_N][AV_QP_STATE_N][SERVICE
 	/*                    required                       optional */
 	ON(RESET, INIT) = {
 		[UD]       = CELL(PKEY | PORT | QKEY,        0),
-		[UC]       = CELL(PKEY | PORT | ACCESS,      0),
-		[RC]       = CELL(PKEY | PORT | ACCESS,      0),
-		[XRC_SEND] = CELL(PKEY | PORT | ACCESS,      0),
-		[XRC_RECV] = CELL(PKEY | PORT | ACCESS,      0),
+		CONNECTED  = CELL(PKEY | PORT | ACCESS,      0),
 	},
 	ON(INIT, INIT) = {
 		[UD]       = CELL(0,                         PKEY | PORT | QKEY),
-		[UC]       = CELL(0,                         PKEY | PORT | ACCESS),
-		[RC]       = CELL(0,                         PKEY | PORT | ACCESS),
-		[XRC_SEND] = CELL(0,                         PKEY | PORT | ACCESS),
-		[XRC_RECV] = CELL(0,                         PKEY | PORT | ACCESS),
+		CONNECTED  = CELL(0,                         PKEY | PORT | ACCESS),
 	},
 	ON(INIT, RTR) = {
 		[UD]       = CELL(0,                         PKEY | QKEY),
@@ -86,10 +81,7 @@ static const struct av_qp_transition table[AV_QP_STATE_N][AV_QP_STATE_N][SERVICE
 	},
 	ON(RTS, SQD) = {
 		[UD]       = CELL(0,                         EN_SQD_NOTIFY),
-		[UC]       = CELL(0,                         EN_SQD_NOTIFY),
-		[RC]       = CELL(0,                         EN_SQD_NOTIFY),
-		[XRC_SEND] = CELL(0,                         EN_SQD_NOTIFY),
-		[XRC_RECV] = CELL(0,                         EN_SQD_NOTIFY),
+		CONNECTED  = CELL(0,                         EN_SQD_NOTIFY),
 	},
 	ON(SQD, RTS) = {
 		[UD]       = CELL(0,                         CUR_STATE | QKEY),
@@ -213,15 +205,4 @@ int av_qp_check_modify(enum ibv_qp_type type, enum ibv_qp_state from, enum ibv_q
 	 */
 	*to_out = moves ? to : from;
 	return 0;
-}
-
-const char *av_qp_state_name(enum ibv_qp_state state)
-{
-	static const char *const names[AV_QP_STATE_N] = {
-		[IBV_QPS_RESET] = "RESET", [IBV_QPS_INIT] = "INIT", [IBV_QPS_RTR] = "RTR",
-		[IBV_QPS_RTS] = "RTS",	   [IBV_QPS_SQD] = "SQD",   [IBV_QPS_SQE] = "SQE",
-		[IBV_QPS_ERR] = "ERR",
-	};
-
-	return state_exists(state) ? names[state] : "?";
 }

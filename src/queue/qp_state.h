@@ -27,12 +27,9 @@ struct av_qp_transition {
 struct av_qp_transition av_qp_transition(enum ibv_qp_type type, enum ibv_qp_state from,
 					 enum ibv_qp_state to);
 
-/**
- * av_qp_own_mask() - remove attributes that an XRC service does not have, but programs written for
- * RC pass
- *
- * XRC_SEND has no MAX_DEST_RD_ATOMIC and MIN_RNR_TIMER; XRC_RECV has no MAX_QP_RD_ATOMIC, RETRY_CNT
- * and RNR_RETRY. They are neither checked nor stored.
+/*
+ * Remove attributes that an XRC service does not have, but programs written for RC pass. They are
+ * neither checked nor stored.
  */
 int av_qp_own_mask(enum ibv_qp_type type, int attr_mask);
 
@@ -49,8 +46,5 @@ int av_qp_own_mask(enum ibv_qp_type type, int attr_mask);
  */
 int av_qp_check_modify(enum ibv_qp_type type, enum ibv_qp_state from, enum ibv_qp_state cur,
 		       enum ibv_qp_state to, int attr_mask, enum ibv_qp_state *to_out);
-
-/* "RTS" and so on; "?" for a value outside the enum. */
-const char *av_qp_state_name(enum ibv_qp_state state);
 
 #endif

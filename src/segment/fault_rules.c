@@ -13,7 +13,6 @@
 #include "registry/directory_file.h"
 #include "registry/folder.h"
 #include "registry/small_file.h"
-#include "observe/fault_note.h"
 #include "observe/log.h"
 
 /* --- the process' own ------------------------------------------------------------ */

@@ -10,7 +10,6 @@
 #include "device/port.h"
 #include "memory/odp_evict.h"
 #include "observe/diagnosis.h"
-#include "observe/fault_note.h"
 #include "transport/connect.h"
 #include "transport/timer.h"
 
