@@ -1,11 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Declarations, by value, of headers newer than rdma-core 44's. Programs built with newer headers
- * are served whichever header this library was built with. verbs/abi_check.c compares the values
- * where the header has them; the compiler compares the prototypes.
- *
- * Sources: <infiniband/verbs.h> of rdma-core 65; the kernel's enum ib_uverbs_device_cap_flags for
- * the bits of device_cap_flags_ex, which no header of libibverbs names.
+ * Declarations, by value, of headers newer than rdma-core 44's, for programs built with those.
+ * verbs/abi_check.c compares the values where the header has them; the compiler compares
+ * prototypes. Sources: <infiniband/verbs.h> of rdma-core 65; for device_cap_flags_ex, the kernel's
+ * enum ib_uverbs_device_cap_flags.
  */
 #ifndef AV_BASE_NEWER_VERBS_H
 #define AV_BASE_NEWER_VERBS_H

@@ -192,18 +192,12 @@ static void parse_setting(struct av_config *config, struct av_device_spec *spec,
 
 static bool name_is_usable(struct av_word name)
 {
-	if (!name.len || name.len >= IBV_SYSFS_NAME_MAX || av_word_is(name, ".") ||
-	    av_word_is(name, ".."))
-		return false;
-	for (size_t i = 0; i < name.len; i++) {
-		char c = name.text[i];
+	/* Not isalnum(): names must not depend on the locale of the program. */
+	static const char usable[] =
+		"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_.-";
 
-		/* Not isalnum(): names must not depend on the locale of the program. */
-		if (!((c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
-		      c == '_' || c == '.' || c == '-'))
-			return false;
-	}
-	return true;
+	return name.len && name.len < IBV_SYSFS_NAME_MAX && strspn(name.text, usable) >= name.len &&
+	       !av_word_is(name, ".") && !av_word_is(name, "..");
 }
 
 static bool name_is_taken(const struct av_config *config, struct av_word name)

@@ -31,14 +31,10 @@ struct av_device {
 	struct ibv_port_attr port;   /* complete for a port that is up: av_port_attr() */
 };
 
-/**
- * av_devices() - the configured devices
- * @count: out, 1 .. AV_DEVICE_MAX
- *
- * The first call in a process reads ANYVERBS_DEVICES. Mistakes in it are logged once and left out.
- * If no usable device remains, the list is the default device.
- * Context: any thread; keeps errno
- * Return: static list, never freed, so that each struct ibv_device stays valid for ever
+/*
+ * The configured devices, 1 to AV_DEVICE_MAX: a static list, never freed, so that each struct
+ * ibv_device stays valid. The first call reads ANYVERBS_DEVICES; mistakes are logged once and left
+ * out. Context: any thread; keeps errno
  */
 struct av_device *const *av_devices(unsigned int *count);
 

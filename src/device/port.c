@@ -202,10 +202,7 @@ static unsigned int tell(uint32_t port, enum ibv_event_type event)
 	return told;
 }
 
-/*
- * Are all interfaces down that served the port? Loopback interfaces count only if there were no
- * others.
- */
+/* Are all interfaces down that served the port? Loopback ones count only without others. */
 static bool carriers_down(const struct av_gid *table, unsigned int max, uint32_t served)
 {
 	for (unsigned int i = 0; i < max; i++)
@@ -259,10 +256,7 @@ static bool is_current(const struct av_dir_port *p, const struct av_host_gids *h
 	return state == PORT_LINK_DOWN ? host->link < p->served : host->link == p->served;
 }
 
-/*
- * Asks the host again: what the caller read before the change may be older than the table. Context:
- * within a change.
- */
+/* Asks the host again: the caller's answer may be older than the table. Context: in a change. */
 static void bring_up_to_date(struct av_dir_port *p, struct news *news)
 {
 	struct av_gid before[AV_GID_MAX], after[AV_GID_MAX];
@@ -365,10 +359,7 @@ int av_port_open(uint32_t ref, const struct av_device *dev)
 	return err ? -err : (int)port;
 }
 
-/*
- * Update and load the table of a port that is open somewhere. Return: number of rows, or 0 if it is
- * not open.
- */
+/* Update and load the table of a port that is open somewhere. Return: rows, 0: not open. */
 static unsigned int gids_of_open(const struct av_device *dev, struct av_gid gids[AV_GID_MAX])
 {
 	uint64_t netns = netns_of_thread();
@@ -457,8 +448,7 @@ bool av_port_has_gid(uint32_t port, const union ibv_gid *gid)
 bool av_port_has_row(uint32_t port, uint32_t row)
 {
 	return av_dir && port - 1 < AV_DIR_PORTS && row < AV_GID_MAX &&
-	       (atomic_load_explicit(&av_dir->port[port - 1].row[row].stamp, memory_order_acquire) &
-		1);
+	       (atomic_load(&av_dir->port[port - 1].row[row].stamp) & 1);
 }
 
 void av_port_gid(uint32_t port, uint32_t row, union ibv_gid *gid)
@@ -467,8 +457,7 @@ void av_port_gid(uint32_t port, uint32_t row, union ibv_gid *gid)
 
 	if (port - 1 < AV_DIR_PORTS && row < AV_GID_MAX)
 		for (size_t i = 0; i < 2; i++)
-			words[i] = atomic_load_explicit(&av_dir->port[port - 1].row[row].gid[i],
-							memory_order_acquire);
+			words[i] = atomic_load(&av_dir->port[port - 1].row[row].gid[i]);
 	memcpy(gid->raw, words, sizeof(gid->raw));
 }
 

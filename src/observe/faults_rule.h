@@ -96,11 +96,8 @@ struct av_faults_error {
 	char text[200]; /* "'foo' is not a fault; expected ..." */
 };
 
-/**
- * av_faults_parse() - parse @text
- * @rules: out, room for AV_FAULTS_RULES
- * @error: out, on failure
- *
+/*
+ * Parse @text. @error: out, on failure.
  * Context: any thread; allocates nothing and keeps no pointers.
  * Return: number of rules, or -1 on a syntax error
  */

@@ -54,9 +54,7 @@ int64_t av_field_number(const struct av_field *field, const struct av_flight_rec
 /* Is its natural form a number? */
 bool av_field_is_number(const struct av_field *field);
 
-/*
- * Write the field in @form: its own, or another that a sentence asks for. Always ends with a NUL.
- */
+/* Write the field in @form: its own, or one that a sentence asks for. Always ends with a NUL. */
 void av_field_write(const struct av_field *field, unsigned int form,
 		    const struct av_flight_record *record, char text[AV_FIELD_TEXT_MAX]);
 

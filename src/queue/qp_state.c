@@ -1,10 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The queue-pair state machine: one table, and rules that hold for every service and so need no
- * row.
- *
- * The table is laid out as in the specification. Each transition is a group with one line per
- * service: first the required bits, then the optional ones. IBV_QP_STATE is implied everywhere.
+ * One table, laid out as in the specification: each transition is a group with one line per
+ * service, first the required bits, then the optional ones. IBV_QP_STATE is implied everywhere.
  */
 #include "queue/qp_state.h"
 

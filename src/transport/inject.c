@@ -53,6 +53,13 @@ static struct av_injections *inject_of(struct av_seg *seg)
 	return none;
 }
 
+/* Some rule may go by the clock: the timer looks at it. */
+static void start_clock(struct av_seg *seg, struct av_faults *f)
+{
+	if (f && av_faults_next_tick(f) != UINT64_MAX)
+		av_timer_start(seg);
+}
+
 /* --- what happens to a context --------------------------------------------------- */
 
 struct chance {
@@ -252,19 +259,16 @@ static struct av_injected hold(const struct av_qp_end *end, uint64_t begins_ns, 
 	return (struct av_injected){.what = AV_INJECTED_HELD};
 }
 
-/* Does the request still wait for its timer? A look before that is no try. */
-static bool is_early(const struct av_qp_end *end, const struct decision *d, uint64_t now)
-{
-	return atomic_load(&end->qp->park) == d->outcome.result.park &&
-	       now < atomic_load(&end->qp->deadline_ns);
-}
-
 /* Repeat the fault once more. When it is used up, execute the request. */
 static struct av_injected again(const struct av_qp_end *end, struct decision *d, uint64_t now)
 {
+	/* Does it still wait for its timer? A look before that is no try. */
+	bool early = atomic_load(&end->qp->park) == d->outcome.result.park &&
+		     now < atomic_load(&end->qp->deadline_ns);
+
 	if (d->until_ns ? now >= d->until_ns : d->left == 0)
 		d->outcome.what = AV_INJECTED_NOT;
-	else if (d->left != AV_FAULTS_ALL && !is_early(end, d, now))
+	else if (d->left != AV_FAULTS_ALL && !early)
 		d->left--;
 	return d->outcome;
 }
@@ -302,8 +306,8 @@ struct av_injected av_inject(const struct av_qp_end *end, struct av_qp_end *peer
 	if (!f || !all || end->qp->index >= PLACES)
 		return in;
 	d = &all->at[end->qp->index];
-	if (d->change != atomic_load(&f->change) && av_faults_next_tick(f) != UINT64_MAX)
-		av_timer_start(end->seg);
+	if (d->change != atomic_load(&f->change))
+		start_clock(end->seg, f);
 	if (is_new(end, d, atomic_load(&f->change))) {
 		d->change = atomic_load(&f->change);
 		d->number = end->qp->sq_next;
@@ -370,12 +374,8 @@ uint64_t av_inject_look(struct av_seg *seg, bool *fatal)
 
 void av_inject_begin(struct av_seg *seg)
 {
-	struct av_faults *f;
-
 	av_faults_attach(seg);
-	f = atomic_load(&seg->faults);
-	if (f && av_faults_next_tick(f) != UINT64_MAX)
-		av_timer_start(seg);
+	start_clock(seg, atomic_load(&seg->faults));
 }
 
 void av_inject_end(struct av_seg *seg)
@@ -401,7 +401,6 @@ int av_inject_verb(struct av_seg *seg, enum av_fail verb)
 		err = err ? err : rule.err;
 		av_fault_note(seg->head->device, &rule, nth, 0, 0);
 	}
-	if (f && av_faults_next_tick(f) != UINT64_MAX)
-		av_timer_start(seg); /* the rules may be new */
+	start_clock(seg, f); /* the rules may be new */
 	return err;
 }

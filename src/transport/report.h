@@ -1,9 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Flight records (observe/flight.h) of what failed in the transport: requests, their responders,
- * flushed queues, events. If nobody has noted the cause, these functions look it up after the fact.
- *
- * Context: any of the transport's; takes no lock.
+ * Flight records (observe/flight.h) of what failed in the transport. What nobody has noted is
+ * looked up after the fact. Context: any of the transport's; takes no lock.
  */
 #ifndef AV_TRANSPORT_REPORT_H
 #define AV_TRANSPORT_REPORT_H
