@@ -34,10 +34,7 @@ typedef void av_wr_flush(struct ibv_qp_ex *qp, uint32_t rkey, uint64_t remote_ad
 			 uint8_t type, uint8_t level);
 #define AV_WR_FLUSH_SLOT (offsetof(struct ibv_qp_ex, wr_atomic_write) + sizeof(void (*)(void)))
 
-/*
- * Attributes of ibv_reg_mr_ex(). A member exists only if the mask has its bit: an older program's
- * structure is shorter.
- */
+/* Of ibv_reg_mr_ex(). Without its bit in the mask a member does not exist. */
 enum {
 	AV_REG_MR_IOVA = 1 << 0,
 	AV_REG_MR_ADDR = 1 << 1,

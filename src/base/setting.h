@@ -1,8 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/*
- * Environment variables that turn something on. Each is read once, and holds for the life of the
- * process.
- */
+/* Environment variables that turn something on, each read once in a process. */
 #ifndef AV_BASE_SETTING_H
 #define AV_BASE_SETTING_H
 
@@ -18,11 +15,7 @@ struct av_setting {
 	_Atomic int answer; /* 1: yes; -1: no; 0: not asked yet */
 };
 
-/*
- * Does the variable have that value? Always false in a program that runs with another user's
- * privileges.
- * Context: any thread.
- */
+/* Does it have that value? Never with another user's privileges. Context: any thread. */
 static inline bool av_setting_is(struct av_setting *s)
 {
 	int answer = atomic_load_explicit(&s->answer, memory_order_relaxed);

@@ -161,10 +161,7 @@ static size_t find_key(struct av_word name)
 	return i;
 }
 
-/*
- * Apply one "KEY=VALUE" to @spec. @seen: one bit per row of keys[] that this device has already
- * set.
- */
+/* Apply one "KEY=VALUE" to @spec. @seen: a bit per row of keys[] that is already set. */
 static void parse_setting(struct av_config *config, struct av_device_spec *spec, unsigned int *seen,
 			  struct av_word setting)
 {

@@ -1,8 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/*
- * The list of devices, and what each says about itself. The two tables have what is the same for
- * all devices.
- */
+/* The list of devices. The two tables have what is the same for all. */
 #include "device/device.h"
 
 #include <endian.h>
@@ -31,10 +28,7 @@
 
 #define INFINIBAND_SM_LID 1
 
-/*
- * What ibv_query_device() says about all devices, but for the configured limits. A limit of 0:
- * there are no such objects.
- */
+/* What all devices have, but for the configured limits. 0: there are no such objects. */
 static const struct ibv_device_attr default_attr = {
 	.fw_ver = AV_VERSION,
 	.max_mr_size = UINT64_MAX,

@@ -49,10 +49,7 @@ struct av_device *av_device_by_name(const char *name);
 /* Declared in device/config.h. */
 struct av_device_spec;
 
-/*
- * Fill in the device at @index of the list from its configuration, which has a GUID. A pure
- * function, for av_devices() and tests.
- */
+/* Fill in the device at @index of the list from a configuration with GUID. A pure function. */
 void av_device_init(struct av_device *dev, const struct av_device_spec *spec, unsigned int index);
 
 /*
@@ -61,10 +58,7 @@ void av_device_init(struct av_device *dev, const struct av_device_spec *spec, un
  */
 uint64_t av_device_guid(const char *host_id, const char *name);
 
-/*
- * ibv_query_device_ex(3): fills the first min(attr_size, size known here) bytes, zeroes the rest,
- * returns 0.
- */
+/* ibv_query_device_ex(3): zeroes what is not known here of @attr_size bytes; returns 0. */
 int av_device_query_ex(const struct av_device *dev, struct ibv_device_attr_ex *attr,
 		       size_t attr_size);
 

@@ -56,9 +56,8 @@ static enum rank rank_of(const struct av_host_addr *a)
 }
 
 /*
- * The sorting criteria as one number: rank (3 bits), interface (32), family (1), position among the
- * addresses (28). It is unique. The two loopback addresses usually belong to one interface, so the
- * family decides.
+ * The sorting criteria as one number, which is unique: rank (3 bits), interface (32), family (1;
+ * one interface usually has both loopback addresses), position among the addresses (28).
  */
 static uint64_t sort_key(const struct av_host_addr *a, size_t position)
 {

@@ -1,8 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/*
- * The GID table of an Ethernet port: which rows, in which order, from which addresses. A pure
- * function has the rule; a small separate one asks the host for its addresses.
- */
+/* The GID table of an Ethernet port: which rows, in which order, from which addresses. */
 #ifndef AV_DEVICE_GID_H
 #define AV_DEVICE_GID_H
 

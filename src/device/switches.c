@@ -159,10 +159,7 @@ static bool config_folder(char path[PATH_MAX])
 	return n < PATH_MAX;
 }
 
-/*
- * The path of the configuration folder, followed by @suffix. Return: false if that is too long, or
- * there is no folder.
- */
+/* The configuration folder and @suffix. Return: false if there is none, or it is too long. */
 static bool config_path(char path[PATH_MAX], const char *suffix)
 {
 	size_t n;
@@ -349,10 +346,7 @@ uint32_t av_switches_take(const char *device)
 {
 	uint32_t on;
 
-	/*
-	 * A reset before this is taken into account. A reset after it finds the context, whose
-	 * device is already known.
-	 */
+	/* A later reset finds the context, whose device is already known. */
 	av_dir_change_begin();
 	on = av_switches_read(device).current;
 	av_dir_change_end();

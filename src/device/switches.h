@@ -47,10 +47,7 @@ struct av_switches {
 	uint32_t current, next; /* sets */
 };
 
-/*
- * Was the switch on when the context was opened? Own or peer's segment. Context: any thread; costs
- * one load.
- */
+/* Was it on when the context was opened? Own or peer's segment; one load. */
 static inline bool av_switch_on(const struct av_seg *seg, enum av_switch which)
 {
 	return seg->head->switches & AV_SWITCH_BIT(which);
@@ -59,16 +56,10 @@ static inline bool av_switch_on(const struct av_seg *seg, enum av_switch which)
 /* The switch with that name, or AV_SWITCH_N. */
 enum av_switch av_switch_by_name(const char *name, size_t length);
 
-/*
- * A switch that is missing in @set although a switch in @set needs it; AV_SWITCH_N if there is
- * none. @by: out, the switch that needs it.
- */
+/* A switch that is missing in @set although @by, out, needs it; AV_SWITCH_N: none. */
 enum av_switch av_switch_lacking(uint32_t set, enum av_switch *by);
 
-/*
- * The switches of a device, known or not. A file that cannot be read has nothing on. The directory
- * need not be joined.
- */
+/* Of any device, also an unknown one; an unreadable file: none. Needs no directory. */
 struct av_switches av_switches_read(const char *device);
 
 /*
@@ -86,10 +77,7 @@ AV_MUST_USE int av_switches_set(const char *device, uint32_t mask, uint32_t on);
  */
 AV_MUST_USE int av_switches_reset(const char *device, const uint32_t *failed, size_t count);
 
-/*
- * What is in force for a new context of this process. The directory already knows its device.
- * Called by av_device_open().
- */
+/* For av_device_open(): what is in force for a new context, whose device is known. */
 uint32_t av_switches_take(const char *device);
 
 #endif

@@ -41,9 +41,7 @@ static bool wrong(const struct reader *r, const char *where, const char *fmt, ..
 	return false;
 }
 
-/*
- * Report that @behind needs a @wanted instead of @w, or instead of nothing. Return: always false.
- */
+/* @behind needs a @wanted instead of @w, or instead of nothing. Return: always false. */
 static bool unwanted(const struct reader *r, struct av_word w, const char *behind,
 		     const char *wanted)
 {
@@ -112,10 +110,7 @@ static bool duration(struct av_word w, void *ns)
 	return false;
 }
 
-/*
- * A decimal fraction in units of @one: with @one 100, "0.25" gives 25. False if above
- * AV_FAULTS_CERTAIN.
- */
+/* A fraction in units of @one: with 100, "0.25" gives 25. At most AV_FAULTS_CERTAIN. */
 static bool fraction(struct av_word w, uint64_t one, uint32_t *parts)
 {
 	uint64_t v = 0, step = one;

@@ -122,11 +122,7 @@ extern const struct av_faults_opcode {
 	uint32_t opcode;
 } av_faults_opcode[AV_FAULTS_OPCODES];
 
-/*
- * Find a word in a table of names. Case does not matter, "-" equals "_", and @prefix may be present
- * or not.
- * Return: index, or @count
- */
+/* Index of a word in a table, or @count; in any case, "-" or "_", with @prefix or not. */
 unsigned int av_faults_find(struct av_word word, const char *prefix, const char *const *names,
 			    unsigned int count);
 

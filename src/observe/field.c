@@ -220,10 +220,7 @@ static void write_rights(uint64_t value, char *text)
 			 value);
 }
 
-/*
- * Another process may have put anything into the record. Replace control characters, so that one
- * line stays one line.
- */
+/* Others may have written anything: one line must stay one line. */
 static void write_text(const char *from, size_t bytes, char *text)
 {
 	size_t n = strnlen(from, bytes);

@@ -17,7 +17,7 @@
 #include "base/map.h"
 
 #define MAGIC	0x3154484749465641ull /* "AVFIGHT1" */
-#define VERSION 1u
+#define VERSION 2u
 #define WORDS	(sizeof(struct av_flight_record) / sizeof(uint64_t))
 
 struct slot {
@@ -53,10 +53,7 @@ static struct av_flight_file *map(int fd, int prot)
 	return p == MAP_FAILED ? NULL : p;
 }
 
-/*
- * A reader must not map a shorter file: access behind the end is SIGBUS. Writers may make it longer
- * at any time.
- */
+/* Access behind the end of a shorter file is SIGBUS. Writers may make it longer. */
 static bool has_its_size(int fd)
 {
 	struct stat st;

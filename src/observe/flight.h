@@ -107,10 +107,7 @@ void av_flight_forked(void);
 /* Nobody uses the folder any more: remove the ring if it is empty. Context: as av_flight_join(). */
 void av_flight_forget(int folder_fd);
 
-/*
- * Append a record; does nothing while not joined. Context: any thread, any lock held. Takes about a
- * microsecond.
- */
+/* Append a record, if joined. Context: any thread, any lock held. About a microsecond. */
 void av_flight_append(const struct av_flight_record *record);
 
 /* --- reading --------------------------------------------------------------------- */

@@ -21,10 +21,7 @@ bool av_log_enabled(enum av_log_level level);
 /* Write "anyverbs[PID]: LEVEL: text\n". No trailing newline in @fmt. */
 void av_log(enum av_log_level level, const char *fmt, ...) AV_PRINTF(2, 3);
 
-/*
- * Write text to standard error as it is, by one write(), whatever ANYVERBS_LOG says: for output
- * that the user asked for.
- */
+/* Write what the user asked for to standard error, by one write(), as it is. */
 void av_log_raw(const char *text, size_t len);
 
 /*

@@ -21,10 +21,7 @@ uint64_t av_notify_nap_ns = 50000000u;
 
 static const struct av_hw_wait *rest;
 
-/*
- * ANYVERBS_AS_NOTIFY: "futex", or the name of an instruction. On a single core a waiter must not
- * rest, or the waker cannot run.
- */
+/* "futex", or the name of an instruction. On one core the waker could not run beside a rest. */
 static void choose_rest(void)
 {
 	const char *name = secure_getenv("ANYVERBS_AS_NOTIFY");

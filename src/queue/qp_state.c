@@ -139,10 +139,7 @@ struct av_qp_transition av_qp_transition(enum ibv_qp_type type, enum ibv_qp_stat
 	return table[from][to][service];
 }
 
-/*
- * XRC_SEND and XRC_RECV are one half of an RC QP each. Attributes of the other half do not exist,
- * but programs written for RC pass them.
- */
+/* Attributes of the other half of an RC QP, which programs written for RC pass. */
 static int ignored_bits(enum ibv_qp_type type)
 {
 	switch (type) {
@@ -196,10 +193,7 @@ int av_qp_check_modify(enum ibv_qp_type type, enum ibv_qp_state from, enum ibv_q
 		return av_refuse(EINVAL, AV_CHECK_STATE_EXTRA,
 				 (uint32_t)(mask & ~(cell.required | cell.optional)),
 				 (uint32_t)(cell.required | cell.optional));
-	/*
-	 * A claimed current state only selects the cell. Without IBV_QP_STATE the state does not
-	 * change.
-	 */
+	/* A claimed current state only selects the cell. */
 	*to_out = moves ? to : from;
 	return 0;
 }

@@ -67,10 +67,7 @@ struct chance {
 	uint64_t occasion, drawn;
 };
 
-/*
- * Random numbers for this occasion of this rule. None is the one that decided whether the rule
- * applies.
- */
+/* Random numbers for this occasion, other than the one that decided it. */
 static uint64_t choose(void *arg, uint64_t below)
 {
 	struct chance *c = arg;
@@ -159,9 +156,7 @@ static void decide_lost(const struct av_qp_end *end, struct decision *d, bool re
 		d->left = AV_FAULTS_ALL;
 }
 
-/*
- * The first rule that ends the request decides its outcome. Delays of several rules do not add up.
- */
+/* The first rule that ends the request decides. Delays of several rules do not add up. */
 static void decide_outcome(const struct av_qp_end *end, struct decision *d,
 			   const struct av_faults_rule *rule, bool reliable, uint64_t now)
 {
@@ -239,10 +234,7 @@ static void decide(const struct av_qp_end *end, const struct av_sq_wqe *wqe, str
 	}
 }
 
-/*
- * Is this a first look at the request, or have the rules changed?
- * Context: @exec is held.
- */
+/* A first look at the request, or new rules? Context: @exec is held. */
 static bool is_new(const struct av_qp_end *end, const struct decision *d, uint32_t change)
 {
 	return atomic_load(&end->qp->park) == AV_PARK_NOT || d->number != end->qp->sq_next ||

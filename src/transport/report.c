@@ -8,6 +8,8 @@
 #include "base/newer_verbs.h"
 #include "base/limits.h"
 #include "memory/why.h"
+#include "registry/directory.h"
+#include "transport/connect.h"
 #include "transport/responder.h"
 
 static uint32_t qpn_of(const struct av_qp_end *end)
@@ -32,10 +34,7 @@ static void of_queue_pair(struct av_flight_record *r, const struct av_qp_end *en
 
 /* --- why ------------------------------------------------------------------------- */
 
-/*
- * The access rights that an operation needs of the responder's queue pair and key. 0: it names no
- * memory there
- */
+/* Rights that an operation needs of the responder and its key. 0: it names no memory there */
 static uint32_t rights_of(const struct av_sq_wqe *wqe)
 {
 	switch (wqe->opcode) {
@@ -120,6 +119,20 @@ static void why_remote(const struct av_failed *f)
 		av_mem_why_fault(f->rsp->seg, &req);
 	else
 		av_diag_note(AV_CHECK_MEMORY_FAULT, 0, 0);
+}
+
+/*
+ * There is no such queue pair. The same address with a number that was never given here: the
+ * program on the other side has a directory of its own.
+ */
+static void why_gone(const struct av_failed *f)
+{
+	const struct av_qp_shared *q = f->req->qp;
+	bool elsewhere = av_at_address(&q->attr.ah_attr, f->req->seg) &&
+			 !av_dir_qpn_find(q->attr.dest_qp_num).ref &&
+			 !av_dir_qpn_ended(q->attr.dest_qp_num);
+
+	av_diag_note(elsewhere ? AV_CHECK_PEER_ELSEWHERE : AV_CHECK_PEER_GONE, 0, 0);
 }
 
 /*
@@ -219,7 +232,7 @@ static void why(const struct av_failed *f)
 		if (f->silent)
 			why_silent(f);
 		else
-			av_diag_note(AV_CHECK_PEER_GONE, 0, 0);
+			why_gone(f);
 		break;
 	default:
 		break;
@@ -228,10 +241,7 @@ static void why(const struct av_failed *f)
 
 /* --- records --------------------------------------------------------------------- */
 
-/*
- * The diagnosis note from when the fault was found; without one, a note of what can be found out
- * now.
- */
+/* The note from when the fault was found; without one, of what can be found out now. */
 static struct av_flight_record *explain(const struct av_failed *f)
 {
 	bool later = f->fault == AV_FAULT_RNR_EXHAUSTED || f->fault == AV_FAULT_RETRY_EXHAUSTED;
