@@ -359,25 +359,23 @@ int av_port_open(uint32_t ref, const struct av_device *dev)
 	return err ? -err : (int)port;
 }
 
-/* Update and load the table of a port that is open somewhere. Return: rows, 0: not open. */
-static unsigned int gids_of_open(const struct av_device *dev, struct av_gid gids[AV_GID_MAX])
+/*
+ * What the directory has of a port that is open somewhere: its table, and whether it is down. NULL:
+ * not asked. Return: rows; 0: it is not open
+ */
+static unsigned int look_up(const struct av_device *dev, struct av_gid *gids, bool *down)
 {
-	uint64_t netns = netns_of_thread();
 	struct av_dir_view view;
 	unsigned int rows = 0;
 	uint32_t port;
 
-	if (av_dir_join_again()) {
-		port = find(av_dir, dev->ibv.name, netns);
-		if (port)
-			follow(port);
-		av_dir_leave();
-	}
 	if (!av_dir_view(&view))
 		return 0;
-	port = find_living(&view, dev->ibv.name, netns);
-	if (port)
+	port = find_living(&view, dev->ibv.name, netns_of_thread());
+	if (port && gids)
 		rows = load_table(&view.dir->port[port - 1], gids);
+	if (port && down)
+		*down = atomic_load(&view.dir->port[port - 1].state) != PORT_UP;
 	av_dir_view_end(&view);
 	return rows;
 }
@@ -385,9 +383,17 @@ static unsigned int gids_of_open(const struct av_device *dev, struct av_gid gids
 unsigned int av_port_gids(const struct av_device *dev, struct av_gid gids[AV_GID_MAX])
 {
 	int saved = errno;
-	unsigned int rows = gids_of_open(dev, gids);
 	struct av_host_gids host;
+	unsigned int rows;
+	uint32_t port;
 
+	if (av_dir_join_again()) {
+		port = find(av_dir, dev->ibv.name, netns_of_thread());
+		if (port)
+			follow(port);
+		av_dir_leave();
+	}
+	rows = look_up(dev, gids, NULL);
 	errno = saved;
 	if (rows)
 		return rows;
@@ -396,28 +402,14 @@ unsigned int av_port_gids(const struct av_device *dev, struct av_gid gids[AV_GID
 	return host.count;
 }
 
-static bool is_down(const struct av_device *dev)
-{
-	uint64_t netns = netns_of_thread();
-	struct av_dir_view view;
-	bool down = false;
-	uint32_t port;
-
-	if (!av_dir_view(&view))
-		return false;
-	port = find_living(&view, dev->ibv.name, netns);
-	if (port)
-		down = atomic_load(&view.dir->port[port - 1].state) != PORT_UP;
-	av_dir_view_end(&view);
-	return down;
-}
-
 void av_port_attr(const struct av_device *dev, struct ibv_port_attr *port)
 {
 	int saved = errno;
+	bool down = false;
 
 	*port = dev->port;
-	if (is_down(dev)) {
+	(void)look_up(dev, NULL, &down);
+	if (down) {
 		port->state = IBV_PORT_DOWN;
 		port->phys_state = PHYS_STATE_DISABLED;
 	}

@@ -144,30 +144,19 @@ static int base_path(char path[PATH_MAX], enum file which)
 	return n < PATH_MAX ? 0 : -ENAMETOOLONG;
 }
 
-/* The user's configuration folder. Return: false if there is none, or it must not be used. */
-static bool config_folder(char path[PATH_MAX])
-{
-	const char *xdg = secure_getenv("XDG_CONFIG_HOME"), *home = secure_getenv("HOME");
-	int n = PATH_MAX;
-
-	if (secure_getenv("ANYVERBS_DIR"))
-		return false;
-	if (xdg && xdg[0] == '/')
-		n = snprintf(path, PATH_MAX, "%s", xdg);
-	else if (home && home[0] == '/')
-		n = snprintf(path, PATH_MAX, "%s/.config", home);
-	return n < PATH_MAX;
-}
-
-/* The configuration folder and @suffix. Return: false if there is none, or it is too long. */
+/*
+ * @suffix in the user's configuration folder. Return: false if that is too long, there is no
+ * folder, or it must not be used.
+ */
 static bool config_path(char path[PATH_MAX], const char *suffix)
 {
-	size_t n;
+	const char *xdg = secure_getenv("XDG_CONFIG_HOME"), *home = secure_getenv("HOME");
+	bool named = xdg && xdg[0] == '/';
 
-	if (!config_folder(path))
+	if (secure_getenv("ANYVERBS_DIR") || (!named && (!home || home[0] != '/')))
 		return false;
-	n = strlen(path);
-	return (size_t)snprintf(path + n, PATH_MAX - n, "%s", suffix) < PATH_MAX - n;
+	return snprintf(path, PATH_MAX, "%s%s%s", named ? xdg : home, named ? "" : "/.config",
+			suffix) < PATH_MAX;
 }
 
 /* --- files ----------------------------------------------------------------------- */

@@ -221,16 +221,12 @@ void av_fault_note(const char *device, const struct av_faults_rule *rule, uint64
 		   uint32_t qpn, uint64_t wr_id)
 {
 	const char *name = av_faults_name[rule->what];
+	const char *verb = rule->what == AV_INJECT_FAIL ? av_faults_verb_name[rule->verb] : "";
+	char request[64] = "";
 
 	append_record(device, rule, qpn);
-	if (rule->what == AV_INJECT_FAIL)
-		av_log(AV_LOG_INFO, "%s: injected: rule %u, fail %s, occasion %" PRIu64, device,
-		       rule->number, av_faults_verb_name[rule->verb], nth);
-	else if (qpn)
-		av_log(AV_LOG_INFO,
-		       "%s: injected: rule %u, %s, occasion %" PRIu64 ": QP %u, wr_id %" PRIu64,
-		       device, rule->number, name, nth, qpn, wr_id);
-	else
-		av_log(AV_LOG_INFO, "%s: injected: rule %u, %s, occasion %" PRIu64, device,
-		       rule->number, name, nth);
+	if (qpn)
+		snprintf(request, sizeof(request), ": QP %u, wr_id %" PRIu64, qpn, wr_id);
+	av_log(AV_LOG_INFO, "%s: injected: rule %u, %s%s%s, occasion %" PRIu64 "%s", device,
+	       rule->number, name, *verb ? " " : "", verb, nth, request);
 }
