@@ -1,8 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/*
- * Range arithmetic that cannot wrap. Every comparison of an address and a length in the project
- * goes through these functions; nothing else writes "addr + len > end".
- */
+/* Range arithmetic that cannot wrap. No other file writes "addr + len > end". */
 #ifndef AV_BASE_CHECKED_H
 #define AV_BASE_CHECKED_H
 

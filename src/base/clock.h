@@ -1,28 +1,36 @@
 /* SPDX-License-Identifier: MIT */
-/* Time sources. All values are nanoseconds of CLOCK_MONOTONIC, which every process of a host
- * shares. */
+/* Time sources, in nanoseconds. Every process of a host shares CLOCK_MONOTONIC. */
 #ifndef AV_BASE_CLOCK_H
 #define AV_BASE_CLOCK_H
 
 #include <stdint.h>
 #include <time.h>
 
-/* Exact time; about 25 ns. */
-static inline uint64_t av_now_ns(void)
+/* Nanoseconds of that clock. */
+static inline uint64_t av_clock_ns(clockid_t clock)
 {
 	struct timespec ts;
 
-	clock_gettime(CLOCK_MONOTONIC, &ts);
+	clock_gettime(clock, &ts);
 	return (uint64_t)ts.tv_sec * 1000000000u + (uint64_t)ts.tv_nsec;
+}
+
+/* Exact time; about 25 ns. */
+static inline uint64_t av_now_ns(void)
+{
+	return av_clock_ns(CLOCK_MONOTONIC);
 }
 
 /* Time at the last scheduler tick, 1 to 10 ms old; about 6 ns. Only for "has a while passed?". */
 static inline uint64_t av_now_coarse_ns(void)
 {
-	struct timespec ts;
+	return av_clock_ns(CLOCK_MONOTONIC_COARSE);
+}
 
-	clock_gettime(CLOCK_MONOTONIC_COARSE, &ts);
-	return (uint64_t)ts.tv_sec * 1000000000u + (uint64_t)ts.tv_nsec;
+static inline struct timespec av_timespec(uint64_t ns)
+{
+	return (struct timespec){.tv_sec = (time_t)(ns / 1000000000u),
+				 .tv_nsec = (long)(ns % 1000000000u)};
 }
 
 #endif

@@ -6,29 +6,23 @@
 #include <stddef.h>
 
 /*
- * Exported symbols. Everything is hidden (-fvisibility=hidden) except what carries AV_EXPORT. Names
- * listed in libanyverbs.map get the usual version nodes (IBVERBS_1.0 ...). An exported name that is
- * not listed stays unversioned, and the dynamic linker lets it satisfy a reference with any
- * version. We provide a few private or C library symbols that way, without depending on one
- * release's version name.
+ * Exported symbols; everything else is hidden. Names in libanyverbs.map get the usual version
+ * nodes. The others stay unversioned: so they satisfy a reference with any version, which private
+ * and C library symbols need.
  */
 #define AV_EXPORT __attribute__((visibility("default")))
 
 #define AV_MUST_USE	__attribute__((warn_unused_result))
 #define AV_PRINTF(f, a) __attribute__((format(printf, f, a)))
-/*
- * For functions that are rarely called. Kept out of line, so that their callers need fewer
- * registers.
- */
+/* Rarely called. Kept out of line, so that callers need fewer registers. */
 #define AV_SELDOM	 __attribute__((noinline, cold))
 #define AV_CACHE_LINE	 64
 #define AV_ALIGNED(n)	 __attribute__((aligned(n)))
 #define AV_ARRAY_SIZE(a) (sizeof(a) / sizeof((a)[0]))
 
 /*
- * A small thread-local variable that is reached without a call. If the library is preloaded or
- * linked, such variables have their place from the start. If it is loaded later, they take a few
- * bytes of the C library's reserve.
+ * A small thread-local variable that is reached without a call. In a library that is loaded late,
+ * it takes a few bytes of the C library's reserve.
  */
 #define AV_TLS_FAST __attribute__((tls_model("initial-exec")))
 
@@ -61,10 +55,8 @@ static inline void av_pause(void)
 }
 
 /*
- * Prefetch the cache line at @p for writing, and take it from other cores' caches. A hint; any
- * address is allowed. Without a named processor, the compiler's builtin emits a prefetch for
- * reading. That leaves the line shared, and the store still waits for the others. Processors
- * without the instruction do nothing.
+ * Prefetch the cache line at @p for writing; a hint, for any address. The compiler's builtin would
+ * prefetch for reading without a named processor, and the store would still wait for the others.
  */
 static inline void av_prefetch_write(const void *p)
 {

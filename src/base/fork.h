@@ -1,11 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What the library does around the program's fork(): one table of handlers, in the order of the
- * locks.
- *
- * Before the fork the rows run from first to last, so that outer locks are taken before inner ones.
- * After it they run from last to first, in the parent and in the child. A handler cannot fail: the
- * library never prevents a fork().
+ * What the library does around the program's fork(): handlers in the order of the locks. Before the
+ * fork they run from first to last (outer locks first), after it from last to first, in parent and
+ * child. None can fail: the library never prevents a fork().
  */
 #ifndef AV_BASE_FORK_H
 #define AV_BASE_FORK_H
@@ -38,13 +35,10 @@ struct av_fork_handlers { /* NULL: nothing to do */
 	void (*child)(void);  /* in the only thread of the child, even if @prepare did not run */
 };
 
-/**
- * av_fork_register() - call these handlers at each fork() from now on
- * @handlers: must stay valid for ever; registering the same ones again changes nothing
- *
- * Context: any thread, with any locks held; before the lock of the row is taken for the first time
- * Return: 0, or ENOMEM if the C library has no room, and then for all rows: joining the directory
- * checks this, so later callers need not
+/*
+ * Call these handlers, which stay valid for ever, at each fork() from now on. Again changes
+ * nothing. Context: any thread, any locks held; before the lock of the row is taken for the first
+ * time. Return: 0 or ENOMEM, then for all rows: only joining the directory has to check
  */
 int av_fork_register(enum av_fork_row row, const struct av_fork_handlers *handlers);
 

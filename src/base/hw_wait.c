@@ -50,10 +50,7 @@ static bool has_monitorx(void)
 	return __get_cpuid(0x80000001u, &a, &b, &c, &d) && (c & MONITORX);
 }
 
-/*
- * The first instruction begins to watch the line. So a store after the load ends the rest, or
- * prevents it.
- */
+/* It watches from the first instruction on: a store after the load ends the rest. */
 __attribute__((target("waitpkg"))) static void umwait(const _Atomic uint32_t *word,
 						      uint32_t expected)
 {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Instructions that let a core rest in user space until a word of memory changes: UMWAIT of Intel's
- * WAITPKG, MWAITX of AMD. The thread stays on its core. So they suit waits that are shorter than
- * putting the thread to sleep and waking it: docs/DECISIONS.md.
+ * Instructions that let a core rest until a word changes: UMWAIT of Intel's WAITPKG, MWAITX of AMD.
+ * The thread keeps its core, so they suit waits shorter than a sleep and a wake-up:
+ * docs/DECISIONS.md.
  */
 #ifndef AV_BASE_HW_WAIT_H
 #define AV_BASE_HW_WAIT_H

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The limits of a device. Each is what the device really does: attributes report these numbers, and
- * other modules refuse what exceeds them. ANYVERBS_DEVICES can lower the attributes of one device.
- * So code with a device at hand checks that device's attr, and uses these constants for array
+ * The limits of a device: what attributes report and what is enforced. ANYVERBS_DEVICES can lower a
+ * device's attributes. So code with a device at hand checks its attr, and uses these for array
  * sizes.
  */
 #ifndef AV_BASE_LIMITS_H

@@ -1,14 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Changes of the address space that bypass the C library. Registration caches (Open MPI's, UCX's)
- * patch its munmap(), mremap(), madvise() and mmap() at run time to learn of memory that goes away,
- * and hold locks of their own while they register memory. Our changes do not concern them: to the
- * program adopted memory stays the same, and other mappings are our own. Two cases may use the C
- * library. A new mapping tells a cache nothing: use mmap(). Memory that we allocated for the
- * program does go away: use munmap().
+ * patch its munmap(), mremap(), madvise() and mmap() to learn of memory that goes away, with locks
+ * of their own held while they register. To the program adopted memory stays the same, and other
+ * mappings are our own: no cache need hear. A new mapping, or memory of the program that does go
+ * away, may use the C library.
  *
- * Each function is the system call of its name: thread-safe, async-signal-safe, sets errno. Under
- * ThreadSanitizer, which must see all mappings, they are the C library's functions.
+ * Each is the system call of its name, async-signal-safe. ThreadSanitizer must see all mappings:
+ * there they are the C library's functions.
  */
 #ifndef AV_BASE_MAP_H
 #define AV_BASE_MAP_H

@@ -1,11 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Declarations, by value, of headers newer than rdma-core 44's. Programs built with newer headers
- * are served whichever header this library was built with. verbs/abi_check.c compares the values
- * where the header has them; the compiler compares the prototypes.
- *
- * Sources: <infiniband/verbs.h> of rdma-core 65; the kernel's enum ib_uverbs_device_cap_flags for
- * the bits of device_cap_flags_ex, which no header of libibverbs names.
+ * Declarations, by value, of headers newer than rdma-core 44's, for programs built with those.
+ * verbs/abi_check.c compares the values where the header has them; the compiler compares
+ * prototypes. Sources: <infiniband/verbs.h> of rdma-core 65; for device_cap_flags_ex, the kernel's
+ * enum ib_uverbs_device_cap_flags.
  */
 #ifndef AV_BASE_NEWER_VERBS_H
 #define AV_BASE_NEWER_VERBS_H
@@ -36,10 +34,7 @@ typedef void av_wr_flush(struct ibv_qp_ex *qp, uint32_t rkey, uint64_t remote_ad
 			 uint8_t type, uint8_t level);
 #define AV_WR_FLUSH_SLOT (offsetof(struct ibv_qp_ex, wr_atomic_write) + sizeof(void (*)(void)))
 
-/*
- * Attributes of ibv_reg_mr_ex(). A member exists only if the mask has its bit: an older program's
- * structure is shorter.
- */
+/* Of ibv_reg_mr_ex(). Without its bit in the mask a member does not exist. */
 enum {
 	AV_REG_MR_IOVA = 1 << 0,
 	AV_REG_MR_ADDR = 1 << 1,

@@ -1,24 +1,32 @@
 /* SPDX-License-Identifier: MIT */
-/*
- * Environment variables that turn something on. Each is read once, and holds for the life of the
- * process.
- */
+/* Environment variables that turn something on, each read once in a process. */
 #ifndef AV_BASE_SETTING_H
 #define AV_BASE_SETTING_H
 
 #include <stdatomic.h>
 #include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/compiler.h"
 
 struct av_setting {
 	const char *variable, *value;
-	_Atomic int answer; /* 0: not asked yet */
+	_Atomic int answer; /* 1: yes; -1: no; 0: not asked yet */
 };
 
-/*
- * Does the variable have that value? Always false in a program that runs with another user's
- * privileges.
- * Context: any thread.
- */
-bool av_setting_is(struct av_setting *s);
+/* Does it have that value? Never with another user's privileges. Context: any thread. */
+static inline bool av_setting_is(struct av_setting *s)
+{
+	int answer = atomic_load_explicit(&s->answer, memory_order_relaxed);
+	const char *text;
+
+	if (av_likely(answer))
+		return answer > 0;
+	text = secure_getenv(s->variable);
+	answer = text && strcmp(text, s->value) == 0 ? 1 : -1;
+	atomic_store_explicit(&s->answer, answer, memory_order_relaxed);
+	return answer > 0;
+}
 
 #endif

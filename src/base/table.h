@@ -18,10 +18,7 @@ struct av_table {
 	_Atomic(_Atomic(void *) *) chunk[AV_TABLE_CHUNKS];
 };
 
-/*
- * Set entry @id to @object.
- * Return:  0, or ENOMEM, also for an @id beyond the table
- */
+/* Return: 0, or ENOMEM, also for an @id beyond the table. */
 AV_MUST_USE int av_table_set(struct av_table *table, uint32_t id, void *object);
 
 /* Clear entry @id, which must have been set. */
@@ -44,8 +41,8 @@ static inline void *av_table_get(const struct av_table *table, uint32_t id)
 }
 
 /*
- * Call @visit for every entry. Entries may be set and cleared meanwhile. So @object may be freed
- * when it is visited, unless the caller prevents that; @id is always right.
+ * Call @visit for every entry. Others may set and clear entries, so @object may be freed by then
+ * unless the caller prevents that; @id is right.
  */
 void av_table_each(struct av_table *table, void (*visit)(uint32_t id, void *object, void *arg),
 		   void *arg);

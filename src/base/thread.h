@@ -7,14 +7,10 @@
 
 #include "base/compiler.h"
 
-/**
- * av_thread_start() - start a thread with a small stack and signals blocked
- * @name: at most 15 characters
- * @thread: out; the caller joins it, or it detaches itself
- *
- * Signals are for the program's threads. Only SIGSEGV and SIGBUS stay open, which our copies of the
- * program's memory may raise and handle.
- * Return:  0 or errno
+/*
+ * Start a thread with a small stack. The caller joins it, or it detaches itself. @name: at most 15
+ * characters. Signals are for the program's threads: only SIGSEGV and SIGBUS stay open, which
+ * copies of the program's memory may raise. Return: 0 or errno
  */
 AV_MUST_USE int av_thread_start(pthread_t *thread, const char *name, void *(*run)(void *arg),
 				void *arg);

@@ -12,20 +12,15 @@
 
 #include "base/compiler.h"
 #include "base/limits.h"
+#include "base/word.h"
 
 #define DEFAULT_NAME "any0"
 #define LID_MAX	     49151 /* 0xBFFF, the last unicast LID */
 #define QUOTE_MAX    64	   /* bytes of the setting that a complaint quotes */
 
-/* A piece of the setting, not NUL terminated. text NULL: there is none. */
-struct span {
-	const char *text;
-	size_t len;
-};
-
 struct key {
 	const char *name;
-	bool (*set)(struct av_device_spec *spec, struct span value, const struct key *key);
+	bool (*set)(struct av_device_spec *spec, struct av_word value, const struct key *key);
 	const char *wanted; /* what a value must be, for complaints; NULL: a number */
 	size_t offset;	    /* for numbers: the unsigned int in struct av_device_spec, */
 	unsigned int max;   /* and its largest value; the smallest is 1 */
@@ -45,27 +40,22 @@ static void complain(struct av_config *config, const char *fmt, ...)
 }
 
 /* How many bytes of @s a complaint quotes, for printf's "%.*s". */
-static int quote_len(struct span s)
+static int quote(struct av_word w)
 {
-	return s.len < QUOTE_MAX ? (int)s.len : QUOTE_MAX;
-}
-
-static bool span_is(struct span s, const char *word)
-{
-	return strlen(word) == s.len && !memcmp(s.text, word, s.len);
+	return av_word_quote(w, QUOTE_MAX);
 }
 
 /*
- * Cut off the part of *rest before @separator. *rest becomes the text behind it, or no text after
- * the last part.
+ * Cut off the part of *rest before @separator. *rest becomes the text behind it;
+ * its text is NULL after the last part.
  */
-static struct span cut(struct span *rest, char separator)
+static struct av_word cut(struct av_word *rest, char separator)
 {
 	const char *end = memchr(rest->text, separator, rest->len);
-	struct span part = *rest;
+	struct av_word part = *rest;
 
 	if (!end) {
-		*rest = (struct span){NULL, 0};
+		*rest = (struct av_word){NULL, 0};
 		return part;
 	}
 	part.len = (size_t)(end - part.text);
@@ -74,59 +64,28 @@ static struct span cut(struct span *rest, char separator)
 	return part;
 }
 
-/*
- * Decimal digits only: no sign, no space. Saturates, so that a number of any length is just too
- * large.
- */
-static bool parse_number(struct span s, unsigned int *value)
+static bool set_number(struct av_device_spec *spec, struct av_word value, const struct key *key)
 {
-	unsigned int v = 0, digit;
+	uint64_t number;
 
-	if (!s.len)
+	if (!av_word_number(value, 10, &number) || number < 1 || number > key->max)
 		return false;
-	for (size_t i = 0; i < s.len; i++) {
-		if (s.text[i] < '0' || s.text[i] > '9')
-			return false;
-		digit = (unsigned int)(s.text[i] - '0');
-		v = v > (UINT32_MAX - digit) / 10 ? UINT32_MAX : v * 10 + digit;
-	}
-	*value = v;
+	*(unsigned int *)((char *)spec + key->offset) = (unsigned int)number;
 	return true;
 }
 
-static int hex_digit(char c)
+static bool set_link(struct av_device_spec *spec, struct av_word value, const struct key *key)
 {
-	if (c >= '0' && c <= '9')
-		return c - '0';
-	if (c >= 'a' && c <= 'f')
-		return c - 'a' + 10;
-	if (c >= 'A' && c <= 'F')
-		return c - 'A' + 10;
-	return -1;
-}
-
-static bool set_number(struct av_device_spec *spec, struct span value, const struct key *key)
-{
-	unsigned int number;
-
-	if (!parse_number(value, &number) || number < 1 || number > key->max)
-		return false;
-	memcpy((char *)spec + key->offset, &number, sizeof(number));
-	return true;
-}
-
-static bool set_link(struct av_device_spec *spec, struct span value, const struct key *key)
-{
-	if (span_is(value, "ethernet"))
+	if (av_word_is(value, "ethernet"))
 		spec->link_layer = IBV_LINK_LAYER_ETHERNET;
-	else if (span_is(value, "infiniband"))
+	else if (av_word_is(value, "infiniband"))
 		spec->link_layer = IBV_LINK_LAYER_INFINIBAND;
 	else
 		return false;
 	return true;
 }
 
-static bool set_mtu(struct av_device_spec *spec, struct span value, const struct key *key)
+static bool set_mtu(struct av_device_spec *spec, struct av_word value, const struct key *key)
 {
 	static const struct {
 		const char *bytes;
@@ -137,7 +96,7 @@ static bool set_mtu(struct av_device_spec *spec, struct span value, const struct
 	};
 
 	for (size_t i = 0; i < AV_ARRAY_SIZE(mtus); i++) {
-		if (!span_is(value, mtus[i].bytes))
+		if (!av_word_is(value, mtus[i].bytes))
 			continue;
 		spec->mtu = mtus[i].mtu;
 		return true;
@@ -145,20 +104,11 @@ static bool set_mtu(struct av_device_spec *spec, struct span value, const struct
 	return false;
 }
 
-static bool set_guid(struct av_device_spec *spec, struct span value, const struct key *key)
+static bool set_guid(struct av_device_spec *spec, struct av_word value, const struct key *key)
 {
-	uint64_t guid = 0;
+	uint64_t guid;
 
-	if (value.len != 16)
-		return false;
-	for (size_t i = 0; i < value.len; i++) {
-		int digit = hex_digit(value.text[i]);
-
-		if (digit < 0)
-			return false;
-		guid = guid << 4 | (uint64_t)digit;
-	}
-	if (!guid)
+	if (value.len != 16 || !av_word_number(value, 16, &guid) || !guid)
 		return false;
 	spec->guid = guid;
 	return true;
@@ -201,31 +151,28 @@ static const struct av_device_spec default_spec = {
 };
 
 /* The row of that name, or AV_ARRAY_SIZE(keys). */
-static size_t find_key(struct span name)
+static size_t find_key(struct av_word name)
 {
 	size_t i;
 
 	for (i = 0; i < AV_ARRAY_SIZE(keys); i++)
-		if (span_is(name, keys[i].name))
+		if (av_word_is(name, keys[i].name))
 			break;
 	return i;
 }
 
-/*
- * Apply one "KEY=VALUE" to @spec. @seen: one bit per row of keys[] that this device has already
- * set.
- */
+/* Apply one "KEY=VALUE" to @spec. @seen: a bit per row of keys[] that is already set. */
 static void parse_setting(struct av_config *config, struct av_device_spec *spec, unsigned int *seen,
-			  struct span setting)
+			  struct av_word setting)
 {
-	struct span value = setting, name = cut(&value, '=');
+	struct av_word value = setting, name = cut(&value, '=');
 	size_t row = find_key(name);
 
 	if (!value.text) {
-		complain(config, "%s: '%.*s' is not KEY=VALUE", spec->name, quote_len(setting),
+		complain(config, "%s: '%.*s' is not KEY=VALUE", spec->name, quote(setting),
 			 setting.text);
 	} else if (row == AV_ARRAY_SIZE(keys)) {
-		complain(config, "%s: unknown key '%.*s'", spec->name, quote_len(name), name.text);
+		complain(config, "%s: unknown key '%.*s'", spec->name, quote(name), name.text);
 	} else if (*seen & 1u << row) {
 		complain(config, "%s: %s is set twice; the first value is used", spec->name,
 			 keys[row].name);
@@ -233,33 +180,27 @@ static void parse_setting(struct av_config *config, struct av_device_spec *spec,
 		*seen |= 1u << row;
 	} else if (keys[row].wanted) {
 		complain(config, "%s: %s '%.*s' is not %s", spec->name, keys[row].name,
-			 quote_len(value), value.text, keys[row].wanted);
+			 quote(value), value.text, keys[row].wanted);
 	} else {
 		complain(config, "%s: %s '%.*s' is not 1 to %u", spec->name, keys[row].name,
-			 quote_len(value), value.text, keys[row].max);
+			 quote(value), value.text, keys[row].max);
 	}
 }
 
-static bool name_is_usable(struct span name)
+static bool name_is_usable(struct av_word name)
 {
-	if (!name.len || name.len >= IBV_SYSFS_NAME_MAX || span_is(name, ".") ||
-	    span_is(name, ".."))
-		return false;
-	for (size_t i = 0; i < name.len; i++) {
-		char c = name.text[i];
+	/* Not isalnum(): names must not depend on the locale of the program. */
+	static const char usable[] =
+		"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_.-";
 
-		/* Not isalnum(): names must not depend on the locale of the program. */
-		if (!((c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
-		      c == '_' || c == '.' || c == '-'))
-			return false;
-	}
-	return true;
+	return name.len && name.len < IBV_SYSFS_NAME_MAX && strspn(name.text, usable) >= name.len &&
+	       !av_word_is(name, ".") && !av_word_is(name, "..");
 }
 
-static bool name_is_taken(const struct av_config *config, struct span name)
+static bool name_is_taken(const struct av_config *config, struct av_word name)
 {
 	for (unsigned int i = 0; i < config->device_count; i++)
-		if (span_is(name, config->device[i].name))
+		if (av_word_is(name, config->device[i].name))
 			return true;
 	return false;
 }
@@ -298,25 +239,25 @@ static void check_addresses(struct av_config *config, struct av_device_spec *spe
 	}
 }
 
-static void parse_device(struct av_config *config, struct span text)
+static void parse_device(struct av_config *config, struct av_word text)
 {
 	struct av_device_spec spec = default_spec;
-	struct span name = cut(&text, ':');
+	struct av_word name = cut(&text, ':');
 	unsigned int seen = 0;
 
 	if (!name_is_usable(name)) {
 		complain(config, "'%.*s' is not a device name (1 to 63 of A-Z a-z 0-9 _ . -)",
-			 quote_len(name), name.text);
+			 quote(name), name.text);
 		return;
 	}
 	if (name_is_taken(config, name)) {
-		complain(config, "there are two devices '%.*s'; the first one is used",
-			 quote_len(name), name.text);
+		complain(config, "there are two devices '%.*s'; the first one is used", quote(name),
+			 name.text);
 		return;
 	}
 	if (config->device_count == AV_DEVICE_MAX) {
-		complain(config, "'%.*s' is left out: at most %d devices are possible",
-			 quote_len(name), name.text, AV_DEVICE_MAX);
+		complain(config, "'%.*s' is left out: at most %d devices are possible", quote(name),
+			 name.text, AV_DEVICE_MAX);
 		return;
 	}
 	memcpy(spec.name, name.text, name.len);
@@ -344,7 +285,7 @@ static void assign_lids(struct av_config *config)
 
 void av_config_parse(const char *text, struct av_config *config)
 {
-	struct span rest = {text, text ? strlen(text) : 0};
+	struct av_word rest = {text, text ? strlen(text) : 0};
 
 	_Static_assert(AV_ARRAY_SIZE(keys) <= 32, "a bit for each key");
 	memset(config, 0, sizeof(*config));

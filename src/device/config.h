@@ -27,10 +27,7 @@
 #define AV_COMPLAINT_MAX   16  /* complaints that are kept */
 #define AV_COMPLAINT_BYTES 200 /* per complaint, with NUL; quotes are cut to fit */
 
-/*
- * One configured device. All fields have their final values, except that a GUID of 0 is still to be
- * derived.
- */
+/* One configured device. All fields are final, but for a GUID of 0: to be derived. */
 struct av_device_spec {
 	char name[IBV_SYSFS_NAME_MAX];
 	uint8_t link_layer; /* IBV_LINK_LAYER_ETHERNET or IBV_LINK_LAYER_INFINIBAND */
@@ -54,14 +51,9 @@ struct av_config {
 	char complaint[AV_COMPLAINT_MAX][AV_COMPLAINT_BYTES];
 };
 
-/**
- * av_config_parse() - parse the setting
- * @text:   the setting, or NULL if there is none
- * @config: out, overwritten
- *
- * A setting that is wrong causes a complaint, and its default is used. A device with an unusable
- * name is left out. If no device is left, the list is the default device, "any0". So it is, without
- * complaint, for an empty text or NULL.
+/*
+ * Parse the setting; @text NULL: there is none. What is wrong causes a complaint and keeps its
+ * default; a device with an unusable name is left out. Without any device the list is "any0".
  * Context: any thread; allocates nothing, keeps nothing
  */
 void av_config_parse(const char *text, struct av_config *config);

@@ -1,8 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/*
- * The list of devices, and what each says about itself. The two tables have what is the same for
- * all devices.
- */
+/* The list of devices. The two tables have what is the same for all. */
 #include "device/device.h"
 
 #include <endian.h>
@@ -31,10 +28,7 @@
 
 #define INFINIBAND_SM_LID 1
 
-/*
- * What ibv_query_device() says about all devices, before the configured limits. A limit of 0 means
- * that there are no such objects. A capability bit means that the capability works.
- */
+/* What all devices have, but for the configured limits. 0: there are no such objects. */
 static const struct ibv_device_attr default_attr = {
 	.fw_ver = AV_VERSION,
 	.max_mr_size = UINT64_MAX,
@@ -42,24 +36,15 @@ static const struct ibv_device_attr default_attr = {
 	.vendor_id = 0x00a5e7,	     /* made up: programs want something other than 0 */
 	.vendor_part_id = 1,
 	.hw_ver = 1,
-	.max_qp = AV_MAX_QP,
-	.max_qp_wr = AV_MAX_QP_WR,
 	.device_cap_flags = IBV_DEVICE_SYS_IMAGE_GUID | IBV_DEVICE_RC_RNR_NAK_GEN |
 			    IBV_DEVICE_CURR_QP_STATE_MOD | IBV_DEVICE_XRC |
 			    IBV_DEVICE_UD_AV_PORT_ENFORCE | IBV_DEVICE_MEM_WINDOW |
 			    IBV_DEVICE_MEM_WINDOW_TYPE_2B | IBV_DEVICE_MEM_MGT_EXTENSIONS |
 			    IBV_DEVICE_SRQ_RESIZE,
-	.max_sge = AV_MAX_SGE,
-	.max_sge_rd = AV_MAX_SGE,
-	.max_cq = AV_MAX_CQ,
-	.max_cqe = AV_MAX_CQE,
-	.max_mr = AV_MAX_MR,
-	.max_pd = AV_MAX_PD,
 	.max_srq = AV_MAX_SRQ,
 	.max_srq_wr = AV_MAX_SRQ_WR,
 	.max_srq_sge = AV_MAX_SGE,
 	.max_qp_rd_atom = AV_MAX_RD_ATOM,
-	.max_res_rd_atom = AV_MAX_RD_ATOM * AV_MAX_QP,
 	.max_qp_init_rd_atom = AV_MAX_RD_ATOM,
 	.atomic_cap = IBV_ATOMIC_HCA,
 	.max_mw = AV_MAX_MR, /* memory windows and regions share a table of keys */
@@ -294,4 +279,33 @@ int av_device_query_ex(const struct av_device *dev, struct ibv_device_attr_ex *a
 	memcpy(attr, &ours, known);
 	memset((char *)attr + known, 0, attr_size - known);
 	return 0;
+}
+
+/* --- speed ----------------------------------------------------------------------- */
+
+/* Number of lanes of a link width, by its code in PortInfo. */
+static unsigned int lanes_of(uint8_t width)
+{
+	static const uint8_t lanes[] = {[1] = 1, [2] = 4, [4] = 8, [8] = 12, [16] = 2};
+
+	return width < AV_ARRAY_SIZE(lanes) && lanes[width] ? lanes[width] : 1;
+}
+
+struct av_port_rate av_port_rate(const struct ibv_port_attr *port)
+{
+	static const struct {
+		uint8_t code;	   /* in PortInfo */
+		unsigned int rate; /* of a lane, in 100 Mb/s */
+		const char *name;
+	} speeds[] = {
+		{1, 25, "SDR"},	  {2, 50, "DDR"},   {4, 100, "QDR"},  {8, 100, "FDR10"},
+		{16, 140, "FDR"}, {32, 250, "EDR"}, {64, 500, "HDR"}, {128, 1000, "NDR"},
+	};
+	const unsigned int lanes = lanes_of(port->active_width);
+	unsigned int i = 0;
+
+	while (i < AV_ARRAY_SIZE(speeds) - 1 && speeds[i].code < port->active_speed)
+		i++;
+	return (struct av_port_rate){
+		.lanes = lanes, .rate = speeds[i].rate * lanes, .name = speeds[i].name};
 }

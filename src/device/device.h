@@ -3,13 +3,7 @@
  * The devices, and what each says about itself: names, limits, port, addresses. All of this is
  * private to the process and constant once read. GID tables and port states follow the host's
  * addresses: see device/port.h.
- *
- * ANYVERBS_DEVICES configures the list: devices separated by commas, each "NAME[:KEY=VALUE]...". An
- * example:
- *
- *     ANYVERBS_DEVICES="any0,mlx5_0:link=infiniband:lid=7,rxe0:mtu=1024:max_qp=100"
- *
- * Without it there is one device, "any0". See anyverbs(7).
+ * ANYVERBS_DEVICES configures the list; without it there is one device, "any0": device/config.h.
  */
 #ifndef AV_DEVICE_DEVICE_H
 #define AV_DEVICE_DEVICE_H
@@ -37,14 +31,10 @@ struct av_device {
 	struct ibv_port_attr port;   /* complete for a port that is up: av_port_attr() */
 };
 
-/**
- * av_devices() - the configured devices
- * @count: out, 1 .. AV_DEVICE_MAX
- *
- * The first call in a process reads ANYVERBS_DEVICES. Mistakes in it are logged once and left out.
- * If no usable device remains, the list is the default device.
- * Context: any thread; keeps errno
- * Return: static list, never freed, so that each struct ibv_device stays valid for ever
+/*
+ * The configured devices, 1 to AV_DEVICE_MAX: a static list, never freed, so that each struct
+ * ibv_device stays valid. The first call reads ANYVERBS_DEVICES; mistakes are logged once and left
+ * out. Context: any thread; keeps errno
  */
 struct av_device *const *av_devices(unsigned int *count);
 
@@ -59,30 +49,26 @@ struct av_device *av_device_by_name(const char *name);
 /* Declared in device/config.h. */
 struct av_device_spec;
 
-/**
- * av_device_init() - fill in a device from its configuration
- * @dev:   out, overwritten
- * @spec:  has a GUID other than 0, which is used as it is
- * @index: position in the list
- *
- * A pure function, for av_devices() and tests.
- */
+/* Fill in the device at @index of the list from a configuration with GUID. A pure function. */
 void av_device_init(struct av_device *dev, const struct av_device_spec *spec, unsigned int index);
 
-/**
- * av_device_guid() - the GUID of a device that has none configured
- * @host_id: text that identifies the host
- *
- * The same arguments always give the same GUID, in host byte order. It is locally administered (bit
- * 57 set, bit 56 clear), so it is never 0. @host_id cannot be recovered from it.
+/*
+ * The GUID of a device that has none configured, in host byte order: a hash of its name and of a
+ * text that identifies the host. It is locally administered (bit 57 set, bit 56 clear), so never 0.
  */
 uint64_t av_device_guid(const char *host_id, const char *name);
 
-/*
- * ibv_query_device_ex(3): fills the first min(attr_size, size known here) bytes, zeroes the rest,
- * returns 0.
- */
+/* ibv_query_device_ex(3): zeroes what is not known here of @attr_size bytes; returns 0. */
 int av_device_query_ex(const struct av_device *dev, struct ibv_device_attr_ex *attr,
 		       size_t attr_size);
+
+struct av_port_rate {
+	unsigned int lanes;
+	unsigned int rate; /* of all lanes, in 100 Mb/s */
+	const char *name;  /* of a lane's speed */
+};
+
+/* The nominal speed of @port, from its codes of width and speed. */
+struct av_port_rate av_port_rate(const struct ibv_port_attr *port);
 
 #endif

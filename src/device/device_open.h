@@ -6,14 +6,10 @@
 #include "device/device.h"
 #include "segment/segment.h"
 
-/**
- * av_device_open() - make the segment of a new context of this process
- * @origin: context to import from, or 0
- *
- * Also makes the device's port if there is none yet, and takes over the switches in force. Closed
- * by av_seg_close().
- * Context: the directory is joined
- * Return: the segment with one user, or NULL and errno
+/*
+ * Make the segment of a new context of this process, and the device's port if there is none; take
+ * over the switches in force. @origin: context to import from, or 0. Closed by av_seg_close().
+ * Context: the directory is joined. Return: the segment with one user, or NULL and errno
  */
 struct av_seg *av_device_open(const struct av_device *dev, uint32_t origin);
 

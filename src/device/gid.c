@@ -24,8 +24,6 @@ enum rank {
 };
 
 static const uint8_t mapped_prefix[12] = {[10] = 0xff, [11] = 0xff};
-static const uint8_t loopback_v6[16] = {[15] = 1};
-static const uint8_t unspecified[16];
 
 /* All network namespaces have "lo" with number 1, even before it is up and has an address. */
 static const struct av_gid last_resort = {
@@ -40,40 +38,26 @@ static bool is_mapped_v4(const uint8_t addr[16])
 	return !memcmp(addr, mapped_prefix, sizeof(mapped_prefix));
 }
 
-static bool is_loopback(const uint8_t addr[16])
-{
-	return is_mapped_v4(addr) ? addr[12] == 127
-				  : !memcmp(addr, loopback_v6, sizeof(loopback_v6));
-}
-
-static bool is_link_local_v6(const uint8_t addr[16])
-{
-	return addr[0] == 0xfe && (addr[1] & 0xc0) == 0x80;
-}
-
-/* Is it neither the unspecified address nor a group? RFC 4291, 2.7; RFC 1112, 4. */
-static bool names_a_host(const uint8_t addr[16])
-{
-	if (is_mapped_v4(addr))
-		return addr[12] != 0 && (addr[12] & 0xf0) != 0xe0;
-	return addr[0] != 0xff && memcmp(addr, unspecified, sizeof(unspecified));
-}
-
+/* An address that is unspecified, or of a group, has none: RFC 4291, 2.7; RFC 1112, 4. */
 static enum rank rank_of(const struct av_host_addr *a)
 {
-	if (!a->up || !names_a_host(a->addr))
+	bool v4 = is_mapped_v4(a->addr);
+	struct in6_addr v6;
+
+	memcpy(&v6, a->addr, sizeof(v6));
+	if (!a->up || IN6_IS_ADDR_UNSPECIFIED(&v6) || IN6_IS_ADDR_MULTICAST(&v6) ||
+	    (v4 && (a->addr[12] == 0 || (a->addr[12] & 0xf0) == 0xe0)))
 		return RANK_NONE;
-	if (is_loopback(a->addr))
+	if (v4 ? a->addr[12] == 127 : IN6_IS_ADDR_LOOPBACK(&v6))
 		return RANK_LOOPBACK;
 	if (a->loopback)
 		return RANK_ON_LOOPBACK;
-	return is_link_local_v6(a->addr) ? RANK_LINK_LOCAL : RANK_GLOBAL;
+	return IN6_IS_ADDR_LINKLOCAL(&v6) ? RANK_LINK_LOCAL : RANK_GLOBAL;
 }
 
 /*
- * The sorting criteria as one number: rank (3 bits), interface (32), family (1), position among the
- * addresses (28). It is unique. The two loopback addresses usually belong to one interface, so the
- * family decides.
+ * The sorting criteria as one number, which is unique: rank (3 bits), interface (32), family (1;
+ * one interface usually has both loopback addresses), position among the addresses (28).
  */
 static uint64_t sort_key(const struct av_host_addr *a, size_t position)
 {

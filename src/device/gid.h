@@ -1,8 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/*
- * The GID table of an Ethernet port: which rows, in which order, from which addresses. A pure
- * function has the rule; a small separate one asks the host for its addresses.
- */
+/* The GID table of an Ethernet port: which rows, in which order, from which addresses. */
 #ifndef AV_DEVICE_GID_H
 #define AV_DEVICE_GID_H
 
@@ -43,19 +40,13 @@ struct av_host_addr {
 	bool loopback;	  /* the interface is a loopback interface */
 };
 
-/**
- * av_gid_table() - make the rows that these addresses give
- * @addrs: @count addresses in any order; at most 2^28
- * @gids:  out, @max rows, at least 1
- *
- * The order of the rows:
+/*
+ * Make the rows, at most @max (at least 1), that these addresses (at most 2^28) give:
  * - IPv4 and global IPv6 addresses, by interface number, in each IPv4 first, then as given
  * - link-local IPv6 addresses, likewise
  * - only if these give no row: addresses of loopback interfaces, first 127.0.0.1, then ::1
  * - if there is still no row: 127.0.0.1, good enough for peers on this host
- *
- * No GID appears twice. Interfaces that are down, and addresses that name no host (unspecified,
- * multicast), give no row.
+ * No GID appears twice. An interface that is down gives no row, nor an address that names no host.
  * Return: number of rows, 1 .. @max
  */
 unsigned int av_gid_table(const struct av_host_addr *addrs, size_t count, struct av_gid *gids,
@@ -78,11 +69,8 @@ struct av_host_gids {
 	enum av_link link;
 };
 
-/**
- * av_gid_from_host() - av_gid_table() for the addresses that the host has now
- * @max: rows at most
- *
- * If the host cannot be asked, the table has the row for 127.0.0.1.
+/*
+ * av_gid_table() for the addresses that the host has now; if it cannot be asked, 127.0.0.1.
  * Context: any thread; allocates; keeps errno
  */
 void av_gid_from_host(struct av_host_gids *host, unsigned int max);
@@ -90,13 +78,9 @@ void av_gid_from_host(struct av_host_gids *host, unsigned int max);
 /* Is that interface administratively up? Keeps errno. */
 bool av_gid_interface_up(uint32_t ifindex);
 
-/**
- * av_gid_merge() - update a table that is in use
- * @table: @max rows, some of them empty; changed
- * @fresh: @count rows that it should have, all different
- *
- * Rows that it should not have become empty. The others stay where they are. New rows go to the
- * first empty ones, in the order given, as far as there is room.
+/*
+ * Update a table in use to the rows that it should have, all different. Other rows become empty,
+ * the rest stay where they are, new ones go to the first empty rows as far as there is room.
  * Return: true if anything changed
  */
 bool av_gid_merge(struct av_gid *table, unsigned int max, const struct av_gid *fresh,

@@ -202,10 +202,7 @@ static unsigned int tell(uint32_t port, enum ibv_event_type event)
 	return told;
 }
 
-/*
- * Are all interfaces down that served the port? Loopback interfaces count only if there were no
- * others.
- */
+/* Are all interfaces down that served the port? Loopback ones count only without others. */
 static bool carriers_down(const struct av_gid *table, unsigned int max, uint32_t served)
 {
 	for (unsigned int i = 0; i < max; i++)
@@ -259,10 +256,7 @@ static bool is_current(const struct av_dir_port *p, const struct av_host_gids *h
 	return state == PORT_LINK_DOWN ? host->link < p->served : host->link == p->served;
 }
 
-/*
- * Asks the host again: what the caller read before the change may be older than the table. Context:
- * within a change.
- */
+/* Asks the host again: the caller's answer may be older than the table. Context: in a change. */
 static void bring_up_to_date(struct av_dir_port *p, struct news *news)
 {
 	struct av_gid before[AV_GID_MAX], after[AV_GID_MAX];
@@ -366,27 +360,22 @@ int av_port_open(uint32_t ref, const struct av_device *dev)
 }
 
 /*
- * Update and load the table of a port that is open somewhere. Return: number of rows, or 0 if it is
- * not open.
+ * What the directory has of a port that is open somewhere: its table, and whether it is down. NULL:
+ * not asked. Return: rows; 0: it is not open
  */
-static unsigned int gids_of_open(const struct av_device *dev, struct av_gid gids[AV_GID_MAX])
+static unsigned int look_up(const struct av_device *dev, struct av_gid *gids, bool *down)
 {
-	uint64_t netns = netns_of_thread();
 	struct av_dir_view view;
 	unsigned int rows = 0;
 	uint32_t port;
 
-	if (av_dir_join_again()) {
-		port = find(av_dir, dev->ibv.name, netns);
-		if (port)
-			follow(port);
-		av_dir_leave();
-	}
 	if (!av_dir_view(&view))
 		return 0;
-	port = find_living(&view, dev->ibv.name, netns);
-	if (port)
+	port = find_living(&view, dev->ibv.name, netns_of_thread());
+	if (port && gids)
 		rows = load_table(&view.dir->port[port - 1], gids);
+	if (port && down)
+		*down = atomic_load(&view.dir->port[port - 1].state) != PORT_UP;
 	av_dir_view_end(&view);
 	return rows;
 }
@@ -394,9 +383,17 @@ static unsigned int gids_of_open(const struct av_device *dev, struct av_gid gids
 unsigned int av_port_gids(const struct av_device *dev, struct av_gid gids[AV_GID_MAX])
 {
 	int saved = errno;
-	unsigned int rows = gids_of_open(dev, gids);
 	struct av_host_gids host;
+	unsigned int rows;
+	uint32_t port;
 
+	if (av_dir_join_again()) {
+		port = find(av_dir, dev->ibv.name, netns_of_thread());
+		if (port)
+			follow(port);
+		av_dir_leave();
+	}
+	rows = look_up(dev, gids, NULL);
 	errno = saved;
 	if (rows)
 		return rows;
@@ -405,28 +402,14 @@ unsigned int av_port_gids(const struct av_device *dev, struct av_gid gids[AV_GID
 	return host.count;
 }
 
-static bool is_down(const struct av_device *dev)
-{
-	uint64_t netns = netns_of_thread();
-	struct av_dir_view view;
-	bool down = false;
-	uint32_t port;
-
-	if (!av_dir_view(&view))
-		return false;
-	port = find_living(&view, dev->ibv.name, netns);
-	if (port)
-		down = atomic_load(&view.dir->port[port - 1].state) != PORT_UP;
-	av_dir_view_end(&view);
-	return down;
-}
-
 void av_port_attr(const struct av_device *dev, struct ibv_port_attr *port)
 {
 	int saved = errno;
+	bool down = false;
 
 	*port = dev->port;
-	if (is_down(dev)) {
+	(void)look_up(dev, NULL, &down);
+	if (down) {
 		port->state = IBV_PORT_DOWN;
 		port->phys_state = PHYS_STATE_DISABLED;
 	}
@@ -457,8 +440,7 @@ bool av_port_has_gid(uint32_t port, const union ibv_gid *gid)
 bool av_port_has_row(uint32_t port, uint32_t row)
 {
 	return av_dir && port - 1 < AV_DIR_PORTS && row < AV_GID_MAX &&
-	       (atomic_load_explicit(&av_dir->port[port - 1].row[row].stamp, memory_order_acquire) &
-		1);
+	       (atomic_load(&av_dir->port[port - 1].row[row].stamp) & 1);
 }
 
 void av_port_gid(uint32_t port, uint32_t row, union ibv_gid *gid)
@@ -467,8 +449,7 @@ void av_port_gid(uint32_t port, uint32_t row, union ibv_gid *gid)
 
 	if (port - 1 < AV_DIR_PORTS && row < AV_GID_MAX)
 		for (size_t i = 0; i < 2; i++)
-			words[i] = atomic_load_explicit(&av_dir->port[port - 1].row[row].gid[i],
-							memory_order_acquire);
+			words[i] = atomic_load(&av_dir->port[port - 1].row[row].gid[i]);
 	memcpy(gid->raw, words, sizeof(gid->raw));
 }
 

@@ -21,10 +21,7 @@
 #include "base/thread.h"
 #include "device/port.h"
 
-/*
- * Identifies the file of a descriptor. Programs close descriptors that they do not know, and then
- * the number may belong to somebody else.
- */
+/* Whose file is it? Programs close descriptors they do not know, and numbers are reused. */
 struct watched {
 	int fd; /* -1: none */
 	dev_t dev;

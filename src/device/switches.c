@@ -3,10 +3,30 @@
 #include "device/switches.h"
 
 #include <errno.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include "registry/directory_file.h"
-#include "device/switches_file.h"
+#include "registry/folder.h"
+
+#define ROWS 64 /* devices in a file; each has something on */
+
+struct row {
+	char device[64];
+	uint32_t on;
+};
+
+struct table {
+	unsigned int count;
+	struct row row[ROWS];
+};
+
+enum file { CURRENT, NEXT };
+#define FILE_BYTES 16384 /* ROWS full lines fit */
 
 const struct av_switch_info av_switch_info[AV_SWITCH_N] = {
 	[AV_SWITCH_ADVANCED_PCI] = {"ADVANCED_PCI_SETTINGS", "Advanced settings may be changed", 0},
@@ -41,36 +61,200 @@ enum av_switch av_switch_lacking(uint32_t set, enum av_switch *by)
 	return AV_SWITCH_N;
 }
 
-static void read_both(struct av_switch_table *current, struct av_switch_table *next)
-{
-	bool there = av_switch_file_read(AV_SWITCH_FILE_CURRENT, current);
+/* --- tables ---------------------------------------------------------------------- */
 
-	(void)av_switch_file_read(AV_SWITCH_FILE_NEXT, next);
+static struct row *find(const struct table *table, const char *device)
+{
+	for (unsigned int i = 0; i < table->count; i++)
+		if (!strcmp(table->row[i].device, device))
+			return (struct row *)&table->row[i];
+	return NULL;
+}
+
+static uint32_t table_get(const struct table *table, const char *device)
+{
+	const struct row *row = find(table, device);
+
+	return row ? row->on : 0;
+}
+
+/* Return: 0 or -ENOSPC. */
+static int table_put(struct table *table, const char *device, uint32_t on)
+{
+	struct row *row = find(table, device);
+
+	if (!row && on) {
+		if (table->count == ROWS)
+			return -ENOSPC;
+		row = &table->row[table->count++];
+		snprintf(row->device, sizeof(row->device), "%s", device);
+	}
+	if (row)
+		row->on = on;
+	if (row && !on)
+		*row = table->row[--table->count];
+	return 0;
+}
+
+/* --- text ------------------------------------------------------------------------ */
+
+static void parse_line(struct table *table, char *line)
+{
+	char *rest = line, *device = strsep(&rest, " "), *word;
+	uint32_t on = 0;
+
+	if (strlen(device) >= sizeof(table->row[0].device))
+		return;
+	while ((word = strsep(&rest, " "))) {
+		enum av_switch which = av_switch_by_name(word, strlen(word));
+
+		if (which != AV_SWITCH_N)
+			on |= AV_SWITCH_BIT(which);
+	}
+	if (*device && on)
+		(void)!table_put(table, device, on);
+}
+
+static void parse(struct table *table, char *text)
+{
+	char *line;
+
+	while ((line = strsep(&text, "\n")))
+		parse_line(table, line);
+}
+
+static size_t print_line(char *to, size_t room, const struct row *row)
+{
+	size_t at = (size_t)snprintf(to, room, "%s", row->device);
+
+	for (int i = 0; i < AV_SWITCH_N; i++)
+		if (row->on & AV_SWITCH_BIT(i))
+			at += (size_t)snprintf(to + at, room - at, " %s", av_switch_info[i].name);
+	return at + (size_t)snprintf(to + at, room - at, "\n");
+}
+
+/* --- places ---------------------------------------------------------------------- */
+
+static int base_path(char path[PATH_MAX], enum file which)
+{
+	int n = snprintf(path, PATH_MAX, "%s/anyverbs-%u.%s", av_folder_base(),
+			 (unsigned int)geteuid(), which == CURRENT ? "current" : "next-boot");
+
+	return n < PATH_MAX ? 0 : -ENAMETOOLONG;
+}
+
+/*
+ * @suffix in the user's configuration folder. Return: false if that is too long, there is no
+ * folder, or it must not be used.
+ */
+static bool config_path(char path[PATH_MAX], const char *suffix)
+{
+	const char *xdg = secure_getenv("XDG_CONFIG_HOME"), *home = secure_getenv("HOME");
+	bool named = xdg && xdg[0] == '/';
+
+	if (secure_getenv("ANYVERBS_DIR") || (!named && (!home || home[0] != '/')))
+		return false;
+	return snprintf(path, PATH_MAX, "%s%s%s", named ? xdg : home, named ? "" : "/.config",
+			suffix) < PATH_MAX;
+}
+
+/* --- files ----------------------------------------------------------------------- */
+
+static bool read_path(const char *path, struct table *table)
+{
+	char text[FILE_BYTES];
+
+	if (!av_small_file_read(path, text, sizeof(text)))
+		return false;
+	parse(table, text);
+	return true;
+}
+
+/* Lines and words that make no sense are skipped. Return: is there such a file? */
+static bool file_read(enum file which, struct table *table)
+{
+	char path[PATH_MAX];
+
+	table->count = 0;
+	if (which == NEXT && config_path(path, "/anyverbs/next-boot") && read_path(path, table))
+		return true;
+	return base_path(path, which) == 0 && read_path(path, table);
+}
+
+/* Write to the configuration folder, which is made if needed. Return: false if that fails. */
+static bool write_config(const char *text, size_t bytes)
+{
+	char path[PATH_MAX];
+
+	if (config_path(path, ""))
+		(void)!mkdir(path, 0700);
+	if (config_path(path, "/anyverbs"))
+		(void)!mkdir(path, 0700);
+	return config_path(path, "/anyverbs/next-boot") &&
+	       av_small_file_write(path, text, bytes) == 0;
+}
+
+/* Replace the file as a whole. Context: within a change. Return: 0 or -errno. */
+static int file_write(enum file which, const struct table *table)
+{
+	char text[FILE_BYTES], path[PATH_MAX];
+	size_t at = 0;
+	int ret;
+
+	for (unsigned int i = 0; i < table->count; i++)
+		at += print_line(text + at, sizeof(text) - at, &table->row[i]);
+	ret = base_path(path, which);
+	if (ret)
+		return ret;
+	if (which == NEXT && write_config(text, at)) {
+		unlink(path); /* from when there was no other folder */
+		return 0;
+	}
+	return av_small_file_write(path, text, at);
+}
+
+static void file_remove(enum file which)
+{
+	char path[PATH_MAX];
+
+	if (base_path(path, which) == 0)
+		unlink(path);
+	if (which == NEXT && config_path(path, "/anyverbs/next-boot"))
+		unlink(path);
+}
+
+/* --- switches -------------------------------------------------------------------- */
+
+static void read_both(struct table *current, struct table *next)
+{
+	bool there = file_read(CURRENT, current);
+
+	(void)file_read(NEXT, next);
 	if (!there)
 		*current = *next;
 }
 
 struct av_switches av_switches_read(const char *device)
 {
-	struct av_switch_table current, next;
+	struct table current, next;
 
 	read_both(&current, &next);
 	return (struct av_switches){
-		.current = av_switch_table_get(&current, device),
-		.next = av_switch_table_get(&next, device),
+		.current = table_get(&current, device),
+		.next = table_get(&next, device),
 	};
 }
 
 /* If everything has its default, there are no files. Context: within a change. */
-static int write_both(const struct av_switch_table *current, const struct av_switch_table *next)
+static int write_both(const struct table *current, const struct table *next)
 {
-	int ret = av_switch_file_write(AV_SWITCH_FILE_CURRENT, current);
+	int ret = file_write(CURRENT, current);
 
 	if (ret == 0)
-		ret = av_switch_file_write(AV_SWITCH_FILE_NEXT, next);
+		ret = file_write(NEXT, next);
 	if (ret == 0 && !current->count && !next->count) {
-		av_switch_file_remove(AV_SWITCH_FILE_NEXT);
-		av_switch_file_remove(AV_SWITCH_FILE_CURRENT);
+		file_remove(NEXT);
+		file_remove(CURRENT);
 	}
 	return ret;
 }
@@ -78,15 +262,15 @@ static int write_both(const struct av_switch_table *current, const struct av_swi
 /* Context: within a change. */
 static int set(const char *device, uint32_t mask, uint32_t on)
 {
-	struct av_switch_table current, next;
+	struct table current, next;
 	enum av_switch by;
 	int ret;
 
 	read_both(&current, &next);
-	on = (av_switch_table_get(&next, device) & ~mask) | (on & mask);
+	on = (table_get(&next, device) & ~mask) | (on & mask);
 	if (av_switch_lacking(on, &by) != AV_SWITCH_N)
 		return -EPERM;
-	ret = av_switch_table_put(&next, device, on);
+	ret = table_put(&next, device, on);
 	return ret ? ret : write_both(&current, &next);
 }
 
@@ -127,11 +311,11 @@ static bool in_use(const char *device, const uint32_t *failed, size_t count)
 /* Context: within a change. */
 static int reset(const char *device)
 {
-	struct av_switch_table current, next;
+	struct table current, next;
 	int ret;
 
 	read_both(&current, &next);
-	ret = av_switch_table_put(&current, device, av_switch_table_get(&next, device));
+	ret = table_put(&current, device, table_get(&next, device));
 	return ret ? ret : write_both(&current, &next);
 }
 
@@ -150,10 +334,7 @@ uint32_t av_switches_take(const char *device)
 {
 	uint32_t on;
 
-	/*
-	 * A reset before this is taken into account. A reset after it finds the context, whose
-	 * device is already known.
-	 */
+	/* A later reset finds the context, whose device is already known. */
 	av_dir_change_begin();
 	on = av_switches_read(device).current;
 	av_dir_change_end();

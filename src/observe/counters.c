@@ -18,10 +18,7 @@
 
 _Static_assert(AV_COUNTED_WORDS < UINT8_MAX, "words have numbers of a byte");
 
-/*
- * Payload and packets that leave or enter the port: our own requests, and our answers to the
- * requests of others.
- */
+/* Of our own requests, and of our answers to the requests of others. */
 #define XMIT_BYTES                                                                 \
 	REQ(SEND, bytes), REQ(WRITE, bytes), REQ(ATOMIC, bytes), RSP(READ, bytes), \
 		RSP(ATOMIC, bytes)
@@ -118,10 +115,7 @@ const struct av_counter_info av_counter_info[] = {
 	G("adopted_bytes",         "bytes",    AV_SCOPE_MR, "Its memory that other processes reach by plain copies", MR(ADOPTED_BYTES)),
 	G("windows",               "objects",  AV_SCOPE_MR, "Memory windows bound to it", MR(WINDOWS)),
 
-	/*
-	 * The port's counters, named as in InfiniBand's PortCounters and in the kernel's
-	 * Documentation/ABI/stable/sysfs-class-infiniband.
-	 */
+	/* As in InfiniBand's PortCounters and the kernel's sysfs-class-infiniband. */
 	{"port_xmit_data", "words", "Payload sent, in words of 4 bytes",     PORT, false, 4, 0, {XMIT_BYTES}},
 	{"port_rcv_data",  "words", "Payload received, in words of 4 bytes", PORT, false, 4, 0, {RCV_BYTES}},
 	C("port_xmit_packets",     "packets",  PORT, "Packets sent", XMIT_PACKETS),

@@ -2,18 +2,15 @@
 /*
  * What is counted, and under which names it is shown.
  *
- * Data path counters live in the shared objects, in cache lines that the executing thread writes
- * anyway. They are plain additions: the holder of the object's token or lock is the only writer.
+ * Data path counters live in the shared objects, in lines that the executing thread writes anyway:
+ * plain additions, the holder of the object's lock or execution right being the only writer.
  *
- * A slot of an object table keeps its counters when the next object takes it. So the sum over a
- * context's slots covers everything the context ever counted, and never falls. The count of one
- * object is the slot's value minus the value at the object's creation (@before in struct
- * av_qp_shared and struct av_cq_shared). When a context ends, its counts are added to the device's
- * totals in the directory (registry/device_counters.c).
+ * A slot of an object table keeps its counters for the next object, so the sum over the slots never
+ * falls. An object's count is the slot's value minus that at its creation (@before). A context that
+ * ends adds its counts to the device's totals in the directory (registry/device_counters.c).
  *
- * Regions do not count successful accesses: an access only reads the key, and a counter would
- * bounce its cache line between cores. They count the rest: faults, invalidations, refusals
- * (memory/region_count.h).
+ * Regions count no successful accesses: those only read the key, and a counter would bounce its
+ * line. They count faults, invalidations and refusals (memory/region_count.h).
  */
 #ifndef AV_OBSERVE_COUNTERS_H
 #define AV_OBSERVE_COUNTERS_H

@@ -6,7 +6,6 @@
 #include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "base/clock.h"
@@ -36,11 +35,8 @@ struct av_flight_record *av_diag_pending(void)
 
 struct av_flight_record *av_diag_note(enum av_check check, uint64_t wanted, uint64_t limit)
 {
-	memset(&mine.pending, 0, sizeof(mine.pending));
-	mine.pending.check = (uint16_t)check;
-	mine.pending.wanted = wanted;
-	mine.pending.limit = limit;
-	mine.pending.has = AV_HAS_MEASURE;
+	mine.pending = (struct av_flight_record){
+		.check = (uint16_t)check, .wanted = wanted, .limit = limit, .has = AV_HAS_MEASURE};
 	return &mine.pending;
 }
 
@@ -63,14 +59,6 @@ void av_refuse_object(int err, enum av_flight_object object, uint32_t number)
 void av_diag_drop(void)
 {
 	memset(&mine.pending, 0, sizeof(mine.pending));
-}
-
-static uint64_t clock_ns(clockid_t clock)
-{
-	struct timespec t;
-
-	clock_gettime(clock, &t);
-	return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
 }
 
 static void complete(struct av_flight_record *r)
@@ -118,8 +106,8 @@ void av_report(void)
 	av_diag_drop();
 	complete(&r);
 	if (is_news(&r, now)) {
-		r.monotonic_ns = clock_ns(CLOCK_MONOTONIC);
-		r.time_ns = clock_ns(CLOCK_REALTIME);
+		r.monotonic_ns = now;
+		r.time_ns = av_clock_ns(CLOCK_REALTIME);
 		av_flight_append(&r);
 		if (av_explaining() && r.pid == r.by)
 			print(&r);
@@ -158,7 +146,7 @@ void av_diag_device(const char *name)
 	static struct av_setting setting = {"ANYVERBS_EXPLAIN", "1", 0};
 
 	if (atomic_load(&devices) == 0) {
-		began_ns = clock_ns(CLOCK_REALTIME);
+		began_ns = av_clock_ns(CLOCK_REALTIME);
 		snprintf(device, sizeof(device), "%s", name);
 		atomic_store(&devices, 1);
 	} else if (strncmp(device, name, sizeof(device) - 1)) {

@@ -1,12 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Leaving a record of a failure. Each thread has one pending record. The code that finds something
- * wrong notes there which check failed, by how much, and whatever else it knows. The code that
- * reports the failure to the program completes the record and appends it to the flight recorder.
- * What was never reported is overwritten by the next failure.
- *
- * All of this is for paths that fail. It preserves errno and takes no lock, so any lock may be
- * held.
+ * Leaving a record of a failure. Who finds something wrong notes it in the thread's one pending
+ * record; who reports the failure to the program completes the record and appends it to the flight
+ * recorder. The next failure overwrites what was never reported. All of this preserves errno and
+ * takes no lock.
  */
 #ifndef AV_OBSERVE_DIAGNOSIS_H
 #define AV_OBSERVE_DIAGNOSIS_H
@@ -45,8 +42,8 @@ AV_COLD void av_report_beside(const struct av_flight_record *record);
 AV_COLD int av_refused(enum av_verb verb, int err);
 
 /*
- * A verb of that object is going to fail with @err. Adds the object to what av_refuse() noted of
- * this error, or notes what the errno value means by itself.
+ * A verb of that object is going to fail with @err: add the object to what av_refuse() noted of
+ * this error, or to what the errno value means by itself.
  */
 AV_COLD void av_refuse_object(int err, enum av_flight_object object, uint32_t number);
 
@@ -57,9 +54,8 @@ AV_COLD void av_diag_drop(void);
 void av_diag_device(const char *name);
 
 /*
- * With ANYVERBS_EXPLAIN=1 what is recorded of this process is written to standard error, too. What
- * others have recorded of it is written by this, which is called when the program learns of a
- * failure.
+ * With ANYVERBS_EXPLAIN=1 records of this process also go to standard error. av_explain_others(),
+ * for when the program learns of a failure, writes those that others have made.
  */
 static inline bool av_explaining(void)
 {

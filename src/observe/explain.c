@@ -29,17 +29,22 @@ static void add(struct text *t, const char *fmt, ...)
 		t->used += (size_t)n < room ? (size_t)n : room - 1;
 }
 
-/* Append a placeholder's value. @name to @end is what the braces hold: name, or name:form. */
-static void add_field(struct text *t, const char *name, const char *end,
-		      const struct av_flight_record *record)
+/* Append a placeholder's value. @name: what the braces hold, a name or name:form. */
+static void add_field(struct text *t, struct av_word name, const struct av_flight_record *record)
 {
-	const char *colon = memchr(name, ':', (size_t)(end - name));
-	const struct av_field *field = av_field_find(name, colon ? colon : end);
+	const char *end = name.text + name.len, *colon = memchr(name.text, ':', name.len);
+	const struct av_field *field;
 	char word[AV_FIELD_TEXT_MAX];
 
+	if (colon)
+		name.len = (size_t)(colon++ - name.text);
+	field = av_field_find(name);
 	if (!field)
 		return;
-	av_field_write(field, colon ? av_field_form(colon + 1, end) : field->form, record, word);
+	av_field_write(field,
+		       colon ? av_field_form((struct av_word){colon, (size_t)(end - colon)})
+			     : field->form,
+		       record, word);
 	add(t, "%s", word);
 }
 
@@ -50,7 +55,7 @@ static void add_sentence(struct text *t, const char *sentence,
 
 	while ((open = strchr(sentence, '{')) && (close = strchr(open, '}'))) {
 		add(t, "%.*s", (int)(open - sentence), sentence);
-		add_field(t, open + 1, close, record);
+		add_field(t, (struct av_word){open + 1, (size_t)(close - open - 1)}, record);
 		sentence = close + 1;
 	}
 	add(t, "%s", sentence);

@@ -9,10 +9,9 @@
 
 #define AV_EXPLAIN_MAX 1024 /* bytes of both lines, NUL included */
 
-/**
- * av_explain() - one sentence, and a second line of advice if the check has any
- * @text: out; each line ends in a newline; lines that are too long are cut
- * Return: bytes written, without the NUL
+/*
+ * One sentence, and a second line of advice if the check has any. Each line ends in a newline; what
+ * is too long is cut. Return: bytes written, without the NUL
  */
 size_t av_explain(const struct av_flight_record *record, char text[AV_EXPLAIN_MAX]);
 

@@ -3,8 +3,13 @@
 #include "observe/faults.h"
 
 #include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
 #include <string.h>
 #include <unistd.h>
+
+#include "observe/diagnosis.h"
+#include "observe/log.h"
 
 #define SPLITMIX_STEP 0x9e3779b97f4a7c15ull
 
@@ -94,7 +99,7 @@ static bool selects_opcode(const struct av_faults_rule *rule, uint32_t opcode)
 		return true;
 	if (plain)
 		opcode = av_faults_opcode[av_faults_opcode_place(
-						  (struct av_faults_word){plain, strlen(plain)})]
+						  (struct av_word){plain, strlen(plain)})]
 				 .opcode;
 	for (int i = 0; i < AV_FAULTS_OPCODES; i++)
 		if ((rule->opcodes & 1u << i) && av_faults_opcode[i].opcode == opcode)
@@ -191,4 +196,37 @@ uint64_t av_faults_next_tick(struct av_faults *f)
 			next = f->active[i].tick_ns;
 	pthread_mutex_unlock(&f->mutex);
 	return next;
+}
+
+/* --- telling --------------------------------------------------------------------- */
+
+/* A record of its own, so the thread's pending record stays as it is. */
+static void append_record(const char *device, const struct av_faults_rule *rule, uint32_t qpn)
+{
+	struct av_flight_record r = {
+		.kind = AV_FLIGHT_EVENT,
+		.check = AV_CHECK_INJECTED,
+		.has = AV_HAS_MEASURE | (qpn ? AV_HAS_OBJECT : 0),
+		.wanted = rule->number,
+		.limit = rule->what,
+		.object = qpn ? AV_OBJECT_QP : AV_OBJECT_NONE,
+		.number = qpn,
+	};
+
+	snprintf(r.device, sizeof(r.device), "%s", device);
+	av_report_beside(&r);
+}
+
+void av_fault_note(const char *device, const struct av_faults_rule *rule, uint64_t nth,
+		   uint32_t qpn, uint64_t wr_id)
+{
+	const char *name = av_faults_name[rule->what];
+	const char *verb = rule->what == AV_INJECT_FAIL ? av_faults_verb_name[rule->verb] : "";
+	char request[64] = "";
+
+	append_record(device, rule, qpn);
+	if (qpn)
+		snprintf(request, sizeof(request), ": QP %u, wr_id %" PRIu64, qpn, wr_id);
+	av_log(AV_LOG_INFO, "%s: injected: rule %u, %s%s%s, occasion %" PRIu64 "%s", device,
+	       rule->number, name, *verb ? " " : "", verb, nth, request);
 }

@@ -2,13 +2,9 @@
 /*
  * The fault rules in force in one context: which of them strikes now?
  *
- * Each rule counts the occasions it selects. Counting starts at 1 when the rules are set. A rule
- * decides from its count alone: the same rules, seed and sequence of occasions give the same
- * faults. Chance comes from av_faults_draw() of the rule's seed and the occasion's number. Each
- * context counts for itself; with several threads, the order of occasions is the order in which
- * they arrive.
- *
- * Thread-safety: one mutex, held while all rules are looked at.
+ * Each rule counts the occasions it selects, from 1 when the rules are set, and decides from its
+ * count alone: the same rules, seed and occasions give the same faults. Each context counts for
+ * itself, in the order in which occasions arrive. One mutex is held while all rules are looked at.
  */
 #ifndef AV_OBSERVE_FAULTS_H
 #define AV_OBSERVE_FAULTS_H
@@ -49,26 +45,30 @@ struct av_faults {
 void av_faults_init(struct av_faults *f);
 void av_faults_fini(struct av_faults *f);
 
-/**
- * av_faults_set() - replace all rules; every count starts again
- * @texts, @count: at most two texts of up to AV_FAULTS_BYTES; NULL: none. A text that does not
- *   parse gives no rules; its author was told when writing it.
- * @device: the context's device; rules for other devices or processes are left out
- * Return: number of rules in force
+/*
+ * Replace all rules by those of at most two texts (NULL: none) that are for this device and
+ * process; every count starts again. A text that does not parse gives no rules: its author was
+ * told. Return: number of rules in force
  */
 unsigned int av_faults_set(struct av_faults *f, uint32_t change, const char *const *texts,
 			   unsigned int count, const char *device, uint64_t now_ns);
 
-/**
- * av_faults_strike() - find the next rule that strikes on this occasion
- * @at: in and out, 0 at first; call until false, so that every rule counts the occasion
- * @rule: out, a copy, since the rules may change at any time
- * @occasion: out, the rule's number for this occasion
- * Return: true if a rule strikes
+/*
+ * Find the next rule that strikes on this occasion. Call until false, with @at 0 at first, so that
+ * every rule counts the occasion. @rule: out, a copy, since the rules may change at any time;
+ * @occasion: out, the rule's number for it
  */
 AV_MUST_USE bool av_faults_strike(struct av_faults *f, const struct av_faults_occasion *o,
 				  unsigned int *at, struct av_faults_rule *rule,
 				  uint64_t *occasion);
+
+/*
+ * Record a fault that has struck, its rule's occasion @nth, so that nobody takes it for a real one:
+ * for `anyverbs explain`, and in a log line at level "info". @qpn, @wr_id: of the request; 0: none
+ * Context: any thread; any lock may be held.
+ */
+void av_fault_note(const char *device, const struct av_faults_rule *rule, uint64_t nth,
+		   uint32_t qpn, uint64_t wr_id);
 
 /* The next time at which the clock is an occasion for some rule; UINT64_MAX: never. */
 uint64_t av_faults_next_tick(struct av_faults *f);

@@ -2,6 +2,7 @@
 /* The parser of fault rules. Words are split at blanks; clauses[] has a row for each clause. */
 #include "observe/faults_rule.h"
 
+#include <errno.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
@@ -10,6 +11,8 @@
 
 #define TIME_MAX  (1000000ull * 1000000000u) /* about twelve days */
 #define QUOTE_MAX 40
+#define BLANKS	  " \t\r"
+#define A_TIME	  "a time such as 500us, 20ms or 3s"
 
 /* The state of the parser. */
 struct reader {
@@ -21,115 +24,62 @@ struct reader {
 
 /* --- errors ---------------------------------------------------------------------- */
 
-static void place(const struct reader *r, const char *where)
-{
-	r->error->line = r->error->column = 1;
-	for (const char *p = r->text; p < where; p++) {
-		r->error->column = *p == '\n' ? 1 : r->error->column + 1;
-		r->error->line += *p == '\n';
-	}
-}
-
 /* Report an error at @where. Return: always false. */
 AV_PRINTF(3, 4)
 static bool wrong(const struct reader *r, const char *where, const char *fmt, ...)
 {
 	va_list ap;
 
-	place(r, where);
+	r->error->line = r->error->column = 1;
+	for (const char *p = r->text; p < where; p++) {
+		r->error->column = *p == '\n' ? 1 : r->error->column + 1;
+		r->error->line += *p == '\n';
+	}
 	va_start(ap, fmt);
 	vsnprintf(r->error->text, sizeof(r->error->text), fmt, ap);
 	va_end(ap);
 	return false;
 }
 
-/* Length for printf's "%.*s". */
-static int quote_len(struct av_faults_word w)
-{
-	return w.len < QUOTE_MAX ? (int)w.len : QUOTE_MAX;
-}
-
-/*
- * Report that @behind needs a @wanted instead of @w, or instead of nothing. Return: always false.
- */
-static bool unwanted(const struct reader *r, struct av_faults_word w, const char *behind,
+/* @behind needs a @wanted instead of @w, or instead of nothing. Return: always false. */
+static bool unwanted(const struct reader *r, struct av_word w, const char *behind,
 		     const char *wanted)
 {
 	if (!w.len)
 		return wrong(r, w.text, "'%s' needs %s", behind, wanted);
-	return wrong(r, w.text, "'%s' needs %s, not '%.*s'", behind, wanted, quote_len(w), w.text);
+	return wrong(r, w.text, "'%s' needs %s, not '%.*s'", behind, wanted,
+		     av_word_quote(w, QUOTE_MAX), w.text);
 }
 
 /* --- words ----------------------------------------------------------------------- */
 
-static bool is_blank(char c)
-{
-	return c == ' ' || c == '\t' || c == '\r';
-}
-
-static bool ends_rule(char c)
-{
-	return !c || c == ';' || c == '\n' || c == '#';
-}
-
 /* The next word of this rule, not consumed. Length 0: the rule ends here. */
-static struct av_faults_word peek(struct reader *r)
+static struct av_word peek(struct reader *r)
 {
-	struct av_faults_word w;
-
-	while (is_blank(*r->at))
-		r->at++;
-	w.text = r->at;
-	w.len = 0;
-	while (!ends_rule(w.text[w.len]) && !is_blank(w.text[w.len]))
-		w.len++;
-	return w;
+	r->at += strspn(r->at, BLANKS);
+	return (struct av_word){r->at, strcspn(r->at, BLANKS ";\n#")};
 }
 
-static struct av_faults_word take(struct reader *r)
+static struct av_word take(struct reader *r)
 {
-	struct av_faults_word w = peek(r);
+	struct av_word w = peek(r);
 
 	r->at += w.len;
 	return w;
 }
 
-static bool word_is(struct av_faults_word w, const char *name)
-{
-	return w.len == strlen(name) && !memcmp(w.text, name, w.len);
-}
-
 /* --- numbers --------------------------------------------------------------------- */
 
-static int digit(char c)
-{
-	if (c >= '0' && c <= '9')
-		return c - '0';
-	if (c >= 'a' && c <= 'f')
-		return c - 'a' + 10;
-	if (c >= 'A' && c <= 'F')
-		return c - 'A' + 10;
-	return 16;
-}
-
 /* Decimal, or hexadecimal with 0x. Return: false if @w is no number or overflows. */
-static bool number(struct av_faults_word w, uint64_t *value)
+static bool number(struct av_word w, uint64_t *value)
 {
 	bool hex = w.len > 2 && w.text[0] == '0' && (w.text[1] == 'x' || w.text[1] == 'X');
-	unsigned int base = hex ? 16 : 10;
 
-	*value = 0;
-	for (size_t i = hex ? 2 : 0; i < w.len; i++) {
-		unsigned int d = (unsigned int)digit(w.text[i]);
-
-		if (d >= base || *value > (UINT64_MAX - d) / base)
-			return false;
-		*value = *value * base + d;
-	}
-	return w.len > 0;
+	return av_word_number((struct av_word){w.text + 2 * hex, w.len - 2 * hex}, hex ? 16 : 10,
+			      value);
 }
 
-static bool number32(struct av_faults_word w, uint32_t min, uint32_t *value)
+static bool number32(struct av_word w, uint32_t min, uint32_t *value)
 {
 	uint64_t v;
 
@@ -139,46 +89,35 @@ static bool number32(struct av_faults_word w, uint32_t min, uint32_t *value)
 	return true;
 }
 
-static bool count(struct av_faults_word w, uint32_t *value)
-{
-	return number32(w, 1, value);
-}
-
-static bool duration(struct av_faults_word w, uint64_t *ns)
+static bool duration(struct av_word w, void *ns)
 {
 	static const struct {
 		const char *name;
 		uint64_t ns;
 	} units[] = {
 		{"ns", 1}, {"us", 1000}, {"ms", 1000000}, {"min", 60000000000}, {"s", 1000000000}};
-	struct av_faults_word digits = w, unit;
+	struct av_word digits = {w.text, strspn(w.text, "0123456789")};
+	struct av_word unit = {w.text + digits.len, w.len - digits.len};
 	uint64_t v;
 
-	digits.len = 0;
-	while (digits.len < w.len && digit(w.text[digits.len]) < 10)
-		digits.len++;
-	unit = (struct av_faults_word){w.text + digits.len, w.len - digits.len};
 	for (size_t i = 0; i < AV_ARRAY_SIZE(units); i++) {
-		if (!word_is(unit, units[i].name) || !number(digits, &v) ||
+		if (!av_word_is(unit, units[i].name) || !number(digits, &v) ||
 		    v > TIME_MAX / units[i].ns)
 			continue;
-		*ns = v * units[i].ns;
-		return *ns > 0;
+		*(uint64_t *)ns = v * units[i].ns;
+		return v > 0;
 	}
 	return false;
 }
 
-/*
- * A decimal fraction in units of @one: with @one 100, "0.25" gives 25. False if above
- * AV_FAULTS_CERTAIN.
- */
-static bool fraction(struct av_faults_word w, uint64_t one, uint32_t *parts)
+/* A fraction in units of @one: with 100, "0.25" gives 25. At most AV_FAULTS_CERTAIN. */
+static bool fraction(struct av_word w, uint64_t one, uint32_t *parts)
 {
 	uint64_t v = 0, step = one;
 	bool point = false, any = false;
 
 	for (size_t i = 0; i < w.len; i++) {
-		unsigned int d = (unsigned int)digit(w.text[i]);
+		unsigned int d = (unsigned int)(w.text[i] - '0');
 
 		if (w.text[i] == '.' && !point) {
 			point = true;
@@ -196,6 +135,11 @@ static bool fraction(struct av_faults_word w, uint64_t one, uint32_t *parts)
 	return any && v > 0;
 }
 
+static bool count(struct av_word w, void *value)
+{
+	return number32(w, 1, value);
+}
+
 /* --- the argument after a fault's name ------------------------------------------- */
 
 static bool no_argument(struct reader *r, struct av_faults_rule *rule)
@@ -205,10 +149,9 @@ static bool no_argument(struct reader *r, struct av_faults_rule *rule)
 
 static bool a_time(struct reader *r, struct av_faults_rule *rule)
 {
-	struct av_faults_word w = take(r);
+	struct av_word w = take(r);
 
-	return duration(w, &rule->time_ns) ||
-	       unwanted(r, w, av_faults_name[rule->what], "a time such as 500us, 20ms or 3s");
+	return duration(w, &rule->time_ns) || unwanted(r, w, av_faults_name[rule->what], A_TIME);
 }
 
 static bool maybe_a_time(struct reader *r, struct av_faults_rule *rule)
@@ -220,10 +163,10 @@ static bool maybe_a_time(struct reader *r, struct av_faults_rule *rule)
 
 static bool maybe_a_count(struct reader *r, struct av_faults_rule *rule)
 {
-	struct av_faults_word w = peek(r);
+	struct av_word w = peek(r);
 
 	rule->count = 1;
-	if (word_is(w, "all"))
+	if (av_word_is(w, "all"))
 		rule->count = AV_FAULTS_ALL;
 	else if (!count(w, &rule->count))
 		return true;
@@ -244,7 +187,7 @@ static bool maybe_a_count_or_time(struct reader *r, struct av_faults_rule *rule)
 
 static bool a_status(struct reader *r, struct av_faults_rule *rule)
 {
-	struct av_faults_word w = take(r);
+	struct av_word w = take(r);
 
 	rule->status = av_faults_status(w);
 	return rule->status >= 0 ||
@@ -253,20 +196,26 @@ static bool a_status(struct reader *r, struct av_faults_rule *rule)
 
 static bool a_verb(struct reader *r, struct av_faults_rule *rule)
 {
-	struct av_faults_word w = take(r);
+	struct av_word w = take(r);
 	unsigned int verb = av_faults_find(w, "ibv_", av_faults_verb_name, AV_FAIL_N);
 
 	if (verb == AV_FAIL_N)
 		return unwanted(r, w, "fail",
 				"a verb that makes or changes an object, such as reg_mr, or 'any'");
 	rule->verb = (enum av_fail)verb;
-	rule->err = av_faults_errno((struct av_faults_word){"ENOMEM", 6});
+	rule->err = ENOMEM;
 	if (av_faults_errno(peek(r)) > 0)
 		rule->err = av_faults_errno(take(r));
 	return true;
 }
 
-enum sort { OF_REQUESTS = 1, OF_CONTEXTS = 2, OF_VERBS = 4, OF_ALL = 7 };
+enum sort {
+	OF_REQUESTS = 1,
+	OF_CONTEXTS = 2,
+	OF_VERBS = 4,
+	OF_OBJECTS = OF_REQUESTS | OF_CONTEXTS,
+	OF_ALL = OF_OBJECTS | OF_VERBS,
+};
 
 static const struct {
 	bool (*argument)(struct reader *r, struct av_faults_rule *rule);
@@ -291,111 +240,87 @@ static const struct {
 
 /* --- clauses --------------------------------------------------------------------- */
 
-static bool copy_name(struct av_faults_word w, char to[AV_FAULTS_NAME])
+/* Each reads @w into the field of the rule that its row names, or into the rule. */
+static bool name(struct av_word w, void *to)
 {
 	if (!w.len || w.len >= AV_FAULTS_NAME)
 		return false;
 	memcpy(to, w.text, w.len);
-	to[w.len] = '\0';
+	((char *)to)[w.len] = '\0';
 	return true;
 }
 
-static bool set_device(struct av_faults_rule *rule, struct av_faults_word w)
+static bool seed(struct av_word w, void *to)
 {
-	return copy_name(w, rule->device);
+	return number(w, to);
 }
 
-static bool set_process(struct av_faults_rule *rule, struct av_faults_word w)
+static bool probability(struct av_word w, void *to)
 {
-	return copy_name(w, rule->process);
+	return fraction(w, AV_FAULTS_CERTAIN, to);
 }
 
-static bool set_pid(struct av_faults_rule *rule, struct av_faults_word w)
+static bool queue_pair(struct av_word w, void *to)
 {
-	return number32(w, 1, &rule->pid);
+	uint32_t *qpn = to;
+
+	return av_word_is(w, "all") || (number32(w, 1, qpn) && *qpn <= 0xffffff);
 }
 
-static bool set_qp(struct av_faults_rule *rule, struct av_faults_word w)
-{
-	return word_is(w, "all") || (number32(w, 1, &rule->qpn) && rule->qpn <= 0xffffff);
-}
-
-static bool set_opcode(struct av_faults_rule *rule, struct av_faults_word w)
+static bool opcode(struct av_word w, void *to)
 {
 	int at = av_faults_opcode_place(w);
 
 	if (at >= 0)
-		rule->opcodes |= 1u << at;
+		*(uint32_t *)to |= 1u << at;
 	return at >= 0;
 }
 
-static bool set_key(struct av_faults_rule *rule, struct av_faults_word w)
+static bool key(struct av_word w, void *to)
 {
+	struct av_faults_rule *rule = to;
+
 	rule->has_key = number32(w, 0, &rule->key);
 	return rule->has_key;
 }
 
-static bool set_p(struct av_faults_rule *rule, struct av_faults_word w)
+static bool every(struct av_word w, void *to)
 {
-	return fraction(w, AV_FAULTS_CERTAIN, &rule->parts);
-}
+	struct av_faults_rule *rule = to;
 
-static bool set_seed(struct av_faults_rule *rule, struct av_faults_word w)
-{
-	return number(w, &rule->seed);
-}
-
-static bool set_nth(struct av_faults_rule *rule, struct av_faults_word w)
-{
-	return count(w, &rule->nth);
-}
-
-static bool set_every(struct av_faults_rule *rule, struct av_faults_word w)
-{
 	return duration(w, &rule->every_ns) || count(w, &rule->every);
 }
 
-static bool set_first(struct av_faults_rule *rule, struct av_faults_word w)
-{
-	return count(w, &rule->first);
-}
-
-static bool set_after(struct av_faults_rule *rule, struct av_faults_word w)
-{
-	return duration(w, &rule->after_ns);
-}
-
-static bool set_for(struct av_faults_rule *rule, struct av_faults_word w)
-{
-	return duration(w, &rule->for_ns);
-}
+#define AT(field) offsetof(struct av_faults_rule, field)
+#define A_COUNT	  "a count of 1 or more"
 
 static const struct clause {
 	const char *name;
-	bool (*set)(struct av_faults_rule *rule, struct av_faults_word w);
+	bool (*set)(struct av_word w, void *to);
+	size_t offset;	/* of the field in struct av_faults_rule */
 	enum sort sort; /* faults it may follow */
 	bool again;	/* may appear more than once */
 	const char *wanted;
 } clauses[] = {
-	{"device", set_device, OF_ALL, false, "a device name"},
-	{"process", set_process, OF_ALL, false, "a process name"},
-	{"pid", set_pid, OF_ALL, false, "a process number"},
-	{"qp", set_qp, OF_REQUESTS | OF_CONTEXTS, false, "a queue pair number, or 'all'"},
-	{"opcode", set_opcode, OF_REQUESTS | OF_CONTEXTS, true, "a send opcode such as rdma-write"},
-	{"key", set_key, OF_REQUESTS | OF_CONTEXTS, false, "a key such as 0x2a01"},
-	{"p", set_p, OF_ALL, false, "a probability above 0, up to 1"},
-	{"seed", set_seed, OF_ALL, false, "a number"},
-	{"nth", set_nth, OF_ALL, false, "a count of 1 or more"},
-	{"every", set_every, OF_ALL, false, "a count of 1 or more, or a time such as 20ms"},
-	{"first", set_first, OF_ALL, false, "a count of 1 or more"},
-	{"after", set_after, OF_ALL, false, "a time such as 500us, 20ms or 3s"},
-	{"for", set_for, OF_ALL, false, "a time such as 500us, 20ms or 3s"},
+	{"device", name, AT(device), OF_ALL, false, "a device name"},
+	{"process", name, AT(process), OF_ALL, false, "a process name"},
+	{"pid", count, AT(pid), OF_ALL, false, "a process number"},
+	{"qp", queue_pair, AT(qpn), OF_OBJECTS, false, "a queue pair number, or 'all'"},
+	{"opcode", opcode, AT(opcodes), OF_OBJECTS, true, "a send opcode such as rdma-write"},
+	{"key", key, 0, OF_OBJECTS, false, "a key such as 0x2a01"},
+	{"p", probability, AT(parts), OF_ALL, false, "a probability above 0, up to 1"},
+	{"seed", seed, AT(seed), OF_ALL, false, "a number"},
+	{"nth", count, AT(nth), OF_ALL, false, A_COUNT},
+	{"every", every, 0, OF_ALL, false, A_COUNT ", or a time such as 20ms"},
+	{"first", count, AT(first), OF_ALL, false, A_COUNT},
+	{"after", duration, AT(after_ns), OF_ALL, false, A_TIME},
+	{"for", duration, AT(for_ns), OF_ALL, false, A_TIME},
 };
 _Static_assert(AV_ARRAY_SIZE(clauses) < 31, "a bit for each clause, and one");
 #define CLAUSE_P 6u
 
 /* Parse "12.5%". Return: false if @w is not a valid percentage. */
-static bool percent(struct av_faults_word w, struct av_faults_rule *rule)
+static bool percent(struct av_word w, struct av_faults_rule *rule)
 {
 	if (w.len < 2 || w.text[w.len - 1] != '%')
 		return false;
@@ -405,7 +330,7 @@ static bool percent(struct av_faults_word w, struct av_faults_rule *rule)
 
 static bool parse_clause(struct reader *r, struct av_faults_rule *rule, uint32_t *said)
 {
-	struct av_faults_word name = take(r), value;
+	struct av_word name = take(r), value;
 	size_t i = 0;
 
 	if (percent(name, rule)) {
@@ -414,11 +339,11 @@ static bool parse_clause(struct reader *r, struct av_faults_rule *rule, uint32_t
 		*said |= 1u << CLAUSE_P;
 		return true;
 	}
-	while (i < AV_ARRAY_SIZE(clauses) && !word_is(name, clauses[i].name))
+	while (i < AV_ARRAY_SIZE(clauses) && !av_word_is(name, clauses[i].name))
 		i++;
 	if (i == AV_ARRAY_SIZE(clauses))
 		return wrong(r, name.text, "'%.*s' cannot follow '%s': see anyverbs_faults(5)",
-			     quote_len(name), name.text, av_faults_name[rule->what]);
+			     av_word_quote(name, QUOTE_MAX), name.text, av_faults_name[rule->what]);
 	if (!(clauses[i].sort & faults[rule->what].sort))
 		return wrong(r, name.text, "'%s' does not go with '%s'", clauses[i].name,
 			     av_faults_name[rule->what]);
@@ -426,7 +351,7 @@ static bool parse_clause(struct reader *r, struct av_faults_rule *rule, uint32_t
 		return wrong(r, name.text, "'%s' is given twice", clauses[i].name);
 	*said |= 1u << i;
 	value = take(r);
-	return clauses[i].set(rule, value) ||
+	return clauses[i].set(value, (char *)rule + clauses[i].offset) ||
 	       unwanted(r, value, clauses[i].name, clauses[i].wanted);
 }
 
@@ -452,12 +377,12 @@ static bool check(const struct reader *r, const struct av_faults_rule *rule)
 	return true;
 }
 
-static bool unknown_fault(const struct reader *r, struct av_faults_word w)
+static bool unknown_fault(const struct reader *r, struct av_word w)
 {
 	static const char *const packets[] = {"drop", "duplicate", "reorder", "corrupt"};
 
 	for (size_t i = 0; i < AV_ARRAY_SIZE(packets); i++)
-		if (word_is(w, packets[i]))
+		if (av_word_is(w, packets[i]))
 			return wrong(r, w.text,
 				     "'%s' is about packets and needs the wire transport",
 				     packets[i]);
@@ -465,12 +390,12 @@ static bool unknown_fault(const struct reader *r, struct av_faults_word w)
 		     "'%.*s' is not a fault; expected delay, stall, rnr, rnr-exhausted, lose, "
 		     "retry-exhausted, status, peer-death, cq-overrun, evict, fatal, port-down, "
 		     "port-up, kill or fail",
-		     quote_len(w), w.text);
+		     av_word_quote(w, QUOTE_MAX), w.text);
 }
 
 static bool parse_rule(struct reader *r, struct av_faults_rule *rule)
 {
-	struct av_faults_word w = take(r);
+	struct av_word w = take(r);
 	uint32_t said = 0;
 	unsigned int what = av_faults_find(w, "", av_faults_name, AV_INJECT_N);
 
@@ -489,7 +414,7 @@ static bool parse_rule(struct reader *r, struct av_faults_rule *rule)
 		if (!parse_clause(r, rule, &said))
 			return false;
 	rule->len = (size_t)(r->at - w.text);
-	while (is_blank(w.text[rule->len - 1]))
+	while (strchr(BLANKS, w.text[rule->len - 1]))
 		rule->len--;
 	return check(r, rule);
 }
@@ -497,18 +422,18 @@ static bool parse_rule(struct reader *r, struct av_faults_rule *rule)
 /* Skip the separator, blanks and comments before the next rule. */
 static void next_rule(struct reader *r)
 {
-	while (*r->at == '#' || *r->at == ';' || *r->at == '\n' || is_blank(*r->at)) {
-		if (*r->at == '#')
-			r->at += strcspn(r->at, "\n");
-		else
-			r->at++;
+	for (;;) {
+		r->at += strspn(r->at, BLANKS ";\n");
+		if (*r->at != '#')
+			break;
+		r->at += strcspn(r->at, "\n");
 	}
 }
 
 /* "seed" as a rule of its own: it sets the default for the rules that follow. */
 static bool parse_seed(struct reader *r)
 {
-	struct av_faults_word w;
+	struct av_word w;
 
 	(void)take(r);
 	w = take(r);
@@ -531,7 +456,7 @@ int av_faults_parse(const char *text, struct av_faults_rule rules[AV_FAULTS_RULE
 	for (next_rule(&r); *r.at; next_rule(&r)) {
 		bool ok;
 
-		if (word_is(peek(&r), "seed")) {
+		if (av_word_is(peek(&r), "seed")) {
 			ok = parse_seed(&r);
 		} else if (n == AV_FAULTS_RULES) {
 			ok = wrong(&r, r.at, "there are more than %d rules", AV_FAULTS_RULES);

@@ -2,20 +2,6 @@
 /*
  * The parser of fault rules: a pure function from a text to rules. anyverbs_faults(5) describes the
  * language to users; the words are in the tables of faults_words.c and faults_rule.c.
- *
- *     FAULTS = [RULE] *( (";" | newline) [RULE] )    "#" starts a comment up to the end of the line
- *     RULE   = "seed" NUMBER                         default for the rules that follow
- *            | WHAT *( WHERE | WHEN )
- *     WHAT   = "delay" TIME | "stall" | "rnr" [COUNT | TIME | "all"] | "rnr-exhausted"
- *            | "lose" [COUNT | "all"] | "retry-exhausted" | "status" STATUS | "peer-death"
- *            | "cq-overrun" | "evict" [COUNT | "all"] | "fatal" | "port-down" [TIME] | "port-up"
- *            | "kill" | "fail" VERB [ERRNO]
- *     WHERE  = "device" NAME | "process" NAME | "pid" NUMBER | "qp" (NUMBER | "all")
- *            | "opcode" OPCODE | "key" NUMBER
- *     WHEN   = "p" FRACTION | NUMBER "%" | "seed" NUMBER | "nth" COUNT | "every" (COUNT | TIME)
- *            | "first" COUNT | "after" TIME | "for" TIME
- *     TIME   = NUMBER ("ns" | "us" | "ms" | "s" | "min")
- *
  * "drop", "duplicate", "reorder" and "corrupt" are reserved for packets.
  */
 #ifndef AV_OBSERVE_FAULTS_RULE_H
@@ -25,57 +11,62 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "base/word.h"
+
 #define AV_FAULTS_RULES	  64	      /* rules in one text */
 #define AV_FAULTS_BYTES	  8192	      /* longest text, NUL included */
 #define AV_FAULTS_ALL	  UINT32_MAX  /* as a count: without limit */
 #define AV_FAULTS_CERTAIN 1000000000u /* probability 1 */
 #define AV_FAULTS_NAME	  64
 
-enum av_inject {
-	/* Faults that strike a request: */
-	AV_INJECT_DELAY, /* it starts @time_ns later */
-	AV_INJECT_STALL, /* it and the requests behind it wait until the rules change */
-	AV_INJECT_RNR,	 /* it is answered "receiver not ready" @count times, or for @time_ns */
-	AV_INJECT_RNR_EXHAUSTED,   /* it fails at once as if its RNR retries were exhausted */
-	AV_INJECT_LOSE,		   /* it is sent and lost @count times */
-	AV_INJECT_RETRY_EXHAUSTED, /* it fails at once as if its retries were exhausted */
-	AV_INJECT_STATUS,	   /* it completes with @status; no bytes move */
-	AV_INJECT_PEER_DEATH,	   /* its peer process is treated as dead */
-	AV_INJECT_CQ_OVERRUN,	   /* its completion finds the queue full */
-	/* Faults that strike a context, at a request or by the clock: */
-	AV_INJECT_EVICT,     /* @count pages of each ODP region are invalidated */
-	AV_INJECT_FATAL,     /* the device fails */
-	AV_INJECT_PORT_DOWN, /* for @time_ns; 0: until port-up */
-	AV_INJECT_PORT_UP,
-	AV_INJECT_KILL, /* the process is killed */
-	/* Faults that strike a verb: */
-	AV_INJECT_FAIL, /* @verb fails with @err */
-	AV_INJECT_N
-};
+/* clang-format off */
+#define AV_FAULTS(X) \
+	/* Faults that strike a request: */ \
+	X(DELAY, "delay")                     /* it starts @time_ns later */ \
+	X(STALL, "stall")                     /* it and those behind it wait for other rules */ \
+	X(RNR, "rnr")                         /* "receiver not ready" @count times, or @time_ns */ \
+	X(RNR_EXHAUSTED, "rnr-exhausted")     /* it fails as if its RNR retries were exhausted */ \
+	X(LOSE, "lose")                       /* it is sent and lost @count times */ \
+	X(RETRY_EXHAUSTED, "retry-exhausted") /* it fails as if its retries were exhausted */ \
+	X(STATUS, "status")                   /* it completes with @status; no bytes move */ \
+	X(PEER_DEATH, "peer-death")           /* its peer process is treated as dead */ \
+	X(CQ_OVERRUN, "cq-overrun")           /* its completion finds the queue full */ \
+	/* Faults that strike a context, at a request or by the clock: */ \
+	X(EVICT, "evict")                     /* @count pages of each ODP region go away */ \
+	X(FATAL, "fatal")                     /* the device fails */ \
+	X(PORT_DOWN, "port-down")             /* for @time_ns; 0: until port-up */ \
+	X(PORT_UP, "port-up") \
+	X(KILL, "kill")                       /* the process is killed */ \
+	/* Faults that strike a verb: */ \
+	X(FAIL, "fail")                       /* @verb fails with @err */
 
 /* Verbs that can be made to fail. */
-enum av_fail {
-	AV_FAIL_ALLOC_PD,
-	AV_FAIL_ALLOC_TD,
-	AV_FAIL_ALLOC_MW,
-	AV_FAIL_ALLOC_DM,
-	AV_FAIL_ALLOC_NULL_MR,
-	AV_FAIL_REG_MR,
-	AV_FAIL_REG_DMABUF_MR,
-	AV_FAIL_REREG_MR,
-	AV_FAIL_CREATE_AH,
-	AV_FAIL_CREATE_COMP_CHANNEL,
-	AV_FAIL_CREATE_CQ,
-	AV_FAIL_RESIZE_CQ,
-	AV_FAIL_CREATE_QP,
-	AV_FAIL_MODIFY_QP,
-	AV_FAIL_CREATE_SRQ,
-	AV_FAIL_MODIFY_SRQ,
-	AV_FAIL_OPEN_XRCD,
-	AV_FAIL_MEMORY, /* not a verb: allocation from the context's segment, which many verbs do */
-	AV_FAIL_ANY,	/* in a rule: any verb above, but not AV_FAIL_MEMORY */
-	AV_FAIL_N
-};
+#define AV_FAILS(X) \
+	X(ALLOC_PD, "alloc_pd") \
+	X(ALLOC_TD, "alloc_td") \
+	X(ALLOC_MW, "alloc_mw") \
+	X(ALLOC_DM, "alloc_dm") \
+	X(ALLOC_NULL_MR, "alloc_null_mr") \
+	X(REG_MR, "reg_mr") \
+	X(REG_DMABUF_MR, "reg_dmabuf_mr") \
+	X(REREG_MR, "rereg_mr") \
+	X(CREATE_AH, "create_ah") \
+	X(CREATE_COMP_CHANNEL, "create_comp_channel") \
+	X(CREATE_CQ, "create_cq") \
+	X(RESIZE_CQ, "resize_cq") \
+	X(CREATE_QP, "create_qp") \
+	X(MODIFY_QP, "modify_qp") \
+	X(CREATE_SRQ, "create_srq") \
+	X(MODIFY_SRQ, "modify_srq") \
+	X(OPEN_XRCD, "open_xrcd") \
+	X(MEMORY, "memory") /* no verb: allocation from the segment, which many verbs do */ \
+	X(ANY, "any")       /* in a rule: any verb above, but not AV_FAIL_MEMORY */
+
+#define AV_INJECT_ID(id, name) AV_INJECT_##id,
+#define AV_FAIL_ID(id, name) AV_FAIL_##id,
+enum av_inject { AV_FAULTS(AV_INJECT_ID) AV_INJECT_N };
+enum av_fail { AV_FAILS(AV_FAIL_ID) AV_FAIL_N };
+/* clang-format on */
 
 struct av_faults_rule {
 	enum av_inject what;
@@ -105,11 +96,8 @@ struct av_faults_error {
 	char text[200]; /* "'foo' is not a fault; expected ..." */
 };
 
-/**
- * av_faults_parse() - parse @text
- * @rules: out, room for AV_FAULTS_RULES
- * @error: out, on failure
- *
+/*
+ * Parse @text. @error: out, on failure.
  * Context: any thread; allocates nothing and keeps no pointers.
  * Return: number of rules, or -1 on a syntax error
  */
@@ -120,12 +108,6 @@ int av_faults_parse(const char *text, struct av_faults_rule rules[AV_FAULTS_RULE
 bool av_faults_is_timed(const struct av_faults_rule *rule);
 
 /* --- words ----------------------------------------------------------------------- */
-
-/* A piece of a text, not NUL-terminated. */
-struct av_faults_word {
-	const char *text;
-	size_t len;
-};
 
 /* The fault's name, indexed by enum av_inject. */
 extern const char *const av_faults_name[AV_INJECT_N];
@@ -140,20 +122,17 @@ extern const struct av_faults_opcode {
 	uint32_t opcode;
 } av_faults_opcode[AV_FAULTS_OPCODES];
 
-/*
- * Find a word in a table of names. Case does not matter, "-" equals "_", and @prefix may be present
- * or not.
- * Return: index, or @count
- */
-unsigned int av_faults_find(struct av_faults_word word, const char *prefix,
-			    const char *const *names, unsigned int count);
+/* Index of a word in a table, or @count; in any case, "-" or "_", with @prefix or not. */
+unsigned int av_faults_find(struct av_word word, const char *prefix, const char *const *names,
+			    unsigned int count);
 
-/*
- * The value that a word names, or -1. av_faults_status() knows every enum ibv_wc_status but
- * success.
- */
-int av_faults_status(struct av_faults_word word);
-int av_faults_opcode_place(struct av_faults_word word);
-int av_faults_errno(struct av_faults_word word);
+/* Names of completion statuses without "IBV_WC_", indexed by enum ibv_wc_status. */
+#define AV_STATUS_N 22
+extern const char *const av_status_name[AV_STATUS_N];
+
+/* The value that a word names, or -1. Success is no status here: it is no fault. */
+int av_faults_status(struct av_word word);
+int av_faults_opcode_place(struct av_word word);
+int av_faults_errno(struct av_word word);
 
 #endif

@@ -9,50 +9,10 @@
 #include "base/compiler.h"
 #include "base/newer_verbs.h"
 
-#define ERROR(name)         \
-	{                   \
-#name, name \
-	}
-
-const char *const av_faults_name[AV_INJECT_N] = {
-	[AV_INJECT_DELAY] = "delay",
-	[AV_INJECT_STALL] = "stall",
-	[AV_INJECT_RNR] = "rnr",
-	[AV_INJECT_RNR_EXHAUSTED] = "rnr-exhausted",
-	[AV_INJECT_LOSE] = "lose",
-	[AV_INJECT_RETRY_EXHAUSTED] = "retry-exhausted",
-	[AV_INJECT_STATUS] = "status",
-	[AV_INJECT_PEER_DEATH] = "peer-death",
-	[AV_INJECT_CQ_OVERRUN] = "cq-overrun",
-	[AV_INJECT_EVICT] = "evict",
-	[AV_INJECT_FATAL] = "fatal",
-	[AV_INJECT_PORT_DOWN] = "port-down",
-	[AV_INJECT_PORT_UP] = "port-up",
-	[AV_INJECT_KILL] = "kill",
-	[AV_INJECT_FAIL] = "fail",
-};
-
-const char *const av_faults_verb_name[AV_FAIL_N] = {
-	[AV_FAIL_ALLOC_PD] = "alloc_pd",
-	[AV_FAIL_ALLOC_TD] = "alloc_td",
-	[AV_FAIL_ALLOC_MW] = "alloc_mw",
-	[AV_FAIL_ALLOC_DM] = "alloc_dm",
-	[AV_FAIL_ALLOC_NULL_MR] = "alloc_null_mr",
-	[AV_FAIL_REG_MR] = "reg_mr",
-	[AV_FAIL_REG_DMABUF_MR] = "reg_dmabuf_mr",
-	[AV_FAIL_REREG_MR] = "rereg_mr",
-	[AV_FAIL_CREATE_AH] = "create_ah",
-	[AV_FAIL_CREATE_COMP_CHANNEL] = "create_comp_channel",
-	[AV_FAIL_CREATE_CQ] = "create_cq",
-	[AV_FAIL_RESIZE_CQ] = "resize_cq",
-	[AV_FAIL_CREATE_QP] = "create_qp",
-	[AV_FAIL_MODIFY_QP] = "modify_qp",
-	[AV_FAIL_CREATE_SRQ] = "create_srq",
-	[AV_FAIL_MODIFY_SRQ] = "modify_srq",
-	[AV_FAIL_OPEN_XRCD] = "open_xrcd",
-	[AV_FAIL_MEMORY] = "memory",
-	[AV_FAIL_ANY] = "any",
-};
+#define NAME(id, name) (name),
+const char *const av_faults_name[AV_INJECT_N] = {AV_FAULTS(NAME)};
+const char *const av_faults_verb_name[AV_FAIL_N] = {AV_FAILS(NAME)};
+#undef NAME
 
 /* Opcodes without a public name use that of the experimental verbs. Some also have a short name. */
 const struct av_faults_opcode av_faults_opcode[AV_FAULTS_OPCODES] = {
@@ -77,8 +37,8 @@ const struct av_faults_opcode av_faults_opcode[AV_FAULTS_OPCODES] = {
 	{"NOP", 101},
 };
 
-/* Indexed by enum ibv_wc_status. Success is missing: it is not a fault. */
-static const char *const statuses[] = {
+const char *const av_status_name[AV_STATUS_N] = {
+	[IBV_WC_SUCCESS] = "SUCCESS",
 	[IBV_WC_LOC_LEN_ERR] = "LOC_LEN_ERR",
 	[IBV_WC_LOC_QP_OP_ERR] = "LOC_QP_OP_ERR",
 	[IBV_WC_LOC_EEC_OP_ERR] = "LOC_EEC_OP_ERR",
@@ -102,17 +62,7 @@ static const char *const statuses[] = {
 	[IBV_WC_GENERAL_ERR] = "GENERAL_ERR",
 };
 
-/* The errno values that "fail" accepts. */
-static const struct {
-	const char *name;
-	int value;
-} errors[] = {
-	ERROR(EPERM),	 ERROR(ENOENT),	   ERROR(EINTR),      ERROR(EIO),	ERROR(ENXIO),
-	ERROR(EAGAIN),	 ERROR(ENOMEM),	   ERROR(EACCES),     ERROR(EFAULT),	ERROR(EBUSY),
-	ERROR(EEXIST),	 ERROR(ENODEV),	   ERROR(EINVAL),     ERROR(ENFILE),	ERROR(EMFILE),
-	ERROR(ENOSPC),	 ERROR(ENOSYS),	   ERROR(EPROTO),     ERROR(ERANGE),	ERROR(ENODATA),
-	ERROR(EMSGSIZE), ERROR(ETIMEDOUT), ERROR(EOPNOTSUPP), ERROR(ECANCELED),
-};
+#define ERRNO_MAX 133 /* the last of Linux */
 
 /* To lower case, in ASCII regardless of the locale; "-" becomes "_". */
 static char plain(char c)
@@ -123,7 +73,7 @@ static char plain(char c)
 }
 
 /* Does the word begin with @with? */
-static bool begins(struct av_faults_word word, const char *with)
+static bool begins(struct av_word word, const char *with)
 {
 	size_t i = 0;
 
@@ -132,13 +82,13 @@ static bool begins(struct av_faults_word word, const char *with)
 	return !with[i];
 }
 
-static bool is(struct av_faults_word word, const char *name)
+static bool is(struct av_word word, const char *name)
 {
 	return word.len == strlen(name) && begins(word, name);
 }
 
-unsigned int av_faults_find(struct av_faults_word word, const char *prefix,
-			    const char *const *names, unsigned int count)
+unsigned int av_faults_find(struct av_word word, const char *prefix, const char *const *names,
+			    unsigned int count)
 {
 	unsigned int i = 0;
 
@@ -151,14 +101,14 @@ unsigned int av_faults_find(struct av_faults_word word, const char *prefix,
 	return i;
 }
 
-int av_faults_status(struct av_faults_word word)
+int av_faults_status(struct av_word word)
 {
-	unsigned int i = av_faults_find(word, "ibv_wc_", statuses, AV_ARRAY_SIZE(statuses));
+	unsigned int i = av_faults_find(word, "ibv_wc_", av_status_name, AV_STATUS_N);
 
-	return i < AV_ARRAY_SIZE(statuses) ? (int)i : -1;
+	return i < AV_STATUS_N && i != IBV_WC_SUCCESS ? (int)i : -1;
 }
 
-int av_faults_opcode_place(struct av_faults_word word)
+int av_faults_opcode_place(struct av_word word)
 {
 	const char *name;
 
@@ -170,10 +120,13 @@ int av_faults_opcode_place(struct av_faults_word word)
 	return -1;
 }
 
-int av_faults_errno(struct av_faults_word word)
+int av_faults_errno(struct av_word word)
 {
-	for (size_t i = 0; i < AV_ARRAY_SIZE(errors); i++)
-		if (is(word, errors[i].name))
-			return errors[i].value;
+	for (int err = 1; err <= ERRNO_MAX; err++) {
+		const char *name = strerrorname_np(err);
+
+		if (name && is(word, name))
+			return err;
+	}
 	return -1;
 }

@@ -2,7 +2,6 @@
 /* Reads and writes the fields of records. */
 #include "observe/field.h"
 
-#include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
@@ -64,20 +63,15 @@ const struct av_field *av_fields(unsigned int *count)
 	return fields;
 }
 
-static bool is(const char *row, const char *name, const char *end)
-{
-	return strlen(row) == (size_t)(end - name) && !memcmp(row, name, (size_t)(end - name));
-}
-
-const struct av_field *av_field_find(const char *name, const char *end)
+const struct av_field *av_field_find(struct av_word name)
 {
 	for (size_t i = 0; i < AV_ARRAY_SIZE(fields); i++)
-		if (is(fields[i].name, name, end))
+		if (av_word_is(name, fields[i].name))
 			return &fields[i];
 	return NULL;
 }
 
-unsigned int av_field_form(const char *name, const char *end)
+unsigned int av_field_form(struct av_word name)
 {
 	static const struct {
 		const char *name;
@@ -88,7 +82,7 @@ unsigned int av_field_form(const char *name, const char *end)
 		   {"fault", AV_FIELD_FAULT}};
 
 	for (size_t i = 0; i < AV_ARRAY_SIZE(row); i++)
-		if (is(row[i].name, name, end))
+		if (av_word_is(name, row[i].name))
 			return row[i].form;
 	return AV_FIELD_FORM_N;
 }
@@ -118,121 +112,96 @@ int64_t av_field_number(const struct av_field *field, const struct av_flight_rec
 
 /* --- words ----------------------------------------------------------------------- */
 
-struct word {
-	uint64_t value;
-	const char *text;
+static const char *const kinds[] = {
+	[AV_FLIGHT_REFUSAL] = "refusal",   [AV_FLIGHT_REQUEST] = "request",
+	[AV_FLIGHT_RECEIVE] = "responder", [AV_FLIGHT_FLUSH] = "flush",
+	[AV_FLIGHT_EVENT] = "event",
 };
 
-static const struct word kinds[] = {
-	{AV_FLIGHT_REFUSAL, "refusal"},	  {AV_FLIGHT_REQUEST, "request"},
-	{AV_FLIGHT_RECEIVE, "responder"}, {AV_FLIGHT_FLUSH, "flush"},
-	{AV_FLIGHT_EVENT, "event"},
-};
-
-static const struct word objects[] = {
-	{AV_OBJECT_NONE, "none"}, {AV_OBJECT_QP, "QP"}, {AV_OBJECT_CQ, "CQ"},
-	{AV_OBJECT_SRQ, "SRQ"},	  {AV_OBJECT_MR, "MR"}, {AV_OBJECT_PORT, "port"},
+static const char *const objects[] = {
+	[AV_OBJECT_NONE] = "none", [AV_OBJECT_QP] = "QP", [AV_OBJECT_CQ] = "CQ",
+	[AV_OBJECT_SRQ] = "SRQ",   [AV_OBJECT_MR] = "MR", [AV_OBJECT_PORT] = "port",
 };
 
 /* The values above those of the plain verbs are in queue/qp.h. */
-static const struct word opcodes[] = {
-	{IBV_WR_RDMA_WRITE, "RDMA WRITE"},
-	{IBV_WR_RDMA_WRITE_WITH_IMM, "RDMA WRITE WITH IMMEDIATE"},
-	{IBV_WR_SEND, "SEND"},
-	{IBV_WR_SEND_WITH_IMM, "SEND WITH IMMEDIATE"},
-	{IBV_WR_RDMA_READ, "RDMA READ"},
-	{IBV_WR_ATOMIC_CMP_AND_SWP, "COMPARE AND SWAP"},
-	{IBV_WR_ATOMIC_FETCH_AND_ADD, "FETCH AND ADD"},
-	{IBV_WR_LOCAL_INV, "LOCAL INVALIDATE"},
-	{IBV_WR_BIND_MW, "BIND"},
-	{IBV_WR_SEND_WITH_INV, "SEND WITH INVALIDATE"},
-	{AV_WR_FLUSH, "FLUSH"},
-	{IBV_WR_ATOMIC_WRITE, "ATOMIC WRITE"},
-	{97, "COMPARE AND SWAP"},
-	{98, "FETCH AND ADD"},
-	{99, "MASKED COMPARE AND SWAP"},
-	{100, "MASKED FETCH AND ADD"},
-	{101, "NOP"},
-	{102, "UMR"},
-	{103, "UMR INVALIDATE"},
+static const char *const opcodes[] = {
+	[IBV_WR_RDMA_WRITE] = "RDMA WRITE",
+	[IBV_WR_RDMA_WRITE_WITH_IMM] = "RDMA WRITE WITH IMMEDIATE",
+	[IBV_WR_SEND] = "SEND",
+	[IBV_WR_SEND_WITH_IMM] = "SEND WITH IMMEDIATE",
+	[IBV_WR_RDMA_READ] = "RDMA READ",
+	[IBV_WR_ATOMIC_CMP_AND_SWP] = "COMPARE AND SWAP",
+	[IBV_WR_ATOMIC_FETCH_AND_ADD] = "FETCH AND ADD",
+	[IBV_WR_LOCAL_INV] = "LOCAL INVALIDATE",
+	[IBV_WR_BIND_MW] = "BIND",
+	[IBV_WR_SEND_WITH_INV] = "SEND WITH INVALIDATE",
+	[AV_WR_FLUSH] = "FLUSH",
+	[IBV_WR_ATOMIC_WRITE] = "ATOMIC WRITE",
+	[97] = "COMPARE AND SWAP",
+	[98] = "FETCH AND ADD",
+	[99] = "MASKED COMPARE AND SWAP",
+	[100] = "MASKED FETCH AND ADD",
+	[101] = "NOP",
+	[102] = "UMR",
+	[103] = "UMR INVALIDATE",
 };
 
-static const struct word errors[] = {
-	{EPERM, "EPERM"},     {ENOENT, "ENOENT"},	  {EIO, "EIO"},
-	{EBADF, "EBADF"},     {EAGAIN, "EAGAIN"},	  {ENOMEM, "ENOMEM"},
-	{EACCES, "EACCES"},   {EFAULT, "EFAULT"},	  {EBUSY, "EBUSY"},
-	{ENODEV, "ENODEV"},   {EINVAL, "EINVAL"},	  {ENOSYS, "ENOSYS"},
-	{ENODATA, "ENODATA"}, {EOPNOTSUPP, "EOPNOTSUPP"}, {ETIMEDOUT, "ETIMEDOUT"},
-	{EMFILE, "EMFILE"},
+static const char *const events[] = {
+	[IBV_EVENT_CQ_ERR] = "CQ_ERR",	       [IBV_EVENT_QP_FATAL] = "QP_FATAL",
+	[IBV_EVENT_QP_REQ_ERR] = "QP_REQ_ERR", [IBV_EVENT_QP_ACCESS_ERR] = "QP_ACCESS_ERR",
+	[IBV_EVENT_SRQ_ERR] = "SRQ_ERR",       [IBV_EVENT_DEVICE_FATAL] = "DEVICE_FATAL",
+	[IBV_EVENT_PORT_ERR] = "PORT_ERR",
 };
 
-#define W(prefix, name)                     \
-	{                                   \
-		prefix##name, #prefix #name \
+static const char *const states[] = {
+	[IBV_QPS_RESET] = "RESET", [IBV_QPS_INIT] = "INIT", [IBV_QPS_RTR] = "RTR",
+	[IBV_QPS_RTS] = "RTS",	   [IBV_QPS_SQD] = "SQD",   [IBV_QPS_SQE] = "SQE",
+	[IBV_QPS_ERR] = "ERR",
+};
+
+/* By enum av_key_kind of memory/key.h. */
+static const char *const region_kinds[] = {
+	"nothing", "region",	       "region on demand", "device memory", "null region",
+	"nothing", "allocated region", "nothing",	   "UMR key",	    "memory window",
+};
+
+#define WORDS(prefix, names)                        \
+	{                                           \
+		prefix, names, AV_ARRAY_SIZE(names) \
 	}
-static const struct word statuses[] = {
-	W(IBV_WC_, SUCCESS),	    W(IBV_WC_, LOC_LEN_ERR),	 W(IBV_WC_, LOC_QP_OP_ERR),
-	W(IBV_WC_, LOC_PROT_ERR),   W(IBV_WC_, WR_FLUSH_ERR),	 W(IBV_WC_, MW_BIND_ERR),
-	W(IBV_WC_, LOC_ACCESS_ERR), W(IBV_WC_, REM_INV_REQ_ERR), W(IBV_WC_, REM_ACCESS_ERR),
-	W(IBV_WC_, REM_OP_ERR),	    W(IBV_WC_, RETRY_EXC_ERR),	 W(IBV_WC_, RNR_RETRY_EXC_ERR),
-	W(IBV_WC_, FATAL_ERR),	    W(IBV_WC_, GENERAL_ERR),
-};
-
-static const struct word events[] = {
-	W(IBV_EVENT_, CQ_ERR),	      W(IBV_EVENT_, QP_FATAL), W(IBV_EVENT_, QP_REQ_ERR),
-	W(IBV_EVENT_, QP_ACCESS_ERR), W(IBV_EVENT_, SRQ_ERR),  W(IBV_EVENT_, DEVICE_FATAL),
-	W(IBV_EVENT_, PORT_ERR),
-};
-
-static const struct word states[] = {
-	{IBV_QPS_RESET, "RESET"}, {IBV_QPS_INIT, "INIT"}, {IBV_QPS_RTR, "RTR"},
-	{IBV_QPS_RTS, "RTS"},	  {IBV_QPS_SQD, "SQD"},	  {IBV_QPS_SQE, "SQE"},
-	{IBV_QPS_ERR, "ERR"},
-};
-
-/* Values of enum av_key_kind in memory/key.h. */
-static const struct word region_kinds[] = {
-	{0, "nothing"},	    {1, "region"},	  {2, "region on demand"}, {3, "device memory"},
-	{4, "null region"}, {5, "nothing"},	  {6, "allocated region"}, {7, "nothing"},
-	{8, "UMR key"},	    {9, "memory window"},
-};
-
-static const struct word rights[] = {
-	W(IBV_ACCESS_, LOCAL_WRITE),
-	W(IBV_ACCESS_, REMOTE_WRITE),
-	W(IBV_ACCESS_, REMOTE_READ),
-	W(IBV_ACCESS_, REMOTE_ATOMIC),
-	W(IBV_ACCESS_, MW_BIND),
-	W(IBV_ACCESS_, ZERO_BASED),
-	W(IBV_ACCESS_, ON_DEMAND),
-	{AV_ACCESS_FLUSH_GLOBAL, "IBV_ACCESS_FLUSH_GLOBAL"},
-	{AV_ACCESS_FLUSH_PERSISTENT, "IBV_ACCESS_FLUSH_PERSISTENT"},
-};
-
 static const struct {
-	const struct word *word;
+	const char *prefix;
+	const char *const *name; /* by value; NULL: it has none */
 	size_t count;
 } words[AV_FIELD_FORM_N] = {
-	[AV_FIELD_KIND] = {kinds, AV_ARRAY_SIZE(kinds)},
-	[AV_FIELD_OBJECT] = {objects, AV_ARRAY_SIZE(objects)},
-	[AV_FIELD_OPCODE] = {opcodes, AV_ARRAY_SIZE(opcodes)},
-	[AV_FIELD_STATUS] = {statuses, AV_ARRAY_SIZE(statuses)},
-	[AV_FIELD_ERRNO] = {errors, AV_ARRAY_SIZE(errors)},
-	[AV_FIELD_EVENT] = {events, AV_ARRAY_SIZE(events)},
-	[AV_FIELD_STATE] = {states, AV_ARRAY_SIZE(states)},
-	[AV_FIELD_REGION_KIND] = {region_kinds, AV_ARRAY_SIZE(region_kinds)},
+	[AV_FIELD_KIND] = WORDS("", kinds),
+	[AV_FIELD_OBJECT] = WORDS("", objects),
+	[AV_FIELD_OPCODE] = WORDS("", opcodes),
+	[AV_FIELD_STATUS] = WORDS("IBV_WC_", av_status_name),
+	[AV_FIELD_EVENT] = WORDS("IBV_EVENT_", events),
+	[AV_FIELD_STATE] = WORDS("", states),
+	[AV_FIELD_REGION_KIND] = WORDS("", region_kinds),
+	[AV_FIELD_FAULT] = WORDS("", av_faults_name),
 };
 
-static void write_word(unsigned int form, uint64_t value, char *text)
-{
-	for (size_t i = 0; i < words[form].count; i++) {
-		if (words[form].word[i].value == value) {
-			snprintf(text, AV_FIELD_TEXT_MAX, "%s", words[form].word[i].text);
-			return;
-		}
+#define RIGHT(name)                      \
+	{                                \
+		IBV_ACCESS_##name, #name \
 	}
-	snprintf(text, AV_FIELD_TEXT_MAX, "%" PRIu64, value);
-}
+static const struct {
+	uint64_t value;
+	const char *name;
+} rights[] = {
+	RIGHT(LOCAL_WRITE),
+	RIGHT(REMOTE_WRITE),
+	RIGHT(REMOTE_READ),
+	RIGHT(REMOTE_ATOMIC),
+	RIGHT(MW_BIND),
+	RIGHT(ZERO_BASED),
+	RIGHT(ON_DEMAND),
+	{AV_ACCESS_FLUSH_GLOBAL, "FLUSH_GLOBAL"},
+	{AV_ACCESS_FLUSH_PERSISTENT, "FLUSH_PERSISTENT"},
+};
 
 static void write_rights(uint64_t value, char *text)
 {
@@ -243,19 +212,15 @@ static void write_rights(uint64_t value, char *text)
 		if (!(value & rights[i].value) || len >= AV_FIELD_TEXT_MAX)
 			continue;
 		value &= ~rights[i].value;
-		len += (size_t)snprintf(
-			text + len, AV_FIELD_TEXT_MAX - len, "%s%s", len ? " | " : "",
-			len ? rights[i].text + strlen("IBV_ACCESS_") : rights[i].text);
+		len += (size_t)snprintf(text + len, AV_FIELD_TEXT_MAX - len, "%s%s",
+					len ? " | " : "IBV_ACCESS_", rights[i].name);
 	}
 	if (value && len < AV_FIELD_TEXT_MAX)
 		snprintf(text + len, AV_FIELD_TEXT_MAX - len, "%s0x%" PRIx64, len ? " | " : "",
 			 value);
 }
 
-/*
- * Another process may have put anything into the record. Replace control characters, so that one
- * line stays one line.
- */
+/* Others may have written anything: one line must stay one line. */
 static void write_text(const char *from, size_t bytes, char *text)
 {
 	size_t n = strnlen(from, bytes);
@@ -268,38 +233,40 @@ static void write_text(const char *from, size_t bytes, char *text)
 void av_field_write(const struct av_field *field, unsigned int form,
 		    const struct av_flight_record *record, char text[AV_FIELD_TEXT_MAX])
 {
-	int64_t value;
+	const char *prefix = "", *word = NULL;
+	uint64_t value;
 
 	if (field->form == AV_FIELD_TEXT) {
 		write_text((const char *)record + field->offset, field->bytes, text);
 		return;
 	}
-	value = av_field_number(field, record);
+	value = (uint64_t)av_field_number(field, record);
 	switch (form) {
-	case AV_FIELD_DEC:
-		snprintf(text, AV_FIELD_TEXT_MAX, "%" PRIu64, (uint64_t)value);
-		break;
 	case AV_FIELD_SIGNED:
-		snprintf(text, AV_FIELD_TEXT_MAX, "%" PRId64, value);
-		break;
+		snprintf(text, AV_FIELD_TEXT_MAX, "%" PRId64, (int64_t)value);
+		return;
 	case AV_FIELD_HEX:
-		snprintf(text, AV_FIELD_TEXT_MAX, "0x%" PRIx64, (uint64_t)value);
-		break;
+		snprintf(text, AV_FIELD_TEXT_MAX, "0x%" PRIx64, value);
+		return;
+	case AV_FIELD_ACCESS:
+		write_rights(value, text);
+		return;
 	case AV_FIELD_CHECK:
-		snprintf(text, AV_FIELD_TEXT_MAX, "%s", av_check_row((unsigned int)value)->name);
+		word = av_check_row((unsigned int)value)->name;
 		break;
 	case AV_FIELD_VERB:
-		snprintf(text, AV_FIELD_TEXT_MAX, "%s", av_verb_name((unsigned int)value));
+		word = av_verb_name((unsigned int)value);
 		break;
-	case AV_FIELD_FAULT:
-		snprintf(text, AV_FIELD_TEXT_MAX, "%s",
-			 (uint64_t)value < AV_INJECT_N ? av_faults_name[value] : "?");
-		break;
-	case AV_FIELD_ACCESS:
-		write_rights((uint64_t)value, text);
+	case AV_FIELD_ERRNO:
+		word = strerrorname_np((int)value);
 		break;
 	default:
-		write_word(form, (uint64_t)value, text);
+		prefix = words[form].prefix;
+		word = value < words[form].count ? words[form].name[value] : NULL;
 		break;
 	}
+	if (word)
+		snprintf(text, AV_FIELD_TEXT_MAX, "%s%s", prefix, word);
+	else
+		snprintf(text, AV_FIELD_TEXT_MAX, "%" PRIu64, value);
 }

@@ -7,6 +7,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "base/word.h"
 #include "observe/flight.h"
 
 /* How a field is written. In JSON the numeric forms, HEX included, are numbers. */
@@ -41,8 +42,8 @@ struct av_field {
 
 const struct av_field *av_fields(unsigned int *count);
 
-/* The field whose name spans from @name to @end; NULL: unknown. */
-const struct av_field *av_field_find(const char *name, const char *end);
+/* The field of that name; NULL: unknown. */
+const struct av_field *av_field_find(struct av_word name);
 
 /* Is the field valid in this record? */
 bool av_field_is_set(const struct av_field *field, const struct av_flight_record *record);
@@ -53,13 +54,11 @@ int64_t av_field_number(const struct av_field *field, const struct av_flight_rec
 /* Is its natural form a number? */
 bool av_field_is_number(const struct av_field *field);
 
-/*
- * Write the field in @form: its own, or another that a sentence asks for. Always ends with a NUL.
- */
+/* Write the field in @form: its own, or one that a sentence asks for. Always ends with a NUL. */
 void av_field_write(const struct av_field *field, unsigned int form,
 		    const struct av_flight_record *record, char text[AV_FIELD_TEXT_MAX]);
 
 /* The form named in a placeholder {name:form}; AV_FIELD_FORM_N: unknown. */
-unsigned int av_field_form(const char *name, const char *end);
+unsigned int av_field_form(struct av_word name);
 
 #endif

@@ -11,9 +11,9 @@
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
-#include <time.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "base/map.h"
 
 #define MAGIC	0x3154484749465641ull /* "AVFIGHT1" */
@@ -53,10 +53,7 @@ static struct av_flight_file *map(int fd, int prot)
 	return p == MAP_FAILED ? NULL : p;
 }
 
-/*
- * A reader must not map a shorter file: access behind the end is SIGBUS. Writers may make it longer
- * at any time.
- */
+/* Access behind the end of a shorter file is SIGBUS. Writers may make it longer. */
 static bool has_its_size(int fd)
 {
 	struct stat st;
@@ -248,7 +245,7 @@ bool av_flight_read(const struct av_flight_file *file, uint64_t number,
 
 void av_flight_wait(const struct av_flight_file *file, uint64_t next, unsigned int ms)
 {
-	const struct timespec timeout = {ms / 1000, (long)(ms % 1000) * 1000000};
+	const struct timespec timeout = av_timespec(ms * 1000000ull);
 	uint32_t doorbell = atomic_load(&file->doorbell);
 
 	if (av_flight_next(file) == next)

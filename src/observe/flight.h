@@ -1,14 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * The flight recorder: a ring of records in a file of the directory's folder. Every refusal and
- * every failed completion of all the user's processes leaves one record. The file stays when the
- * last process leaves, unless it is empty.
+ * every failed completion of all the user's processes leaves one record, success none. The file
+ * stays when the last process leaves, unless it is empty.
  *
- * A writer takes a ticket by one atomic addition; the ticket is also the record's place. It writes
- * the record's stamp last. A half-written record (the writer died, or the ring overtook it) fails
- * its checksum, and readers skip it. So nobody ever waits, and a corrupted ring shows nothing.
- *
- * Successful requests do not touch the recorder.
+ * A writer takes a ticket, which is also the record's place, and writes the record's stamp last. A
+ * half-written record (the writer died, or the ring overtook it) fails its sum, and readers skip
+ * it. So nobody waits, and a corrupted ring shows nothing.
  */
 #ifndef AV_OBSERVE_FLIGHT_H
 #define AV_OBSERVE_FLIGHT_H
@@ -94,11 +92,9 @@ static_assert(sizeof(struct av_flight_record) == 240, "with stamp and sum, 256 b
 
 /* --- writing --------------------------------------------------------------------- */
 
-/**
- * av_flight_join() - map the ring of a folder; create it if missing
- * @folder_fd: borrowed
- *
- * Context: under the directory's change lock. On failure nothing is recorded from here on.
+/*
+ * Map the ring of a folder; create it if missing. On failure nothing is recorded from here on.
+ * Context: under the directory's change lock.
  */
 void av_flight_join(int folder_fd);
 
@@ -111,10 +107,7 @@ void av_flight_forked(void);
 /* Nobody uses the folder any more: remove the ring if it is empty. Context: as av_flight_join(). */
 void av_flight_forget(int folder_fd);
 
-/*
- * Append a record; does nothing while not joined. Context: any thread, any lock held. Takes about a
- * microsecond.
- */
+/* Append a record, if joined. Context: any thread, any lock held. About a microsecond. */
 void av_flight_append(const struct av_flight_record *record);
 
 /* --- reading --------------------------------------------------------------------- */
@@ -125,9 +118,7 @@ struct av_flight_file;
 const struct av_flight_file *av_flight_open(int folder_fd);
 void av_flight_close(const struct av_flight_file *file);
 
-/*
- * The ring that this process writes to, or NULL. If not NULL, call av_flight_own_end() when done.
- */
+/* The ring that this process writes to, or NULL; if not NULL, call av_flight_own_end(). */
 const struct av_flight_file *av_flight_own(void);
 void av_flight_own_end(void);
 

@@ -1,13 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Log lines.
- *
- * The process belongs to the program. It may close every descriptor, change its directory or lose
- * its standard error; our text must still neither land in the wrong place nor end the process. So:
- * - The log file is opened again for each line: a descriptor kept open could be the program's own
- *   socket by now.
- * - Its name is made absolute at the start.
- * - No signal is delivered for our writes: a line is written whole or dropped.
+ * The process belongs to the program: it may close every descriptor or change its directory. Our
+ * text must not land in the wrong place or end the process. So the log file, whose name is made
+ * absolute at the start, is opened for each line; a descriptor kept open could be the program's
+ * socket by now. No signal is delivered for our writes: a line is written whole or dropped.
  */
 #include "observe/log.h"
 
@@ -123,10 +119,7 @@ static void warn_unchecked(const char *fmt, ...)
 	va_end(ap);
 }
 
-/*
- * Store @name as an absolute path. Return: false if it is too long or the current directory is
- * unknown.
- */
+/* Make @name absolute. Return: false: too long, or the current directory is unknown. */
 static bool set_file(const char *name)
 {
 	char dir[PATH_MAX] = "";

@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Log lines for people. Unasked, the library prints only warnings that the user must see (a missing
- * permission, a setting it cannot parse), each of them once. ANYVERBS_LOG selects the level: "off",
- * "warn" (default, to standard error), "info" or "debug", optionally followed by ":FILE". errno is
- * preserved. Thread-safe; one write() per line.
+ * Log lines for people. Unasked, only warnings that the user must see, each once. ANYVERBS_LOG
+ * selects "off", "warn" (default, to standard error), "info" or "debug", and ":FILE". Preserves
+ * errno. Thread-safe; one write() per line.
  */
 #ifndef AV_OBSERVE_LOG_H
 #define AV_OBSERVE_LOG_H
@@ -22,15 +21,12 @@ bool av_log_enabled(enum av_log_level level);
 /* Write "anyverbs[PID]: LEVEL: text\n". No trailing newline in @fmt. */
 void av_log(enum av_log_level level, const char *fmt, ...) AV_PRINTF(2, 3);
 
-/*
- * Write text to standard error as it is, by one write(), whatever ANYVERBS_LOG says: for output
- * that the user asked for.
- */
+/* Write what the user asked for to standard error, by one write(), as it is. */
 void av_log_raw(const char *text, size_t len);
 
 /*
- * write() once, without the signals that would end the program: SIGPIPE where the reader went away,
- * SIGXFSZ where the file is at its size limit. Return: as write(), with errno
+ * write() once, without the signals that would end the program: SIGPIPE (the reader went away),
+ * SIGXFSZ (the file is at its size limit). Return: as write(), with errno
  */
 ssize_t av_write_quietly(int fd, const void *bytes, size_t n);
 

@@ -11,7 +11,7 @@
 #include <unistd.h>
 
 #include "device/port.h"
-#include "device/port_rate.h"
+#include "device/device.h"
 #include "segment/totals.h"
 #include "memory/odp_counters.h"
 #include "observe/counters.h"

@@ -15,7 +15,7 @@
 
 /* --- the objects of one context -------------------------------------------------- */
 
-/* The next queue pair from @index on; @index moves past it. NULL: there is none. */
+/* The next object from @index on, which moves past it. NULL: there is none. */
 static const struct av_qp_shared *next_qp(const struct av_seg *seg, uint32_t *index)
 {
 	while (*index < AV_SLAB_CHUNKS * AV_OBJ_CHUNK) {
@@ -172,25 +172,16 @@ void av_report_cqs(const char *device, av_report_cq *visit, void *arg)
 /* --- processes ------------------------------------------------------------------- */
 
 struct processes {
-	struct av_process_info *list;
-	unsigned int count, room;
+	struct av_process_info *list; /* with room for one of each context */
+	unsigned int count;
 };
 
-/* The entry of a context's process; NULL: no memory for a new one. */
+/* The entry of a context's process. */
 static struct av_process_info *process_of(struct processes *all, const struct av_seg_head *head)
 {
-	struct av_process_info *grown;
-
 	for (unsigned int i = 0; i < all->count; i++)
 		if (all->list[i].pid == head->pid && all->list[i].pidns == head->pidns)
 			return &all->list[i];
-	if (all->count == all->room) {
-		grown = realloc(all->list, (all->room + 16) * sizeof(*grown));
-		if (!grown)
-			return NULL;
-		all->list = grown;
-		all->room += 16;
-	}
 	all->list[all->count] = (struct av_process_info){.pid = head->pid, .pidns = head->pidns};
 	return &all->list[all->count++];
 }
@@ -199,8 +190,6 @@ static void add_context(const struct av_seg *seg, void *arg)
 {
 	struct av_process_info *info = process_of(arg, seg->head);
 
-	if (!info)
-		return;
 	av_totals_add(seg, &info->counted.total);
 	add_gauges(seg, &info->counted);
 	for (int i = 0; i < AV_ODP_COUNTER_N; i++)
@@ -209,9 +198,10 @@ static void add_context(const struct av_seg *seg, void *arg)
 
 void av_report_processes(const char *device, av_report_process *visit, void *arg)
 {
-	struct processes all = {0};
+	struct processes all = {.list = calloc(AV_REF_SLOTS, sizeof(*all.list))};
 
-	each_context(device, add_context, &all);
+	if (all.list)
+		each_context(device, add_context, &all);
 	for (unsigned int i = 0; i < all.count; i++)
 		visit(&all.list[i], arg);
 	free(all.list);

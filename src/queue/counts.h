@@ -1,10 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The counters of a device, of the processes that use it, of their queue pairs and of their
- * completion queues. Joins no directory; opens files. What a process is changing at this moment may
- * be left out, or shown half changed.
- *
- * Context: any thread, no lock held.
+ * The counters of a device, of the processes that use it, and of their queue pairs and CQs. Joins
+ * no directory; opens files. What is changing at this moment may be left out, or shown half
+ * changed. Context: any thread, no lock held.
  */
 #ifndef AV_QUEUE_COUNTS_H
 #define AV_QUEUE_COUNTS_H
@@ -38,8 +36,8 @@ struct av_process_info {
 };
 
 /*
- * Counters of a device since it came into being, in all processes, living and dead. The gauges
- * cover living processes only.
+ * Of a device since it came into being, in all processes, living and dead; gauges: of the living
+ * only.
  */
 void av_report_device(const char *device, struct av_counted *counted);
 

@@ -21,10 +21,7 @@ uint64_t av_notify_nap_ns = 50000000u;
 
 static const struct av_hw_wait *rest;
 
-/*
- * ANYVERBS_AS_NOTIFY: "futex", or the name of an instruction. On a single core a waiter must not
- * rest, or the waker cannot run.
- */
+/* "futex", or the name of an instruction. On one core the waker could not run beside a rest. */
 static void choose_rest(void)
 {
 	const char *name = secure_getenv("ANYVERBS_AS_NOTIFY");
@@ -66,8 +63,7 @@ static void rest_until(struct av_cq_shared *cq, uint64_t until_ns)
 /* Return: 0 or errno */
 static int futex_wait(_Atomic uint32_t *word, uint64_t until_ns)
 {
-	struct timespec until = {.tv_sec = (time_t)(until_ns / 1000000000u),
-				 .tv_nsec = (long)(until_ns % 1000000000u)};
+	struct timespec until = av_timespec(until_ns);
 
 	/* Not FUTEX_PRIVATE: other processes wake this word, too. */
 	return syscall(SYS_futex, word, FUTEX_WAIT_BITSET, 0, &until, NULL, FUTEX_BITSET_MATCH_ANY)

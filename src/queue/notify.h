@@ -1,24 +1,19 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * AS notify: events of CQs wake a thread without a file descriptor. A CQ made for it
- * (av_cq_notify_make()) sends its events the ordinary way until a thread first waits for one here.
- * From then on each event ends one wait.
+ * AS notify: events of CQs wake a thread without a file descriptor. A CQ made for it sends its
+ * events the ordinary way until a thread first waits for one here. From then on each event ends one
+ * wait.
  *
- * The CQ's word @ready is 1 from the event of an armed CQ until a waiter takes it (1 to 0), or
- * until the CQ is armed again. One arming makes one event, so there is at most one to take.
- *
- * No wake-up is lost:
- * - The sender stores 1 and then reads @waiters. A waiter counts itself in @waiters and then reads
- * @ready. All are sequentially consistent: the sender sees the waiter, or the waiter the event. The
- * kernel compares @ready with 0 under its own lock before a thread sleeps.
- * - FUTEX_WAKE wakes one thread. A woken thread looks again: it takes the event, or another thread
- * has taken it. A thread that leaves for another reason (time, a signal) was not woken, and looks
- * once more, too.
- * - Arming again takes an event back that nobody has taken. It looks at the entries in the CQ, and
- * makes an event of those that count. So nothing that the event stood for is lost: it is in the CQ,
- * or was polled.
- * - A sender may be killed anywhere between publishing its entry and the wake. So nobody sleeps
- * longer than av_notify_nap_ns without looking at the entries again.
+ * The CQ's word @ready is 1 from the event of an armed CQ until a waiter takes it, or until the CQ
+ * is armed again. One arming makes one event, so there is at most one to take. No wake-up is lost:
+ * - The sender stores 1, then reads @waiters. A waiter counts itself there, then reads @ready. All
+ * are sequentially consistent, and the kernel compares @ready with 0 under its lock before a sleep.
+ * - FUTEX_WAKE wakes one thread. That one looks again: it takes the event, or another has. A thread
+ *   that leaves for another reason (time, a signal) looks once more, too.
+ * - Arming again takes back an event that nobody has taken, and looks at the entries: what it stood
+ * for is in the CQ, or was polled.
+ * - A sender may be killed between publishing its entry and the wake. So nobody sleeps longer than
+ *   av_notify_nap_ns without looking at the entries.
  */
 #ifndef AV_QUEUE_NOTIFY_H
 #define AV_QUEUE_NOTIFY_H
@@ -40,13 +35,11 @@ static inline bool av_cq_notifies(const struct av_cq_shared *cq)
 	return atomic_load_explicit(&cq->notify, memory_order_relaxed) != AV_CQ_NOTIFY_NOT;
 }
 
-/**
- * av_cq_wait() - wait for the event of an own CQ that is armed, or will be
- * @until_ns: give up then (CLOCK_MONOTONIC); UINT64_MAX: never
- *
- * The CQ is one for AS notify, and av_cq_notify_waits() has been called.
- * Context: any threads of its owner, no lock held; sleeps.
- * Return:  0: the event is taken; ETIMEDOUT; EINTR: a signal handler has run
+/*
+ * Wait for the event of an own CQ for AS notify that is armed, or will be; av_cq_notify_waits() has
+ * been called. Give up at @until_ns (CLOCK_MONOTONIC); UINT64_MAX: never Context: any threads of
+ * its owner, no lock held; sleeps. Return:  0: the event is taken; ETIMEDOUT; EINTR: a signal
+ * handler has run
  */
 AV_MUST_USE int av_cq_wait(struct av_seg *seg, uint32_t index, uint64_t until_ns);
 

@@ -26,10 +26,7 @@ static uint64_t ring_bytes(const struct av_qp_shared *qp)
 	return ((uint64_t)qp->sq_mask + 1) * qp->sq_stride;
 }
 
-/*
- * Fill in everything but the number. Leaves the lock words alone: a peer with a stale index may
- * hold one now.
- */
+/* All but the number, and the lock words: a peer with a stale index may hold one now. */
 static void fill(struct av_qp_shared *qp, uint32_t index, const struct av_qp_request *req)
 {
 	qp->type = req->type;

@@ -1,10 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The queue-pair state machine: one table, and rules that hold for every service and so need no
- * row.
- *
- * The table is laid out as in the specification. Each transition is a group with one line per
- * service: first the required bits, then the optional ones. IBV_QP_STATE is implied everywhere.
+ * One table, laid out as in the specification: each transition is a group with one line per
+ * service, first the required bits, then the optional ones. IBV_QP_STATE is implied everywhere.
  */
 #include "queue/qp_state.h"
 
@@ -42,6 +39,7 @@ enum service { UD, UC, RC, XRC_SEND, XRC_RECV, SERVICE_N };
 #define RUNNING	     (CUR_STATE | ALT_PATH | ACCESS | PATH_MIG)
 #define RESPONDER    (MAX_DEST_RD | MIN_RNR)
 #define REQUESTER    (TIMEOUT | RETRY_CNT | RNR_RETRY | MAX_RD)
+#define CONNECTED    [UC... XRC_RECV] /* every service but UD */
 #define ON(from, to) [IBV_QPS_##from][IBV_QPS_##to]
 
 /* clang-format off */
@@ -51,17 +49,11 @@ static const struct av_qp_transition table[AV_QP_STATE_N][AV_QP_STATE_N][SERVICE
 	/*                    required                       optional */
 	ON(RESET, INIT) = {
 		[UD]       = CELL(PKEY | PORT | QKEY,        0),
-		[UC]       = CELL(PKEY | PORT | ACCESS,      0),
-		[RC]       = CELL(PKEY | PORT | ACCESS,      0),
-		[XRC_SEND] = CELL(PKEY | PORT | ACCESS,      0),
-		[XRC_RECV] = CELL(PKEY | PORT | ACCESS,      0),
+		CONNECTED  = CELL(PKEY | PORT | ACCESS,      0),
 	},
 	ON(INIT, INIT) = {
 		[UD]       = CELL(0,                         PKEY | PORT | QKEY),
-		[UC]       = CELL(0,                         PKEY | PORT | ACCESS),
-		[RC]       = CELL(0,                         PKEY | PORT | ACCESS),
-		[XRC_SEND] = CELL(0,                         PKEY | PORT | ACCESS),
-		[XRC_RECV] = CELL(0,                         PKEY | PORT | ACCESS),
+		CONNECTED  = CELL(0,                         PKEY | PORT | ACCESS),
 	},
 	ON(INIT, RTR) = {
 		[UD]       = CELL(0,                         PKEY | QKEY),
@@ -86,10 +78,7 @@ static const struct av_qp_transition table[AV_QP_STATE_N][AV_QP_STATE_N][SERVICE
 	},
 	ON(RTS, SQD) = {
 		[UD]       = CELL(0,                         EN_SQD_NOTIFY),
-		[UC]       = CELL(0,                         EN_SQD_NOTIFY),
-		[RC]       = CELL(0,                         EN_SQD_NOTIFY),
-		[XRC_SEND] = CELL(0,                         EN_SQD_NOTIFY),
-		[XRC_RECV] = CELL(0,                         EN_SQD_NOTIFY),
+		CONNECTED  = CELL(0,                         EN_SQD_NOTIFY),
 	},
 	ON(SQD, RTS) = {
 		[UD]       = CELL(0,                         CUR_STATE | QKEY),
@@ -150,10 +139,7 @@ struct av_qp_transition av_qp_transition(enum ibv_qp_type type, enum ibv_qp_stat
 	return table[from][to][service];
 }
 
-/*
- * XRC_SEND and XRC_RECV are one half of an RC QP each. Attributes of the other half do not exist,
- * but programs written for RC pass them.
- */
+/* Attributes of the other half of an RC QP, which programs written for RC pass. */
 static int ignored_bits(enum ibv_qp_type type)
 {
 	switch (type) {
@@ -207,21 +193,7 @@ int av_qp_check_modify(enum ibv_qp_type type, enum ibv_qp_state from, enum ibv_q
 		return av_refuse(EINVAL, AV_CHECK_STATE_EXTRA,
 				 (uint32_t)(mask & ~(cell.required | cell.optional)),
 				 (uint32_t)(cell.required | cell.optional));
-	/*
-	 * A claimed current state only selects the cell. Without IBV_QP_STATE the state does not
-	 * change.
-	 */
+	/* A claimed current state only selects the cell. */
 	*to_out = moves ? to : from;
 	return 0;
-}
-
-const char *av_qp_state_name(enum ibv_qp_state state)
-{
-	static const char *const names[AV_QP_STATE_N] = {
-		[IBV_QPS_RESET] = "RESET", [IBV_QPS_INIT] = "INIT", [IBV_QPS_RTR] = "RTR",
-		[IBV_QPS_RTS] = "RTS",	   [IBV_QPS_SQD] = "SQD",   [IBV_QPS_SQE] = "SQE",
-		[IBV_QPS_ERR] = "ERR",
-	};
-
-	return state_exists(state) ? names[state] : "?";
 }

@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The queue-pair state machine as a table: which transitions exist for which service, and which
- * attribute-mask bits each of them requires or permits. Pure functions, no object is touched.
- *
- * Source: IBTA volume 1, 10.3.1 and 11.2.5.2 (Modify Queue Pair); ibv_modify_qp(3).
+ * The queue-pair state machine: which transitions exist for which service, and which attribute-mask
+ * bits each requires or permits. Pure functions. Source: IBTA volume 1, 10.3.1 and 11.2.5.2 (Modify
+ * Queue Pair); ibv_modify_qp(3).
  */
 #ifndef AV_QUEUE_QP_STATE_H
 #define AV_QUEUE_QP_STATE_H
@@ -19,38 +18,23 @@ struct av_qp_transition {
 	int optional;
 };
 
-/**
- * av_qp_transition() - the table's cell for one service and pair of states
- * @type:     RC, UC, UD, XRC_SEND or XRC_RECV; every other type has no valid transition
- * @from,@to: IBV_QPS_RESET .. IBV_QPS_ERR; anything else is "not valid"
- */
+/* The cell for one service and pair of states. Not valid for any other type or state. */
 struct av_qp_transition av_qp_transition(enum ibv_qp_type type, enum ibv_qp_state from,
 					 enum ibv_qp_state to);
 
-/**
- * av_qp_own_mask() - remove attributes that an XRC service does not have, but programs written for
- * RC pass
- *
- * XRC_SEND has no MAX_DEST_RD_ATOMIC and MIN_RNR_TIMER; XRC_RECV has no MAX_QP_RD_ATOMIC, RETRY_CNT
- * and RNR_RETRY. They are neither checked nor stored.
+/*
+ * Remove attributes that an XRC service does not have, but programs written for RC pass. They are
+ * neither checked nor stored.
  */
 int av_qp_own_mask(enum ibv_qp_type type, int attr_mask);
 
-/**
- * av_qp_check_modify() - may this attribute mask be applied to a QP in state @from?
- * @attr_mask: as given to ibv_modify_qp(). Without IBV_QP_STATE the transition is @from -> @from.
- * With IBV_QP_CUR_STATE, @cur (RTR, RTS, SQD or SQE) replaces @from. Bits that av_qp_own_mask()
- * removes are ignored.
- * @to_out:    the state the QP will be in afterwards; written only on success
- *
- * Does not check the values of attributes.
- * Return:  0, or EINVAL for an invalid transition, a missing required bit or a bit that is neither
- * required nor optional
+/*
+ * May this attribute mask be applied to a QP in state @from? Without IBV_QP_STATE the transition is
+ * @from -> @from. With IBV_QP_CUR_STATE, @cur (RTR, RTS, SQD or SQE) replaces @from. Does not check
+ * the values of attributes. @to_out: the state afterwards; written only on success Return:  0, or
+ * EINVAL: no such transition, a required bit is missing, or a bit is not permitted
  */
 int av_qp_check_modify(enum ibv_qp_type type, enum ibv_qp_state from, enum ibv_qp_state cur,
 		       enum ibv_qp_state to, int attr_mask, enum ibv_qp_state *to_out);
-
-/* "RTS" and so on; "?" for a value outside the enum. */
-const char *av_qp_state_name(enum ibv_qp_state state);
 
 #endif

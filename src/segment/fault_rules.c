@@ -11,7 +11,6 @@
 #include "base/clock.h"
 #include "registry/directory_file.h"
 #include "registry/folder.h"
-#include "observe/fault_note.h"
 #include "observe/log.h"
 
 /* --- the process' own ------------------------------------------------------------ */

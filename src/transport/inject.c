@@ -10,7 +10,6 @@
 #include "device/port.h"
 #include "memory/odp_evict.h"
 #include "observe/diagnosis.h"
-#include "observe/fault_note.h"
 #include "transport/connect.h"
 #include "transport/timer.h"
 
@@ -54,6 +53,13 @@ static struct av_injections *inject_of(struct av_seg *seg)
 	return none;
 }
 
+/* Some rule may go by the clock: the timer looks at it. */
+static void start_clock(struct av_seg *seg, struct av_faults *f)
+{
+	if (f && av_faults_next_tick(f) != UINT64_MAX)
+		av_timer_start(seg);
+}
+
 /* --- what happens to a context --------------------------------------------------- */
 
 struct chance {
@@ -61,10 +67,7 @@ struct chance {
 	uint64_t occasion, drawn;
 };
 
-/*
- * Random numbers for this occasion of this rule. None is the one that decided whether the rule
- * applies.
- */
+/* Random numbers for this occasion, other than the one that decided it. */
 static uint64_t choose(void *arg, uint64_t below)
 {
 	struct chance *c = arg;
@@ -153,9 +156,7 @@ static void decide_lost(const struct av_qp_end *end, struct decision *d, bool re
 		d->left = AV_FAULTS_ALL;
 }
 
-/*
- * The first rule that ends the request decides its outcome. Delays of several rules do not add up.
- */
+/* The first rule that ends the request decides. Delays of several rules do not add up. */
 static void decide_outcome(const struct av_qp_end *end, struct decision *d,
 			   const struct av_faults_rule *rule, bool reliable, uint64_t now)
 {
@@ -233,10 +234,7 @@ static void decide(const struct av_qp_end *end, const struct av_sq_wqe *wqe, str
 	}
 }
 
-/*
- * Is this a first look at the request, or have the rules changed?
- * Context: @exec is held.
- */
+/* A first look at the request, or new rules? Context: @exec is held. */
 static bool is_new(const struct av_qp_end *end, const struct decision *d, uint32_t change)
 {
 	return atomic_load(&end->qp->park) == AV_PARK_NOT || d->number != end->qp->sq_next ||
@@ -253,19 +251,16 @@ static struct av_injected hold(const struct av_qp_end *end, uint64_t begins_ns, 
 	return (struct av_injected){.what = AV_INJECTED_HELD};
 }
 
-/* Does the request still wait for its timer? A look before that is no try. */
-static bool is_early(const struct av_qp_end *end, const struct decision *d, uint64_t now)
-{
-	return atomic_load(&end->qp->park) == d->outcome.result.park &&
-	       now < atomic_load(&end->qp->deadline_ns);
-}
-
 /* Repeat the fault once more. When it is used up, execute the request. */
 static struct av_injected again(const struct av_qp_end *end, struct decision *d, uint64_t now)
 {
+	/* Does it still wait for its timer? A look before that is no try. */
+	bool early = atomic_load(&end->qp->park) == d->outcome.result.park &&
+		     now < atomic_load(&end->qp->deadline_ns);
+
 	if (d->until_ns ? now >= d->until_ns : d->left == 0)
 		d->outcome.what = AV_INJECTED_NOT;
-	else if (d->left != AV_FAULTS_ALL && !is_early(end, d, now))
+	else if (d->left != AV_FAULTS_ALL && !early)
 		d->left--;
 	return d->outcome;
 }
@@ -303,8 +298,8 @@ struct av_injected av_inject(const struct av_qp_end *end, struct av_qp_end *peer
 	if (!f || !all || end->qp->index >= PLACES)
 		return in;
 	d = &all->at[end->qp->index];
-	if (d->change != atomic_load(&f->change) && av_faults_next_tick(f) != UINT64_MAX)
-		av_timer_start(end->seg);
+	if (d->change != atomic_load(&f->change))
+		start_clock(end->seg, f);
 	if (is_new(end, d, atomic_load(&f->change))) {
 		d->change = atomic_load(&f->change);
 		d->number = end->qp->sq_next;
@@ -371,12 +366,8 @@ uint64_t av_inject_look(struct av_seg *seg, bool *fatal)
 
 void av_inject_begin(struct av_seg *seg)
 {
-	struct av_faults *f;
-
 	av_faults_attach(seg);
-	f = atomic_load(&seg->faults);
-	if (f && av_faults_next_tick(f) != UINT64_MAX)
-		av_timer_start(seg);
+	start_clock(seg, atomic_load(&seg->faults));
 }
 
 void av_inject_end(struct av_seg *seg)
@@ -402,7 +393,6 @@ int av_inject_verb(struct av_seg *seg, enum av_fail verb)
 		err = err ? err : rule.err;
 		av_fault_note(seg->head->device, &rule, nth, 0, 0);
 	}
-	if (f && av_faults_next_tick(f) != UINT64_MAX)
-		av_timer_start(seg); /* the rules may be new */
+	start_clock(seg, f); /* the rules may be new */
 	return err;
 }

@@ -1,11 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Faults on demand, at requests, contexts and verbs. An injected fault runs the same code as a real
- * one: the retry timers and counters (transport/retry.h), the table of outcomes
- * (transport/rules.h), a device's failing (transport/fatal.h).
- *
- * Only watched contexts (segment/fault_rules.h) come here. Their own process alone executes their
- * requests.
+ * Faults on demand, at requests, contexts and verbs. They run the code of real ones: retry.h,
+ * rules.h, fatal.h. Only watched contexts (segment/fault_rules.h) come here; their own process
+ * alone executes their requests.
  */
 #ifndef AV_TRANSPORT_INJECT_H
 #define AV_TRANSPORT_INJECT_H
@@ -28,21 +25,15 @@ struct av_injected {
 	enum ibv_wc_status status;
 };
 
-/**
- * av_inject() - which fault befalls the request at the head of an own queue pair
- * @peer: its destination; looked up here if it has not been
- *
- * Decides when the request first comes here. Asked again about a request that waits, keeps to that
- * decision.
- * Context: @end's right @exec is held, no other.
+/*
+ * Which fault befalls the request at the head of an own queue pair? Decides when the request first
+ * comes here, and keeps to that while it waits. @peer: its destination; looked up here if it has
+ * not been Context: @end's right @exec is held, no other.
  */
 struct av_injected av_inject(const struct av_qp_end *end, struct av_qp_end *peer,
 			     const struct av_sq_wqe *wqe);
 
-/*
- * Start the timer of a context that has been opened, if it has rules that go by the clock. End it
- * when the context is closed.
- */
+/* A context has been opened: start its timer if it has rules that go by the clock. It is closed. */
 void av_inject_begin(struct av_seg *seg);
 void av_inject_end(struct av_seg *seg);
 
@@ -50,16 +41,11 @@ void av_inject_end(struct av_seg *seg);
  * The timer's look: apply faults that are due by the clock, and those that a request left to the
  * timer.
  * @fatal: out: the device is to fail, which the caller sees to
- * Context: the timer thread, which holds nothing.
- * Return:  when to look again
+ * Context: the timer thread, which holds nothing. Return: when to look again
  */
 uint64_t av_inject_look(struct av_seg *seg, bool *fatal);
 
-/*
- * Does this verb fail?
- * Context: owner's thread, no lock held.
- * Return:  0 or errno value
- */
+/* Does this verb fail? Context: owner's thread, no lock held. Return: 0 or errno value */
 int av_inject_verb(struct av_seg *seg, enum av_fail verb);
 
 #endif

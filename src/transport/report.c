@@ -32,12 +32,9 @@ static void of_queue_pair(struct av_flight_record *r, const struct av_qp_end *en
 	r->has |= AV_HAS_OBJECT;
 }
 
-/* --- why: one function per fault ------------------------------------------------- */
+/* --- why ------------------------------------------------------------------------- */
 
-/*
- * The access rights that an operation needs of the responder's queue pair and key. 0: it names no
- * memory there
- */
+/* Rights that an operation needs of the responder and its key. 0: it names no memory there */
 static uint32_t rights_of(const struct av_sq_wqe *wqe)
 {
 	switch (wqe->opcode) {
@@ -124,66 +121,6 @@ static void why_remote(const struct av_failed *f)
 		av_diag_note(AV_CHECK_MEMORY_FAULT, 0, 0);
 }
 
-static void why_window(const struct av_failed *f)
-{
-	av_diag_note(AV_CHECK_UMR_FILL, f->wqe->count, 0)->key = f->wqe->rkey;
-}
-
-static void why_denied(const struct av_failed *f)
-{
-	av_diag_note(AV_CHECK_RESPONDER_ACCESS, rights_of(f->wqe),
-		     f->rsp->qp->attr.qp_access_flags);
-}
-
-static void why_no_resources(const struct av_failed *f)
-{
-	av_diag_note(AV_CHECK_RESPONDER_RD, 1, 0);
-}
-
-static void why_misaligned(const struct av_failed *f)
-{
-	av_diag_note(AV_CHECK_ATOMIC_ALIGN, f->wqe->remote_addr & (f->wqe->bytes - 1),
-		     f->wqe->bytes);
-}
-
-static void why_no_command(const struct av_failed *f)
-{
-	av_diag_note(AV_CHECK_TUNNEL_COMMAND, f->wqe->bytes, 0);
-}
-
-static void why_receive(const struct av_failed *f)
-{
-	av_diag_note(AV_CHECK_MEMORY_FAULT, 0, 0);
-}
-
-static void why_receive_cq(const struct av_failed *f)
-{
-	const struct av_cq_shared *cq = av_cq_at(f->rsp->seg, f->rsp->qp->recv_cq);
-
-	av_diag_note(AV_CHECK_RECV_CQ_FULL, 0, cq ? cq->capacity : 0);
-}
-
-static void why_invalidate(const struct av_failed *f)
-{
-	struct av_flight_record *r = av_diag_note(AV_CHECK_INVALIDATE_KEY, 0, 0);
-
-	r->has |= AV_HAS_ACCESS;
-	r->remote = true;
-	r->key = f->wqe->imm;
-}
-
-static void why_forbidden(const struct av_failed *f)
-{
-	av_diag_note(AV_CHECK_MEMORY_FORBIDDEN, 0, 0);
-}
-
-static void why_not_ready(const struct av_failed *f)
-{
-	uint32_t retries = f->req->qp->attr.rnr_retry;
-
-	av_diag_note(AV_CHECK_RNR_RETRIES, retries + 1, retries);
-}
-
 /*
  * There is no such queue pair. The same address with a number that was never given here: the
  * program on the other side has a directory of its own.
@@ -224,38 +161,87 @@ static void why_silent(const struct av_failed *f)
 	}
 }
 
-static void why_no_answer(const struct av_failed *f)
+static void why_invalidate(const struct av_failed *f)
 {
-	if (f->silent)
-		why_silent(f);
-	else
-		why_gone(f);
+	struct av_flight_record *r = av_diag_note(AV_CHECK_INVALIDATE_KEY, 0, 0);
+
+	r->has |= AV_HAS_ACCESS;
+	r->remote = true;
+	r->key = f->wqe->imm;
 }
 
-static void (*const why[AV_FAULT_N])(const struct av_failed *f) = {
-	[AV_FAULT_LOC_LEN] = why_length,
-	[AV_FAULT_LOC_QP_OP] = why_operation,
-	[AV_FAULT_LOC_PROT] = why_local,
-	[AV_FAULT_MW_BIND] = why_window,
-	[AV_FAULT_REM_ACCESS] = why_remote,
-	[AV_FAULT_REM_OP_DENIED] = why_denied,
-	[AV_FAULT_REM_NO_RD_ATOMIC] = why_no_resources,
-	[AV_FAULT_REM_MISALIGNED] = why_misaligned,
-	[AV_FAULT_REM_NO_COMMAND] = why_no_command,
-	[AV_FAULT_RECV_PROT] = why_receive,
-	[AV_FAULT_RECV_CQ] = why_receive_cq,
-	[AV_FAULT_INVALIDATE] = why_invalidate,
-	[AV_FAULT_FORBIDDEN] = why_forbidden,
-	[AV_FAULT_RNR_EXHAUSTED] = why_not_ready,
-	[AV_FAULT_RETRY_EXHAUSTED] = why_no_answer,
-};
+static uint32_t capacity_of(const struct av_qp_end *end, uint32_t index)
+{
+	const struct av_cq_shared *cq = av_cq_at(end->seg, index);
+
+	return cq ? cq->capacity : 0;
+}
+
+/* What can be found out about a fault now. */
+static void why(const struct av_failed *f)
+{
+	const struct av_sq_wqe *wqe = f->wqe;
+
+	switch (f->fault) {
+	case AV_FAULT_LOC_LEN:
+		why_length(f);
+		break;
+	case AV_FAULT_LOC_QP_OP:
+		why_operation(f);
+		break;
+	case AV_FAULT_LOC_PROT:
+		why_local(f);
+		break;
+	case AV_FAULT_MW_BIND:
+		av_diag_note(AV_CHECK_UMR_FILL, wqe->count, 0)->key = wqe->rkey;
+		break;
+	case AV_FAULT_REM_ACCESS:
+		why_remote(f);
+		break;
+	case AV_FAULT_REM_OP_DENIED:
+		av_diag_note(AV_CHECK_RESPONDER_ACCESS, rights_of(wqe),
+			     f->rsp->qp->attr.qp_access_flags);
+		break;
+	case AV_FAULT_REM_NO_RD_ATOMIC:
+		av_diag_note(AV_CHECK_RESPONDER_RD, 1, 0);
+		break;
+	case AV_FAULT_REM_MISALIGNED:
+		av_diag_note(AV_CHECK_ATOMIC_ALIGN, wqe->remote_addr & (wqe->bytes - 1),
+			     wqe->bytes);
+		break;
+	case AV_FAULT_REM_NO_COMMAND:
+		av_diag_note(AV_CHECK_TUNNEL_COMMAND, wqe->bytes, 0);
+		break;
+	case AV_FAULT_RECV_PROT:
+		av_diag_note(AV_CHECK_MEMORY_FAULT, 0, 0);
+		break;
+	case AV_FAULT_RECV_CQ:
+		av_diag_note(AV_CHECK_RECV_CQ_FULL, 0, capacity_of(f->rsp, f->rsp->qp->recv_cq));
+		break;
+	case AV_FAULT_INVALIDATE:
+		why_invalidate(f);
+		break;
+	case AV_FAULT_FORBIDDEN:
+		av_diag_note(AV_CHECK_MEMORY_FORBIDDEN, 0, 0);
+		break;
+	case AV_FAULT_RNR_EXHAUSTED:
+		av_diag_note(AV_CHECK_RNR_RETRIES, f->req->qp->attr.rnr_retry + 1u,
+			     f->req->qp->attr.rnr_retry);
+		break;
+	case AV_FAULT_RETRY_EXHAUSTED:
+		if (f->silent)
+			why_silent(f);
+		else
+			why_gone(f);
+		break;
+	default:
+		break;
+	}
+}
 
 /* --- records --------------------------------------------------------------------- */
 
-/*
- * The diagnosis note from when the fault was found; without one, a note of what can be found out
- * now.
- */
+/* The note from when the fault was found; without one, of what can be found out now. */
 static struct av_flight_record *explain(const struct av_failed *f)
 {
 	bool later = f->fault == AV_FAULT_RNR_EXHAUSTED || f->fault == AV_FAULT_RETRY_EXHAUSTED;
@@ -263,8 +249,7 @@ static struct av_flight_record *explain(const struct av_failed *f)
 
 	if ((later && r->check != AV_CHECK_INJECTED) || r->check == AV_CHECK_NONE) {
 		av_diag_drop();
-		if (why[f->fault])
-			why[f->fault](f);
+		why(f);
 	}
 	if (!(r->has & AV_HAS_ACCESS) && rights_of(f->wqe)) {
 		r->has |= AV_HAS_ACCESS;
@@ -349,9 +334,8 @@ void av_report_event(const struct av_qp_end *end, enum av_check check, int event
 
 void av_report_send_cq(const struct av_qp_end *end)
 {
-	const struct av_cq_shared *cq = av_cq_at(end->seg, end->qp->send_cq);
-
-	av_report_event(end, AV_CHECK_SEND_CQ_FULL, IBV_EVENT_QP_FATAL, cq ? cq->capacity : 0);
+	av_report_event(end, AV_CHECK_SEND_CQ_FULL, IBV_EVENT_QP_FATAL,
+			capacity_of(end, end->qp->send_cq));
 }
 
 void av_report_placement(const struct av_seg *seg, const struct ibv_wc *wc)

@@ -1,9 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Flight records (observe/flight.h) of what failed in the transport: requests, their responders,
- * flushed queues, events. If nobody has noted the cause, these functions look it up after the fact.
- *
- * Context: any of the transport's; takes no lock.
+ * Flight records (observe/flight.h) of what failed in the transport. What nobody has noted is
+ * looked up after the fact. Context: any of the transport's; takes no lock.
  */
 #ifndef AV_TRANSPORT_REPORT_H
 #define AV_TRANSPORT_REPORT_H
@@ -25,19 +23,13 @@ struct av_failed {
  */
 AV_COLD void av_report_request(const struct av_failed *failed);
 
-/*
- * Its responder fails, too. Called before av_report_request().
- * Context: @rsp's right @resp is held.
- */
+/* Its responder fails, too; called first. Context: @rsp's right @resp is held. */
 AV_COLD void av_report_responder(const struct av_failed *failed);
 
 /* @count requests of a queue were flushed. 0: nothing is recorded */
 AV_COLD void av_report_flush(const struct av_qp_end *end, uint32_t count, bool receives);
 
-/*
- * A queue pair had an event without a request that failed. @event: enum ibv_event_type, or
- * AV_EVENT_NONE
- */
+/* A queue pair had an event (or AV_EVENT_NONE) without a request that failed. */
 AV_COLD void av_report_event(const struct av_qp_end *end, enum av_check check, int event,
 			     uint64_t limit);
 

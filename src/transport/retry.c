@@ -6,10 +6,7 @@
 
 #define ALWAYS	   7u		/* rnr_retry: retry for ever */
 #define LOOK_AGAIN 100000000ull /* without a timer, how often to check that the peer lives */
-/*
- * How often to look for a request that was posted without waking the requester (rnr.h). About a
- * usual RNR timer.
- */
+/* How often to look for a receive posted without a wake-up: about a usual RNR timer. */
 #define RNR_LOOK_AGAIN 2000000ull
 
 /* Microseconds by code; IBTA volume 1, table "RNR NAK timer field encoding". */

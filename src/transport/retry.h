@@ -11,14 +11,11 @@
 #include "base/compiler.h"
 #include "transport/execute.h"
 
-/**
- * av_retry() - count a failed try of the request at the head of @end's send queue
- *
- * Begins or continues the request's wait: sets park, retries and deadline_ns of the queue pair. A
- * try before the deadline is not counted.
+/*
+ * Count a failed try of the request at the head of @end's send queue: begin or continue its wait
+ * (park, retries and deadline_ns of the queue pair). A try before the deadline is not counted.
  * Context: @end's right @exec is held.
- * Return:  AV_FAULT_NONE: wait until deadline_ns. AV_FAULT_RNR_EXHAUSTED, AV_FAULT_RETRY_EXHAUSTED:
- * the request has failed
+ * Return:  AV_FAULT_NONE: wait until deadline_ns; RNR_EXHAUSTED, RETRY_EXHAUSTED: it has failed
  */
 AV_MUST_USE enum av_fault av_retry(const struct av_qp_end *end, const struct av_outcome *result,
 				   uint64_t now_ns);

@@ -8,10 +8,7 @@
 #define BATCH_MIN 8u
 #define BATCH_MAX 64u
 
-/*
- * How many posted requests make it worth resuming a requester: an eighth of the queue. 1: resume it
- * for each
- */
+/* An eighth of the queue makes it worth resuming a requester. 1: resume it for each */
 static uint32_t batch(const struct av_rq_shared *rq)
 {
 	uint32_t share = rq->capacity / 8;
@@ -38,10 +35,7 @@ static void kick_peer(const struct av_qp_end *end)
 	av_disconnect(&requester);
 }
 
-/*
- * Remember that this queue pair's requester still has to be resumed. Resume the one remembered
- * before now.
- */
+/* This requester still has to be resumed. Resume the one remembered before. */
 static void remember_owed(struct av_seg *seg, struct av_cq_shared *cq, uint32_t index)
 {
 	uint32_t before = atomic_exchange(&cq->owed, index);

@@ -1,17 +1,14 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Receiver not ready: who resumes a requester that waits for a receive request.
+ * Receiver not ready: who resumes a requester that waits for a receive request?
  *
- * Usually the poster of the receive request does, in its own process and at once. A poster that is
- * behind does not: it has completions to poll and a queue of many requests. It would do the
- * requester's work, by the slow way into another process's queue, once for each request. So it
- * posts some requests first, and then kicks the requester, which looks for a kick when it polls its
- * CQ in vain. If the requester does not come, the poster resumes it after all: when it has polled
- * its own CQ in vain for a while, or arms it. If neither polls, the requester's RNR timer goes off,
- * as it would on a wire.
+ * Usually the poster of the receive request, at once. A poster that is behind would do the
+ * requester's work the slow way, once for each request. So it posts some first, then kicks the
+ * requester, which looks for a kick when it polls its CQ in vain. If none comes, the poster resumes
+ * it after all: when it has polled its own CQ in vain for a while, or arms it. Else the requester's
+ * RNR timer goes off.
  *
- * Thread-safety: the CQs hold hints, which are taken by an atomic exchange. Everything else is
- * guarded by the requester's right @exec.
+ * Thread-safety: the CQs hold hints, taken by an atomic exchange. @exec guards everything else.
  */
 #ifndef AV_TRANSPORT_RNR_H
 #define AV_TRANSPORT_RNR_H

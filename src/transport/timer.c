@@ -21,69 +21,50 @@ struct av_timer {
 	pthread_t thread;
 	_Atomic bool stop;
 	_Atomic uint64_t awake_ns; /* when the thread looks next; 0: it is looking */
-	pthread_mutex_t mutex;	   /* guards what follows */
-	uint32_t *watched;	   /* indices of queue pairs that have ever waited */
-	uint32_t count, room;
-	uint8_t known[AV_MAX_QP + AV_OBJ_CHUNK]; /* by index: is it in @watched? */
+	_Atomic bool qp[AV_MAX_QP + AV_OBJ_CHUNK]; /* by index: has it ever waited? */
+	_Atomic uint32_t qp_end;		   /* one past the last of them */
 	pthread_mutex_t cq_mutex; /* guards the following; held while the CQs are looked at */
 	uint8_t cq[AV_MAX_CQ + AV_OBJ_CHUNK]; /* by index: may its events be put off? */
 	uint32_t cq_end;		      /* one past the last of them */
 };
 
-static uint32_t watched_at(struct av_timer *t, uint32_t i)
+static uint64_t sooner(uint64_t a, uint64_t b)
 {
-	uint32_t index = 0;
-
-	pthread_mutex_lock(&t->mutex);
-	if (i < t->count)
-		index = t->watched[i];
-	pthread_mutex_unlock(&t->mutex);
-	return index;
+	return a < b ? a : b;
 }
 
-/*
- * Drive the queue pairs whose retry time has come.
- * Return:  when to look again
- */
+/* Drive the queue pairs whose retry time has come. Return: when to look again. */
 static uint64_t look(struct av_timer *t)
 {
 	uint64_t next = UINT64_MAX;
-	uint32_t index;
 
-	for (uint32_t i = 0; (index = watched_at(t, i)); i++) {
-		struct av_qp_end end = {t->seg, av_qp_at(t->seg, index)};
-		uint64_t when = end.qp ? av_timer_look(&end) : UINT64_MAX;
+	for (uint32_t i = 0; i < atomic_load(&t->qp_end); i++) {
+		struct av_qp_end end = {t->seg,
+					atomic_load(&t->qp[i]) ? av_qp_at(t->seg, i) : NULL};
 
-		if (when < next)
-			next = when;
+		if (end.qp)
+			next = sooner(next, av_timer_look(&end));
 	}
 	return next;
 }
 
-/*
- * Send the events of CQs that have been put off long enough.
- * Return:  when to look again
- */
+/* Send the events of CQs that have been put off long enough. Return: when to look again. */
 static uint64_t look_at_cqs(struct av_timer *t)
 {
 	uint64_t next = UINT64_MAX;
 
 	pthread_mutex_lock(&t->cq_mutex);
-	for (uint32_t i = 0; i < t->cq_end; i++) {
-		uint64_t when = t->cq[i] ? av_cq_put_off(t->seg, i, av_now_ns()) : UINT64_MAX;
-
-		if (when < next)
-			next = when;
-	}
+	for (uint32_t i = 0; i < t->cq_end; i++)
+		if (t->cq[i])
+			next = sooner(next, av_cq_put_off(t->seg, i, av_now_ns()));
 	pthread_mutex_unlock(&t->cq_mutex);
 	return next;
 }
 
 static void sleep_until(struct av_timer *t, uint32_t doorbell, uint64_t when)
 {
-	uint64_t now = av_now_ns(), wait = when > now ? when - now : 0;
-	struct timespec ts = {.tv_sec = (time_t)(wait / 1000000000u),
-			      .tv_nsec = (long)(wait % 1000000000u)};
+	uint64_t now = av_now_ns();
+	struct timespec ts = av_timespec(when > now ? when - now : 0);
 
 	syscall(SYS_futex, &t->seg->head->timer_doorbell, FUTEX_WAIT, doorbell,
 		when == UINT64_MAX ? NULL : &ts, NULL, 0);
@@ -95,17 +76,14 @@ static void *timer_main(void *arg)
 
 	for (;;) {
 		uint32_t doorbell = atomic_load(&t->seg->head->timer_doorbell);
-		uint64_t next, cqs, faults;
+		uint64_t next;
 
 		/* After reading the doorbell: who stops the timer sets @stop, then rings. */
 		if (atomic_load(&t->stop))
 			break;
 		atomic_store(&t->awake_ns, 0);
-		next = look(t);
-		cqs = look_at_cqs(t);
-		faults = av_timer_look_at_faults(t->seg);
-		next = cqs < next ? cqs : next;
-		next = faults < next ? faults : next;
+		next = sooner(look(t), look_at_cqs(t));
+		next = sooner(next, av_timer_look_at_faults(t->seg));
 		atomic_store(&t->awake_ns, next);
 		sleep_until(t, doorbell, next);
 	}
@@ -119,10 +97,8 @@ static struct av_timer *timer_create_for(struct av_seg *seg)
 	if (!t)
 		return NULL;
 	t->seg = seg;
-	pthread_mutex_init(&t->mutex, NULL);
 	pthread_mutex_init(&t->cq_mutex, NULL);
 	if (av_thread_start(&t->thread, "anyverbs-timer", timer_main, t)) {
-		pthread_mutex_destroy(&t->mutex);
 		pthread_mutex_destroy(&t->cq_mutex);
 		free(t);
 		return NULL;
@@ -158,21 +134,13 @@ void av_timer_start(struct av_seg *seg)
 
 static void add(struct av_timer *t, uint32_t index)
 {
-	pthread_mutex_lock(&t->mutex);
-	if (index < sizeof(t->known) && !t->known[index]) {
-		if (t->count == t->room) {
-			uint32_t *grown = realloc(t->watched, (t->room * 2 + 16) * sizeof(*grown));
+	uint32_t end = atomic_load(&t->qp_end);
 
-			if (!grown)
-				goto out;
-			t->watched = grown;
-			t->room = t->room * 2 + 16;
-		}
-		t->watched[t->count++] = index;
-		t->known[index] = 1;
-	}
-out:
-	pthread_mutex_unlock(&t->mutex);
+	if (index >= AV_ARRAY_SIZE(t->qp) || atomic_load(&t->qp[index]))
+		return;
+	while (end <= index && !atomic_compare_exchange_weak(&t->qp_end, &end, index + 1))
+		;
+	atomic_store(&t->qp[index], true);
 }
 
 void av_timer_watch(const struct av_qp_end *end, uint64_t deadline_ns)
@@ -232,8 +200,6 @@ void av_timer_stop(struct av_seg *seg)
 	atomic_store(&t->stop, true);
 	av_seg_wake_timer(seg);
 	pthread_join(t->thread, NULL);
-	pthread_mutex_destroy(&t->mutex);
 	pthread_mutex_destroy(&t->cq_mutex);
-	free(t->watched);
 	free(t);
 }

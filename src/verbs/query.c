@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "device/port.h"
-#include "device/port_rate.h"
+#include "device/device.h"
 #include "verbs/fail.h"
 #include "verbs/next.h"
 

@@ -39,6 +39,11 @@ static void each_check_has_its_words(void **state)
 	assert_ptr_equal(av_check_row(UINT32_MAX), av_check_row(AV_CHECK_NONE));
 }
 
+static struct av_word word(const char *from, const char *end)
+{
+	return (struct av_word){from, (size_t)(end - from)};
+}
+
 static void check_placeholders(const char *text)
 {
 	const char *open, *close, *colon;
@@ -47,9 +52,9 @@ static void check_placeholders(const char *text)
 		close = strchr(open, '}');
 		assert_non_null(close);
 		colon = memchr(open, ':', (size_t)(close - open));
-		if (!av_field_find(open + 1, colon ? colon : close))
+		if (!av_field_find(word(open + 1, colon ? colon : close)))
 			fail_msg("no field: %s", open);
-		if (colon && av_field_form(colon + 1, close) == AV_FIELD_FORM_N)
+		if (colon && av_field_form(word(colon + 1, close)) == AV_FIELD_FORM_N)
 			fail_msg("no form: %s", colon);
 		text = close + 1;
 	}
