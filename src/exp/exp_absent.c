@@ -31,10 +31,7 @@ AV_EXPORT int ibv_exp_poll_dc_info(struct ibv_context *context, struct ibv_exp_d
 	return av_fail_fd(AV_VERB_EXP_POLL_DC_INFO, ENOSYS);
 }
 
-/*
- * Sets @status because programs print it without checking errno; leaves it alone on another
- * provider's device.
- */
+/* Programs print @status without checking errno; other providers leave it alone. */
 AV_EXPORT void *ibv_exp_query_intf(struct ibv_context *context,
 				   struct ibv_exp_query_intf_params *params,
 				   enum ibv_exp_query_intf_status *status)

@@ -29,10 +29,7 @@ AV_EXPORT int ibv_exp_query_values(struct ibv_context *context, int q_values,
 	return 0;
 }
 
-/*
- * Takes the shorter way round the counter: forwards, or backwards if the time stamp precedes the
- * reading.
- */
+/* The shorter way round the counter: backwards if the time stamp precedes the reading. */
 AV_EXPORT uint64_t ibv_exp_cqe_ts_to_ns(struct ibv_exp_clock_info *info, uint64_t cqe_ts)
 {
 	uint64_t after = (cqe_ts - info->cycles) & info->mask;

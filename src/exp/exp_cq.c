@@ -11,10 +11,7 @@
 
 #define BATCH 16
 
-/*
- * Programs never see compressed entries. Without its switch, AS notify falls back to ordinary
- * events.
- */
+/* Compressed entries never show. Without its switch, AS notify means ordinary events. */
 #define FLAGS (IBV_EXP_CQ_TIMESTAMP | IBV_EXP_CQ_COMPRESSED_CQE | IBV_EXP_CQ_AS_NOTIFY)
 
 static int check_create(struct ibv_context *context, const struct ibv_exp_cq_init_attr *attr)
@@ -114,10 +111,7 @@ static void translate(struct ibv_exp_wc *to, const struct ibv_wc *wc, bool stamp
 	to->exp_wc_flags |= IBV_EXP_WC_WITH_TIMESTAMP;
 }
 
-/*
- * @wc_size: programs compiled with a shorter structure have shorter elements; nothing is written
- *   beyond them.
- */
+/* @wc_size: shorter in older programs; nothing is written beyond an element. */
 AV_EXPORT int ibv_exp_poll_cq(struct ibv_cq *ibv, int num_entries, struct ibv_exp_wc *wc,
 			      uint32_t wc_size)
 {

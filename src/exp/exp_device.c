@@ -104,10 +104,7 @@ struct field {
 			sizeof(((struct ibv_exp_device_attr *)NULL)->member)             \
 	}
 
-/*
- * Copy the fields that the program asks for; others may be beyond its structure. Return: the bits
- * of those copied.
- */
+/* Fields not asked for may be beyond the program's structure. Return: bits of those copied. */
 static uint32_t copy(struct ibv_exp_device_attr *to, const struct ibv_exp_device_attr *from,
 		     uint64_t wanted, const struct field *fields, size_t count)
 {

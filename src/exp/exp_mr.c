@@ -39,9 +39,7 @@ static struct ibv_mr *reg_dm(const struct ibv_exp_reg_mr_in *in)
 			    access | IBV_ACCESS_ZERO_BASED);
 }
 
-/*
- * Relaxed permits a larger region with more rights. Here it gives exactly the ODP region requested.
- */
+/* Relaxed permits a larger region with more rights; here it gives exactly the one requested. */
 static int check_relaxed(const struct ibv_exp_reg_mr_in *in)
 {
 	if (!(in->exp_access & IBV_EXP_ACCESS_RELAXED))
@@ -76,10 +74,7 @@ static uint8_t share_of(uint64_t exp_access)
 	return share;
 }
 
-/*
- * A region with memory of its own. @contiguous: the form without ALLOCATE_MR, with or without an
- * address.
- */
+/* @contiguous: the form without ALLOCATE_MR, with or without an address. */
 static struct ibv_mr *reg_allocated(struct ibv_exp_reg_mr_in *in, bool contiguous)
 {
 	const uint64_t kind = IBV_EXP_ACCESS_ALLOCATE_MR | SHARED | IBV_EXP_ACCESS_NO_RDMA;
@@ -104,10 +99,7 @@ static struct ibv_mr *reg_allocated(struct ibv_exp_reg_mr_in *in, bool contiguou
 	return mr;
 }
 
-/*
- * Reads fields after comp_mask only if their bit is set: most programs leave the others
- * uninitialized.
- */
+/* Most programs leave fields after comp_mask uninitialised: read by their bits only. */
 AV_EXPORT struct ibv_mr *ibv_exp_reg_mr(struct ibv_exp_reg_mr_in *in)
 {
 	bool contiguous;

@@ -23,10 +23,7 @@ static uint32_t max_operand(const struct ibv_exp_qp_init_attr *attr)
 	return atomics && has(attr, IBV_EXP_QP_INIT_ATTR_ATOMICS_ARG) ? attr->max_atomic_arg : 0;
 }
 
-/*
- * Real requests for features that the device lacks. Permission for big-endian replies is not one:
- * replies are never big-endian.
- */
+/* Permission for big-endian replies asks for no feature: ours are never big-endian. */
 static bool unsupported(const struct ibv_exp_qp_init_attr *attr)
 {
 	return (has(attr, IBV_EXP_QP_INIT_ATTR_CREATE_FLAGS) &&

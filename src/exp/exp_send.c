@@ -132,10 +132,7 @@ static int translate_atomic(struct ibv_send_wr *to, const struct ibv_exp_send_wr
 
 /* --- all requests ---------------------------------------------------------------- */
 
-/*
- * The bind information is in its own member. Programs that filled the request through a cast have
- * it where the plain structure does.
- */
+/* Programs that filled the request through a cast have it where the plain structure does. */
 static int translate_bind(struct ibv_send_wr *to, const struct ibv_exp_send_wr *wr)
 {
 	const struct ibv_exp_mw_bind_info *info = &wr->bind_mw.bind_info;

@@ -32,10 +32,7 @@ static_assert((int)AV_WR_NOP == (int)IBV_EXP_WR_NOP &&
 		      (int)AV_WC_UMR == (int)IBV_EXP_WC_UMR,
 	      "opcodes");
 
-/*
- * Memory for lists that are not part of their request: in the segment, where every executor finds
- * it.
- */
+/* A list that is not part of its request: in the segment, where every executor finds it. */
 struct container {
 	struct ibv_exp_mkey_list_container exp;
 	uint32_t handle;

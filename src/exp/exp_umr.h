@@ -10,9 +10,7 @@
 /* Is this NOP, UMR_FILL or UMR_INVALIDATE? */
 bool av_exp_is_special(const struct ibv_exp_send_wr *wr);
 
-/*
- * Post such a request. Return: 0, EINVAL or ENOMEM as for ibv_exp_post_send(); does not set errno.
- */
+/* Return: 0, EINVAL or ENOMEM as for ibv_exp_post_send(); does not set errno. */
 AV_MUST_USE int av_exp_post_special(struct av_qp *qp, const struct ibv_exp_send_wr *wr);
 
 #endif

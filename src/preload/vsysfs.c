@@ -116,9 +116,7 @@ static const struct av_vsysfs_row rows[] = {
 	{DEVDIR "/<uverbs>", AV_VSYSFS_CHAR, SHARED, NULL},
 };
 
-/*
- * What the part of a path matched so far refers to. Visitors of placeholders get it with each name.
- */
+/* What the part of a path matched so far, or a placeholder's name, refers to. */
 struct binding {
 	const struct av_device *dev;
 	unsigned int index;
@@ -127,16 +125,10 @@ struct binding {
 /* Called for each name of a placeholder. Return false to stop. */
 typedef bool visit_name(void *arg, const char *name, const struct binding *binding);
 
-/*
- * Visitors of all names of a placeholder. @which: what distinguishes placeholders with the same
- * visitor.
- */
+/* Visits all names of a placeholder. @which tells those with the same visitor apart. */
 typedef void visit_all(const struct binding *b, size_t which, visit_name *visit, void *arg);
 
-/*
- * The names of all devices, or of the one device that the path has already named. @which: the
- * offset of the name in struct av_device.
- */
+/* All devices, or the one in the path. @which: the name's offset in struct av_device. */
 static void each_device(const struct binding *b, size_t which, visit_name *visit, void *arg)
 {
 	unsigned int count;
@@ -235,9 +227,7 @@ static const struct {
 	{"<hw_counter>", each_counter, AV_SCOPE_HW},
 };
 
-/*
- * Visit the names of a pattern's component: the names of its placeholder, or the component itself.
- */
+/* A pattern's component: all names of a placeholder, or the text itself. */
 static void each_name(const char *component, size_t len, const struct binding *b, visit_name *visit,
 		      void *arg)
 {

@@ -37,10 +37,7 @@ struct av_vsysfs_row; /* a row of the table in vsysfs.c */
 struct av_vsysfs_node {
 	const struct av_vsysfs_row *row;
 	enum av_vsysfs_kind kind;
-	/*
-	 * The kernel may have this path too, if it has devices of its own. A shared directory lists
-	 * the entries of both; for anything else the kernel's node wins.
-	 */
+	/* The kernel may have it, too: a directory lists both, else the kernel wins. */
 	bool shared;
 	const struct av_device *dev; /* the device that the path names, or NULL */
 	unsigned int index;	     /* of the table row (GIDs, P_Keys, ODP statistics, counters) */
@@ -51,12 +48,7 @@ struct av_vsysfs_node {
 /* Does @path begin like a path of the tree? The second half of av_vsysfs_suspects(). */
 bool av_vsysfs_has_prefix(const char *path);
 
-/**
- * av_vsysfs_suspects() - may @path lead into the tree?
- *
- * Cheap: the first characters rule out nearly all paths.
- * Return: false: certainly not; true: ask av_vsysfs_walk()
- */
+/* May @path lead into the tree? Cheap: its first characters rule out nearly all. */
 static inline bool av_vsysfs_suspects(const char *path)
 {
 	if (av_likely(path[0] != '/' || (path[1] != 's' && path[1] != 'd')))
@@ -64,10 +56,7 @@ static inline bool av_vsysfs_suspects(const char *path)
 	return av_vsysfs_has_prefix(path);
 }
 
-/**
- * av_vsysfs_lookup() - the node at @path, which must be normalised
- * Return: false if there is none; then @node is undefined
- */
+/* The node at a normalised @path. Return: false if there is none; @node is undefined then. */
 AV_MUST_USE bool av_vsysfs_lookup(const char *path, struct av_vsysfs_node *node);
 
 /* The result of av_vsysfs_walk(). */
@@ -106,10 +95,7 @@ void av_vsysfs_list(const struct av_vsysfs_node *dir, av_vsysfs_visit *visit, vo
 /* The inode number of a path: not 0, and the same in every process. */
 uint64_t av_vsysfs_ino(const char *path);
 
-/*
- * Device number of the uverbs character device. Uses the kernel's numbers, because programs compare
- * them.
- */
+/* Number of the uverbs device: the kernel's, because programs compare them. */
 dev_t av_vsysfs_rdev(const struct av_device *dev);
 
 #endif

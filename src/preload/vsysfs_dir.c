@@ -10,10 +10,7 @@
 #include <string.h>
 #include <unistd.h>
 
-/*
- * DIR is opaque. The C library's begins with its descriptor, which is never negative, so the mark
- * tells ours from its.
- */
+/* DIR is opaque. The C library's begins with its descriptor, which is never negative. */
 #define OUR_MARK   INT_MIN
 #define OUR_MARK_2 0x616e797665726273u
 
@@ -134,9 +131,7 @@ static int make_listing(const struct av_vsysfs_node *node, struct listing *listi
 	return ENOMEM;
 }
 
-/*
- * Create a stream for @node that owns @fd. Return: NULL and errno on failure; the caller keeps @fd.
- */
+/* Return: a stream that owns @fd; or NULL and errno, and the caller keeps @fd. */
 static DIR *create_stream(const struct av_vsysfs_node *node, int fd)
 {
 	struct stream *stream = calloc(1, sizeof(*stream));
@@ -293,10 +288,7 @@ static void free_entries(struct dirent **entries, size_t count)
 	free(entries);
 }
 
-/*
- * Copy the entries that pass @filter, each in memory of its own as scandir(3) returns them. Return:
- * their number, or -1 and errno.
- */
+/* Each in memory of its own, as scandir(3) says. Return: their number, or -1 and errno. */
 static int copy_entries(const struct listing *listing, struct dirent ***result,
 			av_vlibc_filter *filter)
 {

@@ -73,10 +73,7 @@ __attribute__((constructor)) static void find_all(void)
 		av_vlibc_find_next((enum av_vlibc_index)i);
 }
 
-/*
- * The virtual path of one of our descriptors. A memfd's link in /proc reads "/memfd:NAME
- * (deleted)". Uses thread-self, because a thread may have its own descriptor table.
- */
+/* A memfd's link reads "/memfd:NAME (deleted)". A thread may have its own descriptor table. */
 static bool read_name(int fd, char name[AV_VSYSFS_PATH_BYTES])
 {
 	static const char before[] = "/memfd:", after[] = " (deleted)";

@@ -117,9 +117,7 @@ AV_VLIBC_FUNCTIONS(X)
 #undef X
 /* NOLINTEND(bugprone-macro-parentheses) */
 
-/*
- * Has this process opened a virtual directory or file? Until then every descriptor is the kernel's.
- */
+/* Have virtual files been opened here? Until then every descriptor is the kernel's. */
 extern atomic_bool av_vlibc_handed_out;
 
 /* May a call with these arguments be ours? If not, pass it on unchanged. */

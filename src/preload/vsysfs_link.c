@@ -40,10 +40,7 @@ AV_LIBC(ssize_t, readlinkat, (int dirfd, const char *path, char *target, size_t 
 	return av_next_readlinkat()(dirfd, path, target, size);
 }
 
-/*
- * Fortified programs call this. If the buffer is smaller than claimed, the C library ends the
- * program.
- */
+/* For fortified programs, which the C library ends if the buffer is smaller than claimed. */
 
 AV_LIBC(ssize_t, __readlink_chk, (const char *path, char *target, size_t size, size_t room))
 {

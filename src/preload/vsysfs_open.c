@@ -23,10 +23,7 @@
 static int create_memfd(const char *name, int flags)
 {
 	unsigned int cloexec = flags & O_CLOEXEC ? MFD_CLOEXEC : 0;
-	/*
-	 * Without an explicit choice, kernels from 6.3 on log a warning or, if so configured,
-	 * refuse.
-	 */
+	/* Kernels from 6.3 on warn, or refuse if so configured, without an explicit choice. */
 	int fd = memfd_create(name, cloexec | MFD_NOEXEC_SEAL);
 
 	if (fd < 0 && errno == EINVAL)
@@ -153,10 +150,7 @@ AV_LIBC(int, openat, (int dirfd, const char *path, int flags, ...))
 	return av_next_openat()(dirfd, path, flags, mode);
 }
 
-/*
- * Fortified programs call this for calls with two arguments. With O_CREAT, the C library ends the
- * program.
- */
+/* For fortified calls with two arguments, which the C library ends if they have O_CREAT. */
 AV_LIBC(int, __open_2, (const char *path, int flags))
 {
 	if (av_unlikely(av_vlibc_suspects(AT_FDCWD, path)) && !TAKES_MODE(flags))

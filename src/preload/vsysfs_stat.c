@@ -87,10 +87,7 @@ static void fill_stat(const struct av_vsysfs_node *node, struct stat *st)
 {
 	int saved = errno;
 
-	/*
-	 * The only shared nodes answered here are directories: the kernel's, with our entries
-	 * added.
-	 */
+	/* Of shared nodes only directories are answered here: the kernel's and our entries. */
 	if (node->shared && !av_next_fstatat()(AT_FDCWD, node->path, st, AT_SYMLINK_NOFOLLOW))
 		count_links(node, st);
 	else
@@ -296,10 +293,7 @@ AV_LIBC(int, euidaccess, (const char *path, int mode))
 
 AV_LIBC_ALIAS(eaccess, euidaccess);
 
-/*
- * There are no extended attributes. "ls -l" asks for them, and without an answer it would report
- * that the file does not exist.
- */
+/* There are none, but without an answer "ls -l" would report that the file does not exist. */
 
 static ssize_t getxattr_suspect(const char *path, const char *name, void *value, size_t size,
 				int how)

@@ -18,9 +18,7 @@ struct walker {
 	char text[PATH_MAX]; /* buffer for the rest of the path */
 };
 
-/*
- * The directories above the tree. They are the kernel's, but paths into the tree lead through them.
- */
+/* Above the tree: the kernel's, but paths into the tree lead through them. */
 static bool is_above(const char *path)
 {
 	static const char *const above[] = {

@@ -74,10 +74,7 @@ _Static_assert(sizeof(struct ibv_device_attr) == 232, "ibv_device_attr");
 AT(struct ibv_port_attr, flags, 47);
 AT(struct ibv_port_attr, port_cap_flags2, 48);
 
-/*
- * The public struct is at the start of each of our objects. The public context is at the end of a
- * verbs_context.
- */
+/* Our objects begin with the public struct; a verbs_context ends with the public context. */
 AT(struct av_pd, ibv, 0);
 AT(struct av_mr, ibv, 0);
 AT(struct av_cq, ibv, 0);

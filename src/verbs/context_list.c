@@ -51,9 +51,7 @@ void av_context_list_remove(struct av_context *ctx)
 	pthread_mutex_unlock(&list_mutex);
 }
 
-/*
- * A context leaves the list before its segment is closed, so every listed context has its segment.
- */
+/* A context leaves the list before its segment is closed: each listed one has its segment. */
 bool av_context_other_has(const struct av_context *ctx, uint32_t lkey)
 {
 	const struct av_context *other;
@@ -67,10 +65,7 @@ bool av_context_other_has(const struct av_context *ctx, uint32_t lkey)
 	return has;
 }
 
-/*
- * A program that exits without closing its devices leaves nothing behind. One that is killed is
- * swept by the next process.
- */
+/* Whoever exits with open devices leaves nothing behind; who is killed is swept by the next. */
 __attribute__((destructor)) static void at_exit(void)
 {
 	if (av_misuse_on())

@@ -12,10 +12,7 @@ void av_context_init_mutexes(struct av_context *ctx);
 void av_context_list_add(struct av_context *ctx);
 void av_context_list_remove(struct av_context *ctx);
 
-/*
- * Does @lkey name an ODP region of another context of this process on the same device? Context: any
- * thread, no lock held.
- */
+/* Is @lkey an ODP region's of another context here on this device? Context: no lock held. */
 bool av_context_other_has(const struct av_context *ctx, uint32_t lkey);
 
 #endif

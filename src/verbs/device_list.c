@@ -13,10 +13,7 @@
 
 #undef ibv_get_device_list
 
-/*
- * Guards calls into the system's library, which takes a lock of its own: a child forked meanwhile
- * could never get it.
- */
+/* Held in the system's library, whose own lock a child forked meanwhile could never get. */
 static pthread_mutex_t foreign_mutex = PTHREAD_MUTEX_INITIALIZER;
 
 static void before_fork(void)
@@ -45,10 +42,7 @@ static void free_foreign(struct ibv_device **list)
 		next(list);
 }
 
-/*
- * The system's device list, or NULL if it is empty. Virtual files are hidden meanwhile, because the
- * library would find our devices in them, without a driver.
- */
+/* The system's list; NULL: empty. Virtual files are hidden: it has no driver for our devices. */
 static struct ibv_device **foreign_list(int *count)
 {
 	struct ibv_device **(*next)(int *) = av_next("ibv_get_device_list", "IBVERBS_1.1");

@@ -27,16 +27,10 @@ AV_MUST_USE int av_environment_detach(struct av_context *ctx);
 AV_MUST_USE int av_environment_set(struct av_context *ctx, const char *name, const char *value,
 				   bool overwrite);
 
-/*
- * The value of a context's setting. Return: false if it is unset or does not fit. Matches
- * av_page_variable.
- */
+/* A setting's value. Return: false if unset or too long. Matches av_page_variable. */
 bool av_environment_get(const void *ctx, const char *name, char *value, size_t size);
 
-/*
- * The current page policy for this kind of object. Writes a line to stderr for each value out of
- * range.
- */
+/* The page policy of this kind of object now. Says each value out of range on stderr. */
 struct av_page_policy av_environment_pages(const struct av_context *ctx,
 					   const struct av_page_object *object);
 

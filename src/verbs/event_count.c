@@ -22,10 +22,7 @@ void av_event_acknowledge(pthread_mutex_t *mutex, pthread_cond_t *cond, uint32_t
 	pthread_mutex_unlock(mutex);
 }
 
-/*
- * A program that forgets an acknowledgement would hang here without learning why. Context: @mutex
- * held.
- */
+/* Lets a program learn why it hangs: a forgotten acknowledgement. Context: @mutex held. */
 static void wait_and_say(pthread_mutex_t *mutex, pthread_cond_t *cond, const uint32_t *completed,
 			 const uint32_t *delivered, const struct av_misuse_object *of)
 {

@@ -10,10 +10,7 @@
 #include "transport/inject.h"
 #include "verbs/objects.h"
 
-/*
- * 0, or the errno value for verbs that need the device: EPERM for the parent's context in a forked
- * child, EIO for a failed device.
- */
+/* 0; EPERM: the parent's context in a forked child; EIO: a failed device. */
 static inline int av_context_err(const struct av_context *ctx)
 {
 	if (av_unlikely(ctx->forked))
@@ -29,10 +26,7 @@ static inline int av_verb_err(const struct av_context *ctx, enum av_fail verb)
 	return err || !av_faults_watched(ctx->seg) ? err : av_inject_verb(ctx->seg, verb);
 }
 
-/*
- * The ways in which verbs report failure. Each leaves a record (observe/diagnosis.h) with the check
- * that failed, if av_refuse() noted one.
- */
+/* How verbs fail. Each leaves a record (observe/diagnosis.h) with the check av_refuse() noted. */
 static inline int av_fail_errno(enum av_verb verb, int err)
 {
 	return errno = av_refused(verb, err);
@@ -50,10 +44,7 @@ static inline int av_fail_fd(enum av_verb verb, int err)
 	return -1;
 }
 
-/*
- * The private half of a new object, all zero. If @err is not 0 or there is no memory: NULL, and the
- * failure is reported.
- */
+/* A private half, all zero. On @err, or without memory: NULL, and the failure is reported. */
 static inline void *av_object_new(enum av_verb verb, int err, size_t size)
 {
 	void *object = err ? NULL : calloc(1, size);

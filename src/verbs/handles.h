@@ -14,11 +14,7 @@ struct av_handles {
 	uint32_t last, used;
 };
 
-/**
- * av_handles_add() - allocate a handle for @object
- * @limit: maximum number of handles, below AV_TABLE_CHUNKS * AV_TABLE_CHUNK
- * Return: handle, or 0 and errno ENOMEM
- */
+/* @limit: below AV_TABLE_CHUNKS * AV_TABLE_CHUNK. Return: handle, or 0 and errno ENOMEM. */
 AV_MUST_USE uint32_t av_handles_add(struct av_handles *handles, void *object, uint32_t limit);
 void av_handles_remove(struct av_handles *handles, uint32_t handle);
 

@@ -99,10 +99,7 @@ AV_EXPORT int ibv_destroy_ah(struct ibv_ah *ibv)
 	return 0;
 }
 
-/*
- * The GID table row with this address, or 0 if none has it, as after a multicast. Return: 0 or
- * ENOMEM.
- */
+/* The GID's row; 0 if none has it, as after a multicast. Return: 0 or ENOMEM. */
 static int find_sgid(const struct av_device *dev, const union ibv_gid *gid, uint8_t *index)
 {
 	struct av_gid gids[AV_GID_MAX];

@@ -84,10 +84,7 @@ AV_EXPORT int ibv_destroy_comp_channel(struct ibv_comp_channel *ibv)
 	return 0;
 }
 
-/*
- * Read one record. Blocks unless the program made the descriptor non-blocking. Return: 0, or -1 and
- * errno.
- */
+/* Read one record, as blocking as the descriptor is. Return: 0, or -1 and errno. */
 static int read_record(int fd, struct av_doorbell_record *record)
 {
 	ssize_t n = read(fd, record, sizeof(*record));
@@ -193,9 +190,7 @@ void av_channel_forget(struct av_channel *channel, uint32_t cq_index, uint32_t c
 	close(fd);
 }
 
-/*
- * Sleep until the FIFO is readable. If it holds records of others, nap instead. Return: 0 or errno.
- */
+/* Sleep until readable, or nap if it holds records of others. Return: 0 or errno. */
 static int wait_readable(int fd, bool others, uint64_t until_ns)
 {
 	uint64_t now = av_now_ns(), left = now < until_ns ? until_ns - now : 0;

@@ -5,10 +5,7 @@
 
 #include "verbs/objects.h"
 
-/*
- * Remove unread records of a CQ from its channel: the CQ is being destroyed, or its events go
- * elsewhere from now on.
- */
+/* Remove a CQ's unread records: it is being destroyed, or its events go elsewhere from now on. */
 void av_channel_forget(struct av_channel *channel, uint32_t cq_index, uint32_t cq_id);
 
 /**

@@ -54,9 +54,7 @@ static void free_context(struct av_context *ctx)
 	free(ctx);
 }
 
-/*
- * Open the segment and the two descriptors that programs expect in a context. Return: 0 or errno.
- */
+/* The segment, and the two descriptors that programs expect. Return: 0 or errno. */
 static int open_segment(struct av_context *ctx, uint32_t origin)
 {
 	struct ibv_context *c = &ctx->verbs.context;
@@ -106,10 +104,7 @@ struct ibv_context *av_context_open(struct av_device *dev, uint32_t origin)
 	return &ctx->verbs.context;
 }
 
-/*
- * Objects that the program did not destroy: their keys and queues end here; their memory is the
- * program's leak.
- */
+/* What the program did not destroy: keys and queues end here; the memory is its leak. */
 static void drop_peer(uint32_t id, void *object, void *arg)
 {
 	struct av_qp *qp = object;

@@ -5,10 +5,7 @@
 
 #include "verbs/objects.h"
 
-/*
- * Open and close a context of one of our devices, for ibv_open_device() and ibv_close_device().
- * @origin: the context to import from, or 0.
- */
+/* For ibv_open_device() and ibv_close_device(). @origin: the context to import from, or 0. */
 struct ibv_context *av_context_open(struct av_device *dev, uint32_t origin);
 int av_context_close(struct av_context *ctx);
 

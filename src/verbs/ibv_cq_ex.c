@@ -96,10 +96,7 @@ static uint64_t read_completion_ts(struct ibv_cq_ex *ex)
 	return cq_of(ex)->stamp_ns;
 }
 
-/*
- * The entry has monotonic time. The difference between the clocks changes only when somebody sets
- * the time.
- */
+/* Entries have monotonic time. The clocks' difference changes only when the time is set. */
 static uint64_t read_wallclock(struct ibv_cq_ex *ex)
 {
 	struct timespec ts;

@@ -87,10 +87,7 @@ static int check_alloc(const struct ibv_alloc_dm_attr *attr)
 	return 0;
 }
 
-/*
- * Blocks of the segment are aligned to the largest power of two that divides their size, up to a
- * page.
- */
+/* Blocks are aligned to the largest power of two that divides their size, up to a page. */
 static int take_memory(struct av_dm *dm, const struct ibv_alloc_dm_attr *attr)
 {
 	uint64_t align = 1ull << attr->log_align_req;
@@ -200,10 +197,7 @@ void av_dm_forget(struct ibv_dm *ibv)
 	free(dm);
 }
 
-/*
- * The segment from which this process may allocate memory for a new object: the context's, or, in a
- * forked child, which must not touch its parent's, one of its own. NULL and errno on failure.
- */
+/* Memory for a new object: the context's, or a forked child's own. NULL and errno on failure. */
 static struct av_seg *memory_of(struct av_context *ctx)
 {
 	int err;

@@ -10,17 +10,11 @@ int av_free_dm(struct ibv_dm *dm);
 struct ibv_mr *av_reg_dm_mr(struct ibv_pd *pd, struct ibv_dm *dm, uint64_t offset, size_t length,
 			    unsigned int access);
 
-/*
- * Import device memory by its handle in the origin context; NULL and errno on failure.
- * av_dm_forget() ends the import locally.
- */
+/* Import by the handle in the origin; NULL and errno. av_dm_forget() ends the import locally. */
 struct ibv_dm *av_dm_import(struct av_context *ctx, uint32_t handle);
 void av_dm_forget(struct ibv_dm *dm);
 
-/*
- * The same object for experimental verbs (ibv_exp_alloc_dm()), and back; NULL if the pointer is not
- * ours.
- */
+/* The same object for experimental verbs, and back; NULL if the pointer is not ours. */
 struct ibv_exp_dm *av_dm_exp(struct ibv_dm *dm);
 struct ibv_dm *av_dm_of_exp(const struct ibv_exp_dm *exp);
 

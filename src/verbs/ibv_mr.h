@@ -15,10 +15,7 @@
  */
 struct ibv_mr *av_mr_publish(struct ibv_pd *pd, struct av_key *what, void *addr, struct av_dm *dm);
 
-/*
- * ibv_reg_mr_iova2() for one of our contexts. @access is as in struct av_key, so it may have rights
- * that plain verbs do not know.
- */
+/* ibv_reg_mr_iova2(). @access as of struct av_key: also rights that plain verbs do not know. */
 struct ibv_mr *av_reg_mr(struct ibv_pd *pd, void *addr, size_t length, uint64_t iova,
 			 uint32_t access);
 
@@ -35,10 +32,7 @@ struct ibv_mr *av_mr_allocate(struct ibv_pd *pd, struct av_allocate_request *req
 /* Create a region of @pd on another region's memory: av_allocated_attach(). */
 struct ibv_mr *av_mr_attach(struct ibv_pd *pd, const struct av_attach_request *req);
 
-/*
- * A re-registration: the arguments of ibv_rereg_mr(3). @allocate: allocate new memory; then @addr
- * is NULL.
- */
+/* The arguments of ibv_rereg_mr(3). @allocate: allocate new memory; then @addr is NULL. */
 struct av_mr_change {
 	int flags;
 	struct ibv_pd *pd;

@@ -154,10 +154,7 @@ static uint32_t grant_inline(const struct av_qp *qp, const struct ibv_qp_init_at
 	return wanted < room ? wanted : room;
 }
 
-/*
- * Inline answers to RDMA READs and atomics wait for a poll, so they need a completion that is
- * certain to be polled.
- */
+/* These wait for a poll, so they need a completion that is certain to be polled. */
 static uint32_t answers_inline(const struct ibv_qp_init_attr *attr, uint32_t granted)
 {
 	if (!attr->sq_sig_all || (attr->qp_type != IBV_QPT_RC && attr->qp_type != IBV_QPT_XRC_SEND))
@@ -209,9 +206,7 @@ static uint32_t init_shared(struct av_context *ctx, struct av_qp *qp,
 	return index;
 }
 
-/*
- * Find the private halves of the objects in @attr. Clears capabilities of queues that do not exist.
- */
+/* The private halves of what @attr names. Clears capabilities of queues that do not exist. */
 static void resolve(struct av_context *ctx, struct av_qp *qp, struct ibv_pd *pd,
 		    struct ibv_xrcd *xrcd, struct ibv_qp_init_attr *attr)
 {
@@ -265,10 +260,7 @@ AV_EXPORT struct ibv_qp *ibv_create_qp(struct ibv_pd *pd, struct ibv_qp_init_att
 			    av_qp_create(av_context_of(pd->context), pd, NULL, attr, NULL));
 }
 
-/*
- * Taking the execution rights waits for executors of other processes. RESET empties the queues and
- * purges the CQs.
- */
+/* Waits for executors of other processes. RESET empties the queues and purges the CQs. */
 static void end_shared(struct av_qp *qp)
 {
 	av_qp_quiesce(&qp->end);
@@ -385,10 +377,7 @@ AV_EXPORT int ibv_query_qp_data_in_order(struct ibv_qp *qp, enum ibv_wr_opcode o
 	return 0;
 }
 
-/*
- * Opens another handle for an XRC_RECV queue pair of any process. Both share one half, which ends
- * with the creator's queue pair.
- */
+/* Another handle for an XRC_RECV queue pair, whose shared half ends with its creator's. */
 struct ibv_qp *av_open_qp(struct ibv_context *context, struct ibv_qp_open_attr *attr)
 {
 	const uint32_t needed =

@@ -11,10 +11,7 @@ struct av_qp_extra {
 	uint32_t max_operand; /* in: largest operand of extended atomics in bytes; 0: none */
 };
 
-/*
- * ibv_create_qp() for one of our contexts. Takes @pd, or for XRC_RECV @xrcd. @extra may be NULL.
- * Return: queue pair in RESET, or NULL and errno.
- */
+/* Takes @pd, or for XRC_RECV @xrcd. @extra may be NULL. Return: QP in RESET, or NULL and errno. */
 struct ibv_qp *av_qp_create(struct av_context *ctx, struct ibv_pd *pd, struct ibv_xrcd *xrcd,
 			    struct ibv_qp_init_attr *attr, struct av_qp_extra *extra);
 

@@ -84,10 +84,7 @@ static void store(struct ibv_qp_attr *to, const struct ibv_qp_attr *from, int ma
 	to->dest_qp_num &= 0xffffff;
 }
 
-/*
- * Check against the state table and apply. Context: both execution rights held. Return: 0, or
- * EINVAL with nothing changed.
- */
+/* Context: both execution rights held. Return: 0, or EINVAL with nothing changed. */
 static int apply(struct av_qp *qp, const struct ibv_qp_attr *attr, int mask, enum ibv_qp_state *to)
 {
 	enum ibv_qp_state from = (enum ibv_qp_state)atomic_load(&qp->end.qp->state);

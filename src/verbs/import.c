@@ -17,10 +17,7 @@
 #include "verbs/ibv_pd.h"
 #include "verbs/next.h"
 
-/*
- * Read the head of the segment behind a descriptor, a duplicate of some context's cmd_fd. Return:
- * false if it is not one.
- */
+/* The head behind a duplicate of some context's cmd_fd. Return: false if @fd is none. */
 static bool read_head(int fd, struct av_seg_head *head)
 {
 	size_t size = offsetof(struct av_seg_head, pds);

@@ -65,10 +65,7 @@ void av_misuse_qp_ends(struct av_qp *qp);
 void av_misuse_cq_ends(struct av_cq *cq);
 void av_misuse_mr_ends(struct av_mr *mr);
 
-/*
- * Destroying an object waits for @count acknowledgements. Printed at once, since the wait may never
- * end.
- */
+/* Destroying waits for @count acknowledgements. Printed at once: it may never end. */
 void av_misuse_waits(const struct av_misuse_object *of, uint32_t count);
 
 /* Destroying an object was refused because it is in use. */
@@ -83,10 +80,7 @@ static inline int av_misuse_busy(enum av_verb verb, struct av_context *ctx, cons
 	return av_fail_errno(verb, EBUSY);
 }
 
-/*
- * Remember the program's call of the current verb as the place where @object was created. Passes
- * NULL on.
- */
+/* Note the program's call of the verb as the place where @object was made. Passes NULL on. */
 #define AV_MADE_HERE(type, object)                                                                \
 	({                                                                                        \
 		typeof(object) made_ = (object);                                                  \

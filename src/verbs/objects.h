@@ -216,10 +216,7 @@ static inline uint32_t av_mr_place(uint32_t handle)
 	return handle & ((1u << AV_HANDLE_INDEX_BITS) - 1);
 }
 
-/*
- * Defines av_NAME_find(), which finds our object behind a public pointer. NULL if its handle does
- * not lead back to the pointer.
- */
+/* Defines av_NAME_find(): our object, or NULL if its handle does not lead back to the pointer. */
 #define AV_FIND(name, table)                                                            \
 	static inline struct av_##name *av_##name##_find(const struct ibv_##name *ibv)  \
 	{                                                                               \

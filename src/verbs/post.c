@@ -110,10 +110,7 @@ int av_post_translated(struct ibv_qp *ibv, struct ibv_send_wr *wr, struct ibv_se
 	return post_send(ibv, wr, bad_wr, operands);
 }
 
-/*
- * A requester may wait for the receive just posted. Or the queue pair has failed, and the receive
- * must be flushed.
- */
+/* A requester may wait for the receive, or a failed queue pair must flush it. */
 static void after_post_recv(struct av_qp *qp)
 {
 	if (av_unlikely(atomic_load_explicit(&qp->rq->waiting, memory_order_relaxed)))

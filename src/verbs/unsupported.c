@@ -8,10 +8,7 @@
 #include "verbs/fail.h"
 #include "verbs/next.h"
 
-/*
- * For a DMA handle or a completion counter. We never create one, so any object here belongs to
- * another device.
- */
+/* We never make a DMA handle or completion counter: any is another device's. */
 static bool is_ours(const void *object)
 {
 	return av_ours(((const struct av_newer_object *)object)->context);

@@ -73,10 +73,7 @@ struct av_opcode {
 /* What an opcode means. Return: false if it is unknown. */
 bool av_opcode_info(uint8_t opcode, struct av_opcode *info);
 
-/**
- * av_opcode_find() - the opcode of a packet with these properties
- * Return: opcode, or -1 if the service has none
- */
+/* Return: the opcode of such a packet, or -1 if the service has none. */
 int av_opcode_find(enum av_service service, enum av_operation operation, enum av_place place,
 		   enum av_tail tail);
 

@@ -22,10 +22,7 @@
 #define AV_SYNDROME_ACK	    0x1f /* without end-to-end credits */
 #define AV_SYNDROME_RNR_NAK 0x20 /* OR the timer code */
 
-/*
- * A packet's fields, in host byte order. The opcode decides which extended headers exist; fields of
- * the others are ignored.
- */
+/* In host byte order. Fields of extended headers that the opcode does not bring are ignored. */
 struct av_packet {
 	uint8_t opcode;
 	bool solicited, migrated, fecn, becn, ack_request;
@@ -67,11 +64,7 @@ static inline uint32_t av_packet_padding(uint32_t payload_bytes)
 /* Bytes of all headers of a packet with this opcode, BTH included; 0: unknown opcode. */
 size_t av_packet_header_bytes(uint8_t opcode);
 
-/**
- * av_packet_put_headers() - write the headers
- * @to: room for av_packet_header_bytes()
- * Return: bytes written; 0: unknown opcode
- */
+/* @to: room for av_packet_header_bytes(). Return: bytes written; 0: unknown opcode. */
 size_t av_packet_put_headers(const struct av_packet *p, uint8_t *to);
 
 /**
