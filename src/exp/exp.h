@@ -12,17 +12,6 @@
 #include "verbs/fail.h"
 #include "verbs/objects.h"
 
-/* What a library without the verb answers, for devices of other providers. */
-static inline int av_exp_absent(enum av_verb verb)
-{
-	return av_fail_errno(verb, ENOSYS);
-}
-
-static inline void *av_exp_absent_null(enum av_verb verb)
-{
-	return av_fail_null(verb, ENOSYS);
-}
-
 /* Return from the verb, as the real library does, if @mask has a bit that is not below @reserved.
  */
 #define AV_EXP_KNOWN_OR_NULL(mask, reserved) \
@@ -40,5 +29,11 @@ AV_MUST_USE int av_exp_access(uint64_t exp, unsigned int *plain);
 
 /* Is this a resource domain of the context? */
 bool av_exp_domain_valid(const struct ibv_context *context, struct ibv_exp_res_domain *domain);
+
+/* Is this NOP, UMR_FILL or UMR_INVALIDATE? */
+bool av_exp_is_special(const struct ibv_exp_send_wr *wr);
+
+/* Return: 0, EINVAL or ENOMEM as for ibv_exp_post_send(); does not set errno. */
+AV_MUST_USE int av_exp_post_special(struct av_qp *qp, const struct ibv_exp_send_wr *wr);
 
 #endif

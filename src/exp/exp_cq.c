@@ -4,10 +4,11 @@
 
 #include "exp/exp.h"
 
-#include "verbs/ibv_cq.h"
 #include "device/switches.h"
 #include "queue/notify.h"
 #include "transport/poll.h"
+#include "verbs/between.h"
+#include "verbs/ops.h"
 
 #define BATCH 16
 
@@ -44,7 +45,7 @@ AV_EXPORT struct ibv_cq *ibv_exp_create_cq(struct ibv_context *context, int cqe,
 	int err;
 
 	if (!av_ours(context))
-		return av_exp_absent_null(AV_VERB_EXP_CREATE_CQ);
+		return av_fail_null(AV_VERB_EXP_CREATE_CQ, ENOSYS);
 	AV_EXP_KNOWN_OR_NULL(attr->comp_mask, IBV_EXP_CQ_INIT_ATTR_RESERVED1);
 	err = check_create(context, attr);
 	if (err)

@@ -4,8 +4,8 @@
 
 #include "exp/exp.h"
 
-#include "verbs/ibv_qp.h"
 #include "memory/klm_list.h"
+#include "verbs/between.h"
 
 /* Bits above DEST_QPN have no meaning, or another one, among the plain bits. */
 #define PLAIN_MASK ((uint64_t)IBV_QP_DEST_QPN * 2 - 1)
@@ -120,7 +120,7 @@ AV_EXPORT struct ibv_qp *ibv_exp_create_qp(struct ibv_context *context,
 	int err;
 
 	if (!plain_only && !av_ours(context))
-		return av_exp_absent_null(AV_VERB_EXP_CREATE_QP);
+		return av_fail_null(AV_VERB_EXP_CREATE_QP, ENOSYS);
 	AV_EXP_KNOWN_OR_NULL(attr->comp_mask, IBV_EXP_QP_INIT_ATTR_RESERVED1);
 	err = plain_only ? 0 : check_create(context, attr);
 	if (err)
@@ -150,7 +150,7 @@ AV_EXPORT int ibv_exp_modify_qp(struct ibv_qp *qp, struct ibv_exp_qp_attr *attr,
 			      offsetof(struct ibv_qp_attr, alt_timeout),
 		      "attributes of queue pairs");
 	if (!av_ours(qp->context))
-		return av_exp_absent(AV_VERB_EXP_MODIFY_QP);
+		return av_fail_errno(AV_VERB_EXP_MODIFY_QP, ENOSYS);
 	AV_EXP_KNOWN_OR_EINVAL(attr->comp_mask, IBV_EXP_QP_ATTR_RESERVED);
 	if (exp_attr_mask & ~PLAIN_MASK)
 		return av_fail_errno(AV_VERB_EXP_MODIFY_QP, EINVAL);

@@ -8,7 +8,6 @@
 
 #include "verbs/post.h"
 #include "exp/exp.h"
-#include "exp/exp_umr.h"
 
 #define BATCH 16
 #define COMMON                           \

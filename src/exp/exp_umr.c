@@ -4,16 +4,13 @@
  * to memory/klm_list.h and av_post_special(). What the elements of a list point to is checked at
  * the first access.
  */
-#include "exp/exp_umr.h"
-
 #include <stdlib.h>
 
 #include "base/checked.h"
 #include "memory/klm_list.h"
 #include "memory/region.h"
 #include "segment/alloc.h"
-#include "verbs/ibv_mr.h"
-#include "verbs/ibv_pd.h"
+#include "verbs/between.h"
 #include "verbs/post.h"
 #include "exp/exp.h"
 
@@ -69,7 +66,7 @@ AV_EXPORT struct ibv_mr *ibv_exp_create_mr(struct ibv_exp_create_mr_in *in)
 	int err;
 
 	if (!av_ours(in->pd->context))
-		return av_exp_absent_null(AV_VERB_EXP_CREATE_MR);
+		return av_fail_null(AV_VERB_EXP_CREATE_MR, ENOSYS);
 	AV_EXP_KNOWN_OR_NULL(in->comp_mask, IBV_EXP_CREATE_MR_IN_RESERVED);
 	ctx = av_context_of(in->pd->context);
 	err = check_create(&in->attr);
@@ -97,7 +94,7 @@ AV_EXPORT int ibv_exp_query_mkey(struct ibv_mr *ibv, struct ibv_exp_mkey_attr *a
 	const struct av_mr *mr;
 
 	if (!av_ours(ibv->context))
-		return av_exp_absent(AV_VERB_EXP_QUERY_MKEY);
+		return av_fail_errno(AV_VERB_EXP_QUERY_MKEY, ENOSYS);
 	AV_EXP_KNOWN_OR_EINVAL(attr->comp_mask, IBV_EXP_MKEY_ATTR_RESERVED);
 	mr = find_key(ibv);
 	if (!mr)
@@ -143,7 +140,7 @@ ibv_exp_alloc_mkey_list_memory(struct ibv_exp_mkey_list_container_attr *attr)
 	int err;
 
 	if (!av_ours(attr->pd->context))
-		return av_exp_absent_null(AV_VERB_EXP_ALLOC_MKEY_LIST_MEMORY);
+		return av_fail_null(AV_VERB_EXP_ALLOC_MKEY_LIST_MEMORY, ENOSYS);
 	AV_EXP_KNOWN_OR_NULL(attr->comp_mask, IBV_EXP_MKEY_LIST_CONTAINER_RESERVED);
 	err = check_alloc(attr);
 	ctx = av_context_of(attr->pd->context);
@@ -168,7 +165,7 @@ AV_EXPORT int ibv_exp_dealloc_mkey_list_memory(struct ibv_exp_mkey_list_containe
 	struct container *c;
 
 	if (!av_ours(mem->context))
-		return av_exp_absent(AV_VERB_EXP_DEALLOC_MKEY_LIST_MEMORY);
+		return av_fail_errno(AV_VERB_EXP_DEALLOC_MKEY_LIST_MEMORY, ENOSYS);
 	ctx = av_context_of(mem->context);
 	c = find_container(ctx, mem);
 	if (!c)

@@ -7,8 +7,8 @@
 
 #include "base/fork.h"
 #include "base/real_files.h"
+#include "verbs/between.h"
 #include "verbs/fail.h"
-#include "verbs/ibv_context.h"
 #include "verbs/next.h"
 
 #undef ibv_get_device_list
@@ -16,23 +16,7 @@
 /* Held in the system's library, whose own lock a child forked meanwhile could never get. */
 static pthread_mutex_t foreign_mutex = PTHREAD_MUTEX_INITIALIZER;
 
-static void before_fork(void)
-{
-	pthread_mutex_lock(&foreign_mutex);
-}
-
-static void after_fork_in_parent(void)
-{
-	pthread_mutex_unlock(&foreign_mutex);
-}
-
-static void after_fork_in_child(void)
-{
-	pthread_mutex_init(&foreign_mutex, NULL);
-}
-
-static const struct av_fork_handlers fork_handlers = {before_fork, after_fork_in_parent,
-						      after_fork_in_child};
+static const struct av_fork_handlers fork_handlers = {.mutex = &foreign_mutex};
 
 static void free_foreign(struct ibv_device **list)
 {

@@ -4,9 +4,9 @@
 
 #include "base/checked.h"
 #include "memory/odp_prefetch.h"
-#include "verbs/context_list.h"
+#include "verbs/between.h"
 #include "verbs/fail.h"
-#include "verbs/ibv_mr.h"
+#include "verbs/ops.h"
 
 #define WRITERS                                                                        \
 	(IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_ATOMIC | \

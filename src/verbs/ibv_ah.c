@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: MIT */
 /* Address handles, created from attributes or from a received datagram. */
-#include "verbs/ibv_ah.h"
-
 #include <endian.h>
 #include <stdlib.h>
 #include <string.h>
@@ -9,8 +7,8 @@
 #include "base/limits.h"
 #include "device/port.h"
 #include "transport/grh.h"
+#include "verbs/between.h"
 #include "verbs/fail.h"
-#include "verbs/ibv_pd.h"
 #include "verbs/next.h"
 
 struct av_ah {

@@ -1,17 +1,15 @@
 /* SPDX-License-Identifier: MIT */
 /* Completion queues. */
-#include "verbs/ibv_cq.h"
-
 #include <stdlib.h>
 
 #include "transport/poll.h"
 #include "transport/rnr.h"
 #include "transport/timer.h"
+#include "verbs/between.h"
 #include "verbs/environment.h"
-#include "verbs/event_count.h"
-#include "verbs/ibv_channel.h"
 #include "verbs/misuse.h"
 #include "verbs/next.h"
+#include "verbs/ops.h"
 
 static const struct av_page_object cq_pages = {
 	.name = "CQ", .huge_variable = "HUGE_CQ", .fallback = AV_ALLOC_PREFER_CONTIG};

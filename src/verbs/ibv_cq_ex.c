@@ -4,14 +4,13 @@
  * current completion is in the private half. A batch, from start to end, belongs to one thread,
  * which holds @batch.
  */
-#include "verbs/ibv_cq_ex.h"
-
 #include <time.h>
 
 #include "base/clock.h"
 #include "transport/poll.h"
+#include "verbs/between.h"
 #include "verbs/fail.h"
-#include "verbs/ibv_cq.h"
+#include "verbs/ops.h"
 
 #define READABLE                                                       \
 	(IBV_WC_STANDARD_FLAGS | IBV_WC_EX_WITH_COMPLETION_TIMESTAMP | \

@@ -4,8 +4,6 @@
  * copies. The total size is limited per device and counted over all processes in the directory;
  * what a killed process held returns when it is swept.
  */
-#include "verbs/ibv_dm.h"
-
 #include <stdlib.h>
 
 #include "base/checked.h"
@@ -17,27 +15,18 @@
 #include "device/device_open.h"
 #include "memory/key.h"
 #include "memory/region.h"
-#include "verbs/ibv_mr.h"
+#include "verbs/between.h"
 #include "verbs/misuse.h"
+#include "verbs/ops.h"
 
 #define COPY_UNIT     4u /* granularity of ibv_memcpy_*_dm() */
 #define LOG_ALIGN_MAX 12u
 
-struct ibv_exp_dm *av_dm_exp(struct ibv_dm *ibv)
-{
-	return &av_dm_find(ibv)->exp;
-}
-
-struct ibv_dm *av_dm_of_exp(const struct ibv_exp_dm *exp)
+struct av_dm *av_dm_of_exp(const struct ibv_exp_dm *exp)
 {
 	struct av_dm *found = av_table_get(&av_context_of(exp->context)->dms, exp->handle);
 
-	return found && &found->exp == exp ? &found->ibv : NULL;
-}
-
-uint64_t av_dm_length(const struct ibv_dm *ibv)
-{
-	return av_dm_find(ibv)->length;
+	return found && &found->exp == exp ? found : NULL;
 }
 
 static int check_copy(const struct av_dm *dm, uint64_t offset, size_t length)

@@ -12,8 +12,8 @@
 #include "base/checked.h"
 #include "base/map.h"
 #include "memory/region.h"
+#include "verbs/between.h"
 #include "verbs/fail.h"
-#include "verbs/ibv_mr.h"
 #include "verbs/next.h"
 
 #define DMABUF_MAGIC 0x444d4142 /* f_type of the kernel's dma-buf file system, "DMAB" */

@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: MIT */
 /* Memory regions. */
-#include "verbs/ibv_mr.h"
-
 #include <stdlib.h>
 #include <sys/mman.h>
 
@@ -16,10 +14,10 @@
 #include "memory/odp_table.h"
 #include "memory/region.h"
 #include "memory/region_count.h"
-#include "verbs/ibv_mw.h"
-#include "verbs/ibv_pd.h"
+#include "verbs/between.h"
 #include "verbs/misuse.h"
 #include "verbs/next.h"
+#include "verbs/ops.h"
 
 #define AV_ACCESS_NOBODYS (1u << 30) /* a bit without a meaning */
 

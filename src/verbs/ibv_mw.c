@@ -1,14 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 /* Memory windows. */
-#include "verbs/ibv_mw.h"
-
 #include <stdlib.h>
 
 #include "memory/key.h"
 #include "memory/window.h"
 #include "transport/drive.h"
+#include "verbs/between.h"
 #include "verbs/fail.h"
-#include "verbs/ibv_pd.h"
+#include "verbs/ops.h"
 #include "verbs/post.h"
 
 struct av_mw {

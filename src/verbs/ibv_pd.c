@@ -5,13 +5,15 @@
  * allocators are accepted but never called, because rings must be in the segment, where peers reach
  * them.
  */
-#include "verbs/ibv_pd.h"
-
 #include <stdlib.h>
 
 #include "base/limits.h"
+#include "verbs/between.h"
 #include "verbs/misuse.h"
 #include "verbs/next.h"
+#include "verbs/ops.h"
+
+#define AV_PD_FORGOTTEN 0x80000000u /* added to the users of a domain */
 
 /* Set or clear the bit that shows importing contexts whether the domain exists. */
 static void announce(struct av_context *ctx, uint32_t handle, bool exists)

@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: MIT */
 /* Creates, queries and destroys queue pairs. */
-#include "verbs/ibv_qp.h"
-
 #include <stdlib.h>
 #include <string.h>
 
@@ -10,13 +8,11 @@
 #include "transport/connect.h"
 #include "transport/drive.h"
 #include "transport/state.h"
+#include "verbs/between.h"
 #include "verbs/environment.h"
-#include "verbs/event_count.h"
-#include "verbs/ibv_mw.h"
-#include "verbs/ibv_pd.h"
-#include "verbs/ibv_srq.h"
 #include "verbs/misuse.h"
 #include "verbs/next.h"
+#include "verbs/ops.h"
 
 static int check_type(enum ibv_qp_type type)
 {
@@ -113,10 +109,14 @@ static void count_use(struct av_qp *qp, int by)
 		atomic_fetch_add(&qp->send_cq->users, (uint32_t)by);
 	if (qp->recv_cq)
 		atomic_fetch_add(&qp->recv_cq->users, (uint32_t)by);
-	if (qp->srq && by > 0)
-		av_srq_attach(qp->srq, qp);
-	else if (qp->srq && !av_context_of(qp->ibv.context)->forked)
-		av_srq_detach(qp->srq, qp);
+	if (!qp->srq || (by < 0 && av_context_of(qp->ibv.context)->forked))
+		return;
+	pthread_mutex_lock(&qp->srq->users_mutex);
+	if (by > 0)
+		LIST_INSERT_HEAD(&qp->srq->users, qp, on_srq);
+	else
+		LIST_REMOVE(qp, on_srq);
+	pthread_mutex_unlock(&qp->srq->users_mutex);
 }
 
 static void init_public(struct av_context *ctx, struct av_qp *qp, struct ibv_pd *pd,

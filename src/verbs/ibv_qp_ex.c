@@ -4,14 +4,12 @@
  * after those already posted. ibv_wr_complete() publishes them all at once; ibv_wr_abort() drops
  * them. The queue pair's post lock is held from ibv_wr_start() until then.
  */
-#include "verbs/ibv_qp_ex.h"
-
 #include <string.h>
 
 #include "transport/drive.h"
+#include "verbs/between.h"
 #include "verbs/fail.h"
-#include "verbs/ibv_ah.h"
-#include "verbs/ibv_qp.h"
+#include "verbs/ops.h"
 #include "verbs/post.h"
 
 #define MESSAGES (IBV_QP_EX_WITH_SEND | IBV_QP_EX_WITH_SEND_WITH_IMM)

@@ -6,8 +6,8 @@
 #include "transport/connect.h"
 #include "transport/drive.h"
 #include "transport/state.h"
+#include "verbs/between.h"
 #include "verbs/fail.h"
-#include "verbs/ibv_ah.h"
 #include "verbs/next.h"
 
 /* Rights of queue pairs, and region flags that programs pass along; those have no effect here. */

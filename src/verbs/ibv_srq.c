@@ -1,31 +1,15 @@
 /* SPDX-License-Identifier: MIT */
 /* Shared receive queues. */
-#include "verbs/ibv_srq.h"
-
 #include <stdlib.h>
 
 #include "registry/directory.h"
 #include "transport/drive.h"
 #include "transport/receive.h"
 #include "transport/state.h"
-#include "verbs/event_count.h"
-#include "verbs/ibv_pd.h"
+#include "verbs/between.h"
 #include "verbs/misuse.h"
 #include "verbs/next.h"
-
-void av_srq_attach(struct av_srq *srq, struct av_qp *qp)
-{
-	pthread_mutex_lock(&srq->users_mutex);
-	LIST_INSERT_HEAD(&srq->users, qp, on_srq);
-	pthread_mutex_unlock(&srq->users_mutex);
-}
-
-void av_srq_detach(struct av_srq *srq, struct av_qp *qp)
-{
-	pthread_mutex_lock(&srq->users_mutex);
-	LIST_REMOVE(qp, on_srq);
-	pthread_mutex_unlock(&srq->users_mutex);
-}
+#include "verbs/ops.h"
 
 static int check_create(struct av_context *ctx, struct ibv_pd *pd, const struct ibv_srq_attr *attr)
 {

@@ -10,11 +10,8 @@
 #include <unistd.h>
 
 #include "memory/key.h"
+#include "verbs/between.h"
 #include "verbs/fail.h"
-#include "verbs/ibv_context.h"
-#include "verbs/ibv_dm.h"
-#include "verbs/ibv_mr.h"
-#include "verbs/ibv_pd.h"
 #include "verbs/next.h"
 
 /* The head behind a duplicate of some context's cmd_fd. Return: false if @fd is none. */

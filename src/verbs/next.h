@@ -3,12 +3,17 @@
 #ifndef AV_VERBS_NEXT_H
 #define AV_VERBS_NEXT_H
 
+#include <dlfcn.h>
+
 /**
  * av_next() - the definition of a public verb in the system's libibverbs
  * @version: its version node, e.g. "IBVERBS_1.1"; NULL: the default version
  * Return: function pointer, or NULL if that library is too old to have it
  */
-void *av_next(const char *name, const char *version);
+static inline void *av_next(const char *name, const char *version)
+{
+	return version ? dlvsym(RTLD_NEXT, name, version) : dlsym(RTLD_NEXT, name);
+}
 
 /* The same with the verb's type, looked up once: AV_NEXT(ibv_alloc_pd, "IBVERBS_1.1")(context). */
 #define AV_NEXT(name, version)                                                               \

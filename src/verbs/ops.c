@@ -8,18 +8,7 @@
 #include <string.h>
 
 #include "verbs/fail.h"
-#include "verbs/ibv_cq.h"
-#include "verbs/ibv_cq_ex.h"
-#include "verbs/ibv_dm.h"
-#include "verbs/ibv_mr.h"
-#include "verbs/ibv_mw.h"
-#include "verbs/ibv_pd.h"
-#include "verbs/ibv_qp.h"
-#include "verbs/ibv_qp_ex.h"
-#include "verbs/ibv_srq.h"
-#include "verbs/ibv_xrcd.h"
 #include "verbs/post.h"
-#include "verbs/query.h"
 
 /* Verbs that this device lacks. */
 #define NO_INT(verb, name, ...)                                   \

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Posts work requests. */
+#include "verbs/between.h"
 #include "verbs/post.h"
 
 #include "transport/drive.h"
@@ -7,7 +8,6 @@
 #include "transport/rnr.h"
 #include "transport/state.h"
 #include "verbs/fail.h"
-#include "verbs/ibv_ah.h"
 
 /* Note why a post fails: the state does not allow it, or there is no such queue. Return: EINVAL. */
 static int note_refusal(const struct av_qp *qp, bool there, enum av_check state_check)

@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: MIT */
 /* Queries of a device, its port and its address tables. */
-#include "verbs/query.h"
-
 #include <arpa/inet.h>
 #include <string.h>
 
@@ -9,6 +7,7 @@
 #include "device/port_rate.h"
 #include "verbs/fail.h"
 #include "verbs/next.h"
+#include "verbs/ops.h"
 
 #undef ibv_query_port
 
