@@ -4,7 +4,7 @@
  * its neighbours. This part knows paths and contents and touches no file; vsysfs_libc.h has the C
  * library functions that present them. docs/VSYSFS.md has the whole picture.
  *
- * The tree is one table of patterns (vsysfs.c) and is computed for each question. Nothing is
+ * The tree is one table of patterns (vsysfs_show.c) and is computed for each question. Nothing is
  * stored, so there is nothing to lock, to free or to repair after fork().
  */
 #ifndef AV_PRELOAD_VSYSFS_H
@@ -31,8 +31,6 @@ enum av_vsysfs_kind {
 	AV_VSYSFS_CHAR, /* a character device */
 };
 
-struct av_vsysfs_row; /* a row of the table in vsysfs.c */
-
 /* One file, directory, link or device of the tree. A plain value. */
 struct av_vsysfs_node {
 	const struct av_vsysfs_row *row;
@@ -44,6 +42,22 @@ struct av_vsysfs_node {
 	char path[AV_VSYSFS_PATH_BYTES]; /* absolute, without symbolic links, ".", ".." or double
 					    slashes */
 };
+
+/*
+ * Write the content of @node's file, or its link's target, to @bytes (AV_VSYSFS_CONTENT_BYTES).
+ * Return: its length, or -EINVAL as for av_vsysfs_read().
+ */
+typedef ssize_t av_vsysfs_show(const struct av_vsysfs_node *node, char *bytes);
+
+/* The tree, a row per pattern of paths: vsysfs_show.c. */
+struct av_vsysfs_row {
+	const char *pattern;
+	enum av_vsysfs_kind kind;
+	bool shared;	      /* the kernel may have this path, too */
+	av_vsysfs_show *show; /* for files and links */
+};
+extern const struct av_vsysfs_row av_vsysfs_rows[];
+extern const size_t av_vsysfs_row_count;
 
 /* Does @path begin like a path of the tree? The second half of av_vsysfs_suspects(). */
 bool av_vsysfs_has_prefix(const char *path);

@@ -32,10 +32,9 @@ struct stream {
 static struct stream *stream_of(DIR *dir)
 {
 	struct stream *stream = (struct stream *)dir;
+	bool other = !dir || stream->mark != OUR_MARK;
 
-	if (av_likely(!dir || stream->mark != OUR_MARK) || stream->mark_2 != OUR_MARK_2)
-		return NULL;
-	return stream;
+	return av_likely(other) || stream->mark_2 != OUR_MARK_2 ? NULL : stream;
 }
 
 static bool add_entry(struct listing *listing, const char *name, uint64_t ino, unsigned char type)
@@ -137,15 +136,12 @@ static DIR *create_stream(const struct av_vsysfs_node *node, int fd)
 	struct stream *stream = calloc(1, sizeof(*stream));
 	int err;
 
-	if (!stream) {
-		errno = ENOMEM;
-		return NULL;
-	}
+	if (!stream)
+		return av_vlibc_fail_null(ENOMEM);
 	err = make_listing(node, &stream->listing);
 	if (err) {
 		free(stream);
-		errno = err;
-		return NULL;
+		return av_vlibc_fail_null(err);
 	}
 	stream->mark = OUR_MARK;
 	stream->mark_2 = OUR_MARK_2;
@@ -162,10 +158,8 @@ static DIR *opendir_suspect(const char *path)
 
 	if (!av_vlibc_claim_path(&path, AV_VLIBC_FOLLOW | AV_VLIBC_UNION, &claim))
 		return av_next_opendir()(path);
-	if (claim.error) {
-		errno = claim.error;
-		return NULL;
-	}
+	if (claim.error)
+		return av_vlibc_fail_null(claim.error);
 	fd = av_vlibc_open_node(&claim.walk.node, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	if (fd < 0)
 		return NULL;
@@ -193,10 +187,8 @@ AV_LIBC(DIR *, fdopendir, (int fd))
 	if (!atomic_load_explicit(&av_vlibc_handed_out, memory_order_relaxed) ||
 	    av_next_fstat()(fd, &st) || !av_vlibc_node_of(fd, &st, &node))
 		return av_next_fdopendir()(fd);
-	if (node.kind != AV_VSYSFS_DIR) {
-		errno = ENOTDIR;
-		return NULL;
-	}
+	if (node.kind != AV_VSYSFS_DIR)
+		return av_vlibc_fail_null(ENOTDIR);
 	fcntl(fd, F_SETFD, FD_CLOEXEC); /* as the C library does */
 	return create_stream(&node, fd);
 }

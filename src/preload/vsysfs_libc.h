@@ -185,4 +185,10 @@ static inline int av_vlibc_fail(int error)
 	return -1;
 }
 
+static inline void *av_vlibc_fail_null(int error)
+{
+	errno = error;
+	return NULL;
+}
+
 #endif

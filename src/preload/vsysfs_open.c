@@ -173,21 +173,14 @@ AV_LIBC_ALIAS(__openat64_2, __openat_2);
 /* The open(2) flags of an fopen(3) mode, or -EINVAL. */
 static int flags_of_mode(const char *mode)
 {
-	int flags;
+	int flags = O_RDONLY;
 
-	switch (*mode) {
-	case 'r':
-		flags = O_RDONLY;
-		break;
-	case 'w':
+	if (*mode == 'w')
 		flags = O_WRONLY | O_CREAT | O_TRUNC;
-		break;
-	case 'a':
+	else if (*mode == 'a')
 		flags = O_WRONLY | O_CREAT | O_APPEND;
-		break;
-	default:
+	else if (*mode != 'r')
 		return -EINVAL;
-	}
 	for (mode++; *mode && *mode != ','; mode++)
 		if (*mode == '+')
 			flags = (flags & ~O_ACCMODE) | O_RDWR;
@@ -204,10 +197,8 @@ static FILE *fopen_node(const struct av_vsysfs_node *node, const char *mode)
 	FILE *file;
 	int fd, err;
 
-	if (flags < 0) {
-		errno = EINVAL;
-		return NULL;
-	}
+	if (flags < 0)
+		return av_vlibc_fail_null(EINVAL);
 	fd = av_vlibc_open_node(node, flags);
 	if (fd < 0)
 		return NULL;
@@ -226,12 +217,10 @@ static FILE *fopen_suspect(const char *path, const char *mode)
 
 	if (!av_vlibc_claim_path(&path, AV_VLIBC_FOLLOW | AV_VLIBC_UNION, &claim))
 		return av_next_fopen()(path, mode);
-	if (claim.error) {
-		errno = claim.error == ENOENT && claim.walk.leaf_missing && *mode != 'r'
-				? EACCES
-				: claim.error;
-		return NULL;
-	}
+	if (claim.error == ENOENT && claim.walk.leaf_missing && *mode != 'r')
+		return av_vlibc_fail_null(EACCES);
+	if (claim.error)
+		return av_vlibc_fail_null(claim.error);
 	return fopen_node(&claim.walk.node, mode);
 }
 

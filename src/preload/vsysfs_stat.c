@@ -42,25 +42,17 @@ static void count_links(const struct av_vsysfs_node *node, struct stat *st)
 	st->st_nlink += links;
 }
 
-static void fill_link(const struct av_vsysfs_node *node, struct stat *st)
-{
-	char target[AV_VSYSFS_CONTENT_BYTES];
-	ssize_t len = av_vsysfs_read(node, target);
-
-	st->st_mode = S_IFLNK | 0777;
-	st->st_size = len < 0 ? 0 : len;
-}
-
 static void fill_ours(const struct av_vsysfs_node *node, struct stat *st)
 {
+	char target[AV_VSYSFS_CONTENT_BYTES];
+	ssize_t len;
+
 	memset(st, 0, sizeof(*st));
 	st->st_dev = TREE_DEV;
 	st->st_ino = av_vsysfs_ino(node->path);
 	st->st_nlink = 1;
 	st->st_blksize = FILE_BYTES;
-	st->st_atime = read_boot_time();
-	st->st_mtime = st->st_atime;
-	st->st_ctime = st->st_atime;
+	st->st_atime = st->st_mtime = st->st_ctime = read_boot_time();
 	switch (node->kind) {
 	case AV_VSYSFS_DIR:
 		st->st_mode = S_IFDIR | 0755;
@@ -70,11 +62,12 @@ static void fill_ours(const struct av_vsysfs_node *node, struct stat *st)
 	case AV_VSYSFS_FILE:
 		st->st_mode = S_IFREG | 0444;
 		st->st_size = FILE_BYTES;
-		st->st_blocks =
-			FILE_BYTES / 512; /* otherwise cp and tar take it for a sparse file */
+		st->st_blocks = FILE_BYTES / 512; /* 0: cp and tar would call it sparse */
 		break;
 	case AV_VSYSFS_LINK:
-		fill_link(node, st);
+		len = av_vsysfs_read(node, target);
+		st->st_mode = S_IFLNK | 0777;
+		st->st_size = len < 0 ? 0 : len;
 		break;
 	case AV_VSYSFS_CHAR:
 		st->st_mode = S_IFCHR | 0666;
@@ -95,11 +88,6 @@ static void fill_stat(const struct av_vsysfs_node *node, struct stat *st)
 	errno = saved;
 }
 
-static struct statx_timestamp statx_time(time_t seconds)
-{
-	return (struct statx_timestamp){.tv_sec = seconds};
-}
-
 static void fill_statx(const struct av_vsysfs_node *node, struct statx *stx)
 {
 	struct stat st;
@@ -113,9 +101,9 @@ static void fill_statx(const struct av_vsysfs_node *node, struct statx *stx)
 	stx->stx_ino = st.st_ino;
 	stx->stx_size = (uint64_t)st.st_size;
 	stx->stx_blocks = (uint64_t)st.st_blocks;
-	stx->stx_atime = statx_time(st.st_atime);
-	stx->stx_mtime = statx_time(st.st_mtime);
-	stx->stx_ctime = statx_time(st.st_ctime);
+	stx->stx_atime.tv_sec = st.st_atime;
+	stx->stx_mtime.tv_sec = st.st_mtime;
+	stx->stx_ctime.tv_sec = st.st_ctime;
 	stx->stx_rdev_major = major(st.st_rdev);
 	stx->stx_rdev_minor = minor(st.st_rdev);
 	stx->stx_dev_major = major(st.st_dev);
