@@ -60,7 +60,7 @@ static int check_create(const struct ibv_exp_mr_init_attr *attr)
 AV_EXPORT struct ibv_mr *ibv_exp_create_mr(struct ibv_exp_create_mr_in *in)
 {
 	struct av_key what = {.kind = AV_KEY_UMR};
-	struct av_context *ctx;
+	struct av_context *ctx = av_context_of(in->pd->context);
 	struct ibv_mr *ibv;
 	struct av_mr *mr;
 	int err;
@@ -68,7 +68,6 @@ AV_EXPORT struct ibv_mr *ibv_exp_create_mr(struct ibv_exp_create_mr_in *in)
 	if (!av_ours(in->pd->context))
 		return av_fail_null(AV_VERB_EXP_CREATE_MR, ENOSYS);
 	AV_EXP_KNOWN_OR_NULL(in->comp_mask, IBV_EXP_CREATE_MR_IN_RESERVED);
-	ctx = av_context_of(in->pd->context);
 	err = check_create(&in->attr);
 	if (err == 0)
 		err = av_context_err(ctx);
@@ -135,7 +134,7 @@ static int check_alloc(const struct ibv_exp_mkey_list_container_attr *attr)
 AV_EXPORT struct ibv_exp_mkey_list_container *
 ibv_exp_alloc_mkey_list_memory(struct ibv_exp_mkey_list_container_attr *attr)
 {
-	struct av_context *ctx;
+	struct av_context *ctx = av_context_of(attr->pd->context);
 	struct container *c;
 	int err;
 
@@ -143,7 +142,6 @@ ibv_exp_alloc_mkey_list_memory(struct ibv_exp_mkey_list_container_attr *attr)
 		return av_fail_null(AV_VERB_EXP_ALLOC_MKEY_LIST_MEMORY, ENOSYS);
 	AV_EXP_KNOWN_OR_NULL(attr->comp_mask, IBV_EXP_MKEY_LIST_CONTAINER_RESERVED);
 	err = check_alloc(attr);
-	ctx = av_context_of(attr->pd->context);
 	c = av_object_new(AV_VERB_EXP_ALLOC_MKEY_LIST_MEMORY, err, sizeof(*c));
 	if (!c)
 		return NULL;
@@ -161,12 +159,11 @@ ibv_exp_alloc_mkey_list_memory(struct ibv_exp_mkey_list_container_attr *attr)
 
 AV_EXPORT int ibv_exp_dealloc_mkey_list_memory(struct ibv_exp_mkey_list_container *mem)
 {
-	struct av_context *ctx;
+	struct av_context *ctx = av_context_of(mem->context);
 	struct container *c;
 
 	if (!av_ours(mem->context))
 		return av_fail_errno(AV_VERB_EXP_DEALLOC_MKEY_LIST_MEMORY, ENOSYS);
-	ctx = av_context_of(mem->context);
 	c = find_container(ctx, mem);
 	if (!c)
 		return av_fail_errno(AV_VERB_EXP_DEALLOC_MKEY_LIST_MEMORY, EINVAL);

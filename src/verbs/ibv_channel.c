@@ -32,12 +32,11 @@ static struct av_channel *channel_find(struct ibv_comp_channel *ibv)
 AV_EXPORT struct ibv_comp_channel *ibv_create_comp_channel(struct ibv_context *context)
 {
 	struct av_channel *channel;
-	struct av_context *ctx;
+	struct av_context *ctx = av_context_of(context);
 	int fd = -ENOMEM, err;
 
 	if (!av_ours(context))
 		return AV_NEXT(ibv_create_comp_channel, "IBVERBS_1.0")(context);
-	ctx = av_context_of(context);
 	err = ctx->forked ? 0 : av_verb_err(ctx, AV_FAIL_CREATE_COMP_CHANNEL);
 	channel = av_object_new(AV_VERB_CREATE_COMP_CHANNEL, err, sizeof(*channel));
 	if (!channel)
@@ -61,12 +60,11 @@ AV_EXPORT struct ibv_comp_channel *ibv_create_comp_channel(struct ibv_context *c
 AV_EXPORT int ibv_destroy_comp_channel(struct ibv_comp_channel *ibv)
 {
 	struct av_channel *channel;
-	struct av_context *ctx;
+	struct av_context *ctx = av_context_of(ibv->context);
 	int busy;
 
 	if (!av_ours(ibv->context))
 		return AV_NEXT(ibv_destroy_comp_channel, "IBVERBS_1.0")(ibv);
-	ctx = av_context_of(ibv->context);
 	channel = channel_find(ibv);
 	if (!channel)
 		return av_fail_errno(AV_VERB_DESTROY_COMP_CHANNEL, ENOENT);

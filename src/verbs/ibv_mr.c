@@ -213,12 +213,11 @@ void av_mr_forget(struct av_mr *mr)
 
 AV_EXPORT int ibv_dereg_mr(struct ibv_mr *ibv)
 {
-	struct av_context *ctx;
+	struct av_context *ctx = av_context_of(ibv->context);
 	struct av_mr *mr;
 
 	if (!av_ours(ibv->context))
 		return AV_NEXT(ibv_dereg_mr, "IBVERBS_1.1")(ibv);
-	ctx = av_context_of(ibv->context);
 	mr = av_mr_find(ibv);
 	if (!mr)
 		return av_fail_errno(AV_VERB_DEREG_MR, ENOENT);

@@ -97,42 +97,38 @@ int av_bind_mw(struct ibv_qp *qp, struct ibv_mw *mw, struct ibv_mw_bind *bind)
 	return av_post_send(qp, &wr, &bad);
 }
 
-struct unbind_args {
+/* What ends: a region's key or a queue pair's number. */
+struct end {
 	struct av_seg *seg;
-	uint32_t qpn;
+	uint32_t number;
 };
 
 static void unbind_from(uint32_t id, void *object, void *arg)
 {
-	const struct unbind_args *e = arg;
+	const struct end *qp = arg;
 
-	av_window_queue_pair_ends(e->seg, id << 8, e->qpn);
+	av_window_queue_pair_ends(qp->seg, id << 8, qp->number);
 }
-
-struct finish_args {
-	struct av_seg *seg;
-	uint32_t region;
-};
 
 static void finish_for(uint32_t id, void *object, void *arg)
 {
-	const struct finish_args *l = arg;
+	const struct end *region = arg;
 
-	av_window_finish(l->seg, id << 8, l->region);
+	av_window_finish(region->seg, id << 8, region->number);
 }
 
 void av_mw_finish(struct av_context *ctx, uint32_t region)
 {
-	struct finish_args l = {ctx->seg, region};
+	struct end end = {ctx->seg, region};
 
 	if (atomic_load(&ctx->mw_count))
-		av_table_each(&ctx->mws, finish_for, &l);
+		av_table_each(&ctx->mws, finish_for, &end);
 }
 
 void av_mw_queue_pair_ends(struct av_context *ctx, uint32_t qpn)
 {
-	struct unbind_args e = {ctx->seg, qpn};
+	struct end end = {ctx->seg, qpn};
 
 	if (atomic_load(&ctx->mw_count))
-		av_table_each(&ctx->mws, unbind_from, &e);
+		av_table_each(&ctx->mws, unbind_from, &end);
 }

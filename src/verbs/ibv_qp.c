@@ -295,12 +295,11 @@ static struct ibv_qp *publish_opened(struct av_context *ctx, struct av_qp *qp,
 
 AV_EXPORT int ibv_destroy_qp(struct ibv_qp *ibv)
 {
-	struct av_context *ctx;
+	struct av_context *ctx = av_context_of(ibv->context);
 	struct av_qp *qp;
 
 	if (!av_ours(ibv->context))
 		return AV_NEXT(ibv_destroy_qp, "IBVERBS_1.1")(ibv);
-	ctx = av_context_of(ibv->context);
 	qp = av_qp_find(ibv);
 	if (!qp)
 		return av_fail_errno(AV_VERB_DESTROY_QP, ENOENT);

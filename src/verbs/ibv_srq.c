@@ -124,12 +124,11 @@ static struct ibv_srq *create_srq(struct av_context *ctx, struct ibv_pd *pd,
 AV_EXPORT struct ibv_srq *ibv_create_srq(struct ibv_pd *pd, struct ibv_srq_init_attr *init)
 {
 	const struct xrc_part none = {0};
-	struct av_context *ctx;
+	struct av_context *ctx = av_context_of(pd->context);
 	int err;
 
 	if (!av_ours(pd->context))
 		return AV_NEXT(ibv_create_srq, "IBVERBS_1.1")(pd, init);
-	ctx = av_context_of(pd->context);
 	err = check_create(ctx, pd, &init->attr);
 	return err ? av_fail_null(AV_VERB_CREATE_SRQ, err)
 		   : AV_MADE_HERE(struct av_srq,
@@ -193,13 +192,12 @@ static int modify(struct av_context *ctx, struct av_srq *srq, const struct ibv_s
 
 AV_EXPORT int ibv_modify_srq(struct ibv_srq *ibv, struct ibv_srq_attr *attr, int mask)
 {
-	struct av_context *ctx;
+	struct av_context *ctx = av_context_of(ibv->context);
 	struct av_srq *srq;
 	int err;
 
 	if (!av_ours(ibv->context))
 		return AV_NEXT(ibv_modify_srq, "IBVERBS_1.1")(ibv, attr, mask);
-	ctx = av_context_of(ibv->context);
 	srq = av_srq_find(ibv);
 	err = srq ? av_verb_err(ctx, AV_FAIL_MODIFY_SRQ) : ENOENT;
 	if (err == 0 && (mask & ~(IBV_SRQ_MAX_WR | IBV_SRQ_LIMIT)))
@@ -234,12 +232,11 @@ AV_EXPORT int ibv_query_srq(struct ibv_srq *ibv, struct ibv_srq_attr *attr)
 
 AV_EXPORT int ibv_destroy_srq(struct ibv_srq *ibv)
 {
-	struct av_context *ctx;
+	struct av_context *ctx = av_context_of(ibv->context);
 	struct av_srq *srq;
 
 	if (!av_ours(ibv->context))
 		return AV_NEXT(ibv_destroy_srq, "IBVERBS_1.1")(ibv);
-	ctx = av_context_of(ibv->context);
 	srq = av_srq_find(ibv);
 	if (!srq)
 		return av_fail_errno(AV_VERB_DESTROY_SRQ, ENOENT);

@@ -119,12 +119,11 @@ static struct ibv_mr *import_mr(struct av_context *ctx, struct av_pd *pd, const 
 AV_EXPORT struct ibv_mr *ibv_import_mr(struct ibv_pd *ibv, uint32_t handle)
 {
 	const struct av_key *k;
-	struct av_context *ctx;
+	struct av_context *ctx = av_context_of(ibv->context);
 	struct av_pd *pd;
 
 	if (!av_ours(ibv->context))
 		return AV_NEXT(ibv_import_mr, "IBVERBS_1.10")(ibv, handle);
-	ctx = av_context_of(ibv->context);
 	pd = av_pd_find(ibv);
 	k = pd ? origin_region(ctx, pd, handle) : NULL;
 	return k ? import_mr(ctx, pd, k, handle) : av_fail_null(AV_VERB_IMPORT_MR, ENOENT);

@@ -30,6 +30,13 @@
 
 struct av_environment;
 
+/* Of a context, in the order in which they came up: verbs/misuse.c. */
+struct av_findings {
+	uint64_t count;
+	uint32_t room;
+	struct av_finding *list;
+};
+
 struct av_context {
 	struct av_device *dev;
 	struct av_seg *seg;
@@ -42,6 +49,7 @@ struct av_context {
 	struct av_handles pds, tds, channels, ahs, xrcds, klm_lists;
 	struct av_table mrs, mws, dms, cqs, qps, srqs; /* by index in the segment's tables */
 	_Atomic(struct av_environment *) environment;  /* its own settings; NULL: the process' */
+	struct av_findings findings;
 	SLIST_ENTRY(av_context) link; /* contexts of the process, guarded by their mutex */
 	struct verbs_context verbs;   /* ends with the struct ibv_context that the program has */
 	uint8_t peek_pad[AV_PEEK_PAD];
@@ -198,7 +206,7 @@ static inline bool av_ours(const struct ibv_context *context)
 	return av_device_of(context->device) != NULL;
 }
 
-/* Our context behind a public one, which must be ours. */
+/* Our context behind a public one. Means nothing, but does no harm, if that is not ours. */
 static inline struct av_context *av_context_of(const struct ibv_context *context)
 {
 	return av_container_of(context, struct av_context, verbs.context);

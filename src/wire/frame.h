@@ -16,10 +16,11 @@
 
 #define AV_ROCE_PORT	     4791
 #define AV_ETH_BYTES	     14
+#define AV_ICRC_BYTES	     4
 #define AV_MTU_MAX	     4096
 #define AV_FRAME_HEADERS_MAX (AV_ETH_BYTES + 40 + 8 + AV_PACKET_HEADERS_MAX)
 #define AV_FRAME_MAX \
-	(AV_FRAME_HEADERS_MAX + AV_MTU_MAX + 4) /* + CRC; a whole MTU needs no padding */
+	(AV_FRAME_HEADERS_MAX + AV_MTU_MAX + AV_ICRC_BYTES) /* a whole MTU needs no padding */
 
 /* Addresses are GIDs. If both are mapped IPv4 addresses, the frame uses IPv4. */
 struct av_frame {
@@ -53,6 +54,20 @@ void av_frame_mac(const uint8_t gid[16], uint8_t mac[6]);
  * the kernel's.
  */
 uint16_t av_frame_source_port(uint32_t flow_label, uint32_t src_qpn, uint32_t dest_qpn);
+
+/*
+ * The invariant CRC, IBTA volume 1, 7.8.1 and annex A17.3.3. @ip: @bytes from an IP header (IPv4
+ * without options, or IPv6) to the end of the padding, at least the transport's base header. Fields
+ * that may change on the way, such as time-to-live and checksums, may have any value.
+ */
+uint32_t av_icrc(const uint8_t *ip, size_t bytes);
+
+/* Write the CRC: the only little-endian number of a packet. */
+static inline void av_icrc_put(uint8_t *to, uint32_t crc)
+{
+	for (int i = 0; i < AV_ICRC_BYTES; i++)
+		to[i] = (uint8_t)(crc >> 8 * i);
+}
 
 /* Offset of the payload in a frame; 0: unknown opcode. */
 size_t av_frame_payload_at(const struct av_frame *f, uint8_t opcode);
