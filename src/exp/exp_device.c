@@ -56,9 +56,8 @@ static struct ibv_exp_odp_caps odp_caps(const struct ibv_device_attr_ex *now)
 }
 
 /*
- * All attributes that this device has. Carries of atomics propagate up to the operand's size, and
- * replies of all sizes are in host byte order. As in the plain attributes (IBV_ATOMIC_HCA), the
- * device's atomics are not atomic with respect to the processor's.
+ * Carries of atomics propagate up to the operand's size; replies are in host byte order. They are
+ * not atomic with respect to the processor's (IBV_ATOMIC_HCA, as in the plain attributes).
  */
 static void describe(const struct av_seg *seg, const struct ibv_device_attr_ex *now,
 		     struct ibv_exp_device_attr *all)

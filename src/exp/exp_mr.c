@@ -254,9 +254,8 @@ static int prefetch(struct av_mr *mr, const struct ibv_exp_prefetch_attr *attr)
 		err = av_advise_mr(mr->ibv.pd, advice, IBV_ADVISE_MR_FLAG_FLUSH, list,
 				   (uint32_t)count);
 	}
-	return err == EPERM
-		       ? EINVAL
-		       : err; /* the region is not writable; this verb has no error code for that */
+	/* EPERM: the region is not writable; this verb has no error code for that. */
+	return err == EPERM ? EINVAL : err;
 }
 
 AV_EXPORT int ibv_exp_prefetch_mr(struct ibv_mr *ibv, struct ibv_exp_prefetch_attr *attr)

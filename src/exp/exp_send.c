@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * ibv_exp_post_send(): translates work requests in batches and posts them as plain ones, or as
- * those that queue/qp.h defines beyond the public API. UMR and NOP requests are posted one by one.
- * Opcodes without a counterpart are refused.
+ * ibv_exp_post_send(): posts batches of requests as plain ones, or as queue/qp.h's own; UMR and NOP
+ * one by one. Opcodes without a counterpart are refused.
  */
 #include <string.h>
 
@@ -10,9 +9,8 @@
 #include "exp/exp.h"
 
 #define BATCH 16
-#define COMMON                           \
-	offsetof(struct ibv_exp_send_wr, \
-		 task) /* up to here the two structures are identical, except for the flags */
+/* Up to here the two structures are identical, except for the flags. */
+#define COMMON offsetof(struct ibv_exp_send_wr, task)
 #define FLAGS \
 	(IBV_EXP_SEND_FENCE | IBV_EXP_SEND_SIGNALED | IBV_EXP_SEND_SOLICITED | IBV_EXP_SEND_INLINE)
 

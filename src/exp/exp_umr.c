@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * User-mode memory registration, and NOP, the other request without a plain counterpart. Translates
- * to memory/klm_list.h and av_post_special(). What the elements of a list point to is checked at
- * the first access.
+ * User-mode memory registration, and NOP: memory/klm_list.h and av_post_special(). What a list's
+ * elements point to is checked at the first access.
  */
 #include <stdlib.h>
 

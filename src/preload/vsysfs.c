@@ -11,8 +11,7 @@
 #include "memory/odp_counters.h"
 #include "observe/counters.h"
 
-#define NAME_BYTES \
-	64 /* longest name of a placeholder, NUL included; IBV_SYSFS_NAME_MAX is the maximum */
+#define NAME_BYTES 64 /* longest name of a placeholder, NUL included: IBV_SYSFS_NAME_MAX */
 
 /* What the part of a path matched so far, or a placeholder's name, refers to. */
 struct binding {

@@ -1,11 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The virtual sysfs: the files about a device that programs read below /sys/class/infiniband and
- * its neighbours. This part knows paths and contents and touches no file; vsysfs_libc.h has the C
- * library functions that present them. docs/VSYSFS.md has the whole picture.
- *
- * The tree is one table of patterns (vsysfs_show.c) and is computed for each question. Nothing is
- * stored, so there is nothing to lock, to free or to repair after fork().
+ * The virtual sysfs: files about a device below /sys/class/infiniband and its neighbours. This part
+ * knows paths and contents; vsysfs_libc.h presents them. docs/VSYSFS.md has the whole picture.
+ * Nothing is stored, so there is nothing to lock, to free or to repair after fork().
  */
 #ifndef AV_PRELOAD_VSYSFS_H
 #define AV_PRELOAD_VSYSFS_H
@@ -19,10 +16,8 @@
 #include "base/compiler.h"
 #include "device/device.h"
 
-#define AV_VSYSFS_PATH_BYTES \
-	240 /* longest path of a node, NUL included; must fit in the name of a memfd */
-#define AV_VSYSFS_CONTENT_BYTES \
-	4096 /* longest content of a file: the kernel's limit for an attribute */
+#define AV_VSYSFS_PATH_BYTES	240  /* of a node, NUL included; must fit in a memfd's name */
+#define AV_VSYSFS_CONTENT_BYTES 4096 /* the kernel's limit for an attribute */
 
 enum av_vsysfs_kind {
 	AV_VSYSFS_DIR,
@@ -39,14 +34,10 @@ struct av_vsysfs_node {
 	bool shared;
 	const struct av_device *dev; /* the device that the path names, or NULL */
 	unsigned int index;	     /* of the table row (GIDs, P_Keys, ODP statistics, counters) */
-	char path[AV_VSYSFS_PATH_BYTES]; /* absolute, without symbolic links, ".", ".." or double
-					    slashes */
+	char path[AV_VSYSFS_PATH_BYTES]; /* absolute and normalised, without links */
 };
 
-/*
- * Write the content of @node's file, or its link's target, to @bytes (AV_VSYSFS_CONTENT_BYTES).
- * Return: its length, or -EINVAL as for av_vsysfs_read().
- */
+/* To @bytes (AV_VSYSFS_CONTENT_BYTES). Return: the length, or -EINVAL: see av_vsysfs_read(). */
 typedef ssize_t av_vsysfs_show(const struct av_vsysfs_node *node, char *bytes);
 
 /* The tree, a row per pattern of paths: vsysfs_show.c. */
@@ -80,22 +71,16 @@ struct av_vsysfs_walk {
 	char path[PATH_MAX];	    /* otherwise: the same place, by a path that avoids the tree */
 };
 
-/**
- * av_vsysfs_walk() - follow a path as path_resolution(7) describes
- * @path: absolute; may contain "..", double slashes and symbolic links
- * @follow: also follow a symbolic link in the last component
- * @walk: out
- *
- * Assumes that the directories above the tree ("/sys/class") are not symbolic links.
- * Return: 1: in the tree, walk->node is set; 0: outside, ask the kernel about walk->path; or
- * -ENOENT, -ENOTDIR, -ELOOP, -ENAMETOOLONG
+/*
+ * Follow an absolute @path as path_resolution(7) describes. @follow: also a link in the last
+ * component. Return: 1: walk->node is in the tree; 0: ask the kernel about walk->path; or -ENOENT,
+ * -ENOTDIR, -ELOOP, -ENAMETOOLONG. The directories above the tree count as directories.
  */
 AV_MUST_USE int av_vsysfs_walk(const char *path, bool follow, struct av_vsysfs_walk *walk);
 
-/**
- * av_vsysfs_read() - the current content of a file, or the target of a symbolic link, without NUL
- * Return: bytes stored; -EINVAL: the file exists but cannot be read, such as an attribute of an
- * empty GID row (read(2) of the kernel's file fails like this, too)
+/*
+ * A file's current content, or a link's target, without NUL. Return: bytes stored; -EINVAL: exists,
+ * but read(2) fails, as in the kernel's for an attribute of an empty GID row.
  */
 AV_MUST_USE ssize_t av_vsysfs_read(const struct av_vsysfs_node *node,
 				   char bytes[AV_VSYSFS_CONTENT_BYTES]);

@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/*
- * The virtual sysfs: reading directories. Opening or rewinding a directory makes a listing of our
- * entries and, if the kernel has the directory too, of its entries.
+/* Reading directories: opening or rewinding one lists our entries and the kernel's, if it has it.
  */
 #include "preload/vsysfs_libc.h"
 

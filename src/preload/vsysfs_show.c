@@ -1,13 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The tree of the virtual sysfs and the contents of its files, as a table of path patterns. A
- * pattern's last component may be a placeholder in angle brackets: it stands for all names of
- * devices, table rows, network interfaces or statistics. A directory contains every pattern that is
- * one component longer than its own.
+ * The tree and its contents: a table of path patterns. A last component in angle brackets stands
+ * for all names of devices, table rows, network interfaces or statistics. A directory contains
+ * every pattern that is one component longer than its own.
  *
- * In the kernel's sysfs, the entries of /sys/class/infiniband are symbolic links to directories
- * below /sys/devices; here they are the directories themselves. "device" is a link in both, and its
- * target's name identifies the device.
+ * Entries of /sys/class/infiniband are directories here, not links to some below /sys/devices as
+ * the kernel's. "device" is a link in both, and its target's name identifies the device.
  */
 #include "preload/vsysfs.h"
 

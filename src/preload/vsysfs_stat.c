@@ -7,9 +7,8 @@
 #include <time.h>
 #include <unistd.h>
 
-#define FILE_BYTES 4096 /* sysfs reports this size for every attribute */
-#define TREE_DEV \
-	makedev(0, 0xfa5e7) /* st_dev: far above the numbers that the kernel gives to mounts */
+#define FILE_BYTES 4096		       /* sysfs reports this size for every attribute */
+#define TREE_DEV   makedev(0, 0xfa5e7) /* far above the kernel's numbers of mounts */
 
 static bool count_dir(void *arg, const char *name, enum av_vsysfs_kind kind)
 {

@@ -9,8 +9,7 @@
 
 /* The state of a walk. */
 struct walker {
-	struct av_vsysfs_walk *out; /* out->path: the current place, "" for the root; out->node: its
-				       node, if @inside */
+	struct av_vsysfs_walk *out; /* @path: the current place, @node: its, if @inside */
 	bool inside;
 	size_t len;	     /* of out->path */
 	const char *todo;    /* the rest of the path, within @text */

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Compile-time checks only: the layouts of <infiniband/verbs.h> that inline verbs and other
- * libraries rely on must be those this library was written for. Offsets in structures that only
- * grow at the end also hold for newer headers; whole sizes are those of rdma-core 44.
+ * The layouts of <infiniband/verbs.h> that inline verbs and other libraries rely on. Structures
+ * grow at their ends only, so offsets hold for newer headers, too; whole sizes are rdma-core 44's.
  */
 #include <stddef.h>
 #include <infiniband/verbs.h>

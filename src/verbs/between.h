@@ -19,20 +19,14 @@ bool av_context_other_has(const struct av_context *ctx, uint32_t lkey);
 
 /* --- events ---------------------------------------------------------------------- */
 
-/*
- * Remove an object from a table through which events are delivered. Afterwards no new event finds
- * the object, and all earlier ones have been counted.
- */
+/* Off the table that delivers events: no new one finds the object; earlier ones are counted. */
 void av_unlist(struct av_context *ctx, struct av_table *table, uint32_t handle);
 
 /* Count @n acknowledgements of an object's events; its destruction waits for them. */
 void av_event_acknowledge(pthread_mutex_t *mutex, pthread_cond_t *cond, uint32_t *completed,
 			  uint32_t n);
 
-/*
- * Wait until @completed has caught up with @delivered. Both are guarded by @mutex, which the caller
- * does not hold. @of: the object, for the report on misuse if the wait is long.
- */
+/* Wait until @completed equals @delivered. Context: without @mutex, their guard. @of: to report. */
 void av_event_wait(pthread_mutex_t *mutex, pthread_cond_t *cond, const uint32_t *completed,
 		   const uint32_t *delivered, const struct av_misuse_object *of);
 
@@ -47,10 +41,7 @@ bool av_td_valid(struct ibv_td *td);
 /* Import a domain by its handle in the origin context; NULL and errno on failure. */
 struct ibv_pd *av_pd_import(struct av_context *ctx, uint32_t handle);
 
-/*
- * End the import locally. ibv_unimport_pd(3) cannot fail, although objects may still use the domain
- * (pyverbs unimports first). They continue without it, and the last one frees it.
- */
+/* ibv_unimport_pd(3) cannot fail. Objects that still use the domain keep it: the last frees it. */
 void av_pd_forget(struct av_pd *pd);
 
 /* Every object on a domain has a reference to it, and it cannot be destroyed meanwhile. */
@@ -61,10 +52,7 @@ static inline void av_pd_get(struct av_pd *pd)
 
 void av_pd_put(struct av_pd *pd);
 
-/*
- * Is this an address vector of the device's port? Asks the host for its addresses only if the row
- * is not known to be populated: that takes system calls. Return: 0, EINVAL or ENOMEM.
- */
+/* Is it the port's? Costs system calls if the GID's row is not known. Return: 0, EINVAL, ENOMEM. */
 AV_MUST_USE int av_check_ah_attr(const struct av_context *ctx, const struct ibv_ah_attr *attr);
 
 /* The address vector of a handle; NULL if it is not ours, or pointer and handle do not match. */
@@ -72,9 +60,7 @@ const struct ibv_ah_attr *av_ah_attr(const struct ibv_ah *ah);
 
 /* --- memory ---------------------------------------------------------------------- */
 
-/*
- * A region of @pd with a new key, @what but for its pd. @addr: value for ibv_mr.addr. @dm: or NULL.
- * Return: region, or NULL and errno (ENOENT: invalid PD; ENOMEM).
+/* @what: the key but for its pd. @addr: for ibv_mr.addr. @dm: or NULL. Errors: ENOENT (PD), ENOMEM.
  */
 struct ibv_mr *av_mr_publish(struct ibv_pd *pd, struct av_key *what, void *addr, struct av_dm *dm);
 
@@ -85,10 +71,7 @@ struct ibv_mr *av_reg_mr(struct ibv_pd *pd, void *addr, size_t length, uint64_t 
 /* Free the private half of a region and what it holds. The key has been destroyed. */
 void av_mr_forget(struct av_mr *mr);
 
-/*
- * A region with memory of its own. @req: all but the policy, which the context's settings name.
- * Return: region, or NULL and errno as for av_allocated_make() and ibv_reg_mr().
- */
+/* With memory of its own; @req lacks the policy. Errors: av_allocated_make()'s, ibv_reg_mr()'s. */
 struct ibv_mr *av_mr_allocate(struct ibv_pd *pd, struct av_allocate_request *req);
 
 /* Create a region of @pd on another region's memory: av_allocated_attach(). */

@@ -52,9 +52,8 @@ static struct ibv_device **foreign_list(int *count)
 static struct ibv_device end_of_list;
 
 /*
- * The array is exactly what calloc() returned, as in the system's library: programs such as qperf
- * call free() on it. Its final NULL is followed by the mark and by the system's list, which must be
- * freed as a whole by its own function.
+ * Exactly what calloc() returned, since programs such as qperf call free() on it. After the final
+ * NULL: the mark, and the system's list, which its own function must free as a whole.
  */
 AV_EXPORT struct ibv_device **ibv_get_device_list(int *num_devices)
 {

@@ -1,8 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/*
- * Settings of a single context: a copy of the process's environment that changes independently.
- * ibv_exp_use_priv_env(), ibv_exp_setenv().
- */
+/* A context's own settings: a copy of the process's environment. ibv_exp_use_priv_env(3). */
 #ifndef AV_VERBS_ENVIRONMENT_H
 #define AV_VERBS_ENVIRONMENT_H
 
@@ -19,11 +16,7 @@ struct av_context;
 /* Give the context settings of its own, copied from the process. Return: 0 or ENOMEM. */
 AV_MUST_USE int av_environment_detach(struct av_context *ctx);
 
-/**
- * av_environment_set() - setenv(3) in the context's own settings, or in those of the process if it
- * has none
- * Return: 0, EINVAL (invalid name or value) or ENOMEM
- */
+/* setenv(3) in the context's own settings, or the process's. Return: 0, EINVAL or ENOMEM. */
 AV_MUST_USE int av_environment_set(struct av_context *ctx, const char *name, const char *value,
 				   bool overwrite);
 

@@ -149,8 +149,8 @@ static int pending(int fd)
 }
 
 /*
- * Take each record once and put back those of other CQs, in order. Concurrent readers only leave
- * less to do. Return: number of records of this CQ. @others: number of other records.
+ * Takes each record once and puts back those of others, in order; concurrent readers leave less to
+ * do. Return: records of this CQ. @others: number of the rest.
  */
 static int sort_out(struct av_channel *channel, int fd, uint32_t cq_index, uint32_t cq_id,
 		    int *others)
@@ -178,10 +178,8 @@ static int sort_out(struct av_channel *channel, int fd, uint32_t cq_index, uint3
 void av_channel_forget(struct av_channel *channel, uint32_t cq_index, uint32_t cq_id)
 {
 	struct av_seg *seg = av_context_of(channel->ibv.context)->seg;
-	int fd = av_doorbell_peek(seg,
-				  channel->doorbell); /* non-blocking, because another thread may
-							 read between our look and our read */
-	int others;
+	/* Not blocking: another thread may read between our look and our read. */
+	int fd = av_doorbell_peek(seg, channel->doorbell), others;
 
 	if (fd < 0)
 		return;

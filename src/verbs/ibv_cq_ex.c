@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Extended completion queues: completions are taken one by one and read through functions. The
- * current completion is in the private half. A batch, from start to end, belongs to one thread,
- * which holds @batch.
+ * Extended CQs: the current completion is in the private half, and read through functions. A batch,
+ * from start to end, belongs to one thread, which holds @batch.
  */
 #include <time.h>
 

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Device memory: blocks of the context's segment, so that every process accesses them by plain
- * copies. The total size is limited per device and counted over all processes in the directory;
- * what a killed process held returns when it is swept.
+ * Device memory: blocks of the segment, which every process copies to and from. The directory
+ * counts a device's total over all processes; what a killed one held returns when it is swept.
  */
 #include <stdlib.h>
 

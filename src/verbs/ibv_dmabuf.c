@@ -1,8 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/*
- * Regions on dma-bufs: maps the buffer into the process and registers the mapping.
- * ibv_reg_dmabuf_mr(3).
- */
+/* ibv_reg_dmabuf_mr(3): maps the dma-buf into the process and registers the mapping. */
 #include <fcntl.h>
 #include <sys/mman.h>
 #include <sys/stat.h>

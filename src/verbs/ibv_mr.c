@@ -277,8 +277,8 @@ static int check_paging(const struct av_mr *mr, const struct av_mr_change *c)
 		return av_refuse(EINVAL, AV_CHECK_REREG_PAGING, c->access, mr->access);
 	if (changes && ((mr->access ^ c->access) & IBV_ACCESS_ON_DEMAND))
 		return av_refuse(EOPNOTSUPP, AV_CHECK_REREG_PAGING, c->access, mr->access);
-	return moves && mr->ibv.length ==
-				       SIZE_MAX /* an implicit region is the whole address space */
+	/* An implicit region is the whole address space. */
+	return moves && mr->ibv.length == SIZE_MAX
 		       ? av_refuse(EOPNOTSUPP, AV_CHECK_REREG_PAGING, 0, 0)
 		       : 0;
 }
@@ -414,9 +414,8 @@ static int command(struct av_context *ctx, struct av_mr *mr, const struct av_mr_
 }
 
 /*
- * Change the translation: first hide the new range from children of fork(), then execute, then show
- * them the old range again. Memory allocated by the library is exempt. Return: 0, or enum
- * ibv_rereg_mr_err_code and errno.
+ * Hide the new range from children of fork(), execute, show them the old one. Our own memory is
+ * exempt. Return: 0, or enum ibv_rereg_mr_err_code and errno.
  */
 static int move(struct av_context *ctx, struct av_mr *mr, const struct av_mr_change *c)
 {

@@ -71,8 +71,8 @@ static bool may_bind(const struct ibv_mr *ibv)
 {
 	const struct av_mr *mr = av_mr_find(ibv);
 
-	return !mr || mr->sort == AV_MR_PLAIN ||
-	       mr->sort == AV_MR_ALLOCATED; /* an invalid region fails when the bind executes */
+	/* An invalid region fails when the bind executes. */
+	return !mr || mr->sort == AV_MR_PLAIN || mr->sort == AV_MR_ALLOCATED;
 }
 
 /* Type 1: the bind is a work request, and posting it determines the window's new key. */

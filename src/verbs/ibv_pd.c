@@ -1,9 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Protection domains, and the thread and parent domains around them. A parent domain protects
- * exactly like the domain it contains: regions and queue pairs of both belong together. Its
- * allocators are accepted but never called, because rings must be in the segment, where peers reach
- * them.
+ * Protection domains, and thread and parent domains around them. A parent protects exactly like
+ * what it contains. Its allocators are never called: rings must be where peers reach them.
  */
 #include <stdlib.h>
 
@@ -64,11 +62,8 @@ void av_pd_put(struct av_pd *pd)
 
 static struct ibv_pd *create_pd(struct av_context *ctx, struct av_pd *contains, struct av_td *td)
 {
-	int err = ctx->forked
-			  ? 0
-			  : av_verb_err(ctx,
-					AV_FAIL_ALLOC_PD); /* a forked child may create domains,
-							      though it can put nothing into them */
+	/* A forked child may create domains, though it can put nothing into them. */
+	int err = ctx->forked ? 0 : av_verb_err(ctx, AV_FAIL_ALLOC_PD);
 	struct av_pd *pd;
 
 	pd = av_object_new(AV_VERB_ALLOC_PD, err, sizeof(*pd));

@@ -139,8 +139,8 @@ static void init_public(struct av_context *ctx, struct av_qp *qp, struct ibv_pd 
 }
 
 /*
- * Grant inline receive as far as there is room for the payload: in the completion, and in the slots
- * of the queue pair's own receive queue. XRC receives into queues that do not know its queue pairs.
+ * As far as there is room: in the completion, and in slots of the queue pair's own receive queue.
+ * XRC receives into queues that do not know its queue pairs.
  */
 static uint32_t grant_inline(const struct av_qp *qp, const struct ibv_qp_init_attr *attr,
 			     uint32_t wanted)

@@ -115,15 +115,13 @@ static int modify(struct av_context *ctx, struct av_qp *qp, const struct ibv_qp_
 	if (atomic_load(&qp->end.qp->qpn) != qp->ibv.qp_num)
 		err = EINVAL; /* opened by its number, and destroyed by its creator since */
 	else
-		err = av_context_err(ctx); /* under the execution rights: a failing device sets its
-					      flag first and then takes them */
+		err = av_context_err(ctx); /* a failing device sets it, then takes the rights */
 	if (err == 0)
 		err = apply(qp, attr, mask, &to);
 	av_qp_resume(&qp->end);
 	if (err == 0 && (mask & IBV_QP_STATE))
 		qp->ibv.state = to;
-	av_drive(&qp->end, &qp->peer); /* resume, flush or report a drained queue, and execute what
-					  was posted meanwhile */
+	av_drive(&qp->end, &qp->peer); /* and what was posted meanwhile */
 	if (err)
 		return err;
 	if (to == IBV_QPS_RTR)

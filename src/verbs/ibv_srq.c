@@ -277,9 +277,8 @@ static void collect_xrc(uint32_t id, void *object, void *arg)
 }
 
 /*
- * A requester waits for the receive just posted: perhaps the peer of a queue pair on this queue, or
- * of an XRC_RECV queue pair of its domain. Requesters beyond the first WAKE_MAX, and those of
- * XRC_RECV queue pairs of other processes, find it by their timers.
+ * Requesters wait for this receive: peers of queue pairs here, or of XRC_RECV ones of the domain.
+ * Those beyond WAKE_MAX, and of XRC_RECV ones elsewhere, find it by their timers.
  */
 static void wake_requesters(struct av_context *ctx, struct av_srq *srq)
 {
@@ -287,9 +286,8 @@ static void wake_requesters(struct av_context *ctx, struct av_srq *srq)
 	const struct av_qp *qp;
 
 	if (srq->xrcd) {
-		pthread_mutex_lock(
-			&ctx->verbs.context
-				 .mutex); /* keeps queue pairs from being destroyed: av_unlist() */
+		/* Keeps queue pairs from being destroyed: av_unlist(). */
+		pthread_mutex_lock(&ctx->verbs.context.mutex);
 		av_table_each(&ctx->qps, collect_xrc, &w);
 		pthread_mutex_unlock(&ctx->verbs.context.mutex);
 	}

@@ -1,9 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Uses objects of another context, in any process: ibv_import_device(3), ibv_import_pd(3),
- * ibv_import_mr(3), ibv_import_dm(3). An importing context has its own segment, whose head names
- * the origin context. Keys and domains with the origin's numbers are looked up there
- * (memory/translate.c).
+ * Objects of another context, in any process: ibv_import_device(3), _pd, _mr, _dm. The importing
+ * context's segment names its origin, where such keys and domains are found: memory/translate.c.
  */
 #include <stdlib.h>
 #include <string.h>

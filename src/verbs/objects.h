@@ -1,11 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The private halves of verbs objects, and how a call finds them from the program's pointer.
- *
- * An object is looked up by context and handle, and must then be the one that the pointer names.
- * The pointer itself is never trusted to lead to a private half. Each struct begins with the public
- * struct, followed by zeros: provider libraries look for private fields of their own behind the
- * objects of any device.
+ * The private halves of objects. One is looked up by context and handle, and must then be that
+ * which the pointer names: the pointer is never trusted to lead there. Each begins with the public
+ * struct, then zeros: providers look for private fields of their own behind any device's objects.
  */
 #ifndef AV_VERBS_OBJECTS_H
 #define AV_VERBS_OBJECTS_H

@@ -1,8 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/*
- * The dispatch tables behind the inline verbs. Every member is set, so that no program calls a
- * NULL: what this device lacks returns "not supported", as the manual pages document.
- */
+/* Every member of the tables is set: what the device lacks returns the documented errno value. */
 #include "verbs/ops.h"
 
 #include <string.h>

@@ -172,10 +172,7 @@ AV_EXPORT ssize_t _ibv_query_gid_table(struct ibv_context *context, struct ibv_g
 	return (ssize_t)found;
 }
 
-/*
- * A private symbol of libibverbs that ibv_devinfo and pyverbs use: the content of gid_attrs/types.
- * Its values follow the kernel's order: 0 "IB/RoCE v1", 1 "RoCE v2".
- */
+/* Private to libibverbs, but ibv_devinfo and pyverbs use it. In the kernel's order: 0 v1, 1 v2. */
 int ibv_query_gid_type(struct ibv_context *context, uint8_t port, unsigned int index,
 		       unsigned int *type);
 

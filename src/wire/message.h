@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Splits messages into packets: how many, and the headers of each. Pure functions. Source: IBTA
- * volume 1, 9.2.1 (segmentation), 9.3.1 (PSN).
+ * Messages in packets: how many, and each one's headers. Pure functions. Source: IBTA volume
+ * 1, 9.2.1 (segmentation), 9.3.1 (PSN).
  */
 #ifndef AV_WIRE_MESSAGE_H
 #define AV_WIRE_MESSAGE_H

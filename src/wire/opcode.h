@@ -1,10 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The opcodes of packets: the headers each has, and the part of which operation it is. One table
- * covers the low five bits for all services; another lists the services.
- *
- * Source: IBTA volume 1, 9.2.1 (table of OpCode values) and 5.2 (order of headers); annex A14
- * (XRC); FLUSH and ATOMIC WRITE: annex A19.
+ * Which headers an opcode has, and which part of which operation it is: a table of the low five
+ * bits, and one of the services. Source: IBTA volume 1, 9.2.1 (OpCode values), 5.2 (order of
+ * headers), annex A14 (XRC), A19 (FLUSH, ATOMIC WRITE).
  */
 #ifndef AV_WIRE_OPCODE_H
 #define AV_WIRE_OPCODE_H
