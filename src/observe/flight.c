@@ -17,7 +17,7 @@
 #include "base/map.h"
 
 #define MAGIC	0x3154484749465641ull /* "AVFIGHT1" */
-#define VERSION 1u
+#define VERSION 2u
 #define WORDS	(sizeof(struct av_flight_record) / sizeof(uint64_t))
 
 struct slot {

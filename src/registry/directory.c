@@ -204,7 +204,7 @@ static int map_file(void)
 	av_dir = p;
 	if (av_dir->magic == 0) {
 		av_dir->layout = AV_LAYOUT;
-		av_dir->qpn_cursor = AV_DIR_QPN_FIRST;
+		av_dir_qpn_begin();
 		av_dir->magic = AV_DIR_MAGIC;
 	}
 	return av_dir->magic == AV_DIR_MAGIC && av_dir->layout == AV_LAYOUT ? 0 : -EPROTO;

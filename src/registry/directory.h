@@ -134,6 +134,9 @@ void av_dir_qpn_remove(uint32_t qpn);
 /* Where the queue pair with this number is; .ref is 0 if the number is not in use. Lock-free. */
 struct av_qp_location av_dir_qpn_find(uint32_t qpn);
 
+/* Is this the number of a queue pair that is gone? The index may not have been used since. */
+bool av_dir_qpn_ended(uint32_t qpn);
+
 /**
  * av_dir_xrcd_open() - open an XRC domain in a context of this process
  * @dev, @ino: of the file that names it; both 0: a private one

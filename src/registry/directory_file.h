@@ -131,9 +131,10 @@ struct av_dir_capture {
 struct av_dir_file {
 	uint64_t magic;
 	uint32_t layout;
-	uint32_t qpn_cursor;
-	uint64_t dm_bytes; /* device memory in use; like @qps */
-	uint32_t qps;	   /* numbers in use, also of dead contexts until the next sweep */
+	uint32_t qpn_cursor; /* the index to try first */
+	uint32_t qpn_tag;    /* of indices that were never used */
+	uint64_t dm_bytes;   /* device memory in use; like @qps */
+	uint32_t qps;	     /* numbers in use, also of dead contexts until the next sweep */
 	/*
 	 * Rows that were ever used lie before these. Readers stop there, so that the rest of the
 	 * tables need not be in memory. Raised within a change, before the first use.
@@ -213,6 +214,12 @@ bool av_dir_view_lives(const struct av_dir_view *view, uint32_t slot);
 
 /* Place of a device in the table of devices, index + 1; 0 if it has none. */
 uint32_t av_dir_find_device(const struct av_dir_file *d, const char *name);
+
+/*
+ * Choose where numbers begin: at random, so that two directories of one network, say of two
+ * containers, hardly ever give the same ones. Context: within a change, of a new directory
+ */
+void av_dir_qpn_begin(void);
 
 /* The port of a device went down. Context: within a change. */
 static inline void av_dir_count_down(const char *device)

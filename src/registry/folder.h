@@ -11,7 +11,7 @@
  * Version of everything in shared memory. It is part of the folder's name and changes with each
  * change of a layout.
  */
-#define AV_LAYOUT 19
+#define AV_LAYOUT 20
 
 /*
  * The folder that contains this user's: DIR of registry/directory.h. Never NULL. The string is

@@ -5,8 +5,7 @@
 #include "device/port.h"
 #include "registry/directory.h"
 
-/* Does the address vector lead to a port of that context? */
-static bool at_address(const struct ibv_ah_attr *ah, const struct av_seg *seg)
+bool av_at_address(const struct ibv_ah_attr *ah, const struct av_seg *seg)
 {
 	if (ah->is_global)
 		return av_port_has_gid(seg->head->port, &ah->grh.dgid);
@@ -31,6 +30,6 @@ void av_connect_anew(const struct av_qp_end *end, struct av_qp_end *peer)
 		return;
 	peer->qp = av_qp_at(peer->seg, location.index);
 	if (!peer->qp || atomic_load(&peer->qp->qpn) != qpn ||
-	    !at_address(&end->qp->attr.ah_attr, peer->seg))
+	    !av_at_address(&end->qp->attr.ah_attr, peer->seg))
 		av_disconnect(peer);
 }

@@ -22,6 +22,9 @@ static inline void av_connect(const struct av_qp_end *end, struct av_qp_end *pee
 		av_connect_anew(end, peer);
 }
 
+/* Does the address vector lead to the port of that context? Context: any thread. */
+bool av_at_address(const struct ibv_ah_attr *ah, const struct av_seg *seg);
+
 /* Drop a cached destination. */
 void av_disconnect(struct av_qp_end *peer);
 

@@ -8,6 +8,8 @@
 #include "base/newer_verbs.h"
 #include "base/limits.h"
 #include "memory/why.h"
+#include "registry/directory.h"
+#include "transport/connect.h"
 #include "transport/responder.h"
 
 static uint32_t qpn_of(const struct av_qp_end *end)
@@ -183,6 +185,20 @@ static void why_not_ready(const struct av_failed *f)
 }
 
 /*
+ * There is no such queue pair. The same address with a number that was never given here: the
+ * program on the other side has a directory of its own.
+ */
+static void why_gone(const struct av_failed *f)
+{
+	const struct av_qp_shared *q = f->req->qp;
+	bool elsewhere = av_at_address(&q->attr.ah_attr, f->req->seg) &&
+			 !av_dir_qpn_find(q->attr.dest_qp_num).ref &&
+			 !av_dir_qpn_ended(q->attr.dest_qp_num);
+
+	av_diag_note(elsewhere ? AV_CHECK_PEER_ELSEWHERE : AV_CHECK_PEER_GONE, 0, 0);
+}
+
+/*
  * Explain why the responder did not answer: repeat the checks before a try, in the same order.
  * Context: the responder's right @resp is held.
  */
@@ -213,7 +229,7 @@ static void why_no_answer(const struct av_failed *f)
 	if (f->silent)
 		why_silent(f);
 	else
-		av_diag_note(AV_CHECK_PEER_GONE, 0, 0);
+		why_gone(f);
 }
 
 static void (*const why[AV_FAULT_N])(const struct av_failed *f) = {

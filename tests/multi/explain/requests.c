@@ -287,6 +287,18 @@ static void is_gone(void)
 	side_destroy_qp(&b, 0);
 }
 
+#define NEVER_GIVEN(qpn) ((qpn) ^ 0x40000) /* nobody here has that number, or had */
+
+static void is_elsewhere(void)
+{
+	struct node_link link = link_default();
+
+	link.dgid = b.info.gid;
+	link.dest_qpn = NEVER_GIVEN(side_qpn(&b, 0));
+	side_set_state(&a, 0, IBV_QPS_RESET);
+	EXPECT(side_connect(&a, 0, &link) == 0, "connecting again");
+}
+
 static void connect_again(const struct node_link *link)
 {
 	struct node_link l = *link;
@@ -323,6 +335,8 @@ static void seed_silence(void)
 		  IBV_QPS_RESET},
 		 other_state},
 		{{"peer destroyed", AV_CHECK_PEER_GONE, AV_FLIGHT_REQUEST, ANY, ANY}, is_gone},
+		{{"peer elsewhere", AV_CHECK_PEER_ELSEWHERE, AV_FLIGHT_REQUEST, ANY, ANY},
+		 is_elsewhere},
 		{{"peer of another", AV_CHECK_PEER_OTHER, AV_FLIGHT_REQUEST, ANY, 0x1234},
 		 other_peer},
 		{{"other PSNs", AV_CHECK_PEER_PSN, AV_FLIGHT_REQUEST, 0x101, 0x777}, other_psn},
@@ -336,6 +350,8 @@ static void seed_silence(void)
 		row("request: %s", rows[i].seed.name);
 		start(&plain);
 		peer = side_qpn(&b, 0);
+		if (rows[i].spoil == is_elsewhere)
+			peer = NEVER_GIVEN(peer);
 		rows[i].spoil();
 		EXPECT(outcome(&plain) == IBV_WC_RETRY_EXC_ERR, "status");
 		if (recorder_find(&rows[i].seed, &r))

@@ -12,6 +12,7 @@
  * This program is run with all of its memory adopted, and with none.
  */
 #include <pthread.h>
+#include <sched.h>
 #include <stdatomic.h>
 #include <stdio.h>
 
@@ -48,7 +49,7 @@ static const struct {
 	{"SEND", IBV_WR_SEND},
 };
 
-static atomic_bool begun, ended;
+static atomic_bool ready, begun, ended;
 
 static uint64_t *arena_word(uint64_t offset)
 {
@@ -90,6 +91,7 @@ static void *do_small_ones(void *arg)
 	static struct result r;
 
 	r = (struct result){0};
+	atomic_store(&ready, true);
 	while (!atomic_load(&begun))
 		;
 	while (!atomic_load(&ended) && r.done == 0 && r.bad == 0)
@@ -138,10 +140,13 @@ static struct result both(enum ibv_wr_opcode *small)
 	pthread_t thread;
 	void *value;
 
+	atomic_store(&ready, false);
 	atomic_store(&begun, false);
 	atomic_store(&ended, false);
 	if (pthread_create(&thread, NULL, do_small_ones, small))
 		DIE("no thread");
+	while (!atomic_load(&ready)) /* may start later than that ends on a busy machine */
+		sched_yield();
 	do_big_one();
 	pthread_join(thread, &value);
 	r = value;
