@@ -6,7 +6,6 @@
 
 #include "base/clock.h"
 #include "verbs/between.h"
-#include "verbs/environment.h"
 #include "verbs/ops.h"
 
 /* --- the clock: the host's monotonic one; a cycle is a nanosecond ---------------- */
@@ -74,7 +73,7 @@ static_assert(sizeof(struct ibv_exp_res_domain) == sizeof(struct ibv_td), "one o
 
 bool av_exp_domain_valid(const struct ibv_context *context, struct ibv_exp_res_domain *domain)
 {
-	return domain && domain->context == context && av_td_valid((struct ibv_td *)domain);
+	return domain && domain->context == context && av_td_find((struct ibv_td *)domain);
 }
 
 AV_EXPORT struct ibv_exp_res_domain *

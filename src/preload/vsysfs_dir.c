@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Reading directories: opening or rewinding one lists our entries and the kernel's, if it has it.
- */
+/* Reading directories: opening or rewinding lists our entries and the kernel's, if any. */
 #include "preload/vsysfs_libc.h"
 
 #include <stdint.h>

@@ -3,6 +3,7 @@
 #ifndef AV_VERBS_BETWEEN_H
 #define AV_VERBS_BETWEEN_H
 
+#include "segment/page_policy.h"
 #include "memory/key.h"
 #include "verbs/objects.h"
 
@@ -16,6 +17,24 @@ int av_context_close(struct av_context *ctx);
 
 /* Is @lkey an ODP region's of another context here on this device? Context: no lock held. */
 bool av_context_other_has(const struct av_context *ctx, uint32_t lkey);
+
+/* --- a context's own settings: ibv_exp_use_priv_env(3), ibv_exp_setenv(3) ------------- */
+
+/* Give the context settings of its own, copied from the process. Return: 0 or ENOMEM. */
+AV_MUST_USE int av_environment_detach(struct av_context *ctx);
+
+/* setenv(3) in the context's own settings, or the process's. Return: 0, EINVAL or ENOMEM. */
+AV_MUST_USE int av_environment_set(struct av_context *ctx, const char *name, const char *value,
+				   bool overwrite);
+
+/* A setting's value. Return: false if unset or too long. Matches av_page_variable. */
+bool av_environment_get(const void *ctx, const char *name, char *value, size_t size);
+
+/* The page policy of this kind of object now. Says each value out of range on stderr. */
+struct av_page_policy av_environment_pages(const struct av_context *ctx,
+					   const struct av_page_object *object);
+
+void av_environment_free(struct av_context *ctx);
 
 /* --- events ---------------------------------------------------------------------- */
 
@@ -35,8 +54,8 @@ void av_channel_forget(struct av_channel *channel, uint32_t cq_index, uint32_t c
 
 /* --- domains and addresses ------------------------------------------------------- */
 
-/* Is this a thread domain of its context? */
-bool av_td_valid(struct ibv_td *td);
+/* Our thread domain, or NULL if it is none of its context. */
+struct av_td *av_td_find(struct ibv_td *td);
 
 /* Import a domain by its handle in the origin context; NULL and errno on failure. */
 struct ibv_pd *av_pd_import(struct av_context *ctx, uint32_t handle);
@@ -60,8 +79,7 @@ const struct ibv_ah_attr *av_ah_attr(const struct ibv_ah *ah);
 
 /* --- memory ---------------------------------------------------------------------- */
 
-/* @what: the key but for its pd. @addr: for ibv_mr.addr. @dm: or NULL. Errors: ENOENT (PD), ENOMEM.
- */
+/* A region with a new key: @what but for its pd. @dm: or NULL. Errors: ENOENT (PD), ENOMEM. */
 struct ibv_mr *av_mr_publish(struct ibv_pd *pd, struct av_key *what, void *addr, struct av_dm *dm);
 
 /* ibv_reg_mr_iova2(). @access as of struct av_key: also rights that plain verbs do not know. */

@@ -10,12 +10,18 @@
 #include "transport/inject.h"
 #include "verbs/objects.h"
 
+/* A forked child may ask, too: it reads what its parent mapped. */
+static inline bool av_device_failed(const struct av_context *ctx)
+{
+	return atomic_load(&ctx->seg->head->fatal);
+}
+
 /* 0; EPERM: the parent's context in a forked child; EIO: a failed device. */
 static inline int av_context_err(const struct av_context *ctx)
 {
 	if (av_unlikely(ctx->forked))
 		return EPERM;
-	return av_unlikely(atomic_load(&ctx->seg->head->fatal)) ? EIO : 0;
+	return av_unlikely(av_device_failed(ctx)) ? EIO : 0;
 }
 
 /* The same for a verb that makes or changes an object. Such a verb may also fail on demand. */

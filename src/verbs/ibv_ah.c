@@ -48,13 +48,17 @@ int av_check_ah_attr(const struct av_context *ctx, const struct ibv_ah_attr *att
 		       : av_refuse(EINVAL, AV_CHECK_AV_SGID, attr->grh.sgid_index, count);
 }
 
-static struct ibv_ah *create_ah(struct av_context *ctx, struct ibv_pd *ibv_pd,
-				const struct ibv_ah_attr *attr)
+AV_EXPORT struct ibv_ah *ibv_create_ah(struct ibv_pd *ibv_pd, struct ibv_ah_attr *attr)
 {
-	struct av_pd *pd = av_pd_find(ibv_pd);
+	struct av_context *ctx = av_context_of(ibv_pd->context);
+	struct av_pd *pd;
 	struct av_ah *ah;
-	int err = av_check_ah_attr(ctx, attr);
+	int err;
 
+	if (!av_ours(ibv_pd->context))
+		return AV_NEXT(ibv_create_ah, "IBVERBS_1.1")(ibv_pd, attr);
+	pd = av_pd_find(ibv_pd);
+	err = av_check_ah_attr(ctx, attr);
 	if (err == 0 && !pd)
 		err = ENOENT;
 	if (err == 0 && !ctx->forked)
@@ -73,13 +77,6 @@ static struct ibv_ah *create_ah(struct av_context *ctx, struct ibv_pd *ibv_pd,
 	}
 	av_pd_get(pd);
 	return &ah->ibv;
-}
-
-AV_EXPORT struct ibv_ah *ibv_create_ah(struct ibv_pd *pd, struct ibv_ah_attr *attr)
-{
-	if (!av_ours(pd->context))
-		return AV_NEXT(ibv_create_ah, "IBVERBS_1.1")(pd, attr);
-	return create_ah(av_context_of(pd->context), pd, attr);
 }
 
 AV_EXPORT int ibv_destroy_ah(struct ibv_ah *ibv)

@@ -18,7 +18,6 @@
 #include "transport/send_sum.h"
 #include "transport/timer.h"
 #include "verbs/between.h"
-#include "verbs/environment.h"
 #include "verbs/misuse.h"
 #include "verbs/ops.h"
 

@@ -6,7 +6,6 @@
 #include "transport/rnr.h"
 #include "transport/timer.h"
 #include "verbs/between.h"
-#include "verbs/environment.h"
 #include "verbs/misuse.h"
 #include "verbs/next.h"
 #include "verbs/ops.h"

@@ -212,7 +212,7 @@ struct ibv_dm *av_alloc_dm(struct ibv_context *context, struct ibv_alloc_dm_attr
 	int err = check_alloc(attr);
 	struct av_seg *seg;
 
-	if (err == 0 && atomic_load(&ctx->seg->head->fatal))
+	if (err == 0 && av_device_failed(ctx))
 		err = EIO;
 	if (err == 0 && !ctx->forked)
 		err = av_verb_err(ctx, AV_FAIL_ALLOC_DM);

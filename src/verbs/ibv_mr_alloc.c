@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Regions with memory allocated by the library, and shared regions. */
 #include "verbs/between.h"
-#include "verbs/environment.h"
 #include "verbs/fail.h"
 
 struct av_page_policy av_mr_pages(const struct av_context *ctx)

@@ -120,16 +120,11 @@ AV_EXPORT int ibv_dealloc_pd(struct ibv_pd *ibv)
 	return 0;
 }
 
-static struct av_td *td_find(struct ibv_td *ibv)
+struct av_td *av_td_find(struct ibv_td *ibv)
 {
 	struct av_td *td = av_container_of(ibv, struct av_td, ibv);
 
 	return av_table_get(&av_context_of(ibv->context)->tds.table, td->handle) == td ? td : NULL;
-}
-
-bool av_td_valid(struct ibv_td *td)
-{
-	return td_find(td) != NULL;
 }
 
 struct ibv_td *av_alloc_td(struct ibv_context *context, struct ibv_td_init_attr *attr)
@@ -156,7 +151,7 @@ struct ibv_td *av_alloc_td(struct ibv_context *context, struct ibv_td_init_attr 
 
 int av_dealloc_td(struct ibv_td *ibv)
 {
-	struct av_td *td = td_find(ibv);
+	struct av_td *td = av_td_find(ibv);
 
 	if (!td)
 		return av_fail_errno(AV_VERB_DEALLOC_TD, ENOENT);
@@ -174,7 +169,7 @@ struct ibv_pd *av_alloc_parent_domain(struct ibv_context *context,
 	const uint32_t known =
 		IBV_PARENT_DOMAIN_INIT_ATTR_ALLOCATORS | IBV_PARENT_DOMAIN_INIT_ATTR_PD_CONTEXT;
 	struct av_pd *pd = attr->pd && attr->pd->context == context ? av_pd_find(attr->pd) : NULL;
-	struct av_td *td = attr->td && attr->td->context == context ? td_find(attr->td) : NULL;
+	struct av_td *td = attr->td && attr->td->context == context ? av_td_find(attr->td) : NULL;
 
 	if (!pd || pd->contains || (attr->td && !td) || (attr->comp_mask & ~known))
 		return av_fail_null(AV_VERB_ALLOC_PARENT_DOMAIN, EINVAL);

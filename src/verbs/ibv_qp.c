@@ -9,7 +9,6 @@
 #include "transport/drive.h"
 #include "transport/state.h"
 #include "verbs/between.h"
-#include "verbs/environment.h"
 #include "verbs/misuse.h"
 #include "verbs/next.h"
 #include "verbs/ops.h"

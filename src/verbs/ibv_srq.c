@@ -39,12 +39,6 @@ static void init_public(struct av_srq *srq, struct ibv_pd *pd, void *srq_context
 	pthread_mutex_init(&srq->users_mutex, NULL);
 }
 
-/* What an XRC queue has in addition. It also has a number. */
-struct xrc_part {
-	struct av_xrcd *xrcd;
-	struct av_cq *cq;
-};
-
 static uint32_t init_shared(struct av_context *ctx, struct av_srq *srq,
 			    const struct ibv_srq_attr *attr)
 {
@@ -90,8 +84,9 @@ static void count_use(struct av_srq *srq, int by)
 		atomic_fetch_add(&srq->cq->users, (uint32_t)by);
 }
 
-static struct ibv_srq *create_srq(struct av_context *ctx, struct ibv_pd *pd,
-				  const struct xrc_part *xrc, void *srq_context,
+/* @xrcd, @cq: XRC only; such a queue also has a number. */
+static struct ibv_srq *create_srq(struct av_context *ctx, struct ibv_pd *pd, struct av_xrcd *xrcd,
+				  struct av_cq *cq, void *srq_context,
 				  const struct ibv_srq_attr *attr)
 {
 	struct av_srq *srq = av_object_new(AV_VERB_CREATE_SRQ, 0, sizeof(*srq));
@@ -105,8 +100,8 @@ static struct ibv_srq *create_srq(struct av_context *ctx, struct ibv_pd *pd,
 	}
 	srq->id = atomic_fetch_add(&ctx->cq_ids, 1) + 1;
 	srq->pd = av_pd_find(pd);
-	srq->xrcd = xrc->xrcd;
-	srq->cq = xrc->cq;
+	srq->xrcd = xrcd;
+	srq->cq = cq;
 	srq->index = init_shared(ctx, srq, attr);
 	if (!srq->index || av_table_set(&ctx->srqs, srq->index, srq)) {
 		if (srq->index)
@@ -123,7 +118,6 @@ static struct ibv_srq *create_srq(struct av_context *ctx, struct ibv_pd *pd,
 
 AV_EXPORT struct ibv_srq *ibv_create_srq(struct ibv_pd *pd, struct ibv_srq_init_attr *init)
 {
-	const struct xrc_part none = {0};
 	struct av_context *ctx = av_context_of(pd->context);
 	int err;
 
@@ -132,7 +126,7 @@ AV_EXPORT struct ibv_srq *ibv_create_srq(struct ibv_pd *pd, struct ibv_srq_init_
 	err = check_create(ctx, pd, &init->attr);
 	return err ? av_fail_null(AV_VERB_CREATE_SRQ, err)
 		   : AV_MADE_HERE(struct av_srq,
-				  create_srq(ctx, pd, &none, init->srq_context, &init->attr));
+				  create_srq(ctx, pd, NULL, NULL, init->srq_context, &init->attr));
 }
 
 struct ibv_srq *av_create_srq_ex(struct ibv_context *context, struct ibv_srq_init_attr_ex *init)
@@ -140,7 +134,8 @@ struct ibv_srq *av_create_srq_ex(struct ibv_context *context, struct ibv_srq_ini
 	const uint32_t needed =
 		IBV_SRQ_INIT_ATTR_PD | IBV_SRQ_INIT_ATTR_XRCD | IBV_SRQ_INIT_ATTR_CQ;
 	struct av_context *ctx = av_context_of(context);
-	struct xrc_part xrc;
+	struct av_xrcd *xrcd;
+	struct av_cq *cq;
 	int err;
 
 	if ((init->comp_mask & IBV_SRQ_INIT_ATTR_TM) ||
@@ -149,14 +144,13 @@ struct ibv_srq *av_create_srq_ex(struct ibv_context *context, struct ibv_srq_ini
 	if (!(init->comp_mask & IBV_SRQ_INIT_ATTR_TYPE) || init->srq_type != IBV_SRQT_XRC ||
 	    (init->comp_mask & needed) != needed)
 		return av_fail_null(AV_VERB_CREATE_SRQ_EX, EINVAL);
-	xrc.xrcd = av_xrcd_find(ctx, init->xrcd);
-	xrc.cq = init->cq->context == context ? av_cq_find(init->cq) : NULL;
-	err = xrc.xrcd && xrc.cq && init->pd->context == context
-		      ? check_create(ctx, init->pd, &init->attr)
-		      : EINVAL;
+	xrcd = av_xrcd_find(ctx, init->xrcd);
+	cq = init->cq->context == context ? av_cq_find(init->cq) : NULL;
+	err = xrcd && cq && init->pd->context == context ? check_create(ctx, init->pd, &init->attr)
+							 : EINVAL;
 	return err ? av_fail_null(AV_VERB_CREATE_SRQ_EX, err)
-		   : AV_MADE_HERE(struct av_srq,
-				  create_srq(ctx, init->pd, &xrc, init->srq_context, &init->attr));
+		   : AV_MADE_HERE(struct av_srq, create_srq(ctx, init->pd, xrcd, cq,
+							    init->srq_context, &init->attr));
 }
 
 int av_get_srq_num(struct ibv_srq *ibv, uint32_t *number)
@@ -220,7 +214,7 @@ AV_EXPORT int ibv_query_srq(struct ibv_srq *ibv, struct ibv_srq_attr *attr)
 	srq = av_srq_find(ibv);
 	if (!srq)
 		return av_fail_errno(AV_VERB_QUERY_SRQ, ENOENT);
-	if (atomic_load(&av_context_of(ibv->context)->seg->head->fatal))
+	if (av_device_failed(av_context_of(ibv->context)))
 		return av_fail_errno(AV_VERB_QUERY_SRQ, EIO);
 	pthread_mutex_lock(&srq->users_mutex);
 	attr->max_wr = srq->shared->capacity;

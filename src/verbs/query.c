@@ -16,17 +16,11 @@ static struct av_device *device_of(const struct ibv_context *context)
 	return av_context_of(context)->dev;
 }
 
-/* Has the device failed? Its attributes are private memory, which a forked child may read, too. */
-static bool has_failed(const struct ibv_context *context)
-{
-	return atomic_load(&av_context_of(context)->seg->head->fatal);
-}
-
 AV_EXPORT int ibv_query_device(struct ibv_context *context, struct ibv_device_attr *attr)
 {
 	if (!av_ours(context))
 		return AV_NEXT(ibv_query_device, "IBVERBS_1.1")(context, attr);
-	if (has_failed(context))
+	if (av_device_failed(av_context_of(context)))
 		return av_fail_errno(AV_VERB_QUERY_DEVICE, EIO);
 	*attr = device_of(context)->attr;
 	return 0;
@@ -37,7 +31,7 @@ int av_query_device_ex(struct ibv_context *context, const struct ibv_query_devic
 {
 	if (input && input->comp_mask)
 		return av_fail_errno(AV_VERB_QUERY_DEVICE_EX, EINVAL);
-	if (has_failed(context))
+	if (av_device_failed(av_context_of(context)))
 		return av_fail_errno(AV_VERB_QUERY_DEVICE_EX, EIO);
 	return av_device_query_ex(device_of(context), attr, size);
 }
@@ -49,7 +43,7 @@ int av_query_port(struct ibv_context *context, uint8_t port, struct ibv_port_att
 
 	if (port != 1)
 		return av_fail_errno(AV_VERB_QUERY_PORT, EINVAL);
-	if (has_failed(context))
+	if (av_device_failed(av_context_of(context)))
 		return av_fail_errno(AV_VERB_QUERY_PORT, EIO);
 	av_port_attr(device_of(context), &ours);
 	memset(attr, 0, size);
