@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Allocates handles. */
-#include "verbs/handles.h"
+/* Handles from numbers, for objects without a place in the segment. */
+#include "verbs/objects.h"
 
 #include <errno.h>
 
