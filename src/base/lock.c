@@ -6,6 +6,7 @@
 #include <time.h>
 
 #include "base/clock.h"
+#include "base/uncancelled.h"
 
 #define SPINS	    100
 #define YIELDS	    200
@@ -60,6 +61,8 @@ static void wait_a_little(unsigned int turn)
 
 enum av_lock_result av_lock_wait(struct av_lock *lock)
 {
+	AV_UNCANCELLED;
+
 	for (unsigned int turn = 0;; turn += turn < SPINS + YIELDS) {
 		uint32_t owner = atomic_load_explicit(&lock->owner, memory_order_relaxed);
 

@@ -19,6 +19,7 @@
 #include "base/checked.h"
 #include "base/fork.h"
 #include "base/thread.h"
+#include "base/uncancelled.h"
 #include "copy/copy.h"
 #include "memory/mapped.h"
 #include "memory/odp_counters.h"
@@ -393,15 +394,13 @@ static int advise_later(const struct job *what, const struct av_odp_range *range
 int av_odp_advise(struct av_seg *seg, const struct av_odp_range *range, uint32_t count,
 		  enum ib_uverbs_advise_mr_advice advice, bool flush)
 {
+	AV_UNCANCELLED; /* jobs must not stay half queued, nor descriptors open */
 	struct job job = {.seg = seg, .advice = advice, .count = count};
-	int saved = errno, cancel, ret;
+	int saved = errno, ret;
 
 	if (!av_odp_has_table(seg))
 		return 0;
-	/* Not a cancellation point: jobs must not stay half queued, nor descriptors open. */
-	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel);
 	ret = flush ? follow(&job, range) : advise_later(&job, range);
-	pthread_setcancelstate(cancel, NULL);
 	errno = saved;
 	return ret;
 }
@@ -421,12 +420,10 @@ static bool has_jobs(const struct av_seg *seg)
 
 void av_odp_quiesce(struct av_seg *seg)
 {
-	int cancel;
+	AV_UNCANCELLED;
 
-	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel);
 	pthread_mutex_lock(&later.mutex);
 	while (has_jobs(seg))
 		pthread_cond_wait(&later.less, &later.mutex);
 	pthread_mutex_unlock(&later.mutex);
-	pthread_setcancelstate(cancel, NULL);
 }

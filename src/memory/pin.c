@@ -6,6 +6,7 @@
 #include <time.h>
 
 #include "base/limits.h"
+#include "base/uncancelled.h"
 #include "registry/directory.h"
 
 /*
@@ -76,6 +77,8 @@ static void wait_for(struct av_pin *pin, uint64_t word)
 
 void av_pin_drain(struct av_seg *seg, uint32_t key)
 {
+	AV_UNCANCELLED;
+
 	atomic_thread_fence(memory_order_seq_cst); /* pairs with av_pin_begin()'s */
 	for (uint32_t i = 0; i < AV_PINS; i++) {
 		struct av_pin *pin = &seg->head->pin[i];

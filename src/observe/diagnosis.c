@@ -11,6 +11,7 @@
 
 #include "base/clock.h"
 #include "base/setting.h"
+#include "base/uncancelled.h"
 #include "observe/explain.h"
 #include "observe/log.h"
 
@@ -109,6 +110,7 @@ static void print(const struct av_flight_record *r)
 
 void av_report(void)
 {
+	AV_UNCANCELLED;
 	struct av_flight_record r = mine.pending;
 	uint64_t now = av_now_ns();
 	int saved = errno;
@@ -127,6 +129,7 @@ void av_report(void)
 
 void av_report_beside(const struct av_flight_record *record)
 {
+	AV_UNCANCELLED;
 	struct av_flight_record before = mine.pending;
 
 	mine.pending = *record;
@@ -184,6 +187,7 @@ static uint64_t tell(const struct av_flight_file *file, uint64_t at)
 /* @at: where reading has come to; one thread at a time reads. */
 void av_explain_others(void)
 {
+	AV_UNCANCELLED;
 	static atomic_flag busy = ATOMIC_FLAG_INIT;
 	static uint64_t at;
 	const struct av_flight_file *file;

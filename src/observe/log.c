@@ -22,6 +22,8 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/uncancelled.h"
+
 #define LINE_BYTES 1024 /* longer lines are cut, so that one write() carries a line whole */
 
 static const char *const level_names[] = {
@@ -68,6 +70,7 @@ ssize_t av_write_quietly(int fd, const void *bytes, size_t n)
 
 void av_log_raw(const char *text, size_t len)
 {
+	AV_UNCANCELLED;
 	int saved = errno;
 
 	(void)av_write_quietly(STDERR_FILENO, text, len);
@@ -179,6 +182,7 @@ bool av_log_enabled(enum av_log_level level)
 
 void av_log(enum av_log_level level, const char *fmt, ...)
 {
+	AV_UNCANCELLED;
 	int saved = errno;
 	va_list ap;
 

@@ -17,6 +17,7 @@
 #include "base/fork.h"
 #include "base/lock_order.h"
 #include "base/map.h"
+#include "base/uncancelled.h"
 #include "registry/directory_file.h"
 #include "registry/folder.h"
 #include "observe/flight.h"
@@ -73,6 +74,8 @@ void av_dir_release(void)
 
 bool av_dir_proc_alive(uint32_t proc)
 {
+	AV_UNCANCELLED;
+
 	if (proc == 0 || !av_dir || atomic_load(&av_dir->proc[AV_REF_SLOT(proc)].ref) != proc)
 		return false;
 	return proc == self ||

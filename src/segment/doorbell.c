@@ -8,6 +8,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/uncancelled.h"
 #include "registry/directory.h"
 
 static void doorbell_name(char name[16], uint32_t id)
@@ -110,6 +111,7 @@ static int append(int fd, const struct av_doorbell_record *record)
 
 int av_doorbell_ring(struct av_seg *seg, uint32_t id, const struct av_doorbell_record *record)
 {
+	AV_UNCANCELLED;
 	int saved = errno, ret;
 
 	pthread_mutex_lock(&seg->doorbell_mutex);
@@ -121,6 +123,7 @@ int av_doorbell_ring(struct av_seg *seg, uint32_t id, const struct av_doorbell_r
 
 int av_doorbell_ring_context(uint32_t ref, uint32_t id, const struct av_doorbell_record *record)
 {
+	AV_UNCANCELLED;
 	int saved = errno, folder = av_dir_context_open(ref), fd, ret;
 
 	if (folder < 0)

@@ -18,6 +18,7 @@
 #include "base/clock.h"
 #include "base/fork.h"
 #include "base/map.h"
+#include "base/uncancelled.h"
 #include "registry/directory.h"
 #include "segment/heap.h"
 #include "segment/pages_owner.h"
@@ -292,6 +293,7 @@ static struct av_seg *peer_open(uint32_t ref, uint32_t proc)
 
 struct av_seg *av_seg_get(uint32_t ref)
 {
+	AV_UNCANCELLED;
 	uint32_t proc = av_dir_context_owner(ref);
 	struct av_seg *seg;
 
@@ -357,6 +359,7 @@ struct av_seg *av_seg_origin(struct av_seg *seg)
 
 bool av_seg_alive(struct av_seg *seg)
 {
+	AV_UNCANCELLED;
 	uint64_t now = av_now_coarse_ns();
 
 	if (atomic_load_explicit(&seg->gone, memory_order_relaxed))
@@ -376,6 +379,8 @@ gone:
 
 bool av_seg_alive_now(struct av_seg *seg)
 {
+	AV_UNCANCELLED;
+
 	atomic_store_explicit(&seg->alive_ns, 0, memory_order_relaxed);
 	return av_seg_alive(seg);
 }

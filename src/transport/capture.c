@@ -8,6 +8,7 @@
 
 #include "base/clock.h"
 #include "base/newer_verbs.h"
+#include "base/uncancelled.h"
 #include "device/device.h"
 #include "segment/capture_watch.h"
 #include "registry/directory.h"
@@ -416,6 +417,8 @@ static void find_operands(struct request *r, struct av_atomic *copy)
 
 void av_capture_mark(struct av_capture_mark *mark, const struct av_qp_end *req)
 {
+	AV_UNCANCELLED;
+
 	*mark = (struct av_capture_mark){
 		.on = true,
 		.psn = req->qp->next_psn,
@@ -428,6 +431,7 @@ void av_capture_request(const struct av_capture_mark *mark, const struct av_qp_e
 			const struct av_qp_end *rsp, const struct av_sq_wqe *wqe,
 			const struct av_outcome *result, const uint8_t *answer)
 {
+	AV_UNCANCELLED;
 	struct request r = {.mark = mark,
 			    .req = req,
 			    .rsp = rsp,

@@ -2,6 +2,7 @@
 /* The destination of a connected queue pair. */
 #include "transport/connect.h"
 
+#include "base/uncancelled.h"
 #include "device/port.h"
 #include "registry/directory.h"
 
@@ -20,6 +21,7 @@ void av_disconnect(struct av_qp_end *peer)
 
 void av_connect_anew(const struct av_qp_end *end, struct av_qp_end *peer)
 {
+	AV_UNCANCELLED;
 	uint32_t qpn = end->qp->attr.dest_qp_num;
 	struct av_qp_location location;
 

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 
 #include "base/clock.h"
+#include "base/uncancelled.h"
 #include "memory/xfer.h"
 #include "memory/translate.h"
 
@@ -89,6 +90,7 @@ static struct entry *entry_of(const struct av_qp_end *end, bool make)
 
 void av_send_sum_look(const struct av_qp_end *end, const struct av_sq_wqe *wqe)
 {
+	AV_UNCANCELLED;
 	struct entry *e = entry_of(end, true);
 	uint32_t qpn = atomic_load(&end->qp->qpn);
 	uint64_t sum;

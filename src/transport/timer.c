@@ -13,6 +13,7 @@
 #include "base/clock.h"
 #include "base/thread.h"
 #include "base/limits.h"
+#include "base/uncancelled.h"
 #include "observe/log.h"
 
 struct av_timer {
@@ -150,6 +151,8 @@ static struct av_timer *timer_of(struct av_seg *seg)
 
 void av_timer_start(struct av_seg *seg)
 {
+	AV_UNCANCELLED;
+
 	(void)timer_of(seg);
 }
 
@@ -174,6 +177,7 @@ out:
 
 void av_timer_watch(const struct av_qp_end *end, uint64_t deadline_ns)
 {
+	AV_UNCANCELLED;
 	struct av_timer *t;
 
 	if (!end->seg->own) {
