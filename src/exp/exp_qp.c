@@ -88,7 +88,6 @@ static void grant_umr(struct ibv_qp *ibv, struct ibv_exp_qp_init_attr *attr)
 	attr->max_inl_send_klms = qp->inline_klms;
 }
 
-/* Report what was granted. */
 static void report(struct ibv_exp_qp_init_attr *attr, const struct ibv_qp_init_attr *plain,
 		   const struct av_qp_extra *extra)
 {

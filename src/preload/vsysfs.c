@@ -134,7 +134,6 @@ static void each_name(const char *component, size_t len, const struct binding *b
 	visit(arg, name, b);
 }
 
-/* Searches for one name among those of a component. */
 struct search {
 	const char *name;
 	size_t len;
@@ -208,7 +207,6 @@ ssize_t av_vsysfs_read(const struct av_vsysfs_node *node, char bytes[AV_VSYSFS_C
 	return node->row->show ? node->row->show(node, bytes) : -EINVAL;
 }
 
-/* The state of a listing. */
 struct listing {
 	av_vsysfs_visit *visit;
 	void *arg;

@@ -74,7 +74,7 @@ struct av_vsysfs_walk {
 /*
  * Follow an absolute @path as path_resolution(7) describes. @follow: also a link in the last
  * component. Return: 1: walk->node is in the tree; 0: ask the kernel about walk->path; or -ENOENT,
- * -ENOTDIR, -ELOOP, -ENAMETOOLONG. The directories above the tree count as directories.
+ * -ENOTDIR, -ELOOP, -ENAMETOOLONG. Assumes that "/sys/class" and its like are not links.
  */
 AV_MUST_USE int av_vsysfs_walk(const char *path, bool follow, struct av_vsysfs_walk *walk);
 

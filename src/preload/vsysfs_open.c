@@ -100,7 +100,6 @@ int av_vlibc_open_node(const struct av_vsysfs_node *node, int flags)
 	return fd < 0 ? av_vlibc_fail(-fd) : fd;
 }
 
-/* An open() whose path av_vlibc_suspects(). */
 static int open_suspect(int dirfd, const char *path, int flags, mode_t mode)
 {
 	bool keep = (flags & O_NOFOLLOW) || ((flags & O_CREAT) && (flags & O_EXCL));

@@ -109,14 +109,12 @@ static void fill_statx(const struct av_vsysfs_node *node, struct statx *stx)
 	stx->stx_dev_minor = minor(st.st_dev);
 }
 
-/* The AV_VLIBC_... equivalent of AT_... flags. */
 static int how_of_flags(int flags)
 {
 	return (flags & AT_SYMLINK_NOFOLLOW ? 0 : AV_VLIBC_FOLLOW) |
 	       (flags & AT_EMPTY_PATH ? AV_VLIBC_EMPTY : 0);
 }
 
-/* Any stat() whose path av_vlibc_suspects(). */
 static int stat_suspect(int dirfd, const char *path, struct stat *st, int flags)
 {
 	struct av_vlibc_claim claim;

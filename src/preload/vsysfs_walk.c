@@ -7,7 +7,6 @@
 
 #define LINKS_MAX 40 /* the kernel's limit */
 
-/* The state of a walk. */
 struct walker {
 	struct av_vsysfs_walk *out; /* @path: the current place, @node: its, if @inside */
 	bool inside;
@@ -95,7 +94,6 @@ static int leave(struct walker *w)
 
 enum step { STEP_ON = 1, STEP_LEFT = 2 }; /* or -errno */
 
-/* Descend to @name. */
 static int step_down(struct walker *w, const char *name, size_t len, bool follow)
 {
 	bool was_inside = w->inside && !w->out->node.shared;
@@ -118,7 +116,6 @@ static int step_down(struct walker *w, const char *name, size_t len, bool follow
 	return err ? err : STEP_LEFT;
 }
 
-/* Process the next component. */
 static int step(struct walker *w, bool follow)
 {
 	const char *name = w->todo + strspn(w->todo, "/");

@@ -45,7 +45,7 @@ void av_unlist(struct av_context *ctx, struct av_table *table, uint32_t handle);
 void av_event_acknowledge(pthread_mutex_t *mutex, pthread_cond_t *cond, uint32_t *completed,
 			  uint32_t n);
 
-/* Wait until @completed equals @delivered. Context: without @mutex, their guard. @of: to report. */
+/* Wait until @completed is @delivered. Context: without @mutex, which guards both. */
 void av_event_wait(pthread_mutex_t *mutex, pthread_cond_t *cond, const uint32_t *completed,
 		   const uint32_t *delivered, const struct av_misuse_object *of);
 

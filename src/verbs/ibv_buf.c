@@ -45,7 +45,6 @@ static bool is_ours(const struct ibv_buf *handle)
 	return found;
 }
 
-/* Take a buffer off the list. Return: NULL if it is not there. */
 static struct buf *take(const struct ibv_buf *handle)
 {
 	struct buf *found;

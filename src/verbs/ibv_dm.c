@@ -185,7 +185,7 @@ void av_dm_forget(struct ibv_dm *ibv)
 	free(dm);
 }
 
-/* Memory for a new object: the context's, or a forked child's own. NULL and errno on failure. */
+/* Where to allocate: a forked child must not touch its parent's segment. NULL and errno. */
 static struct av_seg *memory_of(struct av_context *ctx)
 {
 	int err;

@@ -66,7 +66,6 @@ int av_dealloc_mw(struct ibv_mw *ibv)
 	return 0;
 }
 
-/* Can windows be bound to this region at all? */
 static bool may_bind(const struct ibv_mr *ibv)
 {
 	const struct av_mr *mr = av_mr_find(ibv);

@@ -161,7 +161,6 @@ static uint32_t answers_inline(const struct ibv_qp_init_attr *attr, uint32_t gra
 	return granted < AV_CQE_DATA ? granted : AV_CQE_DATA;
 }
 
-/* The page policy for a queue pair's rings. */
 static struct av_page_policy pages_of(const struct av_context *ctx, enum ibv_qp_type type)
 {
 	struct av_page_object object = {.name = "QP", .fallback = AV_ALLOC_PREFER_CONTIG};

@@ -53,7 +53,6 @@ static int check_values(const struct av_context *ctx, const struct ibv_qp_attr *
 	return mask & IBV_QP_AV ? av_check_ah_attr(ctx, &attr->ah_attr) : 0;
 }
 
-/* Copy the attributes in @mask. */
 static void store(struct ibv_qp_attr *to, const struct ibv_qp_attr *from, int mask)
 {
 #define STORE(bit, field)                        \

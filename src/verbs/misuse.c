@@ -99,7 +99,7 @@ static bool make_room(struct av_findings *f)
 
 	if (f->count < f->room)
 		return true;
-	if (f->count >= FINDINGS_MAX)
+	if (f->count >= FINDINGS_MAX || f->count > f->room) /* no gap after one had no room */
 		return false;
 	list = realloc(f->list, room * sizeof(*list));
 	if (!list)
