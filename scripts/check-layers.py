@@ -23,7 +23,7 @@ import sys
 # From top to bottom. Rooms of one line do not know each other.
 ROOMS = [
     ["preload"],
-    ["exp", "cm"],
+    ["exp", "cm", "shared_heap"],
     ["verbs"],
     ["transport"],
     ["queue"],

@@ -14,6 +14,7 @@
 #include "base/fork.h"
 #include "base/setting.h"
 #include "segment/alloc.h"
+#include "memory/adopt_born.h"
 #include "memory/adopt_pages.h"
 #include "memory/adopted.h"
 #include "memory/page_move.h"
@@ -266,9 +267,11 @@ uint32_t av_adopt(struct av_seg *seg, uint64_t addr, uint64_t length)
 	int saved = errno;
 	uint32_t id;
 
-	if (never() || length < AV_PAGE_BYTES || begin >= end ||
-	    sysconf(_SC_PAGESIZE) != AV_PAGE_BYTES)
+	if (never() || length == 0 || sysconf(_SC_PAGESIZE) != AV_PAGE_BYTES)
 		return 0;
+	id = av_adopt_born(seg, addr, length);
+	if (id || length < AV_PAGE_BYTES || begin >= end)
+		return id;
 	(void)av_fork_register(AV_FORK_ADOPTED, &fork_handlers);
 	pthread_mutex_lock(&adopted.mutex);
 	id = adopt(seg, begin, end - begin);
@@ -293,7 +296,7 @@ void av_adopt_end(struct av_seg *seg, uint32_t id)
 	struct adoption *a;
 	int saved = errno;
 
-	if (!id)
+	if (!id || av_adopt_born_end(seg, id))
 		return;
 	pthread_mutex_lock(&adopted.mutex);
 	a = by_id(seg, id);
@@ -309,6 +312,7 @@ void av_adopt_close(struct av_seg *seg)
 {
 	int saved = errno;
 
+	av_adopt_born_close(seg);
 	pthread_mutex_lock(&adopted.mutex);
 	for (uint32_t i = 0; i < adopted.used; i++) {
 		struct adoption *a = &adopted.list[i];

@@ -11,6 +11,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "segment/shared_heap.h"
 #include "memory/vma.h"
 
 /* An entry with @end 0 is hidden. @end is written last, and cleared first. */
@@ -22,17 +23,33 @@ struct entry {
 };
 
 static struct {
-	struct entry list[AV_ADOPTIONS];
-	_Atomic uint32_t used; /* entries that have ever been shown */
-	_Atomic uint32_t count;
+	struct entry list[AV_ADOPTIONS + 1]; /* the last one is the shared heap's */
+	_Atomic uint32_t used;		     /* entries that have ever been shown */
+	_Atomic uint32_t count;		     /* but the last one */
 } adopted;
 
-bool av_adopted_any(void)
+void *av_adopted_in_heap(struct av_seg *seg, uint64_t at, uint64_t bytes, uint64_t offset)
 {
-	return atomic_load_explicit(&adopted.count, memory_order_relaxed) != 0;
+	uint8_t *heap;
+
+	if (!seg->same_pidns || !av_range_within(at, bytes, 0, AV_SHARED_HEAP_BYTES))
+		return NULL;
+	heap = av_shared_heap_map(seg->head, seg->pid, &seg->shared_heap);
+	return heap ? heap + at + offset : NULL;
 }
 
-void av_adopted_show(uint32_t i, const struct av_adopted_piece *piece)
+/* The shared heap does not leave its place, unlike memory that the program may have moved. */
+bool av_adopted_any(uint64_t addr, uint64_t len)
+{
+	const struct entry *heap = &adopted.list[AV_ADOPTIONS];
+	uint64_t end = atomic_load_explicit(&heap->end, memory_order_relaxed);
+
+	return atomic_load_explicit(&adopted.count, memory_order_relaxed) != 0 ||
+	       (addr < end &&
+		addr + len > atomic_load_explicit(&heap->begin, memory_order_relaxed));
+}
+
+static void show(uint32_t i, const struct av_adopted_piece *piece)
 {
 	struct entry *e = &adopted.list[i];
 	struct stat file = {.st_ino = 0};
@@ -45,7 +62,20 @@ void av_adopted_show(uint32_t i, const struct av_adopted_piece *piece)
 	atomic_store(&e->end, piece->end);
 	if (i >= atomic_load(&adopted.used))
 		atomic_store(&adopted.used, i + 1);
+}
+
+void av_adopted_show(uint32_t i, const struct av_adopted_piece *piece)
+{
+	show(i, piece);
 	atomic_fetch_add(&adopted.count, 1);
+}
+
+void av_adopted_show_heap(const struct av_shared_heap *heap)
+{
+	const struct av_adopted_piece all = {heap->begin, heap->begin + AV_SHARED_HEAP_BYTES,
+					     heap->fd, 0};
+
+	show(AV_ADOPTIONS, &all);
 }
 
 void av_adopted_hide(uint32_t i)
@@ -114,7 +144,7 @@ void av_adopted_discard(uint64_t addr, uint64_t len)
 	struct av_adopted_piece piece;
 	int maps;
 
-	if (av_likely(!av_adopted_any()))
+	if (av_likely(!av_adopted_any(addr, len)))
 		return;
 	maps = av_vma_open_own();
 	if (maps < 0)

@@ -14,6 +14,7 @@
 #include "base/checked.h"
 #include "base/compiler.h"
 #include "segment/segment.h"
+#include "segment/shared_heap.h"
 
 /* --- for peers ------------------------------------------------------------------- */
 
@@ -21,12 +22,16 @@
 struct av_adopted {
 	uint64_t addr;	     /* of the first byte, in the owner's process; constant */
 	uint64_t bytes;	     /* of whole pages; constant */
-	_Atomic uint64_t at; /* offset in the segment; 0: the pages are in the owner's process
-				again. Changes only while pages move (memory/page_move.h) */
+	_Atomic uint64_t at; /* offset in the segment, or AV_SEG_BYTES + offset in the shared heap;
+				0: the pages are in the owner's process again. Changes only while
+				pages move (memory/page_move.h) */
 };
 
 #define AV_ADOPTED_ALIGN 4096u /* alignment of both addresses: whole pages */
 #define AV_ADOPTED_SHIFT 6 /* heap objects have this alignment, so offsets fit a key's 32 bits */
+
+/* The same of pages of the shared heap. */
+void *av_adopted_in_heap(struct av_seg *seg, uint64_t at, uint64_t bytes, uint64_t offset);
 
 /*
  * Address in this process of bytes of a key's memory; NULL: not in the segment. A peer's segment
@@ -34,8 +39,7 @@ struct av_adopted {
  * aligned there is aligned here.
  * Context: a pin keeps the key alive.
  */
-static inline void *av_adopted_at(const struct av_seg *seg, uint32_t adopted, uint64_t addr,
-				  uint64_t len)
+static inline void *av_adopted_at(struct av_seg *seg, uint32_t adopted, uint64_t addr, uint64_t len)
 {
 	const struct av_adopted *a =
 		av_seg_at(seg, (uint64_t)adopted << AV_ADOPTED_SHIFT, sizeof(*a));
@@ -45,8 +49,11 @@ static inline void *av_adopted_at(const struct av_seg *seg, uint32_t adopted, ui
 		return NULL;
 	first = __atomic_load_n(&a->addr, __ATOMIC_RELAXED);
 	bytes = __atomic_load_n(&a->bytes, __ATOMIC_RELAXED);
-	if ((at ^ first) & (AV_ADOPTED_ALIGN - 1) || !av_range_within(addr, len, first, bytes) ||
-	    !av_range_within(at, bytes, sizeof(struct av_seg_head),
+	if ((at ^ first) & (AV_ADOPTED_ALIGN - 1) || !av_range_within(addr, len, first, bytes))
+		return NULL;
+	if (av_unlikely(at >= AV_SEG_BYTES))
+		return av_adopted_in_heap(seg, at - AV_SEG_BYTES, bytes, addr - first);
+	if (!av_range_within(at, bytes, sizeof(struct av_seg_head),
 			     AV_SEG_BYTES - sizeof(struct av_seg_head)))
 		return NULL;
 	return (uint8_t *)seg->head + at + (addr - first);
@@ -80,8 +87,11 @@ struct av_adopted_piece {
 void av_adopted_show(uint32_t i, const struct av_adopted_piece *piece);
 void av_adopted_hide(uint32_t i);
 
-/* Is any memory of the process adopted? */
-bool av_adopted_any(void);
+/* One entry more, for good: all of the shared heap (segment/shared_heap.h). */
+void av_adopted_show_heap(const struct av_shared_heap *heap);
+
+/* May any memory in that range be adopted? */
+bool av_adopted_any(uint64_t addr, uint64_t len);
 
 /**
  * av_adopted_next() - the first adopted part of [addr, end), wherever the program has moved it

@@ -77,7 +77,7 @@ static enum av_mem_fault locate_pages(struct av_seg *seg, const struct av_key *k
 }
 
 /* Address here of plain memory whose pages are adopted; NULL: they are not. */
-static void *adopted_at(const struct av_seg *seg, const struct av_key *k, uint64_t at, uint64_t len)
+static void *adopted_at(struct av_seg *seg, const struct av_key *k, uint64_t at, uint64_t len)
 {
 	const struct av_key *region = k->kind == AV_KEY_WINDOW ? av_key_entry(seg, k->region) : k;
 

@@ -55,7 +55,8 @@ static int free_pages(uint64_t addr, uint64_t len)
  */
 static int discard(uint64_t addr, uint64_t len)
 {
-	bool adopted = av_adopted_any(); /* asked before: they may all have moved out afterwards */
+	bool adopted = av_adopted_any(
+		addr, len); /* asked before: they may all have moved out afterwards */
 	int ret = kernel(addr, len, MADV_DONTNEED), saved = errno;
 
 	if (ret || av_likely(!adopted))
@@ -75,7 +76,7 @@ AV_EXPORT int madvise(void *start, size_t len, int advice)
 		return kernel(addr, len, advice);
 	if (advice == MADV_DONTNEED)
 		return discard(addr, av_round_up(len, page)); /* as the kernel does */
-	if (advice == MADV_FREE && av_unlikely(av_adopted_any()))
+	if (advice == MADV_FREE && av_unlikely(av_adopted_any(addr, len)))
 		return free_pages(addr, av_round_up(len, page));
 	return kernel(addr, len, advice);
 }

@@ -103,6 +103,10 @@ struct av_seg_head {
 	uint16_t lid;
 	uint32_t port; /* its GIDs: device/port.h */
 
+	/* The shared heap of the owner's process: segment/shared_heap.h. */
+	int32_t shared_heap_fd; /* as the owner has it open; -1: there is none */
+	uint64_t shared_heap_inode;
+
 	/* Futex of the owner's timer thread: av_seg_wake_timer(). */
 	_Atomic uint32_t timer_doorbell;
 

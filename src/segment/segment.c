@@ -24,6 +24,7 @@
 #include "segment/pages_owner.h"
 #include "segment/map_file.h"
 #include "segment/pages.h"
+#include "segment/shared_heap.h"
 
 #define IDLE_MAX	 64 /* peers' segments kept mapped without a user */
 #define HEAP_COLOUR_BITS 8  /* of the number of pages that heap_begin() skips */
@@ -74,6 +75,7 @@ static struct av_seg *seg_new(uint32_t ref, int folder_fd)
 
 static void seg_delete(struct av_seg *seg)
 {
+	av_shared_heap_forget(&seg->shared_heap);
 	av_heap_destroy(seg->heap);
 	av_pages_destroy(seg->pages);
 	av_pages_owner_forget(seg);
@@ -167,6 +169,7 @@ static void fill_head(struct av_seg *seg, const struct av_seg_device *dev, uint3
 	h->link_layer = dev->link_layer;
 	h->lid = dev->lid;
 	h->mtu = dev->mtu;
+	av_shared_heap_publish(h);
 	h->magic = AV_SEG_MAGIC;
 }
 
@@ -331,9 +334,10 @@ void av_seg_put(struct av_seg *seg)
 	last = --seg->users == 0;
 	keep = !seg->own && idle < IDLE_MAX && mapped[AV_REF_SLOT(seg->ref)] == seg &&
 	       !atomic_load(&seg->head->closed) && !atomic_load(&seg->gone);
-	if (last && keep)
+	if (last && keep) {
 		idle++;
-	else if (last && mapped[AV_REF_SLOT(seg->ref)] == seg)
+		av_shared_heap_forget(&seg->shared_heap); /* its memory is to go with its process */
+	} else if (last && mapped[AV_REF_SLOT(seg->ref)] == seg)
 		mapped[AV_REF_SLOT(seg->ref)] = NULL;
 	pthread_mutex_unlock(&mutex);
 	if (last)

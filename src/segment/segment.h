@@ -52,6 +52,7 @@ struct av_seg {
 	struct av_odp_counters *odp;		/* of the device, in the directory */
 	struct av_odp_gauge *odp_gauge;		/* of this context; own segments only */
 	_Atomic(struct av_seg *) origin;	/* av_seg_origin() */
+	_Atomic(uint8_t *) shared_heap;		/* of a peer's process: segment/shared_heap.h */
 	unsigned int users;			/* guarded by the mutex in segment.c */
 	_Atomic uint64_t alive_ns;		/* when it was last known to live (coarse clock) */
 	_Atomic bool gone;	 /* its process is dead or the context closed: for ever */

@@ -18,6 +18,16 @@ env=$("$tool" run env)
 says library_is_preloaded '^LD_PRELOAD=(.*:)?/[^:]*/libanyverbs\.so\.1' "$env"
 holds devices_are_left_alone test -z "$(grep ^ANYVERBS_DEVICES= <<<"$env")"
 
+holds shared_heap_is_not_preloaded test -z "$(grep anyverbs-heap <<<"$env")"
+
+heap='^LD_PRELOAD=(.*:)?/[^:]*/libanyverbs\.so\.1[^:]*:/[^:]*/anyverbs/anyverbs-heap\.so'
+env=$("$tool" run --shared-heap env)
+says shared_heap_comes_behind "$heap" "$env"
+env=$(ANYVERBS_SHARED_HEAP=1 "$tool" run env)
+says shared_heap_by_variable "$heap" "$env"
+env=$(ANYVERBS_SHARED_HEAP=0 "$tool" run env)
+holds shared_heap_is_only_1 test -z "$(grep anyverbs-heap.so <<<"$env")"
+
 env=$(LD_PRELOAD=libc.so.6 "$tool" run env)
 says what_was_preloaded_comes_behind '^LD_PRELOAD=.*libanyverbs[^:]*:libc\.so\.6$' "$env"
 

@@ -10,6 +10,7 @@
 #include "base/compiler.h"
 
 #define LIBRARY "libanyverbs.so.1"
+#define HEAP	"anyverbs/anyverbs-heap.so"
 
 /* Folders to search, relative to the tool's own. */
 static const char *const places[] = {
@@ -53,5 +54,17 @@ bool av_library_find(char path[PATH_MAX])
 			return true;
 	}
 	snprintf(path, PATH_MAX, "%.*s/%s/" LIBRARY, PATH_MAX / 2, folder, places[0]);
+	return false;
+}
+
+bool av_library_find_heap(char path[PATH_MAX])
+{
+	char file[2 * PATH_MAX];
+	char *slash = strrchr(path, '/');
+
+	snprintf(file, sizeof(file), "%.*s/" HEAP, slash ? (int)(slash - path) : 0, path);
+	if (usable(file, path))
+		return true;
+	snprintf(path, PATH_MAX, "%.*s", PATH_MAX - 1, file);
 	return false;
 }

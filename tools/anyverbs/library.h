@@ -16,4 +16,7 @@
  */
 bool av_library_find(char path[PATH_MAX]);
 
+/* The shared heap's, beside it. @path: in, what av_library_find() says; out, as there. */
+bool av_library_find_heap(char path[PATH_MAX]);
+
 #endif

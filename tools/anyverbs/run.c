@@ -46,20 +46,27 @@ static bool set_joined(const char *name, const char *a, const char *b, char sepa
 	return ok;
 }
 
-static bool preload_library(void)
+static bool preload(const char *path, bool found)
 {
-	char path[PATH_MAX];
-
-	if (!av_library_find(path)) {
+	if (!found)
 		av_tool_complain("there is no library at %s; set ANYVERBS_LIBRARY to where it is",
 				 path);
-		return false;
-	}
-	if (strpbrk(path, ": ")) {
+	else if (strpbrk(path, ": "))
 		av_tool_complain("%s: LD_PRELOAD cannot hold a path with a colon or a space", path);
-		return false;
-	}
-	return set_joined("LD_PRELOAD", path, getenv("LD_PRELOAD"), ':') &&
+	else
+		return set_joined("LD_PRELOAD", path, getenv("LD_PRELOAD"), ':');
+	return false;
+}
+
+/* Each goes before those that are there. */
+static bool preload_libraries(bool shared_heap)
+{
+	char library[PATH_MAX], heap[PATH_MAX];
+	bool found = av_library_find(library);
+
+	memcpy(heap, library, sizeof(heap));
+	return (!shared_heap || !found || preload(heap, av_library_find_heap(heap))) &&
+	       preload(library, found) &&
 	       (!*AV_TOOL_PRELOAD_FIRST ||
 		set_joined("LD_PRELOAD", AV_TOOL_PRELOAD_FIRST, getenv("LD_PRELOAD"), ':'));
 }
@@ -88,27 +95,50 @@ static int become(char **argv)
 	return errno == ENOENT ? AV_EXIT_NOT_FOUND : AV_EXIT_CANNOT_EXECUTE;
 }
 
-static int run_main(int argc, char **argv)
+struct choices {
+	bool devices; /* some were given */
+	bool shared_heap;
+};
+
+static bool parse(int argc, char **argv, struct choices *chosen)
 {
 	static const struct option options[] = {{"device", required_argument, NULL, 'd'},
+						{"shared-heap", no_argument, NULL, 's'},
 						{NULL, 0, NULL, 0}};
-	bool first = true;
 	int c;
 
-	while ((c = getopt_long(argc, argv, "+d:", options, NULL)) != -1) {
-		if (c != 'd') {
+	while ((c = getopt_long(argc, argv, "+d:s", options, NULL)) != -1) {
+		if (c == 's') {
+			chosen->shared_heap = true;
+		} else if (c != 'd') {
 			av_tool_usage(&av_command_run);
-			return AV_EXIT_RUN_FAILED;
+			return false;
+		} else if (!add_device(optarg, !chosen->devices)) {
+			return false;
+		} else {
+			chosen->devices = true;
 		}
-		if (!add_device(optarg, first))
-			return AV_EXIT_RUN_FAILED;
-		first = false;
 	}
-	if (optind == argc) {
-		av_tool_usage(&av_command_run);
-		return AV_EXIT_RUN_FAILED;
-	}
-	if ((!first && !check_devices(getenv("ANYVERBS_DEVICES"))) || !preload_library())
+	if (optind < argc)
+		return true;
+	av_tool_usage(&av_command_run);
+	return false;
+}
+
+static bool wants_shared_heap(void)
+{
+	const char *text = getenv("ANYVERBS_SHARED_HEAP");
+
+	return text && strcmp(text, "1") == 0;
+}
+
+static int run_main(int argc, char **argv)
+{
+	struct choices chosen = {.shared_heap = wants_shared_heap()};
+
+	if (!parse(argc, argv, &chosen) ||
+	    (chosen.devices && !check_devices(getenv("ANYVERBS_DEVICES"))) ||
+	    !preload_libraries(chosen.shared_heap))
 		return AV_EXIT_RUN_FAILED;
 	return become(argv + optind);
 }
@@ -116,14 +146,17 @@ static int run_main(int argc, char **argv)
 const struct av_command av_command_run = {
 	.name = "run",
 	.summary = "Run a program that then sees anyverbs' devices",
-	.synopsis = "[--device SPEC]... [--] PROGRAM [ARGUMENT]...",
-	.details = "  -d, --device SPEC  show this device instead of the default one; repeat for "
-		   "more\n"
-		   "\n"
-		   "SPEC is NAME[:KEY=VALUE]..., for example mlx5_0:link=infiniband:lid=7; see "
-		   "anyverbs(7).\n"
-		   "The program's exit status, or 125 if anyverbs fails, 126 if the program cannot "
-		   "be\n"
-		   "executed, 127 if it is not found.\n",
+	.synopsis = "[--device SPEC]... [--shared-heap] [--] PROGRAM [ARGUMENT]...",
+	.details =
+		"  -d, --device SPEC  show this device instead of the default one; repeat for "
+		"more\n"
+		"  -s, --shared-heap  let the program's large blocks of memory be shared from the "
+		"beginning\n"
+		"\n"
+		"SPEC is NAME[:KEY=VALUE]..., for example mlx5_0:link=infiniband:lid=7; see "
+		"anyverbs(7).\n"
+		"The program's exit status, or 125 if anyverbs fails, 126 if the program cannot "
+		"be\n"
+		"executed, 127 if it is not found.\n",
 	.main = run_main,
 };

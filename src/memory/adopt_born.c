@@ -1,0 +1,187 @@
+/* SPDX-License-Identifier: MIT */
+#include "memory/adopt_born.h"
+
+#include <pthread.h>
+#include <stdlib.h>
+#include <sys/queue.h>
+#include <unistd.h>
+
+#include "base/checked.h"
+#include "base/fork.h"
+#include "segment/alloc.h"
+#include "segment/shared_heap.h"
+#include "memory/adopted.h"
+#include "memory/odp_track.h"
+#include "memory/page_move.h"
+#include "memory/vma.h"
+
+/* One region. */
+struct born {
+	LIST_ENTRY(born) entry;
+	struct av_seg *seg;
+	uint32_t id;
+};
+
+static struct {
+	pthread_mutex_t mutex;
+	LIST_HEAD(, born) list;
+} born = {.mutex = PTHREAD_MUTEX_INITIALIZER};
+
+static const struct av_shared_heap *heap; /* NULL: there is none */
+
+static struct av_adopted *descriptor(const struct born *b)
+{
+	return av_seg_at(b->seg, (uint64_t)b->id << AV_ADOPTED_SHIFT, sizeof(struct av_adopted));
+}
+
+/* --- fork ------------------------------------------------------------------------ */
+
+/* No unmapping that anybody is to hear of. The mutex is held. */
+static void exchange(uint64_t addr, uint64_t bytes, bool begins)
+{
+	struct born *b = LIST_FIRST(&born.list);
+
+	if (b && begins)
+		av_odp_untrack(addr, bytes);
+	else if (b)
+		av_odp_retrack(b->seg, addr, bytes);
+}
+
+/* All of it becomes private: from here on it is reached in its process. Nobody adds a region
+ * meanwhile. */
+static void before_fork(void)
+{
+	struct born *b;
+
+	if (!heap)
+		return;
+	av_page_move_begin();
+	pthread_mutex_lock(&born.mutex);
+	LIST_FOREACH(b, &born.list, entry)
+		atomic_store(&descriptor(b)->at, 0);
+	heap->before_fork(exchange);
+	pthread_mutex_unlock(&born.mutex);
+	av_page_move_end();
+}
+
+static void after_fork_in_parent(void)
+{
+	if (heap)
+		heap->after_fork_in_parent();
+}
+
+/* The regions are the parent's. */
+static void after_fork_in_child(void)
+{
+	pthread_mutex_init(&born.mutex, NULL);
+	LIST_INIT(&born.list);
+	if (heap)
+		heap->after_fork_in_child();
+}
+
+/* At once: there is memory before there are regions. */
+__attribute__((constructor)) static void begin(void)
+{
+	static const struct av_fork_handlers handlers = {before_fork, after_fork_in_parent,
+							 after_fork_in_child};
+
+	if (!anyverbs_shared_heap || av_fork_register(AV_FORK_SHARED_HEAP, &handlers))
+		return;
+	heap = anyverbs_shared_heap();
+	if (heap)
+		av_adopted_show_heap(heap);
+}
+
+/* --- regions --------------------------------------------------------------------- */
+
+/* Are these pages still the heap's, each in its place? The program, or a fork(), may have put
+ * others there. */
+static bool in_place(uint64_t first, uint64_t end)
+{
+	int maps = av_vma_open_own();
+	struct av_vma vma;
+	bool ret = maps >= 0;
+
+	for (uint64_t at = first; ret && at < end; at = vma.end)
+		ret = av_vma_next(maps, at, &vma) && vma.begin <= at && vma.shared &&
+		      vma.inode == heap->inode && vma.offset == vma.begin - heap->begin;
+	if (maps >= 0)
+		close(maps);
+	return ret;
+}
+
+static bool add(struct born *b, uint64_t first, uint64_t end)
+{
+	struct av_adopted *d = descriptor(b);
+	bool ret;
+
+	d->addr = first;
+	d->bytes = end - first;
+	pthread_mutex_lock(&born.mutex);
+	ret = in_place(first, end);
+	atomic_store(&d->at, ret ? AV_SEG_BYTES + (first - heap->begin) : 0);
+	if (ret)
+		LIST_INSERT_HEAD(&born.list, b, entry);
+	pthread_mutex_unlock(&born.mutex);
+	return ret;
+}
+
+uint32_t av_adopt_born(struct av_seg *seg, uint64_t addr, uint64_t length)
+{
+	uint64_t first = addr & ~(uint64_t)(AV_ADOPTED_ALIGN - 1), offset;
+	uint64_t end = av_round_up(addr + length, AV_ADOPTED_ALIGN);
+	struct born *b;
+
+	if (!heap || !av_range_within(addr, length, heap->begin, AV_SHARED_HEAP_BYTES))
+		return 0;
+	b = calloc(1, sizeof(*b));
+	offset = b ? av_seg_alloc(seg, sizeof(struct av_adopted)) : 0;
+	if (offset) {
+		b->seg = seg;
+		b->id = (uint32_t)(offset >> AV_ADOPTED_SHIFT);
+		if (add(b, first, end))
+			return b->id;
+		av_seg_free(seg, offset, sizeof(struct av_adopted));
+	}
+	free(b);
+	return 0;
+}
+
+static void forget(struct born *b)
+{
+	av_seg_free(b->seg, (uint64_t)b->id << AV_ADOPTED_SHIFT, sizeof(struct av_adopted));
+	free(b);
+}
+
+bool av_adopt_born_end(struct av_seg *seg, uint32_t id)
+{
+	struct born *b;
+
+	pthread_mutex_lock(&born.mutex);
+	LIST_FOREACH(b, &born.list, entry)
+		if (b->seg == seg && b->id == id)
+			break;
+	if (b)
+		LIST_REMOVE(b, entry);
+	pthread_mutex_unlock(&born.mutex);
+	if (b)
+		forget(b);
+	return b != NULL;
+}
+
+void av_adopt_born_close(struct av_seg *seg)
+{
+	struct born *b;
+
+	do {
+		pthread_mutex_lock(&born.mutex);
+		LIST_FOREACH(b, &born.list, entry)
+			if (b->seg == seg)
+				break;
+		if (b)
+			LIST_REMOVE(b, entry);
+		pthread_mutex_unlock(&born.mutex);
+		if (b)
+			forget(b);
+	} while (b);
+}

@@ -1,0 +1,58 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The shared heap: memory of the program that is born shared (docs/SHARED_HEAP.md).
+ *
+ * It is a library of its own (src/shared_heap/), which only "anyverbs run --shared-heap" preloads,
+ * so that nobody else's malloc() is touched. Every block is a shared mapping of one memfd of the
+ * process, and lies in one window of the address space: byte n of the file is at address begin + n.
+ */
+#ifndef AV_SEGMENT_SHARED_HEAP_H
+#define AV_SEGMENT_SHARED_HEAP_H
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "segment/layout.h"
+
+#define AV_SHARED_HEAP_BYTES (64ull << 30) /* of the sparse file, and of the window */
+
+/* What the other library says of it. */
+struct av_shared_heap {
+	uint64_t begin; /* of the window */
+	uint64_t inode; /* of the file, */
+	int fd;		/* if it is still open as that */
+
+	/*
+	 * Fork handlers. The first one makes every block private, piece by piece, while no peer may
+	 * store there: @exchange is called before and after each.
+	 */
+	void (*before_fork)(void (*exchange)(uint64_t addr, uint64_t bytes, bool begins));
+	void (*after_fork_in_parent)(void);
+	void (*after_fork_in_child)(void);
+};
+
+/*
+ * Defined by the other library, if it is there. There are no blocks before the first call, by whose
+ * time the fork handlers are in place. Return: NULL: there is no shared heap in this process.
+ */
+__attribute__((weak, visibility("default"))) const struct av_shared_heap *
+anyverbs_shared_heap(void);
+
+/* Say in the head of an own segment where peers find it. */
+void av_shared_heap_publish(struct av_seg_head *head);
+
+/**
+ * av_shared_heap_map() - where this process has the shared heap of a peer's process mapped, whole
+ * @pid: of the peer, whose segment's head it is
+ * @kept: the answer from then on (a few system calls, once); NULL at first
+ *
+ * Context: any thread. Return: NULL: there is none, or the kernel does not let us have it
+ */
+uint8_t *av_shared_heap_map(const struct av_seg_head *head, pid_t pid, _Atomic(uint8_t *) *kept);
+
+/* The segment has no users any more: unmap, so that the memory goes with its process. */
+void av_shared_heap_forget(_Atomic(uint8_t *) *kept);
+
+#endif

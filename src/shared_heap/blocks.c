@@ -1,0 +1,572 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The mutex is held for what changes the list and for mapping, never while something is unmapped:
+ * registration caches hear of that, and have locks of their own.
+ */
+#include "shared_heap/blocks.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/falloc.h>
+#include <pthread.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/random.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "base/checked.h"
+#include "memory/vma.h"
+#include "segment/shared_heap.h"
+#include "shared_heap/list.h"
+#include "shared_heap/next.h"
+
+#ifndef MAP_FIXED_NOREPLACE
+#define MAP_FIXED_NOREPLACE 0x100000
+#endif
+#ifndef MADV_POPULATE_WRITE
+#define MADV_POPULATE_WRITE 23
+#endif
+
+#define HUGE   (2ul << 20)
+#define SEALS  (F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL)
+#define SPARES 16u	   /* blocks that stay mapped when they are given back, */
+#define SPARE  (8ul << 20) /* of at most so many bytes each */
+
+/* Between the program and where the kernel puts mappings. */
+#define PLACES_BEGIN 0x200000000000ull
+#define PLACES	     512u
+#define TRIES	     8u
+
+static struct {
+	pthread_mutex_t mutex; /* recursive, for signal handlers, and those of fork() */
+	bool inside;	       /* its holder is changing things: enter() */
+	struct av_block_list list;
+	bool closed;		/* no new blocks: a fork() is under way, */
+	bool inherited;		/* or the file is the parent's */
+	uint64_t spare[SPARES]; /* addresses, the oldest first */
+	uint32_t spares;
+} heap = {.mutex = PTHREAD_RECURSIVE_MUTEX_INITIALIZER_NP};
+
+static dev_t device; /* of the file */
+
+typedef void exchange_fn(uint64_t addr, uint64_t bytes, bool begins);
+
+static void before_fork(exchange_fn *exchange);
+static void after_fork_in_parent(void);
+static void after_fork_in_child(void);
+
+static struct av_shared_heap self = {
+	.fd = -1,
+	.before_fork = before_fork,
+	.after_fork_in_parent = after_fork_in_parent,
+	.after_fork_in_child = after_fork_in_child,
+};
+
+static void *pointer(uint64_t addr)
+{
+	return (void *)(uintptr_t)addr;
+}
+
+static void *map(uint64_t at, uint64_t bytes, int prot, int flags, int fd)
+{
+	off_t offset = fd < 0 ? 0 : (off_t)(at - self.begin);
+
+	return (void *)AV_RAW(SYS_mmap, at, bytes, prot, flags, fd, offset); /* NOLINT */
+}
+
+static bool is_near(uint64_t addr, uint64_t bytes)
+{
+	uint64_t begin = __atomic_load_n(&self.begin, __ATOMIC_ACQUIRE);
+
+	return begin && addr < begin + AV_SHARED_HEAP_BYTES && bytes > 0 &&
+	       addr + (bytes - 1) >= begin;
+}
+
+bool av_block_is_near(const void *p)
+{
+	return is_near((uintptr_t)p, 1);
+}
+
+/*
+ * Return: false: this thread is inside already, which a signal handler has interrupted. It gets the
+ * kernel's memory, and what it unmaps is lost to the heap.
+ */
+static bool enter(void)
+{
+	pthread_mutex_lock(&heap.mutex);
+	if (!heap.inside) {
+		heap.inside = true;
+		return true;
+	}
+	pthread_mutex_unlock(&heap.mutex);
+	return false;
+}
+
+static void leave(void)
+{
+	heap.inside = false;
+	pthread_mutex_unlock(&heap.mutex);
+}
+
+/* --- the beginning --------------------------------------------------------------- */
+
+/* Where memory is promised strictly, a page of a file that is not to be had is a SIGBUS. */
+static bool strict_overcommit(void)
+{
+	int fd = open("/proc/sys/vm/overcommit_memory", O_RDONLY | O_CLOEXEC);
+	char c = '0';
+
+	if (fd < 0)
+		return false;
+	(void)!read(fd, &c, 1);
+	close(fd);
+	return c == '2';
+}
+
+static int make_file(uint64_t *inode)
+{
+	struct rlimit limit;
+	struct stat st;
+	int fd;
+
+	if (getrlimit(RLIMIT_FSIZE, &limit) || limit.rlim_cur < AV_SHARED_HEAP_BYTES)
+		return -1;
+	fd = memfd_create("anyverbs-heap", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+	if (fd >= 0 && ftruncate(fd, (off_t)AV_SHARED_HEAP_BYTES) == 0 &&
+	    fcntl(fd, F_ADD_SEALS, SEALS) == 0 && fstat(fd, &st) == 0) {
+		device = st.st_dev;
+		*inode = st.st_ino;
+		return fd;
+	}
+	if (fd >= 0)
+		close(fd);
+	return -1;
+}
+
+static uint64_t find_place(void)
+{
+	uint32_t number = 0;
+
+	(void)!getrandom(&number, sizeof(number), GRND_NONBLOCK);
+	for (uint32_t i = 0; i < TRIES; i++) {
+		uint64_t at = PLACES_BEGIN + (number + i) % PLACES * AV_SHARED_HEAP_BYTES;
+		void *p =
+			map(at, AV_SHARED_HEAP_BYTES, PROT_NONE,
+			    MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED_NOREPLACE, -1);
+
+		if (p == MAP_FAILED)
+			continue;
+		AV_RAW(SYS_munmap, p, AV_SHARED_HEAP_BYTES);
+		if (p == pointer(at))
+			return at;
+	}
+	return 0;
+}
+
+static void begin(void)
+{
+	uint64_t inode = 0, place = 0;
+	void *list = MAP_FAILED;
+	int fd = -1;
+
+	if (sysconf(_SC_PAGESIZE) == AV_BLOCK_PAGE && !strict_overcommit())
+		place = find_place();
+	if (place)
+		list = map(0, AV_BLOCKS * sizeof(struct av_block), PROT_READ | PROT_WRITE,
+			   MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1);
+	if (list != MAP_FAILED)
+		fd = make_file(&inode);
+	if (fd < 0)
+		return; /* and without a heap for good */
+	heap.list = (struct av_block_list){
+		.block = list, .begin = place, .end = place + AV_SHARED_HEAP_BYTES};
+	self.inode = inode;
+	self.fd = fd;
+	__atomic_store_n(&self.begin, place, __ATOMIC_RELEASE);
+}
+
+/* Nothing is taken before it has been asked for: whoever asks sees to fork(). */
+AV_EXPORT const struct av_shared_heap *anyverbs_shared_heap(void)
+{
+	static pthread_once_t once = PTHREAD_ONCE_INIT;
+	int saved = errno;
+
+	pthread_once(&once, begin);
+	errno = saved;
+	return self.begin ? &self : NULL;
+}
+
+/* --- the file -------------------------------------------------------------------- */
+
+/* Programs close what they do not know, and the number is somebody else's then. */
+static bool has_file(void)
+{
+	struct stat st;
+
+	return fstat(self.fd, &st) == 0 && st.st_ino == self.inode && st.st_dev == device;
+}
+
+static off_t offset_of(uint64_t addr)
+{
+	return (off_t)(addr - self.begin);
+}
+
+static bool map_block(uint64_t at, uint64_t bytes)
+{
+	void *p;
+
+	if (!has_file())
+		return false;
+	p = map(at, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE | MAP_FIXED_NOREPLACE,
+		self.fd);
+	if (p == MAP_FAILED || p == pointer(at))
+		return p != MAP_FAILED;
+	AV_RAW(SYS_munmap, p, bytes); /* a kernel before 4.17 takes the address for a hint */
+	return false;
+}
+
+/* What is in the file there is zeros from now on, and no memory. */
+static void punch(uint64_t begin_at, uint64_t end)
+{
+	if (has_file())
+		(void)!fallocate(self.fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE,
+				 offset_of(begin_at), (off_t)(end - begin_at));
+}
+
+/* --- leaving; the mutex is held where it says so --------------------------------- */
+
+bool av_block_leave(const void *p, size_t bytes)
+{
+	uint64_t from = (uintptr_t)p, end = from + av_round_up(bytes, AV_BLOCK_PAGE);
+	struct av_block_list *l = &heap.list;
+	bool any = false;
+
+	if (!is_near(from, bytes) || !enter())
+		return false;
+	if (av_block_split(l, from) && av_block_split(l, end))
+		for (uint32_t i = av_block_find(l, from); i < l->count && l->block[i].begin < end;
+		     i++) {
+			struct av_block *b = &l->block[i];
+
+			if (b->going || b->kind == AV_BLOCK_LOST)
+				continue;
+			b->going = any = true;
+		}
+	leave();
+	return any;
+}
+
+/* What was private may be a child's, too, who must not see what comes to the file later. Locked.
+ * Return: index of the next block */
+static uint32_t finish(uint32_t i, enum av_block_end how)
+{
+	struct av_block *b = &heap.list.block[i];
+
+	b->going = false;
+	if (how == AV_BLOCK_STAYS)
+		return i + 1;
+	if (b->kind == AV_BLOCK_SHARED)
+		punch(b->begin, b->end);
+	if (b->kind == AV_BLOCK_SHARED && how == AV_BLOCK_GONE) {
+		av_block_erase(&heap.list, i);
+		return i;
+	}
+	b->kind = AV_BLOCK_LOST;
+	if (i == 0 || b[-1].kind != AV_BLOCK_LOST || b[-1].end != b->begin)
+		return i + 1;
+	b[-1].end = b->end;
+	av_block_erase(&heap.list, i);
+	return i;
+}
+
+void av_block_left(const void *p, size_t bytes, enum av_block_end how)
+{
+	uint64_t from = (uintptr_t)p, end = from + av_round_up(bytes, AV_BLOCK_PAGE);
+	struct av_block_list *l = &heap.list;
+	int saved = errno;
+
+	if (!enter())
+		return;
+	for (uint32_t i = av_block_find(l, from); i < l->count && l->block[i].begin < end;)
+		i = l->block[i].going ? finish(i, how) : i + 1;
+	leave();
+	errno = saved;
+}
+
+static void unmap(uint64_t at, uint64_t bytes)
+{
+	int saved = errno;
+
+	if (av_block_leave(pointer(at), bytes))
+		av_block_left(pointer(at), bytes,
+			      AV_NEXT(munmap)(pointer(at), bytes) == 0 ? AV_BLOCK_GONE
+								       : AV_BLOCK_STAYS);
+	errno = saved;
+}
+
+/* --- spare blocks; the mutex is held --------------------------------------------- */
+
+/* Fields of the block at @at, which is one. */
+static struct av_block *block_at(uint64_t at)
+{
+	uint32_t i = av_block_find(&heap.list, at);
+	struct av_block *b = &heap.list.block[i];
+
+	return i < heap.list.count && b->begin == at && !b->going && b->kind != AV_BLOCK_LOST
+		       ? b
+		       : NULL;
+}
+
+static void drop_spare(uint32_t i)
+{
+	heap.spares--;
+	memmove(&heap.spare[i], &heap.spare[i + 1], (heap.spares - i) * sizeof(*heap.spare));
+}
+
+/* One that fits without waste. */
+static uint64_t take_spare(uint64_t bytes, uint64_t align)
+{
+	for (uint32_t i = heap.spares; i-- > 0;) {
+		struct av_block *b = block_at(heap.spare[i]);
+
+		if (b && (b->end - b->begin != bytes || b->begin & (align - 1)))
+			continue;
+		drop_spare(i);
+		if (!b)
+			continue;
+		b->spare = false;
+		return b->begin;
+	}
+	return 0;
+}
+
+/* Return: the block that has to be unmapped for it, 0: none. It may be the same. */
+static uint64_t keep_spare(struct av_block *b)
+{
+	uint64_t victim = 0;
+
+	if (b->kind != AV_BLOCK_SHARED || b->end - b->begin > SPARE || heap.closed)
+		return b->begin;
+	if (heap.spares == SPARES) {
+		victim = heap.spare[0];
+		drop_spare(0);
+	}
+	b->spare = true;
+	heap.spare[heap.spares++] = b->begin;
+	return victim;
+}
+
+/* --- blocks ---------------------------------------------------------------------- */
+
+/* Locked. */
+static uint64_t take_new(uint64_t bytes, uint64_t align)
+{
+	struct av_block_list *l = &heap.list;
+	uint32_t i = l->cursor, left = l->count + 1;
+	uint64_t at;
+
+	while ((at = av_block_gap(l, bytes, align, &i, &left))) {
+		if (map_block(at, bytes)) {
+			av_block_insert(l, i, (struct av_block){.begin = at, .end = at + bytes});
+			l->cursor = i + 1;
+			return at;
+		}
+		i++;
+	}
+	return 0;
+}
+
+void *av_block_take(size_t bytes, size_t align, bool zeros)
+{
+	int saved = errno;
+	uint64_t at = 0;
+
+	if (!__atomic_load_n(&self.begin, __ATOMIC_ACQUIRE) || bytes > AV_SHARED_HEAP_BYTES / 2 ||
+	    align > AV_SHARED_HEAP_BYTES / 2)
+		return NULL;
+	bytes = av_round_up(bytes, AV_BLOCK_PAGE);
+	align = align > AV_BLOCK_PAGE ? align : AV_BLOCK_PAGE;
+	if (!enter())
+		return NULL;
+	if (!heap.closed && !zeros)
+		at = take_spare(bytes, align);
+	if (!heap.closed && !at)
+		at = take_new(bytes, bytes >= HUGE && align < HUGE ? HUGE : align);
+	leave();
+	errno = saved;
+	return pointer(at);
+}
+
+size_t av_block_bytes(const void *p)
+{
+	struct av_block *b;
+	size_t bytes;
+
+	if (!enter())
+		return 0;
+	b = block_at((uintptr_t)p);
+	bytes = b && !b->spare ? b->end - b->begin : 0;
+	leave();
+	return bytes;
+}
+
+void av_block_free(void *p)
+{
+	struct av_block *b;
+	uint64_t victim = 0, bytes = 0;
+
+	if (!enter())
+		return;
+	b = block_at((uintptr_t)p);
+	if (b && !b->spare)
+		victim = keep_spare(b);
+	b = victim ? block_at(victim) : NULL;
+	if (b) {
+		b->spare = false;
+		bytes = b->end - b->begin;
+	}
+	leave();
+	if (bytes)
+		unmap(victim, bytes);
+}
+
+bool av_block_resize(void *p, size_t bytes)
+{
+	uint64_t at = (uintptr_t)p, end = at + av_round_up(bytes, AV_BLOCK_PAGE), surplus = 0;
+	int saved = errno;
+	struct av_block *b;
+	bool ret = false;
+
+	if (!enter())
+		return false;
+	b = block_at(at);
+	if (b && end <= b->end) {
+		surplus = b->end - end;
+		ret = true;
+	} else if (b && b->kind == AV_BLOCK_SHARED && !heap.closed &&
+		   end <= av_block_gap_end(&heap.list, (uint32_t)(b - heap.list.block) + 1)) {
+		ret = map_block(b->end, end - b->end);
+		b->end = ret ? end : b->end;
+	}
+	leave();
+	if (surplus)
+		unmap(end, surplus);
+	errno = saved;
+	return ret;
+}
+
+/* --- fork ------------------------------------------------------------------------ */
+
+/* Without the file: new private memory with the same bytes. What threads store meanwhile is lost.
+ */
+static bool copy_private(uint64_t at, uint64_t bytes)
+{
+	void *p = map(0, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1);
+
+	if (p == MAP_FAILED)
+		return false;
+	memcpy(p, pointer(at), bytes);
+	return AV_RAW(SYS_mremap, p, bytes, bytes, MREMAP_MAYMOVE | MREMAP_FIXED, at) != -1;
+}
+
+/*
+ * Threads may store at any moment: a private mapping of the same pages takes their place in one
+ * step, so that a store is in the page before or in the private copy after. Then all of it is
+ * copied, and the file's pages go, so that what the program discards later reads as zeros.
+ */
+static bool map_private(uint64_t at, uint64_t bytes)
+{
+	if (map(at, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_FIXED, self.fd) == MAP_FAILED)
+		return false;
+	if (AV_RAW(SYS_madvise, at, bytes, MADV_POPULATE_WRITE) == 0)
+		punch(at, at + bytes);
+	return true;
+}
+
+static void privatise(const struct av_vma *vma, uint64_t at, uint64_t end, exchange_fn *exchange)
+{
+	int prot = (vma->readable ? PROT_READ : 0) | (vma->writable ? PROT_WRITE : 0);
+
+	exchange(at, end - at, true);
+	if (!has_file())
+		(void)copy_private(at, end - at);
+	else
+		(void)map_private(at, end - at);
+	if (prot != (PROT_READ | PROT_WRITE))
+		(void)mprotect(pointer(at), end - at, prot);
+	exchange(at, end - at, false);
+}
+
+static void privatise_block(int maps, struct av_block *b, exchange_fn *exchange)
+{
+	struct av_vma vma;
+
+	for (uint64_t at = b->begin;
+	     at < b->end && av_vma_next(maps, at, &vma) && vma.begin < b->end; at = vma.end)
+		if (vma.shared && vma.inode == self.inode)
+			privatise(&vma, vma.begin > at ? vma.begin : at,
+				  vma.end < b->end ? vma.end : b->end, exchange);
+	b->kind = AV_BLOCK_PRIVATE;
+}
+
+/* The oldest spare block, which is not one any more. */
+static uint64_t give_up_spare(uint64_t *bytes)
+{
+	struct av_block *b = NULL;
+	uint64_t at = 0;
+
+	pthread_mutex_lock(&heap.mutex);
+	while (heap.spares && !b) {
+		at = heap.spare[0];
+		b = block_at(at);
+		drop_spare(0);
+	}
+	if (b) {
+		b->spare = false;
+		*bytes = b->end - b->begin;
+	}
+	pthread_mutex_unlock(&heap.mutex);
+	return b ? at : 0;
+}
+
+static void close_heap(void)
+{
+	uint64_t at, bytes;
+
+	pthread_mutex_lock(&heap.mutex);
+	heap.closed = true;
+	pthread_mutex_unlock(&heap.mutex);
+	while ((at = give_up_spare(&bytes)))
+		unmap(at, bytes);
+}
+
+static void before_fork(exchange_fn *exchange)
+{
+	int saved = errno, maps;
+
+	close_heap();
+	pthread_mutex_lock(&heap.mutex);
+	maps = heap.list.count ? av_vma_open_own() : -1;
+	for (uint32_t i = 0; maps >= 0 && i < heap.list.count; i++)
+		if (heap.list.block[i].kind == AV_BLOCK_SHARED && !heap.list.block[i].going)
+			privatise_block(maps, &heap.list.block[i], exchange);
+	if (maps >= 0)
+		close(maps);
+	errno = saved;
+}
+
+static void after_fork_in_parent(void)
+{
+	heap.closed = heap.inherited;
+	pthread_mutex_unlock(&heap.mutex);
+}
+
+/* What there is stays. The file is the parent's: nothing new comes from it. */
+static void after_fork_in_child(void)
+{
+	heap.inherited = true;
+	heap.mutex = (pthread_mutex_t)PTHREAD_RECURSIVE_MUTEX_INITIALIZER_NP;
+}

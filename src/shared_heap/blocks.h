@@ -1,0 +1,57 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Blocks of the shared heap (segment/shared_heap.h): shared mappings of one memfd, in one window of
+ * the address space. The window itself is not reserved: a block is only put where nothing is.
+ *
+ * Thread-safe; all of this takes a mutex, and none of it is async-signal-safe. errno is kept.
+ */
+#ifndef AV_SHARED_HEAP_BLOCKS_H
+#define AV_SHARED_HEAP_BLOCKS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/compiler.h"
+
+#define AV_BLOCK_PAGE 4096u
+
+/* Is that address in the window? No lock. */
+bool av_block_is_near(const void *p);
+
+/**
+ * av_block_take() - a new block, to be read and written
+ * @bytes: rounded up to whole pages
+ * @align: a power of two
+ * @zeros: what is in it is zeros, not anything
+ *
+ * Return: NULL: there is no room, or no shared heap in this process
+ */
+AV_MUST_USE void *av_block_take(size_t bytes, size_t align, bool zeros);
+
+/* Bytes of the block that begins at @p; 0: there is none. */
+size_t av_block_bytes(const void *p);
+
+/* Have the block that begins at @p end elsewhere. Return: false: something is in the way */
+AV_MUST_USE bool av_block_resize(void *p, size_t bytes);
+
+/* Give back the block that begins at @p. It may stay mapped for the next one who takes one. */
+void av_block_free(void *p);
+
+/**
+ * av_block_leave() - a range is about to be unmapped, or mapped over
+ *
+ * Return: there are blocks in it, which nobody is given until av_block_left(). If not, that is not
+ * called: there are none, or the caller is inside of another one's unmapping.
+ */
+AV_MUST_USE bool av_block_leave(const void *p, size_t bytes);
+
+enum av_block_end {
+	AV_BLOCK_STAYS,	 /* the kernel refused */
+	AV_BLOCK_GONE,	 /* nothing is there */
+	AV_BLOCK_HIDDEN, /* something else is */
+};
+
+void av_block_left(const void *p, size_t bytes, enum av_block_end how);
+
+#endif

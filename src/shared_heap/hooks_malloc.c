@@ -1,0 +1,148 @@
+/* SPDX-License-Identifier: MIT */
+/* The malloc() family: large blocks are the shared heap's, all others whose they were. */
+#include <errno.h>
+#include <malloc.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/compiler.h"
+#include "shared_heap/blocks.h"
+#include "shared_heap/next.h"
+
+/* Smaller ones share pages with others, and take no page table entries of their own. */
+#define LARGE (64u << 10)
+
+AV_EXPORT void free_sized(void *p, size_t bytes);
+AV_EXPORT void free_aligned_sized(void *p, size_t align, size_t bytes);
+
+static bool is_large(size_t bytes)
+{
+	return bytes >= LARGE;
+}
+
+AV_EXPORT void *malloc(size_t bytes)
+{
+	void *p = is_large(bytes) ? av_block_take(bytes, 1, false) : NULL;
+
+	return p ? p : AV_NEXT(malloc)(bytes);
+}
+
+AV_EXPORT void free(void *p)
+{
+	if (av_block_is_near(p))
+		av_block_free(p);
+	else
+		AV_NEXT(free)(p);
+}
+
+/* C23 */
+AV_EXPORT void free_sized(void *p, size_t bytes)
+{
+	free(p);
+}
+
+AV_EXPORT void free_aligned_sized(void *p, size_t align, size_t bytes)
+{
+	free(p);
+}
+
+AV_EXPORT void *calloc(size_t count, size_t size)
+{
+	size_t bytes;
+	void *p = NULL;
+
+	if (!__builtin_mul_overflow(count, size, &bytes) && is_large(bytes))
+		p = av_block_take(bytes, 1, true);
+	return p ? p : AV_NEXT(calloc)(count, size);
+}
+
+AV_EXPORT size_t malloc_usable_size(void *p)
+{
+	return av_block_is_near(p) ? av_block_bytes(p) : AV_NEXT(malloc_usable_size)(p);
+}
+
+static void *move(void *p, size_t had, size_t bytes)
+{
+	void *to = malloc(bytes);
+
+	if (!to)
+		return NULL;
+	memcpy(to, p, had < bytes ? had : bytes);
+	free(p);
+	return to;
+}
+
+AV_EXPORT void *realloc(void *p, size_t bytes)
+{
+	if (!p)
+		return malloc(bytes);
+	if (!av_block_is_near(p)) {
+		size_t had = is_large(bytes) ? malloc_usable_size(p) : 0;
+
+		/* What is large already and not the shared heap's stays there. */
+		return !had || is_large(had) ? AV_NEXT(realloc)(p, bytes) : move(p, had, bytes);
+	}
+	if (is_large(bytes) && av_block_resize(p, bytes))
+		return p;
+	if (bytes)
+		return move(p, av_block_bytes(p), bytes);
+	free(p);
+	return NULL;
+}
+
+AV_EXPORT void *reallocarray(void *p, size_t count, size_t size)
+{
+	size_t bytes;
+
+	if (!__builtin_mul_overflow(count, size, &bytes))
+		return realloc(p, bytes);
+	errno = ENOMEM;
+	return NULL;
+}
+
+static void *take_aligned(size_t align, size_t bytes)
+{
+	return is_large(bytes) && align && (align & (align - 1)) == 0
+		       ? av_block_take(bytes, align, false)
+		       : NULL;
+}
+
+AV_EXPORT void *memalign(size_t align, size_t bytes)
+{
+	void *p = take_aligned(align, bytes);
+
+	return p ? p : AV_NEXT(memalign)(align, bytes);
+}
+
+AV_EXPORT void *aligned_alloc(size_t align, size_t bytes)
+{
+	void *p = take_aligned(align, bytes);
+
+	return p ? p : AV_NEXT(aligned_alloc)(align, bytes);
+}
+
+AV_EXPORT int posix_memalign(void **out, size_t align, size_t bytes)
+{
+	void *p = align % sizeof(void *) == 0 ? take_aligned(align, bytes) : NULL;
+
+	if (!p)
+		return AV_NEXT(posix_memalign)(out, align, bytes);
+	*out = p;
+	return 0;
+}
+
+AV_EXPORT void *valloc(size_t bytes)
+{
+	void *p = take_aligned(AV_BLOCK_PAGE, bytes);
+
+	return p ? p : AV_NEXT(valloc)(bytes);
+}
+
+AV_EXPORT void *pvalloc(size_t bytes)
+{
+	void *p = take_aligned(AV_BLOCK_PAGE, bytes);
+
+	return p ? p : AV_NEXT(pvalloc)(bytes);
+}

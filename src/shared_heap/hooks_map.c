@@ -1,0 +1,177 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * mmap() and what takes mappings away, by name and by number: UCX, whose hooks of these functions
+ * must not meet themselves, makes its own mappings by syscall(2).
+ *
+ * Registration caches (UCX's, Open MPI's) patch the C library's functions to hear of memory that
+ * goes away. So these are called for what the program calls; and what they then do by number comes
+ * here once more (av_block_leave()).
+ */
+#include <errno.h>
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "base/checked.h"
+#include "base/compiler.h"
+#include "shared_heap/blocks.h"
+#include "shared_heap/next.h"
+
+AV_EXPORT void *mmap64(void *at, size_t bytes, int prot, int flags, int fd, off_t offset);
+
+/* Memory like malloc()'s: private, of no file, anywhere, and neither more nor less than readable
+ * and writable. */
+static bool is_ordinary(const void *at, size_t bytes, int prot, int flags)
+{
+	return !at && bytes && prot == (PROT_READ | PROT_WRITE) &&
+	       (flags & ~MAP_NORESERVE) == (MAP_PRIVATE | MAP_ANONYMOUS);
+}
+
+/* --- mmap ------------------------------------------------------------------------ */
+
+static void *map(bool by_number, void *at, size_t bytes, int prot, int flags, int fd, off_t offset)
+{
+	void *p = is_ordinary(at, bytes, prot, flags) ? av_block_take(bytes, 1, true) : NULL;
+	bool over;
+
+	if (p)
+		return p;
+	over = (flags & MAP_FIXED) && av_block_leave(at, bytes);
+	p = by_number ? (void *)AV_RAW(SYS_mmap, at, bytes, prot, flags, fd, offset) /* NOLINT */
+		      : AV_NEXT(mmap)(at, bytes, prot, flags, fd, offset);
+	if (over)
+		av_block_left(at, bytes, p == MAP_FAILED ? AV_BLOCK_STAYS : AV_BLOCK_HIDDEN);
+	return p;
+}
+
+AV_EXPORT void *mmap(void *at, size_t bytes, int prot, int flags, int fd, off_t offset)
+{
+	return map(false, at, bytes, prot, flags, fd, offset);
+}
+
+AV_EXPORT void *mmap64(void *at, size_t bytes, int prot, int flags, int fd, off_t offset)
+{
+	return map(false, at, bytes, prot, flags, fd, offset);
+}
+
+/* --- munmap ---------------------------------------------------------------------- */
+
+static int unmap(bool by_number, void *p, size_t bytes)
+{
+	bool blocks = av_block_leave(p, bytes);
+	int ret = by_number ? (int)AV_RAW(SYS_munmap, p, bytes) : AV_NEXT(munmap)(p, bytes);
+
+	if (blocks)
+		av_block_left(p, bytes, ret ? AV_BLOCK_STAYS : AV_BLOCK_GONE);
+	return ret;
+}
+
+AV_EXPORT int munmap(void *p, size_t bytes)
+{
+	return unmap(false, p, bytes);
+}
+
+/* --- mremap ---------------------------------------------------------------------- */
+
+struct remap {
+	bool by_number;
+	void *p;
+	size_t had, bytes;
+	int flags;
+	void *wanted;
+};
+
+static void *kernel_remap(const struct remap *r)
+{
+	bool over = (r->flags & MREMAP_FIXED) && av_block_leave(r->wanted, r->bytes);
+	void *p = r->by_number ? (void *)AV_RAW(SYS_mremap, r->p, r->had, r->bytes, r->flags,
+						r->wanted) /* NOLINT */
+			       : AV_NEXT(mremap)(r->p, r->had, r->bytes, r->flags, r->wanted);
+
+	if (over)
+		av_block_left(r->wanted, r->bytes,
+			      p == MAP_FAILED ? AV_BLOCK_STAYS : AV_BLOCK_HIDDEN);
+	return p;
+}
+
+/* The address of a block says where in the file it is, so its bytes move, and not its pages. */
+static void *move(const struct remap *r)
+{
+	int fixed = r->flags & MREMAP_FIXED ? MAP_FIXED : 0;
+	void *to = map(r->by_number, fixed ? r->wanted : NULL, r->bytes, PROT_READ | PROT_WRITE,
+		       MAP_PRIVATE | MAP_ANONYMOUS | fixed, -1, 0);
+
+	if (to == MAP_FAILED)
+		return MAP_FAILED;
+	memcpy(to, r->p, r->had < r->bytes ? r->had : r->bytes);
+	if (r->flags & MREMAP_DONTUNMAP)
+		(void)madvise(r->p, r->had, MADV_DONTNEED);
+	else
+		(void)unmap(r->by_number, r->p, r->had);
+	return to;
+}
+
+static void *remap(struct remap *r)
+{
+	if (!av_block_is_near(r->p) || (uintptr_t)r->p % AV_BLOCK_PAGE || !r->had || !r->bytes)
+		return kernel_remap(r);
+	r->had = av_round_up(r->had, AV_BLOCK_PAGE);
+	r->bytes = av_round_up(r->bytes, AV_BLOCK_PAGE);
+	if (!(r->flags & (MREMAP_FIXED | MREMAP_DONTUNMAP))) {
+		if (r->bytes < r->had &&
+		    unmap(r->by_number, (uint8_t *)r->p + r->bytes, r->had - r->bytes))
+			return MAP_FAILED;
+		if (r->bytes <= r->had ||
+		    (av_block_bytes(r->p) == r->had && av_block_resize(r->p, r->bytes)))
+			return r->p;
+	}
+	if (r->flags & MREMAP_MAYMOVE)
+		return move(r);
+	errno = ENOMEM;
+	return MAP_FAILED;
+}
+
+AV_EXPORT void *mremap(void *p, size_t had, size_t bytes, int flags, ...)
+{
+	struct remap r = {.p = p, .had = had, .bytes = bytes, .flags = flags};
+	va_list more;
+
+	va_start(more, flags);
+	if (flags & MREMAP_FIXED)
+		r.wanted = va_arg(more, void *);
+	va_end(more);
+	return remap(&r);
+}
+
+/* --- syscall --------------------------------------------------------------------- */
+
+/* More than were given are read, as the C library does. */
+AV_EXPORT long syscall(long number, ...)
+{
+	long a[6];
+	va_list args;
+
+	va_start(args, number);
+	for (int i = 0; i < 6; i++)
+		a[i] = va_arg(args, long);
+	va_end(args);
+	switch (number) {
+	case SYS_mmap:
+		return (long)map(true, (void *)a[0], (size_t)a[1], (int)a[2], (int)a[3], (int)a[4],
+				 a[5]);
+	case SYS_munmap:
+		return unmap(true, (void *)a[0], (size_t)a[1]);
+	case SYS_mremap: {
+		struct remap r = {true,		(void *)a[0], (size_t)a[1],
+				  (size_t)a[2], (int)a[3],    (void *)a[4]};
+
+		return (long)remap(&r);
+	}
+	default:
+		return AV_RAW(number, a[0], a[1], a[2], a[3], a[4], a[5]);
+	}
+}
