@@ -479,7 +479,8 @@ static bool copy_private(uint64_t at, uint64_t bytes)
  */
 static bool map_private(uint64_t at, uint64_t bytes)
 {
-	if (map(at, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_FIXED, self.fd) == MAP_FAILED)
+	if (map(at, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_FIXED | MAP_NORESERVE,
+		self.fd) == MAP_FAILED)
 		return false;
 	if (AV_RAW(SYS_madvise, at, bytes, MADV_POPULATE_WRITE) == 0)
 		punch(at, at + bytes);
