@@ -3,7 +3,6 @@
 #include "base/fork.h"
 
 #include <assert.h>
-#include <pthread.h>
 #include <stdatomic.h>
 #include <stdint.h>
 
@@ -24,9 +23,12 @@ static void prepare(void)
 	for (int row = 0; row < AV_FORK_N; row++) {
 		const struct av_fork_handlers *h = atomic_load(&table[row]);
 
-		if (!h || !h->prepare)
+		if (!h || (!h->prepare && !h->mutex))
 			continue;
-		h->prepare();
+		if (h->mutex)
+			pthread_mutex_lock(h->mutex);
+		if (h->prepare)
+			h->prepare();
 		prepared |= 1u << row;
 	}
 }
@@ -36,8 +38,12 @@ static void parent(void)
 	for (int row = AV_FORK_N - 1; row >= 0; row--) {
 		const struct av_fork_handlers *h = atomic_load(&table[row]);
 
-		if ((prepared & 1u << row) && h->parent)
+		if (!(prepared & 1u << row))
+			continue;
+		if (h->parent)
 			h->parent();
+		if (h->mutex)
+			pthread_mutex_unlock(h->mutex);
 	}
 }
 
@@ -46,6 +52,8 @@ static void child(void)
 	for (int row = AV_FORK_N - 1; row >= 0; row--) {
 		const struct av_fork_handlers *h = atomic_load(&table[row]);
 
+		if (h && h->mutex)
+			pthread_mutex_init(h->mutex, NULL);
 		if (h && h->child)
 			h->child();
 	}

@@ -7,6 +7,8 @@
 #ifndef AV_BASE_FORK_H
 #define AV_BASE_FORK_H
 
+#include <pthread.h>
+
 enum av_fork_row {
 	AV_FORK_DEVICE_LIST,	 /* its mutex is held while the system's library is called */
 	AV_FORK_PORT_WATCH,	 /* its mutex is held while a thread starts or ends */
@@ -29,7 +31,8 @@ enum av_fork_row {
 	AV_FORK_N
 };
 
-struct av_fork_handlers { /* NULL: nothing to do */
+struct av_fork_handlers {	/* NULL: nothing to do */
+	pthread_mutex_t *mutex; /* held over the fork, handlers included; made anew in the child */
 	void (*prepare)(void);
 	void (*parent)(void); /* if @prepare ran, in the same thread; also after a failed fork */
 	void (*child)(void);  /* in the only thread of the child, even if @prepare did not run */

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Shared by the files of src/exp/. Each exported verb translates its arguments and calls
- * src/verbs/; the objects are the plain ones. Checks run in the real library's order: the device's
- * provider, then comp_mask (device memory: the other way round), then the rest.
+ * Each verb translates its arguments and calls src/verbs/. Checks come in the real library's order:
+ * whose device, then comp_mask (device memory: the other way round), then the rest.
  */
 #ifndef AV_EXP_EXP_H
 #define AV_EXP_EXP_H
@@ -12,33 +11,22 @@
 #include "verbs/fail.h"
 #include "verbs/objects.h"
 
-/* What a library without the verb answers, for devices of other providers. */
-static inline int av_exp_absent(enum av_verb verb)
-{
-	return av_fail_errno(verb, ENOSYS);
-}
-
-static inline void *av_exp_absent_null(enum av_verb verb)
-{
-	return av_fail_null(verb, ENOSYS);
-}
-
-/* Return from the verb, as the real library does, if @mask has a bit that is not below @reserved.
- */
+/* Return from the verb, as the real library does, if @mask has a bit not below @reserved. */
 #define AV_EXP_KNOWN_OR_NULL(mask, reserved) \
 	IBV_EXP_RET_NULL_ON_INVALID_COMP_MASK(mask, (uint32_t)(reserved)-1)
 #define AV_EXP_KNOWN_OR_EINVAL(mask, reserved) \
 	IBV_EXP_RET_EINVAL_ON_INVALID_COMP_MASK(mask, (uint32_t)(reserved)-1)
 
-/**
- * av_exp_access() - translate rights of a region or window to plain access flags and
- * AV_ACCESS_TUNNELED
- * @exp: bits of enum ibv_exp_access_flags; those without a counterpart are refused
- * Return: 0 or EINVAL
- */
+/* Rights as plain flags and AV_ACCESS_TUNNELED. Return: 0, or EINVAL: one has no counterpart. */
 AV_MUST_USE int av_exp_access(uint64_t exp, unsigned int *plain);
 
 /* Is this a resource domain of the context? */
 bool av_exp_domain_valid(const struct ibv_context *context, struct ibv_exp_res_domain *domain);
+
+/* Is this NOP, UMR_FILL or UMR_INVALIDATE? */
+bool av_exp_is_special(const struct ibv_exp_send_wr *wr);
+
+/* Return: 0, EINVAL or ENOMEM as for ibv_exp_post_send(); does not set errno. */
+AV_MUST_USE int av_exp_post_special(struct av_qp *qp, const struct ibv_exp_send_wr *wr);
 
 #endif

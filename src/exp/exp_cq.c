@@ -4,17 +4,15 @@
 
 #include "exp/exp.h"
 
-#include "verbs/ibv_cq.h"
 #include "device/switches.h"
 #include "queue/notify.h"
 #include "transport/poll.h"
+#include "verbs/between.h"
+#include "verbs/ops.h"
 
 #define BATCH 16
 
-/*
- * Programs never see compressed entries. Without its switch, AS notify falls back to ordinary
- * events.
- */
+/* Compressed entries never show. Without its switch, AS notify means ordinary events. */
 #define FLAGS (IBV_EXP_CQ_TIMESTAMP | IBV_EXP_CQ_COMPRESSED_CQE | IBV_EXP_CQ_AS_NOTIFY)
 
 static int check_create(struct ibv_context *context, const struct ibv_exp_cq_init_attr *attr)
@@ -47,7 +45,7 @@ AV_EXPORT struct ibv_cq *ibv_exp_create_cq(struct ibv_context *context, int cqe,
 	int err;
 
 	if (!av_ours(context))
-		return av_exp_absent_null(AV_VERB_EXP_CREATE_CQ);
+		return av_fail_null(AV_VERB_EXP_CREATE_CQ, ENOSYS);
 	AV_EXP_KNOWN_OR_NULL(attr->comp_mask, IBV_EXP_CQ_INIT_ATTR_RESERVED1);
 	err = check_create(context, attr);
 	if (err)
@@ -114,10 +112,7 @@ static void translate(struct ibv_exp_wc *to, const struct ibv_wc *wc, bool stamp
 	to->exp_wc_flags |= IBV_EXP_WC_WITH_TIMESTAMP;
 }
 
-/*
- * @wc_size: programs compiled with a shorter structure have shorter elements; nothing is written
- *   beyond them.
- */
+/* @wc_size: shorter in older programs; nothing is written beyond an element. */
 AV_EXPORT int ibv_exp_poll_cq(struct ibv_cq *ibv, int num_entries, struct ibv_exp_wc *wc,
 			      uint32_t wc_size)
 {

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
-/* ibv_exp_query_device(): one row per field that this device has. */
+/* Queries of a device, one row per field that it has, and of its port. */
 #include <string.h>
 
 #include "device/switches.h"
-#include "verbs/query.h"
+#include "verbs/ops.h"
 #include "exp/exp.h"
 
 static_assert(offsetof(struct ibv_exp_device_attr, max_mw) ==
@@ -56,9 +56,8 @@ static struct ibv_exp_odp_caps odp_caps(const struct ibv_device_attr_ex *now)
 }
 
 /*
- * All attributes that this device has. Carries of atomics propagate up to the operand's size, and
- * replies of all sizes are in host byte order. As in the plain attributes (IBV_ATOMIC_HCA), the
- * device's atomics are not atomic with respect to the processor's.
+ * Carries of atomics propagate up to the operand's size; replies are in host byte order. They are
+ * not atomic with respect to the processor's (IBV_ATOMIC_HCA, as in the plain attributes).
  */
 static void describe(const struct av_seg *seg, const struct ibv_device_attr_ex *now,
 		     struct ibv_exp_device_attr *all)
@@ -104,10 +103,7 @@ struct field {
 			sizeof(((struct ibv_exp_device_attr *)NULL)->member)             \
 	}
 
-/*
- * Copy the fields that the program asks for; others may be beyond its structure. Return: the bits
- * of those copied.
- */
+/* Fields not asked for may be beyond the program's structure. Return: bits of those copied. */
 static uint32_t copy(struct ibv_exp_device_attr *to, const struct ibv_exp_device_attr *from,
 		     uint64_t wanted, const struct field *fields, size_t count)
 {
@@ -179,4 +175,46 @@ AV_EXPORT struct ibv_context *ibv_exp_open_device(struct ibv_device *device,
 {
 	return av_fail_null(AV_VERB_EXP_OPEN_DEVICE,
 			    attr->comp_mask == IBV_EXP_SET_ATTR_PEER_INFO ? ENOSYS : EINVAL);
+}
+
+/* --- the port -------------------------------------------------------------------- */
+
+#define ALL_FIELDS (2 * IBV_EXP_QUERY_PORT_LINK_LAYER - 1)
+
+/* Fills all fields; the mask names the least that must be filled. */
+AV_EXPORT int ibv_exp_query_port(struct ibv_context *context, uint8_t port_num,
+				 struct ibv_exp_port_attr *port_attr)
+{
+	if (port_attr->comp_mask == 0)
+		return ibv_query_port(context, port_num, &port_attr->port_attr);
+	if (!av_ours(context))
+		return -av_fail_errno(AV_VERB_EXP_QUERY_PORT, ENOSYS);
+	if ((port_attr->comp_mask & ~(uint32_t)IBV_EXP_QUERY_PORT_ATTR_MASK1) ||
+	    (port_attr->mask1 & ~(uint32_t)ALL_FIELDS))
+		return -av_fail_errno(AV_VERB_EXP_QUERY_PORT, EINVAL);
+	return av_query_port(context, port_num, &port_attr->port_attr,
+			     sizeof(port_attr->port_attr));
+}
+
+/* An empty row of the table reads as zeros, as with ibv_query_gid(). */
+AV_EXPORT int ibv_exp_query_gid_attr(struct ibv_context *context, uint8_t port_num,
+				     unsigned int index, struct ibv_exp_gid_attr *attr)
+{
+	struct ibv_gid_entry entry;
+	int err;
+
+	if (!av_ours(context))
+		return ENOSYS;
+	AV_EXP_KNOWN_OR_EINVAL(attr->comp_mask, IBV_EXP_QUERY_GID_ATTR_RESERVED);
+	err = ibv_query_gid_ex(context, port_num, index, &entry, 0);
+	if (err == ENODATA)
+		memset(&entry, 0, sizeof(entry));
+	else if (err)
+		return err;
+	if (attr->comp_mask & IBV_EXP_QUERY_GID_ATTR_TYPE)
+		attr->type = entry.gid_type == IBV_GID_TYPE_ROCE_V2 ? IBV_EXP_ROCE_V2_GID_TYPE
+								    : IBV_EXP_IB_ROCE_V1_GID_TYPE;
+	if (attr->comp_mask & IBV_EXP_QUERY_GID_ATTR_GID)
+		attr->gid = entry.gid;
+	return 0;
 }

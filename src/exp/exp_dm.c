@@ -3,7 +3,8 @@
 #include "exp/exp.h"
 
 #include "base/checked.h"
-#include "verbs/ibv_dm.h"
+#include "verbs/between.h"
+#include "verbs/ops.h"
 
 AV_EXPORT struct ibv_exp_dm *ibv_exp_alloc_dm(struct ibv_context *context,
 					      struct ibv_exp_alloc_dm_attr *attr)
@@ -15,22 +16,22 @@ AV_EXPORT struct ibv_exp_dm *ibv_exp_alloc_dm(struct ibv_context *context,
 	if (!av_ours(context))
 		return NULL;
 	dm = av_alloc_dm(context, &plain);
-	return dm ? av_dm_exp(dm) : NULL;
+	return dm ? &av_dm_find(dm)->exp : NULL;
 }
 
 AV_EXPORT int ibv_exp_free_dm(struct ibv_exp_dm *exp)
 {
-	struct ibv_dm *dm;
+	struct av_dm *dm;
 
 	if (!av_ours(exp->context))
 		return ENOSYS;
 	dm = av_dm_of_exp(exp);
-	return dm ? av_free_dm(dm) : av_fail_errno(AV_VERB_EXP_FREE_DM, ENOENT);
+	return dm ? av_free_dm(&dm->ibv) : av_fail_errno(AV_VERB_EXP_FREE_DM, ENOENT);
 }
 
 AV_EXPORT int ibv_exp_memcpy_dm(struct ibv_exp_dm *exp, struct ibv_exp_memcpy_dm_attr *attr)
 {
-	struct ibv_dm *dm;
+	struct av_dm *dm;
 
 	AV_EXP_KNOWN_OR_EINVAL(attr->comp_mask, IBV_EXP_DM_CPY_COMP_MASK_RESERVED);
 	if (!av_ours(exp->context))
@@ -38,13 +39,15 @@ AV_EXPORT int ibv_exp_memcpy_dm(struct ibv_exp_dm *exp, struct ibv_exp_memcpy_dm
 	dm = av_dm_of_exp(exp);
 	if (!dm)
 		return av_fail_errno(AV_VERB_EXP_MEMCPY_DM, ENOENT);
-	if (!av_range_within(attr->dm_offset, attr->length, 0, av_dm_length(dm)))
+	if (!av_range_within(attr->dm_offset, attr->length, 0, dm->length))
 		return av_fail_errno(AV_VERB_EXP_MEMCPY_DM, EINVAL);
 	switch (attr->memcpy_dir) {
 	case IBV_EXP_DM_CPY_TO_DEVICE:
-		return dm->memcpy_to_dm(dm, attr->dm_offset, attr->host_addr, attr->length);
+		return dm->ibv.memcpy_to_dm(&dm->ibv, attr->dm_offset, attr->host_addr,
+					    attr->length);
 	case IBV_EXP_DM_CPY_TO_HOST:
-		return dm->memcpy_from_dm(attr->host_addr, dm, attr->dm_offset, attr->length);
+		return dm->ibv.memcpy_from_dm(attr->host_addr, &dm->ibv, attr->dm_offset,
+					      attr->length);
 	}
 	return av_fail_errno(AV_VERB_EXP_MEMCPY_DM, EINVAL);
 }

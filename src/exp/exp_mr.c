@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
-/* Memory regions: ibv_exp_reg_mr() by kind, re-registration, prefetching. */
+/* Access rights; memory regions by kind, re-registered and prefetched; windows of type 1. */
 #include "exp/exp.h"
 
 #include "base/checked.h"
-#include "verbs/ibv_dm.h"
-#include "verbs/ibv_mr.h"
 #include "memory/region.h"
+#include "verbs/between.h"
+#include "verbs/ops.h"
 
 #define SHARED_READ                                                                 \
 	(IBV_EXP_ACCESS_SHARED_MR_USER_READ | IBV_EXP_ACCESS_SHARED_MR_GROUP_READ | \
@@ -22,26 +22,54 @@
 #define PREFETCH_PIECE (1ul << 30) /* an element's length has 32 bits */
 #define PREFETCH_LIST  64	   /* elements per request; longer ranges take several prefetches */
 
+#define BIND_FLAGS (IBV_EXP_SEND_FENCE | IBV_EXP_SEND_SIGNALED | IBV_EXP_SEND_SOLICITED)
+
+/* --- rights ---------------------------------------------------------------------- */
+
+static const struct {
+	uint64_t exp;
+	unsigned int plain;
+} pair[] = {
+	{IBV_EXP_ACCESS_LOCAL_WRITE, IBV_ACCESS_LOCAL_WRITE},
+	{IBV_EXP_ACCESS_REMOTE_WRITE, IBV_ACCESS_REMOTE_WRITE},
+	{IBV_EXP_ACCESS_REMOTE_READ, IBV_ACCESS_REMOTE_READ},
+	{IBV_EXP_ACCESS_REMOTE_ATOMIC, IBV_ACCESS_REMOTE_ATOMIC},
+	{IBV_EXP_ACCESS_MW_BIND, IBV_ACCESS_MW_BIND},
+	{IBV_EXP_ACCESS_MW_ZERO_BASED, IBV_ACCESS_ZERO_BASED},
+	{IBV_EXP_ACCESS_ON_DEMAND, IBV_ACCESS_ON_DEMAND},
+	{IBV_EXP_ACCESS_TUNNELED_ATOMIC, AV_ACCESS_TUNNELED},
+	{IBV_EXP_ACCESS_RELAXED_ORDERING, IBV_ACCESS_RELAXED_ORDERING},
+};
+
+int av_exp_access(uint64_t exp, unsigned int *plain)
+{
+	*plain = 0;
+	for (size_t i = 0; i < AV_ARRAY_SIZE(pair); i++) {
+		if (exp & pair[i].exp)
+			*plain |= pair[i].plain;
+		exp &= ~pair[i].exp;
+	}
+	return exp ? EINVAL : 0;
+}
+
 /* --- registration ---------------------------------------------------------------- */
 
 static struct ibv_mr *reg_dm(const struct ibv_exp_reg_mr_in *in)
 {
-	struct ibv_dm *dm =
+	struct av_dm *dm =
 		in->dm && in->dm->context == in->pd->context ? av_dm_of_exp(in->dm) : NULL;
 	unsigned int access;
 
 	if (!dm || (in->exp_access & ~(uint64_t)DM_RIGHTS) ||
 	    av_exp_access(in->exp_access, &access) || av_region_check_access(access))
 		return av_fail_null(AV_VERB_EXP_REG_MR, EINVAL);
-	if (!av_range_within((uintptr_t)in->addr, in->length, 0, av_dm_length(dm)))
+	if (!av_range_within((uintptr_t)in->addr, in->length, 0, dm->length))
 		return av_fail_null(AV_VERB_EXP_REG_MR, EFAULT);
-	return av_reg_dm_mr(in->pd, dm, (uintptr_t)in->addr, in->length,
+	return av_reg_dm_mr(in->pd, &dm->ibv, (uintptr_t)in->addr, in->length,
 			    access | IBV_ACCESS_ZERO_BASED);
 }
 
-/*
- * Relaxed permits a larger region with more rights. Here it gives exactly the ODP region requested.
- */
+/* Relaxed permits a larger region with more rights; here it gives exactly the one requested. */
 static int check_relaxed(const struct ibv_exp_reg_mr_in *in)
 {
 	if (!(in->exp_access & IBV_EXP_ACCESS_RELAXED))
@@ -76,10 +104,7 @@ static uint8_t share_of(uint64_t exp_access)
 	return share;
 }
 
-/*
- * A region with memory of its own. @contiguous: the form without ALLOCATE_MR, with or without an
- * address.
- */
+/* @contiguous: the form without ALLOCATE_MR, with or without an address. */
 static struct ibv_mr *reg_allocated(struct ibv_exp_reg_mr_in *in, bool contiguous)
 {
 	const uint64_t kind = IBV_EXP_ACCESS_ALLOCATE_MR | SHARED | IBV_EXP_ACCESS_NO_RDMA;
@@ -104,16 +129,13 @@ static struct ibv_mr *reg_allocated(struct ibv_exp_reg_mr_in *in, bool contiguou
 	return mr;
 }
 
-/*
- * Reads fields after comp_mask only if their bit is set: most programs leave the others
- * uninitialized.
- */
+/* Most programs leave fields after comp_mask uninitialised: read by their bits only. */
 AV_EXPORT struct ibv_mr *ibv_exp_reg_mr(struct ibv_exp_reg_mr_in *in)
 {
 	bool contiguous;
 
 	if (!av_ours(in->pd->context))
-		return av_exp_absent_null(AV_VERB_EXP_REG_MR);
+		return av_fail_null(AV_VERB_EXP_REG_MR, ENOSYS);
 	AV_EXP_KNOWN_OR_NULL(in->comp_mask, IBV_EXP_REG_MR_RESERVED);
 	contiguous = in->comp_mask & IBV_EXP_REG_MR_CREATE_FLAGS;
 	if (contiguous && (in->create_flags & ~(uint32_t)IBV_EXP_REG_MR_CREATE_CONTIG))
@@ -138,7 +160,7 @@ AV_EXPORT struct ibv_mr *ibv_exp_reg_shared_mr(struct ibv_exp_reg_shared_mr_in *
 	};
 
 	if (!av_ours(in->pd->context))
-		return av_exp_absent_null(AV_VERB_EXP_REG_SHARED_MR);
+		return av_fail_null(AV_VERB_EXP_REG_SHARED_MR, ENOSYS);
 	AV_EXP_KNOWN_OR_NULL(in->comp_mask, IBV_EXP_REG_SHARED_MR_RESERVED);
 	if ((in->exp_access & IBV_EXP_ACCESS_MW_ZERO_BASED) ||
 	    av_exp_access(in->exp_access & ~(uint64_t)(SHARED | IBV_EXP_ACCESS_NO_RDMA),
@@ -177,7 +199,7 @@ AV_EXPORT int ibv_exp_rereg_mr(struct ibv_mr *mr, int flags, struct ibv_pd *pd, 
 	int err;
 
 	if (!av_ours(mr->context))
-		return av_exp_absent(AV_VERB_EXP_REREG_MR);
+		return av_fail_errno(AV_VERB_EXP_REREG_MR, ENOSYS);
 	err = check_rereg(&c, attr);
 	if (err == 0 && (flags & IBV_EXP_REREG_MR_CHANGE_ACCESS))
 		err = access & IBV_EXP_ACCESS_MW_ZERO_BASED
@@ -232,9 +254,8 @@ static int prefetch(struct av_mr *mr, const struct ibv_exp_prefetch_attr *attr)
 		err = av_advise_mr(mr->ibv.pd, advice, IBV_ADVISE_MR_FLAG_FLUSH, list,
 				   (uint32_t)count);
 	}
-	return err == EPERM
-		       ? EINVAL
-		       : err; /* the region is not writable; this verb has no error code for that */
+	/* EPERM: the region is not writable; this verb has no error code for that. */
+	return err == EPERM ? EINVAL : err;
 }
 
 AV_EXPORT int ibv_exp_prefetch_mr(struct ibv_mr *ibv, struct ibv_exp_prefetch_attr *attr)
@@ -243,11 +264,34 @@ AV_EXPORT int ibv_exp_prefetch_mr(struct ibv_mr *ibv, struct ibv_exp_prefetch_at
 	int err;
 
 	if (!av_ours(ibv->context))
-		return av_exp_absent(AV_VERB_EXP_PREFETCH_MR);
+		return av_fail_errno(AV_VERB_EXP_PREFETCH_MR, ENOSYS);
 	AV_EXP_KNOWN_OR_EINVAL(attr->comp_mask, IBV_EXP_PREFETCH_MR_RESERVED);
 	mr = av_mr_find(ibv);
 	err = check_prefetch(mr, attr);
 	if (err == 0)
 		err = prefetch(mr, attr);
 	return err ? av_fail_errno(AV_VERB_EXP_PREFETCH_MR, err) : 0;
+}
+
+/* --- windows; exp_send.c binds those of type 2 ----------------------------------- */
+
+AV_EXPORT int ibv_exp_bind_mw(struct ibv_exp_mw_bind *mw_bind)
+{
+	const struct ibv_exp_mw_bind_info *info = &mw_bind->bind_info;
+	struct ibv_mw_bind plain = {
+		.wr_id = mw_bind->wr_id,
+		.send_flags = (unsigned int)mw_bind->exp_send_flags,
+		.bind_info = {.mr = info->mr, .addr = info->addr, .length = info->length},
+	};
+	int err;
+
+	if (!av_ours(mw_bind->mw->context))
+		return av_fail_errno(AV_VERB_EXP_BIND_MW, ENOSYS);
+	AV_EXP_KNOWN_OR_EINVAL(mw_bind->comp_mask, IBV_EXP_BIND_MW_RESERVED);
+	if ((mw_bind->exp_send_flags & ~(uint64_t)BIND_FLAGS) ||
+	    mw_bind->qp->context != mw_bind->mw->context ||
+	    av_exp_access(info->exp_mw_access_flags, &plain.bind_info.mw_access_flags))
+		return av_fail_errno(AV_VERB_EXP_BIND_MW, EINVAL);
+	err = ibv_bind_mw(mw_bind->qp, mw_bind->mw, &plain);
+	return err ? av_fail_errno(AV_VERB_EXP_BIND_MW, err) : 0;
 }

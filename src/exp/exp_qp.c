@@ -4,8 +4,8 @@
 
 #include "exp/exp.h"
 
-#include "verbs/ibv_qp.h"
 #include "memory/klm_list.h"
+#include "verbs/between.h"
 
 /* Bits above DEST_QPN have no meaning, or another one, among the plain bits. */
 #define PLAIN_MASK ((uint64_t)IBV_QP_DEST_QPN * 2 - 1)
@@ -23,10 +23,7 @@ static uint32_t max_operand(const struct ibv_exp_qp_init_attr *attr)
 	return atomics && has(attr, IBV_EXP_QP_INIT_ATTR_ATOMICS_ARG) ? attr->max_atomic_arg : 0;
 }
 
-/*
- * Real requests for features that the device lacks. Permission for big-endian replies is not one:
- * replies are never big-endian.
- */
+/* Permission for big-endian replies asks for no feature: ours are never big-endian. */
 static bool unsupported(const struct ibv_exp_qp_init_attr *attr)
 {
 	return (has(attr, IBV_EXP_QP_INIT_ATTR_CREATE_FLAGS) &&
@@ -91,7 +88,6 @@ static void grant_umr(struct ibv_qp *ibv, struct ibv_exp_qp_init_attr *attr)
 	attr->max_inl_send_klms = qp->inline_klms;
 }
 
-/* Report what was granted. */
 static void report(struct ibv_exp_qp_init_attr *attr, const struct ibv_qp_init_attr *plain,
 		   const struct av_qp_extra *extra)
 {
@@ -123,7 +119,7 @@ AV_EXPORT struct ibv_qp *ibv_exp_create_qp(struct ibv_context *context,
 	int err;
 
 	if (!plain_only && !av_ours(context))
-		return av_exp_absent_null(AV_VERB_EXP_CREATE_QP);
+		return av_fail_null(AV_VERB_EXP_CREATE_QP, ENOSYS);
 	AV_EXP_KNOWN_OR_NULL(attr->comp_mask, IBV_EXP_QP_INIT_ATTR_RESERVED1);
 	err = plain_only ? 0 : check_create(context, attr);
 	if (err)
@@ -153,7 +149,7 @@ AV_EXPORT int ibv_exp_modify_qp(struct ibv_qp *qp, struct ibv_exp_qp_attr *attr,
 			      offsetof(struct ibv_qp_attr, alt_timeout),
 		      "attributes of queue pairs");
 	if (!av_ours(qp->context))
-		return av_exp_absent(AV_VERB_EXP_MODIFY_QP);
+		return av_fail_errno(AV_VERB_EXP_MODIFY_QP, ENOSYS);
 	AV_EXP_KNOWN_OR_EINVAL(attr->comp_mask, IBV_EXP_QP_ATTR_RESERVED);
 	if (exp_attr_mask & ~PLAIN_MASK)
 		return av_fail_errno(AV_VERB_EXP_MODIFY_QP, EINVAL);

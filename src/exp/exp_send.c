@@ -1,19 +1,16 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * ibv_exp_post_send(): translates work requests in batches and posts them as plain ones, or as
- * those that queue/qp.h defines beyond the public API. UMR and NOP requests are posted one by one.
- * Opcodes without a counterpart are refused.
+ * ibv_exp_post_send(): posts batches of requests as plain ones, or as queue/qp.h's own; UMR and NOP
+ * one by one. Opcodes without a counterpart are refused.
  */
 #include <string.h>
 
 #include "verbs/post.h"
 #include "exp/exp.h"
-#include "exp/exp_umr.h"
 
 #define BATCH 16
-#define COMMON                           \
-	offsetof(struct ibv_exp_send_wr, \
-		 task) /* up to here the two structures are identical, except for the flags */
+/* Up to here the two structures are identical, except for the flags. */
+#define COMMON offsetof(struct ibv_exp_send_wr, task)
 #define FLAGS \
 	(IBV_EXP_SEND_FENCE | IBV_EXP_SEND_SIGNALED | IBV_EXP_SEND_SOLICITED | IBV_EXP_SEND_INLINE)
 
@@ -132,10 +129,7 @@ static int translate_atomic(struct ibv_send_wr *to, const struct ibv_exp_send_wr
 
 /* --- all requests ---------------------------------------------------------------- */
 
-/*
- * The bind information is in its own member. Programs that filled the request through a cast have
- * it where the plain structure does.
- */
+/* Programs that filled the request through a cast have it where the plain structure does. */
 static int translate_bind(struct ibv_send_wr *to, const struct ibv_exp_send_wr *wr)
 {
 	const struct ibv_exp_mw_bind_info *info = &wr->bind_mw.bind_info;

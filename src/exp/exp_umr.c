@@ -1,19 +1,15 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * User-mode memory registration, and NOP, the other request without a plain counterpart. Translates
- * to memory/klm_list.h and av_post_special(). What the elements of a list point to is checked at
- * the first access.
+ * User-mode memory registration, and NOP: memory/klm_list.h and av_post_special(). What a list's
+ * elements point to is checked at the first access.
  */
-#include "exp/exp_umr.h"
-
 #include <stdlib.h>
 
 #include "base/checked.h"
 #include "memory/klm_list.h"
 #include "memory/region.h"
 #include "segment/alloc.h"
-#include "verbs/ibv_mr.h"
-#include "verbs/ibv_pd.h"
+#include "verbs/between.h"
 #include "verbs/post.h"
 #include "exp/exp.h"
 
@@ -32,10 +28,7 @@ static_assert((int)AV_WR_NOP == (int)IBV_EXP_WR_NOP &&
 		      (int)AV_WC_UMR == (int)IBV_EXP_WC_UMR,
 	      "opcodes");
 
-/*
- * Memory for lists that are not part of their request: in the segment, where every executor finds
- * it.
- */
+/* A list that is not part of its request: in the segment, where every executor finds it. */
 struct container {
 	struct ibv_exp_mkey_list_container exp;
 	uint32_t handle;
@@ -66,15 +59,14 @@ static int check_create(const struct ibv_exp_mr_init_attr *attr)
 AV_EXPORT struct ibv_mr *ibv_exp_create_mr(struct ibv_exp_create_mr_in *in)
 {
 	struct av_key what = {.kind = AV_KEY_UMR};
-	struct av_context *ctx;
+	struct av_context *ctx = av_context_of(in->pd->context);
 	struct ibv_mr *ibv;
 	struct av_mr *mr;
 	int err;
 
 	if (!av_ours(in->pd->context))
-		return av_exp_absent_null(AV_VERB_EXP_CREATE_MR);
+		return av_fail_null(AV_VERB_EXP_CREATE_MR, ENOSYS);
 	AV_EXP_KNOWN_OR_NULL(in->comp_mask, IBV_EXP_CREATE_MR_IN_RESERVED);
-	ctx = av_context_of(in->pd->context);
 	err = check_create(&in->attr);
 	if (err == 0)
 		err = av_context_err(ctx);
@@ -100,7 +92,7 @@ AV_EXPORT int ibv_exp_query_mkey(struct ibv_mr *ibv, struct ibv_exp_mkey_attr *a
 	const struct av_mr *mr;
 
 	if (!av_ours(ibv->context))
-		return av_exp_absent(AV_VERB_EXP_QUERY_MKEY);
+		return av_fail_errno(AV_VERB_EXP_QUERY_MKEY, ENOSYS);
 	AV_EXP_KNOWN_OR_EINVAL(attr->comp_mask, IBV_EXP_MKEY_ATTR_RESERVED);
 	mr = find_key(ibv);
 	if (!mr)
@@ -141,15 +133,14 @@ static int check_alloc(const struct ibv_exp_mkey_list_container_attr *attr)
 AV_EXPORT struct ibv_exp_mkey_list_container *
 ibv_exp_alloc_mkey_list_memory(struct ibv_exp_mkey_list_container_attr *attr)
 {
-	struct av_context *ctx;
+	struct av_context *ctx = av_context_of(attr->pd->context);
 	struct container *c;
 	int err;
 
 	if (!av_ours(attr->pd->context))
-		return av_exp_absent_null(AV_VERB_EXP_ALLOC_MKEY_LIST_MEMORY);
+		return av_fail_null(AV_VERB_EXP_ALLOC_MKEY_LIST_MEMORY, ENOSYS);
 	AV_EXP_KNOWN_OR_NULL(attr->comp_mask, IBV_EXP_MKEY_LIST_CONTAINER_RESERVED);
 	err = check_alloc(attr);
-	ctx = av_context_of(attr->pd->context);
 	c = av_object_new(AV_VERB_EXP_ALLOC_MKEY_LIST_MEMORY, err, sizeof(*c));
 	if (!c)
 		return NULL;
@@ -167,12 +158,11 @@ ibv_exp_alloc_mkey_list_memory(struct ibv_exp_mkey_list_container_attr *attr)
 
 AV_EXPORT int ibv_exp_dealloc_mkey_list_memory(struct ibv_exp_mkey_list_container *mem)
 {
-	struct av_context *ctx;
+	struct av_context *ctx = av_context_of(mem->context);
 	struct container *c;
 
 	if (!av_ours(mem->context))
-		return av_exp_absent(AV_VERB_EXP_DEALLOC_MKEY_LIST_MEMORY);
-	ctx = av_context_of(mem->context);
+		return av_fail_errno(AV_VERB_EXP_DEALLOC_MKEY_LIST_MEMORY, ENOSYS);
 	c = find_container(ctx, mem);
 	if (!c)
 		return av_fail_errno(AV_VERB_EXP_DEALLOC_MKEY_LIST_MEMORY, EINVAL);

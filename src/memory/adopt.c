@@ -229,28 +229,21 @@ static void before_fork(void)
 {
 	int saved = errno;
 
-	pthread_mutex_lock(&adopted.mutex);
 	for (uint32_t i = 0; i < adopted.used; i++)
 		if (adopted.list[i].out)
 			give_back(&adopted.list[i]);
 	errno = saved;
 }
 
-static void after_fork_in_parent(void)
-{
-	pthread_mutex_unlock(&adopted.mutex);
-}
-
 /* In the child nothing is adopted, and the regions are the parent's. */
 static void after_fork_in_child(void)
 {
-	pthread_mutex_init(&adopted.mutex, NULL);
 	for (uint32_t i = 0; i < adopted.used; i++)
 		adopted.list[i].refs = 0;
 }
 
-static const struct av_fork_handlers fork_handlers = {before_fork, after_fork_in_parent,
-						      after_fork_in_child};
+static const struct av_fork_handlers fork_handlers = {
+	.mutex = &adopted.mutex, .prepare = before_fork, .child = after_fork_in_child};
 
 /* --- regions --------------------------------------------------------------------- */
 

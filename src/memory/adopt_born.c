@@ -82,8 +82,9 @@ static void after_fork_in_child(void)
 /* At once: there is memory before there are regions. */
 __attribute__((constructor)) static void begin(void)
 {
-	static const struct av_fork_handlers handlers = {before_fork, after_fork_in_parent,
-							 after_fork_in_child};
+	static const struct av_fork_handlers handlers = {.prepare = before_fork,
+							 .parent = after_fork_in_parent,
+							 .child = after_fork_in_child};
 
 	if (!anyverbs_shared_heap || av_fork_register(AV_FORK_SHARED_HEAP, &handlers))
 		return;

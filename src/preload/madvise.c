@@ -1,11 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * madvise(2) of the program's, for memory that is adopted (memory/adopted.h): discarding it must
- * leave zeros, and MADV_FREE must go on working, though the pages are not private any more.
- * Everything else goes to the kernel as it is.
- *
- * What does not come through here (the system call by number, the C library's own) reaches us as an
- * event of userfaultfd: memory/odp_notify.c.
+ * madvise(2) on adopted memory (memory/adopted.h): discarding must leave zeros, and MADV_FREE must
+ * work, though the pages are not private any more. What does not come through here (the system call
+ * by number, the C library's own) reaches memory/odp_notify.c as an event of userfaultfd.
  */
 #include <errno.h>
 #include <stdbool.h>
@@ -52,10 +49,9 @@ static int free_pages(uint64_t addr, uint64_t len)
 }
 
 /*
- * The kernel discards what is private; what is in the segment goes after that, so that nothing goes
- * if the kernel refuses. And once more: pages that have moved out meanwhile were copied from the
- * segment, perhaps before they went there. The listener hears of it, too, and must not discard what
- * the program stores next.
+ * First what is private, then what is in the segment, so that nothing goes if the kernel refuses.
+ * And once more: pages that moved out meanwhile were copied from the segment, perhaps too early.
+ * The listener hears of it, too, and must not discard what the program stores next.
  */
 static int discard(uint64_t addr, uint64_t len)
 {

@@ -1,13 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/*
- * The tree of the virtual sysfs, as a table of path patterns. A pattern's last component may be a
- * placeholder in angle brackets: it stands for all names of devices, table rows, network interfaces
- * or statistics. A directory contains every pattern that is one component longer than its own.
- *
- * In the kernel's sysfs, the entries of /sys/class/infiniband are symbolic links to directories
- * below /sys/devices; here they are the directories themselves. "device" is a link in both, and its
- * target's name identifies the device.
- */
+/* Which node is at a path, and which names a directory has: the table's patterns matched. */
 #include "preload/vsysfs.h"
 
 #include <errno.h>
@@ -15,110 +7,13 @@
 #include <string.h>
 #include <sys/sysmacros.h>
 
-#include "preload/vsysfs_show.h"
 #include "device/port.h"
 #include "memory/odp_counters.h"
 #include "observe/counters.h"
 
-#define NAME_BYTES \
-	64 /* longest name of a placeholder, NUL included; IBV_SYSFS_NAME_MAX is the maximum */
+#define NAME_BYTES 64 /* longest name of a placeholder, NUL included: IBV_SYSFS_NAME_MAX */
 
-struct av_vsysfs_row {
-	const char *pattern;
-	enum av_vsysfs_kind kind;
-	enum { OURS, SHARED } whose; /* SHARED: the kernel may have this path, too */
-	av_vsysfs_show *show;	     /* for files and links */
-};
-
-#define IB     "/sys/class/infiniband"
-#define IBDEV  IB "/<dev>"
-#define PORT   IBDEV "/ports/1"
-#define VERBS  "/sys/class/infiniband_verbs"
-#define UVERBS VERBS "/<uverbs>"
-#define MAD    "/sys/class/infiniband_mad"
-#define BUS    "/sys/devices/virtual/anyverbs"
-#define BUSDEV BUS "/<bus>"
-#define DEBUG  "/sys/kernel/debug/mlx5"
-#define DEVDIR "/dev/infiniband"
-
-static const struct av_vsysfs_row rows[] = {
-	{IB, AV_VSYSFS_DIR, SHARED, NULL},
-	{IBDEV, AV_VSYSFS_DIR, OURS, NULL},
-	{IBDEV "/node_type", AV_VSYSFS_FILE, OURS, av_show_node_type},
-	{IBDEV "/node_guid", AV_VSYSFS_FILE, OURS, av_show_guid},
-	{IBDEV "/sys_image_guid", AV_VSYSFS_FILE, OURS, av_show_guid},
-	{IBDEV "/fw_ver", AV_VSYSFS_FILE, OURS, av_show_fw_ver},
-	{IBDEV "/hw_rev", AV_VSYSFS_FILE, OURS, av_show_hw_rev},
-	{IBDEV "/hca_type", AV_VSYSFS_FILE, OURS, av_show_hca_type},
-	{IBDEV "/board_id", AV_VSYSFS_FILE, OURS, av_show_board_id},
-	{IBDEV "/node_desc", AV_VSYSFS_FILE, OURS, av_show_node_desc},
-	{IBDEV "/uevent", AV_VSYSFS_FILE, OURS, av_show_ib_uevent},
-	{IBDEV "/device", AV_VSYSFS_LINK, OURS, av_show_link_to_bus},
-	{IBDEV "/ports", AV_VSYSFS_DIR, OURS, NULL},
-	{PORT, AV_VSYSFS_DIR, OURS, NULL},
-	{PORT "/state", AV_VSYSFS_FILE, OURS, av_show_state},
-	{PORT "/phys_state", AV_VSYSFS_FILE, OURS, av_show_phys_state},
-	{PORT "/rate", AV_VSYSFS_FILE, OURS, av_show_rate},
-	{PORT "/lid", AV_VSYSFS_FILE, OURS, av_show_lid},
-	{PORT "/lid_mask_count", AV_VSYSFS_FILE, OURS, av_show_lid_mask_count},
-	{PORT "/sm_lid", AV_VSYSFS_FILE, OURS, av_show_sm_lid},
-	{PORT "/sm_sl", AV_VSYSFS_FILE, OURS, av_show_sm_sl},
-	{PORT "/cap_mask", AV_VSYSFS_FILE, OURS, av_show_cap_mask},
-	{PORT "/link_layer", AV_VSYSFS_FILE, OURS, av_show_link_layer},
-	{PORT "/gids", AV_VSYSFS_DIR, OURS, NULL},
-	{PORT "/gids/<gid>", AV_VSYSFS_FILE, OURS, av_show_gid},
-	{PORT "/gid_attrs", AV_VSYSFS_DIR, OURS, NULL},
-	{PORT "/gid_attrs/types", AV_VSYSFS_DIR, OURS, NULL},
-	{PORT "/gid_attrs/types/<gid>", AV_VSYSFS_FILE, OURS, av_show_gid_type},
-	{PORT "/gid_attrs/ndevs", AV_VSYSFS_DIR, OURS, NULL},
-	{PORT "/gid_attrs/ndevs/<gid>", AV_VSYSFS_FILE, OURS, av_show_gid_ndev},
-	{PORT "/pkeys", AV_VSYSFS_DIR, OURS, NULL},
-	{PORT "/pkeys/<pkey>", AV_VSYSFS_FILE, OURS, av_show_pkey},
-	{PORT "/counters", AV_VSYSFS_DIR, OURS, NULL},
-	{PORT "/counters/<counter>", AV_VSYSFS_FILE, OURS, av_show_counter},
-	{PORT "/hw_counters", AV_VSYSFS_DIR, OURS, NULL},
-	{PORT "/hw_counters/<hw_counter>", AV_VSYSFS_FILE, OURS, av_show_counter},
-
-	{VERBS, AV_VSYSFS_DIR, SHARED, NULL},
-	{VERBS "/abi_version", AV_VSYSFS_FILE, SHARED, av_show_verbs_abi},
-	{UVERBS, AV_VSYSFS_DIR, OURS, NULL},
-	{UVERBS "/ibdev", AV_VSYSFS_FILE, OURS, av_show_ibdev},
-	{UVERBS "/abi_version", AV_VSYSFS_FILE, OURS, av_show_uverbs_abi},
-	{UVERBS "/dev", AV_VSYSFS_FILE, OURS, av_show_dev},
-	{UVERBS "/uevent", AV_VSYSFS_FILE, OURS, av_show_uverbs_uevent},
-	{UVERBS "/device", AV_VSYSFS_LINK, OURS, av_show_link_to_bus},
-	{UVERBS "/<odp>", AV_VSYSFS_FILE, OURS, av_show_odp},
-
-	{MAD, AV_VSYSFS_DIR, SHARED, NULL},
-	{MAD "/abi_version", AV_VSYSFS_FILE, SHARED, av_show_mad_abi},
-
-	{BUS, AV_VSYSFS_DIR, OURS, NULL},
-	{BUSDEV, AV_VSYSFS_DIR, OURS, NULL},
-	{BUSDEV "/vendor", AV_VSYSFS_FILE, OURS, av_show_vendor},
-	{BUSDEV "/device", AV_VSYSFS_FILE, OURS, av_show_device},
-	{BUSDEV "/numa_node", AV_VSYSFS_FILE, OURS, av_show_numa_node},
-	{BUSDEV "/local_cpus", AV_VSYSFS_FILE, OURS, av_show_local_cpus},
-	{BUSDEV "/local_cpulist", AV_VSYSFS_FILE, OURS, av_show_local_cpulist},
-	{BUSDEV "/uevent", AV_VSYSFS_FILE, OURS, av_show_bus_uevent},
-	{BUSDEV "/infiniband", AV_VSYSFS_DIR, OURS, NULL},
-	{BUSDEV "/infiniband/<dev>", AV_VSYSFS_LINK, OURS, av_show_link_to_ib},
-	{BUSDEV "/infiniband_verbs", AV_VSYSFS_DIR, OURS, NULL},
-	{BUSDEV "/infiniband_verbs/<uverbs>", AV_VSYSFS_LINK, OURS, av_show_link_to_uverbs},
-	{BUSDEV "/net", AV_VSYSFS_DIR, OURS, NULL},
-	{BUSDEV "/net/<net>", AV_VSYSFS_LINK, OURS, av_show_link_to_net},
-
-	{DEBUG, AV_VSYSFS_DIR, SHARED, NULL},
-	{DEBUG "/<bus>", AV_VSYSFS_DIR, OURS, NULL},
-	{DEBUG "/<bus>/odp_stats", AV_VSYSFS_DIR, OURS, NULL},
-	{DEBUG "/<bus>/odp_stats/<odp_debug>", AV_VSYSFS_FILE, OURS, av_show_odp},
-
-	{DEVDIR, AV_VSYSFS_DIR, SHARED, NULL},
-	{DEVDIR "/<uverbs>", AV_VSYSFS_CHAR, SHARED, NULL},
-};
-
-/*
- * What the part of a path matched so far refers to. Visitors of placeholders get it with each name.
- */
+/* What the part of a path matched so far, or a placeholder's name, refers to. */
 struct binding {
 	const struct av_device *dev;
 	unsigned int index;
@@ -127,16 +22,10 @@ struct binding {
 /* Called for each name of a placeholder. Return false to stop. */
 typedef bool visit_name(void *arg, const char *name, const struct binding *binding);
 
-/*
- * Visitors of all names of a placeholder. @which: what distinguishes placeholders with the same
- * visitor.
- */
+/* Visits all names of a placeholder. @which tells those with the same visitor apart. */
 typedef void visit_all(const struct binding *b, size_t which, visit_name *visit, void *arg);
 
-/*
- * The names of all devices, or of the one device that the path has already named. @which: the
- * offset of the name in struct av_device.
- */
+/* All devices, or the one in the path. @which: the name's offset in struct av_device. */
 static void each_device(const struct binding *b, size_t which, visit_name *visit, void *arg)
 {
 	unsigned int count;
@@ -152,8 +41,11 @@ static void each_device(const struct binding *b, size_t which, visit_name *visit
 	}
 }
 
-static void each_number(const struct binding *b, unsigned int count, visit_name *visit, void *arg)
+/* The rows of a table of the port; @which: the P_Keys'? */
+static void each_number(const struct binding *b, size_t which, visit_name *visit, void *arg)
 {
+	unsigned int count =
+		which ? b->dev->port.pkey_tbl_len : (unsigned int)b->dev->port.gid_tbl_len;
 	char name[16];
 
 	for (unsigned int i = 0; i < count; i++) {
@@ -163,16 +55,6 @@ static void each_number(const struct binding *b, unsigned int count, visit_name 
 		if (!visit(arg, name, &one))
 			return;
 	}
-}
-
-static void each_gid(const struct binding *b, size_t which, visit_name *visit, void *arg)
-{
-	each_number(b, (unsigned int)b->dev->port.gid_tbl_len, visit, arg);
-}
-
-static void each_pkey(const struct binding *b, size_t which, visit_name *visit, void *arg)
-{
-	each_number(b, b->dev->port.pkey_tbl_len, visit, arg);
 }
 
 /* The ODP statistics; @which: those for debugging? The index is that of av_odp_counter_info[]. */
@@ -226,8 +108,8 @@ static const struct {
 	{"<dev>", each_device, offsetof(struct av_device, ibv.name)},
 	{"<uverbs>", each_device, offsetof(struct av_device, ibv.dev_name)},
 	{"<bus>", each_device, offsetof(struct av_device, pci_name)},
-	{"<gid>", each_gid, 0},
-	{"<pkey>", each_pkey, 0},
+	{"<gid>", each_number, false},
+	{"<pkey>", each_number, true},
 	{"<net>", each_net, 0},
 	{"<odp>", each_odp, false},
 	{"<odp_debug>", each_odp, true},
@@ -235,9 +117,7 @@ static const struct {
 	{"<hw_counter>", each_counter, AV_SCOPE_HW},
 };
 
-/*
- * Visit the names of a pattern's component: the names of its placeholder, or the component itself.
- */
+/* A pattern's component: all names of a placeholder, or the text itself. */
 static void each_name(const char *component, size_t len, const struct binding *b, visit_name *visit,
 		      void *arg)
 {
@@ -254,7 +134,6 @@ static void each_name(const char *component, size_t len, const struct binding *b
 	visit(arg, name, b);
 }
 
-/* Searches for one name among those of a component. */
 struct search {
 	const char *name;
 	size_t len;
@@ -301,31 +180,20 @@ static bool match(const char *pattern, const char *path, struct binding *b)
 	return !*pattern && !*path;
 }
 
-bool av_vsysfs_has_prefix(const char *path)
-{
-	static const char *const prefixes[] = {IB, BUS, DEBUG,
-					       DEVDIR}; /* VERBS and MAD begin with IB, too */
-
-	for (size_t i = 0; i < AV_ARRAY_SIZE(prefixes); i++)
-		if (!strncmp(path, prefixes[i], strlen(prefixes[i])))
-			return true;
-	return false;
-}
-
 bool av_vsysfs_lookup(const char *path, struct av_vsysfs_node *node)
 {
 	size_t len = strlen(path);
 
 	if (len >= sizeof(node->path) || !av_vsysfs_has_prefix(path))
 		return false;
-	for (size_t i = 0; i < AV_ARRAY_SIZE(rows); i++) {
+	for (size_t i = 0; i < av_vsysfs_row_count; i++) {
 		struct binding b = {0};
 
-		if (!match(rows[i].pattern, path, &b))
+		if (!match(av_vsysfs_rows[i].pattern, path, &b))
 			continue;
-		node->row = &rows[i];
-		node->kind = rows[i].kind;
-		node->shared = rows[i].whose == SHARED;
+		node->row = &av_vsysfs_rows[i];
+		node->kind = av_vsysfs_rows[i].kind;
+		node->shared = av_vsysfs_rows[i].shared;
 		node->dev = b.dev;
 		node->index = b.index;
 		memcpy(node->path, path, len + 1);
@@ -339,7 +207,6 @@ ssize_t av_vsysfs_read(const struct av_vsysfs_node *node, char bytes[AV_VSYSFS_C
 	return node->row->show ? node->row->show(node, bytes) : -EINVAL;
 }
 
-/* The state of a listing. */
 struct listing {
 	av_vsysfs_visit *visit;
 	void *arg;
@@ -362,13 +229,14 @@ void av_vsysfs_list(const struct av_vsysfs_node *dir, av_vsysfs_visit *visit, vo
 	size_t len = strlen(dir->row->pattern);
 	const char *rest;
 
-	for (size_t i = 0; i < AV_ARRAY_SIZE(rows) && !listing.stopped; i++) {
-		if (strncmp(rows[i].pattern, dir->row->pattern, len) || rows[i].pattern[len] != '/')
+	for (size_t i = 0; i < av_vsysfs_row_count && !listing.stopped; i++) {
+		if (strncmp(av_vsysfs_rows[i].pattern, dir->row->pattern, len) ||
+		    av_vsysfs_rows[i].pattern[len] != '/')
 			continue;
-		rest = rows[i].pattern + len + 1;
+		rest = av_vsysfs_rows[i].pattern + len + 1;
 		if (strchr(rest, '/'))
 			continue;
-		listing.kind = rows[i].kind;
+		listing.kind = av_vsysfs_rows[i].kind;
 		each_name(rest, strlen(rest), &b, list_name, &listing);
 	}
 }

@@ -1,11 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The virtual sysfs: the files about a device that programs read below /sys/class/infiniband and
- * its neighbours. This part knows paths and contents and touches no file; vsysfs_libc.h has the C
- * library functions that present them. docs/VSYSFS.md has the whole picture.
- *
- * The tree is one table of patterns (vsysfs.c) and is computed for each question. Nothing is
- * stored, so there is nothing to lock, to free or to repair after fork().
+ * The virtual sysfs: files about a device below /sys/class/infiniband and its neighbours. This part
+ * knows paths and contents; vsysfs_libc.h presents them. docs/VSYSFS.md has the whole picture.
+ * Nothing is stored, so there is nothing to lock, to free or to repair after fork().
  */
 #ifndef AV_PRELOAD_VSYSFS_H
 #define AV_PRELOAD_VSYSFS_H
@@ -19,10 +16,8 @@
 #include "base/compiler.h"
 #include "device/device.h"
 
-#define AV_VSYSFS_PATH_BYTES \
-	240 /* longest path of a node, NUL included; must fit in the name of a memfd */
-#define AV_VSYSFS_CONTENT_BYTES \
-	4096 /* longest content of a file: the kernel's limit for an attribute */
+#define AV_VSYSFS_PATH_BYTES	240  /* of a node, NUL included; must fit in a memfd's name */
+#define AV_VSYSFS_CONTENT_BYTES 4096 /* the kernel's limit for an attribute */
 
 enum av_vsysfs_kind {
 	AV_VSYSFS_DIR,
@@ -31,32 +26,34 @@ enum av_vsysfs_kind {
 	AV_VSYSFS_CHAR, /* a character device */
 };
 
-struct av_vsysfs_row; /* a row of the table in vsysfs.c */
-
 /* One file, directory, link or device of the tree. A plain value. */
 struct av_vsysfs_node {
 	const struct av_vsysfs_row *row;
 	enum av_vsysfs_kind kind;
-	/*
-	 * The kernel may have this path too, if it has devices of its own. A shared directory lists
-	 * the entries of both; for anything else the kernel's node wins.
-	 */
+	/* The kernel may have it, too: a directory lists both, else the kernel wins. */
 	bool shared;
 	const struct av_device *dev; /* the device that the path names, or NULL */
 	unsigned int index;	     /* of the table row (GIDs, P_Keys, ODP statistics, counters) */
-	char path[AV_VSYSFS_PATH_BYTES]; /* absolute, without symbolic links, ".", ".." or double
-					    slashes */
+	char path[AV_VSYSFS_PATH_BYTES]; /* absolute and normalised, without links */
 };
+
+/* To @bytes (AV_VSYSFS_CONTENT_BYTES). Return: the length, or -EINVAL: see av_vsysfs_read(). */
+typedef ssize_t av_vsysfs_show(const struct av_vsysfs_node *node, char *bytes);
+
+/* The tree, a row per pattern of paths: vsysfs_show.c. */
+struct av_vsysfs_row {
+	const char *pattern;
+	enum av_vsysfs_kind kind;
+	bool shared;	      /* the kernel may have this path, too */
+	av_vsysfs_show *show; /* for files and links */
+};
+extern const struct av_vsysfs_row av_vsysfs_rows[];
+extern const size_t av_vsysfs_row_count;
 
 /* Does @path begin like a path of the tree? The second half of av_vsysfs_suspects(). */
 bool av_vsysfs_has_prefix(const char *path);
 
-/**
- * av_vsysfs_suspects() - may @path lead into the tree?
- *
- * Cheap: the first characters rule out nearly all paths.
- * Return: false: certainly not; true: ask av_vsysfs_walk()
- */
+/* May @path lead into the tree? Cheap: its first characters rule out nearly all. */
 static inline bool av_vsysfs_suspects(const char *path)
 {
 	if (av_likely(path[0] != '/' || (path[1] != 's' && path[1] != 'd')))
@@ -64,10 +61,7 @@ static inline bool av_vsysfs_suspects(const char *path)
 	return av_vsysfs_has_prefix(path);
 }
 
-/**
- * av_vsysfs_lookup() - the node at @path, which must be normalised
- * Return: false if there is none; then @node is undefined
- */
+/* The node at a normalised @path. Return: false if there is none; @node is undefined then. */
 AV_MUST_USE bool av_vsysfs_lookup(const char *path, struct av_vsysfs_node *node);
 
 /* The result of av_vsysfs_walk(). */
@@ -77,22 +71,16 @@ struct av_vsysfs_walk {
 	char path[PATH_MAX];	    /* otherwise: the same place, by a path that avoids the tree */
 };
 
-/**
- * av_vsysfs_walk() - follow a path as path_resolution(7) describes
- * @path: absolute; may contain "..", double slashes and symbolic links
- * @follow: also follow a symbolic link in the last component
- * @walk: out
- *
- * Assumes that the directories above the tree ("/sys/class") are not symbolic links.
- * Return: 1: in the tree, walk->node is set; 0: outside, ask the kernel about walk->path; or
- * -ENOENT, -ENOTDIR, -ELOOP, -ENAMETOOLONG
+/*
+ * Follow an absolute @path as path_resolution(7) describes. @follow: also a link in the last
+ * component. Return: 1: walk->node is in the tree; 0: ask the kernel about walk->path; or -ENOENT,
+ * -ENOTDIR, -ELOOP, -ENAMETOOLONG. Assumes that "/sys/class" and its like are not links.
  */
 AV_MUST_USE int av_vsysfs_walk(const char *path, bool follow, struct av_vsysfs_walk *walk);
 
-/**
- * av_vsysfs_read() - the current content of a file, or the target of a symbolic link, without NUL
- * Return: bytes stored; -EINVAL: the file exists but cannot be read, such as an attribute of an
- * empty GID row (read(2) of the kernel's file fails like this, too)
+/*
+ * A file's current content, or a link's target, without NUL. Return: bytes stored; -EINVAL: exists,
+ * but read(2) fails, as in the kernel's for an attribute of an empty GID row.
  */
 AV_MUST_USE ssize_t av_vsysfs_read(const struct av_vsysfs_node *node,
 				   char bytes[AV_VSYSFS_CONTENT_BYTES]);
@@ -106,10 +94,7 @@ void av_vsysfs_list(const struct av_vsysfs_node *dir, av_vsysfs_visit *visit, vo
 /* The inode number of a path: not 0, and the same in every process. */
 uint64_t av_vsysfs_ino(const char *path);
 
-/*
- * Device number of the uverbs character device. Uses the kernel's numbers, because programs compare
- * them.
- */
+/* Number of the uverbs device: the kernel's, because programs compare them. */
 dev_t av_vsysfs_rdev(const struct av_device *dev);
 
 #endif

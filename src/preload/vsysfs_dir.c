@@ -1,8 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/*
- * The virtual sysfs: reading directories. Opening or rewinding a directory makes a listing of our
- * entries and, if the kernel has the directory too, of its entries.
- */
+/* Reading directories: opening or rewinding lists our entries and the kernel's, if any. */
 #include "preload/vsysfs_libc.h"
 
 #include <stdint.h>
@@ -10,10 +7,7 @@
 #include <string.h>
 #include <unistd.h>
 
-/*
- * DIR is opaque. The C library's begins with its descriptor, which is never negative, so the mark
- * tells ours from its.
- */
+/* DIR is opaque. The C library's begins with its descriptor, which is never negative. */
 #define OUR_MARK   INT_MIN
 #define OUR_MARK_2 0x616e797665726273u
 
@@ -35,10 +29,9 @@ struct stream {
 static struct stream *stream_of(DIR *dir)
 {
 	struct stream *stream = (struct stream *)dir;
+	bool other = !dir || stream->mark != OUR_MARK;
 
-	if (av_likely(!dir || stream->mark != OUR_MARK) || stream->mark_2 != OUR_MARK_2)
-		return NULL;
-	return stream;
+	return av_likely(other) || stream->mark_2 != OUR_MARK_2 ? NULL : stream;
 }
 
 static bool add_entry(struct listing *listing, const char *name, uint64_t ino, unsigned char type)
@@ -134,23 +127,18 @@ static int make_listing(const struct av_vsysfs_node *node, struct listing *listi
 	return ENOMEM;
 }
 
-/*
- * Create a stream for @node that owns @fd. Return: NULL and errno on failure; the caller keeps @fd.
- */
+/* Return: a stream that owns @fd; or NULL and errno, and the caller keeps @fd. */
 static DIR *create_stream(const struct av_vsysfs_node *node, int fd)
 {
 	struct stream *stream = calloc(1, sizeof(*stream));
 	int err;
 
-	if (!stream) {
-		errno = ENOMEM;
-		return NULL;
-	}
+	if (!stream)
+		return av_vlibc_fail_null(ENOMEM);
 	err = make_listing(node, &stream->listing);
 	if (err) {
 		free(stream);
-		errno = err;
-		return NULL;
+		return av_vlibc_fail_null(err);
 	}
 	stream->mark = OUR_MARK;
 	stream->mark_2 = OUR_MARK_2;
@@ -167,10 +155,8 @@ static DIR *opendir_suspect(const char *path)
 
 	if (!av_vlibc_claim_path(&path, AV_VLIBC_FOLLOW | AV_VLIBC_UNION, &claim))
 		return av_next_opendir()(path);
-	if (claim.error) {
-		errno = claim.error;
-		return NULL;
-	}
+	if (claim.error)
+		return av_vlibc_fail_null(claim.error);
 	fd = av_vlibc_open_node(&claim.walk.node, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	if (fd < 0)
 		return NULL;
@@ -198,10 +184,8 @@ AV_LIBC(DIR *, fdopendir, (int fd))
 	if (!atomic_load_explicit(&av_vlibc_handed_out, memory_order_relaxed) ||
 	    av_next_fstat()(fd, &st) || !av_vlibc_node_of(fd, &st, &node))
 		return av_next_fdopendir()(fd);
-	if (node.kind != AV_VSYSFS_DIR) {
-		errno = ENOTDIR;
-		return NULL;
-	}
+	if (node.kind != AV_VSYSFS_DIR)
+		return av_vlibc_fail_null(ENOTDIR);
 	fcntl(fd, F_SETFD, FD_CLOEXEC); /* as the C library does */
 	return create_stream(&node, fd);
 }
@@ -293,10 +277,7 @@ static void free_entries(struct dirent **entries, size_t count)
 	free(entries);
 }
 
-/*
- * Copy the entries that pass @filter, each in memory of its own as scandir(3) returns them. Return:
- * their number, or -1 and errno.
- */
+/* Each in memory of its own, as scandir(3) says. Return: their number, or -1 and errno. */
 static int copy_entries(const struct listing *listing, struct dirent ***result,
 			av_vlibc_filter *filter)
 {

@@ -1,8 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/*
- * Shared by all functions under the C library's names: finds the next function to call, and decides
- * whose a path is.
- */
+/* The next function to call under the C library's names, and whose a path is. */
 #include "preload/vsysfs_libc.h"
 
 #include <dlfcn.h>
@@ -63,9 +60,8 @@ void *av_vlibc_find_next(enum av_vlibc_index index)
 }
 
 /*
- * Looks up everything before the program starts: dlsym() takes a lock, which neither a signal
- * handler nor the child of a multi-threaded process should do. Calls before this constructor look
- * up their function themselves.
+ * Before the program starts: dlsym() takes a lock, which neither a signal handler nor the child of
+ * a multi-threaded process should do. Earlier calls look up their function themselves.
  */
 __attribute__((constructor)) static void find_all(void)
 {
@@ -73,10 +69,7 @@ __attribute__((constructor)) static void find_all(void)
 		av_vlibc_find_next((enum av_vlibc_index)i);
 }
 
-/*
- * The virtual path of one of our descriptors. A memfd's link in /proc reads "/memfd:NAME
- * (deleted)". Uses thread-self, because a thread may have its own descriptor table.
- */
+/* A memfd's link reads "/memfd:NAME (deleted)". A thread may have its own descriptor table. */
 static bool read_name(int fd, char name[AV_VSYSFS_PATH_BYTES])
 {
 	static const char before[] = "/memfd:", after[] = " (deleted)";

@@ -1,14 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The functions that we export under the C library's names, and what they share. Each passes on
- * whatever does not concern the tree of vsysfs.h after a few instructions.
+ * What we export under the C library's names, and what these functions share. A descriptor that we
+ * hand out is a memfd named after the virtual path, so that it can be duplicated, inherited and
+ * closed behind our back. Its mode (AV_VLIBC_MARK) tells our fstat() to look at the name.
  *
- * A descriptor that we hand out is a memfd named after the virtual path. It needs no bookkeeping:
- * it can be duplicated, inherited and closed behind our back. Its mode (AV_VLIBC_MARK) tells our
- * fstat() to look at the name.
- *
- * These functions run in the program's process, perhaps before main(), in a forked child or in a
- * signal handler. So passing a call on involves no lock, no allocation and no thread-local state.
+ * They may run before main(), in a forked child or in a signal handler: passing a call on, after a
+ * few instructions, involves no lock, no allocation and no thread-local state.
  */
 #ifndef AV_PRELOAD_VSYSFS_LIBC_H
 #define AV_PRELOAD_VSYSFS_LIBC_H
@@ -31,8 +28,8 @@ _Static_assert(sizeof(struct dirent) == sizeof(struct dirent64), "one layout of 
 _Static_assert(sizeof(off_t) == 8, "one width of file offsets");
 
 /*
- * Defines a function that is exported under the C library's @name. Our own name for it avoids the
- * attributes of the C library's declaration: non-null pointers, checked or redirected calls.
+ * Defines what is exported as @name. Our own name for it avoids the attributes of the C library's
+ * declaration: non-null pointers, checked or redirected calls.
  */
 #define AV_LIBC(result, name, params)                          \
 	result av_libc_##name params __asm__(#name) AV_EXPORT; \
@@ -47,8 +44,8 @@ typedef int av_vlibc_filter(const struct dirent *);
 typedef int av_vlibc_compare(const struct dirent **, const struct dirent **);
 
 /*
- * The functions that ours pass calls on to: X(name, result type, parameters, fallback). The
- * fallback is NULL where every C library whose programs call the function has it.
+ * X(name, result type, parameters, fallback): what calls are passed on to. No fallback where every
+ * C library whose programs call the function has it.
  */
 #define AV_VLIBC_FUNCTIONS(X)                                                           \
 	X(open, int, (const char *, int, ...), NULL)                                    \
@@ -117,9 +114,7 @@ AV_VLIBC_FUNCTIONS(X)
 #undef X
 /* NOLINTEND(bugprone-macro-parentheses) */
 
-/*
- * Has this process opened a virtual directory or file? Until then every descriptor is the kernel's.
- */
+/* Have virtual files been opened here? Until then every descriptor is the kernel's. */
 extern atomic_bool av_vlibc_handed_out;
 
 /* May a call with these arguments be ours? If not, pass it on unchanged. */
@@ -136,9 +131,8 @@ static inline bool av_vlibc_suspects(int dirfd, const char *path)
 /* How a call uses its path. */
 enum {
 	AV_VLIBC_FOLLOW = 1, /* follow a symbolic link in the last component */
-	AV_VLIBC_UNION =
-		2, /* the call needs a directory's entries, so a shared directory is ours */
-	AV_VLIBC_EMPTY = 4, /* an empty path means the descriptor itself (AT_EMPTY_PATH) */
+	AV_VLIBC_UNION = 2,  /* the call needs a directory's entries: a shared one is ours */
+	AV_VLIBC_EMPTY = 4,  /* an empty path means the descriptor itself (AT_EMPTY_PATH) */
 };
 
 /* The result of av_vlibc_claim(). */
@@ -147,14 +141,10 @@ struct av_vlibc_claim {
 	struct av_vsysfs_walk walk; /* also holds the path to pass on */
 };
 
-/**
- * av_vlibc_claim() - decide who answers a call that av_vlibc_suspects()
- * @dirfd, @path: the call's arguments; replaced if another path must be passed on
- * @how: AV_VLIBC_...
- * @claim: out; must live as long as @path is used
- *
- * Return: true: answer with claim->error or from claim->walk.node; false: pass the call on with
- * *dirfd and *path. Keeps errno.
+/*
+ * Who answers a call that av_vlibc_suspects()? @how: AV_VLIBC_... Return: true: answer with
+ * claim->error or from claim->walk.node; false: pass it on with *dirfd and *path, which may have
+ * been replaced and need @claim. Keeps errno.
  */
 AV_MUST_USE bool av_vlibc_claim(int *dirfd, const char **path, int how,
 				struct av_vlibc_claim *claim);
@@ -167,13 +157,9 @@ AV_MUST_USE bool av_vlibc_claim_path(const char **path, int how, struct av_vlibc
 /* If @st shows that @fd is one of our descriptors, find its node. Keeps errno. */
 AV_MUST_USE bool av_vlibc_node_of(int fd, const struct stat *st, struct av_vsysfs_node *node);
 
-/**
- * av_vlibc_descriptor() - a new descriptor for a node
- * @flags: of open(2); the access mode has been checked
- *
- * A file's descriptor holds the content as of now. read(2) of any other descriptor fails with
- * EINVAL.
- * Return: descriptor, or -errno
+/*
+ * A descriptor with a file's content as of now; any other cannot be read(2): EINVAL. @flags:
+ * open(2)'s, whose access mode has been checked. Return: descriptor, or -errno.
  */
 AV_MUST_USE int av_vlibc_descriptor(const struct av_vsysfs_node *node, int flags);
 
@@ -185,6 +171,12 @@ static inline int av_vlibc_fail(int error)
 {
 	errno = error;
 	return -1;
+}
+
+static inline void *av_vlibc_fail_null(int error)
+{
+	errno = error;
+	return NULL;
 }
 
 #endif

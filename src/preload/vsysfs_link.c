@@ -40,10 +40,7 @@ AV_LIBC(ssize_t, readlinkat, (int dirfd, const char *path, char *target, size_t 
 	return av_next_readlinkat()(dirfd, path, target, size);
 }
 
-/*
- * Fortified programs call this. If the buffer is smaller than claimed, the C library ends the
- * program.
- */
+/* For fortified programs, which the C library ends if the buffer is smaller than claimed. */
 
 AV_LIBC(ssize_t, __readlink_chk, (const char *path, char *target, size_t size, size_t room))
 {
@@ -66,10 +63,8 @@ static char *realpath_suspect(const char *path, char *resolved)
 
 	if (!av_vlibc_claim_path(&path, AV_VLIBC_FOLLOW, &claim))
 		return av_next_realpath()(path, resolved);
-	if (claim.error) {
-		errno = claim.error;
-		return NULL;
-	}
+	if (claim.error)
+		return av_vlibc_fail_null(claim.error);
 	/* The caller's buffer has PATH_MAX bytes. */
 	return resolved ? memcpy(resolved, claim.walk.node.path, strlen(claim.walk.node.path) + 1)
 			: strdup(claim.walk.node.path);

@@ -23,10 +23,7 @@
 static int create_memfd(const char *name, int flags)
 {
 	unsigned int cloexec = flags & O_CLOEXEC ? MFD_CLOEXEC : 0;
-	/*
-	 * Without an explicit choice, kernels from 6.3 on log a warning or, if so configured,
-	 * refuse.
-	 */
+	/* Kernels from 6.3 on warn, or refuse if so configured, without an explicit choice. */
 	int fd = memfd_create(name, cloexec | MFD_NOEXEC_SEAL);
 
 	if (fd < 0 && errno == EINVAL)
@@ -103,7 +100,6 @@ int av_vlibc_open_node(const struct av_vsysfs_node *node, int flags)
 	return fd < 0 ? av_vlibc_fail(-fd) : fd;
 }
 
-/* An open() whose path av_vlibc_suspects(). */
 static int open_suspect(int dirfd, const char *path, int flags, mode_t mode)
 {
 	bool keep = (flags & O_NOFOLLOW) || ((flags & O_CREAT) && (flags & O_EXCL));
@@ -153,10 +149,7 @@ AV_LIBC(int, openat, (int dirfd, const char *path, int flags, ...))
 	return av_next_openat()(dirfd, path, flags, mode);
 }
 
-/*
- * Fortified programs call this for calls with two arguments. With O_CREAT, the C library ends the
- * program.
- */
+/* For fortified calls with two arguments, which the C library ends if they have O_CREAT. */
 AV_LIBC(int, __open_2, (const char *path, int flags))
 {
 	if (av_unlikely(av_vlibc_suspects(AT_FDCWD, path)) && !TAKES_MODE(flags))
@@ -179,21 +172,14 @@ AV_LIBC_ALIAS(__openat64_2, __openat_2);
 /* The open(2) flags of an fopen(3) mode, or -EINVAL. */
 static int flags_of_mode(const char *mode)
 {
-	int flags;
+	int flags = O_RDONLY;
 
-	switch (*mode) {
-	case 'r':
-		flags = O_RDONLY;
-		break;
-	case 'w':
+	if (*mode == 'w')
 		flags = O_WRONLY | O_CREAT | O_TRUNC;
-		break;
-	case 'a':
+	else if (*mode == 'a')
 		flags = O_WRONLY | O_CREAT | O_APPEND;
-		break;
-	default:
+	else if (*mode != 'r')
 		return -EINVAL;
-	}
 	for (mode++; *mode && *mode != ','; mode++)
 		if (*mode == '+')
 			flags = (flags & ~O_ACCMODE) | O_RDWR;
@@ -210,10 +196,8 @@ static FILE *fopen_node(const struct av_vsysfs_node *node, const char *mode)
 	FILE *file;
 	int fd, err;
 
-	if (flags < 0) {
-		errno = EINVAL;
-		return NULL;
-	}
+	if (flags < 0)
+		return av_vlibc_fail_null(EINVAL);
 	fd = av_vlibc_open_node(node, flags);
 	if (fd < 0)
 		return NULL;
@@ -232,12 +216,10 @@ static FILE *fopen_suspect(const char *path, const char *mode)
 
 	if (!av_vlibc_claim_path(&path, AV_VLIBC_FOLLOW | AV_VLIBC_UNION, &claim))
 		return av_next_fopen()(path, mode);
-	if (claim.error) {
-		errno = claim.error == ENOENT && claim.walk.leaf_missing && *mode != 'r'
-				? EACCES
-				: claim.error;
-		return NULL;
-	}
+	if (claim.error == ENOENT && claim.walk.leaf_missing && *mode != 'r')
+		return av_vlibc_fail_null(EACCES);
+	if (claim.error)
+		return av_vlibc_fail_null(claim.error);
 	return fopen_node(&claim.walk.node, mode);
 }
 

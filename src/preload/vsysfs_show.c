@@ -1,6 +1,13 @@
 /* SPDX-License-Identifier: MIT */
-/* The contents of the virtual files. */
-#include "preload/vsysfs_show.h"
+/*
+ * The tree and its contents: a table of path patterns. A last component in angle brackets stands
+ * for all names of devices, table rows, network interfaces or statistics. A directory contains
+ * every pattern that is one component longer than its own.
+ *
+ * Entries of /sys/class/infiniband are directories here, not links to some below /sys/devices as
+ * the kernel's. "device" is a link in both, and its target's name identifies the device.
+ */
+#include "preload/vsysfs.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -44,11 +51,11 @@ static ssize_t put_state(char *bytes, unsigned int number, const char *const *na
 	return put(bytes, "%u: %s\n", number, name ? name : "<unknown>");
 }
 
-/* Defines av_show_NAME() for a file whose content is one formatted text. */
-#define SHOW(name, ...)                                                        \
-	ssize_t av_show_##name(const struct av_vsysfs_node *node, char *bytes) \
-	{                                                                      \
-		return put(bytes, __VA_ARGS__);                                \
+/* Defines show_NAME() for a file whose content is one formatted text. */
+#define SHOW(name, ...)                                                            \
+	static ssize_t show_##name(const struct av_vsysfs_node *node, char *bytes) \
+	{                                                                          \
+		return put(bytes, __VA_ARGS__);                                    \
 	}
 
 SHOW(node_type, "%d: CA\n", node->dev->ibv.node_type)
@@ -60,7 +67,7 @@ SHOW(node_desc, "anyverbs %s\n", node->dev->ibv.name)
 SHOW(ib_uevent, "NAME=%s\n", node->dev->ibv.name)
 
 /* The node GUID, and the system image GUID, which is the same. */
-ssize_t av_show_guid(const struct av_vsysfs_node *node, char *bytes)
+static ssize_t show_guid(const struct av_vsysfs_node *node, char *bytes)
 {
 	uint64_t guid = node->dev->guid;
 
@@ -69,7 +76,7 @@ ssize_t av_show_guid(const struct av_vsysfs_node *node, char *bytes)
 		   (unsigned int)guid & 0xffff);
 }
 
-ssize_t av_show_state(const struct av_vsysfs_node *node, char *bytes)
+static ssize_t show_state(const struct av_vsysfs_node *node, char *bytes)
 {
 	static const char *const names[] = {"NOP",   "DOWN",   "INIT",
 					    "ARMED", "ACTIVE", "ACTIVE_DEFER"};
@@ -80,7 +87,7 @@ ssize_t av_show_state(const struct av_vsysfs_node *node, char *bytes)
 	return put_state(bytes, port.state, names, AV_ARRAY_SIZE(names));
 }
 
-ssize_t av_show_phys_state(const struct av_vsysfs_node *node, char *bytes)
+static ssize_t show_phys_state(const struct av_vsysfs_node *node, char *bytes)
 {
 	/* PortInfo.PortPhysicalState; 0 means "no change" and is not a state. */
 	static const char *const names[] = {NULL,
@@ -97,7 +104,7 @@ ssize_t av_show_phys_state(const struct av_vsysfs_node *node, char *bytes)
 	return put_state(bytes, port.phys_state, names, AV_ARRAY_SIZE(names));
 }
 
-ssize_t av_show_rate(const struct av_vsysfs_node *node, char *bytes)
+static ssize_t show_rate(const struct av_vsysfs_node *node, char *bytes)
 {
 	const struct av_port_rate r = av_port_rate(&node->dev->port);
 
@@ -125,7 +132,7 @@ static bool read_row(const struct av_vsysfs_node *node, struct av_gid *row)
 	return true;
 }
 
-ssize_t av_show_gid(const struct av_vsysfs_node *node, char *bytes)
+static ssize_t show_gid(const struct av_vsysfs_node *node, char *bytes)
 {
 	struct av_gid row;
 	ssize_t len = 0;
@@ -139,7 +146,7 @@ ssize_t av_show_gid(const struct av_vsysfs_node *node, char *bytes)
 	return append(bytes, len, "\n");
 }
 
-ssize_t av_show_gid_type(const struct av_vsysfs_node *node, char *bytes)
+static ssize_t show_gid_type(const struct av_vsysfs_node *node, char *bytes)
 {
 	struct av_gid row;
 
@@ -148,7 +155,7 @@ ssize_t av_show_gid_type(const struct av_vsysfs_node *node, char *bytes)
 	return put(bytes, "%s\n", row.type == IBV_GID_TYPE_ROCE_V2 ? "RoCE v2" : "IB/RoCE v1");
 }
 
-ssize_t av_show_gid_ndev(const struct av_vsysfs_node *node, char *bytes)
+static ssize_t show_gid_ndev(const struct av_vsysfs_node *node, char *bytes)
 {
 	struct av_gid row;
 
@@ -177,7 +184,7 @@ static unsigned int count_cpus(void)
 }
 
 /* A bitmap in words of 32 bits, the highest first, no wider than needed. */
-ssize_t av_show_local_cpus(const struct av_vsysfs_node *node, char *bytes)
+static ssize_t show_local_cpus(const struct av_vsysfs_node *node, char *bytes)
 {
 	unsigned int bits = (count_cpus() - 1) % 32 + 1;
 	unsigned int words = (count_cpus() - 1) / 32;
@@ -188,7 +195,7 @@ ssize_t av_show_local_cpus(const struct av_vsysfs_node *node, char *bytes)
 	return append(bytes, len, "\n");
 }
 
-ssize_t av_show_local_cpulist(const struct av_vsysfs_node *node, char *bytes)
+static ssize_t show_local_cpulist(const struct av_vsysfs_node *node, char *bytes)
 {
 	unsigned int last = count_cpus() - 1;
 
@@ -197,7 +204,7 @@ ssize_t av_show_local_cpulist(const struct av_vsysfs_node *node, char *bytes)
 
 SHOW(bus_uevent, "DRIVER=anyverbs\n")
 
-ssize_t av_show_counter(const struct av_vsysfs_node *node, char *bytes)
+static ssize_t show_counter(const struct av_vsysfs_node *node, char *bytes)
 {
 	struct av_counted counted = {0};
 
@@ -206,7 +213,7 @@ ssize_t av_show_counter(const struct av_vsysfs_node *node, char *bytes)
 		   av_counter_value(&av_counter_info[node->index], &counted));
 }
 
-ssize_t av_show_odp(const struct av_vsysfs_node *node, char *bytes)
+static ssize_t show_odp(const struct av_vsysfs_node *node, char *bytes)
 {
 	uint64_t value[AV_ODP_COUNTER_N];
 
@@ -220,3 +227,101 @@ SHOW(link_to_uverbs, "../../../../../class/infiniband_verbs/%s", node->dev->ibv.
 
 /* The interface is the kernel's, so this link leads out of the tree. */
 SHOW(link_to_net, "../../../../../class/net%s", strrchr(node->path, '/'))
+
+#define IB     "/sys/class/infiniband"
+#define IBDEV  IB "/<dev>"
+#define PORT   IBDEV "/ports/1"
+#define VERBS  "/sys/class/infiniband_verbs"
+#define UVERBS VERBS "/<uverbs>"
+#define MAD    "/sys/class/infiniband_mad"
+#define BUS    "/sys/devices/virtual/anyverbs"
+#define BUSDEV BUS "/<bus>"
+#define DEBUG  "/sys/kernel/debug/mlx5"
+#define DEVDIR "/dev/infiniband"
+
+const struct av_vsysfs_row av_vsysfs_rows[] = {
+	{IB, AV_VSYSFS_DIR, true, NULL},
+	{IBDEV, AV_VSYSFS_DIR, false, NULL},
+	{IBDEV "/node_type", AV_VSYSFS_FILE, false, show_node_type},
+	{IBDEV "/node_guid", AV_VSYSFS_FILE, false, show_guid},
+	{IBDEV "/sys_image_guid", AV_VSYSFS_FILE, false, show_guid},
+	{IBDEV "/fw_ver", AV_VSYSFS_FILE, false, show_fw_ver},
+	{IBDEV "/hw_rev", AV_VSYSFS_FILE, false, show_hw_rev},
+	{IBDEV "/hca_type", AV_VSYSFS_FILE, false, show_hca_type},
+	{IBDEV "/board_id", AV_VSYSFS_FILE, false, show_board_id},
+	{IBDEV "/node_desc", AV_VSYSFS_FILE, false, show_node_desc},
+	{IBDEV "/uevent", AV_VSYSFS_FILE, false, show_ib_uevent},
+	{IBDEV "/device", AV_VSYSFS_LINK, false, show_link_to_bus},
+	{IBDEV "/ports", AV_VSYSFS_DIR, false, NULL},
+	{PORT, AV_VSYSFS_DIR, false, NULL},
+	{PORT "/state", AV_VSYSFS_FILE, false, show_state},
+	{PORT "/phys_state", AV_VSYSFS_FILE, false, show_phys_state},
+	{PORT "/rate", AV_VSYSFS_FILE, false, show_rate},
+	{PORT "/lid", AV_VSYSFS_FILE, false, show_lid},
+	{PORT "/lid_mask_count", AV_VSYSFS_FILE, false, show_lid_mask_count},
+	{PORT "/sm_lid", AV_VSYSFS_FILE, false, show_sm_lid},
+	{PORT "/sm_sl", AV_VSYSFS_FILE, false, show_sm_sl},
+	{PORT "/cap_mask", AV_VSYSFS_FILE, false, show_cap_mask},
+	{PORT "/link_layer", AV_VSYSFS_FILE, false, show_link_layer},
+	{PORT "/gids", AV_VSYSFS_DIR, false, NULL},
+	{PORT "/gids/<gid>", AV_VSYSFS_FILE, false, show_gid},
+	{PORT "/gid_attrs", AV_VSYSFS_DIR, false, NULL},
+	{PORT "/gid_attrs/types", AV_VSYSFS_DIR, false, NULL},
+	{PORT "/gid_attrs/types/<gid>", AV_VSYSFS_FILE, false, show_gid_type},
+	{PORT "/gid_attrs/ndevs", AV_VSYSFS_DIR, false, NULL},
+	{PORT "/gid_attrs/ndevs/<gid>", AV_VSYSFS_FILE, false, show_gid_ndev},
+	{PORT "/pkeys", AV_VSYSFS_DIR, false, NULL},
+	{PORT "/pkeys/<pkey>", AV_VSYSFS_FILE, false, show_pkey},
+	{PORT "/counters", AV_VSYSFS_DIR, false, NULL},
+	{PORT "/counters/<counter>", AV_VSYSFS_FILE, false, show_counter},
+	{PORT "/hw_counters", AV_VSYSFS_DIR, false, NULL},
+	{PORT "/hw_counters/<hw_counter>", AV_VSYSFS_FILE, false, show_counter},
+
+	{VERBS, AV_VSYSFS_DIR, true, NULL},
+	{VERBS "/abi_version", AV_VSYSFS_FILE, true, show_verbs_abi},
+	{UVERBS, AV_VSYSFS_DIR, false, NULL},
+	{UVERBS "/ibdev", AV_VSYSFS_FILE, false, show_ibdev},
+	{UVERBS "/abi_version", AV_VSYSFS_FILE, false, show_uverbs_abi},
+	{UVERBS "/dev", AV_VSYSFS_FILE, false, show_dev},
+	{UVERBS "/uevent", AV_VSYSFS_FILE, false, show_uverbs_uevent},
+	{UVERBS "/device", AV_VSYSFS_LINK, false, show_link_to_bus},
+	{UVERBS "/<odp>", AV_VSYSFS_FILE, false, show_odp},
+
+	{MAD, AV_VSYSFS_DIR, true, NULL},
+	{MAD "/abi_version", AV_VSYSFS_FILE, true, show_mad_abi},
+
+	{BUS, AV_VSYSFS_DIR, false, NULL},
+	{BUSDEV, AV_VSYSFS_DIR, false, NULL},
+	{BUSDEV "/vendor", AV_VSYSFS_FILE, false, show_vendor},
+	{BUSDEV "/device", AV_VSYSFS_FILE, false, show_device},
+	{BUSDEV "/numa_node", AV_VSYSFS_FILE, false, show_numa_node},
+	{BUSDEV "/local_cpus", AV_VSYSFS_FILE, false, show_local_cpus},
+	{BUSDEV "/local_cpulist", AV_VSYSFS_FILE, false, show_local_cpulist},
+	{BUSDEV "/uevent", AV_VSYSFS_FILE, false, show_bus_uevent},
+	{BUSDEV "/infiniband", AV_VSYSFS_DIR, false, NULL},
+	{BUSDEV "/infiniband/<dev>", AV_VSYSFS_LINK, false, show_link_to_ib},
+	{BUSDEV "/infiniband_verbs", AV_VSYSFS_DIR, false, NULL},
+	{BUSDEV "/infiniband_verbs/<uverbs>", AV_VSYSFS_LINK, false, show_link_to_uverbs},
+	{BUSDEV "/net", AV_VSYSFS_DIR, false, NULL},
+	{BUSDEV "/net/<net>", AV_VSYSFS_LINK, false, show_link_to_net},
+
+	{DEBUG, AV_VSYSFS_DIR, true, NULL},
+	{DEBUG "/<bus>", AV_VSYSFS_DIR, false, NULL},
+	{DEBUG "/<bus>/odp_stats", AV_VSYSFS_DIR, false, NULL},
+	{DEBUG "/<bus>/odp_stats/<odp_debug>", AV_VSYSFS_FILE, false, show_odp},
+
+	{DEVDIR, AV_VSYSFS_DIR, true, NULL},
+	{DEVDIR "/<uverbs>", AV_VSYSFS_CHAR, true, NULL},
+};
+const size_t av_vsysfs_row_count = AV_ARRAY_SIZE(av_vsysfs_rows);
+
+bool av_vsysfs_has_prefix(const char *path)
+{
+	static const char *const prefixes[] = {IB, BUS, DEBUG,
+					       DEVDIR}; /* VERBS and MAD begin with IB, too */
+
+	for (size_t i = 0; i < AV_ARRAY_SIZE(prefixes); i++)
+		if (!strncmp(path, prefixes[i], strlen(prefixes[i])))
+			return true;
+	return false;
+}

@@ -7,9 +7,8 @@
 #include <time.h>
 #include <unistd.h>
 
-#define FILE_BYTES 4096 /* sysfs reports this size for every attribute */
-#define TREE_DEV \
-	makedev(0, 0xfa5e7) /* st_dev: far above the numbers that the kernel gives to mounts */
+#define FILE_BYTES 4096		       /* sysfs reports this size for every attribute */
+#define TREE_DEV   makedev(0, 0xfa5e7) /* far above the kernel's numbers of mounts */
 
 static bool count_dir(void *arg, const char *name, enum av_vsysfs_kind kind)
 {
@@ -42,25 +41,17 @@ static void count_links(const struct av_vsysfs_node *node, struct stat *st)
 	st->st_nlink += links;
 }
 
-static void fill_link(const struct av_vsysfs_node *node, struct stat *st)
-{
-	char target[AV_VSYSFS_CONTENT_BYTES];
-	ssize_t len = av_vsysfs_read(node, target);
-
-	st->st_mode = S_IFLNK | 0777;
-	st->st_size = len < 0 ? 0 : len;
-}
-
 static void fill_ours(const struct av_vsysfs_node *node, struct stat *st)
 {
+	char target[AV_VSYSFS_CONTENT_BYTES];
+	ssize_t len;
+
 	memset(st, 0, sizeof(*st));
 	st->st_dev = TREE_DEV;
 	st->st_ino = av_vsysfs_ino(node->path);
 	st->st_nlink = 1;
 	st->st_blksize = FILE_BYTES;
-	st->st_atime = read_boot_time();
-	st->st_mtime = st->st_atime;
-	st->st_ctime = st->st_atime;
+	st->st_atime = st->st_mtime = st->st_ctime = read_boot_time();
 	switch (node->kind) {
 	case AV_VSYSFS_DIR:
 		st->st_mode = S_IFDIR | 0755;
@@ -70,11 +61,12 @@ static void fill_ours(const struct av_vsysfs_node *node, struct stat *st)
 	case AV_VSYSFS_FILE:
 		st->st_mode = S_IFREG | 0444;
 		st->st_size = FILE_BYTES;
-		st->st_blocks =
-			FILE_BYTES / 512; /* otherwise cp and tar take it for a sparse file */
+		st->st_blocks = FILE_BYTES / 512; /* 0: cp and tar would call it sparse */
 		break;
 	case AV_VSYSFS_LINK:
-		fill_link(node, st);
+		len = av_vsysfs_read(node, target);
+		st->st_mode = S_IFLNK | 0777;
+		st->st_size = len < 0 ? 0 : len;
 		break;
 	case AV_VSYSFS_CHAR:
 		st->st_mode = S_IFCHR | 0666;
@@ -87,20 +79,12 @@ static void fill_stat(const struct av_vsysfs_node *node, struct stat *st)
 {
 	int saved = errno;
 
-	/*
-	 * The only shared nodes answered here are directories: the kernel's, with our entries
-	 * added.
-	 */
+	/* Of shared nodes only directories are answered here: the kernel's and our entries. */
 	if (node->shared && !av_next_fstatat()(AT_FDCWD, node->path, st, AT_SYMLINK_NOFOLLOW))
 		count_links(node, st);
 	else
 		fill_ours(node, st);
 	errno = saved;
-}
-
-static struct statx_timestamp statx_time(time_t seconds)
-{
-	return (struct statx_timestamp){.tv_sec = seconds};
 }
 
 static void fill_statx(const struct av_vsysfs_node *node, struct statx *stx)
@@ -116,23 +100,21 @@ static void fill_statx(const struct av_vsysfs_node *node, struct statx *stx)
 	stx->stx_ino = st.st_ino;
 	stx->stx_size = (uint64_t)st.st_size;
 	stx->stx_blocks = (uint64_t)st.st_blocks;
-	stx->stx_atime = statx_time(st.st_atime);
-	stx->stx_mtime = statx_time(st.st_mtime);
-	stx->stx_ctime = statx_time(st.st_ctime);
+	stx->stx_atime.tv_sec = st.st_atime;
+	stx->stx_mtime.tv_sec = st.st_mtime;
+	stx->stx_ctime.tv_sec = st.st_ctime;
 	stx->stx_rdev_major = major(st.st_rdev);
 	stx->stx_rdev_minor = minor(st.st_rdev);
 	stx->stx_dev_major = major(st.st_dev);
 	stx->stx_dev_minor = minor(st.st_dev);
 }
 
-/* The AV_VLIBC_... equivalent of AT_... flags. */
 static int how_of_flags(int flags)
 {
 	return (flags & AT_SYMLINK_NOFOLLOW ? 0 : AV_VLIBC_FOLLOW) |
 	       (flags & AT_EMPTY_PATH ? AV_VLIBC_EMPTY : 0);
 }
 
-/* Any stat() whose path av_vlibc_suspects(). */
 static int stat_suspect(int dirfd, const char *path, struct stat *st, int flags)
 {
 	struct av_vlibc_claim claim;
@@ -296,10 +278,7 @@ AV_LIBC(int, euidaccess, (const char *path, int mode))
 
 AV_LIBC_ALIAS(eaccess, euidaccess);
 
-/*
- * There are no extended attributes. "ls -l" asks for them, and without an answer it would report
- * that the file does not exist.
- */
+/* There are none, but without an answer "ls -l" would report that the file does not exist. */
 
 static ssize_t getxattr_suspect(const char *path, const char *name, void *value, size_t size,
 				int how)

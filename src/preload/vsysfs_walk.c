@@ -7,10 +7,8 @@
 
 #define LINKS_MAX 40 /* the kernel's limit */
 
-/* The state of a walk. */
 struct walker {
-	struct av_vsysfs_walk *out; /* out->path: the current place, "" for the root; out->node: its
-				       node, if @inside */
+	struct av_vsysfs_walk *out; /* @path: the current place, @node: its, if @inside */
 	bool inside;
 	size_t len;	     /* of out->path */
 	const char *todo;    /* the rest of the path, within @text */
@@ -18,9 +16,7 @@ struct walker {
 	char text[PATH_MAX]; /* buffer for the rest of the path */
 };
 
-/*
- * The directories above the tree. They are the kernel's, but paths into the tree lead through them.
- */
+/* Above the tree: the kernel's, but paths into the tree lead through them. */
 static bool is_above(const char *path)
 {
 	static const char *const above[] = {
@@ -98,7 +94,6 @@ static int leave(struct walker *w)
 
 enum step { STEP_ON = 1, STEP_LEFT = 2 }; /* or -errno */
 
-/* Descend to @name. */
 static int step_down(struct walker *w, const char *name, size_t len, bool follow)
 {
 	bool was_inside = w->inside && !w->out->node.shared;
@@ -121,7 +116,6 @@ static int step_down(struct walker *w, const char *name, size_t len, bool follow
 	return err ? err : STEP_LEFT;
 }
 
-/* Process the next component. */
 static int step(struct walker *w, bool follow)
 {
 	const char *name = w->todo + strspn(w->todo, "/");

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Compile-time checks only: the layouts of <infiniband/verbs.h> that inline verbs and other
- * libraries rely on must be those this library was written for. Offsets in structures that only
- * grow at the end also hold for newer headers; whole sizes are those of rdma-core 44.
+ * The layouts of <infiniband/verbs.h> that inline verbs and other libraries rely on. Structures
+ * grow at their ends only, so offsets hold for newer headers, too; whole sizes are rdma-core 44's.
  */
 #include <stddef.h>
 #include <infiniband/verbs.h>
@@ -74,10 +73,7 @@ _Static_assert(sizeof(struct ibv_device_attr) == 232, "ibv_device_attr");
 AT(struct ibv_port_attr, flags, 47);
 AT(struct ibv_port_attr, port_cap_flags2, 48);
 
-/*
- * The public struct is at the start of each of our objects. The public context is at the end of a
- * verbs_context.
- */
+/* Our objects begin with the public struct; a verbs_context ends with the public context. */
 AT(struct av_pd, ibv, 0);
 AT(struct av_mr, ibv, 0);
 AT(struct av_cq, ibv, 0);

@@ -7,35 +7,16 @@
 
 #include "base/fork.h"
 #include "base/real_files.h"
+#include "verbs/between.h"
 #include "verbs/fail.h"
-#include "verbs/ibv_context.h"
 #include "verbs/next.h"
 
 #undef ibv_get_device_list
 
-/*
- * Guards calls into the system's library, which takes a lock of its own: a child forked meanwhile
- * could never get it.
- */
+/* Held in the system's library, whose own lock a child forked meanwhile could never get. */
 static pthread_mutex_t foreign_mutex = PTHREAD_MUTEX_INITIALIZER;
 
-static void before_fork(void)
-{
-	pthread_mutex_lock(&foreign_mutex);
-}
-
-static void after_fork_in_parent(void)
-{
-	pthread_mutex_unlock(&foreign_mutex);
-}
-
-static void after_fork_in_child(void)
-{
-	pthread_mutex_init(&foreign_mutex, NULL);
-}
-
-static const struct av_fork_handlers fork_handlers = {before_fork, after_fork_in_parent,
-						      after_fork_in_child};
+static const struct av_fork_handlers fork_handlers = {.mutex = &foreign_mutex};
 
 static void free_foreign(struct ibv_device **list)
 {
@@ -45,10 +26,7 @@ static void free_foreign(struct ibv_device **list)
 		next(list);
 }
 
-/*
- * The system's device list, or NULL if it is empty. Virtual files are hidden meanwhile, because the
- * library would find our devices in them, without a driver.
- */
+/* The system's list; NULL: empty. Virtual files are hidden: it has no driver for our devices. */
 static struct ibv_device **foreign_list(int *count)
 {
 	struct ibv_device **(*next)(int *) = av_next("ibv_get_device_list", "IBVERBS_1.1");
@@ -74,9 +52,8 @@ static struct ibv_device **foreign_list(int *count)
 static struct ibv_device end_of_list;
 
 /*
- * The array is exactly what calloc() returned, as in the system's library: programs such as qperf
- * call free() on it. Its final NULL is followed by the mark and by the system's list, which must be
- * freed as a whole by its own function.
+ * Exactly what calloc() returned, since programs such as qperf call free() on it. After the final
+ * NULL: the mark, and the system's list, which its own function must free as a whole.
  */
 AV_EXPORT struct ibv_device **ibv_get_device_list(int *num_devices)
 {

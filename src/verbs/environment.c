@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: MIT */
 /* A context's own settings: a list of names and values. */
-#include "verbs/environment.h"
-
 #include <errno.h>
 #include <pthread.h>
 #include <stdio.h>
@@ -10,7 +8,9 @@
 #include <sys/queue.h>
 #include <unistd.h>
 
-#include "verbs/objects.h"
+#include "verbs/between.h"
+
+#define AV_SETTING_MAX 4096 /* longest value of such a setting */
 
 struct setting {
 	SLIST_ENTRY(setting) link;

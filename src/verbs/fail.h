@@ -10,15 +10,18 @@
 #include "transport/inject.h"
 #include "verbs/objects.h"
 
-/*
- * 0, or the errno value for verbs that need the device: EPERM for the parent's context in a forked
- * child, EIO for a failed device.
- */
+/* A forked child may ask, too: it reads what its parent mapped. */
+static inline bool av_device_failed(const struct av_context *ctx)
+{
+	return atomic_load(&ctx->seg->head->fatal);
+}
+
+/* 0; EPERM: the parent's context in a forked child; EIO: a failed device. */
 static inline int av_context_err(const struct av_context *ctx)
 {
 	if (av_unlikely(ctx->forked))
 		return EPERM;
-	return av_unlikely(atomic_load(&ctx->seg->head->fatal)) ? EIO : 0;
+	return av_unlikely(av_device_failed(ctx)) ? EIO : 0;
 }
 
 /* The same for a verb that makes or changes an object. Such a verb may also fail on demand. */
@@ -29,10 +32,7 @@ static inline int av_verb_err(const struct av_context *ctx, enum av_fail verb)
 	return err || !av_faults_watched(ctx->seg) ? err : av_inject_verb(ctx->seg, verb);
 }
 
-/*
- * The ways in which verbs report failure. Each leaves a record (observe/diagnosis.h) with the check
- * that failed, if av_refuse() noted one.
- */
+/* How verbs fail. Each leaves a record (observe/diagnosis.h) with the check av_refuse() noted. */
 static inline int av_fail_errno(enum av_verb verb, int err)
 {
 	return errno = av_refused(verb, err);
@@ -50,10 +50,7 @@ static inline int av_fail_fd(enum av_verb verb, int err)
 	return -1;
 }
 
-/*
- * The private half of a new object, all zero. If @err is not 0 or there is no memory: NULL, and the
- * failure is reported.
- */
+/* A private half, all zero. On @err, or without memory: NULL, and the failure is reported. */
 static inline void *av_object_new(enum av_verb verb, int err, size_t size)
 {
 	void *object = err ? NULL : calloc(1, size);

@@ -1,12 +1,10 @@
 /* SPDX-License-Identifier: MIT */
-/* Allocates handles. */
-#include "verbs/handles.h"
+/* Handles from numbers, for objects without a place in the segment. */
+#include "verbs/objects.h"
 
 #include <errno.h>
 
-/*
- * The next free number after the last one used. Context: the mutex is held, and a number is free.
- */
+/* The next free number after the last used. Context: the mutex is held, and a number is free. */
 static uint32_t next_free(struct av_handles *handles, uint32_t limit)
 {
 	uint32_t n = handles->last;

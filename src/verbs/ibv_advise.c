@@ -4,9 +4,9 @@
 
 #include "base/checked.h"
 #include "memory/odp_prefetch.h"
-#include "verbs/context_list.h"
+#include "verbs/between.h"
 #include "verbs/fail.h"
-#include "verbs/ibv_mr.h"
+#include "verbs/ops.h"
 
 #define WRITERS                                                                        \
 	(IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_ATOMIC | \
@@ -32,10 +32,7 @@ static int refuse_key(int err, enum av_check check, uint32_t lkey)
 	return err;
 }
 
-/*
- * Does the key permit this advice? An adapter has one key table for all contexts, so for an unknown
- * key we also report whether it belongs to another context.
- */
+/* Adapters have one key table, so an unknown key may be another context's: EPERM, not ENOENT. */
 static int check_key(const struct av_context *ctx, uint32_t lkey, const struct av_pd *pd,
 		     enum ibv_advise_mr_advice advice)
 {
@@ -55,10 +52,7 @@ static int check_key(const struct av_context *ctx, uint32_t lkey, const struct a
 	return 0;
 }
 
-/*
- * Translate one element. A range outside the region fails like unmapped memory: only a call that
- * waits reports it.
- */
+/* A range outside the region fails like unmapped memory: only a call that waits reports it. */
 static int resolve(struct av_context *ctx, const struct av_pd *pd, enum ibv_advise_mr_advice advice,
 		   const struct ibv_sge *sge, struct av_odp_range *range)
 {

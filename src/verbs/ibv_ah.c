@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: MIT */
 /* Address handles, created from attributes or from a received datagram. */
-#include "verbs/ibv_ah.h"
-
 #include <endian.h>
 #include <stdlib.h>
 #include <string.h>
@@ -9,8 +7,8 @@
 #include "base/limits.h"
 #include "device/port.h"
 #include "transport/grh.h"
+#include "verbs/between.h"
 #include "verbs/fail.h"
-#include "verbs/ibv_pd.h"
 #include "verbs/next.h"
 
 struct av_ah {
@@ -50,13 +48,17 @@ int av_check_ah_attr(const struct av_context *ctx, const struct ibv_ah_attr *att
 		       : av_refuse(EINVAL, AV_CHECK_AV_SGID, attr->grh.sgid_index, count);
 }
 
-static struct ibv_ah *create_ah(struct av_context *ctx, struct ibv_pd *ibv_pd,
-				const struct ibv_ah_attr *attr)
+AV_EXPORT struct ibv_ah *ibv_create_ah(struct ibv_pd *ibv_pd, struct ibv_ah_attr *attr)
 {
-	struct av_pd *pd = av_pd_find(ibv_pd);
+	struct av_context *ctx = av_context_of(ibv_pd->context);
+	struct av_pd *pd;
 	struct av_ah *ah;
-	int err = av_check_ah_attr(ctx, attr);
+	int err;
 
+	if (!av_ours(ibv_pd->context))
+		return AV_NEXT(ibv_create_ah, "IBVERBS_1.1")(ibv_pd, attr);
+	pd = av_pd_find(ibv_pd);
+	err = av_check_ah_attr(ctx, attr);
 	if (err == 0 && !pd)
 		err = ENOENT;
 	if (err == 0 && !ctx->forked)
@@ -77,13 +79,6 @@ static struct ibv_ah *create_ah(struct av_context *ctx, struct ibv_pd *ibv_pd,
 	return &ah->ibv;
 }
 
-AV_EXPORT struct ibv_ah *ibv_create_ah(struct ibv_pd *pd, struct ibv_ah_attr *attr)
-{
-	if (!av_ours(pd->context))
-		return AV_NEXT(ibv_create_ah, "IBVERBS_1.1")(pd, attr);
-	return create_ah(av_context_of(pd->context), pd, attr);
-}
-
 AV_EXPORT int ibv_destroy_ah(struct ibv_ah *ibv)
 {
 	struct av_ah *ah;
@@ -99,10 +94,7 @@ AV_EXPORT int ibv_destroy_ah(struct ibv_ah *ibv)
 	return 0;
 }
 
-/*
- * The GID table row with this address, or 0 if none has it, as after a multicast. Return: 0 or
- * ENOMEM.
- */
+/* The GID's row; 0 if none has it, as after a multicast. Return: 0 or ENOMEM. */
 static int find_sgid(const struct av_device *dev, const union ibv_gid *gid, uint8_t *index)
 {
 	struct av_gid gids[AV_GID_MAX];

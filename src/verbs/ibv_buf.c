@@ -1,10 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * ibv_alloc_buf(3): memory that suits the device; here, any memory does. A handle names no context,
- * so a list tells our buffers from those of the system's library.
+ * ibv_reg_mr_ex(3), and ibv_alloc_buf(3): memory that suits the device; here, any memory does. A
+ * handle names no context, so a list tells our buffers from those of the system's library.
  */
-#include "verbs/ibv_buf.h"
-
 #include <stdlib.h>
 #include <sys/queue.h>
 #include <unistd.h>
@@ -24,24 +22,7 @@ struct buf {
 static LIST_HEAD(, buf) bufs; /* guarded by mutex */
 static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
 
-/* Taken over fork(), so that the child's list is consistent. */
-static void before_fork(void)
-{
-	pthread_mutex_lock(&mutex);
-}
-
-static void after_fork_in_parent(void)
-{
-	pthread_mutex_unlock(&mutex);
-}
-
-static void after_fork_in_child(void)
-{
-	pthread_mutex_init(&mutex, NULL);
-}
-
-static const struct av_fork_handlers fork_handlers = {before_fork, after_fork_in_parent,
-						      after_fork_in_child};
+static const struct av_fork_handlers fork_handlers = {.mutex = &mutex};
 
 /* The buffer of that handle, or NULL. With mutex. */
 static struct buf *find(const struct ibv_buf *handle)
@@ -64,7 +45,6 @@ static bool is_ours(const struct ibv_buf *handle)
 	return found;
 }
 
-/* Take a buffer off the list. Return: NULL if it is not there. */
 static struct buf *take(const struct ibv_buf *handle)
 {
 	struct buf *found;
@@ -77,8 +57,9 @@ static struct buf *take(const struct ibv_buf *handle)
 	return found;
 }
 
-int av_buf_check(const struct ibv_pd *pd, const struct ibv_buf *handle, const void *addr,
-		 size_t length)
+/* May a region of @pd use that range of @handle, whatever that is? Return: 0 or EINVAL. */
+static int check_buf(const struct ibv_pd *pd, const struct ibv_buf *handle, const void *addr,
+		     size_t length)
 {
 	const struct buf *buf;
 	bool good;
@@ -136,4 +117,64 @@ AV_EXPORT int ibv_export_buf_dmabuf_fd(struct ibv_buf *handle)
 		return av_fail_fd(AV_VERB_EXPORT_BUF_DMABUF_FD, ENODATA);
 	return AV_NEXT_OR(av_fail_fd(AV_VERB_EXPORT_BUF_DMABUF_FD, EOPNOTSUPP),
 			  ibv_export_buf_dmabuf_fd, "IBVERBS_1.18", handle);
+}
+
+/* --- all kinds of registration in one call, selected by a mask ------------------- */
+
+static const uint64_t known =
+	AV_REG_MR_IOVA | AV_REG_MR_ADDR | AV_REG_MR_FD | AV_REG_MR_FD_OFFSET | AV_REG_MR_BUF;
+
+/* Does the mask name exactly what a region of its kind needs? Return: 0 or errno. */
+static int check_mask(uint64_t mask)
+{
+	const uint64_t file = AV_REG_MR_FD | AV_REG_MR_FD_OFFSET | AV_REG_MR_IOVA;
+
+	if (mask & ~known)
+		return EOPNOTSUPP; /* also covers DMA handles, which we do not have */
+	if (mask & (AV_REG_MR_FD | AV_REG_MR_FD_OFFSET))
+		return (mask & file) == file && !(mask & (AV_REG_MR_ADDR | AV_REG_MR_BUF)) ? 0
+											   : EINVAL;
+	return mask & AV_REG_MR_ADDR ? 0 : EINVAL;
+}
+
+static struct ibv_mr *reg_ex(struct ibv_pd *pd, const struct av_mr_init_attr *attr)
+{
+	uint64_t mask = attr->comp_mask;
+	int err = check_mask(mask);
+
+	if (!err && (mask & AV_REG_MR_BUF))
+		err = check_buf(pd, attr->buf, attr->addr, attr->length);
+	if (err)
+		return av_fail_null(AV_VERB_REG_MR_EX, err);
+	if (mask & AV_REG_MR_FD)
+		return ibv_reg_dmabuf_mr(pd, attr->fd_offset, attr->length, attr->iova, attr->fd,
+					 attr->access);
+	return ibv_reg_mr_iova2(pd, attr->addr, attr->length,
+				mask & AV_REG_MR_IOVA ? attr->iova : (uintptr_t)attr->addr,
+				(unsigned int)attr->access);
+}
+
+AV_EXPORT struct ibv_mr *ibv_reg_mr_ex(struct ibv_pd *pd, struct ibv_mr_init_attr *attr)
+{
+	if (!av_ours(pd->context))
+		return AV_NEXT_OR(av_fail_null(AV_VERB_REG_MR_EX, EOPNOTSUPP), ibv_reg_mr_ex,
+				  "IBVERBS_1.15", pd, attr);
+	return reg_ex(pd, (const struct av_mr_init_attr *)(const void *)attr);
+}
+
+AV_EXPORT struct ibv_mr *ibv_reg_buf_mr(struct ibv_pd *pd, struct ibv_buf *buf, void *addr,
+					size_t length, int access)
+{
+	const struct av_mr_init_attr attr = {
+		.length = length,
+		.access = access,
+		.comp_mask = AV_REG_MR_BUF | AV_REG_MR_ADDR,
+		.addr = addr,
+		.buf = buf,
+	};
+
+	if (!av_ours(pd->context))
+		return AV_NEXT_OR(av_fail_null(AV_VERB_REG_BUF_MR, EOPNOTSUPP), ibv_reg_buf_mr,
+				  "IBVERBS_1.17", pd, buf, addr, length, access);
+	return reg_ex(pd, &attr);
 }

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Completion channels: reads and acknowledges events. */
-#include "verbs/ibv_channel.h"
-
+/* Completion channels, and anyverbs_cq_wait(), which waits on a CQ itself or on its channel. */
+#include <anyverbs/as_notify.h>
 #include <poll.h>
 #include <stdlib.h>
 #include <sys/ioctl.h>
@@ -10,10 +9,12 @@
 
 #include "base/clock.h"
 #include "segment/doorbell.h"
-#include "verbs/event_count.h"
+#include "queue/notify.h"
+#include "verbs/between.h"
 #include "verbs/misuse.h"
 #include "verbs/next.h"
 
+#define NS_PER_S       1000000000
 #define MAX_CHANNELS   65535u
 #define OTHERS_NAP_NS  1000000u
 #define LONGEST_NAP_NS 1000000000000u /* the maximum of a single sleep */
@@ -31,12 +32,11 @@ static struct av_channel *channel_find(struct ibv_comp_channel *ibv)
 AV_EXPORT struct ibv_comp_channel *ibv_create_comp_channel(struct ibv_context *context)
 {
 	struct av_channel *channel;
-	struct av_context *ctx;
+	struct av_context *ctx = av_context_of(context);
 	int fd = -ENOMEM, err;
 
 	if (!av_ours(context))
 		return AV_NEXT(ibv_create_comp_channel, "IBVERBS_1.0")(context);
-	ctx = av_context_of(context);
 	err = ctx->forked ? 0 : av_verb_err(ctx, AV_FAIL_CREATE_COMP_CHANNEL);
 	channel = av_object_new(AV_VERB_CREATE_COMP_CHANNEL, err, sizeof(*channel));
 	if (!channel)
@@ -60,12 +60,11 @@ AV_EXPORT struct ibv_comp_channel *ibv_create_comp_channel(struct ibv_context *c
 AV_EXPORT int ibv_destroy_comp_channel(struct ibv_comp_channel *ibv)
 {
 	struct av_channel *channel;
-	struct av_context *ctx;
+	struct av_context *ctx = av_context_of(ibv->context);
 	int busy;
 
 	if (!av_ours(ibv->context))
 		return AV_NEXT(ibv_destroy_comp_channel, "IBVERBS_1.0")(ibv);
-	ctx = av_context_of(ibv->context);
 	channel = channel_find(ibv);
 	if (!channel)
 		return av_fail_errno(AV_VERB_DESTROY_COMP_CHANNEL, ENOENT);
@@ -84,10 +83,7 @@ AV_EXPORT int ibv_destroy_comp_channel(struct ibv_comp_channel *ibv)
 	return 0;
 }
 
-/*
- * Read one record. Blocks unless the program made the descriptor non-blocking. Return: 0, or -1 and
- * errno.
- */
+/* Read one record, as blocking as the descriptor is. Return: 0, or -1 and errno. */
 static int read_record(int fd, struct av_doorbell_record *record)
 {
 	ssize_t n = read(fd, record, sizeof(*record));
@@ -153,8 +149,8 @@ static int pending(int fd)
 }
 
 /*
- * Take each record once and put back those of other CQs, in order. Concurrent readers only leave
- * less to do. Return: number of records of this CQ. @others: number of other records.
+ * Takes each record once and puts back those of others, in order; concurrent readers leave less to
+ * do. Return: records of this CQ. @others: number of the rest.
  */
 static int sort_out(struct av_channel *channel, int fd, uint32_t cq_index, uint32_t cq_id,
 		    int *others)
@@ -182,10 +178,8 @@ static int sort_out(struct av_channel *channel, int fd, uint32_t cq_index, uint3
 void av_channel_forget(struct av_channel *channel, uint32_t cq_index, uint32_t cq_id)
 {
 	struct av_seg *seg = av_context_of(channel->ibv.context)->seg;
-	int fd = av_doorbell_peek(seg,
-				  channel->doorbell); /* non-blocking, because another thread may
-							 read between our look and our read */
-	int others;
+	/* Not blocking: another thread may read between our look and our read. */
+	int fd = av_doorbell_peek(seg, channel->doorbell), others;
 
 	if (fd < 0)
 		return;
@@ -193,9 +187,7 @@ void av_channel_forget(struct av_channel *channel, uint32_t cq_index, uint32_t c
 	close(fd);
 }
 
-/*
- * Sleep until the FIFO is readable. If it holds records of others, nap instead. Return: 0 or errno.
- */
+/* Sleep until readable, or nap if it holds records of others. Return: 0 or errno. */
 static int wait_readable(int fd, bool others, uint64_t until_ns)
 {
 	uint64_t now = av_now_ns(), left = now < until_ns ? until_ns - now : 0;
@@ -208,8 +200,8 @@ static int wait_readable(int fd, bool others, uint64_t until_ns)
 		left = OTHERS_NAP_NS;
 	if (left > LONGEST_NAP_NS)
 		left = LONGEST_NAP_NS;
-	t = (struct timespec){.tv_sec = (time_t)(left / 1000000000u),
-			      .tv_nsec = (long)(left % 1000000000u)};
+	t = (struct timespec){.tv_sec = (time_t)(left / NS_PER_S),
+			      .tv_nsec = (long)(left % NS_PER_S)};
 	return ppoll(&p, 1, &t, NULL) < 0 ? errno : 0;
 }
 
@@ -225,7 +217,7 @@ static int wait_on(struct av_channel *channel, int fd, const struct av_cq *cq, u
 	return 0;
 }
 
-int av_channel_wait(struct av_channel *channel, const struct av_cq *cq, uint64_t until_ns)
+static int wait_for_channel(struct av_channel *channel, const struct av_cq *cq, uint64_t until_ns)
 {
 	int fd = av_doorbell_peek(av_context_of(channel->ibv.context)->seg, channel->doorbell);
 	int ret;
@@ -235,4 +227,64 @@ int av_channel_wait(struct av_channel *channel, const struct av_cq *cq, uint64_t
 	ret = wait_on(channel, fd, cq, until_ns);
 	close(fd);
 	return ret;
+}
+
+/* --- waiting for one CQ ---------------------------------------------------------- */
+
+/* The time to give up. Return: 0 or EINVAL. */
+static int deadline(const struct timespec *timeout, uint64_t *until_ns)
+{
+	uint64_t now = av_now_ns();
+
+	*until_ns = UINT64_MAX;
+	if (!timeout)
+		return 0;
+	if (timeout->tv_sec < 0 || timeout->tv_nsec < 0 || timeout->tv_nsec >= NS_PER_S)
+		return EINVAL;
+	if ((uint64_t)timeout->tv_sec < (UINT64_MAX - now) / NS_PER_S - 1)
+		*until_ns = now + (uint64_t)timeout->tv_sec * NS_PER_S + (uint64_t)timeout->tv_nsec;
+	return 0;
+}
+
+/* An event that arrived before the first wait went to the channel; remove it there. */
+static int wait_directly(struct av_context *ctx, struct av_cq *cq, uint64_t until_ns)
+{
+	bool first = av_cq_notify_waits(ctx->seg, cq->shared);
+
+	if (first && cq->ibv.channel)
+		av_channel_forget(av_container_of(cq->ibv.channel, struct av_channel, ibv),
+				  cq->ibv.handle, cq->id);
+	return av_cq_wait(ctx->seg, cq->ibv.handle, until_ns);
+}
+
+static int wait_for_event(struct av_cq *cq, uint64_t until_ns)
+{
+	struct av_context *ctx = av_context_of(cq->ibv.context);
+
+	if (av_cq_notifies(cq->shared))
+		return wait_directly(ctx, cq, until_ns);
+	if (!cq->ibv.channel)
+		return EINVAL;
+	return wait_for_channel(av_container_of(cq->ibv.channel, struct av_channel, ibv), cq,
+				until_ns);
+}
+
+AV_EXPORT int anyverbs_cq_wait(struct ibv_cq *ibv, const struct timespec *timeout)
+{
+	struct av_cq *cq;
+	uint64_t until_ns;
+	int err;
+
+	if (!av_ours(ibv->context))
+		return av_fail_errno(AV_VERB_CQ_WAIT, ENOSYS);
+	cq = av_cq_find(ibv);
+	if (!cq || av_context_of(ibv->context)->forked)
+		return av_fail_errno(AV_VERB_CQ_WAIT, cq ? EPERM : ENOENT);
+	err = deadline(timeout, &until_ns);
+	if (err)
+		return av_fail_errno(AV_VERB_CQ_WAIT, err);
+	atomic_fetch_add(&cq->waiting, 1);
+	err = wait_for_event(cq, until_ns);
+	atomic_fetch_sub(&cq->waiting, 1);
+	return err ? av_fail_errno(AV_VERB_CQ_WAIT, err) : 0;
 }

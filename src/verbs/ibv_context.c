@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: MIT */
-/* Opens and closes contexts. */
-#include "verbs/ibv_context.h"
-
+/* The contexts of this process: opened, closed, at fork() and at exit. */
 #include <stdlib.h>
 #include <unistd.h>
 
+#include "base/fork.h"
 #include "registry/directory.h"
 #include "segment/doorbell.h"
 #include "segment/totals.h"
@@ -18,10 +17,68 @@
 #include "transport/inject.h"
 #include "transport/send_sum.h"
 #include "transport/timer.h"
-#include "verbs/context_list.h"
-#include "verbs/environment.h"
+#include "verbs/between.h"
 #include "verbs/misuse.h"
 #include "verbs/ops.h"
+
+static pthread_mutex_t list_mutex = PTHREAD_MUTEX_INITIALIZER;
+static struct av_context_list list = SLIST_HEAD_INITIALIZER(list);
+
+/* Of a new context, or of one inherited through fork(). */
+static void init_mutexes(struct av_context *ctx)
+{
+	pthread_mutex_init(&ctx->verbs.context.mutex, NULL);
+	pthread_mutex_init(&ctx->pds.mutex, NULL);
+	pthread_mutex_init(&ctx->channels.mutex, NULL);
+	pthread_mutex_init(&ctx->tds.mutex, NULL);
+	pthread_mutex_init(&ctx->ahs.mutex, NULL);
+	pthread_mutex_init(&ctx->xrcds.mutex, NULL);
+	pthread_mutex_init(&ctx->klm_lists.mutex, NULL);
+}
+
+/* The parent's contexts stay the parent's: the child must not touch their segments. */
+static void after_fork_in_child(void)
+{
+	struct av_context *ctx;
+
+	pthread_mutex_init(&list_mutex, NULL);
+	SLIST_FOREACH(ctx, &list, link) {
+		init_mutexes(ctx);
+		ctx->forked = true;
+		ctx->child_seg = NULL; /* in a grandchild, it is the child's */
+	}
+}
+
+static const struct av_fork_handlers fork_handlers = {.child = after_fork_in_child};
+
+static void list_add(struct av_context *ctx)
+{
+	(void)av_fork_register(AV_FORK_CONTEXTS, &fork_handlers);
+	pthread_mutex_lock(&list_mutex);
+	SLIST_INSERT_HEAD(&list, ctx, link);
+	pthread_mutex_unlock(&list_mutex);
+}
+
+static void list_remove(struct av_context *ctx)
+{
+	pthread_mutex_lock(&list_mutex);
+	SLIST_REMOVE(&list, ctx, av_context, link);
+	pthread_mutex_unlock(&list_mutex);
+}
+
+/* A context leaves the list before its segment is closed: each listed one has its segment. */
+bool av_context_other_has(const struct av_context *ctx, uint32_t lkey)
+{
+	const struct av_context *other;
+	bool has = false;
+
+	pthread_mutex_lock(&list_mutex);
+	SLIST_FOREACH(other, &list, link)
+		if (!has && other != ctx && other->dev == ctx->dev && !other->forked)
+			has = av_key_is_on_demand(other->seg, lkey);
+	pthread_mutex_unlock(&list_mutex);
+	return has;
+}
 
 static void init_public(struct av_context *ctx)
 {
@@ -33,7 +90,7 @@ static void init_public(struct av_context *ctx)
 	c->device = &ctx->dev->ibv;
 	c->num_comp_vectors = cpus > 0 ? (int)cpus : 1;
 	c->abi_compat = __VERBS_ABI_IS_EXTENDED;
-	av_context_init_mutexes(ctx);
+	init_mutexes(ctx);
 }
 
 static void free_context(struct av_context *ctx)
@@ -54,9 +111,7 @@ static void free_context(struct av_context *ctx)
 	free(ctx);
 }
 
-/*
- * Open the segment and the two descriptors that programs expect in a context. Return: 0 or errno.
- */
+/* The segment, and the two descriptors that programs expect. Return: 0 or errno. */
 static int open_segment(struct av_context *ctx, uint32_t origin)
 {
 	struct ibv_context *c = &ctx->verbs.context;
@@ -102,14 +157,11 @@ struct ibv_context *av_context_open(struct av_device *dev, uint32_t origin)
 		free_context(ctx);
 		return av_fail_null(AV_VERB_OPEN_DEVICE, err);
 	}
-	av_context_list_add(ctx);
+	list_add(ctx);
 	return &ctx->verbs.context;
 }
 
-/*
- * Objects that the program did not destroy: their keys and queues end here; their memory is the
- * program's leak.
- */
+/* What the program did not destroy: keys and queues end here; the memory is its leak. */
 static void drop_peer(uint32_t id, void *object, void *arg)
 {
 	struct av_qp *qp = object;
@@ -128,7 +180,7 @@ int av_context_close(struct av_context *ctx)
 {
 	if (av_misuse_on())
 		av_misuse_context_ends(ctx);
-	av_context_list_remove(ctx);
+	list_remove(ctx);
 	av_table_each(&ctx->mrs, drop_memory, NULL);
 	close(ctx->verbs.context.async_fd);
 	if (ctx->verbs.context.cmd_fd != ctx->seg->fd)
@@ -152,4 +204,12 @@ int av_context_close(struct av_context *ctx)
 	}
 	free_context(ctx);
 	return 0;
+}
+
+/* Whoever exits with open devices leaves nothing behind; who is killed is swept by the next. */
+__attribute__((destructor)) static void at_exit(void)
+{
+	if (av_misuse_on())
+		av_misuse_exit(&list);
+	av_dir_abandon();
 }

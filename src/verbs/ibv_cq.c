@@ -1,17 +1,14 @@
 /* SPDX-License-Identifier: MIT */
 /* Completion queues. */
-#include "verbs/ibv_cq.h"
-
 #include <stdlib.h>
 
 #include "transport/poll.h"
 #include "transport/rnr.h"
 #include "transport/timer.h"
-#include "verbs/environment.h"
-#include "verbs/event_count.h"
-#include "verbs/ibv_channel.h"
+#include "verbs/between.h"
 #include "verbs/misuse.h"
 #include "verbs/next.h"
+#include "verbs/ops.h"
 
 static const struct av_page_object cq_pages = {
 	.name = "CQ", .huge_variable = "HUGE_CQ", .fallback = AV_ALLOC_PREFER_CONTIG};
@@ -110,12 +107,11 @@ static void await_events(const struct av_context *ctx, struct av_cq *cq)
 
 AV_EXPORT int ibv_destroy_cq(struct ibv_cq *ibv)
 {
-	struct av_context *ctx;
+	struct av_context *ctx = av_context_of(ibv->context);
 	struct av_cq *cq;
 
 	if (!av_ours(ibv->context))
 		return AV_NEXT(ibv_destroy_cq, "IBVERBS_1.1")(ibv);
-	ctx = av_context_of(ibv->context);
 	cq = av_cq_find(ibv);
 	if (!cq)
 		return av_fail_errno(AV_VERB_DESTROY_CQ, ENOENT);
@@ -161,12 +157,11 @@ int av_modify_cq(struct ibv_cq *ibv, struct ibv_modify_cq_attr *attr)
 AV_EXPORT int ibv_resize_cq(struct ibv_cq *ibv, int cqe)
 {
 	struct av_page_policy policy;
-	struct av_context *ctx;
+	struct av_context *ctx = av_context_of(ibv->context);
 	int err;
 
 	if (!av_ours(ibv->context))
 		return AV_NEXT(ibv_resize_cq, "IBVERBS_1.1")(ibv, cqe);
-	ctx = av_context_of(ibv->context);
 	err = av_cq_find(ibv) ? av_verb_err(ctx, AV_FAIL_RESIZE_CQ) : ENOENT;
 	if (err == 0)
 		err = check_size(ctx, cqe);

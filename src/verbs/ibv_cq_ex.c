@@ -1,17 +1,15 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Extended completion queues: completions are taken one by one and read through functions. The
- * current completion is in the private half. A batch, from start to end, belongs to one thread,
- * which holds @batch.
+ * Extended CQs: the current completion is in the private half, and read through functions. A batch,
+ * from start to end, belongs to one thread, which holds @batch.
  */
-#include "verbs/ibv_cq_ex.h"
-
 #include <time.h>
 
 #include "base/clock.h"
 #include "transport/poll.h"
+#include "verbs/between.h"
 #include "verbs/fail.h"
-#include "verbs/ibv_cq.h"
+#include "verbs/ops.h"
 
 #define READABLE                                                       \
 	(IBV_WC_STANDARD_FLAGS | IBV_WC_EX_WITH_COMPLETION_TIMESTAMP | \
@@ -96,10 +94,7 @@ static uint64_t read_completion_ts(struct ibv_cq_ex *ex)
 	return cq_of(ex)->stamp_ns;
 }
 
-/*
- * The entry has monotonic time. The difference between the clocks changes only when somebody sets
- * the time.
- */
+/* Entries have monotonic time. The clocks' difference changes only when the time is set. */
 static uint64_t read_wallclock(struct ibv_cq_ex *ex)
 {
 	struct timespec ts;

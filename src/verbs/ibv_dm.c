@@ -1,11 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Device memory: blocks of the context's segment, so that every process accesses them by plain
- * copies. The total size is limited per device and counted over all processes in the directory;
- * what a killed process held returns when it is swept.
+ * Device memory: blocks of the segment, which every process copies to and from. The directory
+ * counts a device's total over all processes; what a killed one held returns when it is swept.
  */
-#include "verbs/ibv_dm.h"
-
 #include <stdlib.h>
 
 #include "base/checked.h"
@@ -17,27 +14,18 @@
 #include "device/device_open.h"
 #include "memory/key.h"
 #include "memory/region.h"
-#include "verbs/ibv_mr.h"
+#include "verbs/between.h"
 #include "verbs/misuse.h"
+#include "verbs/ops.h"
 
 #define COPY_UNIT     4u /* granularity of ibv_memcpy_*_dm() */
 #define LOG_ALIGN_MAX 12u
 
-struct ibv_exp_dm *av_dm_exp(struct ibv_dm *ibv)
-{
-	return &av_dm_find(ibv)->exp;
-}
-
-struct ibv_dm *av_dm_of_exp(const struct ibv_exp_dm *exp)
+struct av_dm *av_dm_of_exp(const struct ibv_exp_dm *exp)
 {
 	struct av_dm *found = av_table_get(&av_context_of(exp->context)->dms, exp->handle);
 
-	return found && &found->exp == exp ? &found->ibv : NULL;
-}
-
-uint64_t av_dm_length(const struct ibv_dm *ibv)
-{
-	return av_dm_find(ibv)->length;
+	return found && &found->exp == exp ? found : NULL;
 }
 
 static int check_copy(const struct av_dm *dm, uint64_t offset, size_t length)
@@ -87,10 +75,7 @@ static int check_alloc(const struct ibv_alloc_dm_attr *attr)
 	return 0;
 }
 
-/*
- * Blocks of the segment are aligned to the largest power of two that divides their size, up to a
- * page.
- */
+/* Blocks are aligned to the largest power of two that divides their size, up to a page. */
 static int take_memory(struct av_dm *dm, const struct ibv_alloc_dm_attr *attr)
 {
 	uint64_t align = 1ull << attr->log_align_req;
@@ -200,10 +185,7 @@ void av_dm_forget(struct ibv_dm *ibv)
 	free(dm);
 }
 
-/*
- * The segment from which this process may allocate memory for a new object: the context's, or, in a
- * forked child, which must not touch its parent's, one of its own. NULL and errno on failure.
- */
+/* Where to allocate: a forked child must not touch its parent's segment. NULL and errno. */
 static struct av_seg *memory_of(struct av_context *ctx)
 {
 	int err;
@@ -230,7 +212,7 @@ struct ibv_dm *av_alloc_dm(struct ibv_context *context, struct ibv_alloc_dm_attr
 	int err = check_alloc(attr);
 	struct av_seg *seg;
 
-	if (err == 0 && atomic_load(&ctx->seg->head->fatal))
+	if (err == 0 && av_device_failed(ctx))
 		err = EIO;
 	if (err == 0 && !ctx->forked)
 		err = av_verb_err(ctx, AV_FAIL_ALLOC_DM);

@@ -1,8 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/*
- * Regions on dma-bufs: maps the buffer into the process and registers the mapping.
- * ibv_reg_dmabuf_mr(3).
- */
+/* ibv_reg_dmabuf_mr(3): maps the dma-buf into the process and registers the mapping. */
 #include <fcntl.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
@@ -12,8 +9,8 @@
 #include "base/checked.h"
 #include "base/map.h"
 #include "memory/region.h"
+#include "verbs/between.h"
 #include "verbs/fail.h"
-#include "verbs/ibv_mr.h"
 #include "verbs/next.h"
 
 #define DMABUF_MAGIC 0x444d4142 /* f_type of the kernel's dma-buf file system, "DMAB" */

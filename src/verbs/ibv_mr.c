@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: MIT */
 /* Memory regions. */
-#include "verbs/ibv_mr.h"
-
 #include <stdlib.h>
 #include <sys/mman.h>
 
@@ -16,10 +14,10 @@
 #include "memory/odp_table.h"
 #include "memory/region.h"
 #include "memory/region_count.h"
-#include "verbs/ibv_mw.h"
-#include "verbs/ibv_pd.h"
+#include "verbs/between.h"
 #include "verbs/misuse.h"
 #include "verbs/next.h"
+#include "verbs/ops.h"
 
 #define AV_ACCESS_NOBODYS (1u << 30) /* a bit without a meaning */
 
@@ -78,10 +76,7 @@ static uint64_t odp_size(uint64_t addr, uint64_t length)
 	return length == SIZE_MAX ? 0 : av_odp_pages(addr, length);
 }
 
-/*
- * An ODP region ends or changes; its key is already dead or changed. Invalidate its pages in the
- * device's table.
- */
+/* An ODP region ends or changes, its key first. Invalidates its pages in the device's table. */
 static void odp_end(struct av_context *ctx, const struct av_mr *mr)
 {
 	if (!(mr->access & IBV_ACCESS_ON_DEMAND) || mr->sort != AV_MR_PLAIN || ctx->forked)
@@ -218,20 +213,17 @@ void av_mr_forget(struct av_mr *mr)
 
 AV_EXPORT int ibv_dereg_mr(struct ibv_mr *ibv)
 {
-	struct av_context *ctx;
+	struct av_context *ctx = av_context_of(ibv->context);
 	struct av_mr *mr;
 
 	if (!av_ours(ibv->context))
 		return AV_NEXT(ibv_dereg_mr, "IBVERBS_1.1")(ibv);
-	ctx = av_context_of(ibv->context);
 	mr = av_mr_find(ibv);
 	if (!mr)
 		return av_fail_errno(AV_VERB_DEREG_MR, ENOENT);
 	if (av_misuse_on())
 		av_misuse_mr_ends(mr);
-	/*
-	 * Clear the handle first: once the key's index is free, another thread may get it at once.
-	 */
+	/* First the handle: another thread may get the key's index once it is free. */
 	av_table_clear(&ctx->mrs, av_mr_place(ibv->handle));
 	if (end_key(ctx, mr)) {
 		(void)!av_table_set(&ctx->mrs, av_mr_place(ibv->handle), mr);
@@ -264,9 +256,7 @@ static bool bad_input(const struct av_mr *mr, const struct av_mr_change *c)
 	return c->access && !(c->flags & IBV_REREG_MR_CHANGE_ACCESS);
 }
 
-/*
- * Does the new range lie in the memory that was allocated with the region, which the change frees?
- */
+/* Is the new range in the memory allocated with the region, which the change frees? */
 static bool moves_onto_itself(const struct av_mr *mr, const struct av_mr_change *c)
 {
 	uintptr_t addr = (uintptr_t)c->addr, own = (uintptr_t)mr->memory.map;
@@ -276,10 +266,7 @@ static bool moves_onto_itself(const struct av_mr *mr, const struct av_mr_change 
 		av_range_within(own, 1, addr, c->length));
 }
 
-/*
- * ODP regions cannot become pinned regions, nor the other way round, and never use memory that the
- * library allocates.
- */
+/* ODP regions never become pinned ones, nor the reverse, nor use memory that we allocate. */
 static int check_paging(const struct av_mr *mr, const struct av_mr_change *c)
 {
 	bool moves = c->flags & IBV_REREG_MR_CHANGE_TRANSLATION,
@@ -290,8 +277,8 @@ static int check_paging(const struct av_mr *mr, const struct av_mr_change *c)
 		return av_refuse(EINVAL, AV_CHECK_REREG_PAGING, c->access, mr->access);
 	if (changes && ((mr->access ^ c->access) & IBV_ACCESS_ON_DEMAND))
 		return av_refuse(EOPNOTSUPP, AV_CHECK_REREG_PAGING, c->access, mr->access);
-	return moves && mr->ibv.length ==
-				       SIZE_MAX /* an implicit region is the whole address space */
+	/* An implicit region is the whole address space. */
+	return moves && mr->ibv.length == SIZE_MAX
 		       ? av_refuse(EOPNOTSUPP, AV_CHECK_REREG_PAGING, 0, 0)
 		       : 0;
 }
@@ -335,10 +322,7 @@ static bool changes_pages(const struct av_mr *mr, const struct av_mr_change *c, 
 	return mr->sort != AV_MR_ALLOCATED && !av_region_same_rights(mr->access, access);
 }
 
-/*
- * Describe the changed region: as it is, except for what the flags name. Populates the pages if
- * they may change. @fresh: new memory for the region.
- */
+/* The changed region: as it is, but for what the flags name. Populates pages that may change. */
 static int describe(const struct av_context *ctx, const struct av_mr *mr,
 		    const struct av_mr_change *c, uint32_t access, struct av_allocated *fresh,
 		    struct av_key *what)
@@ -369,10 +353,7 @@ static int describe(const struct av_context *ctx, const struct av_mr *mr,
 	return av_region_prepare(ctx->seg, &req, what);
 }
 
-/*
- * Update the region after a change of translation. Frees the memory that was allocated with it, if
- * any.
- */
+/* The translation has changed. Frees the memory that was allocated with the region, if any. */
 static void moved(struct av_mr *mr, const struct av_mr_change *c, const struct av_allocated *fresh)
 {
 	av_allocated_end(&mr->memory, false);
@@ -433,9 +414,8 @@ static int command(struct av_context *ctx, struct av_mr *mr, const struct av_mr_
 }
 
 /*
- * Change the translation: first hide the new range from children of fork(), then execute, then show
- * them the old range again. Memory allocated by the library is exempt. Return: 0, or enum
- * ibv_rereg_mr_err_code and errno.
+ * Hide the new range from children of fork(), execute, show them the old one. Our own memory is
+ * exempt. Return: 0, or enum ibv_rereg_mr_err_code and errno.
  */
 static int move(struct av_context *ctx, struct av_mr *mr, const struct av_mr_change *c)
 {

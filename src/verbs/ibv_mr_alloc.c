@@ -1,9 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Regions with memory allocated by the library, and shared regions. */
-#include "verbs/environment.h"
+#include "verbs/between.h"
 #include "verbs/fail.h"
-#include "verbs/ibv_mr.h"
-#include "verbs/ibv_pd.h"
 
 struct av_page_policy av_mr_pages(const struct av_context *ctx)
 {

@@ -1,14 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 /* Memory windows. */
-#include "verbs/ibv_mw.h"
-
 #include <stdlib.h>
 
 #include "memory/key.h"
 #include "memory/window.h"
 #include "transport/drive.h"
+#include "verbs/between.h"
 #include "verbs/fail.h"
-#include "verbs/ibv_pd.h"
+#include "verbs/ops.h"
 #include "verbs/post.h"
 
 struct av_mw {
@@ -67,13 +66,12 @@ int av_dealloc_mw(struct ibv_mw *ibv)
 	return 0;
 }
 
-/* Can windows be bound to this region at all? */
 static bool may_bind(const struct ibv_mr *ibv)
 {
 	const struct av_mr *mr = av_mr_find(ibv);
 
-	return !mr || mr->sort == AV_MR_PLAIN ||
-	       mr->sort == AV_MR_ALLOCATED; /* an invalid region fails when the bind executes */
+	/* An invalid region fails when the bind executes. */
+	return !mr || mr->sort == AV_MR_PLAIN || mr->sort == AV_MR_ALLOCATED;
 }
 
 /* Type 1: the bind is a work request, and posting it determines the window's new key. */
@@ -98,42 +96,38 @@ int av_bind_mw(struct ibv_qp *qp, struct ibv_mw *mw, struct ibv_mw_bind *bind)
 	return av_post_send(qp, &wr, &bad);
 }
 
-struct unbind_args {
+/* What ends: a region's key or a queue pair's number. */
+struct end {
 	struct av_seg *seg;
-	uint32_t qpn;
+	uint32_t number;
 };
 
 static void unbind_from(uint32_t id, void *object, void *arg)
 {
-	const struct unbind_args *e = arg;
+	const struct end *qp = arg;
 
-	av_window_queue_pair_ends(e->seg, id << 8, e->qpn);
+	av_window_queue_pair_ends(qp->seg, id << 8, qp->number);
 }
-
-struct finish_args {
-	struct av_seg *seg;
-	uint32_t region;
-};
 
 static void finish_for(uint32_t id, void *object, void *arg)
 {
-	const struct finish_args *l = arg;
+	const struct end *region = arg;
 
-	av_window_finish(l->seg, id << 8, l->region);
+	av_window_finish(region->seg, id << 8, region->number);
 }
 
 void av_mw_finish(struct av_context *ctx, uint32_t region)
 {
-	struct finish_args l = {ctx->seg, region};
+	struct end end = {ctx->seg, region};
 
 	if (atomic_load(&ctx->mw_count))
-		av_table_each(&ctx->mws, finish_for, &l);
+		av_table_each(&ctx->mws, finish_for, &end);
 }
 
 void av_mw_queue_pair_ends(struct av_context *ctx, uint32_t qpn)
 {
-	struct unbind_args e = {ctx->seg, qpn};
+	struct end end = {ctx->seg, qpn};
 
 	if (atomic_load(&ctx->mw_count))
-		av_table_each(&ctx->mws, unbind_from, &e);
+		av_table_each(&ctx->mws, unbind_from, &end);
 }

@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Protection domains, and the thread and parent domains around them. A parent domain protects
- * exactly like the domain it contains: regions and queue pairs of both belong together. Its
- * allocators are accepted but never called, because rings must be in the segment, where peers reach
- * them.
+ * Protection domains, and thread and parent domains around them. A parent protects exactly like
+ * what it contains. Its allocators are never called: rings must be where peers reach them.
  */
-#include "verbs/ibv_pd.h"
-
 #include <stdlib.h>
 
 #include "base/limits.h"
+#include "verbs/between.h"
 #include "verbs/misuse.h"
 #include "verbs/next.h"
+#include "verbs/ops.h"
+
+#define AV_PD_FORGOTTEN 0x80000000u /* added to the users of a domain */
 
 /* Set or clear the bit that shows importing contexts whether the domain exists. */
 static void announce(struct av_context *ctx, uint32_t handle, bool exists)
@@ -62,11 +62,8 @@ void av_pd_put(struct av_pd *pd)
 
 static struct ibv_pd *create_pd(struct av_context *ctx, struct av_pd *contains, struct av_td *td)
 {
-	int err = ctx->forked
-			  ? 0
-			  : av_verb_err(ctx,
-					AV_FAIL_ALLOC_PD); /* a forked child may create domains,
-							      though it can put nothing into them */
+	/* A forked child may create domains, though it can put nothing into them. */
+	int err = ctx->forked ? 0 : av_verb_err(ctx, AV_FAIL_ALLOC_PD);
 	struct av_pd *pd;
 
 	pd = av_object_new(AV_VERB_ALLOC_PD, err, sizeof(*pd));
@@ -123,16 +120,11 @@ AV_EXPORT int ibv_dealloc_pd(struct ibv_pd *ibv)
 	return 0;
 }
 
-static struct av_td *td_find(struct ibv_td *ibv)
+struct av_td *av_td_find(struct ibv_td *ibv)
 {
 	struct av_td *td = av_container_of(ibv, struct av_td, ibv);
 
 	return av_table_get(&av_context_of(ibv->context)->tds.table, td->handle) == td ? td : NULL;
-}
-
-bool av_td_valid(struct ibv_td *td)
-{
-	return td_find(td) != NULL;
 }
 
 struct ibv_td *av_alloc_td(struct ibv_context *context, struct ibv_td_init_attr *attr)
@@ -159,7 +151,7 @@ struct ibv_td *av_alloc_td(struct ibv_context *context, struct ibv_td_init_attr 
 
 int av_dealloc_td(struct ibv_td *ibv)
 {
-	struct av_td *td = td_find(ibv);
+	struct av_td *td = av_td_find(ibv);
 
 	if (!td)
 		return av_fail_errno(AV_VERB_DEALLOC_TD, ENOENT);
@@ -177,7 +169,7 @@ struct ibv_pd *av_alloc_parent_domain(struct ibv_context *context,
 	const uint32_t known =
 		IBV_PARENT_DOMAIN_INIT_ATTR_ALLOCATORS | IBV_PARENT_DOMAIN_INIT_ATTR_PD_CONTEXT;
 	struct av_pd *pd = attr->pd && attr->pd->context == context ? av_pd_find(attr->pd) : NULL;
-	struct av_td *td = attr->td && attr->td->context == context ? td_find(attr->td) : NULL;
+	struct av_td *td = attr->td && attr->td->context == context ? av_td_find(attr->td) : NULL;
 
 	if (!pd || pd->contains || (attr->td && !td) || (attr->comp_mask & ~known))
 		return av_fail_null(AV_VERB_ALLOC_PARENT_DOMAIN, EINVAL);

@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: MIT */
 /* Creates, queries and destroys queue pairs. */
-#include "verbs/ibv_qp.h"
-
 #include <stdlib.h>
 #include <string.h>
 
@@ -10,13 +8,10 @@
 #include "transport/connect.h"
 #include "transport/drive.h"
 #include "transport/state.h"
-#include "verbs/environment.h"
-#include "verbs/event_count.h"
-#include "verbs/ibv_mw.h"
-#include "verbs/ibv_pd.h"
-#include "verbs/ibv_srq.h"
+#include "verbs/between.h"
 #include "verbs/misuse.h"
 #include "verbs/next.h"
+#include "verbs/ops.h"
 
 static int check_type(enum ibv_qp_type type)
 {
@@ -113,10 +108,14 @@ static void count_use(struct av_qp *qp, int by)
 		atomic_fetch_add(&qp->send_cq->users, (uint32_t)by);
 	if (qp->recv_cq)
 		atomic_fetch_add(&qp->recv_cq->users, (uint32_t)by);
-	if (qp->srq && by > 0)
-		av_srq_attach(qp->srq, qp);
-	else if (qp->srq && !av_context_of(qp->ibv.context)->forked)
-		av_srq_detach(qp->srq, qp);
+	if (!qp->srq || (by < 0 && av_context_of(qp->ibv.context)->forked))
+		return;
+	pthread_mutex_lock(&qp->srq->users_mutex);
+	if (by > 0)
+		LIST_INSERT_HEAD(&qp->srq->users, qp, on_srq);
+	else
+		LIST_REMOVE(qp, on_srq);
+	pthread_mutex_unlock(&qp->srq->users_mutex);
 }
 
 static void init_public(struct av_context *ctx, struct av_qp *qp, struct ibv_pd *pd,
@@ -139,8 +138,8 @@ static void init_public(struct av_context *ctx, struct av_qp *qp, struct ibv_pd 
 }
 
 /*
- * Grant inline receive as far as there is room for the payload: in the completion, and in the slots
- * of the queue pair's own receive queue. XRC receives into queues that do not know its queue pairs.
+ * As far as there is room: in the completion, and in slots of the queue pair's own receive queue.
+ * XRC receives into queues that do not know its queue pairs.
  */
 static uint32_t grant_inline(const struct av_qp *qp, const struct ibv_qp_init_attr *attr,
 			     uint32_t wanted)
@@ -154,10 +153,7 @@ static uint32_t grant_inline(const struct av_qp *qp, const struct ibv_qp_init_at
 	return wanted < room ? wanted : room;
 }
 
-/*
- * Inline answers to RDMA READs and atomics wait for a poll, so they need a completion that is
- * certain to be polled.
- */
+/* These wait for a poll, so they need a completion that is certain to be polled. */
 static uint32_t answers_inline(const struct ibv_qp_init_attr *attr, uint32_t granted)
 {
 	if (!attr->sq_sig_all || (attr->qp_type != IBV_QPT_RC && attr->qp_type != IBV_QPT_XRC_SEND))
@@ -165,7 +161,6 @@ static uint32_t answers_inline(const struct ibv_qp_init_attr *attr, uint32_t gra
 	return granted < AV_CQE_DATA ? granted : AV_CQE_DATA;
 }
 
-/* The page policy for a queue pair's rings. */
 static struct av_page_policy pages_of(const struct av_context *ctx, enum ibv_qp_type type)
 {
 	struct av_page_object object = {.name = "QP", .fallback = AV_ALLOC_PREFER_CONTIG};
@@ -209,9 +204,7 @@ static uint32_t init_shared(struct av_context *ctx, struct av_qp *qp,
 	return index;
 }
 
-/*
- * Find the private halves of the objects in @attr. Clears capabilities of queues that do not exist.
- */
+/* The private halves of what @attr names. Clears capabilities of queues that do not exist. */
 static void resolve(struct av_context *ctx, struct av_qp *qp, struct ibv_pd *pd,
 		    struct ibv_xrcd *xrcd, struct ibv_qp_init_attr *attr)
 {
@@ -265,10 +258,7 @@ AV_EXPORT struct ibv_qp *ibv_create_qp(struct ibv_pd *pd, struct ibv_qp_init_att
 			    av_qp_create(av_context_of(pd->context), pd, NULL, attr, NULL));
 }
 
-/*
- * Taking the execution rights waits for executors of other processes. RESET empties the queues and
- * purges the CQs.
- */
+/* Waits for executors of other processes. RESET empties the queues and purges the CQs. */
 static void end_shared(struct av_qp *qp)
 {
 	av_qp_quiesce(&qp->end);
@@ -303,12 +293,11 @@ static struct ibv_qp *publish_opened(struct av_context *ctx, struct av_qp *qp,
 
 AV_EXPORT int ibv_destroy_qp(struct ibv_qp *ibv)
 {
-	struct av_context *ctx;
+	struct av_context *ctx = av_context_of(ibv->context);
 	struct av_qp *qp;
 
 	if (!av_ours(ibv->context))
 		return AV_NEXT(ibv_destroy_qp, "IBVERBS_1.1")(ibv);
-	ctx = av_context_of(ibv->context);
 	qp = av_qp_find(ibv);
 	if (!qp)
 		return av_fail_errno(AV_VERB_DESTROY_QP, ENOENT);
@@ -385,10 +374,7 @@ AV_EXPORT int ibv_query_qp_data_in_order(struct ibv_qp *qp, enum ibv_wr_opcode o
 	return 0;
 }
 
-/*
- * Opens another handle for an XRC_RECV queue pair of any process. Both share one half, which ends
- * with the creator's queue pair.
- */
+/* Another handle for an XRC_RECV queue pair, whose shared half ends with its creator's. */
 struct ibv_qp *av_open_qp(struct ibv_context *context, struct ibv_qp_open_attr *attr)
 {
 	const uint32_t needed =

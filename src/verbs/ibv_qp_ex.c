@@ -1,17 +1,15 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The extended posting interface. Builders write requests directly into the send queue's ring,
- * after those already posted. ibv_wr_complete() publishes them all at once; ibv_wr_abort() drops
- * them. The queue pair's post lock is held from ibv_wr_start() until then.
+ * Builders write requests into the ring, after those already posted; ibv_wr_complete() publishes
+ * all at once. The queue pair's post lock is held from ibv_wr_start() until then, or
+ * ibv_wr_abort().
  */
-#include "verbs/ibv_qp_ex.h"
-
 #include <string.h>
 
 #include "transport/drive.h"
+#include "verbs/between.h"
 #include "verbs/fail.h"
-#include "verbs/ibv_ah.h"
-#include "verbs/ibv_qp.h"
+#include "verbs/ops.h"
 #include "verbs/post.h"
 
 #define MESSAGES (IBV_QP_EX_WITH_SEND | IBV_QP_EX_WITH_SEND_WITH_IMM)
@@ -295,10 +293,8 @@ static int wr_complete(struct ibv_qp_ex *ex)
 	if (state == IBV_QPS_RESET || state == IBV_QPS_INIT || state == IBV_QPS_RTR)
 		err = EINVAL;
 	qp->build.wqe = NULL;
-	if (!err)
-		av_publish_before_try(
-			&qp->end.qp->sq_tail,
-			qp->build.tail); /* before trying for the execution right: see av_drive() */
+	if (!err) /* before trying for the execution right: see av_drive() */
+		av_publish_before_try(&qp->end.qp->sq_tail, qp->build.tail);
 	av_post_end(qp);
 	if (err)
 		return av_fail_errno(AV_VERB_WR_COMPLETE, err);

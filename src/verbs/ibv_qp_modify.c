@@ -6,8 +6,8 @@
 #include "transport/connect.h"
 #include "transport/drive.h"
 #include "transport/state.h"
+#include "verbs/between.h"
 #include "verbs/fail.h"
-#include "verbs/ibv_ah.h"
 #include "verbs/next.h"
 
 /* Rights of queue pairs, and region flags that programs pass along; those have no effect here. */
@@ -53,7 +53,6 @@ static int check_values(const struct av_context *ctx, const struct ibv_qp_attr *
 	return mask & IBV_QP_AV ? av_check_ah_attr(ctx, &attr->ah_attr) : 0;
 }
 
-/* Copy the attributes in @mask. */
 static void store(struct ibv_qp_attr *to, const struct ibv_qp_attr *from, int mask)
 {
 #define STORE(bit, field)                        \
@@ -84,10 +83,7 @@ static void store(struct ibv_qp_attr *to, const struct ibv_qp_attr *from, int ma
 	to->dest_qp_num &= 0xffffff;
 }
 
-/*
- * Check against the state table and apply. Context: both execution rights held. Return: 0, or
- * EINVAL with nothing changed.
- */
+/* Context: both execution rights held. Return: 0, or EINVAL with nothing changed. */
 static int apply(struct av_qp *qp, const struct ibv_qp_attr *attr, int mask, enum ibv_qp_state *to)
 {
 	enum ibv_qp_state from = (enum ibv_qp_state)atomic_load(&qp->end.qp->state);
@@ -118,15 +114,13 @@ static int modify(struct av_context *ctx, struct av_qp *qp, const struct ibv_qp_
 	if (atomic_load(&qp->end.qp->qpn) != qp->ibv.qp_num)
 		err = EINVAL; /* opened by its number, and destroyed by its creator since */
 	else
-		err = av_context_err(ctx); /* under the execution rights: a failing device sets its
-					      flag first and then takes them */
+		err = av_context_err(ctx); /* a failing device sets it, then takes the rights */
 	if (err == 0)
 		err = apply(qp, attr, mask, &to);
 	av_qp_resume(&qp->end);
 	if (err == 0 && (mask & IBV_QP_STATE))
 		qp->ibv.state = to;
-	av_drive(&qp->end, &qp->peer); /* resume, flush or report a drained queue, and execute what
-					  was posted meanwhile */
+	av_drive(&qp->end, &qp->peer); /* and what was posted meanwhile */
 	if (err)
 		return err;
 	if (to == IBV_QPS_RTR)
@@ -136,13 +130,12 @@ static int modify(struct av_context *ctx, struct av_qp *qp, const struct ibv_qp_
 
 AV_EXPORT int ibv_modify_qp(struct ibv_qp *ibv, struct ibv_qp_attr *attr, int attr_mask)
 {
-	struct av_context *ctx;
+	struct av_context *ctx = av_context_of(ibv->context);
 	struct av_qp *qp;
 	int err;
 
 	if (!av_ours(ibv->context))
 		return AV_NEXT(ibv_modify_qp, "IBVERBS_1.1")(ibv, attr, attr_mask);
-	ctx = av_context_of(ibv->context);
 	qp = av_qp_find(ibv);
 	if (!qp)
 		return av_fail_errno(AV_VERB_MODIFY_QP, ENOENT);

@@ -1,31 +1,15 @@
 /* SPDX-License-Identifier: MIT */
 /* Shared receive queues. */
-#include "verbs/ibv_srq.h"
-
 #include <stdlib.h>
 
 #include "registry/directory.h"
 #include "transport/drive.h"
 #include "transport/receive.h"
 #include "transport/state.h"
-#include "verbs/event_count.h"
-#include "verbs/ibv_pd.h"
+#include "verbs/between.h"
 #include "verbs/misuse.h"
 #include "verbs/next.h"
-
-void av_srq_attach(struct av_srq *srq, struct av_qp *qp)
-{
-	pthread_mutex_lock(&srq->users_mutex);
-	LIST_INSERT_HEAD(&srq->users, qp, on_srq);
-	pthread_mutex_unlock(&srq->users_mutex);
-}
-
-void av_srq_detach(struct av_srq *srq, struct av_qp *qp)
-{
-	pthread_mutex_lock(&srq->users_mutex);
-	LIST_REMOVE(qp, on_srq);
-	pthread_mutex_unlock(&srq->users_mutex);
-}
+#include "verbs/ops.h"
 
 static int check_create(struct av_context *ctx, struct ibv_pd *pd, const struct ibv_srq_attr *attr)
 {
@@ -54,12 +38,6 @@ static void init_public(struct av_srq *srq, struct ibv_pd *pd, void *srq_context
 	pthread_cond_init(&srq->ibv.cond, NULL);
 	pthread_mutex_init(&srq->users_mutex, NULL);
 }
-
-/* What an XRC queue has in addition. It also has a number. */
-struct xrc_part {
-	struct av_xrcd *xrcd;
-	struct av_cq *cq;
-};
 
 static uint32_t init_shared(struct av_context *ctx, struct av_srq *srq,
 			    const struct ibv_srq_attr *attr)
@@ -106,8 +84,9 @@ static void count_use(struct av_srq *srq, int by)
 		atomic_fetch_add(&srq->cq->users, (uint32_t)by);
 }
 
-static struct ibv_srq *create_srq(struct av_context *ctx, struct ibv_pd *pd,
-				  const struct xrc_part *xrc, void *srq_context,
+/* @xrcd, @cq: XRC only; such a queue also has a number. */
+static struct ibv_srq *create_srq(struct av_context *ctx, struct ibv_pd *pd, struct av_xrcd *xrcd,
+				  struct av_cq *cq, void *srq_context,
 				  const struct ibv_srq_attr *attr)
 {
 	struct av_srq *srq = av_object_new(AV_VERB_CREATE_SRQ, 0, sizeof(*srq));
@@ -121,8 +100,8 @@ static struct ibv_srq *create_srq(struct av_context *ctx, struct ibv_pd *pd,
 	}
 	srq->id = atomic_fetch_add(&ctx->cq_ids, 1) + 1;
 	srq->pd = av_pd_find(pd);
-	srq->xrcd = xrc->xrcd;
-	srq->cq = xrc->cq;
+	srq->xrcd = xrcd;
+	srq->cq = cq;
 	srq->index = init_shared(ctx, srq, attr);
 	if (!srq->index || av_table_set(&ctx->srqs, srq->index, srq)) {
 		if (srq->index)
@@ -139,17 +118,15 @@ static struct ibv_srq *create_srq(struct av_context *ctx, struct ibv_pd *pd,
 
 AV_EXPORT struct ibv_srq *ibv_create_srq(struct ibv_pd *pd, struct ibv_srq_init_attr *init)
 {
-	const struct xrc_part none = {0};
-	struct av_context *ctx;
+	struct av_context *ctx = av_context_of(pd->context);
 	int err;
 
 	if (!av_ours(pd->context))
 		return AV_NEXT(ibv_create_srq, "IBVERBS_1.1")(pd, init);
-	ctx = av_context_of(pd->context);
 	err = check_create(ctx, pd, &init->attr);
 	return err ? av_fail_null(AV_VERB_CREATE_SRQ, err)
 		   : AV_MADE_HERE(struct av_srq,
-				  create_srq(ctx, pd, &none, init->srq_context, &init->attr));
+				  create_srq(ctx, pd, NULL, NULL, init->srq_context, &init->attr));
 }
 
 struct ibv_srq *av_create_srq_ex(struct ibv_context *context, struct ibv_srq_init_attr_ex *init)
@@ -157,7 +134,8 @@ struct ibv_srq *av_create_srq_ex(struct ibv_context *context, struct ibv_srq_ini
 	const uint32_t needed =
 		IBV_SRQ_INIT_ATTR_PD | IBV_SRQ_INIT_ATTR_XRCD | IBV_SRQ_INIT_ATTR_CQ;
 	struct av_context *ctx = av_context_of(context);
-	struct xrc_part xrc;
+	struct av_xrcd *xrcd;
+	struct av_cq *cq;
 	int err;
 
 	if ((init->comp_mask & IBV_SRQ_INIT_ATTR_TM) ||
@@ -166,14 +144,13 @@ struct ibv_srq *av_create_srq_ex(struct ibv_context *context, struct ibv_srq_ini
 	if (!(init->comp_mask & IBV_SRQ_INIT_ATTR_TYPE) || init->srq_type != IBV_SRQT_XRC ||
 	    (init->comp_mask & needed) != needed)
 		return av_fail_null(AV_VERB_CREATE_SRQ_EX, EINVAL);
-	xrc.xrcd = av_xrcd_find(ctx, init->xrcd);
-	xrc.cq = init->cq->context == context ? av_cq_find(init->cq) : NULL;
-	err = xrc.xrcd && xrc.cq && init->pd->context == context
-		      ? check_create(ctx, init->pd, &init->attr)
-		      : EINVAL;
+	xrcd = av_xrcd_find(ctx, init->xrcd);
+	cq = init->cq->context == context ? av_cq_find(init->cq) : NULL;
+	err = xrcd && cq && init->pd->context == context ? check_create(ctx, init->pd, &init->attr)
+							 : EINVAL;
 	return err ? av_fail_null(AV_VERB_CREATE_SRQ_EX, err)
-		   : AV_MADE_HERE(struct av_srq,
-				  create_srq(ctx, init->pd, &xrc, init->srq_context, &init->attr));
+		   : AV_MADE_HERE(struct av_srq, create_srq(ctx, init->pd, xrcd, cq,
+							    init->srq_context, &init->attr));
 }
 
 int av_get_srq_num(struct ibv_srq *ibv, uint32_t *number)
@@ -209,13 +186,12 @@ static int modify(struct av_context *ctx, struct av_srq *srq, const struct ibv_s
 
 AV_EXPORT int ibv_modify_srq(struct ibv_srq *ibv, struct ibv_srq_attr *attr, int mask)
 {
-	struct av_context *ctx;
+	struct av_context *ctx = av_context_of(ibv->context);
 	struct av_srq *srq;
 	int err;
 
 	if (!av_ours(ibv->context))
 		return AV_NEXT(ibv_modify_srq, "IBVERBS_1.1")(ibv, attr, mask);
-	ctx = av_context_of(ibv->context);
 	srq = av_srq_find(ibv);
 	err = srq ? av_verb_err(ctx, AV_FAIL_MODIFY_SRQ) : ENOENT;
 	if (err == 0 && (mask & ~(IBV_SRQ_MAX_WR | IBV_SRQ_LIMIT)))
@@ -238,7 +214,7 @@ AV_EXPORT int ibv_query_srq(struct ibv_srq *ibv, struct ibv_srq_attr *attr)
 	srq = av_srq_find(ibv);
 	if (!srq)
 		return av_fail_errno(AV_VERB_QUERY_SRQ, ENOENT);
-	if (atomic_load(&av_context_of(ibv->context)->seg->head->fatal))
+	if (av_device_failed(av_context_of(ibv->context)))
 		return av_fail_errno(AV_VERB_QUERY_SRQ, EIO);
 	pthread_mutex_lock(&srq->users_mutex);
 	attr->max_wr = srq->shared->capacity;
@@ -250,12 +226,11 @@ AV_EXPORT int ibv_query_srq(struct ibv_srq *ibv, struct ibv_srq_attr *attr)
 
 AV_EXPORT int ibv_destroy_srq(struct ibv_srq *ibv)
 {
-	struct av_context *ctx;
+	struct av_context *ctx = av_context_of(ibv->context);
 	struct av_srq *srq;
 
 	if (!av_ours(ibv->context))
 		return AV_NEXT(ibv_destroy_srq, "IBVERBS_1.1")(ibv);
-	ctx = av_context_of(ibv->context);
 	srq = av_srq_find(ibv);
 	if (!srq)
 		return av_fail_errno(AV_VERB_DESTROY_SRQ, ENOENT);
@@ -296,9 +271,8 @@ static void collect_xrc(uint32_t id, void *object, void *arg)
 }
 
 /*
- * A requester waits for the receive just posted: perhaps the peer of a queue pair on this queue, or
- * of an XRC_RECV queue pair of its domain. Requesters beyond the first WAKE_MAX, and those of
- * XRC_RECV queue pairs of other processes, find it by their timers.
+ * Requesters wait for this receive: peers of queue pairs here, or of XRC_RECV ones of the domain.
+ * Those beyond WAKE_MAX, and of XRC_RECV ones elsewhere, find it by their timers.
  */
 static void wake_requesters(struct av_context *ctx, struct av_srq *srq)
 {
@@ -306,9 +280,8 @@ static void wake_requesters(struct av_context *ctx, struct av_srq *srq)
 	const struct av_qp *qp;
 
 	if (srq->xrcd) {
-		pthread_mutex_lock(
-			&ctx->verbs.context
-				 .mutex); /* keeps queue pairs from being destroyed: av_unlist() */
+		/* Keeps queue pairs from being destroyed: av_unlist(). */
+		pthread_mutex_lock(&ctx->verbs.context.mutex);
 		av_table_each(&ctx->qps, collect_xrc, &w);
 		pthread_mutex_unlock(&ctx->verbs.context.mutex);
 	}

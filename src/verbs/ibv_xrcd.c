@@ -1,13 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /* XRC domains: private, or shared by all processes that name the same file. */
-#include "verbs/ibv_xrcd.h"
-
 #include <fcntl.h>
 #include <stdlib.h>
 #include <sys/stat.h>
 
 #include "registry/directory.h"
 #include "verbs/misuse.h"
+#include "verbs/ops.h"
 
 /* The number of the domain that the attributes name. Return: number (> 0) or -errno. */
 static int number_of(const struct av_context *ctx, const struct ibv_xrcd_init_attr *attr,

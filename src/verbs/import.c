@@ -1,26 +1,18 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Uses objects of another context, in any process: ibv_import_device(3), ibv_import_pd(3),
- * ibv_import_mr(3), ibv_import_dm(3). An importing context has its own segment, whose head names
- * the origin context. Keys and domains with the origin's numbers are looked up there
- * (memory/translate.c).
+ * Objects of another context, in any process: ibv_import_device(3), _pd, _mr, _dm. The importing
+ * context's segment names its origin, where such keys and domains are found: memory/translate.c.
  */
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "memory/key.h"
+#include "verbs/between.h"
 #include "verbs/fail.h"
-#include "verbs/ibv_context.h"
-#include "verbs/ibv_dm.h"
-#include "verbs/ibv_mr.h"
-#include "verbs/ibv_pd.h"
 #include "verbs/next.h"
 
-/*
- * Read the head of the segment behind a descriptor, a duplicate of some context's cmd_fd. Return:
- * false if it is not one.
- */
+/* The head behind a duplicate of some context's cmd_fd. Return: false if @fd is none. */
 static bool read_head(int fd, struct av_seg_head *head)
 {
 	size_t size = offsetof(struct av_seg_head, pds);
@@ -125,12 +117,11 @@ static struct ibv_mr *import_mr(struct av_context *ctx, struct av_pd *pd, const 
 AV_EXPORT struct ibv_mr *ibv_import_mr(struct ibv_pd *ibv, uint32_t handle)
 {
 	const struct av_key *k;
-	struct av_context *ctx;
+	struct av_context *ctx = av_context_of(ibv->context);
 	struct av_pd *pd;
 
 	if (!av_ours(ibv->context))
 		return AV_NEXT(ibv_import_mr, "IBVERBS_1.10")(ibv, handle);
-	ctx = av_context_of(ibv->context);
 	pd = av_pd_find(ibv);
 	k = pd ? origin_region(ctx, pd, handle) : NULL;
 	return k ? import_mr(ctx, pd, k, handle) : av_fail_null(AV_VERB_IMPORT_MR, ENOENT);

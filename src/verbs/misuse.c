@@ -7,7 +7,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/queue.h>
 #include <unistd.h>
 
 #include "observe/log.h"
@@ -17,21 +16,12 @@
 
 #define FINDINGS_MAX 1000 /* per context; further ones are only counted */
 
-struct finding {
+struct av_finding {
 	enum av_misuse misuse;
 	const char *kind;
 	uint32_t number; /* of the object */
 	uint64_t count;
 	const void *made_at; /* NULL: unknown */
-};
-
-/* Of a context that is open, in the order in which they came up. */
-struct findings {
-	SLIST_ENTRY(findings) link;
-	const struct av_context *ctx;
-	uint64_t count;
-	uint32_t room;
-	struct finding *list;
 };
 
 static const struct {
@@ -51,8 +41,7 @@ static const struct {
 };
 
 _Atomic int av_misuse_mode;
-static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER; /* guards what follows */
-static SLIST_HEAD(, findings) all;
+static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER; /* guards all findings, and: */
 static bool found_any;
 static int exit_status; /* as passed to exit() so far */
 
@@ -103,37 +92,14 @@ void av_misuse_begin(struct av_context *ctx)
 
 /* --- collecting ------------------------------------------------------------------ */
 
-/* The mutex is held. NULL: there are none. */
-static struct findings *findings_of(const struct av_context *ctx)
-{
-	struct findings *f;
-
-	SLIST_FOREACH(f, &all, link)
-		if (f->ctx == ctx)
-			break;
-	return f;
-}
-
-/* The mutex is held. NULL: no memory. */
-static struct findings *begin_findings(const struct av_context *ctx)
-{
-	struct findings *f = calloc(1, sizeof(*f));
-
-	if (!f)
-		return NULL;
-	f->ctx = ctx;
-	SLIST_INSERT_HEAD(&all, f, link);
-	return f;
-}
-
-static bool make_room(struct findings *f)
+static bool make_room(struct av_findings *f)
 {
 	uint32_t room = f->room ? f->room * 2 : 16;
-	struct finding *list;
+	struct av_finding *list;
 
 	if (f->count < f->room)
 		return true;
-	if (f->count >= FINDINGS_MAX)
+	if (f->count >= FINDINGS_MAX || f->count > f->room) /* no gap after one had no room */
 		return false;
 	list = realloc(f->list, room * sizeof(*list));
 	if (!list)
@@ -143,37 +109,27 @@ static bool make_room(struct findings *f)
 	return true;
 }
 
-static void find(const struct av_context *ctx, const struct finding *what)
+/* Add a finding unless @count is 0. */
+static void find(struct av_context *ctx, enum av_misuse misuse, const char *kind, uint32_t number,
+		 uint64_t count, const void *made_at)
 {
-	struct findings *f;
+	struct av_findings *f = &ctx->findings;
 
+	if (!count)
+		return;
 	pthread_mutex_lock(&mutex);
-	f = findings_of(ctx);
-	if (!f)
-		f = begin_findings(ctx);
-	if (f && make_room(f))
-		f->list[f->count] = *what;
-	if (f)
-		f->count++;
+	if (make_room(f))
+		f->list[f->count] = (struct av_finding){misuse, kind, number, count, made_at};
+	f->count++;
 	found_any = true;
 	pthread_mutex_unlock(&mutex);
-}
-
-/* Add a finding unless @count is 0. */
-static void find_some(const struct av_context *ctx, enum av_misuse misuse, const char *kind,
-		      uint32_t number, uint64_t count, const void *made_at)
-{
-	struct finding what = {misuse, kind, number, count, made_at};
-
-	if (count)
-		find(ctx, &what);
 }
 
 void av_misuse_still_used(struct av_context *ctx, const char *kind, uint32_t number,
 			  const void *made_at)
 {
 	if (av_misuse_on())
-		find_some(ctx, AV_MISUSE_WRONG_ORDER, kind, number, 1, made_at);
+		find(ctx, AV_MISUSE_WRONG_ORDER, kind, number, 1, made_at);
 }
 
 /* --- writing --------------------------------------------------------------------- */
@@ -197,7 +153,7 @@ static void place(char *to, size_t size, const void *address)
 			*to = '?'; /* the result is printed in quotes */
 }
 
-static int line_of(char *to, size_t size, const char *device, const struct finding *f, bool json)
+static int line_of(char *to, size_t size, const char *device, const struct av_finding *f, bool json)
 {
 	char where[300];
 	int n;
@@ -218,13 +174,13 @@ static int line_of(char *to, size_t size, const char *device, const struct findi
 }
 
 /* Avoids stdio: the program may have closed its streams. */
-static void write_all(const struct findings *f)
+static void write_all(const struct av_context *ctx, const struct av_findings *f)
 {
 	bool json = atomic_load(&av_misuse_mode) & AV_MISUSE_JSON;
 	char line[1024];
 
 	for (uint64_t i = 0; i < f->count && i < f->room; i++) {
-		int n = line_of(line, sizeof(line), f->ctx->dev->ibv.name, &f->list[i], json);
+		int n = line_of(line, sizeof(line), ctx->dev->ibv.name, &f->list[i], json);
 
 		if (n > 0)
 			(void)!write(STDERR_FILENO, line,
@@ -240,30 +196,27 @@ static void write_all(const struct findings *f)
 
 void av_misuse_waits(const struct av_misuse_object *of, uint32_t count)
 {
-	struct finding what = {AV_MISUSE_UNACKNOWLEDGED, of->kind, of->number, count, of->made_at};
-	struct findings one = {.ctx = of->ctx, .count = 1, .room = 1, .list = &what};
+	struct av_finding what = {AV_MISUSE_UNACKNOWLEDGED, of->kind, of->number, count,
+				  of->made_at};
+	struct av_findings one = {.count = 1, .room = 1, .list = &what};
 
 	pthread_mutex_lock(&mutex);
 	found_any = true;
 	pthread_mutex_unlock(&mutex);
-	write_all(&one);
+	write_all(of->ctx, &one);
 }
 
 /* Print the findings of a context and drop them. */
-static void report(const struct av_context *ctx)
+static void report(struct av_context *ctx)
 {
-	struct findings *f;
+	struct av_findings found;
 
 	pthread_mutex_lock(&mutex);
-	f = findings_of(ctx);
-	if (f)
-		SLIST_REMOVE(&all, f, findings, link);
+	found = ctx->findings;
+	ctx->findings = (struct av_findings){0};
 	pthread_mutex_unlock(&mutex);
-	if (!f)
-		return;
-	write_all(f);
-	free(f->list);
-	free(f);
+	write_all(ctx, &found);
+	free(found.list);
 }
 
 /* --- checks ---------------------------------------------------------------------- */
@@ -300,52 +253,51 @@ static bool has_noticed(const struct av_qp *qp)
 
 void av_misuse_qp_ends(struct av_qp *qp)
 {
-	const struct av_context *ctx = av_context_of(qp->ibv.context);
+	struct av_context *ctx = av_context_of(qp->ibv.context);
 	struct av_qp_shared *q = qp->end.qp;
 	uint32_t n = qp->ibv.qp_num;
 
 	if (qp->opened || ctx->forked)
 		return;
-	find_some(ctx, AV_MISUSE_RAN_DRY, "QP", n,
-		  q->counters.rsp.event[AV_RSP_RNR] - q->before.rsp.event[AV_RSP_RNR], qp->made_at);
-	find_some(ctx, AV_MISUSE_BUFFER_CHANGED, "QP", n, av_send_sum_changes(&qp->end),
-		  qp->made_at);
-	find_some(ctx, AV_MISUSE_IN_ERROR, "QP", n,
-		  atomic_load(&q->state) == IBV_QPS_ERR && !has_noticed(qp), qp->made_at);
+	find(ctx, AV_MISUSE_RAN_DRY, "QP", n,
+	     q->counters.rsp.event[AV_RSP_RNR] - q->before.rsp.event[AV_RSP_RNR], qp->made_at);
+	find(ctx, AV_MISUSE_BUFFER_CHANGED, "QP", n, av_send_sum_changes(&qp->end), qp->made_at);
+	find(ctx, AV_MISUSE_IN_ERROR, "QP", n,
+	     atomic_load(&q->state) == IBV_QPS_ERR && !has_noticed(qp), qp->made_at);
 }
 
 void av_misuse_cq_ends(struct av_cq *cq)
 {
-	const struct av_context *ctx = av_context_of(cq->ibv.context);
+	struct av_context *ctx = av_context_of(cq->ibv.context);
 	const struct av_cq_shared *shared = cq->shared;
 	uint64_t given = shared->counters.completions - shared->before.completions;
 	uint32_t n = cq->ibv.handle;
 
 	if (ctx->forked)
 		return;
-	find_some(ctx, AV_MISUSE_OVERRUN, "CQ", n, atomic_load(&shared->overrun) != 0, cq->made_at);
+	find(ctx, AV_MISUSE_OVERRUN, "CQ", n, atomic_load(&shared->overrun) != 0, cq->made_at);
 	/* Not its current entries: destroying a queue pair purges those, and comes first. */
-	find_some(ctx, AV_MISUSE_NEVER_POLLED, "CQ", n, atomic_load(&shared->head) == 0 ? given : 0,
-		  cq->made_at);
+	find(ctx, AV_MISUSE_NEVER_POLLED, "CQ", n, atomic_load(&shared->head) == 0 ? given : 0,
+	     cq->made_at);
 }
 
 /* Only for regions of the program's own memory, which nothing pins. */
 void av_misuse_mr_ends(struct av_mr *mr)
 {
-	const struct av_context *ctx = av_context_of(mr->ibv.context);
+	struct av_context *ctx = av_context_of(mr->ibv.context);
 	struct av_key *k = ctx->forked ? NULL : av_key_entry(ctx->seg, mr->ibv.lkey);
 	bool gone;
 
 	if (!k || mr->sort != AV_MR_PLAIN || atomic_load(&k->kind) != AV_KEY_REGION)
 		return;
 	gone = !av_still_mapped(ctx->seg, k, (uintptr_t)mr->ibv.addr, mr->ibv.length);
-	find_some(ctx, AV_MISUSE_UNMAPPED, "MR", mr->ibv.lkey, gone, mr->made_at);
+	find(ctx, AV_MISUSE_UNMAPPED, "MR", mr->ibv.lkey, gone, mr->made_at);
 }
 
-static void not_destroyed(const struct av_context *ctx, const char *kind, uint32_t number,
+static void not_destroyed(struct av_context *ctx, const char *kind, uint32_t number,
 			  const void *made_at)
 {
-	find_some(ctx, AV_MISUSE_NOT_DESTROYED, kind, number, 1, made_at);
+	find(ctx, AV_MISUSE_NOT_DESTROYED, kind, number, 1, made_at);
 }
 
 static void look_at_qp(uint32_t id, void *object, void *arg)
@@ -353,8 +305,8 @@ static void look_at_qp(uint32_t id, void *object, void *arg)
 	struct av_qp *qp = object;
 
 	av_misuse_qp_ends(qp);
-	find_some(arg, AV_MISUSE_UNACKNOWLEDGED, "QP", qp->ibv.qp_num,
-		  qp->async_delivered - qp->ibv.events_completed, qp->made_at);
+	find(arg, AV_MISUSE_UNACKNOWLEDGED, "QP", qp->ibv.qp_num,
+	     qp->async_delivered - qp->ibv.events_completed, qp->made_at);
 	not_destroyed(arg, "QP", qp->ibv.qp_num, qp->made_at);
 }
 
@@ -363,10 +315,10 @@ static void look_at_cq(uint32_t id, void *object, void *arg)
 	struct av_cq *cq = object;
 
 	av_misuse_cq_ends(cq);
-	find_some(arg, AV_MISUSE_UNACKNOWLEDGED, "CQ", id,
-		  cq->comp_delivered - cq->ibv.comp_events_completed + cq->async_delivered -
-			  cq->ibv.async_events_completed,
-		  cq->made_at);
+	find(arg, AV_MISUSE_UNACKNOWLEDGED, "CQ", id,
+	     cq->comp_delivered - cq->ibv.comp_events_completed + cq->async_delivered -
+		     cq->ibv.async_events_completed,
+	     cq->made_at);
 	not_destroyed(arg, "CQ", id, cq->made_at);
 }
 
@@ -374,8 +326,8 @@ static void look_at_srq(uint32_t id, void *object, void *arg)
 {
 	struct av_srq *srq = object;
 
-	find_some(arg, AV_MISUSE_UNACKNOWLEDGED, "SRQ", id,
-		  srq->async_delivered - srq->ibv.events_completed, srq->made_at);
+	find(arg, AV_MISUSE_UNACKNOWLEDGED, "SRQ", id,
+	     srq->async_delivered - srq->ibv.events_completed, srq->made_at);
 	not_destroyed(arg, "SRQ", id, srq->made_at);
 }
 

@@ -1,12 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The report on misuse: what a program did not destroy, did in the wrong order, or ignored.
- * ANYVERBS_CHECK, a list of "1", "json" and "fail", turns it on; it is read when the process opens
- * its first context. The report goes to standard error when a context is closed, or at exit for
- * those still open. Without findings nothing is printed.
- *
- * When it is off, the cost is one store when an object is created and one load when it is
- * destroyed.
+ * The report on misuse: what a program did not destroy, did in the wrong order, or ignored. Turned
+ * on by ANYVERBS_CHECK, a list of "1", "json" and "fail", read with the first context. Goes to
+ * standard error when a context is closed, or at exit, if there are findings. When off, it costs
+ * one store per object created and one load per object destroyed.
  */
 #ifndef AV_VERBS_MISUSE_H
 #define AV_VERBS_MISUSE_H
@@ -26,8 +23,7 @@ enum av_misuse {
 	AV_MISUSE_RAN_DRY,	  /* requests found no receive posted */
 	AV_MISUSE_NEVER_POLLED,	  /* it received completions but was never polled */
 	AV_MISUSE_OVERRUN,	  /* a completion found no room */
-	AV_MISUSE_BUFFER_CHANGED, /* the buffer of a waiting send request changed before its
-				     completion */
+	AV_MISUSE_BUFFER_CHANGED, /* a waiting send request's buffer changed before completion */
 	AV_MISUSE_IN_ERROR,	  /* the queue pair failed, and the program cannot have noticed */
 	AV_MISUSE_N
 };
@@ -65,10 +61,7 @@ void av_misuse_qp_ends(struct av_qp *qp);
 void av_misuse_cq_ends(struct av_cq *cq);
 void av_misuse_mr_ends(struct av_mr *mr);
 
-/*
- * Destroying an object waits for @count acknowledgements. Printed at once, since the wait may never
- * end.
- */
+/* Destroying waits for @count acknowledgements. Printed at once: it may never end. */
 void av_misuse_waits(const struct av_misuse_object *of, uint32_t count);
 
 /* Destroying an object was refused because it is in use. */
@@ -83,10 +76,7 @@ static inline int av_misuse_busy(enum av_verb verb, struct av_context *ctx, cons
 	return av_fail_errno(verb, EBUSY);
 }
 
-/*
- * Remember the program's call of the current verb as the place where @object was created. Passes
- * NULL on.
- */
+/* Note the program's call of the verb as the place where @object was made. Passes NULL on. */
 #define AV_MADE_HERE(type, object)                                                                \
 	({                                                                                        \
 		typeof(object) made_ = (object);                                                  \

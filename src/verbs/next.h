@@ -3,12 +3,13 @@
 #ifndef AV_VERBS_NEXT_H
 #define AV_VERBS_NEXT_H
 
-/**
- * av_next() - the definition of a public verb in the system's libibverbs
- * @version: its version node, e.g. "IBVERBS_1.1"; NULL: the default version
- * Return: function pointer, or NULL if that library is too old to have it
- */
-void *av_next(const char *name, const char *version);
+#include <dlfcn.h>
+
+/* A verb of the system's libibverbs, or NULL if that has none. @version: NULL: the default. */
+static inline void *av_next(const char *name, const char *version)
+{
+	return version ? dlvsym(RTLD_NEXT, name, version) : dlsym(RTLD_NEXT, name);
+}
 
 /* The same with the verb's type, looked up once: AV_NEXT(ibv_alloc_pd, "IBVERBS_1.1")(context). */
 #define AV_NEXT(name, version)                                                               \
@@ -19,11 +20,7 @@ void *av_next(const char *name, const char *version);
 		(__typeof__(&(name)))__atomic_load_n(&next_, __ATOMIC_RELAXED);              \
 	})
 
-/*
- * Call a verb that the system's library may be too old to have; then evaluates to @missing.
- * Example: AV_NEXT_OR(av_fail_null(AV_VERB_ALLOC_DMAH, EOPNOTSUPP), ibv_alloc_dmah, "IBVERBS_1.15",
- * context, attr)
- */
+/* The same, called; evaluates to @missing if the system's library is too old to have it. */
 #define AV_NEXT_OR(missing, name, version, ...)                    \
 	({                                                         \
 		__typeof__(&name) newer_ = AV_NEXT(name, version); \

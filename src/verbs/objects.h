@@ -1,11 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The private halves of verbs objects, and how a call finds them from the program's pointer.
- *
- * An object is looked up by context and handle, and must then be the one that the pointer names.
- * The pointer itself is never trusted to lead to a private half. Each struct begins with the public
- * struct, followed by zeros: provider libraries look for private fields of their own behind the
- * objects of any device.
+ * The private halves of objects. One is looked up by context and handle, and must then be that
+ * which the pointer names: the pointer is never trusted to lead there. Each begins with the public
+ * struct, then zeros: providers look for private fields of their own behind any device's objects.
  */
 #ifndef AV_VERBS_OBJECTS_H
 #define AV_VERBS_OBJECTS_H
@@ -24,11 +21,29 @@
 #include "device/device.h"
 #include "memory/allocated.h"
 #include "queue/qp.h"
-#include "verbs/handles.h"
 
 #define AV_PEEK_PAD 256
 
+/* Handles that do not come from a table of the segment: numbers from 1, reused late. */
+struct av_handles {
+	struct av_table table;
+	pthread_mutex_t mutex;
+	uint32_t base; /* handles are base + 1, ... */
+	uint32_t last, used;
+};
+
+/* @limit: below AV_TABLE_CHUNKS * AV_TABLE_CHUNK. Return: handle, or 0 and errno ENOMEM. */
+AV_MUST_USE uint32_t av_handles_add(struct av_handles *handles, void *object, uint32_t limit);
+void av_handles_remove(struct av_handles *handles, uint32_t handle);
+
 struct av_environment;
+
+/* Of a context, in the order in which they came up: verbs/misuse.c. */
+struct av_findings {
+	uint64_t count;
+	uint32_t room;
+	struct av_finding *list;
+};
 
 struct av_context {
 	struct av_device *dev;
@@ -42,6 +57,7 @@ struct av_context {
 	struct av_handles pds, tds, channels, ahs, xrcds, klm_lists;
 	struct av_table mrs, mws, dms, cqs, qps, srqs; /* by index in the segment's tables */
 	_Atomic(struct av_environment *) environment;  /* its own settings; NULL: the process' */
+	struct av_findings findings;
 	SLIST_ENTRY(av_context) link; /* contexts of the process, guarded by their mutex */
 	struct verbs_context verbs;   /* ends with the struct ibv_context that the program has */
 	uint8_t peek_pad[AV_PEEK_PAD];
@@ -198,7 +214,7 @@ static inline bool av_ours(const struct ibv_context *context)
 	return av_device_of(context->device) != NULL;
 }
 
-/* Our context behind a public one, which must be ours. */
+/* Our context behind a public one. Means nothing, but does no harm, if that is not ours. */
 static inline struct av_context *av_context_of(const struct ibv_context *context)
 {
 	return av_container_of(context, struct av_context, verbs.context);
@@ -216,10 +232,7 @@ static inline uint32_t av_mr_place(uint32_t handle)
 	return handle & ((1u << AV_HANDLE_INDEX_BITS) - 1);
 }
 
-/*
- * Defines av_NAME_find(), which finds our object behind a public pointer. NULL if its handle does
- * not lead back to the pointer.
- */
+/* Defines av_NAME_find(): our object, or NULL if its handle does not lead back to the pointer. */
 #define AV_FIND(name, table)                                                            \
 	static inline struct av_##name *av_##name##_find(const struct ibv_##name *ibv)  \
 	{                                                                               \

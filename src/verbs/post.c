@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Posts work requests. */
+#include "verbs/between.h"
 #include "verbs/post.h"
 
 #include "transport/drive.h"
@@ -7,7 +8,6 @@
 #include "transport/rnr.h"
 #include "transport/state.h"
 #include "verbs/fail.h"
-#include "verbs/ibv_ah.h"
 
 /* Note why a post fails: the state does not allow it, or there is no such queue. Return: EINVAL. */
 static int note_refusal(const struct av_qp *qp, bool there, enum av_check state_check)
@@ -110,10 +110,7 @@ int av_post_translated(struct ibv_qp *ibv, struct ibv_send_wr *wr, struct ibv_se
 	return post_send(ibv, wr, bad_wr, operands);
 }
 
-/*
- * A requester may wait for the receive just posted. Or the queue pair has failed, and the receive
- * must be flushed.
- */
+/* A requester may wait for the receive, or a failed queue pair must flush it. */
 static void after_post_recv(struct av_qp *qp)
 {
 	if (av_unlikely(atomic_load_explicit(&qp->rq->waiting, memory_order_relaxed)))

@@ -5,10 +5,7 @@
 
 #include "verbs/objects.h"
 
-/*
- * Keep other threads from posting to the send queue, from ibv_wr_start() to ibv_wr_complete().
- * ibv_post_send() takes the shorter av_sq_enter().
- */
+/* Others cannot post until av_post_end(). ibv_post_send() takes the shorter av_sq_enter(). */
 static inline void av_post_begin(struct av_qp *qp)
 {
 	av_lock_acquire_plain(&qp->end.qp->append, AV_RANK_APPEND);
@@ -27,10 +24,7 @@ int av_post_recv(struct ibv_qp *qp, struct ibv_recv_wr *wr, struct ibv_recv_wr *
 int av_post_translated(struct ibv_qp *qp, struct ibv_send_wr *wr, struct ibv_send_wr **bad_wr,
 		       const struct av_atomic *operands);
 
-/*
- * Post one request that plain verbs do not have. Return: 0, EINVAL (state, or list too long for the
- * queue), ENOMEM (queue full).
- */
+/* Post a request that plain verbs lack. Return: 0, EINVAL (state, list), ENOMEM (full). */
 int av_post_special(struct av_qp *qp, const struct av_sq_special *req);
 
 #endif

@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: MIT */
 /* Queries of a device, its port and its address tables. */
-#include "verbs/query.h"
-
 #include <arpa/inet.h>
 #include <string.h>
 
@@ -9,6 +7,7 @@
 #include "device/device.h"
 #include "verbs/fail.h"
 #include "verbs/next.h"
+#include "verbs/ops.h"
 
 #undef ibv_query_port
 
@@ -17,17 +16,11 @@ static struct av_device *device_of(const struct ibv_context *context)
 	return av_context_of(context)->dev;
 }
 
-/* Has the device failed? Its attributes are private memory, which a forked child may read, too. */
-static bool has_failed(const struct ibv_context *context)
-{
-	return atomic_load(&av_context_of(context)->seg->head->fatal);
-}
-
 AV_EXPORT int ibv_query_device(struct ibv_context *context, struct ibv_device_attr *attr)
 {
 	if (!av_ours(context))
 		return AV_NEXT(ibv_query_device, "IBVERBS_1.1")(context, attr);
-	if (has_failed(context))
+	if (av_device_failed(av_context_of(context)))
 		return av_fail_errno(AV_VERB_QUERY_DEVICE, EIO);
 	*attr = device_of(context)->attr;
 	return 0;
@@ -38,7 +31,7 @@ int av_query_device_ex(struct ibv_context *context, const struct ibv_query_devic
 {
 	if (input && input->comp_mask)
 		return av_fail_errno(AV_VERB_QUERY_DEVICE_EX, EINVAL);
-	if (has_failed(context))
+	if (av_device_failed(av_context_of(context)))
 		return av_fail_errno(AV_VERB_QUERY_DEVICE_EX, EIO);
 	return av_device_query_ex(device_of(context), attr, size);
 }
@@ -50,7 +43,7 @@ int av_query_port(struct ibv_context *context, uint8_t port, struct ibv_port_att
 
 	if (port != 1)
 		return av_fail_errno(AV_VERB_QUERY_PORT, EINVAL);
-	if (has_failed(context))
+	if (av_device_failed(av_context_of(context)))
 		return av_fail_errno(AV_VERB_QUERY_PORT, EIO);
 	av_port_attr(device_of(context), &ours);
 	memset(attr, 0, size);
@@ -173,10 +166,7 @@ AV_EXPORT ssize_t _ibv_query_gid_table(struct ibv_context *context, struct ibv_g
 	return (ssize_t)found;
 }
 
-/*
- * A private symbol of libibverbs that ibv_devinfo and pyverbs use: the content of gid_attrs/types.
- * Its values follow the kernel's order: 0 "IB/RoCE v1", 1 "RoCE v2".
- */
+/* Private to libibverbs, but ibv_devinfo and pyverbs use it. In the kernel's order: 0 v1, 1 v2. */
 int ibv_query_gid_type(struct ibv_context *context, uint8_t port, unsigned int index,
 		       unsigned int *type);
 

@@ -1,26 +1,17 @@
 /* SPDX-License-Identifier: MIT */
-/*
- * Exported verbs that this device lacks. Our objects get the documented "not supported"; other
- * devices get the system's verb.
- */
+/* Exported verbs that this device lacks. Other devices get the system's verb. */
 #include <string.h>
 
 #include "verbs/fail.h"
 #include "verbs/next.h"
 
-/*
- * For a DMA handle or a completion counter. We never create one, so any object here belongs to
- * another device.
- */
+/* We never make a DMA handle or completion counter: any is another device's. */
 static bool is_ours(const void *object)
 {
 	return av_ours(((const struct av_newer_object *)object)->context);
 }
 
-/*
- * The verb @id, called on an object that is @ours or another device's. The system's library may be
- * too old to have the verb; then other devices lack it, too.
- */
+/* The verb @id: refused if @ours, or if the system's library is too old to have it. */
 #define LACKED(fail, ours, id, name, version, ...) \
 	((ours) ? fail(AV_VERB_##id, EOPNOTSUPP)   \
 		: AV_NEXT_OR(fail(AV_VERB_##id, EOPNOTSUPP), name, version, __VA_ARGS__))

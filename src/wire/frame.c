@@ -2,10 +2,11 @@
 #include "wire/frame.h"
 
 #include <string.h>
+#include <zlib.h>
 
 #include "wire/bytes.h"
-#include "wire/icrc.h"
 
+#define LRH_BYTES     8 /* the link header that RoCE lacks; its CRC counts it as ones */
 #define TYPE_IPV4     0x0800
 #define TYPE_IPV6     0x86dd
 #define IPV4_BYTES    20
@@ -63,6 +64,50 @@ uint16_t av_frame_source_port(uint32_t flow_label, uint32_t src_qpn, uint32_t de
 		v ^= v >> 40;
 	}
 	return (uint16_t)(DYNAMIC_PORTS | ((v & 0x3fff) ^ (v >> 14 & 0x3f)));
+}
+
+/* --- the invariant CRC ----------------------------------------------------------- */
+
+/* Offsets of the header bytes that count as ones. */
+static const uint8_t ipv4_mask[] = {
+	1,	/* type of service */
+	8,	/* time to live */
+	10, 11, /* header checksum */
+};
+#define UDP_CHECKSUM 6
+#define BTH_RESERVED 4 /* shares its byte with the congestion bits */
+
+static void mask_ipv4(uint8_t *ip)
+{
+	for (size_t i = 0; i < sizeof(ipv4_mask); i++)
+		ip[ipv4_mask[i]] = 0xff;
+}
+
+/* The first word holds traffic class and flow label, below the version. */
+static void mask_ipv6(uint8_t *ip)
+{
+	ip[0] |= 0x0f;
+	memset(ip + 1, 0xff, 3);
+	ip[7] = 0xff; /* hop limit */
+}
+
+uint32_t av_icrc(const uint8_t *ip, size_t bytes)
+{
+	uint8_t head[LRH_BYTES + IPV6_BYTES + UDP_BYTES + BTH_BYTES], *masked = head + LRH_BYTES;
+	size_t ip_bytes = ip[0] >> 4 == 4 ? IPV4_BYTES : IPV6_BYTES;
+	size_t head_bytes = ip_bytes + UDP_BYTES + BTH_BYTES;
+	uLong crc;
+
+	memset(head, 0xff, LRH_BYTES);
+	memcpy(masked, ip, head_bytes);
+	if (ip_bytes == IPV4_BYTES)
+		mask_ipv4(masked);
+	else
+		mask_ipv6(masked);
+	memset(masked + ip_bytes + UDP_CHECKSUM, 0xff, 2);
+	masked[ip_bytes + UDP_BYTES + BTH_RESERVED] = 0xff;
+	crc = crc32_z(0, head, LRH_BYTES + head_bytes);
+	return (uint32_t)crc32_z(crc, ip + head_bytes, bytes - head_bytes);
 }
 
 /* --- writing --------------------------------------------------------------------- */
@@ -174,6 +219,11 @@ size_t av_frame_put(const struct av_frame *f, const struct av_packet *p, uint8_t
 
 /* --- reading --------------------------------------------------------------------- */
 
+static uint32_t icrc_get(const uint8_t *from)
+{
+	return from[0] | (uint32_t)from[1] << 8 | (uint32_t)from[2] << 16 | (uint32_t)from[3] << 24;
+}
+
 static void get_ethernet(struct av_frame *f, const uint8_t *from)
 {
 	memset(f, 0, sizeof(*f));
@@ -268,7 +318,7 @@ enum av_frame_fault av_frame_get(struct av_frame *f, struct av_packet *p, const 
 	if (fault != AV_FRAME_OK)
 		return fault;
 	end = bytes - AV_ICRC_BYTES;
-	if (av_icrc(ip, end) != av_icrc_get(ip + end))
+	if (av_icrc(ip, end) != icrc_get(ip + end))
 		return AV_FRAME_CRC;
 	udp += UDP_BYTES;
 	return av_packet_get(p, udp, end - (size_t)(udp - ip)) == AV_PACKET_OK ? AV_FRAME_OK

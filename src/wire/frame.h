@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A RoCEv2 frame: Ethernet, IP and UDP around a packet, and its invariant CRC.
- *
- * Pure functions: no allocation, no state. Source: IBTA volume 1, annex A17; RFC 791, 768, 8200.
+ * A RoCEv2 frame: Ethernet, IP and UDP around a packet, and its invariant CRC. Pure functions.
+ * Source: IBTA volume 1, annex A17; RFC 791, 768, 8200.
  */
 #ifndef AV_WIRE_FRAME_H
 #define AV_WIRE_FRAME_H
@@ -16,10 +15,11 @@
 
 #define AV_ROCE_PORT	     4791
 #define AV_ETH_BYTES	     14
+#define AV_ICRC_BYTES	     4
 #define AV_MTU_MAX	     4096
 #define AV_FRAME_HEADERS_MAX (AV_ETH_BYTES + 40 + 8 + AV_PACKET_HEADERS_MAX)
 #define AV_FRAME_MAX \
-	(AV_FRAME_HEADERS_MAX + AV_MTU_MAX + 4) /* + CRC; a whole MTU needs no padding */
+	(AV_FRAME_HEADERS_MAX + AV_MTU_MAX + AV_ICRC_BYTES) /* a whole MTU needs no padding */
 
 /* Addresses are GIDs. If both are mapped IPv4 addresses, the frame uses IPv4. */
 struct av_frame {
@@ -41,36 +41,42 @@ enum av_frame_fault {
 };
 
 /*
- * The Ethernet address of a port or group with this GID. An IPv6 address made from a MAC address
- * gives that MAC address; a group gives the group's; anything else gives a locally administered
- * address.
+ * The Ethernet address for a GID: of an IPv6 address made from a MAC address, that one; of a group,
+ * the group's; of anything else, a locally administered one.
  */
 void av_frame_mac(const uint8_t gid[16], uint8_t mac[6]);
 
 /*
- * The UDP source port of a flow. A flow label of 0 is replaced by the two queue pair numbers. IBTA
- * annex A17.3.2.1 leaves the choice open; this one is rdma-core's ibv_flow_label_to_udp_sport() and
- * the kernel's.
+ * A flow's UDP source port; a label of 0 means the two queue pair numbers. Annex A17.3.2.1 leaves
+ * it open: as rdma-core's ibv_flow_label_to_udp_sport() and the kernel.
  */
 uint16_t av_frame_source_port(uint32_t flow_label, uint32_t src_qpn, uint32_t dest_qpn);
+
+/*
+ * The invariant CRC, IBTA volume 1, 7.8.1 and annex A17.3.3, of @bytes from the IP header (without
+ * IPv4 options) to the end of the padding. Fields that may change on the way may have any value.
+ */
+uint32_t av_icrc(const uint8_t *ip, size_t bytes);
+
+/* Write the CRC: the only little-endian number of a packet. */
+static inline void av_icrc_put(uint8_t *to, uint32_t crc)
+{
+	for (int i = 0; i < AV_ICRC_BYTES; i++)
+		to[i] = (uint8_t)(crc >> 8 * i);
+}
 
 /* Offset of the payload in a frame; 0: unknown opcode. */
 size_t av_frame_payload_at(const struct av_frame *f, uint8_t opcode);
 
-/**
- * av_frame_put() - write a frame
- * @to: @room bytes
- *
- * p->payload may already be in its place in the frame (av_frame_payload_at()). The UDP checksum
- * follows RFC 8200 with IPv6, and is 0 with IPv4.
- * Return: bytes of the frame; 0: too little room, or unknown opcode
+/*
+ * The UDP checksum follows RFC 8200 with IPv6, and is 0 with IPv4. The payload may already be in
+ * its place (av_frame_payload_at()). Return: bytes; 0: more than @room, or unknown opcode.
  */
 size_t av_frame_put(const struct av_frame *f, const struct av_packet *p, uint8_t *to, size_t room);
 
-/**
- * av_frame_get() - parse a frame
- * @from: @bytes bytes; nothing beyond is read. The link's own padding may follow the frame.
- * @f, @p: out, valid only with AV_FRAME_OK. The payload stays in @from.
+/*
+ * Reads @bytes, perhaps with the link's padding. @f, @p: out, valid only with AV_FRAME_OK; the
+ * payload stays in @from.
  */
 AV_MUST_USE enum av_frame_fault av_frame_get(struct av_frame *f, struct av_packet *p,
 					     const uint8_t *from, size_t bytes);

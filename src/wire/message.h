@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Splits messages into packets: how many, and the headers of each. Pure functions. Source: IBTA
- * volume 1, 9.2.1 (segmentation), 9.3.1 (PSN).
+ * Messages in packets: how many, and each one's headers. Pure functions. Source: IBTA volume
+ * 1, 9.2.1 (segmentation), 9.3.1 (PSN).
  */
 #ifndef AV_WIRE_MESSAGE_H
 #define AV_WIRE_MESSAGE_H
@@ -17,10 +17,7 @@ struct av_wire_message {
 	enum av_tail tail;
 	uint64_t bytes; /* payload carried; 0 for a READ request, whatever it asks for */
 	uint32_t mtu;	/* 256, 512, ... AV_MTU_MAX */
-	/*
-	 * What all packets share, with the PSN of the first. @solicited and @ack_request apply to
-	 * the last packet only. av_wire_packet() fills in opcode and payload size.
-	 */
+	/* Of all packets, with the first PSN. @solicited, @ack_request: of the last only. */
 	struct av_packet head;
 };
 
@@ -30,11 +27,7 @@ static inline uint32_t av_wire_packets(uint64_t bytes, uint32_t mtu)
 	return bytes ? (uint32_t)((bytes + mtu - 1) / mtu) : 1;
 }
 
-/**
- * av_wire_packet() - the headers of packet @index (from 0) of a message
- * @p: out, all but the payload's address
- * Return: offset of the packet's payload in the message; -1: the service has no such packet
- */
+/* Headers of packet @index. Return: its payload's offset; -1: the service has no such packet. */
 int64_t av_wire_packet(const struct av_wire_message *m, uint32_t index, struct av_packet *p);
 
 #endif

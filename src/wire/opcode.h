@@ -1,10 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The opcodes of packets: the headers each has, and the part of which operation it is. One table
- * covers the low five bits for all services; another lists the services.
- *
- * Source: IBTA volume 1, 9.2.1 (table of OpCode values) and 5.2 (order of headers); annex A14
- * (XRC); FLUSH and ATOMIC WRITE: annex A19.
+ * Which headers an opcode has, and which part of which operation it is: a table of the low five
+ * bits, and one of the services. Source: IBTA volume 1, 9.2.1 (OpCode values), 5.2 (order of
+ * headers), annex A14 (XRC), A19 (FLUSH, ATOMIC WRITE).
  */
 #ifndef AV_WIRE_OPCODE_H
 #define AV_WIRE_OPCODE_H
@@ -73,10 +71,7 @@ struct av_opcode {
 /* What an opcode means. Return: false if it is unknown. */
 bool av_opcode_info(uint8_t opcode, struct av_opcode *info);
 
-/**
- * av_opcode_find() - the opcode of a packet with these properties
- * Return: opcode, or -1 if the service has none
- */
+/* Return: the opcode of such a packet, or -1 if the service has none. */
 int av_opcode_find(enum av_service service, enum av_operation operation, enum av_place place,
 		   enum av_tail tail);
 

@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A transport packet: base header (BTH), extended headers, payload and padding, as numbers and as
- * bytes. Addresses and the CRC around it belong to wire/frame.h.
- *
- * Pure functions: no allocation, no state. Source: IBTA volume 1, chapter 9.2 to 9.6.
+ * A transport packet, as numbers and as bytes: base header (BTH), extended headers, payload,
+ * padding. Pure functions. Source: IBTA volume 1, chapter 9.2 to 9.6. What is around it:
+ * wire/frame.h.
  */
 #ifndef AV_WIRE_PACKET_H
 #define AV_WIRE_PACKET_H
@@ -22,10 +21,7 @@
 #define AV_SYNDROME_ACK	    0x1f /* without end-to-end credits */
 #define AV_SYNDROME_RNR_NAK 0x20 /* OR the timer code */
 
-/*
- * A packet's fields, in host byte order. The opcode decides which extended headers exist; fields of
- * the others are ignored.
- */
+/* In host byte order. Fields of extended headers that the opcode does not bring are ignored. */
 struct av_packet {
 	uint8_t opcode;
 	bool solicited, migrated, fecn, becn, ack_request;
@@ -67,17 +63,12 @@ static inline uint32_t av_packet_padding(uint32_t payload_bytes)
 /* Bytes of all headers of a packet with this opcode, BTH included; 0: unknown opcode. */
 size_t av_packet_header_bytes(uint8_t opcode);
 
-/**
- * av_packet_put_headers() - write the headers
- * @to: room for av_packet_header_bytes()
- * Return: bytes written; 0: unknown opcode
- */
+/* @to: room for av_packet_header_bytes(). Return: bytes written; 0: unknown opcode. */
 size_t av_packet_put_headers(const struct av_packet *p, uint8_t *to);
 
-/**
- * av_packet_get() - parse a packet
- * @from: @bytes bytes from the BTH to the end of the padding, without the CRC; nothing else is read
- * @p: out; the payload stays in @from. Fields of absent headers are 0.
+/*
+ * @from: @bytes from the BTH to the end of the padding, where the payload stays; no more is read.
+ * Fields of absent headers are 0.
  */
 AV_MUST_USE enum av_packet_fault av_packet_get(struct av_packet *p, const uint8_t *from,
 					       size_t bytes);

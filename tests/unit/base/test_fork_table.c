@@ -38,7 +38,7 @@ static void call(enum when when, int row)
 	static void prepare_##row(void) { call(PREPARE, row); } \
 	static void parent_##row(void) { call(PARENT, row); } \
 	static void child_##row(void) { call(CHILD, row); }
-#define ENTRY(row) {prepare_##row, parent_##row, child_##row},
+#define ENTRY(row) {.prepare = prepare_##row, .parent = parent_##row, .child = child_##row},
 ROWS(HANDLERS)
 static const struct av_fork_handlers all[] = {ROWS(ENTRY)};
 /* clang-format on */
