@@ -2,6 +2,7 @@
 /* Completion queues, and polling into the larger work completions. */
 #include <string.h>
 
+#include "base/uncancelled.h"
 #include "exp/exp.h"
 
 #include "device/switches.h"
@@ -41,6 +42,7 @@ AV_EXPORT struct ibv_cq *ibv_exp_create_cq(struct ibv_context *context, int cqe,
 					   struct ibv_comp_channel *channel, int comp_vector,
 					   struct ibv_exp_cq_init_attr *attr)
 {
+	AV_UNCANCELLED;
 	struct ibv_cq *cq;
 	int err;
 
@@ -72,6 +74,7 @@ static int check_modify(const struct ibv_exp_cq_attr *attr, int mask)
 AV_EXPORT int ibv_exp_modify_cq(struct ibv_cq *cq, struct ibv_exp_cq_attr *cq_attr,
 				int cq_attr_mask)
 {
+	AV_UNCANCELLED;
 	struct ibv_modify_cq_attr plain = {
 		.attr_mask = cq_attr_mask & IBV_EXP_CQ_MODERATION ? IBV_CQ_ATTR_MODERATE : 0,
 		.moderate = {cq_attr->moderation.cq_count, cq_attr->moderation.cq_period},

@@ -2,6 +2,7 @@
 /* Queries of a device, one row per field that it has, and of its port. */
 #include <string.h>
 
+#include "base/uncancelled.h"
 #include "device/switches.h"
 #include "verbs/ops.h"
 #include "exp/exp.h"
@@ -141,6 +142,7 @@ static const struct field second[] = {
 
 AV_EXPORT int ibv_exp_query_device(struct ibv_context *context, struct ibv_exp_device_attr *attr)
 {
+	AV_UNCANCELLED;
 	struct ibv_exp_device_attr all;
 	struct ibv_device_attr_ex now;
 	uint32_t wanted = attr->comp_mask;
@@ -166,6 +168,8 @@ AV_EXPORT int ibv_exp_query_device(struct ibv_context *context, struct ibv_exp_d
 
 AV_EXPORT struct ibv_device **ibv_exp_get_device_list(int *num_devices)
 {
+	AV_UNCANCELLED;
+
 	return (ibv_get_device_list)(num_devices);
 }
 
@@ -173,6 +177,8 @@ AV_EXPORT struct ibv_device **ibv_exp_get_device_list(int *num_devices)
 AV_EXPORT struct ibv_context *ibv_exp_open_device(struct ibv_device *device,
 						  struct ibv_exp_open_device_attr *attr)
 {
+	AV_UNCANCELLED;
+
 	return av_fail_null(AV_VERB_EXP_OPEN_DEVICE,
 			    attr->comp_mask == IBV_EXP_SET_ATTR_PEER_INFO ? ENOSYS : EINVAL);
 }
@@ -185,6 +191,8 @@ AV_EXPORT struct ibv_context *ibv_exp_open_device(struct ibv_device *device,
 AV_EXPORT int ibv_exp_query_port(struct ibv_context *context, uint8_t port_num,
 				 struct ibv_exp_port_attr *port_attr)
 {
+	AV_UNCANCELLED;
+
 	if (port_attr->comp_mask == 0)
 		return ibv_query_port(context, port_num, &port_attr->port_attr);
 	if (!av_ours(context))

@@ -3,12 +3,14 @@
 #include "exp/exp.h"
 
 #include "base/checked.h"
+#include "base/uncancelled.h"
 #include "verbs/between.h"
 #include "verbs/ops.h"
 
 AV_EXPORT struct ibv_exp_dm *ibv_exp_alloc_dm(struct ibv_context *context,
 					      struct ibv_exp_alloc_dm_attr *attr)
 {
+	AV_UNCANCELLED;
 	struct ibv_alloc_dm_attr plain = {.length = attr->length};
 	struct ibv_dm *dm;
 
@@ -21,6 +23,7 @@ AV_EXPORT struct ibv_exp_dm *ibv_exp_alloc_dm(struct ibv_context *context,
 
 AV_EXPORT int ibv_exp_free_dm(struct ibv_exp_dm *exp)
 {
+	AV_UNCANCELLED;
 	struct av_dm *dm;
 
 	if (!av_ours(exp->context))

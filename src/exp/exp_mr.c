@@ -3,6 +3,7 @@
 #include "exp/exp.h"
 
 #include "base/checked.h"
+#include "base/uncancelled.h"
 #include "memory/region.h"
 #include "verbs/between.h"
 #include "verbs/ops.h"
@@ -132,6 +133,7 @@ static struct ibv_mr *reg_allocated(struct ibv_exp_reg_mr_in *in, bool contiguou
 /* Most programs leave fields after comp_mask uninitialised: read by their bits only. */
 AV_EXPORT struct ibv_mr *ibv_exp_reg_mr(struct ibv_exp_reg_mr_in *in)
 {
+	AV_UNCANCELLED;
 	bool contiguous;
 
 	if (!av_ours(in->pd->context))
@@ -152,6 +154,7 @@ AV_EXPORT struct ibv_mr *ibv_exp_reg_mr(struct ibv_exp_reg_mr_in *in)
 
 AV_EXPORT struct ibv_mr *ibv_exp_reg_shared_mr(struct ibv_exp_reg_shared_mr_in *in)
 {
+	AV_UNCANCELLED;
 	struct av_attach_request req = {
 		.handle = in->mr_handle,
 		.wanted = in->addr,
@@ -188,6 +191,7 @@ static int check_rereg(const struct av_mr_change *c, const struct ibv_exp_rereg_
 AV_EXPORT int ibv_exp_rereg_mr(struct ibv_mr *mr, int flags, struct ibv_pd *pd, void *addr,
 			       size_t length, uint64_t access, struct ibv_exp_rereg_mr_attr *attr)
 {
+	AV_UNCANCELLED;
 	struct av_mr_change c = {
 		.flags = flags,
 		.pd = pd,
@@ -260,6 +264,7 @@ static int prefetch(struct av_mr *mr, const struct ibv_exp_prefetch_attr *attr)
 
 AV_EXPORT int ibv_exp_prefetch_mr(struct ibv_mr *ibv, struct ibv_exp_prefetch_attr *attr)
 {
+	AV_UNCANCELLED;
 	struct av_mr *mr;
 	int err;
 

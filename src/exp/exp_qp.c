@@ -2,6 +2,7 @@
 /* Queue pairs: ibv_exp_create_qp(), ibv_exp_modify_qp(). */
 #include <string.h>
 
+#include "base/uncancelled.h"
 #include "exp/exp.h"
 
 #include "memory/klm_list.h"
@@ -101,6 +102,7 @@ static void report(struct ibv_exp_qp_init_attr *attr, const struct ibv_qp_init_a
 AV_EXPORT struct ibv_qp *ibv_exp_create_qp(struct ibv_context *context,
 					   struct ibv_exp_qp_init_attr *attr)
 {
+	AV_UNCANCELLED;
 	struct ibv_qp_init_attr plain = {
 		.qp_context = attr->qp_context,
 		.send_cq = attr->send_cq,
@@ -141,6 +143,7 @@ AV_EXPORT struct ibv_qp *ibv_exp_create_qp(struct ibv_context *context,
 AV_EXPORT int ibv_exp_modify_qp(struct ibv_qp *qp, struct ibv_exp_qp_attr *attr,
 				uint64_t exp_attr_mask)
 {
+	AV_UNCANCELLED;
 	const size_t common =
 		offsetof(struct ibv_exp_qp_attr, alt_timeout) + sizeof(attr->alt_timeout);
 	struct ibv_qp_attr plain = {.qp_state = IBV_QPS_RESET};

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 
 #include "base/checked.h"
+#include "base/uncancelled.h"
 #include "memory/klm_list.h"
 #include "memory/region.h"
 #include "segment/alloc.h"
@@ -58,6 +59,7 @@ static int check_create(const struct ibv_exp_mr_init_attr *attr)
 
 AV_EXPORT struct ibv_mr *ibv_exp_create_mr(struct ibv_exp_create_mr_in *in)
 {
+	AV_UNCANCELLED;
 	struct av_key what = {.kind = AV_KEY_UMR};
 	struct av_context *ctx = av_context_of(in->pd->context);
 	struct ibv_mr *ibv;
@@ -89,6 +91,7 @@ AV_EXPORT struct ibv_mr *ibv_exp_create_mr(struct ibv_exp_create_mr_in *in)
 
 AV_EXPORT int ibv_exp_query_mkey(struct ibv_mr *ibv, struct ibv_exp_mkey_attr *attr)
 {
+	AV_UNCANCELLED;
 	const struct av_mr *mr;
 
 	if (!av_ours(ibv->context))
@@ -158,6 +161,7 @@ ibv_exp_alloc_mkey_list_memory(struct ibv_exp_mkey_list_container_attr *attr)
 
 AV_EXPORT int ibv_exp_dealloc_mkey_list_memory(struct ibv_exp_mkey_list_container *mem)
 {
+	AV_UNCANCELLED;
 	struct av_context *ctx = av_context_of(mem->context);
 	struct container *c;
 

@@ -7,6 +7,7 @@
 
 #include "base/fork.h"
 #include "base/real_files.h"
+#include "base/uncancelled.h"
 #include "verbs/between.h"
 #include "verbs/fail.h"
 #include "verbs/next.h"
@@ -57,6 +58,7 @@ static struct ibv_device end_of_list;
  */
 AV_EXPORT struct ibv_device **ibv_get_device_list(int *num_devices)
 {
+	AV_UNCANCELLED;
 	unsigned int ours;
 	struct av_device *const *devices = av_devices(&ours);
 	int foreign;
@@ -81,6 +83,7 @@ AV_EXPORT struct ibv_device **ibv_get_device_list(int *num_devices)
 
 AV_EXPORT void ibv_free_device_list(struct ibv_device **devices)
 {
+	AV_UNCANCELLED;
 	struct ibv_device **at = devices;
 
 	if (!devices)
@@ -112,6 +115,7 @@ AV_EXPORT int ibv_get_device_index(struct ibv_device *device)
 
 AV_EXPORT struct ibv_context *ibv_open_device(struct ibv_device *device)
 {
+	AV_UNCANCELLED;
 	struct av_device *dev = av_device_of(device);
 
 	return dev ? av_context_open(dev, 0) : AV_NEXT(ibv_open_device, "IBVERBS_1.1")(device);
@@ -119,6 +123,8 @@ AV_EXPORT struct ibv_context *ibv_open_device(struct ibv_device *device)
 
 AV_EXPORT int ibv_close_device(struct ibv_context *context)
 {
+	AV_UNCANCELLED;
+
 	if (!av_ours(context))
 		return AV_NEXT(ibv_close_device, "IBVERBS_1.1")(context);
 	return av_context_close(av_context_of(context));

@@ -3,6 +3,7 @@
 #include <stdlib.h>
 
 #include "base/checked.h"
+#include "base/uncancelled.h"
 #include "memory/odp_prefetch.h"
 #include "verbs/between.h"
 #include "verbs/fail.h"
@@ -89,6 +90,7 @@ static int advise(struct av_context *ctx, const struct av_pd *pd, enum ibv_advis
 int av_advise_mr(struct ibv_pd *ibv, enum ibv_advise_mr_advice advice, uint32_t flags,
 		 struct ibv_sge *sge, uint32_t count)
 {
+	AV_UNCANCELLED;
 	struct av_context *ctx = av_context_of(ibv->context);
 	const struct av_pd *pd = av_pd_find(ibv);
 	int err = av_context_err(ctx);

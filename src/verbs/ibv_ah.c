@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/limits.h"
+#include "base/uncancelled.h"
 #include "device/port.h"
 #include "transport/grh.h"
 #include "verbs/between.h"
@@ -50,6 +51,7 @@ int av_check_ah_attr(const struct av_context *ctx, const struct ibv_ah_attr *att
 
 AV_EXPORT struct ibv_ah *ibv_create_ah(struct ibv_pd *ibv_pd, struct ibv_ah_attr *attr)
 {
+	AV_UNCANCELLED;
 	struct av_context *ctx = av_context_of(ibv_pd->context);
 	struct av_pd *pd;
 	struct av_ah *ah;
@@ -81,6 +83,7 @@ AV_EXPORT struct ibv_ah *ibv_create_ah(struct ibv_pd *ibv_pd, struct ibv_ah_attr
 
 AV_EXPORT int ibv_destroy_ah(struct ibv_ah *ibv)
 {
+	AV_UNCANCELLED;
 	struct av_ah *ah;
 
 	if (!av_ours(ibv->context))
@@ -145,6 +148,7 @@ AV_EXPORT int ibv_init_ah_from_wc(struct ibv_context *context, uint8_t port, str
 AV_EXPORT struct ibv_ah *ibv_create_ah_from_wc(struct ibv_pd *pd, struct ibv_wc *wc,
 					       struct ibv_grh *grh, uint8_t port)
 {
+	AV_UNCANCELLED;
 	struct ibv_ah_attr attr;
 
 	if (!av_ours(pd->context))

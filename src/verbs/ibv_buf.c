@@ -9,6 +9,7 @@
 
 #include "base/checked.h"
 #include "base/fork.h"
+#include "base/uncancelled.h"
 #include "verbs/fail.h"
 #include "verbs/next.h"
 
@@ -74,6 +75,7 @@ static int check_buf(const struct ibv_pd *pd, const struct ibv_buf *handle, cons
 
 AV_EXPORT void *ibv_alloc_buf(struct ibv_pd *pd, size_t size, struct ibv_buf **handle)
 {
+	AV_UNCANCELLED;
 	struct buf *buf;
 	int err;
 
@@ -100,6 +102,7 @@ AV_EXPORT void *ibv_alloc_buf(struct ibv_pd *pd, size_t size, struct ibv_buf **h
 
 AV_EXPORT void ibv_free_buf(struct ibv_buf *handle)
 {
+	AV_UNCANCELLED;
 	struct buf *buf = take(handle);
 
 	if (!buf) {
@@ -113,6 +116,8 @@ AV_EXPORT void ibv_free_buf(struct ibv_buf *handle)
 /* Our buffers are not dma-bufs. */
 AV_EXPORT int ibv_export_buf_dmabuf_fd(struct ibv_buf *handle)
 {
+	AV_UNCANCELLED;
+
 	if (is_ours(handle))
 		return av_fail_fd(AV_VERB_EXPORT_BUF_DMABUF_FD, ENODATA);
 	return AV_NEXT_OR(av_fail_fd(AV_VERB_EXPORT_BUF_DMABUF_FD, EOPNOTSUPP),
@@ -156,6 +161,8 @@ static struct ibv_mr *reg_ex(struct ibv_pd *pd, const struct av_mr_init_attr *at
 
 AV_EXPORT struct ibv_mr *ibv_reg_mr_ex(struct ibv_pd *pd, struct ibv_mr_init_attr *attr)
 {
+	AV_UNCANCELLED;
+
 	if (!av_ours(pd->context))
 		return AV_NEXT_OR(av_fail_null(AV_VERB_REG_MR_EX, EOPNOTSUPP), ibv_reg_mr_ex,
 				  "IBVERBS_1.15", pd, attr);
@@ -165,6 +172,7 @@ AV_EXPORT struct ibv_mr *ibv_reg_mr_ex(struct ibv_pd *pd, struct ibv_mr_init_att
 AV_EXPORT struct ibv_mr *ibv_reg_buf_mr(struct ibv_pd *pd, struct ibv_buf *buf, void *addr,
 					size_t length, int access)
 {
+	AV_UNCANCELLED;
 	const struct av_mr_init_attr attr = {
 		.length = length,
 		.access = access,

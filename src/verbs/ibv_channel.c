@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/uncancelled.h"
 #include "segment/doorbell.h"
 #include "queue/notify.h"
 #include "verbs/between.h"
@@ -31,6 +32,7 @@ static struct av_channel *channel_find(struct ibv_comp_channel *ibv)
 
 AV_EXPORT struct ibv_comp_channel *ibv_create_comp_channel(struct ibv_context *context)
 {
+	AV_UNCANCELLED;
 	struct av_channel *channel;
 	struct av_context *ctx = av_context_of(context);
 	int fd = -ENOMEM, err;
@@ -59,6 +61,7 @@ AV_EXPORT struct ibv_comp_channel *ibv_create_comp_channel(struct ibv_context *c
 
 AV_EXPORT int ibv_destroy_comp_channel(struct ibv_comp_channel *ibv)
 {
+	AV_UNCANCELLED;
 	struct av_channel *channel;
 	struct av_context *ctx = av_context_of(ibv->context);
 	int busy;

@@ -2,6 +2,7 @@
 /* Completion queues. */
 #include <stdlib.h>
 
+#include "base/uncancelled.h"
 #include "transport/poll.h"
 #include "transport/rnr.h"
 #include "transport/timer.h"
@@ -87,6 +88,8 @@ struct ibv_cq *av_cq_create(struct av_context *ctx, int cqe, void *cq_context,
 AV_EXPORT struct ibv_cq *ibv_create_cq(struct ibv_context *context, int cqe, void *cq_context,
 				       struct ibv_comp_channel *channel, int comp_vector)
 {
+	AV_UNCANCELLED;
+
 	if (!av_ours(context))
 		return AV_NEXT(ibv_create_cq, "IBVERBS_1.1")(context, cqe, cq_context, channel,
 							     comp_vector);
@@ -107,6 +110,7 @@ static void await_events(const struct av_context *ctx, struct av_cq *cq)
 
 AV_EXPORT int ibv_destroy_cq(struct ibv_cq *ibv)
 {
+	AV_UNCANCELLED;
 	struct av_context *ctx = av_context_of(ibv->context);
 	struct av_cq *cq;
 
@@ -138,6 +142,7 @@ AV_EXPORT int ibv_destroy_cq(struct ibv_cq *ibv)
 
 int av_modify_cq(struct ibv_cq *ibv, struct ibv_modify_cq_attr *attr)
 {
+	AV_UNCANCELLED;
 	struct av_context *ctx = av_context_of(ibv->context);
 	bool moderate = attr->attr_mask & IBV_CQ_ATTR_MODERATE;
 	int err = av_cq_find(ibv) ? av_context_err(ctx) : ENOENT;
@@ -156,6 +161,7 @@ int av_modify_cq(struct ibv_cq *ibv, struct ibv_modify_cq_attr *attr)
 
 AV_EXPORT int ibv_resize_cq(struct ibv_cq *ibv, int cqe)
 {
+	AV_UNCANCELLED;
 	struct av_page_policy policy;
 	struct av_context *ctx = av_context_of(ibv->context);
 	int err;

@@ -6,6 +6,7 @@
 #include <time.h>
 
 #include "base/clock.h"
+#include "base/uncancelled.h"
 #include "transport/poll.h"
 #include "verbs/between.h"
 #include "verbs/fail.h"
@@ -153,6 +154,7 @@ static int check_attr(const struct ibv_context *context, const struct ibv_cq_ini
 
 struct ibv_cq_ex *av_create_cq_ex(struct ibv_context *context, struct ibv_cq_init_attr_ex *attr)
 {
+	AV_UNCANCELLED;
 	struct ibv_cq *ibv;
 	struct av_cq *cq;
 	int err = check_attr(context, attr);

@@ -7,6 +7,7 @@
 
 #include "base/checked.h"
 #include "base/limits.h"
+#include "base/uncancelled.h"
 #include "copy/copy.h"
 #include "registry/directory.h"
 #include "segment/alloc.h"
@@ -208,6 +209,7 @@ static struct av_seg *memory_of(struct av_context *ctx)
 
 struct ibv_dm *av_alloc_dm(struct ibv_context *context, struct ibv_alloc_dm_attr *attr)
 {
+	AV_UNCANCELLED;
 	struct av_context *ctx = av_context_of(context);
 	int err = check_alloc(attr);
 	struct av_seg *seg;
@@ -227,6 +229,7 @@ struct ibv_dm *av_alloc_dm(struct ibv_context *context, struct ibv_alloc_dm_attr
 
 int av_free_dm(struct ibv_dm *ibv)
 {
+	AV_UNCANCELLED;
 	struct av_context *ctx = av_context_of(ibv->context);
 	struct av_dm *dm = av_dm_find(ibv);
 
@@ -268,6 +271,7 @@ static int check_register(const struct av_dm *dm, uint64_t offset, size_t length
 struct ibv_mr *av_reg_dm_mr(struct ibv_pd *pd, struct ibv_dm *ibv, uint64_t offset, size_t length,
 			    unsigned int access)
 {
+	AV_UNCANCELLED;
 	struct av_dm *dm = ibv->context == pd->context ? av_dm_find(ibv) : NULL;
 	struct av_key what = {.kind = AV_KEY_DEVICE, .access = access, .length = length};
 	struct ibv_mr *mr;

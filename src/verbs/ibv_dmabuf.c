@@ -8,6 +8,7 @@
 
 #include "base/checked.h"
 #include "base/map.h"
+#include "base/uncancelled.h"
 #include "memory/region.h"
 #include "verbs/between.h"
 #include "verbs/fail.h"
@@ -68,6 +69,7 @@ static struct ibv_mr *reg_dmabuf(struct ibv_pd *pd, uint64_t offset, size_t leng
 AV_EXPORT struct ibv_mr *ibv_reg_dmabuf_mr(struct ibv_pd *pd, uint64_t offset, size_t length,
 					   uint64_t iova, int fd, int access)
 {
+	AV_UNCANCELLED;
 	uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE);
 	int err;
 

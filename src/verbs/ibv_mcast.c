@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Attaches queue pairs to multicast groups. */
 #include "registry/multicast.h"
+#include "base/uncancelled.h"
 #include "verbs/fail.h"
 #include "verbs/next.h"
 
@@ -35,6 +36,7 @@ static int attach(struct av_qp *qp, const union ibv_gid *gid)
 
 AV_EXPORT int ibv_attach_mcast(struct ibv_qp *ibv, const union ibv_gid *gid, uint16_t lid)
 {
+	AV_UNCANCELLED;
 	struct av_qp *qp;
 	int err;
 
@@ -47,6 +49,7 @@ AV_EXPORT int ibv_attach_mcast(struct ibv_qp *ibv, const union ibv_gid *gid, uin
 
 AV_EXPORT int ibv_detach_mcast(struct ibv_qp *ibv, const union ibv_gid *gid, uint16_t lid)
 {
+	AV_UNCANCELLED;
 	struct av_qp *qp;
 	int err;
 

@@ -5,6 +5,7 @@
 
 #include "base/checked.h"
 #include "base/map.h"
+#include "base/uncancelled.h"
 #include "memory/adopt.h"
 #include "memory/fork_guard.h"
 #include "memory/klm_list.h"
@@ -139,6 +140,8 @@ static uint32_t plain_rights(uint32_t access)
 
 AV_EXPORT struct ibv_mr *ibv_reg_mr(struct ibv_pd *pd, void *addr, size_t length, int access)
 {
+	AV_UNCANCELLED;
+
 	if (!av_ours(pd->context))
 		return AV_NEXT(ibv_reg_mr, "IBVERBS_1.1")(pd, addr, length, access);
 	return AV_MADE_HERE(struct av_mr, av_reg_mr(pd, addr, length, (uintptr_t)addr,
@@ -148,6 +151,8 @@ AV_EXPORT struct ibv_mr *ibv_reg_mr(struct ibv_pd *pd, void *addr, size_t length
 AV_EXPORT struct ibv_mr *ibv_reg_mr_iova(struct ibv_pd *pd, void *addr, size_t length,
 					 uint64_t iova, int access)
 {
+	AV_UNCANCELLED;
+
 	if (!av_ours(pd->context))
 		return AV_NEXT(ibv_reg_mr_iova, "IBVERBS_1.7")(pd, addr, length, iova, access);
 	return AV_MADE_HERE(struct av_mr,
@@ -157,6 +162,8 @@ AV_EXPORT struct ibv_mr *ibv_reg_mr_iova(struct ibv_pd *pd, void *addr, size_t l
 AV_EXPORT struct ibv_mr *ibv_reg_mr_iova2(struct ibv_pd *pd, void *addr, size_t length,
 					  uint64_t iova, unsigned int access)
 {
+	AV_UNCANCELLED;
+
 	if (!av_ours(pd->context))
 		return AV_NEXT(ibv_reg_mr_iova2, "IBVERBS_1.8")(pd, addr, length, iova, access);
 	return AV_MADE_HERE(struct av_mr, av_reg_mr(pd, addr, length, iova, plain_rights(access)));
@@ -164,6 +171,7 @@ AV_EXPORT struct ibv_mr *ibv_reg_mr_iova2(struct ibv_pd *pd, void *addr, size_t 
 
 struct ibv_mr *av_alloc_null_mr(struct ibv_pd *pd)
 {
+	AV_UNCANCELLED;
 	struct av_key what = {
 		.kind = AV_KEY_NULL, .access = IBV_ACCESS_LOCAL_WRITE, .length = SIZE_MAX};
 
@@ -213,6 +221,7 @@ void av_mr_forget(struct av_mr *mr)
 
 AV_EXPORT int ibv_dereg_mr(struct ibv_mr *ibv)
 {
+	AV_UNCANCELLED;
 	struct av_context *ctx = av_context_of(ibv->context);
 	struct av_mr *mr;
 
@@ -466,6 +475,7 @@ int av_mr_rereg(struct ibv_mr *ibv, const struct av_mr_change *c)
 AV_EXPORT int ibv_rereg_mr(struct ibv_mr *ibv, int flags, struct ibv_pd *pd, void *addr,
 			   size_t length, int access)
 {
+	AV_UNCANCELLED;
 	const struct av_mr_change c = {
 		.flags = flags,
 		.pd = pd,

@@ -2,6 +2,7 @@
 /* Memory windows. */
 #include <stdlib.h>
 
+#include "base/uncancelled.h"
 #include "memory/key.h"
 #include "memory/window.h"
 #include "transport/drive.h"
@@ -20,6 +21,7 @@ AV_FIND(mw, mws)
 
 struct ibv_mw *av_alloc_mw(struct ibv_pd *ibv_pd, enum ibv_mw_type type)
 {
+	AV_UNCANCELLED;
 	struct av_context *ctx = av_context_of(ibv_pd->context);
 	struct av_pd *pd = av_pd_find(ibv_pd);
 	struct av_mw *mw;
@@ -52,6 +54,7 @@ struct ibv_mw *av_alloc_mw(struct ibv_pd *ibv_pd, enum ibv_mw_type type)
 
 int av_dealloc_mw(struct ibv_mw *ibv)
 {
+	AV_UNCANCELLED;
 	struct av_context *ctx = av_context_of(ibv->context);
 	struct av_mw *mw = av_mw_find(ibv);
 

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 
 #include "base/limits.h"
+#include "base/uncancelled.h"
 #include "verbs/between.h"
 #include "verbs/misuse.h"
 #include "verbs/next.h"
@@ -88,6 +89,8 @@ static struct ibv_pd *create_pd(struct av_context *ctx, struct av_pd *contains, 
 
 AV_EXPORT struct ibv_pd *ibv_alloc_pd(struct ibv_context *context)
 {
+	AV_UNCANCELLED;
+
 	if (!av_ours(context))
 		return AV_NEXT(ibv_alloc_pd, "IBVERBS_1.1")(context);
 	return AV_MADE_HERE(struct av_pd, create_pd(av_context_of(context), NULL, NULL));
@@ -95,6 +98,7 @@ AV_EXPORT struct ibv_pd *ibv_alloc_pd(struct ibv_context *context)
 
 AV_EXPORT int ibv_dealloc_pd(struct ibv_pd *ibv)
 {
+	AV_UNCANCELLED;
 	struct av_pd *pd;
 
 	if (!av_ours(ibv->context))
@@ -129,6 +133,7 @@ struct av_td *av_td_find(struct ibv_td *ibv)
 
 struct ibv_td *av_alloc_td(struct ibv_context *context, struct ibv_td_init_attr *attr)
 {
+	AV_UNCANCELLED;
 	struct av_context *ctx = av_context_of(context);
 	struct av_td *td;
 	int err;
@@ -151,6 +156,7 @@ struct ibv_td *av_alloc_td(struct ibv_context *context, struct ibv_td_init_attr 
 
 int av_dealloc_td(struct ibv_td *ibv)
 {
+	AV_UNCANCELLED;
 	struct av_td *td = av_td_find(ibv);
 
 	if (!td)
@@ -166,6 +172,7 @@ int av_dealloc_td(struct ibv_td *ibv)
 struct ibv_pd *av_alloc_parent_domain(struct ibv_context *context,
 				      struct ibv_parent_domain_init_attr *attr)
 {
+	AV_UNCANCELLED;
 	const uint32_t known =
 		IBV_PARENT_DOMAIN_INIT_ATTR_ALLOCATORS | IBV_PARENT_DOMAIN_INIT_ATTR_PD_CONTEXT;
 	struct av_pd *pd = attr->pd && attr->pd->context == context ? av_pd_find(attr->pd) : NULL;

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/limits.h"
+#include "base/uncancelled.h"
 #include "registry/directory.h"
 #include "transport/connect.h"
 #include "transport/drive.h"
@@ -252,6 +253,8 @@ struct ibv_qp *av_qp_create(struct av_context *ctx, struct ibv_pd *pd, struct ib
 
 AV_EXPORT struct ibv_qp *ibv_create_qp(struct ibv_pd *pd, struct ibv_qp_init_attr *attr)
 {
+	AV_UNCANCELLED;
+
 	if (!av_ours(pd->context))
 		return AV_NEXT(ibv_create_qp, "IBVERBS_1.1")(pd, attr);
 	return AV_MADE_HERE(struct av_qp,
@@ -293,6 +296,7 @@ static struct ibv_qp *publish_opened(struct av_context *ctx, struct av_qp *qp,
 
 AV_EXPORT int ibv_destroy_qp(struct ibv_qp *ibv)
 {
+	AV_UNCANCELLED;
 	struct av_context *ctx = av_context_of(ibv->context);
 	struct av_qp *qp;
 
@@ -335,6 +339,7 @@ static void fill_init_attr(const struct av_qp *qp, struct ibv_qp_init_attr *init
 AV_EXPORT int ibv_query_qp(struct ibv_qp *ibv, struct ibv_qp_attr *attr, int attr_mask,
 			   struct ibv_qp_init_attr *init)
 {
+	AV_UNCANCELLED;
 	struct av_qp *qp;
 	int err;
 
@@ -377,6 +382,7 @@ AV_EXPORT int ibv_query_qp_data_in_order(struct ibv_qp *qp, enum ibv_wr_opcode o
 /* Another handle for an XRC_RECV queue pair, whose shared half ends with its creator's. */
 struct ibv_qp *av_open_qp(struct ibv_context *context, struct ibv_qp_open_attr *attr)
 {
+	AV_UNCANCELLED;
 	const uint32_t needed =
 		IBV_QP_OPEN_ATTR_NUM | IBV_QP_OPEN_ATTR_XRCD | IBV_QP_OPEN_ATTR_TYPE;
 	struct av_context *ctx = av_context_of(context);

@@ -6,6 +6,7 @@
  */
 #include <string.h>
 
+#include "base/uncancelled.h"
 #include "transport/drive.h"
 #include "verbs/between.h"
 #include "verbs/fail.h"
@@ -360,6 +361,7 @@ static int check_attr(const struct ibv_qp_init_attr_ex *attr)
 
 struct ibv_qp *av_create_qp_ex(struct ibv_context *context, struct ibv_qp_init_attr_ex *attr)
 {
+	AV_UNCANCELLED;
 	struct ibv_xrcd *xrcd = NULL;
 	struct ibv_pd *pd = NULL;
 	struct ibv_qp *ibv;

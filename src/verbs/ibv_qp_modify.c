@@ -2,6 +2,7 @@
 /* ibv_modify_qp(): checks the values, then the state table, then applies the change. */
 #include "base/limits.h"
 #include "base/newer_verbs.h"
+#include "base/uncancelled.h"
 #include "queue/qp_state.h"
 #include "transport/connect.h"
 #include "transport/drive.h"
@@ -130,6 +131,7 @@ static int modify(struct av_context *ctx, struct av_qp *qp, const struct ibv_qp_
 
 AV_EXPORT int ibv_modify_qp(struct ibv_qp *ibv, struct ibv_qp_attr *attr, int attr_mask)
 {
+	AV_UNCANCELLED;
 	struct av_context *ctx = av_context_of(ibv->context);
 	struct av_qp *qp;
 	int err;

@@ -2,6 +2,7 @@
 /* Shared receive queues. */
 #include <stdlib.h>
 
+#include "base/uncancelled.h"
 #include "registry/directory.h"
 #include "transport/drive.h"
 #include "transport/receive.h"
@@ -118,6 +119,7 @@ static struct ibv_srq *create_srq(struct av_context *ctx, struct ibv_pd *pd, str
 
 AV_EXPORT struct ibv_srq *ibv_create_srq(struct ibv_pd *pd, struct ibv_srq_init_attr *init)
 {
+	AV_UNCANCELLED;
 	struct av_context *ctx = av_context_of(pd->context);
 	int err;
 
@@ -131,6 +133,7 @@ AV_EXPORT struct ibv_srq *ibv_create_srq(struct ibv_pd *pd, struct ibv_srq_init_
 
 struct ibv_srq *av_create_srq_ex(struct ibv_context *context, struct ibv_srq_init_attr_ex *init)
 {
+	AV_UNCANCELLED;
 	const uint32_t needed =
 		IBV_SRQ_INIT_ATTR_PD | IBV_SRQ_INIT_ATTR_XRCD | IBV_SRQ_INIT_ATTR_CQ;
 	struct av_context *ctx = av_context_of(context);
@@ -186,6 +189,7 @@ static int modify(struct av_context *ctx, struct av_srq *srq, const struct ibv_s
 
 AV_EXPORT int ibv_modify_srq(struct ibv_srq *ibv, struct ibv_srq_attr *attr, int mask)
 {
+	AV_UNCANCELLED;
 	struct av_context *ctx = av_context_of(ibv->context);
 	struct av_srq *srq;
 	int err;
@@ -207,6 +211,7 @@ AV_EXPORT int ibv_modify_srq(struct ibv_srq *ibv, struct ibv_srq_attr *attr, int
 
 AV_EXPORT int ibv_query_srq(struct ibv_srq *ibv, struct ibv_srq_attr *attr)
 {
+	AV_UNCANCELLED;
 	struct av_srq *srq;
 
 	if (!av_ours(ibv->context))
@@ -226,6 +231,7 @@ AV_EXPORT int ibv_query_srq(struct ibv_srq *ibv, struct ibv_srq_attr *attr)
 
 AV_EXPORT int ibv_destroy_srq(struct ibv_srq *ibv)
 {
+	AV_UNCANCELLED;
 	struct av_context *ctx = av_context_of(ibv->context);
 	struct av_srq *srq;
 

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <sys/stat.h>
 
+#include "base/uncancelled.h"
 #include "registry/directory.h"
 #include "verbs/misuse.h"
 #include "verbs/ops.h"
@@ -36,6 +37,7 @@ static int check(const struct av_context *ctx, const struct ibv_xrcd_init_attr *
 
 struct ibv_xrcd *av_open_xrcd(struct ibv_context *context, struct ibv_xrcd_init_attr *attr)
 {
+	AV_UNCANCELLED;
 	struct av_context *ctx = av_context_of(context);
 	struct av_xrcd *xrcd;
 	int number = -check(ctx, attr);
@@ -59,6 +61,7 @@ struct ibv_xrcd *av_open_xrcd(struct ibv_context *context, struct ibv_xrcd_init_
 
 int av_close_xrcd(struct ibv_xrcd *ibv)
 {
+	AV_UNCANCELLED;
 	struct av_context *ctx = av_context_of(ibv->context);
 	struct av_xrcd *xrcd = av_xrcd_find(ctx, ibv);
 

@@ -7,6 +7,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/uncancelled.h"
 #include "memory/key.h"
 #include "verbs/between.h"
 #include "verbs/fail.h"
@@ -40,6 +41,7 @@ static struct ibv_context *import_context(int fd, const struct av_seg_head *head
 
 AV_EXPORT struct ibv_context *ibv_import_device(int cmd_fd)
 {
+	AV_UNCANCELLED;
 	struct av_seg_head *head = malloc(sizeof(*head));
 	struct ibv_context *context = NULL;
 	bool ours;
@@ -56,6 +58,8 @@ AV_EXPORT struct ibv_context *ibv_import_device(int cmd_fd)
 
 AV_EXPORT struct ibv_pd *ibv_import_pd(struct ibv_context *context, uint32_t handle)
 {
+	AV_UNCANCELLED;
+
 	if (!av_ours(context))
 		return AV_NEXT(ibv_import_pd, "IBVERBS_1.10")(context, handle);
 	return av_pd_import(av_context_of(context), handle);
@@ -63,6 +67,7 @@ AV_EXPORT struct ibv_pd *ibv_import_pd(struct ibv_context *context, uint32_t han
 
 AV_EXPORT void ibv_unimport_pd(struct ibv_pd *ibv)
 {
+	AV_UNCANCELLED;
 	struct av_pd *pd;
 
 	if (!av_ours(ibv->context)) {
@@ -116,6 +121,7 @@ static struct ibv_mr *import_mr(struct av_context *ctx, struct av_pd *pd, const 
 
 AV_EXPORT struct ibv_mr *ibv_import_mr(struct ibv_pd *ibv, uint32_t handle)
 {
+	AV_UNCANCELLED;
 	const struct av_key *k;
 	struct av_context *ctx = av_context_of(ibv->context);
 	struct av_pd *pd;
@@ -129,6 +135,7 @@ AV_EXPORT struct ibv_mr *ibv_import_mr(struct ibv_pd *ibv, uint32_t handle)
 
 AV_EXPORT void ibv_unimport_mr(struct ibv_mr *ibv)
 {
+	AV_UNCANCELLED;
 	struct av_mr *mr;
 
 	if (!av_ours(ibv->context)) {
@@ -144,6 +151,8 @@ AV_EXPORT void ibv_unimport_mr(struct ibv_mr *ibv)
 
 AV_EXPORT struct ibv_dm *ibv_import_dm(struct ibv_context *context, uint32_t handle)
 {
+	AV_UNCANCELLED;
+
 	if (!av_ours(context))
 		return AV_NEXT(ibv_import_dm, "IBVERBS_1.13")(context, handle);
 	return av_dm_import(av_context_of(context), handle);
@@ -151,6 +160,8 @@ AV_EXPORT struct ibv_dm *ibv_import_dm(struct ibv_context *context, uint32_t han
 
 AV_EXPORT void ibv_unimport_dm(struct ibv_dm *dm)
 {
+	AV_UNCANCELLED;
+
 	if (!av_ours(dm->context))
 		AV_NEXT(ibv_unimport_dm, "IBVERBS_1.13")(dm);
 	else

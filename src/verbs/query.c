@@ -3,6 +3,7 @@
 #include <arpa/inet.h>
 #include <string.h>
 
+#include "base/uncancelled.h"
 #include "device/port.h"
 #include "device/device.h"
 #include "verbs/fail.h"
@@ -18,6 +19,8 @@ static struct av_device *device_of(const struct ibv_context *context)
 
 AV_EXPORT int ibv_query_device(struct ibv_context *context, struct ibv_device_attr *attr)
 {
+	AV_UNCANCELLED;
+
 	if (!av_ours(context))
 		return AV_NEXT(ibv_query_device, "IBVERBS_1.1")(context, attr);
 	if (av_device_failed(av_context_of(context)))
@@ -29,6 +32,8 @@ AV_EXPORT int ibv_query_device(struct ibv_context *context, struct ibv_device_at
 int av_query_device_ex(struct ibv_context *context, const struct ibv_query_device_ex_input *input,
 		       struct ibv_device_attr_ex *attr, size_t size)
 {
+	AV_UNCANCELLED;
+
 	if (input && input->comp_mask)
 		return av_fail_errno(AV_VERB_QUERY_DEVICE_EX, EINVAL);
 	if (av_device_failed(av_context_of(context)))
@@ -39,6 +44,7 @@ int av_query_device_ex(struct ibv_context *context, const struct ibv_query_devic
 int av_query_port(struct ibv_context *context, uint8_t port, struct ibv_port_attr *attr,
 		  size_t size)
 {
+	AV_UNCANCELLED;
 	struct ibv_port_attr ours;
 
 	if (port != 1)
@@ -55,6 +61,8 @@ int av_query_port(struct ibv_context *context, uint8_t port, struct ibv_port_att
 AV_EXPORT int ibv_query_port(struct ibv_context *context, uint8_t port,
 			     struct _compat_ibv_port_attr *attr)
 {
+	AV_UNCANCELLED;
+
 	if (!av_ours(context))
 		return AV_NEXT(ibv_query_port, "IBVERBS_1.1")(context, port, attr);
 	return av_query_port(context, port, (struct ibv_port_attr *)attr,
@@ -63,6 +71,7 @@ AV_EXPORT int ibv_query_port(struct ibv_context *context, uint8_t port,
 
 AV_EXPORT int ibv_query_port_speed(struct ibv_context *context, uint32_t port, uint64_t *speed)
 {
+	AV_UNCANCELLED;
 	struct ibv_port_attr attr;
 	int err;
 
@@ -95,6 +104,7 @@ static int read_row(const struct ibv_context *context, uint32_t port, uint32_t i
 AV_EXPORT int ibv_query_gid(struct ibv_context *context, uint8_t port, int index,
 			    union ibv_gid *gid)
 {
+	AV_UNCANCELLED;
 	struct av_gid row;
 	int err;
 
@@ -125,6 +135,7 @@ static void fill_entry(struct ibv_gid_entry *to, const struct av_gid *gid, uint3
 AV_EXPORT int _ibv_query_gid_ex(struct ibv_context *context, uint32_t port, uint32_t index,
 				struct ibv_gid_entry *entry, uint32_t flags, size_t entry_size)
 {
+	AV_UNCANCELLED;
 	struct av_gid row;
 	int err;
 
@@ -144,6 +155,7 @@ AV_EXPORT int _ibv_query_gid_ex(struct ibv_context *context, uint32_t port, uint
 AV_EXPORT ssize_t _ibv_query_gid_table(struct ibv_context *context, struct ibv_gid_entry *entries,
 				       size_t max_entries, uint32_t flags, size_t entry_size)
 {
+	AV_UNCANCELLED;
 	struct av_gid gids[AV_GID_MAX];
 	unsigned int count, found = 0;
 
@@ -173,6 +185,7 @@ int ibv_query_gid_type(struct ibv_context *context, uint8_t port, unsigned int i
 AV_EXPORT int ibv_query_gid_type(struct ibv_context *context, uint8_t port, unsigned int index,
 				 unsigned int *type)
 {
+	AV_UNCANCELLED;
 	struct av_gid row;
 	int err;
 
@@ -189,6 +202,8 @@ AV_EXPORT int ibv_query_gid_type(struct ibv_context *context, uint8_t port, unsi
 
 AV_EXPORT int ibv_query_pkey(struct ibv_context *context, uint8_t port, int index, __be16 *pkey)
 {
+	AV_UNCANCELLED;
+
 	if (!av_ours(context))
 		return AV_NEXT(ibv_query_pkey, "IBVERBS_1.1")(context, port, index, pkey);
 	if (port != 1 || index != 0)
@@ -200,6 +215,8 @@ AV_EXPORT int ibv_query_pkey(struct ibv_context *context, uint8_t port, int inde
 
 AV_EXPORT int ibv_get_pkey_index(struct ibv_context *context, uint8_t port, __be16 pkey)
 {
+	AV_UNCANCELLED;
+
 	if (!av_ours(context))
 		return AV_NEXT(ibv_get_pkey_index, "IBVERBS_1.5")(context, port, pkey);
 	if (port == 1 && pkey == htons(AV_PKEY_DEFAULT))
