@@ -15,7 +15,7 @@
 #define AV_MUST_USE	__attribute__((warn_unused_result))
 #define AV_PRINTF(f, a) __attribute__((format(printf, f, a)))
 /* Rarely called. Kept out of line, so that callers need fewer registers. */
-#define AV_SELDOM	 __attribute__((noinline, cold))
+#define AV_COLD		 __attribute__((noinline, cold))
 #define AV_CACHE_LINE	 64
 #define AV_ALIGNED(n)	 __attribute__((aligned(n)))
 #define AV_ARRAY_SIZE(a) (sizeof(a) / sizeof((a)[0]))

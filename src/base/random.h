@@ -18,7 +18,7 @@ static inline uint64_t av_random(void)
 		return value;
 	clock_gettime(CLOCK_REALTIME, &now);
 	return ((uint64_t)now.tv_nsec << 32 | (uint32_t)now.tv_sec) ^
-	       (uint32_t)getpid() * 0x9e3779b1u;
+	       (uint64_t)getpid() * 0x9e3779b1u;
 }
 
 #endif

@@ -136,6 +136,7 @@ static int check_alloc(const struct ibv_exp_mkey_list_container_attr *attr)
 AV_EXPORT struct ibv_exp_mkey_list_container *
 ibv_exp_alloc_mkey_list_memory(struct ibv_exp_mkey_list_container_attr *attr)
 {
+	AV_UNCANCELLED;
 	struct av_context *ctx = av_context_of(attr->pd->context);
 	struct container *c;
 	int err;

@@ -16,8 +16,6 @@
 #include "observe/flight.h"
 #include "observe/verb.h"
 
-#define AV_COLD __attribute__((cold, noinline))
-
 /* Begin the pending record: which check failed, and what it compared. Return: it, to be added to */
 AV_COLD struct av_flight_record *av_diag_note(enum av_check check, uint64_t wanted, uint64_t limit);
 

@@ -74,8 +74,9 @@ static struct av_word take(struct reader *r)
 static bool number(struct av_word w, uint64_t *value)
 {
 	bool hex = w.len > 2 && w.text[0] == '0' && (w.text[1] == 'x' || w.text[1] == 'X');
+	size_t prefix = hex ? 2 : 0;
 
-	return av_word_number((struct av_word){w.text + 2 * hex, w.len - 2 * hex}, hex ? 16 : 10,
+	return av_word_number((struct av_word){w.text + prefix, w.len - prefix}, hex ? 16 : 10,
 			      value);
 }
 

@@ -21,8 +21,6 @@
 #include "shared_heap/blocks.h"
 #include "shared_heap/next.h"
 
-AV_EXPORT void *mmap64(void *at, size_t bytes, int prot, int flags, int fd, off_t offset);
-
 /* Memory like malloc()'s: private, of no file, anywhere, and neither more nor less than readable
  * and writable. */
 static bool is_ordinary(const void *at, size_t bytes, int prot, int flags)

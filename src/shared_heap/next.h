@@ -14,7 +14,7 @@
 		static void *next_;                                                          \
 		if (av_unlikely(!__atomic_load_n(&next_, __ATOMIC_RELAXED)))                 \
 			__atomic_store_n(&next_, dlsym(RTLD_NEXT, #name), __ATOMIC_RELAXED); \
-		(__typeof__(&name))__atomic_load_n(&next_, __ATOMIC_RELAXED);                \
+		(__typeof__(&(name)))__atomic_load_n(&next_, __ATOMIC_RELAXED);              \
 	})
 
 /* System calls past our own hook of syscall(2). The first one is made with no lock held, since it

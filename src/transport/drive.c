@@ -116,8 +116,8 @@ static void enter_error(const struct av_qp_end *end)
 	fail_responder(end);
 }
 
-static AV_SELDOM void fail(const struct av_qp_end *end, const struct av_qp_end *peer,
-			   const struct av_sq_wqe *wqe, enum av_fault fault)
+static AV_COLD void fail(const struct av_qp_end *end, const struct av_qp_end *peer,
+			 const struct av_sq_wqe *wqe, enum av_fault fault)
 {
 	bool silent = fault == AV_FAULT_RETRY_EXHAUSTED && peer->qp && av_seg_alive_now(peer->seg);
 
@@ -155,7 +155,7 @@ static void succeed(const struct av_qp_end *end, const struct av_sq_wqe *wqe,
 		overrun(end);
 }
 
-static AV_SELDOM void flush(const struct av_qp_end *end, uint32_t tail)
+static AV_COLD void flush(const struct av_qp_end *end, uint32_t tail)
 {
 	uint32_t first = end->qp->sq_next;
 
