@@ -58,14 +58,11 @@ static inline void av_pause(void)
  * Prefetch the cache line at @p for writing; a hint, for any address. The compiler's builtin would
  * prefetch for reading without a named processor, and the store would still wait for the others.
  */
-static inline void av_prefetch_write(const void *p)
-{
 #if defined(__x86_64__)
-	__asm__ volatile("prefetchw %0" : : "m"(*(const char *)p));
+#define av_prefetch_write(p) __asm__ volatile("prefetchw %0" : : "m"(*(const char *)(p)))
 #else
-	__builtin_prefetch(p, 1);
+#define av_prefetch_write(p) __builtin_prefetch(p, 1)
 #endif
-}
 
 /*
  * For a function that reads, a word at a time, what others may be writing. Its answer only explains

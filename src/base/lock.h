@@ -58,23 +58,11 @@ enum av_lock_result av_lock_try_dead(struct av_lock *lock);
  * Make the caller's atomic read-modify-write, just before, a full barrier. On x86 it already is
  * one. Elsewhere later accesses might be performed before its store.
  */
-static inline void av_barrier_behind_rmw(void)
-{
 #if defined(__x86_64__)
-	atomic_signal_fence(memory_order_seq_cst);
+#define av_barrier_behind_rmw() atomic_signal_fence(memory_order_seq_cst)
 #else
-	atomic_thread_fence(memory_order_seq_cst);
+#define av_barrier_behind_rmw() atomic_thread_fence(memory_order_seq_cst)
 #endif
-}
-
-/* One compare-and-exchange. A failure is ordered like a success. */
-static inline bool av_lock_swap_in(struct av_lock *lock)
-{
-	uint32_t free = 0;
-
-	return av_likely(atomic_compare_exchange_strong_explicit(
-		&lock->owner, &free, av_lock_self, memory_order_seq_cst, memory_order_seq_cst));
-}
 
 /**
  * av_lock_acquire() - take the lock, and wait for it
@@ -83,8 +71,12 @@ static inline bool av_lock_swap_in(struct av_lock *lock)
 AV_MUST_USE static inline enum av_lock_result av_lock_acquire(struct av_lock *lock,
 							      enum av_lock_rank rank)
 {
+	uint32_t free = 0;
+
 	av_lock_order_wait(lock, rank);
-	return av_likely(av_lock_swap_in(lock)) ? AV_LOCK_TAKEN : av_lock_wait(lock);
+	return av_likely(atomic_compare_exchange_strong(&lock->owner, &free, av_lock_self))
+		       ? AV_LOCK_TAKEN
+		       : av_lock_wait(lock);
 }
 
 /* For locks whose data is consistent at every instruction: taking over needs no repair. */
@@ -103,8 +95,11 @@ static inline void av_lock_acquire_plain(struct av_lock *lock, enum av_lock_rank
 AV_MUST_USE static inline enum av_lock_result av_lock_try(struct av_lock *lock,
 							  enum av_lock_rank rank)
 {
+	uint32_t free = 0;
 	enum av_lock_result got =
-		av_likely(av_lock_swap_in(lock)) ? AV_LOCK_TAKEN : av_lock_try_dead(lock);
+		av_likely(atomic_compare_exchange_strong(&lock->owner, &free, av_lock_self))
+			? AV_LOCK_TAKEN
+			: av_lock_try_dead(lock);
 
 	if (got != AV_LOCK_BUSY)
 		av_lock_order_taken(lock, rank);
@@ -114,7 +109,8 @@ AV_MUST_USE static inline enum av_lock_result av_lock_try(struct av_lock *lock,
 /* Take the lock if it is free. Does not check whether its holder lives. */
 AV_MUST_USE static inline bool av_lock_try_free(struct av_lock *lock, enum av_lock_rank rank)
 {
-	bool got = av_lock_swap_in(lock);
+	uint32_t free = 0;
+	bool got = atomic_compare_exchange_strong(&lock->owner, &free, av_lock_self);
 
 	if (got)
 		av_lock_order_taken(lock, rank);

@@ -25,7 +25,7 @@ static size_t stream_threshold(void)
 	const long cache = sysconf(_SC_LEVEL3_CACHE_SIZE);
 	const size_t part = cache > 0 ? (size_t)cache / 8 : 0;
 
-	if (!av_raw_wide_usable())
+	if (!AV_RAW_WIDE_USABLE)
 		return SIZE_MAX;
 	return part < STREAM_LEAST ? STREAM_LEAST : part > STREAM_MOST ? STREAM_MOST : part;
 }
@@ -77,7 +77,7 @@ enum av_bulk_way av_bulk_choose(const void *dst, const void *src, size_t len)
 
 static int ordered(void *dst, const void *src, size_t len)
 {
-	return av_raw_wide_usable() ? av_raw_copy_wide(dst, src, len) : av_raw_copy(dst, src, len);
+	return AV_RAW_WIDE_USABLE ? av_raw_copy_wide(dst, src, len) : av_raw_copy(dst, src, len);
 }
 
 int av_bulk_copy_by(enum av_bulk_way way, void *dst, const void *src, size_t len)

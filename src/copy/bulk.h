@@ -38,9 +38,9 @@ bool av_bulk_possible(enum av_bulk_way way, const void *dst, const void *src, si
 enum av_bulk_way av_bulk_choose(const void *dst, const void *src, size_t len);
 
 /*
- * Copy @len >= AV_BULK_MIN bytes, by a possible routine or by the best one, with
- * av_fault_guard_ready(). Return: 0, or -1 at a fault; all bytes before the first inaccessible one
- * are copied.
+ * Copy @len >= AV_BULK_MIN bytes, by a possible routine or by the best one. Faults of this thread
+ * reach the handler. Return: 0, or -1 at a fault; all bytes before the first inaccessible one are
+ * copied.
  */
 AV_MUST_USE int av_bulk_copy_by(enum av_bulk_way way, void *dst, const void *src, size_t len);
 AV_MUST_USE int av_bulk_copy(void *dst, const void *src, size_t len);

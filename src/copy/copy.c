@@ -181,6 +181,20 @@ static enum av_copy_result unguarded_probe(const void *addr, int write)
 	return ok ? AV_COPY_OK : AV_COPY_FAULT;
 }
 
+/*
+ * Would a fault of this thread reach our handler? False before the installation, after a handler
+ * was replaced, and while this thread blocks one of the two signals. @now_ns: the coarse clock. The
+ * answer may be AV_FAULT_GUARD_FRESH_NS old.
+ */
+static bool guard_ready(uint64_t now_ns)
+{
+	if (!atomic_load_explicit(&av_fault_guard_installed, memory_order_acquire))
+		return false;
+	if (av_likely(now_ns - av_fault_guard_cache.checked_ns < AV_FAULT_GUARD_FRESH_NS))
+		return av_fault_guard_cache.ready;
+	return av_fault_guard_check(now_ns);
+}
+
 int av_copy_init(void)
 {
 	av_bulk_init();
@@ -191,11 +205,11 @@ enum av_copy_result av_copy_at(void *dst, const void *src, size_t len, uint64_t 
 {
 	int failed;
 
-	if (av_unlikely(!av_fault_guard_ready(now_ns)))
+	if (av_unlikely(!guard_ready(now_ns)))
 		return unguarded_copy(dst, src, len);
 	if (len >= AV_BULK_MIN)
 		failed = av_bulk_copy(dst, src, len);
-	else if (len >= AV_RAW_WIDE_MIN && av_raw_wide_usable())
+	else if (len >= AV_RAW_WIDE_MIN && AV_RAW_WIDE_USABLE)
 		failed = av_raw_copy_wide(dst, src, len);
 	else
 		failed = av_raw_copy(dst, src, len);
@@ -206,7 +220,7 @@ enum av_copy_result av_copy_part_at(void *dst, const void *src, size_t len, size
 				    uint64_t now_ns)
 {
 	if (av_likely(whole < av_bulk_stream_min()) || len < AV_BULK_MIN ||
-	    !av_bulk_possible(AV_BULK_STREAM, dst, src, len) || !av_fault_guard_ready(now_ns))
+	    !av_bulk_possible(AV_BULK_STREAM, dst, src, len) || !guard_ready(now_ns))
 		return av_copy_at(dst, src, len, now_ns);
 	return av_bulk_copy_by(AV_BULK_STREAM, dst, src, len) ? AV_COPY_FAULT : AV_COPY_OK;
 }
@@ -215,7 +229,7 @@ enum av_copy_result av_copy_probe_at(const void *addr, int write, uint64_t now_n
 {
 	int failed;
 
-	if (av_unlikely(!av_fault_guard_ready(now_ns)))
+	if (av_unlikely(!guard_ready(now_ns)))
 		return unguarded_probe(addr, write);
 	failed = write ? av_raw_touch(at_offset(addr, 0)) : av_raw_load(addr);
 	return failed ? AV_COPY_FAULT : AV_COPY_OK;
@@ -228,7 +242,7 @@ enum av_copy_result av_copy_probe_at(const void *addr, int write, uint64_t now_n
  */
 static bool may_access(const void *addr, uint64_t now_ns)
 {
-	return av_fault_guard_ready(now_ns) || unguarded_probe(addr, 1) == AV_COPY_OK;
+	return guard_ready(now_ns) || unguarded_probe(addr, 1) == AV_COPY_OK;
 }
 
 static enum av_copy_result atomic_result(struct av_raw_atomic r, uint64_t *old)

@@ -49,16 +49,9 @@ AV_MUST_USE enum av_copy_result av_copy_probe_at(const void *addr, int write, ui
 AV_MUST_USE enum av_copy_result av_copy_part_at(void *dst, const void *src, size_t len,
 						size_t whole, uint64_t now_ns);
 
-/* Would an ascending copy of @len > 0 bytes overwrite source bytes before reading them? */
-static inline bool av_copy_destroys(const void *dst, const void *src, size_t len)
-{
-	return (uintptr_t)dst - (uintptr_t)src - 1 < len - 1;
-}
-
 /*
- * Copy @len bytes within this process, the last ones last. Ranges may overlap only if dst <= src:
- * av_copy_destroys(). Any thread; may wait for pages: hold no lock that another thread needs to
- * make progress.
+ * Copy @len bytes within this process, the last ones last. Ranges may overlap only if dst <= src.
+ * Any thread; may wait for pages: hold no lock that another thread needs to make progress.
  */
 AV_MUST_USE static inline enum av_copy_result av_copy(void *dst, const void *src, size_t len)
 {

@@ -322,11 +322,6 @@ END("av_raw_copy_stream")
 ".popsection\n"
 );
 
-bool av_raw_wide_usable(void)
-{
-	return __builtin_cpu_supports("avx2");
-}
-
 /* "Enhanced REP MOVSB/STOSB" (Intel SDM volume 2, CPUID): string instructions move whole lines. */
 bool av_raw_string_usable(void)
 {
@@ -495,11 +490,6 @@ PLACE("av_raw_failed")
 END("av_raw_cmp_swap")
 ".popsection\n"
 );
-
-bool av_raw_wide_usable(void)
-{
-	return false;
-}
 
 bool av_raw_string_usable(void)
 {

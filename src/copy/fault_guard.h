@@ -32,9 +32,9 @@ extern const size_t av_fault_range_count;
 
 /*
  * The guarded routines. Each returns 0, or -1 as soon as a byte cannot be accessed. Call them only
- * while av_fault_guard_ready() is true for this thread.
+ * while a fault of this thread reaches the handler: guard_ready() in copy.c.
  * - av_raw_copy() stores every byte before the first inaccessible one.
- * - av_raw_copy_wide() does the same for at least AV_RAW_WIDE_MIN bytes, if av_raw_wide_usable().
+ * - av_raw_copy_wide() does the same for at least AV_RAW_WIDE_MIN bytes, if AV_RAW_WIDE_USABLE.
  * - av_raw_copy_string() and av_raw_copy_stream() copy the inner part of a large range, if usable.
  *   @dst is on a cache line, @len is a multiple of AV_RAW_LINES and not 0, and the ranges do not
  *   overlap. For av_raw_copy_string(), @src has the same offset in its line as @dst. They store in
@@ -44,6 +44,12 @@ extern const size_t av_fault_range_count;
 #define AV_RAW_WIDE_MIN 256
 #define AV_RAW_LINES	128
 
+#if defined(__x86_64__)
+#define AV_RAW_WIDE_USABLE __builtin_cpu_supports("avx2")
+#else
+#define AV_RAW_WIDE_USABLE false
+#endif
+
 /* Returned in two registers, so that a landing need not know where the caller keeps it. */
 struct av_raw_atomic {
 	long status;
@@ -52,7 +58,6 @@ struct av_raw_atomic {
 
 int av_raw_copy(void *dst, const void *src, size_t len);
 int av_raw_copy_wide(void *dst, const void *src, size_t len);
-bool av_raw_wide_usable(void);
 int av_raw_copy_string(void *dst, const void *src, size_t len);
 bool av_raw_string_usable(void);
 int av_raw_copy_stream(void *dst, const void *src, size_t len);
@@ -76,19 +81,5 @@ int av_fault_guard_install(void);
 
 /* Ask the kernel (three system calls) and refresh the cache. */
 bool av_fault_guard_check(uint64_t now_ns);
-
-/*
- * Would a fault of this thread reach our handler? False before the installation, after a handler
- * was replaced, and while this thread blocks one of the two signals. @now_ns: the coarse clock. The
- * answer may be AV_FAULT_GUARD_FRESH_NS old.
- */
-static inline bool av_fault_guard_ready(uint64_t now_ns)
-{
-	if (!atomic_load_explicit(&av_fault_guard_installed, memory_order_acquire))
-		return false;
-	if (av_likely(now_ns - av_fault_guard_cache.checked_ns < AV_FAULT_GUARD_FRESH_NS))
-		return av_fault_guard_cache.ready;
-	return av_fault_guard_check(now_ns);
-}
 
 #endif

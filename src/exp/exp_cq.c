@@ -135,8 +135,8 @@ AV_EXPORT int ibv_exp_poll_cq(struct ibv_cq *ibv, int num_entries, struct ibv_ex
 	stamped = atomic_load_explicit(&cq->shared->stamped, memory_order_relaxed);
 	do {
 		want = num_entries - done < BATCH ? num_entries - done : BATCH;
-		taken = av_poll_stamped(av_context_of(ibv->context)->seg, cq->shared, want, batch,
-					stamp_ns);
+		taken = av_poll(av_context_of(ibv->context)->seg, cq->shared, want, batch,
+				stamp_ns);
 		for (int i = 0; i < taken; i++, done++) {
 			translate(&one, &batch[i], stamped, stamp_ns[i]);
 			memcpy((char *)wc + (size_t)done * wc_size, &one, bytes);

@@ -32,31 +32,6 @@ struct av_adopted {
 /* The same of pages of the shared heap. */
 void *av_adopted_in_heap(struct av_seg *seg, uint64_t at, uint64_t bytes, uint64_t offset);
 
-/*
- * Address in this process of bytes of a key's memory; NULL: not in the segment. A peer's segment
- * may hold anything and change at any time, so each word is read once and checked: what is aligned
- * there is aligned here. Context: a pin keeps the key alive.
- */
-static inline void *av_adopted_at(struct av_seg *seg, uint32_t adopted, uint64_t addr, uint64_t len)
-{
-	const struct av_adopted *a =
-		av_seg_at(seg, (uint64_t)adopted << AV_ADOPTED_SHIFT, sizeof(*a));
-	uint64_t at = a ? atomic_load_explicit(&a->at, memory_order_relaxed) : 0, first, bytes;
-
-	if (!at)
-		return NULL;
-	first = __atomic_load_n(&a->addr, __ATOMIC_RELAXED);
-	bytes = __atomic_load_n(&a->bytes, __ATOMIC_RELAXED);
-	if ((at ^ first) & (AV_ADOPTED_ALIGN - 1) || !av_range_within(addr, len, first, bytes))
-		return NULL;
-	if (av_unlikely(at >= AV_SEG_BYTES))
-		return av_adopted_in_heap(seg, at - AV_SEG_BYTES, bytes, addr - first);
-	if (!av_range_within(at, bytes, sizeof(struct av_seg_head),
-			     AV_SEG_BYTES - sizeof(struct av_seg_head)))
-		return NULL;
-	return (uint8_t *)seg->head + at + (addr - first);
-}
-
 /* Do the context's pages move (memory/page_move.h)? A dead mover's do not. Context: a pin is held.
  */
 static inline bool av_page_moving(struct av_seg *seg)

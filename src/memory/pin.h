@@ -48,9 +48,11 @@ AV_MUST_USE static inline struct av_pin *av_pin_begin(struct av_seg *seg, uint32
 	return pin;
 }
 
+/* End the use. @pin: NULL: nothing */
 static inline void av_pin_end(struct av_pin *pin)
 {
-	atomic_store_explicit(&pin->word, 0, memory_order_release);
+	if (pin)
+		atomic_store_explicit(&pin->word, 0, memory_order_release);
 }
 
 /**

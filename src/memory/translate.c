@@ -234,7 +234,7 @@ enum av_mem_fault av_mem_get_list(struct av_seg *seg, uint32_t pd, uint32_t acce
 void av_mem_put_list(struct av_spans *spans)
 {
 	for (uint32_t i = 0; i < spans->count; i++)
-		av_mem_put(&spans->at[i]);
+		av_pin_end(spans->at[i].pin);
 	spans->count = 0;
 }
 

@@ -43,7 +43,7 @@ struct av_mem_request {
 	bool whole;	 /* all that the key names; @addr and @length are ignored */
 };
 
-/* A run of bytes that may be accessed until av_mem_put(). */
+/* A run of bytes that may be accessed until av_pin_end(). */
 struct av_span {
 	void *local;   /* address in this process; NULL: the bytes are in the other process */
 	uint64_t addr; /* virtual address in the owner's process */
@@ -69,6 +69,31 @@ struct av_spans {
 	uint64_t bytes;			   /* sum of the lengths */
 	struct av_span at[AV_MAX_SGE + 1]; /* one more, for a header in front of a list */
 };
+
+/*
+ * Address in this process of bytes of a key's memory; NULL: not in the segment. A peer's segment
+ * may hold anything and change at any time, so each word is read once and checked: what is aligned
+ * there is aligned here. Context: a pin keeps the key alive.
+ */
+static inline void *av_adopted_at(struct av_seg *seg, uint32_t adopted, uint64_t addr, uint64_t len)
+{
+	const struct av_adopted *a =
+		av_seg_at(seg, (uint64_t)adopted << AV_ADOPTED_SHIFT, sizeof(*a));
+	uint64_t at = a ? atomic_load_explicit(&a->at, memory_order_relaxed) : 0, first, bytes;
+
+	if (!at)
+		return NULL;
+	first = __atomic_load_n(&a->addr, __ATOMIC_RELAXED);
+	bytes = __atomic_load_n(&a->bytes, __ATOMIC_RELAXED);
+	if ((at ^ first) & (AV_ADOPTED_ALIGN - 1) || !av_range_within(addr, len, first, bytes))
+		return NULL;
+	if (av_unlikely(at >= AV_SEG_BYTES))
+		return av_adopted_in_heap(seg, at - AV_SEG_BYTES, bytes, addr - first);
+	if (!av_range_within(at, bytes, sizeof(struct av_seg_head),
+			     AV_SEG_BYTES - sizeof(struct av_seg_head)))
+		return NULL;
+	return (uint8_t *)seg->head + at + (addr - first);
+}
 
 /*
  * The common case: registered memory of the program, still mapped, whose pages do not move.
@@ -112,7 +137,7 @@ AV_MUST_USE enum av_mem_fault av_mem_get_any(struct av_seg *seg, const struct av
 /**
  * av_mem_get() - translate one keyed range
  * @seg:  the context of the key, own or a peer's
- * @span: out; on AV_MEM_OK it pins the key until av_mem_put(). Deregistration waits for the pin, so
+ * @span: out; on AV_MEM_OK it pins the key until av_pin_end(). Deregistration waits for the pin, so
  * hold it for one transfer only. Behind a UMR key all pieces have been checked, unless the access
  * is a FLUSH.
  *
@@ -145,12 +170,6 @@ struct av_seg *av_mem_key_owner(struct av_seg *seg, uint32_t key);
  */
 AV_MUST_USE enum av_mem_fault av_mem_resolve(struct av_seg *seg, const struct av_mem_request *req,
 					     struct av_span *span);
-
-static inline void av_mem_put(struct av_span *span)
-{
-	if (span->pin)
-		av_pin_end(span->pin);
-}
 
 /**
  * av_mem_get_list() - translate a scatter/gather list, up to @bytes of it

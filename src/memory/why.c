@@ -161,7 +161,7 @@ static bool is_gone(struct av_seg *seg, const struct av_mem_request *req)
 	enum av_mem_fault now = av_mem_get(seg, req, &span);
 
 	if (now == AV_MEM_OK)
-		av_mem_put(&span);
+		av_pin_end(span.pin);
 	return now == AV_MEM_GONE;
 }
 

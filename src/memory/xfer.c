@@ -204,7 +204,7 @@ static bool source_is_bad(const uint8_t *src, uint64_t bytes)
 
 static enum av_xfer own_copy(uint8_t *dst, const uint8_t *src, uint64_t bytes, uint64_t now_ns)
 {
-	if (av_unlikely(av_copy_destroys(dst, src, bytes)))
+	if (av_unlikely(av_xfer_destroys(dst, src, bytes)))
 		return own_copy_backwards(dst, src, bytes);
 	if (av_likely(av_copy_at(dst, src, bytes, now_ns) == AV_COPY_OK))
 		return AV_XFER_OK;

@@ -50,6 +50,12 @@ static inline bool av_spans_in_reach(const struct av_spans *spans)
 	return true;
 }
 
+/* Would an ascending copy of @len > 0 bytes overwrite source bytes before reading them? */
+static inline bool av_xfer_destroys(const void *dst, const void *src, size_t len)
+{
+	return (uintptr_t)dst - (uintptr_t)src - 1 < len - 1;
+}
+
 /**
  * av_xfer_copy() - copy @dst->bytes from @src to @dst
  * @now_ns: coarse clock, which is read once for a request
@@ -63,7 +69,7 @@ AV_MUST_USE static inline enum av_xfer av_xfer_copy(const struct av_spans *dst,
 						    const struct av_spans *src, uint64_t now_ns)
 {
 	if (av_likely(av_spans_are_here(dst) && av_spans_are_here(src) &&
-		      !av_copy_destroys(dst->at[0].local, src->at[0].local, dst->bytes) &&
+		      !av_xfer_destroys(dst->at[0].local, src->at[0].local, dst->bytes) &&
 		      av_copy_at(dst->at[0].local, src->at[0].local, dst->bytes, now_ns) ==
 			      AV_COPY_OK))
 		return AV_XFER_OK;

@@ -60,11 +60,6 @@ void av_cq_fini(struct av_seg *seg, uint32_t index)
 	av_slab_free(seg, AV_SLAB_CQ, index);
 }
 
-static void publish(struct av_cqe *e, uint32_t number)
-{
-	atomic_store_explicit(&e->number, number + 1, memory_order_release);
-}
-
 /* Copy all but the number and the time. */
 static void fill(struct av_cqe *to, const struct av_cqe *from)
 {
@@ -77,23 +72,13 @@ static void copy_to(struct av_cqe *to, const struct av_cqe *from, uint32_t numbe
 {
 	fill(to, from);
 	to->stamp_ns = from->stamp_ns;
-	publish(to, number);
+	atomic_store_explicit(&to->number, number + 1, memory_order_release);
 }
 
 /* Make the place hold no entry of any number that will be asked for there. */
 static void retract(struct av_cqe *e, uint32_t number)
 {
 	atomic_store_explicit(&e->number, number, memory_order_relaxed);
-}
-
-static uint32_t tail_of(const struct av_cq_shared *cq)
-{
-	return atomic_load_explicit(&cq->tail, memory_order_relaxed);
-}
-
-static void set_tail(struct av_cq_shared *cq, uint32_t tail)
-{
-	atomic_store_explicit(&cq->tail, tail, memory_order_release);
 }
 
 /*
@@ -104,8 +89,8 @@ static void lock(struct av_seg *seg, struct av_cq_shared *cq)
 {
 	if (av_likely(av_lock_acquire(&cq->lock, AV_RANK_CQ) == AV_LOCK_TAKEN))
 		return;
-	if (av_cq_present(seg, cq, tail_of(cq)))
-		set_tail(cq, tail_of(cq) + 1);
+	if (av_cq_present(seg, cq, atomic_load(&cq->tail)))
+		atomic_fetch_add(&cq->tail, 1);
 }
 
 /*
@@ -116,7 +101,7 @@ static void lock(struct av_seg *seg, struct av_cq_shared *cq)
 static uint64_t change_ring(struct av_seg *seg, struct av_cq_shared *cq, uint64_t ring,
 			    uint32_t mask, uint32_t capacity)
 {
-	uint32_t head = atomic_load(&cq->head), tail = tail_of(cq);
+	uint32_t head = atomic_load(&cq->head), tail = atomic_load(&cq->tail);
 	struct av_cqe *to = av_seg_at(seg, ring, ((uint64_t)mask + 1) * sizeof(*to));
 	uint64_t old = cq->ring;
 
@@ -265,28 +250,13 @@ static void send_event(struct av_seg *seg, enum event event, uint32_t doorbell, 
 }
 
 /*
- * Prefetch the entry after the next for writing: the poller read it last, a turn of the ring ago.
- * Not the next one, which a waiting poller reads all the time. Its second line only if entries like
- * this one need it. For the last two entries this reaches past the ring. That is harmless, and
- * cheaper than a check.
- */
-static void prefetch_later(const struct av_cqe *e)
-{
-	const struct av_cqe *later = e + 2;
-
-	av_prefetch_write(later);
-	if (e->data_len > sizeof(uint64_t))
-		av_prefetch_write((const uint8_t *)later + AV_CACHE_LINE);
-}
-
-/*
  * Write the entry and publish it.
  * Context: @lock is held.
  * Return:  the entry; NULL: there is no room
  */
 static struct av_cqe *append(struct av_seg *seg, struct av_cq_shared *cq, const struct av_cqe *from)
 {
-	uint32_t tail = tail_of(cq);
+	uint32_t tail = atomic_load_explicit(&cq->tail, memory_order_relaxed);
 	struct av_cqe *to = av_cq_entry(seg, cq, tail);
 
 	if (av_unlikely(!to || !has_room(cq, tail) ||
@@ -295,10 +265,18 @@ static struct av_cqe *append(struct av_seg *seg, struct av_cq_shared *cq, const 
 	fill(to, from);
 	if (av_unlikely(atomic_load_explicit(&cq->stamped, memory_order_relaxed)))
 		to->stamp_ns = av_now_ns();
-	publish(to, tail);
-	set_tail(cq, tail + 1);
+	atomic_store_explicit(&to->number, tail + 1, memory_order_release);
+	atomic_store_explicit(&cq->tail, tail + 1, memory_order_release);
 	cq->counters.completions++;
-	prefetch_later(to);
+	/*
+	 * Prefetch the entry after the next for writing: the poller read it last, a turn of the
+	 * ring ago. Not the next one, which a waiting poller reads all the time. Its second line
+	 * only if entries like this one need it. For the last two entries this reaches past the
+	 * ring. That is harmless, and cheaper than a check.
+	 */
+	av_prefetch_write(to + 2);
+	if (to->data_len > sizeof(uint64_t))
+		av_prefetch_write((const uint8_t *)(to + 2) + AV_CACHE_LINE);
 	return to;
 }
 
@@ -377,7 +355,7 @@ static enum event event_already(struct av_seg *seg, struct av_cq_shared *cq)
 	enum event event = EVENT_NONE, now;
 
 	cq->counted = 0;
-	for (uint32_t i = atomic_load(&cq->head); i != tail_of(cq); i++) {
+	for (uint32_t i = atomic_load(&cq->head); i != atomic_load(&cq->tail); i++) {
 		const struct av_cqe *e = av_cq_entry(seg, cq, i);
 
 		if (!e)
@@ -479,7 +457,7 @@ void av_cq_prefetch(struct av_seg *seg, uint32_t index)
 	if (!cq)
 		return;
 	av_prefetch_write(&cq->lock);
-	e = av_cq_entry(seg, cq, tail_of(cq));
+	e = av_cq_entry(seg, cq, atomic_load_explicit(&cq->tail, memory_order_relaxed));
 	if (e)
 		av_prefetch_write(&e->stamp_ns);
 }
@@ -498,7 +476,7 @@ void av_cq_purge(struct av_seg *seg, uint32_t index,
 	av_lock_acquire_plain(&cq->poll_lock, AV_RANK_POLL);
 	lock(seg, cq);
 	head = atomic_load(&cq->head);
-	tail = tail_of(cq);
+	tail = atomic_load(&cq->tail);
 	to = head;
 	for (uint32_t from = head; from != tail; from++) {
 		struct av_cqe *e = av_cq_entry(seg, cq, from), *gap = av_cq_entry(seg, cq, to);
@@ -519,7 +497,7 @@ void av_cq_purge(struct av_seg *seg, uint32_t index,
 		if (e)
 			retract(e, gone);
 	}
-	set_tail(cq, to);
+	atomic_store_explicit(&cq->tail, to, memory_order_release);
 	av_lock_release(&cq->lock);
 	av_lock_release(&cq->poll_lock);
 }
@@ -532,7 +510,7 @@ bool av_cq_holds_receive(struct av_seg *seg, uint32_t index, uint32_t qpn, uint3
 	if (!cq)
 		return false;
 	lock(seg, cq);
-	for (uint32_t i = atomic_load(&cq->head); i != tail_of(cq) && !found; i++) {
+	for (uint32_t i = atomic_load(&cq->head); i != atomic_load(&cq->tail) && !found; i++) {
 		const struct av_cqe *e = av_cq_entry(seg, cq, i);
 
 		found = e && e->qpn == qpn && e->wqe == wqe && (e->flags & AV_CQE_RECV);

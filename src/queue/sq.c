@@ -61,8 +61,6 @@ static uint64_t total(const struct ibv_send_wr *wr)
 {
 	uint64_t bytes = 0;
 
-	if (av_likely(wr->num_sge == 1))
-		return wr->sg_list[0].length;
 	for (int i = 0; i < wr->num_sge; i++)
 		bytes += wr->sg_list[i].length;
 	return bytes;
@@ -76,19 +74,10 @@ static int check_operands(const struct av_qp_shared *qp, const struct ibv_send_w
 		       : av_refuse(EINVAL, AV_CHECK_POST_OPERANDS, bytes, qp->max_operand);
 }
 
-static enum wr_form form_of(const struct ibv_send_wr *wr)
-{
-	return av_likely((unsigned int)wr->opcode < AV_ARRAY_SIZE(opcode_row))
-		       ? opcode_row[wr->opcode].form
-		       : FORM_NONE;
-}
-
 /* @operands: as for av_sq_post(), of this request; @bytes: out, the sum of the elements */
-static int check(const struct av_qp_shared *qp, const struct ibv_send_wr *wr,
+static int check(const struct av_qp_shared *qp, const struct ibv_send_wr *wr, enum wr_form form,
 		 const struct av_atomic *operands, uint64_t *bytes)
 {
-	enum wr_form form = form_of(wr);
-
 	if (form == FORM_NONE || (av_unlikely(form == FORM_OPERANDS) && !operands))
 		return av_refuse(EINVAL, AV_CHECK_POST_OPCODE, wr->opcode, 0);
 	if (av_unlikely(form == FORM_OPERANDS) && check_operands(qp, wr, operands->bytes))
@@ -97,7 +86,7 @@ static int check(const struct av_qp_shared *qp, const struct ibv_send_wr *wr,
 	    (!(wr->send_flags & IBV_SEND_INLINE) && (uint32_t)wr->num_sge > qp->sq_max_sge))
 		return av_refuse(EINVAL, AV_CHECK_POST_SEND_SGE, (uint32_t)wr->num_sge,
 				 qp->sq_max_sge);
-	*bytes = total(wr);
+	*bytes = av_likely(wr->num_sge == 1) ? wr->sg_list[0].length : total(wr);
 	if (!(wr->send_flags & IBV_SEND_INLINE))
 		return 0;
 	if (!opcode_row[wr->opcode].inline_data)
@@ -152,6 +141,7 @@ static void fill_target(struct av_sq_wqe *wqe, const struct ibv_send_wr *wr, enu
 		break;
 	case FORM_BIND:
 		av_sq_fill_bind(wqe, wr->bind_mw.mw, wr->bind_mw.rkey, &wr->bind_mw.bind_info);
+		wr->bind_mw.mw->rkey = wqe->rkey; /* as soon as the bind is posted */
 		break;
 	default:
 		break;
@@ -185,10 +175,9 @@ static int fill_operands(const struct av_qp_end *end, const struct av_sq_wqe *wq
 	return 0;
 }
 
-static void fill(struct av_sq_wqe *wqe, const struct ibv_send_wr *wr, uint64_t bytes)
+static void fill(struct av_sq_wqe *wqe, const struct ibv_send_wr *wr, enum wr_form form,
+		 uint64_t bytes)
 {
-	enum wr_form form = form_of(wr);
-
 	wqe->wr_id = wr->wr_id;
 	wqe->opcode = wr->opcode;
 	wqe->flags = wr->send_flags;
@@ -217,12 +206,12 @@ static void fill(struct av_sq_wqe *wqe, const struct ibv_send_wr *wr, uint64_t b
  * datagram.
  */
 static int fill_more(const struct av_qp_end *end, struct av_sq_wqe *wqe,
-		     const struct ibv_send_wr *wr, av_ah_lookup *find_ah,
+		     const struct ibv_send_wr *wr, enum wr_form form, av_ah_lookup *find_ah,
 		     const struct av_atomic *operands)
 {
 	const struct ibv_ah_attr *ah;
 
-	if (form_of(wr) == FORM_OPERANDS)
+	if (form == FORM_OPERANDS)
 		return fill_operands(end, wqe, operands);
 	if (end->qp->type != IBV_QPT_UD || !is_send(wr->opcode))
 		return 0;
@@ -236,8 +225,11 @@ static int fill_more(const struct av_qp_end *end, struct av_sq_wqe *wqe,
 static int post_one(const struct av_qp_end *end, uint32_t number, const struct ibv_send_wr *wr,
 		    av_ah_lookup *find_ah, const struct av_atomic *operands)
 {
+	enum wr_form form = av_likely((unsigned int)wr->opcode < AV_ARRAY_SIZE(opcode_row))
+				    ? opcode_row[wr->opcode].form
+				    : FORM_NONE;
 	uint64_t bytes;
-	int ret = check(end->qp, wr, operands, &bytes);
+	int ret = check(end->qp, wr, form, operands, &bytes);
 	struct av_sq_wqe *wqe;
 
 	if (av_unlikely(ret))
@@ -245,9 +237,9 @@ static int post_one(const struct av_qp_end *end, uint32_t number, const struct i
 	wqe = av_sq_slot(end, number);
 	if (av_unlikely(!wqe))
 		return EINVAL;
-	fill(wqe, wr, bytes);
+	fill(wqe, wr, form, bytes);
 	if (av_unlikely(operands || end->qp->type == IBV_QPT_UD))
-		return fill_more(end, wqe, wr, find_ah, operands);
+		return fill_more(end, wqe, wr, form, find_ah, operands);
 	return 0;
 }
 

@@ -5,10 +5,10 @@
 #include <string.h>
 
 #include "base/clock.h"
-#include "copy/copy.h"
 #include "base/limits.h"
 #include "memory/translate.h"
-#include "transport/connect.h"
+#include "memory/xfer.h"
+#include "transport/responder.h"
 
 static_assert(AV_MAX_MSG_BYTES / AV_ASSIST_PIECE + 1 < 1u << 16,
 	      "pieces of a message count in 16 bits");
@@ -173,7 +173,7 @@ bool av_assist_copy(const struct av_assist_source *source, const struct av_qp_en
 	bool ok = true;
 
 	AV_ASSERT_HELD(&rsp->qp->resp);
-	if (!a || av_copy_destroys(to, from, bytes) || !may_share(a, source) || !try_open(a))
+	if (!a || av_xfer_destroys(to, from, bytes) || !may_share(a, source) || !try_open(a))
 		return false;
 	open_message(a, source, rsp, recv);
 	while (ok && claim_first(a, &number))
@@ -224,7 +224,7 @@ static uint8_t *get_bytes(struct av_seg *seg, const struct av_mem_request *req,
 		return NULL;
 	if (span->local && !span->odp)
 		return span->local;
-	av_mem_put(span);
+	av_pin_end(span->pin);
 	return NULL;
 }
 
@@ -266,9 +266,9 @@ static void help(const struct av_qp_end *rsp, const struct av_qp_end *req, struc
 	src_at = get_bytes(req->seg, &src, &from);
 	if (src_at) {
 		copy_piece(a, &job, number, p, dst_at, src_at);
-		av_mem_put(&from);
+		av_pin_end(from.pin);
 	}
-	av_mem_put(&to);
+	av_pin_end(to.pin);
 }
 
 void av_assist_help_with(const struct av_qp_end *rsp, const struct av_qp_end *req,

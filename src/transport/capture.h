@@ -5,9 +5,9 @@
  * packets, cut by path MTU and numbered by PSN, and the responder's answer. A request that fails is
  * written as far as it gets.
  *
- * The executor calls av_capture_request_begin() before a request and av_capture_request() after it,
- * before the program may reuse the request's buffers. A capture never fails a request and never
- * changes its outcome.
+ * The executor calls av_capture_mark() before a request and av_capture_request() after it, before
+ * the program may reuse the request's buffers. A capture never fails a request and never changes
+ * its outcome.
  */
 #ifndef AV_TRANSPORT_CAPTURE_H
 #define AV_TRANSPORT_CAPTURE_H
@@ -27,23 +27,15 @@ struct av_capture_mark {
 	uint64_t time_ns; /* CLOCK_REALTIME */
 };
 
-/* For contexts that are watched. Executors call av_capture_request_begin() instead. */
+/*
+ * Note the state before a request of a context that a capture watches (AV_WATCHED_CAPTURE).
+ * Context: @req's right @exec is held.
+ */
 void av_capture_mark(struct av_capture_mark *mark, const struct av_qp_end *req);
-
-/* @mark: out; only .on is written unless a capture watches this context */
-static inline void av_capture_request_begin(struct av_capture_mark *mark,
-					    const struct av_qp_end *req)
-{
-	uint32_t watched = atomic_load_explicit(&req->seg->head->watched, memory_order_relaxed);
-
-	mark->on = watched & AV_WATCHED_CAPTURE;
-	if (av_unlikely(mark->on))
-		av_capture_mark(mark, req);
-}
 
 /**
  * av_capture_request() - write down the outcome of a request
- * @mark: from av_capture_request_begin(), .on
+ * @mark: from av_capture_mark(), .on
  * @req: the requester; the request is not completed yet
  * @rsp: as of av_execute(); ignored for datagrams
  * @answer: with result->answer_bytes

@@ -10,7 +10,6 @@
 #include "device/port.h"
 #include "memory/translate.h"
 #include "memory/why.h"
-#include "transport/connect.h"
 #include "transport/count.h"
 #include "transport/receive.h"
 #include "transport/event.h"

@@ -9,7 +9,6 @@
 #include "registry/directory.h"
 #include "memory/xfer.h"
 #include "transport/capture.h"
-#include "transport/connect.h"
 #include "transport/count.h"
 #include "transport/datagram.h"
 #include "transport/execute.h"
@@ -18,6 +17,7 @@
 #include "transport/park.h"
 #include "transport/place.h"
 #include "transport/report.h"
+#include "transport/responder.h"
 #include "transport/retry.h"
 #include "transport/send_sum.h"
 #include "transport/state.h"
@@ -141,20 +141,6 @@ static void overrun(const struct av_qp_end *end)
 	av_event_raise(end, atomic_load(&end->qp->qpn), IBV_EVENT_QP_FATAL);
 }
 
-static void succeed(const struct av_qp_end *end, const struct av_sq_wqe *wqe,
-		    const struct answer *answer)
-{
-	struct av_qp_shared *qp = end->qp;
-
-	atomic_store_explicit(&qp->park, AV_PARK_NOT, memory_order_relaxed);
-	if (!(wqe->flags & IBV_SEND_SIGNALED) && !qp->sig_all) {
-		qp->sq_next++;
-		return;
-	}
-	if (av_unlikely(complete(end, wqe, IBV_WC_SUCCESS, answer)))
-		overrun(end);
-}
-
 static AV_COLD void flush(const struct av_qp_end *end, uint32_t tail)
 {
 	uint32_t first = end->qp->sq_next;
@@ -239,11 +225,6 @@ static bool pass_fence(const struct av_qp_end *end)
 	return true;
 }
 
-static bool is_fenced(const struct av_qp_end *end, const struct av_sq_wqe *wqe)
-{
-	return av_unlikely(wqe->flags & IBV_SEND_FENCE) && atomic_load(&end->qp->answers);
-}
-
 /*
  * Apply the outcome of the request at the head.
  * Return:  false: it has to wait
@@ -254,8 +235,12 @@ static bool apply_outcome(const struct av_qp_end *end, struct av_qp_end *peer,
 	if (result.responder_failed)
 		flush_responder(end, peer);
 	if (av_likely(result.fault == AV_FAULT_NONE && result.park == AV_PARK_NOT)) {
+		atomic_store_explicit(&end->qp->park, AV_PARK_NOT, memory_order_relaxed);
 		answer->bytes = result.answer_bytes;
-		succeed(end, wqe, answer);
+		if (!(wqe->flags & IBV_SEND_SIGNALED) && !end->qp->sig_all)
+			end->qp->sq_next++;
+		else if (av_unlikely(complete(end, wqe, IBV_WC_SUCCESS, answer)))
+			overrun(end);
 		return true;
 	}
 	if (result.park == AV_PARK_NOT && av_rule(result.fault)->requester == IBV_WC_SUCCESS)
@@ -304,14 +289,15 @@ static bool inject(const struct av_qp_end *end, struct av_qp_end *peer, struct a
 static __attribute__((noinline)) bool injected(const struct av_qp_end *end, struct av_qp_end *peer,
 					       struct av_sq_wqe *wqe, bool *goes_on)
 {
-	struct av_capture_mark capture;
+	struct av_capture_mark capture = {.on = false};
 	struct av_injected in;
 
 	if (is_checked(end) && atomic_load(&end->qp->park) != AV_PARK_NOT)
 		av_send_sum_look(end, wqe);
 	if (!end->seg->own || !av_faults_watched(end->seg))
 		return false;
-	av_capture_request_begin(&capture, end);
+	if (atomic_load(&end->seg->head->watched) & AV_WATCHED_CAPTURE)
+		av_capture_mark(&capture, end);
 	in = av_inject(end, peer, wqe);
 	if (in.what == AV_INJECTED_NOT)
 		return false;
@@ -340,13 +326,16 @@ static bool step(const struct av_qp_end *end, struct av_qp_end *peer)
 	AV_ASSERT_HELD(&end->qp->exec);
 	if (!wqe)
 		return false;
-	if (is_fenced(end, wqe) && !pass_fence(end))
+	if (av_unlikely(wqe->flags & IBV_SEND_FENCE) && atomic_load(&end->qp->answers) &&
+	    !pass_fence(end))
 		return false;
 	if (av_unlikely(atomic_load_explicit(&end->qp->state, memory_order_relaxed) == IBV_QPS_ERR))
 		return true; /* it failed at the fence; the caller flushes it */
 	if (av_unlikely(watched) && injected(end, peer, wqe, &goes_on))
 		return goes_on;
-	av_capture_request_begin(&capture, end);
+	capture.on = watched & AV_WATCHED_CAPTURE;
+	if (av_unlikely(capture.on))
+		av_capture_mark(&capture, end);
 	if (av_unlikely(end->qp->type == IBV_QPT_UD)) {
 		result = av_datagram_execute(end, peer, wqe);
 	} else {
@@ -364,12 +353,6 @@ static void drained(const struct av_qp_end *end)
 		end->qp->drain_notify = 0;
 		av_event_raise(end, atomic_load(&end->qp->qpn), IBV_EVENT_SQ_DRAINED);
 	}
-}
-
-/* May the request at the head be executed? In SQD, only one that was under way before. */
-static bool may_execute(uint32_t state, bool under_way)
-{
-	return state == IBV_QPS_RTS || (state == IBV_QPS_SQD && under_way);
 }
 
 /*
@@ -400,14 +383,17 @@ static void execute(const struct av_qp_end *end, struct av_qp_end *peer, struct 
 			av_event_raise(end, atomic_load(&qp->qpn), IBV_EVENT_QP_LAST_WQE_REACHED);
 		if (view->state == IBV_QPS_SQD && !under_way)
 			drained(end);
-		if (qp->sq_next == view->tail || !may_execute(view->state, under_way))
+		if (qp->sq_next == view->tail)
+			return;
+		/* In SQD, only a request that was under way before is executed. */
+		if (view->state != IBV_QPS_RTS && !(view->state == IBV_QPS_SQD && under_way))
 			return;
 		if (!step(end, peer)) {
 			view->parked = true;
 			return;
 		}
 		/*
-		 * Whatever has changed by now, again() finds. But in SQD an event may have to be
+		 * Whatever has changed by now, the caller finds. But in SQD an event may have to be
 		 * raised.
 		 */
 		if (av_likely(qp->sq_next == view->tail && view->state == IBV_QPS_RTS))
@@ -428,34 +414,6 @@ static void left_to_other(const struct av_qp_end *end)
 		av_timer_watch(end, av_now_ns() + AV_DRIVEN_NS);
 }
 
-/*
- * Has something changed since the right's last holder looked? The newcomer publishes @sq_tail,
- * @kick or @state, and then tries the right. The holder releases the right, and then reads them.
- * Each side has a full barrier in between: either the newcomer gets the right, or the holder sees
- * the change.
- */
-static bool again(const struct av_qp_shared *qp, const struct view *view)
-{
-	return (!view->parked &&
-		atomic_load_explicit(&qp->sq_tail, memory_order_relaxed) != view->tail) ||
-	       atomic_load_explicit(&qp->kick, memory_order_relaxed) ||
-	       atomic_load_explicit(&qp->state, memory_order_relaxed) != view->state;
-}
-
-/*
- * Execute, and release the right.
- * Context: @exec is held.
- * Return:  is there more?
- */
-static bool run(const struct av_qp_end *end, struct av_qp_end *peer)
-{
-	struct view view;
-
-	execute(end, peer, &view);
-	av_lock_release_fence(&end->qp->exec);
-	return av_unlikely(again(end->qp, &view));
-}
-
 static bool try_exec(const struct av_qp_end *end)
 {
 	enum av_lock_result got = av_lock_try(&end->qp->exec, AV_RANK_EXEC);
@@ -471,20 +429,36 @@ static bool try_exec(const struct av_qp_end *end)
 	return true;
 }
 
+/*
+ * After the right is released, see whether something has changed since this holder looked. The
+ * newcomer publishes @sq_tail, @kick or @state, and then tries the right. The holder releases the
+ * right, and then reads them. Each side has a full barrier in between: either the newcomer gets the
+ * right, or the holder sees the change.
+ */
+void av_drive_entered(const struct av_qp_end *end, struct av_qp_end *peer, bool with_exec)
+{
+	const struct av_qp_shared *qp = end->qp;
+	struct view view;
+
+	for (; av_likely(with_exec) || try_exec(end); with_exec = false) {
+		execute(end, peer, &view);
+		av_lock_release_fence(&end->qp->exec);
+		if (av_likely((view.parked ||
+			       atomic_load_explicit(&qp->sq_tail, memory_order_relaxed) ==
+				       view.tail) &&
+			      !atomic_load_explicit(&qp->kick, memory_order_relaxed) &&
+			      atomic_load_explicit(&qp->state, memory_order_relaxed) == view.state))
+			return;
+	}
+}
+
 void av_drive(const struct av_qp_end *end, struct av_qp_end *peer)
 {
 	struct av_qp_end found = {0};
 
-	while (try_exec(end) && run(end, peer ? peer : &found))
-		;
+	av_drive_entered(end, peer ? peer : &found, false);
 	if (!peer)
 		av_disconnect(&found);
-}
-
-void av_drive_entered(const struct av_qp_end *end, struct av_qp_end *peer, bool with_exec)
-{
-	if (!av_likely(with_exec) || run(end, peer))
-		av_drive(end, peer);
 }
 
 /*

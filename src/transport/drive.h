@@ -22,21 +22,7 @@
  */
 void av_drive(const struct av_qp_end *end, struct av_qp_end *peer);
 
-/**
- * av_sq_enter() - take @append of an own queue pair, and @exec too if it is free
- *
- * The caller writes its requests, releases @append, and calls av_drive_entered().
- * Return:  has @exec been taken, too?
- */
-static inline bool av_sq_enter(struct av_qp_shared *qp)
-{
-	if (av_likely(av_lock_try_both(&qp->exec, AV_RANK_EXEC, AV_RANK_APPEND)))
-		return true;
-	av_lock_acquire_plain(&qp->append, AV_RANK_APPEND);
-	return false;
-}
-
-/* av_drive() for a poster. @with_exec: as av_sq_enter() returned */
+/* av_drive() for a poster of an own queue pair. @with_exec: the caller has taken @exec already */
 void av_drive_entered(const struct av_qp_end *end, struct av_qp_end *peer, bool with_exec);
 
 /**

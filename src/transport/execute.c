@@ -42,16 +42,9 @@ static const struct av_opcode row[] = {
 	[AV_WR_UMR_INVALIDATE] = {.operation = av_op_umr_invalidate, .local = true},
 };
 
-static const struct av_opcode *row_of(uint32_t opcode)
-{
-	return opcode < AV_ARRAY_SIZE(row) && row[opcode].operation ? &row[opcode] : NULL;
-}
-
 bool av_opcode_is_local(uint32_t opcode)
 {
-	const struct av_opcode *o = row_of(opcode);
-
-	return o && o->local;
+	return opcode < AV_ARRAY_SIZE(row) && row[opcode].local;
 }
 
 static enum av_fault check(const struct av_work *w)
@@ -67,6 +60,12 @@ static enum av_fault check(const struct av_work *w)
 	if (w->head.bytes > AV_MAX_MSG_BYTES || (o->word && w->head.bytes != sizeof(uint64_t)))
 		return AV_FAULT_LOC_LEN;
 	return AV_FAULT_NONE;
+}
+
+void av_responder_acquire(const struct av_qp_end *end)
+{
+	if (av_unlikely(av_lock_acquire(&end->qp->resp, AV_RANK_RESP) == AV_LOCK_REPAIR))
+		av_responder_repair(end);
 }
 
 /* --- what becomes of both sides -------------------------------------------------- */
@@ -121,50 +120,50 @@ static bool has_died(const struct av_work *w)
 	return !found_at_requester(w->result.fault) && !av_seg_alive_now(w->rsp->seg);
 }
 
-/* Count a message of an unreliable connection, lost or not. */
-static void count_uc(struct av_traffic *t, const struct av_work *w)
+/* Advance both sides after a message that was executed and acknowledged, or lost. */
+static void advance(struct av_work *w, bool lost)
 {
-	av_traffic_count(t, av_traffic_kind[w->head.opcode], w->head.bytes,
-			 av_packets(w->req->qp, w->head.bytes));
-}
+	struct av_qp_shared *req = w->req->qp, *rsp = w->rsp->qp;
+	uint32_t n = av_packets(req, w->head.bytes), kind = av_traffic_kind[w->head.opcode];
 
-static void advance_uc(struct av_work *w, bool lost)
-{
-	w->req->qp->next_psn =
-		(w->req->qp->next_psn + av_packets(w->req->qp, w->head.bytes)) & 0xffffff;
-	w->rsp->qp->expected_psn = w->req->qp->next_psn;
-	count_uc(&w->req->qp->counters.req.traffic, w);
-	if (!lost)
-		count_uc(&w->rsp->qp->counters.rsp.traffic, w);
+	av_traffic_count(&req->counters.req.traffic, kind, w->head.bytes, n);
+	req->next_psn = rsp->expected_psn = (req->next_psn + n) & 0xffffff;
+	if (av_unlikely(lost))
+		return;
+	av_traffic_count(&rsp->counters.rsp.traffic, kind, w->head.bytes, n);
+	rsp->msn++;
 }
 
 static void lose_unanswered(struct av_work *w)
 {
 	if (w->req->qp->type != IBV_QPT_UC)
 		return;
-	count_uc(&w->req->qp->counters.req.traffic, w);
+	av_traffic_count(&w->req->qp->counters.req.traffic, av_traffic_kind[w->head.opcode],
+			 w->head.bytes, av_packets(w->req->qp, w->head.bytes));
 	w->result = (struct av_outcome){0};
 }
 
+/* Apply the effects of the outcome on both sides, and release the responder. */
 static void settle(struct av_work *w)
 {
-	bool unreliable = w->req->qp->type == IBV_QPT_UC, undone, lost;
+	bool undone, lost;
 
 	AV_ASSERT_HELD(&w->rsp->qp->resp);
 	if (av_unlikely(w->result.fault != AV_FAULT_NONE) && has_died(w))
 		w->result.fault = av_work_gone(w);
 	undone = w->result.fault != AV_FAULT_NONE || w->result.park != AV_PARK_NOT;
-	lost = unreliable && undone && !found_at_requester(w->result.fault);
+	lost = undone && w->req->qp->type == IBV_QPT_UC && !found_at_requester(w->result.fault);
 	if (lost)
 		lose_message(w);
 	else if (w->result.fault != AV_FAULT_NONE)
 		responder_fail(w);
-	if (w->result.fault != AV_FAULT_NONE || w->result.park != AV_PARK_NOT)
-		return;
-	if (unreliable)
-		advance_uc(w, lost);
-	else
-		av_responder_advance(w->rsp->qp, w->req->qp, w->head.opcode, w->head.bytes);
+	if (lost || !undone)
+		advance(w, lost);
+	av_lock_release(&w->rsp->qp->resp);
+	if (av_unlikely(w->srq.seg))
+		av_xrc_end(&w->srq);
+	for (unsigned int i = 0; i < w->event_count; i++)
+		av_event_raise(w->rsp, w->qpn, (enum ibv_event_type)w->events[i]);
 }
 
 /* --- the request ----------------------------------------------------------------- */
@@ -196,12 +195,6 @@ static enum av_fault find_receiver(struct av_work *w)
 	return av_unlikely(w->rsp->qp->type == IBV_QPT_XRC_RECV) ? find_srq(w) : AV_FAULT_NONE;
 }
 
-/* The answer may be a few milliseconds old. */
-static bool peer_lives(const struct av_work *w)
-{
-	return av_likely(av_seg_known_alive(w->rsp->seg, w->now_ns)) || av_seg_alive(w->rsp->seg);
-}
-
 /*
  * Take the responder's right @resp, if the queue pair is still the one meant and in a state to
  * answer. A dead holder of the right may have left a message half delivered. Then the queue pair
@@ -210,9 +203,11 @@ static bool peer_lives(const struct av_work *w)
 static bool responder_begin(struct av_work *w)
 {
 	struct av_qp_shared *p = w->rsp->qp;
+	struct av_seg *seg = w->rsp->seg;
 	uint32_t dest = w->req->qp->attr.dest_qp_num;
 
-	if (av_unlikely(!p || !peer_lives(w))) {
+	/* Whether the peer lives may have been seen a few milliseconds ago. */
+	if (av_unlikely(!p || (!av_seg_known_alive(seg, w->now_ns) && !av_seg_alive(seg)))) {
 		w->result.gone = true;
 		return av_work_park(w, AV_PARK_NO_ANSWER);
 	}
@@ -228,15 +223,6 @@ static bool responder_begin(struct av_work *w)
 	}
 	av_lock_release(&p->resp);
 	return av_work_park(w, AV_PARK_NO_ANSWER);
-}
-
-static void responder_end(struct av_work *w)
-{
-	av_lock_release(&w->rsp->qp->resp);
-	if (av_unlikely(w->srq.seg))
-		av_xrc_end(&w->srq);
-	for (unsigned int i = 0; i < w->event_count; i++)
-		av_event_raise(w->rsp, w->qpn, (enum ibv_event_type)w->events[i]);
 }
 
 /*
@@ -265,7 +251,9 @@ static void begin(struct av_work *w, const struct av_qp_end *req, const struct a
 	w->rsp = rsp;
 	w->ring = wqe;
 	w->head = *wqe;
-	w->opcode = row_of(w->head.opcode);
+	w->opcode = w->head.opcode < AV_ARRAY_SIZE(row) && row[w->head.opcode].operation
+			    ? &row[w->head.opcode]
+			    : NULL;
 	w->event_count = 0;
 	w->now_ns = av_now_coarse_ns();
 	w->local.count = 0;
@@ -286,7 +274,6 @@ struct av_outcome av_execute_refuse(const struct av_qp_end *req, const struct av
 		sched_yield();
 	w.result.fault = found == AV_FAULT_NONE ? fault : found;
 	settle(&w);
-	responder_end(&w);
 	return w.result;
 }
 
@@ -313,6 +300,5 @@ struct av_outcome av_execute(const struct av_qp_end *req, const struct av_qp_end
 	}
 	w.result.fault = operate(&w);
 	settle(&w);
-	responder_end(&w);
 	return w.result;
 }

@@ -10,6 +10,9 @@
 #include "queue/qp.h"
 #include "transport/rules.h"
 
+/* Take @resp of a queue pair, and repair what a dead holder left. av_lock_release() releases it. */
+void av_responder_acquire(const struct av_qp_end *end);
+
 /**
  * av_execute() - execute one request
  * @req: the requester, in a state that executes

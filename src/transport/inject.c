@@ -10,7 +10,7 @@
 #include "device/port.h"
 #include "memory/odp_evict.h"
 #include "observe/diagnosis.h"
-#include "transport/connect.h"
+#include "transport/responder.h"
 #include "transport/timer.h"
 
 /* How often to look at a request that is held until something changes. */

@@ -26,7 +26,7 @@ enum av_fault av_op_operand(struct av_work *w, const struct av_mem_request *req,
 	else if (old)
 		fault = av_work_moved(w, av_xfer_atomic(&remote.at[0], atomic, old, w->now_ns),
 				      AV_FAULT_REM_ACCESS, AV_FAULT_REM_ACCESS);
-	av_mem_put(&remote.at[0]);
+	av_pin_end(remote.at[0].pin);
 	return fault;
 }
 
@@ -111,7 +111,7 @@ enum av_fault av_op_atomic_write(struct av_work *w)
 	av_spans_local(&to, NULL, &atomic.value, sizeof(uint64_t));
 	fault = av_work_moved(w, av_xfer_copy(&to, &w->local, w->now_ns), AV_FAULT_LOC_PROT,
 			      AV_FAULT_LOC_PROT);
-	av_work_local_end(w);
+	av_mem_put_list(&w->local);
 	if (fault != AV_FAULT_NONE || w->result.park != AV_PARK_NOT)
 		return fault;
 	if (!(w->rsp->qp->attr.qp_access_flags & IBV_ACCESS_REMOTE_WRITE))
@@ -233,7 +233,7 @@ enum av_fault av_op_tunneled(struct av_work *w, bool apply)
 		fault = tunneled(w, &command[i], false);
 	if (fault != AV_FAULT_NONE || !apply)
 		return fault;
-	av_work_local_end(w);
+	av_mem_put_list(&w->local);
 	for (unsigned int i = 0;
 	     i < count && fault == AV_FAULT_NONE && w->result.park == AV_PARK_NOT; i++)
 		fault = do_tunneled(w, &command[i]);

@@ -7,41 +7,22 @@
 
 /* --- WRITE ----------------------------------------------------------------------- */
 
-/*
- * Translate the destination of an RDMA WRITE. AV_FAULT_TUNNELED: the payload is commands, not data.
- */
-static enum av_fault write_begin(const struct av_work *w, struct av_spans *remote)
+enum av_fault av_op_write_bytes(struct av_work *w, bool copy)
 {
 	struct av_mem_request req = av_work_request(w, IBV_ACCESS_REMOTE_WRITE);
+	struct av_spans remote;
+	enum av_fault fault;
 
 	req.payload = true;
-	return av_work_remote(w, &req, remote);
-}
-
-enum av_fault av_op_write_bytes(struct av_work *w)
-{
-	struct av_spans remote;
-	enum av_fault fault = write_begin(w, &remote);
-
-	if (av_unlikely(fault == AV_FAULT_TUNNELED))
-		return av_op_tunneled(w, true);
+	fault = av_work_remote(w, &req, &remote);
+	if (av_unlikely(fault == AV_FAULT_TUNNELED)) /* the payload is commands */
+		return av_op_tunneled(w, copy);
 	if (fault != AV_FAULT_NONE)
 		return fault;
-	fault = av_work_moved(w, av_xfer_copy(&remote, &w->local, w->now_ns), AV_FAULT_LOC_PROT,
-			      AV_FAULT_REM_ACCESS);
-	av_mem_put(&remote.at[0]);
-	return fault;
-}
-
-enum av_fault av_op_write_check(struct av_work *w)
-{
-	struct av_spans remote;
-	enum av_fault fault = write_begin(w, &remote);
-
-	if (av_unlikely(fault == AV_FAULT_TUNNELED))
-		return av_op_tunneled(w, false);
-	if (fault == AV_FAULT_NONE)
-		av_mem_put(&remote.at[0]);
+	if (copy)
+		fault = av_work_moved(w, av_xfer_copy(&remote, &w->local, w->now_ns),
+				      AV_FAULT_LOC_PROT, AV_FAULT_REM_ACCESS);
+	av_pin_end(remote.at[0].pin);
 	return fault;
 }
 
@@ -54,8 +35,8 @@ enum av_fault av_op_write(struct av_work *w)
 	if (!(w->rsp->qp->attr.qp_access_flags & IBV_ACCESS_REMOTE_WRITE))
 		fault = AV_FAULT_REM_OP_DENIED;
 	else if (w->head.bytes > 0)
-		fault = av_op_write_bytes(w);
-	av_work_local_end(w);
+		fault = av_op_write_bytes(w, true);
+	av_mem_put_list(&w->local);
 	return fault;
 }
 
@@ -77,7 +58,7 @@ enum av_fault av_op_read(struct av_work *w)
 	if (fault != AV_FAULT_NONE)
 		return fault;
 	fault = av_work_answer(w, &remote);
-	av_mem_put(&remote.at[0]);
+	av_pin_end(remote.at[0].pin);
 	return fault;
 }
 
@@ -107,6 +88,6 @@ enum av_fault av_op_flush(struct av_work *w)
 	if (fault != AV_FAULT_NONE)
 		return fault;
 	atomic_thread_fence(memory_order_seq_cst);
-	av_mem_put(&remote.at[0]);
+	av_pin_end(remote.at[0].pin);
 	return AV_FAULT_NONE;
 }

@@ -18,11 +18,10 @@ av_operation av_op_read;
 av_operation av_op_flush;
 
 /*
- * Copy to the memory that the rkey names, or only check whether that could be done. Parts of larger
- * operations. The length is not 0, and the requester's buffers have been translated. The caller
- * checks the queue pair's access flags. Context and return as an operation's.
+ * Copy to the memory that the rkey names; without @copy, only check whether that could be done. A
+ * part of larger operations. The length is not 0, and the requester's buffers have been translated.
+ * The caller checks the queue pair's access flags. Context and return as an operation's.
  */
-AV_MUST_USE enum av_fault av_op_write_bytes(struct av_work *w);
-AV_MUST_USE enum av_fault av_op_write_check(struct av_work *w);
+AV_MUST_USE enum av_fault av_op_write_bytes(struct av_work *w, bool copy);
 
 #endif

@@ -93,7 +93,7 @@ enum av_fault av_op_send(struct av_work *w)
 		return fault;
 	request = av_receive_take(&w->to);
 	fault = request ? send_bytes(w, request) : not_ready(w);
-	av_work_local_end(w);
+	av_mem_put_list(&w->local);
 	return fault;
 }
 
@@ -103,7 +103,7 @@ enum av_fault av_op_send(struct av_work *w)
  */
 static enum av_fault write_imm(struct av_work *w)
 {
-	enum av_fault fault = w->head.bytes > 0 ? av_op_write_check(w) : AV_FAULT_NONE;
+	enum av_fault fault = w->head.bytes > 0 ? av_op_write_bytes(w, false) : AV_FAULT_NONE;
 	const struct av_rq_wqe *request;
 	struct av_message msg;
 
@@ -113,7 +113,7 @@ static enum av_fault write_imm(struct av_work *w)
 	if (!request)
 		return not_ready(w);
 	if (w->head.bytes > 0)
-		fault = av_op_write_bytes(w);
+		fault = av_op_write_bytes(w, true);
 	if (keeps_receive_request(fault) || w->result.park != AV_PARK_NOT)
 		av_receive_cancel(&w->to);
 	if (fault != AV_FAULT_NONE || w->result.park != AV_PARK_NOT)
@@ -132,6 +132,6 @@ enum av_fault av_op_write_imm(struct av_work *w)
 		fault = AV_FAULT_REM_OP_DENIED;
 	else
 		fault = write_imm(w);
-	av_work_local_end(w);
+	av_mem_put_list(&w->local);
 	return fault;
 }

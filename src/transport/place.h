@@ -22,12 +22,6 @@ struct av_placement {
 	uint8_t payload[AV_MAX_INLINE_RECV]; /* the payload from the request's slot */
 };
 
-/* Does the entry have payload to be placed? */
-static inline bool av_place_wanted(const struct av_cqe *cqe)
-{
-	return cqe->data_len || cqe->stage || (cqe->flags & AV_CQE_IN_SLOT);
-}
-
 /*
  * Copy the entry's payload to @place.
  * Context: poll_lock is held; the entry has payload.

@@ -24,14 +24,7 @@
 #define PATIENCE_MAX  8192u
 #define OTHERS_RAN_NS 2000u /* a yield that took this long let another thread run */
 
-/* Entry @n of an array that may be NULL. */
-static uint64_t *stamp_of(uint64_t *stamp_ns, int n)
-{
-	return stamp_ns ? stamp_ns + n : NULL;
-}
-
-/* @stamp_ns: out, its time; NULL: not wanted */
-static void fill_wc(struct ibv_wc *wc, uint64_t *stamp_ns, const struct av_cqe *cqe)
+static void fill_wc(struct ibv_wc *wc, const struct av_cqe *cqe)
 {
 	wc->wr_id = cqe->wr_id;
 	wc->status = (enum ibv_wc_status)cqe->status;
@@ -46,26 +39,24 @@ static void fill_wc(struct ibv_wc *wc, uint64_t *stamp_ns, const struct av_cqe *
 	wc->slid = cqe->slid;
 	wc->sl = cqe->sl;
 	wc->dlid_path_bits = 0;
-	if (stamp_ns)
-		*stamp_ns = cqe->stamp_ns;
 }
 
 /*
- * Take completions until there are @count, or one has payload to place.
- * Return:  how many were written to @wc
+ * Take completions into @wc[@n] and so on until there are @count, or one has payload to place.
+ * Return:  how many there are now
  */
-static int take(struct av_seg *seg, struct av_cq_shared *cq, int count, struct ibv_wc *wc,
+static int take(struct av_seg *seg, struct av_cq_shared *cq, int n, int count, struct ibv_wc *wc,
 		uint64_t *stamp_ns, struct av_placement *place, bool *payload)
 {
 	const struct av_cqe *cqe;
-	int n = 0;
 
 	*payload = false;
 	av_lock_acquire_plain(&cq->poll_lock, AV_RANK_POLL);
 	while (n < count && !*payload && (cqe = av_cq_peek(seg, cq))) {
-		*payload = av_place_wanted(cqe);
-		fill_wc(&wc[n], stamp_of(stamp_ns, n), cqe);
-		n++;
+		*payload = cqe->data_len || cqe->stage || (cqe->flags & AV_CQE_IN_SLOT);
+		if (stamp_ns)
+			stamp_ns[n] = cqe->stamp_ns;
+		fill_wc(&wc[n++], cqe);
 		if (*payload)
 			av_place_keep(place, cqe);
 		av_place_free_slot(seg, cqe, *payload ? place : NULL);
@@ -119,13 +110,8 @@ static int nothing(struct av_seg *seg, struct av_cq_shared *cq)
 	return av_unlikely(atomic_load_explicit(&cq->overrun, memory_order_relaxed)) ? -EIO : 0;
 }
 
-int av_poll(struct av_seg *seg, struct av_cq_shared *cq, int count, struct ibv_wc *wc)
-{
-	return av_poll_stamped(seg, cq, count, wc, NULL);
-}
-
-int av_poll_stamped(struct av_seg *seg, struct av_cq_shared *cq, int count, struct ibv_wc *wc,
-		    uint64_t *stamp_ns)
+int av_poll(struct av_seg *seg, struct av_cq_shared *cq, int count, struct ibv_wc *wc,
+	    uint64_t *stamp_ns)
 {
 	struct av_placement place;
 	bool payload = true;
@@ -137,7 +123,7 @@ int av_poll_stamped(struct av_seg *seg, struct av_cq_shared *cq, int count, stru
 		return nothing(seg, cq);
 	atomic_store_explicit(&cq->empty_polls, 0, memory_order_relaxed);
 	while (n < count && payload && av_cq_peek(seg, cq)) {
-		n += take(seg, cq, count - n, wc + n, stamp_of(stamp_ns, n), &place, &payload);
+		n = take(seg, cq, n, count, wc, stamp_ns, &place, &payload);
 		if (payload && av_unlikely(!av_place(seg, &place)))
 			placement_failed(seg, &wc[n - 1]);
 		if (n == 0)

@@ -10,6 +10,7 @@
 
 /**
  * av_poll() - take up to @count completions of an own CQ, oldest first
+ * @stamp_ns: out, the time at which each was appended, if the CQ records it; NULL: not wanted
  *
  * Frees the slots of the completed requests, and places staged payload. A call that finds nothing
  * may copy a piece of a message that is on its way (transport/assist.h). After about a hundred
@@ -18,10 +19,7 @@
  * Return:  number of completions, or -EIO: the CQ has overrun and is empty
  * Source: ibv_poll_cq(3).
  */
-int av_poll(struct av_seg *seg, struct av_cq_shared *cq, int count, struct ibv_wc *wc);
-
-/* The same, with the time at which each entry was appended in @stamp_ns, if the CQ records it. */
-int av_poll_stamped(struct av_seg *seg, struct av_cq_shared *cq, int count, struct ibv_wc *wc,
-		    uint64_t *stamp_ns);
+int av_poll(struct av_seg *seg, struct av_cq_shared *cq, int count, struct ibv_wc *wc,
+	    uint64_t *stamp_ns);
 
 #endif

@@ -391,8 +391,7 @@ enum av_xrc_found av_xrc_begin(const struct av_qp_end *rsp, uint32_t srqn, struc
 
 void av_xrc_end(struct av_xrc_use *use)
 {
-	if (use->pin)
-		av_pin_end(use->pin);
+	av_pin_end(use->pin);
 	av_seg_put(use->seg);
 	*use = (struct av_xrc_use){0};
 }

@@ -11,6 +11,7 @@
 #include "memory/pin.h"
 #include "memory/translate.h"
 #include "queue/qp.h"
+#include "transport/responder.h"
 #include "transport/rules.h"
 
 struct av_assist_source;
@@ -20,22 +21,6 @@ struct av_assist_source;
  * places them: docs/ARCHITECTURE.md.
  */
 #define AV_STAGE_LIMIT 16384u
-
-/*
- * The receiver of a message: the queue pair that it came to, and the place of its receive requests.
- * Context: the queue pair's right @resp is held.
- */
-struct av_receiver {
-	const struct av_qp_end *rsp;
-	struct av_seg *seg; /* of the receive queue, of its CQ and of its buffers */
-	uint32_t rq, cq;
-};
-
-/* The receive queue of the queue pair itself, or the SRQ it was created with. */
-static inline struct av_receiver av_receiver_of(const struct av_qp_end *rsp)
-{
-	return (struct av_receiver){rsp, rsp->seg, rsp->qp->rq, rsp->qp->recv_cq};
-}
 
 struct av_message {
 	const struct av_receiver *to;

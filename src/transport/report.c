@@ -9,7 +9,6 @@
 #include "base/limits.h"
 #include "memory/why.h"
 #include "registry/directory.h"
-#include "transport/connect.h"
 #include "transport/responder.h"
 
 static uint32_t qpn_of(const struct av_qp_end *end)
@@ -148,7 +147,7 @@ static void why_silent(const struct av_failed *f)
 	opposite = q->type == IBV_QPT_XRC_SEND ? IBV_QPT_XRC_RECV : q->type;
 	if (qpn_of(f->rsp) != q->attr.dest_qp_num) {
 		av_diag_note(AV_CHECK_PEER_GONE, 0, 0);
-	} else if (!av_responder_answers(state)) {
+	} else if (!AV_RESPONDER_ANSWERS(state)) {
 		r = av_diag_note(AV_CHECK_PEER_STATE, IBV_QPS_RTR, state);
 		r->state = state;
 		r->has |= AV_HAS_STATE;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A responder on connected services: does it expect this requester, and how do both advance after a
- * request?
+ * The responder of a connected queue pair: find it by address vector and destination number, see
+ * whether it expects this requester, know where it receives, count what it got.
  */
 #ifndef AV_TRANSPORT_RESPONDER_H
 #define AV_TRANSPORT_RESPONDER_H
@@ -12,22 +12,31 @@
 #include "observe/counters.h"
 #include "queue/qp.h"
 
-/* Packets of a message of @bytes: at least one. */
-static inline uint32_t av_packets(const struct av_qp_shared *qp, uint64_t bytes)
-{
-	unsigned int shift = 7 + qp->attr.path_mtu; /* IBV_MTU_256 is 1 */
+/* The slow part of av_connect(). */
+void av_connect_anew(const struct av_qp_end *end, struct av_qp_end *peer);
 
-	if (av_likely(bytes <= 1ull << shift))
-		return 1;
-	return (uint32_t)((bytes + (1ull << shift) - 1) >> shift);
+/**
+ * av_connect() - make @peer the destination of @end, if it is not already
+ * @peer: a cached destination, guarded by @end's right @exec; holds a use of its segment
+ *
+ * Afterwards peer->qp is NULL if this host has no such queue pair, or not at that address.
+ * Context: @end's right @exec is held.
+ */
+static inline void av_connect(const struct av_qp_end *end, struct av_qp_end *peer)
+{
+	if (av_unlikely(!peer->qp || atomic_load_explicit(&peer->qp->qpn, memory_order_relaxed) !=
+					     end->qp->attr.dest_qp_num))
+		av_connect_anew(end, peer);
 }
 
-/* Does a queue pair in this state answer requests? */
-static inline bool av_responder_answers(uint32_t state)
-{
-	return state == IBV_QPS_RTR || state == IBV_QPS_RTS || state == IBV_QPS_SQD ||
-	       state == IBV_QPS_SQE;
-}
+/* Does the address vector lead to the port of that context? Context: any thread. */
+bool av_at_address(const struct ibv_ah_attr *ah, const struct av_seg *seg);
+
+/* Drop a cached destination. */
+void av_disconnect(struct av_qp_end *peer);
+
+/* Does a queue pair in this state answer requests? RTR, RTS, SQD and SQE do. */
+#define AV_RESPONDER_ANSWERS(state) ((state) >= IBV_QPS_RTR && (state) <= IBV_QPS_SQE)
 
 /*
  * Would @req's packets reach @rsp, and be the ones that it expects next?
@@ -37,13 +46,38 @@ static inline bool av_responder_expects(const struct av_qp_shared *rsp,
 					const struct av_qp_shared *req)
 {
 	uint32_t opposite = req->type == IBV_QPT_XRC_SEND ? IBV_QPT_XRC_RECV : req->type;
+	uint32_t state = atomic_load_explicit(&rsp->state, memory_order_relaxed);
 
-	if (!av_responder_answers(atomic_load_explicit(&rsp->state, memory_order_relaxed)))
-		return false;
-	if (rsp->type != opposite ||
+	if (!AV_RESPONDER_ANSWERS(state) || rsp->type != opposite ||
 	    rsp->attr.dest_qp_num != atomic_load_explicit(&req->qpn, memory_order_relaxed))
 		return false;
 	return req->type == IBV_QPT_UC || rsp->expected_psn == req->next_psn;
+}
+
+/*
+ * Where a message for the responder finds its receive request.
+ * Context: the queue pair's right @resp is held.
+ */
+struct av_receiver {
+	const struct av_qp_end *rsp; /* the queue pair that it came to */
+	struct av_seg *seg;	     /* of the receive queue, of its CQ and of its buffers */
+	uint32_t rq, cq;
+};
+
+/* The receive queue of the queue pair itself, or the SRQ it was created with. */
+static inline struct av_receiver av_receiver_of(const struct av_qp_end *rsp)
+{
+	return (struct av_receiver){rsp, rsp->seg, rsp->qp->rq, rsp->qp->recv_cq};
+}
+
+/* Packets of a message of @bytes: at least one. */
+static inline uint32_t av_packets(const struct av_qp_shared *qp, uint64_t bytes)
+{
+	unsigned int shift = 7 + qp->attr.path_mtu; /* IBV_MTU_256 is 1 */
+
+	if (av_likely(bytes <= 1ull << shift))
+		return 1;
+	return (uint32_t)((bytes + (1ull << shift) - 1) >> shift);
 }
 
 /* The kind of message that a request of this opcode makes, for opcodes that go to a peer. */
@@ -60,22 +94,6 @@ static inline void av_traffic_count(struct av_traffic *t, uint32_t kind, uint64_
 	t->bytes[kind] += bytes;
 	if (av_unlikely(packets > 1) && kind < AV_TRAFFIC_LONG)
 		t->more_packets[kind] += packets - 1;
-}
-
-/*
- * Advance both sides after a message of a reliable connection that was executed and acknowledged.
- * Context: both execution rights are held.
- */
-static inline void av_responder_advance(struct av_qp_shared *rsp, struct av_qp_shared *req,
-					uint32_t opcode, uint64_t bytes)
-{
-	uint32_t n = av_packets(req, bytes), kind = av_traffic_kind[opcode];
-
-	av_traffic_count(&req->counters.req.traffic, kind, bytes, n);
-	av_traffic_count(&rsp->counters.rsp.traffic, kind, bytes, n);
-	req->next_psn = (req->next_psn + n) & 0xffffff;
-	rsp->expected_psn = (rsp->expected_psn + n) & 0xffffff;
-	rsp->msn++;
 }
 
 #endif

@@ -2,7 +2,7 @@
 /* Resuming requesters that wait for receive requests. */
 #include "transport/rnr.h"
 
-#include "transport/connect.h"
+#include "transport/responder.h"
 #include "transport/drive.h"
 
 #define BATCH_MIN 8u

@@ -6,6 +6,7 @@
 
 #include "queue/stage.h"
 #include "transport/assist.h"
+#include "transport/execute.h"
 #include "transport/receive.h"
 #include "transport/report.h"
 

@@ -21,13 +21,6 @@ void av_responder_error(const struct av_qp_end *end);
  */
 void av_responder_repair(const struct av_qp_end *end);
 
-/* Take @resp, and repair what a dead holder left. av_lock_release() releases it. */
-static inline void av_responder_acquire(const struct av_qp_end *end)
-{
-	if (av_unlikely(av_lock_acquire(&end->qp->resp, AV_RANK_RESP) == AV_LOCK_REPAIR))
-		av_responder_repair(end);
-}
-
 /*
  * Take both execution rights of an own queue pair, or of one that was opened, and repair what a
  * dead holder left; release them.

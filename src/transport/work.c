@@ -28,27 +28,6 @@ enum av_fault av_work_local(struct av_work *w, uint32_t access)
 	}
 }
 
-void av_work_local_end(struct av_work *w)
-{
-	av_mem_put_list(&w->local);
-}
-
-static enum av_fault remote_fault(const struct av_work *w, const struct av_mem_request *req,
-				  enum av_mem_fault found)
-{
-	switch (found) {
-	case AV_MEM_OK:
-		return AV_FAULT_NONE;
-	case AV_MEM_BUSY:
-		return AV_FAULT_BUSY;
-	case AV_MEM_TUNNELED:
-		return AV_FAULT_TUNNELED;
-	default:
-		av_mem_why(w->to.seg, req, found);
-		return AV_FAULT_REM_ACCESS;
-	}
-}
-
 struct av_mem_request av_work_request(const struct av_work *w, uint32_t access)
 {
 	return (struct av_mem_request){
@@ -65,9 +44,21 @@ struct av_mem_request av_work_request(const struct av_work *w, uint32_t access)
 enum av_fault av_work_remote(const struct av_work *w, const struct av_mem_request *req,
 			     struct av_spans *remote)
 {
+	enum av_mem_fault found = av_mem_get(w->to.seg, req, &remote->at[0]);
+
 	remote->count = 1;
 	remote->bytes = req->length;
-	return remote_fault(w, req, av_mem_get(w->to.seg, req, &remote->at[0]));
+	switch (found) {
+	case AV_MEM_OK:
+		return AV_FAULT_NONE;
+	case AV_MEM_BUSY:
+		return AV_FAULT_BUSY;
+	case AV_MEM_TUNNELED:
+		return AV_FAULT_TUNNELED;
+	default:
+		av_mem_why(w->to.seg, req, found);
+		return AV_FAULT_REM_ACCESS;
+	}
 }
 
 enum av_fault av_work_gone(struct av_work *w)
@@ -145,6 +136,6 @@ enum av_fault av_work_answer(struct av_work *w, const struct av_spans *from)
 		return fault;
 	fault = av_work_moved(w, av_xfer_copy(&w->local, from, w->now_ns), AV_FAULT_REM_ACCESS,
 			      AV_FAULT_LOC_PROT);
-	av_work_local_end(w);
+	av_mem_put_list(&w->local);
 	return fault;
 }

@@ -76,11 +76,10 @@ static inline void av_work_event(struct av_work *w, int event)
  * @access: 0 for sources, IBV_ACCESS_LOCAL_WRITE for destinations
  *
  * Context: as av_mem_get_list().
- * Return:  AV_FAULT_NONE: held until av_work_local_end(). AV_FAULT_BUSY, AV_FAULT_LOC_PROT,
+ * Return:  AV_FAULT_NONE: held until av_mem_put_list(). AV_FAULT_BUSY, AV_FAULT_LOC_PROT,
  * AV_FAULT_LOC_LEN (more inline data than a slot has): nothing is held
  */
 AV_MUST_USE enum av_fault av_work_local(struct av_work *w, uint32_t access);
-void av_work_local_end(struct av_work *w);
 
 /*
  * The responder's memory that the request names by rkey, address and length. @access: enum
@@ -90,7 +89,7 @@ struct av_mem_request av_work_request(const struct av_work *w, uint32_t access);
 
 /**
  * av_work_remote() - translate such a range
- * @remote: out, one span; on AV_FAULT_NONE give it to av_mem_put(), else nothing is held
+ * @remote: out, one span; on AV_FAULT_NONE give its pin to av_pin_end(), else nothing is held
  *
  * Context: as av_mem_get().
  * Return:  AV_FAULT_NONE, AV_FAULT_BUSY, AV_FAULT_REM_ACCESS, or AV_FAULT_TUNNELED: the payload is

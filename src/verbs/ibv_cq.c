@@ -187,7 +187,7 @@ int av_poll_cq(struct ibv_cq *ibv, int count, struct ibv_wc *wc)
 
 	if (av_unlikely(!cq || av_context_of(ibv->context)->forked))
 		return -EINVAL;
-	return av_poll(av_context_of(ibv->context)->seg, cq->shared, count, wc);
+	return av_poll(av_context_of(ibv->context)->seg, cq->shared, count, wc, NULL);
 }
 
 int av_req_notify_cq(struct ibv_cq *ibv, int solicited_only)

@@ -24,8 +24,8 @@ static struct av_cq *cq_of(struct ibv_cq_ex *ex)
 /* Take the next completion. Return: 0, ENOENT (none), or another errno value (broken CQ). */
 static int take(struct av_cq *cq)
 {
-	int n = av_poll_stamped(av_context_of(cq->ibv.context)->seg, cq->shared, 1, &cq->current,
-				&cq->stamp_ns);
+	int n = av_poll(av_context_of(cq->ibv.context)->seg, cq->shared, 1, &cq->current,
+			&cq->stamp_ns);
 
 	if (n == 0)
 		return ENOENT;

@@ -6,7 +6,7 @@
 #include "base/limits.h"
 #include "base/uncancelled.h"
 #include "registry/directory.h"
-#include "transport/connect.h"
+#include "transport/responder.h"
 #include "transport/drive.h"
 #include "transport/state.h"
 #include "verbs/between.h"

@@ -49,7 +49,8 @@ static void wr_start(struct ibv_qp_ex *ex)
 	qp->build.err = av_context_of(ex->qp_base.context)->forked ? EINVAL : 0;
 	if (qp->build.err)
 		return; /* shared memory is the parent's */
-	av_post_begin(qp);
+	/* Others cannot post until wr_complete() or wr_abort(). */
+	av_lock_acquire_plain(&qp->end.qp->append, AV_RANK_APPEND);
 	qp->build.tail = atomic_load_explicit(&qp->end.qp->sq_tail, memory_order_relaxed);
 }
 
@@ -296,7 +297,7 @@ static int wr_complete(struct ibv_qp_ex *ex)
 	qp->build.wqe = NULL;
 	if (!err) /* before trying for the execution right: see av_drive() */
 		av_publish_before_try(&qp->end.qp->sq_tail, qp->build.tail);
-	av_post_end(qp);
+	av_lock_release(&qp->end.qp->append);
 	if (err)
 		return av_fail_errno(AV_VERB_WR_COMPLETE, err);
 	av_drive(&qp->end, &qp->peer);
@@ -307,7 +308,7 @@ static void wr_abort(struct ibv_qp_ex *ex)
 {
 	qp_of(ex)->build.wqe = NULL;
 	if (!av_context_of(ex->qp_base.context)->forked)
-		av_post_end(qp_of(ex));
+		av_lock_release(&qp_of(ex)->end.qp->append);
 }
 
 /* Builders that were not requested stay NULL, as the manual page says. */

@@ -4,7 +4,7 @@
 #include "base/newer_verbs.h"
 #include "base/uncancelled.h"
 #include "queue/qp_state.h"
-#include "transport/connect.h"
+#include "transport/responder.h"
 #include "transport/drive.h"
 #include "transport/state.h"
 #include "verbs/between.h"

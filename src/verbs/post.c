@@ -4,9 +4,9 @@
 #include "verbs/post.h"
 
 #include "transport/drive.h"
+#include "transport/execute.h"
 #include "transport/receive.h"
 #include "transport/rnr.h"
-#include "transport/state.h"
 #include "verbs/fail.h"
 
 /* Note why a post fails: the state does not allow it, or there is no such queue. Return: EINVAL. */
@@ -43,36 +43,40 @@ static int refuse_recv(const struct ibv_qp *ibv, const struct av_qp *qp)
 	return av_fail_errno(AV_VERB_POST_RECV, EINVAL);
 }
 
-/* A window's key becomes that of the last bind as soon as the bind is posted. */
-static void note_binds(struct ibv_send_wr *wr, const struct ibv_send_wr *end)
-{
-	for (; av_unlikely(wr != end && wr); wr = wr->next)
-		if (av_unlikely(wr->opcode == IBV_WR_BIND_MW))
-			wr->bind_mw.mw->rkey =
-				(wr->bind_mw.mw->rkey & ~0xffu) | (wr->bind_mw.rkey & 0xff);
-}
+/* How a thread gets to post. */
+enum entry {
+	REFUSED,  /* not at all: no such queue pair, or its state forbids it */
+	APPENDS,  /* @append is held */
+	EXECUTES, /* @append is held, and @exec, too */
+};
 
-static bool may_send(const struct av_qp *qp)
+static enum entry enter(const struct av_qp *qp)
 {
+	struct av_qp_shared *q;
 	uint32_t state;
 
 	if (av_unlikely(!qp || !qp->send_cq || av_context_of(qp->ibv.context)->forked))
-		return false;
-	state = atomic_load_explicit(&qp->end.qp->state, memory_order_relaxed);
-	return av_likely(state != IBV_QPS_RESET && state != IBV_QPS_INIT && state != IBV_QPS_RTR);
+		return REFUSED;
+	q = qp->end.qp;
+	state = atomic_load_explicit(&q->state, memory_order_relaxed);
+	if (av_unlikely(state == IBV_QPS_RESET || state == IBV_QPS_INIT || state == IBV_QPS_RTR))
+		return REFUSED;
+	if (av_likely(av_lock_try_both(&q->exec, AV_RANK_EXEC, AV_RANK_APPEND)))
+		return EXECUTES;
+	av_lock_acquire_plain(&q->append, AV_RANK_APPEND);
+	return APPENDS;
 }
 
 int av_post_special(struct av_qp *qp, const struct av_sq_special *req)
 {
-	bool with_exec;
+	enum entry entry = enter(qp);
 	int err;
 
-	if (!may_send(qp))
+	if (entry == REFUSED)
 		return EINVAL;
-	with_exec = av_sq_enter(qp->end.qp);
 	err = av_sq_post_special(&qp->end, req);
-	av_post_end(qp);
-	av_drive_entered(&qp->end, &qp->peer, with_exec);
+	av_lock_release(&qp->end.qp->append);
+	av_drive_entered(&qp->end, &qp->peer, entry == EXECUTES);
 	return err;
 }
 
@@ -80,22 +84,20 @@ static int post_send(struct ibv_qp *ibv, struct ibv_send_wr *wr, struct ibv_send
 		     const struct av_atomic *operands)
 {
 	struct av_qp *qp = av_qp_find(ibv);
-	bool with_exec;
+	enum entry entry = enter(qp);
 	int err;
 
-	if (!may_send(qp)) {
+	if (av_unlikely(entry == REFUSED)) {
 		*bad_wr = wr;
 		return refuse_send(ibv, qp);
 	}
-	with_exec = av_sq_enter(qp->end.qp);
 	err = av_sq_post(&qp->end, wr, bad_wr, av_ah_attr, operands);
-	av_post_end(qp);
+	av_lock_release(&qp->end.qp->append);
 	if (av_unlikely(err)) {
 		refuse_qp(ibv, err);
 		(void)av_fail_errno(AV_VERB_POST_SEND, err);
 	}
-	note_binds(wr, err ? *bad_wr : NULL);
-	av_drive_entered(&qp->end, &qp->peer, with_exec);
+	av_drive_entered(&qp->end, &qp->peer, entry == EXECUTES);
 	return av_unlikely(err) ? errno = err : 0;
 }
 

@@ -5,17 +5,6 @@
 
 #include "verbs/objects.h"
 
-/* Others cannot post until av_post_end(). ibv_post_send() takes the shorter av_sq_enter(). */
-static inline void av_post_begin(struct av_qp *qp)
-{
-	av_lock_acquire_plain(&qp->end.qp->append, AV_RANK_APPEND);
-}
-
-static inline void av_post_end(struct av_qp *qp)
-{
-	av_lock_release(&qp->end.qp->append);
-}
-
 /* ibv_post_send() and ibv_post_recv() for our queue pairs. */
 int av_post_send(struct ibv_qp *qp, struct ibv_send_wr *wr, struct ibv_send_wr **bad_wr);
 int av_post_recv(struct ibv_qp *qp, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad_wr);

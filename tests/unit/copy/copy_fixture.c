@@ -99,7 +99,7 @@ void set_both(void (*handler)(int))
 void init_guard(void)
 {
 	CHECK(av_copy_init() == 0);
-	CHECK(av_fault_guard_ready(av_now_coarse_ns()));
+	CHECK(av_fault_guard_check(av_now_coarse_ns()));
 }
 
 void wait_for_next_check(void)

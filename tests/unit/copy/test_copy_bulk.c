@@ -25,8 +25,7 @@ static void use_guard(void)
 {
 	sigaction(SIGSEGV, &our_segv, NULL);
 	sigaction(SIGBUS, &our_bus, NULL);
-	av_fault_guard_check(av_now_coarse_ns());
-	assert_true(av_fault_guard_ready(av_now_coarse_ns()));
+	assert_true(av_fault_guard_check(av_now_coarse_ns()));
 }
 
 /* --- what is copied -------------------------------------------------------------- */
@@ -132,7 +131,7 @@ static void the_way_is_chosen_by_size_and_alignment(void **state)
 	const uintptr_t at = (uintptr_t)1 << 40;
 	const size_t large = av_bulk_stream_min();
 	const enum av_bulk_way string = av_raw_string_usable() ? AV_BULK_STRING : AV_BULK_ORDERED;
-	const enum av_bulk_way stream = av_raw_wide_usable() ? AV_BULK_STREAM : string;
+	const enum av_bulk_way stream = AV_RAW_WIDE_USABLE ? AV_BULK_STREAM : string;
 	const struct {
 		const char *what;
 		size_t len;

@@ -132,7 +132,7 @@ static enum av_mem_fault get(uint64_t addr, uint64_t length)
 	enum av_mem_fault fault = av_mem_get(&fake.seg, &req, &span);
 
 	if (fault == AV_MEM_OK)
-		av_mem_put(&span);
+		av_pin_end(span.pin);
 	return fault;
 }
 
@@ -162,7 +162,7 @@ static void pieces(void **state)
 	CHECK_EQUAL(run.at[1].length, 15);
 	CHECK_EQUAL(run.pins.count, 1);
 	av_klm_iter_drop(&run);
-	av_mem_put(&span);
+	av_pin_end(span.pin);
 }
 
 struct damage {

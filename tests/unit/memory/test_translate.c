@@ -148,7 +148,7 @@ static void expect_all_ways(const char *name, enum av_mem_fault fault, struct av
 		if (got == AV_MEM_OK) {
 			assert_int_equal(atomic_load(&span->pin->word),
 					 (uint64_t)av_lock_self << 32 | ask.key);
-			av_mem_put(span);
+			av_pin_end(span->pin);
 			span->pin = NULL;
 		}
 		assert_int_equal(pins(), 0);
@@ -178,7 +178,7 @@ static void expect_plain(const char *name, void *local, uint64_t addr)
 	memset(&any, 0, sizeof(any));
 	assert_int_equal(get_any(&any), AV_MEM_OK);
 	expect_same(name, &head, &any);
-	av_mem_put(&any);
+	av_pin_end(any.pin);
 	expect_all_ways(name, AV_MEM_OK, &any);
 	expect_same(name, &head, &any);
 }

@@ -19,7 +19,7 @@
 #define INDEX 1u
 
 static struct fake_seg f;
-static struct av_qp_end end;
+static struct av_qp_end end, peer; /* peer: under @exec */
 
 static void set_up(bool own)
 {
@@ -45,11 +45,13 @@ static void drive(void)
 
 static void post(void)
 {
-	bool with_exec = av_sq_enter(end.qp);
+	bool with_exec = av_lock_try_both(&end.qp->exec, AV_RANK_EXEC, AV_RANK_APPEND);
 
+	if (!with_exec)
+		av_lock_acquire_plain(&end.qp->append, AV_RANK_APPEND);
 	CHECK(av_lock_mine(&end.qp->append) && with_exec == av_lock_mine(&end.qp->exec));
 	av_lock_release(&end.qp->append);
-	av_drive_entered(&end, NULL, with_exec);
+	av_drive_entered(&end, &peer, with_exec);
 }
 
 static void change_state(void)

@@ -213,7 +213,7 @@ static void a_length_that_changes_is_checked_as_it_is_used(void **state)
 	assert_int_equal(pthread_create(&thread, NULL, change_length, NULL), 0);
 	for (uint32_t i = 0; i < (SANITIZED ? 50000 : 300000); i++) {
 		post_and_complete(i);
-		assert_int_equal(av_poll(&f.seg, cq, 1, &wc), 1);
+		assert_int_equal(av_poll(&f.seg, cq, 1, &wc, NULL), 1);
 	}
 	atomic_store(&stop, true);
 	pthread_join(thread, NULL);

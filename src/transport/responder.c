@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* The destination of a connected queue pair. */
-#include "transport/connect.h"
+/* Finding the responder of a connected queue pair. */
+#include "transport/responder.h"
 
 #include "base/uncancelled.h"
 #include "device/port.h"
