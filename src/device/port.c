@@ -116,7 +116,7 @@ static uint64_t netns_of_thread(void)
 
 static bool in_use(const struct av_dir_file *d, uint32_t port)
 {
-	for (uint32_t i = 0; i < atomic_load(&d->context_end); i++)
+	for (uint32_t i = 0; i < av_dir_rows(&d->context_end, AV_REF_SLOTS); i++)
 		if (atomic_load(&d->context[i].port) == port && atomic_load(&d->context[i].ref))
 			return true;
 	return false;
@@ -130,7 +130,7 @@ static bool is_of(const struct av_dir_port *p, const char *device)
 /* Number of the device's port in that namespace if somebody has it open, else 0. */
 static uint32_t find(const struct av_dir_file *d, const char *device, uint64_t netns)
 {
-	for (uint32_t i = 0; i < atomic_load(&d->port_end); i++)
+	for (uint32_t i = 0; i < av_dir_rows(&d->port_end, AV_DIR_PORTS); i++)
 		if (is_of(&d->port[i], device) && d->port[i].netns == netns && in_use(d, i + 1))
 			return i + 1;
 	return 0;
@@ -149,7 +149,7 @@ static uint32_t find_living(const struct av_dir_view *view, const char *device, 
 {
 	uint32_t port = find(view->dir, device, netns);
 
-	for (uint32_t i = 0; port && i < atomic_load(&view->dir->context_end); i++)
+	for (uint32_t i = 0; port && i < av_dir_rows(&view->dir->context_end, AV_REF_SLOTS); i++)
 		if (atomic_load(&view->dir->context[i].port) == port && av_dir_view_lives(view, i))
 			return port;
 	return 0;
@@ -295,7 +295,7 @@ static void follow(uint32_t port)
 
 void av_port_follow(void)
 {
-	for (uint32_t port = 1; port <= atomic_load(&av_dir->port_end); port++)
+	for (uint32_t port = 1; port <= av_dir_rows(&av_dir->port_end, AV_DIR_PORTS); port++)
 		if (is_followed(&av_dir->port[port - 1]) && in_use(av_dir, port))
 			follow(port);
 }
@@ -459,7 +459,7 @@ unsigned int av_port_force(const char *device, bool down)
 {
 	unsigned int told = 0;
 
-	for (uint32_t port = 1; port <= atomic_load(&av_dir->port_end); port++) {
+	for (uint32_t port = 1; port <= av_dir_rows(&av_dir->port_end, AV_DIR_PORTS); port++) {
 		struct av_dir_port *p = &av_dir->port[port - 1];
 		bool there;
 

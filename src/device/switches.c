@@ -297,7 +297,8 @@ static bool in_use(const char *device, const uint32_t *failed, size_t count)
 {
 	uint32_t place = av_dir_find_device(av_dir, device);
 
-	for (uint32_t slot = 0; place && slot < atomic_load(&av_dir->context_end); slot++) {
+	for (uint32_t slot = 0; place && slot < av_dir_rows(&av_dir->context_end, AV_REF_SLOTS);
+	     slot++) {
 		const struct av_dir_context *c = &av_dir->context[slot];
 		uint32_t ref = atomic_load(&c->ref);
 

@@ -109,9 +109,9 @@ static bool is_over(const struct av_dir_capture *c)
 
 unsigned int av_capture_find(uint32_t proc, const char *device, unsigned int *at)
 {
-	uint32_t end = atomic_load(&av_dir->capture_end);
+	uint32_t end = av_dir_rows(&av_dir->capture_end, AV_CAPTURES);
 
-	while (*at < end && *at < AV_CAPTURES) {
+	while (*at < end) {
 		unsigned int number = ++*at;
 		const struct av_dir_capture *c = at_number(number);
 		uint32_t stamp = atomic_load(&c->stamp);

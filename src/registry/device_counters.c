@@ -58,7 +58,8 @@ void av_dir_read(const char *device, uint64_t counters[AV_DIR_COUNTERS],
 	place = av_dir_find_device(view.dir, device);
 	for (int i = 0; place && i < AV_DIR_COUNTERS; i++)
 		counters[i] = atomic_load(&view.dir->device[place - 1].counter[i]);
-	for (uint32_t slot = 0; place && slot < atomic_load(&view.dir->context_end); slot++)
+	for (uint32_t slot = 0; place && slot < av_dir_rows(&view.dir->context_end, AV_REF_SLOTS);
+	     slot++)
 		if (view.dir->context[slot].device == place && av_dir_view_lives(&view, slot))
 			for (int i = 0; i < AV_DIR_GAUGES; i++)
 				gauges[i] += atomic_load(&view.dir->context[slot].gauge[i]);
@@ -74,7 +75,8 @@ unsigned int av_dir_contexts(const char *device, uint32_t *refs)
 	if (!av_dir_view(&view))
 		return 0;
 	place = av_dir_find_device(view.dir, device);
-	for (uint32_t slot = 0; place && slot < atomic_load(&view.dir->context_end); slot++)
+	for (uint32_t slot = 0; place && slot < av_dir_rows(&view.dir->context_end, AV_REF_SLOTS);
+	     slot++)
 		if (view.dir->context[slot].device == place && av_dir_view_lives(&view, slot))
 			refs[count++] = atomic_load(&view.dir->context[slot].ref);
 	av_dir_view_end(&view);
@@ -89,7 +91,7 @@ void av_ended_keep(const struct av_dir_context *c, int folder, av_dir_count *cou
 	struct av_dir_fold *f = &av_dir->fold;
 	uint32_t ref = atomic_load(&c->ref);
 
-	if (!c->device)
+	if (!c->device || c->device > AV_DIR_DEVICES)
 		return;
 	if (atomic_load(&f->ref) != ref) {
 		av_ended_kept(); /* of a process that died just before this */
@@ -99,7 +101,8 @@ void av_ended_keep(const struct av_dir_context *c, int folder, av_dir_count *cou
 			count(folder, ref, &f->after);
 		atomic_store(&f->ref, ref);
 	}
-	av_dir->device[f->device - 1].ended = f->after;
+	if (f->device && f->device <= AV_DIR_DEVICES)
+		av_dir->device[f->device - 1].ended = f->after;
 }
 
 void av_ended_kept(void)

@@ -17,6 +17,7 @@
 #include "registry/directory_file.h"
 #include "registry/folder.h"
 #include "observe/flight.h"
+#include "observe/log.h"
 
 #define LOCK_CHANGE 0 /* byte that is locked during a change of the directory */
 
@@ -124,7 +125,7 @@ static void process_free(uint32_t slot)
 {
 	uint32_t ref = atomic_load(&av_dir->proc[slot].ref);
 
-	for (uint32_t i = 0; i < atomic_load(&av_dir->context_end); i++)
+	for (uint32_t i = 0; i < av_dir_rows(&av_dir->context_end, AV_REF_SLOTS); i++)
 		if (atomic_load(&av_dir->context[i].ref) &&
 		    atomic_load(&av_dir->context[i].proc) == ref)
 			context_free(&av_dir->context[i]);
@@ -136,7 +137,7 @@ unsigned int av_dir_sweep(void)
 {
 	unsigned int living = 0;
 
-	for (uint32_t slot = 0; slot < atomic_load(&av_dir->proc_end); slot++) {
+	for (uint32_t slot = 0; slot < av_dir_rows(&av_dir->proc_end, AV_REF_SLOTS); slot++) {
 		uint32_t ref = atomic_load(&av_dir->proc[slot].ref);
 
 		if (ref == 0)
@@ -146,7 +147,7 @@ unsigned int av_dir_sweep(void)
 		else
 			process_free(slot);
 	}
-	for (uint32_t i = 0; i < atomic_load(&av_dir->context_end); i++)
+	for (uint32_t i = 0; i < av_dir_rows(&av_dir->context_end, AV_REF_SLOTS); i++)
 		if (atomic_load(&av_dir->context[i].ref) && !atomic_load(&av_dir->context[i].proc))
 			context_free(&av_dir->context[i]); /* its process died while freeing it */
 	return living;
@@ -182,6 +183,16 @@ static void close_all(void)
 	dir_fd = folder_fd = -1;
 }
 
+bool av_dir_is_sound(const struct av_dir_file *d)
+{
+	return d->magic == AV_DIR_MAGIC && d->layout == av_layout &&
+	       atomic_load(&d->proc_end) <= AV_REF_SLOTS &&
+	       atomic_load(&d->context_end) <= AV_REF_SLOTS &&
+	       atomic_load(&d->port_end) <= AV_DIR_PORTS &&
+	       atomic_load(&d->capture_end) <= AV_CAPTURES &&
+	       atomic_load(&d->member_end) <= AV_MAX_MCAST_ATTACH;
+}
+
 /* Give the file its size and its pages now, so that no later access finds the file system full. */
 static int map_file(void)
 {
@@ -194,15 +205,19 @@ static int map_file(void)
 	if (p == MAP_FAILED)
 		return -errno;
 	av_dir = p;
-	if (av_dir->magic == 0) {
-		av_dir->layout = AV_LAYOUT;
+	if (av_dir->magic == 0 && av_dir->layout == 0) {
+		av_dir->layout = av_layout;
 		av_dir_qpn_begin();
 		av_dir->magic = AV_DIR_MAGIC;
+		av_folder_sweep();
 	}
-	return av_dir->magic == AV_DIR_MAGIC && av_dir->layout == AV_LAYOUT ? 0 : -EPROTO;
+	return av_dir_is_sound(av_dir) ? 0 : -EPROTO;
 }
 
-/* Open and lock the file. Return: 0 or -errno; -EAGAIN: the last process removed it meanwhile. */
+/*
+ * Open and lock the file. Return: 0 or -errno; -EAGAIN: the last process removed it meanwhile;
+ * -EPROTO: it is damaged, or no file
+ */
 static int open_file(void)
 {
 	struct stat st;
@@ -211,15 +226,33 @@ static int open_file(void)
 	folder_fd = av_folder_open(path, sizeof(path));
 	if (folder_fd < 0)
 		return folder_fd;
-	dir_fd = openat(folder_fd, "directory", O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
+	dir_fd = openat(folder_fd, "directory",
+			O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK, 0600);
+	if (dir_fd < 0 && (errno == ELOOP || errno == EISDIR || errno == ENXIO))
+		return -EPROTO;
 	if (dir_fd < 0)
 		return errno == ENOENT ? -EAGAIN : -errno;
+	if (fstat(dir_fd, &st))
+		return -errno;
+	if (!S_ISREG(st.st_mode))
+		return -EPROTO;
 	ret = av_dir_record_lock(F_SETLKW, F_WRLCK, LOCK_CHANGE);
 	if (ret)
 		return ret;
 	if (fstat(dir_fd, &st))
 		return -errno;
 	return st.st_nlink == 0 ? -EAGAIN : map_file();
+}
+
+/* The same, but a damaged directory is set aside. */
+static int open_sound(void)
+{
+	int ret = open_file();
+
+	if (ret != -EPROTO)
+		return ret;
+	ret = av_folder_set_aside(folder_fd, path);
+	return ret ? ret : -EAGAIN;
 }
 
 static int take_process_slot(void)
@@ -244,7 +277,7 @@ static int join_first(av_dir_count *count)
 	count_context = count;
 	do {
 		close_all(); /* in a forked child, the parent's files; its locks stay */
-		ret = open_file();
+		ret = open_sound();
 	} while (ret == -EAGAIN);
 	if (ret == 0) {
 		(void)av_dir_sweep();
@@ -328,7 +361,7 @@ void av_dir_abandon(void)
 		return; /* a thread is still in here: the next process sweeps */
 	if (joins > 0) {
 		(void)av_dir_record_lock(F_SETLKW, F_WRLCK, LOCK_CHANGE);
-		for (uint32_t i = 0; i < atomic_load(&av_dir->context_end); i++) {
+		for (uint32_t i = 0; i < av_dir_rows(&av_dir->context_end, AV_REF_SLOTS); i++) {
 			if (atomic_load(&av_dir->context[i].proc) != self)
 				continue;
 			av_ended_keep(&av_dir->context[i], folder_fd, count_context);
@@ -373,6 +406,9 @@ int av_dir_context_add(uint32_t *ref)
 		context_name(name, r);
 		fd = av_folder_make(folder_fd, name);
 	}
+	if (fd == -ENOENT)
+		av_warn_once("%s was removed while in use: close all devices, then open them again",
+			     path);
 	if (fd >= 0) {
 		c->qps = 0;
 		atomic_store(&c->proc, self);
@@ -407,7 +443,7 @@ uint32_t av_dir_context_owner(uint32_t ref)
 
 uint32_t av_dir_context_at(uint32_t *slot)
 {
-	while (*slot < atomic_load(&av_dir->context_end)) {
+	while (*slot < av_dir_rows(&av_dir->context_end, AV_REF_SLOTS)) {
 		uint32_t ref = atomic_load(&av_dir->context[(*slot)++].ref);
 
 		if (ref)

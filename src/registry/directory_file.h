@@ -130,7 +130,7 @@ struct av_dir_capture {
 
 struct av_dir_file {
 	uint64_t magic;
-	uint32_t layout;
+	uint32_t layout;     /* av_layout */
 	uint32_t qpn_cursor; /* the index to try first */
 	uint32_t qpn_tag;    /* of indices that were never used */
 	uint64_t dm_bytes;   /* device memory in use; like @qps */
@@ -155,6 +155,9 @@ struct av_dir_file {
 
 /* The file while this process has joined, else NULL. */
 extern struct av_dir_file *av_dir;
+
+/* Is this a directory of this build, with counts within its tables? */
+bool av_dir_is_sound(const struct av_dir_file *d);
 
 /* Byte of the file whose record lock says that the process of a slot lives. */
 #define AV_DIR_LOCK_SLOT(slot) (1 + (off_t)(slot))
@@ -186,6 +189,14 @@ struct av_dir_view {
 };
 bool av_dir_view(struct av_dir_view *view);
 void av_dir_view_end(struct av_dir_view *view);
+
+/* Rows of a table of @max rows that were ever used, whatever a damaged directory says. */
+static inline uint32_t av_dir_rows(const _Atomic uint32_t *end, uint32_t max)
+{
+	uint32_t rows = atomic_load(end);
+
+	return rows < max ? rows : max;
+}
 
 /* Entry @index of a table is about to be used. Context: within a change. */
 static inline void av_dir_will_use(_Atomic uint32_t *end, uint32_t index)

@@ -30,7 +30,7 @@ static bool map_unjoined(struct av_dir_view *view)
 		p = mmap(NULL, sizeof(struct av_dir_file), PROT_READ, MAP_SHARED, view->fd, 0);
 	if (p != MAP_FAILED) {
 		view->dir = p;
-		if (view->dir->magic == AV_DIR_MAGIC && view->dir->layout == AV_LAYOUT)
+		if (av_dir_is_sound(view->dir))
 			return true;
 		av_munmap(p, sizeof(struct av_dir_file));
 	}

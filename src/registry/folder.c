@@ -7,6 +7,8 @@
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
+#include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -47,17 +49,22 @@ static int check_ours(int fd, const char *path)
 	return -EACCES;
 }
 
-int av_folder_find(char *path, size_t size)
+/* One of the names that the folder may have. Return: descriptor or -errno; @path: out */
+static int open_name(char *path, size_t size, unsigned int number)
 {
-	int ret = snprintf(path, size, "%s/anyverbs-%u-%d", av_folder_base(),
-			   (unsigned int)geteuid(), AV_LAYOUT);
+	int ret = snprintf(path, size, number ? "%s/anyverbs-%u-%u-%u" : "%s/anyverbs-%u-%u",
+			   av_folder_base(), (unsigned int)geteuid(), av_layout, number);
 	int fd;
 
 	if (ret < 0 || (size_t)ret >= size)
 		return -ENAMETOOLONG;
 	fd = open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-	if (fd < 0)
-		return -errno;
+	if (fd < 0) {
+		ret = -errno;
+		if (ret == -ELOOP || ret == -ENOTDIR)
+			av_warn_once("not using %s: it is not a folder", path);
+		return ret;
+	}
 	ret = check_ours(fd, path);
 	if (ret) {
 		close(fd);
@@ -66,22 +73,76 @@ int av_folder_find(char *path, size_t size)
 	return fd;
 }
 
+/* Is this name somebody else's, so that another one is tried? */
+static bool is_taken(int ret)
+{
+	return ret == -EACCES || ret == -ELOOP || ret == -ENOTDIR;
+}
+
+int av_folder_find(char *path, size_t size)
+{
+	bool free = false;
+	int ret = 0;
+
+	for (unsigned int i = 0; i < AV_FOLDER_NAMES; i++) {
+		ret = open_name(path, size, i);
+		if (ret != -ENOENT && !is_taken(ret))
+			return ret;
+		free |= ret == -ENOENT;
+	}
+	return free ? -ENOENT : ret;
+}
+
 int av_folder_open(char *path, size_t size)
 {
-	int fd = av_folder_find(path, size);
+	int ret = av_folder_find(path, size);
 
-	if (fd != -ENOENT)
-		return fd;
-	if (mkdir(path, 0700) && errno != EEXIST) {
-		int err = errno;
-
-		av_warn_once(
-			"cannot make %s (errno %d); set ANYVERBS_DIR to a folder you may write to",
-			path, err);
-		return -err;
+	for (unsigned int i = 0; ret == -ENOENT && i < AV_FOLDER_NAMES; i++) {
+		ret = open_name(path, size, i);
+		if (is_taken(ret)) {
+			ret = -ENOENT;
+			continue;
+		}
+		if (ret != -ENOENT)
+			return ret;
+		if (mkdir(path, 0700) && errno != EEXIST) {
+			ret = -errno;
+			av_warn_once("cannot make %s (errno %d); set ANYVERBS_DIR to a folder you "
+				     "may write to",
+				     path, -ret);
+			return ret;
+		}
+		ret = open_name(path, size, i);
+		return ret == -ENOENT ? -EAGAIN : ret; /* the last process removed it meanwhile */
 	}
-	fd = av_folder_find(path, size);
-	return fd == -ENOENT ? -EAGAIN : fd;
+	return ret;
+}
+
+static bool is_same(int fd, const char *path)
+{
+	struct stat a, b;
+
+	return fstat(fd, &a) == 0 && lstat(path, &b) == 0 && a.st_dev == b.st_dev &&
+	       a.st_ino == b.st_ino;
+}
+
+int av_folder_set_aside(int fd, const char *path)
+{
+	char aside[PATH_MAX];
+	int ret = 0;
+
+	if (flock(fd, LOCK_EX)) /* one at a time; until the descriptor is closed */
+		return -errno;
+	if (!is_same(fd, path))
+		return 0;
+	if (snprintf(aside, sizeof(aside), "%s.damaged-%d", path, (int)getpid()) >=
+	    (int)sizeof(aside))
+		return -ENAMETOOLONG;
+	if (rename(path, aside))
+		ret = -errno;
+	else
+		av_warn_once("%s is damaged; it is %s now, and a new one is made", path, aside);
+	return ret;
 }
 
 void av_folder_remove_self(const char *path)
@@ -89,8 +150,7 @@ void av_folder_remove_self(const char *path)
 	rmdir(path);
 }
 
-/* Not readdir(), which needs memory: folders must be removed even when there is none. */
-static void each_name(int fd, void (*visit)(int fd, const char *name))
+void av_folder_each(int fd, void (*visit)(int fd, const char *name))
 {
 	_Alignas(struct dirent64) char buffer[2048];
 	ssize_t n;
@@ -116,7 +176,7 @@ void av_folder_remove(int parent_fd, const char *name)
 	int fd = openat(parent_fd, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 
 	if (fd >= 0) {
-		each_name(fd, remove_file);
+		av_folder_each(fd, remove_file);
 		close(fd);
 	}
 	unlinkat(parent_fd, name, AT_REMOVEDIR);
@@ -134,7 +194,7 @@ void av_folder_clear(int fd)
 
 	if (copy < 0)
 		return;
-	each_name(copy, remove_context);
+	av_folder_each(copy, remove_context);
 	close(copy);
 }
 

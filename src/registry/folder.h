@@ -5,11 +5,16 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 
 #include "base/compiler.h"
 
-/* Version of everything in shared memory: changes with each layout. Part of the folder's name. */
-#define AV_LAYOUT 20
+/*
+ * Version of everything in shared memory: a checksum of all headers of src/, without comments and
+ * blanks (scripts/layout-number.sh). Part of the folder's name, so two builds understand each other
+ * wholly or not at all.
+ */
+extern const uint32_t av_layout;
 
 /* DIR of registry/directory.h. Never NULL. The string is static or from the environment. */
 const char *av_folder_base(void);
@@ -17,8 +22,11 @@ const char *av_folder_base(void);
 /*
  * Open this user's folder, and make it if needed. @path: out. The name is predictable, and
  * everybody may be allowed to write to DIR: anything that is not a directory, not ours, or
- * accessible to others is refused. Return: descriptor (close-on-exec) or -errno.
+ * accessible to others is left alone, and the next of AV_FOLDER_NAMES names is tried. A folder of
+ * ours counts before a name that is free, so that all processes find the same one.
+ * Return: descriptor (close-on-exec) or -errno.
  */
+#define AV_FOLDER_NAMES 8
 AV_MUST_USE int av_folder_open(char *path, size_t size);
 
 /* The same, but does not make it: -ENOENT if there is none. */
@@ -26,6 +34,24 @@ AV_MUST_USE int av_folder_find(char *path, size_t size);
 
 /* Remove the main folder if it is empty. Fails silently. */
 void av_folder_remove_self(const char *path);
+
+/*
+ * Rename the folder @fd, which is damaged, so that a new one can be made at @path. Processes that
+ * have it open go on in it. Does nothing if another process has renamed it. Return: 0 or -errno
+ */
+AV_MUST_USE int av_folder_set_aside(int fd, const char *path);
+
+/*
+ * Remove this user's folders that no living process uses: of other layouts, and those set aside.
+ * Context: this process has joined no directory, or one that has just been made.
+ */
+void av_folder_sweep(void);
+
+/*
+ * Call @visit for each name in a folder. Takes no memory: folders must be removed even when there
+ * is none.
+ */
+void av_folder_each(int fd, void (*visit)(int fd, const char *name));
 
 /* Remove the folders of all contexts. */
 void av_folder_clear(int fd);

@@ -82,9 +82,9 @@ int av_multicast_detach(const union ibv_gid *gid, uint32_t qpn)
 
 bool av_multicast_next(const union ibv_gid *gid, uint32_t *at, struct av_multicast_member *member)
 {
-	uint32_t end = atomic_load(&av_dir->member_end);
+	uint32_t end = av_dir_rows(&av_dir->member_end, AV_MAX_MCAST_ATTACH);
 
-	while (*at < end && *at < AV_MAX_MCAST_ATTACH) {
+	while (*at < end) {
 		const struct av_dir_member *m = &av_dir->member[(*at)++];
 		uint32_t qpn = atomic_load(&m->qpn);
 

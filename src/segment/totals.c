@@ -52,7 +52,7 @@ static bool look(const struct av_dir_file *d, uint32_t place, struct av_totals *
 	av_count_add((uint64_t *)sum,
 		     folding && d->fold.device == place ? &d->fold.after : &device->ended,
 		     sizeof(*sum) / sizeof(uint64_t));
-	for (uint32_t slot = 0; slot < atomic_load(&d->context_end); slot++) {
+	for (uint32_t slot = 0; slot < av_dir_rows(&d->context_end, AV_REF_SLOTS); slot++) {
 		uint32_t ref = atomic_load(&d->context[slot].ref);
 
 		/* Contexts of dead processes as well: their counts are not in the totals yet. */
