@@ -12,6 +12,7 @@
 #include "base/clock.h"
 #include "base/compiler.h"
 #include "base/fork.h"
+#include "base/map.h"
 #include "base/setting.h"
 #include "segment/alloc.h"
 #include "memory/adopt_born.h"
@@ -33,6 +34,7 @@ struct adoption {
 	uint32_t id;		     /* in keys */
 	uint32_t refs;		     /* regions; 0: free, unless @out */
 	bool out;		     /* the pages are in the segment */
+	void *copy;		     /* of the pages, for a child: while fork() runs */
 };
 
 static struct {
@@ -138,15 +140,18 @@ static uint32_t describe(const struct av_adopt_pages *p)
 	return (uint32_t)(offset >> AV_ADOPTED_SHIFT);
 }
 
-static void undescribe(struct av_seg *seg, uint32_t id)
+static void undescribe(struct adoption *a)
 {
-	av_seg_free(seg, (uint64_t)id << AV_ADOPTED_SHIFT, sizeof(struct av_adopted));
+	av_seg_free(a->pages.seg, (uint64_t)a->id << AV_ADOPTED_SHIFT, sizeof(struct av_adopted));
+	a->id = 0;
 }
 
+/* NULL: no region is on the pages. */
 static struct av_adopted *descriptor(const struct adoption *a)
 {
-	return av_seg_at(a->pages.seg, (uint64_t)a->id << AV_ADOPTED_SHIFT,
-			 sizeof(struct av_adopted));
+	return a->id ? av_seg_at(a->pages.seg, (uint64_t)a->id << AV_ADOPTED_SHIFT,
+				 sizeof(struct av_adopted))
+		     : NULL;
 }
 
 /* Peers then reach the memory in the owner's process again. Keys keep naming the descriptor. */
@@ -158,19 +163,20 @@ static void give_back(struct adoption *a)
 	if (d)
 		atomic_store(&d->at, 0);
 	if (av_adopt_move_out(&a->pages))
-		hide(a);
-	else if (d)
-		atomic_store(&d->at, a->pages.at); /* no memory: the pages stay where they are */
+		hide(a); /* else some, or all, stay: for want of memory */
 	av_page_move_end();
 }
 
-static uint32_t take(struct av_seg *seg, uint64_t begin, uint64_t bytes)
+static uint32_t take(struct av_seg *seg, uint64_t begin, uint64_t bytes, bool *pinned)
 {
 	struct adoption *a = free_entry();
 	struct av_adopt_pages pages = {.seg = seg, .begin = begin, .bytes = bytes};
 	bool moved;
 
-	if (!a || !av_adopt_suitable(&pages) || !av_adopt_undisturbed() || !av_adopt_place(&pages))
+	if (!a || !av_adopt_suitable(&pages) || !av_adopt_undisturbed())
+		return 0;
+	*pinned = av_adopt_written_by_others();
+	if (*pinned || !av_adopt_place(&pages))
 		return 0;
 	a->pages = pages;
 	show(a); /* before the move: then a discard in a signal handler finds moved pages */
@@ -190,14 +196,25 @@ static uint32_t take(struct av_seg *seg, uint64_t begin, uint64_t bytes)
 	return 0;
 }
 
+/* A region on pages that had to stay in the segment when their last one ended. */
+static uint32_t begin_again(struct adoption *a, const struct av_seg *seg, uint64_t begin,
+			    uint64_t bytes)
+{
+	if (a->pages.seg != seg || !av_range_within(begin, bytes, a->pages.begin, a->pages.bytes) ||
+	    !av_adopt_in_place(&a->pages, begin, bytes))
+		return 0;
+	a->id = describe(&a->pages);
+	a->refs = a->id != 0;
+	return a->id;
+}
+
 /* Peers look for its bytes in the pages, also on those of which it covers only a part. */
 static uint32_t add_region(struct adoption *a, const struct av_seg *seg, uint64_t begin,
 			   uint64_t bytes)
 {
 	uint64_t first = begin - AV_PAGE_BYTES, last = begin + bytes + AV_PAGE_BYTES;
 
-	if (a->pages.seg != seg || !a->refs ||
-	    !av_range_within(begin, bytes, a->pages.begin, a->pages.bytes))
+	if (a->pages.seg != seg || !av_range_within(begin, bytes, a->pages.begin, a->pages.bytes))
 		return 0;
 	first = first > a->pages.begin ? first : a->pages.begin;
 	last = last < a->pages.begin + a->pages.bytes ? last : a->pages.begin + a->pages.bytes;
@@ -207,47 +224,92 @@ static uint32_t add_region(struct adoption *a, const struct av_seg *seg, uint64_
 	return a->id;
 }
 
-static uint32_t adopt(struct av_seg *seg, uint64_t begin, uint64_t bytes)
+static uint32_t adopt(struct av_seg *seg, uint64_t begin, uint64_t bytes, bool *pinned)
 {
 	struct adoption *a = find_overlapping(begin, bytes);
 	uint64_t now = av_now_ns();
 	uint32_t id;
 
 	if (a)
-		return add_region(a, seg, begin, bytes);
+		return a->refs ? add_region(a, seg, begin, bytes)
+			       : begin_again(a, seg, begin, bytes);
 	if (!always() && !affordable(bytes, now))
 		return 0;
-	id = take(seg, begin, bytes);
+	id = take(seg, begin, bytes, pinned);
 	adopted.spent_ns += av_now_ns() - now;
 	return id;
 }
 
 /* --- fork ------------------------------------------------------------------------ */
 
-/* So that the child gets a copy. */
+static bool any_out(void)
+{
+	for (uint32_t i = 0; i < adopted.used; i++)
+		if (adopted.list[i].out)
+			return true;
+	return false;
+}
+
+/*
+ * The pages move out, so that the kernel copies them for the child. Those that have to stay are
+ * copied here.
+ */
 static void before_fork(void)
 {
 	int saved = errno;
+	bool stay = any_out() && av_adopt_written_by_others();
 
-	for (uint32_t i = 0; i < adopted.used; i++)
-		if (adopted.list[i].out)
-			give_back(&adopted.list[i]);
+	for (uint32_t i = 0; i < adopted.used; i++) {
+		struct adoption *a = &adopted.list[i];
+
+		if (a->out && !stay)
+			give_back(a);
+		if (a->out)
+			a->copy = av_adopt_copy(&a->pages);
+	}
+	errno = saved;
+}
+
+static void after_fork_in_parent(void)
+{
+	int saved = errno;
+
+	for (uint32_t i = 0; i < adopted.used; i++) {
+		struct adoption *a = &adopted.list[i];
+
+		if (a->copy)
+			av_munmap(a->copy, a->pages.bytes);
+		a->copy = NULL;
+	}
 	errno = saved;
 }
 
 /* In the child nothing is adopted, and the regions are the parent's. */
 static void after_fork_in_child(void)
 {
-	for (uint32_t i = 0; i < adopted.used; i++)
-		adopted.list[i].refs = 0;
+	int saved = errno;
+
+	for (uint32_t i = 0; i < adopted.used; i++) {
+		struct adoption *a = &adopted.list[i];
+
+		if (a->out) {
+			av_adopt_leave_in_child(&a->pages, a->copy);
+			hide(a);
+		}
+		a->copy = NULL;
+		a->refs = 0;
+	}
+	errno = saved;
 }
 
-static const struct av_fork_handlers fork_handlers = {
-	.mutex = &adopted.mutex, .prepare = before_fork, .child = after_fork_in_child};
+static const struct av_fork_handlers fork_handlers = {.mutex = &adopted.mutex,
+						      .prepare = before_fork,
+						      .parent = after_fork_in_parent,
+						      .child = after_fork_in_child};
 
 /* --- regions --------------------------------------------------------------------- */
 
-uint32_t av_adopt(struct av_seg *seg, uint64_t addr, uint64_t length)
+uint32_t av_adopt(struct av_seg *seg, uint64_t addr, uint64_t length, bool *pinned)
 {
 	uint64_t begin = av_round_up(addr, AV_PAGE_BYTES),
 		 end = (addr + length) & ~(uint64_t)(AV_PAGE_BYTES - 1);
@@ -261,7 +323,7 @@ uint32_t av_adopt(struct av_seg *seg, uint64_t addr, uint64_t length)
 		return id;
 	(void)av_fork_register(AV_FORK_ADOPTED, &fork_handlers);
 	pthread_mutex_lock(&adopted.mutex);
-	id = adopt(seg, begin, end - begin);
+	id = adopt(seg, begin, end - begin, pinned);
 	pthread_mutex_unlock(&adopted.mutex);
 	errno = saved;
 	return id;
@@ -271,9 +333,10 @@ static void end(struct adoption *a)
 {
 	uint64_t begin = av_now_ns();
 
-	if (a->out)
+	if (a->out && !av_adopt_written_by_others())
 		give_back(a);
-	undescribe(a->pages.seg, a->id);
+	if (a->id)
+		undescribe(a);
 	a->refs = 0;
 	adopted.spent_ns += av_now_ns() - begin;
 }
@@ -304,7 +367,7 @@ void av_adopt_close(struct av_seg *seg)
 	for (uint32_t i = 0; i < adopted.used; i++) {
 		struct adoption *a = &adopted.list[i];
 
-		if (a->refs && a->pages.seg == seg)
+		if ((a->refs || a->out) && a->pages.seg == seg)
 			end(a);
 		if (a->out && a->pages.seg == seg)
 			hide(a); /* the program's mapping keeps the pages */

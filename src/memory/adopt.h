@@ -8,6 +8,7 @@
 #ifndef AV_MEMORY_ADOPT_H
 #define AV_MEMORY_ADOPT_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "segment/segment.h"
@@ -17,9 +18,10 @@
  * adopted gets one more user. The range is not yet faulted in for this registration, and is watched
  * afterwards.
  * Context: any thread of the owner; no lock or pin held; blocks.
+ * @pinned: set if it was left alone because something writes to memory that is no thread
  * Return: the key's field @adopted, to be ended by av_adopt_end(); 0: left alone
  */
-uint32_t av_adopt(struct av_seg *seg, uint64_t addr, uint64_t length);
+uint32_t av_adopt(struct av_seg *seg, uint64_t addr, uint64_t length, bool *pinned);
 
 /* A region on adopted pages has ended, or has left them. Nobody uses its key. 0 is ignored. */
 void av_adopt_end(struct av_seg *seg, uint32_t adopted);

@@ -84,13 +84,22 @@ static bool no_foreign_writer(const char *line)
 	return true;
 }
 
+static bool is_zero(const char *line, const char *name)
+{
+	return strncmp(line, name, strlen(name)) != 0 ||
+	       strtoul(line + strlen(name), NULL, 10) == 0;
+}
+
 /* Locked memory would not stay locked. */
 static bool nothing_locked(const char *line)
 {
-	static const char locked[] = "VmLck:";
+	return is_zero(line, "VmLck:");
+}
 
-	return strncmp(line, locked, sizeof(locked) - 1) != 0 ||
-	       strtoul(line + sizeof(locked) - 1, NULL, 10) == 0;
+/* Pinned pages are written where they were: io_uring's fixed buffers, another adapter's regions. */
+static bool nothing_pinned(const char *line)
+{
+	return is_zero(line, "VmPin:");
 }
 
 /* Could the file be read, and is every line of it fine? */
@@ -119,10 +128,15 @@ static bool single_threaded(void)
 	return stat("/proc/self/task", &st) == 0 && st.st_nlink <= 3 + av_thread_own();
 }
 
+bool av_adopt_written_by_others(void)
+{
+	return !all_lines("/proc/self/status", nothing_pinned) ||
+	       !all_lines("/proc/self/maps", no_foreign_writer);
+}
+
 bool av_adopt_undisturbed(void)
 {
-	return single_threaded() && all_lines("/proc/self/status", nothing_locked) &&
-	       all_lines("/proc/self/maps", no_foreign_writer);
+	return single_threaded() && all_lines("/proc/self/status", nothing_locked);
 }
 
 /* --- in -------------------------------------------------------------------------- */
@@ -279,6 +293,8 @@ static bool privatise(const struct piece *c)
 struct way {
 	bool alone; /* the process has one thread */
 	bool replaced;
+	bool child;    /* after fork(): the segment, and who watches the memory, are the parent's */
+	uint8_t *copy; /* in a child: of all pages, made before; NULL: there is none */
 };
 
 static bool exchange_piece(const struct av_adopt_pages *p, const struct piece *c, struct way *way)
@@ -327,6 +343,27 @@ static bool is_segment(const struct av_adopt_pages *p, const struct av_vma *vma)
 			       AV_SEG_BYTES);
 }
 
+/*
+ * In a child, which has one thread: put a part of the copy in the pages' place. Without a copy they
+ * become a private mapping. To divide a mapping may be refused, and to add one; to unmap a whole
+ * one is not, and there is room for another then.
+ */
+static void exchange_in_child(const struct av_vma *vma, const struct piece *c, void *copy)
+{
+	const uint64_t all = vma->end - vma->begin;
+
+	if (copy && mprotect(copy, c->bytes, c->prot) == 0 &&
+	    av_mremap(copy, c->bytes, c->bytes, MREMAP_MAYMOVE | MREMAP_FIXED, pointer(c->addr)) !=
+		    MAP_FAILED)
+		return;
+	if (av_mmap(pointer(c->addr), c->bytes, c->prot, MAP_PRIVATE | MAP_FIXED, c->fd,
+		    (off_t)c->at) != MAP_FAILED)
+		return;
+	av_munmap(pointer(vma->begin), all);
+	(void)!av_mmap(pointer(vma->begin), all, c->prot, MAP_PRIVATE | MAP_FIXED, c->fd,
+		       (off_t)vma->offset);
+}
+
 /* The program may map something else, or nothing, between the pieces. Return: bytes, or -1. */
 static int64_t exchange_in_mapping(const struct av_adopt_pages *p, const struct av_vma *vma,
 				   uint64_t inode, struct way *way)
@@ -340,8 +377,8 @@ static int64_t exchange_in_mapping(const struct av_adopt_pages *p, const struct 
 	bytes = (int64_t)(end - begin);
 	while (begin < end) {
 		uint64_t room = PIECE - begin % PIECE; /* up to where a huge page may begin */
-		uint64_t n = end - begin < room ? end - begin : room;
-		const struct piece c = {
+		uint64_t n = end - begin < room || way->child ? end - begin : room;
+		struct piece c = {
 			.fd = p->seg->fd,
 			.at = vma->offset + (begin - vma->begin),
 			.addr = begin,
@@ -349,9 +386,18 @@ static int64_t exchange_in_mapping(const struct av_adopt_pages *p, const struct 
 			.prot = rights(vma),
 		};
 
-		if (!exchange_piece(p, &c, way))
-			return -1;
-		begin += n;
+		if (way->child) {
+			exchange_in_child(vma, &c, way->copy ? way->copy + (c.at - p->at) : NULL);
+		} else if (!exchange_piece(p, &c, way)) {
+			/* To divide a mapping takes one more; to replace all that is left of it,
+			 * none.
+			 */
+			c.bytes = end - begin;
+			way->alone = false;
+			if (!exchange_piece(p, &c, way))
+				return -1;
+		}
+		begin += c.bytes;
 	}
 	return bytes;
 }
@@ -389,6 +435,28 @@ static bool exchange_out(const struct av_adopt_pages *p, struct way *way)
 		n = exchange_in_range(p, maps, file.st_ino, 0, UINT64_MAX, way);
 	close(maps);
 	return n >= 0;
+}
+
+void *av_adopt_copy(const struct av_adopt_pages *p)
+{
+	const struct piece all = {
+		.fd = p->seg->fd, .at = p->at, .addr = p->begin, .bytes = p->bytes};
+	void *copy = av_map_private_like(p->bytes, p->begin);
+
+	if (copy && !copy_out(&all, copy)) {
+		av_munmap(copy, p->bytes);
+		copy = NULL;
+	}
+	return copy;
+}
+
+void av_adopt_leave_in_child(const struct av_adopt_pages *p, void *copy)
+{
+	struct way way = {.child = true, .copy = copy};
+
+	(void)exchange_out(p, &way);
+	if (copy)
+		av_munmap(copy, p->bytes); /* what found no place */
 }
 
 bool av_adopt_move_out(const struct av_adopt_pages *p)

@@ -23,7 +23,14 @@ struct av_adopt_pages {
  */
 AV_MUST_USE bool av_adopt_suitable(const struct av_adopt_pages *p);
 
-/* Are all other threads ours, and does nothing point to asynchronous input or another adapter? */
+/*
+ * May something write to this process's memory that is no thread: io_uring, AIO, another adapter?
+ * It writes to the pages that it has pinned, wherever the process's mapping leads by then. So pages
+ * stay where they are.
+ */
+AV_MUST_USE bool av_adopt_written_by_others(void);
+
+/* Are all other threads ours, and is no memory locked? */
 AV_MUST_USE bool av_adopt_undisturbed(void);
 
 /* Take a block for @p, whose seg, begin and bytes are given: sets @at. Return: false: none left */
@@ -45,5 +52,13 @@ AV_MUST_USE bool av_adopt_in_place(const struct av_adopt_pages *p, uint64_t begi
  * Return: false: some could not be moved for want of memory
  */
 AV_MUST_USE bool av_adopt_move_out(const struct av_adopt_pages *p);
+
+/*
+ * For a fork() while pages stay in the segment: a copy of them for the child, made before, and what
+ * the child does with it. NULL: no memory for it; then the child's pages are copied on write, and
+ * may show stores that the parent made after the fork.
+ */
+AV_MUST_USE void *av_adopt_copy(const struct av_adopt_pages *p);
+void av_adopt_leave_in_child(const struct av_adopt_pages *p, void *copy);
 
 #endif

@@ -1,0 +1,267 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Adopted memory where moving out is hard: fork() without address space or without room for
+ * mappings; an io_uring that writes to the pages, whatever becomes of regions and children.
+ */
+#include <linux/io_uring.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
+#include <sys/syscall.h>
+#include <sys/uio.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "adopt_fixture.h"
+
+#define MANY (4096 * PAGE)
+
+/* --- a child that has memory of its own ------------------------------------------ */
+
+/* Fork. The child sees @p as filled by @seed, whatever the parent stores, and changes it. */
+static void fork_and_check(uint8_t *p, size_t bytes, uint8_t seed, void (*meanwhile)(void))
+{
+	int go[2], done[2], status = 0;
+	pid_t child;
+	char c = 0;
+
+	if (pipe(go) || pipe(done))
+		DIE("pipe");
+	child = fork();
+	if (child == 0) {
+		bool right = read(go[0], &c, 1) == 1 && same(p, bytes, seed) == bytes;
+
+		memset(p, 0xee, bytes);
+		right = write(done[1], &c, 1) == 1 && read(go[0], &c, 1) == 1 && right;
+		_exit(!right);
+	}
+	close(go[0]);
+	close(done[1]);
+	if (!EXPECT(child > 0, "fork: errno %d", errno))
+		return;
+	p[PAGE] ^= 0xff;
+	EXPECT(write(go[1], &c, 1) == 1 && read(done[0], &c, 1) == 1, "the child is gone");
+	p[PAGE] ^= 0xff;
+	expect_filled(p, bytes, seed);
+	if (meanwhile)
+		meanwhile();
+	EXPECT(write(go[1], &c, 1) == 1, "write");
+	waitpid(child, &status, 0);
+	EXPECT(WIFEXITED(status) && WEXITSTATUS(status) == 0, "the child's memory: %#x", status);
+	close(go[1]);
+	close(done[0]);
+}
+
+/* --- limits ---------------------------------------------------------------------- */
+
+static rlim_t mapped_bytes(void)
+{
+	unsigned long pages = 0;
+	FILE *f = fopen("/proc/self/statm", "re");
+
+	if (!f || fscanf(f, "%lu", &pages) != 1)
+		DIE("/proc/self/statm");
+	fclose(f);
+	return pages * PAGE;
+}
+
+static void no_address_space_row(void)
+{
+	uint8_t *p = map_private(MANY);
+	struct rlimit before, none;
+	struct ibv_mr *mr;
+
+	row("fork without address space");
+	fill(p, MANY, 3);
+	mr = reg_adopted(p, MANY);
+	getrlimit(RLIMIT_AS, &before);
+	none = (struct rlimit){mapped_bytes(), before.rlim_max};
+	EXPECT(setrlimit(RLIMIT_AS, &none) == 0, "setrlimit");
+	fork_and_check(p, MANY, 3, NULL);
+	setrlimit(RLIMIT_AS, &before);
+	expect_reached(p, mr);
+	dereg(mr);
+	munmap(p, MANY);
+}
+
+/* As many mappings as can be: every other page of a range has other rights. Return: its bytes */
+static size_t use_all_mappings(uint8_t **range)
+{
+	const size_t bytes = 300000 * PAGE;
+	uint8_t *p =
+		mmap(NULL, bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+
+	if (p == MAP_FAILED)
+		DIE("mmap: errno %d", errno);
+	*range = p;
+	for (size_t at = PAGE; at < bytes; at += 2 * PAGE)
+		if (mprotect(p + at, PAGE, PROT_READ))
+			return bytes;
+	munmap(p, bytes);
+	return 0;
+}
+
+static void no_mappings_row(void)
+{
+	uint8_t *p = map_private(MANY), *range;
+	struct ibv_mr *mr;
+	size_t bytes;
+
+	row("fork without room for mappings");
+	fill(p, MANY, 4);
+	mr = reg_adopted(p, MANY);
+	bytes = use_all_mappings(&range);
+	if (bytes) {
+		fork_and_check(p, MANY, 4, NULL);
+		munmap(range, bytes);
+		expect_reached(p, mr);
+	} else {
+		printf("left out: this system allows more mappings than the test makes\n");
+	}
+	dereg(mr);
+	munmap(p, MANY);
+}
+
+/* --- io_uring -------------------------------------------------------------------- */
+
+static struct {
+	int fd, file;
+	uint8_t *sq, *cq;
+	struct io_uring_params params;
+	struct io_uring_sqe *sqes;
+	uint8_t *buffer; /* fixed, PAGES pages */
+} ring;
+
+static bool ring_open(uint8_t *buffer)
+{
+	struct iovec fixed = {buffer, BYTES};
+	size_t bytes;
+
+	ring.fd = (int)syscall(SYS_io_uring_setup, 4, &ring.params);
+	if (ring.fd < 0)
+		return false;
+	bytes = ring.params.cq_off.cqes + ring.params.cq_entries * sizeof(struct io_uring_cqe);
+	ring.sq = mmap(NULL, bytes + PAGE, PROT_READ | PROT_WRITE, MAP_SHARED, ring.fd,
+		       IORING_OFF_SQ_RING);
+	ring.cq = ring.sq; /* IORING_FEAT_SINGLE_MMAP, from Linux 5.4 */
+	ring.sqes = mmap(NULL, ring.params.sq_entries * sizeof(struct io_uring_sqe),
+			 PROT_READ | PROT_WRITE, MAP_SHARED, ring.fd, IORING_OFF_SQES);
+	if (ring.sq == MAP_FAILED || ring.sqes == MAP_FAILED)
+		DIE("the ring's mappings: errno %d", errno);
+	if (syscall(SYS_io_uring_register, ring.fd, IORING_REGISTER_BUFFERS, &fixed, 1))
+		DIE("IORING_REGISTER_BUFFERS: errno %d", errno);
+	ring.file = memfd_create("source", 0);
+	ring.buffer = buffer;
+	return ring.file >= 0 && ftruncate(ring.file, BYTES) == 0;
+}
+
+static void ring_close(void)
+{
+	munmap(ring.sq, ring.params.cq_off.cqes +
+				ring.params.cq_entries * sizeof(struct io_uring_cqe) + PAGE);
+	munmap(ring.sqes, ring.params.sq_entries * sizeof(struct io_uring_sqe));
+	syscall(SYS_io_uring_register, ring.fd, IORING_UNREGISTER_BUFFERS, NULL, 0);
+	close(ring.fd);
+	close(ring.file);
+}
+
+/* Have the ring read bytes of this seed into its fixed buffer, and see them there. */
+static void ring_reads(uint8_t seed)
+{
+	const struct io_sqring_offsets *o = &ring.params.sq_off;
+	_Atomic uint32_t *tail = (_Atomic uint32_t *)(void *)(ring.sq + o->tail);
+	uint32_t *array = (uint32_t *)(void *)(ring.sq + o->array), at = 0;
+	static uint8_t bytes[BYTES];
+
+	fill(bytes, BYTES, seed);
+	if (pwrite(ring.file, bytes, BYTES, 0) != (ssize_t)BYTES)
+		DIE("pwrite");
+	at = atomic_load(tail) % ring.params.sq_entries;
+	ring.sqes[at] = (struct io_uring_sqe){.opcode = IORING_OP_READ_FIXED,
+					      .fd = ring.file,
+					      .addr = (uintptr_t)ring.buffer,
+					      .len = BYTES};
+	array[at] = at;
+	atomic_fetch_add(tail, 1);
+	if (syscall(SYS_io_uring_enter, ring.fd, 1, 1, IORING_ENTER_GETEVENTS, NULL, 0) != 1)
+		DIE("io_uring_enter: errno %d", errno);
+	atomic_store((_Atomic uint32_t *)(void *)(ring.cq + ring.params.cq_off.head),
+		     atomic_load((_Atomic uint32_t *)(void *)(ring.cq + ring.params.cq_off.tail)));
+	expect_filled(ring.buffer, BYTES, seed);
+}
+
+static void ring_reads_meanwhile(void)
+{
+	ring_reads(32);
+	fill(ring.buffer, BYTES, 31);
+}
+
+/* The ring's pages stay where it writes to. */
+static void with_ring(uint8_t *p, struct ibv_mr *mr)
+{
+	uint8_t *other = map_private(BYTES);
+
+	row("io_uring: deregistration");
+	dereg(mr);
+	ring_reads(30);
+	row("io_uring: registration again");
+	mr = reg(p, BYTES);
+	expect_adopted(p, true);
+	expect_reached(p, mr);
+	row("io_uring: fork");
+	fill(p, BYTES, 31);
+	fork_and_check(p, BYTES, 31, ring_reads_meanwhile);
+	ring_reads(33);
+	expect_reached(p, mr);
+	dereg(mr);
+	row("io_uring: other memory is left alone");
+	dereg(reg(other, BYTES));
+	mr = reg(other, BYTES);
+	expect_adopted(other, false);
+	expect_reached(other, mr);
+	dereg(mr);
+	munmap(other, BYTES);
+}
+
+static void ring_row(void)
+{
+	uint8_t *p = map_private(BYTES);
+	struct ibv_mr *mr;
+	uint64_t until;
+
+	row("io_uring");
+	fill(p, BYTES, 29);
+	mr = reg_adopted(p, BYTES);
+	if (!ring_open(p)) {
+		printf("left out: io_uring is not allowed here (errno %d)\n", errno);
+		dereg(mr);
+		munmap(p, BYTES);
+		return;
+	}
+	with_ring(p, mr);
+	row("io_uring: it is closed");
+	ring_close();
+	fill(p, BYTES, 34);
+	for (until = now_ms() + PATIENCE; !pages_private(p) && now_ms() < until; usleep(1000))
+		dereg(reg(p, BYTES)); /* the kernel takes a while to release the ring */
+	expect_adopted(p, false);
+	expect_filled(p, BYTES, 34);
+	munmap(p, BYTES);
+}
+
+static void run(void)
+{
+	if (!TEST_SANITIZED) { /* the sanitizers' own memory needs room */
+		no_address_space_row();
+		no_mappings_row();
+	}
+	ring_row();
+}
+
+int main(int argc, char **argv)
+{
+	return adopt_test(argc, argv, run);
+}
