@@ -14,62 +14,36 @@
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <sys/socket.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/fork.h"
+#include "base/own_fd.h"
 #include "base/thread.h"
 #include "device/port.h"
-
-/* Whose file is it? Programs close descriptors they do not know, and numbers are reused. */
-struct watched {
-	int fd; /* -1: none */
-	dev_t dev;
-	ino_t ino;
-};
 
 static struct {
 	pthread_mutex_t mutex; /* guards all but @stop; the thread never locks it */
 	unsigned int users;
 	bool running;
 	pthread_t thread;
-	struct watched socket; /* constant while the thread runs */
+	struct av_own_fd socket; /* constant while the thread runs */
 	_Atomic bool stop;
 } watch = {.mutex = PTHREAD_MUTEX_INITIALIZER, .socket.fd = -1};
 
-static bool is_ours(const struct watched *s)
-{
-	struct stat st;
-
-	return s->fd >= 0 && fstat(s->fd, &st) == 0 && st.st_dev == s->dev && st.st_ino == s->ino;
-}
-
-static void close_socket(struct watched *s)
-{
-	if (is_ours(s))
-		close(s->fd);
-	s->fd = -1;
-}
-
-static bool open_socket(struct watched *s)
+static bool open_socket(struct av_own_fd *s)
 {
 	struct sockaddr_nl addr = {
 		.nl_family = AF_NETLINK,
 		.nl_groups = RTMGRP_IPV4_IFADDR | RTMGRP_IPV6_IFADDR | RTMGRP_LINK,
 	};
-	struct stat st;
 
-	s->fd = socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC | SOCK_NONBLOCK, NETLINK_ROUTE);
-	if (s->fd < 0)
+	if (!av_own_fd_keep(
+		    s, socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC | SOCK_NONBLOCK, NETLINK_ROUTE)))
 		return false;
-	if (bind(s->fd, (struct sockaddr *)&addr, sizeof(addr)) || fstat(s->fd, &st)) {
-		close(s->fd);
-		s->fd = -1;
-		return false;
-	}
-	s->dev = st.st_dev;
-	s->ino = st.st_ino;
-	return true;
+	if (bind(s->fd, (struct sockaddr *)&addr, sizeof(addr)) == 0)
+		return true;
+	av_own_fd_close(s);
+	return false;
 }
 
 /* Discard what has come: it only matters that something has. ENOBUFS means that as well. */
@@ -83,13 +57,13 @@ static void drain(int fd)
 
 static void *watch_main(void *arg)
 {
-	struct watched s = watch.socket;
+	struct av_own_fd s = watch.socket;
 	struct pollfd p = {.fd = s.fd, .events = POLLIN};
 
 	while (!atomic_load(&watch.stop)) {
 		if (poll(&p, 1, -1) < 0)
 			continue;
-		if ((p.revents & POLLNVAL) || !is_ours(&s))
+		if ((p.revents & POLLNVAL) || av_own_fd(&s) < 0)
 			break;
 		drain(s.fd);
 		if (!atomic_load(&watch.stop))
@@ -102,7 +76,7 @@ static void *watch_main(void *arg)
 static void after_fork_in_child(void)
 {
 	pthread_mutex_init(&watch.mutex, NULL);
-	close_socket(&watch.socket);
+	av_own_fd_close(&watch.socket);
 	watch.users = 0;
 	watch.running = false;
 }
@@ -117,7 +91,7 @@ static void start(void)
 	atomic_store(&watch.stop, false);
 	watch.running = av_thread_start(&watch.thread, "anyverbs-ports", watch_main, NULL) == 0;
 	if (!watch.running)
-		close_socket(&watch.socket);
+		av_own_fd_close(&watch.socket);
 }
 
 static void wake(void)
@@ -134,13 +108,13 @@ static void wake(void)
 static void stop(void)
 {
 	atomic_store(&watch.stop, true);
-	if (is_ours(&watch.socket)) {
+	if (av_own_fd(&watch.socket) >= 0) {
 		wake();
 		pthread_join(watch.thread, NULL);
 	} else {
 		pthread_detach(watch.thread); /* nothing wakes it, and it touches nothing of ours */
 	}
-	close_socket(&watch.socket);
+	av_own_fd_close(&watch.socket);
 	watch.running = false;
 }
 

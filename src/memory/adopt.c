@@ -83,7 +83,7 @@ static void show(struct adoption *a)
 	const struct av_adopted_piece piece = {
 		.begin = a->pages.begin,
 		.end = a->pages.begin + a->pages.bytes,
-		.fd = a->pages.seg->fd,
+		.fd = av_own_fd(&a->pages.seg->file),
 		.at = a->pages.at,
 	};
 

@@ -166,7 +166,7 @@ static bool copy_in(const struct av_adopt_pages *p)
 
 		ret = n >= 0;
 		for (int i = 0; ret && i < n; i++)
-			ret = copy_run(p->seg->fd, p->at + (runs[i].begin - p->begin),
+			ret = copy_run(av_own_fd(&p->seg->file), p->at + (runs[i].begin - p->begin),
 				       runs[i].begin, runs[i].end);
 	}
 	return ret;
@@ -184,7 +184,7 @@ static void block_signals(sigset_t *old)
 static bool map_in(const struct av_adopt_pages *p)
 {
 	return av_mmap(pointer(p->begin), p->bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED,
-		       p->seg->fd, (off_t)p->at) != MAP_FAILED;
+		       av_own_fd(&p->seg->file), (off_t)p->at) != MAP_FAILED;
 }
 
 /* Leave half of the file system's free space to others: without space nobody can open a device. */
@@ -192,7 +192,8 @@ static bool has_space(const struct av_adopt_pages *p)
 {
 	struct statvfs fs;
 
-	return fstatvfs(p->seg->fd, &fs) == 0 && p->bytes / fs.f_frsize < fs.f_bavail / 2;
+	return fstatvfs(av_own_fd(&p->seg->file), &fs) == 0 &&
+	       p->bytes / fs.f_frsize < fs.f_bavail / 2;
 }
 
 bool av_adopt_place(struct av_adopt_pages *p)
@@ -271,6 +272,23 @@ static bool replace(const struct piece *c)
 	return ret;
 }
 
+/* The same where the program has closed the segment's descriptor. */
+static bool replace_without_file(const struct piece *c)
+{
+	void *fresh = av_map_private_like(c->bytes, c->addr);
+
+	if (!fresh)
+		return false;
+	if (c->prot & PROT_READ)
+		memcpy(fresh, pointer(c->addr), c->bytes);
+	if (mprotect(fresh, c->bytes, c->prot) == 0 &&
+	    av_mremap(fresh, c->bytes, c->bytes, MREMAP_MAYMOVE | MREMAP_FIXED, pointer(c->addr)) !=
+		    MAP_FAILED)
+		return true;
+	av_munmap(fresh, c->bytes);
+	return false;
+}
+
 /*
  * For several threads, which may write at any moment. A private mapping of the same pages replaces
  * them in one step, so a store is in the page before or in the private copy after. Then every page
@@ -302,7 +320,7 @@ static bool exchange_piece(const struct av_adopt_pages *p, const struct piece *c
 	bool ret;
 
 	av_odp_untrack(c->addr, c->bytes);
-	ret = way->alone && replace(c);
+	ret = way->alone && (c->fd < 0 ? replace_without_file(c) : replace(c));
 	if (!ret) {
 		way->replaced = false;
 		ret = privatise(c);
@@ -326,12 +344,11 @@ static bool covered(const struct av_adopt_pages *p, int maps, uint64_t inode, ui
 bool av_adopt_in_place(const struct av_adopt_pages *p, uint64_t begin, uint64_t bytes)
 {
 	int maps = av_vma_open_own();
-	struct stat file;
 	bool ret;
 
 	if (maps < 0)
 		return false;
-	ret = fstat(p->seg->fd, &file) == 0 && covered(p, maps, file.st_ino, begin, begin + bytes);
+	ret = covered(p, maps, p->seg->file.ino, begin, begin + bytes);
 	close(maps);
 	return ret;
 }
@@ -359,6 +376,8 @@ static void exchange_in_child(const struct av_vma *vma, const struct piece *c, v
 	if (av_mmap(pointer(c->addr), c->bytes, c->prot, MAP_PRIVATE | MAP_FIXED, c->fd,
 		    (off_t)c->at) != MAP_FAILED)
 		return;
+	if (c->fd < 0 && replace_without_file(c))
+		return;
 	av_munmap(pointer(vma->begin), all);
 	(void)!av_mmap(pointer(vma->begin), all, c->prot, MAP_PRIVATE | MAP_FIXED, c->fd,
 		       (off_t)vma->offset);
@@ -379,7 +398,7 @@ static int64_t exchange_in_mapping(const struct av_adopt_pages *p, const struct 
 		uint64_t room = PIECE - begin % PIECE; /* up to where a huge page may begin */
 		uint64_t n = end - begin < room || way->child ? end - begin : room;
 		struct piece c = {
-			.fd = p->seg->fd,
+			.fd = av_own_fd(&p->seg->file),
 			.at = vma->offset + (begin - vma->begin),
 			.addr = begin,
 			.bytes = n,
@@ -423,16 +442,15 @@ static int64_t exchange_in_range(const struct av_adopt_pages *p, int maps, uint6
 /* Nearly always all pages are where they were adopted; the program may have moved the rest. */
 static bool exchange_out(const struct av_adopt_pages *p, struct way *way)
 {
+	uint64_t inode = p->seg->file.ino;
 	int maps = av_vma_open_own();
-	struct stat file;
-	int64_t n = -1;
+	int64_t n;
 
 	if (maps < 0)
 		return false;
-	if (fstat(p->seg->fd, &file) == 0)
-		n = exchange_in_range(p, maps, file.st_ino, p->begin, p->begin + p->bytes, way);
+	n = exchange_in_range(p, maps, inode, p->begin, p->begin + p->bytes, way);
 	if (n >= 0 && (uint64_t)n < p->bytes)
-		n = exchange_in_range(p, maps, file.st_ino, 0, UINT64_MAX, way);
+		n = exchange_in_range(p, maps, inode, 0, UINT64_MAX, way);
 	close(maps);
 	return n >= 0;
 }
@@ -440,7 +458,7 @@ static bool exchange_out(const struct av_adopt_pages *p, struct way *way)
 void *av_adopt_copy(const struct av_adopt_pages *p)
 {
 	const struct piece all = {
-		.fd = p->seg->fd, .at = p->at, .addr = p->begin, .bytes = p->bytes};
+		.fd = av_own_fd(&p->seg->file), .at = p->at, .addr = p->begin, .bytes = p->bytes};
 	void *copy = av_map_private_like(p->bytes, p->begin);
 
 	if (copy && !copy_out(&all, copy)) {

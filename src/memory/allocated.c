@@ -56,8 +56,8 @@ static uint32_t describe_pages(const struct av_page_policy *policy, uint64_t hug
 static int map_pages(struct av_allocated *out, const struct av_allocate_request *req)
 {
 	out->writable = true;
-	out->map =
-		av_map_file(req->wanted, out->bytes, PROT_READ | PROT_WRITE, out->seg->fd, out->at);
+	out->map = av_map_file(req->wanted, out->bytes, PROT_READ | PROT_WRITE,
+			       av_own_fd(&out->seg->file), out->at);
 	return out->map ? 0 : errno;
 }
 
@@ -193,7 +193,8 @@ static bool sound(const struct av_key *k)
 static int map_original(struct av_seg *pages_owner, const struct av_attach_request *req,
 			struct av_allocated *out)
 {
-	int fd = openat(pages_owner->folder_fd, "segment", O_RDWR | O_NOFOLLOW | O_CLOEXEC);
+	int fd =
+		openat(av_own_fd(&pages_owner->folder), "segment", O_RDWR | O_NOFOLLOW | O_CLOEXEC);
 
 	if (fd < 0)
 		return EINVAL; /* its process has just ended */

@@ -29,13 +29,13 @@
 #include <signal.h>
 #include <sys/ioctl.h>
 #include <sys/mman.h>
-#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
 #include "base/clock.h"
 #include "base/fork.h"
 #include "base/map.h"
+#include "base/own_fd.h"
 #include "base/thread.h"
 #include "copy/copy.h"
 #include "memory/adopted.h"
@@ -61,9 +61,7 @@ static struct {
 	bool running;
 	pthread_t thread;
 	void *page; /* a watched page of our own; unmapping it wakes the listener */
-	dev_t dev;  /* device and inode of the descriptor's file: a program may close descriptors it
-		       does not know, */
-	ino_t ino;  /* and then the number may belong to another file */
+	struct av_own_fd uffd;
 	_Atomic bool stop;
 	_Atomic bool refused; /* the kernel refused a userfaultfd; do not ask again */
 } notify = {.mutex = PTHREAD_MUTEX_INITIALIZER};
@@ -120,13 +118,6 @@ static void handle(const struct uffd_msg *msg)
 	}
 }
 
-static bool still_ours(int fd)
-{
-	struct stat st;
-
-	return fstat(fd, &st) == 0 && st.st_dev == notify.dev && st.st_ino == notify.ino;
-}
-
 /* Read and handle pending events. Return: false if the descriptor is no longer ours. */
 static bool handle_batch(int fd)
 {
@@ -136,7 +127,7 @@ static bool handle_batch(int fd)
 
 	av_odp_round_begin();
 	set_seq(1);
-	ours = still_ours(fd);
+	ours = av_own_fd(&notify.uffd) == fd;
 	if (ours)
 		n = read(fd, msg, sizeof(msg));
 	set_seq(1); /* for contexts added since */
@@ -204,20 +195,11 @@ static int open_with(uint64_t features)
 /* Without WP_ASYNC (Linux 6.7), only private and memfd memory can be watched. */
 static int open_uffd(void)
 {
-	struct stat st;
 	int fd = open_with(EVENTS | UFFD_FEATURE_WP_ASYNC);
 
 	if (fd < 0)
 		fd = open_with(EVENTS);
-	if (fd < 0)
-		return -1;
-	if (fstat(fd, &st)) {
-		close(fd);
-		return -1;
-	}
-	notify.dev = st.st_dev;
-	notify.ino = st.st_ino;
-	return fd;
+	return av_own_fd_keep(&notify.uffd, fd) ? notify.uffd.fd : -1;
 }
 
 /* A watched page of our own. Unmapping it makes the listener check @stop. */
@@ -254,7 +236,7 @@ static bool start(void)
 	if (notify.running)
 		return true;
 	av_odp_uffd_set(-1);
-	close(fd); /* before the page: its unmapping would wait for a reader */
+	av_own_fd_close(&notify.uffd); /* before the page: its unmapping would wait for a reader */
 	if (notify.page)
 		av_munmap(notify.page, (size_t)sysconf(_SC_PAGESIZE));
 	return false;
@@ -272,11 +254,8 @@ static void stop(void)
 /* The child's copy of the descriptor reports the parent's events. */
 static void after_fork_in_child(void)
 {
-	int fd = av_odp_uffd();
-
 	pthread_mutex_init(&notify.mutex, NULL);
-	if (fd >= 0 && still_ours(fd))
-		close(fd);
+	av_own_fd_close(&notify.uffd);
 	if (notify.running)
 		av_munmap(notify.page,
 			  (size_t)sysconf(_SC_PAGESIZE)); /* the child's copy is not watched */

@@ -13,6 +13,7 @@
 #include "base/fork.h"
 #include "base/lock_order.h"
 #include "base/map.h"
+#include "base/own_fd.h"
 #include "base/uncancelled.h"
 #include "registry/directory_file.h"
 #include "registry/folder.h"
@@ -24,14 +25,14 @@
 /* @mutex guards all of these. Only *@av_dir is read without it, and only while joined. */
 static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
 struct av_dir_file *av_dir;
-static int dir_fd = -1;	   /* no second one: closing it drops all locks */
-static int folder_fd = -1; /* the folder it is in */
+static struct av_own_fd dir_file = {.fd = -1};
+static struct av_own_fd folder = {.fd = -1}; /* the folder it is in */
 static uint32_t self;
 static unsigned int joins;
 static av_dir_count *count_context;
 static char path[256];
 
-/* --- record locks ---------------------------------------------------------------- */
+/* --- record locks, of the open file ------------------------------------------------ */
 
 int av_dir_record_lock(int cmd, short type, off_t byte)
 {
@@ -39,22 +40,54 @@ int av_dir_record_lock(int cmd, short type, off_t byte)
 	int ret;
 
 	do
-		ret = fcntl(dir_fd, cmd, &fl);
+		ret = fcntl(av_own_fd(&dir_file), cmd, &fl);
 	while (ret < 0 && errno == EINTR);
 	if (ret < 0)
 		return -errno;
-	return cmd == F_GETLK && fl.l_type != F_UNLCK;
+	return cmd == F_OFD_GETLK && fl.l_type != F_UNLCK;
+}
+
+/* Open a file again that the program has closed, if its name still leads to it. */
+static void open_again(struct av_own_fd *own, const char *name, int flags)
+{
+	struct av_own_fd again;
+
+	if (own->fd < 0 || av_own_fd(own) >= 0 ||
+	    !av_own_fd_keep(&again, open(name, flags | O_CLOEXEC | O_NOFOLLOW)))
+		return;
+	if (again.dev == own->dev && again.ino == own->ino)
+		*own = again;
+	else
+		av_own_fd_close(&again);
+}
+
+/*
+ * The program has closed our descriptors, and the lock that says that this process lives went with
+ * them. It is taken again, unless another process has swept this one meanwhile.
+ */
+static void recover(void)
+{
+	char name[sizeof(path) + sizeof("/directory")];
+
+	av_warn_once("the program has closed descriptors of this library in %s", path);
+	snprintf(name, sizeof(name), "%s/directory", path);
+	open_again(&folder, path, O_RDONLY | O_DIRECTORY);
+	open_again(&dir_file, name, O_RDWR);
+	if (self && av_own_fd(&dir_file) >= 0)
+		(void)av_dir_record_lock(F_OFD_SETLK, F_WRLCK, AV_DIR_LOCK_SLOT(AV_REF_SLOT(self)));
 }
 
 void av_dir_change_begin(void)
 {
 	pthread_mutex_lock(&mutex);
-	(void)av_dir_record_lock(F_SETLKW, F_WRLCK, LOCK_CHANGE);
+	if (joins && (av_own_fd(&dir_file) < 0 || av_own_fd(&folder) < 0))
+		recover();
+	(void)av_dir_record_lock(F_OFD_SETLKW, F_WRLCK, LOCK_CHANGE);
 }
 
 void av_dir_change_end(void)
 {
-	(void)av_dir_record_lock(F_SETLK, F_UNLCK, LOCK_CHANGE);
+	(void)av_dir_record_lock(F_OFD_SETLK, F_UNLCK, LOCK_CHANGE);
 	pthread_mutex_unlock(&mutex);
 }
 
@@ -75,7 +108,7 @@ bool av_dir_proc_alive(uint32_t proc)
 	if (proc == 0 || !av_dir || atomic_load(&av_dir->proc[AV_REF_SLOT(proc)].ref) != proc)
 		return false;
 	return proc == self ||
-	       av_dir_record_lock(F_GETLK, F_WRLCK, AV_DIR_LOCK_SLOT(AV_REF_SLOT(proc))) != 0;
+	       av_dir_record_lock(F_OFD_GETLK, F_WRLCK, AV_DIR_LOCK_SLOT(AV_REF_SLOT(proc))) != 0;
 }
 
 /* --- references ------------------------------------------------------------------ */
@@ -104,9 +137,9 @@ static void context_free(struct av_dir_context *c)
 	if (begun && begun != ref && atomic_load(&av_dir->context[AV_REF_SLOT(begun)].ref) == begun)
 		context_free(&av_dir->context[AV_REF_SLOT(begun)]);
 	/* The slot is freed last: if this process dies before, the next sweep finds both. */
-	av_ended_keep(c, folder_fd, count_context);
+	av_ended_keep(c, av_own_fd(&folder), count_context);
 	context_name(name, ref);
-	av_folder_remove(folder_fd, name);
+	av_folder_remove(av_own_fd(&folder), name);
 	atomic_store(&c->proc, 0);
 	/* NOLINTNEXTLINE(clang-analyzer-core.NullDereference): @c is a row of a table */
 	av_dir->qps -= c->qps < av_dir->qps ? c->qps : av_dir->qps;
@@ -157,8 +190,9 @@ unsigned int av_dir_sweep(void)
 
 static void after_fork_in_child(void)
 {
-	/* A thread that is not here may hold the mutex. Record locks are not inherited. */
+	/* A thread that is not here may hold the mutex. */
 	pthread_mutex_init(&mutex, NULL);
+	av_own_fd_close(&dir_file); /* the parent's locks are to end with the parent */
 	av_lock_order_forked();
 	av_flight_forked();
 	if (joins) {
@@ -176,11 +210,8 @@ static void close_all(void)
 	if (av_dir)
 		av_munmap(av_dir, sizeof(*av_dir));
 	av_dir = NULL;
-	if (dir_fd >= 0)
-		close(dir_fd);
-	if (folder_fd >= 0)
-		close(folder_fd);
-	dir_fd = folder_fd = -1;
+	av_own_fd_close(&dir_file);
+	av_own_fd_close(&folder);
 }
 
 bool av_dir_is_sound(const struct av_dir_file *d)
@@ -196,12 +227,12 @@ bool av_dir_is_sound(const struct av_dir_file *d)
 /* Give the file its size and its pages now, so that no later access finds the file system full. */
 static int map_file(void)
 {
-	int ret = posix_fallocate(dir_fd, 0, sizeof(*av_dir));
+	int ret = posix_fallocate(dir_file.fd, 0, sizeof(*av_dir));
 	void *p;
 
 	if (ret)
 		return -ret;
-	p = mmap(NULL, sizeof(*av_dir), PROT_READ | PROT_WRITE, MAP_SHARED, dir_fd, 0);
+	p = mmap(NULL, sizeof(*av_dir), PROT_READ | PROT_WRITE, MAP_SHARED, dir_file.fd, 0);
 	if (p == MAP_FAILED)
 		return -errno;
 	av_dir = p;
@@ -221,25 +252,27 @@ static int map_file(void)
 static int open_file(void)
 {
 	struct stat st;
+	int fd = av_folder_open(path, sizeof(path));
 	int ret;
 
-	folder_fd = av_folder_open(path, sizeof(path));
-	if (folder_fd < 0)
-		return folder_fd;
-	dir_fd = openat(folder_fd, "directory",
-			O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK, 0600);
-	if (dir_fd < 0 && (errno == ELOOP || errno == EISDIR || errno == ENXIO))
+	if (fd < 0)
+		return fd;
+	if (!av_own_fd_keep(&folder, fd))
+		return -errno;
+	fd = openat(folder.fd, "directory", O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK,
+		    0600);
+	if (fd < 0 && (errno == ELOOP || errno == EISDIR || errno == ENXIO))
 		return -EPROTO;
-	if (dir_fd < 0)
+	if (!av_own_fd_keep(&dir_file, fd))
 		return errno == ENOENT ? -EAGAIN : -errno;
-	if (fstat(dir_fd, &st))
+	if (fstat(dir_file.fd, &st))
 		return -errno;
 	if (!S_ISREG(st.st_mode))
 		return -EPROTO;
-	ret = av_dir_record_lock(F_SETLKW, F_WRLCK, LOCK_CHANGE);
+	ret = av_dir_record_lock(F_OFD_SETLKW, F_WRLCK, LOCK_CHANGE);
 	if (ret)
 		return ret;
-	if (fstat(dir_fd, &st))
+	if (fstat(dir_file.fd, &st))
 		return -errno;
 	return st.st_nlink == 0 ? -EAGAIN : map_file();
 }
@@ -251,7 +284,7 @@ static int open_sound(void)
 
 	if (ret != -EPROTO)
 		return ret;
-	ret = av_folder_set_aside(folder_fd, path);
+	ret = av_folder_set_aside(folder.fd, path);
 	return ret ? ret : -EAGAIN;
 }
 
@@ -260,7 +293,7 @@ static int take_process_slot(void)
 	for (uint32_t slot = 0; slot < AV_REF_SLOTS; slot++) {
 		if (atomic_load(&av_dir->proc[slot].ref))
 			continue;
-		if (av_dir_record_lock(F_SETLK, F_WRLCK, AV_DIR_LOCK_SLOT(slot)))
+		if (av_dir_record_lock(F_OFD_SETLK, F_WRLCK, AV_DIR_LOCK_SLOT(slot)))
 			continue;
 		av_dir_will_use(&av_dir->proc_end, slot);
 		self = next_ref(slot, &av_dir->proc[slot].last);
@@ -276,7 +309,7 @@ static int join_first(av_dir_count *count)
 
 	count_context = count;
 	do {
-		close_all(); /* in a forked child, the parent's files; its locks stay */
+		close_all(); /* in a forked child, what is left of the parent's */
 		ret = open_sound();
 	} while (ret == -EAGAIN);
 	if (ret == 0) {
@@ -287,10 +320,10 @@ static int join_first(av_dir_count *count)
 		close_all();
 		return ret;
 	}
-	av_flight_join(folder_fd);
+	av_flight_join(av_own_fd(&folder));
 	av_lock_self = self;
 	av_lock_owner_alive = av_dir_proc_alive;
-	(void)av_dir_record_lock(F_SETLK, F_UNLCK, LOCK_CHANGE);
+	(void)av_dir_record_lock(F_OFD_SETLK, F_UNLCK, LOCK_CHANGE);
 	return 0;
 }
 
@@ -323,9 +356,10 @@ bool av_dir_join_again(void)
 /* Who opens the file after the unlink makes a new one; who opened it before sees nlink 0. */
 static void remove_everything(void)
 {
-	av_folder_clear(folder_fd); /* left by a process that died before it had the slot */
-	av_flight_forget(folder_fd);
-	unlinkat(folder_fd, "directory", 0);
+	av_folder_clear(
+		av_own_fd(&folder)); /* left by a process that died before it had the slot */
+	av_flight_forget(av_own_fd(&folder));
+	unlinkat(av_own_fd(&folder), "directory", 0);
 	av_folder_remove_self(path);
 }
 
@@ -341,7 +375,7 @@ void av_dir_leave(void)
 {
 	pthread_mutex_lock(&mutex);
 	if (joins > 0 && --joins == 0) {
-		(void)av_dir_record_lock(F_SETLKW, F_WRLCK, LOCK_CHANGE);
+		(void)av_dir_record_lock(F_OFD_SETLKW, F_WRLCK, LOCK_CHANGE);
 		remove_traces();
 		self = 0;
 		close_all(); /* this drops the locks */
@@ -360,18 +394,18 @@ void av_dir_abandon(void)
 	if (pthread_mutex_trylock(&mutex))
 		return; /* a thread is still in here: the next process sweeps */
 	if (joins > 0) {
-		(void)av_dir_record_lock(F_SETLKW, F_WRLCK, LOCK_CHANGE);
+		(void)av_dir_record_lock(F_OFD_SETLKW, F_WRLCK, LOCK_CHANGE);
 		for (uint32_t i = 0; i < av_dir_rows(&av_dir->context_end, AV_REF_SLOTS); i++) {
 			if (atomic_load(&av_dir->context[i].proc) != self)
 				continue;
-			av_ended_keep(&av_dir->context[i], folder_fd, count_context);
+			av_ended_keep(&av_dir->context[i], av_own_fd(&folder), count_context);
 			context_name(name, atomic_load(&av_dir->context[i].ref));
-			av_folder_remove(folder_fd, name);
+			av_folder_remove(av_own_fd(&folder), name);
 			av_ended_kept();
 		}
 		if (av_dir_sweep() == 1)
 			remove_everything();
-		(void)av_dir_record_lock(F_SETLK, F_UNLCK, LOCK_CHANGE);
+		(void)av_dir_record_lock(F_OFD_SETLK, F_UNLCK, LOCK_CHANGE);
 	}
 	pthread_mutex_unlock(&mutex);
 }
@@ -404,7 +438,7 @@ int av_dir_context_add(uint32_t *ref)
 		av_dir_will_use(&av_dir->context_end, slot);
 		r = next_ref(slot, &c->last);
 		context_name(name, r);
-		fd = av_folder_make(folder_fd, name);
+		fd = av_folder_make(av_own_fd(&folder), name);
 	}
 	if (fd == -ENOENT)
 		av_warn_once("%s was removed while in use: close all devices, then open them again",
@@ -458,7 +492,7 @@ int av_dir_context_open(uint32_t ref)
 	int fd;
 
 	context_name(name, ref);
-	fd = openat(folder_fd, name, O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	fd = openat(av_own_fd(&folder), name, O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 	return fd < 0 ? -errno : fd;
 }
 

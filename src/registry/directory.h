@@ -8,9 +8,11 @@
  * of /dev/shm, $XDG_RUNTIME_DIR and /tmp. Each context has a folder "cSLOT-GENERATION" in it, with
  * its segment and its FIFOs.
  *
- * Life and death: a process holds a POSIX record lock on the byte of its slot, which the kernel
- * drops when it ends in any way. Whoever changes the directory next sweeps the dead: removes their
- * folders and frees their numbers. The last process to leave removes everything.
+ * Life and death: a process holds a record lock on the byte of its slot, which the kernel drops
+ * when it ends in any way. It is a lock of the open file (F_OFD_SETLK), so that it does not go when
+ * the program closes another descriptor of that file; a forked child closes what it inherits.
+ * Whoever changes the directory next sweeps the dead: removes their folders and frees their
+ * numbers. The last process to leave removes everything.
  *
  * References to a process or a context are generation << AV_REF_SLOT_BITS | slot: never 0, and not
  * repeated before 2^20 later users of the slot, so that a stale one is recognised.

@@ -170,8 +170,8 @@ void av_dir_change_begin(void);
 void av_dir_change_end(void);
 
 /*
- * A record lock on one byte of the file: fcntl() with @cmd F_SETLK, F_SETLKW or F_GETLK. Context:
- * within a change, except for the lock that begins it. Return: 0 or -errno; for F_GETLK, 1 if
+ * A record lock on one byte of the file: fcntl() with @cmd F_OFD_SETLK, _SETLKW or _GETLK. Context:
+ * within a change, except for the lock that begins it. Return: 0 or -errno; for F_OFD_GETLK, 1 if
  * another process has a conflicting lock.
  */
 int av_dir_record_lock(int cmd, short type, off_t byte);

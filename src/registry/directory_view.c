@@ -21,7 +21,7 @@ static bool map_unjoined(struct av_dir_view *view)
 		return false;
 	view->fd =
 		openat(folder, "directory",
-		       O_RDWR | O_CLOEXEC | O_NOFOLLOW); /* F_GETLK of a write lock needs O_RDWR */
+		       O_RDWR | O_CLOEXEC | O_NOFOLLOW); /* to ask for a write lock needs O_RDWR */
 	close(folder);
 	if (view->fd < 0)
 		return false;
@@ -34,7 +34,7 @@ static bool map_unjoined(struct av_dir_view *view)
 			return true;
 		av_munmap(p, sizeof(struct av_dir_file));
 	}
-	close(view->fd); /* drops no record lock: this process has none, not having joined */
+	close(view->fd);
 	return false;
 }
 
@@ -69,5 +69,5 @@ bool av_dir_view_lives(const struct av_dir_view *view, uint32_t slot)
 		return false;
 	if (view->fd < 0)
 		return av_dir_proc_alive(proc);
-	return fcntl(view->fd, F_GETLK, &fl) == 0 && fl.l_type != F_UNLCK;
+	return fcntl(view->fd, F_OFD_GETLK, &fl) == 0 && fl.l_type != F_UNLCK;
 }

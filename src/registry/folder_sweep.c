@@ -20,7 +20,7 @@ static bool lock_all(int folder, int *dir)
 	struct flock all = {.l_type = F_WRLCK, .l_whence = SEEK_SET};
 
 	*dir = openat(folder, "directory", O_RDWR | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
-	return *dir < 0 || fcntl(*dir, F_SETLK, &all) == 0;
+	return *dir < 0 || fcntl(*dir, F_OFD_SETLK, &all) == 0;
 }
 
 /* Remove what we have made in the folder @name of @fd, and then the folder, if that was all. */
@@ -47,8 +47,8 @@ static void remove_unused(int fd, const char *name)
 }
 
 /*
- * Is this anyverbs-UID-LAYOUT of another layout, or one that was set aside? Never one that this
- * process may have joined: to close a descriptor of its directory would drop its locks.
+ * Is this anyverbs-UID-LAYOUT of another layout, or one that was set aside? Older layouts have
+ * locks of the process, which the holder would lose here. So never one that it may have joined.
  */
 static bool is_old(const char *name)
 {

@@ -57,7 +57,7 @@ static int join(off_t byte)
 		if (!one)
 			return ENOMEM;
 		one->byte = byte;
-		if (av_dir_record_lock(F_SETLK, F_RDLCK, byte)) {
+		if (av_dir_record_lock(F_OFD_SETLK, F_RDLCK, byte)) {
 			free(one);
 			return ENOMEM;
 		}
@@ -78,10 +78,10 @@ int av_page_users_join(uint32_t ref, uint64_t at)
 	return ret;
 }
 
-/* By other processes: F_GETLK does not report one's own locks. */
+/* By other processes: F_OFD_GETLK does not report one's own locks. */
 static bool held_elsewhere(off_t byte)
 {
-	return av_dir_record_lock(F_GETLK, F_WRLCK, byte) != 0;
+	return av_dir_record_lock(F_OFD_GETLK, F_WRLCK, byte) != 0;
 }
 
 bool av_page_users_leave(uint32_t ref, uint64_t at, void (*last)(void *arg), void *arg)
@@ -96,7 +96,7 @@ bool av_page_users_leave(uint32_t ref, uint64_t at, void (*last)(void *arg), voi
 		is_last = !held_elsewhere(byte);
 		if (is_last && last)
 			last(arg); /* before the lock goes: then others may reuse the range */
-		(void)av_dir_record_lock(F_SETLK, F_UNLCK, byte);
+		(void)av_dir_record_lock(F_OFD_SETLK, F_UNLCK, byte);
 		SLIST_REMOVE(&holds, one, hold, link);
 		free(one);
 	}

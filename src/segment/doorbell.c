@@ -34,13 +34,13 @@ int av_doorbell_create(struct av_seg *seg, uint32_t id)
 	int fd;
 
 	doorbell_name(name, id);
-	if (mkfifoat(seg->folder_fd, name, 0600))
+	if (mkfifoat(av_own_fd(&seg->folder), name, 0600))
 		return -errno;
-	fd = open_fifo(seg->folder_fd, id, 0);
+	fd = open_fifo(av_own_fd(&seg->folder), id, 0);
 	if (fd < 0) {
 		int ret = -errno;
 
-		unlinkat(seg->folder_fd, name, 0);
+		unlinkat(av_own_fd(&seg->folder), name, 0);
 		return ret;
 	}
 	return fd;
@@ -49,10 +49,8 @@ int av_doorbell_create(struct av_seg *seg, uint32_t id)
 static void forget(struct av_seg *seg, uint32_t id)
 {
 	for (size_t i = 0; i < AV_ARRAY_SIZE(seg->doorbell); i++) {
-		if (seg->doorbell[i].fd >= 0 && seg->doorbell[i].id == id) {
-			close(seg->doorbell[i].fd);
-			seg->doorbell[i].fd = -1;
-		}
+		if (seg->doorbell[i].id == id)
+			av_own_fd_close(&seg->doorbell[i].fifo);
 	}
 }
 
@@ -61,7 +59,7 @@ void av_doorbell_remove(struct av_seg *seg, uint32_t id)
 	char name[16];
 
 	doorbell_name(name, id);
-	unlinkat(seg->folder_fd, name, 0);
+	unlinkat(av_own_fd(&seg->folder), name, 0);
 	pthread_mutex_lock(&seg->doorbell_mutex);
 	forget(seg, id);
 	pthread_mutex_unlock(&seg->doorbell_mutex);
@@ -69,25 +67,24 @@ void av_doorbell_remove(struct av_seg *seg, uint32_t id)
 
 int av_doorbell_peek(struct av_seg *seg, uint32_t id)
 {
-	int fd = open_fifo(seg->folder_fd, id, O_NONBLOCK);
+	int fd = open_fifo(av_own_fd(&seg->folder), id, O_NONBLOCK);
 
 	return fd < 0 ? -errno : fd;
 }
 
-/* A descriptor to write to, kept for the next time. Context: doorbell_mutex. */
+/* A descriptor to write to, kept for the next time; -1 and errno. Context: doorbell_mutex. */
 static int writer(struct av_seg *seg, uint32_t id)
 {
 	size_t i = id % AV_ARRAY_SIZE(seg->doorbell);
-	int fd;
+	struct av_own_fd *fifo = &seg->doorbell[i].fifo;
+	int fd = seg->doorbell[i].id == id ? av_own_fd(fifo) : -1;
 
-	if (seg->doorbell[i].fd >= 0 && seg->doorbell[i].id == id)
-		return seg->doorbell[i].fd;
-	if (seg->doorbell[i].fd >= 0)
-		close(seg->doorbell[i].fd);
-	fd = open_fifo(seg->folder_fd, id, O_NONBLOCK);
+	if (fd >= 0)
+		return fd;
+	av_own_fd_close(fifo);
 	seg->doorbell[i].id = id;
-	seg->doorbell[i].fd = fd;
-	return fd;
+	return av_own_fd_keep(fifo, open_fifo(av_own_fd(&seg->folder), id, O_NONBLOCK)) ? fifo->fd
+											: -1;
 }
 
 /* Return: 0, also if the FIFO is full; or -errno. If @fd is -1, errno says why. */

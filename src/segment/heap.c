@@ -33,7 +33,7 @@ struct indices {
 
 struct av_heap {
 	pthread_mutex_t mutex;
-	int fd;
+	const struct av_own_fd *file; /* the segment's */
 	struct av_seg_head *head;
 	uint64_t end, brk, backed;
 	struct offsets free[CLASS_N];
@@ -49,15 +49,15 @@ static const struct {
 	[AV_SLAB_QP] = {AV_QP_BYTES, AV_OBJ_CHUNK},
 };
 
-struct av_heap *av_heap_create(int fd, struct av_seg_head *head, uint64_t begin, uint64_t end,
-			       uint32_t first_key)
+struct av_heap *av_heap_create(const struct av_own_fd *file, struct av_seg_head *head,
+			       uint64_t begin, uint64_t end, uint32_t first_key)
 {
 	struct av_heap *heap = calloc(1, sizeof(*heap));
 
 	if (!heap)
 		return NULL;
 	pthread_mutex_init(&heap->mutex, NULL);
-	heap->fd = fd;
+	heap->file = file;
 	heap->head = head;
 	heap->brk = heap->backed = av_round_up(begin, 4096);
 	heap->end = end;
@@ -78,12 +78,12 @@ void av_heap_destroy(struct av_heap *heap)
 	free(heap);
 }
 
-int av_file_back(int fd, uint64_t offset, uint64_t size)
+int av_file_back(const struct av_own_fd *file, uint64_t offset, uint64_t size)
 {
 	int ret;
 
 	do
-		ret = posix_fallocate(fd, (off_t)offset, (off_t)size);
+		ret = posix_fallocate(av_own_fd(file), (off_t)offset, (off_t)size);
 	while (ret == EINTR);
 	return -ret;
 }
@@ -125,7 +125,7 @@ static uint64_t extend(struct av_heap *heap, uint64_t size)
 	if (at + size > heap->backed) {
 		want = av_round_up(at + size, BACK_STEP);
 		want = want < heap->end ? want : heap->end;
-		if (av_file_back(heap->fd, heap->backed, want - heap->backed))
+		if (av_file_back(heap->file, heap->backed, want - heap->backed))
 			return 0;
 		heap->backed = want;
 	}
@@ -158,7 +158,7 @@ static uint64_t take(struct av_heap *heap, unsigned int class)
 	if (!list->count)
 		return extend(heap, class_bytes(class));
 	at = list->at[list->count - 1];
-	if (class_bytes(class) >= PUNCH_MIN && av_file_back(heap->fd, at, class_bytes(class)))
+	if (class_bytes(class) >= PUNCH_MIN && av_file_back(heap->file, at, class_bytes(class)))
 		return 0;
 	list->count--;
 	return at;
@@ -199,7 +199,7 @@ void av_heap_free(struct av_heap *heap, uint64_t offset, uint64_t size)
 	unsigned int class = class_of(size);
 
 	if (class_bytes(class) >= PUNCH_MIN)
-		(void)!fallocate(heap->fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE,
+		(void)!fallocate(av_own_fd(heap->file), FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE,
 				 (off_t)offset, (off_t)class_bytes(class));
 	pthread_mutex_lock(&heap->mutex);
 	give(heap, class, offset);

@@ -7,6 +7,7 @@
 
 #include <stdint.h>
 
+#include "base/own_fd.h"
 #include "segment/layout.h"
 
 struct av_heap;
@@ -14,8 +15,8 @@ struct av_heap;
 /*
  * Hands out offsets in [begin, end), and key indices from @first_key on. NULL if memory is short.
  */
-struct av_heap *av_heap_create(int fd, struct av_seg_head *head, uint64_t begin, uint64_t end,
-			       uint32_t first_key);
+struct av_heap *av_heap_create(const struct av_own_fd *file, struct av_seg_head *head,
+			       uint64_t begin, uint64_t end, uint32_t first_key);
 void av_heap_destroy(struct av_heap *heap);
 
 /* Behind segment/alloc.h. Offset and index are 0 if memory is short. */
@@ -30,6 +31,6 @@ void av_heap_give_index(struct av_heap *heap, enum av_slab slab, uint32_t index)
 uint64_t av_heap_take_end(struct av_heap *heap, uint64_t bytes, uint64_t align, uint64_t *taken);
 
 /* Back a part of the file with real pages: touching them cannot fail. Return: 0 or -errno. */
-int av_file_back(int fd, uint64_t offset, uint64_t size);
+int av_file_back(const struct av_own_fd *file, uint64_t offset, uint64_t size);
 
 #endif

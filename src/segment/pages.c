@@ -29,7 +29,7 @@ struct block {
 
 struct av_pages {
 	uint32_t ref;
-	int fd;
+	const struct av_own_fd *file; /* the segment's */
 	uint8_t *base;
 	struct av_heap *heap;
 	pthread_mutex_t mutex;
@@ -39,14 +39,15 @@ struct av_pages {
 	_Atomic uint32_t lingering;
 };
 
-struct av_pages *av_pages_create(uint32_t ref, int fd, void *base, struct av_heap *heap)
+struct av_pages *av_pages_create(uint32_t ref, const struct av_own_fd *file, void *base,
+				 struct av_heap *heap)
 {
 	struct av_pages *pages = calloc(1, sizeof(*pages));
 
 	if (!pages)
 		return NULL;
 	pages->ref = ref;
-	pages->fd = fd;
+	pages->file = file;
 	pages->base = base;
 	pages->heap = heap;
 	pthread_mutex_init(&pages->mutex, NULL);
@@ -204,7 +205,7 @@ static int collapse(void *addr, uint64_t bytes)
 static bool seed(struct av_pages *p, uint64_t at, uint64_t bytes)
 {
 	for (uint64_t off = 0; off < bytes; off += AV_HUGE_PAGE_BYTES)
-		if (av_file_back(p->fd, at + off, AV_PAGE_BYTES))
+		if (av_file_back(p->file, at + off, AV_PAGE_BYTES))
 			return false;
 	return true;
 }
@@ -238,7 +239,8 @@ static uint64_t make_huge(struct av_pages *p, const struct av_page_block *block,
 /* Give back the pages. The range reads as zeros afterwards. */
 static void drop_pages(struct av_pages *p, uint64_t at, uint64_t bytes)
 {
-	if (fallocate(p->fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, (off_t)at, (off_t)bytes))
+	if (fallocate(av_own_fd(p->file), FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, (off_t)at,
+		      (off_t)bytes))
 		(void)!av_madvise(p->base + at, bytes, MADV_REMOVE);
 }
 
@@ -248,7 +250,7 @@ static bool back(struct av_pages *p, enum av_pages_wish wish, struct av_page_blo
 		block->huge = make_huge(p, block, wish == AV_PAGES_HUGE);
 	if (block->huge * AV_HUGE_PAGE_BYTES == block->bytes)
 		return true;
-	return wish != AV_PAGES_HUGE && av_file_back(p->fd, block->at, block->bytes) == 0;
+	return wish != AV_PAGES_HUGE && av_file_back(p->file, block->at, block->bytes) == 0;
 }
 
 /* Several threads may see that nobody holds a lingering block: only one of them frees it. */

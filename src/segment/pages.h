@@ -17,6 +17,7 @@
 #include <stdint.h>
 
 #include "base/compiler.h"
+#include "base/own_fd.h"
 #include "segment/heap.h"
 
 #define AV_PAGE_BYTES	   4096u
@@ -41,7 +42,8 @@ struct av_pages;
 /*
  * @ref: the context. File and mapping are borrowed; @heap gives its end. NULL if memory is short.
  */
-struct av_pages *av_pages_create(uint32_t ref, int fd, void *base, struct av_heap *heap);
+struct av_pages *av_pages_create(uint32_t ref, const struct av_own_fd *file, void *base,
+				 struct av_heap *heap);
 void av_pages_destroy(struct av_pages *pages);
 
 /*

@@ -36,7 +36,7 @@ static int add(struct av_seg *seg, struct av_seg *pages_owner)
 		return ENOMEM;
 	/* If the file system has no links, peers copy by system calls. */
 	name_of(name, pages_owner->ref);
-	(void)!linkat(pages_owner->folder_fd, "segment", seg->folder_fd, name, 0);
+	(void)!linkat(av_own_fd(&pages_owner->folder), "segment", av_own_fd(&seg->folder), name, 0);
 	h->base = (uint8_t *)h->seg->head;
 	h->users = 1;
 	atomic_store_explicit(&h->ref, pages_owner->ref, memory_order_release);
@@ -68,7 +68,7 @@ void av_pages_owner_drop(struct av_seg *seg, uint32_t ref)
 	h = find(seg, ref);
 	if (h && --h->users == 0) {
 		name_of(name, ref);
-		(void)!unlinkat(seg->folder_fd, name, 0);
+		(void)!unlinkat(av_own_fd(&seg->folder), name, 0);
 		unused = h->seg;
 		h->seg = NULL;
 		h->base = NULL;
@@ -85,7 +85,7 @@ static uint8_t *map_by_link(struct av_seg *seg, uint32_t ref)
 	char name[32];
 
 	name_of(name, ref);
-	return (uint8_t *)av_seg_map_file(seg->folder_fd, name, PROT_READ | PROT_WRITE);
+	return (uint8_t *)av_seg_map_file(av_own_fd(&seg->folder), name, PROT_READ | PROT_WRITE);
 }
 
 static uint8_t *map_peers(struct av_seg *seg, uint32_t ref)

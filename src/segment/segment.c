@@ -55,21 +55,25 @@ static uint64_t my_pidns(void)
 	return stat("/proc/self/ns/pid", &st) ? 0 : (uint64_t)st.st_ino;
 }
 
-static struct av_seg *seg_new(uint32_t ref, int folder_fd)
+/* @folder: taken over, also if there is no memory */
+static struct av_seg *seg_new(uint32_t ref, int folder)
 {
 	struct av_seg *seg = calloc(1, sizeof(*seg));
 
-	if (!seg)
+	if (!seg || !av_own_fd_keep(&seg->folder, folder)) {
+		if (!seg)
+			close(folder);
+		free(seg);
 		return NULL;
+	}
 	seg->ref = ref;
-	seg->folder_fd = folder_fd;
-	seg->fd = -1;
+	seg->file = AV_OWN_FD_NONE;
 	seg->users = 1;
 	pthread_mutex_init(&seg->doorbell_mutex, NULL);
 	pthread_mutex_init(&seg->timer_mutex, NULL);
 	pthread_mutex_init(&seg->pages_owner_mutex, NULL);
 	for (size_t i = 0; i < AV_ARRAY_SIZE(seg->doorbell); i++)
-		seg->doorbell[i].fd = -1;
+		seg->doorbell[i].fifo = AV_OWN_FD_NONE;
 	return seg;
 }
 
@@ -82,12 +86,9 @@ static void seg_delete(struct av_seg *seg)
 	if (seg->head)
 		av_munmap(seg->head, AV_SEG_BYTES);
 	for (size_t i = 0; i < AV_ARRAY_SIZE(seg->doorbell); i++)
-		if (seg->doorbell[i].fd >= 0)
-			close(seg->doorbell[i].fd);
-	if (seg->fd >= 0)
-		close(seg->fd);
-	if (seg->folder_fd >= 0)
-		close(seg->folder_fd);
+		av_own_fd_close(&seg->doorbell[i].fifo);
+	av_own_fd_close(&seg->file);
+	av_own_fd_close(&seg->folder);
 	pthread_mutex_destroy(&seg->doorbell_mutex);
 	pthread_mutex_destroy(&seg->timer_mutex);
 	pthread_mutex_destroy(&seg->pages_owner_mutex);
@@ -152,20 +153,20 @@ static int own_file(struct av_seg *seg, uint32_t origin)
 {
 	int ret;
 
-	seg->fd = openat(seg->folder_fd, "segment", O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
-	if (seg->fd < 0)
+	if (!av_own_fd_keep(&seg->file, openat(seg->folder.fd, "segment",
+					       O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600)))
 		return -errno;
-	ret = set_size(seg->fd);
+	ret = set_size(seg->file.fd);
 	if (ret == 0)
-		ret = av_file_back(seg->fd, 0, sizeof(struct av_seg_head));
+		ret = av_file_back(&seg->file, 0, sizeof(struct av_seg_head));
 	if (ret)
 		return ret;
-	seg->head = av_map_file(NULL, AV_SEG_BYTES, PROT_READ | PROT_WRITE, seg->fd, 0);
+	seg->head = av_map_file(NULL, AV_SEG_BYTES, PROT_READ | PROT_WRITE, seg->file.fd, 0);
 	if (!seg->head)
 		return -errno;
-	seg->heap = av_heap_create(seg->fd, seg->head, heap_begin(seg->ref), AV_ODP_OFFSET,
+	seg->heap = av_heap_create(&seg->file, seg->head, heap_begin(seg->ref), AV_ODP_OFFSET,
 				   origin ? AV_IMPORT_KEYS : 1);
-	seg->pages = av_pages_create(seg->ref, seg->fd, seg->head, seg->heap);
+	seg->pages = av_pages_create(seg->ref, &seg->file, seg->head, seg->heap);
 	return seg->heap && seg->pages ? 0 : -ENOMEM;
 }
 
@@ -220,7 +221,6 @@ struct av_seg *av_seg_create(const struct av_seg_device *dev, uint32_t origin)
 	}
 	seg = seg_new(ref, fd);
 	if (!seg) {
-		close(fd);
 		ret = -ENOMEM;
 		goto failed;
 	}
@@ -264,7 +264,7 @@ static struct av_odp_counters *peer_counters(const struct av_seg *seg)
 
 static bool peer_map(struct av_seg *seg)
 {
-	seg->head = av_seg_map_file(seg->folder_fd, "segment", PROT_READ | PROT_WRITE);
+	seg->head = av_seg_map_file(seg->folder.fd, "segment", PROT_READ | PROT_WRITE);
 	if (!seg->head || seg->head->ref != seg->ref)
 		return false;
 	seg->pid = seg->head->pid;
@@ -282,10 +282,8 @@ static struct av_seg *peer_open(uint32_t ref, uint32_t proc)
 	if (fd < 0)
 		return NULL;
 	seg = seg_new(ref, fd);
-	if (!seg) {
-		close(fd);
+	if (!seg)
 		return NULL;
-	}
 	seg->proc = proc;
 	if (!peer_map(seg)) {
 		seg_delete(seg);

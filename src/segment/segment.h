@@ -18,6 +18,7 @@
 
 #include "base/checked.h"
 #include "base/compiler.h"
+#include "base/own_fd.h"
 #include "segment/layout.h"
 
 #define AV_SEG_PAGES_OWNERS 32
@@ -39,8 +40,8 @@ struct av_seg {
 	pid_t pid;
 	bool own; /* of a context of this process */
 	bool same_pidns;
-	int folder_fd;				/* the context's folder */
-	int fd;					/* the file; -1 for a peer's */
+	struct av_own_fd folder;		/* the context's */
+	struct av_own_fd file;			/* an own one's */
 	struct av_heap *heap;			/* own segments only */
 	struct av_pages *pages;			/* own segments only */
 	_Atomic(struct av_timer *) timer;	/* own segments only; NULL until needed */
@@ -58,8 +59,8 @@ struct av_seg {
 	_Atomic bool vm_refused; /* the kernel refuses access to that process's memory */
 	struct {
 		uint32_t id;
-		int fd; /* -1: free */
-	} doorbell[4];	/* guarded by doorbell_mutex; segment/doorbell.h */
+		struct av_own_fd fifo;
+	} doorbell[4]; /* guarded by doorbell_mutex; segment/doorbell.h */
 	pthread_mutex_t doorbell_mutex;
 	struct av_seg_pages_owner {
 		_Atomic uint32_t ref; /* owner of pages that regions of this one are on; 0: free */

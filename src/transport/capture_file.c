@@ -6,10 +6,9 @@
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 #include "base/fork.h"
+#include "base/own_fd.h"
 #include "registry/capture_table.h"
 #include "observe/log.h"
 #include "wire/frame.h"
@@ -20,30 +19,19 @@ static_assert(BATCH_BYTES >= BLOCK_MAX, "a batch of one block");
 
 /* The file of one capture. Valid while @stamp is that of the directory. */
 struct file {
-	uint32_t stamp; /* 0: none */
-	int fd;		/* -1: it could not be opened */
-	uint64_t dev, ino;
+	uint32_t stamp;	      /* 0: none */
+	struct av_own_fd own; /* none: it could not be opened */
 	uint32_t snaplen;
 };
 
 static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
 static struct file files[AV_CAPTURES]; /* by number, from 1 */
 
-/*
- * Is the descriptor still that file? The program may have closed it and got the number for another.
- */
-static bool is_still(const struct file *f)
-{
-	struct stat st;
-
-	return f->fd >= 0 && fstat(f->fd, &st) == 0 && st.st_dev == f->dev && st.st_ino == f->ino;
-}
-
 static void close_file(struct file *f)
 {
-	if (f->stamp && is_still(f))
-		close(f->fd);
-	*f = (struct file){.fd = -1};
+	if (f->stamp)
+		av_own_fd_close(&f->own);
+	*f = (struct file){.own = AV_OWN_FD_NONE};
 }
 
 static void after_fork_in_child(void)
@@ -63,14 +51,11 @@ static void open_file(struct file *f, unsigned int number, uint32_t stamp)
 	close_file(f);
 	if (!av_capture_spec(number, stamp, &spec))
 		return;
-	*f = (struct file){
-		.stamp = stamp, .dev = spec.dev, .ino = spec.ino, .snaplen = spec.snaplen};
-	f->fd = av_pcapng_open(spec.path, false);
-	if (f->fd >= 0 && is_still(f))
+	*f = (struct file){.stamp = stamp, .snaplen = spec.snaplen};
+	if (av_own_fd_keep(&f->own, av_pcapng_open(spec.path, false)) && f->own.dev == spec.dev &&
+	    f->own.ino == spec.ino)
 		return;
-	if (f->fd >= 0)
-		close(f->fd); /* in another mount namespace the name is some other file */
-	f->fd = -1;
+	av_own_fd_close(&f->own); /* in another mount namespace the name is some other file */
 	av_warn_once(
 		"cannot write to %s: what this process executes will be missing from the capture",
 		spec.path);
@@ -126,8 +111,8 @@ static int append(const struct av_capture_batch *b, size_t bytes)
 
 	pthread_mutex_lock(&mutex);
 	f = find_file(b->number, b->stamp);
-	if (f && is_still(f))
-		ret = av_pcapng_append(f->fd, b->blocks, bytes);
+	if (f && av_own_fd(&f->own) >= 0)
+		ret = av_pcapng_append(f->own.fd, b->blocks, bytes);
 	else if (f)
 		f->stamp = 0; /* opened again next time */
 	pthread_mutex_unlock(&mutex);

@@ -126,7 +126,7 @@ static int open_segment(struct av_context *ctx, uint32_t origin)
 		av_seg_close(ctx->seg);
 		return err;
 	}
-	c->cmd_fd = ctx->seg->fd;
+	c->cmd_fd = av_own_fd(&ctx->seg->file);
 	av_page_move_add(ctx->seg);
 	av_inject_begin(ctx->seg);
 	av_misuse_begin(ctx);
@@ -183,7 +183,7 @@ int av_context_close(struct av_context *ctx)
 	list_remove(ctx);
 	av_table_each(&ctx->mrs, drop_memory, NULL);
 	close(ctx->verbs.context.async_fd);
-	if (ctx->verbs.context.cmd_fd != ctx->seg->fd)
+	if (ctx->verbs.context.cmd_fd != av_own_fd(&ctx->seg->file))
 		close(ctx->verbs.context.cmd_fd); /* the descriptor passed to ibv_import_device() */
 	if (!ctx->forked) {
 		av_port_unwatch();

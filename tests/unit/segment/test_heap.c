@@ -24,13 +24,12 @@ static struct av_seg seg;
 static int open_heap(void **state)
 {
 	memset(&seg, 0, sizeof(seg));
-	seg.fd = memfd_create("heap", MFD_CLOEXEC);
-	assert_int_not_equal(seg.fd, -1);
-	assert_int_equal(ftruncate(seg.fd, END), 0);
-	seg.head = mmap(NULL, END, PROT_READ | PROT_WRITE, MAP_SHARED, seg.fd, 0);
+	assert_true(av_own_fd_keep(&seg.file, memfd_create("heap", MFD_CLOEXEC)));
+	assert_int_equal(ftruncate(seg.file.fd, END), 0);
+	seg.head = mmap(NULL, END, PROT_READ | PROT_WRITE, MAP_SHARED, seg.file.fd, 0);
 	assert_ptr_not_equal(seg.head, MAP_FAILED);
-	seg.heap = av_heap_create(seg.fd, seg.head, BEGIN, END, 1);
-	seg.pages = av_pages_create(1, seg.fd, seg.head, seg.heap);
+	seg.heap = av_heap_create(&seg.file, seg.head, BEGIN, END, 1);
+	seg.pages = av_pages_create(1, &seg.file, seg.head, seg.heap);
 	assert_true(seg.heap && seg.pages);
 	return 0;
 }
@@ -40,7 +39,7 @@ static int close_heap(void **state)
 	av_pages_destroy(seg.pages);
 	av_heap_destroy(seg.heap);
 	munmap(seg.head, END);
-	close(seg.fd);
+	av_own_fd_close(&seg.file);
 	return 0;
 }
 
@@ -138,9 +137,9 @@ static void large_blocks_give_their_pages_back(void **state)
 		uint64_t at = av_seg_alloc(&seg, size[i]);
 
 		assert_int_not_equal(at, 0);
-		assert_int_equal(fstat(seg.fd, &before), 0);
+		assert_int_equal(fstat(seg.file.fd, &before), 0);
 		av_seg_free(&seg, at, size[i]);
-		assert_int_equal(fstat(seg.fd, &after), 0);
+		assert_int_equal(fstat(seg.file.fd, &after), 0);
 		assert_int_equal((uint64_t)(before.st_blocks - after.st_blocks) * 512, size[i]);
 	}
 }
