@@ -1,0 +1,92 @@
+/* SPDX-License-Identifier: MIT */
+#include "spoiled/spoiler.h"
+
+#include <pthread.h>
+#include <stdlib.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "lib/expect.h"
+#include "lib/spawn.h"
+#include "spoiled/flips.h"
+
+#define NOTE_EVERY 256u
+#define LIFE_LIMIT 60 /* seconds */
+
+static struct gear gear;
+static struct flips flips;
+static uint64_t most;
+static int sock;
+static _Atomic bool quiet; /* while this process's own objects are made anew */
+
+static void say(bool connected, uint64_t count)
+{
+	struct spoiler_note note = {.connected = connected, .flips = count, .info = gear.info};
+
+	/* Nobody may be there to read it. */
+	(void)!send(sock, &note, sizeof(note), MSG_NOSIGNAL);
+}
+
+static void *flip_all(void *unused)
+{
+	uint64_t done = 0, told = 0;
+
+	while (done < most) {
+		if (quiet) {
+			usleep(50);
+			continue;
+		}
+		flips_one(&flips);
+		if (++done - told < NOTE_EVERY && done < most)
+			continue;
+		say(false, done - told);
+		told = done;
+	}
+	return NULL;
+}
+
+static void begin(const struct spoiler_begin *b)
+{
+	pthread_t thread;
+
+	gear.chance.state = b->seed + 1;
+	flips_begin(&flips, b->seed);
+	flips_know(&flips, b->value);
+	most = b->most;
+	NEED(gear_connect(&gear, &b->info) == 0);
+	say(true, 0);
+	NEED(pthread_create(&thread, NULL, flip_all, NULL) == 0);
+}
+
+static void obey(void)
+{
+	struct spoiler_begin order;
+
+	if (spawn_receive_any(sock, &order, sizeof(order)) != sizeof(order))
+		_exit(0);
+	if (order.order == SPOILER_BEGIN) {
+		begin(&order);
+		return;
+	}
+	quiet = true;
+	if (gear_reset(&gear) || gear_connect(&gear, &order.info))
+		_exit(0);
+	say(true, 0);
+	quiet = false;
+}
+
+void spoiler_main(int argc, char **argv)
+{
+	sock = spawn_role(argc, argv, SPOILER_WORD);
+	if (sock < 0)
+		return;
+	time_limit(LIFE_LIMIT);
+	gear_open(&gear, 0);
+	say(false, 0);
+	for (;;) {
+		if (spawn_pending(sock))
+			obey();
+		else if (gear.peer.key[0])
+			gear_step(&gear);
+	}
+}
