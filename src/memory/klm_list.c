@@ -72,12 +72,14 @@ static void replace(struct av_key *k, struct av_klm_list *list, const struct av_
 static int fill_locked(struct av_seg *seg, struct av_key *k, const struct av_klm_fill *fill)
 {
 	struct av_klm_list *list;
+	uint64_t place;
 
 	if (atomic_load(&k->held) != fill->key || k->kind != AV_KEY_UMR || k->pd != fill->pd)
 		return EINVAL;
-	list = av_seg_at(seg, k->addr, sizeof(*list));
+	place = __atomic_load_n(&k->addr, __ATOMIC_RELAXED);
+	list = av_seg_at(seg, place, sizeof(*list));
 	if (!list || fill->count > list->capacity ||
-	    !av_seg_at(seg, k->addr, av_klm_bytes(fill->count)))
+	    !av_seg_at(seg, place, av_klm_bytes(fill->count)))
 		return EINVAL;
 	atomic_store(&k->key, 0);
 	av_pin_drain(seg, fill->key);

@@ -209,6 +209,7 @@ static bool read_job(const struct av_assist *a, struct av_assist_job *job, uint3
 	if (!av_assist_wanted(left))
 		return false;
 	memcpy(job, &a->job, sizeof(*job));
+	AV_COPIED();
 	if (job->bytes < AV_ASSIST_MIN || job->bytes > AV_MAX_MSG_BYTES)
 		return false;
 	*number = (left >> 16) - 1;

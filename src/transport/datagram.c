@@ -218,6 +218,7 @@ struct av_outcome av_datagram_execute(const struct av_qp_end *req, struct av_qp_
 	AV_ASSERT_HELD(&req->qp->exec);
 	d.req = req;
 	d.head = *wqe;
+	AV_COPIED();
 	d.source_bad = false;
 	d.now_ns = av_now_coarse_ns();
 	result.fault = check(&d);

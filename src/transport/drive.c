@@ -79,6 +79,8 @@ static int complete(const struct av_qp_end *end, const struct av_sq_wqe *wqe,
 		    enum ibv_wc_status status, const struct answer *answer)
 {
 	struct av_qp_shared *qp = end->qp;
+	/* Read once: a peer's ring may change under our eyes. */
+	uint32_t opcode = __atomic_load_n(&wqe->opcode, __ATOMIC_RELAXED);
 	struct av_cqe cqe;
 	int ret;
 
@@ -86,7 +88,7 @@ static int complete(const struct av_qp_end *end, const struct av_sq_wqe *wqe,
 	memset(&cqe, 0, offsetof(struct av_cqe, data));
 	cqe.wr_id = wqe->wr_id;
 	cqe.status = (uint8_t)status;
-	cqe.opcode = wqe->opcode < AV_ARRAY_SIZE(wc_opcode) ? wc_opcode[wqe->opcode] : IBV_WC_SEND;
+	cqe.opcode = opcode < AV_ARRAY_SIZE(wc_opcode) ? wc_opcode[opcode] : IBV_WC_SEND;
 	cqe.byte_len = (uint32_t)wqe->bytes;
 	cqe.qpn = atomic_load_explicit(&qp->qpn, memory_order_relaxed);
 	cqe.queue = qp->index;

@@ -251,6 +251,7 @@ static void begin(struct av_work *w, const struct av_qp_end *req, const struct a
 	w->rsp = rsp;
 	w->ring = wqe;
 	w->head = *wqe;
+	AV_COPIED();
 	w->opcode = w->head.opcode < AV_ARRAY_SIZE(row) && row[w->head.opcode].operation
 			    ? &row[w->head.opcode]
 			    : NULL;

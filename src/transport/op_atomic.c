@@ -91,6 +91,7 @@ enum av_fault av_op_with_operands(struct av_work *w)
 	if (!in_ring)
 		return AV_FAULT_LOC_QP_OP;
 	atomic = *in_ring;
+	AV_COPIED();
 	if (atomic.op >= AV_ATOMIC_OP_N || !av_atomic_size_valid(atomic.bytes))
 		return AV_FAULT_LOC_QP_OP;
 	return w->head.bytes == atomic.bytes ? atomic_request(w, &atomic) : AV_FAULT_LOC_LEN;
