@@ -7,6 +7,7 @@
 #include "base/checked.h"
 #include "memory/pin.h"
 #include "memory/key.h"
+#include "segment/peer_lock.h"
 #include "segment/alloc.h"
 
 uint64_t av_klm_alloc(struct av_seg *seg, uint32_t capacity)
@@ -96,7 +97,8 @@ int av_klm_fill(struct av_seg *seg, const struct av_klm_fill *fill)
 	/* Check first: this may be a window by now, whose lock may be held for long. */
 	if (!k || atomic_load(&k->held) != fill->key)
 		return EINVAL;
-	av_lock_acquire_plain(&k->lock, AV_RANK_KEY_RIGHT);
+	if (av_peer_lock(seg, &k->lock, AV_RANK_KEY_RIGHT) == AV_LOCK_BUSY)
+		return EINVAL;
 	ret = fill_locked(seg, k, fill);
 	av_lock_release(&k->lock);
 	return ret;
