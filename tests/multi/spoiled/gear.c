@@ -149,10 +149,9 @@ static int connect_one(struct gear *g, enum gear_qp i)
 	struct ibv_qp_attr attr = connect_attr(g->peer.qpn[i], &g->peer.gid);
 
 	/* Few and short waits: what is under test is that there is an end of them. */
-	attr.timeout = 10;
-	attr.retry_cnt = 1;
+	attr.timeout = 12;
+	attr.retry_cnt = 2;
 	attr.rnr_retry = 2;
-	attr.min_rnr_timer = GEAR_RNR;
 	return VERB(connect_qp(g->qp[i], attr));
 }
 

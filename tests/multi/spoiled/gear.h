@@ -15,7 +15,6 @@ enum gear_key { KEY_PINNED, KEY_ON_DEMAND, KEY_LIST, KEYS };
 
 #define REGION_BYTES 524288u
 #define GUARD_BYTES  65536u
-#define GEAR_RNR     12
 
 /* What the other side has to know. */
 struct gear_info {

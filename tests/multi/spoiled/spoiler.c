@@ -2,7 +2,8 @@
 #include "spoiled/spoiler.h"
 
 #include <pthread.h>
-#include <stdlib.h>
+#include <stdio.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -18,14 +19,15 @@ static struct gear gear;
 static struct flips flips;
 static uint64_t most;
 static int sock;
+static bool going;
 static _Atomic bool quiet; /* while this process's own objects are made anew */
 
-static void say(bool connected, uint64_t count)
+/* Does not wait: the other process may be busy, or gone. Return: has it been said? */
+static bool say(bool connected, uint64_t count)
 {
 	struct spoiler_note note = {.connected = connected, .flips = count, .info = gear.info};
 
-	/* Nobody may be there to read it. */
-	(void)!send(sock, &note, sizeof(note), MSG_NOSIGNAL);
+	return send(sock, &note, sizeof(note), MSG_NOSIGNAL | MSG_DONTWAIT) == sizeof(note);
 }
 
 /* A verb that hangs on this process's own nonsense is the end of it, and of no concern. */
@@ -43,29 +45,41 @@ static void *flip_all(void *unused)
 
 	for (;;) {
 		end_if_hung();
+		if (done == most && told < done && say(false, done - told))
+			told = done;
 		if (quiet || done == most) {
 			usleep(50);
 			continue;
 		}
 		flips_one(&flips);
-		if (++done - told < NOTE_EVERY && done < most)
-			continue;
-		say(false, done - told);
-		told = done;
+		if ((++done - told >= NOTE_EVERY || done == most) && say(false, done - told))
+			told = done;
 	}
 }
 
 static void begin(const struct spoiler_begin *b)
 {
-	pthread_t thread;
-
 	gear.chance.state = b->seed + 1;
 	flips_begin(&flips, b->seed);
 	flips_know(&flips, b->value);
 	most = b->most;
-	NEED(gear_connect(&gear, &b->info) == 0);
-	say(true, 0);
+	NEED(gear_connect(&gear, &b->info) == 0 && say(true, 0));
+}
+
+static void go(void)
+{
+	pthread_t thread;
+
+	going = true;
 	NEED(pthread_create(&thread, NULL, flip_all, NULL) == 0);
+}
+
+static void connect_again(const struct spoiler_begin *order)
+{
+	quiet = true;
+	if (gear_reset(&gear) || gear_connect(&gear, &order->info) || !say(true, 0))
+		_exit(0);
+	quiet = false;
 }
 
 static void obey(void)
@@ -74,15 +88,12 @@ static void obey(void)
 
 	if (spawn_receive_any(sock, &order, sizeof(order)) != sizeof(order))
 		_exit(0);
-	if (order.order == SPOILER_BEGIN) {
+	if (order.order == SPOILER_BEGIN)
 		begin(&order);
-		return;
-	}
-	quiet = true;
-	if (gear_reset(&gear) || gear_connect(&gear, &order.info))
-		_exit(0);
-	say(true, 0);
-	quiet = false;
+	else if (order.order == SPOILER_GO)
+		go();
+	else
+		connect_again(&order);
 }
 
 void spoiler_main(int argc, char **argv)
@@ -91,12 +102,15 @@ void spoiler_main(int argc, char **argv)
 	if (sock < 0)
 		return;
 	time_limit(LIFE_LIMIT);
+	/* How it ends is of no interest. */
+	setrlimit(RLIMIT_CORE, &(struct rlimit){0, 0});
+	(void)!freopen("/dev/null", "w", stderr);
 	gear_open(&gear, 0);
-	say(false, 0);
+	NEED(say(false, 0));
 	for (;;) {
 		if (spawn_pending(sock))
 			obey();
-		else if (gear.peer.key[0])
+		else if (going)
 			gear_step(&gear);
 	}
 }

@@ -7,7 +7,8 @@
 
 #define SPOILER_WORD "--spoiler"
 
-enum spoiler_order { SPOILER_BEGIN, SPOILER_RECONNECT };
+/* Connect; then, when the other side has, too: start; and whenever something has failed: again. */
+enum spoiler_order { SPOILER_BEGIN, SPOILER_GO, SPOILER_RECONNECT };
 
 struct spoiler_begin {
 	enum spoiler_order order;

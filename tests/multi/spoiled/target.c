@@ -172,6 +172,8 @@ static void live(void)
 	if (!await(&s, &note, true))
 		DIE("the other process does not connect");
 	connect_to(&note.info);
+	begin.order = SPOILER_GO;
+	(void)send(s.sock, &begin, sizeof(begin), MSG_NOSIGNAL);
 	traffic(&s);
 	kill(s.pid, SIGKILL);
 	waitpid(s.pid, NULL, 0);
