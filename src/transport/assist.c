@@ -113,15 +113,18 @@ static enum av_lock_result wait_for_piece(struct av_seg *seg, struct av_assist *
  * Allow no more claims, and wait for the piece that is being copied.
  * Return:  has everything claimed been copied?
  */
-static bool close_message(struct av_seg *seg, struct av_assist *a)
+static enum av_assist_result close_message(struct av_seg *seg, struct av_assist *a)
 {
 	enum av_lock_result got;
 
 	atomic_store(&a->left, 0);
 	got = wait_for_piece(seg, a);
-	if (got != AV_LOCK_BUSY)
-		av_lock_release(&a->piece);
-	return got == AV_LOCK_TAKEN && !atomic_load_explicit(&a->failed, memory_order_relaxed);
+	if (got == AV_LOCK_BUSY)
+		return AV_ASSIST_STUCK;
+	av_lock_release(&a->piece);
+	return got == AV_LOCK_TAKEN && !atomic_load_explicit(&a->failed, memory_order_relaxed)
+		       ? AV_ASSIST_COPIED
+		       : AV_ASSIST_NOT;
 }
 
 /* Return:  false: another sender's message is in the CQ */
@@ -165,25 +168,30 @@ static bool copy(uint8_t *to, const uint8_t *from, struct piece p, uint64_t whol
 	       AV_COPY_OK;
 }
 
-bool av_assist_copy(const struct av_assist_source *source, const struct av_qp_end *rsp,
-		    const struct ibv_sge *recv, uint8_t *to, const uint8_t *from)
+enum av_assist_result av_assist_copy(const struct av_assist_source *source,
+				     const struct av_qp_end *rsp, const struct ibv_sge *recv,
+				     uint8_t *to, const uint8_t *from)
 {
 	struct av_cq_shared *cq = av_cq_at(rsp->seg, rsp->qp->recv_cq);
 	uint64_t bytes = source->sge.length, shared = shared_bytes(recv->addr, bytes);
 	struct av_assist *a = cq ? &cq->assist : NULL;
 	uint32_t number, count = count_pieces(recv->addr, bytes);
+	enum av_assist_result closed;
 	bool ok = true;
 
 	AV_ASSERT_HELD(&rsp->qp->resp);
 	if (!a || av_xfer_destroys(to, from, bytes) || !may_share(a, source) ||
 	    !try_open(rsp->seg, a))
-		return false;
+		return AV_ASSIST_NOT;
 	open_message(a, source, rsp, recv);
 	for (number = 0; ok && number < count && claim_first(a, number); number++)
 		ok = copy(to, from, cut(recv->addr, bytes, number), bytes);
-	ok = close_message(rsp->seg, a) && ok;
+	closed = close_message(rsp->seg, a);
 	av_lock_release(&a->sender);
-	return ok && copy(to, from, (struct piece){shared, bytes - shared}, bytes);
+	if (closed != AV_ASSIST_COPIED)
+		return closed;
+	ok = ok && copy(to, from, (struct piece){shared, bytes - shared}, bytes);
+	return ok ? AV_ASSIST_COPIED : AV_ASSIST_NOT;
 }
 
 void av_assist_abandon(const struct av_qp_end *rsp)
