@@ -39,7 +39,7 @@ static void end_if_hung(void)
 		_exit(0);
 }
 
-static void *flip_all(void *unused)
+__attribute__((noreturn)) static void *flip_all(void *unused)
 {
 	uint64_t done = 0, told = 0;
 
