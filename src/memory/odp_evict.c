@@ -88,8 +88,7 @@ static void visit(struct av_seg *seg, const struct av_odp_eviction *how, struct 
 	uint64_t addr = 0, length = 0;
 
 	/* Checked before locking, because a window's lock may be held for long. */
-	if (!k || !is_meant(k, how) ||
-	    av_peer_lock(seg, &k->lock, AV_RANK_KEY) == AV_LOCK_BUSY)
+	if (!k || !is_meant(k, how) || av_peer_lock(seg, &k->lock, AV_RANK_KEY) == AV_LOCK_BUSY)
 		return;
 	if (is_meant(k, how)) {
 		addr = k->addr;

@@ -19,8 +19,8 @@ enum av_lock_result av_peer_lock_wait(struct av_seg *seg, struct av_lock *lock);
  *
  * Return:  AV_LOCK_TAKEN, AV_LOCK_REPAIR; AV_LOCK_BUSY: a peer's lock was not had in time
  */
-AV_MUST_USE static inline enum av_lock_result
-av_peer_lock(struct av_seg *seg, struct av_lock *lock, enum av_lock_rank rank)
+AV_MUST_USE static inline enum av_lock_result av_peer_lock(struct av_seg *seg, struct av_lock *lock,
+							   enum av_lock_rank rank)
 {
 	uint32_t free = 0;
 

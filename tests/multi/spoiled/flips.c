@@ -16,9 +16,9 @@
 #include "queue/rq.h"
 #include "segment/layout.h"
 
-#define OBJECTS	   8u  /* of each table that are looked at */
+#define OBJECTS	    8u /* of each table that are looked at */
 #define KEY_ENTRIES 12u
-#define MOST	   65536u /* bytes of one part */
+#define MOST	    65536u /* bytes of one part */
 
 /* --- what is there ---------------------------------------------------------------- */
 
@@ -55,8 +55,8 @@ static void add(struct flips *f, uint64_t at, uint64_t bytes, uint32_t weight)
 	f->weight += weight;
 }
 
-#define HEAD_PART(f, from, to, weight)                      \
-	add(f, offsetof(struct av_seg_head, from),          \
+#define HEAD_PART(f, from, to, weight)             \
+	add(f, offsetof(struct av_seg_head, from), \
 	    offsetof(struct av_seg_head, to) - offsetof(struct av_seg_head, from), weight)
 
 static void add_head(struct flips *f)

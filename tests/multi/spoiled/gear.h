@@ -57,12 +57,12 @@ extern _Atomic(const char *) verb_name;
 extern _Atomic uint64_t verb_since_ms;
 void verb_begin(const char *name);
 void verb_end(void);
-#define VERB(call)                   \
-	({                           \
-		verb_begin(#call);   \
+#define VERB(call)                     \
+	({                             \
+		verb_begin(#call);     \
 		__auto_type r_ = call; \
-		verb_end();          \
-		r_;                  \
+		verb_end();            \
+		r_;                    \
 	})
 
 #endif

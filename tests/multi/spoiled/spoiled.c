@@ -67,8 +67,8 @@ int main(int argc, char **argv)
 	sandbox_enter();
 	spawn_self(&target, TARGET_WORD);
 	spawn_send(target.sock, &order, sizeof(order));
-	EXPECT(waitpid(target.pid, &status, 0) == target.pid && WIFEXITED(status),
-	       "signal %d: %s", WTERMSIG(status), strsignal(WTERMSIG(status)));
+	EXPECT(waitpid(target.pid, &status, 0) == target.pid && WIFEXITED(status), "signal %d: %s",
+	       WTERMSIG(status), strsignal(WTERMSIG(status)));
 	EXPECT(WEXITSTATUS(status) == 0, "exit status %d", WEXITSTATUS(status));
 	if (failures() == 0)
 		sandbox_leave();
