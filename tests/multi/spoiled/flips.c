@@ -18,6 +18,7 @@
 
 #define OBJECTS	    8u /* of each table that are looked at */
 #define KEY_ENTRIES 12u
+#define STAYS	    24u	   /* one in so many is not put back */
 #define MOST	    65536u /* bytes of one part */
 
 /* --- what is there ---------------------------------------------------------------- */
@@ -263,6 +264,6 @@ void flips_one(struct flips *f)
 	moment(&f->chance);
 	/* What somebody has stored meanwhile stays. */
 	if (load(at, width) == (width == 8 ? word : word & ((1ull << 8 * width) - 1)) &&
-	    !one_in(&f->chance, 256))
+	    !one_in(&f->chance, STAYS))
 		store(at, width, old);
 }

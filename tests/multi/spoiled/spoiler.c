@@ -13,7 +13,6 @@
 
 #define NOTE_EVERY 256u
 #define LIFE_LIMIT 60 /* seconds */
-#define HUNG_MS	   3000u
 
 static struct gear gear;
 static struct flips flips;
@@ -30,21 +29,11 @@ static bool say(bool connected, uint64_t count)
 	return send(sock, &note, sizeof(note), MSG_NOSIGNAL | MSG_DONTWAIT) == sizeof(note);
 }
 
-/* A verb that hangs on this process's own nonsense is the end of it, and of no concern. */
-static void end_if_hung(void)
-{
-	uint64_t since = verb_since_ms;
-
-	if (since && now_ms() > since + HUNG_MS)
-		_exit(0);
-}
-
 __attribute__((noreturn)) static void *flip_all(void *unused)
 {
 	uint64_t done = 0, told = 0;
 
 	for (;;) {
-		end_if_hung();
 		if (done == most && told < done && say(false, done - told))
 			told = done;
 		if (quiet || done == most) {
