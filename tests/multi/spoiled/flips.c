@@ -18,6 +18,7 @@
 
 #define OBJECTS	    8u /* of each table that are looked at */
 #define KEY_ENTRIES 12u
+#define HOT	    64u	   /* one in so many is of a hot word */
 #define STAYS	    24u	   /* one in so many is not put back */
 #define MOST	    65536u /* bytes of one part */
 
@@ -56,6 +57,12 @@ static void add(struct flips *f, uint64_t at, uint64_t bytes, uint32_t weight)
 	f->weight += weight;
 }
 
+static void add_hot(struct flips *f, const void *word)
+{
+	if (f->hots < COUNT_OF(f->hot))
+		f->hot[f->hots++] = (uint64_t)((const uint8_t *)word - f->segment);
+}
+
 #define HEAD_PART(f, from, to, weight)             \
 	add(f, offsetof(struct av_seg_head, from), \
 	    offsetof(struct av_seg_head, to) - offsetof(struct av_seg_head, from), weight)
@@ -92,6 +99,7 @@ static void add_keys(struct flips *f)
 		if (!atomic_load(&k->held))
 			continue;
 		add(f, offset_of(f, k), sizeof(*k), 10);
+		add_hot(f, &k->key);
 		if (k->kind == AV_KEY_UMR)
 			add(f, k->addr, 96, 10);
 		else if (k->adopted)
@@ -107,6 +115,11 @@ static void add_cq(struct flips *f, uint32_t i)
 	if (!atomic_load(&cq->id))
 		return;
 	add(f, offset_of(f, cq), sizeof(*cq), 20);
+	add_hot(f, &cq->lock);
+	add_hot(f, &cq->tail);
+	add_hot(f, &cq->head);
+	add_hot(f, &cq->assist.piece);
+	add_hot(f, &cq->assist.left);
 	add(f, cq->ring, (cq->mask + 1ull) * sizeof(struct av_cqe), 8);
 }
 
@@ -117,6 +130,9 @@ static void add_rq(struct flips *f, uint32_t i)
 	if (!rq->ring)
 		return;
 	add(f, offset_of(f, rq), sizeof(*rq), 12);
+	add_hot(f, &rq->take_lock);
+	add_hot(f, &rq->head);
+	add_hot(f, &rq->tail);
 	add(f, rq->ring, (rq->mask + 1ull) * rq->stride, 6);
 	if (atomic_load(&rq->id)) {
 		add(f, rq->order, (rq->order_mask + 1ull) * sizeof(uint32_t), 3);
@@ -131,6 +147,11 @@ static void add_qp(struct flips *f, uint32_t i)
 	if (!atomic_load(&qp->qpn))
 		return;
 	add(f, offset_of(f, qp), offsetof(struct av_qp_shared, counters), 20);
+	add_hot(f, &qp->resp);
+	add_hot(f, &qp->sq_next);
+	add_hot(f, &qp->sq_tail);
+	add_hot(f, &qp->state);
+	add_hot(f, &qp->receiving);
 	add(f, qp->sq_ring, (qp->sq_mask + 1ull) * qp->sq_stride, 8);
 }
 
@@ -151,6 +172,7 @@ void flips_begin(struct flips *f, uint64_t seed)
 		add_qp(f, i);
 	}
 	add(f, AV_ODP_OFFSET, MOST, 8);
+	add_hot(f, &head->moving);
 }
 
 void flips_identity(uint64_t value[3])
@@ -251,6 +273,22 @@ static void moment(struct chance *c)
 			av_pause();
 }
 
+/* A lock of somebody who does not hold it, a position far from the other one: for a while. */
+static void flip_hot(struct flips *f)
+{
+	uint8_t *at = f->segment + f->hot[rnd(&f->chance, f->hots)];
+	uint64_t old = load(at, 4), word = f->value[rnd(&f->chance, FLIPS_VALUES)];
+
+	if (one_in(&f->chance, 3))
+		word = some_value(f, old, 4);
+	store(at, 4, word);
+	if (one_in(&f->chance, 4))
+		return;
+	moment(&f->chance);
+	if (load(at, 4) == (uint32_t)word)
+		store(at, 4, old);
+}
+
 void flips_one(struct flips *f)
 {
 	static const uint32_t widths[] = {1, 2, 4, 4, 4, 8, 8, 8};
@@ -258,6 +296,10 @@ void flips_one(struct flips *f)
 	uint8_t *at = some_word(f, width);
 	uint64_t old = load(at, width), word = some_value(f, old, width);
 
+	if (one_in(&f->chance, HOT)) {
+		flip_hot(f);
+		return;
+	}
 	if (ends_it_all(f, at) && !one_in(&f->chance, 1000))
 		return;
 	store(at, width, word);

@@ -17,6 +17,8 @@ struct flips {
 		uint32_t weight;
 	} part[256]; /* what is in use, by offset */
 	uint32_t parts, weight;
+	uint64_t hot[128]; /* words of 32 bits that others wait for, or go round by */
+	uint32_t hots;
 	uint64_t value[FLIPS_VALUES]; /* what words of that kind hold: processes, contexts */
 };
 
