@@ -65,6 +65,12 @@ static inline void av_pause(void)
 #endif
 
 /*
+ * Behind the copy of a structure that a peer may be writing: its words stay what they are in the
+ * copy. Without it, the compiler may read the original once more, after the copy was checked.
+ */
+#define AV_COPIED() __asm__ volatile("" ::: "memory")
+
+/*
  * For a function that reads, a word at a time, what others may be writing. Its answer only explains
  * or counts, or is confirmed under a lock before use. ThreadSanitizer ignores it.
  */

@@ -61,6 +61,11 @@ static void wait_a_little(unsigned int turn)
 
 enum av_lock_result av_lock_wait(struct av_lock *lock)
 {
+	return av_lock_wait_until(lock, UINT64_MAX);
+}
+
+enum av_lock_result av_lock_wait_until(struct av_lock *lock, uint64_t until_ns)
+{
 	AV_UNCANCELLED;
 
 	for (unsigned int turn = 0;; turn += turn < SPINS + YIELDS) {
@@ -73,6 +78,8 @@ enum av_lock_result av_lock_wait(struct av_lock *lock)
 		}
 		if (turn >= SPINS && take_over(lock, owner))
 			return AV_LOCK_REPAIR;
+		if (turn == SPINS + YIELDS && av_now_ns() >= until_ns)
+			return AV_LOCK_BUSY;
 		wait_a_little(turn);
 	}
 }

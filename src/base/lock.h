@@ -31,7 +31,7 @@ struct av_lock {
 };
 
 enum av_lock_result {
-	AV_LOCK_BUSY = -1,  /* av_lock_try() only: held by a living process */
+	AV_LOCK_BUSY = -1,  /* av_lock_try(), av_lock_wait_until(): held by a living process */
 	AV_LOCK_TAKEN = 0,  /* now held by the caller */
 	AV_LOCK_REPAIR = 1, /* the same, and its last holder died holding it: repair first */
 };
@@ -50,6 +50,9 @@ extern bool (*av_lock_owner_alive)(uint32_t owner);
 
 /* The slow part of av_lock_acquire(). */
 enum av_lock_result av_lock_wait(struct av_lock *lock);
+
+/* The same, up to that moment. Return: also AV_LOCK_BUSY */
+enum av_lock_result av_lock_wait_until(struct av_lock *lock, uint64_t until_ns);
 
 /* The slow part of av_lock_try(). */
 enum av_lock_result av_lock_try_dead(struct av_lock *lock);

@@ -13,6 +13,7 @@
 #include "registry/page_users.h"
 #include "segment/alloc.h"
 #include "segment/pages_owner.h"
+#include "segment/peer_lock.h"
 #include "segment/map_file.h"
 #include "memory/region.h"
 
@@ -159,9 +160,9 @@ static int look_up(struct av_seg *pages_owner, uint32_t handle, struct av_key *c
 	int ret = EINVAL;
 
 	/* Checked before locking, because a window's lock may be held for long. */
-	if (!k || !atomic_load(&k->held))
+	if (!k || !atomic_load(&k->held) ||
+	    av_peer_lock(pages_owner, &k->lock, AV_RANK_KEY) == AV_LOCK_BUSY)
 		return EINVAL;
-	av_lock_acquire_plain(&k->lock, AV_RANK_KEY);
 	if (atomic_load(&k->held) && (k->kind == AV_KEY_PAGES || k->kind == AV_KEY_MAPPED) &&
 	    (k->share & AV_SHARED)) {
 		*copy = (struct av_key){.share = k->share,

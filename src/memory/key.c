@@ -6,6 +6,7 @@
 #include "memory/pin.h"
 #include "memory/region_count.h"
 #include "segment/alloc.h"
+#include "segment/peer_lock.h"
 
 static uint8_t next_tag(uint8_t tag, uint32_t index)
 {
@@ -131,9 +132,9 @@ bool av_key_is_on_demand(struct av_seg *seg, uint32_t key)
 	bool is;
 
 	/* Check first: a window's lock may be held for long. */
-	if (!k || key == 0 || atomic_load(&k->held) != key)
+	if (!k || key == 0 || atomic_load(&k->held) != key ||
+	    av_peer_lock(seg, &k->lock, AV_RANK_KEY) == AV_LOCK_BUSY)
 		return false;
-	av_lock_acquire_plain(&k->lock, AV_RANK_KEY);
 	is = atomic_load(&k->held) == key && k->kind == AV_KEY_ODP;
 	av_lock_release(&k->lock);
 	return is;

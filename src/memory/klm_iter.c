@@ -55,15 +55,18 @@ static uint32_t find(const struct av_klm_list *list, uint32_t count, uint64_t at
 static bool descend(const struct av_span *span, struct av_mem_request *to)
 {
 	const struct av_key *k = span->umr;
-	const struct av_klm_list *list = av_seg_at(span->seg, k->addr, sizeof(*list));
-	uint64_t offset = span->addr - k->base, round = list ? list->round : 0, at;
-	uint32_t count = list ? list->count : 0;
+	uint64_t place = __atomic_load_n(&k->addr, __ATOMIC_RELAXED);
+	const struct av_klm_list *list = av_seg_at(span->seg, place, sizeof(*list));
+	uint64_t offset = span->addr - k->base, at;
+	uint64_t round = list ? __atomic_load_n(&list->round, __ATOMIC_RELAXED) : 0;
+	uint32_t count = list ? __atomic_load_n(&list->count, __ATOMIC_RELAXED) : 0;
 	struct av_klm_entry e;
 
-	if (count == 0 || round == 0 || !av_seg_at(span->seg, k->addr, av_klm_bytes(count)))
+	if (count == 0 || round == 0 || !av_seg_at(span->seg, place, av_klm_bytes(count)))
 		return false;
 	at = offset % round;
 	e = list->at[find(list, count, at)];
+	AV_COPIED();
 	if (at < e.start || at - e.start >= e.length)
 		return false; /* the list is inconsistent */
 	at -= e.start;

@@ -7,6 +7,7 @@
 #include "base/checked.h"
 #include "memory/pin.h"
 #include "memory/key.h"
+#include "segment/peer_lock.h"
 #include "segment/alloc.h"
 
 uint64_t av_klm_alloc(struct av_seg *seg, uint32_t capacity)
@@ -72,12 +73,14 @@ static void replace(struct av_key *k, struct av_klm_list *list, const struct av_
 static int fill_locked(struct av_seg *seg, struct av_key *k, const struct av_klm_fill *fill)
 {
 	struct av_klm_list *list;
+	uint64_t place;
 
 	if (atomic_load(&k->held) != fill->key || k->kind != AV_KEY_UMR || k->pd != fill->pd)
 		return EINVAL;
-	list = av_seg_at(seg, k->addr, sizeof(*list));
+	place = __atomic_load_n(&k->addr, __ATOMIC_RELAXED);
+	list = av_seg_at(seg, place, sizeof(*list));
 	if (!list || fill->count > list->capacity ||
-	    !av_seg_at(seg, k->addr, av_klm_bytes(fill->count)))
+	    !av_seg_at(seg, place, av_klm_bytes(fill->count)))
 		return EINVAL;
 	atomic_store(&k->key, 0);
 	av_pin_drain(seg, fill->key);
@@ -94,7 +97,8 @@ int av_klm_fill(struct av_seg *seg, const struct av_klm_fill *fill)
 	/* Check first: this may be a window by now, whose lock may be held for long. */
 	if (!k || atomic_load(&k->held) != fill->key)
 		return EINVAL;
-	av_lock_acquire_plain(&k->lock, AV_RANK_KEY_RIGHT);
+	if (av_peer_lock(seg, &k->lock, AV_RANK_KEY_RIGHT) == AV_LOCK_BUSY)
+		return EINVAL;
 	ret = fill_locked(seg, k, fill);
 	av_lock_release(&k->lock);
 	return ret;

@@ -6,6 +6,7 @@
 #include "memory/odp_counters.h"
 #include "memory/odp_table.h"
 #include "memory/region_count.h"
+#include "segment/peer_lock.h"
 
 #define IMPLICIT SIZE_MAX
 
@@ -87,9 +88,8 @@ static void visit(struct av_seg *seg, const struct av_odp_eviction *how, struct 
 	uint64_t addr = 0, length = 0;
 
 	/* Checked before locking, because a window's lock may be held for long. */
-	if (!k || !is_meant(k, how))
+	if (!k || !is_meant(k, how) || av_peer_lock(seg, &k->lock, AV_RANK_KEY) == AV_LOCK_BUSY)
 		return;
-	av_lock_acquire_plain(&k->lock, AV_RANK_KEY);
 	if (is_meant(k, how)) {
 		addr = k->addr;
 		length = k->length;

@@ -6,6 +6,7 @@
 #include <time.h>
 
 #include "base/limits.h"
+#include "base/patience.h"
 #include "base/uncancelled.h"
 #include "registry/directory.h"
 
@@ -58,7 +59,8 @@ struct av_pin *av_pin_search(struct av_seg *seg, uint64_t word)
 	return find_free(seg, word);
 }
 
-static void wait_for(struct av_pin *pin, uint64_t word)
+/* A word in a peer's segment is waited for as long as @until says (av_patient()). */
+static void wait_for(const struct av_seg *seg, struct av_pin *pin, uint64_t word, uint64_t *until)
 {
 	struct timespec nap = {.tv_nsec = 50000};
 
@@ -70,6 +72,8 @@ static void wait_for(struct av_pin *pin, uint64_t word)
 			sched_yield();
 		else if (!av_dir_proc_alive((uint32_t)(word >> 32)))
 			atomic_compare_exchange_strong(&pin->word, &word, 0);
+		else if (!seg->own && !av_patient(until))
+			return;
 		else
 			nanosleep(&nap, NULL);
 	}
@@ -78,6 +82,7 @@ static void wait_for(struct av_pin *pin, uint64_t word)
 void av_pin_drain(struct av_seg *seg, uint32_t key)
 {
 	AV_UNCANCELLED;
+	uint64_t until = 0;
 
 	atomic_thread_fence(memory_order_seq_cst); /* pairs with av_pin_begin()'s */
 	for (uint32_t i = 0; i < AV_PINS; i++) {
@@ -85,6 +90,6 @@ void av_pin_drain(struct av_seg *seg, uint32_t key)
 		uint64_t word = atomic_load_explicit(&pin->word, memory_order_acquire);
 
 		if (word != 0 && (key == 0 || (uint32_t)word == key))
-			wait_for(pin, word);
+			wait_for(seg, pin, word, &until);
 	}
 }

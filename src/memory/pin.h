@@ -56,8 +56,9 @@ static inline void av_pin_end(struct av_pin *pin)
 }
 
 /**
- * av_pin_drain() - wait until nobody uses @key of the own segment @seg any more; 0: any key
+ * av_pin_drain() - wait until nobody uses @key of @seg any more; 0: any key
  *
+ * A peer's words may name processes that use nothing: for them it waits AV_PATIENCE_NS at most.
  * The key is withdrawn already, or all users have been told to stay away: no new use begins.
  * Context: may wait as long as a copy takes; no lock is held, and no pin of the caller's.
  */

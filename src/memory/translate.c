@@ -203,6 +203,8 @@ enum av_mem_fault av_mem_get_list(struct av_seg *seg, uint32_t pd, uint32_t acce
 
 	spans->count = 0;
 	spans->bytes = bytes;
+	if (av_unlikely(count > AV_MAX_SGE)) /* the count in a peer's segment has changed */
+		return AV_MEM_RANGE;
 	for (uint32_t i = 0; i < count && bytes > 0; i++) {
 		/* Read once: a list in a segment may change meanwhile. */
 		uint32_t length = __atomic_load_n(&sge[i].length, __ATOMIC_RELAXED);

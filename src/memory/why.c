@@ -170,11 +170,15 @@ void av_mem_why_list(struct av_seg *seg, uint32_t pd, uint32_t access, const str
 {
 	struct av_mem_request req = {.pd = pd, .access = access};
 
+	if (count > AV_MAX_SGE) /* the count in a peer's segment has changed */
+		count = 0;
 	/* Examine each key instead of translating again, which would count unknown keys twice. */
 	for (uint32_t i = 0; i < count && bytes > 0; bytes -= req.length, i++) {
+		uint32_t length = __atomic_load_n(&sge[i].length, __ATOMIC_RELAXED);
+
 		req.key = sge[i].lkey;
 		req.addr = sge[i].addr;
-		req.length = sge[i].length < bytes ? sge[i].length : bytes;
+		req.length = length < bytes ? length : bytes;
 		if (req.length == 0)
 			continue;
 		if (examine(seg, &req, found) || found == AV_MEM_OK ||

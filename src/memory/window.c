@@ -7,6 +7,7 @@
 #include "base/newer_verbs.h"
 #include "memory/pin.h"
 #include "memory/key.h"
+#include "segment/peer_lock.h"
 #include "segment/alloc.h"
 
 /* Local rights mean nothing for a window, but programs pass IBV_ACCESS_LOCAL_WRITE out of habit. */
@@ -32,9 +33,8 @@ static void region_released(struct av_seg *seg, uint32_t region)
 {
 	struct av_key *r = av_key_entry(seg, region);
 
-	if (!r)
+	if (!r || av_peer_lock(seg, &r->lock, AV_RANK_KEY) == AV_LOCK_BUSY)
 		return;
-	av_lock_acquire_plain(&r->lock, AV_RANK_KEY);
 	if (r->windows > 0)
 		r->windows--;
 	av_lock_release(&r->lock);
@@ -116,9 +116,8 @@ static bool hold_region(struct av_seg *seg, const struct av_window_bind *bind, s
 	struct av_key *r = av_key_entry(seg, bind->region);
 	bool ok;
 
-	if (!r)
+	if (!r || av_peer_lock(seg, &r->lock, AV_RANK_KEY) == AV_LOCK_BUSY)
 		return false;
-	av_lock_acquire_plain(&r->lock, AV_RANK_KEY);
 	ok = region_permits(r, bind);
 	if (ok) {
 		r->windows++;
@@ -162,9 +161,8 @@ int av_window_bind(struct av_seg *seg, const struct av_window_bind *bind)
 	struct av_key *w = window_entry(seg, bind->window);
 	int ret;
 
-	if (!w)
+	if (!w || av_peer_lock(seg, &w->lock, AV_RANK_KEY_RIGHT) == AV_LOCK_BUSY)
 		return EINVAL;
-	av_lock_acquire_plain(&w->lock, AV_RANK_KEY_RIGHT);
 	ret = bind_locked(seg, w, bind);
 	av_lock_release(&w->lock);
 	return ret;
@@ -191,7 +189,8 @@ enum av_invalidate av_window_invalidate(struct av_seg *seg, uint32_t rkey, uint3
 
 	if (!w || rkey == 0)
 		return AV_INVALIDATE_NO_WINDOW;
-	av_lock_acquire_plain(&w->lock, AV_RANK_KEY_RIGHT);
+	if (av_peer_lock(seg, &w->lock, AV_RANK_KEY_RIGHT) == AV_LOCK_BUSY)
+		return AV_INVALIDATE_NOT_BOUND;
 	ret = may_invalidate(w, rkey, qpn);
 	if (ret == AV_INVALIDATED)
 		unbind(seg, w);

@@ -11,6 +11,7 @@
 #include "observe/diagnosis.h"
 #include "queue/notify.h"
 #include "queue/ring.h"
+#include "segment/peer_lock.h"
 
 #define LOOK_EVERY 64u
 
@@ -84,13 +85,21 @@ static void retract(struct av_cqe *e, uint32_t number)
 /*
  * Take @lock. A dead holder may have stored an entry without counting it in @tail. The owner may
  * even have taken that entry already.
+ * Return:  false: the lock of a peer's CQ was not had in time
  */
+static bool lock_any(struct av_seg *seg, struct av_cq_shared *cq)
+{
+	enum av_lock_result got = av_peer_lock(seg, &cq->lock, AV_RANK_CQ);
+
+	if (av_unlikely(got == AV_LOCK_REPAIR) && av_cq_present(seg, cq, atomic_load(&cq->tail)))
+		atomic_fetch_add(&cq->tail, 1);
+	return av_likely(got != AV_LOCK_BUSY);
+}
+
+/* The same for an own CQ. */
 static void lock(struct av_seg *seg, struct av_cq_shared *cq)
 {
-	if (av_likely(av_lock_acquire(&cq->lock, AV_RANK_CQ) == AV_LOCK_TAKEN))
-		return;
-	if (av_cq_present(seg, cq, atomic_load(&cq->tail)))
-		atomic_fetch_add(&cq->tail, 1);
+	(void)lock_any(seg, cq);
 }
 
 /*
@@ -305,9 +314,8 @@ void av_cq_overrun(struct av_seg *seg, uint32_t index)
 	uint32_t id;
 	bool first;
 
-	if (!cq)
+	if (!cq || !lock_any(seg, cq))
 		return;
-	lock(seg, cq);
 	id = atomic_load_explicit(&cq->id, memory_order_relaxed);
 	first = !atomic_exchange(&cq->overrun, 1);
 	cq->counters.lost++;
@@ -325,9 +333,8 @@ int av_cq_push(struct av_seg *seg, uint32_t index, const struct av_cqe *cqe)
 	struct av_cqe *to;
 	uint32_t id, doorbell;
 
-	if (av_unlikely(!cq))
+	if (av_unlikely(!cq || !lock_any(seg, cq)))
 		return -ENOSPC;
-	lock(seg, cq);
 	to = append(seg, cq, cqe);
 	if (av_unlikely(!to)) {
 		av_lock_release(&cq->lock);
@@ -505,13 +512,17 @@ void av_cq_purge(struct av_seg *seg, uint32_t index,
 bool av_cq_holds_receive(struct av_seg *seg, uint32_t index, uint32_t qpn, uint32_t wqe)
 {
 	struct av_cq_shared *cq = av_cq_at(seg, index);
+	uint32_t head, waiting;
 	bool found = false;
 
-	if (!cq)
+	if (!cq || !lock_any(seg, cq))
 		return false;
-	lock(seg, cq);
-	for (uint32_t i = atomic_load(&cq->head); i != atomic_load(&cq->tail) && !found; i++) {
-		const struct av_cqe *e = av_cq_entry(seg, cq, i);
+	head = atomic_load(&cq->head);
+	waiting = atomic_load(&cq->tail) - head;
+	if (waiting > AV_MAX_CQE) /* a peer's nonsense */
+		waiting = 0;
+	for (uint32_t i = 0; i < waiting && !found; i++) {
+		const struct av_cqe *e = av_cq_entry(seg, cq, head + i);
 
 		found = e && e->qpn == qpn && e->wqe == wqe && (e->flags & AV_CQE_RECV);
 	}

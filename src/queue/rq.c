@@ -9,6 +9,7 @@
 #include "base/limits.h"
 #include "observe/diagnosis.h"
 #include "queue/ring.h"
+#include "segment/peer_lock.h"
 
 static bool is_shared(const struct av_rq_shared *rq)
 {
@@ -140,7 +141,7 @@ static struct av_rq_wqe *slot_from(const struct av_seg *seg, const struct av_rq_
 static struct av_rq_wqe *shared_slot(const struct av_seg *seg, const struct av_rq_shared *rq,
 				     uint32_t place)
 {
-	uint32_t ring = first_slots(rq);
+	uint32_t ring = __atomic_load_n(&rq->mask, __ATOMIC_RELAXED) + 1;
 	unsigned int run;
 
 	if (place < ring)
@@ -181,13 +182,19 @@ static void fill(struct av_rq_wqe *wqe, const struct ibv_recv_wr *wr)
 	}
 }
 
+/* Take @take_lock. Return: false: the lock of a peer's queue was not had in time */
+static bool lock_takes(struct av_seg *seg, struct av_rq_shared *rq)
+{
+	return av_peer_lock(seg, &rq->take_lock, AV_RANK_TAKE_RECV) != AV_LOCK_BUSY;
+}
+
 /*
  * The entry of a shared queue's order for @number; NULL: the array is unsound.
  * Context: a lock is held.
  */
 static uint32_t *order_entry(struct av_seg *seg, const struct av_rq_shared *rq, uint32_t number)
 {
-	uint32_t mask = rq->order_mask;
+	uint32_t mask = __atomic_load_n(&rq->order_mask, __ATOMIC_RELAXED);
 	uint32_t *order =
 		mask < AV_MAX_QP_WR * 2 ? av_seg_at(seg, rq->order, index_bytes(mask + 1)) : NULL;
 
@@ -206,6 +213,8 @@ static uint32_t place_for(struct av_seg *seg, struct av_rq_shared *rq, uint32_t 
 		return number;
 	stack = av_seg_at(seg, rq->stack, index_bytes(rq->places));
 	order = order_entry(seg, rq, number);
+	if (av_unlikely(!stack || !order || rq->stacked - 1 >= rq->places))
+		return UINT32_MAX; /* the arrays are unsound */
 	place = stack[--rq->stacked];
 	*order = place;
 	return place;
@@ -287,16 +296,18 @@ static const struct av_rq_wqe *take_shared(struct av_seg *seg, struct av_rq_shar
 {
 	struct av_rq_wqe *wqe = NULL;
 	bool raise = false;
-	uint32_t head, *order;
+	uint32_t head, *order, place;
 
-	av_lock_acquire_plain(&rq->take_lock, AV_RANK_TAKE_RECV);
+	if (!lock_takes(seg, rq))
+		return NULL;
 	head = atomic_load_explicit(&rq->head, memory_order_relaxed);
 	order = order_entry(seg, rq, head);
+	place = order ? __atomic_load_n(order, __ATOMIC_RELAXED) : 0;
 	if (order && atomic_load(&rq->tail) != head)
-		wqe = (struct av_rq_wqe *)av_rq_wqe(seg, rq, *order);
+		wqe = (struct av_rq_wqe *)av_rq_wqe(seg, rq, place);
 	if (wqe) {
 		wqe->taker = qpn;
-		*receiving = *order + 1;
+		*receiving = place + 1;
 		atomic_store_explicit(&rq->head, head + 1, memory_order_release);
 		raise = limit_reached(rq);
 	}
@@ -345,7 +356,8 @@ void av_rq_untake(struct av_seg *seg, struct av_rq_shared *rq, uint32_t place)
 		atomic_store_explicit(&rq->head, place, memory_order_release);
 		return;
 	}
-	av_lock_acquire_plain(&rq->take_lock, AV_RANK_TAKE_RECV);
+	if (!lock_takes(seg, rq))
+		return;
 	head = atomic_load_explicit(&rq->head, memory_order_relaxed) - 1;
 	order = order_entry(seg, rq, head);
 	if (order) {
@@ -385,12 +397,15 @@ void av_rq_freed(struct av_seg *seg, struct av_rq_shared *rq, uint32_t place)
 /* Is this slot of a shared queue posted and not taken yet? */
 static bool queued(struct av_seg *seg, struct av_rq_shared *rq, uint32_t place)
 {
-	uint32_t tail = atomic_load(&rq->tail);
+	uint32_t head, waiting;
 	bool found = false;
 
-	av_lock_acquire_plain(&rq->take_lock, AV_RANK_TAKE_RECV);
-	for (uint32_t i = atomic_load(&rq->head); i != tail && !found; i++) {
-		const uint32_t *order = order_entry(seg, rq, i);
+	if (!lock_takes(seg, rq))
+		return true; /* it stays as it is */
+	head = atomic_load(&rq->head);
+	waiting = atomic_load(&rq->tail) - head;
+	for (uint32_t i = 0; i < waiting && i < AV_MAX_SRQ_WR && !found; i++) {
+		const uint32_t *order = order_entry(seg, rq, head + i);
 
 		found = order && *order == place;
 	}

@@ -273,8 +273,10 @@ int av_sq_post(const struct av_qp_end *end, struct ibv_send_wr *wr, struct ibv_s
 /* Does a slot hold @count elements of a UMR key's list? */
 static bool holds(const struct av_qp_shared *qp, uint32_t count)
 {
-	return qp->sq_stride <= AV_SQ_STRIDE_MAX && qp->sq_stride >= sizeof(struct av_sq_wqe) &&
-	       count <= (qp->sq_stride - sizeof(struct av_sq_wqe)) / sizeof(struct av_klm_entry);
+	uint32_t stride = __atomic_load_n(&qp->sq_stride, __ATOMIC_RELAXED);
+
+	return stride <= AV_SQ_STRIDE_MAX && stride >= sizeof(struct av_sq_wqe) &&
+	       count <= (stride - sizeof(struct av_sq_wqe)) / sizeof(struct av_klm_entry);
 }
 
 const struct av_klm_entry *av_sq_list(const struct av_qp_end *end, const struct av_sq_wqe *ring,

@@ -111,6 +111,18 @@ bool av_dir_proc_alive(uint32_t proc)
 	       av_dir_record_lock(F_OFD_GETLK, F_WRLCK, AV_DIR_LOCK_SLOT(AV_REF_SLOT(proc))) != 0;
 }
 
+pid_t av_dir_proc_pid(uint32_t proc)
+{
+	struct flock fl = {.l_type = F_WRLCK,
+			   .l_whence = SEEK_SET,
+			   .l_start = AV_DIR_LOCK_SLOT(AV_REF_SLOT(proc)),
+			   .l_len = 1};
+
+	if (fcntl(dir_fd, F_GETLK, &fl) || fl.l_type == F_UNLCK || fl.l_pid < 0)
+		return 0;
+	return fl.l_pid;
+}
+
 /* --- references ------------------------------------------------------------------ */
 
 static uint32_t next_ref(uint32_t slot, uint32_t *last)

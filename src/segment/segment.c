@@ -262,6 +262,18 @@ static struct av_odp_counters *peer_counters(const struct av_seg *seg)
 	return (struct av_odp_counters *)av_dir_counters(name);
 }
 
+/*
+ * Is the PID in the head that of the segment's owner? Through it the memory of that process is
+ * reached: nobody may lead us into another one, nor into ourselves.
+ */
+static bool peer_is_owner(const struct av_seg *seg)
+{
+	pid_t known = seg->same_pidns ? av_dir_proc_pid(seg->proc) : 0;
+
+	return seg->pid > 0 && (!known || known == seg->pid) &&
+	       (!seg->same_pidns || seg->proc == av_lock_self || seg->pid != getpid());
+}
+
 static bool peer_map(struct av_seg *seg)
 {
 	seg->head = av_seg_map_file(seg->folder.fd, "segment", PROT_READ | PROT_WRITE);
@@ -270,7 +282,7 @@ static bool peer_map(struct av_seg *seg)
 	seg->pid = seg->head->pid;
 	seg->odp = peer_counters(seg);
 	seg->same_pidns = seg->head->pidns == my_pidns();
-	return true;
+	return peer_is_owner(seg);
 }
 
 /* Context: the caller holds @mutex. */

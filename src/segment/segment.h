@@ -55,6 +55,7 @@ struct av_seg {
 	_Atomic(uint8_t *) shared_heap;		/* of a peer's process: segment/shared_heap.h */
 	unsigned int users;			/* guarded by the mutex in segment.c */
 	_Atomic uint64_t alive_ns;		/* when it was last known to live (coarse clock) */
+	_Atomic uint64_t in_vain_until_ns;	/* segment/peer_lock.h */
 	_Atomic bool gone;	 /* its process is dead or the context closed: for ever */
 	_Atomic bool vm_refused; /* the kernel refuses access to that process's memory */
 	struct {

@@ -8,6 +8,7 @@
 #include "base/limits.h"
 #include "memory/translate.h"
 #include "memory/xfer.h"
+#include "segment/peer_lock.h"
 #include "transport/responder.h"
 
 static_assert(AV_MAX_MSG_BYTES / AV_ASSIST_PIECE + 1 < 1u << 16,
@@ -58,15 +59,15 @@ static struct piece cut(uint64_t to, uint64_t bytes, uint32_t number)
 	return (struct piece){begin, (end < shared ? end : shared) - begin};
 }
 
-static bool claim_first(struct av_assist *a, uint32_t *number)
+/* Claim the first piece, which is @number unless the word is a peer's nonsense. */
+static bool claim_first(struct av_assist *a, uint32_t number)
 {
 	uint32_t left = atomic_load_explicit(&a->left, memory_order_relaxed);
 
 	do {
-		if (!av_assist_wanted(left))
+		if (!av_assist_wanted(left) || (left & 0xffff) != number)
 			return false;
 	} while (!atomic_compare_exchange_weak(&a->left, &left, left + 1));
-	*number = left & 0xffff;
 	return true;
 }
 
@@ -90,9 +91,9 @@ static bool claim_last(struct av_assist *a, uint32_t number)
 /*
  * Take @piece, and wait for whoever is copying one. After a long wait for a poller without a core,
  * asks nobody for help for a multiple of that time. So such waits cost little in all.
- * Return:  as av_lock_acquire()
+ * Return:  as av_peer_lock()
  */
-static enum av_lock_result wait_for_piece(struct av_assist *a)
+static enum av_lock_result wait_for_piece(struct av_seg *seg, struct av_assist *a)
 {
 	enum av_lock_result got;
 	uint64_t begin, now;
@@ -100,7 +101,7 @@ static enum av_lock_result wait_for_piece(struct av_assist *a)
 	if (av_lock_try_free(&a->piece, AV_RANK_PIECE))
 		return AV_LOCK_TAKEN;
 	begin = av_now_ns();
-	got = av_lock_acquire(&a->piece, AV_RANK_PIECE);
+	got = av_peer_lock(seg, &a->piece, AV_RANK_PIECE);
 	now = av_now_ns();
 	if (now - begin > LONG_NS)
 		atomic_store_explicit(&a->alone_until_ns, now + REST_FACTOR * (now - begin),
@@ -112,23 +113,27 @@ static enum av_lock_result wait_for_piece(struct av_assist *a)
  * Allow no more claims, and wait for the piece that is being copied.
  * Return:  has everything claimed been copied?
  */
-static bool close_message(struct av_assist *a)
+static enum av_assist_result close_message(struct av_seg *seg, struct av_assist *a)
 {
-	bool died;
+	enum av_lock_result got;
 
 	atomic_store(&a->left, 0);
-	died = wait_for_piece(a) == AV_LOCK_REPAIR;
+	got = wait_for_piece(seg, a);
+	if (got == AV_LOCK_BUSY)
+		return AV_ASSIST_STUCK;
 	av_lock_release(&a->piece);
-	return !died && !atomic_load_explicit(&a->failed, memory_order_relaxed);
+	return got == AV_LOCK_TAKEN && !atomic_load_explicit(&a->failed, memory_order_relaxed)
+		       ? AV_ASSIST_COPIED
+		       : AV_ASSIST_NOT;
 }
 
 /* Return:  false: another sender's message is in the CQ */
-static bool try_open(struct av_assist *a)
+static bool try_open(struct av_seg *seg, struct av_assist *a)
 {
 	enum av_lock_result got = av_lock_try(&a->sender, AV_RANK_SENDER);
 
 	if (got == AV_LOCK_REPAIR)
-		(void)close_message(a); /* the message of a process that died */
+		(void)close_message(seg, a); /* the message of a process that died */
 	return got != AV_LOCK_BUSY;
 }
 
@@ -163,24 +168,30 @@ static bool copy(uint8_t *to, const uint8_t *from, struct piece p, uint64_t whol
 	       AV_COPY_OK;
 }
 
-bool av_assist_copy(const struct av_assist_source *source, const struct av_qp_end *rsp,
-		    const struct ibv_sge *recv, uint8_t *to, const uint8_t *from)
+enum av_assist_result av_assist_copy(const struct av_assist_source *source,
+				     const struct av_qp_end *rsp, const struct ibv_sge *recv,
+				     uint8_t *to, const uint8_t *from)
 {
 	struct av_cq_shared *cq = av_cq_at(rsp->seg, rsp->qp->recv_cq);
 	uint64_t bytes = source->sge.length, shared = shared_bytes(recv->addr, bytes);
 	struct av_assist *a = cq ? &cq->assist : NULL;
-	uint32_t number;
+	uint32_t number, count = count_pieces(recv->addr, bytes);
+	enum av_assist_result closed;
 	bool ok = true;
 
 	AV_ASSERT_HELD(&rsp->qp->resp);
-	if (!a || av_xfer_destroys(to, from, bytes) || !may_share(a, source) || !try_open(a))
-		return false;
+	if (!a || av_xfer_destroys(to, from, bytes) || !may_share(a, source) ||
+	    !try_open(rsp->seg, a))
+		return AV_ASSIST_NOT;
 	open_message(a, source, rsp, recv);
-	while (ok && claim_first(a, &number))
+	for (number = 0; ok && number < count && claim_first(a, number); number++)
 		ok = copy(to, from, cut(recv->addr, bytes, number), bytes);
-	ok = close_message(a) && ok;
+	closed = close_message(rsp->seg, a);
 	av_lock_release(&a->sender);
-	return ok && copy(to, from, (struct piece){shared, bytes - shared}, bytes);
+	if (closed != AV_ASSIST_COPIED)
+		return closed;
+	ok = ok && copy(to, from, (struct piece){shared, bytes - shared}, bytes);
+	return ok ? AV_ASSIST_COPIED : AV_ASSIST_NOT;
 }
 
 void av_assist_abandon(const struct av_qp_end *rsp)
@@ -189,7 +200,8 @@ void av_assist_abandon(const struct av_qp_end *rsp)
 
 	if (!cq)
 		return;
-	av_lock_acquire_plain(&cq->assist.piece, AV_RANK_PIECE);
+	if (av_peer_lock(rsp->seg, &cq->assist.piece, AV_RANK_PIECE) == AV_LOCK_BUSY)
+		return;
 	if (atomic_load(&cq->assist.left) && cq->assist.job.qp == rsp->qp->index)
 		atomic_store(&cq->assist.left, 0);
 	av_lock_release(&cq->assist.piece);
@@ -209,6 +221,7 @@ static bool read_job(const struct av_assist *a, struct av_assist_job *job, uint3
 	if (!av_assist_wanted(left))
 		return false;
 	memcpy(job, &a->job, sizeof(*job));
+	AV_COPIED();
 	if (job->bytes < AV_ASSIST_MIN || job->bytes > AV_MAX_MSG_BYTES)
 		return false;
 	*number = (left >> 16) - 1;

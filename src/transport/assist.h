@@ -45,6 +45,12 @@ struct av_assist_source {
 	struct ibv_sge sge;	     /* AV_ASSIST_MIN bytes at least */
 };
 
+enum av_assist_result {
+	AV_ASSIST_COPIED,
+	AV_ASSIST_NOT,	 /* some bytes have not been copied; any may have been */
+	AV_ASSIST_STUCK, /* the same, and a poller may still be copying: AV_PATIENCE_NS are over */
+};
+
 /**
  * av_assist_copy() - copy a message to its receive buffer, with the help of whoever polls
  * @rsp: the receiving queue pair, in another process
@@ -54,10 +60,11 @@ struct av_assist_source {
  * The end of the message is copied last.
  * Context: @rsp's right @resp is held, and pins of both keys. Waits for pages, and for a piece that
  * a poller is copying.
- * Return:  false: some bytes have not been copied; any may have been
  */
-AV_MUST_USE bool av_assist_copy(const struct av_assist_source *source, const struct av_qp_end *rsp,
-				const struct ibv_sge *recv, uint8_t *to, const uint8_t *from);
+AV_MUST_USE enum av_assist_result av_assist_copy(const struct av_assist_source *source,
+						 const struct av_qp_end *rsp,
+						 const struct ibv_sge *recv, uint8_t *to,
+						 const uint8_t *from);
 
 /*
  * The sender died while it held @rsp's right @resp, which the caller has taken over: close its

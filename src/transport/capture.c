@@ -439,10 +439,12 @@ void av_capture_request(const struct av_capture_mark *mark, const struct av_qp_e
 			    .head = *wqe,
 			    .result = result,
 			    .answer = answer};
-	const struct kind *kind = kind_of(&r);
+	const struct kind *kind;
 	unsigned int at = 0, number, found = 0;
 	struct av_atomic operands;
 
+	AV_COPIED();
+	kind = kind_of(&r);
 	if (!kind || !reaches_the_wire(&r) || only_waits(&r))
 		return;
 	find_operands(&r, &operands);

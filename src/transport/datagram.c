@@ -5,6 +5,7 @@
 #include <sched.h>
 
 #include "base/clock.h"
+#include "base/patience.h"
 #include "registry/directory.h"
 #include "registry/multicast.h"
 #include "device/port.h"
@@ -58,13 +59,15 @@ static enum av_fault collect(struct datagram *d, const struct av_sq_wqe *ring)
 {
 	enum av_mem_fault found = AV_MEM_OK;
 	struct av_spans local;
+	uint64_t until = 0;
 
 	if (d->head.flags & IBV_SEND_INLINE)
 		av_spans_local(&local, d->req->seg, (void *)(uintptr_t)ring->data, d->head.bytes);
 	else
 		while ((found = av_mem_get_list(d->req->seg, d->req->qp->pd, 0, ring->sge,
 						d->head.count, d->head.bytes, &local)) ==
-		       AV_MEM_BUSY)
+			       AV_MEM_BUSY &&
+		       (d->req->seg->own || av_patient(&until)))
 			sched_yield();
 	if (found != AV_MEM_OK) {
 		av_mem_why_list(d->req->seg, d->req->qp->pd, 0, ring->sge, d->head.count,
@@ -146,7 +149,8 @@ static void send_to(struct datagram *d, const struct av_qp_end *rsp, uint32_t qp
 {
 	if (!rsp->qp || !(av_seg_known_alive(rsp->seg, d->now_ns) || av_seg_alive(rsp->seg)))
 		return;
-	av_responder_acquire(rsp);
+	if (!av_responder_acquire(rsp))
+		return;
 	if (is_addressee(rsp->qp, qpn) && accepts(d, rsp->qp))
 		deliver(d, rsp);
 	else if (is_addressee(rsp->qp, qpn))
@@ -218,6 +222,7 @@ struct av_outcome av_datagram_execute(const struct av_qp_end *req, struct av_qp_
 	AV_ASSERT_HELD(&req->qp->exec);
 	d.req = req;
 	d.head = *wqe;
+	AV_COPIED();
 	d.source_bad = false;
 	d.now_ns = av_now_coarse_ns();
 	result.fault = check(&d);

@@ -79,6 +79,8 @@ static int complete(const struct av_qp_end *end, const struct av_sq_wqe *wqe,
 		    enum ibv_wc_status status, const struct answer *answer)
 {
 	struct av_qp_shared *qp = end->qp;
+	/* Read once: a peer's ring may change under our eyes. */
+	uint32_t opcode = __atomic_load_n(&wqe->opcode, __ATOMIC_RELAXED);
 	struct av_cqe cqe;
 	int ret;
 
@@ -86,7 +88,7 @@ static int complete(const struct av_qp_end *end, const struct av_sq_wqe *wqe,
 	memset(&cqe, 0, offsetof(struct av_cqe, data));
 	cqe.wr_id = wqe->wr_id;
 	cqe.status = (uint8_t)status;
-	cqe.opcode = wqe->opcode < AV_ARRAY_SIZE(wc_opcode) ? wc_opcode[wqe->opcode] : IBV_WC_SEND;
+	cqe.opcode = opcode < AV_ARRAY_SIZE(wc_opcode) ? wc_opcode[opcode] : IBV_WC_SEND;
 	cqe.byte_len = (uint32_t)wqe->bytes;
 	cqe.qpn = atomic_load_explicit(&qp->qpn, memory_order_relaxed);
 	cqe.queue = qp->index;
@@ -101,7 +103,8 @@ static int complete(const struct av_qp_end *end, const struct av_sq_wqe *wqe,
 
 static void fail_responder(const struct av_qp_end *end)
 {
-	av_responder_acquire(end);
+	if (!av_responder_acquire(end))
+		return;
 	av_responder_error(end);
 	av_lock_release(&end->qp->resp);
 }
@@ -123,8 +126,7 @@ static AV_COLD void fail(const struct av_qp_end *end, const struct av_qp_end *pe
 
 	AV_ASSERT_HELD(&end->qp->exec);
 	av_count_request(end->qp, av_rule(fault)->requester);
-	if (silent)
-		av_responder_acquire(peer);
+	silent = silent && av_responder_acquire(peer);
 	av_report_request(&(struct av_failed){end, peer, wqe, fault, silent});
 	if (silent)
 		av_lock_release(&peer->qp->resp);
@@ -143,17 +145,18 @@ static void overrun(const struct av_qp_end *end)
 
 static AV_COLD void flush(const struct av_qp_end *end, uint32_t tail)
 {
-	uint32_t first = end->qp->sq_next;
+	uint32_t count = 0;
 
-	while (end->qp->sq_next != tail) {
+	while (end->qp->sq_next != tail && count < AV_MAX_QP_WR) {
 		const struct av_sq_wqe *wqe = av_sq_slot(end, end->qp->sq_next);
 
 		if (!wqe)
 			break;
+		count++;
 		av_count_request(end->qp, IBV_WC_WR_FLUSH_ERR);
 		(void)complete(end, wqe, IBV_WC_WR_FLUSH_ERR, NULL);
 	}
-	av_report_flush(end, end->qp->sq_next - first, false);
+	av_report_flush(end, count, false);
 }
 
 /* --- one request ----------------------------------------------------------------- */
@@ -374,7 +377,8 @@ static void execute(const struct av_qp_end *end, struct av_qp_end *peer, struct 
 		view->state = atomic_load(&qp->state);
 		view->tail = atomic_load(&qp->sq_tail);
 		view->parked = false;
-		if (atomic_load_explicit(&qp->qpn, memory_order_relaxed) == 0)
+		if (atomic_load_explicit(&qp->qpn, memory_order_relaxed) == 0 ||
+		    av_unlikely(view->tail - qp->sq_next > AV_MAX_QP_WR)) /* a peer's nonsense */
 			return;
 		if (view->state == IBV_QPS_ERR)
 			flush(end, view->tail);

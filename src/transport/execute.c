@@ -7,6 +7,8 @@
 #include "base/clock.h"
 #include "base/limits.h"
 #include "base/newer_verbs.h"
+#include "base/patience.h"
+#include "segment/peer_lock.h"
 #include "transport/count.h"
 #include "transport/event.h"
 #include "transport/op_atomic.h"
@@ -62,10 +64,13 @@ static enum av_fault check(const struct av_work *w)
 	return AV_FAULT_NONE;
 }
 
-void av_responder_acquire(const struct av_qp_end *end)
+bool av_responder_acquire(const struct av_qp_end *end)
 {
-	if (av_unlikely(av_lock_acquire(&end->qp->resp, AV_RANK_RESP) == AV_LOCK_REPAIR))
+	enum av_lock_result got = av_peer_lock(end->seg, &end->qp->resp, AV_RANK_RESP);
+
+	if (av_unlikely(got == AV_LOCK_REPAIR))
 		av_responder_repair(end);
+	return av_likely(got != AV_LOCK_BUSY);
 }
 
 /* --- what becomes of both sides -------------------------------------------------- */
@@ -211,7 +216,8 @@ static bool responder_begin(struct av_work *w)
 		w->result.gone = true;
 		return av_work_park(w, AV_PARK_NO_ANSWER);
 	}
-	av_responder_acquire(w->rsp);
+	if (av_unlikely(!av_responder_acquire(w->rsp)))
+		return av_work_park(w, AV_PARK_NO_ANSWER);
 	w->qpn = atomic_load_explicit(&p->qpn, memory_order_relaxed);
 	w->result.gone = w->qpn != dest;
 	if (w->qpn == dest && av_responder_expects(p, w->req->qp)) {
@@ -227,10 +233,13 @@ static bool responder_begin(struct av_work *w)
 
 /*
  * Run the operation, again and again while a region is being re-registered. In between, only the
- * execution rights are held.
+ * execution rights are held. If that takes long, or a peer's nonsense looks like it, the request
+ * waits as one that is not answered.
  */
 static enum av_fault operate(struct av_work *w)
 {
+	uint64_t until = 0;
+
 	for (;;) {
 		enum av_fault fault = find_receiver(w);
 
@@ -239,6 +248,10 @@ static enum av_fault operate(struct av_work *w)
 		if (fault != AV_FAULT_BUSY)
 			return fault;
 		av_xrc_end(&w->srq);
+		if (!av_patient(&until)) {
+			av_work_park(w, AV_PARK_NO_ANSWER);
+			return AV_FAULT_NONE;
+		}
 		sched_yield();
 	}
 }
@@ -251,6 +264,7 @@ static void begin(struct av_work *w, const struct av_qp_end *req, const struct a
 	w->rsp = rsp;
 	w->ring = wqe;
 	w->head = *wqe;
+	AV_COPIED();
 	w->opcode = w->head.opcode < AV_ARRAY_SIZE(row) && row[w->head.opcode].operation
 			    ? &row[w->head.opcode]
 			    : NULL;
@@ -264,15 +278,16 @@ struct av_outcome av_execute_refuse(const struct av_qp_end *req, const struct av
 				    const struct av_sq_wqe *wqe, enum av_fault fault)
 {
 	enum av_fault found;
+	uint64_t until = 0;
 	struct av_work w;
 
 	begin(&w, req, rsp, wqe);
 	w.result = (struct av_outcome){.fault = AV_FAULT_NONE};
 	if (!responder_begin(&w))
 		return w.result;
-	while ((found = find_receiver(&w)) == AV_FAULT_BUSY)
+	while ((found = find_receiver(&w)) == AV_FAULT_BUSY && av_patient(&until))
 		sched_yield();
-	w.result.fault = found == AV_FAULT_NONE ? fault : found;
+	w.result.fault = found == AV_FAULT_NONE || found == AV_FAULT_BUSY ? fault : found;
 	settle(&w);
 	return w.result;
 }

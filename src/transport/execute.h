@@ -10,8 +10,11 @@
 #include "queue/qp.h"
 #include "transport/rules.h"
 
-/* Take @resp of a queue pair, and repair what a dead holder left. av_lock_release() releases it. */
-void av_responder_acquire(const struct av_qp_end *end);
+/*
+ * Take @resp of a queue pair, and repair what a dead holder left. av_lock_release() releases it.
+ * Return: false: a peer's was not had in time, and is not held. Own ones are waited for
+ */
+bool av_responder_acquire(const struct av_qp_end *end);
 
 /**
  * av_execute() - execute one request

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/compiler.h"
+#include "base/patience.h"
 #include "memory/key.h"
 #include "memory/xfer.h"
 
@@ -35,11 +36,13 @@ static enum av_fault return_original(struct av_work *w, struct av_operand *old)
 {
 	struct av_spans from;
 	enum av_fault fault;
+	uint64_t until = 0;
 
 	av_spans_local(&from, NULL, old, w->head.bytes);
-	while ((fault = av_work_answer(w, &from)) == AV_FAULT_BUSY)
+	while ((fault = av_work_answer(w, &from)) == AV_FAULT_BUSY &&
+	       (w->req->seg->own || av_patient(&until)))
 		sched_yield(); /* no pin is held; the memory is changed: do not start over */
-	return fault;
+	return fault == AV_FAULT_BUSY ? AV_FAULT_LOC_PROT : fault;
 }
 
 static enum av_fault atomic_request(struct av_work *w, const struct av_atomic *atomic)
@@ -91,6 +94,7 @@ enum av_fault av_op_with_operands(struct av_work *w)
 	if (!in_ring)
 		return AV_FAULT_LOC_QP_OP;
 	atomic = *in_ring;
+	AV_COPIED();
 	if (atomic.op >= AV_ATOMIC_OP_N || !av_atomic_size_valid(atomic.bytes))
 		return AV_FAULT_LOC_QP_OP;
 	return w->head.bytes == atomic.bytes ? atomic_request(w, &atomic) : AV_FAULT_LOC_LEN;
@@ -208,11 +212,13 @@ static enum av_fault tunneled(struct av_work *w, const struct anyverbs_tunneled_
 /* While the region is being re-registered, repeats this command only: earlier ones are done. */
 static enum av_fault do_tunneled(struct av_work *w, const struct anyverbs_tunneled_atomic *command)
 {
+	uint64_t until = 0;
 	enum av_fault fault;
 
-	while ((fault = tunneled(w, command, true)) == AV_FAULT_BUSY)
+	while ((fault = tunneled(w, command, true)) == AV_FAULT_BUSY &&
+	       (w->to.seg->own || av_patient(&until)))
 		sched_yield(); /* no pin is held */
-	return fault;
+	return fault == AV_FAULT_BUSY ? AV_FAULT_REM_ACCESS : fault;
 }
 
 enum av_fault av_op_tunneled(struct av_work *w, bool apply)

@@ -71,8 +71,11 @@ const struct av_rq_wqe *av_receive_take(const struct av_receiver *to)
 
 void av_receive_cancel(const struct av_receiver *to)
 {
+	struct av_rq_shared *rq = rq_of(to);
+
 	AV_ASSERT_HELD(&to->rsp->qp->resp);
-	av_rq_untake(to->seg, rq_of(to), to->rsp->qp->receiving - 1);
+	if (rq) /* else a peer has written nonsense */
+		av_rq_untake(to->seg, rq, to->rsp->qp->receiving - 1);
 	to->rsp->qp->receiving = 0;
 }
 
@@ -237,11 +240,22 @@ static bool is_inline(const struct av_message *msg)
 static enum av_fault copy_to_buffer(const struct av_message *msg, const struct av_spans *from,
 				    const struct av_spans *to, const struct av_rq_wqe *request)
 {
-	if (av_unlikely(msg->bytes >= AV_ASSIST_MIN) && msg->only && request->count == 1 &&
-	    av_spans_are_here(from) &&
-	    av_assist_copy(msg->only, msg->to->rsp, &request->sge[0], to->at[0].local,
-			   from->at[0].local))
+	/* Read once: a peer's request may change under our eyes. */
+	struct ibv_sge recv = {
+		.addr = __atomic_load_n(&request->sge[0].addr, __ATOMIC_RELAXED),
+		.length = (uint32_t)msg->bytes,
+		.lkey = __atomic_load_n(&request->sge[0].lkey, __ATOMIC_RELAXED),
+	};
+	enum av_assist_result done = AV_ASSIST_NOT;
+
+	if (av_unlikely(msg->bytes >= AV_ASSIST_MIN) && msg->only && to->count == 1 &&
+	    request->count == 1 && av_spans_are_here(from))
+		done = av_assist_copy(msg->only, msg->to->rsp, &recv, to->at[0].local,
+				      from->at[0].local);
+	if (done == AV_ASSIST_COPIED)
 		return AV_FAULT_NONE;
+	if (done == AV_ASSIST_STUCK) /* another copy would race with the poller's */
+		return AV_FAULT_BUSY;
 	/* Without help, or once more after help has failed. */
 	return fault_of_xfer(av_xfer_copy(to, from, msg->now_ns));
 }
@@ -341,13 +355,14 @@ static void complete_in_error(const struct av_receiver *to, const struct av_rq_w
 
 void av_receive_error(const struct av_receiver *to, enum ibv_wc_status status)
 {
+	const struct av_rq_shared *rq = rq_of(to);
+	uint32_t receiving = to->rsp->qp->receiving;
 	const struct av_rq_wqe *request;
 
 	AV_ASSERT_HELD(&to->rsp->qp->resp);
-	if (to->rsp->qp->receiving)
-		request = av_rq_wqe(to->seg, rq_of(to), to->rsp->qp->receiving - 1);
-	else
-		request = take(to);
+	if (!rq) /* a peer's nonsense */
+		return;
+	request = receiving ? av_rq_wqe(to->seg, rq, receiving - 1) : take(to);
 	if (request)
 		complete_in_error(to, request, status);
 }
@@ -361,7 +376,7 @@ void av_receive_flush(const struct av_qp_end *rsp)
 	AV_ASSERT_HELD(&rsp->qp->resp);
 	if (rsp->qp->srq || rsp->qp->type == IBV_QPT_XRC_SEND || rsp->qp->type == IBV_QPT_XRC_RECV)
 		return;
-	while ((request = take(&to))) {
+	while (count < AV_MAX_QP_WR && (request = take(&to))) {
 		complete_in_error(&to, request, IBV_WC_WR_FLUSH_ERR);
 		count++;
 	}

@@ -73,7 +73,8 @@ static inline struct av_receiver av_receiver_of(const struct av_qp_end *rsp)
 /* Packets of a message of @bytes: at least one. */
 static inline uint32_t av_packets(const struct av_qp_shared *qp, uint64_t bytes)
 {
-	unsigned int shift = 7 + qp->attr.path_mtu; /* IBV_MTU_256 is 1 */
+	/* IBV_MTU_256 is 1, and a peer's may be anything. */
+	unsigned int shift = 7 + (qp->attr.path_mtu & 7);
 
 	if (av_likely(bytes <= 1ull << shift))
 		return 1;

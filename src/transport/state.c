@@ -4,6 +4,7 @@
 
 #include <sched.h>
 
+#include "base/patience.h"
 #include "queue/stage.h"
 #include "transport/assist.h"
 #include "transport/execute.h"
@@ -57,12 +58,14 @@ void av_responder_repair(const struct av_qp_end *end)
 	uint32_t qpn = atomic_load(&end->qp->qpn), place = end->qp->receiving - 1;
 	struct av_xrc_use use = {0};
 	struct av_rq_shared *rq;
+	uint64_t until = 0;
 
 	AV_ASSERT_HELD(&end->qp->resp);
 	if (qpn == 0)
 		return;
 	if (end->qp->type == IBV_QPT_XRC_RECV)
-		while (av_xrc_begin(end, end->qp->receiving_srqn, &use, &to) == AV_XRC_BUSY) {
+		while (av_xrc_begin(end, end->qp->receiving_srqn, &use, &to) == AV_XRC_BUSY &&
+		       av_patient(&until)) {
 			av_xrc_end(&use);
 			sched_yield();
 		}
@@ -86,7 +89,7 @@ void av_qp_quiesce(const struct av_qp_end *end)
 {
 	bool repair = av_lock_acquire(&end->qp->exec, AV_RANK_EXEC) == AV_LOCK_REPAIR;
 
-	av_responder_acquire(end);
+	(void)av_responder_acquire(end); /* an own one */
 	if (repair) {
 		av_report_event(end, AV_CHECK_EXECUTOR_DIED, AV_EVENT_NONE, 0);
 		av_responder_error(end);

@@ -119,7 +119,7 @@ static void after_post_recv(struct av_qp *qp)
 		av_rnr_posted(&qp->end, qp->rq);
 	if (av_unlikely(atomic_load_explicit(&qp->end.qp->state, memory_order_relaxed) ==
 			IBV_QPS_ERR)) {
-		av_responder_acquire(&qp->end);
+		(void)av_responder_acquire(&qp->end);
 		av_receive_flush(&qp->end);
 		av_lock_release(&qp->end.qp->resp);
 	}

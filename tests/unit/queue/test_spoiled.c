@@ -1,15 +1,20 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * A peer may write whatever it likes into a segment, the words that say where rings are included:
- * each place of a ring that is found by them lies wholly in the segment, or there is none.
+ * each place of a ring that is found by them lies wholly in the segment, or there is none. And
+ * nobody waits for ever, or goes round for ever, because of them.
  */
+#include <errno.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <cmocka.h>
 
+#include "base/clock.h"
 #include "base/compiler.h"
+#include "base/patience.h"
+#include "memory/translate.h"
 #include "queue/cq.h"
 #include "queue/qp.h"
 #include "queue/rq.h"
@@ -170,6 +175,58 @@ static void test_shared_receive_requests(void **state)
 	assert_true(each(look_at_srq) > 0);
 }
 
+#define OTHER 2u /* a process that lives, and holds nothing */
+
+static bool lives(uint32_t owner)
+{
+	return owner == OTHER;
+}
+
+static void test_lock_of_nobody(void **state)
+{
+	struct av_cq_shared *cq = av_cq_at(&fake.seg, INDEX);
+	bool (*const before)(uint32_t) = av_lock_owner_alive;
+	const struct av_cqe e = {.status = 0};
+	uint64_t begin = av_now_ns(), first;
+
+	fake.seg.own = false;
+	av_lock_owner_alive = lives;
+	atomic_store(&cq->lock.owner, OTHER);
+	assert_int_equal(av_cq_push(&fake.seg, INDEX, &e), -ENOSPC);
+	first = av_now_ns() - begin;
+	assert_true(first >= AV_PATIENCE_NS);
+	/* One waits in vain once, and not for each request. */
+	for (int i = 0; i < 10; i++)
+		assert_int_equal(av_cq_push(&fake.seg, INDEX, &e), -ENOSPC);
+	assert_true(av_now_ns() - begin < first + AV_PATIENCE_NS);
+	av_lock_owner_alive = before;
+}
+
+static void test_positions_far_apart(void **state)
+{
+	struct av_cq_shared *cq = av_cq_at(&fake.seg, INDEX);
+	uint64_t begin = av_now_ns();
+
+	atomic_store(&cq->ring, sizeof(struct av_seg_head) + 64);
+	atomic_store(&cq->tail, UINT32_MAX);
+	assert_false(av_cq_holds_receive(&fake.seg, INDEX, 1, 1));
+	assert_true(av_now_ns() - begin < 3000000000u);
+}
+
+static void test_long_list(void **state)
+{
+	struct ibv_sge list[AV_MAX_SGE + 1];
+	struct av_spans spans;
+
+	for (size_t i = 0; i < AV_ARRAY_SIZE(list); i++)
+		list[i] = (struct ibv_sge){.length = 1};
+	assert_int_equal(av_mem_get_list(&fake.seg, 1, 0, list, AV_MAX_SGE + 1, 1, &spans),
+			 AV_MEM_RANGE);
+	assert_int_equal(av_mem_get_list(&fake.seg, 1, 0, list, UINT32_MAX, 1, &spans),
+			 AV_MEM_RANGE);
+	assert_int_equal(spans.count, 0);
+}
+
 int main(void)
 {
 	static const struct CMUnitTest tests[] = {
@@ -178,6 +235,9 @@ int main(void)
 		cmocka_unit_test_setup_teardown(test_send_requests, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(test_receive_requests, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(test_shared_receive_requests, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(test_lock_of_nobody, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(test_positions_far_apart, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(test_long_list, set_up, tear_down),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

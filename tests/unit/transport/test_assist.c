@@ -160,7 +160,8 @@ static bool send_message(uint32_t from_by, uint32_t to_by, uint32_t bytes)
 	bool ok;
 
 	av_lock_acquire_plain(&rsp.qp->resp, AV_RANK_RESP);
-	ok = av_assist_copy(&source_of, &rsp, &recv, buffer + to_by, source + from_by);
+	ok = av_assist_copy(&source_of, &rsp, &recv, buffer + to_by, source + from_by) ==
+	     AV_ASSIST_COPIED;
 	av_lock_release(&rsp.qp->resp);
 	return ok;
 }
@@ -290,7 +291,8 @@ static void test_overlap(void **state)
 	const struct ibv_sge recv = {(uintptr_t)source + PIECE, MIN, KEY};
 
 	av_lock_acquire_plain(&rsp.qp->resp, AV_RANK_RESP);
-	assert_false(av_assist_copy(&source_of, &rsp, &recv, source + PIECE, source));
+	assert_int_equal(av_assist_copy(&source_of, &rsp, &recv, source + PIECE, source),
+			 AV_ASSIST_NOT);
 	av_lock_release(&rsp.qp->resp);
 	expect_not_begun();
 }
