@@ -113,14 +113,10 @@ bool av_dir_proc_alive(uint32_t proc)
 
 pid_t av_dir_proc_pid(uint32_t proc)
 {
-	struct flock fl = {.l_type = F_WRLCK,
-			   .l_whence = SEEK_SET,
-			   .l_start = AV_DIR_LOCK_SLOT(AV_REF_SLOT(proc)),
-			   .l_len = 1};
+	const struct av_dir_proc *p = &av_dir->proc[AV_REF_SLOT(proc)];
+	pid_t pid = atomic_load(&p->pid);
 
-	if (fcntl(dir_fd, F_GETLK, &fl) || fl.l_type == F_UNLCK || fl.l_pid < 0)
-		return 0;
-	return fl.l_pid;
+	return atomic_load(&p->ref) == proc ? pid : 0;
 }
 
 /* --- references ------------------------------------------------------------------ */
@@ -309,6 +305,7 @@ static int take_process_slot(void)
 			continue;
 		av_dir_will_use(&av_dir->proc_end, slot);
 		self = next_ref(slot, &av_dir->proc[slot].last);
+		atomic_store(&av_dir->proc[slot].pid, getpid());
 		atomic_store(&av_dir->proc[slot].ref, self);
 		return 0;
 	}

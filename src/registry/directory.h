@@ -73,10 +73,7 @@ void av_dir_abandon(void);
 /* Does the process live? Costs a system call, unless it is the caller itself. */
 bool av_dir_proc_alive(uint32_t proc);
 
-/*
- * The PID of another living process, as the kernel has it from its record lock; 0: unknown. A
- * system call.
- */
+/* The PID of a process in its own namespace; 0: there is no such process. */
 pid_t av_dir_proc_pid(uint32_t proc);
 
 /* Take a slot (@ref: out) and make its folder. Return: descriptor (close-on-exec) or -errno. */

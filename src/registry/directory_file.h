@@ -22,6 +22,7 @@
 struct av_dir_proc {
 	_Atomic uint32_t ref; /* 0: free */
 	uint32_t last;	      /* generation of its last user */
+	_Atomic int32_t pid;  /* in its own namespace; set before @ref */
 };
 
 /* Found by name, since processes may have different lists of devices. */

@@ -268,9 +268,7 @@ static struct av_odp_counters *peer_counters(const struct av_seg *seg)
  */
 static bool peer_is_owner(const struct av_seg *seg)
 {
-	pid_t known = seg->same_pidns ? av_dir_proc_pid(seg->proc) : 0;
-
-	return seg->pid > 0 && (!known || known == seg->pid) &&
+	return seg->pid > 0 && seg->pid == av_dir_proc_pid(seg->proc) &&
 	       (!seg->same_pidns || seg->proc == av_lock_self || seg->pid != getpid());
 }
 
@@ -281,7 +279,7 @@ static bool peer_map(struct av_seg *seg)
 		return false;
 	seg->pid = seg->head->pid;
 	seg->odp = peer_counters(seg);
-	seg->same_pidns = seg->head->pidns == my_pidns();
+	seg->same_pidns = my_pidns() && seg->head->pidns == my_pidns();
 	return peer_is_owner(seg);
 }
 

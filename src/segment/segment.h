@@ -18,6 +18,7 @@
 
 #include "base/checked.h"
 #include "base/compiler.h"
+#include "base/lock.h"
 #include "base/own_fd.h"
 #include "segment/layout.h"
 
@@ -120,6 +121,29 @@ static inline bool av_seg_known_alive(struct av_seg *seg, uint64_t now)
 
 /* The same, but asks now. For callers that have just seen something fail. */
 bool av_seg_alive_now(struct av_seg *seg);
+
+/* The slow part of av_peer_lock(). */
+enum av_lock_result av_peer_lock_wait(struct av_seg *seg, struct av_lock *lock);
+
+/**
+ * av_peer_lock() - take a lock that lies in @seg, anybody's, and wait for it
+ *
+ * The word of a peer's lock may name a living process that does not hold it. So nobody waits for a
+ * peer's lock longer than AV_PATIENCE_NS, and whoever has waited that long in vain does not wait
+ * for the next ones of that segment for as long again: one broken segment costs its peers half of
+ * their time at most.
+ * Return:  AV_LOCK_TAKEN, AV_LOCK_REPAIR; AV_LOCK_BUSY: a peer's lock was not had in time
+ */
+AV_MUST_USE static inline enum av_lock_result av_peer_lock(struct av_seg *seg, struct av_lock *lock,
+							   enum av_lock_rank rank)
+{
+	uint32_t free = 0;
+
+	av_lock_order_wait(lock, rank);
+	return av_likely(atomic_compare_exchange_strong(&lock->owner, &free, av_lock_self))
+		       ? AV_LOCK_TAKEN
+		       : av_peer_lock_wait(seg, lock);
+}
 
 /* The segment that this one imports from, used as long as @seg. NULL if it is gone. */
 struct av_seg *av_seg_origin(struct av_seg *seg);
