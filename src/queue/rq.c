@@ -295,15 +295,17 @@ static const struct av_rq_wqe *take_shared(struct av_seg *seg, struct av_rq_shar
 {
 	struct av_rq_wqe *wqe = NULL;
 	bool raise = false;
-	uint32_t head, *order, place;
+	uint32_t head, *order, place = 0;
 
 	if (!lock_takes(seg, rq))
 		return NULL;
 	head = atomic_load_explicit(&rq->head, memory_order_relaxed);
 	order = order_entry(seg, rq, head);
-	place = order ? __atomic_load_n(order, __ATOMIC_RELAXED) : 0;
-	if (order && atomic_load(&rq->tail) != head)
+	if (order && atomic_load(&rq->tail) != head) {
+		/* The entry is there once @tail says so. Read once: it may be a peer's nonsense. */
+		place = __atomic_load_n(order, __ATOMIC_RELAXED);
 		wqe = (struct av_rq_wqe *)av_rq_wqe(seg, rq, place);
+	}
 	if (wqe) {
 		wqe->taker = qpn;
 		*receiving = place + 1;
