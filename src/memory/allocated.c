@@ -13,7 +13,6 @@
 #include "registry/page_users.h"
 #include "segment/alloc.h"
 #include "segment/pages_owner.h"
-#include "segment/peer_lock.h"
 #include "segment/map_file.h"
 #include "memory/region.h"
 

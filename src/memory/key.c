@@ -6,7 +6,6 @@
 #include "memory/pin.h"
 #include "memory/region_count.h"
 #include "segment/alloc.h"
-#include "segment/peer_lock.h"
 
 static uint8_t next_tag(uint8_t tag, uint32_t index)
 {

@@ -7,7 +7,6 @@
 #include "base/checked.h"
 #include "memory/pin.h"
 #include "memory/key.h"
-#include "segment/peer_lock.h"
 #include "segment/alloc.h"
 
 uint64_t av_klm_alloc(struct av_seg *seg, uint32_t capacity)

@@ -6,7 +6,6 @@
 #include "memory/odp_counters.h"
 #include "memory/odp_table.h"
 #include "memory/region_count.h"
-#include "segment/peer_lock.h"
 
 #define IMPLICIT SIZE_MAX
 

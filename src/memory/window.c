@@ -7,7 +7,6 @@
 #include "base/newer_verbs.h"
 #include "memory/pin.h"
 #include "memory/key.h"
-#include "segment/peer_lock.h"
 #include "segment/alloc.h"
 
 /* Local rights mean nothing for a window, but programs pass IBV_ACCESS_LOCAL_WRITE out of habit. */

@@ -11,7 +11,6 @@
 #include "observe/diagnosis.h"
 #include "queue/notify.h"
 #include "queue/ring.h"
-#include "segment/peer_lock.h"
 
 #define LOOK_EVERY 64u
 

@@ -9,7 +9,6 @@
 #include "base/limits.h"
 #include "observe/diagnosis.h"
 #include "queue/ring.h"
-#include "segment/peer_lock.h"
 
 static bool is_shared(const struct av_rq_shared *rq)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "segment/peer_lock.h"
+#include "segment/segment.h"
 
 #include "base/clock.h"
 #include "base/patience.h"

@@ -18,6 +18,7 @@
 
 #include "base/checked.h"
 #include "base/compiler.h"
+#include "base/lock.h"
 #include "segment/layout.h"
 
 #define AV_SEG_PAGES_OWNERS 32
@@ -54,7 +55,7 @@ struct av_seg {
 	_Atomic(uint8_t *) shared_heap;		/* of a peer's process: segment/shared_heap.h */
 	unsigned int users;			/* guarded by the mutex in segment.c */
 	_Atomic uint64_t alive_ns;		/* when it was last known to live (coarse clock) */
-	_Atomic uint64_t in_vain_until_ns;	/* segment/peer_lock.h */
+	_Atomic uint64_t in_vain_until_ns;	/* av_peer_lock() */
 	_Atomic bool gone;	 /* its process is dead or the context closed: for ever */
 	_Atomic bool vm_refused; /* the kernel refuses access to that process's memory */
 	struct {
@@ -166,5 +167,31 @@ static inline void *av_slab_at(const struct av_seg *seg, enum av_slab slab, uint
 
 /* Wake the owner's timer thread, from any process: a request was parked, or an event delayed. */
 void av_seg_wake_timer(struct av_seg *seg);
+
+/*
+ * Taking a lock that lies in a segment, anybody's. The word of a peer's lock may name a living
+ * process that does not hold it. So nobody waits for a peer's lock longer than AV_PATIENCE_NS, and
+ * whoever has waited that long in vain does not wait for the next ones of that segment for as long
+ * again: one broken segment costs its peers half of their time at most.
+ */
+
+/* The slow part of av_peer_lock(). */
+enum av_lock_result av_peer_lock_wait(struct av_seg *seg, struct av_lock *lock);
+
+/**
+ * av_peer_lock() - take a lock in @seg, and wait for it
+ *
+ * Return:  AV_LOCK_TAKEN, AV_LOCK_REPAIR; AV_LOCK_BUSY: a peer's lock was not had in time
+ */
+AV_MUST_USE static inline enum av_lock_result av_peer_lock(struct av_seg *seg, struct av_lock *lock,
+							   enum av_lock_rank rank)
+{
+	uint32_t free = 0;
+
+	av_lock_order_wait(lock, rank);
+	return av_likely(atomic_compare_exchange_strong(&lock->owner, &free, av_lock_self))
+		       ? AV_LOCK_TAKEN
+		       : av_peer_lock_wait(seg, lock);
+}
 
 #endif

@@ -8,7 +8,6 @@
 #include "base/limits.h"
 #include "memory/translate.h"
 #include "memory/xfer.h"
-#include "segment/peer_lock.h"
 #include "transport/responder.h"
 
 static_assert(AV_MAX_MSG_BYTES / AV_ASSIST_PIECE + 1 < 1u << 16,

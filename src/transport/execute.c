@@ -8,7 +8,6 @@
 #include "base/limits.h"
 #include "base/newer_verbs.h"
 #include "base/patience.h"
-#include "segment/peer_lock.h"
 #include "transport/count.h"
 #include "transport/event.h"
 #include "transport/op_atomic.h"

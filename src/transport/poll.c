@@ -51,7 +51,7 @@ static int take(struct av_seg *seg, struct av_cq_shared *cq, int n, int count, s
 	const struct av_cqe *cqe;
 
 	*payload = false;
-	av_lock_acquire_plain(&cq->poll_lock, AV_RANK_POLL);
+	(void)!av_peer_lock(seg, &cq->poll_lock, AV_RANK_POLL); /* an own one */
 	while (n < count && !*payload && (cqe = av_cq_peek(seg, cq))) {
 		*payload = cqe->data_len || cqe->stage || (cqe->flags & AV_CQE_IN_SLOT);
 		if (stamp_ns)
