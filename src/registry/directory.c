@@ -62,8 +62,8 @@ static void open_again(struct av_own_fd *own, const char *name, int flags)
 }
 
 /*
- * The program has closed our descriptors, and the lock that says that this process lives went with
- * them. It is taken again, unless another process has swept this one meanwhile.
+ * The program has closed our descriptors. The mapping holds the open file, so the lock that says
+ * that this process lives is there still. What is opened again serves the other locks.
  */
 static void recover(void)
 {
@@ -73,8 +73,6 @@ static void recover(void)
 	snprintf(name, sizeof(name), "%s/directory", path);
 	open_again(&folder, path, O_RDONLY | O_DIRECTORY);
 	open_again(&dir_file, name, O_RDWR);
-	if (self && av_own_fd(&dir_file) >= 0)
-		(void)av_dir_record_lock(F_OFD_SETLK, F_WRLCK, AV_DIR_LOCK_SLOT(AV_REF_SLOT(self)));
 }
 
 void av_dir_change_begin(void)
@@ -196,10 +194,35 @@ unsigned int av_dir_sweep(void)
 
 /* --- joining and leaving --------------------------------------------------------- */
 
+/*
+ * The mapping holds the open file, too, with the parent's locks: map the file anew, opened once
+ * more. Objects of the parent's point there. Without the file they point to memory of nobody.
+ */
+static void map_anew(void)
+{
+	int fd = openat(av_own_fd(&folder), "directory", O_RDWR | O_CLOEXEC | O_NOFOLLOW);
+	const int both = PROT_READ | PROT_WRITE;
+	void *p = MAP_FAILED;
+	struct stat st;
+
+	if (fd >= 0 && fstat(fd, &st) == 0 && st.st_dev == dir_file.dev &&
+	    st.st_ino == dir_file.ino)
+		p = av_mmap(av_dir, sizeof(*av_dir), both, MAP_SHARED | MAP_FIXED, fd, 0);
+	if (p == MAP_FAILED)
+		(void)!av_mmap(av_dir, sizeof(*av_dir), both,
+			       MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0);
+	if (fd >= 0)
+		close(fd);
+}
+
 static void after_fork_in_child(void)
 {
+	int saved = errno;
+
 	/* A thread that is not here may hold the mutex. */
 	pthread_mutex_init(&mutex, NULL);
+	if (av_dir)
+		map_anew();
 	av_own_fd_close(&dir_file); /* the parent's locks are to end with the parent */
 	av_lock_order_forked();
 	av_flight_forked();
@@ -208,6 +231,7 @@ static void after_fork_in_child(void)
 		self = 0;
 		av_lock_self = UINT32_MAX; /* counts as dead everywhere */
 	}
+	errno = saved;
 }
 
 static const struct av_fork_handlers fork_handlers = {.child = after_fork_in_child};
