@@ -13,6 +13,7 @@
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdbool.h>
+#include <stdlib.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -55,11 +56,13 @@ static void drain(int fd)
 		;
 }
 
+/* @arg: a copy of the socket, which it frees: a detached thread may outlive that one */
 static void *watch_main(void *arg)
 {
-	struct av_own_fd s = watch.socket;
+	struct av_own_fd s = *(struct av_own_fd *)arg;
 	struct pollfd p = {.fd = s.fd, .events = POLLIN};
 
+	free(arg);
 	while (!atomic_load(&watch.stop)) {
 		if (poll(&p, 1, -1) < 0)
 			continue;
@@ -85,13 +88,20 @@ static const struct av_fork_handlers fork_handlers = {.child = after_fork_in_chi
 
 static void start(void)
 {
+	struct av_own_fd *copy = malloc(sizeof(*copy));
+
 	(void)av_fork_register(AV_FORK_PORT_WATCH, &fork_handlers);
-	if (!open_socket(&watch.socket))
+	if (!copy || !open_socket(&watch.socket)) {
+		free(copy);
 		return;
+	}
 	atomic_store(&watch.stop, false);
-	watch.running = av_thread_start(&watch.thread, "anyverbs-ports", watch_main, NULL) == 0;
-	if (!watch.running)
+	*copy = watch.socket;
+	watch.running = av_thread_start(&watch.thread, "anyverbs-ports", watch_main, copy) == 0;
+	if (!watch.running) {
 		av_own_fd_close(&watch.socket);
+		free(copy);
+	}
 }
 
 static void wake(void)
