@@ -13,11 +13,11 @@
 #include <sys/mman.h>
 #include <sys/random.h>
 #include <sys/resource.h>
-#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
 #include "base/checked.h"
+#include "base/own_fd.h"
 #include "memory/vma.h"
 #include "segment/shared_heap.h"
 #include "shared_heap/list.h"
@@ -50,7 +50,7 @@ static struct {
 	uint32_t spares;
 } heap = {.mutex = PTHREAD_RECURSIVE_MUTEX_INITIALIZER_NP};
 
-static dev_t device; /* of the file */
+static struct av_own_fd file = {.fd = -1}; /* that the blocks are in */
 
 typedef void exchange_fn(uint64_t addr, uint64_t bytes, bool begins);
 
@@ -126,24 +126,18 @@ static bool strict_overcommit(void)
 	return c == '2';
 }
 
-static int make_file(uint64_t *inode)
+static bool make_file(void)
 {
 	struct rlimit limit;
-	struct stat st;
-	int fd;
 
-	if (getrlimit(RLIMIT_FSIZE, &limit) || limit.rlim_cur < AV_SHARED_HEAP_BYTES)
-		return -1;
-	fd = memfd_create("anyverbs-heap", MFD_CLOEXEC | MFD_ALLOW_SEALING);
-	if (fd >= 0 && ftruncate(fd, (off_t)AV_SHARED_HEAP_BYTES) == 0 &&
-	    fcntl(fd, F_ADD_SEALS, SEALS) == 0 && fstat(fd, &st) == 0) {
-		device = st.st_dev;
-		*inode = st.st_ino;
-		return fd;
-	}
-	if (fd >= 0)
-		close(fd);
-	return -1;
+	if (getrlimit(RLIMIT_FSIZE, &limit) || limit.rlim_cur < AV_SHARED_HEAP_BYTES ||
+	    !av_own_fd_keep(&file, memfd_create("anyverbs-heap", MFD_CLOEXEC | MFD_ALLOW_SEALING)))
+		return false;
+	if (ftruncate(file.fd, (off_t)AV_SHARED_HEAP_BYTES) == 0 &&
+	    fcntl(file.fd, F_ADD_SEALS, SEALS) == 0)
+		return true;
+	av_own_fd_close(&file);
+	return false;
 }
 
 static uint64_t find_place(void)
@@ -168,23 +162,20 @@ static uint64_t find_place(void)
 
 static void begin(void)
 {
-	uint64_t inode = 0, place = 0;
+	uint64_t place = 0;
 	void *list = MAP_FAILED;
-	int fd = -1;
 
 	if (sysconf(_SC_PAGESIZE) == AV_BLOCK_PAGE && !strict_overcommit())
 		place = find_place();
 	if (place)
 		list = map(0, AV_BLOCKS * sizeof(struct av_block), PROT_READ | PROT_WRITE,
 			   MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1);
-	if (list != MAP_FAILED)
-		fd = make_file(&inode);
-	if (fd < 0)
+	if (list == MAP_FAILED || !make_file())
 		return; /* and without a heap for good */
 	heap.list = (struct av_block_list){
 		.block = list, .begin = place, .end = place + AV_SHARED_HEAP_BYTES};
-	self.inode = inode;
-	self.fd = fd;
+	self.inode = file.ino;
+	self.fd = file.fd;
 	__atomic_store_n(&self.begin, place, __ATOMIC_RELEASE);
 }
 
@@ -204,9 +195,7 @@ AV_EXPORT const struct av_shared_heap *anyverbs_shared_heap(void)
 /* Programs close what they do not know, and the number is somebody else's then. */
 static bool has_file(void)
 {
-	struct stat st;
-
-	return fstat(self.fd, &st) == 0 && st.st_ino == self.inode && st.st_dev == device;
+	return av_own_fd(&file) >= 0;
 }
 
 static off_t offset_of(uint64_t addr)

@@ -93,7 +93,7 @@ unsigned int open_descriptors(void)
 {
 	unsigned int n = 0;
 
-	for (int fd = 0; fd < 1024; fd++)
+	for (int fd = 0; fd < 4096; fd++)
 		n += fcntl(fd, F_GETFD) >= 0;
 	return n;
 }

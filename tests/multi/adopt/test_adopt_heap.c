@@ -34,7 +34,7 @@ static int heap_fd(void)
 {
 	char path[64], name[64];
 
-	for (int fd = 0; fd < 256; fd++) {
+	for (int fd = 0; fd < 4096; fd++) {
 		ssize_t n;
 
 		snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);

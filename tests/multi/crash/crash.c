@@ -40,7 +40,7 @@ static void show_descriptors(void)
 {
 	char path[64], target[256];
 
-	for (int fd = 0; fd < 64; fd++) {
+	for (int fd = 0; fd < 4096; fd++) {
 		ssize_t n;
 
 		snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
