@@ -187,14 +187,13 @@ static int check_rights(const struct av_attach_request *req, const struct av_key
 static bool sound(const struct av_key *k)
 {
 	return k->addr % AV_PAGE_BYTES == 0 && k->length &&
-	       av_range_within(k->addr, k->length, AV_PAGE_BYTES, AV_ODP_OFFSET);
+	       av_range_within(k->addr, k->length, AV_PAGE_BYTES, AV_TABLES_OFFSET);
 }
 
 static int map_original(struct av_seg *pages_owner, const struct av_attach_request *req,
 			struct av_allocated *out)
 {
-	int fd =
-		openat(av_own_fd(&pages_owner->folder), "segment", O_RDWR | O_NOFOLLOW | O_CLOEXEC);
+	int fd = av_seg_memory(pages_owner);
 
 	if (fd < 0)
 		return EINVAL; /* its process has just ended */

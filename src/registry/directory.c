@@ -129,7 +129,7 @@ static uint32_t next_ref(uint32_t slot, uint32_t *last)
 
 static void context_name(char name[32], uint32_t ref)
 {
-	snprintf(name, 32, "c%u-%u", AV_REF_SLOT(ref), ref >> AV_REF_SLOT_BITS);
+	snprintf(name, 32, AV_CONTEXT_NAME, AV_CONTEXT_NAME_OF(ref));
 }
 
 /* --- sweeping; the change lock is held ------------------------------------------- */
@@ -154,6 +154,7 @@ static void context_free(struct av_dir_context *c)
 	c->dm_bytes = 0;
 	c->device = 0;
 	atomic_store(&c->port, 0);
+	atomic_store(&c->memory_ino, 0);
 	for (int i = 0; i < AV_DIR_GAUGES; i++)
 		atomic_store(&c->gauge[i], 0);
 	atomic_store(&c->ref, 0);
@@ -527,6 +528,36 @@ int av_dir_context_open(uint32_t ref)
 	context_name(name, ref);
 	fd = openat(av_own_fd(&folder), name, O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 	return fd < 0 ? -errno : fd;
+}
+
+bool av_dir_context_path(uint32_t ref, char *name, size_t size)
+{
+	return snprintf(name, size, "%s/" AV_CONTEXT_NAME, path, AV_CONTEXT_NAME_OF(ref)) <
+	       (int)size;
+}
+
+void av_dir_context_set_memory(uint32_t ref, int number, uint64_t ino)
+{
+	struct av_dir_context *c = &av_dir->context[AV_REF_SLOT(ref)];
+
+	atomic_store(&c->memory_number, number);
+	atomic_store(&c->memory_ino, ino);
+}
+
+struct av_dir_memory av_dir_context_memory(const struct av_dir_file *d, uint32_t ref)
+{
+	const struct av_dir_context *c = &d->context[AV_REF_SLOT(ref)];
+	uint32_t proc = atomic_load(&c->proc);
+	const struct av_dir_proc *p = &d->proc[AV_REF_SLOT(proc)];
+	struct av_dir_memory memory = {
+		.pid = atomic_load(&p->pid),
+		.number = atomic_load(&c->memory_number),
+		.ino = atomic_load(&c->memory_ino),
+	};
+
+	if (atomic_load(&p->ref) != proc || atomic_load(&c->ref) != ref)
+		memory.ino = 0;
+	return memory;
 }
 
 struct av_lock *av_dir_atomic_lock(pid_t pid, uint64_t addr)

@@ -88,6 +88,26 @@ uint32_t av_dir_context_owner(uint32_t ref);
 /* The next context at or after @slot (in and out), or 0; each may end at any time. Lock-free. */
 uint32_t av_dir_context_at(uint32_t *slot);
 
+/* The name of a context's folder: printf() format and arguments. */
+#define AV_CONTEXT_NAME		"c%u-%u"
+#define AV_CONTEXT_NAME_OF(ref) AV_REF_SLOT(ref), (ref) >> AV_REF_SLOT_BITS
+
+/* The path of that folder while joined. Return: false: it is too long */
+AV_MUST_USE bool av_dir_context_path(uint32_t ref, char *name, size_t size);
+
+/* The memory of a context, as its process has it open (segment/handout.h). @ino: 0: none */
+struct av_dir_memory {
+	pid_t pid;
+	int number;
+	uint64_t ino;
+};
+
+/* Say so of a context of this process. */
+void av_dir_context_set_memory(uint32_t ref, int number, uint64_t ino);
+
+struct av_dir_file;
+struct av_dir_memory av_dir_context_memory(const struct av_dir_file *d, uint32_t ref);
+
 /* Open the folder of any live context. Return: O_PATH descriptor or -errno. */
 AV_MUST_USE int av_dir_context_open(uint32_t ref);
 

@@ -77,6 +77,8 @@ struct av_dir_context {
 	uint64_t dm_bytes;
 	uint32_t device;       /* index in the table of devices + 1 */
 	_Atomic uint32_t port; /* index in the table of ports + 1 */
+	_Atomic int32_t memory_number;
+	_Atomic uint64_t memory_ino; /* written last; 0: none yet */
 	_Atomic uint64_t gauge[AV_DIR_GAUGES];
 };
 

@@ -33,7 +33,7 @@ struct indices {
 
 struct av_heap {
 	pthread_mutex_t mutex;
-	const struct av_own_fd *file; /* the segment's */
+	const struct av_own_fd *file, *tables; /* the segment's */
 	struct av_seg_head *head;
 	uint64_t end, brk, backed;
 	struct offsets free[CLASS_N];
@@ -49,8 +49,9 @@ static const struct {
 	[AV_SLAB_QP] = {AV_QP_BYTES, AV_OBJ_CHUNK},
 };
 
-struct av_heap *av_heap_create(const struct av_own_fd *file, struct av_seg_head *head,
-			       uint64_t begin, uint64_t end, uint32_t first_key)
+struct av_heap *av_heap_create(const struct av_own_fd *file, const struct av_own_fd *tables,
+			       struct av_seg_head *head, uint64_t begin, uint64_t end,
+			       uint32_t first_key)
 {
 	struct av_heap *heap = calloc(1, sizeof(*heap));
 
@@ -58,6 +59,7 @@ struct av_heap *av_heap_create(const struct av_own_fd *file, struct av_seg_head 
 		return NULL;
 	pthread_mutex_init(&heap->mutex, NULL);
 	heap->file = file;
+	heap->tables = tables;
 	heap->head = head;
 	heap->brk = heap->backed = av_round_up(begin, 4096);
 	heap->end = end;
@@ -229,6 +231,18 @@ static bool reserve(struct indices *s)
 	return true;
 }
 
+/* A chunk that outlives the process. Return: offset, or 0 */
+static uint64_t chunk_of_tables(struct av_heap *heap, enum av_slab slab, uint32_t n, uint64_t bytes)
+{
+	struct av_tables *t = av_tables_of(heap->head);
+	uint8_t *chunk = slab == AV_SLAB_QP ? t->qp[n][0] : t->cq[n][0];
+
+	if (av_file_back(heap->tables, (uint64_t)(chunk - (uint8_t *)t), bytes))
+		return 0;
+	atomic_store(slab == AV_SLAB_QP ? &t->qp_chunks : &t->cq_chunks, n + 1);
+	return (uint64_t)(chunk - (uint8_t *)heap->head);
+}
+
 static bool have_chunk(struct av_heap *heap, enum av_slab slab, uint32_t index)
 {
 	uint32_t n = index / slab_shape[slab].per_chunk;
@@ -239,7 +253,10 @@ static bool have_chunk(struct av_heap *heap, enum av_slab slab, uint32_t index)
 		return false;
 	if (atomic_load_explicit(&heap->head->chunk[slab][n], memory_order_relaxed))
 		return true;
-	at = take(heap, class_of(bytes)); /* fresh or punched */
+	if (slab == AV_SLAB_QP || slab == AV_SLAB_CQ)
+		at = chunk_of_tables(heap, slab, n, bytes);
+	else
+		at = take(heap, class_of(bytes)); /* fresh or punched */
 	if (!at)
 		return false;
 	memset((uint8_t *)heap->head + at, 0,

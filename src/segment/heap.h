@@ -13,10 +13,12 @@
 struct av_heap;
 
 /*
- * Hands out offsets in [begin, end), and key indices from @first_key on. NULL if memory is short.
+ * Hands out offsets in [begin, end) of @file, queue pairs and CQs in @tables, both borrowed, and
+ * key indices from @first_key on. NULL if memory is short.
  */
-struct av_heap *av_heap_create(const struct av_own_fd *file, struct av_seg_head *head,
-			       uint64_t begin, uint64_t end, uint32_t first_key);
+struct av_heap *av_heap_create(const struct av_own_fd *file, const struct av_own_fd *tables,
+			       struct av_seg_head *head, uint64_t begin, uint64_t end,
+			       uint32_t first_key);
 void av_heap_destroy(struct av_heap *heap);
 
 /* Behind segment/alloc.h. Offset and index are 0 if memory is short. */

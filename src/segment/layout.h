@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The layout of a segment, a sparse file of AV_SEG_BYTES:
+ * The layout of a segment, sparse anonymous memory of AV_SEG_BYTES:
  *
  *   0                 head: identity, addresses, pins, tables of chunks
  *   sizeof head ...   heap: chunks of objects, rings; the owner extends it, and backs it before use
- *   ... AV_ODP_OFFSET pages of regions that the library allocates, and of large rings:
+ *   ...               pages of regions that the library allocates, and of large rings:
  *                     segment/pages.h
- *   AV_ODP_OFFSET     nodes, allocated by any process (memory/nodes.h)
- *   AV_STAGE_OFFSET   staging buffers: backed when first touched, and only by av_copy(), so that
- *                     a full file system is an error and not a SIGBUS
+ *   AV_TABLES_OFFSET  queue pairs and CQs (struct av_tables). Here a file of the context's folder
+ * is mapped instead: what they have counted outlives a process that is killed AV_ODP_OFFSET nodes,
+ * allocated by any process (memory/nodes.h) AV_STAGE_OFFSET   staging buffers: backed when first
+ * touched, and only by av_copy(), so that a full file system is an error and not a SIGBUS
  *
  * Each table of objects has one fixed type. Memory that once held a queue pair never holds anything
  * else: a peer with a stale index finds a valid lock and a number that does not match.
@@ -24,17 +25,19 @@
 #include "base/limits.h"
 #include "registry/directory.h"
 
-#define AV_SEG_MAGIC	0x746e656d67657361ull
-#define AV_SEG_BYTES	(16ull << 30)
-#define AV_STAGE_BYTES	16384u
-#define AV_STAGE_COUNT	4096u
-#define AV_STAGE_OFFSET (AV_SEG_BYTES - (uint64_t)AV_STAGE_BYTES * AV_STAGE_COUNT)
-#define AV_ODP_BYTES	(1ull << 30)
-#define AV_ODP_OFFSET	(AV_STAGE_OFFSET - AV_ODP_BYTES)
-#define AV_PINS		256
-#define AV_SLAB_CHUNKS	1024
-#define AV_IMPORT_KEYS	(1u << 19)
-#define AV_IMPORT_PDS	(1u << 17)
+#define AV_SEG_MAGIC	    0x746e656d67657361ull
+#define AV_SEG_BYTES	    (16ull << 30)
+#define AV_PAGE_BYTES	    4096u
+#define AV_STAGE_BYTES	    16384u
+#define AV_STAGE_COUNT	    4096u
+#define AV_STAGE_OFFSET	    (AV_SEG_BYTES - (uint64_t)AV_STAGE_BYTES * AV_STAGE_COUNT)
+#define AV_ODP_BYTES	    (1ull << 30)
+#define AV_ODP_OFFSET	    (AV_STAGE_OFFSET - AV_ODP_BYTES)
+#define AV_PINS		    256
+#define AV_SEG_PAGES_OWNERS 32
+#define AV_SLAB_CHUNKS	    1024
+#define AV_IMPORT_KEYS	    (1u << 19)
+#define AV_IMPORT_PDS	    (1u << 17)
 
 /* The tables of shared objects: bytes per object, and objects per chunk. */
 enum av_slab { AV_SLAB_KEY, AV_SLAB_CQ, AV_SLAB_RQ, AV_SLAB_QP, AV_SLAB_N };
@@ -50,6 +53,20 @@ enum av_slab { AV_SLAB_KEY, AV_SLAB_CQ, AV_SLAB_RQ, AV_SLAB_QP, AV_SLAB_N };
 #define AV_OBJ_CHUNK	  64u
 #define AV_RQ_CHUNK	  128u /* of queue pairs, and shared ones */
 
+#define AV_TABLES_BYTES	 (128ull << 20)
+#define AV_TABLES_OFFSET (AV_ODP_OFFSET - AV_TABLES_BYTES)
+
+/* The sparse file "tables" of a context's folder. */
+struct av_tables {
+	uint64_t magic;
+	/* Chunks in use, from the first; backed before they count. */
+	_Atomic uint32_t qp_chunks, cq_chunks;
+	uint8_t qp[AV_SLAB_CHUNKS][AV_OBJ_CHUNK][AV_QP_BYTES] AV_ALIGNED(AV_PAGE_BYTES);
+	uint8_t cq[AV_SLAB_CHUNKS][AV_OBJ_CHUNK][AV_CQ_BYTES] AV_ALIGNED(AV_PAGE_BYTES);
+};
+#define AV_TABLES_MAGIC 0x73656c6261747661ull
+
+static_assert(sizeof(struct av_tables) <= AV_TABLES_BYTES, "tables");
 static_assert(AV_SLAB_CHUNKS * AV_OBJ_CHUNK >= AV_MAX_QP, "queue pair table");
 static_assert(AV_SLAB_CHUNKS * AV_OBJ_CHUNK >= AV_MAX_CQ, "completion queue table");
 static_assert(AV_SLAB_CHUNKS * AV_KEY_CHUNK >= AV_MAX_MR, "key table");
@@ -93,6 +110,13 @@ struct av_seg_head {
 	uint16_t lid;
 	uint32_t port; /* its GIDs: device/port.h */
 
+	/* Pages of other contexts, by the descriptors of this process: segment/pages_owner.h. */
+	struct av_seg_foreign {
+		_Atomic uint32_t ref; /* the context; 0: none */
+		int32_t number;	      /* of the descriptor of its segment */
+		uint64_t ino;
+	} pages_owner[AV_SEG_PAGES_OWNERS];
+
 	/* The shared heap of the owner's process: segment/shared_heap.h. */
 	int32_t shared_heap_fd; /* as the owner has it open; -1: there is none */
 	uint64_t shared_heap_inode;
@@ -122,5 +146,11 @@ struct av_seg_head {
 	_Atomic uint64_t region_counts[AV_SLAB_CHUNKS];
 	_Atomic uint32_t region_chunks;
 };
+
+/* The tables of a mapped segment. */
+static inline struct av_tables *av_tables_of(const struct av_seg_head *head)
+{
+	return (struct av_tables *)((uintptr_t)head + AV_TABLES_OFFSET);
+}
 
 #endif

@@ -20,7 +20,6 @@
 #include "base/own_fd.h"
 #include "segment/heap.h"
 
-#define AV_PAGE_BYTES	   4096u
 #define AV_HUGE_LOG2	   21u
 #define AV_HUGE_PAGE_BYTES (1u << AV_HUGE_LOG2)
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Regions of one context on pages of another: shared regions that were registered in a second
- * process. Peers reach the segment of the first, the owner of the pages, through a link in the
- * second's folder, which remains when the first process is gone.
+ * process. Peers get the memory of the first, the owner of the pages, from the second, which has it
+ * also when the first process is gone.
  */
 #ifndef AV_SEGMENT_PAGES_OWNER_H
 #define AV_SEGMENT_PAGES_OWNER_H
@@ -24,7 +24,7 @@ void av_pages_owner_drop(struct av_seg *seg, uint32_t ref);
  */
 uint8_t *av_pages_owner_base(struct av_seg *seg, uint32_t ref);
 
-/* Unmap the owners of a peer's segment that is no longer in use. */
+/* The segment is no longer in use: give up what is left of its entries. */
 void av_pages_owner_forget(struct av_seg *seg);
 
 #endif

@@ -10,7 +10,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -19,11 +18,11 @@
 #include "base/fork.h"
 #include "base/map.h"
 #include "base/uncancelled.h"
-#include "registry/directory.h"
+#include "registry/directory_file.h"
 #include "segment/heap.h"
 #include "segment/pages_owner.h"
-#include "segment/map_file.h"
 #include "segment/pages.h"
+#include "segment/segment_map.h"
 #include "segment/shared_heap.h"
 
 #define IDLE_MAX	 64 /* peers' segments kept mapped without a user */
@@ -42,6 +41,9 @@ static unsigned int idle;
 static void after_fork_in_child(void)
 {
 	pthread_mutex_init(&mutex, NULL);
+	for (uint32_t slot = 0; slot < AV_REF_SLOTS; slot++)
+		if (mapped[slot] && mapped[slot]->own)
+			av_handout_end(&mapped[slot]->handout);
 	memset(mapped, 0, sizeof(mapped));
 	idle = 0;
 }
@@ -67,7 +69,8 @@ static struct av_seg *seg_new(uint32_t ref, int folder)
 		return NULL;
 	}
 	seg->ref = ref;
-	seg->file = AV_OWN_FD_NONE;
+	seg->file = seg->tables = AV_OWN_FD_NONE;
+	seg->handout = AV_HANDOUT_NONE;
 	seg->users = 1;
 	pthread_mutex_init(&seg->doorbell_mutex, NULL);
 	pthread_mutex_init(&seg->timer_mutex, NULL);
@@ -87,6 +90,7 @@ static void seg_delete(struct av_seg *seg)
 		av_munmap(seg->head, AV_SEG_BYTES);
 	for (size_t i = 0; i < AV_ARRAY_SIZE(seg->doorbell); i++)
 		av_own_fd_close(&seg->doorbell[i].fifo);
+	av_own_fd_close(&seg->tables);
 	av_own_fd_close(&seg->file);
 	av_own_fd_close(&seg->folder);
 	pthread_mutex_destroy(&seg->doorbell_mutex);
@@ -106,35 +110,7 @@ uint8_t *av_slab_chunk(const struct av_seg *seg, enum av_slab slab, uint32_t n, 
 	return chunk;
 }
 
-struct av_seg_head *av_seg_map_file(int folder, const char *name, int prot)
-{
-	int mode = prot & PROT_WRITE ? O_RDWR : O_RDONLY;
-	int fd = openat(folder, name, mode | O_NOFOLLOW | O_CLOEXEC);
-	struct av_seg_head *head = NULL;
-	struct stat st;
-
-	if (fd < 0)
-		return NULL;
-	if (fstat(fd, &st) == 0 && st.st_size == (off_t)AV_SEG_BYTES)
-		head = av_map_file(NULL, AV_SEG_BYTES, prot, fd, 0);
-	close(fd);
-	if (!head || head->magic == AV_SEG_MAGIC)
-		return head;
-	av_munmap(head, AV_SEG_BYTES);
-	return NULL;
-}
-
 /* --- own segments ---------------------------------------------------------------- */
-
-/* Beyond RLIMIT_FSIZE the process would be killed by SIGXFSZ. */
-static int set_size(int fd)
-{
-	struct rlimit rl;
-
-	if (getrlimit(RLIMIT_FSIZE, &rl) == 0 && rl.rlim_cur < AV_SEG_BYTES)
-		return -EFBIG;
-	return ftruncate(fd, (off_t)AV_SEG_BYTES) ? -errno : 0;
-}
 
 /*
  * All segments are mapped at the same address modulo a huge page, and two peers hold the same kinds
@@ -149,23 +125,18 @@ static uint64_t heap_begin(uint32_t ref)
 	return sizeof(struct av_seg_head) + (uint64_t)pages * AV_PAGE_BYTES;
 }
 
-static int own_file(struct av_seg *seg, uint32_t origin)
+static int own_memory(struct av_seg *seg, uint32_t origin)
 {
-	int ret;
+	int ret = av_seg_make(seg->ref, seg->folder.fd, &seg->file, &seg->tables);
 
-	if (!av_own_fd_keep(&seg->file, openat(seg->folder.fd, "segment",
-					       O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600)))
-		return -errno;
-	ret = set_size(seg->file.fd);
-	if (ret == 0)
-		ret = av_file_back(&seg->file, 0, sizeof(struct av_seg_head));
 	if (ret)
 		return ret;
-	seg->head = av_map_file(NULL, AV_SEG_BYTES, PROT_READ | PROT_WRITE, seg->file.fd, 0);
+	seg->head = av_seg_map(seg->file.fd, seg->tables.fd, PROT_READ | PROT_WRITE);
 	if (!seg->head)
 		return -errno;
-	seg->heap = av_heap_create(&seg->file, seg->head, heap_begin(seg->ref), AV_ODP_OFFSET,
-				   origin ? AV_IMPORT_KEYS : 1);
+	av_tables_of(seg->head)->magic = AV_TABLES_MAGIC;
+	seg->heap = av_heap_create(&seg->file, &seg->tables, seg->head, heap_begin(seg->ref),
+				   AV_TABLES_OFFSET, origin ? AV_IMPORT_KEYS : 1);
 	seg->pages = av_pages_create(seg->ref, &seg->file, seg->head, seg->heap);
 	return seg->heap && seg->pages ? 0 : -ENOMEM;
 }
@@ -185,6 +156,17 @@ static void fill_head(struct av_seg *seg, const struct av_seg_device *dev, uint3
 	h->mtu = dev->mtu;
 	av_shared_heap_publish(h);
 	h->magic = AV_SEG_MAGIC;
+}
+
+/* From here on, peers find it. */
+static void publish(struct av_seg *seg)
+{
+	char path[PATH_MAX], name[PATH_MAX];
+
+	if (av_dir_context_path(seg->ref, path, sizeof(path)) &&
+	    av_seg_socket(name, sizeof(name), path))
+		av_handout_begin(&seg->handout, name, &seg->file);
+	av_dir_context_set_memory(seg->ref, seg->file.fd, seg->file.ino);
 }
 
 /* Unmap the segment in that slot if nobody uses it. Context: @mutex. */
@@ -227,7 +209,7 @@ struct av_seg *av_seg_create(const struct av_seg_device *dev, uint32_t origin)
 	seg->own = seg->same_pidns = true;
 	seg->proc = av_lock_self;
 	seg->pid = getpid();
-	ret = own_file(seg, origin);
+	ret = own_memory(seg, origin);
 	if (ret) {
 		seg_delete(seg);
 		goto failed;
@@ -236,6 +218,7 @@ struct av_seg *av_seg_create(const struct av_seg_device *dev, uint32_t origin)
 	seg->odp = (struct av_odp_counters *)av_dir_counters(dev->name);
 	seg->odp_gauge = (struct av_odp_gauge *)av_dir_gauges(ref, dev->name);
 	table_add(seg);
+	publish(seg);
 	return seg;
 failed:
 	av_dir_context_remove(ref);
@@ -247,6 +230,7 @@ void av_seg_close(struct av_seg *seg)
 {
 	atomic_store(&seg->head->closed, 1);
 	atomic_store(&seg->gone, true);
+	av_handout_end(&seg->handout);
 	av_dir_context_remove(seg->ref);
 	av_seg_put(seg);
 }
@@ -274,13 +258,32 @@ static bool peer_is_owner(const struct av_seg *seg)
 
 static bool peer_map(struct av_seg *seg)
 {
-	seg->head = av_seg_map_file(seg->folder.fd, "segment", PROT_READ | PROT_WRITE);
+	struct av_dir_memory memory = av_dir_context_memory(av_dir, seg->ref);
+	char path[PATH_MAX];
+
+	if (!av_dir_context_path(seg->ref, path, sizeof(path)))
+		return false;
+	seg->head = av_seg_map_peers(&memory, seg->folder.fd, path, PROT_READ | PROT_WRITE);
 	if (!seg->head || seg->head->ref != seg->ref)
 		return false;
 	seg->pid = seg->head->pid;
 	seg->odp = peer_counters(seg);
 	seg->same_pidns = my_pidns() && seg->head->pidns == my_pidns();
 	return peer_is_owner(seg);
+}
+
+int av_seg_memory(const struct av_seg *seg)
+{
+	struct av_dir_memory memory = av_dir_context_memory(av_dir, seg->ref);
+	char path[PATH_MAX];
+	int fd;
+
+	if (!seg->own)
+		return av_dir_context_path(seg->ref, path, sizeof(path))
+			       ? av_seg_open(&memory, path)
+			       : -ENAMETOOLONG;
+	fd = fcntl(av_own_fd(&seg->file), F_DUPFD_CLOEXEC, 0);
+	return fd < 0 ? -errno : fd;
 }
 
 /* Context: the caller holds @mutex. */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The segment: the shared half of an open context, a file that the owner and all peers map whole
- * (segment/layout.h).
+ * The segment: the shared half of an open context, memory that the owner and all peers map whole
+ * (segment/layout.h, segment/segment_map.h).
  *
  * Segments contain offsets and indices, never pointers. What is read from a peer's segment passes
  * av_seg_at() before it becomes a pointer: a peer that writes nonsense spoils only its own traffic.
@@ -20,9 +20,8 @@
 #include "base/compiler.h"
 #include "base/lock.h"
 #include "base/own_fd.h"
+#include "segment/handout.h"
 #include "segment/layout.h"
-
-#define AV_SEG_PAGES_OWNERS 32
 
 struct av_heap;
 struct av_pages;
@@ -42,7 +41,9 @@ struct av_seg {
 	bool own; /* of a context of this process */
 	bool same_pidns;
 	struct av_own_fd folder;		/* the context's */
-	struct av_own_fd file;			/* an own one's */
+	struct av_own_fd file;			/* an own one's: the memory, */
+	struct av_own_fd tables;		/* the file of queue pairs and CQs, */
+	struct av_handout handout;		/* and how peers get at it */
 	struct av_heap *heap;			/* own segments only */
 	struct av_pages *pages;			/* own segments only */
 	_Atomic(struct av_timer *) timer;	/* own segments only; NULL until needed */
@@ -68,7 +69,10 @@ struct av_seg {
 		_Atomic uint32_t ref; /* owner of pages that regions of this one are on; 0: free */
 		uint32_t users;	      /* own segments: number of regions */
 		uint8_t *base;	      /* the owner's segment */
-		struct av_seg *seg;   /* the owner, with a use; NULL in peers */
+		/* Own segments: the owner, with a use, and its memory for peers. */
+		struct av_seg *seg;
+		struct av_own_fd file;
+		struct av_handout handout;
 	} pages_owner[AV_SEG_PAGES_OWNERS]; /* changes guarded by pages_owner_mutex;
 					       segment/pages_owner.h */
 	pthread_mutex_t pages_owner_mutex;
@@ -99,8 +103,11 @@ void av_seg_close(struct av_seg *seg);
 struct av_seg *av_seg_get(uint32_t ref);
 void av_seg_put(struct av_seg *seg);
 
-/* Map the file of a segment that exists as a whole (a new one is just being made); else NULL. */
-struct av_seg_head *av_seg_map_file(int folder, const char *name, int prot);
+/*
+ * Open the memory of a segment once more. May block for AV_PATIENCE_NS. Return: a descriptor for
+ * the caller, or -errno: its process has ended, or does not answer
+ */
+AV_MUST_USE int av_seg_memory(const struct av_seg *seg);
 
 /* Unmap the peers' segments that have no user. Called before leaving the directory. */
 void av_seg_drop_idle(void);

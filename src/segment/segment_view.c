@@ -1,35 +1,59 @@
 /* SPDX-License-Identifier: MIT */
 #include "segment/segment_view.h"
 
+#include <fcntl.h>
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
 #include "base/map.h"
+#include "registry/directory_file.h"
 #include "registry/folder.h"
+#include "segment/segment_map.h"
+
+/* Return: false: there is no such context, or its process is dead */
+static bool look_up(uint32_t ref, struct av_dir_memory *memory)
+{
+	struct av_dir_view view;
+	bool ret;
+
+	if (!av_dir_view(&view))
+		return false;
+	*memory = av_dir_context_memory(view.dir, ref);
+	ret = memory->ino != 0;
+	av_dir_view_end(&view);
+	return ret;
+}
+
+static struct av_seg_head *map(const struct av_dir_memory *memory, uint32_t ref)
+{
+	char path[PATH_MAX];
+	int dir = av_folder_find(path, sizeof(path)), folder;
+	size_t n = strlen(path);
+	struct av_seg_head *head;
+
+	if (dir < 0)
+		return NULL;
+	close(dir);
+	snprintf(path + n, sizeof(path) - n, "/" AV_CONTEXT_NAME, AV_CONTEXT_NAME_OF(ref));
+	folder = open(path, O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	if (folder < 0)
+		return NULL;
+	head = av_seg_map_peers(memory, folder, path, PROT_READ);
+	close(folder);
+	return head;
+}
 
 struct av_seg *av_seg_view(uint32_t ref)
 {
-	char path[256];
-	int folder = av_folder_find(path, sizeof(path));
-	struct av_seg *seg;
-
-	if (folder < 0)
-		return NULL;
-	seg = av_seg_view_in(folder, ref);
-	close(folder);
-	return seg;
-}
-
-struct av_seg *av_seg_view_in(int folder, uint32_t ref)
-{
 	struct av_seg *seg = calloc(1, sizeof(*seg));
-	char name[64];
+	struct av_dir_memory memory;
 
-	snprintf(name, sizeof(name), "c%u-%u/segment", AV_REF_SLOT(ref), ref >> AV_REF_SLOT_BITS);
-	if (seg)
-		seg->head = av_seg_map_file(folder, name, PROT_READ);
+	if (seg && look_up(ref, &memory))
+		seg->head = map(&memory, ref);
 	if (seg && seg->head)
 		return seg;
 	free(seg);

@@ -5,10 +5,11 @@
 
 #include "segment/segment.h"
 
-/* The segment of that context, or NULL. av_seg_view_end() also takes NULL. */
+/*
+ * The segment of that context, or NULL. av_seg_view_end() also takes NULL. Waits at most
+ * AV_PATIENCE_NS. Context: the directory is not being viewed.
+ */
 struct av_seg *av_seg_view(uint32_t ref);
-/* The same, with the folder of the directory already open. */
-struct av_seg *av_seg_view_in(int folder, uint32_t ref);
 void av_seg_view_end(struct av_seg *seg);
 
 #endif

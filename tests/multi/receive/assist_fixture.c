@@ -84,7 +84,7 @@ static uint64_t mapped_of_others(const struct node *n)
 
 				if (turn == 0 && begin <= at && at < end)
 					memcpy(own, file, sizeof(own));
-			} else if (turn == 1 && strstr(file, "/segment") &&
+			} else if (turn == 1 && strstr(file, "/memfd:anyverbs-c") &&
 				   strcmp(file, own) != 0 &&
 				   sscanf(line, "Rss: %lu kB", &kib) == 1) {
 				sum += kib << 10;

@@ -34,7 +34,7 @@ static uint8_t *find_segment(void)
 	NEED(maps != NULL);
 	while (fgets(line, sizeof(line), maps))
 		if (sscanf(line, "%" SCNx64 "-%*x %*s %" SCNx64, &begin, &offset) == 2 &&
-		    offset == 0 && strstr(line, "/segment"))
+		    offset == 0 && strstr(line, "/memfd:anyverbs-c"))
 			found = begin;
 	fclose(maps);
 	NEED(found != 0);

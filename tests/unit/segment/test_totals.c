@@ -29,35 +29,33 @@ static struct av_dir_context context; /* the one that ends */
 static void names_of(uint32_t ref, char dir[32], char file[48])
 {
 	snprintf(dir, 32, "c%u-%u", AV_REF_SLOT(ref), ref >> AV_REF_SLOT_BITS);
-	snprintf(file, 48, "%s/segment", dir);
+	snprintf(file, 48, "%s/tables", dir);
 }
 
-/* The segment of a context whose first queue pair has counted @value in each word, and its first
- * CQ, too. */
+/* The tables of a context whose first queue pair has counted @value in each word, and its first CQ,
+ * too. */
 static void put_segment(uint32_t ref, uint64_t value)
 {
-	const uint64_t qps = av_round_up(sizeof(struct av_seg_head), 4096), cqs = qps + (1u << 20);
+	struct av_tables *t;
 	char dir[32], file[48];
 	uint64_t *words;
-	uint8_t *base;
 	int fd;
 
 	names_of(ref, dir, file);
 	assert_int_equal(mkdirat(folder, dir, 0700), 0);
 	fd = openat(folder, file, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
-	assert_true(fd >= 0 && ftruncate(fd, (off_t)AV_SEG_BYTES) == 0);
-	base = mmap(NULL, cqs + (1u << 20), PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
-	assert_ptr_not_equal(base, MAP_FAILED);
-	((struct av_seg_head *)base)->magic = AV_SEG_MAGIC;
-	((struct av_seg_head *)base)->chunk[AV_SLAB_QP][0] = qps;
-	((struct av_seg_head *)base)->chunk[AV_SLAB_CQ][0] = cqs;
-	words = (uint64_t *)(base + qps + AV_QP_BYTES + AV_QP_COUNTERS_AT);
+	assert_true(fd >= 0 && ftruncate(fd, (off_t)AV_TABLES_BYTES) == 0);
+	t = mmap(NULL, sizeof(*t), PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+	assert_ptr_not_equal(t, MAP_FAILED);
+	t->magic = AV_TABLES_MAGIC;
+	t->qp_chunks = t->cq_chunks = 1;
+	words = (uint64_t *)(t->qp[0][1] + AV_QP_COUNTERS_AT);
 	for (size_t i = 0; i < AV_QP_COUNTERS; i++)
 		words[i] = value;
-	words = (uint64_t *)(base + cqs + AV_CQ_BYTES + AV_CQ_COUNTERS_AT);
+	words = (uint64_t *)(t->cq[0][1] + AV_CQ_COUNTERS_AT);
 	for (size_t i = 0; i < AV_CQ_COUNTERS; i++)
 		words[i] = value;
-	munmap(base, cqs + (1u << 20));
+	munmap(t, sizeof(*t));
 	close(fd);
 }
 

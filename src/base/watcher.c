@@ -1,0 +1,214 @@
+/* SPDX-License-Identifier: MIT */
+#include "base/watcher.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <pthread.h>
+#include <stdbool.h>
+#include <stdlib.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "base/fork.h"
+#include "base/thread.h"
+
+LIST_HEAD(watched_list, av_watched_fd);
+
+static struct {
+	pthread_mutex_t life; /* held while the thread is started and ended; it never takes it */
+	bool running;
+	pthread_t thread;
+	struct av_own_fd wake; /* what is sent here wakes the thread */
+
+	pthread_mutex_t mutex; /* guards the rest, and is held over ready() */
+	struct watched_list list;
+	bool stop;
+} watcher = {
+	.life = PTHREAD_MUTEX_INITIALIZER,
+	.wake.fd = -1,
+	.mutex = PTHREAD_MUTEX_INITIALIZER,
+};
+
+/* What the thread waits for: its end of the pair first, then the sockets. Owned by the thread. */
+struct waiting {
+	struct av_own_fd woken;
+	struct pollfd *poll;
+	size_t room;
+};
+
+static bool reserve(struct waiting *t, size_t n)
+{
+	struct pollfd *grown;
+
+	if (n <= t->room)
+		return true;
+	grown = realloc(t->poll, 2 * n * sizeof(*grown));
+	if (!grown)
+		return false;
+	t->poll = grown;
+	t->room = 2 * n;
+	return true;
+}
+
+/* Return: number of descriptors; 0: the thread is to end. */
+static size_t fill(struct waiting *t)
+{
+	struct av_watched_fd *w;
+	size_t n = 1;
+
+	if (watcher.stop || av_own_fd(&t->woken) < 0)
+		return 0;
+	t->poll[0] = (struct pollfd){.fd = t->woken.fd, .events = POLLIN};
+	LIST_FOREACH(w, &watcher.list, entry)
+		if (av_own_fd(&w->socket) >= 0 && reserve(t, n + 1))
+			t->poll[n++] = (struct pollfd){.fd = w->socket.fd, .events = POLLIN};
+	return n;
+}
+
+/* At the end of the file, the program has closed the other end. */
+static void drain(struct waiting *t)
+{
+	char byte;
+	ssize_t n = 1;
+
+	while (n > 0 && av_own_fd(&t->woken) >= 0)
+		n = recv(t->woken.fd, &byte, 1, 0);
+	if (n == 0)
+		av_own_fd_close(&t->woken);
+}
+
+static bool is_ready(const struct waiting *t, size_t n, const struct av_watched_fd *w)
+{
+	for (size_t i = 1; i < n; i++)
+		if (t->poll[i].fd == w->socket.fd && t->poll[i].revents)
+			return av_own_fd(&w->socket) >= 0;
+	return false;
+}
+
+static void *watch_main(void *arg)
+{
+	struct waiting *t = arg;
+	struct av_watched_fd *w;
+	size_t n;
+
+	pthread_mutex_lock(&watcher.mutex);
+	while ((n = fill(t)) > 0) {
+		pthread_mutex_unlock(&watcher.mutex);
+		if (poll(t->poll, n, -1) < 0)
+			n = 0;
+		drain(t);
+		pthread_mutex_lock(&watcher.mutex);
+		LIST_FOREACH(w, &watcher.list, entry)
+			if (is_ready(t, n, w))
+				w->ready(w);
+	}
+	pthread_mutex_unlock(&watcher.mutex);
+	av_own_fd_close(&t->woken);
+	free(t->poll);
+	free(t);
+	return NULL;
+}
+
+/* The child has no such thread, and the sockets are the parent's. */
+static void after_fork_in_child(void)
+{
+	pthread_mutex_init(&watcher.life, NULL);
+	pthread_mutex_init(&watcher.mutex, NULL);
+	av_own_fd_close(&watcher.wake);
+	watcher.running = false;
+	LIST_INIT(&watcher.list);
+}
+
+static const struct av_fork_handlers fork_handlers = {.child = after_fork_in_child};
+
+static bool make_pair(struct waiting *t)
+{
+	int pair[2];
+
+	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, pair))
+		return false;
+	if (!av_own_fd_keep(&t->woken, pair[0])) {
+		close(pair[1]);
+		return false;
+	}
+	return av_own_fd_keep(&watcher.wake, pair[1]);
+}
+
+static void start(void)
+{
+	struct waiting *t = calloc(1, sizeof(*t));
+
+	(void)av_fork_register(AV_FORK_WATCHER, &fork_handlers);
+	if (!t)
+		return;
+	t->woken = AV_OWN_FD_NONE;
+	watcher.stop = false;
+	watcher.running = reserve(t, 4) && make_pair(t) &&
+			  av_thread_start(&watcher.thread, "anyverbs-watch", watch_main, t) == 0;
+	if (watcher.running)
+		return;
+	av_own_fd_close(&t->woken);
+	av_own_fd_close(&watcher.wake);
+	free(t->poll);
+	free(t);
+}
+
+/* If the pair is full, the thread is about to look anyway. Return: false: it cannot be woken */
+static bool wake(void)
+{
+	int fd = av_own_fd(&watcher.wake);
+
+	return fd >= 0 && (send(fd, "", 1, MSG_NOSIGNAL) == 1 || errno == EAGAIN);
+}
+
+static void stop(void)
+{
+	if (wake())
+		pthread_join(watcher.thread, NULL);
+	else
+		pthread_detach(watcher.thread); /* the program has closed what would wake it */
+	av_own_fd_close(&watcher.wake);
+	watcher.running = false;
+}
+
+void av_watch_begin(struct av_watched_fd *w)
+{
+	int saved = errno;
+
+	pthread_mutex_lock(&watcher.life);
+	pthread_mutex_lock(&watcher.mutex);
+	LIST_INSERT_HEAD(&watcher.list, w, entry);
+	pthread_mutex_unlock(&watcher.mutex);
+	if (!watcher.running)
+		start();
+	else
+		(void)wake();
+	pthread_mutex_unlock(&watcher.life);
+	errno = saved;
+}
+
+static bool is_watched(const struct av_watched_fd *wanted)
+{
+	struct av_watched_fd *w;
+
+	LIST_FOREACH(w, &watcher.list, entry)
+		if (w == wanted)
+			return true;
+	return false;
+}
+
+void av_watch_end(struct av_watched_fd *w)
+{
+	int saved = errno;
+
+	pthread_mutex_lock(&watcher.life);
+	pthread_mutex_lock(&watcher.mutex);
+	if (is_watched(w))
+		LIST_REMOVE(w, entry);
+	watcher.stop = LIST_EMPTY(&watcher.list);
+	pthread_mutex_unlock(&watcher.mutex);
+	if (watcher.stop && watcher.running)
+		stop();
+	pthread_mutex_unlock(&watcher.life);
+	errno = saved;
+}

@@ -1,0 +1,226 @@
+/* SPDX-License-Identifier: MIT */
+#include "segment/handout.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <poll.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include "base/patience.h"
+#include "base/uncancelled.h"
+
+#ifndef MFD_NOEXEC_SEAL
+#define MFD_NOEXEC_SEAL 0x0008u /* Linux 6.3; some systems demand it */
+#endif
+
+/* --- anonymous memory ------------------------------------------------------------ */
+
+/* Beyond RLIMIT_FSIZE the process would be killed by SIGXFSZ. */
+static int set_size(int fd, uint64_t bytes)
+{
+	struct rlimit rl;
+
+	if (getrlimit(RLIMIT_FSIZE, &rl) == 0 && rl.rlim_cur < bytes)
+		return -EFBIG;
+	return ftruncate(fd, (off_t)bytes) ? -errno : 0;
+}
+
+int av_anonymous(struct av_own_fd *own, const char *name, uint64_t bytes)
+{
+	const unsigned int flags = MFD_CLOEXEC | MFD_ALLOW_SEALING;
+	int fd = memfd_create(name, flags | MFD_NOEXEC_SEAL), ret;
+
+	if (fd < 0 && errno == EINVAL)
+		fd = memfd_create(name, flags);
+	if (!av_own_fd_keep(own, fd))
+		return -errno;
+	ret = set_size(own->fd, bytes);
+	if (ret == 0 && fcntl(own->fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL))
+		ret = -errno;
+	if (ret)
+		av_own_fd_close(own);
+	return ret;
+}
+
+/* --- handing out ----------------------------------------------------------------- */
+
+/* A socket's address is short. Return: false: neither the path nor a way around it fits */
+static bool address_of(struct sockaddr_un *a, const char *path, int *folder)
+{
+	const char *name = strrchr(path, '/');
+	char parent[PATH_MAX];
+
+	*a = (struct sockaddr_un){.sun_family = AF_UNIX};
+	*folder = -1;
+	if (snprintf(a->sun_path, sizeof(a->sun_path), "%s", path) < (int)sizeof(a->sun_path))
+		return true;
+	if (!name || snprintf(parent, sizeof(parent), "%.*s", (int)(name - path), path) >=
+			     (int)sizeof(parent))
+		return false;
+	*folder = open(parent, O_PATH | O_DIRECTORY | O_CLOEXEC);
+	return *folder >= 0 && snprintf(a->sun_path, sizeof(a->sun_path), "/proc/self/fd/%d%s",
+					*folder, name) < (int)sizeof(a->sun_path);
+}
+
+static int unix_socket(void)
+{
+	return socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+}
+
+/* A message of one byte with the descriptor @fd, or room for one. */
+struct message {
+	struct msghdr head;
+	struct iovec io;
+	char byte;
+	union {
+		struct cmsghdr cmsg;
+		char room[CMSG_SPACE(sizeof(int))];
+	} control;
+};
+
+static void message_init(struct message *m)
+{
+	*m = (struct message){.byte = 0};
+	m->io = (struct iovec){&m->byte, 1};
+	m->head = (struct msghdr){.msg_iov = &m->io,
+				  .msg_iovlen = 1,
+				  .msg_control = &m->control,
+				  .msg_controllen = sizeof(m->control)};
+}
+
+static void send_to(int fd, int file)
+{
+	struct message m;
+
+	message_init(&m);
+	m.control.cmsg = (struct cmsghdr){.cmsg_len = CMSG_LEN(sizeof(int)),
+					  .cmsg_level = SOL_SOCKET,
+					  .cmsg_type = SCM_RIGHTS};
+	memcpy(CMSG_DATA(&m.control.cmsg), &file, sizeof(file));
+	(void)!sendmsg(fd, &m.head, MSG_NOSIGNAL | MSG_DONTWAIT);
+}
+
+/* Whoever can connect may have it: the folder is the user's alone. */
+static void answer(struct av_watched_fd *w)
+{
+	const struct av_handout *h =
+		(const struct av_handout *)((char *)w - offsetof(struct av_handout, listener));
+	int fd = accept4(w->socket.fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
+	int file = av_own_fd(h->file);
+
+	if (fd >= 0 && file >= 0)
+		send_to(fd, file);
+	if (fd >= 0)
+		close(fd);
+}
+
+void av_handout_begin(struct av_handout *h, const char *path, const struct av_own_fd *file)
+{
+	struct sockaddr_un a;
+	int folder;
+
+	*h = (struct av_handout){.listener.ready = answer, .file = file};
+	if (av_own_fd_keep(&h->listener.socket, unix_socket())) {
+		int fd = h->listener.socket.fd;
+
+		if (address_of(&a, path, &folder) &&
+		    bind(fd, (struct sockaddr *)&a, sizeof(a)) == 0 &&
+		    chmod(a.sun_path, 0600) == 0 && listen(fd, SOMAXCONN) == 0)
+			av_watch_begin(&h->listener);
+		else
+			av_own_fd_close(&h->listener.socket);
+		if (folder >= 0)
+			close(folder);
+	}
+}
+
+void av_handout_end(struct av_handout *h)
+{
+	if (h->listener.socket.fd < 0)
+		return;
+	av_watch_end(&h->listener);
+	av_own_fd_close(&h->listener.socket);
+}
+
+/* --- being handed ---------------------------------------------------------------- */
+
+static bool is_meant(const struct av_handed *what, const struct stat *st)
+{
+	return S_ISREG(st->st_mode) && st->st_ino == what->ino && st->st_size == (off_t)what->bytes;
+}
+
+/* Looks before it opens: another process's file may be a device that notices. */
+static int by_proc(const struct av_handed *what)
+{
+	char path[48];
+	struct stat st;
+	int fd;
+
+	if (what->pid <= 0 || what->number < 0)
+		return -ENOENT;
+	snprintf(path, sizeof(path), "/proc/%d/fd/%d", (int)what->pid, what->number);
+	if (stat(path, &st))
+		return -errno;
+	if (!is_meant(what, &st))
+		return -ESTALE;
+	fd = (int)syscall(SYS_openat, AT_FDCWD, path, O_RDWR | O_CLOEXEC);
+	return fd < 0 ? -errno : fd;
+}
+
+static int receive(int fd)
+{
+	struct pollfd p = {.fd = fd, .events = POLLIN};
+	struct message m;
+	int file;
+
+	message_init(&m);
+	if (poll(&p, 1, AV_PATIENCE_NS / 1000000) != 1)
+		return -ETIMEDOUT;
+	if (recvmsg(fd, &m.head, MSG_CMSG_CLOEXEC) <= 0 || !CMSG_FIRSTHDR(&m.head) ||
+	    m.control.cmsg.cmsg_type != SCM_RIGHTS ||
+	    m.control.cmsg.cmsg_len != CMSG_LEN(sizeof(int)))
+		return -ENOENT;
+	memcpy(&file, CMSG_DATA(&m.control.cmsg), sizeof(file));
+	return file;
+}
+
+static int by_socket(const char *path)
+{
+	int folder, ret, fd = unix_socket();
+	struct sockaddr_un a;
+
+	if (fd < 0)
+		return -errno;
+	if (!address_of(&a, path, &folder) || connect(fd, (struct sockaddr *)&a, sizeof(a)))
+		ret = -ENOENT;
+	else
+		ret = receive(fd);
+	if (folder >= 0)
+		close(folder);
+	close(fd);
+	return ret;
+}
+
+int av_handed_open(const struct av_handed *what, const char *path)
+{
+	AV_UNCANCELLED;
+	int fd = by_proc(what);
+	struct stat st;
+
+	if (fd < 0 && path)
+		fd = by_socket(path);
+	if (fd < 0 || (fstat(fd, &st) == 0 && is_meant(what, &st)))
+		return fd;
+	syscall(SYS_close, fd);
+	return -ESTALE;
+}

@@ -1,0 +1,56 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Anonymous memory of one process, mapped by others: memfd_create(2). The kernel frees it with its
+ * last user, and no file system's size limits it.
+ *
+ * It has no name by which others could open it. They get at it through /proc/PID/fd, which works
+ * with a stopped process, too, or by a socket in the owner's folder, which needs no common PID
+ * namespace and no /proc: the owner's watcher thread (base/watcher.h) sends the descriptor to
+ * whoever connects.
+ */
+#ifndef AV_SEGMENT_HANDOUT_H
+#define AV_SEGMENT_HANDOUT_H
+
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "base/compiler.h"
+#include "base/own_fd.h"
+#include "base/watcher.h"
+
+/* Make anonymous memory of @bytes, without pages yet. Its size is fixed. Return: 0 or -errno */
+AV_MUST_USE int av_anonymous(struct av_own_fd *own, const char *name, uint64_t bytes);
+
+/* Handing out a descriptor. */
+struct av_handout {
+	struct av_watched_fd listener;
+	const struct av_own_fd *file;
+};
+
+#define AV_HANDOUT_NONE ((struct av_handout){.listener.socket.fd = -1})
+
+/*
+ * Hand out @file, which is borrowed, at the socket @path, which is made. Without the socket, /proc
+ * remains. Blocks.
+ */
+void av_handout_begin(struct av_handout *h, const char *path, const struct av_own_fd *file);
+
+/* Does not remove the name. In a forked child, the parent goes on. */
+void av_handout_end(struct av_handout *h);
+
+/* Whose descriptor it is, and what it must lead to. */
+struct av_handed {
+	pid_t pid;    /* 0: unknown */
+	int number;   /* -1: unknown */
+	uint64_t ino; /* of the memory: @number may be another file's by now */
+	uint64_t bytes;
+};
+
+/*
+ * The descriptor, for reading and writing; @path: of its socket, or NULL. Waits at most
+ * AV_PATIENCE_NS. System calls are no cancellation points.
+ * Return: close-on-exec descriptor, which the caller closes, or -errno
+ */
+AV_MUST_USE int av_handed_open(const struct av_handed *what, const char *path);
+
+#endif

@@ -1,0 +1,122 @@
+/* SPDX-License-Identifier: MIT */
+#include "segment/segment_map.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <stdio.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/map.h"
+#include "segment/handout.h"
+#include "segment/heap.h"
+#include "segment/map_file.h"
+
+#define TABLES "tables"
+
+static int make_tables(int folder, struct av_own_fd *tables)
+{
+	const int flags = O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC;
+
+	if (!av_own_fd_keep(tables, openat(folder, TABLES, flags, 0600)))
+		return -errno;
+	if (ftruncate(tables->fd, (off_t)AV_TABLES_BYTES))
+		return -errno;
+	return av_file_back(tables, 0, offsetof(struct av_tables, qp));
+}
+
+/* The memory is made first: it is larger, and so is refused where the limit of files is too low. */
+int av_seg_make(uint32_t ref, int folder, struct av_own_fd *file, struct av_own_fd *tables)
+{
+	char name[48]; /* for who reads /proc/PID/maps */
+	int ret;
+
+	snprintf(name, sizeof(name), "anyverbs-" AV_CONTEXT_NAME, AV_CONTEXT_NAME_OF(ref));
+	ret = av_anonymous(file, name, AV_SEG_BYTES);
+	if (ret == 0)
+		ret = av_file_back(file, 0, sizeof(struct av_seg_head));
+	return ret ? ret : make_tables(folder, tables);
+}
+
+bool av_seg_socket(char *name, size_t size, const char *path)
+{
+	return snprintf(name, size, "%s/segment", path) < (int)size;
+}
+
+int av_seg_open(const struct av_dir_memory *memory, const char *path)
+{
+	const struct av_handed what = {memory->pid, memory->number, memory->ino, AV_SEG_BYTES};
+	char name[PATH_MAX];
+
+	return av_handed_open(&what, av_seg_socket(name, sizeof(name), path) ? name : NULL);
+}
+
+struct av_seg_head *av_seg_map(int file, int tables, int prot)
+{
+	uint8_t *p = av_map_file(NULL, AV_SEG_BYTES, prot, file, 0);
+
+	if (!p)
+		return NULL;
+	if (av_mmap(p + AV_TABLES_OFFSET, AV_TABLES_BYTES, prot,
+		    MAP_SHARED | MAP_NORESERVE | MAP_FIXED, tables, 0) == MAP_FAILED) {
+		av_munmap(p, AV_SEG_BYTES);
+		return NULL;
+	}
+	/* Whoever dumps it fills the holes. */
+	(void)!av_madvise(p, AV_SEG_BYTES, MADV_DONTDUMP);
+	return (struct av_seg_head *)p;
+}
+
+static int open_tables(int folder, int prot)
+{
+	int mode = prot & PROT_WRITE ? O_RDWR : O_RDONLY, fd;
+	struct stat st;
+
+	fd = openat(folder, TABLES, mode | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+	if (fd < 0 ||
+	    (fstat(fd, &st) == 0 && S_ISREG(st.st_mode) && st.st_size == (off_t)AV_TABLES_BYTES))
+		return fd;
+	close(fd);
+	return -1;
+}
+
+struct av_seg_head *av_seg_map_peers(const struct av_dir_memory *memory, int folder,
+				     const char *path, int prot)
+{
+	int tables = open_tables(folder, prot);
+	int file = tables < 0 ? -1 : av_seg_open(memory, path);
+	struct av_seg_head *head = file < 0 ? NULL : av_seg_map(file, tables, prot);
+
+	if (file >= 0)
+		close(file);
+	if (tables >= 0)
+		close(tables);
+	if (!head || head->magic == AV_SEG_MAGIC)
+		return head;
+	av_munmap(head, AV_SEG_BYTES);
+	return NULL;
+}
+
+const struct av_tables *av_tables_map(int folder)
+{
+	int fd = open_tables(folder, PROT_READ);
+	const struct av_tables *t = MAP_FAILED;
+
+	if (fd < 0)
+		return NULL;
+	t = mmap(NULL, sizeof(*t), PROT_READ, MAP_SHARED, fd, 0);
+	close(fd);
+	if (t == MAP_FAILED)
+		return NULL;
+	if (t->magic == AV_TABLES_MAGIC)
+		return t;
+	av_tables_unmap(t);
+	return NULL;
+}
+
+void av_tables_unmap(const struct av_tables *tables)
+{
+	av_munmap((void *)(uintptr_t)tables, sizeof(*tables));
+}

@@ -1,0 +1,39 @@
+/* SPDX-License-Identifier: MIT */
+/* The memory of a segment: how it is made, and how another process comes to map it. */
+#ifndef AV_SEGMENT_SEGMENT_MAP_H
+#define AV_SEGMENT_SEGMENT_MAP_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/compiler.h"
+#include "base/own_fd.h"
+#include "registry/directory.h"
+#include "segment/layout.h"
+
+/* Make memory and tables of a new context; @folder: the context's. Return: 0 or -errno */
+AV_MUST_USE int av_seg_make(uint32_t ref, int folder, struct av_own_fd *file,
+			    struct av_own_fd *tables);
+
+/*
+ * The descriptor of a context's memory; @memory: what the directory says of it, @path: the
+ * context's folder. Waits at most AV_PATIENCE_NS. Return: a descriptor for the caller, or -errno
+ */
+AV_MUST_USE int av_seg_open(const struct av_dir_memory *memory, const char *path);
+
+/* Where the owner hands its memory out. Return: false: the path is too long */
+AV_MUST_USE bool av_seg_socket(char *name, size_t size, const char *path);
+
+/* Map memory and tables. NULL: not possible. Core dumps have no copy of it. */
+struct av_seg_head *av_seg_map(int file, int tables, int prot);
+
+/* Map a segment that exists as a whole: a new one is just being made. Else NULL. */
+struct av_seg_head *av_seg_map_peers(const struct av_dir_memory *memory, int folder,
+				     const char *path, int prot);
+
+/* Map the tables of a context, also of a dead one, for reading. NULL: there are none. */
+const struct av_tables *av_tables_map(int folder);
+void av_tables_unmap(const struct av_tables *tables);
+
+#endif
