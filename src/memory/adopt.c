@@ -184,7 +184,7 @@ static uint32_t take(struct av_seg *seg, uint64_t begin, uint64_t bytes, bool *p
 	moved = av_adopt_move_in(&pages);
 	av_page_move_end();
 	if (!moved) {
-		hide(a);
+		give_back(a);
 		return 0;
 	}
 	a->id = describe(&pages);

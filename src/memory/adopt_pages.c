@@ -10,7 +10,6 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
-#include <sys/statvfs.h>
 #include <sys/types.h>
 #include <unistd.h>
 
@@ -154,10 +153,9 @@ static bool copy_run(int fd, uint64_t at, uint64_t begin, uint64_t end)
 	return true;
 }
 
-/* Copy the pages that exist. Others need no copy: they are zeros on both sides. */
-static bool copy_in(const struct av_adopt_pages *p)
+/* Copy the pages of [at, end) that exist. Others need no copy: they are zeros on both sides. */
+static bool copy_in(const struct av_adopt_pages *p, uint64_t at, uint64_t end)
 {
-	uint64_t at = p->begin, end = p->begin + p->bytes;
 	struct av_page_scan_run runs[AV_PAGE_RUNS];
 	bool ret = true;
 
@@ -181,28 +179,30 @@ static void block_signals(sigset_t *old)
 	pthread_sigmask(SIG_SETMASK, &all, old);
 }
 
-static bool map_in(const struct av_adopt_pages *p)
+static bool map_in(const struct av_adopt_pages *p, uint64_t begin, uint64_t end)
 {
-	return av_mmap(pointer(p->begin), p->bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED,
-		       av_own_fd(&p->seg->file), (off_t)p->at) != MAP_FAILED;
-}
-
-/* Leave half of the file system's free space to others: without space nobody can open a device. */
-static bool has_space(const struct av_adopt_pages *p)
-{
-	struct statvfs fs;
-
-	return fstatvfs(av_own_fd(&p->seg->file), &fs) == 0 &&
-	       p->bytes / fs.f_frsize < fs.f_bavail / 2;
+	return av_mmap(pointer(begin), end - begin, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED,
+		       av_own_fd(&p->seg->file), (off_t)(p->at + (begin - p->begin))) != MAP_FAILED;
 }
 
 bool av_adopt_place(struct av_adopt_pages *p)
 {
-	struct av_page_block block;
+	p->at = av_pages_reserve_for(p->seg, p->bytes, p->begin);
+	return p->at != 0;
+}
 
-	if (!has_space(p) || av_pages_alloc_for(p->seg, p->bytes, p->begin, &block))
-		return false;
-	p->at = block.at;
+/* Piece by piece, so that there need not be memory for twice as much. */
+static bool move_in(const struct av_adopt_pages *p)
+{
+	uint64_t begin = p->begin, all = p->begin + p->bytes, end;
+
+	for (; begin < all; begin = end) {
+		end = begin + PIECE - begin % PIECE; /* up to where a huge page may begin */
+		end = end < all ? end : all;
+		if (av_pages_back(p->seg->pages, p->at + (begin - p->begin), end - begin) ||
+		    !copy_in(p, begin, end) || !map_in(p, begin, end))
+			return false;
+	}
 	return true;
 }
 
@@ -213,11 +213,9 @@ bool av_adopt_move_in(const struct av_adopt_pages *p)
 
 	block_signals(&signals);
 	av_odp_untrack(p->begin, p->bytes);
-	ret = copy_in(p) && map_in(p);
+	ret = move_in(p);
 	av_odp_retrack(p->seg, p->begin, p->bytes);
 	pthread_sigmask(SIG_SETMASK, &signals, NULL);
-	if (!ret)
-		av_pages_free(p->seg->pages, p->at);
 	return ret;
 }
 

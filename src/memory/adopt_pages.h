@@ -33,12 +33,15 @@ AV_MUST_USE bool av_adopt_written_by_others(void);
 /* Are all other threads ours, and is no memory locked? */
 AV_MUST_USE bool av_adopt_undisturbed(void);
 
-/* Take a block for @p, whose seg, begin and bytes are given: sets @at. Return: false: none left */
+/*
+ * Take room for @p, whose seg, begin and bytes are given: sets @at. There is no memory behind it
+ * yet. Return: false: none left
+ */
 AV_MUST_USE bool av_adopt_place(struct av_adopt_pages *p);
 
 /*
- * Nobody else writes to the memory; pages are moving (memory/page_move.h). Return: false: nothing
- * has changed, and the block is freed.
+ * Nobody else writes to the memory; pages are moving (memory/page_move.h). Takes memory for a few
+ * MiB more. Return: false: there is none; some pages may be in already, until av_adopt_move_out()
  */
 AV_MUST_USE bool av_adopt_move_in(const struct av_adopt_pages *p);
 

@@ -44,23 +44,19 @@ void av_slab_free(struct av_seg *seg, enum av_slab slab, uint32_t index)
 	av_heap_give_index(seg->heap, slab, index);
 }
 
-static int pages_alloc(struct av_seg *seg, uint64_t bytes, enum av_pages_wish wish, uint64_t addr,
-		       struct av_page_block *block)
+static bool is_possible(struct av_seg *seg, uint64_t bytes)
 {
-	*block = (struct av_page_block){.at = 0};
-	if (bytes == 0 || bytes > AV_SEG_BYTES || is_refused(seg))
-		return ENOMEM;
-	return av_pages_take(seg->pages, bytes, wish, addr, block);
+	return bytes > 0 && bytes <= AV_SEG_BYTES && !is_refused(seg);
 }
 
 int av_pages_alloc(struct av_seg *seg, uint64_t bytes, enum av_pages_wish wish,
 		   struct av_page_block *block)
 {
-	return pages_alloc(seg, bytes, wish, 0, block);
+	*block = (struct av_page_block){.at = 0};
+	return is_possible(seg, bytes) ? av_pages_take(seg->pages, bytes, wish, block) : ENOMEM;
 }
 
-int av_pages_alloc_for(struct av_seg *seg, uint64_t bytes, uint64_t addr,
-		       struct av_page_block *block)
+uint64_t av_pages_reserve_for(struct av_seg *seg, uint64_t bytes, uint64_t addr)
 {
-	return pages_alloc(seg, bytes, AV_PAGES_TRY, addr, block);
+	return is_possible(seg, bytes) ? av_pages_reserve(seg->pages, bytes, addr) : 0;
 }

@@ -287,18 +287,36 @@ static void sweep(struct av_pages *p)
 	} while (at);
 }
 
-int av_pages_take(struct av_pages *p, uint64_t bytes, enum av_pages_wish wish, uint64_t addr,
-		  struct av_page_block *block)
+static struct av_page_block reserve_block(struct av_pages *p, uint64_t bytes,
+					  enum av_pages_wish wish, uint64_t addr)
 {
 	uint64_t unit = wish == AV_PAGES_HUGE ? AV_HUGE_PAGE_BYTES : AV_PAGE_BYTES;
 	uint64_t align =
 		wish != AV_PAGES_SMALL && bytes >= AV_HUGE_PAGE_BYTES ? AV_HUGE_PAGE_BYTES : unit;
+	struct av_page_block block = {.bytes = av_round_up(bytes, unit)};
 
-	*block = (struct av_page_block){.at = 0};
 	if (atomic_load(&p->lingering))
 		sweep(p);
-	block->bytes = av_round_up(bytes, unit);
-	block->at = take(p, block->bytes, align, addr & (align - 1));
+	block.at = take(p, block.bytes, align, addr & (align - 1));
+	return block;
+}
+
+uint64_t av_pages_reserve(struct av_pages *p, uint64_t bytes, uint64_t addr)
+{
+	return reserve_block(p, bytes, AV_PAGES_TRY, addr).at;
+}
+
+int av_pages_back(struct av_pages *p, uint64_t at, uint64_t bytes)
+{
+	struct av_page_block part = {.at = at, .bytes = bytes};
+
+	return back(p, AV_PAGES_TRY, &part) ? 0 : ENOMEM;
+}
+
+int av_pages_take(struct av_pages *p, uint64_t bytes, enum av_pages_wish wish,
+		  struct av_page_block *block)
+{
+	*block = reserve_block(p, bytes, wish, 0);
 	if (!block->at)
 		return ENOMEM;
 	if (back(p, wish, block))

@@ -5,7 +5,7 @@
  *
  * They lie at the end of the heap, which grows towards them. MADV_COLLAPSE makes the huge ones,
  * without privilege or setting, except that THP must not be denied for shared memory. Pages are
- * backed before they are handed out.
+ * backed before they are handed out, except for memory of the program that moves in piece by piece.
  *
  * A block that other processes have mapped as a shared region lingers when its owner frees it: its
  * range is reused when the last of them is gone.
@@ -45,12 +45,16 @@ struct av_pages *av_pages_create(uint32_t ref, const struct av_own_fd *file, voi
 				 struct av_heap *heap);
 void av_pages_destroy(struct av_pages *pages);
 
-/*
- * 1 to AV_SEG_BYTES, zeroed, to be mapped at @addr (or 0); for segment/alloc.h. Return: 0 or
- * ENOMEM.
- */
+/* 1 to AV_SEG_BYTES, zeroed; for segment/alloc.h. Return: 0 or ENOMEM. */
 AV_MUST_USE int av_pages_take(struct av_pages *pages, uint64_t bytes, enum av_pages_wish wish,
-			      uint64_t addr, struct av_page_block *block);
+			      struct av_page_block *block);
+
+/*
+ * A block for what will be mapped at @addr; its pages are backed later, part by part, with huge
+ * ones where they fit. Return: offset, or 0; 0 or ENOMEM.
+ */
+uint64_t av_pages_reserve(struct av_pages *pages, uint64_t bytes, uint64_t addr);
+AV_MUST_USE int av_pages_back(struct av_pages *pages, uint64_t at, uint64_t bytes);
 
 void av_pages_free(struct av_pages *pages, uint64_t at);
 

@@ -10,8 +10,9 @@
 #include "base/map.h"
 #include "segment/map_file.h"
 
-#define NAME "pages_owner%u" /* of the socket in the folder of the context that has regions there \
-			      */
+#define NAME                                                                                 \
+	"pages_owner%u" /* of the socket in the folder of the context that has regions there \
+			 */
 
 static bool name_of(char *name, size_t size, const char *path, uint32_t ref)
 {
