@@ -16,6 +16,7 @@
 
 #include "base/checked.h"
 #include "base/map.h"
+#include "base/sparse.h"
 #include "base/thread.h"
 #include "segment/map_file.h"
 #include "segment/alloc.h"
@@ -236,32 +237,11 @@ static int rights(const struct av_vma *vma)
 	return (vma->readable ? PROT_READ : 0) | (vma->writable ? PROT_WRITE : 0);
 }
 
-/* Copy the pages that exist; holes stay holes. */
-static bool copy_out(const struct piece *c, uint8_t *memory)
-{
-	off_t pos = (off_t)c->at, end = (off_t)(c->at + c->bytes);
-
-	while (pos < end) {
-		off_t data = lseek(c->fd, pos, SEEK_DATA), hole;
-		ssize_t n;
-
-		if (data < 0 || data >= end)
-			return data >= 0 || errno == ENXIO;
-		hole = lseek(c->fd, data, SEEK_HOLE);
-		hole = hole < 0 || hole > end ? end : hole;
-		n = pread(c->fd, memory + ((uint64_t)data - c->at), (size_t)(hole - data), data);
-		if (n <= 0)
-			return false;
-		pos = data + n;
-	}
-	return true;
-}
-
 /* For one thread: put new private memory in the pages' place, since nobody writes meanwhile. */
 static bool replace(const struct piece *c)
 {
 	void *fresh = av_map_private_like(c->bytes, c->addr);
-	bool ret = fresh && copy_out(c, fresh);
+	bool ret = fresh && av_sparse_read(c->fd, c->at, c->bytes, fresh);
 
 	if (ret && c->prot != (PROT_READ | PROT_WRITE))
 		ret = mprotect(fresh, c->bytes, c->prot) == 0;
@@ -457,11 +437,9 @@ static bool exchange_out(const struct av_adopt_pages *p, struct way *way)
 
 void *av_adopt_copy(const struct av_adopt_pages *p)
 {
-	const struct piece all = {
-		.fd = av_own_fd(&p->seg->file), .at = p->at, .addr = p->begin, .bytes = p->bytes};
 	void *copy = av_map_private_like(p->bytes, p->begin);
 
-	if (copy && !copy_out(&all, copy)) {
+	if (copy && !av_sparse_read(av_own_fd(&p->seg->file), p->at, p->bytes, copy)) {
 		av_munmap(copy, p->bytes);
 		copy = NULL;
 	}
