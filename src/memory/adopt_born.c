@@ -59,7 +59,7 @@ static void before_fork(void)
 
 	if (!heap)
 		return;
-	stay = av_adopt_written_by_others();
+	stay = av_adopt_must_stay();
 	av_page_move_begin();
 	pthread_mutex_lock(&born.mutex);
 	if (!stay)
@@ -152,6 +152,26 @@ uint32_t av_adopt_born(struct av_seg *seg, uint64_t addr, uint64_t length)
 	}
 	free(b);
 	return 0;
+}
+
+void av_adopt_born_leave(uint64_t addr, uint64_t bytes)
+{
+	struct born *b;
+
+	if (!heap || addr >= heap->begin + AV_SHARED_HEAP_BYTES || addr + bytes <= heap->begin ||
+	    av_adopt_must_stay())
+		return;
+	av_page_move_begin();
+	pthread_mutex_lock(&born.mutex);
+	heap->leave(addr, bytes, exchange);
+	LIST_FOREACH(b, &born.list, entry) {
+		struct av_adopted *d = descriptor(b);
+
+		if (!in_place(d->addr, d->addr + d->bytes))
+			atomic_store(&d->at, 0);
+	}
+	pthread_mutex_unlock(&born.mutex);
+	av_page_move_end();
 }
 
 static void forget(struct born *b)

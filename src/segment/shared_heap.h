@@ -33,6 +33,10 @@ struct av_shared_heap {
 			    bool stay);
 	void (*after_fork_in_parent)(void);
 	void (*after_fork_in_child)(void);
+
+	/* The blocks of a range become private for good, in the same way. */
+	void (*leave)(uint64_t addr, uint64_t bytes,
+		      void (*exchange)(uint64_t addr, uint64_t bytes, bool begins));
 };
 
 /*

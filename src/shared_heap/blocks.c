@@ -60,12 +60,14 @@ typedef void exchange_fn(uint64_t addr, uint64_t bytes, bool begins);
 static void before_fork(exchange_fn *exchange, bool stay);
 static void after_fork_in_parent(void);
 static void after_fork_in_child(void);
+static void leave_range(uint64_t addr, uint64_t bytes, exchange_fn *exchange);
 
 static struct av_shared_heap self = {
 	.fd = -1,
 	.before_fork = before_fork,
 	.after_fork_in_parent = after_fork_in_parent,
 	.after_fork_in_child = after_fork_in_child,
+	.leave = leave_range,
 };
 
 static void *pointer(uint64_t addr)
@@ -557,7 +559,7 @@ static bool map_private(uint64_t at, uint64_t bytes)
 
 static void privatise(const struct av_vma *vma, uint64_t at, uint64_t end, exchange_fn *exchange)
 {
-	int prot = (vma->readable ? PROT_READ : 0) | (vma->writable ? PROT_WRITE : 0);
+	int prot = av_vma_rights(vma);
 
 	exchange(at, end - at, true);
 	if (!has_file())
@@ -565,7 +567,7 @@ static void privatise(const struct av_vma *vma, uint64_t at, uint64_t end, excha
 	else
 		(void)map_private(at, end - at);
 	if (prot != (PROT_READ | PROT_WRITE))
-		(void)mprotect(pointer(at), end - at, prot);
+		AV_RAW(SYS_mprotect, at, end - at, prot);
 	exchange(at, end - at, false);
 }
 
@@ -618,7 +620,7 @@ static void drop_copy(struct av_block *b)
 /* Without a copy the child gets a private mapping, which may show what the parent stores later. */
 static void use_copy(const struct av_vma *vma, uint64_t at, uint64_t end, uint64_t copy)
 {
-	int prot = (vma->readable ? PROT_READ : 0) | (vma->writable ? PROT_WRITE : 0);
+	int prot = av_vma_rights(vma);
 
 	if (copy && AV_RAW(SYS_mprotect, copy, end - at, prot) == 0 &&
 	    AV_RAW(SYS_mremap, copy, end - at, end - at, MREMAP_MAYMOVE | MREMAP_FIXED, at) != -1)
@@ -652,6 +654,24 @@ static void close_heap(void)
 static bool is_there(const struct av_block *b)
 {
 	return b->kind == AV_BLOCK_SHARED && !b->going;
+}
+
+static void leave_range(uint64_t addr, uint64_t bytes, exchange_fn *exchange)
+{
+	struct av_block_list *l = &heap.list;
+	int saved = errno, maps;
+
+	if (!enter())
+		return;
+	maps = av_vma_open_own();
+	for (uint32_t i = av_block_find(l, addr);
+	     maps >= 0 && i < l->count && l->block[i].begin < addr + bytes; i++)
+		if (is_there(&l->block[i]))
+			privatise_block(maps, &l->block[i], exchange);
+	if (maps >= 0)
+		close(maps);
+	leave();
+	errno = saved;
 }
 
 static void before_fork(exchange_fn *exchange, bool stay)

@@ -119,7 +119,7 @@ static int rights_of(const void *p, size_t bytes)
 		return -1;
 	if (av_vma_next(maps, (uintptr_t)p, &vma) && vma.begin <= (uintptr_t)p &&
 	    bytes <= vma.end - (uintptr_t)p)
-		ret = (vma.readable ? PROT_READ : 0) | (vma.writable ? PROT_WRITE : 0);
+		ret = av_vma_rights(&vma);
 	close(maps);
 	return ret;
 }
