@@ -211,6 +211,92 @@ static void sparse_row(void)
 	munmap(q, SPARSE);
 }
 
+/* --- what the program makes of it ------------------------------------------------ */
+
+/* Bits: the bytes are others; not as @letters say. */
+static int looks_wrong(const uint8_t *p, uint8_t seed, const char *letters)
+{
+	return (same(p, BYTES, seed) != BYTES) | !pages_flag(p, letters) << 1;
+}
+
+static void expect_after_fork(const uint8_t *p, uint8_t seed, const char *letters)
+{
+	pid_t child = fork();
+	int status;
+
+	if (child == 0)
+		_exit(looks_wrong(p, seed, letters));
+	waitpid(child, &status, 0);
+	EXPECT(WIFEXITED(status) && WEXITSTATUS(status) == 0, "the child: %#x", status);
+	EXPECT(!looks_wrong(p, seed, letters), "the parent: %#x", looks_wrong(p, seed, letters));
+}
+
+static void kept_row(const char *name, int advice, int prot, const char *letters)
+{
+	uint8_t *p = map_private(BYTES);
+	struct ibv_mr *mr = reg(p, BYTES);
+
+	row("%s, then a fork", name);
+	fill(p, BYTES, 55);
+	EXPECT((advice ? madvise(p, BYTES, advice) : mprotect(p, BYTES, prot)) == 0, "errno %d",
+	       errno);
+	expect_after_fork(p, 55, letters);
+	expect_reached(p, mr);
+	dereg(mr);
+	munmap(p, BYTES);
+}
+
+static void not_copied_row(void)
+{
+	uint8_t *p = map_private(BYTES), *other = map_private(BYTES);
+	struct ibv_mr *mr = reg(p, BYTES);
+	int status;
+	pid_t child;
+
+	row("MADV_DONTFORK");
+	fill(p, BYTES, 56);
+	fill(other, BYTES, 57);
+	EXPECT(madvise(p, BYTES, MADV_DONTFORK) == 0, "errno %d", errno);
+	EXPECT(!pages_private(other), "another block is private");
+	expect_reached(p, mr);
+	fill(p, BYTES, 56);
+	child = fork();
+	if (child == 0)
+		_exit(pages_mapped(p) | (same(other, BYTES, 57) != BYTES) << 1);
+	waitpid(child, &status, 0);
+	EXPECT(WIFEXITED(status) && WEXITSTATUS(status) == 0, "the child: %#x", status);
+	expect_filled(p, BYTES, 56);
+	dereg(mr);
+	munmap(p, BYTES);
+	munmap(other, BYTES);
+}
+
+static void removed_row(void)
+{
+	uint8_t *p = map_private(BYTES);
+
+	row("MADV_REMOVE");
+	fill(p, BYTES, 58);
+	EXPECT(madvise(p, BYTES, MADV_REMOVE) == -1 && errno == EINVAL, "errno %d", errno);
+	expect_filled(p, BYTES, 58);
+	munmap(p, BYTES);
+}
+
+static void locked_row(void)
+{
+	uint8_t *p = map_private(BYTES);
+
+	row("mlock, then a fork");
+	fill(p, BYTES, 59);
+	if (mlock(p, BYTES) == 0) {
+		expect_after_fork(p, 59, "rd");
+		EXPECT(!pages_private(p) && pages_flag(p, "lo"), "lost");
+	} else {
+		printf("left out: mlock: errno %d\n", errno);
+	}
+	munmap(p, BYTES);
+}
+
 /* --- an io_uring's pages --------------------------------------------------------- */
 
 static bool child_sees(const uint8_t *p, uint8_t seed, int go)
@@ -267,6 +353,11 @@ static void run(void)
 	refused_remaps_row();
 	hidden_remap_row();
 	sparse_row();
+	kept_row("MADV_DONTDUMP", MADV_DONTDUMP, 0, "dd");
+	kept_row("code", 0, PROT_READ | PROT_WRITE | PROT_EXEC, "ex");
+	not_copied_row();
+	removed_row();
+	locked_row();
 	ring_row();
 }
 

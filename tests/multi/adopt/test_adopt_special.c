@@ -22,64 +22,36 @@
 
 /* --- what there is --------------------------------------------------------------- */
 
-/* The rest of a line of smaps, of the mapping that has @p. */
-static bool smaps_line(const uint8_t *p, const char *name, char *rest, size_t room)
-{
-	FILE *f = fopen("/proc/self/smaps", "re");
-	char line[512];
-	unsigned long begin, end;
-	bool inside = false, found = false;
-
-	while (f && !found && fgets(line, sizeof(line), f)) {
-		if (sscanf(line, "%lx-%lx ", &begin, &end) == 2)
-			inside = (uintptr_t)p >= begin && (uintptr_t)p < end;
-		else if (inside && !strncmp(line, name, strlen(name)))
-			found = snprintf(rest, room, "%s", line + strlen(name)) > 0;
-	}
-	if (f)
-		fclose(f);
-	return found;
-}
-
-/* The kernel's letters for what a mapping is, see proc_pid_smaps(5). */
-static bool has_flag(const uint8_t *p, const char *letters)
-{
-	char flags[256] = "", word[8];
-
-	snprintf(word, sizeof(word), " %s ", letters);
-	return smaps_line(p, "VmFlags:", flags, sizeof(flags)) && strstr(flags, word);
-}
-
 static bool is_not_copied(uint8_t *p)
 {
-	return has_flag(p, "dc");
+	return pages_flag(p, "dc");
 }
 
 static bool is_wiped(uint8_t *p)
 {
-	return has_flag(p, "wf");
+	return pages_flag(p, "wf");
 }
 
 static bool is_not_dumped(uint8_t *p)
 {
-	return has_flag(p, "dd");
+	return pages_flag(p, "dd");
 }
 
 static bool is_merged(uint8_t *p)
 {
-	return has_flag(p, "mg");
+	return pages_flag(p, "mg");
 }
 
 static bool is_locked(uint8_t *p)
 {
-	return has_flag(p, "lo");
+	return pages_flag(p, "lo");
 }
 
 static bool is_code(uint8_t *p)
 {
 	int (*function)(void);
 
-	if (!has_flag(p, "ex"))
+	if (!pages_flag(p, "ex"))
 		return false;
 	memcpy(&function, &(uint8_t *){p + CODE_AT}, sizeof(function));
 	return function() == RESULT;
@@ -96,7 +68,7 @@ static bool has_key(uint8_t *p)
 {
 	char key[64] = "0";
 
-	return smaps_line(p, "ProtectionKey:", key, sizeof(key)) && strtoul(key, NULL, 10) != 0;
+	return pages_line(p, "ProtectionKey:", key, sizeof(key)) && strtoul(key, NULL, 10) != 0;
 }
 
 static bool is_gone(uint8_t *p)
