@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "memory/special.h"
 
-#include <errno.h>
 #include <linux/mempolicy.h>
 #include <stdatomic.h>
 #include <stdlib.h>
