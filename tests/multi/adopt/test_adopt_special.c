@@ -134,15 +134,16 @@ static const struct special {
 	bool (*is)(uint8_t *p);
 	bool (*child)(uint8_t *p); /* what the child sees; NULL: the same memory and bytes */
 	bool (*child_is)(uint8_t *p);
+	bool moves_out; /* of the segment, when it is asked for */
 } specials[] = {
-	{"MADV_DONTFORK", not_copied, is_not_copied, is_gone, NULL},
-	{"MADV_WIPEONFORK", wiped, is_wiped, is_zeros, NULL},
-	{"MADV_DONTDUMP", not_dumped, is_not_dumped, NULL, is_not_dumped},
-	{"MADV_MERGEABLE", merged, is_merged, NULL, is_merged},
-	{"code", code, is_code, NULL, is_code},
-	{"NUMA policy", bound, is_bound, NULL, is_bound},
-	{"protection key", keyed, has_key, NULL, has_key},
-	{"mlock", locked, is_locked, NULL, NULL},
+	{"MADV_DONTFORK", not_copied, is_not_copied, is_gone, NULL, true},
+	{"MADV_WIPEONFORK", wiped, is_wiped, is_zeros, NULL, true},
+	{"MADV_DONTDUMP", not_dumped, is_not_dumped, NULL, is_not_dumped, true},
+	{"MADV_MERGEABLE", merged, is_merged, NULL, is_merged, true},
+	{"code", code, is_code, NULL, is_code, true},
+	{"NUMA policy", bound, is_bound, NULL, is_bound, false},
+	{"protection key", keyed, has_key, NULL, has_key, true},
+	{"mlock", locked, is_locked, NULL, NULL, false},
 };
 
 /* --- rows ------------------------------------------------------------------------ */
@@ -236,6 +237,8 @@ static void after_row(const struct special *s)
 	mr = reg_adopted(p, BYTES);
 	EXPECT(s->make(p), "errno %d", errno);
 	EXPECT(s->is(p), "refused without a word");
+	/* Code may be refused in a file of /dev/shm. */
+	EXPECT(pages_private(p) == s->moves_out, "%s", s->moves_out ? "shared still" : "private");
 	expect_child(s, p);
 	EXPECT_PROBE(&b, &a, 0, IBV_WR_RDMA_READ, (uintptr_t)p, mr->rkey, PAGE, IBV_WC_SUCCESS);
 	dereg(mr);
