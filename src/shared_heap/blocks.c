@@ -410,7 +410,7 @@ void *av_block_take(size_t bytes, size_t align, bool zeros)
 	uint64_t at = 0;
 
 	if (!__atomic_load_n(&self.begin, __ATOMIC_ACQUIRE) || bytes > AV_SHARED_HEAP_BYTES / 2 ||
-	    align > AV_SHARED_HEAP_BYTES / 2 || av_limits_apply(bytes))
+	    align > AV_SHARED_HEAP_BYTES / 2)
 		return NULL;
 	bytes = av_round_up(bytes, AV_BLOCK_PAGE);
 	align = align > AV_BLOCK_PAGE ? align : AV_BLOCK_PAGE;
@@ -418,7 +418,7 @@ void *av_block_take(size_t bytes, size_t align, bool zeros)
 		return NULL;
 	if (!heap.closed && !zeros)
 		at = take_spare(bytes, align);
-	if (!heap.closed && !at)
+	if (!heap.closed && !at && !av_limits_apply(bytes))
 		at = take_new(bytes, bytes >= HUGE && align < HUGE ? HUGE : align);
 	leave();
 	errno = saved;

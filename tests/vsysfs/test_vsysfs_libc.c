@@ -25,6 +25,7 @@
 #include <cmocka.h>
 
 #include "base/real_files.h"
+#include "lib/sanitized.h"
 #include "preload/vsysfs.h"
 
 #define ANY0 "/sys/class/infiniband/any0"
@@ -208,8 +209,11 @@ static void path_without_memory_is_an_error_not_a_signal(void **state)
 	size_t bytes = (size_t)sysconf(_SC_PAGESIZE);
 	char *page =
 		mmap(NULL, 2 * bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-	int dir = open_dir(ANY0);
+	int dir;
 
+	if (SANITIZED)
+		skip(); /* sanitizers look at paths before the kernel does */
+	dir = open_dir(ANY0);
 	assert_true(page != MAP_FAILED);
 	assert_int_equal(mprotect(page + bytes, bytes, PROT_NONE), 0);
 	assert_no_path((const char *)-1, EFAULT);

@@ -105,7 +105,7 @@ static bool merged(uint8_t *p)
 
 static bool locked(uint8_t *p)
 {
-	return mlock(p, BYTES) == 0;
+	return syscall(SYS_mlock, p, BYTES) == 0;
 }
 
 static bool code(uint8_t *p)
