@@ -21,10 +21,11 @@
 #include "base/compiler.h"
 
 #if defined(__SANITIZE_THREAD__)
-#define av_mmap	   mmap
-#define av_munmap  munmap
-#define av_mremap  mremap
-#define av_madvise madvise
+#define av_mmap	    mmap
+#define av_munmap   munmap
+#define av_mremap   mremap
+#define av_madvise  madvise
+#define av_mprotect mprotect
 #else
 
 AV_MUST_USE static inline void *av_mmap(void *addr, size_t bytes, int prot, int flags, int fd,
@@ -44,6 +45,11 @@ AV_MUST_USE static inline void *av_mremap(void *addr, size_t old_bytes, size_t b
 					  void *to)
 {
 	return (void *)syscall(SYS_mremap, addr, old_bytes, bytes, flags, to); /* NOLINT */
+}
+
+static inline int av_mprotect(void *addr, size_t bytes, int prot)
+{
+	return (int)syscall(SYS_mprotect, addr, bytes, prot);
 }
 
 static inline int av_madvise(void *addr, size_t bytes, int advice)

@@ -18,7 +18,9 @@
 #include "memory/adopt_born.h"
 #include "memory/adopt_pages.h"
 #include "memory/adopted.h"
+#include "memory/key.h"
 #include "memory/page_move.h"
+#include "memory/special.h"
 
 /*
  * Moving a page both ways costs less than 2 us (docs/ADOPTION.md). Programs that register and
@@ -57,13 +59,18 @@ static struct adoption *free_entry(void)
 	return NULL;
 }
 
+static bool overlaps(const struct adoption *a, uint64_t addr, uint64_t len)
+{
+	return a->out && addr < a->pages.begin + a->pages.bytes && a->pages.begin < addr + len;
+}
+
 /* An adoption whose pages overlap the range. */
 static struct adoption *find_overlapping(uint64_t addr, uint64_t len)
 {
 	for (uint32_t i = 0; i < adopted.used; i++) {
 		struct adoption *a = &adopted.list[i];
 
-		if (a->out && addr < a->pages.begin + a->pages.bytes && a->pages.begin < addr + len)
+		if (overlaps(a, addr, len))
 			return a;
 	}
 	return NULL;
@@ -167,16 +174,25 @@ static void give_back(struct adoption *a)
 	av_page_move_end();
 }
 
-static uint32_t take(struct av_seg *seg, uint64_t begin, uint64_t bytes, bool *pinned)
+static uint8_t reason_against(uint64_t begin, uint64_t bytes)
+{
+	if (av_adopt_written_by_others())
+		return AV_KEY_PINNED;
+	return av_adopt_locked() || av_special(begin, begin + bytes) ? AV_KEY_SPECIAL : 0;
+}
+
+static uint32_t take(struct av_seg *seg, uint64_t begin, uint64_t bytes, uint8_t *why)
 {
 	struct adoption *a = free_entry();
 	struct av_adopt_pages pages = {.seg = seg, .begin = begin, .bytes = bytes};
+	uint8_t reason;
 	bool moved;
 
-	if (!a || !av_adopt_suitable(&pages) || !av_adopt_undisturbed())
+	if (!a || !av_adopt_suitable(&pages) || !av_adopt_single_threaded())
 		return 0;
-	*pinned = av_adopt_written_by_others();
-	if (*pinned || !av_adopt_place(&pages))
+	reason = reason_against(begin, bytes);
+	*why |= reason;
+	if (reason || !av_adopt_place(&pages))
 		return 0;
 	a->pages = pages;
 	show(a); /* before the move: then a discard in a signal handler finds moved pages */
@@ -224,7 +240,7 @@ static uint32_t add_region(struct adoption *a, const struct av_seg *seg, uint64_
 	return a->id;
 }
 
-static uint32_t adopt(struct av_seg *seg, uint64_t begin, uint64_t bytes, bool *pinned)
+static uint32_t adopt(struct av_seg *seg, uint64_t begin, uint64_t bytes, uint8_t *why)
 {
 	struct adoption *a = find_overlapping(begin, bytes);
 	uint64_t now = av_now_ns();
@@ -235,7 +251,7 @@ static uint32_t adopt(struct av_seg *seg, uint64_t begin, uint64_t bytes, bool *
 			       : begin_again(a, seg, begin, bytes);
 	if (!always() && !affordable(bytes, now))
 		return 0;
-	id = take(seg, begin, bytes, pinned);
+	id = take(seg, begin, bytes, why);
 	adopted.spent_ns += av_now_ns() - now;
 	return id;
 }
@@ -257,7 +273,7 @@ static bool any_out(void)
 static void before_fork(void)
 {
 	int saved = errno;
-	bool stay = any_out() && av_adopt_written_by_others();
+	bool stay = any_out() && av_adopt_must_stay();
 
 	for (uint32_t i = 0; i < adopted.used; i++) {
 		struct adoption *a = &adopted.list[i];
@@ -309,7 +325,7 @@ static const struct av_fork_handlers fork_handlers = {.mutex = &adopted.mutex,
 
 /* --- regions --------------------------------------------------------------------- */
 
-uint32_t av_adopt(struct av_seg *seg, uint64_t addr, uint64_t length, bool *pinned)
+uint32_t av_adopt(struct av_seg *seg, uint64_t addr, uint64_t length, uint8_t *why)
 {
 	uint64_t begin = av_round_up(addr, AV_PAGE_BYTES),
 		 end = (addr + length) & ~(uint64_t)(AV_PAGE_BYTES - 1);
@@ -323,7 +339,7 @@ uint32_t av_adopt(struct av_seg *seg, uint64_t addr, uint64_t length, bool *pinn
 		return id;
 	(void)av_fork_register(AV_FORK_ADOPTED, &fork_handlers);
 	pthread_mutex_lock(&adopted.mutex);
-	id = adopt(seg, begin, end - begin, pinned);
+	id = adopt(seg, begin, end - begin, why);
 	pthread_mutex_unlock(&adopted.mutex);
 	errno = saved;
 	return id;
@@ -333,7 +349,7 @@ static void end(struct adoption *a)
 {
 	uint64_t begin = av_now_ns();
 
-	if (a->out && !av_adopt_written_by_others())
+	if (a->out && !av_adopt_must_stay())
 		give_back(a);
 	if (a->id)
 		undescribe(a);
@@ -354,6 +370,28 @@ void av_adopt_end(struct av_seg *seg, uint32_t id)
 		end(a);
 	else if (a)
 		a->refs--;
+	pthread_mutex_unlock(&adopted.mutex);
+	errno = saved;
+}
+
+void av_adopt_leave(uint64_t addr, uint64_t bytes)
+{
+	int saved = errno;
+	bool stay;
+
+	av_adopt_born_leave(addr, bytes);
+	/* No lock for memory that is not adopted: it may be an allocator's, which is called with
+	 * this one held. */
+	if (!av_adopted_overlaps(addr, bytes))
+		return;
+	pthread_mutex_lock(&adopted.mutex);
+	stay = av_adopt_must_stay();
+	for (uint32_t i = 0; i < adopted.used && !stay; i++) {
+		struct adoption *a = &adopted.list[i];
+
+		if (overlaps(a, addr, bytes))
+			give_back(a);
+	}
 	pthread_mutex_unlock(&adopted.mutex);
 	errno = saved;
 }

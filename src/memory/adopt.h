@@ -18,13 +18,20 @@
  * adopted gets one more user. The range is not yet faulted in for this registration, and is watched
  * afterwards.
  * Context: any thread of the owner; no lock or pin held; blocks.
- * @pinned: set if it was left alone because something writes to memory that is no thread
+ * @why: AV_KEY_PINNED or AV_KEY_SPECIAL is added if it was left alone for that
  * Return: the key's field @adopted, to be ended by av_adopt_end(); 0: left alone
  */
-uint32_t av_adopt(struct av_seg *seg, uint64_t addr, uint64_t length, bool *pinned);
+uint32_t av_adopt(struct av_seg *seg, uint64_t addr, uint64_t length, uint8_t *why);
 
 /* A region on adopted pages has ended, or has left them. Nobody uses its key. 0 is ignored. */
 void av_adopt_end(struct av_seg *seg, uint32_t adopted);
+
+/*
+ * The program is about to make memory special (memory/special.h): what is adopted of it moves back
+ * before, as far as it may, and so does what was born shared.
+ * Context: any thread, which may hold locks of an allocator.
+ */
+void av_adopt_leave(uint64_t addr, uint64_t bytes);
 
 /* The context is being closed, unused: move back what it has adopted. */
 void av_adopt_close(struct av_seg *seg);

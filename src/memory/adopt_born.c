@@ -10,6 +10,7 @@
 #include "base/fork.h"
 #include "segment/alloc.h"
 #include "segment/shared_heap.h"
+#include "memory/adopt_pages.h"
 #include "memory/adopted.h"
 #include "memory/odp_track.h"
 #include "memory/page_move.h"
@@ -47,19 +48,24 @@ static void exchange(uint64_t addr, uint64_t bytes, bool begins)
 		av_odp_retrack(b->seg, addr, bytes);
 }
 
-/* All of it becomes private: from here on it is reached in its process. Nobody adds a region
- * meanwhile. */
+/*
+ * All of it becomes private, and from here on is reached in its process; but not if something else
+ * writes to its pages. Nobody adds a region meanwhile.
+ */
 static void before_fork(void)
 {
 	struct born *b;
+	bool stay;
 
 	if (!heap)
 		return;
+	stay = av_adopt_must_stay();
 	av_page_move_begin();
 	pthread_mutex_lock(&born.mutex);
-	LIST_FOREACH(b, &born.list, entry)
-		atomic_store(&descriptor(b)->at, 0);
-	heap->before_fork(exchange);
+	if (!stay)
+		LIST_FOREACH(b, &born.list, entry)
+			atomic_store(&descriptor(b)->at, 0);
+	heap->before_fork(exchange, stay);
 	pthread_mutex_unlock(&born.mutex);
 	av_page_move_end();
 }
@@ -146,6 +152,26 @@ uint32_t av_adopt_born(struct av_seg *seg, uint64_t addr, uint64_t length)
 	}
 	free(b);
 	return 0;
+}
+
+void av_adopt_born_leave(uint64_t addr, uint64_t bytes)
+{
+	struct born *b;
+
+	if (!heap || addr >= heap->begin + AV_SHARED_HEAP_BYTES || addr + bytes <= heap->begin ||
+	    av_adopt_must_stay())
+		return;
+	av_page_move_begin();
+	pthread_mutex_lock(&born.mutex);
+	heap->leave(addr, bytes, exchange);
+	LIST_FOREACH(b, &born.list, entry) {
+		struct av_adopted *d = descriptor(b);
+
+		if (!in_place(d->addr, d->addr + d->bytes))
+			atomic_store(&d->at, 0);
+	}
+	pthread_mutex_unlock(&born.mutex);
+	av_page_move_end();
 }
 
 static void forget(struct born *b)

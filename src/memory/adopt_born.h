@@ -15,6 +15,9 @@ uint32_t av_adopt_born(struct av_seg *seg, uint64_t addr, uint64_t length);
 /* As av_adopt_end(). Return: false: it is another one's */
 bool av_adopt_born_end(struct av_seg *seg, uint32_t id);
 
+/* As av_adopt_leave(). */
+void av_adopt_born_leave(uint64_t addr, uint64_t bytes);
+
 /* The context is being closed. */
 void av_adopt_born_close(struct av_seg *seg);
 

@@ -15,11 +15,13 @@
 
 #include "base/checked.h"
 #include "base/map.h"
+#include "base/sparse.h"
 #include "base/thread.h"
 #include "segment/map_file.h"
 #include "segment/alloc.h"
 #include "memory/odp_track.h"
 #include "memory/page_scan.h"
+#include "memory/special.h"
 #include "memory/vma.h"
 
 #ifndef MADV_POPULATE_WRITE
@@ -89,16 +91,21 @@ static bool is_zero(const char *line, const char *name)
 	       strtoul(line + strlen(name), NULL, 10) == 0;
 }
 
+/* Pinned pages are written where they were: io_uring's fixed buffers, another adapter's regions. */
+static bool nothing_pinned(const char *line)
+{
+	return is_zero(line, "VmPin:");
+}
+
 /* Locked memory would not stay locked. */
 static bool nothing_locked(const char *line)
 {
 	return is_zero(line, "VmLck:");
 }
 
-/* Pinned pages are written where they were: io_uring's fixed buffers, another adapter's regions. */
-static bool nothing_pinned(const char *line)
+static bool nothing_held(const char *line)
 {
-	return is_zero(line, "VmPin:");
+	return nothing_pinned(line) && nothing_locked(line);
 }
 
 /* Could the file be read, and is every line of it fine? */
@@ -119,12 +126,17 @@ static bool all_lines(const char *path, bool (*fine)(const char *line))
 	return ret;
 }
 
-static bool single_threaded(void)
+bool av_adopt_single_threaded(void)
 {
 	struct stat st;
 
 	/* Its folder has a link of each thread's, its own and its parent's. */
 	return stat("/proc/self/task", &st) == 0 && st.st_nlink <= 3 + av_thread_own();
+}
+
+bool av_adopt_locked(void)
+{
+	return !all_lines("/proc/self/status", nothing_locked);
 }
 
 bool av_adopt_written_by_others(void)
@@ -133,9 +145,10 @@ bool av_adopt_written_by_others(void)
 	       !all_lines("/proc/self/maps", no_foreign_writer);
 }
 
-bool av_adopt_undisturbed(void)
+bool av_adopt_must_stay(void)
 {
-	return single_threaded() && all_lines("/proc/self/status", nothing_locked);
+	return !all_lines("/proc/self/status", nothing_held) ||
+	       !all_lines("/proc/self/maps", no_foreign_writer);
 }
 
 /* --- in -------------------------------------------------------------------------- */
@@ -229,40 +242,17 @@ struct piece {
 	int prot;
 };
 
-static int rights(const struct av_vma *vma)
-{
-	return (vma->readable ? PROT_READ : 0) | (vma->writable ? PROT_WRITE : 0);
-}
-
-/* Copy the pages that exist; holes stay holes. */
-static bool copy_out(const struct piece *c, uint8_t *memory)
-{
-	off_t pos = (off_t)c->at, end = (off_t)(c->at + c->bytes);
-
-	while (pos < end) {
-		off_t data = lseek(c->fd, pos, SEEK_DATA), hole;
-		ssize_t n;
-
-		if (data < 0 || data >= end)
-			return data >= 0 || errno == ENXIO;
-		hole = lseek(c->fd, data, SEEK_HOLE);
-		hole = hole < 0 || hole > end ? end : hole;
-		n = pread(c->fd, memory + ((uint64_t)data - c->at), (size_t)(hole - data), data);
-		if (n <= 0)
-			return false;
-		pos = data + n;
-	}
-	return true;
-}
-
 /* For one thread: put new private memory in the pages' place, since nobody writes meanwhile. */
 static bool replace(const struct piece *c)
 {
 	void *fresh = av_map_private_like(c->bytes, c->addr);
-	bool ret = fresh && copy_out(c, fresh);
+	bool ret = fresh != NULL;
 
+	if (ret)
+		av_special_move_policy(c->addr, c->bytes, fresh);
+	ret = ret && av_sparse_read(c->fd, c->at, c->bytes, fresh);
 	if (ret && c->prot != (PROT_READ | PROT_WRITE))
-		ret = mprotect(fresh, c->bytes, c->prot) == 0;
+		ret = av_mprotect(fresh, c->bytes, c->prot) == 0;
 	ret = ret && av_mremap(fresh, c->bytes, c->bytes, MREMAP_MAYMOVE | MREMAP_FIXED,
 			       pointer(c->addr)) != MAP_FAILED;
 	if (!ret && fresh)
@@ -279,7 +269,7 @@ static bool replace_without_file(const struct piece *c)
 		return false;
 	if (c->prot & PROT_READ)
 		memcpy(fresh, pointer(c->addr), c->bytes);
-	if (mprotect(fresh, c->bytes, c->prot) == 0 &&
+	if (av_mprotect(fresh, c->bytes, c->prot) == 0 &&
 	    av_mremap(fresh, c->bytes, c->bytes, MREMAP_MAYMOVE | MREMAP_FIXED, pointer(c->addr)) !=
 		    MAP_FAILED)
 		return true;
@@ -302,7 +292,7 @@ static bool privatise(const struct piece *c)
 		(void)!fallocate(c->fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, (off_t)c->at,
 				 (off_t)c->bytes);
 	if (c->prot != (PROT_READ | PROT_WRITE))
-		(void)!mprotect(pointer(c->addr), c->bytes, c->prot);
+		(void)!av_mprotect(pointer(c->addr), c->bytes, c->prot);
 	return true;
 }
 
@@ -367,7 +357,7 @@ static void exchange_in_child(const struct av_vma *vma, const struct piece *c, v
 {
 	const uint64_t all = vma->end - vma->begin;
 
-	if (copy && mprotect(copy, c->bytes, c->prot) == 0 &&
+	if (copy && av_mprotect(copy, c->bytes, c->prot) == 0 &&
 	    av_mremap(copy, c->bytes, c->bytes, MREMAP_MAYMOVE | MREMAP_FIXED, pointer(c->addr)) !=
 		    MAP_FAILED)
 		return;
@@ -400,7 +390,7 @@ static int64_t exchange_in_mapping(const struct av_adopt_pages *p, const struct 
 			.at = vma->offset + (begin - vma->begin),
 			.addr = begin,
 			.bytes = n,
-			.prot = rights(vma),
+			.prot = av_vma_rights(vma),
 		};
 
 		if (way->child) {
@@ -455,11 +445,9 @@ static bool exchange_out(const struct av_adopt_pages *p, struct way *way)
 
 void *av_adopt_copy(const struct av_adopt_pages *p)
 {
-	const struct piece all = {
-		.fd = av_own_fd(&p->seg->file), .at = p->at, .addr = p->begin, .bytes = p->bytes};
 	void *copy = av_map_private_like(p->bytes, p->begin);
 
-	if (copy && !copy_out(&all, copy)) {
+	if (copy && !av_sparse_read(av_own_fd(&p->seg->file), p->at, p->bytes, copy)) {
 		av_munmap(copy, p->bytes);
 		copy = NULL;
 	}
@@ -477,7 +465,7 @@ void av_adopt_leave_in_child(const struct av_adopt_pages *p, void *copy)
 
 bool av_adopt_move_out(const struct av_adopt_pages *p)
 {
-	struct way way = {.alone = single_threaded(), .replaced = true};
+	struct way way = {.alone = av_adopt_single_threaded(), .replaced = true};
 	sigset_t signals;
 	bool ret;
 

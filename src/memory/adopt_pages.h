@@ -30,8 +30,12 @@ AV_MUST_USE bool av_adopt_suitable(const struct av_adopt_pages *p);
  */
 AV_MUST_USE bool av_adopt_written_by_others(void);
 
-/* Are all other threads ours, and is no memory locked? */
-AV_MUST_USE bool av_adopt_undisturbed(void);
+/* The same, or is memory locked? The lock would be lost. */
+AV_MUST_USE bool av_adopt_must_stay(void);
+AV_MUST_USE bool av_adopt_locked(void);
+
+/* Are all other threads ours? */
+AV_MUST_USE bool av_adopt_single_threaded(void);
 
 /*
  * Take room for @p, whose seg, begin and bytes are given: sets @at. There is no memory behind it

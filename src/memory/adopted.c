@@ -46,6 +46,15 @@ bool av_adopted_any(uint64_t addr, uint64_t len)
 		addr + len > atomic_load_explicit(&heap->begin, memory_order_relaxed));
 }
 
+bool av_adopted_overlaps(uint64_t addr, uint64_t len)
+{
+	for (uint32_t i = 0; i < AV_ADOPTIONS && i < atomic_load(&adopted.used); i++)
+		if (addr < atomic_load(&adopted.list[i].end) &&
+		    atomic_load(&adopted.list[i].begin) < addr + len)
+			return true;
+	return false;
+}
+
 static void show(uint32_t i, const struct av_adopted_piece *piece)
 {
 	struct entry *e = &adopted.list[i];

@@ -57,7 +57,11 @@ void av_adopted_hide(uint32_t i);
 /* One entry more, for good: all of the shared heap (segment/shared_heap.h). */
 void av_adopted_show_heap(const struct av_shared_heap *heap);
 
+/* Is anything adopted, or the range in the shared heap? */
 bool av_adopted_any(uint64_t addr, uint64_t len);
+
+/* Have pages been adopted at these addresses? No lock, no heap. */
+bool av_adopted_overlaps(uint64_t addr, uint64_t len);
 
 /*
  * The first adopted part of [addr, end), wherever the program has moved it. @maps: descriptor of

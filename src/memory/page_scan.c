@@ -4,12 +4,13 @@
 
 #include <fcntl.h>
 #include <stdbool.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
 #include <sys/syscall.h>
 #include <unistd.h>
+
+#include "memory/smaps.h"
 
 static int open_own(const char *path)
 {
@@ -151,10 +152,9 @@ int av_page_scan_present_text(uint64_t *begin, uint64_t end, struct av_page_scan
 
 /* --- before: huge pages ---------------------------------------------------------- */
 
-/* A mapping of "smaps", and the runs found so far. */
-struct smaps {
-	uint64_t begin, end;	     /* of the requested range */
-	uint64_t vma_begin, vma_end; /* of the mapping whose lines are being read */
+/* The requested range, and the runs found so far. */
+struct huge_runs {
+	uint64_t begin, end;
 	struct av_page_scan_run *runs;
 	int count;
 };
@@ -169,47 +169,25 @@ static uint64_t min_of(uint64_t a, uint64_t b)
 	return a < b ? a : b;
 }
 
-static bool overlaps_range(const struct smaps *s)
-{
-	return s->vma_end > s->begin && s->vma_begin < s->end;
-}
-
-/* "BEGIN-END rwxp ...", or "Name:   NUMBER kB". Return: false: no later line matters. */
-static bool take_line(struct smaps *s, const char *line)
+static bool take_huge(void *arg, uint64_t vma_begin, uint64_t vma_end, const char *line)
 {
 	static const char huge[] = "AnonHugePages:";
-	char *rest;
+	struct huge_runs *h = arg;
 
-	if (*line < 'A' || *line > 'Z') {
-		s->vma_begin = strtoull(line, &rest, 16);
-		s->vma_end = *rest == '-' ? strtoull(rest + 1, NULL, 16) : 0;
-		return s->vma_begin < s->end;
-	}
-	if (strncmp(line, huge, sizeof(huge) - 1) != 0 || !overlaps_range(s) ||
+	if (strncmp(line, huge, sizeof(huge) - 1) != 0 ||
 	    strtoull(line + sizeof(huge) - 1, NULL, 10) == 0)
 		return true;
-	s->runs[s->count++] = (struct av_page_scan_run){max_of(s->begin, s->vma_begin),
-							min_of(s->end, s->vma_end)};
-	return s->count < AV_PAGE_RUNS;
+	h->runs[h->count++] =
+		(struct av_page_scan_run){max_of(h->begin, vma_begin), min_of(h->end, vma_end)};
+	return h->count < AV_PAGE_RUNS;
 }
 
 int av_page_scan_huge_text(uint64_t *begin, uint64_t end, struct av_page_scan_run *runs)
 {
-	FILE *smaps = fopen("/proc/self/smaps", "re");
-	struct smaps s = {.begin = *begin, .end = end, .runs = runs};
-	char *line = NULL;
-	size_t room = 0;
-	bool more = true, ok;
+	struct huge_runs h = {.begin = *begin, .end = end, .runs = runs};
 
-	if (!smaps)
+	if (!av_smaps_read(*begin, end, take_huge, &h))
 		return -1;
-	while (more && getline(&line, &room, smaps) > 0)
-		more = take_line(&s, line);
-	ok = !more || feof(smaps);
-	free(line);
-	fclose(smaps);
-	if (!ok)
-		return -1;
-	*begin = s.count < AV_PAGE_RUNS ? end : runs[s.count - 1].end;
-	return s.count;
+	*begin = h.count < AV_PAGE_RUNS ? end : runs[h.count - 1].end;
+	return h.count;
 }

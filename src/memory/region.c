@@ -175,14 +175,14 @@ static int prepare_pinned(struct av_seg *seg, const struct av_region_request *re
 			  struct av_key *what)
 {
 	int ret = check_range(req, page);
-	bool writable = req->access & WRITERS, pinned = false, plain;
+	bool writable = req->access & WRITERS, plain;
+	uint8_t why = 0;
 
 	if (ret || req->length == 0)
 		return ret;
 	if (may_adopt(seg, req))
-		what->adopted = av_adopt(seg, req->addr, req->length, &pinned);
-	if (pinned)
-		what->share |= AV_KEY_PINNED;
+		what->adopted = av_adopt(seg, req->addr, req->length, &why);
+	what->share |= why;
 	what->intact = watch(seg, req->addr, req->length);
 	plain = av_odp_is_plain(seg, req->addr, req->length);
 	if (plain && touch(req->addr, req->length, writable, page))

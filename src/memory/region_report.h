@@ -13,13 +13,14 @@ enum av_region_memory {
 	AV_REGION_PLAIN,   /* the program's memory */
 	AV_REGION_ADOPTED, /* the program's memory, whole pages moved to where all processes can map
 			      them */
+	AV_REGION_PINNED,  /* the program's memory, left alone: io_uring or the like writes there */
+	AV_REGION_SPECIAL, /* the program's memory, left alone: memory/special.h */
 	AV_REGION_ON_DEMAND, /* the program's memory, ODP */
 	AV_REGION_DEVICE,    /* device memory */
 	AV_REGION_NULL,	     /* no memory */
 	AV_REGION_PAGES,     /* pages allocated by the library */
 	AV_REGION_PRIVATE,   /* private memory allocated by the library */
-	AV_REGION_PINNED, /* the program's memory, left alone: io_uring or the like writes there */
-	AV_REGION_MAPPED, /* pages allocated by the library, for mapping only */
+	AV_REGION_MAPPED,    /* pages allocated by the library, for mapping only */
 	AV_REGION_MEMORY_N
 };
 

@@ -25,6 +25,7 @@ struct procmap_question {
 #define PROCMAP_COVERING_OR_NEXT 0x10
 #define PROCMAP_READABLE	 0x01
 #define PROCMAP_WRITABLE	 0x02
+#define PROCMAP_EXECUTABLE	 0x04
 #define PROCMAP_SHARED		 0x08
 
 int av_vma_open_own(void)
@@ -45,6 +46,7 @@ bool av_vma_next(int maps, uint64_t addr, struct av_vma *vma)
 		.anonymous = !q.inode && !(q.rights & PROCMAP_SHARED),
 		.readable = q.rights & PROCMAP_READABLE,
 		.writable = q.rights & PROCMAP_WRITABLE,
+		.executable = q.rights & PROCMAP_EXECUTABLE,
 		.shared = q.rights & PROCMAP_SHARED,
 		.inode = q.inode,
 		.offset = q.offset,
@@ -68,7 +70,7 @@ bool av_vma_part(const struct av_vma *vma, uint64_t at, uint64_t bytes, uint64_t
 struct scan {
 	enum { BEGIN, END, RIGHTS, OFFSET, DEVICE, INODE, NAME } field;
 	uint64_t value[NAME]; /* the numeric fields */
-	bool readable, writable, shared;
+	bool readable, writable, executable, shared;
 };
 
 static uint64_t digit(char c)
@@ -90,6 +92,7 @@ static bool scan_take(struct scan *s, char c)
 		s->shared |= c == 's';
 		s->readable |= c == 'r';
 		s->writable |= c == 'w';
+		s->executable |= c == 'x';
 		break;
 	case INODE:
 		s->value[INODE] = s->value[INODE] * 10 + digit(c);
@@ -109,6 +112,7 @@ static struct av_vma vma_of(const struct scan *s)
 		.anonymous = !s->shared && !s->value[INODE],
 		.readable = s->readable,
 		.writable = s->writable,
+		.executable = s->executable,
 		.shared = s->shared,
 		.inode = s->value[INODE],
 		.offset = s->value[OFFSET],

@@ -5,13 +5,14 @@
 
 #include <stdbool.h>
 #include <stdint.h>
+#include <sys/mman.h>
 
 #include "base/compiler.h"
 
 struct av_vma {
 	uint64_t begin, end; /* addresses */
 	bool anonymous;	     /* private, not of a file */
-	bool readable, writable, shared;
+	bool readable, writable, executable, shared;
 	uint64_t inode;	 /* of the file; 0: none */
 	uint64_t offset; /* offset in the file */
 };
@@ -26,6 +27,13 @@ int av_vma_open_own(void);
  * say.
  */
 AV_MUST_USE bool av_vma_next(int maps, uint64_t addr, struct av_vma *vma);
+
+/* As mmap() takes them. */
+static inline int av_vma_rights(const struct av_vma *vma)
+{
+	return (vma->readable ? PROT_READ : 0) | (vma->writable ? PROT_WRITE : 0) |
+	       (vma->executable ? PROT_EXEC : 0);
+}
 
 /* The addresses where a mapping shows bytes [at, at + bytes) of its file. Return: false if none. */
 AV_MUST_USE bool av_vma_part(const struct av_vma *vma, uint64_t at, uint64_t bytes, uint64_t *begin,

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * madvise(2) on adopted memory (memory/adopted.h): discarding must leave zeros, and MADV_FREE must
- * work, though the pages are not private any more. What does not come through here (the system call
+ * work, though the pages are not private any more; and what makes memory special (memory/special.h)
+ * is for private pages. What does not come through here (the system call
  * by number, the C library's own) reaches memory/odp_notify.c as an event of userfaultfd.
  */
 #include <errno.h>
@@ -12,9 +13,11 @@
 
 #include "base/checked.h"
 #include "base/compiler.h"
+#include "memory/adopt.h"
 #include "memory/adopted.h"
 #include "memory/odp_notify.h"
 #include "memory/odp_uffd.h"
+#include "memory/special.h"
 #include "memory/vma.h"
 
 static int kernel(uint64_t addr, uint64_t len, int advice)
@@ -68,6 +71,27 @@ static int discard(uint64_t addr, uint64_t len)
 	return 0;
 }
 
+/* Private memory is of no file, and has no pages in one to be removed. */
+static int remove_pages(uint64_t addr, uint64_t len)
+{
+	struct av_adopted_piece piece;
+	int maps = av_vma_open_own();
+	bool any = maps >= 0 && av_adopted_next(maps, addr, addr + len, &piece);
+
+	if (maps >= 0)
+		syscall(SYS_close, maps);
+	if (!any)
+		return kernel(addr, len, MADV_REMOVE);
+	errno = EINVAL;
+	return -1;
+}
+
+static bool makes_special(int advice)
+{
+	return advice == MADV_DONTFORK || advice == MADV_WIPEONFORK || advice == MADV_DONTDUMP ||
+	       advice == MADV_MERGEABLE;
+}
+
 AV_EXPORT int madvise(void *start, size_t len, int advice)
 {
 	uint64_t addr = (uintptr_t)start, page = (uint64_t)sysconf(_SC_PAGESIZE);
@@ -78,5 +102,11 @@ AV_EXPORT int madvise(void *start, size_t len, int advice)
 		return discard(addr, av_round_up(len, page)); /* as the kernel does */
 	if (advice == MADV_FREE && av_unlikely(av_adopted_any(addr, len)))
 		return free_pages(addr, av_round_up(len, page));
+	if (advice == MADV_REMOVE && av_unlikely(av_adopted_any(addr, len)))
+		return remove_pages(addr, av_round_up(len, page));
+	if (makes_special(advice) && len) {
+		av_special_note(addr, av_round_up(len, page));
+		av_adopt_leave(addr, av_round_up(len, page));
+	}
 	return kernel(addr, len, advice);
 }

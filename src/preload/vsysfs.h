@@ -17,6 +17,7 @@
 #include "device/device.h"
 
 #define AV_VSYSFS_PATH_BYTES	240  /* of a node, NUL included; must fit in a memfd's name */
+#define AV_VSYSFS_PREFIX_BYTES	32   /* no prefix of the tree is longer */
 #define AV_VSYSFS_CONTENT_BYTES 4096 /* the kernel's limit for an attribute */
 
 enum av_vsysfs_kind {

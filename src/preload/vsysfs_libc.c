@@ -9,7 +9,10 @@
 
 #include "base/real_files.h"
 
-#define FD_LINK_BYTES 48 /* "/proc/thread-self/fd/N" */
+#define FD_LINK_BYTES	 48 /* "/proc/thread-self/fd/N" */
+#define SIGNAL_SET_BYTES 8  /* the kernel's */
+#define PAGE_BYTES_MIN	 4096
+#define PAGES_SEEN	 256
 
 void *_Atomic av_vlibc_next[AV_VLIBC_N];
 atomic_bool av_vlibc_handed_out;
@@ -67,6 +70,52 @@ __attribute__((constructor)) static void find_all(void)
 {
 	for (unsigned int i = 0; i < AV_VLIBC_N; i++)
 		av_vlibc_find_next((enum av_vlibc_index)i);
+}
+
+/* Asked is for a change of the signal mask that there is not, whose set the kernel reads before. */
+static bool kernel_reads(uintptr_t addr)
+{
+	uintptr_t set = addr & ~(uintptr_t)(SIGNAL_SET_BYTES - 1); /* on the same page */
+	int saved = errno;
+	bool ret = !syscall(SYS_rt_sigprocmask, -1, set, NULL, SIGNAL_SET_BYTES) || errno != EFAULT;
+
+	errno = saved;
+	return ret;
+}
+
+/* Paths are in few pages again and again, and a system call for each would be felt. */
+static bool is_memory(uintptr_t addr)
+{
+	static _Atomic uintptr_t seen[PAGES_SEEN];
+	uintptr_t page = addr / PAGE_BYTES_MIN;
+	_Atomic uintptr_t *entry = &seen[page % PAGES_SEEN];
+
+	if (av_likely(page == atomic_load_explicit(entry, memory_order_relaxed)))
+		return page != 0;
+	if (!kernel_reads(addr))
+		return false;
+	atomic_store_explicit(entry, page, memory_order_relaxed);
+	return true;
+}
+
+ssize_t av_vlibc_length(const char *text, size_t max)
+{
+	size_t len = 0;
+
+	while (len < max) {
+		uintptr_t addr = (uintptr_t)text + len;
+		size_t rest = PAGE_BYTES_MIN - addr % PAGE_BYTES_MIN;
+		size_t n = max - len < rest ? max - len : rest;
+		const char *end;
+
+		if (!is_memory(addr))
+			return -1;
+		end = memchr(text + len, '\0', n);
+		if (end)
+			return end - text;
+		len += n;
+	}
+	return (ssize_t)max;
 }
 
 /* A memfd's link reads "/memfd:NAME (deleted)". A thread may have its own descriptor table. */
@@ -148,10 +197,16 @@ bool av_vlibc_claim(int *dirfd, const char **path, int how, struct av_vlibc_clai
 {
 	char full[PATH_MAX];
 	int saved = errno;
+	ssize_t len;
 	bool ours;
 
 	if (av_real_files_only())
 		return false;
+	len = av_vlibc_length(*path, PATH_MAX);
+	if (len < 0 || len == PATH_MAX) {
+		claim->error = len < 0 ? EFAULT : ENAMETOOLONG;
+		return true;
+	}
 	if (**path == '/') {
 		ours = claim_full_path(*path, how, claim);
 	} else {

@@ -117,10 +117,17 @@ AV_VLIBC_FUNCTIONS(X)
 /* Have virtual files been opened here? Until then every descriptor is the kernel's. */
 extern atomic_bool av_vlibc_handed_out;
 
+/*
+ * The length of a text of the program's, at most @max; -1: it is in no memory, so that looking at
+ * it would end the program, which the kernel does not. Memory that was there once is taken to be
+ * there still. Keeps errno.
+ */
+AV_MUST_USE ssize_t av_vlibc_length(const char *text, size_t max);
+
 /* May a call with these arguments be ours? If not, pass it on unchanged. */
 static inline bool av_vlibc_suspects(int dirfd, const char *path)
 {
-	if (!path)
+	if (!path || av_vlibc_length(path, AV_VSYSFS_PREFIX_BYTES) < 0)
 		return false;
 	if (path[0] != '/')
 		return av_unlikely(dirfd >= 0) &&

@@ -319,6 +319,7 @@ bool av_vsysfs_has_prefix(const char *path)
 {
 	static const char *const prefixes[] = {IB, BUS, DEBUG,
 					       DEVDIR}; /* VERBS and MAD begin with IB, too */
+	_Static_assert(sizeof(BUS) <= AV_VSYSFS_PREFIX_BYTES, "the longest of them");
 
 	for (size_t i = 0; i < AV_ARRAY_SIZE(prefixes); i++)
 		if (!strncmp(path, prefixes[i], strlen(prefixes[i])))

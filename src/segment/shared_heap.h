@@ -26,11 +26,17 @@ struct av_shared_heap {
 
 	/*
 	 * Fork handlers. The first one makes every block private, piece by piece, while no peer may
-	 * store there: @exchange is called before and after each.
+	 * store there: @exchange is called before and after each. @stay: the blocks stay where they
+	 * are, and the child gets copies.
 	 */
-	void (*before_fork)(void (*exchange)(uint64_t addr, uint64_t bytes, bool begins));
+	void (*before_fork)(void (*exchange)(uint64_t addr, uint64_t bytes, bool begins),
+			    bool stay);
 	void (*after_fork_in_parent)(void);
 	void (*after_fork_in_child)(void);
+
+	/* The blocks of a range become private for good, in the same way. */
+	void (*leave)(uint64_t addr, uint64_t bytes,
+		      void (*exchange)(uint64_t addr, uint64_t bytes, bool begins));
 };
 
 /*

@@ -18,8 +18,10 @@
 
 #include "base/checked.h"
 #include "base/own_fd.h"
+#include "base/sparse.h"
 #include "memory/vma.h"
 #include "segment/shared_heap.h"
+#include "shared_heap/limits.h"
 #include "shared_heap/list.h"
 #include "shared_heap/next.h"
 
@@ -46,6 +48,7 @@ static struct {
 	struct av_block_list list;
 	bool closed;		/* no new blocks: a fork() is under way, */
 	bool inherited;		/* or the file is the parent's */
+	bool stay;		/* the last fork() left the blocks where they are */
 	uint64_t spare[SPARES]; /* addresses, the oldest first */
 	uint32_t spares;
 } heap = {.mutex = PTHREAD_RECURSIVE_MUTEX_INITIALIZER_NP};
@@ -54,15 +57,17 @@ static struct av_own_fd file = {.fd = -1}; /* that the blocks are in */
 
 typedef void exchange_fn(uint64_t addr, uint64_t bytes, bool begins);
 
-static void before_fork(exchange_fn *exchange);
+static void before_fork(exchange_fn *exchange, bool stay);
 static void after_fork_in_parent(void);
 static void after_fork_in_child(void);
+static void leave_range(uint64_t addr, uint64_t bytes, exchange_fn *exchange);
 
 static struct av_shared_heap self = {
 	.fd = -1,
 	.before_fork = before_fork,
 	.after_fork_in_parent = after_fork_in_parent,
 	.after_fork_in_child = after_fork_in_child,
+	.leave = leave_range,
 };
 
 static void *pointer(uint64_t addr)
@@ -348,6 +353,37 @@ static uint64_t keep_spare(struct av_block *b)
 	return victim;
 }
 
+/* The oldest spare block, which is not one any more. Takes the mutex. */
+static uint64_t give_up_spare(uint64_t *bytes)
+{
+	struct av_block *b = NULL;
+	uint64_t at = 0;
+
+	if (!enter())
+		return 0;
+	while (heap.spares && !b) {
+		at = heap.spare[0];
+		b = block_at(at);
+		drop_spare(0);
+	}
+	if (b) {
+		b->spare = false;
+		*bytes = b->end - b->begin;
+	}
+	leave();
+	return b ? at : 0;
+}
+
+bool av_block_drop_spares(void)
+{
+	uint64_t at, bytes;
+	bool any = false;
+
+	for (; (at = give_up_spare(&bytes)); any = true)
+		unmap(at, bytes);
+	return any;
+}
+
 /* --- blocks ---------------------------------------------------------------------- */
 
 /* Locked. */
@@ -382,7 +418,7 @@ void *av_block_take(size_t bytes, size_t align, bool zeros)
 		return NULL;
 	if (!heap.closed && !zeros)
 		at = take_spare(bytes, align);
-	if (!heap.closed && !at)
+	if (!heap.closed && !at && !av_limits_apply(bytes))
 		at = take_new(bytes, bytes >= HUGE && align < HUGE ? HUGE : align);
 	leave();
 	errno = saved;
@@ -437,7 +473,7 @@ bool av_block_resize(void *p, size_t bytes)
 		ret = true;
 	} else if (b && b->kind == AV_BLOCK_SHARED && !heap.closed &&
 		   end <= av_block_gap_end(&heap.list, (uint32_t)(b - heap.list.block) + 1)) {
-		ret = map_block(b->end, end - b->end);
+		ret = !av_limits_apply(end - b->end) && map_block(b->end, end - b->end);
 		b->end = ret ? end : b->end;
 	}
 	leave();
@@ -445,6 +481,39 @@ bool av_block_resize(void *p, size_t bytes)
 		unmap(end, surplus);
 	errno = saved;
 	return ret;
+}
+
+/* Is all of it in shared blocks, so that the file has its bytes? */
+static bool all_shared(uint64_t at, uint64_t end)
+{
+	const struct av_block_list *l = &heap.list;
+	bool ret = is_near(at, end - at) && enter();
+
+	if (!ret)
+		return false;
+	for (uint32_t i = av_block_find(l, at); ret && at < end; i++) {
+		ret = i < l->count && l->block[i].begin <= at &&
+		      l->block[i].kind == AV_BLOCK_SHARED;
+		at = ret ? l->block[i].end : at;
+	}
+	leave();
+	return ret && has_file();
+}
+
+void av_block_copy(void *to, const void *from, size_t bytes)
+{
+	uint64_t at = (uintptr_t)from, end = at + bytes, part_end, pos;
+	int saved = errno;
+
+	if (!all_shared(at, end)) {
+		memcpy(to, from, bytes);
+		return;
+	}
+	pos = (uint64_t)offset_of(at);
+	for (; av_sparse_next(self.fd, &pos, (uint64_t)offset_of(end), &part_end); pos = part_end)
+		memcpy((uint8_t *)to + (self.begin + pos - at), pointer(self.begin + pos),
+		       part_end - pos);
+	errno = saved;
 }
 
 /* --- fork ------------------------------------------------------------------------ */
@@ -461,24 +530,36 @@ static bool copy_private(uint64_t at, uint64_t bytes)
 	return AV_RAW(SYS_mremap, p, bytes, bytes, MREMAP_MAYMOVE | MREMAP_FIXED, at) != -1;
 }
 
+/* Have private copies of the file's pages. Return: false: not of all */
+static bool populate(uint64_t at, uint64_t end)
+{
+	uint64_t pos = (uint64_t)offset_of(at), part_end;
+
+	for (; av_sparse_next(self.fd, &pos, (uint64_t)offset_of(end), &part_end); pos = part_end)
+		if (AV_RAW(SYS_madvise, self.begin + pos, part_end - pos, MADV_POPULATE_WRITE))
+			return false;
+	return true;
+}
+
 /*
  * Threads may store at any moment: a private mapping of the same pages takes their place in one
  * step, so that a store is in the page before or in the private copy after. Then all of it is
- * copied, and the file's pages go, so that what the program discards later reads as zeros.
+ * copied, and the file's pages go, so that what the program discards later reads as zeros. Holes of
+ * the file stay holes: nobody stores there any more.
  */
 static bool map_private(uint64_t at, uint64_t bytes)
 {
 	if (map(at, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_FIXED | MAP_NORESERVE,
 		self.fd) == MAP_FAILED)
 		return false;
-	if (AV_RAW(SYS_madvise, at, bytes, MADV_POPULATE_WRITE) == 0)
+	if (populate(at, at + bytes))
 		punch(at, at + bytes);
 	return true;
 }
 
 static void privatise(const struct av_vma *vma, uint64_t at, uint64_t end, exchange_fn *exchange)
 {
-	int prot = (vma->readable ? PROT_READ : 0) | (vma->writable ? PROT_WRITE : 0);
+	int prot = av_vma_rights(vma);
 
 	exchange(at, end - at, true);
 	if (!has_file())
@@ -486,62 +567,125 @@ static void privatise(const struct av_vma *vma, uint64_t at, uint64_t end, excha
 	else
 		(void)map_private(at, end - at);
 	if (prot != (PROT_READ | PROT_WRITE))
-		(void)mprotect(pointer(at), end - at, prot);
+		AV_RAW(SYS_mprotect, at, end - at, prot);
 	exchange(at, end - at, false);
+}
+
+/* The first mapping of the file in [at, end), which is [*at, *until) from then on. */
+static bool next_mapping(int maps, uint64_t *at, uint64_t end, uint64_t *until, struct av_vma *vma)
+{
+	while (*at < end && av_vma_next(maps, *at, vma) && vma->begin < end) {
+		*at = vma->begin > *at ? vma->begin : *at;
+		*until = vma->end < end ? vma->end : end;
+		if (vma->shared && vma->inode == self.inode)
+			return true;
+		*at = vma->end;
+	}
+	return false;
 }
 
 static void privatise_block(int maps, struct av_block *b, exchange_fn *exchange)
 {
 	struct av_vma vma;
+	uint64_t until;
 
-	for (uint64_t at = b->begin;
-	     at < b->end && av_vma_next(maps, at, &vma) && vma.begin < b->end; at = vma.end)
-		if (vma.shared && vma.inode == self.inode)
-			privatise(&vma, vma.begin > at ? vma.begin : at,
-				  vma.end < b->end ? vma.end : b->end, exchange);
+	for (uint64_t at = b->begin; next_mapping(maps, &at, b->end, &until, &vma); at = until)
+		privatise(&vma, at, until, exchange);
 	b->kind = AV_BLOCK_PRIVATE;
 }
 
-/* The oldest spare block, which is not one any more. */
-static uint64_t give_up_spare(uint64_t *bytes)
+/* For the child of a process whose blocks stay where they are. Not by the program's mapping, which
+ * it may have protected. */
+static void copy_block(struct av_block *b)
 {
-	struct av_block *b = NULL;
-	uint64_t at = 0;
+	uint64_t bytes = b->end - b->begin;
+	void *p = map(0, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE,
+		      -1);
 
-	pthread_mutex_lock(&heap.mutex);
-	while (heap.spares && !b) {
-		at = heap.spare[0];
-		b = block_at(at);
-		drop_spare(0);
-	}
-	if (b) {
-		b->spare = false;
-		*bytes = b->end - b->begin;
-	}
-	pthread_mutex_unlock(&heap.mutex);
-	return b ? at : 0;
+	if (p == MAP_FAILED)
+		return;
+	if (av_sparse_read(self.fd, (uint64_t)offset_of(b->begin), bytes, p))
+		b->copy = (uintptr_t)p;
+	else
+		AV_RAW(SYS_munmap, p, bytes);
+}
+
+static void drop_copy(struct av_block *b)
+{
+	if (b->copy)
+		AV_RAW(SYS_munmap, b->copy, b->end - b->begin);
+	b->copy = 0;
+}
+
+/* Without a copy the child gets a private mapping, which may show what the parent stores later. */
+static void use_copy(const struct av_vma *vma, uint64_t at, uint64_t end, uint64_t copy)
+{
+	int prot = av_vma_rights(vma);
+
+	if (copy && AV_RAW(SYS_mprotect, copy, end - at, prot) == 0 &&
+	    AV_RAW(SYS_mremap, copy, end - at, end - at, MREMAP_MAYMOVE | MREMAP_FIXED, at) != -1)
+		return;
+	(void)!map(at, end - at, prot, MAP_PRIVATE | MAP_FIXED | MAP_NORESERVE, self.fd);
+}
+
+static void use_copies(struct av_block *b)
+{
+	int maps = av_vma_open_own();
+	struct av_vma vma;
+	uint64_t until;
+
+	if (maps < 0)
+		return;
+	for (uint64_t at = b->begin; next_mapping(maps, &at, b->end, &until, &vma); at = until)
+		use_copy(&vma, at, until, b->copy ? b->copy + (at - b->begin) : 0);
+	close(maps);
+	drop_copy(b); /* what found no place */
+	b->kind = AV_BLOCK_PRIVATE;
 }
 
 static void close_heap(void)
 {
-	uint64_t at, bytes;
-
 	pthread_mutex_lock(&heap.mutex);
 	heap.closed = true;
 	pthread_mutex_unlock(&heap.mutex);
-	while ((at = give_up_spare(&bytes)))
-		unmap(at, bytes);
+	av_block_drop_spares();
 }
 
-static void before_fork(exchange_fn *exchange)
+static bool is_there(const struct av_block *b)
+{
+	return b->kind == AV_BLOCK_SHARED && !b->going;
+}
+
+static void leave_range(uint64_t addr, uint64_t bytes, exchange_fn *exchange)
+{
+	struct av_block_list *l = &heap.list;
+	int saved = errno, maps;
+
+	if (!enter())
+		return;
+	maps = av_vma_open_own();
+	for (uint32_t i = av_block_find(l, addr);
+	     maps >= 0 && i < l->count && l->block[i].begin < addr + bytes; i++)
+		if (is_there(&l->block[i]))
+			privatise_block(maps, &l->block[i], exchange);
+	if (maps >= 0)
+		close(maps);
+	leave();
+	errno = saved;
+}
+
+static void before_fork(exchange_fn *exchange, bool stay)
 {
 	int saved = errno, maps;
 
 	close_heap();
 	pthread_mutex_lock(&heap.mutex);
+	heap.stay = stay && has_file();
 	maps = heap.list.count ? av_vma_open_own() : -1;
 	for (uint32_t i = 0; maps >= 0 && i < heap.list.count; i++)
-		if (heap.list.block[i].kind == AV_BLOCK_SHARED && !heap.list.block[i].going)
+		if (is_there(&heap.list.block[i]) && heap.stay)
+			copy_block(&heap.list.block[i]);
+		else if (is_there(&heap.list.block[i]))
 			privatise_block(maps, &heap.list.block[i], exchange);
 	if (maps >= 0)
 		close(maps);
@@ -550,13 +694,24 @@ static void before_fork(exchange_fn *exchange)
 
 static void after_fork_in_parent(void)
 {
+	int saved = errno;
+
+	for (uint32_t i = 0; heap.stay && i < heap.list.count; i++)
+		drop_copy(&heap.list.block[i]);
 	heap.closed = heap.inherited;
 	pthread_mutex_unlock(&heap.mutex);
+	errno = saved;
 }
 
 /* What there is stays. The file is the parent's: nothing new comes from it. */
 static void after_fork_in_child(void)
 {
+	int saved = errno;
+
+	for (uint32_t i = 0; heap.stay && i < heap.list.count; i++)
+		if (is_there(&heap.list.block[i]))
+			use_copies(&heap.list.block[i]);
 	heap.inherited = true;
 	heap.mutex = (pthread_mutex_t)PTHREAD_RECURSIVE_MUTEX_INITIALIZER_NP;
+	errno = saved;
 }

@@ -25,7 +25,8 @@ bool av_block_is_near(const void *p);
  * @align: a power of two
  * @zeros: what is in it is zeros, not anything
  *
- * Return: NULL: there is no room, or no shared heap in this process
+ * Return: NULL: there is no room, no shared heap in this process, or it is for the kernel to say
+ * whether there is memory
  */
 AV_MUST_USE void *av_block_take(size_t bytes, size_t align, bool zeros);
 
@@ -37,6 +38,12 @@ AV_MUST_USE bool av_block_resize(void *p, size_t bytes);
 
 /* Give back the block that begins at @p. It may stay mapped for the next one who takes one. */
 void av_block_free(void *p);
+
+/* The address space is short: unmap what is only kept for the next one. Return: there was some */
+bool av_block_drop_spares(void);
+
+/* memcpy() to new memory. What was never written in a block is not copied, and takes no memory. */
+void av_block_copy(void *to, const void *from, size_t bytes);
 
 /**
  * av_block_leave() - a range is about to be unmapped, or mapped over

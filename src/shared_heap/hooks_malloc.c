@@ -17,6 +17,20 @@
 AV_EXPORT void free_sized(void *p, size_t bytes);
 AV_EXPORT void free_aligned_sized(void *p, size_t align, size_t bytes);
 
+/* What comes first, or else from the function behind ours; the same again without spare blocks. */
+#define OR_NEXT(first, next)                                      \
+	({                                                        \
+		void *p_ = (first);                               \
+		if (!p_)                                          \
+			p_ = (next);                              \
+		if (av_unlikely(!p_) && av_block_drop_spares()) { \
+			p_ = (first);                             \
+			if (!p_)                                  \
+				p_ = (next);                      \
+		}                                                 \
+		p_;                                               \
+	})
+
 static bool is_large(size_t bytes)
 {
 	return bytes >= LARGE;
@@ -24,9 +38,8 @@ static bool is_large(size_t bytes)
 
 AV_EXPORT void *malloc(size_t bytes)
 {
-	void *p = is_large(bytes) ? av_block_take(bytes, 1, false) : NULL;
-
-	return p ? p : AV_NEXT(malloc)(bytes);
+	return OR_NEXT(is_large(bytes) ? av_block_take(bytes, 1, false) : NULL,
+		       AV_NEXT(malloc)(bytes));
 }
 
 AV_EXPORT void free(void *p)
@@ -51,11 +64,9 @@ AV_EXPORT void free_aligned_sized(void *p, size_t align, size_t bytes)
 AV_EXPORT void *calloc(size_t count, size_t size)
 {
 	size_t bytes;
-	void *p = NULL;
+	bool large = !__builtin_mul_overflow(count, size, &bytes) && is_large(bytes);
 
-	if (!__builtin_mul_overflow(count, size, &bytes) && is_large(bytes))
-		p = av_block_take(bytes, 1, true);
-	return p ? p : AV_NEXT(calloc)(count, size);
+	return OR_NEXT(large ? av_block_take(bytes, 1, true) : NULL, AV_NEXT(calloc)(count, size));
 }
 
 AV_EXPORT size_t malloc_usable_size(void *p)
@@ -69,7 +80,7 @@ static void *move(void *p, size_t had, size_t bytes)
 
 	if (!to)
 		return NULL;
-	memcpy(to, p, had < bytes ? had : bytes);
+	av_block_copy(to, p, had < bytes ? had : bytes);
 	free(p);
 	return to;
 }
@@ -82,7 +93,9 @@ AV_EXPORT void *realloc(void *p, size_t bytes)
 		size_t had = is_large(bytes) ? malloc_usable_size(p) : 0;
 
 		/* What is large already and not the shared heap's stays there. */
-		return !had || is_large(had) ? AV_NEXT(realloc)(p, bytes) : move(p, had, bytes);
+		if (had && !is_large(had))
+			return move(p, had, bytes);
+		return bytes ? OR_NEXT(NULL, AV_NEXT(realloc)(p, bytes)) : AV_NEXT(realloc)(p, 0);
 	}
 	if (is_large(bytes) && av_block_resize(p, bytes))
 		return p;
@@ -111,38 +124,35 @@ static void *take_aligned(size_t align, size_t bytes)
 
 AV_EXPORT void *memalign(size_t align, size_t bytes)
 {
-	void *p = take_aligned(align, bytes);
-
-	return p ? p : AV_NEXT(memalign)(align, bytes);
+	return OR_NEXT(take_aligned(align, bytes), AV_NEXT(memalign)(align, bytes));
 }
 
 AV_EXPORT void *aligned_alloc(size_t align, size_t bytes)
 {
-	void *p = take_aligned(align, bytes);
-
-	return p ? p : AV_NEXT(aligned_alloc)(align, bytes);
+	return OR_NEXT(take_aligned(align, bytes), AV_NEXT(aligned_alloc)(align, bytes));
 }
 
 AV_EXPORT int posix_memalign(void **out, size_t align, size_t bytes)
 {
 	void *p = align % sizeof(void *) == 0 ? take_aligned(align, bytes) : NULL;
 
-	if (!p)
-		return AV_NEXT(posix_memalign)(out, align, bytes);
-	*out = p;
-	return 0;
+	int err;
+
+	if (p) {
+		*out = p;
+		return 0;
+	}
+	err = AV_NEXT(posix_memalign)(out, align, bytes);
+	return err == ENOMEM && av_block_drop_spares() ? AV_NEXT(posix_memalign)(out, align, bytes)
+						       : err;
 }
 
 AV_EXPORT void *valloc(size_t bytes)
 {
-	void *p = take_aligned(AV_BLOCK_PAGE, bytes);
-
-	return p ? p : AV_NEXT(valloc)(bytes);
+	return OR_NEXT(take_aligned(AV_BLOCK_PAGE, bytes), AV_NEXT(valloc)(bytes));
 }
 
 AV_EXPORT void *pvalloc(size_t bytes)
 {
-	void *p = take_aligned(AV_BLOCK_PAGE, bytes);
-
-	return p ? p : AV_NEXT(pvalloc)(bytes);
+	return OR_NEXT(take_aligned(AV_BLOCK_PAGE, bytes), AV_NEXT(pvalloc)(bytes));
 }

@@ -18,6 +18,7 @@
 
 #include "base/checked.h"
 #include "base/compiler.h"
+#include "memory/vma.h"
 #include "shared_heap/blocks.h"
 #include "shared_heap/next.h"
 
@@ -39,8 +40,11 @@ static void *map(bool by_number, void *at, size_t bytes, int prot, int flags, in
 	if (p)
 		return p;
 	over = (flags & MAP_FIXED) && av_block_leave(at, bytes);
-	p = by_number ? (void *)AV_RAW(SYS_mmap, at, bytes, prot, flags, fd, offset) /* NOLINT */
-		      : AV_NEXT(mmap)(at, bytes, prot, flags, fd, offset);
+	do
+		p = by_number ? (void *)AV_RAW(SYS_mmap, at, bytes, prot, flags, fd,
+					       offset) /* NOLINT */
+			      : AV_NEXT(mmap)(at, bytes, prot, flags, fd, offset);
+	while (p == MAP_FAILED && errno == ENOMEM && av_block_drop_spares());
 	if (over)
 		av_block_left(at, bytes, p == MAP_FAILED ? AV_BLOCK_STAYS : AV_BLOCK_HIDDEN);
 	return p;
@@ -86,18 +90,42 @@ struct remap {
 static void *kernel_remap(const struct remap *r)
 {
 	bool over = (r->flags & MREMAP_FIXED) && av_block_leave(r->wanted, r->bytes);
-	void *p = r->by_number ? (void *)AV_RAW(SYS_mremap, r->p, r->had, r->bytes, r->flags,
-						r->wanted) /* NOLINT */
-			       : AV_NEXT(mremap)(r->p, r->had, r->bytes, r->flags, r->wanted);
+	void *p;
 
+	do
+		p = r->by_number ? (void *)AV_RAW(SYS_mremap, r->p, r->had, r->bytes, r->flags,
+						  r->wanted) /* NOLINT */
+				 : AV_NEXT(mremap)(r->p, r->had, r->bytes, r->flags, r->wanted);
+	while (p == MAP_FAILED && errno == ENOMEM && av_block_drop_spares());
 	if (over)
 		av_block_left(r->wanted, r->bytes,
 			      p == MAP_FAILED ? AV_BLOCK_STAYS : AV_BLOCK_HIDDEN);
 	return p;
 }
 
+static void *fail(int error)
+{
+	errno = error;
+	return MAP_FAILED;
+}
+
+/* The rights of all of a range, which is one mapping; -1: it is not. */
+static int rights_of(const void *p, size_t bytes)
+{
+	int maps = av_vma_open_own(), ret = -1;
+	struct av_vma vma;
+
+	if (maps < 0)
+		return -1;
+	if (av_vma_next(maps, (uintptr_t)p, &vma) && vma.begin <= (uintptr_t)p &&
+	    bytes <= vma.end - (uintptr_t)p)
+		ret = av_vma_rights(&vma);
+	close(maps);
+	return ret;
+}
+
 /* The address of a block says where in the file it is, so its bytes move, and not its pages. */
-static void *move(const struct remap *r)
+static void *move_bytes(const struct remap *r, int rights)
 {
 	int fixed = r->flags & MREMAP_FIXED ? MAP_FIXED : 0;
 	void *to = map(r->by_number, fixed ? r->wanted : NULL, r->bytes, PROT_READ | PROT_WRITE,
@@ -105,32 +133,72 @@ static void *move(const struct remap *r)
 
 	if (to == MAP_FAILED)
 		return MAP_FAILED;
-	memcpy(to, r->p, r->had < r->bytes ? r->had : r->bytes);
+	av_block_copy(to, r->p, r->had < r->bytes ? r->had : r->bytes);
 	if (r->flags & MREMAP_DONTUNMAP)
 		(void)madvise(r->p, r->had, MADV_DONTNEED);
 	else
 		(void)unmap(r->by_number, r->p, r->had);
+	if (rights != (PROT_READ | PROT_WRITE))
+		(void)mprotect(to, r->bytes, rights);
 	return to;
+}
+
+static void *move(const struct remap *r)
+{
+	int rights = rights_of(r->p, r->had), saved;
+	bool hidden = rights >= 0 && !(rights & PROT_READ);
+	void *to;
+
+	if (rights < 0)
+		return fail(EFAULT);
+	if (hidden && mprotect(r->p, r->had, PROT_READ))
+		return MAP_FAILED;
+	to = move_bytes(r, rights);
+	saved = errno;
+	if (hidden && (to == MAP_FAILED || (r->flags & MREMAP_DONTUNMAP)))
+		(void)mprotect(r->p, r->had, rights);
+	errno = saved;
+	return to;
+}
+
+/*
+ * What the kernel refuses whatever the memory, or would only do for shared memory: that is what it
+ * takes ours for. The lengths are whole pages.
+ */
+static bool is_refused(const struct remap *r)
+{
+	uint64_t from = (uintptr_t)r->p, to = (uintptr_t)r->wanted;
+	bool fixed = r->flags & MREMAP_FIXED, leaves = r->flags & MREMAP_DONTUNMAP;
+
+	return (r->flags & ~(MREMAP_MAYMOVE | MREMAP_FIXED | MREMAP_DONTUNMAP)) ||
+	       ((fixed || leaves) && !(r->flags & MREMAP_MAYMOVE)) ||
+	       (leaves && r->had != r->bytes) || from % AV_BLOCK_PAGE || !r->had || !r->bytes ||
+	       (fixed && (to % AV_BLOCK_PAGE || (to < from + r->had && from < to + r->bytes)));
+}
+
+/* In its place. Return: false: it has to move */
+static bool resize(const struct remap *r)
+{
+	if (r->flags & (MREMAP_FIXED | MREMAP_DONTUNMAP))
+		return false;
+	return r->bytes <= r->had ||
+	       (av_block_bytes(r->p) == r->had && av_block_resize(r->p, r->bytes));
 }
 
 static void *remap(struct remap *r)
 {
-	if (!av_block_is_near(r->p) || (uintptr_t)r->p % AV_BLOCK_PAGE || !r->had || !r->bytes)
+	if (!av_block_is_near(r->p))
 		return kernel_remap(r);
 	r->had = av_round_up(r->had, AV_BLOCK_PAGE);
 	r->bytes = av_round_up(r->bytes, AV_BLOCK_PAGE);
-	if (!(r->flags & (MREMAP_FIXED | MREMAP_DONTUNMAP))) {
-		if (r->bytes < r->had &&
-		    unmap(r->by_number, (uint8_t *)r->p + r->bytes, r->had - r->bytes))
-			return MAP_FAILED;
-		if (r->bytes <= r->had ||
-		    (av_block_bytes(r->p) == r->had && av_block_resize(r->p, r->bytes)))
-			return r->p;
-	}
-	if (r->flags & MREMAP_MAYMOVE)
-		return move(r);
-	errno = ENOMEM;
-	return MAP_FAILED;
+	if (is_refused(r))
+		return fail(EINVAL);
+	if (resize(r))
+		return r->bytes < r->had && unmap(r->by_number, (uint8_t *)r->p + r->bytes,
+						  r->had - r->bytes)
+			       ? MAP_FAILED
+			       : r->p;
+	return r->flags & MREMAP_MAYMOVE ? move(r) : fail(ENOMEM);
 }
 
 AV_EXPORT void *mremap(void *p, size_t had, size_t bytes, int flags, ...)

@@ -22,8 +22,9 @@ enum av_block_kind {
 struct av_block {
 	uint64_t begin, end; /* addresses */
 	enum av_block_kind kind;
-	bool going; /* it is being unmapped */
-	bool spare; /* given back, but mapped still */
+	bool going;    /* it is being unmapped */
+	bool spare;    /* given back, but mapped still */
+	uint64_t copy; /* where a copy of it is for a child: while fork() runs */
 };
 
 struct av_block_list {

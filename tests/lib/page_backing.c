@@ -166,3 +166,29 @@ size_t pages_offset(const void *addr)
 	fclose(f);
 	return found;
 }
+
+bool pages_line(const void *addr, const char *name, char *rest, size_t room)
+{
+	FILE *f = fopen("/proc/self/smaps", "re");
+	char line[512];
+	unsigned long begin, end;
+	bool inside = false, found = false;
+
+	while (f && !found && fgets(line, sizeof(line), f)) {
+		if (sscanf(line, "%lx-%lx ", &begin, &end) == 2)
+			inside = (uintptr_t)addr >= begin && (uintptr_t)addr < end;
+		else if (inside && !strncmp(line, name, strlen(name)))
+			found = snprintf(rest, room, "%s", line + strlen(name)) > 0;
+	}
+	if (f)
+		fclose(f);
+	return found;
+}
+
+bool pages_flag(const void *addr, const char *letters)
+{
+	char flags[256] = "", word[8];
+
+	snprintf(word, sizeof(word), " %s ", letters);
+	return pages_line(addr, "VmFlags:", flags, sizeof(flags)) && strstr(flags, word);
+}

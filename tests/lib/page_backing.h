@@ -31,6 +31,12 @@ bool pages_private(const void *addr);
 /* File offset of the mapping that begins at the address. */
 size_t pages_offset(const void *addr);
 
+/* What the kernel says of the mapping there, behind @name. Return: false: nothing. */
+bool pages_line(const void *addr, const char *name, char *rest, size_t room);
+
+/* Is the mapping there so? Two letters, see proc_pid_smaps(5). */
+bool pages_flag(const void *addr, const char *letters);
+
 /* Is something mapped at the address? */
 bool pages_mapped(const void *addr);
 

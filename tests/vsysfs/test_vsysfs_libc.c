@@ -15,6 +15,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/sysmacros.h>
@@ -24,6 +25,7 @@
 #include <cmocka.h>
 
 #include "base/real_files.h"
+#include "lib/sanitized.h"
 #include "preload/vsysfs.h"
 
 #define ANY0 "/sys/class/infiniband/any0"
@@ -63,6 +65,12 @@ static void assert_reads(int fd, const char *expected)
 	assert_string_equal(bytes, expected);
 	assert_int_equal(read(fd, bytes, sizeof(bytes)), 0);
 	close(fd);
+}
+
+static void assert_fails(int result, int error)
+{
+	assert_int_equal(result, -1);
+	assert_int_equal(errno, error);
 }
 
 static int open_dir(const char *path)
@@ -154,6 +162,74 @@ static void other_files_are_opened_as_ever(void **state)
 	assert_int_equal(errno, EBADF);
 	close(dir);
 	close(virtual_dir);
+}
+
+/* All functions that hand their path to the kernel. (opendir() and realpath() of the C library look
+ * at it themselves.) */
+static void assert_no_path(const char *path, int error)
+{
+	struct statx stx;
+	struct stat st;
+	char bytes[8];
+
+	assert_fails(open_anything(path, O_RDONLY), error);
+	assert_fails(open_anything(path, O_RDWR | O_CREAT, 0600), error);
+	assert_fails(openat(AT_FDCWD, path, O_RDONLY), error);
+	assert_fails(__open_2(path, O_RDONLY), error);
+	assert_fails(__openat_2(AT_FDCWD, path, O_RDONLY), error);
+	assert_fails(fopen(path, "r") ? 0 : -1, error);
+	assert_fails(stat(path, &st), error);
+	assert_fails(lstat(path, &st), error);
+	assert_fails(fstatat(AT_FDCWD, path, &st, 0), error);
+	assert_fails(__xstat(STAT_VER, path, &st), error);
+	assert_fails(__lxstat(STAT_VER, path, &st), error);
+	assert_fails(__fxstatat(STAT_VER, AT_FDCWD, path, &st, 0), error);
+	assert_fails(statx(AT_FDCWD, path, 0, STATX_BASIC_STATS, &stx), error);
+	assert_fails(access(path, R_OK), error);
+	assert_fails(faccessat(AT_FDCWD, path, R_OK, 0), error);
+	assert_fails(euidaccess(path, R_OK), error);
+	assert_fails((int)getxattr(path, "user.x", bytes, sizeof(bytes)), error);
+	assert_fails((int)lgetxattr(path, "user.x", bytes, sizeof(bytes)), error);
+	assert_fails((int)listxattr(path, bytes, sizeof(bytes)), error);
+	assert_fails((int)llistxattr(path, bytes, sizeof(bytes)), error);
+	assert_fails((int)readlink(path, bytes, sizeof(bytes)), error);
+	assert_fails((int)readlinkat(AT_FDCWD, path, bytes, sizeof(bytes)), error);
+}
+
+/* @text right before memory that is not there, with its NUL or without. */
+static const char *at_the_end(char *page, size_t bytes, const char *text, bool nul)
+{
+	size_t len = strlen(text) + nul;
+
+	return memcpy(page + bytes - len, text, len);
+}
+
+static void path_without_memory_is_an_error_not_a_signal(void **state)
+{
+	size_t bytes = (size_t)sysconf(_SC_PAGESIZE);
+	char *page =
+		mmap(NULL, 2 * bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	int dir;
+
+	if (SANITIZED)
+		skip(); /* sanitizers look at paths before the kernel does */
+	dir = open_dir(ANY0);
+	assert_true(page != MAP_FAILED);
+	assert_int_equal(mprotect(page + bytes, bytes, PROT_NONE), 0);
+	assert_no_path((const char *)-1, EFAULT);
+	assert_no_path((const char *)8, EFAULT);
+	assert_no_path(page + bytes, EFAULT);
+	assert_no_path(at_the_end(page, bytes, "/", false), EFAULT);
+	assert_no_path(at_the_end(page, bytes, "/s", false), EFAULT);
+	assert_no_path(at_the_end(page, bytes, "/sys/cl", false), EFAULT);
+	assert_no_path(at_the_end(page, bytes, ANY0, false), EFAULT);
+	assert_no_path(at_the_end(page, bytes, ANY0 "/node_guid/x", true), ENOTDIR);
+	assert_reads(open(at_the_end(page, bytes, ANY0 "/node_guid", true), O_RDONLY), GUID);
+	assert_fails(openat(dir, page + bytes, O_RDONLY), EFAULT);
+	assert_fails(openat(dir, at_the_end(page, bytes, "node", false), O_RDONLY), EFAULT);
+	assert_reads(openat(dir, at_the_end(page, bytes, "node_guid", true), O_RDONLY), GUID);
+	close(dir);
+	munmap(page, 2 * bytes);
 }
 
 static void close_on_exec_is_as_asked_for(void **state)
@@ -629,6 +705,7 @@ int main(void)
 		cmocka_unit_test(every_kind_of_open_gives_the_content),
 		cmocka_unit_test(open_fails_as_the_kernels_would),
 		cmocka_unit_test(other_files_are_opened_as_ever),
+		cmocka_unit_test(path_without_memory_is_an_error_not_a_signal),
 		cmocka_unit_test(close_on_exec_is_as_asked_for),
 		cmocka_unit_test(descriptor_survives_dup_and_fork_but_not_close),
 		cmocka_unit_test(what_cannot_be_read_fails_with_einval),

@@ -3,19 +3,17 @@
  * Adopted memory where moving out is hard: fork() without address space or without room for
  * mappings; an io_uring that writes to the pages, whatever becomes of regions and children.
  */
-#include <linux/io_uring.h>
 #include <signal.h>
-#include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/syscall.h>
-#include <sys/uio.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include "adopt_fixture.h"
+#include "lib/ring.h"
 
 #define MANY (4096 * PAGE)
 
@@ -127,76 +125,22 @@ static void no_mappings_row(void)
 
 /* --- io_uring -------------------------------------------------------------------- */
 
-static struct {
-	int fd, file;
-	uint8_t *sq, *cq;
-	struct io_uring_params params;
-	struct io_uring_sqe *sqes;
-	uint8_t *buffer; /* fixed, PAGES pages */
-} ring;
+static uint8_t *fixed; /* the ring's buffer, PAGES pages */
 
-static bool ring_open(uint8_t *buffer)
-{
-	struct iovec fixed = {buffer, BYTES};
-	size_t bytes;
-
-	ring.fd = (int)syscall(SYS_io_uring_setup, 4, &ring.params);
-	if (ring.fd < 0)
-		return false;
-	bytes = ring.params.cq_off.cqes + ring.params.cq_entries * sizeof(struct io_uring_cqe);
-	ring.sq = mmap(NULL, bytes + PAGE, PROT_READ | PROT_WRITE, MAP_SHARED, ring.fd,
-		       IORING_OFF_SQ_RING);
-	ring.cq = ring.sq; /* IORING_FEAT_SINGLE_MMAP, from Linux 5.4 */
-	ring.sqes = mmap(NULL, ring.params.sq_entries * sizeof(struct io_uring_sqe),
-			 PROT_READ | PROT_WRITE, MAP_SHARED, ring.fd, IORING_OFF_SQES);
-	if (ring.sq == MAP_FAILED || ring.sqes == MAP_FAILED)
-		DIE("the ring's mappings: errno %d", errno);
-	if (syscall(SYS_io_uring_register, ring.fd, IORING_REGISTER_BUFFERS, &fixed, 1))
-		DIE("IORING_REGISTER_BUFFERS: errno %d", errno);
-	ring.file = memfd_create("source", 0);
-	ring.buffer = buffer;
-	return ring.file >= 0 && ftruncate(ring.file, BYTES) == 0;
-}
-
-static void ring_close(void)
-{
-	munmap(ring.sq, ring.params.cq_off.cqes +
-				ring.params.cq_entries * sizeof(struct io_uring_cqe) + PAGE);
-	munmap(ring.sqes, ring.params.sq_entries * sizeof(struct io_uring_sqe));
-	syscall(SYS_io_uring_register, ring.fd, IORING_UNREGISTER_BUFFERS, NULL, 0);
-	close(ring.fd);
-	close(ring.file);
-}
-
-/* Have the ring read bytes of this seed into its fixed buffer, and see them there. */
+/* Have the ring write bytes of this seed there, and see them. */
 static void ring_reads(uint8_t seed)
 {
-	const struct io_sqring_offsets *o = &ring.params.sq_off;
-	_Atomic uint32_t *tail = (_Atomic uint32_t *)(void *)(ring.sq + o->tail);
-	uint32_t *array = (uint32_t *)(void *)(ring.sq + o->array), at = 0;
 	static uint8_t bytes[BYTES];
 
 	fill(bytes, BYTES, seed);
-	if (pwrite(ring.file, bytes, BYTES, 0) != (ssize_t)BYTES)
-		DIE("pwrite");
-	at = atomic_load(tail) % ring.params.sq_entries;
-	ring.sqes[at] = (struct io_uring_sqe){.opcode = IORING_OP_READ_FIXED,
-					      .fd = ring.file,
-					      .addr = (uintptr_t)ring.buffer,
-					      .len = BYTES};
-	array[at] = at;
-	atomic_fetch_add(tail, 1);
-	if (syscall(SYS_io_uring_enter, ring.fd, 1, 1, IORING_ENTER_GETEVENTS, NULL, 0) != 1)
-		DIE("io_uring_enter: errno %d", errno);
-	atomic_store((_Atomic uint32_t *)(void *)(ring.cq + ring.params.cq_off.head),
-		     atomic_load((_Atomic uint32_t *)(void *)(ring.cq + ring.params.cq_off.tail)));
-	expect_filled(ring.buffer, BYTES, seed);
+	ring_writes(fixed, bytes, BYTES);
+	expect_filled(fixed, BYTES, seed);
 }
 
 static void ring_reads_meanwhile(void)
 {
 	ring_reads(32);
-	fill(ring.buffer, BYTES, 31);
+	fill(fixed, BYTES, 31);
 }
 
 /* The ring's pages stay where it writes to. */
@@ -235,7 +179,8 @@ static void ring_row(void)
 	row("io_uring");
 	fill(p, BYTES, 29);
 	mr = reg_adopted(p, BYTES);
-	if (!ring_open(p)) {
+	fixed = p;
+	if (!ring_open(p, BYTES)) {
 		printf("left out: io_uring is not allowed here (errno %d)\n", errno);
 		dereg(mr);
 		munmap(p, BYTES);

@@ -1,0 +1,327 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Memory that is more than private, readable and writable: code, protection keys, NUMA policy,
+ * locks, advice for forks and dumps. Whether the program asks for that before or after it registers
+ * the memory, it has it then, and its children see what they would without us.
+ */
+#include <errno.h>
+#include <linux/mempolicy.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "adopt_fixture.h"
+
+#define CODE_AT (9 * PAGE)
+#define RESULT	42
+
+/* --- what there is --------------------------------------------------------------- */
+
+static bool is_not_copied(uint8_t *p)
+{
+	return pages_flag(p, "dc");
+}
+
+static bool is_wiped(uint8_t *p)
+{
+	return pages_flag(p, "wf");
+}
+
+static bool is_not_dumped(uint8_t *p)
+{
+	return pages_flag(p, "dd");
+}
+
+static bool is_merged(uint8_t *p)
+{
+	return pages_flag(p, "mg");
+}
+
+static bool is_locked(uint8_t *p)
+{
+	return pages_flag(p, "lo");
+}
+
+static bool is_code(uint8_t *p)
+{
+	int (*function)(void);
+
+	if (!pages_flag(p, "ex"))
+		return false;
+	memcpy(&function, &(uint8_t *){p + CODE_AT}, sizeof(function));
+	return function() == RESULT;
+}
+
+static bool is_bound(uint8_t *p)
+{
+	int mode = 0;
+
+	return syscall(SYS_get_mempolicy, &mode, NULL, 0, p, MPOL_F_ADDR) == 0 && mode == MPOL_BIND;
+}
+
+static bool has_key(uint8_t *p)
+{
+	char key[64] = "0";
+
+	return pages_line(p, "ProtectionKey:", key, sizeof(key)) && strtoul(key, NULL, 10) != 0;
+}
+
+static bool is_gone(uint8_t *p)
+{
+	return !pages_mapped(p);
+}
+
+static bool is_zeros(uint8_t *p)
+{
+	return p[0] == 0 && !memcmp(p, p + 1, BYTES - 1);
+}
+
+/* --- making it so ---------------------------------------------------------------- */
+
+static bool not_copied(uint8_t *p)
+{
+	return madvise(p, BYTES, MADV_DONTFORK) == 0;
+}
+
+static bool wiped(uint8_t *p)
+{
+	return madvise(p, BYTES, MADV_WIPEONFORK) == 0;
+}
+
+static bool not_dumped(uint8_t *p)
+{
+	return madvise(p, BYTES, MADV_DONTDUMP) == 0;
+}
+
+static bool merged(uint8_t *p)
+{
+	return madvise(p, BYTES, MADV_MERGEABLE) == 0;
+}
+
+static bool locked(uint8_t *p)
+{
+	return syscall(SYS_mlock, p, BYTES) == 0;
+}
+
+static bool code(uint8_t *p)
+{
+	return mprotect(p, BYTES, PROT_READ | PROT_WRITE | PROT_EXEC) == 0;
+}
+
+static bool bound(uint8_t *p)
+{
+	unsigned long node = 1;
+
+	return syscall(SYS_mbind, p, BYTES, MPOL_BIND, &node, 8 * sizeof(node), 0) == 0;
+}
+
+static bool keyed(uint8_t *p)
+{
+	static int key;
+
+	key = key ? key : pkey_alloc(0, 0);
+	return key > 0 && pkey_mprotect(p, BYTES, PROT_READ | PROT_WRITE, key) == 0;
+}
+
+static const struct special {
+	const char *name;
+	bool (*make)(uint8_t *p);
+	bool (*is)(uint8_t *p);
+	bool (*child)(uint8_t *p); /* what the child sees; NULL: the same memory and bytes */
+	bool (*child_is)(uint8_t *p);
+	bool moves_out; /* of the segment, when it is asked for */
+} specials[] = {
+	{"MADV_DONTFORK", not_copied, is_not_copied, is_gone, NULL, true},
+	{"MADV_WIPEONFORK", wiped, is_wiped, is_zeros, NULL, true},
+	{"MADV_DONTDUMP", not_dumped, is_not_dumped, NULL, is_not_dumped, true},
+	{"MADV_MERGEABLE", merged, is_merged, NULL, is_merged, true},
+	{"code", code, is_code, NULL, is_code, true},
+	{"NUMA policy", bound, is_bound, NULL, is_bound, false},
+	{"protection key", keyed, has_key, NULL, has_key, true},
+	{"mlock", locked, is_locked, NULL, NULL, false},
+};
+
+/* --- rows ------------------------------------------------------------------------ */
+
+/* On memory that is nobody's. */
+static bool is_possible(const struct special *s)
+{
+	uint8_t *p = map_private(BYTES);
+	bool ret = s->make(p);
+
+	if (!ret)
+		printf("left out: %s: errno %d\n", s->name, errno);
+	munmap(p, BYTES);
+	return ret;
+}
+
+/* A function that returns RESULT, among other bytes. */
+static void fill_all(uint8_t *p)
+{
+#if defined(__x86_64__)
+	static const uint8_t bytes[] = {0xb8, RESULT, 0, 0, 0, 0xc3};
+#elif defined(__aarch64__)
+	static const uint32_t bytes[] = {0x52800000 | RESULT << 5, 0xd65f03c0};
+#else
+#error "a function that returns RESULT"
+#endif
+
+	fill(p, BYTES, 70);
+	memcpy(p + CODE_AT, bytes, sizeof(bytes));
+	__builtin___clear_cache((char *)p + CODE_AT, (char *)p + CODE_AT + sizeof(bytes));
+}
+
+static bool is_filled(const uint8_t *p)
+{
+	return same(p, CODE_AT, 70) == CODE_AT;
+}
+
+static void expect_child(const struct special *s, uint8_t *p)
+{
+	int status = 0;
+	pid_t child = fork();
+
+	if (child == 0)
+		_exit((s->child ? !s->child(p) : !is_filled(p)) | (s->child_is && !s->child_is(p))
+									  << 1);
+	waitpid(child, &status, 0);
+	EXPECT(WIFEXITED(status) && WEXITSTATUS(status) == 0, "the child: %#x", status);
+	EXPECT(s->is(p), "lost by fork()");
+	EXPECT(is_filled(p), "other bytes");
+}
+
+/* Does "anyverbs stat mr" show a region of this kind? */
+static bool is_shown(const char *memory)
+{
+	FILE *f = popen(ANYVERBS_TOOL " stat mr", "re");
+	char line[512];
+	bool ret = false;
+
+	while (f && fgets(line, sizeof(line), f))
+		ret |= strstr(line, memory) != NULL;
+	return f && pclose(f) == 0 && ret;
+}
+
+static void before_row(const struct special *s)
+{
+	uint8_t *p = map_private(BYTES);
+	struct ibv_mr *mr;
+
+	row("%s, then a region", s->name);
+	fill_all(p);
+	EXPECT(s->make(p), "errno %d", errno);
+	EXPECT(!is_shown("special"), "a region of another row");
+	mr = reg(p, BYTES);
+	expect_adopted(p, false);
+	EXPECT(is_shown("special"), "not shown");
+	EXPECT(s->is(p), "lost by registration");
+	expect_child(s, p);
+	EXPECT_PROBE(&b, &a, 0, IBV_WR_RDMA_READ, (uintptr_t)p, mr->rkey, PAGE, IBV_WC_SUCCESS);
+	dereg(mr);
+	EXPECT(s->is(p), "lost by deregistration");
+	munmap(p, BYTES);
+}
+
+static void after_row(const struct special *s)
+{
+	uint8_t *p = map_private(BYTES);
+	struct ibv_mr *mr;
+
+	row("a region, then %s", s->name);
+	fill_all(p);
+	mr = reg_adopted(p, BYTES);
+	EXPECT(s->make(p), "errno %d", errno);
+	EXPECT(s->is(p), "refused without a word");
+	/* Code may be refused in a file of /dev/shm. */
+	EXPECT(pages_private(p) == s->moves_out, "%s", s->moves_out ? "shared still" : "private");
+	expect_child(s, p);
+	EXPECT_PROBE(&b, &a, 0, IBV_WR_RDMA_READ, (uintptr_t)p, mr->rkey, PAGE, IBV_WC_SUCCESS);
+	dereg(mr);
+	EXPECT(s->is(p), "lost by deregistration");
+	munmap(p, BYTES);
+}
+
+/* What was special and is not any more, or is beside it, is like any other memory. */
+static void ordinary_row(void)
+{
+	uint8_t *p = map_private(3 * BYTES);
+
+	row("beside special memory, and what was it once");
+	fill(p, 3 * BYTES, 71);
+	madvise(p, BYTES, MADV_DONTFORK);
+	madvise(p + 2 * BYTES, BYTES, MADV_DONTDUMP);
+	dereg(reg_adopted(p + BYTES, BYTES));
+	madvise(p, BYTES, MADV_DOFORK);
+	dereg(reg_adopted(p, 2 * BYTES));
+	expect_filled(p, 3 * BYTES, 71);
+	munmap(p, 3 * BYTES);
+}
+
+static void *sit(void *go_on)
+{
+	pthread_mutex_lock(go_on);
+	pthread_mutex_unlock(go_on);
+	return NULL;
+}
+
+/* With threads the pages become a private mapping of a file. */
+static void threads_row(void)
+{
+	static const struct special *const kept[] = {&specials[0], &specials[2]};
+	pthread_mutex_t held = PTHREAD_MUTEX_INITIALIZER;
+	pthread_t thread;
+	uint8_t *p;
+	struct ibv_mr *mr;
+
+	for (size_t i = 0; i < COUNT_OF(kept); i++) {
+		row("a region, threads, then %s", kept[i]->name);
+		p = map_private(BYTES);
+		fill_all(p);
+		mr = reg_adopted(p, BYTES);
+		pthread_mutex_lock(&held);
+		if (pthread_create(&thread, NULL, sit, &held))
+			DIE("pthread_create");
+		EXPECT(kept[i]->make(p) && kept[i]->is(p), "errno %d", errno);
+		expect_child(kept[i], p);
+		dereg(mr);
+		pthread_mutex_unlock(&held);
+		pthread_join(thread, NULL);
+		munmap(p, BYTES);
+	}
+}
+
+static void remove_row(void)
+{
+	uint8_t *p = map_private(BYTES);
+	struct ibv_mr *mr;
+
+	row("MADV_REMOVE");
+	fill(p, BYTES, 72);
+	mr = reg_adopted(p, BYTES);
+	EXPECT(madvise(p, BYTES, MADV_REMOVE) == -1 && errno == EINVAL, "errno %d", errno);
+	expect_filled(p, BYTES, 72);
+	dereg(mr);
+	munmap(p, BYTES);
+}
+
+static void run(void)
+{
+	for (size_t i = 0; i < COUNT_OF(specials); i++)
+		if (is_possible(&specials[i])) {
+			before_row(&specials[i]);
+			after_row(&specials[i]);
+		}
+	ordinary_row();
+	threads_row();
+	remove_row();
+}
+
+int main(int argc, char **argv)
+{
+	return adopt_test(argc, argv, run);
+}

@@ -1,0 +1,97 @@
+/* SPDX-License-Identifier: MIT */
+/* Which memory is special, asked with and without hooks that note what the program asks for. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+#include <cmocka.h>
+
+#include "memory/special.h"
+
+#define BYTES (16ul * 4096)
+
+static uint8_t *map(int prot)
+{
+	uint8_t *p = mmap(NULL, BYTES, prot, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+	assert_true(p != MAP_FAILED);
+	return p;
+}
+
+static bool is_special(const uint8_t *p)
+{
+	return av_special((uintptr_t)p, (uintptr_t)p + BYTES);
+}
+
+static void code_is_special(void **state)
+{
+	uint8_t *p = map(PROT_READ | PROT_WRITE);
+
+	assert_false(is_special(p));
+	assert_int_equal(mprotect(p + BYTES / 2, 4096, PROT_READ | PROT_WRITE | PROT_EXEC), 0);
+	assert_true(is_special(p));
+	munmap(p, BYTES);
+}
+
+/* First of all rows, without hooks: the kernel is asked. */
+static void advice_is_seen_without_hooks(void **state)
+{
+	static const int advice[][2] = {{MADV_DONTFORK, MADV_DOFORK},
+					{MADV_WIPEONFORK, MADV_KEEPONFORK},
+					{MADV_DONTDUMP, MADV_DODUMP}};
+	uint8_t *p = map(PROT_READ | PROT_WRITE);
+
+	for (size_t i = 0; i < sizeof(advice) / sizeof(advice[0]); i++) {
+		assert_false(is_special(p));
+		assert_int_equal(madvise(p + BYTES - 4096, 4096, advice[i][0]), 0);
+		assert_true(is_special(p));
+		assert_false(av_special((uintptr_t)p, (uintptr_t)p + BYTES - 4096));
+		assert_int_equal(madvise(p + BYTES - 4096, 4096, advice[i][1]), 0);
+	}
+	assert_false(is_special(p));
+	munmap(p, BYTES);
+}
+
+static void lock_is_seen_without_hooks(void **state)
+{
+	uint8_t *p = map(PROT_READ | PROT_WRITE);
+
+	assert_int_equal(syscall(SYS_mlock, p, 4096), 0); /* sanitizers have none */
+	assert_true(is_special(p));
+	munmap(p, BYTES);
+}
+
+/* Last of all. What is noted is asked for, and may be so no more. */
+static void hooks_spare_the_question(void **state)
+{
+	uint8_t *p = map(PROT_READ | PROT_WRITE), *q = map(PROT_READ | PROT_WRITE);
+
+	madvise(p, BYTES, MADV_DONTFORK);
+	madvise(q, BYTES, MADV_DONTFORK);
+	av_special_begin();
+	assert_false(is_special(p));
+	av_special_note((uintptr_t)q, BYTES);
+	assert_true(is_special(q));
+	assert_false(is_special(p));
+	av_special_note((uintptr_t)p, 1);
+	assert_true(is_special(p));
+	madvise(q, BYTES, MADV_DOFORK);
+	assert_false(is_special(q));
+	munmap(p, BYTES);
+	munmap(q, BYTES);
+}
+
+int main(void)
+{
+	static const struct CMUnitTest tests[] = {
+		cmocka_unit_test(code_is_special),
+		cmocka_unit_test(advice_is_seen_without_hooks),
+		cmocka_unit_test(lock_is_seen_without_hooks),
+		cmocka_unit_test(hooks_spare_the_question),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
