@@ -10,6 +10,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/file_size.h"
 #include "base/fork.h"
 #include "base/lock_order.h"
 #include "base/map.h"
@@ -260,9 +261,11 @@ bool av_dir_is_sound(const struct av_dir_file *d)
 /* Give the file its size and its pages now, so that no later access finds the file system full. */
 static int map_file(void)
 {
-	int ret = posix_fallocate(dir_file.fd, 0, sizeof(*av_dir));
+	int ret = -av_file_may_have(dir_file.fd, sizeof(*av_dir));
 	void *p;
 
+	if (ret == 0)
+		ret = posix_fallocate(dir_file.fd, 0, sizeof(*av_dir));
 	if (ret)
 		return -ret;
 	p = mmap(NULL, sizeof(*av_dir), PROT_READ | PROT_WRITE, MAP_SHARED, dir_file.fd, 0);

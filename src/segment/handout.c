@@ -8,8 +8,6 @@
 #include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/mman.h>
-#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
@@ -18,39 +16,6 @@
 
 #include "base/patience.h"
 #include "base/uncancelled.h"
-
-#ifndef MFD_NOEXEC_SEAL
-#define MFD_NOEXEC_SEAL 0x0008u /* Linux 6.3; some systems demand it */
-#endif
-
-/* --- anonymous memory ------------------------------------------------------------ */
-
-/* Beyond RLIMIT_FSIZE the process would be killed by SIGXFSZ. */
-static int set_size(int fd, uint64_t bytes)
-{
-	struct rlimit rl;
-
-	if (getrlimit(RLIMIT_FSIZE, &rl) == 0 && rl.rlim_cur < bytes)
-		return -EFBIG;
-	return ftruncate(fd, (off_t)bytes) ? -errno : 0;
-}
-
-int av_anonymous(struct av_own_fd *own, const char *name, uint64_t bytes)
-{
-	const unsigned int flags = MFD_CLOEXEC | MFD_ALLOW_SEALING;
-	int fd = memfd_create(name, flags | MFD_NOEXEC_SEAL), ret;
-
-	if (fd < 0 && errno == EINVAL)
-		fd = memfd_create(name, flags);
-	if (!av_own_fd_keep(own, fd))
-		return -errno;
-	ret = set_size(own->fd, bytes);
-	if (ret == 0 && fcntl(own->fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL))
-		ret = -errno;
-	if (ret)
-		av_own_fd_close(own);
-	return ret;
-}
 
 /* --- handing out ----------------------------------------------------------------- */
 
@@ -149,6 +114,11 @@ void av_handout_end(struct av_handout *h)
 	if (h->listener.socket.fd < 0)
 		return;
 	av_watch_end(&h->listener);
+	av_own_fd_close(&h->listener.socket);
+}
+
+void av_handout_forked(struct av_handout *h)
+{
 	av_own_fd_close(&h->listener.socket);
 }
 

@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Anonymous memory of one process, mapped by others: memfd_create(2). The kernel frees it with its
- * last user, and no file system's size limits it.
+ * How other processes get at anonymous memory (base/anonymous.h).
  *
- * It has no name by which others could open it. They get at it through /proc/PID/fd, which works
+ * It has no name by which they could open it. They go through /proc/PID/fd, which works
  * with a stopped process, too, or by a socket in the owner's folder, which needs no common PID
  * namespace and no /proc: the owner's watcher thread (base/watcher.h) sends the descriptor to
  * whoever connects.
@@ -17,9 +16,6 @@
 #include "base/compiler.h"
 #include "base/own_fd.h"
 #include "base/watcher.h"
-
-/* Make anonymous memory of @bytes, without pages yet. Its size is fixed. Return: 0 or -errno */
-AV_MUST_USE int av_anonymous(struct av_own_fd *own, const char *name, uint64_t bytes);
 
 /* Handing out a descriptor. */
 struct av_handout {
@@ -35,8 +31,11 @@ struct av_handout {
  */
 void av_handout_begin(struct av_handout *h, const char *path, const struct av_own_fd *file);
 
-/* Does not remove the name. In a forked child, the parent goes on. */
+/* Does not remove the name. */
 void av_handout_end(struct av_handout *h);
+
+/* In a forked child, whatever locks were held: the parent goes on. */
+void av_handout_forked(struct av_handout *h);
 
 /* Whose descriptor it is, and what it must lead to. */
 struct av_handed {

@@ -182,6 +182,14 @@ uint8_t *av_pages_owner_base(struct av_seg *seg, uint32_t ref)
 	return ref && !seg->own ? map_peers(seg, ref) : NULL;
 }
 
+void av_pages_owner_forked(struct av_seg *seg)
+{
+	for (int i = 0; i < AV_SEG_PAGES_OWNERS; i++) {
+		av_handout_forked(&seg->pages_owner[i].handout);
+		av_own_fd_close(&seg->pages_owner[i].file);
+	}
+}
+
 void av_pages_owner_forget(struct av_seg *seg)
 {
 	for (int i = 0; i < AV_SEG_PAGES_OWNERS; i++) {

@@ -27,4 +27,7 @@ uint8_t *av_pages_owner_base(struct av_seg *seg, uint32_t ref);
 /* The segment is no longer in use: give up what is left of its entries. */
 void av_pages_owner_forget(struct av_seg *seg);
 
+/* In a forked child: others get the memory from the parent. */
+void av_pages_owner_forked(struct av_seg *seg);
+
 #endif

@@ -42,8 +42,10 @@ static void after_fork_in_child(void)
 {
 	pthread_mutex_init(&mutex, NULL);
 	for (uint32_t slot = 0; slot < AV_REF_SLOTS; slot++)
-		if (mapped[slot] && mapped[slot]->own)
-			av_handout_end(&mapped[slot]->handout);
+		if (mapped[slot] && mapped[slot]->own) {
+			av_handout_forked(&mapped[slot]->handout);
+			av_pages_owner_forked(mapped[slot]);
+		}
 	memset(mapped, 0, sizeof(mapped));
 	idle = 0;
 }
@@ -77,6 +79,10 @@ static struct av_seg *seg_new(uint32_t ref, int folder)
 	pthread_mutex_init(&seg->pages_owner_mutex, NULL);
 	for (size_t i = 0; i < AV_ARRAY_SIZE(seg->doorbell); i++)
 		seg->doorbell[i].fifo = AV_OWN_FD_NONE;
+	for (size_t i = 0; i < AV_SEG_PAGES_OWNERS; i++) {
+		seg->pages_owner[i].file = AV_OWN_FD_NONE;
+		seg->pages_owner[i].handout = AV_HANDOUT_NONE;
+	}
 	return seg;
 }
 

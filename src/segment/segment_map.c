@@ -9,6 +9,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/anonymous.h"
+#include "base/file_size.h"
 #include "base/map.h"
 #include "segment/handout.h"
 #include "segment/heap.h"
@@ -22,12 +24,13 @@ static int make_tables(int folder, struct av_own_fd *tables)
 
 	if (!av_own_fd_keep(tables, openat(folder, TABLES, flags, 0600)))
 		return -errno;
+	if (av_file_may_have(tables->fd, AV_TABLES_BYTES))
+		return -EFBIG;
 	if (ftruncate(tables->fd, (off_t)AV_TABLES_BYTES))
 		return -errno;
 	return av_file_back(tables, 0, offsetof(struct av_tables, qp));
 }
 
-/* The memory is made first: it is larger, and so is refused where the limit of files is too low. */
 int av_seg_make(uint32_t ref, int folder, struct av_own_fd *file, struct av_own_fd *tables)
 {
 	char name[48]; /* for who reads /proc/PID/maps */

@@ -12,10 +12,10 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/random.h>
-#include <sys/resource.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "base/anonymous.h"
 #include "base/checked.h"
 #include "base/own_fd.h"
 #include "base/sparse.h"
@@ -33,7 +33,6 @@
 #endif
 
 #define HUGE   (2ul << 20)
-#define SEALS  (F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL)
 #define SPARES 16u	   /* blocks that stay mapped when they are given back, */
 #define SPARE  (8ul << 20) /* of at most so many bytes each */
 
@@ -133,16 +132,7 @@ static bool strict_overcommit(void)
 
 static bool make_file(void)
 {
-	struct rlimit limit;
-
-	if (getrlimit(RLIMIT_FSIZE, &limit) || limit.rlim_cur < AV_SHARED_HEAP_BYTES ||
-	    !av_own_fd_keep(&file, memfd_create("anyverbs-heap", MFD_CLOEXEC | MFD_ALLOW_SEALING)))
-		return false;
-	if (ftruncate(file.fd, (off_t)AV_SHARED_HEAP_BYTES) == 0 &&
-	    fcntl(file.fd, F_ADD_SEALS, SEALS) == 0)
-		return true;
-	av_own_fd_close(&file);
-	return false;
+	return av_anonymous(&file, "anyverbs-heap", AV_SHARED_HEAP_BYTES) == 0;
 }
 
 static uint64_t find_place(void)

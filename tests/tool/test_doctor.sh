@@ -48,7 +48,7 @@ PYTHON
 
 text=$(ulimit -f 1000 && "$tool" doctor)
 says short_files_are_noticed '^missing +Limit of file size' "$text"
-says and_make_opening_impossible '^missing +File of a context' "$text"
+says and_make_opening_impossible '^missing +Memory of a context' "$text"
 exits and_are_essential 1 \
 	bash -c 'ulimit -f 1000; "$1" doctor | cat >/dev/null; exit "${PIPESTATUS[0]}"' bash "$tool"
 text=$(ulimit -n 64 && "$tool" doctor)

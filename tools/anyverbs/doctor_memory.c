@@ -21,6 +21,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "base/anonymous.h"
 #include "registry/folder.h"
 #include "segment/segment.h"
 
@@ -30,15 +31,13 @@
 
 #define MIB		((uint64_t)1 << 20)
 #define GIB		((uint64_t)1 << 30)
-#define STAGE_MIB	(AV_STAGE_BYTES * (uint64_t)AV_STAGE_COUNT / MIB)
-#define FOLDER_FREE_LOW (4 * STAGE_MIB * MIB) /* enough for two programs with room to spare */
-#define FOLDER_FREE_MIN (8 * MIB)	      /* directory, two segment heads and a few queues */
+#define FOLDER_FREE_LOW (32 * MIB) /* some ten thousand queue pairs */
+#define FOLDER_FREE_MIN (8 * MIB)  /* the directory, and a few contexts */
 #define NOFILE_LOW	256
 #define MAP_COUNT_LOW	4096
 #define AS_LOW		(64 * GIB) /* one's own segment, a few of peers, and the program */
 
-static_assert(AV_SEG_BYTES == 16 * GIB && STAGE_MIB == 64,
-	      "the sentences below name these numbers");
+static_assert(AV_SEG_BYTES == 16 * GIB, "the sentences below name these numbers");
 
 static void look_userfaultfd(struct av_finding *f)
 {
@@ -162,20 +161,20 @@ static void judge_folder(struct av_finding *f, int fd, const char *path)
 			 free_bytes / MIB, (uint64_t)st.f_blocks * st.f_frsize / MIB);
 	if (free_bytes < FOLDER_FREE_MIN)
 		av_finding_set(f, AV_VERDICT_MISSING,
-			       "Devices cannot be opened: their queues live there.",
+			       "Devices cannot be opened: their queue pairs live there.",
 			       "Free some space, or set ANYVERBS_DIR to another folder for all "
 			       "processes.");
 	else if (free_bytes < FOLDER_FREE_LOW)
 		av_finding_set(f, AV_VERDICT_LIMITED,
-			       "Queues of all programs together must fit in there, besides up to "
-			       "64 MiB of messages on their way for each open device; beyond that "
-			       "they are refused with ENOMEM.",
+			       "Queue pairs and completion queues of all programs together must "
+			       "fit in there, 1.5 KiB each, and 100 KiB for each open device; "
+			       "beyond that they are refused with ENOMEM.",
 			       "Give the container a larger /dev/shm (docker run --shm-size=1g), "
 			       "or set ANYVERBS_DIR to a larger folder for all processes.");
 	else if (!in_memory)
 		av_finding_set(f, AV_VERDICT_LIMITED,
-			       "Queues live there, and the kernel writes them to the disk from "
-			       "time to time.",
+			       "Queue pairs live there, and the kernel writes them to the disk "
+			       "from time to time.",
 			       "Set ANYVERBS_DIR to a folder on tmpfs for all processes.");
 	else
 		av_finding_set(f, AV_VERDICT_OK,
@@ -195,7 +194,8 @@ static void look_folder(struct av_finding *f)
 		return;
 	}
 	av_finding_value(f, "%.60s: %s", path, strerror(-fd));
-	av_finding_set(f, AV_VERDICT_MISSING, "Devices cannot be opened: their queues live there.",
+	av_finding_set(f, AV_VERDICT_MISSING,
+		       "Devices cannot be opened: their queue pairs live there.",
 		       "Set ANYVERBS_DIR to a writable folder, the same for all processes.");
 }
 
@@ -216,47 +216,21 @@ static void value_of_limit(struct av_finding *f, uint64_t limit, uint64_t unit, 
 		av_finding_value(f, "%" PRIu64 "%s", limit / unit, name);
 }
 
-/*
- * A nameless file in the folder. File systems without O_TMPFILE get a named file, unlinked at once.
- */
-static int scratch_file(int folder)
-{
-	char name[32];
-	int fd = openat(folder, ".", O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
-
-	if (fd >= 0)
-		return fd;
-	snprintf(name, sizeof(name), "doctor-%d", (int)getpid());
-	fd = openat(folder, name, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
-	if (fd >= 0)
-		unlinkat(folder, name, 0);
-	return fd;
-}
-
 /* Do what opening a device does first. Return: 0 or errno. */
 static int try_segment(void)
 {
-	char path[PATH_MAX];
-	int folder = av_folder_open(path, sizeof(path)), fd, err = 0;
+	struct av_own_fd fd;
+	int err = -av_anonymous(&fd, "anyverbs-doctor", AV_SEG_BYTES);
 	void *p;
 
-	if (folder < 0)
-		return -folder;
-	fd = scratch_file(folder);
-	if (fd < 0 || ftruncate(fd, (off_t)AV_SEG_BYTES)) {
+	if (err)
+		return err;
+	p = mmap(NULL, AV_SEG_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, fd.fd, 0);
+	if (p == MAP_FAILED)
 		err = errno;
-	} else {
-		p = mmap(NULL, AV_SEG_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, fd,
-			 0);
-		if (p == MAP_FAILED)
-			err = errno;
-		else
-			munmap(p, AV_SEG_BYTES);
-	}
-	if (fd >= 0)
-		close(fd);
-	close(folder);
-	av_folder_remove_self(path);
+	else
+		munmap(p, AV_SEG_BYTES);
+	av_own_fd_close(&fd);
 	return err;
 }
 
@@ -267,31 +241,25 @@ static void look_file_size(struct av_finding *f)
 	value_of_limit(f, limit, 1024, " KiB");
 	if (limit >= AV_SEG_BYTES)
 		av_finding_set(f, AV_VERDICT_OK,
-			       "A context's sparse file of 16 GiB fits the limit.", "");
+			       "A context's sparse memory of 16 GiB fits the limit.", "");
 	else
 		av_finding_set(f, AV_VERDICT_MISSING,
-			       "Devices cannot be opened: each context has a file of 16 GiB, most "
-			       "of it a hole.",
+			       "Devices cannot be opened: each context has 16 GiB of memory, most "
+			       "of it a hole, which counts as a file.",
 			       "ulimit -f unlimited");
 }
 
 static void look_segment(struct av_finding *f)
 {
-	int err;
+	int err = try_segment();
 
-	if (limit_of(RLIMIT_FSIZE) < AV_SEG_BYTES)
-		err = EFBIG; /* trying would raise SIGXFSZ */
-	else
-		err = try_segment();
 	av_finding_value(f, "%s", err ? strerror(err) : "created and mapped");
 	if (!err)
 		av_finding_set(f, AV_VERDICT_OK, "Devices can be opened.", "");
 	else
 		av_finding_set(f, AV_VERDICT_MISSING,
 			       "Devices cannot be opened: this is the memory of a context.",
-			       "See the shared folder and the limits of file size and address "
-			       "space; a 32-bit or very old file system cannot hold such a file: "
-			       "set ANYVERBS_DIR to one that can.");
+			       "See the limits of file size and address space.");
 }
 
 static void look_address_space(struct av_finding *f)
@@ -358,7 +326,7 @@ static void look_map_count(struct av_finding *f)
 
 const struct av_check av_checks_memory[] = {
 	{"folder", "Shared folder", 1, look_folder},
-	{"segment", "File of a context", 1, look_segment},
+	{"segment", "Memory of a context", 1, look_segment},
 	{"file_size", "Limit of file size (ulimit -f)", 1, look_file_size},
 	{"address_space", "Limit of address space (ulimit -v)", 1, look_address_space},
 	{"open_files", "Limit of open files (ulimit -n)", 0, look_open_files},

@@ -1,0 +1,236 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The memory behind a context is anonymous: peers get at it though it has no name, it is gone with
+ * its process, and no file system's size limits it.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/mount.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "lib/expect.h"
+#include "lib/probe.h"
+#include "lib/sandbox.h"
+#include "lib/side.h"
+
+#define BYTES  4096u
+#define SMALL  ((size_t)8 << 20) /* a directory, and the tables of a few contexts */
+#define LARGE  ((size_t)4 << 30)
+#define ROOM   "size=64m"
+#define PIECES 64u
+
+static struct side here, there;
+
+static void open_both(void)
+{
+	side_open(&here, NULL);
+	side_start(&there);
+}
+
+static void expect_traffic(void)
+{
+	const uint64_t addr = there.info.base[KEY_FULL];
+	const uint32_t key = there.info.key[KEY_FULL];
+
+	EXPECT_PROBE(&here, &there, 0, IBV_WR_RDMA_WRITE, addr, key, BYTES, IBV_WC_SUCCESS);
+	EXPECT_PROBE(&here, &there, 0, IBV_WR_RDMA_READ, addr, key, BYTES, IBV_WC_SUCCESS);
+	EXPECT_PROBE(&there, &here, 0, IBV_WR_RDMA_WRITE, here.info.base[KEY_FULL],
+		     here.info.key[KEY_FULL], BYTES, IBV_WC_SUCCESS);
+}
+
+/* --- how peers get at it ---------------------------------------------------------- */
+
+/* Its PID means nothing here: the socket is the way. */
+static void in_another_pid_namespace(void)
+{
+	int ours = open("/proc/self/ns/pid", O_RDONLY | O_CLOEXEC);
+
+	if (unshare(CLONE_NEWPID)) {
+		printf("SKIPPED [%s]: no PID namespace of its own: errno %d\n", row_name(), errno);
+		return;
+	}
+	side_start(&there);
+	NEED(setns(ours, CLONE_NEWPID) == 0); /* this process may have threads again */
+	side_open(&here, NULL);
+	probe_open(&here, &there, 0);
+	expect_traffic();
+	side_stop(&there);
+}
+
+/* Nobody answers at the socket: the kernel lets us have the descriptor. */
+static void of_a_stopped_process(void)
+{
+	struct node_qp_spec spec = spec_default();
+	struct node_link to_us = link_default(), to_them = link_default();
+	struct node_send write;
+	struct ibv_wc wc = {0};
+
+	open_both();
+	NEED(side_create_qp(&there, 0, &spec, &to_them.dest_qpn) == 0);
+	NEED(side_create_qp(&here, 0, &spec, &to_us.dest_qpn) == 0);
+	to_us.dgid = here.info.gid;
+	to_them.dgid = there.info.gid;
+	NEED(side_connect(&there, 0, &to_us) == 0);
+	kill(there.pid, SIGSTOP);
+	EXPECT(side_connect(&here, 0, &to_them) == 0, "connect to a stopped process");
+	write = (struct node_send){.opcode = IBV_WR_RDMA_WRITE,
+				   .flags = IBV_SEND_SIGNALED,
+				   .remote_addr = there.info.base[KEY_FULL],
+				   .rkey = there.info.key[KEY_FULL],
+				   .num_sge = 1,
+				   .sge = {side_sge(&here, KEY_FULL, 0, BYTES)}};
+	side_post_send(&here, 0, &write, 1);
+	EXPECT(side_poll(&here, 0, 1, PROBE_PATIENCE, &wc) == 1 && wc.status == IBV_WC_SUCCESS,
+	       "a WRITE to a stopped process: %s", ibv_wc_status_str(wc.status));
+	kill(there.pid, SIGCONT);
+	side_stop(&there);
+}
+
+/* --- what is left of it ----------------------------------------------------------- */
+
+static void of_the_killed(void)
+{
+	open_both();
+	probe_open(&here, &there, 0);
+	expect_traffic();
+	side_kill(&there);
+	EXPECT(sandbox_bytes() < SMALL, "%zu bytes of files", sandbox_bytes());
+}
+
+/* Is each mapping whose line contains @name left out of core dumps, or in them? */
+static unsigned int dumped(const char *name, bool wanted)
+{
+	FILE *f = fopen("/proc/self/smaps", "re");
+	char line[512];
+	unsigned int n = 0;
+	bool named = false;
+
+	while (f && fgets(line, sizeof(line), f)) {
+		if (strchr(line, '-') && strchr(line, '-') < strchr(line, ' '))
+			named = strstr(line, name) != NULL;
+		if (named && strncmp(line, "VmFlags:", 8) == 0)
+			n += (strstr(line, " dd") == NULL) == wanted;
+	}
+	if (f)
+		fclose(f);
+	return n;
+}
+
+static void in_core_dumps(void)
+{
+	open_both();
+	probe_open(&here, &there, 0);
+	expect_traffic();
+	EXPECT(dumped("/tables", true) == 0, "tables would be dumped");
+	EXPECT(dumped("/memfd:anyverbs-c", false) >= 2, "whole segments would be dumped");
+	EXPECT(dumped("/memfd:anyverbs-c", true) >= 1, "registered memory would not be dumped");
+	side_stop(&there);
+}
+
+/* --- limits ------------------------------------------------------------------------ */
+
+/* Peers have all of it, though the folder's file system is smaller by far. */
+static void more_than_the_file_system(void)
+{
+	struct ibv_mr *mr;
+	uint8_t *p;
+
+	if (unshare(CLONE_NEWNS) || mount("none", "/", NULL, MS_REC | MS_PRIVATE, NULL) ||
+	    mount("tmpfs", getenv("ANYVERBS_DIR"), "tmpfs", 0, ROOM)) {
+		printf("SKIPPED [%s]: no file system of its own: errno %d\n", row_name(), errno);
+		return;
+	}
+	p = mmap(NULL, LARGE, PROT_READ | PROT_WRITE,
+		 MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_POPULATE, -1, 0);
+	NEED(p != MAP_FAILED);
+	(void)!madvise(p, LARGE, MADV_NOHUGEPAGE);
+	open_both();
+	probe_open(&there, &here, 0);
+	for (size_t i = 0; i < PIECES; i++)
+		memcpy(p + i * (LARGE / PIECES), &i, sizeof(i));
+	mr = ibv_reg_mr(here.node->pd, p, LARGE, PROBE_ALL);
+	NEED(mr != NULL);
+	for (size_t i = 0; i < PIECES; i++) {
+		uint8_t *at = p + i * (LARGE / PIECES);
+
+		EXPECT(memcmp(at, &i, sizeof(i)) == 0, "piece %zu has changed", i);
+		EXPECT_PROBE(&there, &here, 0, IBV_WR_RDMA_WRITE, (uintptr_t)at, mr->rkey, BYTES,
+			     IBV_WC_SUCCESS);
+		EXPECT(memcmp(at, &i, sizeof(i)) != 0, "nothing was written to piece %zu", i);
+	}
+	EXPECT(sandbox_bytes() < SMALL, "%zu bytes of files", sandbox_bytes());
+	side_stop(&there);
+	EXPECT(ibv_dereg_mr(mr) == 0, "ibv_dereg_mr: errno %d", errno);
+	munmap(p, LARGE);
+}
+
+static void beyond_the_limit_of_files(void)
+{
+	struct rlimit rl = {1 << 20, 1 << 20};
+	struct ibv_device **list = ibv_get_device_list(NULL);
+
+	NEED(list && list[0] && setrlimit(RLIMIT_FSIZE, &rl) == 0);
+	errno = 0;
+	EXPECT(!ibv_open_device(list[0]) && errno == EFBIG, "ibv_open_device(): errno %d", errno);
+	ibv_free_device_list(list);
+}
+
+static const struct test_row {
+	const char *name;
+	void (*run)(void);
+	bool adopting; /* it needs memory of the program in a segment */
+} rows[] = {
+	{"in another PID namespace", in_another_pid_namespace, true},
+	{"of a stopped process", of_a_stopped_process, false},
+	{"of the killed, nothing stays", of_the_killed, false},
+	{"in core dumps", in_core_dumps, true},
+	{"more than the file system has", more_than_the_file_system, false},
+	{"beyond the limit of files", beyond_the_limit_of_files, false},
+};
+
+#ifdef __SANITIZE_THREAD__
+static const bool adopts = false; /* the sanitizer has a thread of its own */
+#else
+static const bool adopts = true;
+#endif
+
+/* In a process of its own, which may unshare what it likes. */
+static void in_child(const struct test_row *r)
+{
+	int status;
+	pid_t pid;
+
+	row("%s", r->name);
+	if (r->adopting && !adopts) {
+		printf("SKIPPED [%s]: nothing is adopted under ThreadSanitizer\n", r->name);
+		return;
+	}
+	fflush(stdout);
+	pid = fork();
+	if (pid == 0) {
+		time_limit(120);
+		r->run();
+		exit(summary());
+	}
+	waitpid(pid, &status, 0);
+	EXPECT(WIFEXITED(status) && WEXITSTATUS(status) == 0, "it ended with %#x", status);
+}
+
+int main(int argc, char **argv)
+{
+	side_agent_main(argc, argv);
+	time_limit(280);
+	sandbox_enter();
+	setenv("ANYVERBS_ADOPT", "always", 1);
+	for (size_t i = 0; i < COUNT_OF(rows); i++)
+		in_child(&rows[i]);
+	return summary();
+}
