@@ -16,18 +16,16 @@
 
 #define PAGE	     4096u
 #define BOUNCE_BYTES 8192u
+#define STRIPE_NS    1000000u /* how long one waits for a stripe at a time */
 
 static enum av_xfer refused(struct av_seg *seg)
 {
 	if (!atomic_exchange(&seg->vm_refused, true))
 		av_log(AV_LOG_WARN,
 		       "the kernel does not let this process read and write the memory of process "
-		       "%d (Yama, "
-		       "seccomp, "
-		       "another PID or user namespace, or a non-dumpable program): SEND works "
-		       "through shared "
-		       "memory, "
-		       "RDMA READ, WRITE and atomics between the two fail; see 'anyverbs doctor'",
+		       "%d (Yama, seccomp, another PID or user namespace, or a non-dumpable "
+		       "program): SEND works through shared memory, RDMA READ, WRITE and atomics "
+		       "between the two fail; see 'anyverbs doctor'",
 		       (int)seg->pid);
 	return AV_XFER_REFUSED;
 }
@@ -395,12 +393,26 @@ static enum av_xfer vm_atomic(struct av_seg *seg, uint64_t addr, const struct av
 	return vm_write_aligned(seg, addr, place, a->bytes);
 }
 
+/* Return: false: its holder is slow, perhaps stopped; the caller tries again as long as it likes */
+static bool take_stripe(struct av_lock *lock)
+{
+	uint32_t free = 0;
+
+	av_lock_order_wait(lock, AV_RANK_ATOMIC);
+	if (av_likely(atomic_compare_exchange_strong(&lock->owner, &free, av_lock_self)))
+		return true;
+	if (av_lock_wait_until(lock, av_now_ns() + STRIPE_NS) != AV_LOCK_BUSY)
+		return true;
+	av_lock_order_released(lock);
+	return false;
+}
+
 static enum av_xfer atomic(const struct av_span *span, const struct av_atomic *a,
 			   struct av_operand *old, uint64_t now_ns)
 {
 	struct av_lock *lock = span->pages_owner
-				       ? av_dir_atomic_lock((pid_t)span->pages_owner, span->offset)
-				       : av_dir_atomic_lock(span->seg->pid, span->addr);
+				       ? av_dir_atomic_lock(span->pages_owner, span->offset)
+				       : av_dir_atomic_lock(span->seg->proc, span->addr);
 	enum av_xfer ret;
 
 	/*
@@ -415,7 +427,8 @@ static enum av_xfer atomic(const struct av_span *span, const struct av_atomic *a
 		if (ret != AV_XFER_OK)
 			return ret == AV_XFER_SRC_FAULT ? AV_XFER_DST_FAULT : ret;
 	}
-	av_lock_acquire_plain(lock, AV_RANK_ATOMIC);
+	if (!take_stripe(lock))
+		return AV_XFER_BUSY;
 	if (span->local)
 		ret = own_atomic(span->local, a, old, now_ns);
 	else

@@ -563,9 +563,9 @@ struct av_dir_memory av_dir_context_memory(const struct av_dir_file *d, uint32_t
 	return memory;
 }
 
-struct av_lock *av_dir_atomic_lock(pid_t pid, uint64_t addr)
+struct av_lock *av_dir_atomic_lock(uint32_t owner, uint64_t addr)
 {
-	uint64_t h = ((addr / AV_ATOMIC_BLOCK) ^ ((uint64_t)pid << 20)) * 0x9e3779b97f4a7c15ull;
+	uint64_t h = addr / AV_ATOMIC_BLOCK * 0x9e3779b97f4a7c15ull;
 
-	return &av_dir->atomic[h >> 58].lock;
+	return &av_dir->atomic[AV_REF_SLOT(owner)][(h >> 32) % AV_ATOMIC_STRIPES];
 }

@@ -34,7 +34,7 @@
 #define AV_REF_SLOT_BITS  12
 #define AV_REF_SLOTS	  (1u << AV_REF_SLOT_BITS)
 #define AV_REF_SLOT(ref)  ((ref) & (AV_REF_SLOTS - 1))
-#define AV_ATOMIC_STRIPES 64
+#define AV_ATOMIC_STRIPES 16  /* of each process */
 #define AV_ATOMIC_BLOCK	  32u /* the largest operand: all sizes use the same locks */
 
 /* A QP number is tag << AV_QPN_INDEX_BITS | index. Each use of an index has another tag. */
@@ -135,9 +135,11 @@ void av_dir_dm_give(uint32_t ref, uint64_t bytes);
 
 /*
  * Makes read-modify-write atomic among all processes in one aligned block of AV_ATOMIC_BLOCK bytes
- * (IBV_ATOMIC_HCA). One taken over from a dead process needs no repair.
+ * (IBV_ATOMIC_HCA). @owner: reference of the process whose memory it is; for pages of the library,
+ * of the context that they belong to. Others have other locks: whoever is stopped while it holds
+ * one is noticed only by peers of that process. One taken over from a dead process needs no repair.
  */
-struct av_lock *av_dir_atomic_lock(pid_t pid, uint64_t addr);
+struct av_lock *av_dir_atomic_lock(uint32_t owner, uint64_t addr);
 
 /*
  * Statistics of a device that all processes share: counters, as long as the directory lasts, and

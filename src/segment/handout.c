@@ -17,6 +17,8 @@
 #include "base/patience.h"
 #include "base/uncancelled.h"
 
+#define PAUSE_MS 10 /* while no descriptor is free, the socket stays readable */
+
 /* --- handing out ----------------------------------------------------------------- */
 
 /* A socket's address is short. Return: false: neither the path nor a way around it fits */
@@ -83,6 +85,8 @@ static void answer(struct av_watched_fd *w)
 	int fd = accept4(w->socket.fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
 	int file = av_own_fd(h->file);
 
+	if (fd < 0 && errno != EAGAIN)
+		(void)poll(NULL, 0, PAUSE_MS);
 	if (fd >= 0 && file >= 0)
 		send_to(fd, file);
 	if (fd >= 0)
