@@ -105,7 +105,9 @@ static void stop_or_go_on(struct victim *v)
 /* Let it happen @count times. */
 static void strike(uint64_t count, void (*what)(struct victim *))
 {
-	while (count > 0 && failures() == 0) {
+	const unsigned int before = failures();
+
+	while (count > 0 && failures() == before) {
 		for (struct victim *v = victims; v < victims + VICTIMS && count > 0; v++) {
 			if (now_ns() < v->next_ns)
 				continue;
