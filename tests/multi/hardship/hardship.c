@@ -3,8 +3,11 @@
  * What bystanders notice when processes beside them die, stop, are cancelled and fork: nothing.
  *
  *     hardship [--seed N] [--kills N] [--stops N] [--cancels N] [--forks N]
+ *              [--stop-ms N]
  *
- * Each option is a case, run so many times; a seed chooses the instants. Beside each, two pairs of
+ * Each case is run so many times; a seed chooses the instants. A stop lasts up to 50 ms: whoever
+ * waited for the stopped process would take no longer, so only stops of a few hundred
+ * (--stop-ms 400) show whether anybody does. Beside each, two pairs of
  * processes (bystander.h) never touch the victims. One moves data, and looks at each byte; one
  * opens, registers, connects and closes. None of their steps may take more than 100 ms because of
  * us: a longer one is a failure if a thread beside it that only sleeps and wakes was late by less
@@ -66,6 +69,8 @@ static void arguments(int argc, char **argv)
 				to = &cases[k].count;
 		if (!strcmp(argv[i], "--seed"))
 			to = &seed;
+		if (!strcmp(argv[i], "--stop-ms"))
+			to = &stop_max_ms;
 		if (!to)
 			DIE("%s?", argv[i]);
 		*to = value;

@@ -17,7 +17,6 @@
 #define STARTING_US 12000u /* half of the deaths are this early: while it opens and connects */
 #define PAUSE_US    20000u /* the longest between two stops */
 #define STOP_MIN_US 1000u
-#define STOP_MAX_US 50000u
 
 struct victim {
 	struct spawned process;
@@ -25,6 +24,8 @@ struct victim {
 	bool stopped, waiting;
 	struct gear_info info; /* valid if it waits for a partner */
 };
+
+uint64_t stop_max_ms = 50;
 
 static struct victim victims[VICTIMS];
 static struct chance chance;
@@ -98,8 +99,8 @@ static void stop_or_go_on(struct victim *v)
 {
 	v->stopped = !v->stopped;
 	kill(v->process.pid, v->stopped ? SIGSTOP : SIGCONT);
-	later(v, v->stopped ? STOP_MIN_US + rnd(&chance, STOP_MAX_US - STOP_MIN_US)
-			    : rnd(&chance, PAUSE_US));
+	later(v,
+	      v->stopped ? rnd(&chance, stop_max_ms * 1000) + STOP_MIN_US : rnd(&chance, PAUSE_US));
 }
 
 /* Let it happen @count times. */

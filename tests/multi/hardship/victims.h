@@ -7,7 +7,8 @@
 
 /* So many are killed, each at a random instant of its life, and replaced. */
 void victims_kill(uint64_t count, uint64_t seed);
-/* A few are stopped for 1 to 50 ms each, at random instants, so many times altogether. */
+/* A few are stopped for 1 ms to stop_max_ms each, at random instants, so many times altogether. */
+extern uint64_t stop_max_ms;
 void victims_stop(uint64_t count, uint64_t seed);
 
 #endif
