@@ -3,7 +3,7 @@
 PREFIX ?= /usr/local
 DESTDIR ?=
 
-.PHONY: all deps demo check check-format check-tidy bench install deb check-deb clean
+.PHONY: all deps demo check hardship check-format check-tidy bench install deb check-deb clean
 .NOTPARALLEL:
 
 all:
@@ -24,6 +24,11 @@ check: deps
 	cmake --preset dev
 	cmake --build --preset dev
 	ctest --preset dev
+
+# Thousands of processes die, stop, are cancelled and fork beside others, which must not notice.
+hardship:
+	cmake --preset dev
+	cmake --build --preset dev --target hardship
 
 # Is the code laid out as it must be?
 check-format:

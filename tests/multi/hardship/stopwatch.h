@@ -1,0 +1,35 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * How long a bystander's steps take, and whether that is the library's doing.
+ *
+ * The machine has other things to do. So a control thread of the same process and priority does
+ * nothing but sleep for a millisecond and compute a little, and notes how late it is. A step that
+ * takes longer than STEP_LIMIT_MS is a failure if the control was never later than CONTROL_LIMIT_MS
+ * while the step lasted.
+ */
+#ifndef HARDSHIP_STOPWATCH_H
+#define HARDSHIP_STOPWATCH_H
+
+#include <stdint.h>
+
+#define STEP_LIMIT_MS	 100u
+#define CONTROL_LIMIT_MS 50u
+
+struct stopwatch_report {
+	uint64_t steps, longest_ns;
+	uint64_t control_then_ns; /* how late the control was during the longest step */
+	uint64_t control_ns;	  /* and at all */
+	uint64_t excused;	  /* steps over the limit while the control was late, too */
+	char longest[32];	  /* name of the longest step */
+};
+
+/* Start the control thread. One at a time. */
+void stopwatch_start(void);
+/* End it. Return: what was seen. */
+struct stopwatch_report stopwatch_stop(void);
+
+/* A step of the calling thread. @name must stay. */
+void step_begin(const char *name);
+void step_end(void);
+
+#endif
