@@ -127,19 +127,16 @@ static bool is_of(const struct av_dir_port *p, const char *device)
 	return strncmp(p->device, device, sizeof(p->device)) == 0;
 }
 
+static bool is_port(const struct av_dir_port *p, const char *device, uint64_t netns)
+{
+	return atomic_load(&p->ready) && is_of(p, device) && p->netns == netns;
+}
+
 /* Number of the device's port in that namespace if somebody has it open, else 0. */
 static uint32_t find(const struct av_dir_file *d, const char *device, uint64_t netns)
 {
 	for (uint32_t i = 0; i < av_dir_rows(&d->port_end, AV_DIR_PORTS); i++)
-		if (is_of(&d->port[i], device) && d->port[i].netns == netns && in_use(d, i + 1))
-			return i + 1;
-	return 0;
-}
-
-static uint32_t find_unused(const struct av_dir_file *d)
-{
-	for (uint32_t i = 0; i < AV_DIR_PORTS; i++)
-		if (!in_use(d, i + 1))
+		if (is_port(&d->port[i], device, netns) && in_use(d, i + 1))
 			return i + 1;
 	return 0;
 }
@@ -285,7 +282,8 @@ static void follow(uint32_t port)
 	av_gid_from_host(&host, p->max);
 	if (host.count == 0 || is_current(p, &host))
 		return;
-	av_dir_change_begin();
+	if (av_dir_change_begin())
+		return; /* the next change of an address, or the next look, brings it up to date */
 	if (is_followed(p) && in_use(av_dir, port)) /* the same port, or another one that follows */
 		bring_up_to_date(p, &news);
 	av_dir_change_end();
@@ -314,49 +312,94 @@ static void make_table(const struct av_device *dev, struct av_host_gids *host)
 	host->link = AV_LINK_NETWORK;
 }
 
-/* Context: within a change. Return: false if memory is short. */
-static bool make(struct av_dir_port *p, const struct av_device *dev, uint64_t netns)
+/* Context: within a change, nobody uses @p. */
+static void fill(struct av_dir_port *p, const struct av_device *dev, uint64_t netns,
+		 const struct av_host_gids *host)
 {
 	static const struct av_gid none;
-	struct av_host_gids host;
 
-	make_table(dev, &host);
-	if (host.count == 0)
-		return false;
 	snprintf(p->device, sizeof(p->device), "%s", dev->ibv.name);
 	p->netns = netns;
 	p->max = (uint32_t)dev->port.gid_tbl_len;
 	p->follows = dev->link_layer == IBV_LINK_LAYER_ETHERNET;
-	p->served = host.link;
+	p->served = host->link;
 	atomic_store(&p->state, PORT_UP);
 	for (uint32_t i = 0; i < AV_GID_MAX; i++)
-		store_row(&p->row[i], i < host.count ? &host.row[i] : &none);
+		store_row(&p->row[i], i < host->count ? &host->row[i] : &none);
 	for (uint32_t i = 0; i < AV_GID_MAX; i++)
 		remember(p, &none.gid);
-	return true;
+	atomic_store(&p->ready, 1);
+}
+
+/*
+ * Use a row that somebody else has made, without a change. It may end at any moment: so the use is
+ * written down, then the row looked at again. Who makes another port of it withdraws @ready, then
+ * looks for users: one of the two sees the other.
+ */
+static uint32_t use_open(struct av_dir_context *c, const char *device, uint64_t netns)
+{
+	uint32_t port = find(av_dir, device, netns);
+
+	if (!port)
+		return 0;
+	atomic_store(&c->port, port);
+	if (is_port(&av_dir->port[port - 1], device, netns))
+		return port;
+	atomic_store(&c->port, 0);
+	return 0;
+}
+
+/* Context: within a change. Return: the number of a row that nobody uses or will use, or 0 */
+static uint32_t withdraw_unused(void)
+{
+	for (uint32_t port = 1; port <= AV_DIR_PORTS; port++) {
+		_Atomic uint32_t *ready = &av_dir->port[port - 1].ready;
+		uint32_t was = atomic_load(ready);
+
+		if (in_use(av_dir, port))
+			continue;
+		atomic_store(ready, 0);
+		if (!in_use(av_dir, port))
+			return port;
+		atomic_store(ready, was);
+	}
+	return 0;
+}
+
+/* Context: within a change. Return: the number, or -errno */
+static int use_new(struct av_dir_context *c, const struct av_device *dev, uint64_t netns)
+{
+	struct av_host_gids host;
+	uint32_t port;
+
+	make_table(dev, &host);
+	if (host.count == 0)
+		return -ENOMEM;
+	port = withdraw_unused();
+	if (!port)
+		return -ENOSPC;
+	fill(&av_dir->port[port - 1], dev, netns, &host);
+	av_dir_will_use(&av_dir->port_end, port - 1);
+	atomic_store(&c->port, port);
+	return (int)port;
 }
 
 int av_port_open(uint32_t ref, const struct av_device *dev)
 {
+	struct av_dir_context *c = &av_dir->context[AV_REF_SLOT(ref)];
 	uint64_t netns = netns_of_thread();
-	int err = 0;
-	uint32_t port;
+	int port = (int)use_open(c, dev->ibv.name, netns), ret;
 
-	av_dir_change_begin();
-	port = find(av_dir, dev->ibv.name, netns);
-	if (!port) {
-		port = find_unused(av_dir);
-		if (!port)
-			err = ENOSPC;
-		else if (!make(&av_dir->port[port - 1], dev, netns))
-			err = ENOMEM;
-	}
-	if (!err) {
-		av_dir_will_use(&av_dir->port_end, port - 1);
-		atomic_store(&av_dir->context[AV_REF_SLOT(ref)].port, port);
-	}
+	if (port)
+		return port;
+	ret = av_dir_change_begin();
+	if (ret)
+		return ret;
+	port = (int)use_open(c, dev->ibv.name, netns);
+	if (!port)
+		port = use_new(c, dev, netns);
 	av_dir_change_end();
-	return err ? -err : (int)port;
+	return port;
 }
 
 /*
@@ -463,7 +506,8 @@ unsigned int av_port_force(const char *device, bool down)
 		struct av_dir_port *p = &av_dir->port[port - 1];
 		bool there;
 
-		av_dir_change_begin();
+		if (av_dir_change_begin())
+			return told;
 		there = is_of(p, device) && in_use(av_dir, port);
 		if (there) {
 			atomic_store(&p->state, down ? PORT_FORCED_DOWN : PORT_UP);

@@ -276,9 +276,10 @@ static int set(const char *device, uint32_t mask, uint32_t on)
 
 int av_switches_set(const char *device, uint32_t mask, uint32_t on)
 {
-	int ret;
+	int ret = av_dir_change_begin();
 
-	av_dir_change_begin();
+	if (ret)
+		return ret;
 	ret = set(device, mask, on);
 	av_dir_change_end();
 	return ret;
@@ -302,7 +303,7 @@ static bool in_use(const char *device, const uint32_t *failed, size_t count)
 		const struct av_dir_context *c = &av_dir->context[slot];
 		uint32_t ref = atomic_load(&c->ref);
 
-		if (ref && c->device == place && !is_among(ref, failed, count) &&
+		if (ref && atomic_load(&c->device) == place && !is_among(ref, failed, count) &&
 		    av_dir_proc_alive(atomic_load(&c->proc)))
 			return true;
 	}
@@ -324,7 +325,8 @@ int av_switches_reset(const char *device, const uint32_t *failed, size_t count)
 {
 	int ret = -EBUSY;
 
-	av_dir_change_begin();
+	if (av_dir_change_begin())
+		return ret;
 	if (!in_use(device, failed, count))
 		ret = reset(device);
 	av_dir_change_end();
@@ -333,11 +335,14 @@ int av_switches_reset(const char *device, const uint32_t *failed, size_t count)
 
 uint32_t av_switches_take(const char *device)
 {
-	uint32_t on;
+	/*
+	 * A later reset finds the context, whose device is already known. While somebody is stopped
+	 * within a change, a reset does not happen, unless it is that one: its writer goes last.
+	 */
+	bool changing = av_dir_change_soon();
+	uint32_t on = av_switches_read(device).current;
 
-	/* A later reset finds the context, whose device is already known. */
-	av_dir_change_begin();
-	on = av_switches_read(device).current;
-	av_dir_change_end();
+	if (changing)
+		av_dir_change_end();
 	return on;
 }

@@ -71,9 +71,10 @@ static void fill(struct av_dir_capture *c, const struct av_capture_spec *spec)
 
 int av_capture_begin(const struct av_capture_spec *spec)
 {
-	int number;
+	int number = av_dir_change_begin();
 
-	av_dir_change_begin();
+	if (number)
+		return number;
 	number = find_free();
 	if (number > 0) {
 		av_dir_will_use(&av_dir->capture_end, (uint32_t)number - 1);

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What devices count, the gauges of contexts, and the device memory in use. */
-#include <errno.h>
+/* What devices count, and the gauges of contexts. */
 #include <stdio.h>
 #include <string.h>
 
@@ -8,23 +7,25 @@
 
 uint32_t av_dir_find_device(const struct av_dir_file *d, const char *name)
 {
-	for (uint32_t i = 0; i < AV_DIR_DEVICES; i++)
+	for (uint32_t i = 0; i < av_dir_rows(&d->device_end, AV_DIR_DEVICES); i++)
 		if (strncmp(d->device[i].name, name, sizeof(d->device[i].name)) == 0)
 			return i + 1;
 	return 0;
 }
 
+/* Only the first use of a name is a change. Return: 0: too many devices, or somebody else changes */
 static uint32_t device_place(const char *name)
 {
-	uint32_t place;
+	uint32_t place = av_dir_find_device(av_dir, name);
 
-	av_dir_change_begin();
+	if (place || av_dir_change_begin())
+		return place;
 	place = av_dir_find_device(av_dir, name);
-	if (!place) {
-		place = av_dir_find_device(av_dir, "");
-		if (place)
-			snprintf(av_dir->device[place - 1].name, sizeof(av_dir->device[0].name),
-				 "%s", name);
+	if (!place && atomic_load(&av_dir->device_end) < AV_DIR_DEVICES) {
+		place = atomic_load(&av_dir->device_end) + 1;
+		snprintf(av_dir->device[place - 1].name, sizeof(av_dir->device[0].name), "%s",
+			 name);
+		atomic_store(&av_dir->device_end, place);
 	}
 	av_dir_change_end();
 	return place;
@@ -41,7 +42,7 @@ _Atomic uint64_t *av_dir_gauges(uint32_t ref, const char *device)
 {
 	struct av_dir_context *c = &av_dir->context[AV_REF_SLOT(ref)];
 
-	c->device = device_place(device);
+	atomic_store(&c->device, device_place(device));
 	return c->gauge;
 }
 
@@ -89,14 +90,14 @@ unsigned int av_dir_contexts(const char *device, uint32_t *refs)
 void av_ended_keep(const struct av_dir_context *c, int folder, av_dir_count *count)
 {
 	struct av_dir_fold *f = &av_dir->fold;
-	uint32_t ref = atomic_load(&c->ref);
+	uint32_t ref = atomic_load(&c->ref), device = atomic_load(&c->device);
 
-	if (!c->device || c->device > AV_DIR_DEVICES)
+	if (!device || device > AV_DIR_DEVICES)
 		return;
 	if (atomic_load(&f->ref) != ref) {
 		av_ended_kept(); /* of a process that died just before this */
-		f->device = c->device;
-		f->after = av_dir->device[c->device - 1].ended;
+		f->device = device;
+		f->after = av_dir->device[device - 1].ended;
 		if (count)
 			count(folder, ref, &f->after);
 		atomic_store(&f->ref, ref);
@@ -111,34 +112,4 @@ void av_ended_kept(void)
 		return;
 	atomic_fetch_add(&av_dir->fold.done, 1);
 	atomic_store(&av_dir->fold.ref, 0);
-}
-
-/* --- device memory in use by all processes together ------------------------------ */
-
-int av_dir_dm_take(uint32_t ref, uint64_t bytes, uint64_t limit)
-{
-	int ret = -ENOMEM;
-
-	av_dir_change_begin();
-	if (bytes > limit - (av_dir->dm_bytes < limit ? av_dir->dm_bytes : limit))
-		(void)av_dir_sweep();
-	if (av_dir->dm_bytes <= limit && bytes <= limit - av_dir->dm_bytes) {
-		av_dir->dm_bytes += bytes;
-		av_dir->context[AV_REF_SLOT(ref)].dm_bytes += bytes;
-		ret = 0;
-	}
-	av_dir_change_end();
-	return ret;
-}
-
-void av_dir_dm_give(uint32_t ref, uint64_t bytes)
-{
-	struct av_dir_context *c = &av_dir->context[AV_REF_SLOT(ref)];
-
-	av_dir_change_begin();
-	if (atomic_load(&c->ref) == ref && c->dm_bytes >= bytes) {
-		c->dm_bytes -= bytes;
-		av_dir->dm_bytes -= bytes;
-	}
-	av_dir_change_end();
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Joining and leaving, slots of processes and contexts, clearing up after the dead. */
+/* The directory's file: making it, joining and leaving, locks, removal. */
 #include "registry/directory.h"
 
 #include <errno.h>
@@ -8,44 +8,92 @@
 #include <stdio.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "base/file_size.h"
 #include "base/fork.h"
 #include "base/lock_order.h"
 #include "base/map.h"
 #include "base/own_fd.h"
+#include "base/patience.h"
+#include "base/random.h"
 #include "base/uncancelled.h"
 #include "registry/directory_file.h"
 #include "registry/folder.h"
 #include "observe/flight.h"
 #include "observe/log.h"
 
-#define LOCK_CHANGE 0 /* byte that is locked during a change of the directory */
+#define LOCK_CHANGE 0	      /* byte that is locked during a change of the directory */
+#define SOON_NS	    20000000u /* long for a change, on a busy machine, too */
+#define FILE_NAME   "directory"
 
 /* @mutex guards all of these. Only *@av_dir is read without it, and only while joined. */
 static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
 struct av_dir_file *av_dir;
+av_dir_count *av_dir_count_context;
 static struct av_own_fd dir_file = {.fd = -1};
 static struct av_own_fd folder = {.fd = -1}; /* the folder it is in */
 static uint32_t self;
 static unsigned int joins;
-static av_dir_count *count_context;
 static char path[256];
 
+int av_dir_folder(void)
+{
+	return av_own_fd(&folder);
+}
+
+const char *av_dir_path(void)
+{
+	return path;
+}
+
 /* --- record locks, of the open file ------------------------------------------------ */
+
+/* Return: 0 or -errno; @fl: out, for F_OFD_GETLK */
+static int set_lock(int cmd, struct flock *fl)
+{
+	int ret;
+
+	do
+		ret = fcntl(av_own_fd(&dir_file), cmd, fl);
+	while (ret < 0 && errno == EINTR);
+	return ret < 0 ? -errno : 0;
+}
 
 int av_dir_record_lock(int cmd, short type, off_t byte)
 {
 	struct flock fl = {.l_type = type, .l_whence = SEEK_SET, .l_start = byte, .l_len = 1};
-	int ret;
+	int ret = set_lock(cmd, &fl);
 
-	do
-		ret = fcntl(av_own_fd(&dir_file), cmd, &fl);
-	while (ret < 0 && errno == EINTR);
-	if (ret < 0)
-		return -errno;
-	return cmd == F_OFD_GETLK && fl.l_type != F_UNLCK;
+	return ret ? ret : cmd == F_OFD_GETLK && fl.l_type != F_UNLCK;
+}
+
+/*
+ * Lock the bytes of all slots: nobody lives, and nobody can join. Return: false: some process holds
+ * one
+ */
+static bool lock_all_slots(void)
+{
+	struct flock fl = {.l_type = F_WRLCK,
+			   .l_whence = SEEK_SET,
+			   .l_start = AV_DIR_LOCK_SLOT(0),
+			   .l_len = AV_REF_SLOTS};
+
+	return set_lock(F_OFD_SETLK, &fl) == 0;
+}
+
+/* Does another process hold all slots? */
+static bool is_being_removed(void)
+{
+	struct flock fl = {.l_type = F_WRLCK,
+			   .l_whence = SEEK_SET,
+			   .l_start = AV_DIR_LOCK_SLOT(AV_REF_SLOTS - 1),
+			   .l_len = 1};
+
+	return set_lock(F_OFD_GETLK, &fl) == 0 && fl.l_type != F_UNLCK &&
+	       fl.l_start <= AV_DIR_LOCK_SLOT(0);
 }
 
 /* Open a file again that the program has closed, if its name still leads to it. */
@@ -68,20 +116,56 @@ static void open_again(struct av_own_fd *own, const char *name, int flags)
  */
 static void recover(void)
 {
-	char name[sizeof(path) + sizeof("/directory")];
+	char name[sizeof(path) + sizeof("/" FILE_NAME)];
 
 	av_warn_once("the program has closed descriptors of this library in %s", path);
-	snprintf(name, sizeof(name), "%s/directory", path);
+	snprintf(name, sizeof(name), "%s/" FILE_NAME, path);
 	open_again(&folder, path, O_RDONLY | O_DIRECTORY);
 	open_again(&dir_file, name, O_RDWR);
 }
 
-void av_dir_change_begin(void)
+/*
+ * Context: the mutex is held. Without the file, which nobody can join then either, changes are made
+ * without the lock. Return: false: another process has it
+ */
+static bool lock_change(void)
 {
-	pthread_mutex_lock(&mutex);
+	int ret;
+
 	if (joins && (av_own_fd(&dir_file) < 0 || av_own_fd(&folder) < 0))
 		recover();
-	(void)av_dir_record_lock(F_OFD_SETLKW, F_WRLCK, LOCK_CHANGE);
+	ret = av_dir_record_lock(F_OFD_SETLK, F_WRLCK, LOCK_CHANGE);
+	return ret != -EAGAIN && ret != -EACCES;
+}
+
+/* The mutex is free while this sleeps, for threads that do not need the lock. */
+static bool change_begin(uint64_t patience_ns)
+{
+	AV_UNCANCELLED;
+	struct timespec nap = {.tv_nsec = 20000};
+	uint64_t until = av_now_coarse_ns() + patience_ns;
+
+	pthread_mutex_lock(&mutex);
+	while (!lock_change()) {
+		pthread_mutex_unlock(&mutex);
+		if (av_now_coarse_ns() >= until)
+			return false;
+		nanosleep(&nap, NULL);
+		if (nap.tv_nsec < 1000000)
+			nap.tv_nsec *= 2;
+		pthread_mutex_lock(&mutex);
+	}
+	return true;
+}
+
+int av_dir_change_begin(void)
+{
+	return change_begin(AV_PATIENCE_NS) ? 0 : -EBUSY;
+}
+
+bool av_dir_change_soon(void)
+{
+	return change_begin(SOON_NS);
 }
 
 void av_dir_change_end(void)
@@ -118,83 +202,7 @@ pid_t av_dir_proc_pid(uint32_t proc)
 	return atomic_load(&p->ref) == proc ? pid : 0;
 }
 
-/* --- references ------------------------------------------------------------------ */
-
-static uint32_t next_ref(uint32_t slot, uint32_t *last)
-{
-	*last = (*last + 1) & (UINT32_MAX >> AV_REF_SLOT_BITS);
-	if (*last == 0)
-		*last = 1;
-	return *last << AV_REF_SLOT_BITS | slot;
-}
-
-static void context_name(char name[32], uint32_t ref)
-{
-	snprintf(name, 32, AV_CONTEXT_NAME, AV_CONTEXT_NAME_OF(ref));
-}
-
-/* --- sweeping; the change lock is held ------------------------------------------- */
-
-static void context_free(struct av_dir_context *c)
-{
-	char name[32];
-	uint32_t ref = atomic_load(&c->ref), begun = atomic_load(&av_dir->fold.ref);
-
-	/* Who began to free this one died doing so: finish its work. */
-	if (begun && begun != ref && atomic_load(&av_dir->context[AV_REF_SLOT(begun)].ref) == begun)
-		context_free(&av_dir->context[AV_REF_SLOT(begun)]);
-	/* The slot is freed last: if this process dies before, the next sweep finds both. */
-	av_ended_keep(c, av_own_fd(&folder), count_context);
-	context_name(name, ref);
-	av_folder_remove(av_own_fd(&folder), name);
-	atomic_store(&c->proc, 0);
-	/* NOLINTNEXTLINE(clang-analyzer-core.NullDereference): @c is a row of a table */
-	av_dir->qps -= c->qps < av_dir->qps ? c->qps : av_dir->qps;
-	c->qps = 0;
-	av_dir->dm_bytes -= c->dm_bytes < av_dir->dm_bytes ? c->dm_bytes : av_dir->dm_bytes;
-	c->dm_bytes = 0;
-	c->device = 0;
-	atomic_store(&c->port, 0);
-	atomic_store(&c->memory_ino, 0);
-	for (int i = 0; i < AV_DIR_GAUGES; i++)
-		atomic_store(&c->gauge[i], 0);
-	atomic_store(&c->ref, 0);
-	av_ended_kept();
-}
-
-static void process_free(uint32_t slot)
-{
-	uint32_t ref = atomic_load(&av_dir->proc[slot].ref);
-
-	for (uint32_t i = 0; i < av_dir_rows(&av_dir->context_end, AV_REF_SLOTS); i++)
-		if (atomic_load(&av_dir->context[i].ref) &&
-		    atomic_load(&av_dir->context[i].proc) == ref)
-			context_free(&av_dir->context[i]);
-	atomic_store(&av_dir->proc[slot].ref, 0);
-}
-
-/* Free the slots of the dead. Return: number of living processes, including the caller. */
-unsigned int av_dir_sweep(void)
-{
-	unsigned int living = 0;
-
-	for (uint32_t slot = 0; slot < av_dir_rows(&av_dir->proc_end, AV_REF_SLOTS); slot++) {
-		uint32_t ref = atomic_load(&av_dir->proc[slot].ref);
-
-		if (ref == 0)
-			continue;
-		if (av_dir_proc_alive(ref))
-			living++;
-		else
-			process_free(slot);
-	}
-	for (uint32_t i = 0; i < av_dir_rows(&av_dir->context_end, AV_REF_SLOTS); i++)
-		if (atomic_load(&av_dir->context[i].ref) && !atomic_load(&av_dir->context[i].proc))
-			context_free(&av_dir->context[i]); /* its process died while freeing it */
-	return living;
-}
-
-/* --- joining and leaving --------------------------------------------------------- */
+/* --- the mapping ------------------------------------------------------------------ */
 
 /*
  * The mapping holds the open file, too, with the parent's locks: map the file anew, opened once
@@ -202,7 +210,7 @@ unsigned int av_dir_sweep(void)
  */
 static void map_anew(void)
 {
-	int fd = openat(av_own_fd(&folder), "directory", O_RDWR | O_CLOEXEC | O_NOFOLLOW);
+	int fd = openat(av_own_fd(&folder), FILE_NAME, O_RDWR | O_CLOEXEC | O_NOFOLLOW);
 	const int both = PROT_READ | PROT_WRITE;
 	void *p = MAP_FAILED;
 	struct stat st;
@@ -253,40 +261,74 @@ bool av_dir_is_sound(const struct av_dir_file *d)
 	return d->magic == AV_DIR_MAGIC && d->layout == av_layout &&
 	       atomic_load(&d->proc_end) <= AV_REF_SLOTS &&
 	       atomic_load(&d->context_end) <= AV_REF_SLOTS &&
+	       atomic_load(&d->device_end) <= AV_DIR_DEVICES &&
 	       atomic_load(&d->port_end) <= AV_DIR_PORTS &&
 	       atomic_load(&d->capture_end) <= AV_CAPTURES &&
 	       atomic_load(&d->member_end) <= AV_MAX_MCAST_ATTACH;
 }
 
-/* Give the file its size and its pages now, so that no later access finds the file system full. */
-static int map_file(void)
+/* --- making the file -------------------------------------------------------------- */
+
+/* Give it its size and its pages now, so that no later access finds the file system full. */
+static int fill_file(int fd)
 {
-	int ret = -av_file_may_have(dir_file.fd, sizeof(*av_dir));
-	void *p;
+	int ret = -av_file_may_have(fd, sizeof(struct av_dir_file));
+	struct av_dir_file *d;
 
 	if (ret == 0)
-		ret = posix_fallocate(dir_file.fd, 0, sizeof(*av_dir));
+		ret = posix_fallocate(fd, 0, sizeof(*d));
 	if (ret)
 		return -ret;
-	p = mmap(NULL, sizeof(*av_dir), PROT_READ | PROT_WRITE, MAP_SHARED, dir_file.fd, 0);
+	d = av_mmap(NULL, sizeof(*d), PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+	if (d == MAP_FAILED)
+		return -errno;
+	d->layout = av_layout;
+	d->magic = AV_DIR_MAGIC;
+	av_dir_qpn_begin(d);
+	av_munmap(d, sizeof(*d));
+	return 0;
+}
+
+/*
+ * It has a name of its own until it is complete, so nobody sees a part of one, whenever its maker
+ * dies. Return: 0: there is one, perhaps another process's; or -errno
+ */
+static int make_file(void)
+{
+	char name[32];
+	int fd, ret;
+
+	snprintf(name, sizeof(name), AV_FOLDER_NEW "%016llx", (unsigned long long)av_random());
+	fd = openat(folder.fd, name, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+	if (fd < 0)
+		return errno == ENOENT ? -EAGAIN : -errno;
+	ret = fill_file(fd);
+	if (ret == 0 && linkat(folder.fd, name, folder.fd, FILE_NAME, 0))
+		ret = errno == EEXIST ? 0 : errno == ENOENT ? -EAGAIN : -errno;
+	unlinkat(folder.fd, name, 0);
+	close(fd);
+	if (ret == 0)
+		av_folder_sweep();
+	return ret;
+}
+
+static int map_file(void)
+{
+	void *p = av_mmap(NULL, sizeof(*av_dir), PROT_READ | PROT_WRITE, MAP_SHARED, dir_file.fd, 0);
+
 	if (p == MAP_FAILED)
 		return -errno;
 	av_dir = p;
-	if (av_dir->magic == 0 && av_dir->layout == 0) {
-		av_dir->layout = av_layout;
-		av_dir_qpn_begin();
-		av_dir->magic = AV_DIR_MAGIC;
-		av_folder_sweep();
-	}
 	return av_dir_is_sound(av_dir) ? 0 : -EPROTO;
 }
 
 /*
- * Open and lock the file. Return: 0 or -errno; -EAGAIN: the last process removed it meanwhile;
- * -EPROTO: it is damaged, or no file
+ * Return: 0 or -errno; -EAGAIN: it was made just now, or removed meanwhile; -EPROTO: it is damaged,
+ * or no file
  */
 static int open_file(void)
 {
+	const int flags = O_RDWR | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK;
 	struct stat st;
 	int fd = av_folder_open(path, sizeof(path));
 	int ret;
@@ -295,87 +337,130 @@ static int open_file(void)
 		return fd;
 	if (!av_own_fd_keep(&folder, fd))
 		return -errno;
-	fd = openat(folder.fd, "directory", O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK,
-		    0600);
+	fd = openat(folder.fd, FILE_NAME, flags);
+	if (fd < 0 && errno == ENOENT) {
+		ret = make_file();
+		return ret ? ret : -EAGAIN;
+	}
 	if (fd < 0 && (errno == ELOOP || errno == EISDIR || errno == ENXIO))
 		return -EPROTO;
-	if (!av_own_fd_keep(&dir_file, fd))
-		return errno == ENOENT ? -EAGAIN : -errno;
-	if (fstat(dir_file.fd, &st))
+	if (!av_own_fd_keep(&dir_file, fd) || fstat(dir_file.fd, &st))
 		return -errno;
-	if (!S_ISREG(st.st_mode))
+	if (!S_ISREG(st.st_mode) || st.st_size < (off_t)sizeof(*av_dir))
 		return -EPROTO;
-	ret = av_dir_record_lock(F_OFD_SETLKW, F_WRLCK, LOCK_CHANGE);
-	if (ret)
-		return ret;
-	if (fstat(dir_file.fd, &st))
-		return -errno;
-	return st.st_nlink == 0 ? -EAGAIN : map_file();
+	return map_file();
 }
 
-/* The same, but a damaged directory is set aside. */
-static int open_sound(void)
-{
-	int ret = open_file();
+/* --- joining ---------------------------------------------------------------------- */
 
-	if (ret != -EPROTO)
-		return ret;
-	ret = av_folder_set_aside(folder.fd, path);
+/* The slot whose lock this process gets, or AV_REF_SLOTS. @any: of a dead process, too */
+static uint32_t lock_slot(bool any)
+{
+	uint32_t slot;
+
+	for (slot = 0; slot < AV_REF_SLOTS; slot++)
+		if ((any || atomic_load(&av_dir->proc[slot].ref) == 0) &&
+		    av_dir_record_lock(F_OFD_SETLK, F_WRLCK, AV_DIR_LOCK_SLOT(slot)) == 0)
+			break;
+	return slot;
+}
+
+/* Return: 0; -EAGAIN: the file has been removed; -EBUSY: it is being removed; -EUSERS */
+static int take_slot(void)
+{
+	struct av_dir_proc *p;
+	struct stat st;
+	uint32_t slot;
+
+	if (is_being_removed())
+		return -EBUSY;
+	slot = lock_slot(false);
+	if (slot == AV_REF_SLOTS)
+		slot = lock_slot(true);
+	if (slot == AV_REF_SLOTS)
+		return is_being_removed() ? -EBUSY : -EUSERS;
+	/* With that lock, nobody removes it any more. */
+	if (fstat(dir_file.fd, &st) || st.st_nlink == 0 || !av_folder_is(folder.fd, path))
+		return -EAGAIN;
+	p = &av_dir->proc[slot];
+	av_dir_will_use(&av_dir->proc_end, slot);
+	self = av_dir_next_ref(slot, &p->last);
+	atomic_store(&p->pid, getpid());
+	atomic_store(&p->ref, self);
+	return 0;
+}
+
+/* Another process has been removing the directory since @since: removals take no time. */
+static int wait_for_removal(uint64_t *since)
+{
+	const struct timespec nap = {.tv_nsec = 1000000};
+	uint64_t now = av_now_coarse_ns();
+	int ret;
+
+	if (*since == 0)
+		*since = now;
+	if (now - *since < SOON_NS) {
+		nanosleep(&nap, NULL);
+		return -EAGAIN;
+	}
+	ret = av_folder_set_aside(folder.fd, path, "being removed by a process that is stopped");
 	return ret ? ret : -EAGAIN;
 }
 
-static int take_process_slot(void)
+/* Try once. Return: 0 or -errno; -EAGAIN: try again */
+static int join_once(uint64_t *removed_since)
 {
-	for (uint32_t slot = 0; slot < AV_REF_SLOTS; slot++) {
-		if (atomic_load(&av_dir->proc[slot].ref))
-			continue;
-		if (av_dir_record_lock(F_OFD_SETLK, F_WRLCK, AV_DIR_LOCK_SLOT(slot)))
-			continue;
-		av_dir_will_use(&av_dir->proc_end, slot);
-		self = next_ref(slot, &av_dir->proc[slot].last);
-		atomic_store(&av_dir->proc[slot].pid, getpid());
-		atomic_store(&av_dir->proc[slot].ref, self);
-		return 0;
+	int ret;
+
+	close_all(); /* in a forked child, what is left of the parent's */
+	ret = open_file();
+	if (ret == -EPROTO) {
+		ret = av_folder_set_aside(folder.fd, path, "damaged");
+		return ret ? ret : -EAGAIN;
 	}
-	return -EUSERS;
+	if (ret == 0)
+		ret = take_slot();
+	return ret == -EBUSY ? wait_for_removal(removed_since) : ret;
 }
 
 static int join_first(av_dir_count *count)
 {
+	AV_UNCANCELLED;
+	uint64_t removed_since = 0, until = 0;
 	int ret;
 
-	count_context = count;
-	do {
-		close_all(); /* in a forked child, what is left of the parent's */
-		ret = open_sound();
-	} while (ret == -EAGAIN);
-	if (ret == 0) {
-		(void)av_dir_sweep();
-		ret = take_process_slot();
-	}
+	av_dir_count_context = count;
+	do
+		ret = join_once(&removed_since);
+	while (ret == -EAGAIN && av_patient(&until));
 	if (ret) {
 		close_all();
-		return ret;
+		return ret == -EAGAIN ? -EBUSY : ret;
 	}
 	av_flight_join(av_own_fd(&folder));
 	av_lock_self = self;
 	av_lock_owner_alive = av_dir_proc_alive;
-	(void)av_dir_record_lock(F_OFD_SETLK, F_UNLCK, LOCK_CHANGE);
 	return 0;
 }
 
 int av_dir_join(av_dir_count *count)
 {
+	bool first;
 	int ret = 0;
 
 	if (av_fork_register(AV_FORK_DIRECTORY, &fork_handlers))
 		return -ENOMEM;
 	pthread_mutex_lock(&mutex);
-	if (joins == 0)
+	first = joins == 0;
+	if (first)
 		ret = join_first(count);
 	if (ret == 0)
 		joins++;
 	pthread_mutex_unlock(&mutex);
+	if (first && ret == 0 && av_dir_change_soon()) {
+		av_dir_sweep();
+		av_dir_change_end();
+	}
 	return ret;
 }
 
@@ -390,33 +475,44 @@ bool av_dir_join_again(void)
 	return joined;
 }
 
+/* --- leaving ---------------------------------------------------------------------- */
+
 /* Who opens the file after the unlink makes a new one; who opened it before sees nlink 0. */
 static void remove_everything(void)
 {
-	av_folder_clear(
-		av_own_fd(&folder)); /* left by a process that died before it had the slot */
+	av_folder_clear(av_own_fd(&folder)); /* left by processes that died */
 	av_flight_forget(av_own_fd(&folder));
-	unlinkat(av_own_fd(&folder), "directory", 0);
+	unlinkat(av_own_fd(&folder), FILE_NAME, 0);
 	av_folder_remove_self(path);
 }
 
-/* Context: the change lock is held. */
-static void remove_traces(void)
+/* The own slot is free before all are locked: of several that leave at once, the last succeeds. */
+static void leave_last(void)
 {
-	process_free(AV_REF_SLOT(self));
-	if (av_dir_sweep() == 0)
+	uint32_t slot = AV_REF_SLOT(self);
+
+	atomic_store(&av_dir->proc[slot].ref, 0);
+	(void)av_dir_record_lock(F_OFD_SETLK, F_UNLCK, AV_DIR_LOCK_SLOT(slot));
+	if (lock_all_slots())
 		remove_everything();
+	self = 0;
+	close_all(); /* this drops the locks */
 }
 
 void av_dir_leave(void)
 {
+	bool last;
+
 	pthread_mutex_lock(&mutex);
-	if (joins > 0 && --joins == 0) {
-		(void)av_dir_record_lock(F_OFD_SETLKW, F_WRLCK, LOCK_CHANGE);
-		remove_traces();
-		self = 0;
-		close_all(); /* this drops the locks */
+	last = joins == 1;
+	pthread_mutex_unlock(&mutex);
+	if (last && av_dir_change_soon()) {
+		av_dir_sweep();
+		av_dir_change_end();
 	}
+	pthread_mutex_lock(&mutex);
+	if (joins > 0 && --joins == 0)
+		leave_last();
 	pthread_mutex_unlock(&mutex);
 }
 
@@ -426,142 +522,23 @@ void av_dir_leave(void)
  */
 void av_dir_abandon(void)
 {
-	char name[32];
-
 	if (pthread_mutex_trylock(&mutex))
 		return; /* a thread is still in here: the next process sweeps */
 	if (joins > 0) {
-		(void)av_dir_record_lock(F_OFD_SETLKW, F_WRLCK, LOCK_CHANGE);
-		for (uint32_t i = 0; i < av_dir_rows(&av_dir->context_end, AV_REF_SLOTS); i++) {
-			if (atomic_load(&av_dir->context[i].proc) != self)
-				continue;
-			av_ended_keep(&av_dir->context[i], av_own_fd(&folder), count_context);
-			context_name(name, atomic_load(&av_dir->context[i].ref));
-			av_folder_remove(av_own_fd(&folder), name);
-			av_ended_kept();
+		bool alone = lock_all_slots();
+
+		if (lock_change()) {
+			av_dir_contexts_end(self, false);
+			av_dir_sweep();
+			(void)av_dir_record_lock(F_OFD_SETLK, F_UNLCK, LOCK_CHANGE);
 		}
-		if (av_dir_sweep() == 1)
+		if (alone)
 			remove_everything();
-		(void)av_dir_record_lock(F_OFD_SETLK, F_UNLCK, LOCK_CHANGE);
 	}
 	pthread_mutex_unlock(&mutex);
 }
 
-/* --- contexts -------------------------------------------------------------------- */
-
-static struct av_dir_context *free_context_slot(uint32_t *slot)
-{
-	for (uint32_t i = 0; i < AV_REF_SLOTS; i++) {
-		if (atomic_load(&av_dir->context[i].ref) == 0) {
-			*slot = i;
-			return &av_dir->context[i];
-		}
-	}
-	return NULL;
-}
-
-int av_dir_context_add(uint32_t *ref)
-{
-	struct av_dir_context *c;
-	uint32_t slot, r;
-	char name[32];
-	int fd = -EUSERS;
-
-	av_dir_change_begin();
-	c = free_context_slot(&slot);
-	if (!c && av_dir_sweep() > 0)
-		c = free_context_slot(&slot);
-	if (c) {
-		av_dir_will_use(&av_dir->context_end, slot);
-		r = next_ref(slot, &c->last);
-		context_name(name, r);
-		fd = av_folder_make(av_own_fd(&folder), name);
-	}
-	if (fd == -ENOENT)
-		av_warn_once("%s was removed while in use: close all devices, then open them again",
-			     path);
-	if (fd >= 0) {
-		c->qps = 0;
-		atomic_store(&c->proc, self);
-		atomic_store(&c->ref, r);
-		*ref = r;
-	}
-	av_dir_change_end();
-	return fd;
-}
-
-void av_dir_context_remove(uint32_t ref)
-{
-	struct av_dir_context *c = &av_dir->context[AV_REF_SLOT(ref)];
-
-	av_dir_change_begin();
-	if (atomic_load(&c->ref) == ref)
-		context_free(c);
-	av_dir_change_end();
-}
-
-uint32_t av_dir_context_owner(uint32_t ref)
-{
-	struct av_dir_context *c;
-	uint32_t proc;
-
-	if (ref == 0 || !av_dir)
-		return 0;
-	c = &av_dir->context[AV_REF_SLOT(ref)];
-	proc = atomic_load(&c->proc);
-	return atomic_load(&c->ref) == ref ? proc : 0;
-}
-
-uint32_t av_dir_context_at(uint32_t *slot)
-{
-	while (*slot < av_dir_rows(&av_dir->context_end, AV_REF_SLOTS)) {
-		uint32_t ref = atomic_load(&av_dir->context[(*slot)++].ref);
-
-		if (ref)
-			return ref;
-	}
-	return 0;
-}
-
-int av_dir_context_open(uint32_t ref)
-{
-	char name[32];
-	int fd;
-
-	context_name(name, ref);
-	fd = openat(av_own_fd(&folder), name, O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-	return fd < 0 ? -errno : fd;
-}
-
-bool av_dir_context_path(uint32_t ref, char *name, size_t size)
-{
-	return snprintf(name, size, "%s/" AV_CONTEXT_NAME, path, AV_CONTEXT_NAME_OF(ref)) <
-	       (int)size;
-}
-
-void av_dir_context_set_memory(uint32_t ref, int number, uint64_t ino)
-{
-	struct av_dir_context *c = &av_dir->context[AV_REF_SLOT(ref)];
-
-	atomic_store(&c->memory_number, number);
-	atomic_store(&c->memory_ino, ino);
-}
-
-struct av_dir_memory av_dir_context_memory(const struct av_dir_file *d, uint32_t ref)
-{
-	const struct av_dir_context *c = &d->context[AV_REF_SLOT(ref)];
-	uint32_t proc = atomic_load(&c->proc);
-	const struct av_dir_proc *p = &d->proc[AV_REF_SLOT(proc)];
-	struct av_dir_memory memory = {
-		.pid = atomic_load(&p->pid),
-		.number = atomic_load(&c->memory_number),
-		.ino = atomic_load(&c->memory_ino),
-	};
-
-	if (atomic_load(&p->ref) != proc || atomic_load(&c->ref) != ref)
-		memory.ino = 0;
-	return memory;
-}
+/* --- locks of atomics ------------------------------------------------------------- */
 
 struct av_lock *av_dir_atomic_lock(uint32_t owner, uint64_t addr)
 {

@@ -11,14 +11,16 @@
  * Life and death: a process holds a record lock on the byte of its slot, which the kernel drops
  * when it ends in any way. It is a lock of the open file (F_OFD_SETLK), so that it does not go when
  * the program closes another descriptor of that file; a forked child closes what it inherits.
- * Whoever changes the directory next sweeps the dead: removes their folders and frees their
- * numbers. The last process to leave removes everything.
+ * Whoever joins or leaves next sweeps the dead: removes their folders and frees their numbers. The
+ * last process to leave removes everything: it locks the bytes of all slots, so that nobody joins.
  *
  * References to a process or a context are generation << AV_REF_SLOT_BITS | slot: never 0, and not
  * repeated before 2^20 later users of the slot, so that a stale one is recognised.
  *
- * Locks: a mutex of the process and a record lock on byte 0 serialise changes. Look-ups read single
- * words without a lock.
+ * Locks: a process that is stopped (SIGSTOP, a debugger) stops nobody. So it claims its slot by the
+ * record lock, and rows of contexts and numbers by compare-and-swap. A mutex of the process and a
+ * record lock on byte 0 serialise all other changes; who cannot have it soon fails, or leaves the
+ * work to the next one. Look-ups read single words without a lock.
  */
 #ifndef AV_REGISTRY_DIRECTORY_H
 #define AV_REGISTRY_DIRECTORY_H
@@ -56,7 +58,7 @@ typedef void av_dir_count(int folder, uint32_t ref, struct av_totals *sum);
  * Make this process known, or count one more use of it (av_dir_leave()). Sets av_lock_self. Sweeps
  * what dead processes left. @count: for each context whose end this process sees to; NULL: counts
  * are dropped. That of the first join is used until the last leave.
- * Context: any thread; blocks on the directory's lock.
+ * Context: any thread; waits briefly for others.
  * Return: 0 or -errno. -EACCES: the folder belongs to another user; -ENOSPC; -EUSERS: no free slot
  */
 AV_MUST_USE int av_dir_join(av_dir_count *count);
@@ -79,7 +81,10 @@ pid_t av_dir_proc_pid(uint32_t proc);
 /* Take a slot (@ref: out) and make its folder. Return: descriptor (close-on-exec) or -errno. */
 AV_MUST_USE int av_dir_context_add(uint32_t *ref);
 
-/* Remove a context of this process: its folder with all files, its QP numbers, its slot. */
+/*
+ * Remove a context of this process: its folder with all files, its QP numbers, its slot. While
+ * somebody is in a change, the folder and the slot stay until the next sweep.
+ */
 void av_dir_context_remove(uint32_t ref);
 
 /* The process that owns a context, or 0 if the context is gone. Lock-free. */
@@ -124,14 +129,20 @@ bool av_dir_qpn_ended(uint32_t qpn);
 /*
  * Open an XRC domain in a context of this process. @dev, @ino: of the file that names it; both 0: a
  * private one. @oflags: O_CREAT, O_EXCL as in ibv_open_xrcd(3). Return: its number (> 0), or
- * -EAGAIN (unknown, without O_CREAT), -EINVAL (known, with O_EXCL), -ENOMEM.
+ * -EAGAIN (unknown, without O_CREAT), -EINVAL (known, with O_EXCL), -ENOMEM, -EBUSY.
  */
 AV_MUST_USE int av_dir_xrcd_open(uint32_t ref, uint64_t dev, uint64_t ino, int oflags);
 void av_dir_xrcd_close(uint32_t ref, uint32_t number);
 
-/* Use device memory, until the context's end; @limit: of all processes. Return: 0 or -ENOMEM. */
-AV_MUST_USE int av_dir_dm_take(uint32_t ref, uint64_t bytes, uint64_t limit);
-void av_dir_dm_give(uint32_t ref, uint64_t bytes);
+/* What all processes of a user share, so that there is a limit. */
+enum av_dir_limited { AV_DIR_NUMBERS, AV_DIR_DM_BYTES, AV_DIR_LIMITED_N };
+
+/*
+ * Use @amount more of it, in a context of this process, until its end. Two processes that ask for
+ * the last of it at once may both be refused. Return: 0 or -ENOMEM: beyond @limit
+ */
+AV_MUST_USE int av_dir_use(uint32_t ref, enum av_dir_limited what, uint64_t amount, uint64_t limit);
+void av_dir_unuse(uint32_t ref, enum av_dir_limited what, uint64_t amount);
 
 /*
  * Makes read-modify-write atomic among all processes in one aligned block of AV_ATOMIC_BLOCK bytes

@@ -21,13 +21,13 @@
 
 struct av_dir_proc {
 	_Atomic uint32_t ref; /* 0: free */
-	uint32_t last;	      /* generation of its last user */
+	uint32_t last;	      /* generation of its last user; changed by who has the slot's lock */
 	_Atomic int32_t pid;  /* in its own namespace; set before @ref */
 };
 
 /* Found by name, since processes may have different lists of devices. */
 struct av_dir_device {
-	char name[64]; /* "": free */
+	char name[64];
 	_Atomic uint64_t counter[AV_DIR_COUNTERS];
 	_Atomic uint64_t link_downed; /* how often its port went down */
 	struct av_totals ended;	      /* counts of its ended contexts: device_counters.c */
@@ -58,6 +58,7 @@ struct av_dir_gid {
  * within a change of the directory, read at any time (device/port.c).
  */
 struct av_dir_port {
+	_Atomic uint32_t ready; /* 0 while device and namespace change */
 	char device[64];
 	uint64_t netns;		/* inode number; 0: unknown */
 	uint32_t max;		/* rows that the device may have */
@@ -69,14 +70,19 @@ struct av_dir_port {
 	_Atomic uint64_t past[AV_GID_MAX][2];
 };
 
+/*
+ * A process claims a row by putting itself into @proc, and publishes @ref last. From then on, only
+ * it may end the context, and whoever has the change lock once it is dead (context_rows.c).
+ */
+#define AV_DIR_PROC_ENDED UINT32_MAX /* no process: the row waits to be cleared */
+
 struct av_dir_context {
-	_Atomic uint32_t ref; /* 0: free */
+	_Atomic uint32_t ref; /* 0: none yet, or none any more */
 	uint32_t last;
-	_Atomic uint32_t proc;
-	uint32_t qps;
-	uint64_t dm_bytes;
-	uint32_t device;       /* index in the table of devices + 1 */
-	_Atomic uint32_t port; /* index in the table of ports + 1 */
+	_Atomic uint32_t proc; /* 0: free */
+	_Atomic uint64_t used[AV_DIR_LIMITED_N];
+	_Atomic uint32_t device; /* index in the table of devices + 1 */
+	_Atomic uint32_t port;	 /* index in the table of ports + 1 */
 	_Atomic int32_t memory_number;
 	_Atomic uint64_t memory_ino; /* written last; 0: none yet */
 	_Atomic uint64_t gauge[AV_DIR_GAUGES];
@@ -133,13 +139,11 @@ struct av_dir_capture {
 
 struct av_dir_file {
 	uint64_t magic;
-	uint32_t layout;     /* av_layout */
-	uint32_t qpn_cursor; /* the index to try first */
-	uint32_t qpn_tag;    /* of indices that were never used */
-	uint64_t dm_bytes;   /* device memory in use; like @qps */
-	uint32_t qps;	     /* numbers in use, also of dead contexts until the next sweep */
-	/* Rows ever used lie before these. Raised within a change, before the first use. */
-	_Atomic uint32_t proc_end, context_end, port_end, capture_end;
+	uint32_t layout;	     /* av_layout */
+	uint32_t qpn_tag;	     /* of indices that were never used */
+	_Atomic uint32_t qpn_cursor; /* the index to try first */
+	/* Rows ever used lie before these. Raised before the first use; @device_end after it. */
+	_Atomic uint32_t proc_end, context_end, device_end, port_end, capture_end;
 	struct av_dir_proc proc[AV_REF_SLOTS];
 	struct av_dir_context context[AV_REF_SLOTS];
 	struct av_lock atomic[AV_REF_SLOTS][AV_ATOMIC_STRIPES] AV_ALIGNED(AV_CACHE_LINE);
@@ -160,25 +164,47 @@ extern struct av_dir_file *av_dir;
 /* Is this a directory of this build, with counts within its tables? */
 bool av_dir_is_sound(const struct av_dir_file *d);
 
+/* The folder it is in, -1: the program has closed it; and its path. */
+int av_dir_folder(void);
+const char *av_dir_path(void);
+
 /* Byte of the file whose record lock says that the process of a slot lives. */
 #define AV_DIR_LOCK_SLOT(slot) (1 + (off_t)(slot))
 
 /*
  * A change of the directory: a mutex serialises the threads of this process, a record lock the
- * processes. Context: joined; no lock of the data path held. Waits for other processes.
+ * processes. Who holds it may be stopped. So nobody waits for it without end, and opening a device,
+ * numbers of queue pairs, closing and exiting do without.
+ * Context: joined; no lock of the data path held. Waits AV_PATIENCE_NS at most.
+ * Return: 0, or -EBUSY: somebody else is in a change all that time
  */
-void av_dir_change_begin(void);
+AV_MUST_USE int av_dir_change_begin(void);
 void av_dir_change_end(void);
 
+/* The same for what can be left to others: waits as long as a busy machine needs. */
+AV_MUST_USE bool av_dir_change_soon(void);
+
 /*
- * A record lock on one byte of the file: fcntl() with @cmd F_OFD_SETLK, _SETLKW or _GETLK. Context:
- * within a change, except for the lock that begins it. Return: 0 or -errno; for F_OFD_GETLK, 1 if
+ * A record lock on one byte of the file: fcntl() with @cmd F_OFD_SETLK or _GETLK. Context: within a
+ * change, or a byte that only this process takes. Return: 0 or -errno; for F_OFD_GETLK, 1 if
  * another process has a conflicting lock.
  */
 int av_dir_record_lock(int cmd, short type, off_t byte);
 
-/* Within a change. Return: number of living processes, including the caller. */
-unsigned int av_dir_sweep(void);
+/* Clear the rows of contexts that have ended and of processes that are dead. Within a change. */
+void av_dir_sweep(void);
+
+/*
+ * The process ends, or at least its contexts do. @for_good: no thread of it uses them any more, so
+ * that the rows can be cleared; else the counts are kept and the folders removed. Within a change.
+ */
+void av_dir_contexts_end(uint32_t proc, bool for_good);
+
+/* The counts of a context are kept by this when it ends: av_dir_join(). */
+extern av_dir_count *av_dir_count_context;
+
+/* The next reference of a slot. @last: its last generation. Never 0, and no AV_DIR_PROC_ENDED. */
+uint32_t av_dir_next_ref(uint32_t slot, uint32_t *last);
 
 /*
  * Read the directory, joined or not; false: there is none. Its mutex is held until
@@ -199,11 +225,13 @@ static inline uint32_t av_dir_rows(const _Atomic uint32_t *end, uint32_t max)
 	return rows < max ? rows : max;
 }
 
-/* Entry @index of a table is about to be used. Context: within a change. */
+/* Entry @index of a table is about to be used. */
 static inline void av_dir_will_use(_Atomic uint32_t *end, uint32_t index)
 {
-	if (atomic_load(end) <= index)
-		atomic_store(end, index + 1);
+	uint32_t rows = atomic_load(end);
+
+	while (rows <= index && !atomic_compare_exchange_weak(end, &rows, index + 1))
+		;
 }
 
 /* Does the process of the context in that slot live? */
@@ -214,9 +242,9 @@ uint32_t av_dir_find_device(const struct av_dir_file *d, const char *name);
 
 /*
  * Choose where numbers begin: at random, so that two directories of one network, say of two
- * containers, hardly ever give the same ones. Context: within a change, of a new directory
+ * containers, hardly ever give the same ones. Context: @d is being made
  */
-void av_dir_qpn_begin(void);
+void av_dir_qpn_begin(struct av_dir_file *d);
 
 /* The port of a device went down. Context: within a change. */
 static inline void av_dir_count_down(const char *device)

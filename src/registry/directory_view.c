@@ -26,7 +26,7 @@ static bool map_unjoined(struct av_dir_view *view)
 	if (view->fd < 0)
 		return false;
 	if (fstat(view->fd, &st) == 0 &&
-	    st.st_size >= (off_t)sizeof(struct av_dir_file)) /* else it is just being made */
+	    st.st_size >= (off_t)sizeof(struct av_dir_file)) /* else it is damaged */
 		p = mmap(NULL, sizeof(struct av_dir_file), PROT_READ, MAP_SHARED, view->fd, 0);
 	if (p != MAP_FAILED) {
 		view->dir = p;
@@ -60,12 +60,13 @@ void av_dir_view_end(struct av_dir_view *view)
 bool av_dir_view_lives(const struct av_dir_view *view, uint32_t slot)
 {
 	uint32_t proc = atomic_load(&view->dir->context[slot].proc);
+	const struct av_dir_proc *p = &view->dir->proc[AV_REF_SLOT(proc)];
 	struct flock fl = {.l_type = F_WRLCK,
 			   .l_whence = SEEK_SET,
 			   .l_start = AV_DIR_LOCK_SLOT(AV_REF_SLOT(proc)),
 			   .l_len = 1};
 
-	if (proc == 0)
+	if (proc == 0 || atomic_load(&p->ref) != proc)
 		return false;
 	if (view->fd < 0)
 		return av_dir_proc_alive(proc);

@@ -12,6 +12,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/random.h"
 #include "observe/log.h"
 
 static bool usable(const char *base)
@@ -118,7 +119,7 @@ int av_folder_open(char *path, size_t size)
 	return ret;
 }
 
-static bool is_same(int fd, const char *path)
+bool av_folder_is(int fd, const char *path)
 {
 	struct stat a, b;
 
@@ -126,23 +127,21 @@ static bool is_same(int fd, const char *path)
 	       a.st_ino == b.st_ino;
 }
 
-int av_folder_set_aside(int fd, const char *path)
+int av_folder_set_aside(int fd, const char *path, const char *why)
 {
 	char aside[PATH_MAX];
-	int ret = 0;
 
-	if (flock(fd, LOCK_EX)) /* one at a time; until the descriptor is closed */
+	if (flock(fd, LOCK_EX | LOCK_NB)) /* one at a time; until the descriptor is closed */
 		return -errno;
-	if (!is_same(fd, path))
+	if (!av_folder_is(fd, path))
 		return 0;
-	if (snprintf(aside, sizeof(aside), "%s.damaged-%d", path, (int)getpid()) >=
-	    (int)sizeof(aside))
+	if (snprintf(aside, sizeof(aside), "%s" AV_FOLDER_ASIDE "%016llx", path,
+		     (unsigned long long)av_random()) >= (int)sizeof(aside))
 		return -ENAMETOOLONG;
 	if (rename(path, aside))
-		ret = -errno;
-	else
-		av_warn_once("%s is damaged; it is %s now, and a new one is made", path, aside);
-	return ret;
+		return -errno;
+	av_warn_once("%s is %s; it is %s now, and a new one is made", path, why, aside);
+	return 0;
 }
 
 void av_folder_remove_self(const char *path)
@@ -182,10 +181,12 @@ void av_folder_remove(int parent_fd, const char *name)
 	unlinkat(parent_fd, name, AT_REMOVEDIR);
 }
 
-static void remove_context(int fd, const char *name)
+static void remove_content(int fd, const char *name)
 {
 	if (name[0] == 'c')
 		av_folder_remove(fd, name);
+	else if (strncmp(name, AV_FOLDER_NEW, strlen(AV_FOLDER_NEW)) == 0)
+		unlinkat(fd, name, 0);
 }
 
 void av_folder_clear(int fd)
@@ -194,7 +195,7 @@ void av_folder_clear(int fd)
 
 	if (copy < 0)
 		return;
-	av_folder_each(copy, remove_context);
+	av_folder_each(copy, remove_content);
 	close(copy);
 }
 

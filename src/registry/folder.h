@@ -35,11 +35,21 @@ AV_MUST_USE int av_folder_find(char *path, size_t size);
 /* Remove the main folder if it is empty. Fails silently. */
 void av_folder_remove_self(const char *path);
 
+/* Beginning of the name of a file that is being made. */
+#define AV_FOLDER_NEW "new-"
+
+/* What a folder that is set aside has behind its name, before a number. */
+#define AV_FOLDER_ASIDE ".aside-"
+
+/* Does @path lead to the folder @fd? */
+bool av_folder_is(int fd, const char *path);
+
 /*
- * Rename the folder @fd, which is damaged, so that a new one can be made at @path. Processes that
- * have it open go on in it. Does nothing if another process has renamed it. Return: 0 or -errno
+ * Rename the folder @fd, so that a new one can be made at @path. @why, for the warning: it is ...
+ * Processes that have it open go on in it. Does nothing if another process has renamed it.
+ * Return: 0 or -errno; -EAGAIN: another process is about to
  */
-AV_MUST_USE int av_folder_set_aside(int fd, const char *path);
+AV_MUST_USE int av_folder_set_aside(int fd, const char *path, const char *why);
 
 /*
  * Remove this user's folders that no living process uses: of other layouts, and those set aside.
@@ -53,7 +63,7 @@ void av_folder_sweep(void);
  */
 void av_folder_each(int fd, void (*visit)(int fd, const char *name));
 
-/* Remove the folders of all contexts. */
+/* Remove the folders of all contexts, and files that nobody has finished. */
 void av_folder_clear(int fd);
 
 /* Make the subfolder @name, mode 0700, in place of one left over. Return: descriptor or -errno. */

@@ -58,7 +58,7 @@ static bool is_old(const char *name)
 	if (strncmp(name, begin, (size_t)n) != 0 || name[n] < '0' || name[n] > '9')
 		return false;
 	snprintf(ours, sizeof(ours), "%u", av_layout);
-	return strncmp(name + n, ours, strlen(ours)) != 0 || strstr(name, ".damaged-");
+	return strncmp(name + n, ours, strlen(ours)) != 0 || strstr(name, AV_FOLDER_ASIDE);
 }
 
 static void remove_if_old(int fd, const char *name)

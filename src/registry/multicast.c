@@ -37,8 +37,10 @@ static struct av_dir_member *find_member(const union ibv_gid *gid, uint32_t qpn)
 int av_multicast_attach(const union ibv_gid *gid, const struct av_multicast_member *member)
 {
 	struct av_dir_member *m;
+	int ret = av_dir_change_begin();
 
-	av_dir_change_begin();
+	if (ret)
+		return ret;
 	m = find_member(gid, member->qpn);
 	if (!m) {
 		m = find_member(gid, 0);
@@ -68,16 +70,22 @@ bool av_multicast_has(const union ibv_gid *gid, uint32_t qpn)
 	return false;
 }
 
+/* Only this process attaches and detaches its queue pairs. */
 int av_multicast_detach(const union ibv_gid *gid, uint32_t qpn)
 {
-	struct av_dir_member *m;
+	int ret = -EINVAL;
 
-	av_dir_change_begin();
-	m = find_member(gid, qpn);
-	if (m)
-		atomic_store(&m->qpn, 0);
-	av_dir_change_end();
-	return m ? 0 : -EINVAL;
+	av_dir_hold();
+	for (uint32_t i = 0; ret && i < AV_MAX_MCAST_ATTACH; i++) {
+		struct av_dir_member *m = &av_dir->member[i];
+
+		if (atomic_load(&m->qpn) == qpn && same_gid(&m->gid, gid)) {
+			atomic_store(&m->qpn, 0);
+			ret = 0;
+		}
+	}
+	av_dir_release();
+	return ret;
 }
 
 bool av_multicast_next(const union ibv_gid *gid, uint32_t *at, struct av_multicast_member *member)

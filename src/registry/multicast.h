@@ -18,7 +18,10 @@ struct av_multicast_member {
 	uint32_t qpn;
 };
 
-/* Attach a queue pair of this process. Attaching it again changes nothing. Return: 0 or -ENOMEM. */
+/*
+ * Attach a queue pair of this process. Attaching it again changes nothing. Return: 0, -ENOMEM or
+ * -EBUSY
+ */
 AV_MUST_USE int av_multicast_attach(const union ibv_gid *gid,
 				    const struct av_multicast_member *member);
 

@@ -69,10 +69,11 @@ static int join(off_t byte)
 
 int av_page_users_join(uint32_t ref, uint64_t at)
 {
-	int ret;
+	int ret = -av_dir_change_begin();
 
+	if (ret)
+		return ret;
 	(void)av_fork_register(AV_FORK_PAGE_USERS, &fork_handlers);
-	av_dir_change_begin();
 	ret = join(byte_of(ref, at));
 	av_dir_change_end();
 	return ret;
@@ -84,23 +85,35 @@ static bool held_elsewhere(off_t byte)
 	return av_dir_record_lock(F_OFD_GETLK, F_WRLCK, byte) != 0;
 }
 
+/* Return: true if nobody of this process uses it any more */
+static bool end_hold(off_t byte)
+{
+	struct hold *one = find(byte);
+
+	if (!one || --one->count)
+		return false;
+	SLIST_REMOVE(&holds, one, hold, link);
+	free(one);
+	return true;
+}
+
 bool av_page_users_leave(uint32_t ref, uint64_t at, void (*last)(void *arg), void *arg)
 {
+	bool changing = av_dir_change_begin() == 0, is_last = false;
 	off_t byte = byte_of(ref, at);
-	bool is_last = false;
-	struct hold *one;
 
-	av_dir_change_begin();
-	one = find(byte);
-	if (one && --one->count == 0) {
-		is_last = !held_elsewhere(byte);
+	if (!changing)
+		av_dir_hold();
+	if (end_hold(byte)) {
+		is_last = changing && !held_elsewhere(byte);
 		if (is_last && last)
 			last(arg); /* before the lock goes: then others may reuse the range */
 		(void)av_dir_record_lock(F_OFD_SETLK, F_UNLCK, byte);
-		SLIST_REMOVE(&holds, one, hold, link);
-		free(one);
 	}
-	av_dir_change_end();
+	if (changing)
+		av_dir_change_end();
+	else
+		av_dir_release();
 	return is_last;
 }
 
@@ -109,7 +122,8 @@ bool av_page_users_any(uint32_t ref, uint64_t at)
 	off_t byte = byte_of(ref, at);
 	bool held;
 
-	av_dir_change_begin();
+	if (av_dir_change_begin())
+		return true;
 	held = find(byte) || held_elsewhere(byte);
 	av_dir_change_end();
 	return held;

@@ -62,15 +62,18 @@ int av_dir_xrcd_open(uint32_t ref, uint64_t dev, uint64_t ino, int oflags)
 {
 	int ret;
 
-	av_dir_change_begin();
+	ret = av_dir_change_begin();
+	if (ret)
+		return ret;
 	ret = xrcd_open(ref, dev, ino, oflags);
 	av_dir_change_end();
 	return ret;
 }
 
+/* Only this process has entries of its contexts: others see one end at any time. */
 void av_dir_xrcd_close(uint32_t ref, uint32_t number)
 {
-	av_dir_change_begin();
+	av_dir_hold();
 	for (uint32_t i = 0; i < AV_MAX_XRCD; i++) {
 		struct av_dir_xrcd *x = &av_dir->xrcd[i];
 
@@ -80,5 +83,5 @@ void av_dir_xrcd_close(uint32_t ref, uint32_t number)
 			break;
 		}
 	}
-	av_dir_change_end();
+	av_dir_release();
 }

@@ -91,9 +91,11 @@ static int replace(const char *device, const char *text)
 
 int av_faults_write(const char *device, const char *text, unsigned int *told)
 {
-	int ret;
+	int ret = av_dir_change_begin();
 
-	av_dir_change_begin();
+	*told = 0;
+	if (ret)
+		return ret;
 	ret = replace(device, text);
 	av_dir_change_end();
 	*told = ret ? 0 : tell(device);

@@ -83,19 +83,19 @@ static int take_memory(struct av_dm *dm, const struct ibv_alloc_dm_attr *attr)
 
 	dm->length = attr->length;
 	dm->block = av_round_up(attr->length, align);
-	if (av_dir_dm_take(dm->seg->ref, dm->length, AV_MAX_DM_BYTES))
+	if (av_dir_use(dm->seg->ref, AV_DIR_DM_BYTES, dm->length, AV_MAX_DM_BYTES))
 		return av_refuse(ENOMEM, AV_CHECK_DM_LENGTH, dm->length, AV_MAX_DM_BYTES);
 	dm->offset = av_seg_alloc(dm->seg, dm->block);
 	if (dm->offset)
 		return 0;
-	av_dir_dm_give(dm->seg->ref, dm->length);
+	av_dir_unuse(dm->seg->ref, AV_DIR_DM_BYTES, dm->length);
 	return ENOMEM;
 }
 
 static void give_memory(const struct av_dm *dm)
 {
 	av_seg_free(dm->seg, dm->offset, dm->block);
-	av_dir_dm_give(dm->seg->ref, dm->length);
+	av_dir_unuse(dm->seg->ref, AV_DIR_DM_BYTES, dm->length);
 }
 
 static struct ibv_dm *publish_dm(struct av_context *ctx, struct av_dm *dm, uint32_t handle)

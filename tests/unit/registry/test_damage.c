@@ -244,15 +244,15 @@ static void damage_divides_old_from_new(void **state)
 		spoil(d, how);
 		munmap(d, sizeof(*d));
 		works();
-		assert_true(holds("test -e $d.damaged-*"));
+		assert_true(holds("test -e $d.aside-*"));
 		still_works(&o);
 		works();
-		assert_true(holds("test -e $d.damaged-*"));
+		assert_true(holds("test -e $d.aside-*"));
 		still_works(&o);
 		kill(o.pid, SIGKILL);
 		waitpid(o.pid, NULL, 0);
 		works();
-		assert_false(holds("test -e $d.damaged-*"));
+		assert_false(holds("test -e $d.aside-*"));
 		close(o.wait);
 		close(o.tell);
 		assert_int_equal(end(NULL), 0);
