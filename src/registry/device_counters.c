@@ -13,7 +13,7 @@ uint32_t av_dir_find_device(const struct av_dir_file *d, const char *name)
 	return 0;
 }
 
-/* Only the first use of a name is a change. Return: 0: too many devices, or somebody else changes */
+/* Only the first use of a name is a change. Return: 0: too many devices, or others change */
 static uint32_t device_place(const char *name)
 {
 	uint32_t place = av_dir_find_device(av_dir, name);

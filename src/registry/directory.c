@@ -314,7 +314,8 @@ static int make_file(void)
 
 static int map_file(void)
 {
-	void *p = av_mmap(NULL, sizeof(*av_dir), PROT_READ | PROT_WRITE, MAP_SHARED, dir_file.fd, 0);
+	void *p =
+		av_mmap(NULL, sizeof(*av_dir), PROT_READ | PROT_WRITE, MAP_SHARED, dir_file.fd, 0);
 
 	if (p == MAP_FAILED)
 		return -errno;

@@ -62,8 +62,8 @@ static int claim(uint32_t ref, uint32_t index)
 		if (!i)
 			return -ENOMEM;
 		tag = tag_after(word);
-	} while (!atomic_compare_exchange_strong(&av_dir->qpn[i], &word,
-						 qpn_word(ref, index, tag)));
+	} while (
+		!atomic_compare_exchange_strong(&av_dir->qpn[i], &word, qpn_word(ref, index, tag)));
 	atomic_store(&av_dir->qpn_cursor, i + 1);
 	return (int)(tag << AV_QPN_INDEX_BITS | i);
 }

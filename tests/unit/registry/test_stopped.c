@@ -26,10 +26,10 @@
 #include "registry/multicast.h"
 #include "registry/page_users.h"
 
-#define QUICK_MS 500u /* on any machine; the lock is waited for in vain for 20 ms, thrice at most \
-		       */
-#define LIMIT  1000u
-#define DEVICE "any0"
+/* On any machine. The lock is waited for in vain for 20 ms, thrice at most. */
+#define QUICK_MS 500u
+#define LIMIT	 1000u
+#define DEVICE	 "any0"
 
 static char base[64], path[160];
 
