@@ -252,7 +252,7 @@ bool av_small_file_read(const char *path, char *text, size_t size)
 static int write_all(int fd, const char *text, size_t bytes)
 {
 	while (bytes > 0) {
-		ssize_t n = write(fd, text, bytes);
+		ssize_t n = av_write_quietly(fd, text, bytes);
 
 		if (n < 0 && errno != EINTR)
 			return -errno;
