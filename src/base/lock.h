@@ -51,7 +51,7 @@ extern bool (*av_lock_owner_alive)(uint32_t owner);
 /* The slow part of av_lock_acquire(). */
 enum av_lock_result av_lock_wait(struct av_lock *lock);
 
-/* The same, up to that moment. Return: also AV_LOCK_BUSY */
+/* The same, up to that moment of av_now_ns(). Return: also AV_LOCK_BUSY */
 enum av_lock_result av_lock_wait_until(struct av_lock *lock, uint64_t until_ns);
 
 /* The slow part of av_lock_try(). */
@@ -80,6 +80,19 @@ AV_MUST_USE static inline enum av_lock_result av_lock_acquire(struct av_lock *lo
 	return av_likely(atomic_compare_exchange_strong(&lock->owner, &free, av_lock_self))
 		       ? AV_LOCK_TAKEN
 		       : av_lock_wait(lock);
+}
+
+/* The same, up to that moment. Return: also AV_LOCK_BUSY */
+AV_MUST_USE static inline enum av_lock_result
+av_lock_acquire_until(struct av_lock *lock, enum av_lock_rank rank, uint64_t until_ns)
+{
+	enum av_lock_result got;
+
+	av_lock_order_wait(lock, rank);
+	got = av_lock_wait_until(lock, until_ns);
+	if (got == AV_LOCK_BUSY)
+		av_lock_order_released(lock);
+	return got;
 }
 
 /* For locks whose data is consistent at every instruction: taking over needs no repair. */

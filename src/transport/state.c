@@ -2,8 +2,10 @@
 /* Effects of state changes. */
 #include "transport/state.h"
 
+#include <errno.h>
 #include <sched.h>
 
+#include "base/clock.h"
 #include "base/patience.h"
 #include "queue/stage.h"
 #include "transport/assist.h"
@@ -85,15 +87,27 @@ void av_responder_repair(const struct av_qp_end *end)
 	av_xrc_end(&use);
 }
 
-void av_qp_quiesce(const struct av_qp_end *end)
+int av_qp_quiesce(const struct av_qp_end *end)
 {
-	bool repair = av_lock_acquire(&end->qp->exec, AV_RANK_EXEC) == AV_LOCK_REPAIR;
+	uint64_t until = av_now_ns() + AV_PATIENCE_NS;
+	enum av_lock_result exec = av_lock_acquire_until(&end->qp->exec, AV_RANK_EXEC, until), resp;
 
-	(void)av_responder_acquire(end); /* an own one */
-	if (repair) {
+	if (exec == AV_LOCK_BUSY)
+		return EBUSY;
+	if (exec == AV_LOCK_REPAIR)
+		until = UINT64_MAX; /* nobody else hears of the death */
+	resp = av_lock_acquire_until(&end->qp->resp, AV_RANK_RESP, until);
+	if (resp == AV_LOCK_BUSY) {
+		av_lock_release_fence(&end->qp->exec);
+		return EBUSY;
+	}
+	if (resp == AV_LOCK_REPAIR)
+		av_responder_repair(end);
+	if (exec == AV_LOCK_REPAIR) {
 		av_report_event(end, AV_CHECK_EXECUTOR_DIED, AV_EVENT_NONE, 0);
 		av_responder_error(end);
 	}
+	return 0;
 }
 
 void av_qp_resume(const struct av_qp_end *end)

@@ -23,9 +23,10 @@ void av_responder_repair(const struct av_qp_end *end);
 
 /*
  * Take both execution rights of an own queue pair, or of one that was opened, and repair what a
- * dead holder left; release them.
+ * dead holder left; release them. Waits AV_PATIENCE_NS at most for a peer that is stopped.
+ * Return: 0, or EBUSY: neither is held
  */
-void av_qp_quiesce(const struct av_qp_end *end);
+AV_MUST_USE int av_qp_quiesce(const struct av_qp_end *end);
 void av_qp_resume(const struct av_qp_end *end);
 
 /**

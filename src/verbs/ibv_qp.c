@@ -262,13 +262,21 @@ AV_EXPORT struct ibv_qp *ibv_create_qp(struct ibv_pd *pd, struct ibv_qp_init_att
 }
 
 /* Waits for executors of other processes. RESET empties the queues and purges the CQs. */
-static void end_shared(struct av_qp *qp)
+static int reset(struct av_qp *qp)
 {
-	av_qp_quiesce(&qp->end);
+	int err = av_qp_quiesce(&qp->end);
+
+	if (err)
+		return err;
 	av_qp_apply_state(&qp->end, (enum ibv_qp_state)atomic_load(&qp->end.qp->state),
 			  IBV_QPS_RESET);
 	av_disconnect(&qp->peer);
 	av_qp_resume(&qp->end);
+	return 0;
+}
+
+static void end_shared(struct av_qp *qp)
+{
 	av_mw_queue_pair_ends(av_context_of(qp->ibv.context), atomic_load(&qp->end.qp->qpn));
 	av_qp_fini(qp->end.seg, qp->end.qp->index);
 }
@@ -299,6 +307,7 @@ AV_EXPORT int ibv_destroy_qp(struct ibv_qp *ibv)
 	AV_UNCANCELLED;
 	struct av_context *ctx = av_context_of(ibv->context);
 	struct av_qp *qp;
+	int err = 0;
 
 	if (!av_ours(ibv->context))
 		return AV_NEXT(ibv_destroy_qp, "IBVERBS_1.1")(ibv);
@@ -309,6 +318,10 @@ AV_EXPORT int ibv_destroy_qp(struct ibv_qp *ibv)
 		return av_misuse_busy(AV_VERB_DESTROY_QP, ctx, "QP", ibv->qp_num, qp->made_at);
 	if (av_misuse_on())
 		av_misuse_qp_ends(qp);
+	if (!qp->opened && !ctx->forked)
+		err = reset(qp);
+	if (err)
+		return av_fail_errno(AV_VERB_DESTROY_QP, err);
 	av_unlist(ctx, &ctx->qps, ibv->handle);
 	if (qp->opened) {
 		av_seg_put(qp->end.seg);
@@ -349,7 +362,9 @@ AV_EXPORT int ibv_query_qp(struct ibv_qp *ibv, struct ibv_qp_attr *attr, int att
 	err = qp ? av_context_err(av_context_of(ibv->context)) : ENOENT;
 	if (err)
 		return av_fail_errno(AV_VERB_QUERY_QP, err);
-	av_qp_quiesce(&qp->end); /* no half-changed values */
+	err = av_qp_quiesce(&qp->end); /* no half-changed values */
+	if (err)
+		return av_fail_errno(AV_VERB_QUERY_QP, err);
 	*attr = qp->end.qp->attr;
 	av_qp_resume(&qp->end);
 	av_drive(&qp->end, &qp->peer); /* execute what was posted while we held the rights */

@@ -111,7 +111,9 @@ static int modify(struct av_context *ctx, struct av_qp *qp, const struct ibv_qp_
 
 	if (err)
 		return err;
-	av_qp_quiesce(&qp->end);
+	err = av_qp_quiesce(&qp->end);
+	if (err)
+		return err;
 	if (atomic_load(&qp->end.qp->qpn) != qp->ibv.qp_num)
 		err = EINVAL; /* opened by its number, and destroyed by its creator since */
 	else

@@ -56,7 +56,7 @@ static void post(void)
 
 static void change_state(void)
 {
-	av_qp_quiesce(&end);
+	assert_int_equal(av_qp_quiesce(&end), 0);
 	CHECK(av_lock_mine(&end.qp->exec) && av_lock_mine(&end.qp->resp));
 	av_qp_resume(&end);
 }
