@@ -220,8 +220,8 @@ static struct av_dir_file *map(void)
 
 static void spoil(struct av_dir_file *d, unsigned int how)
 {
-	_Atomic uint32_t *const ends[] = {&d->proc_end, &d->context_end, &d->port_end,
-					  &d->capture_end, &d->member_end};
+	_Atomic uint32_t *const ends[] = {&d->proc_end,	   &d->context_end, &d->port_end,
+					  &d->capture_end, &d->device_end,  &d->member_end};
 
 	if (how == 0)
 		d->magic++;
