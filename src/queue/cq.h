@@ -8,6 +8,9 @@
  * and in @head (the other way round). A waiting poller reads only the next entry, so the appenders'
  * cache line stays with them. An appender may die between storing an entry's @number and @tail: the
  * next holder of @lock counts that entry.
+ *
+ * An appender may be stopped (SIGSTOP, a debugger) while it holds @lock. So a CQ has two inlets, of
+ * which one is used: queue/cq_inlet.h.
  */
 #ifndef AV_QUEUE_CQ_H
 #define AV_QUEUE_CQ_H
@@ -103,34 +106,48 @@ struct av_assist {
 	_Atomic uint64_t alone_until_ns; /* no message asks for help until then */
 };
 
+/*
+ * Through this entries come in: whoever appends holds its lock, and has its cache line. All is
+ * under @lock, unless it says otherwise.
+ */
+struct av_cq_inlet {
+	struct av_lock lock AV_ALIGNED(AV_CACHE_LINE);
+	_Atomic uint32_t tail; /* free-running; read without @lock as a hint */
+	uint32_t head_seen;    /* appender's copy of @head */
+	uint32_t armed;	       /* enum av_cq_armed */
+	uint32_t unused;
+	/* Moderation of an armed CQ's event. 0: no such bound; both 0: none. */
+	uint32_t event_count;	       /* this many entries make an event */
+	uint32_t event_period_us;      /* the first of them waits no longer than this */
+	uint32_t counted;	       /* entries that count towards the next event */
+	_Atomic uint64_t event_due_ns; /* when the event is sent at the latest; 0: not by time */
+	/* The CQ's, in the first inlet, whichever is used. Not reset when the index is used again. */
+	struct av_cq_counters counters;
+	uint32_t peak;	/* high-water mark: the most entries seen waiting */
+	uint32_t level; /* with more entries than this, @head is read: has_room() */
+};
+
 /* The part in the owner's segment. */
 struct av_cq_shared {
-	/* Constant while the CQ exists. Only a resize changes them, and holds both locks. */
-	_Atomic uint32_t id;   /* different for each CQ at this index; 0: none */
-	uint32_t capacity;     /* entries it may hold: the argument of ibv_create_cq() */
-	_Atomic uint32_t mask; /* the ring has mask + 1 entries */
-	uint32_t doorbell;     /* of its completion channel; 0: none */
-	_Atomic uint64_t ring; /* offset */
+	/*
+	 * Constant while the CQ exists, but for a resize, and for a change of the inlet. Both hold
+	 * poll_lock and the used inlet's lock.
+	 */
+	_Atomic uint32_t id;	  /* different for each CQ at this index; 0: none */
+	_Atomic uint32_t used;	  /* the inlet, with its ring: 0 or 1 */
+	_Atomic uint64_t ring[2]; /* offset */
+	_Atomic uint32_t mask[2]; /* the ring has mask + 1 entries */
+	uint32_t capacity;	  /* entries it may hold: the argument of ibv_create_cq() */
+	uint32_t doorbell;	  /* of its completion channel; 0: none */
 	/*
 	 * An entry was lost: the CQ is broken. In this line, since a waiting poller checks it each
 	 * time.
 	 */
 	_Atomic uint32_t overrun;
+	_Atomic uint32_t stamped;     /* entries carry the time; set before the CQ is used */
 	struct av_cq_counters before; /* counters of earlier CQs at this index */
 
-	struct av_lock lock AV_ALIGNED(AV_CACHE_LINE);
-	_Atomic uint32_t tail;	  /* free-running; under @lock; read without it as a hint */
-	uint32_t head_seen;	  /* appender's copy of @head */
-	uint32_t armed;		  /* enum av_cq_armed; under @lock */
-	_Atomic uint32_t stamped; /* entries carry the time; set before the CQ is used */
-	/* Moderation of an armed CQ's event, under @lock. 0: no such bound; both 0: none. */
-	uint32_t event_count;		/* this many entries make an event */
-	uint32_t event_period_us;	/* the first of them waits no longer than this */
-	uint32_t counted;		/* entries that count towards the next event */
-	_Atomic uint64_t event_due_ns;	/* when the event is sent at the latest; 0: not by time */
-	struct av_cq_counters counters; /* not reset when the index is used again */
-	uint32_t peak;			/* high-water mark: the most entries seen waiting */
-	uint32_t level;			/* with more entries than this, @head is read: has_room() */
+	struct av_cq_inlet inlet[2];
 
 	struct av_lock poll_lock AV_ALIGNED(AV_CACHE_LINE);
 	_Atomic uint32_t head;	      /* free-running; written under poll_lock */
@@ -142,6 +159,12 @@ struct av_cq_shared {
 	 * whose peer waits for it.
 	 */
 	_Atomic uint32_t parked, owed;
+	/* Of the owner's, under poll_lock: queue/cq_inlet.h. */
+	uint32_t index;	      /* its place in the table */
+	uint32_t left;	      /* the inlet left behind + 1; 0: none */
+	uint32_t left_tail;   /* the number of its first entry that was not copied */
+	uint32_t stuck_tail;  /* the inlet's lock was held, with this tail, */
+	uint64_t stuck_since; /* since that time; 0: it is not */
 
 	/* AS notify. The line changes only when there is an event: cores rest on it. */
 	_Atomic uint32_t ready AV_ALIGNED(AV_CACHE_LINE); /* 1: there is an event to take */
@@ -151,12 +174,25 @@ struct av_cq_shared {
 	struct av_assist assist AV_ALIGNED(AV_CACHE_LINE);
 };
 static_assert(sizeof(struct av_cq_shared) <= AV_CQ_BYTES, "CQ table entry");
-static_assert(offsetof(struct av_cq_shared, counters) == AV_CQ_COUNTERS_AT,
+static_assert(sizeof(struct av_cq_inlet) == AV_CACHE_LINE, "one cache line");
+static_assert(offsetof(struct av_cq_shared, inlet[0].counters) == AV_CQ_COUNTERS_AT,
 	      "where segment/totals.c reads them");
 
 static inline struct av_cq_shared *av_cq_at(const struct av_seg *seg, uint32_t index)
 {
 	return av_slab_at(seg, AV_SLAB_CQ, index, AV_CQ_BYTES, AV_OBJ_CHUNK);
+}
+
+/* What it has counted, in all its life. */
+static inline struct av_cq_counters *av_cq_counters(struct av_cq_shared *cq)
+{
+	return &cq->inlet[0].counters;
+}
+
+/* Number of the inlet that is used, whatever a peer has written there. */
+static inline uint32_t av_cq_used(const struct av_cq_shared *cq)
+{
+	return atomic_load_explicit(&cq->used, memory_order_acquire) & 1;
 }
 
 /**
@@ -177,7 +213,8 @@ void av_cq_fini(struct av_seg *seg, uint32_t index);
  * @capacity: 1 .. AV_MAX_CQE
  * @policy:   as above
  *
- * Return:  0, EINVAL (it holds more entries than that) or ENOMEM; on failure nothing has changed
+ * Return:  0, EINVAL (it holds more entries than that), EBUSY (an inlet is left behind) or ENOMEM;
+ * on failure nothing has changed
  */
 AV_MUST_USE int av_cq_resize(struct av_seg *seg, uint32_t index, uint32_t capacity,
 			     const struct av_page_policy *policy);
@@ -231,14 +268,14 @@ void av_cq_moderate(struct av_seg *seg, uint32_t index, uint32_t count, uint32_t
 uint64_t av_cq_put_off(struct av_seg *seg, uint32_t index, uint64_t now_ns);
 
 /*
- * The place of entry @number, whatever is there; NULL: the ring is unsound.
+ * The place of entry @number in the ring of inlet @i, whatever is there; NULL: the ring is unsound.
  * Context: the caller holds a lock of the CQ.
  */
 static inline struct av_cqe *av_cq_entry(const struct av_seg *seg, const struct av_cq_shared *cq,
-					 uint32_t number)
+					 uint32_t i, uint32_t number)
 {
-	uint64_t mask = atomic_load_explicit(&cq->mask, memory_order_relaxed);
-	uint64_t ring = atomic_load_explicit(&cq->ring, memory_order_relaxed);
+	uint64_t mask = atomic_load_explicit(&cq->mask[i], memory_order_relaxed);
+	uint64_t ring = atomic_load_explicit(&cq->ring[i], memory_order_relaxed);
 
 	return av_seg_piece(seg, ring + (number & mask) * sizeof(struct av_cqe),
 			    sizeof(struct av_cqe));
@@ -249,15 +286,22 @@ static inline struct av_cqe *av_cq_entry(const struct av_seg *seg, const struct 
  * there before @tail counts it.
  * Context: the caller holds poll_lock.
  */
-static inline struct av_cqe *av_cq_present(const struct av_seg *seg, const struct av_cq_shared *cq,
-					   uint32_t number)
+static inline struct av_cqe *av_cq_present_in(const struct av_seg *seg,
+					      const struct av_cq_shared *cq, uint32_t i,
+					      uint32_t number)
 {
-	struct av_cqe *e = av_cq_entry(seg, cq, number);
+	struct av_cqe *e = av_cq_entry(seg, cq, i, number);
 
 	return av_likely(e != NULL) &&
 			       atomic_load_explicit(&e->number, memory_order_acquire) == number + 1
 		       ? e
 		       : NULL;
+}
+
+static inline struct av_cqe *av_cq_present(const struct av_seg *seg, const struct av_cq_shared *cq,
+					   uint32_t number)
+{
+	return av_cq_present_in(seg, cq, av_cq_used(cq), number);
 }
 
 /*
