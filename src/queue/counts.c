@@ -88,7 +88,8 @@ static void visit_cqs(const struct av_seg *seg, av_report_cq *visit, void *arg)
 		info.counted.gauge[AV_GAUGE_CAPACITY] = cq->capacity;
 		info.counted.gauge[AV_GAUGE_WAITING] = waiting;
 		info.counted.gauge[AV_GAUGE_PEAK] = in->peak > waiting ? in->peak : waiting;
-		add_difference(info.counted.total.cq, &cq->inlet[0].counters, &cq->before, AV_CQ_COUNTERS);
+		add_difference(info.counted.total.cq, &cq->inlet[0].counters, &cq->before,
+			       AV_CQ_COUNTERS);
 		visit(&info, arg);
 	}
 }

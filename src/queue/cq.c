@@ -47,7 +47,6 @@ uint32_t av_cq_init(struct av_seg *seg, uint32_t capacity, uint32_t doorbell, ui
 	set_level(cq, &cq->inlet[0]);
 	cq->mask[0] = entries - 1;
 	cq->doorbell = doorbell;
-	cq->index = index;
 	cq->ring[0] = ring;
 	atomic_store_explicit(&cq->id, id, memory_order_release);
 	return index;
@@ -63,21 +62,6 @@ void av_cq_fini(struct av_seg *seg, uint32_t index)
 	atomic_store(&cq->id, 0);
 	av_seg_free(seg, cq->ring[i], ((uint64_t)cq->mask[i] + 1) * sizeof(struct av_cqe));
 	av_slab_free(seg, AV_SLAB_CQ, index);
-}
-
-/* Copy all but the number and the time. */
-static void fill(struct av_cqe *to, const struct av_cqe *from)
-{
-	if (from->data_len) /* without payload, @data was never written */
-		av_cqe_copy_data(to->data, from->data, from->data_len);
-	memcpy(to, from, offsetof(struct av_cqe, number));
-}
-
-void av_cqe_copy(struct av_cqe *to, const struct av_cqe *from, uint32_t number)
-{
-	fill(to, from);
-	to->stamp_ns = from->stamp_ns;
-	atomic_store_explicit(&to->number, number + 1, memory_order_release);
 }
 
 /* Make the place hold no entry of any number that will be asked for there. */
@@ -277,7 +261,7 @@ static struct av_cqe *append(struct av_seg *seg, struct av_cq_shared *cq, int i,
 	if (av_unlikely(!to || !has_room(cq, in, tail) ||
 			atomic_load_explicit(&cq->overrun, memory_order_relaxed)))
 		return NULL;
-	fill(to, from);
+	av_cqe_fill(to, from);
 	if (av_unlikely(atomic_load_explicit(&cq->stamped, memory_order_relaxed)))
 		to->stamp_ns = av_now_ns();
 	atomic_store_explicit(&to->number, tail + 1, memory_order_release);
@@ -528,7 +512,8 @@ void av_cq_purge(struct av_seg *seg, uint32_t index,
 	tail = atomic_load(&in->tail);
 	to = head;
 	for (uint32_t from = head; from != tail; from++) {
-		struct av_cqe *e = av_cq_entry(seg, cq, (uint32_t)i, from), *gap = av_cq_entry(seg, cq, (uint32_t)i, to);
+		struct av_cqe *e = av_cq_entry(seg, cq, (uint32_t)i, from),
+			      *gap = av_cq_entry(seg, cq, (uint32_t)i, to);
 
 		if (!e || !gap)
 			break;

@@ -76,8 +76,7 @@ static void change(struct av_seg *seg, struct av_cq_shared *cq, uint32_t from, u
 	prepare(cq, from, to, ring);
 	atomic_store(&cq->used, to);
 	barrier_of_all();
-	cq->left_tail = bring(seg, cq, from, to, atomic_load(&cq->head));
-	atomic_store(&cq->inlet[to].tail, cq->left_tail);
+	atomic_store(&cq->inlet[to].tail, bring(seg, cq, from, to, atomic_load(&cq->head)));
 	cq->left = from + 1;
 }
 
@@ -104,38 +103,17 @@ static void leave(struct av_seg *seg, struct av_cq_shared *cq, uint32_t i)
 	av_lock_release(next);
 }
 
-/*
- * A dead appender may have stored one more entry where it was left behind. Return: there is one; it
- * is copied to @e
- */
-static bool take_late(struct av_seg *seg, struct av_cq_shared *cq, uint32_t i, struct av_cqe *e)
-{
-	struct av_cqe *late = av_cq_entry(seg, cq, i, cq->left_tail);
-
-	if (!late || !av_cqe_claim(late, cq->left_tail))
-		return false;
-	av_cqe_copy(e, late, 0);
-	return true;
-}
-
 bool av_cq_inlet_settle(struct av_seg *seg, struct av_cq_shared *cq)
 {
 	uint32_t i = cq->left - 1;
-	enum av_lock_result got;
-	struct av_cqe late;
-	bool one;
 
 	if (cq->left == 0)
 		return true;
-	got = i > 1 ? AV_LOCK_BUSY : av_lock_try(&cq->inlet[i].lock, AV_RANK_CQ);
-	if (got == AV_LOCK_BUSY)
+	if (i > 1 || av_lock_try(&cq->inlet[i].lock, AV_RANK_CQ) == AV_LOCK_BUSY)
 		return false;
-	one = got == AV_LOCK_REPAIR && take_late(seg, cq, i, &late);
 	av_seg_free(seg, cq->ring[i], ring_bytes(cq, i));
 	cq->left = 0;
 	av_cq_unlock(cq, (int)i);
-	if (one)
-		(void)av_cq_push(seg, cq->index, &late);
 	return true;
 }
 
@@ -148,8 +126,8 @@ int av_cq_lock(struct av_seg *seg, struct av_cq_shared *cq, bool polls)
 	for (;;) {
 		uint32_t i = av_cq_used(cq);
 		uint64_t soon = av_now_ns() + STUCK_NS;
-		enum av_lock_result got = av_lock_acquire_until(
-			&cq->inlet[i].lock, AV_RANK_CQ, soon < until ? soon : until);
+		enum av_lock_result got = av_lock_acquire_until(&cq->inlet[i].lock, AV_RANK_CQ,
+								soon < until ? soon : until);
 
 		if (got == AV_LOCK_REPAIR)
 			count_published(seg, cq, i);

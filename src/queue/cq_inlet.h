@@ -15,7 +15,7 @@
 #ifndef AV_QUEUE_CQ_INLET_H
 #define AV_QUEUE_CQ_INLET_H
 
-#include "queue/cq.h"
+#include "queue/cq_shared.h"
 
 /*
  * Take the lock of the used inlet. An entry that a dead holder had published is counted.
@@ -39,9 +39,6 @@ static inline bool av_cqe_claim(struct av_cqe *e, uint32_t number)
 
 	return atomic_compare_exchange_strong(&e->number, &there, number);
 }
-
-/* Copy an entry, as @number, and publish it. */
-void av_cqe_copy(struct av_cqe *to, const struct av_cqe *from, uint32_t number);
 
 /*
  * A look now and then at an own CQ that has nothing to poll: does somebody hold its lock without

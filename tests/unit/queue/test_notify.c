@@ -405,7 +405,8 @@ static void exchange(uint32_t mine, uint32_t theirs, bool first, uint32_t seed)
 		av_cq_arm(&fake.seg, mine, AV_CQ_ARMED_ANY);
 		spin_a_while(&seed);
 		CHECK_EQUAL(av_cq_wait(&fake.seg, mine, av_now_ns() + LONG_NS), 0);
-		CHECK(atomic_load(&own->inlet[0].tail) != atomic_load(&own->head)); /* not for nothing */
+		CHECK(atomic_load(&own->inlet[0].tail) !=
+		      atomic_load(&own->head)); /* not for nothing */
 		atomic_store(&own->head, atomic_load(&own->inlet[0].tail));
 		if (!first)
 			CHECK_EQUAL(av_cq_push(&fake.seg, theirs, &plain), 0);
