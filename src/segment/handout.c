@@ -102,9 +102,8 @@ void av_handout_begin(struct av_handout *h, const char *path, const struct av_ow
 	if (av_own_fd_keep(&h->listener.socket, unix_socket())) {
 		int fd = h->listener.socket.fd;
 
-		if (address_of(&a, path, &folder) &&
-		    bind(fd, (struct sockaddr *)&a, sizeof(a)) == 0 &&
-		    chmod(a.sun_path, 0600) == 0 && listen(fd, SOMAXCONN) == 0)
+		if (fchmod(fd, 0600) == 0 && address_of(&a, path, &folder) &&
+		    bind(fd, (struct sockaddr *)&a, sizeof(a)) == 0 && listen(fd, SOMAXCONN) == 0)
 			av_watch_begin(&h->listener);
 		else
 			av_own_fd_close(&h->listener.socket);

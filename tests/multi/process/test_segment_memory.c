@@ -21,11 +21,12 @@
 #include "lib/sandbox.h"
 #include "lib/side.h"
 
-#define BYTES  4096u
-#define SMALL  ((size_t)8 << 20) /* a directory, and the tables of a few contexts */
-#define LARGE  ((size_t)4 << 30)
-#define ROOM   "size=64m"
-#define PIECES 64u
+#define BYTES	 4096u
+#define SMALL	 ((size_t)8 << 20) /* a directory, and the tables of a few contexts */
+#define LARGE	 ((size_t)4 << 30)
+#define ROOM	 "size=64m"
+#define PIECES	 64u
+#define LIVES_US 20000 /* longer than a process is believed to live */
 
 static struct side here, there;
 
@@ -96,6 +97,24 @@ static void of_a_stopped_process(void)
 
 /* --- what is left of it ----------------------------------------------------------- */
 
+/* Whole ones in this process. */
+static unsigned int segments_mapped(void)
+{
+	FILE *f = fopen("/proc/self/maps", "re");
+	char line[512];
+	unsigned int n = 0;
+
+	while (f && fgets(line, sizeof(line), f)) {
+		unsigned long offset = 1;
+
+		n += strstr(line, "/memfd:anyverbs-c") &&
+		     sscanf(line, "%*s %*s %lx", &offset) == 1 && offset == 0;
+	}
+	if (f)
+		fclose(f);
+	return n;
+}
+
 static void of_the_killed(void)
 {
 	open_both();
@@ -103,6 +122,28 @@ static void of_the_killed(void)
 	expect_traffic();
 	side_kill(&there);
 	EXPECT(sandbox_bytes() < SMALL, "%zu bytes of files", sandbox_bytes());
+	usleep(LIVES_US);
+	EXPECT(side_destroy_qp(&here, 0) == 0, "ibv_destroy_qp");
+	EXPECT(segments_mapped() == 1, "%u segments", segments_mapped());
+}
+
+/* Segments of peers stay mapped without a user, for the next connection. */
+static void of_those_killed_later(void)
+{
+	struct side next = {0};
+
+	open_both();
+	probe_open(&here, &there, 0);
+	expect_traffic();
+	EXPECT(side_destroy_qp(&here, 0) == 0, "ibv_destroy_qp");
+	side_kill(&there);
+	usleep(LIVES_US);
+	side_start(&next);
+	side_start(&there); /* another slot than that of the dead */
+	probe_open(&here, &there, 0);
+	EXPECT(segments_mapped() == 2, "%u segments", segments_mapped());
+	side_stop(&there);
+	side_stop(&next);
 }
 
 /* Is each mapping whose line contains @name left out of core dumps, or in them? */
@@ -172,6 +213,26 @@ static void more_than_the_file_system(void)
 	munmap(p, LARGE);
 }
 
+/* Writing to a file is limited, whatever its size: SIGXFSZ would end this process. */
+static void a_limit_of_files_later(void)
+{
+	struct rlimit rl = {1 << 20, 1 << 20};
+	static uint8_t bytes[4 * BYTES];
+	struct ibv_mr *mr;
+
+	open_both();
+	probe_open(&there, &here, 0);
+	NEED(setrlimit(RLIMIT_FSIZE, &rl) == 0);
+	memset(bytes, 7, sizeof(bytes));
+	mr = ibv_reg_mr(here.node->pd, bytes, sizeof(bytes), PROBE_ALL);
+	NEED(mr != NULL);
+	EXPECT_PROBE(&there, &here, 0, IBV_WR_RDMA_READ, (uintptr_t)bytes, mr->rkey, BYTES,
+		     IBV_WC_SUCCESS);
+	EXPECT(bytes[0] == 7 && !memcmp(bytes, bytes + 1, sizeof(bytes) - 1), "bytes");
+	EXPECT(ibv_dereg_mr(mr) == 0, "ibv_dereg_mr: errno %d", errno);
+	side_stop(&there);
+}
+
 static void beyond_the_limit_of_files(void)
 {
 	struct rlimit rl = {1 << 20, 1 << 20};
@@ -191,9 +252,11 @@ static const struct test_row {
 	{"in another PID namespace", in_another_pid_namespace, true},
 	{"of a stopped process", of_a_stopped_process, false},
 	{"of the killed, nothing stays", of_the_killed, false},
+	{"of those killed later, nothing stays", of_those_killed_later, false},
 	{"in core dumps", in_core_dumps, true},
 	{"more than the file system has", more_than_the_file_system, false},
 	{"beyond the limit of files", beyond_the_limit_of_files, false},
+	{"a limit of files later", a_limit_of_files_later, false},
 };
 
 #ifdef __SANITIZE_THREAD__
