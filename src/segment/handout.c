@@ -44,7 +44,7 @@ static int unix_socket(void)
 	return socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
 }
 
-/* A message of one byte with the descriptor @fd, or room for one. */
+/* A message of one byte with one descriptor, or room for one: a second would stay open. */
 struct message {
 	struct msghdr head;
 	struct iovec io;
@@ -62,7 +62,7 @@ static void message_init(struct message *m)
 	m->head = (struct msghdr){.msg_iov = &m->io,
 				  .msg_iovlen = 1,
 				  .msg_control = &m->control,
-				  .msg_controllen = sizeof(m->control)};
+				  .msg_controllen = CMSG_LEN(sizeof(int))};
 }
 
 static void send_to(int fd, int file)
