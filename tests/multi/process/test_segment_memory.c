@@ -5,6 +5,8 @@
  */
 #include <errno.h>
 #include <fcntl.h>
+#include <glob.h>
+#include <limits.h>
 #include <sched.h>
 #include <signal.h>
 #include <stdio.h>
@@ -24,7 +26,6 @@
 #define BYTES	 4096u
 #define SMALL	 ((size_t)8 << 20) /* a directory, and the tables of a few contexts */
 #define LARGE	 ((size_t)4 << 30)
-#define ROOM	 "size=64m"
 #define PIECES	 64u
 #define LIVES_US 20000 /* longer than a process is believed to live */
 
@@ -45,6 +46,16 @@ static void expect_traffic(void)
 	EXPECT_PROBE(&here, &there, 0, IBV_WR_RDMA_READ, addr, key, BYTES, IBV_WC_SUCCESS);
 	EXPECT_PROBE(&there, &here, 0, IBV_WR_RDMA_WRITE, here.info.base[KEY_FULL],
 		     here.info.key[KEY_FULL], BYTES, IBV_WC_SUCCESS);
+}
+
+/* Only of this process and its children. */
+static bool mount_room(const char *size)
+{
+	if (unshare(CLONE_NEWNS) == 0 && mount("none", "/", NULL, MS_REC | MS_PRIVATE, NULL) == 0 &&
+	    mount("tmpfs", getenv("ANYVERBS_DIR"), "tmpfs", 0, size) == 0)
+		return true;
+	printf("SKIPPED [%s]: no file system of its own: errno %d\n", row_name(), errno);
+	return false;
 }
 
 /* --- how peers get at it ---------------------------------------------------------- */
@@ -146,6 +157,35 @@ static void of_those_killed_later(void)
 	side_stop(&next);
 }
 
+/* A peer says that its tables are full: they are holes, for which there is no page. */
+static void of_the_killed_that_lied(void)
+{
+	const uint32_t full[2] = {UINT32_MAX, UINT32_MAX}; /* chunks of queue pairs, and of CQs */
+	char name[PATH_MAX], bytes[BYTES];
+	glob_t found;
+	int fd;
+
+	if (!mount_room("size=24m"))
+		return;
+	open_both();
+	snprintf(name, sizeof(name), "%s/*/c*/tables", getenv("ANYVERBS_DIR"));
+	NEED(glob(name, 0, NULL, &found) == 0 && found.gl_pathc == 2);
+	for (size_t i = 0; i < found.gl_pathc; i++) {
+		fd = open(found.gl_pathv[i], O_RDWR | O_CLOEXEC);
+		NEED(pwrite(fd, full, sizeof(full), sizeof(uint64_t)) == sizeof(full));
+		close(fd);
+	}
+	globfree(&found);
+	side_kill(&there);
+	snprintf(name, sizeof(name), "%s/more", getenv("ANYVERBS_DIR"));
+	fd = open(name, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+	memset(bytes, 1, sizeof(bytes));
+	while (write(fd, bytes, sizeof(bytes)) > 0)
+		;
+	close(fd);
+	node_close(here.node); /* counts what the dead have counted */
+}
+
 /* Is each mapping whose line contains @name left out of core dumps, or in them? */
 static unsigned int dumped(const char *name, bool wanted)
 {
@@ -184,11 +224,8 @@ static void more_than_the_file_system(void)
 	struct ibv_mr *mr;
 	uint8_t *p;
 
-	if (unshare(CLONE_NEWNS) || mount("none", "/", NULL, MS_REC | MS_PRIVATE, NULL) ||
-	    mount("tmpfs", getenv("ANYVERBS_DIR"), "tmpfs", 0, ROOM)) {
-		printf("SKIPPED [%s]: no file system of its own: errno %d\n", row_name(), errno);
+	if (!mount_room("size=64m"))
 		return;
-	}
 	p = mmap(NULL, LARGE, PROT_READ | PROT_WRITE,
 		 MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_POPULATE, -1, 0);
 	NEED(p != MAP_FAILED);
@@ -253,6 +290,7 @@ static const struct test_row {
 	{"of a stopped process", of_a_stopped_process, false},
 	{"of the killed, nothing stays", of_the_killed, false},
 	{"of those killed later, nothing stays", of_those_killed_later, false},
+	{"of the killed that lied", of_the_killed_that_lied, false},
 	{"in core dumps", in_core_dumps, true},
 	{"more than the file system has", more_than_the_file_system, false},
 	{"beyond the limit of files", beyond_the_limit_of_files, false},
