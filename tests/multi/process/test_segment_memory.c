@@ -7,6 +7,8 @@
 #include <fcntl.h>
 #include <glob.h>
 #include <limits.h>
+#include <linux/filter.h>
+#include <linux/seccomp.h>
 #include <sched.h>
 #include <signal.h>
 #include <stdio.h>
@@ -14,11 +16,14 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/mount.h>
+#include <sys/prctl.h>
 #include <sys/resource.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include "lib/expect.h"
+#include "lib/page_backing.h"
 #include "lib/probe.h"
 #include "lib/sandbox.h"
 #include "lib/side.h"
@@ -250,6 +255,66 @@ static void more_than_the_file_system(void)
 	munmap(p, LARGE);
 }
 
+#define WORD(field) BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, field))
+
+/* From now on there is no memory for a file's bytes at [@at, @at + @bytes), modulo 4 GiB. */
+static bool no_memory_at(uint32_t at, uint32_t bytes)
+{
+	struct sock_filter code[] = {
+		WORD(nr),
+		BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_fallocate, 0, 6),
+		WORD(args[1]), /* to make a hole is another mode */
+		BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, 0, 0, 4),
+		WORD(args[2]),
+		BPF_JUMP(BPF_JMP | BPF_JGE | BPF_K, at, 0, 2),
+		BPF_JUMP(BPF_JMP | BPF_JGE | BPF_K, at + bytes, 1, 0),
+		BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | ENOMEM),
+		BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
+	};
+	struct sock_fprog program = {COUNT_OF(code), code};
+
+	return prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0 &&
+	       prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program) == 0;
+}
+
+/* Memory moves in piece by piece; those that have moved by then move back. */
+static void no_memory_for_a_piece(void)
+{
+	const uint32_t piece = 4u << 20;
+	const size_t all = 4 * (size_t)piece;
+	uint8_t *map, *p;
+	struct ibv_mr *mr;
+	size_t at;
+
+	open_both();
+	probe_open(&there, &here, 0);
+	map = mmap(NULL, all + piece, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	NEED(map != MAP_FAILED);
+	p = map + piece - (uintptr_t)map % piece;
+	(void)!madvise(p, all, MADV_NOHUGEPAGE);
+	pattern_fill(p, all, 1, 0);
+	mr = ibv_reg_mr(here.node->pd, p, all, PROBE_ALL);
+	NEED(mr && !pages_private(p));
+	at = pages_offset(p);
+	NEED(ibv_dereg_mr(mr) == 0 && pages_private(p));
+	if (!no_memory_at((uint32_t)at + 2 * piece, piece)) {
+		printf("SKIPPED [%s]: no filter of system calls: errno %d\n", row_name(), errno);
+		return;
+	}
+	pattern_fill(p, all, 2, 0);
+	mr = ibv_reg_mr(here.node->pd, p, all, PROBE_ALL);
+	NEED(mr != NULL);
+	for (size_t i = 0; i < all; i += piece)
+		EXPECT(pages_private(p + i), "piece %zu", i / piece);
+	EXPECT(pattern_check(p, all, 2, 0) == -1, "bytes");
+	for (size_t i = 0; i < all; i += piece)
+		EXPECT_PROBE(&there, &here, 0, IBV_WR_RDMA_READ, (uintptr_t)p + i, mr->rkey, BYTES,
+			     IBV_WC_SUCCESS);
+	EXPECT(ibv_dereg_mr(mr) == 0, "ibv_dereg_mr: errno %d", errno);
+	munmap(map, all + piece);
+	side_stop(&there);
+}
+
 /* Writing to a file is limited, whatever its size: SIGXFSZ would end this process. */
 static void a_limit_of_files_later(void)
 {
@@ -293,6 +358,7 @@ static const struct test_row {
 	{"of the killed that lied", of_the_killed_that_lied, false},
 	{"in core dumps", in_core_dumps, true},
 	{"more than the file system has", more_than_the_file_system, false},
+	{"no memory for a piece", no_memory_for_a_piece, true},
 	{"beyond the limit of files", beyond_the_limit_of_files, false},
 	{"a limit of files later", a_limit_of_files_later, false},
 };
