@@ -309,7 +309,7 @@ int av_seg_memory(const struct av_seg *seg)
 	return fd < 0 ? -errno : fd;
 }
 
-/* Context: the caller holds @mutex. */
+/* Waits for an owner that does not answer. */
 static struct av_seg *peer_open(uint32_t ref, uint32_t proc)
 {
 	int fd = av_dir_context_open(ref);
@@ -328,6 +328,38 @@ static struct av_seg *peer_open(uint32_t ref, uint32_t proc)
 	return seg;
 }
 
+/* Context: @mutex. Return: NULL: it is not mapped, and its slot has no idle predecessor */
+static struct av_seg *use_mapped(uint32_t ref)
+{
+	struct av_seg *seg = mapped[AV_REF_SLOT(ref)];
+
+	if (seg && seg->ref == ref) {
+		idle -= seg->users++ == 0;
+		return seg;
+	}
+	drop_idle(AV_REF_SLOT(ref));
+	return NULL;
+}
+
+/* Two threads may map the same one: the second finds that of the first. */
+static struct av_seg *map_another(uint32_t ref, uint32_t proc)
+{
+	struct av_seg *seg = peer_open(ref, proc), *first;
+
+	if (!seg)
+		return NULL;
+	pthread_mutex_lock(&mutex);
+	drop_dead();
+	first = use_mapped(ref);
+	if (!first)
+		mapped[AV_REF_SLOT(ref)] = seg;
+	pthread_mutex_unlock(&mutex);
+	if (!first)
+		return seg;
+	seg_delete(seg);
+	return first;
+}
+
 struct av_seg *av_seg_get(uint32_t ref)
 {
 	AV_UNCANCELLED;
@@ -337,18 +369,9 @@ struct av_seg *av_seg_get(uint32_t ref)
 	if (proc == 0)
 		return NULL;
 	pthread_mutex_lock(&mutex);
-	seg = mapped[AV_REF_SLOT(ref)];
-	if (seg && seg->ref == ref) {
-		idle -= seg->users++ == 0;
-	} else {
-		drop_idle(AV_REF_SLOT(ref));
-		drop_dead();
-		seg = peer_open(ref, proc);
-		if (seg)
-			mapped[AV_REF_SLOT(ref)] = seg;
-	}
+	seg = use_mapped(ref);
 	pthread_mutex_unlock(&mutex);
-	return seg;
+	return seg ? seg : map_another(ref, proc);
 }
 
 void av_seg_drop_idle(void)

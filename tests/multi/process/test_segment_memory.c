@@ -9,6 +9,7 @@
 #include <limits.h>
 #include <linux/filter.h>
 #include <linux/seccomp.h>
+#include <pthread.h>
 #include <sched.h>
 #include <signal.h>
 #include <stdio.h>
@@ -28,11 +29,13 @@
 #include "lib/sandbox.h"
 #include "lib/side.h"
 
-#define BYTES	 4096u
-#define SMALL	 ((size_t)8 << 20) /* a directory, and the tables of a few contexts */
-#define LARGE	 ((size_t)4 << 30)
-#define PIECES	 64u
-#define LIVES_US 20000 /* longer than a process is believed to live */
+#define BYTES	   4096u
+#define SMALL	   ((size_t)8 << 20) /* a directory, and the tables of a few contexts */
+#define LARGE	   ((size_t)4 << 30)
+#define PIECES	   64u
+#define BEGUN_US   300000
+#define AT_ONCE_NS 1000000000u
+#define LIVES_US   20000 /* longer than a process is believed to live */
 
 static struct side here, there;
 
@@ -66,16 +69,24 @@ static bool mount_room(const char *size)
 /* --- how peers get at it ---------------------------------------------------------- */
 
 /* Its PID means nothing here: the socket is the way. */
-static void in_another_pid_namespace(void)
+static bool in_pid_namespace(struct side *s)
 {
 	int ours = open("/proc/self/ns/pid", O_RDONLY | O_CLOEXEC);
 
 	if (unshare(CLONE_NEWPID)) {
 		printf("SKIPPED [%s]: no PID namespace of its own: errno %d\n", row_name(), errno);
-		return;
+		return false;
 	}
-	side_start(&there);
+	side_start(s);
 	NEED(setns(ours, CLONE_NEWPID) == 0); /* this process may have threads again */
+	close(ours);
+	return true;
+}
+
+static void in_another_pid_namespace(void)
+{
+	if (!in_pid_namespace(&there))
+		return;
 	side_open(&here, NULL);
 	probe_open(&here, &there, 0);
 	expect_traffic();
@@ -109,6 +120,41 @@ static void of_a_stopped_process(void)
 	       "a WRITE to a stopped process: %s", ibv_wc_status_str(wc.status));
 	kill(there.pid, SIGCONT);
 	side_stop(&there);
+}
+
+static void *connect_to_stopped(void *link)
+{
+	(void)side_connect(&here, 1, link); /* it may fail, but not yet */
+	return NULL;
+}
+
+/* A process that cannot answer at its socket is waited for by those alone who connect to it. */
+static void beside_a_stopped_process(void)
+{
+	struct node_qp_spec spec = spec_default();
+	struct node_link to_them = link_default();
+	struct side next = {0};
+	uint64_t begin;
+	pthread_t thread;
+
+	if (!in_pid_namespace(&there))
+		return;
+	side_start(&next);
+	side_open(&here, NULL);
+	NEED(side_create_qp(&there, 0, &spec, &to_them.dest_qpn) == 0);
+	NEED(side_create_qp(&here, 1, &spec, NULL) == 0);
+	to_them.dgid = there.info.gid;
+	kill(there.pid, SIGSTOP);
+	NEED(pthread_create(&thread, NULL, connect_to_stopped, &to_them) == 0);
+	usleep(BEGUN_US);
+	begin = now_ns();
+	probe_open(&here, &next, 0);
+	EXPECT(now_ns() - begin < AT_ONCE_NS, "%u ms to connect",
+	       (unsigned int)((now_ns() - begin) / 1000000));
+	pthread_join(thread, NULL);
+	kill(there.pid, SIGCONT);
+	side_stop(&there);
+	side_stop(&next);
 }
 
 /* --- what is left of it ----------------------------------------------------------- */
@@ -353,6 +399,7 @@ static const struct test_row {
 } rows[] = {
 	{"in another PID namespace", in_another_pid_namespace, true},
 	{"of a stopped process", of_a_stopped_process, false},
+	{"beside a stopped process", beside_a_stopped_process, false},
 	{"of the killed, nothing stays", of_the_killed, false},
 	{"of those killed later, nothing stays", of_those_killed_later, false},
 	{"of the killed that lied", of_the_killed_that_lied, false},
