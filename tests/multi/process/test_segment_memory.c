@@ -124,7 +124,7 @@ static void of_a_stopped_process(void)
 
 static void *connect_to_stopped(void *link)
 {
-	(void)side_connect(&here, 1, link); /* it may fail, but not yet */
+	(void)node_connect(here.node, 1, link); /* it may fail, but not yet */
 	return NULL;
 }
 
