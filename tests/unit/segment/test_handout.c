@@ -218,6 +218,43 @@ static void no_descriptor_for_it(void **state)
 	assert_true(is_handed(&what));
 }
 
+static void nothing_came(struct av_watched_fd *w)
+{
+	fail_msg("nothing was sent to %d", w->socket.fd);
+}
+
+/* Whoever connects stays in the queue, and holds up nobody. */
+static void no_descriptor_to_accept(void **state)
+{
+	int client = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0), pair[2];
+	struct sockaddr_un a = {.sun_family = AF_UNIX};
+	struct av_watched_fd other = {.ready = nothing_came};
+	struct av_handed what = meant();
+	struct rlimit all;
+	uint64_t begin;
+
+	assert_int_equal(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair), 0);
+	assert_true(av_own_fd_keep(&other.socket, pair[0]));
+	av_handout_begin(&out, path, &file);
+	assert_true(is_handed(&what));
+	snprintf(a.sun_path, sizeof(a.sun_path), "%.*s", (int)sizeof(a.sun_path) - 1, path);
+	all = limit_to_used(0);
+	assert_int_equal(connect(client, (struct sockaddr *)&a, sizeof(a)), 0);
+	usleep(50000);
+	begin = av_now_ns();
+	for (int i = 0; i < ROUNDS; i++) {
+		av_watch_begin(&other);
+		av_watch_end(&other);
+	}
+	begin = av_now_ns() - begin;
+	setrlimit(RLIMIT_NOFILE, &all);
+	assert_in_range(begin, 0, 200000000);
+	assert_true(is_handed(&what));
+	av_own_fd_close(&other.socket);
+	close(pair[1]);
+	close(client);
+}
+
 /* --- somebody else's socket -------------------------------------------------------- */
 
 static int listen_there(void)
@@ -307,6 +344,7 @@ int main(void)
 		ROW(by_many),
 		ROW(by_the_parent_of_a_child),
 		ROW(no_descriptor_for_it),
+		ROW(no_descriptor_to_accept),
 		ROW(from_an_impostor),
 		ROW(from_nobody),
 	};
