@@ -4,6 +4,7 @@
 #define AV_BASE_FILE_SIZE_H
 
 #include <errno.h>
+#include <stdbool.h>
 #include <stdint.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
@@ -19,6 +20,14 @@ AV_MUST_USE static inline int av_file_may_have(int fd, uint64_t bytes)
 	if (getrlimit(RLIMIT_FSIZE, &rl) || rl.rlim_cur >= bytes)
 		return 0;
 	return fstat(fd, &st) == 0 && st.st_size >= (off_t)bytes ? 0 : -EFBIG;
+}
+
+/* May bytes up to @end be written? The limit counts for those that are there already, too. */
+static inline bool av_file_may_write(uint64_t end)
+{
+	struct rlimit rl;
+
+	return getrlimit(RLIMIT_FSIZE, &rl) || rl.rlim_cur >= end;
 }
 
 #endif

@@ -18,7 +18,8 @@ static struct {
 	pthread_mutex_t life; /* held while the thread is started and ended; it never takes it */
 	bool running;
 	pthread_t thread;
-	struct av_own_fd wake; /* what is sent here wakes the thread */
+	struct av_own_fd wake;	/* what is sent here wakes the thread, */
+	struct av_own_fd woken; /* at its end of the pair: here for the child of a fork() */
 
 	pthread_mutex_t mutex; /* guards the rest, and is held over ready() */
 	struct watched_list list;
@@ -26,6 +27,7 @@ static struct {
 } watcher = {
 	.life = PTHREAD_MUTEX_INITIALIZER,
 	.wake.fd = -1,
+	.woken.fd = -1,
 	.mutex = PTHREAD_MUTEX_INITIALIZER,
 };
 
@@ -72,9 +74,24 @@ static void drain(struct waiting *t)
 	ssize_t n = 1;
 
 	while (n > 0 && av_own_fd(&t->woken) >= 0)
-		n = recv(t->woken.fd, &byte, 1, 0);
+		n = recv(t->woken.fd, &byte, 1, MSG_DONTWAIT);
 	if (n == 0)
 		av_own_fd_close(&t->woken);
+}
+
+/*
+ * If RLIMIT_NOFILE is lower than their number by now, poll(2) takes none: then this sleeps until
+ * one is added or removed. Return: false: there is nothing to look at
+ */
+static bool await(struct waiting *t, size_t n)
+{
+	char byte;
+
+	if (poll(t->poll, n, -1) >= 0)
+		return true;
+	if (errno == EINVAL)
+		(void)!recv(av_own_fd(&t->woken), &byte, 1, 0);
+	return false;
 }
 
 static bool is_ready(const struct waiting *t, size_t n, const struct av_watched_fd *w)
@@ -94,8 +111,7 @@ static void *watch_main(void *arg)
 	pthread_mutex_lock(&watcher.mutex);
 	while ((n = fill(t)) > 0) {
 		pthread_mutex_unlock(&watcher.mutex);
-		if (poll(t->poll, n, -1) < 0)
-			n = 0;
+		n = await(t, n) ? n : 0;
 		drain(t);
 		pthread_mutex_lock(&watcher.mutex);
 		LIST_FOREACH(w, &watcher.list, entry)
@@ -115,6 +131,7 @@ static void after_fork_in_child(void)
 	pthread_mutex_init(&watcher.life, NULL);
 	pthread_mutex_init(&watcher.mutex, NULL);
 	av_own_fd_close(&watcher.wake);
+	av_own_fd_close(&watcher.woken);
 	watcher.running = false;
 	LIST_INIT(&watcher.list);
 }
@@ -125,12 +142,13 @@ static bool make_pair(struct waiting *t)
 {
 	int pair[2];
 
-	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, pair))
+	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair))
 		return false;
 	if (!av_own_fd_keep(&t->woken, pair[0])) {
 		close(pair[1]);
 		return false;
 	}
+	watcher.woken = t->woken;
 	return av_own_fd_keep(&watcher.wake, pair[1]);
 }
 
@@ -158,7 +176,7 @@ static bool wake(void)
 {
 	int fd = av_own_fd(&watcher.wake);
 
-	return fd >= 0 && (send(fd, "", 1, MSG_NOSIGNAL) == 1 || errno == EAGAIN);
+	return fd >= 0 && (send(fd, "", 1, MSG_NOSIGNAL | MSG_DONTWAIT) == 1 || errno == EAGAIN);
 }
 
 static void stop(void)
@@ -179,10 +197,10 @@ void av_watch_begin(struct av_watched_fd *w)
 	pthread_mutex_lock(&watcher.mutex);
 	LIST_INSERT_HEAD(&watcher.list, w, entry);
 	pthread_mutex_unlock(&watcher.mutex);
+	if (watcher.running && !wake())
+		stop(); /* it ends by itself */
 	if (!watcher.running)
 		start();
-	else
-		(void)wake();
 	pthread_mutex_unlock(&watcher.life);
 	errno = saved;
 }

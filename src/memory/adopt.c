@@ -90,7 +90,7 @@ static void show(struct adoption *a)
 	const struct av_adopted_piece piece = {
 		.begin = a->pages.begin,
 		.end = a->pages.begin + a->pages.bytes,
-		.fd = av_own_fd(&a->pages.seg->file),
+		.file = a->pages.seg->file,
 		.at = a->pages.at,
 	};
 

@@ -14,6 +14,7 @@
 #include <unistd.h>
 
 #include "base/checked.h"
+#include "base/file_size.h"
 #include "base/map.h"
 #include "base/sparse.h"
 #include "base/thread.h"
@@ -68,7 +69,7 @@ bool av_adopt_suitable(const struct av_adopt_pages *p)
 
 	if (maps >= 0)
 		close(maps);
-	return ret && no_huge(p->begin, end);
+	return ret && av_file_may_write(AV_SEG_BYTES) && no_huge(p->begin, end);
 }
 
 /* Mappings of what may write to this process's memory or keep it pinned, without a processor. */

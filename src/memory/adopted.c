@@ -8,6 +8,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "base/map.h"
 #include "segment/shared_heap.h"
 #include "memory/vma.h"
 
@@ -15,7 +16,7 @@
 struct entry {
 	_Atomic uint64_t end, begin; /* addresses */
 	_Atomic uint64_t at;	     /* offset in the segment, */
-	_Atomic uint64_t inode;	     /* which is this file, */
+	_Atomic uint64_t dev, inode; /* which is this file, */
 	_Atomic int fd;		     /* open as that */
 };
 
@@ -58,11 +59,10 @@ bool av_adopted_overlaps(uint64_t addr, uint64_t len)
 static void show(uint32_t i, const struct av_adopted_piece *piece)
 {
 	struct entry *e = &adopted.list[i];
-	struct stat file = {.st_ino = 0};
 
-	(void)!fstat(piece->fd, &file);
-	atomic_store(&e->inode, file.st_ino);
-	atomic_store(&e->fd, piece->fd);
+	atomic_store(&e->dev, piece->file.dev);
+	atomic_store(&e->inode, piece->file.ino);
+	atomic_store(&e->fd, piece->file.fd);
 	atomic_store(&e->at, piece->at);
 	atomic_store(&e->begin, piece->begin);
 	atomic_store(&e->end, piece->end);
@@ -78,9 +78,14 @@ void av_adopted_show(uint32_t i, const struct av_adopted_piece *piece)
 
 void av_adopted_show_heap(const struct av_shared_heap *heap)
 {
-	const struct av_adopted_piece all = {heap->begin, heap->begin + AV_SHARED_HEAP_BYTES,
-					     heap->fd, 0};
+	struct av_adopted_piece all = {
+		heap->begin, heap->begin + AV_SHARED_HEAP_BYTES, {.fd = heap->fd}, 0};
+	struct stat st;
 
+	if (fstat(heap->fd, &st) == 0) {
+		all.file.dev = st.st_dev;
+		all.file.ino = st.st_ino;
+	}
 	show(AV_ADOPTIONS, &all);
 }
 
@@ -102,7 +107,7 @@ static bool piece_of(const struct entry *e, const struct av_vma *vma, uint64_t a
 		return false;
 	piece->begin = piece->begin > addr ? piece->begin : addr;
 	piece->at = vma->offset + (piece->begin - vma->begin);
-	piece->fd = atomic_load(&e->fd);
+	piece->file = (struct av_own_fd){atomic_load(&e->fd), atomic_load(&e->dev), vma->inode};
 	return piece->begin < piece->end;
 }
 
@@ -137,6 +142,13 @@ bool av_adopted_next(int maps, uint64_t addr, uint64_t end, struct av_adopted_pi
 }
 
 /* System calls by number: the library's versions are cancellation points. */
+static void drop_pages(const struct av_adopted_piece *p)
+{
+	if (syscall(SYS_fallocate, av_own_fd(&p->file), FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE,
+		    p->at, p->end - p->begin))
+		(void)!av_madvise((void *)(uintptr_t)p->begin, p->end - p->begin, MADV_REMOVE);
+}
+
 void av_adopted_discard(uint64_t addr, uint64_t len)
 {
 	struct av_adopted_piece piece;
@@ -148,7 +160,6 @@ void av_adopted_discard(uint64_t addr, uint64_t len)
 	if (maps < 0)
 		return;
 	for (uint64_t at = addr; av_adopted_next(maps, at, addr + len, &piece); at = piece.end)
-		(void)!syscall(SYS_fallocate, piece.fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE,
-			       piece.at, piece.end - piece.begin);
+		drop_pages(&piece);
 	syscall(SYS_close, maps);
 }

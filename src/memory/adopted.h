@@ -45,9 +45,9 @@ static inline bool av_page_moving(struct av_seg *seg)
 
 /* Adopted pages, where the program has them mapped. */
 struct av_adopted_piece {
-	uint64_t begin, end; /* addresses */
-	int fd;		     /* of the segment, borrowed */
-	uint64_t at;	     /* offset there */
+	uint64_t begin, end;   /* addresses */
+	struct av_own_fd file; /* the segment's, borrowed */
+	uint64_t at;	       /* offset there */
 };
 
 /* Fill entry @i of the table, or clear it. One thread at a time; no heap. */

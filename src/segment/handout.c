@@ -44,7 +44,7 @@ static int unix_socket(void)
 	return socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
 }
 
-/* A message of one byte with the descriptor @fd, or room for one. */
+/* A message of one byte with one descriptor, or room for one: a second would stay open. */
 struct message {
 	struct msghdr head;
 	struct iovec io;
@@ -62,7 +62,7 @@ static void message_init(struct message *m)
 	m->head = (struct msghdr){.msg_iov = &m->io,
 				  .msg_iovlen = 1,
 				  .msg_control = &m->control,
-				  .msg_controllen = sizeof(m->control)};
+				  .msg_controllen = CMSG_LEN(sizeof(int))};
 }
 
 static void send_to(int fd, int file)
@@ -102,9 +102,8 @@ void av_handout_begin(struct av_handout *h, const char *path, const struct av_ow
 	if (av_own_fd_keep(&h->listener.socket, unix_socket())) {
 		int fd = h->listener.socket.fd;
 
-		if (address_of(&a, path, &folder) &&
-		    bind(fd, (struct sockaddr *)&a, sizeof(a)) == 0 &&
-		    chmod(a.sun_path, 0600) == 0 && listen(fd, SOMAXCONN) == 0)
+		if (fchmod(fd, 0600) == 0 && address_of(&a, path, &folder) &&
+		    bind(fd, (struct sockaddr *)&a, sizeof(a)) == 0 && listen(fd, SOMAXCONN) == 0)
 			av_watch_begin(&h->listener);
 		else
 			av_own_fd_close(&h->listener.socket);

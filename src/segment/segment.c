@@ -31,11 +31,13 @@
 /*
  * All mapped segments, by context slot; replaced when the slot has a new generation. Peers'
  * segments stay when their last user is gone, up to IDLE_MAX of them: often the next datagram needs
- * them again. Guarded by @mutex.
+ * them again. Those of the dead go when another one is mapped. Guarded by @mutex.
  */
 static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
 static struct av_seg *mapped[AV_REF_SLOTS];
 static unsigned int idle;
+
+static _Atomic uint64_t pidns; /* 0: not asked for yet */
 
 /* The parent's own segments are found again as peers' segments if needed. */
 static void after_fork_in_child(void)
@@ -48,15 +50,22 @@ static void after_fork_in_child(void)
 		}
 	memset(mapped, 0, sizeof(mapped));
 	idle = 0;
+	atomic_store(&pidns, 0);
 }
 
 static const struct av_fork_handlers fork_handlers = {.child = after_fork_in_child};
 
+/* A process stays where it was made. */
 static uint64_t my_pidns(void)
 {
+	uint64_t known = atomic_load_explicit(&pidns, memory_order_relaxed);
 	struct stat st;
 
-	return stat("/proc/self/ns/pid", &st) ? 0 : (uint64_t)st.st_ino;
+	if (known == 0 && stat("/proc/self/ns/pid", &st) == 0) {
+		known = st.st_ino;
+		atomic_store_explicit(&pidns, known, memory_order_relaxed);
+	}
+	return known;
 }
 
 /* @folder: taken over, also if there is no memory */
@@ -187,6 +196,14 @@ static void drop_idle(uint32_t slot)
 	seg_delete(seg);
 }
 
+/* Nobody will need them again, and here is the last mapping of the memory. Context: @mutex. */
+static void drop_dead(void)
+{
+	for (uint32_t slot = 0; idle && slot < AV_REF_SLOTS; slot++)
+		if (mapped[slot] && mapped[slot]->users == 0 && !av_seg_alive(mapped[slot]))
+			drop_idle(slot);
+}
+
 static void table_add(struct av_seg *seg)
 {
 	pthread_mutex_lock(&mutex);
@@ -292,7 +309,7 @@ int av_seg_memory(const struct av_seg *seg)
 	return fd < 0 ? -errno : fd;
 }
 
-/* Context: the caller holds @mutex. */
+/* Waits for an owner that does not answer. */
 static struct av_seg *peer_open(uint32_t ref, uint32_t proc)
 {
 	int fd = av_dir_context_open(ref);
@@ -311,6 +328,38 @@ static struct av_seg *peer_open(uint32_t ref, uint32_t proc)
 	return seg;
 }
 
+/* Context: @mutex. Return: NULL: it is not mapped, and its slot has no idle predecessor */
+static struct av_seg *use_mapped(uint32_t ref)
+{
+	struct av_seg *seg = mapped[AV_REF_SLOT(ref)];
+
+	if (seg && seg->ref == ref) {
+		idle -= seg->users++ == 0;
+		return seg;
+	}
+	drop_idle(AV_REF_SLOT(ref));
+	return NULL;
+}
+
+/* Two threads may map the same one: the second finds that of the first. */
+static struct av_seg *map_another(uint32_t ref, uint32_t proc)
+{
+	struct av_seg *seg = peer_open(ref, proc), *first;
+
+	if (!seg)
+		return NULL;
+	pthread_mutex_lock(&mutex);
+	drop_dead();
+	first = use_mapped(ref);
+	if (!first)
+		mapped[AV_REF_SLOT(ref)] = seg;
+	pthread_mutex_unlock(&mutex);
+	if (!first)
+		return seg;
+	seg_delete(seg);
+	return first;
+}
+
 struct av_seg *av_seg_get(uint32_t ref)
 {
 	AV_UNCANCELLED;
@@ -320,17 +369,9 @@ struct av_seg *av_seg_get(uint32_t ref)
 	if (proc == 0)
 		return NULL;
 	pthread_mutex_lock(&mutex);
-	seg = mapped[AV_REF_SLOT(ref)];
-	if (seg && seg->ref == ref) {
-		idle -= seg->users++ == 0;
-	} else {
-		drop_idle(AV_REF_SLOT(ref));
-		seg = peer_open(ref, proc);
-		if (seg)
-			mapped[AV_REF_SLOT(ref)] = seg;
-	}
+	seg = use_mapped(ref);
 	pthread_mutex_unlock(&mutex);
-	return seg;
+	return seg ? seg : map_another(ref, proc);
 }
 
 void av_seg_drop_idle(void)
@@ -350,7 +391,7 @@ void av_seg_put(struct av_seg *seg)
 	pthread_mutex_lock(&mutex);
 	last = --seg->users == 0;
 	keep = !seg->own && idle < IDLE_MAX && mapped[AV_REF_SLOT(seg->ref)] == seg &&
-	       !atomic_load(&seg->head->closed) && !atomic_load(&seg->gone);
+	       av_seg_alive(seg); /* the memory of the dead is to go */
 	if (last && keep) {
 		idle++;
 		av_shared_heap_forget(&seg->shared_heap); /* its memory is to go with its process */

@@ -102,24 +102,7 @@ struct av_seg_head *av_seg_map_peers(const struct av_dir_memory *memory, int fol
 	return NULL;
 }
 
-const struct av_tables *av_tables_map(int folder)
+int av_tables_open(int folder)
 {
-	int fd = open_tables(folder, PROT_READ);
-	const struct av_tables *t = MAP_FAILED;
-
-	if (fd < 0)
-		return NULL;
-	t = mmap(NULL, sizeof(*t), PROT_READ, MAP_SHARED, fd, 0);
-	close(fd);
-	if (t == MAP_FAILED)
-		return NULL;
-	if (t->magic == AV_TABLES_MAGIC)
-		return t;
-	av_tables_unmap(t);
-	return NULL;
-}
-
-void av_tables_unmap(const struct av_tables *tables)
-{
-	av_munmap((void *)(uintptr_t)tables, sizeof(*tables));
+	return open_tables(folder, PROT_READ);
 }

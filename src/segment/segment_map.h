@@ -32,8 +32,10 @@ struct av_seg_head *av_seg_map(int file, int tables, int prot);
 struct av_seg_head *av_seg_map_peers(const struct av_dir_memory *memory, int folder,
 				     const char *path, int prot);
 
-/* Map the tables of a context, also of a dead one, for reading. NULL: there are none. */
-const struct av_tables *av_tables_map(int folder);
-void av_tables_unmap(const struct av_tables *tables);
+/*
+ * The tables of a context, also of a dead one, for pread(2): what they say to be there may be a
+ * hole, and touching that in a mapping takes a page. Return: descriptor for the caller, or -1
+ */
+AV_MUST_USE int av_tables_open(int folder);
 
 #endif

@@ -3,7 +3,9 @@
 
 #include <fcntl.h>
 #include <limits.h>
+#include <stddef.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -11,40 +13,75 @@
 #include "registry/folder.h"
 #include "segment/segment_map.h"
 
-static void add(const struct av_tables *t, struct av_totals *sum)
+static void add_qps(const uint8_t (*qp)[AV_QP_BYTES], struct av_totals *sum)
 {
-	uint32_t qps = av_dir_rows(&t->qp_chunks, AV_SLAB_CHUNKS);
-	uint32_t cqs = av_dir_rows(&t->cq_chunks, AV_SLAB_CHUNKS);
+	for (uint32_t i = 0; i < AV_OBJ_CHUNK; i++)
+		av_count_add(sum->qp, qp[i] + AV_QP_COUNTERS_AT, AV_QP_COUNTERS);
+}
 
-	for (uint32_t i = 0; i < qps * AV_OBJ_CHUNK; i++)
-		av_count_add(sum->qp, t->qp[i / AV_OBJ_CHUNK][i % AV_OBJ_CHUNK] + AV_QP_COUNTERS_AT,
-			     AV_QP_COUNTERS);
-	for (uint32_t i = 0; i < cqs * AV_OBJ_CHUNK; i++)
-		av_count_add(sum->cq, t->cq[i / AV_OBJ_CHUNK][i % AV_OBJ_CHUNK] + AV_CQ_COUNTERS_AT,
-			     AV_CQ_COUNTERS);
+static void add_cqs(const uint8_t (*cq)[AV_CQ_BYTES], struct av_totals *sum)
+{
+	for (uint32_t i = 0; i < AV_OBJ_CHUNK; i++)
+		av_count_add(sum->cq, cq[i] + AV_CQ_COUNTERS_AT, AV_CQ_COUNTERS);
 }
 
 void av_totals_add(const struct av_seg *seg, struct av_totals *sum)
 {
-	add(av_tables_of(seg->head), sum);
+	const struct av_tables *t = av_tables_of(seg->head);
+
+	for (uint32_t i = 0; i < av_dir_rows(&t->qp_chunks, AV_SLAB_CHUNKS); i++)
+		add_qps(t->qp[i], sum);
+	for (uint32_t i = 0; i < av_dir_rows(&t->cq_chunks, AV_SLAB_CHUNKS); i++)
+		add_cqs(t->cq[i], sum);
+}
+
+static bool read_at(int fd, void *to, size_t bytes, size_t at)
+{
+	return pread(fd, to, bytes, (off_t)at) == (ssize_t)bytes;
+}
+
+/* What av_totals_add() does, of a file. */
+static void add_file(int fd, struct av_totals *sum)
+{
+	union {
+		struct {
+			uint64_t magic;
+			_Atomic uint32_t qp_chunks, cq_chunks;
+		} head;
+		uint8_t qp[AV_OBJ_CHUNK][AV_QP_BYTES], cq[AV_OBJ_CHUNK][AV_CQ_BYTES];
+	} *t = malloc(sizeof(*t));
+	uint32_t qps, cqs;
+
+	if (!t || !read_at(fd, &t->head, sizeof(t->head), 0) || t->head.magic != AV_TABLES_MAGIC) {
+		free(t);
+		return;
+	}
+	qps = av_dir_rows(&t->head.qp_chunks, AV_SLAB_CHUNKS);
+	cqs = av_dir_rows(&t->head.cq_chunks, AV_SLAB_CHUNKS);
+	for (uint32_t i = 0; i < qps; i++)
+		if (read_at(fd, t->qp, sizeof(t->qp), offsetof(struct av_tables, qp[i])))
+			add_qps((const uint8_t(*)[AV_QP_BYTES])t->qp, sum);
+	for (uint32_t i = 0; i < cqs; i++)
+		if (read_at(fd, t->cq, sizeof(t->cq), offsetof(struct av_tables, cq[i])))
+			add_cqs((const uint8_t(*)[AV_CQ_BYTES])t->cq, sum);
+	free(t);
 }
 
 void av_totals_of_context(int folder, uint32_t ref, struct av_totals *sum)
 {
-	const struct av_tables *t = NULL;
 	char name[32];
-	int fd;
+	int fd, tables;
 
 	snprintf(name, sizeof(name), AV_CONTEXT_NAME, AV_CONTEXT_NAME_OF(ref));
 	fd = openat(folder, name, O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 	if (fd < 0)
 		return;
-	t = av_tables_map(fd);
+	tables = av_tables_open(fd);
 	close(fd);
-	if (!t)
+	if (tables < 0)
 		return;
-	add(t, sum);
-	av_tables_unmap(t);
+	add_file(tables, sum);
+	close(tables);
 }
 
 /* --- reading --------------------------------------------------------------------- */

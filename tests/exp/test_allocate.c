@@ -268,7 +268,7 @@ static void leak_row(void)
 		if (i == ROUNDS / 2) { /* tables have the size they need by now */
 			before = pages_vm_size();
 			open = open_descriptors();
-			segment = sandbox_bytes();
+			segment = segment_bytes(getpid());
 		}
 	}
 	/* The heap's own pages aside; a page lost in each round would be 2 MiB and more. */
@@ -277,8 +277,8 @@ static void leak_row(void)
 	EXPECT(lowest[1] >= lowest[0], "pages are taken ever further down: 0x%zx, 0x%zx", lowest[0],
 	       lowest[1]);
 	EXPECT(open_descriptors() == open, "%u descriptors, not %u", open_descriptors(), open);
-	EXPECT(sandbox_bytes() <= segment, "%zu bytes of shared files more",
-	       sandbox_bytes() - segment);
+	EXPECT(segment_bytes(getpid()) <= segment, "%zu bytes of the segment more",
+	       segment_bytes(getpid()) - segment);
 }
 
 /* Threads that allocate at the same time: nobody has another's bytes. Return: NULL if all was well

@@ -87,12 +87,12 @@ static void creator_leaves_rows(bool seen_before)
 			EXPECT(pattern_check(at + 8, 4088, (uint64_t)way, 8) == -1,
 			       "overwritten by a new region");
 		}
-		bytes = sandbox_bytes();
+		bytes = way == WAY_DEREG ? segment_bytes(creator.pid) : 0;
 		dereg(mr);
 		EXPECT(!pages_mapped(at), "still mapped");
-		if (way == WAY_DEREG) /* others have no file any more that could be looked at */
-			EXPECT(sandbox_bytes() + BYTES <= bytes, "pages stay: %zu of %zu bytes",
-			       sandbox_bytes(), bytes);
+		if (way == WAY_DEREG) /* others have no segment any more */
+			EXPECT(segment_bytes(creator.pid) + BYTES <= bytes,
+			       "pages stay: %zu of %zu bytes", segment_bytes(creator.pid), bytes);
 		finish(&creator, (enum way)way);
 	}
 }
@@ -117,10 +117,10 @@ static void second_leaves_rows(void)
 		EXPECT_PROBE(&b, &a, 0, IBV_WR_RDMA_READ, (uintptr_t)mr->addr, mr->rkey, 4096,
 			     IBV_WC_SUCCESS);
 		EXPECT(side_check(&b, PROBE_AT, 4096, 5, 0) == -1, "bytes by RDMA");
-		bytes = sandbox_bytes();
+		bytes = segment_bytes(getpid());
 		dereg(mr);
-		EXPECT(sandbox_bytes() + BYTES <= bytes, "pages stay: %zu of %zu bytes",
-		       sandbox_bytes(), bytes);
+		EXPECT(segment_bytes(getpid()) + BYTES <= bytes, "pages stay: %zu of %zu bytes",
+		       segment_bytes(getpid()), bytes);
 		finish(&second, (enum way)way);
 	}
 }
@@ -148,7 +148,7 @@ static void child_row(void)
 /* Two processes in turn create and register each other's, ending in both orders. */
 static void leak_row(void)
 {
-	size_t before = 0, files = 0, lowest[2] = {SIZE_MAX, SIZE_MAX};
+	size_t before = 0, held = 0, lowest[2] = {SIZE_MAX, SIZE_MAX};
 	unsigned int open = 0;
 	struct spawned other;
 
@@ -183,7 +183,7 @@ static void leak_row(void)
 		if (i == ROUNDS / 2) {
 			before = pages_vm_size();
 			open = open_descriptors();
-			files = sandbox_bytes();
+			held = segment_bytes(getpid()) + segment_bytes(other.pid);
 		}
 	}
 	EXPECT(TEST_SANITIZED || pages_vm_size() <= before + MB, "%zu bytes of address space more",
@@ -191,8 +191,9 @@ static void leak_row(void)
 	EXPECT(lowest[1] >= lowest[0], "pages are taken ever further down: 0x%zx, 0x%zx", lowest[0],
 	       lowest[1]);
 	EXPECT(open_descriptors() == open, "%u descriptors, not %u", open_descriptors(), open);
-	EXPECT(sandbox_bytes() <= files + 16 * 4096, "%zu bytes of shared files more",
-	       sandbox_bytes() - files);
+	EXPECT(segment_bytes(getpid()) + segment_bytes(other.pid) <= held + 16 * 4096ul,
+	       "%zu bytes of segments more",
+	       segment_bytes(getpid()) + segment_bytes(other.pid) - held);
 	end(&other);
 }
 

@@ -8,9 +8,12 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "lib/expect.h"
+
+#define SEGMENT "/memfd:anyverbs-c"
 
 static char path[64];
 static pid_t owner;
@@ -87,6 +90,32 @@ size_t sandbox_bytes(void)
 	total = 0;
 	nftw(path, add_one, 16, FTW_PHYS);
 	return total;
+}
+
+size_t segment_bytes(pid_t pid)
+{
+	char name[64], to[64];
+	struct dirent *e;
+	struct stat st;
+	size_t sum = 0;
+	DIR *d;
+
+	snprintf(name, sizeof(name), "/proc/%d/fd", (int)pid);
+	d = opendir(name);
+	if (!d)
+		DIE("%s", name);
+	while ((e = readdir(d))) {
+		ssize_t n = readlinkat(dirfd(d), e->d_name, to, sizeof(to) - 1);
+
+		to[n > 0 ? n : 0] = '\0';
+		if (!strncmp(to, SEGMENT, strlen(SEGMENT)) &&
+		    fstatat(dirfd(d), e->d_name, &st, 0) == 0)
+			sum += (size_t)st.st_blocks * 512;
+	}
+	closedir(d);
+	if (sum == 0)
+		DIE("%s has no segment", name);
+	return sum;
 }
 
 unsigned int open_descriptors(void)

@@ -8,6 +8,7 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <sys/types.h>
 
 /* Create the folder and point ANYVERBS_DIR to it, for all processes started from now on. */
 void sandbox_enter(void);
@@ -17,6 +18,9 @@ unsigned int sandbox_entries(void);
 
 /* Bytes of memory used by the folder's files. */
 size_t sandbox_bytes(void);
+
+/* Bytes of memory in the segments that a process has open, its own and others'. */
+size_t segment_bytes(pid_t pid);
 
 /* Number of open descriptors of this process. */
 unsigned int open_descriptors(void);

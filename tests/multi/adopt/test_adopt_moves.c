@@ -6,6 +6,7 @@
 #include <errno.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <unistd.h>
 
 #include "adopt_fixture.h"
 #include "lib/sandbox.h"
@@ -149,10 +150,10 @@ static void leak_row(void)
 	for (int i = 0; i < 2000; i++) {
 		dereg(reg(p, BYTES));
 		if (i == 100)
-			before = sandbox_bytes();
+			before = segment_bytes(getpid());
 	}
-	EXPECT(sandbox_bytes() <= before + 16 * PAGE,
-	       "the context's file grew from %zu to %zu bytes", before, sandbox_bytes());
+	EXPECT(segment_bytes(getpid()) <= before + 16 * PAGE,
+	       "the segment grew from %zu to %zu bytes", before, segment_bytes(getpid()));
 	munmap(p, BYTES);
 }
 

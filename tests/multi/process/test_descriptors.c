@@ -18,6 +18,7 @@
 #include <unistd.h>
 
 #include "lib/expect.h"
+#include "lib/page_backing.h"
 #include "lib/probe.h"
 #include "lib/sandbox.h"
 #include "lib/side.h"
@@ -229,6 +230,33 @@ static void replaced_by_a_folder(void)
 	expect_mine();
 }
 
+/* Adopted memory is discarded in a file, by number: but not in the program's. */
+static void discarded(void)
+{
+	uint8_t *p = mmap(NULL, BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	char text[sizeof(MINE)] = "";
+	struct ibv_mr *mr;
+	off_t at;
+
+	memset(p, 7, BYTES);
+	mr = ibv_reg_mr(a.node->pd, p, BYTES, PROBE_ALL);
+	at = (off_t)pages_offset(p);
+	if (!mr || pages_private(p)) {
+		printf("SKIPPED [%s]: nothing is adopted\n", row_name());
+		return;
+	}
+	in_place = memfd_create("mine", MFD_CLOEXEC);
+	before[in_place] = true;
+	EXPECT(pwrite(in_place, MINE, sizeof(MINE), at) == sizeof(MINE), "errno %d", errno);
+	each_descriptor(replace);
+	EXPECT(madvise(p, BYTES, MADV_DONTNEED) == 0, "errno %d", errno);
+	EXPECT(p[0] == 0 && !memcmp(p, p + 1, BYTES - 1), "the memory is not discarded");
+	EXPECT(pread(in_place, text, sizeof(text), at) == sizeof(text) && !strcmp(text, MINE),
+	       "a hole in the program's file");
+	EXPECT(ibv_dereg_mr(mr) == 0, "ibv_dereg_mr: errno %d", errno);
+	munmap(p, BYTES);
+}
+
 static void closed(void)
 {
 	struct side sweeper = {0};
@@ -276,6 +304,7 @@ static const struct test_row rows[] = {
 	{"at high numbers", high_numbers},
 	{"the program's file in their place", replaced_by_a_file},
 	{"the program's folder in their place", replaced_by_a_folder},
+	{"adopted memory is discarded", discarded},
 	{"closed", closed},
 	{"the directory opened and closed", opened_and_closed},
 };

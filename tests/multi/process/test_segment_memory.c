@@ -5,6 +5,11 @@
  */
 #include <errno.h>
 #include <fcntl.h>
+#include <glob.h>
+#include <limits.h>
+#include <linux/filter.h>
+#include <linux/seccomp.h>
+#include <pthread.h>
 #include <sched.h>
 #include <signal.h>
 #include <stdio.h>
@@ -12,20 +17,25 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/mount.h>
+#include <sys/prctl.h>
 #include <sys/resource.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include "lib/expect.h"
+#include "lib/page_backing.h"
 #include "lib/probe.h"
 #include "lib/sandbox.h"
 #include "lib/side.h"
 
-#define BYTES  4096u
-#define SMALL  ((size_t)8 << 20) /* a directory, and the tables of a few contexts */
-#define LARGE  ((size_t)4 << 30)
-#define ROOM   "size=64m"
-#define PIECES 64u
+#define BYTES	   4096u
+#define SMALL	   ((size_t)8 << 20) /* a directory, and the tables of a few contexts */
+#define LARGE	   ((size_t)4 << 30)
+#define PIECES	   64u
+#define BEGUN_US   300000
+#define AT_ONCE_NS 1000000000u
+#define LIVES_US   20000 /* longer than a process is believed to live */
 
 static struct side here, there;
 
@@ -46,19 +56,37 @@ static void expect_traffic(void)
 		     here.info.key[KEY_FULL], BYTES, IBV_WC_SUCCESS);
 }
 
+/* Only of this process and its children. */
+static bool mount_room(const char *size)
+{
+	if (unshare(CLONE_NEWNS) == 0 && mount("none", "/", NULL, MS_REC | MS_PRIVATE, NULL) == 0 &&
+	    mount("tmpfs", getenv("ANYVERBS_DIR"), "tmpfs", 0, size) == 0)
+		return true;
+	printf("SKIPPED [%s]: no file system of its own: errno %d\n", row_name(), errno);
+	return false;
+}
+
 /* --- how peers get at it ---------------------------------------------------------- */
 
 /* Its PID means nothing here: the socket is the way. */
-static void in_another_pid_namespace(void)
+static bool in_pid_namespace(struct side *s)
 {
 	int ours = open("/proc/self/ns/pid", O_RDONLY | O_CLOEXEC);
 
 	if (unshare(CLONE_NEWPID)) {
 		printf("SKIPPED [%s]: no PID namespace of its own: errno %d\n", row_name(), errno);
-		return;
+		return false;
 	}
-	side_start(&there);
+	side_start(s);
 	NEED(setns(ours, CLONE_NEWPID) == 0); /* this process may have threads again */
+	close(ours);
+	return true;
+}
+
+static void in_another_pid_namespace(void)
+{
+	if (!in_pid_namespace(&there))
+		return;
 	side_open(&here, NULL);
 	probe_open(&here, &there, 0);
 	expect_traffic();
@@ -94,7 +122,60 @@ static void of_a_stopped_process(void)
 	side_stop(&there);
 }
 
+static void *connect_to_stopped(void *link)
+{
+	(void)node_connect(here.node, 1, link); /* it may fail, but not yet */
+	return NULL;
+}
+
+/* A process that cannot answer at its socket is waited for by those alone who connect to it. */
+static void beside_a_stopped_process(void)
+{
+	struct node_qp_spec spec = spec_default();
+	struct node_link to_them = link_default();
+	struct side next = {0};
+	uint64_t begin;
+	pthread_t thread;
+
+	if (!in_pid_namespace(&there))
+		return;
+	side_start(&next);
+	side_open(&here, NULL);
+	NEED(side_create_qp(&there, 0, &spec, &to_them.dest_qpn) == 0);
+	NEED(side_create_qp(&here, 1, &spec, NULL) == 0);
+	to_them.dgid = there.info.gid;
+	kill(there.pid, SIGSTOP);
+	NEED(pthread_create(&thread, NULL, connect_to_stopped, &to_them) == 0);
+	usleep(BEGUN_US);
+	begin = now_ns();
+	probe_open(&here, &next, 0);
+	EXPECT(now_ns() - begin < AT_ONCE_NS, "%u ms to connect",
+	       (unsigned int)((now_ns() - begin) / 1000000));
+	pthread_join(thread, NULL);
+	kill(there.pid, SIGCONT);
+	side_stop(&there);
+	side_stop(&next);
+}
+
 /* --- what is left of it ----------------------------------------------------------- */
+
+/* Whole ones in this process. */
+static unsigned int segments_mapped(void)
+{
+	FILE *f = fopen("/proc/self/maps", "re");
+	char line[512];
+	unsigned int n = 0;
+
+	while (f && fgets(line, sizeof(line), f)) {
+		unsigned long offset = 1;
+
+		n += strstr(line, "/memfd:anyverbs-c") &&
+		     sscanf(line, "%*s %*s %lx", &offset) == 1 && offset == 0;
+	}
+	if (f)
+		fclose(f);
+	return n;
+}
 
 static void of_the_killed(void)
 {
@@ -103,6 +184,57 @@ static void of_the_killed(void)
 	expect_traffic();
 	side_kill(&there);
 	EXPECT(sandbox_bytes() < SMALL, "%zu bytes of files", sandbox_bytes());
+	usleep(LIVES_US);
+	EXPECT(side_destroy_qp(&here, 0) == 0, "ibv_destroy_qp");
+	EXPECT(segments_mapped() == 1, "%u segments", segments_mapped());
+}
+
+/* Segments of peers stay mapped without a user, for the next connection. */
+static void of_those_killed_later(void)
+{
+	struct side next = {0};
+
+	open_both();
+	probe_open(&here, &there, 0);
+	expect_traffic();
+	EXPECT(side_destroy_qp(&here, 0) == 0, "ibv_destroy_qp");
+	side_kill(&there);
+	usleep(LIVES_US);
+	side_start(&next);
+	side_start(&there); /* another slot than that of the dead */
+	probe_open(&here, &there, 0);
+	EXPECT(segments_mapped() == 2, "%u segments", segments_mapped());
+	side_stop(&there);
+	side_stop(&next);
+}
+
+/* A peer says that its tables are full: they are holes, for which there is no page. */
+static void of_the_killed_that_lied(void)
+{
+	const uint32_t full[2] = {UINT32_MAX, UINT32_MAX}; /* chunks of queue pairs, and of CQs */
+	char name[PATH_MAX], bytes[BYTES];
+	glob_t found;
+	int fd;
+
+	if (!mount_room("size=24m"))
+		return;
+	open_both();
+	snprintf(name, sizeof(name), "%s/*/c*/tables", getenv("ANYVERBS_DIR"));
+	NEED(glob(name, 0, NULL, &found) == 0 && found.gl_pathc == 2);
+	for (size_t i = 0; i < found.gl_pathc; i++) {
+		fd = open(found.gl_pathv[i], O_RDWR | O_CLOEXEC);
+		NEED(pwrite(fd, full, sizeof(full), sizeof(uint64_t)) == sizeof(full));
+		close(fd);
+	}
+	globfree(&found);
+	side_kill(&there);
+	snprintf(name, sizeof(name), "%s/more", getenv("ANYVERBS_DIR"));
+	fd = open(name, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+	memset(bytes, 1, sizeof(bytes));
+	while (write(fd, bytes, sizeof(bytes)) > 0)
+		;
+	close(fd);
+	node_close(here.node); /* counts what the dead have counted */
 }
 
 /* Is each mapping whose line contains @name left out of core dumps, or in them? */
@@ -143,11 +275,8 @@ static void more_than_the_file_system(void)
 	struct ibv_mr *mr;
 	uint8_t *p;
 
-	if (unshare(CLONE_NEWNS) || mount("none", "/", NULL, MS_REC | MS_PRIVATE, NULL) ||
-	    mount("tmpfs", getenv("ANYVERBS_DIR"), "tmpfs", 0, ROOM)) {
-		printf("SKIPPED [%s]: no file system of its own: errno %d\n", row_name(), errno);
+	if (!mount_room("size=64m"))
 		return;
-	}
 	p = mmap(NULL, LARGE, PROT_READ | PROT_WRITE,
 		 MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_POPULATE, -1, 0);
 	NEED(p != MAP_FAILED);
@@ -172,6 +301,86 @@ static void more_than_the_file_system(void)
 	munmap(p, LARGE);
 }
 
+#define WORD(field) BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, field))
+
+/* From now on there is no memory for a file's bytes at [@at, @at + @bytes), modulo 4 GiB. */
+static bool no_memory_at(uint32_t at, uint32_t bytes)
+{
+	struct sock_filter code[] = {
+		WORD(nr),
+		BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_fallocate, 0, 6),
+		WORD(args[1]), /* to make a hole is another mode */
+		BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, 0, 0, 4),
+		WORD(args[2]),
+		BPF_JUMP(BPF_JMP | BPF_JGE | BPF_K, at, 0, 2),
+		BPF_JUMP(BPF_JMP | BPF_JGE | BPF_K, at + bytes, 1, 0),
+		BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | ENOMEM),
+		BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
+	};
+	struct sock_fprog program = {COUNT_OF(code), code};
+
+	return prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0 &&
+	       prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program) == 0;
+}
+
+/* Memory moves in piece by piece; those that have moved by then move back. */
+static void no_memory_for_a_piece(void)
+{
+	const uint32_t piece = 4u << 20;
+	const size_t all = 4 * (size_t)piece;
+	uint8_t *map, *p;
+	struct ibv_mr *mr;
+	size_t at;
+
+	open_both();
+	probe_open(&there, &here, 0);
+	map = mmap(NULL, all + piece, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	NEED(map != MAP_FAILED);
+	p = map + piece - (uintptr_t)map % piece;
+	(void)!madvise(p, all, MADV_NOHUGEPAGE);
+	pattern_fill(p, all, 1, 0);
+	mr = ibv_reg_mr(here.node->pd, p, all, PROBE_ALL);
+	NEED(mr && !pages_private(p));
+	at = pages_offset(p);
+	NEED(ibv_dereg_mr(mr) == 0 && pages_private(p));
+	if (!no_memory_at((uint32_t)at + 2 * piece, piece)) {
+		printf("SKIPPED [%s]: no filter of system calls: errno %d\n", row_name(), errno);
+		return;
+	}
+	pattern_fill(p, all, 2, 0);
+	mr = ibv_reg_mr(here.node->pd, p, all, PROBE_ALL);
+	NEED(mr != NULL);
+	for (size_t i = 0; i < all; i += piece)
+		EXPECT(pages_private(p + i), "piece %zu", i / piece);
+	EXPECT(pattern_check(p, all, 2, 0) == -1, "bytes");
+	for (size_t i = 0; i < all; i += piece)
+		EXPECT_PROBE(&there, &here, 0, IBV_WR_RDMA_READ, (uintptr_t)p + i, mr->rkey, BYTES,
+			     IBV_WC_SUCCESS);
+	EXPECT(ibv_dereg_mr(mr) == 0, "ibv_dereg_mr: errno %d", errno);
+	munmap(map, all + piece);
+	side_stop(&there);
+}
+
+/* Writing to a file is limited, whatever its size: SIGXFSZ would end this process. */
+static void a_limit_of_files_later(void)
+{
+	struct rlimit rl = {1 << 20, 1 << 20};
+	static uint8_t bytes[4 * BYTES];
+	struct ibv_mr *mr;
+
+	open_both();
+	probe_open(&there, &here, 0);
+	NEED(setrlimit(RLIMIT_FSIZE, &rl) == 0);
+	memset(bytes, 7, sizeof(bytes));
+	mr = ibv_reg_mr(here.node->pd, bytes, sizeof(bytes), PROBE_ALL);
+	NEED(mr != NULL);
+	EXPECT_PROBE(&there, &here, 0, IBV_WR_RDMA_READ, (uintptr_t)bytes, mr->rkey, BYTES,
+		     IBV_WC_SUCCESS);
+	EXPECT(bytes[0] == 7 && !memcmp(bytes, bytes + 1, sizeof(bytes) - 1), "bytes");
+	EXPECT(ibv_dereg_mr(mr) == 0, "ibv_dereg_mr: errno %d", errno);
+	side_stop(&there);
+}
+
 static void beyond_the_limit_of_files(void)
 {
 	struct rlimit rl = {1 << 20, 1 << 20};
@@ -190,10 +399,15 @@ static const struct test_row {
 } rows[] = {
 	{"in another PID namespace", in_another_pid_namespace, true},
 	{"of a stopped process", of_a_stopped_process, false},
+	{"beside a stopped process", beside_a_stopped_process, false},
 	{"of the killed, nothing stays", of_the_killed, false},
+	{"of those killed later, nothing stays", of_those_killed_later, false},
+	{"of the killed that lied", of_the_killed_that_lied, false},
 	{"in core dumps", in_core_dumps, true},
 	{"more than the file system has", more_than_the_file_system, false},
+	{"no memory for a piece", no_memory_for_a_piece, true},
 	{"beyond the limit of files", beyond_the_limit_of_files, false},
+	{"a limit of files later", a_limit_of_files_later, false},
 };
 
 #ifdef __SANITIZE_THREAD__

@@ -1,0 +1,226 @@
+/* SPDX-License-Identifier: MIT */
+/* The thread that watches sockets, in a program that closes descriptors, lowers limits, and forks.
+ */
+#include <dirent.h>
+#include <errno.h>
+#include <pthread.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+#include <cmocka.h>
+
+#include "base/clock.h"
+#include "base/watcher.h"
+
+#define PATIENCE_MS 5000
+#define THREADS	    4
+#define ROUNDS	    1000
+
+#ifdef __SANITIZE_THREAD__
+#define CHILD_THREADS false /* ThreadSanitizer has none in a child of several threads */
+#else
+#define CHILD_THREADS true
+#endif
+
+/* A watched socket, and the end that makes it readable. */
+struct watched {
+	struct av_watched_fd w;
+	int other;
+	_Atomic unsigned int seen;
+};
+
+static void note(struct av_watched_fd *w)
+{
+	struct watched *p = (struct watched *)((char *)w - offsetof(struct watched, w));
+	char byte;
+
+	while (recv(w->socket.fd, &byte, 1, MSG_DONTWAIT) == 1)
+		atomic_fetch_add(&p->seen, 1);
+}
+
+static void begin(struct watched *p)
+{
+	int pair[2];
+
+	*p = (struct watched){.w.ready = note};
+	assert_int_equal(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair), 0);
+	p->other = pair[1];
+	assert_true(av_own_fd_keep(&p->w.socket, pair[0]));
+	av_watch_begin(&p->w);
+}
+
+static void end(struct watched *p)
+{
+	av_watch_end(&p->w);
+	av_own_fd_close(&p->w.socket);
+	close(p->other);
+}
+
+static void nap(unsigned int ms)
+{
+	nanosleep(&(struct timespec){.tv_sec = ms / 1000, .tv_nsec = ms % 1000 * 1000000l}, NULL);
+}
+
+static void expect_seen(struct watched *p)
+{
+	unsigned int before = atomic_load(&p->seen);
+
+	assert_int_equal(send(p->other, "", 1, 0), 1);
+	for (int ms = 0; atomic_load(&p->seen) == before && ms < PATIENCE_MS; ms++)
+		nap(1);
+	assert_int_equal(atomic_load(&p->seen), before + 1);
+}
+
+static void several(void **state)
+{
+	struct watched a, b;
+
+	begin(&a);
+	expect_seen(&a);
+	begin(&b);
+	expect_seen(&b);
+	expect_seen(&a);
+	end(&a);
+	expect_seen(&b);
+	end(&b);
+	begin(&a);
+	expect_seen(&a);
+	end(&a);
+}
+
+static uint64_t cpu_ns(void)
+{
+	struct timespec t;
+
+	clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &t);
+	return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
+}
+
+/* poll(2) takes no more descriptors than there may be. */
+static void no_descriptors(void **state)
+{
+	struct rlimit all, none;
+	struct watched a, b;
+	uint64_t spent;
+
+	assert_int_equal(getrlimit(RLIMIT_NOFILE, &all), 0);
+	none = (struct rlimit){0, all.rlim_max};
+	begin(&a);
+	expect_seen(&a);
+	assert_int_equal(setrlimit(RLIMIT_NOFILE, &none), 0);
+	expect_seen(&a);
+	spent = cpu_ns();
+	nap(300);
+	spent = cpu_ns() - spent;
+	assert_int_equal(setrlimit(RLIMIT_NOFILE, &all), 0);
+	assert_true(spent < 100000000u);
+	begin(&b);
+	expect_seen(&b);
+	expect_seen(&a);
+	end(&b);
+	end(&a);
+}
+
+static unsigned int descriptors(void)
+{
+	DIR *dir = opendir("/proc/self/fd");
+	unsigned int n = 0;
+
+	while (dir && readdir(dir))
+		n++;
+	closedir(dir);
+	return n;
+}
+
+static void closed(void **state)
+{
+	struct watched a, b;
+
+	begin(&a);
+	expect_seen(&a);
+	closefrom(3);
+	a.other = -1;
+	begin(&b);
+	expect_seen(&b);
+	end(&a);
+	expect_seen(&b);
+	end(&b);
+}
+
+static void in_a_child(void **state)
+{
+	unsigned int before = descriptors();
+	struct watched a;
+	int status;
+	pid_t pid;
+
+	begin(&a);
+	expect_seen(&a);
+	pid = fork();
+	if (pid == 0) {
+		struct watched b;
+
+		av_own_fd_close(&a.w.socket);
+		close(a.other);
+		if (descriptors() != before)
+			_exit(1);
+		if (CHILD_THREADS) {
+			begin(&b);
+			expect_seen(&b);
+			end(&b);
+		}
+		_exit(descriptors() != before);
+	}
+	waitpid(pid, &status, 0);
+	assert_int_equal(status, 0);
+	expect_seen(&a);
+	end(&a);
+	assert_int_equal(descriptors(), before);
+}
+
+/* What was watched is gone at once. */
+static void *come_and_go(void *arg)
+{
+	for (int i = 0; i < ROUNDS; i++) {
+		struct watched *p = malloc(sizeof(*p));
+
+		begin(p);
+		send(p->other, "", 1, 0);
+		end(p);
+		free(p);
+	}
+	return arg;
+}
+
+static void many_threads(void **state)
+{
+	unsigned int before = descriptors();
+	pthread_t thread[THREADS];
+
+	for (int i = 0; i < THREADS; i++)
+		assert_int_equal(pthread_create(&thread[i], NULL, come_and_go, NULL), 0);
+	for (int i = 0; i < THREADS; i++)
+		pthread_join(thread[i], NULL);
+	assert_int_equal(descriptors(), before);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(several),	cmocka_unit_test(no_descriptors),
+		cmocka_unit_test(closed),	cmocka_unit_test(in_a_child),
+		cmocka_unit_test(many_threads),
+	};
+
+	alarm(120);
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,354 @@
+/* SPDX-License-Identifier: MIT */
+/* How processes get at anonymous memory: the right file or none, in time, and no descriptor more.
+ */
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <pthread.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <sys/wait.h>
+#include <unistd.h>
+#include <cmocka.h>
+
+#include "base/anonymous.h"
+#include "base/clock.h"
+#include "base/patience.h"
+#include "segment/handout.h"
+
+#define BYTES	    (1u << 20)
+#define LONG	    150 /* bytes of a name: more than a socket's address has */
+#define THREADS	    8
+#define PATIENCE_MS 5000
+#define ROUNDS	    100
+
+static char folder[PATH_MAX / 4], path[PATH_MAX / 2];
+static struct av_own_fd file;
+static struct av_handout out;
+
+static struct av_handed meant(void)
+{
+	return (struct av_handed){.number = -1, .ino = file.ino, .bytes = BYTES};
+}
+
+static int set_up(void **state)
+{
+	snprintf(folder, sizeof(folder), "/tmp/anyverbs-test-XXXXXX");
+	assert_non_null(mkdtemp(folder));
+	snprintf(path, sizeof(path), "%s/socket", folder);
+	assert_int_equal(av_anonymous(&file, "test", BYTES), 0);
+	out = AV_HANDOUT_NONE;
+	return 0;
+}
+
+static int tear_down(void **state)
+{
+	av_handout_end(&out);
+	av_own_fd_close(&file);
+	unlink(path);
+	rmdir(folder);
+	return 0;
+}
+
+static unsigned int descriptors(void)
+{
+	DIR *dir = opendir("/proc/self/fd");
+	unsigned int n = 0;
+
+	while (dir && readdir(dir))
+		n++;
+	closedir(dir);
+	return n;
+}
+
+/* The watcher closes what it has accepted a little later. */
+static void expect_descriptors(unsigned int n)
+{
+	for (int i = 0; descriptors() != n && i < PATIENCE_MS; i++)
+		usleep(1000);
+	assert_int_equal(descriptors(), n);
+}
+
+static bool is_handed(const struct av_handed *what)
+{
+	int fd = av_handed_open(what, path);
+	struct stat st;
+	bool ret = fd >= 0 && fstat(fd, &st) == 0 && st.st_ino == file.ino;
+
+	if (fd >= 0)
+		close(fd);
+	return ret;
+}
+
+/* --- the way there ---------------------------------------------------------------- */
+
+static void by_the_socket(void **state)
+{
+	struct av_handed what = meant();
+	unsigned int before;
+
+	av_handout_begin(&out, path, &file);
+	before = descriptors();
+	assert_true(is_handed(&what));
+	expect_descriptors(before);
+}
+
+static void by_a_long_name(void **state)
+{
+	char name[LONG + 1];
+	struct av_handed what = meant();
+	unsigned int before;
+
+	memset(name, 'x', LONG);
+	name[LONG] = '\0';
+	snprintf(path, sizeof(path), "%s/%s", folder, name);
+	assert_int_equal(mkdir(path, 0700), 0);
+	snprintf(path, sizeof(path), "%s/%s/socket", folder, name);
+	av_handout_begin(&out, path, &file);
+	before = descriptors();
+	assert_true(is_handed(&what));
+	expect_descriptors(before);
+	unlink(path);
+	*strrchr(path, '/') = '\0';
+	rmdir(path);
+}
+
+/* The number is another file by now, or the PID another process. */
+static void by_another_number(void **state)
+{
+	struct av_handed what = meant();
+
+	what.pid = getpid();
+	what.number = file.fd;
+	assert_true(is_handed(&what));
+	what.number = open("/dev/null", O_RDWR | O_CLOEXEC);
+	assert_false(is_handed(&what));
+	av_handout_begin(&out, path, &file);
+	assert_true(is_handed(&what));
+	what.pid = 1;
+	assert_true(is_handed(&what));
+	close(what.number);
+}
+
+static _Atomic unsigned int failed;
+
+static void *ask(void *arg)
+{
+	struct av_handed what = meant();
+
+	for (int i = 0; i < ROUNDS; i++)
+		if (!is_handed(&what))
+			atomic_fetch_add(&failed, 1);
+	return arg;
+}
+
+static void by_many(void **state)
+{
+	pthread_t thread[THREADS];
+
+	av_handout_begin(&out, path, &file);
+	for (int i = 0; i < THREADS; i++)
+		assert_int_equal(pthread_create(&thread[i], NULL, ask, NULL), 0);
+	for (int i = 0; i < THREADS; i++)
+		pthread_join(thread[i], NULL);
+	assert_int_equal(atomic_load(&failed), 0);
+}
+
+/* The socket is the parent's: a child that lives on is nobody who answers. */
+static void by_the_parent_of_a_child(void **state)
+{
+	struct av_handed what = meant();
+	int status;
+	pid_t pid;
+
+	av_handout_begin(&out, path, &file);
+	pid = fork();
+	if (pid == 0) {
+		av_handout_forked(&out);
+		_exit(is_handed(&what) ? 0 : 1);
+	}
+	waitpid(pid, &status, 0);
+	assert_int_equal(status, 0);
+	assert_true(is_handed(&what));
+	av_handout_end(&out);
+	assert_false(is_handed(&what));
+}
+
+/* --- limits ------------------------------------------------------------------------ */
+
+static struct rlimit limit_to_used(unsigned int more)
+{
+	int next = open("/dev/null", O_RDONLY | O_CLOEXEC);
+	struct rlimit all, few;
+
+	close(next);
+	getrlimit(RLIMIT_NOFILE, &all);
+	few = (struct rlimit){(rlim_t)next + more, all.rlim_max};
+	setrlimit(RLIMIT_NOFILE, &few);
+	return all;
+}
+
+static void no_descriptor_for_it(void **state)
+{
+	struct av_handed what = meant();
+	unsigned int before;
+
+	av_handout_begin(&out, path, &file);
+	before = descriptors();
+	for (unsigned int more = 0; more < 2; more++) { /* a socket, and an accepted one */
+		struct rlimit all = limit_to_used(more);
+		int fd = av_handed_open(&what, path);
+
+		setrlimit(RLIMIT_NOFILE, &all);
+		assert_true(fd < 0);
+		expect_descriptors(before);
+	}
+	assert_true(is_handed(&what));
+}
+
+static void nothing_came(struct av_watched_fd *w)
+{
+	fail_msg("nothing was sent to %d", w->socket.fd);
+}
+
+/* Whoever connects stays in the queue, and holds up nobody. */
+static void no_descriptor_to_accept(void **state)
+{
+	int client = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0), pair[2];
+	struct sockaddr_un a = {.sun_family = AF_UNIX};
+	struct av_watched_fd other = {.ready = nothing_came};
+	struct av_handed what = meant();
+	struct rlimit all;
+	uint64_t begin;
+
+	assert_int_equal(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair), 0);
+	assert_true(av_own_fd_keep(&other.socket, pair[0]));
+	av_handout_begin(&out, path, &file);
+	assert_true(is_handed(&what));
+	snprintf(a.sun_path, sizeof(a.sun_path), "%.*s", (int)sizeof(a.sun_path) - 1, path);
+	all = limit_to_used(0);
+	assert_int_equal(connect(client, (struct sockaddr *)&a, sizeof(a)), 0);
+	usleep(50000);
+	begin = av_now_ns();
+	for (int i = 0; i < ROUNDS; i++) {
+		av_watch_begin(&other);
+		av_watch_end(&other);
+	}
+	begin = av_now_ns() - begin;
+	setrlimit(RLIMIT_NOFILE, &all);
+	assert_in_range(begin, 0, 200000000);
+	assert_true(is_handed(&what));
+	av_own_fd_close(&other.socket);
+	close(pair[1]);
+	close(client);
+}
+
+/* --- somebody else's socket -------------------------------------------------------- */
+
+static int listen_there(void)
+{
+	struct sockaddr_un a = {.sun_family = AF_UNIX};
+	int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
+
+	snprintf(a.sun_path, sizeof(a.sun_path), "%.*s", (int)sizeof(a.sun_path) - 1, path);
+	assert_int_equal(bind(fd, (struct sockaddr *)&a, sizeof(a)), 0);
+	assert_int_equal(listen(fd, 8), 0);
+	return fd;
+}
+
+struct impostor {
+	int listener;
+	int fds[2];
+	size_t count;
+};
+
+static void *impose(void *arg)
+{
+	const struct impostor *me = arg;
+	char control[CMSG_SPACE(sizeof(me->fds))] = "", byte = 0;
+	struct iovec io = {&byte, 1};
+	struct msghdr m = {.msg_iov = &io,
+			   .msg_iovlen = 1,
+			   .msg_control = control,
+			   .msg_controllen = CMSG_SPACE(me->count * sizeof(int))};
+	struct cmsghdr head = {.cmsg_len = CMSG_LEN(me->count * sizeof(int)),
+			       .cmsg_level = SOL_SOCKET,
+			       .cmsg_type = SCM_RIGHTS};
+	int fd = accept4(me->listener, NULL, NULL, SOCK_CLOEXEC);
+
+	memcpy(control, &head, sizeof(head));
+	memcpy(control + CMSG_LEN(0), me->fds, me->count * sizeof(int));
+	if (!me->count)
+		m.msg_controllen = 0;
+	if (sendmsg(fd, &m, MSG_NOSIGNAL) != 1)
+		atomic_fetch_add(&failed, 1);
+	close(fd);
+	return arg;
+}
+
+static void expect_refused(struct impostor *i)
+{
+	struct av_handed what = meant();
+	unsigned int before = descriptors();
+	pthread_t thread;
+
+	assert_int_equal(pthread_create(&thread, NULL, impose, i), 0);
+	assert_false(is_handed(&what));
+	pthread_join(thread, NULL);
+	expect_descriptors(before);
+	assert_int_equal(atomic_load(&failed), 0);
+}
+
+static void from_an_impostor(void **state)
+{
+	struct impostor i = {.listener = listen_there()};
+
+	i.fds[0] = i.fds[1] = open("/dev/null", O_RDWR | O_CLOEXEC);
+	for (i.count = 0; i.count <= 2; i.count++)
+		expect_refused(&i);
+	close(i.fds[0]);
+	close(i.listener);
+}
+
+static void from_nobody(void **state)
+{
+	struct av_handed what = meant();
+	int fd = listen_there();
+	uint64_t begin = av_now_ns();
+
+	assert_false(is_handed(&what));
+	assert_true(av_now_ns() - begin < 2ull * AV_PATIENCE_NS);
+	close(fd);
+}
+
+#define ROW(test) cmocka_unit_test_setup_teardown(test, set_up, tear_down)
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		ROW(by_the_socket),
+		ROW(by_a_long_name),
+		ROW(by_another_number),
+		ROW(by_many),
+		ROW(by_the_parent_of_a_child),
+		ROW(no_descriptor_for_it),
+		ROW(no_descriptor_to_accept),
+		ROW(from_an_impostor),
+		ROW(from_nobody),
+	};
+
+	alarm(120);
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
