@@ -161,17 +161,34 @@ static struct av_adopted *descriptor(const struct adoption *a)
 		     : NULL;
 }
 
-/* Peers then reach the memory in the owner's process again. Keys keep naming the descriptor. */
-static void give_back(struct adoption *a)
+/*
+ * Peers then reach the memory in the owner's process again. Keys keep naming the descriptor.
+ * Context: pages are moving.
+ */
+static void move_back(struct adoption *a)
 {
 	struct av_adopted *d = descriptor(a);
 
-	av_page_move_begin();
 	if (d)
 		atomic_store(&d->at, 0);
 	if (av_adopt_move_out(&a->pages))
 		hide(a); /* else some, or all, stay: for want of memory */
 	av_page_move_end();
+}
+
+static void give_back(struct adoption *a)
+{
+	av_page_move_begin(a->pages.begin, a->pages.begin + a->pages.bytes);
+	move_back(a);
+}
+
+/* Return: false: nothing has changed, since a stopped peer may be copying from or to the pages. */
+static bool try_give_back(struct adoption *a)
+{
+	if (!av_page_move_try(a->pages.begin, a->pages.begin + a->pages.bytes))
+		return false;
+	move_back(a);
+	return true;
 }
 
 static uint8_t reason_against(uint64_t begin, uint64_t bytes)
@@ -186,7 +203,6 @@ static uint32_t take(struct av_seg *seg, uint64_t begin, uint64_t bytes, uint8_t
 	struct adoption *a = free_entry();
 	struct av_adopt_pages pages = {.seg = seg, .begin = begin, .bytes = bytes};
 	uint8_t reason;
-	bool moved;
 
 	if (!a || !av_adopt_suitable(&pages) || !av_adopt_single_threaded())
 		return 0;
@@ -194,15 +210,17 @@ static uint32_t take(struct av_seg *seg, uint64_t begin, uint64_t bytes, uint8_t
 	*why |= reason;
 	if (reason || !av_adopt_place(&pages))
 		return 0;
-	a->pages = pages;
-	show(a); /* before the move: then a discard in a signal handler finds moved pages */
-	av_page_move_begin();
-	moved = av_adopt_move_in(&pages);
-	av_page_move_end();
-	if (!moved) {
-		give_back(a);
+	if (!av_page_move_try(begin, begin + bytes)) {
+		av_pages_free(seg->pages, pages.at);
 		return 0;
 	}
+	a->pages = pages;
+	show(a); /* before the move: then a discard in a signal handler finds moved pages */
+	if (!av_adopt_move_in(&pages)) {
+		move_back(a);
+		return 0;
+	}
+	av_page_move_end();
 	a->id = describe(&pages);
 	a->refs = 1;
 	if (a->id)
@@ -268,7 +286,7 @@ static bool any_out(void)
 
 /*
  * The pages move out, so that the kernel copies them for the child. Those that have to stay are
- * copied here.
+ * copied here: a stopped peer's WRITE is to arrive in the parent's memory, and nowhere else.
  */
 static void before_fork(void)
 {
@@ -278,8 +296,7 @@ static void before_fork(void)
 	for (uint32_t i = 0; i < adopted.used; i++) {
 		struct adoption *a = &adopted.list[i];
 
-		if (a->out && !stay)
-			give_back(a);
+		stay = stay || (a->out && !try_give_back(a));
 		if (a->out)
 			a->copy = av_adopt_copy(&a->pages);
 	}

@@ -20,6 +20,7 @@
 #include "segment/map_file.h"
 #include "segment/alloc.h"
 #include "memory/odp_track.h"
+#include "memory/page_move.h"
 #include "memory/page_scan.h"
 #include "memory/special.h"
 #include "memory/vma.h"
@@ -437,8 +438,11 @@ static bool exchange_out(const struct av_adopt_pages *p, struct way *way)
 	if (maps < 0)
 		return false;
 	n = exchange_in_range(p, maps, inode, p->begin, p->begin + p->bytes, way);
-	if (n >= 0 && (uint64_t)n < p->bytes)
+	if (n >= 0 && (uint64_t)n < p->bytes) {
+		if (!way->child)
+			av_page_move_widen(0, UINT64_MAX);
 		n = exchange_in_range(p, maps, inode, 0, UINT64_MAX, way);
+	}
 	close(maps);
 	return n >= 0;
 }

@@ -109,6 +109,12 @@ bool av_key_is_on_demand(struct av_seg *seg, uint32_t key);
  */
 bool av_key_was_given(const struct av_seg *seg, uint32_t key);
 
+/*
+ * Can whoever has pinned this key be accessing memory of its owner's process at [begin, end)? Only
+ * for one who found the key; what others read here is never used.
+ */
+bool av_key_reaches(const struct av_seg *seg, uint32_t key, uint64_t begin, uint64_t end);
+
 /* The table entry of a key's index, whatever key is there now; NULL: there is no such index. */
 static inline struct av_key *av_key_entry(const struct av_seg *seg, uint32_t key)
 {

@@ -59,8 +59,8 @@ struct av_pin *av_pin_search(struct av_seg *seg, uint64_t word)
 	return find_free(seg, word);
 }
 
-/* A word in a peer's segment is waited for as long as @until says (av_patient()). */
-static void wait_for(const struct av_seg *seg, struct av_pin *pin, uint64_t word, uint64_t *until)
+/* @ns: how long it waits, see av_patient_for(); 0: as long as it takes. Return: false: in vain */
+static bool wait_for(struct av_pin *pin, uint64_t word, uint64_t *until, uint64_t ns)
 {
 	struct timespec nap = {.tv_nsec = 50000};
 
@@ -72,11 +72,12 @@ static void wait_for(const struct av_seg *seg, struct av_pin *pin, uint64_t word
 			sched_yield();
 		else if (!av_dir_proc_alive((uint32_t)(word >> 32)))
 			atomic_compare_exchange_strong(&pin->word, &word, 0);
-		else if (!seg->own && !av_patient(until))
-			return;
+		else if (ns && !av_patient_for(until, ns))
+			return false;
 		else
 			nanosleep(&nap, NULL);
 	}
+	return true;
 }
 
 void av_pin_drain(struct av_seg *seg, uint32_t key)
@@ -89,7 +90,25 @@ void av_pin_drain(struct av_seg *seg, uint32_t key)
 		struct av_pin *pin = &seg->head->pin[i];
 		uint64_t word = atomic_load_explicit(&pin->word, memory_order_acquire);
 
-		if (word != 0 && (key == 0 || (uint32_t)word == key))
-			wait_for(seg, pin, word, &until);
+		if (word != 0 && (uint32_t)word == key &&
+		    !wait_for(pin, word, &until, seg->own ? 0 : AV_PATIENCE_NS))
+			return;
 	}
+}
+
+bool av_pin_try_drain(struct av_seg *seg, av_pin_chosen *chosen, const void *arg, uint64_t *until)
+{
+	AV_UNCANCELLED;
+	bool ret = true;
+
+	atomic_thread_fence(memory_order_seq_cst); /* pairs with av_pin_begin()'s */
+	for (uint32_t i = 0; i < AV_PINS; i++) {
+		struct av_pin *pin = &seg->head->pin[i];
+		uint64_t word = atomic_load_explicit(&pin->word, memory_order_acquire);
+
+		if (word != 0 && chosen(seg, (uint32_t)word, arg) &&
+		    !wait_for(pin, word, until, word >> 32 == av_lock_self ? 0 : AV_STOPPED_NS))
+			ret = false;
+	}
+	return ret;
 }
