@@ -9,6 +9,7 @@
 #include <pthread.h>
 #include <unistd.h>
 
+#include "base/checked.h"
 #include "base/clock.h"
 #include "base/compiler.h"
 #include "base/fork.h"
@@ -19,6 +20,7 @@
 #include "memory/adopt_pages.h"
 #include "memory/adopted.h"
 #include "memory/key.h"
+#include "memory/linger.h"
 #include "memory/page_move.h"
 #include "memory/special.h"
 
@@ -162,14 +164,14 @@ static struct av_adopted *descriptor(const struct adoption *a)
 }
 
 /*
- * Peers then reach the memory in the owner's process again. Keys keep naming the descriptor.
- * Context: pages are moving.
+ * Peers then reach the memory in the owner's process again. Keys keep naming the descriptor, which
+ * goes on to lead a stopped peer to pages that linger. Context: pages are moving.
  */
 static void move_back(struct adoption *a)
 {
 	struct av_adopted *d = descriptor(a);
 
-	if (d)
+	if (d && !av_linger_has_pages(a->pages.seg, a->pages.at))
 		atomic_store(&d->at, 0);
 	if (av_adopt_move_out(&a->pages))
 		hide(a); /* else some, or all, stay: for want of memory */
@@ -362,15 +364,19 @@ uint32_t av_adopt(struct av_seg *seg, uint64_t addr, uint64_t length, uint8_t *w
 	return id;
 }
 
+/* The last region ends. What lingers keeps the descriptor. */
 static void end(struct adoption *a)
 {
 	uint64_t begin = av_now_ns();
+	bool lingers = av_linger_has_pages(a->pages.seg, a->pages.at);
 
 	if (a->out && !av_adopt_must_stay())
 		give_back(a);
-	if (a->id)
+	if (a->out && lingers)
+		av_linger_wait(a->pages.seg, a->pages.at);
+	if (a->id && !lingers)
 		undescribe(a);
-	a->refs = 0;
+	a->id = a->refs = 0;
 	adopted.spent_ns += av_now_ns() - begin;
 }
 
@@ -389,6 +395,21 @@ void av_adopt_end(struct av_seg *seg, uint32_t id)
 		a->refs--;
 	pthread_mutex_unlock(&adopted.mutex);
 	errno = saved;
+}
+
+uint64_t av_adopt_replaceable(struct av_seg *seg, const struct av_key *k)
+{
+	const struct adoption *a;
+	uint64_t at = 0;
+
+	pthread_mutex_lock(&adopted.mutex);
+	a = by_id(seg, k->adopted);
+	if (a && a->out && a->refs == 1 &&
+	    av_range_within(k->addr, k->length, a->pages.begin, a->pages.bytes) &&
+	    av_adopt_single_threaded() && !av_adopt_must_stay())
+		at = a->pages.at;
+	pthread_mutex_unlock(&adopted.mutex);
+	return at;
 }
 
 void av_adopt_leave(uint64_t addr, uint64_t bytes)
@@ -422,10 +443,12 @@ void av_adopt_close(struct av_seg *seg)
 	for (uint32_t i = 0; i < adopted.used; i++) {
 		struct adoption *a = &adopted.list[i];
 
-		if ((a->refs || a->out) && a->pages.seg == seg)
-			end(a);
+		if (a->out && a->pages.seg == seg && !av_adopt_must_stay())
+			(void)try_give_back(a);
 		if (a->out && a->pages.seg == seg)
 			hide(a); /* the program's mapping keeps the pages */
+		if (a->pages.seg == seg)
+			a->id = a->refs = 0;
 	}
 	pthread_mutex_unlock(&adopted.mutex);
 	errno = saved;

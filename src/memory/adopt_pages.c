@@ -19,6 +19,7 @@
 #include "base/thread.h"
 #include "segment/map_file.h"
 #include "segment/alloc.h"
+#include "memory/linger.h"
 #include "memory/odp_track.h"
 #include "memory/page_move.h"
 #include "memory/page_scan.h"
@@ -311,6 +312,7 @@ static bool exchange_piece(const struct av_adopt_pages *p, const struct piece *c
 	av_odp_untrack(c->addr, c->bytes);
 	ret = way->alone && (c->fd < 0 ? replace_without_file(c) : replace(c));
 	if (!ret) {
+		av_linger_wait(p->seg, p->at); /* what is discarded comes from the file again */
 		way->replaced = false;
 		ret = privatise(c);
 	}
@@ -477,6 +479,6 @@ bool av_adopt_move_out(const struct av_adopt_pages *p)
 	ret = exchange_out(p, &way);
 	pthread_sigmask(SIG_SETMASK, &signals, NULL);
 	if (ret && way.replaced)
-		av_pages_free(p->seg->pages, p->at);
+		av_linger_free_pages(p->seg, p->at);
 	return ret;
 }

@@ -91,7 +91,10 @@ static_assert(sizeof(struct av_key) == AV_KEY_BYTES, "key table entry");
  */
 AV_MUST_USE uint32_t av_key_create(struct av_seg *seg, const struct av_key *what, uint32_t limit);
 
-/* End a region's key and its uses. Return: 0, or EBUSY, windows are bound: nothing has changed. */
+/*
+ * End a region's key and its uses, or those that lead to the program's memory: memory/linger.h.
+ * Return: 0, or EBUSY, windows are bound: nothing has changed.
+ */
 AV_MUST_USE int av_key_destroy(struct av_seg *seg, uint32_t key);
 
 /* Replace all fields but those of windows. Accesses meanwhile wait. Return: as above. */

@@ -7,6 +7,7 @@
 
 #include "base/fork.h"
 #include "memory/key.h"
+#include "memory/linger.h"
 #include "memory/pin.h"
 
 static struct {
@@ -54,7 +55,7 @@ static bool reaches(struct av_seg *seg, uint32_t key, const void *arg)
 {
 	const struct range *r = arg;
 
-	return av_key_reaches(seg, key, r->begin, r->end);
+	return !av_linger_has_key(seg, key) && av_key_reaches(seg, key, r->begin, r->end);
 }
 
 /* Have all accesses ended? Waits a while. */

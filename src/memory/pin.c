@@ -34,14 +34,15 @@ static struct av_pin *find_free(struct av_seg *seg, uint64_t word)
 	return NULL;
 }
 
-/* Clear the words of dead processes. */
-static void clear_dead(struct av_seg *seg)
+/* Clear the words of dead processes, those that name @key; 0: any. */
+static void clear_dead(struct av_seg *seg, uint32_t key)
 {
 	for (uint32_t i = 0; i < AV_PINS; i++) {
 		struct av_pin *pin = &seg->head->pin[i];
 		uint64_t word = atomic_load(&pin->word);
 
-		if (word && !av_dir_proc_alive((uint32_t)(word >> 32)))
+		if (word && (key == 0 || (uint32_t)word == key) &&
+		    !av_dir_proc_alive((uint32_t)(word >> 32)))
 			atomic_compare_exchange_strong(&pin->word, &word, 0);
 	}
 }
@@ -55,7 +56,7 @@ struct av_pin *av_pin_search(struct av_seg *seg, uint64_t word)
 	pin = find_free(seg, word);
 	if (av_likely(pin != NULL))
 		return pin;
-	clear_dead(seg);
+	clear_dead(seg, 0);
 	return find_free(seg, word);
 }
 
@@ -111,4 +112,14 @@ bool av_pin_try_drain(struct av_seg *seg, av_pin_chosen *chosen, const void *arg
 			ret = false;
 	}
 	return ret;
+}
+
+bool av_pin_is_held(struct av_seg *seg, uint32_t key)
+{
+	atomic_thread_fence(memory_order_seq_cst); /* pairs with av_pin_begin()'s */
+	clear_dead(seg, key);
+	for (uint32_t i = 0; i < AV_PINS; i++)
+		if ((uint32_t)atomic_load(&seg->head->pin[i].word) == key)
+			return true;
+	return false;
 }

@@ -65,6 +65,9 @@ static inline void av_pin_end(struct av_pin *pin)
  */
 void av_pin_drain(struct av_seg *seg, uint32_t key);
 
+/* Does a living process use @key of the own context @seg? Does not wait. */
+bool av_pin_is_held(struct av_seg *seg, uint32_t key);
+
 /**
  * av_pin_try_drain() - the same for an own context and all keys that @chosen chooses
  * @until: 0 before the first call, then kept between calls that share their patience
