@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A peer is stopped for good in the middle of a copy to or from adopted memory of this process. It
- * holds up no deregistration, fork(), close or exit here; and when it goes on, it changes no byte
- * that is not registered any more.
+ * A peer is stopped for good in the middle of a copy to or from memory of this process. It holds up
+ * no fork(), close or exit here, and no deregistration of adopted memory; and when it goes on, it
+ * changes no byte that is not registered any more, whatever memory that is.
  *
- * The peer's copy is caught by a page of its mapping of our segment that does not come
- * (lib/stall.h). It stops itself then, and lets the copy go on as soon as it is continued.
+ * The peer's copy is caught by a page that does not come (lib/stall.h): of its mapping of our
+ * segment, or, of a copy by system calls, of its own buffer. It stops itself then, and lets the
+ * copy go on as soon as it is continued.
  */
 #include <pthread.h>
 #include <signal.h>
@@ -51,33 +52,47 @@ static void *stop_when_caught(void *arg)
 	return NULL;
 }
 
-enum { JOB_WHERE, JOB_KEY, JOB_OPCODE };
+enum { JOB_WHERE, JOB_KEY, JOB_OPCODE, JOB_BY_CALLS };
+
+/* A file's, which is copied piece by piece since the other end is aligned in another way. */
+static struct ibv_mr *own_buffer(struct node *n)
+{
+	uint8_t *at = mmap(NULL, BYTES, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	struct ibv_mr *its =
+		at == MAP_FAILED ? NULL : ibv_reg_mr(n->pd, at, BYTES, IBV_ACCESS_LOCAL_WRITE);
+
+	if (!its)
+		abort();
+	return its;
+}
 
 /* Return: the completion's status; after a READ of anything but OLD: ~0 */
 static uint64_t copy_and_stop(struct node *n, const struct side_job *job)
 {
-	uint8_t *at = n->arena + PROBE_AT;
+	struct ibv_mr *its = job->arg[JOB_BY_CALLS] ? own_buffer(n) : NULL;
+	uint8_t *at = its ? its->addr : n->arena + PROBE_AT, *there;
 	struct node_send s = {
 		.opcode = (enum ibv_wr_opcode)job->arg[JOB_OPCODE],
 		.flags = IBV_SEND_SIGNALED,
 		.remote_addr = job->arg[JOB_WHERE],
 		.rkey = (uint32_t)job->arg[JOB_KEY],
 		.num_sge = 1,
-		.sge = {{(uintptr_t)at, (uint32_t)BYTES, n->mr[KEY_FULL]->lkey}},
+		.sge = {{(uintptr_t)at, (uint32_t)BYTES, (its ? its : n->mr[KEY_FULL])->lkey}},
 	};
 	pthread_t watcher;
 	struct ibv_wc wc;
-	uint8_t *there;
 	int stall;
 
 	memset(at, NEW, BYTES);
-	there = stall_mapped_here(getppid(), job->arg[JOB_WHERE]);
+	there = its ? at : stall_mapped_here(getppid(), job->arg[JOB_WHERE]);
 	stall = there ? stall_begin(there + CAUGHT * PAGE, PAGE) : -1;
 	if (stall < 0 || pthread_create(&watcher, NULL, stop_when_caught, &stall))
 		abort();
 	if (node_post_send(n, 0, &s, 1).ret || node_poll(n, 0, 1, PATIENCE, &wc) != 1)
 		abort();
 	pthread_join(watcher, NULL);
+	if (its && ibv_dereg_mr(its))
+		abort();
 	for (size_t i = 0; s.opcode == IBV_WR_RDMA_READ && i < BYTES; i++)
 		if (wc.status == IBV_WC_SUCCESS && at[i] != OLD)
 			return ~0ull;
@@ -89,6 +104,7 @@ static uint64_t copy_and_stop(struct node *n, const struct side_job *job)
 static uint8_t *memory;
 static struct ibv_mr *mr;
 static bool threaded; /* the program has a thread by the time of the verb */
+static bool by_calls; /* the memory is a file's, so the peer reaches it by system calls */
 
 /* What waits for a stopped peer would wait for ever: somebody continues it after all. */
 static void *continue_late(void *arg)
@@ -113,14 +129,21 @@ static bool all(const uint8_t *p, uint8_t value)
 
 static void open_both(void)
 {
+	int fd = memfd_create("memory", MFD_CLOEXEC);
+
 	side_open(&owner, NULL);
+	if (by_calls)
+		setenv("ANYVERBS_WATCH", "odp", 1); /* pages that are watched cannot be held back */
 	side_start(&peer);
 	probe_open(&peer, &owner, 0);
-	memory = mmap(NULL, BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	NEED(fd >= 0 && ftruncate(fd, BYTES + PAGE) == 0);
+	memory = mmap(NULL, BYTES + PAGE, PROT_READ | PROT_WRITE,
+		      by_calls ? MAP_PRIVATE : MAP_PRIVATE | MAP_ANONYMOUS, by_calls ? fd : -1, 0);
 	NEED(memory != MAP_FAILED);
+	memory += by_calls ? 8 : 0;
 	memset(memory, OLD, BYTES);
 	mr = ibv_reg_mr(owner.node->pd, memory, BYTES, PROBE_ALL | IBV_ACCESS_MW_BIND);
-	NEED(mr && !pages_private(memory));
+	NEED(mr && (by_calls || !pages_private(memory)));
 	/* it has our segment mapped from here on */
 	EXPECT_PROBE(&peer, &owner, 0, IBV_WR_RDMA_READ, (uintptr_t)memory, mr->rkey, 8,
 		     IBV_WC_SUCCESS);
@@ -130,7 +153,7 @@ static void let_peer_copy_and_stop(enum ibv_wr_opcode op)
 {
 	int status;
 
-	side_begin(&peer, &(struct side_job){{(uintptr_t)memory, mr->rkey, op}});
+	side_begin(&peer, &(struct side_job){{(uintptr_t)memory, mr->rkey, op, by_calls}});
 	NEED(waitpid(peer.pid, &status, WUNTRACED) == peer.pid && WIFSTOPPED(status));
 	if (threaded)
 		start_thread();
@@ -177,6 +200,7 @@ static void expect_nothing_lingers(blkcnt_t before)
 	       (long)segment_blocks(), (long)before);
 }
 
+/* Where the peer cannot be kept away from the memory, it is waited for. */
 static void dereg_during(enum ibv_wr_opcode op)
 {
 	blkcnt_t before;
@@ -186,16 +210,18 @@ static void dereg_during(enum ibv_wr_opcode op)
 	before = segment_blocks();
 	begin_verb();
 	EXPECT(ibv_dereg_mr(mr) == 0, "ibv_dereg_mr");
-	expect_short("ibv_dereg_mr()");
+	if (!threaded) {
+		expect_short("ibv_dereg_mr()");
+		EXPECT(op == IBV_WR_RDMA_WRITE ? memory[0] == NEW && memory[BYTES - 1] == OLD
+					       : all(memory, OLD),
+		       "the bytes have changed");
+	}
 	EXPECT(pages_private(memory), "the pages are still a peer's");
-	if (op == IBV_WR_RDMA_WRITE)
-		EXPECT(memory[0] == NEW && memory[BYTES - 1] == OLD, "the bytes have changed");
-	else
-		EXPECT(all(memory, OLD), "the bytes have changed");
 	memset(memory, LATER, BYTES);
 	let_peer_finish();
 	EXPECT(all(memory, LATER), "bytes changed after the deregistration");
-	expect_nothing_lingers(before);
+	if (!threaded)
+		expect_nothing_lingers(before);
 	side_stop(&peer);
 	side_stop(&owner);
 }
@@ -257,43 +283,62 @@ static void fork_during_write(void)
 	side_stop(&owner);
 }
 
-/* Other memory can be registered, used and forked with meanwhile. */
+/* Other memory can be registered and deregistered meanwhile, whether it is adopted or not. */
 static void others_during_write(void)
 {
-	uint8_t *other =
-		mmap(NULL, BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-	struct ibv_mr *second;
+	uint8_t *other[2];
+	struct ibv_mr *its[2];
 
-	NEED(other != MAP_FAILED);
 	open_both();
+	for (int i = 0; i < 2; i++) {
+		other[i] = mmap(NULL, BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS,
+				-1, 0);
+		NEED(other[i] != MAP_FAILED);
+		memset(other[i], OLD, BYTES);
+	}
+	its[0] = ibv_reg_mr(owner.node->pd, other[0], BYTES, PROBE_ALL);
 	let_peer_copy_and_stop(IBV_WR_RDMA_WRITE);
-	memset(other, OLD, BYTES);
 	begin_verb();
-	second = ibv_reg_mr(owner.node->pd, other, BYTES, PROBE_ALL);
-	NEED(second != NULL);
+	its[1] = ibv_reg_mr(owner.node->pd, other[1], BYTES, PROBE_ALL);
+	NEED(its[0] && its[1]);
 	expect_short("ibv_reg_mr()");
-	begin_verb();
-	EXPECT(ibv_dereg_mr(second) == 0, "ibv_dereg_mr");
-	expect_short("ibv_dereg_mr() of other memory");
-	EXPECT(all(other, OLD), "other bytes have changed");
+	for (int i = 0; i < 2; i++) {
+		EXPECT(!pages_private(other[i]), "region %d is not adopted", i);
+		begin_verb();
+		EXPECT(ibv_dereg_mr(its[i]) == 0, "ibv_dereg_mr");
+		expect_short("ibv_dereg_mr() of other memory");
+		EXPECT(all(other[i], OLD), "other bytes have changed");
+	}
 	let_peer_finish();
 	EXPECT(ibv_dereg_mr(mr) == 0 && all(memory, NEW), "the WRITE did not arrive");
 	side_stop(&peer);
 	side_stop(&owner);
 }
 
-static void close_during_write(void)
+/* The queue pair stays: the end of one waits for its executor. */
+static void close_with_region(bool left)
 {
 	open_both();
 	let_peer_copy_and_stop(IBV_WR_RDMA_WRITE);
 	begin_verb();
-	EXPECT(ibv_dereg_mr(mr) == 0, "ibv_dereg_mr");
-	side_stop(&owner); /* destroys all objects, then closes the device */
+	EXPECT(left || ibv_dereg_mr(mr) == 0, "ibv_dereg_mr");
+	EXPECT(ibv_close_device(owner.node->ctx) == 0, "ibv_close_device");
 	expect_short("ibv_close_device()");
 	memset(memory, LATER, BYTES);
-	let_peer_finish();
-	EXPECT(all(memory, LATER), "bytes changed after the end of the device");
-	side_stop(&peer);
+	kill(peer.pid, SIGCONT);
+	(void)side_end(&peer); /* perhaps nobody was there any more */
+	EXPECT(left || all(memory, LATER), "bytes changed after the end of the device");
+	side_kill(&peer);
+}
+
+static void close_during_write(void)
+{
+	close_with_region(false);
+}
+
+static void close_with_region_left(void)
+{
+	close_with_region(true);
 }
 
 static void exit_during_write(void)
@@ -341,17 +386,21 @@ static void window_during_write(void)
 static const struct test_row {
 	const char *name;
 	void (*run)(void);
-	bool threaded;
+	bool threaded, by_calls;
 } rows[] = {
-	{"deregistration during a WRITE", dereg_during_write, false},
-	{"deregistration during a READ", dereg_during_read, false},
-	{"deregistration during a WRITE of one that is killed", dereg_and_kill, false},
-	{"fork during a WRITE", fork_during_write, false},
-	{"fork during a WRITE, with a thread", fork_during_write, true},
-	{"registering and deregistering other memory", others_during_write, false},
-	{"close during a WRITE", close_during_write, false},
-	{"exit during a WRITE", exit_during_write, false},
-	{"a window's end during a WRITE", window_during_write, false},
+	{"deregistration during a WRITE", dereg_during_write, false, false},
+	{"deregistration during a WRITE, with a thread", dereg_during_write, true, false},
+	{"deregistration during a WRITE by system calls", dereg_during_write, true, true},
+	{"deregistration during a READ", dereg_during_read, false, false},
+	{"deregistration during a WRITE of one that is killed", dereg_and_kill, false, false},
+	{"fork during a WRITE", fork_during_write, false, false},
+	{"fork during a WRITE, with a thread", fork_during_write, true, false},
+	{"fork during a WRITE by system calls", fork_during_write, false, true},
+	{"registering and deregistering other memory", others_during_write, false, false},
+	{"close during a WRITE", close_during_write, false, false},
+	{"close during a WRITE, the region is left", close_with_region_left, false, false},
+	{"exit during a WRITE", exit_during_write, false, false},
+	{"a window's end during a WRITE", window_during_write, false, false},
 };
 
 /* In a process of its own, which may hang. Whatever it leaves behind is ended. */
@@ -367,6 +416,7 @@ static void in_child(const struct test_row *r)
 	if (pid == 0) {
 		time_limit(20);
 		threaded = r->threaded;
+		by_calls = r->by_calls;
 		r->run();
 		exit(failures() > before);
 	}
