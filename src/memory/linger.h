@@ -9,7 +9,7 @@
  * in its translation it was stopped, copies to or from them and nowhere else. They are freed on the
  * next occasion after its pin is gone.
  *
- * Owner's process only; any thread; no lock of others is taken while one's own is held.
+ * Owner's process only; any thread. Its mutex is the innermost: no other is taken under it.
  */
 #ifndef AV_MEMORY_LINGER_H
 #define AV_MEMORY_LINGER_H

@@ -18,6 +18,7 @@
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
+#include <infiniband/verbs_exp.h>
 
 #include "lib/expect.h"
 #include "lib/page_backing.h"
@@ -104,7 +105,11 @@ static uint64_t copy_and_stop(struct node *n, const struct side_job *job)
 static uint8_t *memory;
 static struct ibv_mr *mr;
 static bool threaded; /* the program has a thread by the time of the verb */
-static bool by_calls; /* the memory is a file's, so the peer reaches it by system calls */
+static enum memory_kind {
+	ADOPTED,
+	BY_CALLS,  /* a file's, so the peer reaches it by system calls */
+	ALLOCATED, /* by the library, with the region */
+} kind;
 
 /* What waits for a stopped peer would wait for ever: somebody continues it after all. */
 static void *continue_late(void *arg)
@@ -127,23 +132,43 @@ static bool all(const uint8_t *p, uint8_t value)
 	return p[0] == value && memcmp(p, p + 1, BYTES - 1) == 0;
 }
 
-static void open_both(void)
+static uint8_t *map(int fd)
 {
+	uint8_t *p = mmap(NULL, BYTES + PAGE, PROT_READ | PROT_WRITE,
+			  fd < 0 ? MAP_PRIVATE | MAP_ANONYMOUS : MAP_PRIVATE, fd, 0);
+
+	NEED(p != MAP_FAILED);
+	return p;
+}
+
+static void register_memory(void)
+{
+	struct ibv_exp_reg_mr_in in = {.pd = owner.node->pd,
+				       .length = BYTES,
+				       .exp_access = PROBE_ALL | IBV_EXP_ACCESS_ALLOCATE_MR};
 	int fd = memfd_create("memory", MFD_CLOEXEC);
 
+	NEED(fd >= 0 && ftruncate(fd, BYTES + PAGE) == 0);
+	if (kind == ALLOCATED) {
+		mr = ibv_exp_reg_mr(&in);
+		NEED(mr);
+		memory = mr->addr;
+		return;
+	}
+	memory = kind == BY_CALLS ? map(fd) + 8 : map(-1); /* 8: aligned as its source is not */
+	mr = ibv_reg_mr(owner.node->pd, memory, BYTES, PROBE_ALL | IBV_ACCESS_MW_BIND);
+	NEED(mr && pages_private(memory) == (kind == BY_CALLS));
+}
+
+static void open_both(void)
+{
 	side_open(&owner, NULL);
-	if (by_calls)
+	if (kind == BY_CALLS)
 		setenv("ANYVERBS_WATCH", "odp", 1); /* pages that are watched cannot be held back */
 	side_start(&peer);
 	probe_open(&peer, &owner, 0);
-	NEED(fd >= 0 && ftruncate(fd, BYTES + PAGE) == 0);
-	memory = mmap(NULL, BYTES + PAGE, PROT_READ | PROT_WRITE,
-		      by_calls ? MAP_PRIVATE : MAP_PRIVATE | MAP_ANONYMOUS, by_calls ? fd : -1, 0);
-	NEED(memory != MAP_FAILED);
-	memory += by_calls ? 8 : 0;
+	register_memory();
 	memset(memory, OLD, BYTES);
-	mr = ibv_reg_mr(owner.node->pd, memory, BYTES, PROBE_ALL | IBV_ACCESS_MW_BIND);
-	NEED(mr && (by_calls || !pages_private(memory)));
 	/* it has our segment mapped from here on */
 	EXPECT_PROBE(&peer, &owner, 0, IBV_WR_RDMA_READ, (uintptr_t)memory, mr->rkey, 8,
 		     IBV_WC_SUCCESS);
@@ -153,7 +178,7 @@ static void let_peer_copy_and_stop(enum ibv_wr_opcode op)
 {
 	int status;
 
-	side_begin(&peer, &(struct side_job){{(uintptr_t)memory, mr->rkey, op, by_calls}});
+	side_begin(&peer, &(struct side_job){{(uintptr_t)memory, mr->rkey, op, kind == BY_CALLS}});
 	NEED(waitpid(peer.pid, &status, WUNTRACED) == peer.pid && WIFSTOPPED(status));
 	if (threaded)
 		start_thread();
@@ -234,6 +259,29 @@ static void dereg_during_write(void)
 static void dereg_during_read(void)
 {
 	dereg_during(IBV_WR_RDMA_READ);
+}
+
+/* Nothing is left of it in the program: what is mapped there afterwards is the program's. */
+static void dereg_allocated(void)
+{
+	blkcnt_t before;
+	uint8_t *later;
+
+	open_both();
+	let_peer_copy_and_stop(IBV_WR_RDMA_WRITE);
+	before = segment_blocks();
+	begin_verb();
+	EXPECT(ibv_dereg_mr(mr) == 0, "ibv_dereg_mr");
+	expect_short("ibv_dereg_mr()");
+	later = mmap(memory, BYTES, PROT_READ | PROT_WRITE,
+		     MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, -1, 0);
+	NEED(later == memory);
+	memset(memory, LATER, BYTES);
+	let_peer_finish();
+	EXPECT(all(memory, LATER), "bytes changed after the deregistration");
+	expect_nothing_lingers(before);
+	side_stop(&peer);
+	side_stop(&owner);
 }
 
 static void dereg_and_kill(void)
@@ -386,22 +434,30 @@ static void window_during_write(void)
 static const struct test_row {
 	const char *name;
 	void (*run)(void);
-	bool threaded, by_calls;
+	bool threaded;
+	enum memory_kind kind;
 } rows[] = {
-	{"deregistration during a WRITE", dereg_during_write, false, false},
-	{"deregistration during a WRITE, with a thread", dereg_during_write, true, false},
-	{"deregistration during a WRITE by system calls", dereg_during_write, true, true},
-	{"deregistration during a READ", dereg_during_read, false, false},
-	{"deregistration during a WRITE of one that is killed", dereg_and_kill, false, false},
-	{"fork during a WRITE", fork_during_write, false, false},
-	{"fork during a WRITE, with a thread", fork_during_write, true, false},
-	{"fork during a WRITE by system calls", fork_during_write, false, true},
-	{"registering and deregistering other memory", others_during_write, false, false},
-	{"close during a WRITE", close_during_write, false, false},
-	{"close during a WRITE, the region is left", close_with_region_left, false, false},
-	{"exit during a WRITE", exit_during_write, false, false},
-	{"a window's end during a WRITE", window_during_write, false, false},
+	{"deregistration during a WRITE", dereg_during_write, false, ADOPTED},
+	{"deregistration during a WRITE, with a thread", dereg_during_write, true, ADOPTED},
+	{"deregistration during a WRITE by system calls", dereg_during_write, true, BY_CALLS},
+	{"deregistration during a READ", dereg_during_read, false, ADOPTED},
+	{"deregistration of allocated memory", dereg_allocated, true, ALLOCATED},
+	{"deregistration during a WRITE of one that is killed", dereg_and_kill, false, ADOPTED},
+	{"fork during a WRITE", fork_during_write, false, ADOPTED},
+	{"fork during a WRITE, with a thread", fork_during_write, true, ADOPTED},
+	{"fork during a WRITE by system calls", fork_during_write, false, BY_CALLS},
+	{"registering and deregistering other memory", others_during_write, false, ADOPTED},
+	{"close during a WRITE", close_during_write, false, ADOPTED},
+	{"close during a WRITE, the region is left", close_with_region_left, false, ADOPTED},
+	{"exit during a WRITE", exit_during_write, false, ADOPTED},
+	{"a window's end during a WRITE", window_during_write, false, ADOPTED},
 };
+
+#ifdef __SANITIZE_THREAD__
+static const bool adopts = false; /* the sanitizer has a thread of its own */
+#else
+static const bool adopts = true;
+#endif
 
 /* In a process of its own, which may hang. Whatever it leaves behind is ended. */
 static void in_child(const struct test_row *r)
@@ -411,12 +467,16 @@ static void in_child(const struct test_row *r)
 	pid_t pid;
 
 	row("%s", r->name);
+	if (r->kind == ADOPTED && !adopts) {
+		printf("SKIPPED [%s]: nothing is adopted under ThreadSanitizer\n", r->name);
+		return;
+	}
 	fflush(stdout);
 	pid = fork();
 	if (pid == 0) {
 		time_limit(20);
 		threaded = r->threaded;
-		by_calls = r->by_calls;
+		kind = r->kind;
 		r->run();
 		exit(failures() > before);
 	}
@@ -432,10 +492,6 @@ int main(int argc, char **argv)
 	side_work = copy_and_stop;
 	side_agent_main(argc, argv);
 	time_limit(280);
-#ifdef __SANITIZE_THREAD__
-	printf("SKIPPED: nothing is adopted under ThreadSanitizer\n");
-	return 77;
-#endif
 	if (!stall_possible()) {
 		printf("SKIPPED: pages cannot be held back here\n");
 		return 77;
