@@ -8,6 +8,7 @@
  * segment, or, of a copy by system calls, of its own buffer. It stops itself then, and lets the
  * copy go on as soon as it is continued.
  */
+#include <dlfcn.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
@@ -107,9 +108,17 @@ static struct ibv_mr *mr;
 static bool threaded; /* the program has a thread by the time of the verb */
 static enum memory_kind {
 	ADOPTED,
-	BY_CALLS,  /* a file's, so the peer reaches it by system calls */
+	OF_A_FILE, /* and so not adopted */
+	ON_DEMAND, /* the same */
 	ALLOCATED, /* by the library, with the region */
+	SHARED_HEAP,
 } kind;
+
+/* Does the peer reach it by system calls? */
+static bool by_calls(void)
+{
+	return kind == OF_A_FILE || kind == ON_DEMAND;
+}
 
 /* What waits for a stopped peer would wait for ever: somebody continues it after all. */
 static void *continue_late(void *arg)
@@ -141,29 +150,39 @@ static uint8_t *map(int fd)
 	return p;
 }
 
+static uint8_t *take_memory(void)
+{
+	int fd = memfd_create("memory", MFD_CLOEXEC);
+
+	NEED(fd >= 0 && ftruncate(fd, BYTES + PAGE) == 0);
+	if (kind == SHARED_HEAP)
+		return aligned_alloc(PAGE, BYTES);
+	return map(kind == OF_A_FILE ? fd : -1) + (by_calls() ? 8 : 0); /* aligned as no source */
+}
+
 static void register_memory(void)
 {
 	struct ibv_exp_reg_mr_in in = {.pd = owner.node->pd,
 				       .length = BYTES,
 				       .exp_access = PROBE_ALL | IBV_EXP_ACCESS_ALLOCATE_MR};
-	int fd = memfd_create("memory", MFD_CLOEXEC);
+	unsigned int more = kind == ON_DEMAND ? IBV_ACCESS_ON_DEMAND : IBV_ACCESS_MW_BIND;
 
-	NEED(fd >= 0 && ftruncate(fd, BYTES + PAGE) == 0);
 	if (kind == ALLOCATED) {
 		mr = ibv_exp_reg_mr(&in);
 		NEED(mr);
 		memory = mr->addr;
 		return;
 	}
-	memory = kind == BY_CALLS ? map(fd) + 8 : map(-1); /* 8: aligned as its source is not */
-	mr = ibv_reg_mr(owner.node->pd, memory, BYTES, PROBE_ALL | IBV_ACCESS_MW_BIND);
-	NEED(mr && pages_private(memory) == (kind == BY_CALLS));
+	memory = take_memory();
+	NEED(memory);
+	mr = ibv_reg_mr(owner.node->pd, memory, BYTES, PROBE_ALL | more);
+	NEED(mr && pages_private(memory) == by_calls());
 }
 
 static void open_both(void)
 {
 	side_open(&owner, NULL);
-	if (kind == BY_CALLS)
+	if (by_calls())
 		setenv("ANYVERBS_WATCH", "odp", 1); /* pages that are watched cannot be held back */
 	side_start(&peer);
 	probe_open(&peer, &owner, 0);
@@ -178,7 +197,7 @@ static void let_peer_copy_and_stop(enum ibv_wr_opcode op)
 {
 	int status;
 
-	side_begin(&peer, &(struct side_job){{(uintptr_t)memory, mr->rkey, op, kind == BY_CALLS}});
+	side_begin(&peer, &(struct side_job){{(uintptr_t)memory, mr->rkey, op, by_calls()}});
 	NEED(waitpid(peer.pid, &status, WUNTRACED) == peer.pid && WIFSTOPPED(status));
 	if (threaded)
 		start_thread();
@@ -241,7 +260,7 @@ static void dereg_during(enum ibv_wr_opcode op)
 					       : all(memory, OLD),
 		       "the bytes have changed");
 	}
-	EXPECT(pages_private(memory), "the pages are still a peer's");
+	EXPECT(pages_private(memory) || kind == SHARED_HEAP, "the pages are still a peer's");
 	memset(memory, LATER, BYTES);
 	let_peer_finish();
 	EXPECT(all(memory, LATER), "bytes changed after the deregistration");
@@ -294,6 +313,24 @@ static void dereg_and_kill(void)
 	EXPECT(ibv_dereg_mr(mr) == 0, "ibv_dereg_mr");
 	side_kill(&peer);
 	expect_nothing_lingers(before);
+	side_stop(&owner);
+}
+
+/* The key stays, and what is behind it changes: nothing else can be done than to wait. */
+static void rereg_during_write(void)
+{
+	uint8_t *other = map(-1);
+
+	open_both();
+	let_peer_copy_and_stop(IBV_WR_RDMA_WRITE);
+	EXPECT(ibv_rereg_mr(mr, IBV_REREG_MR_CHANGE_TRANSLATION, NULL, other, BYTES, 0) == 0,
+	       "ibv_rereg_mr");
+	memset(memory, LATER, BYTES);
+	memset(other, LATER, BYTES);
+	let_peer_finish();
+	EXPECT(all(memory, LATER) && all(other, LATER), "bytes changed after the re-registration");
+	EXPECT(ibv_dereg_mr(mr) == 0, "ibv_dereg_mr");
+	side_stop(&peer);
 	side_stop(&owner);
 }
 
@@ -439,19 +476,30 @@ static const struct test_row {
 } rows[] = {
 	{"deregistration during a WRITE", dereg_during_write, false, ADOPTED},
 	{"deregistration during a WRITE, with a thread", dereg_during_write, true, ADOPTED},
-	{"deregistration during a WRITE by system calls", dereg_during_write, true, BY_CALLS},
+	{"deregistration of a file during a WRITE", dereg_during_write, true, OF_A_FILE},
+	{"deregistration of ODP memory during a WRITE", dereg_during_write, true, ON_DEMAND},
+	{"deregistration of the shared heap during a WRITE", dereg_during_write, true, SHARED_HEAP},
 	{"deregistration during a READ", dereg_during_read, false, ADOPTED},
 	{"deregistration of allocated memory", dereg_allocated, true, ALLOCATED},
 	{"deregistration during a WRITE of one that is killed", dereg_and_kill, false, ADOPTED},
+	{"re-registration during a WRITE", rereg_during_write, true, ADOPTED},
 	{"fork during a WRITE", fork_during_write, false, ADOPTED},
 	{"fork during a WRITE, with a thread", fork_during_write, true, ADOPTED},
-	{"fork during a WRITE by system calls", fork_during_write, false, BY_CALLS},
+	{"fork during a WRITE to a file", fork_during_write, false, OF_A_FILE},
+	{"fork during a WRITE to ODP memory", fork_during_write, false, ON_DEMAND},
+	{"fork during a WRITE to the shared heap", fork_during_write, false, SHARED_HEAP},
 	{"registering and deregistering other memory", others_during_write, false, ADOPTED},
 	{"close during a WRITE", close_during_write, false, ADOPTED},
 	{"close during a WRITE, the region is left", close_with_region_left, false, ADOPTED},
 	{"exit during a WRITE", exit_during_write, false, ADOPTED},
 	{"a window's end during a WRITE", window_during_write, false, ADOPTED},
 };
+
+/* As "anyverbs run --shared-heap" has it. */
+static bool have_shared_heap(void)
+{
+	return dlsym(RTLD_DEFAULT, "anyverbs_shared_heap") != NULL;
+}
 
 #ifdef __SANITIZE_THREAD__
 static const bool adopts = false; /* the sanitizer has a thread of its own */
@@ -471,6 +519,8 @@ static void in_child(const struct test_row *r)
 		printf("SKIPPED [%s]: nothing is adopted under ThreadSanitizer\n", r->name);
 		return;
 	}
+	if (r->kind == SHARED_HEAP && !have_shared_heap())
+		return; /* it has its turn in multi.test_stopped_copier_heap */
 	fflush(stdout);
 	pid = fork();
 	if (pid == 0) {
