@@ -26,6 +26,7 @@ enum av_fork_row {
 	AV_FORK_ADOPTED,      /* its mutex is held while pages move, */
 	AV_FORK_SHARED_HEAP,  /* and this one moves pages, too: */
 	AV_FORK_PAGE_MOVE,    /* so this mutex is taken while that one is held */
+	AV_FORK_LINGERING,    /* and this one while that one is held */
 	AV_FORK_CAPTURE_FILE, /* taken by any executor of a request */
 	/* These have no locks. */
 	AV_FORK_THREADS,

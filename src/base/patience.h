@@ -13,14 +13,26 @@
 
 #define AV_PATIENCE_NS 2000000000ull
 
-/* Is it too early to give up? @until: 0 before the first call */
-static inline bool av_patient(uint64_t *until)
+/*
+ * How long the owner of memory waits for a copy of a peer's where it can also do without: after
+ * that the peer counts as stopped. Much more than most copies take; a longer one costs the owner
+ * pages that exist twice for a while, and nobody a byte.
+ */
+#define AV_STOPPED_NS 50000000ull
+
+/* Is it too early to give up after @ns? @until: 0 before the first call */
+static inline bool av_patient_for(uint64_t *until, uint64_t ns)
 {
 	uint64_t now = av_now_coarse_ns();
 
 	if (*until == 0)
-		*until = now + AV_PATIENCE_NS;
+		*until = now + ns;
 	return now < *until;
+}
+
+static inline bool av_patient(uint64_t *until)
+{
+	return av_patient_for(until, AV_PATIENCE_NS);
 }
 
 #endif

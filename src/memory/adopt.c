@@ -9,6 +9,7 @@
 #include <pthread.h>
 #include <unistd.h>
 
+#include "base/checked.h"
 #include "base/clock.h"
 #include "base/compiler.h"
 #include "base/fork.h"
@@ -19,6 +20,7 @@
 #include "memory/adopt_pages.h"
 #include "memory/adopted.h"
 #include "memory/key.h"
+#include "memory/linger.h"
 #include "memory/page_move.h"
 #include "memory/special.h"
 
@@ -161,17 +163,34 @@ static struct av_adopted *descriptor(const struct adoption *a)
 		     : NULL;
 }
 
-/* Peers then reach the memory in the owner's process again. Keys keep naming the descriptor. */
-static void give_back(struct adoption *a)
+/*
+ * Peers then reach the memory in the owner's process again. Keys keep naming the descriptor, which
+ * goes on to lead a stopped peer to pages that linger. Context: pages are moving.
+ */
+static void move_back(struct adoption *a)
 {
 	struct av_adopted *d = descriptor(a);
 
-	av_page_move_begin();
-	if (d)
+	if (d && !av_linger_has_pages(a->pages.seg, a->pages.at))
 		atomic_store(&d->at, 0);
 	if (av_adopt_move_out(&a->pages))
 		hide(a); /* else some, or all, stay: for want of memory */
 	av_page_move_end();
+}
+
+static void give_back(struct adoption *a)
+{
+	av_page_move_begin(a->pages.begin, a->pages.begin + a->pages.bytes);
+	move_back(a);
+}
+
+/* Return: false: nothing has changed, since a stopped peer may be copying from or to the pages. */
+static bool try_give_back(struct adoption *a)
+{
+	if (!av_page_move_try(a->pages.begin, a->pages.begin + a->pages.bytes))
+		return false;
+	move_back(a);
+	return true;
 }
 
 static uint8_t reason_against(uint64_t begin, uint64_t bytes)
@@ -186,7 +205,6 @@ static uint32_t take(struct av_seg *seg, uint64_t begin, uint64_t bytes, uint8_t
 	struct adoption *a = free_entry();
 	struct av_adopt_pages pages = {.seg = seg, .begin = begin, .bytes = bytes};
 	uint8_t reason;
-	bool moved;
 
 	if (!a || !av_adopt_suitable(&pages) || !av_adopt_single_threaded())
 		return 0;
@@ -194,15 +212,17 @@ static uint32_t take(struct av_seg *seg, uint64_t begin, uint64_t bytes, uint8_t
 	*why |= reason;
 	if (reason || !av_adopt_place(&pages))
 		return 0;
-	a->pages = pages;
-	show(a); /* before the move: then a discard in a signal handler finds moved pages */
-	av_page_move_begin();
-	moved = av_adopt_move_in(&pages);
-	av_page_move_end();
-	if (!moved) {
-		give_back(a);
+	if (!av_page_move_try(begin, begin + bytes)) {
+		av_pages_free(seg->pages, pages.at);
 		return 0;
 	}
+	a->pages = pages;
+	show(a); /* before the move: then a discard in a signal handler finds moved pages */
+	if (!av_adopt_move_in(&pages)) {
+		move_back(a);
+		return 0;
+	}
+	av_page_move_end();
 	a->id = describe(&pages);
 	a->refs = 1;
 	if (a->id)
@@ -268,7 +288,7 @@ static bool any_out(void)
 
 /*
  * The pages move out, so that the kernel copies them for the child. Those that have to stay are
- * copied here.
+ * copied here: a stopped peer's WRITE is to arrive in the parent's memory, and nowhere else.
  */
 static void before_fork(void)
 {
@@ -278,8 +298,7 @@ static void before_fork(void)
 	for (uint32_t i = 0; i < adopted.used; i++) {
 		struct adoption *a = &adopted.list[i];
 
-		if (a->out && !stay)
-			give_back(a);
+		stay = stay || (a->out && !try_give_back(a));
 		if (a->out)
 			a->copy = av_adopt_copy(&a->pages);
 	}
@@ -345,15 +364,19 @@ uint32_t av_adopt(struct av_seg *seg, uint64_t addr, uint64_t length, uint8_t *w
 	return id;
 }
 
+/* The last region ends. What lingers keeps the descriptor. */
 static void end(struct adoption *a)
 {
 	uint64_t begin = av_now_ns();
+	bool lingers = av_linger_has_pages(a->pages.seg, a->pages.at);
 
 	if (a->out && !av_adopt_must_stay())
 		give_back(a);
-	if (a->id)
+	if (a->out && lingers)
+		av_linger_wait(a->pages.seg, a->pages.at);
+	if (a->id && !lingers)
 		undescribe(a);
-	a->refs = 0;
+	a->id = a->refs = 0;
 	adopted.spent_ns += av_now_ns() - begin;
 }
 
@@ -372,6 +395,21 @@ void av_adopt_end(struct av_seg *seg, uint32_t id)
 		a->refs--;
 	pthread_mutex_unlock(&adopted.mutex);
 	errno = saved;
+}
+
+uint64_t av_adopt_replaceable(struct av_seg *seg, const struct av_key *k)
+{
+	const struct adoption *a;
+	uint64_t at = 0;
+
+	pthread_mutex_lock(&adopted.mutex);
+	a = by_id(seg, k->adopted);
+	if (a && a->out && a->refs == 1 &&
+	    av_range_within(k->addr, k->length, a->pages.begin, a->pages.bytes) &&
+	    av_adopt_single_threaded() && !av_adopt_must_stay())
+		at = a->pages.at;
+	pthread_mutex_unlock(&adopted.mutex);
+	return at;
 }
 
 void av_adopt_leave(uint64_t addr, uint64_t bytes)
@@ -405,10 +443,12 @@ void av_adopt_close(struct av_seg *seg)
 	for (uint32_t i = 0; i < adopted.used; i++) {
 		struct adoption *a = &adopted.list[i];
 
-		if ((a->refs || a->out) && a->pages.seg == seg)
-			end(a);
+		if (a->out && a->pages.seg == seg && !av_adopt_must_stay())
+			(void)try_give_back(a);
 		if (a->out && a->pages.seg == seg)
 			hide(a); /* the program's mapping keeps the pages */
+		if (a->pages.seg == seg)
+			a->id = a->refs = 0;
 	}
 	pthread_mutex_unlock(&adopted.mutex);
 	errno = saved;

@@ -13,6 +13,8 @@
 
 #include "segment/segment.h"
 
+struct av_key;
+
 /*
  * Adopt the whole pages of a range that is being registered, if that pays. Memory that is already
  * adopted gets one more user. The range is not yet faulted in for this registration, and is watched
@@ -25,6 +27,13 @@ uint32_t av_adopt(struct av_seg *seg, uint64_t addr, uint64_t length, uint8_t *w
 
 /* A region on adopted pages has ended, or has left them. Nobody uses its key. 0 is ignored. */
 void av_adopt_end(struct av_seg *seg, uint32_t adopted);
+
+/*
+ * Can the program have other pages in the place of those behind this key, while a peer copies to
+ * the old ones? Not if another region needs them, and not if threads of the program store there.
+ * Return: the block they are; 0: no
+ */
+uint64_t av_adopt_replaceable(struct av_seg *seg, const struct av_key *k);
 
 /*
  * The program is about to make memory special (memory/special.h): what is adopted of it moves back

@@ -50,7 +50,8 @@ static void exchange(uint64_t addr, uint64_t bytes, bool begins)
 
 /*
  * All of it becomes private, and from here on is reached in its process; but not if something else
- * writes to its pages. Nobody adds a region meanwhile.
+ * writes to its pages, or a peer is stopped in the middle of a copy. Nobody adds a region
+ * meanwhile.
  */
 static void before_fork(void)
 {
@@ -59,15 +60,16 @@ static void before_fork(void)
 
 	if (!heap)
 		return;
-	stay = av_adopt_must_stay();
-	av_page_move_begin();
+	stay = av_adopt_must_stay() ||
+	       !av_page_move_try(heap->begin, heap->begin + AV_SHARED_HEAP_BYTES);
 	pthread_mutex_lock(&born.mutex);
 	if (!stay)
 		LIST_FOREACH(b, &born.list, entry)
 			atomic_store(&descriptor(b)->at, 0);
 	heap->before_fork(exchange, stay);
 	pthread_mutex_unlock(&born.mutex);
-	av_page_move_end();
+	if (!stay)
+		av_page_move_end();
 }
 
 static void after_fork_in_parent(void)
@@ -161,7 +163,7 @@ void av_adopt_born_leave(uint64_t addr, uint64_t bytes)
 	if (!heap || addr >= heap->begin + AV_SHARED_HEAP_BYTES || addr + bytes <= heap->begin ||
 	    av_adopt_must_stay())
 		return;
-	av_page_move_begin();
+	av_page_move_begin(heap->begin, heap->begin + AV_SHARED_HEAP_BYTES); /* blocks are larger */
 	pthread_mutex_lock(&born.mutex);
 	heap->leave(addr, bytes, exchange);
 	LIST_FOREACH(b, &born.list, entry) {

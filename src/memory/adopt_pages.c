@@ -20,7 +20,9 @@
 #include "base/thread.h"
 #include "segment/map_file.h"
 #include "segment/alloc.h"
+#include "memory/linger.h"
 #include "memory/odp_track.h"
+#include "memory/page_move.h"
 #include "memory/page_scan.h"
 #include "memory/special.h"
 #include "memory/vma.h"
@@ -311,6 +313,7 @@ static bool exchange_piece(const struct av_adopt_pages *p, const struct piece *c
 	av_odp_untrack(c->addr, c->bytes);
 	ret = way->alone && (c->fd < 0 ? replace_without_file(c) : replace(c));
 	if (!ret) {
+		av_linger_wait(p->seg, p->at); /* what is discarded comes from the file again */
 		way->replaced = false;
 		ret = privatise(c);
 	}
@@ -438,8 +441,11 @@ static bool exchange_out(const struct av_adopt_pages *p, struct way *way)
 	if (maps < 0)
 		return false;
 	n = exchange_in_range(p, maps, inode, p->begin, p->begin + p->bytes, way);
-	if (n >= 0 && (uint64_t)n < p->bytes)
+	if (n >= 0 && (uint64_t)n < p->bytes) {
+		if (!way->child)
+			av_page_move_widen(0, UINT64_MAX);
 		n = exchange_in_range(p, maps, inode, 0, UINT64_MAX, way);
+	}
 	close(maps);
 	return n >= 0;
 }
@@ -474,6 +480,6 @@ bool av_adopt_move_out(const struct av_adopt_pages *p)
 	ret = exchange_out(p, &way);
 	pthread_sigmask(SIG_SETMASK, &signals, NULL);
 	if (ret && way.replaced)
-		av_pages_free(p->seg->pages, p->at);
+		av_linger_free_pages(p->seg, p->at);
 	return ret;
 }

@@ -14,6 +14,7 @@
 #include "segment/alloc.h"
 #include "segment/pages_owner.h"
 #include "segment/map_file.h"
+#include "memory/linger.h"
 #include "memory/region.h"
 
 #define WRITERS (IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_ATOMIC)
@@ -327,7 +328,7 @@ static void give_back(struct av_allocated *memory)
 	bool own = memory->pages_owner == memory->seg->ref;
 
 	if (!memory->shared)
-		av_pages_free(memory->seg->pages, memory->at);
+		av_linger_free_pages(memory->seg, memory->at);
 	else if (!av_page_users_leave(memory->pages_owner, memory->at, free_pages, memory) && own)
 		av_pages_linger(memory->seg->pages, memory->at);
 	if (!own)

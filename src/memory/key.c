@@ -3,6 +3,7 @@
 
 #include <errno.h>
 
+#include "memory/linger.h"
 #include "memory/pin.h"
 #include "memory/region_count.h"
 #include "segment/alloc.h"
@@ -32,6 +33,16 @@ AV_RACY bool av_key_was_given(const struct av_seg *seg, uint32_t key)
 	if (!k || key == 0 || k->kind == AV_KEY_NONE)
 		return false;
 	return k->kind == AV_KEY_WINDOW || (uint8_t)(key - first - 1) < (uint8_t)(k->tag - first);
+}
+
+/* What is behind a UMR key is pinned by keys of its own. */
+AV_RACY bool av_key_reaches(const struct av_seg *seg, uint32_t key, uint64_t begin, uint64_t end)
+{
+	const struct av_key *k = av_key_entry(seg, key);
+	uint8_t kind = !k ? AV_KEY_NONE : k->kind == AV_KEY_WINDOW ? k->under : k->kind;
+
+	return (kind == AV_KEY_REGION || kind == AV_KEY_ODP) && k->addr < end &&
+	       begin < k->addr + k->length;
 }
 
 static void fill(struct av_key *k, const struct av_key *what)
@@ -86,14 +97,23 @@ static int withdraw(struct av_key *k, bool for_good)
 	return 0;
 }
 
+static bool is_that(struct av_seg *seg, uint32_t key, const void *that)
+{
+	(void)seg;
+	return key == *(const uint32_t *)that;
+}
+
 int av_key_destroy(struct av_seg *seg, uint32_t key)
 {
 	struct av_key *k = av_key_entry(seg, key);
+	uint64_t until = 0;
 
 	if (withdraw(k, true))
 		return EBUSY;
 	k->tag = key & 0xff;
 	av_lock_release(&k->lock);
+	if (!av_pin_try_drain(seg, is_that, &key, &until) && av_linger_begin(seg, key))
+		return 0;
 	av_pin_drain(seg, key);
 	av_slab_free(seg, AV_SLAB_KEY, AV_KEY_INDEX(key));
 	return 0;

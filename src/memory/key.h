@@ -91,7 +91,10 @@ static_assert(sizeof(struct av_key) == AV_KEY_BYTES, "key table entry");
  */
 AV_MUST_USE uint32_t av_key_create(struct av_seg *seg, const struct av_key *what, uint32_t limit);
 
-/* End a region's key and its uses. Return: 0, or EBUSY, windows are bound: nothing has changed. */
+/*
+ * End a region's key and its uses, or those that lead to the program's memory: memory/linger.h.
+ * Return: 0, or EBUSY, windows are bound: nothing has changed.
+ */
 AV_MUST_USE int av_key_destroy(struct av_seg *seg, uint32_t key);
 
 /* Replace all fields but those of windows. Accesses meanwhile wait. Return: as above. */
@@ -108,6 +111,12 @@ bool av_key_is_on_demand(struct av_seg *seg, uint32_t key);
  * windows, whose tags programs choose, always true. For diagnosis only.
  */
 bool av_key_was_given(const struct av_seg *seg, uint32_t key);
+
+/*
+ * Can whoever has pinned this key be accessing memory of its owner's process at [begin, end)? Only
+ * for one who found the key; what others read here is never used.
+ */
+bool av_key_reaches(const struct av_seg *seg, uint32_t key, uint64_t begin, uint64_t end);
 
 /* The table entry of a key's index, whatever key is there now; NULL: there is no such index. */
 static inline struct av_key *av_key_entry(const struct av_seg *seg, uint32_t key)

@@ -6,6 +6,8 @@
 #include <sys/queue.h>
 
 #include "base/fork.h"
+#include "memory/key.h"
+#include "memory/linger.h"
 #include "memory/pin.h"
 
 static struct {
@@ -45,14 +47,54 @@ static void set(uint32_t moving)
 		atomic_store(&seg->head->moving, moving);
 }
 
-void av_page_move_begin(void)
+struct range {
+	uint64_t begin, end;
+};
+
+static bool reaches(struct av_seg *seg, uint32_t key, const void *arg)
 {
+	const struct range *r = arg;
+
+	return !av_linger_has_key(seg, key) && av_key_reaches(seg, key, r->begin, r->end);
+}
+
+/* Have all accesses ended? Waits a while. */
+static bool nobody_at(const struct range *r)
+{
+	uint64_t until = 0;
 	struct av_seg *seg;
+	bool ret = true;
+
+	LIST_FOREACH(seg, &own.list, movable)
+		ret = av_pin_try_drain(seg, reaches, r, &until) && ret;
+	return ret;
+}
+
+void av_page_move_begin(uint64_t begin, uint64_t end)
+{
+	pthread_mutex_lock(&own.mutex);
+	set(1);
+	av_page_move_widen(begin, end);
+}
+
+void av_page_move_widen(uint64_t begin, uint64_t end)
+{
+	const struct range r = {begin, end};
+
+	while (!nobody_at(&r))
+		;
+}
+
+bool av_page_move_try(uint64_t begin, uint64_t end)
+{
+	const struct range r = {begin, end};
 
 	pthread_mutex_lock(&own.mutex);
 	set(1);
-	LIST_FOREACH(seg, &own.list, movable)
-		av_pin_drain(seg, 0);
+	if (nobody_at(&r))
+		return true;
+	av_page_move_end();
+	return false;
 }
 
 void av_page_move_end(void)

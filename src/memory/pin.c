@@ -34,14 +34,15 @@ static struct av_pin *find_free(struct av_seg *seg, uint64_t word)
 	return NULL;
 }
 
-/* Clear the words of dead processes. */
-static void clear_dead(struct av_seg *seg)
+/* Clear the words of dead processes, those that name @key; 0: any. */
+static void clear_dead(struct av_seg *seg, uint32_t key)
 {
 	for (uint32_t i = 0; i < AV_PINS; i++) {
 		struct av_pin *pin = &seg->head->pin[i];
 		uint64_t word = atomic_load(&pin->word);
 
-		if (word && !av_dir_proc_alive((uint32_t)(word >> 32)))
+		if (word && (key == 0 || (uint32_t)word == key) &&
+		    !av_dir_proc_alive((uint32_t)(word >> 32)))
 			atomic_compare_exchange_strong(&pin->word, &word, 0);
 	}
 }
@@ -55,12 +56,12 @@ struct av_pin *av_pin_search(struct av_seg *seg, uint64_t word)
 	pin = find_free(seg, word);
 	if (av_likely(pin != NULL))
 		return pin;
-	clear_dead(seg);
+	clear_dead(seg, 0);
 	return find_free(seg, word);
 }
 
-/* A word in a peer's segment is waited for as long as @until says (av_patient()). */
-static void wait_for(const struct av_seg *seg, struct av_pin *pin, uint64_t word, uint64_t *until)
+/* @ns: how long it waits, see av_patient_for(); 0: as long as it takes. Return: false: in vain */
+static bool wait_for(struct av_pin *pin, uint64_t word, uint64_t *until, uint64_t ns)
 {
 	struct timespec nap = {.tv_nsec = 50000};
 
@@ -72,11 +73,12 @@ static void wait_for(const struct av_seg *seg, struct av_pin *pin, uint64_t word
 			sched_yield();
 		else if (!av_dir_proc_alive((uint32_t)(word >> 32)))
 			atomic_compare_exchange_strong(&pin->word, &word, 0);
-		else if (!seg->own && !av_patient(until))
-			return;
+		else if (ns && !av_patient_for(until, ns))
+			return false;
 		else
 			nanosleep(&nap, NULL);
 	}
+	return true;
 }
 
 void av_pin_drain(struct av_seg *seg, uint32_t key)
@@ -89,7 +91,35 @@ void av_pin_drain(struct av_seg *seg, uint32_t key)
 		struct av_pin *pin = &seg->head->pin[i];
 		uint64_t word = atomic_load_explicit(&pin->word, memory_order_acquire);
 
-		if (word != 0 && (key == 0 || (uint32_t)word == key))
-			wait_for(seg, pin, word, &until);
+		if (word != 0 && (uint32_t)word == key &&
+		    !wait_for(pin, word, &until, seg->own ? 0 : AV_PATIENCE_NS))
+			return;
 	}
+}
+
+bool av_pin_try_drain(struct av_seg *seg, av_pin_chosen *chosen, const void *arg, uint64_t *until)
+{
+	AV_UNCANCELLED;
+	bool ret = true;
+
+	atomic_thread_fence(memory_order_seq_cst); /* pairs with av_pin_begin()'s */
+	for (uint32_t i = 0; i < AV_PINS; i++) {
+		struct av_pin *pin = &seg->head->pin[i];
+		uint64_t word = atomic_load_explicit(&pin->word, memory_order_acquire);
+
+		if (word != 0 && chosen(seg, (uint32_t)word, arg) &&
+		    !wait_for(pin, word, until, word >> 32 == av_lock_self ? 0 : AV_STOPPED_NS))
+			ret = false;
+	}
+	return ret;
+}
+
+bool av_pin_is_held(struct av_seg *seg, uint32_t key)
+{
+	atomic_thread_fence(memory_order_seq_cst); /* pairs with av_pin_begin()'s */
+	clear_dead(seg, key);
+	for (uint32_t i = 0; i < AV_PINS; i++)
+		if ((uint32_t)atomic_load(&seg->head->pin[i].word) == key)
+			return true;
+	return false;
 }

@@ -14,6 +14,7 @@
 #define AV_MEMORY_PIN_H
 
 #include <stdatomic.h>
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "base/compiler.h"
@@ -56,12 +57,26 @@ static inline void av_pin_end(struct av_pin *pin)
 }
 
 /**
- * av_pin_drain() - wait until nobody uses @key of @seg any more; 0: any key
+ * av_pin_drain() - wait until nobody uses @key of @seg any more
  *
  * A peer's words may name processes that use nothing: for them it waits AV_PATIENCE_NS at most.
  * The key is withdrawn already, or all users have been told to stay away: no new use begins.
  * Context: may wait as long as a copy takes; no lock is held, and no pin of the caller's.
  */
 void av_pin_drain(struct av_seg *seg, uint32_t key);
+
+/* Does a living process use @key of the own context @seg? Does not wait. */
+bool av_pin_is_held(struct av_seg *seg, uint32_t key);
+
+/**
+ * av_pin_try_drain() - the same for an own context and all keys that @chosen chooses
+ * @until: 0 before the first call, then kept between calls that share their patience
+ *
+ * A peer that uses one may be stopped: for peers it waits AV_STOPPED_NS at most, whatever is left.
+ * Return: true: nobody uses them
+ */
+typedef bool av_pin_chosen(struct av_seg *seg, uint32_t key, const void *arg);
+AV_MUST_USE bool av_pin_try_drain(struct av_seg *seg, av_pin_chosen *chosen, const void *arg,
+				  uint64_t *until);
 
 #endif

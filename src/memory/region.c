@@ -12,6 +12,7 @@
 #include "device/switches.h"
 #include "memory/adopt.h"
 #include "memory/key.h"
+#include "memory/linger.h"
 #include "memory/odp_notify.h"
 #include "memory/odp_uffd.h"
 #include "memory/odp_track.h"
@@ -180,6 +181,7 @@ static int prepare_pinned(struct av_seg *seg, const struct av_region_request *re
 
 	if (ret || req->length == 0)
 		return ret;
+	av_linger_sweep(seg);
 	if (may_adopt(seg, req))
 		what->adopted = av_adopt(seg, req->addr, req->length, &why);
 	what->share |= why;

@@ -10,6 +10,7 @@
 #include "device/device_open.h"
 #include "device/port_watch.h"
 #include "memory/adopt.h"
+#include "memory/linger.h"
 #include "memory/odp_notify.h"
 #include "memory/odp_prefetch.h"
 #include "memory/page_move.h"
@@ -193,6 +194,7 @@ int av_context_close(struct av_context *ctx)
 		av_odp_quiesce(ctx->seg);
 		av_adopt_close(ctx->seg);
 		av_page_move_remove(ctx->seg);
+		av_linger_forget(ctx->seg);
 		av_odp_unwatch(ctx->seg);
 		av_table_each(&ctx->qps, drop_peer, NULL);
 		av_seg_close(ctx->seg);

@@ -9,6 +9,7 @@
 #include "memory/adopt.h"
 #include "memory/fork_guard.h"
 #include "memory/klm_list.h"
+#include "memory/linger.h"
 #include "memory/odp_counters.h"
 #include "memory/odp_notify.h"
 #include "memory/odp_prefetch.h"
@@ -215,6 +216,10 @@ void av_mr_forget(struct av_mr *mr)
 	av_allocated_end(&mr->memory, ctx->forked);
 	if (mr->sort == AV_MR_INDIRECT && !ctx->forked)
 		av_klm_free(ctx->seg, mr->list, mr->klms);
+	if (!ctx->forked) {
+		av_linger_settle(ctx->seg, mr->ibv.lkey);
+		av_linger_sweep(ctx->seg);
+	}
 	av_pd_put(mr->pd);
 	free(mr);
 }

@@ -19,6 +19,7 @@
 
 #include "base/limits.h"
 #include "base/lock.h"
+#include "base/patience.h"
 #include "fake_seg.h"
 #include "lib/far_stores.h"
 #include "lib/own_directory.h"
@@ -232,6 +233,21 @@ static void those_of_the_living_are_left_when_the_deads_are_taken(void **state)
 		assert_int_equal(word_at(i), word(av_lock_self, KEY));
 }
 
+static bool any(struct av_seg *seg, uint32_t key, const void *arg)
+{
+	return true;
+}
+
+/* As one does who cannot do without. */
+static void drain_any(void)
+{
+	uint64_t until;
+
+	do
+		until = 0;
+	while (!av_pin_try_drain(&f.seg, any, NULL, &until));
+}
+
 static void the_dead_are_not_waited_for(void **state)
 {
 	occupy(AV_PINS, word(NOBODY, KEY));
@@ -239,7 +255,7 @@ static void the_dead_are_not_waited_for(void **state)
 	av_pin_drain(&f.seg, KEY);
 	for (unsigned int i = 0; i < AV_PINS; i++)
 		assert_int_equal(word_at(i), i < AV_PINS / 2 ? word(NOBODY, OTHER_KEY) : 0);
-	av_pin_drain(&f.seg, 0);
+	drain_any();
 	expect_all(0);
 }
 
@@ -296,6 +312,32 @@ static void a_killed_process_gives_its_words_back(void **state)
 	}
 }
 
+static bool is_key(struct av_seg *seg, uint32_t key, const void *arg)
+{
+	return key == *(const uint32_t *)arg;
+}
+
+/* Who can do without gives up, unless it is the caller's own process. */
+static void the_living_are_waited_for_a_while(void **state)
+{
+	const uint32_t wanted[] = {KEY, OTHER_KEY};
+	pid_t pid = child(take_all_and_stay);
+	uint64_t until = 0, begin;
+
+	assert_true(WAIT_UNTIL(all_are_taken(), 60000));
+	assert_true(av_pin_try_drain(&f.seg, is_key, &wanted[1], &until));
+	assert_false(av_pin_is_held(&f.seg, OTHER_KEY));
+	begin = wait_clock_ms();
+	assert_false(av_pin_try_drain(&f.seg, is_key, &wanted[0], &until));
+	assert_true(wait_clock_ms() - begin >= AV_STOPPED_NS / 2000000);
+	assert_true(av_pin_is_held(&f.seg, KEY));
+	bury(pid);
+	assert_false(av_pin_is_held(&f.seg, KEY));
+	until = 0;
+	assert_true(av_pin_try_drain(&f.seg, is_key, &wanted[0], &until));
+	expect_all(0);
+}
+
 /* --- waiting --------------------------------------------------------------------- */
 
 static _Atomic bool drained;
@@ -309,7 +351,7 @@ static void *drain_key(void *arg)
 
 static void *drain_all(void *arg)
 {
-	av_pin_drain(&f.seg, 0);
+	drain_any();
 	atomic_store(&drained, true);
 	return NULL;
 }
@@ -410,7 +452,7 @@ static void live_and_die(uint32_t n)
 		av_pause();
 	store_far_away();
 	atomic_store_explicit(&race->living, 0, memory_order_relaxed);
-	av_pin_drain(&f.seg, n % 8 ? KEY : 0);
+	n % 8 ? av_pin_drain(&f.seg, KEY) : drain_any();
 	atomic_store(&race->freed, 1);
 }
 
@@ -466,7 +508,7 @@ static void a_drained_key_is_not_in_use(void **state)
 		if (atomic_load(&race->wrong))
 			fail_msg("%u threads, %u processes: used when freed", casts[i].threads,
 				 casts[i].processes);
-		av_pin_drain(&f.seg, 0);
+		drain_any();
 		expect_all(0);
 	}
 	munmap(race, sizeof(*race));
@@ -490,6 +532,7 @@ int main(void)
 		ON_A_SEGMENT(those_of_the_living_are_left_when_the_deads_are_taken),
 		ON_A_SEGMENT(the_dead_are_not_waited_for),
 		ON_A_SEGMENT(a_killed_process_gives_its_words_back),
+		ON_A_SEGMENT(the_living_are_waited_for_a_while),
 		ON_A_SEGMENT(waiting),
 		ON_A_SEGMENT(a_drained_key_is_not_in_use),
 	};

@@ -1,0 +1,212 @@
+/* SPDX-License-Identifier: MIT */
+#include "memory/linger.h"
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <sys/queue.h>
+
+#include "base/fork.h"
+#include "memory/adopt.h"
+#include "memory/adopted.h"
+#include "memory/key.h"
+#include "memory/pin.h"
+#include "segment/alloc.h"
+
+/* One ended region. */
+struct lingering {
+	LIST_ENTRY(lingering) entry;
+	struct av_seg *seg;
+	uint32_t key;
+	uint32_t adopted; /* the descriptor, as in struct av_key; 0: none */
+	uint64_t at;	  /* the pages' block */
+	bool pages;	  /* the block is to be freed, too */
+	bool settled;	  /* its end is over */
+};
+
+static struct {
+	pthread_mutex_t mutex;
+	LIST_HEAD(, lingering) list;
+	_Atomic uint32_t count; /* almost always 0: then nobody takes the mutex */
+} all = {.mutex = PTHREAD_MUTEX_INITIALIZER};
+
+/* All of it is the parent's. */
+static void forget_in_child(void)
+{
+	LIST_INIT(&all.list);
+	atomic_store(&all.count, 0);
+}
+
+static const struct av_fork_handlers fork_handlers = {.mutex = &all.mutex,
+						      .child = forget_in_child};
+
+static bool is_key(const struct lingering *l, uint64_t key)
+{
+	return l->key == key;
+}
+
+static bool is_block(const struct lingering *l, uint64_t at)
+{
+	return l->at == at;
+}
+
+/* The mutex is held; also below. */
+static struct lingering *find(const struct av_seg *seg,
+			      bool (*is)(const struct lingering *, uint64_t), uint64_t what)
+{
+	struct lingering *l;
+
+	LIST_FOREACH(l, &all.list, entry)
+		if (l->seg == seg && is(l, what))
+			return l;
+	return NULL;
+}
+
+static void drop(struct lingering *l)
+{
+	LIST_REMOVE(l, entry);
+	atomic_fetch_sub(&all.count, 1);
+}
+
+/* The block behind the key, if a copy to it reaches nothing else once the region has ended. */
+static uint64_t block_of(struct av_seg *seg, const struct av_key *k)
+{
+	if (k->kind == AV_KEY_PAGES)
+		return (uint32_t)k->intact == seg->ref && k->share == 0 ? k->addr : 0;
+	return k->kind == AV_KEY_REGION && k->adopted ? av_adopt_replaceable(seg, k) : 0;
+}
+
+bool av_linger_begin(struct av_seg *seg, uint32_t key)
+{
+	const struct av_key *k = av_key_entry(seg, key);
+	uint64_t at = block_of(seg, k);
+	struct lingering *l = at ? calloc(1, sizeof(*l)) : NULL;
+
+	if (!l || av_fork_register(AV_FORK_LINGERING, &fork_handlers)) {
+		free(l);
+		return false;
+	}
+	*l = (struct lingering){
+		.seg = seg,
+		.key = key,
+		.adopted = k->kind == AV_KEY_REGION ? k->adopted : 0,
+		.at = at,
+	};
+	pthread_mutex_lock(&all.mutex);
+	LIST_INSERT_HEAD(&all.list, l, entry);
+	atomic_fetch_add(&all.count, 1);
+	pthread_mutex_unlock(&all.mutex);
+	return true;
+}
+
+/* @key: out, if it is not NULL */
+static bool has(struct av_seg *seg, bool (*is)(const struct lingering *, uint64_t), uint64_t what,
+		uint32_t *key)
+{
+	const struct lingering *l;
+
+	if (av_likely(atomic_load(&all.count) == 0))
+		return false;
+	pthread_mutex_lock(&all.mutex);
+	l = find(seg, is, what);
+	if (l && key)
+		*key = l->key;
+	pthread_mutex_unlock(&all.mutex);
+	return l != NULL;
+}
+
+bool av_linger_has_key(struct av_seg *seg, uint32_t key)
+{
+	return has(seg, is_key, key, NULL);
+}
+
+bool av_linger_has_pages(struct av_seg *seg, uint64_t at)
+{
+	return has(seg, is_block, at, NULL);
+}
+
+void av_linger_wait(struct av_seg *seg, uint64_t at)
+{
+	uint32_t key;
+
+	if (has(seg, is_block, at, &key))
+		av_pin_drain(seg, key);
+}
+
+void av_linger_free_pages(struct av_seg *seg, uint64_t at)
+{
+	struct lingering *l = NULL;
+
+	if (av_unlikely(atomic_load(&all.count))) {
+		pthread_mutex_lock(&all.mutex);
+		l = find(seg, is_block, at);
+		if (l)
+			l->pages = true;
+		pthread_mutex_unlock(&all.mutex);
+	}
+	if (!l)
+		av_pages_free(seg->pages, at);
+}
+
+void av_linger_settle(struct av_seg *seg, uint32_t key)
+{
+	struct lingering *l;
+
+	if (av_likely(atomic_load(&all.count) == 0))
+		return;
+	pthread_mutex_lock(&all.mutex);
+	l = find(seg, is_key, key);
+	if (l)
+		l->settled = true;
+	pthread_mutex_unlock(&all.mutex);
+}
+
+static bool is_over(const struct lingering *l, uint64_t unused)
+{
+	(void)unused;
+	return l->settled && !av_pin_is_held(l->seg, l->key);
+}
+
+static bool is_any(const struct lingering *l, uint64_t unused)
+{
+	(void)l, (void)unused;
+	return true;
+}
+
+/* Take one out of the list. */
+static struct lingering *take(const struct av_seg *seg,
+			      bool (*is)(const struct lingering *, uint64_t))
+{
+	struct lingering *l;
+
+	if (av_likely(atomic_load(&all.count) == 0))
+		return NULL;
+	pthread_mutex_lock(&all.mutex);
+	l = find(seg, is, 0);
+	if (l)
+		drop(l);
+	pthread_mutex_unlock(&all.mutex);
+	return l;
+}
+
+void av_linger_sweep(struct av_seg *seg)
+{
+	struct lingering *l;
+
+	while ((l = take(seg, is_over))) {
+		if (l->pages)
+			av_pages_free(seg->pages, l->at);
+		av_seg_free(seg, (uint64_t)l->adopted << AV_ADOPTED_SHIFT,
+			    sizeof(struct av_adopted));
+		av_slab_free(seg, AV_SLAB_KEY, AV_KEY_INDEX(l->key));
+		free(l);
+	}
+}
+
+void av_linger_forget(struct av_seg *seg)
+{
+	struct lingering *l;
+
+	while ((l = take(seg, is_any)))
+		free(l);
+}
