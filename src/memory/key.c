@@ -3,7 +3,6 @@
 
 #include <errno.h>
 
-#include "memory/linger.h"
 #include "memory/pin.h"
 #include "memory/region_count.h"
 #include "segment/alloc.h"
@@ -103,7 +102,7 @@ static bool is_that(struct av_seg *seg, uint32_t key, const void *that)
 	return key == *(const uint32_t *)that;
 }
 
-int av_key_destroy(struct av_seg *seg, uint32_t key)
+int av_key_destroy(struct av_seg *seg, uint32_t key, av_key_linger *linger)
 {
 	struct av_key *k = av_key_entry(seg, key);
 	uint64_t until = 0;
@@ -112,7 +111,7 @@ int av_key_destroy(struct av_seg *seg, uint32_t key)
 		return EBUSY;
 	k->tag = key & 0xff;
 	av_lock_release(&k->lock);
-	if (!av_pin_try_drain(seg, is_that, &key, &until) && av_linger_begin(seg, key))
+	if (!av_pin_try_drain(seg, is_that, &key, &until) && linger && linger(seg, key))
 		return 0;
 	av_pin_drain(seg, key);
 	av_slab_free(seg, AV_SLAB_KEY, AV_KEY_INDEX(key));

@@ -91,11 +91,14 @@ static_assert(sizeof(struct av_key) == AV_KEY_BYTES, "key table entry");
  */
 AV_MUST_USE uint32_t av_key_create(struct av_seg *seg, const struct av_key *what, uint32_t limit);
 
+/* May the withdrawn key's entry stay, with what it leads to, since a peer uses it? */
+typedef bool av_key_linger(struct av_seg *seg, uint32_t key);
+
 /*
- * End a region's key and its uses, or those that lead to the program's memory: memory/linger.h.
+ * End a region's key and its uses. @linger: asked if a peer is stopped in such a use; NULL: no
  * Return: 0, or EBUSY, windows are bound: nothing has changed.
  */
-AV_MUST_USE int av_key_destroy(struct av_seg *seg, uint32_t key);
+AV_MUST_USE int av_key_destroy(struct av_seg *seg, uint32_t key, av_key_linger *linger);
 
 /* Replace all fields but those of windows. Accesses meanwhile wait. Return: as above. */
 AV_MUST_USE int av_key_change(struct av_seg *seg, uint32_t key, const struct av_key *what);

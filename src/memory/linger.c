@@ -7,7 +7,6 @@
 #include <sys/queue.h>
 
 #include "base/fork.h"
-#include "memory/adopt.h"
 #include "memory/adopted.h"
 #include "memory/key.h"
 #include "memory/pin.h"
@@ -68,30 +67,15 @@ static void drop(struct lingering *l)
 	atomic_fetch_sub(&all.count, 1);
 }
 
-/* The block behind the key, if a copy to it reaches nothing else once the region has ended. */
-static uint64_t block_of(struct av_seg *seg, const struct av_key *k)
+bool av_linger_begin(struct av_seg *seg, uint32_t key, uint64_t at, uint32_t adopted)
 {
-	if (k->kind == AV_KEY_PAGES)
-		return (uint32_t)k->intact == seg->ref && k->share == 0 ? k->addr : 0;
-	return k->kind == AV_KEY_REGION && k->adopted ? av_adopt_replaceable(seg, k) : 0;
-}
-
-bool av_linger_begin(struct av_seg *seg, uint32_t key)
-{
-	const struct av_key *k = av_key_entry(seg, key);
-	uint64_t at = block_of(seg, k);
-	struct lingering *l = at ? calloc(1, sizeof(*l)) : NULL;
+	struct lingering *l = calloc(1, sizeof(*l));
 
 	if (!l || av_fork_register(AV_FORK_LINGERING, &fork_handlers)) {
 		free(l);
 		return false;
 	}
-	*l = (struct lingering){
-		.seg = seg,
-		.key = key,
-		.adopted = k->kind == AV_KEY_REGION ? k->adopted : 0,
-		.at = at,
-	};
+	*l = (struct lingering){.seg = seg, .key = key, .adopted = adopted, .at = at};
 	pthread_mutex_lock(&all.mutex);
 	LIST_INSERT_HEAD(&all.list, l, entry);
 	atomic_fetch_add(&all.count, 1);

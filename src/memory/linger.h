@@ -21,10 +21,10 @@
 #include "segment/segment.h"
 
 /*
- * @key has been withdrawn, but a peer uses it. Return: true: its entry and its pages linger from
- * here on. False: they cannot, so the peer has to be waited for
+ * @key has been withdrawn, but a peer uses it. From here on, its entry, its block of pages @at and
+ * the descriptor @adopted (as in struct av_key) linger. Return: false: for want of memory
  */
-AV_MUST_USE bool av_linger_begin(struct av_seg *seg, uint32_t key);
+AV_MUST_USE bool av_linger_begin(struct av_seg *seg, uint32_t key, uint64_t at, uint32_t adopted);
 
 /* Does the key linger: do accesses through it concern nobody? */
 bool av_linger_has_key(struct av_seg *seg, uint32_t key);

@@ -124,7 +124,7 @@ static void withdraw(const struct av_dm *dm)
 {
 	struct av_key *k = av_key_entry(dm->seg, dm->ibv.handle << 8);
 
-	(void)!av_key_destroy(dm->seg, atomic_load(&k->key));
+	(void)!av_key_destroy(dm->seg, atomic_load(&k->key), NULL);
 }
 
 static struct ibv_dm *create_dm(struct av_context *ctx, struct av_seg *seg,

@@ -15,6 +15,7 @@
 #include "memory/odp_prefetch.h"
 #include "memory/odp_table.h"
 #include "memory/region.h"
+#include "memory/region_end.h"
 #include "memory/region_count.h"
 #include "verbs/between.h"
 #include "verbs/misuse.h"
@@ -37,7 +38,7 @@ static int publish(struct av_context *ctx, struct av_mr *mr, const struct av_key
 	mr->ibv.rkey = what->kind == AV_KEY_NULL ? 0 : key;
 	if (av_table_set(&ctx->mrs, mr->ibv.handle, mr) == 0)
 		return 0;
-	(void)!av_key_destroy(ctx->seg, key);
+	(void)!av_region_end(ctx->seg, key);
 	return ENOMEM;
 }
 
@@ -192,10 +193,10 @@ static int end_key(struct av_context *ctx, struct av_mr *mr)
 	if (mr->access & IBV_ACCESS_ON_DEMAND)
 		av_odp_quiesce(ctx->seg);
 	if (mr->sort != AV_MR_IMPORTED) {
-		if (av_key_destroy(ctx->seg, mr->ibv.lkey) == 0)
+		if (av_region_end(ctx->seg, mr->ibv.lkey) == 0)
 			return 0;
 		av_mw_finish(ctx, mr->ibv.lkey);
-		return av_key_destroy(ctx->seg, mr->ibv.lkey);
+		return av_region_end(ctx->seg, mr->ibv.lkey);
 	}
 	origin = av_seg_origin(ctx->seg);
 	if (origin)

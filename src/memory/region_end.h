@@ -1,0 +1,18 @@
+/* SPDX-License-Identifier: MIT */
+/* The end of a region, whatever its peers are doing. */
+#ifndef AV_MEMORY_REGION_END_H
+#define AV_MEMORY_REGION_END_H
+
+#include <stdint.h>
+
+#include "base/compiler.h"
+#include "segment/segment.h"
+
+/*
+ * End the key and its uses, or, if a peer is stopped in one, those that lead to the program's
+ * memory (memory/linger.h). Context: the owner; no lock held; waits for copies under way.
+ * Return: 0, or EBUSY, windows are bound: nothing has changed
+ */
+AV_MUST_USE int av_region_end(struct av_seg *seg, uint32_t key);
+
+#endif
