@@ -73,13 +73,17 @@ static void retract(struct av_cqe *e, uint32_t number)
 /* av_cq_lock(), but for the usual case, that nobody holds it. */
 static int lock(struct av_seg *seg, struct av_cq_shared *cq)
 {
-	uint32_t i = av_cq_used(cq);
+	uint32_t i = av_cq_used(cq), free = 0;
+	struct av_lock *usual = &cq->inlet[i].lock;
 
-	if (av_likely(av_lock_try_free(&cq->inlet[i].lock, AV_RANK_CQ))) {
-		if (av_likely(av_cq_used(cq) == i))
-			return (int)i;
-		av_cq_unlock(cq, (int)i);
+	av_lock_order_wait(usual, AV_RANK_CQ);
+	if (av_unlikely(!atomic_compare_exchange_strong(&usual->owner, &free, av_lock_self))) {
+		av_lock_order_released(usual);
+		return av_cq_lock(seg, cq, false);
 	}
+	if (av_likely(av_cq_used(cq) == i))
+		return (int)i;
+	av_cq_unlock(cq, (int)i);
 	return av_cq_lock(seg, cq, false);
 }
 

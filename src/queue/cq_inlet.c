@@ -55,18 +55,20 @@ static void prepare(struct av_cq_shared *cq, uint32_t from, uint32_t to, uint64_
 	atomic_store(&cq->ring[to], ring);
 }
 
-/* Copy entries from @number on, as long as they are there. Return: the number behind the last */
-static uint32_t bring(struct av_seg *seg, struct av_cq_shared *cq, uint32_t from, uint32_t to,
-		      uint32_t number)
+/* Copy the entries that are there. Return: the number behind the last */
+static uint32_t bring(struct av_seg *seg, struct av_cq_shared *cq, uint32_t from, uint32_t to)
 {
-	for (;; number++) {
+	uint32_t number = atomic_load(&cq->head), end = number + atomic_load(&cq->mask[to]) + 1;
+
+	for (; number != end; number++) {
 		struct av_cqe *e = av_cq_entry(seg, cq, from, number);
 		struct av_cqe *copy = av_cq_entry(seg, cq, to, number);
 
 		if (!e || !copy || !av_cqe_claim(e, number))
-			return number;
+			break;
 		av_cqe_copy(copy, e, number);
 	}
+	return number;
 }
 
 static void change(struct av_seg *seg, struct av_cq_shared *cq, uint32_t from, uint64_t ring)
@@ -76,7 +78,7 @@ static void change(struct av_seg *seg, struct av_cq_shared *cq, uint32_t from, u
 	prepare(cq, from, to, ring);
 	atomic_store(&cq->used, to);
 	barrier_of_all();
-	atomic_store(&cq->inlet[to].tail, bring(seg, cq, from, to, atomic_load(&cq->head)));
+	atomic_store(&cq->inlet[to].tail, bring(seg, cq, from, to));
 	cq->left = from + 1;
 }
 
@@ -109,7 +111,7 @@ bool av_cq_inlet_settle(struct av_seg *seg, struct av_cq_shared *cq)
 
 	if (cq->left == 0)
 		return true;
-	if (i > 1 || av_lock_try(&cq->inlet[i].lock, AV_RANK_CQ) == AV_LOCK_BUSY)
+	if (i != 1 - av_cq_used(cq) || av_lock_try(&cq->inlet[i].lock, AV_RANK_CQ) == AV_LOCK_BUSY)
 		return false;
 	av_seg_free(seg, cq->ring[i], ring_bytes(cq, i));
 	cq->left = 0;
