@@ -15,7 +15,7 @@
 
 #define LOOK_EVERY 64u
 
-/* See has_room(). */
+/* See look_for_room(). */
 static void set_level(const struct av_cq_shared *cq, struct av_cq_inlet *in)
 {
 	uint32_t level = in->peak > LOOK_EVERY ? in->peak : LOOK_EVERY;
@@ -40,9 +40,9 @@ uint32_t av_cq_init(struct av_seg *seg, uint32_t capacity, uint32_t doorbell, ui
 		av_slab_free(seg, AV_SLAB_CQ, index);
 		return 0;
 	}
-	counters = *av_cq_counters(cq);
+	counters = cq->inlet[0].counters;
 	memset(cq, 0, sizeof(*cq));
-	*av_cq_counters(cq) = cq->before = counters;
+	cq->inlet[0].counters = cq->before = counters;
 	cq->capacity = capacity;
 	set_level(cq, &cq->inlet[0]);
 	cq->mask[0] = entries - 1;
@@ -83,7 +83,7 @@ static int lock(struct av_seg *seg, struct av_cq_shared *cq)
 	}
 	if (av_likely(av_cq_used(cq) == i))
 		return (int)i;
-	av_cq_unlock(cq, (int)i);
+	av_lock_release(&cq->inlet[i].lock);
 	return av_cq_lock(seg, cq, false);
 }
 
@@ -134,7 +134,7 @@ int av_cq_resize(struct av_seg *seg, uint32_t index, uint32_t capacity,
 	i = av_cq_lock(seg, cq, true);
 	old_mask = cq->mask[i];
 	old = change_ring(seg, cq, (uint32_t)i, ring, mask, capacity);
-	av_cq_unlock(cq, i);
+	av_lock_release(&cq->inlet[i].lock);
 	av_lock_release(&cq->poll_lock);
 	if (!old) {
 		av_seg_free(seg, ring, ((uint64_t)mask + 1) * sizeof(struct av_cqe));
@@ -146,16 +146,14 @@ int av_cq_resize(struct av_seg *seg, uint32_t index, uint32_t capacity,
 
 /*
  * Is there room for one more entry? @head is in the poller's cache line, so it is read only when
- * the ring may be full, or when more entries may wait than ever before. So the high-water mark is
- * exact above LOOK_EVERY. Below, it is a sample taken once in that many entries.
- * Context: @lock is held.
+ * the ring may be full, or when more entries may wait than ever before: above @level. So the
+ * high-water mark is exact above LOOK_EVERY. Below, it is a sample taken once in that many entries.
+ * Context: the inlet's lock is held.
  */
-static bool has_room(const struct av_cq_shared *cq, struct av_cq_inlet *in, uint32_t tail)
+static bool look_for_room(const struct av_cq_shared *cq, struct av_cq_inlet *in, uint32_t tail)
 {
 	uint32_t waiting;
 
-	if (av_likely(tail - in->head_seen < in->level))
-		return true;
 	in->head_seen = atomic_load_explicit(&cq->head, memory_order_acquire);
 	waiting = tail - in->head_seen;
 	if (waiting < cq->capacity && waiting >= in->peak) {
@@ -262,8 +260,9 @@ static struct av_cqe *append(struct av_seg *seg, struct av_cq_shared *cq, int i,
 	uint32_t tail = atomic_load_explicit(&in->tail, memory_order_relaxed);
 	struct av_cqe *to = av_cq_entry(seg, cq, (uint32_t)i, tail);
 
-	if (av_unlikely(!to || !has_room(cq, in, tail) ||
-			atomic_load_explicit(&cq->overrun, memory_order_relaxed)))
+	if (av_unlikely(!to || atomic_load_explicit(&cq->overrun, memory_order_relaxed)))
+		return NULL;
+	if (av_unlikely(tail - in->head_seen >= in->level) && !look_for_room(cq, in, tail))
 		return NULL;
 	av_cqe_fill(to, from);
 	if (av_unlikely(atomic_load_explicit(&cq->stamped, memory_order_relaxed)))
@@ -312,31 +311,23 @@ void av_cq_overrun(struct av_seg *seg, uint32_t index)
 		return;
 	id = atomic_load_explicit(&cq->id, memory_order_relaxed);
 	first = !atomic_exchange(&cq->overrun, 1);
-	av_cq_counters(cq)->lost++;
-	av_cq_unlock(cq, i);
+	cq->inlet[0].counters.lost++;
+	av_lock_release(&cq->inlet[i].lock);
 	if (!first)
 		return;
 	report_overrun(seg, index, cq->capacity);
 	ring_doorbell(seg, AV_DOORBELL_ASYNC, IBV_EVENT_CQ_ERR, index, id);
 }
 
-/* Make the event of an entry that was appended through inlet @i, and release its lock. */
-static void appended(struct av_seg *seg, struct av_cq_shared *cq, uint32_t index, int i,
-		     const struct av_cqe *cqe)
+/* The event of an entry that has come in through inlet @i, whose lock is released. */
+static void make_event(struct av_seg *seg, struct av_cq_shared *cq, uint32_t index, int i,
+		       const struct av_cqe *cqe)
 {
-	struct av_cq_inlet *in = &cq->inlet[i];
-	uint32_t id, doorbell;
-	enum event event;
+	enum event event = event_of(cq, &cq->inlet[i], cqe);
+	uint32_t id = atomic_load_explicit(&cq->id, memory_order_relaxed);
+	uint32_t doorbell = cq->doorbell;
 
-	av_cq_counters(cq)->completions++;
-	if (av_likely(in->armed == AV_CQ_NOT_ARMED)) {
-		av_cq_unlock(cq, i);
-		return;
-	}
-	event = event_of(cq, in, cqe);
-	id = atomic_load_explicit(&cq->id, memory_order_relaxed);
-	doorbell = cq->doorbell;
-	av_cq_unlock(cq, i);
+	av_lock_release(&cq->inlet[i].lock);
 	send_event(seg, event, doorbell, index, id);
 }
 
@@ -355,17 +346,21 @@ int av_cq_push(struct av_seg *seg, uint32_t index, const struct av_cqe *cqe)
 		if (av_likely(av_cq_used(cq) == (uint32_t)i))
 			break;
 		copied = to && !av_cqe_claim(to, atomic_load(&cq->inlet[i].tail) - 1);
-		av_cq_counters(cq)->completions += copied;
-		av_cq_unlock(cq, i);
+		cq->inlet[0].counters.completions += copied;
+		av_lock_release(&cq->inlet[i].lock);
 		if (copied)
 			return 0;
 	}
 	if (av_unlikely(!to)) {
-		av_cq_unlock(cq, i);
+		av_lock_release(&cq->inlet[i].lock);
 		av_cq_overrun(seg, index);
 		return -ENOSPC;
 	}
-	appended(seg, cq, index, i, to);
+	cq->inlet[0].counters.completions++;
+	if (av_likely(cq->inlet[i].armed == AV_CQ_NOT_ARMED))
+		av_lock_release(&cq->inlet[i].lock);
+	else
+		make_event(seg, cq, index, i, to);
 	return 0;
 }
 
@@ -412,7 +407,7 @@ void av_cq_arm(struct av_seg *seg, uint32_t index, enum av_cq_armed how)
 	if (in->armed < (uint32_t)how)
 		in->armed = how;
 	event = event_already(seg, cq, i);
-	av_cq_unlock(cq, i);
+	av_lock_release(&cq->inlet[i].lock);
 	send_event(seg, event, cq->doorbell, index, atomic_load(&cq->id));
 }
 
@@ -425,7 +420,7 @@ bool av_cq_notify_waits(struct av_seg *seg, struct av_cq_shared *cq)
 		return false;
 	i = lock(seg, cq); /* excludes appenders: their next event goes the new way */
 	before = atomic_exchange(&cq->notify, AV_CQ_NOTIFY_USED);
-	av_cq_unlock(cq, i);
+	av_lock_release(&cq->inlet[i].lock);
 	return before != AV_CQ_NOTIFY_USED;
 }
 
@@ -437,7 +432,7 @@ void av_cq_look_again(struct av_seg *seg, uint32_t index)
 
 	if (cq->inlet[i].armed != AV_CQ_NOT_ARMED && !moderated(&cq->inlet[i]))
 		event = event_already(seg, cq, i);
-	av_cq_unlock(cq, i);
+	av_lock_release(&cq->inlet[i].lock);
 	send_event(seg, event, cq->doorbell, index, atomic_load(&cq->id));
 }
 
@@ -453,7 +448,7 @@ void av_cq_moderate(struct av_seg *seg, uint32_t index, uint32_t count, uint32_t
 	atomic_store(&in->event_due_ns, 0);
 	if (in->armed != AV_CQ_NOT_ARMED && in->counted)
 		event = put_off(cq, in);
-	av_cq_unlock(cq, i);
+	av_lock_release(&cq->inlet[i].lock);
 	send_event(seg, event, cq->doorbell, index, atomic_load(&cq->id));
 }
 
@@ -474,7 +469,7 @@ uint64_t av_cq_put_off(struct av_seg *seg, uint32_t index, uint64_t now_ns)
 		event = event_now(cq, in);
 		due = 0;
 	}
-	av_cq_unlock(cq, i);
+	av_lock_release(&cq->inlet[i].lock);
 	send_event(seg, event, cq->doorbell, index, atomic_load(&cq->id));
 	return due ? due : UINT64_MAX;
 }
@@ -536,7 +531,7 @@ void av_cq_purge(struct av_seg *seg, uint32_t index,
 			retract(e, gone);
 	}
 	atomic_store_explicit(&in->tail, to, memory_order_release);
-	av_cq_unlock(cq, i);
+	av_lock_release(&cq->inlet[i].lock);
 	av_lock_release(&cq->poll_lock);
 }
 
@@ -559,6 +554,6 @@ bool av_cq_holds_receive(struct av_seg *seg, uint32_t index, uint32_t qpn, uint3
 
 		found = e && e->qpn == qpn && e->wqe == wqe && (e->flags & AV_CQE_RECV);
 	}
-	av_cq_unlock(cq, i);
+	av_lock_release(&cq->inlet[i].lock);
 	return found;
 }

@@ -91,31 +91,10 @@ void av_cq_moderate(struct av_seg *seg, uint32_t index, uint32_t count, uint32_t
 uint64_t av_cq_put_off(struct av_seg *seg, uint32_t index, uint64_t now_ns);
 
 /*
- * The oldest entry; NULL: there is none. Without poll_lock, a hint. Under it, the entry stays valid
- * until av_cq_take().
- */
-static inline const struct av_cqe *av_cq_peek(const struct av_seg *seg,
-					      const struct av_cq_shared *cq)
-{
-	return av_cq_present(seg, cq, atomic_load_explicit(&cq->head, memory_order_relaxed));
-}
-
-/*
  * Prefetch the lines of @lock and of the next entry's payload for writing, since a push follows
  * soon. Leaves out the line of the entry itself, which a waiting poller would take away again.
  */
 void av_cq_prefetch(struct av_seg *seg, uint32_t index);
-
-/*
- * Drop the oldest entry.
- * Context: the caller holds poll_lock.
- */
-static inline void av_cq_take(struct av_cq_shared *cq)
-{
-	uint32_t head = atomic_load_explicit(&cq->head, memory_order_relaxed);
-
-	atomic_store_explicit(&cq->head, head + 1, memory_order_release);
-}
 
 /**
  * av_cq_purge() - remove all entries of an object that was reset or is being destroyed

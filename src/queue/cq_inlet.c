@@ -17,7 +17,7 @@ static void count_published(struct av_seg *seg, struct av_cq_shared *cq, uint32_
 {
 	uint32_t tail = atomic_load(&cq->inlet[i].tail);
 
-	if (av_cq_present_in(seg, cq, i, tail))
+	if (av_cq_present(seg, cq, i, tail))
 		atomic_store(&cq->inlet[i].tail, tail + 1);
 }
 
@@ -115,7 +115,7 @@ bool av_cq_inlet_settle(struct av_seg *seg, struct av_cq_shared *cq)
 		return false;
 	av_seg_free(seg, cq->ring[i], ring_bytes(cq, i));
 	cq->left = 0;
-	av_cq_unlock(cq, (int)i);
+	av_lock_release(&cq->inlet[i].lock);
 	return true;
 }
 
@@ -136,7 +136,7 @@ int av_cq_lock(struct av_seg *seg, struct av_cq_shared *cq, bool polls)
 		if (got != AV_LOCK_BUSY && av_cq_used(cq) == i)
 			return (int)i;
 		if (got != AV_LOCK_BUSY) {
-			av_cq_unlock(cq, (int)i);
+			av_lock_release(&cq->inlet[i].lock);
 		} else if (seg->own) {
 			if (!polls)
 				av_lock_acquire_plain(&cq->poll_lock, AV_RANK_POLL);

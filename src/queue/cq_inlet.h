@@ -24,11 +24,6 @@
  */
 AV_MUST_USE int av_cq_lock(struct av_seg *seg, struct av_cq_shared *cq, bool polls);
 
-static inline void av_cq_unlock(struct av_cq_shared *cq, int i)
-{
-	av_lock_release(&cq->inlet[i].lock);
-}
-
 /*
  * Of an appender, which has stored the entry @number where it was left behind, and the owner, which
  * copies what is there, one gets it. Return: the caller

@@ -112,7 +112,7 @@ struct av_cq_inlet {
 	 */
 	struct av_cq_counters counters;
 	uint32_t peak;	/* high-water mark: the most entries seen waiting */
-	uint32_t level; /* with more entries than this, @head is read: has_room() */
+	uint32_t level; /* with more entries than this, @head is read: look_for_room() */
 };
 
 /* The part in the owner's segment. */
@@ -169,12 +169,6 @@ static inline struct av_cq_shared *av_cq_at(const struct av_seg *seg, uint32_t i
 	return av_slab_at(seg, AV_SLAB_CQ, index, AV_CQ_BYTES, AV_OBJ_CHUNK);
 }
 
-/* What it has counted, in all its life. */
-static inline struct av_cq_counters *av_cq_counters(struct av_cq_shared *cq)
-{
-	return &cq->inlet[0].counters;
-}
-
 /* Number of the inlet that is used, whatever a peer has written there. */
 static inline uint32_t av_cq_used(const struct av_cq_shared *cq)
 {
@@ -200,9 +194,8 @@ static inline struct av_cqe *av_cq_entry(const struct av_seg *seg, const struct 
  * there before @tail counts it.
  * Context: the caller holds poll_lock.
  */
-static inline struct av_cqe *av_cq_present_in(const struct av_seg *seg,
-					      const struct av_cq_shared *cq, uint32_t i,
-					      uint32_t number)
+static inline struct av_cqe *av_cq_present(const struct av_seg *seg, const struct av_cq_shared *cq,
+					   uint32_t i, uint32_t number)
 {
 	struct av_cqe *e = av_cq_entry(seg, cq, i, number);
 
@@ -212,10 +205,26 @@ static inline struct av_cqe *av_cq_present_in(const struct av_seg *seg,
 		       : NULL;
 }
 
-static inline struct av_cqe *av_cq_present(const struct av_seg *seg, const struct av_cq_shared *cq,
-					   uint32_t number)
+/*
+ * The oldest entry; NULL: there is none. Without poll_lock, a hint. Under it, the entry stays valid
+ * until av_cq_take().
+ */
+static inline const struct av_cqe *av_cq_peek(const struct av_seg *seg,
+					      const struct av_cq_shared *cq)
 {
-	return av_cq_present_in(seg, cq, av_cq_used(cq), number);
+	return av_cq_present(seg, cq, av_cq_used(cq),
+			     atomic_load_explicit(&cq->head, memory_order_relaxed));
+}
+
+/*
+ * Drop the oldest entry.
+ * Context: the caller holds poll_lock.
+ */
+static inline void av_cq_take(struct av_cq_shared *cq)
+{
+	uint32_t head = atomic_load_explicit(&cq->head, memory_order_relaxed);
+
+	atomic_store_explicit(&cq->head, head + 1, memory_order_release);
 }
 
 /* Copy all but the number and the time. */

@@ -238,10 +238,10 @@ static void an_entry_is_present_before_it_is_counted_and_not_a_turn_later(void *
 	append(1);
 	append(2);
 	atomic_store(&cq->inlet[0].tail, 1); /* as between publishing the second and counting it */
-	assert_non_null(av_cq_present(&fake.seg, cq, 0));
-	assert_non_null(av_cq_present(&fake.seg, cq, 1));
+	assert_non_null(av_cq_present(&fake.seg, cq, 0, 0));
+	assert_non_null(av_cq_present(&fake.seg, cq, 0, 1));
 	for (uint32_t i = 2; i < 4 * CQES; i++)
-		assert_null(av_cq_present(&fake.seg, cq, i));
+		assert_null(av_cq_present(&fake.seg, cq, 0, i));
 }
 
 #define ON_A_CQ(test) cmocka_unit_test_setup_teardown(test, set_up, tear_down)
