@@ -9,17 +9,18 @@
 #include "base/clock.h"
 #include "segment/doorbell.h"
 #include "observe/diagnosis.h"
+#include "queue/cq_inlet.h"
 #include "queue/notify.h"
 #include "queue/ring.h"
 
 #define LOOK_EVERY 64u
 
-/* See has_room(). */
-static void set_level(struct av_cq_shared *cq)
+/* See look_for_room(). */
+static void set_level(const struct av_cq_shared *cq, struct av_cq_inlet *in)
 {
-	uint32_t level = cq->peak > LOOK_EVERY ? cq->peak : LOOK_EVERY;
+	uint32_t level = in->peak > LOOK_EVERY ? in->peak : LOOK_EVERY;
 
-	cq->level = level < cq->capacity ? level : cq->capacity;
+	in->level = level < cq->capacity ? level : cq->capacity;
 }
 
 uint32_t av_cq_init(struct av_seg *seg, uint32_t capacity, uint32_t doorbell, uint32_t id,
@@ -39,14 +40,14 @@ uint32_t av_cq_init(struct av_seg *seg, uint32_t capacity, uint32_t doorbell, ui
 		av_slab_free(seg, AV_SLAB_CQ, index);
 		return 0;
 	}
-	counters = cq->counters;
+	counters = cq->inlet[0].counters;
 	memset(cq, 0, sizeof(*cq));
-	cq->counters = cq->before = counters;
+	cq->inlet[0].counters = cq->before = counters;
 	cq->capacity = capacity;
-	set_level(cq);
-	cq->mask = entries - 1;
+	set_level(cq, &cq->inlet[0]);
+	cq->mask[0] = entries - 1;
 	cq->doorbell = doorbell;
-	cq->ring = ring;
+	cq->ring[0] = ring;
 	atomic_store_explicit(&cq->id, id, memory_order_release);
 	return index;
 }
@@ -54,25 +55,13 @@ uint32_t av_cq_init(struct av_seg *seg, uint32_t capacity, uint32_t doorbell, ui
 void av_cq_fini(struct av_seg *seg, uint32_t index)
 {
 	struct av_cq_shared *cq = av_cq_at(seg, index);
+	uint32_t i;
 
+	(void)av_cq_inlet_settle(seg, cq); /* without queue pairs, nobody is in there */
+	i = av_cq_used(cq);
 	atomic_store(&cq->id, 0);
-	av_seg_free(seg, cq->ring, ((uint64_t)cq->mask + 1) * sizeof(struct av_cqe));
+	av_seg_free(seg, cq->ring[i], ((uint64_t)cq->mask[i] + 1) * sizeof(struct av_cqe));
 	av_slab_free(seg, AV_SLAB_CQ, index);
-}
-
-/* Copy all but the number and the time. */
-static void fill(struct av_cqe *to, const struct av_cqe *from)
-{
-	if (from->data_len) /* without payload, @data was never written */
-		av_cqe_copy_data(to->data, from->data, from->data_len);
-	memcpy(to, from, offsetof(struct av_cqe, number));
-}
-
-static void copy_to(struct av_cqe *to, const struct av_cqe *from, uint32_t number)
-{
-	fill(to, from);
-	to->stamp_ns = from->stamp_ns;
-	atomic_store_explicit(&to->number, number + 1, memory_order_release);
 }
 
 /* Make the place hold no entry of any number that will be asked for there. */
@@ -81,24 +70,21 @@ static void retract(struct av_cqe *e, uint32_t number)
 	atomic_store_explicit(&e->number, number, memory_order_relaxed);
 }
 
-/*
- * Take @lock. A dead holder may have stored an entry without counting it in @tail. The owner may
- * even have taken that entry already.
- * Return:  false: the lock of a peer's CQ was not had in time
- */
-static bool lock_any(struct av_seg *seg, struct av_cq_shared *cq)
+/* av_cq_lock(), but for the usual case, that nobody holds it. */
+static int lock(struct av_seg *seg, struct av_cq_shared *cq)
 {
-	enum av_lock_result got = av_peer_lock(seg, &cq->lock, AV_RANK_CQ);
+	uint32_t i = av_cq_used(cq), free = 0;
+	struct av_lock *usual = &cq->inlet[i].lock;
 
-	if (av_unlikely(got == AV_LOCK_REPAIR) && av_cq_present(seg, cq, atomic_load(&cq->tail)))
-		atomic_fetch_add(&cq->tail, 1);
-	return av_likely(got != AV_LOCK_BUSY);
-}
-
-/* The same for an own CQ. */
-static void lock(struct av_seg *seg, struct av_cq_shared *cq)
-{
-	(void)lock_any(seg, cq);
+	av_lock_order_wait(usual, AV_RANK_CQ);
+	if (av_unlikely(!atomic_compare_exchange_strong(&usual->owner, &free, av_lock_self))) {
+		av_lock_order_released(usual);
+		return av_cq_lock(seg, cq, false);
+	}
+	if (av_likely(av_cq_used(cq) == i))
+		return (int)i;
+	av_lock_release(&cq->inlet[i].lock);
+	return av_cq_lock(seg, cq, false);
 }
 
 /*
@@ -106,25 +92,25 @@ static void lock(struct av_seg *seg, struct av_cq_shared *cq)
  * Context: both locks are held.
  * Return:  offset of the ring that is no longer used, or 0
  */
-static uint64_t change_ring(struct av_seg *seg, struct av_cq_shared *cq, uint64_t ring,
+static uint64_t change_ring(struct av_seg *seg, struct av_cq_shared *cq, uint32_t i, uint64_t ring,
 			    uint32_t mask, uint32_t capacity)
 {
-	uint32_t head = atomic_load(&cq->head), tail = atomic_load(&cq->tail);
+	uint32_t head = atomic_load(&cq->head), tail = atomic_load(&cq->inlet[i].tail);
 	struct av_cqe *to = av_seg_at(seg, ring, ((uint64_t)mask + 1) * sizeof(*to));
-	uint64_t old = cq->ring;
+	uint64_t old = cq->ring[i];
 
 	if (!to || tail - head > capacity)
 		return 0;
-	for (uint32_t i = head; i != tail; i++) {
-		const struct av_cqe *from = av_cq_entry(seg, cq, i);
+	for (uint32_t n = head; n != tail; n++) {
+		const struct av_cqe *from = av_cq_entry(seg, cq, i, n);
 
 		if (from)
-			copy_to(&to[i & mask], from, i);
+			av_cqe_copy(&to[n & mask], from, n);
 	}
-	atomic_store_explicit(&cq->ring, ring, memory_order_relaxed);
-	atomic_store_explicit(&cq->mask, mask, memory_order_relaxed);
+	atomic_store_explicit(&cq->ring[i], ring, memory_order_relaxed);
+	atomic_store_explicit(&cq->mask[i], mask, memory_order_relaxed);
 	cq->capacity = capacity;
-	set_level(cq);
+	set_level(cq, &cq->inlet[i]);
 	return old;
 }
 
@@ -135,14 +121,20 @@ int av_cq_resize(struct av_seg *seg, uint32_t index, uint32_t capacity,
 	uint32_t mask = av_ring_entries(capacity) - 1, old_mask;
 	uint64_t ring = av_ring_alloc(seg, ((uint64_t)mask + 1) * sizeof(struct av_cqe), policy),
 		 old;
+	int i;
 
 	if (!ring || !cq)
 		return ENOMEM;
 	av_lock_acquire_plain(&cq->poll_lock, AV_RANK_POLL);
-	lock(seg, cq);
-	old_mask = cq->mask;
-	old = change_ring(seg, cq, ring, mask, capacity);
-	av_lock_release(&cq->lock);
+	if (!av_cq_inlet_settle(seg, cq)) {
+		av_lock_release(&cq->poll_lock);
+		av_seg_free(seg, ring, ((uint64_t)mask + 1) * sizeof(struct av_cqe));
+		return EBUSY;
+	}
+	i = av_cq_lock(seg, cq, true);
+	old_mask = cq->mask[i];
+	old = change_ring(seg, cq, (uint32_t)i, ring, mask, capacity);
+	av_lock_release(&cq->inlet[i].lock);
 	av_lock_release(&cq->poll_lock);
 	if (!old) {
 		av_seg_free(seg, ring, ((uint64_t)mask + 1) * sizeof(struct av_cqe));
@@ -154,28 +146,26 @@ int av_cq_resize(struct av_seg *seg, uint32_t index, uint32_t capacity,
 
 /*
  * Is there room for one more entry? @head is in the poller's cache line, so it is read only when
- * the ring may be full, or when more entries may wait than ever before. So the high-water mark is
- * exact above LOOK_EVERY. Below, it is a sample taken once in that many entries.
- * Context: @lock is held.
+ * the ring may be full, or when more entries may wait than ever before: above @level. So the
+ * high-water mark is exact above LOOK_EVERY. Below, it is a sample taken once in that many entries.
+ * Context: the inlet's lock is held.
  */
-static bool has_room(struct av_cq_shared *cq, uint32_t tail)
+static bool look_for_room(const struct av_cq_shared *cq, struct av_cq_inlet *in, uint32_t tail)
 {
 	uint32_t waiting;
 
-	if (av_likely(tail - cq->head_seen < cq->level))
-		return true;
-	cq->head_seen = atomic_load_explicit(&cq->head, memory_order_acquire);
-	waiting = tail - cq->head_seen;
-	if (waiting < cq->capacity && waiting >= cq->peak) {
-		cq->peak = waiting + 1;
-		set_level(cq);
+	in->head_seen = atomic_load_explicit(&cq->head, memory_order_acquire);
+	waiting = tail - in->head_seen;
+	if (waiting < cq->capacity && waiting >= in->peak) {
+		in->peak = waiting + 1;
+		set_level(cq, in);
 	}
 	return waiting < cq->capacity;
 }
 
-static bool moderated(const struct av_cq_shared *cq)
+static bool moderated(const struct av_cq_inlet *in)
 {
-	return cq->event_count || cq->event_period_us;
+	return in->event_count || in->event_period_us;
 }
 
 /* The event that an entry, or a change of the bounds, makes of an armed CQ. */
@@ -186,7 +176,7 @@ enum event {
 	EVENT_LATER, /* later: the timer has to be told */
 };
 
-static enum event event_now(struct av_cq_shared *cq)
+static enum event event_now(struct av_cq_shared *cq, struct av_cq_inlet *in)
 {
 	bool notifies = av_cq_notifies(cq);
 
@@ -199,9 +189,9 @@ static enum event event_now(struct av_cq_shared *cq)
 		atomic_store(&cq->ready, 1);
 		atomic_signal_fence(memory_order_seq_cst);
 	}
-	cq->armed = AV_CQ_NOT_ARMED;
-	cq->counted = 0;
-	atomic_store(&cq->event_due_ns, 0);
+	in->armed = AV_CQ_NOT_ARMED;
+	in->counted = 0;
+	atomic_store(&in->event_due_ns, 0);
 	if (av_likely(!notifies))
 		return EVENT_NOW;
 	return atomic_load(&cq->notify) == AV_CQ_NOTIFY_USED ? EVENT_WAKE : EVENT_NOW;
@@ -211,13 +201,13 @@ static enum event event_now(struct av_cq_shared *cq)
  * Entries that want an event have been counted: send it now, or put it off?
  * Context: @lock is held.
  */
-static enum event put_off(struct av_cq_shared *cq)
+static enum event put_off(struct av_cq_shared *cq, struct av_cq_inlet *in)
 {
-	if (!moderated(cq) || (cq->event_count && cq->counted >= cq->event_count))
-		return event_now(cq);
-	if (!cq->event_period_us || atomic_load(&cq->event_due_ns))
+	if (!moderated(in) || (in->event_count && in->counted >= in->event_count))
+		return event_now(cq, in);
+	if (!in->event_period_us || atomic_load(&in->event_due_ns))
 		return EVENT_NONE;
-	atomic_store(&cq->event_due_ns, av_now_ns() + cq->event_period_us * 1000ull);
+	atomic_store(&in->event_due_ns, av_now_ns() + in->event_period_us * 1000ull);
 	return EVENT_LATER;
 }
 
@@ -225,16 +215,17 @@ static enum event put_off(struct av_cq_shared *cq)
  * The event that an entry makes.
  * Context: @lock is held.
  */
-static enum event event_of(struct av_cq_shared *cq, const struct av_cqe *cqe)
+static enum event event_of(struct av_cq_shared *cq, struct av_cq_inlet *in,
+			   const struct av_cqe *cqe)
 {
-	if (av_likely(cq->armed == AV_CQ_NOT_ARMED))
+	if (av_likely(in->armed == AV_CQ_NOT_ARMED))
 		return EVENT_NONE;
 	if (cqe->status != IBV_WC_SUCCESS)
-		return event_now(cq);
-	if (cq->armed == AV_CQ_ARMED_SOLICITED && !(cqe->flags & AV_CQE_SOLICITED))
+		return event_now(cq, in);
+	if (in->armed == AV_CQ_ARMED_SOLICITED && !(cqe->flags & AV_CQE_SOLICITED))
 		return EVENT_NONE;
-	cq->counted++;
-	return put_off(cq);
+	in->counted++;
+	return put_off(cq, in);
 }
 
 static void ring_doorbell(struct av_seg *seg, uint32_t doorbell, uint32_t event, uint32_t index,
@@ -262,20 +253,22 @@ static void send_event(struct av_seg *seg, enum event event, uint32_t doorbell, 
  * Context: @lock is held.
  * Return:  the entry; NULL: there is no room
  */
-static struct av_cqe *append(struct av_seg *seg, struct av_cq_shared *cq, const struct av_cqe *from)
+static struct av_cqe *append(struct av_seg *seg, struct av_cq_shared *cq, int i,
+			     const struct av_cqe *from)
 {
-	uint32_t tail = atomic_load_explicit(&cq->tail, memory_order_relaxed);
-	struct av_cqe *to = av_cq_entry(seg, cq, tail);
+	struct av_cq_inlet *in = &cq->inlet[i];
+	uint32_t tail = atomic_load_explicit(&in->tail, memory_order_relaxed);
+	struct av_cqe *to = av_cq_entry(seg, cq, (uint32_t)i, tail);
 
-	if (av_unlikely(!to || !has_room(cq, tail) ||
-			atomic_load_explicit(&cq->overrun, memory_order_relaxed)))
+	if (av_unlikely(!to || atomic_load_explicit(&cq->overrun, memory_order_relaxed)))
 		return NULL;
-	fill(to, from);
+	if (av_unlikely(tail - in->head_seen >= in->level) && !look_for_room(cq, in, tail))
+		return NULL;
+	av_cqe_fill(to, from);
 	if (av_unlikely(atomic_load_explicit(&cq->stamped, memory_order_relaxed)))
 		to->stamp_ns = av_now_ns();
 	atomic_store_explicit(&to->number, tail + 1, memory_order_release);
-	atomic_store_explicit(&cq->tail, tail + 1, memory_order_release);
-	cq->counters.completions++;
+	atomic_store_explicit(&in->tail, tail + 1, memory_order_release);
 	/*
 	 * Prefetch the entry after the next for writing: the poller read it last, a turn of the
 	 * ring ago. Not the next one, which a waiting poller reads all the time. Its second line
@@ -310,45 +303,64 @@ static void report_overrun(const struct av_seg *seg, uint32_t index, uint32_t ca
 void av_cq_overrun(struct av_seg *seg, uint32_t index)
 {
 	struct av_cq_shared *cq = av_cq_at(seg, index);
+	int i = cq ? lock(seg, cq) : -1;
 	uint32_t id;
 	bool first;
 
-	if (!cq || !lock_any(seg, cq))
+	if (i < 0)
 		return;
 	id = atomic_load_explicit(&cq->id, memory_order_relaxed);
 	first = !atomic_exchange(&cq->overrun, 1);
-	cq->counters.lost++;
-	av_lock_release(&cq->lock);
+	cq->inlet[0].counters.lost++;
+	av_lock_release(&cq->inlet[i].lock);
 	if (!first)
 		return;
 	report_overrun(seg, index, cq->capacity);
 	ring_doorbell(seg, AV_DOORBELL_ASYNC, IBV_EVENT_CQ_ERR, index, id);
 }
 
+/* The event of an entry that has come in through inlet @i, whose lock is released. */
+static void make_event(struct av_seg *seg, struct av_cq_shared *cq, uint32_t index, int i,
+		       const struct av_cqe *cqe)
+{
+	enum event event = event_of(cq, &cq->inlet[i], cqe);
+	uint32_t id = atomic_load_explicit(&cq->id, memory_order_relaxed);
+	uint32_t doorbell = cq->doorbell;
+
+	av_lock_release(&cq->inlet[i].lock);
+	send_event(seg, event, doorbell, index, id);
+}
+
 int av_cq_push(struct av_seg *seg, uint32_t index, const struct av_cqe *cqe)
 {
 	struct av_cq_shared *cq = av_cq_at(seg, index);
-	enum event event;
 	struct av_cqe *to;
-	uint32_t id, doorbell;
+	bool copied;
+	int i;
 
-	if (av_unlikely(!cq || !lock_any(seg, cq)))
-		return -ENOSPC;
-	to = append(seg, cq, cqe);
+	for (;;) {
+		i = av_likely(cq != NULL) ? lock(seg, cq) : -1;
+		if (av_unlikely(i < 0))
+			return -ENOSPC;
+		to = append(seg, cq, i, cqe);
+		if (av_likely(av_cq_used(cq) == (uint32_t)i))
+			break;
+		copied = to && !av_cqe_claim(to, atomic_load(&cq->inlet[i].tail) - 1);
+		cq->inlet[0].counters.completions += copied;
+		av_lock_release(&cq->inlet[i].lock);
+		if (copied)
+			return 0;
+	}
 	if (av_unlikely(!to)) {
-		av_lock_release(&cq->lock);
+		av_lock_release(&cq->inlet[i].lock);
 		av_cq_overrun(seg, index);
 		return -ENOSPC;
 	}
-	if (av_likely(cq->armed == AV_CQ_NOT_ARMED)) {
-		av_lock_release(&cq->lock);
-		return 0;
-	}
-	event = event_of(cq, to);
-	id = atomic_load_explicit(&cq->id, memory_order_relaxed);
-	doorbell = cq->doorbell;
-	av_lock_release(&cq->lock);
-	send_event(seg, event, doorbell, index, id);
+	cq->inlet[0].counters.completions++;
+	if (av_likely(cq->inlet[i].armed == AV_CQ_NOT_ARMED))
+		av_lock_release(&cq->inlet[i].lock);
+	else
+		make_event(seg, cq, index, i, to);
 	return 0;
 }
 
@@ -356,17 +368,18 @@ int av_cq_push(struct av_seg *seg, uint32_t index, const struct av_cqe *cqe)
  * The event that entries make which are in the CQ when it is armed.
  * Context: @lock is held.
  */
-static enum event event_already(struct av_seg *seg, struct av_cq_shared *cq)
+static enum event event_already(struct av_seg *seg, struct av_cq_shared *cq, int i)
 {
+	struct av_cq_inlet *in = &cq->inlet[i];
 	enum event event = EVENT_NONE, now;
 
-	cq->counted = 0;
-	for (uint32_t i = atomic_load(&cq->head); i != atomic_load(&cq->tail); i++) {
-		const struct av_cqe *e = av_cq_entry(seg, cq, i);
+	in->counted = 0;
+	for (uint32_t n = atomic_load(&cq->head); n != atomic_load(&in->tail); n++) {
+		const struct av_cqe *e = av_cq_entry(seg, cq, (uint32_t)i, n);
 
 		if (!e)
 			continue;
-		now = event_of(cq, e);
+		now = event_of(cq, in, e);
 		switch (now) {
 		case EVENT_NOW:
 		case EVENT_WAKE:
@@ -384,55 +397,58 @@ static enum event event_already(struct av_seg *seg, struct av_cq_shared *cq)
 void av_cq_arm(struct av_seg *seg, uint32_t index, enum av_cq_armed how)
 {
 	struct av_cq_shared *cq = av_cq_at(seg, index);
+	int i = lock(seg, cq); /* a later appender sees it without a barrier of its own */
+	struct av_cq_inlet *in = &cq->inlet[i];
 	enum event event;
 
-	lock(seg, cq); /* a later appender sees it without a barrier of its own */
-	if (cq->armed == AV_CQ_NOT_ARMED)
+	if (in->armed == AV_CQ_NOT_ARMED)
 		/* The last event is over. */
 		atomic_store_explicit(&cq->ready, 0, memory_order_relaxed);
-	if (cq->armed < (uint32_t)how)
-		cq->armed = how;
-	event = event_already(seg, cq);
-	av_lock_release(&cq->lock);
+	if (in->armed < (uint32_t)how)
+		in->armed = how;
+	event = event_already(seg, cq, i);
+	av_lock_release(&cq->inlet[i].lock);
 	send_event(seg, event, cq->doorbell, index, atomic_load(&cq->id));
 }
 
 bool av_cq_notify_waits(struct av_seg *seg, struct av_cq_shared *cq)
 {
 	uint32_t before;
+	int i;
 
 	if (av_likely(atomic_load_explicit(&cq->notify, memory_order_relaxed) == AV_CQ_NOTIFY_USED))
 		return false;
-	lock(seg, cq); /* excludes appenders: their next event goes the new way */
+	i = lock(seg, cq); /* excludes appenders: their next event goes the new way */
 	before = atomic_exchange(&cq->notify, AV_CQ_NOTIFY_USED);
-	av_lock_release(&cq->lock);
+	av_lock_release(&cq->inlet[i].lock);
 	return before != AV_CQ_NOTIFY_USED;
 }
 
 void av_cq_look_again(struct av_seg *seg, uint32_t index)
 {
 	struct av_cq_shared *cq = av_cq_at(seg, index);
+	int i = lock(seg, cq);
 	enum event event = EVENT_NONE;
 
-	lock(seg, cq);
-	if (cq->armed != AV_CQ_NOT_ARMED && !moderated(cq))
-		event = event_already(seg, cq);
-	av_lock_release(&cq->lock);
+	if (cq->inlet[i].armed != AV_CQ_NOT_ARMED && !moderated(&cq->inlet[i]))
+		event = event_already(seg, cq, i);
+	av_lock_release(&cq->inlet[i].lock);
 	send_event(seg, event, cq->doorbell, index, atomic_load(&cq->id));
 }
 
 void av_cq_moderate(struct av_seg *seg, uint32_t index, uint32_t count, uint32_t period_us)
 {
 	struct av_cq_shared *cq = av_cq_at(seg, index);
+	int i = lock(seg, cq);
+	struct av_cq_inlet *in = &cq->inlet[i];
 	enum event event = EVENT_NONE;
 
-	lock(seg, cq);
-	cq->event_count = count;
-	cq->event_period_us = period_us;
-	atomic_store(&cq->event_due_ns, 0);
-	if (cq->armed != AV_CQ_NOT_ARMED && cq->counted)
-		event = put_off(cq);
-	av_lock_release(&cq->lock);
+	in->event_count = count;
+	in->event_period_us = period_us;
+	atomic_store(&in->event_due_ns, 0);
+	if (in->armed != AV_CQ_NOT_ARMED && in->counted)
+		event = put_off(cq, in);
+	av_lock_release(&cq->inlet[i].lock);
 	send_event(seg, event, cq->doorbell, index, atomic_load(&cq->id));
 }
 
@@ -440,17 +456,20 @@ uint64_t av_cq_put_off(struct av_seg *seg, uint32_t index, uint64_t now_ns)
 {
 	struct av_cq_shared *cq = av_cq_at(seg, index);
 	enum event event = EVENT_NONE;
+	struct av_cq_inlet *in;
 	uint64_t due;
+	int i;
 
-	if (!cq || !atomic_load(&cq->event_due_ns))
+	if (!cq || !atomic_load(&cq->inlet[av_cq_used(cq)].event_due_ns))
 		return UINT64_MAX;
-	lock(seg, cq);
-	due = atomic_load(&cq->event_due_ns);
+	i = lock(seg, cq);
+	in = &cq->inlet[i];
+	due = atomic_load(&in->event_due_ns);
 	if (due && due <= now_ns) {
-		event = event_now(cq);
+		event = event_now(cq, in);
 		due = 0;
 	}
-	av_lock_release(&cq->lock);
+	av_lock_release(&cq->inlet[i].lock);
 	send_event(seg, event, cq->doorbell, index, atomic_load(&cq->id));
 	return due ? due : UINT64_MAX;
 }
@@ -459,11 +478,15 @@ void av_cq_prefetch(struct av_seg *seg, uint32_t index)
 {
 	struct av_cq_shared *cq = av_cq_at(seg, index);
 	const struct av_cqe *e;
+	struct av_cq_inlet *in;
+	uint32_t i;
 
 	if (!cq)
 		return;
-	av_prefetch_write(&cq->lock);
-	e = av_cq_entry(seg, cq, atomic_load_explicit(&cq->tail, memory_order_relaxed));
+	i = av_cq_used(cq);
+	in = &cq->inlet[i];
+	av_prefetch_write(&in->lock);
+	e = av_cq_entry(seg, cq, i, atomic_load_explicit(&in->tail, memory_order_relaxed));
 	if (e)
 		av_prefetch_write(&e->stamp_ns);
 }
@@ -478,14 +501,18 @@ void av_cq_purge(struct av_seg *seg, uint32_t index,
 {
 	struct av_cq_shared *cq = av_cq_at(seg, index);
 	uint32_t head, tail, to;
+	struct av_cq_inlet *in;
+	int i;
 
 	av_lock_acquire_plain(&cq->poll_lock, AV_RANK_POLL);
-	lock(seg, cq);
+	i = av_cq_lock(seg, cq, true);
+	in = &cq->inlet[i];
 	head = atomic_load(&cq->head);
-	tail = atomic_load(&cq->tail);
+	tail = atomic_load(&in->tail);
 	to = head;
 	for (uint32_t from = head; from != tail; from++) {
-		struct av_cqe *e = av_cq_entry(seg, cq, from), *gap = av_cq_entry(seg, cq, to);
+		struct av_cqe *e = av_cq_entry(seg, cq, (uint32_t)i, from),
+			      *gap = av_cq_entry(seg, cq, (uint32_t)i, to);
 
 		if (!e || !gap)
 			break;
@@ -494,17 +521,17 @@ void av_cq_purge(struct av_seg *seg, uint32_t index,
 			continue;
 		}
 		if (from != to)
-			copy_to(gap, e, to);
+			av_cqe_copy(gap, e, to);
 		to++;
 	}
 	for (uint32_t gone = to; gone != tail; gone++) {
-		struct av_cqe *e = av_cq_entry(seg, cq, gone);
+		struct av_cqe *e = av_cq_entry(seg, cq, (uint32_t)i, gone);
 
 		if (e)
 			retract(e, gone);
 	}
-	atomic_store_explicit(&cq->tail, to, memory_order_release);
-	av_lock_release(&cq->lock);
+	atomic_store_explicit(&in->tail, to, memory_order_release);
+	av_lock_release(&cq->inlet[i].lock);
 	av_lock_release(&cq->poll_lock);
 }
 
@@ -513,18 +540,20 @@ bool av_cq_holds_receive(struct av_seg *seg, uint32_t index, uint32_t qpn, uint3
 	struct av_cq_shared *cq = av_cq_at(seg, index);
 	uint32_t head, waiting;
 	bool found = false;
+	int i;
 
-	if (!cq || !lock_any(seg, cq))
+	i = cq ? lock(seg, cq) : -1;
+	if (i < 0)
 		return false;
 	head = atomic_load(&cq->head);
-	waiting = atomic_load(&cq->tail) - head;
+	waiting = atomic_load(&cq->inlet[i].tail) - head;
 	if (waiting > AV_MAX_CQE) /* a peer's nonsense */
 		waiting = 0;
-	for (uint32_t i = 0; i < waiting && !found; i++) {
-		const struct av_cqe *e = av_cq_entry(seg, cq, head + i);
+	for (uint32_t n = 0; n < waiting && !found; n++) {
+		const struct av_cqe *e = av_cq_entry(seg, cq, (uint32_t)i, head + n);
 
 		found = e && e->qpn == qpn && e->wqe == wqe && (e->flags & AV_CQE_RECV);
 	}
-	av_lock_release(&cq->lock);
+	av_lock_release(&cq->inlet[i].lock);
 	return found;
 }

@@ -96,7 +96,7 @@ static void answer(struct av_watched_fd *w)
 void av_handout_begin(struct av_handout *h, const char *path, const struct av_own_fd *file)
 {
 	struct sockaddr_un a;
-	int folder;
+	int folder = -1;
 
 	*h = (struct av_handout){.listener.ready = answer, .file = file};
 	if (av_own_fd_keep(&h->listener.socket, unix_socket())) {

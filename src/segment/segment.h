@@ -129,6 +129,10 @@ static inline bool av_seg_known_alive(struct av_seg *seg, uint64_t now)
 /* The same, but asks now. For callers that have just seen something fail. */
 bool av_seg_alive_now(struct av_seg *seg);
 
+/* Until when a lock of that segment is waited for, as av_peer_lock() says; it was not had. */
+uint64_t av_peer_lock_until(const struct av_seg *seg);
+void av_peer_lock_in_vain(struct av_seg *seg);
+
 /* The slow part of av_peer_lock(). */
 enum av_lock_result av_peer_lock_wait(struct av_seg *seg, struct av_lock *lock);
 

@@ -213,8 +213,8 @@ static bool find_answer(const struct av_qp_end *end, struct av_cq_shared *cq,
 	bool found = false;
 
 	av_lock_acquire_plain(&cq->poll_lock, AV_RANK_POLL);
-	for (uint32_t i = atomic_load(&cq->head); !found && (e = av_cq_present(end->seg, cq, i));
-	     i++) {
+	for (uint32_t i = atomic_load(&cq->head);
+	     !found && (e = av_cq_present(end->seg, cq, av_cq_used(cq), i)); i++) {
 		found = e->qpn == qpn && !(e->flags & AV_CQE_RECV) && e->data_len;
 		if (!found)
 			continue;
@@ -233,8 +233,9 @@ static bool find_answer(const struct av_qp_end *end, struct av_cq_shared *cq,
 static struct av_cqe *still_there(const struct av_qp_end *end, struct av_cq_shared *cq,
 				  uint32_t number)
 {
-	return (int32_t)(number - atomic_load(&cq->head)) >= 0 ? av_cq_present(end->seg, cq, number)
-							       : NULL;
+	return (int32_t)(number - atomic_load(&cq->head)) >= 0
+		       ? av_cq_present(end->seg, cq, av_cq_used(cq), number)
+		       : NULL;
 }
 
 /*

@@ -7,6 +7,7 @@
 
 #include "base/clock.h"
 #include "registry/directory.h"
+#include "queue/cq_inlet.h"
 #include "queue/qp.h"
 #include "transport/assist.h"
 #include "transport/drive.h"
@@ -105,8 +106,10 @@ static int nothing(struct av_seg *seg, struct av_cq_shared *cq)
 	atomic_store_explicit(&cq->empty_polls, out_of_patience ? 0 : polls, memory_order_relaxed);
 	av_rnr_polled(seg, cq, polls % PATIENCE_MIN == 0);
 	av_assist_polled(seg, cq);
-	if (av_unlikely(out_of_patience))
+	if (av_unlikely(out_of_patience)) {
+		av_cq_inlet_look(seg, cq);
 		yield(cq);
+	}
 	return av_unlikely(atomic_load_explicit(&cq->overrun, memory_order_relaxed)) ? -EIO : 0;
 }
 

@@ -227,7 +227,7 @@ static bool is_polled(const struct ibv_cq *ibv)
 	const struct av_cq_shared *cq =
 		ibv ? av_container_of(ibv, struct av_cq, ibv)->shared : NULL;
 
-	return !cq || atomic_load(&cq->head) == atomic_load(&cq->tail);
+	return !cq || atomic_load(&cq->head) == atomic_load(&cq->inlet[av_cq_used(cq)].tail);
 }
 
 /* Number of requests of a queue pair that completed with an error. */
@@ -270,7 +270,7 @@ void av_misuse_cq_ends(struct av_cq *cq)
 {
 	struct av_context *ctx = av_context_of(cq->ibv.context);
 	const struct av_cq_shared *shared = cq->shared;
-	uint64_t given = shared->counters.completions - shared->before.completions;
+	uint64_t given = shared->inlet[0].counters.completions - shared->before.completions;
 	uint32_t n = cq->ibv.handle;
 
 	if (ctx->forked)

@@ -115,12 +115,12 @@ static void add_cq(struct flips *f, uint32_t i)
 	if (!atomic_load(&cq->id))
 		return;
 	add(f, offset_of(f, cq), sizeof(*cq), 20);
-	add_hot(f, &cq->lock);
-	add_hot(f, &cq->tail);
+	add_hot(f, &cq->inlet[0].lock);
+	add_hot(f, &cq->inlet[0].tail);
 	add_hot(f, &cq->head);
 	add_hot(f, &cq->assist.piece);
 	add_hot(f, &cq->assist.left);
-	add(f, cq->ring, (cq->mask + 1ull) * sizeof(struct av_cqe), 8);
+	add(f, cq->ring[0], (cq->mask[0] + 1ull) * sizeof(struct av_cqe), 8);
 }
 
 static void add_rq(struct flips *f, uint32_t i)

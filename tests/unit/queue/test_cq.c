@@ -27,8 +27,8 @@ static int set_up(void **state)
 	atomic_store(&fake.seg.head->chunk[AV_SLAB_CQ][0], CHUNK_AT);
 	cq = av_cq_at(&fake.seg, INDEX);
 	cq->capacity = CAPACITY;
-	cq->mask = CQES - 1;
-	cq->ring = RING_AT;
+	cq->mask[0] = CQES - 1;
+	cq->ring[0] = RING_AT;
 	atomic_store(&cq->id, 1);
 	return 0;
 }
@@ -58,7 +58,7 @@ static uint64_t take(void)
 
 static bool locked(void)
 {
-	return atomic_load(&cq->lock.owner) != 0;
+	return atomic_load(&cq->inlet[0].lock.owner) != 0;
 }
 
 /* --- the usual course ------------------------------------------------------------ */
@@ -114,7 +114,7 @@ static void a_cq_that_was_overrun_takes_no_more(void **state)
 	for (uint64_t lost = 1; lost <= 2; lost++) {
 		assert_int_equal(av_cq_push(&fake.seg, INDEX, &e), -ENOSPC);
 		assert_int_equal(atomic_load(&cq->overrun), 1);
-		assert_int_equal(cq->counters.lost, lost);
+		assert_int_equal(cq->inlet[0].counters.lost, lost);
 		assert_false(locked());
 	}
 	for (unsigned int i = 1; i <= CAPACITY; i++)
@@ -132,9 +132,9 @@ static void no_cq_takes_nothing(void **state)
 	/* of a table that is not there */
 	assert_int_equal(av_cq_push(&fake.seg, AV_OBJ_CHUNK + 1, &e), -ENOSPC);
 	av_cq_overrun(&fake.seg, AV_OBJ_CHUNK + 1);
-	atomic_store(&cq->ring, AV_SEG_BYTES); /* a peer's nonsense */
+	atomic_store(&cq->ring[0], AV_SEG_BYTES); /* a peer's nonsense */
 	assert_int_equal(av_cq_push(&fake.seg, INDEX, &e), -ENOSPC);
-	assert_int_equal(atomic_load(&cq->tail), 0);
+	assert_int_equal(atomic_load(&cq->inlet[0].tail), 0);
 	assert_false(locked());
 }
 
@@ -160,9 +160,9 @@ static void an_event_disarms(void **state)
 
 		tear_down(state);
 		set_up(state);
-		cq->armed = rows[i].how;
+		cq->inlet[0].armed = rows[i].how;
 		assert_int_equal(av_cq_push(&fake.seg, INDEX, &e), 0);
-		if ((cq->armed != rows[i].how) != rows[i].event)
+		if ((cq->inlet[0].armed != rows[i].how) != rows[i].event)
 			fail_msg("row %zu", i);
 		assert_false(locked());
 	}
@@ -181,16 +181,16 @@ enum moment { LOCKED, WRITTEN, PUBLISHED, COUNTED, MOMENTS };
 /* What it left. */
 static void die_appending(enum moment moment)
 {
-	uint32_t tail = atomic_load(&cq->tail);
-	struct av_cqe *e = av_cq_entry(&fake.seg, cq, tail);
+	uint32_t tail = atomic_load(&cq->inlet[0].tail);
+	struct av_cqe *e = av_cq_entry(&fake.seg, cq, 0, tail);
 
-	atomic_store(&cq->lock.owner, PEER);
+	atomic_store(&cq->inlet[0].lock.owner, PEER);
 	if (moment >= WRITTEN)
 		*e = (struct av_cqe){.wr_id = 2, .number = atomic_load(&e->number)};
 	if (moment >= PUBLISHED)
 		atomic_store(&e->number, tail + 1);
 	if (moment >= COUNTED)
-		atomic_store(&cq->tail, tail + 1);
+		atomic_store(&cq->inlet[0].tail, tail + 1);
 }
 
 /* @polled: the owner has taken all there is before the lock is taken over. */
@@ -216,7 +216,7 @@ static void death_in_between(void **state)
 			assert_int_equal(take(), n);
 		assert_int_equal(take(), 3);
 		assert_null(av_cq_peek(&fake.seg, cq));
-		assert_int_equal(atomic_load(&cq->head), atomic_load(&cq->tail));
+		assert_int_equal(atomic_load(&cq->head), atomic_load(&cq->inlet[0].tail));
 		assert_false(locked());
 	}
 }
@@ -225,7 +225,7 @@ static void death_in_between(void **state)
 
 static void an_entry_is_there_when_it_is_published(void **state)
 {
-	struct av_cqe *e = av_cq_entry(&fake.seg, cq, 0);
+	struct av_cqe *e = av_cq_entry(&fake.seg, cq, 0, 0);
 
 	e->wr_id = 1;
 	assert_null(av_cq_peek(&fake.seg, cq));
@@ -237,11 +237,11 @@ static void an_entry_is_present_before_it_is_counted_and_not_a_turn_later(void *
 {
 	append(1);
 	append(2);
-	atomic_store(&cq->tail, 1); /* as between publishing the second and counting it */
-	assert_non_null(av_cq_present(&fake.seg, cq, 0));
-	assert_non_null(av_cq_present(&fake.seg, cq, 1));
+	atomic_store(&cq->inlet[0].tail, 1); /* as between publishing the second and counting it */
+	assert_non_null(av_cq_present(&fake.seg, cq, 0, 0));
+	assert_non_null(av_cq_present(&fake.seg, cq, 0, 1));
 	for (uint32_t i = 2; i < 4 * CQES; i++)
-		assert_null(av_cq_present(&fake.seg, cq, i));
+		assert_null(av_cq_present(&fake.seg, cq, 0, i));
 }
 
 #define ON_A_CQ(test) cmocka_unit_test_setup_teardown(test, set_up, tear_down)

@@ -42,8 +42,8 @@ static void set_up_cq(uint32_t index)
 	struct av_cq_shared *it = av_cq_at(&fake.seg, index);
 
 	it->capacity = CQES;
-	it->mask = CQES - 1;
-	it->ring = RING_AT + index * (CQES * sizeof(struct av_cqe));
+	it->mask[0] = CQES - 1;
+	it->ring[0] = RING_AT + index * (CQES * sizeof(struct av_cqe));
 	atomic_store(&it->id, 1);
 	av_cq_notify_make(it);
 	(void)av_cq_notify_waits(&fake.seg, it);
@@ -81,7 +81,7 @@ static void push(const struct av_cqe *cqe)
 
 static void drain(void)
 {
-	atomic_store(&cq->head, atomic_load(&cq->tail));
+	atomic_store(&cq->head, atomic_load(&cq->inlet[0].tail));
 }
 
 static int wait_ns(uint64_t ns)
@@ -273,14 +273,14 @@ static void a_signal_ends_a_wait(void **state)
  * whoever wants it. */
 static void publish_only(const struct av_cqe *cqe)
 {
-	struct av_cqe *ring = av_seg_at(&fake.seg, cq->ring, CQES * sizeof(*ring));
+	struct av_cqe *ring = av_seg_at(&fake.seg, cq->ring[0], CQES * sizeof(*ring));
 	uint32_t tail;
 
-	av_lock_acquire_plain(&cq->lock, AV_RANK_CQ);
-	tail = atomic_load(&cq->tail);
-	ring[tail & cq->mask] = *cqe;
-	atomic_store(&cq->tail, tail + 1);
-	av_lock_release(&cq->lock);
+	av_lock_acquire_plain(&cq->inlet[0].lock, AV_RANK_CQ);
+	tail = atomic_load(&cq->inlet[0].tail);
+	ring[tail & cq->mask[0]] = *cqe;
+	atomic_store(&cq->inlet[0].tail, tail + 1);
+	av_lock_release(&cq->inlet[0].lock);
 }
 
 static void death_before_the_event(void **state)
@@ -324,7 +324,7 @@ static pid_t start_victim(uint32_t seed)
 		return pid;
 	av_lock_self = PEER;
 	for (;;) {
-		if (atomic_load(&cq->tail) - atomic_load(&cq->head) < CQES / 2)
+		if (atomic_load(&cq->inlet[0].tail) - atomic_load(&cq->head) < CQES / 2)
 			(void)av_cq_push(&fake.seg, INDEX, &plain);
 		for (uint32_t spin = randomly(&seed, 2000); spin; spin--)
 			av_pause();
@@ -360,7 +360,7 @@ static void until_all_is_told(void)
 		do
 			ret = wait_ns(20 * MS);
 		while (ret && atomic_load(&victim));
-		if (ret && atomic_load(&cq->tail) == atomic_load(&cq->head))
+		if (ret && atomic_load(&cq->inlet[0].tail) == atomic_load(&cq->head))
 			return;
 		if (ret && wait_ns(LONG_NS))
 			fail_msg("an entry of the dead is not told of");
@@ -405,8 +405,9 @@ static void exchange(uint32_t mine, uint32_t theirs, bool first, uint32_t seed)
 		av_cq_arm(&fake.seg, mine, AV_CQ_ARMED_ANY);
 		spin_a_while(&seed);
 		CHECK_EQUAL(av_cq_wait(&fake.seg, mine, av_now_ns() + LONG_NS), 0);
-		CHECK(atomic_load(&own->tail) != atomic_load(&own->head)); /* not for nothing */
-		atomic_store(&own->head, atomic_load(&own->tail));
+		CHECK(atomic_load(&own->inlet[0].tail) !=
+		      atomic_load(&own->head)); /* not for nothing */
+		atomic_store(&own->head, atomic_load(&own->inlet[0].tail));
 		if (!first)
 			CHECK_EQUAL(av_cq_push(&fake.seg, theirs, &plain), 0);
 	}

@@ -105,9 +105,9 @@ static unsigned int look_at_cq(uint64_t ring, uint32_t mask, uint32_t stride, ui
 {
 	struct av_cq_shared *cq = av_cq_at(&fake.seg, INDEX);
 
-	atomic_store(&cq->ring, ring);
-	atomic_store(&cq->mask, mask);
-	return expect_inside(av_cq_entry(&fake.seg, cq, number), sizeof(struct av_cqe), ring);
+	atomic_store(&cq->ring[0], ring);
+	atomic_store(&cq->mask[0], mask);
+	return expect_inside(av_cq_entry(&fake.seg, cq, 0, number), sizeof(struct av_cqe), ring);
 }
 
 static unsigned int look_at_sq(uint64_t ring, uint32_t mask, uint32_t stride, uint32_t number)
@@ -191,7 +191,7 @@ static void test_lock_of_nobody(void **state)
 
 	fake.seg.own = false;
 	av_lock_owner_alive = lives;
-	atomic_store(&cq->lock.owner, OTHER);
+	atomic_store(&cq->inlet[0].lock.owner, OTHER);
 	assert_int_equal(av_cq_push(&fake.seg, INDEX, &e), -ENOSPC);
 	first = av_now_ns() - begin;
 	assert_true(first >= AV_PATIENCE_NS);
@@ -207,8 +207,8 @@ static void test_positions_far_apart(void **state)
 	struct av_cq_shared *cq = av_cq_at(&fake.seg, INDEX);
 	uint64_t begin = av_now_ns();
 
-	atomic_store(&cq->ring, sizeof(struct av_seg_head) + 64);
-	atomic_store(&cq->tail, UINT32_MAX);
+	atomic_store(&cq->ring[0], sizeof(struct av_seg_head) + 64);
+	atomic_store(&cq->inlet[0].tail, UINT32_MAX);
 	assert_false(av_cq_holds_receive(&fake.seg, INDEX, 1, 1));
 	assert_true(av_now_ns() - begin < 3000000000u);
 }

@@ -148,10 +148,10 @@ static struct av_cq_shared *failed_with_receives(void)
 	CHECK(rq && cq);
 	rq->ring = RQ_AT;
 	rq->stride = AV_CACHE_LINE;
-	cq->ring = CQ_AT;
+	cq->ring[0] = CQ_AT;
 	rq->mask = SLOTS - 1;
-	cq->mask = SLOTS - 1;
-	rq->capacity = cq->capacity = cq->level = SLOTS;
+	cq->mask[0] = SLOTS - 1;
+	rq->capacity = cq->capacity = cq->inlet[0].level = SLOTS;
 	end.qp->type = IBV_QPT_RC;
 	end.qp->rq = end.qp->recv_cq = INDEX;
 	atomic_store(&end.qp->qpn, QPN);
@@ -172,9 +172,10 @@ static void flushed_after_death(void **state)
 			assert_non_null(
 				av_rq_take(&f.seg, av_rq_at(&f.seg, INDEX), 0, &end.qp->receiving));
 		change_state();
-		assert_int_equal(atomic_load(&cq->tail), RECEIVES);
+		assert_int_equal(atomic_load(&cq->inlet[0].tail), RECEIVES);
 		for (uint32_t i = 0; i < RECEIVES; i++)
-			assert_int_equal(av_cq_present(&f.seg, cq, i)->status, IBV_WC_WR_FLUSH_ERR);
+			assert_int_equal(av_cq_present(&f.seg, cq, 0, i)->status,
+					 IBV_WC_WR_FLUSH_ERR);
 		assert_int_equal(end.qp->receiving, 0);
 		fake_close(&f);
 	}

@@ -75,8 +75,8 @@ static void set_up_queues(void)
 	rq->capacity = SLOTS;
 	rq->pd = PD;
 	cq = av_cq_at(&f.seg, INDEX);
-	cq->ring = CQ_AT;
-	cq->mask = SLOTS - 1;
+	cq->ring[0] = CQ_AT;
+	cq->mask[0] = SLOTS - 1;
 	cq->capacity = SLOTS;
 }
 
@@ -138,7 +138,7 @@ static void an_answer_is_placed_where_it_is_wanted(void **state)
 static void an_answer_is_placed_before_its_entry_is_counted(void **state)
 {
 	append_answer();
-	atomic_store(&cq->tail, 0);
+	atomic_store(&cq->inlet[0].tail, 0);
 	assert_true(place_answers());
 	assert_memory_equal(buffer, "answered", 8);
 }
@@ -163,7 +163,7 @@ static void what_another_poller_has_taken_is_left_to_it(void **state)
 	append_answer();
 	assert_int_equal(av_cq_push(&f.seg, INDEX, &other), 0);
 	atomic_store(&cq->head, 2);
-	atomic_store(&cq->tail, 1);
+	atomic_store(&cq->inlet[0].tail, 1);
 	assert_int_equal(pthread_create(&thread, NULL, place_later, NULL), 0);
 	assert_true(place_answers());
 	pthread_join(thread, NULL);
@@ -176,7 +176,7 @@ static _Atomic bool stop;
 
 static void *change_length(void *arg)
 {
-	struct av_cqe *ring = av_cq_entry(&f.seg, cq, 0);
+	struct av_cqe *ring = av_cq_entry(&f.seg, cq, 0, 0);
 
 	while (!atomic_load_explicit(&stop, memory_order_relaxed))
 		for (unsigned int i = 0; i < SLOTS; i++)

@@ -1,0 +1,181 @@
+/* SPDX-License-Identifier: MIT */
+#include "queue/cq_inlet.h"
+
+#include <linux/membarrier.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "segment/alloc.h"
+
+#define STUCK_NS 20000000u /* far more than an entry takes, on a busy machine */
+
+/* A dead holder may have stored an entry without counting it. The owner may even have taken it. */
+static void count_published(struct av_seg *seg, struct av_cq_shared *cq, uint32_t i)
+{
+	uint32_t tail = atomic_load(&cq->inlet[i].tail);
+
+	if (av_cq_present(seg, cq, i, tail))
+		atomic_store(&cq->inlet[i].tail, tail + 1);
+}
+
+/* --- leaving an inlet behind; poll_lock is held ----------------------------------- */
+
+/* The barrier that appenders do without. Where the kernel refuses it, time does. */
+static void barrier_of_all(void)
+{
+	const struct timespec nap = {.tv_nsec = 1000000};
+
+	if (syscall(SYS_membarrier, MEMBARRIER_CMD_GLOBAL, 0, 0))
+		nanosleep(&nap, NULL);
+}
+
+static uint64_t ring_bytes(const struct av_cq_shared *cq, uint32_t i)
+{
+	return ((uint64_t)atomic_load(&cq->mask[i]) + 1) * sizeof(struct av_cqe);
+}
+
+/* Context: the lock of inlet @to is held, too. */
+static void prepare(struct av_cq_shared *cq, uint32_t from, uint32_t to, uint64_t ring)
+{
+	const struct av_cq_inlet *old = &cq->inlet[from];
+	struct av_cq_inlet *in = &cq->inlet[to];
+
+	in->head_seen = old->head_seen;
+	in->armed = old->armed;
+	in->event_count = old->event_count;
+	in->event_period_us = old->event_period_us;
+	in->counted = old->counted;
+	atomic_store(&in->event_due_ns, atomic_load(&old->event_due_ns));
+	in->peak = old->peak;
+	in->level = old->level;
+	atomic_store(&cq->mask[to], atomic_load(&cq->mask[from]));
+	atomic_store(&cq->ring[to], ring);
+}
+
+/* Copy the entries that are there. Return: the number behind the last */
+static uint32_t bring(struct av_seg *seg, struct av_cq_shared *cq, uint32_t from, uint32_t to)
+{
+	uint32_t number = atomic_load(&cq->head), end = number + atomic_load(&cq->mask[to]) + 1;
+
+	for (; number != end; number++) {
+		struct av_cqe *e = av_cq_entry(seg, cq, from, number);
+		struct av_cqe *copy = av_cq_entry(seg, cq, to, number);
+
+		if (!e || !copy || !av_cqe_claim(e, number))
+			break;
+		av_cqe_copy(copy, e, number);
+	}
+	return number;
+}
+
+static void change(struct av_seg *seg, struct av_cq_shared *cq, uint32_t from, uint64_t ring)
+{
+	uint32_t to = 1 - from;
+
+	prepare(cq, from, to, ring);
+	atomic_store(&cq->used, to);
+	barrier_of_all();
+	atomic_store(&cq->inlet[to].tail, bring(seg, cq, from, to));
+	cq->left = from + 1;
+}
+
+/* If inlet @i is held by another living process, leave it behind, as far as memory allows. */
+static void leave(struct av_seg *seg, struct av_cq_shared *cq, uint32_t i)
+{
+	uint32_t holder = av_lock_other(&cq->inlet[i].lock);
+	uint64_t ring, bytes = ring_bytes(cq, i);
+	struct av_lock *next = &cq->inlet[1 - i].lock;
+
+	if (i != av_cq_used(cq) || !holder || !av_lock_owner_alive(holder) ||
+	    !av_cq_inlet_settle(seg, cq))
+		return;
+	ring = av_seg_alloc(seg, bytes);
+	if (!ring)
+		return;
+	memset(av_seg_at(seg, ring, bytes), 0, bytes);
+	/* Who has been too late for that inlet looks at its lock, and goes. */
+	if (av_lock_acquire_until(next, AV_RANK_CQ, av_now_ns() + STUCK_NS) == AV_LOCK_BUSY) {
+		av_seg_free(seg, ring, bytes);
+		return;
+	}
+	change(seg, cq, i, ring);
+	av_lock_release(next);
+}
+
+bool av_cq_inlet_settle(struct av_seg *seg, struct av_cq_shared *cq)
+{
+	uint32_t i = cq->left - 1;
+
+	if (cq->left == 0)
+		return true;
+	if (i != 1 - av_cq_used(cq) || av_lock_try(&cq->inlet[i].lock, AV_RANK_CQ) == AV_LOCK_BUSY)
+		return false;
+	av_seg_free(seg, cq->ring[i], ring_bytes(cq, i));
+	cq->left = 0;
+	av_lock_release(&cq->inlet[i].lock);
+	return true;
+}
+
+/* --- waiting ---------------------------------------------------------------------- */
+
+int av_cq_lock(struct av_seg *seg, struct av_cq_shared *cq, bool polls)
+{
+	uint64_t until = av_peer_lock_until(seg);
+
+	for (;;) {
+		uint32_t i = av_cq_used(cq);
+		uint64_t soon = av_now_ns() + STUCK_NS;
+		enum av_lock_result got = av_lock_acquire_until(&cq->inlet[i].lock, AV_RANK_CQ,
+								soon < until ? soon : until);
+
+		if (got == AV_LOCK_REPAIR)
+			count_published(seg, cq, i);
+		if (got != AV_LOCK_BUSY && av_cq_used(cq) == i)
+			return (int)i;
+		if (got != AV_LOCK_BUSY) {
+			av_lock_release(&cq->inlet[i].lock);
+		} else if (seg->own) {
+			if (!polls)
+				av_lock_acquire_plain(&cq->poll_lock, AV_RANK_POLL);
+			leave(seg, cq, i);
+			if (!polls)
+				av_lock_release(&cq->poll_lock);
+		} else if (av_cq_used(cq) == i && av_now_ns() >= until) {
+			av_peer_lock_in_vain(seg);
+			return -1;
+		}
+	}
+}
+
+/* Has the lock been held, with one tail, for that long? */
+static bool is_stuck(struct av_cq_shared *cq, uint32_t i)
+{
+	uint32_t tail = atomic_load(&cq->inlet[i].tail);
+	uint64_t now = av_now_ns();
+
+	if (!av_lock_other(&cq->inlet[i].lock)) {
+		cq->stuck_since = 0;
+		return false;
+	}
+	if (cq->stuck_since == 0 || cq->stuck_tail != tail) {
+		cq->stuck_tail = tail;
+		cq->stuck_since = now;
+	}
+	return now - cq->stuck_since >= STUCK_NS;
+}
+
+void av_cq_inlet_look(struct av_seg *seg, struct av_cq_shared *cq)
+{
+	uint32_t i;
+
+	if (!av_lock_try_free(&cq->poll_lock, AV_RANK_POLL))
+		return;
+	i = av_cq_used(cq);
+	(void)av_cq_inlet_settle(seg, cq);
+	if (is_stuck(cq, i))
+		leave(seg, cq, i);
+	av_lock_release(&cq->poll_lock);
+}
