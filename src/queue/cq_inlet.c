@@ -55,16 +55,24 @@ static void prepare(struct av_cq_shared *cq, uint32_t from, uint32_t to, uint64_
 	atomic_store(&cq->ring[to], ring);
 }
 
-/* Copy the entries that are there. Return: the number behind the last */
+/*
+ * Copy the entries that are there. The last one may have been polled, and its appender not have
+ * looked yet which inlet is used: it is not to append it again.
+ * Return: the number behind the last
+ */
 static uint32_t bring(struct av_seg *seg, struct av_cq_shared *cq, uint32_t from, uint32_t to)
 {
-	uint32_t number = atomic_load(&cq->head), end = number + atomic_load(&cq->mask[to]) + 1;
+	uint32_t head = atomic_load(&cq->head), last = atomic_load(&cq->inlet[from].tail) - 1;
+	uint32_t end = head + atomic_load(&cq->mask[to]) + 1, number;
 
-	for (; number != end; number++) {
+	for (number = (int32_t)(head - last) > 0 ? last : head; number != end; number++) {
 		struct av_cqe *e = av_cq_entry(seg, cq, from, number);
 		struct av_cqe *copy = av_cq_entry(seg, cq, to, number);
+		bool there = e && copy && av_cqe_claim(e, number);
 
-		if (!e || !copy || !av_cqe_claim(e, number))
+		if ((int32_t)(number - head) < 0)
+			continue;
+		if (!there)
 			break;
 		av_cqe_copy(copy, e, number);
 	}
