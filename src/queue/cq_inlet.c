@@ -2,6 +2,7 @@
 #include "queue/cq_inlet.h"
 
 #include <linux/membarrier.h>
+#include <sched.h>
 #include <string.h>
 #include <sys/syscall.h>
 #include <time.h>
@@ -37,12 +38,9 @@ static uint64_t ring_bytes(const struct av_cq_shared *cq, uint32_t i)
 	return ((uint64_t)atomic_load(&cq->mask[i]) + 1) * sizeof(struct av_cqe);
 }
 
-/* Context: the lock of inlet @to is held, too. */
-static void prepare(struct av_cq_shared *cq, uint32_t from, uint32_t to, uint64_t ring)
+/* All but the lock and the entries. */
+static void bring_state(const struct av_cq_inlet *old, struct av_cq_inlet *in)
 {
-	const struct av_cq_inlet *old = &cq->inlet[from];
-	struct av_cq_inlet *in = &cq->inlet[to];
-
 	in->head_seen = old->head_seen;
 	in->armed = old->armed;
 	in->event_count = old->event_count;
@@ -51,8 +49,6 @@ static void prepare(struct av_cq_shared *cq, uint32_t from, uint32_t to, uint64_
 	atomic_store(&in->event_due_ns, atomic_load(&old->event_due_ns));
 	in->peak = old->peak;
 	in->level = old->level;
-	atomic_store(&cq->mask[to], atomic_load(&cq->mask[from]));
-	atomic_store(&cq->ring[to], ring);
 }
 
 /*
@@ -79,13 +75,19 @@ static uint32_t bring(struct av_seg *seg, struct av_cq_shared *cq, uint32_t from
 	return number;
 }
 
+/* Context: the lock of the other inlet is held, so nobody uses it before all is there. */
 static void change(struct av_seg *seg, struct av_cq_shared *cq, uint32_t from, uint64_t ring)
 {
 	uint32_t to = 1 - from;
 
-	prepare(cq, from, to, ring);
+	atomic_store(&cq->mask[to], atomic_load(&cq->mask[from]));
+	atomic_store(&cq->ring[to], ring);
 	atomic_store(&cq->used, to);
 	barrier_of_all();
+	/* The holder may have gone on. A thread of ours that has come next may be arming the CQ. */
+	while (atomic_load(&cq->inlet[from].lock.owner) == av_lock_self)
+		sched_yield();
+	bring_state(&cq->inlet[from], &cq->inlet[to]);
 	atomic_store(&cq->inlet[to].tail, bring(seg, cq, from, to));
 	cq->left = from + 1;
 }
