@@ -93,9 +93,21 @@ static void push(const struct av_cqe *cqe)
 	assert_int_equal(av_cq_push(&fake.seg, INDEX, cqe), 0);
 }
 
+static uint32_t tail_of(const struct av_cq_shared *of)
+{
+	return atomic_load(&of->inlet[av_cq_used(of)].tail);
+}
+
+/* In a child: only the owner changes a CQ's inlet. */
+static void be_peer(void)
+{
+	av_lock_self = PEER;
+	fake.seg.own = false;
+}
+
 static void drain(void)
 {
-	atomic_store(&cq->head, atomic_load(&cq->inlet[0].tail));
+	atomic_store(&cq->head, tail_of(cq));
 }
 
 static int wait_ns(uint64_t ns)
@@ -336,9 +348,9 @@ static pid_t start_victim(uint32_t seed)
 
 	if (pid != 0)
 		return pid;
-	av_lock_self = PEER;
+	be_peer();
 	for (;;) {
-		if (atomic_load(&cq->inlet[0].tail) - atomic_load(&cq->head) < CQES / 2)
+		if (tail_of(cq) - atomic_load(&cq->head) < CQES / 2)
 			(void)av_cq_push(&fake.seg, INDEX, &plain);
 		for (uint32_t spin = randomly(&seed, 2000); spin; spin--)
 			av_pause();
@@ -374,7 +386,7 @@ static void until_all_is_told(void)
 		do
 			ret = wait_ns(20 * MS);
 		while (ret && atomic_load(&victim));
-		if (ret && atomic_load(&cq->inlet[0].tail) == atomic_load(&cq->head))
+		if (ret && tail_of(cq) == atomic_load(&cq->head))
 			return;
 		if (ret && wait_ns(LONG_NS))
 			fail_msg("an entry of the dead is not told of");
@@ -419,9 +431,8 @@ static void exchange(uint32_t mine, uint32_t theirs, bool first, uint32_t seed)
 		av_cq_arm(&fake.seg, mine, AV_CQ_ARMED_ANY);
 		spin_a_while(&seed);
 		CHECK_EQUAL(av_cq_wait(&fake.seg, mine, av_now_ns() + LONG_NS), 0);
-		CHECK(atomic_load(&own->inlet[0].tail) !=
-		      atomic_load(&own->head)); /* not for nothing */
-		atomic_store(&own->head, atomic_load(&own->inlet[0].tail));
+		CHECK(tail_of(own) != atomic_load(&own->head)); /* not for nothing */
+		atomic_store(&own->head, tail_of(own));
 		if (!first)
 			CHECK_EQUAL(av_cq_push(&fake.seg, theirs, &plain), 0);
 	}
@@ -442,7 +453,7 @@ static void no_wake_up_is_lost_between_processes(void **state)
 	set_up_cq(2);
 	pid = fork();
 	if (pid == 0) {
-		av_lock_self = PEER;
+		be_peer();
 		exchange(2, INDEX, false, 2);
 		_exit(0);
 	}
