@@ -151,7 +151,7 @@ static uint32_t describe(const struct av_adopt_pages *p)
 
 static void undescribe(struct adoption *a)
 {
-	av_seg_free(a->pages.seg, (uint64_t)a->id << AV_ADOPTED_SHIFT, sizeof(struct av_adopted));
+	av_linger_free_descriptor(a->pages.seg, a->id);
 	a->id = 0;
 }
 
@@ -164,14 +164,14 @@ static struct av_adopted *descriptor(const struct adoption *a)
 }
 
 /*
- * Peers then reach the memory in the owner's process again. Keys keep naming the descriptor, which
- * goes on to lead a stopped peer to pages that linger. Context: pages are moving.
+ * Peers then reach the memory in the owner's process again. Keys keep naming the descriptor.
+ * Context: pages are moving.
  */
 static void move_back(struct adoption *a)
 {
 	struct av_adopted *d = descriptor(a);
 
-	if (d && !av_linger_has_pages(a->pages.seg, a->pages.at))
+	if (d)
 		atomic_store(&d->at, 0);
 	if (av_adopt_move_out(&a->pages))
 		hide(a); /* else some, or all, stay: for want of memory */
@@ -364,19 +364,24 @@ uint32_t av_adopt(struct av_seg *seg, uint64_t addr, uint64_t length, uint8_t *w
 	return id;
 }
 
-/* The last region ends. What lingers keeps the descriptor. */
+/* Nobody is to store to the program's pages any more, neither its regions nor a stopped peer. */
+static void move_out(struct adoption *a)
+{
+	if (!av_adopt_must_stay())
+		give_back(a);
+	if (a->out)
+		av_linger_wait(a->pages.seg, a->pages.at);
+}
+
 static void end(struct adoption *a)
 {
 	uint64_t begin = av_now_ns();
-	bool lingers = av_linger_has_pages(a->pages.seg, a->pages.at);
 
-	if (a->out && !av_adopt_must_stay())
-		give_back(a);
-	if (a->out && lingers)
-		av_linger_wait(a->pages.seg, a->pages.at);
-	if (a->id && !lingers)
+	if (a->out && (a->refs == 1 || av_linger_has_pages(a->pages.seg, a->pages.at)))
+		move_out(a);
+	a->refs--;
+	if (a->refs == 0 && a->id)
 		undescribe(a);
-	a->id = a->refs = 0;
 	adopted.spent_ns += av_now_ns() - begin;
 }
 
@@ -389,27 +394,23 @@ void av_adopt_end(struct av_seg *seg, uint32_t id)
 		return;
 	pthread_mutex_lock(&adopted.mutex);
 	a = by_id(seg, id);
-	if (a && a->refs == 1)
+	if (a)
 		end(a);
-	else if (a)
-		a->refs--;
 	pthread_mutex_unlock(&adopted.mutex);
 	errno = saved;
 }
 
-uint64_t av_adopt_replaceable(struct av_seg *seg, const struct av_key *k)
+bool av_adopt_replaceable(struct av_seg *seg, const struct av_key *k, uint64_t *at)
 {
 	const struct adoption *a;
-	uint64_t at = 0;
+	bool ret;
 
 	pthread_mutex_lock(&adopted.mutex);
 	a = by_id(seg, k->adopted);
-	if (a && a->out && a->refs == 1 &&
-	    av_range_within(k->addr, k->length, a->pages.begin, a->pages.bytes) &&
-	    av_adopt_single_threaded() && !av_adopt_must_stay())
-		at = a->pages.at;
+	ret = a && (!a->out || !av_adopt_must_stay());
+	*at = ret && a->out ? a->pages.at : 0;
 	pthread_mutex_unlock(&adopted.mutex);
-	return at;
+	return ret;
 }
 
 void av_adopt_leave(uint64_t addr, uint64_t bytes)

@@ -30,10 +30,9 @@ void av_adopt_end(struct av_seg *seg, uint32_t adopted);
 
 /*
  * Can the program have other pages in the place of those behind this key, while a peer copies to
- * the old ones? Not if another region needs them, and not if threads of the program store there.
- * Return: the block they are; 0: no
+ * the old ones? @at: out, the block they are; 0: they are the program's own already
  */
-uint64_t av_adopt_replaceable(struct av_seg *seg, const struct av_key *k);
+AV_MUST_USE bool av_adopt_replaceable(struct av_seg *seg, const struct av_key *k, uint64_t *at);
 
 /*
  * The program is about to make memory special (memory/special.h): what is adopted of it moves back

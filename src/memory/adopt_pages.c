@@ -284,9 +284,9 @@ static bool replace_without_file(const struct piece *c)
  * For several threads, which may write at any moment. A private mapping of the same pages replaces
  * them in one step, so a store is in the page before or in the private copy after. Then every page
  * is copied, and the file's pages are freed for ever, so that what the program discards later reads
- * as zeros.
+ * as zeros. Pages that could not be copied are still the file's: a stopped peer is waited for.
  */
-static bool privatise(const struct piece *c)
+static bool privatise(const struct av_adopt_pages *p, const struct piece *c)
 {
 	if (av_mmap(pointer(c->addr), c->bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_FIXED,
 		    c->fd, (off_t)c->at) == MAP_FAILED)
@@ -294,6 +294,8 @@ static bool privatise(const struct piece *c)
 	if (av_madvise(pointer(c->addr), c->bytes, MADV_POPULATE_WRITE) == 0)
 		(void)!fallocate(c->fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, (off_t)c->at,
 				 (off_t)c->bytes);
+	else
+		av_linger_wait(p->seg, p->at);
 	if (c->prot != (PROT_READ | PROT_WRITE))
 		(void)!av_mprotect(pointer(c->addr), c->bytes, c->prot);
 	return true;
@@ -313,9 +315,8 @@ static bool exchange_piece(const struct av_adopt_pages *p, const struct piece *c
 	av_odp_untrack(c->addr, c->bytes);
 	ret = way->alone && (c->fd < 0 ? replace_without_file(c) : replace(c));
 	if (!ret) {
-		av_linger_wait(p->seg, p->at); /* what is discarded comes from the file again */
 		way->replaced = false;
-		ret = privatise(c);
+		ret = privatise(p, c);
 	}
 	av_odp_retrack(p->seg, c->addr, c->bytes);
 	return ret;
@@ -481,5 +482,7 @@ bool av_adopt_move_out(const struct av_adopt_pages *p)
 	pthread_sigmask(SIG_SETMASK, &signals, NULL);
 	if (ret && way.replaced)
 		av_linger_free_pages(p->seg, p->at);
+	else if (ret)
+		av_linger_empty_pages(p->seg, p->at);
 	return ret;
 }

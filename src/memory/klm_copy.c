@@ -60,12 +60,29 @@ static size_t cut_runs(struct batch *b)
 	return count;
 }
 
+/* What keeps the other process's pieces: mostly one key. Return: number of pins */
+static size_t pins_of(const struct batch *b, bool write, struct av_pin **pins)
+{
+	size_t count = 0;
+
+	for (uint32_t i = 0; i < b->count; i++) {
+		struct av_pin *pin = write ? b->pair[i].d->pin : b->pair[i].s->pin;
+
+		if (count == 0 || pins[count - 1] != pin)
+			pins[count++] = pin;
+	}
+	return count;
+}
+
 static uint64_t move_batch(struct batch *b)
 {
 	bool write = !b->pair[0].d->local;
 	struct av_seg *seg = write ? b->pair[0].d->seg : b->pair[0].s->seg;
-	ssize_t n = av_vm_call(write, seg, b->local, cut_runs(b), b->remote, b->runs);
+	struct av_pin *pins[PAIRS];
+	ssize_t n;
 
+	n = av_vm_call_many(write, seg, pins, pins_of(b, write, pins), b->local, cut_runs(b),
+			    b->remote, b->runs);
 	return n > 0 ? (uint64_t)n : 0;
 }
 

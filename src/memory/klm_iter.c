@@ -17,22 +17,22 @@ static void release(struct av_klm_pins *pins)
 
 /*
  * Pin a key, unless it is pinned already.
- * Return:  false: no pin is left for it
+ * Return:  NULL: no pin is left for it
  */
-static bool pin_key(struct av_klm_pins *pins, struct av_seg *seg, uint32_t key)
+static struct av_pin *pin_key(struct av_klm_pins *pins, struct av_seg *seg, uint32_t key)
 {
 	struct av_pin *pin;
 
 	for (uint32_t i = pins->count; i-- > 0;)
 		if (pins->at[i].key == key && pins->at[i].seg == seg)
-			return true;
+			return pins->at[i].pin;
 	pin = pins->count < AV_KLM_PINS ? av_pin_begin(seg, key) : NULL;
 	if (!pin)
-		return false;
+		return NULL;
 	pins->at[pins->count].seg = seg;
 	pins->at[pins->count].key = key;
 	pins->at[pins->count++].pin = pin;
-	return true;
+	return pin;
 }
 
 /* The last element that begins at or before byte @at of a round, and is not empty. */
@@ -86,6 +86,7 @@ static enum av_mem_fault first_piece(const struct av_span *span, struct av_klm_p
 	for (unsigned int depth = 0; depth < AV_KLM_DEPTH; depth++) {
 		struct av_mem_request req = {.pd = piece->umr->pd, .access = access};
 		enum av_mem_fault fault;
+		struct av_pin *pin;
 		struct av_seg *seg;
 
 		if (!descend(piece, &req))
@@ -93,9 +94,11 @@ static enum av_mem_fault first_piece(const struct av_span *span, struct av_klm_p
 		seg = av_mem_key_owner(piece->seg, req.key);
 		if (!seg || !av_key_entry(seg, req.key))
 			return AV_MEM_NO_KEY;
-		if (!pin_key(pins, seg, req.key))
+		pin = pin_key(pins, seg, req.key);
+		if (!pin)
 			return AV_MEM_BUSY;
 		fault = av_mem_resolve(seg, &req, piece);
+		piece->pin = pin;
 		if (fault != AV_MEM_OK)
 			return fault;
 		if (!piece->umr)
@@ -112,7 +115,6 @@ static struct av_span part_of(const struct av_span *span, uint64_t offset, uint6
 		part.local = (uint8_t *)part.local + offset;
 	part.addr += offset;
 	part.length = bytes;
-	part.pin = NULL;
 	return part;
 }
 

@@ -31,7 +31,7 @@ struct av_klm_pins {
 	} at[AV_KLM_PINS];
 };
 
-/* The next pieces of a span. None is behind a UMR key, and none has a pin of its own. */
+/* The next pieces of a span. None is behind a UMR key, and their pins are borrowed. */
 struct av_run {
 	uint32_t count;
 	uint64_t bytes;

@@ -10,17 +10,19 @@
 #include "memory/adopted.h"
 #include "memory/key.h"
 #include "memory/pin.h"
+#include "memory/recall.h"
 #include "segment/alloc.h"
 
-/* One ended region. */
+/* One ended region. Several may have been on one block, behind one descriptor. */
 struct lingering {
 	LIST_ENTRY(lingering) entry;
 	struct av_seg *seg;
 	uint32_t key;
-	uint32_t adopted; /* the descriptor, as in struct av_key; 0: none */
-	uint64_t at;	  /* the pages' block */
-	bool pages;	  /* the block is to be freed, too */
-	bool settled;	  /* its end is over */
+	uint32_t adopted;		  /* the descriptor, as in struct av_key; 0: none */
+	uint64_t at;			  /* the pages' block; 0: none */
+	enum { KEEP, EMPTY, FREE } pages; /* what is to happen to the block then */
+	bool descriptor;		  /* it is to be freed */
+	bool settled;			  /* its end is over */
 };
 
 static struct {
@@ -49,6 +51,16 @@ static bool is_block(const struct lingering *l, uint64_t at)
 	return l->at == at;
 }
 
+static bool is_descriptor(const struct lingering *l, uint64_t adopted)
+{
+	return l->adopted == adopted;
+}
+
+static bool is_used_block(const struct lingering *l, uint64_t at)
+{
+	return l->at == at && av_pin_is_held(l->seg, l->key);
+}
+
 /* The mutex is held; also below. */
 static struct lingering *find(const struct av_seg *seg,
 			      bool (*is)(const struct lingering *, uint64_t), uint64_t what)
@@ -61,10 +73,23 @@ static struct lingering *find(const struct av_seg *seg,
 	return NULL;
 }
 
+/* What is still used by another is left to that one. */
 static void drop(struct lingering *l)
 {
+	struct lingering *heir;
+
 	LIST_REMOVE(l, entry);
 	atomic_fetch_sub(&all.count, 1);
+	heir = l->pages != KEEP ? find(l->seg, is_block, l->at) : NULL;
+	if (heir) {
+		heir->pages = l->pages;
+		l->pages = KEEP;
+	}
+	heir = l->descriptor ? find(l->seg, is_descriptor, l->adopted) : NULL;
+	if (heir) {
+		heir->descriptor = true;
+		l->descriptor = false;
+	}
 }
 
 bool av_linger_begin(struct av_seg *seg, uint32_t key, uint64_t at, uint32_t adopted)
@@ -113,23 +138,54 @@ void av_linger_wait(struct av_seg *seg, uint64_t at)
 {
 	uint32_t key;
 
-	if (has(seg, is_block, at, &key))
+	while (has(seg, is_used_block, at, &key))
 		av_pin_drain(seg, key);
 }
 
+/* Note what is to happen to the block. Return: false: it does not linger */
+static bool note_pages(struct av_seg *seg, uint64_t at, int pages)
+{
+	struct lingering *l = NULL;
+
+	if (av_likely(atomic_load(&all.count) == 0))
+		return false;
+	pthread_mutex_lock(&all.mutex);
+	l = find(seg, is_block, at);
+	if (l)
+		l->pages = pages;
+	pthread_mutex_unlock(&all.mutex);
+	return l != NULL;
+}
+
 void av_linger_free_pages(struct av_seg *seg, uint64_t at)
+{
+	if (!note_pages(seg, at, FREE))
+		av_pages_free(seg->pages, at);
+}
+
+void av_linger_empty_pages(struct av_seg *seg, uint64_t at)
+{
+	(void)note_pages(seg, at, EMPTY);
+}
+
+static void free_descriptor(struct av_seg *seg, uint32_t adopted)
+{
+	av_seg_free(seg, (uint64_t)adopted << AV_ADOPTED_SHIFT, sizeof(struct av_adopted));
+}
+
+void av_linger_free_descriptor(struct av_seg *seg, uint32_t adopted)
 {
 	struct lingering *l = NULL;
 
 	if (av_unlikely(atomic_load(&all.count))) {
 		pthread_mutex_lock(&all.mutex);
-		l = find(seg, is_block, at);
+		l = find(seg, is_descriptor, adopted);
 		if (l)
-			l->pages = true;
+			l->descriptor = true;
 		pthread_mutex_unlock(&all.mutex);
 	}
 	if (!l)
-		av_pages_free(seg->pages, at);
+		free_descriptor(seg, adopted);
 }
 
 void av_linger_settle(struct av_seg *seg, uint32_t key)
@@ -178,10 +234,13 @@ void av_linger_sweep(struct av_seg *seg)
 	struct lingering *l;
 
 	while ((l = take(seg, is_over))) {
-		if (l->pages)
+		if (l->pages == FREE)
 			av_pages_free(seg->pages, l->at);
-		av_seg_free(seg, (uint64_t)l->adopted << AV_ADOPTED_SHIFT,
-			    sizeof(struct av_adopted));
+		else if (l->pages == EMPTY)
+			av_pages_empty(seg->pages, l->at);
+		if (l->descriptor)
+			free_descriptor(seg, l->adopted);
+		av_recall_forget(seg, l->key);
 		av_slab_free(seg, AV_SLAB_KEY, AV_KEY_INDEX(l->key));
 		free(l);
 	}

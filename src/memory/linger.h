@@ -1,13 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What outlives its region because a peer has been stopped in the middle of a copy: pages of the
- * segment, and all that leads there.
+ * What outlives its region because a peer has been stopped in the middle of a copy.
  *
- * Deregistration does not wait for a stopped peer if the memory behind the key is pages of the
- * segment that are this region's alone: the program gets others in their place, or none. The old
- * ones linger, with the key's entry and the descriptor of the adoption, so that the peer, wherever
- * in its translation it was stopped, copies to or from them and nowhere else. They are freed on the
- * next occasion after its pin is gone.
+ * Deregistration does not wait for a stopped peer. System calls of its are recalled
+ * (memory/recall.h). Where it loads and stores in pages of the segment, the program gets other
+ * pages in their place, or none, and the old ones linger. So do the key's entry and the descriptor
+ * of the adoption, since the peer may be anywhere in its translation. All are freed on the next
+ * occasion after its pin is gone.
  *
  * Owner's process only; any thread. Its mutex is the innermost: no other is taken under it.
  */
@@ -21,8 +20,9 @@
 #include "segment/segment.h"
 
 /*
- * @key has been withdrawn, but a peer uses it. From here on, its entry, its block of pages @at and
- * the descriptor @adopted (as in struct av_key) linger. Return: false: for want of memory
+ * @key has been withdrawn, but a peer uses it. From here on its entry lingers, and its block of
+ * pages @at and the descriptor @adopted (as in struct av_key), each unless it is 0.
+ * Return: false: for want of memory
  */
 AV_MUST_USE bool av_linger_begin(struct av_seg *seg, uint32_t key, uint64_t at, uint32_t adopted);
 
@@ -35,8 +35,12 @@ bool av_linger_has_pages(struct av_seg *seg, uint64_t at);
 /* Wait until nobody uses the pages of this block any more, if they linger. */
 void av_linger_wait(struct av_seg *seg, uint64_t at);
 
-/* Free the block's pages, at once or when they do not linger any more. */
+/* Free the block, or a descriptor, at once or when it does not linger any more. */
 void av_linger_free_pages(struct av_seg *seg, uint64_t at);
+void av_linger_free_descriptor(struct av_seg *seg, uint32_t adopted);
+
+/* The block is not used again, and has been emptied. If it lingers, it is so again afterwards. */
+void av_linger_empty_pages(struct av_seg *seg, uint64_t at);
 
 /* The region has ended: from here on what lingers of it may be freed. */
 void av_linger_settle(struct av_seg *seg, uint32_t key);

@@ -4,21 +4,39 @@
 #include "memory/adopt.h"
 #include "memory/key.h"
 #include "memory/linger.h"
+#include "memory/recall.h"
 
-/* The block behind the key, if a copy to it reaches nothing else once the region has ended. */
-static uint64_t block_of(struct av_seg *seg, const struct av_key *k)
+/*
+ * Can a copy by this key be kept from the program's memory? @at, @adopted: what has to linger for
+ * that; 0: none
+ */
+static bool can_linger(struct av_seg *seg, const struct av_key *k, uint64_t *at, uint32_t *adopted)
 {
-	if (k->kind == AV_KEY_PAGES)
-		return (uint32_t)k->intact == seg->ref && k->share == 0 ? k->addr : 0;
-	return k->kind == AV_KEY_REGION && k->adopted ? av_adopt_replaceable(seg, k) : 0;
+	*at = *adopted = 0;
+	switch (k->kind) {
+	case AV_KEY_PAGES:
+		*at = k->addr;
+		return (uint32_t)k->intact == seg->ref && k->share == 0;
+	case AV_KEY_REGION:
+		*adopted = k->adopted;
+		return !k->adopted || av_adopt_replaceable(seg, k, at);
+	case AV_KEY_ODP:
+		return true;
+	default:
+		return false;
+	}
 }
 
 static bool linger(struct av_seg *seg, uint32_t key)
 {
-	const struct av_key *k = av_key_entry(seg, key);
-	uint64_t at = block_of(seg, k);
+	uint32_t adopted;
+	uint64_t at;
 
-	return at && av_linger_begin(seg, key, at, k->kind == AV_KEY_REGION ? k->adopted : 0);
+	if (!can_linger(seg, av_key_entry(seg, key), &at, &adopted) ||
+	    !av_linger_begin(seg, key, at, adopted))
+		return false;
+	av_recall(seg, key);
+	return true;
 }
 
 int av_region_end(struct av_seg *seg, uint32_t key)

@@ -10,8 +10,8 @@
 
 /*
  * End the key and its uses, or, if a peer is stopped in one, those that lead to the program's
- * memory (memory/linger.h). Context: the owner; no lock held; waits for copies under way.
- * Return: 0, or EBUSY, windows are bound: nothing has changed
+ * memory (memory/linger.h, memory/recall.h). Context: the owner; no lock held; waits for copies
+ * under way. Return: 0, or EBUSY, windows are bound: nothing has changed
  */
 AV_MUST_USE int av_region_end(struct av_seg *seg, uint32_t key);
 

@@ -4,7 +4,6 @@
 
 #include <errno.h>
 #include <string.h>
-#include <sys/uio.h>
 
 #include "copy/copy.h"
 #include "copy/pieces.h"
@@ -31,18 +30,6 @@ static enum av_xfer refused(struct av_seg *seg)
 }
 
 /*
- * One process_vm call between @l, consecutive pieces of this process's memory, and @remote in the
- * other process.
- */
-static ssize_t vm_call(bool write, struct av_seg *seg, const struct iovec *l, size_t count,
-		       uint64_t remote, uint64_t bytes)
-{
-	struct iovec r = {.iov_base = (void *)(uintptr_t)remote, .iov_len = bytes};
-
-	return av_vm_call(write, seg, l, count, &r, 1);
-}
-
-/*
  * The result that a failed call stands for. @local: where this process's end stopped; @write: it
  * was the source
  */
@@ -59,113 +46,122 @@ static enum av_xfer vm_failure(int err, bool write, struct av_seg *seg, const vo
 		return refused(seg);
 	case ESRCH:
 		return AV_XFER_GONE;
+	case EAGAIN:
+		return AV_XFER_BUSY;
 	default: /* ENOMEM: the kernel failed; counts as the remote side's fault */
 		return write ? AV_XFER_DST_FAULT : AV_XFER_SRC_FAULT;
 	}
 }
 
+/* The bytes of a span from @offset on. */
+static struct av_vm_remote remote_part(const struct av_span *span, uint64_t offset, uint64_t bytes)
+{
+	return (struct av_vm_remote){
+		.seg = span->seg, .pin = span->pin, .addr = span->addr + offset, .bytes = bytes};
+}
+
 /* Source and destination are equally aligned. */
-static enum av_xfer vm_read_aligned(uint8_t *dst, struct av_seg *seg, uint64_t src, uint64_t bytes)
+static enum av_xfer vm_read_aligned(uint8_t *dst, struct av_vm_remote src)
 {
 	struct av_pieces pieces;
 
-	while (bytes > 0) {
+	while (src.bytes > 0) {
 		ssize_t n;
 
-		av_pieces_cut(&pieces, (uintptr_t)dst, dst, bytes);
-		n = vm_call(false, seg, pieces.at, pieces.count, src, bytes);
+		av_pieces_cut(&pieces, (uintptr_t)dst, dst, src.bytes);
+		n = av_vm_call(false, &src, pieces.at, pieces.count);
 		if (n < 0)
-			return vm_failure((int)-n, false, seg, dst);
+			return vm_failure((int)-n, false, src.seg, dst);
 		dst += n;
-		src += (uint64_t)n;
-		bytes -= (uint64_t)n;
+		src.addr += (uint64_t)n;
+		src.bytes -= (uint64_t)n;
 	}
 	return AV_XFER_OK;
 }
 
 /* Read through a bounce buffer. av_copy() then stores whole words, the last one last. */
-static enum av_xfer vm_read_bounced(uint8_t *dst, struct av_seg *seg, uint64_t src, uint64_t bytes)
+static enum av_xfer vm_read_bounced(uint8_t *dst, struct av_vm_remote src)
 {
 	uint8_t room[BOUNCE_BYTES + AV_PIECES_LINE] AV_ALIGNED(AV_PIECES_LINE);
+	uint64_t left = src.bytes;
 
-	while (bytes > 0) {
+	while (left > 0) {
 		/* pieces end with a page of the destination, not within a word */
 		uint64_t n = BOUNCE_BYTES - ((uintptr_t)dst & (PAGE - 1));
 		/* Aligned as the source, so that reads do not tear either. */
-		uint8_t *bounce = room + src % AV_PIECES_LINE;
+		uint8_t *bounce = room + src.addr % AV_PIECES_LINE;
 		enum av_xfer ret;
 
-		n = n < bytes ? n : bytes;
-		ret = vm_read_aligned(bounce, seg, src, n);
+		src.bytes = n < left ? n : left;
+		ret = vm_read_aligned(bounce, src);
 		if (ret != AV_XFER_OK)
 			return ret;
-		if (av_copy(dst, bounce, n) != AV_COPY_OK)
+		if (av_copy(dst, bounce, src.bytes) != AV_COPY_OK)
 			return AV_XFER_DST_FAULT;
-		dst += n;
-		src += n;
-		bytes -= n;
+		dst += src.bytes;
+		src.addr += src.bytes;
+		left -= src.bytes;
 	}
 	return AV_XFER_OK;
 }
 
 /* Not only for READ: a WRITE that had to wait may be executed by the responder's process. */
-static enum av_xfer vm_read(uint8_t *dst, struct av_seg *seg, uint64_t src, uint64_t bytes)
+static enum av_xfer vm_read(uint8_t *dst, struct av_vm_remote src)
 {
-	if (((uintptr_t)dst - src) % AV_PIECES_LINE)
-		return vm_read_bounced(dst, seg, src, bytes);
-	return vm_read_aligned(dst, seg, src, bytes);
+	if (((uintptr_t)dst - src.addr) % AV_PIECES_LINE)
+		return vm_read_bounced(dst, src);
+	return vm_read_aligned(dst, src);
 }
 
 /* Source and destination are equally aligned. */
-static enum av_xfer vm_write_aligned(struct av_seg *seg, uint64_t dst, const uint8_t *src,
-				     uint64_t bytes)
+static enum av_xfer vm_write_aligned(struct av_vm_remote dst, const uint8_t *src)
 {
 	struct av_pieces pieces;
 
-	while (bytes > 0) {
+	while (dst.bytes > 0) {
 		ssize_t n;
 
-		av_pieces_cut(&pieces, dst, src, bytes);
-		n = vm_call(true, seg, pieces.at, pieces.count, dst, bytes);
+		av_pieces_cut(&pieces, dst.addr, src, dst.bytes);
+		n = av_vm_call(true, &dst, pieces.at, pieces.count);
 		if (n < 0)
-			return vm_failure((int)-n, true, seg, src);
-		dst += (uint64_t)n;
+			return vm_failure((int)-n, true, dst.seg, src);
+		dst.addr += (uint64_t)n;
+		dst.bytes -= (uint64_t)n;
 		src += n;
-		bytes -= (uint64_t)n;
 	}
 	return AV_XFER_OK;
 }
 
 /* Write through a bounce buffer that has the destination's page offset. */
-static enum av_xfer vm_write_bounced(struct av_seg *seg, uint64_t dst, const uint8_t *src,
-				     uint64_t bytes)
+static enum av_xfer vm_write_bounced(struct av_vm_remote dst, const uint8_t *src)
 {
 	uint8_t room[BOUNCE_BYTES + PAGE];
+	uint64_t left = dst.bytes;
 
-	while (bytes > 0) {
-		uint8_t *bounce = room + ((dst - (uintptr_t)room) & (PAGE - 1));
-		uint64_t n = BOUNCE_BYTES -
-			     (dst & (PAGE - 1)); /* pieces end with a page, not within a word */
+	while (left > 0) {
+		uint8_t *bounce = room + ((dst.addr - (uintptr_t)room) & (PAGE - 1));
+		/* pieces end with a page, not within a word */
+		uint64_t n = BOUNCE_BYTES - (dst.addr & (PAGE - 1));
 		enum av_xfer ret;
 
-		n = n < bytes ? n : bytes;
-		if (av_copy(bounce, src, n) != AV_COPY_OK)
+		dst.bytes = n < left ? n : left;
+		if (av_copy(bounce, src, dst.bytes) != AV_COPY_OK)
 			return AV_XFER_SRC_FAULT;
-		ret = vm_write_aligned(seg, dst, bounce, n);
+		ret = vm_write_aligned(dst, bounce);
 		if (ret != AV_XFER_OK)
 			return ret;
-		dst += n;
-		src += n;
-		bytes -= n;
+		dst.addr += dst.bytes;
+		src += dst.bytes;
+		left -= dst.bytes;
 	}
 	return AV_XFER_OK;
 }
 
-static enum av_xfer vm_write(struct av_seg *seg, uint64_t dst, const void *src, uint64_t bytes)
+static enum av_xfer vm_write(struct av_vm_remote dst, const void *src)
 {
-	if ((dst - (uintptr_t)src) % AV_PIECES_LINE)
-		return vm_write_bounced(seg, dst, src, bytes);
-	return vm_write_aligned(seg, dst, src, bytes);
+	if ((dst.addr - (uintptr_t)src) % AV_PIECES_LINE)
+		return vm_write_bounced(dst, src);
+	return vm_write_aligned(dst, src);
 }
 
 /*
@@ -218,7 +214,7 @@ static enum av_xfer write_zeros(const struct av_span *d, uint64_t doff, uint64_t
 	while (bytes > 0) {
 		uint64_t n = bytes < BOUNCE_BYTES ? bytes : BOUNCE_BYTES;
 		enum av_xfer ret = d->local ? own_copy((uint8_t *)d->local + doff, zeros, n, now_ns)
-					    : vm_write(d->seg, d->addr + doff, zeros, n);
+					    : vm_write(remote_part(d, doff, n), zeros);
 
 		if (ret != AV_XFER_OK)
 			return ret;
@@ -241,9 +237,9 @@ static enum av_xfer move_piece(const struct av_span *d, uint64_t doff, const str
 	if (dl && sl)
 		return own_copy(dl, sl, bytes, now_ns);
 	if (dl)
-		return vm_read(dl, s->seg, s->addr + soff, bytes);
+		return vm_read(dl, remote_part(s, soff, bytes));
 	if (sl)
-		return vm_write(d->seg, d->addr + doff, sl, bytes);
+		return vm_write(remote_part(d, doff, bytes), sl);
 	return AV_XFER_REFUSED;
 }
 
@@ -375,22 +371,22 @@ static enum av_xfer own_atomic(void *p, const struct av_atomic *a, struct av_ope
  * Read the operand if the result depends on it, modify, write.
  * Context: the operand's lock is held.
  */
-static enum av_xfer vm_atomic(struct av_seg *seg, uint64_t addr, const struct av_atomic *a,
+static enum av_xfer vm_atomic(struct av_vm_remote at, const struct av_atomic *a,
 			      struct av_operand *old)
 {
 	uint8_t room[2 * AV_PIECES_LINE] AV_ALIGNED(AV_PIECES_LINE),
-		*place = &room[addr % AV_PIECES_LINE]; /* equally aligned */
+		*place = &room[at.addr % AV_PIECES_LINE]; /* equally aligned */
 	enum av_xfer ret = AV_XFER_OK;
 	struct av_operand new;
 
 	if (a->op != AV_ATOMIC_SWAP)
-		ret = vm_read((uint8_t *)old, seg, addr, a->bytes);
+		ret = vm_read((uint8_t *)old, at);
 	if (ret == AV_XFER_SRC_FAULT)
 		return AV_XFER_DST_FAULT;
 	if (ret != AV_XFER_OK || !av_atomic_apply(a, old, &new))
 		return ret;
 	memcpy(place, &new, a->bytes);
-	return vm_write_aligned(seg, addr, place, a->bytes);
+	return vm_write_aligned(at, place);
 }
 
 /* Return: false: its holder is slow, perhaps stopped; the caller tries again as long as it likes */
@@ -423,7 +419,7 @@ static enum av_xfer atomic(const struct av_span *span, const struct av_atomic *a
 		if (av_copy_probe_at(span->local, 0, now_ns) != AV_COPY_OK)
 			return AV_XFER_DST_FAULT;
 	} else {
-		ret = vm_read((uint8_t *)old, span->seg, span->addr, a->bytes);
+		ret = vm_read((uint8_t *)old, remote_part(span, 0, a->bytes));
 		if (ret != AV_XFER_OK)
 			return ret == AV_XFER_SRC_FAULT ? AV_XFER_DST_FAULT : ret;
 	}
@@ -432,7 +428,7 @@ static enum av_xfer atomic(const struct av_span *span, const struct av_atomic *a
 	if (span->local)
 		ret = own_atomic(span->local, a, old, now_ns);
 	else
-		ret = vm_atomic(span->seg, span->addr, a, old);
+		ret = vm_atomic(remote_part(span, 0, a->bytes), a, old);
 	av_lock_release(lock);
 	return ret;
 }

@@ -27,8 +27,9 @@ enum av_xfer {
 	AV_XFER_DST_FAULT, /* destination memory is not there or not writable */
 	AV_XFER_REFUSED,   /* the kernel denies this process access to the other's memory */
 	AV_XFER_GONE,	   /* the other process is gone */
-	AV_XFER_BUSY,  /* a key behind a UMR key is being changed: put all keys, and start again */
-	AV_XFER_SPLIT, /* an atomic's operand is not one aligned word in memory */
+	AV_XFER_BUSY,	   /* a key has been withdrawn, or is being changed: put all keys, and start
+			      again */
+	AV_XFER_SPLIT,	   /* an atomic's operand is not one aligned word in memory */
 };
 
 /* The same for the first @bytes only. */

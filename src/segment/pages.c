@@ -326,15 +326,30 @@ int av_pages_take(struct av_pages *p, uint64_t bytes, enum av_pages_wish wish,
 	return ENOMEM;
 }
 
-void av_pages_free(struct av_pages *p, uint64_t at)
+static uint64_t bytes_of(struct av_pages *p, uint64_t at)
 {
-	struct block *b;
+	const struct block *b;
 	uint64_t bytes;
 
 	pthread_mutex_lock(&p->mutex);
 	b = find(p, at);
 	bytes = b ? b->bytes : 0;
 	pthread_mutex_unlock(&p->mutex);
+	return bytes;
+}
+
+void av_pages_empty(struct av_pages *p, uint64_t at)
+{
+	uint64_t bytes = bytes_of(p, at);
+
+	if (bytes)
+		drop_pages(p, at, bytes);
+}
+
+void av_pages_free(struct av_pages *p, uint64_t at)
+{
+	uint64_t bytes = bytes_of(p, at);
+
 	if (!bytes)
 		return;
 	drop_pages(p, at, bytes); /* before others can get the range */

@@ -58,6 +58,9 @@ AV_MUST_USE int av_pages_back(struct av_pages *pages, uint64_t at, uint64_t byte
 
 void av_pages_free(struct av_pages *pages, uint64_t at);
 
+/* Free the memory of a block that stays. It reads as zeros. */
+void av_pages_empty(struct av_pages *pages, uint64_t at);
+
 /* Free the block as soon as no other process holds it. */
 void av_pages_linger(struct av_pages *pages, uint64_t at);
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * A peer is stopped for good in the middle of a copy to or from memory of this process. It holds up
- * no fork(), close or exit here, and no deregistration of adopted memory; and when it goes on, it
- * changes no byte that is not registered any more, whatever memory that is.
+ * no fork(), close, exit or deregistration here; and when it goes on, it changes no byte that is
+ * not registered any more, whatever memory that is.
  *
  * The peer's copy is caught by a page that does not come (lib/stall.h): of its mapping of our
  * segment, or, of a copy by system calls, of its own buffer. It stops itself then, and lets the
@@ -104,20 +104,27 @@ static uint64_t copy_and_stop(struct node *n, const struct side_job *job)
 /* --- the row's memory ------------------------------------------------------------- */
 
 static uint8_t *memory;
-static struct ibv_mr *mr;
+static struct ibv_mr *mr, *other_mr;
 static bool threaded; /* the program has a thread by the time of the verb */
 static enum memory_kind {
 	ADOPTED,
-	OF_A_FILE, /* and so not adopted */
-	ON_DEMAND, /* the same */
-	ALLOCATED, /* by the library, with the region */
+	UNALIGNED,  /* the same, but for both ends */
+	OVERLAPPED, /* the same: of two regions, of which one stays */
+	OF_A_FILE,  /* and so not adopted */
+	ON_DEMAND,  /* the same */
+	ALLOCATED,  /* by the library, with the region */
 	SHARED_HEAP,
 } kind;
+
+static bool is_adopted(void)
+{
+	return kind != OF_A_FILE && kind != ON_DEMAND;
+}
 
 /* Does the peer reach it by system calls? */
 static bool by_calls(void)
 {
-	return kind == OF_A_FILE || kind == ON_DEMAND;
+	return !is_adopted() || kind == UNALIGNED;
 }
 
 /* What waits for a stopped peer would wait for ever: somebody continues it after all. */
@@ -176,7 +183,10 @@ static void register_memory(void)
 	memory = take_memory();
 	NEED(memory);
 	mr = ibv_reg_mr(owner.node->pd, memory, BYTES, PROBE_ALL | more);
-	NEED(mr && pages_private(memory) == by_calls());
+	NEED(mr && pages_private(memory + PAGE) == !is_adopted());
+	if (kind == OVERLAPPED)
+		other_mr = ibv_reg_mr(owner.node->pd, memory, BYTES / 2, PROBE_ALL);
+	NEED(kind != OVERLAPPED || other_mr);
 }
 
 static void open_both(void)
@@ -185,6 +195,8 @@ static void open_both(void)
 	if (by_calls())
 		setenv("ANYVERBS_WATCH", "odp", 1); /* pages that are watched cannot be held back */
 	side_start(&peer);
+	if (is_adopted())
+		unsetenv("ANYVERBS_WATCH"); /* only watched memory is adopted */
 	probe_open(&peer, &owner, 0);
 	register_memory();
 	memset(memory, OLD, BYTES);
@@ -240,13 +252,35 @@ static void expect_nothing_lingers(blkcnt_t before)
 {
 	mr = ibv_reg_mr(owner.node->pd, memory, 8, PROBE_ALL); /* the next occasion */
 	NEED(mr && ibv_dereg_mr(mr) == 0);
-	EXPECT(segment_blocks() <= before - (blkcnt_t)(BYTES / 512), "%ld blocks, %ld before",
-	       (long)segment_blocks(), (long)before);
+	EXPECT(segment_blocks() <= before - (blkcnt_t)((BYTES - PAGE) / 512),
+	       "%ld blocks, %ld before", (long)segment_blocks(), (long)before);
 }
 
-/* Where the peer cannot be kept away from the memory, it is waited for. */
+/* What cannot be had for the program's memory any more, the peer does without. */
+static void let_peer_finish_in_vain(void)
+{
+	uint64_t status;
+
+	kill(peer.pid, SIGCONT);
+	status = side_end(&peer);
+	EXPECT(status == IBV_WC_REM_ACCESS_ERR, "the copy ended with %#lx", (unsigned long)status);
+}
+
+/* The region that is left serves as before. */
+static void expect_other_region(void)
+{
+	if (!other_mr)
+		return;
+	EXPECT_PROBE(&peer, &owner, 0, IBV_WR_RDMA_WRITE, (uintptr_t)memory, other_mr->rkey, 8,
+		     IBV_WC_SUCCESS);
+	EXPECT(memory[0] != LATER && memory[8] == LATER, "the other region's WRITE is lost");
+	EXPECT(ibv_dereg_mr(other_mr) == 0, "ibv_dereg_mr of the other region");
+}
+
+/* Memory of the shared heap cannot move, so the peer is waited for. */
 static void dereg_during(enum ibv_wr_opcode op)
 {
+	bool waits = kind == SHARED_HEAP;
 	blkcnt_t before;
 
 	open_both();
@@ -254,17 +288,21 @@ static void dereg_during(enum ibv_wr_opcode op)
 	before = segment_blocks();
 	begin_verb();
 	EXPECT(ibv_dereg_mr(mr) == 0, "ibv_dereg_mr");
-	if (!threaded) {
+	if (!waits) {
 		expect_short("ibv_dereg_mr()");
 		EXPECT(op == IBV_WR_RDMA_WRITE ? memory[0] == NEW && memory[BYTES - 1] == OLD
 					       : all(memory, OLD),
 		       "the bytes have changed");
 	}
-	EXPECT(pages_private(memory) || kind == SHARED_HEAP, "the pages are still a peer's");
+	EXPECT(pages_private(memory + PAGE) || waits, "the pages are still a peer's");
 	memset(memory, LATER, BYTES);
-	let_peer_finish();
+	if (by_calls())
+		let_peer_finish_in_vain();
+	else
+		let_peer_finish();
 	EXPECT(all(memory, LATER), "bytes changed after the deregistration");
-	if (!threaded)
+	expect_other_region();
+	if (!waits && is_adopted())
 		expect_nothing_lingers(before);
 	side_stop(&peer);
 	side_stop(&owner);
@@ -476,8 +514,14 @@ static const struct test_row {
 } rows[] = {
 	{"deregistration during a WRITE", dereg_during_write, false, ADOPTED},
 	{"deregistration during a WRITE, with a thread", dereg_during_write, true, ADOPTED},
+	{"deregistration of unaligned memory during a WRITE", dereg_during_write, false, UNALIGNED},
+	{"deregistration of one of two regions during a WRITE", dereg_during_write, false,
+	 OVERLAPPED},
+	{"deregistration of one of two regions, with a thread", dereg_during_write, true,
+	 OVERLAPPED},
 	{"deregistration of a file during a WRITE", dereg_during_write, true, OF_A_FILE},
 	{"deregistration of ODP memory during a WRITE", dereg_during_write, true, ON_DEMAND},
+	{"deregistration of a file during a READ", dereg_during_read, false, OF_A_FILE},
 	{"deregistration of the shared heap during a WRITE", dereg_during_write, true, SHARED_HEAP},
 	{"deregistration during a READ", dereg_during_read, false, ADOPTED},
 	{"deregistration of allocated memory", dereg_allocated, true, ALLOCATED},
@@ -515,7 +559,7 @@ static void in_child(const struct test_row *r)
 	pid_t pid;
 
 	row("%s", r->name);
-	if (r->kind == ADOPTED && !adopts) {
+	if (r->kind <= OVERLAPPED && !adopts) {
 		printf("SKIPPED [%s]: nothing is adopted under ThreadSanitizer\n", r->name);
 		return;
 	}

@@ -1,0 +1,236 @@
+/* SPDX-License-Identifier: MIT */
+/* What becomes of a peer's system call when its owner recalls the key, wherever the peer is. */
+#include <pthread.h>
+#include <setjmp.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/prctl.h>
+#include <sys/uio.h>
+#include <sys/wait.h>
+#include <unistd.h>
+#include <cmocka.h>
+
+#include "base/limits.h"
+#include "base/lock.h"
+#include "fake_seg.h"
+#include "lib/own_directory.h"
+#include "lib/wait.h"
+#include "memory/pin.h"
+#include "memory/recall.h"
+
+#define KEY	  0x507u
+#define OTHER_KEY 0x508u
+#define OLD	  0x1111u
+#define NEW	  0x2222u
+#define LATER	  0x3333u
+#define LOOK_MS	  100u
+
+static struct fake_seg f;
+static uint64_t memory; /* of the owner */
+
+static int setup(void **state)
+{
+	fake_open(&f, 1);
+	memory = OLD;
+	return 0;
+}
+
+static int teardown(void **state)
+{
+	fake_close(&f);
+	return 0;
+}
+
+/* --- the peer, in a child --------------------------------------------------------- */
+
+enum place { IN_TRANSLATION, BEFORE_CALL, BEHIND_CALL, PLACES };
+
+enum outcome { DONE, REFUSED, NOTHING_COPIED, COPIED_BUT_RECALLED, ODD };
+
+static void stop_at(enum place here, enum place place)
+{
+	if (here == place)
+		raise(SIGSTOP);
+}
+
+static enum outcome copy(enum place place, bool many)
+{
+	struct av_pin *pin = av_pin_begin(&f.seg, KEY);
+	uint64_t value = NEW;
+	struct iovec local = {&value, sizeof(value)}, several = {&memory, sizeof(memory)};
+	const struct iovec *remote;
+	bool recalled;
+	ssize_t n = 0;
+
+	stop_at(IN_TRANSLATION, place);
+	if (many)
+		remote = av_recall_begin_many(&pin, 1) ? &several : NULL;
+	else
+		remote = av_recall_begin(pin, (uintptr_t)&memory, sizeof(memory));
+	stop_at(BEFORE_CALL, place);
+	if (remote)
+		n = process_vm_writev(getppid(), &local, 1, remote, 1, 0);
+	stop_at(BEHIND_CALL, place);
+	recalled = av_recall_end(pin);
+	av_pin_end(pin);
+	if (!remote)
+		return recalled ? REFUSED : ODD;
+	if (n == 0)
+		return recalled ? NOTHING_COPIED : ODD;
+	return n < 0 ? ODD : recalled ? COPIED_BUT_RECALLED : DONE;
+}
+
+/* Return: the child, which is stopped there */
+static pid_t start_copy(enum place place, bool many)
+{
+	const uint32_t self = av_lock_self;
+	pid_t pid = fork();
+	int status;
+
+	if (pid == 0) {
+		prctl(PR_SET_PDEATHSIG, SIGKILL);
+		av_lock_self = self; /* some process that lives */
+		_exit((int)copy(place, many));
+	}
+	assert_true(pid > 0);
+	assert_int_equal(waitpid(pid, &status, WUNTRACED), pid);
+	assert_true(WIFSTOPPED(status));
+	return pid;
+}
+
+static enum outcome finish(pid_t pid)
+{
+	int status;
+
+	kill(pid, SIGCONT);
+	assert_int_equal(waitpid(pid, &status, 0), pid);
+	assert_true(WIFEXITED(status));
+	return (enum outcome)WEXITSTATUS(status);
+}
+
+/* --- the owner -------------------------------------------------------------------- */
+
+static void a_stopped_peer_copies_nothing_any_more(void **state)
+{
+	static const struct {
+		bool many;
+		enum place place;
+		enum outcome outcome;
+		uint64_t at_recall;
+	} rows[] = {
+		{false, IN_TRANSLATION, REFUSED, OLD},
+		{false, BEFORE_CALL, NOTHING_COPIED, OLD},
+		{false, BEHIND_CALL, COPIED_BUT_RECALLED, NEW},
+		{true, IN_TRANSLATION, REFUSED, OLD},
+	};
+
+	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+		pid_t pid = start_copy(rows[i].place, rows[i].many);
+
+		av_recall(&f.seg, KEY);
+		assert_int_equal(memory, rows[i].at_recall);
+		memory = LATER;
+		assert_int_equal(finish(pid), rows[i].outcome);
+		assert_int_equal(memory, LATER);
+		av_recall_forget(&f.seg, KEY);
+		memory = OLD;
+	}
+}
+
+static void another_key_is_not_recalled(void **state)
+{
+	for (enum place place = IN_TRANSLATION; place < PLACES; place++) {
+		pid_t pid = start_copy(place, false);
+
+		av_recall(&f.seg, OTHER_KEY);
+		assert_int_equal(finish(pid), DONE);
+		assert_int_equal(memory, NEW);
+		memory = OLD;
+	}
+}
+
+/* The next user of the word has nothing to do with the recall, and a key can come again. */
+static void a_recall_ends(void **state)
+{
+	pid_t pid = start_copy(IN_TRANSLATION, false);
+
+	av_recall(&f.seg, KEY);
+	assert_int_equal(finish(pid), REFUSED);
+	av_recall_forget(&f.seg, KEY);
+	assert_int_equal(finish(start_copy(IN_TRANSLATION, false)), DONE);
+}
+
+struct recaller {
+	pthread_t thread;
+	_Atomic bool over;
+};
+
+static void *recall(void *arg)
+{
+	struct recaller *r = arg;
+
+	av_recall(&f.seg, KEY);
+	atomic_store(&r->over, true);
+	return NULL;
+}
+
+/* Whatever it waits for, it ends when the peer goes on, or dies. */
+static void expect_wait(bool many, enum place place, bool killed)
+{
+	struct recaller r = {.over = false};
+	pid_t pid = start_copy(place, many);
+
+	assert_int_equal(pthread_create(&r.thread, NULL, recall, &r), 0);
+	usleep(LOOK_MS * 1000);
+	assert_false(atomic_load(&r.over));
+	if (killed) {
+		kill(pid, SIGKILL);
+		waitpid(pid, NULL, 0);
+		for (uint32_t i = 0; i < AV_PINS; i++) /* as whoever finds the word of a dead one */
+			atomic_store(&f.seg.head->pin[i].word, 0);
+	} else {
+		assert_int_equal(finish(pid), COPIED_BUT_RECALLED);
+	}
+	pthread_join(r.thread, NULL);
+	av_recall_forget(&f.seg, KEY);
+}
+
+static void a_call_of_several_pieces_is_waited_for(void **state)
+{
+	expect_wait(true, BEFORE_CALL, false);
+	expect_wait(true, BEHIND_CALL, false);
+	expect_wait(true, BEFORE_CALL, true);
+}
+
+/* A running thread may be in its call. */
+static void a_running_peer_is_waited_for(void **state)
+{
+	struct recaller r = {.over = false};
+	struct av_pin *pin = av_pin_begin(&f.seg, KEY);
+
+	assert_non_null(av_recall_begin(pin, (uintptr_t)&memory, sizeof(memory)));
+	assert_int_equal(pthread_create(&r.thread, NULL, recall, &r), 0);
+	usleep(LOOK_MS * 1000);
+	assert_false(atomic_load(&r.over));
+	assert_true(av_recall_end(pin));
+	av_pin_end(pin);
+	pthread_join(r.thread, NULL);
+}
+
+int main(void)
+{
+	static const struct CMUnitTest tests[] = {
+		cmocka_unit_test_setup_teardown(a_stopped_peer_copies_nothing_any_more, setup,
+						teardown),
+		cmocka_unit_test_setup_teardown(another_key_is_not_recalled, setup, teardown),
+		cmocka_unit_test_setup_teardown(a_recall_ends, setup, teardown),
+		cmocka_unit_test_setup_teardown(a_call_of_several_pieces_is_waited_for, setup,
+						teardown),
+		cmocka_unit_test_setup_teardown(a_running_peer_is_waited_for, setup, teardown),
+	};
+
+	alarm(60);
+	return cmocka_run_group_tests(tests, own_directory_join, own_directory_leave);
+}
