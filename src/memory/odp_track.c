@@ -14,9 +14,6 @@
 #include "memory/odp_table.h"
 #include "memory/vma.h"
 
-#ifndef SYS_pidfd_open
-#define SYS_pidfd_open 434
-#endif
 #ifndef SYS_pidfd_getfd
 #define SYS_pidfd_getfd 438
 #endif
@@ -72,19 +69,12 @@ static int open_maps(const struct av_seg *seg)
 static int borrow_uffd(struct av_seg *seg, const struct av_odp_root *root)
 {
 	uint32_t number = atomic_load(&root->uffd);
-	int pidfd, fd = -1;
+	int process;
 
-	if (number == 0 || !seg->same_pidns ||
-	    atomic_load_explicit(&seg->vm_refused, memory_order_relaxed))
+	if (number == 0 || atomic_load_explicit(&seg->vm_refused, memory_order_relaxed))
 		return -1;
-	pidfd = (int)syscall(SYS_pidfd_open, seg->pid, 0);
-	if (pidfd < 0)
-		return -1;
-	if (av_seg_alive(seg)) /* checked after pidfd_open(): so the pid is the owner's, not a
-				  successor's */
-		fd = (int)syscall(SYS_pidfd_getfd, pidfd, number - 1, 0);
-	close_fd(pidfd);
-	return fd;
+	process = av_own_fd(&seg->process);
+	return process < 0 ? -1 : (int)syscall(SYS_pidfd_getfd, process, number - 1, 0);
 }
 
 /* If the mapping has changed, the refusal may have concerned something else. */

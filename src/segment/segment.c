@@ -22,6 +22,7 @@
 #include "segment/heap.h"
 #include "segment/pages_owner.h"
 #include "segment/pages.h"
+#include "segment/peer_process.h"
 #include "segment/segment_map.h"
 #include "segment/shared_heap.h"
 
@@ -80,7 +81,7 @@ static struct av_seg *seg_new(uint32_t ref, int folder)
 		return NULL;
 	}
 	seg->ref = ref;
-	seg->file = seg->tables = AV_OWN_FD_NONE;
+	seg->process = seg->file = seg->tables = AV_OWN_FD_NONE;
 	seg->handout = AV_HANDOUT_NONE;
 	seg->users = 1;
 	pthread_mutex_init(&seg->doorbell_mutex, NULL);
@@ -107,6 +108,7 @@ static void seg_delete(struct av_seg *seg)
 		av_own_fd_close(&seg->doorbell[i].fifo);
 	av_own_fd_close(&seg->tables);
 	av_own_fd_close(&seg->file);
+	av_own_fd_close(&seg->process);
 	av_own_fd_close(&seg->folder);
 	pthread_mutex_destroy(&seg->doorbell_mutex);
 	pthread_mutex_destroy(&seg->timer_mutex);
@@ -292,7 +294,12 @@ static bool peer_map(struct av_seg *seg)
 	seg->pid = seg->head->pid;
 	seg->odp = peer_counters(seg);
 	seg->same_pidns = my_pidns() && seg->head->pidns == my_pidns();
-	return peer_is_owner(seg);
+	if (!peer_is_owner(seg))
+		return false;
+	if (!seg->same_pidns || seg->proc == av_lock_self)
+		return true;
+	av_peer_process_open(&seg->process, seg->pid);
+	return av_dir_proc_alive(seg->proc); /* so that was its process */
 }
 
 int av_seg_memory(const struct av_seg *seg)
@@ -430,7 +437,8 @@ bool av_seg_alive(struct av_seg *seg)
 		goto gone;
 	if (av_seg_known_alive(seg, now))
 		return true;
-	if (av_dir_context_owner(seg->ref) != seg->proc || !av_dir_proc_alive(seg->proc))
+	if (av_dir_context_owner(seg->ref) != seg->proc || !av_dir_proc_alive(seg->proc) ||
+	    av_peer_process_gone(&seg->process))
 		goto gone;
 	atomic_store_explicit(&seg->alive_ns, now, memory_order_relaxed);
 	return true;
