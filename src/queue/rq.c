@@ -5,10 +5,10 @@
 #include <errno.h>
 #include <string.h>
 
-#include "segment/doorbell.h"
 #include "base/limits.h"
 #include "observe/diagnosis.h"
 #include "queue/ring.h"
+#include "queue/rq_take.h"
 
 static bool is_shared(const struct av_rq_shared *rq)
 {
@@ -51,8 +51,8 @@ static uint64_t run_bytes(const struct av_rq_shared *rq, unsigned int run)
 static bool alloc_sharing(struct av_seg *seg, struct av_rq_shared *rq)
 {
 	rq->places = first_slots(rq);
-	rq->order_mask = rq->mask;
-	rq->order = av_seg_alloc(seg, index_bytes(rq->order_mask + 1));
+	rq->order_mask = AV_RQ_ORDER_ENTRIES(rq->places) - 1;
+	rq->order = av_seg_alloc(seg, av_rq_order_bytes(rq->places));
 	rq->stack = av_seg_alloc(seg, index_bytes(rq->places));
 	return rq->order && rq->stack;
 }
@@ -105,7 +105,7 @@ void av_rq_fini(struct av_seg *seg, uint32_t index)
 	av_seg_free(seg, rq->ring, ring_bytes(rq, first_slots(rq)));
 	for (unsigned int i = 0; i < AV_RQ_RUNS; i++)
 		av_seg_free(seg, atomic_load(&rq->more[i]), run_bytes(rq, i));
-	av_seg_free(seg, rq->order, index_bytes(rq->order_mask + 1));
+	av_seg_free(seg, rq->order, av_rq_order_bytes(rq->places));
 	av_seg_free(seg, rq->stack, index_bytes(rq->places));
 	av_slab_free(seg, AV_SLAB_RQ, index);
 }
@@ -154,8 +154,8 @@ static struct av_rq_wqe *shared_slot(const struct av_seg *seg, const struct av_r
 			 place - (ring << run));
 }
 
-static inline struct av_rq_wqe *slot(const struct av_seg *seg, const struct av_rq_shared *rq,
-				     uint32_t number)
+struct av_rq_wqe *av_rq_slot(const struct av_seg *seg, const struct av_rq_shared *rq,
+			     uint32_t number)
 {
 	if (av_unlikely(is_shared(rq)))
 		return shared_slot(seg, rq, number);
@@ -181,48 +181,28 @@ static void fill(struct av_rq_wqe *wqe, const struct ibv_recv_wr *wr)
 	}
 }
 
-/* Take @take_lock. Return: false: the lock of a peer's queue was not had in time */
-static bool lock_takes(struct av_seg *seg, struct av_rq_shared *rq)
-{
-	return av_peer_lock(seg, &rq->take_lock, AV_RANK_TAKE_RECV) != AV_LOCK_BUSY;
-}
-
-/*
- * The entry of a shared queue's order for @number; NULL: the array is unsound.
- * Context: a lock is held.
- */
-static uint32_t *order_entry(struct av_seg *seg, const struct av_rq_shared *rq, uint32_t number)
-{
-	uint32_t mask = __atomic_load_n(&rq->order_mask, __ATOMIC_RELAXED);
-	uint32_t *order =
-		mask < AV_MAX_QP_WR * 2 ? av_seg_at(seg, rq->order, index_bytes(mask + 1)) : NULL;
-
-	return order ? &order[number & mask] : NULL;
-}
-
 /*
  * Take a free place for request @number.
  * Context: post_lock is held, and there is a free place.
  */
 static uint32_t place_for(struct av_seg *seg, struct av_rq_shared *rq, uint32_t number)
 {
-	uint32_t *stack, *order, place;
+	uint32_t *stack, place;
 
 	if (!is_shared(rq))
 		return number;
 	stack = av_seg_at(seg, rq->stack, index_bytes(rq->places));
-	order = order_entry(seg, rq, number);
-	if (av_unlikely(!stack || !order || rq->stacked - 1 >= rq->places))
-		return UINT32_MAX; /* the arrays are unsound */
+	if (av_unlikely(!stack || rq->stacked - 1 >= rq->places))
+		return UINT32_MAX; /* the stack is unsound */
 	place = stack[--rq->stacked];
-	*order = place;
-	return place;
+	return av_rq_order_add(seg, rq, number, place) ? place : UINT32_MAX;
 }
 
 int av_rq_post(struct av_seg *seg, struct av_rq_shared *rq, struct ibv_recv_wr *wr,
 	       struct ibv_recv_wr **bad)
 {
 	struct av_rq_wqe *to;
+	const bool shared = is_shared(rq);
 	uint32_t tail;
 	int ret = 0;
 
@@ -239,9 +219,11 @@ int av_rq_post(struct av_seg *seg, struct av_rq_shared *rq, struct ibv_recv_wr *
 			*bad = wr;
 			break;
 		}
-		to = slot(seg, rq, place_for(seg, rq, tail));
+		to = av_rq_slot(seg, rq, place_for(seg, rq, tail));
 		if (av_likely(to != NULL))
 			fill(to, wr);
+		if (av_unlikely(shared && to))
+			av_rq_order_publish(to, tail);
 	}
 	atomic_store_explicit(&rq->tail, tail, memory_order_release);
 	/* A full barrier: @waiting and the queue pair's state are read after this. */
@@ -251,71 +233,17 @@ int av_rq_post(struct av_seg *seg, struct av_rq_shared *rq, struct ibv_recv_wr *
 
 const struct av_rq_wqe *av_rq_wqe(struct av_seg *seg, const struct av_rq_shared *rq, uint32_t place)
 {
-	const struct av_rq_wqe *wqe = slot(seg, rq, place);
+	const struct av_rq_wqe *wqe = av_rq_slot(seg, rq, place);
 
 	return wqe && wqe->count <= rq->max_sge && wqe->count <= AV_MAX_SGE ? wqe : NULL;
 }
 
 uint8_t *av_rq_payload(struct av_seg *seg, const struct av_rq_shared *rq, uint32_t place)
 {
-	struct av_rq_wqe *wqe = rq->inline_bytes ? slot(seg, rq, place) : NULL;
+	struct av_rq_wqe *wqe = rq->inline_bytes ? av_rq_slot(seg, rq, place) : NULL;
 	uint32_t max_sge = __atomic_load_n(&rq->max_sge, __ATOMIC_RELAXED);
 
 	return wqe && max_sge <= AV_MAX_SGE ? (uint8_t *)wqe + payload_at(max_sge) : NULL;
-}
-
-static void raise_limit(struct av_seg *seg, const struct av_rq_shared *rq)
-{
-	struct av_doorbell_record record = {
-		.event = IBV_EVENT_SRQ_LIMIT_REACHED,
-		.kind = AV_SLAB_RQ,
-		.index = rq->index,
-		.id = atomic_load(&rq->id),
-	};
-
-	(void)av_doorbell_ring(seg, AV_DOORBELL_ASYNC, &record);
-}
-
-/*
- * Is the limit undercut? If so, disarm it.
- * Context: take_lock is held.
- */
-static bool limit_reached(struct av_rq_shared *rq)
-{
-	uint32_t limit = atomic_load_explicit(&rq->limit, memory_order_relaxed);
-
-	if (av_likely(limit == 0) || atomic_load(&rq->tail) - atomic_load(&rq->head) >= limit)
-		return false;
-	atomic_store(&rq->limit, 0);
-	return true;
-}
-
-static const struct av_rq_wqe *take_shared(struct av_seg *seg, struct av_rq_shared *rq,
-					   uint32_t qpn, uint32_t *receiving)
-{
-	struct av_rq_wqe *wqe = NULL;
-	bool raise = false;
-	uint32_t head, *order, place = 0;
-
-	if (!lock_takes(seg, rq))
-		return NULL;
-	head = atomic_load_explicit(&rq->head, memory_order_relaxed);
-	order = order_entry(seg, rq, head);
-	if (order && atomic_load(&rq->tail) != head) {
-		/* The entry is there once @tail says so. Read once: it may be a peer's nonsense. */
-		place = __atomic_load_n(order, __ATOMIC_RELAXED);
-		wqe = (struct av_rq_wqe *)av_rq_wqe(seg, rq, place);
-	}
-	if (wqe) {
-		wqe->taker = qpn;
-		*receiving = place + 1;
-		atomic_store_explicit(&rq->head, head + 1, memory_order_release);
-		raise = limit_reached(rq);
-	}
-	av_lock_release(&rq->take_lock);
-	if (raise)
-		raise_limit(seg, rq);
-	return wqe;
 }
 
 const struct av_rq_wqe *av_rq_take(struct av_seg *seg, struct av_rq_shared *rq, uint32_t qpn,
@@ -325,8 +253,8 @@ const struct av_rq_wqe *av_rq_take(struct av_seg *seg, struct av_rq_shared *rq, 
 	uint32_t head;
 
 	if (is_shared(rq))
-		return take_shared(seg, rq, qpn, receiving);
-	head = atomic_load_explicit(&rq->head, memory_order_relaxed);
+		return av_rq_order_take(seg, rq, qpn, receiving);
+	head = av_rq_taken(rq);
 	if (rq->tail_seen == head)
 		rq->tail_seen = atomic_load(&rq->tail);
 	if (rq->tail_seen == head)
@@ -335,37 +263,26 @@ const struct av_rq_wqe *av_rq_take(struct av_seg *seg, struct av_rq_shared *rq, 
 	if (av_unlikely(!wqe))
 		return NULL;
 	*receiving = head + 1;
-	atomic_store_explicit(&rq->head, head + 1, memory_order_release);
+	atomic_store_explicit(&rq->head, (uint32_t)(head + 1), memory_order_release);
 	return wqe;
 }
 
 AV_RACY void av_rq_prefetch(struct av_seg *seg, const struct av_rq_shared *rq)
 {
-	uint32_t head = atomic_load_explicit(&rq->head, memory_order_relaxed);
+	uint32_t head = av_rq_taken(rq);
 
-	av_prefetch_write(&rq->take_lock);
+	av_prefetch_write(&rq->head);
 	if (!is_shared(rq) &&
 	    rq->tail_seen != head) /* otherwise its poster is about to write there */
 		__builtin_prefetch(near_slot(seg, rq, head));
 }
 
-void av_rq_untake(struct av_seg *seg, struct av_rq_shared *rq, uint32_t place)
+void av_rq_untake(struct av_seg *seg, struct av_rq_shared *rq, uint32_t qpn, uint32_t place)
 {
-	uint32_t head, *order;
-
-	if (!is_shared(rq)) {
+	if (is_shared(rq))
+		av_rq_order_put_back(seg, rq, qpn, place);
+	else
 		atomic_store_explicit(&rq->head, place, memory_order_release);
-		return;
-	}
-	if (!lock_takes(seg, rq))
-		return;
-	head = atomic_load_explicit(&rq->head, memory_order_relaxed) - 1;
-	order = order_entry(seg, rq, head);
-	if (order) {
-		*order = place;
-		atomic_store_explicit(&rq->head, head, memory_order_release);
-	}
-	av_lock_release(&rq->take_lock);
 }
 
 void av_rq_freed(struct av_seg *seg, struct av_rq_shared *rq, uint32_t place)
@@ -384,34 +301,15 @@ void av_rq_freed(struct av_seg *seg, struct av_rq_shared *rq, uint32_t place)
 	}
 	av_lock_acquire_plain(&rq->post_lock, AV_RANK_POST_RECV);
 	stack = av_seg_at(seg, rq->stack, index_bytes(rq->places));
-	wqe = place < rq->places ? slot(seg, rq, place) : NULL;
+	wqe = place < rq->places ? av_rq_slot(seg, rq, place) : NULL;
 	if (stack && wqe && rq->stacked < rq->places) {
-		wqe->taker = 0;
+		atomic_store_explicit(&wqe->taker, 0, memory_order_relaxed);
 		stack[rq->stacked++] = place;
 		atomic_store_explicit(&rq->freed,
 				      atomic_load_explicit(&rq->freed, memory_order_relaxed) + 1,
 				      memory_order_release);
 	}
 	av_lock_release(&rq->post_lock);
-}
-
-/* Is this slot of a shared queue posted and not taken yet? */
-static bool queued(struct av_seg *seg, struct av_rq_shared *rq, uint32_t place)
-{
-	uint32_t head, waiting;
-	bool found = false;
-
-	if (!lock_takes(seg, rq))
-		return true; /* it stays as it is */
-	head = atomic_load(&rq->head);
-	waiting = atomic_load(&rq->tail) - head;
-	for (uint32_t i = 0; i < waiting && i < AV_MAX_SRQ_WR && !found; i++) {
-		const uint32_t *order = order_entry(seg, rq, head + i);
-
-		found = order && *order == place;
-	}
-	av_lock_release(&rq->take_lock);
-	return found;
 }
 
 void av_rq_repair(struct av_seg *seg, struct av_rq_shared *rq, uint32_t qpn, uint32_t place,
@@ -421,13 +319,10 @@ void av_rq_repair(struct av_seg *seg, struct av_rq_shared *rq, uint32_t qpn, uin
 
 	if (in_cq || !wqe)
 		return;
-	if (is_shared(rq)) {
-		if (wqe->taker == qpn && !queued(seg, rq, place))
-			av_rq_untake(seg, rq, place);
-	} else if (atomic_load(&rq->head) == place + 1 &&
-		   (int32_t)(atomic_load(&rq->freed) - place) <= 0) {
-		av_rq_untake(seg, rq, place);
-	}
+	if (is_shared(rq))
+		av_rq_order_repair(seg, rq, qpn, place);
+	else if (av_rq_taken(rq) == place + 1 && (int32_t)(atomic_load(&rq->freed) - place) <= 0)
+		av_rq_untake(seg, rq, qpn, place);
 }
 
 /* --- resizing -------------------------------------------------------------------- */
@@ -467,19 +362,15 @@ struct arrays {
 static void exchange(struct av_seg *seg, struct av_rq_shared *rq, struct arrays *with)
 {
 	const struct arrays old = {rq->order, rq->stack, rq->places};
-	uint32_t *order = av_seg_at(seg, with->order, index_bytes(with->places));
 	uint32_t *stack = av_seg_at(seg, with->stack, index_bytes(with->places));
 	const uint32_t *old_stack = av_seg_at(seg, old.stack, index_bytes(old.places));
 
-	for (uint32_t i = atomic_load(&rq->head), n = atomic_load(&rq->tail); i != n; i++)
-		order[i & (with->places - 1)] = *order_entry(seg, rq, i);
 	memcpy(stack, old_stack, index_bytes(rq->stacked));
 	for (uint32_t place = old.places; place < with->places; place++)
 		stack[rq->stacked++] = place;
-	rq->order = with->order;
+	av_rq_order_move(seg, rq, with->order, with->places);
 	rq->stack = with->stack;
 	rq->places = with->places;
-	rq->order_mask = with->places - 1;
 	*with = old;
 }
 
@@ -489,7 +380,7 @@ static int set_capacity(struct av_seg *seg, struct av_rq_shared *rq, uint32_t ca
 	int ret = 0;
 
 	av_lock_acquire_plain(&rq->post_lock, AV_RANK_POST_RECV);
-	av_lock_acquire_plain(&rq->take_lock, AV_RANK_TAKE_RECV);
+	av_rq_order_lock(seg, rq);
 	if (atomic_load(&rq->tail) - atomic_load(&rq->freed) > capacity ||
 	    atomic_load(&rq->limit) > capacity)
 		ret = EINVAL;
@@ -497,7 +388,7 @@ static int set_capacity(struct av_seg *seg, struct av_rq_shared *rq, uint32_t ca
 		exchange(seg, rq, with);
 	if (ret == 0)
 		rq->capacity = capacity;
-	av_lock_release(&rq->take_lock);
+	av_rq_order_unlock(rq);
 	av_lock_release(&rq->post_lock);
 	return ret;
 }
@@ -509,26 +400,14 @@ int av_rq_resize(struct av_seg *seg, struct av_rq_shared *rq, uint32_t capacity)
 
 	if (capacity > rq->places) {
 		with.places = add_runs(seg, rq, capacity);
-		with.order = with.places ? av_seg_alloc(seg, index_bytes(with.places)) : 0;
+		with.order = with.places ? av_seg_alloc(seg, av_rq_order_bytes(with.places)) : 0;
 		with.stack = with.order ? av_seg_alloc(seg, index_bytes(with.places)) : 0;
 		if (!with.stack)
 			ret = ENOMEM;
 	}
 	if (ret == 0)
 		ret = set_capacity(seg, rq, capacity, &with);
-	av_seg_free(seg, with.order, index_bytes(with.places));
+	av_seg_free(seg, with.order, av_rq_order_bytes(with.places));
 	av_seg_free(seg, with.stack, index_bytes(with.places));
 	return ret;
-}
-
-void av_rq_set_limit(struct av_seg *seg, struct av_rq_shared *rq, uint32_t limit)
-{
-	bool raise;
-
-	av_lock_acquire_plain(&rq->take_lock, AV_RANK_TAKE_RECV);
-	atomic_store(&rq->limit, limit);
-	raise = limit_reached(rq);
-	av_lock_release(&rq->take_lock);
-	if (raise)
-		raise_limit(seg, rq);
 }

@@ -10,9 +10,11 @@
  * it. Slots never move, since completions and takers hold their numbers.
  *
  * Thread-safety: posting, and freeing shared slots, take @post_lock (the owner's threads). A taker
- * holds the queue pair's right @resp, and for a shared queue also @take_lock. The poster publishes
- * @tail, then reads @waiting and the queue pair's state. The taker sets @waiting before its last
- * look at @tail. Each has a full barrier in between, so one of them sees the other.
+ * holds the queue pair's right @resp. The poster publishes @tail, then reads @waiting and the queue
+ * pair's state. The taker sets @waiting before its last look at @tail. Each has a full barrier in
+ * between, so one of them sees the other.
+ *
+ * Taking from a shared queue needs no lock, whose holder could be stopped: queue/rq_take.c.
  */
 #ifndef AV_QUEUE_RQ_H
 #define AV_QUEUE_RQ_H
@@ -31,11 +33,10 @@
 
 struct av_rq_wqe {
 	uint64_t wr_id;
-	uint32_t count; /* elements */
-	uint32_t taker; /* number of the queue pair that took it; 0: free or posted. For repair, in
-			   shared queues */
-	uint64_t bytes; /* sum of the elements' lengths */
-	uint64_t unused;
+	_Atomic uint64_t taker; /* shared queues: whose it is; queue/rq_take.c */
+	uint64_t bytes;		/* sum of the elements' lengths */
+	uint32_t count;		/* elements */
+	uint32_t unused;
 	struct ibv_sge sge[];
 };
 
@@ -58,11 +59,14 @@ struct av_rq_shared {
 	uint32_t xrcd;	       /* XRC: number of its domain */
 	uint32_t cq;	       /* XRC: index of the CQ of its completions */
 
-	/* Changed only by a resize, which holds both locks. Read under one of them. */
+	/*
+	 * Changed only by a resize, which holds both locks. Read under one of them, or by a taker,
+	 * who then finds that @head has changed.
+	 */
 	uint32_t capacity;   /* requests it may hold */
 	uint32_t places;     /* shared queues: number of slots */
-	uint32_t order_mask; /* @order has order_mask + 1 entries */
-	uint64_t order;	     /* shared queues: uint32_t[], slot by request number; 0: not shared */
+	uint32_t order_mask; /* @order has order_mask + 1 entries, twice as many as @places */
+	uint64_t order;	     /* shared queues: entries by request number; 0: not shared */
 	uint64_t stack;	     /* shared queues: uint32_t[places], free slots */
 	/*
 	 * Further slots: run i has (mask + 1) << i of them. Runs are only added, each before one of
@@ -77,10 +81,11 @@ struct av_rq_shared {
 	/* A requester waits for the next request. In this line, since posters read it each time. */
 	_Atomic uint32_t waiting;
 
-	struct av_lock take_lock AV_ALIGNED(AV_CACHE_LINE);
-	_Atomic uint32_t head; /* requests taken */
-	uint32_t tail_seen;    /* takers' copy of @tail, so that they rarely read the posters' line;
-				  for queues that are not shared */
+	_Atomic uint64_t head AV_ALIGNED(AV_CACHE_LINE); /* av_rq_taken(); queue/rq_take.c */
+	struct av_lock take_lock; /* shared queues: to put a request back, and to change arrays */
+	uint32_t reached;	  /* shared queues: the most requests ever taken, as far as known */
+	uint32_t tail_seen; /* takers' copy of @tail, so that they rarely read the posters' line;
+			       for queues that are not shared */
 	_Atomic uint32_t limit; /* shared queues: SRQ_LIMIT_REACHED if fewer are left; 0: never */
 };
 static_assert(sizeof(struct av_rq_shared) <= AV_RQ_BYTES, "receive queue table entry");
@@ -88,6 +93,12 @@ static_assert(sizeof(struct av_rq_shared) <= AV_RQ_BYTES, "receive queue table e
 static inline struct av_rq_shared *av_rq_at(const struct av_seg *seg, uint32_t index)
 {
 	return av_slab_at(seg, AV_SLAB_RQ, index, AV_RQ_BYTES, AV_RQ_CHUNK);
+}
+
+/* Requests taken, free-running. */
+static inline uint32_t av_rq_taken(const struct av_rq_shared *rq)
+{
+	return (uint32_t)atomic_load_explicit(&rq->head, memory_order_relaxed);
 }
 
 struct av_rq_request {
@@ -145,8 +156,12 @@ const struct av_rq_wqe *av_rq_take(struct av_seg *seg, struct av_rq_shared *rq, 
 /* Prefetch what the next av_rq_take() reads. A hint: takes no lock and may be wrong. */
 void av_rq_prefetch(struct av_seg *seg, const struct av_rq_shared *rq);
 
-/* Put back the request that was just taken. The next message takes it. */
-void av_rq_untake(struct av_seg *seg, struct av_rq_shared *rq, uint32_t place);
+/* Put back the request that queue pair @qpn has just taken. The next message takes it. */
+void av_rq_untake(struct av_seg *seg, struct av_rq_shared *rq, uint32_t qpn, uint32_t place);
+
+/* The slot at @place, whatever is in it; NULL: the ring is unsound. */
+struct av_rq_wqe *av_rq_slot(const struct av_seg *seg, const struct av_rq_shared *rq,
+			     uint32_t place);
 
 /*
  * The request at @place: the number of a taken request, or its slot in a shared queue. NULL: the

@@ -60,8 +60,8 @@ static void free_receive_slot(struct av_seg *seg, const struct av_cqe *cqe,
 
 	if (!rq)
 		return;
-	AV_CAME_BY_PEER(&rq->tail);	 /* the posted request: a peer may have taken it, */
-	AV_CAME_BY_PEER(&rq->take_lock); /* after threads of this process had taken theirs */
+	AV_CAME_BY_PEER(&rq->tail); /* the posted request: a peer may have taken it, */
+	AV_CAME_BY_PEER(&rq->head); /* after threads of this process had taken theirs */
 	request = av_rq_wqe(seg, rq, cqe->wqe);
 	if (!request)
 		return;

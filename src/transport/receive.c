@@ -75,7 +75,7 @@ void av_receive_cancel(const struct av_receiver *to)
 
 	AV_ASSERT_HELD(&to->rsp->qp->resp);
 	if (rq) /* else a peer has written nonsense */
-		av_rq_untake(to->seg, rq, to->rsp->qp->receiving - 1);
+		av_rq_untake(to->seg, rq, qpn_of(to), to->rsp->qp->receiving - 1);
 	to->rsp->qp->receiving = 0;
 }
 

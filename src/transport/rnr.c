@@ -20,8 +20,7 @@ static uint32_t batch(const struct av_rq_shared *rq)
 
 static uint32_t ready(const struct av_rq_shared *rq)
 {
-	return atomic_load_explicit(&rq->tail, memory_order_relaxed) -
-	       atomic_load_explicit(&rq->head, memory_order_relaxed);
+	return atomic_load_explicit(&rq->tail, memory_order_relaxed) - av_rq_taken(rq);
 }
 
 /* Kick the requester, and leave the work to it. */

@@ -1,0 +1,305 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Taking from a shared receive queue, putting back, and what a death leaves behind: each request is
+ * taken once, by whoever comes, and none is lost.
+ */
+#include <pthread.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+#include <cmocka.h>
+
+#include "base/compiler.h"
+#include "lib/sanitized.h"
+#include "queue/rq.h"
+#include "segment/heap.h"
+#include "segment/pages.h"
+#include "unit/memory/fake_seg.h"
+
+#define HEAP_AT	 (1ul << 28)
+#define CAPACITY 8u
+#define A	 0x123u /* queue pairs */
+#define B	 0x456u
+
+static struct fake_seg fake;
+static struct av_own_fd heap_file;
+static struct av_rq_shared *rq;
+static uint32_t rq_index;
+
+static int set_up(void **state)
+{
+	const struct av_rq_request request = {.capacity = CAPACITY, .max_sge = 1, .pd = 1, .id = 1};
+
+	fake_open(&fake, 1);
+	if (!av_own_fd_keep(&heap_file, dup(fake.fd)))
+		return -1;
+	fake.seg.heap = av_heap_create(&heap_file, &heap_file, fake.seg.head, HEAP_AT,
+				       HEAP_AT + (64ul << 20), 1);
+	fake.seg.pages = av_pages_create(1, &heap_file, fake.seg.head, fake.seg.heap);
+	rq_index = av_rq_init(&fake.seg, &request);
+	rq = rq_index ? av_rq_at(&fake.seg, rq_index) : NULL;
+	return rq ? 0 : -1;
+}
+
+static int tear_down(void **state)
+{
+	av_rq_fini(&fake.seg, rq_index);
+	av_pages_destroy(fake.seg.pages);
+	av_heap_destroy(fake.seg.heap);
+	av_own_fd_close(&heap_file);
+	fake_close(&fake);
+	return 0;
+}
+
+static int post_one(uint64_t wr_id)
+{
+	struct ibv_recv_wr wr = {.wr_id = wr_id}, *bad;
+
+	return av_rq_post(&fake.seg, rq, &wr, &bad);
+}
+
+/* Requests 1 to @count. */
+static void post(unsigned int count)
+{
+	for (unsigned int i = 1; i <= count; i++)
+		assert_int_equal(post_one(i), 0);
+}
+
+/* Return: its number; 0: there is none */
+static uint64_t take(uint32_t qpn, uint32_t *receiving)
+{
+	const struct av_rq_wqe *wqe = av_rq_take(&fake.seg, rq, qpn, receiving);
+
+	return wqe ? wqe->wr_id : 0;
+}
+
+static uint64_t take_and_free(uint32_t qpn)
+{
+	uint32_t receiving;
+	uint64_t wr_id = take(qpn, &receiving);
+
+	if (wr_id)
+		av_rq_freed(&fake.seg, rq, receiving - 1);
+	return wr_id;
+}
+
+static struct av_rq_wqe *at(uint32_t place)
+{
+	return (struct av_rq_wqe *)av_rq_wqe(&fake.seg, rq, place);
+}
+
+/* All that is left are these, each once, in any order. @bits: bit i for request i */
+static void expect_left(uint64_t bits)
+{
+	uint64_t wr_id, seen = 0;
+
+	while ((wr_id = take_and_free(B)) != 0) {
+		assert_int_equal(seen & 1ull << wr_id, 0);
+		seen |= 1ull << wr_id;
+	}
+	assert_int_equal(seen, bits);
+}
+
+/* --- one after the other ----------------------------------------------------------- */
+
+static void requests_are_taken_in_order(void **state)
+{
+	for (unsigned int round = 0; round < 5; round++) {
+		uint32_t receiving;
+
+		post(CAPACITY);
+		for (unsigned int i = 1; i <= CAPACITY; i++) {
+			assert_int_equal(take(A, &receiving), i);
+			assert_int_equal(at(receiving - 1)->wr_id, i);
+			av_rq_freed(&fake.seg, rq, receiving - 1);
+		}
+		assert_int_equal(take(A, &receiving), 0);
+		assert_int_equal(receiving, 0);
+	}
+}
+
+static void what_is_put_back_is_next(void **state)
+{
+	uint32_t first, second;
+
+	post(CAPACITY);
+	assert_int_equal(take(A, &first), 1);
+	assert_int_equal(take(B, &second), 2);
+	av_rq_untake(&fake.seg, rq, A, first - 1);
+	assert_int_equal(take(A, &first), 1);
+	av_rq_untake(&fake.seg, rq, A, first - 1);
+	av_rq_untake(&fake.seg, rq, B, second - 1);
+	assert_int_equal(take(A, &first), 2);
+	expect_left(0x1fa);
+	av_rq_freed(&fake.seg, rq, first - 1);
+}
+
+/* Somebody else's request is not put back. */
+static void only_its_holder_puts_it_back(void **state)
+{
+	uint32_t receiving;
+
+	post(2);
+	assert_int_equal(take(A, &receiving), 1);
+	av_rq_untake(&fake.seg, rq, B, receiving - 1);
+	expect_left(1 << 2);
+}
+
+/* --- deaths -------------------------------------------------------------------------- */
+
+enum death {
+	BEFORE_CLAIM,	/* the request is known, and may become anybody's */
+	BEHIND_CLAIM,	/* it is taken, but the queue still begins with it */
+	BEHIND_TAKE,	/* it has left the queue */
+	WHILE_RETURNED, /* it is nobody's any more, and not in the queue yet */
+	BEHIND_RETURN,
+	TAKEN_BY_OTHER, /* another one was faster */
+	BEHIND_POLL,	/* its completion was polled, and it was posted anew */
+	DEATHS,
+};
+
+/* Leave what the holder of A leaves if it dies there. Return: its @receiving */
+static uint32_t die(enum death where)
+{
+	uint64_t head = atomic_load(&rq->head);
+	uint64_t taker;
+	uint32_t receiving;
+
+	assert_int_not_equal(take(where == TAKEN_BY_OTHER ? B : A, &receiving), 0);
+	taker = atomic_load(&at(receiving - 1)->taker);
+	switch (where) {
+	case BEFORE_CLAIM:
+		atomic_store(&at(receiving - 1)->taker, taker | UINT32_MAX);
+		atomic_store(&rq->head, head);
+		break;
+	case BEHIND_CLAIM:
+		atomic_store(&rq->head, head);
+		break;
+	case WHILE_RETURNED:
+		/* nobody knows this mark */
+		atomic_store(&at(receiving - 1)->taker, (taker | UINT32_MAX) + (1ull << 32));
+		break;
+	case BEHIND_RETURN:
+		av_rq_untake(&fake.seg, rq, A, receiving - 1);
+		break;
+	case BEHIND_POLL:
+		av_rq_freed(&fake.seg, rq, receiving - 1);
+		assert_int_equal(post_one(1), 0);
+		break;
+	default:
+		break;
+	}
+	return receiving;
+}
+
+/* In a queue that has been used before, full or not. */
+static void no_death_loses_a_request(void **state)
+{
+	for (enum death where = BEFORE_CLAIM; where < DEATHS; where++)
+		for (unsigned int count = 1; count <= CAPACITY; count++) {
+			uint64_t all = (2ull << count) - 2;
+			uint32_t receiving;
+
+			post(3);
+			expect_left(0xe);
+			post(count);
+			receiving = die(where);
+			av_rq_repair(&fake.seg, rq, A, receiving - 1, false);
+			expect_left(where == TAKEN_BY_OTHER ? all & ~2ull : all);
+			if (where == TAKEN_BY_OTHER)
+				av_rq_freed(&fake.seg, rq, receiving - 1);
+			assert_int_equal(atomic_load(&rq->tail), atomic_load(&rq->freed));
+		}
+}
+
+static void what_is_completed_is_not_put_back(void **state)
+{
+	uint32_t receiving;
+
+	post(2);
+	assert_int_equal(take(A, &receiving), 1);
+	av_rq_repair(&fake.seg, rq, A, receiving - 1, true);
+	expect_left(1 << 2);
+}
+
+/* --- at the same time ---------------------------------------------------------------- */
+
+#define TAKERS	 3u
+#define REQUESTS (SANITIZED ? 20000u : 200000u)
+#define LARGER	 64u
+
+static _Atomic uint32_t times[REQUESTS + 1]; /* that each request was completed */
+static _Atomic uint32_t completed;
+
+static void *take_on_and_on(void *arg)
+{
+	uint32_t qpn = (uint32_t)(uintptr_t)arg, turn = 0, receiving;
+
+	while (atomic_load(&completed) < REQUESTS) {
+		uint64_t wr_id = take(qpn, &receiving);
+
+		if (!wr_id)
+			continue;
+		if (++turn % 4 == 0) {
+			av_rq_untake(&fake.seg, rq, qpn, receiving - 1);
+			continue;
+		}
+		atomic_fetch_add(&times[wr_id], 1);
+		av_rq_freed(&fake.seg, rq, receiving - 1);
+		atomic_fetch_add(&completed, 1);
+	}
+	return NULL;
+}
+
+/* Grows in between, which it can do only so often. */
+static void post_all(void)
+{
+	uint32_t capacity = CAPACITY;
+
+	for (uint32_t i = 1; i <= REQUESTS; i++) {
+		while (post_one(i))
+			av_pause();
+		if (i % (REQUESTS / 8) == 0 && capacity < LARGER) {
+			capacity *= 2;
+			assert_int_equal(av_rq_resize(&fake.seg, rq, capacity), 0);
+		}
+	}
+}
+
+static void each_request_is_completed_once(void **state)
+{
+	pthread_t thread[TAKERS];
+
+	memset(times, 0, sizeof(times));
+	atomic_store(&completed, 0);
+	for (uintptr_t i = 0; i < TAKERS; i++)
+		assert_int_equal(pthread_create(&thread[i], NULL, take_on_and_on, (void *)(A + i)),
+				 0);
+	post_all();
+	for (unsigned int i = 0; i < TAKERS; i++)
+		pthread_join(thread[i], NULL);
+	for (uint32_t i = 1; i <= REQUESTS; i++)
+		assert_int_equal(atomic_load(&times[i]), 1);
+	assert_int_equal(atomic_load(&rq->tail), REQUESTS);
+	assert_int_equal(atomic_load(&rq->freed), REQUESTS);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test_setup_teardown(requests_are_taken_in_order, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(what_is_put_back_is_next, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(only_its_holder_puts_it_back, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(no_death_loses_a_request, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(what_is_completed_is_not_put_back, set_up,
+						tear_down),
+		cmocka_unit_test_setup_teardown(each_request_is_completed_once, set_up, tear_down),
+	};
+
+	alarm(120);
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
