@@ -111,9 +111,11 @@ int av_key_destroy(struct av_seg *seg, uint32_t key, av_key_linger *linger)
 		return EBUSY;
 	k->tag = key & 0xff;
 	av_lock_release(&k->lock);
-	if (!av_pin_try_drain(seg, is_that, &key, &until) && linger && linger(seg, key))
-		return 0;
-	av_pin_drain(seg, key);
+	if (!av_pin_try_drain(seg, is_that, &key, &until)) {
+		if (linger && linger(seg, key))
+			return 0;
+		av_pin_drain(seg, key);
+	}
 	av_slab_free(seg, AV_SLAB_KEY, AV_KEY_INDEX(key));
 	return 0;
 }

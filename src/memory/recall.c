@@ -42,8 +42,7 @@ const struct iovec *av_recall_begin(struct av_pin *pin, uint64_t remote, uint64_
 {
 	atomic_store_explicit(&pin->remote, remote, memory_order_relaxed);
 	atomic_store_explicit(&pin->bytes, bytes, memory_order_relaxed);
-	atomic_store_explicit(&pin->tid, this_thread(), memory_order_relaxed);
-	atomic_thread_fence(memory_order_seq_cst); /* pairs with av_recall()'s */
+	atomic_store(&pin->tid, this_thread()); /* a full barrier before the recall is looked at */
 	return is_recalled(pin) ? NULL : (const struct iovec *)(const void *)&pin->remote;
 }
 
@@ -60,8 +59,7 @@ bool av_recall_begin_many(struct av_pin *const *pins, size_t count)
 	bool ret = true;
 
 	for (size_t i = 0; i < count; i++)
-		atomic_store_explicit(&pins[i]->tid, NOT_TOLD, memory_order_relaxed);
-	atomic_thread_fence(memory_order_seq_cst); /* pairs with av_recall()'s */
+		atomic_store(&pins[i]->tid, NOT_TOLD); /* as above */
 	for (size_t i = 0; i < count; i++)
 		ret = !is_recalled(pins[i]) && ret;
 	return ret;
@@ -109,14 +107,12 @@ static void recall(struct av_pin *pin, uint64_t word)
 {
 	const struct timespec nap = {.tv_nsec = 50000};
 
-	atomic_store(&pin->recalled, (uint32_t)word);
-	atomic_thread_fence(memory_order_seq_cst); /* pairs with av_recall_begin()'s */
+	atomic_store(&pin->recalled, (uint32_t)word); /* a barrier before the thread is looked at */
 	/*
 	 * If the pin has been put, and another key's user set one here, then that one's call copies
 	 * nothing, and is done again: av_vm_call().
 	 */
 	atomic_store(&pin->bytes, 0);
-	atomic_thread_fence(memory_order_seq_cst); /* before the thread is looked at */
 	while (may_copy(pin, word))
 		nanosleep(&nap, NULL);
 }
