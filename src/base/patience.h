@@ -20,6 +20,12 @@
  */
 #define AV_STOPPED_NS 50000000ull
 
+/*
+ * How long a lock may be held by one process, and nothing change, before its holder counts as
+ * stopped for those who can do without: far more than a request takes, on a busy machine.
+ */
+#define AV_STUCK_NS 20000000ull
+
 /* Is it too early to give up after @ns? @until: 0 before the first call */
 static inline bool av_patient_for(uint64_t *until, uint64_t ns)
 {

@@ -9,9 +9,8 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/patience.h"
 #include "segment/alloc.h"
-
-#define STUCK_NS 20000000u /* far more than an entry takes, on a busy machine */
 
 /* A dead holder may have stored an entry without counting it. The owner may even have taken it. */
 static void count_published(struct av_seg *seg, struct av_cq_shared *cq, uint32_t i)
@@ -107,7 +106,7 @@ static void leave(struct av_seg *seg, struct av_cq_shared *cq, uint32_t i)
 		return;
 	memset(av_seg_at(seg, ring, bytes), 0, bytes);
 	/* Who has been too late for that inlet looks at its lock, and goes. */
-	if (av_lock_acquire_until(next, AV_RANK_CQ, av_now_ns() + STUCK_NS) == AV_LOCK_BUSY) {
+	if (av_lock_acquire_until(next, AV_RANK_CQ, av_now_ns() + AV_STUCK_NS) == AV_LOCK_BUSY) {
 		av_seg_free(seg, ring, bytes);
 		return;
 	}
@@ -137,7 +136,7 @@ int av_cq_lock(struct av_seg *seg, struct av_cq_shared *cq, bool polls)
 
 	for (;;) {
 		uint32_t i = av_cq_used(cq);
-		uint64_t soon = av_now_ns() + STUCK_NS;
+		uint64_t soon = av_now_ns() + AV_STUCK_NS;
 		enum av_lock_result got = av_lock_acquire_until(&cq->inlet[i].lock, AV_RANK_CQ,
 								soon < until ? soon : until);
 
@@ -174,7 +173,7 @@ static bool is_stuck(struct av_cq_shared *cq, uint32_t i)
 		cq->stuck_tail = tail;
 		cq->stuck_since = now;
 	}
-	return now - cq->stuck_since >= STUCK_NS;
+	return now - cq->stuck_since >= AV_STUCK_NS;
 }
 
 void av_cq_inlet_look(struct av_seg *seg, struct av_cq_shared *cq)

@@ -53,6 +53,7 @@ static void fill(struct av_qp_shared *qp, uint32_t index, const struct av_qp_req
 	atomic_store(&qp->answers, 0);
 	atomic_store(&qp->kick, 0);
 	atomic_store(&qp->last_wqe, 0);
+	atomic_store(&qp->overdue, 0);
 	atomic_store(&qp->park, AV_PARK_NOT);
 	qp->before = qp->counters;
 	qp->sq_next = qp->next_psn = qp->retries = qp->drain_notify = 0;

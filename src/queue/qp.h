@@ -181,8 +181,9 @@ struct av_qp_shared {
 	uint32_t receiving_srqn; /* XRC: number of the queue that @receiving is in */
 	uint32_t receiving; /* place + 1 of the receive request that is taken and not completed; 0:
 			       none */
-	uint32_t established; /* COMM_EST has been raised */
-	uint32_t msn;	      /* messages completed; the low 24 bits are the MSN */
+	uint32_t established;	  /* COMM_EST has been raised */
+	uint32_t msn;		  /* messages completed; the low 24 bits are the MSN */
+	_Atomic uint32_t overdue; /* transport/overdue.c; set without the right */
 
 	/*
 	 * Each part is in cache lines of its executor. The counters go on when the index is used

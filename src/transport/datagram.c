@@ -149,7 +149,7 @@ static void send_to(struct datagram *d, const struct av_qp_end *rsp, uint32_t qp
 {
 	if (!rsp->qp || !(av_seg_known_alive(rsp->seg, d->now_ns) || av_seg_alive(rsp->seg)))
 		return;
-	if (!av_responder_acquire(rsp))
+	if (!av_responder_acquire_soon(rsp)) /* another sender is stopped in there: it is lost */
 		return;
 	if (is_addressee(rsp->qp, qpn) && accepts(d, rsp->qp))
 		deliver(d, rsp);

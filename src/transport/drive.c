@@ -12,6 +12,7 @@
 #include "transport/count.h"
 #include "transport/datagram.h"
 #include "transport/execute.h"
+#include "transport/overdue.h"
 #include "transport/event.h"
 #include "transport/inject.h"
 #include "transport/park.h"
@@ -101,14 +102,6 @@ static int complete(const struct av_qp_end *end, const struct av_sq_wqe *wqe,
 	return ret;
 }
 
-static void fail_responder(const struct av_qp_end *end)
-{
-	if (!av_responder_acquire(end))
-		return;
-	av_responder_error(end);
-	av_lock_release(&end->qp->resp);
-}
-
 /*
  * Enter the error state.
  * Context: the requester's right @exec is held, no @resp.
@@ -116,7 +109,7 @@ static void fail_responder(const struct av_qp_end *end)
 static void enter_error(const struct av_qp_end *end)
 {
 	atomic_store(&end->qp->park, AV_PARK_NOT);
-	fail_responder(end);
+	av_overdue_error(end);
 }
 
 static AV_COLD void fail(const struct av_qp_end *end, const struct av_qp_end *peer,
@@ -126,7 +119,7 @@ static AV_COLD void fail(const struct av_qp_end *end, const struct av_qp_end *pe
 
 	AV_ASSERT_HELD(&end->qp->exec);
 	av_count_request(end->qp, av_rule(fault)->requester);
-	silent = silent && av_responder_acquire(peer);
+	silent = silent && av_responder_acquire_soon(peer);
 	av_report_request(&(struct av_failed){end, peer, wqe, fault, silent});
 	if (silent)
 		av_lock_release(&peer->qp->resp);
@@ -380,8 +373,10 @@ static void execute(const struct av_qp_end *end, struct av_qp_end *peer, struct 
 		if (atomic_load_explicit(&qp->qpn, memory_order_relaxed) == 0 ||
 		    av_unlikely(view->tail - qp->sq_next > AV_MAX_QP_WR)) /* a peer's nonsense */
 			return;
-		if (view->state == IBV_QPS_ERR)
+		if (view->state == IBV_QPS_ERR) {
 			flush(end, view->tail);
+			av_overdue_look(end);
+		}
 		if (av_unlikely(atomic_load_explicit(&qp->last_wqe, memory_order_relaxed)) &&
 		    atomic_exchange(&qp->last_wqe, 0))
 			av_event_raise(end, atomic_load(&qp->qpn), IBV_EVENT_QP_LAST_WQE_REACHED);
@@ -498,6 +493,6 @@ void av_drive_peer(const struct av_qp_end *end)
 
 void av_fail(const struct av_qp_end *end)
 {
-	fail_responder(end);
+	av_overdue_error(end);
 	av_drive(end, NULL);
 }

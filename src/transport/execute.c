@@ -63,13 +63,24 @@ static enum av_fault check(const struct av_work *w)
 	return AV_FAULT_NONE;
 }
 
-bool av_responder_acquire(const struct av_qp_end *end)
+static bool acquired(const struct av_qp_end *end, enum av_lock_result got)
 {
-	enum av_lock_result got = av_peer_lock(end->seg, &end->qp->resp, AV_RANK_RESP);
-
 	if (av_unlikely(got == AV_LOCK_REPAIR))
 		av_responder_repair(end);
 	return av_likely(got != AV_LOCK_BUSY);
+}
+
+bool av_responder_acquire(const struct av_qp_end *end)
+{
+	return acquired(end, av_peer_lock(end->seg, &end->qp->resp, AV_RANK_RESP));
+}
+
+bool av_responder_acquire_soon(const struct av_qp_end *end)
+{
+	if (av_likely(av_lock_try_free(&end->qp->resp, AV_RANK_RESP)))
+		return true;
+	return acquired(end, av_lock_acquire_until(&end->qp->resp, AV_RANK_RESP,
+						   av_now_ns() + AV_STUCK_NS));
 }
 
 /* --- what becomes of both sides -------------------------------------------------- */

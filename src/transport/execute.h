@@ -16,6 +16,9 @@
  */
 bool av_responder_acquire(const struct av_qp_end *end);
 
+/* The same for one who can do without: waits AV_STUCK_NS at most, for own ones, too. */
+bool av_responder_acquire_soon(const struct av_qp_end *end);
+
 /**
  * av_execute() - execute one request
  * @req: the requester, in a state that executes

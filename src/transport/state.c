@@ -13,12 +13,7 @@
 #include "transport/receive.h"
 #include "transport/report.h"
 
-/*
- * End the receive queue of a queue pair whose state has been set to ERR. That was an atomic
- * exchange, a full barrier. So a post_recv that is not seen here sees the state, and flushes its
- * own requests.
- */
-static void end_receives(const struct av_qp_end *end)
+void av_responder_end_receives(const struct av_qp_end *end)
 {
 	if (end->qp->srq) {
 		atomic_store(&end->qp->last_wqe, 1);
@@ -36,7 +31,7 @@ void av_responder_error(const struct av_qp_end *end)
 	if (before == IBV_QPS_ERR)
 		av_receive_flush(end);
 	else
-		end_receives(end);
+		av_responder_end_receives(end);
 }
 
 /*
@@ -82,7 +77,7 @@ void av_responder_repair(const struct av_qp_end *end)
 		av_responder_error(end);
 	} else if (atomic_load(&end->qp->state) == IBV_QPS_ERR) {
 		/* The holder may have died before this. One event too many is better than none. */
-		end_receives(end);
+		av_responder_end_receives(end);
 	}
 	av_xrc_end(&use);
 }
@@ -170,6 +165,7 @@ static void empty_queues(const struct av_qp_end *end)
 	atomic_store(&qp->answers, 0);
 	atomic_store(&qp->park, AV_PARK_NOT);
 	qp->drain_notify = 0;
+	atomic_store(&qp->overdue, 0);
 	qp->receiving = qp->established = qp->msn = 0;
 }
 

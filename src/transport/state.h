@@ -16,6 +16,14 @@
 void av_responder_error(const struct av_qp_end *end);
 
 /*
+ * End the receive queue of a queue pair whose state has been set to ERR. That was an atomic
+ * exchange, a full barrier. So a post_recv that is not seen here sees the state, and flushes its
+ * own requests.
+ * Context: @resp is held.
+ */
+void av_responder_end_receives(const struct av_qp_end *end);
+
+/*
  * Finish or undo what a dead holder of @resp was doing, and fail the queue pair.
  * Context: @resp is held, taken over from a dead process.
  */

@@ -6,10 +6,9 @@
 #include "transport/inject.h"
 #include "transport/timer.h"
 
-uint64_t av_timer_look(const struct av_qp_end *end)
+static uint64_t look_at_requests(const struct av_qp_end *end, uint64_t now)
 {
 	uint32_t other = av_lock_other(&end->qp->exec);
-	uint64_t now = av_now_ns();
 
 	if (other) {
 		if (!av_lock_owner_alive(other))
@@ -21,6 +20,17 @@ uint64_t av_timer_look(const struct av_qp_end *end)
 	if (atomic_load(&end->qp->deadline_ns) <= now || atomic_load(&end->qp->kick))
 		av_drive(end, NULL);
 	return atomic_load(&end->qp->park) ? atomic_load(&end->qp->deadline_ns) : UINT64_MAX;
+}
+
+uint64_t av_timer_look(const struct av_qp_end *end)
+{
+	uint64_t now = av_now_ns(), next;
+
+	if (atomic_load(&end->qp->overdue))
+		av_drive(end, NULL);
+	next = look_at_requests(end, now);
+	return atomic_load(&end->qp->overdue) && next > now + AV_DRIVEN_NS ? now + AV_DRIVEN_NS
+									   : next;
 }
 
 uint64_t av_timer_look_at_faults(struct av_seg *seg)

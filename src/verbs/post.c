@@ -4,8 +4,7 @@
 #include "verbs/post.h"
 
 #include "transport/drive.h"
-#include "transport/execute.h"
-#include "transport/receive.h"
+#include "transport/overdue.h"
 #include "transport/rnr.h"
 #include "verbs/fail.h"
 
@@ -118,11 +117,8 @@ static void after_post_recv(struct av_qp *qp)
 	if (av_unlikely(atomic_load_explicit(&qp->rq->waiting, memory_order_relaxed)))
 		av_rnr_posted(&qp->end, qp->rq);
 	if (av_unlikely(atomic_load_explicit(&qp->end.qp->state, memory_order_relaxed) ==
-			IBV_QPS_ERR)) {
-		(void)av_responder_acquire(&qp->end);
-		av_receive_flush(&qp->end);
-		av_lock_release(&qp->end.qp->resp);
-	}
+			IBV_QPS_ERR))
+		av_overdue_flush(&qp->end);
 }
 
 int av_post_recv(struct ibv_qp *ibv, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad_wr)
