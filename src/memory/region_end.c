@@ -13,7 +13,7 @@
 static bool can_linger(struct av_seg *seg, const struct av_key *k, uint64_t *at, uint32_t *adopted)
 {
 	*at = *adopted = 0;
-	switch (k->kind) {
+	switch ((enum av_key_kind)atomic_load(&k->kind)) {
 	case AV_KEY_PAGES:
 		*at = k->addr;
 		return (uint32_t)k->intact == seg->ref && k->share == 0;

@@ -46,6 +46,7 @@ static inline void fake_open(struct fake_seg *f, uint32_t ref)
 	f->seg.ref = ref;
 	f->seg.pid = getpid();
 	f->seg.own = f->seg.same_pidns = true;
+	f->seg.process = AV_OWN_FD_NONE;
 	f->seg.odp = f->counters;
 	f->seg.odp_gauge = &f->gauge;
 }
