@@ -11,8 +11,9 @@
 #define AV_MAX_QP_WR	   16384 /* work requests of one send or receive queue */
 #define AV_MAX_SGE	   32	 /* scatter/gather elements of one work request */
 #define AV_MAX_INLINE	   1024	 /* bytes of inline data of one send request; not in an attribute */
-#define AV_MAX_INLINE_RECV 1024	 /* bytes that inline receive may be activated for */
-#define AV_MAX_CQ	   65535 /* completion queues of a device */
+#define AV_MIN_INLINE	   64	/* the same, of every queue: programs count on adapters' rounding */
+#define AV_MAX_INLINE_RECV 1024 /* bytes that inline receive may be activated for */
+#define AV_MAX_CQ	   65535   /* completion queues of a device */
 #define AV_MAX_CQE	   1048575 /* entries of one completion queue */
 #define AV_MAX_MR	   1048575 /* memory regions of a device */
 #define AV_MAX_SRQ	   65535   /* shared receive queues of a device */

@@ -68,13 +68,8 @@
 	X(ATTR_ALT_PATH,    "ibv_modify_qp(3)",     "the device has no automatic path migration", "leave out IBV_QP_ALT_PATH") \
 	X(ATTR_PATH_MIG,    "ibv_modify_qp(3)",     "path_mig_state {wanted}; only {limit} is possible", "") \
 	X(ATTR_MTU,         "ibv_modify_qp(3)",     "path_mtu {wanted}; the port's MTU is {limit}", "use active_mtu of ibv_query_port()") \
-	X(ATTR_TIMEOUT,     "ibv_modify_qp(3)",     "timeout {wanted}; the largest code is {limit}", "") \
-	X(ATTR_RETRY_CNT,   "ibv_modify_qp(3)",     "retry_cnt {wanted}; the maximum is {limit}", "") \
-	X(ATTR_RNR_RETRY,   "ibv_modify_qp(3)",     "rnr_retry {wanted}; the maximum is {limit}, which means forever", "") \
-	X(ATTR_RNR_TIMER,   "ibv_modify_qp(3)",     "min_rnr_timer {wanted}; the largest code is {limit}", "") \
 	X(ATTR_RD_ATOMIC,   "ibv_modify_qp(3)",     "max_rd_atomic {wanted} is above the device's {limit}", "max_qp_init_rd_atom of ibv_query_device() is the limit") \
 	X(ATTR_DEST_RD,     "ibv_modify_qp(3)",     "max_dest_rd_atomic {wanted} is above the device's {limit}", "max_qp_rd_atom of ibv_query_device() is the limit") \
-	X(ATTR_ACCESS,      "ibv_modify_qp(3)",     "qp_access_flags {wanted:x}; the known flags are {limit:x}", "") \
 	X(STATE_CURRENT,    "ibv_modify_qp(3)",       "a program may not claim cur_qp_state {wanted}", "") \
 	X(STATE_CHANGE,     "ibv_modify_qp(3)",       "there is no transition from state {state} to state {wanted:state}", "the order is RESET, INIT, RTR, RTS") \
 	X(STATE_MISSING,    "ibv_modify_qp(3)",     "attr_mask lacks {wanted:x}; this transition requires {limit:x}", "") \

@@ -75,6 +75,22 @@ static uint32_t own_rq(struct av_seg *seg, const struct av_qp_request *req)
 	return av_rq_init(seg, &rq);
 }
 
+/* Up to what a ring and the slots of the smallest stride hold anyway. */
+static uint32_t round_depth(uint32_t depth, uint32_t limit)
+{
+	uint32_t entries = depth ? av_ring_entries(depth) : 0;
+
+	return entries < limit ? entries : limit;
+}
+
+void av_qp_round_cap(struct ibv_qp_cap *cap, uint32_t max_wr)
+{
+	cap->max_send_wr = round_depth(cap->max_send_wr, max_wr);
+	cap->max_recv_wr = round_depth(cap->max_recv_wr, max_wr);
+	if (cap->max_send_wr && cap->max_inline_data < AV_MIN_INLINE)
+		cap->max_inline_data = AV_MIN_INLINE;
+}
+
 uint32_t av_qp_init(struct av_seg *seg, const struct av_qp_request *req)
 {
 	uint32_t index = av_slab_alloc(seg, AV_SLAB_QP, AV_MAX_QP);

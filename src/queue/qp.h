@@ -227,6 +227,12 @@ struct av_qp_request {
 };
 
 /**
+ * av_qp_round_cap() - raise what was asked for to what the rings have room for, as adapters do
+ * @max_wr: the device's max_qp_wr, which no depth exceeds. A depth of 0 stays 0.
+ */
+void av_qp_round_cap(struct ibv_qp_cap *cap, uint32_t max_wr);
+
+/**
  * av_qp_init() - set up a queue pair in state RESET in an own segment, and give it a number
  * Return: index, or 0 and errno ENOMEM
  */

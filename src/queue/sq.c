@@ -57,6 +57,11 @@ static bool is_send(enum ibv_wr_opcode opcode)
 	return opcode == IBV_WR_SEND || opcode == IBV_WR_SEND_WITH_IMM;
 }
 
+static bool is_local(enum wr_form form)
+{
+	return form == FORM_LOCAL || form == FORM_BIND;
+}
+
 static uint64_t total(const struct ibv_send_wr *wr)
 {
 	uint64_t bytes = 0;
@@ -82,6 +87,11 @@ static int check(const struct av_qp_shared *qp, const struct ibv_send_wr *wr, en
 		return av_refuse(EINVAL, AV_CHECK_POST_OPCODE, wr->opcode, 0);
 	if (av_unlikely(form == FORM_OPERANDS) && check_operands(qp, wr, operands->bytes))
 		return EINVAL;
+	*bytes = 0;
+	if (av_unlikely(is_local(form))) /* has no data, so its list may be anything */
+		return wr->send_flags & IBV_SEND_INLINE
+			       ? av_refuse(EINVAL, AV_CHECK_POST_INLINE_OP, wr->opcode, 0)
+			       : 0;
 	if (wr->num_sge < 0 ||
 	    (!(wr->send_flags & IBV_SEND_INLINE) && (uint32_t)wr->num_sge > qp->sq_max_sge))
 		return av_refuse(EINVAL, AV_CHECK_POST_SEND_SGE, (uint32_t)wr->num_sge,
@@ -184,7 +194,7 @@ static void fill(struct av_sq_wqe *wqe, const struct ibv_send_wr *wr, enum wr_fo
 	wqe->imm = wr->imm_data;
 	wqe->bytes = bytes;
 	fill_target(wqe, wr, form);
-	if (av_unlikely(form == FORM_LOCAL || form == FORM_BIND)) {
+	if (av_unlikely(is_local(form))) {
 		wqe->bytes = wqe->count = 0;
 		return;
 	}

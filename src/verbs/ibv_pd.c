@@ -178,7 +178,9 @@ struct ibv_pd *av_alloc_parent_domain(struct ibv_context *context,
 	struct av_pd *pd = attr->pd && attr->pd->context == context ? av_pd_find(attr->pd) : NULL;
 	struct av_td *td = attr->td && attr->td->context == context ? av_td_find(attr->td) : NULL;
 
-	if (!pd || pd->contains || (attr->td && !td) || (attr->comp_mask & ~known))
+	if (attr->comp_mask & ~known)
+		return av_fail_null(AV_VERB_ALLOC_PARENT_DOMAIN, EOPNOTSUPP);
+	if (!pd || pd->contains || (attr->td && !td))
 		return av_fail_null(AV_VERB_ALLOC_PARENT_DOMAIN, EINVAL);
 	return AV_MADE_HERE(struct av_pd, create_pd(av_context_of(context), pd, td));
 }

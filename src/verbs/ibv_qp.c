@@ -31,6 +31,25 @@ static int check_type(enum ibv_qp_type type)
 	}
 }
 
+static bool sends(enum ibv_qp_type type)
+{
+	return type != IBV_QPT_XRC_RECV;
+}
+
+static bool receives(enum ibv_qp_type type)
+{
+	return type != IBV_QPT_XRC_SEND && type != IBV_QPT_XRC_RECV;
+}
+
+/* Capacities of queues that the queue pair does not have are ignored: programs leave anything. */
+static void drop_ignored(struct ibv_qp_init_attr *attr)
+{
+	if (!sends(attr->qp_type))
+		attr->cap.max_send_wr = attr->cap.max_send_sge = attr->cap.max_inline_data = 0;
+	if (!receives(attr->qp_type) || attr->srq)
+		attr->cap.max_recv_wr = attr->cap.max_recv_sge = 0;
+}
+
 static int check_cap(const struct ibv_device_attr *dev, const struct ibv_qp_cap *cap)
 {
 	const struct {
@@ -55,16 +74,6 @@ static struct av_cq *cq_of(const struct av_context *ctx, struct ibv_cq *cq)
 	return cq && cq->context == &ctx->verbs.context ? av_cq_find(cq) : NULL;
 }
 
-static bool sends(enum ibv_qp_type type)
-{
-	return type != IBV_QPT_XRC_RECV;
-}
-
-static bool receives(enum ibv_qp_type type)
-{
-	return type != IBV_QPT_XRC_SEND && type != IBV_QPT_XRC_RECV;
-}
-
 static int check_queues(struct av_context *ctx, const struct ibv_qp_init_attr *attr)
 {
 	struct av_srq *srq;
@@ -82,10 +91,8 @@ static int check_queues(struct av_context *ctx, const struct ibv_qp_init_attr *a
 static int check_create(struct av_context *ctx, struct ibv_pd *pd, struct ibv_xrcd *xrcd,
 			const struct ibv_qp_init_attr *attr)
 {
-	int err = check_type(attr->qp_type);
+	int err = check_cap(&ctx->dev->attr, &attr->cap);
 
-	if (err == 0)
-		err = check_cap(&ctx->dev->attr, &attr->cap);
 	if (err)
 		return err;
 	if (attr->qp_type == IBV_QPT_XRC_RECV ? !xrcd || !av_xrcd_find(ctx, xrcd)
@@ -205,9 +212,9 @@ static uint32_t init_shared(struct av_context *ctx, struct av_qp *qp,
 	return index;
 }
 
-/* The private halves of what @attr names. Clears capabilities of queues that do not exist. */
+/* The private halves of what @attr names. */
 static void resolve(struct av_context *ctx, struct av_qp *qp, struct ibv_pd *pd,
-		    struct ibv_xrcd *xrcd, struct ibv_qp_init_attr *attr)
+		    struct ibv_xrcd *xrcd, const struct ibv_qp_init_attr *attr)
 {
 	if (attr->qp_type == IBV_QPT_XRC_RECV)
 		qp->xrcd = av_xrcd_find(ctx, xrcd);
@@ -215,37 +222,40 @@ static void resolve(struct av_context *ctx, struct av_qp *qp, struct ibv_pd *pd,
 		qp->pd = av_pd_find(pd);
 	if (sends(attr->qp_type))
 		qp->send_cq = av_cq_find(attr->send_cq);
-	else
-		attr->cap.max_send_wr = attr->cap.max_send_sge = attr->cap.max_inline_data = 0;
 	if (receives(attr->qp_type)) {
 		qp->recv_cq = av_cq_find(attr->recv_cq);
 		qp->srq = attr->srq ? av_srq_find(attr->srq) : NULL;
 	}
-	if (!receives(attr->qp_type) || qp->srq) /* ignored, and reported as 0 */
-		attr->cap.max_recv_wr = attr->cap.max_recv_sge = 0;
 }
 
 struct ibv_qp *av_qp_create(struct av_context *ctx, struct ibv_pd *pd, struct ibv_xrcd *xrcd,
 			    struct ibv_qp_init_attr *attr, struct av_qp_extra *extra)
 {
-	int err = check_create(ctx, pd, xrcd, attr);
+	const struct ibv_device_attr *dev = &ctx->dev->attr;
 	struct av_qp_extra none = {0};
+	int err = check_type(attr->qp_type);
+	struct ibv_qp_init_attr asked = *attr;
 	struct av_qp *qp;
 	uint32_t index;
 
+	drop_ignored(&asked);
+	if (err == 0)
+		err = check_create(ctx, pd, xrcd, &asked);
 	qp = av_object_new(AV_VERB_CREATE_QP, err, sizeof(*qp));
 	if (!qp)
 		return NULL;
-	resolve(ctx, qp, pd, xrcd, attr);
+	resolve(ctx, qp, pd, xrcd, &asked);
+	av_qp_round_cap(&asked.cap, (uint32_t)dev->max_qp_wr);
 	extra = extra ? extra : &none;
 	extra->inline_recv = grant_inline(qp, attr, extra->inline_recv);
-	index = init_shared(ctx, qp, attr, extra);
+	index = init_shared(ctx, qp, &asked, extra);
 	if (!index || av_table_set(&ctx->qps, index, qp)) {
 		if (index)
 			av_qp_fini(ctx->seg, index);
 		free(qp);
 		return av_fail_null(AV_VERB_CREATE_QP, ENOMEM);
 	}
+	attr->cap = asked.cap;
 	count_use(qp, 1);
 	init_public(ctx, qp, pd, attr, index);
 	return &qp->ibv;
@@ -405,6 +415,8 @@ struct ibv_qp *av_open_qp(struct ibv_context *context, struct ibv_qp_open_attr *
 	struct av_xrcd *xrcd;
 	struct av_qp *qp;
 
+	if (attr->comp_mask >= IBV_QP_OPEN_ATTR_RESERVED)
+		return av_fail_null(AV_VERB_OPEN_QP, EOPNOTSUPP);
 	if ((attr->comp_mask & needed) != needed || attr->qp_type != IBV_QPT_XRC_RECV)
 		return av_fail_null(AV_VERB_OPEN_QP, EINVAL);
 	xrcd = av_xrcd_find(ctx, attr->xrcd);
