@@ -8,6 +8,7 @@
 
 static struct ibv_qp *qp;
 static struct ibv_mw *mw;
+static struct ibv_mr *mr; /* that windows may be bound to */
 
 static void drain(enum ibv_wc_opcode want, int count)
 {
@@ -63,7 +64,7 @@ static void post_window(void *what)
 		.send_flags = IBV_SEND_SIGNALED,
 		.bind_mw = {.mw = mw,
 			    .rkey = ibv_inc_rkey(mw->rkey),
-			    .bind_info = {.mr = n->mr[KEY_FULL],
+			    .bind_info = {.mr = mr,
 					  .addr = (uintptr_t)n->arena,
 					  .length = 64,
 					  .mw_access_flags = IBV_ACCESS_REMOTE_READ}},
@@ -177,6 +178,7 @@ static void run(void)
 
 	NEED(qp = ibv_create_qp(n->pd, &init));
 	NEED(connect_qp(qp, connect_attr(qp->qp_num, &here.info.gid)) == 0);
+	NEED(mr = ibv_reg_mr(n->pd, n->arena, 64, IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_MW_BIND));
 	NEED(mw = ibv_alloc_mw(n->pd, IBV_MW_TYPE_2));
 	message_rows(wr);
 	remote_rows(wr);
@@ -186,6 +188,7 @@ static void run(void)
 	wr.send_flags |= IBV_SEND_INLINE;
 	post(&wr);
 	NEED(ibv_dealloc_mw(mw) == 0);
+	NEED(ibv_dereg_mr(mr) == 0);
 	NEED(ibv_destroy_qp(qp) == 0);
 }
 
