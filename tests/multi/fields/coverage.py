@@ -115,7 +115,7 @@ def check_header(rows, header):
 
 
 def named_in(source, name):
-    """As arguments of a macro there: (..., STRUCTURE, FIELD..."""
+    """As arguments of a macro: (..., STRUCTURE, FIELD..."""
     return re.search(r"\b%s,\s+%s\s*[,)]" % tuple(map(re.escape, name.split(".", 1))), source)
 
 
@@ -128,6 +128,8 @@ def check_tests(rows, sources):
             yield f"{name}: there is no {test}"
         elif test.startswith("test_fields") and not named_in(text[test], name):
             yield f"{name}: {test} does not name it"
+        elif not re.search(r"\b%s\b" % name.rsplit(".", 1)[-1], text[test]):
+            yield f"{name}: {test} does not name the field"
 
 
 def main():

@@ -68,11 +68,27 @@ static void ah_rows(void)
 	CHECKED(ibv_ah_attr, grh.sgid_index, 0xa5, ibv_create_ah(n->pd, &attr), EINVAL);
 }
 
+static void poll_row(void)
+{
+	struct ibv_cq_init_attr_ex init = {.cqe = 4};
+	struct ibv_cq_ex *cq = ibv_create_cq_ex(n->ctx, &init);
+	struct ibv_poll_cq_attr attr = {.comp_mask = 1};
+
+	NEED(cq);
+	row("(ibv_poll_cq_attr, comp_mask)");
+	EXPECT(ibv_start_poll(cq, &attr) == EINVAL, "accepted");
+	row("the same without a bit: nothing to poll");
+	attr.comp_mask = 0;
+	EXPECT(ibv_start_poll(cq, &attr) == ENOENT, "refused");
+	NEED(ibv_destroy_cq(ibv_cq_ex_to_cq(cq)) == 0);
+}
+
 static void run(void)
 {
 	mask_rows();
 	srq_rows();
 	ah_rows();
+	poll_row();
 }
 
 int main(int argc, char **argv)
