@@ -124,6 +124,7 @@ def check_tests(rows, sources):
     for name, (_, test) in rows.items():
         if test == "-":
             continue
+        test = f"test_{test}.c"
         if test not in text:
             yield f"{name}: there is no {test}"
         elif test.startswith("test_fields") and not named_in(text[test], name):
