@@ -2,7 +2,6 @@
 /* That nobody waits for ever: threads that unmap what others access, and owners that were stopped.
  */
 #include "odp_notify_fixture.h"
-#include "segment/peer_process.h"
 
 #include <pthread.h>
 
@@ -72,7 +71,6 @@ static void stopped_child(const void *arg)
 	uint64_t start = av_now_ns();
 
 	f.seg.own = false;
-	av_peer_process_open(&f.seg.process, f.seg.pid);
 	atomic_store(&f.seg.head->odp_seq, 1);
 	av_odp_settle(&f.seg);
 	CHECK(av_now_ns() - start < 20000000000u);

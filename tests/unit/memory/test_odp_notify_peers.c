@@ -17,7 +17,6 @@ static void as_peer(uint8_t *p, pid_t owner, struct av_odp_access *access)
 	struct iovec local = {.iov_base = &x, .iov_len = 1}, remote = {.iov_base = p, .iov_len = 1};
 
 	f.seg.own = false;
-	av_peer_process_open(&f.seg.process, f.seg.pid);
 	atomic_store(&f.seg.alive_ns, av_now_coarse_ns()); /* there is no directory to ask */
 	av_odp_begin(&f.seg, (uintptr_t)p, 1, true, access);
 	av_odp_end(access, process_vm_writev(owner, &local, 1, &remote, 1, 0) == 1);
@@ -37,6 +36,7 @@ static void peer_child(const void *arg)
 		int fds;
 
 		alarm(60);
+		av_peer_process_open(&f.seg.process, owner);
 		as_peer(p, owner, &access);
 		CHECK_EQUAL(access.missing, 1);
 		fds = entries_of("/proc/self/fd");
