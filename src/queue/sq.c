@@ -57,10 +57,8 @@ static bool is_send(enum ibv_wr_opcode opcode)
 	return opcode == IBV_WR_SEND || opcode == IBV_WR_SEND_WITH_IMM;
 }
 
-static bool is_local(enum wr_form form)
-{
-	return form == FORM_LOCAL || form == FORM_BIND;
-}
+/* Nothing of it goes to a peer. */
+#define IS_LOCAL(form) ((form) == FORM_LOCAL || (form) == FORM_BIND)
 
 static uint64_t total(const struct ibv_send_wr *wr)
 {
@@ -88,7 +86,7 @@ static int check(const struct av_qp_shared *qp, const struct ibv_send_wr *wr, en
 	if (av_unlikely(form == FORM_OPERANDS) && check_operands(qp, wr, operands->bytes))
 		return EINVAL;
 	*bytes = 0;
-	if (av_unlikely(is_local(form))) /* has no data, so its list may be anything */
+	if (av_unlikely(IS_LOCAL(form))) /* has no data, so its list may be anything */
 		return wr->send_flags & IBV_SEND_INLINE
 			       ? av_refuse(EINVAL, AV_CHECK_POST_INLINE_OP, wr->opcode, 0)
 			       : 0;
@@ -194,7 +192,7 @@ static void fill(struct av_sq_wqe *wqe, const struct ibv_send_wr *wr, enum wr_fo
 	wqe->imm = wr->imm_data;
 	wqe->bytes = bytes;
 	fill_target(wqe, wr, form);
-	if (av_unlikely(is_local(form))) {
+	if (av_unlikely(IS_LOCAL(form))) {
 		wqe->bytes = wqe->count = 0;
 		return;
 	}

@@ -65,14 +65,16 @@ static enum av_fault check(const struct av_work *w)
 
 static bool acquired(const struct av_qp_end *end, enum av_lock_result got)
 {
-	if (av_unlikely(got == AV_LOCK_REPAIR))
+	if (got == AV_LOCK_REPAIR)
 		av_responder_repair(end);
-	return av_likely(got != AV_LOCK_BUSY);
+	return got != AV_LOCK_BUSY;
 }
 
 bool av_responder_acquire(const struct av_qp_end *end)
 {
-	return acquired(end, av_peer_lock(end->seg, &end->qp->resp, AV_RANK_RESP));
+	enum av_lock_result got = av_peer_lock(end->seg, &end->qp->resp, AV_RANK_RESP);
+
+	return av_likely(got == AV_LOCK_TAKEN) || acquired(end, got);
 }
 
 bool av_responder_acquire_soon(const struct av_qp_end *end)
