@@ -224,7 +224,7 @@ static void compact(struct av_seg *seg, struct av_rq_shared *rq)
 	uint64_t head = atomic_fetch_add(&rq->head, CHANGE);
 	uint32_t to = rq->reached, waiting = rq->reached - (uint32_t)head;
 
-	for (uint32_t i = 1; i <= waiting && i <= rq->places; i++) {
+	for (uint32_t i = 1; i <= waiting && i <= AV_RQ_ORDER_ENTRIES(AV_MAX_SRQ_WR); i++) {
 		const uint64_t *from = entry(seg, rq, rq->reached - i);
 		uint64_t *e = from && is_valid(seg, rq, *from) ? entry(seg, rq, to - 1) : NULL;
 

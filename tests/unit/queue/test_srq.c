@@ -149,6 +149,33 @@ static void only_its_holder_puts_it_back(void **state)
 	expect_left(1 << 2);
 }
 
+/*
+ * All requests are before @reached, with one that was taken out of turn by a taker that was slow,
+ * and is put back: no room is left for its entry before the others.
+ */
+static void the_order_is_compacted_in_time(void **state)
+{
+	for (uint32_t slow = 0; slow < CAPACITY; slow++) {
+		uint32_t place[CAPACITY];
+		uint64_t word;
+
+		post(CAPACITY);
+		for (uint32_t i = 0; i < CAPACITY; i++) {
+			assert_int_equal(take(A, &place[i]), i + 1);
+			place[i]--;
+		}
+		for (uint32_t i = CAPACITY; i-- > 0;)
+			av_rq_untake(&fake.seg, rq, A, place[i]);
+		for (unsigned int again = 0; again < 3 * CAPACITY; again++) {
+			word = atomic_load(&at(place[slow])->taker);
+			atomic_store(&at(place[slow])->taker, word >> 32 << 32 | B);
+			av_rq_untake(&fake.seg, rq, B, place[slow]);
+		}
+		assert_true(atomic_load(&rq->tail) - av_rq_taken(rq) <= 2 * CAPACITY);
+		expect_left(0x1fe);
+	}
+}
+
 /* --- deaths -------------------------------------------------------------------------- */
 
 enum death {
@@ -294,6 +321,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(requests_are_taken_in_order, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(what_is_put_back_is_next, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(only_its_holder_puts_it_back, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(the_order_is_compacted_in_time, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(no_death_loses_a_request, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(what_is_completed_is_not_put_back, set_up,
 						tear_down),
