@@ -7,8 +7,8 @@
 #include <string.h>
 
 #include "base/clock.h"
-#include "segment/doorbell.h"
 #include "observe/diagnosis.h"
+#include "queue/cq_doorbell.h"
 #include "queue/cq_inlet.h"
 #include "queue/notify.h"
 #include "queue/ring.h"
@@ -71,7 +71,7 @@ static void retract(struct av_cqe *e, uint32_t number)
 }
 
 /* av_cq_lock(), but for the usual case, that nobody holds it. */
-static int lock(struct av_seg *seg, struct av_cq_shared *cq)
+static int lock(struct av_seg *seg, struct av_cq_shared *cq, uint32_t index)
 {
 	uint32_t i = av_cq_used(cq), free = 0;
 	struct av_lock *usual = &cq->inlet[i].lock;
@@ -79,12 +79,12 @@ static int lock(struct av_seg *seg, struct av_cq_shared *cq)
 	av_lock_order_wait(usual, AV_RANK_CQ);
 	if (av_unlikely(!atomic_compare_exchange_strong(&usual->owner, &free, av_lock_self))) {
 		av_lock_order_released(usual);
-		return av_cq_lock(seg, cq, false);
+		return av_cq_lock(seg, index, false);
 	}
 	if (av_likely(av_cq_used(cq) == i))
 		return (int)i;
 	av_lock_release(&cq->inlet[i].lock);
-	return av_cq_lock(seg, cq, false);
+	return av_cq_lock(seg, index, false);
 }
 
 /*
@@ -131,7 +131,7 @@ int av_cq_resize(struct av_seg *seg, uint32_t index, uint32_t capacity,
 		av_seg_free(seg, ring, ((uint64_t)mask + 1) * sizeof(struct av_cqe));
 		return EBUSY;
 	}
-	i = av_cq_lock(seg, cq, true);
+	i = av_cq_lock(seg, index, true);
 	old_mask = cq->mask[i];
 	old = change_ring(seg, cq, (uint32_t)i, ring, mask, capacity);
 	av_lock_release(&cq->inlet[i].lock);
@@ -176,24 +176,8 @@ enum event {
 	EVENT_LATER, /* later: the timer has to be told */
 };
 
-static enum event event_now(struct av_cq_shared *cq, struct av_cq_inlet *in)
+static enum event event_now(const struct av_cq_shared *cq)
 {
-	bool notifies = av_cq_notifies(cq);
-
-	if (av_unlikely(notifies)) {
-		/*
-		 * Before @waiters is read: queue/notify.h. Also before the CQ is disarmed: a death
-		 * in between leaves an event, or an armed CQ, of which av_cq_look_again() makes
-		 * one.
-		 */
-		atomic_store(&cq->ready, 1);
-		atomic_signal_fence(memory_order_seq_cst);
-	}
-	in->armed = AV_CQ_NOT_ARMED;
-	in->counted = 0;
-	atomic_store(&in->event_due_ns, 0);
-	if (av_likely(!notifies))
-		return EVENT_NOW;
 	return atomic_load(&cq->notify) == AV_CQ_NOTIFY_USED ? EVENT_WAKE : EVENT_NOW;
 }
 
@@ -204,7 +188,7 @@ static enum event event_now(struct av_cq_shared *cq, struct av_cq_inlet *in)
 static enum event put_off(struct av_cq_shared *cq, struct av_cq_inlet *in)
 {
 	if (!moderated(in) || (in->event_count && in->counted >= in->event_count))
-		return event_now(cq, in);
+		return event_now(cq);
 	if (!in->event_period_us || atomic_load(&in->event_due_ns))
 		return EVENT_NONE;
 	atomic_store(&in->event_due_ns, av_now_ns() + in->event_period_us * 1000ull);
@@ -221,31 +205,38 @@ static enum event event_of(struct av_cq_shared *cq, struct av_cq_inlet *in,
 	if (av_likely(in->armed == AV_CQ_NOT_ARMED))
 		return EVENT_NONE;
 	if (cqe->status != IBV_WC_SUCCESS)
-		return event_now(cq, in);
+		return event_now(cq);
 	if (in->armed == AV_CQ_ARMED_SOLICITED && !(cqe->flags & AV_CQE_SOLICITED))
 		return EVENT_NONE;
 	in->counted++;
 	return put_off(cq, in);
 }
 
-static void ring_doorbell(struct av_seg *seg, uint32_t doorbell, uint32_t event, uint32_t index,
-			  uint32_t id)
+/*
+ * Send the event and disarm the CQ, in this order and under the lock. So who is killed in between
+ * leaves an armed CQ, and an event too many, which no program minds. Who is stopped in between
+ * holds the lock, which the next appender tells the owner (queue/cq_inlet.h).
+ * Context: the inlet's lock is held; afterwards it is not
+ */
+static void release(struct av_seg *seg, struct av_cq_shared *cq, uint32_t index, int i,
+		    enum event event)
 {
-	struct av_doorbell_record record = {
-		.event = event, .kind = AV_SLAB_CQ, .index = index, .id = id};
+	struct av_cq_inlet *in = &cq->inlet[i];
 
-	(void)av_doorbell_ring(seg, doorbell, &record);
-}
-
-static void send_event(struct av_seg *seg, enum event event, uint32_t doorbell, uint32_t index,
-		       uint32_t id)
-{
 	if (event == EVENT_LATER)
 		av_seg_wake_timer(seg);
-	else if (event == EVENT_WAKE)
-		av_cq_notify_wake(av_cq_at(seg, index));
-	else if (event == EVENT_NOW && doorbell)
-		ring_doorbell(seg, doorbell, 0, index, id);
+	if (event == EVENT_NOW || event == EVENT_WAKE) {
+		if (av_cq_notifies(cq))
+			atomic_store(&cq->ready, 1); /* before @waiters is read: queue/notify.h */
+		if (event == EVENT_WAKE)
+			av_cq_notify_wake(cq);
+		else
+			av_cq_tell(seg, index);
+		in->armed = AV_CQ_NOT_ARMED;
+		in->counted = 0;
+		atomic_store(&in->event_due_ns, 0);
+	}
+	av_lock_release(&in->lock);
 }
 
 /*
@@ -303,7 +294,7 @@ static void report_overrun(const struct av_seg *seg, uint32_t index, uint32_t ca
 void av_cq_overrun(struct av_seg *seg, uint32_t index)
 {
 	struct av_cq_shared *cq = av_cq_at(seg, index);
-	int i = cq ? lock(seg, cq) : -1;
+	int i = cq ? lock(seg, cq, index) : -1;
 	uint32_t id;
 	bool first;
 
@@ -316,19 +307,7 @@ void av_cq_overrun(struct av_seg *seg, uint32_t index)
 	if (!first)
 		return;
 	report_overrun(seg, index, cq->capacity);
-	ring_doorbell(seg, AV_DOORBELL_ASYNC, IBV_EVENT_CQ_ERR, index, id);
-}
-
-/* The event of an entry that has come in through inlet @i, whose lock is released. */
-static void make_event(struct av_seg *seg, struct av_cq_shared *cq, uint32_t index, int i,
-		       const struct av_cqe *cqe)
-{
-	enum event event = event_of(cq, &cq->inlet[i], cqe);
-	uint32_t id = atomic_load_explicit(&cq->id, memory_order_relaxed);
-	uint32_t doorbell = cq->doorbell;
-
-	av_lock_release(&cq->inlet[i].lock);
-	send_event(seg, event, doorbell, index, id);
+	av_cq_tell_async(seg, index, id, IBV_EVENT_CQ_ERR);
 }
 
 int av_cq_push(struct av_seg *seg, uint32_t index, const struct av_cqe *cqe)
@@ -339,7 +318,7 @@ int av_cq_push(struct av_seg *seg, uint32_t index, const struct av_cqe *cqe)
 	int i;
 
 	for (;;) {
-		i = av_likely(cq != NULL) ? lock(seg, cq) : -1;
+		i = av_likely(cq != NULL) ? lock(seg, cq, index) : -1;
 		if (av_unlikely(i < 0))
 			return -ENOSPC;
 		to = append(seg, cq, i, cqe);
@@ -360,7 +339,7 @@ int av_cq_push(struct av_seg *seg, uint32_t index, const struct av_cqe *cqe)
 	if (av_likely(cq->inlet[i].armed == AV_CQ_NOT_ARMED))
 		av_lock_release(&cq->inlet[i].lock);
 	else
-		make_event(seg, cq, index, i, to);
+		release(seg, cq, index, i, event_of(cq, &cq->inlet[i], to));
 	return 0;
 }
 
@@ -397,28 +376,26 @@ static enum event event_already(struct av_seg *seg, struct av_cq_shared *cq, int
 void av_cq_arm(struct av_seg *seg, uint32_t index, enum av_cq_armed how)
 {
 	struct av_cq_shared *cq = av_cq_at(seg, index);
-	int i = lock(seg, cq); /* a later appender sees it without a barrier of its own */
+	int i = lock(seg, cq, index); /* a later appender sees it without a barrier of its own */
 	struct av_cq_inlet *in = &cq->inlet[i];
-	enum event event;
 
 	if (in->armed == AV_CQ_NOT_ARMED)
 		/* The last event is over. */
 		atomic_store_explicit(&cq->ready, 0, memory_order_relaxed);
 	if (in->armed < (uint32_t)how)
 		in->armed = how;
-	event = event_already(seg, cq, i);
-	av_lock_release(&cq->inlet[i].lock);
-	send_event(seg, event, cq->doorbell, index, atomic_load(&cq->id));
+	release(seg, cq, index, i, event_already(seg, cq, i));
 }
 
-bool av_cq_notify_waits(struct av_seg *seg, struct av_cq_shared *cq)
+bool av_cq_notify_waits(struct av_seg *seg, uint32_t index)
 {
+	struct av_cq_shared *cq = av_cq_at(seg, index);
 	uint32_t before;
 	int i;
 
 	if (av_likely(atomic_load_explicit(&cq->notify, memory_order_relaxed) == AV_CQ_NOTIFY_USED))
 		return false;
-	i = lock(seg, cq); /* excludes appenders: their next event goes the new way */
+	i = lock(seg, cq, index); /* excludes appenders: their next event goes the new way */
 	before = atomic_exchange(&cq->notify, AV_CQ_NOTIFY_USED);
 	av_lock_release(&cq->inlet[i].lock);
 	return before != AV_CQ_NOTIFY_USED;
@@ -427,19 +404,18 @@ bool av_cq_notify_waits(struct av_seg *seg, struct av_cq_shared *cq)
 void av_cq_look_again(struct av_seg *seg, uint32_t index)
 {
 	struct av_cq_shared *cq = av_cq_at(seg, index);
-	int i = lock(seg, cq);
+	int i = lock(seg, cq, index);
 	enum event event = EVENT_NONE;
 
 	if (cq->inlet[i].armed != AV_CQ_NOT_ARMED && !moderated(&cq->inlet[i]))
 		event = event_already(seg, cq, i);
-	av_lock_release(&cq->inlet[i].lock);
-	send_event(seg, event, cq->doorbell, index, atomic_load(&cq->id));
+	release(seg, cq, index, i, event);
 }
 
 void av_cq_moderate(struct av_seg *seg, uint32_t index, uint32_t count, uint32_t period_us)
 {
 	struct av_cq_shared *cq = av_cq_at(seg, index);
-	int i = lock(seg, cq);
+	int i = lock(seg, cq, index);
 	struct av_cq_inlet *in = &cq->inlet[i];
 	enum event event = EVENT_NONE;
 
@@ -448,8 +424,7 @@ void av_cq_moderate(struct av_seg *seg, uint32_t index, uint32_t count, uint32_t
 	atomic_store(&in->event_due_ns, 0);
 	if (in->armed != AV_CQ_NOT_ARMED && in->counted)
 		event = put_off(cq, in);
-	av_lock_release(&cq->inlet[i].lock);
-	send_event(seg, event, cq->doorbell, index, atomic_load(&cq->id));
+	release(seg, cq, index, i, event);
 }
 
 uint64_t av_cq_put_off(struct av_seg *seg, uint32_t index, uint64_t now_ns)
@@ -462,15 +437,14 @@ uint64_t av_cq_put_off(struct av_seg *seg, uint32_t index, uint64_t now_ns)
 
 	if (!cq || !atomic_load(&cq->inlet[av_cq_used(cq)].event_due_ns))
 		return UINT64_MAX;
-	i = lock(seg, cq);
+	i = lock(seg, cq, index);
 	in = &cq->inlet[i];
 	due = atomic_load(&in->event_due_ns);
 	if (due && due <= now_ns) {
-		event = event_now(cq, in);
+		event = event_now(cq);
 		due = 0;
 	}
-	av_lock_release(&cq->inlet[i].lock);
-	send_event(seg, event, cq->doorbell, index, atomic_load(&cq->id));
+	release(seg, cq, index, i, event);
 	return due ? due : UINT64_MAX;
 }
 
@@ -505,7 +479,7 @@ void av_cq_purge(struct av_seg *seg, uint32_t index,
 	int i;
 
 	av_lock_acquire_plain(&cq->poll_lock, AV_RANK_POLL);
-	i = av_cq_lock(seg, cq, true);
+	i = av_cq_lock(seg, index, true);
 	in = &cq->inlet[i];
 	head = atomic_load(&cq->head);
 	tail = atomic_load(&in->tail);
@@ -542,7 +516,7 @@ bool av_cq_holds_receive(struct av_seg *seg, uint32_t index, uint32_t qpn, uint3
 	bool found = false;
 	int i;
 
-	i = cq ? lock(seg, cq) : -1;
+	i = cq ? lock(seg, cq, index) : -1;
 	if (i < 0)
 		return false;
 	head = atomic_load(&cq->head);

@@ -66,7 +66,7 @@ void av_cq_arm(struct av_seg *seg, uint32_t index, enum av_cq_armed how);
  * From now on the events of an own CQ for AS notify go to the threads that wait for them directly.
  * Return:  was this the first call?
  */
-bool av_cq_notify_waits(struct av_seg *seg, struct av_cq_shared *cq);
+bool av_cq_notify_waits(struct av_seg *seg, uint32_t index);
 
 /*
  * Send the event of an own CQ that is armed though it holds entries that count: their appender died

@@ -10,6 +10,7 @@
 
 #include "base/clock.h"
 #include "base/patience.h"
+#include "queue/cq_doorbell.h"
 #include "segment/alloc.h"
 
 /* A dead holder may have stored an entry without counting it. The owner may even have taken it. */
@@ -130,8 +131,18 @@ bool av_cq_inlet_settle(struct av_seg *seg, struct av_cq_shared *cq)
 
 /* --- waiting ---------------------------------------------------------------------- */
 
-int av_cq_lock(struct av_seg *seg, struct av_cq_shared *cq, bool polls)
+/* Whoever sleeps for an event does not see what becomes of the lock. So it gets one. */
+static void have_owner_look(struct av_seg *seg, uint32_t index, uint32_t i)
 {
+	const struct av_cq_shared *cq = av_cq_at(seg, index);
+
+	if (atomic_load_explicit(&cq->inlet[i].armed, memory_order_relaxed) != AV_CQ_NOT_ARMED)
+		av_cq_tell(seg, index);
+}
+
+int av_cq_lock(struct av_seg *seg, uint32_t index, bool polls)
+{
+	struct av_cq_shared *cq = av_cq_at(seg, index);
 	uint64_t until = av_peer_lock_until(seg);
 
 	for (;;) {
@@ -155,6 +166,8 @@ int av_cq_lock(struct av_seg *seg, struct av_cq_shared *cq, bool polls)
 		} else if (av_cq_used(cq) == i && av_now_ns() >= until) {
 			av_peer_lock_in_vain(seg);
 			return -1;
+		} else {
+			have_owner_look(seg, index, i);
 		}
 	}
 }

@@ -18,11 +18,12 @@
 #include "queue/cq_shared.h"
 
 /*
- * Take the lock of the used inlet. An entry that a dead holder had published is counted.
+ * Take the lock of the used inlet. An entry that a dead holder had published is counted. While it
+ * waits for a peer's, it has the owner look, with an event, if the owner may sleep for one.
  * @polls: the caller holds poll_lock
  * Return: the inlet's number; -1: that of a peer's CQ was not had in time (AV_PATIENCE_NS)
  */
-AV_MUST_USE int av_cq_lock(struct av_seg *seg, struct av_cq_shared *cq, bool polls);
+AV_MUST_USE int av_cq_lock(struct av_seg *seg, uint32_t index, bool polls);
 
 /*
  * Of an appender, which has stored the entry @number where it was left behind, and the owner, which

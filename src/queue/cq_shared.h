@@ -99,9 +99,9 @@ struct av_assist {
  */
 struct av_cq_inlet {
 	struct av_lock lock AV_ALIGNED(AV_CACHE_LINE);
-	_Atomic uint32_t tail; /* free-running; read without @lock as a hint */
-	uint32_t head_seen;    /* appender's copy of @head */
-	uint32_t armed;	       /* enum av_cq_armed */
+	_Atomic uint32_t tail;	/* free-running; read without @lock as a hint */
+	uint32_t head_seen;	/* appender's copy of @head */
+	_Atomic uint32_t armed; /* enum av_cq_armed; read without @lock as a hint */
 	uint32_t unused;
 	/* Moderation of an armed CQ's event. 0: no such bound; both 0: none. */
 	uint32_t event_count;	       /* this many entries make an event */

@@ -252,7 +252,7 @@ static int deadline(const struct timespec *timeout, uint64_t *until_ns)
 /* An event that arrived before the first wait went to the channel; remove it there. */
 static int wait_directly(struct av_context *ctx, struct av_cq *cq, uint64_t until_ns)
 {
-	bool first = av_cq_notify_waits(ctx->seg, cq->shared);
+	bool first = av_cq_notify_waits(ctx->seg, cq->ibv.handle);
 
 	if (first && cq->ibv.channel)
 		av_channel_forget(av_container_of(cq->ibv.channel, struct av_channel, ibv),

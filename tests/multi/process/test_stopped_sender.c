@@ -49,11 +49,14 @@ static struct ibv_qp *make_qp(struct node *n, enum ibv_qp_type type, struct ibv_
 	return qp;
 }
 
-static void connect_to(struct node *n, struct ibv_qp *qp, uint32_t dest)
+#define PATIENT	  18 /* as a timeout: far longer than anybody is stopped */
+#define IMPATIENT 12 /* with all retries 134 ms */
+
+static void connect_to(struct node *n, struct ibv_qp *qp, uint32_t dest, uint8_t timeout)
 {
 	struct ibv_qp_attr attr = connect_attr(dest, &n->info.gid);
 
-	attr.timeout = 18; /* far longer than anybody is stopped */
+	attr.timeout = timeout;
 	attr.rnr_retry = 7;
 	attr.min_rnr_timer = 1;
 	attr.qkey = QKEY;
@@ -99,7 +102,7 @@ static uint64_t begin(struct node *n, const struct side_job *job)
 
 	NEED(cq);
 	its_qp = make_qp(n, (enum ibv_qp_type)job->arg[JOB_TYPE], cq, cq, NULL);
-	connect_to(n, its_qp, (uint32_t)job->arg[JOB_DEST]);
+	connect_to(n, its_qp, (uint32_t)job->arg[JOB_DEST], PATIENT);
 	return its_qp->qp_num;
 }
 
@@ -233,9 +236,10 @@ static void open_here(void)
 	to_own = make_qp(here, type, sends, receives, srq);
 	side_begin(&b, &(struct side_job){{type, from_peer->qp_num}});
 	its = (uint32_t)side_end(&b);
-	connect_to(here, from_peer, its);
-	connect_to(here, from_own, to_own->qp_num);
-	connect_to(here, to_own, from_own->qp_num);
+	/* What it asks the peer may find the peer stopped, and unable to answer. */
+	connect_to(here, from_peer, its, IMPATIENT);
+	connect_to(here, from_own, to_own->qp_num, PATIENT);
+	connect_to(here, to_own, from_own->qp_num, PATIENT);
 	ah = address(here);
 	post_receives(DEPTH / 2);
 	side_begin(&b, &(struct side_job){{type, from_peer->qp_num}});

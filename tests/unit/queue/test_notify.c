@@ -49,7 +49,7 @@ static void set_up_cq(uint32_t index)
 	it->ring[0] = RING_AT + index * (CQES * sizeof(struct av_cqe));
 	atomic_store(&it->id, 1);
 	av_cq_notify_make(it);
-	(void)av_cq_notify_waits(&fake.seg, it);
+	(void)av_cq_notify_waits(&fake.seg, index);
 }
 
 /* Where the machine is slow, a CQ is given another ring: queue/cq_inlet.h. */

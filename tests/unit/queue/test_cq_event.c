@@ -1,0 +1,170 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The event of an appender that is stopped or killed in the middle: at each of its instructions
+ * either the CQ is armed, or the event is there. And the event for an owner that sleeps while its
+ * CQ's lock is held.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <setjmp.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <unistd.h>
+#include <sys/ioctl.h>
+#include <sys/ptrace.h>
+#include <sys/wait.h>
+#include <cmocka.h>
+
+#include "queue/cq.h"
+#include "segment/doorbell.h"
+#include "unit/memory/fake_seg.h"
+
+#define INDEX	 1u
+#define CQES	 8u
+#define DOORBELL 1u
+#define CHUNK_AT (1ul << 26)
+#define RING_AT	 (1ul << 27)
+#define PEER	 2u /* identity of another process */
+
+static struct fake_seg fake;
+static struct av_cq_shared *cq;
+static int channel; /* what the owner reads */
+
+static int set_up(void **state)
+{
+	int fds[2];
+
+	fake_open(&fake, 1);
+	CHECK(pipe2(fds, O_CLOEXEC | O_NONBLOCK) == 0);
+	channel = fds[0];
+	fake.seg.doorbell[DOORBELL].id = DOORBELL;
+	CHECK(av_own_fd_keep(&fake.seg.doorbell[DOORBELL].fifo, fds[1]));
+	atomic_store(&fake.seg.head->chunk[AV_SLAB_CQ][0], CHUNK_AT);
+	cq = av_cq_at(&fake.seg, INDEX);
+	cq->capacity = CQES;
+	cq->mask[0] = CQES - 1;
+	cq->ring[0] = RING_AT;
+	cq->doorbell = DOORBELL;
+	cq->inlet[0].armed = AV_CQ_ARMED_ANY;
+	atomic_store(&cq->id, 1);
+	return 0;
+}
+
+static int tear_down(void **state)
+{
+	av_own_fd_close(&fake.seg.doorbell[DOORBELL].fifo);
+	close(channel);
+	fake_close(&fake);
+	return 0;
+}
+
+static int events(void)
+{
+	int bytes;
+
+	CHECK(ioctl(channel, FIONREAD, &bytes) == 0);
+	return bytes / (int)sizeof(struct av_doorbell_record);
+}
+
+/* --- stopped at each instruction -------------------------------------------------- */
+
+static pid_t start_appender(void)
+{
+	struct av_cqe e = {.wr_id = 7};
+	pid_t child = fork();
+	int status;
+
+	CHECK(child >= 0);
+	if (child == 0) {
+		CHECK(ptrace(PTRACE_TRACEME, 0, NULL, NULL) == 0);
+		raise(SIGSTOP);
+		_exit(av_cq_push(&fake.seg, INDEX, &e) != 0);
+	}
+	CHECK(waitpid(child, &status, 0) == child && WIFSTOPPED(status));
+	return child;
+}
+
+/* Return: does it run on? */
+static bool step(pid_t child)
+{
+	int status;
+
+	CHECK(ptrace(PTRACE_SINGLESTEP, child, NULL, NULL) == 0);
+	CHECK(waitpid(child, &status, 0) == child);
+	if (WIFSTOPPED(status))
+		return true;
+	assert_true(WIFEXITED(status));
+	assert_int_equal(WEXITSTATUS(status), 0);
+	return false;
+}
+
+static void armed_or_told_at_each_instruction(void **state)
+{
+	pid_t child = start_appender();
+	unsigned int armed_there = 0, told = 0;
+
+	while (step(child)) {
+		bool armed = cq->inlet[0].armed != AV_CQ_NOT_ARMED;
+
+		/* A free lock: no other appender would have the owner look. */
+		if (atomic_load(&cq->inlet[0].lock.owner) == 0)
+			assert_true(armed != (events() == 1));
+		else
+			assert_true(armed || events() == 1);
+		armed_there += armed && av_cq_peek(&fake.seg, cq);
+		told += events();
+	}
+	assert_true(armed_there > 10 && told > 10); /* or it was looked at nothing */
+	assert_int_equal(events(), 1);
+}
+
+/* --- waiting for the lock of one who is stopped ----------------------------------- */
+
+static bool all_alive(uint32_t owner)
+{
+	return true;
+}
+
+static void the_owner_is_told(void **state)
+{
+	static const struct {
+		enum av_cq_armed armed;
+		bool told;
+	} rows[] = {
+		{AV_CQ_NOT_ARMED, false},
+		{AV_CQ_ARMED_SOLICITED, true},
+		{AV_CQ_ARMED_ANY, true},
+	};
+	bool (*const alive)(uint32_t) = av_lock_owner_alive;
+	struct av_cqe e = {.wr_id = 7};
+
+	av_lock_owner_alive = all_alive;
+	fake.seg.own = false;
+	atomic_store(&cq->inlet[0].lock.owner, PEER);
+	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+		struct av_doorbell_record record;
+
+		cq->inlet[0].armed = rows[i].armed;
+		atomic_store(&fake.seg.in_vain_until_ns, 0);
+		assert_int_equal(av_cq_push(&fake.seg, INDEX, &e), -ENOSPC); /* after 2 s */
+		assert_int_equal(events() > 0, rows[i].told);
+		while (read(channel, &record, sizeof(record)) == sizeof(record))
+			assert_true(record.kind == AV_SLAB_CQ && record.index == INDEX &&
+				    record.id == 1);
+	}
+	av_lock_owner_alive = alive;
+}
+
+#define ON_A_CQ(test) cmocka_unit_test_setup_teardown(test, set_up, tear_down)
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		ON_A_CQ(armed_or_told_at_each_instruction),
+		ON_A_CQ(the_owner_is_told),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
