@@ -81,17 +81,25 @@ static bool wait_for(struct av_pin *pin, uint64_t word, uint64_t *until, uint64_
 	return true;
 }
 
+/* The first taken word from @pin on. A loop of its own: a deregistration spends most time here. */
+static struct av_pin *taken(struct av_pin *pin, const struct av_pin *end)
+{
+	while (pin != end && atomic_load_explicit(&pin->word, memory_order_acquire) == 0)
+		pin++;
+	return pin;
+}
+
 void av_pin_drain(struct av_seg *seg, uint32_t key)
 {
 	AV_UNCANCELLED;
+	struct av_pin *pin = seg->head->pin, *end = pin + AV_PINS;
 	uint64_t until = 0;
 
 	atomic_thread_fence(memory_order_seq_cst); /* pairs with av_pin_begin()'s */
-	for (uint32_t i = 0; i < AV_PINS; i++) {
-		struct av_pin *pin = &seg->head->pin[i];
+	for (; (pin = taken(pin, end)) != end; pin++) {
 		uint64_t word = atomic_load_explicit(&pin->word, memory_order_acquire);
 
-		if (word != 0 && (uint32_t)word == key &&
+		if ((uint32_t)word == key &&
 		    !wait_for(pin, word, &until, seg->own ? 0 : AV_PATIENCE_NS))
 			return;
 	}
@@ -100,11 +108,11 @@ void av_pin_drain(struct av_seg *seg, uint32_t key)
 bool av_pin_try_drain(struct av_seg *seg, av_pin_chosen *chosen, const void *arg, uint64_t *until)
 {
 	AV_UNCANCELLED;
+	struct av_pin *pin = seg->head->pin, *end = pin + AV_PINS;
 	bool ret = true;
 
 	atomic_thread_fence(memory_order_seq_cst); /* pairs with av_pin_begin()'s */
-	for (uint32_t i = 0; i < AV_PINS; i++) {
-		struct av_pin *pin = &seg->head->pin[i];
+	for (; (pin = taken(pin, end)) != end; pin++) {
 		uint64_t word = atomic_load_explicit(&pin->word, memory_order_acquire);
 
 		if (word != 0 && chosen(seg, (uint32_t)word, arg) &&
