@@ -71,7 +71,7 @@ static void retract(struct av_cqe *e, uint32_t number)
 }
 
 /* av_cq_lock(), but for the usual case, that nobody holds it. */
-static int lock(struct av_seg *seg, struct av_cq_shared *cq, uint32_t index)
+static int lock(struct av_seg *seg, struct av_cq_shared *cq, uint32_t index, bool polls)
 {
 	uint32_t i = av_cq_used(cq), free = 0;
 	struct av_lock *usual = &cq->inlet[i].lock;
@@ -79,12 +79,12 @@ static int lock(struct av_seg *seg, struct av_cq_shared *cq, uint32_t index)
 	av_lock_order_wait(usual, AV_RANK_CQ);
 	if (av_unlikely(!atomic_compare_exchange_strong(&usual->owner, &free, av_lock_self))) {
 		av_lock_order_released(usual);
-		return av_cq_lock(seg, index, false);
+		return av_cq_lock(seg, index, polls);
 	}
 	if (av_likely(av_cq_used(cq) == i))
 		return (int)i;
 	av_lock_release(&cq->inlet[i].lock);
-	return av_cq_lock(seg, index, false);
+	return av_cq_lock(seg, index, polls);
 }
 
 /*
@@ -131,7 +131,7 @@ int av_cq_resize(struct av_seg *seg, uint32_t index, uint32_t capacity,
 		av_seg_free(seg, ring, ((uint64_t)mask + 1) * sizeof(struct av_cqe));
 		return EBUSY;
 	}
-	i = av_cq_lock(seg, index, true);
+	i = lock(seg, cq, index, true);
 	old_mask = cq->mask[i];
 	old = change_ring(seg, cq, (uint32_t)i, ring, mask, capacity);
 	av_lock_release(&cq->inlet[i].lock);
@@ -294,7 +294,7 @@ static void report_overrun(const struct av_seg *seg, uint32_t index, uint32_t ca
 void av_cq_overrun(struct av_seg *seg, uint32_t index)
 {
 	struct av_cq_shared *cq = av_cq_at(seg, index);
-	int i = cq ? lock(seg, cq, index) : -1;
+	int i = cq ? lock(seg, cq, index, false) : -1;
 	uint32_t id;
 	bool first;
 
@@ -318,7 +318,7 @@ int av_cq_push(struct av_seg *seg, uint32_t index, const struct av_cqe *cqe)
 	int i;
 
 	for (;;) {
-		i = av_likely(cq != NULL) ? lock(seg, cq, index) : -1;
+		i = av_likely(cq != NULL) ? lock(seg, cq, index, false) : -1;
 		if (av_unlikely(i < 0))
 			return -ENOSPC;
 		to = append(seg, cq, i, cqe);
@@ -376,7 +376,8 @@ static enum event event_already(struct av_seg *seg, struct av_cq_shared *cq, int
 void av_cq_arm(struct av_seg *seg, uint32_t index, enum av_cq_armed how)
 {
 	struct av_cq_shared *cq = av_cq_at(seg, index);
-	int i = lock(seg, cq, index); /* a later appender sees it without a barrier of its own */
+	int i = lock(seg, cq, index,
+		     false); /* a later appender sees it without a barrier of its own */
 	struct av_cq_inlet *in = &cq->inlet[i];
 
 	if (in->armed == AV_CQ_NOT_ARMED)
@@ -395,7 +396,7 @@ bool av_cq_notify_waits(struct av_seg *seg, uint32_t index)
 
 	if (av_likely(atomic_load_explicit(&cq->notify, memory_order_relaxed) == AV_CQ_NOTIFY_USED))
 		return false;
-	i = lock(seg, cq, index); /* excludes appenders: their next event goes the new way */
+	i = lock(seg, cq, index, false); /* excludes appenders: their next event goes the new way */
 	before = atomic_exchange(&cq->notify, AV_CQ_NOTIFY_USED);
 	av_lock_release(&cq->inlet[i].lock);
 	return before != AV_CQ_NOTIFY_USED;
@@ -404,7 +405,7 @@ bool av_cq_notify_waits(struct av_seg *seg, uint32_t index)
 void av_cq_look_again(struct av_seg *seg, uint32_t index)
 {
 	struct av_cq_shared *cq = av_cq_at(seg, index);
-	int i = lock(seg, cq, index);
+	int i = lock(seg, cq, index, false);
 	enum event event = EVENT_NONE;
 
 	if (cq->inlet[i].armed != AV_CQ_NOT_ARMED && !moderated(&cq->inlet[i]))
@@ -415,7 +416,7 @@ void av_cq_look_again(struct av_seg *seg, uint32_t index)
 void av_cq_moderate(struct av_seg *seg, uint32_t index, uint32_t count, uint32_t period_us)
 {
 	struct av_cq_shared *cq = av_cq_at(seg, index);
-	int i = lock(seg, cq, index);
+	int i = lock(seg, cq, index, false);
 	struct av_cq_inlet *in = &cq->inlet[i];
 	enum event event = EVENT_NONE;
 
@@ -437,7 +438,7 @@ uint64_t av_cq_put_off(struct av_seg *seg, uint32_t index, uint64_t now_ns)
 
 	if (!cq || !atomic_load(&cq->inlet[av_cq_used(cq)].event_due_ns))
 		return UINT64_MAX;
-	i = lock(seg, cq, index);
+	i = lock(seg, cq, index, false);
 	in = &cq->inlet[i];
 	due = atomic_load(&in->event_due_ns);
 	if (due && due <= now_ns) {
@@ -479,7 +480,7 @@ void av_cq_purge(struct av_seg *seg, uint32_t index,
 	int i;
 
 	av_lock_acquire_plain(&cq->poll_lock, AV_RANK_POLL);
-	i = av_cq_lock(seg, index, true);
+	i = lock(seg, cq, index, true);
 	in = &cq->inlet[i];
 	head = atomic_load(&cq->head);
 	tail = atomic_load(&in->tail);
@@ -516,7 +517,7 @@ bool av_cq_holds_receive(struct av_seg *seg, uint32_t index, uint32_t qpn, uint3
 	bool found = false;
 	int i;
 
-	i = cq ? lock(seg, cq, index) : -1;
+	i = cq ? lock(seg, cq, index, false) : -1;
 	if (i < 0)
 		return false;
 	head = atomic_load(&cq->head);

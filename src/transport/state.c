@@ -82,16 +82,26 @@ void av_responder_repair(const struct av_qp_end *end)
 	av_xrc_end(&use);
 }
 
+/* @until: 0 before the first wait; both rights share their patience. */
+static enum av_lock_result acquire(struct av_lock *lock, enum av_lock_rank rank, uint64_t *until)
+{
+	if (av_lock_try_free(lock, rank))
+		return AV_LOCK_TAKEN;
+	if (*until == 0)
+		*until = av_now_ns() + AV_PATIENCE_NS;
+	return av_lock_acquire_until(lock, rank, *until);
+}
+
 int av_qp_quiesce(const struct av_qp_end *end)
 {
-	uint64_t until = av_now_ns() + AV_PATIENCE_NS;
-	enum av_lock_result exec = av_lock_acquire_until(&end->qp->exec, AV_RANK_EXEC, until), resp;
+	uint64_t until = 0;
+	enum av_lock_result exec = acquire(&end->qp->exec, AV_RANK_EXEC, &until), resp;
 
 	if (exec == AV_LOCK_BUSY)
 		return EBUSY;
 	if (exec == AV_LOCK_REPAIR)
 		until = UINT64_MAX; /* nobody else hears of the death */
-	resp = av_lock_acquire_until(&end->qp->resp, AV_RANK_RESP, until);
+	resp = acquire(&end->qp->resp, AV_RANK_RESP, &until);
 	if (resp == AV_LOCK_BUSY) {
 		av_lock_release_fence(&end->qp->exec);
 		return EBUSY;
