@@ -9,6 +9,7 @@
 #include "observe/diagnosis.h"
 #include "queue/ring.h"
 #include "queue/rq_take.h"
+#include "queue/srq_limit.h"
 
 static bool is_shared(const struct av_rq_shared *rq)
 {
@@ -382,7 +383,7 @@ static int set_capacity(struct av_seg *seg, struct av_rq_shared *rq, uint32_t ca
 	av_lock_acquire_plain(&rq->post_lock, AV_RANK_POST_RECV);
 	av_rq_order_lock(seg, rq);
 	if (atomic_load(&rq->tail) - atomic_load(&rq->freed) > capacity ||
-	    atomic_load(&rq->limit) > capacity)
+	    av_srq_limit(rq) > capacity)
 		ret = EINVAL;
 	if (ret == 0 && with->places)
 		exchange(seg, rq, with);

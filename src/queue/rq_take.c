@@ -2,7 +2,7 @@
 #include "queue/rq_take.h"
 
 #include "base/limits.h"
-#include "segment/doorbell.h"
+#include "queue/srq_limit.h"
 
 /* The low half of a request's @taker: this, the number of a queue pair, or 0: free. */
 #define QUEUED UINT32_MAX
@@ -41,37 +41,6 @@ static uint64_t *entry(struct av_seg *seg, const struct av_rq_shared *rq, uint32
 			: NULL;
 
 	return order ? &order[number & mask] : NULL;
-}
-
-/* --- the limit ---------------------------------------------------------------------- */
-
-static void raise_limit(struct av_seg *seg, const struct av_rq_shared *rq)
-{
-	struct av_doorbell_record record = {
-		.event = IBV_EVENT_SRQ_LIMIT_REACHED,
-		.kind = AV_SLAB_RQ,
-		.index = rq->index,
-		.id = atomic_load(&rq->id),
-	};
-
-	(void)av_doorbell_ring(seg, AV_DOORBELL_ASYNC, &record);
-}
-
-/* Is the limit undercut? If so, disarm it: one of those who see it raises the event. */
-static bool limit_reached(struct av_rq_shared *rq)
-{
-	uint32_t limit = atomic_load_explicit(&rq->limit, memory_order_relaxed);
-
-	if (av_likely(limit == 0) || atomic_load(&rq->tail) - av_rq_taken(rq) >= limit)
-		return false;
-	return atomic_compare_exchange_strong(&rq->limit, &limit, 0);
-}
-
-void av_rq_set_limit(struct av_seg *seg, struct av_rq_shared *rq, uint32_t limit)
-{
-	atomic_store(&rq->limit, limit);
-	if (limit_reached(rq))
-		raise_limit(seg, rq);
 }
 
 /* --- who changes the order ------------------------------------------------------------ */
@@ -190,8 +159,10 @@ const struct av_rq_wqe *av_rq_order_take(struct av_seg *seg, struct av_rq_shared
 			continue;
 		}
 		wqe = next_of(seg, rq, head, &found);
-		if (!wqe)
+		if (!wqe) {
+			av_srq_limit_look(seg, rq);
 			break;
+		}
 		*receiving = (uint32_t)found + 1; /* before it is taken: for repair */
 		queued = with_mark(mark_of(found), QUEUED);
 		taken = atomic_compare_exchange_strong(&wqe->taker, &queued,
@@ -200,8 +171,7 @@ const struct av_rq_wqe *av_rq_order_take(struct av_seg *seg, struct av_rq_shared
 					       with_mark(mark_of(head), (uint32_t)head + 1));
 		if (av_unlikely(!taken))
 			continue;
-		if (av_unlikely(limit_reached(rq)))
-			raise_limit(seg, rq);
+		av_srq_limit_look(seg, rq);
 		return av_rq_wqe(seg, rq, (uint32_t)found);
 	}
 	*receiving = 0;

@@ -3,6 +3,7 @@
 #include <stdlib.h>
 
 #include "base/uncancelled.h"
+#include "queue/srq_limit.h"
 #include "registry/directory.h"
 #include "transport/drive.h"
 #include "transport/receive.h"
@@ -182,7 +183,7 @@ static int modify(struct av_context *ctx, struct av_srq *srq, const struct ibv_s
 	if (mask & IBV_SRQ_MAX_WR)
 		err = av_rq_resize(ctx->seg, srq->shared, max_wr);
 	if (err == 0 && (mask & IBV_SRQ_LIMIT))
-		av_rq_set_limit(ctx->seg, srq->shared, attr->srq_limit);
+		av_srq_limit_set(ctx->seg, srq->shared, attr->srq_limit);
 	return err;
 }
 
@@ -224,7 +225,7 @@ AV_EXPORT int ibv_query_srq(struct ibv_srq *ibv, struct ibv_srq_attr *attr)
 	attr->max_wr = srq->shared->capacity;
 	pthread_mutex_unlock(&srq->users_mutex);
 	attr->max_sge = srq->shared->max_sge;
-	attr->srq_limit = atomic_load(&srq->shared->limit);
+	attr->srq_limit = av_srq_limit(srq->shared);
 	return 0;
 }
 

@@ -247,9 +247,8 @@ static void open_here(void)
 
 static void close_here(void)
 {
-	EXPECT(ibv_destroy_qp(from_peer) == 0 && ibv_destroy_qp(from_own) == 0 &&
-		       ibv_destroy_qp(to_own) == 0,
-	       "ibv_destroy_qp");
+	EXPECT(!from_peer || ibv_destroy_qp(from_peer) == 0, "ibv_destroy_qp");
+	EXPECT(ibv_destroy_qp(from_own) == 0 && ibv_destroy_qp(to_own) == 0, "ibv_destroy_qp");
 	EXPECT(ibv_destroy_ah(ah) == 0 && (!srq || ibv_destroy_srq(srq) == 0), "the rest");
 	EXPECT(ibv_destroy_cq(sends) == 0 && ibv_destroy_cq(receives) == 0, "ibv_destroy_cq");
 }
@@ -279,6 +278,49 @@ static void others_go_on(void)
 	EXPECT(own_received > ROUNDS, "%lu own messages", own_received);
 	side_kill(&b);
 	close_here();
+}
+
+/* Each receive that is posted can still be used once the dead peer's queue pair is gone. */
+static void none_is_lost(void)
+{
+	struct ibv_sge sge = {(uintptr_t)here->arena, BYTES, here->mr[KEY_FULL]->lkey};
+	struct ibv_send_wr wr = message(from_own, ah, to_own->qp_num, &sge, UINT32_MAX), *bad;
+	uint64_t until = now_ms() + 10000;
+	struct ibv_wc wc;
+
+	/* First its completions, which would go with the queue pair. */
+	while (ibv_poll_cq(receives, 1, &wc) == 1)
+		completed++;
+	EXPECT(ibv_destroy_qp(from_peer) == 0, "ibv_destroy_qp");
+	while (completed < posted && now_ms() < until) {
+		EXPECT(ibv_post_send(from_own, &wr, &bad) == 0, "ibv_post_send");
+		while (ibv_poll_cq(sends, 1, &wc) == 0 && now_ms() < until)
+			;
+		EXPECT(wc.status == IBV_WC_SUCCESS, "'%s'", ibv_wc_status_str(wc.status));
+		while (ibv_poll_cq(receives, 1, &wc) == 1)
+			completed++;
+	}
+	EXPECT(completed == posted, "%lu of %lu receives completed", completed, posted);
+	from_peer = NULL;
+}
+
+static void others_go_on_beside_a_death(void)
+{
+	for (int i = 0; i < ROUNDS; i++) {
+		uint64_t ms;
+
+		open_here();
+		(void)work_for(500 + (uint64_t)rand() % 1000);
+		kill(b.pid, SIGKILL);
+		ms = work_for(1000);
+		EXPECT(ms < BOUND_MS + BUSY_MS, "an own message took %lu ms", (unsigned long)ms);
+		side_kill(&b);
+		if (shared)
+			none_is_lost();
+		close_here();
+		side_start(&b);
+	}
+	side_kill(&b);
 }
 
 /* Its own request fails, while the peer may be in the middle of a message to it. */
@@ -337,27 +379,35 @@ static void an_error_is_in_time(void)
 	side_kill(&b);
 }
 
+static const struct {
+	const char *name;
+	enum ibv_qp_type type;
+	bool shared;
+	void (*run)(void);
+} rows[] = {
+	{"others send to the same shared receive queue", IBV_QPT_RC, true, others_go_on},
+	{"others send to the same datagram queue pair", IBV_QPT_UD, false, others_go_on},
+	{"datagrams and a shared receive queue", IBV_QPT_UD, true, others_go_on},
+	{"the queue pair that it sends to fails", IBV_QPT_RC, false, an_error_is_in_time},
+	{"it is killed; a shared receive queue", IBV_QPT_RC, true, others_go_on_beside_a_death},
+	{"it is killed; a datagram queue pair", IBV_QPT_UD, false, others_go_on_beside_a_death},
+	{"it is killed; both", IBV_QPT_UD, true, others_go_on_beside_a_death},
+};
+
 int main(int argc, char **argv)
 {
 	side_work = work;
 	side_agent_main(argc, argv);
-	time_limit(280);
+	time_limit(400);
 	sandbox_enter();
-	side_start(&b);
 	side_open(&a, NULL);
-	type = IBV_QPT_RC;
-	shared = true;
-	row("others send to the same shared receive queue");
-	others_go_on();
-	side_start(&b);
-	type = IBV_QPT_UD;
-	shared = false;
-	row("others send to the same datagram queue pair");
-	others_go_on();
-	side_start(&b);
-	type = IBV_QPT_RC;
-	row("the queue pair that it sends to fails");
-	an_error_is_in_time();
+	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+		row("%s", rows[i].name);
+		side_start(&b);
+		type = rows[i].type;
+		shared = rows[i].shared;
+		rows[i].run();
+	}
 	side_stop(&a);
 	sandbox_leave();
 	return summary();

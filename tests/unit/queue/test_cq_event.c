@@ -5,21 +5,15 @@
  * CQ's lock is held.
  */
 #include <errno.h>
-#include <fcntl.h>
 #include <setjmp.h>
-#include <signal.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <unistd.h>
-#include <sys/ioctl.h>
-#include <sys/ptrace.h>
-#include <sys/wait.h>
 #include <cmocka.h>
 
 #include "queue/cq.h"
-#include "segment/doorbell.h"
-#include "unit/memory/fake_seg.h"
+#include "unit/queue/event_fixture.h"
 
 #define INDEX	 1u
 #define CQES	 8u
@@ -34,13 +28,8 @@ static int channel; /* what the owner reads */
 
 static int set_up(void **state)
 {
-	int fds[2];
-
 	fake_open(&fake, 1);
-	CHECK(pipe2(fds, O_CLOEXEC | O_NONBLOCK) == 0);
-	channel = fds[0];
-	fake.seg.doorbell[DOORBELL].id = DOORBELL;
-	CHECK(av_own_fd_keep(&fake.seg.doorbell[DOORBELL].fifo, fds[1]));
+	channel = doorbell_open(&fake, DOORBELL);
 	atomic_store(&fake.seg.head->chunk[AV_SLAB_CQ][0], CHUNK_AT);
 	cq = av_cq_at(&fake.seg, INDEX);
 	cq->capacity = CQES;
@@ -54,55 +43,23 @@ static int set_up(void **state)
 
 static int tear_down(void **state)
 {
-	av_own_fd_close(&fake.seg.doorbell[DOORBELL].fifo);
-	close(channel);
+	doorbell_close(&fake, DOORBELL, channel);
 	fake_close(&fake);
 	return 0;
 }
 
-static int events(void)
-{
-	int bytes;
-
-	CHECK(ioctl(channel, FIONREAD, &bytes) == 0);
-	return bytes / (int)sizeof(struct av_doorbell_record);
-}
-
 /* --- stopped at each instruction -------------------------------------------------- */
 
-static pid_t start_appender(void)
+static void append(void)
 {
 	struct av_cqe e = {.wr_id = 7};
-	pid_t child = fork();
-	int status;
 
-	CHECK(child >= 0);
-	if (child == 0) {
-		CHECK(ptrace(PTRACE_TRACEME, 0, NULL, NULL) == 0);
-		raise(SIGSTOP);
-		_exit(av_cq_push(&fake.seg, INDEX, &e) != 0);
-	}
-	CHECK(waitpid(child, &status, 0) == child && WIFSTOPPED(status));
-	return child;
-}
-
-/* Return: does it run on? */
-static bool step(pid_t child)
-{
-	int status;
-
-	CHECK(ptrace(PTRACE_SINGLESTEP, child, NULL, NULL) == 0);
-	CHECK(waitpid(child, &status, 0) == child);
-	if (WIFSTOPPED(status))
-		return true;
-	assert_true(WIFEXITED(status));
-	assert_int_equal(WEXITSTATUS(status), 0);
-	return false;
+	CHECK(av_cq_push(&fake.seg, INDEX, &e) == 0);
 }
 
 static void armed_or_told_at_each_instruction(void **state)
 {
-	pid_t child = start_appender();
+	pid_t child = start_stopped(append);
 	unsigned int armed_there = 0, told = 0;
 
 	while (step(child)) {
@@ -110,14 +67,14 @@ static void armed_or_told_at_each_instruction(void **state)
 
 		/* A free lock: no other appender would have the owner look. */
 		if (atomic_load(&cq->inlet[0].lock.owner) == 0)
-			assert_true(armed != (events() == 1));
+			assert_true(armed != (events_at(channel) == 1));
 		else
-			assert_true(armed || events() == 1);
+			assert_true(armed || events_at(channel) == 1);
 		armed_there += armed && av_cq_peek(&fake.seg, cq);
-		told += events();
+		told += events_at(channel);
 	}
 	assert_true(armed_there > 10 && told > 10); /* or it was looked at nothing */
-	assert_int_equal(events(), 1);
+	assert_int_equal(events_at(channel), 1);
 }
 
 /* --- waiting for the lock of one who is stopped ----------------------------------- */
@@ -149,7 +106,7 @@ static void the_owner_is_told(void **state)
 		cq->inlet[0].armed = rows[i].armed;
 		atomic_store(&fake.seg.in_vain_until_ns, 0);
 		assert_int_equal(av_cq_push(&fake.seg, INDEX, &e), -ENOSPC); /* after 2 s */
-		assert_int_equal(events() > 0, rows[i].told);
+		assert_int_equal(events_at(channel) > 0, rows[i].told);
 		while (read(channel, &record, sizeof(record)) == sizeof(record))
 			assert_true(record.kind == AV_SLAB_CQ && record.index == INDEX &&
 				    record.id == 1);
