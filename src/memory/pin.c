@@ -81,26 +81,47 @@ static bool wait_for(struct av_pin *pin, uint64_t word, uint64_t *until, uint64_
 	return true;
 }
 
-/* The first taken word from @pin on. A loop of its own: a deregistration spends most time here. */
-static struct av_pin *taken(struct av_pin *pin, const struct av_pin *end)
+#define BLOCK 8u
+static_assert(AV_PINS % BLOCK == 0, "whole blocks");
+
+static uint64_t block_of(const struct av_pin *pin)
 {
-	while (pin != end && atomic_load_explicit(&pin->word, memory_order_acquire) == 0)
-		pin++;
-	return pin;
+	uint64_t words = 0;
+
+	for (uint32_t i = 0; i < BLOCK; i++)
+		words |= atomic_load_explicit(&pin[i].word, memory_order_acquire);
+	return words;
+}
+
+/*
+ * The first taken word at or after number @i; AV_PINS: none. Looks at whole blocks, since a
+ * deregistration spends a third of its time here.
+ */
+static uint32_t taken(const struct av_pin *pins, uint32_t i)
+{
+	while (i < AV_PINS) {
+		if (i % BLOCK == 0 && av_likely(block_of(&pins[i]) == 0))
+			i += BLOCK;
+		else if (atomic_load_explicit(&pins[i].word, memory_order_acquire))
+			return i;
+		else
+			i++;
+	}
+	return AV_PINS;
 }
 
 void av_pin_drain(struct av_seg *seg, uint32_t key)
 {
 	AV_UNCANCELLED;
-	struct av_pin *pin = seg->head->pin, *end = pin + AV_PINS;
+	struct av_pin *pins = seg->head->pin;
 	uint64_t until = 0;
 
 	atomic_thread_fence(memory_order_seq_cst); /* pairs with av_pin_begin()'s */
-	for (; (pin = taken(pin, end)) != end; pin++) {
-		uint64_t word = atomic_load_explicit(&pin->word, memory_order_acquire);
+	for (uint32_t i = taken(pins, 0); i < AV_PINS; i = taken(pins, i + 1)) {
+		uint64_t word = atomic_load_explicit(&pins[i].word, memory_order_acquire);
 
 		if ((uint32_t)word == key &&
-		    !wait_for(pin, word, &until, seg->own ? 0 : AV_PATIENCE_NS))
+		    !wait_for(&pins[i], word, &until, seg->own ? 0 : AV_PATIENCE_NS))
 			return;
 	}
 }
@@ -108,15 +129,16 @@ void av_pin_drain(struct av_seg *seg, uint32_t key)
 bool av_pin_try_drain(struct av_seg *seg, av_pin_chosen *chosen, const void *arg, uint64_t *until)
 {
 	AV_UNCANCELLED;
-	struct av_pin *pin = seg->head->pin, *end = pin + AV_PINS;
+	struct av_pin *pins = seg->head->pin;
 	bool ret = true;
 
 	atomic_thread_fence(memory_order_seq_cst); /* pairs with av_pin_begin()'s */
-	for (; (pin = taken(pin, end)) != end; pin++) {
-		uint64_t word = atomic_load_explicit(&pin->word, memory_order_acquire);
+	for (uint32_t i = taken(pins, 0); i < AV_PINS; i = taken(pins, i + 1)) {
+		uint64_t word = atomic_load_explicit(&pins[i].word, memory_order_acquire);
 
 		if (word != 0 && chosen(seg, (uint32_t)word, arg) &&
-		    !wait_for(pin, word, until, word >> 32 == av_lock_self ? 0 : AV_STOPPED_NS))
+		    !wait_for(&pins[i], word, until,
+			      word >> 32 == av_lock_self ? 0 : AV_STOPPED_NS))
 			ret = false;
 	}
 	return ret;
