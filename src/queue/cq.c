@@ -6,7 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "base/clock.h"
+#include "base/patience.h"
 #include "observe/diagnosis.h"
 #include "queue/cq_doorbell.h"
 #include "queue/cq_inlet.h"
@@ -185,12 +185,16 @@ static enum event event_now(const struct av_cq_shared *cq)
  * Entries that want an event have been counted: send it now, or put it off?
  * Context: @lock is held.
  */
-static enum event put_off(struct av_cq_shared *cq, struct av_cq_inlet *in)
+static enum event put_off(const struct av_cq_shared *cq, struct av_cq_inlet *in)
 {
+	uint64_t due = atomic_load(&in->event_due_ns);
+
 	if (!moderated(in) || (in->event_count && in->counted >= in->event_count))
 		return event_now(cq);
-	if (!in->event_period_us || atomic_load(&in->event_due_ns))
+	if (!in->event_period_us)
 		return EVENT_NONE;
+	if (due) /* who set that may have been stopped before the timer was told */
+		return av_now_ns() > due + AV_STUCK_NS ? event_now(cq) : EVENT_NONE;
 	atomic_store(&in->event_due_ns, av_now_ns() + in->event_period_us * 1000ull);
 	return EVENT_LATER;
 }
@@ -202,41 +206,46 @@ static enum event put_off(struct av_cq_shared *cq, struct av_cq_inlet *in)
 static enum event event_of(struct av_cq_shared *cq, struct av_cq_inlet *in,
 			   const struct av_cqe *cqe)
 {
-	if (av_likely(in->armed == AV_CQ_NOT_ARMED))
+	uint32_t armed = av_raise_armed(&in->armed);
+
+	if (av_likely(armed == AV_CQ_NOT_ARMED))
 		return EVENT_NONE;
 	if (cqe->status != IBV_WC_SUCCESS)
 		return event_now(cq);
-	if (in->armed == AV_CQ_ARMED_SOLICITED && !(cqe->flags & AV_CQE_SOLICITED))
+	if (armed == AV_CQ_ARMED_SOLICITED && !(cqe->flags & AV_CQE_SOLICITED))
 		return EVENT_NONE;
 	in->counted++;
 	return put_off(cq, in);
 }
 
 /*
- * Send the event and disarm the CQ, in this order and under the lock. So who is killed in between
- * leaves an armed CQ, and an event too many, which no program minds. Who is stopped in between
- * holds the lock, which the next appender tells the owner (queue/cq_inlet.h).
+ * Release the lock and send the event, in this order: the owner, or another thread, may take the
+ * core of whoever wakes it. What a stop or death in between leaves is in base/raise.h.
  * Context: the inlet's lock is held; afterwards it is not
  */
 static void release(struct av_seg *seg, struct av_cq_shared *cq, uint32_t index, int i,
 		    enum event event)
 {
 	struct av_cq_inlet *in = &cq->inlet[i];
+	bool now = event == EVENT_NOW || event == EVENT_WAKE;
+	uint64_t claim = now ? av_raise_begin(&in->armed) : 0;
 
-	if (event == EVENT_LATER)
-		av_seg_wake_timer(seg);
-	if (event == EVENT_NOW || event == EVENT_WAKE) {
-		if (av_cq_notifies(cq))
-			atomic_store(&cq->ready, 1); /* before @waiters is read: queue/notify.h */
-		if (event == EVENT_WAKE)
-			av_cq_notify_wake(cq);
-		else
-			av_cq_tell(seg, index);
-		in->armed = AV_CQ_NOT_ARMED;
+	if (claim) {
 		in->counted = 0;
 		atomic_store(&in->event_due_ns, 0);
+		if (av_cq_notifies(cq))
+			atomic_store(&cq->ready, 1); /* before @waiters is read: queue/notify.h */
 	}
 	av_lock_release(&in->lock);
+	if (event == EVENT_LATER)
+		av_seg_wake_timer(seg);
+	if (!claim)
+		return;
+	if (event == EVENT_WAKE)
+		av_cq_notify_wake(cq);
+	else
+		av_cq_tell(seg, index);
+	av_raise_end(&in->armed, claim);
 }
 
 /*
@@ -336,7 +345,7 @@ int av_cq_push(struct av_seg *seg, uint32_t index, const struct av_cqe *cqe)
 		return -ENOSPC;
 	}
 	cq->inlet[0].counters.completions++;
-	if (av_likely(cq->inlet[i].armed == AV_CQ_NOT_ARMED))
+	if (av_likely(!atomic_load_explicit(&cq->inlet[i].armed.word, memory_order_relaxed)))
 		av_lock_release(&cq->inlet[i].lock);
 	else
 		release(seg, cq, index, i, event_of(cq, &cq->inlet[i], to));
@@ -379,12 +388,12 @@ void av_cq_arm(struct av_seg *seg, uint32_t index, enum av_cq_armed how)
 	int i = lock(seg, cq, index,
 		     false); /* a later appender sees it without a barrier of its own */
 	struct av_cq_inlet *in = &cq->inlet[i];
+	uint32_t armed = av_raise_armed(&in->armed);
 
-	if (in->armed == AV_CQ_NOT_ARMED)
+	if (armed == AV_CQ_NOT_ARMED)
 		/* The last event is over. */
 		atomic_store_explicit(&cq->ready, 0, memory_order_relaxed);
-	if (in->armed < (uint32_t)how)
-		in->armed = how;
+	av_raise_arm(&in->armed, armed < (uint32_t)how ? (uint32_t)how : armed);
 	release(seg, cq, index, i, event_already(seg, cq, i));
 }
 
@@ -408,7 +417,7 @@ void av_cq_look_again(struct av_seg *seg, uint32_t index)
 	int i = lock(seg, cq, index, false);
 	enum event event = EVENT_NONE;
 
-	if (cq->inlet[i].armed != AV_CQ_NOT_ARMED && !moderated(&cq->inlet[i]))
+	if (av_raise_armed(&cq->inlet[i].armed) && !moderated(&cq->inlet[i]))
 		event = event_already(seg, cq, i);
 	release(seg, cq, index, i, event);
 }
@@ -423,7 +432,7 @@ void av_cq_moderate(struct av_seg *seg, uint32_t index, uint32_t count, uint32_t
 	in->event_count = count;
 	in->event_period_us = period_us;
 	atomic_store(&in->event_due_ns, 0);
-	if (in->armed != AV_CQ_NOT_ARMED && in->counted)
+	if (av_raise_armed(&in->armed) && in->counted)
 		event = put_off(cq, in);
 	release(seg, cq, index, i, event);
 }

@@ -9,7 +9,7 @@
 
 /*
  * Ring the completion channel, if the CQ has one.
- * Context: any process; the CQ's lock, or none, is held. May make a system call.
+ * Context: any process; no lock is held. May make a system call.
  */
 void av_cq_tell(struct av_seg *seg, uint32_t index);
 

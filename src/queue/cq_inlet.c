@@ -42,7 +42,7 @@ static uint64_t ring_bytes(const struct av_cq_shared *cq, uint32_t i)
 static void bring_state(const struct av_cq_inlet *old, struct av_cq_inlet *in)
 {
 	in->head_seen = old->head_seen;
-	in->armed = old->armed;
+	atomic_store(&in->armed.word, atomic_load(&old->armed.word));
 	in->event_count = old->event_count;
 	in->event_period_us = old->event_period_us;
 	in->counted = old->counted;
@@ -136,7 +136,7 @@ static void have_owner_look(struct av_seg *seg, uint32_t index, uint32_t i)
 {
 	const struct av_cq_shared *cq = av_cq_at(seg, index);
 
-	if (atomic_load_explicit(&cq->inlet[i].armed, memory_order_relaxed) != AV_CQ_NOT_ARMED)
+	if (av_raise_armed(&cq->inlet[i].armed) != AV_CQ_NOT_ARMED)
 		av_cq_tell(seg, index);
 }
 

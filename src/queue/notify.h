@@ -45,7 +45,7 @@ AV_MUST_USE int av_cq_wait(struct av_seg *seg, uint32_t index, uint64_t until_ns
 
 /*
  * For queue/cq.c: wake a thread that waits for the event that was made.
- * Context: the CQ's lock is held.
+ * Context: the CQ's lock is not held any more.
  */
 void av_cq_notify_wake(struct av_cq_shared *cq);
 

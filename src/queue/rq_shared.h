@@ -11,6 +11,7 @@
 #include "base/compiler.h"
 #include "base/limits.h"
 #include "base/lock.h"
+#include "base/raise.h"
 #include "segment/segment.h"
 
 struct av_rq_wqe {
@@ -66,9 +67,9 @@ struct av_rq_shared {
 	_Atomic uint64_t head AV_ALIGNED(AV_CACHE_LINE); /* av_rq_taken(); queue/rq_take.c */
 	struct av_lock take_lock; /* shared queues: to put a request back, and to change arrays */
 	uint32_t reached;	  /* shared queues: the most requests ever taken, as far as known */
-	uint32_t tail_seen; /* takers' copy of @tail, so that they rarely read the posters' line;
-			       for queues that are not shared */
-	_Atomic uint64_t limit; /* shared queues: queue/srq_limit.h */
+	uint32_t tail_seen;    /* takers' copy of @tail, so that they rarely read the posters' line;
+				  for queues that are not shared */
+	struct av_raise limit; /* shared queues: queue/srq_limit.h */
 };
 static_assert(sizeof(struct av_rq_shared) <= AV_RQ_BYTES, "receive queue table entry");
 

@@ -1,11 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * SRQ_LIMIT_REACHED: one event when fewer requests are left in a shared receive queue than its
- * limit says, and none until the limit is set again. One of those who take requests raises it.
- *
- * That one may be stopped or killed before it has. So the limit is disarmed after the event, and in
- * the meantime says since when somebody raises it. Who looks much later (AV_STUCK_NS) does so
- * itself. If the first one was only stopped, the event comes twice.
+ * limit says, and none until the limit is set again. One of those who take requests raises it,
+ * whoever is stopped or killed (base/raise.h).
  */
 #ifndef AV_QUEUE_SRQ_LIMIT_H
 #define AV_QUEUE_SRQ_LIMIT_H
@@ -15,7 +12,7 @@
 /* What the program has set; 0: disarmed. */
 static inline uint32_t av_srq_limit(const struct av_rq_shared *rq)
 {
-	return (uint32_t)atomic_load_explicit(&rq->limit, memory_order_relaxed);
+	return av_raise_armed(&rq->limit);
 }
 
 /* Set the limit. Raises the event at once if it is already undercut. Context: the owner */

@@ -36,8 +36,8 @@ void av_doorbell_remove(struct av_seg *seg, uint32_t id);
 /*
  * Append a record to a doorbell of any process. If the FIFO is full, the record is dropped: the
  * descriptor is readable anyway.
- * Context: any thread; never blocks; of the data path's locks only a CQ's is held, if any: system
- * calls, and waking a sleeper takes 7 us.
+ * Context: any thread; never blocks; no lock of the data path held: system calls, and waking a
+ * sleeper takes 7 us, or the core.
  * Return: 0, or -errno if nothing could be written
  */
 int av_doorbell_ring(struct av_seg *seg, uint32_t id, const struct av_doorbell_record *record);

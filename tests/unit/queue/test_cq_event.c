@@ -12,6 +12,7 @@
 #include <unistd.h>
 #include <cmocka.h>
 
+#include "base/patience.h"
 #include "queue/cq.h"
 #include "unit/queue/event_fixture.h"
 
@@ -36,7 +37,7 @@ static int set_up(void **state)
 	cq->mask[0] = CQES - 1;
 	cq->ring[0] = RING_AT;
 	cq->doorbell = DOORBELL;
-	cq->inlet[0].armed = AV_CQ_ARMED_ANY;
+	av_raise_arm(&cq->inlet[0].armed, AV_CQ_ARMED_ANY);
 	atomic_store(&cq->id, 1);
 	return 0;
 }
@@ -57,24 +58,71 @@ static void append(void)
 	CHECK(av_cq_push(&fake.seg, INDEX, &e) == 0);
 }
 
+static bool is_armed(void)
+{
+	return av_raise_armed(&cq->inlet[0].armed) != AV_CQ_NOT_ARMED;
+}
+
+static bool is_free(void)
+{
+	return atomic_load(&cq->inlet[0].lock.owner) == 0;
+}
+
 static void armed_or_told_at_each_instruction(void **state)
 {
 	pid_t child = start_stopped(append);
-	unsigned int armed_there = 0, told = 0;
+	unsigned int armed = 0, told = 0;
 
 	while (step(child)) {
-		bool armed = cq->inlet[0].armed != AV_CQ_NOT_ARMED;
-
-		/* A free lock: no other appender would have the owner look. */
-		if (atomic_load(&cq->inlet[0].lock.owner) == 0)
-			assert_true(armed != (events_at(channel) == 1));
-		else
-			assert_true(armed || events_at(channel) == 1);
-		armed_there += armed && av_cq_peek(&fake.seg, cq);
+		assert_true(is_armed() || events_at(channel) == 1);
+		armed += is_armed() && av_cq_peek(&fake.seg, cq);
 		told += events_at(channel);
 	}
-	assert_true(armed_there > 10 && told > 10); /* or it was looked at nothing */
+	assert_true(armed > 10 && told > 10); /* or it was looked at nothing */
+	assert_false(is_armed());
 	assert_int_equal(events_at(channel), 1);
+}
+
+/* Who wakes the owner may lose its core to it: with the lock, all others would wait. */
+static void the_lock_is_free_when_the_owner_is_told(void **state)
+{
+	pid_t child = start_stopped(append);
+	unsigned int told = 0;
+
+	while (step(child)) {
+		told += events_at(channel);
+		assert_true(is_free() || events_at(channel) == 0);
+	}
+	assert_true(told > 0);
+}
+
+/* Stopped after each number of instructions, for long, while another process appends. */
+static void another_tells_the_owner_for_who_is_stopped(void **state)
+{
+	bool runs = true;
+
+	for (unsigned int steps = 1; runs; steps += 61) {
+		pid_t child = start_stopped(append);
+		int early;
+
+		for (unsigned int i = 0; i < steps && runs; i++)
+			runs = step(child);
+		early = events_at(channel);
+		if (is_free()) { /* else see below */
+			append();
+			usleep(runs && is_armed() ? AV_STUCK_NS / 1000 * 2 : 0);
+			append();
+			assert_true(events_at(channel) == 1 ||
+				    (events_at(channel) == 2 && early == 1));
+			assert_false(is_armed());
+		}
+		if (runs) {
+			kill(child, SIGKILL);
+			CHECK(waitpid(child, NULL, 0) == child);
+		}
+		tear_down(state);
+		set_up(state);
+	}
 }
 
 /* --- waiting for the lock of one who is stopped ----------------------------------- */
@@ -103,7 +151,7 @@ static void the_owner_is_told(void **state)
 	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
 		struct av_doorbell_record record;
 
-		cq->inlet[0].armed = rows[i].armed;
+		av_raise_arm(&cq->inlet[0].armed, rows[i].armed);
 		atomic_store(&fake.seg.in_vain_until_ns, 0);
 		assert_int_equal(av_cq_push(&fake.seg, INDEX, &e), -ENOSPC); /* after 2 s */
 		assert_int_equal(events_at(channel) > 0, rows[i].told);
@@ -120,6 +168,8 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		ON_A_CQ(armed_or_told_at_each_instruction),
+		ON_A_CQ(the_lock_is_free_when_the_owner_is_told),
+		ON_A_CQ(another_tells_the_owner_for_who_is_stopped),
 		ON_A_CQ(the_owner_is_told),
 	};
 

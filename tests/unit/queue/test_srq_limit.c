@@ -80,7 +80,7 @@ static void armed_or_told_at_each_instruction(void **state)
 	unsigned int armed = 0;
 
 	with_requests(10, 10);
-	atomic_store(&rq->limit, LIMIT);
+	av_raise_arm(&rq->limit, LIMIT);
 	child = start_stopped(look);
 	while (step(child)) {
 		assert_true(av_srq_limit(rq) == LIMIT || events_at(channel) == 1);
@@ -101,7 +101,7 @@ static void another_raises_it_for_who_is_stopped(void **state)
 		int early, late;
 
 		with_requests(10, 10);
-		atomic_store(&rq->limit, LIMIT);
+		av_raise_arm(&rq->limit, LIMIT);
 		child = start_stopped(look);
 		for (unsigned int i = 0; i < steps && runs; i++)
 			runs = step(child);

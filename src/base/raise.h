@@ -1,0 +1,61 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * An event that is raised once for each time that it is armed, by one of many processes.
+ *
+ * That one may be stopped or killed before it has. So the event is disarmed after it was raised,
+ * and in the meantime the word says since when somebody raises it. Who comes much later
+ * (AV_STUCK_NS) raises it, too. If the first one was only stopped, the event comes twice.
+ *
+ *     claim = av_raise_begin(&raise);
+ *     if (claim) {
+ *             ... raise it ...
+ *             av_raise_end(&raise, claim);
+ *     }
+ */
+#ifndef AV_BASE_RAISE_H
+#define AV_BASE_RAISE_H
+
+#include <stdatomic.h>
+#include <stdint.h>
+
+#include "base/compiler.h"
+#include "base/patience.h"
+
+/* All zero: not armed. Low half: what it is armed with; high half: since when, in ms; 0: nobody. */
+struct av_raise {
+	_Atomic uint64_t word;
+};
+
+/* @with: not 0, but to disarm it. Ends nobody's raising, which then makes one event too many. */
+static inline void av_raise_arm(struct av_raise *r, uint32_t with)
+{
+	atomic_store(&r->word, with);
+}
+
+/* What it is armed with; 0: not, or not any more. */
+static inline uint32_t av_raise_armed(const struct av_raise *r)
+{
+	return (uint32_t)atomic_load_explicit(&r->word, memory_order_relaxed);
+}
+
+/* Return: not 0: it is the caller who raises the event now */
+AV_MUST_USE static inline uint64_t av_raise_begin(struct av_raise *r)
+{
+	uint64_t word = atomic_load(&r->word);
+	uint32_t with = (uint32_t)word, since = (uint32_t)(word >> 32);
+	uint32_t now = (uint32_t)(av_now_coarse_ns() / 1000000) | 1;
+
+	if (with == 0 || (since && now - since <= AV_STUCK_NS / 1000000))
+		return 0;
+	return atomic_compare_exchange_strong(&r->word, &word, (uint64_t)now << 32 | with)
+		       ? (uint64_t)now << 32 | with
+		       : 0;
+}
+
+/* It has been raised. */
+static inline void av_raise_end(struct av_raise *r, uint64_t claim)
+{
+	atomic_compare_exchange_strong(&r->word, &claim, 0);
+}
+
+#endif
