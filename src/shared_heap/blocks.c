@@ -286,8 +286,8 @@ static void unmap(uint64_t at, uint64_t bytes)
 
 	if (av_block_leave(pointer(at), bytes))
 		av_block_left(pointer(at), bytes,
-			      AV_NEXT(munmap)(pointer(at), bytes) == 0 ? AV_BLOCK_GONE
-								       : AV_BLOCK_STAYS);
+			      AV_NEXT_OF(munmap)(pointer(at), bytes) == 0 ? AV_BLOCK_GONE
+									  : AV_BLOCK_STAYS);
 	errno = saved;
 }
 

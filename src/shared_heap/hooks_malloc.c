@@ -39,7 +39,7 @@ static bool is_large(size_t bytes)
 AV_EXPORT void *malloc(size_t bytes)
 {
 	return OR_NEXT(is_large(bytes) ? av_block_take(bytes, 1, false) : NULL,
-		       AV_NEXT(malloc)(bytes));
+		       AV_NEXT_OF(malloc)(bytes));
 }
 
 AV_EXPORT void free(void *p)
@@ -47,7 +47,7 @@ AV_EXPORT void free(void *p)
 	if (av_block_is_near(p))
 		av_block_free(p);
 	else
-		AV_NEXT(free)(p);
+		AV_NEXT_OF(free)(p);
 }
 
 /* C23 */
@@ -66,12 +66,13 @@ AV_EXPORT void *calloc(size_t count, size_t size)
 	size_t bytes;
 	bool large = !__builtin_mul_overflow(count, size, &bytes) && is_large(bytes);
 
-	return OR_NEXT(large ? av_block_take(bytes, 1, true) : NULL, AV_NEXT(calloc)(count, size));
+	return OR_NEXT(large ? av_block_take(bytes, 1, true) : NULL,
+		       AV_NEXT_OF(calloc)(count, size));
 }
 
 AV_EXPORT size_t malloc_usable_size(void *p)
 {
-	return av_block_is_near(p) ? av_block_bytes(p) : AV_NEXT(malloc_usable_size)(p);
+	return av_block_is_near(p) ? av_block_bytes(p) : AV_NEXT_OF(malloc_usable_size)(p);
 }
 
 static void *move(void *p, size_t had, size_t bytes)
@@ -95,7 +96,8 @@ AV_EXPORT void *realloc(void *p, size_t bytes)
 		/* What is large already and not the shared heap's stays there. */
 		if (had && !is_large(had))
 			return move(p, had, bytes);
-		return bytes ? OR_NEXT(NULL, AV_NEXT(realloc)(p, bytes)) : AV_NEXT(realloc)(p, 0);
+		return bytes ? OR_NEXT(NULL, AV_NEXT_OF(realloc)(p, bytes))
+			     : AV_NEXT_OF(realloc)(p, 0);
 	}
 	if (is_large(bytes) && av_block_resize(p, bytes))
 		return p;
@@ -124,12 +126,12 @@ static void *take_aligned(size_t align, size_t bytes)
 
 AV_EXPORT void *memalign(size_t align, size_t bytes)
 {
-	return OR_NEXT(take_aligned(align, bytes), AV_NEXT(memalign)(align, bytes));
+	return OR_NEXT(take_aligned(align, bytes), AV_NEXT_OF(memalign)(align, bytes));
 }
 
 AV_EXPORT void *aligned_alloc(size_t align, size_t bytes)
 {
-	return OR_NEXT(take_aligned(align, bytes), AV_NEXT(aligned_alloc)(align, bytes));
+	return OR_NEXT(take_aligned(align, bytes), AV_NEXT_OF(aligned_alloc)(align, bytes));
 }
 
 AV_EXPORT int posix_memalign(void **out, size_t align, size_t bytes)
@@ -142,17 +144,18 @@ AV_EXPORT int posix_memalign(void **out, size_t align, size_t bytes)
 		*out = p;
 		return 0;
 	}
-	err = AV_NEXT(posix_memalign)(out, align, bytes);
-	return err == ENOMEM && av_block_drop_spares() ? AV_NEXT(posix_memalign)(out, align, bytes)
-						       : err;
+	err = AV_NEXT_OF(posix_memalign)(out, align, bytes);
+	return err == ENOMEM && av_block_drop_spares()
+		       ? AV_NEXT_OF(posix_memalign)(out, align, bytes)
+		       : err;
 }
 
 AV_EXPORT void *valloc(size_t bytes)
 {
-	return OR_NEXT(take_aligned(AV_BLOCK_PAGE, bytes), AV_NEXT(valloc)(bytes));
+	return OR_NEXT(take_aligned(AV_BLOCK_PAGE, bytes), AV_NEXT_OF(valloc)(bytes));
 }
 
 AV_EXPORT void *pvalloc(size_t bytes)
 {
-	return OR_NEXT(take_aligned(AV_BLOCK_PAGE, bytes), AV_NEXT(pvalloc)(bytes));
+	return OR_NEXT(take_aligned(AV_BLOCK_PAGE, bytes), AV_NEXT_OF(pvalloc)(bytes));
 }

@@ -43,7 +43,7 @@ static void *map(bool by_number, void *at, size_t bytes, int prot, int flags, in
 	do
 		p = by_number ? (void *)AV_RAW(SYS_mmap, at, bytes, prot, flags, fd,
 					       offset) /* NOLINT */
-			      : AV_NEXT(mmap)(at, bytes, prot, flags, fd, offset);
+			      : AV_NEXT_OF(mmap)(at, bytes, prot, flags, fd, offset);
 	while (p == MAP_FAILED && errno == ENOMEM && av_block_drop_spares());
 	if (over)
 		av_block_left(at, bytes, p == MAP_FAILED ? AV_BLOCK_STAYS : AV_BLOCK_HIDDEN);
@@ -65,7 +65,7 @@ AV_EXPORT void *mmap64(void *at, size_t bytes, int prot, int flags, int fd, off_
 static int unmap(bool by_number, void *p, size_t bytes)
 {
 	bool blocks = av_block_leave(p, bytes);
-	int ret = by_number ? (int)AV_RAW(SYS_munmap, p, bytes) : AV_NEXT(munmap)(p, bytes);
+	int ret = by_number ? (int)AV_RAW(SYS_munmap, p, bytes) : AV_NEXT_OF(munmap)(p, bytes);
 
 	if (blocks)
 		av_block_left(p, bytes, ret ? AV_BLOCK_STAYS : AV_BLOCK_GONE);
@@ -95,7 +95,7 @@ static void *kernel_remap(const struct remap *r)
 	do
 		p = r->by_number ? (void *)AV_RAW(SYS_mremap, r->p, r->had, r->bytes, r->flags,
 						  r->wanted) /* NOLINT */
-				 : AV_NEXT(mremap)(r->p, r->had, r->bytes, r->flags, r->wanted);
+				 : AV_NEXT_OF(mremap)(r->p, r->had, r->bytes, r->flags, r->wanted);
 	while (p == MAP_FAILED && errno == ENOMEM && av_block_drop_spares());
 	if (over)
 		av_block_left(r->wanted, r->bytes,

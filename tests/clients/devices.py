@@ -3,7 +3,9 @@
 """What ibv_devices and ibv_devinfo say about the devices of ANYVERBS_DEVICES,
 and traffic between two of them."""
 import argparse
+import os
 import re
+import shutil
 import subprocess
 import sys
 
@@ -177,6 +179,14 @@ def names_of_vendors_are_only_names(scratch):
     for name in ("mlx4_0", "mlx5_0", "efa_0", "rxe0", "siw0"):
         command = "ANYVERBS_DEVICES=%s ib_send_lat -n 100 -d %s" % (name, name)
         pair_passes(scratch, command, command)
+
+
+@case
+def a_program_that_opens_libibverbs_itself(scratch):
+    here = os.path.dirname(os.path.abspath(__file__))
+    program = shutil.copy(os.path.join(here, "ctypes_verbs.py"), scratch.path)
+    done = run(scratch, "ANYVERBS_DEVICES=%s python3 -B %s" % (TWO, program))
+    check(done.stdout.split() == ["mlx5_0", "rxe0"], "it sees", done.stdout)
 
 
 def passes(scratch, function):

@@ -1,0 +1,58 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * dlopen(3) of libibverbs opens this library: NCCL, Python's ctypes and many bindings ask for verbs
+ * in no other way. Symbols that we do not have are found in the system's libibverbs, which is one
+ * of our dependencies.
+ *
+ * The C library finds the caller's RUNPATH and namespace by the return address. So these functions
+ * have to jump to the next definition instead of calling it: nothing may follow the call, and
+ * CMakeLists.txt asks for sibling calls whatever the build.
+ */
+#include <stdbool.h>
+#include <stddef.h>
+#include <string.h>
+
+#include "base/next.h"
+#include "observe/log.h"
+
+/* The linker compares it with the names of what is loaded, and reads no file. */
+#define OURSELVES "libanyverbs.so.1"
+#define VERBS	  "libibverbs.so"
+
+/* libibverbs.so, libibverbs.so.1, libibverbs.so.1.14.44.0, in any directory. */
+static bool is_verbs(const char *file)
+{
+	const char *slash = file ? strrchr(file, '/') : NULL, *name = slash ? slash + 1 : file;
+	size_t length = strlen(VERBS);
+
+	return name && !strncmp(name, VERBS, length) &&
+	       name[length + strspn(name + length, ".0123456789")] == '\0';
+}
+
+static const char *instead_of(const char *file)
+{
+	return is_verbs(file) ? OURSELVES : file;
+}
+
+/* In a namespace of its own the linker loads everything anew, but not what is preloaded. */
+static const char *instead_in(Lmid_t namespace, const char *file)
+{
+	if (namespace == LM_ID_BASE)
+		return instead_of(file);
+	if (is_verbs(file))
+		av_log(AV_LOG_WARN,
+		       "dlmopen(): '%.128s' in another namespace is the system's, without our "
+		       "devices",
+		       file);
+	return file;
+}
+
+AV_EXPORT void *dlopen(const char *file, int mode)
+{
+	return AV_NEXT_OF(dlopen)(instead_of(file), mode);
+}
+
+AV_EXPORT void *dlmopen(Lmid_t namespace, const char *file, int mode)
+{
+	return AV_NEXT_OF(dlmopen)(namespace, instead_in(namespace, file), mode);
+}
