@@ -3,7 +3,6 @@
 #include <anyverbs/as_notify.h>
 #include <poll.h>
 #include <stdlib.h>
-#include <sys/ioctl.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -12,6 +11,7 @@
 #include "segment/doorbell.h"
 #include "queue/notify.h"
 #include "verbs/between.h"
+#include "verbs/channel_records.h"
 #include "verbs/misuse.h"
 #include "verbs/next.h"
 
@@ -52,7 +52,7 @@ AV_EXPORT struct ibv_comp_channel *ibv_create_comp_channel(struct ibv_context *c
 		free(channel);
 		return av_fail_null(AV_VERB_CREATE_COMP_CHANNEL, -fd);
 	}
-	pthread_mutex_init(&channel->mutex, NULL);
+	av_channel_records_init(channel);
 	channel->ibv.context = context;
 	channel->ibv.fd = fd;
 	channel->made_at = __builtin_return_address(0);
@@ -81,21 +81,9 @@ AV_EXPORT int ibv_destroy_comp_channel(struct ibv_comp_channel *ibv)
 		av_doorbell_remove(ctx->seg, channel->doorbell);
 	close(ibv->fd);
 	av_handles_remove(&ctx->channels, channel->doorbell);
-	pthread_mutex_destroy(&channel->mutex);
+	av_channel_records_fini(channel);
 	free(channel);
 	return 0;
-}
-
-/* Read one record, as blocking as the descriptor is. Return: 0, or -1 and errno. */
-static int read_record(int fd, struct av_doorbell_record *record)
-{
-	ssize_t n = read(fd, record, sizeof(*record));
-
-	if (n == (ssize_t)sizeof(*record))
-		return 0;
-	if (n >= 0)
-		errno = EIO;
-	return -1;
 }
 
 /* The CQ of a record, counted as delivered. NULL: the CQ has been destroyed. */
@@ -119,13 +107,14 @@ static struct av_cq *deliver(struct av_context *ctx, const struct av_doorbell_re
 AV_EXPORT int ibv_get_cq_event(struct ibv_comp_channel *ibv, struct ibv_cq **cq_out,
 			       void **cq_context)
 {
+	struct av_channel *channel = av_container_of(ibv, struct av_channel, ibv);
 	struct av_doorbell_record record;
 	struct av_cq *cq = NULL;
 
 	if (!av_ours(ibv->context))
 		return AV_NEXT(ibv_get_cq_event, "IBVERBS_1.1")(ibv, cq_out, cq_context);
 	while (!cq) {
-		if (read_record(ibv->fd, &record))
+		if (av_channel_read(channel, &record))
 			return -1;
 		cq = deliver(av_context_of(ibv->context), &record);
 	}
@@ -143,41 +132,6 @@ AV_EXPORT void ibv_ack_cq_events(struct ibv_cq *cq, unsigned int nevents)
 	av_event_acknowledge(&cq->mutex, &cq->cond, &cq->comp_events_completed, nevents);
 }
 
-/* Number of unread records, whatever the descriptor's blocking mode. */
-static int pending(int fd)
-{
-	int bytes = 0;
-
-	return ioctl(fd, FIONREAD, &bytes) ? 0 : bytes / (int)sizeof(struct av_doorbell_record);
-}
-
-/*
- * Takes each record once and puts back those of others, in order; concurrent readers leave less to
- * do. Return: records of this CQ. @others: number of the rest.
- */
-static int sort_out(struct av_channel *channel, int fd, uint32_t cq_index, uint32_t cq_id,
-		    int *others)
-{
-	struct av_doorbell_record record;
-	struct av_seg *seg = av_context_of(channel->ibv.context)->seg;
-	int found = 0;
-
-	*others = 0;
-	pthread_mutex_lock(&channel->mutex);
-	for (int n = pending(fd); n > 0; n--) {
-		if (read_record(fd, &record))
-			break;
-		if (record.index == cq_index && record.id == cq_id) {
-			found++;
-			continue;
-		}
-		(void)av_doorbell_ring(seg, channel->doorbell, &record);
-		++*others;
-	}
-	pthread_mutex_unlock(&channel->mutex);
-	return found;
-}
-
 void av_channel_forget(struct av_channel *channel, uint32_t cq_index, uint32_t cq_id)
 {
 	struct av_seg *seg = av_context_of(channel->ibv.context)->seg;
@@ -186,7 +140,7 @@ void av_channel_forget(struct av_channel *channel, uint32_t cq_index, uint32_t c
 
 	if (fd < 0)
 		return;
-	(void)sort_out(channel, fd, cq_index, cq_id, &others);
+	(void)av_channel_sort_out(channel, fd, cq_index, cq_id, &others);
 	close(fd);
 }
 
@@ -212,7 +166,7 @@ static int wait_on(struct av_channel *channel, int fd, const struct av_cq *cq, u
 {
 	int others, err = 0;
 
-	while (!sort_out(channel, fd, cq->ibv.handle, cq->id, &others)) {
+	while (!av_channel_sort_out(channel, fd, cq->ibv.handle, cq->id, &others)) {
 		if (err)
 			return err;
 		err = wait_readable(fd, others, until_ns);

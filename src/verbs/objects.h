@@ -85,8 +85,12 @@ struct av_channel {
 	struct ibv_comp_channel ibv;
 	uint8_t peek_pad[AV_PEEK_PAD];
 	uint32_t doorbell;
-	const void *made_at;   /* verbs/misuse.h */
-	pthread_mutex_t mutex; /* serialises readers of the FIFO with those who rewrite it */
+	const void *made_at; /* verbs/misuse.h */
+	/* verbs/channel_records.h */
+	pthread_mutex_t mutex;		 /* of whoever sorts the FIFO, or takes what is kept */
+	_Atomic uint32_t sorts;		 /* begun and ended; odd: somebody is sorting */
+	_Atomic uint32_t kept_count;	 /* changed under @mutex */
+	struct av_doorbell_record *kept; /* in order */
 };
 
 struct av_xrcd {
