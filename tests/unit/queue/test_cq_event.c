@@ -96,12 +96,15 @@ static void the_lock_is_free_when_the_owner_is_told(void **state)
 	assert_true(told > 0);
 }
 
-/* Stopped after each number of instructions, for long, while another process appends. */
+/* Stopped in many places, for long, while another process appends. */
 static void another_tells_the_owner_for_who_is_stopped(void **state)
 {
+	unsigned int stride = stride_of(append);
 	bool runs = true;
 
-	for (unsigned int steps = 1; runs; steps += 61) {
+	tear_down(state);
+	set_up(state);
+	for (unsigned int steps = 1; runs; steps += stride) {
 		pid_t child = start_stopped(append);
 		int early;
 

@@ -91,12 +91,18 @@ static void armed_or_told_at_each_instruction(void **state)
 	assert_int_equal(events_at(channel), 1);
 }
 
-/* Stopped after each number of instructions, for long, while another taker looks. */
+/* Stopped in many places, for long, while another taker looks. */
 static void another_raises_it_for_who_is_stopped(void **state)
 {
+	unsigned int stride;
 	bool runs = true;
 
-	for (unsigned int steps = 1; runs; steps += 37) {
+	with_requests(10, 10);
+	av_raise_arm(&rq->limit, LIMIT);
+	stride = stride_of(look);
+	tear_down(state);
+	set_up(state);
+	for (unsigned int steps = 1; runs; steps += stride) {
 		pid_t child;
 		int early, late;
 
