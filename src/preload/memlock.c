@@ -5,17 +5,15 @@
  * nothing. Other programs, shells among them, see the limit that there is.
  */
 #include <assert.h>
-#include <dlfcn.h>
 #include <errno.h>
 #include <link.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <string.h>
 #include <sys/resource.h>
-#include <sys/syscall.h>
 #include <unistd.h>
 
-#include "base/compiler.h"
+#include "base/next.h"
 #include "base/setting.h"
 
 static bool is_off(void)
@@ -80,7 +78,7 @@ static_assert(sizeof(struct rlimit) == sizeof(struct rlimit64), "the kernel's");
 
 static int limit_of(pid_t pid, __rlimit_resource_t resource, const void *next, void *to)
 {
-	int ret = (int)syscall(SYS_prlimit64, pid, resource, next, to), saved = errno;
+	int ret = AV_NEXT_OF(prlimit64)(pid, resource, next, to), saved = errno;
 	struct rlimit *now = to;
 
 	if (ret || !now || resource != RLIMIT_MEMLOCK || (pid && pid != getpid()) || is_off())

@@ -105,16 +105,19 @@ static void the_device(void)
 		(__typeof__(&ibv_open_device))dlsym(handle, "ibv_open_device");
 	__typeof__(&ibv_close_device) close =
 		(__typeof__(&ibv_close_device))dlsym(handle, "ibv_close_device");
+	__typeof__(&ibv_free_device_list) free_list =
+		(__typeof__(&ibv_free_device_list))dlsym(handle, "ibv_free_device_list");
 	struct ibv_device **devices;
 	struct ibv_context *context;
 	int count;
 
-	NEED(list && open && close);
+	NEED(list && open && close && free_list);
 	devices = list(&count);
 	NEED(devices && count == 1);
 	EXPECT(!strcmp(devices[0]->name, "any0"), "%s", devices[0]->name);
 	context = open(devices[0]);
 	EXPECT(context && close(context) == 0, "opening and closing it");
+	free_list(devices);
 	dlclose(handle);
 }
 
