@@ -260,18 +260,32 @@ static uint32_t add_region(struct adoption *a, const struct av_seg *seg, uint64_
 	return a->id;
 }
 
+/*
+ * Pages that had to stay in the segment without a region move out, if they need not stay any more.
+ * The program may have unmapped them long ago. Return: is no adoption in the way?
+ */
+static bool make_way(uint64_t begin, uint64_t bytes)
+{
+	struct adoption *a;
+
+	while ((a = find_overlapping(begin, bytes)))
+		if (a->refs || av_adopt_must_stay() || !try_give_back(a) || a->out)
+			return false;
+	return true;
+}
+
 static uint32_t adopt(struct av_seg *seg, uint64_t begin, uint64_t bytes, uint8_t *why)
 {
 	struct adoption *a = find_overlapping(begin, bytes);
 	uint64_t now = av_now_ns();
-	uint32_t id;
+	uint32_t id = 0;
 
 	if (a)
-		return a->refs ? add_region(a, seg, begin, bytes)
-			       : begin_again(a, seg, begin, bytes);
-	if (!always() && !affordable(bytes, now))
-		return 0;
-	id = take(seg, begin, bytes, why);
+		id = a->refs ? add_region(a, seg, begin, bytes) : begin_again(a, seg, begin, bytes);
+	if (id || (!always() && !affordable(bytes, now)))
+		return id;
+	if (make_way(begin, bytes))
+		id = take(seg, begin, bytes, why);
 	adopted.spent_ns += av_now_ns() - now;
 	return id;
 }

@@ -207,6 +207,18 @@ bool av_adopt_place(struct av_adopt_pages *p)
 	return p->at != 0;
 }
 
+/* Nobody is to hear of an unmapping: what is exchanged in one step is untracked as one range. */
+static bool move_piece_in(const struct av_adopt_pages *p, uint64_t begin, uint64_t end)
+{
+	bool ret;
+
+	av_odp_untrack(begin, end - begin);
+	ret = av_pages_back(p->seg->pages, p->at + (begin - p->begin), end - begin) == 0 &&
+	      copy_in(p, begin, end) && map_in(p, begin, end);
+	av_odp_retrack(p->seg, begin, end - begin);
+	return ret;
+}
+
 /* Piece by piece, so that there need not be memory for twice as much. */
 static bool move_in(const struct av_adopt_pages *p)
 {
@@ -215,8 +227,7 @@ static bool move_in(const struct av_adopt_pages *p)
 	for (; begin < all; begin = end) {
 		end = begin + PIECE - begin % PIECE; /* up to where a huge page may begin */
 		end = end < all ? end : all;
-		if (av_pages_back(p->seg->pages, p->at + (begin - p->begin), end - begin) ||
-		    !copy_in(p, begin, end) || !map_in(p, begin, end))
+		if (!move_piece_in(p, begin, end))
 			return false;
 	}
 	return true;
@@ -228,9 +239,7 @@ bool av_adopt_move_in(const struct av_adopt_pages *p)
 	bool ret;
 
 	block_signals(&signals);
-	av_odp_untrack(p->begin, p->bytes);
 	ret = move_in(p);
-	av_odp_retrack(p->seg, p->begin, p->bytes);
 	pthread_sigmask(SIG_SETMASK, &signals, NULL);
 	return ret;
 }

@@ -262,6 +262,28 @@ static void ordinary_row(void)
 	munmap(p, 3 * BYTES);
 }
 
+/* Pages that stayed because they were locked are in the way of no other memory. */
+static void locked_once_row(void)
+{
+	uint8_t *p = map_private(BYTES);
+	struct ibv_mr *mr;
+
+	row("where locked memory was adopted, and unmapped");
+	mr = reg_adopted(p, BYTES);
+	if (!locked(p)) {
+		printf("left out: errno %d\n", errno);
+		dereg(mr);
+		munmap(p, BYTES);
+		return;
+	}
+	dereg(mr);
+	p = mmap(p, BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0);
+	fill(p, BYTES, 73);
+	dereg(reg_adopted(p, BYTES));
+	expect_filled(p, BYTES, 73);
+	munmap(p, BYTES);
+}
+
 static void *sit(void *go_on)
 {
 	pthread_mutex_lock(go_on);
@@ -317,6 +339,7 @@ static void run(void)
 			after_row(&specials[i]);
 		}
 	ordinary_row();
+	locked_once_row();
 	threads_row();
 	remove_row();
 }

@@ -15,6 +15,7 @@
 #include "lib/userfaultfd.h"
 
 #define PART   256u /* of a page: a region that is not adopted */
+#define PIECE  (4ul << 20)
 #define LOOKS  100u
 #define ROUNDS (TEST_SANITIZED ? 300u : 1500u)
 
@@ -92,9 +93,15 @@ static const struct watcher {
 
 /* --- rows ------------------------------------------------------------------------ */
 
+/* Across a boundary of the pieces in which pages move: they are exchanged one by one. */
 static void map_memory(void)
 {
-	memory = map_private(BYTES);
+	uint8_t *room = map_private(2 * PIECE);
+	size_t before = PIECE - (uintptr_t)room % PIECE - BYTES / 2;
+
+	memory = room + before;
+	munmap(room, before);
+	munmap(memory + BYTES, 2 * PIECE - before - BYTES);
 	memset(memory, 0x5a, BYTES);
 }
 
