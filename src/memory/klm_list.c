@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/checked.h"
+#include "memory/linger.h"
 #include "memory/pin.h"
 #include "memory/key.h"
 #include "segment/alloc.h"
@@ -21,7 +22,7 @@ uint64_t av_klm_alloc(struct av_seg *seg, uint32_t capacity)
 
 void av_klm_free(struct av_seg *seg, uint64_t list, uint32_t capacity)
 {
-	av_seg_free(seg, list, av_klm_bytes(capacity));
+	av_linger_free_memory(seg, list, av_klm_bytes(capacity));
 }
 
 /* Do all addresses of an element fit 64 bits? */

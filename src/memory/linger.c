@@ -18,10 +18,10 @@ struct lingering {
 	LIST_ENTRY(lingering) entry;
 	struct av_seg *seg;
 	uint32_t key;
-	uint32_t adopted;		  /* the descriptor, as in struct av_key; 0: none */
-	uint64_t at;			  /* the pages' block; 0: none */
+	struct av_lingering_of of;
 	enum { KEEP, EMPTY, FREE } pages; /* what is to happen to the block then */
 	bool descriptor;		  /* it is to be freed */
+	uint64_t memory, bytes;		  /* of the heap, to be freed; 0: none */
 	bool settled;			  /* its end is over */
 };
 
@@ -48,17 +48,17 @@ static bool is_key(const struct lingering *l, uint64_t key)
 
 static bool is_block(const struct lingering *l, uint64_t at)
 {
-	return l->at == at;
+	return l->of.at == at;
 }
 
 static bool is_descriptor(const struct lingering *l, uint64_t adopted)
 {
-	return l->adopted == adopted;
+	return l->of.adopted == adopted;
 }
 
 static bool is_used_block(const struct lingering *l, uint64_t at)
 {
-	return l->at == at && av_pin_is_held(l->seg, l->key);
+	return l->of.at == at && av_pin_is_held(l->seg, l->key);
 }
 
 /* The mutex is held; also below. */
@@ -73,6 +73,17 @@ static struct lingering *find(const struct av_seg *seg,
 	return NULL;
 }
 
+static struct lingering *find_leading_into(const struct av_seg *seg, uint64_t memory,
+					   uint64_t bytes)
+{
+	struct lingering *l;
+
+	LIST_FOREACH(l, &all.list, entry)
+		if (l->seg == seg && l->of.leads_to && l->of.leads_to - memory < bytes)
+			return l;
+	return NULL;
+}
+
 /* What is still used by another is left to that one. */
 static void drop(struct lingering *l)
 {
@@ -80,19 +91,25 @@ static void drop(struct lingering *l)
 
 	LIST_REMOVE(l, entry);
 	atomic_fetch_sub(&all.count, 1);
-	heir = l->pages != KEEP ? find(l->seg, is_block, l->at) : NULL;
+	heir = l->pages != KEEP ? find(l->seg, is_block, l->of.at) : NULL;
 	if (heir) {
 		heir->pages = l->pages;
 		l->pages = KEEP;
 	}
-	heir = l->descriptor ? find(l->seg, is_descriptor, l->adopted) : NULL;
+	heir = l->descriptor ? find(l->seg, is_descriptor, l->of.adopted) : NULL;
 	if (heir) {
 		heir->descriptor = true;
 		l->descriptor = false;
 	}
+	heir = l->memory ? find_leading_into(l->seg, l->memory, l->bytes) : NULL;
+	if (heir) {
+		heir->memory = l->memory;
+		heir->bytes = l->bytes;
+		l->memory = 0;
+	}
 }
 
-bool av_linger_begin(struct av_seg *seg, uint32_t key, uint64_t at, uint32_t adopted)
+bool av_linger_begin(struct av_seg *seg, uint32_t key, const struct av_lingering_of *of)
 {
 	struct lingering *l = calloc(1, sizeof(*l));
 
@@ -100,7 +117,7 @@ bool av_linger_begin(struct av_seg *seg, uint32_t key, uint64_t at, uint32_t ado
 		free(l);
 		return false;
 	}
-	*l = (struct lingering){.seg = seg, .key = key, .adopted = adopted, .at = at};
+	*l = (struct lingering){.seg = seg, .key = key, .of = *of};
 	pthread_mutex_lock(&all.mutex);
 	LIST_INSERT_HEAD(&all.list, l, entry);
 	atomic_fetch_add(&all.count, 1);
@@ -188,6 +205,23 @@ void av_linger_free_descriptor(struct av_seg *seg, uint32_t adopted)
 		free_descriptor(seg, adopted);
 }
 
+void av_linger_free_memory(struct av_seg *seg, uint64_t offset, uint64_t bytes)
+{
+	struct lingering *l = NULL;
+
+	if (av_unlikely(atomic_load(&all.count))) {
+		pthread_mutex_lock(&all.mutex);
+		l = find_leading_into(seg, offset, bytes);
+		if (l) {
+			l->memory = offset;
+			l->bytes = bytes;
+		}
+		pthread_mutex_unlock(&all.mutex);
+	}
+	if (!l)
+		av_seg_free(seg, offset, bytes);
+}
+
 void av_linger_settle(struct av_seg *seg, uint32_t key)
 {
 	struct lingering *l;
@@ -235,11 +269,13 @@ void av_linger_sweep(struct av_seg *seg)
 
 	while ((l = take(seg, is_over))) {
 		if (l->pages == FREE)
-			av_pages_free(seg->pages, l->at);
+			av_pages_free(seg->pages, l->of.at);
 		else if (l->pages == EMPTY)
-			av_pages_empty(seg->pages, l->at);
+			av_pages_empty(seg->pages, l->of.at);
 		if (l->descriptor)
-			free_descriptor(seg, l->adopted);
+			free_descriptor(seg, l->of.adopted);
+		if (l->memory)
+			av_seg_free(seg, l->memory, l->bytes);
 		av_recall_forget(seg, l->key);
 		av_slab_free(seg, AV_SLAB_KEY, AV_KEY_INDEX(l->key));
 		free(l);

@@ -4,9 +4,9 @@
  *
  * Deregistration does not wait for a stopped peer. System calls of its are recalled
  * (memory/recall.h). Where it loads and stores in pages of the segment, the program gets other
- * pages in their place, or none, and the old ones linger. So do the key's entry and the descriptor
- * of the adoption, since the peer may be anywhere in its translation. All are freed on the next
- * occasion after its pin is gone.
+ * pages in their place, or none, and the old ones linger. So do the key's entry, the descriptor of
+ * the adoption and the list of a UMR key, since the peer may be anywhere in its translation, and
+ * device memory. All are freed on the next occasion after its pin is gone.
  *
  * Owner's process only; any thread. Its mutex is the innermost: no other is taken under it.
  */
@@ -19,12 +19,25 @@
 #include "base/compiler.h"
 #include "segment/segment.h"
 
+/* What has to stay with a key. */
+struct av_lingering_of {
+	uint64_t at;	   /* its block of pages; 0: none */
+	uint32_t adopted;  /* the descriptor, as in struct av_key; 0: none */
+	uint64_t leads_to; /* offset of what is behind it in the segment's heap; 0: nothing */
+};
+
 /*
- * @key has been withdrawn, but a peer uses it. From here on its entry lingers, and its block of
- * pages @at and the descriptor @adopted (as in struct av_key), each unless it is 0.
+ * @key has been withdrawn, but a peer uses it. From here on its entry lingers, and what @of says.
  * Return: false: for want of memory
  */
-AV_MUST_USE bool av_linger_begin(struct av_seg *seg, uint32_t key, uint64_t at, uint32_t adopted);
+AV_MUST_USE bool av_linger_begin(struct av_seg *seg, uint32_t key,
+				 const struct av_lingering_of *of);
+
+/*
+ * Free memory of the segment's heap to which keys have led: the list of a UMR key, a block of
+ * device memory. At once, or when no key that led there lingers any more.
+ */
+void av_linger_free_memory(struct av_seg *seg, uint64_t offset, uint64_t bytes);
 
 /* Does the key linger: do accesses through it concern nobody? */
 bool av_linger_has_key(struct av_seg *seg, uint32_t key);

@@ -6,21 +6,23 @@
 #include "memory/linger.h"
 #include "memory/recall.h"
 
-/*
- * Can a copy by this key be kept from the program's memory? @at, @adopted: what has to linger for
- * that; 0: none
- */
-static bool can_linger(struct av_seg *seg, const struct av_key *k, uint64_t *at, uint32_t *adopted)
+/* Can a copy by this key be kept from the program's memory? @of: what has to linger for that */
+static bool can_linger(struct av_seg *seg, const struct av_key *k, struct av_lingering_of *of)
 {
-	*at = *adopted = 0;
+	*of = (struct av_lingering_of){0};
 	switch ((enum av_key_kind)atomic_load(&k->kind)) {
 	case AV_KEY_PAGES:
-		*at = k->addr;
+		of->at = k->addr;
 		return (uint32_t)k->intact == seg->ref && k->share == 0;
 	case AV_KEY_REGION:
-		*adopted = k->adopted;
-		return !k->adopted || av_adopt_replaceable(seg, k, at);
+		of->adopted = k->adopted;
+		return !k->adopted || av_adopt_replaceable(seg, k, &of->at);
+	case AV_KEY_DEVICE:
+	case AV_KEY_UMR:
+		of->leads_to = k->addr;
+		return true;
 	case AV_KEY_ODP:
+	case AV_KEY_NULL:
 		return true;
 	default:
 		return false;
@@ -29,11 +31,9 @@ static bool can_linger(struct av_seg *seg, const struct av_key *k, uint64_t *at,
 
 static bool linger(struct av_seg *seg, uint32_t key)
 {
-	uint32_t adopted;
-	uint64_t at;
+	struct av_lingering_of of;
 
-	if (!can_linger(seg, av_key_entry(seg, key), &at, &adopted) ||
-	    !av_linger_begin(seg, key, at, adopted))
+	if (!can_linger(seg, av_key_entry(seg, key), &of) || !av_linger_begin(seg, key, &of))
 		return false;
 	av_recall(seg, key);
 	return true;

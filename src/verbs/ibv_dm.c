@@ -14,6 +14,7 @@
 #include "segment/totals.h"
 #include "device/device_open.h"
 #include "memory/key.h"
+#include "memory/linger.h"
 #include "memory/region.h"
 #include "verbs/between.h"
 #include "verbs/misuse.h"
@@ -94,7 +95,7 @@ static int take_memory(struct av_dm *dm, const struct ibv_alloc_dm_attr *attr)
 
 static void give_memory(const struct av_dm *dm)
 {
-	av_seg_free(dm->seg, dm->offset, dm->block);
+	av_linger_free_memory(dm->seg, dm->offset, dm->block);
 	av_dir_unuse(dm->seg->ref, AV_DIR_DM_BYTES, dm->length);
 }
 

@@ -4,52 +4,24 @@
  * any moment, and the region is deregistered. That ends soon, whatever the peer was doing. When the
  * peer goes on, no byte changes that is not registered any more, and its request is refused.
  */
-#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include "lib/expect.h"
 #include "lib/probe.h"
 #include "lib/sandbox.h"
 #include "lib/sanitized.h"
-#include "lib/side.h"
+#include "lib/stopped_peer.h"
 #include "lib/wait.h"
 
-#define ROUNDS	 (TEST_SANITIZED ? 20 : 40) /* of each row */
-#define BYTES	 (16ul * 4096)
-#define LIMIT	 (TEST_SANITIZED ? 3000u : 1000u) /* ms that a deregistration may take */
-#define NEW	 0x22				  /* what the peer writes, */
-#define LATER	 0x33				  /* and what the program stores afterwards */
-#define MAX_WAIT 3000u				  /* us before the peer is stopped */
+#define ROUNDS (TEST_SANITIZED ? 20 : 40) /* of each row */
+#define BYTES  STOPPED_BYTES
+#define LIMIT  (TEST_SANITIZED ? 3000u : 1000u) /* ms that a deregistration may take */
+#define LATER  0x33				/* what the program stores afterwards */
 
 static struct side owner, peer;
-
-enum { JOB_WHERE, JOB_KEY, JOB_OPCODE, JOB_BYTES };
-
-/* In the peer, until the region is gone. Return: what the last request ended with */
-static uint64_t copy_on_and_on(struct node *n, const struct side_job *job)
-{
-	struct node_send s = {
-		.opcode = (enum ibv_wr_opcode)job->arg[JOB_OPCODE],
-		.flags = IBV_SEND_SIGNALED,
-		.remote_addr = job->arg[JOB_WHERE],
-		.rkey = (uint32_t)job->arg[JOB_KEY],
-		.num_sge = 1,
-		.sge = {{(uintptr_t)n->arena + PROBE_AT, (uint32_t)job->arg[JOB_BYTES],
-			 n->mr[KEY_FULL]->lkey}},
-	};
-	struct ibv_wc wc;
-
-	memset(n->arena + PROBE_AT, NEW, BYTES);
-	do
-		if (node_post_send(n, 0, &s, 1).ret || node_poll(n, 0, 1, 20000, &wc) != 1)
-			abort();
-	while (wc.status == IBV_WC_SUCCESS);
-	return wc.status;
-}
 
 static const struct test_row {
 	const char *name;
@@ -87,41 +59,72 @@ static bool all(const uint8_t *p, uint8_t value)
 	return p[0] == value && memcmp(p, p + 1, BYTES - 1) == 0;
 }
 
-static void stop_peer(void)
+static void dereg_soon(struct ibv_mr *mr)
 {
-	int status;
+	uint64_t took, began = now_ms();
 
-	usleep((useconds_t)rand() % MAX_WAIT);
-	kill(peer.pid, SIGSTOP);
-	NEED(waitpid(peer.pid, &status, WUNTRACED) == peer.pid && WIFSTOPPED(status));
+	EXPECT(ibv_dereg_mr(mr) == 0, "ibv_dereg_mr");
+	took = now_ms() - began;
+	EXPECT(took < LIMIT, "ibv_dereg_mr() took %lu ms", (unsigned long)took);
+}
+
+static void expect_refused(enum ibv_wc_status got)
+{
+	EXPECT(got == IBV_WC_REM_ACCESS_ERR, "the last request ended with '%s'",
+	       ibv_wc_status_str(got));
 }
 
 static void one_round(const struct test_row *r)
 {
 	uint8_t *map_at = map(r->file), *memory = map_at + r->offset;
 	struct ibv_mr *mr = ibv_reg_mr(owner.node->pd, memory, BYTES, PROBE_ALL | r->access);
-	uint64_t began, took, status;
 
 	NEED(mr);
-	side_begin(&peer, &(struct side_job){{(uintptr_t)memory, mr->rkey, r->opcode, r->bytes}});
-	stop_peer();
-	began = now_ms();
-	EXPECT(ibv_dereg_mr(mr) == 0, "ibv_dereg_mr");
-	took = now_ms() - began;
-	EXPECT(took < LIMIT, "ibv_dereg_mr() took %lu ms", (unsigned long)took);
+	peer_begin_and_stop(&peer, r->opcode, (uintptr_t)memory, mr->rkey, r->bytes);
+	dereg_soon(mr);
 	memset(memory, LATER, BYTES);
-	kill(peer.pid, SIGCONT);
-	status = side_end(&peer);
-	EXPECT(status == IBV_WC_REM_ACCESS_ERR, "the last request ended with %lu",
-	       (unsigned long)status);
+	expect_refused(peer_go_on(&peer));
 	EXPECT(all(memory, LATER), "bytes changed after the deregistration");
 	munmap(map_at, BYTES + 4096);
 	probe_reconnect(&peer, &owner, 0);
 }
 
+/* --- device memory --------------------------------------------------------------- */
+
+static struct ibv_dm *alloc_dm(void)
+{
+	struct ibv_alloc_dm_attr attr = {.length = BYTES};
+	struct ibv_dm *dm = ibv_alloc_dm(owner.node->ctx, &attr);
+
+	NEED(dm);
+	return dm;
+}
+
+/* The block is nobody's until the peer has gone on: whoever gets memory meanwhile gets other. */
+static void device_memory_round(void)
+{
+	static uint8_t bytes[BYTES];
+	struct ibv_dm *dm = alloc_dm();
+	struct ibv_mr *mr =
+		ibv_reg_dm_mr(owner.node->pd, dm, 0, BYTES, PROBE_ALL | IBV_ACCESS_ZERO_BASED);
+
+	NEED(mr);
+	peer_begin_and_stop(&peer, IBV_WR_RDMA_WRITE, 0, mr->rkey, BYTES);
+	dereg_soon(mr);
+	EXPECT(ibv_free_dm(dm) == 0, "ibv_free_dm");
+	dm = alloc_dm();
+	memset(bytes, LATER, BYTES);
+	NEED(ibv_memcpy_to_dm(dm, 0, bytes, BYTES) == 0);
+	expect_refused(peer_go_on(&peer));
+	NEED(ibv_memcpy_from_dm(bytes, dm, 0, BYTES) == 0);
+	EXPECT(all(bytes, LATER), "bytes of other device memory changed");
+	EXPECT(ibv_free_dm(dm) == 0, "ibv_free_dm");
+	probe_reconnect(&peer, &owner, 0);
+}
+
 int main(int argc, char **argv)
 {
-	side_work = copy_on_and_on;
+	side_work = access_on_and_on;
 	side_agent_main(argc, argv);
 	time_limit(280);
 	sandbox_enter();
@@ -134,6 +137,9 @@ int main(int argc, char **argv)
 		for (int k = 0; k < ROUNDS; k++)
 			one_round(&rows[i]);
 	}
+	row("WRITEs to device memory");
+	for (int k = 0; k < ROUNDS; k++)
+		device_memory_round();
 	probe_close(&peer, &owner, 0);
 	side_stop(&peer);
 	side_stop(&owner);

@@ -1,0 +1,54 @@
+/* SPDX-License-Identifier: MIT */
+#include "lib/stopped_peer.h"
+
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "lib/expect.h"
+#include "lib/probe.h"
+
+#define MAX_WAIT 3000u /* us before it is stopped */
+#define PATIENCE 20000 /* ms */
+
+enum { JOB_WHERE, JOB_KEY, JOB_OPCODE, JOB_BYTES };
+
+uint64_t access_on_and_on(struct node *n, const struct side_job *job)
+{
+	struct node_send s = {
+		.opcode = (enum ibv_wr_opcode)job->arg[JOB_OPCODE],
+		.flags = IBV_SEND_SIGNALED,
+		.remote_addr = job->arg[JOB_WHERE],
+		.rkey = (uint32_t)job->arg[JOB_KEY],
+		.num_sge = 1,
+		.sge = {{(uintptr_t)n->arena + PROBE_AT, (uint32_t)job->arg[JOB_BYTES],
+			 n->mr[KEY_FULL]->lkey}},
+	};
+	struct ibv_wc wc;
+
+	memset(n->arena + PROBE_AT, STOPPED_BYTE, STOPPED_BYTES);
+	do
+		if (node_post_send(n, 0, &s, 1).ret || node_poll(n, 0, 1, PATIENCE, &wc) != 1)
+			abort();
+	while (wc.status == IBV_WC_SUCCESS);
+	return wc.status;
+}
+
+void peer_begin_and_stop(struct side *peer, enum ibv_wr_opcode opcode, uint64_t addr, uint32_t rkey,
+			 uint32_t bytes)
+{
+	int status;
+
+	side_begin(peer, &(struct side_job){{addr, rkey, opcode, bytes}});
+	usleep((useconds_t)rand() % MAX_WAIT);
+	kill(peer->pid, SIGSTOP);
+	NEED(waitpid(peer->pid, &status, WUNTRACED) == peer->pid && WIFSTOPPED(status));
+}
+
+enum ibv_wc_status peer_go_on(struct side *peer)
+{
+	kill(peer->pid, SIGCONT);
+	return (enum ibv_wc_status)side_end(peer);
+}
