@@ -12,7 +12,7 @@ import re
 import sys
 
 COLUMNS = 100
-KINDS = (".c", ".h", ".map", ".sh", ".bash", ".py", ".cmake", ".md")
+KINDS = (".c", ".cc", ".h", ".map", ".sh", ".bash", ".py", ".cmake", ".md")
 NAMES = ("CMakeLists.txt", "Makefile", "rules", "run", "_anyverbs")
 
 
