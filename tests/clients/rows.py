@@ -98,6 +98,9 @@ def options():
                    help="preloaded before it, such as a sanitizer's library")
     p.add_argument("--user", help="run as this user, and only the rows marked main+user")
     p.add_argument("--limit", type=float, default=120, help="seconds for one row")
+    p.add_argument("--installed", metavar="VARIABLE",
+                   help="the programs are those of bin in the folder that this variable of the "
+                   "environment names; without it the test is skipped")
     p.add_argument("--only", help="only the rows that contain this text")
     p.add_argument("--table",
                    default=os.path.join(os.path.dirname(os.path.abspath(__file__)), "rows.txt"))
@@ -111,9 +114,20 @@ def chosen(rows, args):
             and (not args.only or args.only in r.command)]
 
 
+def use_installed(variable):
+    folder = os.environ.get(variable)
+    if not folder:
+        pair.skip("%s is not set: the programs are wanted there, in bin" % variable)
+    if not os.path.isdir(os.path.join(folder, "bin")):
+        sys.exit("%s: no bin in %s" % (variable, folder))
+    os.environ["PATH"] = os.path.join(os.path.abspath(folder), "bin") + ":" + os.environ["PATH"]
+
+
 def main():
     args = options()
     pair.require_programs()
+    if args.installed:
+        use_installed(args.installed)
     if args.user:
         pair.require_root()
     rows = chosen(read_rows(args.table), args)
