@@ -1,9 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "memory/region_report.h"
 
-#include <stdlib.h>
-
-#include "registry/directory.h"
 #include "segment/page_policy.h"
 #include "segment/segment_view.h"
 #include "memory/adopted.h"
@@ -112,7 +109,13 @@ static bool look(const struct av_seg *seg, const struct av_key *k, struct av_reg
 	uint32_t key = atomic_load(&k->key);
 
 	*info = (struct av_region_info){
-		.pid = seg->head->pid, .key = key, .addr = k->base, .length = k->length};
+		.pid = seg->head->pid,
+		.context = seg->head->ref,
+		.pd = k->pd,
+		.key = key,
+		.addr = k->base,
+		.length = k->length,
+	};
 	if (key == 0 || !memory_of(seg, k, &info->memory))
 		return false;
 	if (info->memory >= AV_REGION_PAGES)
@@ -135,18 +138,20 @@ void av_region_report_of(const struct av_seg *seg,
 	}
 }
 
+struct each {
+	void (*visit)(const struct av_region_info *info, void *arg);
+	void *arg;
+};
+
+static void regions_of(const struct av_seg *seg, void *arg)
+{
+	const struct each *each = arg;
+
+	av_region_report_of(seg, each->visit, each->arg);
+}
+
 void av_region_report(const char *device,
 		      void (*visit)(const struct av_region_info *info, void *arg), void *arg)
 {
-	uint32_t *refs = calloc(AV_REF_SLOTS, sizeof(*refs));
-	unsigned int count = refs ? av_dir_contexts(device, refs) : 0;
-
-	for (unsigned int i = 0; i < count; i++) {
-		struct av_seg *seg = av_seg_view(refs[i]);
-
-		if (seg)
-			av_region_report_of(seg, visit, arg);
-		av_seg_view_end(seg);
-	}
-	free(refs);
+	av_seg_view_each(device, regions_of, &(struct each){visit, arg});
 }

@@ -26,6 +26,8 @@ enum av_region_memory {
 
 struct av_region_info {
 	int32_t pid;
+	uint32_t context; /* its reference in the directory */
+	uint32_t pd;	  /* number of the protection domain in its context */
 	uint32_t key;
 	uint64_t addr; /* in work requests */
 	uint64_t length;

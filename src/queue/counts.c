@@ -8,37 +8,11 @@
 #include "segment/segment_view.h"
 #include "segment/totals.h"
 #include "memory/region_report.h"
-#include "queue/cq.h"
-#include "queue/qp.h"
+#include "queue/objects.h"
 
 #define WHOLE_SPACE (1ull << 47)
 
 /* --- the objects of one context -------------------------------------------------- */
-
-/* The next object from @index on, which moves past it. NULL: there is none. */
-static const struct av_qp_shared *next_qp(const struct av_seg *seg, uint32_t *index)
-{
-	while (*index < AV_SLAB_CHUNKS * AV_OBJ_CHUNK) {
-		const struct av_qp_shared *qp = av_qp_at(seg, *index);
-
-		*index += qp ? 1 : AV_OBJ_CHUNK - *index % AV_OBJ_CHUNK;
-		if (qp && atomic_load_explicit(&qp->qpn, memory_order_acquire))
-			return qp;
-	}
-	return NULL;
-}
-
-static const struct av_cq_shared *next_cq(const struct av_seg *seg, uint32_t *index)
-{
-	while (*index < AV_SLAB_CHUNKS * AV_OBJ_CHUNK) {
-		const struct av_cq_shared *cq = av_cq_at(seg, *index);
-
-		*index += cq ? 1 : AV_OBJ_CHUNK - *index % AV_OBJ_CHUNK;
-		if (cq && atomic_load_explicit(&cq->id, memory_order_acquire))
-			return cq;
-	}
-	return NULL;
-}
 
 /* Add what an object has counted: its counters less those of earlier objects at its index. */
 static void add_difference(uint64_t *sum, const void *counters, const void *before, size_t words)
@@ -55,15 +29,21 @@ static void visit_qps(const struct av_seg *seg, av_report_qp *visit, void *arg)
 	const struct av_qp_shared *qp;
 	uint32_t at = 0;
 
-	while ((qp = next_qp(seg, &at))) {
+	while ((qp = av_qp_next(seg, &at))) {
 		struct av_qp_info info = {
 			.pid = seg->head->pid,
+			.context = seg->head->ref,
 			.qpn = atomic_load(&qp->qpn),
 			.type = qp->type,
 			.state = atomic_load(&qp->state),
 			.dest_qpn = qp->attr.dest_qp_num,
 			.send_cq = qp->send_cq,
 			.recv_cq = qp->recv_cq,
+			.pd = qp->pd,
+			.sq_psn = qp->attr.sq_psn,
+			.rq_psn = qp->attr.rq_psn,
+			.path_mig_state = (uint8_t)qp->attr.path_mig_state,
+			.port = qp->attr.port_num,
 		};
 
 		info.counted.gauge[AV_GAUGE_POSTED] = atomic_load(&qp->sq_tail) - qp->sq_next;
@@ -74,13 +54,15 @@ static void visit_qps(const struct av_seg *seg, av_report_qp *visit, void *arg)
 
 static void visit_cqs(const struct av_seg *seg, av_report_cq *visit, void *arg)
 {
+	uint32_t at = 0, *users = av_cq_users(seg);
 	const struct av_cq_shared *cq;
-	uint32_t at = 0;
 
-	while ((cq = next_cq(seg, &at))) {
+	while ((cq = av_cq_next(seg, &at))) {
 		struct av_cq_info info = {
 			.pid = seg->head->pid,
+			.context = seg->head->ref,
 			.number = at - 1,
+			.users = users ? users[at - 1] : 0,
 		};
 		const struct av_cq_inlet *in = &cq->inlet[av_cq_used(cq)];
 		uint32_t head = atomic_load(&cq->head), waiting = atomic_load(&in->tail) - head;
@@ -92,6 +74,7 @@ static void visit_cqs(const struct av_seg *seg, av_report_cq *visit, void *arg)
 			       AV_CQ_COUNTERS);
 		visit(&info, arg);
 	}
+	free(users);
 }
 
 /* --- gauges ---------------------------------------------------------------------- */
@@ -131,22 +114,6 @@ struct each {
 	void *arg;
 };
 
-static void each_context(const char *device, void (*visit)(const struct av_seg *seg, void *arg),
-			 void *arg)
-{
-	uint32_t *refs = calloc(AV_REF_SLOTS, sizeof(*refs));
-	unsigned int count = refs ? av_dir_contexts(device, refs) : 0;
-
-	for (unsigned int i = 0; i < count; i++) {
-		struct av_seg *seg = av_seg_view(refs[i]);
-
-		if (seg)
-			visit(seg, arg);
-		av_seg_view_end(seg);
-	}
-	free(refs);
-}
-
 static void qps_of(const struct av_seg *seg, void *arg)
 {
 	const struct each *each = arg;
@@ -163,12 +130,12 @@ static void cqs_of(const struct av_seg *seg, void *arg)
 
 void av_report_qps(const char *device, av_report_qp *visit, void *arg)
 {
-	each_context(device, qps_of, &(struct each){.qp = visit, .arg = arg});
+	av_seg_view_each(device, qps_of, &(struct each){.qp = visit, .arg = arg});
 }
 
 void av_report_cqs(const char *device, av_report_cq *visit, void *arg)
 {
-	each_context(device, cqs_of, &(struct each){.cq = visit, .arg = arg});
+	av_seg_view_each(device, cqs_of, &(struct each){.cq = visit, .arg = arg});
 }
 
 /* --- processes ------------------------------------------------------------------- */
@@ -203,7 +170,7 @@ void av_report_processes(const char *device, av_report_process *visit, void *arg
 	struct processes all = {.list = calloc(AV_REF_SLOTS, sizeof(*all.list))};
 
 	if (all.list)
-		each_context(device, add_context, &all);
+		av_seg_view_each(device, add_context, &all);
 	for (unsigned int i = 0; i < all.count; i++)
 		visit(&all.list[i], arg);
 	free(all.list);

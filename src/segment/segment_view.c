@@ -67,3 +67,19 @@ void av_seg_view_end(struct av_seg *seg)
 	av_munmap(seg->head, AV_SEG_BYTES);
 	free(seg);
 }
+
+void av_seg_view_each(const char *device, void (*visit)(const struct av_seg *seg, void *arg),
+		      void *arg)
+{
+	uint32_t *refs = calloc(AV_REF_SLOTS, sizeof(*refs));
+	unsigned int count = refs ? av_dir_contexts(device, refs) : 0;
+
+	for (unsigned int i = 0; i < count; i++) {
+		struct av_seg *seg = av_seg_view(refs[i]);
+
+		if (seg)
+			visit(seg, arg);
+		av_seg_view_end(seg);
+	}
+	free(refs);
+}

@@ -12,4 +12,8 @@
 struct av_seg *av_seg_view(uint32_t ref);
 void av_seg_view_end(struct av_seg *seg);
 
+/* Visit the segments of all contexts of a device whose processes live. Context: the same. */
+void av_seg_view_each(const char *device, void (*visit)(const struct av_seg *seg, void *arg),
+		      void *arg);
+
 #endif
