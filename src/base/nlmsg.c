@@ -7,10 +7,13 @@
 
 const struct nlmsghdr *av_nl_next(const void *datagram, size_t len, size_t *at)
 {
-	const struct nlmsghdr *message = (const void *)((const char *)datagram + *at);
 	size_t left = *at < len ? len - *at : 0;
+	const struct nlmsghdr *message;
 
-	if (left < NLMSG_HDRLEN || message->nlmsg_len < NLMSG_HDRLEN || message->nlmsg_len > left)
+	if (left < NLMSG_HDRLEN)
+		return NULL;
+	message = (const void *)((const char *)datagram + *at);
+	if (message->nlmsg_len < NLMSG_HDRLEN || message->nlmsg_len > left)
 		return NULL;
 	*at += NLMSG_ALIGN((size_t)message->nlmsg_len);
 	return message;

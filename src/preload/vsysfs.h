@@ -98,4 +98,7 @@ uint64_t av_vsysfs_ino(const char *path);
 /* Number of the uverbs device: the kernel's, because programs compare them. */
 dev_t av_vsysfs_rdev(const struct av_device *dev);
 
+/* The version of its protocol that the device's node is said to have: rdma/ib_user_verbs.h. */
+#define AV_VSYSFS_UVERBS_ABI 1
+
 #endif

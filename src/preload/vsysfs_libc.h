@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What we export under the C library's names, and what these functions share. A descriptor that we
- * hand out is a memfd named after the virtual path, so that it can be duplicated, inherited and
- * closed behind our back. Its mode (AV_VLIBC_MARK) tells our fstat() to look at the name.
+ * What we export under the C library's names, and what these functions share. The descriptor of a
+ * virtual file is a memfd named after its path, so that it can be duplicated, inherited and closed
+ * behind our back. Its mode (AV_VLIBC_MARK) tells our fstat() to look at the name.
  *
  * They may run before main(), in a forked child or in a signal handler: passing a call on, after a
  * few instructions, involves no lock, no allocation and no thread-local state.
@@ -16,6 +16,7 @@
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdio.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/types.h>
 
@@ -47,44 +48,49 @@ typedef int av_vlibc_compare(const struct dirent **, const struct dirent **);
  * X(name, result type, parameters, fallback): what calls are passed on to. No fallback where every
  * C library whose programs call the function has it.
  */
-#define AV_VLIBC_FUNCTIONS(X)                                                           \
-	X(open, int, (const char *, int, ...), NULL)                                    \
-	X(openat, int, (int, const char *, int, ...), NULL)                             \
-	X(__open_2, int, (const char *, int), NULL)                                     \
-	X(__openat_2, int, (int, const char *, int), NULL)                              \
-	X(fopen, FILE *, (const char *, const char *), NULL)                            \
-	X(access, int, (const char *, int), NULL)                                       \
-	X(faccessat, int, (int, const char *, int, int), NULL)                          \
-	X(euidaccess, int, (const char *, int), NULL)                                   \
-	X(stat, int, (const char *, struct stat *), bare_stat)                          \
-	X(lstat, int, (const char *, struct stat *), bare_lstat)                        \
-	X(fstat, int, (int, struct stat *), bare_fstat)                                 \
-	X(fstatat, int, (int, const char *, struct stat *, int), bare_fstatat)          \
-	X(__xstat, int, (int, const char *, struct stat *), NULL)                       \
-	X(__lxstat, int, (int, const char *, struct stat *), NULL)                      \
-	X(__fxstat, int, (int, int, struct stat *), NULL)                               \
-	X(__fxstatat, int, (int, int, const char *, struct stat *, int), NULL)          \
-	X(statx, int, (int, const char *, int, unsigned int, struct statx *), NULL)     \
-	X(getxattr, ssize_t, (const char *, const char *, void *, size_t), NULL)        \
-	X(lgetxattr, ssize_t, (const char *, const char *, void *, size_t), NULL)       \
-	X(listxattr, ssize_t, (const char *, char *, size_t), NULL)                     \
-	X(llistxattr, ssize_t, (const char *, char *, size_t), NULL)                    \
-	X(readlink, ssize_t, (const char *, char *, size_t), NULL)                      \
-	X(readlinkat, ssize_t, (int, const char *, char *, size_t), NULL)               \
-	X(__readlink_chk, ssize_t, (const char *, char *, size_t, size_t), NULL)        \
-	X(__readlinkat_chk, ssize_t, (int, const char *, char *, size_t, size_t), NULL) \
-	X(realpath, char *, (const char *, char *), NULL)                               \
-	X(__realpath_chk, char *, (const char *, char *, size_t), NULL)                 \
-	X(opendir, DIR *, (const char *), NULL)                                         \
-	X(fdopendir, DIR *, (int), NULL)                                                \
-	X(closedir, int, (DIR *), NULL)                                                 \
-	X(readdir, struct dirent *, (DIR *), NULL)                                      \
-	X(readdir_r, int, (DIR *, struct dirent *, struct dirent **), NULL)             \
-	X(rewinddir, void, (DIR *), NULL)                                               \
-	X(telldir, long, (DIR *), NULL)                                                 \
-	X(seekdir, void, (DIR *, long), NULL)                                           \
-	X(dirfd, int, (DIR *), NULL)                                                    \
-	X(scandirat, int,                                                               \
+#define AV_VLIBC_FUNCTIONS(X)                                                                    \
+	X(open, int, (const char *, int, ...), NULL)                                             \
+	X(openat, int, (int, const char *, int, ...), NULL)                                      \
+	X(__open_2, int, (const char *, int), NULL)                                              \
+	X(__openat_2, int, (int, const char *, int), NULL)                                       \
+	X(fopen, FILE *, (const char *, const char *), NULL)                                     \
+	X(access, int, (const char *, int), NULL)                                                \
+	X(faccessat, int, (int, const char *, int, int), NULL)                                   \
+	X(euidaccess, int, (const char *, int), NULL)                                            \
+	X(stat, int, (const char *, struct stat *), bare_stat)                                   \
+	X(lstat, int, (const char *, struct stat *), bare_lstat)                                 \
+	X(fstat, int, (int, struct stat *), bare_fstat)                                          \
+	X(fstatat, int, (int, const char *, struct stat *, int), bare_fstatat)                   \
+	X(__xstat, int, (int, const char *, struct stat *), NULL)                                \
+	X(__lxstat, int, (int, const char *, struct stat *), NULL)                               \
+	X(__fxstat, int, (int, int, struct stat *), NULL)                                        \
+	X(__fxstatat, int, (int, int, const char *, struct stat *, int), NULL)                   \
+	X(statx, int, (int, const char *, int, unsigned int, struct statx *), NULL)              \
+	X(getxattr, ssize_t, (const char *, const char *, void *, size_t), NULL)                 \
+	X(lgetxattr, ssize_t, (const char *, const char *, void *, size_t), NULL)                \
+	X(listxattr, ssize_t, (const char *, char *, size_t), NULL)                              \
+	X(llistxattr, ssize_t, (const char *, char *, size_t), NULL)                             \
+	X(readlink, ssize_t, (const char *, char *, size_t), NULL)                               \
+	X(readlinkat, ssize_t, (int, const char *, char *, size_t), NULL)                        \
+	X(__readlink_chk, ssize_t, (const char *, char *, size_t, size_t), NULL)                 \
+	X(__readlinkat_chk, ssize_t, (int, const char *, char *, size_t, size_t), NULL)          \
+	X(realpath, char *, (const char *, char *), NULL)                                        \
+	X(__realpath_chk, char *, (const char *, char *, size_t), NULL)                          \
+	X(opendir, DIR *, (const char *), NULL)                                                  \
+	X(fdopendir, DIR *, (int), NULL)                                                         \
+	X(closedir, int, (DIR *), NULL)                                                          \
+	X(readdir, struct dirent *, (DIR *), NULL)                                               \
+	X(readdir_r, int, (DIR *, struct dirent *, struct dirent **), NULL)                      \
+	X(rewinddir, void, (DIR *), NULL)                                                        \
+	X(telldir, long, (DIR *), NULL)                                                          \
+	X(seekdir, void, (DIR *, long), NULL)                                                    \
+	X(dirfd, int, (DIR *), NULL)                                                             \
+	X(socket, int, (int, int, int), NULL)                                                    \
+	X(send, ssize_t, (int, const void *, size_t, int), NULL)                                 \
+	X(sendto, ssize_t, (int, const void *, size_t, int, const struct sockaddr *, socklen_t), \
+	  NULL)                                                                                  \
+	X(sendmsg, ssize_t, (int, const struct msghdr *, int), NULL)                             \
+	X(scandirat, int,                                                                        \
 	  (int, const char *, struct dirent ***, av_vlibc_filter *, av_vlibc_compare *), NULL)
 
 enum av_vlibc_index {

@@ -24,9 +24,8 @@
 #include "observe/counters.h"
 
 /* ABI versions from rdma/ib_user_verbs.h and ib_user_mad.h. */
-#define VERBS_ABI_VERSION  6
-#define UVERBS_ABI_VERSION 1
-#define MAD_ABI_VERSION	   5
+#define VERBS_ABI_VERSION 6
+#define MAD_ABI_VERSION	  5
 
 /* Append text at @len, as far as it fits. Return: the new length. */
 static AV_PRINTF(3, 4) ssize_t append(char *bytes, ssize_t len, const char *fmt, ...)
@@ -165,7 +164,7 @@ static ssize_t show_gid_ndev(const struct av_vsysfs_node *node, char *bytes)
 }
 
 SHOW(verbs_abi, "%u\n", VERBS_ABI_VERSION)
-SHOW(uverbs_abi, "%u\n", UVERBS_ABI_VERSION)
+SHOW(uverbs_abi, "%u\n", AV_VSYSFS_UVERBS_ABI)
 SHOW(mad_abi, "%u\n", MAD_ABI_VERSION)
 SHOW(ibdev, "%s\n", node->dev->ibv.name)
 SHOW(dev, "%u:%u\n", major(av_vsysfs_rdev(node->dev)), minor(av_vsysfs_rdev(node->dev)))

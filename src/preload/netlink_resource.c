@@ -1,0 +1,403 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * A table of kinds of objects. Their numbers are the kernel's kind: one for all processes of a
+ * device. Ours are the context's place in the directory and the object's in its context.
+ */
+#include "preload/netlink_resource.h"
+
+#include <errno.h>
+#include <infiniband/verbs.h>
+
+#include "registry/directory.h"
+#include "memory/key.h"
+#include "memory/region_report.h"
+#include "queue/counts.h"
+#include "queue/objects.h"
+#include "preload/netlink_device.h"
+
+#define INDEX_BITS 20 /* of an object in its context */
+_Static_assert(AV_SLAB_CHUNKS *AV_KEY_CHUNK <= 1u << INDEX_BITS, "regions, the most numerous");
+_Static_assert(AV_IMPORT_PDS + AV_MAX_PD < 1u << INDEX_BITS, "protection domains");
+_Static_assert(AV_REF_SLOT_BITS + INDEX_BITS <= 32, "numbers");
+
+/* The most bytes of an entry; lists of queue pairs are cut. */
+#define ENTRY_BYTES 1024u
+
+/* A kind of objects. */
+struct kind {
+	const char *name; /* in summaries */
+	unsigned int command;
+	unsigned int table, entry; /* attributes of a dump: for all objects, for each */
+	unsigned int id;	   /* attribute that names one object */
+	void (*walk)(const char *device, void *arg);
+};
+
+/* Writes the objects that the walk of a kind visits. */
+struct listing {
+	const struct kind *kind;
+	const struct av_nldev_request *r;
+	struct av_nl_out *out; /* NULL: they are only counted */
+	bool one;	       /* only @wanted */
+	uint32_t wanted;
+	uint64_t count;
+	bool open; /* a message has begun */
+	size_t table, entry;
+};
+
+static uint32_t number(uint32_t context, uint32_t index)
+{
+	return AV_REF_SLOT(context) << INDEX_BITS | (index & ((1u << INDEX_BITS) - 1));
+}
+
+/* --- messages and entries ---------------------------------------------------------- */
+
+static void begin_message(struct listing *l)
+{
+	av_nl_begin(l->out, l->r->header->nlmsg_type, l->one ? 0 : NLM_F_MULTI);
+	av_nldev_put_handle(l->out, l->r->dev);
+	if (!l->one)
+		l->table = av_nl_nest(l->out, l->kind->table);
+	l->open = true;
+}
+
+static void end_message(struct listing *l)
+{
+	if (!l->open)
+		return;
+	if (!l->one)
+		av_nl_nest_end(l->out, l->table);
+	av_nl_end(l->out);
+	l->open = false;
+}
+
+/* Begin the entry of an object. Return: false: it is not asked for */
+static bool begin_entry(struct listing *l, uint32_t id)
+{
+	if (l->one && (id != l->wanted || l->count))
+		return false;
+	l->count++;
+	if (!l->out)
+		return false;
+	if (l->open && av_nl_size(l->out) + ENTRY_BYTES > AV_NL_DATAGRAM)
+		end_message(l);
+	if (!l->open)
+		begin_message(l);
+	if (!l->one)
+		l->entry = av_nl_nest(l->out, l->kind->entry);
+	return true;
+}
+
+static void end_entry(struct listing *l, int32_t pid)
+{
+	av_nl_put_u32(l->out, RDMA_NLDEV_ATTR_RES_PID, (uint32_t)pid);
+	if (!l->one)
+		av_nl_nest_end(l->out, l->entry);
+}
+
+/* --- each kind --------------------------------------------------------------------- */
+
+static bool is_connected(uint32_t type)
+{
+	return type == IBV_QPT_RC || type == IBV_QPT_UC;
+}
+
+static bool has_path(uint32_t type)
+{
+	return is_connected(type) || type == IBV_QPT_XRC_SEND || type == IBV_QPT_XRC_RECV;
+}
+
+static void list_qp(const struct av_qp_info *qp, void *arg)
+{
+	struct listing *l = arg;
+	const struct nlattr *port = l->r->attr[RDMA_NLDEV_ATTR_PORT_INDEX];
+
+	if ((port && av_nl_u32(port) != qp->port) || !begin_entry(l, qp->qpn))
+		return;
+	if (qp->port)
+		av_nl_put_u32(l->out, RDMA_NLDEV_ATTR_PORT_INDEX, qp->port);
+	av_nl_put_u32(l->out, RDMA_NLDEV_ATTR_RES_LQPN, qp->qpn);
+	if (qp->pd) /* the target end of XRC has none */
+		av_nl_put_u32(l->out, RDMA_NLDEV_ATTR_RES_PDN, number(qp->context, qp->pd));
+	if (is_connected(qp->type)) {
+		av_nl_put_u32(l->out, RDMA_NLDEV_ATTR_RES_RQPN, qp->dest_qpn);
+		av_nl_put_u32(l->out, RDMA_NLDEV_ATTR_RES_RQ_PSN, qp->rq_psn);
+	}
+	av_nl_put_u32(l->out, RDMA_NLDEV_ATTR_RES_SQ_PSN, qp->sq_psn);
+	if (has_path(qp->type))
+		av_nl_put_u8(l->out, RDMA_NLDEV_ATTR_RES_PATH_MIG_STATE, qp->path_mig_state);
+	av_nl_put_u8(l->out, RDMA_NLDEV_ATTR_RES_TYPE, (uint8_t)qp->type);
+	av_nl_put_u8(l->out, RDMA_NLDEV_ATTR_RES_STATE, (uint8_t)qp->state);
+	end_entry(l, qp->pid);
+}
+
+static void list_cq(const struct av_cq_info *cq, void *arg)
+{
+	struct listing *l = arg;
+	uint32_t id = number(cq->context, cq->number);
+
+	if (!begin_entry(l, id))
+		return;
+	av_nl_put_u32(l->out, RDMA_NLDEV_ATTR_RES_CQE,
+		      (uint32_t)cq->counted.gauge[AV_GAUGE_CAPACITY]);
+	av_nl_put_u64(l->out, RDMA_NLDEV_ATTR_RES_USECNT, cq->users);
+	av_nl_put_u8(l->out, RDMA_NLDEV_ATTR_DEV_DIM, 0);
+	av_nl_put_u32(l->out, RDMA_NLDEV_ATTR_RES_CQN, id);
+	av_nl_put_u32(l->out, RDMA_NLDEV_ATTR_RES_CTXN, AV_REF_SLOT(cq->context));
+	end_entry(l, cq->pid);
+}
+
+/* As drivers say what only they know: a name, then its value. */
+static void put_driver(struct listing *l, const char *name, const char *value)
+{
+	size_t nest = av_nl_nest(l->out, RDMA_NLDEV_ATTR_DRIVER);
+
+	av_nl_put_text(l->out, RDMA_NLDEV_ATTR_DRIVER_STRING, name);
+	av_nl_put_text(l->out, RDMA_NLDEV_ATTR_DRIVER_STRING, value);
+	av_nl_nest_end(l->out, nest);
+}
+
+static void list_mr(const struct av_region_info *mr, void *arg)
+{
+	struct listing *l = arg;
+	uint32_t id = number(mr->context, AV_KEY_INDEX(mr->key));
+
+	if (!begin_entry(l, id))
+		return;
+	av_nl_put_u32(l->out, RDMA_NLDEV_ATTR_RES_RKEY, mr->key);
+	av_nl_put_u32(l->out, RDMA_NLDEV_ATTR_RES_LKEY, mr->key);
+	av_nl_put_u64(l->out, RDMA_NLDEV_ATTR_RES_IOVA, mr->addr);
+	av_nl_put_u64(l->out, RDMA_NLDEV_ATTR_RES_MRLEN, mr->length);
+	av_nl_put_u32(l->out, RDMA_NLDEV_ATTR_RES_MRN, id);
+	av_nl_put_u32(l->out, RDMA_NLDEV_ATTR_RES_PDN, number(mr->context, mr->pd));
+	put_driver(l, "memory", av_region_memory_name(mr->memory));
+	end_entry(l, mr->pid);
+}
+
+/* mlx5 counts pages, whatever the names say. */
+static void list_mr_counters(const struct av_region_info *mr, void *arg)
+{
+	struct listing *l = arg;
+	uint32_t id = number(mr->context, AV_KEY_INDEX(mr->key));
+	size_t table;
+
+	if (mr->memory != AV_REGION_ON_DEMAND || !begin_entry(l, id))
+		return;
+	av_nl_put_u32(l->out, RDMA_NLDEV_ATTR_RES_MRN, id);
+	table = av_nl_nest(l->out, RDMA_NLDEV_ATTR_STAT_HWCOUNTERS);
+	av_nldev_put_counter(l->out, "page_faults", mr->counted[AV_MR_FAULT_PAGES]);
+	av_nldev_put_counter(l->out, "page_invalidations", mr->counted[AV_MR_INVALIDATION_PAGES]);
+	av_nldev_put_counter(l->out, "page_prefetch", mr->counted[AV_MR_PREFETCH_PAGES]);
+	av_nl_nest_end(l->out, table);
+	end_entry(l, mr->pid);
+}
+
+static void list_pd(const struct av_pd_info *pd, void *arg)
+{
+	struct listing *l = arg;
+	uint32_t id = number(pd->context, pd->number);
+
+	if (!begin_entry(l, id))
+		return;
+	av_nl_put_u64(l->out, RDMA_NLDEV_ATTR_RES_USECNT, pd->users);
+	av_nl_put_u32(l->out, RDMA_NLDEV_ATTR_RES_PDN, id);
+	av_nl_put_u32(l->out, RDMA_NLDEV_ATTR_RES_CTXN, AV_REF_SLOT(pd->context));
+	end_entry(l, pd->pid);
+}
+
+static void list_context(const struct av_context_info *context, void *arg)
+{
+	struct listing *l = arg;
+	uint32_t id = AV_REF_SLOT(context->context);
+
+	if (!begin_entry(l, id))
+		return;
+	av_nl_put_u32(l->out, RDMA_NLDEV_ATTR_RES_CTXN, id);
+	end_entry(l, context->pid);
+}
+
+/* The queue pairs that receive from a shared queue, as far as the entry has room. */
+static void put_srq_users(struct listing *l, const struct av_srq_info *srq)
+{
+	size_t begin = l->out->len, table = av_nl_nest(l->out, RDMA_NLDEV_ATTR_RES_QP);
+	uint32_t at = 0, qpn;
+
+	while (l->out->len - begin < ENTRY_BYTES / 2 && (qpn = av_srq_qp(srq, &at))) {
+		size_t entry = av_nl_nest(l->out, RDMA_NLDEV_ATTR_RES_QP_ENTRY);
+
+		av_nl_put_u32(l->out, RDMA_NLDEV_ATTR_RES_LQPN, qpn);
+		av_nl_nest_end(l->out, entry);
+	}
+	av_nl_nest_end(l->out, table);
+}
+
+static void list_srq(const struct av_srq_info *srq, void *arg)
+{
+	struct listing *l = arg;
+	uint32_t id = number(srq->context, srq->number);
+
+	if (!begin_entry(l, id))
+		return;
+	av_nl_put_u32(l->out, RDMA_NLDEV_ATTR_RES_SRQN, id);
+	av_nl_put_u8(l->out, RDMA_NLDEV_ATTR_RES_TYPE, srq->xrc ? IBV_SRQT_XRC : IBV_SRQT_BASIC);
+	av_nl_put_u32(l->out, RDMA_NLDEV_ATTR_RES_PDN, number(srq->context, srq->pd));
+	if (srq->xrc)
+		av_nl_put_u32(l->out, RDMA_NLDEV_ATTR_RES_CQN, number(srq->context, srq->cq));
+	put_srq_users(l, srq);
+	end_entry(l, srq->pid);
+}
+
+static void walk_qps(const char *device, void *arg)
+{
+	av_report_qps(device, list_qp, arg);
+}
+
+static void walk_cqs(const char *device, void *arg)
+{
+	av_report_cqs(device, list_cq, arg);
+}
+
+static void walk_mrs(const char *device, void *arg)
+{
+	av_region_report(device, list_mr, arg);
+}
+
+static void walk_mr_counters(const char *device, void *arg)
+{
+	av_region_report(device, list_mr_counters, arg);
+}
+
+static void walk_pds(const char *device, void *arg)
+{
+	av_report_pds(device, list_pd, arg);
+}
+
+static void walk_contexts(const char *device, void *arg)
+{
+	av_report_contexts(device, list_context, arg);
+}
+
+static void walk_srqs(const char *device, void *arg)
+{
+	av_report_srqs(device, list_srq, arg);
+}
+
+/* Identifiers of the connection manager are not the device's. */
+static void walk_none(const char *device, void *arg)
+{
+}
+
+#define KIND(name, NAME, id, walk)                                                         \
+	{                                                                                  \
+		name, RDMA_NLDEV_CMD_RES_##NAME##_GET, RDMA_NLDEV_ATTR_RES_##NAME,         \
+			RDMA_NLDEV_ATTR_RES_##NAME##_ENTRY, RDMA_NLDEV_ATTR_RES_##id, walk \
+	}
+
+static const struct kind kinds[] = {
+	KIND("pd", PD, PDN, walk_pds),	   KIND("cq", CQ, CQN, walk_cqs),
+	KIND("qp", QP, LQPN, walk_qps),	   KIND("cm_id", CM_ID, CM_IDN, walk_none),
+	KIND("mr", MR, MRN, walk_mrs),	   KIND("ctx", CTX, CTXN, walk_contexts),
+	KIND("srq", SRQ, SRQN, walk_srqs),
+};
+
+static const struct kind mr_counters = {
+	"mr",
+	RDMA_NLDEV_CMD_STAT_GET,
+	RDMA_NLDEV_ATTR_RES_MR,
+	RDMA_NLDEV_ATTR_RES_MR_ENTRY,
+	RDMA_NLDEV_ATTR_RES_MRN,
+	walk_mr_counters,
+};
+
+/* --- requests ---------------------------------------------------------------------- */
+
+static const struct kind *kind_of(const struct av_nldev_request *r)
+{
+	const struct kind *k = kinds;
+
+	while (k->command != r->command)
+		k++;
+	return k;
+}
+
+static int list_all(const struct kind *kind, const struct av_nldev_request *r,
+		    struct av_nl_out *out)
+{
+	struct listing l = {.kind = kind, .r = r, .out = out};
+
+	kind->walk(r->dev->ibv.name, &l);
+	end_message(&l);
+	return 0;
+}
+
+static int list_one(const struct kind *kind, const struct av_nldev_request *r,
+		    struct av_nl_out *out)
+{
+	struct listing l = {.kind = kind, .r = r, .out = out, .one = true};
+	const struct nlattr *id = r->attr[kind->id];
+
+	if (!id)
+		return -EINVAL;
+	l.wanted = av_nl_u32(id);
+	kind->walk(r->dev->ibv.name, &l);
+	end_message(&l);
+	return l.count ? 0 : -ENOENT;
+}
+
+int av_nldev_resources(const struct av_nldev_request *r, struct av_nl_out *out)
+{
+	return list_all(kind_of(r), r, out);
+}
+
+int av_nldev_resource(const struct av_nldev_request *r, struct av_nl_out *out)
+{
+	return list_one(kind_of(r), r, out);
+}
+
+int av_nldev_object_counters(const struct av_nldev_request *r, struct av_nl_out *out)
+{
+	const struct nlattr *kind = r->attr[RDMA_NLDEV_ATTR_STAT_RES];
+	bool dump = av_nldev_is_dump(r);
+
+	if (kind && av_nl_u32(kind) == RDMA_NLDEV_ATTR_RES_QP)
+		return dump ? 0 : -ENOENT;
+	if (!kind || av_nl_u32(kind) != RDMA_NLDEV_ATTR_RES_MR)
+		return -EINVAL;
+	return dump ? list_all(&mr_counters, r, out) : list_one(&mr_counters, r, out);
+}
+
+static void put_summary(const struct av_nldev_request *r, const struct av_device *dev,
+			uint16_t flags, struct av_nl_out *out)
+{
+	size_t table;
+
+	av_nl_begin(out, r->header->nlmsg_type, flags);
+	av_nldev_put_handle(out, dev);
+	table = av_nl_nest(out, RDMA_NLDEV_ATTR_RES_SUMMARY);
+	for (size_t i = 0; i < AV_ARRAY_SIZE(kinds); i++) {
+		size_t entry = av_nl_nest(out, RDMA_NLDEV_ATTR_RES_SUMMARY_ENTRY);
+		struct listing l = {.kind = &kinds[i], .r = r};
+
+		kinds[i].walk(dev->ibv.name, &l);
+		av_nl_put_text(out, RDMA_NLDEV_ATTR_RES_SUMMARY_ENTRY_NAME, kinds[i].name);
+		av_nl_put_u64(out, RDMA_NLDEV_ATTR_RES_SUMMARY_ENTRY_CURR, l.count);
+		av_nl_nest_end(out, entry);
+	}
+	av_nl_nest_end(out, table);
+	av_nl_end(out);
+}
+
+int av_nldev_summary(const struct av_nldev_request *r, struct av_nl_out *out)
+{
+	put_summary(r, r->dev, 0, out);
+	return 0;
+}
+
+int av_nldev_summaries(const struct av_nldev_request *r, struct av_nl_out *out)
+{
+	unsigned int count;
+	struct av_device *const *list = av_devices(&count);
+
+	for (unsigned int i = 0; i < count; i++)
+		put_summary(r, list[i], NLM_F_MULTI, out);
+	return 0;
+}
