@@ -91,7 +91,7 @@ static bool is_the_kernel(const struct sockaddr_nl *to)
  */
 static bool goes_to_kernel(int fd, const void *to, socklen_t len)
 {
-	struct sockaddr_nl addr;
+	struct sockaddr_nl addr = {0};
 	socklen_t room = sizeof(addr);
 
 	if (to && len)

@@ -148,13 +148,14 @@ static uint32_t port_of(int fd)
 static bool hear(int fd, uint32_t from, void *bytes, size_t len)
 {
 	struct sockaddr_nl addr = {0};
-	socklen_t room = sizeof(addr);
 	ssize_t n;
 
-	do
+	do {
+		socklen_t room = sizeof(addr);
+
 		n = recvfrom(fd, bytes, len, MSG_DONTWAIT | MSG_TRUNC, (struct sockaddr *)&addr,
 			     &room);
-	while (n >= 0 && addr.nl_pid != from);
+	} while (n >= 0 && addr.nl_pid != from);
 	return n == (ssize_t)len;
 }
 
