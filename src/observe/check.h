@@ -75,7 +75,7 @@
 	X(STATE_MISSING,    "ibv_modify_qp(3)",     "attr_mask lacks {wanted:x}; this transition requires {limit:x}", "") \
 	X(STATE_EXTRA,      "ibv_modify_qp(3)",     "attr_mask has {wanted:x}; this transition accepts only {limit:x}", "") \
 	X(AV_PORT,          "ibv_create_ah(3)",     "port_num {wanted} in the address vector; the device has {limit} port(s)", "ports are counted from 1") \
-	X(AV_GLOBAL,        "ibv_create_ah(3)",     "on Ethernet, an address vector needs a GRH", "set is_global and grh.dgid") \
+	X(AV_GLOBAL,        "ibv_create_ah(3)",     "on Ethernet, an address vector needs a GRH", "set is_global and grh.dgid; a program that knows only LIDs needs link=infiniband in ANYVERBS_DEVICES") \
 	X(AV_SGID,          "ibv_create_ah(3)",     "row {wanted} of the GID table is empty", "anyverbs info shows the table") \
 	/* --- completion queues ----------------------------------------------------------- */ \
 	X(CQ_SIZE,          "ibv_create_cq(3)",     "{wanted} entries; a completion queue may have 1 to {limit}", "max_cqe of ibv_query_device() is the limit") \

@@ -7,6 +7,7 @@
 #include "base/limits.h"
 #include "base/uncancelled.h"
 #include "device/port.h"
+#include "observe/log.h"
 #include "transport/grh.h"
 #include "verbs/between.h"
 #include "verbs/fail.h"
@@ -28,6 +29,16 @@ const struct ibv_ah_attr *av_ah_attr(const struct ibv_ah *ah)
 	return found ? &found->attr : NULL;
 }
 
+/* Programs that know only LIDs rarely say why they end. */
+static int refuse_local(const struct av_device *dev)
+{
+	av_warn_once("%s: a peer was addressed without a GID, which Ethernet needs. Tell the "
+		     "program which GID to use (often -g), or, if it knows only LIDs, run it with "
+		     "ANYVERBS_DEVICES=%s:link=infiniband",
+		     dev->ibv.name, dev->ibv.name);
+	return av_refuse(EINVAL, AV_CHECK_AV_GLOBAL, 0, 1);
+}
+
 int av_check_ah_attr(const struct av_context *ctx, const struct ibv_ah_attr *attr)
 {
 	struct av_gid gids[AV_GID_MAX];
@@ -36,9 +47,7 @@ int av_check_ah_attr(const struct av_context *ctx, const struct ibv_ah_attr *att
 	if (attr->port_num != 1)
 		return av_refuse(EINVAL, AV_CHECK_AV_PORT, attr->port_num, 1);
 	if (!attr->is_global)
-		return ctx->dev->link_layer == IBV_LINK_LAYER_ETHERNET
-			       ? av_refuse(EINVAL, AV_CHECK_AV_GLOBAL, 0, 1)
-			       : 0;
+		return ctx->dev->link_layer == IBV_LINK_LAYER_ETHERNET ? refuse_local(ctx->dev) : 0;
 	if (av_port_has_row(ctx->seg->head->port, attr->grh.sgid_index))
 		return 0;
 	count = av_port_gids(ctx->dev, gids);

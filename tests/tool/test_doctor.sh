@@ -24,7 +24,7 @@ holds there_are_twenty_checks_and_more test "$(grep -cE '^(ok|limited|missing) '
 for subject in 'Memory of other processes' Yama Dumpable Seccomp 'PID namespace' 'User namespace' \
 	Userfaultfd Memfd 'Transparent huge pages' 'Shared folder' 'ulimit -l' 'ulimit -n' \
 	'ulimit -f' 'ulimit -v' max_map_count Kernel MADV_POPULATE 'Library of the system' \
-	Processors 'Other RDMA devices'; do
+	Processors 'Other RDMA devices' 'Link layer: Ethernet'; do
 	says "looks_at_$subject" "^(ok|limited|missing) +.*$subject" "$text"
 done
 if grep -q 'Nothing essential is missing' <<<"$text"; then
@@ -60,6 +60,10 @@ text=$(ANYVERBS_LIBRARY=/nowhere "$tool" doctor)
 says absent_library_is_noticed '^missing +Library of anyverbs' "$text"
 text=$(ANYVERBS_DEVICES=any0:mtu=1 "$tool" doctor)
 says misunderstood_devices_are_noticed '^limited +Configuration' "$text"
+says programs_that_want_a_lid_are_told 'Advice: .*any0:link=infiniband' "$text"
+text=$(ANYVERBS_DEVICES=any0:link=infiniband "$tool" doctor)
+says they_find_one_on_infiniband 'Link layer: InfiniBand' "$text"
+holds and_need_no_advice test -z "$(grep link=infiniband <<<"$text")"
 exits unknown_option_is_2 2 "$tool" doctor --no-such-option
 rm -r "$folder"
 finish

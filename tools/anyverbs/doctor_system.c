@@ -81,6 +81,27 @@ static void look_configuration(struct av_finding *f)
 		av_finding_set(f, AV_VERDICT_OK, "'anyverbs devices' lists what programs see.", "");
 }
 
+/* A LID of 0 makes programs refuse before they ask the device for anything. */
+static void look_link(struct av_finding *f)
+{
+	unsigned int count, ethernet = 0;
+	struct av_device *const *list = av_devices(&count);
+
+	for (unsigned int i = 0; i < count; i++)
+		ethernet += list[i]->link_layer == IBV_LINK_LAYER_ETHERNET;
+	av_finding_value(f, "%s",
+			 ethernet == count ? "Ethernet"
+			 : ethernet	   ? "Ethernet and InfiniBand"
+					   : "InfiniBand");
+	if (ethernet)
+		av_finding_set(f, AV_VERDICT_OK,
+			       "On Ethernet, peers have GIDs and no LIDs. Some programs want a LID "
+			       "(qperf, GASNet, Open MPI's openib).",
+			       "For such a program: ANYVERBS_DEVICES=any0:link=infiniband.");
+	else
+		av_finding_set(f, AV_VERDICT_OK, "Programs that want a LID find one.", "");
+}
+
 static void look_kernel(struct av_finding *f)
 {
 	struct utsname name;
@@ -152,6 +173,7 @@ const struct av_check av_checks_system[] = {
 	{"library", "Library of anyverbs", 1, look_our_library},
 	{"libibverbs", "Library of the system", 1, look_system_verbs},
 	{"configuration", "Configuration (ANYVERBS_DEVICES)", 0, look_configuration},
+	{"link", "Link layer", 0, look_link},
 	{"kernel", "Kernel", 0, look_kernel},
 	{"processors", "Processors", 0, look_processors},
 	{"adapters", "Other RDMA devices", 0, look_adapters},
