@@ -85,6 +85,12 @@ static bool set_link(struct av_device_spec *spec, struct av_word value, const st
 	return true;
 }
 
+static bool set_gid_rows(struct av_device_spec *spec, struct av_word value, const struct key *key)
+{
+	spec->gids_paired = av_word_is(value, "mlx5");
+	return spec->gids_paired || av_word_is(value, "single");
+}
+
 static bool set_mtu(struct av_device_spec *spec, struct av_word value, const struct key *key)
 {
 	static const struct {
@@ -123,6 +129,7 @@ static const struct key keys[] = {
 	{"link", set_link, "ethernet or infiniband", 0, 0},
 	{"mtu", set_mtu, "256, 512, 1024, 2048 or 4096", 0, 0},
 	{"guid", set_guid, "16 hexadecimal digits, not all 0", 0, 0},
+	{"gid_rows", set_gid_rows, "single or mlx5", 0, 0},
 	NUMBER(lid, LID_MAX),
 	NUMBER(gids, AV_GID_MAX),
 	NUMBER(max_qp, AV_MAX_QP),

@@ -13,12 +13,14 @@
  *     lid=1..49151                 InfiniBand only, unicast; position in the list + 1
  *     guid=16 hex digits, not 0    node GUID; derived from the host's identity
  *     gids=1..AV_GID_MAX           length of the GID table
+ *     gid_rows=single|mlx5         Ethernet: which rows it has; single
  *     max_qp= max_qp_wr= max_sge= max_cq= max_cqe= max_mr= max_pd=
  *                                  smaller limits: 1 to the default in base/limits.h
  */
 #ifndef AV_DEVICE_CONFIG_H
 #define AV_DEVICE_CONFIG_H
 
+#include <stdbool.h>
 #include <stdint.h>
 #include <infiniband/verbs.h>
 
@@ -35,6 +37,7 @@ struct av_device_spec {
 	unsigned int lid; /* unique in the list; 0 on Ethernet */
 	uint64_t guid;	  /* host byte order; unique in the list; 0: derive one */
 	unsigned int gids;
+	bool gids_paired; /* as mlx5 has them */
 	unsigned int max_qp;
 	unsigned int max_qp_wr;
 	unsigned int max_sge;

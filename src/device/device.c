@@ -186,6 +186,7 @@ void av_device_init(struct av_device *dev, const struct av_device_spec *spec, un
 	dev->mtu = spec->mtu;
 	dev->lid = dev->port.lid;
 	dev->guid = spec->guid;
+	dev->gids_paired = spec->gids_paired && spec->link_layer == IBV_LINK_LAYER_ETHERNET;
 	snprintf(dev->pci_name, sizeof(dev->pci_name), "anyverbs.%u", index);
 }
 

@@ -24,9 +24,10 @@ struct av_device {
 	uint8_t link_layer; /* IBV_LINK_LAYER_ETHERNET or IBV_LINK_LAYER_INFINIBAND */
 	enum ibv_mtu mtu;   /* active_mtu and max_mtu */
 	uint16_t lid;	    /* InfiniBand only, else 0 */
+	bool gids_paired;   /* Ethernet only: the GID table is that of mlx5 */
 	uint64_t guid;	    /* node and system image GUID, host byte order; not 0; the same in all
 			       processes */
-	char pci_name[16];  /* "anyverbs.N": in /sys/kernel/debug/mlx5 and of the "device" link */
+	char pci_name[16]; /* "anyverbs.N": in /sys/kernel/debug/mlx5 and of the "device" link */
 	struct ibv_device_attr attr; /* complete: ibv_query_device() copies it */
 	struct ibv_port_attr port;   /* complete for a port that is up: av_port_attr() */
 };

@@ -14,6 +14,8 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#define UNIVERSAL_LOCAL (0x02ull << 56) /* a bit of an EUI-64 */
+
 /* In table order. Addresses from RANK_LOOPBACK on are used only if no rank before has any. */
 enum rank {
 	RANK_GLOBAL,
@@ -28,7 +30,6 @@ static const uint8_t mapped_prefix[12] = {[10] = 0xff, [11] = 0xff};
 /* All network namespaces have "lo" with number 1, even before it is up and has an address. */
 static const struct av_gid last_resort = {
 	.gid.raw = {[10] = 0xff, [11] = 0xff, [12] = 127, [15] = 1},
-	.type = IBV_GID_TYPE_ROCE_V2,
 	.ifindex = AV_LOOPBACK_IFINDEX,
 	.ifname = "lo",
 };
@@ -57,25 +58,26 @@ static enum rank rank_of(const struct av_host_addr *a)
 
 /*
  * The sorting criteria as one number, which is unique: rank (3 bits), interface (32), family (1;
- * one interface usually has both loopback addresses), position among the addresses (28).
+ * one interface usually has both loopback addresses), position among the addresses (28). In paired
+ * tables the family comes before the interface.
  */
-static uint64_t sort_key(const struct av_host_addr *a, size_t position)
+static uint64_t sort_key(const struct av_host_addr *a, size_t position, bool paired)
 {
-	uint64_t is_v6 = !is_mapped_v4(a->addr);
+	uint64_t rank = rank_of(a), is_v6 = !is_mapped_v4(a->addr), ifindex = a->ifindex;
 
-	return (uint64_t)rank_of(a) << 61 | (uint64_t)a->ifindex << 29 | is_v6 << 28 |
+	return rank << 61 | (paired ? is_v6 << 60 | ifindex << 28 : ifindex << 29 | is_v6 << 28) |
 	       (uint64_t)position;
 }
 
 /* The address with the smallest key >= *key; *key becomes its key. NULL if there is none. */
 static const struct av_host_addr *next_addr(const struct av_host_addr *addrs, size_t count,
-					    uint64_t *key)
+					    bool paired, uint64_t *key)
 {
 	const struct av_host_addr *best = NULL;
 	uint64_t best_key = UINT64_MAX, k;
 
 	for (size_t i = 0; i < count; i++) {
-		k = sort_key(&addrs[i], i);
+		k = sort_key(&addrs[i], i, paired);
 		if (k < *key || k >= best_key)
 			continue;
 		best_key = k;
@@ -85,43 +87,96 @@ static const struct av_host_addr *next_addr(const struct av_host_addr *addrs, si
 	return best;
 }
 
-static bool is_listed(const uint8_t addr[16], const struct av_gid *gids, unsigned int rows)
+/* A table that is being made. */
+struct making {
+	const struct av_gid_form *form;
+	struct av_gid *rows;
+	unsigned int count;
+};
+
+static bool is_listed(const struct making *m, const union ibv_gid *gid)
 {
-	for (unsigned int i = 0; i < rows; i++)
-		if (!memcmp(gids[i].gid.raw, addr, sizeof(gids[i].gid.raw)))
+	for (unsigned int i = 0; i < m->count; i++)
+		if (!memcmp(m->rows[i].gid.raw, gid->raw, sizeof(gid->raw)))
 			return true;
 	return false;
+}
+
+static void append(struct making *m, const struct av_gid *row, enum ibv_gid_type type)
+{
+	if (m->count == m->form->max)
+		return;
+	m->rows[m->count] = *row;
+	m->rows[m->count++].type = type;
+}
+
+/* The row or rows of an address that is not in the table yet. */
+static void append_address(struct making *m, const struct av_gid *row)
+{
+	if (is_listed(m, &row->gid))
+		return;
+	if (m->form->paired)
+		append(m, row, IBV_GID_TYPE_ROCE_V1);
+	append(m, row, IBV_GID_TYPE_ROCE_V2);
 }
 
 static void fill_row(const struct av_host_addr *a, struct av_gid *row)
 {
 	memset(row, 0, sizeof(*row));
 	memcpy(row->gid.raw, a->addr, sizeof(row->gid.raw));
-	row->type = IBV_GID_TYPE_ROCE_V2;
 	row->ifindex = a->ifindex;
 	memcpy(row->ifname, a->ifname, sizeof(row->ifname));
 }
 
-unsigned int av_gid_table(const struct av_host_addr *addrs, size_t count, struct av_gid *gids,
-			  unsigned int max)
+/*
+ * The link-local address of the interface of @first. If it has none, the GUID makes one as it would
+ * make an interface's: with the universal/local bit inverted (RFC 4291, appendix A).
+ */
+static void append_link_local(struct making *m, const struct av_host_addr *addrs, size_t count,
+			      const struct av_gid *first)
 {
+	struct av_gid row;
+
+	for (size_t i = 0; i < count; i++) {
+		if (rank_of(&addrs[i]) != RANK_LINK_LOCAL || addrs[i].ifindex != first->ifindex)
+			continue;
+		fill_row(&addrs[i], &row);
+		append_address(m, &row);
+		return;
+	}
+	av_gid_from_guid(m->form->guid ^ UNIVERSAL_LOCAL, &row);
+	row.ifindex = first->ifindex;
+	memcpy(row.ifname, first->ifname, sizeof(row.ifname));
+	append_address(m, &row);
+}
+
+unsigned int av_gid_table(const struct av_host_addr *addrs, size_t count,
+			  const struct av_gid_form *form, struct av_gid *gids)
+{
+	struct making m = {.form = form, .rows = gids};
 	enum rank end = RANK_NONE; /* the first rank without rows */
 	const struct av_host_addr *a;
-	unsigned int rows = 0;
+	struct av_gid row;
 	uint64_t key = 0;
 
-	while (rows < max && (a = next_addr(addrs, count, &key)) != NULL) {
+	a = next_addr(addrs, count, form->paired, &key);
+	if (a && rank_of(a) < RANK_NONE)
+		fill_row(a, &row);
+	else
+		row = last_resort;
+	if (form->paired)
+		append_link_local(&m, addrs, count, &row);
+	append_address(&m, &row);
+	for (; a && m.count < form->max; a = next_addr(addrs, count, form->paired, &key)) {
 		if (rank_of(a) < RANK_LOOPBACK)
 			end = RANK_LOOPBACK;
 		if (rank_of(a) >= end)
 			break;
-		if (!is_listed(a->addr, gids, rows))
-			fill_row(a, &gids[rows++]);
+		fill_row(a, &row);
+		append_address(&m, &row);
 		key++;
 	}
-	if (!rows)
-		gids[rows++] = last_resort;
-	return rows;
+	return m.count;
 }
 
 enum av_link av_gid_link(const struct av_host_addr *addrs, size_t count)
@@ -161,7 +216,7 @@ static struct av_gid *empty_row(struct av_gid *table, unsigned int max)
 	return NULL;
 }
 
-bool av_gid_merge(struct av_gid *table, unsigned int max, const struct av_gid *fresh,
+static bool merge(struct av_gid *table, unsigned int max, const struct av_gid *fresh,
 		  unsigned int count)
 {
 	bool changed = false;
@@ -180,6 +235,21 @@ bool av_gid_merge(struct av_gid *table, unsigned int max, const struct av_gid *f
 		changed = true;
 	}
 	return changed;
+}
+
+bool av_gid_merge(struct av_gid *table, const struct av_gid_form *form, const struct av_gid *fresh,
+		  unsigned int count)
+{
+	unsigned int fixed = 0;
+	bool changed = false;
+
+	for (; form->paired && fixed < AV_GID_FIXED && fixed < count; fixed++) {
+		if (same_row(&table[fixed], &fresh[fixed]))
+			continue;
+		table[fixed] = fresh[fixed];
+		changed = true;
+	}
+	return merge(table + fixed, form->max - fixed, fresh + fixed, count - fixed) || changed;
 }
 
 /* The address of an entry of getifaddrs(). Return: false if it is neither IPv4 nor IPv6. */
@@ -245,7 +315,7 @@ static size_t read_list(const struct ifaddrs *list, struct av_host_addr *addrs)
 	return count;
 }
 
-void av_gid_from_host(struct av_host_gids *host, unsigned int max)
+void av_gid_from_host(struct av_host_gids *host, const struct av_gid_form *form)
 {
 	struct av_host_addr *addrs = NULL;
 	struct ifaddrs *list = NULL;
@@ -264,7 +334,7 @@ void av_gid_from_host(struct av_host_gids *host, unsigned int max)
 	if (addrs)
 		count = read_list(list, addrs);
 	nomem = nomem || (room && !addrs);
-	host->count = nomem ? 0 : av_gid_table(addrs, count, host->row, max);
+	host->count = nomem ? 0 : av_gid_table(addrs, count, form, host->row);
 	host->link = av_gid_link(addrs, count);
 	free(addrs);
 	freeifaddrs(list);

@@ -127,24 +127,27 @@ static bool is_of(const struct av_dir_port *p, const char *device)
 	return strncmp(p->device, device, sizeof(p->device)) == 0;
 }
 
-static bool is_port(const struct av_dir_port *p, const char *device, uint64_t netns)
+/* Processes that want other rows of a device's addresses have another port. */
+static bool is_port(const struct av_dir_port *p, const struct av_device *dev, uint64_t netns)
 {
-	return atomic_load(&p->ready) && is_of(p, device) && p->netns == netns;
+	return atomic_load(&p->ready) && is_of(p, dev->ibv.name) && p->netns == netns &&
+	       (p->paired != 0) == dev->gids_paired;
 }
 
 /* Number of the device's port in that namespace if somebody has it open, else 0. */
-static uint32_t find(const struct av_dir_file *d, const char *device, uint64_t netns)
+static uint32_t find(const struct av_dir_file *d, const struct av_device *dev, uint64_t netns)
 {
 	for (uint32_t i = 0; i < av_dir_rows(&d->port_end, AV_DIR_PORTS); i++)
-		if (is_port(&d->port[i], device, netns) && in_use(d, i + 1))
+		if (is_port(&d->port[i], dev, netns) && in_use(d, i + 1))
 			return i + 1;
 	return 0;
 }
 
 /* The same, but contexts of dead processes do not count. */
-static uint32_t find_living(const struct av_dir_view *view, const char *device, uint64_t netns)
+static uint32_t find_living(const struct av_dir_view *view, const struct av_device *dev,
+			    uint64_t netns)
 {
-	uint32_t port = find(view->dir, device, netns);
+	uint32_t port = find(view->dir, dev, netns);
 
 	for (uint32_t i = 0; port && i < av_dir_rows(&view->dir->context_end, AV_REF_SLOTS); i++)
 		if (atomic_load(&view->dir->context[i].port) == port && av_dir_view_lives(view, i))
@@ -241,14 +244,20 @@ static void follow_table(struct av_dir_port *p, const struct av_gid *before,
 	}
 }
 
+static struct av_gid_form form_of(const struct av_dir_port *p)
+{
+	return (struct av_gid_form){.max = p->max, .paired = p->paired, .guid = p->guid};
+}
+
 /* Does the port agree with the host? */
 static bool is_current(const struct av_dir_port *p, const struct av_host_gids *host)
 {
+	const struct av_gid_form form = form_of(p);
 	struct av_gid table[AV_GID_MAX];
 	uint32_t state = atomic_load(&p->state);
 
 	(void)load_table(p, table);
-	if (av_gid_merge(table, p->max, host->row, host->count))
+	if (av_gid_merge(table, &form, host->row, host->count))
 		return false;
 	return state == PORT_LINK_DOWN ? host->link < p->served : host->link == p->served;
 }
@@ -257,15 +266,16 @@ static bool is_current(const struct av_dir_port *p, const struct av_host_gids *h
 static void bring_up_to_date(struct av_dir_port *p, struct news *news)
 {
 	struct av_gid before[AV_GID_MAX], after[AV_GID_MAX];
+	const struct av_gid_form form = form_of(p);
 	struct av_host_gids host;
 
-	av_gid_from_host(&host, p->max);
+	av_gid_from_host(&host, &form);
 	if (host.count == 0)
 		return;
 	(void)load_table(p, before);
 	follow_link(p, before, host.link, news);
 	memcpy(after, before, sizeof(after));
-	if (!av_gid_merge(after, p->max, host.row, host.count))
+	if (!av_gid_merge(after, &form, host.row, host.count))
 		return;
 	follow_table(p, before, after);
 	add(news, IBV_EVENT_GID_CHANGE);
@@ -274,12 +284,13 @@ static void bring_up_to_date(struct av_dir_port *p, struct news *news)
 static void follow(uint32_t port)
 {
 	struct av_dir_port *p = &av_dir->port[port - 1];
+	const struct av_gid_form form = form_of(p);
 	struct news news = {.count = 0};
 	struct av_host_gids host;
 
 	if (!p->follows)
 		return;
-	av_gid_from_host(&host, p->max);
+	av_gid_from_host(&host, &form);
 	if (host.count == 0 || is_current(p, &host))
 		return;
 	if (av_dir_change_begin())
@@ -303,8 +314,14 @@ void av_port_follow(void)
 /* The table that the device's port would have if it were opened now. */
 static void make_table(const struct av_device *dev, struct av_host_gids *host)
 {
+	const struct av_gid_form form = {
+		.max = (unsigned int)dev->port.gid_tbl_len,
+		.paired = dev->gids_paired,
+		.guid = dev->guid,
+	};
+
 	if (dev->link_layer == IBV_LINK_LAYER_ETHERNET) {
-		av_gid_from_host(host, (unsigned int)dev->port.gid_tbl_len);
+		av_gid_from_host(host, &form);
 		return;
 	}
 	av_gid_from_guid(dev->guid, &host->row[0]);
@@ -322,6 +339,8 @@ static void fill(struct av_dir_port *p, const struct av_device *dev, uint64_t ne
 	p->netns = netns;
 	p->max = (uint32_t)dev->port.gid_tbl_len;
 	p->follows = dev->link_layer == IBV_LINK_LAYER_ETHERNET;
+	p->paired = dev->gids_paired;
+	p->guid = dev->guid;
 	p->served = host->link;
 	atomic_store(&p->state, PORT_UP);
 	for (uint32_t i = 0; i < AV_GID_MAX; i++)
@@ -336,14 +355,14 @@ static void fill(struct av_dir_port *p, const struct av_device *dev, uint64_t ne
  * written down, then the row looked at again. Who makes another port of it withdraws @ready, then
  * looks for users: one of the two sees the other.
  */
-static uint32_t use_open(struct av_dir_context *c, const char *device, uint64_t netns)
+static uint32_t use_open(struct av_dir_context *c, const struct av_device *dev, uint64_t netns)
 {
-	uint32_t port = find(av_dir, device, netns);
+	uint32_t port = find(av_dir, dev, netns);
 
 	if (!port)
 		return 0;
 	atomic_store(&c->port, port);
-	if (is_port(&av_dir->port[port - 1], device, netns))
+	if (is_port(&av_dir->port[port - 1], dev, netns))
 		return port;
 	atomic_store(&c->port, 0);
 	return 0;
@@ -388,14 +407,14 @@ int av_port_open(uint32_t ref, const struct av_device *dev)
 {
 	struct av_dir_context *c = &av_dir->context[AV_REF_SLOT(ref)];
 	uint64_t netns = netns_of_thread();
-	int port = (int)use_open(c, dev->ibv.name, netns), ret;
+	int port = (int)use_open(c, dev, netns), ret;
 
 	if (port)
 		return port;
 	ret = av_dir_change_begin();
 	if (ret)
 		return ret;
-	port = (int)use_open(c, dev->ibv.name, netns);
+	port = (int)use_open(c, dev, netns);
 	if (!port)
 		port = use_new(c, dev, netns);
 	av_dir_change_end();
@@ -414,7 +433,7 @@ static unsigned int look_up(const struct av_device *dev, struct av_gid *gids, bo
 
 	if (!av_dir_view(&view))
 		return 0;
-	port = find_living(&view, dev->ibv.name, netns_of_thread());
+	port = find_living(&view, dev, netns_of_thread());
 	if (port && gids)
 		rows = load_table(&view.dir->port[port - 1], gids);
 	if (port && down)
@@ -431,7 +450,7 @@ unsigned int av_port_gids(const struct av_device *dev, struct av_gid gids[AV_GID
 	uint32_t port;
 
 	if (av_dir_join_again()) {
-		port = find(av_dir, dev->ibv.name, netns_of_thread());
+		port = find(av_dir, dev, netns_of_thread());
 		if (port)
 			follow(port);
 		av_dir_leave();
@@ -486,14 +505,19 @@ bool av_port_has_row(uint32_t port, uint32_t row)
 	       (atomic_load(&av_dir->port[port - 1].row[row].stamp) & 1);
 }
 
-void av_port_gid(uint32_t port, uint32_t row, union ibv_gid *gid)
+uint32_t av_port_gid(uint32_t port, uint32_t row, union ibv_gid *gid)
 {
-	uint64_t words[2] = {0};
+	const struct av_dir_gid *from;
+	uint64_t words[2];
 
-	if (port - 1 < AV_DIR_PORTS && row < AV_GID_MAX)
-		for (size_t i = 0; i < 2; i++)
-			words[i] = atomic_load(&av_dir->port[port - 1].row[row].gid[i]);
+	memset(gid, 0, sizeof(*gid));
+	if (port - 1 >= AV_DIR_PORTS || row >= AV_GID_MAX)
+		return IBV_GID_TYPE_IB;
+	from = &av_dir->port[port - 1].row[row];
+	for (size_t i = 0; i < 2; i++)
+		words[i] = atomic_load(&from->gid[i]);
 	memcpy(gid->raw, words, sizeof(gid->raw));
+	return atomic_load(&from->type);
 }
 
 /* --- on demand ------------------------------------------------------------------- */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Ports as they are now, in the directory: one for all contexts of a device in one network
- * namespace, from the first open to the last close.
+ * namespace that want the same kind of GID table, from the first open to the last close.
  *
  * The GID table follows the host's addresses. Whoever notices a change (device/port_watch.h, or a
  * query) makes it and raises IBV_EVENT_GID_CHANGE in all contexts. Rows that stay valid keep their
@@ -30,7 +30,7 @@ AV_MUST_USE int av_port_open(uint32_t ref, const struct av_device *dev);
 
 /*
  * The GID table of the device's port in this thread's network namespace; see av_gid_there().
- * Ethernet: RoCEv2 rows in the order of av_gid_table(); InfiniBand: row 0 is fe80:: plus the GUID.
+ * Ethernet: rows in the order of av_gid_table(); InfiniBand: row 0 is fe80:: plus the GUID.
  * The directory need not be joined. Calls getifaddrs(), so it is not for the data path. Context: no
  * lock held, since it may raise events; keeps errno Return: number of rows up to the last in use, 1
  * .. port.gid_tbl_len; 0: out of memory
@@ -54,8 +54,11 @@ bool av_port_has_gid(uint32_t port, const union ibv_gid *gid);
 /* Is that row of the port in use, as far as is known? Does not ask the host. Context: as above. */
 bool av_port_has_row(uint32_t port, uint32_t row);
 
-/* The address of a row; of an empty one its last, or 0 if it never had one. Context: as above. */
-void av_port_gid(uint32_t port, uint32_t row, union ibv_gid *gid);
+/*
+ * The address of a row; of an empty one its last, or 0 if it never had one. Context: as above.
+ * Return: enum ibv_gid_type of the address
+ */
+uint32_t av_port_gid(uint32_t port, uint32_t row, union ibv_gid *gid);
 
 /*
  * Update all ports in this thread's network namespace from the host.

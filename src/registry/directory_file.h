@@ -65,6 +65,8 @@ struct av_dir_port {
 	uint32_t served;	/* enum av_link of the host when it was last well */
 	_Atomic uint32_t state; /* enum port_state of device/port.c */
 	uint32_t follows;	/* its GIDs are the host's addresses (Ethernet) */
+	uint32_t paired; /* each of them in two rows, the first made of the GUID if need be */
+	uint64_t guid;	 /* of the device */
 	struct av_dir_gid row[AV_GID_MAX];
 	uint32_t past_count; /* the last AV_GID_MAX addresses that have left the table */
 	_Atomic uint64_t past[AV_GID_MAX][2];

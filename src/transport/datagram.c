@@ -38,6 +38,7 @@ struct datagram {
 static void write_header(struct datagram *d)
 {
 	const struct av_seg_head *h = d->req->seg->head;
+	bool infiniband = h->link_layer == IBV_LINK_LAYER_INFINIBAND;
 	struct av_grh_fields f = {
 		.dgid = d->head.ud.dgid,
 		.flow_label = d->head.route.flow_label,
@@ -45,13 +46,13 @@ static void write_header(struct datagram *d)
 		.hop_limit = d->head.route.hop_limit,
 		.payload = (uint32_t)d->head.bytes,
 		.immediate = d->head.opcode == IBV_WR_SEND_WITH_IMM,
-		.infiniband = h->link_layer == IBV_LINK_LAYER_INFINIBAND,
 	};
 
 	d->has_grh = d->head.route.is_global;
-	av_port_gid(h->port, d->head.route.sgid_index, &f.sgid);
+	f.iba = av_port_gid(h->port, d->head.route.sgid_index, &f.sgid) == IBV_GID_TYPE_ROCE_V1 ||
+		infiniband;
 	av_grh_write(d->grh, &f);
-	d->sl = f.infiniband ? d->head.route.sl : (uint8_t)av_grh_packet_type(&f);
+	d->sl = infiniband ? d->head.route.sl : (uint8_t)av_grh_packet_type(&f);
 }
 
 /* Put the header area and the sender's buffers into one list. */

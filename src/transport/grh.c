@@ -61,21 +61,23 @@ static void write_ipv4(uint8_t *to, const struct av_grh_fields *f)
 
 enum av_packet_type av_grh_packet_type(const struct av_grh_fields *f)
 {
+	if (f->iba)
+		return AV_PACKET_V1;
 	return is_ipv4(&f->sgid) && is_ipv4(&f->dgid) ? AV_PACKET_V2_IPV4 : AV_PACKET_V2_IPV6;
 }
 
 void av_grh_write(uint8_t to[AV_GRH_BYTES], const struct av_grh_fields *f)
 {
 	memset(to, 0, AV_GRH_BYTES);
-	if (!f->infiniband && av_grh_packet_type(f) == AV_PACKET_V2_IPV4) {
+	if (av_grh_packet_type(f) == AV_PACKET_V2_IPV4) {
 		write_ipv4(to + IPV4_AT, f);
 		return;
 	}
 	to[0] = (uint8_t)(0x60 | f->traffic_class >> 4);
 	to[1] = (uint8_t)(f->traffic_class << 4 | (f->flow_label >> 16 & 15));
 	put16(to + 2, f->flow_label & 0xffff);
-	put16(to + 4, transport_bytes(f) + (f->infiniband ? 0 : UDP_BYTES));
-	to[6] = f->infiniband ? NEXT_IBA : PROTOCOL_UDP;
+	put16(to + 4, transport_bytes(f) + (f->iba ? 0 : UDP_BYTES));
+	to[6] = f->iba ? NEXT_IBA : PROTOCOL_UDP;
 	to[7] = f->hop_limit;
 	memcpy(to + 8, f->sgid.raw, 16);
 	memcpy(to + 24, f->dgid.raw, 16);
@@ -104,6 +106,7 @@ bool av_grh_read(const uint8_t from[AV_GRH_BYTES], struct av_grh_fields *f)
 		return false;
 	f->traffic_class = (uint8_t)(from[0] << 4 | from[1] >> 4);
 	f->flow_label = (uint32_t)(from[1] & 15) << 16 | (uint32_t)from[2] << 8 | from[3];
+	f->iba = from[6] == NEXT_IBA;
 	f->hop_limit = from[7];
 	memcpy(f->sgid.raw, from + 8, 16);
 	memcpy(f->dgid.raw, from + 24, 16);

@@ -21,7 +21,7 @@
  * adapters use the service level, which Ethernet frames do not have. In mlx5, bits 0 to 2 say the
  * layer 3 header, and bit 3 says that UDP follows.
  */
-enum av_packet_type { AV_PACKET_V2_IPV6 = 9, AV_PACKET_V2_IPV4 = 10 };
+enum av_packet_type { AV_PACKET_V1 = 0, AV_PACKET_V2_IPV6 = 9, AV_PACKET_V2_IPV4 = 10 };
 
 struct av_grh_fields {
 	union ibv_gid sgid, dgid;
@@ -29,7 +29,7 @@ struct av_grh_fields {
 	uint8_t traffic_class, hop_limit;
 	uint32_t payload; /* bytes of the message */
 	bool immediate;	  /* it carries immediate data */
-	bool infiniband;  /* the link layer: next header "IBA" instead of UDP */
+	bool iba;	  /* next header "IBA" instead of UDP: InfiniBand, RoCE v1 */
 };
 
 /* The form av_grh_write() gives the 40 bytes on Ethernet. */
@@ -39,7 +39,7 @@ enum av_packet_type av_grh_packet_type(const struct av_grh_fields *fields);
 void av_grh_write(uint8_t to[AV_GRH_BYTES], const struct av_grh_fields *fields);
 
 /*
- * Read them back, without payload, immediate and infiniband.
+ * Read them back, without payload and immediate.
  * Return:  false if they have neither form
  */
 AV_MUST_USE bool av_grh_read(const uint8_t from[AV_GRH_BYTES], struct av_grh_fields *fields);

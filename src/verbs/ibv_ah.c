@@ -106,16 +106,24 @@ AV_EXPORT int ibv_destroy_ah(struct ibv_ah *ibv)
 	return 0;
 }
 
-/* The GID's row; 0 if none has it, as after a multicast. Return: 0 or ENOMEM. */
-static int find_sgid(const struct av_device *dev, const union ibv_gid *gid, uint8_t *index)
+/*
+ * The row of the GID that a datagram came to, of the version of its header if there is one; 0 if
+ * none has it, as after a multicast. Return: 0 or ENOMEM.
+ */
+static int find_sgid(const struct av_device *dev, const struct av_grh_fields *f, uint8_t *index)
 {
+	const uint32_t type = f->iba ? IBV_GID_TYPE_ROCE_V1 : IBV_GID_TYPE_ROCE_V2;
 	struct av_gid gids[AV_GID_MAX];
 	unsigned int count = av_port_gids(dev, gids);
 
 	*index = 0;
-	for (unsigned int i = 0; i < count; i++)
-		if (memcmp(&gids[i].gid, gid, sizeof(*gid)) == 0)
-			*index = (uint8_t)i;
+	for (unsigned int i = 0; i < count; i++) {
+		if (memcmp(&gids[i].gid, &f->dgid, sizeof(f->dgid)) != 0)
+			continue;
+		*index = (uint8_t)i;
+		if (gids[i].type == type)
+			break;
+	}
 	return count ? 0 : ENOMEM;
 }
 
@@ -140,7 +148,7 @@ static int init_from_wc(struct av_context *ctx, uint8_t port, const struct ibv_w
 	attr->grh.flow_label = f.flow_label;
 	attr->grh.hop_limit = 0xff;
 	attr->grh.traffic_class = f.traffic_class;
-	return find_sgid(ctx->dev, &f.dgid, &attr->grh.sgid_index);
+	return find_sgid(ctx->dev, &f, &attr->grh.sgid_index);
 }
 
 AV_EXPORT int ibv_init_ah_from_wc(struct ibv_context *context, uint8_t port, struct ibv_wc *wc,

@@ -52,6 +52,11 @@ text=$(ANYVERBS_DEVICES=any0:max_qp=10:guid=0200000000001234 "$tool" info any0)
 says info_tells_the_limits '^ +queue pairs +10$' "$text"
 says info_tells_the_guid '^ +GUID +0200000000001234$' "$text"
 
+text=$(ANYVERBS_DEVICES=any0:gid_rows=mlx5 "$tool" info)
+says row_0_is_link_local_of_version_1 '^ +0 +RoCE v1 +[^ ]+ +fe80:' "$text"
+says row_1_is_the_same_of_version_2 '^ +1 +RoCE v2 +[^ ]+ +fe80:' "$text"
+text=$(ANYVERBS_DEVICES=any0:gid_rows=mlx4 "$tool" devices 2>&1)
+says rows_are_checked "warn: .*any0: gid_rows 'mlx4' is not single or mlx5" "$text"
 text=$(ANYVERBS_DEVICES=any0:mtu=1 "$tool" devices 2>&1)
 says misunderstood_setting_is_reported 'warn: ANYVERBS_DEVICES: any0: mtu' "$text"
 exits full_disk_is_not_a_success 1 sh -c '"$1" devices >/dev/full' sh "$tool"

@@ -19,6 +19,7 @@ for key in $keys; do
 	lid) holds "$key" takes lid 49151 infiniband ;;
 	guid) holds "$key" takes guid 0123456789abcdef ethernet ;;
 	gids) holds "$key" takes gids 64 ethernet ;;
+	gid_rows) holds "$key" takes gid_rows mlx5 ethernet ;;
 	*)
 		largest=$(sed -n "/^\.It Li $key= /{n;s/.*1 to \([0-9]*\)\.$/\1/p}" \
 			"$man/anyverbs_config.5")

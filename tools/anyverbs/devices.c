@@ -10,23 +10,39 @@
 #include "device/port.h"
 #include "device/switches.h"
 
-/* The port's address as peers name it: the LID on InfiniBand, otherwise the first GID. */
+/* Index of the first GID that is no link-local address, or else of the first of all. */
+static unsigned int best_gid(const struct av_gid *gids, unsigned int count)
+{
+	unsigned int first = count;
+
+	for (unsigned int i = 0; i < count; i++) {
+		if (av_gid_is_empty(&gids[i]))
+			continue;
+		if (gids[i].gid.raw[0] != 0xfe || (gids[i].gid.raw[1] & 0xc0) != 0x80)
+			return i;
+		if (first == count)
+			first = i;
+	}
+	return first; /* the last row is never empty */
+}
+
+/* The port's address as peers name it: the LID on InfiniBand, otherwise a GID. */
 static void print_address(const struct av_device *dev)
 {
 	struct av_gid gids[AV_GID_MAX];
 	char text[AV_GID_TEXT];
-	unsigned int i = 0;
+	unsigned int count, i;
 
 	if (dev->link_layer == IBV_LINK_LAYER_INFINIBAND) {
 		printf("LID %u\n", dev->lid);
 		return;
 	}
-	if (!av_port_gids(dev, gids)) {
+	count = av_port_gids(dev, gids);
+	if (count == 0) {
 		printf("out of memory\n");
 		return;
 	}
-	while (av_gid_is_empty(&gids[i])) /* the last row is never empty */
-		i++;
+	i = best_gid(gids, count);
 	printf("%s", av_describe_gid(&gids[i].gid, text));
 	if (gids[i].ifname[0])
 		printf(" (%s)", gids[i].ifname);

@@ -27,7 +27,7 @@
  * children. */
 #define SETTING                                                                                    \
 	"any0,mlx5_0:link=infiniband:lid=7:guid=0011223344556677,rxe0:mtu=1024:max_qp=100:gids=1," \
-	"uverbs0"
+	"uverbs0,b:gid_rows=mlx5"
 
 static char self_command[4096]; /* this program, told to print the GUID of its first device */
 
@@ -58,7 +58,7 @@ static void list_is_in_order(void **state)
 	unsigned int count;
 	struct av_device *const *list = av_devices(&count);
 
-	assert_int_equal(count, 4);
+	assert_int_equal(count, 5);
 	assert_string_equal(list[0]->ibv.name, "any0");
 	assert_string_equal(list[1]->ibv.name, "mlx5_0");
 	assert_string_equal(list[2]->ibv.name, "rxe0");
@@ -108,7 +108,7 @@ static void found_by_name(void **state)
 	assert_ptr_equal(av_device_by_name("mlx5_0"), device(1));
 	assert_ptr_equal(av_device_by_name("uverbs1"), device(1));
 	assert_null(av_device_by_name("mlx5_"));
-	assert_null(av_device_by_name("uverbs4"));
+	assert_null(av_device_by_name("uverbs5"));
 	assert_null(av_device_by_name(""));
 }
 
@@ -451,6 +451,25 @@ static void ethernet_device_has_rows_of_the_host(void **state)
 		assert_int_equal(gids[i].type, IBV_GID_TYPE_ROCE_V2);
 }
 
+static void paired_device_has_its_v4_address_in_rows_2_and_3(void **state)
+{
+	static const uint8_t prefix[8] = {0xfe, 0x80};
+	struct av_gid gids[AV_GID_MAX], single[AV_GID_MAX];
+	unsigned int rows = av_port_gids(device(4), gids), plain = av_port_gids(device(0), single);
+
+	assert_in_range(rows, 2, AV_GID_MAX);
+	for (unsigned int i = 0; i < rows; i++)
+		assert_int_equal(gids[i].type, i % 2 ? IBV_GID_TYPE_ROCE_V2 : IBV_GID_TYPE_ROCE_V1);
+	for (unsigned int i = 0; i + 1 < rows; i += 2)
+		assert_memory_equal(&gids[i].gid, &gids[i + 1].gid, sizeof(gids[i].gid));
+	assert_memory_equal(gids[0].gid.raw, prefix, sizeof(prefix));
+	for (unsigned int i = 0; i < plain; i++)
+		if (single[i].gid.raw[10] == 0xff && single[i].gid.raw[0] == 0) {
+			assert_memory_equal(&gids[3].gid, &single[i].gid, sizeof(gids[3].gid));
+			break;
+		}
+}
+
 static void table_length_bounds_the_rows(void **state)
 {
 	struct av_gid gids[AV_GID_MAX];
@@ -520,6 +539,7 @@ static int run_rest(void)
 		cmocka_unit_test(infiniband_port),
 		cmocka_unit_test(configured_mtu_and_table_length),
 		cmocka_unit_test(ethernet_device_has_rows_of_the_host),
+		cmocka_unit_test(paired_device_has_its_v4_address_in_rows_2_and_3),
 		cmocka_unit_test(table_length_bounds_the_rows),
 		cmocka_unit_test(infiniband_device_has_one_row),
 	};

@@ -67,9 +67,8 @@ static void check_ipv4(const uint8_t *area, const struct av_grh_fields *f)
 static void check_ipv6(const uint8_t *area, const struct av_grh_fields *f)
 {
 	assert_int_equal(be16(area) << 16 | be16(area + 2), 6u << 28 | CLASS << 20 | LABEL);
-	assert_int_equal(be16(area + 4),
-			 BEHIND_UDP + (f->immediate ? IMM : 0) + (f->infiniband ? 0 : 8));
-	assert_int_equal(area[6], f->infiniband ? 0x1b : 17);
+	assert_int_equal(be16(area + 4), BEHIND_UDP + (f->immediate ? IMM : 0) + (f->iba ? 0 : 8));
+	assert_int_equal(area[6], f->iba ? 0x1b : 17);
 	assert_int_equal(area[7], HOPS);
 	assert_memory_equal(area + 8, f->sgid.raw, 16);
 	assert_memory_equal(area + 24, f->dgid.raw, 16);
@@ -88,9 +87,10 @@ static void check_read_back(const uint8_t *area, const struct av_grh_fields *f, 
 	assert_int_equal(found.traffic_class, CLASS);
 	assert_int_equal(found.hop_limit, HOPS);
 	assert_int_equal(found.flow_label, ipv4 ? 0 : LABEL);
+	assert_int_equal(found.iba, f->iba);
 }
 
-static void check(enum kind from, enum kind to, bool infiniband, bool immediate)
+static void check(enum kind from, enum kind to, bool iba, bool immediate)
 {
 	struct av_grh_fields f = {
 		.sgid = gid[from],
@@ -100,15 +100,14 @@ static void check(enum kind from, enum kind to, bool infiniband, bool immediate)
 		.hop_limit = HOPS,
 		.payload = PAYLOAD,
 		.immediate = immediate,
-		.infiniband = infiniband,
+		.iba = iba,
 	};
-	bool ipv4 = !infiniband && type_of[from][to] == AV_PACKET_V2_IPV4;
+	bool ipv4 = !iba && type_of[from][to] == AV_PACKET_V2_IPV4;
 	uint8_t area[AV_GRH_BYTES];
 
 	memset(area, 0x66, sizeof(area));
 	av_grh_write(area, &f);
-	if (!infiniband)
-		assert_int_equal(av_grh_packet_type(&f), type_of[from][to]);
+	assert_int_equal(av_grh_packet_type(&f), iba ? AV_PACKET_V1 : type_of[from][to]);
 	if (ipv4)
 		check_ipv4(area, &f);
 	else
@@ -126,10 +125,11 @@ static void each_cell(void **state)
 			}
 }
 
-/* mlx5's numbers, which programs compare with: bits 0 to 2 are 1 for IPv6 and 2 for IPv4, bit 3 is
- * UDP. */
+/* mlx5's numbers, which programs compare with: bits 0 to 2 are 0 for RoCE v1, 1 for IPv6 and 2 for
+ * IPv4, bit 3 is UDP. */
 static void numbers(void **state)
 {
+	assert_int_equal(AV_PACKET_V1, 0);
 	assert_int_equal(AV_PACKET_V2_IPV6, 9);
 	assert_int_equal(AV_PACKET_V2_IPV4, 10);
 }
