@@ -145,6 +145,7 @@ static const struct key keys[] = {
 
 static const struct av_device_spec default_spec = {
 	.name = DEFAULT_NAME,
+	.model = &av_model_own,
 	.link_layer = IBV_LINK_LAYER_ETHERNET,
 	.mtu = IBV_MTU_4096,
 	.gids = AV_GID_MAX,
@@ -246,11 +247,33 @@ static void check_addresses(struct av_config *config, struct av_device_spec *spe
 	}
 }
 
-static void parse_device(struct av_config *config, struct av_word text)
+/* Add a device, named, to the list if there is room. */
+static void add_device(struct av_config *config, struct av_device_spec *spec)
+{
+	if (config->device_count == AV_DEVICE_MAX) {
+		complain(config, "'%s' is left out: at most %d devices are possible", spec->name,
+			 AV_DEVICE_MAX);
+		return;
+	}
+	check_addresses(config, spec);
+	config->device[config->device_count++] = *spec;
+}
+
+/* Set the name, and apply all of @settings. */
+static void parse_settings(struct av_config *config, struct av_device_spec *spec,
+			   struct av_word name, struct av_word settings)
+{
+	unsigned int seen = 0;
+
+	memcpy(spec->name, name.text, name.len);
+	spec->name[name.len] = '\0';
+	while (settings.text)
+		parse_setting(config, spec, &seen, cut(&settings, ':'));
+}
+
+static void parse_device(struct av_config *config, struct av_word name, struct av_word settings)
 {
 	struct av_device_spec spec = default_spec;
-	struct av_word name = cut(&text, ':');
-	unsigned int seen = 0;
 
 	if (!name_is_usable(name)) {
 		complain(config, "'%.*s' is not a device name (1 to 63 of A-Z a-z 0-9 _ . -)",
@@ -262,17 +285,66 @@ static void parse_device(struct av_config *config, struct av_word text)
 			 name.text);
 		return;
 	}
-	if (config->device_count == AV_DEVICE_MAX) {
-		complain(config, "'%.*s' is left out: at most %d devices are possible", quote(name),
-			 name.text, AV_DEVICE_MAX);
-		return;
+	parse_settings(config, &spec, name, settings);
+	add_device(config, &spec);
+}
+
+/* How many devices of a profile: its first part, which is cut off if it is a number at all. */
+static unsigned int parse_count(struct av_config *config, struct av_word profile,
+				struct av_word *settings)
+{
+	struct av_word rest = *settings, first;
+	uint64_t count;
+
+	if (!settings->text)
+		return 1;
+	first = cut(&rest, ':');
+	if (memchr(first.text, '=', first.len))
+		return 1;
+	*settings = rest;
+	if (av_word_number(first, 10, &count) && count >= 1 && count <= AV_DEVICE_MAX)
+		return (unsigned int)count;
+	complain(config, "%.*s: '%.*s' is not 1 to %d devices", quote(profile), profile.text,
+		 quote(first), first.text, AV_DEVICE_MAX);
+	return 1;
+}
+
+/* The first name of the model that no device has. */
+static void name_device(const struct av_config *config, struct av_device_spec *spec)
+{
+	unsigned int number = 0;
+
+	do
+		snprintf(spec->name, sizeof(spec->name), "%s%u", spec->model->prefix, number++);
+	while (name_is_taken(config, (struct av_word){spec->name, strlen(spec->name)}));
+}
+
+static void parse_profile(struct av_config *config, const struct av_model *model,
+			  struct av_word profile, struct av_word settings)
+{
+	unsigned int count = parse_count(config, profile, &settings);
+	struct av_device_spec all = default_spec;
+
+	all.model = model;
+	all.gids_paired = model->gids_paired;
+	parse_settings(config, &all, profile, settings);
+	for (unsigned int i = 0; i < count; i++) {
+		struct av_device_spec spec = all;
+
+		name_device(config, &spec);
+		add_device(config, &spec);
 	}
-	memcpy(spec.name, name.text, name.len);
-	spec.name[name.len] = '\0';
-	while (text.text)
-		parse_setting(config, &spec, &seen, cut(&text, ':'));
-	check_addresses(config, &spec);
-	config->device[config->device_count++] = spec;
+}
+
+static void parse_item(struct av_config *config, struct av_word text)
+{
+	struct av_word name = cut(&text, ':');
+	const struct av_model *model = av_model_find(name);
+
+	if (model)
+		parse_profile(config, model, name, text);
+	else
+		parse_device(config, name, text);
 }
 
 /* Position in the list + 1, or the next free number. */
@@ -299,7 +371,7 @@ void av_config_parse(const char *text, struct av_config *config)
 	if (!rest.len)
 		rest.text = NULL;
 	while (rest.text)
-		parse_device(config, cut(&rest, ','));
+		parse_item(config, cut(&rest, ','));
 	if (!config->device_count)
 		config->device[config->device_count++] = default_spec;
 	assign_lids(config);

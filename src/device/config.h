@@ -3,8 +3,11 @@
  * Parses the text of ANYVERBS_DEVICES. It knows the grammar and the permitted values but nothing
  * about the host: a pure function from a string to device specifications and complaints.
  *
- *     LIST    = DEVICE *("," DEVICE)
+ *     LIST    = ITEM *("," ITEM)
+ *     ITEM    = DEVICE / PROFILE
  *     DEVICE  = NAME *(":" KEY "=" VALUE)
+ *     PROFILE = "connectx" [":" COUNT] *(":" KEY "=" VALUE)
+ *               (1 to 16 devices of that model, one without COUNT: device/model.c)
  *     NAME    = 1 to 63 characters of A-Z a-z 0-9 _ . -
  *               (not "." or "..": it becomes the name of a directory)
  *
@@ -13,7 +16,7 @@
  *     lid=1..49151                 InfiniBand only, unicast; position in the list + 1
  *     guid=16 hex digits, not 0    node GUID; derived from the host's identity
  *     gids=1..AV_GID_MAX           length of the GID table
- *     gid_rows=single|mlx5         Ethernet: which rows it has; single
+ *     gid_rows=single|mlx5         Ethernet: which rows it has; single, or as the model
  *     max_qp= max_qp_wr= max_sge= max_cq= max_cqe= max_mr= max_pd=
  *                                  smaller limits: 1 to the default in base/limits.h
  */
@@ -25,6 +28,7 @@
 #include <infiniband/verbs.h>
 
 #include "device/device.h"
+#include "device/model.h"
 
 #define AV_COMPLAINT_MAX   16  /* complaints that are kept */
 #define AV_COMPLAINT_BYTES 200 /* per complaint, with NUL; quotes are cut to fit */
@@ -32,6 +36,7 @@
 /* One configured device. All fields are final, but for a GUID of 0: to be derived. */
 struct av_device_spec {
 	char name[IBV_SYSFS_NAME_MAX];
+	const struct av_model *model;
 	uint8_t link_layer; /* IBV_LINK_LAYER_ETHERNET or IBV_LINK_LAYER_INFINIBAND */
 	enum ibv_mtu mtu;
 	unsigned int lid; /* unique in the list; 0 on Ethernet */

@@ -30,12 +30,8 @@
 
 /* What all devices have, but for the configured limits. 0: there are no such objects. */
 static const struct ibv_device_attr default_attr = {
-	.fw_ver = AV_VERSION,
 	.max_mr_size = UINT64_MAX,
 	.page_size_cap = 0xfffff000, /* all powers of two from 4 KiB to 2 GiB */
-	.vendor_id = 0x00a5e7,	     /* made up: programs want something other than 0 */
-	.vendor_part_id = 1,
-	.hw_ver = 1,
 	.device_cap_flags = IBV_DEVICE_SYS_IMAGE_GUID | IBV_DEVICE_RC_RNR_NAK_GEN |
 			    IBV_DEVICE_CURR_QP_STATE_MOD | IBV_DEVICE_XRC |
 			    IBV_DEVICE_UD_AV_PORT_ENFORCE | IBV_DEVICE_MEM_WINDOW |
@@ -145,6 +141,10 @@ static void fill_ibv(struct ibv_device *ibv, const char *name, unsigned int inde
 static void fill_attr(struct ibv_device_attr *attr, const struct av_device_spec *spec)
 {
 	*attr = default_attr;
+	snprintf(attr->fw_ver, sizeof(attr->fw_ver), "%s", spec->model->firmware);
+	attr->vendor_id = spec->model->vendor;
+	attr->vendor_part_id = spec->model->part;
+	attr->hw_ver = spec->model->revision;
 	attr->node_guid = htobe64(spec->guid);
 	attr->sys_image_guid = attr->node_guid;
 	attr->max_qp = (int)spec->max_qp;
@@ -186,6 +186,7 @@ void av_device_init(struct av_device *dev, const struct av_device_spec *spec, un
 	dev->mtu = spec->mtu;
 	dev->lid = dev->port.lid;
 	dev->guid = spec->guid;
+	dev->model = spec->model;
 	dev->gids_paired = spec->gids_paired && spec->link_layer == IBV_LINK_LAYER_ETHERNET;
 	snprintf(dev->pci_name, sizeof(dev->pci_name), "anyverbs.%u", index);
 }

@@ -13,6 +13,8 @@
 #include <stdint.h>
 #include <infiniband/verbs.h>
 
+struct av_model; /* device/model.h */
+
 #define AV_DEVICE_MAX	16 /* devices in the list */
 #define AV_PKEY_DEFAULT 0xffff
 
@@ -27,6 +29,7 @@ struct av_device {
 	bool gids_paired;   /* Ethernet only: the GID table is that of mlx5 */
 	uint64_t guid;	    /* node and system image GUID, host byte order; not 0; the same in all
 			       processes */
+	const struct av_model *model;
 	char pci_name[16]; /* "anyverbs.N": in /sys/kernel/debug/mlx5 and of the "device" link */
 	struct ibv_device_attr attr; /* complete: ibv_query_device() copies it */
 	struct ibv_port_attr port;   /* complete for a port that is up: av_port_attr() */

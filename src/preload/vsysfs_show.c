@@ -11,6 +11,7 @@
 
 #include <errno.h>
 #include <inttypes.h>
+#include <limits.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
@@ -19,6 +20,7 @@
 
 #include "device/port.h"
 #include "device/device.h"
+#include "device/model.h"
 #include "segment/totals.h"
 #include "memory/odp_counters.h"
 #include "observe/counters.h"
@@ -60,10 +62,18 @@ static ssize_t put_state(char *bytes, unsigned int number, const char *const *na
 SHOW(node_type, "%d: CA\n", node->dev->ibv.node_type)
 SHOW(fw_ver, "%s\n", node->dev->attr.fw_ver)
 SHOW(hw_rev, "%x\n", node->dev->attr.hw_ver)
-SHOW(hca_type, "anyverbs\n")
-SHOW(board_id, "anyverbs\n")
-SHOW(node_desc, "anyverbs %s\n", node->dev->ibv.name)
+SHOW(hca_type, "%s\n", node->dev->model->type)
+SHOW(board_id, "%s\n", node->dev->model->board)
 SHOW(ib_uevent, "NAME=%s\n", node->dev->ibv.name)
+
+static ssize_t show_node_desc(const struct av_vsysfs_node *node, char *bytes)
+{
+	char host[HOST_NAME_MAX + 1] = "";
+
+	if (node->dev->model->names_host)
+		(void)gethostname(host, sizeof(host) - 1);
+	return put(bytes, "%s %s\n", host[0] ? host : "anyverbs", node->dev->ibv.name);
+}
 
 /* The node GUID, and the system image GUID, which is the same. */
 static ssize_t show_guid(const struct av_vsysfs_node *node, char *bytes)
@@ -171,7 +181,7 @@ SHOW(dev, "%u:%u\n", major(av_vsysfs_rdev(node->dev)), minor(av_vsysfs_rdev(node
 SHOW(uverbs_uevent, "MAJOR=%u\nMINOR=%u\nDEVNAME=infiniband/%s\n", major(av_vsysfs_rdev(node->dev)),
      minor(av_vsysfs_rdev(node->dev)), node->dev->ibv.dev_name)
 
-SHOW(vendor, "0x%04x\n", node->dev->attr.vendor_id)
+SHOW(vendor, "0x%04x\n", node->dev->model->bus_vendor)
 SHOW(device, "0x%04x\n", node->dev->attr.vendor_part_id)
 SHOW(numa_node, "-1\n") /* all NUMA nodes are equally near */
 

@@ -2,67 +2,22 @@
 # SPDX-License-Identifier: MIT
 """What ibv_devices and ibv_devinfo say about the devices of ANYVERBS_DEVICES,
 and traffic between two of them."""
-import argparse
 import os
 import re
 import shutil
-import subprocess
-import sys
 
-import pair
+import cases
+from cases import case, check, expect, info, pair_passes, run
 
 LIMITS = {"max_qp": 16, "max_qp_wr": 600, "max_sge": 4, "max_cq": 8, "max_cqe": 2000, "max_mr": 32,
           "max_pd": 4}
 TWO = "mlx5_0,rxe0:mtu=1024:gids=2:" + ":".join("%s=%d" % item for item in LIMITS.items())
 TWO_IB = "a0:link=infiniband,a1:link=infiniband:lid=77"
 
-CASES = []
-
-
-def case(function):
-    CASES.append(function)
-    return function
-
-
-class Failed(Exception):
-    pass
-
-
-def check(condition, *what):
-    if not condition:
-        raise Failed(" ".join(str(w) for w in what))
-
-
-def run(scratch, command, status=0):
-    settings, words = pair.split_command(command)
-    done = subprocess.run(words, stdin=subprocess.DEVNULL, capture_output=True, text=True,
-                          timeout=100, check=False,
-                          env=scratch.environment(settings), cwd=scratch.path, **scratch.identity())
-    check(done.returncode == status, command, "exited", done.returncode, done.stdout, done.stderr)
-    return done
-
-
 def listed(scratch, devices):
     """{name: GUID as 16 hex digits}, in the order of ibv_devices."""
     out = run(scratch, devices + "ibv_devices").stdout
     return dict(re.findall(r"^\s+(\S+)\s+([0-9a-f]{16})$", out, re.MULTILINE))
-
-
-def info(scratch, devices, name):
-    """The "key: value" lines of ibv_devinfo -v, by key."""
-    out = run(scratch, "%sibv_devinfo -v -d %s" % (devices, name)).stdout
-    return {key.strip(): value.strip()
-            for key, value in re.findall(r"^([^:\n]+):[ \t]+(.*)$", out, re.MULTILINE)}
-
-
-def expect(found, wanted):
-    for key, value in wanted.items():
-        check(found.get(key) == str(value), key, "is", repr(found.get(key)), "not", repr(value))
-
-
-def pair_passes(scratch, server, client):
-    verdict = pair.run_pair(scratch, server, client)
-    check(verdict.passed, "%s // %s: %s\n%s" % (server, client, verdict.reason, verdict.tails))
 
 
 @case
@@ -189,31 +144,5 @@ def a_program_that_opens_libibverbs_itself(scratch):
     check(done.stdout.split() == ["mlx5_0", "rxe0"], "it sees", done.stdout)
 
 
-def passes(scratch, function):
-    name = function.__name__.replace("_", " ")
-    try:
-        function(scratch)
-    except Failed as failed:
-        print("FAIL %s: %s" % (name, failed), flush=True)
-        return False
-    print("PASS", name, flush=True)
-    return True
-
-
-def main():
-    p = argparse.ArgumentParser(description=__doc__)
-    p.add_argument("--library", required=True)
-    p.add_argument("--preload", action="append", default=[],
-                   help="preloaded before it, such as a sanitizer's library")
-    p.add_argument("--user", help="run as this user")
-    args = p.parse_args()
-    pair.require_programs()
-    if args.user:
-        pair.require_root()
-    with pair.Scratch(args.library, args.user, args.preload) as scratch:
-        bad = [c for c in CASES if not passes(scratch, c)]
-    sys.exit(1 if bad else 0)
-
-
 if __name__ == "__main__":
-    main()
+    cases.main(__doc__)

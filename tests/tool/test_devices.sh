@@ -52,9 +52,18 @@ text=$(ANYVERBS_DEVICES=any0:max_qp=10:guid=0200000000001234 "$tool" info any0)
 says info_tells_the_limits '^ +queue pairs +10$' "$text"
 says info_tells_the_guid '^ +GUID +0200000000001234$' "$text"
 
-text=$(ANYVERBS_DEVICES=any0:gid_rows=mlx5 "$tool" info)
+text=$(ANYVERBS_DEVICES=connectx:8 "$tool" devices)
+says profile_has_its_names '^mlx5_7 +Ethernet +active +4096 ' "$text"
+holds profile_has_its_number test "$(wc -l <<<"$text")" = 9
+text=$(ANYVERBS_DEVICES=connectx "$tool" info)
+says profile_has_its_firmware '^ +version +22\.' "$text"
 says row_0_is_link_local_of_version_1 '^ +0 +RoCE v1 +[^ ]+ +fe80:' "$text"
 says row_1_is_the_same_of_version_2 '^ +1 +RoCE v2 +[^ ]+ +fe80:' "$text"
+text=$(ANYVERBS_DEVICES=any0:gid_rows=mlx5 "$tool" info)
+says rows_without_the_profile '^ +0 +RoCE v1 +[^ ]+ +fe80:' "$text"
+says rows_do_not_change_the_version '^ +version +[^2 ]' "$text"
+text=$(ANYVERBS_DEVICES=connectx:99 "$tool" devices 2>&1)
+says number_of_a_profile_is_checked "warn: .*connectx: '99' is not 1 to 16 devices" "$text"
 text=$(ANYVERBS_DEVICES=any0:gid_rows=mlx4 "$tool" devices 2>&1)
 says rows_are_checked "warn: .*any0: gid_rows 'mlx4' is not single or mlx5" "$text"
 text=$(ANYVERBS_DEVICES=any0:mtu=1 "$tool" devices 2>&1)

@@ -153,8 +153,9 @@ const struct av_command av_command_run = {
 		"  -s, --shared-heap  let the program's large blocks of memory be shared from the "
 		"beginning\n"
 		"\n"
-		"SPEC is NAME[:KEY=VALUE]..., for example mlx5_0:link=infiniband:lid=7; see "
-		"anyverbs(7).\n"
+		"SPEC is NAME[:KEY=VALUE]..., for example mlx5_0:link=infiniband:lid=7, or\n"
+		"connectx:8 for that many devices like those of ConnectX adapters; see\n"
+		"anyverbs_config(5).\n"
 		"The program's exit status, or 125 if anyverbs fails, 126 if the program cannot "
 		"be\n"
 		"executed, 127 if it is not found.\n",

@@ -52,6 +52,33 @@ static const struct list_row list_rows[] = {
 	 "0 1 2 3 4 5 6 7 8 9 a b c d e f ", 1},
 	{"nothing_usable_is_any0", "/,.", "any0 ", 2},
 	{"bad_setting_keeps_the_device", "a:mtu=7,b", "a b ", 1},
+	{"profile_is_one_device", "connectx", "mlx5_0 ", 0},
+	{"profile_of_2", "connectx:2", "mlx5_0 mlx5_1 ", 0},
+	{"profile_of_1", "connectx:1:mtu=1024", "mlx5_0 ", 0},
+	{"profile_with_settings_and_no_number", "connectx:mtu=1024", "mlx5_0 ", 0},
+	{"profile_between_devices", "a,connectx:2,b", "a mlx5_0 mlx5_1 b ", 0},
+	{"profile_counts_on", "connectx:2,connectx", "mlx5_0 mlx5_1 mlx5_2 ", 0},
+	{"profile_leaves_names_out_that_are_taken", "mlx5_1,connectx:2", "mlx5_1 mlx5_0 mlx5_2 ",
+	 0},
+	{"profile_of_16", "connectx:16",
+	 "mlx5_0 mlx5_1 mlx5_2 mlx5_3 mlx5_4 mlx5_5 mlx5_6 mlx5_7 mlx5_8 mlx5_9 mlx5_10 mlx5_11 "
+	 "mlx5_12 mlx5_13 mlx5_14 mlx5_15 ",
+	 0},
+	{"profile_of_17_is_one", "connectx:17", "mlx5_0 ", 1},
+	{"profile_of_0_is_one", "connectx:0", "mlx5_0 ", 1},
+	{"profile_of_a_word_is_one", "connectx:many", "mlx5_0 ", 1},
+	{"profile_of_nothing_is_one", "connectx:", "mlx5_0 ", 1},
+	{"number_comes_first", "connectx:mtu=1024:2", "mlx5_0 ", 1},
+	{"mistake_of_a_profile_is_one", "connectx:4:mtu=7", "mlx5_0 mlx5_1 mlx5_2 mlx5_3 ", 1},
+	{"guid_of_a_profile_is_the_first_ones", "connectx:2:guid=0200000000000001",
+	 "mlx5_0 mlx5_1 ", 1},
+	{"profile_beyond_16_devices", "a,b,connectx:15",
+	 "a b mlx5_0 mlx5_1 mlx5_2 mlx5_3 mlx5_4 mlx5_5 mlx5_6 mlx5_7 mlx5_8 mlx5_9 mlx5_10 "
+	 "mlx5_11 mlx5_12 mlx5_13 ",
+	 1},
+	{"name_of_a_profile_is_one_by_the_whole_word", "connectx0,Connectx", "connectx0 Connectx ",
+	 0},
+	{"number_is_for_profiles_only", "a:2", "a ", 1},
 };
 
 static void gives_list(void **state)
@@ -187,6 +214,22 @@ static void settings_belong_to_their_device(void **state)
 	assert_int_equal(config.device[2].max_qp, 100);
 }
 
+static void settings_of_a_profile_belong_to_all_its_devices(void **state)
+{
+	struct av_config config;
+
+	av_config_parse("any0,connectx:2:mtu=1024,connectx:gid_rows=single", &config);
+	assert_int_equal(config.device_count, 4);
+	assert_int_equal(config.complaint_count, 0);
+	assert_ptr_equal(config.device[0].model, &av_model_own);
+	assert_false(config.device[0].gids_paired);
+	for (unsigned int i = 1; i < 4; i++) {
+		assert_int_equal(config.device[i].model->vendor, 0x02c9);
+		assert_int_equal(config.device[i].mtu, i < 3 ? IBV_MTU_1024 : IBV_MTU_4096);
+		assert_int_equal(config.device[i].gids_paired, i < 3);
+	}
+}
+
 static void lid_left_free_is_position_plus_one(void **state)
 {
 	struct av_config config;
@@ -265,17 +308,17 @@ static void longest_name_and_value_leave_room_for_the_reason(void **state)
 /* Pieces that mean something, in every order of length 5: none may be read past its end or loop. */
 static void any_order_of_separators_ends(void **state)
 {
-	static const char *const piece[] = {"a", ",", ":", "=", "mtu", "256"};
+	static const char *const piece[] = {"a", ",", ":", "=", "mtu", "2", "connectx"};
 	size_t n = AV_ARRAY_SIZE(piece), total = n * n * n * n * n;
 	struct av_config config;
-	char text[32];
+	char text[64];
 
 	for (size_t i = 0; i < total; i++) {
 		text[0] = '\0';
 		for (size_t j = 0, rest = i; j < 5; j++, rest /= n)
 			strcat(text, piece[rest % n]);
 		av_config_parse(text, &config);
-		assert_in_range(config.device_count, 1, 5);
+		assert_in_range(config.device_count, 1, 6);
 	}
 }
 
@@ -309,6 +352,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(settings_belong_to_their_device),
+		cmocka_unit_test(settings_of_a_profile_belong_to_all_its_devices),
 		cmocka_unit_test(lid_left_free_is_position_plus_one),
 		cmocka_unit_test(lid_left_free_avoids_those_that_are_set),
 		cmocka_unit_test(lid_of_two_devices_is_refused),

@@ -27,7 +27,7 @@
  * children. */
 #define SETTING                                                                                    \
 	"any0,mlx5_0:link=infiniband:lid=7:guid=0011223344556677,rxe0:mtu=1024:max_qp=100:gids=1," \
-	"uverbs0,b:gid_rows=mlx5"
+	"uverbs0,connectx"
 
 static char self_command[4096]; /* this program, told to print the GUID of its first device */
 
@@ -439,6 +439,37 @@ static void configured_mtu_and_table_length(void **state)
 	assert_int_equal(dev.port.gid_tbl_len, 5);
 }
 
+static void connectx_says_so(void **state)
+{
+	struct av_device dev, own;
+
+	make("connectx", &dev);
+	make("any0", &own);
+	assert_string_equal(dev.ibv.name, "mlx5_0");
+	assert_string_equal(dev.attr.fw_ver, "22.39.1002");
+	assert_int_equal(dev.attr.vendor_id, 0x02c9);
+	assert_int_equal(dev.attr.vendor_part_id, 4125);
+	assert_int_equal(dev.attr.hw_ver, 0);
+	assert_true(dev.gids_paired);
+	/* What it can do is another matter. */
+	memcpy(dev.attr.fw_ver, own.attr.fw_ver, sizeof(own.attr.fw_ver));
+	dev.attr.vendor_id = own.attr.vendor_id;
+	dev.attr.vendor_part_id = own.attr.vendor_part_id;
+	dev.attr.hw_ver = own.attr.hw_ver;
+	assert_memory_equal(&dev.attr, &own.attr, sizeof(own.attr));
+	assert_memory_equal(&dev.port, &own.port, sizeof(own.port));
+}
+
+static void infiniband_has_no_paired_rows(void **state)
+{
+	struct av_device dev;
+
+	make("connectx:link=infiniband", &dev);
+	assert_false(dev.gids_paired);
+	assert_int_equal(dev.attr.vendor_id, 0x02c9);
+	assert_int_equal(dev.lid, 1);
+}
+
 /* --- GIDs ------------------------------------------------------------------------ */
 
 static void ethernet_device_has_rows_of_the_host(void **state)
@@ -538,6 +569,8 @@ static int run_rest(void)
 		cmocka_unit_test(ethernet_port),
 		cmocka_unit_test(infiniband_port),
 		cmocka_unit_test(configured_mtu_and_table_length),
+		cmocka_unit_test(connectx_says_so),
+		cmocka_unit_test(infiniband_has_no_paired_rows),
 		cmocka_unit_test(ethernet_device_has_rows_of_the_host),
 		cmocka_unit_test(paired_device_has_its_v4_address_in_rows_2_and_3),
 		cmocka_unit_test(table_length_bounds_the_rows),
