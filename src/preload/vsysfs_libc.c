@@ -154,15 +154,25 @@ bool av_vlibc_node_of(int fd, const struct stat *st, struct av_vsysfs_node *node
 	return found;
 }
 
+/* The node that relative paths begin at. Return: false if it is not ours. */
+static bool find_base(int dirfd, struct av_vsysfs_node *dir)
+{
+	char path[AV_VSYSFS_PATH_BYTES];
+	struct stat st;
+
+	if (dirfd == AT_FDCWD)
+		return av_vlibc_cwd(path) && av_vsysfs_lookup(path, dir);
+	return !av_next_fstat()(dirfd, &st) && av_vlibc_node_of(dirfd, &st, dir);
+}
+
 /* Build @full from @dirfd and @path. Return: false if @dirfd is not one of our descriptors. */
 static bool find_full_path(int dirfd, const char *path, int how, char full[PATH_MAX],
 			   struct av_vlibc_claim *claim)
 {
 	struct av_vsysfs_node dir;
-	struct stat st;
 	int n;
 
-	if (av_next_fstat()(dirfd, &st) || !av_vlibc_node_of(dirfd, &st, &dir))
+	if (!find_base(dirfd, &dir))
 		return false;
 	claim->error = 0;
 	if (!*path && !(how & AV_VLIBC_EMPTY))

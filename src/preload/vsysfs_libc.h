@@ -85,6 +85,11 @@ typedef int av_vlibc_compare(const struct dirent **, const struct dirent **);
 	X(telldir, long, (DIR *), NULL)                                                          \
 	X(seekdir, void, (DIR *, long), NULL)                                                    \
 	X(dirfd, int, (DIR *), NULL)                                                             \
+	X(chdir, int, (const char *), NULL)                                                      \
+	X(fchdir, int, (int), NULL)                                                              \
+	X(getcwd, char *, (char *, size_t), NULL)                                                \
+	X(__getcwd_chk, char *, (char *, size_t, size_t), NULL)                                  \
+	X(get_current_dir_name, char *, (void), NULL)                                            \
 	X(socket, int, (int, int, int), NULL)                                                    \
 	X(send, ssize_t, (int, const void *, size_t, int), NULL)                                 \
 	X(sendto, ssize_t, (int, const void *, size_t, int, const struct sockaddr *, socklen_t), \
@@ -124,6 +129,16 @@ AV_VLIBC_FUNCTIONS(X)
 extern atomic_bool av_vlibc_handed_out;
 
 /*
+ * What is known of the current directory: AV_VLIBC_CWD_REAL: it is the kernel's; else it may be
+ * virtual, as at the start of a program. Above this bit is how often we have changed it.
+ */
+#define AV_VLIBC_CWD_REAL 1u
+extern atomic_uint av_vlibc_cwd_seen;
+
+/* Is the current directory a virtual one, and which? Keeps errno. Async-signal-safe. */
+AV_MUST_USE bool av_vlibc_cwd(char path[AV_VSYSFS_PATH_BYTES]);
+
+/*
  * The length of a text of the program's, at most @max; -1: it is in no memory, so that looking at
  * it would end the program, which the kernel does not. Memory that was there once is taken to be
  * there still. Keeps errno.
@@ -135,9 +150,12 @@ static inline bool av_vlibc_suspects(int dirfd, const char *path)
 {
 	if (!path || av_vlibc_length(path, AV_VSYSFS_PREFIX_BYTES) < 0)
 		return false;
+	if (path[0] != '/' && dirfd == AT_FDCWD)
+		return av_unlikely(
+			!(atomic_load_explicit(&av_vlibc_cwd_seen, memory_order_relaxed) &
+			  AV_VLIBC_CWD_REAL));
 	if (path[0] != '/')
-		return av_unlikely(dirfd >= 0) &&
-		       atomic_load_explicit(&av_vlibc_handed_out, memory_order_relaxed);
+		return atomic_load_explicit(&av_vlibc_handed_out, memory_order_relaxed);
 	return av_unlikely(av_vsysfs_suspects(path));
 }
 

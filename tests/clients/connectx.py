@@ -61,8 +61,11 @@ def ibstat(scratch):
 
 @case
 def ibstatus(scratch):
-    out = run(scratch, ONE + "ibstatus mlx5_0:1").stdout
-    check(re.sub("fe80(:[0-9a-f]{4}){7}", "GID", out) == IBSTATUS, "ibstatus prints\n", out)
+    for arguments in ("", " mlx5_0", " mlx5_0:1"):
+        out = run(scratch, ONE + "ibstatus" + arguments).stdout
+        check(re.sub("fe80(:[0-9a-f]{4}){7}", "GID", out) == IBSTATUS, "ibstatus prints\n", out)
+    out = run(scratch, EIGHT + "ibstatus").stdout
+    check(re.findall("device '(.*)' port 1 status", out) == NAMES, "ibstatus prints\n", out)
 
 
 @case

@@ -59,6 +59,15 @@ prints bash_tests "yes yes yes" bash -c "
 prints uverbs_cannot_be_opened "cat: /dev/infiniband/uverbs0: No such device or address" \
 	cat /dev/infiniband/uverbs0
 
+prints sh_cd "$ib
+any0
+mlx5_0
+0x7
+2" sh -c "cd $ib && pwd -P && ls && cd mlx5_0/ports && cat 1/lid && cd ../.. && echo * | wc -w"
+prints executed_programs_are_there_too "$ib/any0 0200:c0ff:ee00:1234" \
+	bash -c "cd $ib/any0 && echo \$(/bin/pwd) \$(bash -c 'cat node_guid')"
+prints no_file_can_be_made_there "Permission denied" \
+	bash -c "cd $ib/any0; { echo x >new; } 2>&1 | sed 's/.*: //'; ! ls new 2>/dev/null"
 prints cp "0200:c0ff:ee00:1234" sh -c "cp $ib/any0/node_guid '$copy/guid' && cat '$copy/guid'"
 prints cp_recursive "0x7" \
 	sh -c "cp -r $ib/mlx5_0/ports '$copy' 2>/dev/null; cat '$copy/ports/1/lid'"
@@ -76,6 +85,11 @@ print(os.stat(f.name) == os.fstat(f.fileno()))"
 	python python_relative "b'6\\n'" \
 		"import os; d = os.open('/sys/class/infiniband_verbs', os.O_RDONLY)
 print(os.read(os.open('abi_version', os.O_RDONLY, dir_fd=d), 9))"
+	python python_directory_of_a_child "b'0x7\n' /" "
+import os, subprocess
+os.chdir('/')
+print(subprocess.run(['cat', 'lid'], cwd='$ib/mlx5_0/ports/1', capture_output=True).stdout,
+      os.getcwd())"
 	python python_walks_agree "True" \
 		"import os; print([w[:3] for w in os.fwalk('$ib')] == list(os.walk('$ib')))"
 	python python_glob "1" "import glob; print(len(glob.glob('$ib/mlx5_0/ports/*/state')))"

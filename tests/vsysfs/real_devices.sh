@@ -37,6 +37,11 @@ prints shared_files_are_theirs 99 cat $verbs/abi_version
 prints find_descends_into_both "$ib/any0/node_guid
 $ib/real0/node_guid
 $ib/real1/node_guid" sh -c "find $ib -name node_guid | sort"
+prints both_are_in_the_current_directory "any0
+real0
+real1
+theirs
+4: ACTIVE" sh -c "cd $ib && ls && cat real0/node_guid any0/ports/1/state"
 prints device_nodes_are_theirs_first theirs cat /dev/infiniband/uverbs0
 prints device_nodes_are_ours_else "cat: /dev/infiniband/uverbs1: No such device or address" \
 	cat /dev/infiniband/uverbs1

@@ -41,6 +41,7 @@ int __openat64_2(int dirfd, const char *path, int flags);
 ssize_t __readlink_chk(const char *path, char *target, size_t size, size_t room);
 ssize_t __readlinkat_chk(int dirfd, const char *path, char *target, size_t size, size_t room);
 char *__realpath_chk(const char *path, char *resolved, size_t room);
+char *__getcwd_chk(char *buffer, size_t size, size_t room);
 /* What a program calls that was built with a C library before release 2.33. */
 int __xstat(int ver, const char *path, struct stat *st);
 int __lxstat(int ver, const char *path, struct stat *st);
@@ -651,6 +652,120 @@ static void suspended_thread_sees_no_tree(void **state)
 	assert_int_equal(stat(ANY0, &st), 0);
 }
 
+static void assert_is_in(const char *path)
+{
+	char bytes[PATH_MAX], *text;
+
+	assert_ptr_equal(getcwd(bytes, sizeof(bytes)), bytes);
+	assert_string_equal(bytes, path);
+	text = get_current_dir_name();
+	assert_string_equal(text, path);
+	free(text);
+}
+
+/* Names of ours in the folders that a directory is made in. */
+static unsigned int count_left(void)
+{
+	static const char *const bases[] = {"/dev/shm", "/tmp"};
+	unsigned int left = 0;
+
+	for (size_t i = 0; i < AV_ARRAY_SIZE(bases); i++) {
+		DIR *dir = opendir(bases[i]);
+		struct dirent *e;
+		char mark[64];
+
+		snprintf(mark, sizeof(mark), "anyverbs-cwd-%d-", getpid());
+		while (dir && (e = readdir(dir)))
+			left += strncmp(e->d_name, mark, strlen(mark)) == 0;
+		if (dir)
+			closedir(dir);
+	}
+	return left;
+}
+
+static void relative_paths_begin_at_a_virtual_directory(void **state)
+{
+	char real[PATH_MAX];
+	struct stat st, same;
+	DIR *dir;
+
+	assert_non_null(getcwd(real, sizeof(real)));
+	errno = EDOM;
+	assert_int_equal(chdir(ANY0), 0);
+	assert_int_equal(errno, EDOM);
+	assert_is_in(ANY0);
+	assert_int_equal(errno, EDOM);
+	assert_reads(open("node_guid", O_RDONLY), GUID);
+	assert_int_equal(stat(".", &st), 0);
+	assert_int_equal(stat(ANY0, &same), 0);
+	assert_memory_equal(&st, &same, sizeof(st));
+	assert_int_equal(access("ports/1/state", R_OK), 0);
+	dir = opendir("ports");
+	assert_non_null(dir);
+	closedir(dir);
+	assert_int_equal(chdir("ports/1"), 0);
+	assert_is_in(ANY0 "/ports/1");
+	assert_int_equal(chdir("../../device"), 0);
+	assert_is_in("/sys/devices/virtual/anyverbs/anyverbs.0");
+	assert_int_equal(chdir("../../../../class"), 0);
+	assert_is_in("/sys/class");
+	assert_int_equal(stat("net", &st), 0);
+	assert_int_equal(chdir(real), 0);
+	assert_is_in(real);
+	assert_int_equal(count_left(), 0);
+}
+
+static void virtual_directory_is_changed_as_any_other(void **state)
+{
+	char real[PATH_MAX], small[sizeof(ANY0)], *text;
+	int before = open(".", O_RDONLY | O_DIRECTORY), ports;
+
+	assert_non_null(getcwd(real, sizeof(real)));
+	assert_int_equal(chdir(ANY0 "/fw_ver"), -1);
+	assert_int_equal(errno, ENOTDIR);
+	assert_int_equal(chdir(ANY0 "/nix"), -1);
+	assert_int_equal(errno, ENOENT);
+	assert_is_in(real);
+	ports = open_dir(ANY0 "/ports");
+	assert_int_equal(fchdir(ports), 0);
+	close(ports);
+	assert_is_in(ANY0 "/ports");
+	assert_int_equal(open("new", O_CREAT | O_WRONLY, 0600), -1);
+	assert_int_equal(errno, EACCES);
+	assert_int_equal(mkdir("new", 0700), -1);
+	assert_int_equal(chdir(ANY0), 0);
+	assert_null(getcwd(small, sizeof(small) - 1));
+	assert_int_equal(errno, ERANGE);
+	assert_ptr_equal(getcwd(small, sizeof(small)), small);
+	assert_ptr_equal(__getcwd_chk(small, sizeof(small), sizeof(small)), small);
+	assert_string_equal(small, ANY0);
+	text = getcwd(NULL, 0);
+	assert_string_equal(text, ANY0);
+	free(text);
+	assert_int_equal(fchdir(before), 0);
+	close(before);
+	assert_is_in(real);
+	assert_int_equal(access("node_guid", F_OK), -1);
+	assert_int_equal(count_left(), 0);
+}
+
+static void child_is_in_the_same_virtual_directory(void **state)
+{
+	char real[PATH_MAX];
+	int status;
+	pid_t pid;
+
+	assert_non_null(getcwd(real, sizeof(real)));
+	assert_int_equal(chdir(ANY0), 0);
+	pid = fork();
+	if (!pid)
+		_exit(access("node_guid", R_OK) || chdir("/tmp") || !access("node_guid", R_OK));
+	assert_int_equal(waitpid(pid, &status, 0), pid);
+	assert_int_equal(status, 0);
+	assert_reads(open("node_guid", O_RDONLY), GUID);
+	assert_int_equal(chdir(real), 0);
+}
+
 static void success_keeps_errno(void **state)
 {
 	struct stat st;
@@ -723,6 +838,9 @@ int main(void)
 		cmocka_unit_test(what_is_no_directory_cannot_be_read_as_one),
 		cmocka_unit_test(fdopendir_owns_the_descriptor),
 		cmocka_unit_test(scandir_filters_and_sorts),
+		cmocka_unit_test(relative_paths_begin_at_a_virtual_directory),
+		cmocka_unit_test(virtual_directory_is_changed_as_any_other),
+		cmocka_unit_test(child_is_in_the_same_virtual_directory),
 		cmocka_unit_test(suspended_thread_sees_no_tree),
 		cmocka_unit_test(success_keeps_errno),
 		cmocka_unit_test(threads_do_not_disturb_each_other),
