@@ -107,22 +107,25 @@ AV_EXPORT int ibv_destroy_ah(struct ibv_ah *ibv)
 }
 
 /*
- * The row of the GID that a datagram came to, of the version of its header if there is one; 0 if
- * none has it, as after a multicast. Return: 0 or ENOMEM.
+ * The row that a datagram came to: of its GID and the version of its header; or else of the GID,
+ * or, as after a multicast, of the version; or else 0. Return: 0 or ENOMEM.
  */
 static int find_sgid(const struct av_device *dev, const struct av_grh_fields *f, uint8_t *index)
 {
 	const uint32_t type = f->iba ? IBV_GID_TYPE_ROCE_V1 : IBV_GID_TYPE_ROCE_V2;
 	struct av_gid gids[AV_GID_MAX];
-	unsigned int count = av_port_gids(dev, gids);
+	unsigned int count = av_port_gids(dev, gids), best = 0;
 
 	*index = 0;
 	for (unsigned int i = 0; i < count; i++) {
-		if (memcmp(&gids[i].gid, &f->dgid, sizeof(f->dgid)) != 0)
+		unsigned int fit = gids[i].type == type;
+
+		if (memcmp(&gids[i].gid, &f->dgid, sizeof(f->dgid)) == 0)
+			fit += 2;
+		if (fit <= best)
 			continue;
+		best = fit;
 		*index = (uint8_t)i;
-		if (gids[i].type == type)
-			break;
 	}
 	return count ? 0 : ENOMEM;
 }

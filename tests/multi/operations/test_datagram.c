@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * What the receiver of a datagram is told of where it came from, and that it can answer with that
- * alone: each kind of address on Ethernet, with multicast groups, and each service level on
- * InfiniBand with and without a GRH; between two processes, both ways, whichever way the completion
- * is polled.
+ * alone: each kind of address on Ethernet, with multicast groups, in rows of RoCE v1 and v2, and
+ * each service level on InfiniBand with and without a GRH; between two processes, both ways,
+ * whichever way the completion is polled.
  */
 #include <arpa/inet.h>
 #include <errno.h>
@@ -33,6 +33,8 @@
 #define PATIENCE  30000u
 #define TYPE_IPV6 9u /* what mlx5 says of RoCEv2 packets in the place of the service level */
 #define TYPE_IPV4 10u
+#define TYPE_V1	  0u
+#define NEXT_IBA  0x1b /* next header of RoCE v1 */
 
 enum family { V4, V6, LINK_LOCAL, FAMILIES, GROUP_V4 = FAMILIES, GROUP_V6 };
 static const char *const family_name[] = {"IPv4", "IPv6", "link-local", "IPv4 group", "IPv6 group"};
@@ -233,7 +235,9 @@ static void receive_datagram(struct end *e, const struct order *order, struct ib
 
 /* --- the other process: answers each datagram to where it came from -------------- */
 
-static struct end ends[2]; /* Ethernet, InfiniBand */
+enum device { ETHERNET, INFINIBAND, PAIRED /* Ethernet with the rows of mlx5 */, DEVICES };
+
+static struct end ends[DEVICES];
 
 static void open_ends(void)
 {
@@ -241,8 +245,8 @@ static void open_ends(void)
 
 	if (!list || !list[0] || strcmp(list[0]->name, "any0"))
 		DIE("the first device is not any0: is the library under test loaded?");
-	open_end(&ends[0], list[0]);
-	open_end(&ends[1], list[1]);
+	for (int i = 0; i < DEVICES; i++)
+		open_end(&ends[i], list[i]);
 	ibv_free_device_list(list);
 }
 
@@ -259,13 +263,13 @@ static int answer(struct end *e, const struct order *order, struct ibv_wc *wc)
 
 static void serve(int sock)
 {
-	uint32_t qpn[2];
+	uint32_t qpn[DEVICES];
 	struct order order;
 	struct seen seen;
 	struct ibv_wc wc;
 
 	open_ends();
-	for (int i = 0; i < 2; i++) {
+	for (int i = 0; i < DEVICES; i++) {
 		qpn[i] = ends[i].qp->qp_num;
 		for (enum family g = GROUP_V4; g <= GROUP_V6; g++)
 			if (ibv_attach_mcast(ends[i].qp, &group_gid[g], 0))
@@ -284,24 +288,25 @@ static void serve(int sock)
 			seen.answer_errno = answer(e, &order, &wc);
 		spawn_send(sock, &seen.answer_errno, sizeof(seen.answer_errno));
 	}
-	for (int i = 0; i < 2; i++)
+	for (int i = 0; i < DEVICES; i++) {
 		for (enum family g = GROUP_V4; g <= GROUP_V6; g++)
 			EXPECT(ibv_detach_mcast(ends[i].qp, &group_gid[g], 0) == 0,
 			       "ibv_detach_mcast");
-	close_end(&ends[0]);
-	close_end(&ends[1]);
+		close_end(&ends[i]);
+	}
 	exit(failures() != 0);
 }
 
 /* --- what must be seen ----------------------------------------------------------- */
 
 static struct spawned peer;
-static uint32_t peer_qpn[2];
+static uint32_t peer_qpn[DEVICES];
 static uint64_t seed = 1000;
 
 struct path {
 	union ibv_gid from, to;
 	bool global, infiniband;
+	bool v1; /* from a row of RoCE v1 */
 	uint8_t class, sl;
 	uint16_t lid;
 };
@@ -317,10 +322,14 @@ static bool is_ipv4(const union ibv_gid *gid)
 /* The 40 bytes are a form the receiver can tell by the completion alone, and say both addresses. */
 static void check_header(const struct path *p, const struct seen *s)
 {
-	bool ipv4 = !p->infiniband && is_ipv4(&p->from) && is_ipv4(&p->to);
+	bool ipv4 = !p->infiniband && !p->v1 && is_ipv4(&p->from) && is_ipv4(&p->to);
 	const uint8_t *h = s->header;
 
-	EXPECT(s->sl == (p->infiniband ? p->sl : ipv4 ? TYPE_IPV4 : TYPE_IPV6), "sl %u", s->sl);
+	EXPECT(s->sl == (p->infiniband ? p->sl
+			 : p->v1       ? TYPE_V1
+			 : ipv4	       ? TYPE_IPV4
+				       : TYPE_IPV6),
+	       "sl %u", s->sl);
 	if (!p->global)
 		return;
 	if (ipv4) {
@@ -332,6 +341,7 @@ static void check_header(const struct path *p, const struct seen *s)
 	}
 	EXPECT(h[0] >> 4 == 6, "no IPv6 header: 0x%02x", h[0]);
 	EXPECT((uint8_t)(h[0] << 4 | h[1] >> 4) == p->class, "its class");
+	EXPECT((h[6] == NEXT_IBA) == (p->v1 || p->infiniband), "its next header 0x%02x", h[6]);
 	EXPECT(!memcmp(h + 8, p->from.raw, 16) && !memcmp(h + 24, p->to.raw, 16), "its addresses");
 }
 
@@ -364,10 +374,14 @@ static struct path way_back(const struct path *p, const struct end *e,
 			    const struct ibv_ah_attr *attr)
 {
 	struct path back = *p;
+	struct ibv_gid_entry entry;
 
 	back.to = p->from;
-	if (ibv_query_gid(e->ctx, 1, attr->grh.sgid_index, &back.from))
+	if (ibv_query_gid_ex(e->ctx, 1, attr->grh.sgid_index, &entry, 0))
 		DIE("row %u of the GID table", attr->grh.sgid_index);
+	back.from = entry.gid;
+	back.v1 = entry.gid_type == IBV_GID_TYPE_ROCE_V1;
+	EXPECT(back.v1 == p->v1, "answered from row %u, another version", attr->grh.sgid_index);
 	if (p->global && !(p->to.raw[0] == 0xff))
 		EXPECT(!memcmp(&back.from, &p->to, 16), "answered from row %u, another address",
 		       attr->grh.sgid_index);
@@ -408,23 +422,30 @@ static void exchange(int device, const struct path *p, struct ibv_ah_attr *attr,
 
 /* --- Ethernet -------------------------------------------------------------------- */
 
-/* First row of the GID table of that family, -1 if this host has no such address. */
-static int row_of(enum family family, union ibv_gid *gid)
+/* First row of the GID table of that family and version, -1 if this host has no such address. */
+static int row_of(enum device device, enum family family, bool v1, union ibv_gid *gid)
 {
-	for (int i = 0; ibv_query_gid(ends[0].ctx, 1, i, gid) == 0; i++) {
-		bool local = gid->raw[0] == 0xfe && gid->raw[1] == 0x80;
-		bool none = !memcmp(gid, &(union ibv_gid){0}, sizeof(*gid));
+	enum ibv_gid_type type = v1 ? IBV_GID_TYPE_ROCE_V1 : IBV_GID_TYPE_ROCE_V2;
+	struct ibv_gid_entry rows[64];
+	ssize_t count = ibv_query_gid_table(ends[device].ctx, rows, COUNT_OF(rows), 0);
 
-		if (!none && family == (is_ipv4(gid) ? V4 : local ? LINK_LOCAL : V6))
-			return i;
+	for (ssize_t i = 0; i < count; i++) {
+		bool local = rows[i].gid.raw[0] == 0xfe && rows[i].gid.raw[1] == 0x80;
+
+		*gid = rows[i].gid;
+		if (rows[i].gid_type == type && family == (is_ipv4(gid) ? V4
+							   : local	? LINK_LOCAL
+									: V6))
+			return (int)rows[i].gid_index;
 	}
 	return -1;
 }
 
-static void ethernet_cell(enum family from, enum family to)
+static void ethernet_cell(enum device device, bool v1, enum family from, enum family to)
 {
-	struct path p = {.global = true, .class = CLASS};
-	int source = row_of(from, &p.from), target = to < FAMILIES ? row_of(to, &p.to) : 0;
+	struct path p = {.global = true, .v1 = v1, .class = CLASS};
+	int source = row_of(device, from, v1, &p.from),
+	    target = to < FAMILIES ? row_of(device, to, v1, &p.to) : 0;
 	struct ibv_ah_attr attr = {.is_global = 1, .port_num = 1};
 
 	if (source < 0 || target < 0)
@@ -439,9 +460,10 @@ static void ethernet_cell(enum family from, enum family to)
 	attr.sl = 3; /* a priority, and nothing the receiver hears of */
 	for (enum poll_by by = POLL; by < POLLS; by++)
 		for (size_t i = 0; i < COUNT_OF(sizes); i++) {
-			row("Ethernet, %s to %s, %u bytes, %s", family_name[from], family_name[to],
-			    sizes[i], poll_name[by]);
-			exchange(0, &p, &attr, to < FAMILIES ? peer_qpn[0] : 0xffffff, by,
+			row("Ethernet%s, %s to %s, %u bytes, %s",
+			    device == PAIRED ? v1 ? ", RoCE v1" : ", RoCE v2" : "",
+			    family_name[from], family_name[to], sizes[i], poll_name[by]);
+			exchange(device, &p, &attr, to < FAMILIES ? peer_qpn[device] : 0xffffff, by,
 				 sizes[i]);
 		}
 }
@@ -451,19 +473,22 @@ static void ethernet_without_grh(void)
 	struct ibv_ah_attr attr = {.port_num = 1};
 
 	row("Ethernet, no GRH");
-	EXPECT_NULL(ibv_create_ah(ends[0].pd, &attr), EINVAL);
+	EXPECT_NULL(ibv_create_ah(ends[ETHERNET].pd, &attr), EINVAL);
 }
 
 /* --- InfiniBand ------------------------------------------------------------------ */
 
 static void infiniband_cell(uint8_t sl, bool global)
 {
-	struct path p = {
-		.global = global, .infiniband = true, .sl = sl, .lid = ends[1].lid, .class = CLASS};
+	struct path p = {.global = global,
+			 .infiniband = true,
+			 .sl = sl,
+			 .lid = ends[INFINIBAND].lid,
+			 .class = CLASS};
 	struct ibv_ah_attr attr = {
-		.is_global = global, .port_num = 1, .sl = sl, .dlid = ends[1].lid};
+		.is_global = global, .port_num = 1, .sl = sl, .dlid = ends[INFINIBAND].lid};
 
-	if (ibv_query_gid(ends[1].ctx, 1, 0, &p.from))
+	if (ibv_query_gid(ends[INFINIBAND].ctx, 1, 0, &p.from))
 		DIE("no GID");
 	p.to = p.from;
 	attr.grh = (struct ibv_global_route){
@@ -471,7 +496,8 @@ static void infiniband_cell(uint8_t sl, bool global)
 	for (enum poll_by by = POLL; by < POLLS; by++) {
 		row("InfiniBand, service level %u, %s GRH, %s", sl, global ? "with" : "without",
 		    poll_name[by]);
-		exchange(1, &p, &attr, peer_qpn[1], by, sizes[sl % COUNT_OF(sizes)]);
+		exchange(INFINIBAND, &p, &attr, peer_qpn[INFINIBAND], by,
+			 sizes[sl % COUNT_OF(sizes)]);
 	}
 }
 
@@ -518,7 +544,7 @@ static void kinds_present(void)
 	union ibv_gid gid;
 
 	for (enum family f = V4; f < FAMILIES; f++)
-		if (row_of(f, &gid) < 0)
+		if (row_of(ETHERNET, f, false, &gid) < 0)
 			printf("this host has no %s address\n", family_name[f]);
 }
 
@@ -529,16 +555,19 @@ static void run(void)
 	spawn_receive(peer.sock, peer_qpn, sizeof(peer_qpn));
 	kinds_present();
 	for (enum family from = V4; from < FAMILIES; from++)
-		for (enum family to = V4; to <= GROUP_V6; to++)
-			ethernet_cell(from, to);
+		for (enum family to = V4; to <= GROUP_V6; to++) {
+			ethernet_cell(ETHERNET, false, from, to);
+			ethernet_cell(PAIRED, false, from, to);
+			ethernet_cell(PAIRED, true, from, to);
+		}
 	ethernet_without_grh();
 	for (uint8_t sl = 0; sl < 16; sl++)
 		for (int global = 0; global < 2; global++)
 			infiniband_cell(sl, global);
 	shutdown(peer.sock, SHUT_WR);
 	spawn_wait(&peer);
-	close_end(&ends[0]);
-	close_end(&ends[1]);
+	for (int i = 0; i < DEVICES; i++)
+		close_end(&ends[i]);
 }
 
 int main(int argc, char **argv)
@@ -550,7 +579,7 @@ int main(int argc, char **argv)
 		serve(sock);
 	enter_network();
 	sandbox_enter();
-	setenv("ANYVERBS_DEVICES", "any0,ib0:link=infiniband", 1);
+	setenv("ANYVERBS_DEVICES", "any0,ib0:link=infiniband,any1:gid_rows=mlx5", 1);
 	run();
 	sandbox_leave();
 	return summary();
