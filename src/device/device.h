@@ -18,6 +18,12 @@ struct av_model; /* device/model.h */
 #define AV_DEVICE_MAX	16 /* devices in the list */
 #define AV_PKEY_DEFAULT 0xffff
 
+/*
+ * ibv_get_device_index() and netlink number our devices from here on. The kernel gives its own the
+ * lowest numbers that are free.
+ */
+#define AV_DEVICE_NUMBER_BASE 100000u
+
 struct av_device {
 	struct ibv_device ibv; /* first: ibv_get_device_list() hands it out */
 	uint8_t peek_pad[512]; /* zeros: libraries read private fields behind struct ibv_device */

@@ -2,9 +2,7 @@
 #include "preload/netlink_request.h"
 
 #include <errno.h>
-
-/* The kernel gives its devices the lowest numbers that are free. */
-#define INDEX_BASE 100000u
+#include <limits.h>
 
 static const uint16_t numbers[] = {
 	RDMA_NLDEV_ATTR_DEV_INDEX,  RDMA_NLDEV_ATTR_PORT_INDEX, RDMA_NLDEV_ATTR_RES_LQPN,
@@ -15,12 +13,10 @@ static const uint16_t numbers[] = {
 
 static const struct av_device *device_named(const struct nlattr *index)
 {
-	unsigned int count;
+	unsigned int count, place = index ? av_nl_u32(index) - AV_DEVICE_NUMBER_BASE : UINT_MAX;
 	struct av_device *const *list = av_devices(&count);
 
-	if (!index || av_nl_u32(index) < INDEX_BASE || av_nl_u32(index) - INDEX_BASE >= count)
-		return NULL;
-	return list[av_nl_u32(index) - INDEX_BASE];
+	return place < count ? list[place] : NULL;
 }
 
 int av_nldev_parse(const struct nlmsghdr *header, struct av_nldev_request *r)
@@ -40,6 +36,6 @@ int av_nldev_parse(const struct nlmsghdr *header, struct av_nldev_request *r)
 
 void av_nldev_put_handle(struct av_nl_out *out, const struct av_device *dev)
 {
-	av_nl_put_u32(out, RDMA_NLDEV_ATTR_DEV_INDEX, INDEX_BASE + dev->index);
+	av_nl_put_u32(out, RDMA_NLDEV_ATTR_DEV_INDEX, AV_DEVICE_NUMBER_BASE + dev->index);
 	av_nl_put_text(out, RDMA_NLDEV_ATTR_DEV_NAME, dev->ibv.name);
 }

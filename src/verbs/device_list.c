@@ -110,7 +110,8 @@ AV_EXPORT int ibv_get_device_index(struct ibv_device *device)
 {
 	struct av_device *dev = av_device_of(device);
 
-	return dev ? (int)dev->index : AV_NEXT(ibv_get_device_index, "IBVERBS_1.9")(device);
+	return dev ? (int)(AV_DEVICE_NUMBER_BASE + dev->index)
+		   : AV_NEXT(ibv_get_device_index, "IBVERBS_1.9")(device);
 }
 
 AV_EXPORT struct ibv_context *ibv_open_device(struct ibv_device *device)

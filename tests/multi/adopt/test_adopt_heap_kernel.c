@@ -84,6 +84,12 @@ static void data_limit_row(void)
 	free(p);
 }
 
+/* What is there, and room for a thread of a library that needs an arena meanwhile. */
+static rlim_t address_space(void)
+{
+	return pages_vm_size() + 64 * MIB;
+}
+
 /* Blocks that were given back are no burden. */
 static void address_space_row(void)
 {
@@ -95,7 +101,7 @@ static void address_space_row(void)
 	for (size_t i = 0; i < SPARES; i++)
 		p[i] = malloc(8 * MIB);
 	getrlimit(RLIMIT_AS, &before);
-	few = (struct rlimit){pages_vm_size(), before.rlim_max};
+	few = (struct rlimit){address_space(), before.rlim_max};
 	for (size_t i = 0; i < SPARES; i++)
 		free(p[i]);
 	EXPECT(setrlimit(RLIMIT_AS, &few) == 0, "setrlimit: errno %d", errno);
@@ -105,7 +111,7 @@ static void address_space_row(void)
 	munmap(q, 96 * MIB);
 	for (size_t i = 0; i < SPARES; i++)
 		p[i] = malloc(8 * MIB);
-	few.rlim_cur = pages_vm_size();
+	few.rlim_cur = address_space();
 	for (size_t i = 0; i < SPARES; i++)
 		free(p[i]);
 	setrlimit(RLIMIT_AS, &few);

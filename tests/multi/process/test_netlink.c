@@ -403,6 +403,18 @@ static void lengths_that_are_wrong(void)
 	close(fd);
 }
 
+/* As with the kernel's devices: libraries ask netlink for the number that they have from verbs. */
+static void the_same_number_by_verbs(void)
+{
+	struct ibv_device **list = ibv_get_device_list(NULL);
+
+	row("a device's number by verbs");
+	NEED(list && list[0]);
+	EXPECT((uint32_t)ibv_get_device_index(list[0]) == our_index, "%d, not %u",
+	       ibv_get_device_index(list[0]), our_index);
+	ibv_free_device_list(list);
+}
+
 /* --- more than a socket's queue holds ---------------------------------------------- */
 
 static struct ibv_context *open_device(void)
@@ -528,6 +540,7 @@ int main(void)
 	addresses_that_are_no_memory();
 	requests_that_are_wrong();
 	lengths_that_are_wrong();
+	the_same_number_by_verbs();
 	a_long_dump();
 	others();
 	sandbox_leave();
