@@ -178,16 +178,10 @@ static void move_back(struct adoption *a)
 	av_page_move_end();
 }
 
-static void give_back(struct adoption *a)
-{
-	av_page_move_begin(a->pages.begin, a->pages.begin + a->pages.bytes);
-	move_back(a);
-}
-
 /* Return: false: nothing has changed, since a stopped peer may be copying from or to the pages. */
-static bool try_give_back(struct adoption *a)
+static bool give_back(struct adoption *a)
 {
-	if (!av_page_move_try(a->pages.begin, a->pages.begin + a->pages.bytes))
+	if (!av_page_move_begin(a->pages.begin, a->pages.begin + a->pages.bytes))
 		return false;
 	move_back(a);
 	return true;
@@ -212,7 +206,7 @@ static uint32_t take(struct av_seg *seg, uint64_t begin, uint64_t bytes, uint8_t
 	*why |= reason;
 	if (reason || !av_adopt_place(&pages))
 		return 0;
-	if (!av_page_move_try(begin, begin + bytes)) {
+	if (!av_page_move_begin(begin, begin + bytes)) {
 		av_pages_free(seg->pages, pages.at);
 		return 0;
 	}
@@ -227,8 +221,8 @@ static uint32_t take(struct av_seg *seg, uint64_t begin, uint64_t bytes, uint8_t
 	a->refs = 1;
 	if (a->id)
 		return a->id;
-	give_back(a);
 	a->refs = 0;
+	(void)give_back(a); /* else they stay, until others can have them */
 	return 0;
 }
 
@@ -269,7 +263,7 @@ static bool make_way(uint64_t begin, uint64_t bytes)
 	struct adoption *a;
 
 	while ((a = find_overlapping(begin, bytes)))
-		if (a->refs || av_adopt_must_stay() || !try_give_back(a) || a->out)
+		if (a->refs || av_adopt_must_stay() || !give_back(a) || a->out)
 			return false;
 	return true;
 }
@@ -312,7 +306,7 @@ static void before_fork(void)
 	for (uint32_t i = 0; i < adopted.used; i++) {
 		struct adoption *a = &adopted.list[i];
 
-		stay = stay || (a->out && !try_give_back(a));
+		stay = stay || (a->out && !give_back(a));
 		if (a->out)
 			a->copy = av_adopt_copy(&a->pages);
 	}
@@ -381,9 +375,7 @@ uint32_t av_adopt(struct av_seg *seg, uint64_t addr, uint64_t length, uint8_t *w
 /* Nobody is to store to the program's pages any more, neither its regions nor a stopped peer. */
 static void move_out(struct adoption *a)
 {
-	if (!av_adopt_must_stay())
-		give_back(a);
-	if (a->out)
+	if (av_adopt_must_stay() || !give_back(a) || a->out)
 		av_linger_wait(a->pages.seg, a->pages.at);
 }
 
@@ -443,7 +435,7 @@ void av_adopt_leave(uint64_t addr, uint64_t bytes)
 		struct adoption *a = &adopted.list[i];
 
 		if (overlaps(a, addr, bytes))
-			give_back(a);
+			(void)give_back(a);
 	}
 	pthread_mutex_unlock(&adopted.mutex);
 	errno = saved;
@@ -459,7 +451,7 @@ void av_adopt_close(struct av_seg *seg)
 		struct adoption *a = &adopted.list[i];
 
 		if (a->out && a->pages.seg == seg && !av_adopt_must_stay())
-			(void)try_give_back(a);
+			(void)give_back(a);
 		if (a->out && a->pages.seg == seg)
 			hide(a); /* the program's mapping keeps the pages */
 		if (a->pages.seg == seg)

@@ -61,7 +61,7 @@ static void before_fork(void)
 	if (!heap)
 		return;
 	stay = av_adopt_must_stay() ||
-	       !av_page_move_try(heap->begin, heap->begin + AV_SHARED_HEAP_BYTES);
+	       !av_page_move_begin(heap->begin, heap->begin + AV_SHARED_HEAP_BYTES);
 	pthread_mutex_lock(&born.mutex);
 	if (!stay)
 		LIST_FOREACH(b, &born.list, entry)
@@ -161,9 +161,9 @@ void av_adopt_born_leave(uint64_t addr, uint64_t bytes)
 	struct born *b;
 
 	if (!heap || addr >= heap->begin + AV_SHARED_HEAP_BYTES || addr + bytes <= heap->begin ||
-	    av_adopt_must_stay())
+	    av_adopt_must_stay() || /* blocks are larger: */
+	    !av_page_move_begin(heap->begin, heap->begin + AV_SHARED_HEAP_BYTES))
 		return;
-	av_page_move_begin(heap->begin, heap->begin + AV_SHARED_HEAP_BYTES); /* blocks are larger */
 	pthread_mutex_lock(&born.mutex);
 	heap->leave(addr, bytes, exchange);
 	LIST_FOREACH(b, &born.list, entry) {

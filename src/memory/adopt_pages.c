@@ -451,11 +451,10 @@ static bool exchange_out(const struct av_adopt_pages *p, struct way *way)
 	if (maps < 0)
 		return false;
 	n = exchange_in_range(p, maps, inode, p->begin, p->begin + p->bytes, way);
-	if (n >= 0 && (uint64_t)n < p->bytes) {
-		if (!way->child)
-			av_page_move_widen(0, UINT64_MAX);
-		n = exchange_in_range(p, maps, inode, 0, UINT64_MAX, way);
-	}
+	if (n >= 0 && (uint64_t)n < p->bytes)
+		n = way->child || av_page_move_widen(0, UINT64_MAX)
+			    ? exchange_in_range(p, maps, inode, 0, UINT64_MAX, way)
+			    : -1;
 	close(maps);
 	return n >= 0;
 }

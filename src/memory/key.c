@@ -96,6 +96,13 @@ static int withdraw(struct av_key *k, bool for_good)
 	return 0;
 }
 
+/* The key is as it was. */
+static void put_back(struct av_key *k, uint32_t key)
+{
+	atomic_store(&k->held, key);
+	atomic_store_explicit(&k->key, key, memory_order_release);
+}
+
 static bool is_that(struct av_seg *seg, uint32_t key, const void *that)
 {
 	(void)seg;
@@ -114,7 +121,10 @@ int av_key_destroy(struct av_seg *seg, uint32_t key, av_key_linger *linger)
 	if (!av_pin_try_drain(seg, is_that, &key, &until)) {
 		if (linger && linger(seg, key))
 			return 0;
-		av_pin_drain(seg, key);
+		if (!av_pin_drain(seg, key)) {
+			put_back(k, key);
+			return ETIMEDOUT;
+		}
 	}
 	av_slab_free(seg, AV_SLAB_KEY, AV_KEY_INDEX(key));
 	return 0;
@@ -127,7 +137,7 @@ void av_key_kill(struct av_seg *seg, uint32_t key)
 	if (!k || !atomic_compare_exchange_strong(&k->held, &(uint32_t){key}, 0))
 		return;
 	atomic_store(&k->key, 0);
-	av_pin_drain(seg, key);
+	(void)av_pin_drain(seg, key);
 }
 
 int av_key_change(struct av_seg *seg, uint32_t key, const struct av_key *what)
@@ -137,7 +147,10 @@ int av_key_change(struct av_seg *seg, uint32_t key, const struct av_key *what)
 	if (withdraw(k, false))
 		return EBUSY;
 	av_lock_release(&k->lock);
-	av_pin_drain(seg, key);
+	if (!av_pin_drain(seg, key)) {
+		put_back(k, key);
+		return ETIMEDOUT;
+	}
 	av_lock_acquire_plain(&k->lock, AV_RANK_KEY); /* for readers without a pin */
 	fill(k, what);
 	k->kind = what->kind;

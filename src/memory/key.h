@@ -96,11 +96,12 @@ typedef bool av_key_linger(struct av_seg *seg, uint32_t key);
 
 /*
  * End a region's key and its uses. @linger: asked if a peer is stopped in such a use; NULL: no
- * Return: 0, or EBUSY, windows are bound: nothing has changed.
+ * Return: 0, or EBUSY, windows are bound: nothing has changed; or ETIMEDOUT, a peer has been
+ * stopped in a use: the same, but that other uses were refused meanwhile.
  */
 AV_MUST_USE int av_key_destroy(struct av_seg *seg, uint32_t key, av_key_linger *linger);
 
-/* Replace all fields but those of windows. Accesses meanwhile wait. Return: as above. */
+/* Replace all fields but those of windows. Uses meanwhile wait. Return: as above. */
 AV_MUST_USE int av_key_change(struct av_seg *seg, uint32_t key, const struct av_key *what);
 
 /* Make a key of another context unusable. Its owner still destroys it. For imported regions. */

@@ -74,6 +74,7 @@ static int fill_locked(struct av_seg *seg, struct av_key *k, const struct av_klm
 {
 	struct av_klm_list *list;
 	uint64_t place;
+	bool drained;
 
 	if (atomic_load(&k->held) != fill->key || k->kind != AV_KEY_UMR || k->pd != fill->pd)
 		return EINVAL;
@@ -83,10 +84,11 @@ static int fill_locked(struct av_seg *seg, struct av_key *k, const struct av_klm
 	    !av_seg_at(seg, place, av_klm_bytes(fill->count)))
 		return EINVAL;
 	atomic_store(&k->key, 0);
-	av_pin_drain(seg, fill->key);
-	replace(k, list, fill);
+	drained = av_pin_drain(seg, fill->key);
+	if (drained)
+		replace(k, list, fill);
 	atomic_store_explicit(&k->key, fill->key, memory_order_release);
-	return 0;
+	return drained ? 0 : EINVAL;
 }
 
 int av_klm_fill(struct av_seg *seg, const struct av_klm_fill *fill)

@@ -64,9 +64,9 @@ struct av_klm_fill {
 /*
  * Replace the list of a UMR key in @seg, own or a peer's. Accesses that come meanwhile find no key.
  * Context: any process; the queue pair's right @exec is held, no pin. Waits as long as an access
- * through the old list takes.
- * Return: 0, or EINVAL: no such key in this domain, or a list that does not fit; then nothing has
- * changed
+ * through the old list takes, AV_PATIENCE_NS at most.
+ * Return: 0, or EINVAL: no such key in this domain, a list that does not fit, or an access that
+ * does not end; then nothing has changed
  */
 AV_MUST_USE int av_klm_fill(struct av_seg *seg, const struct av_klm_fill *fill);
 

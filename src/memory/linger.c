@@ -125,6 +125,18 @@ bool av_linger_begin(struct av_seg *seg, uint32_t key, const struct av_lingering
 	return true;
 }
 
+void av_linger_cancel(struct av_seg *seg, uint32_t key)
+{
+	struct lingering *l;
+
+	pthread_mutex_lock(&all.mutex);
+	l = find(seg, is_key, key);
+	if (l)
+		drop(l);
+	pthread_mutex_unlock(&all.mutex);
+	free(l);
+}
+
 /* @key: out, if it is not NULL */
 static bool has(struct av_seg *seg, bool (*is)(const struct lingering *, uint64_t), uint64_t what,
 		uint32_t *key)
@@ -155,8 +167,8 @@ void av_linger_wait(struct av_seg *seg, uint64_t at)
 {
 	uint32_t key;
 
-	while (has(seg, is_used_block, at, &key))
-		av_pin_drain(seg, key);
+	while (has(seg, is_used_block, at, &key) && av_pin_drain(seg, key))
+		;
 }
 
 /* Note what is to happen to the block. Return: false: it does not linger */

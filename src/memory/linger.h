@@ -33,6 +33,9 @@ struct av_lingering_of {
 AV_MUST_USE bool av_linger_begin(struct av_seg *seg, uint32_t key,
 				 const struct av_lingering_of *of);
 
+/* It does not linger after all. Nothing of it has been freed since it began. */
+void av_linger_cancel(struct av_seg *seg, uint32_t key);
+
 /*
  * Free memory of the segment's heap to which keys have led: the list of a UMR key, a block of
  * device memory. At once, or when no key that led there lingers any more.
@@ -45,7 +48,9 @@ bool av_linger_has_key(struct av_seg *seg, uint32_t key);
 /* Do the pages of this block linger? @at: offset in the segment */
 bool av_linger_has_pages(struct av_seg *seg, uint64_t at);
 
-/* Wait until nobody uses the pages of this block any more, if they linger. */
+/* Wait until nobody uses the pages of this block any more, if they linger: AV_PATIENCE_NS for each
+ * key, since their users are stopped.
+ */
 void av_linger_wait(struct av_seg *seg, uint64_t at);
 
 /* Free the block, or a descriptor, at once or when it does not linger any more. */

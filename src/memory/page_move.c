@@ -70,31 +70,21 @@ static bool nobody_at(const struct range *r)
 	return ret;
 }
 
-void av_page_move_begin(uint64_t begin, uint64_t end)
+bool av_page_move_begin(uint64_t begin, uint64_t end)
 {
 	pthread_mutex_lock(&own.mutex);
 	set(1);
-	av_page_move_widen(begin, end);
-}
-
-void av_page_move_widen(uint64_t begin, uint64_t end)
-{
-	const struct range r = {begin, end};
-
-	while (!nobody_at(&r))
-		;
-}
-
-bool av_page_move_try(uint64_t begin, uint64_t end)
-{
-	const struct range r = {begin, end};
-
-	pthread_mutex_lock(&own.mutex);
-	set(1);
-	if (nobody_at(&r))
+	if (av_page_move_widen(begin, end))
 		return true;
 	av_page_move_end();
 	return false;
+}
+
+bool av_page_move_widen(uint64_t begin, uint64_t end)
+{
+	const struct range r = {begin, end};
+
+	return nobody_at(&r);
 }
 
 void av_page_move_end(void)

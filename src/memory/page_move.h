@@ -22,17 +22,14 @@ void av_page_move_add(struct av_seg *seg);
 void av_page_move_remove(struct av_seg *seg);
 
 /*
- * One mover at a time, without a pin; waits as long as copies from and to [begin, end) take, those
- * of a stopped peer, too. Other copies may go on: none of the process's pages moves but these. No
- * context is added or removed before the end.
+ * One mover at a time, without a pin; waits as long as copies from and to [begin, end) take, but
+ * AV_STOPPED_NS at most for those of peers. Other copies may go on: none of the process's pages
+ * moves but these. No context is added or removed before the end.
+ * Return: false: not begun, since a peer seems to be stopped
  */
-void av_page_move_begin(uint64_t begin, uint64_t end);
-/* In between: pages at other addresses are to move, too. */
-void av_page_move_widen(uint64_t begin, uint64_t end);
+AV_MUST_USE bool av_page_move_begin(uint64_t begin, uint64_t end);
+/* In between: pages at other addresses are to move, too. Return: false: they may not */
+AV_MUST_USE bool av_page_move_widen(uint64_t begin, uint64_t end);
 void av_page_move_end(void);
-
-/* The same for one who can do without. Return: false: not begun, since a peer seems to be stopped.
- */
-AV_MUST_USE bool av_page_move_try(uint64_t begin, uint64_t end);
 
 #endif

@@ -110,7 +110,7 @@ static uint32_t taken(const struct av_pin *pins, uint32_t i)
 	return AV_PINS;
 }
 
-void av_pin_drain(struct av_seg *seg, uint32_t key)
+bool av_pin_drain(struct av_seg *seg, uint32_t key)
 {
 	AV_UNCANCELLED;
 	struct av_pin *pins = seg->head->pin;
@@ -120,10 +120,13 @@ void av_pin_drain(struct av_seg *seg, uint32_t key)
 	for (uint32_t i = taken(pins, 0); i < AV_PINS; i = taken(pins, i + 1)) {
 		uint64_t word = atomic_load_explicit(&pins[i].word, memory_order_acquire);
 
+		bool mine = seg->own && word >> 32 == av_lock_self;
+
 		if ((uint32_t)word == key &&
-		    !wait_for(&pins[i], word, &until, seg->own ? 0 : AV_PATIENCE_NS))
-			return;
+		    !wait_for(&pins[i], word, &until, mine ? 0 : AV_PATIENCE_NS))
+			return false;
 	}
+	return true;
 }
 
 bool av_pin_try_drain(struct av_seg *seg, av_pin_chosen *chosen, const void *arg, uint64_t *until)

@@ -59,11 +59,13 @@ static inline void av_pin_end(struct av_pin *pin)
 /**
  * av_pin_drain() - wait until nobody uses @key of @seg any more
  *
- * A peer's words may name processes that use nothing: for them it waits AV_PATIENCE_NS at most.
- * The key is withdrawn already, or all users have been told to stay away: no new use begins.
+ * Other processes may be stopped, and a peer's words may name processes that use nothing: for them
+ * it waits AV_PATIENCE_NS at most. The key is withdrawn already, or all users have been told to
+ * stay away: no new use begins.
  * Context: may wait as long as a copy takes; no lock is held, and no pin of the caller's.
+ * Return:  false: somebody still uses it
  */
-void av_pin_drain(struct av_seg *seg, uint32_t key);
+bool av_pin_drain(struct av_seg *seg, uint32_t key);
 
 /* Does a living process use @key of the own context @seg? Does not wait. */
 bool av_pin_is_held(struct av_seg *seg, uint32_t key);

@@ -10,6 +10,7 @@
 
 #include "base/limits.h"
 #include "base/lock.h"
+#include "base/patience.h"
 #include "base/uncancelled.h"
 #include "registry/directory.h"
 
@@ -103,9 +104,10 @@ static bool may_copy(struct av_pin *pin, uint64_t word)
 	       av_dir_proc_alive((uint32_t)(word >> 32));
 }
 
-static void recall(struct av_pin *pin, uint64_t word)
+static bool recall(struct av_pin *pin, uint64_t word)
 {
 	const struct timespec nap = {.tv_nsec = 50000};
+	uint64_t until = 0;
 
 	atomic_store(&pin->recalled, (uint32_t)word); /* a barrier before the thread is looked at */
 	/*
@@ -113,21 +115,27 @@ static void recall(struct av_pin *pin, uint64_t word)
 	 * nothing, and is done again: av_vm_call().
 	 */
 	atomic_store(&pin->bytes, 0);
-	while (may_copy(pin, word))
+	while (may_copy(pin, word)) {
+		if (!av_patient(&until))
+			return false;
 		nanosleep(&nap, NULL);
+	}
+	return true;
 }
 
-void av_recall(struct av_seg *seg, uint32_t key)
+bool av_recall(struct av_seg *seg, uint32_t key)
 {
 	AV_UNCANCELLED;
+	bool ret = true;
 
 	for (uint32_t i = 0; i < AV_PINS; i++) {
 		struct av_pin *pin = &seg->head->pin[i];
 		uint64_t word = atomic_load(&pin->word);
 
 		if (word && (uint32_t)word == key)
-			recall(pin, word);
+			ret = recall(pin, word) && ret;
 	}
+	return ret;
 }
 
 void av_recall_forget(struct av_seg *seg, uint32_t key)

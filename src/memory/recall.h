@@ -47,9 +47,10 @@ bool av_recall_end_many(struct av_pin *const *pins, size_t count);
 
 /*
  * @key of the own context @seg is withdrawn, but used. Keep its users from the program's memory:
- * none of them is in a system call on return, and none will be. Waits for calls under way.
+ * none of them is in a system call on return, and none will be. Waits for calls under way,
+ * AV_PATIENCE_NS at most for each. Return: false: a thread may be stopped in one
  */
-void av_recall(struct av_seg *seg, uint32_t key);
+AV_MUST_USE bool av_recall(struct av_seg *seg, uint32_t key);
 
 /* No pin names the key any more, and it may be given out again. */
 void av_recall_forget(struct av_seg *seg, uint32_t key);

@@ -35,8 +35,11 @@ static bool linger(struct av_seg *seg, uint32_t key)
 
 	if (!can_linger(seg, av_key_entry(seg, key), &of) || !av_linger_begin(seg, key, &of))
 		return false;
-	av_recall(seg, key);
-	return true;
+	if (av_recall(seg, key))
+		return true;
+	av_recall_forget(seg, key);
+	av_linger_cancel(seg, key);
+	return false;
 }
 
 int av_region_end(struct av_seg *seg, uint32_t key)

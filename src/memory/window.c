@@ -53,31 +53,43 @@ void av_window_finish(struct av_seg *seg, uint32_t key, uint32_t region)
 	av_lock_release(&w->lock);
 }
 
-/* Context: the window's lock is held. Afterwards no access through the old binding is under way. */
-static void unbind(struct av_seg *seg, struct av_key *w)
+/*
+ * Context: the window's lock is held. Afterwards no access through the old binding is under way.
+ * Return: false: one does not end, and the window is bound as before
+ */
+static bool unbind(struct av_seg *seg, struct av_key *w)
 {
 	uint32_t key = atomic_load(&w->key), region = w->region;
 
 	if (key == 0)
-		return;
+		return true;
 	atomic_store(&w->key, 0);
-	av_pin_drain(seg, key);
+	if (!av_pin_drain(seg, key)) {
+		atomic_store_explicit(&w->key, key, memory_order_release);
+		return false;
+	}
 	w->qpn = 0;
 	region_released(seg, region);
 	w->region = 0; /* last: see av_window_finish() */
+	return true;
 }
 
-void av_window_destroy(struct av_seg *seg, uint32_t key)
+int av_window_destroy(struct av_seg *seg, uint32_t key)
 {
 	struct av_key *w = window_entry(seg, key);
+	bool ended;
 
 	if (!w)
-		return;
+		return 0;
 	av_lock_acquire_plain(&w->lock, AV_RANK_KEY_RIGHT);
-	unbind(seg, w);
-	w->kind = AV_KEY_REGION; /* no longer a window, and nothing else yet */
+	ended = unbind(seg, w);
+	if (ended)
+		w->kind = AV_KEY_REGION; /* no longer a window, and nothing else yet */
 	av_lock_release(&w->lock);
+	if (!ended)
+		return EBUSY;
 	av_slab_free(seg, AV_SLAB_KEY, AV_KEY_INDEX(key));
+	return 0;
 }
 
 /* Does the region permit this bind? Context: its lock is held. */
@@ -135,13 +147,14 @@ static int bind_locked(struct av_seg *seg, struct av_key *w, const struct av_win
 
 	if (!window_permits(w, bind))
 		return EINVAL;
-	if (bind->length == 0) {
-		unbind(seg, w);
-		return 0;
-	}
+	if (bind->length == 0)
+		return unbind(seg, w) ? 0 : EINVAL;
 	if (!hold_region(seg, bind, &region))
 		return EINVAL;
-	unbind(seg, w);
+	if (!unbind(seg, w)) {
+		region_released(seg, bind->region);
+		return EINVAL;
+	}
 	w->access = bind->access | (region.access & AV_ACCESS_TUNNELED);
 	w->under = region.kind;
 	w->addr = region.addr;
@@ -191,8 +204,8 @@ enum av_invalidate av_window_invalidate(struct av_seg *seg, uint32_t rkey, uint3
 	if (av_peer_lock(seg, &w->lock, AV_RANK_KEY_RIGHT) == AV_LOCK_BUSY)
 		return AV_INVALIDATE_NOT_BOUND;
 	ret = may_invalidate(w, rkey, qpn);
-	if (ret == AV_INVALIDATED)
-		unbind(seg, w);
+	if (ret == AV_INVALIDATED && !unbind(seg, w))
+		ret = AV_INVALIDATE_NOT_BOUND;
 	av_lock_release(&w->lock);
 	return ret;
 }
@@ -205,6 +218,6 @@ void av_window_queue_pair_ends(struct av_seg *seg, uint32_t key, uint32_t qpn)
 		return;
 	av_lock_acquire_plain(&w->lock, AV_RANK_KEY_RIGHT);
 	if (w->qpn == qpn)
-		unbind(seg, w);
+		(void)unbind(seg, w);
 	av_lock_release(&w->lock);
 }

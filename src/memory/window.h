@@ -29,19 +29,23 @@ struct av_window_bind {
 AV_MUST_USE uint32_t av_window_create(struct av_seg *seg, enum ibv_mw_type type, uint32_t pd,
 				      uint32_t limit);
 
-/* Unbind and free a window. Waits until nobody uses it. */
-void av_window_destroy(struct av_seg *seg, uint32_t key);
+/*
+ * Unbind and free a window. Waits until nobody uses it, AV_PATIENCE_NS at most. Return: 0, or
+ * EBUSY: somebody does, and nothing has changed
+ */
+AV_MUST_USE int av_window_destroy(struct av_seg *seg, uint32_t key);
 
 /*
  * Execute a bind. Context: any process, with the queue pair's @exec right; may wait as long as an
- * access through the old binding takes. Return: 0, or EINVAL if the specification forbids it
- * (nothing has changed).
+ * access through the old binding takes, AV_PATIENCE_NS at most. Return: 0, or EINVAL if the
+ * specification forbids it, or that access does not end (nothing has changed).
  */
 AV_MUST_USE int av_window_bind(struct av_seg *seg, const struct av_window_bind *bind);
 
 enum av_invalidate { AV_INVALIDATED, AV_INVALIDATE_NOT_BOUND, AV_INVALIDATE_NO_WINDOW };
 
-/* Unbind the type 2 window bound as @rkey on @qpn. Else changes nothing. */
+/* Unbind the type 2 window bound as @rkey on @qpn. Else, or if an access by it does not end,
+ * changes nothing. */
 AV_MUST_USE enum av_invalidate av_window_invalidate(struct av_seg *seg, uint32_t rkey,
 						    uint32_t qpn);
 

@@ -418,5 +418,6 @@ void av_xrc_retire(struct av_seg *seg, struct av_rq_shared *rq)
 	if (srqn == 0)
 		return;
 	av_dir_qpn_remove(srqn);
-	av_pin_drain(seg, srqn);
+	while (!av_pin_drain(seg, srqn))
+		;
 }

@@ -183,18 +183,20 @@ struct ibv_mr *av_alloc_null_mr(struct ibv_pd *pd)
 		   : av_mr_publish(pd, &what, NULL, NULL);
 }
 
-/* Destroy the key. Return: 0 or EBUSY. */
+/* Destroy the key. Return: as av_key_destroy() */
 static int end_key(struct av_context *ctx, struct av_mr *mr)
 {
 	struct av_seg *origin;
+	int err;
 
 	if (ctx->forked)
 		return 0;
 	if (mr->access & IBV_ACCESS_ON_DEMAND)
 		av_odp_quiesce(ctx->seg);
 	if (mr->sort != AV_MR_IMPORTED) {
-		if (av_region_end(ctx->seg, mr->ibv.lkey) == 0)
-			return 0;
+		err = av_region_end(ctx->seg, mr->ibv.lkey);
+		if (err != EBUSY)
+			return err;
 		av_mw_finish(ctx, mr->ibv.lkey);
 		return av_region_end(ctx->seg, mr->ibv.lkey);
 	}
@@ -230,6 +232,7 @@ AV_EXPORT int ibv_dereg_mr(struct ibv_mr *ibv)
 	AV_UNCANCELLED;
 	struct av_context *ctx = av_context_of(ibv->context);
 	struct av_mr *mr;
+	int err;
 
 	if (!av_ours(ibv->context))
 		return AV_NEXT(ibv_dereg_mr, "IBVERBS_1.1")(ibv);
@@ -240,8 +243,11 @@ AV_EXPORT int ibv_dereg_mr(struct ibv_mr *ibv)
 		av_misuse_mr_ends(mr);
 	/* First the handle: another thread may get the key's index once it is free. */
 	av_table_clear(&ctx->mrs, av_mr_place(ibv->handle));
-	if (end_key(ctx, mr)) {
+	err = end_key(ctx, mr);
+	if (err) {
 		(void)!av_table_set(&ctx->mrs, av_mr_place(ibv->handle), mr);
+		if (err == ETIMEDOUT)
+			return av_fail_errno(AV_VERB_DEREG_MR, EBUSY);
 		(void)av_refuse(EBUSY, AV_CHECK_MR_WINDOWS, 0, 0);
 		return av_misuse_busy(AV_VERB_DEREG_MR, ctx, "MR", ibv->lkey, mr->made_at);
 	}
@@ -397,7 +403,7 @@ static int change(struct av_context *ctx, struct av_mr *mr, const struct av_mr_c
 		if (prepared)
 			av_adopt_end(ctx->seg, what.adopted);
 		av_allocated_end(&fresh, false);
-		return err;
+		return err == ETIMEDOUT ? EBUSY : err;
 	}
 	av_region_count(ctx->seg, mr->ibv.lkey, AV_MR_REREGISTERED, 1);
 	if (prepared)

@@ -43,7 +43,7 @@ struct ibv_mw *av_alloc_mw(struct ibv_pd *ibv_pd, enum ibv_mw_type type)
 	mw->ibv.handle = AV_KEY_INDEX(mw->ibv.rkey);
 	if (!mw->ibv.rkey || av_table_set(&ctx->mws, mw->ibv.handle, mw)) {
 		if (mw->ibv.rkey)
-			av_window_destroy(ctx->seg, mw->ibv.rkey);
+			(void)!av_window_destroy(ctx->seg, mw->ibv.rkey);
 		free(mw);
 		return av_fail_null(AV_VERB_ALLOC_MW, ENOMEM);
 	}
@@ -60,9 +60,12 @@ int av_dealloc_mw(struct ibv_mw *ibv)
 
 	if (!mw)
 		return av_fail_errno(AV_VERB_DEALLOC_MW, ENOENT);
+	/* First the handle: another thread may get the key's index once it is free. */
 	av_table_clear(&ctx->mws, ibv->handle);
-	if (!ctx->forked)
-		av_window_destroy(ctx->seg, ibv->handle << 8);
+	if (!ctx->forked && av_window_destroy(ctx->seg, ibv->handle << 8)) {
+		(void)!av_table_set(&ctx->mws, ibv->handle, mw);
+		return av_fail_errno(AV_VERB_DEALLOC_MW, EBUSY);
+	}
 	atomic_fetch_sub(&ctx->mw_count, 1);
 	av_pd_put(mw->pd);
 	free(mw);

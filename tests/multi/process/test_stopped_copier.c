@@ -9,6 +9,7 @@
  * copy go on as soon as it is continued.
  */
 #include <dlfcn.h>
+#include <errno.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
@@ -35,6 +36,7 @@
 #define CAUGHT	 16ul				  /* the page that does not come */
 #define LIMIT	 (TEST_SANITIZED ? 3000u : 1000u) /* ms that a verb may take */
 #define PATIENCE 20000u
+#define ROW	 "--row"
 #define OLD	 0x11 /* what our memory holds before, */
 #define NEW	 0x22 /* what the peer writes, */
 #define LATER	 0x33 /* and what the program stores afterwards */
@@ -277,10 +279,8 @@ static void expect_other_region(void)
 	EXPECT(ibv_dereg_mr(other_mr) == 0, "ibv_dereg_mr of the other region");
 }
 
-/* Memory of the shared heap cannot move, so the peer is waited for. */
 static void dereg_during(enum ibv_wr_opcode op)
 {
-	bool waits = kind == SHARED_HEAP;
 	blkcnt_t before;
 
 	open_both();
@@ -288,13 +288,11 @@ static void dereg_during(enum ibv_wr_opcode op)
 	before = segment_blocks();
 	begin_verb();
 	EXPECT(ibv_dereg_mr(mr) == 0, "ibv_dereg_mr");
-	if (!waits) {
-		expect_short("ibv_dereg_mr()");
-		EXPECT(op == IBV_WR_RDMA_WRITE ? memory[0] == NEW && memory[BYTES - 1] == OLD
-					       : all(memory, OLD),
-		       "the bytes have changed");
-	}
-	EXPECT(pages_private(memory + PAGE) || waits, "the pages are still a peer's");
+	expect_short("ibv_dereg_mr()");
+	EXPECT(op == IBV_WR_RDMA_WRITE ? memory[0] == NEW && memory[BYTES - 1] == OLD
+				       : all(memory, OLD),
+	       "the bytes have changed");
+	EXPECT(pages_private(memory + PAGE), "the pages are still a peer's");
 	memset(memory, LATER, BYTES);
 	if (by_calls())
 		let_peer_finish_in_vain();
@@ -302,7 +300,7 @@ static void dereg_during(enum ibv_wr_opcode op)
 		let_peer_finish();
 	EXPECT(all(memory, LATER), "bytes changed after the deregistration");
 	expect_other_region();
-	if (!waits && is_adopted())
+	if (is_adopted())
 		expect_nothing_lingers(before);
 	side_stop(&peer);
 	side_stop(&owner);
@@ -354,22 +352,56 @@ static void dereg_and_kill(void)
 	side_stop(&owner);
 }
 
-/* The key stays, and what is behind it changes: nothing else can be done than to wait. */
-static void rereg_during_write(void)
+/* Where the copy cannot be led elsewhere, the verb is refused, and nothing has changed. */
+static void refused_during_write(int (*verb)(void))
 {
-	uint8_t *other = map(-1);
+	int err;
 
 	open_both();
 	let_peer_copy_and_stop(IBV_WR_RDMA_WRITE);
-	EXPECT(ibv_rereg_mr(mr, IBV_REREG_MR_CHANGE_TRANSLATION, NULL, other, BYTES, 0) == 0,
-	       "ibv_rereg_mr");
-	memset(memory, LATER, BYTES);
-	memset(other, LATER, BYTES);
+	begin_verb();
+	err = verb();
+	EXPECT(err == EBUSY, "errno %d", err);
+	EXPECT(now_ms() - began < 5 * LIMIT, "it took %lu ms", (unsigned long)(now_ms() - began));
 	let_peer_finish();
-	EXPECT(all(memory, LATER) && all(other, LATER), "bytes changed after the re-registration");
-	EXPECT(ibv_dereg_mr(mr) == 0, "ibv_dereg_mr");
+	EXPECT(all(memory, NEW), "the WRITE did not arrive");
+	EXPECT_PROBE(&peer, &owner, 0, IBV_WR_RDMA_READ, (uintptr_t)memory, mr->rkey, 8,
+		     IBV_WC_SUCCESS);
+	err = verb();
+	EXPECT(err == 0, "errno %d", err);
 	side_stop(&peer);
 	side_stop(&owner);
+}
+
+/* The key stays, and what is behind it changes. */
+static int rereg(void)
+{
+	static uint8_t *other;
+	int ret;
+
+	other = other ? other : map(-1);
+	ret = ibv_rereg_mr(mr, IBV_REREG_MR_CHANGE_TRANSLATION, NULL, other, BYTES, 0);
+	if (ret)
+		return errno;
+	EXPECT_PROBE(&peer, &owner, 0, IBV_WR_RDMA_WRITE, (uintptr_t)other, mr->rkey, 8,
+		     IBV_WC_SUCCESS);
+	return ibv_dereg_mr(mr);
+}
+
+static void rereg_during_write(void)
+{
+	refused_during_write(rereg);
+}
+
+/* The heap's memory is the program's all the time. */
+static int dereg(void)
+{
+	return ibv_dereg_mr(mr);
+}
+
+static void dereg_refused_during_write(void)
+{
+	refused_during_write(dereg);
 }
 
 /* The child has the memory of that moment; the rest of the WRITE is the parent's alone. */
@@ -522,11 +554,12 @@ static const struct test_row {
 	{"deregistration of a file during a WRITE", dereg_during_write, true, OF_A_FILE},
 	{"deregistration of ODP memory during a WRITE", dereg_during_write, true, ON_DEMAND},
 	{"deregistration of a file during a READ", dereg_during_read, false, OF_A_FILE},
-	{"deregistration of the shared heap during a WRITE", dereg_during_write, true, SHARED_HEAP},
+	{"deregistration of the shared heap during a WRITE", dereg_refused_during_write, false,
+	 SHARED_HEAP},
 	{"deregistration during a READ", dereg_during_read, false, ADOPTED},
 	{"deregistration of allocated memory", dereg_allocated, true, ALLOCATED},
 	{"deregistration during a WRITE of one that is killed", dereg_and_kill, false, ADOPTED},
-	{"re-registration during a WRITE", rereg_during_write, true, ADOPTED},
+	{"re-registration during a WRITE", rereg_during_write, false, ADOPTED},
 	{"fork during a WRITE", fork_during_write, false, ADOPTED},
 	{"fork during a WRITE, with a thread", fork_during_write, true, ADOPTED},
 	{"fork during a WRITE to a file", fork_during_write, false, OF_A_FILE},
@@ -551,10 +584,23 @@ static const bool adopts = false; /* the sanitizer has a thread of its own */
 static const bool adopts = true;
 #endif
 
-/* In a process of its own, which may hang. Whatever it leaves behind is ended. */
-static void in_child(const struct test_row *r)
+static int run_row(const struct test_row *r)
 {
-	const unsigned int before = failures();
+	row("%s", r->name);
+	time_limit(20);
+	threaded = r->threaded;
+	kind = r->kind;
+	r->run();
+	return failures() > 0;
+}
+
+/*
+ * In a process of its own, which may hang: another program, since a forked one has no shared heap.
+ * Whatever it leaves behind is ended.
+ */
+static void in_process(const struct test_row *r)
+{
+	char number[24];
 	int status;
 	pid_t pid;
 
@@ -563,16 +609,14 @@ static void in_child(const struct test_row *r)
 		printf("SKIPPED [%s]: nothing is adopted under ThreadSanitizer\n", r->name);
 		return;
 	}
-	if (r->kind == SHARED_HEAP && !have_shared_heap())
-		return; /* it has its turn in multi.test_stopped_copier_heap */
+	if ((r->kind == SHARED_HEAP) != have_shared_heap())
+		return; /* it has its turn in the other test: multi.test_stopped_copier_heap */
 	fflush(stdout);
+	snprintf(number, sizeof(number), "%td", r - rows);
 	pid = fork();
 	if (pid == 0) {
-		time_limit(20);
-		threaded = r->threaded;
-		kind = r->kind;
-		r->run();
-		exit(failures() > before);
+		execl("/proc/self/exe", "test_stopped_copier", ROW, number, NULL);
+		_exit(127);
 	}
 	waitpid(pid, &status, 0);
 	EXPECT(WIFEXITED(status) && WEXITSTATUS(status) == 0, "it ended with %#x", status);
@@ -585,6 +629,8 @@ int main(int argc, char **argv)
 {
 	side_work = copy_and_stop;
 	side_agent_main(argc, argv);
+	if (argc == 3 && !strcmp(argv[1], ROW))
+		return run_row(&rows[strtoul(argv[2], NULL, 10) % COUNT_OF(rows)]);
 	time_limit(280);
 	if (!stall_possible()) {
 		printf("SKIPPED: pages cannot be held back here\n");
@@ -594,7 +640,7 @@ int main(int argc, char **argv)
 	setenv("ANYVERBS_ADOPT", "always", 1);
 	prctl(PR_SET_CHILD_SUBREAPER, 1);
 	for (size_t i = 0; i < COUNT_OF(rows); i++)
-		in_child(&rows[i]);
+		in_process(&rows[i]);
 	sandbox_leave();
 	return summary();
 }

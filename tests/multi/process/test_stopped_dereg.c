@@ -4,6 +4,8 @@
  * any moment, and the region is deregistered. That ends soon, whatever the peer was doing. When the
  * peer goes on, no byte changes that is not registered any more, and its request is refused.
  */
+#include <errno.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -16,10 +18,12 @@
 #include "lib/stopped_peer.h"
 #include "lib/wait.h"
 
-#define ROUNDS (TEST_SANITIZED ? 20 : 40) /* of each row */
-#define BYTES  STOPPED_BYTES
-#define LIMIT  (TEST_SANITIZED ? 3000u : 1000u) /* ms that a deregistration may take */
-#define LATER  0x33				/* what the program stores afterwards */
+#define ROUNDS	 (TEST_SANITIZED ? 20 : 40) /* of each row */
+#define BYTES	 STOPPED_BYTES
+#define LIMIT	 (TEST_SANITIZED ? 3000u : 1000u) /* ms that a deregistration may take */
+#define PATIENCE 2000u /* ms that a change of a key waits for a stopped peer */
+#define PAUSE	 10000 /* us in which the peer goes on */
+#define LATER	 0x33  /* what the program stores afterwards */
 
 static struct side owner, peer;
 
@@ -122,6 +126,45 @@ static void device_memory_round(void)
 	probe_reconnect(&peer, &owner, 0);
 }
 
+/* --- re-registration -------------------------------------------------------------- */
+
+/* Return: was it refused? Then the region is as it was. */
+static bool rereg_round(void)
+{
+	uint8_t *memory = map(false);
+	struct ibv_mr *mr = ibv_reg_mr(owner.node->pd, memory, BYTES, PROBE_ALL);
+	uint64_t took, began;
+	int ret;
+
+	NEED(mr);
+	peer_begin_and_stop(&peer, IBV_WR_RDMA_WRITE, (uintptr_t)memory, mr->rkey, BYTES);
+	began = now_ms();
+	ret = ibv_rereg_mr(mr, IBV_REREG_MR_CHANGE_ACCESS, NULL, NULL, 0,
+			   PROBE_ALL & ~IBV_ACCESS_REMOTE_ATOMIC);
+	took = now_ms() - began;
+	EXPECT(took < PATIENCE + LIMIT, "ibv_rereg_mr() took %lu ms", (unsigned long)took);
+	EXPECT(ret == 0 || (ret == IBV_REREG_MR_ERR_CMD && errno == EBUSY), "%d, errno %d", ret,
+	       errno);
+	kill(peer.pid, SIGCONT);
+	if (ret)
+		usleep(PAUSE);
+	dereg_soon(mr);
+	expect_refused((enum ibv_wc_status)side_end(&peer));
+	munmap(memory, BYTES + 4096);
+	probe_reconnect(&peer, &owner, 0);
+	return ret != 0;
+}
+
+static void rereg_row(void)
+{
+	bool refused = false;
+
+	row("re-registration beside WRITEs of 64 KiB to adopted memory");
+	for (int k = 0; k < ROUNDS && !refused; k++)
+		refused = rereg_round();
+	EXPECT(refused, "the peer was never stopped in a copy");
+}
+
 int main(int argc, char **argv)
 {
 	side_work = access_on_and_on;
@@ -140,6 +183,7 @@ int main(int argc, char **argv)
 	row("WRITEs to device memory");
 	for (int k = 0; k < ROUNDS; k++)
 		device_memory_round();
+	rereg_row();
 	probe_close(&peer, &owner, 0);
 	side_stop(&peer);
 	side_stop(&owner);

@@ -129,7 +129,7 @@ static void a_stopped_peer_copies_nothing_any_more(void **state)
 	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
 		pid_t pid = start_copy(rows[i].place, rows[i].many);
 
-		av_recall(&f.seg, KEY);
+		assert_true(av_recall(&f.seg, KEY));
 		assert_int_equal(memory, rows[i].at_recall);
 		memory = LATER;
 		assert_int_equal(finish(pid), rows[i].outcome);
@@ -144,7 +144,7 @@ static void another_key_is_not_recalled(void **state)
 	for (enum place place = IN_TRANSLATION; place < PLACES; place++) {
 		pid_t pid = start_copy(place, false);
 
-		av_recall(&f.seg, OTHER_KEY);
+		assert_true(av_recall(&f.seg, OTHER_KEY));
 		assert_int_equal(finish(pid), DONE);
 		assert_int_equal(memory, NEW);
 		memory = OLD;
@@ -156,7 +156,7 @@ static void a_recall_ends(void **state)
 {
 	pid_t pid = start_copy(IN_TRANSLATION, false);
 
-	av_recall(&f.seg, KEY);
+	assert_true(av_recall(&f.seg, KEY));
 	assert_int_equal(finish(pid), REFUSED);
 	av_recall_forget(&f.seg, KEY);
 	assert_int_equal(finish(start_copy(IN_TRANSLATION, false)), DONE);
@@ -171,7 +171,7 @@ static void *recall(void *arg)
 {
 	struct recaller *r = arg;
 
-	av_recall(&f.seg, KEY);
+	CHECK(av_recall(&f.seg, KEY));
 	atomic_store(&r->over, true);
 	return NULL;
 }
@@ -204,6 +204,16 @@ static void a_call_of_several_pieces_is_waited_for(void **state)
 	expect_wait(true, BEFORE_CALL, true);
 }
 
+/* But not for ever: it may be stopped within. */
+static void a_stopped_call_of_several_pieces_is_given_up(void **state)
+{
+	pid_t pid = start_copy(BEFORE_CALL, true);
+
+	assert_false(av_recall(&f.seg, KEY));
+	av_recall_forget(&f.seg, KEY);
+	(void)finish(pid);
+}
+
 /* A running thread may be in its call. */
 static void a_running_peer_is_waited_for(void **state)
 {
@@ -227,6 +237,8 @@ int main(void)
 		cmocka_unit_test_setup_teardown(another_key_is_not_recalled, setup, teardown),
 		cmocka_unit_test_setup_teardown(a_recall_ends, setup, teardown),
 		cmocka_unit_test_setup_teardown(a_call_of_several_pieces_is_waited_for, setup,
+						teardown),
+		cmocka_unit_test_setup_teardown(a_stopped_call_of_several_pieces_is_given_up, setup,
 						teardown),
 		cmocka_unit_test_setup_teardown(a_running_peer_is_waited_for, setup, teardown),
 	};

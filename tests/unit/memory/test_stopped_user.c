@@ -1,0 +1,239 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * A process that uses a key, and does not stop: whoever ends or changes the key waits for a while,
+ * and then nothing has changed. When the user is gone, it can be done.
+ */
+#include <errno.h>
+#include <setjmp.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+#include <cmocka.h>
+
+#include "base/patience.h"
+#include "fake_seg.h"
+#include "lib/own_directory.h"
+#include "lib/wait.h"
+#include "memory/key.h"
+#include "memory/klm_list.h"
+#include "memory/pin.h"
+#include "memory/window.h"
+#include "registry/directory.h"
+#include "segment/heap.h"
+#include "segment/pages.h"
+
+#define PD	3u
+#define QPN	77u
+#define BASE	0x1000000ull
+#define BYTES	0x4000ull
+#define HEAP_AT (1ull << 30)
+#define ROOM	4u /* elements of the list */
+#define KEYS	16u
+#define RIGHTS	(IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_MW_BIND)
+#define MOST_MS (5 * AV_PATIENCE_NS / 1000000)
+
+static struct fake_seg f;
+static struct av_own_fd heap_file;
+static uint32_t region, window, list;
+
+static struct av_key *entry(uint32_t key)
+{
+	struct av_key *k = av_key_entry(&f.seg, key);
+
+	CHECK(k != NULL);
+	return k;
+}
+
+static void bind_window(void)
+{
+	struct av_window_bind bind = {.window = window,
+				      .rkey = window,
+				      .region = region,
+				      .access = IBV_ACCESS_REMOTE_WRITE,
+				      .pd = PD,
+				      .qpn = QPN,
+				      .addr = BASE,
+				      .length = BYTES};
+
+	CHECK(av_window_bind(&f.seg, &bind) == 0);
+}
+
+/* A region, a key of a list, and a window that some rows bind to the region. */
+static void make_keys(void)
+{
+	struct av_key what = {.kind = AV_KEY_REGION,
+			      .pd = PD,
+			      .access = RIGHTS,
+			      .base = BASE,
+			      .addr = BASE,
+			      .length = BYTES};
+
+	region = av_key_create(&f.seg, &what, KEYS);
+	window = av_window_create(&f.seg, IBV_MW_TYPE_2, PD, KEYS);
+	what.kind = AV_KEY_UMR;
+	what.addr = av_klm_alloc(&f.seg, ROOM);
+	list = av_key_create(&f.seg, &what, KEYS);
+	CHECK(region && window && list && what.addr);
+}
+
+static void set_up(void)
+{
+	fake_open(&f, 1);
+	CHECK(av_own_fd_keep(&heap_file, dup(f.fd)));
+	f.seg.heap = av_heap_create(&heap_file, &heap_file, f.seg.head, HEAP_AT,
+				    HEAP_AT + (64ul << 20), 1);
+	f.seg.pages = av_pages_create(1, &heap_file, f.seg.head, f.seg.heap);
+	CHECK(f.seg.heap && f.seg.pages);
+	make_keys();
+}
+
+static void tear_down(void)
+{
+	av_pages_destroy(f.seg.pages);
+	av_heap_destroy(f.seg.heap);
+	av_own_fd_close(&heap_file);
+	fake_close(&f);
+}
+
+/* --- the user -------------------------------------------------------------------- */
+
+static pid_t use(uint32_t key)
+{
+	pid_t pid = fork();
+
+	CHECK(pid >= 0);
+	if (pid == 0) {
+		prctl(PR_SET_PDEATHSIG, SIGKILL); /* a test that fails leaves nobody running */
+		CHECK(av_dir_join(NULL) == 0 && av_pin_begin(&f.seg, key));
+		for (;;)
+			pause();
+	}
+	CHECK(WAIT_UNTIL(av_pin_is_held(&f.seg, key), 60000));
+	return pid;
+}
+
+/* --- what is done to the key ------------------------------------------------------ */
+
+static int destroy_region(void)
+{
+	return av_key_destroy(&f.seg, region, NULL);
+}
+
+static int change_region(void)
+{
+	struct av_key what = *entry(region);
+
+	what.length = BYTES / 2;
+	return av_key_change(&f.seg, region, &what);
+}
+
+static int destroy_window(void)
+{
+	return av_window_destroy(&f.seg, window);
+}
+
+static int invalidate_window(void)
+{
+	return av_window_invalidate(&f.seg, window, QPN);
+}
+
+static int unbind_window(void)
+{
+	struct av_window_bind bind = {.window = window, .rkey = window, .pd = PD};
+
+	entry(window)->window_type = IBV_MW_TYPE_1;
+	return av_window_bind(&f.seg, &bind);
+}
+
+static int bind_window_again(void)
+{
+	struct av_window_bind bind = {.window = window,
+				      .rkey = window + 1,
+				      .region = region,
+				      .access = IBV_ACCESS_REMOTE_WRITE,
+				      .pd = PD,
+				      .addr = BASE,
+				      .length = BYTES};
+
+	entry(window)->window_type = IBV_MW_TYPE_1;
+	return av_window_bind(&f.seg, &bind);
+}
+
+static int fill_list(void)
+{
+	struct av_klm_entry e = {.addr = BASE, .length = 8, .key = region};
+	struct av_klm_fill fill = {.key = list,
+				   .pd = PD,
+				   .access = IBV_ACCESS_LOCAL_WRITE,
+				   .rounds = 1,
+				   .entries = &e,
+				   .count = 1};
+
+	return av_klm_fill(&f.seg, &fill);
+}
+
+static const struct way {
+	const char *name;
+	uint32_t *key;
+	int (*run)(void);
+	int refused, done; /* what it returns: in vain, and afterwards */
+	uint32_t windows;  /* of the region, before and in vain */
+} ways[] = {
+	{"a region ends", &region, destroy_region, ETIMEDOUT, 0, 0},
+	{"a region changes", &region, change_region, ETIMEDOUT, 0, 0},
+	{"a window ends", &window, destroy_window, EBUSY, 0, 1},
+	{"a window is invalidated", &window, invalidate_window, AV_INVALIDATE_NOT_BOUND,
+	 AV_INVALIDATED, 1},
+	{"a window is unbound", &window, unbind_window, EINVAL, 0, 1},
+	{"a window is bound again", &window, bind_window_again, EINVAL, 0, 1},
+	{"a list is filled", &list, fill_list, EINVAL, 0, 0},
+};
+
+static void expect_as_before(const struct way *w, const struct av_key *before)
+{
+	const struct av_key *k = entry(*w->key);
+
+	assert_int_equal(atomic_load(&k->key), *w->key);
+	assert_int_equal(atomic_load(&k->held), atomic_load(&before->held));
+	assert_int_equal(k->length, before->length);
+	assert_int_equal(k->kind, before->kind);
+	assert_int_equal(k->region, before->region);
+	assert_int_equal(entry(region)->windows, w->windows);
+}
+
+static void nothing_changes_until_the_user_is_gone(void **state)
+{
+	for (size_t i = 0; i < AV_ARRAY_SIZE(ways); i++) {
+		const struct way *w = &ways[i];
+		struct av_key before;
+		uint64_t begin;
+		pid_t user;
+
+		print_message("%s\n", w->name);
+		set_up();
+		if (w->windows)
+			bind_window();
+		before = *entry(*w->key);
+		user = use(*w->key);
+		begin = wait_clock_ms();
+		assert_int_equal(w->run(), w->refused);
+		assert_in_range(wait_clock_ms() - begin, AV_PATIENCE_NS / 2000000, MOST_MS);
+		expect_as_before(w, &before);
+		CHECK(kill(user, SIGKILL) == 0 && waitpid(user, NULL, 0) == user);
+		assert_int_equal(w->run(), w->done);
+		tear_down();
+	}
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(nothing_changes_until_the_user_is_gone),
+	};
+
+	return cmocka_run_group_tests(tests, own_directory_join, own_directory_leave);
+}
