@@ -27,11 +27,12 @@ def check(condition, *what):
         raise Failed(" ".join(str(w) for w in what))
 
 
-def run(scratch, command, status=0):
+def run(scratch, command, status=0, env=None):
+    """@env: instead of one that has the library in it"""
     settings, words = pair.split_command(command)
     done = subprocess.run(words, stdin=subprocess.DEVNULL, capture_output=True, text=True,
-                          timeout=100, check=False,
-                          env=scratch.environment(settings), cwd=scratch.path, **scratch.identity())
+                          timeout=100, check=False, cwd=scratch.path,
+                          env=env or scratch.environment(settings), **scratch.identity())
     check(done.returncode == status, command, "exited", done.returncode, done.stdout, done.stderr)
     return done
 
@@ -64,16 +65,21 @@ def passes(scratch, function):
     return True
 
 
-def main(description):
+def main(description, add_arguments=None, prepare=None):
+    """@prepare: is passed arguments and scratch, before the cases"""
     p = argparse.ArgumentParser(description=description)
     p.add_argument("--library", required=True)
     p.add_argument("--preload", action="append", default=[],
                    help="preloaded before it, such as a sanitizer's library")
     p.add_argument("--user", help="run as this user")
+    if add_arguments:
+        add_arguments(p)
     args = p.parse_args()
     pair.require_programs()
     if args.user:
         pair.require_root()
     with pair.Scratch(args.library, args.user, args.preload) as scratch:
+        if prepare:
+            prepare(args, scratch)
         bad = [c for c in CASES if not passes(scratch, c)]
     sys.exit(1 if bad else 0)

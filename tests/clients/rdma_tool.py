@@ -2,15 +2,14 @@
 # SPDX-License-Identifier: MIT
 """iproute2's rdma(8) beside programs that hold objects: what it lists is what there is, as they and
 the virtual sysfs say it. And ip(8), which speaks netlink too, says what it says without us."""
-import argparse
 import json
 import os
 import shutil
-import subprocess
-import sys
 import time
 
+import cases
 import pair
+from cases import case, check, run
 
 PATIENCE = 20
 IB = "/sys/class/infiniband/"
@@ -18,43 +17,23 @@ TWO = "mlx5_0,ib7:link=infiniband:lid=77"
 SRQ_PINGPONG = {"ctx": 1, "pd": 1, "cq": 1, "qp": 16, "mr": 1, "srq": 1, "cm_id": 0}
 XSRQ_PINGPONG = {"ctx": 1, "pd": 1, "cq": 2, "qp": 2, "mr": 1, "srq": 1, "cm_id": 0}
 
-CASES = []
-
-
-def case(function):
-    CASES.append(function)
-    return function
-
-
-class Failed(Exception):
-    pass
-
-
-def check(condition, *what):
-    if not condition:
-        raise Failed(" ".join(str(w) for w in what))
-
 
 def equal(found, wanted, what):
     check(found == wanted, what, "is", repr(found), "not", repr(wanted))
 
 
-def run(scratch, command, status=0, env=None):
-    settings, words = pair.split_command(command)
-    done = subprocess.run(words, stdin=subprocess.DEVNULL, capture_output=True, text=True,
-                          timeout=60, check=False, cwd=scratch.path,
-                          env=env or scratch.environment(settings), **scratch.identity())
-    check(done.returncode == status, command, "exited", done.returncode, done.stdout, done.stderr)
+def said(scratch, command, status=0, env=None):
+    done = run(scratch, command, status, env)
     return done.stdout + done.stderr if status else done.stdout
 
 
 def rdma(scratch, what, settings=""):
     """The list that rdma -j prints; details are those of -d."""
-    return json.loads(run(scratch, "%s rdma -j -d %s" % (settings, what)))
+    return json.loads(said(scratch, "%s rdma -j -d %s" % (settings, what)))
 
 
 def read(scratch, path, settings=""):
-    return run(scratch, "%s cat %s" % (settings, path)).strip()
+    return said(scratch, "%s cat %s" % (settings, path)).strip()
 
 
 def summary(scratch):
@@ -120,7 +99,7 @@ def links_are_those_of_sysfs(scratch):
     equal(link["netdev"], read(scratch, IB + "any0/ports/1/gid_attrs/ndevs/0"), "interface")
     equal(link["netdev_index"], int(read(scratch, "/sys/class/net/%s/ifindex" % link["netdev"])),
           "index of the interface")
-    equal(run(scratch, "rdma link show any0/1").split()[:3], ["link", "any0/1", "state"], "text")
+    equal(said(scratch, "rdma link show any0/1").split()[:3], ["link", "any0/1", "state"], "text")
 
 
 @case
@@ -186,7 +165,7 @@ def one_object_by_its_number(scratch):
 def keys_are_those_of_the_region(scratch):
     with srq_pingpong(scratch) as holder:
         region, = listed(scratch, "mr", holder)
-        stat = json.loads(run(scratch, "%s stat mr --json" % scratch.tool))
+        stat = json.loads(said(scratch, "%s stat mr --json" % scratch.tool))
         ours, = stat["devices"][0]["regions"]
         equal(int(region["rkey"], 16), ours["key"], "key")
         # Of an address, Debian 12's prints the lower half.
@@ -200,7 +179,7 @@ def statistics_are_those_of_sysfs(scratch):
         check(verdict.passed, verdict.reason, verdict.tails)
         found, = rdma(scratch, "statistic show link any0/1")
         folder = IB + "any0/ports/1/hw_counters"
-        names = run(scratch, "ls " + folder).split()
+        names = said(scratch, "ls " + folder).split()
         values = read(scratch, " ".join("%s/%s" % (folder, name) for name in names)).split()
         equal({name: found[name] for name in names}, dict(zip(names, map(int, values))), "counters")
         check(found["rx_write_requests"] > 0, "nothing was counted:", found)
@@ -231,7 +210,7 @@ def compare_page_faults(scratch):
         check(time.monotonic() < end, "no page faults:", found)
         time.sleep(0.05)
     pids = {region["mrn"]: region["pid"] for region in rdma(scratch, "resource show mr")}
-    stat = json.loads(run(scratch, "%s stat mr --json" % scratch.tool))
+    stat = json.loads(said(scratch, "%s stat mr --json" % scratch.tool))
     equal({pids[region["mrn"]]: (region["page_faults"], region["page_invalidations"],
                                  region["page_prefetch"]) for region in found},
           {region["pid"]: (region["page_fault_pages"], region["invalidation_pages"],
@@ -241,16 +220,16 @@ def compare_page_faults(scratch):
 
 @case
 def the_system(scratch):
-    said = run(scratch, "rdma system show").split()
-    equal(said, ["netns", "shared", "copy-on-fork", "on"], "rdma system show")
+    words = said(scratch, "rdma system show").split()
+    equal(words, ["netns", "shared", "copy-on-fork", "on"], "rdma system show")
 
 
 @case
 def nothing_can_be_set(scratch):
     for command in ("rdma dev set any0 name any1", "rdma system set netns exclusive",
                     "rdma link add rxe9 type rxe netdev lo"):
-        said = run(scratch, command, status=1)
-        check("not supported" in said, command, "says", said)
+        answer = said(scratch, command, status=1)
+        check("not supported" in answer, command, "says", answer)
 
 
 @case
@@ -258,39 +237,23 @@ def other_netlink_is_the_kernels(scratch):
     plain = dict(os.environ, LC_ALL="C")
     plain.pop("LD_PRELOAD", None)
     for command in ("ip -j link show", "ip -j route show", "ip -j rule show"):
-        equal(run(scratch, command), run(scratch, command, env=plain), command)
+        equal(said(scratch, command), said(scratch, command, env=plain), command)
 
 
-def passes(scratch, function):
-    name = function.__name__.replace("_", " ")
-    try:
-        function(scratch)
-    except Failed as failed:
-        print("FAIL %s: %s" % (name, failed), flush=True)
-        return False
-    print("PASS", name, flush=True)
-    return True
+def add_arguments(parser):
+    parser.add_argument("--tool", required=True, help="the command anyverbs")
+
+
+def take_tool(args, scratch):
+    scratch.tool = shutil.copy(args.tool, scratch.path)
 
 
 def main():
-    p = argparse.ArgumentParser(description=__doc__)
-    p.add_argument("--library", required=True)
-    p.add_argument("--preload", action="append", default=[],
-                   help="preloaded before it, such as a sanitizer's library")
-    p.add_argument("--user", help="run as this user")
-    p.add_argument("--tool", required=True, help="the command anyverbs")
-    args = p.parse_args()
-    pair.require_programs()
     if not shutil.which("rdma") or not shutil.which("ip"):
         pair.skip("not installed (package iproute2): rdma, ip")
     if os.path.exists(IB):
         pair.skip("the kernel has devices of its own, which are listed, too")
-    if args.user:
-        pair.require_root()
-    with pair.Scratch(args.library, args.user, args.preload) as scratch:
-        scratch.tool = shutil.copy(args.tool, scratch.path)
-        bad = [c for c in CASES if not passes(scratch, c)]
-    sys.exit(1 if bad else 0)
+    cases.main(__doc__, add_arguments, take_tool)
 
 
 if __name__ == "__main__":

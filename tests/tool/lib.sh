@@ -30,6 +30,20 @@ says() {
 	holds "$1" grep -qE -e "$2" <<<"$3"
 }
 
+skip() {
+	echo "$1"
+	exit 77
+}
+
+# The test goes on in a network namespace of its own, as its root, or is skipped.
+in_network_namespace() {
+	[ "${IN_NAMESPACE:-}" = yes ] && return
+	command -v ip >/dev/null || skip "no ip(8) here"
+	unshare -rn true 2>/dev/null || skip "no permission to create a network namespace"
+	"$tool" run -- ibv_devices >/dev/null 2>&1 || skip "the library cannot be preloaded here"
+	IN_NAMESPACE=yes exec unshare -rn "$0" "$tool"
+}
+
 finish() {
 	test "$failures" = 0
 	exit

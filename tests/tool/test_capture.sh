@@ -7,11 +7,6 @@
 . "$(dirname "$0")/lib.sh"
 unset ANYVERBS_CAPTURE
 
-skip() {
-	echo "$1"
-	exit 77
-}
-
 command -v ibv_rc_pingpong >/dev/null || skip "no ibv_rc_pingpong here"
 command -v tshark >/dev/null && command -v capinfos >/dev/null || skip "no tshark here"
 "$tool" run -- ibv_devices >/dev/null 2>&1 || skip "the library cannot be preloaded here"

@@ -6,18 +6,8 @@
 . "$(dirname "$0")/lib.sh"
 export LC_ALL=C
 
-skip() {
-	echo "$1"
-	exit 77
-}
-
-if [ "${IN_NAMESPACE:-}" != yes ]; then
-	command -v ibv_asyncwatch >/dev/null || skip "no ibv_asyncwatch here"
-	command -v ip >/dev/null || skip "no ip(8) here"
-	unshare -rn true 2>/dev/null || skip "no permission to create a network namespace"
-	"$tool" run -- ibv_devices >/dev/null 2>&1 || skip "the library cannot be preloaded here"
-	IN_NAMESPACE=yes exec unshare -rn "$0" "$tool"
-fi
+command -v ibv_asyncwatch >/dev/null || skip "no ibv_asyncwatch here"
+in_network_namespace
 
 ip link set lo up
 ip link add v0 type veth peer name v1 2>/dev/null || skip "no veth interfaces here"
