@@ -490,19 +490,26 @@ static bool all_shared(uint64_t at, uint64_t end)
 	return ret && has_file();
 }
 
+/* Without what was never written. */
+static void copy_sparse(uint8_t *to, uint64_t at, uint64_t end)
+{
+	uint64_t pos = (uint64_t)offset_of(at), part_end;
+
+	for (; av_sparse_next(self.fd, &pos, (uint64_t)offset_of(end), &part_end); pos = part_end)
+		memcpy(to + (self.begin + pos - at), pointer(self.begin + pos), part_end - pos);
+}
+
+/* A fork() may make @from private meanwhile, and empty the file: then all of it counts. */
 void av_block_copy(void *to, const void *from, size_t bytes)
 {
-	uint64_t at = (uintptr_t)from, end = at + bytes, part_end, pos;
+	uint64_t at = (uintptr_t)from, end = at + bytes;
 	int saved = errno;
+	bool sparse = all_shared(at, end);
 
-	if (!all_shared(at, end)) {
+	if (sparse)
+		copy_sparse(to, at, end);
+	if (!sparse || !all_shared(at, end))
 		memcpy(to, from, bytes);
-		return;
-	}
-	pos = (uint64_t)offset_of(at);
-	for (; av_sparse_next(self.fd, &pos, (uint64_t)offset_of(end), &part_end); pos = part_end)
-		memcpy((uint8_t *)to + (self.begin + pos - at), pointer(self.begin + pos),
-		       part_end - pos);
 	errno = saved;
 }
 

@@ -73,6 +73,22 @@ static void allocate(struct worker *w)
 	munmap(q, PAGE + bytes);
 }
 
+/* A block moves page by page: every other page has memory. */
+static void move(struct worker *w)
+{
+	const size_t bytes = 16 * BYTES;
+	uint8_t *p = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0),
+		*q;
+
+	for (size_t i = 0; i < bytes; i += 2 * PAGE)
+		p[i] = (uint8_t)w->number;
+	q = mremap(p, bytes, bytes, MREMAP_MAYMOVE | MREMAP_DONTUNMAP);
+	for (size_t i = 0; i < bytes; i += PAGE)
+		w->wrong += q[i] != (i / PAGE % 2 ? 0 : w->number);
+	munmap(p, bytes);
+	munmap(q, bytes);
+}
+
 static void *worker_main(void *arg)
 {
 	struct worker *w = arg;
@@ -84,11 +100,10 @@ static void *worker_main(void *arg)
 	return NULL;
 }
 
-static void start(void)
-{
-	static void (*const turns[THREADS])(struct worker * w) = {increment, store,    discard,
-								  allocate,  allocate, allocate};
+typedef void turn_fn(struct worker *w);
 
+static void start(turn_fn *const turns[THREADS])
+{
 	atomic_store(&stop, false);
 	for (unsigned int i = 0; i < THREADS; i++) {
 		workers[i] = (struct worker){.turn = turns[i],
@@ -132,6 +147,9 @@ static void fork_once(uint8_t *still)
 	expect_filled(still, BYTES, 6);
 }
 
+static turn_fn *const all[THREADS] = {increment, store, discard, allocate, allocate, allocate};
+static turn_fn *const moves[THREADS] = {move, move, move, move, move, move};
+
 /* Memory of the threads is shared until the fork, of each round anew. */
 static void fork_row(bool registered)
 {
@@ -140,7 +158,7 @@ static void fork_row(bool registered)
 		uint8_t *still = map_private(BYTES);
 		struct ibv_mr *mr[THREADS];
 
-		start();
+		start(all);
 		for (unsigned int n = 0; registered && n < THREADS; n++)
 			mr[n] = reg(workers[n].memory, BYTES);
 		EXPECT(!pages_private(workers[0].memory), "private before");
@@ -154,6 +172,20 @@ static void fork_row(bool registered)
 	}
 }
 
+/* What is under way from block to block when fork() makes both private arrives. */
+static void move_row(void)
+{
+	row("fork() while threads move blocks");
+	start(moves);
+	for (int i = 0; i < 4 * ROUNDS; i++) {
+		uint8_t *still = map_private(BYTES);
+
+		fork_once(still);
+		munmap(still, BYTES);
+	}
+	finish();
+}
+
 /* A peer writes while threads of the program come and go, and nothing moves. */
 static void reached_row(void)
 {
@@ -161,7 +193,7 @@ static void reached_row(void)
 	struct ibv_mr *mr = reg(p, BYTES);
 
 	row("regions are reached while threads use the heap");
-	start();
+	start(all);
 	for (int i = 0; i < 200; i++)
 		expect_reached(p, mr);
 	finish();
@@ -173,6 +205,7 @@ static void run(void)
 {
 	fork_row(false);
 	fork_row(true);
+	move_row();
 	reached_row();
 }
 
