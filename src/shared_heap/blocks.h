@@ -42,7 +42,10 @@ void av_block_free(void *p);
 /* The address space is short: unmap what is only kept for the next one. Return: there was some */
 bool av_block_drop_spares(void);
 
-/* memcpy() to new memory. What was never written in a block is not copied, and takes no memory. */
+/*
+ * memcpy() to new memory, of zeros. What was never written in a block is not copied, and takes no
+ * memory.
+ */
 void av_block_copy(void *to, const void *from, size_t bytes);
 
 /**

@@ -77,7 +77,7 @@ AV_EXPORT size_t malloc_usable_size(void *p)
 
 static void *move(void *p, size_t had, size_t bytes)
 {
-	void *to = malloc(bytes);
+	void *to = av_block_is_near(p) ? calloc(1, bytes) : malloc(bytes);
 
 	if (!to)
 		return NULL;

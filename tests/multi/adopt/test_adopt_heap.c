@@ -224,6 +224,21 @@ static void realloc_row(void)
 	free(p);
 }
 
+/* What calloc() gave and nobody wrote is zeros where realloc() takes it, too. */
+static void realloc_zeros_row(void)
+{
+	uint8_t *used = malloc(8 * LARGE), *p = calloc(4 * LARGE, 1), *behind = malloc(3 * LARGE);
+
+	row("realloc() of zeros, where a block is kept that was used");
+	fill(used, 8 * LARGE, 3);
+	expect_shared(behind, true);
+	free(used);
+	p = realloc(p, 8 * LARGE);
+	EXPECT(p[0] == 0 && !memcmp(p, p + 1, 4 * LARGE - 1), "not zeros");
+	free(p);
+	free(behind);
+}
+
 static void too_much_row(void)
 {
 	volatile size_t much = SIZE_MAX / 2, some = 1ul << 33; /* the product of two is 0 */
@@ -532,6 +547,7 @@ static void run(void)
 		way_row(&ways[i], 10 * HUGE_BYTES + 8, true);
 	}
 	realloc_row();
+	realloc_zeros_row();
 	too_much_row();
 	foreign_row();
 	program_rows();
