@@ -52,23 +52,28 @@ static void bring_state(const struct av_cq_inlet *old, struct av_cq_inlet *in)
 }
 
 /*
- * Copy the entries that are there. The last one may have been polled, and its appender not have
- * looked yet which inlet is used: it is not to append it again.
- * Return: the number behind the last
+ * The last entry may have been polled before its appender has looked which inlet is used: it is not
+ * to append it again. Nobody polls meanwhile, so all later entries are those that bring() finds.
  */
+static void claim_polled(struct av_seg *seg, struct av_cq_shared *cq, uint32_t i)
+{
+	uint32_t number = atomic_load(&cq->head) - 1;
+	struct av_cqe *e = av_cq_entry(seg, cq, i, number);
+
+	if (e)
+		(void)av_cqe_claim(e, number);
+}
+
+/* Copy the entries that are there. Return: the number behind the last */
 static uint32_t bring(struct av_seg *seg, struct av_cq_shared *cq, uint32_t from, uint32_t to)
 {
-	uint32_t head = atomic_load(&cq->head), last = atomic_load(&cq->inlet[from].tail) - 1;
-	uint32_t end = head + atomic_load(&cq->mask[to]) + 1, number;
+	uint32_t number = atomic_load(&cq->head), end = number + atomic_load(&cq->mask[to]) + 1;
 
-	for (number = (int32_t)(head - last) > 0 ? last : head; number != end; number++) {
+	for (; number != end; number++) {
 		struct av_cqe *e = av_cq_entry(seg, cq, from, number);
 		struct av_cqe *copy = av_cq_entry(seg, cq, to, number);
-		bool there = e && copy && av_cqe_claim(e, number);
 
-		if ((int32_t)(number - head) < 0)
-			continue;
-		if (!there)
+		if (!e || !copy || !av_cqe_claim(e, number))
 			break;
 		av_cqe_copy(copy, e, number);
 	}
@@ -82,6 +87,7 @@ static void change(struct av_seg *seg, struct av_cq_shared *cq, uint32_t from, u
 
 	atomic_store(&cq->mask[to], atomic_load(&cq->mask[from]));
 	atomic_store(&cq->ring[to], ring);
+	claim_polled(seg, cq, from); /* before its appender can see the change */
 	atomic_store(&cq->used, to);
 	barrier_of_all();
 	/* The holder may have gone on. A thread of ours that has come next may be arming the CQ. */

@@ -27,7 +27,7 @@ AV_MUST_USE int av_cq_lock(struct av_seg *seg, uint32_t index, bool polls);
 
 /*
  * Of an appender, which has stored the entry @number where it was left behind, and the owner, which
- * copies what is there, one gets it. Return: the caller
+ * has polled it before or copies it, one gets it. Return: the caller
  */
 static inline bool av_cqe_claim(struct av_cqe *e, uint32_t number)
 {

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* Appending to a CQ: in order, without room, with an event, and by who dies in between. */
+/* Appending to a CQ: in order, without room, with an event, and by who dies or stops in between. */
 #include <errno.h>
+#include <pthread.h>
+#include <sched.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -8,7 +10,10 @@
 #include <string.h>
 #include <cmocka.h>
 
+#include "base/patience.h"
 #include "queue/cq.h"
+#include "queue/cq_inlet.h"
+#include "segment/heap.h"
 #include "unit/memory/fake_seg.h"
 
 #define INDEX	 1u
@@ -16,6 +21,8 @@
 #define CAPACITY 6u
 #define CHUNK_AT (1ul << 26)
 #define RING_AT	 (1ul << 27)
+#define HEAP_AT	 (1ul << 28)
+#define HEAP_END (1ul << 29)
 #define PEER	 2u /* identity of another process */
 
 static struct fake_seg fake;
@@ -221,6 +228,73 @@ static void death_in_between(void **state)
 	}
 }
 
+/* --- who appends is stopped with the lock ---------------------------------------- */
+
+/*
+ * Asked before the inlet is left behind. It has its lock held by this process from then on, for
+ * which the change waits between the new inlet's announcement and the look at what is there.
+ */
+static bool hold_for_peer(uint32_t owner)
+{
+	atomic_store(&cq->inlet[0].lock.owner, av_lock_self);
+	return true;
+}
+
+static void *leave_inlet(void *unused)
+{
+	const struct timespec stuck = {.tv_nsec = AV_STUCK_NS + 1000000};
+
+	av_cq_inlet_look(&fake.seg, cq);
+	nanosleep(&stuck, NULL);
+	av_cq_inlet_look(&fake.seg, cq);
+	return NULL;
+}
+
+/* @polled: the owner has taken the entry before. Return: does its appender have to append again? */
+static bool stop_appending(enum moment moment, bool polled)
+{
+	bool (*const alive)(uint32_t) = av_lock_owner_alive;
+	pthread_t owner;
+	bool again;
+
+	die_appending(moment);
+	if (polled)
+		assert_int_equal(take(), 2);
+	av_lock_owner_alive = hold_for_peer;
+	assert_int_equal(pthread_create(&owner, NULL, leave_inlet, NULL), 0);
+	while (av_cq_used(cq) == 0)
+		sched_yield();
+	again = av_cqe_claim(av_cq_entry(&fake.seg, cq, 0, 1), 1);
+	atomic_store(&cq->inlet[0].lock.owner, 0);
+	assert_int_equal(pthread_join(owner, NULL), 0);
+	av_lock_owner_alive = alive;
+	return again;
+}
+
+/* It goes on when the other inlet is announced, and nothing has been brought there yet. */
+static void an_appender_that_was_stopped_appends_what_nobody_has(void **state)
+{
+	struct av_own_fd file;
+
+	for (int i = 0; i < 4; i++) {
+		enum moment moment = i < 2 ? PUBLISHED : COUNTED;
+		bool polled = i % 2;
+
+		tear_down(state);
+		set_up(state);
+		assert_true(av_own_fd_keep(&file, dup(fake.fd)));
+		fake.seg.heap = av_heap_create(&file, &file, fake.seg.head, HEAP_AT, HEAP_END, 1);
+		append(1);
+		assert_int_equal(take(), 1);
+		assert_int_equal(stop_appending(moment, polled), !polled);
+		assert_null(av_cq_peek(&fake.seg, cq));
+		append(3);
+		assert_int_equal(take(), 3);
+		av_heap_destroy(fake.seg.heap);
+		av_own_fd_close(&file);
+	}
+}
+
 /* --- which entries are there ----------------------------------------------------- */
 
 static void an_entry_is_there_when_it_is_published(void **state)
@@ -256,6 +330,7 @@ int main(void)
 		ON_A_CQ(no_cq_takes_nothing),
 		ON_A_CQ(an_event_disarms),
 		ON_A_CQ(death_in_between),
+		ON_A_CQ(an_appender_that_was_stopped_appends_what_nobody_has),
 		ON_A_CQ(an_entry_is_there_when_it_is_published),
 		ON_A_CQ(an_entry_is_present_before_it_is_counted_and_not_a_turn_later),
 	};
