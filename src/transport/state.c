@@ -82,14 +82,22 @@ void av_responder_repair(const struct av_qp_end *end)
 	av_xrc_end(&use);
 }
 
-/* @until: 0 before the first wait; both rights share their patience. */
+/*
+ * @until: 0 before the first wait; both rights share their patience. A thread of this process has
+ * its own patience with a peer, and its right is waited for until that ends.
+ */
 static enum av_lock_result acquire(struct av_lock *lock, enum av_lock_rank rank, uint64_t *until)
 {
+	enum av_lock_result got;
+
 	if (av_lock_try_free(lock, rank))
 		return AV_LOCK_TAKEN;
 	if (*until == 0)
 		*until = av_now_ns() + AV_PATIENCE_NS;
-	return av_lock_acquire_until(lock, rank, *until);
+	while ((got = av_lock_acquire_until(lock, rank, *until)) == AV_LOCK_BUSY &&
+	       av_lock_mine(lock))
+		*until = av_now_ns() + AV_STUCK_NS;
+	return got;
 }
 
 int av_qp_quiesce(const struct av_qp_end *end)

@@ -144,9 +144,12 @@ static bool connect_again(struct spawned *s)
 {
 	struct spoiler_begin again = {.order = SPOILER_RECONNECT, .info = gear.info};
 	struct spoiler_note note;
+	int err = gear_reset(&gear);
 
 	reconnects++;
-	NEED(gear_reset(&gear) == 0);
+	if (err == EBUSY) /* the spoiler has a right, and hangs: it is ended */
+		return false;
+	NEED(err == 0);
 	if (send(s->sock, &again, sizeof(again), MSG_NOSIGNAL | MSG_DONTWAIT) < 0 ||
 	    !await(s, &note, true, ANSWER_MS))
 		return false;

@@ -1,13 +1,16 @@
 /* SPDX-License-Identifier: MIT */
 /* The execution rights of a queue pair: taken and given back, held by another process, and what is
  * made of them when their holder dies. */
+#include <pthread.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <stdlib.h>
+#include <time.h>
 #include <cmocka.h>
 
+#include "base/patience.h"
 #include "registry/directory.h"
 #include "queue/qp.h"
 #include "transport/drive.h"
@@ -129,6 +132,35 @@ static void the_executor_died(void **state)
 	}
 }
 
+static void *execute_for_long(void *right)
+{
+	const struct timespec longer = {.tv_sec = AV_PATIENCE_NS / 1000000000,
+					.tv_nsec = 300000000};
+
+	nanosleep(&longer, NULL);
+	atomic_store(&((struct av_lock *)right)->owner, 0);
+	return NULL;
+}
+
+/* Another thread is patient with a peer: its right is waited for, as long as that takes. */
+static void a_thread_executes_for_long(void **state)
+{
+	pthread_t thread;
+
+	for (int i = 0; i < 2; i++) {
+		struct av_lock *right;
+
+		set_up(true);
+		right = i ? &end.qp->resp : &end.qp->exec;
+		atomic_store(&right->owner, av_lock_self);
+		assert_int_equal(pthread_create(&thread, NULL, execute_for_long, right), 0);
+		change_state();
+		assert_int_equal(pthread_join(thread, NULL), 0);
+		expect_free("another thread executes");
+		fake_close(&f);
+	}
+}
+
 #define RQ_AT	 (7ull << 26)
 #define CQ_AT	 (8ull << 26)
 #define SLOTS	 8u
@@ -197,6 +229,7 @@ int main(void)
 		cmocka_unit_test(taken_and_given_back),
 		cmocka_unit_test(another_executes),
 		cmocka_unit_test(the_executor_died),
+		cmocka_unit_test(a_thread_executes_for_long),
 		cmocka_unit_test(flushed_after_death),
 		cmocka_unit_test(last_wqe_reached_after_death),
 	};
