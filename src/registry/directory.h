@@ -113,8 +113,12 @@ void av_dir_context_set_memory(uint32_t ref, int number, uint64_t ino);
 struct av_dir_file;
 struct av_dir_memory av_dir_context_memory(const struct av_dir_file *d, uint32_t ref);
 
-/* Open the folder of any live context. Return: O_PATH descriptor or -errno. */
-AV_MUST_USE int av_dir_context_open(uint32_t ref);
+/*
+ * Open the file @name in the folder of a context; @dir: where that folder is, av_dir_folder() while
+ * joined. @flags: as for open(2), of a file that exists; a link is none.
+ * Return: close-on-exec descriptor, or -1 and errno
+ */
+AV_MUST_USE int av_dir_context_open(int dir, uint32_t ref, const char *name, int flags);
 
 /* Return: the number (never 0, 1 or 0xffffff), or -ENOMEM: beyond @limit in all processes. */
 AV_MUST_USE int av_dir_qpn_add(uint32_t ref, uint32_t index, uint32_t limit);

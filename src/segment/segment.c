@@ -69,19 +69,14 @@ static uint64_t my_pidns(void)
 	return known;
 }
 
-/* @folder: taken over, also if there is no memory */
-static struct av_seg *seg_new(uint32_t ref, int folder)
+static struct av_seg *seg_new(uint32_t ref)
 {
 	struct av_seg *seg = calloc(1, sizeof(*seg));
 
-	if (!seg || !av_own_fd_keep(&seg->folder, folder)) {
-		if (!seg)
-			close(folder);
-		free(seg);
+	if (!seg)
 		return NULL;
-	}
 	seg->ref = ref;
-	seg->process = seg->file = seg->tables = AV_OWN_FD_NONE;
+	seg->folder = seg->process = seg->file = seg->tables = AV_OWN_FD_NONE;
 	seg->handout = AV_HANDOUT_NONE;
 	seg->users = 1;
 	pthread_mutex_init(&seg->doorbell_mutex, NULL);
@@ -214,6 +209,25 @@ static void table_add(struct av_seg *seg)
 	pthread_mutex_unlock(&mutex);
 }
 
+/* @folder: taken over, also if there is no memory */
+static struct av_seg *own_new(uint32_t ref, int folder)
+{
+	struct av_seg *seg = seg_new(ref);
+
+	if (!seg) {
+		close(folder);
+		return NULL;
+	}
+	if (!av_own_fd_keep(&seg->folder, folder)) {
+		seg_delete(seg);
+		return NULL;
+	}
+	seg->own = seg->same_pidns = true;
+	seg->proc = av_lock_self;
+	seg->pid = getpid();
+	return seg;
+}
+
 struct av_seg *av_seg_create(const struct av_seg_device *dev, uint32_t origin)
 {
 	struct av_seg *seg;
@@ -226,14 +240,11 @@ struct av_seg *av_seg_create(const struct av_seg_device *dev, uint32_t origin)
 		errno = -fd;
 		return NULL;
 	}
-	seg = seg_new(ref, fd);
+	seg = own_new(ref, fd);
 	if (!seg) {
 		ret = -ENOMEM;
 		goto failed;
 	}
-	seg->own = seg->same_pidns = true;
-	seg->proc = av_lock_self;
-	seg->pid = getpid();
 	ret = own_memory(seg, origin);
 	if (ret) {
 		seg_delete(seg);
@@ -288,7 +299,8 @@ static bool peer_map(struct av_seg *seg)
 
 	if (!av_dir_context_path(seg->ref, path, sizeof(path)))
 		return false;
-	seg->head = av_seg_map_peers(&memory, seg->folder.fd, path, PROT_READ | PROT_WRITE);
+	seg->head =
+		av_seg_map_peers(seg->ref, &memory, av_dir_folder(), path, PROT_READ | PROT_WRITE);
 	if (!seg->head || seg->head->ref != seg->ref)
 		return false;
 	seg->pid = seg->head->pid;
@@ -319,12 +331,8 @@ int av_seg_memory(const struct av_seg *seg)
 /* Waits for an owner that does not answer. */
 static struct av_seg *peer_open(uint32_t ref, uint32_t proc)
 {
-	int fd = av_dir_context_open(ref);
-	struct av_seg *seg;
+	struct av_seg *seg = seg_new(ref);
 
-	if (fd < 0)
-		return NULL;
-	seg = seg_new(ref, fd);
 	if (!seg)
 		return NULL;
 	seg->proc = proc;
