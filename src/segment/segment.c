@@ -311,7 +311,7 @@ static bool peer_map(struct av_seg *seg)
 	if (!seg->same_pidns || seg->proc == av_lock_self)
 		return true;
 	av_peer_process_open(&seg->process, seg->pid);
-	return av_dir_proc_alive(seg->proc); /* so that was its process */
+	return av_seg_alive(seg); /* so that was its process */
 }
 
 int av_seg_memory(const struct av_seg *seg)
