@@ -148,7 +148,7 @@ static int own_memory(struct av_seg *seg, uint32_t origin)
 		return -errno;
 	av_tables_of(seg->head)->magic = AV_TABLES_MAGIC;
 	seg->heap = av_heap_create(&seg->file, &seg->tables, seg->head, heap_begin(seg->ref),
-				   AV_TABLES_OFFSET, origin ? AV_IMPORT_KEYS : 1);
+				   AV_HEAP_END, origin ? AV_IMPORT_KEYS : 1);
 	seg->pages = av_pages_create(seg->ref, &seg->file, seg->head, seg->heap);
 	return seg->heap && seg->pages ? 0 : -ENOMEM;
 }
