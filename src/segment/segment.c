@@ -69,9 +69,31 @@ static uint64_t my_pidns(void)
 	return known;
 }
 
+/*
+ * Most of it is the table of chunks, of which few segments need more than the first page: so its
+ * pages come as they are touched. A leak checker looks for pointers in malloc()'s memory only.
+ */
+#if defined(__SANITIZE_ADDRESS__)
+#define seg_alloc() calloc(1, sizeof(struct av_seg))
+#define seg_free    free
+#else
+static struct av_seg *seg_alloc(void)
+{
+	void *p = av_mmap(NULL, sizeof(struct av_seg), PROT_READ | PROT_WRITE,
+			  MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+	return p == MAP_FAILED ? NULL : p;
+}
+
+static void seg_free(struct av_seg *seg)
+{
+	av_munmap(seg, sizeof(*seg));
+}
+#endif
+
 static struct av_seg *seg_new(uint32_t ref)
 {
-	struct av_seg *seg = calloc(1, sizeof(*seg));
+	struct av_seg *seg = seg_alloc();
 
 	if (!seg)
 		return NULL;
@@ -108,7 +130,7 @@ static void seg_delete(struct av_seg *seg)
 	pthread_mutex_destroy(&seg->doorbell_mutex);
 	pthread_mutex_destroy(&seg->timer_mutex);
 	pthread_mutex_destroy(&seg->pages_owner_mutex);
-	free(seg);
+	seg_free(seg);
 }
 
 uint8_t *av_slab_chunk(const struct av_seg *seg, enum av_slab slab, uint32_t n, uint64_t bytes)
