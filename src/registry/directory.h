@@ -154,7 +154,11 @@ void av_dir_unuse(uint32_t ref, enum av_dir_limited what, uint64_t amount);
  * of the context that they belong to. Others have other locks: whoever is stopped while it holds
  * one is noticed only by peers of that process. One taken over from a dead process needs no repair.
  */
-struct av_lock *av_dir_atomic_lock(uint32_t owner, uint64_t addr);
+struct av_dir_stripe {
+	struct av_lock lock;
+	_Atomic uint32_t taken; /* how often; counted by its holder before it changes anything */
+};
+struct av_dir_stripe *av_dir_stripe(uint32_t owner, uint64_t addr);
 
 /*
  * Statistics of a device that all processes share: counters, as long as the directory lasts, and
