@@ -4,7 +4,6 @@
  * the adapter's own work and takes out the distance between cores.
  */
 #include <stdio.h>
-#include <time.h>
 
 #include "lib/expect.h"
 #include "lib/side.h"
@@ -65,15 +64,6 @@ static void poll(struct ibv_cq *cq, int wanted)
 			DIE("ibv_poll_cq");
 		wanted -= n;
 	}
-}
-
-/* CPU time of this thread, so that other load does not count. */
-static uint64_t cpu_ns(void)
-{
-	struct timespec t;
-
-	clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
-	return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
 }
 
 static uint64_t lap(uint64_t *since)

@@ -128,6 +128,11 @@ void end_transfer(struct end *e, struct ibv_qp *qp, const struct transfer *t)
 				 .wr.rdma = {.remote_addr = t->remote, .rkey = t->rkey}},
 			   *bad;
 
+	if (t->opcode == IBV_WR_ATOMIC_FETCH_AND_ADD) {
+		wr.wr.atomic.remote_addr = t->remote;
+		wr.wr.atomic.compare_add = 1;
+		wr.wr.atomic.rkey = t->rkey;
+	}
 	if (ibv_post_send(qp, &wr, &bad))
 		DIE("ibv_post_send: errno %d", errno);
 	end_wait(e);

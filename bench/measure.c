@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/mman.h>
+#include <time.h>
 
 #include "lib/expect.h"
 
@@ -78,6 +79,14 @@ double us_each(uint64_t begin, int count)
 double ns_each(uint64_t begin, int count)
 {
 	return (double)(now_ns() - begin) / count;
+}
+
+uint64_t cpu_ns(void)
+{
+	struct timespec t;
+
+	clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
+	return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
 }
 
 void *bench_map(size_t bytes, int prot, int flags)

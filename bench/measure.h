@@ -42,6 +42,9 @@ static inline size_t bench_bytes(size_t bytes, size_t few)
 double us_each(uint64_t begin, int count);
 double ns_each(uint64_t begin, int count);
 
+/* CPU time of this thread, so that other load does not count. */
+uint64_t cpu_ns(void);
+
 /*
  * Map anonymous private memory; @flags are added to MAP_PRIVATE | MAP_ANONYMOUS. Freed by munmap().
  */

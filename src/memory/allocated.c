@@ -188,7 +188,7 @@ static int check_rights(const struct av_attach_request *req, const struct av_key
 static bool sound(const struct av_key *k)
 {
 	return k->addr % AV_PAGE_BYTES == 0 && k->length &&
-	       av_range_within(k->addr, k->length, AV_PAGE_BYTES, AV_TABLES_OFFSET);
+	       av_range_within(k->addr, k->length, AV_PAGE_BYTES, AV_HEAP_END);
 }
 
 static int map_original(struct av_seg *pages_owner, const struct av_attach_request *req,

@@ -368,18 +368,18 @@ static enum av_xfer own_atomic(void *p, const struct av_atomic *a, struct av_ope
 }
 
 /*
- * Read the operand if the result depends on it, modify, write.
- * Context: the operand's lock is held.
+ * Read the operand if the result depends on it, modify, write. @known: @old has been read, and
+ * nobody has changed it since. Context: the operand's stripe is held.
  */
 static enum av_xfer vm_atomic(struct av_vm_remote at, const struct av_atomic *a,
-			      struct av_operand *old)
+			      struct av_operand *old, bool known)
 {
 	uint8_t room[2 * AV_PIECES_LINE] AV_ALIGNED(AV_PIECES_LINE),
 		*place = &room[at.addr % AV_PIECES_LINE]; /* equally aligned */
 	enum av_xfer ret = AV_XFER_OK;
 	struct av_operand new;
 
-	if (a->op != AV_ATOMIC_SWAP)
+	if (a->op != AV_ATOMIC_SWAP && !known)
 		ret = vm_read((uint8_t *)old, at);
 	if (ret == AV_XFER_SRC_FAULT)
 		return AV_XFER_DST_FAULT;
@@ -389,31 +389,52 @@ static enum av_xfer vm_atomic(struct av_vm_remote at, const struct av_atomic *a,
 	return vm_write_aligned(at, place);
 }
 
-/* Return: false: its holder is slow, perhaps stopped; the caller tries again as long as it likes */
-static bool take_stripe(struct av_lock *lock)
+/*
+ * What take_stripe() compares: how often the stripe has been taken. While it is held, a number that
+ * the count has no more, since its holder may change an operand at any moment. The count is read
+ * first: whoever sees that of a holder sees the stripe held, too, or what that holder has changed.
+ */
+static uint32_t look_at(const struct av_dir_stripe *stripe)
 {
-	uint32_t free = 0;
+	uint32_t taken = atomic_load_explicit(&stripe->taken, memory_order_acquire);
+
+	return taken - (atomic_load_explicit(&stripe->lock.owner, memory_order_acquire) != 0);
+}
+
+/*
+ * @seen: of look_at(). @known: out: nobody has changed an operand since then.
+ * Return: false: its holder is slow, perhaps stopped; the caller tries again as long as it likes
+ */
+static bool take_stripe(struct av_dir_stripe *stripe, uint32_t seen, bool *known)
+{
+	struct av_lock *lock = &stripe->lock;
+	uint32_t free = 0, taken;
 
 	av_lock_order_wait(lock, AV_RANK_ATOMIC);
-	if (av_likely(atomic_compare_exchange_strong(&lock->owner, &free, av_lock_self)))
-		return true;
-	if (av_lock_wait_until(lock, av_now_ns() + STRIPE_NS) != AV_LOCK_BUSY)
-		return true;
-	av_lock_order_released(lock);
-	return false;
+	if (av_unlikely(!atomic_compare_exchange_strong(&lock->owner, &free, av_lock_self)) &&
+	    av_lock_wait_until(lock, av_now_ns() + STRIPE_NS) == AV_LOCK_BUSY) {
+		av_lock_order_released(lock);
+		return false;
+	}
+	taken = atomic_load_explicit(&stripe->taken, memory_order_relaxed);
+	*known = taken == seen;
+	atomic_store_explicit(&stripe->taken, taken + 1, memory_order_release);
+	return true;
 }
 
 static enum av_xfer atomic(const struct av_span *span, const struct av_atomic *a,
 			   struct av_operand *old, uint64_t now_ns)
 {
-	struct av_lock *lock = span->pages_owner
-				       ? av_dir_atomic_lock(span->pages_owner, span->offset)
-				       : av_dir_atomic_lock(span->seg->proc, span->addr);
+	struct av_dir_stripe *stripe = span->pages_owner
+					       ? av_dir_stripe(span->pages_owner, span->offset)
+					       : av_dir_stripe(span->seg->proc, span->addr);
+	uint32_t seen = look_at(stripe);
 	enum av_xfer ret;
+	bool known;
 
 	/*
-	 * Fault the page in before taking the lock: nobody waits for a page while others wait for
-	 * the lock.
+	 * Fault the page in before taking the stripe: nobody waits for a page while others wait for
+	 * the stripe. What a system call has read need not be read again, if nobody else came.
 	 */
 	if (span->local) {
 		if (av_copy_probe_at(span->local, 0, now_ns) != AV_COPY_OK)
@@ -423,13 +444,13 @@ static enum av_xfer atomic(const struct av_span *span, const struct av_atomic *a
 		if (ret != AV_XFER_OK)
 			return ret == AV_XFER_SRC_FAULT ? AV_XFER_DST_FAULT : ret;
 	}
-	if (!take_stripe(lock))
+	if (!take_stripe(stripe, seen, &known))
 		return AV_XFER_BUSY;
 	if (span->local)
 		ret = own_atomic(span->local, a, old, now_ns);
 	else
-		ret = vm_atomic(remote_part(span, 0, a->bytes), a, old);
-	av_lock_release(lock);
+		ret = vm_atomic(remote_part(span, 0, a->bytes), a, old, known);
+	av_lock_release(&stripe->lock);
 	return ret;
 }
 

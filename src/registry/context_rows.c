@@ -194,14 +194,12 @@ uint32_t av_dir_context_at(uint32_t *slot)
 	return 0;
 }
 
-int av_dir_context_open(uint32_t ref)
+int av_dir_context_open(int dir, uint32_t ref, const char *name, int flags)
 {
-	char name[32];
-	int fd;
+	char path[64];
 
-	context_name(name, ref);
-	fd = openat(av_dir_folder(), name, O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-	return fd < 0 ? -errno : fd;
+	snprintf(path, sizeof(path), AV_CONTEXT_NAME "/%s", AV_CONTEXT_NAME_OF(ref), name);
+	return openat(dir, path, flags | O_NOFOLLOW | O_CLOEXEC);
 }
 
 bool av_dir_context_path(uint32_t ref, char *name, size_t size)

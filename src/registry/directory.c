@@ -541,7 +541,7 @@ void av_dir_abandon(void)
 
 /* --- locks of atomics ------------------------------------------------------------- */
 
-struct av_lock *av_dir_atomic_lock(uint32_t owner, uint64_t addr)
+struct av_dir_stripe *av_dir_stripe(uint32_t owner, uint64_t addr)
 {
 	uint64_t h = addr / AV_ATOMIC_BLOCK * 0x9e3779b97f4a7c15ull;
 

@@ -113,8 +113,12 @@ void av_dir_context_set_memory(uint32_t ref, int number, uint64_t ino);
 struct av_dir_file;
 struct av_dir_memory av_dir_context_memory(const struct av_dir_file *d, uint32_t ref);
 
-/* Open the folder of any live context. Return: O_PATH descriptor or -errno. */
-AV_MUST_USE int av_dir_context_open(uint32_t ref);
+/*
+ * Open the file @name in the folder of a context; @dir: where that folder is, av_dir_folder() while
+ * joined. @flags: as for open(2), of a file that exists; a link is none.
+ * Return: close-on-exec descriptor, or -1 and errno
+ */
+AV_MUST_USE int av_dir_context_open(int dir, uint32_t ref, const char *name, int flags);
 
 /* Return: the number (never 0, 1 or 0xffffff), or -ENOMEM: beyond @limit in all processes. */
 AV_MUST_USE int av_dir_qpn_add(uint32_t ref, uint32_t index, uint32_t limit);
@@ -150,7 +154,11 @@ void av_dir_unuse(uint32_t ref, enum av_dir_limited what, uint64_t amount);
  * of the context that they belong to. Others have other locks: whoever is stopped while it holds
  * one is noticed only by peers of that process. One taken over from a dead process needs no repair.
  */
-struct av_lock *av_dir_atomic_lock(uint32_t owner, uint64_t addr);
+struct av_dir_stripe {
+	struct av_lock lock;
+	_Atomic uint32_t taken; /* how often; counted by its holder before it changes anything */
+};
+struct av_dir_stripe *av_dir_stripe(uint32_t owner, uint64_t addr);
 
 /*
  * Statistics of a device that all processes share: counters, as long as the directory lasts, and

@@ -148,7 +148,7 @@ struct av_dir_file {
 	_Atomic uint32_t proc_end, context_end, device_end, port_end, capture_end;
 	struct av_dir_proc proc[AV_REF_SLOTS];
 	struct av_dir_context context[AV_REF_SLOTS];
-	struct av_lock atomic[AV_REF_SLOTS][AV_ATOMIC_STRIPES] AV_ALIGNED(AV_CACHE_LINE);
+	struct av_dir_stripe atomic[AV_REF_SLOTS][AV_ATOMIC_STRIPES] AV_ALIGNED(AV_CACHE_LINE);
 	struct av_dir_device device[AV_DIR_DEVICES];
 	struct av_dir_fold fold;
 	struct av_dir_port port[AV_DIR_PORTS];

@@ -9,7 +9,7 @@
 #include <unistd.h>
 
 #include "base/uncancelled.h"
-#include "registry/directory.h"
+#include "registry/directory_file.h"
 
 static void doorbell_name(char name[16], uint32_t id)
 {
@@ -20,12 +20,12 @@ static void doorbell_name(char name[16], uint32_t id)
  * For reading and writing: so a reader is never at end of file and waits for no writer, and a
  * writer gets no SIGPIPE when the owner dies (pipe(7)).
  */
-static int open_fifo(int folder_fd, uint32_t id, int flags)
+static int open_fifo(uint32_t ref, uint32_t id, int flags)
 {
 	char name[16];
 
 	doorbell_name(name, id);
-	return openat(folder_fd, name, O_RDWR | O_CLOEXEC | flags);
+	return av_dir_context_open(av_dir_folder(), ref, name, O_RDWR | flags);
 }
 
 int av_doorbell_create(struct av_seg *seg, uint32_t id)
@@ -36,7 +36,7 @@ int av_doorbell_create(struct av_seg *seg, uint32_t id)
 	doorbell_name(name, id);
 	if (mkfifoat(av_own_fd(&seg->folder), name, 0600))
 		return -errno;
-	fd = open_fifo(av_own_fd(&seg->folder), id, 0);
+	fd = open_fifo(seg->ref, id, 0);
 	if (fd < 0) {
 		int ret = -errno;
 
@@ -67,7 +67,7 @@ void av_doorbell_remove(struct av_seg *seg, uint32_t id)
 
 int av_doorbell_peek(struct av_seg *seg, uint32_t id)
 {
-	int fd = open_fifo(av_own_fd(&seg->folder), id, O_NONBLOCK);
+	int fd = open_fifo(seg->ref, id, O_NONBLOCK);
 
 	return fd < 0 ? -errno : fd;
 }
@@ -83,8 +83,7 @@ static int writer(struct av_seg *seg, uint32_t id)
 		return fd;
 	av_own_fd_close(fifo);
 	seg->doorbell[i].id = id;
-	return av_own_fd_keep(fifo, open_fifo(av_own_fd(&seg->folder), id, O_NONBLOCK)) ? fifo->fd
-											: -1;
+	return av_own_fd_keep(fifo, open_fifo(seg->ref, id, O_NONBLOCK)) ? fifo->fd : -1;
 }
 
 /* Return: 0, also if the FIFO is full; or -errno. If @fd is -1, errno says why. */
@@ -114,15 +113,11 @@ int av_doorbell_ring(struct av_seg *seg, uint32_t id, const struct av_doorbell_r
 int av_doorbell_ring_context(uint32_t ref, uint32_t id, const struct av_doorbell_record *record)
 {
 	AV_UNCANCELLED;
-	int saved = errno, folder = av_dir_context_open(ref), fd, ret;
+	int saved = errno, fd = open_fifo(ref, id, O_NONBLOCK);
+	int ret = append(fd, record);
 
-	if (folder < 0)
-		return folder;
-	fd = open_fifo(folder, id, O_NONBLOCK);
-	ret = append(fd, record);
 	if (fd >= 0)
 		close(fd);
-	close(folder);
 	errno = saved;
 	return ret;
 }

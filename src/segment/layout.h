@@ -6,10 +6,11 @@
  *   sizeof head ...   heap: chunks of objects, rings; the owner extends it, and backs it before use
  *   ...               pages of regions that the library allocates, and of large rings:
  *                     segment/pages.h
+ *   AV_ODP_OFFSET     nodes, allocated by any process (memory/nodes.h)
+ *   AV_STAGE_OFFSET   staging buffers: backed when first touched, and only by av_copy(), so that a
+ *                     full file system is an error and not a SIGBUS
  *   AV_TABLES_OFFSET  queue pairs and CQs (struct av_tables). Here a file of the context's folder
- * is mapped instead: what they have counted outlives a process that is killed AV_ODP_OFFSET nodes,
- * allocated by any process (memory/nodes.h) AV_STAGE_OFFSET   staging buffers: backed when first
- * touched, and only by av_copy(), so that a full file system is an error and not a SIGBUS
+ *                     is mapped instead: what they have counted outlives a process that is killed
  *
  * Each table of objects has one fixed type. Memory that once held a queue pair never holds anything
  * else: a peer with a stale index finds a valid lock and a number that does not match.
@@ -30,9 +31,12 @@
 #define AV_PAGE_BYTES	    4096u
 #define AV_STAGE_BYTES	    16384u
 #define AV_STAGE_COUNT	    4096u
-#define AV_STAGE_OFFSET	    (AV_SEG_BYTES - (uint64_t)AV_STAGE_BYTES * AV_STAGE_COUNT)
+#define AV_TABLES_BYTES	    (128ull << 20)
+#define AV_TABLES_OFFSET    (AV_SEG_BYTES - AV_TABLES_BYTES)
+#define AV_STAGE_OFFSET	    (AV_TABLES_OFFSET - (uint64_t)AV_STAGE_BYTES * AV_STAGE_COUNT)
 #define AV_ODP_BYTES	    (1ull << 30)
 #define AV_ODP_OFFSET	    (AV_STAGE_OFFSET - AV_ODP_BYTES)
+#define AV_HEAP_END	    AV_ODP_OFFSET
 #define AV_PINS		    256
 #define AV_SEG_PAGES_OWNERS 32
 #define AV_SLAB_CHUNKS	    1024
@@ -52,9 +56,6 @@ enum av_slab { AV_SLAB_KEY, AV_SLAB_CQ, AV_SLAB_RQ, AV_SLAB_QP, AV_SLAB_N };
 #define AV_KEY_CHUNK	  1024u
 #define AV_OBJ_CHUNK	  64u
 #define AV_RQ_CHUNK	  128u /* of queue pairs, and shared ones */
-
-#define AV_TABLES_BYTES	 (128ull << 20)
-#define AV_TABLES_OFFSET (AV_ODP_OFFSET - AV_TABLES_BYTES)
 
 /* The sparse file "tables" of a context's folder. */
 struct av_tables {

@@ -26,16 +26,34 @@ static void *map(void *wanted, uint64_t bytes, int prot, int flags, int fd, uint
 	return NULL;
 }
 
-/* Reserve address space that begins at @offset modulo the size of a huge page. */
+static void *reserve(uint64_t bytes)
+{
+	return mmap(NULL, bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+}
+
+static uint64_t missing(const void *p, uint64_t offset)
+{
+	return (offset - (uintptr_t)p) & (AV_HUGE_PAGE_BYTES - 1);
+}
+
+/*
+ * Reserve address space that begins at @offset modulo the size of a huge page. Kernels from 6.7 on
+ * align it to one unasked.
+ */
 static void *aligned_place(uint64_t bytes, uint64_t offset)
 {
-	uint64_t room = bytes + AV_HUGE_PAGE_BYTES, before, behind;
-	uint8_t *p =
-		mmap(NULL, room, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+	uint8_t *p = reserve(bytes);
+	uint64_t before, behind;
 
 	if (p == MAP_FAILED)
 		return NULL;
-	before = (offset - (uintptr_t)p) & (AV_HUGE_PAGE_BYTES - 1);
+	if (missing(p, offset) == 0)
+		return p;
+	av_munmap(p, bytes);
+	p = reserve(bytes + AV_HUGE_PAGE_BYTES);
+	if (p == MAP_FAILED)
+		return NULL;
+	before = missing(p, offset);
 	behind = AV_HUGE_PAGE_BYTES - before;
 	if (before)
 		av_munmap(p, before);

@@ -69,19 +69,36 @@ static uint64_t my_pidns(void)
 	return known;
 }
 
-/* @folder: taken over, also if there is no memory */
-static struct av_seg *seg_new(uint32_t ref, int folder)
+/*
+ * Most of it is the table of chunks, of which few segments need more than the first page: so its
+ * pages come as they are touched. A leak checker looks for pointers in malloc()'s memory only.
+ */
+#if defined(__SANITIZE_ADDRESS__)
+#define seg_alloc() calloc(1, sizeof(struct av_seg))
+#define seg_free    free
+#else
+static struct av_seg *seg_alloc(void)
 {
-	struct av_seg *seg = calloc(1, sizeof(*seg));
+	void *p = av_mmap(NULL, sizeof(struct av_seg), PROT_READ | PROT_WRITE,
+			  MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 
-	if (!seg || !av_own_fd_keep(&seg->folder, folder)) {
-		if (!seg)
-			close(folder);
-		free(seg);
+	return p == MAP_FAILED ? NULL : p;
+}
+
+static void seg_free(struct av_seg *seg)
+{
+	av_munmap(seg, sizeof(*seg));
+}
+#endif
+
+static struct av_seg *seg_new(uint32_t ref)
+{
+	struct av_seg *seg = seg_alloc();
+
+	if (!seg)
 		return NULL;
-	}
 	seg->ref = ref;
-	seg->process = seg->file = seg->tables = AV_OWN_FD_NONE;
+	seg->folder = seg->process = seg->file = seg->tables = AV_OWN_FD_NONE;
 	seg->handout = AV_HANDOUT_NONE;
 	seg->users = 1;
 	pthread_mutex_init(&seg->doorbell_mutex, NULL);
@@ -113,7 +130,7 @@ static void seg_delete(struct av_seg *seg)
 	pthread_mutex_destroy(&seg->doorbell_mutex);
 	pthread_mutex_destroy(&seg->timer_mutex);
 	pthread_mutex_destroy(&seg->pages_owner_mutex);
-	free(seg);
+	seg_free(seg);
 }
 
 uint8_t *av_slab_chunk(const struct av_seg *seg, enum av_slab slab, uint32_t n, uint64_t bytes)
@@ -153,7 +170,7 @@ static int own_memory(struct av_seg *seg, uint32_t origin)
 		return -errno;
 	av_tables_of(seg->head)->magic = AV_TABLES_MAGIC;
 	seg->heap = av_heap_create(&seg->file, &seg->tables, seg->head, heap_begin(seg->ref),
-				   AV_TABLES_OFFSET, origin ? AV_IMPORT_KEYS : 1);
+				   AV_HEAP_END, origin ? AV_IMPORT_KEYS : 1);
 	seg->pages = av_pages_create(seg->ref, &seg->file, seg->head, seg->heap);
 	return seg->heap && seg->pages ? 0 : -ENOMEM;
 }
@@ -214,6 +231,25 @@ static void table_add(struct av_seg *seg)
 	pthread_mutex_unlock(&mutex);
 }
 
+/* @folder: taken over, also if there is no memory */
+static struct av_seg *own_new(uint32_t ref, int folder)
+{
+	struct av_seg *seg = seg_new(ref);
+
+	if (!seg) {
+		close(folder);
+		return NULL;
+	}
+	if (!av_own_fd_keep(&seg->folder, folder)) {
+		seg_delete(seg);
+		return NULL;
+	}
+	seg->own = seg->same_pidns = true;
+	seg->proc = av_lock_self;
+	seg->pid = getpid();
+	return seg;
+}
+
 struct av_seg *av_seg_create(const struct av_seg_device *dev, uint32_t origin)
 {
 	struct av_seg *seg;
@@ -226,14 +262,11 @@ struct av_seg *av_seg_create(const struct av_seg_device *dev, uint32_t origin)
 		errno = -fd;
 		return NULL;
 	}
-	seg = seg_new(ref, fd);
+	seg = own_new(ref, fd);
 	if (!seg) {
 		ret = -ENOMEM;
 		goto failed;
 	}
-	seg->own = seg->same_pidns = true;
-	seg->proc = av_lock_self;
-	seg->pid = getpid();
 	ret = own_memory(seg, origin);
 	if (ret) {
 		seg_delete(seg);
@@ -288,7 +321,8 @@ static bool peer_map(struct av_seg *seg)
 
 	if (!av_dir_context_path(seg->ref, path, sizeof(path)))
 		return false;
-	seg->head = av_seg_map_peers(&memory, seg->folder.fd, path, PROT_READ | PROT_WRITE);
+	seg->head =
+		av_seg_map_peers(seg->ref, &memory, av_dir_folder(), path, PROT_READ | PROT_WRITE);
 	if (!seg->head || seg->head->ref != seg->ref)
 		return false;
 	seg->pid = seg->head->pid;
@@ -299,7 +333,7 @@ static bool peer_map(struct av_seg *seg)
 	if (!seg->same_pidns || seg->proc == av_lock_self)
 		return true;
 	av_peer_process_open(&seg->process, seg->pid);
-	return av_dir_proc_alive(seg->proc); /* so that was its process */
+	return av_seg_alive(seg); /* so that was its process */
 }
 
 int av_seg_memory(const struct av_seg *seg)
@@ -319,12 +353,8 @@ int av_seg_memory(const struct av_seg *seg)
 /* Waits for an owner that does not answer. */
 static struct av_seg *peer_open(uint32_t ref, uint32_t proc)
 {
-	int fd = av_dir_context_open(ref);
-	struct av_seg *seg;
+	struct av_seg *seg = seg_new(ref);
 
-	if (fd < 0)
-		return NULL;
-	seg = seg_new(ref, fd);
 	if (!seg)
 		return NULL;
 	seg->proc = proc;

@@ -40,9 +40,9 @@ struct av_seg {
 	pid_t pid;
 	bool own; /* of a context of this process */
 	bool same_pidns;
-	struct av_own_fd folder;		/* the context's */
 	struct av_own_fd process;		/* a peer's: segment/peer_process.h */
-	struct av_own_fd file;			/* an own one's: the memory, */
+	struct av_own_fd folder;		/* an own one's: the context's folder, */
+	struct av_own_fd file;			/* the memory, */
 	struct av_own_fd tables;		/* the file of queue pairs and CQs, */
 	struct av_handout handout;		/* and how peers get at it */
 	struct av_heap *heap;			/* own segments only */

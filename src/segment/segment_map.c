@@ -72,12 +72,12 @@ struct av_seg_head *av_seg_map(int file, int tables, int prot)
 	return (struct av_seg_head *)p;
 }
 
-static int open_tables(int folder, int prot)
+static int open_tables(int dir, uint32_t ref, int prot)
 {
 	int mode = prot & PROT_WRITE ? O_RDWR : O_RDONLY, fd;
 	struct stat st;
 
-	fd = openat(folder, TABLES, mode | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+	fd = av_dir_context_open(dir, ref, TABLES, mode | O_NONBLOCK);
 	if (fd < 0 ||
 	    (fstat(fd, &st) == 0 && S_ISREG(st.st_mode) && st.st_size == (off_t)AV_TABLES_BYTES))
 		return fd;
@@ -85,10 +85,10 @@ static int open_tables(int folder, int prot)
 	return -1;
 }
 
-struct av_seg_head *av_seg_map_peers(const struct av_dir_memory *memory, int folder,
+struct av_seg_head *av_seg_map_peers(uint32_t ref, const struct av_dir_memory *memory, int dir,
 				     const char *path, int prot)
 {
-	int tables = open_tables(folder, prot);
+	int tables = open_tables(dir, ref, prot);
 	int file = tables < 0 ? -1 : av_seg_open(memory, path);
 	struct av_seg_head *head = file < 0 ? NULL : av_seg_map(file, tables, prot);
 
@@ -102,7 +102,7 @@ struct av_seg_head *av_seg_map_peers(const struct av_dir_memory *memory, int fol
 	return NULL;
 }
 
-int av_tables_open(int folder)
+int av_tables_open(int dir, uint32_t ref)
 {
-	return open_tables(folder, PROT_READ);
+	return open_tables(dir, ref, PROT_READ);
 }

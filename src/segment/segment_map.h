@@ -28,14 +28,18 @@ AV_MUST_USE bool av_seg_socket(char *name, size_t size, const char *path);
 /* Map memory and tables. NULL: not possible. Core dumps have no copy of it. */
 struct av_seg_head *av_seg_map(int file, int tables, int prot);
 
-/* Map a segment that exists as a whole: a new one is just being made. Else NULL. */
-struct av_seg_head *av_seg_map_peers(const struct av_dir_memory *memory, int folder,
+/*
+ * Map a segment that exists as a whole: a new one is just being made. Else NULL. @memory, @path: as
+ * av_seg_open(); @dir: as av_dir_context_open()
+ */
+struct av_seg_head *av_seg_map_peers(uint32_t ref, const struct av_dir_memory *memory, int dir,
 				     const char *path, int prot);
 
 /*
  * The tables of a context, also of a dead one, for pread(2): what they say to be there may be a
- * hole, and touching that in a mapping takes a page. Return: descriptor for the caller, or -1
+ * hole, and touching that in a mapping takes a page. @dir: as av_dir_context_open(). Return:
+ * descriptor for the caller, or -1
  */
-AV_MUST_USE int av_tables_open(int folder);
+AV_MUST_USE int av_tables_open(int dir, uint32_t ref);
 
 #endif

@@ -31,19 +31,16 @@ static bool look_up(uint32_t ref, struct av_dir_memory *memory)
 static struct av_seg_head *map(const struct av_dir_memory *memory, uint32_t ref)
 {
 	char path[PATH_MAX];
-	int dir = av_folder_find(path, sizeof(path)), folder;
-	size_t n = strlen(path);
+	int dir = av_folder_find(path, sizeof(path));
 	struct av_seg_head *head;
+	size_t n;
 
 	if (dir < 0)
 		return NULL;
-	close(dir);
+	n = strlen(path);
 	snprintf(path + n, sizeof(path) - n, "/" AV_CONTEXT_NAME, AV_CONTEXT_NAME_OF(ref));
-	folder = open(path, O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-	if (folder < 0)
-		return NULL;
-	head = av_seg_map_peers(memory, folder, path, PROT_READ);
-	close(folder);
+	head = av_seg_map_peers(ref, memory, dir, path, PROT_READ);
+	close(dir);
 	return head;
 }
 

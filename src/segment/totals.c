@@ -69,15 +69,8 @@ static void add_file(int fd, struct av_totals *sum)
 
 void av_totals_of_context(int folder, uint32_t ref, struct av_totals *sum)
 {
-	char name[32];
-	int fd, tables;
+	int tables = av_tables_open(folder, ref);
 
-	snprintf(name, sizeof(name), AV_CONTEXT_NAME, AV_CONTEXT_NAME_OF(ref));
-	fd = openat(folder, name, O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-	if (fd < 0)
-		return;
-	tables = av_tables_open(fd);
-	close(fd);
 	if (tables < 0)
 		return;
 	add_file(tables, sum);
