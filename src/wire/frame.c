@@ -2,7 +2,7 @@
 #include "wire/frame.h"
 
 #include <string.h>
-#include <zlib.h>
+#include <libdeflate.h>
 
 #include "wire/bytes.h"
 
@@ -91,23 +91,24 @@ static void mask_ipv6(uint8_t *ip)
 	ip[7] = 0xff; /* hop limit */
 }
 
-uint32_t av_icrc(const uint8_t *ip, size_t bytes)
+uint32_t av_icrc(const uint8_t *ip, const uint8_t *packet, size_t bytes)
 {
-	uint8_t head[LRH_BYTES + IPV6_BYTES + UDP_BYTES + BTH_BYTES], *masked = head + LRH_BYTES;
+	uint8_t head[LRH_BYTES + AV_IP_HEADERS_MAX + BTH_BYTES], *masked = head + LRH_BYTES;
 	size_t ip_bytes = ip[0] >> 4 == 4 ? IPV4_BYTES : IPV6_BYTES;
-	size_t head_bytes = ip_bytes + UDP_BYTES + BTH_BYTES;
-	uLong crc;
+	size_t head_bytes = LRH_BYTES + ip_bytes + UDP_BYTES + BTH_BYTES;
+	uint32_t crc;
 
 	memset(head, 0xff, LRH_BYTES);
-	memcpy(masked, ip, head_bytes);
+	memcpy(masked, ip, ip_bytes + UDP_BYTES);
+	memcpy(masked + ip_bytes + UDP_BYTES, packet, BTH_BYTES);
 	if (ip_bytes == IPV4_BYTES)
 		mask_ipv4(masked);
 	else
 		mask_ipv6(masked);
 	memset(masked + ip_bytes + UDP_CHECKSUM, 0xff, 2);
 	masked[ip_bytes + UDP_BYTES + BTH_RESERVED] = 0xff;
-	crc = crc32_z(0, head, LRH_BYTES + head_bytes);
-	return (uint32_t)crc32_z(crc, ip + head_bytes, bytes - head_bytes);
+	crc = libdeflate_crc32(0, head, head_bytes);
+	return libdeflate_crc32(crc, packet + BTH_BYTES, bytes - BTH_BYTES);
 }
 
 /* --- writing --------------------------------------------------------------------- */
@@ -145,7 +146,6 @@ static void put_ipv4(const struct av_frame *f, uint8_t *to, size_t udp_bytes)
 	av_put16(to + 10, 0);
 	memcpy(to + 12, f->src + 12, 4);
 	memcpy(to + 16, f->dst + 12, 4);
-	av_put16(to + 10, fold(sum16(0, to, IPV4_BYTES)));
 }
 
 static void put_ipv6(const struct av_frame *f, uint8_t *to, size_t udp_bytes)
@@ -156,6 +156,11 @@ static void put_ipv6(const struct av_frame *f, uint8_t *to, size_t udp_bytes)
 	to[7] = f->hop_limit;
 	memcpy(to + 8, f->src, 16);
 	memcpy(to + 24, f->dst, 16);
+}
+
+static void put_checksum4(uint8_t *ip)
+{
+	av_put16(ip + 10, fold(sum16(0, ip, IPV4_BYTES)));
 }
 
 /* The sum covers addresses, length, protocol, UDP header and payload. */
@@ -180,6 +185,18 @@ static size_t ip_bytes(const struct av_frame *f)
 	return frame_is_ipv4(f) ? IPV4_BYTES : IPV6_BYTES;
 }
 
+size_t av_frame_put_ip(const struct av_frame *f, size_t bytes, uint8_t *to)
+{
+	size_t udp_bytes = UDP_BYTES + bytes + AV_ICRC_BYTES;
+
+	if (frame_is_ipv4(f))
+		put_ipv4(f, to, udp_bytes);
+	else
+		put_ipv6(f, to, udp_bytes);
+	put_udp(f, to + ip_bytes(f), udp_bytes);
+	return ip_bytes(f) + UDP_BYTES;
+}
+
 size_t av_frame_payload_at(const struct av_frame *f, uint8_t opcode)
 {
 	size_t headers = av_packet_header_bytes(opcode);
@@ -198,31 +215,24 @@ size_t av_frame_put(const struct av_frame *f, const struct av_packet *p, uint8_t
 {
 	size_t at = av_frame_payload_at(f, p->opcode);
 	size_t end = at + p->payload_bytes + av_packet_padding(p->payload_bytes);
-	uint8_t *ip = to + AV_ETH_BYTES, *udp = ip + ip_bytes(f);
-	size_t udp_bytes = end + AV_ICRC_BYTES - (size_t)(udp - to);
+	uint8_t *ip = to + AV_ETH_BYTES, *udp = ip + ip_bytes(f), *packet = udp + UDP_BYTES;
+	size_t bytes = end - (size_t)(packet - to);
 
 	if (!at || room < end + AV_ICRC_BYTES)
 		return 0;
 	put_payload(p, to + at);
 	put_ethernet(f, to, frame_is_ipv4(f) ? TYPE_IPV4 : TYPE_IPV6);
+	(void)av_frame_put_ip(f, bytes, ip);
+	(void)av_packet_put_headers(p, packet);
+	av_icrc_put(to + end, av_icrc(ip, packet, bytes));
 	if (frame_is_ipv4(f))
-		put_ipv4(f, ip, udp_bytes);
+		put_checksum4(ip);
 	else
-		put_ipv6(f, ip, udp_bytes);
-	put_udp(f, udp, udp_bytes);
-	(void)av_packet_put_headers(p, udp + UDP_BYTES);
-	av_icrc_put(to + end, av_icrc(ip, end - AV_ETH_BYTES));
-	if (!frame_is_ipv4(f))
-		put_checksum6(udp, udp_bytes);
+		put_checksum6(udp, UDP_BYTES + bytes + AV_ICRC_BYTES);
 	return end + AV_ICRC_BYTES;
 }
 
 /* --- reading --------------------------------------------------------------------- */
-
-static uint32_t icrc_get(const uint8_t *from)
-{
-	return from[0] | (uint32_t)from[1] << 8 | (uint32_t)from[2] << 16 | (uint32_t)from[3] << 24;
-}
 
 static void get_ethernet(struct av_frame *f, const uint8_t *from)
 {
@@ -299,9 +309,8 @@ static enum av_frame_fault get_udp(struct av_frame *f, const uint8_t *udp, size_
 enum av_frame_fault av_frame_get(struct av_frame *f, struct av_packet *p, const uint8_t *from,
 				 size_t bytes)
 {
-	const uint8_t *ip = from + AV_ETH_BYTES, *udp;
+	const uint8_t *ip = from + AV_ETH_BYTES, *udp, *packet;
 	enum av_frame_fault fault = AV_FRAME_FOREIGN;
-	size_t end;
 
 	if (bytes < AV_ETH_BYTES)
 		return AV_FRAME_SHORT;
@@ -317,10 +326,9 @@ enum av_frame_fault av_frame_get(struct av_frame *f, struct av_packet *p, const 
 	fault = get_udp(f, udp, bytes - (size_t)(udp - ip));
 	if (fault != AV_FRAME_OK)
 		return fault;
-	end = bytes - AV_ICRC_BYTES;
-	if (av_icrc(ip, end) != icrc_get(ip + end))
+	packet = udp + UDP_BYTES;
+	bytes -= (size_t)(packet - ip) + AV_ICRC_BYTES;
+	if (av_icrc(ip, packet, bytes) != av_icrc_get(packet + bytes))
 		return AV_FRAME_CRC;
-	udp += UDP_BYTES;
-	return av_packet_get(p, udp, end - (size_t)(udp - ip)) == AV_PACKET_OK ? AV_FRAME_OK
-									       : AV_FRAME_PACKET;
+	return av_packet_get(p, packet, bytes) == AV_PACKET_OK ? AV_FRAME_OK : AV_FRAME_PACKET;
 }

@@ -15,9 +15,10 @@
 
 #define AV_ROCE_PORT	     4791
 #define AV_ETH_BYTES	     14
+#define AV_IP_HEADERS_MAX    48 /* IPv6 and UDP */
 #define AV_ICRC_BYTES	     4
 #define AV_MTU_MAX	     4096
-#define AV_FRAME_HEADERS_MAX (AV_ETH_BYTES + 40 + 8 + AV_PACKET_HEADERS_MAX)
+#define AV_FRAME_HEADERS_MAX (AV_ETH_BYTES + AV_IP_HEADERS_MAX + AV_PACKET_HEADERS_MAX)
 #define AV_FRAME_MAX \
 	(AV_FRAME_HEADERS_MAX + AV_MTU_MAX + AV_ICRC_BYTES) /* a whole MTU needs no padding */
 
@@ -53,20 +54,32 @@ void av_frame_mac(const uint8_t gid[16], uint8_t mac[6]);
 uint16_t av_frame_source_port(uint32_t flow_label, uint32_t src_qpn, uint32_t dest_qpn);
 
 /*
- * The invariant CRC, IBTA volume 1, 7.8.1 and annex A17.3.3, of @bytes from the IP header (without
- * IPv4 options) to the end of the padding. Fields that may change on the way may have any value.
+ * The invariant CRC, IBTA volume 1, 7.8.1 and annex A17.3.3. @ip: IP header (without IPv4 options)
+ * and UDP header; @packet: @bytes from the BTH to the end of the padding. Fields that may change on
+ * the way may have any value.
  */
-uint32_t av_icrc(const uint8_t *ip, size_t bytes);
+uint32_t av_icrc(const uint8_t *ip, const uint8_t *packet, size_t bytes);
 
-/* Write the CRC: the only little-endian number of a packet. */
+/* Write and read the CRC: the only little-endian number of a packet. */
 static inline void av_icrc_put(uint8_t *to, uint32_t crc)
 {
 	for (int i = 0; i < AV_ICRC_BYTES; i++)
 		to[i] = (uint8_t)(crc >> 8 * i);
 }
 
+static inline uint32_t av_icrc_get(const uint8_t *from)
+{
+	return from[0] | (uint32_t)from[1] << 8 | (uint32_t)from[2] << 16 | (uint32_t)from[3] << 24;
+}
+
 /* Offset of the payload in a frame; 0: unknown opcode. */
 size_t av_frame_payload_at(const struct av_frame *f, uint8_t opcode);
+
+/*
+ * Write the IP and UDP headers of a packet of @bytes, without its ICRC; all checksums are 0.
+ * @to: room for AV_IP_HEADERS_MAX. Return: bytes written
+ */
+size_t av_frame_put_ip(const struct av_frame *f, size_t bytes, uint8_t *to);
 
 /*
  * The UDP checksum follows RFC 8200 with IPv6, and is 0 with IPv4. The payload may already be in
