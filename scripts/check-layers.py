@@ -28,6 +28,7 @@ ROOMS = [
     ["transport"],
     ["queue"],
     ["memory"],
+    ["net"],
     ["device"],
     ["segment"],
     ["registry"],

@@ -6,6 +6,7 @@
 
 #include "registry/directory_file.h"
 #include "registry/folder.h"
+#include "registry/process_socket.h"
 #include "observe/log.h"
 
 /* The last one is no reference: AV_DIR_PROC_ENDED. */
@@ -107,8 +108,10 @@ void av_dir_sweep(void)
 		uint32_t proc = atomic_load(&av_dir->proc[i].ref);
 
 		/* A process that takes the slot meanwhile has another reference. */
-		if (proc && !av_dir_proc_alive(proc))
+		if (proc && !av_dir_proc_alive(proc)) {
+			av_process_socket_remove(proc);
 			atomic_compare_exchange_strong(&av_dir->proc[i].ref, &proc, 0);
+		}
 	}
 }
 

@@ -387,6 +387,7 @@ static int take_slot(void)
 	av_dir_will_use(&av_dir->proc_end, slot);
 	self = av_dir_next_ref(slot, &p->last);
 	atomic_store(&p->pid, getpid());
+	atomic_store(&p->qpn, 0);
 	atomic_store(&p->ref, self);
 	return 0;
 }

@@ -6,7 +6,7 @@
  *
  * Place: DIR/anyverbs-UID-LAYOUT/ (mode 0700). DIR is $ANYVERBS_DIR, or else the first usable one
  * of /dev/shm, $XDG_RUNTIME_DIR and /tmp. Each context has a folder "cSLOT-GENERATION" in it, with
- * its segment and its FIFOs.
+ * its segment and its FIFOs; a process that receives packets, a socket "pSLOT-GENERATION".
  *
  * Life and death: a process holds a record lock on the byte of its slot, which the kernel drops
  * when it ends in any way. It is a lock of the open file (F_OFD_SETLK), so that it does not go when
@@ -42,6 +42,12 @@
 /* A QP number is tag << AV_QPN_INDEX_BITS | index. Each use of an index has another tag. */
 #define AV_QPN_INDEX_BITS 17
 #define AV_QPN_MASK	  0xffffffu
+#define AV_QPN_INDEX(qpn) ((qpn) & ((1u << AV_QPN_INDEX_BITS) - 1))
+
+/* Indices close together are one block: what the kernel is told of (registry/reuseport.h). */
+#define AV_QPN_BLOCK_BITS 4
+#define AV_QPN_BLOCKS	  (1u << (AV_QPN_INDEX_BITS - AV_QPN_BLOCK_BITS))
+#define AV_QPN_BLOCK(qpn) (AV_QPN_INDEX(qpn) >> AV_QPN_BLOCK_BITS)
 
 /* Its context's reference (0: none) and its index in that context's table. */
 struct av_qp_location {

@@ -23,6 +23,7 @@ struct av_dir_proc {
 	_Atomic uint32_t ref; /* 0: free */
 	uint32_t last;	      /* generation of its last user; changed by who has the slot's lock */
 	_Atomic int32_t pid;  /* in its own namespace; set before @ref */
+	_Atomic uint32_t qpn; /* index of the number that it was given last; 0: none */
 };
 
 /* Found by name, since processes may have different lists of devices. */
@@ -139,6 +140,23 @@ struct av_dir_capture {
 	struct av_capture_spec spec;
 };
 
+/*
+ * Processes that share port 4791 of an address, in the order of the kernel's array of their sockets
+ * (registry/reuseport.c). Changed within a change of the directory; read at any time.
+ */
+#define AV_DIR_REUSEPORTS	 64 /* addresses that can be in use at the same time */
+#define AV_DIR_REUSEPORT_MEMBERS 512
+
+struct av_dir_reuseport {
+	_Atomic uint32_t count; /* 0: free */
+	_Atomic uint32_t stamp; /* different after each change */
+	_Atomic uint32_t told;	/* what it was when the kernel was told */
+	uint32_t unused;
+	uint64_t netns;
+	uint8_t address[16];
+	_Atomic uint32_t member[AV_DIR_REUSEPORT_MEMBERS]; /* 0: it has gone */
+};
+
 struct av_dir_file {
 	uint64_t magic;
 	uint32_t layout;	     /* av_layout */
@@ -158,6 +176,8 @@ struct av_dir_file {
 	struct av_dir_member member[AV_MAX_MCAST_ATTACH];
 	struct av_dir_capture capture[AV_CAPTURES];
 	av_dir_qpn qpn[AV_DIR_QPNS];
+	struct av_dir_reuseport reuseport[AV_DIR_REUSEPORTS];
+	_Atomic uint32_t block_owner[AV_QPN_BLOCKS]; /* the process; 0: none */
 };
 
 /* The file while this process has joined, else NULL. */

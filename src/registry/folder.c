@@ -185,7 +185,7 @@ static void remove_content(int fd, const char *name)
 {
 	if (name[0] == 'c')
 		av_folder_remove(fd, name);
-	else if (strncmp(name, AV_FOLDER_NEW, strlen(AV_FOLDER_NEW)) == 0)
+	else if (name[0] == 'p' || strncmp(name, AV_FOLDER_NEW, strlen(AV_FOLDER_NEW)) == 0)
 		unlinkat(fd, name, 0);
 }
 

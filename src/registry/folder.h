@@ -63,7 +63,7 @@ void av_folder_sweep(void);
  */
 void av_folder_each(int fd, void (*visit)(int fd, const char *name));
 
-/* Remove the folders of all contexts, and files that nobody has finished. */
+/* Remove the folders of all contexts, sockets of processes, and files that nobody has finished. */
 void av_folder_clear(int fd);
 
 /* Make the subfolder @name, mode 0700, in place of one left over. Return: descriptor or -errno. */

@@ -18,23 +18,9 @@ static bool qpn_free(uint64_t word)
 	return word >> 32 == 0 || av_dir_context_owner((uint32_t)(word >> 32)) == 0;
 }
 
-/* The first free index at or after the cursor, or 0. @word: out: what is there */
-static uint32_t qpn_next(uint64_t *word)
+static bool index_free(uint32_t i)
 {
-	uint32_t cursor = atomic_load(&av_dir->qpn_cursor);
-
-	for (uint32_t n = 0; n < AV_DIR_QPNS; n++) {
-		uint32_t i = cursor + n;
-
-		if (i >= AV_DIR_QPNS - 1) /* the last index with the last tag would be 0xffffff */
-			i = i - (AV_DIR_QPNS - 1) + AV_DIR_QPN_FIRST;
-		if (i >= AV_DIR_QPNS - 1)
-			continue;
-		*word = atomic_load(&av_dir->qpn[i]);
-		if (qpn_free(*word))
-			return i;
-	}
-	return 0;
+	return qpn_free(atomic_load(&av_dir->qpn[i]));
 }
 
 void av_dir_qpn_begin(struct av_dir_file *d)
@@ -51,6 +37,88 @@ static uint32_t tag_after(uint64_t word)
 	return (word == 0 ? av_dir->qpn_tag : (uint32_t)word + 1) & TAG_MASK;
 }
 
+/* --- claiming --------------------------------------------------------------------- */
+
+/*
+ * A process's numbers lie close together, since the kernel is told of whole blocks of them
+ * (registry/reuseport.h). They also go round all indices before one is used again, as far as others
+ * leave room: so packets of a queue pair that is gone find no other.
+ */
+#define BLOCK	  (1u << AV_QPN_BLOCK_BITS)
+#define QPN_END	  (AV_DIR_QPNS - 1) /* the last index with the last tag would be 0xffffff */
+#define BLOCK_END (AV_DIR_QPNS / BLOCK)
+
+static uint32_t block_end(uint32_t index)
+{
+	uint32_t end = (index / BLOCK + 1) * BLOCK;
+
+	return end < QPN_END ? end : QPN_END;
+}
+
+/* The next free one in the block of the last that this process was given, or 0. */
+static uint32_t next_beside(void)
+{
+	uint32_t last = atomic_load(&av_dir->proc[AV_REF_SLOT(av_lock_self)].qpn);
+
+	if (last < AV_DIR_QPN_FIRST || last >= QPN_END)
+		return 0;
+	for (uint32_t i = last + 1; i < block_end(last); i++)
+		if (index_free(i))
+			return i;
+	return 0;
+}
+
+static bool block_free(uint32_t block)
+{
+	for (uint32_t i = block * BLOCK; i < block_end(block * BLOCK); i++)
+		if (!index_free(i))
+			return false;
+	return true;
+}
+
+/* In the first block at or after the cursor's that is wholly free, or 0. */
+static uint32_t next_block(uint32_t cursor)
+{
+	uint32_t first = AV_DIR_QPN_FIRST / BLOCK, blocks = BLOCK_END - first;
+	uint32_t from = cursor / BLOCK < first ? 0 : (cursor / BLOCK - first) % blocks;
+
+	for (uint32_t n = 0; n < blocks; n++) {
+		uint32_t block = first + (from + n) % blocks, begin = block * BLOCK;
+
+		if (block_free(block))
+			return n == 0 && cursor > begin && cursor < block_end(begin) ? cursor
+										     : begin;
+	}
+	return 0;
+}
+
+/* The first at or after the cursor, or 0. */
+static uint32_t next_any(uint32_t cursor)
+{
+	for (uint32_t n = 0; n < AV_DIR_QPNS; n++) {
+		uint32_t i = (cursor + n) % AV_DIR_QPNS;
+
+		if (i >= AV_DIR_QPN_FIRST && i < QPN_END && index_free(i))
+			return i;
+	}
+	return 0;
+}
+
+/* The next search begins behind what this one has found. */
+static uint32_t next_elsewhere(void)
+{
+	uint32_t cursor = atomic_load(&av_dir->qpn_cursor), i = next_block(cursor);
+
+	if (i) {
+		atomic_store(&av_dir->qpn_cursor, (i / BLOCK + 1) * BLOCK);
+		return i;
+	}
+	i = next_any(cursor);
+	if (i)
+		atomic_store(&av_dir->qpn_cursor, i + 1);
+	return i;
+}
+
 /* Of several that see an index free, the one that changes the word has it. */
 static int claim(uint32_t ref, uint32_t index)
 {
@@ -58,13 +126,16 @@ static int claim(uint32_t ref, uint32_t index)
 	uint32_t i, tag;
 
 	do {
-		i = qpn_next(&word);
+		i = next_beside();
+		if (!i)
+			i = next_elsewhere();
 		if (!i)
 			return -ENOMEM;
+		word = atomic_load(&av_dir->qpn[i]);
 		tag = tag_after(word);
-	} while (
-		!atomic_compare_exchange_strong(&av_dir->qpn[i], &word, qpn_word(ref, index, tag)));
-	atomic_store(&av_dir->qpn_cursor, i + 1);
+	} while (!qpn_free(word) || !atomic_compare_exchange_strong(&av_dir->qpn[i], &word,
+								    qpn_word(ref, index, tag)));
+	atomic_store(&av_dir->proc[AV_REF_SLOT(av_lock_self)].qpn, i);
 	return (int)(tag << AV_QPN_INDEX_BITS | i);
 }
 

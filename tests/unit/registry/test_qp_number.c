@@ -1,15 +1,20 @@
 /* SPDX-License-Identifier: MIT */
 /* Numbers of queue pairs: where they begin, that none is given twice, and what is known of them. */
+#include <errno.h>
+#include <fcntl.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <stdlib.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
 #include <unistd.h>
 #include <cmocka.h>
 
 #include "base/compiler.h"
 #include "registry/directory.h"
+#include "registry/reuseport.h"
 
 #define WORLDS 160
 #define LIMIT  1000
@@ -113,12 +118,87 @@ static void what_is_known_of_a_number(void **state)
 	leave(ref);
 }
 
+static uint32_t block_of(uint32_t qpn)
+{
+	return AV_QPN_BLOCK(qpn);
+}
+
+/* A child adds numbers, and is kept alive until it may go. */
+static void in_child(uint32_t *qpn, unsigned int n, const int go[2], const int done[2])
+{
+	uint32_t ref = enter();
+	char byte;
+
+	close(go[1]);
+	for (unsigned int i = 0; i < n; i++)
+		qpn[i] = (uint32_t)av_dir_qpn_add(ref, i, LIMIT);
+	(void)!write(done[1], "", 1);
+	(void)!read(go[0], &byte, 1);
+	leave(ref);
+	_exit(0);
+}
+
+/* So little is to be told the kernel about whose they are. */
+static void numbers_of_a_process_lie_together(void **state)
+{
+	enum { N = 5 * 16 };
+	const size_t bytes = N * sizeof(uint32_t);
+	uint32_t *theirs =
+		mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	uint32_t ref = enter(), own[N], blocks = 0;
+	int go[2], done[2];
+	char byte;
+
+	(void)state;
+	own[0] = (uint32_t)av_dir_qpn_add(ref, 0, LIMIT);
+	assert_false(pipe2(go, O_CLOEXEC) || pipe2(done, O_CLOEXEC));
+	if (fork() == 0)
+		in_child(theirs, N, go, done);
+	assert_int_equal(read(done[0], &byte, 1), 1);
+	for (unsigned int i = 1; i < N; i++) {
+		own[i] = (uint32_t)av_dir_qpn_add(ref, i, LIMIT);
+		blocks += block_of(own[i]) != block_of(own[i - 1]);
+	}
+	assert_in_range(blocks, N / 16 - 1, N / 16);
+	for (unsigned int i = 0; i < N; i++)
+		for (unsigned int j = 0; j < N; j++)
+			assert_int_not_equal(block_of(own[i]), block_of(theirs[j]));
+	close(go[1]);
+	assert_true(wait(NULL) > 0);
+	for (unsigned int i = 0; i < N; i++)
+		av_dir_qpn_remove(own[i]);
+	close(go[0]);
+	close(done[0]);
+	close(done[1]);
+	munmap(theirs, bytes);
+	leave(ref);
+}
+
+/* Blocks that are used in part are used at last. */
+static void all_numbers_can_be_had(void **state)
+{
+	const uint32_t all = (1u << AV_QPN_INDEX_BITS) - 1 - 16;
+	static uint32_t qpn[1u << AV_QPN_INDEX_BITS];
+	uint32_t ref = enter();
+
+	(void)state;
+	for (uint32_t i = 0; i < all; i++)
+		qpn[i] = (uint32_t)av_dir_qpn_add(ref, 1, UINT32_MAX);
+	assert_int_equal(av_dir_qpn_add(ref, 1, UINT32_MAX), -ENOMEM);
+	av_dir_qpn_remove(qpn[all / 2]);
+	assert_int_equal(AV_QPN_INDEX(av_dir_qpn_add(ref, 1, UINT32_MAX)),
+			 AV_QPN_INDEX(qpn[all / 2]));
+	leave(ref);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(directories_begin_anywhere),
 		cmocka_unit_test(none_is_given_twice),
 		cmocka_unit_test(what_is_known_of_a_number),
+		cmocka_unit_test(numbers_of_a_process_lie_together),
+		cmocka_unit_test(all_numbers_can_be_had),
 	};
 
 	return cmocka_run_group_tests(tests, make_folder, remove_folder);

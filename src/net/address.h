@@ -1,0 +1,76 @@
+/* SPDX-License-Identifier: MIT */
+/* GIDs as addresses of sockets, and back. Pure functions. */
+#ifndef AV_NET_ADDRESS_H
+#define AV_NET_ADDRESS_H
+
+#include <netinet/in.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <string.h>
+#include <sys/socket.h>
+
+#include "wire/frame.h"
+
+/* The address of a UDP socket of either family. */
+union av_net_name {
+	struct sockaddr any;
+	struct sockaddr_in v4;
+	struct sockaddr_in6 v6;
+};
+
+/* Is it a mapped IPv4 address, ::ffff:a.b.c.d? */
+static inline bool av_net_is_v4(const uint8_t gid[16])
+{
+	static const uint8_t mapped[12] = {[10] = 0xff, [11] = 0xff};
+
+	return memcmp(gid, mapped, sizeof(mapped)) == 0;
+}
+
+/* Does it name a multicast group? */
+static inline bool av_net_is_group(const uint8_t gid[16])
+{
+	return av_net_is_v4(gid) ? gid[12] >> 4 == 14 : gid[0] == 0xff;
+}
+
+/* Does it mean something on one link only, so that the kernel wants to know which? */
+static inline bool av_net_is_link_local(const uint8_t gid[16])
+{
+	return (gid[0] == 0xfe && gid[1] >> 6 == 2) || (gid[0] == 0xff && (gid[1] & 15) <= 2);
+}
+
+/*
+ * Port AV_ROCE_PORT at that address. @ifindex: of the interface, for addresses of one link
+ * Return: bytes of @name
+ */
+static inline socklen_t av_net_name(union av_net_name *name, const uint8_t gid[16],
+				    uint32_t ifindex)
+{
+	memset(name, 0, sizeof(*name));
+	if (av_net_is_v4(gid)) {
+		name->v4.sin_family = AF_INET;
+		name->v4.sin_port = htons(AV_ROCE_PORT);
+		memcpy(&name->v4.sin_addr, gid + 12, 4);
+		return sizeof(name->v4);
+	}
+	name->v6.sin6_family = AF_INET6;
+	name->v6.sin6_port = htons(AV_ROCE_PORT);
+	memcpy(&name->v6.sin6_addr, gid, 16);
+	if (av_net_is_link_local(gid))
+		name->v6.sin6_scope_id = ifindex;
+	return sizeof(name->v6);
+}
+
+/* The GID of an address. Return: its port */
+static inline uint16_t av_net_gid(const union av_net_name *name, uint8_t gid[16])
+{
+	if (name->any.sa_family == AF_INET6) {
+		memcpy(gid, &name->v6.sin6_addr, 16);
+		return ntohs(name->v6.sin6_port);
+	}
+	memset(gid, 0, 10);
+	memset(gid + 10, 0xff, 2);
+	memcpy(gid + 12, &name->v4.sin_addr, 4);
+	return ntohs(name->v4.sin_port);
+}
+
+#endif

@@ -1,0 +1,292 @@
+/* SPDX-License-Identifier: MIT */
+/* Sending: packets of a burst are collected, and the kernel cuts them apart. */
+#include <errno.h>
+#include <netinet/udp.h>
+#include <pthread.h>
+#include <stdlib.h>
+
+#include "base/uncancelled.h"
+#include "net/address.h"
+#include "net/burst.h"
+#include "net/count.h"
+#include "net/endpoint.h"
+#include "wire/icrc.h"
+
+#ifndef UDP_SEGMENT
+#define UDP_SEGMENT 103
+#endif
+
+#define SEND_BYTES   65000 /* of one send: with all headers, an IP packet has 65,535 at most */
+#define SEND_PACKETS 64	   /* of one UDP_SEGMENT send: what every kernel takes */
+#define KEPT	     8	   /* bursts that are kept for the next ones */
+
+struct av_net_burst {
+	struct av_net_burst *next; /* while it is kept */
+	struct av_net_path path;
+	struct av_endpoint *from;
+	union av_net_name to;
+	socklen_t to_bytes;
+	int err; /* of the first send that failed */
+
+	unsigned int packets; /* in @data, the open one included */
+	uint32_t qpn;	      /* of all of them */
+	size_t segment;	      /* bytes of each but the last, */
+	size_t bytes;	      /* and of all together */
+	size_t last;	      /* of the last */
+	uint32_t padding;     /* of the last */
+	bool sealed;	      /* the last has its padding and its ICRC */
+	size_t control_bytes; /* of what tells each send of the path */
+	_Alignas(struct cmsghdr) char control[4 * CMSG_SPACE(sizeof(int))];
+	uint8_t data[SEND_BYTES];
+};
+
+/* --- keeping ---------------------------------------------------------------------- */
+
+static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER; /* guards these */
+static struct av_net_burst *kept;
+static unsigned int kept_count;
+
+static struct av_net_burst *take(void)
+{
+	struct av_net_burst *b;
+
+	pthread_mutex_lock(&mutex);
+	b = kept;
+	if (b) {
+		kept = b->next;
+		kept_count--;
+	}
+	pthread_mutex_unlock(&mutex);
+	return b ? b : malloc(sizeof(*b));
+}
+
+static void keep(struct av_net_burst *b)
+{
+	bool full;
+
+	pthread_mutex_lock(&mutex);
+	full = kept_count == KEPT;
+	if (!full) {
+		b->next = kept;
+		kept = b;
+		kept_count++;
+	}
+	pthread_mutex_unlock(&mutex);
+	if (full)
+		free(b);
+}
+
+/* Whoever was in here is not in the child: what is kept may be half a list. */
+void av_burst_forked(void)
+{
+	pthread_mutex_init(&mutex, NULL);
+	kept = NULL;
+	kept_count = 0;
+}
+
+/* --- what the kernel is told ------------------------------------------------------ */
+
+static void add_control(struct av_net_burst *b, int level, int type, const void *value, size_t n)
+{
+	struct cmsghdr *c = (struct cmsghdr *)(b->control + b->control_bytes);
+
+	c->cmsg_level = level;
+	c->cmsg_type = type;
+	c->cmsg_len = CMSG_LEN(n);
+	memcpy(CMSG_DATA(c), value, n);
+	b->control_bytes += CMSG_SPACE(n);
+}
+
+/* A hop limit of 0, which the kernel refuses, is left to it. */
+static void describe(struct av_net_burst *b)
+{
+	bool v4 = av_net_is_v4(b->path.src);
+	int tos = b->path.traffic_class, ttl = b->path.hop_limit;
+
+	memset(b->control, 0, sizeof(b->control));
+	b->control_bytes = 0;
+	add_control(b, v4 ? IPPROTO_IP : IPPROTO_IPV6, v4 ? IP_TOS : IPV6_TCLASS, &tos,
+		    sizeof(tos));
+	if (ttl > 0)
+		add_control(b, v4 ? IPPROTO_IP : IPPROTO_IPV6, v4 ? IP_TTL : IPV6_HOPLIMIT, &ttl,
+			    sizeof(ttl));
+	b->to_bytes = av_net_name(&b->to, b->path.dst, b->from->ifindex);
+	if (!v4)
+		b->to.v6.sin6_flowinfo = htonl(b->path.flow_label & 0xfffff);
+}
+
+struct av_net_burst *av_net_burst(const struct av_net_path *path)
+{
+	struct av_endpoint *from = av_endpoint_find(AV_ENDPOINT_ADDRESS, path->src, 0);
+	struct av_net_burst *b = from ? take() : NULL;
+
+	if (!b)
+		return NULL;
+	b->path = *path;
+	b->from = from;
+	b->err = 0;
+	b->packets = 0;
+	b->bytes = 0;
+	b->sealed = true;
+	describe(b);
+	return b;
+}
+
+/* --- sending ---------------------------------------------------------------------- */
+
+/* @identification: which the kernel will give the packet */
+static void put_icrc(const struct av_net_burst *b, uint8_t *packet, size_t bytes,
+		     unsigned int identification)
+{
+	struct av_icrc_path path = {.source_port = AV_ROCE_PORT,
+				    .identification = (uint16_t)identification};
+
+	memcpy(path.src, b->path.src, sizeof(path.src));
+	memcpy(path.dst, b->path.dst, sizeof(path.dst));
+	bytes -= AV_ICRC_BYTES;
+	av_icrc_put(packet + bytes, av_icrc_of(&path, packet, bytes));
+}
+
+/* Of several that are sent together, the kernel numbers the identifications from 0. */
+static void seal(struct av_net_burst *b)
+{
+	uint8_t *packet = b->data + b->bytes - b->last;
+
+	if (b->sealed)
+		return;
+	memset(packet + b->last - AV_ICRC_BYTES - b->padding, 0, b->padding);
+	put_icrc(b, packet, b->last, b->packets - 1);
+	b->sealed = true;
+}
+
+/* @segment: where to cut; 0: nowhere. Return: 0 or -errno */
+static int send_bytes(struct av_net_burst *b, const uint8_t *from, size_t bytes, size_t segment)
+{
+	const size_t control_bytes = b->control_bytes;
+	struct iovec io = {(void *)(uintptr_t)from, bytes};
+	struct msghdr m = {.msg_name = &b->to,
+			   .msg_namelen = b->to_bytes,
+			   .msg_iov = &io,
+			   .msg_iovlen = 1,
+			   .msg_control = b->control};
+	uint16_t cut = (uint16_t)segment;
+	int fd = av_own_fd(&b->from->socket);
+	ssize_t n;
+
+	if (cut)
+		add_control(b, SOL_UDP, UDP_SEGMENT, &cut, sizeof(cut));
+	m.msg_controllen = b->control_bytes;
+	b->control_bytes = control_bytes;
+	n = fd < 0 ? -1 : sendmsg(fd, &m, MSG_DONTWAIT | MSG_NOSIGNAL);
+	return n < 0 ? -errno : 0;
+}
+
+static void note(struct av_net_burst *b, int err, unsigned int packets)
+{
+	if (err == 0)
+		av_net_count(AV_NET_OUT, packets);
+	else if (b->err == 0)
+		b->err = err;
+}
+
+/* Each has identification 0 then. Return: of the first that failed, -errno */
+static int send_singly(struct av_net_burst *b)
+{
+	int err = 0;
+
+	for (size_t at = 0; at < b->bytes; at += b->segment) {
+		size_t rest = b->bytes - at, bytes = rest < b->segment ? rest : b->segment;
+		int ret;
+
+		put_icrc(b, b->data + at, bytes, 0);
+		ret = send_bytes(b, b->data + at, bytes, 0);
+		note(b, ret, 1);
+		err = err ? err : ret;
+	}
+	return err;
+}
+
+/*
+ * A kernel, or an interface, that cannot cut refuses with one of these. So it does if a segment is
+ * larger than the MTU: then each packet is refused by itself, too.
+ */
+static bool cannot_cut(int err)
+{
+	return err == -EINVAL || err == -EIO || err == -EOPNOTSUPP;
+}
+
+static void flush(struct av_net_burst *b)
+{
+	AV_UNCANCELLED;
+	bool cut = b->packets > 1;
+	int err;
+
+	if (b->packets == 0)
+		return;
+	seal(b);
+	if (cut && atomic_load_explicit(&b->from->single, memory_order_relaxed)) {
+		(void)send_singly(b);
+	} else {
+		err = send_bytes(b, b->data, b->bytes, cut ? b->segment : 0);
+		if (!cut || !cannot_cut(err))
+			note(b, err, b->packets);
+		else if (send_singly(b) == 0)
+			atomic_store_explicit(&b->from->single, true, memory_order_relaxed);
+	}
+	b->packets = 0;
+	b->bytes = 0;
+}
+
+/* --- collecting ------------------------------------------------------------------- */
+
+/*
+ * A shorter packet ends the send. All packets of one are of one queue pair, since the receiver's
+ * kernel hands them all to the owner of the first one's.
+ */
+static bool fits(const struct av_net_burst *b, size_t bytes, uint32_t qpn)
+{
+	return b->packets > 0 && b->packets < SEND_PACKETS && b->qpn == qpn &&
+	       b->last == b->segment && bytes <= b->segment && b->bytes + bytes <= SEND_BYTES;
+}
+
+uint8_t *av_net_put(struct av_net_burst *b, const struct av_packet *p)
+{
+	size_t headers = av_packet_header_bytes(p->opcode);
+	uint32_t padding = av_packet_padding(p->payload_bytes);
+	size_t bytes = headers + p->payload_bytes + padding + AV_ICRC_BYTES;
+	uint8_t *at;
+
+	seal(b);
+	if (!fits(b, bytes, p->dest_qpn)) {
+		flush(b);
+		b->segment = bytes;
+		b->qpn = p->dest_qpn;
+	}
+	at = b->data + b->bytes;
+	(void)av_packet_put_headers(p, at);
+	b->padding = padding;
+	b->last = bytes;
+	b->bytes += bytes;
+	b->packets++;
+	b->sealed = false;
+	return at + headers;
+}
+
+void av_net_take_back(struct av_net_burst *b)
+{
+	b->bytes -= b->last;
+	b->packets--;
+	b->last = b->segment; /* those before it are as long as the first */
+	b->sealed = true;
+}
+
+int av_net_send(struct av_net_burst *b)
+{
+	int saved = errno, err;
+
+	flush(b);
+	err = b->err;
+	keep(b);
+	errno = saved;
+	return err;
+}

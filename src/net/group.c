@@ -1,0 +1,164 @@
+/* SPDX-License-Identifier: MIT */
+#include "net/group.h"
+
+#include <errno.h>
+#include <sys/socket.h>
+
+#include "base/clock.h"
+#include "net/socket.h"
+#include "net/steer.h"
+#include "observe/log.h"
+#include "registry/directory_file.h"
+#include "registry/reuseport.h"
+
+#define REPAIR_NS 10000000u /* between two looks for why packets go astray */
+
+/* Guarded by the change lock: too much for a thread's stack. */
+static uint32_t place[AV_QPN_BLOCKS];
+static struct av_steer_run run[AV_STEER_RUNS];
+static struct sock_filter program[AV_STEER_MAX];
+
+/* Within a change. With one socket there is nothing to tell. Who refuses is asked again. */
+static void tell(const struct av_endpoint *e, int group)
+{
+	struct sock_fprog prog = {.filter = program};
+	int fd = av_own_fd(&e->socket), ret = 0;
+
+	if (av_reuseport_members(group) > 1) {
+		av_reuseport_places(group, place);
+		prog.len = (unsigned short)av_steer_program(
+			run, av_steer_runs(place, AV_QPN_BLOCKS, run), program);
+		ret = setsockopt(fd, SOL_SOCKET, SO_ATTACH_REUSEPORT_CBPF, &prog, sizeof(prog));
+	}
+	if (ret == 0)
+		av_reuseport_tell(group);
+}
+
+/* Within a change. In the table before it is in the kernel's: who dies in between was the last. */
+static int enter(struct av_endpoint *e)
+{
+	int group = av_reuseport_join(av_net_socket_namespace(&e->socket), e->address), ret;
+
+	if (group < 0)
+		return group;
+	ret = av_net_socket_bind(&e->socket, e->address, e->ifindex, false);
+	if (ret) {
+		av_reuseport_leave(group);
+		return ret;
+	}
+	tell(e, group);
+	e->group = group;
+	return 0;
+}
+
+int av_group_enter(struct av_endpoint *e)
+{
+	int ret = av_dir_change_begin();
+
+	if (ret)
+		return ret;
+	ret = enter(e);
+	av_dir_change_end();
+	return ret;
+}
+
+/*
+ * The kernel is told how it will be, by the last one who can: packets that come between that and
+ * the close are lost, as on any network.
+ */
+void av_group_leave(struct av_endpoint *e)
+{
+	bool changing = av_dir_change_soon();
+	int group = e->group;
+
+	if (changing && group >= 0) {
+		av_reuseport_leave(group);
+		tell(e, group);
+	} else if (group >= 0) {
+		av_reuseport_gone(group);
+	}
+	av_own_fd_close(&e->socket);
+	if (changing)
+		av_dir_change_end();
+}
+
+void av_group_lost(struct av_endpoint *e)
+{
+	int group = e->group;
+
+	if (group < 0)
+		return;
+	e->group = -1;
+	av_reuseport_gone(group);
+	av_warn_once("the program has closed sockets of this library: no packets from other hosts");
+}
+
+int av_group_own(uint32_t qpn, struct av_endpoint *const *e, unsigned int count)
+{
+	int ret = av_dir_change_begin();
+
+	if (ret)
+		return ret;
+	ret = av_reuseport_own(av_lock_self, qpn) ? 0 : -ENOSPC;
+	for (unsigned int i = 0; i < count; i++) {
+		int group = e[i]->group;
+
+		if (group >= 0 && !av_reuseport_told(group))
+			tell(e[i], group);
+	}
+	av_dir_change_end();
+	return ret;
+}
+
+/* --- packets that go astray ------------------------------------------------------- */
+
+struct av_group_look av_group_look(const struct av_endpoint *e)
+{
+	int group = e->group;
+	uint32_t told = group < 0 ? 0 : av_reuseport_told(group);
+
+	return (struct av_group_look){told, told != 0 && told == e->drained};
+}
+
+void av_group_drained(struct av_endpoint *e, const struct av_group_look *look)
+{
+	e->drained = look->told;
+}
+
+/*
+ * The kernel was told to give the packet to who has that place in its array, and gave it to this
+ * process: so this process has that place. Every such lesson puts one process right for good, since
+ * none that had its right place loses it.
+ */
+static void learn(int group, uint32_t owner)
+{
+	uint32_t index = av_reuseport_place(group, owner);
+
+	if (index != AV_REUSEPORT_NOBODY)
+		av_reuseport_learn(group, index);
+}
+
+/* A process has died, or was about to tell the kernel; or has numbers that it could not tell of. */
+static void repair(const struct av_endpoint *e, int group, uint32_t owner, uint32_t qpn,
+		   const struct av_group_look *look)
+{
+	av_reuseport_sweep(group);
+	if (av_reuseport_own(owner, qpn) && look && look->sure &&
+	    look->told == av_reuseport_told(group))
+		learn(group, owner);
+	if (!av_reuseport_told(group))
+		tell(e, group);
+}
+
+void av_group_astray(struct av_endpoint *e, uint32_t owner, uint32_t qpn,
+		     const struct av_group_look *look)
+{
+	uint64_t now = av_now_coarse_ns();
+	int group = e->group;
+
+	if (group < 0 || now < e->repair_after || !av_dir_change_soon())
+		return;
+	e->repair_after = now + REPAIR_NS;
+	repair(e, group, owner, qpn, look);
+	av_dir_change_end();
+}

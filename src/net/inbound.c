@@ -1,0 +1,361 @@
+/* SPDX-License-Identifier: MIT */
+#include "net/inbound.h"
+
+#include <errno.h>
+#include <netinet/udp.h>
+#include <poll.h>
+#include <pthread.h>
+#include <sys/mman.h>
+
+#include "base/lock.h"
+#include "base/map.h"
+#include "base/uncancelled.h"
+#include "net/address.h"
+#include "net/astray.h"
+#include "net/count.h"
+#include "net/cut.h"
+#include "net/endpoint.h"
+#include "net/group.h"
+#include "registry/directory.h"
+
+#ifndef UDP_GRO
+#define UDP_GRO 104
+#endif
+
+#define DATAGRAMS      16    /* taken at once, */
+#define DATAGRAM_BYTES 65536 /* each joined of several */
+#define CONTROL_BYTES  256
+#define V6_FLOWINFO    11
+#define ECN_CONGESTED  3 /* the low bits of the traffic class: RFC 3168, 5 */
+#define GROUP_QPN      0xffffffu
+
+struct buffers {
+	struct mmsghdr head[DATAGRAMS];
+	struct iovec io[DATAGRAMS];
+	union av_net_name from[DATAGRAMS];
+	_Alignas(struct cmsghdr) uint8_t control[DATAGRAMS][CONTROL_BYTES];
+	struct av_endpoint *endpoint[AV_ENDPOINTS];
+	struct pollfd poll[AV_ENDPOINTS]; /* of each endpoint */
+	unsigned int endpoints, version;
+	const struct av_own_fd *passed; /* by which packets are passed on; NULL: it cannot be */
+	uint8_t data[DATAGRAMS][DATAGRAM_BYTES];
+};
+
+static const struct av_net_receiver *_Atomic receiver;
+static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER; /* of who receives; guards @buffers */
+static struct buffers *buffers;
+static _Atomic unsigned int polled;
+
+_Atomic uint64_t av_net_counter[AV_NET_COUNTS];
+
+uint64_t av_net_counted(enum av_net_count what)
+{
+	return atomic_load_explicit(&av_net_counter[what], memory_order_relaxed);
+}
+
+void av_net_receive_by(const struct av_net_receiver *r)
+{
+	receiver = r;
+}
+
+/* The kernel writes to what it is given: have it as before. */
+static void arm(unsigned int i)
+{
+	buffers->io[i] = (struct iovec){buffers->data[i], DATAGRAM_BYTES};
+	buffers->head[i].msg_hdr = (struct msghdr){
+		.msg_name = &buffers->from[i],
+		.msg_namelen = sizeof(buffers->from[i]),
+		.msg_iov = &buffers->io[i],
+		.msg_iovlen = 1,
+		.msg_control = buffers->control[i],
+		.msg_controllen = sizeof(buffers->control[i]),
+	};
+}
+
+/* The pages of buffers that are never filled are never there. */
+int av_inbound_prepare(void)
+{
+	const int flags = MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE;
+	void *p;
+
+	if (buffers)
+		return 0;
+	p = av_mmap(NULL, sizeof(*buffers), PROT_READ | PROT_WRITE, flags, -1, 0);
+	if (p == MAP_FAILED)
+		return -ENOMEM;
+	buffers = p;
+	buffers->version = av_endpoint_version() - 1;
+	for (unsigned int i = 0; i < DATAGRAMS; i++)
+		arm(i);
+	return 0;
+}
+
+/* --- what the kernel tells -------------------------------------------------------- */
+
+static int number(const struct cmsghdr *c)
+{
+	int value = 0;
+
+	if (c->cmsg_len >= CMSG_LEN(sizeof(value)))
+		memcpy(&value, CMSG_DATA(c), sizeof(value));
+	else if (c->cmsg_len >= CMSG_LEN(1))
+		value = *CMSG_DATA(c); /* IP_TOS is one byte */
+	return value;
+}
+
+static void take_note(struct av_cut *cut, const struct cmsghdr *c)
+{
+	int value = number(c);
+
+	switch (c->cmsg_level) {
+	case SOL_UDP:
+		if (c->cmsg_type == UDP_GRO && value > 0)
+			cut->segment = (size_t)value;
+		break;
+	case IPPROTO_IP:
+		if (c->cmsg_type == IP_TOS)
+			cut->path.traffic_class = (uint8_t)value;
+		else if (c->cmsg_type == IP_TTL)
+			cut->path.hop_limit = (uint8_t)value;
+		break;
+	case IPPROTO_IPV6:
+		if (c->cmsg_type == IPV6_TCLASS)
+			cut->path.traffic_class = (uint8_t)value;
+		else if (c->cmsg_type == IPV6_HOPLIMIT)
+			cut->path.hop_limit = (uint8_t)value;
+		else if (c->cmsg_type == V6_FLOWINFO)
+			cut->path.flow_label = ntohl((uint32_t)value) & 0xfffff;
+		break;
+	}
+}
+
+/* Datagram @i, which came by @e. Return: false: it is nothing that a process passes on */
+static bool describe(struct av_cut *cut, const struct av_endpoint *e, unsigned int i)
+{
+	struct msghdr *m = &buffers->head[i].msg_hdr;
+
+	if (e->kind == AV_ENDPOINT_PASSED)
+		return av_astray_get(cut, buffers->data[i], buffers->head[i].msg_len) &&
+		       av_endpoint_find(AV_ENDPOINT_ADDRESS, cut->path.dst, 0);
+	*cut = (struct av_cut){.bytes = buffers->data[i], .count = buffers->head[i].msg_len};
+	memcpy(cut->path.dst, e->address, sizeof(cut->path.dst));
+	cut->source_port = av_net_gid(&buffers->from[i], cut->path.src);
+	for (struct cmsghdr *c = CMSG_FIRSTHDR(m); c; c = CMSG_NXTHDR(m, c))
+		take_note(cut, c);
+	cut->congested = (cut->path.traffic_class & 3) == ECN_CONGESTED;
+	return true;
+}
+
+/* --- who gets it ------------------------------------------------------------------ */
+
+/* The process that owns a queue pair; 0: there is none. */
+static uint32_t owner_of(uint32_t qpn)
+{
+	struct av_qp_location qp = av_dir_qpn_find(qpn);
+
+	return qp.ref ? av_dir_context_owner(qp.ref) : 0;
+}
+
+/* Datagrams of a flow that came together, and how. */
+struct arrival {
+	struct av_endpoint *by;
+	struct av_group_look look;
+	struct av_cut all;
+	uint32_t owner; /* of those that are to be passed on; 0: there are none */
+	struct av_cut astray;
+};
+
+static void pass_on(struct arrival *a)
+{
+	if (a->owner && buffers->passed)
+		av_astray_pass(buffers->passed, a->owner, &a->astray);
+	a->owner = 0;
+}
+
+/* Those that follow one another and have the same owner are passed on together. @begin: of @a */
+static void goes_astray(struct arrival *a, uint32_t owner, uint32_t qpn, size_t begin)
+{
+	av_net_count(AV_NET_ASTRAY, 1);
+	if (a->owner != owner || a->astray.bytes + a->astray.count != a->all.bytes + begin) {
+		pass_on(a);
+		a->owner = owner;
+		a->astray = a->all;
+		a->astray.bytes += begin;
+	}
+	a->astray.count = (size_t)(a->all.bytes + a->all.at - a->astray.bytes);
+	av_group_astray(a->by, owner, qpn, begin == 0 ? &a->look : NULL);
+}
+
+/* @begin: where in @a it begins */
+static void hand_over(struct arrival *a, const struct av_net_packet *p, size_t begin)
+{
+	bool to_group = av_net_is_group(p->path.dst);
+	uint32_t qpn = p->packet.dest_qpn, owner = to_group ? 0 : owner_of(qpn);
+
+	if (to_group ? qpn == GROUP_QPN : owner == av_lock_self)
+		receiver->packet(p);
+	else if (owner && a->by->kind == AV_ENDPOINT_ADDRESS)
+		goes_astray(a, owner, qpn, begin);
+	else
+		av_net_count(AV_NET_NOBODY, 1);
+}
+
+static void hand_over_all(struct arrival *a)
+{
+	enum av_net_count fault;
+	struct av_net_packet p;
+	size_t begin = 0;
+
+	while (av_cut_next(&a->all, &p, &fault)) {
+		av_net_count(AV_NET_IN, 1);
+		if (fault == AV_NET_COUNTS)
+			hand_over(a, &p, begin);
+		else
+			av_net_count(fault, 1);
+		begin = a->all.at;
+	}
+	pass_on(a);
+}
+
+/* --- taking ----------------------------------------------------------------------- */
+
+/* Return: how many have come; DATAGRAMS: there may be more */
+static unsigned int take_from(struct av_endpoint *e)
+{
+	struct arrival a = {.by = e};
+	int fd = av_own_fd(&e->socket), n;
+
+	if (fd < 0) {
+		av_group_lost(e);
+		return 0;
+	}
+	a.look = av_group_look(e);
+	n = recvmmsg(fd, buffers->head, DATAGRAMS, MSG_DONTWAIT, NULL);
+	for (int i = 0; i < n; i++) {
+		bool is_sound = describe(&a.all, e, (unsigned int)i);
+
+		arm((unsigned int)i);
+		if (is_sound)
+			hand_over_all(&a);
+	}
+	if (n < DATAGRAMS)
+		av_group_drained(e, &a.look);
+	return n > 0 ? (unsigned int)n : 0;
+}
+
+static void look_at_endpoints(void)
+{
+	unsigned int version = av_endpoint_version();
+
+	if (buffers->version == version)
+		return;
+	buffers->endpoints = av_endpoint_all(buffers->endpoint);
+	buffers->passed = NULL;
+	for (unsigned int i = 0; i < buffers->endpoints; i++) {
+		const struct av_endpoint *e = buffers->endpoint[i];
+
+		buffers->poll[i] = (struct pollfd){.fd = e->socket.fd, .events = POLLIN};
+		if (e->kind == AV_ENDPOINT_PASSED)
+			buffers->passed = &e->socket;
+	}
+	buffers->version = version;
+}
+
+/*
+ * One look at all sockets costs less than one at each. If the limit of descriptors is lower than
+ * their numbers by now, poll(2) takes none.
+ */
+static bool any_ready(void)
+{
+	int n = poll(buffers->poll, buffers->endpoints, 0);
+
+	for (unsigned int i = 0; n < 0 && i < buffers->endpoints; i++)
+		buffers->poll[i].revents = POLLIN;
+	return n != 0;
+}
+
+/* Return: datagrams that came */
+static unsigned int take_all(bool *drained)
+{
+	unsigned int sum = 0, n;
+
+	*drained = true;
+	look_at_endpoints();
+	if (!any_ready())
+		return 0;
+	for (unsigned int i = 0; i < buffers->endpoints; i++) {
+		if (!buffers->poll[i].revents)
+			continue;
+		n = take_from(buffers->endpoint[i]);
+		sum += n;
+		*drained &= n < DATAGRAMS;
+	}
+	if (sum > 0)
+		receiver->settled();
+	return sum;
+}
+
+bool av_inbound_take(bool *drained)
+{
+	AV_UNCANCELLED;
+
+	*drained = true;
+	if (pthread_mutex_trylock(&mutex))
+		return false;
+	if (buffers)
+		(void)take_all(drained);
+	pthread_mutex_unlock(&mutex);
+	return true;
+}
+
+bool av_net_poll(void)
+{
+	AV_UNCANCELLED;
+	unsigned int taken = 0;
+	int saved = errno;
+	bool drained;
+
+	if (pthread_mutex_trylock(&mutex))
+		return false;
+	if (buffers)
+		taken = take_all(&drained);
+	pthread_mutex_unlock(&mutex);
+	if (taken)
+		atomic_fetch_add_explicit(&polled, 1, memory_order_relaxed);
+	errno = saved;
+	return taken > 0;
+}
+
+bool av_net_in_turn(void (*f)(void *arg), void *arg, bool wait)
+{
+	AV_UNCANCELLED;
+
+	if (wait ? pthread_mutex_lock(&mutex) : pthread_mutex_trylock(&mutex))
+		return false;
+	f(arg);
+	if (receiver)
+		receiver->settled();
+	pthread_mutex_unlock(&mutex);
+	return true;
+}
+
+unsigned int av_inbound_polled(void)
+{
+	return atomic_load_explicit(&polled, memory_order_relaxed);
+}
+
+void av_inbound_pause(void)
+{
+	pthread_mutex_lock(&mutex);
+}
+
+void av_inbound_resume(void)
+{
+	pthread_mutex_unlock(&mutex);
+}
+
+/* A thread that is not here may have held it. */
+void av_inbound_forked(void)
+{
+	pthread_mutex_init(&mutex, NULL);
+}

@@ -1,0 +1,32 @@
+/* SPDX-License-Identifier: MIT */
+/* Receiving: what comes in by the sockets, and who gets it. */
+#ifndef AV_NET_INBOUND_H
+#define AV_NET_INBOUND_H
+
+#include <stdbool.h>
+
+#include "base/compiler.h"
+
+/* Have buffers, once for the life of the process. Context: one at a time. Return: 0 or -ENOMEM */
+AV_MUST_USE int av_inbound_prepare(void);
+
+/*
+ * Take what has come, and hand it to the receiver. Never waits for packets. @drained: out, nothing
+ * is left, as far as is known. Return: false: another thread is doing so
+ */
+bool av_inbound_take(bool *drained);
+
+/* How many times av_net_poll() has taken packets. */
+unsigned int av_inbound_polled(void);
+
+/*
+ * Nobody receives until av_inbound_resume(): sockets can be closed. Waits for who does. Context:
+ * not within the receiver
+ */
+void av_inbound_pause(void);
+void av_inbound_resume(void);
+
+/* In a forked child, whatever locks were held. */
+void av_inbound_forked(void);
+
+#endif

@@ -1,0 +1,133 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * RoCEv2 packets to and from other hosts: this process's sockets at UDP port 4791.
+ *
+ * Each process is its own port. It has a socket for each address that its queue pairs use, from the
+ * first one that needs it. All processes of the user share the port (SO_REUSEPORT); a classic BPF
+ * program hands each packet to the process that owns the destination queue pair (net/steer.h). A
+ * packet that comes to the wrong process, since the program is being changed, is passed on.
+ *
+ * A thread sleeps until packets come. Whoever polls a CQ takes them first: a wake-up takes ten
+ * times as long as a look.
+ */
+#ifndef AV_NET_NET_H
+#define AV_NET_NET_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/compiler.h"
+#include "wire/packet.h"
+
+/* Where packets of a flow come from and go to. Addresses are GIDs. */
+struct av_net_path {
+	uint8_t src[16], dst[16];
+	uint8_t traffic_class, hop_limit;
+	uint32_t flow_label; /* IPv6 only */
+};
+
+/* A packet that came, with a correct ICRC. */
+struct av_net_packet {
+	struct av_net_path path; /* as it was sent: @dst is the own address, or a group */
+	struct av_packet packet; /* the payload is borrowed until the function returns */
+	bool congested;		 /* marked on its way: explicit congestion notification */
+};
+
+/* What becomes of packets. Context: one packet at a time in this process; no lock is held. */
+struct av_net_receiver {
+	/* For a queue pair of this process, or a group. Takes execution rights, waits for pages. */
+	void (*packet)(const struct av_net_packet *p);
+	/* No more packets for now: acknowledge what came. */
+	void (*settled)(void);
+};
+
+/* Set once, before the first av_net_open(). @receiver is borrowed for ever. */
+void av_net_receive_by(const struct av_net_receiver *receiver);
+
+/**
+ * av_net_open() - have packets for @address come to this process
+ * @address: a GID of an own device, in this thread's network namespace
+ *
+ * Opening it again adds a user. Each is given back by av_net_close(). The last one closes the
+ * socket.
+ * Context: the directory is joined; no lock held; may start a thread. Return: 0, -EADDRINUSE:
+ * another user's process or the kernel's rdma_rxe has the port; -EADDRNOTAVAIL, -ENOMEM, -ENOSPC,
+ * -EBUSY
+ */
+AV_MUST_USE int av_net_open(const uint8_t address[16]);
+void av_net_close(const uint8_t address[16]);
+
+/*
+ * Have packets for that queue pair of this process come here. Context: as av_net_open(), and its
+ * address is open. Return: 0; -ENOSPC, -EBUSY: they come by way of others
+ */
+int av_net_own(const uint8_t address[16], uint32_t qpn);
+
+/* Receive packets of a multicast group (IGMP, MLD) on an open @address; and no longer. */
+AV_MUST_USE int av_net_join(const uint8_t address[16], const uint8_t group[16]);
+void av_net_leave(const uint8_t address[16], const uint8_t group[16]);
+
+/*
+ * Take the packets that have come, unless another thread is doing so. Context: no lock held, since
+ * it calls the receiver. Return: true if there were any
+ */
+bool av_net_poll(void);
+
+/*
+ * Run @f in the receiver's turn: no packet is handed over meanwhile, and the receiver has settled
+ * afterwards. @wait: for the thread that is receiving. Return: false: one is, and @f has not run.
+ * Context: no lock held, not within the receiver
+ */
+bool av_net_in_turn(void (*f)(void *arg), void *arg, bool wait);
+
+/* Does this process have a socket? What pollers look at before av_net_poll(). */
+extern _Atomic bool av_net_is_open __attribute__((visibility("hidden")));
+
+/* In a forked child: the parent's sockets and packets stay the parent's. */
+void av_net_forked(void);
+
+/* --- sending --------------------------------------------------------------------- */
+
+/*
+ * Packets on their way to one destination. They are sent together where the kernel can cut them
+ * apart (UDP_SEGMENT): it wants equal lengths but for the last.
+ */
+struct av_net_burst;
+
+/*
+ * Begin a burst on a path whose source is open. NULL: no memory; then nothing is sent, as if it had
+ * been lost. Of one thread. Context: does not wait
+ */
+struct av_net_burst *av_net_burst(const struct av_net_path *path);
+
+/*
+ * Append a packet without its payload. Sends those before it if there is no room. Return: where
+ * @p->payload_bytes of payload go, before the next call
+ */
+uint8_t *av_net_put(struct av_net_burst *burst, const struct av_packet *p);
+
+/* The packet that was put last is not to be sent. */
+void av_net_take_back(struct av_net_burst *burst);
+
+/*
+ * Send what is in the burst, and end it. Never waits: what the kernel does not take is lost, as on
+ * any network. Return: 0, or why the kernel refused one: -ENETUNREACH, -EHOSTUNREACH,
+ * -ECONNREFUSED, -EPERM, -EMSGSIZE, -EAGAIN ...
+ */
+int av_net_send(struct av_net_burst *burst);
+
+/* --- counters -------------------------------------------------------------------- */
+
+/* Of this process: packets that were dropped before a queue pair heard of them, and why. */
+enum av_net_count {
+	AV_NET_IN,
+	AV_NET_OUT,
+	AV_NET_SHORT,	/* no packet of RoCEv2 */
+	AV_NET_BAD_CRC, /* its ICRC is wrong */
+	AV_NET_ASTRAY,	/* passed on to the process that owns the queue pair */
+	AV_NET_NOBODY,	/* no queue pair of this user has that number */
+	AV_NET_COUNTS
+};
+uint64_t av_net_counted(enum av_net_count what);
+
+#endif

@@ -1,0 +1,304 @@
+/* SPDX-License-Identifier: MIT */
+/* Which addresses and groups this process receives for, from the first user to the last. */
+#include <arpa/inet.h>
+#include <errno.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/fork.h"
+#include "base/lock.h"
+#include "base/uncancelled.h"
+#include "net/address.h"
+#include "net/astray.h"
+#include "net/burst.h"
+#include "net/endpoint.h"
+#include "net/group.h"
+#include "net/inbound.h"
+#include "net/listen.h"
+#include "net/net.h"
+#include "net/socket.h"
+#include "observe/log.h"
+#include "registry/reuseport.h"
+
+/* Held while anything is opened or closed. Its holder may wait for the receiver. */
+static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
+static unsigned int addresses; /* that are open */
+static struct av_endpoint *passed;
+
+_Atomic bool av_net_is_open;
+
+/* --- fork() ----------------------------------------------------------------------- */
+
+/* Endpoints stay where they are: who sends may hold one, in a thread that is not here. */
+void av_net_forked(void)
+{
+	pthread_mutex_init(&mutex, NULL);
+	addresses = 0;
+	passed = NULL;
+	atomic_store(&av_net_is_open, false);
+	av_inbound_forked();
+	av_burst_forked();
+	av_listen_forked();
+	av_endpoint_forked();
+}
+
+static const struct av_fork_handlers fork_handlers = {.child = av_net_forked};
+
+/* --- one endpoint ----------------------------------------------------------------- */
+
+static void warn(const uint8_t gid[16], int err)
+{
+	char text[INET6_ADDRSTRLEN] = "?";
+	bool v4 = av_net_is_v4(gid);
+
+	inet_ntop(v4 ? AF_INET : AF_INET6, v4 ? gid + 12 : gid, text, sizeof(text));
+	if (err == -EADDRINUSE)
+		av_warn_once("UDP port %u of %s is taken, by another user's anyverbs or the "
+			     "kernel's rdma_rxe: no packets to and from other hosts",
+			     AV_ROCE_PORT, text);
+	else
+		av_log(AV_LOG_INFO, "cannot receive at %s port %u: %s", text, AV_ROCE_PORT,
+		       strerrordesc_np(-err));
+}
+
+static int make_socket(struct av_endpoint *e)
+{
+	return e->kind == AV_ENDPOINT_PASSED ? av_astray_socket(&e->socket)
+					     : av_net_socket(&e->socket, e->address, e->ifindex,
+							     e->kind == AV_ENDPOINT_GROUP);
+}
+
+/* From now on, packets come. */
+static int give_name(struct av_endpoint *e)
+{
+	switch (e->kind) {
+	case AV_ENDPOINT_PASSED:
+		return av_astray_begin(&e->socket);
+	case AV_ENDPOINT_GROUP:
+		return av_net_socket_bind(&e->socket, e->address, e->ifindex, true);
+	case AV_ENDPOINT_ADDRESS:
+		break;
+	}
+	return av_group_enter(e);
+}
+
+/* Found before it has a name: a forked child closes it, too. Return: 0 or -errno */
+static int begin(struct av_endpoint *e)
+{
+	int ret = make_socket(e);
+
+	if (ret)
+		return ret;
+	ret = av_endpoint_add(e) ? give_name(e) : -ENOSPC;
+	if (ret) {
+		av_inbound_pause();
+		av_endpoint_remove(e);
+		av_own_fd_close(&e->socket);
+		av_inbound_resume();
+	}
+	return ret;
+}
+
+/* Return: NULL: no memory, or @err says why it could not begin */
+static struct av_endpoint *new_endpoint(enum av_endpoint_kind kind, const uint8_t address[16],
+					uint32_t ifindex, int *err)
+{
+	struct av_endpoint *e = calloc(1, sizeof(*e));
+
+	*err = -ENOMEM;
+	if (!e)
+		return NULL;
+	e->kind = kind;
+	e->ifindex = ifindex;
+	e->users = 1;
+	e->group = -1;
+	memcpy(e->address, address, sizeof(e->address));
+	*err = begin(e);
+	if (*err == 0)
+		return e;
+	free(e);
+	return NULL;
+}
+
+static void end(struct av_endpoint *e)
+{
+	av_inbound_pause();
+	av_endpoint_remove(e);
+	if (e->kind == AV_ENDPOINT_ADDRESS)
+		av_group_leave(e);
+	else
+		av_own_fd_close(&e->socket);
+	av_inbound_resume();
+	free(e);
+	av_listen_changed();
+}
+
+/* One more user of it. @ifindex: of the address, 0: there is none. Return: 0 or -errno */
+static int use(enum av_endpoint_kind kind, const uint8_t address[16], uint32_t ifindex)
+{
+	struct av_endpoint *e = av_endpoint_find(kind, address, ifindex);
+	int ret;
+
+	if (e) {
+		e->users++;
+		return 0;
+	}
+	if (ifindex == 0)
+		return -EADDRNOTAVAIL;
+	if (!new_endpoint(kind, address, ifindex, &ret))
+		warn(address, ret);
+	return ret;
+}
+
+/* Return: true: it had this user, and no longer has any */
+static bool unuse(struct av_endpoint *e)
+{
+	if (!e || --e->users > 0)
+		return false;
+	end(e);
+	return true;
+}
+
+/* --- addresses -------------------------------------------------------------------- */
+
+/* Without it, packets that went astray are lost. */
+static void begin_passing(void)
+{
+	static const uint8_t none[16];
+	int err;
+
+	passed = new_endpoint(AV_ENDPOINT_PASSED, none, 0, &err);
+	if (!passed)
+		av_log(AV_LOG_INFO, "no socket for packets that are passed on: %s",
+		       strerrordesc_np(-err));
+}
+
+/* What is there from the first address to the last. Return: 0 or -errno */
+static int begin_all(void)
+{
+	int ret = -av_fork_register(AV_FORK_NET, &fork_handlers);
+
+	if (ret == 0)
+		ret = av_inbound_prepare();
+	if (ret == 0)
+		ret = av_listen_begin();
+	if (ret == 0)
+		begin_passing();
+	return ret;
+}
+
+static void end_all(void)
+{
+	atomic_store(&av_net_is_open, false);
+	av_listen_end();
+	if (passed) {
+		av_astray_end();
+		end(passed);
+	}
+	passed = NULL;
+}
+
+static int open_address(const uint8_t address[16])
+{
+	struct av_endpoint *e = av_endpoint_find(AV_ENDPOINT_ADDRESS, address, 0);
+	int ret = addresses == 0 ? begin_all() : 0;
+
+	if (ret)
+		return ret;
+	ret = use(AV_ENDPOINT_ADDRESS, address, e ? e->ifindex : av_net_interface(address));
+	if (ret == 0 && !e) {
+		addresses++;
+		atomic_store(&av_net_is_open, true);
+		av_listen_changed();
+	}
+	if (addresses == 0)
+		end_all();
+	return ret;
+}
+
+int av_net_open(const uint8_t address[16])
+{
+	AV_UNCANCELLED;
+	int saved = errno, ret;
+
+	pthread_mutex_lock(&mutex);
+	ret = open_address(address);
+	pthread_mutex_unlock(&mutex);
+	errno = saved;
+	return ret;
+}
+
+void av_net_close(const uint8_t address[16])
+{
+	AV_UNCANCELLED;
+	int saved = errno;
+
+	pthread_mutex_lock(&mutex);
+	if (unuse(av_endpoint_find(AV_ENDPOINT_ADDRESS, address, 0)) && --addresses == 0)
+		end_all();
+	pthread_mutex_unlock(&mutex);
+	errno = saved;
+}
+
+/* Whatever the address: a block of numbers belongs to its process at all of them. */
+int av_net_own(const uint8_t address[16], uint32_t qpn)
+{
+	AV_UNCANCELLED;
+	struct av_endpoint *e[AV_ENDPOINTS];
+	int saved = errno, ret;
+
+	if (av_reuseport_owner(qpn) == av_lock_self)
+		return 0;
+	pthread_mutex_lock(&mutex);
+	ret = av_group_own(qpn, e, av_endpoint_all(e));
+	pthread_mutex_unlock(&mutex);
+	errno = saved;
+	return ret;
+}
+
+/* --- groups ----------------------------------------------------------------------- */
+
+/* The interface by which @address receives for @group; 0: it does not */
+static uint32_t interface_of(const uint8_t address[16], const uint8_t group[16])
+{
+	const struct av_endpoint *e = av_endpoint_find(AV_ENDPOINT_ADDRESS, address, 0);
+
+	return e && av_net_is_group(group) && av_net_is_v4(group) == av_net_is_v4(address)
+		       ? e->ifindex
+		       : 0;
+}
+
+/*
+ * A socket that is bound to an address receives nothing for a group, so each group has its own. Two
+ * addresses of one interface share it: the packet comes once.
+ */
+int av_net_join(const uint8_t address[16], const uint8_t group[16])
+{
+	AV_UNCANCELLED;
+	int saved = errno, ret;
+	uint32_t ifindex;
+
+	pthread_mutex_lock(&mutex);
+	ifindex = interface_of(address, group);
+	ret = ifindex ? use(AV_ENDPOINT_GROUP, group, ifindex) : -EADDRNOTAVAIL;
+	if (ret == 0)
+		av_listen_changed();
+	pthread_mutex_unlock(&mutex);
+	errno = saved;
+	return ret;
+}
+
+void av_net_leave(const uint8_t address[16], const uint8_t group[16])
+{
+	AV_UNCANCELLED;
+	int saved = errno;
+	uint32_t ifindex;
+
+	pthread_mutex_lock(&mutex);
+	ifindex = interface_of(address, group);
+	if (ifindex)
+		(void)unuse(av_endpoint_find(AV_ENDPOINT_GROUP, group, ifindex));
+	pthread_mutex_unlock(&mutex);
+	errno = saved;
+}

@@ -1,0 +1,180 @@
+/* SPDX-License-Identifier: MIT */
+#include "net/socket.h"
+
+#include <errno.h>
+#include <ifaddrs.h>
+#include <net/if.h>
+#include <netinet/udp.h>
+
+#include "net/address.h"
+
+#define BUFFER_BYTES (8u << 20) /* as much as the system's limit permits */
+
+/* Newer than the headers of some systems. */
+#ifndef UDP_NO_CHECK6_RX
+#define UDP_NO_CHECK6_RX 102
+#endif
+#ifndef UDP_GRO
+#define UDP_GRO 104
+#endif
+#ifndef SO_NETNS_COOKIE
+#define SO_NETNS_COOKIE 71
+#endif
+#ifndef IPV6_MULTICAST_ALL
+#define IPV6_MULTICAST_ALL 29
+#endif
+/* <linux/in6.h> has these, which does not go together with <netinet/in.h>. */
+#define V6_FLOWINFO	 11
+#define V6_FLOWINFO_SEND 33
+
+/* --- interfaces ------------------------------------------------------------------- */
+
+static bool is_address(const struct ifaddrs *i, const uint8_t address[16])
+{
+	union av_net_name name;
+	uint8_t gid[16];
+
+	if (!i->ifa_addr ||
+	    (i->ifa_addr->sa_family != AF_INET && i->ifa_addr->sa_family != AF_INET6))
+		return false;
+	memcpy(&name, i->ifa_addr,
+	       i->ifa_addr->sa_family == AF_INET ? sizeof(name.v4) : sizeof(name.v6));
+	(void)av_net_gid(&name, gid);
+	return memcmp(gid, address, sizeof(gid)) == 0;
+}
+
+/* The whole of 127.0.0.0/8 is the loopback interface's, which names one address of it. */
+uint32_t av_net_interface(const uint8_t address[16])
+{
+	bool loopback = av_net_is_v4(address) && address[12] == 127;
+	uint32_t found = 0;
+	struct ifaddrs *all;
+
+	if (getifaddrs(&all))
+		return 0;
+	for (const struct ifaddrs *i = all; i && !found; i = i->ifa_next)
+		if (is_address(i, address) || (loopback && i->ifa_flags & IFF_LOOPBACK))
+			found = if_nametoindex(i->ifa_name);
+	freeifaddrs(all);
+	return found;
+}
+
+/* --- options ---------------------------------------------------------------------- */
+
+struct option {
+	int level, name, value;
+	bool wanted; /* it does not work without; else it is slower, or tells less */
+};
+
+static const struct option both_options[] = {
+	{SOL_SOCKET, SO_RCVBUF, BUFFER_BYTES, false},
+	{SOL_SOCKET, SO_SNDBUF, BUFFER_BYTES, false},
+	{IPPROTO_UDP, UDP_GRO, 1, false},
+};
+
+/* DF, so that the identification is 0: the ICRC covers it. */
+static const struct option v4_options[] = {
+	{IPPROTO_IP, IP_MTU_DISCOVER, IP_PMTUDISC_DO, true},
+	{IPPROTO_IP, IP_RECVTOS, 1, true},
+	{IPPROTO_IP, IP_RECVTTL, 1, true},
+	{IPPROTO_IP, IP_MULTICAST_ALL, 0, false},
+};
+
+/* The kernel's rdma_rxe sends no UDP checksum. */
+static const struct option v6_options[] = {
+	{IPPROTO_IPV6, IPV6_V6ONLY, 1, true},
+	{IPPROTO_IPV6, IPV6_MTU_DISCOVER, IPV6_PMTUDISC_DO, true},
+	{IPPROTO_IPV6, IPV6_RECVTCLASS, 1, true},
+	{IPPROTO_IPV6, IPV6_RECVHOPLIMIT, 1, true},
+	{IPPROTO_IPV6, V6_FLOWINFO, 1, false},
+	{IPPROTO_IPV6, V6_FLOWINFO_SEND, 1, false},
+	{IPPROTO_IPV6, IPV6_MULTICAST_ALL, 0, false},
+	{IPPROTO_UDP, UDP_NO_CHECK6_RX, 1, false},
+};
+
+static int set_all(int fd, const struct option *o, size_t n)
+{
+	for (; n > 0; n--, o++)
+		if (setsockopt(fd, o->level, o->name, &o->value, sizeof(o->value)) && o->wanted)
+			return -errno;
+	return 0;
+}
+
+/* What is sent to groups leaves by that interface, and comes back to this host's members. */
+static int send_to_groups(int fd, bool v4, uint32_t ifindex)
+{
+	struct ip_mreqn by = {.imr_ifindex = (int)ifindex};
+	int ret = v4 ? setsockopt(fd, IPPROTO_IP, IP_MULTICAST_IF, &by, sizeof(by))
+		     : setsockopt(fd, IPPROTO_IPV6, IPV6_MULTICAST_IF, &by.imr_ifindex,
+				  sizeof(by.imr_ifindex));
+
+	return ret ? -errno : 0;
+}
+
+/*
+ * All processes of one user share an address (SO_REUSEPORT), and each packet goes to one of them.
+ * The name of a group is shared among users, too (SO_REUSEADDR). Each socket of a group gets a copy
+ * of each packet, whichever of the two options it has: tried with IPv4 and IPv6 on Linux 6.18.
+ */
+static int set_options(int fd, bool v4, uint32_t ifindex, bool group)
+{
+	const struct option share = {SOL_SOCKET, group ? SO_REUSEADDR : SO_REUSEPORT, 1, true};
+	int ret = set_all(fd, &share, 1);
+
+	if (ret == 0)
+		ret = set_all(fd, both_options, AV_ARRAY_SIZE(both_options));
+	if (ret == 0)
+		ret = v4 ? set_all(fd, v4_options, AV_ARRAY_SIZE(v4_options))
+			 : set_all(fd, v6_options, AV_ARRAY_SIZE(v6_options));
+	return ret == 0 && !group ? send_to_groups(fd, v4, ifindex) : ret;
+}
+
+int av_net_socket(struct av_own_fd *own, const uint8_t address[16], uint32_t ifindex, bool group)
+{
+	bool v4 = av_net_is_v4(address);
+	int fd = socket(v4 ? AF_INET : AF_INET6, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0), ret;
+
+	if (!av_own_fd_keep(own, fd))
+		return -errno;
+	ret = set_options(own->fd, v4, ifindex, group);
+	if (ret)
+		av_own_fd_close(own);
+	return ret;
+}
+
+/* --- names ------------------------------------------------------------------------ */
+
+static int join(int fd, const uint8_t group[16], uint32_t ifindex)
+{
+	struct ip_mreqn v4 = {.imr_ifindex = (int)ifindex};
+	struct ipv6_mreq v6 = {.ipv6mr_interface = ifindex};
+	int ret;
+
+	memcpy(&v4.imr_multiaddr, group + 12, 4);
+	memcpy(&v6.ipv6mr_multiaddr, group, 16);
+	ret = av_net_is_v4(group) ? setsockopt(fd, IPPROTO_IP, IP_ADD_MEMBERSHIP, &v4, sizeof(v4))
+				  : setsockopt(fd, IPPROTO_IPV6, IPV6_JOIN_GROUP, &v6, sizeof(v6));
+	return ret ? -errno : 0;
+}
+
+int av_net_socket_bind(const struct av_own_fd *own, const uint8_t address[16], uint32_t ifindex,
+		       bool group)
+{
+	int fd = av_own_fd(own);
+	union av_net_name name;
+	socklen_t bytes = av_net_name(&name, address, ifindex);
+
+	if (fd < 0 || bind(fd, &name.any, bytes))
+		return -errno;
+	return group ? join(fd, address, ifindex) : 0;
+}
+
+uint64_t av_net_socket_namespace(const struct av_own_fd *own)
+{
+	uint64_t cookie = 0;
+	socklen_t bytes = sizeof(cookie);
+
+	if (getsockopt(av_own_fd(own), SOL_SOCKET, SO_NETNS_COOKIE, &cookie, &bytes))
+		return 0;
+	return cookie;
+}

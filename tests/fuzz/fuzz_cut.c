@@ -1,0 +1,83 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Any bytes as datagrams that the kernel has joined, of any length each: as they are, and with the
+ * ICRC put right, since chance never gets that right.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "net/cut.h"
+#include "wire/frame.h"
+#include "wire/icrc.h"
+
+#define HEAD 4 /* bytes of the input that say how the rest came */
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+static void check(int holds)
+{
+	if (!holds)
+		abort();
+}
+
+static void cut_all(struct av_cut cut)
+{
+	const size_t segment = cut.segment ? cut.segment : cut.count;
+	size_t all = 0;
+	enum av_net_count fault;
+	struct av_net_packet p;
+
+	for (; av_cut_next(&cut, &p, &fault); all++) {
+		check(fault == AV_NET_COUNTS || fault == AV_NET_SHORT || fault == AV_NET_BAD_CRC);
+		if (fault != AV_NET_COUNTS)
+			continue;
+		check(p.packet.payload >= cut.bytes &&
+		      p.packet.payload + p.packet.payload_bytes <= cut.bytes + cut.count);
+	}
+	check(cut.at == cut.count && all == (segment ? (cut.count + segment - 1) / segment : 0));
+}
+
+/* Make each datagram one that its sender meant so. */
+static void mend(const struct av_cut *cut, uint8_t *bytes)
+{
+	size_t segment = cut->segment ? cut->segment : cut->count;
+
+	for (size_t at = 0; at < cut->count; at += segment) {
+		size_t rest = cut->count - at, n = rest < segment ? rest : segment;
+		struct av_icrc_path path = {.source_port = cut->source_port,
+					    .identification = bytes[at]};
+
+		if (n <= AV_ICRC_BYTES)
+			continue;
+		n -= AV_ICRC_BYTES;
+		memcpy(path.src, cut->path.src, sizeof(path.src));
+		memcpy(path.dst, cut->path.dst, sizeof(path.dst));
+		av_icrc_put(bytes + at + n, av_icrc_of(&path, bytes + at, n));
+	}
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+	struct av_cut cut = {.source_port = AV_ROCE_PORT};
+	uint8_t *bytes;
+
+	if (size < HEAD || size > 1024)
+		return 0;
+	cut.count = size - HEAD;
+	cut.segment = data[0];
+	if (data[1] & 1) /* IPv4 */
+		memset(cut.path.src + 10, 0xff, 2);
+	memcpy(cut.path.dst, cut.path.src, sizeof(cut.path.dst));
+	cut.path.src[15] = data[2];
+	cut.path.dst[15] = data[3];
+	bytes = malloc(cut.count ? cut.count : 1); /* of that size, for AddressSanitizer */
+	if (!bytes)
+		return 0;
+	memcpy(bytes, data + HEAD, cut.count);
+	cut.bytes = bytes;
+	cut_all(cut);
+	mend(&cut, bytes);
+	cut_all(cut);
+	free(bytes);
+	return 0;
+}

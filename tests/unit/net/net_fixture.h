@@ -1,0 +1,69 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * A process that receives RoCEv2 packets: a directory of its own, loopback addresses of its own, a
+ * receiver that keeps what it is given.
+ */
+#ifndef TESTS_UNIT_NET_FIXTURE_H
+#define TESTS_UNIT_NET_FIXTURE_H
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdatomic.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include "net/net.h"
+#include "wire/opcode.h"
+
+#define KEPT_MAX   4096
+#define KEPT_BYTES 4096
+#define LIMIT	   1000 /* of queue pair numbers */
+
+/* A packet that the receiver was given. */
+struct kept {
+	struct av_net_packet p;
+	uint32_t bytes;
+	uint8_t payload[KEPT_BYTES]; /* what there is room for */
+};
+
+extern struct kept *kept; /* KEPT_MAX of them, shared with forked children */
+extern _Atomic unsigned int kept_count, settled_count;
+
+int make_folder(void **state);
+int remove_folder(void **state);
+
+/* An address of 127.0.0.0/8 that no other test process uses. @n: which, 0 to 3 */
+void own_address(uint8_t gid[16], unsigned int n);
+
+/* Join the directory, add a context, receive into @kept. Return: the context */
+uint32_t enter(void);
+void leave(uint32_t ref);
+
+uint32_t new_qpn(uint32_t ref);
+
+/* Wait until that many packets are kept. */
+void wait_kept(unsigned int n);
+void nap_ms(unsigned int ms);
+
+/* A plain socket at a port of that address, and a datagram of ours to it. */
+int plain_socket(const uint8_t gid[16], uint16_t port);
+void plain_send(int fd, const uint8_t to[16], const void *bytes, size_t n);
+
+/* A SEND_ONLY of UC to that queue pair. */
+struct av_packet send_only(uint32_t qpn, uint32_t psn, uint32_t payload_bytes);
+
+/* Put one into a burst. Each byte of its payload is the PSN plus its place. */
+void put_one(struct av_net_burst *b, uint32_t qpn, uint32_t psn, uint32_t payload_bytes);
+
+/* Send a burst of such packets with these payloads, with PSNs from 0. */
+int send_burst(const struct av_net_path *path, uint32_t qpn, const uint32_t *payload_bytes,
+	       unsigned int packets);
+
+/* Did kept packet @i come by that path? */
+void assert_path(unsigned int i, const struct av_net_path *path);
+
+/* Was kept packet @i sent so by send_burst()? */
+void assert_kept(unsigned int i, uint32_t qpn, uint32_t psn, uint32_t payload_bytes);
+
+#endif

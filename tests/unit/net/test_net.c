@@ -1,0 +1,37 @@
+/* SPDX-License-Identifier: MIT */
+/* A packet's way from one address to another of the same process. */
+#include "net_fixture.h"
+
+#include "base/compiler.h"
+
+static void a_burst_arrives(void **state)
+{
+	static const uint32_t bytes[] = {1024, 1024, 1024, 7, 0, 1, 4096, 4096, 2, 4096};
+	struct av_net_path path = {.traffic_class = 0x22, .hop_limit = 9};
+	uint32_t ref = enter(), qpn = new_qpn(ref);
+
+	own_address(path.src, 0);
+	own_address(path.dst, 1);
+	assert_int_equal(av_net_open(path.src), 0);
+	assert_int_equal(av_net_open(path.dst), 0);
+	assert_int_equal(send_burst(&path, qpn, bytes, AV_ARRAY_SIZE(bytes)), 0);
+	wait_kept(AV_ARRAY_SIZE(bytes));
+	for (unsigned int i = 0; i < AV_ARRAY_SIZE(bytes); i++) {
+		assert_kept(i, qpn, i, bytes[i]);
+		assert_path(i, &path);
+		assert_false(kept[i].p.congested);
+	}
+	av_net_close(path.dst);
+	av_net_close(path.src);
+	assert_false(atomic_load(&av_net_is_open));
+	leave(ref);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(a_burst_arrives),
+	};
+
+	return cmocka_run_group_tests(tests, make_folder, remove_folder);
+}
