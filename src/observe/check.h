@@ -142,6 +142,9 @@
 	X(INVALIDATE_KEY,   "IBTA 1, 10.6.7.2",       "SEND WITH INVALIDATE cannot invalidate key {key:x}: it is not a type 2 window bound to that queue pair", "") \
 	X(RNR_RETRIES,      "IBTA 1, 9.7.5.2.8",    "the receiver had no receive posted: {wanted} RNR NAKs, rnr_retry {limit}", "post receives before the peer sends, or set rnr_retry to 7") \
 	X(PEER_GONE,        "IBTA 1, 9.7.6.1",      "nobody answers: there is no QP {peer_qp} at that address, or its process has ended", "is the peer still running? Were QP number and GID exchanged correctly?") \
+	X(PEER_SILENT,      "IBTA 1, 9.7.6.1",      "no answer from another host: no packet of QP {peer_qp} has come", "is its program running there? Does a firewall let UDP port 4791 through?") \
+	X(PEER_REFUSED,     "IBTA 1, 9.7.5.2",      "QP {peer_qp} on another host has refused it: NAK {wanted:x}", "run anyverbs explain there") \
+	X(PACKET_ORDER,     "IBTA 1, 9.7.4.1",      "a packet does not go on with the message that it is part of, or has the wrong length", "") \
 	X(PEER_ELSEWHERE,   "IBTA 1, 9.7.6.1",      "nobody answers: the address is this host's, but QP {peer_qp} is in another container or belongs to another user", "both sides must run as one user and share the folder of the device (ANYVERBS_DIR)") \
 	X(PEER_STATE,       "IBTA 1, 9.7.6.1",      "nobody answers: QP {peer_qp} is in state {state}", "move the peer's queue pair to RTR before this one sends") \
 	X(PEER_OTHER,       "IBTA 1, 9.7.6.1",      "nobody answers: QP {peer_qp} is connected to QP {limit}", "each side's dest_qp_num must name the other side") \

@@ -118,11 +118,23 @@ static bool selects_key(const struct av_faults_rule *rule, const struct av_fault
 	return false;
 }
 
+static bool strikes_requests(const struct av_faults_rule *rule)
+{
+	return rule->what != AV_INJECT_FAIL && !av_faults_is_of_packets(rule) &&
+	       !av_faults_is_timed(rule);
+}
+
 static bool selects_request(const struct av_faults_rule *rule, const struct av_faults_occasion *o)
 {
-	return rule->what != AV_INJECT_FAIL && !av_faults_is_timed(rule) &&
-	       (!rule->qpn || rule->qpn == o->qpn) && selects_opcode(rule, o->opcode) &&
-	       selects_key(rule, o) && (o->reliable || !needs_answers(rule->what));
+	return strikes_requests(rule) && (!rule->qpn || rule->qpn == o->qpn) &&
+	       selects_opcode(rule, o->opcode) && selects_key(rule, o) &&
+	       (o->reliable || !needs_answers(rule->what));
+}
+
+static bool selects_packet(const struct av_faults_rule *rule, const struct av_faults_occasion *o)
+{
+	return av_faults_is_of_packets(rule) && (!rule->qpn || rule->qpn == o->qpn) &&
+	       selects_opcode(rule, o->opcode);
 }
 
 static bool selects_verb(const struct av_faults_rule *rule, const struct av_faults_occasion *o)
@@ -144,6 +156,8 @@ static bool selects(struct av_faults_active *a, const struct av_faults_occasion 
 		return age >= rule->after_ns && selects_request(rule, o);
 	if (o->kind == AV_FAULTS_VERB)
 		return age >= rule->after_ns && selects_verb(rule, o);
+	if (o->kind == AV_FAULTS_PACKET)
+		return age >= rule->after_ns && selects_packet(rule, o);
 	if (a->tick_ns > o->now_ns)
 		return false;
 	a->tick_ns = rule->every_ns ? o->now_ns + rule->every_ns : UINT64_MAX;
@@ -186,6 +200,17 @@ bool av_faults_strike(struct av_faults *f, const struct av_faults_occasion *o, u
 	return struck;
 }
 
+bool av_faults_at_requests(struct av_faults *f)
+{
+	bool any = false;
+
+	pthread_mutex_lock(&f->mutex);
+	for (unsigned int i = 0; i < f->count; i++)
+		any |= strikes_requests(&f->active[i].rule);
+	pthread_mutex_unlock(&f->mutex);
+	return any;
+}
+
 uint64_t av_faults_next_tick(struct av_faults *f)
 {
 	uint64_t next = UINT64_MAX;
@@ -218,7 +243,7 @@ static void append_record(const char *device, const struct av_faults_rule *rule,
 }
 
 void av_fault_note(const char *device, const struct av_faults_rule *rule, uint64_t nth,
-		   uint32_t qpn, uint64_t wr_id)
+		   uint32_t qpn, uint64_t which)
 {
 	const char *name = av_faults_name[rule->what];
 	const char *verb = rule->what == AV_INJECT_FAIL ? av_faults_verb_name[rule->verb] : "";
@@ -226,7 +251,8 @@ void av_fault_note(const char *device, const struct av_faults_rule *rule, uint64
 
 	append_record(device, rule, qpn);
 	if (qpn)
-		snprintf(request, sizeof(request), ": QP %u, wr_id %" PRIu64, qpn, wr_id);
+		snprintf(request, sizeof(request), ": QP %u, %s %" PRIu64, qpn,
+			 av_faults_is_of_packets(rule) ? "PSN" : "wr_id", which);
 	av_log(AV_LOG_INFO, "%s: injected: rule %u, %s%s%s, occasion %" PRIu64 "%s", device,
 	       rule->number, name, *verb ? " " : "", verb, nth, request);
 }

@@ -17,10 +17,11 @@
 
 /* Something that a fault may strike. */
 struct av_faults_occasion {
-	enum { AV_FAULTS_REQUEST, AV_FAULTS_VERB, AV_FAULTS_CLOCK } kind;
+	enum { AV_FAULTS_REQUEST, AV_FAULTS_VERB, AV_FAULTS_CLOCK, AV_FAULTS_PACKET } kind;
 	uint64_t now_ns;
-	/* For a request: */
+	/* For a request, and for a packet, which may have no opcode (UINT32_MAX): */
 	uint32_t qpn, opcode;
+	/* For a request: */
 	bool reliable; /* the transport has answers, so faults about answers apply */
 	const uint32_t *keys;
 	uint32_t key_count;
@@ -64,11 +65,15 @@ AV_MUST_USE bool av_faults_strike(struct av_faults *f, const struct av_faults_oc
 
 /*
  * Record a fault that has struck, its rule's occasion @nth, so that nobody takes it for a real one:
- * for `anyverbs explain`, and in a log line at level "info". @qpn, @wr_id: of the request; 0: none
+ * for `anyverbs explain`, and in a log line at level "info". @qpn, @which: the request and its
+ * wr_id, or the packet and its PSN; 0: none
  * Context: any thread; any lock may be held.
  */
 void av_fault_note(const char *device, const struct av_faults_rule *rule, uint64_t nth,
-		   uint32_t qpn, uint64_t wr_id);
+		   uint32_t qpn, uint64_t which);
+
+/* Does some rule strike at requests, not by the clock, at verbs or at packets? */
+bool av_faults_at_requests(struct av_faults *f);
 
 /* The next time at which the clock is an occasion for some rule; UINT64_MAX: never. */
 uint64_t av_faults_next_tick(struct av_faults *f);

@@ -175,6 +175,22 @@ static bool maybe_a_count(struct reader *r, struct av_faults_rule *rule)
 	return true;
 }
 
+/* How many packets; the word behind may be a probability. */
+static bool maybe_packets(struct reader *r, struct av_faults_rule *rule)
+{
+	struct av_word w = peek(r);
+	uint64_t n;
+
+	rule->count = 1;
+	if (!number(w, &n))
+		return true;
+	if (n < 1 || n > AV_FAULTS_PACKETS)
+		return unwanted(r, w, av_faults_name[rule->what], "a count of 1 to 1000");
+	rule->count = (uint32_t)n;
+	(void)take(r);
+	return true;
+}
+
 /* With a time, the count has no limit. */
 static bool maybe_a_count_or_time(struct reader *r, struct av_faults_rule *rule)
 {
@@ -214,8 +230,10 @@ enum sort {
 	OF_REQUESTS = 1,
 	OF_CONTEXTS = 2,
 	OF_VERBS = 4,
+	OF_PACKETS = 8,
 	OF_OBJECTS = OF_REQUESTS | OF_CONTEXTS,
-	OF_ALL = OF_OBJECTS | OF_VERBS,
+	OF_QUEUES = OF_OBJECTS | OF_PACKETS,
+	OF_ALL = OF_QUEUES | OF_VERBS,
 };
 
 static const struct {
@@ -237,6 +255,10 @@ static const struct {
 	[AV_INJECT_PORT_UP] = {no_argument, OF_CONTEXTS},
 	[AV_INJECT_KILL] = {no_argument, OF_CONTEXTS},
 	[AV_INJECT_FAIL] = {a_verb, OF_VERBS},
+	[AV_INJECT_DROP] = {no_argument, OF_PACKETS},
+	[AV_INJECT_CORRUPT] = {no_argument, OF_PACKETS},
+	[AV_INJECT_DUPLICATE] = {maybe_packets, OF_PACKETS},
+	[AV_INJECT_REORDER] = {maybe_packets, OF_PACKETS},
 };
 
 /* --- clauses --------------------------------------------------------------------- */
@@ -306,8 +328,8 @@ static const struct clause {
 	{"device", name, AT(device), OF_ALL, false, "a device name"},
 	{"process", name, AT(process), OF_ALL, false, "a process name"},
 	{"pid", count, AT(pid), OF_ALL, false, "a process number"},
-	{"qp", queue_pair, AT(qpn), OF_OBJECTS, false, "a queue pair number, or 'all'"},
-	{"opcode", opcode, AT(opcodes), OF_OBJECTS, true, "a send opcode such as rdma-write"},
+	{"qp", queue_pair, AT(qpn), OF_QUEUES, false, "a queue pair number, or 'all'"},
+	{"opcode", opcode, AT(opcodes), OF_QUEUES, true, "a send opcode such as rdma-write"},
 	{"key", key, 0, OF_OBJECTS, false, "a key such as 0x2a01"},
 	{"p", probability, AT(parts), OF_ALL, false, "a probability above 0, up to 1"},
 	{"seed", seed, AT(seed), OF_ALL, false, "a number"},
@@ -380,17 +402,10 @@ static bool check(const struct reader *r, const struct av_faults_rule *rule)
 
 static bool unknown_fault(const struct reader *r, struct av_word w)
 {
-	static const char *const packets[] = {"drop", "duplicate", "reorder", "corrupt"};
-
-	for (size_t i = 0; i < AV_ARRAY_SIZE(packets); i++)
-		if (av_word_is(w, packets[i]))
-			return wrong(r, w.text,
-				     "'%s' is about packets and needs the wire transport",
-				     packets[i]);
 	return wrong(r, w.text,
 		     "'%.*s' is not a fault; expected delay, stall, rnr, rnr-exhausted, lose, "
 		     "retry-exhausted, status, peer-death, cq-overrun, evict, fatal, port-down, "
-		     "port-up, kill or fail",
+		     "port-up, kill, fail, drop, corrupt, duplicate or reorder",
 		     av_word_quote(w, QUOTE_MAX), w.text);
 }
 

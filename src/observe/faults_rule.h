@@ -2,7 +2,6 @@
 /*
  * The parser of fault rules: a pure function from a text to rules. anyverbs_faults(5) describes the
  * language to users; the words are in the tables of faults_words.c and faults_rule.c.
- * "drop", "duplicate", "reorder" and "corrupt" are reserved for packets.
  */
 #ifndef AV_OBSERVE_FAULTS_RULE_H
 #define AV_OBSERVE_FAULTS_RULE_H
@@ -18,6 +17,7 @@
 #define AV_FAULTS_ALL	  UINT32_MAX  /* as a count: without limit */
 #define AV_FAULTS_CERTAIN 1000000000u /* probability 1 */
 #define AV_FAULTS_NAME	  64
+#define AV_FAULTS_PACKETS 1000 /* as a count of packets: at most */
 
 /* clang-format off */
 #define AV_FAULTS(X) \
@@ -38,7 +38,12 @@
 	X(PORT_UP, "port-up") \
 	X(KILL, "kill")                       /* the process is killed */ \
 	/* Faults that strike a verb: */ \
-	X(FAIL, "fail")                       /* @verb fails with @err */
+	X(FAIL, "fail")                       /* @verb fails with @err */ \
+	/* Faults that strike a packet that arrives: */ \
+	X(DROP, "drop")                       /* nobody hears of it */ \
+	X(CORRUPT, "corrupt")                 /* it is dropped, and counted as damaged */ \
+	X(DUPLICATE, "duplicate")             /* it comes @count more times */ \
+	X(REORDER, "reorder")                 /* @count later packets overtake it */
 
 /* Verbs that can be made to fail. */
 #define AV_FAILS(X) \
@@ -93,7 +98,7 @@ struct av_faults_rule {
 /* What is wrong with a text, and where. @line and @column count from 1, columns in bytes. */
 struct av_faults_error {
 	unsigned int line, column;
-	char text[200]; /* "'foo' is not a fault; expected ..." */
+	char text[240]; /* "'foo' is not a fault; expected ..." */
 };
 
 /*
@@ -106,6 +111,12 @@ int av_faults_parse(const char *text, struct av_faults_rule rules[AV_FAULTS_RULE
 
 /* Does the rule go by the clock, not by requests or verbs? */
 bool av_faults_is_timed(const struct av_faults_rule *rule);
+
+/* Is it about packets? */
+static inline bool av_faults_is_of_packets(const struct av_faults_rule *rule)
+{
+	return rule->what >= AV_INJECT_DROP;
+}
 
 /* --- words ----------------------------------------------------------------------- */
 

@@ -151,6 +151,7 @@ struct av_qp_shared {
 	uint32_t max_operand; /* largest operand of its atomic operations, in bytes; 0: only the
 				 plain ones */
 	uint32_t sig_all;
+	uint32_t wire; /* its peer is on another host: transport/wire.h */
 	/*
 	 * Inline receive: messages of up to @inline_recv bytes, and answers of up to @inline_answer
 	 * bytes to its own requests, wait for the poller.

@@ -14,6 +14,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "base/table.h"
 #include "base/clock.h"
 #include "base/fork.h"
 #include "base/map.h"
@@ -127,6 +128,9 @@ static void seg_delete(struct av_seg *seg)
 	av_own_fd_close(&seg->file);
 	av_own_fd_close(&seg->process);
 	av_own_fd_close(&seg->folder);
+	if (atomic_load(&seg->wires))
+		av_table_fini(atomic_load(&seg->wires));
+	free(atomic_load(&seg->wires));
 	pthread_mutex_destroy(&seg->doorbell_mutex);
 	pthread_mutex_destroy(&seg->timer_mutex);
 	pthread_mutex_destroy(&seg->pages_owner_mutex);

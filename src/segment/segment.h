@@ -31,6 +31,8 @@ struct av_odp_gauge;
 struct av_faults;
 struct av_injections;
 struct av_send_sums;
+struct av_overtaken;
+struct av_table;
 
 /* A mapped segment, of this process or of a peer. Private to the process. */
 struct av_seg {
@@ -52,6 +54,8 @@ struct av_seg {
 	_Atomic(struct av_faults *) faults;	/* own segments only; NULL until needed */
 	_Atomic(struct av_send_sums *) sums;	/* the same */
 	_Atomic(struct av_injections *) inject; /* the same */
+	_Atomic(struct av_table *) wires;	/* the same: its queue pairs on the wire */
+	_Atomic(struct av_overtaken *) late;	/* the same: packets that wait for others */
 	struct av_odp_counters *odp;		/* of the device, in the directory */
 	struct av_odp_gauge *odp_gauge;		/* of this context; own segments only */
 	_Atomic(struct av_seg *) origin;	/* av_seg_origin() */

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "transport/capture.h"
 
-#include <arpa/inet.h>
 #include <stdio.h>
 #include <string.h>
 #include <time.h>
@@ -17,10 +16,9 @@
 #include "transport/capture_file.h"
 #include "transport/capture_flow.h"
 #include "transport/responder.h"
-#include "wire/message.h"
+#include "transport/to_packets.h"
 
-#define QKEY_OWN 0x80000000u
-#define WORD	 8u
+#define WORD 8u
 
 /* A request that is being captured. */
 struct request {
@@ -40,36 +38,6 @@ struct source {
 	struct av_spans spans;
 };
 
-/* By opcode of the request: its operation on the wire, and that of the answer. */
-static const struct kind {
-	bool there;
-	enum av_operation operation;
-	enum av_tail tail;
-	enum av_operation answer;
-} kinds[] = {
-	[IBV_WR_SEND] = {true, AV_OP_SEND, AV_TAIL_NONE, AV_OP_ACK},
-	[IBV_WR_SEND_WITH_IMM] = {true, AV_OP_SEND, AV_TAIL_IMM, AV_OP_ACK},
-	[IBV_WR_SEND_WITH_INV] = {true, AV_OP_SEND, AV_TAIL_INVALIDATE, AV_OP_ACK},
-	[IBV_WR_RDMA_WRITE] = {true, AV_OP_WRITE, AV_TAIL_NONE, AV_OP_ACK},
-	[IBV_WR_RDMA_WRITE_WITH_IMM] = {true, AV_OP_WRITE, AV_TAIL_IMM, AV_OP_ACK},
-	[IBV_WR_RDMA_READ] = {true, AV_OP_READ, AV_TAIL_NONE, AV_OP_READ_RESPONSE},
-	[IBV_WR_ATOMIC_CMP_AND_SWP] = {true, AV_OP_CMP_SWAP, AV_TAIL_NONE, AV_OP_ATOMIC_ACK},
-	[IBV_WR_ATOMIC_FETCH_AND_ADD] = {true, AV_OP_FETCH_ADD, AV_TAIL_NONE, AV_OP_ATOMIC_ACK},
-	[AV_WR_SIZED_CMP_AND_SWP] = {true, AV_OP_CMP_SWAP, AV_TAIL_NONE, AV_OP_ATOMIC_ACK},
-	[AV_WR_SIZED_FETCH_AND_ADD] = {true, AV_OP_FETCH_ADD, AV_TAIL_NONE, AV_OP_ATOMIC_ACK},
-	[AV_WR_MASKED_CMP_AND_SWP] = {true, AV_OP_CMP_SWAP, AV_TAIL_NONE, AV_OP_ATOMIC_ACK},
-	[AV_WR_MASKED_FETCH_AND_ADD] = {true, AV_OP_FETCH_ADD, AV_TAIL_NONE, AV_OP_ATOMIC_ACK},
-	[AV_WR_FLUSH] = {true, AV_OP_FLUSH, AV_TAIL_NONE, AV_OP_READ_RESPONSE},
-	[IBV_WR_ATOMIC_WRITE] = {true, AV_OP_ATOMIC_WRITE, AV_TAIL_NONE, AV_OP_READ_RESPONSE},
-};
-
-static const struct kind *kind_of(const struct request *r)
-{
-	bool known = r->head.opcode < AV_ARRAY_SIZE(kinds) && kinds[r->head.opcode].there;
-
-	return known ? &kinds[r->head.opcode] : NULL;
-}
-
 static uint64_t now_real_ns(void)
 {
 	struct timespec ts;
@@ -83,29 +51,9 @@ static uint32_t qpn_of(const struct av_qp_end *end)
 	return atomic_load_explicit(&end->qp->qpn, memory_order_relaxed);
 }
 
-static enum av_service service_of(const struct av_qp_end *end)
-{
-	switch (end->qp->type) {
-	case IBV_QPT_UC:
-		return AV_SERVICE_UC;
-	case IBV_QPT_UD:
-		return AV_SERVICE_UD;
-	case IBV_QPT_XRC_SEND:
-		return AV_SERVICE_XRC;
-	default:
-		return AV_SERVICE_RC;
-	}
-}
-
 static bool is_reliable(const struct request *r)
 {
-	return r->req->qp->type != IBV_QPT_UC && r->req->qp->type != IBV_QPT_UD;
-}
-
-/* In bytes; a peer's segment may say anything. */
-static uint32_t mtu_of(uint32_t mtu)
-{
-	return 128u << (mtu >= IBV_MTU_256 && mtu <= IBV_MTU_4096 ? mtu : IBV_MTU_256);
+	return av_service_is_reliable(r->req->qp->type);
 }
 
 /* --- payload --------------------------------------------------------------------- */
@@ -202,59 +150,13 @@ static void put_message(struct request *r, const struct av_wire_message *m, uint
 
 /* --- the request ----------------------------------------------------------------- */
 
-static bool has_payload(const struct kind *k)
-{
-	return k->operation == AV_OP_SEND || k->operation == AV_OP_WRITE ||
-	       k->operation == AV_OP_ATOMIC_WRITE;
-}
-
-static struct av_packet request_head(const struct request *r, const struct kind *k)
-{
-	const struct av_sq_wqe *h = &r->head;
-	bool cmp_swap = k->operation == AV_OP_CMP_SWAP, flush = k->operation == AV_OP_FLUSH;
-
-	return (struct av_packet){
-		.solicited = h->flags & IBV_SEND_SOLICITED,
-		.migrated = true,
-		.ack_request = is_reliable(r),
-		.pkey = AV_PKEY_DEFAULT,
-		.dest_qpn = r->req->qp->attr.dest_qp_num,
-		.psn = r->mark->psn,
-		.srqn = h->srqn,
-		.placement = flush ? (uint8_t)h->placement : 0,
-		.selectivity = flush ? (uint8_t)h->selectivity : 0,
-		.addr = h->remote_addr,
-		.rkey = h->rkey,
-		.length = (uint32_t)(flush ? h->compare_add : h->bytes),
-		.swap_add = r->extended ? r->extended->value.word[0]
-			    : cmp_swap	? h->swap
-					: h->compare_add,
-		.compare = !cmp_swap	 ? 0
-			   : r->extended ? r->extended->compare.word[0]
-					 : h->compare_add,
-		.imm = ntohl(h->imm),
-		.invalidate = h->imm,
-	};
-}
-
-static struct av_wire_message request_message(const struct request *r, const struct kind *k)
-{
-	return (struct av_wire_message){
-		.service = service_of(r->req),
-		.operation = k->operation,
-		.tail = k->tail,
-		.bytes = has_payload(k) ? r->head.bytes : 0,
-		.mtu = mtu_of(r->req->qp->attr.path_mtu),
-		.head = request_head(r, k),
-	};
-}
-
 /*
  * The packet that a refusal answers. A responder finds a missing receive request, or an error in
  * the request, at the first packet. It finds at the last packet what only completing the message
  * shows.
  */
-static uint32_t refused_packet(const struct request *r, const struct kind *k, uint32_t last)
+static uint32_t refused_packet(const struct request *r, const struct av_packet_kind *k,
+			       uint32_t last)
 {
 	bool send = k->operation == AV_OP_SEND;
 
@@ -276,17 +178,14 @@ static uint32_t refused_packet(const struct request *r, const struct kind *k, ui
 static struct av_wire_message answer_message(const struct request *r, enum av_operation operation,
 					     uint32_t psn, uint8_t syndrome)
 {
-	return (struct av_wire_message){
-		.service = service_of(r->req),
-		.operation = operation,
-		.mtu = mtu_of(r->req->qp->attr.path_mtu),
-		.head = {.migrated = true,
-			 .pkey = AV_PKEY_DEFAULT,
-			 .dest_qpn = qpn_of(r->req),
-			 .psn = psn & AV_PSN_MASK,
-			 .syndrome = syndrome,
-			 .msn = r->rsp->qp->msn & AV_PSN_MASK},
-	};
+	const struct av_qp_shared *q = r->req->qp;
+	struct av_wire_message m =
+		av_answer_message(r->rsp->qp, q->type, q->attr.path_mtu, qpn_of(r->req));
+
+	m.operation = operation;
+	m.head.psn = psn & AV_PSN_MASK;
+	m.head.syndrome = syndrome;
+	return m;
 }
 
 /* Write an acknowledgement of packet @psn without payload, or a refusal. */
@@ -300,7 +199,7 @@ static void put_acknowledge(struct request *r, const struct av_frame *f, uint32_
 }
 
 /* Write the answer that the request asked for. */
-static void put_result(struct request *r, const struct kind *k, const struct av_frame *f)
+static void put_result(struct request *r, const struct av_packet_kind *k, const struct av_frame *f)
 {
 	struct av_wire_message m = answer_message(r, k->answer, r->mark->psn, AV_SYNDROME_ACK);
 	struct source s;
@@ -329,9 +228,10 @@ static bool is_done(const struct request *r)
 	return r->result->fault == AV_FAULT_NONE && r->result->park == AV_PARK_NOT;
 }
 
-static void put_connected(struct request *r, const struct kind *k)
+static void put_connected(struct request *r, const struct av_packet_kind *k)
 {
-	struct av_wire_message m = request_message(r, k);
+	struct av_wire_message m =
+		av_request_message(r->req, &r->head, k, r->extended, r->mark->psn);
 	uint32_t last = av_wire_packets(m.bytes, m.mtu) - 1;
 	struct source s = {.known = false};
 	struct av_frame f;
@@ -339,7 +239,7 @@ static void put_connected(struct request *r, const struct kind *k)
 	if (!is_done(r) && is_reliable(r) && refusal(r) != AV_NAK_NONE)
 		last = refused_packet(r, k, last);
 	av_capture_flow(&f, r->req, r->rsp);
-	if (has_payload(k))
+	if (av_packet_kind_has_payload(k))
 		source_local(&s, r);
 	put_message(r, &m, last, &f, &s, r->mark->time_ns);
 	source_end(&s);
@@ -354,17 +254,14 @@ static void put_connected(struct request *r, const struct kind *k)
 		put_acknowledge(r, &f, r->mark->psn + last, refusal(r));
 }
 
-static void put_datagram(struct request *r, const struct kind *k)
+static void put_datagram(struct request *r, const struct av_packet_kind *k)
 {
-	struct av_wire_message m = request_message(r, k);
-	uint32_t qkey = r->head.ud.qkey;
+	struct av_wire_message m =
+		av_request_message(r->req, &r->head, k, r->extended, r->mark->psn);
 	struct av_frame f;
 	struct source s;
 
-	m.mtu = mtu_of(r->req->seg->head->mtu);
-	m.head.dest_qpn = r->head.ud.qpn & AV_QPN_MASK;
-	m.head.qkey = qkey & QKEY_OWN ? r->req->qp->attr.qkey : qkey;
-	m.head.src_qpn = qpn_of(r->req);
+	av_datagram_message(r->req, &r->head, &m);
 	av_capture_flow_datagram(&f, r->req, &r->head);
 	source_local(&s, r);
 	put_message(r, &m, 0, &f, &s, r->mark->time_ns);
@@ -439,12 +336,12 @@ void av_capture_request(const struct av_capture_mark *mark, const struct av_qp_e
 			    .head = *wqe,
 			    .result = result,
 			    .answer = answer};
-	const struct kind *kind;
+	const struct av_packet_kind *kind;
 	unsigned int at = 0, number, found = 0;
 	struct av_atomic operands;
 
 	AV_COPIED();
-	kind = kind_of(&r);
+	kind = av_packet_kind(r.head.opcode);
 	if (!kind || !reaches_the_wire(&r) || only_waits(&r))
 		return;
 	find_operands(&r, &operands);

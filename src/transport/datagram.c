@@ -2,7 +2,9 @@
 /* Datagrams. */
 #include "transport/datagram.h"
 
+#include <arpa/inet.h>
 #include <sched.h>
+#include <string.h>
 
 #include "base/clock.h"
 #include "base/patience.h"
@@ -11,6 +13,9 @@
 #include "device/port.h"
 #include "memory/translate.h"
 #include "memory/why.h"
+#include "memory/xfer.h"
+#include "net/net.h"
+#include "segment/fault_rules.h"
 #include "transport/count.h"
 #include "transport/receive.h"
 #include "transport/event.h"
@@ -18,13 +23,17 @@
 #include "transport/report.h"
 #include "transport/responder.h"
 #include "transport/state.h"
+#include "transport/to_packets.h"
+#include "transport/wire.h"
+#include "transport/wire_faults.h"
 
 #define MULTICAST_QPN 0xffffffu
 #define USE_OWN_QKEY  0x80000000u
 
 struct datagram {
-	const struct av_qp_end *req;
 	struct av_sq_wqe head;
+	uint32_t qkey, src_qpn;
+	uint16_t slid;
 	uint8_t grh[AV_GRH_BYTES];
 	bool has_grh;
 	uint8_t sl;	      /* as the receiver's completion has it */
@@ -35,9 +44,9 @@ struct datagram {
 };
 
 /* Write the header area that the receiver finds in front of the payload. */
-static void write_header(struct datagram *d)
+static void write_header(struct datagram *d, const struct av_qp_end *req)
 {
-	const struct av_seg_head *h = d->req->seg->head;
+	const struct av_seg_head *h = req->seg->head;
 	bool infiniband = h->link_layer == IBV_LINK_LAYER_INFINIBAND;
 	struct av_grh_fields f = {
 		.dgid = d->head.ud.dgid,
@@ -56,23 +65,23 @@ static void write_header(struct datagram *d)
 }
 
 /* Put the header area and the sender's buffers into one list. */
-static enum av_fault collect(struct datagram *d, const struct av_sq_wqe *ring)
+static enum av_fault collect(struct datagram *d, const struct av_qp_end *req,
+			     const struct av_sq_wqe *ring)
 {
 	enum av_mem_fault found = AV_MEM_OK;
 	struct av_spans local;
 	uint64_t until = 0;
 
 	if (d->head.flags & IBV_SEND_INLINE)
-		av_spans_local(&local, d->req->seg, (void *)(uintptr_t)ring->data, d->head.bytes);
+		av_spans_local(&local, req->seg, (void *)(uintptr_t)ring->data, d->head.bytes);
 	else
-		while ((found = av_mem_get_list(d->req->seg, d->req->qp->pd, 0, ring->sge,
-						d->head.count, d->head.bytes, &local)) ==
-			       AV_MEM_BUSY &&
-		       (d->req->seg->own || av_patient(&until)))
+		while ((found = av_mem_get_list(req->seg, req->qp->pd, 0, ring->sge, d->head.count,
+						d->head.bytes, &local)) == AV_MEM_BUSY &&
+		       (req->seg->own || av_patient(&until)))
 			sched_yield();
 	if (found != AV_MEM_OK) {
-		av_mem_why_list(d->req->seg, d->req->qp->pd, 0, ring->sge, d->head.count,
-				d->head.bytes, found);
+		av_mem_why_list(req->seg, req->qp->pd, 0, ring->sge, d->head.count, d->head.bytes,
+				found);
 		return AV_FAULT_LOC_PROT;
 	}
 	av_spans_local(&d->from, NULL, d->grh, AV_GRH_BYTES);
@@ -90,14 +99,11 @@ static bool is_addressee(const struct av_qp_shared *p, uint32_t qpn)
 
 static bool accepts(const struct datagram *d, const struct av_qp_shared *p)
 {
-	uint32_t state = atomic_load_explicit(&p->state, memory_order_relaxed),
-		 qkey = d->head.ud.qkey;
+	uint32_t state = atomic_load_explicit(&p->state, memory_order_relaxed);
 
-	if (qkey & USE_OWN_QKEY)
-		qkey = d->req->qp->attr.qkey;
 	return (state == IBV_QPS_RTR || state == IBV_QPS_RTS || state == IBV_QPS_SQD ||
 		state == IBV_QPS_SQE) &&
-	       p->attr.qkey == qkey;
+	       p->attr.qkey == d->qkey;
 }
 
 /* Count the message as arrived at @p, or as dropped there. */
@@ -122,8 +128,8 @@ static void deliver(struct datagram *d, const struct av_qp_end *rsp)
 	bool imm = d->head.opcode == IBV_WR_SEND_WITH_IMM;
 	struct av_message msg = {
 		.to = &to,
-		.src_qpn = atomic_load_explicit(&d->req->qp->qpn, memory_order_relaxed),
-		.slid = d->req->seg->head->lid,
+		.src_qpn = d->src_qpn,
+		.slid = d->slid,
 		.sl = d->sl,
 		.opcode = IBV_WC_RECV,
 		.wc_flags = (d->has_grh ? IBV_WC_GRH : 0) | (imm ? IBV_WC_WITH_IMM : 0),
@@ -192,12 +198,12 @@ static void send_one(struct datagram *d, struct av_qp_end *peer)
 static void send_group(struct datagram *d)
 {
 	struct av_multicast_member member;
-	uint32_t at = 0, own = atomic_load_explicit(&d->req->qp->qpn, memory_order_relaxed);
+	uint32_t at = 0;
 
 	while (av_multicast_next(&d->head.ud.dgid, &at, &member)) {
 		struct av_qp_end to = {0};
 
-		if (member.qpn == own)
+		if (member.qpn == d->src_qpn)
 			continue;
 		find(&member.location, &to);
 		send_to(d, &to, member.qpn);
@@ -205,13 +211,71 @@ static void send_group(struct datagram *d)
 	}
 }
 
-static enum av_fault check(const struct datagram *d)
+static enum av_fault check(const struct datagram *d, const struct av_qp_end *req)
 {
 	if (d->head.opcode != IBV_WR_SEND && d->head.opcode != IBV_WR_SEND_WITH_IMM)
 		return AV_FAULT_LOC_QP_OP;
 	if (d->head.count > AV_MAX_SGE)
 		return AV_FAULT_LOC_QP_OP;
-	return d->head.bytes > 128ull << d->req->seg->head->mtu ? AV_FAULT_LOC_LEN : AV_FAULT_NONE;
+	return d->head.bytes > 128ull << req->seg->head->mtu ? AV_FAULT_LOC_LEN : AV_FAULT_NONE;
+}
+
+/* --- on the wire ----------------------------------------------------------------- */
+
+static bool read_payload(const struct datagram *d, uint8_t *place, uint32_t bytes)
+{
+	struct av_spans from, to;
+
+	av_spans_copy(&from, &d->from);
+	av_spans_skip(&from, AV_GRH_BYTES);
+	av_spans_local(&to, NULL, place, bytes);
+	return av_xfer_copy_part(&to, &from, bytes, d->now_ns) == AV_XFER_OK;
+}
+
+/* Does it leave this host? A group's may have members on others. */
+static bool goes_on_wire(const struct datagram *d, const struct av_qp_end *req)
+{
+	const struct ibv_ah_attr ah = {.is_global = d->has_grh, .grh.dgid = d->head.ud.dgid};
+
+	return d->group ? av_wire_sends(req) : av_wire_is_wanted(req->seg, &ah);
+}
+
+static void send_packet(struct datagram *d, const struct av_qp_end *req)
+{
+	struct av_wire_message m = av_request_message(req, &d->head, av_packet_kind(d->head.opcode),
+						      NULL, req->qp->next_psn);
+	struct av_net_path path = {.traffic_class = d->head.route.traffic_class,
+				   .hop_limit = d->head.route.hop_limit,
+				   .flow_label = d->head.route.flow_label};
+	struct av_net_burst *burst;
+	struct av_packet p;
+	union ibv_gid src;
+	uint8_t *place;
+
+	(void)av_port_gid(req->seg->head->port, d->head.route.sgid_index, &src);
+	memcpy(path.src, src.raw, sizeof(path.src));
+	memcpy(path.dst, d->head.ud.dgid.raw, sizeof(path.dst));
+	av_datagram_message(req, &d->head, &m);
+	burst = av_net_burst(&path);
+	if (!burst || av_wire_packet(&m, 0, &p) < 0)
+		return;
+	place = av_net_put(burst, &p);
+	if (place && p.payload_bytes && !read_payload(d, place, p.payload_bytes)) {
+		d->source_bad = true;
+		av_net_take_back(burst);
+	}
+	(void)av_net_send(burst); /* what is not sent is lost, as datagrams may be */
+}
+
+static void begin(struct datagram *d, const struct av_qp_end *req, const struct av_sq_wqe *wqe)
+{
+	d->head = *wqe;
+	AV_COPIED();
+	d->qkey = d->head.ud.qkey & USE_OWN_QKEY ? req->qp->attr.qkey : d->head.ud.qkey;
+	d->src_qpn = atomic_load_explicit(&req->qp->qpn, memory_order_relaxed);
+	d->slid = req->seg->head->lid;
+	d->source_bad = false;
+	d->now_ns = av_now_coarse_ns();
 }
 
 struct av_outcome av_datagram_execute(const struct av_qp_end *req, struct av_qp_end *peer,
@@ -219,23 +283,23 @@ struct av_outcome av_datagram_execute(const struct av_qp_end *req, struct av_qp_
 {
 	struct av_outcome result = {.fault = AV_FAULT_NONE};
 	struct datagram d; /* not cleared as a whole: the spans are large */
+	bool on_wire;
 
 	AV_ASSERT_HELD(&req->qp->exec);
-	d.req = req;
-	d.head = *wqe;
-	AV_COPIED();
-	d.source_bad = false;
-	d.now_ns = av_now_coarse_ns();
-	result.fault = check(&d);
+	begin(&d, req, wqe);
+	result.fault = check(&d, req);
 	if (result.fault == AV_FAULT_NONE)
-		result.fault = collect(&d, wqe);
+		result.fault = collect(&d, req, wqe);
 	if (result.fault != AV_FAULT_NONE)
 		return result;
-	write_header(&d);
+	write_header(&d, req);
 	d.group = d.has_grh && av_multicast_gid(&d.head.ud.dgid);
-	if (d.group)
+	on_wire = goes_on_wire(&d, req);
+	if (on_wire)
+		send_packet(&d, req);
+	if (d.group && !(on_wire && av_wire_is_forced()))
 		send_group(&d);
-	else
+	else if (!d.group && !on_wire)
 		send_one(&d, peer);
 	av_mem_put_list(&d.from);
 	req->qp->next_psn = (req->qp->next_psn + 1) & 0xffffff;
@@ -247,4 +311,81 @@ struct av_outcome av_datagram_execute(const struct av_qp_end *req, struct av_qp_
 	if (d.group)
 		av_count_req(req->qp, AV_REQ_MULTICAST);
 	return result;
+}
+
+/* What has come, as a datagram; its header area is made of the packet's addresses. */
+static void from_packet(struct datagram *d, const struct av_net_packet *packet)
+{
+	const struct av_packet *p = &packet->packet;
+	struct av_opcode info = {0};
+	struct av_grh_fields f = {
+		.traffic_class = packet->path.traffic_class,
+		.hop_limit = packet->path.hop_limit,
+		.flow_label = packet->path.flow_label,
+		.payload = p->payload_bytes,
+	};
+
+	(void)av_opcode_info(p->opcode, &info);
+	memcpy(f.sgid.raw, packet->path.src, sizeof(f.sgid.raw));
+	memcpy(f.dgid.raw, packet->path.dst, sizeof(f.dgid.raw));
+	f.immediate = info.tail == AV_TAIL_IMM;
+	d->head = (struct av_sq_wqe){
+		.opcode = f.immediate ? IBV_WR_SEND_WITH_IMM : IBV_WR_SEND,
+		.flags = p->solicited ? IBV_SEND_SOLICITED : 0,
+		.imm = htonl(p->imm),
+		.bytes = p->payload_bytes,
+		.ud.dgid = f.dgid,
+	};
+	d->qkey = p->qkey;
+	d->src_qpn = p->src_qpn;
+	d->slid = 0;
+	d->sl = (uint8_t)av_grh_packet_type(&f);
+	d->has_grh = true;
+	d->group = av_multicast_gid(&f.dgid);
+	d->source_bad = false;
+	d->now_ns = av_now_coarse_ns();
+	av_grh_write(d->grh, &f);
+	d->from.count = p->payload_bytes ? 2 : 1;
+	d->from.bytes = AV_GRH_BYTES + p->payload_bytes;
+	d->from.at[0] = (struct av_span){.local = d->grh, .length = AV_GRH_BYTES};
+	d->from.at[1] = (struct av_span){.local = (void *)(uintptr_t)p->payload,
+					 .length = p->payload_bytes};
+}
+
+/* @packet: if a fault on demand may see to it; else NULL */
+static void deliver_here(struct datagram *d, const struct av_qp_location *location, uint32_t qpn,
+			 const struct av_net_packet *packet)
+{
+	struct av_qp_end to;
+
+	find(location, &to);
+	if (to.seg && to.seg->own &&
+	    !(packet && av_faults_watched(to.seg) && av_wire_faults_strike(to.seg, packet)))
+		send_to(d, &to, qpn);
+	av_disconnect(&to);
+}
+
+/* Every process with members gets a copy of its own. The sender's folder had it directly. */
+static void deliver_group(struct datagram *d)
+{
+	struct av_multicast_member member;
+	uint32_t at = 0;
+
+	if (av_dir_qpn_find(d->src_qpn).ref && !av_wire_is_forced())
+		return;
+	while (av_multicast_next(&d->head.ud.dgid, &at, &member))
+		if (member.qpn != d->src_qpn)
+			deliver_here(d, &member.location, member.qpn, NULL);
+}
+
+void av_datagram_arrived(const struct av_net_packet *packet, bool struck)
+{
+	struct datagram d; /* not cleared as a whole: the spans are large */
+	struct av_qp_location location = av_dir_qpn_find(packet->packet.dest_qpn);
+
+	from_packet(&d, packet);
+	if (d.group)
+		deliver_group(&d);
+	else
+		deliver_here(&d, &location, packet->packet.dest_qpn, struck ? NULL : packet);
 }

@@ -18,4 +18,12 @@
 struct av_outcome av_datagram_execute(const struct av_qp_end *req, struct av_qp_end *peer,
 				      const struct av_sq_wqe *wqe);
 
+struct av_net_packet;
+
+/*
+ * A datagram has come as a packet, for a queue pair of this process or a group. @struck: rules of
+ * faults have been asked about it. Context: within the receiver; no right held
+ */
+void av_datagram_arrived(const struct av_net_packet *packet, bool struck);
+
 #endif

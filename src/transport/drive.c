@@ -5,13 +5,13 @@
 #include <string.h>
 
 #include "base/clock.h"
-#include "base/newer_verbs.h"
 #include "registry/directory.h"
 #include "memory/xfer.h"
 #include "transport/capture.h"
 #include "transport/count.h"
 #include "transport/datagram.h"
 #include "transport/execute.h"
+#include "transport/finish.h"
 #include "transport/overdue.h"
 #include "transport/event.h"
 #include "transport/inject.h"
@@ -23,6 +23,7 @@
 #include "transport/send_sum.h"
 #include "transport/state.h"
 #include "transport/timer.h"
+#include "transport/wire.h"
 
 /*
  * What the holder of @exec saw last. Any difference after it has released the right is a reason to
@@ -33,124 +34,6 @@ struct view {
 	uint32_t state;
 	bool parked;
 };
-
-/* --- completions of the requester ------------------------------------------------ */
-
-/* By enum ibv_wr_opcode, and by the opcodes that plain verbs do not have. */
-static const uint16_t wc_opcode[] = {
-	[IBV_WR_RDMA_WRITE] = IBV_WC_RDMA_WRITE,
-	[IBV_WR_RDMA_WRITE_WITH_IMM] = IBV_WC_RDMA_WRITE,
-	[IBV_WR_SEND] = IBV_WC_SEND,
-	[IBV_WR_SEND_WITH_IMM] = IBV_WC_SEND,
-	[IBV_WR_RDMA_READ] = IBV_WC_RDMA_READ,
-	[IBV_WR_ATOMIC_CMP_AND_SWP] = IBV_WC_COMP_SWAP,
-	[IBV_WR_ATOMIC_FETCH_AND_ADD] = IBV_WC_FETCH_ADD,
-	[IBV_WR_LOCAL_INV] = IBV_WC_LOCAL_INV,
-	[IBV_WR_BIND_MW] = IBV_WC_BIND_MW,
-	[IBV_WR_SEND_WITH_INV] = IBV_WC_SEND,
-	[AV_WR_FLUSH] = AV_WC_FLUSH,
-	[IBV_WR_ATOMIC_WRITE] = IBV_WC_ATOMIC_WRITE,
-	[AV_WR_SIZED_CMP_AND_SWP] = IBV_WC_COMP_SWAP,
-	[AV_WR_SIZED_FETCH_AND_ADD] = IBV_WC_FETCH_ADD,
-	[AV_WR_MASKED_CMP_AND_SWP] = AV_WC_MASKED_CMP_AND_SWP,
-	[AV_WR_MASKED_FETCH_AND_ADD] = AV_WC_MASKED_FETCH_AND_ADD,
-	[AV_WR_NOP] = IBV_WC_SEND,
-	[AV_WR_UMR_FILL] = AV_WC_UMR,
-	[AV_WR_UMR_INVALIDATE] = AV_WC_UMR,
-};
-
-/* An answer that waits for the poller; @bytes 0: there is none. */
-struct answer {
-	uint8_t bytes;
-	uint8_t data[AV_CQE_DATA];
-};
-
-static void attach(struct av_qp_shared *qp, struct av_cqe *cqe, const struct answer *answer)
-{
-	atomic_fetch_add(&qp->answers, 1); /* counted before a poller can place it */
-	cqe->data_len = answer->bytes;
-	memcpy(cqe->data, answer->data, sizeof(cqe->data));
-}
-
-/*
- * Append the completion of the request at the head, and step over the request.
- * Return:  0, or -ENOSPC
- */
-static int complete(const struct av_qp_end *end, const struct av_sq_wqe *wqe,
-		    enum ibv_wc_status status, const struct answer *answer)
-{
-	struct av_qp_shared *qp = end->qp;
-	/* Read once: a peer's ring may change under our eyes. */
-	uint32_t opcode = __atomic_load_n(&wqe->opcode, __ATOMIC_RELAXED);
-	struct av_cqe cqe;
-	int ret;
-
-	AV_ASSERT_HELD(&end->qp->exec);
-	memset(&cqe, 0, offsetof(struct av_cqe, data));
-	cqe.wr_id = wqe->wr_id;
-	cqe.status = (uint8_t)status;
-	cqe.opcode = opcode < AV_ARRAY_SIZE(wc_opcode) ? wc_opcode[opcode] : IBV_WC_SEND;
-	cqe.byte_len = (uint32_t)wqe->bytes;
-	cqe.qpn = atomic_load_explicit(&qp->qpn, memory_order_relaxed);
-	cqe.queue = qp->index;
-	cqe.wqe = qp->sq_next;
-	if (av_unlikely(answer && answer->bytes))
-		attach(qp, &cqe, answer);
-	ret = av_cq_push(end->seg, qp->send_cq, &cqe);
-	qp->sq_next++; /* last: a death in between leaves one completion too many, not one too few
-			*/
-	return ret;
-}
-
-/*
- * Enter the error state.
- * Context: the requester's right @exec is held, no @resp.
- */
-static void enter_error(const struct av_qp_end *end)
-{
-	atomic_store(&end->qp->park, AV_PARK_NOT);
-	av_overdue_error(end);
-}
-
-static AV_COLD void fail(const struct av_qp_end *end, const struct av_qp_end *peer,
-			 const struct av_sq_wqe *wqe, enum av_fault fault)
-{
-	bool silent = fault == AV_FAULT_RETRY_EXHAUSTED && peer->qp && av_seg_alive_now(peer->seg);
-
-	AV_ASSERT_HELD(&end->qp->exec);
-	av_count_request(end->qp, av_rule(fault)->requester);
-	silent = silent && av_responder_acquire_soon(peer);
-	av_report_request(&(struct av_failed){end, peer, wqe, fault, silent});
-	if (silent)
-		av_lock_release(&peer->qp->resp);
-	/* A full CQ has raised its own event. */
-	(void)complete(end, wqe, av_rule(fault)->requester, NULL);
-	enter_error(end);
-}
-
-/* The completion of the request at the head found no room. */
-static void overrun(const struct av_qp_end *end)
-{
-	av_report_send_cq(end);
-	enter_error(end);
-	av_event_raise(end, atomic_load(&end->qp->qpn), IBV_EVENT_QP_FATAL);
-}
-
-static AV_COLD void flush(const struct av_qp_end *end, uint32_t tail)
-{
-	uint32_t count = 0;
-
-	while (end->qp->sq_next != tail && count < AV_MAX_QP_WR) {
-		const struct av_sq_wqe *wqe = av_sq_slot(end, end->qp->sq_next);
-
-		if (!wqe)
-			break;
-		count++;
-		av_count_request(end->qp, IBV_WC_WR_FLUSH_ERR);
-		(void)complete(end, wqe, IBV_WC_WR_FLUSH_ERR, NULL);
-	}
-	av_report_flush(end, count, false);
-}
 
 /* --- one request ----------------------------------------------------------------- */
 
@@ -183,7 +66,7 @@ static bool wait_or_fail(const struct av_qp_end *end, const struct av_qp_end *pe
 	enum av_fault fault = av_retry(end, result, av_now_ns());
 
 	if (fault != AV_FAULT_NONE) {
-		fail(end, peer, wqe, fault);
+		av_finish_fail(end, peer, wqe, fault);
 		return true;
 	}
 	if (av_unlikely(is_checked(end)))
@@ -217,7 +100,7 @@ static bool pass_fence(const struct av_qp_end *end)
 		return false;
 	}
 	if (!av_place_answers(end))
-		enter_error(end); /* the request is flushed */
+		av_finish_error(end); /* the request is flushed */
 	return true;
 }
 
@@ -226,24 +109,21 @@ static bool pass_fence(const struct av_qp_end *end)
  * Return:  false: it has to wait
  */
 static bool apply_outcome(const struct av_qp_end *end, struct av_qp_end *peer,
-			  struct av_sq_wqe *wqe, struct av_outcome result, struct answer *answer)
+			  struct av_sq_wqe *wqe, struct av_outcome result, struct av_answer *answer)
 {
 	if (result.responder_failed)
 		flush_responder(end, peer);
 	if (av_likely(result.fault == AV_FAULT_NONE && result.park == AV_PARK_NOT)) {
 		atomic_store_explicit(&end->qp->park, AV_PARK_NOT, memory_order_relaxed);
 		answer->bytes = result.answer_bytes;
-		if (!(wqe->flags & IBV_SEND_SIGNALED) && !end->qp->sig_all)
-			end->qp->sq_next++;
-		else if (av_unlikely(complete(end, wqe, IBV_WC_SUCCESS, answer)))
-			overrun(end);
+		av_finish_done(end, wqe, answer);
 		return true;
 	}
 	if (result.park == AV_PARK_NOT && av_rule(result.fault)->requester == IBV_WC_SUCCESS)
 		result.park = AV_PARK_NO_ANSWER; /* the responder failed and sends no answer */
 	if (result.park != AV_PARK_NOT)
 		return wait_or_fail(end, peer, wqe, &result);
-	fail(end, peer, wqe, result.fault);
+	av_finish_fail(end, peer, wqe, result.fault);
 	return true;
 }
 
@@ -254,7 +134,7 @@ static bool apply_outcome(const struct av_qp_end *end, struct av_qp_end *peer,
 static bool inject(const struct av_qp_end *end, struct av_qp_end *peer, struct av_sq_wqe *wqe,
 		   const struct av_injected *in)
 {
-	struct answer none;
+	struct av_answer none;
 	bool goes_on;
 
 	switch (in->what) {
@@ -264,13 +144,13 @@ static bool inject(const struct av_qp_end *end, struct av_qp_end *peer, struct a
 		return goes_on;
 	case AV_INJECTED_STATUS:
 		av_diag_drop();
-		(void)complete(end, wqe, in->status, NULL);
-		enter_error(end);
+		av_finish_status(end, wqe, in->status);
+		av_finish_error(end);
 		return true;
 	case AV_INJECTED_OVERRUN:
 		av_cq_overrun(end->seg, end->qp->send_cq);
 		end->qp->sq_next++;
-		overrun(end);
+		av_finish_overrun(end);
 		return true;
 	default:
 		return false;
@@ -290,7 +170,7 @@ static __attribute__((noinline)) bool injected(const struct av_qp_end *end, stru
 
 	if (is_checked(end) && atomic_load(&end->qp->park) != AV_PARK_NOT)
 		av_send_sum_look(end, wqe);
-	if (!end->seg->own || !av_faults_watched(end->seg))
+	if (!end->seg->own || !av_faults_watched(end->seg) || av_wire_is_begun(end))
 		return false;
 	if (atomic_load(&end->seg->head->watched) & AV_WATCHED_CAPTURE)
 		av_capture_mark(&capture, end);
@@ -316,7 +196,7 @@ static bool step(const struct av_qp_end *end, struct av_qp_end *peer)
 	struct av_sq_wqe *wqe = av_sq_slot(end, end->qp->sq_next);
 	struct av_capture_mark capture;
 	struct av_outcome result;
-	struct answer answer;
+	struct av_answer answer;
 	bool goes_on;
 
 	AV_ASSERT_HELD(&end->qp->exec);
@@ -332,6 +212,9 @@ static bool step(const struct av_qp_end *end, struct av_qp_end *peer)
 	capture.on = watched & AV_WATCHED_CAPTURE;
 	if (av_unlikely(capture.on))
 		av_capture_mark(&capture, end);
+	if (av_unlikely(end->qp->wire))
+		return av_wire_step(end, watched & AV_WATCHED_FAULTS &&
+						 av_inject_is_at_requests(end->seg));
 	if (av_unlikely(end->qp->type == IBV_QPT_UD)) {
 		result = av_datagram_execute(end, peer, wqe);
 	} else {
@@ -374,7 +257,8 @@ static void execute(const struct av_qp_end *end, struct av_qp_end *peer, struct 
 		    av_unlikely(view->tail - qp->sq_next > AV_MAX_QP_WR)) /* a peer's nonsense */
 			return;
 		if (view->state == IBV_QPS_ERR) {
-			flush(end, view->tail);
+			av_finish_flush(end, view->tail);
+			atomic_store(&qp->park, AV_PARK_NOT); /* else its timer goes on */
 			av_overdue_look(end);
 		}
 		if (av_unlikely(atomic_load_explicit(&qp->last_wqe, memory_order_relaxed)) &&
@@ -388,7 +272,8 @@ static void execute(const struct av_qp_end *end, struct av_qp_end *peer, struct 
 		if (view->state != IBV_QPS_RTS && !(view->state == IBV_QPS_SQD && under_way))
 			return;
 		if (!step(end, peer)) {
-			view->parked = true;
+			/* On the wire, what is posted later may be begun before this is done. */
+			view->parked = !qp->wire;
 			return;
 		}
 		/*
@@ -423,7 +308,7 @@ static bool try_exec(const struct av_qp_end *end)
 	}
 	if (av_unlikely(got == AV_LOCK_REPAIR)) { /* the executor died with a request half done */
 		av_report_event(end, AV_CHECK_EXECUTOR_DIED, AV_EVENT_NONE, 0);
-		enter_error(end);
+		av_finish_error(end);
 	}
 	return true;
 }
@@ -477,6 +362,8 @@ void av_drive_peer(const struct av_qp_end *end)
 {
 	struct av_qp_end requester = {0};
 
+	if (end->qp->wire) /* it is told by packets */
+		return;
 	av_connect(end, &requester);
 	if (requester.qp) {
 		atomic_store(&requester.qp->kick, 1);

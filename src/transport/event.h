@@ -22,4 +22,18 @@ static inline void av_event_raise(const struct av_qp_end *end, uint32_t qpn,
 	(void)av_doorbell_ring(end->seg, AV_DOORBELL_ASYNC, &record);
 }
 
+/* Events that an executor raises when it holds no right any more. */
+struct av_events {
+	int at[2]; /* enum ibv_event_type */
+	unsigned int count;
+};
+
+/* Raise them at queue pair @qpn. Context: no right held. */
+static inline void av_events_raise(const struct av_qp_end *end, uint32_t qpn,
+				   const struct av_events *events)
+{
+	for (unsigned int i = 0; i < events->count; i++)
+		av_event_raise(end, qpn, (enum ibv_event_type)events->at[i]);
+}
+
 #endif

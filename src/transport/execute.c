@@ -21,7 +21,7 @@
 
 /* --- the opcodes ----------------------------------------------------------------- */
 
-static const struct av_opcode row[] = {
+static const struct av_request_row row[] = {
 	[IBV_WR_RDMA_WRITE] = {.operation = av_op_write, .uc = true},
 	[IBV_WR_RDMA_WRITE_WITH_IMM] = {.operation = av_op_write_imm, .uc = true, .receives = true},
 	[IBV_WR_SEND] = {.operation = av_op_send, .uc = true, .receives = true},
@@ -48,19 +48,28 @@ bool av_opcode_is_local(uint32_t opcode)
 	return opcode < AV_ARRAY_SIZE(row) && row[opcode].local;
 }
 
-static enum av_fault check(const struct av_work *w)
+static const struct av_request_row *row_of(uint32_t opcode)
 {
-	const struct av_opcode *o = w->opcode;
+	return opcode < AV_ARRAY_SIZE(row) && row[opcode].operation ? &row[opcode] : NULL;
+}
 
+static enum av_fault check(const struct av_qp_end *req, const struct av_sq_wqe *head,
+			   const struct av_request_row *o)
+{
 	if (o && o->local)
 		return AV_FAULT_NONE;
-	if (!o || w->head.count > AV_MAX_SGE)
+	if (!o || head->count > AV_MAX_SGE)
 		return AV_FAULT_LOC_QP_OP;
-	if (w->req->qp->type == IBV_QPT_UC && !o->uc)
+	if (req->qp->type == IBV_QPT_UC && !o->uc)
 		return AV_FAULT_LOC_QP_OP;
-	if (w->head.bytes > AV_MAX_MSG_BYTES || (o->word && w->head.bytes != sizeof(uint64_t)))
+	if (head->bytes > AV_MAX_MSG_BYTES || (o->word && head->bytes != sizeof(uint64_t)))
 		return AV_FAULT_LOC_LEN;
 	return AV_FAULT_NONE;
+}
+
+enum av_fault av_execute_check(const struct av_qp_end *req, const struct av_sq_wqe *wqe)
+{
+	return check(req, wqe, row_of(wqe->opcode));
 }
 
 static bool acquired(const struct av_qp_end *end, enum av_lock_result got)
@@ -119,7 +128,7 @@ static void lose_message(struct av_work *w)
 		av_receive_cancel(&w->to);
 	av_diag_drop();
 	av_count_rsp(w->rsp->qp, AV_RSP_DROPPED);
-	w->result = (struct av_outcome){0};
+	w->result = (struct av_outcome){.lost = true};
 }
 
 static bool found_at_requester(enum av_fault fault)
@@ -137,12 +146,37 @@ static bool has_died(const struct av_work *w)
 	return !found_at_requester(w->result.fault) && !av_seg_alive_now(w->rsp->seg);
 }
 
+/* The same after a piece of one. The requester counts on its own host. */
+static void advance_piece(struct av_work *w, uint32_t packets, bool lost)
+{
+	struct av_qp_shared *rsp = w->rsp->qp;
+	struct av_traffic *t = &rsp->counters.rsp.traffic;
+	uint32_t kind = av_traffic_kind[w->head.opcode];
+
+	if (w->piece->again)
+		return;
+	rsp->expected_psn = (rsp->expected_psn + packets) & 0xffffff;
+	if (lost)
+		return;
+	if (w->piece->more) {
+		t->bytes[kind] += w->head.bytes;
+		t->more_packets[kind] += packets;
+		return;
+	}
+	av_traffic_count(t, kind, w->head.bytes, packets);
+	rsp->msn++;
+}
+
 /* Advance both sides after a message that was executed and acknowledged, or lost. */
 static void advance(struct av_work *w, bool lost)
 {
 	struct av_qp_shared *req = w->req->qp, *rsp = w->rsp->qp;
 	uint32_t n = av_packets(req, w->head.bytes), kind = av_traffic_kind[w->head.opcode];
 
+	if (av_unlikely(w->piece != NULL)) {
+		advance_piece(w, n, lost);
+		return;
+	}
 	av_traffic_count(&req->counters.req.traffic, kind, w->head.bytes, n);
 	req->next_psn = rsp->expected_psn = (req->next_psn + n) & 0xffffff;
 	if (av_unlikely(lost))
@@ -160,8 +194,8 @@ static void lose_unanswered(struct av_work *w)
 	w->result = (struct av_outcome){0};
 }
 
-/* Apply the effects of the outcome on both sides, and release the responder. */
-static void settle(struct av_work *w)
+/* Apply the effects of the outcome on both sides. */
+static void apply(struct av_work *w)
 {
 	bool undone, lost;
 
@@ -176,11 +210,16 @@ static void settle(struct av_work *w)
 		responder_fail(w);
 	if (lost || !undone)
 		advance(w, lost);
+}
+
+/* Apply them, and release the responder. */
+static void settle(struct av_work *w)
+{
+	apply(w);
 	av_lock_release(&w->rsp->qp->resp);
 	if (av_unlikely(w->srq.seg))
 		av_xrc_end(&w->srq);
-	for (unsigned int i = 0; i < w->event_count; i++)
-		av_event_raise(w->rsp, w->qpn, (enum ibv_event_type)w->events[i]);
+	av_events_raise(w->rsp, w->qpn, &w->events);
 }
 
 /* --- the request ----------------------------------------------------------------- */
@@ -212,6 +251,17 @@ static enum av_fault find_receiver(struct av_work *w)
 	return av_unlikely(w->rsp->qp->type == IBV_QPT_XRC_RECV) ? find_srq(w) : AV_FAULT_NONE;
 }
 
+/* The first message that arrives tells a program that waits in RTR. */
+static void establish(struct av_work *w)
+{
+	struct av_qp_shared *p = w->rsp->qp;
+
+	if (atomic_load(&p->state) == IBV_QPS_RTR && !p->established) {
+		p->established = 1;
+		av_work_event(w, IBV_EVENT_COMM_EST);
+	}
+}
+
 /*
  * Take the responder's right @resp, if the queue pair is still the one meant and in a state to
  * answer. A dead holder of the right may have left a message half delivered. Then the queue pair
@@ -233,10 +283,7 @@ static bool responder_begin(struct av_work *w)
 	w->qpn = atomic_load_explicit(&p->qpn, memory_order_relaxed);
 	w->result.gone = w->qpn != dest;
 	if (w->qpn == dest && av_responder_expects(p, w->req->qp)) {
-		if (atomic_load(&p->state) == IBV_QPS_RTR && !p->established) {
-			p->established = 1;
-			av_work_event(w, IBV_EVENT_COMM_EST);
-		}
+		establish(w);
 		return true;
 	}
 	av_lock_release(&p->resp);
@@ -277,10 +324,9 @@ static void begin(struct av_work *w, const struct av_qp_end *req, const struct a
 	w->ring = wqe;
 	w->head = *wqe;
 	AV_COPIED();
-	w->opcode = w->head.opcode < AV_ARRAY_SIZE(row) && row[w->head.opcode].operation
-			    ? &row[w->head.opcode]
-			    : NULL;
-	w->event_count = 0;
+	w->opcode = row_of(w->head.opcode);
+	w->piece = NULL;
+	w->events.count = 0;
 	w->now_ns = av_now_coarse_ns();
 	w->local.count = 0;
 	w->srq = (struct av_xrc_use){0};
@@ -312,7 +358,7 @@ struct av_outcome av_execute(const struct av_qp_end *req, const struct av_qp_end
 	AV_ASSERT_HELD(&req->qp->exec);
 	begin(&w, req, rsp, wqe);
 	w.answer = answer;
-	w.result = (struct av_outcome){.fault = check(&w)};
+	w.result = (struct av_outcome){.fault = check(req, &w.head, w.opcode)};
 	if (w.result.fault != AV_FAULT_NONE)
 		return w.result;
 	if (w.opcode->local) {
@@ -327,5 +373,28 @@ struct av_outcome av_execute(const struct av_qp_end *req, const struct av_qp_end
 	}
 	w.result.fault = operate(&w);
 	settle(&w);
+	return w.result;
+}
+
+struct av_outcome av_execute_piece(const struct av_qp_end *req, const struct av_qp_end *rsp,
+				   const struct av_sq_wqe *head, const struct av_piece *piece,
+				   struct av_events *events)
+{
+	struct av_work w;
+
+	AV_ASSERT_HELD(&rsp->qp->resp);
+	begin(&w, req, rsp, head);
+	w.piece = piece;
+	w.result = (struct av_outcome){.fault = AV_FAULT_NONE};
+	w.qpn = atomic_load_explicit(&rsp->qp->qpn, memory_order_relaxed);
+	establish(&w);
+	/* What the requester should have refused, the responder does. */
+	if (check(req, &w.head, w.opcode) == AV_FAULT_NONE)
+		w.result.fault = operate(&w);
+	else
+		w.result.fault = AV_FAULT_REM_OP_DENIED;
+	apply(&w);
+	av_xrc_end(&w.srq);
+	*events = w.events;
 	return w.result;
 }

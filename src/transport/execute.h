@@ -8,6 +8,7 @@
 
 #include "base/compiler.h"
 #include "queue/qp.h"
+#include "transport/event.h"
 #include "transport/rules.h"
 
 /*
@@ -40,6 +41,27 @@ struct av_outcome av_execute(const struct av_qp_end *req, const struct av_qp_end
  */
 struct av_outcome av_execute_refuse(const struct av_qp_end *req, const struct av_qp_end *rsp,
 				    const struct av_sq_wqe *wqe, enum av_fault fault);
+
+struct av_piece;
+
+/**
+ * av_execute_piece() - execute a request, or a part of one, that came in a packet
+ * @req: stands for the requester on another host: its number, type, attributes and @next_psn
+ * @head: the request, as it would be in the requester's ring; @bytes: of this piece
+ * @events: out, for av_events_raise()
+ *
+ * As av_execute(), with two differences: @rsp's right @resp is held before and afterwards, and the
+ * requester's buffers are those of @piece.
+ */
+struct av_outcome av_execute_piece(const struct av_qp_end *req, const struct av_qp_end *rsp,
+				   const struct av_sq_wqe *head, const struct av_piece *piece,
+				   struct av_events *events);
+
+/*
+ * The checks of a request that the requester makes alone. Return: AV_FAULT_NONE,
+ * AV_FAULT_LOC_QP_OP, AV_FAULT_LOC_LEN
+ */
+enum av_fault av_execute_check(const struct av_qp_end *req, const struct av_sq_wqe *wqe);
 
 /* Does this opcode work on the requester's own keys, without a responder? */
 bool av_opcode_is_local(uint32_t opcode);

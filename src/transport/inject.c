@@ -265,7 +265,10 @@ static struct av_injected again(const struct av_qp_end *end, struct decision *d,
 	return d->outcome;
 }
 
-/* Have the responder refuse the request: it counts the refusal, or its timer code is needed. */
+/*
+ * Have the responder refuse the request: it counts the refusal, or its timer code is needed. A
+ * responder on another host hears nothing.
+ */
 static void ask_responder(const struct av_qp_end *end, struct av_qp_end *peer,
 			  const struct av_sq_wqe *wqe, struct av_injected *in)
 {
@@ -277,13 +280,20 @@ static void ask_responder(const struct av_qp_end *end, struct av_qp_end *peer,
 	if (in->what == AV_INJECTED_RESULT && in->result.park == AV_PARK_RNR)
 		in->result.rnr_timer =
 			peer->qp ? peer->qp->attr.min_rnr_timer : end->qp->attr.min_rnr_timer;
-	if (in->what != AV_INJECTED_STATUS)
+	if (in->what != AV_INJECTED_STATUS || (end->qp->wire && !peer->qp))
 		return;
 	fault = fault_of(in->status);
 	if (fault == AV_FAULT_NONE)
 		return;
 	in->what = AV_INJECTED_RESULT;
 	in->result = av_execute_refuse(end, peer, wqe, fault);
+}
+
+bool av_inject_is_at_requests(struct av_seg *seg)
+{
+	struct av_faults *f = av_faults_of(seg);
+
+	return f && av_faults_at_requests(f);
 }
 
 struct av_injected av_inject(const struct av_qp_end *end, struct av_qp_end *peer,

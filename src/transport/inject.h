@@ -7,6 +7,8 @@
 #ifndef AV_TRANSPORT_INJECT_H
 #define AV_TRANSPORT_INJECT_H
 
+#include <stdbool.h>
+
 #include "base/compiler.h"
 #include "segment/fault_rules.h"
 #include "queue/qp.h"
@@ -32,6 +34,9 @@ struct av_injected {
  */
 struct av_injected av_inject(const struct av_qp_end *end, struct av_qp_end *peer,
 			     const struct av_sq_wqe *wqe);
+
+/* Do rules of an own context strike at requests? Context: no lock but execution rights is held */
+bool av_inject_is_at_requests(struct av_seg *seg);
 
 /* A context has been opened: start its timer if it has rules that go by the clock. It is closed. */
 void av_inject_begin(struct av_seg *seg);

@@ -14,7 +14,9 @@ enum av_fault av_op_write_bytes(struct av_work *w, bool copy)
 	enum av_fault fault;
 
 	req.payload = true;
-	fault = av_work_remote(w, &req, &remote);
+	fault = av_work_announced(w, &req);
+	if (fault == AV_FAULT_NONE)
+		fault = av_work_remote(w, &req, &remote);
 	if (av_unlikely(fault == AV_FAULT_TUNNELED)) /* the payload is commands */
 		return av_op_tunneled(w, copy);
 	if (fault != AV_FAULT_NONE)
@@ -54,7 +56,9 @@ enum av_fault av_op_read(struct av_work *w)
 		return AV_FAULT_REM_OP_DENIED;
 	if (w->head.bytes == 0)
 		return AV_FAULT_NONE;
-	fault = av_work_remote(w, &req, &remote);
+	fault = av_work_announced(w, &req);
+	if (fault == AV_FAULT_NONE)
+		fault = av_work_remote(w, &req, &remote);
 	if (fault != AV_FAULT_NONE)
 		return fault;
 	fault = av_work_answer(w, &remote);

@@ -24,7 +24,7 @@ static void message_of(const struct av_work *w, struct av_message *msg)
 				  : 0,
 		.imm = imm || inv ? w->head.imm : 0,
 		.invalidate = inv ? w->head.imm : 0,
-		.bytes = w->head.bytes,
+		.bytes = w->head.bytes + (w->piece ? w->piece->before : 0),
 		.now_ns = w->now_ns,
 		.solicited = w->head.flags & IBV_SEND_SOLICITED,
 	};
@@ -34,8 +34,9 @@ static void message_of(const struct av_work *w, struct av_message *msg)
 static const struct av_assist_source *source_of(const struct av_work *w,
 						struct av_assist_source *source)
 {
-	if (av_likely(w->head.bytes < AV_ASSIST_MIN) || w->head.count != 1 || !w->req->seg->own ||
-	    w->to.rq != w->rsp->qp->rq || w->rsp->qp->srq || (w->head.flags & IBV_SEND_INLINE))
+	if (av_likely(w->head.bytes < AV_ASSIST_MIN) || w->piece || w->head.count != 1 ||
+	    !w->req->seg->own || w->to.rq != w->rsp->qp->rq || w->rsp->qp->srq ||
+	    (w->head.flags & IBV_SEND_INLINE))
 		return NULL;
 	source->req = w->req;
 	source->sge = w->ring->sge[0];
@@ -49,6 +50,18 @@ static enum av_fault not_ready(struct av_work *w)
 	w->result.rnr_timer = w->rsp->qp->attr.min_rnr_timer;
 	av_work_park(w, AV_PARK_RNR);
 	return AV_FAULT_NONE;
+}
+
+/* Does the message have bytes in other packets? */
+static bool is_in_pieces(const struct av_work *w)
+{
+	return w->piece && (w->piece->before || w->piece->more);
+}
+
+/* Did an earlier packet of the message take its receive request? */
+static bool is_continued(const struct av_work *w)
+{
+	return av_unlikely(w->piece != NULL) && w->piece->before;
 }
 
 /* Does this fault leave the receive request for the next message? */
@@ -72,13 +85,18 @@ static enum av_fault send_bytes(struct av_work *w, const struct av_rq_wqe *reque
 		return AV_FAULT_INVALIDATE;
 	message_of(w, &msg);
 	msg.only = source_of(w, &source);
-	fault = av_receive_message(&msg, &w->local, request);
+	if (av_unlikely(is_in_pieces(w)))
+		fault = av_receive_piece(&msg, &w->local, request, w->piece->more);
+	else
+		fault = av_receive_message(&msg, &w->local, request);
 	if (fault != AV_FAULT_NONE && !av_seg_alive_now(w->rsp->seg))
 		return av_work_gone(w);
 	if (fault == AV_FAULT_FORBIDDEN && !w->req->seg->own) {
 		w->result.owner_only = true;
 		fault = not_ready(w);
 	}
+	if (fault == AV_FAULT_BUSY && is_continued(w))
+		return fault;
 	if (keeps_receive_request(fault) || w->result.park != AV_PARK_NOT)
 		av_receive_cancel(&w->to);
 	return fault;
@@ -91,7 +109,7 @@ enum av_fault av_op_send(struct av_work *w)
 
 	if (fault != AV_FAULT_NONE)
 		return fault;
-	request = av_receive_take(&w->to);
+	request = is_continued(w) ? av_receive_taken(&w->to) : av_receive_take(&w->to);
 	fault = request ? send_bytes(w, request) : not_ready(w);
 	av_mem_put_list(&w->local);
 	return fault;

@@ -14,6 +14,7 @@
 #include "transport/place.h"
 #include "transport/report.h"
 #include "transport/rnr.h"
+#include "transport/wire.h"
 
 /*
  * Polls in vain before a thread yields its core once. Measured: pure spinning collapses when peers
@@ -106,6 +107,7 @@ static int nothing(struct av_seg *seg, struct av_cq_shared *cq)
 	atomic_store_explicit(&cq->empty_polls, out_of_patience ? 0 : polls, memory_order_relaxed);
 	av_rnr_polled(seg, cq, polls % PATIENCE_MIN == 0);
 	av_assist_polled(seg, cq);
+	(void)av_wire_poll();
 	if (av_unlikely(out_of_patience)) {
 		av_cq_inlet_look(seg, cq);
 		yield(cq);

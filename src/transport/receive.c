@@ -343,6 +343,53 @@ enum av_fault av_receive_message(const struct av_message *msg, const struct av_s
 	return fault;
 }
 
+const struct av_rq_wqe *av_receive_taken(const struct av_receiver *to)
+{
+	const struct av_rq_shared *rq = rq_of(to);
+	uint32_t receiving = to->rsp->qp->receiving;
+
+	AV_ASSERT_HELD(&to->rsp->qp->resp);
+	return rq && receiving ? av_rq_wqe(to->seg, rq, receiving - 1) : NULL;
+}
+
+/* Copy a piece behind those before it. The bytes of a message in pieces go to its buffers. */
+static enum av_fault copy_piece(const struct av_message *msg, const struct av_spans *from,
+				const struct av_rq_wqe *request)
+{
+	uint32_t pd = rq_of(msg->to)->pd;
+	struct av_spans to, rest;
+	enum av_mem_fault found;
+	enum av_fault fault;
+
+	found = av_mem_get_list(msg->to->seg, pd, IBV_ACCESS_LOCAL_WRITE, request->sge,
+				request->count, msg->bytes, &to);
+	if (found != AV_MEM_OK)
+		return receive_fault(msg, request, pd, found);
+	av_spans_copy(&rest, &to);
+	av_spans_skip(&rest, msg->bytes - from->bytes);
+	fault = fault_of_xfer(av_xfer_copy_part(&rest, from, from->bytes, msg->now_ns));
+	av_mem_put_list(&to);
+	return fault;
+}
+
+enum av_fault av_receive_piece(const struct av_message *msg, const struct av_spans *from,
+			       const struct av_rq_wqe *request, bool more)
+{
+	enum av_fault fault;
+
+	if (msg->bytes > request->bytes) {
+		av_diag_note(AV_CHECK_RECV_SHORT, msg->bytes, request->bytes);
+		return AV_FAULT_RECV_SHORT;
+	}
+	fault = copy_piece(msg, from, request);
+	if (fault != AV_FAULT_NONE || more)
+		return fault;
+	if (msg->invalidate &&
+	    av_window_invalidate(msg->to->seg, msg->invalidate, qpn_of(msg->to)) != AV_INVALIDATED)
+		return AV_FAULT_INVALIDATE;
+	return av_receive_done(msg, request);
+}
+
 static void complete_in_error(const struct av_receiver *to, const struct av_rq_wqe *request,
 			      enum ibv_wc_status status)
 {
@@ -409,6 +456,22 @@ void av_xrc_end(struct av_xrc_use *use)
 	av_pin_end(use->pin);
 	av_seg_put(use->seg);
 	*use = (struct av_xrc_use){0};
+}
+
+void av_receive_abandon(const struct av_qp_end *rsp)
+{
+	struct av_receiver to = av_receiver_of(rsp);
+	struct av_xrc_use use = {0};
+	enum av_xrc_found found = AV_XRC_FOUND;
+
+	if (!rsp->qp->receiving)
+		return;
+	if (rsp->qp->type == IBV_QPT_XRC_RECV)
+		found = av_xrc_begin(rsp, rsp->qp->receiving_srqn, &use, &to);
+	if (found == AV_XRC_FOUND)
+		av_receive_error(&to, IBV_WC_WR_FLUSH_ERR);
+	av_xrc_end(&use);
+	rsp->qp->receiving = 0;
 }
 
 void av_xrc_retire(struct av_seg *seg, struct av_rq_shared *rq)

@@ -75,12 +75,31 @@ AV_MUST_USE enum av_fault av_receive_message(const struct av_message *msg,
 					     const struct av_spans *from,
 					     const struct av_rq_wqe *request);
 
+/**
+ * av_receive_piece() - the same for a message that comes in several packets
+ * @msg: its length is that of the bytes so far, with this piece
+ * @from: the bytes of this piece
+ * @more: others follow; else the request is completed
+ */
+AV_MUST_USE enum av_fault av_receive_piece(const struct av_message *msg,
+					   const struct av_spans *from,
+					   const struct av_rq_wqe *request, bool more);
+
+/* The request that an earlier piece has taken. Return: NULL: there is none */
+const struct av_rq_wqe *av_receive_taken(const struct av_receiver *to);
+
 /* Complete the receive request of an RDMA WRITE with immediate data, whose bytes are in place. */
 AV_MUST_USE enum av_fault av_receive_done(const struct av_message *msg,
 					  const struct av_rq_wqe *request);
 
 /* Complete the taken request with an error; if none is taken, the next one, if there is one. */
 void av_receive_error(const struct av_receiver *to, enum ibv_wc_status status);
+
+/*
+ * A message that comes in pieces will not be finished: its receive request is flushed. Does nothing
+ * if there is none.
+ */
+void av_receive_abandon(const struct av_qp_end *rsp);
 
 /*
  * Complete all receive requests as flushed. Those of a shared queue stay for its other queue pairs.

@@ -127,9 +127,15 @@ static void why_remote(const struct av_failed *f)
 static void why_gone(const struct av_failed *f)
 {
 	const struct av_qp_shared *q = f->req->qp;
-	bool elsewhere = av_at_address(&q->attr.ah_attr, f->req->seg) &&
-			 !av_dir_qpn_find(q->attr.dest_qp_num).ref &&
-			 !av_dir_qpn_ended(q->attr.dest_qp_num);
+	bool elsewhere;
+
+	if (q->wire) {
+		av_diag_note(AV_CHECK_PEER_SILENT, 0, 0);
+		return;
+	}
+	elsewhere = av_at_address(&q->attr.ah_attr, f->req->seg) &&
+		    !av_dir_qpn_find(q->attr.dest_qp_num).ref &&
+		    !av_dir_qpn_ended(q->attr.dest_qp_num);
 
 	av_diag_note(elsewhere ? AV_CHECK_PEER_ELSEWHERE : AV_CHECK_PEER_GONE, 0, 0);
 }
@@ -286,7 +292,7 @@ void av_report_responder(const struct av_failed *failed)
 	of_queue_pair(r, failed->rsp);
 	r->kind = AV_FLIGHT_RECEIVE;
 	r->peer_qp = qpn_of(failed->req);
-	r->peer_pid = failed->req->seg->head->pid;
+	r->peer_pid = failed->req->qp->wire ? 0 : failed->req->seg->head->pid;
 	r->has |= AV_HAS_PEER;
 	if (consumes(failed->wqe) && rule->receive != IBV_WC_SUCCESS) {
 		r->status = (uint8_t)rule->receive;

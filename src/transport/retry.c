@@ -21,28 +21,17 @@ uint64_t av_rnr_timer_ns(unsigned int code)
 	return (uint64_t)rnr_us[code & 31] * 1000;
 }
 
-struct patience {
-	uint64_t interval_ns;
-	uint32_t retries;
-	bool endless;
-};
-
-static struct patience patience(const struct ibv_qp_attr *attr, const struct av_outcome *result)
+struct av_patience av_patience_of(const struct ibv_qp_attr *attr, enum av_park why)
 {
-	struct patience p;
-
-	if (result->park == AV_PARK_RNR) {
-		p.endless = attr->rnr_retry >= ALWAYS;
-		p.retries = attr->rnr_retry;
-		p.interval_ns = av_rnr_timer_ns(result->rnr_timer);
-	} else {
-		p.endless = attr->timeout == 0;
-		p.retries = attr->retry_cnt + 1u; /* the first transmission has its timeout, too */
-		p.interval_ns = 4096ull << (attr->timeout & 31);
-	}
-	if (p.endless)
-		p.interval_ns = result->park == AV_PARK_RNR ? RNR_LOOK_AGAIN : LOOK_AGAIN;
-	return p;
+	if (why == AV_PARK_RNR)
+		return (struct av_patience){.endless = attr->rnr_retry >= ALWAYS,
+					    .retries = attr->rnr_retry,
+					    .interval_ns = RNR_LOOK_AGAIN};
+	return (struct av_patience){
+		.endless = attr->timeout == 0,
+		.retries = attr->retry_cnt + 1u,
+		.interval_ns = attr->timeout ? 4096ull << (attr->timeout & 31) : LOOK_AGAIN,
+	};
 }
 
 enum av_fault av_retry(const struct av_qp_end *end, const struct av_outcome *result,
@@ -50,10 +39,12 @@ enum av_fault av_retry(const struct av_qp_end *end, const struct av_outcome *res
 {
 	enum av_fault fault =
 		result->park == AV_PARK_RNR ? AV_FAULT_RNR_EXHAUSTED : AV_FAULT_RETRY_EXHAUSTED;
-	struct patience p = patience(&end->qp->attr, result);
+	struct av_patience p = av_patience_of(&end->qp->attr, result->park);
 	struct av_qp_shared *qp = end->qp;
 
 	AV_ASSERT_HELD(&end->qp->exec);
+	if (result->park == AV_PARK_RNR && !p.endless)
+		p.interval_ns = av_rnr_timer_ns(result->rnr_timer);
 	/* Nobody will ever answer, and no timer would end the wait. */
 	if (result->gone && p.endless)
 		return fault;

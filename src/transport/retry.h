@@ -20,6 +20,17 @@
 AV_MUST_USE enum av_fault av_retry(const struct av_qp_end *end, const struct av_outcome *result,
 				   uint64_t now_ns);
 
+/* How long a requester waits for an acceptable answer, and how often. */
+struct av_patience {
+	uint64_t interval_ns;
+	uint32_t retries; /* without an answer: with the first transmission, which may be lost, too
+			   */
+	bool endless;
+};
+
+/* @why: AV_PARK_RNR, whose interval is the responder's to say; or AV_PARK_NO_ANSWER */
+struct av_patience av_patience_of(const struct ibv_qp_attr *attr, enum av_park why);
+
 /* Nanoseconds of an RNR timer code (0..31). */
 uint64_t av_rnr_timer_ns(unsigned int code);
 

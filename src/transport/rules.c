@@ -32,6 +32,14 @@ static const struct av_rule table[] = {
 /* clang-format on */
 _Static_assert(AV_ARRAY_SIZE(table) == AV_FAULT_N, "a row for each fault");
 
+enum av_fault av_fault_of_nak(uint8_t nak)
+{
+	for (unsigned int i = AV_FAULT_NONE + 1; i < AV_FAULT_N; i++)
+		if (table[i].nak == nak && nak != AV_NAK_NONE)
+			return (enum av_fault)i;
+	return AV_FAULT_NONE;
+}
+
 const struct av_rule *av_rule(enum av_fault fault)
 {
 	return &table[fault];

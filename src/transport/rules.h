@@ -50,6 +50,7 @@ enum av_fault {
 };
 
 #define AV_NAK_NONE	       0
+#define AV_NAK_SEQUENCE	       0x60
 #define AV_NAK_INVALID_REQUEST 0x61
 #define AV_NAK_REMOTE_ACCESS   0x62
 #define AV_NAK_REMOTE_OP       0x63
@@ -73,10 +74,14 @@ struct av_outcome {
 	bool gone;	      /* with AV_PARK_NO_ANSWER: there will never be an answer */
 	uint8_t answer_bytes; /* length of a READ's or atomic's answer that waits for the poller; 0:
 				 none */
+	bool lost;	      /* a message of an unreliable connection was dropped */
 	bool owner_only;      /* with AV_PARK_RNR: only the requester's own process can go on */
 	bool responder_failed; /* the responder is now in the error state, and its send queue has to
 				  be flushed */
 };
+
+/* The fault that a responder on another host has found, by its NAK; AV_FAULT_NONE: no such NAK. */
+enum av_fault av_fault_of_nak(uint8_t nak);
 
 /* The row of a fault; @fault < AV_FAULT_N. */
 const struct av_rule *av_rule(enum av_fault fault);

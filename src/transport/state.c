@@ -15,6 +15,7 @@
 
 void av_responder_end_receives(const struct av_qp_end *end)
 {
+	av_receive_abandon(end);
 	if (end->qp->srq) {
 		atomic_store(&end->qp->last_wqe, 1);
 		return;
@@ -174,6 +175,7 @@ static void empty_queues(const struct av_qp_end *end)
 {
 	struct av_qp_shared *qp = end->qp;
 
+	av_receive_abandon(end);
 	av_qp_purge(end);
 	if (!qp->srq && qp->rq)
 		av_rq_reset(av_rq_at(end->seg, qp->rq));

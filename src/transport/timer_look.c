@@ -5,6 +5,7 @@
 #include "transport/fatal.h"
 #include "transport/inject.h"
 #include "transport/timer.h"
+#include "transport/wire_faults.h"
 
 static uint64_t look_at_requests(const struct av_qp_end *end, uint64_t now)
 {
@@ -36,9 +37,9 @@ uint64_t av_timer_look(const struct av_qp_end *end)
 uint64_t av_timer_look_at_faults(struct av_seg *seg)
 {
 	bool fatal = false;
-	uint64_t next = av_inject_look(seg, &fatal);
+	uint64_t next = av_inject_look(seg, &fatal), packets = av_wire_faults_look(seg);
 
 	if (fatal)
 		av_context_fatal(seg);
-	return next;
+	return packets < next ? packets : next;
 }

@@ -11,6 +11,10 @@ enum av_fault av_work_local(struct av_work *w, uint32_t access)
 	enum av_mem_fault found;
 
 	if (w->head.flags & IBV_SEND_INLINE) {
+		if (av_unlikely(w->piece != NULL)) {
+			av_spans_copy(&w->local, w->piece->bytes);
+			return AV_FAULT_NONE;
+		}
 		av_spans_local(&w->local, seg, (void *)(uintptr_t)w->ring->data, w->head.bytes);
 		return w->head.bytes <= AV_MAX_INLINE ? AV_FAULT_NONE : AV_FAULT_LOC_LEN;
 	}
@@ -59,6 +63,21 @@ enum av_fault av_work_remote(const struct av_work *w, const struct av_mem_reques
 		av_mem_why(w->to.seg, req, found);
 		return AV_FAULT_REM_ACCESS;
 	}
+}
+
+enum av_fault av_work_announced(const struct av_work *w, const struct av_mem_request *piece)
+{
+	struct av_mem_request all = *piece;
+	struct av_spans remote;
+	enum av_fault fault;
+
+	if (av_likely(!w->piece) || w->piece->whole <= piece->length)
+		return AV_FAULT_NONE;
+	all.length = w->piece->whole;
+	fault = av_work_remote(w, &all, &remote);
+	if (fault == AV_FAULT_NONE)
+		av_pin_end(remote.at[0].pin);
+	return fault;
 }
 
 enum av_fault av_work_gone(struct av_work *w)

@@ -10,6 +10,7 @@
 #include "memory/xfer.h"
 #include "memory/translate.h"
 #include "queue/qp.h"
+#include "transport/event.h"
 #include "transport/receive.h"
 #include "transport/rules.h"
 
@@ -29,7 +30,7 @@ struct av_work;
 typedef enum av_fault av_operation(struct av_work *w);
 
 /* What an opcode does, and what it requires of a request. */
-struct av_opcode {
+struct av_request_row {
 	av_operation *operation;
 	bool local;    /* works on the requester's own keys, without a responder */
 	bool receives; /* consumes a receive request */
@@ -37,21 +38,34 @@ struct av_opcode {
 	bool word;     /* its operand is 8 bytes, no more and no less */
 };
 
+/*
+ * What a packet brings of a message. A message of several packets is executed piece by piece; its
+ * operation, rkey and length are those of the message.
+ */
+struct av_piece {
+	/* The payload; or where the answer goes. Its length is the request's. */
+	const struct av_spans *bytes;
+	uint64_t before; /* bytes of the message in earlier packets */
+	uint64_t whole;	 /* first piece: length that it announces for all; else 0 */
+	bool more;	 /* others follow */
+	bool again;	 /* a request that was executed before is repeated */
+};
+
 struct av_work {
 	const struct av_qp_end *req, *rsp;
+	const struct av_piece *piece; /* it came in packets, and so do its bytes; else NULL */
 	const struct av_sq_wqe *ring; /* in the ring: for its elements and inline data */
 	struct av_sq_wqe head; /* a copy of its header: a peer's ring may change under our eyes */
-	const struct av_opcode *opcode; /* its row; NULL: no such opcode */
-	uint32_t qpn;			/* the responder's number */
-	struct av_receiver to;		/* its own segment, or that of an XRC request's SRQ */
-	uint32_t pd;			/* domain that its keys are checked against */
-	struct av_xrc_use srq;		/* held for an XRC request */
-	struct av_spans local;		/* the requester's buffers */
-	uint8_t *answer;		/* for an answer that is left for the poller */
+	const struct av_request_row *opcode; /* its row; NULL: no such opcode */
+	uint32_t qpn;			     /* the responder's number */
+	struct av_receiver to;		     /* its own segment, or that of an XRC request's SRQ */
+	uint32_t pd;			     /* domain that its keys are checked against */
+	struct av_xrc_use srq;		     /* held for an XRC request */
+	struct av_spans local;		     /* the requester's buffers */
+	uint8_t *answer;		     /* for an answer that is left for the poller */
 	struct av_outcome result;
-	int events[2]; /* to raise at the responder when its execution right is released */
-	unsigned int event_count;
-	uint64_t now_ns; /* coarse clock, read once */
+	struct av_events events; /* to raise when the responder's right is released */
+	uint64_t now_ns;	 /* coarse clock, read once */
 };
 
 /*
@@ -68,7 +82,7 @@ static inline bool av_work_park(struct av_work *w, enum av_park why)
 static inline void av_work_event(struct av_work *w, int event)
 {
 	if (event != AV_EVENT_NONE)
-		w->events[w->event_count++] = event;
+		w->events.at[w->events.count++] = event;
 }
 
 /**
@@ -97,6 +111,13 @@ struct av_mem_request av_work_request(const struct av_work *w, uint32_t access);
  */
 AV_MUST_USE enum av_fault av_work_remote(const struct av_work *w, const struct av_mem_request *req,
 					 struct av_spans *remote);
+
+/*
+ * Does the responder permit all that the first piece of a message announces? Then a message in
+ * several packets is refused before its first byte is moved. @piece: the piece's range
+ */
+AV_MUST_USE enum av_fault av_work_announced(const struct av_work *w,
+					    const struct av_mem_request *piece);
 
 /**
  * av_work_moved() - the fault that the result of a copy stands for

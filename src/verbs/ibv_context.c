@@ -18,6 +18,8 @@
 #include "transport/inject.h"
 #include "transport/send_sum.h"
 #include "transport/timer.h"
+#include "transport/wire.h"
+#include "transport/wire_faults.h"
 #include "verbs/between.h"
 #include "verbs/misuse.h"
 #include "verbs/ops.h"
@@ -170,6 +172,14 @@ static void drop_peer(uint32_t id, void *object, void *arg)
 	av_seg_put(qp->peer.seg);
 }
 
+static void leave_wire(uint32_t id, void *object, void *arg)
+{
+	struct av_qp *qp = object;
+
+	if (!qp->opened)
+		av_wire_close(&qp->end);
+}
+
 static void drop_memory(uint32_t id, void *object, void *arg)
 {
 	struct av_mr *mr = object;
@@ -188,6 +198,8 @@ int av_context_close(struct av_context *ctx)
 		close(ctx->verbs.context.cmd_fd); /* the descriptor passed to ibv_import_device() */
 	if (!ctx->forked) {
 		av_port_unwatch();
+		av_table_each(&ctx->qps, leave_wire, NULL); /* no packet comes any more */
+		av_wire_faults_end(ctx->seg);
 		av_timer_stop(ctx->seg);
 		av_inject_end(ctx->seg);
 		av_send_sum_end(ctx->seg);

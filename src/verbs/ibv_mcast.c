@@ -2,6 +2,7 @@
 /* Attaches queue pairs to multicast groups. */
 #include "registry/multicast.h"
 #include "base/uncancelled.h"
+#include "transport/wire.h"
 #include "verbs/fail.h"
 #include "verbs/next.h"
 
@@ -28,8 +29,10 @@ static int attach(struct av_qp *qp, const union ibv_gid *gid)
 		err = av_context_err(av_context_of(qp->ibv.context));
 	if (err == 0 && !av_multicast_has(gid, qp->ibv.qp_num)) {
 		err = -av_multicast_attach(gid, &member);
-		if (err == 0)
+		if (err == 0) {
 			atomic_fetch_add(&qp->groups, 1);
+			av_wire_join(&qp->end, gid);
+		}
 	}
 	return err;
 }
@@ -62,5 +65,6 @@ AV_EXPORT int ibv_detach_mcast(struct ibv_qp *ibv, const union ibv_gid *gid, uin
 	if (err)
 		return av_fail_errno(AV_VERB_DETACH_MCAST, err);
 	atomic_fetch_sub(&qp->groups, 1);
+	av_wire_leave(&qp->end, gid);
 	return 0;
 }

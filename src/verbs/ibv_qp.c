@@ -9,6 +9,7 @@
 #include "transport/responder.h"
 #include "transport/drive.h"
 #include "transport/state.h"
+#include "transport/wire.h"
 #include "verbs/between.h"
 #include "verbs/misuse.h"
 #include "verbs/next.h"
@@ -282,6 +283,7 @@ static int reset(struct av_qp *qp)
 			  IBV_QPS_RESET);
 	av_disconnect(&qp->peer);
 	av_qp_resume(&qp->end);
+	av_wire_close(&qp->end);
 	return 0;
 }
 

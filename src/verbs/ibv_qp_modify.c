@@ -6,6 +6,7 @@
 #include "transport/responder.h"
 #include "transport/drive.h"
 #include "transport/state.h"
+#include "transport/wire.h"
 #include "verbs/between.h"
 #include "verbs/fail.h"
 #include "verbs/next.h"
@@ -77,6 +78,14 @@ static void store(struct ibv_qp_attr *to, const struct ibv_qp_attr *from, int ma
 	to->rnr_retry &= 7;
 }
 
+static void begin_state(struct av_qp *qp, enum ibv_qp_state from, enum ibv_qp_state to)
+{
+	av_qp_apply_state(&qp->end, from, to);
+	if ((from == IBV_QPS_INIT && to == IBV_QPS_RTR) ||
+	    (from == IBV_QPS_RTR && to == IBV_QPS_RTS))
+		av_wire_begin(&qp->end, to);
+}
+
 /* Context: both execution rights held. Return: 0, or EINVAL with nothing changed. */
 static int apply(struct av_qp *qp, const struct ibv_qp_attr *attr, int mask, enum ibv_qp_state *to)
 {
@@ -90,9 +99,23 @@ static int apply(struct av_qp *qp, const struct ibv_qp_attr *attr, int mask, enu
 	if (!(mask & IBV_QP_EN_SQD_ASYNC_NOTIFY)) /* must be requested each time */
 		qp->end.qp->attr.en_sqd_async_notify = 0;
 	if (mask & IBV_QP_STATE)
-		av_qp_apply_state(&qp->end, from, *to);
+		begin_state(qp, from, *to);
 	if (*to == IBV_QPS_RESET || (mask & (IBV_QP_DEST_QPN | IBV_QP_AV)))
 		av_disconnect(&qp->peer);
+	return 0;
+}
+
+/* A queue pair that enters RTR, and whose peer is on another host, receives packets from then on.
+ */
+static int get_on_wire(struct av_qp *qp, const struct ibv_qp_attr *attr, int mask)
+{
+	if (!(mask & IBV_QP_STATE) || attr->qp_state != IBV_QPS_RTR ||
+	    atomic_load(&qp->end.qp->state) != IBV_QPS_INIT || qp->opened)
+		return 0;
+	if (qp->ibv.qp_type == IBV_QPT_UD)
+		av_wire_open_datagrams(&qp->end);
+	else if ((mask & IBV_QP_AV) && av_wire_is_wanted(qp->end.seg, &attr->ah_attr))
+		return av_wire_open(&qp->end, attr);
 	return 0;
 }
 
@@ -102,6 +125,8 @@ static int modify(struct av_context *ctx, struct av_qp *qp, const struct ibv_qp_
 	enum ibv_qp_state to = IBV_QPS_RESET;
 	int err = check_values(ctx, attr, mask);
 
+	if (err == 0)
+		err = get_on_wire(qp, attr, mask);
 	if (err)
 		return err;
 	err = av_qp_quiesce(&qp->end);
@@ -116,6 +141,9 @@ static int modify(struct av_context *ctx, struct av_qp *qp, const struct ibv_qp_
 	av_qp_resume(&qp->end);
 	if (err == 0 && (mask & IBV_QP_STATE))
 		qp->ibv.state = to;
+	if (atomic_load(&qp->end.qp->state) == IBV_QPS_RESET ||
+	    atomic_load(&qp->end.qp->state) == IBV_QPS_INIT)
+		av_wire_close(&qp->end);
 	av_drive(&qp->end, &qp->peer); /* and what was posted meanwhile */
 	if (err)
 		return err;

@@ -34,6 +34,9 @@ int main(int argc, char **argv)
 	recorder_except(AV_CHECK_EXECUTOR_DIED, "by SIGKILL in the middle of a copy: test_crash");
 	recorder_except(AV_CHECK_INJECTED,
 			"by programs with faults on demand: tool/test_faults.sh");
+	recorder_except(AV_CHECK_PEER_SILENT, "of a peer on another host: multi/wire");
+	recorder_except(AV_CHECK_PEER_REFUSED, "likewise");
+	recorder_except(AV_CHECK_PACKET_ORDER, "likewise");
 	recorder_except(AV_CHECK_NO_SUCH_VERB, "on devices of other providers");
 	recorder_expect_all(60);
 	side_stop(&b);

@@ -1,0 +1,185 @@
+/* SPDX-License-Identifier: MIT */
+/* Which queue pairs are on the wire, and their state there. */
+#include "transport/wire.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/setting.h"
+#include "device/port.h"
+#include "transport/responder.h"
+#include "transport/state.h"
+#include "transport/to_packets.h"
+#include "transport/wire_qp.h"
+
+static struct av_setting wire_only = {.variable = "ANYVERBS_TRANSPORT", .value = "wire"};
+static struct av_setting direct_only = {.variable = "ANYVERBS_TRANSPORT", .value = "direct"};
+
+bool av_wire_is_forced(void)
+{
+	return av_setting_is(&wire_only);
+}
+
+bool av_wire_is_possible(const struct av_seg *seg)
+{
+	return seg->head->link_layer == IBV_LINK_LAYER_ETHERNET && !av_setting_is(&direct_only);
+}
+
+bool av_wire_is_wanted(const struct av_seg *seg, const struct ibv_ah_attr *ah)
+{
+	if (!av_wire_is_possible(seg) || !ah->is_global)
+		return false;
+	return av_setting_is(&wire_only) || !av_at_address(ah, seg);
+}
+
+bool av_wire_poll(void)
+{
+	return atomic_load_explicit(&av_net_is_open, memory_order_relaxed) && av_net_poll();
+}
+
+/* --- the state's life ------------------------------------------------------------ */
+
+void av_wire_delete(struct av_wire *w)
+{
+	if (!w)
+		return;
+	for (uint32_t i = 0; i < w->addresses; i++)
+		av_net_close(w->address[i]);
+	free(w->address);
+	free(w->first);
+	free(w->peer);
+	free(w->kept);
+	free(w);
+}
+
+struct av_wire *av_wire_new(const struct av_qp_end *end, uint32_t addresses)
+{
+	struct av_wire *w = calloc(1, sizeof(*w));
+
+	if (!w)
+		return NULL;
+	w->address = calloc(addresses, sizeof(*w->address));
+	if (!w->address) {
+		free(w);
+		return NULL;
+	}
+	w->qpn = atomic_load(&end->qp->qpn);
+	w->service = av_service_of(end->qp->type);
+	av_net_receive_by(&av_wire_receiver);
+	return w;
+}
+
+static struct av_wire *create(const struct av_qp_end *end, const struct ibv_qp_attr *attr)
+{
+	struct av_wire *w = av_wire_new(end, 1);
+	union ibv_gid gid;
+
+	if (!w)
+		return NULL;
+	w->mtu = av_mtu_bytes(attr->path_mtu);
+	w->kept_count = attr->max_dest_rd_atomic;
+	w->first = calloc((size_t)end->qp->sq_mask + 1, sizeof(*w->first));
+	w->kept = calloc((size_t)w->kept_count + 1, sizeof(*w->kept));
+	w->peer = aligned_alloc(AV_CACHE_LINE, sizeof(*w->peer));
+	if (!w->first || !w->kept || !w->peer) {
+		av_wire_delete(w);
+		return NULL;
+	}
+	memset(w->peer, 0, sizeof(*w->peer));
+	(void)av_port_gid(end->seg->head->port, attr->ah_attr.grh.sgid_index, &gid);
+	memcpy(w->path.src, gid.raw, sizeof(w->path.src));
+	memcpy(w->path.dst, attr->ah_attr.grh.dgid.raw, sizeof(w->path.dst));
+	w->path.traffic_class = attr->ah_attr.grh.traffic_class;
+	w->path.hop_limit = attr->ah_attr.grh.hop_limit;
+	w->path.flow_label = attr->ah_attr.grh.flow_label;
+	return w;
+}
+
+/* The table of the segment's queue pairs on the wire, made by the first one. */
+static struct av_table *table_of(struct av_seg *seg)
+{
+	struct av_table *table = atomic_load(&seg->wires), *none = NULL;
+
+	if (table)
+		return table;
+	table = calloc(1, sizeof(*table));
+	if (table && !atomic_compare_exchange_strong(&seg->wires, &none, table)) {
+		free(table);
+		return none;
+	}
+	return table;
+}
+
+/* What the operations of the responder have to know of the requester. */
+static void stand_in(const struct av_qp_end *end, struct av_wire *w)
+{
+	const struct ibv_qp_attr *attr = &end->qp->attr;
+
+	atomic_store(&w->peer->qpn, attr->dest_qp_num);
+	w->peer->type = end->qp->type == IBV_QPT_XRC_RECV ? IBV_QPT_XRC_SEND : end->qp->type;
+	w->peer->wire = 1;
+	w->peer->attr.dest_qp_num = w->qpn;
+	w->peer->attr.path_mtu = attr->path_mtu;
+	w->peer->attr.max_rd_atomic = 1; /* how many, it sees to itself */
+}
+
+int av_wire_keep(const struct av_qp_end *end, struct av_wire *w)
+{
+	struct av_table *table = table_of(end->seg);
+
+	return table ? av_table_set(table, end->qp->index, w) : ENOMEM;
+}
+
+int av_wire_open(const struct av_qp_end *end, const struct ibv_qp_attr *attr)
+{
+	struct av_wire *w = create(end, attr);
+	int err;
+
+	if (!w)
+		return ENOMEM;
+	err = -av_net_open(w->path.src);
+	if (err == 0) {
+		memcpy(w->address[w->addresses++], w->path.src, sizeof(w->path.src));
+		err = av_wire_keep(end, w);
+	}
+	if (err)
+		av_wire_delete(w);
+	else
+		(void)!av_net_own(w->path.src, w->qpn); /* else they come a longer way */
+	return err;
+}
+
+void av_wire_close(const struct av_qp_end *end)
+{
+	struct av_wire *w = av_wire_at(end->seg, end->qp->index);
+
+	if (!w)
+		return;
+	/* What has come is not for the next connection, which may have the same PSNs. */
+	(void)av_wire_poll();
+	if (av_qp_quiesce(end))
+		return;
+	end->qp->wire = 0;
+	av_table_clear(atomic_load(&end->seg->wires), end->qp->index);
+	av_qp_resume(end);
+	av_wire_delete(w);
+}
+
+void av_wire_begin(const struct av_qp_end *end, enum ibv_qp_state to)
+{
+	struct av_wire *w = av_wire_at(end->seg, end->qp->index);
+
+	if (!w || end->qp->type == IBV_QPT_UD)
+		return;
+	AV_ASSERT_HELD(&end->qp->exec);
+	if (to == IBV_QPS_RTR) {
+		end->qp->wire = 1;
+		stand_in(end, w);
+	} else if (to == IBV_QPS_RTS) {
+		w->next = w->top = end->qp->sq_next;
+		w->begun = 0;
+		w->acked = w->sent = end->qp->next_psn;
+		av_wire_progress(end, w);
+	}
+}

@@ -1,0 +1,71 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Queue pairs whose peers are on other hosts. Their requests travel as packets (net/net.h), and
+ * each side is executed by its own process. The outcome of a request is the same as on one host:
+ * its responder runs the same operations, and faults have the same rules.
+ */
+#ifndef AV_TRANSPORT_WIRE_H
+#define AV_TRANSPORT_WIRE_H
+
+#include <stdbool.h>
+#include <infiniband/verbs.h>
+
+#include "base/compiler.h"
+#include "queue/qp.h"
+
+/*
+ * Does a queue pair with that address vector reach its peer by packets? Yes if the address is
+ * another host's; ANYVERBS_TRANSPORT=wire: always; =direct: never. Context: any
+ */
+bool av_wire_is_wanted(const struct av_seg *seg, const struct ibv_ah_attr *ah);
+
+/* Does everything go by packets (ANYVERBS_TRANSPORT=wire)? Context: any */
+bool av_wire_is_forced(void);
+
+/**
+ * av_wire_open() - prepare an own queue pair that is about to be connected by @attr
+ *
+ * Opens the socket that its packets come to. A later av_wire_begin() puts it into force.
+ * Context: the caller serialises changes of the queue pair; no execution right held.
+ * Return:  0, or an errno of ibv_modify_qp(): ENOMEM, EADDRINUSE, EADDRNOTAVAIL
+ */
+AV_MUST_USE int av_wire_open(const struct av_qp_end *end, const struct ibv_qp_attr *attr);
+
+/* Undo it, if it was done. Context: no execution right held */
+void av_wire_close(const struct av_qp_end *end);
+
+/*
+ * Have datagrams come to an own queue pair by packets, too, at all addresses of its port. If there
+ * is no socket, a log line says so: the host's own datagrams need none. Context: as
+ * av_wire_open(); undone by av_wire_close()
+ */
+void av_wire_open_datagrams(const struct av_qp_end *end);
+
+/* May it send datagrams to a group on the wire? Context: any */
+bool av_wire_sends(const struct av_qp_end *end);
+
+/* An own datagram queue pair is a member of the group, or no longer. Context: as av_wire_open() */
+void av_wire_join(const struct av_qp_end *end, const union ibv_gid *group);
+void av_wire_leave(const struct av_qp_end *end, const union ibv_gid *group);
+
+/*
+ * The queue pair enters RTR, or RTS: its packets begin with the PSNs of its attributes. Does
+ * nothing for queue pairs that are not open. Context: both execution rights are held
+ */
+void av_wire_begin(const struct av_qp_end *end, enum ibv_qp_state to);
+
+/*
+ * Move an own send queue on: begin what can be begun, repeat what has got no answer in time.
+ * @singly: a request is begun when all before it are done
+ * Context: @exec is held. Return: true: look again, since the queue pair has failed, or the request
+ * at the head is another
+ */
+bool av_wire_step(const struct av_qp_end *end, bool singly);
+
+/* Have packets of the request at the head of an own queue been sent? Context: @exec is held */
+bool av_wire_is_begun(const struct av_qp_end *end);
+
+/* Take packets that have come, unless there is no socket. Context: as av_net_poll() */
+bool av_wire_poll(void);
+
+#endif

@@ -1,0 +1,299 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Answers to a requester on the wire. Source: IBTA volume 1, 9.7.5.1 (acknowledgements), 9.7.5.2
+ * (NAKs, RNR), 9.4.4 (RDMA READ responses), 9.4.5 (atomics).
+ */
+#include <sched.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "base/newer_verbs.h"
+#include "base/patience.h"
+#include "observe/diagnosis.h"
+#include "transport/count.h"
+#include "transport/drive.h"
+#include "transport/finish.h"
+#include "transport/responder.h"
+#include "transport/retry.h"
+#include "transport/timer.h"
+#include "transport/to_packets.h"
+#include "transport/wire_qp.h"
+#include "transport/work.h"
+
+#define SYNDROME_KIND 0xe0
+#define SYNDROME_CODE 0x1f
+#define KIND_ACK      0x00
+#define KIND_RNR_NAK  0x20
+#define KIND_NAK      0x60
+
+/* An answer, at its requester. */
+struct answer {
+	const struct av_qp_end *end;
+	struct av_wire *w;
+	const struct av_packet *p;
+};
+
+static const struct av_qp_end nobody;
+
+static void fail_head(const struct answer *a, enum av_fault fault)
+{
+	const struct av_sq_wqe *wqe = av_sq_slot(a->end, a->end->qp->sq_next);
+
+	if (wqe)
+		av_finish_fail(a->end, &nobody, wqe, fault);
+	else
+		av_finish_error(a->end);
+}
+
+static void done(const struct answer *a, const struct av_sq_wqe *wqe)
+{
+	uint32_t kind = av_traffic_kind[wqe->opcode];
+
+	av_traffic_count(&a->end->qp->counters.req.traffic, kind, wqe->bytes,
+			 av_wire_packets_of(a->w, wqe));
+	av_finish_done(a->end, wqe, NULL);
+}
+
+/* The request at the head, which has been begun, and its first PSN. NULL: there is none. */
+static const struct av_sq_wqe *head(const struct answer *a, uint32_t *first)
+{
+	uint32_t request = a->end->qp->sq_next;
+
+	if (request == a->w->top)
+		return NULL;
+	*first = a->w->first[request & a->end->qp->sq_mask];
+	return av_sq_slot(a->end, request);
+}
+
+/* What was to be repeated has arrived meanwhile: go on behind it. */
+static void catch_up(const struct answer *a)
+{
+	if (av_psn_distance(a->end->qp->next_psn, a->w->acked) > 0)
+		av_wire_rewind(a->end, a->w, a->w->acked);
+}
+
+/*
+ * Everything before @psn has been acknowledged, by whatever answers a later packet. But a request
+ * that wants an answer of its own is not done without it.
+ * Return: is all of it done? Else answers have been lost
+ */
+static bool acknowledged(const struct answer *a, uint32_t psn)
+{
+	struct av_wire *w = a->w;
+	const struct av_sq_wqe *wqe;
+	uint32_t first;
+
+	while (av_psn_distance(w->acked, psn) > 0 && (wqe = head(a, &first))) {
+		uint32_t end = av_psn_after(first, av_wire_packets_of(w, wqe));
+
+		if (av_wire_wants_answer(wqe->opcode))
+			return false;
+		av_wire_progress(a->end, w);
+		if (av_psn_distance(end, psn) < 0) {
+			w->acked = psn;
+			break;
+		}
+		w->acked = end;
+		done(a, wqe);
+	}
+	catch_up(a);
+	return true;
+}
+
+/*
+ * An answer before this one is missing, or a request was missing at the responder: send again, once
+ * until there is progress. Whatever says so once more may be a duplicate, or be of before the
+ * repetition. If that is lost, too, the time for an answer runs out.
+ */
+static void gap(const struct answer *a)
+{
+	if (a->w->repeated)
+		return;
+	av_wire_rewind(a->end, a->w, a->w->acked);
+	a->w->repeated = true;
+}
+
+/* --- refusals -------------------------------------------------------------------- */
+
+static void receiver_not_ready(const struct answer *a)
+{
+	struct av_patience p = av_patience_of(&a->end->qp->attr, AV_PARK_RNR);
+	struct av_wire *w = a->w;
+
+	av_count_req(a->end->qp, AV_REQ_RNR);
+	if (!w->rnr_counted)
+		w->rnr_tries = p.retries + 1;
+	w->rnr_counted = true;
+	if (!p.endless && --w->rnr_tries == 0) {
+		fail_head(a, AV_FAULT_RNR_EXHAUSTED);
+		return;
+	}
+	av_wire_rewind(a->end, w, w->acked);
+	w->waits = true;
+	atomic_store(&a->end->qp->deadline_ns,
+		     av_now_ns() + av_rnr_timer_ns(a->p->syndrome & SYNDROME_CODE));
+	atomic_store(&a->end->qp->park, AV_PARK_NO_ANSWER);
+	av_timer_watch(a->end, atomic_load(&a->end->qp->deadline_ns));
+}
+
+static void refused(const struct answer *a, uint8_t nak)
+{
+	enum av_fault fault = av_fault_of_nak(nak);
+
+	if (fault == AV_FAULT_NONE)
+		return;
+	av_diag_note(AV_CHECK_PEER_REFUSED, nak, 0);
+	fail_head(a, fault);
+}
+
+static void acknowledgement(const struct answer *a)
+{
+	uint8_t syndrome = a->p->syndrome;
+
+	switch (syndrome & SYNDROME_KIND) {
+	case KIND_ACK:
+		if (!acknowledged(a, av_psn_after(a->p->psn, 1)))
+			gap(a);
+		return;
+	case KIND_RNR_NAK:
+		if (!acknowledged(a, a->p->psn))
+			gap(a);
+		else if (a->w->acked == a->p->psn && !a->w->waits)
+			receiver_not_ready(a);
+		return;
+	case KIND_NAK:
+		if (!acknowledged(a, a->p->psn))
+			gap(a);
+		else if (syndrome != AV_NAK_SEQUENCE)
+			refused(a, syndrome);
+		else if (!a->w->waits)
+			gap(a);
+		return;
+	default:
+		return;
+	}
+}
+
+/* --- results --------------------------------------------------------------------- */
+
+/* Copy a result to the request's buffers, @before bytes from their beginning. */
+static enum av_fault place(const struct answer *a, const struct av_sq_wqe *wqe, uint64_t before,
+			   const void *bytes, uint32_t length)
+{
+	struct av_work w = {.req = a->end, .ring = wqe, .head = *wqe};
+	struct av_spans rest, from;
+	enum av_fault fault;
+	uint64_t until = 0;
+	enum av_xfer moved;
+
+	if (length == 0)
+		return AV_FAULT_NONE;
+	while ((fault = av_work_local(&w, IBV_ACCESS_LOCAL_WRITE)) == AV_FAULT_BUSY &&
+	       av_patient(&until))
+		sched_yield();
+	if (fault != AV_FAULT_NONE)
+		return AV_FAULT_LOC_PROT;
+	av_spans_copy(&rest, &w.local);
+	av_spans_skip(&rest, before);
+	av_spans_local(&from, NULL, (void *)(uintptr_t)bytes, length);
+	moved = av_xfer_copy_part(&rest, &from, length, av_now_coarse_ns());
+	av_mem_put_list(&w.local);
+	return moved == AV_XFER_OK ? AV_FAULT_NONE : AV_FAULT_LOC_PROT;
+}
+
+/* Has this packet of the answer the length that it must have? */
+static bool fits(const struct answer *a, const struct av_sq_wqe *wqe, uint64_t before)
+{
+	uint64_t left = wqe->opcode == IBV_WR_RDMA_READ ? wqe->bytes - before : 0;
+
+	return a->p->payload_bytes == (left < a->w->mtu ? left : a->w->mtu);
+}
+
+static void result(const struct answer *a, const void *bytes, uint32_t length)
+{
+	const struct av_sq_wqe *wqe;
+	struct av_wire *w = a->w;
+	enum av_fault fault;
+	uint64_t before;
+	uint32_t first;
+
+	if (!acknowledged(a, a->p->psn) || w->acked != a->p->psn) {
+		gap(a);
+		return;
+	}
+	wqe = head(a, &first);
+	if (!wqe || !av_wire_wants_answer(wqe->opcode))
+		return;
+	before = (uint64_t)(uint32_t)av_psn_distance(first, a->p->psn) * w->mtu;
+	if (a->p->payload_bytes != length ? length != wqe->bytes : !fits(a, wqe, before))
+		return;
+	fault = place(a, wqe, before, bytes, length);
+	if (fault != AV_FAULT_NONE) {
+		fail_head(a, fault);
+		return;
+	}
+	av_wire_progress(a->end, w);
+	w->acked = av_psn_after(w->acked, 1);
+	if (w->acked == av_psn_after(first, av_wire_packets_of(w, wqe)))
+		done(a, wqe);
+	catch_up(a);
+}
+
+/* Does an answer of this kind belong to the request at @psn? */
+static bool is_expected(const struct answer *a, const struct av_opcode *info)
+{
+	uint32_t request = a->end->qp->sq_next;
+
+	for (; request != a->w->top; request++) {
+		const struct av_sq_wqe *wqe = av_sq_slot(a->end, request);
+		uint32_t first = a->w->first[request & a->end->qp->sq_mask];
+		const struct av_packet_kind *kind = wqe ? av_packet_kind(wqe->opcode) : NULL;
+
+		if (!kind)
+			return false;
+		if (av_psn_distance(first, a->p->psn) < (int32_t)av_wire_packets_of(a->w, wqe))
+			return kind->answer == (enum av_operation)info->operation;
+	}
+	return false;
+}
+
+static void handle(const struct answer *a)
+{
+	struct av_opcode info;
+
+	if (!av_opcode_info(a->p->opcode, &info))
+		return;
+	if (info.operation == AV_OP_ACK)
+		acknowledgement(a);
+	else if (!is_expected(a, &info))
+		return;
+	else if (info.operation == AV_OP_ATOMIC_ACK)
+		result(a, &a->p->original, sizeof(a->p->original));
+	else
+		result(a, a->p->payload, a->p->payload_bytes);
+}
+
+/* Is it the answer to something that was sent and is not acknowledged? Else it is late. */
+static bool is_due(const struct answer *a)
+{
+	int32_t distance = av_psn_distance(a->w->acked, a->p->psn);
+
+	return distance >= 0 && distance < av_psn_distance(a->w->acked, a->w->sent);
+}
+
+void av_wire_answered(const struct av_qp_end *end, const struct av_net_packet *packet)
+{
+	struct answer a = {.end = end, .p = &packet->packet};
+	struct av_qp_end none = {0};
+	uint32_t state;
+
+	(void)!av_lock_acquire(&end->qp->exec, AV_RANK_EXEC);
+	a.w = av_wire_at(end->seg, end->qp->index); /* by now: it may have ended */
+	state = atomic_load(&end->qp->state);
+	if (a.w && av_wire_is_peer(end, packet) && (state == IBV_QPS_RTS || state == IBV_QPS_SQD) &&
+	    is_due(&a)) {
+		handle(&a);
+		av_wire_settle(end, a.w);
+	}
+	av_drive_entered(end, &none, true);
+}

@@ -1,0 +1,94 @@
+/* SPDX-License-Identifier: MIT */
+/* Packets that have come: whose are they, and may they be believed? */
+#include <string.h>
+
+#include "device/device.h"
+#include "registry/directory.h"
+#include "segment/fault_rules.h"
+#include "transport/datagram.h"
+#include "transport/wire.h"
+#include "transport/wire_faults.h"
+#include "transport/wire_qp.h"
+
+#define OWED_MAX       64
+#define SERVICE_BITS   0xe0
+#define PKEY_PARTITION 0x7fff /* its highest bit says full member, which this side is */
+
+/* Queue pairs that owe an acknowledgement at the end of the batch. Of the receiving thread. */
+static struct av_qp_end owed[OWED_MAX];
+static unsigned int owed_count;
+
+bool av_wire_is_peer(const struct av_qp_end *end, const struct av_net_packet *packet)
+{
+	const struct av_wire *w = av_wire_at(end->seg, end->qp->index);
+	const struct av_packet *p = &packet->packet;
+
+	return w && p->dest_qpn == w->qpn && atomic_load(&end->qp->qpn) == w->qpn &&
+	       (p->opcode & SERVICE_BITS) == w->service &&
+	       ((p->pkey ^ AV_PKEY_DEFAULT) & PKEY_PARTITION) == 0 &&
+	       memcmp(packet->path.src, w->path.dst, sizeof(w->path.dst)) == 0 &&
+	       memcmp(packet->path.dst, w->path.src, sizeof(w->path.src)) == 0;
+}
+
+static void settled(void)
+{
+	for (unsigned int i = 0; i < owed_count; i++) {
+		av_wire_acknowledge(&owed[i]);
+		av_seg_put(owed[i].seg);
+	}
+	owed_count = 0;
+}
+
+void av_wire_owe(const struct av_qp_end *end, struct av_wire *w)
+{
+	struct av_seg *seg;
+
+	if (w->service == AV_SERVICE_UC || w->owes || owed_count == OWED_MAX)
+		return;
+	seg = av_seg_get(end->seg->ref); /* it may end before the batch does */
+	if (!seg)
+		return;
+	w->owes = true;
+	owed[owed_count++] = (struct av_qp_end){seg, end->qp};
+}
+
+/* Does a fault on demand see to it? One load, unless the context is watched. */
+static bool is_struck(struct av_seg *seg, const struct av_net_packet *packet, bool struck)
+{
+	return !struck && av_faults_watched(seg) && av_wire_faults_strike(seg, packet);
+}
+
+static void connected(const struct av_net_packet *packet, const struct av_opcode *info, bool struck)
+{
+	struct av_qp_location location = av_dir_qpn_find(packet->packet.dest_qpn);
+	struct av_qp_end end = {.seg = location.ref ? av_seg_get(location.ref) : NULL};
+
+	if (end.seg && end.seg->own && !is_struck(end.seg, packet, struck))
+		end.qp = av_qp_at(end.seg, location.index);
+	if (end.qp && info->response)
+		av_wire_answered(&end, packet);
+	else if (end.qp)
+		av_wire_requested(&end, packet);
+	av_seg_put(end.seg);
+	if (owed_count == OWED_MAX)
+		settled();
+}
+
+void av_wire_handle(const struct av_net_packet *packet, bool struck)
+{
+	struct av_opcode info;
+
+	if (!av_opcode_info(packet->packet.opcode, &info))
+		return;
+	if ((packet->packet.opcode & SERVICE_BITS) == AV_SERVICE_UD)
+		av_datagram_arrived(packet, struck);
+	else
+		connected(packet, &info, struck);
+}
+
+static void arrived(const struct av_net_packet *packet)
+{
+	av_wire_handle(packet, false);
+}
+
+const struct av_net_receiver av_wire_receiver = {.packet = arrived, .settled = settled};

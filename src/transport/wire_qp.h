@@ -1,0 +1,136 @@
+/* SPDX-License-Identifier: MIT */
+/* The state of a queue pair on the wire, private to its process, and what its files share. */
+#ifndef AV_TRANSPORT_WIRE_QP_H
+#define AV_TRANSPORT_WIRE_QP_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/table.h"
+#include "net/net.h"
+#include "queue/qp.h"
+#include "transport/rules.h"
+#include "wire/opcode.h"
+#include "wire/packet.h"
+
+/* An answer that is kept for a duplicate of its request. */
+struct av_wire_answer {
+	bool there;
+	uint32_t psn;
+	bool atomic;
+	uint64_t original;
+};
+
+struct av_wire {
+	uint32_t qpn;		/* own */
+	uint8_t (*address)[16]; /* open ones (GIDs); a connection has one */
+	uint32_t addresses;
+
+	struct av_net_path path; /* to the peer; not of a datagram queue pair */
+	enum av_service service;
+	uint32_t mtu; /* bytes of payload */
+
+	/*
+	 * Requester; guarded by @exec. Requests from @sq_next on have been sent, up to @next; of
+	 * that one, @begun packets. PSNs from @acked on have not been acknowledged. Those before
+	 * @sent have been sent once. While they are being repeated, @next, and @next_psn of the
+	 * queue pair, are behind @top and @sent.
+	 */
+	uint32_t next, begun;
+	uint32_t top; /* one past the last request that was ever begun */
+	uint32_t acked, sent;
+	uint32_t *first;    /* PSN of the first packet, by request & sq_mask */
+	uint32_t tries;	    /* left without progress, by timeout */
+	uint32_t rnr_tries; /* left without progress, by RNR NAK */
+	bool rnr_counted;   /* @rnr_tries counts down for the request at the head */
+	bool waits;	    /* for the RNR timer: nothing is sent meanwhile */
+	bool repeated;	    /* since the last progress or timeout, because of a gap */
+
+	/* Responder; guarded by @resp. */
+	struct av_qp_shared *peer; /* stands for the requester: av_execute_piece() */
+	enum av_operation message; /* of the message that is coming, if */
+	bool coming;		   /* its First has come, its Last has not */
+	uint64_t come;		   /* bytes of it so far */
+	uint64_t announced;	   /* an RDMA WRITE's length */
+	uint64_t addr;		   /* and its address */
+	uint32_t rkey;
+	bool told; /* a sequence NAK or RNR NAK has been sent for the packet that is expected */
+	bool owes; /* an acknowledgement, at the end of the batch */
+	uint32_t kept_next;
+	struct av_wire_answer *kept; /* max_dest_rd_atomic of them */
+	uint32_t kept_count;
+};
+
+/* The state of own queue pair @index. NULL: it is not on the wire. */
+static inline struct av_wire *av_wire_at(const struct av_seg *seg, uint32_t index)
+{
+	const struct av_table *table = atomic_load_explicit(&seg->wires, memory_order_acquire);
+
+	return table ? av_table_get(table, index) : NULL;
+}
+
+/*
+ * The state of an own queue pair with room for @addresses; NULL: no memory. av_wire_keep() makes it
+ * known. Return: 0 or ENOMEM. av_wire_delete() closes its addresses.
+ */
+struct av_wire *av_wire_new(const struct av_qp_end *end, uint32_t addresses);
+AV_MUST_USE int av_wire_keep(const struct av_qp_end *end, struct av_wire *w);
+void av_wire_delete(struct av_wire *w);
+
+/* May own queue pairs use packets at all? */
+bool av_wire_is_possible(const struct av_seg *seg);
+
+/* Signed distance from PSN @from to @to, within half of the circle. */
+static inline int32_t av_psn_distance(uint32_t from, uint32_t to)
+{
+	return (int32_t)((to - from) << 8) >> 8;
+}
+
+static inline uint32_t av_psn_after(uint32_t psn, uint32_t packets)
+{
+	return (psn + packets) & AV_PSN_MASK;
+}
+
+/*
+ * A packet that came. @struck: rules of faults have been asked about it. Context: within the
+ * receiver; no right held
+ */
+void av_wire_handle(const struct av_net_packet *packet, bool struck);
+
+/*
+ * A packet to a queue pair of this process, from its peer's address. Context: no right held.
+ */
+void av_wire_requested(const struct av_qp_end *end, const struct av_net_packet *packet);
+void av_wire_answered(const struct av_qp_end *end, const struct av_net_packet *packet);
+
+/* To net/net.h. */
+extern const struct av_net_receiver av_wire_receiver;
+
+/* Send the acknowledgement that is owed. Context: no right held */
+void av_wire_acknowledge(const struct av_qp_end *end);
+
+/* Is the packet from that queue pair's peer? Context: one of its rights is held */
+bool av_wire_is_peer(const struct av_qp_end *end, const struct av_net_packet *packet);
+
+/* Have an acknowledgement sent at the end of the batch. Context: @resp is held */
+void av_wire_owe(const struct av_qp_end *end, struct av_wire *w);
+
+/*
+ * The requester's half, for answers. Context: @exec is held.
+ *
+ * av_wire_rewind(): send everything from PSN @psn on once more. av_wire_progress(): the peer has
+ * acknowledged something, so that retries and timers start anew.
+ */
+void av_wire_rewind(const struct av_qp_end *end, struct av_wire *w, uint32_t psn);
+void av_wire_progress(const struct av_qp_end *end, struct av_wire *w);
+
+/* Is nothing under way? Then no timer runs. Context: @exec is held */
+void av_wire_settle(const struct av_qp_end *end, const struct av_wire *w);
+
+/* Packets of a request, those of its answer for a READ. */
+uint32_t av_wire_packets_of(const struct av_wire *w, const struct av_sq_wqe *wqe);
+
+/* Is it done only when its own answer has come? READs, atomics, FLUSH, ATOMIC WRITE are. */
+bool av_wire_wants_answer(uint32_t opcode);
+
+#endif

@@ -1,0 +1,469 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The requester of a queue pair on the wire: what is sent, and when again. Source: IBTA volume 1,
+ * 9.7.2 (PSNs), 9.7.5 (go-back-N, timers), 9.7.7.1 (responder resources).
+ */
+#include <sched.h>
+
+#include "base/clock.h"
+#include "base/newer_verbs.h"
+#include "base/patience.h"
+#include "observe/diagnosis.h"
+#include "transport/count.h"
+#include "transport/execute.h"
+#include "transport/finish.h"
+#include "transport/retry.h"
+#include "transport/timer.h"
+#include "transport/to_packets.h"
+#include "transport/wire.h"
+#include "transport/wire_qp.h"
+#include "transport/work.h"
+
+/*
+ * How much may be on its way: what a receive buffer of Linux's default size takes, and no more
+ * packets than the kernel's rdma_rxe keeps track of.
+ */
+#define WINDOW_BYTES   131072u
+#define WINDOW_PACKETS 128u
+
+/* Sending, from one call of av_wire_step(). */
+struct sending {
+	const struct av_qp_end *end;
+	struct av_wire *w;
+	struct av_net_burst *burst; /* NULL: not begun yet, or no memory: then nothing is sent */
+	struct av_work work;	    /* of the request that is being sent: its buffers */
+	bool singly;		    /* one request after the other */
+	bool failed;
+};
+
+static const struct av_qp_end nobody;
+
+static int32_t window(const struct av_wire *w)
+{
+	uint32_t packets = WINDOW_BYTES / w->mtu;
+
+	return (int32_t)(packets < WINDOW_PACKETS ? packets : WINDOW_PACKETS);
+}
+
+/* Packets that may be sent now, or asked for. */
+static int32_t room(const struct av_qp_end *end, const struct av_wire *w)
+{
+	return window(w) - av_psn_distance(w->acked, end->qp->next_psn);
+}
+
+bool av_wire_wants_answer(uint32_t opcode)
+{
+	const struct av_packet_kind *kind = av_packet_kind(opcode);
+
+	return kind && kind->answer != AV_OP_ACK;
+}
+
+uint32_t av_wire_packets_of(const struct av_wire *w, const struct av_sq_wqe *wqe)
+{
+	return av_wire_packets(wqe->opcode == AV_WR_FLUSH ? 0 : wqe->bytes, w->mtu);
+}
+
+static uint32_t *first_of(const struct av_qp_end *end, struct av_wire *w, uint32_t request)
+{
+	return &w->first[request & end->qp->sq_mask];
+}
+
+void av_wire_rewind(const struct av_qp_end *end, struct av_wire *w, uint32_t psn)
+{
+	uint32_t request;
+
+	AV_ASSERT_HELD(&end->qp->exec);
+	for (request = end->qp->sq_next; request != w->top; request++) {
+		const struct av_sq_wqe *wqe = av_sq_slot(end, request);
+		int32_t distance = av_psn_distance(*first_of(end, w, request), psn);
+
+		if (!wqe || distance < (int32_t)av_wire_packets_of(w, wqe)) {
+			w->begun = distance > 0 ? (uint32_t)distance : 0;
+			break;
+		}
+	}
+	if (request == w->top)
+		w->begun = 0;
+	w->next = request;
+	end->qp->next_psn = psn;
+}
+
+/* --- time ------------------------------------------------------------------------ */
+
+static bool is_waiting(const struct av_qp_end *end, const struct av_wire *w)
+{
+	return w->waits || w->acked != w->sent || w->sent != end->qp->next_psn;
+}
+
+static void wait_until(const struct av_qp_end *end, uint64_t deadline_ns)
+{
+	atomic_store(&end->qp->deadline_ns, deadline_ns);
+	atomic_store(&end->qp->park, AV_PARK_NO_ANSWER);
+	av_timer_watch(end, deadline_ns);
+}
+
+void av_wire_progress(const struct av_qp_end *end, struct av_wire *w)
+{
+	struct av_patience p = av_patience_of(&end->qp->attr, AV_PARK_NO_ANSWER);
+
+	AV_ASSERT_HELD(&end->qp->exec);
+	w->tries = p.retries;
+	w->rnr_counted = w->waits = w->repeated = false;
+	atomic_store(&end->qp->deadline_ns, av_now_ns() + p.interval_ns);
+}
+
+/*
+ * The time for an answer is over, or that of an RNR NAK.
+ * Return: true: that was the last try
+ */
+static bool expired(struct sending *s)
+{
+	struct av_patience p = av_patience_of(&s->end->qp->attr, AV_PARK_NO_ANSWER);
+	struct av_wire *w = s->w;
+
+	if (!w->waits && !p.endless) {
+		av_count_req(s->end->qp, AV_REQ_TIMEOUT);
+		if (--w->tries == 0)
+			return true;
+	}
+	w->waits = w->repeated = false;
+	av_wire_rewind(s->end, w, w->acked);
+	wait_until(s->end, av_now_ns() + p.interval_ns);
+	return false;
+}
+
+static void fail_head(struct sending *s, enum av_fault fault)
+{
+	const struct av_sq_wqe *wqe = av_sq_slot(s->end, s->end->qp->sq_next);
+
+	if (wqe)
+		av_finish_fail(s->end, &nobody, wqe, fault);
+	else
+		av_finish_error(s->end);
+	s->failed = true;
+}
+
+/* --- one request ----------------------------------------------------------------- */
+
+static void flush(struct sending *s)
+{
+	if (s->burst)
+		(void)av_net_send(s->burst); /* what was not sent is lost, and repeated */
+	s->burst = NULL;
+}
+
+/* A fault that the requester finds: those before the request complete first. */
+static bool refuse(struct sending *s, enum av_fault fault)
+{
+	if (s->w->next != s->end->qp->sq_next) {
+		av_diag_drop();
+		return false;
+	}
+	flush(s); /* once it has failed, the queue pair may be connected anew, with the same PSNs */
+	fail_head(s, fault);
+	return false;
+}
+
+/* Requests under way that are done only when their own answers have come. */
+static uint32_t answers_wanted(const struct sending *s)
+{
+	uint32_t count = 0;
+
+	for (uint32_t i = s->end->qp->sq_next; i != s->w->next; i++) {
+		const struct av_sq_wqe *wqe = av_sq_slot(s->end, i);
+
+		count += wqe && av_wire_wants_answer(wqe->opcode);
+	}
+	return count;
+}
+
+static enum av_fault check(const struct sending *s, const struct av_sq_wqe *wqe)
+{
+	enum av_fault fault = av_execute_check(s->end, wqe);
+
+	if (fault != AV_FAULT_NONE)
+		return fault;
+	/* No packet carries the operands of extended atomics. */
+	if (!av_packet_kind(wqe->opcode) || wqe->opcode >= AV_WR_SIZED_CMP_AND_SWP)
+		return AV_FAULT_LOC_QP_OP;
+	if (av_wire_wants_answer(wqe->opcode) && s->end->qp->attr.max_rd_atomic == 0)
+		return AV_FAULT_LOC_QP_OP;
+	return AV_FAULT_NONE;
+}
+
+/* Return: may the request's first packet be sent now? */
+static bool begin(struct sending *s, const struct av_sq_wqe *wqe)
+{
+	enum av_fault fault = check(s, wqe);
+	struct av_wire *w = s->w;
+
+	if (fault != AV_FAULT_NONE)
+		return refuse(s, fault);
+	if ((wqe->flags & IBV_SEND_FENCE) && answers_wanted(s))
+		return false;
+	if (av_wire_wants_answer(wqe->opcode) &&
+	    answers_wanted(s) >= s->end->qp->attr.max_rd_atomic)
+		return false;
+	*first_of(s->end, w, w->next) = s->end->qp->next_psn;
+	if (w->top == w->next)
+		w->top++;
+	return true;
+}
+
+static void advance(struct sending *s, uint32_t packets)
+{
+	struct av_qp_shared *q = s->end->qp;
+
+	s->w->begun += packets;
+	q->next_psn = av_psn_after(q->next_psn, packets);
+	if (av_psn_distance(s->w->sent, q->next_psn) > 0)
+		s->w->sent = q->next_psn;
+	if (s->w->service == AV_SERVICE_UC) /* nobody answers */
+		s->w->acked = q->next_psn;
+}
+
+/* Where @p's payload goes. NULL: no memory; the packet is lost. */
+static uint8_t *put(struct sending *s, const struct av_packet *p)
+{
+	if (!s->burst)
+		s->burst = av_net_burst(&s->w->path);
+	return s->burst ? av_net_put(s->burst, p) : NULL;
+}
+
+/* The part of a READ that has room. Each part is a request of its own to the responder. */
+static void send_read(struct sending *s, const struct av_wire_message *m,
+		      const struct av_sq_wqe *wqe, uint32_t packets)
+{
+	struct av_wire *w = s->w;
+	uint32_t n = packets - w->begun, most = (uint32_t)room(s->end, w);
+	int32_t asked = av_psn_distance(s->end->qp->next_psn, w->sent);
+	uint64_t before = (uint64_t)w->begun * w->mtu;
+	struct av_packet p;
+
+	/* The parts of one READ come one after the other: they share its responder's resource. */
+	if (w->begun && w->acked != s->end->qp->next_psn)
+		return;
+	/* A part that is repeated stays as long as it was: the responder expects what is behind it.
+	 */
+	if (asked > 0 && (uint32_t)asked < most)
+		most = (uint32_t)asked;
+	if (n > most)
+		n = most;
+	(void)av_wire_packet(m, 0, &p);
+	p.psn = s->end->qp->next_psn;
+	p.addr += before;
+	p.length = (uint32_t)(wqe->bytes - before < (uint64_t)n * w->mtu ? wqe->bytes - before
+									 : (uint64_t)n * w->mtu);
+	(void)put(s, &p);
+	advance(s, n);
+}
+
+static enum av_fault translate(struct sending *s, const struct av_sq_wqe *wqe, uint32_t access)
+{
+	enum av_fault fault;
+	uint64_t until = 0;
+
+	s->work.req = s->end;
+	s->work.ring = wqe;
+	s->work.head = *wqe;
+	s->work.piece = NULL;
+	while ((fault = av_work_local(&s->work, access)) == AV_FAULT_BUSY && av_patient(&until))
+		sched_yield();
+	return fault == AV_FAULT_BUSY ? AV_FAULT_LOC_PROT : fault;
+}
+
+/* Send the packets that have room, their payload from @rest. */
+static enum av_fault send_packets(struct sending *s, const struct av_wire_message *m,
+				  uint32_t packets, struct av_spans *rest)
+{
+	uint32_t often = (uint32_t)window(s->w) / 4;
+	uint64_t now = av_now_coarse_ns();
+
+	while (s->w->begun < packets && room(s->end, s->w) > 0) {
+		struct av_packet p;
+		struct av_spans to;
+		uint8_t *place;
+
+		(void)av_wire_packet(m, s->w->begun, &p);
+		p.ack_request |= m->head.ack_request && s->w->begun % often == often - 1;
+		place = put(s, &p);
+		if (place && p.payload_bytes) {
+			av_spans_local(&to, NULL, place, p.payload_bytes);
+			if (av_xfer_copy_part(&to, rest, p.payload_bytes, now) != AV_XFER_OK) {
+				av_net_take_back(s->burst);
+				return AV_FAULT_LOC_PROT;
+			}
+		}
+		av_spans_skip(rest, p.payload_bytes);
+		advance(s, 1);
+	}
+	return AV_FAULT_NONE;
+}
+
+static enum av_fault send_payload(struct sending *s, const struct av_wire_message *m,
+				  const struct av_sq_wqe *wqe, uint32_t packets)
+{
+	enum av_fault fault = translate(s, wqe, 0);
+	struct av_spans rest;
+
+	if (fault != AV_FAULT_NONE)
+		return fault;
+	av_spans_copy(&rest, &s->work.local);
+	av_spans_skip(&rest, (uint64_t)s->w->begun * s->w->mtu);
+	fault = send_packets(s, m, packets, &rest);
+	av_mem_put_list(&s->work.local);
+	return fault;
+}
+
+/*
+ * May an answer be put where the request wants it? Asked before the request is sent: its responder
+ * would have executed it.
+ */
+static enum av_fault check_answer(struct sending *s, const struct av_sq_wqe *wqe)
+{
+	enum av_fault fault;
+
+	if (s->w->begun || !av_wire_wants_answer(wqe->opcode) || wqe->opcode == AV_WR_FLUSH ||
+	    wqe->opcode == IBV_WR_ATOMIC_WRITE)
+		return AV_FAULT_NONE;
+	fault = translate(s, wqe, IBV_ACCESS_LOCAL_WRITE);
+	if (fault == AV_FAULT_NONE)
+		av_mem_put_list(&s->work.local);
+	return fault;
+}
+
+/* Send what has room of the request @next. Return: has all of it been sent? */
+static bool send_request(struct sending *s, const struct av_sq_wqe *wqe)
+{
+	struct av_wire *w = s->w;
+	const struct av_packet_kind *kind = av_packet_kind(wqe->opcode);
+	uint32_t packets = av_wire_packets_of(w, wqe);
+	struct av_wire_message m =
+		av_request_message(s->end, wqe, kind, NULL, *first_of(s->end, w, w->next));
+	struct av_spans none = {.count = 0};
+	enum av_fault fault = check_answer(s, wqe);
+
+	if (fault != AV_FAULT_NONE)
+		return refuse(s, fault);
+	if (room(s->end, w) <= 0)
+		return false;
+	if (kind->operation == AV_OP_READ)
+		send_read(s, &m, wqe, packets);
+	else if (m.bytes)
+		fault = send_payload(s, &m, wqe, packets);
+	else
+		fault = send_packets(s, &m, 1, &none);
+	if (fault != AV_FAULT_NONE)
+		return refuse(s, fault);
+	return w->begun >= packets;
+}
+
+/* An operation on the requester's own keys: all before it are done first. */
+static bool run_local(struct sending *s, const struct av_sq_wqe *wqe)
+{
+	struct av_outcome result;
+	uint8_t none[AV_CQE_DATA];
+
+	if (s->w->next != s->end->qp->sq_next)
+		return false;
+	result = av_execute(s->end, &nobody, wqe, none);
+	if (result.fault != AV_FAULT_NONE)
+		return refuse(s, result.fault);
+	av_finish_done(s->end, wqe, NULL);
+	s->w->top = s->w->next + 1;
+	return true;
+}
+
+/* Nobody acknowledges a message of an unreliable connection: it is done when it has been sent. */
+static void done_unreliable(struct sending *s, const struct av_sq_wqe *wqe)
+{
+	av_traffic_count(&s->end->qp->counters.req.traffic, av_traffic_kind[wqe->opcode],
+			 wqe->bytes, av_wire_packets_of(s->w, wqe));
+	av_finish_done(s->end, wqe, NULL);
+}
+
+/* Return: was all of the request sent, so that the next one can be begun? */
+static bool next(struct sending *s)
+{
+	const struct av_sq_wqe *wqe = av_sq_slot(s->end, s->w->next);
+	bool local = wqe && av_opcode_is_local(wqe->opcode);
+
+	if (!wqe)
+		return false;
+	if (local ? !run_local(s, wqe)
+		  : (s->w->begun == 0 && !begin(s, wqe)) || !send_request(s, wqe))
+		return false;
+	s->w->next++;
+	s->w->begun = 0;
+	if (!local && s->end->qp->type == IBV_QPT_UC)
+		done_unreliable(s, wqe);
+	return true;
+}
+
+void av_wire_settle(const struct av_qp_end *end, const struct av_wire *w)
+{
+	AV_ASSERT_HELD(&end->qp->exec);
+	if (!is_waiting(end, w))
+		atomic_store(&end->qp->park, AV_PARK_NOT);
+}
+
+bool av_wire_is_begun(const struct av_qp_end *end)
+{
+	const struct av_wire *w = end->qp->wire ? av_wire_at(end->seg, end->qp->index) : NULL;
+
+	AV_ASSERT_HELD(&end->qp->exec);
+	return w && (int32_t)(w->top - end->qp->sq_next) > 0;
+}
+
+/* A fault on demand has ended requests that were never begun. */
+static void catch_up(const struct av_qp_end *end, struct av_wire *w)
+{
+	if ((int32_t)(end->qp->sq_next - w->top) > 0)
+		w->next = w->top = end->qp->sq_next;
+}
+
+/* May the request @next be sent? One that was never begun may have to wait for those before it. */
+static bool has_turn(const struct sending *s, uint32_t head)
+{
+	return !s->singly || s->w->next != s->w->top || s->w->next == head;
+}
+
+/* Send what can be sent. @head: the request at the head of the queue */
+static void send(struct sending *s, bool draining, uint32_t head)
+{
+	const struct av_qp_shared *q = s->end->qp;
+
+	while (!s->w->waits && !s->failed && has_turn(s, head) &&
+	       s->w->next != (draining ? s->w->top : atomic_load(&q->sq_tail)))
+		if (!next(s))
+			break;
+	flush(s);
+}
+
+bool av_wire_step(const struct av_qp_end *end, bool singly)
+{
+	struct av_wire *w = av_wire_at(end->seg, end->qp->index);
+	struct sending s = {.end = end, .w = w, .singly = singly};
+	bool draining = atomic_load(&end->qp->state) == IBV_QPS_SQD, waiting;
+	uint32_t head = end->qp->sq_next;
+
+	AV_ASSERT_HELD(&end->qp->exec);
+	if (!w) {
+		av_finish_error(end);
+		return true;
+	}
+	catch_up(end, w);
+	av_wire_settle(end, w);
+	if (atomic_load(&end->qp->park) != AV_PARK_NOT &&
+	    atomic_load(&end->qp->deadline_ns) <= av_now_ns() && expired(&s)) {
+		fail_head(&s, AV_FAULT_RETRY_EXHAUSTED);
+		return true;
+	}
+	send(&s, draining, head);
+	waiting = is_waiting(end, w);
+	if (!s.failed && waiting && atomic_load(&end->qp->park) == AV_PARK_NOT)
+		wait_until(end,
+			   av_now_ns() +
+				   av_patience_of(&end->qp->attr, AV_PARK_NO_ANSWER).interval_ns);
+	return s.failed || (draining && !waiting) || (singly && end->qp->sq_next != head);
+}

@@ -1,0 +1,422 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The responder of a queue pair on the wire: requests that come as packets. Source: IBTA volume 1,
+ * 9.7.4 (sequence), 9.7.5.1 (acknowledgements), 9.7.5.2.8 (RNR), 9.8.2 (UC), 9.9.3 (errors).
+ */
+#include <arpa/inet.h>
+#include <string.h>
+
+#include "base/newer_verbs.h"
+#include "observe/diagnosis.h"
+#include "transport/count.h"
+#include "transport/drive.h"
+#include "transport/execute.h"
+#include "transport/receive.h"
+#include "transport/responder.h"
+#include "transport/to_packets.h"
+#include "transport/wire_qp.h"
+#include "transport/work.h"
+
+/* A request packet, at its responder, whose right @resp is held. */
+struct arrival {
+	const struct av_qp_end *end;
+	struct av_wire *w;
+	const struct av_packet *p;
+	struct av_opcode info;
+	struct av_sq_wqe head;
+	struct av_piece piece;
+	struct av_spans bytes;
+	struct av_outcome outcome;
+	struct av_events events;
+};
+
+/* --- answers --------------------------------------------------------------------- */
+
+/* An answer without payload. */
+static void put_short(const struct arrival *a, struct av_net_burst *burst,
+		      enum av_operation operation, uint32_t psn, uint8_t syndrome,
+		      uint64_t original)
+{
+	struct av_wire_message m =
+		av_answer_message(a->end->qp, a->end->qp->type, a->end->qp->attr.path_mtu,
+				  a->end->qp->attr.dest_qp_num);
+	struct av_packet p;
+
+	m.operation = operation;
+	m.head.psn = psn & AV_PSN_MASK;
+	m.head.syndrome = syndrome;
+	m.head.original = original;
+	if (av_wire_packet(&m, 0, &p) >= 0)
+		(void)av_net_put(burst, &p);
+}
+
+static void send_answer(const struct arrival *a, enum av_operation operation, uint32_t psn,
+			uint8_t syndrome, uint64_t original)
+{
+	struct av_net_burst *burst = av_net_burst(&a->w->path);
+
+	if (!burst)
+		return;
+	put_short(a, burst, operation, psn, syndrome, original);
+	(void)av_net_send(burst);
+}
+
+/* Keep an answer for a duplicate of its request. */
+static void keep(struct arrival *a, bool atomic, uint64_t original)
+{
+	struct av_wire *w = a->w;
+
+	if (w->kept_count == 0)
+		return;
+	w->kept[w->kept_next] = (struct av_wire_answer){true, a->p->psn, atomic, original};
+	w->kept_next = (w->kept_next + 1) % w->kept_count;
+}
+
+/* The newest one: PSNs come again. */
+static void send_kept(const struct arrival *a)
+{
+	const struct av_wire *w = a->w;
+
+	for (uint32_t i = 1; i <= w->kept_count; i++) {
+		const struct av_wire_answer *k =
+			&w->kept[(w->kept_next + w->kept_count - i) % w->kept_count];
+
+		if (!k->there || k->psn != a->p->psn)
+			continue;
+		send_answer(a, k->atomic ? AV_OP_ATOMIC_ACK : AV_OP_READ_RESPONSE, k->psn,
+			    AV_SYNDROME_ACK, k->original);
+		return;
+	}
+}
+
+void av_wire_acknowledge(const struct av_qp_end *end)
+{
+	struct arrival a = {.end = end};
+
+	if (!av_responder_acquire(end))
+		return;
+	a.w = av_wire_at(end->seg, end->qp->index);
+	if (a.w && a.w->owes) {
+		a.w->owes = false;
+		send_answer(&a, AV_OP_ACK, av_psn_after(end->qp->expected_psn, AV_PSN_MASK),
+			    AV_SYNDROME_ACK, 0);
+	}
+	av_lock_release(&end->qp->resp);
+}
+
+/* --- the request as it would be in a ring ---------------------------------------- */
+
+static void fill_head(struct arrival *a)
+{
+	const struct av_packet *p = a->p;
+	struct av_sq_wqe *h = &a->head;
+
+	*h = (struct av_sq_wqe){
+		.opcode = av_packet_wr_opcode(&a->info),
+		.flags = IBV_SEND_INLINE | (p->solicited ? IBV_SEND_SOLICITED : 0),
+		.imm = a->info.tail == AV_TAIL_INVALIDATE ? p->invalidate : htonl(p->imm),
+		.bytes = p->payload_bytes,
+		.remote_addr = p->addr,
+		.rkey = p->rkey,
+		.srqn = p->srqn,
+	};
+	switch ((enum av_operation)a->info.operation) {
+	case AV_OP_CMP_SWAP:
+		h->compare_add = p->compare;
+		h->swap = p->swap_add;
+		h->bytes = sizeof(uint64_t);
+		break;
+	case AV_OP_FETCH_ADD:
+		h->compare_add = p->swap_add;
+		h->bytes = sizeof(uint64_t);
+		break;
+	case AV_OP_FLUSH:
+		h->compare_add = p->length;
+		h->placement = p->placement;
+		h->selectivity = p->selectivity;
+		break;
+	default:
+		break;
+	}
+}
+
+/* --- messages in pieces ---------------------------------------------------------- */
+
+static bool begins(const struct arrival *a)
+{
+	return a->info.place == AV_PLACE_FIRST || a->info.place == AV_PLACE_ONLY;
+}
+
+static bool ends(const struct arrival *a)
+{
+	return a->info.place == AV_PLACE_LAST || a->info.place == AV_PLACE_ONLY;
+}
+
+/* Does the packet go on with what has come so far, and has it the length that it must have? */
+static bool is_in_order(const struct arrival *a)
+{
+	const struct av_wire *w = a->w;
+	uint32_t bytes = a->p->payload_bytes;
+
+	if (begins(a) == w->coming ||
+	    (w->coming && w->message != (enum av_operation)a->info.operation))
+		return false;
+	if (ends(a) ? bytes > w->mtu || (!begins(a) && bytes == 0) : bytes != w->mtu)
+		return false;
+	if (a->info.operation != AV_OP_WRITE)
+		return true;
+	if (begins(a))
+		return ends(a) ? a->p->length == bytes : a->p->length > bytes;
+	return ends(a) ? w->come + bytes == w->announced : w->come + bytes < w->announced;
+}
+
+static bool has_pieces(const struct arrival *a)
+{
+	return a->info.operation == AV_OP_SEND || a->info.operation == AV_OP_WRITE;
+}
+
+/* Where the piece belongs in its message. */
+static void locate(struct arrival *a)
+{
+	const struct av_wire *w = a->w;
+	bool first = begins(a);
+
+	a->piece = (struct av_piece){
+		.bytes = &a->bytes,
+		.before = first ? 0 : w->come,
+		.whole = first && a->info.operation == AV_OP_WRITE ? a->p->length : 0,
+		.more = !ends(a),
+	};
+	if (!first) {
+		a->head.remote_addr = w->addr + w->come;
+		a->head.rkey = w->rkey;
+	}
+}
+
+/* The piece has been executed. */
+static void remember(struct arrival *a)
+{
+	struct av_wire *w = a->w;
+
+	if (begins(a)) {
+		w->message = (enum av_operation)a->info.operation;
+		w->come = 0;
+		w->addr = a->p->addr;
+		w->rkey = a->p->rkey;
+		w->announced = a->p->length;
+	}
+	w->come += a->p->payload_bytes;
+	w->coming = !ends(a);
+}
+
+/* --- execution ------------------------------------------------------------------- */
+
+/* Execute the piece. Return: done; else it is to be refused, or has to come again. */
+static bool run(struct arrival *a)
+{
+	const struct av_qp_end peer = {a->end->seg, a->w->peer};
+	struct av_events events;
+
+	peer.qp->next_psn = a->end->qp->expected_psn;
+	a->outcome = av_execute_piece(&peer, a->end, &a->head, &a->piece, &events);
+	av_diag_drop(); /* it was for the requester's record, too, which is made elsewhere */
+	if (events.count)
+		a->events = events;
+	atomic_store(&peer.qp->park, a->outcome.park);
+	if (a->outcome.park == AV_PARK_RNR)
+		a->w->told = true; /* those behind it will come again, too */
+	return a->outcome.park == AV_PARK_NOT && a->outcome.fault == AV_FAULT_NONE;
+}
+
+/* What the requester hears of a piece that was not done. Return: a syndrome; AV_NAK_NONE */
+static uint8_t refusal(const struct arrival *a)
+{
+	if (a->w->service == AV_SERVICE_UC)
+		return AV_NAK_NONE;
+	if (a->outcome.park == AV_PARK_RNR)
+		return (uint8_t)(AV_SYNDROME_RNR_NAK | (a->outcome.rnr_timer & 31));
+	return a->outcome.park == AV_PARK_NOT ? av_rule(a->outcome.fault)->nak : AV_NAK_NONE;
+}
+
+static bool execute(struct arrival *a)
+{
+	bool done = run(a);
+	uint8_t syndrome = done ? AV_NAK_NONE : refusal(a);
+
+	if (syndrome != AV_NAK_NONE)
+		send_answer(a, AV_OP_ACK, a->p->psn, syndrome, 0);
+	return done;
+}
+
+static void execute_payload(struct arrival *a)
+{
+	av_spans_local(&a->bytes, a->end->seg, (void *)(uintptr_t)a->p->payload,
+		       a->p->payload_bytes);
+	locate(a);
+	if (!execute(a))
+		return;
+	remember(a);
+	if (a->p->ack_request || ends(a))
+		av_wire_owe(a->end, a->w);
+}
+
+/* One packet of a READ's answer, its payload read into the packet. */
+static bool put_answer(struct arrival *a, struct av_net_burst *burst,
+		       const struct av_wire_message *m, uint32_t index)
+{
+	struct av_packet p;
+	uint64_t before = (uint64_t)index * a->w->mtu;
+	uint8_t *place;
+
+	(void)av_wire_packet(m, index, &p);
+	place = burst ? av_net_put(burst, &p) : NULL;
+	if (!place)
+		return false;
+	av_spans_local(&a->bytes, a->end->seg, place, p.payload_bytes);
+	a->head.remote_addr = a->p->addr + before;
+	a->head.bytes = p.payload_bytes;
+	a->piece.before = before;
+	a->piece.whole = index == 0 ? a->p->length : 0;
+	a->piece.more = before + p.payload_bytes < a->p->length;
+	if (run(a))
+		return true;
+	/* Behind what was read before, and instead of this packet. */
+	av_net_take_back(burst);
+	if (refusal(a) != AV_NAK_NONE)
+		put_short(a, burst, AV_OP_ACK, p.psn, refusal(a), 0);
+	return false;
+}
+
+static void execute_read(struct arrival *a, bool again)
+{
+	struct av_wire_message m =
+		av_answer_message(a->end->qp, a->end->qp->type, a->end->qp->attr.path_mtu,
+				  a->end->qp->attr.dest_qp_num);
+	struct av_net_burst *burst = av_net_burst(&a->w->path);
+	uint32_t packets;
+
+	m.operation = AV_OP_READ_RESPONSE;
+	m.bytes = a->p->length;
+	m.head.psn = a->p->psn;
+	m.head.msn = av_psn_after(m.head.msn, again ? 0 : 1);
+	a->piece = (struct av_piece){.bytes = &a->bytes, .again = again};
+	packets = av_wire_packets(m.bytes, m.mtu);
+	for (uint32_t i = 0; i < packets && put_answer(a, burst, &m, i); i++)
+		;
+	if (burst)
+		(void)av_net_send(burst);
+}
+
+static void execute_word(struct arrival *a)
+{
+	bool write = a->info.operation == AV_OP_ATOMIC_WRITE;
+	bool atomic = !write && a->info.operation != AV_OP_FLUSH;
+	uint64_t original = 0;
+
+	av_spans_local(&a->bytes, a->end->seg,
+		       write ? (void *)(uintptr_t)a->p->payload : (void *)&original,
+		       write ? a->p->payload_bytes : sizeof(original));
+	a->piece = (struct av_piece){.bytes = &a->bytes};
+	if (!execute(a))
+		return;
+	keep(a, atomic, original);
+	send_answer(a, atomic ? AV_OP_ATOMIC_ACK : AV_OP_READ_RESPONSE, a->p->psn, AV_SYNDROME_ACK,
+		    original);
+}
+
+static void execute_request(struct arrival *a)
+{
+	if (has_pieces(a) ? !is_in_order(a) : a->w->coming) {
+		av_diag_note(AV_CHECK_PACKET_ORDER, a->info.place, a->p->payload_bytes);
+		a->head.opcode = UINT32_MAX; /* no operation: refused as an invalid request */
+		(void)execute(a);
+	} else if (has_pieces(a)) {
+		execute_payload(a);
+	} else if (a->info.operation == AV_OP_READ) {
+		execute_read(a, false);
+	} else {
+		execute_word(a);
+	}
+}
+
+/* --- sequence -------------------------------------------------------------------- */
+
+static void repeat(struct arrival *a)
+{
+	if (has_pieces(a))
+		av_wire_owe(a->end, a->w);
+	else if (a->info.operation == AV_OP_READ)
+		execute_read(a, true);
+	else
+		send_kept(a);
+}
+
+static void reliable(struct arrival *a)
+{
+	int32_t ahead = av_psn_distance(a->end->qp->expected_psn, a->p->psn);
+
+	if (ahead > 0 && !a->w->told) {
+		a->w->told = true;
+		send_answer(a, AV_OP_ACK, a->end->qp->expected_psn, AV_NAK_SEQUENCE, 0);
+	}
+	if (ahead < 0)
+		repeat(a);
+	if (ahead != 0)
+		return;
+	a->w->told = false;
+	execute_request(a);
+}
+
+/* A message with a gap is dropped as a whole. The next one begins with the next First or Only. */
+static void drop_message(struct arrival *a)
+{
+	struct av_receiver to = av_receiver_of(a->end);
+
+	if (a->w->coming)
+		av_count_rsp(a->end->qp, AV_RSP_DROPPED);
+	a->w->coming = false;
+	if (a->end->qp->receiving)
+		av_receive_cancel(&to);
+}
+
+static void unreliable(struct arrival *a)
+{
+	bool gap = a->p->psn != a->end->qp->expected_psn;
+
+	if (gap || (begins(a) && a->w->coming))
+		drop_message(a);
+	if (!begins(a) && !a->w->coming)
+		return;
+	a->end->qp->expected_psn = a->p->psn;
+	if (!has_pieces(a) || !is_in_order(a)) {
+		drop_message(a);
+		return;
+	}
+	execute_payload(a);
+	if (a->outcome.lost)
+		a->w->coming = false;
+}
+
+void av_wire_requested(const struct av_qp_end *end, const struct av_net_packet *packet)
+{
+	struct arrival a = {.end = end, .p = &packet->packet};
+	uint32_t state, qpn;
+
+	if (!av_responder_acquire(end))
+		return;
+	a.w = av_wire_at(end->seg, end->qp->index); /* by now: it may have ended */
+	state = atomic_load(&end->qp->state);
+	qpn = atomic_load(&end->qp->qpn);
+	if (a.w && av_wire_is_peer(end, packet) && AV_RESPONDER_ANSWERS(state) &&
+	    av_opcode_info(a.p->opcode, &a.info)) {
+		fill_head(&a);
+		if (a.w->service == AV_SERVICE_UC)
+			unreliable(&a);
+		else
+			reliable(&a);
+	}
+	av_lock_release(&end->qp->resp);
+	av_events_raise(end, qpn, &a.events);
+	if (a.outcome.responder_failed)
+		av_drive(end, NULL); /* flush its own send queue */
+}
