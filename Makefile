@@ -3,7 +3,8 @@
 PREFIX ?= /usr/local
 DESTDIR ?=
 
-.PHONY: all deps demo check hardship check-format check-tidy bench install deb check-deb clean
+.PHONY: all deps demo check hardship interop check-format check-tidy bench install deb
+.PHONY: check-deb clean
 .NOTPARALLEL:
 
 all:
@@ -29,6 +30,13 @@ check: deps
 hardship:
 	cmake --preset dev
 	cmake --build --preset dev --target hardship
+
+# Programs beside the kernel's own device, in an emulated machine.
+interop:
+	@packaging/deps.sh build check run interop
+	cmake --preset dev
+	cmake --build --preset dev --target anyverbs anyverbs-tool interop_bytes
+	ctest --preset dev -C interop -L interop --verbose
 
 # Is the code laid out as it must be?
 check-format:

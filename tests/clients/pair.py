@@ -31,7 +31,6 @@ PROGRAMS = ("ibv_devices ibv_devinfo ibv_rc_pingpong ibv_srq_pingpong "
             "ib_send_bw ib_send_lat ib_atomic_bw ib_atomic_lat").split()
 
 LISTEN = "0A"
-SERVER_ADDRESS = "127.0.0.1"
 UCX_ROW = re.compile(r"^\s*\d+(\s+\d+\.\d+){5}\s+\d+\s+\d+\s*$", re.MULTILINE)
 LIBFABRIC_ROW = re.compile(r"^\d+k?\s+(\d+k?)\s+=\1\s", re.MULTILINE)
 PERFTEST_ROW = re.compile(r"^\s*\d+\s+\d+(\s+\d+\.\d+)+\s*$", re.MULTILINE)
@@ -54,6 +53,23 @@ def require_root():
              pwd.getpwuid(os.geteuid()).pw_name)
 
 
+def identity_of(user):
+    """Arguments of Popen() that make the child this user, with no group or capability left over."""
+    return {"user": user.pw_uid, "group": user.pw_gid, "extra_groups": []} if user else {}
+
+
+class OneHost:
+    """Both sides are on this host; veth.py has two."""
+
+    server_address = "127.0.0.1"
+    own_folders = False
+
+    def command(self, _name, words, user):
+        """Return: the words, and the arguments of Popen(), that run it on that side's host, as
+        @user"""
+        return words, identity_of(user)
+
+
 class Scratch:
     """
     A folder for one test: the library, the device's own folder and the logs. Both are private:
@@ -61,19 +77,20 @@ class Scratch:
     because an unprivileged user need not be able to reach the build folder.
     """
 
-    def __init__(self, library, user=None, also_preload=()):
+    def __init__(self, library, user=None, also_preload=(), hosts=None):
         self.user = pwd.getpwnam(user) if user else None
+        self.hosts = hosts or OneHost()
         if not os.path.isfile(library):
             sys.exit("no library " + library)
         self.path = tempfile.mkdtemp(prefix="anyverbs-client-")
         self.library = shutil.copy(library, os.path.join(self.path, "libanyverbs.so.1"))
         os.chmod(self.library, 0o755)
         self.preload = " ".join([*also_preload, self.library])
-        self.devices = os.path.join(self.path, "devices")
-        os.mkdir(self.devices, 0o700)
         if self.user:
             self.give_away(self.path)
-            self.give_away(self.devices)
+        self.devices = self.private_folder("devices")
+        self.clients_devices = (self.private_folder("clients_devices") if self.hosts.own_folders
+                                else self.devices)
 
     def __enter__(self):
         return self
@@ -84,12 +101,16 @@ class Scratch:
     def give_away(self, path):
         os.chown(path, self.user.pw_uid, self.user.pw_gid)
 
+    def private_folder(self, name):
+        path = os.path.join(self.path, name)
+        os.mkdir(path, 0o700)
+        if self.user:
+            self.give_away(path)
+        return path
+
     def identity(self):
-        """Arguments of Popen() that make the child this scratch's user,
-        with no group or capability left over."""
-        if not self.user:
-            return {}
-        return {"user": self.user.pw_uid, "group": self.user.pw_gid, "extra_groups": []}
+        """Arguments of Popen() that make the child this scratch's user."""
+        return identity_of(self.user)
 
     def file(self, name):
         """A sparse file of zeros."""
@@ -125,11 +146,14 @@ class Side:
 
     def __init__(self, scratch, name, settings, words):
         self.name = name
+        if name == "client":
+            settings = dict(settings, ANYVERBS_DIR=scratch.clients_devices)
+        words, identity = scratch.hosts.command(name, words, scratch.user)
         self.logs = [os.path.join(scratch.path, name + end) for end in (".out", ".err")]
         with open(self.logs[0], "wb") as out, open(self.logs[1], "wb") as err:
             self.process = subprocess.Popen(words, stdin=subprocess.DEVNULL, stdout=out, stderr=err,
                                             env=scratch.environment(settings), cwd=scratch.path,
-                                            start_new_session=True, **scratch.identity())
+                                            start_new_session=True, **identity)
 
     def texts(self):
         for log in self.logs:
@@ -219,27 +243,28 @@ def wait_for_listener(server, port, deadline):
     return None
 
 
-def verbs_words(words, port, server):
-    """The arguments every command needs and no row wants to repeat."""
+def verbs_words(words, port, peer):
+    """The arguments every command needs and no row wants to repeat.
+    @peer: the server's address, for its client"""
     extra = ["-p", str(port)]
     if "-d" not in words and not words[0].startswith("ucx_"):  # which has them for some tests only
         extra += ["-d", "any0"]
     if words[0].startswith("ib_"):
         extra += ["-F"]  # perftest: do not complain about the CPU's frequency governor
-    return words + extra + ([] if server else [SERVER_ADDRESS])
+    return words + extra + ([peer] if peer else [])
 
 
-def libfabric_words(words, port, server):
-    return words + (["-B", str(port)] if server else ["-P", str(port), SERVER_ADDRESS])
+def libfabric_words(words, port, peer):
+    return words + (["-P", str(port), peer] if peer else ["-B", str(port)])
 
 
-def qperf_words(words, port, server):
+def qperf_words(words, port, peer):
     """A row has what its client does, and the server does that, too;
     the last thing it does is to end."""
     start = [words[0], "-lp", str(port)]
-    if server:
+    if not peer:
         return start
-    return start + ["-i", "any0", "-t", "1", SERVER_ADDRESS] + words[1:] + ["quit"]
+    return start + ["-i", "any0", "-t", "1", peer] + words[1:] + ["quit"]
 
 
 def judge_pingpong(words, outputs):
@@ -320,12 +345,13 @@ def run_sides(scratch, server_text, client_text, sides, limit):
     port = free_port()
     deadline = time.monotonic() + limit
     settings, words = split_command(server_text)
-    sides.append(Side(scratch, "server", settings, family(words).words(words, port, True)))
+    sides.append(Side(scratch, "server", settings, family(words).words(words, port, None)))
     problem = wait_for_listener(sides[0], port, deadline)
     if problem:
         return problem
     settings, words = split_command(client_text)
-    sides.append(Side(scratch, "client", settings, family(words).words(words, port, False)))
+    words = family(words).words(words, port, scratch.hosts.server_address)
+    sides.append(Side(scratch, "client", settings, words))
     return wait_for_both(*sides, deadline)
 
 

@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: MIT
 """Runs the rows of one section of a table such as rows.txt, which explains the columns."""
 import argparse
+import contextlib
 import os
 import shutil
 import sys
@@ -9,9 +10,13 @@ from collections import namedtuple
 
 import host
 import pair
+import veth
 
+HOSTS = ("one", "two", "sharing")
 STATES = ("pass", "expected-fail")
 RUNS = ("main", "main+user")
+
+HERE = os.path.dirname(os.path.abspath(__file__))
 
 Row = namedtuple("Row", "section state runs needs command")
 
@@ -91,6 +96,29 @@ def run_row(scratch, row, limit):
     return good
 
 
+def read_reasons(path, rows):
+    """What of the rows does not apply to two hosts: why, by a text in their commands."""
+    reasons = {}
+    with open(path, encoding="utf-8") as f:
+        for line in f:
+            if line.strip() and not line.startswith("#"):
+                text, reason = (field.strip() for field in line.split("|", 1))
+                if not any(text in row.command for row in rows):
+                    sys.exit("%s: no row has %s" % (path, text))
+                reasons[text] = reason
+    return reasons
+
+
+def applying(rows, reasons):
+    """Those rows that apply; says why others do not."""
+    for row in rows:
+        why = [reason for text, reason in reasons.items() if text in row.command]
+        if why:
+            print("         %s  does not apply (%s)" % (row.command, why[0]), flush=True)
+        else:
+            yield row
+
+
 def options():
     p = argparse.ArgumentParser(description=__doc__)
     p.add_argument("--library", required=True)
@@ -103,7 +131,12 @@ def options():
                    "environment names; without it the test is skipped")
     p.add_argument("--only", help="only the rows that contain this text")
     p.add_argument("--table",
-                   default=os.path.join(os.path.dirname(os.path.abspath(__file__)), "rows.txt"))
+                   default=os.path.join(HERE, "rows.txt"))
+    p.add_argument("--hosts", choices=HOSTS, default="one",
+                   help="two: a network namespace each, and a folder of shared files each; "
+                   "sharing: with one folder for both")
+    p.add_argument("--cable", metavar="FAULTS",
+                   help="what becomes of packets between two hosts, in the words of relay.py")
     p.add_argument("section", nargs="*", help="all if there is none")
     return p.parse_args()
 
@@ -130,10 +163,17 @@ def main():
         use_installed(args.installed)
     if args.user:
         pair.require_root()
-    rows = chosen(read_rows(args.table), args)
+    table = read_rows(args.table)
+    rows = chosen(table, args)
     if not rows:
         sys.exit("no such rows")
-    with pair.Scratch(args.library, args.user, args.preload) as scratch:
+    if args.hosts != "one":
+        veth.enter()
+        rows = list(applying(rows, read_reasons(os.path.join(HERE, "two_hosts.txt"), table)))
+    with contextlib.ExitStack() as stack:
+        hosts = None if args.hosts == "one" else stack.enter_context(
+            veth.TwoHosts(args.hosts == "two", args.cable))
+        scratch = stack.enter_context(pair.Scratch(args.library, args.user, args.preload, hosts))
         results = [run_row(scratch, row, args.limit) for row in rows]
     print("%d of %d rows as expected, %d skipped"
           % (results.count(True), len(rows), results.count(None)))

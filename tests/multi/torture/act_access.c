@@ -2,6 +2,7 @@
 /* Requests of the other process, by keys that are good and keys that are not. */
 #include "torture/actions.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 #include "lib/probe.h"
@@ -32,10 +33,15 @@ static uint64_t word_under(const struct object *o)
 	return w;
 }
 
-/* Does the access store anything? A comparison that fails does not. */
+/*
+ * Does the access store anything? A comparison that fails does not; but on the wire the owner's
+ * process executes it, by an instruction that always does.
+ */
 static bool stores(const struct object *o)
 {
-	if (order.opcode == IBV_WR_ATOMIC_CMP_AND_SWP)
+	const char *transport = getenv("ANYVERBS_TRANSPORT");
+
+	if (order.opcode == IBV_WR_ATOMIC_CMP_AND_SWP && !(transport && !strcmp(transport, "wire")))
 		return word_under(o) == order.compare_add;
 	return order.opcode != IBV_WR_RDMA_READ;
 }

@@ -1,0 +1,117 @@
+# SPDX-License-Identifier: MIT
+"""
+Two hosts instead of one: two network namespaces with a cable between them. This
+process' own is the server's host; the other one is the client's, and a process holds it.
+
+    veth.enter()
+    with veth.TwoHosts(own_folders=True) as hosts, Scratch(library, hosts=hosts) as scratch:
+        ...
+"""
+import ctypes
+import os
+import shutil
+import signal
+import subprocess
+import sys
+
+import pair
+
+RELAY = os.path.join(os.path.dirname(os.path.abspath(__file__)), "relay.py")
+MARK = "ANYVERBS_TEST_HOST"
+PROGRAMS = "ip unshare nsenter".split()
+MTU = 9000
+# By the interface that has them.
+ADDRESSES = {"v0": ("192.0.2.1/24", "fd00::1/64"), "v1": ("192.0.2.2/24", "fd00::2/64")}
+PR_SET_PDEATHSIG = 1
+
+
+def enter():
+    """
+    Execute this program again in a network namespace of its own, as its root; the test is skipped
+    where that is not permitted.
+    """
+    if os.environ.pop(MARK, None):
+        return
+    missing = [program for program in PROGRAMS if not shutil.which(program)]
+    if missing:
+        pair.skip("not installed (packages iproute2, util-linux): " + " ".join(missing))
+    unshare = ["unshare", "-n" if os.geteuid() == 0 else "-rn"]
+    if subprocess.run(unshare + ["true"], stderr=subprocess.DEVNULL, check=False).returncode:
+        pair.skip("no permission to create a network namespace")
+    os.environ[MARK] = "1"
+    os.execvp("unshare", unshare + [sys.executable, "-B", *sys.argv])
+
+
+def end_with_parent():
+    ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
+
+
+class TwoHosts:
+    """
+    @own_folders: each host has its folder of shared files, as hosts have; else both have one, as
+      two containers on a host may
+    @faults: what becomes of packets in the cable (relay.py); None: nothing, and it is veth
+    """
+
+    server_address = ADDRESSES["v0"][0].split("/")[0]
+
+    def __init__(self, own_folders, faults=None):
+        self.own_folders = own_folders
+        self.faults = faults
+        self.holder = self.relay = None
+
+    def __enter__(self):
+        self.holder = subprocess.Popen(
+            ["unshare", "-n", "sh", "-c", "echo; exec sleep infinity"],
+            stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, preexec_fn=end_with_parent)
+        self.holder.stdout.readline()    # it is in its namespace
+        try:
+            self.lay_cable()
+        except subprocess.CalledProcessError as error:
+            self.end()
+            pair.skip("no cable between network namespaces: " + error.stderr.strip())
+        for inside, interface in (([], "v0"), (self.inside(), "v1")):
+            for words in (["link", "set", "lo", "up"],
+                          ["link", "set", interface, "mtu", str(MTU), "txqueuelen", "10000", "up"],
+                          *(["addr", "add", address, "dev", interface, *without_delay(address)]
+                            for address in ADDRESSES[interface])):
+                subprocess.run([*inside, "ip", *words], check=True)
+        return self
+
+    def __exit__(self, *_):
+        self.end()
+
+    def lay_cable(self):
+        there = ["netns", str(self.holder.pid)]
+        make = ["link", "add", "v0", "type", "veth", "peer", "name", "v1", *there]
+        if self.faults:
+            self.relay = subprocess.Popen(
+                [sys.executable, "-B", RELAY, self.faults],
+                stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+            self.relay.stdout.readline()
+            make = ["link", "set", "v1", *there]
+        subprocess.run(["ip", *make], stderr=subprocess.PIPE, text=True, check=True)
+
+    def end(self):
+        if self.relay:
+            self.relay.stdin.close()
+            self.relay.wait()
+        self.holder.kill()
+        self.holder.wait()
+
+    def inside(self):
+        """Words that go before a command of the client's host."""
+        return ["nsenter", "--net=/proc/%d/ns/net" % self.holder.pid]
+
+    def command(self, name, words, user):
+        """Return: the words, and the arguments of Popen(), that run it on that side's host, as
+        @user"""
+        if name != "client":
+            return words, pair.identity_of(user)
+        as_user = ["-S", str(user.pw_uid), "-G", str(user.pw_gid)] if user else []
+        return [*self.inside(), *as_user, *words], {}
+
+
+def without_delay(address):
+    """IPv6 looks first whether others have it."""
+    return ["nodad"] if ":" in address else []

@@ -1,0 +1,159 @@
+#!/bin/bash
+# SPDX-License-Identifier: MIT
+# First process of the emulated machine: lays the cables of /cables, runs the rows of /rows, and
+# says so on the console. Whoever reads the console ends the machine.
+#
+# A cable is a pair of veth between two ends. An end is the name of its interface:
+#   rxe0 any0   the kernel's device, and ours in a namespace
+#   rxe1 rxe2   the kernel's devices, both in the first namespace, as Linux 6.1 wants them
+#   any1 any2   ours, in two namespaces
+# A row is three lines: NUMBER SERVER-END CLIENT-END IP-VERSION SECONDS NETWORK, and the two
+# commands with $DEV, $GID (an index) and $PEER (the other end's IPv4 address).
+export PATH=/bin LC_ALL=C ANYVERBS_LIBRARY=/bin/libanyverbs.so.1
+port=18515
+
+mount -t proc proc /proc
+mount -t sysfs sys /sys
+mount -t devtmpfs dev /dev
+mkdir -p /dev/shm /run/netns
+for folder in /dev/shm /tmp /run; do mount -t tmpfs tmpfs $folder; done
+while read -r module; do insmod "$module"; done </modules
+ulimit -l unlimited
+
+# What each end is.
+device() { case $1 in rxe*) echo "$1" ;; *) echo any0 ;; esac; }
+number() { case $1 in rxe0 | rxe1 | any1) echo 1 ;; *) echo 2 ;; esac; }
+network() { case $1 in rxe0 | any0) echo 1 ;; rxe1 | rxe2) echo 2 ;; *) echo 3 ;; esac; }
+address4() { echo "10.0.$(network "$1").$(number "$1")"; }
+address6() { echo "fd0$(network "$1")::$(number "$1")"; }
+address() { "address$2" "$1"; } # END IP-VERSION
+
+# Words that go before a command: at END, in its namespace; with END, beside its device.
+at() { case $1 in any*) echo "ip netns exec $1" ;; esac; }
+with() { case $1 in any*) echo "$(at "$1") env ANYVERBS_DIR=/tmp/$1 anyverbs run --" ;; esac; }
+
+# Larger than 4096 bytes and the headers.
+lay_cable() {
+	local end at
+	ip link add "$1" mtu 4300 type veth peer name "$2" mtu 4300
+	for end in "$1" "$2"; do
+		at=$(at "$end")
+		case $end in
+		any*)
+			ip netns add "$end"
+			mkdir -p "/tmp/$end"
+			ip link set "$end" netns "$end"
+			$at ip link set lo up
+			;;
+		esac
+		$at ip addr add "$(address "$end" 4)/24" dev "$end"
+		$at ip addr add "$(address "$end" 6)/64" dev "$end" nodad
+		$at ip link set "$end" up
+		case $end in rxe*) rdma link add "$end" type rxe netdev "$end" ;; esac
+	done
+}
+
+# Packets between two addresses of one namespace take the cable: what arrives from it is for this
+# host, and only then do the host's own addresses count.
+through_the_cable() {
+	local end to hardware
+	for version in 4 6; do
+		ip -$version rule add pref 100 lookup local
+		ip -$version rule add pref 1 iif "$1" lookup local
+		ip -$version rule add pref 1 iif "$2" lookup local
+		ip -$version rule del pref 0
+	done
+	for end in "$1" "$2"; do
+		to=$2
+		[ "$end" = "$1" ] || to=$1
+		echo 1 >"/proc/sys/net/ipv4/conf/$end/accept_local"
+		read -r hardware <"/sys/class/net/$to/address"
+		for version in 4 6; do
+			ip -$version rule add pref 2 from "$(address "$end" $version)" \
+				to "$(address "$to" $version)" lookup "10$(number "$end")"
+			ip -$version route add "$(address "$to" $version)" dev "$end" \
+				table "10$(number "$end")"
+			ip -$version neigh replace "$(address "$to" $version)" \
+				lladdr "$hardware" dev "$end"
+		done
+	done
+}
+
+# learn_gids END: gid_END_4 and gid_END_6, the indices of its addresses in its device's table
+learn_gids() {
+	local version address index text
+	text=$($(with "$1") ibv_devinfo -v -d "$(device "$1")")
+	for version in 4 6; do
+		address=$(address "$1" $version)
+		[ $version = 6 ] || address=::ffff:$address
+		index=$(sed -n "s/.*GID\[ *\([0-9]*\)\].*[[:space:]]$address,.*/\1/p" <<<"$text")
+		declare -g "gid_$1_$version=$index"
+	done
+}
+
+listens() {
+	$(at "$1") cat /proc/net/tcp /proc/net/tcp6 | grep -q "$(printf ':%04X .* 0A' $port)"
+}
+
+# impair END END NETWORK: what the cable does to packets, in both directions
+impair() {
+	local end
+	for end in "$1" "$2"; do
+		$(at "$end") tc qdisc del dev "$end" root 2>/dev/null
+		# shellcheck disable=SC2086 # words
+		[ "$3" = clean ] || $(at "$end") tc qdisc add dev "$end" root netem limit 10000 $3
+	done
+}
+
+# start END PEER IP-VERSION SECONDS COMMAND: the subshell becomes the command
+start() {
+	local end=$1 seconds=$4 gid=gid_$1_$3
+	export GID=${!gid} DEV PEER
+	DEV=$(device "$1")
+	PEER=$(address "$2" 4)
+	eval "set -- $5"
+	# shellcheck disable=SC2046 # words
+	exec timeout -s KILL "$seconds" $(with "$end") "$@" 2>&1 </dev/null
+}
+
+# row NUMBER SERVER CLIENT IP-VERSION SECONDS NETWORK, and the commands
+row() {
+	local begin end status=0 pid waited=0
+	read -r begin _ </proc/uptime
+	[ "$6" = clean ] || impair "$2" "$3" "$6"
+	(start "$2" "$3" "$4" "$5" "$7") >/tmp/server &
+	pid=$!
+	until listens "$2" || ! kill -0 $pid 2>/dev/null || [ $waited -ge 100 ]; do
+		waited=$((waited + 1))
+		sleep 0.1
+	done
+	(start "$3" "$2" "$4" "$5" "$8") >/tmp/client || status=$?
+	echo "@ $1 client $status"
+	[ $status = 0 ] || kill $pid 2>/dev/null
+	status=0
+	wait $pid || status=$?
+	echo "@ $1 server $status"
+	[ "$6" = clean ] || impair "$2" "$3" clean
+	sed "s/^/$1 server| /" /tmp/server
+	sed "s/^/$1 client| /" /tmp/client
+	read -r end _ </proc/uptime
+	echo "@ $1 time $begin $end"
+}
+
+ip link set lo up
+rdma system set netns exclusive
+while read -r one other; do
+	lay_cable "$one" "$other"
+	case "$one $other" in rxe*" rxe"*) through_the_cable "$one" "$other" ;; esac
+	learn_gids "$one"
+	learn_gids "$other"
+done </cables
+read -r uptime _ </proc/uptime
+echo "@ ready $uptime"
+while read -r number server client version seconds network; do
+	read -r served
+	read -r asked
+	row "$number" "$server" "$client" "$version" "$seconds" "$network" "$served" "$asked"
+done </rows
+echo "@ done"
+while :; do sleep 1000; done

@@ -1,0 +1,89 @@
+/* SPDX-License-Identifier: MIT */
+#include "lib/two_hosts.h"
+
+#include <fcntl.h>
+#include <sched.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "lib/expect.h"
+
+static int hosts[2];
+
+static void skip(const char *why)
+{
+	printf("skipped: %s\n", why);
+	exit(77);
+}
+
+static void write_file(const char *name, const char *text)
+{
+	int fd = open(name, O_WRONLY | O_CLOEXEC);
+
+	if (fd < 0 || write(fd, text, strlen(text)) != (ssize_t)strlen(text))
+		DIE("%s", name);
+	close(fd);
+}
+
+/* Without privileges, as root of a user namespace. */
+static void enter_users(void)
+{
+	char ids[40];
+	unsigned int uid = geteuid(), gid = getegid();
+
+	if (uid == 0)
+		return;
+	if (unshare(CLONE_NEWUSER))
+		skip("no permission to create a user namespace");
+	write_file("/proc/self/setgroups", "deny");
+	snprintf(ids, sizeof(ids), "0 %u 1", uid);
+	write_file("/proc/self/uid_map", ids);
+	snprintf(ids, sizeof(ids), "0 %u 1", gid);
+	write_file("/proc/self/gid_map", ids);
+}
+
+static int new_host(void)
+{
+	int fd;
+
+	if (unshare(CLONE_NEWNET))
+		skip("no permission to create a network namespace");
+	fd = open("/proc/thread-self/ns/net", O_RDONLY | O_CLOEXEC);
+	if (fd < 0)
+		DIE("/proc/thread-self/ns/net");
+	return fd;
+}
+
+static void run(const char *command)
+{
+	if (system(command) != 0)
+		DIE("%s", command);
+}
+
+void two_hosts_be(int host)
+{
+	if (setns(hosts[host], CLONE_NEWNET))
+		DIE("setns");
+}
+
+void two_hosts_make(void)
+{
+	char command[200];
+
+	if (system("ip -V >/dev/null 2>&1"))
+		skip("no ip(8) here");
+	enter_users();
+	hosts[1] = new_host();
+	hosts[0] = new_host();
+	snprintf(command, sizeof(command),
+		 "ip link add v0 mtu 9000 type veth peer name v1 mtu 9000 netns /proc/%d/fd/%d",
+		 (int)getpid(), hosts[1]);
+	if (system(command))
+		skip("no veth interfaces here");
+	run("ip link set lo up && ip addr add 192.0.2.1/24 dev v0 && ip link set v0 up");
+	two_hosts_be(1);
+	run("ip link set lo up && ip addr add 192.0.2.2/24 dev v1 && ip link set v1 up");
+	two_hosts_be(0);
+}

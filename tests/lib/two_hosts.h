@@ -1,0 +1,15 @@
+/* SPDX-License-Identifier: MIT */
+/* Two hosts on this one: two network namespaces, with a cable (a pair of veth) between them. */
+#ifndef TEST_TWO_HOSTS_H
+#define TEST_TWO_HOSTS_H
+
+/*
+ * Make them, and be on host 0. The program exits with 77 where that is not permitted. Context: the
+ * process has one thread
+ */
+void two_hosts_make(void);
+
+/* Be on host 0 or 1: this thread, and the processes that it starts from now on. */
+void two_hosts_be(int host);
+
+#endif

@@ -1,0 +1,723 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * A network that drops, damages, doubles and reorders packets: between two hosts, every byte and
+ * every completion of reliable connections is right, and messages of unreliable ones arrive whole
+ * or not at all. SEED in the environment: other packets are struck.
+ */
+#include <arpa/inet.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "lib/expect.h"
+#include "lib/request.h"
+#include "lib/sandbox.h"
+#include "lib/two_hosts.h"
+
+#define PATIENCE 60000u	  /* ms */
+#define SLOT	 0x50000u /* bytes of arena for a request */
+#define SOURCES	 0u
+#define TARGETS	 0x400000u
+#define WORDS	 0x7f0000u /* atomics */
+#define ROUNDS	 6
+
+static struct side a, b;
+
+/* A request of each round, of both sides at once, from slot to slot. */
+struct step {
+	enum ibv_wr_opcode op;
+	uint32_t bytes;
+	unsigned int flags;
+};
+
+static bool receives(const struct step *s)
+{
+	return s->op == SEND || s->op == SENDI || s->op == WRITI;
+}
+
+static bool has_imm(const struct step *s)
+{
+	return s->op == SENDI || s->op == WRITI;
+}
+
+/* --- both hosts ------------------------------------------------------------------ */
+
+static void start(struct side *s, int host, const char *rules)
+{
+	const char *seed = getenv("SEED");
+	char text[300];
+
+	snprintf(text, sizeof(text), "seed %s; %s", seed ? seed : "0", rules);
+	setenv("ANYVERBS_FAULTS", text, 1);
+	two_hosts_be(host);
+	side_start(s);
+	two_hosts_be(0);
+}
+
+static void stop(void)
+{
+	side_stop(&b);
+	side_stop(&a);
+}
+
+static struct node_link link_patient(void)
+{
+	struct node_link l = link_default();
+
+	l.timeout = 14; /* 67 ms */
+	l.retry_cnt = 7;
+	l.rnr_retry = 7;
+	return l;
+}
+
+static void connect_by(const struct node_link *l)
+{
+	pair_create(&a, 0, &b, 0, NULL);
+	pair_connect(&a, 0, l, &b, 0, l);
+}
+
+/* --- a round --------------------------------------------------------------------- */
+
+static uint64_t at(uint64_t area, int slot)
+{
+	return area + (uint64_t)slot * SLOT;
+}
+
+static uint64_t seed_of(const struct side *from, int round, int slot)
+{
+	return (uint64_t)(from == &a ? 1000 : 2000) + (uint64_t)round * 50 + (uint64_t)slot;
+}
+
+static void prepare(struct side *from, struct side *to, const struct step *steps, int count,
+		    int round)
+{
+	for (int i = 0; i < count; i++) {
+		side_fill(from, at(SOURCES, i), steps[i].bytes, seed_of(from, round, i), 0);
+		side_fill(to, at(TARGETS, i), steps[i].bytes + 16, 1, 0);
+	}
+}
+
+static void post_receives(struct side *to, const struct step *steps, int count)
+{
+	for (int i = 0; i < count; i++)
+		if (receives(&steps[i]))
+			side_recv_one(to, 0, (uint64_t)i, at(TARGETS, i), steps[i].bytes);
+}
+
+static void post_sends(struct side *from, struct side *to, const struct step *steps, int count)
+{
+	struct node_send list[NODE_LIST] = {0};
+
+	for (int i = 0; i < count; i++) {
+		const struct step *s = &steps[i];
+		bool back = s->op == READ, word = request_is_atomic(s->op);
+
+		list[i] = (struct node_send){
+			.wr_id = (uint64_t)i,
+			.opcode = s->op,
+			.flags = s->flags | (i == count - 1 ? IBV_SEND_SIGNALED : 0),
+			.imm = htonl((uint32_t)i),
+			.num_sge = s->bytes ? 1 : 0,
+			.sge = {side_sge(from, KEY_FULL,
+					 word	? WORDS + 8 + (uint64_t)i * 8
+					 : back ? at(TARGETS, i)
+						: at(SOURCES, i),
+					 s->bytes)},
+			.remote_addr = to->info.base[KEY_FULL] + (word	 ? WORDS
+								  : back ? at(SOURCES, i)
+									 : at(TARGETS, i)),
+			.rkey = to->info.key[KEY_FULL],
+			.compare_add = REQUEST_GIVEN,
+		};
+	}
+	EXPECT(side_post_send(from, 0, list, count).ret == 0, "post_send");
+}
+
+static bool expect_sent(struct side *from, const struct step *steps, int count)
+{
+	struct ibv_wc wc[NODE_LIST];
+	int want = 0, n;
+
+	for (int i = 0; i < count; i++)
+		want += (steps[i].flags & IBV_SEND_SIGNALED) || i == count - 1;
+	n = side_poll(from, 0, want, PATIENCE, wc);
+	if (!EXPECT(n == want, "%d completions of %d", n, want))
+		return false;
+	for (int i = 0, at = 0; i < count; i++) {
+		if (!(steps[i].flags & IBV_SEND_SIGNALED) && i != count - 1)
+			continue;
+		if (!EXPECT(wc[at].status == IBV_WC_SUCCESS && wc[at].wr_id == (uint64_t)i,
+			    "request %d: wr_id %lu, status %d", i, wc[at].wr_id, wc[at].status))
+			return false;
+		at++;
+	}
+	return true;
+}
+
+static bool expect_received(struct side *to, const struct step *steps, int count)
+{
+	struct ibv_wc wc[NODE_LIST];
+	int want = 0, n, at = 0;
+
+	for (int i = 0; i < count; i++)
+		want += receives(&steps[i]);
+	n = side_poll(to, 1, want, PATIENCE, wc);
+	if (!EXPECT(n == want, "%d receives of %d", n, want))
+		return false;
+	for (int i = 0; i < count; i++) {
+		if (!receives(&steps[i]))
+			continue;
+		EXPECT(wc[at].status == IBV_WC_SUCCESS && wc[at].wr_id == (uint64_t)i &&
+			       wc[at].byte_len == steps[i].bytes,
+		       "receive %d: wr_id %lu, status %d, %u bytes", i, wc[at].wr_id, wc[at].status,
+		       wc[at].byte_len);
+		EXPECT(!has_imm(&steps[i]) || ((wc[at].wc_flags & IBV_WC_WITH_IMM) &&
+					       wc[at].imm_data == htonl((uint32_t)i)),
+		       "receive %d: immediate", i);
+		at++;
+	}
+	return true;
+}
+
+static void expect_bytes(struct side *from, struct side *to, const struct step *steps, int count,
+			 int round)
+{
+	for (int i = 0; i < count; i++) {
+		bool back = steps[i].op == READ;
+
+		if (request_is_atomic(steps[i].op))
+			continue;
+		EXPECT(side_check(back ? from : to, at(TARGETS, i), steps[i].bytes,
+				  seed_of(back ? to : from, round, i), 0) == -1,
+		       "request %d: bytes", i);
+		EXPECT(side_check(back ? from : to, at(TARGETS, i) + steps[i].bytes, 16, 1,
+				  steps[i].bytes) == -1,
+		       "request %d: bytes behind it", i);
+	}
+}
+
+/* Each addition took place once, in its order. */
+static void expect_words(struct side *from, struct side *to, const struct step *steps, int count,
+			 uint64_t *word)
+{
+	for (int i = 0; i < count; i++) {
+		if (!request_is_atomic(steps[i].op))
+			continue;
+		EXPECT(side_peek(from, WORDS + 8 + (uint64_t)i * 8) == *word,
+		       "request %d: %lu, not %lu", i, side_peek(from, WORDS + 8 + (uint64_t)i * 8),
+		       *word);
+		*word += REQUEST_GIVEN;
+	}
+	EXPECT(side_peek(to, WORDS) == *word, "the word: %lu, not %lu", side_peek(to, WORDS),
+	       *word);
+}
+
+static bool both_sent(const struct step *steps, int count)
+{
+	return expect_sent(&a, steps, count) && expect_sent(&b, steps, count) &&
+	       expect_received(&a, steps, count) && expect_received(&b, steps, count);
+}
+
+static void expect_no_more(void)
+{
+	struct ibv_wc wc[NODE_LIST];
+
+	EXPECT(side_poll(&a, 0, 1, 20, wc) == 0 && side_poll(&a, 1, 1, 0, wc) == 0 &&
+		       side_poll(&b, 0, 1, 0, wc) == 0 && side_poll(&b, 1, 1, 0, wc) == 0,
+	       "a completion that nothing asked for");
+}
+
+/* @late_ms: receives are posted so long after the requests */
+static void exchange(const struct step *steps, int count, int rounds, unsigned int late_ms)
+{
+	uint64_t words[2] = {100, 200};
+
+	side_poke(&a, WORDS, words[1]);
+	side_poke(&b, WORDS, words[0]);
+	for (int round = 0; round < rounds; round++) {
+		prepare(&a, &b, steps, count, round);
+		prepare(&b, &a, steps, count, round);
+		if (!late_ms) {
+			post_receives(&a, steps, count);
+			post_receives(&b, steps, count);
+		}
+		post_sends(&a, &b, steps, count);
+		post_sends(&b, &a, steps, count);
+		if (late_ms) {
+			struct ibv_wc wc[1];
+
+			EXPECT(side_poll(&a, 1, 1, late_ms, wc) == 0, "received too early");
+			post_receives(&a, steps, count);
+			post_receives(&b, steps, count);
+		}
+		if (!both_sent(steps, count))
+			return;
+		expect_bytes(&a, &b, steps, count, round);
+		expect_bytes(&b, &a, steps, count, round);
+		expect_words(&a, &b, steps, count, &words[0]);
+		expect_words(&b, &a, steps, count, &words[1]);
+	}
+	expect_no_more();
+}
+
+/* --- reliable connections -------------------------------------------------------- */
+
+#define S IBV_SEND_SIGNALED
+#define F IBV_SEND_FENCE
+
+static const struct step mixed[] = {
+	{SEND, 1, S},	    {WRITE, 1023, 0}, {SENDI, 1024, 0}, {READ, 1025, S},
+	{FAA, 8, 0},	    {WRITI, 2048, S}, {READ, 1, 0},	{SEND, 0, S},
+	{WRITE, 100000, 0}, {FAA, 8, S},      {SENDI, 4097, F}, {READ, 300000, S},
+};
+static const struct step large[] = {
+	{SEND, 300000, S}, {READ, 300000, 0},  {WRITI, 299999, S}, {FAA, 8, S},
+	{READ, 131073, 0}, {WRITE, 262144, 0}, {READ, 65536, S},   {SENDI, 5, 0},
+};
+static const struct step small[] = {
+	{SEND, 8, 0}, {SEND, 8, S}, {FAA, 8, 0},  {FAA, 8, 0},	{FAA, 8, 0},   {FAA, 8, S},
+	{READ, 8, 0}, {READ, 9, 0}, {READ, 0, S}, {SEND, 7, 0}, {WRITE, 6, 0}, {WRITI, 5, S},
+};
+static const struct step reads[] = {
+	{READ, 131072, 0},  {READ, 300000, 0}, {READ, 131073, 0}, {READ, 1024, S},
+	{WRITE, 131072, 0}, {READ, 250000, 0}, {FAA, 8, 0},	  {READ, 140000, S},
+};
+
+static const struct {
+	const char *name, *rules_a, *rules_b;
+	const struct step *steps;
+	int count;
+	uint32_t psn; /* 0: usual */
+	uint8_t mtu, rd_atomic;
+	unsigned int late_ms;
+	int rounds;
+} reliable[] = {
+#define STEPS(x) x, COUNT_OF(x)
+	{"nothing", "", "", STEPS(mixed), 0, IBV_MTU_1024, 4, 0, 3},
+	{"nothing, large", "", "", STEPS(large), 0, IBV_MTU_1024, 4, 0, 3},
+	{"nothing, 4096", "", "", STEPS(large), 0, IBV_MTU_4096, 4, 0, 3},
+	{"nothing, 256, wrap", "", "", STEPS(large), 0xfffff0, IBV_MTU_256, 4, 0, 2},
+	{"reads", "", "", STEPS(reads), 0, IBV_MTU_1024, 4, 0, 3},
+	{"late receives", "", "", STEPS(mixed), 0, IBV_MTU_1024, 4, 30, 4},
+	{"late receives, small", "", "", STEPS(small), 0, IBV_MTU_1024, 4, 30, 10},
+	{"late receives, lossy", "drop 3%", "drop 3%", STEPS(small), 0, IBV_MTU_1024, 4, 5, 10},
+	{"one read at a time", "drop 1%", "drop 1%", STEPS(mixed), 0, IBV_MTU_1024, 1, 0, ROUNDS},
+	{"1 % dropped", "drop 1%", "drop 1%", STEPS(mixed), 0, IBV_MTU_1024, 4, 0, ROUNDS},
+	{"1 % dropped, reads", "drop 1%", "drop 1%", STEPS(reads), 0, IBV_MTU_1024, 4, 0, ROUNDS},
+	{"10 % dropped, small", "drop 10%", "drop 10%", STEPS(small), 0, IBV_MTU_1024, 4, 0, 15},
+	{"10 % dropped, mixed", "drop 10%", "drop 10%", STEPS(mixed), 0xffffe0, IBV_MTU_1024, 4, 0,
+	 3},
+	{"10 % dropped, 4096", "drop 10%", "drop 10%", STEPS(large), 0, IBV_MTU_4096, 4, 0, 3},
+	{"10 % damaged at one side", "corrupt 10%", "", STEPS(mixed), 0, IBV_MTU_1024, 4, 0, 3},
+	{"10 % damaged at the other", "", "corrupt 10%", STEPS(reads), 0, IBV_MTU_1024, 2, 0, 3},
+	{"doubled", "duplicate", "duplicate", STEPS(mixed), 0, IBV_MTU_1024, 4, 0, ROUNDS},
+	{"many times", "duplicate 9 20%", "duplicate 9 20%", STEPS(small), 0xffffff, IBV_MTU_1024,
+	 4, 0, ROUNDS},
+	{"many times, late receives", "duplicate 9", "duplicate 9", STEPS(small), 0, IBV_MTU_1024,
+	 4, 20, ROUNDS},
+	{"reordered", "reorder 5%", "reorder 5%", STEPS(mixed), 0, IBV_MTU_1024, 4, 0, ROUNDS},
+	{"far reordered", "reorder 20 5%", "reorder 20 5%", STEPS(large), 0xffff80, IBV_MTU_1024, 4,
+	 0, ROUNDS},
+	{"all of it", "drop 2%; duplicate 2 3%; reorder 3 5%; corrupt 1%",
+	 "seed 5; drop 2%; duplicate 2 3%; reorder 3 5%; corrupt 1%", STEPS(mixed), 0xfffffe,
+	 IBV_MTU_1024, 4, 0, ROUNDS},
+	{"all of it, small", "drop 5%; duplicate 2 3%; reorder 3 5%",
+	 "seed 5; drop 5%; duplicate 2 3%; reorder 3 5%", STEPS(small), 0xfffffe, IBV_MTU_1024, 2,
+	 2, 20},
+	{"all of it, reads", "drop 2%; duplicate 2 3%; reorder 3 5%",
+	 "seed 5; drop 2%; duplicate 2 3%; reorder 3 5%", STEPS(reads), 0, IBV_MTU_1024, 4, 0,
+	 ROUNDS},
+#undef STEPS
+};
+
+static void reliable_rows(void)
+{
+	for (size_t i = 0; i < COUNT_OF(reliable); i++) {
+		struct node_link l = link_patient();
+
+		row("reliable: %s", reliable[i].name);
+		start(&a, 0, reliable[i].rules_a);
+		start(&b, 1, reliable[i].rules_b);
+		if (reliable[i].psn)
+			l.sq_psn = l.rq_psn = reliable[i].psn;
+		l.mtu = reliable[i].mtu;
+		l.rd_atomic = l.dest_rd_atomic = reliable[i].rd_atomic;
+		connect_by(&l);
+		exchange(reliable[i].steps, reliable[i].count, reliable[i].rounds,
+			 reliable[i].late_ms);
+		pair_destroy(&a, 0, &b, 0);
+		stop();
+	}
+}
+
+/* --- what ends while packets are under way --------------------------------------- */
+
+static const char lossy[] = "drop 2%; duplicate 2 3%; reorder 3 5%";
+
+static void begin(const char *name, const char *rules_a, const char *rules_b)
+{
+	struct node_link l = link_patient();
+
+	row("%s", name);
+	start(&a, 0, rules_a);
+	start(&b, 1, rules_b);
+	connect_by(&l);
+}
+
+static void end(void)
+{
+	pair_destroy(&a, 0, &b, 0);
+	stop();
+}
+
+/* Until nothing is under way, then on. */
+static void send_queue_is_drained(const char *rules)
+{
+	struct ibv_qp_attr attr = {.qp_state = IBV_QPS_SQD, .en_sqd_async_notify = 1};
+	struct node_event e;
+
+	begin("drained", rules, rules);
+	for (int round = 0; round < 4; round++) {
+		prepare(&a, &b, large, COUNT_OF(large), round);
+		post_receives(&b, large, COUNT_OF(large));
+		post_sends(&a, &b, large, COUNT_OF(large));
+		EXPECT(side_modify(&a, 0, &attr, IBV_QP_STATE | IBV_QP_EN_SQD_ASYNC_NOTIFY) == 0,
+		       "to SQD");
+		e = side_async(&a, PATIENCE);
+		EXPECT(e.any && e.type == IBV_EVENT_SQ_DRAINED, "no event, or another");
+		EXPECT(side_set_state(&a, 0, IBV_QPS_RTS) == 0, "to RTS");
+		if (!expect_sent(&a, large, COUNT_OF(large)) ||
+		    !expect_received(&b, large, COUNT_OF(large)))
+			break;
+	}
+	end();
+}
+
+/* The requests before it are done, those behind it are flushed. A refusal may be lost. */
+static void error_in_the_middle(const char *rules)
+{
+	struct ibv_wc wc[NODE_LIST];
+	struct node_send list[3] = {0};
+
+	begin("refused in the middle", rules, rules);
+	side_fill(&a, at(SOURCES, 0), 5000, 7, 0);
+	for (int i = 0; i < 3; i++)
+		list[i] = (struct node_send){
+			.wr_id = (uint64_t)i,
+			.opcode = i == 1 ? READ : WRITE,
+			.flags = IBV_SEND_SIGNALED,
+			.num_sge = 1,
+			.sge = {side_sge(&a, KEY_FULL, at(SOURCES, i), 5000)},
+			.remote_addr = b.info.base[KEY_FULL] + at(TARGETS, i),
+			.rkey = b.info.key[i == 1 ? KEY_WRONG : KEY_FULL],
+		};
+	EXPECT(side_post_send(&a, 0, list, 3).ret == 0, "post_send");
+	if (EXPECT(side_poll(&a, 0, 3, PATIENCE, wc) == 3, "completions"))
+		EXPECT(wc[0].status == IBV_WC_SUCCESS &&
+			       (wc[1].status == IBV_WC_REM_ACCESS_ERR ||
+				wc[1].status == IBV_WC_RETRY_EXC_ERR) &&
+			       wc[2].status == IBV_WC_WR_FLUSH_ERR,
+		       "statuses %d, %d, %d", wc[0].status, wc[1].status, wc[2].status);
+	EXPECT(side_check(&b, at(TARGETS, 0), 5000, 7, 0) == -1, "bytes before it");
+	end();
+}
+
+/* Either end goes away while both send. What comes for it is nobody's. */
+static void destroyed_under_way(const char *rules)
+{
+	struct node_link l = link_patient();
+
+	begin("destroyed under way", rules, rules);
+	for (int round = 0; round < 10; round++) {
+		prepare(&a, &b, large, COUNT_OF(large), round);
+		prepare(&b, &a, large, COUNT_OF(large), round);
+		post_receives(&a, large, COUNT_OF(large));
+		post_receives(&b, large, COUNT_OF(large));
+		post_sends(&a, &b, large, COUNT_OF(large));
+		post_sends(&b, &a, large, COUNT_OF(large));
+		if (round % 2)
+			pair_destroy(&a, 0, &b, 0);
+		else
+			pair_destroy(&b, 0, &a, 0);
+		l.sq_psn = l.rq_psn = (uint32_t)round * 7919;
+		connect_by(&l);
+	}
+	exchange(large, COUNT_OF(large), 1, 0);
+	end();
+}
+
+/* The peer is gone: that is all that the requester hears. */
+static void peer_is_gone(void)
+{
+	struct ibv_wc wc[NODE_LIST];
+
+	begin("without a peer", "", "");
+	EXPECT(side_destroy_qp(&b, 0) == 0, "ibv_destroy_qp");
+	prepare(&a, &b, small, 1, 0);
+	post_sends(&a, &b, small, 1);
+	EXPECT(side_poll(&a, 0, 1, PATIENCE, wc) == 1 && wc[0].status == IBV_WC_RETRY_EXC_ERR,
+	       "status %d", wc[0].status);
+	EXPECT(side_destroy_qp(&a, 0) == 0, "ibv_destroy_qp");
+	stop();
+}
+
+/* --- faults of requests ---------------------------------------------------------- */
+
+static const struct {
+	const char *rules;
+	int status;	 /* of the third request, those behind it are flushed if it is none */
+	unsigned int ms; /* at least */
+} of_requests[] = {
+	{"delay 30ms nth 3", IBV_WC_SUCCESS, 30},
+	{"lose nth 3", IBV_WC_SUCCESS, 67},
+	{"lose 2 nth 3", IBV_WC_SUCCESS, 134},
+	{"rnr 3 nth 3", IBV_WC_SUCCESS, 1},
+	{"rnr-exhausted nth 3", IBV_WC_RNR_RETRY_EXC_ERR, 0},
+	{"retry-exhausted nth 3", IBV_WC_RETRY_EXC_ERR, 0},
+	{"peer-death nth 3", IBV_WC_RETRY_EXC_ERR, 500},
+	{"status rem-access-err nth 3", IBV_WC_REM_ACCESS_ERR, 0},
+	{"status loc-prot-err nth 3", IBV_WC_LOC_PROT_ERR, 0},
+	{"evict nth 3", IBV_WC_SUCCESS, 0},
+	{"fatal nth 3", IBV_WC_WR_FLUSH_ERR, 0},
+	{"delay 1ms; drop 5%; reorder 5%", IBV_WC_SUCCESS, 6},
+};
+
+static void requests_have_faults(void)
+{
+	static const struct step steps[] = {{SEND, 5000, S}, {WRITE, 5000, S}, {READ, 5000, S},
+					    {SEND, 10, S},   {FAA, 8, S},      {WRITI, 1, S}};
+
+	for (size_t i = 0; i < COUNT_OF(of_requests); i++) {
+		struct ibv_wc wc[NODE_LIST];
+		uint64_t before;
+		int n;
+
+		begin(of_requests[i].rules, of_requests[i].rules, "");
+		prepare(&a, &b, steps, COUNT_OF(steps), 0);
+		prepare(&b, &a, steps, COUNT_OF(steps), 0);
+		post_receives(&b, steps, COUNT_OF(steps));
+		before = now_ms();
+		post_sends(&a, &b, steps, COUNT_OF(steps));
+		n = side_poll(&a, 0, COUNT_OF(steps), PATIENCE, wc);
+		EXPECT(n == COUNT_OF(steps), "%d completions", n);
+		EXPECT(now_ms() - before >= of_requests[i].ms, "after %lu ms", now_ms() - before);
+		for (int k = 0; k < n; k++) {
+			int want = k < 2			    ? IBV_WC_SUCCESS
+				   : k > 2 && of_requests[i].status ? IBV_WC_WR_FLUSH_ERR
+								    : of_requests[i].status;
+
+			EXPECT(wc[k].wr_id == (uint64_t)k && (int)wc[k].status == want,
+			       "request %d: wr_id %lu, status %d, not %d", k, wc[k].wr_id,
+			       wc[k].status, want);
+		}
+		if (!of_requests[i].status)
+			expect_bytes(&a, &b, steps, COUNT_OF(steps), 0);
+		end();
+	}
+}
+
+/* --- unreliable services --------------------------------------------------------- */
+
+/* What the other process does for this test: queue pairs that lib/node.h does not make. */
+enum { CREATE, CONNECT, SEND_ALL, DESTROY };
+
+#define MESSAGES 24
+#define UD_BYTES 1000u /* and one more for each message */
+
+static struct ibv_qp *qp; /* of the agent */
+
+static uint64_t create(struct node *n, enum ibv_qp_type type)
+{
+	struct ibv_qp_init_attr init = {
+		.send_cq = n->cq[0],
+		.recv_cq = n->cq[1],
+		.cap = {.max_send_wr = 64, .max_recv_wr = 64, .max_send_sge = 1, .max_recv_sge = 1},
+		.qp_type = type,
+		.sq_sig_all = 1,
+	};
+	struct ibv_qp_attr attr = {
+		.qp_state = IBV_QPS_INIT, .port_num = 1, .qkey = 0x111, .qp_access_flags = 2};
+
+	qp = ibv_create_qp(n->pd, &init);
+	NEED(qp);
+	NEED(ibv_modify_qp(qp, &attr,
+			   IBV_QP_STATE | IBV_QP_PORT | IBV_QP_PKEY_INDEX |
+				   (type == IBV_QPT_UD ? IBV_QP_QKEY : IBV_QP_ACCESS_FLAGS)) == 0);
+	for (int i = 0; i < MESSAGES; i++) {
+		struct ibv_sge sge = {(uintptr_t)n->arena + TARGETS + (unsigned)i * 0x20000u,
+				      0x20000, n->mr[KEY_FULL]->lkey};
+		struct ibv_recv_wr wr = {.wr_id = (uint64_t)i, .sg_list = &sge, .num_sge = 1}, *bad;
+
+		NEED(ibv_post_recv(qp, &wr, &bad) == 0);
+	}
+	return qp->qp_num;
+}
+
+static struct ibv_ah_attr to_peer(const struct side_job *job)
+{
+	struct ibv_ah_attr ah = {.is_global = 1, .port_num = 1, .grh.hop_limit = 64};
+
+	memcpy(ah.grh.dgid.raw, &job->arg[2], 16);
+	return ah;
+}
+
+static void get_ready(const struct side_job *job)
+{
+	bool ud = qp->qp_type == IBV_QPT_UD;
+	struct ibv_qp_attr attr = {.qp_state = IBV_QPS_RTR,
+				   .path_mtu = IBV_MTU_1024,
+				   .dest_qp_num = (uint32_t)job->arg[1],
+				   .rq_psn = 0xfffff8,
+				   .sq_psn = 0xfffff8,
+				   .ah_attr = to_peer(job)};
+	int mask = ud ? 0 : IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN;
+
+	NEED(ibv_modify_qp(qp, &attr, IBV_QP_STATE | mask) == 0);
+	attr.qp_state = IBV_QPS_RTS;
+	NEED(ibv_modify_qp(qp, &attr, IBV_QP_STATE | IBV_QP_SQ_PSN) == 0);
+}
+
+/* Sizes tell messages apart. */
+static uint32_t bytes_of(enum ibv_qp_type type, uint32_t message)
+{
+	return type == IBV_QPT_UD ? UD_BYTES + message : message * 2048 + message;
+}
+
+static uint64_t send_all(struct node *n, const struct side_job *job)
+{
+	bool ud = qp->qp_type == IBV_QPT_UD;
+	struct ibv_ah_attr attr = to_peer(job);
+	struct ibv_ah *ah = ibv_create_ah(n->pd, &attr);
+	uint64_t done = 0;
+
+	NEED(ah);
+	for (uint32_t i = 0; i < MESSAGES; i++) {
+		struct ibv_sge sge = {(uintptr_t)n->arena, bytes_of(qp->qp_type, i),
+				      n->mr[KEY_FULL]->lkey};
+		struct ibv_send_wr wr = {.opcode = IBV_WR_SEND, .sg_list = &sge, .num_sge = 1},
+				   *bad;
+		struct ibv_wc wc;
+
+		if (ud) {
+			wr.wr.ud.ah = ah;
+			wr.wr.ud.remote_qpn = (uint32_t)job->arg[1];
+			wr.wr.ud.remote_qkey = 0x111;
+		}
+		pattern_fill(n->arena, sge.length, 5000 + i, 0);
+		NEED(ibv_post_send(qp, &wr, &bad) == 0);
+		done += node_poll(n, 0, 1, PATIENCE, &wc) == 1 && wc.status == IBV_WC_SUCCESS;
+	}
+	NEED(ibv_destroy_ah(ah) == 0);
+	return done;
+}
+
+static uint64_t work(struct node *n, const struct side_job *job)
+{
+	switch (job->arg[0]) {
+	case CREATE:
+		return create(n, (enum ibv_qp_type)job->arg[1]);
+	case CONNECT:
+		get_ready(job);
+		return 0;
+	case SEND_ALL:
+		return send_all(n, job);
+	default:
+		return (uint64_t)ibv_destroy_qp(qp);
+	}
+}
+
+static uint64_t ask(struct side *s, uint64_t what, uint64_t arg, const struct side *peer)
+{
+	struct side_job job = {.arg = {what, arg}};
+
+	if (peer)
+		memcpy(&job.arg[2], peer->info.gid.raw, 16);
+	side_begin(s, &job);
+	return side_end(s);
+}
+
+/* Whole messages, in slots one after the other. Return: how many */
+static int whole_messages(struct side *to, enum ibv_qp_type type, bool in_order)
+{
+	struct ibv_wc wc[MESSAGES + 1];
+	int n = side_poll(to, 1, MESSAGES, 500, wc), header = type == IBV_QPT_UD ? 40 : 0;
+	int last = -1;
+
+	for (int i = 0; i < n; i++) {
+		int bytes = (int)wc[i].byte_len - header, message = 0;
+
+		while (message < MESSAGES && (int)bytes_of(type, (uint32_t)message) != bytes)
+			message++;
+		EXPECT(wc[i].status == IBV_WC_SUCCESS && message < MESSAGES &&
+			       wc[i].wr_id == (uint64_t)i,
+		       "receive %d: wr_id %lu, status %d, %d bytes", i, wc[i].wr_id, wc[i].status,
+		       bytes);
+		EXPECT(side_check(to, TARGETS + (unsigned)i * 0x20000u + (unsigned)header,
+				  (uint64_t)bytes, 5000 + (uint64_t)message, 0) == -1,
+		       "message %d: bytes", message);
+		EXPECT(!in_order || message > last, "message %d after %d", message, last);
+		last = message;
+	}
+	return n;
+}
+
+static const struct {
+	const char *rules; /* of the receiver; with a "!", of the sender */
+	int least, most;   /* messages that arrive */
+	bool in_order;
+} unreliable[] = {
+	{"", MESSAGES, MESSAGES, true},
+	{"drop nth 5", MESSAGES - 1, MESSAGES - 1, true},
+	{"corrupt nth 1", MESSAGES - 1, MESSAGES - 1, true},
+	{"drop 10%", 1, MESSAGES - 1, true},
+	{"duplicate 2 3%", 1, MESSAGES, false},
+	{"reorder 3%", 1, MESSAGES, false},
+	{"reorder nth 24", 1, MESSAGES, false},
+	{"drop", 0, 0, true},
+	{"!lose nth 5", MESSAGES - 1, MESSAGES - 1, true},
+	{"!delay 1ms", MESSAGES, MESSAGES, true},
+};
+
+static void unreliable_rows(enum ibv_qp_type type, const char *name)
+{
+	for (size_t i = 0; i < COUNT_OF(unreliable); i++) {
+		uint64_t qpn_a, qpn_b;
+		int n;
+
+		row("%s: %s", name, unreliable[i].rules);
+		start(&a, 0, *unreliable[i].rules == '!' ? unreliable[i].rules + 1 : "");
+		start(&b, 1, *unreliable[i].rules == '!' ? "" : unreliable[i].rules);
+		qpn_a = ask(&a, CREATE, type, NULL);
+		qpn_b = ask(&b, CREATE, type, NULL);
+		(void)ask(&a, CONNECT, qpn_b, &b);
+		(void)ask(&b, CONNECT, qpn_a, &a);
+		EXPECT(ask(&a, SEND_ALL, qpn_b, &b) == MESSAGES, "sends");
+		n = whole_messages(&b, type, unreliable[i].in_order);
+		EXPECT(n >= unreliable[i].least && n <= unreliable[i].most, "%d messages", n);
+		EXPECT(ask(&a, DESTROY, 0, NULL) == 0 && ask(&b, DESTROY, 0, NULL) == 0,
+		       "ibv_destroy_qp");
+		stop();
+	}
+}
+
+int main(int argc, char **argv)
+{
+	if (argc == 3)
+		sandbox_enter(); /* a host has its own folder */
+	side_work = work;
+	side_agent_main(argc, argv);
+	two_hosts_make();
+	time_limit(400);
+	reliable_rows();
+	send_queue_is_drained("");
+	send_queue_is_drained(lossy);
+	error_in_the_middle("");
+	error_in_the_middle(lossy);
+	destroyed_under_way("");
+	destroyed_under_way(lossy);
+	peer_is_gone();
+	requests_have_faults();
+	unreliable_rows(IBV_QPT_UC, "UC");
+	unreliable_rows(IBV_QPT_UD, "UD");
+	return summary();
+}
