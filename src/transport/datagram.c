@@ -237,7 +237,8 @@ static bool goes_on_wire(const struct datagram *d, const struct av_qp_end *req)
 {
 	const struct ibv_ah_attr ah = {.is_global = d->has_grh, .grh.dgid = d->head.ud.dgid};
 
-	return d->group ? av_wire_sends(req) : av_wire_is_wanted(req->seg, &ah);
+	return d->group ? av_wire_sends(req)
+			: av_wire_is_wanted(req->seg, &ah, d->head.ud.qpn & AV_QPN_MASK);
 }
 
 static void send_packet(struct datagram *d, const struct av_qp_end *req)

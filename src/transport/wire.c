@@ -8,6 +8,7 @@
 
 #include "base/setting.h"
 #include "device/port.h"
+#include "registry/directory.h"
 #include "transport/responder.h"
 #include "transport/state.h"
 #include "transport/to_packets.h"
@@ -26,11 +27,24 @@ bool av_wire_is_possible(const struct av_seg *seg)
 	return seg->head->link_layer == IBV_LINK_LAYER_ETHERNET && !av_setting_is(&direct_only);
 }
 
-bool av_wire_is_wanted(const struct av_seg *seg, const struct ibv_ah_attr *ah)
+/* Then it is reached directly, whatever network is between the two addresses. */
+static bool is_in_directory(const struct ibv_ah_attr *ah, uint32_t qpn)
+{
+	struct av_qp_location location = av_dir_qpn_find(qpn);
+	struct av_seg *seg = location.ref ? av_seg_get(location.ref) : NULL;
+	bool there = seg && av_at_address(ah, seg);
+
+	av_seg_put(seg);
+	return there;
+}
+
+bool av_wire_is_wanted(const struct av_seg *seg, const struct ibv_ah_attr *ah, uint32_t qpn)
 {
 	if (!av_wire_is_possible(seg) || !ah->is_global)
 		return false;
-	return av_setting_is(&wire_only) || !av_at_address(ah, seg);
+	if (av_setting_is(&wire_only))
+		return true;
+	return !av_at_address(ah, seg) && !is_in_directory(ah, qpn);
 }
 
 bool av_wire_poll(void)

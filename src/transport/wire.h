@@ -14,10 +14,11 @@
 #include "queue/qp.h"
 
 /*
- * Does a queue pair with that address vector reach its peer by packets? Yes if the address is
- * another host's; ANYVERBS_TRANSPORT=wire: always; =direct: never. Context: any
+ * Does an own queue pair reach queue pair @qpn at that address by packets? Yes if the address is
+ * another host's, and this directory has no such queue pair there; ANYVERBS_TRANSPORT=wire: always;
+ * =direct: never. Context: any
  */
-bool av_wire_is_wanted(const struct av_seg *seg, const struct ibv_ah_attr *ah);
+bool av_wire_is_wanted(const struct av_seg *seg, const struct ibv_ah_attr *ah, uint32_t qpn);
 
 /* Does everything go by packets (ANYVERBS_TRANSPORT=wire)? Context: any */
 bool av_wire_is_forced(void);

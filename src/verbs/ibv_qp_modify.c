@@ -114,7 +114,8 @@ static int get_on_wire(struct av_qp *qp, const struct ibv_qp_attr *attr, int mas
 		return 0;
 	if (qp->ibv.qp_type == IBV_QPT_UD)
 		av_wire_open_datagrams(&qp->end);
-	else if ((mask & IBV_QP_AV) && av_wire_is_wanted(qp->end.seg, &attr->ah_attr))
+	else if ((mask & IBV_QP_AV) &&
+		 av_wire_is_wanted(qp->end.seg, &attr->ah_attr, attr->dest_qp_num & AV_QPN_MASK))
 		return av_wire_open(&qp->end, attr);
 	return 0;
 }
