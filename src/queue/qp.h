@@ -323,4 +323,21 @@ AV_MUST_USE int av_sq_post(const struct av_qp_end *end, struct ibv_send_wr *wr,
 			   struct ibv_send_wr **bad, av_ah_lookup *find_ah,
 			   const struct av_atomic *operands);
 
+/* An answer that waits for the poller; @bytes 0: there is none. */
+struct av_answer {
+	uint8_t bytes;
+	uint8_t data[AV_CQE_DATA];
+};
+
+/**
+ * av_sq_complete() - append the completion of the request at the head, and step over it
+ * @wqe: the request
+ * @answer: NULL: none
+ *
+ * A request that is not signalled and has succeeded is only stepped over.
+ * Context: @exec is held. Return: 0, or -ENOSPC: no room in the CQ
+ */
+AV_MUST_USE int av_sq_complete(const struct av_qp_end *end, const struct av_sq_wqe *wqe,
+			       enum ibv_wc_status status, const struct av_answer *answer);
+
 #endif

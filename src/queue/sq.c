@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/limits.h"
+#include "base/newer_verbs.h"
 #include "observe/diagnosis.h"
 #include "queue/qp.h"
 
@@ -328,5 +329,67 @@ int av_sq_post_special(const struct av_qp_end *end, const struct av_sq_special *
 		ret = fill_special(qp, av_sq_slot(end, tail), req);
 	if (ret == 0)
 		atomic_store(&qp->sq_tail, tail + 1); /* as in av_sq_post() */
+	return ret;
+}
+
+/* --- completions ------------------------------------------------------------------- */
+
+/* By enum ibv_wr_opcode, and by the opcodes that plain verbs do not have. */
+static const uint16_t wc_opcode[] = {
+	[IBV_WR_RDMA_WRITE] = IBV_WC_RDMA_WRITE,
+	[IBV_WR_RDMA_WRITE_WITH_IMM] = IBV_WC_RDMA_WRITE,
+	[IBV_WR_SEND] = IBV_WC_SEND,
+	[IBV_WR_SEND_WITH_IMM] = IBV_WC_SEND,
+	[IBV_WR_RDMA_READ] = IBV_WC_RDMA_READ,
+	[IBV_WR_ATOMIC_CMP_AND_SWP] = IBV_WC_COMP_SWAP,
+	[IBV_WR_ATOMIC_FETCH_AND_ADD] = IBV_WC_FETCH_ADD,
+	[IBV_WR_LOCAL_INV] = IBV_WC_LOCAL_INV,
+	[IBV_WR_BIND_MW] = IBV_WC_BIND_MW,
+	[IBV_WR_SEND_WITH_INV] = IBV_WC_SEND,
+	[AV_WR_FLUSH] = AV_WC_FLUSH,
+	[IBV_WR_ATOMIC_WRITE] = IBV_WC_ATOMIC_WRITE,
+	[AV_WR_SIZED_CMP_AND_SWP] = IBV_WC_COMP_SWAP,
+	[AV_WR_SIZED_FETCH_AND_ADD] = IBV_WC_FETCH_ADD,
+	[AV_WR_MASKED_CMP_AND_SWP] = AV_WC_MASKED_CMP_AND_SWP,
+	[AV_WR_MASKED_FETCH_AND_ADD] = AV_WC_MASKED_FETCH_AND_ADD,
+	[AV_WR_NOP] = IBV_WC_SEND,
+	[AV_WR_UMR_FILL] = AV_WC_UMR,
+	[AV_WR_UMR_INVALIDATE] = AV_WC_UMR,
+};
+
+static void attach(struct av_qp_shared *qp, struct av_cqe *cqe, const struct av_answer *answer)
+{
+	atomic_fetch_add(&qp->answers, 1); /* counted before a poller can place it */
+	cqe->data_len = answer->bytes;
+	memcpy(cqe->data, answer->data, sizeof(cqe->data));
+}
+
+int av_sq_complete(const struct av_qp_end *end, const struct av_sq_wqe *wqe,
+		   enum ibv_wc_status status, const struct av_answer *answer)
+{
+	struct av_qp_shared *qp = end->qp;
+	/* Read once: a peer's ring may change under our eyes. */
+	uint32_t opcode = __atomic_load_n(&wqe->opcode, __ATOMIC_RELAXED);
+	struct av_cqe cqe;
+	int ret;
+
+	AV_ASSERT_HELD(&end->qp->exec);
+	if (status == IBV_WC_SUCCESS && !(wqe->flags & IBV_SEND_SIGNALED) && !qp->sig_all) {
+		qp->sq_next++;
+		return 0;
+	}
+	memset(&cqe, 0, offsetof(struct av_cqe, data));
+	cqe.wr_id = wqe->wr_id;
+	cqe.status = (uint8_t)status;
+	cqe.opcode = opcode < AV_ARRAY_SIZE(wc_opcode) ? wc_opcode[opcode] : IBV_WC_SEND;
+	cqe.byte_len = (uint32_t)wqe->bytes;
+	cqe.qpn = atomic_load_explicit(&qp->qpn, memory_order_relaxed);
+	cqe.queue = qp->index;
+	cqe.wqe = qp->sq_next;
+	if (av_unlikely(answer && answer->bytes))
+		attach(qp, &cqe, answer);
+	ret = av_cq_push(end->seg, qp->send_cq, &cqe);
+	qp->sq_next++; /* last: a death in between leaves one completion too many, not one too few
+			*/
 	return ret;
 }

@@ -116,7 +116,8 @@ static bool apply_outcome(const struct av_qp_end *end, struct av_qp_end *peer,
 	if (av_likely(result.fault == AV_FAULT_NONE && result.park == AV_PARK_NOT)) {
 		atomic_store_explicit(&end->qp->park, AV_PARK_NOT, memory_order_relaxed);
 		answer->bytes = result.answer_bytes;
-		av_finish_done(end, wqe, answer);
+		if (av_unlikely(av_sq_complete(end, wqe, IBV_WC_SUCCESS, answer)))
+			av_finish_overrun(end);
 		return true;
 	}
 	if (result.park == AV_PARK_NOT && av_rule(result.fault)->requester == IBV_WC_SUCCESS)

@@ -48,10 +48,9 @@ bool av_opcode_is_local(uint32_t opcode)
 	return opcode < AV_ARRAY_SIZE(row) && row[opcode].local;
 }
 
-static const struct av_request_row *row_of(uint32_t opcode)
-{
-	return opcode < AV_ARRAY_SIZE(row) && row[opcode].operation ? &row[opcode] : NULL;
-}
+/* The row of an opcode; NULL: there is none. */
+#define ROW_OF(opcode) \
+	((opcode) < AV_ARRAY_SIZE(row) && row[opcode].operation ? &row[opcode] : NULL)
 
 static enum av_fault check(const struct av_qp_end *req, const struct av_sq_wqe *head,
 			   const struct av_request_row *o)
@@ -69,7 +68,7 @@ static enum av_fault check(const struct av_qp_end *req, const struct av_sq_wqe *
 
 enum av_fault av_execute_check(const struct av_qp_end *req, const struct av_sq_wqe *wqe)
 {
-	return check(req, wqe, row_of(wqe->opcode));
+	return check(req, wqe, ROW_OF(wqe->opcode));
 }
 
 static bool acquired(const struct av_qp_end *end, enum av_lock_result got)
@@ -194,8 +193,11 @@ static void lose_unanswered(struct av_work *w)
 	w->result = (struct av_outcome){0};
 }
 
-/* Apply the effects of the outcome on both sides. */
-static void apply(struct av_work *w)
+/*
+ * Apply the effects of the outcome on both sides, and release the responder; that of a piece is its
+ * caller's to release.
+ */
+static void settle(struct av_work *w)
 {
 	bool undone, lost;
 
@@ -210,16 +212,13 @@ static void apply(struct av_work *w)
 		responder_fail(w);
 	if (lost || !undone)
 		advance(w, lost);
-}
-
-/* Apply them, and release the responder. */
-static void settle(struct av_work *w)
-{
-	apply(w);
+	if (av_unlikely(w->piece != NULL))
+		return;
 	av_lock_release(&w->rsp->qp->resp);
 	if (av_unlikely(w->srq.seg))
 		av_xrc_end(&w->srq);
-	av_events_raise(w->rsp, w->qpn, &w->events);
+	if (av_unlikely(w->events.count))
+		av_events_raise(w->rsp, w->qpn, &w->events);
 }
 
 /* --- the request ----------------------------------------------------------------- */
@@ -251,15 +250,14 @@ static enum av_fault find_receiver(struct av_work *w)
 	return av_unlikely(w->rsp->qp->type == IBV_QPT_XRC_RECV) ? find_srq(w) : AV_FAULT_NONE;
 }
 
-/* The first message that arrives tells a program that waits in RTR. */
+/* The first message that arrives in RTR tells a program that waits there. */
 static void establish(struct av_work *w)
 {
 	struct av_qp_shared *p = w->rsp->qp;
 
-	if (atomic_load(&p->state) == IBV_QPS_RTR && !p->established) {
-		p->established = 1;
+	if (!p->established)
 		av_work_event(w, IBV_EVENT_COMM_EST);
-	}
+	p->established = 1;
 }
 
 /*
@@ -283,7 +281,8 @@ static bool responder_begin(struct av_work *w)
 	w->qpn = atomic_load_explicit(&p->qpn, memory_order_relaxed);
 	w->result.gone = w->qpn != dest;
 	if (w->qpn == dest && av_responder_expects(p, w->req->qp)) {
-		establish(w);
+		if (av_unlikely(atomic_load(&p->state) == IBV_QPS_RTR))
+			establish(w);
 		return true;
 	}
 	av_lock_release(&p->resp);
@@ -324,7 +323,7 @@ static void begin(struct av_work *w, const struct av_qp_end *req, const struct a
 	w->ring = wqe;
 	w->head = *wqe;
 	AV_COPIED();
-	w->opcode = row_of(w->head.opcode);
+	w->opcode = ROW_OF(w->head.opcode);
 	w->piece = NULL;
 	w->events.count = 0;
 	w->now_ns = av_now_coarse_ns();
@@ -387,13 +386,14 @@ struct av_outcome av_execute_piece(const struct av_qp_end *req, const struct av_
 	w.piece = piece;
 	w.result = (struct av_outcome){.fault = AV_FAULT_NONE};
 	w.qpn = atomic_load_explicit(&rsp->qp->qpn, memory_order_relaxed);
-	establish(&w);
+	if (atomic_load(&rsp->qp->state) == IBV_QPS_RTR)
+		establish(&w);
 	/* What the requester should have refused, the responder does. */
 	if (check(req, &w.head, w.opcode) == AV_FAULT_NONE)
 		w.result.fault = operate(&w);
 	else
 		w.result.fault = AV_FAULT_REM_OP_DENIED;
-	apply(&w);
+	settle(&w);
 	av_xrc_end(&w.srq);
 	*events = w.events;
 	return w.result;

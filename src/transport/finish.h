@@ -11,18 +11,8 @@
 #include "queue/qp.h"
 #include "transport/rules.h"
 
-/* An answer that waits for the poller; @bytes 0: there is none. */
-struct av_answer {
-	uint8_t bytes;
-	uint8_t data[AV_CQE_DATA];
-};
-
-/*
- * The request at the head, @wqe, is done: step over it, and append its completion if it is to have
- * one. @answer: NULL: none. Without room in the CQ, the queue pair fails.
- */
-void av_finish_done(const struct av_qp_end *end, const struct av_sq_wqe *wqe,
-		    const struct av_answer *answer);
+/* The request at the head, @wqe, is done. Without room in the CQ, the queue pair fails. */
+void av_finish_done(const struct av_qp_end *end, const struct av_sq_wqe *wqe);
 
 /* The same with another status, and without a look at the request's flags. */
 void av_finish_status(const struct av_qp_end *end, const struct av_sq_wqe *wqe,

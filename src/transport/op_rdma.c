@@ -14,7 +14,7 @@ enum av_fault av_op_write_bytes(struct av_work *w, bool copy)
 	enum av_fault fault;
 
 	req.payload = true;
-	fault = av_work_announced(w, &req);
+	fault = av_unlikely(w->piece != NULL) ? av_work_announced(w, &req) : AV_FAULT_NONE;
 	if (fault == AV_FAULT_NONE)
 		fault = av_work_remote(w, &req, &remote);
 	if (av_unlikely(fault == AV_FAULT_TUNNELED)) /* the payload is commands */
@@ -56,7 +56,7 @@ enum av_fault av_op_read(struct av_work *w)
 		return AV_FAULT_REM_OP_DENIED;
 	if (w->head.bytes == 0)
 		return AV_FAULT_NONE;
-	fault = av_work_announced(w, &req);
+	fault = av_unlikely(w->piece != NULL) ? av_work_announced(w, &req) : AV_FAULT_NONE;
 	if (fault == AV_FAULT_NONE)
 		fault = av_work_remote(w, &req, &remote);
 	if (fault != AV_FAULT_NONE)

@@ -51,7 +51,7 @@ static void done(const struct answer *a, const struct av_sq_wqe *wqe)
 
 	av_traffic_count(&a->end->qp->counters.req.traffic, kind, wqe->bytes,
 			 av_wire_packets_of(a->w, wqe));
-	av_finish_done(a->end, wqe, NULL);
+	av_finish_done(a->end, wqe);
 }
 
 /* The request at the head, which has been begun, and its first PSN. NULL: there is none. */

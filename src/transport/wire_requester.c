@@ -369,7 +369,7 @@ static bool run_local(struct sending *s, const struct av_sq_wqe *wqe)
 	result = av_execute(s->end, &nobody, wqe, none);
 	if (result.fault != AV_FAULT_NONE)
 		return refuse(s, result.fault);
-	av_finish_done(s->end, wqe, NULL);
+	av_finish_done(s->end, wqe);
 	s->w->top = s->w->next + 1;
 	return true;
 }
@@ -379,7 +379,7 @@ static void done_unreliable(struct sending *s, const struct av_sq_wqe *wqe)
 {
 	av_traffic_count(&s->end->qp->counters.req.traffic, av_traffic_kind[wqe->opcode],
 			 wqe->bytes, av_wire_packets_of(s->w, wqe));
-	av_finish_done(s->end, wqe, NULL);
+	av_finish_done(s->end, wqe);
 }
 
 /* Return: was all of the request sent, so that the next one can be begun? */

@@ -71,7 +71,7 @@ enum av_fault av_work_announced(const struct av_work *w, const struct av_mem_req
 	struct av_spans remote;
 	enum av_fault fault;
 
-	if (av_likely(!w->piece) || w->piece->whole <= piece->length)
+	if (w->piece->whole <= piece->length)
 		return AV_FAULT_NONE;
 	all.length = w->piece->whole;
 	fault = av_work_remote(w, &all, &remote);

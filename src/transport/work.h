@@ -115,6 +115,7 @@ AV_MUST_USE enum av_fault av_work_remote(const struct av_work *w, const struct a
 /*
  * Does the responder permit all that the first piece of a message announces? Then a message in
  * several packets is refused before its first byte is moved. @piece: the piece's range
+ * Context: the request came in packets.
  */
 AV_MUST_USE enum av_fault av_work_announced(const struct av_work *w,
 					    const struct av_mem_request *piece);

@@ -10,7 +10,8 @@
 #include "wire/frame.h"
 #include "wire/icrc.h"
 
-#define HEAD 4 /* bytes of the input that say how the rest came */
+#define HEAD	  4 /* bytes of the input that say how the rest came */
+#define BTH_BYTES 12
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
@@ -47,7 +48,7 @@ static void mend(const struct av_cut *cut, uint8_t *bytes)
 		struct av_icrc_path path = {.source_port = cut->source_port,
 					    .identification = bytes[at]};
 
-		if (n <= AV_ICRC_BYTES)
+		if (n < BTH_BYTES + AV_ICRC_BYTES)
 			continue;
 		n -= AV_ICRC_BYTES;
 		memcpy(path.src, cut->path.src, sizeof(path.src));
