@@ -29,6 +29,12 @@ static bool say(bool connected, uint64_t count)
 	return send(sock, &note, sizeof(note), MSG_NOSIGNAL | MSG_DONTWAIT) == sizeof(note);
 }
 
+/* Is it time to tell? The first is told at once: a spoiler may not live to its next ones. */
+static bool is_due(uint64_t done, uint64_t told)
+{
+	return told == 0 || done - told >= NOTE_EVERY || done == most;
+}
+
 __attribute__((noreturn)) static void *flip_all(void *unused)
 {
 	uint64_t done = 0, told = 0;
@@ -41,7 +47,8 @@ __attribute__((noreturn)) static void *flip_all(void *unused)
 			continue;
 		}
 		flips_one(&flips);
-		if ((++done - told >= NOTE_EVERY || done == most) && say(false, done - told))
+		done++;
+		if (is_due(done, told) && say(false, done - told))
 			told = done;
 	}
 }
