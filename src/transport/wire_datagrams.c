@@ -1,14 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /* Own datagram queue pairs on the wire: the addresses and groups that they receive at. */
-#include <errno.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "device/gid.h"
 #include "device/port.h"
 #include "transport/wire.h"
 #include "transport/wire_qp.h"
-#include "wire/frame.h"
 
 /* Have packets for one address come, unless it is open already. If not, net/open.c has said so. */
 static void open_address(struct av_wire *w, const union ibv_gid *gid)
