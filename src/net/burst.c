@@ -150,10 +150,11 @@ static void put_icrc(const struct av_net_burst *b, uint8_t *packet, size_t bytes
 /* Of several that are sent together, the kernel numbers the identifications from 0. */
 static void seal(struct av_net_burst *b)
 {
-	uint8_t *packet = b->data + b->bytes - b->last;
+	uint8_t *packet;
 
 	if (b->sealed)
 		return;
+	packet = b->data + b->bytes - b->last;
 	memset(packet + b->last - AV_ICRC_BYTES - b->padding, 0, b->padding);
 	put_icrc(b, packet, b->last, b->packets - 1);
 	b->sealed = true;
