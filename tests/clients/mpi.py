@@ -1,7 +1,7 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: MIT
 """Debian's Open MPI over the device and nothing else:
-mpi_traffic.c, each rank with the library preloaded."""
+mpi_traffic.c, each rank with the library preloaded. With --hosts, each rank is on its own host."""
 import argparse
 import os
 import shutil
@@ -9,8 +9,11 @@ import subprocess
 import sys
 import time
 from collections import namedtuple
+from contextlib import nullcontext
 
 import pair
+import switch
+import veth
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 INFINIBAND = "ANYVERBS_DEVICES=any0:link=infiniband"
@@ -39,6 +42,20 @@ RUNS = [
     Run(2, "", OFI, False),  # with three, ofi_rxd of libfabric 1.17 crashes over any provider
 ]
 
+# Between hosts.
+HOST_RUNS = [Run(ranks, settings, UCX, True) for ranks in (2, 4) for settings in (RC, UD)]
+
+# Starts Open MPI's daemon on another host, where its first argument is the address.
+AGENT = """#!/bin/sh
+host=$1
+shift
+ANYVERBS_DIR=%(path)s/$host
+export ANYVERBS_DIR
+mkdir -p "$ANYVERBS_DIR"
+case $host in
+%(cases)s
+esac
+"""
 
 # When all is closed, its cache may still have registrations, and gives them to openib, which is
 # unloaded: with a sanitizer's allocator each time, otherwise seldom. So a run that crashes after
@@ -53,8 +70,28 @@ def compiled(scratch):
     return program
 
 
+def write_agent(scratch):
+    """Return: the program that mpirun starts its daemons with, on their hosts"""
+    path = os.path.join(scratch.path, "agent")
+    hosts = scratch.hosts
+    cases = ["%s) exec %s sh -c \"$*\" ;;" % (address, " ".join(hosts.inside(i)))
+             for i, address in enumerate(hosts.addresses)]
+    with open(path, "w", encoding="ascii") as f:
+        f.write(AGENT % {"path": scratch.path, "cases": "\n".join(cases)})
+    os.chmod(path, 0o700)
+    return path
+
+
+def spread(scratch, run):
+    """Arguments that put each rank on a host of its own."""
+    return ["--host", ",".join(scratch.hosts.addresses[:run.ranks]),
+            "--mca", "plm_rsh_agent", write_agent(scratch), "--mca", "oob_tcp_if_include", "e0"]
+
+
 def command(scratch, run, program):
     words = ["mpirun", "-n", str(run.ranks), "--oversubscribe", *run.arguments.split()]
+    if scratch.hosts.own_folders:
+        words += spread(scratch, run)
     for setting in ["UCX_NET_DEVICES=any0:1", *run.settings.split()]:
         words += ["-x", setting]
     return words + [program] + ["one-sided"] * run.one_sided
@@ -102,6 +139,7 @@ def options():
     p.add_argument("--library", required=True)
     p.add_argument("--preload", action="append", default=[],
                    help="preloaded before it, such as a sanitizer's library")
+    p.add_argument("--hosts", action="store_true", help="each rank is on a host of its own")
     p.add_argument("--limit", type=float, default=90, help="seconds for one run")
     return p.parse_args()
 
@@ -111,13 +149,18 @@ def main():
     missing = [p for p in ("mpicc", "mpirun", "ompi_info") if not shutil.which(p)]
     if missing:
         pair.skip("not installed (packages openmpi-bin, libopenmpi-dev): " + " ".join(missing))
-    with pair.Scratch(args.library, None, args.preload) as scratch:
+    if args.hosts:
+        veth.enter()
+    table = HOST_RUNS if args.hosts else RUNS
+    runs = [run for run in table
+            if not (args.preload and run.arguments.startswith(CRASHES_IN_CLOSING))]
+    hosts = switch.Switch(max(run.ranks for run in table)) if args.hosts else nullcontext()
+    with hosts, pair.Scratch(args.library, None, args.preload, hosts if args.hosts else None) \
+            as scratch:
         program = compiled(scratch)
-        runs = [run for run in RUNS
-                if not (args.preload and run.arguments.startswith(CRASHES_IN_CLOSING))]
         results = [run_one(scratch, run, program, args.limit) for run in runs]
     print("%d of %d runs went well, %d were left out"
-          % (sum(results), len(results), len(RUNS) - len(runs)))
+          % (sum(results), len(results), len(table) - len(runs)))
     sys.exit(0 if all(results) else 1)
 
 

@@ -32,8 +32,8 @@ def send_all(hosts, to):
         s.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4 << 20)
         s.bind(("::", relay.PORT))
         s.settimeout(PATIENCE)
-        with subprocess.Popen([*hosts.inside(), sys.executable, "-c", SENDER, to, str(relay.PORT),
-                               HEAD.hex(), TAIL.hex(), str(COUNT)]):
+        with subprocess.Popen([*veth.inside(hosts.holder), sys.executable, "-c", SENDER, to,
+                               str(relay.PORT), HEAD.hex(), TAIL.hex(), str(COUNT)]):
             try:
                 while True:
                     arrived.append(s.recv(relay.FRAME_MAX))

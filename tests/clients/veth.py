@@ -46,6 +46,34 @@ def end_with_parent():
     ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
 
 
+def start_host(name="client"):
+    """Return: a process that holds a host's namespaces until it is killed"""
+    holder = subprocess.Popen(
+        ["unshare", "-n", "-u", "sh", "-c", "hostname %s; echo; exec sleep infinity" % name],
+        stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, preexec_fn=end_with_parent)
+    holder.stdout.readline()    # it is in them
+    return holder
+
+
+def end_host(holder):
+    holder.kill()
+    holder.wait()
+
+
+def inside(holder):
+    """Words that go before a command of that host."""
+    return ["nsenter", "--net=/proc/%d/ns/net" % holder.pid, "--uts=/proc/%d/ns/uts" % holder.pid]
+
+
+def set_up(within, interface, addresses):
+    """@within: words that go before a command of the host that has the interface"""
+    for words in (["link", "set", "lo", "up"],
+                  ["link", "set", interface, "mtu", str(MTU), "txqueuelen", "10000", "up"],
+                  *(["addr", "add", address, "dev", interface, *without_delay(address)]
+                    for address in addresses)):
+        subprocess.run([*within, "ip", *words], check=True)
+
+
 class TwoHosts:
     """
     @own_folders: each host has its folder of shared files, as hosts have; else both have one, as
@@ -61,21 +89,14 @@ class TwoHosts:
         self.holder = self.relay = None
 
     def __enter__(self):
-        self.holder = subprocess.Popen(
-            ["unshare", "-n", "sh", "-c", "echo; exec sleep infinity"],
-            stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, preexec_fn=end_with_parent)
-        self.holder.stdout.readline()    # it is in its namespace
+        self.holder = start_host()
         try:
             self.lay_cable()
         except subprocess.CalledProcessError as error:
             self.end()
             pair.skip("no cable between network namespaces: " + error.stderr.strip())
-        for inside, interface in (([], "v0"), (self.inside(), "v1")):
-            for words in (["link", "set", "lo", "up"],
-                          ["link", "set", interface, "mtu", str(MTU), "txqueuelen", "10000", "up"],
-                          *(["addr", "add", address, "dev", interface, *without_delay(address)]
-                            for address in ADDRESSES[interface])):
-                subprocess.run([*inside, "ip", *words], check=True)
+        for within, interface in (([], "v0"), (inside(self.holder), "v1")):
+            set_up(within, interface, ADDRESSES[interface])
         return self
 
     def __exit__(self, *_):
@@ -96,12 +117,7 @@ class TwoHosts:
         if self.relay:
             self.relay.stdin.close()
             self.relay.wait()
-        self.holder.kill()
-        self.holder.wait()
-
-    def inside(self):
-        """Words that go before a command of the client's host."""
-        return ["nsenter", "--net=/proc/%d/ns/net" % self.holder.pid]
+        end_host(self.holder)
 
     def command(self, name, words, user):
         """Return: the words, and the arguments of Popen(), that run it on that side's host, as
@@ -109,7 +125,7 @@ class TwoHosts:
         if name != "client":
             return words, pair.identity_of(user)
         as_user = ["-S", str(user.pw_uid), "-G", str(user.pw_gid)] if user else []
-        return [*self.inside(), *as_user, *words], {}
+        return [*inside(self.holder), *as_user, *words], {}
 
 
 def without_delay(address):
