@@ -17,8 +17,7 @@ BRIDGE = "b0"
 PORT = "e0"    # of a host
 
 
-class Switch:
-    server_address = "192.0.2.1"
+class Switch(pair.OneHost):    # a side that names no other host is on the first
     own_folders = True
 
     def __init__(self, count):
@@ -64,7 +63,3 @@ class Switch:
     def inside(self, host):
         """Words that go before a command of host number @host."""
         return veth.inside(self.holders[host - 1]) if host else []
-
-    def command(self, _name, words, user):
-        """Of the first host: its words, and arguments of Popen()."""
-        return words, pair.identity_of(user)

@@ -9,6 +9,7 @@
 #include <string.h>
 #include <sys/mman.h>
 
+#include "lib/sandbox.h"
 #include "lib/to_rts.h"
 #include "queue/qp.h"
 #include "registry/directory.h"
@@ -65,8 +66,7 @@ static unsigned int shared_receives;
 
 /* A step of an input. */
 struct step {
-	uint8_t what; /* the queue pair, and whether it posts, receives, is polled, or gets a packet
-		       */
+	uint8_t what; /* which queue pair; does it post, or receive, or get a packet? */
 	uint8_t opcode;
 	int8_t psn; /* from the one that is next */
 	uint8_t flags;
@@ -197,13 +197,11 @@ static void keep_open(void)
 	check(qp && connect_qp(qp, connect_attr(0, &own)) == 0);
 }
 
-/* In a folder and, for its port, a network of its own: lib/own_network.sh. */
+/* The network is its own, too, so that its port is free: lib/own_network.sh. */
 int LLVMFuzzerInitialize(int *argc, char ***argv)
 {
-	static char folder[] = "/tmp/anyverbs-fuzz-XXXXXX";
-
-	check(mkdtemp(folder) && !setenv("ANYVERBS_DIR", folder, 1) &&
-	      !setenv("ANYVERBS_ADOPT", "never", 1));
+	sandbox_enter();
+	check(!setenv("ANYVERBS_ADOPT", "never", 1));
 	create();
 	keep_open();
 	return 0;
@@ -231,15 +229,19 @@ static struct queue *queue_of(uint32_t qpn)
 	return NULL;
 }
 
+/* The shared queue that it receives from; NULL: its own. */
+static struct ibv_srq *shared_by(const struct queue *q)
+{
+	return q == &queue[XRC_RECV] ? xrc_srq : q == &queue[RC_SHARED] ? srq : NULL;
+}
+
 static void completed(const struct ibv_wc *wc)
 {
 	struct queue *q = queue_of(wc->qp_num);
 	unsigned int *left;
 
 	check(q != NULL);
-	left = wc->wr_id == 0					 ? &q->sends
-	       : q == &queue[RC_SHARED] || q == &queue[XRC_RECV] ? &shared_receives
-								 : &q->receives;
+	left = wc->wr_id == 0 ? &q->sends : shared_by(q) ? &shared_receives : &q->receives;
 	check(*left > 0);
 	--*left;
 }
@@ -322,9 +324,8 @@ static void post_receive(struct queue *q, const struct step *s)
 	struct ibv_sge list = sge(s);
 	struct ibv_recv_wr wr = {.wr_id = 1, .sg_list = &list, .num_sge = 1}, *bad;
 
-	if (q == &queue[RC_SHARED] || q == &queue[XRC_RECV])
-		shared_receives +=
-			ibv_post_srq_recv(q == &queue[XRC_RECV] ? xrc_srq : srq, &wr, &bad) == 0;
+	if (shared_by(q))
+		shared_receives += ibv_post_srq_recv(shared_by(q), &wr, &bad) == 0;
 	else
 		q->receives += ibv_post_recv(q->qp, &wr, &bad) == 0;
 }
@@ -334,33 +335,33 @@ static uint32_t key(const struct step *s)
 	return s->key < REGIONS ? mr[s->key]->rkey : mr[s->key % REGIONS]->rkey ^ (s->key & 0xf0u);
 }
 
-/* Its PSN: requests count from what is expected, answers from what is not acknowledged. */
-static uint32_t psn(const struct queue *q, const struct av_opcode *info)
+/* The PSN that is next: of requests, what is expected; of answers, what is not acknowledged. */
+static uint32_t next_psn(const struct queue *q, uint8_t opcode)
 {
 	const struct av_wire *w = av_wire_at(q->end.seg, q->end.qp->index);
+	struct av_opcode info;
+	bool answers = av_opcode_info(opcode, &info) && info.response;
 
-	return info->response && w ? w->acked : q->end.qp->expected_psn;
+	return answers && w ? w->acked : q->end.qp->expected_psn;
 }
 
 static void make_packet(const struct queue *q, const struct step *s, struct av_net_packet *to)
 {
 	static uint8_t payload[PAGE];
-	struct av_opcode info = {0};
-	struct av_packet *p = &to->packet;
+	uint8_t opcode = kind[q - queue].service | (s->opcode & 31);
 	uint32_t srqn = 0;
 
-	(void)av_opcode_info(p->opcode = kind[q - queue].service | (s->opcode & 31), &info);
 	check(ibv_get_srq_num(xrc_srq, &srqn) == 0);
 	memcpy(to->path.src, peer.raw, sizeof(to->path.src));
 	memcpy(to->path.dst, own.raw, sizeof(to->path.dst));
 	to->path.src[15] ^= (s->flags & 0x38) == 0x38; /* a stranger's */
-	*p = (struct av_packet){
-		.opcode = p->opcode,
+	to->packet = (struct av_packet){
+		.opcode = opcode,
 		.solicited = s->flags & 1,
 		.ack_request = (s->flags & 2) != 0,
 		.pkey = (s->flags & 0xc0) == 0xc0 ? 0x1234 : 0xffff,
 		.dest_qpn = q->qp->qp_num,
-		.psn = av_psn_after(psn(q, &info), (uint32_t)s->psn & AV_PSN_MASK),
+		.psn = av_psn_after(next_psn(q, opcode), (uint32_t)s->psn & AV_PSN_MASK),
 		.srqn = srqn ^ (s->more == 0xff),
 		.qkey = s->more == 0xfe,
 		.src_qpn = PEER_QPN,
