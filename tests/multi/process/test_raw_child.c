@@ -3,6 +3,7 @@
  * A process makes a child past the C library's fork(), which inherits whatever says that it lives,
  * and is killed. Peers see that it has ended all the same.
  */
+#include <poll.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <sys/syscall.h>
@@ -47,9 +48,20 @@ static enum ibv_wc_status write_there(void)
 	return wc.status;
 }
 
+/* The child has no parent that would wait for it: a pidfd tells when all it had open is closed */
+static void end_child(int pidfd)
+{
+	struct pollfd ended = {.fd = pidfd, .events = POLLIN};
+
+	NEED(syscall(SYS_pidfd_send_signal, pidfd, SIGKILL, NULL, 0) == 0);
+	NEED(poll(&ended, 1, (int)LIFE * 1000) == 1);
+	close(pidfd);
+}
+
 static void the_dead_takes_no_more(void)
 {
 	pid_t child;
+	int pidfd;
 
 	row("its child is alive");
 	probe_open(&here, &there, 0);
@@ -57,10 +69,12 @@ static void the_dead_takes_no_more(void)
 	side_begin(&there, &(struct side_job){{0}});
 	child = (pid_t)side_end(&there);
 	NEED(child > 0);
+	pidfd = (int)syscall(SYS_pidfd_open, child, 0);
+	NEED(pidfd >= 0);
 	side_kill(&there);
 	EXPECT(kill(child, 0) == 0, "the child has ended, too");
 	EXPECT(write_there() == IBV_WC_RETRY_EXC_ERR, "a WRITE to the dead");
-	kill(child, SIGKILL);
+	end_child(pidfd);
 	EXPECT(side_destroy_qp(&here, 0) == 0, "ibv_destroy_qp");
 }
 
