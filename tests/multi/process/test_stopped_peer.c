@@ -28,6 +28,15 @@ static struct ibv_mr *buffer_of(struct node *n)
 	return mr;
 }
 
+static int drop_buffer(struct ibv_mr *mr)
+{
+	void *at = mr->addr;
+	int err = ibv_dereg_mr(mr);
+
+	free(at);
+	return err;
+}
+
 /* In the peer: one long message. */
 static uint64_t send_long(struct node *n, const struct side_job *job)
 {
@@ -45,7 +54,7 @@ static uint64_t send_long(struct node *n, const struct side_job *job)
 	if (ibv_post_send(n->qp[0], &wr, &bad) == 0)
 		while (ibv_poll_cq(n->qp[0]->send_cq, 1, &wc) == 0)
 			;
-	ibv_dereg_mr(mr);
+	drop_buffer(mr);
 	return wc.status;
 }
 
@@ -128,7 +137,7 @@ static bool one_round(uint64_t seed)
 		       wc[0].byte_len == BYTES,
 	       "the receiver");
 	EXPECT(pattern_check(mr->addr, BYTES, seed, 0) == -1, "bytes");
-	EXPECT(ibv_dereg_mr(mr) == 0, "ibv_dereg_mr");
+	EXPECT(drop_buffer(mr) == 0, "ibv_dereg_mr");
 	return hit;
 }
 
