@@ -28,7 +28,8 @@ _Static_assert(AV_COUNTED_WORDS < UINT8_MAX, "words have numbers of a byte");
 #define XMIT_PACKETS                                                                \
 	REQ(SEND, messages), REQ_MORE(SEND), REQ(WRITE, messages), REQ_MORE(WRITE), \
 		REQ(READ, messages), REQ(ATOMIC, messages), REQ(FLUSH, messages),   \
-		RSP(READ, messages), RSP_MORE(READ), RSP(ATOMIC, messages), RSP(FLUSH, messages)
+		RSP(READ, messages), RSP_MORE(READ), RSP(ATOMIC, messages),         \
+		RSP(FLUSH, messages), REQ_EVENT(REPEATED)
 #define RCV_PACKETS                                                                 \
 	RSP(SEND, messages), RSP_MORE(SEND), RSP(WRITE, messages), RSP_MORE(WRITE), \
 		RSP(READ, messages), RSP(ATOMIC, messages), RSP(FLUSH, messages),   \
@@ -85,6 +86,9 @@ const struct av_counter_info av_counter_info[] = {
 	C("rnr_naks_received",     "events",   DPQ, "Requests that found the receiver not ready, once for each time", REQ_EVENT(RNR)),
 	C("out_of_buffer",         "messages", DPQ, "Messages of others that found no receive request", RSP_EVENT(RNR)),
 	C("timeouts",              "events",   DPQ, "Requests that nobody answered in time, once for each time", REQ_EVENT(TIMEOUT)),
+	C("repeated_packets",      "packets",  DPQ, "Packets of requests sent once more", REQ_EVENT(REPEATED)),
+	C("duplicate_packets",     "packets",  DPQ, "Packets of requests that had come before", RSP_EVENT(DUPLICATE)),
+	C("packets_ahead",         "packets",  DPQ, "Packets ahead of the one that was expected", RSP_EVENT(AHEAD)),
 	C("request_errors",        "requests", DPQ, "Requests completed in error, those that were flushed excepted", REQ_FAILED),
 	C("request_flushes",       "requests", DPQ, "Requests completed as flushed", REQ_EVENT(FLUSHED)),
 	C("refused",               "requests", DPQ, "Requests of others that were refused", RSP_FAILED),
@@ -153,10 +157,10 @@ const struct av_counter_info av_counter_info[] = {
 	C("rx_atomic_requests",        "messages", HW, "Atomic operations of others", RSP(ATOMIC, messages)),
 	C("rx_read_requests",          "messages", HW, "RDMA READs of others", RSP(READ, messages)),
 	C("rx_write_requests",         "messages", HW, "RDMA WRITEs of others", RSP(WRITE, messages)),
-	NEVER("duplicate_request",          HW),
-	NEVER("implied_nak_seq_err",        HW),
-	NEVER("out_of_sequence",            HW),
-	NEVER("packet_seq_err",             HW),
+	C("duplicate_request",         "packets",  HW, "Packets of requests that had come before", RSP_EVENT(DUPLICATE)),
+	C("implied_nak_seq_err",       "events",   HW, "Answers behind one that is missing", REQ_EVENT(ANSWER_LOST)),
+	C("out_of_sequence",           "packets",  HW, "Packets ahead of the one that was expected", RSP_EVENT(AHEAD)),
+	C("packet_seq_err",            "events",   HW, "NAKs for a packet that is missing, received", REQ_EVENT(SEQUENCE_NAK)),
 	NEVER("np_cnp_sent",                HW),
 	NEVER("np_ecn_marked_roce_packets", HW),
 	NEVER("rp_cnp_handled",             HW),
@@ -173,8 +177,8 @@ const struct av_counter_info av_counter_info[] = {
 	C("completer_retry_err",    "events",   HW, "Requests that nobody answered in time", REQ_EVENT(TIMEOUT)),
 	C("rdma_sends",             "messages", HW, "SENDs carried out", REQ(SEND, messages)),
 	C("rdma_recvs",             "messages", HW, "Messages received", RSP(SEND, messages)),
-	NEVER("out_of_seq_request", HW),
-	NEVER("rcvd_seq_err",       HW),
+	C("out_of_seq_request",     "packets",  HW, "Packets ahead of the one that was expected", RSP_EVENT(AHEAD)),
+	C("rcvd_seq_err",           "events",   HW, "NAKs for a packet that is missing, received", REQ_EVENT(SEQUENCE_NAK)),
 	NEVER("ack_deferred",       HW),
 	NEVER("send_err",           HW),
 };

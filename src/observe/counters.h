@@ -42,6 +42,9 @@ struct av_traffic {
 enum av_req_event {
 	AV_REQ_RNR,	       /* RNR NAK received */
 	AV_REQ_TIMEOUT,	       /* no answer in time */
+	AV_REQ_SEQUENCE_NAK,   /* NAK: PSN sequence error */
+	AV_REQ_ANSWER_LOST,    /* an answer behind one that is missing */
+	AV_REQ_REPEATED,       /* packets sent once more */
 	AV_REQ_MULTICAST,      /* datagrams sent to a group */
 	AV_REQ_FLUSHED,	       /* requests completed as flushed */
 	AV_REQ_RNR_EXCEEDED,   /* requests failed: RNR retries exhausted */
@@ -55,6 +58,8 @@ enum av_req_event {
 
 enum av_rsp_event {
 	AV_RSP_RNR,	    /* a message found no receive request */
+	AV_RSP_AHEAD,	    /* packets ahead of the one that was expected */
+	AV_RSP_DUPLICATE,   /* packets of requests that came before */
 	AV_RSP_MULTICAST,   /* datagrams received as member of a group */
 	AV_RSP_DROPPED,	    /* messages of unreliable services that were lost here */
 	AV_RSP_FLUSHED,	    /* receive requests completed as flushed */

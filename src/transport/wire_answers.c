@@ -101,16 +101,32 @@ static bool acknowledged(const struct answer *a, uint32_t psn)
 }
 
 /*
- * An answer before this one is missing, or a request was missing at the responder: send again, once
- * until there is progress. Whatever says so once more may be a duplicate, or be of before the
- * repetition. If that is lost, too, the time for an answer runs out.
+ * Something is missing here or at the responder: send again, once until there is progress. Whatever
+ * says so once more may be a duplicate, or be of before the repetition. If that is lost, too, the
+ * time for an answer runs out.
+ * Return: it is sent again
  */
-static void gap(const struct answer *a)
+static bool go_back(const struct answer *a)
 {
 	if (a->w->repeated)
-		return;
+		return false;
 	av_wire_rewind(a->end, a->w, a->w->acked);
 	a->w->repeated = true;
+	return true;
+}
+
+/* An answer before this one is missing. */
+static void gap(const struct answer *a)
+{
+	if (go_back(a))
+		av_count_req(a->end->qp, AV_REQ_ANSWER_LOST);
+}
+
+static void sequence_nak(const struct answer *a)
+{
+	av_count_req(a->end->qp, AV_REQ_SEQUENCE_NAK);
+	if (!a->w->waits)
+		(void)go_back(a);
 }
 
 /* --- refusals -------------------------------------------------------------------- */
@@ -166,8 +182,8 @@ static void acknowledgement(const struct answer *a)
 			gap(a);
 		else if (syndrome != AV_NAK_SEQUENCE)
 			refused(a, syndrome);
-		else if (!a->w->waits)
-			gap(a);
+		else
+			sequence_nak(a);
 		return;
 	default:
 		return;

@@ -218,6 +218,8 @@ static void advance(struct sending *s, uint32_t packets)
 	q->next_psn = av_psn_after(q->next_psn, packets);
 	if (av_psn_distance(s->w->sent, q->next_psn) > 0)
 		s->w->sent = q->next_psn;
+	else
+		av_count_req(q, AV_REQ_REPEATED);
 	if (s->w->service == AV_SERVICE_UC) /* nobody answers */
 		s->w->acked = q->next_psn;
 }

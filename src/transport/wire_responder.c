@@ -355,6 +355,8 @@ static void reliable(struct arrival *a)
 {
 	int32_t ahead = av_psn_distance(a->end->qp->expected_psn, a->p->psn);
 
+	if (ahead != 0)
+		av_count_rsp(a->end->qp, ahead > 0 ? AV_RSP_AHEAD : AV_RSP_DUPLICATE);
 	if (ahead > 0 && !a->w->told) {
 		a->w->told = true;
 		send_answer(a, AV_OP_ACK, a->end->qp->expected_psn, AV_NAK_SEQUENCE, 0);

@@ -87,3 +87,11 @@ void two_hosts_make(void)
 	run("ip link set lo up && ip addr add 192.0.2.2/24 dev v1 && ip link set v1 up");
 	two_hosts_be(0);
 }
+
+void two_hosts_start(struct side *s, int host, const char *faults)
+{
+	setenv("ANYVERBS_FAULTS", faults, 1);
+	two_hosts_be(host);
+	side_start(s);
+	two_hosts_be(0);
+}

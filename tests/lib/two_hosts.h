@@ -3,6 +3,8 @@
 #ifndef TEST_TWO_HOSTS_H
 #define TEST_TWO_HOSTS_H
 
+#include "lib/side.h"
+
 /*
  * Make them, and be on host 0. The program exits with 77 where that is not permitted. Context: the
  * process has one thread
@@ -11,5 +13,8 @@ void two_hosts_make(void);
 
 /* Be on host 0 or 1: this thread, and the processes that it starts from now on. */
 void two_hosts_be(int host);
+
+/* side_start() on that host, with these faults on demand. */
+void two_hosts_start(struct side *s, int host, const char *faults);
 
 #endif

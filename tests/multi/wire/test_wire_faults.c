@@ -48,10 +48,7 @@ static void start(struct side *s, int host, const char *rules)
 	char text[300];
 
 	snprintf(text, sizeof(text), "seed %s; %s", seed ? seed : "0", rules);
-	setenv("ANYVERBS_FAULTS", text, 1);
-	two_hosts_be(host);
-	side_start(s);
-	two_hosts_be(0);
+	two_hosts_start(s, host, text);
 }
 
 static void stop(void)

@@ -1,0 +1,144 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * What the counters of both ports say of packets that are lost or come twice. Source: the kernel's
+ * drivers mlx5 and rxe, whose names these are.
+ */
+#include <stdio.h>
+
+#include "lib/expect.h"
+#include "lib/odp_sysfs.h"
+#include "lib/probe.h"
+#include "lib/request.h"
+#include "lib/sandbox.h"
+#include "lib/two_hosts.h"
+
+#define PATIENCE 60000u /* ms */
+#define BYTES	 4500u	/* five packets */
+#define FROM	 0x1000u
+#define TO	 0x100000u
+#define PORT	 "/sys/class/infiniband/any0/ports/1/"
+
+enum { NAKS, IMPLIED, TIMEOUTS, SENT, AHEAD, TWICE, COUNTERS };
+
+static const struct {
+	const char *file, *alias; /* another name of the same */
+} counters[COUNTERS] = {
+	[NAKS] = {"hw_counters/packet_seq_err", "hw_counters/rcvd_seq_err"},
+	[IMPLIED] = {"hw_counters/implied_nak_seq_err", NULL},
+	[TIMEOUTS] = {"hw_counters/local_ack_timeout_err", "hw_counters/completer_retry_err"},
+	[SENT] = {"counters/port_xmit_packets", "hw_counters/sent_pkts"},
+	[AHEAD] = {"hw_counters/out_of_sequence", "hw_counters/out_of_seq_request"},
+	[TWICE] = {"hw_counters/duplicate_request", NULL},
+};
+
+/* Requests from a to b. What is not named is 0. */
+static const struct {
+	enum ibv_wr_opcode op;
+	uint32_t bytes;
+	const char *rules_a, *rules_b; /* for packets that arrive there */
+	uint64_t at_a[COUNTERS], at_b[COUNTERS];
+} rows[] = {
+	{WRITE, BYTES, "", "", {[SENT] = 5}, {0}},
+	{READ, BYTES, "", "", {[SENT] = 1}, {[SENT] = 5}},
+	{FAA, 8, "", "", {[SENT] = 1}, {[SENT] = 1}},
+	/* The third to the fifth come ahead of the second. One NAK, then four packets once more. */
+	{WRITE, BYTES, "", "drop nth 2", {[NAKS] = 1, [SENT] = 9}, {[AHEAD] = 3}},
+	{SEND, BYTES, "", "drop nth 4", {[NAKS] = 1, [SENT] = 7}, {[AHEAD] = 1}},
+	/* Nothing is behind the last. All are sent once more, as no acknowledgement was asked for. */
+	{WRITE, BYTES, "", "drop nth 5", {[TIMEOUTS] = 1, [SENT] = 10}, {[TWICE] = 4}},
+	{SEND, 8, "", "drop nth 1", {[TIMEOUTS] = 1, [SENT] = 2}, {0}},
+	{READ, BYTES, "", "drop nth 1", {[TIMEOUTS] = 1, [SENT] = 2}, {[SENT] = 5}},
+	/* The acknowledgement is lost. */
+	{WRITE, BYTES, "drop nth 1", "", {[TIMEOUTS] = 1, [SENT] = 10}, {[TWICE] = 5}},
+	{SEND, 8, "drop nth 1", "", {[TIMEOUTS] = 1, [SENT] = 2}, {[TWICE] = 1}},
+	/* An answer is lost. */
+	{READ, BYTES, "drop nth 1", "", {[IMPLIED] = 1, [SENT] = 2}, {[TWICE] = 1, [SENT] = 5}},
+	{READ, BYTES, "drop nth 5", "", {[TIMEOUTS] = 1, [SENT] = 2}, {[TWICE] = 1, [SENT] = 5}},
+	{FAA, 8, "drop nth 1", "", {[TIMEOUTS] = 1, [SENT] = 2}, {[TWICE] = 1, [SENT] = 1}},
+	/* What comes twice. */
+	{WRITE, BYTES, "", "duplicate nth 3", {[SENT] = 5}, {[TWICE] = 1}},
+	{FAA, 8, "", "duplicate 3 nth 1", {[SENT] = 1}, {[TWICE] = 3, [SENT] = 1}},
+	{READ, BYTES, "duplicate nth 2", "", {[SENT] = 1}, {[SENT] = 5}},
+	/* Damaged is lost. */
+	{WRITE, BYTES, "", "corrupt nth 2", {[NAKS] = 1, [SENT] = 9}, {[AHEAD] = 3}},
+};
+
+static struct side a, b;
+
+/* In the other process. */
+static uint64_t read_counter(struct node *n, const struct side_job *job)
+{
+	char path[128];
+	uint64_t value;
+
+	(void)n;
+	snprintf(path, sizeof(path), PORT "%s", counters[job->arg[0]].file);
+	value = sysfs_number(path);
+	if (counters[job->arg[0]].alias) {
+		snprintf(path, sizeof(path), PORT "%s", counters[job->arg[0]].alias);
+		EXPECT(sysfs_number(path) == value, "%s", path);
+	}
+	return value;
+}
+
+static void expect_counted(struct side *s, const char *name, const uint64_t want[COUNTERS])
+{
+	for (uint64_t i = 0; i < COUNTERS; i++) {
+		uint64_t value;
+
+		side_begin(s, &(struct side_job){{i}});
+		value = side_end(s);
+		EXPECT(value == want[i], "%s: %s: %lu, not %lu", name, counters[i].file, value,
+		       want[i]);
+	}
+}
+
+static void request(enum ibv_wr_opcode op, uint32_t bytes)
+{
+	struct node_send s = {
+		.opcode = op,
+		.flags = IBV_SEND_SIGNALED,
+		.num_sge = 1,
+		.sge = {side_sge(&a, KEY_FULL, FROM, bytes)},
+		.remote_addr = b.info.base[KEY_FULL] + TO,
+		.rkey = b.info.key[KEY_FULL],
+	};
+	struct ibv_wc wc[1];
+
+	if (op == SEND)
+		side_recv_one(&b, 0, 0, TO, bytes);
+	EXPECT(side_post_send(&a, 0, &s, 1).ret == 0, "post_send");
+	EXPECT(side_poll(&a, 0, 1, PATIENCE, wc) == 1 && wc[0].status == IBV_WC_SUCCESS, "status");
+	if (op == SEND)
+		EXPECT(side_poll(&b, 1, 1, PATIENCE, wc) == 1 && wc[0].status == IBV_WC_SUCCESS,
+		       "receive");
+}
+
+int main(int argc, char **argv)
+{
+	struct node_link link = link_default();
+
+	if (argc == 3)
+		sandbox_enter(); /* a host has its own folder */
+	side_work = read_counter;
+	side_agent_main(argc, argv);
+	two_hosts_make();
+	link.mtu = IBV_MTU_1024;
+	link.timeout = 18; /* 1 s: longer than a busy machine lets an answer wait */
+	link.retry_cnt = 7;
+	for (size_t i = 0; i < COUNT_OF(rows); i++) {
+		row("%s of %u bytes; here %s, there %s", probe_name(rows[i].op), rows[i].bytes,
+		    rows[i].rules_a, rows[i].rules_b);
+		two_hosts_start(&a, 0, rows[i].rules_a);
+		two_hosts_start(&b, 1, rows[i].rules_b);
+		pair_create(&a, 0, &b, 0, NULL);
+		pair_connect(&a, 0, &link, &b, 0, &link);
+		request(rows[i].op, rows[i].bytes);
+		expect_counted(&a, "a", rows[i].at_a);
+		expect_counted(&b, "b", rows[i].at_b);
+		pair_destroy(&a, 0, &b, 0);
+		side_stop(&b);
+		side_stop(&a);
+	}
+	return summary();
+}
