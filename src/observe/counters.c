@@ -25,11 +25,11 @@ _Static_assert(AV_COUNTED_WORDS < UINT8_MAX, "words have numbers of a byte");
 #define RCV_BYTES                                                                  \
 	RSP(SEND, bytes), RSP(WRITE, bytes), RSP(ATOMIC, bytes), REQ(READ, bytes), \
 		REQ(ATOMIC, bytes)
-#define XMIT_PACKETS                                                                \
-	REQ(SEND, messages), REQ_MORE(SEND), REQ(WRITE, messages), REQ_MORE(WRITE), \
-		REQ(READ, messages), REQ(ATOMIC, messages), REQ(FLUSH, messages),   \
-		RSP(READ, messages), RSP_MORE(READ), RSP(ATOMIC, messages),         \
-		RSP(FLUSH, messages), REQ_EVENT(REPEATED)
+#define XMIT_PACKETS                                                                              \
+	REQ(SEND, messages), REQ_MORE(SEND), REQ(WRITE, messages), REQ_MORE(WRITE),               \
+		REQ(READ, messages), REQ(ATOMIC, messages), REQ(FLUSH, messages),                 \
+		RSP(READ, messages), RSP_MORE(READ), RSP(ATOMIC, messages), RSP(FLUSH, messages), \
+		REQ_EVENT(REPEATED)
 #define RCV_PACKETS                                                                 \
 	RSP(SEND, messages), RSP_MORE(SEND), RSP(WRITE, messages), RSP_MORE(WRITE), \
 		RSP(READ, messages), RSP(ATOMIC, messages), RSP(FLUSH, messages),   \
