@@ -2,6 +2,7 @@
 #include "net/group.h"
 
 #include <errno.h>
+#include <poll.h>
 #include <sys/socket.h>
 
 #include "base/clock.h"
@@ -11,7 +12,9 @@
 #include "registry/directory_file.h"
 #include "registry/reuseport.h"
 
-#define REPAIR_NS 10000000u /* between two looks for why packets go astray */
+#define REPAIR_NS 10000000u  /* between two looks for why packets go astray */
+#define DYING_NS  200000000u /* until the kernel has closed what a dead process had open */
+#define DYING_MS  5	     /* between two looks for that */
 
 /* Guarded by the change lock: too much for a thread's stack. */
 static uint32_t place[AV_QPN_BLOCKS];
@@ -34,14 +37,21 @@ static void tell(const struct av_endpoint *e, int group)
 		av_reuseport_tell(group);
 }
 
-/* Within a change. In the table before it is in the kernel's: who dies in between was the last. */
+/*
+ * Within a change. In the table before it is in the kernel's: who dies in between was the last. The
+ * first of this directory must be the first of all: the kernel would give strangers' processes of
+ * the same user its packets, and it theirs.
+ */
 static int enter(struct av_endpoint *e)
 {
-	int group = av_reuseport_join(av_net_socket_namespace(&e->socket), e->address), ret;
+	int group = av_reuseport_join(av_net_socket_namespace(&e->socket), e->address), ret = 0;
 
 	if (group < 0)
 		return group;
-	ret = av_net_socket_bind(&e->socket, e->address, e->ifindex, false);
+	if (av_reuseport_members(group) == 1)
+		ret = av_net_socket_alone(e->address, e->ifindex);
+	if (ret == 0)
+		ret = av_net_socket_bind(&e->socket, e->address, e->ifindex, false);
 	if (ret) {
 		av_reuseport_leave(group);
 		return ret;
@@ -51,14 +61,19 @@ static int enter(struct av_endpoint *e)
 	return 0;
 }
 
+/* Whoever had the port may be dead, and its socket not closed yet. */
 int av_group_enter(struct av_endpoint *e)
 {
-	int ret = av_dir_change_begin();
+	uint64_t until = av_now_ns() + DYING_NS;
+	int ret;
 
-	if (ret)
-		return ret;
-	ret = enter(e);
-	av_dir_change_end();
+	do {
+		ret = av_dir_change_begin();
+		if (ret)
+			return ret;
+		ret = enter(e);
+		av_dir_change_end();
+	} while (ret == -EADDRINUSE && av_now_ns() < until && poll(NULL, 0, DYING_MS) == 0);
 	return ret;
 }
 

@@ -51,8 +51,8 @@ void av_net_receive_by(const struct av_net_receiver *receiver);
  * Opening it again adds a user. Each is given back by av_net_close(). The last one closes the
  * socket.
  * Context: the directory is joined; no lock held; may start a thread. Return: 0, -EADDRINUSE:
- * another user's process or the kernel's rdma_rxe has the port; -EADDRNOTAVAIL, -ENOMEM, -ENOSPC,
- * -EBUSY
+ * the kernel's rdma_rxe, or a process of another user or directory, has the port; -EADDRNOTAVAIL,
+ * -ENOMEM, -ENOSPC, -EBUSY
  */
 AV_MUST_USE int av_net_open(const uint8_t address[16]);
 void av_net_close(const uint8_t address[16]);

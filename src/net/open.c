@@ -54,8 +54,9 @@ static void warn(const uint8_t gid[16], int err)
 
 	inet_ntop(v4 ? AF_INET : AF_INET6, v4 ? gid + 12 : gid, text, sizeof(text));
 	if (err == -EADDRINUSE)
-		av_warn_once("UDP port %u of %s is taken, by another user's anyverbs or the "
-			     "kernel's rdma_rxe: no packets to and from other hosts",
+		av_warn_once("UDP port %u of %s is taken, by the kernel's rdma_rxe, another user's "
+			     "anyverbs or one with another ANYVERBS_DIR: no packets to and from "
+			     "other hosts",
 			     AV_ROCE_PORT, text);
 	else
 		av_log(AV_LOG_INFO, "cannot receive at %s port %u: %s", text, AV_ROCE_PORT,

@@ -5,6 +5,7 @@
 #include <ifaddrs.h>
 #include <net/if.h>
 #include <netinet/udp.h>
+#include <unistd.h>
 
 #include "net/address.h"
 
@@ -167,6 +168,19 @@ int av_net_socket_bind(const struct av_own_fd *own, const uint8_t address[16], u
 	if (fd < 0 || bind(fd, &name.any, bytes))
 		return -errno;
 	return group ? join(fd, address, ifindex) : 0;
+}
+
+int av_net_socket_alone(const uint8_t address[16], uint32_t ifindex)
+{
+	union av_net_name name;
+	socklen_t bytes = av_net_name(&name, address, ifindex);
+	int fd = socket(name.any.sa_family, SOCK_DGRAM | SOCK_CLOEXEC, 0), ret;
+
+	if (fd < 0)
+		return -errno;
+	ret = bind(fd, &name.any, bytes) ? -errno : 0;
+	close(fd);
+	return ret;
 }
 
 uint64_t av_net_socket_namespace(const struct av_own_fd *own)

@@ -29,6 +29,12 @@ AV_MUST_USE int av_net_socket(struct av_own_fd *own, const uint8_t address[16], 
 AV_MUST_USE int av_net_socket_bind(const struct av_own_fd *own, const uint8_t address[16],
 				   uint32_t ifindex, bool group);
 
+/*
+ * Has nobody port AV_ROCE_PORT of that address, not even other processes of this user? Tries a
+ * socket that does not share it. Return: 0 or -errno: -EADDRINUSE: somebody has
+ */
+AV_MUST_USE int av_net_socket_alone(const uint8_t address[16], uint32_t ifindex);
+
 /* A number of the socket's network namespace; 0: the kernel is too old to tell */
 uint64_t av_net_socket_namespace(const struct av_own_fd *own);
 

@@ -22,7 +22,7 @@ static const char *const verdict_names[] = {
 };
 
 static const struct av_check *const tables[] = {av_checks_process, av_checks_memory,
-						av_checks_system};
+						av_checks_network, av_checks_system};
 
 void av_finding_value(struct av_finding *finding, const char *fmt, ...)
 {

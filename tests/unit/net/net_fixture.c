@@ -117,16 +117,27 @@ static struct sockaddr_in name_of(const uint8_t gid[16], uint16_t port)
 	return a;
 }
 
-int plain_socket(const uint8_t gid[16], uint16_t port)
+static int bound_socket(const uint8_t gid[16], uint16_t port, int shared)
 {
 	int fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
 	struct sockaddr_in a = name_of(gid, port);
 	const struct timeval patience = {.tv_sec = PATIENCE_MS / 1000};
 
 	assert_true(fd >= 0);
+	assert_int_equal(setsockopt(fd, SOL_SOCKET, SO_REUSEPORT, &shared, sizeof(shared)), 0);
 	assert_int_equal(bind(fd, (struct sockaddr *)&a, sizeof(a)), 0);
 	assert_int_equal(setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof(patience)), 0);
 	return fd;
+}
+
+int plain_socket(const uint8_t gid[16], uint16_t port)
+{
+	return bound_socket(gid, port, 0);
+}
+
+int shared_socket(const uint8_t gid[16])
+{
+	return bound_socket(gid, AV_ROCE_PORT, 1);
 }
 
 void plain_send(int fd, const uint8_t to[16], const void *bytes, size_t n)

@@ -48,6 +48,8 @@ void nap_ms(unsigned int ms);
 
 /* A plain socket at a port of that address, and a datagram of ours to it. */
 int plain_socket(const uint8_t gid[16], uint16_t port);
+/* One at AV_ROCE_PORT that shares it with others of this user. */
+int shared_socket(const uint8_t gid[16]);
 void plain_send(int fd, const uint8_t to[16], const void *bytes, size_t n);
 
 /* A SEND_ONLY of UC to that queue pair. */

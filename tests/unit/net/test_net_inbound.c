@@ -242,6 +242,9 @@ static void addresses_that_cannot_be_had(void **state)
 			     AV_ROCE_PORT); /* without SO_REUSEPORT, as another user's is */
 	assert_int_equal(av_net_open(address), -EADDRINUSE);
 	close(taken);
+	taken = shared_socket(address); /* as that of another directory's process is */
+	assert_int_equal(av_net_open(address), -EADDRINUSE);
+	close(taken);
 	assert_int_equal(av_net_open(address), 0);
 	av_net_close(address);
 	memcpy(address + 12, (const uint8_t[]){192, 0, 2, 250}, 4);
