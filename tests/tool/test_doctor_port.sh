@@ -33,7 +33,7 @@ hold() {
 		time.sleep(60)
 	PYTHON
 	holder=$!
-	wait_for grep -q held "$ANYVERBS_DIR/held"
+	wait_for grep -qs held "$ANYVERBS_DIR/held"
 }
 
 let_go() {
