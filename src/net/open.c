@@ -10,6 +10,7 @@
 #include "base/lock.h"
 #include "base/uncancelled.h"
 #include "net/address.h"
+#include "net/ask.h"
 #include "net/astray.h"
 #include "net/burst.h"
 #include "net/endpoint.h"
@@ -39,6 +40,7 @@ void av_net_forked(void)
 	atomic_store(&av_net_is_open, false);
 	av_inbound_forked();
 	av_burst_forked();
+	av_net_ask_forked();
 	av_listen_forked();
 	av_endpoint_forked();
 }
@@ -193,6 +195,7 @@ static void end_all(void)
 {
 	atomic_store(&av_net_is_open, false);
 	av_listen_end();
+	av_net_ask_end();
 	if (passed) {
 		av_astray_end();
 		end(passed);

@@ -143,6 +143,10 @@
 	X(RNR_RETRIES,      "IBTA 1, 9.7.5.2.8",    "the receiver had no receive posted: {wanted} RNR NAKs, rnr_retry {limit}", "post receives before the peer sends, or set rnr_retry to 7") \
 	X(PEER_GONE,        "IBTA 1, 9.7.6.1",      "nobody answers: there is no QP {peer_qp} at that address, or its process has ended", "is the peer still running? Were QP number and GID exchanged correctly?") \
 	X(PEER_SILENT,      "IBTA 1, 9.7.6.1",      "no answer from another host: no packet of QP {peer_qp} has come", "is its program running there? Does a firewall let UDP port 4791 through?") \
+	X(PEER_NO_WAY,      "ip-route(8)",          "no answer from another host: no packets reach it, for want of a route or of a neighbour with that address", "does ip route get ADDRESS know the way? Is that host up?") \
+	X(PEER_NO_PORT,     "IBTA 1, A17",          "no answer from another host: it says that nobody has UDP port 4791 there", "has its program ended, or not connected yet? Does a firewall reject the port?") \
+	X(PEER_FIREWALL,    "nft(8)",               "no answer from another host: this host's firewall does not let UDP port 4791 out", "let it through, in both directions") \
+	X(PEER_MTU,         "ibv_modify_qp(3)",     "no answer from another host: packets of {wanted} B and their headers are larger than the MTU of the way there", "choose a smaller path_mtu, or a larger MTU of the interfaces") \
 	X(PEER_REFUSED,     "IBTA 1, 9.7.5.2",      "QP {peer_qp} on another host has refused it: NAK {wanted:x}", "run anyverbs explain there") \
 	X(PACKET_ORDER,     "IBTA 1, 9.7.4.1",      "a packet does not go on with the message that it is part of, or has the wrong length", "") \
 	X(PEER_ELSEWHERE,   "IBTA 1, 9.7.6.1",      "nobody answers: the address is this host's, but QP {peer_qp} is in another container or belongs to another user", "both sides must run as one user and share the folder of the device (ANYVERBS_DIR)") \

@@ -2,6 +2,7 @@
 /* Explaining failed requests. */
 #include "transport/report.h"
 
+#include <errno.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -10,6 +11,7 @@
 #include "memory/why.h"
 #include "registry/directory.h"
 #include "transport/responder.h"
+#include "transport/wire_qp.h"
 
 static uint32_t qpn_of(const struct av_qp_end *end)
 {
@@ -120,6 +122,31 @@ static void why_remote(const struct av_failed *f)
 		av_diag_note(AV_CHECK_MEMORY_FAULT, 0, 0);
 }
 
+/* No packet of the peer has come. */
+static void why_unheard(const struct av_failed *f)
+{
+	const struct av_wire *w = av_wire_at(f->req->seg, f->req->qp->index);
+
+	switch (w ? -w->unheard : 0) {
+	case ENETUNREACH:
+	case EHOSTUNREACH:
+		av_diag_note(AV_CHECK_PEER_NO_WAY, 0, 0);
+		break;
+	case ECONNREFUSED:
+		av_diag_note(AV_CHECK_PEER_NO_PORT, 0, 0);
+		break;
+	case EPERM:
+	case EACCES:
+		av_diag_note(AV_CHECK_PEER_FIREWALL, 0, 0);
+		break;
+	case EMSGSIZE:
+		av_diag_note(AV_CHECK_PEER_MTU, w->mtu, 0);
+		break;
+	default:
+		av_diag_note(AV_CHECK_PEER_SILENT, 0, 0);
+	}
+}
+
 /*
  * There is no such queue pair. The same address with a number that was never given here: the
  * program on the other side has a directory of its own.
@@ -130,7 +157,7 @@ static void why_gone(const struct av_failed *f)
 	bool elsewhere;
 
 	if (q->wire) {
-		av_diag_note(AV_CHECK_PEER_SILENT, 0, 0);
+		why_unheard(f);
 		return;
 	}
 	elsewhere = av_at_address(&q->attr.ah_attr, f->req->seg) &&

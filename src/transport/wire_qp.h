@@ -45,6 +45,9 @@ struct av_wire {
 	bool rnr_counted;   /* @rnr_tries counts down for the request at the head */
 	bool waits;	    /* for the RNR timer: nothing is sent meanwhile */
 	bool repeated;	    /* since the last progress or timeout, because of a gap */
+	bool asked;	    /* what keeps answers away: av_net_ask() */
+	int send_err;	    /* of the last packets that this host's kernel refused, -errno */
+	int unheard;	    /* why there was no answer, -errno; 0: nobody says */
 
 	/* Responder; guarded by @resp. */
 	struct av_qp_shared *peer; /* stands for the requester: av_execute_piece() */

@@ -102,6 +102,15 @@ static void wait_until(const struct av_qp_end *end, uint64_t deadline_ns)
 	av_timer_watch(end, deadline_ns);
 }
 
+/* What is known of why there is no answer, -errno. */
+static int heard(struct av_wire *w)
+{
+	int err = w->asked ? av_net_heard(&w->path) : 0;
+
+	w->asked = false;
+	return err ? err : w->send_err;
+}
+
 void av_wire_progress(const struct av_qp_end *end, struct av_wire *w)
 {
 	struct av_patience p = av_patience_of(&end->qp->attr, AV_PARK_NO_ANSWER);
@@ -109,6 +118,8 @@ void av_wire_progress(const struct av_qp_end *end, struct av_wire *w)
 	AV_ASSERT_HELD(&end->qp->exec);
 	w->tries = p.retries;
 	w->rnr_counted = w->waits = w->repeated = false;
+	if (w->asked)
+		(void)!heard(w);
 	atomic_store(&end->qp->deadline_ns, av_now_ns() + p.interval_ns);
 }
 
@@ -123,8 +134,13 @@ static bool expired(struct sending *s)
 
 	if (!w->waits && !p.endless) {
 		av_count_req(s->end->qp, AV_REQ_TIMEOUT);
-		if (--w->tries == 0)
+		if (--w->tries == 0) {
+			w->unheard = heard(w);
 			return true;
+		}
+		w->asked = w->tries == 1;
+		if (w->asked)
+			av_net_ask(&w->path);
 	}
 	w->waits = w->repeated = false;
 	av_wire_rewind(s->end, w, w->acked);
@@ -147,8 +163,11 @@ static void fail_head(struct sending *s, enum av_fault fault)
 
 static void flush(struct sending *s)
 {
-	if (s->burst)
-		(void)av_net_send(s->burst); /* what was not sent is lost, and repeated */
+	int err =
+		s->burst ? av_net_send(s->burst) : 0; /* what was not sent is lost, and repeated */
+
+	if (err)
+		s->w->send_err = err;
 	s->burst = NULL;
 }
 

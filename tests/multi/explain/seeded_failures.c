@@ -35,6 +35,10 @@ int main(int argc, char **argv)
 	recorder_except(AV_CHECK_INJECTED,
 			"by programs with faults on demand: tool/test_faults.sh");
 	recorder_except(AV_CHECK_PEER_SILENT, "of a peer on another host: multi/wire");
+	recorder_except(AV_CHECK_PEER_NO_WAY, "likewise");
+	recorder_except(AV_CHECK_PEER_NO_PORT, "likewise");
+	recorder_except(AV_CHECK_PEER_FIREWALL, "likewise");
+	recorder_except(AV_CHECK_PEER_MTU, "likewise");
 	recorder_except(AV_CHECK_PEER_REFUSED, "likewise");
 	recorder_except(AV_CHECK_PACKET_ORDER, "likewise");
 	recorder_except(AV_CHECK_NO_SUCH_VERB, "on devices of other providers");

@@ -1,0 +1,139 @@
+/* SPDX-License-Identifier: MIT */
+#include "net/ask.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "net/address.h"
+#include "net/endpoint.h"
+#include "net/net.h"
+
+#define QUESTIONS 8 /* that are open. More at once: the oldest is forgotten */
+
+struct question {
+	struct av_own_fd socket;
+	uint8_t src[16], dst[16];
+	int refused; /* at once, -errno */
+};
+
+static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
+static struct question question[QUESTIONS];
+static unsigned int used, next;
+
+/* NULL: it was not asked. */
+static struct question *find(const struct av_net_path *path)
+{
+	for (unsigned int i = 0; i < used; i++)
+		if (memcmp(question[i].src, path->src, 16) == 0 &&
+		    memcmp(question[i].dst, path->dst, 16) == 0)
+			return &question[i];
+	return NULL;
+}
+
+static struct question *slot(const struct av_net_path *path)
+{
+	struct question *q = find(path);
+
+	if (q)
+		return q;
+	if (used < QUESTIONS) {
+		question[used].socket = AV_OWN_FD_NONE;
+		return &question[used++];
+	}
+	next = (next + 1) % QUESTIONS;
+	return &question[next];
+}
+
+/* From any port of the address that the queue pair has, by its interface. */
+static int connect_it(int fd, const struct question *q)
+{
+	const struct av_endpoint *e = av_endpoint_find(AV_ENDPOINT_ADDRESS, q->src, 0);
+	uint32_t ifindex = e ? e->ifindex : 0;
+	union av_net_name from, to;
+	socklen_t bytes = av_net_name(&from, q->src, ifindex);
+
+	*(from.any.sa_family == AF_INET ? &from.v4.sin_port : &from.v6.sin6_port) = 0;
+	(void)av_net_name(&to, q->dst, ifindex);
+	if (bind(fd, &from.any, bytes) || connect(fd, &to.any, bytes) ||
+	    send(fd, "", 0, MSG_DONTWAIT | MSG_NOSIGNAL) < 0)
+		return -errno;
+	return 0;
+}
+
+static void ask(struct question *q, const struct av_net_path *path)
+{
+	int fd = socket(av_net_is_v4(path->src) ? AF_INET : AF_INET6,
+			SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+
+	memcpy(q->src, path->src, sizeof(q->src));
+	memcpy(q->dst, path->dst, sizeof(q->dst));
+	q->refused = 0;
+	if (av_own_fd_keep(&q->socket, fd))
+		q->refused = connect_it(q->socket.fd, q);
+}
+
+void av_net_ask(const struct av_net_path *path)
+{
+	int saved = errno;
+	struct question *q;
+
+	pthread_mutex_lock(&mutex);
+	q = slot(path);
+	av_own_fd_close(&q->socket);
+	ask(q, path);
+	pthread_mutex_unlock(&mutex);
+	errno = saved;
+}
+
+static int heard(const struct question *q)
+{
+	socklen_t bytes = sizeof(int);
+	int fd, err = 0;
+
+	if (q->refused)
+		return q->refused;
+	fd = av_own_fd(&q->socket);
+	if (fd < 0 || getsockopt(fd, SOL_SOCKET, SO_ERROR, &err, &bytes))
+		return 0;
+	return -err;
+}
+
+int av_net_heard(const struct av_net_path *path)
+{
+	int saved = errno, ret = 0;
+	struct question *q;
+
+	pthread_mutex_lock(&mutex);
+	q = find(path);
+	if (q) {
+		ret = heard(q);
+		q->refused = ret; /* to others with the same path, too */
+		av_own_fd_close(&q->socket);
+	}
+	pthread_mutex_unlock(&mutex);
+	errno = saved;
+	return ret;
+}
+
+static void forget(void)
+{
+	for (unsigned int i = 0; i < used; i++)
+		av_own_fd_close(&question[i].socket);
+	used = 0;
+}
+
+void av_net_ask_end(void)
+{
+	pthread_mutex_lock(&mutex);
+	forget();
+	pthread_mutex_unlock(&mutex);
+}
+
+void av_net_ask_forked(void)
+{
+	pthread_mutex_init(&mutex, NULL);
+	forget();
+}

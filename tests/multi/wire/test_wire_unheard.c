@@ -1,0 +1,147 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Nobody answers on another host: the request ends with IBV_WC_RETRY_EXC_ERR, and "anyverbs
+ * explain" says why, as far as kernels and firewalls tell. Descriptors are as before.
+ */
+#include <dirent.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "lib/expect.h"
+#include "lib/sandbox.h"
+#include "lib/two_hosts.h"
+
+#define PATIENCE 60000u /* ms */
+#define BYTES	 8192u
+#define FROM	 0x1000u
+#define TO	 0x100000u
+
+static struct side a, b;
+
+/* What is done to this host once they are connected, and undone. */
+static const struct {
+	const char *name, *before, *after; /* commands; NULL: the peer's queue pair is destroyed */
+	const char *says;
+} rows[] = {
+	{"no port there", NULL, NULL, "nobody has UDP port 4791 there"},
+	{"no route", "ip route del 192.0.2.0/24 dev v0", "ip route add 192.0.2.0/24 dev v0",
+	 "no packets reach it"},
+	{"too large", "ip link set v0 mtu 1500", "ip link set v0 mtu 9000",
+	 "larger than the MTU of the way there"},
+	{"a firewall here",
+	 "nft add table inet t && nft add chain inet t o '{ type filter hook output priority 0; }' "
+	 "&& nft add rule inet t o udp dport 4791 drop",
+	 "nft delete table inet t", "firewall does not let UDP port 4791 out"},
+	{"silence", "ip link set v0 down", "ip link set v0 up", "no answer from another host"},
+};
+
+/* In the other process: does the last failure's explanation say so? */
+static uint64_t is_explained(struct node *n, const struct side_job *job)
+{
+	FILE *f = popen(ANYVERBS_TOOL " explain -n 1", "re");
+	char text[4000] = "";
+	bool found;
+
+	(void)n;
+	NEED(f);
+	text[fread(text, 1, sizeof(text) - 1, f)] = '\0';
+	pclose(f);
+	found = strstr(text, rows[job->arg[0]].says);
+	if (!found)
+		printf("     %s\n", text);
+	return found;
+}
+
+static unsigned int open_files(void)
+{
+	DIR *d = opendir("/proc/self/fd");
+	unsigned int count = 0;
+
+	NEED(d);
+	while (readdir(d))
+		count++;
+	closedir(d);
+	return count;
+}
+
+/* Job of the other process: what is asked of it by the second argument. */
+static uint64_t work(struct node *n, const struct side_job *job)
+{
+	return job->arg[1] ? open_files() : is_explained(n, job);
+}
+
+static uint64_t ask(struct side *s, uint64_t row, uint64_t files)
+{
+	side_begin(s, &(struct side_job){{row, files}});
+	return side_end(s);
+}
+
+static void expect_end(enum ibv_wc_status status)
+{
+	struct node_send s = {
+		.opcode = IBV_WR_RDMA_WRITE,
+		.flags = IBV_SEND_SIGNALED,
+		.num_sge = 1,
+		.sge = {side_sge(&a, KEY_FULL, FROM, BYTES)},
+		.remote_addr = b.info.base[KEY_FULL] + TO,
+		.rkey = b.info.key[KEY_FULL],
+	};
+	struct ibv_wc wc[1];
+
+	EXPECT(side_post_send(&a, 0, &s, 1).ret == 0, "post_send");
+	EXPECT(side_poll(&a, 0, 1, PATIENCE, wc) == 1 && wc[0].status == status, "status %d",
+	       wc[0].status);
+}
+
+static void connect_by(const struct node_link *link)
+{
+	pair_create(&a, 0, &b, 0, NULL);
+	pair_connect(&a, 0, link, &b, 0, link);
+	expect_end(IBV_WC_SUCCESS); /* and neighbours know each other */
+}
+
+static void unheard(uint64_t i, const struct node_link *link)
+{
+	uint64_t files;
+
+	row("%s", rows[i].name);
+	connect_by(link);
+	files = ask(&a, i, true);
+	if (!rows[i].before) {
+		EXPECT(side_destroy_qp(&b, 0) == 0, "ibv_destroy_qp");
+	} else if (system(rows[i].before)) {
+		printf("not tried: %s\n", rows[i].before);
+		pair_destroy(&a, 0, &b, 0);
+		return;
+	}
+	expect_end(IBV_WC_RETRY_EXC_ERR);
+	if (rows[i].after)
+		NEED(system(rows[i].after) == 0);
+	EXPECT(ask(&a, i, false), "explained");
+	EXPECT(ask(&a, i, true) == files, "open files");
+	EXPECT(side_destroy_qp(&a, 0) == 0, "ibv_destroy_qp");
+	if (rows[i].before)
+		EXPECT(side_destroy_qp(&b, 0) == 0, "ibv_destroy_qp");
+}
+
+int main(int argc, char **argv)
+{
+	struct node_link link = link_default();
+
+	if (argc == 3)
+		sandbox_enter(); /* a host has its own folder */
+	side_work = work;
+	side_agent_main(argc, argv);
+	two_hosts_make();
+	link.mtu = IBV_MTU_4096;
+	link.timeout = 14; /* 67 ms */
+	link.retry_cnt = 3;
+	two_hosts_start(&a, 0, "");
+	two_hosts_start(&b, 1, "");
+	for (size_t i = 0; i < COUNT_OF(rows); i++)
+		unheard(i, &link);
+	side_stop(&b);
+	side_stop(&a);
+	return summary();
+}
