@@ -55,6 +55,12 @@ void av_net_receive_by(const struct av_net_receiver *receiver);
  * -ENOMEM, -ENOSPC, -EBUSY
  */
 AV_MUST_USE int av_net_open(const uint8_t address[16]);
+
+/*
+ * Tell the user that there are no packets for want of that address, once. @err: of av_net_open()
+ * Context: any. Whoever may do without packets tells it only when one is to be sent.
+ */
+void av_net_warn(const uint8_t address[16], int err);
 void av_net_close(const uint8_t address[16]);
 
 /*

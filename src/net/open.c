@@ -49,12 +49,12 @@ static const struct av_fork_handlers fork_handlers = {.child = av_net_forked};
 
 /* --- one endpoint ----------------------------------------------------------------- */
 
-static void warn(const uint8_t gid[16], int err)
+void av_net_warn(const uint8_t address[16], int err)
 {
 	char text[INET6_ADDRSTRLEN] = "?";
-	bool v4 = av_net_is_v4(gid);
+	bool v4 = av_net_is_v4(address);
 
-	inet_ntop(v4 ? AF_INET : AF_INET6, v4 ? gid + 12 : gid, text, sizeof(text));
+	inet_ntop(v4 ? AF_INET : AF_INET6, v4 ? address + 12 : address, text, sizeof(text));
 	if (err == -EADDRINUSE)
 		av_warn_once("UDP port %u of %s is taken, by the kernel's rdma_rxe, another user's "
 			     "anyverbs or one with another ANYVERBS_DIR: no packets to and from "
@@ -149,8 +149,7 @@ static int use(enum av_endpoint_kind kind, const uint8_t address[16], uint32_t i
 	}
 	if (ifindex == 0)
 		return -EADDRNOTAVAIL;
-	if (!new_endpoint(kind, address, ifindex, &ret))
-		warn(address, ret);
+	(void)new_endpoint(kind, address, ifindex, &ret);
 	return ret;
 }
 

@@ -258,6 +258,8 @@ static void send_packet(struct datagram *d, const struct av_qp_end *req)
 	memcpy(path.dst, d->head.ud.dgid.raw, sizeof(path.dst));
 	av_datagram_message(req, &d->head, &m);
 	burst = av_net_burst(&path);
+	if (!burst)
+		av_wire_unsent(req, path.src);
 	if (!burst || av_wire_packet(&m, 0, &p) < 0)
 		return;
 	place = av_net_put(burst, &p);

@@ -259,6 +259,7 @@ static void execute(const struct av_qp_end *end, struct av_qp_end *peer, struct 
 			return;
 		if (view->state == IBV_QPS_ERR) {
 			av_finish_flush(end, view->tail);
+			av_wire_flushed(end);
 			atomic_store(&qp->park, AV_PARK_NOT); /* else its timer goes on */
 			av_overdue_look(end);
 		}

@@ -12,6 +12,7 @@
 #include "transport/responder.h"
 #include "transport/state.h"
 #include "transport/to_packets.h"
+#include "transport/wire_window.h"
 #include "transport/wire_qp.h"
 
 static struct av_setting wire_only = {.variable = "ANYVERBS_TRANSPORT", .value = "wire"};
@@ -60,6 +61,9 @@ void av_wire_delete(struct av_wire *w)
 		return;
 	for (uint32_t i = 0; i < w->addresses; i++)
 		av_net_close(w->address[i]);
+	if (w->active)
+		av_window_active(w->window, false);
+	av_window_leave(w->window);
 	free(w->address);
 	free(w->first);
 	free(w->peer);
@@ -96,7 +100,8 @@ static struct av_wire *create(const struct av_qp_end *end, const struct ibv_qp_a
 	w->first = calloc((size_t)end->qp->sq_mask + 1, sizeof(*w->first));
 	w->kept = calloc((size_t)w->kept_count + 1, sizeof(*w->kept));
 	w->peer = aligned_alloc(AV_CACHE_LINE, sizeof(*w->peer));
-	if (!w->first || !w->kept || !w->peer) {
+	w->window = av_window_join(attr->ah_attr.grh.dgid.raw);
+	if (!w->first || !w->kept || !w->peer || !w->window) {
 		av_wire_delete(w);
 		return NULL;
 	}
@@ -156,6 +161,8 @@ int av_wire_open(const struct av_qp_end *end, const struct ibv_qp_attr *attr)
 	if (err == 0) {
 		memcpy(w->address[w->addresses++], w->path.src, sizeof(w->path.src));
 		err = av_wire_keep(end, w);
+	} else {
+		av_net_warn(w->path.src, -err);
 	}
 	if (err)
 		av_wire_delete(w);

@@ -36,14 +36,17 @@ AV_MUST_USE int av_wire_open(const struct av_qp_end *end, const struct ibv_qp_at
 void av_wire_close(const struct av_qp_end *end);
 
 /*
- * Have datagrams come to an own queue pair by packets, too, at all addresses of its port. If there
- * is no socket, a log line says so: the host's own datagrams need none. Context: as
+ * Have datagrams come to an own queue pair by packets, too, at all addresses of its port. The
+ * host's own datagrams need no socket: if there is none, av_wire_unsent() says so. Context: as
  * av_wire_open(); undone by av_wire_close()
  */
 void av_wire_open_datagrams(const struct av_qp_end *end);
 
 /* May it send datagrams to a group on the wire? Context: any */
 bool av_wire_sends(const struct av_qp_end *end);
+
+/* A datagram is lost, since its source address has no socket: tell why, once. Context: any */
+void av_wire_unsent(const struct av_qp_end *end, const uint8_t src[16]);
 
 /* An own datagram queue pair is a member of the group, or no longer. Context: as av_wire_open() */
 void av_wire_join(const struct av_qp_end *end, const union ibv_gid *group);
@@ -62,6 +65,9 @@ void av_wire_begin(const struct av_qp_end *end, enum ibv_qp_state to);
  * at the head is another
  */
 bool av_wire_step(const struct av_qp_end *end, bool singly);
+
+/* The queue has been flushed: nothing is under way any more. Context: @exec is held */
+void av_wire_flushed(const struct av_qp_end *end);
 
 /* Have packets of the request at the head of an own queue been sent? Context: @exec is held */
 bool av_wire_is_begun(const struct av_qp_end *end);

@@ -17,6 +17,7 @@
 #include "transport/retry.h"
 #include "transport/timer.h"
 #include "transport/to_packets.h"
+#include "transport/wire_window.h"
 #include "transport/wire_qp.h"
 #include "transport/work.h"
 
@@ -111,6 +112,7 @@ static bool go_back(const struct answer *a)
 	if (a->w->repeated)
 		return false;
 	av_wire_rewind(a->end, a->w, a->w->acked);
+	av_window_lost(a->w->window);
 	a->w->repeated = true;
 	return true;
 }

@@ -7,14 +7,19 @@
 #include "transport/wire.h"
 #include "transport/wire_qp.h"
 
-/* Have packets for one address come, unless it is open already. If not, net/open.c has said so. */
+/* Have packets for one address come, unless it is open already. */
 static void open_address(struct av_wire *w, const union ibv_gid *gid)
 {
+	int err;
+
 	for (uint32_t i = 0; i < w->addresses; i++)
 		if (memcmp(w->address[i], gid->raw, sizeof(gid->raw)) == 0)
 			return;
-	if (av_net_open(gid->raw))
+	err = av_net_open(gid->raw);
+	if (err) {
+		w->unopened = err;
 		return;
+	}
 	memcpy(w->address[w->addresses++], gid->raw, sizeof(gid->raw));
 	(void)!av_net_own(gid->raw, w->qpn);
 }
@@ -51,6 +56,14 @@ bool av_wire_sends(const struct av_qp_end *end)
 	const struct av_wire *w = av_wire_at(end->seg, end->qp->index);
 
 	return w && w->addresses;
+}
+
+void av_wire_unsent(const struct av_qp_end *end, const uint8_t src[16])
+{
+	const struct av_wire *w = av_wire_at(end->seg, end->qp->index);
+
+	if (w && w->unopened)
+		av_net_warn(src, w->unopened);
 }
 
 void av_wire_join(const struct av_qp_end *end, const union ibv_gid *group)

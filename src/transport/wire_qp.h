@@ -25,6 +25,7 @@ struct av_wire {
 	uint32_t qpn;		/* own */
 	uint8_t (*address)[16]; /* open ones (GIDs); a connection has one */
 	uint32_t addresses;
+	int unopened; /* why another one of a datagram queue pair could not be opened, -errno */
 
 	struct av_net_path path; /* to the peer; not of a datagram queue pair */
 	enum av_service service;
@@ -39,15 +40,17 @@ struct av_wire {
 	uint32_t next, begun;
 	uint32_t top; /* one past the last request that was ever begun */
 	uint32_t acked, sent;
-	uint32_t *first;    /* PSN of the first packet, by request & sq_mask */
-	uint32_t tries;	    /* left without progress, by timeout */
-	uint32_t rnr_tries; /* left without progress, by RNR NAK */
-	bool rnr_counted;   /* @rnr_tries counts down for the request at the head */
-	bool waits;	    /* for the RNR timer: nothing is sent meanwhile */
-	bool repeated;	    /* since the last progress or timeout, because of a gap */
-	bool asked;	    /* what keeps answers away: av_net_ask() */
-	int send_err;	    /* of the last packets that this host's kernel refused, -errno */
-	int unheard;	    /* why there was no answer, -errno; 0: nobody says */
+	uint32_t *first;	  /* PSN of the first packet, by request & sq_mask */
+	uint32_t tries;		  /* left without progress, by timeout */
+	uint32_t rnr_tries;	  /* left without progress, by RNR NAK */
+	bool rnr_counted;	  /* @rnr_tries counts down for the request at the head */
+	bool waits;		  /* for the RNR timer: nothing is sent meanwhile */
+	bool repeated;		  /* since the last progress or timeout, because of a gap */
+	bool asked;		  /* what keeps answers away: av_net_ask() */
+	bool active;		  /* it has a share of @window */
+	struct av_window *window; /* to the peer's host; NULL: of a datagram queue pair */
+	int send_err;		  /* of the last packets that this host's kernel refused, -errno */
+	int unheard;		  /* why there was no answer, -errno; 0: nobody says */
 
 	/* Responder; guarded by @resp. */
 	struct av_qp_shared *peer; /* stands for the requester: av_execute_piece() */
@@ -128,7 +131,7 @@ void av_wire_rewind(const struct av_qp_end *end, struct av_wire *w, uint32_t psn
 void av_wire_progress(const struct av_qp_end *end, struct av_wire *w);
 
 /* Is nothing under way? Then no timer runs. Context: @exec is held */
-void av_wire_settle(const struct av_qp_end *end, const struct av_wire *w);
+void av_wire_settle(const struct av_qp_end *end, struct av_wire *w);
 
 /* Packets of a request, those of its answer for a READ. */
 uint32_t av_wire_packets_of(const struct av_wire *w, const struct av_sq_wqe *wqe);

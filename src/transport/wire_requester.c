@@ -15,16 +15,13 @@
 #include "transport/retry.h"
 #include "transport/timer.h"
 #include "transport/to_packets.h"
+#include "transport/wire_window.h"
 #include "transport/wire.h"
 #include "transport/wire_qp.h"
 #include "transport/work.h"
 
-/*
- * How much may be on its way: what a receive buffer of Linux's default size takes, and no more
- * packets than the kernel's rdma_rxe keeps track of.
- */
-#define WINDOW_BYTES   131072u
-#define WINDOW_PACKETS 128u
+#define READ_BYTES     131072u /* that are asked for at once */
+#define WINDOW_PACKETS 128u    /* on their way: no more than the kernel's rdma_rxe keeps track of */
 
 /* Sending, from one call of av_wire_step(). */
 struct sending {
@@ -40,8 +37,10 @@ static const struct av_qp_end nobody;
 
 static int32_t window(const struct av_wire *w)
 {
-	uint32_t packets = WINDOW_BYTES / w->mtu;
+	uint32_t packets = av_window_share(w->window) / w->mtu;
 
+	if (packets == 0)
+		return 1;
 	return (int32_t)(packets < WINDOW_PACKETS ? packets : WINDOW_PACKETS);
 }
 
@@ -95,6 +94,13 @@ static bool is_waiting(const struct av_qp_end *end, const struct av_wire *w)
 	return w->waits || w->acked != w->sent || w->sent != end->qp->next_psn;
 }
 
+static void set_active(struct av_wire *w, bool active)
+{
+	if (w->active != active)
+		av_window_active(w->window, active);
+	w->active = active;
+}
+
 static void wait_until(const struct av_qp_end *end, uint64_t deadline_ns)
 {
 	atomic_store(&end->qp->deadline_ns, deadline_ns);
@@ -118,6 +124,7 @@ void av_wire_progress(const struct av_qp_end *end, struct av_wire *w)
 	AV_ASSERT_HELD(&end->qp->exec);
 	w->tries = p.retries;
 	w->rnr_counted = w->waits = w->repeated = false;
+	av_window_acknowledged(w->window, w->mtu);
 	if (w->asked)
 		(void)!heard(w);
 	atomic_store(&end->qp->deadline_ns, av_now_ns() + p.interval_ns);
@@ -132,6 +139,8 @@ static bool expired(struct sending *s)
 	struct av_patience p = av_patience_of(&s->end->qp->attr, AV_PARK_NO_ANSWER);
 	struct av_wire *w = s->w;
 
+	if (!w->waits)
+		av_window_lost(w->window);
 	if (!w->waits && !p.endless) {
 		av_count_req(s->end->qp, AV_REQ_TIMEOUT);
 		if (--w->tries == 0) {
@@ -251,25 +260,33 @@ static uint8_t *put(struct sending *s, const struct av_packet *p)
 	return s->burst ? av_net_put(s->burst, p) : NULL;
 }
 
-/* The part of a READ that has room. Each part is a request of its own to the responder. */
+/*
+ * Packets of a READ's parts, but the last. A repeated one ends where it did before: the responder
+ * expects what is behind it.
+ */
+static uint32_t read_part(const struct av_wire *w)
+{
+	uint32_t packets = READ_BYTES / w->mtu;
+
+	return packets < WINDOW_PACKETS ? packets : WINDOW_PACKETS;
+}
+
+/*
+ * The next part of a READ, if it has room. Each part is a request of its own to the responder. They
+ * come one after the other, and share its resource.
+ */
 static void send_read(struct sending *s, const struct av_wire_message *m,
 		      const struct av_sq_wqe *wqe, uint32_t packets)
 {
 	struct av_wire *w = s->w;
-	uint32_t n = packets - w->begun, most = (uint32_t)room(s->end, w);
-	int32_t asked = av_psn_distance(s->end->qp->next_psn, w->sent);
+	uint32_t n = read_part(w) - w->begun % read_part(w);
 	uint64_t before = (uint64_t)w->begun * w->mtu;
 	struct av_packet p;
 
-	/* The parts of one READ come one after the other: they share its responder's resource. */
-	if (w->begun && w->acked != s->end->qp->next_psn)
+	if (n > packets - w->begun)
+		n = packets - w->begun;
+	if (w->acked != s->end->qp->next_psn && (w->begun || (int32_t)n > room(s->end, w)))
 		return;
-	/* A part that is repeated stays as long as it was: the responder expects what is behind it.
-	 */
-	if (asked > 0 && (uint32_t)asked < most)
-		most = (uint32_t)asked;
-	if (n > most)
-		n = most;
 	(void)av_wire_packet(m, 0, &p);
 	p.psn = s->end->qp->next_psn;
 	p.addr += before;
@@ -297,16 +314,17 @@ static enum av_fault translate(struct sending *s, const struct av_sq_wqe *wqe, u
 static enum av_fault send_packets(struct sending *s, const struct av_wire_message *m,
 				  uint32_t packets, struct av_spans *rest)
 {
-	uint32_t often = (uint32_t)window(s->w) / 4;
 	uint64_t now = av_now_coarse_ns();
+	int32_t left = room(s->end, s->w), often = (window(s->w) + 3) / 4;
 
-	while (s->w->begun < packets && room(s->end, s->w) > 0) {
+	/* The last one that has room asks for the acknowledgement that those behind it wait for. */
+	for (; s->w->begun < packets && left > 0; left--) {
 		struct av_packet p;
 		struct av_spans to;
 		uint8_t *place;
 
 		(void)av_wire_packet(m, s->w->begun, &p);
-		p.ack_request |= m->head.ack_request && s->w->begun % often == often - 1;
+		p.ack_request |= m->head.ack_request && (left - 1) % often == 0;
 		place = put(s, &p);
 		if (place && p.payload_bytes) {
 			av_spans_local(&to, NULL, place, p.payload_bytes);
@@ -421,11 +439,22 @@ static bool next(struct sending *s)
 	return true;
 }
 
-void av_wire_settle(const struct av_qp_end *end, const struct av_wire *w)
+void av_wire_settle(const struct av_qp_end *end, struct av_wire *w)
 {
 	AV_ASSERT_HELD(&end->qp->exec);
-	if (!is_waiting(end, w))
-		atomic_store(&end->qp->park, AV_PARK_NOT);
+	if (is_waiting(end, w))
+		return;
+	atomic_store(&end->qp->park, AV_PARK_NOT);
+	set_active(w, false);
+}
+
+void av_wire_flushed(const struct av_qp_end *end)
+{
+	struct av_wire *w = end->qp->wire ? av_wire_at(end->seg, end->qp->index) : NULL;
+
+	AV_ASSERT_HELD(&end->qp->exec);
+	if (w)
+		set_active(w, false);
 }
 
 bool av_wire_is_begun(const struct av_qp_end *end)
@@ -454,6 +483,8 @@ static void send(struct sending *s, bool draining, uint32_t head)
 {
 	const struct av_qp_shared *q = s->end->qp;
 
+	if (s->w->next != atomic_load(&q->sq_tail))
+		set_active(s->w, true);
 	while (!s->w->waits && !s->failed && has_turn(s, head) &&
 	       s->w->next != (draining ? s->w->top : atomic_load(&q->sq_tail)))
 		if (!next(s))

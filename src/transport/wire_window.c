@@ -1,0 +1,120 @@
+/* SPDX-License-Identifier: MIT */
+#include "transport/wire_window.h"
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "base/fork.h"
+
+#define MOST	131072u /* what a receive buffer of Linux's default size takes */
+#define LEAST	8192u
+#define LOSS_NS 1000000u /* losses so close to each other are one */
+#define BUCKETS 256u
+
+struct av_window {
+	struct av_window *next; /* in its bucket */
+	uint8_t dst[16];
+	uint32_t users;		 /* these two, and the list, are guarded by the mutex */
+	_Atomic uint32_t active; /* queue pairs with packets under way */
+	_Atomic uint32_t bytes;
+	_Atomic uint64_t lost_ns; /* when it was halved last */
+};
+
+static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
+static struct av_window *bucket[BUCKETS];
+
+/* Those of the parent stay with its queue pairs, which send nothing here. */
+static void forked(void)
+{
+	memset(bucket, 0, sizeof(bucket));
+}
+
+static const struct av_fork_handlers fork_handlers = {.mutex = &mutex, .child = forked};
+
+static struct av_window **bucket_of(const uint8_t dst[16])
+{
+	uint32_t sum = 0;
+
+	for (int i = 0; i < 16; i++)
+		sum = sum * 31 + dst[i];
+	return &bucket[sum % BUCKETS];
+}
+
+struct av_window *av_window_join(const uint8_t dst[16])
+{
+	struct av_window **first = bucket_of(dst), *w;
+
+	if (av_fork_register(AV_FORK_WINDOWS, &fork_handlers))
+		return NULL;
+	pthread_mutex_lock(&mutex);
+	for (w = *first; w && memcmp(w->dst, dst, sizeof(w->dst)); w = w->next)
+		;
+	if (!w && (w = calloc(1, sizeof(*w)))) {
+		memcpy(w->dst, dst, sizeof(w->dst));
+		atomic_store(&w->bytes, MOST);
+		w->next = *first;
+		*first = w;
+	}
+	if (w)
+		w->users++;
+	pthread_mutex_unlock(&mutex);
+	return w;
+}
+
+void av_window_leave(struct av_window *w)
+{
+	struct av_window **at;
+
+	if (!w)
+		return;
+	pthread_mutex_lock(&mutex);
+	if (--w->users == 0) {
+		for (at = bucket_of(w->dst); *at && *at != w; at = &(*at)->next)
+			;
+		if (*at)
+			*at = w->next;
+		free(w);
+	}
+	pthread_mutex_unlock(&mutex);
+}
+
+void av_window_active(struct av_window *w, bool active)
+{
+	if (active)
+		atomic_fetch_add_explicit(&w->active, 1, memory_order_relaxed);
+	else
+		atomic_fetch_sub_explicit(&w->active, 1, memory_order_relaxed);
+}
+
+uint32_t av_window_share(const struct av_window *w)
+{
+	uint32_t active = atomic_load_explicit(&w->active, memory_order_relaxed);
+
+	return atomic_load_explicit(&w->bytes, memory_order_relaxed) / (active ? active : 1);
+}
+
+/* Two packets more each time that a window has been acknowledged, which takes four answers. */
+void av_window_acknowledged(struct av_window *w, uint32_t mtu)
+{
+	uint32_t bytes = atomic_load_explicit(&w->bytes, memory_order_relaxed);
+
+	if (bytes == MOST)
+		return;
+	bytes += mtu / 2;
+	atomic_store_explicit(&w->bytes, bytes < MOST ? bytes : MOST, memory_order_relaxed);
+}
+
+/* Two threads at once may halve it once or twice: both are bounds. */
+void av_window_lost(struct av_window *w)
+{
+	uint64_t now = av_now_ns();
+	uint32_t bytes = atomic_load_explicit(&w->bytes, memory_order_relaxed) / 2;
+
+	if (now - atomic_load_explicit(&w->lost_ns, memory_order_relaxed) < LOSS_NS)
+		return;
+	atomic_store_explicit(&w->lost_ns, now, memory_order_relaxed);
+	atomic_store_explicit(&w->bytes, bytes > LEAST ? bytes : LEAST, memory_order_relaxed);
+}

@@ -1,0 +1,39 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * How many bytes may be on their way to another host. The queue pairs of this process that send
+ * there share one window, since their packets meet in one receive buffer: it begins with what a
+ * buffer of Linux's default size takes, halves when packets are lost, and grows with each
+ * acknowledgement. It never needs to wake anybody: a queue pair's share is at least a packet, and
+ * its own acknowledgements are what it goes on by.
+ */
+#ifndef AV_TRANSPORT_WIRE_WINDOW_H
+#define AV_TRANSPORT_WIRE_WINDOW_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/compiler.h"
+
+struct av_window;
+
+/*
+ * The window to that GID, for one more queue pair. Context: takes a lock of its own, allocates.
+ * Return: NULL: no memory. av_window_leave() gives it back; NULL is allowed.
+ */
+struct av_window *av_window_join(const uint8_t dst[16]);
+void av_window_leave(struct av_window *w);
+
+/*
+ * A queue pair begins to send there, or has no packets under way any more. The caller remembers
+ * which, and says it once. Context: any thread.
+ */
+void av_window_active(struct av_window *w, bool active);
+
+/* Bytes that a queue pair may have under way. Context: any thread */
+uint32_t av_window_share(const struct av_window *w);
+
+/* An acknowledgement has come; packets have been lost. Context: any thread */
+void av_window_acknowledged(struct av_window *w, uint32_t mtu);
+void av_window_lost(struct av_window *w);
+
+#endif

@@ -1,0 +1,107 @@
+/* SPDX-License-Identifier: MIT */
+/* The window to another host: who shares it, what narrows it, what widens it. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <time.h>
+#include <cmocka.h>
+
+#include "transport/wire_window.h"
+
+#define WHOLE 131072u
+#define LEAST 8192u
+#define MTU   4096u
+
+static const uint8_t here[16] = {1}, there[16] = {2};
+
+static void pass_ms(unsigned int ms)
+{
+	const struct timespec t = {.tv_nsec = ms * 1000000L};
+
+	nanosleep(&t, NULL);
+}
+
+static void a_share_each(void **state)
+{
+	static const struct {
+		unsigned int active;
+		uint32_t share;
+	} rows[] = {{0, WHOLE}, {1, WHOLE}, {2, WHOLE / 2}, {3, WHOLE / 3}, {100, WHOLE / 100}};
+	struct av_window *w = av_window_join(here);
+
+	(void)state;
+	assert_non_null(w);
+	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+		for (unsigned int n = 0; n < rows[i].active; n++)
+			av_window_active(w, true);
+		assert_int_equal(av_window_share(w), rows[i].share);
+		for (unsigned int n = 0; n < rows[i].active; n++)
+			av_window_active(w, false);
+	}
+	av_window_leave(w);
+}
+
+static void one_for_each_host(void **state)
+{
+	struct av_window *w = av_window_join(here), *same = av_window_join(here);
+	struct av_window *other = av_window_join(there);
+
+	(void)state;
+	assert_ptr_equal(w, same);
+	assert_ptr_not_equal(w, other);
+	av_window_active(w, true);
+	av_window_active(same, true);
+	assert_int_equal(av_window_share(w), WHOLE / 2);
+	assert_int_equal(av_window_share(other), WHOLE);
+	av_window_leave(other);
+	av_window_leave(same);
+	av_window_leave(w);
+	av_window_leave(NULL);
+	w = av_window_join(here); /* a new one */
+	assert_int_equal(av_window_share(w), WHOLE);
+	av_window_leave(w);
+}
+
+static void a_loss_halves_it(void **state)
+{
+	struct av_window *w = av_window_join(here);
+
+	(void)state;
+	av_window_lost(w);
+	assert_int_equal(av_window_share(w), WHOLE / 2);
+	for (uint32_t want = WHOLE / 4; want >= LEAST / 4; want /= 2) {
+		pass_ms(2); /* less is one loss */
+		av_window_lost(w);
+		assert_int_equal(av_window_share(w), want > LEAST ? want : LEAST);
+	}
+	av_window_leave(w);
+}
+
+static void acknowledgements_widen_it(void **state)
+{
+	struct av_window *w = av_window_join(here);
+
+	(void)state;
+	av_window_acknowledged(w, MTU);
+	assert_int_equal(av_window_share(w), WHOLE);
+	av_window_lost(w);
+	av_window_acknowledged(w, MTU);
+	assert_int_equal(av_window_share(w), WHOLE / 2 + MTU / 2);
+	for (unsigned int i = 0; i < 2 * WHOLE / MTU; i++)
+		av_window_acknowledged(w, MTU);
+	assert_int_equal(av_window_share(w), WHOLE);
+	av_window_leave(w);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(a_share_each),
+		cmocka_unit_test(one_for_each_host),
+		cmocka_unit_test(a_loss_halves_it),
+		cmocka_unit_test(acknowledgements_widen_it),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
