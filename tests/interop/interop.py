@@ -19,6 +19,7 @@ from collections import namedtuple
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, os.path.join(os.path.dirname(HERE), "clients"))
 
+import guide  # pylint: disable=wrong-import-position
 import pair  # pylint: disable=wrong-import-position
 from image import Image, Kernel, Unavailable  # pylint: disable=wrong-import-position
 
@@ -62,6 +63,11 @@ def read_cases(path):
             line = line.strip()
             if line and not line.startswith("#"):
                 yield parse_case(line, "%s:%d" % (path, number))
+
+
+def guide_cases(path):
+    return [Case("core", ["%s-%s" % (server, client)], ["4"], CLEAN, command)
+            for server, client, command in guide.read_pairs(path)]
 
 
 class Run:
@@ -211,12 +217,14 @@ def options():
     p.add_argument("--only", default="", help="only the cases that contain this text")
     p.add_argument("--console", action="store_true", help="show the machine's console")
     p.add_argument("--table", default=os.path.join(HERE, "cases.txt"))
+    p.add_argument("--guide", metavar="PAGE", help="the commands of this page, and no table's")
     return p.parse_args()
 
 
 def chosen(args):
     return [Run(case, name, version)
-            for case in read_cases(args.table) if case.set in ("core", args.set)
+            for case in (guide_cases(args.guide) if args.guide else read_cases(args.table))
+            if case.set in ("core", args.set)
             for name in case.pairs if name in args.pairs
             for version in case.versions
             if args.only in "%s %s" % (case.command, case.network)]

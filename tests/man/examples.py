@@ -259,4 +259,5 @@ def main():
     return 0 if ran else 77
 
 
-sys.exit(main())
+if __name__ == "__main__":
+    sys.exit(main())
