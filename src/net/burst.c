@@ -10,6 +10,7 @@
 #include "net/burst.h"
 #include "net/count.h"
 #include "net/endpoint.h"
+#include "observe/log.h"
 #include "wire/icrc.h"
 
 #ifndef UDP_SEGMENT
@@ -184,6 +185,10 @@ static int send_bytes(struct av_net_burst *b, const uint8_t *from, size_t bytes,
 
 static void note(struct av_net_burst *b, int err, unsigned int packets)
 {
+	if (err == -EMSGSIZE)
+		av_warn_once("packets of %zu B are larger than the MTU of the way to another host, "
+			     "and are lost; ANYVERBS_DEVICES=any0:mtu=1024 is for an MTU of 1500",
+			     b->segment);
 	if (err == 0)
 		av_net_count(AV_NET_OUT, packets);
 	else if (b->err == 0)
