@@ -161,9 +161,9 @@ const struct av_counter_info av_counter_info[] = {
 	C("implied_nak_seq_err",       "events",   HW, "Answers behind one that is missing", REQ_EVENT(ANSWER_LOST)),
 	C("out_of_sequence",           "packets",  HW, "Packets ahead of the one that was expected", RSP_EVENT(AHEAD)),
 	C("packet_seq_err",            "events",   HW, "NAKs for a packet that is missing, received", REQ_EVENT(SEQUENCE_NAK)),
-	NEVER("np_cnp_sent",                HW),
-	NEVER("np_ecn_marked_roce_packets", HW),
-	NEVER("rp_cnp_handled",             HW),
+	C("np_cnp_sent",               "packets",  HW, "Congestion notifications sent", RSP_EVENT(NOTIFIES)),
+	C("np_ecn_marked_roce_packets", "packets", HW, "Packets received that had met congestion", RSP_EVENT(MARKED)),
+	C("rp_cnp_handled",            "packets",  HW, "Congestion notifications received", REQ_EVENT(NOTIFIED)),
 	NEVER("rp_cnp_ignored",             HW),
 	NEVER("rx_icrc_encapsulated",       HW),
 

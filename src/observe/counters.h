@@ -45,6 +45,7 @@ enum av_req_event {
 	AV_REQ_SEQUENCE_NAK,   /* NAK: PSN sequence error */
 	AV_REQ_ANSWER_LOST,    /* an answer behind one that is missing */
 	AV_REQ_REPEATED,       /* packets sent once more */
+	AV_REQ_NOTIFIED,       /* the peer's host has told of congestion */
 	AV_REQ_MULTICAST,      /* datagrams sent to a group */
 	AV_REQ_FLUSHED,	       /* requests completed as flushed */
 	AV_REQ_RNR_EXCEEDED,   /* requests failed: RNR retries exhausted */
@@ -59,6 +60,8 @@ enum av_req_event {
 enum av_rsp_event {
 	AV_RSP_RNR,	    /* a message found no receive request */
 	AV_RSP_AHEAD,	    /* packets ahead of the one that was expected */
+	AV_RSP_MARKED,	    /* packets, of requests and answers, that have met congestion */
+	AV_RSP_NOTIFIES,    /* the peer has been told */
 	AV_RSP_DUPLICATE,   /* packets of requests that came before */
 	AV_RSP_MULTICAST,   /* datagrams received as member of a group */
 	AV_RSP_DROPPED,	    /* messages of unreliable services that were lost here */

@@ -259,6 +259,7 @@ static const struct {
 	[AV_INJECT_CORRUPT] = {no_argument, OF_PACKETS},
 	[AV_INJECT_DUPLICATE] = {maybe_packets, OF_PACKETS},
 	[AV_INJECT_REORDER] = {maybe_packets, OF_PACKETS},
+	[AV_INJECT_MARK] = {no_argument, OF_PACKETS},
 };
 
 /* --- clauses --------------------------------------------------------------------- */

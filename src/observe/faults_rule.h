@@ -43,7 +43,8 @@
 	X(DROP, "drop")                       /* nobody hears of it */ \
 	X(CORRUPT, "corrupt")                 /* it is dropped, and counted as damaged */ \
 	X(DUPLICATE, "duplicate")             /* it comes @count more times */ \
-	X(REORDER, "reorder")                 /* @count later packets overtake it */
+	X(REORDER, "reorder")                 /* @count later packets overtake it */ \
+	X(MARK, "mark")                       /* it has met congestion on its way */
 
 /* Verbs that can be made to fail. */
 #define AV_FAILS(X) \

@@ -49,7 +49,7 @@ enum av_slab { AV_SLAB_KEY, AV_SLAB_CQ, AV_SLAB_RQ, AV_SLAB_QP, AV_SLAB_N };
 #define AV_KEY_BYTES	  64u
 #define AV_CQ_BYTES	  384u
 #define AV_RQ_BYTES	  384u
-#define AV_QP_BYTES	  1344u /* an odd number of cache lines, to use all cache sets */
+#define AV_QP_BYTES	  1472u /* an odd number of cache lines, to use all cache sets */
 /* Where the counters are in an entry (observe/counters.h). */
 #define AV_QP_COUNTERS_AT 448u
 #define AV_CQ_COUNTERS_AT 104u

@@ -15,6 +15,8 @@
 #include "transport/wire_window.h"
 #include "transport/wire_qp.h"
 
+#define ECN_CAPABLE 2 /* ECT(0), of the low two bits of a traffic class */
+
 static struct av_setting wire_only = {.variable = "ANYVERBS_TRANSPORT", .value = "wire"};
 static struct av_setting direct_only = {.variable = "ANYVERBS_TRANSPORT", .value = "direct"};
 
@@ -110,6 +112,8 @@ static struct av_wire *create(const struct av_qp_end *end, const struct ibv_qp_a
 	memcpy(w->path.src, gid.raw, sizeof(w->path.src));
 	memcpy(w->path.dst, attr->ah_attr.grh.dgid.raw, sizeof(w->path.dst));
 	w->path.traffic_class = attr->ah_attr.grh.traffic_class;
+	if (av_service_is_reliable(end->qp->type)) /* it can send less: switches may mark */
+		w->path.traffic_class |= ECN_CAPABLE;
 	w->path.hop_limit = attr->ah_attr.grh.hop_limit;
 	w->path.flow_label = attr->ah_attr.grh.flow_label;
 	return w;

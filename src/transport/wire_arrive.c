@@ -24,7 +24,7 @@ bool av_wire_is_peer(const struct av_qp_end *end, const struct av_net_packet *pa
 	const struct av_packet *p = &packet->packet;
 
 	return w && p->dest_qpn == w->qpn && atomic_load(&end->qp->qpn) == w->qpn &&
-	       (p->opcode & SERVICE_BITS) == w->service &&
+	       (p->opcode == AV_OPCODE_CNP || (p->opcode & SERVICE_BITS) == w->service) &&
 	       ((p->pkey ^ AV_PKEY_DEFAULT) & PKEY_PARTITION) == 0 &&
 	       memcmp(packet->path.src, w->path.dst, sizeof(w->path.dst)) == 0 &&
 	       memcmp(packet->path.dst, w->path.src, sizeof(w->path.src)) == 0;
@@ -65,7 +65,11 @@ static void connected(const struct av_net_packet *packet, const struct av_opcode
 
 	if (end.seg && end.seg->own && !is_struck(end.seg, packet, struck))
 		end.qp = av_qp_at(end.seg, location.index);
-	if (end.qp && info->response)
+	if (end.qp && packet->congested)
+		av_wire_marked(&end, packet);
+	if (end.qp && info->operation == AV_OP_CNP)
+		av_wire_notified(&end, packet);
+	else if (end.qp && info->response)
 		av_wire_answered(&end, packet);
 	else if (end.qp)
 		av_wire_requested(&end, packet);

@@ -38,6 +38,7 @@ struct verdict {
 	bool dropped;
 	uint32_t times; /* that it is handled */
 	uint32_t after; /* so many others */
+	bool marked;	/* it has met congestion */
 };
 
 static struct av_overtaken *faults_of(struct av_seg *seg)
@@ -67,6 +68,9 @@ static void apply(struct verdict *v, const struct av_faults_rule *rule)
 		break;
 	case AV_INJECT_REORDER:
 		v->after = v->after ? v->after : rule->count;
+		break;
+	case AV_INJECT_MARK:
+		v->marked = true;
 		break;
 	default:
 		break;
@@ -152,20 +156,22 @@ static void let_go(struct av_overtaken *w, uint64_t now)
 bool av_wire_faults_strike(struct av_seg *seg, const struct av_net_packet *packet)
 {
 	struct av_overtaken *w = faults_of(seg);
+	struct av_net_packet p = *packet;
 	uint64_t now = av_now_ns();
 	struct verdict v;
 
 	if (!w)
 		return false;
 	v = decide(seg, packet, now);
+	p.congested |= v.marked;
 	if (!v.dropped && !v.after) {
-		handle(packet, v.times);
+		handle(&p, v.times);
 		for (struct kept *k = w->first; k; k = k->next)
 			k->left -= k->left > 0;
 	}
 	let_go(w, now);
-	if (!v.dropped && v.after && !keep(seg, w, packet, &v, now))
-		handle(packet, v.times);
+	if (!v.dropped && v.after && !keep(seg, w, &p, &v, now))
+		handle(&p, v.times);
 	return true;
 }
 

@@ -62,6 +62,7 @@ struct av_wire {
 	uint32_t rkey;
 	bool told; /* a sequence NAK or RNR NAK has been sent for the packet that is expected */
 	bool owes; /* an acknowledgement, at the end of the batch */
+	uint64_t notified_ns; /* when the peer was told of congestion last */
 	uint32_t kept_next;
 	struct av_wire_answer *kept; /* max_dest_rd_atomic of them */
 	uint32_t kept_count;
@@ -114,6 +115,13 @@ extern const struct av_net_receiver av_wire_receiver;
 
 /* Send the acknowledgement that is owed. Context: no right held */
 void av_wire_acknowledge(const struct av_qp_end *end);
+
+/*
+ * A packet has met congestion: tell the peer. The peer has told of it: send less. Context: no right
+ * held
+ */
+void av_wire_marked(const struct av_qp_end *end, const struct av_net_packet *packet);
+void av_wire_notified(const struct av_qp_end *end, const struct av_net_packet *packet);
 
 /* Is the packet from that queue pair's peer? Context: one of its rights is held */
 bool av_wire_is_peer(const struct av_qp_end *end, const struct av_net_packet *packet);

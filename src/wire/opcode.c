@@ -44,6 +44,9 @@ static const struct av_opcode table[LOW_BITS + 1] = {
 	[0x1d] = {"ATOMIC WRITE",               H(RETH),                    AV_OP_ATOMIC_WRITE,  ONLY,   NONE, false, true},
 };
 
+static const struct av_opcode notification =
+	 {"Congestion Notification",            H(CNP),                     AV_OP_CNP,           ONLY,   NONE, true,  false};
+
 static const struct {
 	uint8_t bits;
 	uint16_t request_headers; /* headers that every request has in addition */
@@ -60,6 +63,10 @@ bool av_opcode_info(uint8_t opcode, struct av_opcode *info)
 {
 	uint8_t low = opcode & LOW_BITS;
 
+	if (opcode == AV_OPCODE_CNP) {
+		*info = notification;
+		return true;
+	}
 	for (unsigned int i = 0; i < AV_ARRAY_SIZE(services); i++) {
 		if (services[i].bits != (opcode & ~LOW_BITS))
 			continue;

@@ -2,7 +2,7 @@
 /*
  * Which headers an opcode has, and which part of which operation it is: a table of the low five
  * bits, and one of the services. Source: IBTA volume 1, 9.2.1 (OpCode values), 5.2 (order of
- * headers), annex A14 (XRC), A19 (FLUSH, ATOMIC WRITE).
+ * headers), annex A14 (XRC), A17 (congestion notification), A19 (FLUSH, ATOMIC WRITE).
  */
 #ifndef AV_WIRE_OPCODE_H
 #define AV_WIRE_OPCODE_H
@@ -29,6 +29,7 @@ enum av_header {
 	AV_HEADER_ATOMIC_ACK_ETH,
 	AV_HEADER_IMMDT,
 	AV_HEADER_IETH,
+	AV_HEADER_CNP, /* reserved bytes of a congestion notification */
 	AV_HEADER_N
 };
 
@@ -43,7 +44,10 @@ enum av_operation {
 	AV_OP_FETCH_ADD,
 	AV_OP_FLUSH,
 	AV_OP_ATOMIC_WRITE,
+	AV_OP_CNP, /* congestion notification: of no service, without a sequence */
 };
+
+#define AV_OPCODE_CNP 0x81
 
 /* Position of a packet in its message. */
 enum av_place {

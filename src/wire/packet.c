@@ -6,6 +6,7 @@
 #include "wire/bytes.h"
 
 #define BTH_BYTES	   12
+#define CNP_BYTES	   16
 #define ATOMIC_WRITE_BYTES 8
 
 /* Byte 1 of the BTH. */
@@ -123,6 +124,18 @@ static void get_ieth(struct av_packet *p, const uint8_t *from)
 	p->invalidate = av_get32(from);
 }
 
+static void put_cnp(const struct av_packet *p, uint8_t *to)
+{
+	(void)p;
+	memset(to, 0, CNP_BYTES);
+}
+
+static void get_cnp(struct av_packet *p, const uint8_t *from)
+{
+	(void)p;
+	(void)from;
+}
+
 static const struct {
 	uint8_t bytes;
 	void (*put)(const struct av_packet *p, uint8_t *to);
@@ -137,6 +150,7 @@ static const struct {
 	[AV_HEADER_ATOMIC_ACK_ETH] = {8, put_atomic_ack_eth, get_atomic_ack_eth},
 	[AV_HEADER_IMMDT] = {4, put_immdt, get_immdt},
 	[AV_HEADER_IETH] = {4, put_ieth, get_ieth},
+	[AV_HEADER_CNP] = {CNP_BYTES, put_cnp, get_cnp},
 };
 
 static size_t header_bytes(const struct av_opcode *info)

@@ -19,7 +19,7 @@
 #define TO	 0x100000u
 #define PORT	 "/sys/class/infiniband/any0/ports/1/"
 
-enum { NAKS, IMPLIED, TIMEOUTS, SENT, AHEAD, TWICE, COUNTERS };
+enum { NAKS, IMPLIED, TIMEOUTS, SENT, AHEAD, TWICE, MARKED, TELLS, TOLD, COUNTERS };
 
 static const struct {
 	const char *file, *alias; /* another name of the same */
@@ -30,6 +30,9 @@ static const struct {
 	[SENT] = {"counters/port_xmit_packets", "hw_counters/sent_pkts"},
 	[AHEAD] = {"hw_counters/out_of_sequence", "hw_counters/out_of_seq_request"},
 	[TWICE] = {"hw_counters/duplicate_request", NULL},
+	[MARKED] = {"hw_counters/np_ecn_marked_roce_packets", NULL},
+	[TELLS] = {"hw_counters/np_cnp_sent", NULL},
+	[TOLD] = {"hw_counters/rp_cnp_handled", NULL},
 };
 
 /* Requests from a to b, without the packet of last(). What is not named is 0. */
@@ -60,6 +63,14 @@ static const struct {
 	{WRITE, BYTES, "", "duplicate nth 3", {[SENT] = 5}, {[TWICE] = 1}},
 	{FAA, 8, "", "duplicate 3 nth 1", {[SENT] = 1}, {[TWICE] = 3, [SENT] = 1}},
 	{READ, BYTES, "duplicate nth 2", "", {[SENT] = 1}, {[SENT] = 5}},
+	/* Congestion, there and back. */
+	{WRITE, BYTES, "", "mark nth 2", {[SENT] = 5, [TOLD] = 1}, {[MARKED] = 1, [TELLS] = 1}},
+	{READ,
+	 BYTES,
+	 "mark nth 5",
+	 "",
+	 {[SENT] = 1, [MARKED] = 1, [TELLS] = 1},
+	 {[SENT] = 5, [TOLD] = 1}},
 	/* Damaged is lost. */
 	{WRITE, BYTES, "", "corrupt nth 2", {[NAKS] = 1, [SENT] = 9}, {[AHEAD] = 3}},
 };

@@ -64,6 +64,7 @@ static const struct good_row good_rows[] = {
 	{"duplicate 3 1%", {.what = AV_INJECT_DUPLICATE, .count = 3, .parts = 10000000}},
 	{"duplicate 1%", {.what = AV_INJECT_DUPLICATE, .count = 1, .parts = 10000000}},
 	{"reorder", {.what = AV_INJECT_REORDER, .count = 1, ALWAYS}},
+	{"mark every 2", {.what = AV_INJECT_MARK, .every = 2, ALWAYS}},
 	{"reorder 0x3e8", {.what = AV_INJECT_REORDER, .count = 1000, ALWAYS}},
 	/* where */
 	{"stall device any0", {.what = AV_INJECT_STALL, .device = "any0", ALWAYS}},

@@ -13,7 +13,7 @@
 #include "base/compiler.h"
 #include "wire/packet.h"
 
-enum { RC = 1, UC = 2, UD = 4, XRC = 8 };
+enum { RC = 1, UC = 2, UD = 4, XRC = 8, CNP = 16 };
 
 /* IBTA volume 1, table of OpCodes: bytes of headers behind the BTH by service, written down again.
  */
@@ -48,13 +48,14 @@ static const struct {
 	{0x17, RC | XRC, 4, true, false},
 	{0x1c, RC | XRC, 20, false, false},
 	{0x1d, RC | XRC, 16, true, false},
+	{0x01, CNP, 16, false, true},
 };
 
 static const struct {
 	uint8_t prefix;
 	unsigned int service;
 	uint8_t more; /* bytes that its requests have beside */
-} services[] = {{0x00, RC, 0}, {0x20, UC, 0}, {0x60, UD, 8}, {0xa0, XRC, 4}};
+} services[] = {{0x00, RC, 0}, {0x20, UC, 0}, {0x60, UD, 8}, {0xa0, XRC, 4}, {0x80, CNP, 0}};
 
 /* Bytes of the headers that an opcode should have; 0: it is none. @row: out, its place in @known.
  */
