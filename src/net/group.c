@@ -12,9 +12,10 @@
 #include "registry/directory_file.h"
 #include "registry/reuseport.h"
 
-#define REPAIR_NS 10000000u  /* between two looks for why packets go astray */
-#define DYING_NS  200000000u /* until the kernel has closed what a dead process had open */
-#define DYING_MS  5	     /* between two looks for that */
+#define REPAIR_NS    10000000u	  /* between two looks for why packets go astray */
+#define DYING_NS     200000000u	  /* until the kernel has closed what a dead process had open */
+#define DYING_MS     5		  /* between two looks for that */
+#define IMPATIENT_NS 10000000000u /* it has been waited for in vain */
 
 /* Guarded by the change lock: too much for a thread's stack. */
 static uint32_t place[AV_QPN_BLOCKS];
@@ -61,10 +62,14 @@ static int enter(struct av_endpoint *e)
 	return 0;
 }
 
-/* Whoever had the port may be dead, and its socket not closed yet. */
+/*
+ * Whoever had the port may be dead, and its socket not closed yet. But a process that makes many
+ * queue pairs beside one that lives does not wait for each.
+ */
 int av_group_enter(struct av_endpoint *e)
 {
-	uint64_t until = av_now_ns() + DYING_NS;
+	static uint64_t impatient_until; /* guarded by the mutex of net/open.c */
+	uint64_t now = av_now_ns(), until = now < impatient_until ? now : now + DYING_NS;
 	int ret;
 
 	do {
@@ -74,6 +79,8 @@ int av_group_enter(struct av_endpoint *e)
 		ret = enter(e);
 		av_dir_change_end();
 	} while (ret == -EADDRINUSE && av_now_ns() < until && poll(NULL, 0, DYING_MS) == 0);
+	if (ret == -EADDRINUSE)
+		impatient_until = av_now_ns() + IMPATIENT_NS;
 	return ret;
 }
 

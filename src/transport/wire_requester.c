@@ -513,6 +513,7 @@ bool av_wire_step(const struct av_qp_end *end, bool singly)
 	}
 	send(&s, draining, head);
 	waiting = is_waiting(end, w);
+	set_active(w, waiting);
 	if (!s.failed && waiting && atomic_load(&end->qp->park) == AV_PARK_NOT)
 		wait_until(end,
 			   av_now_ns() +
