@@ -7,6 +7,7 @@
 #include <stdint.h>
 
 #include "base/table.h"
+#include "memory/odp_access.h"
 #include "net/net.h"
 #include "queue/qp.h"
 #include "transport/rules.h"
@@ -39,12 +40,14 @@ struct av_wire {
 	uint32_t next, begun;
 	uint32_t top; /* one past the last request that was ever begun */
 	uint32_t acked, sent;
-	uint32_t *first;    /* PSN of the first packet, by request & sq_mask */
-	uint32_t tries;	    /* left without progress, by timeout */
-	uint32_t rnr_tries; /* left without progress, by RNR NAK */
-	bool rnr_counted;   /* @rnr_tries counts down for the request at the head */
-	bool waits;	    /* for the RNR timer: nothing is sent meanwhile */
-	bool repeated;	    /* since the last progress or timeout, because of a gap */
+	uint32_t *first;	      /* PSN of the first packet, by request & sq_mask */
+	uint32_t tries;		      /* left without progress, by timeout */
+	uint32_t rnr_tries;	      /* left without progress, by RNR NAK */
+	bool rnr_counted;	      /* @rnr_tries counts down for the request at the head */
+	bool waits;		      /* for the RNR timer: nothing is sent meanwhile */
+	bool repeated;		      /* since the last progress or timeout, because of a gap */
+	struct av_odp_message source; /* of the request that is being sent */
+	struct av_odp_message result; /* of the request whose answer is coming */
 
 	/* Responder; guarded by @resp. */
 	struct av_qp_shared *peer; /* stands for the requester: av_execute_piece() */
@@ -54,6 +57,7 @@ struct av_wire {
 	uint64_t announced;	   /* an RDMA WRITE's length */
 	uint64_t addr;		   /* and its address */
 	uint32_t rkey;
+	struct av_odp_message target;
 	bool told; /* a sequence NAK or RNR NAK has been sent for the packet that is expected */
 	bool owes; /* an acknowledgement, at the end of the batch */
 	uint32_t kept_next;
