@@ -99,6 +99,7 @@ static enum av_mem_fault first_piece(const struct av_span *span, struct av_klm_p
 			return AV_MEM_BUSY;
 		fault = av_mem_resolve(seg, &req, piece);
 		piece->pin = pin;
+		piece->message = span->message;
 		if (fault != AV_MEM_OK)
 			return fault;
 		if (!piece->umr)

@@ -8,10 +8,13 @@
 #include "memory/region_count.h"
 
 void av_odp_begin(struct av_seg *seg, uint64_t addr, uint64_t len, bool write,
-		  struct av_odp_access *access)
+		  struct av_odp_message *message, struct av_odp_access *access)
 {
 	av_odp_settle(seg);
-	*access = (struct av_odp_access){.seg = seg, .addr = addr, .len = len, .write = write};
+	*access = (struct av_odp_access){
+		.seg = seg, .addr = addr, .len = len, .write = write, .message = message};
+	if (message && message->next != addr)
+		message->counted = false;
 	access->missing = av_odp_missing(seg, addr, len, write);
 	if (av_likely(access->missing == 0))
 		return;
@@ -46,6 +49,10 @@ void av_odp_end_fault(const struct av_odp_access *access, bool ok)
 		resolved(access);
 	else
 		not_resolved(access);
+	if (access->message && access->message->counted)
+		return;
+	if (access->message)
+		access->message->counted = true;
 	av_odp_count(access->seg, AV_ODP_COUNT_FAULTS, 1);
 	av_odp_region_count(access->seg, access->addr, AV_MR_FAULTS, 1);
 }

@@ -19,24 +19,35 @@
 #include "base/compiler.h"
 #include "segment/segment.h"
 
+/*
+ * A message that comes, or goes, in several packets: each packet's bytes are an access of their
+ * own, but those to one run of memory are one page fault event together. All zero at the
+ * beginning of a message.
+ */
+struct av_odp_message {
+	uint64_t next; /* the address behind the last access: one from there on continues it */
+	bool counted;  /* its run of memory has had its event */
+};
+
 struct av_odp_access {
 	struct av_seg *seg; /* the owner of the memory; borrowed */
 	uint64_t addr, len;
 	uint64_t missing; /* pages that are invalid for this access; 0: a hit */
 	uint64_t stamp;	  /* stamp of the range, see odp_table.h */
 	bool write;
-	bool markable; /* the table has room for the range */
-	bool steady;   /* the whole range was mapped when looked at */
+	bool markable;			/* the table has room for the range */
+	bool steady;			/* the whole range was mapped when looked at */
+	struct av_odp_message *message; /* of a part of a message; NULL: it is all of a transfer */
 };
 
 /*
  * Look up the pages of an access to the address space of @seg's owner, whichever process moves the
- * bytes.
+ * bytes. @message: NULL, or that of which these bytes are a part
  * Context: any thread; hold no lock that others spin on (execution rights are fine). A miss makes
  * system calls.
  */
 void av_odp_begin(struct av_seg *seg, uint64_t addr, uint64_t len, bool write,
-		  struct av_odp_access *access);
+		  struct av_odp_message *message, struct av_odp_access *access);
 
 /* The slow part of av_odp_end(). */
 void av_odp_end_fault(const struct av_odp_access *access, bool ok);
@@ -51,6 +62,8 @@ static inline void av_odp_end(const struct av_odp_access *access, bool ok)
 {
 	if (av_unlikely(access->missing || !ok))
 		av_odp_end_fault(access, ok);
+	if (av_unlikely(access->message != NULL))
+		access->message->next = access->addr + access->len;
 }
 
 #endif

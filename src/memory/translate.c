@@ -102,6 +102,7 @@ static enum av_mem_fault locate(struct av_seg *seg, struct av_key *k,
 	span->pages_owner = 0;
 	span->pin = NULL;
 	span->umr = NULL;
+	span->message = NULL;
 	if (av_unlikely(kind == AV_KEY_UMR)) {
 		span->umr = k;
 		span->addr = req->whole ? k->base : req->addr;
@@ -256,4 +257,10 @@ void av_spans_skip(struct av_spans *spans, uint64_t bytes)
 		spans->at[0].local = (uint8_t *)spans->at[0].local + bytes;
 	spans->at[0].addr += bytes;
 	spans->at[0].length -= bytes;
+}
+
+void av_spans_are_part(struct av_spans *spans, struct av_odp_message *message)
+{
+	for (uint32_t i = 0; i < spans->count; i++)
+		spans->at[i].message = message;
 }

@@ -43,6 +43,8 @@ struct av_mem_request {
 	bool whole;	 /* all that the key names; @addr and @length are ignored */
 };
 
+struct av_odp_message;
+
 /* A run of bytes that may be accessed until av_pin_end(). */
 struct av_span {
 	void *local;   /* address in this process; NULL: the bytes are in the other process */
@@ -61,6 +63,11 @@ struct av_span {
 	 * (memory/klm_iter.h). Then @addr is in this key's address space.
 	 */
 	const struct av_key *umr;
+	/*
+	 * Not NULL: the bytes are a part of this message. Set of @odp and @umr spans only; see
+	 * av_spans_are_part().
+	 */
+	struct av_odp_message *message;
 };
 
 /* A scatter/gather list, translated. */
@@ -204,5 +211,8 @@ static inline void av_spans_copy(struct av_spans *to, const struct av_spans *fro
 
 /* Drop the first @bytes of a borrowed list. Nothing is put. */
 void av_spans_skip(struct av_spans *spans, uint64_t bytes);
+
+/* The list has bytes of a message that goes, or comes, in several packets. */
+void av_spans_are_part(struct av_spans *spans, struct av_odp_message *message);
 
 #endif

@@ -253,9 +253,9 @@ enum av_xfer av_xfer_copy_span(const struct av_span *d, uint64_t doff, const str
 	if (av_likely(!d->odp && !s->odp))
 		return move_piece(d, doff, s, soff, bytes, now_ns);
 	if (d->odp)
-		av_odp_begin(d->seg, d->addr + doff, bytes, true, &write);
+		av_odp_begin(d->seg, d->addr + doff, bytes, true, d->message, &write);
 	if (s->odp)
-		av_odp_begin(s->seg, s->addr + soff, bytes, false, &read);
+		av_odp_begin(s->seg, s->addr + soff, bytes, false, s->message, &read);
 	ret = move_piece(d, doff, s, soff, bytes, now_ns);
 	if (s->odp && (ret == AV_XFER_OK || ret == AV_XFER_SRC_FAULT))
 		av_odp_end(&read, ret == AV_XFER_OK);
@@ -464,7 +464,7 @@ enum av_xfer av_xfer_atomic(const struct av_span *span, const struct av_atomic *
 		return av_klm_atomic(span, a, old, now_ns);
 	if (av_likely(!span->odp))
 		return atomic(span, a, old, now_ns);
-	av_odp_begin(span->seg, span->addr, span->length, true, &access);
+	av_odp_begin(span->seg, span->addr, span->length, true, NULL, &access);
 	ret = atomic(span, a, old, now_ns);
 	if (ret == AV_XFER_OK || ret == AV_XFER_DST_FAULT)
 		av_odp_end(&access, ret == AV_XFER_OK);

@@ -14,9 +14,8 @@ enum av_fault av_op_write_bytes(struct av_work *w, bool copy)
 	enum av_fault fault;
 
 	req.payload = true;
-	fault = av_unlikely(w->piece != NULL) ? av_work_announced(w, &req) : AV_FAULT_NONE;
-	if (fault == AV_FAULT_NONE)
-		fault = av_work_remote(w, &req, &remote);
+	fault = av_unlikely(w->piece != NULL) ? av_work_piece(w, &req, &remote)
+					      : av_work_remote(w, &req, &remote);
 	if (av_unlikely(fault == AV_FAULT_TUNNELED)) /* the payload is commands */
 		return av_op_tunneled(w, copy);
 	if (fault != AV_FAULT_NONE)
@@ -56,9 +55,8 @@ enum av_fault av_op_read(struct av_work *w)
 		return AV_FAULT_REM_OP_DENIED;
 	if (w->head.bytes == 0)
 		return AV_FAULT_NONE;
-	fault = av_unlikely(w->piece != NULL) ? av_work_announced(w, &req) : AV_FAULT_NONE;
-	if (fault == AV_FAULT_NONE)
-		fault = av_work_remote(w, &req, &remote);
+	fault = av_unlikely(w->piece != NULL) ? av_work_piece(w, &req, &remote)
+					      : av_work_remote(w, &req, &remote);
 	if (fault != AV_FAULT_NONE)
 		return fault;
 	fault = av_work_answer(w, &remote);

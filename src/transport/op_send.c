@@ -27,6 +27,7 @@ static void message_of(const struct av_work *w, struct av_message *msg)
 		.bytes = w->head.bytes + (w->piece ? w->piece->before : 0),
 		.now_ns = w->now_ns,
 		.solicited = w->head.flags & IBV_SEND_SOLICITED,
+		.message = w->piece ? w->piece->message : NULL,
 	};
 }
 

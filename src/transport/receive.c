@@ -367,6 +367,7 @@ static enum av_fault copy_piece(const struct av_message *msg, const struct av_sp
 		return receive_fault(msg, request, pd, found);
 	av_spans_copy(&rest, &to);
 	av_spans_skip(&rest, msg->bytes - from->bytes);
+	av_spans_are_part(&rest, msg->message);
 	fault = fault_of_xfer(av_xfer_copy_part(&rest, from, from->bytes, msg->now_ns));
 	av_mem_put_list(&to);
 	return fault;

@@ -39,6 +39,7 @@ struct av_message {
 	 * receiver's pollers cannot help to copy it.
 	 */
 	const struct av_assist_source *only;
+	struct av_odp_message *message; /* in pieces: page faults of its buffers so far */
 };
 
 /*

@@ -213,6 +213,9 @@ static enum av_fault place(const struct answer *a, const struct av_sq_wqe *wqe, 
 		return AV_FAULT_LOC_PROT;
 	av_spans_copy(&rest, &w.local);
 	av_spans_skip(&rest, before);
+	if (before == 0)
+		a->w->result = (struct av_odp_message){0};
+	av_spans_are_part(&rest, &a->w->result);
 	av_spans_local(&from, NULL, (void *)(uintptr_t)bytes, length);
 	moved = av_xfer_copy_part(&rest, &from, length, av_now_coarse_ns());
 	av_mem_put_list(&w.local);

@@ -7,6 +7,7 @@
 #include <stdint.h>
 
 #include "base/table.h"
+#include "memory/odp_access.h"
 #include "net/net.h"
 #include "queue/qp.h"
 #include "transport/rules.h"
@@ -51,6 +52,8 @@ struct av_wire {
 	struct av_window *window; /* to the peer's host; NULL: of a datagram queue pair */
 	int send_err;		  /* of the last packets that this host's kernel refused, -errno */
 	int unheard;		  /* why there was no answer, -errno; 0: nobody says */
+	struct av_odp_message source; /* of the request that is being sent */
+	struct av_odp_message result; /* of the request whose answer is coming */
 
 	/* Responder; guarded by @resp. */
 	struct av_qp_shared *peer; /* stands for the requester: av_execute_piece() */
@@ -60,6 +63,7 @@ struct av_wire {
 	uint64_t announced;	   /* an RDMA WRITE's length */
 	uint64_t addr;		   /* and its address */
 	uint32_t rkey;
+	struct av_odp_message target;
 	bool told; /* a sequence NAK or RNR NAK has been sent for the packet that is expected */
 	bool owes; /* an acknowledgement, at the end of the batch */
 	uint64_t notified_ns; /* when the peer was told of congestion last */

@@ -349,6 +349,9 @@ static enum av_fault send_payload(struct sending *s, const struct av_wire_messag
 		return fault;
 	av_spans_copy(&rest, &s->work.local);
 	av_spans_skip(&rest, (uint64_t)s->w->begun * s->w->mtu);
+	if (s->w->begun == 0)
+		s->w->source = (struct av_odp_message){0};
+	av_spans_are_part(&rest, &s->w->source);
 	fault = send_packets(s, m, packets, &rest);
 	av_mem_put_list(&s->work.local);
 	return fault;

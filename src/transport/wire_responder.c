@@ -185,9 +185,12 @@ static void locate(struct arrival *a)
 		.bytes = &a->bytes,
 		.before = first ? 0 : w->come,
 		.whole = first && a->info.operation == AV_OP_WRITE ? a->p->length : 0,
+		.message = &a->w->target,
 		.more = !ends(a),
 	};
-	if (!first) {
+	if (first) {
+		a->w->target = (struct av_odp_message){0};
+	} else {
 		a->head.remote_addr = w->addr + w->come;
 		a->head.rkey = w->rkey;
 	}
@@ -293,13 +296,14 @@ static void execute_read(struct arrival *a, bool again)
 		av_answer_message(a->end->qp, a->end->qp->type, a->end->qp->attr.path_mtu,
 				  a->end->qp->attr.dest_qp_num);
 	struct av_net_burst *burst = av_net_burst(&a->w->path);
+	struct av_odp_message source = {0};
 	uint32_t packets;
 
 	m.operation = AV_OP_READ_RESPONSE;
 	m.bytes = a->p->length;
 	m.head.psn = a->p->psn;
 	m.head.msn = av_psn_after(m.head.msn, again ? 0 : 1);
-	a->piece = (struct av_piece){.bytes = &a->bytes, .again = again};
+	a->piece = (struct av_piece){.bytes = &a->bytes, .message = &source, .again = again};
 	packets = av_wire_packets(m.bytes, m.mtu);
 	for (uint32_t i = 0; i < packets && put_answer(a, burst, &m, i); i++)
 		;

@@ -65,7 +65,7 @@ enum av_fault av_work_remote(const struct av_work *w, const struct av_mem_reques
 	}
 }
 
-enum av_fault av_work_announced(const struct av_work *w, const struct av_mem_request *piece)
+static enum av_fault check_announced(const struct av_work *w, const struct av_mem_request *piece)
 {
 	struct av_mem_request all = *piece;
 	struct av_spans remote;
@@ -77,6 +77,18 @@ enum av_fault av_work_announced(const struct av_work *w, const struct av_mem_req
 	fault = av_work_remote(w, &all, &remote);
 	if (fault == AV_FAULT_NONE)
 		av_pin_end(remote.at[0].pin);
+	return fault;
+}
+
+enum av_fault av_work_piece(const struct av_work *w, const struct av_mem_request *req,
+			    struct av_spans *remote)
+{
+	enum av_fault fault = check_announced(w, req);
+
+	if (fault == AV_FAULT_NONE)
+		fault = av_work_remote(w, req, remote);
+	if (fault == AV_FAULT_NONE)
+		av_spans_are_part(remote, w->piece->message);
 	return fault;
 }
 

@@ -45,10 +45,11 @@ struct av_request_row {
 struct av_piece {
 	/* The payload; or where the answer goes. Its length is the request's. */
 	const struct av_spans *bytes;
-	uint64_t before; /* bytes of the message in earlier packets */
-	uint64_t whole;	 /* first piece: length that it announces for all; else 0 */
-	bool more;	 /* others follow */
-	bool again;	 /* a request that was executed before is repeated */
+	uint64_t before;		/* bytes of the message in earlier packets */
+	uint64_t whole;			/* first piece: length that it announces for all; else 0 */
+	struct av_odp_message *message; /* page faults of the responder's memory so far */
+	bool more;			/* others follow */
+	bool again;			/* a request that was executed before is repeated */
 };
 
 struct av_work {
@@ -113,12 +114,12 @@ AV_MUST_USE enum av_fault av_work_remote(const struct av_work *w, const struct a
 					 struct av_spans *remote);
 
 /*
- * Does the responder permit all that the first piece of a message announces? Then a message in
- * several packets is refused before its first byte is moved. @piece: the piece's range
- * Context: the request came in packets.
+ * The same for a piece of a message. Of the first one, the responder must permit all that it
+ * announces: a message in several packets is refused before its first byte is moved.
+ * @req: the piece's range. Context: the request came in packets.
  */
-AV_MUST_USE enum av_fault av_work_announced(const struct av_work *w,
-					    const struct av_mem_request *piece);
+AV_MUST_USE enum av_fault av_work_piece(const struct av_work *w, const struct av_mem_request *req,
+					struct av_spans *remote);
 
 /**
  * av_work_moved() - the fault that the result of a copy stands for

@@ -563,6 +563,13 @@ void side_recv_one(struct side *s, int qp, uint64_t wr_id, uint64_t offset, uint
 
 /* --- pairs ----------------------------------------------------------------------- */
 
+bool on_the_wire(void)
+{
+	const char *transport = getenv("ANYVERBS_TRANSPORT");
+
+	return transport && strcmp(transport, "wire") == 0;
+}
+
 struct node_link link_default(void)
 {
 	return (struct node_link){
@@ -571,7 +578,7 @@ struct node_link link_default(void)
 		.access = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE |
 			  IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC,
 		.mtu = IBV_MTU_1024,
-		.timeout = 10, /* 4.2 ms */
+		.timeout = on_the_wire() ? 15 : 10, /* 134 ms, or 4.2 ms */
 		.retry_cnt = 3,
 		.rnr_retry = 3,
 		.min_rnr_timer = 12, /* 0.64 ms */

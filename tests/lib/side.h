@@ -92,7 +92,13 @@ int64_t side_check_areas(struct side *s, const struct area *areas, int count, ui
 struct ibv_sge side_sge(const struct side *s, enum key key, uint64_t offset, uint32_t bytes);
 void side_recv_one(struct side *s, int qp, uint64_t wr_id, uint64_t offset, uint32_t bytes);
 
-/* The link attributes of most rows: small timers, everything permitted. */
+/* Does all traffic between queue pairs travel in packets? So it does in tests called wire.NAME. */
+bool on_the_wire(void);
+
+/*
+ * The link attributes of most rows: small timers, everything permitted. On the wire, the timer has
+ * to outlast a busy machine, since the peer's process has to run for an answer.
+ */
 struct node_link link_default(void);
 
 /* Queue pairs of the usual size. */

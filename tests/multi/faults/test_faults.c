@@ -178,6 +178,15 @@ static void check_requester(const struct fault_row *r)
 	       (int)side_state(&a, 0));
 }
 
+/*
+ * May the responder have done the request behind the faulty one? On the wire it may be under way
+ * when the answer comes, and memory that is not there is missed only then.
+ */
+static bool may_overtake(const struct fault_row *r)
+{
+	return on_the_wire() && r->lkey == KEY_GONE && (r->op == READ || request_is_atomic(r->op));
+}
+
 /* How many receives complete, and how. */
 static void check_receives(const struct fault_row *r)
 {
@@ -198,7 +207,8 @@ static void check_receives(const struct fault_row *r)
 			       wc[1].status == (success ? IBV_WC_SUCCESS : IBV_WC_WR_FLUSH_ERR),
 		       "receive %d behind it ends as '%s'", (int)wc[1].wr_id,
 		       ibv_wc_status_str(wc[1].status));
-	EXPECT(side_poll(&b, 1, 1, 0, wc) == 0, "one receive completion too many");
+	if (!may_overtake(r))
+		EXPECT(side_poll(&b, 1, 1, 0, wc) == 0, "one receive completion too many");
 	for (int i = 0; i < want; i++)
 		EXPECT(wc[i].qp_num == side_qpn(&b, 0), "qp_num of a receive");
 }
@@ -332,11 +342,17 @@ static void requester_length_rows(void)
 
 /* --- faults at the responder's memory -------------------------------------------- */
 
+/* Does the request take a receive before it is refused? On the wire its last packet does. */
+static bool takes_receive(const struct fault_row *r)
+{
+	return r->op == WRITI && !(on_the_wire() && r->bytes > 4096);
+}
+
 static void remote_row(struct fault_row r)
 {
 	r.receives = 2;
 	r.requester = IBV_WC_REM_ACCESS_ERR;
-	r.receive = r.op == WRITI ? IBV_WC_LOC_ACCESS_ERR : IBV_WC_WR_FLUSH_ERR;
+	r.receive = takes_receive(&r) ? IBV_WC_LOC_ACCESS_ERR : IBV_WC_WR_FLUSH_ERR;
 	r.responder_fails = true;
 	r.event = IBV_EVENT_QP_ACCESS_ERR;
 	run(&r);
@@ -463,11 +479,6 @@ static void invalid_request_rows(void)
 		 .bytes = 8,
 		 .remote_by = 4,
 		 .rkey = KEY_WRONG},
-		{.name = "misaligned, and a bad lkey",
-		 .op = FAA,
-		 .bytes = 8,
-		 .remote_by = 4,
-		 .lkey = KEY_WRONG},
 	};
 
 	for (size_t i = 0; i < COUNT_OF(rows); i++) {
@@ -510,12 +521,18 @@ static void short_receive_rows(void)
 	}
 }
 
-/* Between processes a small message is placed when its completion is polled: only then is the
- * buffer missed.
+/*
+ * Between processes of a host a small message is placed when its completion is polled: only then is
+ * the buffer missed.
  */
+static bool small_are_placed_by_poll(void)
+{
+	return !b.node && !on_the_wire();
+}
+
 static bool placed_by_poll(const struct fault_row *r)
 {
-	return !b.node && r->recv_key == KEY_GONE && r->bytes <= 16384;
+	return small_are_placed_by_poll() && r->recv_key == KEY_GONE && r->bytes <= 16384;
 }
 
 static void buffer_missed_late(uint32_t bytes)
@@ -631,10 +648,35 @@ static void receive_rows(void)
 
 /* --- two faults at once, and what is no fault ------------------------------------ */
 
+/*
+ * A request that brings something back, with a bad lkey and @r. On one host the responder's fault
+ * comes first. On the wire the requester looks at its own side before it sends anything.
+ */
+static void fetch_row(struct fault_row r)
+{
+	r.lkey = KEY_WRONG;
+	r.bytes = 8;
+	r.receives = 2;
+	if (on_the_wire()) {
+		r.requester = IBV_WC_LOC_PROT_ERR;
+		r.receive = r.event = NONE;
+	} else {
+		r.receive = IBV_WC_WR_FLUSH_ERR;
+		r.responder_fails = true;
+	}
+	run(&r);
+}
+
 static void combined_rows(void)
 {
 	static const enum ibv_wr_opcode remote_first[] = {READ, CAS, FAA};
 
+	fetch_row((struct fault_row){.name = "misaligned, and a bad lkey",
+				     .op = FAA,
+				     .remote_by = 4,
+				     .requester = IBV_WC_REM_INV_REQ_ERR,
+				     .event = IBV_EVENT_QP_REQ_ERR,
+				     .event2 = IBV_EVENT_QP_ACCESS_ERR});
 	run(&(struct fault_row){.name = "bad lkey and bad rkey: the local one",
 				.op = WRITE,
 				.bytes = 8,
@@ -645,11 +687,11 @@ static void combined_rows(void)
 				.receive = NONE,
 				.event = NONE});
 	for (size_t i = 0; i < COUNT_OF(remote_first); i++)
-		remote_row((struct fault_row){.name = "bad lkey and bad rkey: the remote one",
-					      .op = remote_first[i],
-					      .bytes = 8,
-					      .lkey = KEY_WRONG,
-					      .rkey = KEY_WRONG});
+		fetch_row((struct fault_row){.name = "bad lkey and bad rkey",
+					     .op = remote_first[i],
+					     .rkey = KEY_WRONG,
+					     .requester = IBV_WC_REM_ACCESS_ERR,
+					     .event = IBV_EVENT_QP_ACCESS_ERR});
 	run(&(struct fault_row){.name = "bad lkey and no receive posted: the local one",
 				.op = SEND,
 				.bytes = 8,
@@ -761,7 +803,7 @@ static void all_rows(const char *name)
 	invalid_request_rows();
 	short_receive_rows();
 	bad_receive_rows();
-	for (uint32_t bytes = 8; bytes <= 16384 && !b.node; bytes *= 16)
+	for (uint32_t bytes = 8; bytes <= 16384 && small_are_placed_by_poll(); bytes *= 16)
 		buffer_missed_late(bytes);
 	receive_rows();
 	combined_rows();

@@ -23,6 +23,7 @@
 #include "lib/probe.h"
 #include "lib/sandbox.h"
 #include "lib/side.h"
+#include "lib/wait.h"
 
 #define PORT	  "/sys/class/infiniband/any0/ports/1/"
 #define FILES_MAX 128
@@ -308,6 +309,18 @@ static void flush_rows(void)
 	end();
 }
 
+/*
+ * A message that the receiver has not taken: nothing completes there. On the wire, it arrives after
+ * it has been sent.
+ */
+static void await_refused(void)
+{
+	for (unsigned int i = 0; i < file_count; i++)
+		if (!strcmp(files[i].name, "port_rcv_errors"))
+			(void)WAIT_UNTIL(sysfs_number(files[i].path) > files[i].value,
+					 on_the_wire() ? PATIENCE : 0);
+}
+
 static void lost_row(void)
 {
 	struct node_send s = request(IBV_WR_SEND, 64);
@@ -323,6 +336,7 @@ static void lost_row(void)
 		DIE("ibv_create_qp: errno %d", errno);
 	side_connect_uc_to_itself(&a, 1, 0);
 	EXPECT(side_post_send(&a, 1, &s, 1).ret == 0, "post_send");
+	await_refused();
 	EXPECT_ADDED({"port_xmit_data", 16}, {"port_xmit_packets", 1}, {"port_rcv_errors", 1},
 		     {"rdma_sends", 1}, {"out_of_buffer", 1});
 	EXPECT(side_destroy_qp(&a, 1) == 0, "destroy");
@@ -390,19 +404,33 @@ static void unicast_rows(void)
 
 	row("[%s] a datagram that finds no receive request", mode);
 	send_datagram(&a.info.gid, ud[FIRST]->qp_num, QKEY, 0);
+	await_refused();
 	EXPECT_ADDED({"port_xmit_data", 16}, {"port_xmit_packets", 1}, {"rdma_sends", 1},
 		     {"port_rcv_errors", 1}, {"out_of_buffer", 1});
 
 	row("[%s] a datagram with a Q_Key that is another's", mode);
 	post_datagram_receive(ud[FIRST]);
 	send_datagram(&a.info.gid, ud[FIRST]->qp_num, QKEY + 1, 0);
+	await_refused();
 	EXPECT_ADDED({"port_xmit_data", 16}, {"port_xmit_packets", 1}, {"rdma_sends", 1},
 		     {"port_rcv_errors", 1});
 }
 
+/* Of the kind of the sender's address, since packets carry no others. */
+static union ibv_gid some_group(void)
+{
+	union ibv_gid group = a.info.gid;
+
+	if (group.raw[10] == 0xff && group.raw[11] == 0xff) /* an IPv4 address */
+		memcpy(group.raw + 12, (const uint8_t[]){239, 0, 0, 0x77}, 4);
+	else
+		group = (union ibv_gid){.raw = {0xff, 0x0e, [15] = 0x77}};
+	return group;
+}
+
 static void multicast_row(void)
 {
-	const union ibv_gid group = {.raw = {0xff, 0x0e, [15] = 0x77}};
+	const union ibv_gid group = some_group();
 
 	row("[%s] a datagram to a group of two, and one to nobody", mode);
 	for (int i = FIRST; i <= SECOND; i++)

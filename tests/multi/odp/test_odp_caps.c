@@ -20,6 +20,7 @@
 #include "lib/probe.h"
 #include "lib/sandbox.h"
 #include "lib/userfaultfd.h"
+#include "lib/wait.h"
 #include "odp_fixture.h"
 
 #define PAGE  4096u
@@ -399,6 +400,15 @@ static bool arrived(enum transport t, enum ibv_wr_opcode opcode)
 		   t == UD && opcode == IBV_WR_SEND ? GRH : 0, 0, 0, 0);
 }
 
+/*
+ * Does it arrive after its completion? An unreliable message is done when it has been sent; on one
+ * host, that is when it has arrived.
+ */
+static bool arrives_later(enum transport t)
+{
+	return on_the_wire() && t == UC;
+}
+
 /* Is the operation taken, and does it end well? */
 static bool transfer(enum transport t, const struct way *way, uint64_t peer, uint32_t rkey)
 {
@@ -417,7 +427,7 @@ static bool transfer(enum transport t, const struct way *way, uint64_t peer, uin
 		return false;
 	if (way->opcode == IBV_WR_SEND && !completed(RESPONDER, 1))
 		return false;
-	return arrived(t, way->opcode);
+	return WAIT_UNTIL(arrived(t, way->opcode), arrives_later(t) ? PATIENCE : 0);
 }
 
 static void try_way(enum transport t, const struct way *way, enum kind kind, uint32_t caps)
@@ -432,6 +442,8 @@ static void try_way(enum transport t, const struct way *way, enum kind kind, uin
 	rkey = (uint32_t)ask(RESPONDER, MAP, way->on_demand == RESPONDER ? kind : PINNED, 0, 0, 0);
 	before = odp_counter(ODP_FAULTS);
 	works = transfer(t, way, peer, rkey);
+	(void)WAIT_UNTIL(odp_counter(ODP_FAULTS) > before,
+			 works && arrives_later(t) ? PATIENCE : 0);
 	faults = odp_counter(ODP_FAULTS) - before;
 	EXPECT(works == has, "works: %d", works);
 	EXPECT((faults > 0) == has, "%lu page faults", faults);

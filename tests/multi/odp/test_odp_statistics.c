@@ -298,36 +298,37 @@ static struct ibv_context *open_second(void)
 	return ctx;
 }
 
-/* All that counts, on the second device of the same process; a queue pair connected with itself is
- * enough. */
+/* All that counts, on the second device of the same process. */
 static void second_device_row(void)
 {
 	uint8_t *p = map_pages(BYTES);
 	struct ibv_context *ctx = open_second();
 	struct ibv_mr *mr;
-	struct side c;
+	struct side c, d; /* two domains of one context */
 
 	side_open(&c, ctx);
-	probe_open(&c, &c, 0);
+	side_open(&d, ctx);
+	probe_open(&d, &c, 0);
 	subject = 1;
 	row("another device counts by itself");
 	mr = api_register(c.node->pd, p, BYTES, true);
 	if (!mr)
 		DIE("registering: errno %d", errno);
 	EXPECT_ADDED({ODP_MRS, 1}, {ODP_MR_PAGES, PAGES});
-	EXPECT_PROBE(&c, &c, 0, IBV_WR_RDMA_READ, (uintptr_t)p, mr->rkey, 3 * PAGE, IBV_WC_SUCCESS);
+	EXPECT_PROBE(&d, &c, 0, IBV_WR_RDMA_READ, (uintptr_t)p, mr->rkey, 3 * PAGE, IBV_WC_SUCCESS);
 	EXPECT_ADDED({ODP_FAULTS, 1}, {ODP_FAULT_PAGES, 3});
 	EXPECT(prefetch(mr, false) == 0, "the prefetch");
 	EXPECT_ADDED({ODP_PREFETCHES, 1}, {ODP_PREFETCH_PAGES, PAGES - 3});
 	invalidate(p, BYTES, true);
 	EXPECT_ADDED({ODP_INVALIDATIONS, 1}, {ODP_INVALIDATION_PAGES, PAGES});
-	EXPECT_PROBE(&c, &c, 0, IBV_WR_RDMA_READ, (uintptr_t)p, mr->rkey, BYTES,
+	EXPECT_PROBE(&d, &c, 0, IBV_WR_RDMA_READ, (uintptr_t)p, mr->rkey, BYTES,
 		     IBV_WC_REM_ACCESS_ERR);
 	EXPECT_ADDED({ODP_FAULTS, 1}, {ODP_FAILED_RESOLUTIONS, 1});
 	EXPECT(ibv_dereg_mr(mr) == 0, "ibv_dereg_mr");
 	EXPECT_ADDED({ODP_MRS, -1}, {ODP_MR_PAGES, -(int64_t)PAGES});
 	subject = 0;
-	probe_close(&c, &c, 0);
+	probe_close(&d, &c, 0);
+	side_stop(&d);
 	side_stop(&c);
 	EXPECT(ibv_close_device(ctx) == 0, "ibv_close_device");
 }

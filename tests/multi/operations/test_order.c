@@ -28,6 +28,7 @@
 #define LOCAL_AT  0x10000u
 #define TARGET_AT 0x200000u
 #define STOP_AT	  0u	      /* where the sender says that there is no more */
+#define MTU_BYTES 1024u	      /* of link_default() */
 #define LARGE	  (40u << 20) /* more than any machine leaves to the caches: copy/bulk.h */
 #define SAMPLES	  16384u      /* words of a target that are looked at, if it has more */
 #define SANE	  100 /* rounds during a look, else the last byte says nothing: it counts to 255 */
@@ -93,8 +94,23 @@ struct target {
 	size_t count, stride;
 	const _Atomic uint8_t *last;  /* byte behind them, NULL: they are the end */
 	const _Atomic uint32_t *half; /* or half a word behind them, likewise */
+	size_t cut_first, cut_every;  /* words that two packets share; no @cut_every: none */
 	struct ibv_dm *dm;	      /* @words is a copy of this */
 };
+
+/* On the wire, packets end within words if the target is not aligned. */
+static void cut_in_packets(struct target *t, uintptr_t at)
+{
+	if (!on_the_wire() || at % 8 == 0)
+		return;
+	t->cut_every = MTU_BYTES / 8;
+	t->cut_first = (at + MTU_BYTES - (uintptr_t)t->words) / 8;
+}
+
+static bool is_cut(const struct target *t, size_t at)
+{
+	return t->cut_every && at >= t->cut_first && (at - t->cut_first) % t->cut_every == 0;
+}
 
 static struct target target_at(uint8_t *at, uint64_t bytes)
 {
@@ -102,7 +118,7 @@ static struct target target_at(uint8_t *at, uint64_t bytes)
 	struct target t = {.words = (const _Atomic uint64_t *)begin, .count = (end - begin) / 8};
 
 	t.stride = t.count / SAMPLES | 1;
-
+	cut_in_packets(&t, (uintptr_t)at);
 	if ((uintptr_t)at + bytes == end + 1)
 		t.last = (const _Atomic uint8_t *)end;
 	if ((uintptr_t)at + bytes == end + 4)
@@ -167,6 +183,8 @@ static uint64_t look(const struct target *t)
 	round = last_round(t);
 	for (size_t i = 0; i < t->count; i += t->stride) {
 		w = atomic_load_explicit(&t->words[i], memory_order_acquire);
+		if (is_cut(t, i))
+			continue;
 		if (!is_word(w))
 			return fault(TORN, i);
 		if (ascends && (int32_t)((uint32_t)w - round) < 0)

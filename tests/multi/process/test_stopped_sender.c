@@ -285,9 +285,13 @@ static void none_is_lost(void)
 {
 	struct ibv_sge sge = {(uintptr_t)here->arena, BYTES, here->mr[KEY_FULL]->lkey};
 	struct ibv_send_wr wr = message(from_own, ah, to_own->qp_num, &sge, UINT32_MAX), *bad;
+	struct ibv_qp_attr error = {.qp_state = IBV_QPS_ERR};
 	uint64_t until = now_ms() + 10000;
 	struct ibv_wc wc;
 
+	/* On the wire, what the peer had sent may arrive only now: no more of it. */
+	if (on_the_wire())
+		EXPECT(ibv_modify_qp(from_peer, &error, IBV_QP_STATE) == 0, "ibv_modify_qp");
 	/* First its completions, which would go with the queue pair. */
 	while (ibv_poll_cq(receives, 1, &wc) == 1)
 		completed++;

@@ -42,7 +42,7 @@ bool access_at(uint8_t *p, uint64_t len, bool write)
 	static uint8_t bytes[PAGES * PAGE];
 	bool ok;
 
-	av_odp_begin(&f.seg, (uintptr_t)p, len, write, &access);
+	av_odp_begin(&f.seg, (uintptr_t)p, len, write, NULL, &access);
 	ok = (write ? av_copy(p, bytes, len) : av_copy(bytes, p, len)) == AV_COPY_OK;
 	av_odp_end(&access, ok);
 	return ok;

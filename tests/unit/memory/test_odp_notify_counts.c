@@ -60,7 +60,7 @@ static void contention_child(const void *arg)
 	uint8_t *p = map_kind(PRIVATE);
 	struct av_odp_access access;
 
-	av_odp_begin(&f.seg, (uintptr_t)p, PAGE, true, &access);
+	av_odp_begin(&f.seg, (uintptr_t)p, PAGE, true, NULL, &access);
 	*p = 1;
 	CHECK(madvise(p, PAGE, MADV_DONTNEED) == 0);
 	av_odp_settle(&f.seg);

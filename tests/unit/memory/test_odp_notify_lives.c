@@ -55,7 +55,7 @@ static void two_contexts_child(const void *arg)
 	fake_open(&g, 2);
 	av_odp_watch(&g.seg);
 	CHECK(access_at(p, PAGES * PAGE, true));
-	av_odp_begin(&g.seg, (uintptr_t)p, 2 * PAGE, true, &access);
+	av_odp_begin(&g.seg, (uintptr_t)p, 2 * PAGE, true, NULL, &access);
 	CHECK_EQUAL(access.missing, 2);
 	av_odp_end(&access, true);
 	CHECK(munmap(p, PAGES * PAGE) == 0);

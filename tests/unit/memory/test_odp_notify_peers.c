@@ -18,7 +18,7 @@ static void as_peer(uint8_t *p, pid_t owner, struct av_odp_access *access)
 
 	f.seg.own = false;
 	atomic_store(&f.seg.alive_ns, av_now_coarse_ns()); /* there is no directory to ask */
-	av_odp_begin(&f.seg, (uintptr_t)p, 1, true, access);
+	av_odp_begin(&f.seg, (uintptr_t)p, 1, true, NULL, access);
 	av_odp_end(access, process_vm_writev(owner, &local, 1, &remote, 1, 0) == 1);
 }
 

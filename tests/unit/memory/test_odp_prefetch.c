@@ -115,7 +115,7 @@ static void prefetch_write_is_for_both(void **state)
 	assert_int_equal(missing(room, PAGES * PAGE, false), 0);
 	assert_int_equal(missing(room, PAGES * PAGE, true), 0);
 	check_counts(1, PAGES);
-	av_odp_begin(&f.seg, (uintptr_t)room, PAGES * PAGE, true, &access);
+	av_odp_begin(&f.seg, (uintptr_t)room, PAGES * PAGE, true, NULL, &access);
 	av_odp_end(&access, true);
 	check_counts(1, PAGES);
 }
