@@ -1,0 +1,483 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * A network that drops, doubles, reorders and damages packets, for what test_wire_faults leaves
+ * out: XRC, shared receive queues, ATOMIC_WRITE and FLUSH, IPv6; and groups, whose packets no fault
+ * strikes. SEED in the environment: other packets are struck.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "lib/expect.h"
+#include "lib/newer_verbs.h"
+#include "lib/request.h"
+#include "lib/sandbox.h"
+#include "lib/to_rts.h"
+#include "lib/two_hosts.h"
+
+#define PATIENCE  60000u /* ms */
+#define MESSAGES  40u
+#define SLOT	  0x4000u
+#define SOURCES	  0x000000u
+#define RECEIVED  0x100000u
+#define WRITTEN	  0x200000u
+#define READ_BACK 0x300000u
+#define WORD	  0x400000u
+#define DEPTH	  128u
+#define QKEY	  0x111u
+#define GRH	  40u
+#define RIGHTS                                                                       \
+	(IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ | \
+	 IBV_ACCESS_REMOTE_ATOMIC | ACCESS_FLUSH_GLOBAL)
+
+enum kind { PLAIN, SHARED, XRC, WORDS, GROUP };
+enum job { MAKE, QUEUE, KEY, ADDRESS, CONNECT, TAKE, RUN, DESTROY };
+
+/* Of the process that does a job. */
+static struct {
+	enum kind kind;
+	bool sends;
+	int gid_row;
+	struct ibv_mr *mr;
+	struct ibv_xrcd *xrcd;
+	struct ibv_srq *srq;
+	struct ibv_qp *qp;
+	struct ibv_ah *ah;
+} me;
+
+static const union ibv_gid group = {.raw = {[10] = 0xff, 0xff, 239, 1, 2, 3}};
+
+/* --- what both ends have --------------------------------------------------------- */
+
+/* Some of one packet, some of several, one of none. */
+static uint32_t bytes_of(uint32_t message)
+{
+	return me.kind == GROUP ? 1000 + message : message * 997 % 9000;
+}
+
+static uint64_t seed_of(uint32_t message)
+{
+	return 7000 + message;
+}
+
+/* @first: the first byte of the address that is wanted: 0 for a mapped one of IPv4 */
+static int find_row(struct ibv_context *ctx, uint8_t first, union ibv_gid *gid)
+{
+	for (int row = 0; row < 16; row++)
+		if (ibv_query_gid(ctx, 1, row, gid) == 0 && gid->raw[0] == first && gid->raw[15])
+			return row;
+	DIE("no address");
+}
+
+static void make_srq(struct node *n)
+{
+	struct ibv_srq_init_attr_ex init = {
+		.attr = {.max_wr = DEPTH, .max_sge = 1},
+		.comp_mask = IBV_SRQ_INIT_ATTR_TYPE | IBV_SRQ_INIT_ATTR_PD,
+		.srq_type = me.kind == XRC ? IBV_SRQT_XRC : IBV_SRQT_BASIC,
+		.pd = n->pd,
+	};
+
+	if (me.kind == XRC) {
+		init.comp_mask |= IBV_SRQ_INIT_ATTR_XRCD | IBV_SRQ_INIT_ATTR_CQ;
+		init.xrcd = me.xrcd;
+		init.cq = n->cq[1];
+	}
+	me.srq = ibv_create_srq_ex(n->ctx, &init);
+	NEED(me.srq);
+}
+
+static enum ibv_qp_type qp_type(void)
+{
+	if (me.kind == XRC)
+		return me.sends ? IBV_QPT_XRC_SEND : IBV_QPT_XRC_RECV;
+	return me.kind == GROUP ? IBV_QPT_UD : IBV_QPT_RC;
+}
+
+static void make_qp(struct node *n)
+{
+	struct ibv_qp_init_attr_ex init = {
+		.qp_type = qp_type(),
+		.send_cq = n->cq[0],
+		.recv_cq = n->cq[1],
+		.srq = me.kind == SHARED ? me.srq : NULL,
+		.sq_sig_all = 1,
+		.cap = {DEPTH, DEPTH, 1, 1, 0},
+		.comp_mask = IBV_QP_INIT_ATTR_PD,
+		.pd = n->pd,
+	};
+
+	if (init.qp_type == IBV_QPT_XRC_RECV) {
+		init.comp_mask = IBV_QP_INIT_ATTR_XRCD;
+		init.xrcd = me.xrcd;
+	}
+	if (me.kind == WORDS) {
+		init.comp_mask |= IBV_QP_INIT_ATTR_SEND_OPS_FLAGS;
+		init.send_ops_flags =
+			IBV_QP_EX_WITH_ATOMIC_WRITE | QP_EX_WITH_FLUSH | IBV_QP_EX_WITH_RDMA_READ;
+	}
+	me.qp = ibv_create_qp_ex(n->ctx, &init);
+	NEED(me.qp);
+}
+
+/* Args: kind, whether it sends, the first byte of its address. Return: number of the queue pair */
+static uint64_t make(struct node *n, const struct side_job *job)
+{
+	struct ibv_xrcd_init_attr xrcd = {.comp_mask =
+						  IBV_XRCD_INIT_ATTR_FD | IBV_XRCD_INIT_ATTR_OFLAGS,
+					  .fd = -1,
+					  .oflags = O_CREAT};
+	union ibv_gid gid;
+
+	me.kind = (enum kind)job->arg[1];
+	me.sends = job->arg[2];
+	me.gid_row = find_row(n->ctx, (uint8_t)job->arg[3], &gid);
+	me.mr = ibv_reg_mr(n->pd, n->arena, NODE_ARENA, (int)RIGHTS);
+	NEED(me.mr);
+	if (me.kind == XRC)
+		NEED(me.xrcd = ibv_open_xrcd(n->ctx, &xrcd));
+	if (me.kind == SHARED || (me.kind == XRC && !me.sends))
+		make_srq(n);
+	make_qp(n);
+	return me.qp->qp_num;
+}
+
+static uint64_t srq_number(void)
+{
+	uint32_t number = 0;
+
+	NEED(!me.srq || me.kind != XRC || ibv_get_srq_num(me.srq, &number) == 0);
+	return number;
+}
+
+/* Args: the peer's number; the halves of its address. */
+static uint64_t connect_to(const struct side_job *job)
+{
+	struct ibv_qp_attr attr;
+	union ibv_gid gid;
+
+	memcpy(gid.raw, &job->arg[2], sizeof(gid.raw));
+	attr = connect_attr((uint32_t)job->arg[1], &gid);
+	attr.ah_attr.grh.sgid_index = (uint8_t)me.gid_row;
+	attr.ah_attr.grh.hop_limit = 64;
+	attr.path_mtu = IBV_MTU_1024;
+	attr.timeout = 14; /* 67 ms */
+	attr.retry_cnt = attr.rnr_retry = 7;
+	attr.min_rnr_timer = 1;
+	attr.qkey = QKEY;
+	attr.qp_access_flags = RIGHTS & ~IBV_ACCESS_LOCAL_WRITE;
+	NEED(connect_qp(me.qp, attr) == 0);
+	if (me.kind == GROUP && me.sends) {
+		memcpy(attr.ah_attr.grh.dgid.raw, group.raw, sizeof(group.raw));
+		NEED(me.ah = ibv_create_ah(me.mr->pd, &attr.ah_attr));
+	} else if (me.kind == GROUP) {
+		NEED(ibv_attach_mcast(me.qp, &group, 0) == 0);
+	}
+	return 0;
+}
+
+static uint64_t destroy(void)
+{
+	int err = 0;
+
+	if (me.ah)
+		err |= ibv_destroy_ah(me.ah);
+	if (me.kind == GROUP && !me.sends)
+		err |= ibv_detach_mcast(me.qp, &group, 0);
+	err |= ibv_destroy_qp(me.qp);
+	if (me.srq)
+		err |= ibv_destroy_srq(me.srq);
+	if (me.xrcd)
+		err |= ibv_close_xrcd(me.xrcd);
+	return (uint64_t)(err | ibv_dereg_mr(me.mr));
+}
+
+/* --- the receiving end ----------------------------------------------------------- */
+
+static void post_receives(struct node *n)
+{
+	for (uint32_t i = 0; i < MESSAGES; i++) {
+		struct ibv_sge sge = {(uintptr_t)n->arena + RECEIVED + (uint64_t)i * SLOT, SLOT,
+				      me.mr->lkey};
+		struct ibv_recv_wr wr = {.wr_id = i, .sg_list = &sge, .num_sge = 1}, *bad;
+
+		NEED((me.srq ? ibv_post_srq_recv(me.srq, &wr, &bad)
+			     : ibv_post_recv(me.qp, &wr, &bad)) == 0);
+	}
+}
+
+/* Arg: how long after the sender its receives are posted, in ms. Return: how many came right */
+static uint64_t take(struct node *n, const struct side_job *job)
+{
+	uint32_t header = me.kind == GROUP ? GRH : 0;
+	struct ibv_wc wc[MESSAGES];
+	uint64_t right = 0;
+	int count;
+
+	if (job->arg[1] == 0)
+		post_receives(n);
+	side_note();
+	if (job->arg[1]) {
+		usleep((useconds_t)job->arg[1] * 1000);
+		post_receives(n);
+	}
+	count = node_poll(n, 1, MESSAGES, PATIENCE, wc);
+	for (int i = 0; i < count; i++)
+		right += wc[i].status == IBV_WC_SUCCESS && wc[i].wr_id == (uint64_t)i &&
+			 wc[i].byte_len == header + bytes_of((uint32_t)i) &&
+			 pattern_check(n->arena + RECEIVED + (uint64_t)i * SLOT + header,
+				       bytes_of((uint32_t)i), seed_of((uint32_t)i), 0) == -1;
+	return right;
+}
+
+/* --- the sending end ------------------------------------------------------------- */
+
+static struct ibv_send_wr request(struct node *n, uint32_t message, enum ibv_wr_opcode op,
+				  struct ibv_sge *sge, const struct side_job *job)
+{
+	uint64_t slot = (uint64_t)message * SLOT;
+
+	*sge = (struct ibv_sge){(uintptr_t)n->arena + (op == READ ? READ_BACK : SOURCES) + slot,
+				bytes_of(message), me.mr->lkey};
+	return (struct ibv_send_wr){
+		.wr_id = message,
+		.sg_list = sge,
+		.num_sge = sge->length ? 1 : 0,
+		.opcode = op,
+		.wr.rdma = {job->arg[1] + WRITTEN + slot, (uint32_t)job->arg[2]},
+		.qp_type.xrc.remote_srqn = (uint32_t)job->arg[3],
+	};
+}
+
+static int post(struct ibv_send_wr *wr)
+{
+	struct ibv_send_wr *bad;
+
+	return ibv_post_send(me.qp, wr, &bad);
+}
+
+/* A message is sent, written and read back. Return: how many were right */
+static uint64_t send_all(struct node *n, const struct side_job *job)
+{
+	static const enum ibv_wr_opcode ops[] = {SEND, WRITE, READ};
+	static struct ibv_wc wc[MESSAGES * COUNT_OF(ops)];
+	uint64_t right = 0;
+
+	for (uint32_t i = 0; i < MESSAGES; i++) {
+		pattern_fill(n->arena + SOURCES + (uint64_t)i * SLOT, bytes_of(i), seed_of(i), 0);
+		for (size_t k = 0; k < COUNT_OF(ops); k++) {
+			struct ibv_sge sge;
+			struct ibv_send_wr wr = request(n, i, ops[k], &sge, job);
+
+			NEED(post(&wr) == 0);
+		}
+	}
+	NEED(node_poll(n, 0, (int)COUNT_OF(wc), PATIENCE, wc) == (int)COUNT_OF(wc));
+	for (size_t i = 0; i < COUNT_OF(wc); i++)
+		NEED(wc[i].status == IBV_WC_SUCCESS && wc[i].wr_id == i / COUNT_OF(ops));
+	for (uint32_t i = 0; i < MESSAGES; i++)
+		right += pattern_check(n->arena + READ_BACK + (uint64_t)i * SLOT, bytes_of(i),
+				       seed_of(i), 0) == -1;
+	return right;
+}
+
+static uint64_t send_to_group(struct node *n)
+{
+	struct ibv_wc wc[MESSAGES];
+	uint64_t right = 0;
+	int count;
+
+	for (uint32_t i = 0; i < MESSAGES; i++) {
+		struct ibv_sge sge = {(uintptr_t)n->arena + SOURCES + (uint64_t)i * SLOT,
+				      bytes_of(i), me.mr->lkey};
+		struct ibv_send_wr wr = {.sg_list = &sge,
+					 .num_sge = 1,
+					 .opcode = IBV_WR_SEND,
+					 .wr.ud = {me.ah, 0xffffff, QKEY}};
+
+		pattern_fill(n->arena + SOURCES + (uint64_t)i * SLOT, bytes_of(i), seed_of(i), 0);
+		NEED(post(&wr) == 0);
+	}
+	count = node_poll(n, 0, MESSAGES, PATIENCE, wc);
+	for (int i = 0; i < count; i++)
+		right += wc[i].status == IBV_WC_SUCCESS;
+	return right;
+}
+
+/* A word is written, flushed, and read back, each behind the other. Return: how many were right */
+static uint64_t write_words(struct node *n, const struct side_job *job)
+{
+	uint64_t *word = (uint64_t *)(void *)(n->arena + READ_BACK), right = 0;
+	struct ibv_qp_ex *ex = ibv_qp_to_qp_ex(me.qp);
+	uint32_t rkey = (uint32_t)job->arg[2];
+	struct ibv_wc wc[3];
+
+	for (uint64_t i = 1; i <= MESSAGES; i++) {
+		ibv_wr_start(ex);
+		ibv_wr_atomic_write(ex, rkey, job->arg[1] + WORD, &i);
+		flush_of(ex)(ex, rkey, job->arg[1] + WORD, 8, GLOBAL, RANGE);
+		ibv_wr_rdma_read(ex, rkey, job->arg[1] + WORD);
+		ibv_wr_set_sge(ex, me.mr->lkey, (uintptr_t)word, 8);
+		NEED(ibv_wr_complete(ex) == 0);
+		NEED(node_poll(n, 0, 3, PATIENCE, wc) == 3);
+		right += wc[0].status == IBV_WC_SUCCESS && wc[1].status == IBV_WC_SUCCESS &&
+			 wc[2].status == IBV_WC_SUCCESS && *word == i;
+	}
+	return right;
+}
+
+/* Args: the peer's arena, its key, and its shared receive queue. */
+static uint64_t run(struct node *n, const struct side_job *job)
+{
+	if (me.kind == GROUP)
+		return send_to_group(n);
+	return me.kind == WORDS ? write_words(n, job) : send_all(n, job);
+}
+
+static uint64_t work(struct node *n, const struct side_job *job)
+{
+	switch ((enum job)job->arg[0]) {
+	case MAKE:
+		return make(n, job);
+	case QUEUE:
+		return srq_number();
+	case KEY:
+		return me.mr->rkey;
+	case ADDRESS:
+		return (uintptr_t)n->arena;
+	case CONNECT:
+		return connect_to(job);
+	case TAKE:
+		return take(n, job);
+	case RUN:
+		return run(n, job);
+	case DESTROY:
+		return destroy();
+	}
+	return UINT64_MAX;
+}
+
+/* --- rows ------------------------------------------------------------------------ */
+
+#define V4 0x00
+#define V6 0xfd
+
+static const char *const rules[] = {
+	"",
+	"drop 3%",
+	"duplicate 2 10%; reorder 3 5%",
+	"drop 2%; duplicate 2 3%; reorder 3 5%; corrupt 1%",
+};
+
+static const struct {
+	const char *name;
+	enum kind kind;
+	uint8_t address;
+	unsigned int late_ms; /* receives are posted so long after the requests */
+	size_t rules;	      /* how many of them */
+} rows[] = {
+	{"XRC", XRC, V4, 0, COUNT_OF(rules)},
+	{"XRC, late receives", XRC, V4, 30, COUNT_OF(rules)},
+	{"shared receive queue", SHARED, V4, 0, COUNT_OF(rules)},
+	{"shared receive queue, late receives", SHARED, V4, 30, COUNT_OF(rules)},
+	{"ATOMIC_WRITE and FLUSH", WORDS, V4, 0, COUNT_OF(rules)},
+	{"IPv6", PLAIN, V6, 0, COUNT_OF(rules)},
+	{"IPv6, ATOMIC_WRITE and FLUSH", WORDS, V6, 0, COUNT_OF(rules)},
+	{"a group", GROUP, V4, 0, 1},
+};
+
+static struct side a, b;
+
+static uint64_t ask(struct side *s, struct side_job job)
+{
+	side_begin(s, &job);
+	return side_end(s);
+}
+
+static void start(struct side *s, int host, const char *what)
+{
+	const char *seed = getenv("SEED");
+	char text[200];
+
+	snprintf(text, sizeof(text), "seed %s; %s", seed ? seed : "0", what);
+	two_hosts_start(s, host, text);
+}
+
+static void connect_end(struct side *s, uint64_t qpn, uint8_t address, uint8_t host)
+{
+	union ibv_gid gid = {.raw = {[10] = 0xff, 0xff, 192, 0, 2, host}};
+	struct side_job job = {{CONNECT, qpn}};
+
+	if (address == V6)
+		gid = (union ibv_gid){.raw = {V6, [15] = host}};
+	memcpy(&job.arg[2], gid.raw, sizeof(gid.raw));
+	(void)ask(s, job);
+}
+
+static void transfer(size_t i)
+{
+	uint64_t address = ask(&b, (struct side_job){{ADDRESS}}), sent, came = MESSAGES;
+	uint64_t key = ask(&b, (struct side_job){{KEY}});
+	uint64_t queue = ask(&b, (struct side_job){{QUEUE}});
+
+	if (rows[i].kind != WORDS) {
+		side_begin(&b, &(struct side_job){{TAKE, rows[i].late_ms}});
+		side_await(&b);
+	}
+	sent = ask(&a, (struct side_job){{RUN, address, key, queue}});
+	if (rows[i].kind != WORDS)
+		came = side_end(&b);
+	EXPECT(sent == MESSAGES, "%lu of %u requests", sent, MESSAGES);
+	EXPECT(came == MESSAGES, "%lu of %u messages", came, MESSAGES);
+}
+
+static void one(size_t i, const char *faults)
+{
+	uint64_t qpn_a, qpn_b;
+
+	row("%s: %s", rows[i].name, faults);
+	start(&a, 0, faults);
+	start(&b, 1, faults);
+	qpn_a = ask(&a, (struct side_job){{MAKE, rows[i].kind, true, rows[i].address}});
+	qpn_b = ask(&b, (struct side_job){{MAKE, rows[i].kind, false, rows[i].address}});
+	connect_end(&a, qpn_b, rows[i].address, 2);
+	connect_end(&b, qpn_a, rows[i].address, 1);
+	transfer(i);
+	EXPECT(ask(&a, (struct side_job){{DESTROY}}) == 0, "destroyed");
+	EXPECT(ask(&b, (struct side_job){{DESTROY}}) == 0, "destroyed");
+	side_stop(&b);
+	side_stop(&a);
+}
+
+/* Return: false: this kernel has no IPv6 */
+static bool add_v6(void)
+{
+	bool there = system("ip addr add fd00::1/64 dev v0 nodad") == 0;
+
+	two_hosts_be(1);
+	there = there && system("ip addr add fd00::2/64 dev v1 nodad") == 0;
+	two_hosts_be(0);
+	return there;
+}
+
+int main(int argc, char **argv)
+{
+	bool v6;
+
+	if (argc == 3)
+		sandbox_enter(); /* a host has its own folder */
+	side_work = work;
+	side_agent_main(argc, argv);
+	two_hosts_make();
+	v6 = add_v6();
+	for (size_t i = 0; i < COUNT_OF(rows); i++)
+		for (size_t k = 0; k < rows[i].rules; k++)
+			if (rows[i].address != V6 || v6)
+				one(i, rules[k]);
+	if (!v6)
+		printf("not tried: IPv6, which this kernel does not have\n");
+	return summary();
+}
