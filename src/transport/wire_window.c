@@ -9,7 +9,8 @@
 #include "base/clock.h"
 #include "base/fork.h"
 
-#define MOST	131072u /* what a receive buffer of Linux's default size takes */
+#define FIRST	131072u	 /* what a receive buffer of Linux's default size takes */
+#define MOST	1048576u /* of all queue pairs; each has no more than FIRST */
 #define LEAST	8192u
 #define LOSS_NS 1000000u /* losses so close to each other are one */
 #define BUCKETS 256u
@@ -54,7 +55,7 @@ struct av_window *av_window_join(const uint8_t dst[16])
 		;
 	if (!w && (w = calloc(1, sizeof(*w)))) {
 		memcpy(w->dst, dst, sizeof(w->dst));
-		atomic_store(&w->bytes, MOST);
+		atomic_store(&w->bytes, FIRST);
 		w->next = *first;
 		*first = w;
 	}
@@ -92,8 +93,10 @@ void av_window_active(struct av_window *w, bool active)
 uint32_t av_window_share(const struct av_window *w)
 {
 	uint32_t active = atomic_load_explicit(&w->active, memory_order_relaxed);
+	uint32_t share =
+		atomic_load_explicit(&w->bytes, memory_order_relaxed) / (active ? active : 1);
 
-	return atomic_load_explicit(&w->bytes, memory_order_relaxed) / (active ? active : 1);
+	return share < FIRST ? share : FIRST;
 }
 
 /* Two packets more each time that a window has been acknowledged, which takes four answers. */

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * How many bytes may be on their way to another host. The queue pairs of this process that send
- * there share one window, since their packets meet in one receive buffer: it begins with what a
- * buffer of Linux's default size takes, halves when packets are lost, and grows with each
- * acknowledgement. It never needs to wake anybody: a queue pair's share is at least a packet, and
- * its own acknowledgements are what it goes on by.
+ * there share one window, since their packets meet in one receive buffer. It begins with what a
+ * buffer of Linux's default size takes, grows with each acknowledgement, since many are larger and
+ * all are being emptied, and halves when packets are lost. It never needs to wake anybody: a queue
+ * pair's share is at least a packet, and its own acknowledgements are what it goes on by.
  */
 #ifndef AV_TRANSPORT_WIRE_WINDOW_H
 #define AV_TRANSPORT_WIRE_WINDOW_H
