@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "lib/expect.h"
+#include "lib/sandbox.h"
 
 static int hosts[2];
 
@@ -68,7 +69,7 @@ void two_hosts_be(int host)
 		DIE("setns");
 }
 
-void two_hosts_make(void)
+static void make(void)
 {
 	char command[200];
 
@@ -88,9 +89,21 @@ void two_hosts_make(void)
 	two_hosts_be(0);
 }
 
+void two_hosts_open(int argc, char **argv)
+{
+	if (argc == 3)
+		sandbox_enter();
+	side_agent_main(argc, argv);
+	make();
+}
+
 void two_hosts_start(struct side *s, int host, const char *faults)
 {
-	setenv("ANYVERBS_FAULTS", faults, 1);
+	const char *seed = getenv("SEED");
+	char text[300];
+
+	snprintf(text, sizeof(text), "seed %s; %s", seed ? seed : "0", faults);
+	setenv("ANYVERBS_FAULTS", text, 1);
 	two_hosts_be(host);
 	side_start(s);
 	two_hosts_be(0);

@@ -6,15 +6,16 @@
 #include "lib/side.h"
 
 /*
- * Make them, and be on host 0. The program exits with 77 where that is not permitted. Context: the
- * process has one thread
+ * main() calls it first, with side_work set. Makes the hosts, and is on host 0; in a side's
+ * process, serves it and never returns. A host has its own folder of shared files. The program
+ * exits with 77 where that is not permitted. Context: the process has one thread
  */
-void two_hosts_make(void);
+void two_hosts_open(int argc, char **argv);
 
 /* Be on host 0 or 1: this thread, and the processes that it starts from now on. */
 void two_hosts_be(int host);
 
-/* side_start() on that host, with these faults on demand. */
+/* side_start() on that host, with these faults on demand. SEED in the environment chooses which. */
 void two_hosts_start(struct side *s, int host, const char *faults);
 
 #endif

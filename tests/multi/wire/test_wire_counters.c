@@ -10,7 +10,6 @@
 #include "lib/odp_sysfs.h"
 #include "lib/probe.h"
 #include "lib/request.h"
-#include "lib/sandbox.h"
 #include "lib/two_hosts.h"
 
 #define PATIENCE 60000u /* ms */
@@ -136,11 +135,8 @@ int main(int argc, char **argv)
 {
 	struct node_link link = link_default();
 
-	if (argc == 3)
-		sandbox_enter(); /* a host has its own folder */
 	side_work = read_counter;
-	side_agent_main(argc, argv);
-	two_hosts_make();
+	two_hosts_open(argc, argv);
 	link.mtu = IBV_MTU_1024;
 	link.timeout = 18; /* 1 s: longer than a busy machine lets an answer wait */
 	link.retry_cnt = 7;

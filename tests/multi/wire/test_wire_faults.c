@@ -6,12 +6,10 @@
  */
 #include <arpa/inet.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "lib/expect.h"
 #include "lib/request.h"
-#include "lib/sandbox.h"
 #include "lib/two_hosts.h"
 
 #define PATIENCE 60000u	  /* ms */
@@ -41,15 +39,6 @@ static bool has_imm(const struct step *s)
 }
 
 /* --- both hosts ------------------------------------------------------------------ */
-
-static void start(struct side *s, int host, const char *rules)
-{
-	const char *seed = getenv("SEED");
-	char text[300];
-
-	snprintf(text, sizeof(text), "seed %s; %s", seed ? seed : "0", rules);
-	two_hosts_start(s, host, text);
-}
 
 static void stop(void)
 {
@@ -333,8 +322,8 @@ static void reliable_rows(void)
 		struct node_link l = link_patient();
 
 		row("reliable: %s", reliable[i].name);
-		start(&a, 0, reliable[i].rules_a);
-		start(&b, 1, reliable[i].rules_b);
+		two_hosts_start(&a, 0, reliable[i].rules_a);
+		two_hosts_start(&b, 1, reliable[i].rules_b);
 		if (reliable[i].psn)
 			l.sq_psn = l.rq_psn = reliable[i].psn;
 		l.mtu = reliable[i].mtu;
@@ -356,8 +345,8 @@ static void begin(const char *name, const char *rules_a, const char *rules_b)
 	struct node_link l = link_patient();
 
 	row("%s", name);
-	start(&a, 0, rules_a);
-	start(&b, 1, rules_b);
+	two_hosts_start(&a, 0, rules_a);
+	two_hosts_start(&b, 1, rules_b);
 	connect_by(&l);
 }
 
@@ -682,8 +671,8 @@ static void unreliable_rows(enum ibv_qp_type type, const char *name)
 		int n;
 
 		row("%s: %s", name, unreliable[i].rules);
-		start(&a, 0, *unreliable[i].rules == '!' ? unreliable[i].rules + 1 : "");
-		start(&b, 1, *unreliable[i].rules == '!' ? "" : unreliable[i].rules);
+		two_hosts_start(&a, 0, *unreliable[i].rules == '!' ? unreliable[i].rules + 1 : "");
+		two_hosts_start(&b, 1, *unreliable[i].rules == '!' ? "" : unreliable[i].rules);
 		qpn_a = ask(&a, CREATE, type, NULL);
 		qpn_b = ask(&b, CREATE, type, NULL);
 		(void)ask(&a, CONNECT, qpn_b, &b);
@@ -699,11 +688,8 @@ static void unreliable_rows(enum ibv_qp_type type, const char *name)
 
 int main(int argc, char **argv)
 {
-	if (argc == 3)
-		sandbox_enter(); /* a host has its own folder */
 	side_work = work;
-	side_agent_main(argc, argv);
-	two_hosts_make();
+	two_hosts_open(argc, argv);
 	time_limit(400);
 	reliable_rows();
 	send_queue_is_drained("");

@@ -14,7 +14,6 @@
 #include "lib/expect.h"
 #include "lib/newer_verbs.h"
 #include "lib/request.h"
-#include "lib/sandbox.h"
 #include "lib/to_rts.h"
 #include "lib/two_hosts.h"
 
@@ -397,15 +396,6 @@ static uint64_t ask(struct side *s, struct side_job job)
 	return side_end(s);
 }
 
-static void start(struct side *s, int host, const char *what)
-{
-	const char *seed = getenv("SEED");
-	char text[200];
-
-	snprintf(text, sizeof(text), "seed %s; %s", seed ? seed : "0", what);
-	two_hosts_start(s, host, text);
-}
-
 static void connect_end(struct side *s, uint64_t qpn, uint8_t address, uint8_t host)
 {
 	union ibv_gid gid = {.raw = {[10] = 0xff, 0xff, 192, 0, 2, host}};
@@ -439,8 +429,8 @@ static void one(size_t i, const char *faults)
 	uint64_t qpn_a, qpn_b;
 
 	row("%s: %s", rows[i].name, faults);
-	start(&a, 0, faults);
-	start(&b, 1, faults);
+	two_hosts_start(&a, 0, faults);
+	two_hosts_start(&b, 1, faults);
 	qpn_a = ask(&a, (struct side_job){{MAKE, rows[i].kind, true, rows[i].address}});
 	qpn_b = ask(&b, (struct side_job){{MAKE, rows[i].kind, false, rows[i].address}});
 	connect_end(&a, qpn_b, rows[i].address, 2);
@@ -467,11 +457,8 @@ int main(int argc, char **argv)
 {
 	bool v6;
 
-	if (argc == 3)
-		sandbox_enter(); /* a host has its own folder */
 	side_work = work;
-	side_agent_main(argc, argv);
-	two_hosts_make();
+	two_hosts_open(argc, argv);
 	v6 = add_v6();
 	for (size_t i = 0; i < COUNT_OF(rows); i++)
 		for (size_t k = 0; k < rows[i].rules; k++)

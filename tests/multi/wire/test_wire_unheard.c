@@ -9,7 +9,6 @@
 #include <string.h>
 
 #include "lib/expect.h"
-#include "lib/sandbox.h"
 #include "lib/two_hosts.h"
 
 #define PATIENCE 60000u /* ms */
@@ -129,11 +128,8 @@ int main(int argc, char **argv)
 {
 	struct node_link link = link_default();
 
-	if (argc == 3)
-		sandbox_enter(); /* a host has its own folder */
 	side_work = work;
-	side_agent_main(argc, argv);
-	two_hosts_make();
+	two_hosts_open(argc, argv);
 	link.mtu = IBV_MTU_4096;
 	link.timeout = 14; /* 67 ms */
 	link.retry_cnt = 3;
