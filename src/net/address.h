@@ -38,6 +38,14 @@ static inline bool av_net_is_link_local(const uint8_t gid[16])
 	return (gid[0] == 0xfe && gid[1] >> 6 == 2) || (gid[0] == 0xff && (gid[1] & 15) <= 2);
 }
 
+static inline void av_net_set_port(union av_net_name *name, uint16_t port)
+{
+	if (name->any.sa_family == AF_INET)
+		name->v4.sin_port = htons(port);
+	else
+		name->v6.sin6_port = htons(port);
+}
+
 /*
  * Port AV_ROCE_PORT at that address. @ifindex: of the interface, for addresses of one link
  * Return: bytes of @name
@@ -48,12 +56,12 @@ static inline socklen_t av_net_name(union av_net_name *name, const uint8_t gid[1
 	memset(name, 0, sizeof(*name));
 	if (av_net_is_v4(gid)) {
 		name->v4.sin_family = AF_INET;
-		name->v4.sin_port = htons(AV_ROCE_PORT);
+		av_net_set_port(name, AV_ROCE_PORT);
 		memcpy(&name->v4.sin_addr, gid + 12, 4);
 		return sizeof(name->v4);
 	}
 	name->v6.sin6_family = AF_INET6;
-	name->v6.sin6_port = htons(AV_ROCE_PORT);
+	av_net_set_port(name, AV_ROCE_PORT);
 	memcpy(&name->v6.sin6_addr, gid, 16);
 	if (av_net_is_link_local(gid))
 		name->v6.sin6_scope_id = ifindex;

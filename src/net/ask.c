@@ -16,7 +16,7 @@
 struct question {
 	struct av_own_fd socket;
 	uint8_t src[16], dst[16];
-	int refused; /* at once, -errno */
+	int known; /* why there is no answer, -errno; 0: nothing has been heard */
 };
 
 static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
@@ -55,7 +55,7 @@ static int connect_it(int fd, const struct question *q)
 	union av_net_name from, to;
 	socklen_t bytes = av_net_name(&from, q->src, ifindex);
 
-	*(from.any.sa_family == AF_INET ? &from.v4.sin_port : &from.v6.sin6_port) = 0;
+	av_net_set_port(&from, 0);
 	(void)av_net_name(&to, q->dst, ifindex);
 	if (bind(fd, &from.any, bytes) || connect(fd, &to.any, bytes) ||
 	    send(fd, "", 0, MSG_DONTWAIT | MSG_NOSIGNAL) < 0)
@@ -70,9 +70,9 @@ static void ask(struct question *q, const struct av_net_path *path)
 
 	memcpy(q->src, path->src, sizeof(q->src));
 	memcpy(q->dst, path->dst, sizeof(q->dst));
-	q->refused = 0;
+	q->known = 0;
 	if (av_own_fd_keep(&q->socket, fd))
-		q->refused = connect_it(q->socket.fd, q);
+		q->known = connect_it(q->socket.fd, q);
 }
 
 void av_net_ask(const struct av_net_path *path)
@@ -93,8 +93,8 @@ static int heard(const struct question *q)
 	socklen_t bytes = sizeof(int);
 	int fd, err = 0;
 
-	if (q->refused)
-		return q->refused;
+	if (q->known)
+		return q->known;
 	fd = av_own_fd(&q->socket);
 	if (fd < 0 || getsockopt(fd, SOL_SOCKET, SO_ERROR, &err, &bytes))
 		return 0;
@@ -110,7 +110,7 @@ int av_net_heard(const struct av_net_path *path)
 	q = find(path);
 	if (q) {
 		ret = heard(q);
-		q->refused = ret; /* to others with the same path, too */
+		q->known = ret; /* to others with the same path, too */
 		av_own_fd_close(&q->socket);
 	}
 	pthread_mutex_unlock(&mutex);

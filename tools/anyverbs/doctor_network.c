@@ -26,7 +26,7 @@ static int bound(const union av_net_name *address, bool shared, bool other_port)
 	bool v4 = name.any.sa_family == AF_INET;
 	int fd = socket(name.any.sa_family, SOCK_DGRAM | SOCK_CLOEXEC, 0), on = shared;
 
-	*(v4 ? &name.v4.sin_port : &name.v6.sin6_port) = other_port ? 0 : htons(AV_ROCE_PORT);
+	av_net_set_port(&name, other_port ? 0 : AV_ROCE_PORT);
 	if (fd >= 0 && setsockopt(fd, SOL_SOCKET, SO_REUSEPORT, &on, sizeof(on)) == 0 &&
 	    bind(fd, &name.any, v4 ? sizeof(name.v4) : sizeof(name.v6)) == 0)
 		return fd;
@@ -124,9 +124,8 @@ static void look_port(struct av_finding *f)
 			 ""},
 		[TAKEN] = {"taken", AV_VERDICT_LIMITED,
 			   "No packets to and from other hosts. On this host the device works.",
-			   "Unload rdma_rxe, or end the other user's programs: ss -ulnp 'sport = "
-			   "4791' "
-			   "lists them."},
+			   "Unload rdma_rxe, or end the other user's programs: "
+			   "ss -ulnp 'sport = 4791' lists them."},
 		[CLOSED] = {"a packet of this host itself does not arrive", AV_VERDICT_LIMITED,
 			    "A firewall drops the packets of other hosts, too.",
 			    "Let UDP port 4791 through, in both directions."},
