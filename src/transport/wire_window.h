@@ -2,9 +2,10 @@
 /*
  * How many bytes may be on their way to another host. The queue pairs of this process that send
  * there share one window, since their packets meet in one receive buffer. It begins with what a
- * buffer of Linux's default size takes, grows with each acknowledgement, since many are larger and
- * all are being emptied, and halves when packets are lost. It never needs to wake anybody: a queue
- * pair's share is at least a packet, and its own acknowledgements are what it goes on by.
+ * buffer of Linux's default size takes. Each acknowledgement widens it: receivers empty their
+ * buffers meanwhile. Lost packets halve it, and so does a notification of congestion. Nobody has to
+ * be woken when it changes: a queue pair's share is at least a packet, whose acknowledgement lets
+ * it go on.
  */
 #ifndef AV_TRANSPORT_WIRE_WINDOW_H
 #define AV_TRANSPORT_WIRE_WINDOW_H
