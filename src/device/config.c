@@ -105,6 +105,7 @@ static bool set_mtu(struct av_device_spec *spec, struct av_word value, const str
 		if (!av_word_is(value, mtus[i].bytes))
 			continue;
 		spec->mtu = mtus[i].mtu;
+		spec->mtu_follows = false;
 		return true;
 	}
 	return false;
@@ -148,6 +149,7 @@ static const struct av_device_spec default_spec = {
 	.model = &av_model_own,
 	.link_layer = IBV_LINK_LAYER_ETHERNET,
 	.mtu = IBV_MTU_4096,
+	.mtu_follows = true,
 	.gids = AV_GID_MAX,
 	.max_qp = AV_MAX_QP,
 	.max_qp_wr = AV_MAX_QP_WR,

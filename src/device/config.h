@@ -12,7 +12,8 @@
  *               (not "." or "..": it becomes the name of a directory)
  *
  *     link=ethernet|infiniband     link layer of the port; ethernet
- *     mtu=256|512|1024|2048|4096   of the port, in bytes; 4096
+ *     mtu=256|512|1024|2048|4096   of the port, in bytes; on InfiniBand 4096, on Ethernet what the
+ *                                  interfaces carry
  *     lid=1..49151                 InfiniBand only, unicast; position in the list + 1
  *     guid=16 hex digits, not 0    node GUID; derived from the host's identity
  *     gids=1..AV_GID_MAX           length of the GID table
@@ -38,9 +39,10 @@ struct av_device_spec {
 	char name[IBV_SYSFS_NAME_MAX];
 	const struct av_model *model;
 	uint8_t link_layer; /* IBV_LINK_LAYER_ETHERNET or IBV_LINK_LAYER_INFINIBAND */
-	enum ibv_mtu mtu;
-	unsigned int lid; /* unique in the list; 0 on Ethernet */
-	uint64_t guid;	  /* host byte order; unique in the list; 0: derive one */
+	enum ibv_mtu mtu;   /* active_mtu and max_mtu; @mtu_follows: max_mtu */
+	bool mtu_follows;   /* active_mtu is what the interfaces carry; Ethernet */
+	unsigned int lid;   /* unique in the list; 0 on Ethernet */
+	uint64_t guid;	    /* host byte order; unique in the list; 0: derive one */
 	unsigned int gids;
 	bool gids_paired; /* as mlx5 has them */
 	unsigned int max_qp;

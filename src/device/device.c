@@ -184,6 +184,7 @@ void av_device_init(struct av_device *dev, const struct av_device_spec *spec, un
 	dev->index = index;
 	dev->link_layer = spec->link_layer;
 	dev->mtu = spec->mtu;
+	dev->mtu_follows = spec->mtu_follows && spec->link_layer == IBV_LINK_LAYER_ETHERNET;
 	dev->lid = dev->port.lid;
 	dev->guid = spec->guid;
 	dev->model = spec->model;

@@ -30,7 +30,8 @@ struct av_device {
 
 	unsigned int index; /* position in the list */
 	uint8_t link_layer; /* IBV_LINK_LAYER_ETHERNET or IBV_LINK_LAYER_INFINIBAND */
-	enum ibv_mtu mtu;   /* active_mtu and max_mtu */
+	enum ibv_mtu mtu;   /* max_mtu; and active_mtu, unless that follows the host */
+	bool mtu_follows;   /* Ethernet only: active_mtu is that of av_port_attr() */
 	uint16_t lid;	    /* InfiniBand only, else 0 */
 	bool gids_paired;   /* Ethernet only: the GID table is that of mlx5 */
 	uint64_t guid;	    /* node and system image GUID, host byte order; not 0; the same in all

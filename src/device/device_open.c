@@ -9,10 +9,8 @@
 
 struct av_seg *av_device_open(const struct av_device *dev, uint32_t origin)
 {
-	const struct av_seg_device said = {.name = dev->ibv.name,
-					   .link_layer = dev->link_layer,
-					   .mtu = (uint8_t)dev->mtu,
-					   .lid = dev->lid};
+	const struct av_seg_device said = {
+		.name = dev->ibv.name, .link_layer = dev->link_layer, .lid = dev->lid};
 	struct av_seg *seg = av_seg_create(&said, origin);
 	int port;
 
@@ -25,6 +23,7 @@ struct av_seg *av_device_open(const struct av_device *dev, uint32_t origin)
 		return NULL;
 	}
 	seg->head->port = (uint32_t)port;
+	seg->head->mtu = (uint8_t)av_port_mtu((uint32_t)port, dev);
 	seg->head->switches = av_switches_take(dev->ibv.name);
 	return seg;
 }

@@ -10,6 +10,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "device/mtu.h"
 #include "segment/doorbell.h"
 #include "registry/directory_file.h"
 #include "registry/folder.h"
@@ -249,6 +250,12 @@ static struct av_gid_form form_of(const struct av_dir_port *p)
 	return (struct av_gid_form){.max = p->max, .paired = p->paired, .guid = p->guid};
 }
 
+/* What the table's interfaces carry. */
+static enum ibv_mtu mtu_of(const struct av_host_gids *host)
+{
+	return av_mtu_of_rows(host->row, host->count);
+}
+
 /* Does the port agree with the host? */
 static bool is_current(const struct av_dir_port *p, const struct av_host_gids *host)
 {
@@ -257,7 +264,8 @@ static bool is_current(const struct av_dir_port *p, const struct av_host_gids *h
 	uint32_t state = atomic_load(&p->state);
 
 	(void)load_table(p, table);
-	if (av_gid_merge(table, &form, host->row, host->count))
+	if (av_gid_merge(table, &form, host->row, host->count) ||
+	    atomic_load(&p->mtu) != mtu_of(host))
 		return false;
 	return state == PORT_LINK_DOWN ? host->link < p->served : host->link == p->served;
 }
@@ -274,6 +282,7 @@ static void bring_up_to_date(struct av_dir_port *p, struct news *news)
 		return;
 	(void)load_table(p, before);
 	follow_link(p, before, host.link, news);
+	atomic_store(&p->mtu, mtu_of(&host));
 	memcpy(after, before, sizeof(after));
 	if (!av_gid_merge(after, &form, host.row, host.count))
 		return;
@@ -342,6 +351,7 @@ static void fill(struct av_dir_port *p, const struct av_device *dev, uint64_t ne
 	p->paired = dev->gids_paired;
 	p->guid = dev->guid;
 	p->served = host->link;
+	atomic_store(&p->mtu, mtu_of(host));
 	atomic_store(&p->state, PORT_UP);
 	for (uint32_t i = 0; i < AV_GID_MAX; i++)
 		store_row(&p->row[i], i < host->count ? &host->row[i] : &none);
@@ -421,32 +431,39 @@ int av_port_open(uint32_t ref, const struct av_device *dev)
 	return port;
 }
 
-/*
- * What the directory has of a port that is open somewhere: its table, and whether it is down. NULL:
- * not asked. Return: rows; 0: it is not open
- */
-static unsigned int look_up(const struct av_device *dev, struct av_gid *gids, bool *down)
+/* A port that is open somewhere, as the directory has it. */
+struct look {
+	unsigned int rows;
+	struct av_gid row[AV_GID_MAX];
+	bool down;
+	enum ibv_mtu mtu;
+};
+
+/* Return: false: it is not open */
+static bool look_up(const struct av_device *dev, struct look *look)
 {
+	const struct av_dir_port *p;
 	struct av_dir_view view;
-	unsigned int rows = 0;
 	uint32_t port;
 
 	if (!av_dir_view(&view))
-		return 0;
+		return false;
 	port = find_living(&view, dev, netns_of_thread());
-	if (port && gids)
-		rows = load_table(&view.dir->port[port - 1], gids);
-	if (port && down)
-		*down = atomic_load(&view.dir->port[port - 1].state) != PORT_UP;
+	if (port) {
+		p = &view.dir->port[port - 1];
+		look->rows = load_table(p, look->row);
+		look->down = atomic_load(&p->state) != PORT_UP;
+		look->mtu = atomic_load(&p->mtu);
+	}
 	av_dir_view_end(&view);
-	return rows;
+	return port && look->rows;
 }
 
 unsigned int av_port_gids(const struct av_device *dev, struct av_gid gids[AV_GID_MAX])
 {
 	int saved = errno;
 	struct av_host_gids host;
-	unsigned int rows;
+	struct look look;
 	uint32_t port;
 
 	if (av_dir_join_again()) {
@@ -455,26 +472,35 @@ unsigned int av_port_gids(const struct av_device *dev, struct av_gid gids[AV_GID
 			follow(port);
 		av_dir_leave();
 	}
-	rows = look_up(dev, gids, NULL);
-	errno = saved;
-	if (rows)
-		return rows;
+	if (look_up(dev, &look)) {
+		memcpy(gids, look.row, look.rows * sizeof(gids[0]));
+		errno = saved;
+		return look.rows;
+	}
 	make_table(dev, &host);
 	memcpy(gids, host.row, host.count * sizeof(gids[0]));
+	errno = saved;
 	return host.count;
 }
 
 void av_port_attr(const struct av_device *dev, struct ibv_port_attr *port)
 {
 	int saved = errno;
-	bool down = false;
+	struct av_host_gids host;
+	struct look look;
+	bool open = look_up(dev, &look);
 
 	*port = dev->port;
-	(void)look_up(dev, NULL, &down);
-	if (down) {
+	if (open && look.down) {
 		port->state = IBV_PORT_DOWN;
 		port->phys_state = PHYS_STATE_DISABLED;
 	}
+	if (dev->mtu_follows && !open) {
+		make_table(dev, &host);
+		look.mtu = mtu_of(&host);
+	}
+	if (dev->mtu_follows)
+		port->active_mtu = look.mtu;
 	errno = saved;
 }
 
@@ -503,6 +529,11 @@ bool av_port_has_row(uint32_t port, uint32_t row)
 {
 	return av_dir && port - 1 < AV_DIR_PORTS && row < AV_GID_MAX &&
 	       (atomic_load(&av_dir->port[port - 1].row[row].stamp) & 1);
+}
+
+enum ibv_mtu av_port_mtu(uint32_t port, const struct av_device *dev)
+{
+	return dev->mtu_follows ? atomic_load(&av_dir->port[port - 1].mtu) : dev->mtu;
 }
 
 uint32_t av_port_gid(uint32_t port, uint32_t row, union ibv_gid *gid)

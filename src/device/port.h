@@ -39,9 +39,15 @@ unsigned int av_port_gids(const struct av_device *dev, struct av_gid gids[AV_GID
 
 /*
  * What ibv_query_port() says now: @dev->port, with the state of the port while the device is open
- * somewhere. The directory need not be joined. Keeps errno.
+ * somewhere, and the MTU that its interfaces carry. The directory need not be joined. Keeps errno.
  */
 void av_port_attr(const struct av_device *dev, struct ibv_port_attr *port);
+
+/*
+ * The active MTU of the device's port. @port: a number that av_port_open() returned in this process
+ * Context: the directory is joined; lock-free
+ */
+enum ibv_mtu av_port_mtu(uint32_t port, const struct av_device *dev);
 
 /*
  * Does that address lead to the port, or did it recently? Connections survive a change of

@@ -111,7 +111,7 @@ struct av_seg_head {
 
 	/* The context's addresses: a destination address is compared with them. */
 	uint8_t link_layer;
-	uint8_t mtu; /* enum ibv_mtu */
+	uint8_t mtu; /* enum ibv_mtu: active when it was opened */
 	uint16_t lid;
 	uint32_t port; /* its GIDs: device/port.h */
 

@@ -191,7 +191,6 @@ static void fill_head(struct av_seg *seg, const struct av_seg_device *dev, uint3
 	snprintf(h->device, sizeof(h->device), "%s", dev->name);
 	h->link_layer = dev->link_layer;
 	h->lid = dev->lid;
-	h->mtu = dev->mtu;
 	av_shared_heap_publish(h);
 	h->magic = AV_SEG_MAGIC;
 }

@@ -90,7 +90,6 @@ struct av_seg {
 struct av_seg_device {
 	const char *name;
 	uint8_t link_layer;
-	uint8_t mtu; /* enum ibv_mtu */
 	uint16_t lid;
 };
 

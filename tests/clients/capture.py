@@ -43,7 +43,7 @@ ROWS = (
     ("ib_atomic_lat -n 50 -A FETCH_AND_ADD", RC, (0x14, 0x12)),
     ("ib_send_bw -n 50 -s 5001 -m 512 -q 3", RC, (0x00, 0x01, 0x02, 0x11)),
     ("ib_send_lat -c UD -n 50 -s 1021", UD, (0x04,)),
-    ("ib_send_lat -c XRC -n 50 -s 5001 -m 4096", XRC, (0x00, 0x02, 0x11)),
+    ("ANYVERBS_DEVICES=any0:mtu=4096 ib_send_lat -c XRC -n 50 -s 5001", XRC, (0x00, 0x02, 0x11)),
     ("ib_read_lat -c XRC -n 50 -s 5001 -m 1024", XRC, (0x0C, 0x0D, 0x0E, 0x0F)),
     (IB + "ib_write_lat -n 50 -s 777", RC, (0x0A, 0x11)),
     (IB + "ib_send_lat -c UD -n 50 -s 777", UD, (0x04,)),

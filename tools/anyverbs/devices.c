@@ -89,7 +89,7 @@ static int devices_main(int argc, char **argv)
 		av_port_attr(dev, &port);
 		printf("%-*s  %-10s  %-7s  %4u  ", width, dev->ibv.name,
 		       av_describe_link(dev->link_layer), av_describe_state(port.state),
-		       av_describe_mtu(dev->mtu));
+		       av_describe_mtu(port.active_mtu));
 		print_address(dev);
 		if (verbose)
 			print_switches(dev);

@@ -114,7 +114,7 @@ static void print_port(const struct av_device *dev)
 	printf("\n port 1\n");
 	av_port_attr(dev, &port);
 	print_text("state", av_describe_state(port.state));
-	print_number("MTU", av_describe_mtu(dev->port.active_mtu));
+	print_number("MTU", av_describe_mtu(port.active_mtu));
 	if (dev->link_layer == IBV_LINK_LAYER_INFINIBAND) {
 		print_number("LID", dev->port.lid);
 		print_number("subnet manager's LID", dev->port.sm_lid);

@@ -1,0 +1,41 @@
+/* SPDX-License-Identifier: MIT */
+/* Which path MTU fits an interface: each limit, and one byte less. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include "device/mtu.h"
+
+#define HEADERS 88u
+
+static void limits(void **state)
+{
+	for (enum ibv_mtu mtu = IBV_MTU_512; mtu <= IBV_MTU_4096; mtu++) {
+		assert_int_equal(av_mtu_within((128u << mtu) + HEADERS), mtu);
+		assert_int_equal(av_mtu_within((128u << mtu) + HEADERS - 1), mtu - 1);
+	}
+	assert_int_equal(av_mtu_within(0), IBV_MTU_256);
+	assert_int_equal(av_mtu_within(UINT32_MAX), IBV_MTU_4096);
+}
+
+static void interfaces_that_are_not_there_do_not_count(void **state)
+{
+	const struct av_gid rows[] = {
+		{.ifname = "lo"}, {.ifname = "nosuchinterface"}, {.ifname = ""}};
+
+	assert_int_equal(av_mtu_of_rows(rows, 0), IBV_MTU_4096);
+	assert_int_equal(av_mtu_of_rows(rows + 1, 2), IBV_MTU_4096);
+	assert_int_equal(av_mtu_of_rows(rows, 3), av_mtu_of_rows(rows, 1));
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(limits),
+		cmocka_unit_test(interfaces_that_are_not_there_do_not_count),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
