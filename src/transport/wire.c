@@ -7,15 +7,12 @@
 #include <string.h>
 
 #include "base/setting.h"
-#include "device/port.h"
 #include "registry/directory.h"
 #include "transport/responder.h"
 #include "transport/state.h"
 #include "transport/to_packets.h"
 #include "transport/wire_window.h"
 #include "transport/wire_qp.h"
-
-#define ECN_CAPABLE 2 /* ECT(0), of the low two bits of a traffic class */
 
 static struct av_setting wire_only = {.variable = "ANYVERBS_TRANSPORT", .value = "wire"};
 static struct av_setting direct_only = {.variable = "ANYVERBS_TRANSPORT", .value = "direct"};
@@ -50,6 +47,13 @@ bool av_wire_is_wanted(const struct av_seg *seg, const struct ibv_ah_attr *ah, u
 	return !av_at_address(ah, seg) && !is_in_directory(ah, qpn);
 }
 
+bool av_wire_is_connected(const struct av_qp_end *end)
+{
+	const struct av_wire *w = av_wire_at(end->seg, end->qp->index);
+
+	return w && w->way.window;
+}
+
 bool av_wire_poll(void)
 {
 	return atomic_load_explicit(&av_net_is_open, memory_order_relaxed) && av_net_poll();
@@ -64,8 +68,8 @@ void av_wire_delete(struct av_wire *w)
 	for (uint32_t i = 0; i < w->addresses; i++)
 		av_net_close(w->address[i]);
 	if (w->active)
-		av_window_active(w->window, false);
-	av_window_leave(w->window);
+		av_window_active(w->way.window, false);
+	av_wire_way_close(&w->way);
 	free(w->address);
 	free(w->first);
 	free(w->peer);
@@ -80,7 +84,7 @@ struct av_wire *av_wire_new(const struct av_qp_end *end, uint32_t addresses)
 	if (!w)
 		return NULL;
 	w->address = calloc(addresses, sizeof(*w->address));
-	if (!w->address) {
+	if (addresses && !w->address) {
 		free(w);
 		return NULL;
 	}
@@ -90,10 +94,26 @@ struct av_wire *av_wire_new(const struct av_qp_end *end, uint32_t addresses)
 	return w;
 }
 
+void av_wire_change_way(const struct av_qp_end *end, struct av_wire_way *way)
+{
+	struct av_wire *w = av_wire_at(end->seg, end->qp->index);
+	struct av_wire_way old;
+
+	AV_ASSERT_HELD(&end->qp->exec);
+	if (!w || !w->way.window || !way->window)
+		return;
+	old = w->way;
+	w->way = *way;
+	*way = old;
+	if (!w->active)
+		return;
+	av_window_active(way->window, false);
+	av_window_active(w->way.window, true);
+}
+
 static struct av_wire *create(const struct av_qp_end *end, const struct ibv_qp_attr *attr)
 {
-	struct av_wire *w = av_wire_new(end, 1);
-	union ibv_gid gid;
+	struct av_wire *w = av_wire_new(end, 0);
 
 	if (!w)
 		return NULL;
@@ -102,20 +122,11 @@ static struct av_wire *create(const struct av_qp_end *end, const struct ibv_qp_a
 	w->first = calloc((size_t)end->qp->sq_mask + 1, sizeof(*w->first));
 	w->kept = calloc((size_t)w->kept_count + 1, sizeof(*w->kept));
 	w->peer = aligned_alloc(AV_CACHE_LINE, sizeof(*w->peer));
-	w->window = av_window_join(attr->ah_attr.grh.dgid.raw);
-	if (!w->first || !w->kept || !w->peer || !w->window) {
+	if (!w->first || !w->kept || !w->peer) {
 		av_wire_delete(w);
 		return NULL;
 	}
 	memset(w->peer, 0, sizeof(*w->peer));
-	(void)av_port_gid(end->seg->head->port, attr->ah_attr.grh.sgid_index, &gid);
-	memcpy(w->path.src, gid.raw, sizeof(w->path.src));
-	memcpy(w->path.dst, attr->ah_attr.grh.dgid.raw, sizeof(w->path.dst));
-	w->path.traffic_class = attr->ah_attr.grh.traffic_class;
-	if (av_service_is_reliable(end->qp->type)) /* it can send less: switches may mark */
-		w->path.traffic_class |= ECN_CAPABLE;
-	w->path.hop_limit = attr->ah_attr.grh.hop_limit;
-	w->path.flow_label = attr->ah_attr.grh.flow_label;
 	return w;
 }
 
@@ -161,17 +172,13 @@ int av_wire_open(const struct av_qp_end *end, const struct ibv_qp_attr *attr)
 
 	if (!w)
 		return ENOMEM;
-	err = -av_net_open(w->path.src);
-	if (err == 0) {
-		memcpy(w->address[w->addresses++], w->path.src, sizeof(w->path.src));
+	err = av_wire_way_open(end, &attr->ah_attr, &w->way);
+	if (err == 0)
 		err = av_wire_keep(end, w);
-	} else {
-		av_net_warn(w->path.src, -err);
-	}
 	if (err)
 		av_wire_delete(w);
 	else
-		(void)!av_net_own(w->path.src, w->qpn); /* else they come a longer way */
+		(void)!av_net_own(w->way.path.src, w->qpn); /* else they come a longer way */
 	return err;
 }
 

@@ -12,6 +12,7 @@
 
 #include "base/compiler.h"
 #include "queue/qp.h"
+#include "transport/wire_way.h"
 
 /*
  * Does an own queue pair reach queue pair @qpn at that address by packets? Yes if the address is
@@ -34,6 +35,15 @@ AV_MUST_USE int av_wire_open(const struct av_qp_end *end, const struct ibv_qp_at
 
 /* Undo it, if it was done. Context: no execution right held */
 void av_wire_close(const struct av_qp_end *end);
+
+/*
+ * @way becomes that of a connection on the wire, and the way of before is in @way. Does nothing to
+ * other queue pairs. Context: both execution rights are held
+ */
+void av_wire_change_way(const struct av_qp_end *end, struct av_wire_way *way);
+
+/* Is an own connection on the wire? Context: the caller serialises changes of the queue pair */
+bool av_wire_is_connected(const struct av_qp_end *end);
 
 /*
  * Have datagrams come to an own queue pair by packets, too, at all addresses of its port. The

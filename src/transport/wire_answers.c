@@ -112,7 +112,7 @@ static bool go_back(const struct answer *a)
 	if (a->w->repeated)
 		return false;
 	av_wire_rewind(a->end, a->w, a->w->acked);
-	av_window_lost(a->w->window);
+	av_window_lost(a->w->way.window);
 	a->w->repeated = true;
 	return true;
 }

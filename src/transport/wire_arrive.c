@@ -26,8 +26,8 @@ bool av_wire_is_peer(const struct av_qp_end *end, const struct av_net_packet *pa
 	return w && p->dest_qpn == w->qpn && atomic_load(&end->qp->qpn) == w->qpn &&
 	       (p->opcode == AV_OPCODE_CNP || (p->opcode & SERVICE_BITS) == w->service) &&
 	       ((p->pkey ^ AV_PKEY_DEFAULT) & PKEY_PARTITION) == 0 &&
-	       memcmp(packet->path.src, w->path.dst, sizeof(w->path.dst)) == 0 &&
-	       memcmp(packet->path.dst, w->path.src, sizeof(w->path.src)) == 0;
+	       memcmp(packet->path.src, w->way.path.dst, sizeof(w->way.path.dst)) == 0 &&
+	       memcmp(packet->path.dst, w->way.path.src, sizeof(w->way.path.src)) == 0;
 }
 
 static void settled(void)

@@ -17,7 +17,7 @@
 /* It is of no service, and has no sequence. A lost one is sent again for the next mark. */
 static void notify(const struct av_qp_end *end, const struct av_wire *w)
 {
-	struct av_net_burst *burst = av_net_burst(&w->path);
+	struct av_net_burst *burst = av_net_burst(&w->way.path);
 	struct av_packet p = {
 		.opcode = AV_OPCODE_CNP,
 		.becn = true,
@@ -57,9 +57,9 @@ void av_wire_notified(const struct av_qp_end *end, const struct av_net_packet *p
 
 	(void)!av_lock_acquire(&end->qp->exec, AV_RANK_EXEC);
 	w = av_wire_at(end->seg, end->qp->index);
-	if (w && w->window && av_wire_is_peer(end, packet)) {
+	if (w && w->way.window && av_wire_is_peer(end, packet)) {
 		av_count_req(end->qp, AV_REQ_NOTIFIED);
-		av_window_lost(w->window);
+		av_window_lost(w->way.window);
 	}
 	av_drive_entered(end, &none, true);
 }

@@ -11,6 +11,7 @@
 #include "net/net.h"
 #include "queue/qp.h"
 #include "transport/rules.h"
+#include "transport/wire_way.h"
 #include "wire/opcode.h"
 #include "wire/packet.h"
 
@@ -24,11 +25,11 @@ struct av_wire_answer {
 
 struct av_wire {
 	uint32_t qpn;		/* own */
-	uint8_t (*address)[16]; /* open ones (GIDs); a connection has one */
+	uint8_t (*address)[16]; /* open ones (GIDs) of a datagram queue pair */
 	uint32_t addresses;
 	int unopened; /* why another one of a datagram queue pair could not be opened, -errno */
 
-	struct av_net_path path; /* to the peer; not of a datagram queue pair */
+	struct av_wire_way way; /* to the peer; guarded by @exec and @resp */
 	enum av_service service;
 	uint32_t mtu; /* bytes of payload */
 
@@ -41,17 +42,16 @@ struct av_wire {
 	uint32_t next, begun;
 	uint32_t top; /* one past the last request that was ever begun */
 	uint32_t acked, sent;
-	uint32_t *first;	  /* PSN of the first packet, by request & sq_mask */
-	uint32_t tries;		  /* left without progress, by timeout */
-	uint32_t rnr_tries;	  /* left without progress, by RNR NAK */
-	bool rnr_counted;	  /* @rnr_tries counts down for the request at the head */
-	bool waits;		  /* for the RNR timer: nothing is sent meanwhile */
-	bool repeated;		  /* since the last progress or timeout, because of a gap */
-	bool asked;		  /* what keeps answers away: av_net_ask() */
-	bool active;		  /* it has a share of @window */
-	struct av_window *window; /* to the peer's host; NULL: of a datagram queue pair */
-	int send_err;		  /* of the last packets that this host's kernel refused, -errno */
-	int unheard;		  /* why there was no answer, -errno; 0: nobody says */
+	uint32_t *first;    /* PSN of the first packet, by request & sq_mask */
+	uint32_t tries;	    /* left without progress, by timeout */
+	uint32_t rnr_tries; /* left without progress, by RNR NAK */
+	bool rnr_counted;   /* @rnr_tries counts down for the request at the head */
+	bool waits;	    /* for the RNR timer: nothing is sent meanwhile */
+	bool repeated;	    /* since the last progress or timeout, because of a gap */
+	bool asked;	    /* what keeps answers away: av_net_ask() */
+	bool active;	    /* it has a share of @window */
+	int send_err;	    /* of the last packets that this host's kernel refused, -errno */
+	int unheard;	    /* why there was no answer, -errno; 0: nobody says */
 	struct av_odp_message source; /* of the request that is being sent */
 	struct av_odp_message result; /* of the request whose answer is coming */
 

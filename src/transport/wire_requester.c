@@ -37,7 +37,7 @@ static const struct av_qp_end nobody;
 
 static int32_t window(const struct av_wire *w)
 {
-	uint32_t packets = av_window_share(w->window) / w->mtu;
+	uint32_t packets = av_window_share(w->way.window) / w->mtu;
 
 	if (packets == 0)
 		return 1;
@@ -97,7 +97,7 @@ static bool is_waiting(const struct av_qp_end *end, const struct av_wire *w)
 static void set_active(struct av_wire *w, bool active)
 {
 	if (w->active != active)
-		av_window_active(w->window, active);
+		av_window_active(w->way.window, active);
 	w->active = active;
 }
 
@@ -111,7 +111,7 @@ static void wait_until(const struct av_qp_end *end, uint64_t deadline_ns)
 /* What is known of why there is no answer, -errno. */
 static int heard(struct av_wire *w)
 {
-	int err = w->asked ? av_net_heard(&w->path) : 0;
+	int err = w->asked ? av_net_heard(&w->way.path) : 0;
 
 	w->asked = false;
 	return err ? err : w->send_err;
@@ -124,7 +124,7 @@ void av_wire_progress(const struct av_qp_end *end, struct av_wire *w)
 	AV_ASSERT_HELD(&end->qp->exec);
 	w->tries = p.retries;
 	w->rnr_counted = w->waits = w->repeated = false;
-	av_window_acknowledged(w->window, w->mtu);
+	av_window_acknowledged(w->way.window, w->mtu);
 	if (w->asked)
 		(void)!heard(w);
 	atomic_store(&end->qp->deadline_ns, av_now_ns() + p.interval_ns);
@@ -140,7 +140,7 @@ static bool expired(struct sending *s)
 	struct av_wire *w = s->w;
 
 	if (!w->waits)
-		av_window_lost(w->window);
+		av_window_lost(w->way.window);
 	if (!w->waits && !p.endless) {
 		av_count_req(s->end->qp, AV_REQ_TIMEOUT);
 		if (--w->tries == 0) {
@@ -149,7 +149,7 @@ static bool expired(struct sending *s)
 		}
 		w->asked = w->tries == 1;
 		if (w->asked)
-			av_net_ask(&w->path);
+			av_net_ask(&w->way.path);
 	}
 	w->waits = w->repeated = false;
 	av_wire_rewind(s->end, w, w->acked);
@@ -256,7 +256,7 @@ static void advance(struct sending *s, uint32_t packets)
 static uint8_t *put(struct sending *s, const struct av_packet *p)
 {
 	if (!s->burst)
-		s->burst = av_net_burst(&s->w->path);
+		s->burst = av_net_burst(&s->w->way.path);
 	return s->burst ? av_net_put(s->burst, p) : NULL;
 }
 

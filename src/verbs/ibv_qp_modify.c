@@ -86,8 +86,12 @@ static void begin_state(struct av_qp *qp, enum ibv_qp_state from, enum ibv_qp_st
 		av_wire_begin(&qp->end, to);
 }
 
-/* Context: both execution rights held. Return: 0, or EINVAL with nothing changed. */
-static int apply(struct av_qp *qp, const struct ibv_qp_attr *attr, int mask, enum ibv_qp_state *to)
+/*
+ * @way: to another host, of the new address; it becomes the way of before
+ * Context: both execution rights held. Return: 0, or EINVAL with nothing changed.
+ */
+static int apply(struct av_qp *qp, const struct ibv_qp_attr *attr, int mask,
+		 struct av_wire_way *way, enum ibv_qp_state *to)
 {
 	enum ibv_qp_state from = (enum ibv_qp_state)atomic_load(&qp->end.qp->state);
 	int err = av_qp_check_modify(qp->ibv.qp_type, from, attr->cur_qp_state, attr->qp_state,
@@ -98,6 +102,7 @@ static int apply(struct av_qp *qp, const struct ibv_qp_attr *attr, int mask, enu
 	store(&qp->end.qp->attr, attr, mask);
 	if (!(mask & IBV_QP_EN_SQD_ASYNC_NOTIFY)) /* must be requested each time */
 		qp->end.qp->attr.en_sqd_async_notify = 0;
+	av_wire_change_way(&qp->end, way);
 	if (mask & IBV_QP_STATE)
 		begin_state(qp, from, *to);
 	if (*to == IBV_QPS_RESET || (mask & (IBV_QP_DEST_QPN | IBV_QP_AV)))
@@ -120,26 +125,42 @@ static int get_on_wire(struct av_qp *qp, const struct ibv_qp_attr *attr, int mas
 	return 0;
 }
 
+/* The way of an address that is changed while the queue pair is drained (SQD). */
+static int get_way(struct av_qp *qp, const struct ibv_qp_attr *attr, int mask,
+		   struct av_wire_way *way)
+{
+	if (!(mask & IBV_QP_AV) || atomic_load(&qp->end.qp->state) != IBV_QPS_SQD ||
+	    !av_wire_is_connected(&qp->end))
+		return 0;
+	return av_wire_way_open(&qp->end, &attr->ah_attr, way);
+}
+
 static int modify(struct av_context *ctx, struct av_qp *qp, const struct ibv_qp_attr *attr,
 		  int mask)
 {
 	enum ibv_qp_state to = IBV_QPS_RESET;
+	struct av_wire_way way = {.window = NULL};
 	int err = check_values(ctx, attr, mask);
 
 	if (err == 0)
 		err = get_on_wire(qp, attr, mask);
+	if (err == 0)
+		err = get_way(qp, attr, mask, &way);
 	if (err)
 		return err;
 	err = av_qp_quiesce(&qp->end);
-	if (err)
+	if (err) {
+		av_wire_way_close(&way);
 		return err;
+	}
 	if (atomic_load(&qp->end.qp->qpn) != qp->ibv.qp_num)
 		err = EINVAL; /* opened by its number, and destroyed by its creator since */
 	else
 		err = av_context_err(ctx); /* a failing device sets it, then takes the rights */
 	if (err == 0)
-		err = apply(qp, attr, mask, &to);
+		err = apply(qp, attr, mask, &way, &to);
 	av_qp_resume(&qp->end);
+	av_wire_way_close(&way);
 	if (err == 0 && (mask & IBV_QP_STATE))
 		qp->ibv.state = to;
 	if (atomic_load(&qp->end.qp->state) == IBV_QPS_RESET ||
