@@ -28,6 +28,7 @@ import steady
 
 WORSE = 1.5  # how much worse than recorded a ratio may be: machines have their moods
 NO_UCX = "ucx_perftest is not installed (package ucx-utils)"
+NO_FABRIC = "fi_pingpong is not installed (package libfabric-bin)"
 
 
 # --- who measures what: by source, from an operation and a size to {(operation, size): value} ---
@@ -65,7 +66,7 @@ def peers(build):
 
     found = {figures.LIMIT: limit,
              figures.UCX: NO_UCX, figures.CMA: NO_UCX,
-             figures.FABRIC: "fi_pingpong is not installed (package libfabric-bin)",
+             figures.FABRIC: NO_FABRIC,
              figures.RXE: by_soft_roce()}
     if programs.present("ucx_perftest"):
         found[figures.UCX] = programs.ucx_shm

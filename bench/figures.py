@@ -11,10 +11,12 @@ from statistics import median
 
 ANYVERBS, UCX, CMA, FABRIC, LIMIT, RXE, OVER = (
     "anyverbs", "UCX", "UCX cma", "libfabric", "machine", "rdma_rxe", "UCX over anyverbs")
-OURS = (ANYVERBS, LIMIT, OVER)  # whose failure is ours
+UDP, UCX_TCP, FABRIC_TCP = "UDP", "UCX tcp", "libfabric tcp"  # between two hosts
+OURS = (ANYVERBS, LIMIT, OVER, UDP)  # whose failure is ours
 
 SIZES = [2, 8, 64, 512, 4096, 16384, 65536, 262144, 1 << 20, 8 << 20]
 SIZES_OF = {CMA: [8, 4096, 65536, 1 << 20]}
+SIZE_OF = {"line_lat": 8, "udp_lat": 8, "udp_bw": 4096 + 28}  # with the headers of most packets
 RATE_DEPTH = 128
 OVER_SIZES = [("write_lat", 8), ("send_lat", 8), ("send_bw", 65536), ("send_bw", 1 << 20)]
 
@@ -22,9 +24,9 @@ class Figure(namedtuple("Figure", "operation size peers most least")):
     """@peers: (source, operation); the best counts. @most or @least bounds ours / theirs."""
 
     def keys(self):
-        """Of the peers' values. A cache line has one size."""
+        """Of the peers' values. Some have one size."""
         for source, operation in self.peers:
-            yield source, operation, 8 if operation == "line_lat" else self.size
+            yield source, operation, SIZE_OF.get(operation, self.size)
 
 
 def at_most(operation, size, bound, *peers):
@@ -64,6 +66,20 @@ EXPECTED_RXE = [
     for operation in ("send", "write", "read")
     for figure in (at_most(operation + "_lat", 8, 0.1, (RXE, operation + "_lat")),
                    at_least(operation + "_bw", 65536, 20.0, (RXE, operation + "_bw")))
+]
+
+# Between two hosts.
+EXPECTED_WIRE = [
+    at_most("send_lat", 8, 1.5, (UDP, "udp_lat")),
+    at_most("write_lat", 8, 1.5, (UDP, "udp_lat")),
+    at_most("send_lat", 8, 1.0, (UCX_TCP, "send_lat")),
+    at_most("send_lat", 8, 1.0, (FABRIC_TCP, "send_lat")),
+    at_most("send_lat", 4096, 1.0, (UCX_TCP, "send_lat")),
+    *(figure
+      for operation in ("send_bw", "write_bw", "read_bw")
+      for size in (65536, 1 << 20)
+      for figure in (at_least(operation, size, 0.6, (UDP, "udp_bw")),
+                     at_least(operation, size, 1.0, (UCX_TCP, "send_bw")))),
 ]
 
 # At every size, never behind the same kind of operation of a peer. The peers' PUT and GET reach

@@ -14,10 +14,15 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections import namedtuple
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, os.path.join(HERE, "..", "tests", "clients"))
 from pair import free_port, listening  # pylint: disable=wrong-import-position
+
+# Where the other end runs, and how it reaches the server. @there: words that start it there.
+Where = namedtuple("Where", "there server")
+HERE_TOO = Where([], "localhost")
 
 LIMIT_SECONDS = 120  # for one pair: only a program that hangs meets it
 LATENCY_BYTES = 100 << 20    # moved in one measurement, so that each takes about as long
@@ -101,8 +106,10 @@ def perftest_row(output):
 class Perftest:
     """On the device of that name. @settings preload the library; a kernel's device needs none."""
 
-    def __init__(self, device, settings, bandwidth_bytes=BANDWIDTH_BYTES, rate_count=RATE_COUNT):
+    def __init__(self, device, settings, bandwidth_bytes=BANDWIDTH_BYTES, rate_count=RATE_COUNT,
+                 where=HERE_TOO):
         self.device = device
+        self.where = where
         self.settings = settings
         self.bandwidth_bytes = bandwidth_bytes
         self.rate_count = rate_count
@@ -110,7 +117,8 @@ class Perftest:
     def run(self, program, *options):
         port = free_port()
         words = [program, "-d", self.device, "-F", "-p", str(port), *options]
-        return perftest_row(pair(words, [*words, "localhost"], port, self.settings))
+        client = [*self.where.there, *words, self.where.server]
+        return perftest_row(pair(words, client, port, self.settings))
 
     def latency(self, operation, size):
         count = rounds_of(size, LATENCY_BYTES, 50, 5000)
@@ -161,14 +169,14 @@ def ucx_value(operation, fields):
     return float(fields[6]) * (1 << 20) / 1e9
 
 
-def ucx(transports, operation, size, starter=(), settings=None, test=None):
+def ucx(transports, operation, size, starter=(), settings=None, test=None, where=HERE_TOO):
     """One test between two processes; @starter: words that start them."""
     port = free_port()
     with tempfile.NamedTemporaryFile("w", suffix=".ucx") as batch:
         batch.write(ucx_line(operation, size, test) + "\n")
         batch.flush()
         words = [*starter, "ucx_perftest", "-p", str(port), "-b", batch.name]
-        output = pair(words, [*words, "-f", "-v", "localhost"], port,
+        output = pair(words, [*where.there, *words, "-f", "-v", where.server], port,
                       {"UCX_TLS": transports, "UCX_LOG_LEVEL": "error",
                        "UCX_WARN_UNUSED_ENV_VARS": "n", **(settings or {})})
     for line in output.splitlines():
@@ -208,12 +216,14 @@ def fabric_number(word):
     return float(word[:-1]) if word.endswith("s") else float(word)
 
 
-def fabric(size):
-    """fi_pingpong over shared memory: messages; its usec/xfer is half a round trip."""
+def fabric(size, provider=("shm", "rdm"), where=HERE_TOO):
+    """fi_pingpong of messages, by a provider and a kind of endpoint; its usec/xfer is half a round
+    trip."""
     port = free_port()
-    words = ["fi_pingpong", "-p", "shm", "-e", "rdm", "-S", str(size), "-I",
+    words = ["fi_pingpong", "-p", provider[0], "-e", provider[1], "-S", str(size), "-I",
              str(rounds_of(size, LATENCY_BYTES, 50, 5000))]
-    output = pair([*words, "-B", str(port)], [*words, "-P", str(port), "localhost"], port)
+    output = pair([*words, "-B", str(port)],
+                  [*where.there, *words, "-P", str(port), where.server], port)
     for line in output.splitlines():
         fields = line.split()
         if len(fields) == 8 and fields[0][0].isdigit() and fabric_size(fields[0]) == size:
@@ -265,6 +275,22 @@ def processor():
     except FileNotFoundError:
         names = []
     return " ".join(names[0]) if names else platform.machine()
+
+
+# --- the network between two hosts ---
+
+def udp(build, operation, size, where):
+    """What udp_limit.c measures. The size of latencies is 8, that of bandwidths the packet's."""
+    program = os.path.abspath(os.path.join(build, "bench", "udp_limit"))
+    words = {"udp_lat": ["lat", where.server], "udp_bw": ["bw", where.server, str(size)]}[operation]
+    first, second = cores()
+    server = subprocess.Popen(["taskset", "-c", str(first), program, "serve", where.server])
+    try:
+        output = run_alone(["taskset", "-c", str(second), *where.there, program, *words])
+    finally:
+        server.kill()
+        server.wait()
+    return {(operation, size): float(output)}
 
 
 # --- what a build has ---
