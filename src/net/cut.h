@@ -22,6 +22,7 @@ struct av_cut {
 	size_t count;
 	size_t segment; /* each has so many bytes but the last, which has the rest; 0: it is one */
 	size_t at;	/* where the next one begins: 0 at first */
+	uint16_t identification; /* of the last one, if it is a packet */
 };
 
 /*
