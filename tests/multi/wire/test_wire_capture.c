@@ -280,7 +280,7 @@ static void dissect(int host)
 		 "-o udp.check_checksum:TRUE -Y '_ws.malformed || !infiniband || "
 		 "ip.checksum.status == 0 || udp.checksum.status == 0' 2>/dev/null",
 		 path[host]);
-	f = popen(command, "r");
+	f = popen(command, "re");
 	if (!f)
 		DIE("popen");
 	while (fgets(line, sizeof(line), f))
