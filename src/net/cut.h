@@ -27,7 +27,8 @@ struct av_cut {
 
 /*
  * Cut the next one off. @p: out, what it says; its payload stays in @cut. Return: false: that was
- * the last. @fault: out, AV_NET_COUNTS if it is a packet, else AV_NET_SHORT or AV_NET_BAD_CRC
+ * the last. @fault: out, AV_NET_COUNTS if it is a packet, else AV_NET_SHORT, or
+ * AV_NET_BAD_CRC with a @p that may be wrong
  */
 AV_MUST_USE bool av_cut_next(struct av_cut *cut, struct av_net_packet *p, enum av_net_count *fault);
 

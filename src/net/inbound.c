@@ -203,6 +203,13 @@ static void hand_over(struct arrival *a, const struct av_net_packet *p, size_t b
 		av_net_count(AV_NET_NOBODY, 1);
 }
 
+static void drop(const struct av_net_packet *p, enum av_net_count fault)
+{
+	av_net_count(fault, 1);
+	if (fault == AV_NET_BAD_CRC)
+		receiver->damaged(p->packet.dest_qpn);
+}
+
 static void hand_over_all(struct arrival *a)
 {
 	enum av_net_count fault;
@@ -214,7 +221,7 @@ static void hand_over_all(struct arrival *a)
 		if (fault == AV_NET_COUNTS)
 			hand_over(a, &p, begin);
 		else
-			av_net_count(fault, 1);
+			drop(&p, fault);
 		begin = a->all.at;
 	}
 	pass_on(a);
@@ -277,8 +284,7 @@ static __attribute__((noinline)) void show_all(const struct arrival *a)
 
 void av_inbound_seen(const struct av_net_seen *seen)
 {
-	if (receiver->seen)
-		receiver->seen(seen);
+	receiver->seen(seen);
 }
 
 /* --- taking ----------------------------------------------------------------------- */

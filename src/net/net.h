@@ -64,6 +64,8 @@ struct av_net_receiver {
 	 * while there may be captures. Context: any thread; rights may be held; keeps errno
 	 */
 	void (*seen)(const struct av_net_seen *seen);
+	/* A packet with a wrong ICRC was dropped. What it says may be wrong: @qpn, too */
+	void (*damaged)(uint32_t qpn);
 };
 
 /* Set once, before the first av_net_open(). @receiver is borrowed for ever. */

@@ -7,7 +7,9 @@
 #include "segment/fault_rules.h"
 #include "transport/capture.h"
 #include "transport/capture_wire.h"
+#include "transport/count.h"
 #include "transport/datagram.h"
+#include "transport/execute.h"
 #include "transport/wire.h"
 #include "transport/wire_faults.h"
 #include "transport/wire_qp.h"
@@ -83,6 +85,21 @@ static void connected(const struct av_net_packet *packet, const struct av_opcode
 		settled();
 }
 
+void av_wire_damaged(uint32_t qpn)
+{
+	struct av_qp_location location = av_dir_qpn_find(qpn);
+	struct av_qp_end end = {.seg = location.ref ? av_seg_get(location.ref) : NULL};
+
+	if (end.seg && end.seg->own)
+		end.qp = av_qp_at(end.seg, location.index);
+	if (end.qp && av_responder_acquire(&end)) {
+		if (atomic_load(&end.qp->qpn) == qpn)
+			av_count_rsp(end.qp, AV_RSP_DAMAGED);
+		av_lock_release(&end.qp->resp);
+	}
+	av_seg_put(end.seg);
+}
+
 void av_wire_handle(const struct av_net_packet *packet, bool struck)
 {
 	struct av_opcode info;
@@ -101,4 +118,4 @@ static void arrived(const struct av_net_packet *packet)
 }
 
 const struct av_net_receiver av_wire_receiver = {
-	.packet = arrived, .settled = settled, .seen = av_capture_seen};
+	.packet = arrived, .settled = settled, .seen = av_capture_seen, .damaged = av_wire_damaged};

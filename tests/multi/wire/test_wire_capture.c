@@ -2,7 +2,8 @@
 /*
  * Captures at both ends of a cable that loses, doubles, delays, spoils and marks packets, against
  * what was in the cable: each packet that a host sent, and each that came to it, is in its capture
- * as often as in the cable and with the same bytes; what came is in its order, too.
+ * as often as in the cable and with the same bytes; what came is in its order, too. And what was
+ * spoiled has been counted.
  */
 #include <linux/if_ether.h>
 #include <netinet/in.h>
@@ -16,6 +17,7 @@
 #include "lib/cable.h"
 #include "lib/capture_reader.h"
 #include "lib/expect.h"
+#include "lib/odp_sysfs.h"
 #include "lib/request.h"
 #include "lib/two_hosts.h"
 #include "wire/frame.h"
@@ -351,6 +353,27 @@ static void settle(void)
 	}
 }
 
+/* In the other process. */
+static uint64_t damaged_packets(struct node *n, const struct side_job *job)
+{
+	(void)n;
+	(void)job;
+	return sysfs_number("/sys/class/infiniband/any0/ports/1/hw_counters/rx_icrc_encapsulated");
+}
+
+/* The port's counter knows of each. */
+static void expect_damaged(int host)
+{
+	uint64_t want = 0, counted;
+
+	for (size_t i = 0; i < came[host].count; i++)
+		want += came[host].frame[i].damaged;
+	side_begin(&side[host], &(struct side_job){{0}});
+	counted = side_end(&side[host]);
+	EXPECT(counted == want, "host %d has counted %lu damaged packets, not %lu", host, counted,
+	       want);
+}
+
 static bool has_opcode(const struct log *log, uint8_t opcode)
 {
 	for (size_t i = 0; i < log->count; i++)
@@ -376,6 +399,8 @@ static void run(char *folder)
 	traffic();
 	settle();
 	cable_end();
+	expect_damaged(0);
+	expect_damaged(1);
 	pair_destroy(&side[0], 0, &side[1], 0);
 	side_stop(&side[1]);
 	side_stop(&side[0]);
@@ -396,6 +421,7 @@ int main(int argc, char **argv)
 {
 	char folder[] = "/tmp/anyverbs-test-XXXXXX";
 
+	side_work = damaged_packets;
 	two_hosts_cable = cable_lay;
 	two_hosts_open(argc, argv);
 	if (!mkdtemp(folder))

@@ -20,7 +20,8 @@
 struct kept *kept;
 _Atomic unsigned int kept_count, settled_count;
 struct shown shown[SHOWN_MAX];
-_Atomic unsigned int shown_count;
+_Atomic unsigned int shown_count, damaged_count;
+_Atomic uint32_t damaged_qpn;
 
 static char folder[] = "/dev/shm/anyverbs-test-XXXXXX";
 
@@ -88,6 +89,12 @@ static void show(const struct av_net_seen *s)
 	atomic_store(&shown_count, at);
 }
 
+static void damaged(uint32_t qpn)
+{
+	atomic_store(&damaged_qpn, qpn);
+	atomic_fetch_add(&damaged_count, 1);
+}
+
 unsigned int begin_capture(void)
 {
 	static const struct av_capture_spec spec = {.limit = UINT64_MAX};
@@ -100,7 +107,7 @@ unsigned int begin_capture(void)
 
 uint32_t enter(void)
 {
-	static const struct av_net_receiver receiver = {keep, settled, show};
+	static const struct av_net_receiver receiver = {keep, settled, show, damaged};
 	uint32_t ref;
 	int fd;
 

@@ -41,7 +41,8 @@ struct shown {
 extern struct kept *kept; /* KEPT_MAX of them, shared with forked children */
 extern _Atomic unsigned int kept_count, settled_count;
 extern struct shown shown[SHOWN_MAX]; /* of this process */
-extern _Atomic unsigned int shown_count;
+extern _Atomic unsigned int shown_count, damaged_count;
+extern _Atomic uint32_t damaged_qpn; /* the last one */
 
 int make_folder(void **state);
 int remove_folder(void **state);

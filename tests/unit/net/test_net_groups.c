@@ -35,7 +35,7 @@ static void settled(void)
 {
 }
 
-static const struct av_net_receiver receiver = {count, settled, NULL};
+static const struct av_net_receiver receiver = {.packet = count, .settled = settled};
 
 static int send_to(const uint8_t to[16], uint32_t qpn)
 {

@@ -145,6 +145,8 @@ static void what_is_dropped(void **state)
 			nap_ms(1);
 			assert_int_equal(atomic_load(&kept_count), received);
 			assert_int_equal(av_net_counted(what), before + 1);
+			assert_int_equal(atomic_load(&damaged_count),
+					 av_net_counted(AV_NET_BAD_CRC));
 		} else {
 			wait_kept(received + 1);
 			assert_kept(received, qpn, 5, 8);
@@ -154,6 +156,7 @@ static void what_is_dropped(void **state)
 		assert_int_equal(atomic_load(&shown_count), i + 1);
 		assert_shown(packet, n, arrival[i].identification, what);
 	}
+	assert_int_equal(atomic_load(&damaged_qpn), qpn);
 	av_capture_end(capture);
 	received = atomic_load(&kept_count);
 	plain_send(stranger, own, packet, make_packet(packet, qpn, PORT, 0));
