@@ -21,6 +21,12 @@ static inline uint64_t av_now_ns(void)
 	return av_clock_ns(CLOCK_MONOTONIC);
 }
 
+/* The time of day; it may be set. */
+static inline uint64_t av_now_real_ns(void)
+{
+	return av_clock_ns(CLOCK_REALTIME);
+}
+
 /* Time at the last scheduler tick, 1 to 10 ms old; about 6 ns. Only for "has a while passed?". */
 static inline uint64_t av_now_coarse_ns(void)
 {

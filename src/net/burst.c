@@ -5,12 +5,15 @@
 #include <pthread.h>
 #include <stdlib.h>
 
+#include "base/clock.h"
 #include "base/uncancelled.h"
 #include "net/address.h"
 #include "net/burst.h"
 #include "net/count.h"
 #include "net/endpoint.h"
+#include "net/inbound.h"
 #include "observe/log.h"
+#include "registry/capture_table.h"
 #include "wire/icrc.h"
 
 #ifndef UDP_SEGMENT
@@ -24,6 +27,7 @@
 struct av_net_burst {
 	struct av_net_burst *next; /* while it is kept */
 	struct av_net_path path;
+	const char *device; /* borrowed */
 	struct av_endpoint *from;
 	union av_net_name to;
 	socklen_t to_bytes;
@@ -116,7 +120,7 @@ static void describe(struct av_net_burst *b)
 		b->to.v6.sin6_flowinfo = htonl(b->path.flow_label & 0xfffff);
 }
 
-struct av_net_burst *av_net_burst(const struct av_net_path *path)
+struct av_net_burst *av_net_burst(const struct av_net_path *path, const char *device)
 {
 	struct av_endpoint *from = av_endpoint_find(AV_ENDPOINT_ADDRESS, path->src, 0);
 	struct av_net_burst *b = from ? take() : NULL;
@@ -124,6 +128,7 @@ struct av_net_burst *av_net_burst(const struct av_net_path *path)
 	if (!b)
 		return NULL;
 	b->path = *path;
+	b->device = device;
 	b->from = from;
 	b->err = 0;
 	b->packets = 0;
@@ -161,6 +166,47 @@ static void seal(struct av_net_burst *b)
 	b->sealed = true;
 }
 
+/* The hop limit that the kernel chooses where a path says none. */
+static uint8_t usual_hop_limit(const struct av_net_burst *b)
+{
+	bool v4 = av_net_is_v4(b->path.src), group = av_net_is_group(b->path.dst);
+	int name = v4 ? (group ? IP_MULTICAST_TTL : IP_TTL)
+		      : (group ? IPV6_MULTICAST_HOPS : IPV6_UNICAST_HOPS);
+	socklen_t bytes = sizeof(int);
+	int value = 0;
+
+	(void)getsockopt(av_own_fd(&b->from->socket), v4 ? IPPROTO_IP : IPPROTO_IPV6, name, &value,
+			 &bytes);
+	return (uint8_t)value;
+}
+
+/* Show captures what the kernel has taken. Segments that it cuts are numbered from 0. */
+static __attribute__((noinline)) void show(const struct av_net_burst *b, const uint8_t *from,
+					   size_t bytes, size_t segment, uint64_t time_ns)
+{
+	struct av_net_datagram datagram[SEND_PACKETS];
+	struct av_net_path path = b->path;
+	struct av_net_seen seen = {.path = &path,
+				   .device = b->device,
+				   .source_port = AV_ROCE_PORT,
+				   .time_ns = time_ns,
+				   .datagram = datagram};
+
+	if (!path.hop_limit)
+		path.hop_limit = usual_hop_limit(b);
+	for (size_t at = 0; at < bytes; at += segment) {
+		size_t rest = bytes - at;
+
+		datagram[seen.count] = (struct av_net_datagram){
+			.bytes = from + at,
+			.count = rest < segment ? rest : segment,
+			.identification = (uint16_t)seen.count,
+		};
+		seen.count++;
+	}
+	av_inbound_seen(&seen);
+}
+
 /* @segment: where to cut; 0: nowhere. Return: 0 or -errno */
 static int send_bytes(struct av_net_burst *b, const uint8_t *from, size_t bytes, size_t segment)
 {
@@ -172,6 +218,7 @@ static int send_bytes(struct av_net_burst *b, const uint8_t *from, size_t bytes,
 			   .msg_iovlen = 1,
 			   .msg_control = b->control};
 	uint16_t cut = (uint16_t)segment;
+	uint64_t time_ns = av_unlikely(av_capture_is_on()) ? av_now_real_ns() : 0;
 	int fd = av_own_fd(&b->from->socket);
 	ssize_t n;
 
@@ -180,7 +227,11 @@ static int send_bytes(struct av_net_burst *b, const uint8_t *from, size_t bytes,
 	m.msg_controllen = b->control_bytes;
 	b->control_bytes = control_bytes;
 	n = fd < 0 ? -1 : sendmsg(fd, &m, MSG_DONTWAIT | MSG_NOSIGNAL);
-	return n < 0 ? -errno : 0;
+	if (n < 0)
+		return -errno;
+	if (av_unlikely(time_ns))
+		show(b, from, bytes, cut ? segment : bytes, time_ns);
+	return 0;
 }
 
 static void note(struct av_net_burst *b, int err, unsigned int packets)

@@ -7,14 +7,17 @@
 #include "wire/icrc.h"
 
 /* @index: which of those that were joined. Their sender's kernel may have numbered them so. */
-static bool has_its_icrc(const struct av_cut *cut, const uint8_t *from, size_t bytes, size_t index)
+static bool has_its_icrc(struct av_cut *cut, const uint8_t *from, size_t bytes, size_t index)
 {
 	struct av_icrc_path path = {.source_port = cut->source_port,
 				    .identification = (uint16_t)index};
 
 	memcpy(path.src, cut->path.src, sizeof(path.src));
 	memcpy(path.dst, cut->path.dst, sizeof(path.dst));
-	return av_icrc_fits(&path, from, bytes, av_icrc_get(from + bytes));
+	if (!av_icrc_fits(&path, from, bytes, av_icrc_get(from + bytes)))
+		return false;
+	cut->identification = path.identification;
+	return true;
 }
 
 bool av_cut_next(struct av_cut *cut, struct av_net_packet *p, enum av_net_count *fault)

@@ -22,11 +22,13 @@ struct av_cut {
 	size_t count;
 	size_t segment; /* each has so many bytes but the last, which has the rest; 0: it is one */
 	size_t at;	/* where the next one begins: 0 at first */
+	uint16_t identification; /* of the last one, if it is a packet */
 };
 
 /*
  * Cut the next one off. @p: out, what it says; its payload stays in @cut. Return: false: that was
- * the last. @fault: out, AV_NET_COUNTS if it is a packet, else AV_NET_SHORT or AV_NET_BAD_CRC
+ * the last. @fault: out, AV_NET_COUNTS if it is a packet, else AV_NET_SHORT, or
+ * AV_NET_BAD_CRC with a @p that may be wrong
  */
 AV_MUST_USE bool av_cut_next(struct av_cut *cut, struct av_net_packet *p, enum av_net_count *fault);
 

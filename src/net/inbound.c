@@ -7,6 +7,7 @@
 #include <pthread.h>
 #include <sys/mman.h>
 
+#include "base/clock.h"
 #include "base/lock.h"
 #include "base/map.h"
 #include "base/uncancelled.h"
@@ -16,6 +17,7 @@
 #include "net/cut.h"
 #include "net/endpoint.h"
 #include "net/group.h"
+#include "registry/capture_table.h"
 #include "registry/directory.h"
 
 #ifndef UDP_GRO
@@ -28,6 +30,7 @@
 #define V6_FLOWINFO    11
 #define ECN_CONGESTED  3 /* the low bits of the traffic class: RFC 3168, 5 */
 #define GROUP_QPN      0xffffffu
+#define SHOWN	       64 /* to captures at once */
 
 struct buffers {
 	struct mmsghdr head[DATAGRAMS];
@@ -200,6 +203,13 @@ static void hand_over(struct arrival *a, const struct av_net_packet *p, size_t b
 		av_net_count(AV_NET_NOBODY, 1);
 }
 
+static void drop(const struct av_net_packet *p, enum av_net_count fault)
+{
+	av_net_count(fault, 1);
+	if (fault == AV_NET_BAD_CRC)
+		receiver->damaged(p->packet.dest_qpn);
+}
+
 static void hand_over_all(struct arrival *a)
 {
 	enum av_net_count fault;
@@ -211,10 +221,70 @@ static void hand_over_all(struct arrival *a)
 		if (fault == AV_NET_COUNTS)
 			hand_over(a, &p, begin);
 		else
-			av_net_count(fault, 1);
+			drop(&p, fault);
 		begin = a->all.at;
 	}
 	pass_on(a);
+}
+
+/* --- captures --------------------------------------------------------------------- */
+
+/* Who else owns its queue pair gets it, and shows it to captures. */
+static bool is_passed_on(const struct arrival *a, const struct av_net_packet *p, bool is_packet)
+{
+	uint32_t owner =
+		is_packet && a->by->kind == AV_ENDPOINT_ADDRESS ? owner_of(p->packet.dest_qpn) : 0;
+
+	return owner && owner != av_lock_self;
+}
+
+static bool is_nobodys(const struct av_net_packet *p)
+{
+	uint32_t qpn = p->packet.dest_qpn;
+
+	return av_net_is_group(p->path.dst) ? qpn != GROUP_QPN : !owner_of(qpn);
+}
+
+/*
+ * Show captures all that has come, before it is handed over: answers come behind. It is taken apart
+ * for that alone.
+ */
+static __attribute__((noinline)) void show_all(const struct arrival *a)
+{
+	struct av_net_datagram datagram[SHOWN];
+	struct av_cut cut = a->all;
+	struct av_net_seen seen = {.path = &cut.path,
+				   .source_port = cut.source_port,
+				   .time_ns = av_now_real_ns(),
+				   .datagram = datagram};
+	enum av_net_count fault;
+	struct av_net_packet p;
+	size_t begin = 0;
+
+	for (; av_cut_next(&cut, &p, &fault); begin = cut.at) {
+		bool is_packet = fault == AV_NET_COUNTS;
+
+		if (is_passed_on(a, &p, is_packet))
+			continue;
+		datagram[seen.count++] = (struct av_net_datagram){
+			.bytes = cut.bytes + begin,
+			.count = cut.at - begin,
+			.identification = is_packet ? cut.identification : 0,
+			.unknown_queue = is_packet && is_nobodys(&p),
+			.damaged = fault == AV_NET_BAD_CRC,
+		};
+		if (seen.count == SHOWN) {
+			av_inbound_seen(&seen);
+			seen.count = 0;
+		}
+	}
+	if (seen.count)
+		av_inbound_seen(&seen);
+}
+
+void av_inbound_seen(const struct av_net_seen *seen)
+{
+	receiver->seen(seen);
 }
 
 /* --- taking ----------------------------------------------------------------------- */
@@ -235,8 +305,11 @@ static unsigned int take_from(struct av_endpoint *e)
 		bool is_sound = describe(&a.all, e, (unsigned int)i);
 
 		arm((unsigned int)i);
-		if (is_sound)
-			hand_over_all(&a);
+		if (!is_sound)
+			continue;
+		if (av_unlikely(av_capture_is_on()))
+			show_all(&a);
+		hand_over_all(&a);
 	}
 	if (n < DATAGRAMS)
 		av_group_drained(e, &a.look);

@@ -6,6 +6,7 @@
 #include <stdbool.h>
 
 #include "base/compiler.h"
+#include "net/net.h"
 
 /* Have buffers, once for the life of the process. Context: one at a time. Return: 0 or -ENOMEM */
 AV_MUST_USE int av_inbound_prepare(void);
@@ -15,6 +16,9 @@ AV_MUST_USE int av_inbound_prepare(void);
  * is left, as far as is known. Return: false: another thread is doing so
  */
 bool av_inbound_take(bool *drained);
+
+/* Show datagrams to the receiver's captures. */
+void av_inbound_seen(const struct av_net_seen *seen);
 
 /* How many times av_net_poll() has taken packets. */
 unsigned int av_inbound_polled(void);

@@ -14,6 +14,7 @@
 #define AV_NET_NET_H
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 #include "base/compiler.h"
@@ -33,12 +34,38 @@ struct av_net_packet {
 	bool congested;		 /* marked on its way: explicit congestion notification */
 };
 
+/* A datagram of UDP, as it was. */
+struct av_net_datagram {
+	const uint8_t *bytes; /* from the BTH to the end of the ICRC, if it is a packet */
+	size_t count;
+	uint16_t identification; /* of the IPv4 header; 0: not known */
+	bool unknown_queue;	 /* it has come for a queue pair that nobody has */
+	bool damaged;		 /* it has come, and its ICRC is wrong */
+};
+
+/* Datagrams that were sent or have come, for captures. All is borrowed. */
+struct av_net_seen {
+	const struct av_net_path *path;
+	const char *device; /* by which they were sent; NULL: they have come */
+	uint16_t source_port;
+	uint64_t time_ns; /* CLOCK_REALTIME: when the kernel got them, or gave them to us */
+	const struct av_net_datagram *datagram;
+	unsigned int count;
+};
+
 /* What becomes of packets. Context: one packet at a time in this process; no lock is held. */
 struct av_net_receiver {
 	/* For a queue pair of this process, or a group. Takes execution rights, waits for pages. */
 	void (*packet)(const struct av_net_packet *p);
 	/* No more packets for now: acknowledge what came. */
 	void (*settled)(void);
+	/*
+	 * Packets of this process, before they are handed over, or when they have been sent. Only
+	 * while there may be captures. Context: any thread; rights may be held; keeps errno
+	 */
+	void (*seen)(const struct av_net_seen *seen);
+	/* A packet with a wrong ICRC was dropped. What it says may be wrong: @qpn, too */
+	void (*damaged)(uint32_t qpn);
 };
 
 /* Set once, before the first av_net_open(). @receiver is borrowed for ever. */
@@ -102,9 +129,10 @@ struct av_net_burst;
 
 /*
  * Begin a burst on a path whose source is open. NULL: no memory; then nothing is sent, as if it had
- * been lost. Of one thread. Context: does not wait
+ * been lost. Of one thread. @device: that sends it, borrowed until the burst ends. Context: does
+ * not wait, but for the files of captures when packets are sent
  */
-struct av_net_burst *av_net_burst(const struct av_net_path *path);
+struct av_net_burst *av_net_burst(const struct av_net_path *path, const char *device);
 
 /*
  * Append a packet without its payload. Sends those before it if there is no room. Return: where

@@ -89,6 +89,7 @@ const struct av_counter_info av_counter_info[] = {
 	C("repeated_packets",      "packets",  DPQ, "Packets of requests sent once more", REQ_EVENT(REPEATED)),
 	C("duplicate_packets",     "packets",  DPQ, "Packets of requests that had come before", RSP_EVENT(DUPLICATE)),
 	C("packets_ahead",         "packets",  DPQ, "Packets ahead of the one that was expected", RSP_EVENT(AHEAD)),
+	C("damaged_packets",       "packets",  DPQ, "Packets dropped for their invariant CRC", RSP_EVENT(DAMAGED)),
 	C("request_errors",        "requests", DPQ, "Requests completed in error, those that were flushed excepted", REQ_FAILED),
 	C("request_flushes",       "requests", DPQ, "Requests completed as flushed", REQ_EVENT(FLUSHED)),
 	C("refused",               "requests", DPQ, "Requests of others that were refused", RSP_FAILED),
@@ -164,8 +165,8 @@ const struct av_counter_info av_counter_info[] = {
 	C("np_cnp_sent",               "packets",  HW, "Congestion notifications sent", RSP_EVENT(NOTIFIES)),
 	C("np_ecn_marked_roce_packets", "packets", HW, "Packets received that had met congestion", RSP_EVENT(MARKED)),
 	C("rp_cnp_handled",            "packets",  HW, "Congestion notifications received", REQ_EVENT(NOTIFIED)),
+	C("rx_icrc_encapsulated",      "packets",  HW, "Packets dropped for their invariant CRC", RSP_EVENT(DAMAGED)),
 	NEVER("rp_cnp_ignored",             HW),
-	NEVER("rx_icrc_encapsulated",       HW),
 
 	/* Hardware counters under the names that rxe uses. */
 	C("sent_pkts",              "packets",  HW, "Packets sent", XMIT_PACKETS),

@@ -61,6 +61,7 @@ enum av_rsp_event {
 	AV_RSP_RNR,	    /* a message found no receive request */
 	AV_RSP_AHEAD,	    /* packets ahead of the one that was expected */
 	AV_RSP_MARKED,	    /* packets, of requests and answers, that have met congestion */
+	AV_RSP_DAMAGED,	    /* packets with a wrong ICRC */
 	AV_RSP_NOTIFIES,    /* the peer has been told */
 	AV_RSP_DUPLICATE,   /* packets of requests that came before */
 	AV_RSP_MULTICAST,   /* datagrams received as member of a group */

@@ -107,7 +107,7 @@ void av_report(void)
 	complete(&r);
 	if (is_news(&r, now)) {
 		r.monotonic_ns = now;
-		r.time_ns = av_clock_ns(CLOCK_REALTIME);
+		r.time_ns = av_now_real_ns();
 		av_flight_append(&r);
 		if (av_explaining() && r.pid == r.by)
 			print(&r);
@@ -146,7 +146,7 @@ void av_diag_device(const char *name)
 	static struct av_setting setting = {"ANYVERBS_EXPLAIN", "1", 0};
 
 	if (atomic_load(&devices) == 0) {
-		began_ns = av_clock_ns(CLOCK_REALTIME);
+		began_ns = av_now_real_ns();
 		snprintf(device, sizeof(device), "%s", name);
 		atomic_store(&devices, 1);
 	} else if (strncmp(device, name, sizeof(device) - 1)) {

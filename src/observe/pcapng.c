@@ -18,6 +18,7 @@
 #define OPTION_END	      0u
 #define OPTION_COMMENT	      1u
 #define OPTION_IF_NAME	      2u
+#define OPTION_EPB_FLAGS      2u
 #define OPTION_IF_TSRESOL     9u
 #define NANOSECONDS	      9u /* timestamps count 10^-9 s */
 
@@ -94,8 +95,15 @@ static uint8_t *put_comment(uint8_t *to, const char *text)
 	const uint16_t option[2] = {OPTION_COMMENT, (uint16_t)strnlen(text, AV_PCAPNG_COMMENT_MAX)};
 
 	to = put(to, option, sizeof(option));
-	to = put(to, text, option[1]);
-	return put32(to, OPTION_END);
+	return put(to, text, option[1]);
+}
+
+static uint8_t *put_direction(uint8_t *to, enum av_pcapng_direction direction)
+{
+	const uint16_t option[2] = {OPTION_EPB_FLAGS, sizeof(uint32_t)};
+
+	to = put(to, option, sizeof(option));
+	return put32(to, direction);
 }
 
 size_t av_pcapng_block(uint8_t *block, const struct av_pcapng_frame *frame)
@@ -112,6 +120,10 @@ size_t av_pcapng_block(uint8_t *block, const struct av_pcapng_frame *frame)
 
 	if (frame->comment)
 		at = put_comment(at, frame->comment);
+	if (frame->direction)
+		at = put_direction(at, frame->direction);
+	if (frame->comment || frame->direction)
+		at = put32(at, OPTION_END);
 	bytes = (uint32_t)(at - block) + 4;
 	put32(block, ENHANCED_PACKET);
 	put32(block + 4, bytes);

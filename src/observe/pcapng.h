@@ -17,8 +17,15 @@
 #define AV_PCAPNG_COMMENT_MAX 128 /* longest comment, without NUL */
 #define AV_PCAPNG_DATA_AT     28  /* offset of the frame within its block */
 
-/* Most bytes of a block beside its frame: header, padding, comment, trailer. */
-#define AV_PCAPNG_AROUND_MAX (AV_PCAPNG_DATA_AT + 3 + 4 + AV_PCAPNG_COMMENT_MAX + 4 + 4)
+/* Most bytes of a block beside its frame: header, padding, comment, direction, end, trailer. */
+#define AV_PCAPNG_AROUND_MAX (AV_PCAPNG_DATA_AT + 3 + 4 + AV_PCAPNG_COMMENT_MAX + 8 + 4 + 4)
+
+/* The values are those of the option epb_flags. */
+enum av_pcapng_direction {
+	AV_PCAPNG_NOWHERE = 0, /* it was on no wire */
+	AV_PCAPNG_INBOUND = 1,
+	AV_PCAPNG_OUTBOUND = 2,
+};
 
 /* A frame of a capture. */
 struct av_pcapng_frame {
@@ -26,6 +33,7 @@ struct av_pcapng_frame {
 	uint32_t captured;   /* bytes captured */
 	uint32_t length;     /* bytes the frame had */
 	const char *comment; /* at most AV_PCAPNG_COMMENT_MAX bytes of UTF-8; NULL: none */
+	enum av_pcapng_direction direction;
 };
 
 /*

@@ -92,7 +92,8 @@ void av_capture_end(unsigned int number)
 static bool concerns(const struct av_dir_capture *c, uint32_t proc, const char *device)
 {
 	return (c->spec.everybody || c->proc == proc) &&
-	       (!c->spec.device[0] || strncmp(c->spec.device, device, sizeof(c->spec.device)) == 0);
+	       (!device || !c->spec.device[0] ||
+		strncmp(c->spec.device, device, sizeof(c->spec.device)) == 0);
 }
 
 /* The count at which the capture ends. It goes on from the earlier captures of its row. */

@@ -15,6 +15,7 @@
 #include <stdint.h>
 
 #include "base/compiler.h"
+#include "base/lock.h"
 #include "registry/directory_file.h"
 
 /* Contexts see it only after av_capture_watch(). Return: its number (> 0), or -ENOSPC. */
@@ -22,11 +23,21 @@ AV_MUST_USE int av_capture_begin(const struct av_capture_spec *spec);
 void av_capture_end(unsigned int number);
 
 /*
- * Walk the captures that cover a context: its process, its @device (at most 64 bytes are compared).
+ * Walk the captures that cover a context: its process, its @device (at most 64 bytes are compared;
+ * NULL: any).
  * @at: in and out, 0 to begin. Asks now and then whether those who began them live, and skips those
  * of the dead. Return: the number of the next capture, or 0 after the last.
  */
 unsigned int av_capture_find(uint32_t proc, const char *device, unsigned int *at);
+
+/* Does a capture cover this process? One load, if none was ever begun. */
+static inline bool av_capture_is_on(void)
+{
+	unsigned int at = 0;
+
+	return av_unlikely(atomic_load_explicit(&av_dir->capture_end, memory_order_relaxed)) &&
+	       av_capture_find(av_lock_self, NULL, &at);
+}
 
 /* The stamp of the capture that has this number now: each has another one. 0: none. */
 uint32_t av_capture_stamp(unsigned int number);

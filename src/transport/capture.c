@@ -3,7 +3,6 @@
 
 #include <stdio.h>
 #include <string.h>
-#include <time.h>
 
 #include "base/clock.h"
 #include "base/newer_verbs.h"
@@ -15,6 +14,7 @@
 #include "memory/translate.h"
 #include "transport/capture_file.h"
 #include "transport/capture_flow.h"
+#include "transport/datagram.h"
 #include "transport/responder.h"
 #include "transport/to_packets.h"
 
@@ -37,14 +37,6 @@ struct source {
 	bool held, known;
 	struct av_spans spans;
 };
-
-static uint64_t now_real_ns(void)
-{
-	struct timespec ts;
-
-	clock_gettime(CLOCK_REALTIME, &ts);
-	return (uint64_t)ts.tv_sec * 1000000000u + (uint64_t)ts.tv_nsec;
-}
 
 static uint32_t qpn_of(const struct av_qp_end *end)
 {
@@ -195,7 +187,7 @@ static void put_acknowledge(struct request *r, const struct av_frame *f, uint32_
 	struct av_wire_message m = answer_message(r, AV_OP_ACK, psn, syndrome);
 	const struct source nothing = {.known = false};
 
-	put_message(r, &m, 0, f, &nothing, now_real_ns());
+	put_message(r, &m, 0, f, &nothing, av_now_real_ns());
 }
 
 /* Write the answer that the request asked for. */
@@ -211,7 +203,7 @@ static void put_result(struct request *r, const struct av_packet_kind *k, const 
 		(void)source_read(&s, 0, (uint8_t *)&m.head.original, (uint32_t)r->head.bytes);
 	else if (k->answer == AV_OP_ATOMIC_ACK)
 		(void)source_read(&s, 0, (uint8_t *)&m.head.original, WORD);
-	put_message(r, &m, av_wire_packets(m.bytes, m.mtu) - 1, f, &s, now_real_ns());
+	put_message(r, &m, av_wire_packets(m.bytes, m.mtu) - 1, f, &s, av_now_real_ns());
 	source_end(&s);
 }
 
@@ -284,6 +276,13 @@ static bool reaches_the_wire(const struct request *r)
 	}
 }
 
+/* Is it packets on a real wire? They are captured as they are. */
+static bool is_packets(const struct request *r)
+{
+	return r->req->qp->wire ||
+	       (r->req->qp->type == IBV_QPT_UD && av_datagram_leaves(r->req, &r->head));
+}
+
 /*
  * Does nothing happen on the wire? Yes if the request was waiting already and its time has not
  * come, or if this was only a last look for an answer to what was sent.
@@ -320,7 +319,7 @@ void av_capture_mark(struct av_capture_mark *mark, const struct av_qp_end *req)
 		.on = true,
 		.psn = req->qp->next_psn,
 		.park = atomic_load_explicit(&req->qp->park, memory_order_relaxed),
-		.time_ns = now_real_ns(),
+		.time_ns = av_now_real_ns(),
 	};
 }
 
@@ -337,15 +336,16 @@ void av_capture_request(const struct av_capture_mark *mark, const struct av_qp_e
 			    .result = result,
 			    .answer = answer};
 	const struct av_packet_kind *kind;
-	unsigned int at = 0, number, found = 0;
+	unsigned int at = 0, number;
 	struct av_atomic operands;
 
 	AV_COPIED();
 	kind = av_packet_kind(r.head.opcode);
-	if (!kind || !reaches_the_wire(&r) || only_waits(&r))
+	av_capture_look(req->seg);
+	if (!kind || !reaches_the_wire(&r) || only_waits(&r) || is_packets(&r))
 		return;
 	find_operands(&r, &operands);
-	for (; (number = av_capture_next(req->seg, &at)); found++) {
+	while ((number = av_capture_next(req->seg, &at))) {
 		av_capture_batch_begin(&r.batch, number);
 		if (req->qp->type == IBV_QPT_UD)
 			put_datagram(&r, kind);
@@ -353,8 +353,14 @@ void av_capture_request(const struct av_capture_mark *mark, const struct av_qp_e
 			put_connected(&r, kind);
 		av_capture_batch_end(&r.batch);
 	}
-	if (!found) {
-		av_capture_unwatch_context(req->seg);
-		av_capture_files_tidy();
-	}
+}
+
+void av_capture_look(struct av_seg *seg)
+{
+	unsigned int at = 0;
+
+	if (av_capture_next(seg, &at))
+		return;
+	av_capture_unwatch_context(seg);
+	av_capture_files_tidy();
 }

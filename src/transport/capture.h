@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Capture: write down the packets that a request would have been on a wire, as it is executed. The
- * frames are RoCEv2 on any link layer, as an adapter would send them. They are the requester's
- * packets, cut by path MTU and numbered by PSN, and the responder's answer. A request that fails is
- * written as far as it gets.
+ * Capture: write down the packets that a request would have been on a wire, as it is executed on
+ * this host; those on the wire are written as they are (capture_wire.h). The frames are RoCEv2 on
+ * any link layer, as an adapter would send them. They are the requester's packets, cut by path MTU
+ * and numbered by PSN, and the responder's answer. A request that fails is written as far as it
+ * gets.
  *
  * The executor calls av_capture_mark() before a request and av_capture_request() after it, before
  * the program may reuse the request's buffers. A capture never fails a request and never changes
@@ -47,6 +48,9 @@ void av_capture_mark(struct av_capture_mark *mark, const struct av_qp_end *req);
 void av_capture_request(const struct av_capture_mark *mark, const struct av_qp_end *req,
 			const struct av_qp_end *rsp, const struct av_sq_wqe *wqe,
 			const struct av_outcome *result, const uint8_t *answer);
+
+/* End looking at requests of a watched context if no capture covers it any more. */
+void av_capture_look(struct av_seg *seg);
 
 /*
  * A context has been opened: begin the capture that ANYVERBS_CAPTURE asks for. Thread-safe; keeps

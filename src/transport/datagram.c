@@ -232,13 +232,18 @@ static bool read_payload(const struct datagram *d, uint8_t *place, uint32_t byte
 	return av_xfer_copy_part(&to, &from, bytes, d->now_ns) == AV_XFER_OK;
 }
 
-/* Does it leave this host? A group's may have members on others. */
-static bool goes_on_wire(const struct datagram *d, const struct av_qp_end *req)
+static bool is_to_group(const struct av_sq_wqe *head)
 {
-	const struct ibv_ah_attr ah = {.is_global = d->has_grh, .grh.dgid = d->head.ud.dgid};
+	return head->route.is_global && av_multicast_gid(&head->ud.dgid);
+}
 
-	return d->group ? av_wire_sends(req)
-			: av_wire_is_wanted(req->seg, &ah, d->head.ud.qpn & AV_QPN_MASK);
+bool av_datagram_leaves(const struct av_qp_end *req, const struct av_sq_wqe *head)
+{
+	const struct ibv_ah_attr ah = {.is_global = head->route.is_global,
+				       .grh.dgid = head->ud.dgid};
+
+	return is_to_group(head) ? av_wire_sends(req)
+				 : av_wire_is_wanted(req->seg, &ah, head->ud.qpn & AV_QPN_MASK);
 }
 
 static void send_packet(struct datagram *d, const struct av_qp_end *req)
@@ -257,7 +262,7 @@ static void send_packet(struct datagram *d, const struct av_qp_end *req)
 	memcpy(path.src, src.raw, sizeof(path.src));
 	memcpy(path.dst, d->head.ud.dgid.raw, sizeof(path.dst));
 	av_datagram_message(req, &d->head, &m);
-	burst = av_net_burst(&path);
+	burst = av_net_burst(&path, req->seg->head->device);
 	if (!burst)
 		av_wire_unsent(req, path.src);
 	if (!burst || av_wire_packet(&m, 0, &p) < 0)
@@ -296,8 +301,8 @@ struct av_outcome av_datagram_execute(const struct av_qp_end *req, struct av_qp_
 	if (result.fault != AV_FAULT_NONE)
 		return result;
 	write_header(&d, req);
-	d.group = d.has_grh && av_multicast_gid(&d.head.ud.dgid);
-	on_wire = goes_on_wire(&d, req);
+	d.group = is_to_group(&d.head);
+	on_wire = av_datagram_leaves(req, &d.head);
 	if (on_wire)
 		send_packet(&d, req);
 	if (d.group && !(on_wire && av_wire_is_forced()))

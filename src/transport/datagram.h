@@ -18,6 +18,9 @@
 struct av_outcome av_datagram_execute(const struct av_qp_end *req, struct av_qp_end *peer,
 				      const struct av_sq_wqe *wqe);
 
+/* Does a request leave this host? A group's may have members on others, too. Context: any */
+bool av_datagram_leaves(const struct av_qp_end *req, const struct av_sq_wqe *head);
+
 struct av_net_packet;
 
 /*

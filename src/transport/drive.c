@@ -213,9 +213,12 @@ static bool step(const struct av_qp_end *end, struct av_qp_end *peer)
 	capture.on = watched & AV_WATCHED_CAPTURE;
 	if (av_unlikely(capture.on))
 		av_capture_mark(&capture, end);
-	if (av_unlikely(end->qp->wire))
+	if (av_unlikely(end->qp->wire)) {
+		if (capture.on)
+			av_capture_look(end->seg);
 		return av_wire_step(end, watched & AV_WATCHED_FAULTS &&
 						 av_inject_is_at_requests(end->seg));
+	}
 	if (av_unlikely(end->qp->type == IBV_QPT_UD)) {
 		result = av_datagram_execute(end, peer, wqe);
 	} else {

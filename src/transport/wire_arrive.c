@@ -5,7 +5,11 @@
 #include "device/device.h"
 #include "registry/directory.h"
 #include "segment/fault_rules.h"
+#include "transport/capture.h"
+#include "transport/capture_wire.h"
+#include "transport/count.h"
 #include "transport/datagram.h"
+#include "transport/execute.h"
 #include "transport/wire.h"
 #include "transport/wire_faults.h"
 #include "transport/wire_qp.h"
@@ -63,6 +67,9 @@ static void connected(const struct av_net_packet *packet, const struct av_opcode
 	struct av_qp_location location = av_dir_qpn_find(packet->packet.dest_qpn);
 	struct av_qp_end end = {.seg = location.ref ? av_seg_get(location.ref) : NULL};
 
+	if (end.seg && atomic_load_explicit(&end.seg->head->watched, memory_order_relaxed) &
+			       AV_WATCHED_CAPTURE)
+		av_capture_look(end.seg);
 	if (end.seg && end.seg->own && !is_struck(end.seg, packet, struck))
 		end.qp = av_qp_at(end.seg, location.index);
 	if (end.qp && packet->congested)
@@ -76,6 +83,21 @@ static void connected(const struct av_net_packet *packet, const struct av_opcode
 	av_seg_put(end.seg);
 	if (owed_count == OWED_MAX)
 		settled();
+}
+
+void av_wire_damaged(uint32_t qpn)
+{
+	struct av_qp_location location = av_dir_qpn_find(qpn);
+	struct av_qp_end end = {.seg = location.ref ? av_seg_get(location.ref) : NULL};
+
+	if (end.seg && end.seg->own)
+		end.qp = av_qp_at(end.seg, location.index);
+	if (end.qp && av_responder_acquire(&end)) {
+		if (atomic_load(&end.qp->qpn) == qpn)
+			av_count_rsp(end.qp, AV_RSP_DAMAGED);
+		av_lock_release(&end.qp->resp);
+	}
+	av_seg_put(end.seg);
 }
 
 void av_wire_handle(const struct av_net_packet *packet, bool struck)
@@ -95,4 +117,5 @@ static void arrived(const struct av_net_packet *packet)
 	av_wire_handle(packet, false);
 }
 
-const struct av_net_receiver av_wire_receiver = {.packet = arrived, .settled = settled};
+const struct av_net_receiver av_wire_receiver = {
+	.packet = arrived, .settled = settled, .seen = av_capture_seen, .damaged = av_wire_damaged};

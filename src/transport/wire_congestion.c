@@ -17,7 +17,7 @@
 /* It is of no service, and has no sequence. A lost one is sent again for the next mark. */
 static void notify(const struct av_qp_end *end, const struct av_wire *w)
 {
-	struct av_net_burst *burst = av_net_burst(&w->way.path);
+	struct av_net_burst *burst = av_net_burst(&w->way.path, end->seg->head->device);
 	struct av_packet p = {
 		.opcode = AV_OPCODE_CNP,
 		.becn = true,

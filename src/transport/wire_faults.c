@@ -52,16 +52,24 @@ static struct av_overtaken *faults_of(struct av_seg *seg)
 	return w;
 }
 
-static void apply(struct verdict *v, const struct av_faults_rule *rule)
+static void damage(struct verdict *v, const struct av_net_packet *packet)
+{
+	if (!v->dropped) {
+		av_net_count(AV_NET_BAD_CRC, 1);
+		av_wire_damaged(packet->packet.dest_qpn);
+	}
+	v->dropped = true;
+}
+
+static void apply(struct verdict *v, const struct av_net_packet *packet,
+		  const struct av_faults_rule *rule)
 {
 	switch (rule->what) {
 	case AV_INJECT_DROP:
 		v->dropped = true;
 		break;
 	case AV_INJECT_CORRUPT:
-		if (!v->dropped)
-			av_net_count(AV_NET_BAD_CRC, 1);
-		v->dropped = true;
+		damage(v, packet);
 		break;
 	case AV_INJECT_DUPLICATE:
 		v->times = v->times > 1 ? v->times : 1 + rule->count;
@@ -95,7 +103,7 @@ static struct verdict decide(struct av_seg *seg, const struct av_net_packet *pac
 	o.opcode = info.response ? UINT32_MAX : av_packet_wr_opcode(&info);
 	while (f && av_faults_strike(f, &o, &at, &rule, &nth)) {
 		av_fault_note(seg->head->device, &rule, nth, o.qpn, packet->packet.psn);
-		apply(&v, &rule);
+		apply(&v, packet, &rule);
 	}
 	return v;
 }

@@ -120,6 +120,9 @@ extern const struct av_net_receiver av_wire_receiver;
 /* Send the acknowledgement that is owed. Context: no right held */
 void av_wire_acknowledge(const struct av_qp_end *end);
 
+/* A packet with that number in it was damaged. Context: within the receiver; no right held */
+void av_wire_damaged(uint32_t qpn);
+
 /*
  * A packet has met congestion: tell the peer. The peer has told of it: send less. Context: no right
  * held

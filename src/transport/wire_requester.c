@@ -256,7 +256,7 @@ static void advance(struct sending *s, uint32_t packets)
 static uint8_t *put(struct sending *s, const struct av_packet *p)
 {
 	if (!s->burst)
-		s->burst = av_net_burst(&s->w->way.path);
+		s->burst = av_net_burst(&s->w->way.path, s->end->seg->head->device);
 	return s->burst ? av_net_put(s->burst, p) : NULL;
 }
 

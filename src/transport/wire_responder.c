@@ -53,7 +53,7 @@ static void put_short(const struct arrival *a, struct av_net_burst *burst,
 static void send_answer(const struct arrival *a, enum av_operation operation, uint32_t psn,
 			uint8_t syndrome, uint64_t original)
 {
-	struct av_net_burst *burst = av_net_burst(&a->w->way.path);
+	struct av_net_burst *burst = av_net_burst(&a->w->way.path, a->end->seg->head->device);
 
 	if (!burst)
 		return;
@@ -295,7 +295,7 @@ static void execute_read(struct arrival *a, bool again)
 	struct av_wire_message m =
 		av_answer_message(a->end->qp, a->end->qp->type, a->end->qp->attr.path_mtu,
 				  a->end->qp->attr.dest_qp_num);
-	struct av_net_burst *burst = av_net_burst(&a->w->way.path);
+	struct av_net_burst *burst = av_net_burst(&a->w->way.path, a->end->seg->head->device);
 	struct av_odp_message source = {0};
 	uint32_t packets;
 

@@ -37,7 +37,7 @@ void av_frame_mac(const uint8_t gid[16], uint8_t mac[6])
 {
 	static const uint8_t group4[3] = {0x01, 0x00, 0x5e}, group6[2] = {0x33, 0x33};
 
-	if (memcmp(gid, mapped_group, 12) == 0) { /* RFC 1112, 6.4 */
+	if (is_ipv4(gid) && gid[12] >> 4 == 0xe) { /* RFC 1112, 6.4 */
 		memcpy(mac, group4, 3);
 		memcpy(mac + 3, gid + 13, 3);
 		mac[3] &= 0x7f;
@@ -163,12 +163,14 @@ static void put_checksum4(uint8_t *ip)
 	av_put16(ip + 10, fold(sum16(0, ip, IPV4_BYTES)));
 }
 
-/* The sum covers addresses, length, protocol, UDP header and payload. */
-static void put_checksum6(uint8_t *udp, size_t udp_bytes)
+/* The sum covers addresses, length, protocol, UDP header and @bytes of @data behind it. */
+static void put_udp_checksum(uint8_t *udp, size_t address_bytes, const uint8_t *data, size_t bytes)
 {
-	uint32_t sum = sum16((uint32_t)udp_bytes + PROTOCOL_UDP, udp - 32, 32);
-	uint16_t checksum = fold(sum16(sum, udp, udp_bytes));
+	uint32_t sum = (uint32_t)(UDP_BYTES + bytes) + PROTOCOL_UDP;
+	uint16_t checksum;
 
+	sum = sum16(sum, udp - 2 * address_bytes, 2 * address_bytes);
+	checksum = fold(sum16(sum16(sum, udp, UDP_BYTES), data, bytes));
 	av_put16(udp + 6, checksum ? checksum : 0xffff);
 }
 
@@ -185,16 +187,36 @@ static size_t ip_bytes(const struct av_frame *f)
 	return frame_is_ipv4(f) ? IPV4_BYTES : IPV6_BYTES;
 }
 
-size_t av_frame_put_ip(const struct av_frame *f, size_t bytes, uint8_t *to)
+static void put_ip(const struct av_frame *f, size_t udp_bytes, uint8_t *to)
 {
-	size_t udp_bytes = UDP_BYTES + bytes + AV_ICRC_BYTES;
-
 	if (frame_is_ipv4(f))
 		put_ipv4(f, to, udp_bytes);
 	else
 		put_ipv6(f, to, udp_bytes);
 	put_udp(f, to + ip_bytes(f), udp_bytes);
+}
+
+size_t av_frame_put_ip(const struct av_frame *f, size_t bytes, uint8_t *to)
+{
+	put_ip(f, UDP_BYTES + bytes + AV_ICRC_BYTES, to);
 	return ip_bytes(f) + UDP_BYTES;
+}
+
+/* @checksum: with IPv4, UDP has one, too. @data: @bytes of what is behind the headers in @ip */
+static void put_checksums(const struct av_frame *f, uint8_t *ip, bool checksum, const uint8_t *data,
+			  size_t bytes)
+{
+	bool ipv4 = frame_is_ipv4(f);
+
+	if (ipv4)
+		put_checksum4(ip);
+	if (!ipv4 || checksum)
+		put_udp_checksum(ip + ip_bytes(f), ipv4 ? 4 : 16, data, bytes);
+}
+
+static uint32_t ether_type(const struct av_frame *f)
+{
+	return frame_is_ipv4(f) ? TYPE_IPV4 : TYPE_IPV6;
 }
 
 size_t av_frame_payload_at(const struct av_frame *f, uint8_t opcode)
@@ -221,15 +243,24 @@ size_t av_frame_put(const struct av_frame *f, const struct av_packet *p, uint8_t
 	if (!at || room < end + AV_ICRC_BYTES)
 		return 0;
 	put_payload(p, to + at);
-	put_ethernet(f, to, frame_is_ipv4(f) ? TYPE_IPV4 : TYPE_IPV6);
+	put_ethernet(f, to, ether_type(f));
 	(void)av_frame_put_ip(f, bytes, ip);
 	(void)av_packet_put_headers(p, packet);
 	av_icrc_put(to + end, av_icrc(ip, packet, bytes));
-	if (frame_is_ipv4(f))
-		put_checksum4(ip);
-	else
-		put_checksum6(udp, UDP_BYTES + bytes + AV_ICRC_BYTES);
+	put_checksums(f, ip, false, packet, bytes + AV_ICRC_BYTES);
 	return end + AV_ICRC_BYTES;
+}
+
+size_t av_frame_wrap(const struct av_frame *f, bool checksum, const uint8_t *datagram, size_t bytes,
+		     uint8_t *to, size_t room)
+{
+	size_t headers = AV_ETH_BYTES + ip_bytes(f) + UDP_BYTES;
+
+	put_ethernet(f, to, ether_type(f));
+	put_ip(f, UDP_BYTES + bytes, to + AV_ETH_BYTES);
+	put_checksums(f, to + AV_ETH_BYTES, checksum, datagram, bytes);
+	memcpy(to + headers, datagram, bytes < room - headers ? bytes : room - headers);
+	return headers + bytes;
 }
 
 /* --- reading --------------------------------------------------------------------- */

@@ -88,6 +88,14 @@ size_t av_frame_put_ip(const struct av_frame *f, size_t bytes, uint8_t *to);
 size_t av_frame_put(const struct av_frame *f, const struct av_packet *p, uint8_t *to, size_t room);
 
 /*
+ * Write a frame around what UDP carries, whatever that is. @checksum: UDP has one with IPv4, too.
+ * @room: for AV_FRAME_HEADERS_MAX at least; what does not fit is cut off.
+ * Return: bytes that the whole frame has
+ */
+size_t av_frame_wrap(const struct av_frame *f, bool checksum, const uint8_t *datagram, size_t bytes,
+		     uint8_t *to, size_t room);
+
+/*
  * Reads @bytes, perhaps with the link's padding. @f, @p: out, valid only with AV_FRAME_OK; the
  * payload stays in @from.
  */

@@ -11,6 +11,7 @@
 #include "lib/expect.h"
 #include "lib/sandbox.h"
 
+void (*two_hosts_cable)(void);
 static int hosts[2];
 
 static void skip(const char *why)
@@ -78,14 +79,16 @@ static void make(void)
 	enter_users();
 	hosts[1] = new_host();
 	hosts[0] = new_host();
-	snprintf(command, sizeof(command),
-		 "ip link add v0 mtu 9000 type veth peer name v1 mtu 9000 netns /proc/%d/fd/%d",
-		 (int)getpid(), hosts[1]);
+	if (two_hosts_cable)
+		two_hosts_cable();
+	snprintf(command, sizeof(command), "ip link %s netns /proc/%d/fd/%d",
+		 two_hosts_cable ? "set v1" : "add v0 type veth peer name v1", (int)getpid(),
+		 hosts[1]);
 	if (system(command))
 		skip("no veth interfaces here");
-	run("ip link set lo up && ip addr add 192.0.2.1/24 dev v0 && ip link set v0 up");
+	run("ip link set lo up && ip addr add 192.0.2.1/24 dev v0 && ip link set v0 mtu 9000 up");
 	two_hosts_be(1);
-	run("ip link set lo up && ip addr add 192.0.2.2/24 dev v1 && ip link set v1 up");
+	run("ip link set lo up && ip addr add 192.0.2.2/24 dev v1 && ip link set v1 mtu 9000 up");
 	two_hosts_be(0);
 }
 

@@ -12,6 +12,9 @@
  */
 void two_hosts_open(int argc, char **argv);
 
+/* Makes the interfaces v0 and v1 instead, if it is set before two_hosts_open(): lib/cable.h */
+extern void (*two_hosts_cable)(void);
+
 /* Be on host 0 or 1: this thread, and the processes that it starts from now on. */
 void two_hosts_be(int host);
 

@@ -4,13 +4,12 @@
  * order. Each row between two processes, between two contexts of one process, and within one
  * context.
  */
-#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
+#include "lib/capture_reader.h"
 #include "lib/expect.h"
 #include "lib/request.h"
 #include "lib/sandbox.h"
@@ -26,7 +25,6 @@
 #define ACK	  AV_SYNDROME_ACK
 #define RNR	  (AV_SYNDROME_RNR_NAK | RNR_CODE)
 #define FRAMES	  9
-#define PROLOGUE  72 /* bytes of the two blocks that a file begins with */
 
 /* A frame that is wanted. */
 struct wanted {
@@ -53,53 +51,29 @@ struct capture_row {
 static struct side a, b;
 static const char *mode;
 static char path[256];
-static off_t seen; /* bytes of the file that earlier rows have looked at */
+static size_t seen; /* bytes of the file that earlier rows have looked at */
 
 /* --- the file -------------------------------------------------------------------- */
 
-static uint8_t *file;
-static size_t file_bytes;
+static struct capture_reader reader;
 
 /* What there is beyond what has been seen. */
 static void load(void)
 {
-	int fd = open(path, O_RDONLY | O_CLOEXEC);
-	struct stat st;
-
-	if (fd < 0 || fstat(fd, &st))
-		DIE("no capture file");
-	file_bytes = (size_t)(st.st_size - seen);
-	file = malloc(file_bytes + 1);
-	if (!file || pread(fd, file, file_bytes, seen) != (ssize_t)file_bytes)
-		DIE("reading the capture file");
-	close(fd);
-	seen = st.st_size;
+	capture_load(&reader, path, seen);
+	seen += reader.bytes;
 }
 
-static uint32_t word_at(size_t at)
+/* The next frame; false: there is none. */
+static bool next_frame(struct av_frame *f, struct av_packet *p)
 {
-	uint32_t word;
+	struct captured c;
 
-	memcpy(&word, file + at, sizeof(word));
-	return word;
-}
-
-/* The next frame; false: there is none. @at: in and out. */
-static bool next_frame(size_t *at, struct av_frame *f, struct av_packet *p)
-{
-	size_t bytes;
-
-	if (*at == file_bytes)
+	if (!capture_next(&reader, &c))
 		return false;
-	bytes = word_at(*at + 4);
-	if (!EXPECT(*at + 32 <= file_bytes && *at + bytes <= file_bytes && word_at(*at) == 6 &&
-			    word_at(*at + bytes - 4) == bytes &&
-			    word_at(*at + 20) == word_at(*at + 24),
-		    "no whole block at %zu", *at))
-		return false;
-	EXPECT(av_frame_get(f, p, file + *at + 28, word_at(*at + 20)) == AV_FRAME_OK,
+	EXPECT(c.captured == c.length && av_frame_get(f, p, c.frame, c.captured) == AV_FRAME_OK,
 	       "no RoCEv2 frame");
-	*at += bytes;
+	EXPECT(!c.direction, "it was on no wire");
 	return true;
 }
 
@@ -224,15 +198,14 @@ static void check_frames(const struct capture_row *r)
 {
 	struct av_packet p;
 	struct av_frame f;
-	size_t at = 0;
 	int i = 0;
 
 	load();
-	for (; next_frame(&at, &f, &p); i++)
+	for (; next_frame(&f, &p); i++)
 		if (EXPECT(i < r->count, "one frame more, opcode 0x%02x PSN %x", p.opcode, p.psn))
 			check_frame(r, &r->frames[i], &f, &p);
 	EXPECT(i == r->count, "%d frames, not %d", i, r->count);
-	free(file);
+	capture_unload(&reader);
 }
 
 static void finish(const struct capture_row *r)
@@ -314,7 +287,6 @@ static void resumed_by_the_responder(void)
 	struct node_link la = link_default(), lb = link_default();
 	struct av_frame f;
 	struct ibv_wc wc;
-	size_t at = 0;
 	int i = 0;
 
 	row("[%s] %s", mode, r.name);
@@ -330,13 +302,13 @@ static void resumed_by_the_responder(void)
 	EXPECT(side_poll(&a, 0, 1, PATIENCE, &wc) == 1 && wc.status == IBV_WC_SUCCESS,
 	       "no success");
 	load();
-	for (; next_frame(&at, &f, &p); i++, last = p)
+	for (; next_frame(&f, &p); i++, last = p)
 		if (i < 2)
 			EXPECT(p.psn == PSN && (i ? p.syndrome == RNR : p.opcode == 0x00),
 			       "frame %d is 0x%02x", i, p.opcode);
 	EXPECT(i >= 5 && last.opcode == 0x11 && last.syndrome == ACK && last.psn == PSN + 1,
 	       "%d frames, the last one 0x%02x", i, last.opcode);
-	free(file);
+	capture_unload(&reader);
 	pair_destroy(&a, 0, &b, 0);
 }
 
@@ -357,7 +329,7 @@ static void begin(void)
 		DIE("no folder");
 	snprintf(path, sizeof(path), "%s/capture.pcapng", folder);
 	setenv("ANYVERBS_CAPTURE", path, 1);
-	seen = PROLOGUE;
+	seen = CAPTURE_PROLOGUE;
 }
 
 static void end(void)

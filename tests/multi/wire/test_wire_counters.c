@@ -18,7 +18,7 @@
 #define TO	 0x100000u
 #define PORT	 "/sys/class/infiniband/any0/ports/1/"
 
-enum { NAKS, IMPLIED, TIMEOUTS, SENT, AHEAD, TWICE, MARKED, TELLS, TOLD, COUNTERS };
+enum { NAKS, IMPLIED, TIMEOUTS, SENT, AHEAD, TWICE, MARKED, TELLS, TOLD, DAMAGED, COUNTERS };
 
 static const struct {
 	const char *file, *alias; /* another name of the same */
@@ -32,6 +32,7 @@ static const struct {
 	[MARKED] = {"hw_counters/np_ecn_marked_roce_packets", NULL},
 	[TELLS] = {"hw_counters/np_cnp_sent", NULL},
 	[TOLD] = {"hw_counters/rp_cnp_handled", NULL},
+	[DAMAGED] = {"hw_counters/rx_icrc_encapsulated", NULL},
 };
 
 /* Requests from a to b, without the packet of last(). What is not named is 0. */
@@ -70,8 +71,15 @@ static const struct {
 	 "",
 	 {[SENT] = 1, [MARKED] = 1, [TELLS] = 1},
 	 {[SENT] = 5, [TOLD] = 1}},
-	/* Damaged is lost. */
-	{WRITE, BYTES, "", "corrupt nth 2", {[NAKS] = 1, [SENT] = 9}, {[AHEAD] = 3}},
+	/* Damaged is lost. What was dropped before cannot be. */
+	{READ,
+	 BYTES,
+	 "corrupt nth 2",
+	 "",
+	 {[IMPLIED] = 1, [SENT] = 2, [DAMAGED] = 1},
+	 {[TWICE] = 1, [SENT] = 5}},
+	{WRITE, BYTES, "", "drop nth 2; corrupt nth 2", {[NAKS] = 1, [SENT] = 9}, {[AHEAD] = 3}},
+	{WRITE, BYTES, "", "corrupt nth 2", {[NAKS] = 1, [SENT] = 9}, {[AHEAD] = 3, [DAMAGED] = 1}},
 };
 
 static struct side a, b;

@@ -10,6 +10,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "registry/capture_table.h"
 #include "registry/directory.h"
 #include "wire/frame.h"
 
@@ -18,6 +19,9 @@
 
 struct kept *kept;
 _Atomic unsigned int kept_count, settled_count;
+struct shown shown[SHOWN_MAX];
+_Atomic unsigned int shown_count, damaged_count;
+_Atomic uint32_t damaged_qpn;
 
 static char folder[] = "/dev/shm/anyverbs-test-XXXXXX";
 
@@ -68,9 +72,42 @@ static void settled(void)
 	atomic_fetch_add(&settled_count, 1);
 }
 
+static void show(const struct av_net_seen *s)
+{
+	unsigned int at = atomic_load(&shown_count);
+
+	for (unsigned int i = 0; i < s->count && at < SHOWN_MAX; i++, at++) {
+		size_t n = s->datagram[i].count;
+
+		shown[at] = (struct shown){.path = *s->path,
+					   .source_port = s->source_port,
+					   .time_ns = s->time_ns,
+					   .datagram = s->datagram[i]};
+		strncpy(shown[at].device, s->device ? s->device : "", sizeof(shown[at].device) - 1);
+		memcpy(shown[at].bytes, s->datagram[i].bytes, n < KEPT_BYTES ? n : KEPT_BYTES);
+	}
+	atomic_store(&shown_count, at);
+}
+
+static void damaged(uint32_t qpn)
+{
+	atomic_store(&damaged_qpn, qpn);
+	atomic_fetch_add(&damaged_count, 1);
+}
+
+unsigned int begin_capture(void)
+{
+	static const struct av_capture_spec spec = {.limit = UINT64_MAX};
+	int number = av_capture_begin(&spec);
+
+	assert_in_range(number, 1, AV_CAPTURES);
+	atomic_store(&shown_count, 0);
+	return (unsigned int)number;
+}
+
 uint32_t enter(void)
 {
-	static const struct av_net_receiver receiver = {keep, settled};
+	static const struct av_net_receiver receiver = {keep, settled, show, damaged};
 	uint32_t ref;
 	int fd;
 
@@ -168,7 +205,7 @@ void put_one(struct av_net_burst *b, uint32_t qpn, uint32_t psn, uint32_t payloa
 int send_burst(const struct av_net_path *path, uint32_t qpn, const uint32_t *payload_bytes,
 	       unsigned int packets)
 {
-	struct av_net_burst *b = av_net_burst(path);
+	struct av_net_burst *b = av_net_burst(path, "any0");
 
 	assert_non_null(b);
 	for (unsigned int psn = 0; psn < packets; psn++)

@@ -18,6 +18,7 @@
 
 #define KEPT_MAX   4096
 #define KEPT_BYTES 4096
+#define SHOWN_MAX  256
 #define LIMIT	   1000 /* of queue pair numbers */
 
 /* A packet that the receiver was given. */
@@ -27,8 +28,21 @@ struct kept {
 	uint8_t payload[KEPT_BYTES]; /* what there is room for */
 };
 
+/* A datagram that captures were shown. */
+struct shown {
+	struct av_net_path path;
+	char device[8]; /* "": it has come */
+	uint16_t source_port;
+	uint64_t time_ns;
+	struct av_net_datagram datagram;
+	uint8_t bytes[KEPT_BYTES]; /* its, what there is room for */
+};
+
 extern struct kept *kept; /* KEPT_MAX of them, shared with forked children */
 extern _Atomic unsigned int kept_count, settled_count;
+extern struct shown shown[SHOWN_MAX]; /* of this process */
+extern _Atomic unsigned int shown_count, damaged_count;
+extern _Atomic uint32_t damaged_qpn; /* the last one */
 
 int make_folder(void **state);
 int remove_folder(void **state);
@@ -41,6 +55,9 @@ uint32_t enter(void);
 void leave(uint32_t ref);
 
 uint32_t new_qpn(uint32_t ref);
+
+/* A capture of this process. Nothing was shown before. Return: its number, for av_capture_end() */
+unsigned int begin_capture(void);
 
 /* Wait until that many packets are kept. */
 void wait_kept(unsigned int n);

@@ -9,8 +9,10 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "base/compiler.h"
 #include "net/endpoint.h"
+#include "registry/capture_table.h"
 #include "wire/frame.h"
 #include "wire/icrc.h"
 
@@ -165,7 +167,7 @@ static void one_queue_pair_at_a_time(void **state)
 {
 	static const uint32_t qpn[] = {7, 7, 8, 7};
 	static struct sent s;
-	struct av_net_burst *b = av_net_burst(&path);
+	struct av_net_burst *b = av_net_burst(&path, "any0");
 
 	(void)state;
 	for (unsigned int i = 0; i < AV_ARRAY_SIZE(qpn); i++) {
@@ -218,7 +220,7 @@ static void taken_back(void **state)
 
 	(void)state;
 	for (size_t i = 0; i < AV_ARRAY_SIZE(once); i++) {
-		struct av_net_burst *b = av_net_burst(&path);
+		struct av_net_burst *b = av_net_burst(&path, "any0");
 
 		for (unsigned int psn = 0; psn < AV_ARRAY_SIZE(payload); psn++) {
 			if (psn == once[i].at) {
@@ -234,12 +236,61 @@ static void taken_back(void **state)
 	}
 }
 
+static void assert_shown(unsigned int i, const struct sent *s, size_t at, size_t n, unsigned int id)
+{
+	assert_string_equal(shown[i].device, "any0");
+	assert_int_equal(shown[i].source_port, AV_ROCE_PORT);
+	assert_int_equal(shown[i].datagram.identification, id);
+	assert_int_equal(shown[i].datagram.count, n);
+	assert_memory_equal(shown[i].bytes, s->bytes + at, n);
+	assert_memory_equal(shown[i].path.src, path.src, 16);
+	assert_memory_equal(shown[i].path.dst, path.dst, 16);
+	assert_int_equal(shown[i].path.traffic_class, s->tos);
+	assert_int_equal(shown[i].path.hop_limit, s->ttl);
+}
+
+/* Each that was sent, as it was; also if the kernel chooses the hop limit. */
+static void captures_see_what_is_sent(void **state)
+{
+	static const uint32_t payload[] = {64, 64, 64, 7};
+	struct av_endpoint *e = av_endpoint_find(AV_ENDPOINT_ADDRESS, path.src, 0);
+	const uint64_t before_ns = av_now_real_ns();
+	const uint8_t hop_limit = path.hop_limit;
+	unsigned int capture = begin_capture();
+	static struct sent s;
+
+	(void)state;
+	assert_int_equal(send_burst(&path, QPN, payload, AV_ARRAY_SIZE(payload)), 0);
+	receive(&s);
+	assert_int_equal(atomic_load(&shown_count), AV_ARRAY_SIZE(payload));
+	for (unsigned int i = 0, at = 0; i < AV_ARRAY_SIZE(payload); i++) {
+		assert_shown(i, &s, at, packet_bytes(payload[i]), i);
+		assert_in_range(shown[i].time_ns, before_ns, av_now_real_ns());
+		at += (unsigned int)packet_bytes(payload[i]);
+	}
+	path.hop_limit = 0;
+	atomic_store(&e->single, true);
+	assert_int_equal(send_burst(&path, QPN, payload, 2), 0);
+	atomic_store(&e->single, false);
+	path.hop_limit = hop_limit;
+	for (unsigned int i = 4; i < 6; i++) {
+		receive(&s);
+		assert_int_equal(s.ttl, 64);
+		assert_shown(i, &s, 0, packet_bytes(64), 0);
+	}
+	assert_int_equal(atomic_load(&shown_count), 6);
+	av_capture_end(capture);
+	assert_int_equal(send_burst(&path, QPN, payload, 1), 0);
+	receive(&s);
+	assert_int_equal(atomic_load(&shown_count), 6);
+}
+
 static void an_empty_burst(void **state)
 {
 	uint64_t before = av_net_counted(AV_NET_OUT);
 
 	(void)state;
-	assert_int_equal(av_net_send(av_net_burst(&path)), 0);
+	assert_int_equal(av_net_send(av_net_burst(&path, "any0")), 0);
 	assert_int_equal(av_net_counted(AV_NET_OUT), before);
 }
 
@@ -248,12 +299,16 @@ static void why_it_was_refused(void **state)
 {
 	struct av_net_path nowhere = path;
 	const uint32_t payload = 4;
+	unsigned int capture;
 
 	(void)state;
 	memcpy(nowhere.dst + 12, (const uint8_t[]){255, 255, 255, 255}, 4);
+	capture = begin_capture();
 	assert_int_equal(send_burst(&nowhere, QPN, &payload, 1), -EACCES);
+	av_capture_end(capture);
+	assert_int_equal(atomic_load(&shown_count), 0);
 	own_address(nowhere.src, 2);
-	assert_null(av_net_burst(&nowhere));
+	assert_null(av_net_burst(&nowhere, "any0"));
 }
 
 static int begin(void **state)
@@ -288,6 +343,7 @@ int main(void)
 		cmocka_unit_test(one_queue_pair_at_a_time),
 		cmocka_unit_test(a_kernel_that_cannot_cut),
 		cmocka_unit_test(taken_back),
+		cmocka_unit_test(captures_see_what_is_sent),
 		cmocka_unit_test(an_empty_burst),
 		cmocka_unit_test(why_it_was_refused),
 	};

@@ -35,7 +35,7 @@ static void settled(void)
 {
 }
 
-static const struct av_net_receiver receiver = {count, settled};
+static const struct av_net_receiver receiver = {.packet = count, .settled = settled};
 
 static int send_to(const uint8_t to[16], uint32_t qpn)
 {
@@ -46,7 +46,7 @@ static int send_to(const uint8_t to[16], uint32_t qpn)
 	p.opcode = UD_SEND_ONLY;
 	own_address(path.src, 0);
 	memcpy(path.dst, to, 16);
-	b = av_net_burst(&path);
+	b = av_net_burst(&path, "any0");
 	assert_non_null(b);
 	memset(av_net_put(b, &p), 0, 4);
 	return av_net_send(b);

@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 #include "base/compiler.h"
+#include "registry/capture_table.h"
 #include "wire/frame.h"
 #include "wire/icrc.h"
 
@@ -105,8 +106,27 @@ static size_t harm(uint8_t *packet, size_t n, enum harm how)
 	return n;
 }
 
+/* Captures saw the last one as it came, whatever became of it; an identification that solves it. */
+static void assert_shown(const uint8_t *packet, size_t n, uint16_t identification,
+			 enum av_net_count what)
+{
+	const struct shown *s = &shown[atomic_load(&shown_count) - 1];
+	bool is_packet = what == AV_NET_COUNTS || what == AV_NET_NOBODY;
+
+	assert_string_equal(s->device, "");
+	assert_int_equal(s->source_port, PORT);
+	assert_memory_equal(s->path.src, theirs, 16);
+	assert_memory_equal(s->path.dst, own, 16);
+	assert_int_equal(s->datagram.count, n);
+	assert_memory_equal(s->bytes, packet, n);
+	assert_int_equal(s->datagram.identification, is_packet ? identification : 0);
+	assert_int_equal(s->datagram.damaged, what == AV_NET_BAD_CRC);
+	assert_int_equal(s->datagram.unknown_queue, what == AV_NET_NOBODY);
+}
+
 static void what_is_dropped(void **state)
 {
+	unsigned int capture = begin_capture(), received;
 	uint8_t packet[128];
 
 	(void)state;
@@ -115,9 +135,9 @@ static void what_is_dropped(void **state)
 		uint32_t to = arrival[i].harm == OTHER_QPN ? qpn ^ 1u << 22 : qpn;
 		uint64_t in = av_net_counted(AV_NET_IN);
 		uint64_t before = what < AV_NET_COUNTS ? av_net_counted(what) : 0;
-		unsigned int received = atomic_load(&kept_count);
 		size_t n = make_packet(packet, to, PORT, arrival[i].identification);
 
+		received = atomic_load(&kept_count);
 		n = harm(packet, n, arrival[i].harm);
 		plain_send(stranger, own, packet, n);
 		wait_in(in + 1);
@@ -125,13 +145,23 @@ static void what_is_dropped(void **state)
 			nap_ms(1);
 			assert_int_equal(atomic_load(&kept_count), received);
 			assert_int_equal(av_net_counted(what), before + 1);
+			assert_int_equal(atomic_load(&damaged_count),
+					 av_net_counted(AV_NET_BAD_CRC));
 		} else {
 			wait_kept(received + 1);
 			assert_kept(received, qpn, 5, 8);
 			assert_memory_equal(kept[received].p.path.src, theirs, 16);
 			assert_memory_equal(kept[received].p.path.dst, own, 16);
 		}
+		assert_int_equal(atomic_load(&shown_count), i + 1);
+		assert_shown(packet, n, arrival[i].identification, what);
 	}
+	assert_int_equal(atomic_load(&damaged_qpn), qpn);
+	av_capture_end(capture);
+	received = atomic_load(&kept_count);
+	plain_send(stranger, own, packet, make_packet(packet, qpn, PORT, 0));
+	wait_kept(received + 1);
+	assert_int_equal(atomic_load(&shown_count), AV_ARRAY_SIZE(arrival));
 }
 
 /* Which traffic classes say that the packet met a queue. */
@@ -224,7 +254,7 @@ static void users_of_an_address(void **state)
 	assert_true(atomic_load(&av_net_is_open));
 	av_net_close(own);
 	assert_false(atomic_load(&av_net_is_open));
-	assert_null(av_net_burst(&path));
+	assert_null(av_net_burst(&path, "any0"));
 	assert_false(av_net_poll());
 	av_net_close(own); /* changes nothing */
 	assert_int_equal(av_net_open(own), 0);
@@ -276,7 +306,7 @@ static void a_forked_child(void **state)
 		struct av_net_path path;
 
 		memcpy(path.src, own, 16);
-		if (atomic_load(&av_net_is_open) || av_net_burst(&path) || av_net_poll() ||
+		if (atomic_load(&av_net_is_open) || av_net_burst(&path, "any0") || av_net_poll() ||
 		    open_files() > files - 3)
 			_exit(1);
 #ifndef __SANITIZE_THREAD__ /* which has no threads in a child of several */

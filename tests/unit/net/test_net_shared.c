@@ -51,7 +51,7 @@ static void settled(void)
 /* What a member does: it opens the address, and leaves when it is told to. */
 static void be_member(struct member *m, bool own)
 {
-	static const struct av_net_receiver receiver = {count, settled};
+	static const struct av_net_receiver receiver = {.packet = count, .settled = settled};
 	uint32_t ref = enter();
 	char byte;
 

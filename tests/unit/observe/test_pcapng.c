@@ -102,6 +102,22 @@ static void blocks(void **unused)
 		}
 }
 
+/* Behind the comment, if there is one. */
+static void directions(void **unused)
+{
+	static const uint8_t in[] = {2, 0, 4, 0, 1, 0, 0, 0, 0, 0, 0, 0},
+			     out[] = {1, 0, 1, 0, '!', 0, 0, 0, 2, 0, 4, 0, 2, 0, 0, 0, 0, 0, 0, 0};
+	struct av_pcapng_frame f = {.direction = AV_PCAPNG_INBOUND};
+	uint8_t block[64 + AV_PCAPNG_AROUND_MAX];
+
+	assert_int_equal(av_pcapng_block(block, &f), 28 + sizeof(in) + 4);
+	assert_memory_equal(block + 28, in, sizeof(in));
+	f.direction = AV_PCAPNG_OUTBOUND;
+	f.comment = "!";
+	assert_int_equal(av_pcapng_block(block, &f), 28 + sizeof(out) + 4);
+	assert_memory_equal(block + 28, out, sizeof(out));
+}
+
 static void files_begin_alike(void **unused)
 {
 	uint8_t bytes[200];
@@ -230,6 +246,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(blocks),
+		cmocka_unit_test(directions),
 		cmocka_unit_test_setup_teardown(files_begin_alike, setup, teardown),
 		cmocka_unit_test_setup_teardown(other_files_are_left_alone, setup, teardown),
 		cmocka_unit_test_setup_teardown(processes_do_not_interleave, setup, teardown),

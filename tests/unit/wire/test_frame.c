@@ -329,6 +329,46 @@ static void the_largest_frame_fits(void **unused)
 	assert_int_not_equal(av_frame_put(&golden[4].frame, &p, bytes, sizeof(bytes)), 0);
 }
 
+#define UDP_AT(ipv4) (AV_ETH_BYTES + ((ipv4) ? 20u : 40u))
+
+/* What UDP carries makes the same frame, or as much of it as there is room for. */
+static void wrapped_as_others_write_them(void **unused)
+{
+	for (size_t i = 0; i < AV_ARRAY_SIZE(golden); i++) {
+		const uint8_t *wanted = golden[i].bytes;
+		size_t size = golden[i].size, at = UDP_AT(wanted[12] == 0x08) + 8;
+
+		for (size_t room = AV_FRAME_HEADERS_MAX; room <= size + 9; room++) {
+			uint8_t *bytes = malloc(room);
+
+			assert_non_null(bytes);
+			assert_int_equal(av_frame_wrap(&golden[i].frame, false, wanted + at,
+						       size - at, bytes, room),
+					 size);
+			assert_memory_equal(bytes, wanted, room < size ? room : size);
+			free(bytes);
+		}
+	}
+}
+
+/* The sum over pseudo header, header and data is all ones: RFC 768. Data of any length. */
+static void wrapped_with_a_checksum(void **unused)
+{
+	uint8_t bytes[AV_FRAME_HEADERS_MAX + sizeof(acknowledge)];
+
+	for (size_t n = 0; n <= sizeof(acknowledge); n++) {
+		size_t size =
+			av_frame_wrap(&golden[0].frame, true, acknowledge, n, bytes, sizeof(bytes));
+		uint32_t sum = 17 + 8 + (uint32_t)n;
+
+		assert_int_equal(size, UDP_AT(true) + 8 + n);
+		bytes[size] = 0;
+		for (size_t at = UDP_AT(true) - 8; at < size; at += 2)
+			sum += (uint32_t)bytes[at] << 8 | bytes[at + 1];
+		assert_int_equal((sum & 0xffff) + (sum >> 16), 0xffff);
+	}
+}
+
 /* What rdma-core's and the kernel's rules give, computed by hand. */
 static const struct {
 	uint32_t label, src, dest;
@@ -351,6 +391,7 @@ static const struct {
 	{IPV4(7), ETH4(7)},
 	{{[10] = 0xff, 0xff, 0xfe, 1, 2, 3}, {0x02, 0xff, 0xfe, 1, 2, 3}},
 	{{0xff, 0x0e, [10] = 0xff, 0xff, 239, 0x81, 2, 3}, {0x01, 0x00, 0x5e, 0x01, 2, 3}},
+	{{[10] = 0xff, 0xff, 239, 0x81, 2, 3}, {0x01, 0x00, 0x5e, 0x01, 2, 3}},
 	{{0xff, 0x02, [15] = 0x16}, {0x33, 0x33, 0, 0, 0, 0x16}},
 	{{0xfe, 0x80, [8] = 0x02, 0x11, 0x22, 0xff, 0xfe, 0x33, 0x44, 0x55},
 	 {0x00, 0x11, 0x22, 0x33, 0x44, 0x55}},
@@ -379,6 +420,8 @@ int main(void)
 		cmocka_unit_test(padding_of_the_link_is_no_part),
 		cmocka_unit_test(no_room_is_seen_before_writing),
 		cmocka_unit_test(the_largest_frame_fits),
+		cmocka_unit_test(wrapped_as_others_write_them),
+		cmocka_unit_test(wrapped_with_a_checksum),
 		cmocka_unit_test(source_ports),
 		cmocka_unit_test(ethernet_addresses),
 	};
