@@ -1,0 +1,295 @@
+#!/usr/bin/python3
+# SPDX-License-Identifier: MIT
+"""Any number of hosts at a switch, one process on each, and all talk to all: by reliable
+connections, then by datagrams of one queue pair each.
+
+    scale.py --host build/dev/tests/scale/scale_host --tool build/dev/bin/anyverbs --hosts 2 4 8
+
+Prints what each number of hosts costs. Fails if a byte is wrong, a completion has an error, or a
+connection takes more memory where there are more of them; times are only shown.
+"""
+import argparse
+import json
+import os
+import statistics
+import subprocess
+import sys
+import tempfile
+from collections import namedtuple
+from contextlib import ExitStack
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+sys.path.insert(0, os.path.join(os.path.dirname(HERE), "clients"))
+
+import switch  # pylint: disable=wrong-import-position
+import veth  # pylint: disable=wrong-import-position
+
+HOSTS = (2, 4, 8, 16, 32, 64)
+TURNS = 100          # in which a datagram is sent again before it is missed
+RC_BYTES = 5000      # five packets of the path MTU of 1024
+UD_BYTES = 1024
+COUNTERS = ("xmit_packets", "repeated_packets", "duplicate_packets", "timeouts", "dropped",
+            "rnr_naks_received")
+
+Figures = namedtuple("Figures", "memory threads descriptors")
+
+
+class Wrong(Exception):
+    """What a test fails with."""
+
+
+def blocks_of(path):
+    """What files take, the same one once."""
+    files = {}
+    for folder, _, names in os.walk(path):
+        for name in names:
+            there = os.lstat(os.path.join(folder, name))
+            files[there.st_ino] = there.st_blocks * 512
+    return sum(files.values())
+
+
+class Host:
+    """One process on a host of its own."""
+
+    def __init__(self, options, hosts, rank, folder, words):
+        self.rank = rank
+        self.options = options
+        self.folder = os.path.join(folder, "host%d" % rank)
+        os.mkdir(self.folder, 0o700)
+        self.environment = dict(os.environ, ANYVERBS_DIR=self.folder)
+        self.errors = tempfile.TemporaryFile("w+")
+        self.process = subprocess.Popen(
+            [*hosts.inside(rank), options.host, *words], env=self.environment, text=True,
+            stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self.errors,
+            preexec_fn=veth.end_with_parent)
+
+    def hear(self, step):
+        """Return: the words behind that one, which begins its next line"""
+        other = []
+        for line in self.process.stdout:
+            words = line.split()
+            if words and words[0] == step:
+                return words[1:]
+            other.append(line)
+        self.process.wait()
+        self.errors.seek(0)
+        raise Wrong("host %d ended with %d instead of '%s':\n%s%s" % (
+            self.rank, self.process.returncode, step, "".join(other), self.errors.read()))
+
+    def answer(self, line=""):
+        self.process.stdin.write(line + "\n")
+        self.process.stdin.flush()
+
+    def memory(self):
+        """Bytes of its private memory, of its segments, and of its folder."""
+        pid, memfds = self.process.pid, {}
+        for fd in os.listdir("/proc/%d/fd" % pid):
+            path = "/proc/%d/fd/%s" % (pid, fd)
+            if os.readlink(path).startswith("/memfd:"):
+                there = os.stat(path)
+                memfds[there.st_ino] = there.st_blocks * 512
+        return self.status("RssAnon") * 1024 + sum(memfds.values()) + blocks_of(self.folder)
+
+    def status(self, name):
+        with open("/proc/%d/status" % self.process.pid, encoding="ascii") as f:
+            return next(int(line.split()[1]) for line in f if line.startswith(name + ":"))
+
+    def figures(self):
+        return Figures(self.memory(), self.status("Threads"),
+                       len(os.listdir("/proc/%d/fd" % self.process.pid)))
+
+    def counted(self):
+        done = subprocess.run([self.options.tool, "stat", "--json"], env=self.environment,
+                              check=True, capture_output=True, text=True)
+        rows = json.loads(done.stdout)["devices"][0]["counters"]
+        there = {row["counter"]: row["value"] for row in rows}
+        return {name: there[name] for name in COUNTERS}
+
+    def carried(self):
+        """What the host's interface has sent: the kernel counts packets that it has joined as
+        one."""
+        with open("/proc/%d/net/dev" % self.process.pid, encoding="ascii") as f:
+            row = next(line for line in f if line.strip().startswith(switch.PORT + ":"))
+        return int(row.split(":")[1].split()[9])
+
+    def end(self):
+        self.process.kill()
+        self.process.wait()
+        self.process.stdin.close()
+        self.process.stdout.close()
+        self.errors.close()
+
+
+class All:
+    """All hosts, step by step."""
+
+    def __init__(self, options, hosts, count, folder, words):
+        self.count = count
+        self.host = []
+        self.started = lambda rank: Host(options, hosts, rank, folder,
+                                         [words[0], str(rank), str(count), *words[1:]])
+
+    def __enter__(self):
+        try:
+            for rank in range(self.count):
+                self.host.append(self.started(rank))
+        except OSError:
+            self.__exit__()
+            raise
+        return self
+
+    def __exit__(self, *_):
+        for host in self.host:
+            host.end()
+
+    def hear(self, step):
+        return [host.hear(step) for host in self.host]
+
+    def answer(self, line=""):
+        for host in self.host:
+            host.answer(line)
+
+    def figures(self):
+        return [host.figures() for host in self.host]
+
+    def counted(self):
+        each = [host.counted() for host in self.host]
+        return {name: sum(row[name] for row in each) for name in COUNTERS}
+
+    def carried(self):
+        return sum(host.carried() for host in self.host)
+
+    def others(self, rank):
+        """The other hosts, in the order of their numbers as peers of that one."""
+        return [other for other in range(self.count) if other != rank]
+
+    def connect(self):
+        """Each is told the others' addresses, and the numbers of what is meant for it."""
+        said = self.hear("numbers")
+        heads = 3 if len(said[0]) > 2 else 1    # address, and memory if there are connections
+        for host in self.host:
+            words = []
+            for other in self.others(host.rank):
+                numbers = said[other][heads:]
+                each = len(numbers) // (self.count - 1) or 1
+                at = self.others(other).index(host.rank) * each if heads > 1 else 0
+                words += said[other][:heads] + numbers[at:at + each]
+            host.answer(" ".join(words))
+
+    def send_lacking(self, each):
+        """All datagrams of a round. Return: turns and datagrams it took beyond one each"""
+        turns = again = 0
+        while any(lacking := self.hear("lacking")):
+            turns += 1
+            if turns > TURNS:
+                raise Wrong("datagrams are missing after %d turns" % TURNS)
+            orders = [[] for _ in self.host]
+            for rank, words in enumerate(lacking):
+                for number in map(int, words):
+                    sender = self.others(rank)[number // each]
+                    orders[sender].append(
+                        self.others(sender).index(rank) * each + number % each)
+            again += sum(map(len, orders)) if turns > 1 else 0
+            for host, order in zip(self.host, orders):
+                host.answer(" ".join(map(str, [len(order), *order])))
+            self.hear("done")
+            self.answer()
+        self.answer("end")
+        return turns - 1, again
+
+    def send_connected(self):
+        for step in ("ready", "done"):
+            self.hear(step)
+            self.answer()
+
+
+Row = namedtuple("Row", "way hosts connections create connect wall before made used threads "
+                        "descriptors messages counted carried again")
+
+
+def median(values):
+    return statistics.median(values)
+
+
+def microseconds(said, connections):
+    """Of the processor and of the clock, for each connection of a host."""
+    return [median(int(words[i]) for words in said) / connections / 1000 for i in (0, 1)]
+
+
+def run(options, hosts, count, way, folder):
+    """Return: what it was like"""
+    connected = way == "connected"
+    each = options.each if connected else options.datagrams
+    size = options.bytes if connected else UD_BYTES
+    connections = (count - 1) * (each if connected else 1)
+    again = [0, 0]
+    with All(options, hosts, count, folder,
+             [way, str(each), str(size), str(options.rounds)]) as every:
+        every.hear("open")
+        before = every.figures()
+        every.answer()
+        create = microseconds(every.hear("created"), connections if connected else 1)
+        every.answer()
+        every.connect()
+        connect = microseconds(every.hear("connected"), connections)
+        made, sent = every.figures(), every.carried()
+        every.answer()
+        for _ in range(options.rounds):
+            if connected:
+                every.send_connected()
+            else:
+                again = [a + b for a, b in zip(again, every.send_lacking(each))]
+            if any(words != ["0"] for words in every.hear("checked")):
+                print("wrong bytes")
+            used, counted, carried = every.figures(), every.counted(), every.carried() - sent
+            every.answer()
+        every.hear("end")
+        for host in every.host:
+            if host.process.wait() != 0:
+                raise Wrong("host %d ended with %d" % (host.rank, host.process.returncode))
+    messages = count * (count - 1) * each * options.rounds * (3 if connected else 1)
+    return Row(way, count, connections, create[0], connect[0], connect[1],
+               median(f.memory for f in before), median(f.memory for f in made),
+               median(f.memory for f in used), max(f.threads for f in used),
+               max(f.descriptors for f in used), messages, counted, carried, again)
+
+
+def show(row):
+    print("%-9s %5d %6d %8.1f %8.1f %8.1f %9.0f %9.0f %9.0f %4d %4d %8d %6.2f %6.2f %6d %5d %5d "
+          "%5d %5d" % (
+              row.way, row.hosts, row.connections, row.create, row.connect, row.wall,
+              row.before / 1024, (row.made - row.before) / row.connections,
+              (row.used - row.before) / row.connections, row.threads, row.descriptors,
+              row.messages, row.counted["xmit_packets"] / row.messages,
+              row.carried / row.messages, row.counted["repeated_packets"],
+              row.counted["timeouts"], row.counted["duplicate_packets"], row.counted["dropped"],
+              row.again[1]), flush=True)
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.split("\n\n", maxsplit=1)[0])
+    parser.add_argument("--host", required=True, help="the program scale_host")
+    parser.add_argument("--tool", required=True, help="the program anyverbs")
+    parser.add_argument("--hosts", type=int, nargs="+", default=HOSTS)
+    parser.add_argument("--each", type=int, default=1, help="queue pairs to each peer")
+    parser.add_argument("--bytes", type=int, default=RC_BYTES, help="of a message on them")
+    parser.add_argument("--datagrams", type=int, default=4, help="to each peer in a round")
+    parser.add_argument("--rounds", type=int, default=2)
+    parser.add_argument("--no-memory", action="store_true", help="only show what it takes")
+    options = parser.parse_args()
+    veth.enter()
+    rows = []
+    with switch.Switch(max(options.hosts)) as hosts:
+        hosts.introduce()
+        for count in options.hosts:
+            for way in ("connected", "datagrams"):
+                with tempfile.TemporaryDirectory(prefix="anyverbs-scale-") as folder:
+                    rows.append(run(options, hosts, count, way, folder))
+                    show(rows[-1])
+
+
+if __name__ == "__main__":
+    try:
+        main()
+    except Wrong as wrong:
+        sys.exit("FAILED: %s" % wrong)
