@@ -28,6 +28,13 @@ HOSTS = (2, 4, 8, 16, 32, 64)
 TURNS = 100          # in which a datagram is sent again before it is missed
 RC_BYTES = 5000      # five packets of the path MTU of 1024
 UD_BYTES = 1024
+
+# What a connection or a peer may take beyond the first run's, whatever their number: 5.8 KiB were
+# measured, the program's own included. Tables grow by chunks of 64 queue pairs, and by as many
+# receive requests as there are peers.
+PER_CONNECTION = 8192
+CHUNKS = 256 << 10
+
 COUNTERS = ("xmit_packets", "repeated_packets", "duplicate_packets", "timeouts", "dropped",
             "rnr_naks_received")
 
@@ -57,24 +64,19 @@ class Host:
         self.folder = os.path.join(folder, "host%d" % rank)
         os.mkdir(self.folder, 0o700)
         self.environment = dict(os.environ, ANYVERBS_DIR=self.folder)
-        self.errors = tempfile.TemporaryFile("w+")
         self.process = subprocess.Popen(
             [*hosts.inside(rank), options.host, *words], env=self.environment, text=True,
-            stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self.errors,
-            preexec_fn=veth.end_with_parent)
+            stdin=subprocess.PIPE, stdout=subprocess.PIPE, preexec_fn=veth.end_with_parent)
 
     def hear(self, step):
         """Return: the words behind that one, which begins its next line"""
-        other = []
         for line in self.process.stdout:
             words = line.split()
             if words and words[0] == step:
                 return words[1:]
-            other.append(line)
-        self.process.wait()
-        self.errors.seek(0)
-        raise Wrong("host %d ended with %d instead of '%s':\n%s%s" % (
-            self.rank, self.process.returncode, step, "".join(other), self.errors.read()))
+            print(line, end="")    # of what is wrong
+        raise Wrong("host %d ended with %d instead of '%s'" %
+                    (self.rank, self.process.wait(), step))
 
     def answer(self, line=""):
         self.process.stdin.write(line + "\n")
@@ -98,6 +100,14 @@ class Host:
         return Figures(self.memory(), self.status("Threads"),
                        len(os.listdir("/proc/%d/fd" % self.process.pid)))
 
+    def processor(self):
+        """Nanoseconds that its threads have run."""
+        tasks, total = "/proc/%d/task" % self.process.pid, 0
+        for task in os.listdir(tasks):
+            with open(os.path.join(tasks, task, "schedstat"), encoding="ascii") as f:
+                total += int(f.read().split()[0])
+        return total
+
     def counted(self):
         done = subprocess.run([self.options.tool, "stat", "--json"], env=self.environment,
                               check=True, capture_output=True, text=True)
@@ -117,7 +127,6 @@ class Host:
         self.process.wait()
         self.process.stdin.close()
         self.process.stdout.close()
-        self.errors.close()
 
 
 class All:
@@ -156,6 +165,9 @@ class All:
         each = [host.counted() for host in self.host]
         return {name: sum(row[name] for row in each) for name in COUNTERS}
 
+    def processor(self):
+        return sum(host.processor() for host in self.host)
+
     def carried(self):
         return sum(host.carried() for host in self.host)
 
@@ -177,8 +189,9 @@ class All:
             host.answer(" ".join(words))
 
     def send_lacking(self, each):
-        """All datagrams of a round. Return: turns and datagrams it took beyond one each"""
+        """All datagrams of a round. Return: how many had to be sent again, and processor time"""
         turns = again = 0
+        ran = self.processor()
         while any(lacking := self.hear("lacking")):
             turns += 1
             if turns > TURNS:
@@ -194,17 +207,23 @@ class All:
                 host.answer(" ".join(map(str, [len(order), *order])))
             self.hear("done")
             self.answer()
+        spent = self.processor() - ran
         self.answer("end")
-        return turns - 1, again
+        return again, spent
 
     def send_connected(self):
-        for step in ("ready", "done"):
-            self.hear(step)
-            self.answer()
+        """The messages of a round. Return: as send_lacking()"""
+        self.hear("ready")
+        ran = self.processor()
+        self.answer()
+        self.hear("done")
+        spent = self.processor() - ran
+        self.answer()
+        return 0, spent
 
 
 Row = namedtuple("Row", "way hosts connections create connect wall before made used threads "
-                        "descriptors messages counted carried again")
+                        "descriptors messages spent counted carried again")
 
 
 def median(values):
@@ -222,9 +241,9 @@ def run(options, hosts, count, way, folder):
     each = options.each if connected else options.datagrams
     size = options.bytes if connected else UD_BYTES
     connections = (count - 1) * (each if connected else 1)
-    again = [0, 0]
+    again = spent = 0
     with All(options, hosts, count, folder,
-             [way, str(each), str(size), str(options.rounds)]) as every:
+             [way, *map(str, (each, size, options.rounds, options.together))]) as every:
         every.hear("open")
         before = every.figures()
         every.answer()
@@ -235,12 +254,11 @@ def run(options, hosts, count, way, folder):
         made, sent = every.figures(), every.carried()
         every.answer()
         for _ in range(options.rounds):
-            if connected:
-                every.send_connected()
-            else:
-                again = [a + b for a, b in zip(again, every.send_lacking(each))]
-            if any(words != ["0"] for words in every.hear("checked")):
-                print("wrong bytes")
+            more = every.send_connected() if connected else every.send_lacking(each)
+            again, spent = again + more[0], spent + more[1]
+            wrong = sum(int(words[0]) for words in every.hear("checked"))
+            if wrong:
+                raise Wrong("%d messages were wrong" % wrong)
             used, counted, carried = every.figures(), every.counted(), every.carried() - sent
             every.answer()
         every.hear("end")
@@ -251,19 +269,58 @@ def run(options, hosts, count, way, folder):
     return Row(way, count, connections, create[0], connect[0], connect[1],
                median(f.memory for f in before), median(f.memory for f in made),
                median(f.memory for f in used), max(f.threads for f in used),
-               max(f.descriptors for f in used), messages, counted, carried, again)
+               max(f.descriptors for f in used), messages, spent, counted, carried, again)
+
+
+# Title, form, and the value in a row.
+COLUMNS = (
+    ("way", "%-10s", lambda r: r.way),
+    ("hosts", "%6d", lambda r: r.hosts),
+    ("each has", "%9d", lambda r: r.connections),
+    ("create us", "%10.1f", lambda r: r.create),
+    ("connect us", "%11.1f", lambda r: r.connect),
+    ("of clock", "%9.1f", lambda r: r.wall),
+    ("process KiB", "%12.0f", lambda r: r.before / 1024),
+    ("B per one", "%10.0f", lambda r: (r.made - r.before) / r.connections),
+    ("used", "%8.0f", lambda r: (r.used - r.before) / r.connections),
+    ("threads", "%8d", lambda r: r.threads),
+    ("fds", "%4d", lambda r: r.descriptors),
+    ("messages", "%9d", lambda r: r.messages),
+    ("us", "%6.1f", lambda r: r.spent / r.messages / 1000),
+    ("packets", "%8.2f", lambda r: r.counted["xmit_packets"] / r.messages),
+    ("sent as", "%8.2f", lambda r: r.carried / r.messages),
+    ("repeated", "%9d", lambda r: r.counted["repeated_packets"] + r.again),
+    ("timeouts", "%9d", lambda r: r.counted["timeouts"]),
+)
+LEGEND = """\
+each has: connections of a process, or peers of its datagram queue pair. create, connect: processor
+time of one, to INIT, and from there to RTS (of the datagram queue pair, and of an address handle);
+of clock: the same as connect, while the others do it, too. process: memory before; B per one: what
+a connection or peer adds, and when all is used. us, packets, sent as: per message, processor time
+of both sides, packets, and what the kernel was given: it takes several as one.
+"""
+
+
+def show_titles():
+    print(LEGEND)
+    print("".join(form.replace(".1f", "s").replace(".2f", "s").replace(".0f", "s")
+                  .replace("d", "s") % title for title, form, _ in COLUMNS), flush=True)
 
 
 def show(row):
-    print("%-9s %5d %6d %8.1f %8.1f %8.1f %9.0f %9.0f %9.0f %4d %4d %8d %6.2f %6.2f %6d %5d %5d "
-          "%5d %5d" % (
-              row.way, row.hosts, row.connections, row.create, row.connect, row.wall,
-              row.before / 1024, (row.made - row.before) / row.connections,
-              (row.used - row.before) / row.connections, row.threads, row.descriptors,
-              row.messages, row.counted["xmit_packets"] / row.messages,
-              row.carried / row.messages, row.counted["repeated_packets"],
-              row.counted["timeouts"], row.counted["duplicate_packets"], row.counted["dropped"],
-              row.again[1]), flush=True)
+    print("".join(form % value(row) for _, form, value in COLUMNS), flush=True)
+
+
+def judge_memory(rows):
+    """What all connections of a process have taken, beyond the first row's."""
+    for way in ("connected", "datagrams"):
+        first, *more = [row for row in rows if row.way == way]
+        for row in more:
+            room = CHUNKS + PER_CONNECTION * (row.connections - first.connections)
+            takes = (row.used - row.before) - (first.used - first.before)
+            if takes > room:
+                raise Wrong("%s, %d hosts: %d bytes more than with %d, where %d are the most" %
+                            (way, row.hosts, takes, first.hosts, room))
 
 
 def main():
@@ -275,17 +332,22 @@ def main():
     parser.add_argument("--bytes", type=int, default=RC_BYTES, help="of a message on them")
     parser.add_argument("--datagrams", type=int, default=4, help="to each peer in a round")
     parser.add_argument("--rounds", type=int, default=2)
+    parser.add_argument("--together", type=int, default=1 << 20,
+                        help="connections of a host that have requests at a time")
     parser.add_argument("--no-memory", action="store_true", help="only show what it takes")
     options = parser.parse_args()
     veth.enter()
     rows = []
     with switch.Switch(max(options.hosts)) as hosts:
         hosts.introduce()
+        show_titles()
         for count in options.hosts:
             for way in ("connected", "datagrams"):
                 with tempfile.TemporaryDirectory(prefix="anyverbs-scale-") as folder:
                     rows.append(run(options, hosts, count, way, folder))
                     show(rows[-1])
+    if not options.no_memory:
+        judge_memory(rows)
 
 
 if __name__ == "__main__":

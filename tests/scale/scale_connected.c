@@ -136,36 +136,67 @@ static void prepare_round(struct scale_host *h, uint32_t round)
 	}
 }
 
-static void post(struct scale_host *h, uint32_t i)
+/* Return: how many requests */
+static uint32_t post(struct scale_host *h, uint32_t i)
 {
 	const struct connection *c = &all[i];
 	struct ibv_sge source = local(h, SOURCE, i), read = local(h, READ, i);
-	struct ibv_send_wr *bad, wr[] = {
-		{.wr_id = i, .next = &wr[1], .sg_list = &source, .num_sge = 1,
-		 .opcode = IBV_WR_SEND},
-		{.wr_id = i, .next = &wr[2], .sg_list = &source, .num_sge = 1,
-		 .opcode = IBV_WR_RDMA_WRITE,
-		 .wr.rdma = {c->remote_addr + place_there(h, WRITTEN, c), c->rkey}},
-		{.wr_id = i, .sg_list = &read, .num_sge = 1, .opcode = IBV_WR_RDMA_READ,
-		 .wr.rdma = {c->remote_addr + place_there(h, SOURCE, c), c->rkey}},
-	};
+	struct ibv_send_wr *bad,
+		wr[] = {
+			{.wr_id = i,
+			 .next = &wr[1],
+			 .sg_list = &source,
+			 .num_sge = 1,
+			 .opcode = IBV_WR_SEND},
+			{.wr_id = i,
+			 .next = &wr[2],
+			 .sg_list = &source,
+			 .num_sge = 1,
+			 .opcode = IBV_WR_RDMA_WRITE,
+			 .wr.rdma = {c->remote_addr + place_there(h, WRITTEN, c), c->rkey}},
+			{.wr_id = i,
+			 .sg_list = &read,
+			 .num_sge = 1,
+			 .opcode = IBV_WR_RDMA_READ,
+			 .wr.rdma = {c->remote_addr + place_there(h, SOURCE, c), c->rkey}},
+		};
 
 	NEED(ibv_post_send(c->qp, wr, &bad) == 0);
+	return COUNT_OF(wr);
 }
 
-/* One of each kind for each connection; no error has come. */
-static void complete(struct scale_host *h)
+/* What is still to complete on this host. */
+struct left {
+	uint32_t requests, receives;
+};
+
+static void complete(struct scale_host *h, struct left *left)
 {
 	struct ibv_wc wc[BATCH];
+	int n = scale_completions(h, wc, BATCH);
 
-	for (uint32_t left = 4 * count; left > 0;) {
-		int n = scale_completions(h, wc, BATCH);
+	for (int i = 0; i < n; i++) {
+		bool receive = wc[i].opcode == IBV_WC_RECV;
+		uint32_t *of = receive ? &left->receives : &left->requests;
 
-		NEED((uint32_t)n <= left);
-		for (int i = 0; i < n; i++)
-			h->wrong += wc[i].opcode == IBV_WC_RECV && wc[i].byte_len != h->bytes;
-		left -= (uint32_t)n;
+		NEED(*of > 0);
+		--*of;
+		h->wrong += receive && wc[i].byte_len != h->bytes;
 	}
+}
+
+static void post_and_complete(struct scale_host *h)
+{
+	struct left left = {.receives = count};
+
+	for (uint32_t i = 0; i < count;) {
+		for (uint32_t end = i + h->together; i < end && i < count; i++)
+			left.requests += post(h, i);
+		while (left.requests > 0)
+			complete(h, &left);
+	}
+	while (left.receives > 0)
+		complete(h, &left);
 }
 
 /* Is there what the peer has sent, and nothing behind it? */
@@ -195,9 +226,7 @@ static void talk(struct scale_host *h, uint32_t round)
 	prepare_round(h, round);
 	printf("ready\n");
 	(void)scale_answer();
-	for (uint32_t i = 0; i < count; i++)
-		post(h, i);
-	complete(h);
+	post_and_complete(h);
 	printf("done\n");
 	(void)scale_answer();
 	check_round(h, round);

@@ -22,7 +22,7 @@
 static struct peer {
 	struct ibv_ah *ah;
 	uint32_t qpn;
-} *peers;
+} * peers;
 static uint32_t count, receives;
 static struct ibv_qp *qp;
 static bool *came; /* in this round, by peer and number */
@@ -52,7 +52,9 @@ static void create(struct scale_host *h)
 	struct ibv_qp_init_attr init = {
 		.send_cq = h->cq,
 		.recv_cq = h->cq,
-		.cap = {.max_send_wr = SENDS, .max_recv_wr = receives, .max_send_sge = 1,
+		.cap = {.max_send_wr = SENDS,
+			.max_recv_wr = receives,
+			.max_send_sge = 1,
 			.max_recv_sge = 1},
 		.qp_type = IBV_QPT_UD,
 		.sq_sig_all = 1,
@@ -145,13 +147,14 @@ static void post(struct scale_host *h, uint32_t id, uint32_t slot, uint32_t roun
 	uint32_t peer = id / h->each, n = id % h->each, rank = scale_rank(h, peer);
 	uint32_t me = h->rank - (h->rank > rank);
 	struct ibv_sge sge = {(uintptr_t)sent(h, slot), h->bytes, h->mr->lkey};
-	struct ibv_send_wr *bad, wr = {
-		.sg_list = &sge,
-		.num_sge = 1,
-		.opcode = IBV_WR_SEND_WITH_IMM,
-		.imm_data = imm_of(h, me * h->each + n, round),
-		.wr.ud = {peers[peer].ah, peers[peer].qpn, connect_attr(0, &h->gid).qkey},
-	};
+	struct ibv_send_wr *bad,
+		wr = {
+			.sg_list = &sge,
+			.num_sge = 1,
+			.opcode = IBV_WR_SEND_WITH_IMM,
+			.imm_data = imm_of(h, me * h->each + n, round),
+			.wr.ud = {peers[peer].ah, peers[peer].qpn, connect_attr(0, &h->gid).qkey},
+		};
 
 	pattern_fill(sent(h, slot), h->bytes, scale_seed(h, h->rank, rank, n, round), 0);
 	NEED(ibv_post_send(qp, &wr, &bad) == 0);

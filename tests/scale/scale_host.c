@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/*     scale_host connected|datagrams RANK HOSTS EACH BYTES ROUNDS */
+/*     scale_host connected|datagrams RANK HOSTS EACH BYTES ROUNDS TOGETHER */
 #include "scale/scale_host.h"
 
 #include <inttypes.h>
@@ -150,7 +150,7 @@ uint64_t scale_seed(const struct scale_host *h, uint32_t from, uint32_t to, uint
 int main(int argc, char **argv)
 {
 	struct scale_host h = {0};
-	uint32_t *number[] = {&h.rank, &h.hosts, &h.each, &h.bytes, &h.rounds};
+	uint32_t *number[] = {&h.rank, &h.hosts, &h.each, &h.bytes, &h.rounds, &h.together};
 
 	NEED(argc == 2 + (int)COUNT_OF(number));
 	for (size_t i = 0; i < COUNT_OF(number); i++)

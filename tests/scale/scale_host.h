@@ -18,9 +18,10 @@
 struct scale_host {
 	/* What it was asked for. */
 	uint32_t rank, hosts;
-	uint32_t each;	 /* queue pairs to each peer; datagrams to each peer in a round */
-	uint32_t bytes;	 /* of a message */
-	uint32_t rounds; /* in each of which every message is another */
+	uint32_t each;	   /* queue pairs to each peer; datagrams to each peer in a round */
+	uint32_t bytes;	   /* of a message */
+	uint32_t rounds;   /* in each of which every message is another */
+	uint32_t together; /* connections that have requests at a time */
 
 	struct ibv_context *ctx;
 	struct ibv_pd *pd;
