@@ -1,6 +1,6 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: MIT
-"""Any number of hosts at a switch, one process on each, and all talk to all: by reliable
+"""Any number of hosts at a switch, one process on each or more, and all talk to all: by reliable
 connections, then by datagrams of one queue pair each.
 
     scale.py --host build/dev/tests/scale/scale_host --tool build/dev/bin/anyverbs --hosts 2 4 8
@@ -55,54 +55,57 @@ def blocks_of(path):
     return sum(files.values())
 
 
-class Host:
-    """One process on a host of its own."""
+class Process:
+    """One of those that talk. Those of one host share its folder."""
 
     def __init__(self, options, hosts, rank, folder, words):
         self.rank = rank
         self.options = options
-        self.folder = os.path.join(folder, "host%d" % rank)
-        os.mkdir(self.folder, 0o700)
+        self.host, self.beside = divmod(rank, options.processes)
+        self.folder = os.path.join(folder, "host%d" % self.host)
+        if self.beside == 0:
+            os.mkdir(self.folder, 0o700)
         self.environment = dict(os.environ, ANYVERBS_DIR=self.folder)
-        self.process = subprocess.Popen(
-            [*hosts.inside(rank), options.host, *words], env=self.environment, text=True,
+        self.popen = subprocess.Popen(
+            [*hosts.inside(self.host), options.host, *words], env=self.environment, text=True,
             stdin=subprocess.PIPE, stdout=subprocess.PIPE, preexec_fn=veth.end_with_parent)
 
     def hear(self, step):
         """Return: the words behind that one, which begins its next line"""
-        for line in self.process.stdout:
+        for line in self.popen.stdout:
             words = line.split()
             if words and words[0] == step:
                 return words[1:]
             print(line, end="")    # of what is wrong
-        raise Wrong("host %d ended with %d instead of '%s'" %
-                    (self.rank, self.process.wait(), step))
+        raise Wrong("process %d ended with %d instead of '%s'" %
+                    (self.rank, self.popen.wait(), step))
 
     def answer(self, line=""):
-        self.process.stdin.write(line + "\n")
-        self.process.stdin.flush()
+        self.popen.stdin.write(line + "\n")
+        self.popen.stdin.flush()
 
     def memory(self):
-        """Bytes of its private memory, of its segments, and of its folder."""
-        pid, memfds = self.process.pid, {}
+        """Bytes of its private memory, of its segments, and of its share of the folder."""
+        pid, memfds = self.popen.pid, {}
         for fd in os.listdir("/proc/%d/fd" % pid):
             path = "/proc/%d/fd/%s" % (pid, fd)
             if os.readlink(path).startswith("/memfd:"):
                 there = os.stat(path)
                 memfds[there.st_ino] = there.st_blocks * 512
-        return self.status("RssAnon") * 1024 + sum(memfds.values()) + blocks_of(self.folder)
+        return (self.status("RssAnon") * 1024 + sum(memfds.values()) +
+                blocks_of(self.folder) // self.options.processes)
 
     def status(self, name):
-        with open("/proc/%d/status" % self.process.pid, encoding="ascii") as f:
+        with open("/proc/%d/status" % self.popen.pid, encoding="ascii") as f:
             return next(int(line.split()[1]) for line in f if line.startswith(name + ":"))
 
     def figures(self):
         return Figures(self.memory(), self.status("Threads"),
-                       len(os.listdir("/proc/%d/fd" % self.process.pid)))
+                       len(os.listdir("/proc/%d/fd" % self.popen.pid)))
 
     def processor(self):
         """Nanoseconds that its threads have run."""
-        tasks, total = "/proc/%d/task" % self.process.pid, 0
+        tasks, total = "/proc/%d/task" % self.popen.pid, 0
         for task in os.listdir(tasks):
             with open(os.path.join(tasks, task, "schedstat"), encoding="ascii") as f:
                 total += int(f.read().split()[0])
@@ -118,75 +121,79 @@ class Host:
     def carried(self):
         """What the host's interface has sent: the kernel counts packets that it has joined as
         one."""
-        with open("/proc/%d/net/dev" % self.process.pid, encoding="ascii") as f:
+        with open("/proc/%d/net/dev" % self.popen.pid, encoding="ascii") as f:
             row = next(line for line in f if line.strip().startswith(switch.PORT + ":"))
         return int(row.split(":")[1].split()[9])
 
     def end(self):
-        self.process.kill()
-        self.process.wait()
-        self.process.stdin.close()
-        self.process.stdout.close()
+        self.popen.kill()
+        self.popen.wait()
+        self.popen.stdin.close()
+        self.popen.stdout.close()
 
 
 class All:
-    """All hosts, step by step."""
+    """All processes, step by step."""
 
     def __init__(self, options, hosts, count, folder, words):
         self.count = count
-        self.host = []
-        self.started = lambda rank: Host(options, hosts, rank, folder,
+        self.all = []
+        self.started = lambda rank: Process(options, hosts, rank, folder,
                                          [words[0], str(rank), str(count), *words[1:]])
 
     def __enter__(self):
         try:
             for rank in range(self.count):
-                self.host.append(self.started(rank))
+                self.all.append(self.started(rank))
         except OSError:
             self.__exit__()
             raise
         return self
 
     def __exit__(self, *_):
-        for host in self.host:
-            host.end()
+        for process in self.all:
+            process.end()
 
     def hear(self, step):
-        return [host.hear(step) for host in self.host]
+        return [process.hear(step) for process in self.all]
 
     def answer(self, line=""):
-        for host in self.host:
-            host.answer(line)
+        for process in self.all:
+            process.answer(line)
 
     def figures(self):
-        return [host.figures() for host in self.host]
+        return [process.figures() for process in self.all]
 
     def counted(self):
-        each = [host.counted() for host in self.host]
+        each = [first.counted() for first in self.firsts()]
         return {name: sum(row[name] for row in each) for name in COUNTERS}
 
     def processor(self):
-        return sum(host.processor() for host in self.host)
+        return sum(process.processor() for process in self.all)
 
     def carried(self):
-        return sum(host.carried() for host in self.host)
+        return sum(first.carried() for first in self.firsts())
+
+    def firsts(self):
+        """One of each host."""
+        return [process for process in self.all if process.beside == 0]
 
     def others(self, rank):
-        """The other hosts, in the order of their numbers as peers of that one."""
+        """The other processes, in the order of their numbers as peers of that one."""
         return [other for other in range(self.count) if other != rank]
 
     def connect(self):
         """Each is told the others' addresses, and the numbers of what is meant for it."""
         said = self.hear("numbers")
         heads = 3 if len(said[0]) > 2 else 1    # address, and memory if there are connections
-        for host in self.host:
+        for process in self.all:
             words = []
-            for other in self.others(host.rank):
+            for other in self.others(process.rank):
                 numbers = said[other][heads:]
                 each = len(numbers) // (self.count - 1) or 1
-                at = self.others(other).index(host.rank) * each if heads > 1 else 0
+                at = self.others(other).index(process.rank) * each if heads > 1 else 0
                 words += said[other][:heads] + numbers[at:at + each]
-            host.answer(" ".join(words))
+            process.answer(" ".join(words))
 
     def send_lacking(self, each):
         """All datagrams of a round. Return: how many had to be sent again, and processor time"""
@@ -196,15 +203,15 @@ class All:
             turns += 1
             if turns > TURNS:
                 raise Wrong("datagrams are missing after %d turns" % TURNS)
-            orders = [[] for _ in self.host]
+            orders = [[] for _ in self.all]
             for rank, words in enumerate(lacking):
                 for number in map(int, words):
                     sender = self.others(rank)[number // each]
                     orders[sender].append(
                         self.others(sender).index(rank) * each + number % each)
             again += sum(map(len, orders)) if turns > 1 else 0
-            for host, order in zip(self.host, orders):
-                host.answer(" ".join(map(str, [len(order), *order])))
+            for process, order in zip(self.all, orders):
+                process.answer(" ".join(map(str, [len(order), *order])))
             self.hear("done")
             self.answer()
         spent = self.processor() - ran
@@ -240,9 +247,10 @@ def run(options, hosts, count, way, folder):
     connected = way == "connected"
     each = options.each if connected else options.datagrams
     size = options.bytes if connected else UD_BYTES
-    connections = (count - 1) * (each if connected else 1)
+    processes = count * options.processes
+    connections = (processes - 1) * (each if connected else 1)
     again = spent = 0
-    with All(options, hosts, count, folder,
+    with All(options, hosts, processes, folder,
              [way, *map(str, (each, size, options.rounds, options.together))]) as every:
         every.hear("open")
         before = every.figures()
@@ -262,10 +270,10 @@ def run(options, hosts, count, way, folder):
             used, counted, carried = every.figures(), every.counted(), every.carried() - sent
             every.answer()
         every.hear("end")
-        for host in every.host:
-            if host.process.wait() != 0:
-                raise Wrong("host %d ended with %d" % (host.rank, host.process.returncode))
-    messages = count * (count - 1) * each * options.rounds * (3 if connected else 1)
+        for process in every.all:
+            if process.popen.wait() != 0:
+                raise Wrong("process %d ended with %d" % (process.rank, process.popen.returncode))
+    messages = processes * (processes - 1) * each * options.rounds * (3 if connected else 1)
     return Row(way, count, connections, create[0], connect[0], connect[1],
                median(f.memory for f in before), median(f.memory for f in made),
                median(f.memory for f in used), max(f.threads for f in used),
@@ -328,12 +336,13 @@ def main():
     parser.add_argument("--host", required=True, help="the program scale_host")
     parser.add_argument("--tool", required=True, help="the program anyverbs")
     parser.add_argument("--hosts", type=int, nargs="+", default=HOSTS)
-    parser.add_argument("--each", type=int, default=1, help="queue pairs to each peer")
+    parser.add_argument("--processes", type=int, default=1, help="of each host")
+    parser.add_argument("--each", type=int, default=1, help="queue pairs to each process")
     parser.add_argument("--bytes", type=int, default=RC_BYTES, help="of a message on them")
-    parser.add_argument("--datagrams", type=int, default=4, help="to each peer in a round")
+    parser.add_argument("--datagrams", type=int, default=4, help="to each process in a round")
     parser.add_argument("--rounds", type=int, default=2)
     parser.add_argument("--together", type=int, default=1 << 20,
-                        help="connections of a host that have requests at a time")
+                        help="connections of a process that have requests at a time")
     parser.add_argument("--no-memory", action="store_true", help="only show what it takes")
     options = parser.parse_args()
     veth.enter()
