@@ -35,8 +35,7 @@ UD_BYTES = 1024
 PER_CONNECTION = 8192
 CHUNKS = 256 << 10
 
-COUNTERS = ("xmit_packets", "repeated_packets", "duplicate_packets", "timeouts", "dropped",
-            "rnr_naks_received")
+COUNTERS = ("xmit_packets", "repeated_packets", "duplicate_packets", "timeouts")
 
 Figures = namedtuple("Figures", "memory threads descriptors")
 
@@ -230,7 +229,7 @@ class All:
 
 
 Row = namedtuple("Row", "way hosts connections create connect wall before made used threads "
-                        "descriptors messages spent counted carried again")
+                        "descriptors messages spent counted carried again twice")
 
 
 def median(values):
@@ -264,7 +263,7 @@ def run(options, hosts, count, way, folder):
         for _ in range(options.rounds):
             more = every.send_connected() if connected else every.send_lacking(each)
             again, spent = again + more[0], spent + more[1]
-            wrong = sum(int(words[0]) for words in every.hear("checked"))
+            wrong, twice = (sum(map(int, column)) for column in zip(*every.hear("checked")))
             if wrong:
                 raise Wrong("%d messages were wrong" % wrong)
             used, counted, carried = every.figures(), every.counted(), every.carried() - sent
@@ -277,7 +276,7 @@ def run(options, hosts, count, way, folder):
     return Row(way, count, connections, create[0], connect[0], connect[1],
                median(f.memory for f in before), median(f.memory for f in made),
                median(f.memory for f in used), max(f.threads for f in used),
-               max(f.descriptors for f in used), messages, spent, counted, carried, again)
+               max(f.descriptors for f in used), messages, spent, counted, carried, again, twice)
 
 
 # Title, form, and the value in a row.
@@ -298,6 +297,7 @@ COLUMNS = (
     ("packets", "%8.2f", lambda r: r.counted["xmit_packets"] / r.messages),
     ("sent as", "%8.2f", lambda r: r.carried / r.messages),
     ("repeated", "%9d", lambda r: r.counted["repeated_packets"] + r.again),
+    ("twice", "%6d", lambda r: r.counted["duplicate_packets"] + r.twice),
     ("timeouts", "%9d", lambda r: r.counted["timeouts"]),
 )
 LEGEND = """\
@@ -305,7 +305,8 @@ each has: connections of a process, or peers of its datagram queue pair. create,
 time of one, to INIT, and from there to RTS (of the datagram queue pair, and of an address handle);
 of clock: the same as connect, while the others do it, too. process: memory before; B per one: what
 a connection or peer adds, and when all is used. us, packets, sent as: per message, processor time
-of both sides, packets, and what the kernel was given: it takes several as one.
+of both sides, packets, and what the kernel was given: it takes several as one. repeated: packets
+that were sent once more; twice: came twice.
 """
 
 

@@ -230,7 +230,7 @@ static void talk(struct scale_host *h, uint32_t round)
 	printf("done\n");
 	(void)scale_answer();
 	check_round(h, round);
-	printf("checked %u\n", h->wrong);
+	printf("checked %u %u\n", h->wrong, h->twice);
 	(void)scale_answer();
 }
 

@@ -119,6 +119,7 @@ static void check(struct scale_host *h, const struct ibv_wc *wc, uint32_t i, uin
 
 	h->wrong += !EXPECT(first < 0, "a datagram of queue pair %u, %u bytes: byte %d", wc->src_qp,
 			    wc->byte_len, (int)first);
+	h->twice += first < 0 && (imm / total < round || came[id]);
 	if (first < 0 && imm / total == round)
 		came[id] = true;
 	post_receive(h, i);
@@ -212,7 +213,7 @@ static void talk(struct scale_host *h, uint32_t round)
 		take_rest(h, round);
 		say_lacking(h);
 	}
-	printf("checked %u\n", h->wrong);
+	printf("checked %u %u\n", h->wrong, h->twice);
 	(void)scale_answer();
 }
 

@@ -33,6 +33,7 @@ struct scale_host {
 	size_t memory_bytes;
 	struct ibv_mr *mr;
 	uint32_t wrong; /* messages that were not as they should be */
+	uint32_t twice; /* datagrams that were only late when they were sent once more */
 };
 
 /* What calls have cost since the mark. */
