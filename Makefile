@@ -3,7 +3,7 @@
 PREFIX ?= /usr/local
 DESTDIR ?=
 
-.PHONY: all deps demo check hardship interop check-format check-tidy bench install deb
+.PHONY: all deps demo check hardship scale interop check-format check-tidy bench install deb
 .PHONY: check-deb clean
 .NOTPARALLEL:
 
@@ -30,6 +30,11 @@ check: deps
 hardship:
 	cmake --preset dev
 	cmake --build --preset dev --target hardship
+
+# Up to 64 hosts at a switch, one process on each, and all talk to all.
+scale:
+	cmake --preset release
+	cmake --build --preset release --target scale
 
 # Programs beside the kernel's own device, in an emulated machine.
 interop:

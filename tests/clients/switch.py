@@ -17,6 +17,10 @@ BRIDGE = "b0"
 PORT = "e0"    # of a host
 
 
+def link_address(host):
+    return "02:00:00:00:%02x:%02x" % divmod(host, 256)
+
+
 class Switch(pair.OneHost):    # a side that names no other host is on the first
     own_folders = True
 
@@ -53,9 +57,21 @@ class Switch(pair.OneHost):    # a side that names no other host is on the first
                 self.holders.append(veth.start_host("host%d" % (i + 1)))
             port = "p%d" % (i + 1)
             self.at_bridge("link", "add", port, "mtu", str(veth.MTU), "type", "veth", "peer",
-                           "name", PORT, "netns", str(self.pid(i)))
+                           "name", PORT, "address", link_address(i), "netns", str(self.pid(i)))
             self.at_bridge("link", "set", port, "master", BRIDGE, "up")
             veth.set_up(self.inside(i), PORT, [address + "/24"])
+
+    def introduce(self):
+        """
+        All hosts know all others, for ever. The kernel has one table of neighbours for all network
+        namespaces, in which no more than 1,024 that were learnt stay (gc_thresh3).
+        """
+        for i in range(len(self.addresses)):
+            rows = "".join("neigh replace %s lladdr %s nud permanent dev %s\n" %
+                           (address, link_address(j), PORT)
+                           for j, address in enumerate(self.addresses) if j != i)
+            subprocess.run([*self.inside(i), "ip", "-batch", "-"], input=rows, text=True,
+                           check=True)
 
     def pid(self, host):
         return self.holders[host - 1].pid if host else os.getpid()
