@@ -60,6 +60,11 @@ void av_net_warn(const uint8_t address[16], int err)
 			     "anyverbs or one with another ANYVERBS_DIR: no packets to and from "
 			     "other hosts",
 			     AV_ROCE_PORT, text);
+	else if (err == -EBUSY)
+		av_warn_once("a process of this user is stopped within a change of the directory: "
+			     "no packets to and from other hosts at %s, until the queue pair is "
+			     "reset",
+			     text);
 	else
 		av_log(AV_LOG_INFO, "cannot receive at %s port %u: %s", text, AV_ROCE_PORT,
 		       strerrordesc_np(-err));

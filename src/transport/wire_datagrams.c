@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Own datagram queue pairs on the wire: the addresses and groups that they receive at. */
+#include <errno.h>
 #include <string.h>
 
 #include "device/gid.h"
@@ -18,6 +19,8 @@ static void open_address(struct av_wire *w, const union ibv_gid *gid)
 	err = av_net_open(gid->raw);
 	if (err) {
 		w->unopened = err;
+		if (err == -EBUSY) /* it would not even receive, and its program hears nothing */
+			av_net_warn(gid->raw, err);
 		return;
 	}
 	memcpy(w->address[w->addresses++], gid->raw, sizeof(gid->raw));
