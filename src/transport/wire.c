@@ -55,6 +55,11 @@ bool av_wire_poll(void)
 	return atomic_load_explicit(&av_net_is_open, memory_order_relaxed) && av_net_poll();
 }
 
+bool av_wire_catch_up(const struct av_qp_end *end)
+{
+	return !av_wire_at(end->seg, end->qp->index) || av_net_catch_up();
+}
+
 /* --- the state's life ------------------------------------------------------------ */
 
 void av_wire_delete(struct av_wire *w)

@@ -1,17 +1,20 @@
 /* SPDX-License-Identifier: MIT */
 #include "lib/two_hosts.h"
 
+#include <errno.h>
 #include <fcntl.h>
 #include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "lib/expect.h"
 #include "lib/sandbox.h"
 
 static int hosts[2];
+static const char *folders; /* one of shared files for each */
 
 static void skip(const char *why)
 {
@@ -91,10 +94,20 @@ static void make(void)
 
 void two_hosts_open(int argc, char **argv)
 {
-	if (argc == 3)
-		sandbox_enter();
 	side_agent_main(argc, argv);
 	make();
+	sandbox_enter();
+	folders = strdup(getenv("ANYVERBS_DIR"));
+	NEED(folders);
+}
+
+static void use_folder(int host)
+{
+	char path[100];
+
+	snprintf(path, sizeof(path), "%s/%d", folders, host);
+	NEED(mkdir(path, 0700) == 0 || errno == EEXIST);
+	setenv("ANYVERBS_DIR", path, 1);
 }
 
 void two_hosts_start(struct side *s, int host, const char *faults)
@@ -104,6 +117,7 @@ void two_hosts_start(struct side *s, int host, const char *faults)
 
 	snprintf(text, sizeof(text), "seed %s; %s", seed ? seed : "0", faults);
 	setenv("ANYVERBS_FAULTS", text, 1);
+	use_folder(host);
 	two_hosts_be(host);
 	side_start(s);
 	two_hosts_be(0);

@@ -7,7 +7,7 @@
 
 /*
  * main() calls it first, with side_work set. Makes the hosts, and is on host 0; in a side's
- * process, serves it and never returns. A host has its own folder of shared files. The program
+ * process, serves it and never returns. A host's sides have one folder of shared files. The program
  * exits with 77 where that is not permitted. Context: the process has one thread
  */
 void two_hosts_open(int argc, char **argv);
