@@ -101,13 +101,14 @@ void two_hosts_open(int argc, char **argv)
 	NEED(folders);
 }
 
-static void use_folder(int host)
+void two_hosts_live(int host)
 {
 	char path[100];
 
 	snprintf(path, sizeof(path), "%s/%d", folders, host);
 	NEED(mkdir(path, 0700) == 0 || errno == EEXIST);
 	setenv("ANYVERBS_DIR", path, 1);
+	two_hosts_be(host);
 }
 
 void two_hosts_start(struct side *s, int host, const char *faults)
@@ -117,8 +118,7 @@ void two_hosts_start(struct side *s, int host, const char *faults)
 
 	snprintf(text, sizeof(text), "seed %s; %s", seed ? seed : "0", faults);
 	setenv("ANYVERBS_FAULTS", text, 1);
-	use_folder(host);
-	two_hosts_be(host);
+	two_hosts_live(host);
 	side_start(s);
 	two_hosts_be(0);
 }

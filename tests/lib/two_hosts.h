@@ -15,6 +15,9 @@ void two_hosts_open(int argc, char **argv);
 /* Be on host 0 or 1: this thread, and the processes that it starts from now on. */
 void two_hosts_be(int host);
 
+/* The same, with that host's folder of shared files. */
+void two_hosts_live(int host);
+
 /* side_start() on that host, with these faults on demand. SEED in the environment chooses which. */
 void two_hosts_start(struct side *s, int host, const char *faults);
 
