@@ -296,17 +296,22 @@ static unsigned int take_all(bool *drained)
 	return sum;
 }
 
-bool av_inbound_take(bool *drained)
+static bool take(bool *drained, bool wait)
 {
 	AV_UNCANCELLED;
 
 	*drained = true;
-	if (pthread_mutex_trylock(&mutex))
+	if (wait ? pthread_mutex_lock(&mutex) : pthread_mutex_trylock(&mutex))
 		return false;
 	if (buffers)
 		(void)take_all(drained);
 	pthread_mutex_unlock(&mutex);
 	return true;
+}
+
+bool av_inbound_take(bool *drained)
+{
+	return take(drained, false);
 }
 
 bool av_net_poll(void)
@@ -327,12 +332,14 @@ bool av_net_poll(void)
 	return taken > 0;
 }
 
-bool av_net_catch_up(void)
+bool av_net_catch_up(bool wait)
 {
+	int saved = errno;
 	bool drained = false, mine = true;
 
 	for (unsigned int i = 0; i < CATCH_UP && mine && !drained; i++)
-		mine = av_inbound_take(&drained);
+		mine = take(&drained, wait);
+	errno = saved;
 	return mine;
 }
 

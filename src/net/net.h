@@ -81,9 +81,10 @@ bool av_net_poll(void);
 
 /*
  * Take all that has come, before time is judged: answers wait in the socket of a process that was
- * stopped, or had no core. Context: as av_net_poll(). Return: false: another thread is taking them
+ * stopped, or had no core. @wait: for the thread that is receiving. Context: as av_net_in_turn()
+ * Return: false: one is, and may not have come so far
  */
-AV_MUST_USE bool av_net_catch_up(void);
+bool av_net_catch_up(bool wait);
 
 /*
  * Run @f in the receiver's turn: no packet is handed over meanwhile, and the receiver has settled

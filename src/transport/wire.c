@@ -57,7 +57,7 @@ bool av_wire_poll(void)
 
 bool av_wire_catch_up(const struct av_qp_end *end)
 {
-	return !av_wire_at(end->seg, end->qp->index) || av_net_catch_up();
+	return !av_wire_at(end->seg, end->qp->index) || av_net_catch_up(false);
 }
 
 /* --- the state's life ------------------------------------------------------------ */
@@ -186,8 +186,9 @@ void av_wire_close(const struct av_qp_end *end)
 
 	if (!w)
 		return;
-	/* What has come is not for the next connection, which may have the same PSNs. */
-	(void)av_wire_poll();
+	/* What has come is not for the next connection, which may have the same PSNs: nor what
+	 * another thread is handing over. */
+	(void)av_net_catch_up(true);
 	if (av_qp_quiesce(end))
 		return;
 	end->qp->wire = 0;
