@@ -296,22 +296,17 @@ static unsigned int take_all(bool *drained)
 	return sum;
 }
 
-static bool take(bool *drained, bool wait)
+bool av_inbound_take(bool *drained)
 {
 	AV_UNCANCELLED;
 
 	*drained = true;
-	if (wait ? pthread_mutex_lock(&mutex) : pthread_mutex_trylock(&mutex))
+	if (pthread_mutex_trylock(&mutex))
 		return false;
 	if (buffers)
 		(void)take_all(drained);
 	pthread_mutex_unlock(&mutex);
 	return true;
-}
-
-bool av_inbound_take(bool *drained)
-{
-	return take(drained, false);
 }
 
 bool av_net_poll(void)
@@ -332,13 +327,13 @@ bool av_net_poll(void)
 	return taken > 0;
 }
 
-bool av_net_catch_up(bool wait)
+bool av_net_catch_up(void)
 {
 	int saved = errno;
 	bool drained = false, mine = true;
 
 	for (unsigned int i = 0; i < CATCH_UP && mine && !drained; i++)
-		mine = take(&drained, wait);
+		mine = av_inbound_take(&drained);
 	errno = saved;
 	return mine;
 }

@@ -81,10 +81,9 @@ bool av_net_poll(void);
 
 /*
  * Take all that has come, before time is judged: answers wait in the socket of a process that was
- * stopped, or had no core. @wait: for the thread that is receiving. Context: as av_net_in_turn()
- * Return: false: one is, and may not have come so far
+ * stopped, or had no core. Context: as av_net_poll(). Return: false: another thread is taking them
  */
-bool av_net_catch_up(bool wait);
+AV_MUST_USE bool av_net_catch_up(void);
 
 /*
  * Run @f in the receiver's turn: no packet is handed over meanwhile, and the receiver has settled

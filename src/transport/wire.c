@@ -3,9 +3,11 @@
 #include "transport/wire.h"
 
 #include <errno.h>
+#include <sched.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/patience.h"
 #include "base/setting.h"
 #include "device/port.h"
 #include "registry/directory.h"
@@ -57,7 +59,7 @@ bool av_wire_poll(void)
 
 bool av_wire_catch_up(const struct av_qp_end *end)
 {
-	return !av_wire_at(end->seg, end->qp->index) || av_net_catch_up(false);
+	return !av_wire_at(end->seg, end->qp->index) || av_net_catch_up();
 }
 
 /* --- the state's life ------------------------------------------------------------ */
@@ -180,15 +182,25 @@ int av_wire_open(const struct av_qp_end *end, const struct ibv_qp_attr *attr)
 	return err;
 }
 
+/*
+ * What has come is not for the next connection, which may have the same PSNs: nor what another
+ * thread is handing over. That one may wait for a page, which the caller may be there to bring.
+ */
+static void forget_what_came(void)
+{
+	uint64_t until = 0;
+
+	while (!av_net_catch_up() && av_patient(&until))
+		sched_yield();
+}
+
 void av_wire_close(const struct av_qp_end *end)
 {
 	struct av_wire *w = av_wire_at(end->seg, end->qp->index);
 
 	if (!w)
 		return;
-	/* What has come is not for the next connection, which may have the same PSNs: nor what
-	 * another thread is handing over. */
-	(void)av_net_catch_up(true);
+	forget_what_came();
 	if (av_qp_quiesce(end))
 		return;
 	end->qp->wire = 0;
