@@ -26,7 +26,8 @@ check: deps
 	cmake --build --preset dev
 	ctest --preset dev
 
-# Thousands of processes die, stop, are cancelled and fork beside others, which must not notice.
+# Thousands of processes die, stop, are cancelled and fork beside others, which must not notice: on
+# one host, on the wire, and on another host.
 hardship:
 	cmake --preset dev
 	cmake --build --preset dev --target hardship

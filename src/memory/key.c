@@ -57,6 +57,12 @@ static void fill(struct av_key *k, const struct av_key *what)
 		k->adopted = what->adopted;
 }
 
+void av_key_describe(const struct av_key *k, struct av_key *what)
+{
+	*what = (struct av_key){.kind = k->kind};
+	fill(what, k);
+}
+
 uint32_t av_key_create(struct av_seg *seg, const struct av_key *what, uint32_t limit)
 {
 	uint32_t index = av_slab_alloc(seg, AV_SLAB_KEY, limit);

@@ -87,6 +87,12 @@ static_assert(sizeof(struct av_key) == AV_KEY_BYTES, "key table entry");
 #define AV_KEY_HUGE_MAX	  (UINT32_MAX >> AV_KEY_HUGE_SHIFT)
 
 /*
+ * What the caller's key was made or changed with. Others may use it meanwhile, which changes
+ * @intact and @lock.
+ */
+void av_key_describe(const struct av_key *k, struct av_key *what);
+
+/*
  * Publish a key with all fields of @what but key and tag. Return: the key, or 0 and errno ENOMEM.
  */
 AV_MUST_USE uint32_t av_key_create(struct av_seg *seg, const struct av_key *what, uint32_t limit);

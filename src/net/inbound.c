@@ -25,6 +25,7 @@
 #endif
 
 #define DATAGRAMS      16    /* taken at once, */
+#define CATCH_UP       64    /* times: a flood ends nobody's wait */
 #define DATAGRAM_BYTES 65536 /* each joined of several */
 #define CONTROL_BYTES  256
 #define V6_FLOWINFO    11
@@ -397,6 +398,17 @@ bool av_net_poll(void)
 		atomic_fetch_add_explicit(&polled, 1, memory_order_relaxed);
 	errno = saved;
 	return taken > 0;
+}
+
+bool av_net_catch_up(void)
+{
+	int saved = errno;
+	bool drained = false, mine = true;
+
+	for (unsigned int i = 0; i < CATCH_UP && mine && !drained; i++)
+		mine = av_inbound_take(&drained);
+	errno = saved;
+	return mine;
 }
 
 bool av_net_in_turn(void (*f)(void *arg), void *arg, bool wait)

@@ -107,6 +107,12 @@ void av_net_leave(const uint8_t address[16], const uint8_t group[16]);
 bool av_net_poll(void);
 
 /*
+ * Take all that has come, before time is judged: answers wait in the socket of a process that was
+ * stopped, or had no core. Context: as av_net_poll(). Return: false: another thread is taking them
+ */
+AV_MUST_USE bool av_net_catch_up(void);
+
+/*
  * Run @f in the receiver's turn: no packet is handed over meanwhile, and the receiver has settled
  * afterwards. @wait: for the thread that is receiving. Return: false: one is, and @f has not run.
  * Context: no lock held, not within the receiver

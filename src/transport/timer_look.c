@@ -5,11 +5,25 @@
 #include "transport/fatal.h"
 #include "transport/inject.h"
 #include "transport/timer.h"
+#include "transport/wire.h"
 #include "transport/wire_faults.h"
+
+#define BUSY_NS 1000000u /* until another thread may have taken what has come */
+
+/* Is the time for an answer over, and none has come? @now: may be late, for want of a core */
+static bool is_unanswered(const struct av_qp_end *end, uint64_t now, bool *busy)
+{
+	*busy = false;
+	if (atomic_load(&end->qp->deadline_ns) > now)
+		return false;
+	*busy = !av_wire_catch_up(end);
+	return !*busy && atomic_load(&end->qp->deadline_ns) <= now;
+}
 
 static uint64_t look_at_requests(const struct av_qp_end *end, uint64_t now)
 {
 	uint32_t other = av_lock_other(&end->qp->exec);
+	bool busy;
 
 	if (other) {
 		if (!av_lock_owner_alive(other))
@@ -18,8 +32,10 @@ static uint64_t look_at_requests(const struct av_qp_end *end, uint64_t now)
 	}
 	if (atomic_load(&end->qp->park) == AV_PARK_NOT)
 		return UINT64_MAX;
-	if (atomic_load(&end->qp->deadline_ns) <= now || atomic_load(&end->qp->kick))
+	if (is_unanswered(end, now, &busy) || atomic_load(&end->qp->kick))
 		av_drive(end, NULL);
+	if (busy)
+		return now + BUSY_NS;
 	return atomic_load(&end->qp->park) ? atomic_load(&end->qp->deadline_ns) : UINT64_MAX;
 }
 

@@ -3,9 +3,11 @@
 #include "transport/wire.h"
 
 #include <errno.h>
+#include <sched.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/patience.h"
 #include "base/setting.h"
 #include "registry/directory.h"
 #include "transport/responder.h"
@@ -57,6 +59,11 @@ bool av_wire_is_connected(const struct av_qp_end *end)
 bool av_wire_poll(void)
 {
 	return atomic_load_explicit(&av_net_is_open, memory_order_relaxed) && av_net_poll();
+}
+
+bool av_wire_catch_up(const struct av_qp_end *end)
+{
+	return !av_wire_at(end->seg, end->qp->index) || av_net_catch_up();
 }
 
 /* --- the state's life ------------------------------------------------------------ */
@@ -182,14 +189,25 @@ int av_wire_open(const struct av_qp_end *end, const struct ibv_qp_attr *attr)
 	return err;
 }
 
+/*
+ * What has come is not for the next connection, which may have the same PSNs: nor what another
+ * thread is handing over. That one may wait for a page, which the caller may be there to bring.
+ */
+static void forget_what_came(void)
+{
+	uint64_t until = 0;
+
+	while (!av_net_catch_up() && av_patient(&until))
+		sched_yield();
+}
+
 void av_wire_close(const struct av_qp_end *end)
 {
 	struct av_wire *w = av_wire_at(end->seg, end->qp->index);
 
 	if (!w)
 		return;
-	/* What has come is not for the next connection, which may have the same PSNs. */
-	(void)av_wire_poll();
+	forget_what_came();
 	if (av_qp_quiesce(end))
 		return;
 	end->qp->wire = 0;

@@ -85,4 +85,7 @@ bool av_wire_is_begun(const struct av_qp_end *end);
 /* Take packets that have come, unless there is no socket. Context: as av_net_poll() */
 bool av_wire_poll(void);
 
+/* Take all that has come, if the queue pair is on the wire. Context, return: av_net_catch_up() */
+AV_MUST_USE bool av_wire_catch_up(const struct av_qp_end *end);
+
 #endif

@@ -366,7 +366,7 @@ static int describe(const struct av_context *ctx, const struct av_mr *mr,
 			       : EINVAL;
 	}
 	if (!changes_pages(mr, c, access)) {
-		*what = *now;
+		av_key_describe(now, what);
 		what->access = access;
 		what->base = access & IBV_ACCESS_ZERO_BASED ? 0 : mr->iova;
 		return 0;

@@ -44,20 +44,29 @@ void sandbox_enter(void)
 	atexit(remove_quietly);
 }
 
-/* A flight recorder with content stays, so that failures can be examined afterwards. */
+/* A flight recorder with content stays, so that failures can be examined afterwards. Hosts have
+ * folders of their own (lib/two_hosts.h). */
+static bool only_recorder(const char *folder);
+
+static bool only_recorder_in(const char *parent, const char *folder)
+{
+	char name[PATH_MAX];
+
+	snprintf(name, sizeof(name), "%s/%s", parent, folder);
+	return only_recorder(name);
+}
+
 static bool only_recorder(const char *folder)
 {
-	char name[sizeof(path) + NAME_MAX + 2];
 	bool only = true;
 	struct dirent *e;
-	DIR *d;
+	DIR *d = opendir(folder);
 
-	snprintf(name, sizeof(name), "%s/%s", path, folder);
-	d = opendir(name);
 	if (!d)
 		return false;
 	while ((e = readdir(d)))
-		only = only && (e->d_name[0] == '.' || !strcmp(e->d_name, "flight"));
+		only = only && (e->d_name[0] == '.' || !strcmp(e->d_name, "flight") ||
+				only_recorder_in(folder, e->d_name));
 	closedir(d);
 	return only;
 }
@@ -71,7 +80,8 @@ unsigned int sandbox_entries(void)
 	if (!d)
 		return 0;
 	while ((e = readdir(d)))
-		n += strcmp(e->d_name, ".") && strcmp(e->d_name, "..") && !only_recorder(e->d_name);
+		n += strcmp(e->d_name, ".") && strcmp(e->d_name, "..") &&
+		     !only_recorder_in(path, e->d_name);
 	closedir(d);
 	return n;
 }

@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 #include "lib/two_hosts.h"
 
+#include <errno.h>
 #include <fcntl.h>
 #include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "lib/expect.h"
@@ -13,6 +15,7 @@
 
 void (*two_hosts_cable)(void);
 static int hosts[2];
+static const char *folders; /* one of shared files for each */
 
 static void skip(const char *why)
 {
@@ -94,10 +97,21 @@ static void make(void)
 
 void two_hosts_open(int argc, char **argv)
 {
-	if (argc == 3)
-		sandbox_enter();
 	side_agent_main(argc, argv);
 	make();
+	sandbox_enter();
+	folders = strdup(getenv("ANYVERBS_DIR"));
+	NEED(folders);
+}
+
+void two_hosts_live(int host)
+{
+	char path[100];
+
+	snprintf(path, sizeof(path), "%s/%d", folders, host);
+	NEED(mkdir(path, 0700) == 0 || errno == EEXIST);
+	setenv("ANYVERBS_DIR", path, 1);
+	two_hosts_be(host);
 }
 
 void two_hosts_start(struct side *s, int host, const char *faults)
@@ -107,7 +121,7 @@ void two_hosts_start(struct side *s, int host, const char *faults)
 
 	snprintf(text, sizeof(text), "seed %s; %s", seed ? seed : "0", faults);
 	setenv("ANYVERBS_FAULTS", text, 1);
-	two_hosts_be(host);
+	two_hosts_live(host);
 	side_start(s);
 	two_hosts_be(0);
 }

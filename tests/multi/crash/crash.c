@@ -8,6 +8,8 @@
  * end, in time; the exchange with the third process must lose nothing; no descriptor and no file
  * may be left.
  *
+ * With a second argument, victims and the third process are on another host (lib/two_hosts.h).
+ *
  * TEST_ROUNDS (or the first argument) and TEST_SEED choose how many rounds and which; both are
  * printed.
  */
@@ -22,6 +24,7 @@
 #include "crash/third.h"
 #include "lib/expect.h"
 #include "lib/sandbox.h"
+#include "lib/two_hosts.h"
 
 #define KEPT 16u /* descriptors that may be kept for peers that are expected back */
 
@@ -69,7 +72,13 @@ int main(int argc, char **argv)
 	printf("%lu rounds, TEST_SEED=%lu\n", rounds, seed);
 	fflush(stdout);
 	time_limit(200 + (unsigned int)rounds);
-	sandbox_enter();
+	if (argc > 2) {
+		two_hosts_open(argc, argv);
+		two_hosts_live(0);
+		roles_elsewhere = true;
+	} else {
+		sandbox_enter();
+	}
 	end_open(&here);
 	third.end = &here;
 	third.buffer = here.buffer;

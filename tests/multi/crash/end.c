@@ -62,7 +62,6 @@ static struct ibv_qp_attr attributes(const struct hello *peer)
 	struct ibv_qp_attr attr = connect_attr(peer->qpn, &peer->gid);
 
 	attr.min_rnr_timer = 5;
-	attr.timeout = 12;
 	return attr;
 }
 
@@ -78,8 +77,11 @@ void to_rtr(struct ibv_qp *qp, const struct hello *peer)
 		DIE("to RTR");
 }
 
-void to_rts(struct ibv_qp *qp)
+void to_rts(struct ibv_qp *qp, uint8_t timeout)
 {
-	if (connect_step(qp, attributes(&(struct hello){0}), IBV_QPS_RTS))
+	struct ibv_qp_attr attr = attributes(&(struct hello){0});
+
+	attr.timeout = timeout;
+	if (connect_step(qp, attr, IBV_QPS_RTS))
 		DIE("to RTS");
 }

@@ -17,7 +17,9 @@
 #define FLOW_BYTES  (LANDING_AT + WINDOW * SLOT)
 #define BUFFER	    (2 * FLOW_BYTES) /* for two flows */
 #define STATIC_SEED 77u
-#define RETRY_MS    140u /* of to_rts(): (7 + 1) x 4.096 us x 2^12 */
+#define TIMEOUT	    12
+#define RETRY_MS    140u /* (7 + 1) x 4.096 us x 2^12 */
+#define PATIENT	    15	 /* where nobody dies: on the wire, it outlasts a busy machine */
 
 /* What either side of a connection tells the other. */
 struct hello {
@@ -42,6 +44,6 @@ void end_close(struct end *e);
 struct ibv_qp *create_qp(struct end *e, struct ibv_cq *cq);
 void to_init(struct ibv_qp *qp);
 void to_rtr(struct ibv_qp *qp, const struct hello *peer);
-void to_rts(struct ibv_qp *qp);
+void to_rts(struct ibv_qp *qp, uint8_t timeout);
 
 #endif

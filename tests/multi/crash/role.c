@@ -15,6 +15,9 @@
 #include "crash/third.h"
 #include "crash/victim.h"
 #include "lib/expect.h"
+#include "lib/two_hosts.h"
+
+bool roles_elsewhere;
 
 pid_t role_start(const char *role, uint64_t seed, unsigned int kinds, int *sock)
 {
@@ -30,8 +33,12 @@ pid_t role_start(const char *role, uint64_t seed, unsigned int kinds, int *sock)
 	snprintf(number, sizeof(number), "%d", pair[1]);
 	snprintf(seed_text, sizeof(seed_text), "%lu", seed);
 	snprintf(kind_text, sizeof(kind_text), "%u", kinds);
+	if (roles_elsewhere)
+		two_hosts_live(1);
 	if (posix_spawn(&pid, exe, NULL, NULL, argv, environ))
 		DIE("posix_spawn");
+	if (roles_elsewhere)
+		two_hosts_live(0);
 	close(pair[1]);
 	*sock = pair[0];
 	return pid;

@@ -107,7 +107,7 @@ static bool connect_to_victim(struct flow *f, int sock)
 	to_init(f->qp);
 	post_receives(f);
 	to_rtr(f->qp, &f->peer);
-	to_rts(f->qp);
+	to_rts(f->qp, TIMEOUT);
 	(void)!send(sock, &me, sizeof(me), MSG_NOSIGNAL);
 	return true;
 }

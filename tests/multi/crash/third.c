@@ -41,7 +41,7 @@ void third_main(int sock)
 	to_init(f.qp);
 	post_receives(&f);
 	to_rtr(f.qp, &f.peer);
-	to_rts(f.qp);
+	to_rts(f.qp, PATIENT);
 	ibv_req_notify_cq(f.cq, 0);
 	if (write(sock, "", 1) != 1)
 		DIE("ready");
@@ -103,7 +103,7 @@ void third_start(void)
 	to_init(third.qp);
 	post_receives(&third);
 	to_rtr(third.qp, &third.peer);
-	to_rts(third.qp);
+	to_rts(third.qp, PATIENT);
 	if (read(third_sock, &ready, 1) != 1)
 		DIE("the third process is not ready");
 }

@@ -95,7 +95,7 @@ void victim_main(int sock, uint64_t seed, unsigned int kinds)
 	reach(STEP_INIT);
 	to_rtr(f.qp, &f.peer);
 	reach(STEP_RTR);
-	to_rts(f.qp);
+	to_rts(f.qp, TIMEOUT);
 	reach(STEP_RTS);
 	victim_traffic(&f);
 	reach(STEP_DESTROY);
