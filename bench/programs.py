@@ -20,7 +20,8 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, os.path.join(HERE, "..", "tests", "clients"))
 from pair import free_port, listening  # pylint: disable=wrong-import-position
 
-# Where the other end runs, and how it reaches the server. @there: words that start it there.
+# Where the other end runs, and how it reaches the server. @there: words that start it there. On two
+# hosts nobody is bound to a core: each side has a thread for packets beside the program's.
 Where = namedtuple("Where", "there server")
 HERE_TOO = Where([], "localhost")
 
@@ -49,20 +50,27 @@ def wait_for(server, port):
     deadline = time.monotonic() + LIMIT_SECONDS
     while not listening(port):
         if server.poll() is not None or time.monotonic() > deadline:
-            raise Failed("the server of %s does not listen" % server.args[3])
+            raise Failed("the server does not listen: " + " ".join(server.args))
         time.sleep(0.002)
 
 
-def pair(server_words, client_words, port, settings=None):
+def bound(words, core):
+    return ["taskset", "-c", str(core), *words]
+
+
+def pair(server_words, client_words, port, settings=None, where=HERE_TOO):
     """Run both; the client's output. Either's failure is a failure."""
     env = dict(os.environ, LC_ALL="C", **(settings or {}))
-    first, second = cores()
+    client_words = [*where.there, *client_words, where.server]
+    if where is HERE_TOO:
+        first, second = cores()
+        server_words, client_words = bound(server_words, first), bound(client_words, second)
     with tempfile.TemporaryFile("w+") as said:
-        server = subprocess.Popen(["taskset", "-c", str(first), *server_words], env=env,
-                                  stdin=subprocess.DEVNULL, stdout=said, stderr=subprocess.STDOUT)
+        server = subprocess.Popen(server_words, env=env, stdin=subprocess.DEVNULL, stdout=said,
+                                  stderr=subprocess.STDOUT)
         try:
             wait_for(server, port)
-            client = subprocess.run(["taskset", "-c", str(second), *client_words], env=env,
+            client = subprocess.run(client_words, env=env,
                                     text=True, stdin=subprocess.DEVNULL, capture_output=True,
                                     timeout=LIMIT_SECONDS, check=False)
             if client.returncode:
@@ -117,8 +125,7 @@ class Perftest:
     def run(self, program, *options):
         port = free_port()
         words = [program, "-d", self.device, "-F", "-p", str(port), *options]
-        client = [*self.where.there, *words, self.where.server]
-        return perftest_row(pair(words, client, port, self.settings))
+        return perftest_row(pair(words, words, port, self.settings, self.where))
 
     def latency(self, operation, size):
         count = rounds_of(size, LATENCY_BYTES, 50, 5000)
@@ -176,9 +183,9 @@ def ucx(transports, operation, size, starter=(), settings=None, test=None, where
         batch.write(ucx_line(operation, size, test) + "\n")
         batch.flush()
         words = [*starter, "ucx_perftest", "-p", str(port), "-b", batch.name]
-        output = pair(words, [*where.there, *words, "-f", "-v", where.server], port,
+        output = pair(words, [*words, "-f", "-v"], port,
                       {"UCX_TLS": transports, "UCX_LOG_LEVEL": "error",
-                       "UCX_WARN_UNUSED_ENV_VARS": "n", **(settings or {})})
+                       "UCX_WARN_UNUSED_ENV_VARS": "n", **(settings or {})}, where)
     for line in output.splitlines():
         fields = line.split(",")
         if len(fields) == 9 and ":" in fields[0]:
@@ -222,8 +229,7 @@ def fabric(size, provider=("shm", "rdm"), where=HERE_TOO):
     port = free_port()
     words = ["fi_pingpong", "-p", provider[0], "-e", provider[1], "-S", str(size), "-I",
              str(rounds_of(size, LATENCY_BYTES, 50, 5000))]
-    output = pair([*words, "-B", str(port)],
-                  [*where.there, *words, "-P", str(port), where.server], port)
+    output = pair([*words, "-B", str(port)], [*words, "-P", str(port)], port, where=where)
     for line in output.splitlines():
         fields = line.split()
         if len(fields) == 8 and fields[0][0].isdigit() and fabric_size(fields[0]) == size:
@@ -284,9 +290,9 @@ def udp(build, operation, size, where):
     program = os.path.abspath(os.path.join(build, "bench", "udp_limit"))
     words = {"udp_lat": ["lat", where.server], "udp_bw": ["bw", where.server, str(size)]}[operation]
     first, second = cores()
-    server = subprocess.Popen(["taskset", "-c", str(first), program, "serve", where.server])
+    server = subprocess.Popen(bound([program, "serve", where.server], first))
     try:
-        output = run_alone(["taskset", "-c", str(second), *where.there, program, *words])
+        output = run_alone(bound([*where.there, program, *words], second))
     finally:
         server.kill()
         server.wait()

@@ -34,6 +34,7 @@
 #define WINDOW	    3u /* sends under way */
 #define RUN_NS	    1000000000u
 #define ROUND_TRIPS 20000
+#define TRIES	    50
 #define LOST_NS	    100000000u
 #define IDLE_NS	    10000000000u /* nobody asks any more */
 
@@ -80,8 +81,8 @@ static size_t receive(int fd, struct sockaddr_in *from, uint64_t patience_ns)
 	do
 		n = recvfrom(fd, bytes, sizeof(bytes), MSG_DONTWAIT, (struct sockaddr *)from,
 			     &size);
-	while (n < 0 && errno == EAGAIN && now_ns() < until);
-	if (n < 0 && errno != EAGAIN)
+	while (n < 0 && (errno == EAGAIN || errno == ECONNREFUSED) && now_ns() < until);
+	if (n < 0 && errno != EAGAIN && errno != ECONNREFUSED) /* the server is about to begin */
 		die("recvfrom");
 	return n < 0 ? 0 : (size_t)n;
 }
@@ -101,7 +102,7 @@ static void ask(int fd, enum order order)
 {
 	uint8_t word[8] = {order};
 
-	if (send(fd, word, sizeof(word), 0) != sizeof(word))
+	if (send(fd, word, sizeof(word), 0) != sizeof(word) && errno != ECONNREFUSED)
 		die("send");
 }
 
@@ -145,12 +146,17 @@ static double bandwidth(int fd, unsigned int packet)
 int main(int argc, char **argv)
 {
 	const char *what = argc > 2 ? argv[1] : "";
+	struct sockaddr_in from;
+	int tries = 0;
 	int fd = argc > 2 ? open_socket(argv[2], !strcmp(what, "serve")) : -1;
 
 	if (!strcmp(what, "serve")) {
 		serve(fd);
 		return 0;
 	}
+	do /* until the other end is there */
+		ask(fd, PING);
+	while (fd >= 0 && !receive(fd, &from, LOST_NS) && ++tries < TRIES);
 	if (!strcmp(what, "lat"))
 		printf("%.3f\n", latency(fd));
 	else if (!strcmp(what, "bw") && argc == 4)

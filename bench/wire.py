@@ -28,9 +28,10 @@ def sources(build, where):
              figures.UDP: lambda operation, size: programs.udp(build, operation, size, where),
              figures.UCX_TCP: compare.NO_UCX, figures.FABRIC_TCP: compare.NO_FABRIC}
     if programs.present("ucx_perftest"):
-        cable = {"UCX_NET_DEVICES": "v0,v1"}    # each has one of them, and a loopback interface
+        # Each has one of the two interfaces, and looks for it in its own /sys.
+        own_sys = ["unshare", "-m", "sh", "-c", 'mount -t sysfs sysfs /sys && exec "$@"', "-"]
         found[figures.UCX_TCP] = lambda operation, size: programs.ucx(
-            "tcp", operation, size, settings=cable, where=where)
+            "tcp", operation, size, own_sys, {"UCX_NET_DEVICES": "v0,v1"}, where=where)
     if programs.present("fi_pingpong"):
         found[figures.FABRIC_TCP] = lambda _, size: programs.fabric(size, ("tcp", "msg"), where)
     return found

@@ -49,6 +49,7 @@ static const struct av_net_receiver *_Atomic receiver;
 static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER; /* of who receives; guards @buffers */
 static struct buffers *buffers;
 static _Atomic unsigned int polled;
+static _Atomic uint64_t looked_ns; /* when av_net_poll() looked last */
 
 _Atomic uint64_t av_net_counter[AV_NET_COUNTS];
 
@@ -369,15 +370,16 @@ static unsigned int take_all(bool *drained)
 	return sum;
 }
 
-bool av_inbound_take(bool *drained)
+bool av_inbound_take(unsigned int *taken, bool *drained)
 {
 	AV_UNCANCELLED;
 
+	*taken = 0;
 	*drained = true;
 	if (pthread_mutex_trylock(&mutex))
 		return false;
 	if (buffers)
-		(void)take_all(drained);
+		*taken = take_all(drained);
 	pthread_mutex_unlock(&mutex);
 	return true;
 }
@@ -394,6 +396,7 @@ bool av_net_poll(void)
 	if (buffers)
 		taken = take_all(&drained);
 	pthread_mutex_unlock(&mutex);
+	atomic_store_explicit(&looked_ns, av_now_ns(), memory_order_relaxed);
 	if (taken)
 		atomic_fetch_add_explicit(&polled, 1, memory_order_relaxed);
 	errno = saved;
@@ -404,9 +407,10 @@ bool av_net_catch_up(void)
 {
 	int saved = errno;
 	bool drained = false, mine = true;
+	unsigned int taken;
 
 	for (unsigned int i = 0; i < CATCH_UP && mine && !drained; i++)
-		mine = av_inbound_take(&drained);
+		mine = av_inbound_take(&taken, &drained);
 	errno = saved;
 	return mine;
 }
@@ -427,6 +431,11 @@ bool av_net_in_turn(void (*f)(void *arg), void *arg, bool wait)
 unsigned int av_inbound_polled(void)
 {
 	return atomic_load_explicit(&polled, memory_order_relaxed);
+}
+
+uint64_t av_inbound_looked_ns(void)
+{
+	return atomic_load_explicit(&looked_ns, memory_order_relaxed);
 }
 
 void av_inbound_pause(void)

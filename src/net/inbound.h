@@ -12,16 +12,19 @@
 AV_MUST_USE int av_inbound_prepare(void);
 
 /*
- * Take what has come, and hand it to the receiver. Never waits for packets. @drained: out, nothing
- * is left, as far as is known. Return: false: another thread is doing so
+ * Take what has come, and hand it to the receiver. Never waits for packets. @taken: out, datagrams;
+ * @drained: out, nothing is left, as far as is known. Return: false: another thread is doing so
  */
-bool av_inbound_take(bool *drained);
+bool av_inbound_take(unsigned int *taken, bool *drained);
 
 /* Show datagrams to the receiver's captures. */
 void av_inbound_seen(const struct av_net_seen *seen);
 
 /* How many times av_net_poll() has taken packets. */
 unsigned int av_inbound_polled(void);
+
+/* When it has looked for some last, CLOCK_MONOTONIC; 0: never */
+uint64_t av_inbound_looked_ns(void);
 
 /*
  * Nobody receives until av_inbound_resume(): sockets can be closed. Waits for who does. Context:

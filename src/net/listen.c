@@ -10,13 +10,16 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "base/own_fd.h"
 #include "base/thread.h"
 #include "net/endpoint.h"
 #include "net/inbound.h"
 
-#define TRUST_MS 1  /* how long whoever takes packets is trusted to take the next ones */
-#define BLIND_MS 20 /* while the program has closed the pair, or lowered its limit of numbers */
+#define TRUST_MS  1	  /* how long whoever takes packets is trusted to take the next ones */
+#define SILENT_NS 200000u /* who has not looked for so long spins on something else */
+#define DISTRUST  4096u	  /* times that packets are waited for, when trust was misplaced */
+#define BLIND_MS  20 /* while the program has closed the pair, or lowered its limit of numbers */
 
 /* Owned by the thread. */
 struct listening {
@@ -68,19 +71,47 @@ static bool is_over(const struct listening *l)
 	return atomic_load(&listener.run) != l->run;
 }
 
+/* Return: false: others are taking them */
+static bool take(const struct listening *l, bool *any)
+{
+	unsigned int taken;
+	bool drained, mine;
+
+	*any = false;
+	do {
+		mine = av_inbound_take(&taken, &drained);
+		*any |= taken > 0;
+	} while (!drained && !is_over(l));
+	return mine;
+}
+
+static bool nobody_looks(void)
+{
+	return av_now_ns() - av_inbound_looked_ns() > SILENT_NS;
+}
+
+/*
+ * A program may poll its CQ once, and then spin on memory that packets write to: what comes while
+ * it is trusted waits. That is noticed once, and not again for a while.
+ */
 static void *listen_main(void *arg)
 {
 	struct listening *l = arg;
-	unsigned int polled = av_inbound_polled(), now;
-	bool others_take = false, drained;
+	unsigned int polled = av_inbound_polled(), now, distrust = 0;
+	bool others_take = false, any;
 
 	while (!is_over(l)) {
-		await(l, others_take);
-		do
-			others_take = !av_inbound_take(&drained);
-		while (!drained && !is_over(l));
+		bool silent, mine;
+
+		await(l, others_take && distrust == 0);
+		silent = others_take && nobody_looks();
+		mine = take(l, &any);
+		if (distrust > 0)
+			distrust--;
+		else if (silent && mine && any)
+			distrust = DISTRUST;
 		now = av_inbound_polled();
-		others_take |= now != polled;
+		others_take = !mine || now != polled;
 		polled = now;
 	}
 	av_own_fd_close(&l->woken);
