@@ -61,6 +61,7 @@ recorded = $(wildcard bench/recorded.txt)
 bench: all
 	@packaging/deps.sh run bench || true
 	bench/run.sh build/release
+	bench/wire.py build/release || [ $$? = 77 ]
 	bench/compare.py build/release --pictures build/release/bench/pictures \
 		$(recorded:%=--guard %)
 

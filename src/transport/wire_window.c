@@ -10,7 +10,8 @@
 #include "base/fork.h"
 
 #define FIRST	131072u	 /* what a receive buffer of Linux's default size takes */
-#define MOST	1048576u /* of all queue pairs; each has no more than FIRST */
+#define MOST	1048576u /* of all queue pairs, */
+#define EACH	262144u	 /* and of one: what such a buffer takes of packets that come in step */
 #define LEAST	8192u
 #define LOSS_NS 1000000u /* losses so close to each other are one */
 #define BUCKETS 256u
@@ -96,7 +97,7 @@ uint32_t av_window_share(const struct av_window *w)
 	uint32_t share =
 		atomic_load_explicit(&w->bytes, memory_order_relaxed) / (active ? active : 1);
 
-	return share < FIRST ? share : FIRST;
+	return share < EACH ? share : EACH;
 }
 
 /* Two packets more each time that a window has been acknowledged, which takes four answers. */
