@@ -90,7 +90,8 @@ struct av_wire *av_wire_new(const struct av_qp_end *end, uint32_t addresses)
 
 	if (!w)
 		return NULL;
-	w->address = calloc(addresses, sizeof(*w->address));
+	if (addresses)
+		w->address = calloc(addresses, sizeof(*w->address));
 	if (addresses && !w->address) {
 		free(w);
 		return NULL;
