@@ -373,6 +373,7 @@ int main(int argc, char **argv)
 	time_limit(600);
 	side_work = work;
 	side_agent_main(argc, argv);
+	setenv("ANYVERBS_DEVICES", "any0:mtu=4096", 1); /* for the longest datagram */
 	start(&adopted, "always");
 	start(&unadopted, "never");
 	if (argc == 3)

@@ -479,7 +479,7 @@ int main(int argc, char **argv)
 	side_agent_main(argc, argv);
 	need_userfaultfd();
 	sandbox_enter();
-	setenv("ANYVERBS_DEVICES", "any0", 1);
+	setenv("ANYVERBS_DEVICES", "any0:mtu=4096", 1); /* room for such a datagram */
 	ctx = node_open_device();
 	api_query(ctx, &device);
 	ibv_close_device(ctx);
