@@ -680,6 +680,7 @@ int main(int argc, char **argv)
 	side_work = work;
 	side_agent_main(argc, argv);
 	sandbox_enter();
+	setenv("ANYVERBS_DEVICES", "any0:mtu=4096", 1); /* for the longest datagrams */
 	side_open(&a, NULL);
 	n = a.node;
 	side_open(&c, NULL);
