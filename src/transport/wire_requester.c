@@ -44,9 +44,11 @@ static int32_t window(const struct av_wire *w)
 	return (int32_t)(packets < WINDOW_PACKETS ? packets : WINDOW_PACKETS);
 }
 
-/* Packets that may be sent now, or asked for. */
+/* Packets that may be sent now, or asked for. No answer makes room on an unreliable connection. */
 static int32_t room(const struct av_qp_end *end, const struct av_wire *w)
 {
+	if (w->service == AV_SERVICE_UC)
+		return INT32_MAX;
 	return window(w) - av_psn_distance(w->acked, end->qp->next_psn);
 }
 
