@@ -550,12 +550,13 @@ static struct ibv_ah_attr to_peer(const struct side_job *job)
 static void get_ready(const struct side_job *job)
 {
 	bool ud = qp->qp_type == IBV_QPT_UD;
-	struct ibv_qp_attr attr = {.qp_state = IBV_QPS_RTR,
-				   .path_mtu = IBV_MTU_1024,
-				   .dest_qp_num = (uint32_t)job->arg[1],
-				   .rq_psn = 0xfffff8,
-				   .sq_psn = 0xfffff8,
-				   .ah_attr = to_peer(job)};
+	struct ibv_qp_attr attr = {
+		.qp_state = IBV_QPS_RTR,
+		.path_mtu = IBV_MTU_256, /* the longest are more packets than a window */
+		.dest_qp_num = (uint32_t)job->arg[1],
+		.rq_psn = 0xfffff8,
+		.sq_psn = 0xfffff8,
+		.ah_attr = to_peer(job)};
 	int mask = ud ? 0 : IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN;
 
 	NEED(ibv_modify_qp(qp, &attr, IBV_QP_STATE | mask) == 0);
