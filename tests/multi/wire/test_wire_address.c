@@ -173,11 +173,17 @@ static void connect_both(uint8_t timeout, uint8_t retries)
 	pair_connect(&side[0], 0, &l, &side[1], 0, &l);
 }
 
+/* 0.5 s, 4 s: a neighbour that did not answer is asked for again after a second. */
+static void connect_patiently(void)
+{
+	connect_both(17, 7);
+}
+
 static void returns_in_time(const struct change *c)
 {
 	struct ibv_wc wc[1];
 
-	connect_both(17, 7); /* 0.5 s, 4 s: neighbours are asked for once a second */
+	connect_patiently();
 	exchange(1000);
 	make(c, c->away, c->at_loss);
 	post(0, 2000);
@@ -202,7 +208,7 @@ static void returns_late(const struct change *c, bool to_none)
 	make(c, c->back, c->at_return);
 	if (!to_none)
 		pair_destroy(&side[0], 0, &side[1], 0);
-	connect_both(15, 7);
+	connect_patiently();
 	exchange(3000);
 	pair_destroy(&side[0], 0, &side[1], 0);
 }
