@@ -154,9 +154,11 @@ int main(int argc, char **argv)
 		serve(fd);
 		return 0;
 	}
+	if (fd < 0)
+		return 2;
 	do /* until the other end is there */
 		ask(fd, PING);
-	while (fd >= 0 && !receive(fd, &from, LOST_NS) && ++tries < TRIES);
+	while (!receive(fd, &from, LOST_NS) && ++tries < TRIES);
 	if (!strcmp(what, "lat"))
 		printf("%.3f\n", latency(fd));
 	else if (!strcmp(what, "bw") && argc == 4)

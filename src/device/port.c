@@ -433,8 +433,8 @@ int av_port_open(uint32_t ref, const struct av_device *dev)
 
 /* A port that is open somewhere, as the directory has it. */
 struct look {
+	struct av_gid *gids; /* in: where its table goes; NULL: not asked */
 	unsigned int rows;
-	struct av_gid row[AV_GID_MAX];
 	bool down;
 	enum ibv_mtu mtu;
 };
@@ -451,19 +451,19 @@ static bool look_up(const struct av_device *dev, struct look *look)
 	port = find_living(&view, dev, netns_of_thread());
 	if (port) {
 		p = &view.dir->port[port - 1];
-		look->rows = load_table(p, look->row);
+		look->rows = look->gids ? load_table(p, look->gids) : 0;
 		look->down = atomic_load(&p->state) != PORT_UP;
 		look->mtu = atomic_load(&p->mtu);
 	}
 	av_dir_view_end(&view);
-	return port && look->rows;
+	return port != 0;
 }
 
 unsigned int av_port_gids(const struct av_device *dev, struct av_gid gids[AV_GID_MAX])
 {
 	int saved = errno;
+	struct look look = {.gids = gids};
 	struct av_host_gids host;
-	struct look look;
 	uint32_t port;
 
 	if (av_dir_join_again()) {
@@ -472,26 +472,24 @@ unsigned int av_port_gids(const struct av_device *dev, struct av_gid gids[AV_GID
 			follow(port);
 		av_dir_leave();
 	}
-	if (look_up(dev, &look)) {
-		memcpy(gids, look.row, look.rows * sizeof(gids[0]));
-		errno = saved;
-		return look.rows;
+	if (!look_up(dev, &look) || look.rows == 0) {
+		make_table(dev, &host);
+		memcpy(gids, host.row, host.count * sizeof(gids[0]));
+		look.rows = host.count;
 	}
-	make_table(dev, &host);
-	memcpy(gids, host.row, host.count * sizeof(gids[0]));
 	errno = saved;
-	return host.count;
+	return look.rows;
 }
 
 void av_port_attr(const struct av_device *dev, struct ibv_port_attr *port)
 {
 	int saved = errno;
+	struct look look = {.gids = NULL};
 	struct av_host_gids host;
-	struct look look;
 	bool open = look_up(dev, &look);
 
 	*port = dev->port;
-	if (open && look.down) {
+	if (look.down) {
 		port->state = IBV_PORT_DOWN;
 		port->phys_state = PHYS_STATE_DISABLED;
 	}

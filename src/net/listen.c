@@ -92,7 +92,9 @@ static bool nobody_looks(void)
 
 /*
  * A program may poll its CQ once, and then spin on memory that packets write to: what comes while
- * it is trusted waits. That is noticed once, and not again for a while.
+ * it is trusted waits. That is noticed once, and not again for a while. Meanwhile nobody is
+ * trusted, not even who is taking packets at this moment: its sockets are looked at again at once,
+ * but no more than DISTRUST times.
  */
 static void *listen_main(void *arg)
 {
