@@ -467,6 +467,19 @@ int side_poll(struct side *s, int cq, int want, unsigned int ms, struct ibv_wc *
 	return r->ret;
 }
 
+void side_expect_sent(struct side *s, int count, unsigned int ms, enum ibv_wc_status first)
+{
+	enum ibv_wc_status rest = first == IBV_WC_SUCCESS ? first : IBV_WC_WR_FLUSH_ERR;
+	struct ibv_wc wc[NODE_LIST];
+	int n = side_poll(s, 0, count, ms, wc);
+
+	EXPECT(n == count, "%d completions", n);
+	for (int i = 0; i < n; i++)
+		EXPECT(wc[i].wr_id == (uint64_t)i && wc[i].status == (i ? rest : first),
+		       "request %d: wr_id %lu, %s", i, wc[i].wr_id,
+		       ibv_wc_status_str(wc[i].status));
+}
+
 struct node_event side_async(struct side *s, unsigned int ms)
 {
 	struct call c = {.op = OP_ASYNC, .ms = ms};

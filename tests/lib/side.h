@@ -72,6 +72,11 @@ int side_destroy_cq(struct side *s, int cq);
 struct node_posted side_post_send(struct side *s, int qp, const struct node_send *list, int count);
 struct node_posted side_post_recv(struct side *s, int qp, const struct node_recv *list, int count);
 int side_poll(struct side *s, int cq, int want, unsigned int ms, struct ibv_wc *wc);
+/*
+ * Expect the completions of requests 0 to @count - 1 (at most NODE_LIST) in CQ 0: all successes, or
+ * one of @first and the rest flushed.
+ */
+void side_expect_sent(struct side *s, int count, unsigned int ms, enum ibv_wc_status first);
 struct node_event side_async(struct side *s, unsigned int ms);
 int side_arm(struct side *s, int cq, int solicited_only);
 int side_comp_event(struct side *s, unsigned int ms);

@@ -118,26 +118,12 @@ static void post(int from, uint64_t seed)
 	EXPECT(side_post_send(a, 0, list, MESSAGES).ret == 0, "post_send");
 }
 
-/* All succeed, or the first was given up and the rest is flushed. */
-static void expect_sent(int from, enum ibv_wc_status first)
-{
-	enum ibv_wc_status rest = first == IBV_WC_SUCCESS ? first : IBV_WC_WR_FLUSH_ERR;
-	struct ibv_wc wc[MESSAGES];
-	int n = side_poll(&side[from], 0, MESSAGES, PATIENCE, wc);
-
-	EXPECT(n == MESSAGES, "%d completions", n);
-	for (int i = 0; i < n; i++)
-		EXPECT(wc[i].wr_id == (uint64_t)i && wc[i].status == (i ? rest : first),
-		       "request %d: wr_id %lu, %s", i, wc[i].wr_id,
-		       ibv_wc_status_str(wc[i].status));
-}
-
 static void expect_done(int from, uint64_t seed)
 {
 	struct ibv_wc wc[MESSAGES];
 	int receives = 0, n;
 
-	expect_sent(from, IBV_WC_SUCCESS);
+	side_expect_sent(&side[from], MESSAGES, PATIENCE, IBV_WC_SUCCESS);
 	for (int i = 0; i < MESSAGES; i++) {
 		receives += request_receives(ops[i]);
 		EXPECT(side_check(&side[ops[i] == READ ? from : !from], at(TARGETS, i), BYTES,
@@ -200,7 +186,7 @@ static void returns_late(const struct change *c, bool to_none)
 	exchange(1000);
 	make(c, c->away, c->at_loss);
 	post(0, 2000);
-	expect_sent(0, IBV_WC_RETRY_EXC_ERR);
+	side_expect_sent(&side[0], MESSAGES, PATIENCE, IBV_WC_RETRY_EXC_ERR);
 	EXPECT(side_state(&side[0], 0) == IBV_QPS_ERR && side_state(&side[1], 0) == IBV_QPS_RTS,
 	       "states %d and %d", side_state(&side[0], 0), side_state(&side[1], 0));
 	if (to_none)

@@ -136,19 +136,6 @@ static void post(size_t r)
 	EXPECT(side_post_send(&side[A], 0, list, MESSAGES).ret == 0, "post_send");
 }
 
-/* All completions of the requester: success, or @first and then flushed. */
-static void expect_sent(enum ibv_wc_status first)
-{
-	enum ibv_wc_status rest = first == IBV_WC_SUCCESS ? first : IBV_WC_WR_FLUSH_ERR;
-	struct ibv_wc wc[MESSAGES];
-	int n = side_poll(&side[A], 0, MESSAGES, PATIENCE, wc);
-
-	EXPECT(n == MESSAGES, "%d completions", n);
-	for (int i = 0; i < n; i++)
-		EXPECT(wc[i].wr_id == (uint64_t)i && wc[i].status == (i ? rest : first),
-		       "request %d: wr_id %lu, status %d", i, wc[i].wr_id, wc[i].status);
-}
-
 static int receives_in(size_t r)
 {
 	int count = 0;
@@ -314,7 +301,7 @@ static void used_elsewhere(void)
 
 static void stopped_for_long(size_t r)
 {
-	expect_sent(IBV_WC_RETRY_EXC_ERR);
+	side_expect_sent(&side[A], MESSAGES, PATIENCE, IBV_WC_RETRY_EXC_ERR);
 	EXPECT(side_state(&side[A], 0) == IBV_QPS_ERR, "state %d", side_state(&side[A], 0));
 	bystanders_go_on();
 	used_elsewhere();
@@ -344,7 +331,7 @@ static void stopped_for_short(size_t r)
 	} else {
 		requester_is_stopped(r);
 	}
-	expect_sent(IBV_WC_SUCCESS);
+	side_expect_sent(&side[A], MESSAGES, PATIENCE, IBV_WC_SUCCESS);
 	expect_received(r, 0, true);
 	expect_bytes(r, 0);
 	expect_no_more();
@@ -360,7 +347,7 @@ static void again(size_t r)
 	pair_connect(&side[A], 0, &l, &side[B], 0, &l);
 	prepare(r, 1);
 	post(r);
-	expect_sent(IBV_WC_SUCCESS);
+	side_expect_sent(&side[A], MESSAGES, PATIENCE, IBV_WC_SUCCESS);
 	expect_received(r, 1, true);
 	expect_bytes(r, 1);
 	expect_no_more();
