@@ -1,0 +1,149 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Messages of connection management (CM), as numbers and as bytes: the datagrams between queue
+ * pairs 1 by which two ends agree on a connection. Pure functions. Sources: IBTA volume 1, 12.6
+ * and 12.7.1 (messages and their fields), 13.4.2 (the header of every management datagram); annex
+ * A11 (addresses of IP in private data); annex A17 (RoCEv2: GIDs count, LIDs do not).
+ */
+#ifndef AV_WIRE_CM_MESSAGE_H
+#define AV_WIRE_CM_MESSAGE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/compiler.h"
+
+#define AV_MAD_BYTES	  256
+#define AV_CM_PRIVATE_MAX 224
+#define AV_CM_INFO_BYTES  72
+#define AV_CM_QKEY	  0x80010000u /* of queue pair 1 */
+
+enum av_cm_attribute {
+	AV_CM_REQ = 0x10,
+	AV_CM_MRA = 0x11,
+	AV_CM_REJ = 0x12,
+	AV_CM_REP = 0x13,
+	AV_CM_RTU = 0x14,
+	AV_CM_DREQ = 0x15,
+	AV_CM_DREP = 0x16,
+	AV_CM_SIDR_REQ = 0x17,
+	AV_CM_SIDR_REP = 0x18,
+	AV_CM_LAP = 0x19,
+	AV_CM_APR = 0x1a,
+};
+
+/* "Local" is the sender of the REQ or LAP. */
+struct av_cm_path {
+	uint16_t local_lid, remote_lid;
+	uint8_t local_gid[16], remote_gid[16];
+	uint32_t flow_label; /* 20 bits */
+	uint8_t rate;	     /* 6 bits */
+	uint8_t traffic_class, hop_limit;
+	uint8_t sl; /* 4 bits */
+	bool subnet_local;
+	uint8_t ack_timeout; /* 5 bits: 4.096 us << it */
+};
+
+/*
+ * In host byte order. Fields that the attribute does not have are ignored when written, and 0 when
+ * read; bits beyond a field's width are cut off.
+ */
+struct av_cm_message {
+	uint16_t attribute; /* enum av_cm_attribute */
+	uint64_t transaction;
+	uint32_t attr_mod; /* with vendor_id: options of enhanced connection establishment */
+
+	/* The sender's own and its peer's. SIDR_REQ and SIDR_REP: the request's, in the first. */
+	uint32_t local_comm_id, remote_comm_id;
+
+	uint64_t service_id;  /* REQ, SIDR_REQ, SIDR_REP */
+	uint64_t ca_guid;     /* REQ, REP */
+	uint32_t qkey;	      /* REQ, REP, SIDR_REP */
+	uint32_t qpn;	      /* 24 bits; REQ, REP, SIDR_REP: the sender's; DREQ, LAP: its peer's */
+	uint32_t eecn;	      /* 24 bits; REQ, REP: the sender's */
+	uint32_t remote_eecn; /* 24 bits; REQ */
+	uint32_t psn;	      /* 24 bits; REQ, REP: of the first packet to the sender */
+	uint32_t vendor_id;   /* 24 bits; REQ, REP, SIDR_REP: in what IBTA reserves */
+
+	uint8_t responder_resources, initiator_depth; /* REQ, REP */
+	bool flow_control, srq;			      /* REQ, REP */
+	uint8_t rnr_retry_count;		      /* 3 bits; REQ, REP */
+
+	uint8_t transport;     /* 2 bits; REQ: 0 RC, 1 UC, 2 RD, 3 as ext_transport says */
+	uint8_t ext_transport; /* 3 bits; REQ: 1 XRC */
+	uint8_t retry_count;   /* 3 bits; REQ */
+	uint16_t pkey;	       /* REQ, SIDR_REQ */
+	uint8_t path_mtu;      /* 4 bits; REQ: as enum ibv_mtu */
+	bool rdc_exists;       /* REQ */
+	bool sap_supported;    /* REQ: suggested alternate paths */
+	/* 5 bits each: 4.096 us << it until a CM answers. REQ: both; LAP: the second. */
+	uint8_t local_timeout, remote_timeout;
+	uint8_t max_cm_retries;		      /* 4 bits; REQ */
+	struct av_cm_path primary, alternate; /* REQ; LAP: alternate */
+
+	uint8_t target_ack_delay;  /* 5 bits; REP */
+	uint8_t failover_accepted; /* 2 bits; REP */
+
+	uint8_t message_rejected; /* 2 bits; REJ: 0 REQ, 1 REP, 2 another */
+	uint16_t reason;	  /* REJ: 12.6.7.2 */
+
+	uint8_t message_mraed;	 /* 2 bits; MRA: 0 REQ, 1 REP, 2 LAP */
+	uint8_t service_timeout; /* 5 bits; MRA: 4.096 us << it */
+
+	uint8_t status;	    /* SIDR_REP, APR */
+	uint8_t info_bytes; /* REJ, SIDR_REP, APR: when read, never more than there are */
+	uint8_t info[AV_CM_INFO_BYTES];
+
+	uint8_t private_data[AV_CM_PRIVATE_MAX];
+};
+
+/* Bytes of private data that a message of this kind has; 0: unknown attribute. */
+size_t av_cm_private_bytes(uint16_t attribute);
+
+/* "REQ"; NULL: unknown attribute. */
+const char *av_cm_attribute_name(uint16_t attribute);
+
+/* Reserved bytes are 0. Return: false: unknown attribute, nothing is written */
+AV_MUST_USE bool av_cm_put(const struct av_cm_message *m, uint8_t to[AV_MAD_BYTES]);
+
+/*
+ * @m: out, valid only with true. Return: false: no CM message, by length, version, class, method or
+ * attribute
+ */
+AV_MUST_USE bool av_cm_get(struct av_cm_message *m, const uint8_t *from, size_t bytes);
+
+/* --- the RDMA IP CM service: annex A11 ------------------------------------------- */
+
+#define AV_CM_IP_BYTES 36
+
+/* Who connects to whom: the beginning of the private data of a REQ or SIDR_REQ. */
+struct av_cm_ip {
+	bool v6;
+	uint16_t src_port;
+	uint8_t src[16], dst[16]; /* IPv4 as ::ffff:a.b.c.d */
+};
+
+/* @to: room for AV_CM_IP_BYTES */
+void av_cm_ip_put(const struct av_cm_ip *ip, uint8_t *to);
+
+/* @from: AV_CM_IP_BYTES. Return: false: an unknown version of the header or of IP */
+AV_MUST_USE bool av_cm_ip_get(struct av_cm_ip *ip, const uint8_t *from);
+
+/* The service that listens at a port. @ps: enum rdma_port_space */
+static inline uint64_t av_cm_service_id(uint16_t ps, uint16_t port)
+{
+	return 0x01000000u | (uint64_t)ps << 16 | port;
+}
+
+static inline uint16_t av_cm_service_ps(uint64_t service_id)
+{
+	return (uint16_t)(service_id >> 16);
+}
+
+static inline uint16_t av_cm_service_port(uint64_t service_id)
+{
+	return (uint16_t)service_id;
+}
+
+#endif
