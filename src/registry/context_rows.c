@@ -4,6 +4,7 @@
 #include <fcntl.h>
 #include <stdio.h>
 
+#include "registry/cm_ports.h"
 #include "registry/directory_file.h"
 #include "registry/folder.h"
 #include "registry/process_socket.h"
@@ -110,6 +111,7 @@ void av_dir_sweep(void)
 		/* A process that takes the slot meanwhile has another reference. */
 		if (proc && !av_dir_proc_alive(proc)) {
 			av_process_socket_remove(proc);
+			av_cm_ports_end(proc);
 			atomic_compare_exchange_strong(&av_dir->proc[i].ref, &proc, 0);
 		}
 	}

@@ -194,6 +194,11 @@ bool av_dir_proc_alive(uint32_t proc)
 	       av_dir_record_lock(F_OFD_GETLK, F_WRLCK, AV_DIR_LOCK_SLOT(AV_REF_SLOT(proc))) != 0;
 }
 
+uint32_t av_dir_proc_at(uint32_t slot)
+{
+	return slot < AV_REF_SLOTS ? atomic_load(&av_dir->proc[slot].ref) : 0;
+}
+
 pid_t av_dir_proc_pid(uint32_t proc)
 {
 	const struct av_dir_proc *p = &av_dir->proc[AV_REF_SLOT(proc)];

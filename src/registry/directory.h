@@ -81,6 +81,9 @@ void av_dir_abandon(void);
 /* Does the process live? Costs a system call, unless it is the caller itself. */
 bool av_dir_proc_alive(uint32_t proc);
 
+/* The process that has that slot now; 0: none. Lock-free. */
+uint32_t av_dir_proc_at(uint32_t slot);
+
 /* The PID of a process in its own namespace; 0: there is no such process. */
 pid_t av_dir_proc_pid(uint32_t proc);
 

@@ -158,6 +158,22 @@ struct av_dir_reuseport {
 	_Atomic uint32_t member[AV_DIR_REUSEPORT_MEMBERS]; /* 0: it has gone */
 };
 
+/*
+ * A bound port of the connection manager (registry/cm_ports.c). @stamp publishes it: 0 if free,
+ * else different for each. Bound within a change of the directory, released and read at any time.
+ */
+#define AV_DIR_CM_PORTS 16384u
+
+struct av_dir_cm_port {
+	_Atomic uint32_t stamp;
+	_Atomic uint32_t reach; /* rows from here on that may be of the numbers that belong here */
+	_Atomic uint32_t proc;
+	_Atomic uint32_t flags;
+	_Atomic uint64_t netns;
+	_Atomic uint64_t name; /* port space << 48 | port << 32 | what its process calls it */
+	_Atomic uint64_t address[2];
+};
+
 struct av_dir_file {
 	uint64_t magic;
 	uint32_t layout;	     /* av_layout */
@@ -179,6 +195,8 @@ struct av_dir_file {
 	av_dir_qpn qpn[AV_DIR_QPNS];
 	struct av_dir_reuseport reuseport[AV_DIR_REUSEPORTS];
 	_Atomic uint32_t block_owner[AV_QPN_BLOCKS]; /* the process; 0: none */
+	uint32_t cm_port_last;			     /* the stamp given last */
+	struct av_dir_cm_port cm_port[AV_DIR_CM_PORTS];
 };
 
 /* The file while this process has joined, else NULL. */
@@ -256,6 +274,9 @@ static inline void av_dir_will_use(_Atomic uint32_t *end, uint32_t index)
 	while (rows <= index && !atomic_compare_exchange_weak(end, &rows, index + 1))
 		;
 }
+
+/* Does that process live? */
+bool av_dir_view_knows(const struct av_dir_view *view, uint32_t proc);
 
 /* Does the process of the context in that slot live? */
 bool av_dir_view_lives(const struct av_dir_view *view, uint32_t slot);

@@ -57,9 +57,8 @@ void av_dir_view_end(struct av_dir_view *view)
 	av_dir_release();
 }
 
-bool av_dir_view_lives(const struct av_dir_view *view, uint32_t slot)
+bool av_dir_view_knows(const struct av_dir_view *view, uint32_t proc)
 {
-	uint32_t proc = atomic_load(&view->dir->context[slot].proc);
 	const struct av_dir_proc *p = &view->dir->proc[AV_REF_SLOT(proc)];
 	struct flock fl = {.l_type = F_WRLCK,
 			   .l_whence = SEEK_SET,
@@ -71,4 +70,9 @@ bool av_dir_view_lives(const struct av_dir_view *view, uint32_t slot)
 	if (view->fd < 0)
 		return av_dir_proc_alive(proc);
 	return fcntl(view->fd, F_OFD_GETLK, &fl) == 0 && fl.l_type != F_UNLCK;
+}
+
+bool av_dir_view_lives(const struct av_dir_view *view, uint32_t slot)
+{
+	return av_dir_view_knows(view, atomic_load(&view->dir->context[slot].proc));
 }
